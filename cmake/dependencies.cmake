@@ -1,0 +1,33 @@
+# Every outside library as one target. A missing one is an error that names the Debian package.
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS C)
+find_package(MPI REQUIRED COMPONENTS C)
+
+# The parallel build of HDF5 that belongs to this MPI, not the serial one beside it.
+set(HDF5_PREFER_PARALLEL ON)
+find_package(HDF5 REQUIRED COMPONENTS C HL)
+if(NOT HDF5_IS_PARALLEL)
+  message(FATAL_ERROR "HDF5 without parallel support was found; Debian: libhdf5-openmpi-dev")
+endif()
+add_library(tutti_hdf5 INTERFACE)
+target_include_directories(tutti_hdf5 SYSTEM INTERFACE ${HDF5_C_INCLUDE_DIRS})
+target_link_libraries(tutti_hdf5 INTERFACE ${HDF5_C_HL_LIBRARIES} ${HDF5_C_LIBRARIES} MPI::MPI_C)
+
+function(tutti_pkg target module debian)
+  pkg_check_modules(${target} QUIET IMPORTED_TARGET ${module})
+  if(NOT ${target}_FOUND)
+    message(FATAL_ERROR "${module} was not found; Debian: ${debian}")
+  endif()
+  add_library(tutti_${target} INTERFACE)
+  target_link_libraries(tutti_${target} INTERFACE PkgConfig::${target})
+endfunction()
+tutti_pkg(yaml yaml-0.1 libyaml-dev)
+tutti_pkg(xxhash libxxhash libxxhash-dev)
+
+find_path(RANDOM123_DIR Random123/philox.h)
+if(NOT RANDOM123_DIR)
+  message(FATAL_ERROR "Random123 was not found; Debian: librandom123-dev")
+endif()
+add_library(tutti_random123 INTERFACE)
+target_include_directories(tutti_random123 SYSTEM INTERFACE ${RANDOM123_DIR})

@@ -1,0 +1,28 @@
+# What is installed: program, libraries, header, and what other builds
+# need to find them.
+include(CMakePackageConfigHelpers)
+
+set_target_properties(tutti_static PROPERTIES OUTPUT_NAME tutti)
+set_target_properties(tutti_shared PROPERTIES OUTPUT_NAME tutti EXPORT_NAME tutti
+                      VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+target_include_directories(tutti_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+
+# The CMake package offers the shared library, tutti::tutti; who links the static one asks pkg-config
+# for what it needs besides (pkg-config --static --libs tutti).
+install(TARGETS tutti tutti_static)
+install(TARGETS tutti_shared EXPORT tutti-targets)
+install(FILES ${CMAKE_SOURCE_DIR}/src/tutti.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/tutti)
+install(EXPORT tutti-targets NAMESPACE tutti:: FILE tuttiConfig.cmake DESTINATION ${package})
+write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/tuttiConfigVersion.cmake
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tuttiConfigVersion.cmake DESTINATION ${package})
+
+list(JOIN HDF5_C_HL_LIBRARIES " " hl)
+list(JOIN HDF5_C_LIBRARIES " " hdf5)
+list(JOIN MPI_C_LIBRARIES " " mpi)
+set(TUTTI_LIBS_PRIVATE "${hl} ${hdf5} ${mpi} -lyaml -lxxhash ${OpenMP_C_FLAGS} -lm")
+configure_file(${CMAKE_CURRENT_LIST_DIR}/tutti.pc.in tutti.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tutti.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -1,0 +1,23 @@
+/* ckpt_priv.h — what the files io/ckpt*.c share. Floor 3. */
+#ifndef TT_CKPT_PRIV_H
+#define TT_CKPT_PRIV_H
+#include "io/ckpt.h"
+#include "io/files.h"
+#include "io/h5.h"
+
+#define TT_CKPT_SCHEMA "tutti-checkpoint-1.0"
+
+/* File of a generation: "<directory>/ckpt-gNNNNNN.h5". Local. Errors: CANTCREAT (too long). */
+tt_err tt_ckpt_path_local(const char *directory, int64_t generation, char path[TT_PATH_ROOM]);
+
+/* Generations in the directory, newest first; none if the directory is not there.
+ * *list is owned by the caller, tt_free. Local. Errors: IO, MEM. */
+tt_err tt_ckpt_list_local(const char *directory, int64_t **list, int64_t *count);
+
+/* Is the directory still ours? Local. Errors: STOPPED, IO. */
+tt_err tt_ckpt_owner_local(const char *directory, const char *incarnation);
+
+/* How a field of the state stands in a file: type, axes and their sizes, for G members. Local. */
+tt_h5_type tt_ckpt_shape_local(const tt_state_field *field, int64_t members, int64_t dims[2],
+                               int *ndims);
+#endif

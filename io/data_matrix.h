@@ -1,0 +1,30 @@
+/* data_matrix.h — a dataset of numbers with one or two axes, and the split of its rows. Floor 3,
+ * for the files io/data_*.c only. All functions are local. */
+#ifndef TT_DATA_MATRIX_H
+#define TT_DATA_MATRIX_H
+#include "io/data_io.h"
+#include "io/h5.h"
+
+typedef struct tt_matrix {
+  const char *path; /* borrowed */
+  int64_t rows, columns;
+  int64_t bytes; /* of one value in the file */
+} tt_matrix;
+
+/* Look at a dataset: N x D numbers, or N numbers as one column. 0 rows are allowed here.
+ *   role  what it is for: "inputs", "targets"; for the message
+ * Errors: DATA. */
+tt_err tt_matrix_open_local(tt_h5_reader *r, const char *role, const char *path, tt_matrix *out);
+
+/* Rows [first, first + count) in double, value [count][columns]; counted by
+ * tt_data_bytes_read_local. Errors: DATA, IO. */
+tt_err tt_matrix_read_local(tt_h5_reader *r, const tt_matrix *m, int64_t first, int64_t count,
+                            double *value);
+
+/* The open file of tt_rows; still owned by it. */
+tt_h5_reader *tt_rows_reader_local(const tt_rows *r);
+
+/* Fill split[rows] as data.split of the configuration says: fractions, a column or index datasets.
+ * Errors: CONFIG (two ways at once), DATA. */
+tt_err tt_data_split_local(tt_h5_reader *r, const tt_config *cfg, int64_t rows, int8_t *split);
+#endif

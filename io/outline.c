@@ -1,0 +1,85 @@
+/* outline.c — see outline.h. */
+#include "io/outline.h"
+
+#include "base/mem.h"
+
+#include <string.h>
+
+void tt_outline_free(tt_outline *o)
+{
+  tt_free(o->member);
+  tt_free(o->owner);
+  tt_free(o->ensemble);
+  tt_free(o->target);
+  tt_free(o->units);
+}
+
+static tt_err allocate(tt_outline *o)
+{
+  TT_TRY(TT_ALLOC(o->member, o->members));
+  TT_TRY(TT_ALLOC(o->owner, o->members));
+  TT_TRY(TT_ALLOC(o->ensemble, o->columns));
+  TT_TRY(TT_ALLOC(o->target, o->columns));
+  return TT_ALLOC(o->units, o->columns);
+}
+
+static void fill(const tt_committee *m, tt_outline *o)
+{
+  int64_t column = 0;
+  for (int64_t i = 0; i < o->members; i++) o->member[i] = i;
+  for (int64_t i = 0; i < m->ensembles; i++) {
+    const tt_ensemble *e = &m->ensemble[i];
+    for (int64_t j = 0; j < e->members; j++) o->owner[e->first + j] = e->name;
+    for (int64_t j = 0; j < e->targets; j++, column++) {
+      o->ensemble[column] = e->name;
+      o->target[column] = m->target.name[e->column[j]];
+      o->units[column] = m->target.units[e->column[j]];
+    }
+  }
+}
+
+static void summarise(tt_outline *o)
+{
+  const char **texts[] = {o->ensemble, o->target, o->units};
+  for (int i = 0; i < 3; i++) {
+    int64_t length = tt_h5_text_length(o->columns, texts[i]);
+    o->text = length > o->text ? length : o->text;
+  }
+  o->common_units = o->columns && o->units[0][0] ? o->units[0] : NULL;
+  for (int64_t i = 0; o->common_units && i < o->columns; i++)
+    if (strcmp(o->units[i], o->common_units) != 0) o->common_units = NULL;
+}
+
+tt_err tt_outline_make(const tt_committee *m, tt_outline *out)
+{
+  tt_outline o = {.members = m->members,
+                  .columns = tt_committee_columns(m),
+                  .targets = m->model.targets};
+  tt_err e = allocate(&o);
+  if (e) {
+    tt_outline_free(&o);
+    return e;
+  }
+  fill(m, &o);
+  summarise(&o);
+  *out = o;
+  return TT_OK;
+}
+
+void tt_outline_write_columns(tt_schema *s, const tt_outline *o)
+{
+  tt_schema_dim(s, "column", o->columns);
+  tt_schema_dim(s, "name_strlen", o->text);
+  tt_schema_texts(s, "column_ensemble", "column", "name_strlen", o->ensemble,
+                  "ensemble that predicts the column");
+  tt_schema_texts(s, "column_target", "column", "name_strlen", o->target, "target of the column");
+  tt_schema_texts(s, "column_units", "column", "name_strlen", o->units, "units of the column");
+}
+
+void tt_outline_write_members(tt_schema *s, const tt_outline *o)
+{
+  const tt_variable member = {"member", TT_H5_I64, {"member"}, NULL, "number of the member", NULL};
+  tt_schema_coordinate(s, &member, o->members, o->member);
+  tt_schema_dim(s, "target", o->targets);
+  tt_schema_texts(s, "ensemble", "member", "name_strlen", o->owner, "ensemble of the member");
+}

@@ -1,0 +1,70 @@
+/* results_io.h — results.h5 (schema tutti-result-1.0) and the files of `tutti predict`. Floor 3.
+ * Flat at the root, dimension scales everywhere: opens directly in xarray (both engines), h5py,
+ * MATLAB, Julia. Errors of all: CANTCREAT, IO, MEM. */
+#ifndef TT_RESULTS_IO_H
+#define TT_RESULTS_IO_H
+#include "io/provenance.h"
+#include "mpi/comm.h"
+#include "spec/cohort.h"
+#include "spec/committee.h"
+#include "spec/state.h"
+
+/* Scores on the test rows, in the user's units. C columns as in tt_committee_columns; a member
+ * scores its own K targets. NaN where nothing could be scored. */
+typedef struct tt_scores {
+  int64_t members, targets, columns;
+  double *member_rmse, *member_mae, *member_nll; /* [G][K] */
+  double *rmse, *mae, *nll;                      /* [C] of the ensemble as one Gaussian */
+  double *coverage50, *coverage90, *coverage95;  /* [C] share of rows inside the central interval */
+  int64_t *rows;                                 /* [C] rows scored */
+} tt_scores;
+tt_err tt_scores_create(int64_t members, int64_t targets, int64_t columns, tt_scores **out);
+void tt_scores_destroy(tt_scores **s);
+
+/* Collective. Write results.h5: from `mine` (this rank's slice) history, status, best epoch of each
+ * member; from the rest (same on all ranks) scores, and the predictions of the test rows.
+ *   scores          NULL if there are no test rows
+ *   test_row        [test_rows] row numbers in the data file
+ *   y, mean, total, aleatoric, epistemic   [test_rows][C] in the user's units, on rank 0 only */
+typedef struct tt_test_table {
+  int64_t rows;
+  int64_t *row;
+  double *y, *mean, *total, *aleatoric, *epistemic;
+} tt_test_table;
+tt_err tt_results_write(tt_comm *c, const char *file, const tt_cohort *cohort,
+                        const tt_committee *all, const tt_state *mine, const tt_scores *scores,
+                        const tt_test_table *test, const tt_provenance *from);
+
+/* What tables and pictures need of a results.h5. C columns, G members, E epochs. */
+typedef struct tt_results {
+  int64_t members, epochs, columns, rows; /* rows 0 = nothing was tested */
+  char **owner;                           /* [G] name of the member's ensemble */
+  char **ensemble, **target;              /* [C] of each column */
+  float *loss_train, *loss_validation;    /* [G][E] NaN after the end */
+  tt_test_table test;
+} tt_results;
+/* Local; owner: the caller. Errors: NOINPUT, DATA, MEM. */
+tt_err tt_results_read_local(const char *file, tt_results **out);
+void tt_results_destroy(tt_results **r);
+
+/* Predictions, written in pieces: every rank writes its own rows of a file whose size is known from
+ * the start. create and close are collective; close verifies, votes and renames; destroy without
+ * close leaves nothing behind. */
+typedef struct tt_prediction_file tt_prediction_file;
+typedef struct tt_prediction_shape {
+  int64_t rows, columns, quantiles;
+  const double *quantile; /* [quantiles] */
+  int members;            /* also write every member's mean and variance */
+} tt_prediction_shape;
+tt_err tt_prediction_create(tt_comm *c, const char *file, const tt_committee *model,
+                            const tt_prediction_shape *shape, const tt_provenance *from,
+                            tt_prediction_file **out);
+/* Collective: each rank passes its own rows of this round, count may be 0. Arrays [count][C];
+ * quantile [Q][count][C] or NULL; members_mean and members_variance [G][count][K] or NULL. */
+tt_err tt_prediction_write(tt_prediction_file *f, int64_t first, int64_t count, const double *mean,
+                           const double *total, const double *aleatoric, const double *epistemic,
+                           const double *quantile, const float *members_mean,
+                           const float *members_variance);
+tt_err tt_prediction_close(tt_prediction_file **f);
+void tt_prediction_destroy(tt_prediction_file **f);
+#endif

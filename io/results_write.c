@@ -1,0 +1,166 @@
+/* results_write.c — tt_results_write of results_io.h; the layout is in docs/files.md. */
+#include "base/mem.h"
+#include "io/outline.h"
+#include "io/results_io.h"
+
+#include <inttypes.h>
+
+#define MEMBER TT_OUTLINE_MEMBER " learning_rate"
+#define COLUMN TT_OUTLINE_COLUMN
+
+/* Hyper-parameters of a member: field of tt_hyper, C type, HDF5 type, units, meaning. */
+#define HYPERS(X)                                                                        \
+  X(learning_rate, float, F32, "1", "step size")                                         \
+  X(l2, float, F32, "1", "L2 penalty in the gradient")                                   \
+  X(weight_decay, float, F32, "1", "decoupled weight decay")                             \
+  X(momentum, float, F32, "1", "momentum of sgd")                                        \
+  X(beta1, float, F32, "1", "decay of the first moment of adam")                         \
+  X(beta2, float, F32, "1", "decay of the second moment of adam")                        \
+  X(epsilon, float, F32, "1", "added to the root of the second moment of adam")          \
+  X(clip_norm, float, F32, "1", "largest gradient norm; 0 = no clipping")                \
+  X(min_delta, float, F32, "1", "how much better a validation loss must be to count")    \
+  X(patience, int32_t, I32, "epochs", "epochs without a better loss; 0 = never stops")   \
+  X(epochs, int32_t, I32, "epochs", "most epochs")
+
+/* What the arguments hold in another form, made before anything is written. */
+typedef struct tables {
+  tt_outline outline;
+  int32_t *epoch;   /* [E] 0, 1, 2, ... */
+  double *coverage; /* [3][C] */
+#define X(field, type, ...) type *field; /* [G] */
+  HYPERS(X)
+#undef X
+} tables;
+
+static void free_tables(tables *t)
+{
+  tt_outline_free(&t->outline);
+  tt_free(t->epoch);
+  tt_free(t->coverage);
+#define X(field, ...) tt_free(t->field);
+  HYPERS(X)
+#undef X
+}
+
+static tt_err make_tables_local(const tt_cohort *cohort, const tt_committee *all,
+                                const tt_state *mine, const tt_scores *scores, tables *t)
+{
+  int64_t columns = tt_committee_columns(all);
+  if (mine->epochs != cohort->max_epochs || all->members != cohort->members)
+    return TT_FAIL(INTERNAL, "%" PRId64 " epochs of %" PRId64 ", %" PRId64 " members of %" PRId64,
+                   mine->epochs, cohort->max_epochs, all->members, cohort->members);
+  TT_TRY(tt_outline_make(all, &t->outline));
+  TT_TRY(TT_ALLOC(t->epoch, cohort->max_epochs));
+  for (int64_t i = 0; i < cohort->max_epochs; i++) t->epoch[i] = (int32_t)i;
+#define X(field, ...)                         \
+  TT_TRY(TT_ALLOC(t->field, all->members));   \
+  for (int64_t i = 0; i < all->members; i++)  \
+    t->field[i] = cohort->member[i].hyper.field;
+  HYPERS(X)
+#undef X
+  TT_TRY(TT_ALLOC(t->coverage, 3 * columns));
+  for (int64_t i = 0; scores && i < columns; i++) {
+    t->coverage[i] = scores->coverage50[i];
+    t->coverage[columns + i] = scores->coverage90[i];
+    t->coverage[2 * columns + i] = scores->coverage95[i];
+  }
+  return TT_OK;
+}
+
+static void write_hypers(tt_schema *s, const tables *t)
+{
+#define X(field, ctype, h5, units, meaning)                                                      \
+  tt_schema_root(s, &(tt_variable){#field, TT_H5_##h5, {"member"}, units, meaning, "ensemble"}, \
+                 t->field);
+  HYPERS(X)
+#undef X
+}
+
+/* History and end of each member: from its own rank. */
+static void write_members(tt_schema *s, const tt_state *m)
+{
+  const tt_variable status = {"status", TT_H5_I8, {"member"}, NULL, "how training ended", MEMBER};
+  const tt_variable rows[] = {
+      {"loss_train", TT_H5_F32, {"member", "epoch"}, "1", "mean training loss of an epoch", MEMBER},
+      {"loss_validation", TT_H5_F32, {"member", "epoch"}, "1", "validation loss", MEMBER},
+      {"best_loss", TT_H5_F64, {"member"}, "1", "lowest validation loss", MEMBER},
+      {"best_epoch", TT_H5_I32, {"member"}, NULL, "its epoch, from 0; -1 = none", MEMBER},
+      {"epochs_done", TT_H5_I32, {"member"}, "epochs", "whole epochs trained", MEMBER},
+      {"steps_done", TT_H5_I64, {"member"}, "steps", "optimiser steps taken", MEMBER}};
+  const void *data[] = {TT_FIELD(m, loss_train), TT_FIELD(m, loss_validation),
+                        TT_FIELD(m, best_loss),  TT_FIELD(m, best_epoch),
+                        TT_FIELD(m, epoch),      TT_FIELD(m, step)};
+  tt_schema_slice(s, &status, m->first, m->count, TT_FIELD(m, status));
+  tt_schema_flags(s, "status", TT_STATUS_diverged + 1, tt_schema_status);
+  for (int i = 0; i < 6; i++) tt_schema_slice(s, &rows[i], m->first, m->count, data[i]);
+}
+
+static void write_scores(tt_schema *s, const tt_scores *k, const double *coverage,
+                         const char *units)
+{
+  const double level[] = {0.5, 0.9, 0.95};
+  const tt_variable interval = {"interval", TT_H5_F64, {"interval"}, "1",
+                                "probability of the central interval", NULL};
+  const tt_variable v[] = {
+      {"test_rmse", TT_H5_F64, {"member", "target"}, units, "RMSE of a member", MEMBER},
+      {"test_mae", TT_H5_F64, {"member", "target"}, units, "mean absolute error", MEMBER},
+      {"test_nll", TT_H5_F64, {"member", "target"}, NULL, "mean negative log likelihood", MEMBER},
+      {"ensemble_rmse", TT_H5_F64, {"column"}, units, "RMSE of the ensemble", COLUMN},
+      {"ensemble_mae", TT_H5_F64, {"column"}, units, "mean absolute error", COLUMN},
+      {"ensemble_nll", TT_H5_F64, {"column"}, NULL, "mean negative log likelihood", COLUMN},
+      {"test_rows", TT_H5_I64, {"column"}, "rows", "test rows scored", COLUMN}};
+  const void *data[] = {k->member_rmse, k->member_mae, k->member_nll, k->rmse,
+                        k->mae,         k->nll,        k->rows};
+  const tt_variable covered = {"coverage", TT_H5_F64, {"interval", "column"}, "1",
+                               "share of test rows inside the interval", COLUMN};
+  for (int i = 0; i < 7; i++) tt_schema_root(s, &v[i], data[i]);
+  tt_schema_coordinate(s, &interval, 3, level);
+  tt_schema_root(s, &covered, coverage);
+}
+
+static void write_test(tt_schema *s, const tt_test_table *t, const char *units)
+{
+  const tt_variable row = {"sample", TT_H5_I64, {"sample"}, NULL, "row of the data file, from 0",
+                           NULL};
+  const tt_variable v[] = {
+      {"y_true", TT_H5_F64, {"sample", "column"}, units, "measured", COLUMN},
+      {"y_pred_mean", TT_H5_F64, {"sample", "column"}, units, "predicted mean", COLUMN},
+      {"y_pred_std", TT_H5_F64, {"sample", "column"}, units, "standard deviation", COLUMN},
+      {"y_pred_std_aleatoric", TT_H5_F64, {"sample", "column"}, units,
+       "noise the members see in the data", COLUMN},
+      {"y_pred_std_epistemic", TT_H5_F64, {"sample", "column"}, units,
+       "disagreement of the members", COLUMN}};
+  const double *data[] = {t->y, t->mean, t->total, t->aleatoric, t->epistemic};
+  tt_schema_coordinate(s, &row, t->rows, t->row);
+  for (int i = 0; i < 5; i++) tt_schema_root(s, &v[i], data[i]);
+}
+
+tt_err tt_results_write(tt_comm *c, const char *file, const tt_cohort *cohort,
+                        const tt_committee *all, const tt_state *mine, const tt_scores *scores,
+                        const tt_test_table *test, const tt_provenance *from)
+{
+  const tt_variable epoch = {"epoch", TT_H5_I32, {"epoch"}, NULL, "epoch, from 0", NULL};
+  tables t = {0};
+  tt_schema s;
+  tt_h5_file *f = NULL;
+  const char *units;
+  int64_t rows = test ? test->rows : 0;
+  int64_t bytes = cohort->members * (cohort->max_epochs * 8 + 256) +
+                  rows * tt_committee_columns(all) * 48 + (1 << 16);
+  tt_err e = tt_agree(c, make_tables_local(cohort, all, mine, scores, &t));
+  if (!e) e = tt_h5_create(c, file, bytes, &f);
+  if (!e) {
+    units = t.outline.common_units;
+    tt_schema_begin(&s, c, f, TT_SCHEMA_RESULT, from);
+    tt_outline_write_columns(&s, &t.outline);
+    tt_outline_write_members(&s, &t.outline);
+    tt_schema_coordinate(&s, &epoch, cohort->max_epochs, t.epoch);
+    write_hypers(&s, &t);
+    write_members(&s, mine);
+    if (scores) write_scores(&s, scores, t.coverage, units);
+    if (rows > 0) write_test(&s, test, units);
+    e = tt_h5_commit(&f, NULL);
+  }
+  free_tables(&t);
+  return e;
+}

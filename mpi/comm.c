@@ -1,0 +1,291 @@
+/* comm.c — see comm.h. */
+#define TT_COMM_MPI
+#include "mpi/comm.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* MPI counts are ints: everything travels in pieces of at most this many bytes. */
+enum { PIECE = 1 << 30 };
+enum { GATHER_TAG = 7 };
+
+struct tt_comm {
+  MPI_Comm mpi;
+  int rank, ranks, node_rank, node_ranks;
+  int started; /* MPI_Init was ours, so is MPI_Finalize */
+  int64_t votes;
+  int64_t fault; /* number of the vote that fails on this rank, 0 = none */
+};
+
+/* What the rank that lost a vote tells the others. */
+typedef struct verdict_text {
+  char where[256];
+  char text[TT_ERR_TEXT];
+} verdict_text;
+
+int tt_comm_rank(const tt_comm *c) { return c->rank; }
+int tt_comm_ranks(const tt_comm *c) { return c->ranks; }
+int tt_comm_is_root(const tt_comm *c) { return c->rank == 0; }
+int tt_comm_node_rank(const tt_comm *c) { return c->node_rank; }
+int tt_comm_node_ranks(const tt_comm *c) { return c->node_ranks; }
+int64_t tt_comm_votes(const tt_comm *c) { return c->votes; }
+MPI_Comm tt_comm_mpi(const tt_comm *c) { return c->mpi; }
+
+/* OMPIO of Open MPI 4 reports short writes as success; its shared file pointers leave semaphores
+ * behind that make later opens hang. What the user has set stays. */
+static void choose_io_local(void)
+{
+  setenv("OMPI_MCA_sharedfp", "individual", 0);
+#if defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION == 4
+  setenv("OMPI_MCA_io", "romio321", 0);
+#endif
+}
+
+/* Slurm promised several ranks, but each process is a world of its own. mpirun inside a job starts
+ * what the user asked for, so its word counts: `launched` is what the environment said before
+ * MPI_Init. */
+static tt_err check_singleton_local(int ranks, int launched)
+{
+  const char *tasks = getenv("SLURM_NTASKS");
+  if (ranks > 1 || launched || !tasks || atoi(tasks) <= 1) return TT_OK;
+  return TT_FAIL(UNAVAILABLE,
+                 "Slurm has %s tasks (SLURM_NTASKS) but this MPI world has one rank: every task "
+                 "would train the whole ensemble; start with `srun --mpi=pmix tutti ...` "
+                 "(`srun --mpi=list` shows the choices) or `mpirun tutti ...`, or ask for one task",
+                 tasks);
+}
+
+static tt_err read_fault_local(tt_comm *c)
+{
+  const char *text = getenv("TUTTI_FAULT");
+  int rank = 0, end = 0;
+  int64_t vote = 0;
+  if (!text) return TT_OK;
+  if (sscanf(text, "%d:%" SCNd64 "%n", &rank, &vote, &end) != 2 || text[end] || rank < 0 ||
+      vote < 1)
+    return TT_FAIL(USAGE, "TUTTI_FAULT=%s: expected rank:vote, for example 1:12", text);
+  if (rank == c->rank) c->fault = vote;
+  return TT_OK;
+}
+
+static void find_node(tt_comm *c)
+{
+  MPI_Comm node;
+  MPI_Comm_split_type(c->mpi, MPI_COMM_TYPE_SHARED, c->rank, MPI_INFO_NULL, &node);
+  MPI_Comm_rank(node, &c->node_rank);
+  MPI_Comm_size(node, &c->node_ranks);
+  MPI_Comm_free(&node);
+}
+
+tt_err tt_comm_begin(tt_comm **out)
+{
+  tt_comm *c = NULL;
+  int running = 0, level = MPI_THREAD_FUNNELED;
+  int launched = getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMI_SIZE");
+  TT_TRY(TT_ALLOC(c, 1));
+  c->votes = -1; /* the vote of this function is not one of the program's */
+  MPI_Initialized(&running);
+  if (!running) {
+    choose_io_local();
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level);
+    c->started = 1;
+  }
+  /* Without this, one rank with a full disk leaves the others waiting in HDF5 for ever. */
+  MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_ARE_FATAL);
+  MPI_Comm_dup(MPI_COMM_WORLD, &c->mpi);
+  MPI_Comm_rank(c->mpi, &c->rank);
+  MPI_Comm_size(c->mpi, &c->ranks);
+  find_node(c);
+  tt_log_set_rank(c->rank, c->ranks);
+  tt_err e = level < MPI_THREAD_FUNNELED
+                 ? TT_FAIL(UNAVAILABLE, "this MPI does not allow threads (MPI_THREAD_FUNNELED)")
+                 : check_singleton_local(c->ranks, launched);
+  e = tt_agree(c, e ? e : read_fault_local(c));
+  if (e)
+    tt_comm_end(&c);
+  else
+    *out = c;
+  return e;
+}
+
+void tt_comm_end(tt_comm **c)
+{
+  if (!*c) return;
+  MPI_Comm_free(&(*c)->mpi);
+  if ((*c)->started) MPI_Finalize();
+  tt_free(*c);
+}
+
+/* Make the text of rank `loser` the last error of this rank. */
+static void hear_verdict(tt_comm *c, tt_err e, int loser)
+{
+  verdict_text v = {{0}, {0}};
+  if (c->rank == loser) {
+    snprintf(v.where, sizeof v.where, "%s", tt_err_where());
+    snprintf(v.text, sizeof v.text, "%s", tt_err_last());
+  }
+  MPI_Bcast(&v, (int)sizeof v, MPI_BYTE, loser, c->mpi);
+  if (c->rank == loser) return;
+  char *colon = strrchr(v.where, ':');
+  int line = colon ? atoi(colon + 1) : 0;
+  if (colon) *colon = 0;
+  (void)tt_fail_at(v.where, line, e, "%s", v.text);
+}
+
+tt_err tt_agree(tt_comm *c, tt_err mine)
+{
+  struct {
+    int err, rank;
+  } in, out;
+  c->votes++;
+  if (!mine && c->fault > 0 && c->votes == c->fault)
+    mine = TT_FAIL(IO, "fault injected on rank %d at vote %" PRId64 " (TUTTI_FAULT)", c->rank,
+                   c->votes);
+  in.err = (int)mine;
+  in.rank = c->rank;
+  MPI_Allreduce(&in, &out, 1, MPI_2INT, MPI_MAXLOC, c->mpi);
+  if (out.err != TT_OK) hear_verdict(c, (tt_err)out.err, out.rank);
+  return (tt_err)out.err;
+}
+
+static void reduce_pieces(tt_comm *c, char *v, int64_t count, MPI_Datatype type, MPI_Op op)
+{
+  const int64_t most = PIECE / 8; /* both types have 8 bytes */
+  for (int64_t i = 0; i < count; i += most) {
+    int64_t n = count - i < most ? count - i : most;
+    MPI_Allreduce(MPI_IN_PLACE, v + 8 * i, (int)n, type, op, c->mpi);
+  }
+}
+
+void tt_sum_i64(tt_comm *c, int64_t *v, int64_t count)
+{
+  reduce_pieces(c, (char *)v, count, MPI_INT64_T, MPI_SUM);
+}
+
+void tt_max_i64(tt_comm *c, int64_t *v, int64_t count)
+{
+  reduce_pieces(c, (char *)v, count, MPI_INT64_T, MPI_MAX);
+}
+
+void tt_max_f64(tt_comm *c, double *v, int64_t count)
+{
+  reduce_pieces(c, (char *)v, count, MPI_DOUBLE, MPI_MAX);
+}
+
+static void bcast_from(tt_comm *c, int root, char *bytes, int64_t count)
+{
+  for (int64_t i = 0; i < count; i += PIECE)
+    MPI_Bcast(bytes + i, (int)(count - i < PIECE ? count - i : PIECE), MPI_BYTE, root, c->mpi);
+}
+
+void tt_bcast(tt_comm *c, void *bytes, int64_t count) { bcast_from(c, 0, bytes, count); }
+void tt_barrier(tt_comm *c) { MPI_Barrier(c->mpi); }
+
+/* Bytes of each rank, and where they start in the whole; arrays [R + 1], the last start is the
+ * sum. Freed by the caller. */
+static int64_t *gather_sizes(tt_comm *c, int64_t mine, int64_t *counts)
+{
+  int64_t *start = NULL;
+  if (TT_ALLOC(start, c->ranks + 1)) tt_panic("%s", tt_err_last());
+  MPI_Allgather(&mine, 1, MPI_INT64_T, start + 1, 1, MPI_INT64_T, c->mpi);
+  if (counts) memcpy(counts, start + 1, (size_t)c->ranks * sizeof *counts);
+  for (int r = 0; r < c->ranks; r++)
+    start[r + 1] += start[r];
+  return start;
+}
+
+/* The int arrays of MPI_Allgatherv and MPI_Gatherv: counts, then displacements. */
+static int *int_sizes(const tt_comm *c, const int64_t *start)
+{
+  int *n = NULL;
+  if (TT_ALLOC(n, 2 * (int64_t)c->ranks)) tt_panic("%s", tt_err_last());
+  for (int r = 0; r < c->ranks; r++) {
+    n[r] = (int)(start[r + 1] - start[r]);
+    n[c->ranks + r] = (int)start[r];
+  }
+  return n;
+}
+
+void tt_allgather(tt_comm *c, const void *mine, int64_t mine_bytes, void *all, int64_t *counts)
+{
+  int64_t *start = gather_sizes(c, mine_bytes, counts);
+  char *to = all;
+  if (start[c->ranks] <= PIECE) {
+    int *n = int_sizes(c, start);
+    MPI_Allgatherv(mine, (int)mine_bytes, MPI_BYTE, to, n, n + c->ranks, MPI_BYTE, c->mpi);
+    tt_free(n);
+  } else {
+    memcpy(to + start[c->rank], mine, (size_t)mine_bytes);
+    for (int r = 0; r < c->ranks; r++)
+      bcast_from(c, r, to + start[r], start[r + 1] - start[r]);
+  }
+  tt_free(start);
+}
+
+static void send_pieces(tt_comm *c, const char *mine, int64_t bytes)
+{
+  for (int64_t i = 0; i < bytes; i += PIECE)
+    MPI_Send(mine + i, (int)(bytes - i < PIECE ? bytes - i : PIECE), MPI_BYTE, 0, GATHER_TAG,
+             c->mpi);
+}
+
+static void receive_pieces(tt_comm *c, int from, char *to, int64_t bytes)
+{
+  for (int64_t i = 0; i < bytes; i += PIECE)
+    MPI_Recv(to + i, (int)(bytes - i < PIECE ? bytes - i : PIECE), MPI_BYTE, from, GATHER_TAG,
+             c->mpi, MPI_STATUS_IGNORE);
+}
+
+void tt_gather(tt_comm *c, const void *mine, int64_t mine_bytes, void *all, int64_t *counts)
+{
+  int64_t *start = gather_sizes(c, mine_bytes, counts);
+  char *to = all;
+  if (start[c->ranks] <= PIECE) {
+    int *n = int_sizes(c, start);
+    MPI_Gatherv(mine, (int)mine_bytes, MPI_BYTE, to, n, n + c->ranks, MPI_BYTE, 0, c->mpi);
+    tt_free(n);
+  } else if (c->rank == 0) {
+    memcpy(to, mine, (size_t)mine_bytes);
+    for (int r = 1; r < c->ranks; r++)
+      receive_pieces(c, r, to + start[r], start[r + 1] - start[r]);
+  } else {
+    send_pieces(c, mine, mine_bytes);
+  }
+  tt_free(start);
+}
+
+_Noreturn void tt_panic(const char *fmt, ...)
+{
+  char text[TT_ERR_TEXT], host[256] = "?";
+  int running = 0, ended = 0, rank = 0;
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(text, sizeof text, fmt, ap);
+  va_end(ap);
+  gethostname(host, sizeof host - 1);
+  MPI_Initialized(&running);
+  MPI_Finalized(&ended);
+  int alive = running && !ended;
+  if (alive) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  tt_log_each(TT_LOG_ERROR, "rank %d on %s cannot go on: %s", rank, host, text);
+  if (alive) MPI_Abort(MPI_COMM_WORLD, tt_err_exit_code(TT_E_INTERNAL));
+  _exit(tt_err_exit_code(TT_E_INTERNAL));
+}
+
+void tt_comm_versions_local(char *text, int64_t room)
+{
+  char library[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0, major = 0, minor = 0;
+  MPI_Get_library_version(library, &length);
+  MPI_Get_version(&major, &minor);
+  library[strcspn(library, "\n")] = 0;
+  snprintf(text, (size_t)room, "MPI %d.%d: %s", major, minor, library);
+}

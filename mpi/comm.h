@@ -1,0 +1,64 @@
+/* comm.h — ranks: start and end of MPI, the vote, and the few collectives the program needs.
+ * Floor 2. Everything is collective unless its name ends in _local or it only returns a number.
+ *
+ * MPI errors and broken invariants inside a collective region end all ranks (tt_panic): there is no
+ * state to go on from. Everything that can be planned for is a tt_err and a vote. */
+#ifndef TT_COMM_H
+#define TT_COMM_H
+#include "base/err.h"
+
+#include <stdint.h>
+
+typedef struct tt_comm tt_comm;
+
+/* Start MPI (funneled) unless it runs already, with the settings of docs: before MPI_Init, unless
+ * the user set them, OMPI_MCA_sharedfp=individual and on Open MPI 4.x OMPI_MCA_io=romio321; after
+ * it, before any HDF5 call, MPI_ERRORS_ARE_FATAL on MPI_FILE_NULL. Tells the log its rank.
+ * Errors: UNAVAILABLE (N singletons: SLURM_NTASKS > 1 but one rank; the message names the fix). */
+tt_err tt_comm_begin(tt_comm **out);
+
+/* End MPI if tt_comm_begin started it. Accepts NULL. */
+void tt_comm_end(tt_comm **c);
+
+int tt_comm_rank(const tt_comm *c);
+int tt_comm_ranks(const tt_comm *c);
+int tt_comm_is_root(const tt_comm *c);
+/* Rank and number of ranks on this node (MPI_Comm_split_type, never from the environment). */
+int tt_comm_node_rank(const tt_comm *c);
+int tt_comm_node_ranks(const tt_comm *c);
+
+/* The vote. Every rank passes its own result; every rank gets the same one back: the most severe,
+ * with the text of the rank that had it. Put it after local work, before the next collective.
+ * TUTTI_FAULT=rank:n in the environment makes the n-th vote of that rank fail (for tests). */
+tt_err tt_agree(tt_comm *c, tt_err mine);
+
+/* Votes taken so far: the same on all ranks. */
+int64_t tt_comm_votes(const tt_comm *c);
+
+/* In place, same count on all ranks. Sums of integers and maxima do not depend on the rank count;
+ * there is no sum of floating point numbers here, on purpose: gather and add in a fixed order. */
+void tt_sum_i64(tt_comm *c, int64_t *v, int64_t count);
+void tt_max_i64(tt_comm *c, int64_t *v, int64_t count);
+void tt_max_f64(tt_comm *c, double *v, int64_t count);
+void tt_bcast(tt_comm *c, void *bytes, int64_t count); /* from rank 0 */
+void tt_barrier(tt_comm *c);
+
+/* Every rank has `mine` bytes; all get them concatenated in rank order. counts[R] may be NULL.
+ *   all   room for the sum of all contributions; may be larger than 2 GiB
+ * `mine_bytes` may be 0. `all` must not overlap `mine`. */
+void tt_allgather(tt_comm *c, const void *mine, int64_t mine_bytes, void *all, int64_t *counts);
+
+/* The same to rank 0 only; `all` is NULL elsewhere. */
+void tt_gather(tt_comm *c, const void *mine, int64_t mine_bytes, void *all, int64_t *counts);
+
+/* Broken world: print rank, host and text, end all ranks with exit code 70. Does not return. */
+_Noreturn void tt_panic(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Library and version texts for provenance. Local, needs no MPI_Init. */
+void tt_comm_versions_local(char *text, int64_t room);
+
+#ifdef TT_COMM_MPI /* defined by the files of mpi/ and io/ alone */
+#include <mpi.h>
+MPI_Comm tt_comm_mpi(const tt_comm *c);
+#endif
+#endif

@@ -1,0 +1,91 @@
+# setup.sh — sourced by script/demo and script/test: what they need, in one place.
+# shellcheck shell=bash
+#
+# tutti_need GROUP...   makes sure the packages of the groups are there. On Debian and Ubuntu, as root
+# or with sudo, missing ones are installed; when all are there nothing is done. Otherwise the missing
+# packages are listed with the command that installs them, and the script ends with exit code 69.
+
+# group, Debian package, command that succeeds where the thing is there without its package
+tutti_packages() {
+  cat <<'TABLE'
+build  cmake                 command -v cmake
+build  gcc                   command -v cc
+build  libc6-dev             command -v cc
+build  make                  command -v make
+build  pkg-config            command -v pkg-config
+build  openmpi-bin           command -v mpirun
+build  libopenmpi-dev        command -v mpicc
+build  libhdf5-openmpi-dev   command -v h5pcc
+build  libyaml-dev           pkg-config --exists yaml-0.1
+build  librandom123-dev      tutti_has_header Random123/philox.h
+build  libxxhash-dev         pkg-config --exists libxxhash
+test   g++                   command -v c++
+test   libcmocka-dev         pkg-config --exists cmocka
+test   valgrind              command -v valgrind
+test   hdf5-tools            command -v h5dump
+test   python3-numpy         python3 -c "import numpy"
+test   python3-h5py          python3 -c "import h5py"
+test   python3-h5netcdf      python3 -c "import h5netcdf"
+test   python3-netcdf4       python3 -c "import netCDF4"
+test   python3-xarray        python3 -c "import xarray"
+demo   gnuplot-nox           command -v gnuplot
+TABLE
+}
+
+tutti_has_header() { echo "#include <$1>" | cc -E -x c -o /dev/null -; }
+
+tutti_is_debian() { command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; }
+
+tutti_has_package() {
+  [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+# Packages of the groups that are missing, one per line. $1 = package: ask dpkg; probe: try the thing.
+tutti_missing() {
+  local how=$1 group package probe
+  shift
+  tutti_packages | while read -r group package probe; do
+    case " $* " in *" $group "*) ;; *) continue ;; esac
+    if [ "$how" = package ]; then tutti_has_package "$package"; else eval "$probe" >/dev/null 2>&1 </dev/null; fi ||
+      echo "$package"
+  done
+}
+
+# The prefix that makes a command run as root: nothing, or sudo without a question.
+tutti_as_root() {
+  if [ "$(id -u)" = 0 ]; then
+    "$@"
+  else
+    sudo -n "$@"
+  fi
+}
+tutti_can_install() {
+  tutti_is_debian && { [ "$(id -u)" = 0 ] || { command -v sudo && sudo -n true; }; } >/dev/null 2>&1
+}
+
+tutti_install() {
+  echo "set-up: installing $*"
+  tutti_as_root env DEBIAN_FRONTEND=noninteractive apt-get update -q &&
+    tutti_as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"
+}
+
+tutti_need() {
+  local missing=""
+  if tutti_is_debian; then
+    missing=$(tutti_missing package "$@" | tr '\n' ' ')
+    [ -n "$missing" ] || return 0
+    # shellcheck disable=SC2086 # a list of words
+    if tutti_can_install && tutti_install $missing; then return 0; fi
+  fi
+  missing=$(tutti_missing probe "$@" | tr '\n' ' ')
+  [ -n "$missing" ] || return 0
+  {
+    echo "set-up: missing: $missing"
+    echo "set-up: on Debian or Ubuntu, as root:  apt-get install --no-install-recommends $missing"
+    echo "set-up: elsewhere, load or install what these packages hold, then run this again"
+  } >&2
+  exit 69
+}
+
+# The same for things that are nice to have: without them the script goes on.
+tutti_want() { (tutti_need "$@") || echo "set-up: going on without them"; }

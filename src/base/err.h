@@ -1,0 +1,61 @@
+/* err.h — error values with their exit codes, the last-error record, and the two macros that use
+ * them. Floor 0. */
+#ifndef TT_ERR_H
+#define TT_ERR_H
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* name, process exit code (sysexits.h where it has one), what it means.
+ * The vote of mpi/comm.h lets the highest value win, so order is severity. */
+#define TT_ERRORS(X)                                                                               \
+  X(OK, 0, "done")                                                                                 \
+  X(STOPPED, 75, "checkpointed before the end: run again to go on")                                \
+  X(DIVERGED, 76, "finished, but too many members diverged")                                       \
+  X(USAGE, 64, "wrong command line")                                                               \
+  X(CONFIG, 78, "wrong configuration")                                                             \
+  X(DATA, 65, "input data are not usable")                                                         \
+  X(NOINPUT, 66, "input file is missing or cannot be read")                                        \
+  X(UNAVAILABLE, 69, "no usable GPU or MPI")                                                       \
+  X(CANTCREAT, 73, "output cannot be created")                                                     \
+  X(IO, 74, "reading or writing failed")                                                           \
+  X(MEM, 71, "out of host or device memory")                                                       \
+  X(INTERNAL, 70, "internal error")
+
+typedef enum tt_err {
+#define X(name, code, text) TT_E_##name,
+  TT_ERRORS(X)
+#undef X
+      TT_E_COUNT
+} tt_err;
+#define TT_OK TT_E_OK
+
+/* Room for one message: a whole list of configuration errors fits. */
+enum { TT_ERR_TEXT = 16384 };
+
+/* The table's text and the process exit code of `e`. */
+const char *tt_err_text(tt_err e);
+int tt_err_exit_code(tt_err e);
+
+/* This thread's last message, "" if there was none. Valid until the next failure on this thread.
+ * tt_err_where() is the source position that raised it ("src/io/h5.c:41"), for developers. */
+const char *tt_err_last(void);
+const char *tt_err_where(void);
+
+/* Record a message and return `e`. Messages are for users: they name the thing, its value and what
+ * to do; the source position is kept apart. Use TT_FAIL. */
+tt_err tt_fail_at(const char *file, int line, tt_err e, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+#define TT_FAIL(e_, ...) tt_fail_at(__FILE__, __LINE__, TT_E_##e_, __VA_ARGS__)
+
+/* Local functions only: leave on error. Never between two collective calls. */
+#define TT_TRY(call_)                                                                              \
+  do {                                                                                             \
+    tt_err tt_try_e = (call_);                                                                     \
+    if (tt_try_e != TT_OK) return tt_try_e;                                                        \
+  } while (0)
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,6 @@
+/* engine.c — the engines compiled in. */
+#include "engine/engine.h"
+
+#include <stddef.h>
+
+const tt_engine_ops *const tt_engines[] = {&tt_engine_cpu, NULL};

@@ -1,0 +1,84 @@
+/* engine.h — what a compute engine must provide. Floor 3: an engine knows no ranks and no files.
+ *
+ * Shapes: M members of this engine, P parameters, S optimiser slots, N rows, D inputs, K targets.
+ * No function communicates; all are synchronous to the caller. The result of a member depends only
+ * on (seed, its stream, its hyper-parameters, the data): never on M, the slice, its neighbours, the
+ * threads, or how its steps are cut into calls of train. */
+#ifndef TT_ENGINE_H
+#define TT_ENGINE_H
+#include "spec/cohort.h"
+#include "spec/committee.h"
+#include "spec/moments.h"
+#include "spec/state.h"
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tt_engine tt_engine;
+
+/* What the engine may use of the machine. */
+typedef struct tt_resources {
+  int threads;  /* >= 1 */
+  tt_simd simd; /* cpu engine only */
+  int device;   /* GPU number, cuda engine only */
+} tt_resources;
+
+/* Where the members stand after a call of train. */
+typedef struct tt_progress {
+  int64_t training, finished, early_stopped, diverged; /* members in each state; sum = M */
+  int64_t member_steps;                                /* optimiser steps taken in this call */
+  int64_t epoch_min; /* fewest epochs of a member still training */
+  double loss[3]; /* quartiles 0.25, 0.5, 0.75 of the members' last training losses; NaN if none */
+} tt_progress;
+
+typedef struct tt_engine_info {
+  char device[128];    /* "CPU, 8 threads, avx512" */
+  char arithmetic[32]; /* results are bit-equal between engines that say the same here */
+  int64_t bytes;       /* memory held */
+} tt_engine_info;
+
+/* The numbers to replay instead of drawing them; NULL fields are drawn. For comparisons with other
+ * programs. Borrowed: must outlive the engine. */
+typedef struct tt_replay {
+  const int32_t *order; /* [M][epochs][rows of an epoch] rows of the data set */
+} tt_replay;
+
+typedef struct tt_engine_ops {
+  const char *name; /* "cpu", "cuda" */
+  /* Engine for members `slice` of the cohort, which is borrowed and outlives it. Errors: MEM,
+   * UNAVAILABLE. */
+  tt_err (*create)(const tt_cohort *cohort, tt_slice slice, const tt_resources *use,
+                   tt_engine **out);
+  void (*destroy)(tt_engine **e); /* accepts NULL */
+  /* Training, validation and test rows; borrowed. replay may be NULL. Errors: MEM, DATA (an
+   * ensemble without labelled training rows). */
+  tt_err (*set_data)(tt_engine *e, const tt_dataset *data, const tt_replay *replay);
+  /* Initial weights from (seed, stream); state as before the first step. */
+  tt_err (*init)(tt_engine *e);
+  /* Up to `steps` further optimiser steps of every member that is still training. At the end of a
+   * member's epoch: its losses enter the history, validation, best weights, early stopping. A
+   * member whose loss is not finite becomes diverged; that is not an error. */
+  tt_err (*train)(tt_engine *e, int64_t steps, tt_progress *out);
+  /* Mean loss of each member over the rows of a split labelled for it: loss[M], NaN without rows;
+   * with the weights it would predict with. */
+  tt_err (*evaluate)(tt_engine *e, tt_split split, double *loss);
+  /* Copy the state of members `which` (numbers of the cohort) out of or into the engine. */
+  tt_err (*save)(tt_engine *e, tt_slice which, tt_state *to);
+  tt_err (*load)(tt_engine *e, tt_slice which, const tt_state *from);
+  tt_err (*info)(const tt_engine *e, tt_engine_info *out);
+  /* Predictions of a whole committee on normalised inputs x [rows][D] (no engine needed).
+   *   into     [rows] x columns moments in normalised units, cleared first; or NULL
+   *   members  [G][2][K][rows] means and variances (0 for output mean); or NULL */
+  tt_err (*predict)(const tt_committee *c, const tt_resources *use, int64_t rows, const float *x,
+                    tt_moments *into, float *members);
+} tt_engine_ops;
+
+extern const tt_engine_ops tt_engine_cpu;
+
+/* The engines compiled in, NULL-terminated, best first for `device: auto`. */
+extern const tt_engine_ops *const tt_engines[];
+
+#ifdef __cplusplus
+}
+#endif
+#endif

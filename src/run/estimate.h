@@ -1,0 +1,10 @@
+/* estimate.h — `tutti plan`: what a job will need, from its file and the headers of its data alone.
+ * Floor 4; local, never starts MPI, reads no samples, writes nothing. */
+#ifndef TT_ESTIMATE_H
+#define TT_ESTIMATE_H
+#include "run/job.h"
+
+/* Print members, network, memory per rank, the split over `ranks` ranks and the sizes of the files.
+ * Errors: those of the job file and of the data's headers. */
+tt_err tt_estimate_print_local(const tt_job_options *o, int ranks);
+#endif

@@ -1,0 +1,103 @@
+/* evaluate.c — `tutti evaluate`; see predict.h. */
+#include "run/predict.h"
+
+#include "base/mem.h"
+#include "io/data_check.h"
+#include "io/data_io.h"
+#include "io/model_io.h"
+#include "run/machine.h"
+#include "run/normal.h"
+#include "run/score.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+typedef struct labelled_rows {
+  tt_rows *rows;
+  const tt_committee *model;
+  const char *file, *inputs;
+  int64_t *column; /* [targets of the model] column of the file, -1 = none */
+} labelled_rows;
+
+static int used(const tt_committee *m, int64_t target)
+{
+  for (int64_t e = 0; e < m->ensembles; e++)
+    for (int64_t k = 0; k < m->ensemble[e].targets; k++)
+      if (m->ensemble[e].column[k] == target) return 1;
+  return 0;
+}
+
+/* The file's column of each target of the model. */
+static tt_err match_targets(labelled_rows *l)
+{
+  const tt_data_shape *shape = tt_rows_shape(l->rows);
+  const tt_committee *m = l->model;
+  int named = shape->targets > 0 && shape->target.name[0][0] != '\0';
+  TT_TRY(TT_ALLOC(l->column, m->target.count));
+  for (int64_t t = 0; t < m->target.count; t++) {
+    l->column[t] = !named && t < shape->targets ? t : -1;
+    for (int64_t i = 0; named && i < shape->targets; i++)
+      if (!strcmp(shape->target.name[i], m->target.name[t])) l->column[t] = i;
+    if (l->column[t] < 0 && used(m, t))
+      return TT_FAIL(DATA, "%s has no target column '%s', which the model predicts", l->file,
+                     m->target.name[t]);
+  }
+  return TT_OK;
+}
+
+static tt_err pick(labelled_rows *l, int64_t first, int64_t count, double *raw, double *all,
+                   float *x, double *y)
+{
+  int64_t given = tt_rows_shape(l->rows)->targets, targets = l->model->target.count;
+  TT_TRY(tt_rows_read_local(l->rows, first, count, raw, all));
+  for (int64_t r = 0; r < count; r++)
+    for (int64_t t = 0; t < targets; t++)
+      y[r * targets + t] = l->column[t] < 0 ? (double)NAN : all[r * given + l->column[t]];
+  return tt_normal_rows_local(l->model, l->file, l->inputs, first, count, raw, x);
+}
+
+static tt_err read_labelled(void *from, int64_t first, int64_t count, float *x, double *y)
+{
+  labelled_rows *l = from;
+  double *raw = NULL, *all = NULL;
+  tt_err e = TT_ALLOC(raw, count * l->model->model.inputs);
+  if (!e) e = TT_ALLOC(all, count * tt_rows_shape(l->rows)->targets);
+  if (!e) e = pick(l, first, count, raw, all, x, y);
+  tt_free(raw);
+  tt_free(all);
+  return e;
+}
+
+static tt_err open_local(labelled_rows *l, const char *targets)
+{
+  TT_TRY(tt_rows_open_local(l->file, l->inputs, targets, &l->rows));
+  TT_TRY(tt_normal_check_local(l->model, l->file, tt_rows_shape(l->rows)));
+  return match_targets(l);
+}
+
+tt_err tt_evaluate(tt_comm *c, const tt_evaluate_options *o)
+{
+  const char *inputs = o->inputs ? o->inputs : "x", *targets = o->targets ? o->targets : "y";
+  const char *names[] = {inputs, targets};
+  tt_committee *model = NULL;
+  const tt_engine_ops *ops;
+  tt_resources use;
+  tt_scores *scores = NULL;
+  labelled_rows l = {.file = o->data, .inputs = inputs};
+  tt_err e = tt_machine_default(c, &ops, &use);
+  if (!e) e = tt_model_read(c, o->model, &model);
+  if (!e) e = tt_agree(c, tt_comm_is_root(c) ? tt_data_check_local(o->data, names, 2) : TT_OK);
+  l.model = model;
+  if (!e) e = tt_agree(c, open_local(&l, targets));
+  if (!e) {
+    tt_row_source source = {tt_rows_shape(l.rows)->rows, read_labelled, &l};
+    e = tt_score(c, model, ops, &use, &source, &scores, NULL);
+  }
+  if (!e) tt_score_print_local(c, model, scores);
+  tt_scores_destroy(&scores);
+  tt_free(l.column);
+  tt_rows_close_local(&l.rows);
+  tt_committee_destroy(&model);
+  return e;
+}

@@ -1,0 +1,243 @@
+/* predict.c — see predict.h. */
+#include "run/predict.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "engine/engine.h"
+#include "io/data_check.h"
+#include "io/data_io.h"
+#include "io/model_io.h"
+#include "io/results_io.h"
+#include "run/machine.h"
+#include "run/normal.h"
+#include "spec/plan.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+enum { LEAST_CHUNK = 256, MOST_CHUNK = 8192 };
+static const double chunk_floats = 6.4e7; /* of members' predictions held at a time: 256 MB */
+
+typedef struct predictor {
+  tt_comm *c;
+  const tt_predict_options *o;
+  const char *inputs;
+  tt_committee *model;
+  const tt_engine_ops *ops;
+  tt_resources use;
+  tt_rows *rows;
+  tt_slice mine; /* rows of this rank */
+  int64_t chunk, columns, k;
+  int per_member; /* predictions of every member are needed */
+  double *raw;    /* [chunk][D] */
+  float *x;       /* [chunk][D] */
+  tt_moments *moments;
+  float *members;                        /* [G][2][K][rows] as the engine gives them, or NULL */
+  float *mean_of_member, *var_of_member; /* [G][chunk][K] in the user's units */
+  double *out[4];                        /* [chunk][columns] mean, total, aleatoric, epistemic */
+  double *quantile;                      /* [Q][chunk][columns] */
+} predictor;
+
+static tt_err check_options_local(const tt_predict_options *o)
+{
+  for (int64_t q = 0; q < o->quantiles; q++)
+    if (!(o->quantile[q] > 0.0 && o->quantile[q] < 1.0))
+      return TT_FAIL(USAGE, "--quantiles: %g is not between 0 and 1", o->quantile[q]);
+  return TT_OK;
+}
+
+static tt_err open_rows_local(predictor *p)
+{
+  TT_TRY(tt_rows_open_local(p->o->data, p->inputs, NULL, &p->rows));
+  const tt_data_shape *shape = tt_rows_shape(p->rows);
+  TT_TRY(tt_normal_check_local(p->model, p->o->data, shape));
+  return tt_plan_slice(shape->rows, tt_comm_ranks(p->c), tt_comm_rank(p->c), &p->mine);
+}
+
+static tt_err allocate_local(predictor *p)
+{
+  const tt_committee *m = p->model;
+  double per_row = (double)(m->members * 2 * p->k);
+  double fit = p->per_member ? chunk_floats / per_row : (double)MOST_CHUNK;
+  p->chunk = fit > MOST_CHUNK ? MOST_CHUNK : fit < LEAST_CHUNK ? LEAST_CHUNK : (int64_t)fit;
+  TT_TRY(TT_ALLOC(p->raw, p->chunk * m->model.inputs));
+  TT_TRY(TT_ALLOC(p->x, p->chunk * m->model.inputs));
+  TT_TRY(tt_moments_create(p->chunk, p->columns, &p->moments));
+  for (int v = 0; v < 4; v++)
+    TT_TRY(TT_ALLOC(p->out[v], p->chunk * p->columns));
+  if (!p->per_member) return TT_OK;
+  TT_TRY(TT_ALLOC(p->members, m->members * 2 * p->k * p->chunk));
+  TT_TRY(TT_ALLOC(p->quantile, p->o->quantiles * p->chunk * p->columns));
+  if (!p->o->members) return TT_OK;
+  TT_TRY(TT_ALLOC(p->mean_of_member, m->members * p->k * p->chunk));
+  return TT_ALLOC(p->var_of_member, m->members * p->k * p->chunk);
+}
+
+/* Moments of `rows` rows of column `column` = target t, in the user's units. */
+static void spread_column(predictor *p, int64_t column, int32_t t, int64_t rows)
+{
+  double mean = p->model->scaler.y_mean[t], scale = p->model->scaler.y_scale[t];
+  for (int64_t r = 0; r < rows; r++) {
+    tt_spread at = tt_moments_at(p->moments, r, column);
+    int64_t cell = r * p->columns + column;
+    p->out[0][cell] = at.mean * scale + mean;
+    p->out[1][cell] = at.total * scale;
+    p->out[2][cell] = at.aleatoric * scale;
+    p->out[3][cell] = at.epistemic * scale;
+  }
+}
+
+/* Quantiles of one row and column; scratch [3][members of the ensemble]. */
+static void quantiles_at(predictor *p, const tt_ensemble *e, int64_t k, int64_t column, int64_t r,
+                         int64_t rows, double *scratch)
+{
+  int64_t n = e->members;
+  double *w = scratch, *mean = w + n, *variance = mean + n;
+  int32_t t = e->column[k];
+  for (int64_t i = 0; i < n; i++) {
+    const float *at = p->members + ((e->first + i) * 2 * p->k + k) * rows + r;
+    w[i] = p->model->weight[e->first + i];
+    mean[i] = w[i] > 0.0 ? (double)at[0] : 0.0;
+    variance[i] = w[i] > 0.0 ? (double)at[p->k * rows] : 0.0;
+  }
+  for (int64_t q = 0; q < p->o->quantiles; q++)
+    p->quantile[(q * rows + r) * p->columns + column] =
+        tt_mixture_quantile(n, w, mean, variance, p->o->quantile[q]) * p->model->scaler.y_scale[t] +
+        p->model->scaler.y_mean[t];
+}
+
+static tt_err quantiles_local(predictor *p, int64_t rows)
+{
+  double *scratch = NULL;
+  TT_TRY(TT_ALLOC(scratch, 3 * p->model->members));
+  int64_t column = 0;
+  for (int64_t e = 0; e < p->model->ensembles; e++)
+    for (int64_t k = 0; k < p->k; k++, column++)
+      for (int64_t r = 0; r < rows; r++)
+        quantiles_at(p, &p->model->ensemble[e], k, column, r, rows, scratch);
+  tt_free(scratch);
+  return TT_OK;
+}
+
+/* [G][2][K][rows] normalised -> [G][rows][K] in the user's units. */
+static void members_in_units(predictor *p, int64_t rows)
+{
+  const tt_committee *m = p->model;
+  for (int64_t e = 0; e < m->ensembles; e++)
+    for (int64_t i = m->ensemble[e].first; i < m->ensemble[e].first + m->ensemble[e].members; i++)
+      for (int64_t k = 0; k < p->k; k++) {
+        const float *mean = p->members + (i * 2 * p->k + k) * rows, *variance = mean + p->k * rows;
+        int32_t t = m->ensemble[e].column[k];
+        double scale = m->scaler.y_scale[t];
+        for (int64_t r = 0; r < rows; r++) {
+          int64_t to = (i * rows + r) * p->k + k;
+          p->mean_of_member[to] = (float)((double)mean[r] * scale + m->scaler.y_mean[t]);
+          p->var_of_member[to] = (float)((double)variance[r] * scale * scale);
+        }
+      }
+}
+
+static tt_err predict_chunk_local(predictor *p, int64_t first, int64_t rows)
+{
+  if (rows == 0) return TT_OK;
+  TT_TRY(tt_rows_read_local(p->rows, first, rows, p->raw, NULL));
+  TT_TRY(tt_normal_rows_local(p->model, p->o->data, p->inputs, first, rows, p->raw, p->x));
+  p->moments->rows = rows;
+  TT_TRY(p->ops->predict(p->model, &p->use, rows, p->x, p->moments, p->members));
+  int64_t column = 0;
+  for (int64_t e = 0; e < p->model->ensembles; e++)
+    for (int64_t k = 0; k < p->k; k++, column++)
+      spread_column(p, column, p->model->ensemble[e].column[k], rows);
+  if (p->o->members) members_in_units(p, rows);
+  return p->o->quantiles ? quantiles_local(p, rows) : TT_OK;
+}
+
+/* As many rounds on every rank as the one with most rows needs. */
+static tt_err stream(predictor *p, tt_prediction_file *f)
+{
+  int64_t rounds = (p->mine.count + p->chunk - 1) / p->chunk;
+  tt_err e = TT_OK;
+  tt_max_i64(p->c, &rounds, 1);
+  for (int64_t i = 0; !e && i < rounds; i++) {
+    int64_t done = i * p->chunk < p->mine.count ? i * p->chunk : p->mine.count;
+    int64_t left = p->mine.count - done, rows = left < p->chunk ? left : p->chunk;
+    e = tt_agree(p->c, predict_chunk_local(p, p->mine.first + done, rows));
+    if (!e)
+      e = tt_prediction_write(f, p->mine.first + done, rows, p->out[0], p->out[1], p->out[2],
+                              p->out[3], p->o->quantiles ? p->quantile : NULL, p->mean_of_member,
+                              p->var_of_member);
+  }
+  return e;
+}
+
+static tt_err write_predictions(predictor *p)
+{
+  tt_prediction_file *f = NULL;
+  tt_prediction_shape shape = {.rows = tt_rows_shape(p->rows)->rows,
+                               .columns = p->columns,
+                               .quantiles = p->o->quantiles,
+                               .quantile = p->o->quantile,
+                               .members = p->o->members};
+  tt_provenance from = {.title = "",
+                        .resolved = "",
+                        .original = "",
+                        .device = p->ops->name,
+                        .arithmetic = "",
+                        .command = p->o->command ? p->o->command : "",
+                        .ranks = tt_comm_ranks(p->c),
+                        .threads = p->use.threads};
+  tt_err e = tt_prediction_create(p->c, p->o->output, p->model, &shape, &from, &f);
+  if (!e) e = stream(p, f);
+  if (!e)
+    e = tt_prediction_close(&f);
+  else
+    tt_prediction_destroy(&f);
+  if (!e)
+    tt_log_once(TT_LOG_INFO, "predicted %" PRId64 " rows with %" PRId64 " members: %s", shape.rows,
+                p->model->members, p->o->output);
+  return e;
+}
+
+static void cleanup(predictor *p)
+{
+  if (p->moments) p->moments->rows = p->chunk;
+  tt_moments_destroy(&p->moments);
+  tt_rows_close_local(&p->rows);
+  tt_committee_destroy(&p->model);
+  tt_free(p->raw);
+  tt_free(p->x);
+  tt_free(p->members);
+  tt_free(p->mean_of_member);
+  tt_free(p->var_of_member);
+  tt_free(p->quantile);
+  for (int v = 0; v < 4; v++)
+    tt_free(p->out[v]);
+}
+
+/* A file from elsewhere is looked at by a process that may crash before the ranks open it. */
+static tt_err guard(tt_comm *c, const char *file, const char *inputs, const char *targets)
+{
+  const char *names[] = {inputs, targets};
+  return tt_agree(c, tt_comm_is_root(c) ? tt_data_check_local(file, names, 2) : TT_OK);
+}
+
+tt_err tt_predict(tt_comm *c, const tt_predict_options *o)
+{
+  predictor p = {.c = c, .o = o, .inputs = o->inputs ? o->inputs : "x"};
+  p.per_member = o->members || o->quantiles > 0;
+  tt_err e = tt_agree(c, check_options_local(o));
+  if (!e) e = tt_machine_default(c, &p.ops, &p.use);
+  if (!e) e = tt_model_read(c, o->model, &p.model);
+  if (!e) e = guard(c, o->data, p.inputs, NULL);
+  if (!e) {
+    p.columns = tt_committee_columns(p.model);
+    p.k = p.model->model.targets;
+    e = open_rows_local(&p);
+    if (!e) e = allocate_local(&p);
+    e = tt_agree(c, e);
+  }
+  if (!e) e = write_predictions(&p);
+  cleanup(&p);
+  return e;
+}

@@ -1,0 +1,20 @@
+/* choices.c — see choices.h. */
+#include "spec/choices.h"
+
+#include <stddef.h>
+
+#define X(name) #name,
+const char *const tt_choice_normalize[] = {TT_NORMALIZES(X) NULL};
+const char *const tt_choice_output[] = {TT_OUTPUTS(X) NULL};
+const char *const tt_choice_batches[] = {TT_BATCHES(X) NULL};
+const char *const tt_choice_resample[] = {TT_RESAMPLES(X) NULL};
+const char *const tt_choice_device[] = {TT_DEVICES(X) NULL};
+const char *const tt_choice_simd[] = {TT_SIMDS(X) NULL};
+#undef X
+
+#define X(name, ...) #name,
+const char *const tt_choice_activation[] = {TT_ACTIVATIONS(X) NULL};
+const char *const tt_choice_init[] = {TT_INITS(X) NULL};
+const char *const tt_choice_loss[] = {TT_LOSSES(X) NULL};
+const char *const tt_choice_optimizer[] = {TT_OPTIMIZERS(X) NULL};
+#undef X

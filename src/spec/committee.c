@@ -1,0 +1,89 @@
+/* committee.c — see committee.h. */
+#include "spec/committee.h"
+
+#include "base/mem.h"
+
+#include <string.h>
+
+static tt_err allocate(tt_committee *c)
+{
+  TT_TRY(TT_ALLOC(c->ensemble, c->ensembles));
+  TT_TRY(TT_ALLOC(c->w, c->members * c->model.params));
+  TT_TRY(TT_ALLOC(c->weight, c->members));
+  return TT_ALLOC(c->status, c->members);
+}
+
+tt_err tt_committee_create(const tt_model *model, int64_t ensembles, int64_t members,
+                           tt_committee **out)
+{
+  tt_committee *c = NULL;
+  TT_TRY(TT_ALLOC(c, 1));
+  c->model = *model;
+  c->ensembles = ensembles;
+  c->members = members;
+  tt_err e = allocate(c);
+  if (e)
+    tt_committee_destroy(&c);
+  else
+    *out = c;
+  return e;
+}
+
+void tt_committee_destroy(tt_committee **c)
+{
+  if (!*c) return;
+  for (int64_t i = 0; (*c)->ensemble && i < (*c)->ensembles; i++) {
+    tt_free((*c)->ensemble[i].name);
+    tt_free((*c)->ensemble[i].column);
+  }
+  tt_free((*c)->ensemble);
+  tt_free((*c)->w);
+  tt_free((*c)->weight);
+  tt_free((*c)->status);
+  tt_columns_free(&(*c)->input);
+  tt_columns_free(&(*c)->target);
+  tt_scaler_free(&(*c)->scaler);
+  tt_free(*c);
+}
+
+static tt_err copy_ensemble(const tt_ensemble *from, tt_ensemble *to)
+{
+  to->first = from->first;
+  to->members = from->members;
+  to->targets = from->targets;
+  to->key = from->key;
+  TT_TRY(tt_text_set(&to->name, from->name));
+  TT_TRY(TT_ALLOC(to->column, from->targets));
+  memcpy(to->column, from->column, (size_t)from->targets * sizeof *from->column);
+  return TT_OK;
+}
+
+static tt_err describe(const tt_cohort *c, const tt_dataset *d, tt_committee *out)
+{
+  out->variance_floor = c->variance_floor;
+  for (int64_t i = 0; i < c->ensembles; i++)
+    TT_TRY(copy_ensemble(&c->ensemble[i], &out->ensemble[i]));
+  TT_TRY(tt_columns_copy(&d->input, &out->input));
+  TT_TRY(tt_columns_copy(&d->target, &out->target));
+  return tt_scaler_copy(&d->scaler, &out->scaler);
+}
+
+tt_err tt_committee_from_cohort(const tt_cohort *c, const tt_dataset *d, tt_committee **out)
+{
+  tt_committee *made = NULL;
+  TT_TRY(tt_committee_create(&c->model, c->ensembles, c->members, &made));
+  tt_err e = describe(c, d, made);
+  if (e)
+    tt_committee_destroy(&made);
+  else
+    *out = made;
+  return e;
+}
+
+int64_t tt_committee_columns(const tt_committee *c)
+{
+  int64_t columns = 0;
+  for (int64_t i = 0; i < c->ensembles; i++)
+    columns += c->ensemble[i].targets;
+  return columns;
+}

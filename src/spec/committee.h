@@ -1,0 +1,32 @@
+/* committee.h — trained members ready to predict: what model.h5 holds. Floor 1. */
+#ifndef TT_COMMITTEE_H
+#define TT_COMMITTEE_H
+#include "spec/cohort.h"
+
+/* Ensembles share the network shape and the inputs. */
+typedef struct tt_committee {
+  tt_model model;
+  float variance_floor;
+  int64_t ensembles;
+  tt_ensemble *ensemble; /* [ensembles] */
+  int64_t members;       /* G */
+  float *w;              /* [G][P] */
+  double *weight;        /* [G] share in the ensemble's averages; 0 for a diverged member */
+  int8_t *status;        /* [G] tt_status */
+  tt_columns input, target;
+  tt_scaler scaler;
+} tt_committee;
+
+/* Everything allocated but empty; owner: the caller. Local. Errors: MEM. */
+tt_err tt_committee_create(const tt_model *model, int64_t ensembles, int64_t members,
+                           tt_committee **out);
+void tt_committee_destroy(tt_committee **c);
+
+/* Copies ensembles, names and scales of a job; weights, shares and status stay zero. Errors: MEM.
+ */
+tt_err tt_committee_from_cohort(const tt_cohort *c, const tt_dataset *d, tt_committee **out);
+
+/* Number of predicted columns: the sum of targets over ensembles. Column order: ensemble by
+ * ensemble, its targets in order. */
+int64_t tt_committee_columns(const tt_committee *c);
+#endif

@@ -1,0 +1,201 @@
+/* config.c — see config.h. The option table as data, the life of a configuration, the order of
+ * reading: defaults, file, --set, rules, resolution. */
+#include "spec/config.h"
+
+#include "base/mem.h"
+#include "spec/config_parts.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const tt_option tt_option_table[TT_OPTION_COUNT] = {
+#define TT_OPTION(section_, name_, kind_, preset_, low_, high_, choices_, unit_, help_)            \
+  {.section = #section_,                                                                           \
+   .name = #name_,                                                                                 \
+   .kind = TT_KIND_##kind_,                                                                        \
+   .preset = preset_,                                                                              \
+   .low = (long double)(low_),                                                                     \
+   .high = (long double)(high_),                                                                   \
+   .choices = choices_,                                                                            \
+   .unit = unit_,                                                                                  \
+   .help = help_,                                                                                  \
+   .offset = offsetof(tt_config, section_##_##name_)},
+#define TT_ENSEMBLE_OPTION(name, ...)
+#include "spec/options.def"
+#undef TT_OPTION
+#undef TT_ENSEMBLE_OPTION
+};
+
+const tt_option tt_ensemble_option_table[TT_ENSEMBLE_OPTION_COUNT] = {
+#define TT_OPTION(section, name, ...)
+#define TT_ENSEMBLE_OPTION(name_, kind_, preset_, low_, high_, choices_, unit_, help_)             \
+  {.section = "ensembles",                                                                         \
+   .name = #name_,                                                                                 \
+   .kind = TT_KIND_##kind_,                                                                        \
+   .preset = preset_,                                                                              \
+   .low = (long double)(low_),                                                                     \
+   .high = (long double)(high_),                                                                   \
+   .choices = choices_,                                                                            \
+   .unit = unit_,                                                                                  \
+   .help = help_,                                                                                  \
+   .offset = offsetof(tt_ensemble_config, name_)},
+#include "spec/options.def"
+#undef TT_OPTION
+#undef TT_ENSEMBLE_OPTION
+};
+
+void tt_config_destroy(tt_config **cfg)
+{
+  if (!cfg || !*cfg) return;
+  for (int64_t k = 0; k < (*cfg)->ensembles; k++)
+    for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++)
+      tt_value_free(&tt_ensemble_option_table[i], &(*cfg)->ensemble[k]);
+  tt_free((*cfg)->ensemble);
+  for (int i = 0; i < TT_OPTION_COUNT; i++)
+    tt_value_free(&tt_option_table[i], *cfg);
+  tt_free(*cfg);
+}
+
+/* The directory relative paths start from, absolute; it need not exist. Ends in '/'. */
+static int base_directory(const char *file, char base[PATH_MAX])
+{
+  char directory[PATH_MAX], here[PATH_MAX] = "";
+  const char *slash = strrchr(file, '/');
+  int n = snprintf(directory, sizeof directory, "%.*s", slash ? (int)(slash - file) + 1 : 0, file);
+  if (n < 0 || (size_t)n >= sizeof directory) return 0;
+  if (!realpath(*directory ? directory : ".", base)) {
+    if (*directory != '/' && !getcwd(here, sizeof here)) return 0;
+    n = snprintf(base, PATH_MAX, "%s%s%s", here, *directory == '/' ? "" : "/", directory);
+    if (n < 0 || n >= PATH_MAX) return 0;
+  }
+  size_t length = strlen(base);
+  if (base[length - 1] == '/') return 1;
+  if (length + 2 > PATH_MAX) return 0;
+  memcpy(base + length, "/", 2);
+  return 1;
+}
+
+static int is_utf8(const char *text)
+{
+  while (*text)
+    if (tt_utf8_next(&text) < 0) return 0;
+  return 1;
+}
+
+static tt_err resolve_path(tt_reader *r, int i)
+{
+  const tt_option *o = &tt_option_table[i];
+  const char *path = *(char **)((char *)r->cfg + o->offset);
+  char base[PATH_MAX], whole[PATH_MAX + TT_CONFIG_TEXT + 1], name[TT_PATH_TEXT];
+  tt_where at = r->job[i];
+  if (!at.given) at = (tt_where){.line = 1, .column = 1};
+  if (!*path || *path == '/') return TT_OK;
+  tt_option_path(o, -1, name);
+  if (!base_directory(r->file, base) || !is_utf8(base)) {
+    tt_fault(r, &at,
+             "%s: the directory of the job file cannot be named in UTF-8; "
+             "write an absolute path",
+             name);
+    return TT_OK;
+  }
+  while (strncmp(path, "./", 2) == 0)
+    path += 2;
+  snprintf(whole, sizeof whole, "%s%s", base, path);
+  return tt_value_store(o, r->cfg, &(tt_value){.text = whole}, 1);
+}
+
+static tt_err resolve_paths(tt_reader *r)
+{
+  for (int i = 0; i < TT_OPTION_COUNT; i++)
+    if (tt_option_table[i].kind == TT_KIND_PATH) TT_TRY(resolve_path(r, i));
+  return TT_OK;
+}
+
+/* "inherit" (NaN until now) becomes the number of the same name in section train. */
+static void inherit(tt_config *cfg)
+{
+  for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++) {
+    const tt_option *own = &tt_ensemble_option_table[i], *from = NULL;
+    if (!own->preset || strcmp(own->preset, "inherit") != 0) continue;
+    for (int j = 0; j < TT_OPTION_COUNT; j++)
+      if (strcmp(tt_option_table[j].section, "train") == 0 &&
+          strcmp(tt_option_table[j].name, own->name) == 0)
+        from = &tt_option_table[j];
+    for (int64_t k = 0; from && k < cfg->ensembles; k++) {
+      double *x = (double *)(void *)((char *)&cfg->ensemble[k] + own->offset);
+      if (isnan(*x)) *x = *(const double *)(const void *)((const char *)cfg + from->offset);
+    }
+  }
+}
+
+static tt_err read_all(tt_reader *r, const char *text, int64_t bytes, int nset)
+{
+  TT_TRY(tt_config_defaults(tt_option_table, TT_OPTION_COUNT, r->cfg));
+  if (bytes < 0 || bytes > TT_CONFIG_BYTES) {
+    tt_where start = {.line = 1, .column = 1};
+    tt_fault(r, &start, "%lld bytes; a job file has at most 1 MiB", (long long)bytes);
+    return tt_fault_result(r);
+  }
+  TT_TRY(tt_config_read_text(r, text, (size_t)bytes));
+  for (int n = 1; r->usable && n <= nset; n++) {
+    r->now = n;
+    TT_TRY(tt_config_read_set(r));
+  }
+  if (r->usable) tt_config_check(r);
+  inherit(r->cfg);
+  TT_TRY(resolve_paths(r));
+  return tt_fault_result(r);
+}
+
+tt_err tt_config_parse(const char *file, const char *text, int64_t bytes, const char *const *set,
+                       int nset, tt_config **out)
+{
+  tt_reader *r = NULL;
+  tt_config *cfg = NULL;
+  TT_TRY(TT_ALLOC(r, 1));
+  tt_err e = TT_ALLOC(cfg, 1);
+  if (!e) {
+    r->file = file;
+    r->set = set;
+    r->cfg = cfg;
+    e = read_all(r, text, bytes, nset);
+    tt_free(r->element);
+    tt_free(r->own);
+  }
+  tt_free(r);
+  if (e)
+    tt_config_destroy(&cfg);
+  else
+    *out = cfg;
+  return e;
+}
+
+/* Up to TT_CONFIG_BYTES + 1 bytes: one more than allowed tells a longer file. */
+static tt_err read_stream(FILE *f, const char *file, char *text, int64_t *bytes)
+{
+  size_t n = fread(text, 1, TT_CONFIG_BYTES + 1, f);
+  if (ferror(f)) return TT_FAIL(NOINPUT, "%s: cannot be read: %s", file, strerror(errno));
+  if (n > TT_CONFIG_BYTES)
+    return TT_FAIL(NOINPUT, "%s: longer than 1 MiB; this is not a job file", file);
+  *bytes = (int64_t)n;
+  return TT_OK;
+}
+
+tt_err tt_config_read_file_local(const char *file, char **text, int64_t *bytes)
+{
+  char *block = NULL;
+  TT_TRY(TT_ALLOC(block, TT_CONFIG_BYTES + 1));
+  FILE *f = fopen(file, "rb");
+  tt_err e = f ? read_stream(f, file, block, bytes)
+               : TT_FAIL(NOINPUT, "%s: cannot be opened: %s", file, strerror(errno));
+  if (f) fclose(f);
+  if (e)
+    tt_free(block);
+  else
+    *text = block;
+  return e;
+}

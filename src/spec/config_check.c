@@ -1,0 +1,190 @@
+/* config_check.c — what no single option can tell: missing ones, and rules between options. A
+ * rule is silent where one of its options is already an error. */
+#include "spec/config_parts.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* "(line 5)" or "(the default)": where the other side of a rule was decided. */
+static const char *origin(const tt_where *at, char text[TT_PATH_TEXT])
+{
+  if (at->set)
+    snprintf(text, TT_PATH_TEXT, "--set:%d", at->set);
+  else if (at->given)
+    snprintf(text, TT_PATH_TEXT, "line %" PRId64, at->line);
+  else
+    snprintf(text, TT_PATH_TEXT, "the default");
+  return text;
+}
+
+static void missing(tt_reader *r, const tt_where *at, const tt_option *o, int64_t element)
+{
+  char path[TT_PATH_TEXT];
+  tt_option_path(o, element, path);
+  tt_fault(r, at, "%s is missing: %s", path, o->help);
+}
+
+static void check_missing(tt_reader *r)
+{
+  static const tt_where start = {.line = 1, .column = 1};
+  const tt_where *section = &start;
+  for (int i = 0; i < TT_OPTION_COUNT; i++) {
+    const tt_option *o = &tt_option_table[i];
+    if (i == 0 || strcmp(o->section, tt_option_table[i - 1].section) != 0) section = &r->section[i];
+    if (!o->preset && !r->job[i].given) missing(r, section->given ? section : &start, o, -1);
+  }
+  if (!r->ensembles.given)
+    tt_fault(r, &start,
+             "ensembles is missing: list what to train, "
+             "e.g. ensembles: [{name: all, members: 5}]");
+  for (int64_t k = 0; k < r->cfg->ensembles; k++)
+    for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++)
+      if (!tt_ensemble_option_table[i].preset && !r->own[k][i].given && !r->element[k].bad)
+        missing(r, &r->element[k], &tt_ensemble_option_table[i], k);
+}
+
+static void check_loss(tt_reader *r)
+{
+  static const tt_output needed[] = {
+#define X(name, output, source) TT_OUTPUT_##output,
+      TT_LOSSES(X)
+#undef X
+  };
+  const tt_where *loss = &r->job[TT_AT_train_loss], *output = &r->job[TT_AT_model_output];
+  if (loss->bad || output->bad) return;
+  int need = needed[r->cfg->train_loss], is = r->cfg->model_output;
+  if (need == is) return;
+  char place[TT_PATH_TEXT];
+  const char *loss_name = tt_choice_loss[r->cfg->train_loss];
+  if (loss->given)
+    tt_fault(r, loss, "train.loss: %s needs model.output: %s, but that is %s (%s)", loss_name,
+             tt_choice_output[need], tt_choice_output[is], origin(output, place));
+  else
+    tt_fault(r, output,
+             "model.output: %s does not fit train.loss: %s (the default), "
+             "which needs %s; change one of them",
+             tt_choice_output[is], loss_name, tt_choice_output[need]);
+}
+
+static void check_optimizer(tt_reader *r)
+{
+  const tt_config *c = r->cfg;
+  const char *name = tt_choice_optimizer[c->train_optimizer];
+  char place[TT_PATH_TEXT];
+  const tt_where *optimizer = &r->job[TT_AT_train_optimizer];
+  if (optimizer->bad) return;
+  origin(optimizer, place);
+  if (c->train_weight_decay > 0.0 && c->train_optimizer != TT_OPT_adamw)
+    tt_fault(r, &r->job[TT_AT_train_weight_decay],
+             "train.weight_decay is for optimizer adamw, but that is %s (%s); use adamw, or l2",
+             name, place);
+  if (c->train_momentum > 0.0 && c->train_optimizer != TT_OPT_sgd)
+    tt_fault(r, &r->job[TT_AT_train_momentum],
+             "train.momentum is for optimizer sgd, but that is %s (%s); use sgd, or beta1", name,
+             place);
+  if (c->train_nesterov && c->train_momentum <= 0.0 && !r->job[TT_AT_train_momentum].bad)
+    tt_fault(r, &r->job[TT_AT_train_nesterov],
+             "train.nesterov needs train.momentum above 0, e.g. momentum: 0.9");
+}
+
+/* Which way the rows are split; two ways at once is an error. */
+static void check_split_kind(tt_reader *r)
+{
+  static const int lists[] = {TT_AT_data_split_train_rows, TT_AT_data_split_validation_rows,
+                              TT_AT_data_split_test_rows};
+  const tt_config *c = r->cfg;
+  char path[TT_PATH_TEXT];
+  for (int i = 0; i < 3; i++) {
+    const tt_option *o = &tt_option_table[lists[i]];
+    const tt_where *at = &r->job[lists[i]];
+    if (tt_value_is_empty(o, c)) continue;
+    tt_option_path(o, -1, path);
+    if (*c->data_split_column)
+      tt_fault(r, at, "%s and data.split.column are two ways to split; give one", path);
+    else if (!*c->data_split_train_rows && !r->job[TT_AT_data_split_train_rows].bad)
+      tt_fault(r, at, "%s needs data.split.train_rows beside it", path);
+  }
+}
+
+static int split_is_bad(const tt_reader *r)
+{
+  for (int i = TT_AT_data_split_train; i <= TT_AT_data_split_test_rows; i++)
+    if (r->job[i].bad) return 1;
+  return 0;
+}
+
+/* The last of the three fractions that was written, else the first. */
+static const tt_where *fraction_place(const tt_reader *r)
+{
+  const tt_where *at = &r->job[TT_AT_data_split_train];
+  for (int i = TT_AT_data_split_train; i <= TT_AT_data_split_test; i++)
+    if (r->job[i].given) at = &r->job[i];
+  return at;
+}
+
+static void check_fractions(tt_reader *r)
+{
+  const tt_config *c = r->cfg;
+  double train = c->data_split_train, sum = train + c->data_split_validation + c->data_split_test;
+  if (*c->data_split_column || *c->data_split_train_rows) return;
+  if (train <= 0.0)
+    tt_fault(r, &r->job[TT_AT_data_split_train],
+             "data.split.train is 0: there would be no row to train on");
+  if (sum > 1.0 + 1e-9)
+    tt_fault(r, fraction_place(r), "data.split: train %g + validation %g + test %g = %g, above 1",
+             train, c->data_split_validation, c->data_split_test, sum);
+}
+
+static void check_split(tt_reader *r)
+{
+  const tt_config *c = r->cfg;
+  if (split_is_bad(r)) return;
+  check_split_kind(r);
+  check_fractions(r);
+  int lists = *c->data_split_train_rows != '\0';
+  int validated = *c->data_split_column || *c->data_split_validation_rows ||
+                  (!lists && c->data_split_validation > 0.0);
+  if (c->train_patience > 0 && !validated)
+    tt_fault(r, &r->job[TT_AT_train_patience],
+             "train.patience needs validation rows; %s, or set patience: 0",
+             lists ? "give data.split.validation_rows" : "give data.split.validation above 0");
+}
+
+static void check_name(tt_reader *r, int64_t k)
+{
+  const char *name = r->cfg->ensemble[k].name;
+  const tt_where *at = &r->own[k][TT_AT_ENSEMBLE_name];
+  char shown[TT_SHOW_TEXT];
+  size_t good = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
+  if (!at->given || at->bad) return;
+  tt_show(name, shown);
+  if (name[good] || good > 64)
+    tt_fault(r, at, "ensembles[%" PRId64 "].name: '%s': write 1 to 64 letters, digits and . _ -", k,
+             shown);
+  for (int64_t j = 0; j < k; j++) {
+    if (strcmp(r->cfg->ensemble[j].name, name) != 0) continue;
+    tt_fault(r, at, "ensembles[%" PRId64 "].name: '%s' is also the name of ensembles[%" PRId64 "]",
+             k, shown, j);
+    return;
+  }
+}
+
+static void check_ensembles(tt_reader *r)
+{
+  for (int64_t k = 0; k < r->cfg->ensembles; k++) {
+    const tt_ensemble_config *own = &r->cfg->ensemble[k];
+    check_name(r, k);
+    if (*own->target && own->targets.count)
+      tt_fault(r, &r->own[k][TT_AT_ENSEMBLE_targets],
+               "ensembles[%" PRId64 "]: target and targets are both given; keep one", k);
+  }
+}
+
+void tt_config_check(tt_reader *r)
+{
+  check_missing(r);
+  check_loss(r);
+  check_optimizer(r);
+  check_split(r);
+  check_ensembles(r);
+}

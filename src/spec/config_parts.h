@@ -1,0 +1,147 @@
+/* config_parts.h — what the config*.c files share: the option table as data, values of options,
+ * the collector of errors. Private to src/spec; config.h is the manual. */
+#ifndef TT_CONFIG_PARTS_H
+#define TT_CONFIG_PARTS_H
+#include "spec/config.h"
+
+#include <stddef.h>
+#include <stdio.h>
+
+typedef enum tt_kind {
+  TT_KIND_I64,
+  TT_KIND_F64,
+  TT_KIND_BOOL,
+  TT_KIND_TEXT,
+  TT_KIND_PATH,
+  TT_KIND_NAME,
+  TT_KIND_LIST,
+  TT_KIND_TEXTLIST,
+  TT_KIND_SECONDS
+} tt_kind;
+
+/* A row of options.def. */
+typedef struct tt_option {
+  const char *section, *name; /* "data_split", "seed"; "ensembles" for one of its elements */
+  tt_kind kind;
+  const char *preset;    /* NULL = must be given */
+  long double low, high; /* holds every int64_t and every double */
+  const char *const *choices;
+  const char *unit, *help;
+  size_t offset; /* of the field in tt_config or tt_ensemble_config */
+} tt_option;
+
+/* Row numbers: TT_AT_train_epochs, TT_AT_ENSEMBLE_members. */
+enum {
+#define TT_OPTION(section, name, ...) TT_AT_##section##_##name,
+#define TT_ENSEMBLE_OPTION(name, ...)
+#include "spec/options.def"
+#undef TT_OPTION
+#undef TT_ENSEMBLE_OPTION
+  TT_OPTION_COUNT
+};
+enum {
+#define TT_OPTION(section, name, ...)
+#define TT_ENSEMBLE_OPTION(name, ...) TT_AT_ENSEMBLE_##name,
+#include "spec/options.def"
+#undef TT_OPTION
+#undef TT_ENSEMBLE_OPTION
+  TT_ENSEMBLE_OPTION_COUNT
+};
+extern const tt_option tt_option_table[TT_OPTION_COUNT];
+extern const tt_option tt_ensemble_option_table[TT_ENSEMBLE_OPTION_COUNT];
+
+enum {
+  TT_CONFIG_BYTES = 1048576, /* largest job file */
+  TT_CONFIG_ITEMS = 10000,   /* most elements of a list */
+  TT_CONFIG_TEXT = 4096,     /* longest TEXT or PATH, bytes */
+  TT_PATH_TEXT = 128,        /* room for the name of an option: "data.split.seed" */
+  TT_SHOW_TEXT = 80,         /* room for a value in a message */
+  TT_WHY_TEXT = 512          /* room for what is wrong with a value */
+};
+
+/* ---- values: config_value.c ---- */
+
+/* A scalar as it stands in the file. */
+typedef struct tt_literal {
+  const char *text; /* ends in NUL, may hold others */
+  size_t length;
+  int quoted;
+} tt_literal;
+typedef union tt_value {
+  int64_t whole;
+  double real;
+  int word; /* BOOL, NAME */
+  const char *text;
+} tt_value;
+
+/* What a person must write: "a whole number". */
+const char *tt_kind_text(tt_kind kind);
+/* "train.epochs", "data.split.seed", "title"; "ensembles[3].name" with element >= 0. */
+void tt_option_path(const tt_option *o, int64_t element, char path[TT_PATH_TEXT]);
+/* "1 to 1048576 rows", "at least 0"; "" for kinds without a range. */
+void tt_option_range(const tt_option *o, char range[TT_PATH_TEXT]);
+/* One scalar, or one element of a list: 1 and *out (text borrowed from `from`), or 0 and why. */
+int tt_value_parse(const tt_option *o, const tt_literal *from, tt_value *out,
+                   char why[TT_WHY_TEXT]);
+/* Replace the field of `record` by `count` values (1 unless a list), texts copied. Errors: MEM. */
+tt_err tt_value_store(const tt_option *o, void *record, const tt_value *value, int64_t count);
+void tt_value_free(const tt_option *o, void *record);
+/* The value as YAML in one line. */
+void tt_value_write(const tt_option *o, const void *record, FILE *out);
+/* True for a TEXT, PATH or TEXTLIST that was not given. */
+int tt_value_is_empty(const tt_option *o, const void *record);
+/* Next code point of UTF-8 and *at moved behind it; -1 and one byte further if it is not UTF-8. */
+int32_t tt_utf8_next(const char **at);
+
+/* ---- errors: config_fault.c ---- */
+
+/* Where a value was written. set = 0: line and column of the job file; n: the n-th --set. */
+typedef struct tt_where {
+  int64_t line, column;
+  int set;
+  int given, bad;
+} tt_where;
+typedef struct tt_reader tt_reader;
+
+/* Note one error; the reading goes on. */
+void tt_fault(tt_reader *r, const tt_where *at, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* OK if nothing was noted, else CONFIG with the whole list. */
+tt_err tt_fault_result(const tt_reader *r);
+/* A value made safe for one line of a message: shortened, control characters replaced. */
+void tt_show(const char *text, char out[TT_SHOW_TEXT]);
+
+/* The nearest word so far, if one is near enough to be what was meant. */
+typedef struct tt_nearest {
+  const char *word;
+  char best[TT_PATH_TEXT]; /* "" = none */
+  int distance;
+} tt_nearest;
+void tt_nearest_offer(tt_nearest *n, const char *candidate);
+
+/* ---- the reader: config_yaml.c and config_check.c, driven by config.c ---- */
+
+struct tt_reader {
+  const char *file;
+  const char *const *set;
+  int now; /* 0 while the file is read, n during the n-th --set */
+  tt_config *cfg;
+  tt_where job[TT_OPTION_COUNT];     /* each option */
+  tt_where section[TT_OPTION_COUNT]; /* each section, under the number of its first option */
+  tt_where ensembles;                /* the list */
+  tt_where *element;                 /* [ensembles] its elements */
+  tt_where (*own)[TT_ENSEMBLE_OPTION_COUNT]; /* [ensembles] and their options */
+  int usable;           /* the file is a mapping: worth looking for what is missing */
+  int64_t faults, told; /* noted, and those that found room */
+  size_t used;
+  char report[TT_ERR_TEXT - 512];
+};
+
+/* Each notes what is wrong in `r`. Errors: MEM. */
+tt_err tt_config_read_text(tt_reader *r, const char *text, size_t bytes);
+tt_err tt_config_read_set(tt_reader *r);
+/* Defaults of every field of `record`. Errors: MEM, INTERNAL (a default does not parse). */
+tt_err tt_config_defaults(const tt_option *table, int64_t count, void *record);
+/* Options that must be given, rules between options. */
+void tt_config_check(tt_reader *r);
+#endif

@@ -1,0 +1,210 @@
+/* config_text.c — a configuration written out: resolved YAML, its hash, the page of options. */
+#include "base/mem.h"
+#include "spec/config_parts.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <xxhash.h>
+
+/* Text that grows while it is written. */
+typedef struct tt_page {
+  FILE *out;
+  char *text;
+  size_t bytes;
+} tt_page;
+
+static tt_err page_begin(tt_page *p)
+{
+  *p = (tt_page){0};
+  p->out = open_memstream(&p->text, &p->bytes);
+  return p->out ? TT_OK : TT_FAIL(MEM, "no memory for a page of text");
+}
+
+static tt_err page_end(tt_page *p, char **text)
+{
+  char *copy = NULL;
+  int failed = ferror(p->out);
+  failed |= fclose(p->out) != 0;
+  tt_err e =
+      failed ? TT_FAIL(MEM, "no memory for a page of text") : TT_ALLOC(copy, (int64_t)p->bytes + 1);
+  if (!e) memcpy(copy, p->text, p->bytes);
+  free(p->text);
+  if (!e) *text = copy;
+  return e;
+}
+
+/* "data_split" is `data:` from the section before, then `split:` one level deeper. */
+static int write_heading(const char *section, FILE *out)
+{
+  int depth = 0;
+  const char *last = section;
+  if (strcmp(section, "top") == 0) return 0;
+  for (const char *c = section; *c; c++)
+    if (*c == '_') depth++, last = c + 1;
+  fprintf(out, "%*s%s:\n", 2 * depth, "", last);
+  return depth + 1;
+}
+
+static void write_ensemble(const tt_ensemble_config *own, FILE *out)
+{
+  const char *mark = "- ";
+  for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++) {
+    const tt_option *o = &tt_ensemble_option_table[i];
+    if (tt_value_is_empty(o, own)) continue; /* target or targets: one of them at most */
+    fprintf(out, "  %s%s: ", mark, o->name);
+    tt_value_write(o, own, out);
+    fputc('\n', out);
+    mark = "  ";
+  }
+}
+
+tt_err tt_config_text(const tt_config *cfg, char **text)
+{
+  tt_page p;
+  int depth = 0;
+  TT_TRY(page_begin(&p));
+  for (int i = 0; i < TT_OPTION_COUNT; i++) {
+    const tt_option *o = &tt_option_table[i];
+    if (i == 0 || strcmp(o->section, tt_option_table[i - 1].section) != 0)
+      depth = write_heading(o->section, p.out);
+    fprintf(p.out, "%*s%s: ", 2 * depth, "", o->name);
+    tt_value_write(o, cfg, p.out);
+    fputc('\n', p.out);
+  }
+  fputs("ensembles:\n", p.out);
+  for (int64_t k = 0; k < cfg->ensembles; k++)
+    write_ensemble(&cfg->ensemble[k], p.out);
+  return page_end(&p, text);
+}
+
+/* Sections that decide results, less what does not: where the samples lie (the data set has a hash
+ * of its own) and when a run counts as failed. */
+static int is_science(int i)
+{
+  static const char *const sections[] = {"data", "data_split", "model", "train"};
+  if (i == TT_AT_run_seed) return 1;
+  if (i == TT_AT_data_file || i == TT_AT_train_max_failed) return 0;
+  for (size_t s = 0; s < sizeof sections / sizeof *sections; s++)
+    if (strcmp(tt_option_table[i].section, sections[s]) == 0) return 1;
+  return 0;
+}
+
+static uint64_t hash_bytes(const void *bytes, size_t n, uint64_t seed)
+{
+  return XXH3_64bits_withSeed(bytes, n, seed);
+}
+
+/* The value itself, chained onto `seed`; names by their words, so that a table may grow. */
+static uint64_t hash_value(const tt_option *o, const void *record, uint64_t seed)
+{
+  const void *field = (const char *)record + o->offset;
+  const tt_int_list *whole = field;
+  const tt_text_list *texts = field;
+  const char *text = "";
+  uint64_t h = hash_bytes(o->name, strlen(o->name), seed);
+  switch (o->kind) {
+  case TT_KIND_I64:
+    return hash_bytes(field, sizeof(int64_t), h);
+  case TT_KIND_F64:
+  case TT_KIND_SECONDS:
+    return hash_bytes(field, sizeof(double), h);
+  case TT_KIND_BOOL:
+    return hash_bytes(field, sizeof(int), h);
+  case TT_KIND_LIST:
+    return hash_bytes(whole->value, (size_t)whole->count * sizeof(int64_t), h);
+  case TT_KIND_TEXTLIST:
+    for (int64_t i = 0; i < texts->count; i++)
+      h = hash_bytes(texts->value[i], strlen(texts->value[i]), h);
+    return h;
+  case TT_KIND_NAME:
+    text = o->choices[*(const int *)field];
+    break;
+  case TT_KIND_TEXT:
+  case TT_KIND_PATH:
+    text = *(char *const *)field;
+    break;
+  }
+  return hash_bytes(text, strlen(text), h);
+}
+
+uint64_t tt_config_science_hash(const tt_config *cfg)
+{
+  uint64_t h = 0;
+  for (int i = 0; i < TT_OPTION_COUNT; i++)
+    if (is_science(i)) h = hash_value(&tt_option_table[i], cfg, h);
+  for (int64_t k = 0; k < cfg->ensembles; k++)
+    for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++)
+      h = hash_value(&tt_ensemble_option_table[i], &cfg->ensemble[k], h);
+  return h;
+}
+
+/* What may be written: "1 to 4096, or auto", "mean, mean_variance". */
+static void write_values(const tt_option *o, FILE *out)
+{
+  char range[TT_PATH_TEXT];
+  tt_option_range(o, range);
+  fputs(o->kind == TT_KIND_NAME ? "one of" : tt_kind_text(o->kind), out);
+  for (int i = 0; o->kind == TT_KIND_NAME && o->choices[i]; i++)
+    fprintf(out, "%s %s", i ? "," : "", o->choices[i]);
+  if (*range) fprintf(out, ", %s", range);
+  if (o->preset && (!strcmp(o->preset, "auto") || !strcmp(o->preset, "inherit")) &&
+      o->kind != TT_KIND_NAME)
+    fprintf(out, ", or %s", o->preset);
+}
+
+static const char *default_text(const tt_option *o)
+{
+  return !o->preset ? "must be given" : *o->preset ? o->preset : "not given";
+}
+
+static void write_row(const tt_option *o, int element, int markdown, FILE *out)
+{
+  char path[TT_PATH_TEXT];
+  tt_option_path(o, -1, path);
+  if (markdown) {
+    fprintf(out, "| `%s` | ", element ? o->name : path);
+    write_values(o, out);
+    fprintf(out, " | %s%s%s | %s |\n", o->preset && *o->preset ? "`" : "", default_text(o),
+            o->preset && *o->preset ? "`" : "", o->help);
+    return;
+  }
+  fprintf(out, "  %s%s\n      %s\n      ", element ? "- " : "", element ? o->name : path, o->help);
+  write_values(o, out);
+  fprintf(out, " (%s%s)\n", o->preset && *o->preset ? "default " : "", default_text(o));
+}
+
+static void write_title(const char *section, int markdown, FILE *out)
+{
+  char name[TT_PATH_TEXT];
+  snprintf(name, sizeof name, "%s", section);
+  for (char *c = name; *c; c++)
+    if (*c == '_') *c = '.';
+  if (strcmp(section, "top") == 0) snprintf(name, sizeof name, "top level");
+  if (!markdown)
+    fprintf(out, "\n%s\n", name);
+  else
+    fprintf(out, "\n## %s\n\n| option | value | default | meaning |\n|---|---|---|---|\n", name);
+}
+
+tt_err tt_config_help(int markdown, char **text)
+{
+  tt_page p;
+  TT_TRY(page_begin(&p));
+  fputs(markdown ? "# Options of a job file\n\n"
+                   "Written from the table in `src/spec/options.def`. On the command line an "
+                   "option is set with\n`--set section.name=value`, of an ensemble with "
+                   "`--set ensembles[0].name=value` or\n`--set ensembles.NAME.option=value`.\n"
+                 : "Options of a job file; on the command line: --set section.name=value\n",
+        p.out);
+  for (int i = 0; i < TT_OPTION_COUNT; i++) {
+    if (i == 0 || strcmp(tt_option_table[i].section, tt_option_table[i - 1].section) != 0)
+      write_title(tt_option_table[i].section, markdown, p.out);
+    write_row(&tt_option_table[i], 0, markdown, p.out);
+  }
+  write_title("ensembles", markdown, p.out);
+  for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++)
+    write_row(&tt_ensemble_option_table[i], 1, markdown, p.out);
+  return page_end(&p, text);
+}

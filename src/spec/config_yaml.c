@@ -1,0 +1,321 @@
+/* config_yaml.c — the walk from YAML nodes to fields: sections, options, ensembles. */
+#include "base/mem.h"
+#include "spec/config_load.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+tt_slot tt_slot_job(tt_reader *r, int i)
+{
+  return (tt_slot){&tt_option_table[i], r->cfg, &r->job[i], -1};
+}
+
+tt_slot tt_slot_own(tt_reader *r, int64_t element, int i)
+{
+  return (tt_slot){&tt_ensemble_option_table[i], &r->cfg->ensemble[element], &r->own[element][i],
+                   element};
+}
+
+static const char *text_of(const yaml_node_t *node)
+{
+  return (const char *)node->data.scalar.value;
+}
+
+static tt_literal literal_of(const yaml_node_t *node)
+{
+  return (tt_literal){text_of(node), node->data.scalar.length,
+                      node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE};
+}
+
+int tt_is_nothing(const yaml_node_t *node)
+{
+  return node->type == YAML_SCALAR_NODE && node->data.scalar.length == 0 &&
+         node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+}
+
+static const char *node_text(const yaml_node_t *node)
+{
+  return node->type == YAML_SEQUENCE_NODE  ? "a list"
+         : node->type == YAML_MAPPING_NODE ? "a mapping"
+                                           : "a single value";
+}
+
+/* ---- one option ---- */
+
+static tt_err assign_scalar(tt_reader *r, const tt_slot *s, const yaml_node_t *node)
+{
+  tt_value value;
+  char why[TT_WHY_TEXT], path[TT_PATH_TEXT];
+  tt_literal from = literal_of(node);
+  s->where->bad = !tt_value_parse(s->option, &from, &value, why);
+  if (!s->where->bad) return tt_value_store(s->option, s->record, &value, 1);
+  tt_option_path(s->option, s->element, path);
+  tt_fault(r, s->where, "%s: %s", path, why);
+  return TT_OK;
+}
+
+static void parse_item(tt_reader *r, const tt_slot *s, const yaml_node_t *node, int64_t i,
+                       tt_value *value)
+{
+  char why[TT_WHY_TEXT], path[TT_PATH_TEXT];
+  tt_where at = tt_place(r, node);
+  int scalar = node->type == YAML_SCALAR_NODE;
+  tt_literal from = scalar ? literal_of(node) : (tt_literal){0};
+  if (scalar && tt_value_parse(s->option, &from, value, why)) return;
+  s->where->bad = 1;
+  tt_option_path(s->option, s->element, path);
+  if (scalar)
+    tt_fault(r, &at, "%s[%" PRId64 "]: %s", path, i, why);
+  else
+    tt_fault(r, &at, "%s[%" PRId64 "]: expected one value, found %s", path, i, node_text(node));
+}
+
+static tt_err assign_list(tt_reader *r, yaml_document_t *doc, const tt_slot *s, yaml_node_t *node)
+{
+  yaml_node_item_t *item = node->data.sequence.items.start;
+  int64_t count = node->data.sequence.items.top - item;
+  tt_value *value = NULL;
+  char path[TT_PATH_TEXT];
+  tt_option_path(s->option, s->element, path);
+  s->where->bad = count > TT_CONFIG_ITEMS || (count == 0 && s->option->kind == TT_KIND_TEXTLIST);
+  if (s->where->bad) {
+    tt_fault(r, s->where, "%s: %" PRId64 " elements; 1 to %d are allowed", path, count,
+             TT_CONFIG_ITEMS);
+    return TT_OK;
+  }
+  TT_TRY(TT_ALLOC(value, count));
+  for (int64_t i = 0; i < count; i++)
+    parse_item(r, s, yaml_document_get_node(doc, item[i]), i, &value[i]);
+  tt_err e = s->where->bad ? TT_OK : tt_value_store(s->option, s->record, value, count);
+  tt_free(value);
+  return e;
+}
+
+/* A key that comes twice is an error in the file; --set replaces. */
+static int is_repeated(tt_reader *r, const tt_where *before, const tt_where *now, const char *path)
+{
+  if (!before->given || r->now) return 0;
+  tt_fault(r, now, "%s is given twice; first in line %" PRId64, path, before->line);
+  return 1;
+}
+
+tt_err tt_slot_assign(tt_reader *r, yaml_document_t *doc, const tt_slot *s, const tt_where *key,
+                      yaml_node_t *node)
+{
+  char path[TT_PATH_TEXT];
+  tt_kind kind = s->option->kind;
+  tt_option_path(s->option, s->element, path);
+  if (is_repeated(r, s->where, key, path)) return TT_OK;
+  *s->where = tt_place(r, node);
+  s->where->given = 1;
+  int list = kind == TT_KIND_LIST || kind == TT_KIND_TEXTLIST;
+  if (list && node->type == YAML_SEQUENCE_NODE) return assign_list(r, doc, s, node);
+  if (kind != TT_KIND_LIST && node->type == YAML_SCALAR_NODE) return assign_scalar(r, s, node);
+  s->where->bad = 1;
+  if (node->type == YAML_SCALAR_NODE)
+    tt_fault(r, s->where, "%s: expected a list; write it in brackets, e.g. [64, 64]", path);
+  else
+    tt_fault(r, s->where, "%s: expected %s, found %s", path, tt_kind_text(kind), node_text(node));
+  return TT_OK;
+}
+
+/* ---- unknown keys ---- */
+
+/* The section that has an option of this name, or NULL. */
+static const tt_option *option_elsewhere(const char *name)
+{
+  for (int i = 0; i < TT_OPTION_COUNT; i++)
+    if (strcmp(tt_option_table[i].name, name) == 0) return &tt_option_table[i];
+  return NULL;
+}
+
+static void unknown(tt_reader *r, const tt_where *at, const tt_nearest *near, const char *place)
+{
+  char shown[TT_SHOW_TEXT], path[TT_PATH_TEXT];
+  const tt_option *other = option_elsewhere(near->word);
+  tt_show(near->word, shown);
+  if (*near->best) {
+    tt_fault(r, at, "unknown key '%s' %s; did you mean '%s'?", shown, place, near->best);
+  } else if (other) {
+    tt_option_path(other, -1, path);
+    tt_fault(r, at, "unknown key '%s' %s; did you mean '%s'?", shown, place, path);
+  } else {
+    tt_fault(r, at, "unknown key '%s' %s", shown, place);
+  }
+}
+
+static int key_is_text(tt_reader *r, const yaml_node_t *key)
+{
+  tt_where at = tt_place(r, key);
+  int fine = key->type == YAML_SCALAR_NODE && strlen(text_of(key)) == key->data.scalar.length;
+  if (!fine) tt_fault(r, &at, "a key must be a word, found %s", node_text(key));
+  return fine;
+}
+
+/* ---- ensembles ---- */
+
+static tt_err walk_ensemble(tt_reader *r, yaml_document_t *doc, yaml_node_t *node, int64_t element)
+{
+  tt_where at = r->element[element] = tt_place(r, node);
+  if (node->type != YAML_MAPPING_NODE) {
+    r->element[element].bad = 1;
+    tt_fault(r, &at, "ensembles[%" PRId64 "]: expected a mapping like {name: a}, found %s", element,
+             node_text(node));
+    return TT_OK;
+  }
+  yaml_node_pair_t *p = node->data.mapping.pairs.start, *end = node->data.mapping.pairs.top;
+  for (; p < end; p++) {
+    yaml_node_t *key = yaml_document_get_node(doc, p->key);
+    if (!key_is_text(r, key)) continue;
+    tt_nearest near = {.word = text_of(key)};
+    int i = 0;
+    while (i < TT_ENSEMBLE_OPTION_COUNT && strcmp(tt_ensemble_option_table[i].name, near.word) != 0)
+      tt_nearest_offer(&near, tt_ensemble_option_table[i++].name);
+    at = tt_place(r, key);
+    tt_slot s = {0};
+    if (i < TT_ENSEMBLE_OPTION_COUNT) s = tt_slot_own(r, element, i);
+    if (s.option)
+      TT_TRY(tt_slot_assign(r, doc, &s, &at, yaml_document_get_node(doc, p->value)));
+    else
+      unknown(r, &at, &near, "in an ensemble");
+  }
+  return TT_OK;
+}
+
+static tt_err walk_ensembles(tt_reader *r, yaml_document_t *doc, const yaml_node_t *key,
+                             yaml_node_t *node)
+{
+  tt_where at = tt_place(r, key);
+  if (is_repeated(r, &r->ensembles, &at, "ensembles")) return TT_OK;
+  r->ensembles = at;
+  r->ensembles.given = 1;
+  int list = node->type == YAML_SEQUENCE_NODE;
+  yaml_node_item_t *item = list ? node->data.sequence.items.start : NULL;
+  int64_t count = list ? node->data.sequence.items.top - item : 0;
+  if (count < 1 || count > TT_CONFIG_ITEMS) {
+    const char *found = !list ? node_text(node) : count ? "a longer one" : "an empty one";
+    tt_fault(r, &at,
+             "ensembles: expected a list of 1 to %d mappings like "
+             "[{name: all, members: 5}], found %s",
+             TT_CONFIG_ITEMS, found);
+    return TT_OK;
+  }
+  TT_TRY(TT_ALLOC(r->cfg->ensemble, count));
+  r->cfg->ensembles = count;
+  TT_TRY(TT_ALLOC(r->element, count));
+  TT_TRY(TT_ALLOC(r->own, count));
+  for (int64_t i = 0; i < count; i++) {
+    TT_TRY(tt_config_defaults(tt_ensemble_option_table, TT_ENSEMBLE_OPTION_COUNT,
+                              &r->cfg->ensemble[i]));
+    TT_TRY(walk_ensemble(r, doc, yaml_document_get_node(doc, item[i]), i));
+  }
+  return TT_OK;
+}
+
+/* ---- sections ---- */
+
+/* Number of the first option of the section `key` inside `parent`, or -1; offers its name. */
+static int find_section(const char *parent, tt_nearest *near)
+{
+  char prefix[TT_PATH_TEXT];
+  int top = strcmp(parent, "top") == 0, found = -1;
+  snprintf(prefix, sizeof prefix, "%s%s", top ? "" : parent, top ? "" : "_");
+  for (int i = TT_OPTION_COUNT - 1; i >= 0; i--) {
+    const char *section = tt_option_table[i].section;
+    const char *last = section + strlen(prefix);
+    if (strncmp(section, prefix, strlen(prefix)) != 0 || strchr(last, '_')) continue;
+    if (strcmp(section, "top") == 0) continue;
+    if (strcmp(last, near->word) == 0)
+      found = i;
+    else
+      tt_nearest_offer(near, last);
+  }
+  return found;
+}
+
+static int find_option(const char *section, tt_nearest *near)
+{
+  for (int i = 0; i < TT_OPTION_COUNT; i++) {
+    if (strcmp(tt_option_table[i].section, section) != 0) continue;
+    if (strcmp(tt_option_table[i].name, near->word) == 0) return i;
+    tt_nearest_offer(near, tt_option_table[i].name);
+  }
+  return -1;
+}
+
+static tt_err walk_section(tt_reader *r, yaml_document_t *doc, const char *section,
+                           yaml_node_t *node);
+
+static tt_err walk_subsection(tt_reader *r, yaml_document_t *doc, int first, const yaml_node_t *key,
+                              yaml_node_t *node)
+{
+  tt_where at = tt_place(r, key);
+  if (is_repeated(r, &r->section[first], &at, text_of(key))) return TT_OK;
+  r->section[first] = at;
+  r->section[first].given = 1;
+  if (tt_is_nothing(node)) return TT_OK; /* every option of the section is commented out */
+  if (node->type == YAML_MAPPING_NODE)
+    return walk_section(r, doc, tt_option_table[first].section, node);
+  at = tt_place(r, node);
+  tt_fault(r, &at, "%s: expected a mapping of options like {%s: %s}, found %s", text_of(key),
+           tt_option_table[first].name,
+           tt_option_table[first].preset ? tt_option_table[first].preset : "...", node_text(node));
+  return TT_OK;
+}
+
+static tt_err walk_pair(tt_reader *r, yaml_document_t *doc, const char *section,
+                        const yaml_node_t *key, yaml_node_t *node)
+{
+  tt_nearest near = {.word = text_of(key)};
+  char place[TT_PATH_TEXT];
+  tt_where at = tt_place(r, key);
+  int top = strcmp(section, "top") == 0, i = find_option(section, &near);
+  if (i >= 0) {
+    tt_slot s = tt_slot_job(r, i);
+    return tt_slot_assign(r, doc, &s, &at, node);
+  }
+  if (top && strcmp(near.word, "ensembles") == 0) return walk_ensembles(r, doc, key, node);
+  if (top) tt_nearest_offer(&near, "ensembles");
+  i = find_section(section, &near);
+  if (i >= 0) return walk_subsection(r, doc, i, key, node);
+  snprintf(place, sizeof place, top ? "at the top level" : "in %s", section);
+  for (char *c = place; *c; c++)
+    if (*c == '_') *c = '.'; /* data_split is data: {split: ...} */
+  unknown(r, &at, &near, place);
+  return TT_OK;
+}
+
+static tt_err walk_section(tt_reader *r, yaml_document_t *doc, const char *section,
+                           yaml_node_t *node)
+{
+  yaml_node_pair_t *p = node->data.mapping.pairs.start, *end = node->data.mapping.pairs.top;
+  for (; p < end; p++) {
+    yaml_node_t *key = yaml_document_get_node(doc, p->key);
+    if (!key_is_text(r, key)) continue;
+    TT_TRY(walk_pair(r, doc, section, key, yaml_document_get_node(doc, p->value)));
+  }
+  return TT_OK;
+}
+
+tt_err tt_config_read_text(tt_reader *r, const char *text, size_t bytes)
+{
+  yaml_document_t doc;
+  int good = 0;
+  TT_TRY(tt_config_load(r, text, bytes, &doc, &good));
+  if (!good) return TT_OK;
+  yaml_node_t *root = yaml_document_get_root_node(&doc);
+  tt_where at = {.line = 1, .column = 1};
+  tt_err e = TT_OK;
+  r->usable = root && root->type == YAML_MAPPING_NODE;
+  if (r->usable) {
+    e = walk_section(r, &doc, "top", root);
+  } else if (!root || tt_is_nothing(root)) {
+    tt_fault(r, &at, "the file is empty; a job needs at least data and ensembles");
+  } else {
+    at = tt_place(r, root);
+    tt_fault(r, &at, "expected sections like data and ensembles, found %s", node_text(root));
+  }
+  yaml_document_delete(&doc);
+  return e;
+}

@@ -1,0 +1,17 @@
+/* plan.h — which member trains on which rank. Floor 1: no MPI, no CUDA. */
+#ifndef TT_PLAN_H
+#define TT_PLAN_H
+#include "base/err.h"
+
+#include <stdint.h>
+
+typedef struct tt_slice {
+  int64_t first, count; /* members [first, first + count) */
+} tt_slice;
+
+/* Deal `members` networks over `ranks` in contiguous parts whose sizes differ by at most one.
+ *   members  [0, 2^40]; may be fewer than ranks, the last ranks then get count 0
+ *   out      written only on TT_OK
+ * Local. Errors: INTERNAL. */
+tt_err tt_plan_slice(int64_t members, int ranks, int rank, tt_slice *out);
+#endif

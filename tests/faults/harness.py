@@ -1,0 +1,343 @@
+"""harness.py: what the fault tests share: a small job, starting and ending ranks, comparing files.
+
+The program under test is $TUTTI (default build/tutti), the launcher $TUTTI_MPIRUN. A test calls
+check()/fail() and ends with finish(); where it cannot run it calls skip(), exit status 77.
+"""
+import collections
+import contextlib
+import ctypes
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+SKIPPED = 77
+DONE, STOPPED, IO_ERROR = 0, 75, 74
+
+
+def skip(reason):
+    print(f"skipped: {reason}")
+    sys.exit(SKIPPED)
+
+
+try:
+    import h5py
+    import numpy as np
+except ImportError as missing:
+    skip(f"{missing}; Debian: python3-h5py")
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TUTTI = os.environ.get("TUTTI", str(ROOT / "build" / "tutti"))
+MPIRUN = shlex.split(os.environ.get("TUTTI_MPIRUN", "mpirun --oversubscribe -n"))
+
+# The fields of a member in a checkpoint, in the order of its checksum.
+STATE_FIELDS = (
+    "weights", "slots", "best_weights", "best_loss", "best_epoch", "step", "epoch", "batch",
+    "loss_sum", "status", "loss_train", "loss_validation",
+)
+
+JOB = """\
+title: a job for fault tests
+data:  {file: data.h5, split: {train: 0.8, validation: 0.1, test: 0.1, seed: 3}}
+model: {hidden: [16, 16], activation: tanh, output: mean_variance}
+ensembles:
+  - {name: one, target: y0, members: 4}
+  - {name: two, target: y1, members: 3}
+train: {loss: gaussian_nll, optimizer: adam, learning_rate: 2e-3, batch_size: 16, epochs: 60,
+        resample: bootstrap}
+checkpoint: {every: 200ms, keep: 2}
+run: {seed: 11, device: cpu, threads: 1, directory: out}
+"""
+
+Run = collections.namedtuple("Run", "code hung seconds output")
+failures = []
+
+
+def fail(text):
+    failures.append(text)
+    print(f"FAILED: {text}", flush=True)
+
+
+def check(good, text):
+    if not good:
+        fail(text)
+    return good
+
+
+def finish(summary):
+    print(summary)
+    print(f"{len(failures)} failures" if failures else "passed")
+    sys.exit(1 if failures else 0)
+
+
+def require_program():
+    if not os.access(TUTTI, os.X_OK):
+        sys.exit(f"{TUTTI} is not there: build it, or set TUTTI")
+
+
+@contextlib.contextmanager
+def workplace():
+    """A temporary directory with data.h5 and job.yaml; TMPDIR of the launcher lies in it too."""
+    require_program()
+    with tempfile.TemporaryDirectory(prefix="tutti-", ignore_cleanup_errors=True) as name:
+        folder = pathlib.Path(name)
+        (folder / "tmp").mkdir()
+        write_data(folder / "data.h5")
+        (folder / "job.yaml").write_text(JOB)
+        yield folder
+
+
+def write_data(path, rows=240, inputs=4, targets=2):
+    draw = np.random.RandomState(5)
+    x = draw.uniform(-1, 1, (rows, inputs))
+    y = np.stack([np.sin(3 * x[:, 0]) + x[:, k % inputs] ** 2 for k in range(targets)], 1)
+    y += 0.1 * draw.standard_normal(y.shape)
+    with h5py.File(path, "w") as f:
+        f["x"], f["y"] = x.astype("f4"), y.astype("f4")
+
+
+def environment(folder, extra=None):
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "PMIX_"))}
+    env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMP_NUM_THREADS="1")
+    env.update(TMPDIR=str(folder / "tmp"), OMPI_MCA_btl_vader_single_copy_mechanism="none")
+    env.update(ASAN_OPTIONS="detect_leaks=0:verify_asan_link_order=0")
+    env.update(extra or {})
+    return env
+
+
+def launch_command(ranks, args, rank_env=None):
+    """ranks 0 starts the program itself, without a launcher. rank_env reaches the ranks only."""
+    start = MPIRUN + [str(ranks)] if ranks else []
+    setting = ["env"] + [f"{k}={v}" for k, v in rank_env.items()] if rank_env else []
+    return start + setting + [TUTTI] + [str(a) for a in args]
+
+
+def start(folder, ranks, args, env=None, rank_env=None):
+    """Start in a session of its own; the output goes to folder/log."""
+    with open(folder / "log", "w") as log:
+        return subprocess.Popen(
+            launch_command(ranks, args, rank_env), cwd=folder, stdin=subprocess.DEVNULL,
+            stdout=log, stderr=subprocess.STDOUT, env=environment(folder, env),
+            start_new_session=True)
+
+
+def wait(folder, process, limit):
+    """Its end, or ours: after `limit` seconds everything it started is killed."""
+    begin, hung = time.monotonic(), False
+    try:
+        process.wait(limit)
+    except subprocess.TimeoutExpired:
+        hung = True
+    reap(process)
+    output = (folder / "log").read_text(errors="replace")
+    return Run(process.returncode, hung, time.monotonic() - begin, output)
+
+
+def run(folder, ranks, args, env=None, rank_env=None, limit=60):
+    return wait(folder, start(folder, ranks, args, env, rank_env), limit)
+
+
+def train(folder, ranks, settings=(), args=(), job="job.yaml", **how):
+    """`tutti train` with --set for each of `settings`."""
+    return run(folder, ranks, train_arguments(settings, args, job), **how)
+
+
+def train_arguments(settings=(), args=(), job="job.yaml"):
+    sets = [word for s in settings for word in ("--set", s)]
+    return ["train", job, "-q", "--resume", "auto"] + sets + list(args)
+
+
+def process_table():
+    """{pid: (parent, session, state)} of this machine."""
+    table = {}
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            text = pathlib.Path("/proc", name, "stat").read_text()
+        except OSError:
+            continue
+        fields = text[text.rindex(")") + 2 :].split()
+        table[int(name)] = (int(fields[1]), int(fields[3]), fields[0])
+    return table
+
+
+def ranks_of(process):
+    """Process numbers of the ranks that a launcher has started by now."""
+    table = process_table()
+    return sorted(p for p, (parent, _, state) in table.items()
+                  if parent == process.pid and state != "Z")
+
+
+def wait_for_ranks(process, ranks, limit=20):
+    end = time.monotonic() + limit
+    while len(ranks_of(process)) < ranks and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.005)
+    return ranks_of(process)
+
+
+def send(pid, number):
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def reap(process):
+    """Kill what is left of the session of a process we started, and wait until it is gone."""
+    for _ in range(200):
+        table = process_table()
+        left = [p for p, (_, session, state) in table.items()
+                if session == process.pid and state != "Z"]
+        if not left:
+            break
+        for pid in left:
+            send(pid, signal.SIGKILL)
+        time.sleep(0.01)
+    process.wait()
+
+
+def generations(directory):
+    """Numbers of the checkpoints in a run directory, ascending."""
+    names = [re.fullmatch(r"ckpt-g(\d+)\.h5", p.name) for p in pathlib.Path(directory).glob("*")]
+    return sorted(int(m[1]) for m in names if m)
+
+
+def newest(directory):
+    return max(generations(directory), default=0)
+
+
+def checkpoint(directory, generation):
+    return pathlib.Path(directory) / f"ckpt-g{generation:06d}.h5"
+
+
+def is_complete(directory):
+    return all((pathlib.Path(directory) / n).exists() for n in ("model.h5", "results.h5"))
+
+
+def leftovers(directory):
+    """Temporary names in a run directory: a finished run leaves none behind."""
+    if not pathlib.Path(directory).is_dir():
+        return []
+    return sorted(n for n in os.listdir(directory) if n.startswith(".tmp-"))
+
+
+def tensors(path):
+    """{name: (type, shape, bytes)} of every dataset outside /provenance."""
+    found = {}
+
+    def visit(name, item):
+        if isinstance(item, h5py.Dataset) and not name.startswith("provenance"):
+            value = item[()]
+            found[name] = (str(item.dtype), item.shape, np.asarray(value).tobytes())
+
+    with h5py.File(path, "r") as f:
+        f.visititems(visit)
+    return found
+
+
+def differences(got, wanted):
+    """Names of the tensors of model.h5 and results.h5 that are not bitwise the same."""
+    different = []
+    for file in ("model.h5", "results.h5"):
+        a, b = tensors(pathlib.Path(got) / file), tensors(pathlib.Path(wanted) / file)
+        assert b, f"{wanted}/{file} holds no tensor"
+        different += [f"{file}:/{n}" for n in sorted(a.keys() | b.keys()) if a.get(n) != b.get(n)]
+    return different
+
+
+def check_same(got, wanted, text):
+    if not check(is_complete(got), f"{text}: model.h5 and results.h5 are not both there"):
+        return False
+    different = differences(got, wanted)
+    return check(not different, f"{text}: other bits in {', '.join(different[:8])}")
+
+
+def undisturbed(folder, settings=(), ranks=2, name="wanted"):
+    """Train once without a fault; its run directory. Also the time it takes."""
+    begin = time.monotonic()
+    done = train(folder, ranks, list(settings) + [f"run.directory={name}"], limit=300)
+    seconds = time.monotonic() - begin
+    if done.code != DONE:
+        sys.exit(f"the undisturbed run ended with {done.code}:\n{done.output}")
+    left = leftovers(folder / name)
+    check(not left, f"the undisturbed run left behind: {', '.join(left)}")
+    return folder / name, seconds
+
+
+def seconds_for(folder, epochs):
+    settings = [f"train.epochs={epochs}", "checkpoint.every=1h"]
+    seconds = undisturbed(folder, settings, name="timed")[1]
+    shutil.rmtree(folder / "timed")
+    return seconds
+
+
+def epochs_for(folder, seconds):
+    """Epochs the job's members train in about `seconds` on 2 ranks of this machine and build."""
+    begin, epochs = seconds_for(folder, 1), 250
+    while (took := seconds_for(folder, epochs) - begin) < min(0.5, seconds):
+        epochs *= 2
+    return int(epochs * seconds / took)
+
+
+def stopped(folder, settings, name="stopped", ranks=2):
+    """A run directory with the first two generations of a job: two lives with no time to train."""
+    for generation in (1, 2):
+        arguments = list(settings) + [f"run.directory={name}"]
+        done = train(folder, ranks, arguments, ["--max-time", "10ms"])
+        if done.code != STOPPED or generations(folder / name)[-1:] != [generation]:
+            sys.exit(f"a run without time ended with {done.code}, generations "
+                     f"{generations(folder / name)}\n{done.output}")
+    return folder / name
+
+
+def copy_directory(source, target):
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(source, target)
+    return target
+
+
+def error_lines(output):
+    return [line for line in output.splitlines() if line.startswith("tutti: error:")]
+
+
+def member_hash(f, member):
+    """XXH3 of 64 bits over the fields of one member of an open checkpoint, each seeded with the
+    hash of those before it."""
+    xxh3 = ctypes.CDLL("libxxhash.so.0").XXH3_64bits_withSeed
+    xxh3.argtypes = (ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint64)
+    xxh3.restype = ctypes.c_uint64
+    value = 0
+    for name in STATE_FIELDS:
+        data = f[name][member].tobytes()
+        value = xxh3(data, len(data), value)
+    return value
+
+
+def change_one_float(path):
+    """Nudge one weight of the first member still in training and renew its checksum: a checkpoint
+    that lies. Returns the member, or None if all have ended."""
+    with h5py.File(path, "r+") as f:
+        training = np.flatnonzero(f["status"][()] == 0)
+        if not len(training):
+            return None
+        m = int(training[0])
+        wanted = member_hash(f, m)
+        if int(f["member_hash"][m]) != wanted:
+            sys.exit(f"{path}: member_hash of member {m} is not XXH3 of {', '.join(STATE_FIELDS)}")
+        f["weights"][m, 0] = np.nextafter(f["weights"][m, 0], np.float32(np.inf))
+        f["member_hash"][m] = member_hash(f, m)
+    return m
+
+
+def status_of(directory):
+    """The status file of a run directory as a dictionary, {} if it is missing or torn."""
+    try:
+        return json.loads((pathlib.Path(directory) / "status.json").read_text())
+    except (OSError, ValueError):
+        return {}

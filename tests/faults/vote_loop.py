@@ -1,0 +1,104 @@
+#!/usr/bin/python3
+"""Every vote of every rank fails once: all ranks end together and nothing is lost.
+
+  vote_loop.py [--ranks 2] [--epochs 20] [--most N] [--control]
+
+For each rank and n = 1, 2, ... a run begins from the checkpoints of a stopped one with
+TUTTI_FAULT=rank:n, until n is past the last vote. Each run must end in time, print one error line,
+and exit with a code of the table; a resumption without the fault must give the bits of an
+undisturbed run. --control damages every checkpoint after the fault: the same judgement must fail.
+"""
+import argparse
+import pathlib
+import re
+import sys
+
+import harness as h
+
+CODES = {int(code) for code in re.findall(
+    r"^  X\(\w+, (\d+),", (h.ROOT / "src" / "base" / "err.h").read_text(), re.M)} - {h.DONE}
+
+
+def faulty_run(folder, base, args, rank, n):
+    """A run with the fault; None when it ended well without meeting it."""
+    h.copy_directory(base, folder / "out")
+    fault = {"TUTTI_FAULT": f"{rank}:{n}"}
+    done = h.train(folder, args.ranks, args.settings, env=fault, limit=args.limit)
+    met = "TUTTI_FAULT" in done.output
+    return None if done.code == h.DONE and not met else done
+
+
+def judge_run(done, name, limit):
+    if not h.check(not done.hung, f"{name}: hangs, ended after {limit:.0f} s"):
+        return
+    lines = h.error_lines(done.output)
+    h.check(len(lines) <= 1, f"{name}: {len(lines)} error lines:\n" + "\n".join(lines))
+    if done.code == h.DONE:
+        h.check("tutti: warning:" in done.output, f"{name}: the fault was swallowed in silence")
+        return
+    h.check(lines, f"{name}: exit {done.code} without an error line:\n{done.output}")
+    h.check(done.code in CODES, f"{name}: exit code {done.code} is not in the table")
+
+
+def judge_resumption(folder, wanted, args, name):
+    if not h.is_complete(folder / "out"):
+        h.check(h.newest(folder / "out") > 0, f"{name}: no checkpoint is left")
+    again = h.train(folder, 0, args.settings, limit=args.limit)
+    if h.check(again.code == h.DONE, f"{name}: resumed, exit {again.code}\n{again.output}"):
+        h.check_same(folder / "out", wanted, f"{name}: resumed")
+
+
+def one_fault(folder, base, wanted, args, rank, n):
+    """False when the run has no n-th vote."""
+    name = f"rank {rank}, vote {n}"
+    done = faulty_run(folder, base, args, rank, n)
+    if done is None:
+        h.check_same(folder / "out", wanted, f"{name}: not met")
+        return False
+    judge_run(done, name, args.limit)
+    judge_resumption(folder, wanted, args, name)
+    return True
+
+
+def all_faults(folder, base, wanted, args):
+    counts = []
+    for rank in range(args.ranks):
+        n = 1
+        while n <= args.most and one_fault(folder, base, wanted, args, rank, n):
+            n += 1
+        counts.append(n - 1)
+        h.check(n > 1, f"rank {rank}: no vote could be made to fail")
+    return f"votes that failed, by rank: {counts}"
+
+
+def control(folder, base, wanted, args):
+    """Checkpoints cut in half after the fault: resuming must be seen to fail."""
+    faulty_run(folder, base, args, 0, 3)
+    for generation in h.generations(folder / "out"):
+        path = h.checkpoint(folder / "out", generation)
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    judge_resumption(folder, wanted, args, "control")
+    seen = len(h.failures) > 0
+    h.failures.clear()
+    h.check(seen, "control: the harness saw nothing")
+    return "negative control"
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--most", type=int, default=1000, help="votes per rank, at most")
+    parser.add_argument("--limit", type=float, default=20, help="seconds a run may take")
+    parser.add_argument("--control", action="store_true")
+    args = parser.parse_args()
+    args.settings = [f"train.epochs={args.epochs}", "checkpoint.every=1h", "run.directory=out"]
+    with h.workplace() as folder:
+        wanted, _ = h.undisturbed(folder, args.settings)
+        base = h.stopped(folder, args.settings)
+        h.finish((control if args.control else all_faults)(folder, base, wanted, args))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,213 @@
+/* test_divergence.c — law C5: a diverged member is data. It is noticed, frozen and reported; every
+ * other member keeps its bits. For every activation, loss and optimizer. */
+#include "reference.h"
+
+enum { MEMBERS = 4, BAD = 2, ROWS = 70, TRAIN = ROWS / 5 * 3 };
+
+typedef struct setting {
+  tt_activation activation;
+  tt_optimizer optimizer;
+  tt_loss loss;
+  int64_t batch; /* 20 = several a batch an epoch, 1000 = one */
+} setting;
+
+static problem make(setting v)
+{
+  const int64_t hidden[] = {9, 4};
+  problem p = problem_make(ROWS, 3, 1, 1, MEMBERS, hidden, 2, v.activation, ref_output(v.loss));
+  p.c.loss = v.loss;
+  p.c.optimizer = v.optimizer;
+  p.c.batch_size = v.batch;
+  p.c.max_epochs = 3;
+  for (int i = 0; i < MEMBERS; i++) {
+    p.c.member[i].hyper.learning_rate = 1e-3f;
+    p.c.member[i].hyper.epochs = 3;
+  }
+  return p;
+}
+
+static void all_settings(void (*law)(way by, setting v, const tt_state *sound))
+{
+  way by[MAX_WAYS];
+  for (int i = 0, n = ways(by); i < n; i++)
+    for (int a = 0; a < TT_ACT_COUNT; a++)
+      for (int o = 0; o < TT_OPT_COUNT; o++)
+        for (int l = 0; l < TT_LOSS_COUNT; l++) {
+          setting v = {(tt_activation)a, (tt_optimizer)o, (tt_loss)l, (a + o) % 2 ? 20 : 1000};
+          problem p = make(v);
+          tt_state *sound = problem_run(&p, by[i], everyone(&p), 3);
+          for (int m = 0; m < MEMBERS; m++)
+            TT_CHECK(TT_FIELD(sound, status)[m], ==, TT_STATUS_finished);
+          problem_free(&p);
+          law(by[i], v, sound);
+          tt_state_destroy(&sound);
+        }
+}
+
+static const char *tell(way by, setting v)
+{
+  static char text[128];
+  snprintf(text, sizeof text, "%s, %s, %s, %s", by.name, tt_choice_activation[v.activation],
+           tt_choice_optimizer[v.optimizer], tt_choice_loss[v.loss]);
+  return text;
+}
+
+static void others_keep_their_bits(const tt_state *sound, const tt_state *got, const char *what)
+{
+  for (int m = 0; m < MEMBERS; m++)
+    if (m != BAD) same_member(sound, got, m, what);
+  if (TT_FIELD(got, status)[BAD] == TT_STATUS_diverged) return;
+  fprintf(stderr, "%s: the bad member is not noticed\n", what);
+  fail();
+}
+
+/* Nothing moves a diverged member, not even a restart. */
+static void stays_frozen(problem *p, const tt_state *then, const char *what)
+{
+  tt_progress at;
+  TT_CHECK_OK(p->by.ops->train(p->engine, 10, &at));
+  TT_CHECK(at.member_steps, ==, 0);
+  tt_state *now = problem_state(p, everyone(p));
+  same_member(then, now, BAD, what);
+  tt_state_destroy(&now);
+  way by = p->by;
+  problem_stop(p);
+  problem_start(p, by, everyone(p));
+  TT_CHECK_OK(by.ops->load(p->engine, everyone(p), then));
+  TT_CHECK_OK(by.ops->train(p->engine, 10, &at));
+  TT_CHECK(at.diverged, ==, 1);
+  now = problem_state(p, everyone(p));
+  same_member(then, now, BAD, what);
+  tt_state_destroy(&now);
+}
+
+static void large_rate(way by, setting v, const tt_state *sound)
+{
+  problem p = make(v);
+  const char *what = tell(by, v);
+  p.c.member[BAD].hyper.learning_rate = 1e30f;
+  way with = by;
+  with.use.threads = 1 + (int)v.loss % 2;
+  problem_start(&p, with, everyone(&p));
+  tt_progress at = problem_finish(&p, 3);
+  tt_state *got = problem_state(&p, everyone(&p));
+  others_keep_their_bits(sound, got, what);
+  TT_CHECK(at.diverged, ==, 1);
+  TT_CHECK(at.finished, ==, MEMBERS - 1);
+  TT_CHECK(at.training + at.early_stopped, ==, 0);
+  for (int q = 0; q < 3; q++) TT_CHECK(isfinite(at.loss[q]), !=, 0); /* of the sound ones */
+  stays_frozen(&p, got, what);
+  tt_state_destroy(&got);
+  problem_free(&p);
+}
+
+/* A bad number in one place of one member's weights, found within `steps` steps. */
+static void bad_number(way by, setting v, const tt_state *sound, float bad, int64_t place,
+                       int64_t steps)
+{
+  tt_progress at;
+  problem p = make(v);
+  problem_start(&p, by, everyone(&p));
+  tt_state *s = problem_state(&p, everyone(&p));
+  TT_FIELD(s, weights)[BAD * s->params + place] = bad;
+  TT_CHECK_OK(by.ops->load(p.engine, everyone(&p), s));
+  TT_CHECK_OK(by.ops->train(p.engine, steps, &at));
+  TT_CHECK(at.diverged, ==, 1);
+  problem_finish(&p, 3);
+  TT_CHECK_OK(by.ops->save(p.engine, everyone(&p), s));
+  others_keep_their_bits(sound, s, tell(by, v));
+  tt_state_destroy(&s);
+  problem_free(&p);
+}
+
+static void bad_weights(way by, setting v, const tt_state *sound)
+{
+  int64_t last = sound->params - 1, epoch = v.batch < TRAIN ? (TRAIN + v.batch - 1) / v.batch : 1;
+  bad_number(by, v, sound, NAN, 0, 1); /* no activation hides it: the first loss tells */
+  bad_number(by, v, sound, NAN, last, 1);
+  bad_number(by, v, sound, INFINITY, 1, epoch); /* a saturated unit may */
+  bad_number(by, v, sound, -INFINITY, last, epoch);
+}
+
+/* Weights that overflow in the very last step, where no loss follows. */
+static void last_step(way by, setting v, const tt_state *sound)
+{
+  (void)sound;
+  problem p = make(v);
+  for (int64_t r = 0; r < p.d->rows; r++)
+    if (p.d->split[r] == TT_VALIDATION) p.d->split[r] = TT_UNUSED_ROW;
+  p.c.batch_size = 1000;
+  for (int m = 0; m < MEMBERS; m++) p.c.member[m].hyper.epochs = 1;
+  p.c.member[BAD].hyper.learning_rate = INFINITY;
+  problem_start(&p, by, everyone(&p));
+  tt_progress at = problem_finish(&p, 1);
+  TT_CHECK(at.diverged, ==, 1);
+  TT_CHECK(at.finished, ==, MEMBERS - 1);
+  problem_free(&p);
+}
+
+/* The status alone freezes a member, however sound it looks. */
+static void frozen_by_status(way by, setting v, const tt_state *sound)
+{
+  tt_progress at;
+  problem p = make(v);
+  problem_start(&p, by, everyone(&p));
+  tt_state *then = problem_state(&p, everyone(&p));
+  TT_FIELD(then, status)[BAD] = TT_STATUS_diverged;
+  TT_CHECK_OK(by.ops->load(p.engine, everyone(&p), then));
+  at = problem_finish(&p, 3);
+  TT_CHECK(at.diverged, ==, 1);
+  tt_state *got = problem_state(&p, everyone(&p));
+  same_member(then, got, BAD, tell(by, v));
+  others_keep_their_bits(sound, got, tell(by, v));
+  tt_state_destroy(&then);
+  tt_state_destroy(&got);
+  problem_free(&p);
+}
+
+TT_TEST(a_large_learning_rate_hurts_one_member_alone) { all_settings(large_rate); }
+TT_TEST(bad_weights_are_noticed_within_the_epoch) { all_settings(bad_weights); }
+TT_TEST(an_overflow_in_the_last_step_is_noticed) { all_settings(last_step); }
+TT_TEST(the_status_freezes_a_member) { all_settings(frozen_by_status); }
+
+/* What a network that overflowed says must not pass for a loss. */
+TT_TEST(a_loss_of_infinite_outputs_is_not_finite)
+{
+  const float bad[] = {INFINITY, -INFINITY, NAN};
+  const tt_loss_args args = {1e-6f, 1.0f};
+  for (int l = 0; l < TT_LOSS_COUNT; l++)
+    for (int i = 0; i < 3; i++) {
+      TT_CHECK(isfinite(tt_loss_at((tt_loss)l, bad[i], 0.5f, 1.0f, args).value), ==, 0);
+      if (ref_output((tt_loss)l) == TT_OUTPUT_mean) continue;
+      TT_CHECK(isfinite(tt_loss_at((tt_loss)l, 0.5f, bad[i], 1.0f, args).value), ==, 0);
+      TT_CHECK(isfinite(tt_loss_at((tt_loss)l, bad[i], bad[i], 1.0f, args).value), ==, 0);
+    }
+}
+
+/* All of them: training ends, and there is no loss to report. */
+TT_TEST(all_members_may_diverge)
+{
+  way by[MAX_WAYS];
+  for (int i = 0, n = ways(by); i < n; i++) {
+    problem p = make((setting){TT_ACT_relu, TT_OPT_adam, TT_LOSS_mse, 1000});
+    for (int m = 0; m < MEMBERS; m++) p.c.member[m].hyper.learning_rate = 1e30f;
+    problem_start(&p, by[i], everyone(&p));
+    tt_progress at = problem_finish(&p, 3);
+    TT_CHECK(at.diverged, ==, MEMBERS);
+    for (int q = 0; q < 3; q++) TT_CHECK(isnan(at.loss[q]), !=, 0);
+    problem_free(&p);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_large_learning_rate_hurts_one_member_alone),
+      cmocka_unit_test(bad_weights_are_noticed_within_the_epoch),
+      cmocka_unit_test(an_overflow_in_the_last_step_is_noticed),
+      cmocka_unit_test(the_status_freezes_a_member),
+      cmocka_unit_test(a_loss_of_infinite_outputs_is_not_finite),
+      cmocka_unit_test(all_members_may_diverge),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

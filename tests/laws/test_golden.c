@@ -1,0 +1,282 @@
+/* test_golden.c — law: from given initial weights and batch order, training follows the float64
+ * trajectory of an independent program (tests/data/README.md): losses of every epoch to 1e-4, final
+ * weights to 1e-3, both relative. */
+#include "problem.h"
+
+#include <hdf5.h>
+
+static hid_t open_file(const char *name)
+{
+  char path[512];
+  snprintf(path, sizeof path, "%s/golden/%s.h5", TUTTI_TEST_DATA, name);
+  hid_t f = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+  TT_CHECK(f, >=, 0);
+  return f;
+}
+
+/* A whole dataset as native values of `type`; owned by the caller. */
+static void *read_all(hid_t file, const char *name, hid_t type, hsize_t dims[3])
+{
+  hid_t d = H5Dopen2(file, name, H5P_DEFAULT);
+  TT_CHECK(d, >=, 0);
+  hid_t space = H5Dget_space(d);
+  dims[0] = dims[1] = dims[2] = 1;
+  H5Sget_simple_extent_dims(space, dims, NULL);
+  char *data = NULL;
+  TT_CHECK_OK(TT_ALLOC(data, (int64_t)(dims[0] * dims[1] * dims[2] * H5Tget_size(type))));
+  TT_CHECK(H5Dread(d, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), >=, 0);
+  H5Sclose(space);
+  H5Dclose(d);
+  return data;
+}
+
+static double setting(const char *config, const char *key)
+{
+  char quoted[32];
+  snprintf(quoted, sizeof quoted, "\"%s\": ", key);
+  const char *at = strstr(config, quoted);
+  TT_CHECK(at != NULL, ==, 1);
+  return strtod(at + strlen(quoted), NULL);
+}
+
+static void read_config(hid_t file, char *text, size_t room)
+{
+  hid_t a = H5Aopen(file, "config", H5P_DEFAULT), type = H5Aget_type(a);
+  if (H5Tis_variable_str(type)) {
+    char *value = NULL;
+    TT_CHECK(H5Aread(a, type, (void *)&value), >=, 0);
+    snprintf(text, room, "%s", value);
+    H5free_memory(value);
+  } else {
+    TT_CHECK(H5Tget_size(type), <, room);
+    memset(text, 0, room);
+    TT_CHECK(H5Aread(a, type, text), >=, 0);
+  }
+  H5Tclose(type);
+  H5Aclose(a);
+}
+
+/* Copy x and y of one part into the rows of the data set from `row` on. */
+static int64_t take_rows(hid_t file, const char *x, const char *y, tt_split split, int64_t row,
+                         tt_dataset *d)
+{
+  hsize_t dims[3];
+  if (H5Lexists(file, x, H5P_DEFAULT) <= 0) return row;
+  float *from = read_all(file, x, H5T_NATIVE_FLOAT, dims);
+  memcpy(d->x + row * d->inputs, from, dims[0] * dims[1] * sizeof *from);
+  tt_free(from);
+  from = read_all(file, y, H5T_NATIVE_FLOAT, dims);
+  memcpy(d->y + row * d->targets, from, dims[0] * dims[1] * sizeof *from);
+  tt_free(from);
+  for (hsize_t r = 0; r < dims[0]; r++)
+    d->split[row + (int64_t)r] = (int8_t)split;
+  return row + (int64_t)dims[0];
+}
+
+static int64_t rows_of(hid_t file, const char *name, hsize_t dims[3])
+{
+  if (H5Lexists(file, name, H5P_DEFAULT) <= 0) return 0;
+  tt_free_at(&(void *){read_all(file, name, H5T_NATIVE_FLOAT, dims)});
+  return (int64_t)dims[0];
+}
+
+/* Weights [M][P] from datasets prefix/Wl, prefix/bl. */
+static double *read_weights(hid_t file, const char *prefix, const tt_model *m, int64_t members)
+{
+  double *w = NULL;
+  TT_CHECK_OK(TT_ALLOC(w, members * m->params));
+  for (int l = 0; l < m->layers; l++)
+    for (int bias = 0; bias < 2; bias++) {
+      char name[64];
+      hsize_t dims[3];
+      snprintf(name, sizeof name, "%s/%c%d", prefix, bias ? 'b' : 'W', l);
+      double *from = read_all(file, name, H5T_NATIVE_DOUBLE, dims);
+      int64_t each = (int64_t)(dims[1] * dims[2]);
+      int64_t at = bias ? m->layer[l].bias : m->layer[l].weight;
+      for (int64_t i = 0; i < members; i++)
+        memcpy(w + i * m->params + at, from + i * each, (size_t)each * sizeof *w);
+      tt_free(from);
+    }
+  return w;
+}
+
+static void near(const char *what, int64_t n, const double *want, const double *got, double bound)
+{
+  double scale = 0.0, worst = 0.0;
+  for (int64_t i = 0; i < n; i++) {
+    scale = fmax(scale, fabs(want[i]));
+    worst = fmax(worst, isnan(got[i]) ? INFINITY : fabs(got[i] - want[i]));
+  }
+  fprintf(stderr, "  %-14s largest difference %.2e of %.2e\n", what, worst, scale);
+  TT_CHECK(worst, <=, bound * scale);
+}
+
+static double *widen(const float *from, int64_t n)
+{
+  double *to = NULL;
+  TT_CHECK_OK(TT_ALLOC(to, n));
+  for (int64_t i = 0; i < n; i++)
+    to[i] = (double)from[i];
+  return to;
+}
+
+static tt_model shape_of(const char *config, int64_t targets)
+{
+  int64_t size[8], n = 0;
+  char *at = strstr(config, "\"sizes\": [") + strlen("\"sizes\": [");
+  for (; at[-1] != ']'; at++)
+    size[n++] = strtoll(at, &at, 10);
+  tt_activation act = strstr(config, "\"tanh\"") ? TT_ACT_tanh : TT_ACT_relu;
+  tt_output output = strstr(config, "gnll") ? TT_OUTPUT_mean_variance : TT_OUTPUT_mean;
+  tt_model m;
+  TT_CHECK_OK(tt_model_build(size[0], targets, size + 1, n - 2, act, output, &m));
+  TT_CHECK(m.outputs, ==, size[n - 1]);
+  return m;
+}
+
+typedef struct golden {
+  hid_t in, out;
+  problem p;
+  int32_t *order;
+} golden;
+
+/* The files' order counts their training rows, which come first in the data set. */
+static golden golden_open(const char *name, int patience)
+{
+  golden g = {0};
+  char answers[64], config[1024];
+  hsize_t dims[3];
+  snprintf(answers, sizeof answers, "%s_loop_f8", name);
+  g.in = open_file(name);
+  g.out = open_file(answers);
+  read_config(g.in, config, sizeof config);
+  int64_t rows = rows_of(g.in, "x_val", dims) + rows_of(g.in, "x", dims), inputs = (int64_t)dims[1];
+  rows_of(g.in, "y", dims);
+  int64_t targets = (int64_t)dims[1], hidden = 1;
+  g.order = read_all(g.in, "order", H5T_NATIVE_INT32, dims);
+  g.p = problem_make(rows, inputs, targets, 1, (int64_t)dims[0], &hidden, 1, TT_ACT_relu,
+                     TT_OUTPUT_mean);
+  g.p.c.model = shape_of(config, targets);
+  g.p.c.loss = strstr(config, "gnll") ? TT_LOSS_gaussian_nll : TT_LOSS_mse;
+  g.p.c.batch_size = (int64_t)setting(config, "batch");
+  g.p.c.max_epochs = (int64_t)setting(config, "epochs");
+  tt_free(g.p.c.ensemble[0].column);
+  TT_CHECK_OK(TT_ALLOC(g.p.c.ensemble[0].column, targets));
+  for (int64_t t = 0; t < targets; t++)
+    g.p.c.ensemble[0].column[t] = (int32_t)t;
+  g.p.c.ensemble[0].targets = targets;
+  for (int64_t i = 0; i < g.p.c.members; i++) {
+    tt_hyper *h = &g.p.c.member[i].hyper;
+    h->learning_rate = (float)setting(config, "lr");
+    h->l2 = (float)setting(config, "l2");
+    h->epochs = (int32_t)g.p.c.max_epochs;
+    h->patience = patience;
+  }
+  int64_t row = take_rows(g.in, "x", "y", TT_TRAIN, 0, g.p.d);
+  take_rows(g.in, "x_val", "y_val", TT_VALIDATION, row, g.p.d);
+  g.p.replay.order = g.order;
+  return g;
+}
+
+static void golden_close(golden *g)
+{
+  problem_free(&g->p);
+  tt_free(g->order);
+  H5Fclose(g->in);
+  H5Fclose(g->out);
+}
+
+static tt_state *golden_run(golden *g, way by)
+{
+  tt_slice all = everyone(&g->p);
+  problem_start(&g->p, by, all);
+  tt_state *s = problem_state(&g->p, all);
+  double *init = read_weights(g->in, "init", &g->p.c.model, g->p.c.members);
+  for (int64_t k = 0; k < s->count * s->params; k++)
+    TT_FIELD(s, weights)[k] = (float)init[k];
+  tt_free(init);
+  TT_CHECK_OK(by.ops->load(g->p.engine, all, s));
+  problem_finish(&g->p, 7);
+  TT_CHECK_OK(by.ops->save(g->p.engine, all, s));
+  problem_stop(&g->p);
+  return s;
+}
+
+static void compare(golden *g, const char *dataset, const float *got, int64_t n, double bound)
+{
+  hsize_t dims[3];
+  double *want = read_all(g->out, dataset, H5T_NATIVE_DOUBLE, dims), *mine = widen(got, n);
+  TT_CHECK((int64_t)(dims[0] * dims[1] * dims[2]), ==, n);
+  near(dataset, n, want, mine, bound);
+  tt_free(want);
+  tt_free(mine);
+}
+
+static void compare_weights(golden *g, const char *prefix, const float *got)
+{
+  int64_t n = g->p.c.members * g->p.c.model.params;
+  double *want = read_weights(g->out, prefix, &g->p.c.model, g->p.c.members);
+  double *mine = widen(got, n);
+  near(prefix, n, want, mine, 1e-3);
+  tt_free(want);
+  tt_free(mine);
+}
+
+static void follows(const char *name)
+{
+  way by[MAX_WAYS];
+  for (int i = 0, n = ways(by); i < n; i++) {
+    fprintf(stderr, "%s on %s\n", name, by[i].name);
+    golden g = golden_open(name, 0);
+    tt_state *s = golden_run(&g, by[i]);
+    compare(&g, "train_loss", TT_FIELD(s, loss_train), s->count * s->epochs, 1e-4);
+    compare_weights(&g, "final", TT_FIELD(s, weights));
+    if (H5Lexists(g.out, "val_loss", H5P_DEFAULT) > 0)
+      compare(&g, "val_loss", TT_FIELD(s, loss_validation), s->count * s->epochs, 1e-4);
+    tt_state_destroy(&s);
+    golden_close(&g);
+  }
+}
+
+TT_TEST (mse_follows_float64) {
+  follows("mse_yacht");
+}
+TT_TEST (mse_with_bootstrap_and_l2_follows_float64) {
+  follows("mse_boot_l2_energy2");
+}
+TT_TEST (gaussian_nll_follows_float64) {
+  follows("gnll_yacht_short");
+}
+
+TT_TEST (early_stopping_keeps_the_best_weights) {
+  way by[MAX_WAYS];
+  for (int i = 0, n = ways(by); i < n; i++) {
+    golden g = golden_open("mse_yacht", 3);
+    hsize_t dims[3];
+    int32_t *best = read_all(g.out, "best_epoch", H5T_NATIVE_INT32, dims);
+    int32_t *stop = read_all(g.out, "stop_epoch", H5T_NATIVE_INT32, dims);
+    tt_state *s = golden_run(&g, by[i]);
+    for (int64_t m = 0; m < s->count; m++) {
+      TT_CHECK(TT_FIELD(s, best_epoch)[m], ==, best[m]);
+      TT_CHECK(TT_FIELD(s, epoch)[m], ==, stop[m] + 1);
+      int ran_out = stop[m] - best[m] >= 3;
+      TT_CHECK(TT_FIELD(s, status)[m], ==, ran_out ? TT_STATUS_early_stopped : TT_STATUS_finished);
+    }
+    compare_weights(&g, "best", TT_FIELD(s, best_weights));
+    tt_state_destroy(&s);
+    tt_free(best);
+    tt_free(stop);
+    golden_close(&g);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(mse_follows_float64),
+      cmocka_unit_test(mse_with_bootstrap_and_l2_follows_float64),
+      cmocka_unit_test(gaussian_nll_follows_float64),
+      cmocka_unit_test(early_stopping_keeps_the_best_weights),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

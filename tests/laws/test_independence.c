@@ -1,0 +1,324 @@
+/* test_independence.c — law C1: what becomes of a member depends on (seed, its stream, its
+ * hyper-parameters, the data) alone. Bitwise, in every field of the state, over every optimizer,
+ * resampling, batch order and loss, with shapes and batch sizes that fit no vector. */
+#include "problem.h"
+
+enum { ROWS = 67, INPUTS = 3, EPOCHS = 3, EACH = 3, ENSEMBLES = 2 };
+
+/* One setting of everything a cohort shares. */
+typedef struct setting {
+  int number;
+  tt_optimizer optimizer;
+  tt_resample resample;
+  tt_batches batches;
+  tt_loss loss;
+} setting;
+
+static tt_output output_of(tt_loss loss)
+{
+  switch (loss) {
+#define X(name, output, source) \
+  case TT_LOSS_##name: return TT_OUTPUT_##output;
+    TT_LOSSES(X)
+#undef X
+  default: return TT_OUTPUT_mean;
+  }
+}
+
+/* Every member its own hyper-parameters, from who it is. */
+static tt_hyper hyper_of(int64_t ensemble, int64_t index)
+{
+  tt_hyper h = usual_hyper();
+  float k = (float)(3 * ensemble + index);
+  h.learning_rate = 4e-3f * (1.0f + k);
+  h.momentum = 0.1f * k;
+  h.l2 = index == 1 ? 1e-3f : 0.0f;
+  h.weight_decay = 1e-2f * k;
+  h.clip_norm = index == 2 ? 0.5f : 0.0f;
+  h.patience = index == 0 ? 1 : 0;
+  h.epochs = EPOCHS - (int32_t)(index % 2);
+  return h;
+}
+
+/* Target 1 lacks labels, so that the ensembles have different rows. */
+static void thin_out(tt_dataset *d)
+{
+  for (int64_t r = 0; r < d->rows; r += 6) d->y[r * d->targets + 1] = NAN;
+}
+
+/* A cohort of ensembles id[0..n), `each` members that begin with number `from`. */
+static problem cast(setting v, const int64_t *id, int64_t n, int64_t from, int64_t each)
+{
+  static const int64_t hidden[][3] = {{1}, {3, 17}, {33}, {0}, {17, 1, 33}, {32}, {5, 5}};
+  static const int64_t layers[] = {1, 2, 1, 0, 3, 1, 2};
+  static const int64_t batch[] = {7, 16, 20, 1000, 33};
+  int shape = v.number % 7;
+  problem p = problem_make(ROWS, INPUTS, 2, n, each, hidden[shape], layers[shape],
+                           (tt_activation)(v.number % TT_ACT_COUNT), output_of(v.loss));
+  p.c.loss = v.loss;
+  p.c.optimizer = v.optimizer;
+  p.c.nesterov = v.number % 2;
+  p.c.resample = v.resample;
+  p.c.batches = v.batches;
+  p.c.init = (tt_init)(v.number % TT_INIT_COUNT);
+  p.c.batch_size = batch[v.number % 5];
+  p.c.max_epochs = EPOCHS;
+  for (int64_t i = 0; i < n * each; i++) {
+    tt_ensemble *e = &p.c.ensemble[i / each];
+    int64_t who = id[i / each], index = from + i % each;
+    e->key = (uint32_t)who + 7;
+    e->column[0] = (int32_t)(who % 2);
+    p.c.member[i].stream = (uint64_t)e->key << 32 | (uint32_t)index;
+    p.c.member[i].hyper = hyper_of(who, index);
+  }
+  thin_out(p.d);
+  if (v.number % 3) return p;
+  TT_CHECK_OK(TT_ALLOC(p.d->weight, ROWS));
+  for (int64_t r = 0; r < ROWS; r++) p.d->weight[r] = 0.5f + (float)(r % 5) / 4.0f;
+  return p;
+}
+
+static const int64_t usual_ids[ENSEMBLES] = {0, 1};
+static problem usual(setting v) { return cast(v, usual_ids, ENSEMBLES, 0, EACH); }
+
+static char told[256];
+static const char *tell(setting v, way by, const char *what)
+{
+  snprintf(told, sizeof told, "%s, %s, %s, %s, %s: %s", by.name, tt_choice_optimizer[v.optimizer],
+           tt_choice_resample[v.resample], tt_choice_batches[v.batches], tt_choice_loss[v.loss],
+           what);
+  return told;
+}
+
+/* Member i of state a against member j of state b. */
+static void same_bits(const tt_state *a, int64_t i, const tt_state *b, int64_t j, const char *what)
+{
+  tt_state moved = *b;
+  moved.first = i - (j - b->first);
+  same_member(a, &moved, i, what);
+}
+
+static tt_state *reference(setting v, way by)
+{
+  problem p = usual(v);
+  tt_state *s = problem_run(&p, by, everyone(&p), 7);
+  problem_free(&p);
+  return s;
+}
+
+static void all_settings(void (*law)(setting v, way by, const tt_state *want))
+{
+  way by[MAX_WAYS];
+  int n = ways(by), number = 0;
+  for (int o = 0; o < TT_OPT_COUNT; o++)
+    for (int r = 0; r < TT_RESAMPLE_COUNT; r++)
+      for (int b = 0; b < TT_BATCHES_COUNT; b++)
+        for (int l = 0; l < TT_LOSS_COUNT; l++, number++)
+          for (int i = 0; i < n; i++) {
+            setting v = {number, (tt_optimizer)o, (tt_resample)r, (tt_batches)b, (tt_loss)l};
+            tt_state *want = reference(v, by[i]);
+            law(v, by[i], want);
+            tt_state_destroy(&want);
+          }
+}
+
+/* Trained at all: no member may stand still or diverge, or the law would say nothing. */
+static void learns(setting v, way by, const tt_state *want)
+{
+  problem p = usual(v);
+  problem_start(&p, by, everyone(&p));
+  tt_state *start = problem_state(&p, everyone(&p));
+  for (int64_t i = 0; i < p.c.members; i++) {
+    int64_t at = i * p.c.model.params;
+    TT_CHECK(memcmp(TT_FIELD(start, weights) + at, TT_FIELD(want, weights) + at,
+                    (size_t)p.c.model.params * sizeof(float)), !=, 0);
+    TT_CHECK(TT_FIELD(want, status)[i], !=, TT_STATUS_diverged);
+    TT_CHECK(TT_FIELD(want, step)[i], >, 0);
+    for (int64_t j = 0; j < i; j++)
+      TT_CHECK(memcmp(TT_FIELD(want, weights) + j * p.c.model.params, TT_FIELD(want, weights) + at,
+                      (size_t)p.c.model.params * sizeof(float)), !=, 0);
+  }
+  tt_state_destroy(&start);
+  problem_free(&p);
+}
+
+static void alone(setting v, way by, const tt_state *want)
+{
+  for (int64_t e = 0; e < ENSEMBLES; e++)
+    for (int64_t k = 0; k < EACH; k++) {
+      problem p = cast(v, &e, 1, k, 1);
+      tt_state *got = problem_run(&p, by, everyone(&p), 7);
+      same_bits(want, e * EACH + k, got, 0, tell(v, by, "alone"));
+      tt_state_destroy(&got);
+      problem_free(&p);
+    }
+}
+
+/* Two further members in each ensemble, and an ensemble before and one between. */
+static void in_a_crowd(setting v, way by, const tt_state *want)
+{
+  const int64_t ids[] = {3, 0, 5, 1};
+  problem p = cast(v, ids, 4, 0, EACH + 2);
+  tt_state *got = problem_run(&p, by, everyone(&p), 7);
+  for (int64_t k = 0; k < EACH; k++) {
+    same_bits(want, k, got, EACH + 2 + k, tell(v, by, "in a crowd"));
+    same_bits(want, EACH + k, got, 3 * (EACH + 2) + k, tell(v, by, "in a crowd"));
+  }
+  tt_state_destroy(&got);
+  problem_free(&p);
+}
+
+static void any_slice(setting v, way by, const tt_state *want)
+{
+  const tt_slice slices[] = {{0, 1}, {1, 4}, {5, 1}, {2, 0}};
+  problem p = usual(v);
+  for (size_t k = 0; k < sizeof slices / sizeof *slices; k++) {
+    tt_state *got = problem_run(&p, by, slices[k], 7);
+    for (int64_t i = slices[k].first; i < slices[k].first + slices[k].count; i++)
+      same_member(want, got, i, tell(v, by, "in a slice"));
+    tt_state_destroy(&got);
+  }
+  problem_free(&p);
+}
+
+/* Cuts of the steps into calls, and threads. */
+static void any_cut_any_threads(setting v, way by, const tt_state *want)
+{
+  const int64_t steps[] = {1, 1000000, 3};
+  problem p = usual(v);
+  for (int k = 0; k < 3; k++) {
+    way with = by;
+    with.use.threads = 1 + (k + v.number) % 2;
+    tt_state *got = problem_run(&p, with, everyone(&p), steps[k]);
+    for (int64_t i = 0; i < p.c.members; i++)
+      same_member(want, got, i, tell(v, by, "other cut, other threads"));
+    tt_state_destroy(&got);
+  }
+  problem_free(&p);
+}
+
+/* Members `to` go on in an engine of their own from a state saved after some steps. */
+static void go_on(problem *p, setting v, way by, const tt_state *saved, tt_slice to,
+                  const tt_state *want)
+{
+  problem_start(p, by, to);
+  TT_CHECK_OK(by.ops->load(p->engine, to, saved));
+  problem_finish(p, 5);
+  tt_state *got = problem_state(p, to);
+  problem_stop(p);
+  for (int64_t i = to.first; i < to.first + to.count; i++)
+    same_member(want, got, i, tell(v, by, "restarted"));
+  tt_state_destroy(&got);
+}
+
+static void restarted(setting v, way by, const tt_state *want)
+{
+  problem p = usual(v);
+  for (int64_t stop = 1; stop < 12; stop += 1 + (v.number + stop) % 4) {
+    tt_progress at;
+    problem_start(&p, by, everyone(&p));
+    TT_CHECK_OK(by.ops->train(p.engine, stop, &at));
+    tt_state *saved = problem_state(&p, everyone(&p));
+    problem_stop(&p);
+    go_on(&p, v, by, saved, (tt_slice){0, 2}, want);
+    go_on(&p, v, by, saved, (tt_slice){2, 4}, want);
+    tt_state_destroy(&saved);
+  }
+  problem_free(&p);
+}
+
+/* Losses of the trained members: the same in slices and on two threads. */
+static void scored(setting v, way by, const tt_state *want)
+{
+  double all[ENSEMBLES * EACH], part[ENSEMBLES * EACH];
+  problem p = usual(v);
+  for (int split = 0; split < TT_SPLITS; split++) {
+    problem_start(&p, by, everyone(&p));
+    TT_CHECK_OK(by.ops->load(p.engine, everyone(&p), want));
+    TT_CHECK_OK(by.ops->evaluate(p.engine, (tt_split)split, all));
+    problem_stop(&p);
+    way with = by;
+    with.use.threads = 2;
+    problem_start(&p, with, (tt_slice){1, 4});
+    TT_CHECK_OK(by.ops->load(p.engine, (tt_slice){1, 4}, want));
+    TT_CHECK_OK(by.ops->evaluate(p.engine, (tt_split)split, part));
+    problem_stop(&p);
+    for (int i = 0; i < 4; i++) TT_CHECK(part[i], ==, all[1 + i]);
+    if (split != TT_VALIDATION) continue;
+    for (int i = 0; i < ENSEMBLES * EACH; i++)
+      TT_CHECK(all[i], ==, TT_FIELD(want, best_loss)[i]);
+  }
+  problem_free(&p);
+}
+
+TT_TEST(members_learn_and_differ) { all_settings(learns); }
+TT_TEST(a_member_alone_is_the_member_in_the_cohort) { all_settings(alone); }
+TT_TEST(neighbours_and_ensembles_change_nothing) { all_settings(in_a_crowd); }
+TT_TEST(slices_change_nothing) { all_settings(any_slice); }
+TT_TEST(cuts_and_threads_change_nothing) { all_settings(any_cut_any_threads); }
+TT_TEST(a_restart_changes_nothing) { all_settings(restarted); }
+TT_TEST(scores_depend_on_the_member_alone) { all_settings(scored); }
+
+static void arithmetic_of(way by, char text[32])
+{
+  problem p = usual((setting){0});
+  tt_engine_info info;
+  problem_start(&p, by, everyone(&p));
+  TT_CHECK_OK(by.ops->info(p.engine, &info));
+  memcpy(text, info.arithmetic, sizeof info.arithmetic);
+  problem_free(&p);
+}
+
+/* The state of another way against `want`, if both promise the same bits. */
+static void same_way(setting v, way by, const tt_state *want)
+{
+  way others[MAX_WAYS];
+  char mine[32], theirs[32];
+  arithmetic_of(by, mine);
+  for (int k = 0, n = ways(others); k < n; k++) {
+    arithmetic_of(others[k], theirs);
+    if (!strcmp(others[k].name, by.name) || strcmp(mine, theirs)) continue;
+    tt_state *got = reference(v, others[k]);
+    for (int64_t i = 0; i < got->count; i++)
+      same_member(want, got, i, tell(v, by, "against another way of equal arithmetic"));
+    tt_state_destroy(&got);
+  }
+}
+
+TT_TEST(equal_arithmetic_means_equal_bits) { all_settings(same_way); }
+
+/* Orders longer than what is worked out at a time, and a restart inside them. */
+TT_TEST(long_epochs_are_cut_anywhere)
+{
+  way by[MAX_WAYS];
+  const int64_t hidden = 2;
+  for (int k = 0, n = ways(by); k < n; k++)
+    for (int resample = 0; resample < TT_RESAMPLE_COUNT; resample++) {
+      problem p = problem_make(12000, 2, 1, 1, 2, &hidden, 1, TT_ACT_relu, TT_OUTPUT_mean);
+      p.c.resample = (tt_resample)resample;
+      p.c.batch_size = 300;
+      p.c.max_epochs = p.c.member[0].hyper.epochs = p.c.member[1].hyper.epochs = 2;
+      tt_state *all = problem_run(&p, by[k], everyone(&p), 1000000);
+      tt_state *some = problem_run(&p, by[k], everyone(&p), 9);
+      for (int64_t i = 0; i < 2; i++) same_member(all, some, i, "long epochs");
+      tt_state_destroy(&all);
+      tt_state_destroy(&some);
+      problem_free(&p);
+    }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(members_learn_and_differ),
+      cmocka_unit_test(a_member_alone_is_the_member_in_the_cohort),
+      cmocka_unit_test(neighbours_and_ensembles_change_nothing),
+      cmocka_unit_test(slices_change_nothing),
+      cmocka_unit_test(cuts_and_threads_change_nothing),
+      cmocka_unit_test(a_restart_changes_nothing),
+      cmocka_unit_test(scores_depend_on_the_member_alone),
+      cmocka_unit_test(equal_arithmetic_means_equal_bits),
+      cmocka_unit_test(long_epochs_are_cut_anywhere),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,166 @@
+/* test_memory.c — law: when memory runs out at any allocation, the call fails with MEM, gives
+ * nothing out and leaves nothing behind. Every allocation of each scenario fails once. */
+#include "problem.h"
+
+#include "spec/committee.h"
+
+#include <stdlib.h>
+
+static int64_t allowed = -1; /* allocations until memory runs out; -1 = plenty */
+
+/* Takes the place of the C library's in this program. */
+void *aligned_alloc(size_t alignment, size_t bytes)
+{
+  void *block = NULL;
+  if (!allowed) return NULL;
+  if (allowed > 0) allowed--;
+  return posix_memalign(&block, alignment, bytes) ? NULL : block;
+}
+
+static void starve(const char *name, tt_err (*scenario)(void *), void *with)
+{
+  int64_t before = tt_mem_balance(), failures = 0;
+  for (;; failures++) {
+    allowed = failures;
+    tt_err e = scenario(with);
+    allowed = -1;
+    TT_CHECK(tt_mem_balance(), ==, before);
+    if (e == TT_OK) break;
+    TT_CHECK((int)e, ==, TT_E_MEM);
+    TT_CHECK(failures, <, 1000);
+  }
+  fprintf(stderr, "  %-10s failed at each of %d allocations\n", name, (int)failures);
+  TT_CHECK(failures, >, 0);
+}
+
+static tt_err datasets(void *with)
+{
+  tt_dataset *d = NULL;
+  tt_columns copy = {0};
+  tt_scaler scales = {0};
+  int32_t *row = NULL;
+  int64_t count;
+  const int32_t column = 0;
+  (void)with;
+  tt_err e = tt_dataset_create(5, 2, 2, 1, &d);
+  if (!e) e = tt_columns_copy(&d->target, &copy);
+  if (!e) e = tt_scaler_copy(&d->scaler, &scales);
+  if (!e) e = tt_dataset_rows(d, TT_TRAIN, &column, 1, &row, &count);
+  tt_free(row);
+  tt_columns_free(&copy);
+  tt_scaler_free(&scales);
+  tt_dataset_destroy(&d);
+  return e;
+}
+
+static tt_err states(void *with)
+{
+  tt_state *s = NULL;
+  tt_moments *m = NULL;
+  (void)with;
+  tt_err e = tt_state_create((tt_slice){0, 3}, 7, 2, 4, &s);
+  if (!e) e = tt_moments_create(4, 2, &m);
+  tt_state_destroy(&s);
+  tt_moments_destroy(&m);
+  return e;
+}
+
+/* A job as tt_config_parse gives it. */
+static tt_err cohorts(void *with)
+{
+  tt_cohort *c = NULL;
+  tt_columns target = {0};
+  tt_err e = tt_columns_create(2, &target);
+  if (!e) e = tt_cohort_create(with, 3, &target, &c);
+  tt_cohort_destroy(&c);
+  tt_columns_free(&target);
+  return e;
+}
+
+static tt_err engines(void *with)
+{
+  problem *p = with;
+  tt_progress at;
+  tt_engine *engine = NULL;
+  tt_err e = p->by.ops->create(&p->c, everyone(p), &p->by.use, &engine);
+  if (!e) e = p->by.ops->set_data(engine, p->d, NULL);
+  if (!e) e = p->by.ops->init(engine);
+  if (!e) e = p->by.ops->train(engine, 3, &at);
+  p->by.ops->destroy(&engine);
+  return e;
+}
+
+static tt_err predictions(void *with)
+{
+  problem *p = with;
+  tt_committee *c = NULL;
+  tt_moments *m = NULL;
+  float x[6] = {0};
+  tt_err e = tt_committee_from_cohort(&p->c, p->d, &c);
+  if (!e) e = tt_moments_create(2, tt_committee_columns(c), &m);
+  if (!e) e = p->by.ops->predict(c, &p->by.use, 2, x, m, NULL);
+  tt_moments_destroy(&m);
+  tt_committee_destroy(&c);
+  return e;
+}
+
+TT_TEST(data_and_states_survive_hunger)
+{
+  starve("data set", datasets, NULL);
+  starve("state", states, NULL);
+}
+
+TT_TEST(cohorts_survive_hunger)
+{
+  const char *text = "data: {file: a.h5}\nensembles: [{name: one, members: 2}, {name: two}]\n";
+  tt_config *cfg = NULL;
+  TT_CHECK_OK(tt_config_parse("job.yaml", text, (int64_t)strlen(text), NULL, 0, &cfg));
+  starve("cohort", cohorts, cfg);
+  tt_config_destroy(&cfg);
+}
+
+TT_TEST(engines_survive_hunger)
+{
+  way by[MAX_WAYS];
+  const int64_t hidden[] = {5, 4};
+  for (int i = 0, n = ways(by); i < n; i++) {
+    problem p = problem_make(30, 3, 2, 2, 2, hidden, 2, TT_ACT_relu, TT_OUTPUT_mean_variance);
+    for (int e = 0; e < 2; e++) TT_CHECK_OK(tt_text_set(&p.c.ensemble[e].name, e ? "b" : "a"));
+    p.by = by[i];
+    p.by.use.threads = 2;
+    starve("engine", engines, &p);
+    starve("prediction", predictions, &p);
+    for (int e = 0; e < 2; e++) tt_free(p.c.ensemble[e].name);
+    problem_free(&p);
+  }
+}
+
+/* Sizes that no machine has are refused before anything is asked for. */
+TT_TEST(impossible_sizes_are_refused)
+{
+  double *block = NULL;
+  TT_CHECK((int)TT_ALLOC(block, INT64_MAX / 4), ==, TT_E_MEM);
+  TT_CHECK((int)TT_ALLOC(block, -1), ==, TT_E_MEM);
+  TT_CHECK(block == NULL, ==, 1);
+  TT_CHECK_OK(TT_ALLOC(block, 0));
+  tt_free(block);
+  tt_free(block);
+}
+
+static int nothing_is_left(void **state)
+{
+  (void)state;
+  if (tt_mem_balance()) fprintf(stderr, "%d blocks not freed\n", (int)tt_mem_balance());
+  return tt_mem_balance() != 0;
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(data_and_states_survive_hunger),
+      cmocka_unit_test(cohorts_survive_hunger),
+      cmocka_unit_test(engines_survive_hunger),
+      cmocka_unit_test(impossible_sizes_are_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, nothing_is_left);
+}

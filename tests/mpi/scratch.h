@@ -1,0 +1,93 @@
+/* scratch.h — a directory for one test program that all ranks know, removed at the end. */
+#ifndef TT_SCRATCH_H
+#define TT_SCRATCH_H
+#include "mpi/comm.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { SCRATCH_ROOM = 1024 };
+
+/* Collective. Rank 0 makes the name; "" if there is no directory. */
+static inline void scratch_begin(tt_comm *c, char directory[SCRATCH_ROOM])
+{
+  const char *where = getenv("TMPDIR");
+  snprintf(directory, SCRATCH_ROOM, "%s/tutti-test-XXXXXX", where && where[0] ? where : "/tmp");
+  if (tt_comm_is_root(c) && !mkdtemp(directory)) directory[0] = 0;
+  tt_bcast(c, directory, SCRATCH_ROOM);
+}
+
+/* Files of a directory whose name begins with `prefix`. Local. */
+static inline int scratch_count(const char *directory, const char *prefix)
+{
+  int n = 0;
+  DIR *d = opendir(directory);
+  for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
+    n += !strncmp(e->d_name, prefix, strlen(prefix)) && strcmp(e->d_name, ".") != 0 &&
+         strcmp(e->d_name, "..") != 0;
+  if (d) closedir(d);
+  return n;
+}
+
+/* Remove a directory and what lies in it, one level of directories deep. Local. */
+static inline void scratch_remove(const char *directory)
+{
+  char path[2 * SCRATCH_ROOM];
+  DIR *d = opendir(directory);
+  for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d)) {
+    if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
+    if (snprintf(path, sizeof path, "%s/%s", directory, e->d_name) >= (int)sizeof path) continue;
+    if (unlink(path) != 0) scratch_remove(path);
+  }
+  if (d) closedir(d);
+  rmdir(directory);
+}
+
+/* Collective. */
+static inline void scratch_end(tt_comm *c, const char *directory)
+{
+  tt_barrier(c);
+  if (tt_comm_is_root(c)) scratch_remove(directory);
+}
+
+/* Make an empty file. Local. 0 if it is there. */
+static inline int touch(const char *directory, const char *name)
+{
+  char path[2 * SCRATCH_ROOM];
+  snprintf(path, sizeof path, "%s/%s", directory, name);
+  int fd = open(path, O_WRONLY | O_CREAT, 0600);
+  return fd < 0 ? -1 : close(fd);
+}
+
+/* What this rank says on stderr between begin and end. Local. */
+typedef struct hearing {
+  char path[2 * SCRATCH_ROOM];
+  int kept;
+} hearing;
+
+static inline void hear_begin(const tt_comm *c, const char *directory, hearing *h)
+{
+  snprintf(h->path, sizeof h->path, "%s/stderr-%d", directory, tt_comm_rank(c));
+  fflush(stderr);
+  h->kept = dup(STDERR_FILENO);
+  int fd = open(h->path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  dup2(fd, STDERR_FILENO);
+  close(fd);
+}
+
+static inline void hear_end(hearing *h, char text[TT_ERR_TEXT])
+{
+  fflush(stderr);
+  dup2(h->kept, STDERR_FILENO);
+  close(h->kept);
+  FILE *f = fopen(h->path, "r");
+  size_t n = f ? fread(text, 1, TT_ERR_TEXT - 1, f) : 0;
+  text[n] = 0;
+  if (f) fclose(f);
+}
+#endif

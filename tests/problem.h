@@ -1,0 +1,177 @@
+/* problem.h — small training problems in memory, and the engines every law runs over. A test
+ * changes the fields it cares about between problem_make and problem_start. */
+#ifndef TT_PROBLEM_H
+#define TT_PROBLEM_H
+#include "base/mem.h"
+#include "check.h"
+#include "engine/engine.h"
+#include "engine/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+/* One way to run: an engine with what it may use. */
+typedef struct way {
+  const char *name;
+  const tt_engine_ops *ops;
+  tt_resources use;
+} way;
+
+/* Every engine of the table; the cpu engine once per instruction set this processor has. */
+static inline int ways(way *out)
+{
+  int n = 0;
+  for (int i = 0; tt_engines[i]; i++) {
+    if (strcmp(tt_engines[i]->name, "cpu") != 0) {
+      out[n++] = (way){tt_engines[i]->name, tt_engines[i], {.threads = 1}};
+      continue;
+    }
+    for (int simd = TT_SIMD_avx512; simd < TT_SIMD_COUNT; simd++) {
+      const tt_kernels *k;
+      if (!tt_kernels_get((tt_simd)simd, &k))
+        out[n++] = (way){k->name, tt_engines[i], {.threads = 1, .simd = (tt_simd)simd}};
+    }
+  }
+  return n;
+}
+enum { MAX_WAYS = 8 };
+
+typedef struct problem {
+  tt_cohort c;
+  tt_dataset *d;
+  tt_replay replay;
+  tt_engine *engine;
+  way by;
+} problem;
+
+/* A smooth function of the inputs with a little noise: the same for every call. */
+static inline float made_up(const float *x, int64_t inputs, int64_t target, int64_t row)
+{
+  float s = 0.0f;
+  for (int64_t i = 0; i < inputs; i++)
+    s += x[i] * (float)((i + target) % 3 - 1) + x[i] * x[0];
+  return sinf(s) + 0.1f * tt_unit(tt_random(99, 1, TT_FOR_INIT, 7, (uint32_t)row).v[target % 4]);
+}
+
+static inline void fill_data(tt_dataset *d)
+{
+  for (int64_t r = 0; r < d->rows; r++) {
+    for (int64_t i = 0; i < d->inputs; i++)
+      d->x[r * d->inputs + i] =
+          2.0f * tt_unit(tt_random(98, 2, TT_FOR_INIT, (uint32_t)i, (uint32_t)r).v[0]) - 1.0f;
+    for (int64_t t = 0; t < d->targets; t++)
+      d->y[r * d->targets + t] = made_up(d->x + r * d->inputs, d->inputs, t, r);
+    d->split[r] = r % 5 == 3 ? TT_VALIDATION : r % 5 == 4 ? TT_TEST : TT_TRAIN;
+  }
+}
+
+static inline tt_hyper usual_hyper(void)
+{
+  return (tt_hyper){
+      .learning_rate = 1e-2f, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f, .epochs = 6};
+}
+
+/* `ensembles` ensembles of `each` members that learn target column e % targets. */
+static inline problem problem_make(int64_t rows, int64_t inputs, int64_t targets, int64_t ensembles,
+                                   int64_t each, const int64_t *hidden, int64_t layers,
+                                   tt_activation activation, tt_output output)
+{
+  problem p = {0};
+  TT_CHECK_OK(tt_dataset_create(rows, inputs, targets, 0, &p.d));
+  fill_data(p.d);
+  TT_CHECK_OK(tt_model_build(inputs, 1, hidden, layers, activation, output, &p.c.model));
+  p.c.loss = output == TT_OUTPUT_mean ? TT_LOSS_mse : TT_LOSS_gaussian_nll;
+  p.c.variance_floor = 1e-6f;
+  p.c.optimizer = TT_OPT_adam;
+  p.c.batch_size = 20;
+  p.c.subsample = 0.7;
+  p.c.seed = 5;
+  p.c.max_epochs = 6;
+  p.c.ensembles = ensembles;
+  p.c.members = ensembles * each;
+  TT_CHECK_OK(TT_ALLOC(p.c.ensemble, ensembles));
+  TT_CHECK_OK(TT_ALLOC(p.c.member, p.c.members));
+  for (int64_t e = 0; e < ensembles; e++) {
+    tt_ensemble *to = &p.c.ensemble[e];
+    *to = (tt_ensemble){.first = e * each, .members = each, .targets = 1, .key = (uint32_t)e + 7};
+    TT_CHECK_OK(TT_ALLOC(to->column, 1));
+    to->column[0] = (int32_t)(e % targets);
+    for (int64_t i = 0; i < each; i++)
+      p.c.member[e * each + i] = (tt_member){.ensemble = (int32_t)e,
+                                             .index = (int32_t)i,
+                                             .stream = (uint64_t)to->key << 32 | (uint32_t)i,
+                                             .hyper = usual_hyper()};
+  }
+  return p;
+}
+
+static inline void problem_start(problem *p, way by, tt_slice slice)
+{
+  p->by = by;
+  TT_CHECK_OK(by.ops->create(&p->c, slice, &by.use, &p->engine));
+  TT_CHECK_OK(by.ops->set_data(p->engine, p->d, p->replay.order ? &p->replay : NULL));
+  TT_CHECK_OK(by.ops->init(p->engine));
+}
+
+static inline tt_slice everyone(const problem *p) { return (tt_slice){0, p->c.members}; }
+
+static inline void problem_stop(problem *p)
+{
+  if (p->engine) p->by.ops->destroy(&p->engine);
+}
+
+static inline void problem_free(problem *p)
+{
+  problem_stop(p);
+  for (int64_t e = 0; e < p->c.ensembles; e++)
+    tt_free(p->c.ensemble[e].column);
+  tt_free(p->c.ensemble);
+  tt_free(p->c.member);
+  tt_dataset_destroy(&p->d);
+}
+
+/* Train to the end in calls of `steps` steps. */
+static inline tt_progress problem_finish(problem *p, int64_t steps)
+{
+  tt_progress at = {0};
+  do
+    TT_CHECK_OK(p->by.ops->train(p->engine, steps, &at));
+  while (at.training > 0);
+  return at;
+}
+
+/* The state of `slice`; owned by the caller. */
+static inline tt_state *problem_state(problem *p, tt_slice slice)
+{
+  tt_state *s = NULL;
+  TT_CHECK_OK(tt_state_create(slice, p->c.model.params, tt_optimizer_slots(p->c.optimizer),
+                              p->c.max_epochs, &s));
+  TT_CHECK_OK(p->by.ops->save(p->engine, slice, s));
+  return s;
+}
+
+/* Start, train to the end, give the state back. */
+static inline tt_state *problem_run(problem *p, way by, tt_slice slice, int64_t steps)
+{
+  problem_start(p, by, slice);
+  problem_finish(p, steps);
+  tt_state *s = problem_state(p, slice);
+  problem_stop(p);
+  return s;
+}
+
+/* Member `i` of the cohort has the same bits in both states. */
+static inline void same_member(const tt_state *a, const tt_state *b, int64_t i, const char *what)
+{
+  for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
+    tt_state_field x = tt_state_get(a, f), y = tt_state_get(b, f);
+    size_t bytes = (size_t)(x.bytes * x.length);
+    const char *u = (const char *)x.data + (size_t)(i - a->first) * bytes;
+    const char *v = (const char *)y.data + (size_t)(i - b->first) * bytes;
+    if (memcmp(u, v, bytes)) {
+      fprintf(stderr, "%s: member %d differs in %s\n", what, (int)i, x.name);
+      fail();
+    }
+  }
+}
+#endif

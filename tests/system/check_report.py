@@ -1,0 +1,72 @@
+#!/usr/bin/python3
+"""Are the tables of `tutti report` what numpy makes of the same results.h5?
+
+    check_report.py TUTTI RESULTS.h5
+"""
+import pathlib
+import subprocess
+import sys
+import tempfile
+import warnings
+
+import h5py
+import numpy as np
+
+
+def table(path):
+    lines = path.read_text().splitlines()
+    return lines[0].split("\t"), np.array([line.split("\t") for line in lines[1:]], dtype=float)
+
+
+def texts(dataset):
+    return [b"".join(row).rstrip(b"\0").decode() for row in dataset[()]]
+
+
+def expected_history(f):
+    """Columns by name: the quantiles over the members that still train."""
+    owner = np.array(texts(f["ensemble"]))
+    columns = {"epoch": np.arange(f["epoch"].shape[0], dtype=float)}
+    for name in dict.fromkeys(owner):
+        for part in ("train", "validation"):
+            loss = f["loss_" + part][owner == name].astype(float)
+            if part == "train":
+                columns[f"{name}.members"] = np.isfinite(loss).sum(axis=0)
+            for q in (10, 50, 90):
+                columns[f"{name}.{part}_q{q}"] = np.nanquantile(loss, q / 100, axis=0)
+    return columns
+
+
+def expected_predictions(f):
+    columns = {"row": f["sample"][()]}
+    parts = {"true": "y_true", "mean": "y_pred_mean", "std": "y_pred_std",
+             "std_aleatoric": "y_pred_std_aleatoric", "std_epistemic": "y_pred_std_epistemic"}
+    names = zip(texts(f["column_ensemble"]), texts(f["column_target"]))
+    for k, (ensemble, target) in enumerate(names):
+        for part, variable in parts.items():
+            columns[f"{ensemble}.{target}.{part}"] = f[variable][:, k]
+    return columns
+
+
+def compare(path, expected):
+    header, values = table(path)
+    if header != list(expected):
+        return [f"{path.name}: columns {header}, expected {list(expected)}"]
+    return [f"{path.name}: column '{name}' is {values[:, i]}, expected {column}"
+            for i, (name, column) in enumerate(expected.items())
+            if not np.allclose(values[:, i], column, rtol=1e-8, equal_nan=True)]
+
+
+def main(tutti, results):
+    with tempfile.TemporaryDirectory() as made, h5py.File(results, "r") as f:
+        folder = pathlib.Path(made) / "tables"
+        subprocess.run([tutti, "report", results, "-o", str(folder)], check=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # epochs without a member
+            faults = compare(folder / "history.tsv", expected_history(f))
+        faults += compare(folder / "predictions.tsv", expected_predictions(f))
+    print("\n".join(faults) or "as numpy has it")
+    return bool(faults)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,105 @@
+#!/usr/bin/python3
+"""Do files open in xarray as they are meant to?
+
+    check_xarray.py FILE...
+
+Opens every group of each file with both HDF5 engines of xarray, each in a process of its own (one
+of them is known to crash on what it does not like). Fails when an engine drops a variable, makes up a
+dimension, disagrees with the other on names, sizes or types, leaves text undecoded, or cannot read.
+Prints one line for each file and engine; exit status 0 if all is well.
+"""
+import json
+import subprocess
+import sys
+
+ENGINES = ("h5netcdf", "netcdf4")
+PURE_DIMENSION = "This is a netCDF dimension but not a netCDF variable"
+
+
+def expected(path):
+    """{group: [names of its variables]} as h5py sees them; pure dimensions are none."""
+    import h5py
+
+    groups = {}
+
+    def visit(name, item):
+        if not isinstance(item, h5py.Dataset):
+            return
+        scale = item.attrs.get("NAME", b"")
+        scale = scale.decode() if isinstance(scale, bytes) else str(scale)
+        if not scale.startswith(PURE_DIMENSION):
+            group, _, variable = name.rpartition("/")
+            groups.setdefault(group, []).append(variable)
+
+    with h5py.File(path, "r") as f:
+        f.visititems(visit)
+    return groups
+
+
+def describe(path, engine, group):
+    """What one engine sees: {variable: [dimensions, sizes, kind of type]}; reads every value."""
+    import xarray
+
+    with xarray.open_dataset(path, engine=engine, group=group or None) as data:
+        seen = {}
+        for name, variable in data.variables.items():
+            variable.load()
+            kind = variable.dtype.kind
+            kind = {"O": "text", "U": "text", "S": "bytes"}.get(kind, kind)
+            seen[name] = [list(variable.dims), list(variable.shape), kind]
+        return {"variables": seen, "dimensions": {k: int(v) for k, v in data.sizes.items()}}
+
+
+def faults(group, wanted, seen):
+    place = "/" + group
+    for name in sorted(set(wanted) - set(seen["variables"])):
+        yield f"{place}: variable '{name}' is missing"
+    for name in seen["dimensions"]:
+        if name.startswith("phony_dim"):
+            yield f"{place}: dimension '{name}' is made up: a dimension scale is not attached"
+    for name, (_, _, kind) in seen["variables"].items():
+        if kind == "bytes":
+            yield f"{place}: text '{name}' is not decoded"
+
+
+def child(path, engine):
+    """In a process of its own: print what is seen as JSON, and every fault on stderr."""
+    seen, bad = {}, 0
+    for group, wanted in expected(path).items():
+        seen[group] = describe(path, engine, group)
+        for fault in faults(group, wanted, seen[group]):
+            print(f"{path}: {engine}: {fault}", file=sys.stderr)
+            bad = 1
+    print(json.dumps(seen, sort_keys=True))
+    return bad
+
+
+def check(path):
+    seen = {}
+    for engine in ENGINES:
+        run = subprocess.run([sys.executable, __file__, "--engine", engine, path], text=True,
+                             stdout=subprocess.PIPE, timeout=120, check=False)
+        if run.returncode:
+            print(f"{path}: {engine}: FAILED (status {run.returncode})")
+            return 1
+        seen[engine] = json.loads(run.stdout)
+        variables = sum(len(g["variables"]) for g in seen[engine].values())
+        root = seen[engine].get("", {}).get("dimensions", {})
+        print(f"{path}: {engine}: {variables} variables; dimensions of the root: {root}")
+    if seen[ENGINES[0]] != seen[ENGINES[1]]:
+        print(f"{path}: the engines disagree:\n  {seen[ENGINES[0]]}\n  {seen[ENGINES[1]]}")
+        return 1
+    return 0
+
+
+def main(arguments):
+    if len(arguments) == 3 and arguments[0] == "--engine":
+        return child(arguments[2], arguments[1])
+    if not arguments or arguments[0].startswith("-"):
+        print(__doc__)
+        return 64
+    return max([check(path) for path in arguments])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

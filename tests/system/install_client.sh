@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# install_client.sh BUILD — installs BUILD into a new place, trains a small model with the installed
+# program and predicts with one client built three ways: by the CMake package, by pkg-config, and
+# statically. All must print the same numbers.
+set -euo pipefail
+build=$(realpath "$1")
+client=$(realpath "$(dirname "${BASH_SOURCE[0]}")/install_client")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+cmake --install "$build" --prefix "$work/prefix" >install.log
+for file in bin/tutti include/tutti.h; do test -f "prefix/$file"; done
+library=$(dirname "$(find prefix -name libtutti.so)")
+export PKG_CONFIG_PATH="$work/$library/pkgconfig" LD_LIBRARY_PATH="$work/$library"
+
+awk 'BEGIN { OFS = ","; print "a,b,c"; for (i = 0; i < 40; i++) print i / 40, (i * 7 % 13) / 13, i / 20 }' >line.csv
+cat >job.yaml <<JOB
+data: {file: line.h5}
+model: {hidden: [4]}
+ensembles: [{name: line, target: c, members: 2}]
+train: {epochs: 2}
+JOB
+prefix/bin/tutti import line.csv -o line.h5 --inputs a,b --targets c
+prefix/bin/tutti train job.yaml
+
+cmake -S "$client" -B by-cmake -DCMAKE_PREFIX_PATH="$work/prefix" >cmake.log
+cmake --build by-cmake >>cmake.log
+# shellcheck disable=SC2046 # lists of options
+cc -std=c17 -Wall -Werror "$client/client.c" -o by-pkg-config $(pkg-config --cflags --libs tutti)
+# shellcheck disable=SC2046
+cc -std=c17 "$client/client.c" -o by-static $(pkg-config --cflags tutti) \
+  $(pkg-config --static --libs tutti | sed 's/-ltutti/-l:libtutti.a/')
+if ldd by-static | grep -q libtutti; then
+  echo "the static client needs libtutti.so"
+  exit 1
+fi
+
+by-cmake/client out/model.h5 | tee expected
+grep -q '^c: ' expected
+for program in by-pkg-config by-static; do "./$program" out/model.h5 | diff expected -; done

@@ -1,0 +1,373 @@
+/* test_config.c — laws of the job file: what is right is read, and survives every round trip.
+ * `test_config --write-docs` writes docs/options.md. */
+#include "base/mem.h"
+#include "check.h"
+#include "config_job.h"
+#include "spec/config_parts.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static tt_config *must_parse(const char *text, const char *const *set, int nset)
+{
+  tt_config *cfg = NULL;
+  TT_CHECK_OK(parse(text, set, nset, &cfg));
+  return cfg;
+}
+
+/* ---- what is right ---- */
+
+TT_TEST (main_job_file_has_the_values_it_says) {
+  tt_config *c = must_parse(main_job, NULL, 0);
+  char here[4096], path[5000];
+  assert_non_null(getcwd(here, sizeof here));
+  same_text(c->top_title, "Heating and cooling load of buildings");
+  snprintf(path, sizeof path, "%s/energy.h5", here);
+  same_text(c->data_file, path);
+  snprintf(path, sizeof path, "%s/out", here);
+  same_text(c->run_directory, path);
+  same_text(c->data_inputs, "x");
+  same_text(c->data_weights, "");
+  TT_CHECK(c->data_normalize, ==, (int)TT_NORMALIZE_standard);
+  TT_CHECK(c->data_split_train, ==, 0.8);
+  TT_CHECK(c->data_split_seed, ==, 7);
+  TT_CHECK(c->model_hidden.count, ==, 2);
+  TT_CHECK(c->model_hidden.value[1], ==, 64);
+  TT_CHECK(c->model_activation, ==, (int)TT_ACT_silu);
+  TT_CHECK(c->model_output, ==, (int)TT_OUTPUT_mean_variance);
+  TT_CHECK(c->ensembles, ==, 2);
+  same_text(c->ensemble[0].name, "heating");
+  same_text(c->ensemble[1].target, "cooling_load");
+  TT_CHECK(c->ensemble[1].members, ==, 50);
+  TT_CHECK(c->ensemble[1].targets.count, ==, 0);
+  TT_CHECK(c->ensemble[0].learning_rate, ==, 1e-3);
+  TT_CHECK(c->train_loss, ==, (int)TT_LOSS_gaussian_nll);
+  TT_CHECK(c->train_learning_rate, ==, 1e-3);
+  TT_CHECK(c->train_epochs, ==, 200);
+  TT_CHECK(c->train_resample, ==, (int)TT_RESAMPLE_bootstrap);
+  TT_CHECK(c->train_patience, ==, 20);
+  TT_CHECK(c->train_nesterov, ==, 0);
+  TT_CHECK(c->checkpoint_every, ==, 600.0);
+  TT_CHECK(c->run_seed, ==, 2026);
+  TT_CHECK(c->run_threads, ==, -1);
+  TT_CHECK(c->run_max_time, ==, -1.0);
+  tt_config_destroy(&c);
+  TT_CHECK(tt_mem_balance(), ==, 0);
+}
+
+TT_TEST (json_comments_and_byte_order_mark_are_fine) {
+  static const char *const good[] = {
+      "{\"data\":{\"file\":\"d.h5\"},\"ensembles\":[{\"name\":\"a\",\"members\":5}]}",
+      "{\n\t\"data\": {\"file\": \"d.h5\"},\n\t\"ensembles\": [{\"name\": \"a\"}]\n}",
+      "\xEF\xBB\xBF# a job\ndata: {file: d.h5} # the samples\nensembles: [{name: a}]\n",
+      "%YAML 1.2\n---\ndata: {file: d.h5}\nensembles:\n  - name: a\n    targets: one\n...\n",
+      "data: {file: d.h5}\r\nensembles: [{name: a, targets: [b, c]}]\r\ntrain:\r\n",
+      "ensembles: [{name: a-b.c_9}]\ndata: {file: d.h5}\ntrain: {learning_rate: 1.e+2}",
+  };
+  for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+    tt_config *c = must_parse(good[i], NULL, 0);
+    TT_CHECK(c->ensemble[0].members, ==, 5);
+    tt_config_destroy(&c);
+  }
+  TT_CHECK(tt_mem_balance(), ==, 0);
+}
+
+TT_TEST (durations_take_units) {
+  static const struct {
+    const char *set;
+    double seconds;
+  } good[] = {{"run.max_time=20s", 20},       {"run.max_time=0.5s", 0.5},
+              {"run.max_time=2h", 7200},      {"run.max_time=1d", 86400},
+              {"run.max_time=20ms", 0.02},    {"run.max_time=10 min", 600},
+              {"run.max_time=1.5e1min", 900}, {"run.max_time=auto", -1}};
+  for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+    tt_config *c = must_parse(least_job, &good[i].set, 1);
+    TT_CHECK(c->run_max_time, ==, good[i].seconds);
+    tt_config_destroy(&c);
+  }
+}
+
+TT_TEST (set_reaches_ensembles_by_number_and_by_name) {
+  static const char *const set[] = {"ensembles[0].members=3",
+                                    "ensembles.cooling.members=4",
+                                    "train.learning_rate=0.5",
+                                    "ensembles.heating.learning_rate=2",
+                                    "ensembles.cooling.name=a.b",
+                                    "ensembles.a.b.members=6",
+                                    "data.split.seed=3",
+                                    "model.hidden=[]",
+                                    "title=''"};
+  tt_config *c = must_parse(main_job, set, (int)(sizeof set / sizeof *set));
+  TT_CHECK(c->ensemble[0].members, ==, 3);
+  TT_CHECK(c->ensemble[1].members, ==, 6);
+  TT_CHECK(c->ensemble[0].learning_rate, ==, 2.0);
+  TT_CHECK(c->ensemble[1].learning_rate, ==, 0.5);
+  same_text(c->ensemble[1].name, "a.b");
+  TT_CHECK(c->data_split_seed, ==, 3);
+  TT_CHECK(c->model_hidden.count, ==, 0);
+  same_text(c->top_title, "");
+  tt_config_destroy(&c);
+  TT_CHECK(tt_mem_balance(), ==, 0);
+}
+
+TT_TEST (relative_paths_start_from_the_job_file) {
+  static const struct {
+    const char *file, *set, *wanted;
+  } path[] = {{"/no/such/place/job.yaml", "data.file=d.h5", "/no/such/place/d.h5"},
+              {"/no/such/place/job.yaml", "data.file=/abs/d.h5", "/abs/d.h5"},
+              {"/job.yaml", "data.file=./d.h5", "/d.h5"},
+              {"/usr/../job.yaml", "data.file=x/d.h5", "/x/d.h5"}};
+  for (size_t i = 0; i < sizeof path / sizeof *path; i++) {
+    tt_config *c = NULL;
+    TT_CHECK_OK(
+        tt_config_parse(path[i].file, least_job, (int64_t)strlen(least_job), &path[i].set, 1, &c));
+    same_text(c->data_file, path[i].wanted);
+    tt_config_destroy(&c);
+  }
+}
+
+/* ---- every row of the table ---- */
+
+/* A legal value of the option that is not its default, as YAML and as it is written back. */
+static void other_value(const tt_option *o, char yaml[128], char written[128])
+{
+  double some = (double)o->low + (o->high > 1e29L ? 0.37 : 0.37 * (double)(o->high - o->low));
+  written[0] = '\0';
+  switch (o->kind) {
+  case TT_KIND_I64:
+    snprintf(yaml, 128, "%d", (int)o->low + 3);
+    break;
+  case TT_KIND_F64:
+    snprintf(yaml, 128, "%.3g", some);
+    break;
+  case TT_KIND_SECONDS:
+    snprintf(yaml, 128, "3min");
+    snprintf(written, 128, "180s");
+    break;
+  case TT_KIND_BOOL:
+    snprintf(yaml, 128, "%s", *o->preset == 't' ? "false" : "true");
+    break;
+  case TT_KIND_NAME:
+    snprintf(yaml, 128, "%s", o->choices[strcmp(o->choices[0], o->preset) == 0]);
+    break;
+  case TT_KIND_TEXT:
+    snprintf(yaml, 128, "\"%s\"",
+             o->preset ? "a: 'b' # \\\"c\\\" \\\\ \xC3\xA9\\n\\u0001\\x85" : "q.1");
+    snprintf(written, 128, "\"%s\"",
+             o->preset ? "a: 'b' # \\\"c\\\" \\\\ \xC3\xA9\\u000A\\u0001\\u0085" : "q.1");
+    break;
+  case TT_KIND_PATH:
+    snprintf(yaml, 128, "\"/a b/c: d\"");
+    break;
+  case TT_KIND_LIST:
+    snprintf(yaml, 128, "[3, 5, 7]");
+    break;
+  case TT_KIND_TEXTLIST:
+    snprintf(yaml, 128, "[\"u\", \"v w\"]");
+    break;
+  }
+  if (!*written) snprintf(written, 128, "%s", yaml);
+}
+
+/* Options that rules tie to another one. */
+static const char *companion(const char *path)
+{
+  static const char *const pair[][2] = {
+      {"train.loss", "model.output=mean_variance"},
+      {"model.output", "train.loss=gaussian_nll"},
+      {"train.momentum", "train.optimizer=sgd"},
+      {"train.weight_decay", "train.optimizer=adamw"},
+      {"data.split.validation_rows", "data.split.train_rows=rows"},
+      {"data.split.test_rows", "data.split.train_rows=rows"}};
+  if (strcmp(path, "train.nesterov") == 0) return "train.momentum=0.5";
+  for (size_t i = 0; i < sizeof pair / sizeof *pair; i++)
+    if (strcmp(path, pair[i][0]) == 0) return pair[i][1];
+  return "data.split.seed=1";
+}
+
+static void value_is(const tt_option *o, const void *record, const char *wanted)
+{
+  char got[512] = "";
+  FILE *f = fmemopen(got, sizeof got, "w");
+  assert_non_null(f);
+  tt_value_write(o, record, f);
+  fclose(f);
+  same_text(got, wanted);
+}
+
+static void check_row(const tt_option *o, int64_t element)
+{
+  static const char job[] = "data: {file: /d.h5, split: {train: 0.2, validation: 0.2, test: 0.2}}\n"
+                            "ensembles: [{name: a}]\n";
+  char path[TT_PATH_TEXT], yaml[128], written[128], set[300];
+  other_value(o, yaml, written);
+  tt_option_path(o, element, path);
+  snprintf(set, sizeof set, "%s=%s", path, yaml);
+  const char *both[] = {companion(path), set, "train.optimizer=sgd"};
+  tt_config *c = must_parse(job, both, strcmp(path, "train.nesterov") == 0 ? 3 : 2);
+  value_is(o, element < 0 ? (void *)c : (void *)&c->ensemble[element], written);
+  round_trip(c);
+  tt_config_destroy(&c);
+}
+
+TT_TEST (every_option_can_be_set_and_survives_a_round_trip) {
+  for (int i = 0; i < TT_OPTION_COUNT; i++)
+    check_row(&tt_option_table[i], -1);
+  for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++)
+    check_row(&tt_ensemble_option_table[i], 0);
+  TT_CHECK(tt_mem_balance(), ==, 0);
+}
+
+TT_TEST (defaults_are_what_the_table_says) {
+  tt_config *c = must_parse(least_job, NULL, 0);
+  for (int i = 0; i < TT_OPTION_COUNT; i++) {
+    const tt_option *o = &tt_option_table[i];
+    char wanted[128];
+    int text = o->kind == TT_KIND_TEXT;
+    if (!o->preset || o->kind == TT_KIND_PATH || o->kind == TT_KIND_SECONDS) continue;
+    snprintf(wanted, sizeof wanted, text ? "\"%s\"" : "%s", o->preset);
+    double x = strtod(wanted, NULL);
+    if (o->kind != TT_KIND_F64)
+      value_is(o, c, wanted);
+    else
+      TT_CHECK(*(double *)(void *)((char *)c + o->offset), ==, x);
+  }
+  round_trip(c);
+  tt_config_destroy(&c);
+}
+
+TT_TEST (doubles_survive_bit_by_bit) {
+  uint64_t s = 88172645463325252ull;
+  for (int i = 0; i < 500; i++) {
+    double x = (double)(next_random(&s) >> 11) * 0x1p-53;
+    for (uint64_t k = next_random(&s) % 8; k > 0; k--)
+      x *= 1e-4;
+    char set[64];
+    const char *one = set;
+    snprintf(set, sizeof set, "train.learning_rate=%.17g", x);
+    tt_config *c = must_parse(least_job, &one, 1);
+    TT_CHECK(c->train_learning_rate, ==, x);
+    char *text = NULL;
+    TT_CHECK_OK(tt_config_text(c, &text));
+    tt_config *back = must_parse(text, NULL, 0);
+    TT_CHECK(back->train_learning_rate, ==, x);
+    TT_CHECK(back->ensemble[0].learning_rate, ==, x);
+    tt_free(text);
+    tt_config_destroy(&c);
+    tt_config_destroy(&back);
+  }
+}
+
+TT_TEST (hash_knows_science_from_housekeeping) {
+  static const struct {
+    const char *set;
+    int differs;
+  } change[] = {{"run.directory=/else", 0},
+                {"run.threads=2", 0},
+                {"run.device=cpu", 0},
+                {"checkpoint.every=1min", 0},
+                {"run.max_time=1h", 0},
+                {"title=other", 0},
+                {"data.file=/moved.h5", 0},
+                {"train.max_failed=0.5", 0},
+                {"run.simd=generic", 0},
+                {"run.watchdog=1h", 0},
+                {"run.seed=5", 1},
+                {"data.split.seed=5", 1},
+                {"data.inputs=z", 1},
+                {"model.hidden=[64]", 1},
+                {"train.epochs=7", 1},
+                {"ensembles[1].members=7", 1},
+                {"ensembles[1].name=new", 1},
+                {"ensembles[0].learning_rate=7", 1},
+                {"ensembles[0].target=t", 1},
+                {"train.init=he_uniform", 1},
+                {"model.activation=relu", 1}};
+  tt_config *c = must_parse(main_job, NULL, 0);
+  uint64_t before = tt_config_science_hash(c);
+  tt_config_destroy(&c);
+  for (size_t i = 0; i < sizeof change / sizeof *change; i++) {
+    const char *set = change[i].set;
+    if (strcmp(set, "train.init=he_uniform") == 0) set = "model.init=he_uniform";
+    c = must_parse(main_job, &set, 1);
+    if ((tt_config_science_hash(c) != before) != change[i].differs) fprintf(stderr, "%s\n", set);
+    TT_CHECK(tt_config_science_hash(c) != before, ==, change[i].differs);
+    tt_config_destroy(&c);
+  }
+}
+
+TT_TEST (files_that_cannot_be_read_are_missing_input) {
+  char *text = NULL, name[] = "/tmp/test_config_XXXXXX";
+  int64_t bytes = 0;
+  TT_CHECK(tt_config_read_file_local("/no/such/job.yaml", &text, &bytes), ==, (tt_err)TT_E_NOINPUT);
+  TT_CHECK_HAS(tt_err_last(), "/no/such/job.yaml: cannot be opened: No such file");
+  TT_CHECK(tt_config_read_file_local("/tmp", &text, &bytes), ==, (tt_err)TT_E_NOINPUT);
+  TT_CHECK_HAS(tt_err_last(), "/tmp: cannot be read: Is a directory");
+  TT_CHECK(tt_config_read_file_local("/dev/zero", &text, &bytes), ==, (tt_err)TT_E_NOINPUT);
+  TT_CHECK_HAS(tt_err_last(), "/dev/zero: longer than 1 MiB");
+  int fd = mkstemp(name);
+  TT_CHECK(write(fd, main_job, sizeof main_job - 1), ==, (ssize_t)sizeof main_job - 1);
+  close(fd);
+  TT_CHECK_OK(tt_config_read_file_local(name, &text, &bytes));
+  unlink(name);
+  TT_CHECK(bytes, ==, (int64_t)sizeof main_job - 1);
+  TT_CHECK(memcmp(text, main_job, (size_t)bytes), ==, 0);
+  tt_free(text);
+  TT_CHECK(tt_mem_balance(), ==, 0);
+}
+
+/* ---- the page of options ---- */
+
+TT_TEST (help_names_every_option) {
+  char *text = NULL, path[TT_PATH_TEXT];
+  TT_CHECK_OK(tt_config_help(0, &text));
+  for (int i = 0; i < TT_OPTION_COUNT; i++) {
+    tt_option_path(&tt_option_table[i], -1, path);
+    TT_CHECK_HAS(text, path);
+    TT_CHECK_HAS(text, tt_option_table[i].help);
+  }
+  tt_free(text);
+}
+
+TT_TEST (the_page_in_docs_is_up_to_date) {
+  char *wanted = NULL, *got = NULL;
+  int64_t bytes = 0;
+  TT_CHECK_OK(tt_config_help(1, &wanted));
+  TT_CHECK_OK(tt_config_read_file_local(TUTTI_SOURCE "/docs/options.md", &got, &bytes));
+  if (strcmp(got, wanted) != 0) fprintf(stderr, "run: test_config --write-docs\n");
+  same_text(got, wanted);
+  tt_free(wanted);
+  tt_free(got);
+}
+
+static int write_docs(void)
+{
+  char *text = NULL;
+  FILE *f = fopen(TUTTI_SOURCE "/docs/options.md", "w");
+  if (!f || tt_config_help(1, &text) != TT_OK) return 1;
+  fputs(text, f);
+  tt_free(text);
+  return fclose(f) != 0;
+}
+
+int main(int argc, char **argv)
+{
+  if (argc == 2 && strcmp(argv[1], "--write-docs") == 0) return write_docs();
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(main_job_file_has_the_values_it_says),
+      cmocka_unit_test(json_comments_and_byte_order_mark_are_fine),
+      cmocka_unit_test(durations_take_units),
+      cmocka_unit_test(set_reaches_ensembles_by_number_and_by_name),
+      cmocka_unit_test(relative_paths_start_from_the_job_file),
+      cmocka_unit_test(every_option_can_be_set_and_survives_a_round_trip),
+      cmocka_unit_test(defaults_are_what_the_table_says),
+      cmocka_unit_test(doubles_survive_bit_by_bit),
+      cmocka_unit_test(hash_knows_science_from_housekeeping),
+      cmocka_unit_test(files_that_cannot_be_read_are_missing_input),
+      cmocka_unit_test(help_names_every_option),
+      cmocka_unit_test(the_page_in_docs_is_up_to_date),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
