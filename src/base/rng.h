@@ -51,7 +51,7 @@ TT_HD uint32_t tt_below(uint32_t hi, uint32_t lo, uint32_t n)
  * 2002); as a shuffle for GPUs: Mitchell et al., "Bandwidth-optimal random shuffling for GPUs",
  * ACM TOPC 2022. The round function is a 32-bit finaliser; tests/unit/test_rng.c measures how
  * uniform. Eight rounds on fewer than 6 bits are visibly not uniform (on 3 bits some orders of five
- * come up twice as often as others), so short orders walk through 64 numbers: n = 1 takes 64
+ * come up thrice as often as others), so short orders walk through 64 numbers: n = 1 takes 64
  * passes. */
 enum { TT_SHUFFLE_ROUNDS = 8, TT_SHUFFLE_BITS = 6 };
 typedef struct tt_shuffle {

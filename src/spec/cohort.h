@@ -54,7 +54,7 @@ typedef struct tt_cohort {
  *   inputs, target  what the data set has: number of input columns, names of the target columns
  *   out             owned by the caller
  * Local. Errors: CONFIG (unknown target, ensembles with different numbers of targets, a name used
- * twice, loss and output that do not fit), MEM. */
+ * twice), MEM. That loss and output fit is checked with the configuration. */
 tt_err tt_cohort_create(const tt_config *cfg, int64_t inputs, const tt_columns *target,
                         tt_cohort **out);
 void tt_cohort_destroy(tt_cohort **c);

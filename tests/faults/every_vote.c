@@ -1,10 +1,11 @@
-/* every_vote.c: the n-th vote of each rank fails, for every n until a run has no n-th vote. All trials
- * in one process per rank, under the launcher; vote_loop.py does the same to the program, for
- * some n.
+/* every_vote.c: the n-th vote of each rank fails, for every n until a run has no n-th vote. All
+ * trials in one process per rank; vote_loop.py does the same to the program, for some n.
  *
- * A trial trains from two checkpoints. All ranks must get the same error, or, where the run lives with
- * the fault, the model of an undisturbed run; a checkpoint must be left, and training on from it must
- * give that model. */
+ *   mpirun -n 2 every_vote [STRIDE]     only every STRIDE-th vote, each rank begins at another one
+ *
+ * A trial trains from two checkpoints. All ranks must get the same error, or, where the run lives
+ * with the fault, the model of an undisturbed run; a checkpoint must be left, and training on from
+ * it must give that model. */
 #include "../mpi/scratch.h"
 
 #include "base/log.h"
@@ -33,7 +34,7 @@ typedef struct site {
   char *first, *second;   /* rank 0: bytes of the two checkpoints every trial starts from */
   int64_t first_bytes, second_bytes;
   int untouched_is_known; /* that the two alone can be resumed has been shown */
-  int64_t failures, trials, met;
+  int64_t stride, failures, trials, met;
 } site;
 
 static void complain(site *s, int rank, int64_t n, const char *what)
@@ -43,7 +44,8 @@ static void complain(site *s, int rank, int64_t n, const char *what)
     fprintf(stderr, "rank %d, vote %" PRId64 ": %s: %s\n", rank, n, what, tt_err_last());
 }
 
-/* ---- files: rank 0 alone ----------------------------------------------------------------------- */
+/* ---- files: rank 0 alone ---------------------------------------------------------------------
+ */
 
 static void name_of(const site *s, const char *file, char path[3 * SCRATCH_ROOM])
 {
@@ -129,7 +131,8 @@ static void write_inputs(const site *s)
   if (!f || fputs(job_text, f) < 0 || fclose(f) != 0) tt_panic("%s: cannot be written", s->job);
 }
 
-/* ---- lives: collective ------------------------------------------------------------------------- */
+/* ---- lives: collective -----------------------------------------------------------------------
+ */
 
 /* Train once. The n-th vote of `rank` fails, if n > 0; *votes is how many there were. */
 static tt_err life(int rank, int64_t n, double max_time, const site *s, int64_t *votes)
@@ -192,7 +195,8 @@ static int trial(site *s, int rank, int64_t n)
   return votes >= n;
 }
 
-/* ---- the whole --------------------------------------------------------------------------------- */
+/* ---- the whole -------------------------------------------------------------------------------
+ */
 
 /* The undisturbed model, and two checkpoints of lives that had no time. */
 static void prepare(site *s)
@@ -221,16 +225,16 @@ static void prepare(site *s)
 static void try_all(site *s)
 {
   for (int rank = 0; rank < tt_comm_ranks(s->world); rank++) {
-    int64_t n = 1;
-    while (n < MOST_VOTES && trial(s, rank, n)) n++;
-    if (n < 2 || n == MOST_VOTES) complain(s, rank, n, "no run without the fault");
+    int64_t n = 1 + rank % s->stride, met = s->met;
+    while (n < MOST_VOTES && trial(s, rank, n)) n += s->stride;
+    if (s->met == met || n >= MOST_VOTES) complain(s, rank, n, "no run with and one without it");
   }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-  site s = {0};
-  if (!freopen("/dev/null", "w", stdout)) return 1; /* tables of scores */
+  site s = {.stride = argc > 1 ? atoi(argv[1]) : 1};
+  if (s.stride < 1 || !freopen("/dev/null", "w", stdout)) return 1; /* tables of scores */
   tt_log_set_level(TT_LOG_ERROR);
   if (tt_comm_begin(&s.world)) return 1;
   scratch_begin(s.world, s.folder);
