@@ -142,11 +142,15 @@ tt_err tt_ckpt_list_local(const char *directory, int64_t **list, int64_t *count)
   return e;
 }
 
-/* What a checkpoint or an owner file is called before it counts. Whoever is still writing one has
- * just lost the directory. */
+/* What the files of a run are called before they count. Whoever is still writing one has just lost
+ * the directory. */
 static int is_ours_unfinished(const char *name)
 {
-  return !strncmp(name, ".tmp-ckpt-g", 11) || !strncmp(name, ".tmp-owner-", 11);
+  static const char *const begin[] = {".tmp-ckpt-g", ".tmp-owner-", ".tmp-model.h5-",
+                                      ".tmp-results.h5-", ".tmp-status-"};
+  for (size_t i = 0; i < sizeof begin / sizeof *begin; i++)
+    if (!strncmp(name, begin[i], strlen(begin[i]))) return 1;
+  return 0;
 }
 
 /* Remove files of the directory for which `which` says yes. Errors: IO. */

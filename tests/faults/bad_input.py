@@ -125,7 +125,7 @@ def configuration():
     bad("text in a list of numbers", "[16, 16]", "[16, wide]", "wide")
     bad("list for a number", "epochs: 60", "epochs: [60]", "epochs")
     bad("mapping for a number", "epochs: 60", "epochs: {a: 60}", "epochs")
-    bad("unknown unit", "every: 50ms", "every: 5parsecs", "parsecs")
+    bad("unknown unit", "every: 200ms", "every: 5parsecs", "parsecs")
     bad("empty value", "epochs: 60", "epochs: ~", "epochs")
     bad("no file", "file: data.h5, ", "", "file")
     bad("fractions above one", "train: 0.8", "train: 0.95", "1.15")

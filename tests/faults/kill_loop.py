@@ -43,13 +43,14 @@ class Campaign:
     def __init__(self, folder, settings, seconds, limit):
         self.folder, self.out, self.limit = folder, folder / "out", limit
         self.settings, self.seconds = list(settings) + ["run.directory=out"], seconds
-        self.newest, self.lives, self.kills = 0, 0, 0
+        self.newest, self.lives, self.kills, self.resumed = 0, 0, 0, 0
         self.orphans, self.had_orphans = [], False
         shutil.rmtree(self.out, ignore_errors=True)
 
     def life(self, may_kill):
         """One start of the program. Returns True when the job is done."""
         self.lives += 1
+        self.resumed += self.newest > 0
         ranks = random.randint(1, 3)
         process = h.start(self.folder, ranks, h.train_arguments(self.settings))
         how = random.choices(("one", "all", "launcher"), (6, 3, 1))[0]
@@ -63,7 +64,7 @@ class Campaign:
         return done.code == h.DONE
 
     def kill_later(self, process, how):
-        end = time.monotonic() + random.uniform(0.05, 0.9 * self.seconds)
+        end = time.monotonic() + random.uniform(0.05, 0.5 * self.seconds)
         while time.monotonic() < end and process.poll() is None:
             time.sleep(0.01)
         hit = kill(process, how)
@@ -98,14 +99,16 @@ class Campaign:
 
 
 def loop(args, folder, wanted, seconds):
-    kills = lives = campaigns = 0
+    kills = lives = resumed = campaigns = 0
     while kills < args.kills:
         campaign = Campaign(folder, args.settings, seconds, args.limit)
         while not campaign.life(kills + campaign.kills < args.kills):
             pass
         campaign.judge(wanted)
         kills, lives, campaigns = kills + campaign.kills, lives + campaign.lives, campaigns + 1
-    return f"{kills} kills in {lives} lives of {campaigns} campaigns"
+        resumed += campaign.resumed
+    h.check(4 * resumed >= lives, f"only {resumed} of {lives} lives began from a checkpoint")
+    return f"{kills} kills, {lives} lives, {resumed} of them resumed, {campaigns} campaigns"
 
 
 def start_and_kill(campaign, least=2):
