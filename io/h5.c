@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -98,7 +99,10 @@ static int is_root(const tt_h5_file *f) { return !f->comm || tt_comm_is_root(f->
 /* Names are made on rank 0, where the space is asked for too. */
 static tt_err prepare_local(tt_h5_file *f, int64_t bytes)
 {
+  struct stat there;
   if (!is_root(f)) return TT_OK;
+  if (stat(f->path, &there) == 0 && S_ISDIR(there.st_mode))
+    return TT_FAIL(CANTCREAT, "%s: is a directory; give the name of a file in it", f->path);
   TT_TRY(tt_file_temporary_local(f->path, f->temporary));
   tt_err e = tt_file_reserve_local(f->temporary, bytes);
   if (e) f->temporary[0] = 0;

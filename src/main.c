@@ -9,6 +9,7 @@
 #include <string.h>
 
 const char *tt_command_line = "";
+tt_comm *tt_world;
 
 static void print_help(FILE *to)
 {
@@ -52,6 +53,7 @@ static int run(const tt_verb *verb, int argc, char **argv)
   tt_log_level level = e == TT_E_STOPPED ? TT_LOG_WARN : TT_LOG_ERROR;
   if (e) tt_log_once(level, "%s", tt_err_last());
   if (e == TT_E_INTERNAL) tt_log_once(TT_LOG_ERROR, "raised at %s", tt_err_where());
+  tt_comm_end(&tt_world);
   return tt_err_exit_code(e);
 }
 

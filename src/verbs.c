@@ -186,10 +186,8 @@ static tt_err train(int argc, char **argv)
                   "results.h5. Run it again after a stop: it goes on where it was.",
                   1);
   tt_train_options o = {.job = job_of(&t), .resume = t.resume, .any_device = t.any_device};
-  tt_comm *c = NULL;
-  tt_err e = tt_comm_begin(&c);
-  if (!e) e = tt_train(c, &o);
-  tt_comm_end(&c);
+  tt_err e = tt_comm_begin(&tt_world);
+  if (!e) e = tt_train(tt_world, &o);
   return e;
 }
 
@@ -216,10 +214,8 @@ static tt_err predict(int argc, char **argv)
                           .quantiles = t.quantiles,
                           .quantile = t.quantile,
                           .command = tt_command_line};
-  tt_comm *c = NULL;
-  tt_err e = tt_comm_begin(&c);
-  if (!e) e = tt_predict(c, &o);
-  tt_comm_end(&c);
+  tt_err e = tt_comm_begin(&tt_world);
+  if (!e) e = tt_predict(tt_world, &o);
   return e;
 }
 
@@ -232,10 +228,8 @@ static tt_err evaluate(int argc, char **argv)
                   "file.",
                   2);
   tt_evaluate_options o = {t.file[0], t.file[1], t.inputs, t.targets};
-  tt_comm *c = NULL;
-  tt_err e = tt_comm_begin(&c);
-  if (!e) e = tt_evaluate(c, &o);
-  tt_comm_end(&c);
+  tt_err e = tt_comm_begin(&tt_world);
+  if (!e) e = tt_evaluate(tt_world, &o);
   return e;
 }
 

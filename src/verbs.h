@@ -1,7 +1,7 @@
 /* verbs.h — the verbs of the command line. Floor 5. */
 #ifndef TT_VERBS_H
 #define TT_VERBS_H
-#include "base/err.h"
+#include "mpi/comm.h"
 
 /* One verb: its own options (argp), its work. Usage errors end the process with 64 in argp. */
 typedef struct tt_verb {
@@ -11,6 +11,10 @@ typedef struct tt_verb {
 
 /* Ends with a NULL name. */
 extern const tt_verb tt_verbs[];
+
+/* The ranks, if the verb needed them; begun by the verb, ended by main once the error is printed:
+ * a launcher may stop listening to a rank that has ended MPI. */
+extern tt_comm *tt_world;
 
 /* The command line as one text, for provenance. Set by main. */
 extern const char *tt_command_line;

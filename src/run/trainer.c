@@ -13,7 +13,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Chunks of about this long: signals are heard between them, so it bounds the answer time. */
+/* Chunks of about this long at most: signals are heard between them. */
 static const double chunk_seconds = 0.5;
 enum { MOST_FAILED_WRITES = 3 };
 
@@ -122,10 +122,10 @@ static int due(tt_run *r)
   return (int)yes;
 }
 
-/* Steps that will take about chunk_seconds on this rank, from how long the last ones took. */
-static int64_t next_steps(int64_t steps, double seconds)
+/* Steps that will take about `aim` seconds on this rank, from how long the last ones took. */
+static int64_t next_steps(int64_t steps, double seconds, double aim)
 {
-  double want = (double)steps * chunk_seconds / (seconds > 1e-6 ? seconds : 1e-6);
+  double want = (double)steps * aim / (seconds > 1e-6 ? seconds : 1e-6);
   double most = 8.0 * (double)steps;
   if (want > most) want = most;
   return want < 1.0 ? 1 : (int64_t)want;
@@ -134,6 +134,8 @@ static int64_t next_steps(int64_t steps, double seconds)
 static tt_err train_chunks(tt_run *r, tt_stop *why)
 {
   const tt_engine_ops *ops = r->job->ops;
+  double every = r->job->cfg->checkpoint_every;
+  double aim = every < chunk_seconds ? every : chunk_seconds;
   tt_err e = TT_OK;
   int64_t steps = 1;
   do {
@@ -141,7 +143,7 @@ static tt_err train_chunks(tt_run *r, tt_stop *why)
     tt_watchdog_alive_local("training");
     double before = tt_clock_local();
     e = tt_agree(r->c, ops->train(r->engine, steps, &mine));
-    steps = next_steps(steps, tt_clock_local() - before);
+    steps = next_steps(steps, tt_clock_local() - before, aim);
     if (!e) e = tt_progress_merge(r->c, &mine, &r->at);
     if (e) break;
     tt_meter_show_local(&r->meter, r->c, &r->at, 0);

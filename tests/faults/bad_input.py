@@ -100,9 +100,12 @@ IMPORT = ["import", "table.csv", "-o", "table.h5", "--inputs", "a,b", "--targets
 
 # ---- the configuration
 
-def configuration():
-    plain = ["train", "job.yaml"]
-    bad = lambda name, old, new, *said: case(name, plain, CONFIG, *said, spoil=job(old, new))
+def bad_job(name, old, new, *said):
+    case(name, ["train", "job.yaml"], CONFIG, *said, spoil=job(old, new))
+
+
+def keys_and_values():
+    bad = bad_job
     bad("unknown key", "epochs: 60", "colour: 60", "job.yaml:7", "colour")
     bad("misspelt key", "learning_rate:", "learning_rat:", "learning_rat", "learning_rate")
     bad("duplicate key", "epochs: 60", "epochs: 60, epochs: 61", "epochs")
@@ -127,6 +130,10 @@ def configuration():
     bad("mapping for a number", "epochs: 60", "epochs: {a: 60}", "epochs")
     bad("unknown unit", "every: 200ms", "every: 5parsecs", "parsecs")
     bad("empty value", "epochs: 60", "epochs: ~", "epochs")
+
+
+def jobs():
+    bad, plain = bad_job, ["train", "job.yaml"]
     bad("no file", "file: data.h5, ", "", "file")
     bad("fractions above one", "train: 0.8", "train: 0.95", "1.15")
     bad("loss that needs a variance", "mean_variance", "mean", "gaussian_nll", "mean_variance")
@@ -267,7 +274,7 @@ def outputs():
          spoil=write("taken", "x"))
     case("run directory in /proc", train("run.directory=/proc/tutti"), CANTCREAT, "/proc/tutti")
     case("prediction into no directory", PREDICT[:-1] + ["nowhere/p.h5"], CANTCREAT, "nowhere")
-    case("prediction onto a directory", PREDICT[:-1] + ["taken"], (CANTCREAT, IO), "taken",
+    case("prediction onto a directory", PREDICT[:-1] + ["taken"], CANTCREAT, "taken",
          spoil=make_directory("taken"))
     case("table into no directory", IMPORT[:3] + ["nowhere/t.h5"] + IMPORT[4:], CANTCREAT,
          "nowhere", spoil=write("table.csv", "a,b,c\n1,2,3\n"))
@@ -360,7 +367,7 @@ def main():
     parser.add_argument("--only", default="", help="cases whose name holds this text")
     parser.add_argument("--list", action="store_true")
     args = parser.parse_args()
-    for part in (configuration, command_line, files, contents, tables, outputs):
+    for part in (keys_and_values, jobs, command_line, files, contents, tables, outputs):
         part()
     chosen = [c for c in CASES if args.only in c.name]
     if args.list:

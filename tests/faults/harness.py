@@ -189,11 +189,12 @@ def send(pid, number):
 
 
 def reap(process):
-    """Kill what is left of the session of a process we started, and wait until it is gone."""
-    for _ in range(200):
+    """Kill what is left of the session of a process we started, and wait until it is gone, zombies
+    too: their numbers still count as alive."""
+    for _ in range(500):
+        process.poll()
         table = process_table()
-        left = [p for p, (_, session, state) in table.items()
-                if session == process.pid and state != "Z"]
+        left = [p for p, (_, session, _) in table.items() if session == process.pid]
         if not left:
             break
         for pid in left:

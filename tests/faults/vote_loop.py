@@ -4,9 +4,10 @@
   vote_loop.py [--ranks 2] [--epochs 20] [--stride 60] [--control]
 
 For each rank and n = 1, 1 + stride, ... a run begins from the checkpoints of a stopped one with
-TUTTI_FAULT=rank:n, until n is past the last vote (every_vote.c does it for every n, faster). Each run must end in time, print one error line,
-and exit with a code of the table; a resumption without the fault must give the bits of an
-undisturbed run. --control damages every checkpoint after the fault: the same judgement must fail.
+TUTTI_FAULT=rank:n, until n is past the last vote (every_vote.c does it for every n, faster). Each
+run must end in time, print one error line, and exit with a code of the table; a resumption without
+the fault must give the bits of an undisturbed run. --control damages every checkpoint after the
+fault: the same judgement must fail.
 """
 import argparse
 import itertools
