@@ -216,7 +216,7 @@ static tt_err parse(int argc, char **argv, bench_options *o)
 
 int main(int argc, char **argv)
 {
-  bench_options o = {NULL, {2, TT_SIMD_auto, 0}, 5.0};
+  bench_options o = {.use = {.threads = 2, .simd = TT_SIMD_auto}, .seconds = 5.0};
   tt_cohort *c = NULL;
   tt_dataset *d = NULL;
   tt_engine *engine = NULL;

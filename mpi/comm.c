@@ -20,7 +20,8 @@ enum { GATHER_TAG = 7 };
 struct tt_comm {
   MPI_Comm mpi;
   int rank, ranks, node_rank, node_ranks;
-  int started; /* MPI_Init was ours, so is MPI_Finalize */
+  int started;  /* MPI_Init was ours, so is MPI_Finalize */
+  int launched; /* by mpirun or srun: what the environment said before MPI_Init */
   int64_t votes;
   int64_t fault; /* number of the vote that fails on this rank, 0 = none */
 };
@@ -39,23 +40,26 @@ int tt_comm_node_ranks(const tt_comm *c) { return c->node_ranks; }
 int64_t tt_comm_votes(const tt_comm *c) { return c->votes; }
 MPI_Comm tt_comm_mpi(const tt_comm *c) { return c->mpi; }
 
-/* OMPIO of Open MPI 4 reports short writes as success; its shared file pointers leave semaphores
- * behind that make later opens hang. What the user has set stays. */
+const tt_comm_setting tt_comm_settings[] = {
+    {"OMPI_MCA_sharedfp", "individual",
+     "shared file pointers leave semaphores behind that make later opens hang"},
+#if defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION == 4
+    {"OMPI_MCA_io", "romio321", "OMPIO of Open MPI 4 reports short writes as success"},
+#endif
+    {NULL, NULL, NULL}};
+
 static void choose_io_local(void)
 {
-  setenv("OMPI_MCA_sharedfp", "individual", 0);
-#if defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION == 4
-  setenv("OMPI_MCA_io", "romio321", 0);
-#endif
+  for (const tt_comm_setting *s = tt_comm_settings; s->name; s++)
+    setenv(s->name, s->value, 0);
 }
 
 /* Slurm promised several ranks, but each process is a world of its own. mpirun inside a job starts
- * what the user asked for, so its word counts: `launched` is what the environment said before
- * MPI_Init. */
-static tt_err check_singleton_local(int ranks, int launched)
+ * what the user asked for, so its word counts. */
+tt_err tt_comm_check_launch_local(const tt_comm *c)
 {
   const char *tasks = getenv("SLURM_NTASKS");
-  if (ranks > 1 || launched || !tasks || atoi(tasks) <= 1) return TT_OK;
+  if (c->ranks > 1 || c->launched || !tasks || atoi(tasks) <= 1) return TT_OK;
   return TT_FAIL(UNAVAILABLE,
                  "Slurm has %s tasks (SLURM_NTASKS) but this MPI world has one rank: every task "
                  "would train the whole ensemble; start with `srun --mpi=pmix tutti ...` "
@@ -85,12 +89,12 @@ static void find_node(tt_comm *c)
   MPI_Comm_free(&node);
 }
 
-tt_err tt_comm_begin(tt_comm **out)
+static tt_err begin(int singletons, tt_comm **out)
 {
   tt_comm *c = NULL;
   int running = 0, level = MPI_THREAD_FUNNELED;
-  int launched = getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMI_SIZE");
   TT_TRY(TT_ALLOC(c, 1));
+  c->launched = getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMI_SIZE");
   c->votes = -1; /* the vote of this function is not one of the program's */
   MPI_Initialized(&running);
   if (!running) {
@@ -105,9 +109,9 @@ tt_err tt_comm_begin(tt_comm **out)
   MPI_Comm_size(c->mpi, &c->ranks);
   find_node(c);
   tt_log_set_rank(c->rank, c->ranks);
-  tt_err e = level < MPI_THREAD_FUNNELED
-                 ? TT_FAIL(UNAVAILABLE, "this MPI does not allow threads (MPI_THREAD_FUNNELED)")
-                 : check_singleton_local(c->ranks, launched);
+  tt_err e = singletons ? TT_OK : tt_comm_check_launch_local(c);
+  if (level < MPI_THREAD_FUNNELED)
+    e = TT_FAIL(UNAVAILABLE, "this MPI does not allow threads (MPI_THREAD_FUNNELED)");
   e = tt_agree(c, e ? e : read_fault_local(c));
   if (e)
     tt_comm_end(&c);
@@ -115,6 +119,9 @@ tt_err tt_comm_begin(tt_comm **out)
     *out = c;
   return e;
 }
+
+tt_err tt_comm_begin(tt_comm **out) { return begin(0, out); }
+tt_err tt_comm_begin_anyhow(tt_comm **out) { return begin(1, out); }
 
 void tt_comm_end(tt_comm **c)
 {

@@ -11,11 +11,23 @@
 
 typedef struct tt_comm tt_comm;
 
-/* Start MPI (funneled) unless it runs already, with the settings of docs: before MPI_Init, unless
- * the user set them, OMPI_MCA_sharedfp=individual and on Open MPI 4.x OMPI_MCA_io=romio321; after
- * it, before any HDF5 call, MPI_ERRORS_ARE_FATAL on MPI_FILE_NULL. Tells the log its rank.
+/* What the environment must say before MPI_Init; a value the user has set stays. */
+typedef struct tt_comm_setting {
+  const char *name, *value;
+  const char *why; /* what happens without it, for people */
+} tt_comm_setting;
+extern const tt_comm_setting tt_comm_settings[]; /* ends with a NULL name */
+
+/* Start MPI (funneled) unless it runs already, with tt_comm_settings; then, before any HDF5 call,
+ * MPI_ERRORS_ARE_FATAL on MPI_FILE_NULL. Tells the log its rank.
  * Errors: UNAVAILABLE (N singletons: SLURM_NTASKS > 1 but one rank; the message names the fix). */
 tt_err tt_comm_begin(tt_comm **out);
+
+/* The same, but N singletons are no error: for programs that report it with everything else. */
+tt_err tt_comm_begin_anyhow(tt_comm **out);
+
+/* N singletons? Errors: UNAVAILABLE. */
+tt_err tt_comm_check_launch_local(const tt_comm *c);
 
 /* End MPI if tt_comm_begin started it. Accepts NULL. */
 void tt_comm_end(tt_comm **c);

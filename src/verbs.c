@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "io/describe.h"
 #include "mpi/comm.h"
+#include "run/doctor.h"
 #include "run/estimate.h"
 #include "run/import.h"
 #include "run/predict.h"
@@ -21,6 +22,8 @@ enum {
   KEY_RESUME = 256,
   KEY_MAX_TIME,
   KEY_DEVICE,
+  KEY_GPU_MAP,
+  KEY_SHARE_GPU,
   KEY_RANKS,
   KEY_INPUTS,
   KEY_TARGETS,
@@ -35,7 +38,8 @@ enum {
 /* What any verb may be told; each verb reads its part. */
 typedef struct told {
   const char *file[2]; /* positional */
-  int files, wanted;   /* given, and how many the verb takes */
+  int files;           /* given */
+  int least, most;     /* how many the verb takes */
   const char *set[MOST_SETS];
   int sets;
   const char *output, *inputs, *targets, *units;
@@ -71,7 +75,6 @@ static void take_quantiles(told *t, const char *list, struct argp_state *s)
   }
 }
 
-/* --max-time is --set run.max_time in fewer letters: one parser for durations. */
 static void take_set(told *t, const char *text, struct argp_state *s)
 {
   if (t->sets == MOST_SETS)
@@ -80,10 +83,19 @@ static void take_set(told *t, const char *text, struct argp_state *s)
     t->set[t->sets++] = text;
 }
 
+/* --max-time is --set run.max_time in fewer letters: one parser for durations. */
 static void take_max_time(told *t, const char *text, struct argp_state *s)
 {
   static char setting[128];
   snprintf(setting, sizeof setting, "run.max_time=%s", text);
+  take_set(t, setting, s);
+}
+
+static void take_gpu_map(told *t, const char *text, struct argp_state *s)
+{
+  static char setting[1024];
+  int n = snprintf(setting, sizeof setting, "run.gpu_map=[%s]", text);
+  if (n >= (int)sizeof setting) argp_error(s, "--gpu-map: the list is too long");
   take_set(t, setting, s);
 }
 
@@ -95,6 +107,7 @@ static int take_word(told *t, int key, const char *word, struct argp_state *s)
   case 'o': t->output = word; return 1;
   case KEY_RESUME: take_resume(t, word, s); return 1;
   case KEY_MAX_TIME: take_max_time(t, word, s); return 1;
+  case KEY_GPU_MAP: take_gpu_map(t, word, s); return 1;
   case KEY_RANKS: t->ranks = atoi(word); return 1;
   case KEY_INPUTS: t->inputs = word; return 1;
   case KEY_TARGETS: t->targets = word; return 1;
@@ -122,10 +135,11 @@ static int take_flag(told *t, int key)
 static error_t parse(int key, char *arg, struct argp_state *s)
 {
   told *t = s->input;
-  if (take_flag(t, key) || take_word(t, key, arg, s)) return 0;
-  if (key == ARGP_KEY_END && t->files < t->wanted) argp_usage(s);
+  if (key == KEY_SHARE_GPU) take_set(t, "run.share_gpu=true", s);
+  if (key == KEY_SHARE_GPU || take_flag(t, key) || take_word(t, key, arg, s)) return 0;
+  if (key == ARGP_KEY_END && t->files < t->least) argp_usage(s);
   if (key != ARGP_KEY_ARG) return key == ARGP_KEY_END ? 0 : ARGP_ERR_UNKNOWN;
-  if (t->files == t->wanted) return ARGP_ERR_UNKNOWN;
+  if (t->files == t->most) return ARGP_ERR_UNKNOWN;
   t->file[t->files++] = arg;
   return 0;
 }
@@ -142,6 +156,14 @@ static error_t parse(int key, char *arg, struct argp_state *s)
   {                                                                                                \
     "set", 's', "KEY=VALUE", 0, "override an option, as train.epochs=50", 0                        \
   }
+#define OPTION_GPU_MAP                                                                             \
+  {                                                                                                \
+    "gpu-map", KEY_GPU_MAP, "LIST", 0, "GPU number of each rank of a node, as 3,2,1,0", 0          \
+  }
+#define OPTION_SHARE_GPU                                                                           \
+  {                                                                                                \
+    "share-gpu", KEY_SHARE_GPU, NULL, 0, "several ranks may use one GPU", 0                        \
+  }
 #define OPTION_INPUTS                                                                              \
   {                                                                                                \
     "inputs", KEY_INPUTS, "NAME", 0, "dataset of inputs (default x)", 0                            \
@@ -151,14 +173,21 @@ static error_t parse(int key, char *arg, struct argp_state *s)
     "targets", KEY_TARGETS, "NAME", 0, "dataset of targets (default y)", 0                         \
   }
 
-static told listen(int argc, char **argv, const struct argp_option *options, const char *args,
-                   const char *doc, int files)
+/* `least` to `most` files. */
+static told listen_for(int argc, char **argv, const struct argp_option *options, const char *args,
+                       const char *doc, int least, int most)
 {
-  told t = {.wanted = files, .ranks = 1};
+  told t = {.least = least, .most = most, .ranks = 1};
   struct argp argp = {options, parse, args, doc, NULL, NULL, NULL};
   argp_err_exit_status = tt_err_exit_code(TT_E_USAGE);
   argp_parse(&argp, argc, argv, 0, NULL, &t);
   return t;
+}
+
+static told listen(int argc, char **argv, const struct argp_option *options, const char *args,
+                   const char *doc, int files)
+{
+  return listen_for(argc, argv, options, args, doc, files, files);
 }
 
 static tt_job_options job_of(const told *t)
@@ -178,6 +207,8 @@ static tt_err train(int argc, char **argv)
       {"max-time", KEY_MAX_TIME, "TIME", 0, "checkpoint and exit with 75 after TIME, as 20min", 0},
       {"allow-different-device", KEY_DEVICE, NULL, 0,
        "resume on other arithmetic than the checkpoint's: no longer the same bits", 0},
+      OPTION_GPU_MAP,
+      OPTION_SHARE_GPU,
       OPTION_QUIET,
       OPTION_VERBOSE,
       {0}};
@@ -245,6 +276,22 @@ static tt_err plan(int argc, char **argv)
   return tt_estimate_print_local(&o, t.ranks);
 }
 
+static tt_err doctor(int argc, char **argv)
+{
+  static const struct argp_option options[] = {OPTION_SET, OPTION_GPU_MAP, OPTION_SHARE_GPU, {0}};
+  told t = listen_for(argc, argv, options, "[JOB.yaml]",
+                      "Say what each rank has (cores, GPU), which libraries are used, and what is "
+                      "wrong, with the fix; exit 69 if something is. Start it as you start train.",
+                      0, 1);
+  tt_job_options o = job_of(&t);
+  if (t.sets > 0 && !o.file)
+    return TT_FAIL(USAGE, "--set, --gpu-map and --share-gpu change a job: name its file too, tutti "
+                          "doctor JOB.yaml");
+  tt_err e = tt_comm_begin_anyhow(&tt_world);
+  if (!e) e = tt_doctor(tt_world, &o);
+  return e;
+}
+
 static tt_err import(int argc, char **argv)
 {
   static const struct argp_option options[] = {
@@ -303,6 +350,7 @@ const tt_verb tt_verbs[] = {
     {"predict", "mean and uncertainty for every row of a file", predict},
     {"evaluate", "score a model on a labelled file", evaluate},
     {"plan", "check a job; memory, split over ranks, file sizes", plan},
+    {"doctor", "what each rank has, and what is wrong with it", doctor},
     {"import", "make a dataset file from a CSV or TSV table", import},
     {"info", "what a file holds and where it comes from", info},
     {"report", "tables of predictions and learning curves from results.h5", report},

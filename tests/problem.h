@@ -10,29 +10,73 @@
 #include <math.h>
 #include <string.h>
 
-/* One way to run: an engine with what it may use. */
+#ifdef TT_CUDA_DOUBLE
+#include "double/double.h"
+enum { DOUBLE = 1, SCHEDULES = TT_DOUBLE_RANDOM + 1 };
+#else
+enum { DOUBLE = 0, SCHEDULES = 1 };
+#endif
+
+/* One way to run: an engine with what it may use; over the double also an order of threads. */
 typedef struct way {
   const char *name;
   const tt_engine_ops *ops;
   tt_resources use;
+  int schedule;
 } way;
 
-/* Every engine of the table; the cpu engine once per instruction set this processor has. */
-static inline int ways(way *out)
+static inline int cpu_ways(way *out)
 {
   int n = 0;
-  for (int i = 0; tt_engines[i]; i++) {
-    if (strcmp(tt_engines[i]->name, "cpu") != 0) {
-      out[n++] = (way){tt_engines[i]->name, tt_engines[i], {.threads = 1}};
-      continue;
-    }
-    for (int simd = TT_SIMD_avx512; simd < TT_SIMD_COUNT; simd++) {
-      const tt_kernels *k;
-      if (!tt_kernels_get((tt_simd)simd, &k))
-        out[n++] = (way){k->name, tt_engines[i], {.threads = 1, .simd = (tt_simd)simd}};
-    }
+  for (int simd = TT_SIMD_avx512; simd < TT_SIMD_COUNT; simd++) {
+    const tt_kernels *k;
+    if (!tt_kernels_get((tt_simd)simd, &k))
+      out[n++] = (way){k->name, &tt_engine_cpu, {.threads = 1, .simd = (tt_simd)simd}, 0};
   }
   return n;
+}
+
+/* Both paths, over the double in every order of threads. */
+static inline int cuda_ways(const tt_engine_ops *cuda, way *out)
+{
+  static const char *const name[][3] = {
+      {"cuda block", "cuda block, reverse", "cuda block, random"},
+      {"cuda layered", "cuda layered, reverse", "cuda layered, random"}};
+  int devices = 0, n = 0;
+  TT_CHECK_OK(cuda->count(&devices));
+  for (int path = TT_PATH_block; devices && path < TT_PATH_COUNT; path++)
+    for (int schedule = 0; schedule < SCHEDULES; schedule++)
+      out[n++] = (way){name[path - TT_PATH_block][schedule],
+                       cuda,
+                       {.threads = 1, .path = (tt_path)path},
+                       schedule};
+  return n;
+}
+
+/* Every engine of the table that has a device here: the cpu engine once per instruction set this
+ * processor has, the cuda engine once per path. Over the double, the cuda engine alone. */
+static inline int ways(way *out)
+{
+#ifdef TT_CUDA_DOUBLE
+  return cuda_ways(&tt_engine_cuda, out);
+#else
+  int n = 0;
+  for (int i = 0; tt_engines[i]; i++)
+    n += tt_engines[i] == &tt_engine_cpu ? cpu_ways(out + n) : cuda_ways(tt_engines[i], out + n);
+  return n;
+#endif
+}
+
+/* The double is slow: its orders of threads take the cases of a law in turn. */
+static inline int takes(way by, int number) { return number % SCHEDULES == by.schedule; }
+
+static inline void follow_schedule(way by)
+{
+#ifdef TT_CUDA_DOUBLE
+  tt_double_set_schedule((tt_double_order)by.schedule, 1);
+  tt_double_set_blocks((tt_double_order)by.schedule, 1);
+#endif
+  (void)by;
 }
 enum { MAX_WAYS = 8 };
 
@@ -108,6 +152,7 @@ static inline problem problem_make(int64_t rows, int64_t inputs, int64_t targets
 static inline void problem_start(problem *p, way by, tt_slice slice)
 {
   p->by = by;
+  follow_schedule(by);
   TT_CHECK_OK(by.ops->create(&p->c, slice, &by.use, &p->engine));
   TT_CHECK_OK(by.ops->set_data(p->engine, p->d, p->replay.order ? &p->replay : NULL));
   TT_CHECK_OK(by.ops->init(p->engine));

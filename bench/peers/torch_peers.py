@@ -299,14 +299,19 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--check", action="store_true", help="compare the ways, time nothing")
+    parser.add_argument("--any-blas", action="store_true", help="time with another BLAS too")
     args = parser.parse_args()
 
+    core = blas_core()
+    if not core and not args.any_blas:
+        parser.error("PyTorch multiplies with a BLAS that is not OpenBLAS; with the reference BLAS "
+                     "no comparison is fair: install libopenblas0-pthread, or say --any-blas")
     torch.set_num_threads(args.threads)
     members, widths, batch = WORKLOADS[args.workload]
     difference = check(widths, batch)
     line = {"program": "torch", "workload": args.workload, "way": args.way}
     line.update(threads=args.threads, members=members, widths=widths, batch=batch)
-    line.update(torch=torch.__version__, blas_core=blas_core(), check_difference=difference)
+    line.update(torch=torch.__version__, blas_core=core, check_difference=difference)
     if not args.check:
         rate, timed = time_way(args.way, args.workload, args.seconds, args.threads)
         line.update(member_steps_per_s=rate, gflops=rate * flops(widths, batch) / 1e9)

@@ -2,6 +2,9 @@
 #ifndef TT_LOG_H
 #define TT_LOG_H
 #include "base/err.h"
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 typedef enum tt_log_level { TT_LOG_ERROR, TT_LOG_WARN, TT_LOG_INFO, TT_LOG_DEBUG } tt_log_level;
 
@@ -22,4 +25,7 @@ void tt_log_each(tt_log_level level, const char *fmt, ...) __attribute__((format
 /* True if a progress bar may redraw its line: stderr is a terminal, TERM is not dumb and Slurm did
  * not start us (srun -u hands out pseudo-terminals in batch jobs). */
 int tt_log_is_terminal(void);
+#ifdef __cplusplus
+}
+#endif
 #endif

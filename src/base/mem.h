@@ -6,6 +6,9 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Allocate count * size zeroed bytes, 64-byte aligned, into *out (a pointer to the pointer).
  *   count  >= 0; zero gives a valid, empty block
@@ -20,4 +23,7 @@ void tt_free_at(void *block);
 
 /* Blocks not yet freed: a balanced program ends with 0. */
 int64_t tt_mem_balance(void);
+#ifdef __cplusplus
+}
+#endif
 #endif

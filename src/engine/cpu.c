@@ -2,12 +2,11 @@
 #include "engine/cpu.h"
 
 #include "base/mem.h"
+#include "engine/progress.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <omp.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #if defined(__SSE2__)
 #include <xmmintrin.h>
@@ -33,6 +32,12 @@ static void restore_denormals(unsigned old)
 #else
   (void)old;
 #endif
+}
+
+static tt_err count(int *devices)
+{
+  *devices = 1;
+  return TT_OK;
 }
 
 static void destroy(tt_engine **engine)
@@ -111,59 +116,30 @@ static tt_err init(tt_engine *e)
   return TT_OK;
 }
 
-static int ascending(const void *a, const void *b)
+static void stand(const tt_state *s, int64_t i, tt_standing *out)
 {
-  float x = *(const float *)a, y = *(const float *)b;
-  return (x > y) - (x < y);
-}
-
-/* Quartiles of the last training loss of the members that have one and did not diverge. */
-static tt_err quartiles(const tt_engine *e, double out[3])
-{
-  const tt_state *s = e->state;
-  float *last = NULL;
-  int64_t n = 0;
-  TT_TRY(TT_ALLOC(last, s->count));
-  for (int64_t i = 0; i < s->count; i++) {
-    int32_t epoch = TT_FIELD(s, epoch)[i];
-    if (epoch > 0 && TT_FIELD(s, status)[i] != TT_STATUS_diverged)
-      last[n++] = TT_FIELD(s, loss_train)[i * s->epochs + epoch - 1];
-  }
-  qsort(last, (size_t)n, sizeof *last, ascending);
-  for (int q = 0; q < 3; q++)
-    out[q] = n ? (double)last[(n - 1) * (q + 1) / 4] : (double)NAN;
-  tt_free(last);
-  return TT_OK;
-}
-
-static tt_err report(const tt_engine *e, int64_t steps, tt_progress *out)
-{
-  const tt_state *s = e->state;
-  *out = (tt_progress){.member_steps = steps, .epoch_min = e->cohort->max_epochs};
-  for (int64_t i = 0; i < s->count; i++) {
-    int8_t status = TT_FIELD(s, status)[i];
-    out->training += status == TT_STATUS_training;
-    out->finished += status == TT_STATUS_finished;
-    out->early_stopped += status == TT_STATUS_early_stopped;
-    out->diverged += status == TT_STATUS_diverged;
-    if (status == TT_STATUS_training && TT_FIELD(s, epoch)[i] < out->epoch_min)
-      out->epoch_min = TT_FIELD(s, epoch)[i];
-  }
-  return quartiles(e, out->loss);
+  out->epoch = TT_FIELD(s, epoch)[i];
+  out->status = TT_FIELD(s, status)[i];
+  if (out->epoch > 0) out->loss = TT_FIELD(s, loss_train)[i * s->epochs + out->epoch - 1];
 }
 
 static tt_err train(tt_engine *e, int64_t steps, tt_progress *out)
 {
-  int64_t taken = 0;
-#pragma omp parallel num_threads(e->threads) reduction(+ : taken)
+  tt_standing *at = NULL;
+  TT_TRY(TT_ALLOC(at, e->slice.count));
+#pragma omp parallel num_threads(e->threads)
   {
     unsigned mode = flush_denormals();
 #pragma omp for schedule(dynamic, 1)
-    for (int64_t i = 0; i < e->slice.count; i++)
-      taken += tt_cpu_train_member(e, e->work[omp_get_thread_num()], i, steps);
+    for (int64_t i = 0; i < e->slice.count; i++) {
+      at[i].taken = tt_cpu_train_member(e, e->work[omp_get_thread_num()], i, steps);
+      stand(e->state, i, &at[i]);
+    }
     restore_denormals(mode);
   }
-  return report(e, taken, out);
+  tt_progress_take(e->slice.count, at, e->cohort->max_epochs, out);
+  tt_free(at);
+  return TT_OK;
 }
 
 static tt_err evaluate(tt_engine *e, tt_split split, double *loss)
@@ -229,6 +205,8 @@ static tt_err info(const tt_engine *e, tt_engine_info *out)
 
 const tt_engine_ops tt_engine_cpu = {
     .name = "cpu",
+    .count = count,
+    .describe = tt_cpu_describe,
     .create = create,
     .destroy = destroy,
     .set_data = set_data,

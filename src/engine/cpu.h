@@ -54,6 +54,9 @@ int64_t tt_cpu_train_member(tt_engine *e, tt_work *b, int64_t i, int64_t steps);
 double tt_cpu_mean_loss(const tt_engine *e, tt_work *b, const tt_ensemble *ensemble, const float *w,
                         const int32_t *row, int64_t count);
 
+/* engine.h: describe. */
+tt_err tt_cpu_describe(int device, tt_device_info *out);
+
 /* engine.h: predict. */
 tt_err tt_cpu_predict(const tt_committee *c, const tt_resources *use, int64_t rows, const float *x,
                       tt_moments *into, float *members);

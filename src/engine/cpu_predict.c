@@ -93,17 +93,6 @@ static tt_err scratch_make(const tt_job *job, tt_scratch *s)
   return TT_ALLOC(s->weight, job->columns);
 }
 
-static void share_of_columns(const tt_committee *c, tt_moments *into)
-{
-  int64_t column = 0;
-  for (int64_t e = 0; e < c->ensembles; e++)
-    for (int64_t k = 0; k < c->ensemble[e].targets; k++, column++)
-      for (int64_t i = 0; i < c->ensemble[e].members; i++) {
-        double w = c->weight[c->ensemble[e].first + i];
-        into->weight[column] += w > 0.0 ? w : 0.0;
-      }
-}
-
 tt_err tt_cpu_predict(const tt_committee *c, const tt_resources *use, int64_t rows, const float *x,
                       tt_moments *into, float *members)
 {
@@ -112,7 +101,7 @@ tt_err tt_cpu_predict(const tt_committee *c, const tt_resources *use, int64_t ro
   job.columns = tt_committee_columns(c);
   if (into) {
     tt_moments_clear(into);
-    share_of_columns(c, into);
+    tt_moments_take_shares(into, c);
   }
   int threads = use->threads < 1 ? 1 : use->threads;
   tt_scratch *scratch = NULL;

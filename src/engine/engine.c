@@ -3,4 +3,8 @@
 
 #include <stddef.h>
 
-const tt_engine_ops *const tt_engines[] = {&tt_engine_cpu, NULL};
+const tt_engine_ops *const tt_engines[] = {
+#ifdef TUTTI_CUDA
+    &tt_engine_cuda,
+#endif
+    &tt_engine_cpu, NULL};

@@ -21,6 +21,7 @@ typedef struct tt_resources {
   int threads;  /* >= 1 */
   tt_simd simd; /* cpu engine only */
   int device;   /* GPU number, cuda engine only */
+  tt_path path; /* cuda engine only */
 } tt_resources;
 
 /* Where the members stand after a call of train. */
@@ -43,8 +44,23 @@ typedef struct tt_replay {
   const int32_t *order; /* [M][epochs][rows of an epoch] rows of the data set */
 } tt_replay;
 
+/* What a device is, known without using it. Plain bytes: ranks send it to each other. */
+typedef struct tt_device_info {
+  char name[128];      /* "NVIDIA H200"; of the processor for the cpu */
+  char uuid[48];       /* as nvidia-smi prints it; "" where there is none */
+  int64_t total_bytes; /* its memory */
+  int capability;      /* of a GPU: 10 * major + minor, else 0 */
+} tt_device_info;
+
 typedef struct tt_engine_ops {
   const char *name; /* "cpu", "cuda" */
+  /* Devices this process could use now: 1 for the cpu, GPUs seen for cuda; 0 is no error. Errors:
+   * UNAVAILABLE (a driver that does not work). */
+  tt_err (*count)(int *devices);
+  /* Device number `device` of those counted. Errors: UNAVAILABLE. */
+  tt_err (*describe)(int device, tt_device_info *out);
+  /* Versions of driver and libraries, for people, also where no device is found; NULL: none. */
+  void (*versions)(char *text, int64_t room);
   /* Engine for members `slice` of the cohort, which is borrowed and outlives it. Errors: MEM,
    * UNAVAILABLE. */
   tt_err (*create)(const tt_cohort *cohort, tt_slice slice, const tt_resources *use,
@@ -74,6 +90,7 @@ typedef struct tt_engine_ops {
 } tt_engine_ops;
 
 extern const tt_engine_ops tt_engine_cpu;
+extern const tt_engine_ops tt_engine_cuda; /* cuda/, where tutti is built with CUDA */
 
 /* The engines compiled in, NULL-terminated, best first for `device: auto`. */
 extern const tt_engine_ops *const tt_engines[];

@@ -2,6 +2,7 @@
 #include "run/estimate.h"
 
 #include "base/mem.h"
+#include "cuda/path.h"
 #include "io/data_io.h"
 #include "run/machine.h"
 #include "spec/plan.h"
@@ -9,6 +10,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 typedef struct estimate {
   const tt_config *cfg;
@@ -84,16 +86,44 @@ static tt_err print_ranks(const estimate *p, int ranks)
   return TT_OK;
 }
 
-static tt_err print_all(estimate *p, int ranks)
+/* On which GPU, and the most shared memory that a block can have there (CUDA C++ Programming Guide,
+ * "Technical Specifications per Compute Capability"). */
+static const struct {
+  const char *name;
+  int64_t shared_bytes;
+} gpus[] = {{"A100", 163 * 1024}, {"H100, H200", 227 * 1024}};
+
+static void print_paths(const estimate *p)
+{
+  for (size_t i = 0; i < sizeof gpus / sizeof *gpus; i++) {
+    tt_path_choice choice;
+    tt_path_device on = {.shared_bytes = gpus[i].shared_bytes};
+    if (tt_path_choose(p->cohort, &on, (tt_path)p->cfg->run_path, &choice))
+      printf("path       none on %s: %s\n", gpus[i].name, tt_err_last());
+    else
+      printf("path       %s on %s: %s\n", tt_choice_path[choice.path], gpus[i].name, choice.why);
+  }
+}
+
+static tt_err print_engine(const estimate *p)
 {
   const tt_engine_ops *ops;
-  TT_TRY(measure(p));
   TT_TRY(tt_machine_engine_local((tt_device)p->cfg->run_device, &ops));
+  int gpu = strcmp(ops->name, "cpu") != 0;
+  printf("engine     %s%s\n", ops->name,
+         gpu && p->cfg->run_device == TT_DEVICE_auto ? ", or cpu where no GPU is found" : "");
+  if (gpu) print_paths(p);
+  return TT_OK;
+}
+
+static tt_err print_all(estimate *p, int ranks)
+{
+  TT_TRY(measure(p));
   double g = (double)p->cohort->members, epochs = (double)p->cohort->max_epochs;
   printf("data       %s: %" PRId64 " rows, %" PRId64 " inputs, %" PRId64 " targets\n",
          p->cfg->data_file, p->shape.rows, p->shape.inputs, p->shape.targets);
   print_network(p);
-  printf("engine     %s\n", ops->name);
+  TT_TRY(print_engine(p));
   TT_TRY(print_ranks(p, ranks));
   printf("files in %s\n", p->cfg->run_directory);
   line("model.h5", p->member_bytes * g);

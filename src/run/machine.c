@@ -1,12 +1,23 @@
 /* machine.c — see machine.h. */
 #include "run/machine.h"
 
+#include "base/log.h"
 #include "base/mem.h"
 
+#include <inttypes.h>
 #include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <xxhash.h>
+
+/* A rank while it looks around. */
+typedef struct look {
+  tt_place place;
+  tt_device_info *device; /* [place.devices], or of the cpu [1] */
+  const tt_engine_ops *ops;
+} look;
 
 int tt_machine_cores_local(void)
 {
@@ -16,64 +27,238 @@ int tt_machine_cores_local(void)
   return cores < 1 ? 1 : cores;
 }
 
-/* Ranks of this host that are bound to the same cores as this one, itself included. */
-static tt_err sharers(tt_comm *c, int *out)
+tt_wish tt_machine_wish(const tt_config *cfg)
 {
-  struct {
-    char host[256];
-    cpu_set_t set;
-  } place;
-  memset(&place, 0, sizeof place);
-  gethostname(place.host, sizeof place.host - 1);
-  sched_getaffinity(0, sizeof place.set, &place.set);
-  uint64_t mine = XXH3_64bits(&place, sizeof place), *all = NULL;
-  tt_err e = tt_agree(c, TT_ALLOC(all, tt_comm_ranks(c)));
-  if (!e) {
-    tt_allgather(c, &mine, sizeof mine, all, NULL);
-    *out = 0;
-    for (int r = 0; r < tt_comm_ranks(c); r++)
-      *out += all[r] == mine;
-  }
-  tt_free(all);
-  return e;
+  if (!cfg) return (tt_wish){.threads = -1, .share_gpu = 1};
+  return (tt_wish){.device = (tt_device)cfg->run_device,
+                   .simd = (tt_simd)cfg->run_simd,
+                   .path = (tt_path)cfg->run_path,
+                   .threads = cfg->run_threads,
+                   .gpu_map = cfg->run_gpu_map,
+                   .share_gpu = cfg->run_share_gpu};
+}
+
+static int is_cpu(const tt_engine_ops *ops) { return !strcmp(ops->name, "cpu"); }
+
+static int is_wanted(tt_device device, const tt_engine_ops *ops)
+{
+  return device == TT_DEVICE_auto || (device == TT_DEVICE_cpu) == is_cpu(ops);
+}
+
+static tt_err built_without(void)
+{
+  return TT_FAIL(UNAVAILABLE, "run.device: gpu, but this tutti was built without CUDA: build it "
+                              "where nvcc is found, or set run.device: auto or cpu");
 }
 
 tt_err tt_machine_engine_local(tt_device device, const tt_engine_ops **ops)
 {
-  for (int i = 0; tt_engines[i]; i++) {
-    int is_cpu = !strcmp(tt_engines[i]->name, "cpu");
-    if (device == TT_DEVICE_auto || (device == TT_DEVICE_cpu) == is_cpu) {
+  for (int i = 0; tt_engines[i]; i++)
+    if (is_wanted(device, tt_engines[i])) {
       *ops = tt_engines[i];
       return TT_OK;
     }
-  }
-  return TT_FAIL(UNAVAILABLE, "run.device: gpu, but this tutti was built without a GPU engine; use "
-                              "device: auto or cpu");
+  return built_without();
 }
 
-static tt_err choose(tt_comm *c, tt_device device, tt_simd simd, int64_t threads,
-                     const tt_engine_ops **ops, tt_resources *use)
+static tt_err no_gpu(void)
 {
-  int share = 1;
-  tt_err e = tt_agree(c, tt_machine_engine_local(device, ops));
-  if (!e) e = sharers(c, &share);
-  if (e) return e;
-  int cores = tt_machine_cores_local() / share;
-  *use = (tt_resources){.threads = threads > 0 ? (int)threads
-                                   : cores < 1 ? 1
-                                               : cores,
-                        .simd = simd,
-                        .device = tt_comm_node_rank(c)};
+  const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+  return TT_FAIL(UNAVAILABLE,
+                 "run.device: gpu, but no GPU is seen: check nvidia-smi, the job's --gpus or "
+                 "--gpus-per-task, and CUDA_VISIBLE_DEVICES (%s%s), or set run.device: cpu",
+                 visible ? "now " : "not set", visible ? *visible ? visible : "empty" : "");
+}
+
+/* The first engine of the wish that has a device, and how many. */
+static tt_err find_engine(const tt_engine_ops *const *engines, tt_device device, look *l, int *n)
+{
+  for (int i = 0; engines[i]; i++) {
+    if (!is_wanted(device, engines[i])) continue;
+    TT_TRY(engines[i]->count(n));
+    if (*n > 0) {
+      l->ops = engines[i];
+      return TT_OK;
+    }
+    l->place.no_gpu |= !is_cpu(engines[i]);
+  }
+  return l->place.no_gpu ? no_gpu() : built_without();
+}
+
+/* The engine and all its devices that this rank sees. */
+static tt_err find_devices(const tt_engine_ops *const *engines, const tt_wish *wish, look *l)
+{
+  int n = 0;
+  tt_place *p = &l->place;
+  TT_TRY(find_engine(engines, wish->device, l, &n));
+  TT_TRY(TT_ALLOC(l->device, n));
+  for (int i = 0; i < n; i++)
+    TT_TRY(l->ops->describe(i, &l->device[i]));
+  p->devices = is_cpu(l->ops) ? 0 : n;
+  p->sight = XXH3_64bits(p->host, sizeof p->host);
+  for (int i = 0; i < p->devices; i++)
+    p->sight = XXH3_64bits_withSeed(l->device[i].uuid, sizeof l->device[i].uuid, p->sight);
+  snprintf(p->engine, sizeof p->engine, "%s", l->ops->name);
   return TT_OK;
+}
+
+static void note_fault(tt_place *p, tt_err e)
+{
+  if (!e) return;
+  p->err = e;
+  p->device = -1;
+  p->engine[0] = 0;
+  snprintf(p->fault, sizeof p->fault, "%s", tt_err_last());
+}
+
+static void look_around(tt_comm *c, const tt_engine_ops *const *engines, const tt_wish *wish,
+                        look *l)
+{
+  tt_place *p = &l->place;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  sched_getaffinity(0, sizeof set, &set);
+  gethostname(p->host, sizeof p->host - 1);
+  p->cpu_set = XXH3_64bits_withSeed(&set, sizeof set, XXH3_64bits(p->host, sizeof p->host));
+  p->cores = tt_machine_cores_local();
+  p->node_rank = tt_comm_node_rank(c);
+  p->node_ranks = tt_comm_node_ranks(c);
+  note_fault(p, find_devices(engines, wish, l));
+}
+
+/* This rank's threads and GPU, now that it knows of the others. */
+static void settle(const tt_wish *wish, int rank, const tt_survey *s, look *l)
+{
+  tt_place *p = &l->place;
+  tt_seat seat = {p->node_rank, p->node_ranks, 0, 0, p->devices};
+  for (int r = 0; r < s->ranks; r++) {
+    int peer = s->place[r].devices > 0 && s->place[r].sight == p->sight;
+    p->sharers += s->place[r].cpu_set == p->cpu_set;
+    seat.peers += peer;
+    seat.peer += peer && r < rank;
+  }
+  int share = p->cores / p->sharers;
+  p->threads = wish->threads > 0 ? (int)wish->threads : share > 0 ? share : 1;
+  if (p->devices > 0 && !p->err)
+    note_fault(p, tt_device_pick(&seat, &wish->gpu_map, wish->share_gpu, &p->device));
+  if (!p->err) p->info = l->device[p->device];
+}
+
+static int by_value(const void *a, const void *b)
+{
+  uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+  return (x > y) - (x < y);
+}
+
+static int64_t count_distinct(uint64_t *v, int64_t n)
+{
+  int64_t distinct = 0;
+  qsort(v, (size_t)n, sizeof *v, by_value);
+  for (int64_t i = 0; i < n; i++)
+    distinct += i == 0 || v[i] != v[i - 1];
+  return distinct;
+}
+
+/* Gather the GPUs that each rank sees and count them: into->seen, into->used. */
+static tt_err count_gpus(tt_comm *c, const look *l, tt_survey *into)
+{
+  uint64_t *mine = NULL, *all = NULL;
+  int64_t total = 0, used = 0;
+  int n = l->place.devices;
+  for (int r = 0; r < into->ranks; r++)
+    total += into->place[r].devices;
+  tt_err e = TT_ALLOC(mine, n);
+  if (!e) e = TT_ALLOC(all, total > into->ranks ? total : into->ranks);
+  e = tt_agree(c, e);
+  if (!e) {
+    for (int i = 0; i < n; i++)
+      mine[i] = XXH3_64bits(l->device[i].uuid, sizeof l->device[i].uuid);
+    tt_allgather(c, mine, n * (int64_t)sizeof *mine, all, NULL);
+    into->seen = count_distinct(all, total);
+    for (int r = 0; r < into->ranks; r++)
+      if (into->place[r].devices > 0 && !into->place[r].err)
+        all[used++] = XXH3_64bits(into->place[r].info.uuid, sizeof into->place[r].info.uuid);
+    into->used = count_distinct(all, used);
+  }
+  tt_free(mine);
+  tt_free(all);
+  return e;
+}
+
+tt_err tt_machine_survey(tt_comm *c, const tt_engine_ops *const *engines, const tt_wish *wish,
+                         tt_survey **out)
+{
+  tt_survey *s = NULL;
+  look l;
+  memset(&l, 0, sizeof l);
+  look_around(c, engines, wish, &l);
+  tt_err e = TT_ALLOC(s, 1);
+  if (!e) e = TT_ALLOC(s->place, tt_comm_ranks(c));
+  e = tt_agree(c, e);
+  if (!e) {
+    s->ranks = tt_comm_ranks(c);
+    tt_allgather(c, &l.place, sizeof l.place, s->place, NULL);
+    settle(wish, tt_comm_rank(c), s, &l);
+    tt_allgather(c, &l.place, sizeof l.place, s->place, NULL);
+    s->ops = l.place.err ? NULL : l.ops;
+    e = count_gpus(c, &l, s);
+  }
+  tt_free(l.device);
+  if (e)
+    tt_survey_destroy(&s);
+  else
+    *out = s;
+  return e;
+}
+
+void tt_survey_destroy(tt_survey **s)
+{
+  if (!*s) return;
+  tt_free((*s)->place);
+  tt_free(*s);
+}
+
+/* The same answer on every rank: it looks at what all of them have. */
+static tt_err judge(const tt_survey *s, const tt_wish *wish)
+{
+  for (int r = 0; r < s->ranks; r++)
+    if (s->place[r].err)
+      return tt_fail_at(__FILE__, __LINE__, s->place[r].err, "rank %d on %s: %s", r,
+                        s->place[r].host, s->place[r].fault);
+  TT_TRY(tt_device_check_engines(s->ranks, s->place));
+  return wish->share_gpu ? TT_OK : tt_device_check_twins(s->ranks, s->place);
+}
+
+tt_err tt_machine_take(tt_comm *c, const tt_engine_ops *const *engines, const tt_wish *wish,
+                       const tt_engine_ops **ops, tt_resources *use)
+{
+  tt_survey *s = NULL;
+  tt_err e = tt_machine_survey(c, engines, wish, &s);
+  if (!e) e = judge(s, wish);
+  if (!e) {
+    const tt_place *mine = &s->place[tt_comm_rank(c)];
+    *ops = s->ops;
+    *use = (tt_resources){
+        .threads = mine->threads, .simd = wish->simd, .device = mine->device, .path = wish->path};
+    if (s->seen > s->used)
+      tt_log_once(TT_LOG_WARN,
+                  "%" PRId64 " of %" PRId64 " GPUs have no rank and stay idle: start one rank per "
+                  "GPU (--ntasks-per-node), or ask for fewer GPUs",
+                  s->seen - s->used, s->seen);
+  }
+  tt_survey_destroy(&s);
+  return e;
 }
 
 tt_err tt_machine_choose(tt_comm *c, const tt_config *cfg, const tt_engine_ops **ops,
                          tt_resources *use)
 {
-  return choose(c, (tt_device)cfg->run_device, (tt_simd)cfg->run_simd, cfg->run_threads, ops, use);
+  tt_wish wish = tt_machine_wish(cfg);
+  return tt_machine_take(c, tt_engines, &wish, ops, use);
 }
 
 tt_err tt_machine_default(tt_comm *c, const tt_engine_ops **ops, tt_resources *use)
 {
-  return choose(c, TT_DEVICE_auto, TT_SIMD_auto, -1, ops, use);
+  tt_wish wish = tt_machine_wish(NULL);
+  return tt_machine_take(c, tt_engines, &wish, ops, use);
 }

@@ -10,6 +10,7 @@ const char *const tt_choice_batches[] = {TT_BATCHES(X) NULL};
 const char *const tt_choice_resample[] = {TT_RESAMPLES(X) NULL};
 const char *const tt_choice_device[] = {TT_DEVICES(X) NULL};
 const char *const tt_choice_simd[] = {TT_SIMDS(X) NULL};
+const char *const tt_choice_path[] = {TT_PATHS(X) NULL};
 #undef X
 
 #define X(name, ...) #name,

@@ -5,6 +5,9 @@
 #include "spec/elementwise.h"
 #include "spec/loss.h"
 #include "spec/optimizer.h"
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* name, meaning */
 #define TT_NORMALIZES(X) X(none) X(standard)
@@ -13,7 +16,11 @@
 #define TT_RESAMPLES(X)  X(none) X(bootstrap) X(subsample)
 #define TT_DEVICES(X)    X(auto) X(gpu) X(cpu)
 #define TT_SIMDS(X)      X(auto) X(avx512) X(avx2) X(generic)
+#define TT_PATHS(X)      X(auto) X(block) X(layered)
 
+#define X(name) TT_PATH_##name,
+typedef enum tt_path { TT_PATHS(X) TT_PATH_COUNT } tt_path;
+#undef X
 #define X(name) TT_NORMALIZE_##name,
 typedef enum tt_normalize { TT_NORMALIZES(X) TT_NORMALIZE_COUNT } tt_normalize;
 #undef X
@@ -41,8 +48,12 @@ extern const char *const tt_choice_batches[];
 extern const char *const tt_choice_resample[];
 extern const char *const tt_choice_device[];
 extern const char *const tt_choice_simd[];
+extern const char *const tt_choice_path[];
 extern const char *const tt_choice_activation[];
 extern const char *const tt_choice_init[];
 extern const char *const tt_choice_loss[];
 extern const char *const tt_choice_optimizer[];
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -173,15 +173,6 @@ int64_t tt_cohort_epoch_rows(const tt_cohort *c, int64_t labelled)
 
 tt_order tt_order_make(const tt_cohort *c, const tt_member *m, int64_t labelled, int64_t epoch)
 {
-  uint32_t n = (uint32_t)labelled, rows = (uint32_t)tt_cohort_epoch_rows(c, labelled);
-  /* one order for all: the stream of no member (index 2^32 - 1 of ensemble 0) */
-  uint64_t stream = c->batches == TT_BATCHES_shared ? UINT32_MAX : m->stream;
-  return (tt_order){
-      .epoch = tt_shuffle_make(rows, c->seed, stream, TT_FOR_ORDER, (uint32_t)epoch),
-      .subset = tt_shuffle_make(n, c->seed, m->stream, TT_FOR_RESAMPLE, 0),
-      .seed = c->seed,
-      .stream = m->stream,
-      .labelled = n,
-      .resample = (int)c->resample,
-  };
+  return tt_order_fix(c->seed, m->stream, c->batches, c->resample, (uint32_t)labelled,
+                      (uint32_t)tt_cohort_epoch_rows(c, labelled), (uint32_t)epoch);
 }

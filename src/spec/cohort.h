@@ -6,6 +6,9 @@
 #include "spec/config.h"
 #include "spec/dataset.h"
 #include "spec/model.h"
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* One ensemble as the engines see it: who, and which target columns. */
 typedef struct tt_ensemble {
@@ -63,20 +66,31 @@ void tt_cohort_destroy(tt_cohort **c);
 int64_t tt_cohort_epoch_rows(const tt_cohort *c, int64_t labelled);
 
 /* The order of one epoch: for slot s of [0, rows) the position in the list of labelled rows.
- * tt_order_make fixes (member, epoch); tt_order_at is pure and may run on a device. */
+ * tt_order_fix fixes (member, epoch); both run on host and device. */
 typedef struct tt_order {
   tt_shuffle epoch, subset;
   uint64_t seed, stream;
   uint32_t labelled;
   int resample;
 } tt_order;
-#ifdef __cplusplus
-extern "C" {
-#endif
-tt_order tt_order_make(const tt_cohort *c, const tt_member *m, int64_t labelled, int64_t epoch);
-#ifdef __cplusplus
+
+/*   rows  of an epoch (tt_cohort_epoch_rows), labelled rows of the member's targets */
+TT_HD tt_order tt_order_fix(uint64_t seed, uint64_t stream, tt_batches batches,
+                            tt_resample resample, uint32_t labelled, uint32_t rows, uint32_t epoch)
+{
+  tt_order o;
+  /* one order for all: the stream of no member (index 2^32 - 1 of ensemble 0) */
+  uint64_t shuffler = batches == TT_BATCHES_shared ? (uint64_t)UINT32_MAX : stream;
+  o.epoch = tt_shuffle_make(rows, seed, shuffler, TT_FOR_ORDER, epoch);
+  o.subset = tt_shuffle_make(labelled, seed, stream, TT_FOR_RESAMPLE, 0);
+  o.seed = seed;
+  o.stream = stream;
+  o.labelled = labelled;
+  o.resample = (int)resample;
+  return o;
 }
-#endif
+tt_order tt_order_make(const tt_cohort *c, const tt_member *m, int64_t labelled, int64_t epoch);
+
 TT_HD uint32_t tt_order_at(const tt_order *o, uint32_t slot)
 {
   uint32_t s = tt_shuffle_at(&o->epoch, slot);
@@ -87,4 +101,7 @@ TT_HD uint32_t tt_order_at(const tt_order *o, uint32_t slot)
   if (o->resample == TT_RESAMPLE_subsample) return tt_shuffle_at(&o->subset, s);
   return s;
 }
+#ifdef __cplusplus
+}
+#endif
 #endif

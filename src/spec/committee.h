@@ -2,6 +2,9 @@
 #ifndef TT_COMMITTEE_H
 #define TT_COMMITTEE_H
 #include "spec/cohort.h"
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Ensembles share the network shape and the inputs. */
 typedef struct tt_committee {
@@ -29,4 +32,7 @@ tt_err tt_committee_from_cohort(const tt_cohort *c, const tt_dataset *d, tt_comm
 /* Number of predicted columns: the sum of targets over ensembles. Column order: ensemble by
  * ensemble, its targets in order. */
 int64_t tt_committee_columns(const tt_committee *c);
+#ifdef __cplusplus
+}
+#endif
 #endif

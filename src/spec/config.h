@@ -8,6 +8,9 @@
 #include "spec/choices.h"
 
 #include <stdint.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* C type of each kind of option. TEXT and PATH are owned by the configuration. */
 typedef struct tt_int_list {
@@ -79,4 +82,7 @@ uint64_t tt_config_science_hash(const tt_config *cfg);
 /* The option table as text: for people (`tutti options`) or as a Markdown page
  * (docs/options.md). *text is owned by the caller, tt_free. Local. Errors: MEM. */
 tt_err tt_config_help(int markdown, char **text);
+#ifdef __cplusplus
+}
+#endif
 #endif

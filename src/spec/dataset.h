@@ -6,6 +6,9 @@
 #include "spec/choices.h"
 
 #include <stdint.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Names and units of columns; each text is owned. Missing names are made: x0, x1, ... y0, ... */
 typedef struct tt_columns {
@@ -63,4 +66,7 @@ tt_err tt_split_fractions(int64_t rows, const double fraction[TT_SPLITS], uint64
  * Local. Errors: MEM. */
 tt_err tt_dataset_rows(const tt_dataset *d, tt_split which, const int32_t *column, int64_t k,
                        int32_t **row, int64_t *count);
+#ifdef __cplusplus
+}
+#endif
 #endif

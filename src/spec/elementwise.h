@@ -16,7 +16,7 @@
  */
 TT_HD float tt_fma(float a, float b, float c)
 {
-#if defined(__CUDACC__) || defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#if defined(__CUDACC__) || defined(TT_CUDA_DOUBLE) || defined(__FMA__) || defined(__ARM_FEATURE_FMA)
   return fmaf(a, b, c);
 #else
   return a * b + c;

@@ -6,6 +6,9 @@
 #include "spec/choices.h"
 
 #include <stdint.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { TT_MAX_LAYERS = 64 };
 
@@ -38,4 +41,7 @@ void tt_model_init(const tt_model *model, tt_init init, uint64_t seed, uint64_t 
 /* Floating point operations of one optimiser step on `rows` rows (matrix products: forward, weight
  * gradient, input gradient; the first layer has no input gradient). */
 double tt_model_flops(const tt_model *model, int64_t rows);
+#ifdef __cplusplus
+}
+#endif
 #endif

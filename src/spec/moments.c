@@ -42,6 +42,19 @@ void tt_moments_clear(tt_moments *m)
   memset(m->within, 0, cells);
 }
 
+void tt_moments_take_shares(tt_moments *m, const tt_committee *c)
+{
+  int64_t column = 0;
+  for (int64_t e = 0; e < c->ensembles; e++)
+    for (int64_t k = 0; k < c->ensemble[e].targets; k++, column++) {
+      m->weight[column] = 0.0;
+      for (int64_t i = 0; i < c->ensemble[e].members; i++) {
+        double w = c->weight[c->ensemble[e].first + i];
+        m->weight[column] += w > 0.0 ? w : 0.0;
+      }
+    }
+}
+
 void tt_moments_add(tt_moments *m, int64_t column, int64_t k, double w, const float *mean,
                     const float *variance, int64_t stride)
 {

@@ -10,6 +10,9 @@
 #define TT_MOMENTS_H
 #include "base/err.h"
 #include "spec/committee.h"
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Running weighted moments of rows x columns (columns as in tt_committee_columns). */
 typedef struct tt_moments {
@@ -23,6 +26,9 @@ typedef struct tt_moments {
 tt_err tt_moments_create(int64_t rows, int64_t columns, tt_moments **out);
 void tt_moments_destroy(tt_moments **m);
 void tt_moments_clear(tt_moments *m);
+
+/* weight[columns] = the shares of all members of a committee: for those who add rows elsewhere. */
+void tt_moments_take_shares(tt_moments *m, const tt_committee *c);
 
 /* Add one member's prediction, in member order (West, CACM 1979: one pass, no cancellation).
  *   column    first column of its ensemble;   k  targets
@@ -41,4 +47,7 @@ tt_spread tt_moments_at(const tt_moments *m, int64_t row, int64_t column);
  * bisection on the mixture's distribution function to a relative 1e-9. */
 double tt_mixture_quantile(int64_t n, const double *w, const double *mean, const double *variance,
                            double q);
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -4,6 +4,9 @@
 #include "base/err.h"
 
 #include <stdint.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 typedef struct tt_slice {
   int64_t first, count; /* members [first, first + count) */
@@ -14,4 +17,7 @@ typedef struct tt_slice {
  *   out      written only on TT_OK
  * Local. Errors: INTERNAL. */
 tt_err tt_plan_slice(int64_t members, int ranks, int rank, tt_slice *out);
+#ifdef __cplusplus
+}
+#endif
 #endif

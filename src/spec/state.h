@@ -6,6 +6,9 @@
 #include "spec/plan.h"
 
 #include <stdint.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 typedef enum tt_status {
   TT_STATUS_training = 0,
@@ -74,4 +77,7 @@ uint64_t tt_state_hash(const tt_state *s, int64_t i);
 
 /* Weights a member predicts with: the best ones if there was a validation, else the last. [P] */
 const float *tt_state_result(const tt_state *s, int64_t i);
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -33,6 +33,7 @@ static void all_settings(void (*law)(way by, setting v, const tt_state *sound))
     for (int a = 0; a < TT_ACT_COUNT; a++)
       for (int o = 0; o < TT_OPT_COUNT; o++)
         for (int l = 0; l < TT_LOSS_COUNT; l++) {
+          if (!takes(by[i], a + o)) continue;
           setting v = {(tt_activation)a, (tt_optimizer)o, (tt_loss)l, (a + o) % 2 ? 20 : 1000};
           problem p = make(v);
           tt_state *sound = problem_run(&p, by[i], everyone(&p), 3);

@@ -33,6 +33,26 @@ static void starve(const char *name, tt_err (*scenario)(void *), void *with)
   TT_CHECK(failures, >, 0);
 }
 
+/* The same for the memory of the device. */
+static void starve_device(const char *name, tt_err (*scenario)(void *), void *with)
+{
+#ifdef TT_CUDA_DOUBLE
+  int64_t buffers = tt_double_count().buffers, failures = 0;
+  for (tt_err e = TT_E_MEM; e; failures++) {
+    tt_double_fail_alloc(failures + 1);
+    e = scenario(with);
+    tt_double_fail_alloc(0);
+    TT_CHECK(tt_double_count().buffers, ==, buffers);
+    if (e) TT_CHECK((int)e, ==, TT_E_MEM);
+    TT_CHECK(failures, <, 1000);
+  }
+  fprintf(stderr, "  %-10s failed at each of %d allocations of the device\n", name,
+          (int)failures - 1);
+  TT_CHECK(failures, >, 1);
+#endif
+  (void)name, (void)scenario, (void)with;
+}
+
 static tt_err datasets(void *with)
 {
   tt_dataset *d = NULL;
@@ -130,6 +150,8 @@ TT_TEST(engines_survive_hunger)
     p.by.use.threads = 2;
     starve("engine", engines, &p);
     starve("prediction", predictions, &p);
+    starve_device("engine", engines, &p);
+    starve_device("prediction", predictions, &p);
     for (int e = 0; e < 2; e++) tt_free(p.c.ensemble[e].name);
     problem_free(&p);
   }

@@ -1,0 +1,118 @@
+/* block.cu — the block path: a thread block trains a whole member, weights in shared memory, and
+ * one launch does all steps of a call. Blocks take members from a queue, so that one that has
+ * stopped costs nothing and nobody waits for the slowest. Floor 3. */
+#include "cuda/block.cuh"
+
+#include "base/mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* Blocks of 256 threads on a multiprocessor, at least: what the registers are dealt for. */
+template <int LARGEST> struct share {
+  enum { BLOCKS = LARGEST >= TT_BLOCK_TILE_8x8 ? 1 : 2 };
+};
+
+template <int LARGEST>
+static __global__ void __launch_bounds__(TT_BLOCK_WARPS *TT_WARP, share<LARGEST>::BLOCKS)
+    block_train(tt_block_args a)
+{
+  TT_SHARED(float, shared);
+  tt_block_note *note = tt_block_note_of(shared);
+  tt_block_clear(tt_block_gradient_of(a, shared), a.plan.params);
+  for (;;) {
+    __syncthreads();
+    if (threadIdx.x == 0) note->member = atomicAdd(a.next, 1);
+    __syncthreads();
+    if (note->member >= a.view.members) return;
+    if (a.view.status[note->member] == TT_STATUS_training) tt_block_train<LARGEST>(a, shared);
+  }
+}
+
+typedef struct tt_block_own {
+  tt_block_plan plan;
+  unsigned blocks; /* of a launch */
+  int32_t *next;   /* device */
+  float *scratch;  /* device, [blocks][tt_block_scratch] */
+} tt_block_own;
+
+typedef void (*block_kernel)(tt_block_args);
+
+static block_kernel kernel_of(const tt_block_plan *p)
+{
+  switch (p->largest) {
+  case TT_BLOCK_TILE_8x8: return block_train<TT_BLOCK_TILE_8x8>;
+  case TT_BLOCK_TILE_8x4: return block_train<TT_BLOCK_TILE_8x4>;
+  default: return block_train<TT_BLOCK_TILE_4x4>;
+  }
+}
+
+static const char *refuses(const tt_cohort *cohort, int64_t shared_bytes)
+{
+  static char why[160];
+  tt_block_plan plan;
+  if (tt_block_plan_make(cohort, shared_bytes, &plan)) return NULL;
+  snprintf(why, sizeof why,
+           "the weights of a member and its activations for %d rows take %" PRId64
+           " bytes; a block has %" PRId64,
+           TT_BLOCK_ROWS, tt_block_least_bytes(cohort), shared_bytes);
+  return why;
+}
+
+static void release(tt_engine *e)
+{
+  tt_block_own *own = static_cast<tt_block_own *>(e->own);
+  if (!own) return;
+  tt_dev_free(own->next);
+  tt_dev_free(own->scratch);
+  tt_free(own);
+  e->own = NULL;
+}
+
+/* As many blocks as run at the same time, or one for each member if they are fewer. */
+static tt_err count_blocks(const tt_engine *e, const tt_block_plan *p, unsigned *out)
+{
+  int each = 0;
+  block_kernel kernel = kernel_of(p);
+  TT_TRY(TT_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      (int)p->bytes)));
+  TT_TRY(TT_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, p->threads,
+                                                               (size_t)p->bytes)));
+  int64_t most = (int64_t)(each > 0 ? each : 1) * e->dev.multiprocessors;
+  *out = (unsigned)(e->slice.count < most ? e->slice.count : most);
+  return TT_OK;
+}
+
+static tt_err fill(tt_engine *e, tt_block_own *own)
+{
+  if (!tt_block_plan_make(e->cohort, e->dev.shared_bytes, &own->plan))
+    return TT_FAIL(INTERNAL, "block path: %s", refuses(e->cohort, e->dev.shared_bytes));
+  TT_TRY(count_blocks(e, &own->plan, &own->blocks));
+  TT_TRY(tt_dev_alloc(&own->next, 1, "queue of members"));
+  return tt_dev_alloc(&own->scratch, own->blocks * tt_block_scratch(&own->plan),
+                      "optimiser state of the running members");
+}
+
+static tt_err prepare(tt_engine *e)
+{
+  tt_block_own *own = NULL;
+  if (e->own || e->slice.count < 1) return TT_OK; /* nothing here depends on the data */
+  TT_TRY(TT_ALLOC(own, 1));
+  e->own = own;
+  tt_err err = fill(e, own);
+  if (err) release(e);
+  return err;
+}
+
+static tt_err train(tt_engine *e, int64_t steps)
+{
+  tt_block_own *own = static_cast<tt_block_own *>(e->own);
+  if (!own) return TT_OK;
+  tt_block_args args = {e->view, own->plan, steps, own->next, own->scratch};
+  TT_TRY(tt_dev_clear(own->next, 1, e->dev.stream));
+  TT_TRY(tt_launch(kernel_of(&own->plan), own->blocks, (unsigned)own->plan.threads,
+                   (size_t)own->plan.bytes, e->dev.stream, args));
+  return tt_dev_wait(e->dev.stream);
+}
+
+extern const tt_cuda_path tt_cuda_block = {"block", refuses, prepare, train, release, NULL};

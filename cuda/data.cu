@@ -1,0 +1,159 @@
+/* data.cu — the data set of the cuda engine: resident on the device, whole. */
+#include "cuda/parts.cuh"
+
+#include "base/mem.h"
+
+#include <inttypes.h>
+
+/* What is being put together on the host; freed when it lies on the device. */
+typedef struct tt_pack {
+  int32_t **row;    /* [ensembles * TT_SPLITS] */
+  int64_t *count;   /* [ensembles * TT_SPLITS] */
+  int64_t rows;     /* in all lists */
+  int32_t *all;     /* [rows] one list after the other */
+  int32_t *column;  /* [ensembles][K] */
+} tt_pack;
+
+static void pack_free(tt_pack *p, int64_t ensembles)
+{
+  for (int64_t i = 0; p->row && i < ensembles * TT_SPLITS; i++) tt_free(p->row[i]);
+  tt_free(p->row);
+  tt_free(p->count);
+  tt_free(p->all);
+  tt_free(p->column);
+}
+
+static tt_err find_rows(const tt_cohort *c, const tt_dataset *data, tt_pack *p)
+{
+  TT_TRY(TT_ALLOC(p->row, c->ensembles * TT_SPLITS));
+  TT_TRY(TT_ALLOC(p->count, c->ensembles * TT_SPLITS));
+  for (int64_t i = 0; i < c->ensembles; i++) {
+    const tt_ensemble *from = &c->ensemble[i];
+    for (int k = 0; k < TT_SPLITS; k++) {
+      int64_t at = i * TT_SPLITS + k;
+      TT_TRY(tt_dataset_rows(data, (tt_split)k, from->column, from->targets, &p->row[at],
+                             &p->count[at]));
+      p->rows += p->count[at];
+    }
+    if (p->count[i * TT_SPLITS + TT_TRAIN] < 1)
+      return TT_FAIL(DATA, "ensemble %s: no training row has a label for its targets", from->name);
+  }
+  return TT_OK;
+}
+
+static tt_err join_rows(const tt_cohort *c, tt_pack *p)
+{
+  int64_t next = 0, targets = c->model.targets;
+  TT_TRY(TT_ALLOC(p->all, p->rows));
+  for (int64_t i = 0; i < c->ensembles * TT_SPLITS; next += p->count[i++])
+    memcpy(p->all + next, p->row[i], (size_t)p->count[i] * sizeof *p->all);
+  TT_TRY(TT_ALLOC(p->column, c->ensembles * targets));
+  for (int64_t i = 0; i < c->ensembles; i++)
+    memcpy(p->column + i * targets, c->ensemble[i].column, (size_t)targets * sizeof *p->column);
+  return TT_OK;
+}
+
+template <class T>
+static tt_err put(tt_engine *e, T **to, const T *from, int64_t count, const char *what)
+{
+  TT_TRY(tt_dev_alloc(to, count, what));
+  return tt_dev_upload_now(*to, from, count, e->dev.stream);
+}
+
+/* Lists point into list_rows: device addresses, made on the host. */
+static tt_err put_lists(tt_engine *e, const tt_pack *p)
+{
+  const tt_cohort *c = e->cohort;
+  TT_TRY(TT_ALLOC(e->host_lists, c->ensembles));
+  TT_TRY(TT_ALLOC(e->host_epoch_rows, e->slice.count));
+  TT_TRY(put(e, &e->list_rows, p->all, p->rows, "row lists"));
+  const int32_t *next = e->list_rows;
+  for (int64_t i = 0; i < c->ensembles * TT_SPLITS; next += p->count[i++]) {
+    e->host_lists[i / TT_SPLITS].row[i % TT_SPLITS] = next;
+    e->host_lists[i / TT_SPLITS].count[i % TT_SPLITS] = (int32_t)p->count[i];
+  }
+  for (int64_t i = 0; i < e->slice.count; i++) {
+    int32_t ensemble = c->member[e->slice.first + i].ensemble;
+    e->host_epoch_rows[i] =
+        (int32_t)tt_cohort_epoch_rows(c, p->count[ensemble * TT_SPLITS + TT_TRAIN]);
+  }
+  TT_TRY(put(e, &e->lists, e->host_lists, c->ensembles, "row lists"));
+  TT_TRY(put(e, &e->column, p->column, c->ensembles * c->model.targets, "target columns"));
+  return put(e, &e->epoch_rows, e->host_epoch_rows, e->slice.count, "rows of an epoch");
+}
+
+/* The order of member i and epoch t begins at (i * E + t) * rows of its epoch. */
+static tt_err put_replay(tt_engine *e, const int32_t *order)
+{
+  int64_t length = 0, epochs = e->cohort->max_epochs;
+  for (int64_t i = 0; i < e->slice.count; i++) {
+    int64_t end = (i + 1) * epochs * e->host_epoch_rows[i];
+    length = end > length ? end : length;
+  }
+  return put(e, &e->replay, order, length, "orders to replay");
+}
+
+static tt_err put_all(tt_engine *e, const tt_dataset *d, const tt_replay *replay, const tt_pack *p)
+{
+  TT_TRY(put(e, &e->x, d->x, d->rows * d->inputs, "inputs of the data set"));
+  TT_TRY(put(e, &e->y, d->y, d->rows * d->targets, "targets of the data set"));
+  if (d->weight) TT_TRY(put(e, &e->weight, d->weight, d->rows, "weights of the data set"));
+  TT_TRY(put_lists(e, p));
+  return replay && replay->order ? put_replay(e, replay->order) : TT_OK;
+}
+
+static void show(tt_engine *e, const tt_dataset *d)
+{
+  e->view.x = e->x;
+  e->view.y = e->y;
+  e->view.weight = e->weight;
+  e->view.lists = e->lists;
+  e->view.column = e->column;
+  e->view.epoch_rows = e->epoch_rows;
+  e->view.replay = e->replay;
+  e->view.inputs = (int32_t)d->inputs;
+  e->view.columns = (int32_t)d->targets;
+}
+
+void tt_cuda_drop_data(tt_engine *e)
+{
+  tt_dev_free(e->x);
+  tt_dev_free(e->y);
+  tt_dev_free(e->weight);
+  tt_dev_free(e->lists);
+  tt_dev_free(e->list_rows);
+  tt_dev_free(e->column);
+  tt_dev_free(e->epoch_rows);
+  tt_dev_free(e->replay);
+  tt_free(e->host_lists);
+  tt_free(e->host_epoch_rows);
+}
+
+/* Memory ran out: say what the whole of it needs, not just the array that met the end. */
+static tt_err too_large(const tt_engine *e, const tt_dataset *d, const tt_pack *p)
+{
+  double values = (double)d->rows * (double)(d->inputs + d->targets + (d->weight ? 1 : 0));
+  double bytes = sizeof(float) * (values + (double)p->rows);
+  return TT_FAIL(MEM,
+                 "the data set of %" PRId64 " rows, %" PRId64 " inputs and %" PRId64
+                 " targets needs %.2f GiB of device memory beside the %" PRId64
+                 " members of this rank: use more ranks, fewer rows or columns, or run.device: "
+                 "cpu; %s",
+                 d->rows, d->inputs, d->targets, bytes / (1 << 30), e->slice.count, tt_err_last());
+}
+
+tt_err tt_cuda_set_data(tt_engine *e, const tt_dataset *data, const tt_replay *replay)
+{
+  tt_pack p = {};
+  tt_cuda_drop_data(e);
+  tt_err err = find_rows(e->cohort, data, &p);
+  if (!err) err = join_rows(e->cohort, &p);
+  if (!err) {
+    err = put_all(e, data, replay, &p);
+    if (err == TT_E_MEM) err = too_large(e, data, &p);
+  }
+  pack_free(&p, e->cohort->ensembles);
+  if (err) return err;
+  show(e, data);
+  return e->slice.count ? e->path->prepare(e) : TT_OK;
+}

@@ -1,0 +1,36 @@
+/* describe.cu — see describe.cuh. */
+#include "cuda/describe.cuh"
+
+#include "cuda/dev.cuh"
+
+#include <stdio.h>
+#include <string.h>
+
+tt_err tt_cuda_count(int *devices) { return tt_dev_count(devices); }
+
+tt_err tt_cuda_describe(int device, tt_device_info *out)
+{
+  tt_dev d;
+  memset(out, 0, sizeof *out);
+  TT_TRY(tt_dev_describe(device, &d));
+  snprintf(out->name, sizeof out->name, "%.*s", (int)sizeof out->name - 1, d.name);
+  snprintf(out->uuid, sizeof out->uuid, "%s", d.uuid);
+  out->total_bytes = d.total_bytes;
+  out->capability = d.capability;
+  return TT_OK;
+}
+
+/* A driver version of 0 means that there is none. */
+void tt_cuda_versions(char *text, int64_t room)
+{
+  int driver = 0, runtime = 0;
+  cudaDriverGetVersion(&driver);
+  cudaRuntimeGetVersion(&runtime);
+  int n = snprintf(text, (size_t)room, "CUDA runtime %d.%d, ", runtime / 1000, runtime % 1000 / 10);
+  if (n >= room) return;
+  if (driver > 0)
+    snprintf(text + n, (size_t)(room - n), "driver for CUDA %d.%d", driver / 1000,
+             driver % 1000 / 10);
+  else
+    snprintf(text + n, (size_t)(room - n), "no driver");
+}

@@ -1,0 +1,147 @@
+/* engine.cuh — inside of the cuda engine: what engine.cu and its paths share. Floor 3; C++17.
+ *
+ * The state of the members lies on the device in the same arrays as tt_state has them on the host,
+ * [M][length] a field. A path moves it forward by steps; all paths and the cpu engine agree on what
+ * a step, an epoch, a validation and an end are (src/engine/cpu_member.c). */
+#ifndef TT_ENGINE_CUH
+#define TT_ENGINE_CUH
+#include "cuda/dev.cuh"
+
+#include "engine/engine.h"
+#include "engine/progress.h"
+
+/* One ensemble's rows, by split; device pointers. */
+typedef struct tt_dev_lists {
+  const int32_t *row[TT_SPLITS];
+  int32_t count[TT_SPLITS];
+} tt_dev_lists;
+
+/* What a kernel may see: passed by value in its arguments; every pointer is to device memory.
+ * M members here, P parameters, S slots, E epochs, N rows, D inputs, T target columns, K targets of
+ * a member. */
+typedef struct tt_view {
+  const tt_model *model;      /* the shape, once */
+  const tt_member *member;    /* [M] hyper-parameters, stream, ensemble */
+  const tt_dev_lists *lists;  /* [ensembles] */
+  const int32_t *column;      /* [ensembles][K] target columns */
+  const int32_t *epoch_rows;  /* [M] rows of an epoch, after resampling */
+  const float *x, *y, *weight; /* [N][D], [N][T], [N] or NULL */
+  const int32_t *replay;      /* [M][E][rows of an epoch] or NULL */
+  int32_t members, inputs, columns, targets, outputs; /* M, D, T, K, O */
+  int32_t params, slot_count, epochs, layers; /* P, S, E; `slots` is the array */
+  int32_t batch_size, nesterov;
+  uint64_t seed;
+  tt_batches batches;
+  tt_resample resample;
+  tt_loss loss;
+  tt_loss_args loss_args;
+  tt_optimizer optimizer;
+  tt_output output;
+  tt_activation activation; /* of the hidden layers */
+#define X(name, type, length) type *name;
+  TT_STATE_FIELDS(X)
+#undef X
+} tt_view;
+
+/* How members are trained. Functions return when the work is done; errors as in engine.h. */
+typedef struct tt_cuda_path {
+  const char *name; /* "block" */
+  /* Can it do this shape on this device? NULL = yes, else the reason in words. Host code only. */
+  const char *(*refuses)(const tt_cohort *cohort, int64_t shared_bytes);
+  tt_err (*prepare)(tt_engine *e); /* memory of its own, after set_data; may be called again */
+  tt_err (*train)(tt_engine *e, int64_t steps); /* every member still training: up to `steps` */
+  void (*release)(tt_engine *e);
+  /* engine.h: evaluate, with the sums of the path's own validation; NULL: those of evaluate.cu. */
+  tt_err (*evaluate)(tt_engine *e, tt_split split, double *loss);
+} tt_cuda_path;
+extern const tt_cuda_path tt_cuda_block, tt_cuda_layered;
+
+struct tt_engine {
+  const tt_cohort *cohort;
+  tt_slice slice;
+  tt_dev dev;
+  const tt_cuda_path *path;
+  char why[112];     /* this path: the reason, for people */
+  void *own;         /* of the path */
+  tt_view view;
+  tt_model *model;   /* device copies behind the view */
+  tt_member *member;
+  tt_dev_lists *lists;
+  int32_t *list_rows; /* all lists one after the other */
+  int32_t *column, *epoch_rows, *replay;
+  float *x, *y, *weight;
+  tt_dev_lists *host_lists; /* [ensembles] counts are valid on the host; pointers are not */
+  int32_t *host_epoch_rows; /* [M] */
+  tt_standing *standing;    /* [M] for the report after a call of train */
+  int64_t *before;          /* [M] steps taken before it */
+};
+
+/* ---- device code that all paths share: what a step and an epoch mean ---- */
+
+/* The order of member i's running epoch. */
+__device__ __forceinline__ tt_order tt_view_order(const tt_view &v, int i)
+{
+  const tt_member &m = v.member[i];
+  return tt_order_fix(v.seed, m.stream, v.batches, v.resample,
+                      (uint32_t)v.lists[m.ensemble].count[TT_TRAIN], (uint32_t)v.epoch_rows[i],
+                      (uint32_t)v.epoch[i]);
+}
+
+/* Row of the data set in slot `slot` of member i's running epoch. */
+__device__ __forceinline__ int32_t tt_view_row(const tt_view &v, int i, const tt_order &order,
+                                               int32_t slot)
+{
+  if (v.replay)
+    return v.replay[((int64_t)i * v.epochs + v.epoch[i]) * v.epoch_rows[i] + slot];
+  return v.lists[v.member[i].ensemble].row[TT_TRAIN][tt_order_at(&order, (uint32_t)slot)];
+}
+
+/* Arguments of the optimiser for step t (from 1) of member i. */
+__device__ __forceinline__ tt_step_args tt_view_step(const tt_view &v, int i, int64_t t)
+{
+  const tt_hyper &h = v.member[i].hyper;
+  tt_step_args a;
+  a.learning_rate = h.learning_rate;
+  a.l2 = h.l2;
+  a.decay = h.weight_decay;
+  a.momentum = h.momentum;
+  a.nesterov = v.nesterov ? 1.0f : 0.0f;
+  a.beta1 = h.beta1;
+  a.beta2 = h.beta2;
+  a.epsilon = h.epsilon;
+  tt_step_correct(&a, t);
+  return a;
+}
+
+/* One thread, after the last batch of member i's epoch: training loss into the history, validation
+ * loss likewise, the counters, and who goes on.
+ *   sound  1 if all weights are finite
+ *   loss   mean validation loss; not looked at without validation rows
+ * Returns 1 if the weights now are the best ones: the caller copies them into best_weights. */
+__device__ __forceinline__ int tt_view_end_epoch(const tt_view &v, int i, int sound, double loss)
+{
+  const tt_member &m = v.member[i];
+  int validated = v.lists[m.ensemble].count[TT_VALIDATION] > 0, best = 0;
+  int32_t epoch = v.epoch[i];
+  v.loss_train[(int64_t)i * v.epochs + epoch] = (float)(v.loss_sum[i] / (double)v.epoch_rows[i]);
+  if (sound && validated) {
+    v.loss_validation[(int64_t)i * v.epochs + epoch] = (float)loss;
+    sound = isfinite(loss);
+    best = sound && loss < v.best_loss[i] - (double)m.hyper.min_delta;
+    if (best) {
+      v.best_loss[i] = loss;
+      v.best_epoch[i] = epoch;
+    }
+  }
+  v.loss_sum[i] = 0.0;
+  v.batch[i] = 0;
+  v.epoch[i] = epoch + 1;
+  if (!sound)
+    v.status[i] = TT_STATUS_diverged;
+  else if (m.hyper.patience > 0 && validated && epoch - v.best_epoch[i] >= m.hyper.patience)
+    v.status[i] = TT_STATUS_early_stopped;
+  else if (epoch + 1 >= m.hyper.epochs)
+    v.status[i] = TT_STATUS_finished;
+  return best;
+}
+#endif

@@ -1,0 +1,310 @@
+/* layered.cu — the layered path: memory, steps, and the schedule of steps and ends of epochs; see
+ * layered.cuh.
+ *
+ * Steps run as graphs of 1 to 32 of them, up to the next end of an epoch of any member: all
+ * counters are on the device, so that the same graphs serve every batch, and the host asks at ends
+ * of epochs alone. */
+#include "cuda/layered_train.cuh"
+
+#include "base/mem.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- one step ---- */
+
+static int clips(const tt_engine *e)
+{
+  for (int64_t i = 0; i < e->slice.count; i++)
+    if (e->cohort->member[e->slice.first + i].hyper.clip_norm > 0.0f) return 1;
+  return 0;
+}
+
+static tt_train_args args_of(tt_engine *e)
+{
+  const tt_layered *own = tt_layered_of(e);
+  tt_train_args a = {};
+  a.v = e->view;
+  a.rows = (int32_t)own->rows;
+  a.clips = own->scale != NULL;
+  a.x = own->x;
+  a.y = own->y;
+  a.weight = own->weight;
+  a.output = own->h[e->cohort->model.layers - 1];
+  a.delta = own->delta[0];
+  a.gradient = own->gradient;
+  a.scale = own->scale;
+  a.order = own->order;
+  a.step = own->step;
+  return a;
+}
+
+/* `items` of every member, `each` a block. */
+static tt_err spread(tt_engine *e, void (*kernel)(tt_train_args), tt_train_args a, int64_t items,
+                     int each)
+{
+  a.parts = (int32_t)tt_blocks(items, each);
+  return tt_launch(kernel, (unsigned)e->slice.count * (unsigned)a.parts, TT_LAYERED_THREADS,
+                   TT_SUMS_BYTES, e->dev.stream, a);
+}
+
+tt_err tt_layered_begin(tt_engine *e)
+{
+  return tt_launch(make_orders, tt_blocks(e->slice.count, TT_LAYERED_THREADS), TT_LAYERED_THREADS,
+                   0, e->dev.stream, args_of(e));
+}
+
+tt_err tt_layered_step(tt_engine *e)
+{
+  const tt_layered *own = tt_layered_of(e);
+  tt_train_args a = args_of(e);
+  tt_pass pass = {};
+  pass.members = (int32_t)e->slice.count;
+  pass.rows = a.rows;
+  pass.x_step = own->rows * e->view.inputs;
+  pass.w = e->view.weights;
+  pass.skip = e->view.status; /* 0 = training */
+  pass.keep = 1;
+  TT_TRY(spread(e, gather_batch, a, a.rows, TT_GATHER_ROWS));
+  TT_TRY(tt_layered_forward(e, &pass));
+  TT_TRY(spread(e, batch_loss, a, 1, 1));
+  TT_TRY(tt_layered_backward(e, &pass));
+  if (a.clips) TT_TRY(spread(e, clip_scale, a, 1, 1));
+  return spread(e, step_all, a, e->view.params, TT_STEP_PARAMS);
+}
+
+/* ---- graphs of steps ---- */
+
+static tt_err record_steps(tt_engine *e, int steps, cudaGraphExec_t *out)
+{
+  TT_TRY(tt_graph_begin(e->dev.stream));
+  tt_err err = TT_OK;
+  for (int k = 0; k < steps && !err; k++) err = tt_layered_step(e);
+  tt_err end = tt_graph_end(e->dev.stream, out);
+  if (err) tt_graph_destroy(out); /* part of the steps */
+  return err ? err : end;
+}
+
+/* The very first step is run as it is: what CUDA and cuBLAS load at the first use of a kernel is
+ * not for a recording. */
+static tt_err run_steps(tt_engine *e, int64_t steps)
+{
+  tt_layered *own = tt_layered_of(e);
+  if (!own->warm && steps > 0) {
+    TT_TRY(tt_layered_step(e));
+    own->warm = 1;
+    steps--;
+  }
+  for (int k = TT_LAYERED_GRAPHS - 1; k >= 0; k--)
+    for (; steps >= (int64_t)1 << k; steps -= (int64_t)1 << k) {
+      if (!own->graph[k]) TT_TRY(record_steps(e, 1 << k, &own->graph[k]));
+      TT_TRY(tt_graph_launch(own->graph[k], e->dev.stream));
+    }
+  return TT_OK;
+}
+
+/* ---- the schedule ---- */
+
+/* What the device says of its members now. */
+static tt_err ask(tt_engine *e)
+{
+  tt_layered *own = tt_layered_of(e);
+  TT_TRY(tt_dev_download(own->status, e->view.status, e->slice.count, e->dev.stream));
+  return tt_dev_download_now(own->batch, e->view.batch, e->slice.count, e->dev.stream);
+}
+
+/* Steps of member i to the end of its epoch. */
+static int64_t left_of(const tt_engine *e, const tt_layered *own, int64_t i)
+{
+  int64_t size = e->cohort->batch_size;
+  return (e->host_epoch_rows[i] + size - 1) / size - own->batch[i];
+}
+
+/* Steps to the first end of an epoch of a member that was training when the device was asked; 0 if
+ * none was. */
+static int64_t next_end(const tt_engine *e, const tt_layered *own)
+{
+  int64_t next = 0;
+  for (int64_t i = 0; i < e->slice.count; i++) {
+    if (own->status[i] != TT_STATUS_training) continue;
+    int64_t left = left_of(e, own, i);
+    if (!next || left < next) next = left;
+  }
+  return next;
+}
+
+/* Ensembles with a member whose epoch ends in `steps` steps. */
+static void find_due(const tt_engine *e, const tt_layered *own, int64_t steps, int8_t *due)
+{
+  memset(due, 0, (size_t)e->cohort->ensembles);
+  for (int64_t i = 0; i < e->slice.count; i++)
+    if (own->status[i] == TT_STATUS_training && left_of(e, own, i) == steps)
+      due[e->cohort->member[e->slice.first + i].ensemble] = 1;
+}
+
+static tt_err advance(tt_engine *e, int64_t steps, int8_t *due)
+{
+  const tt_layered *own = tt_layered_of(e);
+  TT_TRY(ask(e));
+  TT_TRY(tt_layered_begin(e));
+  for (int64_t next; steps > 0 && (next = next_end(e, own)) > 0; steps -= next) {
+    if (next > steps) return run_steps(e, steps);
+    TT_TRY(run_steps(e, next));
+    find_due(e, own, next, due);
+    TT_TRY(tt_layered_end(e, due));
+    TT_TRY(ask(e));
+  }
+  return TT_OK;
+}
+
+static tt_err train(tt_engine *e, int64_t steps)
+{
+  int8_t *due = NULL;
+  if (!e->slice.count) return TT_OK;
+  TT_TRY(TT_ALLOC(due, e->cohort->ensembles));
+  tt_err err = advance(e, steps, due);
+  tt_err wait = tt_dev_wait(e->dev.stream);
+  tt_free(due);
+  return err ? err : wait;
+}
+
+/* ---- memory ---- */
+
+static void release(tt_engine *e)
+{
+  tt_layered *own = tt_layered_of(e);
+  if (!own) return;
+  for (int k = 0; k < TT_LAYERED_GRAPHS; k++) tt_graph_destroy(&own->graph[k]);
+  for (int l = 0; l < TT_MAX_LAYERS; l++) {
+    tt_dev_free(own->h[l]);
+    tt_dev_free(own->slope[l]);
+  }
+  tt_dev_free(own->x);
+  tt_dev_free(own->y);
+  tt_dev_free(own->weight);
+  tt_dev_free(own->delta[0]);
+  tt_dev_free(own->delta[1]);
+  tt_dev_free(own->gradient);
+  tt_dev_free(own->scale);
+  tt_dev_free(own->order);
+  tt_dev_free(own->step);
+  tt_dev_free(own->lane);
+  tt_dev_free(own->end);
+  tt_dev_free(own->mean);
+  tt_pinned_free(own->status);
+  tt_pinned_free(own->batch);
+  tt_free(own);
+  e->own = NULL;
+}
+
+/* Rows of a batch that are computed: no more than the longest epoch of the cohort has, so that they
+ * do not depend on the slice. */
+static int64_t batch_rows(const tt_engine *e)
+{
+  int64_t most = 1;
+  for (int64_t k = 0; k < e->cohort->ensembles; k++) {
+    int64_t rows = tt_cohort_epoch_rows(e->cohort, e->host_lists[k].count[TT_TRAIN]);
+    if (rows > most) most = rows;
+  }
+  return most < e->cohort->batch_size ? most : e->cohort->batch_size;
+}
+
+/* Rows the buffers have room for: a batch of all members, and for the sake of validation, where
+ * that is little, as much as is of use there. */
+static int64_t capacity(const tt_engine *e, int64_t rows)
+{
+  int64_t most = 0, train = e->slice.count * rows;
+  for (int64_t k = 0; k < e->cohort->ensembles; k++)
+    for (int s = 0; s < TT_SPLITS; s++)
+      if (e->host_lists[k].count[s] > most) most = e->host_lists[k].count[s];
+  most *= e->slice.count;
+  if (most > TT_LAYERED_ROWS) most = TT_LAYERED_ROWS;
+  return most > train ? most : train;
+}
+
+static int64_t widest(const tt_model *m)
+{
+  int64_t width = 0;
+  for (int l = 0; l < m->layers; l++)
+    if (m->layer[l].out > width) width = m->layer[l].out;
+  return width;
+}
+
+static tt_err allocate_layers(tt_layered *own, const tt_model *m, int64_t members)
+{
+  int64_t rows = members * own->rows;
+  for (int l = 0; l < m->layers; l++) {
+    TT_TRY(tt_dev_alloc(&own->h[l], own->capacity * m->layer[l].out, "activations of a batch"));
+    if (l < m->layers - 1)
+      TT_TRY(tt_dev_alloc(&own->slope[l], rows * m->layer[l].out, "derivatives of a batch"));
+  }
+  for (int k = 0; k < 2; k++)
+    TT_TRY(tt_dev_alloc(&own->delta[k], rows * own->widest, "gradients of a batch"));
+  return tt_dev_alloc(&own->gradient, members * m->params, "gradients of the weights");
+}
+
+static tt_err allocate_members(const tt_engine *e, tt_layered *own)
+{
+  int64_t members = e->slice.count;
+  if (clips(e)) TT_TRY(tt_dev_alloc(&own->scale, members, "norms of the gradients"));
+  TT_TRY(tt_dev_alloc(&own->order, members, "orders of the rows"));
+  TT_TRY(tt_dev_alloc(&own->step, members, "steps of the members"));
+  TT_TRY(tt_dev_alloc(&own->lane, members * TT_LOSS_LANES, "validation losses"));
+  TT_TRY(tt_dev_alloc(&own->end, members, "ends of epochs"));
+  TT_TRY(tt_dev_alloc(&own->mean, members, "losses of the members"));
+  TT_TRY(tt_pinned_alloc(&own->status, members, "status of the members"));
+  return tt_pinned_alloc(&own->batch, members, "batches of the members");
+}
+
+/* Kernels count the elements of a member and the blocks of a launch in 31 bits; a block has 8 rows
+ * or 32 weights at least. */
+static tt_err check_size(const tt_engine *e, const tt_layered *own)
+{
+  double wide = (double)own->widest, weights = (double)e->cohort->model.params;
+  double blocks = (double)own->capacity * wide / 8.0;
+  blocks += (double)e->slice.count * (weights / 32.0 + 1.0);
+  if ((double)own->rows * wide < (double)INT32_MAX && blocks < (double)INT32_MAX) return TT_OK;
+  return TT_FAIL(MEM,
+                 "%" PRId64 " members with batches of %" PRId64 " rows and layers of width %" PRId64
+                 " are too much for one GPU: use more ranks or a smaller train.batch_size",
+                 e->slice.count, own->rows, own->widest);
+}
+
+static tt_err allocate(tt_engine *e, tt_layered *own)
+{
+  const tt_model *m = &e->cohort->model;
+  int64_t members = e->slice.count;
+  own->rows = batch_rows(e);
+  own->capacity = capacity(e, own->rows);
+  own->widest = widest(m);
+  TT_TRY(check_size(e, own));
+  TT_TRY(tt_dev_alloc(&own->x, own->capacity * m->inputs, "inputs of a batch"));
+  TT_TRY(tt_dev_alloc(&own->y, own->capacity * m->targets, "targets of a batch"));
+  if (e->view.weight)
+    TT_TRY(tt_dev_alloc(&own->weight, own->capacity, "weights of the rows of a batch"));
+  TT_TRY(allocate_layers(own, m, members));
+  TT_TRY(allocate_members(e, own));
+  return tt_layered_open(e);
+}
+
+static tt_err prepare(tt_engine *e)
+{
+  tt_layered *own = NULL;
+  release(e);
+  if (!e->slice.count) return TT_OK;
+  TT_TRY(TT_ALLOC(own, 1));
+  e->own = own;
+  tt_err err = allocate(e, own);
+  if (err) release(e);
+  return err;
+}
+
+static const char *refuses(const tt_cohort *cohort, int64_t shared_bytes)
+{
+  (void)cohort;
+  (void)shared_bytes;
+  return NULL;
+}
+
+const tt_cuda_path tt_cuda_layered = {"layered", refuses, prepare,
+                                      train,     release, tt_layered_evaluate};

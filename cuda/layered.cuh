@@ -1,0 +1,88 @@
+/* layered.cuh — inside of the layered path: all members advance together, layer by layer. Floor 3.
+ *
+ * A batch of one member is row-major, [rows][features], and members lie one after the other. cuBLAS
+ * multiplies, one batched call for all members; layers with a thin side and all that lies between
+ * the products go through own kernels. Members that need no results are multiplied all the same, so
+ * that the products of one member never depend on who else still trains; own kernels pass over
+ * them.
+ *
+ * Own sums over rows run over a fixed number of interleaved lanes, each in ascending order, and
+ * then over the lanes: their bits depend neither on how rows are cut nor on padding. */
+#ifndef TT_LAYERED_CUH
+#define TT_LAYERED_CUH
+#include "cuda/engine.cuh"
+
+enum {
+  TT_THIN = 16,              /* a side of a layer up to which cuBLAS is of no use */
+  TT_LAYERED_THREADS = 256,
+  TT_LOSS_LANES = TT_LAYERED_THREADS, /* of a sum of losses */
+  TT_LAYERED_GRAPHS = 6,     /* of 1, 2, 4, ... 32 steps */
+  TT_LAYERED_ROWS = 16384    /* rows of all members together that validation takes at a time */
+};
+
+/* What the path holds, on the device where nothing else is said. */
+typedef struct tt_layered {
+  int64_t rows;     /* of a batch: B, or the rows of the longest epoch if they are fewer */
+  int64_t capacity; /* rows of all members together that x, y, weight and h have room for */
+  int64_t widest;   /* outputs of a layer */
+  float *x, *y, *weight;       /* [capacity][D], [capacity][K], [capacity] */
+  float *h[TT_MAX_LAYERS];     /* [capacity][out] f(z) of a layer; of the last one the output */
+  float *slope[TT_MAX_LAYERS]; /* [M][rows][out] f'(z) of the hidden layers */
+  float *delta[2];             /* [M][rows][widest] dL/dz, in turn */
+  float *gradient;             /* [M][P]; between steps also weights to evaluate */
+  float *scale;                /* [M] of the gradient, where members clip; else NULL */
+  tt_order *order;             /* [M] of the running epochs */
+  tt_step_args *step;          /* [M] of the running step */
+  double *lane;                /* [M][TT_LOSS_LANES] validation loss so far */
+  int8_t *end;                 /* [M] tt_epoch_end */
+  double *mean;                /* [M] */
+  cudaGraphExec_t graph[TT_LAYERED_GRAPHS]; /* of 2^k steps; NULL until needed */
+  int warm;                    /* a step has been run outside of graphs */
+  int8_t *status;              /* [M] as the device had it last; pinned host memory */
+  int32_t *batch;              /* likewise */
+} tt_layered;
+
+/* Where a member stands after a batch. */
+enum tt_epoch_end {
+  TT_END_SOUND = 0, /* at the end of its epoch */
+  TT_END_NOT = 1,   /* inside it, or no longer training */
+  TT_END_UNSOUND = 2 /* at the end, with weights that are not finite */
+};
+
+/* One way through the layers. */
+typedef struct tt_pass {
+  int32_t first, members; /* of the engine's */
+  int32_t rows;           /* of each member */
+  int64_t x_step;         /* from one member's x to the next: rows * D, or 0 if all see the same */
+  const float *w;         /* [M][P] all members of the engine */
+  const int8_t *skip;     /* [M] members with another value than 0 are left out; NULL: none is */
+  int keep;               /* f' is kept for the way back */
+} tt_pass;
+
+static inline tt_layered *tt_layered_of(tt_engine *e) { return static_cast<tt_layered *>(e->own); }
+
+/* cuBLAS, if a layer needs it. Errors: MEM, INTERNAL. */
+tt_err tt_layered_open(tt_engine *e);
+
+/* x in the buffers -> h of all layers. Asynchronous, may be captured. Errors: INTERNAL. */
+tt_err tt_layered_forward(tt_engine *e, const tt_pass *pass);
+
+/* delta[0] holds dL/d(output) of all members: -> gradient. Overwrites both deltas. As above. */
+tt_err tt_layered_backward(tt_engine *e, const tt_pass *pass);
+
+/* Everything of one optimiser step. As above. */
+tt_err tt_layered_step(tt_engine *e);
+
+/* The orders of the running epochs; after that, members may step. As above. */
+tt_err tt_layered_begin(tt_engine *e);
+
+/* Validation and all else of the end of an epoch for members that are there, and the orders of the
+ * next one.
+ *   due  [ensembles] 1 where members of an ensemble may be at the end of their epoch */
+tt_err tt_layered_end(tt_engine *e, const int8_t *due);
+
+/* Mean loss of each member over a split, with the weights it would predict with: the same bits as
+ * its validation loss had, where they are the best ones. loss [M], NaN without rows. Errors:
+ * INTERNAL. */
+tt_err tt_layered_evaluate(tt_engine *e, tt_split split, double *loss);
+#endif

@@ -1,0 +1,197 @@
+/* layered_end.cu — ends of epochs and evaluation; see layered.cuh.
+ *
+ * Members of one ensemble have the same validation rows: these are gathered once for all of them,
+ * and as many at a time as the buffers hold. */
+#include "cuda/layered_rows.cuh"
+
+#include "base/mem.h"
+
+#include <math.h>
+
+typedef struct end_args {
+  tt_view v;
+  tt_split split;
+  int32_t ensemble, member;   /* of a pass, and its first member */
+  int32_t first, rows;        /* rows of the split in the buffers */
+  float *x, *y, *weight;
+  const float *output;        /* [members of the pass][rows][O] */
+  const int8_t *skip;         /* [M] or NULL */
+  int8_t *end;
+  double *lane;               /* [M][TT_LOSS_LANES] */
+  double *mean;               /* [M] */
+  float *picked;              /* [M][P] */
+} end_args;
+
+static end_args args_of(tt_engine *e)
+{
+  const tt_layered *own = tt_layered_of(e);
+  end_args a = {};
+  a.v = e->view;
+  a.x = own->x;
+  a.y = own->y;
+  a.weight = own->weight;
+  a.output = own->h[e->cohort->model.layers - 1];
+  a.end = own->end;
+  a.lane = own->lane;
+  a.mean = own->mean;
+  a.picked = own->gradient;
+  return a;
+}
+
+/* Who is at the end of an epoch, and with what weights; a block has one member. */
+static __global__ void find_ends(end_args a)
+{
+  TT_SHARED(int, sums);
+  const tt_view &v = a.v;
+  int i = (int)blockIdx.x, bad = 0;
+  int at_end = v.status[i] == TT_STATUS_training &&
+               (int64_t)v.batch[i] * v.batch_size >= v.epoch_rows[i];
+  const float *w = v.weights + (int64_t)i * v.params;
+  for (int32_t p = (int32_t)threadIdx.x; at_end && p < v.params; p += (int32_t)blockDim.x)
+    bad += !isfinite(w[p]);
+  bad = tt_block_sum(bad, sums);
+  a.lane[(int64_t)i * TT_LOSS_LANES + threadIdx.x] = 0.0;
+  int end = !at_end ? TT_END_NOT : bad ? TT_END_UNSOUND : TT_END_SOUND;
+  if (threadIdx.x == 0) a.end[i] = (int8_t)end;
+}
+
+/* A pass of rows of a split, once for all members of the ensemble. */
+static __global__ void gather_split(end_args a)
+{
+  TT_SHARED(int32_t, row); /* [TT_GATHER_ROWS] */
+  int32_t begin = (int32_t)blockIdx.x * TT_GATHER_ROWS, t = (int32_t)threadIdx.x;
+  int32_t tile = a.rows - begin < TT_GATHER_ROWS ? a.rows - begin : TT_GATHER_ROWS;
+  if (t < tile) row[t] = a.v.lists[a.ensemble].row[a.split][a.first + begin + t];
+  __syncthreads();
+  tt_gather_to to = {a.x, a.y, a.weight, begin, tile, a.ensemble};
+  tt_gather_rows(a.v, row, to);
+}
+
+/* Add the losses of a pass: row n of the split to lane n % TT_LOSS_LANES, whatever the passes. A
+ * block has one member, a thread one lane. */
+static __global__ void add_losses(end_args a)
+{
+  const tt_view &v = a.v;
+  int32_t m = (int32_t)blockIdx.x, i = a.member + m, lane = (int32_t)threadIdx.x;
+  if (a.skip && a.skip[i]) return;
+  int32_t r = (lane - a.first % TT_LOSS_LANES + TT_LOSS_LANES) % TT_LOSS_LANES;
+  double sum = a.lane[(int64_t)i * TT_LOSS_LANES + lane];
+  for (; r < a.rows; r += TT_LOSS_LANES) {
+    const float *o = a.output + ((int64_t)m * a.rows + r) * v.outputs;
+    float value = tt_row_loss(v, o, a.y + (int64_t)r * v.targets, 0.0f, NULL);
+    sum += v.weight ? (double)a.weight[r] * (double)value : (double)value;
+  }
+  a.lane[(int64_t)i * TT_LOSS_LANES + lane] = sum;
+}
+
+/* Mean over the rows of the split, the same bits in every thread; NaN without rows. */
+static __device__ double mean_of(const end_args &a, int i, double *sums)
+{
+  int32_t count = a.v.lists[a.v.member[i].ensemble].count[a.split];
+  double sum = tt_block_sum(a.lane[(int64_t)i * TT_LOSS_LANES + threadIdx.x], sums);
+  return count ? sum / (double)count : (double)NAN;
+}
+
+static __global__ void end_epochs(end_args a)
+{
+  TT_SHARED(double, sums); /* [TT_MAX_WARPS], and who is the best */
+  const tt_view &v = a.v;
+  int i = (int)blockIdx.x, end = a.end[i];
+  int64_t at = (int64_t)i * v.params;
+  if (end == TT_END_NOT) return;
+  double loss = mean_of(a, i, sums);
+  if (threadIdx.x == 0)
+    sums[TT_MAX_WARPS] = (double)tt_view_end_epoch(v, i, end == TT_END_SOUND, loss);
+  __syncthreads();
+  if (sums[TT_MAX_WARPS] == 0.0) return;
+  for (int32_t p = (int32_t)threadIdx.x; p < v.params; p += (int32_t)blockDim.x)
+    v.best_weights[at + p] = v.weights[at + p];
+}
+
+/* Weights that a member predicts with. */
+static __global__ void pick_weights(end_args a)
+{
+  const tt_view &v = a.v;
+  int64_t i = (int64_t)blockIdx.x, at = i * v.params;
+  const float *w = v.best_epoch[i] >= 0 ? v.best_weights : v.weights;
+  for (int32_t p = (int32_t)threadIdx.x; p < v.params; p += (int32_t)blockDim.x)
+    a.picked[at + p] = w[at + p];
+  a.lane[i * TT_LOSS_LANES + threadIdx.x] = 0.0;
+}
+
+static __global__ void mean_losses(end_args a)
+{
+  TT_SHARED(double, sums);
+  int i = (int)blockIdx.x;
+  double mean = mean_of(a, i, sums);
+  if (threadIdx.x == 0) a.mean[i] = mean;
+}
+
+static tt_err each_member(tt_engine *e, void (*kernel)(end_args), const end_args &a)
+{
+  return tt_launch(kernel, (unsigned)e->slice.count, TT_LAYERED_THREADS, TT_SUMS_BYTES,
+                   e->dev.stream, a);
+}
+
+/* Losses of `pass.members` members over all rows of a split of their ensemble, into the lanes. */
+static tt_err one_ensemble(tt_engine *e, end_args a, tt_pass pass)
+{
+  const tt_layered *own = tt_layered_of(e);
+  int32_t count = e->host_lists[a.ensemble].count[a.split];
+  int64_t room = own->capacity / pass.members, countable = INT32_MAX / own->widest;
+  int64_t most = room < countable ? room : countable;
+  a.member = pass.first;
+  for (a.first = 0; a.first < count; a.first += a.rows) {
+    a.rows = count - a.first < most ? count - a.first : (int32_t)most;
+    pass.rows = a.rows;
+    TT_TRY(tt_launch(gather_split, tt_blocks(a.rows, TT_GATHER_ROWS), TT_LAYERED_THREADS,
+                     TT_GATHER_ROWS * sizeof(int32_t), e->dev.stream, a));
+    TT_TRY(tt_layered_forward(e, &pass));
+    TT_TRY(tt_launch(add_losses, (unsigned)pass.members, TT_LOSS_LANES, 0, e->dev.stream, a));
+  }
+  return TT_OK;
+}
+
+/* The same for all ensembles that are `due` (all, if NULL) and have members here. */
+static tt_err all_ensembles(tt_engine *e, const end_args &from, const float *w, const int8_t *due)
+{
+  int64_t last = e->slice.first + e->slice.count;
+  for (int64_t k = 0; k < e->cohort->ensembles; k++) {
+    const tt_ensemble *ensemble = &e->cohort->ensemble[k];
+    int64_t begin = ensemble->first, end = ensemble->first + ensemble->members;
+    if (begin < e->slice.first) begin = e->slice.first;
+    if (end > last) end = last;
+    if (begin >= end || (due && !due[k])) continue;
+    tt_pass pass = {};
+    pass.first = (int32_t)(begin - e->slice.first);
+    pass.members = (int32_t)(end - begin);
+    pass.w = w;
+    pass.skip = from.skip;
+    end_args a = from;
+    a.ensemble = (int32_t)k;
+    TT_TRY(one_ensemble(e, a, pass));
+  }
+  return TT_OK;
+}
+
+tt_err tt_layered_end(tt_engine *e, const int8_t *due)
+{
+  end_args a = args_of(e);
+  a.split = TT_VALIDATION;
+  a.skip = a.end;
+  TT_TRY(each_member(e, find_ends, a));
+  TT_TRY(all_ensembles(e, a, e->view.weights, due));
+  TT_TRY(each_member(e, end_epochs, a));
+  return tt_layered_begin(e);
+}
+
+tt_err tt_layered_evaluate(tt_engine *e, tt_split split, double *loss)
+{
+  end_args a = args_of(e);
+  a.split = split;
+  if (!e->slice.count) return TT_OK;
+  TT_TRY(each_member(e, pick_weights, a));
+  TT_TRY(all_ensembles(e, a, a.picked, NULL));
+  TT_TRY(each_member(e, mean_losses, a));
+  return tt_dev_download_now(loss, a.mean, e->slice.count, e->dev.stream);
+}

@@ -1,0 +1,31 @@
+/* path.h — which way the cuda engine trains a cohort. Floor 3; plain C, no CUDA: the choice can be
+ * made, printed and tested where there is no GPU. */
+#ifndef TT_PATH_H
+#define TT_PATH_H
+#include "spec/cohort.h"
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What the choice depends on beside the cohort. */
+typedef struct tt_path_device {
+  int64_t shared_bytes;        /* most shared memory a block can have: 232448 on an H200 */
+  const char *block_refuses;   /* the path's own word; NULL: nothing against it, or not asked */
+  const char *layered_refuses; /* likewise */
+} tt_path_device;
+
+typedef struct tt_path_choice {
+  tt_path path;
+  char why[112]; /* for people */
+} tt_path_choice;
+
+/* Choose: block if a member fits into a thread block, else layered.
+ *   wanted  TT_PATH_auto: by shape; else this one
+ *   out     written only on TT_OK
+ * Local. Errors: UNAVAILABLE (the wanted path, or every path, refuses; the message says why). */
+tt_err tt_path_choose(const tt_cohort *c, const tt_path_device *on, tt_path wanted,
+                      tt_path_choice *out);
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,112 @@
+/* core.h — what the parts of the double share. Private to tests/double. */
+#ifndef TT_DOUBLE_CORE_H
+#define TT_DOUBLE_CORE_H
+#include "double.h"
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <vector>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define TT_DOUBLE_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define TT_DOUBLE_ASAN 1
+#endif
+#endif
+
+namespace tt_double
+{
+
+/* Print what is wrong and where, and abort. */
+[[noreturn]] void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- device.cpp: settings, faults, counts ---- */
+
+struct order {
+  tt_double_order kind = TT_DOUBLE_FORWARD;
+  uint64_t seed = 1;
+};
+struct settings {
+  order threads, blocks;
+  bool lazy = false;
+  int devices = 1;
+  size_t memory = (size_t)8 << 30;
+};
+settings &now();
+tt_double_counts &counts();
+
+/* Every runtime call begins with it: counts, and says what the call must return. */
+cudaError_t enter();
+/* True if this allocation is the one that was told to fail. */
+bool allocation_fails();
+/* Remember an error for cudaGetLastError; passes it through. */
+cudaError_t note(cudaError_t e);
+#define TT_DOUBLE_ENTER()                                                                          \
+  do {                                                                                             \
+    cudaError_t entered = tt_double::enter();                                                      \
+    if (entered != cudaSuccess) return entered;                                                    \
+  } while (0)
+
+/* The numbers 0..n-1 in an order. */
+void arrange(const order &o, std::mt19937_64 &random, std::vector<unsigned> &out, size_t n);
+
+/* ---- memory.cpp ---- */
+
+/* While an open_memory lives, the device memory can be touched: in kernels and copies. */
+struct open_memory {
+  open_memory();
+  ~open_memory();
+};
+/* [at, at + bytes) must lie inside one live allocation, or inside pinned memory if allowed. */
+void check_device_range(const void *at, size_t bytes, bool pinned_too, const char *call);
+/* [at, at + bytes) must not touch the device's memory, nor leave a pinned block it begins in. */
+void check_host_range(const void *at, size_t bytes, const char *call);
+/* Words of a kernel's arguments that are pointers must not point into the host's memory. */
+void check_arguments(const void *args, size_t bytes);
+/* Guard bytes around every allocation are whole. */
+void check_guards();
+bool is_device(const void *at);
+
+/* ---- fiber.cpp ---- */
+
+struct kernel_call {
+  kernel_thunk thunk;
+  void (*kernel)();
+  std::vector<unsigned char> args;
+  dim3 grid, block;
+  size_t shared_bytes;
+  label where;
+};
+/* All blocks of a grid, each to its end. */
+void run_kernel(const kernel_call &call);
+/* ", in tt_launch(...) at engine.cu:41, block 3, thread 17"; "" outside a kernel. */
+const char *position();
+bool in_kernel();
+
+/* ---- dynamic shared memory of the running block: memory.cpp ---- */
+
+void *shared_begin(size_t bytes); /* poisoned, guarded */
+void shared_end();                /* guards are whole */
+
+/* ---- stream.cpp ---- */
+
+typedef std::function<void()> work;
+/* Do it now, later, or record it, as the stream's state asks. */
+cudaError_t submit(cudaStream_t stream, work what);
+/* Everything that was put on the streams has been done when it returns. */
+void wait_for_all();
+/* What cannot be captured ends the capture that is going on, if there is one, with an error. */
+cudaError_t forbid_capture();
+#define TT_DOUBLE_NO_CAPTURE()                                                                     \
+  do {                                                                                             \
+    cudaError_t forbidden = tt_double::forbid_capture();                                           \
+    if (forbidden != cudaSuccess) return forbidden;                                                \
+  } while (0)
+bool is_capturing(cudaStream_t stream);
+
+} // namespace tt_double
+#endif

@@ -1,0 +1,53 @@
+/* death.h — what a child process says when it is stopped by the double. */
+#ifndef TT_DEATH_H
+#define TT_DEATH_H
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Run `action` in a child; its standard error if it was stopped, "" if it came to the end. */
+template <class Action> std::string death_of(Action action)
+{
+  int ends[2];
+  if (pipe(ends)) return "";
+  fflush(nullptr);
+  pid_t child = fork();
+  if (child == 0) {
+    dup2(ends[1], STDERR_FILENO);
+    action();
+    _exit(0);
+  }
+  close(ends[1]);
+  std::string said;
+  char part[512];
+  for (ssize_t n; (n = read(ends[0], part, sizeof part)) > 0;)
+    said.append(part, (size_t)n);
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? "" : "stopped: " + said;
+}
+
+/* The child must be stopped and say `part`; under the address sanitizer it may be that which stops
+ * it, at the access itself. */
+#if defined(__SANITIZE_ADDRESS__)
+#define TT_SANITIZED true
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define TT_SANITIZED true
+#endif
+#endif
+#ifndef TT_SANITIZED
+#define TT_SANITIZED false
+#endif
+#define TT_SANITIZER_SAYS(said_)                                                                   \
+  (TT_SANITIZED && (said_).find("AddressSanitizer") != std::string::npos)
+#define TT_CHECK_DIES(part_, ...)                                                                  \
+  do {                                                                                             \
+    std::string tt_said = death_of([&] { __VA_ARGS__; });                                          \
+    if (!TT_SANITIZER_SAYS(tt_said)) TT_CHECK_HAS(tt_said.c_str(), part_);                         \
+    TT_CHECK(tt_said.empty(), ==, false);                                                          \
+  } while (0)
+#endif

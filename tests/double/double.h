@@ -1,0 +1,63 @@
+/* double.h — how a test steers the double of the CUDA runtime and looks inside it. C and C++.
+ *
+ * The double runs .cu sources on the host: the threads of a block are fibers that change hands at
+ * barriers and warp functions alone, blocks run one after another. It checks what can be checked
+ * without a GPU, prints what is wrong with the launch and the source line, and calls abort():
+ *   - memory: device memory and shared memory hold NaN bytes until they are written; guard bytes
+ * lie around every block; the host cannot touch device memory; copies, fills and cuBLAS operands
+ * must lie inside one allocation; kernel arguments must not hold host pointers; double free;
+ *   - barriers: all threads of a block at the same one, all lanes of a warp at the same function;
+ *     deadlock;
+ *   - races: results must not depend on the schedule, which the test does by hashing them;
+ *   - capture: nothing that a graph cannot hold; cuBLAS only with a workspace of its own.
+ * At the end of the program, device objects that were not given back are told and the exit status
+ * is 1. It says nothing about speed, registers, or races between blocks. One host thread. */
+#ifndef TT_DOUBLE_H
+#define TT_DOUBLE_H
+#include <stdint.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum tt_double_order {
+  TT_DOUBLE_FORWARD, /* thread 0 first; a warp runs ahead of the next one as far as it can */
+  TT_DOUBLE_REVERSE, /* the same from the last one */
+  TT_DOUBLE_RANDOM   /* drawn anew again and again: sometimes ahead, sometimes side by side */
+} tt_double_order;
+
+/* Order of the threads of a block, and of the blocks of a grid, from now on. At the start: forward,
+ * or TT_DOUBLE_SCHEDULE and TT_DOUBLE_BLOCKS = forward, reverse, random, random:SEED. */
+void tt_double_set_schedule(tt_double_order order, uint64_t seed);
+void tt_double_set_blocks(tt_double_order order, uint64_t seed);
+
+/* Lazy: work on a stream is done as late as the program's waits allow, work of several streams in
+ * any order their events allow (in the order of the threads' schedule); finds waits that are
+ * missing. Eager, the default: at once. TT_DOUBLE_STREAMS = eager, lazy. */
+void tt_double_set_lazy(int lazy);
+
+/* The machine: 1 GPU with 8 GiB unless told otherwise (TT_DOUBLE_DEVICES, TT_DOUBLE_MEMORY in
+ * bytes). Memory can be set while nothing is allocated, up to 64 GiB. */
+void tt_double_set_devices(int count);
+void tt_double_set_memory(int64_t bytes);
+
+/* The n-th allocation of device memory from now (1 = the next) finds no memory; 0 = none.
+ * TT_DOUBLE_FAIL_ALLOC = N. */
+void tt_double_fail_alloc(int64_t n);
+/* The n-th call of the runtime or cuBLAS from now returns `error` (a cudaError_t: 214 ECC, 719
+ * launch failure), and so do all later ones. TT_DOUBLE_FAIL_CALL = N:ERROR. */
+void tt_double_fail_call(int64_t n, int error);
+
+/* Forget faults and the error that sticks; the schedule as at the start of the program. */
+void tt_double_reset(void);
+
+/* What has happened since the start, and what is held now. */
+typedef struct tt_double_counts {
+  int64_t calls, kernels, blocks, barriers, allocations;            /* so far */
+  int64_t buffers, bytes, pinned, streams, events, graphs, handles; /* held now */
+} tt_double_counts;
+tt_double_counts tt_double_count(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

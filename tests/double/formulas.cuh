@@ -1,0 +1,63 @@
+/* formulas.cuh — every formula of the headers that host and device share, in one kernel: nvcc and a
+ * C++17 compiler take them all, and both sides compute the same. */
+#ifndef TT_FORMULAS_CUH
+#define TT_FORMULAS_CUH
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "cuda/dev.cuh"
+#include "engine/engine.h"
+#include "spec/plan.h"
+#include "spec/state.h"
+
+/* What one thread found, one value per formula. */
+typedef struct formula_results {
+  float act[TT_ACT_COUNT], act_grad[TT_ACT_COUNT];
+  tt_loss_grad loss[TT_LOSS_COUNT];
+  float stepped[TT_OPT_COUNT], slot[TT_OPT_COUNT][TT_MAX_SLOTS];
+  uint32_t shuffled, ordered[TT_RESAMPLE_COUNT], drawn[4], below;
+  float unit, log1p;
+} formula_results;
+
+typedef struct formula_args {
+  tt_order order;    /* its resample is replaced by each of the words */
+  tt_step_args step; /* corrected on the device */
+  tt_loss_args loss;
+  formula_results *out; /* one per thread of the grid */
+} formula_args;
+
+TT_HD formula_results formulas_at(formula_args a, uint32_t i)
+{
+  formula_results r = {};
+  float x = ((float)i - 100.0f) * 0.0625f;
+  for (int act = 0; act < TT_ACT_COUNT; act++) {
+    r.act[act] = tt_act((tt_activation)act, x);
+    r.act_grad[act] = tt_act_grad((tt_activation)act, x, r.act[act]);
+  }
+  for (int loss = 0; loss < TT_LOSS_COUNT; loss++)
+    r.loss[loss] = tt_loss_at((tt_loss)loss, x, 0.5f * x, 0.25f, a.loss);
+  tt_step_correct(&a.step, (int64_t)i + 1);
+  for (int kind = 0; kind < TT_OPT_COUNT; kind++) {
+    r.stepped[kind] = 0.5f;
+    tt_step((tt_optimizer)kind, &r.stepped[kind], x, &r.slot[kind][0], &r.slot[kind][1], a.step);
+  }
+  r.shuffled = tt_shuffle_at(&a.order.epoch, i);
+  for (int kind = 0; kind < TT_RESAMPLE_COUNT; kind++) {
+    a.order.resample = kind;
+    r.ordered[kind] = tt_order_at(&a.order, i);
+  }
+  tt_random4 drawn = tt_random(a.order.seed, a.order.stream, TT_FOR_INIT, 3, i);
+  for (int word = 0; word < 4; word++)
+    r.drawn[word] = drawn.v[word];
+  r.unit = tt_unit(drawn.v[0]);
+  r.below = tt_below(drawn.v[1], drawn.v[2], 1000);
+  r.log1p = tt_log1p(r.unit);
+  return r;
+}
+
+__global__ void formulas(formula_args a)
+{
+  uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+  a.out[i] = formulas_at(a, i);
+}
+#endif

@@ -1,0 +1,21 @@
+/* gate.cu — what nvcc must be able to compile for every architecture, without running it: the
+ * headers that host and device share, the layer of cuda/dev.cuh, the samples. */
+#include "formulas.cuh"
+#include "sample.cuh"
+
+tt_err gate_launch(cudaStream_t stream, formula_args f, sample_args s, sum_args u, queue_args q,
+                   fill_args v);
+
+tt_err gate_launch(cudaStream_t stream, formula_args f, sample_args s, sum_args u, queue_args q,
+                   fill_args v)
+{
+  const size_t shared_bytes = 100 * 1024;
+  TT_TRY(tt_launch(formulas, 4, 64, 0, stream, f));
+  TT_TRY(tt_launch(neighbours<true>, dim3(2, 2), dim3(256), shared_bytes, stream, s));
+  TT_TRY(tt_launch(warp_neighbours<true>, 2, 256, 1024, stream, s));
+  TT_TRY(tt_launch(sums, 2, 256, 1024, stream, u));
+  TT_TRY(tt_launch(shift_and_double, 2, 256, 0, stream, s));
+  TT_TRY(tt_launch(early_end, 2, 256, 0, stream, s));
+  TT_TRY(tt_launch(fill, 2, 256, 0, stream, v));
+  return tt_launch(pull, 2, 256, sizeof(int), stream, q);
+}

@@ -1,0 +1,177 @@
+/* sample.cuh — small kernels for the tests of the double, right ones and deliberately wrong ones;
+ * nvcc compiles them too. A block has `blockDim.x` threads; arrays are one value per thread of the
+ * grid unless a comment says more. */
+#ifndef TT_SAMPLE_CUH
+#define TT_SAMPLE_CUH
+#include "cuda/dev.cuh"
+
+typedef struct sample_args {
+  float *out;
+  const float *in;
+  int n, steps;
+} sample_args;
+
+static __device__ __forceinline__ int sample_thread()
+{
+  return (int)(blockIdx.x * blockDim.x + threadIdx.x);
+}
+
+/* `steps` times, every thread takes in its right neighbour's value. The second barrier keeps a fast
+ * thread from overwriting what a slow one still has to read. */
+template <bool SECOND_BARRIER> __global__ void neighbours(sample_args a)
+{
+  TT_SHARED(float, value);
+  int t = (int)threadIdx.x, right = (t + 1) % (int)blockDim.x;
+  float mine = a.in[sample_thread()];
+  for (int step = 0; step < a.steps; step++) {
+    value[t] = mine;
+    __syncthreads();
+    mine = 0.75f * mine + 0.25f * value[right];
+    if (SECOND_BARRIER) __syncthreads();
+  }
+  a.out[sample_thread()] = mine;
+}
+
+/* The same inside one warp, with __syncwarp. */
+template <bool SECOND_BARRIER> __global__ void warp_neighbours(sample_args a)
+{
+  TT_SHARED(float, value);
+  int t = (int)threadIdx.x, right = (t & ~31) | ((t + 1) & 31);
+  float mine = a.in[sample_thread()];
+  for (int step = 0; step < a.steps; step++) {
+    value[t] = mine;
+    __syncwarp();
+    mine = 0.75f * mine + 0.25f * value[right];
+    if (SECOND_BARRIER) __syncwarp();
+  }
+  a.out[sample_thread()] = mine;
+}
+
+/* Sums over the block, one after another in the same scratch. Without the second barrier a warp
+ * that runs ahead writes its part of the next sum while others still read this one. */
+template <bool SECOND_BARRIER> __global__ void sums_in_a_row(sample_args a)
+{
+  TT_SHARED(float, scratch);
+  float mine = a.in[sample_thread()];
+  for (int step = 0; step < a.steps; step++) {
+    float part = tt_warp_sum(mine), sum = 0.0f;
+    if (threadIdx.x % TT_WARP == 0) scratch[threadIdx.x / TT_WARP] = part;
+    __syncthreads();
+    for (int warp = 0; warp < (int)blockDim.x / TT_WARP; warp++)
+      sum += scratch[warp];
+    if (SECOND_BARRIER) __syncthreads();
+    mine = 0.5f * mine + 0.25f * sum;
+  }
+  a.out[sample_thread()] = mine;
+}
+
+typedef struct sum_args {
+  const float *in;
+  float *warp, *block; /* sums that each thread sees */
+  double *block_double;
+  float *swapped[4]; /* shuffles: xor 5; from lane 3 of 8; up 2; down 2 of 16 lanes */
+  unsigned *ballot;  /* of in > 0 */
+  int *count;        /* of in > 0 in the block */
+} sum_args;
+
+__global__ void sums(sum_args a)
+{
+  TT_SHARED(double, scratch);
+  float *float_scratch = reinterpret_cast<float *>(scratch);
+  int i = sample_thread();
+  float x = a.in[i];
+  a.warp[i] = tt_warp_sum(x);
+  a.block[i] = tt_block_sum(x, float_scratch);
+  a.block_double[i] = tt_block_sum((double)x * x, scratch);
+  a.swapped[0][i] = tt_shuffle_xor(x, 5);
+  a.swapped[1][i] = __shfl_sync(TT_FULL_WARP, x, 3, 8);
+  a.swapped[2][i] = __shfl_up_sync(TT_FULL_WARP, x, 2);
+  a.swapped[3][i] = __shfl_down_sync(TT_FULL_WARP, x, 2, 16);
+  a.ballot[i] = __ballot_sync(TT_FULL_WARP, x > 0.0f);
+  a.count[i] = __syncthreads_count(x > 0.0f);
+}
+
+typedef struct fill_args {
+  float *out;
+  float value;
+  int n;
+} fill_args;
+
+/* out = value in threads [0, n), whatever the array holds. */
+__global__ void fill(fill_args a)
+{
+  int i = sample_thread();
+  if (i < a.n) a.out[i] = a.value;
+}
+
+/* out = 1 + 2 in: not commutative, so that an order of launches is seen. */
+__global__ void shift_and_double(sample_args a)
+{
+  int i = sample_thread();
+  if (i < a.n) a.out[i] = 1.0f + 2.0f * a.in[i];
+}
+
+/* What shared and device memory hold before anybody has written. */
+__global__ void read_unwritten(sample_args a)
+{
+  TT_SHARED(float, value);
+  a.out[2 * sample_thread()] = value[threadIdx.x];
+  a.out[2 * sample_thread() + 1] = a.in[sample_thread()];
+}
+
+/* Element n of the shared memory is written: behind its end if n is too large. */
+__global__ void write_shared(sample_args a)
+{
+  TT_SHARED(float, value);
+  if (threadIdx.x == 0) value[a.n] = 1.0f;
+  __syncthreads();
+  a.out[sample_thread()] = 0.0f;
+}
+
+/* Half of the block never comes to the barrier the others wait at. */
+__global__ void two_barriers(sample_args a)
+{
+  if ((int)threadIdx.x < a.n)
+    __syncthreads();
+  else
+    __syncthreads();
+  a.out[sample_thread()] = 1.0f;
+}
+
+/* Lanes below n shuffle, the others go to the end of the block's barrier. */
+__global__ void half_a_warp(sample_args a)
+{
+  float x = 1.0f;
+  if ((int)threadIdx.x < a.n) x = tt_warp_sum(x);
+  __syncthreads();
+  a.out[sample_thread()] = x;
+}
+
+/* Some threads end early; the rest may go on without them. */
+__global__ void early_end(sample_args a)
+{
+  if ((int)threadIdx.x >= a.n) return;
+  __syncthreads();
+  a.out[sample_thread()] = 1.0f;
+}
+
+typedef struct queue_args {
+  int *next;  /* one counter, 0 at the start */
+  int *taken; /* [items] times each was taken */
+  int items;
+} queue_args;
+
+/* Blocks pull items until there are none left. */
+__global__ void pull(queue_args a)
+{
+  TT_SHARED(int, item);
+  for (;;) {
+    if (threadIdx.x == 0) *item = atomicAdd(a.next, 1);
+    __syncthreads();
+    int mine = *item;
+    __syncthreads();
+    if (mine >= a.items) break;
+    if (threadIdx.x == 0) a.taken[mine]++;
+  }
+}
+#endif

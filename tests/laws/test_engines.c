@@ -1,0 +1,267 @@
+/* test_engines.c — law: all engines compute the same thing. The first weights are the same bits;
+ * losses, weights and predictions agree to rounding; reports say what the states say. */
+#include "problem.h"
+
+#include "spec/committee.h"
+
+enum { STEPS = 50, MEMBERS = 3 };
+
+static const way plain = {"generic", &tt_engine_cpu, {.threads = 1, .simd = TT_SIMD_generic}, 0};
+
+static problem usual(tt_loss loss, tt_optimizer optimizer, tt_activation activation)
+{
+  const int64_t hidden[] = {10, 7};
+  tt_output output = loss == TT_LOSS_mse ? TT_OUTPUT_mean : TT_OUTPUT_mean_variance;
+  problem p = problem_make(60, 3, 2, 2, MEMBERS, hidden, 2, activation, output);
+  p.c.optimizer = optimizer;
+  p.c.nesterov = 1;
+  p.c.resample = TT_RESAMPLE_bootstrap;
+  p.c.max_epochs = STEPS;
+  for (int64_t i = 0; i < p.c.members; i++) {
+    tt_hyper *h = &p.c.member[i].hyper;
+    h->epochs = STEPS;
+    h->learning_rate = 1e-3f * (float)(1 + i);
+    h->momentum = 0.5f;
+    h->l2 = 1e-3f;
+    h->epsilon = 1e-4f; /* Adam divides by tiny roots otherwise: rounding would grow */
+    h->clip_norm = i % 2 ? 0.5f : 0.0f;
+  }
+  return p;
+}
+
+/* Largest difference, relative to the largest value. */
+static double apart(const float *a, const float *b, int64_t n)
+{
+  double worst = 0.0, size = 0.0;
+  for (int64_t i = 0; i < n; i++) {
+    double gap = fabs((double)a[i] - (double)b[i]);
+    if (isnan(a[i]) && isnan(b[i])) continue;
+    worst = fmax(worst, isnan(gap) ? INFINITY : gap);
+    size = fmax(size, fabs((double)a[i]));
+  }
+  return size > 0.0 ? worst / size : worst;
+}
+
+TT_TEST(first_weights_are_the_same_bits)
+{
+  way by[MAX_WAYS];
+  for (int i = 0, n = ways(by); i < n; i++)
+    for (int init = 0; init < TT_INIT_COUNT; init++) {
+      problem p = usual(TT_LOSS_gaussian_nll, TT_OPT_adam, TT_ACT_tanh);
+      p.c.init = (tt_init)init;
+      problem_start(&p, plain, everyone(&p));
+      tt_state *want = problem_state(&p, everyone(&p));
+      problem_stop(&p);
+      problem_start(&p, by[i], (tt_slice){1, 4});
+      tt_state *got = problem_state(&p, (tt_slice){1, 4});
+      for (int64_t m = 1; m < 5; m++) same_member(want, got, m, by[i].name);
+      tt_state_destroy(&want);
+      tt_state_destroy(&got);
+      problem_free(&p);
+    }
+}
+
+/* The state after some steps; losses of the validation rows in loss[members]. */
+static tt_state *walk(problem *p, way by, double *loss)
+{
+  tt_progress at;
+  problem_start(p, by, everyone(p));
+  TT_CHECK_OK(by.ops->train(p->engine, STEPS, &at));
+  TT_CHECK(at.member_steps, ==, p->c.members * STEPS);
+  TT_CHECK_OK(by.ops->evaluate(p->engine, TT_VALIDATION, loss));
+  tt_state *s = problem_state(p, everyone(p));
+  problem_stop(p);
+  return s;
+}
+
+static void compare(way by, tt_loss loss, tt_optimizer optimizer, tt_activation activation)
+{
+  double mine[2 * MEMBERS], theirs[2 * MEMBERS];
+  problem p = usual(loss, optimizer, activation);
+  tt_state *want = walk(&p, plain, theirs), *got = walk(&p, by, mine);
+  int64_t weights = want->count * want->params, losses = want->count * want->epochs;
+  double w = apart(TT_FIELD(want, weights), TT_FIELD(got, weights), weights);
+  double v = apart(TT_FIELD(want, loss_validation), TT_FIELD(got, loss_validation), losses);
+  fprintf(stderr, "  %-21s %-5s %-12s weights %.1e, losses %.1e\n", by.name,
+          tt_choice_optimizer[optimizer], tt_choice_loss[loss], w, v);
+  TT_CHECK(w, <=, 1e-5);
+  TT_CHECK(v, <=, 1e-5);
+  TT_CHECK(apart(TT_FIELD(want, best_weights), TT_FIELD(got, best_weights), weights), <=, 1e-5);
+  TT_CHECK(apart(TT_FIELD(want, loss_train), TT_FIELD(got, loss_train), losses), <=, 1e-5);
+  for (int64_t m = 0; m < want->count; m++) {
+    TT_CHECK(TT_FIELD(got, best_epoch)[m], ==, TT_FIELD(want, best_epoch)[m]);
+    TT_CHECK(fabs(mine[m] - theirs[m]), <=, 1e-5 * (1.0 + fabs(theirs[m])));
+  }
+  tt_state_destroy(&want);
+  tt_state_destroy(&got);
+  problem_free(&p);
+}
+
+TT_TEST(fifty_steps_stay_together)
+{
+  way by[MAX_WAYS];
+  for (int i = 0, n = ways(by); i < n; i++)
+    for (int o = 0; o < TT_OPT_COUNT; o++)
+      for (int l = 0; l < TT_LOSS_COUNT; l++)
+        if (takes(by[i], o + l))
+          compare(by[i], (tt_loss)l, (tt_optimizer)o, o % 2 ? TT_ACT_tanh : TT_ACT_silu);
+}
+
+/* No step: nothing moves, and the report tells what there is. */
+TT_TEST(no_steps_are_a_report)
+{
+  way by[MAX_WAYS];
+  for (int i = 0, n = ways(by); i < n; i++) {
+    tt_progress at;
+    problem p = usual(TT_LOSS_mse, TT_OPT_sgd, TT_ACT_relu);
+    problem_start(&p, by[i], everyone(&p));
+    tt_state *s = problem_state(&p, everyone(&p));
+    for (int64_t m = 0; m < s->count; m++) {
+      TT_FIELD(s, epoch)[m] = (int32_t)m;
+      TT_FIELD(s, step)[m] = 100;
+      TT_FIELD(s, status)[m] = m < 2 ? TT_STATUS_training : (int8_t)(1 + m % 3);
+      if (m) TT_FIELD(s, loss_train)[m * s->epochs + m - 1] = 10.0f - (float)m;
+    }
+    TT_CHECK_OK(by[i].ops->load(p.engine, everyone(&p), s));
+    TT_CHECK_OK(by[i].ops->train(p.engine, 0, &at));
+    tt_state *now = problem_state(&p, everyone(&p));
+    for (int64_t m = 0; m < s->count; m++) same_member(s, now, m, by[i].name);
+    TT_CHECK(at.member_steps, ==, 0);
+    TT_CHECK(at.training, ==, 2);
+    TT_CHECK(at.diverged, ==, 2); /* members 2 and 5 */
+    TT_CHECK(at.finished, ==, 1);
+    TT_CHECK(at.early_stopped, ==, 1);
+    TT_CHECK(at.epoch_min, ==, 0);
+    TT_CHECK(at.loss[0], ==, 6.0); /* of 6, 7, 9 */
+    TT_CHECK(at.loss[1], ==, 7.0);
+    TT_CHECK(at.loss[2], ==, 7.0);
+    tt_state_destroy(&s);
+    tt_state_destroy(&now);
+    problem_free(&p);
+  }
+}
+
+/* ---- predictions ---- */
+
+typedef struct shape {
+  int64_t rows, inputs, targets, hidden[2], layers;
+  tt_output output;
+} shape;
+
+/* Fewer rows than any tile, several tiles, none hidden, wider than any fast memory. */
+static const shape shapes[] = {
+    {5, 3, 1, {4}, 1, TT_OUTPUT_mean},
+    {150, 4, 2, {17, 9}, 2, TT_OUTPUT_mean_variance},
+    {70, 2, 3, {0}, 0, TT_OUTPUT_mean_variance},
+    {66, 3, 1, {700}, 1, TT_OUTPUT_mean},
+};
+enum { SHAPES = sizeof shapes / sizeof *shapes, CAST = 5 };
+
+/* Two ensembles of three and two members; one member has no share. */
+static tt_committee *cast(const shape *s)
+{
+  tt_model m;
+  tt_committee *c = NULL;
+  TT_CHECK_OK(tt_model_build(s->inputs, s->targets, s->hidden, s->layers, TT_ACT_tanh, s->output,
+                             &m));
+  TT_CHECK_OK(tt_committee_create(&m, 2, CAST, &c));
+  c->variance_floor = 1e-3f;
+  for (int e = 0; e < 2; e++) {
+    c->ensemble[e] = (tt_ensemble){.first = 3 * e, .members = 3 - e, .targets = s->targets};
+    TT_CHECK_OK(TT_ALLOC(c->ensemble[e].column, s->targets));
+  }
+  for (int64_t i = 0; i < CAST; i++) {
+    tt_model_init(&m, TT_INIT_glorot_uniform, 3, (uint64_t)i, c->w + i * m.params);
+    c->weight[i] = i == 1 ? 0.0 : 0.5 + (double)i;
+  }
+  return c;
+}
+
+typedef struct prediction {
+  tt_moments *moments;
+  float *members; /* [CAST][2][K][rows] */
+} prediction;
+
+static prediction predict(const tt_committee *c, const shape *s, way by, const float *x)
+{
+  prediction out = {0};
+  follow_schedule(by);
+  TT_CHECK_OK(tt_moments_create(s->rows, tt_committee_columns(c), &out.moments));
+  TT_CHECK_OK(TT_ALLOC(out.members, CAST * 2 * s->targets * s->rows));
+  TT_CHECK_OK(by.ops->predict(c, &by.use, s->rows, x, out.moments, out.members));
+  return out;
+}
+
+static void prediction_free(prediction *p)
+{
+  tt_moments_destroy(&p->moments);
+  tt_free(p->members);
+}
+
+/* The moments are those that the members' own predictions give. */
+static void add_up(const tt_committee *c, const shape *s, const prediction *p)
+{
+  tt_moments *want = NULL;
+  int64_t column = 0, each = s->targets * s->rows, cells = s->rows * p->moments->columns;
+  TT_CHECK_OK(tt_moments_create(s->rows, p->moments->columns, &want));
+  for (int e = 0; e < 2; column += c->ensemble[e++].targets)
+    for (int64_t i = c->ensemble[e].first; i < c->ensemble[e].first + c->ensemble[e].members; i++)
+      tt_moments_add(want, column, s->targets, c->weight[i], p->members + 2 * i * each,
+                     p->members + (2 * i + 1) * each, s->rows);
+  const double *a[] = {want->mean, want->between, want->within, want->weight};
+  const double *b[] = {p->moments->mean, p->moments->between, p->moments->within,
+                       p->moments->weight};
+  for (int k = 0; k < 4; k++)
+    for (int64_t i = 0; i < (k < 3 ? cells : want->columns); i++) TT_CHECK(b[k][i], ==, a[k][i]);
+  tt_moments_destroy(&want);
+}
+
+/* The members' predictions are no other when only the moments are asked for. */
+static void moments_alone(const tt_committee *c, const shape *s, way by, const float *x,
+                          const prediction *p)
+{
+  tt_moments *m = NULL;
+  TT_CHECK_OK(tt_moments_create(s->rows, p->moments->columns, &m));
+  TT_CHECK_OK(by.ops->predict(c, &by.use, s->rows, x, m, NULL));
+  for (int64_t i = 0; i < s->rows * m->columns; i++) {
+    TT_CHECK(m->mean[i], ==, p->moments->mean[i]);
+    TT_CHECK(m->between[i], ==, p->moments->between[i]);
+    TT_CHECK(m->within[i], ==, p->moments->within[i]);
+  }
+  tt_moments_destroy(&m);
+}
+
+TT_TEST(predictions_agree)
+{
+  way by[MAX_WAYS];
+  float *x = NULL;
+  TT_CHECK_OK(TT_ALLOC(x, 150 * 4));
+  for (int64_t i = 0; i < 150 * 4; i++) x[i] = sinf((float)i);
+  for (int i = 0, n = ways(by); i < n; i++)
+    for (int k = 0; k < SHAPES; k++) {
+      const shape *s = &shapes[k];
+      if (!takes(by[i], k)) continue;
+      tt_committee *c = cast(s);
+      prediction want = predict(c, s, plain, x), got = predict(c, s, by[i], x);
+      double gap = apart(want.members, got.members, CAST * 2 * s->targets * s->rows);
+      fprintf(stderr, "  %-21s shape %d: %.1e apart\n", by[i].name, k, gap);
+      TT_CHECK(gap, <=, 1e-6);
+      add_up(c, s, &got);
+      moments_alone(c, s, by[i], x, &got);
+      prediction_free(&want);
+      prediction_free(&got);
+      tt_committee_destroy(&c);
+    }
+  tt_free(x);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(first_weights_are_the_same_bits),
+      cmocka_unit_test(fifty_steps_stay_together),
+      cmocka_unit_test(no_steps_are_a_report),
+      cmocka_unit_test(predictions_agree),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,224 @@
+/* test_machine.c — laws of the choice of engine and GPU over ranks, with an engine that is made up:
+ * any rank may be made to see any GPUs. */
+#include "check.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "run/machine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_GPUS = 8 };
+
+static tt_comm *comm;
+static struct {
+  int count, gpu[MOST_GPUS]; /* what this rank sees: numbers of GPUs of the whole node */
+  tt_err broken;             /* what asking the driver gives */
+  int asked;
+} made_up;
+
+static tt_err made_up_count(int *devices)
+{
+  made_up.asked++;
+  *devices = made_up.count;
+  return made_up.broken
+             ? TT_FAIL(UNAVAILABLE, "the driver of rank %d is broken", tt_comm_rank(comm))
+             : TT_OK;
+}
+
+static tt_err made_up_describe(int device, tt_device_info *out)
+{
+  memset(out, 0, sizeof *out);
+  if (device < 0 || device >= made_up.count) return TT_FAIL(UNAVAILABLE, "device %d", device);
+  snprintf(out->name, sizeof out->name, "made up");
+  snprintf(out->uuid, sizeof out->uuid, "GPU-%d", made_up.gpu[device]);
+  return TT_OK;
+}
+
+static const tt_engine_ops gpu_engine = {
+    .name = "cuda", .count = made_up_count, .describe = made_up_describe};
+static const tt_engine_ops *const engines[] = {&gpu_engine, &tt_engine_cpu, NULL};
+static const tt_engine_ops *const only_cpu[] = {&tt_engine_cpu, NULL};
+
+/* See `count` GPUs from number `first` on, of `all`, going round. */
+static void see(int first, int count, int all)
+{
+  memset(&made_up, 0, sizeof made_up);
+  made_up.count = count;
+  for (int i = 0; i < count; i++)
+    made_up.gpu[i] = (first + i) % all;
+}
+
+static tt_wish any(void) { return (tt_wish){.threads = -1}; }
+
+static int gpu_of(const tt_resources *use) { return made_up.gpu[use->device]; }
+
+/* How many different GPUs the ranks took. */
+static int distinct(int gpu)
+{
+  int64_t taken[64] = {0};
+  int n = 0;
+  taken[gpu] = 1;
+  tt_sum_i64(comm, taken, 64);
+  for (int i = 0; i < 64; i++)
+    n += taken[i] > 0;
+  return n;
+}
+
+/* Every way to hand out GPUs: either ranks get different ones, or all ranks hear the same refusal;
+ * those who may share always get one. */
+TT_TEST (ranks_have_gpus_of_their_own_or_hear_why_not) {
+  int rank = tt_comm_rank(comm), ranks = tt_comm_ranks(comm);
+  for (int all = 1; all <= 4; all++) {
+    for (int count = 1; count <= all; count++) {
+      for (int step = 0; step <= 2; step++) {
+        const tt_engine_ops *ops = NULL;
+        tt_resources use = {0};
+        tt_wish wish = any();
+        see(step * rank, count, all);
+        tt_err e = tt_machine_take(comm, engines, &wish, &ops, &use);
+        TT_CHECK((int)e, ==, (int)tt_agree(comm, e));
+        if (e) TT_CHECK((int)e, ==, TT_E_UNAVAILABLE);
+        if (e) TT_CHECK_HAS(tt_err_last(), "--share-gpu");
+        if (!e) TT_CHECK(distinct(gpu_of(&use)), ==, ranks);
+        if (ranks <= count) TT_CHECK((int)e, ==, TT_OK);
+        wish.share_gpu = 1;
+        TT_CHECK_OK(tt_machine_take(comm, engines, &wish, &ops, &use));
+        TT_CHECK((int)(ops == &gpu_engine), ==, 1);
+      }
+    }
+  }
+}
+
+/* srun --gpus-per-task=1: every rank sees one GPU, its own, as number 0. */
+TT_TEST (a_gpu_per_task_needs_no_map) {
+  const tt_engine_ops *ops = NULL;
+  tt_resources use = {.device = -1};
+  tt_wish wish = any();
+  see(tt_comm_rank(comm), 1, MOST_GPUS);
+  TT_CHECK_OK(tt_machine_take(comm, engines, &wish, &ops, &use));
+  TT_CHECK(use.device, ==, 0);
+  TT_CHECK(distinct(gpu_of(&use)), ==, tt_comm_ranks(comm));
+}
+
+TT_TEST (a_map_decides) {
+  int ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm);
+  int64_t turned[3];
+  const tt_engine_ops *ops = NULL;
+  tt_resources use = {0};
+  tt_wish wish = any();
+  see(0, ranks, MOST_GPUS);
+  for (int i = 0; i < ranks; i++)
+    turned[i] = ranks - 1 - i;
+  wish.gpu_map = (tt_int_list){ranks, turned};
+  TT_CHECK_OK(tt_machine_take(comm, engines, &wish, &ops, &use));
+  TT_CHECK(use.device, ==, ranks - 1 - rank);
+  for (int i = 0; i < ranks; i++)
+    turned[i] = 0;
+  tt_err e = tt_machine_take(comm, engines, &wish, &ops, &use);
+  TT_CHECK((int)e, ==, ranks == 1 ? TT_OK : TT_E_UNAVAILABLE);
+  if (e) TT_CHECK_HAS(tt_err_last(), "rank 0 on ");
+  if (e) TT_CHECK_HAS(tt_err_last(), " and rank 1 on ");
+  turned[0] = ranks; /* one more than there are: rank 0's fault, everybody's error */
+  TT_CHECK((int)tt_machine_take(comm, engines, &wish, &ops, &use), ==, TT_E_UNAVAILABLE);
+  TT_CHECK_HAS(tt_err_last(), "run.gpu_map gives GPU");
+}
+
+TT_TEST (auto_falls_back_to_the_cpu_and_gpu_does_not) {
+  const tt_engine_ops *ops = NULL;
+  tt_resources use = {0};
+  tt_wish wish = any();
+  see(0, 0, 1);
+  TT_CHECK_OK(tt_machine_take(comm, engines, &wish, &ops, &use));
+  assert_string_equal(ops->name, "cpu");
+  wish.device = TT_DEVICE_gpu;
+  TT_CHECK((int)tt_machine_take(comm, engines, &wish, &ops, &use), ==, TT_E_UNAVAILABLE);
+  TT_CHECK_HAS(tt_err_last(), "CUDA_VISIBLE_DEVICES");
+  TT_CHECK((int)tt_machine_take(comm, only_cpu, &wish, &ops, &use), ==, TT_E_UNAVAILABLE);
+  TT_CHECK_HAS(tt_err_last(), "built without CUDA");
+}
+
+/* device: cpu asks no driver, so that a broken one does no harm. */
+TT_TEST (the_cpu_asks_no_driver) {
+  const tt_engine_ops *ops = NULL;
+  tt_resources use = {0};
+  tt_wish wish = {.device = TT_DEVICE_cpu, .threads = 3, .path = TT_PATH_layered};
+  see(0, 1, 1);
+  made_up.broken = TT_E_UNAVAILABLE;
+  TT_CHECK_OK(tt_machine_take(comm, engines, &wish, &ops, &use));
+  assert_string_equal(ops->name, "cpu");
+  TT_CHECK(made_up.asked, ==, 0);
+  TT_CHECK(use.threads, ==, 3);
+  TT_CHECK((int)use.path, ==, TT_PATH_layered);
+}
+
+/* Any one rank: its broken driver, or its lack of a GPU, is everybody's error and names the rank.
+ */
+TT_TEST (one_odd_rank_is_an_error_of_all) {
+  int ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm);
+  for (int odd = 0; odd < ranks; odd++) {
+    char words[64];
+    const tt_engine_ops *ops = NULL;
+    tt_resources use = {0};
+    tt_wish wish = any();
+    see(rank, 1, MOST_GPUS);
+    if (rank == odd) made_up.broken = TT_E_UNAVAILABLE;
+    TT_CHECK((int)tt_machine_take(comm, engines, &wish, &ops, &use), ==, TT_E_UNAVAILABLE);
+    snprintf(words, sizeof words, "the driver of rank %d is broken", odd);
+    TT_CHECK_HAS(tt_err_last(), words);
+    see(rank, rank == odd ? 0 : 1, MOST_GPUS);
+    tt_err e = tt_machine_take(comm, engines, &wish, &ops, &use);
+    TT_CHECK((int)e, ==, ranks == 1 ? TT_OK : TT_E_UNAVAILABLE);
+    if (e) TT_CHECK_HAS(tt_err_last(), "the cpu engine");
+  }
+}
+
+/* The survey counts GPUs by UUID, and holds every rank's place, on every rank. */
+TT_TEST (a_survey_counts_gpus_seen_and_used) {
+  int ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm);
+  tt_survey *s = NULL;
+  tt_wish wish = any();
+  see(0, 5, MOST_GPUS);
+  TT_CHECK_OK(tt_machine_survey(comm, engines, &wish, &s));
+  TT_CHECK(s->ranks, ==, ranks);
+  TT_CHECK(s->seen, ==, 5);
+  TT_CHECK(s->used, ==, ranks);
+  for (int r = 0; r < ranks; r++) {
+    char uuid[16];
+    snprintf(uuid, sizeof uuid, "GPU-%d", r);
+    assert_string_equal(s->place[r].info.uuid, uuid);
+    TT_CHECK(s->place[r].node_rank, ==, r);
+    TT_CHECK((int64_t)s->place[r].threads * s->place[r].sharers, <=,
+             s->place[r].cores > s->place[r].sharers ? s->place[r].cores : s->place[r].sharers);
+  }
+  tt_survey_destroy(&s);
+  see(rank, 2, MOST_GPUS); /* neighbours overlap */
+  TT_CHECK_OK(tt_machine_survey(comm, engines, &wish, &s));
+  TT_CHECK(s->seen, ==, ranks + 1);
+  TT_CHECK(s->used, ==, ranks);
+  tt_survey_destroy(&s);
+}
+
+TT_TEST (nothing_stays_allocated) {
+  TT_CHECK(tt_mem_balance(), ==, 1); /* the communicator */
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(ranks_have_gpus_of_their_own_or_hear_why_not),
+      cmocka_unit_test(a_gpu_per_task_needs_no_map),
+      cmocka_unit_test(a_map_decides),
+      cmocka_unit_test(auto_falls_back_to_the_cpu_and_gpu_does_not),
+      cmocka_unit_test(the_cpu_asks_no_driver),
+      cmocka_unit_test(one_odd_rank_is_an_error_of_all),
+      cmocka_unit_test(a_survey_counts_gpus_seen_and_used),
+      cmocka_unit_test(nothing_stays_allocated),
+  };
+  if (tt_comm_begin(&comm)) return 1;
+  tt_log_set_level(TT_LOG_ERROR);
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  tt_comm_end(&comm);
+  return failed;
+}

@@ -1,0 +1,133 @@
+#!/usr/bin/python3
+"""Does `tutti doctor` say what the machine is, and find what is wrong?
+
+    check_doctor.py TUTTI MPIRUN...
+
+Runs it on 1 and 3 ranks, well and with every fault that can be made without a GPU: each must be
+found, all of them at once, and the exit status is 69 exactly when there are findings.
+"""
+import os
+import pathlib
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+
+SOUND, UNAVAILABLE, USAGE = 0, 69, 64
+FOUND = re.compile(r"^\d+\. (.*)", re.MULTILINE)
+TUTTI, MPIRUN = sys.argv[1], sys.argv[2:]
+HOST = socket.gethostname()
+JOB = """\
+data: {file: no_such_data.h5}
+ensembles: [{name: all}]
+run: {device: cpu, threads: 1, directory: out}
+"""
+
+
+def fail(message):
+    sys.exit(f"check_doctor: {message}")
+
+
+def doctor(ranks, arguments=(), cores=None, environment=None):
+    """Run it; ranks 0 is a program without a launcher. cores: the only ones it may use."""
+    start = [] if ranks == 0 else [*MPIRUN, str(ranks), "--bind-to", "none"]
+    done = subprocess.run(
+        [*start, TUTTI, "doctor", *arguments], capture_output=True, text=True, timeout=120,
+        env={**os.environ, **(environment or {})},
+        preexec_fn=(lambda: os.sched_setaffinity(0, cores)) if cores else None)
+    return done.returncode, done.stdout, FOUND.findall(done.stdout), done.stderr
+
+
+def table(text):
+    """The rows of the ranks, as {column: cell} of the columns without blanks."""
+    lines = text.splitlines()
+    head = lines[0].split()
+    if head[:8] != ["rank", "host", "on", "node", "cores", "threads", "engine", "gpu"]:
+        fail(f"unknown table:\n{text}")
+    rows = []
+    for line in lines[1:lines.index("")]:
+        cells = line.split()
+        rows.append(dict(zip(("rank", "host", "node", "cores", "threads", "engine", "gpu"), cells)))
+    return rows
+
+
+def expect(what, run, wanted):
+    """Exit status and findings must be those wanted: a list of words, one for each finding."""
+    code, out, found, error = run
+    if code != (UNAVAILABLE if wanted else SOUND):
+        fail(f"{what}: exit status {code}, {len(wanted)} findings expected\n{out}{error}")
+    if len(found) != len(wanted):
+        fail(f"{what}: {len(found)} findings, {len(wanted)} expected\n{out}{error}")
+    for words, text in zip(wanted, found):
+        if words not in text:
+            fail(f"{what}: '{words}' is not in '{text}'")
+    if ("nothing is wrong" in out) != (not wanted):
+        fail(f"{what}: {out}")
+    return out
+
+
+def check_table(what, text, ranks, cores):
+    rows = table(text)
+    if [row["rank"] for row in rows] != [str(r) for r in range(ranks)]:
+        fail(f"{what}: not one line for each rank\n{text}")
+    for row in rows:
+        if row["host"] != HOST or row["node"] != row["rank"] or int(row["cores"]) != cores:
+            fail(f"{what}: {row}, host {HOST}, {cores} cores")
+    for words in ("tutti ", "MPI ", "HDF5 ", "parallel", "CUDA", "vector instructions: "):
+        if words not in text:
+            fail(f"{what}: no version of '{words}'\n{text}")
+
+
+def without_a_job(cores, no_gpu):
+    """no_gpu: what is found because tutti was built for GPUs and there are none."""
+    for ranks in (1, 3):
+        busy = [f"{ranks} ranks of {HOST}"] if ranks > cores else []
+        what = f"{ranks} ranks"
+        check_table(what, expect(what, doctor(ranks), no_gpu + busy), ranks, cores)
+
+
+def with_faults(folder, cores, no_gpu):
+    one = {min(os.sched_getaffinity(0))}
+    job = folder / "job.yaml"
+    job.write_text(JOB)
+    bad = folder / "bad.yaml"
+    bad.write_text(JOB.replace("threads: 1", "threats: 1"))
+    file = folder / "file"
+    file.write_text("")
+    expect("a job", doctor(1, [job]), [])
+    if sorted(folder.iterdir()) != sorted([job, bad, file]):
+        fail(f"it left something behind: {list(folder.iterdir())}")
+    expect("a bad job", doctor(1, [bad]), ["bad.yaml:3:"] + no_gpu)
+    expect("4 threads on 1 core", doctor(1, [job, "--set", "run.threads=4"], one),
+           ["4 threads on 1 core:"])
+    expect("3 ranks on 1 core", doctor(3, [job], one), [f"3 ranks of {HOST}"])
+    expect("no directory", doctor(1, [job, "--set", f"run.directory={file}/out"]),
+           ["cannot create a file"])
+    expect("settings", doctor(1, [job], None, {"OMPI_MCA_sharedfp": "sm"}),
+           ["OMPI_MCA_sharedfp is 'sm'"])
+    expect("singletons", doctor(0, [job], None, {"SLURM_NTASKS": "3"}), ["srun --mpi=pmix"])
+    everything = [job, "--set", "run.threads=4", "--set", f"run.directory={file}/out"]
+    expect("everything", doctor(0, everything, one,
+                                {"SLURM_NTASKS": "3", "OMPI_MCA_sharedfp": "sm"}),
+           ["srun --mpi=pmix", "OMPI_MCA_sharedfp is 'sm'", "cannot create a file",
+            "4 threads on 1 core:"])
+    code = doctor(0, ["--share-gpu"])[0]
+    if code != USAGE:
+        fail(f"--share-gpu without a job: exit status {code}")
+
+
+def main():
+    cores = len(os.sched_getaffinity(0))
+    text = doctor(1)[1]
+    if "built without CUDA" not in text and table(text)[0]["engine"] != "cpu":
+        print("skipped: this machine has a GPU, the test is for those without")
+        sys.exit(77)
+    no_gpu = [] if "built without CUDA" in text else ["sees no GPU"]
+    without_a_job(cores, no_gpu)
+    with tempfile.TemporaryDirectory() as folder:
+        with_faults(pathlib.Path(folder), cores, no_gpu)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,217 @@
+/* test_block_plan.c — laws of the block path's plans: arrays do not overlap and lie inside the
+ * memory that is there, rows lie on different banks, what a plan needs grows with the shape; and
+ * which shapes fit on which device. */
+#include "check.h"
+#include "cuda/block_plan.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { AMPERE = 166912, ADA = 101376, HOPPER = 232448 }; /* bytes a block can have */
+static const int64_t devices[] = {ADA, AMPERE, HOPPER};
+
+static tt_cohort shape(int64_t inputs, const int64_t *hidden, int64_t layers, int64_t targets,
+                       tt_activation activation, int64_t batch)
+{
+  tt_cohort c = {.optimizer = TT_OPT_adam, .batch_size = batch};
+  TT_CHECK_OK(
+      tt_model_build(inputs, targets, hidden, layers, activation, TT_OUTPUT_mean, &c.model));
+  return c;
+}
+
+static tt_cohort wide(int64_t inputs, int64_t width, int64_t layers, int64_t batch)
+{
+  int64_t hidden[8];
+  for (int i = 0; i < layers; i++) hidden[i] = width;
+  return shape(inputs, hidden, layers, 1, TT_ACT_relu, batch);
+}
+
+/* One float of memory belongs to one array. */
+typedef struct map {
+  char taken[HOPPER / 4];
+  int64_t floats;
+} map;
+
+static void take(map *m, int64_t at, int64_t count)
+{
+  TT_CHECK(at % 4, ==, 0);
+  TT_CHECK(at, >=, TT_BLOCK_HEAD);
+  TT_CHECK(at + count, <=, m->floats);
+  for (int64_t k = at; k < at + count; k++) {
+    TT_CHECK(m->taken[k], ==, 0);
+    m->taken[k] = 1;
+  }
+}
+
+static void check_params(const tt_model *m, const tt_block_plan *p)
+{
+  static map q;
+  memset(&q, 0, sizeof q);
+  q.floats = TT_BLOCK_HEAD + p->params;
+  TT_CHECK(p->params % 4, ==, 0);
+  for (int l = 0; l < p->layers; l++) {
+    const tt_block_layer *n = &p->layer[l];
+    TT_CHECK(n->source, ==, m->layer[l].weight);
+    TT_CHECK(n->source + n->in * n->out, ==, m->layer[l].bias);
+    TT_CHECK(n->stride, >=, n->in);
+    take(&q, TT_BLOCK_HEAD + n->weight, (int64_t)n->out * n->stride);
+    take(&q, TT_BLOCK_HEAD + n->bias, n->out);
+  }
+}
+
+static void check_plan(const tt_cohort *c, int64_t shared_bytes)
+{
+  static map shared;
+  tt_block_plan p;
+  if (!tt_block_plan_make(c, shared_bytes, &p)) {
+    TT_CHECK(tt_block_least_bytes(c), >, shared_bytes);
+    return;
+  }
+  memset(&shared, 0, sizeof shared);
+  shared.floats = p.bytes / 4;
+  TT_CHECK(p.bytes, <=, shared_bytes);
+  TT_CHECK(p.bytes, >=, tt_block_least_bytes(c));
+  TT_CHECK(p.rows % TT_BLOCK_ROWS, ==, 0);
+  TT_CHECK(p.rows, <=, c->batch_size + TT_BLOCK_ROWS - 1);
+  TT_CHECK(p.slots_shared, <=, p.gradient_shared ? p.slots : 0);
+  take(&shared, p.weights, p.params);
+  if (p.gradient_shared) take(&shared, p.gradient, p.params);
+  take(&shared, p.slot, (int64_t)p.slots_shared * p.params);
+  TT_CHECK(tt_block_scratch(&p), ==,
+           (int64_t)p.params * (1 + p.slots - p.gradient_shared - p.slots_shared));
+  take(&shared, p.x, (int64_t)p.rows * p.x_ld);
+  for (int l = 0; l < p.layers; l++) {
+    const tt_block_layer *n = &p.layer[l];
+    take(&shared, n->output, (int64_t)p.rows * n->ld);
+    if (n->slope != n->output) take(&shared, n->slope, (int64_t)p.rows * n->ld);
+    TT_CHECK(n->slope != n->output, ==, p.keeps_slope && l < p.layers - 1);
+    TT_CHECK(n->groups, >=, 1);
+    TT_CHECK(n->groups * TT_BLOCK_ROWS, <=, p.threads);
+    int largest = n->forward > n->backward ? n->forward : n->backward;
+    TT_CHECK(largest > n->gradient ? largest : n->gradient, <=, p.largest);
+  }
+  take(&shared, p.y, (int64_t)p.rows * c->model.targets);
+  take(&shared, p.weight, p.rows);
+  take(&shared, p.row, p.rows);
+  check_params(&c->model, &p);
+}
+
+TT_TEST(arrays_of_a_plan_do_not_overlap)
+{
+  const int64_t widths[] = {1, 2, 3, 4, 5, 16, 31, 32, 50, 64, 96, 128, 130, 256, 700};
+  const int64_t batches[] = {1, 20, 64, 200, 256, 1000, 1048576};
+  for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
+    for (int64_t layers = 0; layers <= 4; layers += 2)
+      for (size_t b = 0; b < sizeof batches / sizeof *batches; b++)
+        for (int d = 0; d < 3; d++)
+          for (int act = 0; act < TT_ACT_COUNT; act += 5) {
+            int64_t hidden[] = {widths[w], widths[w] + 1, 7, widths[w]};
+            tt_cohort c = shape(1 + widths[w] % 9, hidden, layers, 1 + widths[w] % 3,
+                                (tt_activation)act, batches[b]);
+            check_plan(&c, devices[d]);
+          }
+}
+
+/* Eight rows that lanes read at once lie on the eight groups of four banks; tiles that read float4
+ * along a row find it there. */
+TT_TEST(eight_rows_lie_on_different_banks)
+{
+  for (int64_t width = 4; width <= 300; width++) {
+    tt_cohort c = wide(4, width, 2, 32);
+    tt_block_plan p;
+    if (!tt_block_plan_make(&c, HOPPER, &p)) continue;
+    TT_CHECK(p.layer[0].ld % 8, ==, 4);
+    TT_CHECK(p.layer[1].stride % 8, ==, 4);
+  }
+  for (int64_t width = 1; width < 4; width++) {
+    tt_cohort c = wide(width, width, 2, 32);
+    tt_block_plan p;
+    TT_CHECK(tt_block_plan_make(&c, HOPPER, &p), ==, 1);
+    for (int l = 0; l < 2; l++) {
+      TT_CHECK(p.layer[l].gradient, ==, TT_BLOCK_TILE_1x1);
+      TT_CHECK(l == 0 || p.layer[l].backward == TT_BLOCK_TILE_1x1, ==, 1);
+    }
+  }
+}
+
+static tt_block_plan plan_of(tt_cohort c, int64_t shared_bytes)
+{
+  tt_block_plan p = {0};
+  TT_CHECK(tt_block_plan_make(&c, shared_bytes, &p), ==, 1);
+  return p;
+}
+
+/* Small members keep everything inside, larger ones send out slots, then the gradient. */
+TT_TEST(places_follow_the_size)
+{
+  tt_block_plan p = plan_of(wide(8, 32, 2, 256), HOPPER);
+  TT_CHECK(p.slots_shared, ==, 2);
+  TT_CHECK(tt_block_scratch(&p), ==, 0);
+  p = plan_of(wide(8, 64, 2, 256), HOPPER);
+  TT_CHECK(p.gradient_shared, ==, 1);
+  TT_CHECK(p.threads, ==, 256);
+  p = plan_of(wide(16, 128, 2, 256), HOPPER);
+  TT_CHECK(p.slots_shared, ==, 0);
+  TT_CHECK(p.rows, <, 256);
+  p = plan_of(wide(16, 128, 3, 256), HOPPER);
+  TT_CHECK(p.gradient_shared, ==, 0);
+}
+
+TT_TEST(tiny_members_take_few_threads)
+{
+  tt_block_plan p = plan_of(wide(4, 16, 1, 64), HOPPER);
+  TT_CHECK(p.threads, <=, 64);
+  TT_CHECK(p.rows, ==, 64);
+}
+
+TT_TEST(what_does_not_fit_is_refused)
+{
+  tt_block_plan p = {.rows = -1};
+  tt_cohort c = wide(32, 256, 3, 512);
+  TT_CHECK(tt_block_plan_make(&c, HOPPER, &p), ==, 0);
+  TT_CHECK(p.rows, ==, -1);
+  TT_CHECK(tt_block_least_bytes(&c), >, HOPPER);
+  c = wide(65536, 20000, 3, 512);
+  TT_CHECK(tt_block_plan_make(&c, HOPPER, &p), ==, 0);
+  c = wide(16, 128, 3, 256);
+  TT_CHECK(tt_block_plan_make(&c, ADA, &p), ==, 0);
+  TT_CHECK(tt_block_plan_make(&c, HOPPER, &p), ==, 1);
+}
+
+/* Plans follow shape and device alone: the number of members is not looked at. */
+TT_TEST(a_plan_does_not_depend_on_the_members)
+{
+  tt_block_plan a, b;
+  memset(&a, 0, sizeof a);
+  memset(&b, 0, sizeof b);
+  tt_cohort c = wide(8, 64, 2, 200);
+  c.members = 1;
+  TT_CHECK(tt_block_plan_make(&c, HOPPER, &a), ==, 1);
+  c.members = 10000;
+  TT_CHECK(tt_block_plan_make(&c, HOPPER, &b), ==, 1);
+  TT_CHECK(memcmp(&a, &b, sizeof a), ==, 0);
+}
+
+/* Where f(z) is to say enough, it does: f'(z) has the same bits with f(z) in the place of z. */
+TT_TEST(slopes_that_are_not_kept_follow_from_the_value)
+{
+  for (int a = 0; a < TT_ACT_COUNT; a++)
+    for (float x = -20.0f; !tt_block_keeps_slope((tt_activation)a) && x <= 20.0f; x += 0.0078125f) {
+      float y = tt_act((tt_activation)a, x);
+      TT_CHECK(tt_act_grad((tt_activation)a, y, y), ==, tt_act_grad((tt_activation)a, x, y));
+    }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(arrays_of_a_plan_do_not_overlap),
+      cmocka_unit_test(eight_rows_lie_on_different_banks),
+      cmocka_unit_test(places_follow_the_size),
+      cmocka_unit_test(tiny_members_take_few_threads),
+      cmocka_unit_test(what_does_not_fit_is_refused),
+      cmocka_unit_test(a_plan_does_not_depend_on_the_members),
+      cmocka_unit_test(slopes_that_are_not_kept_follow_from_the_value),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,174 @@
+/* test_path.c — which way the GPU trains: a table of shapes, and what the choice may depend on. */
+#include "check.h"
+
+#include "cuda/block_plan.h"
+#include "cuda/path.h"
+
+#include <string.h>
+
+enum { H200 = 232448, A100 = 166912, ADA = 101376 }; /* bytes of shared memory a block can have */
+
+typedef struct shape {
+  int64_t inputs, targets, hidden[4], layers;
+  tt_optimizer optimizer;
+  tt_loss loss;
+  int64_t batch, shared;
+  tt_path path;
+} shape;
+
+#define ADAM TT_OPT_adam
+#define ADAMW TT_OPT_adamw
+#define SGD  TT_OPT_sgd
+#define MSE  TT_LOSS_mse
+#define NLL  TT_LOSS_gaussian_nll
+
+static const shape shapes[] = {
+    /* small networks live in a block on every GPU */
+    {1, 1, {0}, 0, ADAM, MSE, 1, ADA, TT_PATH_block},
+    {1, 1, {1}, 1, SGD, MSE, 1, ADA, TT_PATH_block},
+    {4, 1, {16}, 1, ADAM, MSE, 64, ADA, TT_PATH_block},
+    {4, 1, {16}, 1, ADAM, MSE, 100000, ADA, TT_PATH_block},
+    {6, 1, {8, 8}, 2, ADAM, NLL, 32, ADA, TT_PATH_block},
+    {8, 1, {16, 16}, 2, ADAM, MSE, 256, ADA, TT_PATH_block},
+    {8, 1, {32, 32}, 2, ADAM, MSE, 256, ADA, TT_PATH_block},
+    {8, 1, {32, 32}, 2, ADAMW, NLL, 256, H200, TT_PATH_block},
+    {8, 3, {32, 32, 32, 32}, 4, ADAM, NLL, 256, H200, TT_PATH_block},
+    {8, 1, {64, 64}, 2, ADAM, MSE, 256, H200, TT_PATH_block},
+    {8, 1, {64, 64}, 2, SGD, MSE, 256, A100, TT_PATH_block},
+    {8, 1, {64, 64}, 2, ADAM, MSE, 32, ADA, TT_PATH_block},
+    {16, 2, {64, 64, 64}, 3, ADAM, NLL, 256, H200, TT_PATH_block},
+    {16, 1, {96, 96}, 2, ADAM, MSE, 256, H200, TT_PATH_block},
+    {16, 1, {128, 128}, 2, ADAM, MSE, 256, H200, TT_PATH_block},
+    {16, 1, {128, 128}, 2, SGD, MSE, 1024, H200, TT_PATH_block},
+    {500, 1, {32}, 1, ADAM, MSE, 64, H200, TT_PATH_block},
+    /* wide or deep ones go layer by layer, smaller ones too where there is less shared memory */
+    {16, 1, {128, 128}, 2, ADAM, MSE, 256, ADA, TT_PATH_layered},
+    {16, 1, {192, 192}, 2, ADAM, MSE, 256, A100, TT_PATH_layered},
+    {16, 1, {256, 256}, 2, ADAM, MSE, 256, H200, TT_PATH_layered},
+    {32, 10, {256, 256, 256}, 3, ADAM, MSE, 512, H200, TT_PATH_layered},
+    {32, 10, {256, 256, 256}, 3, SGD, MSE, 1, H200, TT_PATH_layered},
+    {16, 1, {128, 128, 128, 128}, 4, ADAM, MSE, 256, H200, TT_PATH_layered},
+    {8, 1, {2048}, 1, ADAM, MSE, 256, H200, TT_PATH_layered},
+    {8, 1, {512, 512}, 2, ADAM, NLL, 64, H200, TT_PATH_layered},
+    {2000, 1, {32}, 1, ADAM, MSE, 64, H200, TT_PATH_layered},
+    {4000, 1, {0}, 0, SGD, MSE, 64, H200, TT_PATH_layered},
+    {64, 800, {16}, 1, ADAM, NLL, 64, H200, TT_PATH_layered},
+    {8, 1, {64, 64}, 2, ADAM, MSE, 256, 32 * 1024, TT_PATH_layered},
+    {4, 1, {16}, 1, ADAM, MSE, 64, 4 * 1024, TT_PATH_layered},
+};
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+static tt_cohort cohort_of(const shape *s)
+{
+  tt_cohort c = {.optimizer = s->optimizer, .loss = s->loss, .batch_size = s->batch, .members = 100};
+  tt_output output = s->loss == TT_LOSS_mse ? TT_OUTPUT_mean : TT_OUTPUT_mean_variance;
+  TT_CHECK_OK(tt_model_build(s->inputs, s->targets, s->hidden, s->layers, TT_ACT_tanh, output,
+                             &c.model));
+  return c;
+}
+
+static tt_path_choice choose(const shape *s)
+{
+  tt_path_choice got;
+  tt_cohort c = cohort_of(s);
+  TT_CHECK_OK(tt_path_choose(&c, &(tt_path_device){.shared_bytes = s->shared}, TT_PATH_auto, &got));
+  return got;
+}
+
+TT_TEST(thirty_shapes_go_their_way)
+{
+  TT_CHECK((int)SHAPES, ==, 30);
+  for (int i = 0; i < SHAPES; i++) {
+    tt_cohort c = cohort_of(&shapes[i]);
+    tt_path_choice got = choose(&shapes[i]);
+    fprintf(stderr, "  %2d %7d parameters, batch %6d, %3d KiB: %s, %s\n", i, (int)c.model.params,
+            (int)c.batch_size, (int)(shapes[i].shared / 1024), tt_choice_path[got.path], got.why);
+    TT_CHECK((int)got.path, ==, (int)shapes[i].path);
+    TT_CHECK_HAS(got.why, "of shared memory");
+    TT_CHECK_HAS(got.why, got.path == TT_PATH_block ? "rows at a time" : "a member needs");
+  }
+}
+
+/* The border is what the smallest plan of the block path takes, to the byte. */
+TT_TEST(the_border_is_the_smallest_plan)
+{
+  for (int i = 0; i < SHAPES; i++) {
+    shape s = shapes[i];
+    tt_cohort c = cohort_of(&s);
+    s.shared = tt_block_least_bytes(&c);
+    TT_CHECK((int)choose(&s).path, ==, TT_PATH_block);
+    s.shared--;
+    TT_CHECK((int)choose(&s).path, ==, TT_PATH_layered);
+  }
+}
+
+/* Members, ensembles and seeds change nothing: a member goes the same way in any company. */
+TT_TEST(company_changes_nothing)
+{
+  for (int i = 0; i < SHAPES; i++) {
+    tt_path_choice want = choose(&shapes[i]), got;
+    tt_cohort c = cohort_of(&shapes[i]);
+    c.members = 1 << 20;
+    c.ensembles = 77;
+    c.seed = 12345;
+    tt_path_device on = {.shared_bytes = shapes[i].shared};
+    TT_CHECK_OK(tt_path_choose(&c, &on, TT_PATH_auto, &got));
+    TT_CHECK((int)got.path, ==, (int)want.path);
+    TT_CHECK(strcmp(got.why, want.why), ==, 0);
+  }
+}
+
+static void refused(const tt_cohort *c, tt_path_device on, tt_path wanted, const char *why)
+{
+  tt_path_choice got = {.path = TT_PATH_COUNT};
+  TT_CHECK((int)tt_path_choose(c, &on, wanted, &got), ==, TT_E_UNAVAILABLE);
+  TT_CHECK((int)got.path, ==, TT_PATH_COUNT);
+  TT_CHECK_HAS(tt_err_last(), why);
+}
+
+TT_TEST(a_wanted_path_is_taken_or_refused)
+{
+  for (int i = 0; i < SHAPES; i++) {
+    tt_path_choice got;
+    tt_cohort c = cohort_of(&shapes[i]);
+    tt_path_device on = {.shared_bytes = shapes[i].shared};
+    TT_CHECK_OK(tt_path_choose(&c, &on, TT_PATH_layered, &got));
+    TT_CHECK((int)got.path, ==, TT_PATH_layered);
+    TT_CHECK_HAS(got.why, "run.path");
+    if (shapes[i].path == TT_PATH_layered) {
+      refused(&c, on, TT_PATH_block, "run.path: block cannot train these members: a member needs");
+      continue;
+    }
+    TT_CHECK_OK(tt_path_choose(&c, &on, TT_PATH_block, &got));
+    TT_CHECK((int)got.path, ==, TT_PATH_block);
+  }
+}
+
+TT_TEST(a_path_has_the_last_word)
+{
+  tt_path_choice got;
+  tt_cohort c = cohort_of(&shapes[2]);
+  tt_path_device on = {.shared_bytes = H200, .block_refuses = "the moon is full"};
+  TT_CHECK_OK(tt_path_choose(&c, &on, TT_PATH_auto, &got));
+  TT_CHECK((int)got.path, ==, TT_PATH_layered);
+  TT_CHECK_HAS(got.why, "the moon is full");
+  refused(&c, on, TT_PATH_block, "the moon is full");
+  on.layered_refuses = "nor today";
+  refused(&c, on, TT_PATH_layered, "nor today");
+  refused(&c, on, TT_PATH_auto, "block: the moon is full; layered: nor today");
+  on.block_refuses = NULL;
+  TT_CHECK_OK(tt_path_choose(&c, &on, TT_PATH_auto, &got));
+  TT_CHECK((int)got.path, ==, TT_PATH_block);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(thirty_shapes_go_their_way),
+      cmocka_unit_test(the_border_is_the_smallest_plan),
+      cmocka_unit_test(company_changes_nothing),
+      cmocka_unit_test(a_wanted_path_is_taken_or_refused),
+      cmocka_unit_test(a_path_has_the_last_word),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
