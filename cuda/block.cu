@@ -115,4 +115,4 @@ static tt_err train(tt_engine *e, int64_t steps)
   return tt_dev_wait(e->dev.stream);
 }
 
-extern const tt_cuda_path tt_cuda_block = {"block", refuses, prepare, train, release, NULL};
+extern const tt_cuda_path tt_cuda_block = {"block", refuses, NULL, prepare, train, release, NULL};

@@ -104,6 +104,7 @@ static tt_err put_all(tt_engine *e, const tt_dataset *d, const tt_replay *replay
 
 static void show(tt_engine *e, const tt_dataset *d)
 {
+  e->rows = d->rows;
   e->view.x = e->x;
   e->view.y = e->y;
   e->view.weight = e->weight;

@@ -38,14 +38,21 @@ static void **place_of(tt_engine *e, int f)
   }
 }
 
+/* Members that the weights have room for. */
+static int64_t room_of(const tt_engine *e)
+{
+  int64_t group = e->path->group ? e->path->group(e->cohort) : 1;
+  return (e->slice.count + group - 1) / group * group;
+}
+
 static tt_err allocate_state(tt_engine *e)
 {
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
     char what[64];
     tt_state_field field = shape_of(e, f);
+    int64_t members = f == TT_STATE_FIELD_weights ? room_of(e) : e->slice.count;
     snprintf(what, sizeof what, "%s of %" PRId64 " members", field.name, e->slice.count);
-    TT_TRY(tt_dev_alloc_bytes(place_of(e, f), e->slice.count * field.length, (size_t)field.bytes,
-                              what));
+    TT_TRY(tt_dev_alloc_bytes(place_of(e, f), members * field.length, (size_t)field.bytes, what));
   }
   TT_TRY(tt_dev_alloc(&e->standing, e->slice.count, "report"));
   return tt_dev_alloc(&e->before, e->slice.count, "report");

@@ -48,6 +48,8 @@ typedef struct tt_cuda_path {
   const char *name; /* "block" */
   /* Can it do this shape on this device? NULL = yes, else the reason in words. Host code only. */
   const char *(*refuses)(const tt_cohort *cohort, int64_t shared_bytes);
+  /* Arrays of weights have room for a multiple of this many members; NULL: 1. */
+  int64_t (*group)(const tt_cohort *cohort);
   tt_err (*prepare)(tt_engine *e); /* memory of its own, after set_data; may be called again */
   tt_err (*train)(tt_engine *e, int64_t steps); /* every member still training: up to `steps` */
   void (*release)(tt_engine *e);
@@ -70,6 +72,7 @@ struct tt_engine {
   int32_t *list_rows; /* all lists one after the other */
   int32_t *column, *epoch_rows, *replay;
   float *x, *y, *weight;
+  int64_t rows;      /* N */
   tt_dev_lists *host_lists; /* [ensembles] counts are valid on the host; pointers are not */
   int32_t *host_epoch_rows; /* [M] */
   tt_standing *standing;    /* [M] for the report after a call of train */

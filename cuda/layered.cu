@@ -63,6 +63,7 @@ tt_err tt_layered_step(tt_engine *e)
   pass.rows = a.rows;
   pass.x_step = own->rows * e->view.inputs;
   pass.w = e->view.weights;
+  pass.w_step = e->view.params;
   pass.skip = e->view.status; /* 0 = training */
   pass.keep = 1;
   TT_TRY(spread(e, gather_batch, a, a.rows, TT_GATHER_ROWS));
@@ -185,6 +186,7 @@ static void release(tt_engine *e)
   tt_dev_free(own->delta[0]);
   tt_dev_free(own->delta[1]);
   tt_dev_free(own->gradient);
+  tt_dev_free(own->picked);
   tt_dev_free(own->scale);
   tt_dev_free(own->order);
   tt_dev_free(own->step);
@@ -197,30 +199,7 @@ static void release(tt_engine *e)
   e->own = NULL;
 }
 
-/* Rows of a batch that are computed: no more than the longest epoch of the cohort has, so that they
- * do not depend on the slice. */
-static int64_t batch_rows(const tt_engine *e)
-{
-  int64_t most = 1;
-  for (int64_t k = 0; k < e->cohort->ensembles; k++) {
-    int64_t rows = tt_cohort_epoch_rows(e->cohort, e->host_lists[k].count[TT_TRAIN]);
-    if (rows > most) most = rows;
-  }
-  return most < e->cohort->batch_size ? most : e->cohort->batch_size;
-}
-
-/* Rows the buffers have room for: a batch of all members, and for the sake of validation, where
- * that is little, as much as is of use there. */
-static int64_t capacity(const tt_engine *e, int64_t rows)
-{
-  int64_t most = 0, train = e->slice.count * rows;
-  for (int64_t k = 0; k < e->cohort->ensembles; k++)
-    for (int s = 0; s < TT_SPLITS; s++)
-      if (e->host_lists[k].count[s] > most) most = e->host_lists[k].count[s];
-  most *= e->slice.count;
-  if (most > TT_LAYERED_ROWS) most = TT_LAYERED_ROWS;
-  return most > train ? most : train;
-}
+static int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static int64_t widest(const tt_model *m)
 {
@@ -232,15 +211,17 @@ static int64_t widest(const tt_model *m)
 
 static tt_err allocate_layers(tt_layered *own, const tt_model *m, int64_t members)
 {
-  int64_t rows = members * own->rows;
+  int64_t rows = members * own->rows, padded = own->padded * own->rows;
   for (int l = 0; l < m->layers; l++) {
     TT_TRY(tt_dev_alloc(&own->h[l], own->capacity * m->layer[l].out, "activations of a batch"));
     if (l < m->layers - 1)
       TT_TRY(tt_dev_alloc(&own->slope[l], rows * m->layer[l].out, "derivatives of a batch"));
   }
   for (int k = 0; k < 2; k++)
-    TT_TRY(tt_dev_alloc(&own->delta[k], rows * own->widest, "gradients of a batch"));
-  return tt_dev_alloc(&own->gradient, members * m->params, "gradients of the weights");
+    TT_TRY(tt_dev_alloc(&own->delta[k], padded * own->widest, "gradients of a batch"));
+  TT_TRY(tt_dev_alloc(&own->gradient, own->padded * m->params, "gradients of the weights"));
+  return tt_dev_alloc(&own->picked, (members + own->group) * tt_picked_step(m),
+                      "weights to evaluate");
 }
 
 static tt_err allocate_members(const tt_engine *e, tt_layered *own)
@@ -263,7 +244,8 @@ static tt_err check_size(const tt_engine *e, const tt_layered *own)
   double wide = (double)own->widest, weights = (double)e->cohort->model.params;
   double blocks = (double)own->capacity * wide / 8.0;
   blocks += (double)e->slice.count * (weights / 32.0 + 1.0);
-  if ((double)own->rows * wide < (double)INT32_MAX && blocks < (double)INT32_MAX) return TT_OK;
+  double rows = (double)(own->rows > own->split_rows ? own->rows : own->split_rows);
+  if (rows * wide < (double)INT32_MAX && blocks < (double)INT32_MAX) return TT_OK;
   return TT_FAIL(MEM,
                  "%" PRId64 " members with batches of %" PRId64 " rows and layers of width %" PRId64
                  " are too much for one GPU: use more ranks or a smaller train.batch_size",
@@ -274,8 +256,13 @@ static tt_err allocate(tt_engine *e, tt_layered *own)
 {
   const tt_model *m = &e->cohort->model;
   int64_t members = e->slice.count;
-  own->rows = batch_rows(e);
-  own->capacity = capacity(e, own->rows);
+  own->rows = lesser(e->cohort->batch_size, e->rows);
+  own->group = tt_layered_group(e->cohort);
+  own->padded = (members + own->group - 1) / own->group * own->group;
+  own->split_rows = lesser(TT_LAYERED_ROWS / own->group, e->rows);
+  own->capacity = own->padded * own->rows;
+  if (own->capacity < own->group * own->split_rows)
+    own->capacity = own->group * own->split_rows;
   own->widest = widest(m);
   TT_TRY(check_size(e, own));
   TT_TRY(tt_dev_alloc(&own->x, own->capacity * m->inputs, "inputs of a batch"));
@@ -306,5 +293,5 @@ static const char *refuses(const tt_cohort *cohort, int64_t shared_bytes)
   return NULL;
 }
 
-const tt_cuda_path tt_cuda_layered = {"layered", refuses, prepare,
+const tt_cuda_path tt_cuda_layered = {"layered", refuses, tt_layered_group,   prepare,
                                       train,     release, tt_layered_evaluate};

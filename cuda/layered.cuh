@@ -1,10 +1,14 @@
 /* layered.cuh — inside of the layered path: all members advance together, layer by layer. Floor 3.
  *
  * A batch of one member is row-major, [rows][features], and members lie one after the other. cuBLAS
- * multiplies, one batched call for all members; layers with a thin side and all that lies between
- * the products go through own kernels. Members that need no results are multiplied all the same, so
- * that the products of one member never depend on who else still trains; own kernels pass over
- * them.
+ * multiplies many members in one batched call; layers with a thin side and all that lies between
+ * the products go through own kernels.
+ *
+ * cuBLAS picks its algorithm, and so the bits, by the sizes of a product, the number of members in
+ * the call and the alignment of the arrays. All of these follow from the shape of the cohort here: a
+ * call always has `group` members, also those that have stopped or do not exist (room is made for
+ * them), a validation pass always `split_rows` rows, and every group begins at a multiple of 16
+ * bytes. Own kernels pass over members that need no results.
  *
  * Own sums over rows run over a fixed number of interleaved lanes, each in ascending order, and
  * then over the lanes: their bits depend neither on how rows are cut nor on padding. */
@@ -17,19 +21,25 @@ enum {
   TT_LAYERED_THREADS = 256,
   TT_LOSS_LANES = TT_LAYERED_THREADS, /* of a sum of losses */
   TT_LAYERED_GRAPHS = 6,     /* of 1, 2, 4, ... 32 steps */
-  TT_LAYERED_ROWS = 16384    /* rows of all members together that validation takes at a time */
+  TT_LAYERED_ROWS = 16384,   /* rows of a group together that validation takes at a time */
+  TT_GROUP_TILES = 128,      /* of 128 x 128 values: about one for every multiprocessor */
+  TT_GROUP_LEAST = 4, TT_GROUP_MOST = 64
 };
 
 /* What the path holds, on the device where nothing else is said. */
 typedef struct tt_layered {
-  int64_t rows;     /* of a batch: B, or the rows of the longest epoch if they are fewer */
-  int64_t capacity; /* rows of all members together that x, y, weight and h have room for */
-  int64_t widest;   /* outputs of a layer */
+  int64_t rows;       /* of a batch: B, or N if that is less */
+  int64_t split_rows; /* of a validation pass, N at most */
+  int64_t group;      /* members of a call of cuBLAS */
+  int64_t padded;     /* M, up to a multiple of it */
+  int64_t capacity;   /* rows of all members together that x, y, weight and h have room for */
+  int64_t widest;     /* outputs of a layer */
   float *x, *y, *weight;       /* [capacity][D], [capacity][K], [capacity] */
   float *h[TT_MAX_LAYERS];     /* [capacity][out] f(z) of a layer; of the last one the output */
   float *slope[TT_MAX_LAYERS]; /* [M][rows][out] f'(z) of the hidden layers */
-  float *delta[2];             /* [M][rows][widest] dL/dz, in turn */
-  float *gradient;             /* [M][P]; between steps also weights to evaluate */
+  float *delta[2];             /* [padded][rows][widest] dL/dz, in turn */
+  float *gradient;             /* [padded][P] */
+  float *picked;               /* [M + group][tt_picked_step] weights to evaluate */
   float *scale;                /* [M] of the gradient, where members clip; else NULL */
   tt_order *order;             /* [M] of the running epochs */
   tt_step_args *step;          /* [M] of the running step */
@@ -54,10 +64,17 @@ typedef struct tt_pass {
   int32_t first, members; /* of the engine's */
   int32_t rows;           /* of each member */
   int64_t x_step;         /* from one member's x to the next: rows * D, or 0 if all see the same */
-  const float *w;         /* [M][P] all members of the engine */
+  const float *w;         /* [M][w_step] all members of the engine */
+  int64_t w_step;         /* P, or tt_picked_step */
   const int8_t *skip;     /* [M] members with another value than 0 are left out; NULL: none is */
   int keep;               /* f' is kept for the way back */
 } tt_pass;
+
+/* From one member's picked weights to the next: whole float4. */
+static inline int64_t tt_picked_step(const tt_model *m) { return (m->params + 3) / 4 * 4; }
+
+/* Members of a call of cuBLAS: enough to fill a GPU once. */
+int64_t tt_layered_group(const tt_cohort *c);
 
 static inline tt_layered *tt_layered_of(tt_engine *e) { return static_cast<tt_layered *>(e->own); }
 

@@ -1,7 +1,7 @@
 /* layered_end.cu — ends of epochs and evaluation; see layered.cuh.
  *
  * Members of one ensemble have the same validation rows: these are gathered once for all of them,
- * and as many at a time as the buffers hold. */
+ * a pass at a time, and multiplied with one group of members after the other. */
 #include "cuda/layered_rows.cuh"
 
 #include "base/mem.h"
@@ -13,13 +13,16 @@ typedef struct end_args {
   tt_split split;
   int32_t ensemble, member;   /* of a pass, and its first member */
   int32_t first, rows;        /* rows of the split in the buffers */
+  int32_t room;               /* rows that these have room for */
+  int32_t best;               /* pick: the best weights, where there are any */
   float *x, *y, *weight;
-  const float *output;        /* [members of the pass][rows][O] */
+  const float *output;        /* [members of the pass][room][O] */
   const int8_t *skip;         /* [M] or NULL */
   int8_t *end;
   double *lane;               /* [M][TT_LOSS_LANES] */
   double *mean;               /* [M] */
-  float *picked;              /* [M][P] */
+  float *picked;              /* [M][picked_step] */
+  int64_t picked_step;
 } end_args;
 
 static end_args args_of(tt_engine *e)
@@ -34,7 +37,9 @@ static end_args args_of(tt_engine *e)
   a.end = own->end;
   a.lane = own->lane;
   a.mean = own->mean;
-  a.picked = own->gradient;
+  a.room = (int32_t)own->split_rows;
+  a.picked = own->picked;
+  a.picked_step = tt_picked_step(&e->cohort->model);
   return a;
 }
 
@@ -50,7 +55,6 @@ static __global__ void find_ends(end_args a)
   for (int32_t p = (int32_t)threadIdx.x; at_end && p < v.params; p += (int32_t)blockDim.x)
     bad += !isfinite(w[p]);
   bad = tt_block_sum(bad, sums);
-  a.lane[(int64_t)i * TT_LOSS_LANES + threadIdx.x] = 0.0;
   int end = !at_end ? TT_END_NOT : bad ? TT_END_UNSOUND : TT_END_SOUND;
   if (threadIdx.x == 0) a.end[i] = (int8_t)end;
 }
@@ -77,7 +81,7 @@ static __global__ void add_losses(end_args a)
   int32_t r = (lane - a.first % TT_LOSS_LANES + TT_LOSS_LANES) % TT_LOSS_LANES;
   double sum = a.lane[(int64_t)i * TT_LOSS_LANES + lane];
   for (; r < a.rows; r += TT_LOSS_LANES) {
-    const float *o = a.output + ((int64_t)m * a.rows + r) * v.outputs;
+    const float *o = a.output + ((int64_t)m * a.room + r) * v.outputs;
     float value = tt_row_loss(v, o, a.y + (int64_t)r * v.targets, 0.0f, NULL);
     sum += v.weight ? (double)a.weight[r] * (double)value : (double)value;
   }
@@ -108,15 +112,16 @@ static __global__ void end_epochs(end_args a)
     v.best_weights[at + p] = v.weights[at + p];
 }
 
-/* Weights that a member predicts with. */
+/* The weights to evaluate, and no losses yet. */
 static __global__ void pick_weights(end_args a)
 {
   const tt_view &v = a.v;
-  int64_t i = (int64_t)blockIdx.x, at = i * v.params;
-  const float *w = v.best_epoch[i] >= 0 ? v.best_weights : v.weights;
-  for (int32_t p = (int32_t)threadIdx.x; p < v.params; p += (int32_t)blockDim.x)
-    a.picked[at + p] = w[at + p];
+  int64_t i = (int64_t)blockIdx.x;
   a.lane[i * TT_LOSS_LANES + threadIdx.x] = 0.0;
+  if (a.skip && a.skip[i]) return;
+  const float *w = (a.best && v.best_epoch[i] >= 0 ? v.best_weights : v.weights) + i * v.params;
+  for (int32_t p = (int32_t)threadIdx.x; p < v.params; p += (int32_t)blockDim.x)
+    a.picked[i * a.picked_step + p] = w[p];
 }
 
 static __global__ void mean_losses(end_args a)
@@ -133,27 +138,39 @@ static tt_err each_member(tt_engine *e, void (*kernel)(end_args), const end_args
                    e->dev.stream, a);
 }
 
-/* Losses of `pass.members` members over all rows of a split of their ensemble, into the lanes. */
-static tt_err one_ensemble(tt_engine *e, end_args a, tt_pass pass)
+/* Losses of members [begin, end) over the rows in the buffers, into the lanes. */
+static tt_err all_groups(tt_engine *e, end_args a, int64_t begin, int64_t end)
 {
-  const tt_layered *own = tt_layered_of(e);
-  int32_t count = e->host_lists[a.ensemble].count[a.split];
-  int64_t room = own->capacity / pass.members, countable = INT32_MAX / own->widest;
-  int64_t most = room < countable ? room : countable;
-  a.member = pass.first;
-  for (a.first = 0; a.first < count; a.first += a.rows) {
-    a.rows = count - a.first < most ? count - a.first : (int32_t)most;
-    pass.rows = a.rows;
-    TT_TRY(tt_launch(gather_split, tt_blocks(a.rows, TT_GATHER_ROWS), TT_LAYERED_THREADS,
-                     TT_GATHER_ROWS * sizeof(int32_t), e->dev.stream, a));
+  int64_t group = tt_layered_of(e)->group;
+  tt_pass pass = {};
+  pass.rows = a.room;
+  pass.w = a.picked;
+  pass.w_step = a.picked_step;
+  pass.skip = a.skip;
+  for (int64_t first = begin; first < end; first += group) {
+    pass.first = a.member = (int32_t)first;
+    pass.members = (int32_t)(end - first < group ? end - first : group);
     TT_TRY(tt_layered_forward(e, &pass));
     TT_TRY(tt_launch(add_losses, (unsigned)pass.members, TT_LOSS_LANES, 0, e->dev.stream, a));
   }
   return TT_OK;
 }
 
+/* Losses of members [begin, end), which are of one ensemble, over its whole split. */
+static tt_err one_ensemble(tt_engine *e, end_args a, int64_t begin, int64_t end)
+{
+  int32_t count = e->host_lists[a.ensemble].count[a.split];
+  for (a.first = 0; a.first < count; a.first += a.room) {
+    a.rows = count - a.first < a.room ? count - a.first : a.room;
+    TT_TRY(tt_launch(gather_split, tt_blocks(a.rows, TT_GATHER_ROWS), TT_LAYERED_THREADS,
+                     TT_GATHER_ROWS * sizeof(int32_t), e->dev.stream, a));
+    TT_TRY(all_groups(e, a, begin, end));
+  }
+  return TT_OK;
+}
+
 /* The same for all ensembles that are `due` (all, if NULL) and have members here. */
-static tt_err all_ensembles(tt_engine *e, const end_args &from, const float *w, const int8_t *due)
+static tt_err all_ensembles(tt_engine *e, end_args a, const int8_t *due)
 {
   int64_t last = e->slice.first + e->slice.count;
   for (int64_t k = 0; k < e->cohort->ensembles; k++) {
@@ -162,14 +179,8 @@ static tt_err all_ensembles(tt_engine *e, const end_args &from, const float *w, 
     if (begin < e->slice.first) begin = e->slice.first;
     if (end > last) end = last;
     if (begin >= end || (due && !due[k])) continue;
-    tt_pass pass = {};
-    pass.first = (int32_t)(begin - e->slice.first);
-    pass.members = (int32_t)(end - begin);
-    pass.w = w;
-    pass.skip = from.skip;
-    end_args a = from;
     a.ensemble = (int32_t)k;
-    TT_TRY(one_ensemble(e, a, pass));
+    TT_TRY(one_ensemble(e, a, begin - e->slice.first, end - e->slice.first));
   }
   return TT_OK;
 }
@@ -180,7 +191,8 @@ tt_err tt_layered_end(tt_engine *e, const int8_t *due)
   a.split = TT_VALIDATION;
   a.skip = a.end;
   TT_TRY(each_member(e, find_ends, a));
-  TT_TRY(all_ensembles(e, a, e->view.weights, due));
+  TT_TRY(each_member(e, pick_weights, a));
+  TT_TRY(all_ensembles(e, a, due));
   TT_TRY(each_member(e, end_epochs, a));
   return tt_layered_begin(e);
 }
@@ -189,9 +201,10 @@ tt_err tt_layered_evaluate(tt_engine *e, tt_split split, double *loss)
 {
   end_args a = args_of(e);
   a.split = split;
+  a.best = 1;
   if (!e->slice.count) return TT_OK;
   TT_TRY(each_member(e, pick_weights, a));
-  TT_TRY(all_ensembles(e, a, a.picked, NULL));
+  TT_TRY(all_ensembles(e, a, NULL));
   TT_TRY(each_member(e, mean_losses, a));
   return tt_dev_download_now(loss, a.mean, e->slice.count, e->dev.stream);
 }

@@ -7,9 +7,19 @@
  *   gradient       in x out     (in x rows)   (out x rows)^T */
 #include "cuda/layered_kernels.cuh"
 
-static const int64_t gemm_members = 32768; /* of a call: a grid has 65535 blocks that way */
-
 static int thin(const tt_layer *layer) { return layer->in <= TT_THIN || layer->out <= TT_THIN; }
+
+int64_t tt_layered_group(const tt_cohort *c)
+{
+  const int64_t side = 128, most_rows = 65536;
+  int64_t widest = 1, group = TT_GROUP_LEAST;
+  int64_t rows = c->batch_size < most_rows ? c->batch_size : most_rows;
+  for (int l = 0; l < c->model.layers; l++)
+    if (c->model.layer[l].out > widest) widest = c->model.layer[l].out;
+  int64_t tiles = ((rows + side - 1) / side) * ((widest + side - 1) / side);
+  while (group * tiles < TT_GROUP_TILES && group < TT_GROUP_MOST) group *= 2;
+  return group;
+}
 
 tt_err tt_layered_open(tt_engine *e)
 {
@@ -26,13 +36,13 @@ static tt_layer_args layer_args(tt_engine *e, const tt_pass *pass, int l)
   const tt_layer *layer = &m->layer[l];
   tt_layer_args a = {};
   a.skip = pass->skip ? pass->skip + pass->first : NULL;
-  a.w = pass->w + pass->first * m->params + layer->weight;
+  a.w = pass->w + pass->first * pass->w_step + layer->weight;
   a.x = l ? own->h[l - 1] : own->x;
   a.x_step = l ? pass->rows * layer->in : pass->x_step;
   a.y = own->h[l];
   a.slope = pass->keep ? own->slope[l] : NULL;
-  a.gradient = own->gradient + pass->first * m->params + layer->weight;
-  a.params = m->params;
+  a.gradient = own->gradient + layer->weight;
+  a.params = pass->w_step;
   a.rows = pass->rows;
   a.in = (int32_t)layer->in;
   a.out = (int32_t)layer->out;
@@ -56,18 +66,17 @@ typedef struct tt_operand {
   cublasOperation_t op;
 } tt_operand;
 
-/* c [m x n] = a [m x k] b [k x n] */
+/* c [m x n] = a [m x k] b [k x n], group by group; the last one may have members that do not exist */
 static tt_err multiply(tt_engine *e, const tt_pass *pass, int64_t m, int64_t n, int64_t k,
                        tt_operand a, tt_operand b, float *c, int64_t c_step)
 {
   const float one = 1.0f, zero = 0.0f;
-  for (int64_t first = 0; first < pass->members; first += gemm_members) {
-    int64_t left = pass->members - first, members = left < gemm_members ? left : gemm_members;
+  int64_t group = tt_layered_of(e)->group;
+  for (int64_t first = 0; first < pass->members; first += group)
     TT_TRY(TT_CUBLAS(cublasSgemmStridedBatched(
         e->dev.blas, a.op, b.op, (int)m, (int)n, (int)k, &one, a.at + first * a.step, (int)a.ld,
         a.step, b.at + first * b.step, (int)b.ld, b.step, &zero, c + first * c_step, (int)m, c_step,
-        (int)members)));
-  }
+        (int)group)));
   return TT_OK;
 }
 

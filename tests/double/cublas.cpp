@@ -57,21 +57,40 @@ void check(const operand &x, int64_t batch, const char *call)
   check_device_range(x.at, (size_t)last * sizeof(float), false, call);
 }
 
-/* One matrix of the batch, column by column; the terms of every sum in ascending order. */
+/* cuBLAS picks an algorithm, and with it the order of a sum, by sizes, layout, alignment and the
+ * number of matrices. So does the double: a product whose bits must not depend on one of them has to
+ * keep it the same. The number of interleaved parts a sum is cut into. */
+int64_t parts_of(const product &p)
+{
+  uint64_t h = 14695981039346656037ull;
+  const operand *all[] = {&p.a, &p.b, &p.c};
+  for (int64_t part : {p.m, p.n, p.k, p.batch}) h = (h ^ (uint64_t)part) * 1099511628211ull;
+  for (const operand *x : all) {
+    uint64_t alignment = (reinterpret_cast<uintptr_t>(x->at) | (uint64_t)x->stride * 4) % 16;
+    for (uint64_t part : {alignment, (uint64_t)x->ld, (uint64_t)x->transposed})
+      h = (h ^ part) * 1099511628211ull;
+  }
+  return 1 + (int64_t)(h >> 32) % 3;
+}
+
+/* One matrix of the batch, column by column. */
 void multiply(const product &p, const float *a, const float *b, float *c)
 {
-  std::vector<float> sum((size_t)p.m);
+  int64_t parts = parts_of(p);
+  std::vector<float> sum((size_t)(parts * p.m));
   for (int64_t column = 0; column < p.n; column++) {
     std::fill(sum.begin(), sum.end(), 0.0f);
     for (int64_t inner = 0; inner < p.k; inner++) {
       float factor = element(p.b, b, inner, column, p.tf32);
+      float *to = sum.data() + inner % parts * p.m;
       for (int64_t row = 0; row < p.m; row++)
-        sum[(size_t)row] += element(p.a, a, row, inner, p.tf32) * factor;
+        to[row] += element(p.a, a, row, inner, p.tf32) * factor;
     }
     float *out = c + column * p.c.ld;
     for (int64_t row = 0; row < p.m; row++) {
-      float old = p.beta == 0.0f ? 0.0f : p.beta * out[row];
-      out[row] = p.alpha * sum[(size_t)row] + old;
+      float old = p.beta == 0.0f ? 0.0f : p.beta * out[row], all = sum[(size_t)row];
+      for (int64_t part = 1; part < parts; part++) all += sum[(size_t)(part * p.m + row)];
+      out[row] = p.alpha * all + old;
     }
   }
 }

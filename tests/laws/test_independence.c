@@ -49,7 +49,7 @@ static void thin_out(tt_dataset *d)
 /* A cohort of ensembles id[0..n), `each` members that begin with number `from`. */
 static problem cast(setting v, const int64_t *id, int64_t n, int64_t from, int64_t each)
 {
-  static const int64_t hidden[][3] = {{1}, {3, 17}, {33}, {0}, {17, 1, 33}, {32}, {5, 5}};
+  static const int64_t hidden[][3] = {{1}, {3, 17}, {33}, {0}, {17, 1, 33}, {32}, {18, 17}};
   static const int64_t layers[] = {1, 2, 1, 0, 3, 1, 2};
   static const int64_t batch[] = {7, 16, 20, 1000, 33};
   int shape = v.number % 7;
