@@ -5,10 +5,10 @@
  * the products go through own kernels.
  *
  * cuBLAS picks its algorithm, and so the bits, by the sizes of a product, the number of members in
- * the call and the alignment of the arrays. All of these follow from the shape of the cohort here: a
- * call always has `group` members, also those that have stopped or do not exist (room is made for
- * them), a validation pass always `split_rows` rows, and every group begins at a multiple of 16
- * bytes. Own kernels pass over members that need no results.
+ * the call and the alignment of the arrays. All of these follow from the shape of the cohort and
+ * the rows of the data set here: a call always has `group` members, also those that have stopped or
+ * do not exist (room is made for them), a validation pass always `split_rows` rows, and every group
+ * begins at a multiple of 16 bytes. Own kernels pass over members that need no results.
  *
  * Own sums over rows run over a fixed number of interleaved lanes, each in ascending order, and
  * then over the lanes: their bits depend neither on how rows are cut nor on padding. */

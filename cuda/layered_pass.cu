@@ -66,7 +66,7 @@ typedef struct tt_operand {
   cublasOperation_t op;
 } tt_operand;
 
-/* c [m x n] = a [m x k] b [k x n], group by group; the last one may have members that do not exist */
+/* c [m x n] = a [m x k] b [k x n], group by group; in the last one some may not be there. */
 static tt_err multiply(tt_engine *e, const tt_pass *pass, int64_t m, int64_t n, int64_t k,
                        tt_operand a, tt_operand b, float *c, int64_t c_step)
 {
