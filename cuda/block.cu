@@ -115,4 +115,14 @@ static tt_err train(tt_engine *e, int64_t steps)
   return tt_dev_wait(e->dev.stream);
 }
 
-extern const tt_cuda_path tt_cuda_block = {"block", refuses, NULL, prepare, train, release, NULL};
+static void arithmetic(const tt_engine *e, char *text, size_t room)
+{
+  tt_block_plan p;
+  uint32_t groups = 0;
+  if (!tt_block_plan_make(e->cohort, e->dev.shared_bytes, &p)) return;
+  for (int l = 0; l < p.layers; l++) groups = groups * 31 + (uint32_t)p.layer[l].groups;
+  snprintf(text, room, "r%d w%d g%" PRIx32, (int)p.rows, p.threads / TT_WARP, groups);
+}
+
+extern const tt_cuda_path tt_cuda_block = {"block", refuses, NULL,       prepare,
+                                           train,   release, arithmetic, NULL};

@@ -7,4 +7,7 @@
 tt_err tt_cuda_count(int *devices);
 tt_err tt_cuda_describe(int device, tt_device_info *out);
 void tt_cuda_versions(char *text, int64_t room);
+
+/* "cuBLAS 13.0.0" */
+void tt_cublas_version(char *text, size_t room);
 #endif

@@ -244,7 +244,10 @@ static tt_err info(const tt_engine *e, tt_engine_info *out)
   snprintf(text, sizeof text, "%s (%s), %s path: %s", e->dev.name, e->dev.uuid, e->path->name,
            e->why);
   snprintf(out->device, sizeof out->device, "%.*s", (int)sizeof out->device - 1, text);
-  snprintf(out->arithmetic, sizeof out->arithmetic, "cuda fp32 %s", e->path->name);
+  *text = '\0';
+  e->path->arithmetic(e, text, sizeof text);
+  snprintf(out->arithmetic, sizeof out->arithmetic, "cuda fp32 %s%s%.*s", e->path->name,
+           *text ? " " : "", 40, text);
   return TT_OK;
 }
 

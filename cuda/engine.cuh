@@ -53,6 +53,9 @@ typedef struct tt_cuda_path {
   tt_err (*prepare)(tt_engine *e); /* memory of its own, after set_data; may be called again */
   tt_err (*train)(tt_engine *e, int64_t steps); /* every member still training: up to `steps` */
   void (*release)(tt_engine *e);
+  /* What decides the order of its sums, in few letters: engines that say the same give the same
+   * bits. May be called before prepare. */
+  void (*arithmetic)(const tt_engine *e, char *text, size_t room);
   /* engine.h: evaluate, with the sums of the path's own validation; NULL: those of evaluate.cu. */
   tt_err (*evaluate)(tt_engine *e, tt_split split, double *loss);
 } tt_cuda_path;

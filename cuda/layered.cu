@@ -7,6 +7,7 @@
 #include "cuda/layered_train.cuh"
 
 #include "base/mem.h"
+#include "cuda/describe.cuh"
 
 #include <inttypes.h>
 #include <string.h>
@@ -293,5 +294,13 @@ static const char *refuses(const tt_cohort *cohort, int64_t shared_bytes)
   return NULL;
 }
 
-const tt_cuda_path tt_cuda_layered = {"layered", refuses, tt_layered_group,   prepare,
-                                      train,     release, tt_layered_evaluate};
+/* Where cuBLAS multiplies, bits are those of its version on this kind of GPU. */
+static void arithmetic(const tt_engine *e, char *text, size_t room)
+{
+  if (!tt_layered_multiplies(&e->cohort->model)) return;
+  int n = snprintf(text, room, "sm%d x%d ", e->dev.capability, e->dev.multiprocessors);
+  tt_cublas_version(text + n, room - (size_t)n);
+}
+
+const tt_cuda_path tt_cuda_layered = {"layered", refuses, tt_layered_group, prepare,
+                                      train,     release, arithmetic, tt_layered_evaluate};

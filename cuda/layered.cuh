@@ -78,6 +78,9 @@ int64_t tt_layered_group(const tt_cohort *c);
 
 static inline tt_layered *tt_layered_of(tt_engine *e) { return static_cast<tt_layered *>(e->own); }
 
+/* 1 if cuBLAS has a part in it: a layer has no thin side. */
+int tt_layered_multiplies(const tt_model *m);
+
 /* cuBLAS, if a layer needs it. Errors: MEM, INTERNAL. */
 tt_err tt_layered_open(tt_engine *e);
 

@@ -21,12 +21,17 @@ int64_t tt_layered_group(const tt_cohort *c)
   return group;
 }
 
-tt_err tt_layered_open(tt_engine *e)
+int tt_layered_multiplies(const tt_model *m)
 {
-  const tt_model *m = &e->cohort->model;
   int wide = 0;
   for (int l = 0; l < m->layers; l++) wide += !thin(&m->layer[l]);
-  return wide && !e->dev.blas ? tt_dev_open_blas(&e->dev, 0) : TT_OK;
+  return wide > 0;
+}
+
+tt_err tt_layered_open(tt_engine *e)
+{
+  int open = tt_layered_multiplies(&e->cohort->model) && !e->dev.blas;
+  return open ? tt_dev_open_blas(&e->dev, 0) : TT_OK;
 }
 
 static tt_layer_args layer_args(tt_engine *e, const tt_pass *pass, int l)

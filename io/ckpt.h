@@ -13,7 +13,7 @@
 typedef struct tt_run_id {
   uint64_t science;     /* tt_config_science_hash */
   uint64_t data;        /* tt_dataset.hash */
-  char arithmetic[32];  /* tt_engine_info.arithmetic */
+  char arithmetic[64];  /* tt_engine_info.arithmetic */
   char incarnation[96]; /* job.restart.host.random of this start of the program: the fence */
 } tt_run_id;
 

@@ -250,6 +250,31 @@ tt_err tt_machine_take(tt_comm *c, const tt_engine_ops *const *engines, const tt
   return e;
 }
 
+tt_err tt_machine_same_bits(tt_comm *c, const char *arithmetic, int anyhow)
+{
+  tt_engine_info mine = {0}, first;
+  snprintf(mine.arithmetic, sizeof mine.arithmetic, "%s", arithmetic);
+  first = mine;
+  tt_bcast(c, first.arithmetic, sizeof first.arithmetic);
+  int64_t differs = strcmp(first.arithmetic, mine.arithmetic) != 0;
+  if (anyhow) {
+    tt_max_i64(c, &differs, 1);
+    if (differs)
+      tt_log_once(TT_LOG_WARN,
+                  "not all ranks compute as rank 0 does, \"%s\": results depend on "
+                  "which rank trains a member",
+                  first.arithmetic);
+    return TT_OK;
+  }
+  return tt_agree(c, !differs ? TT_OK
+                              : TT_FAIL(UNAVAILABLE,
+                                        "this rank would compute \"%s\", rank 0 \"%s\": results "
+                                        "would depend on which rank trains a member; use nodes of "
+                                        "one kind, choose run.simd or run.path for all, or give "
+                                        "--allow-different-device",
+                                        mine.arithmetic, first.arithmetic));
+}
+
 tt_err tt_machine_choose(tt_comm *c, const tt_config *cfg, const tt_engine_ops **ops,
                          tt_resources *use)
 {

@@ -47,6 +47,13 @@ tt_err tt_machine_choose(tt_comm *c, const tt_config *cfg, const tt_engine_ops *
                          tt_resources *use);
 tt_err tt_machine_default(tt_comm *c, const tt_engine_ops **ops, tt_resources *use);
 
+/* Collective. Would all ranks compute the same bits? Otherwise results would depend on which rank
+ * trains a member.
+ *   arithmetic  tt_engine_info.arithmetic of this rank
+ *   anyhow      a difference is only warned of
+ * Errors: UNAVAILABLE. */
+tt_err tt_machine_same_bits(tt_comm *c, const char *arithmetic, int anyhow);
+
 /* The engine that a choice of run.device means where there is a GPU; asks no driver. Local.
  * Errors: UNAVAILABLE (built without it). */
 tt_err tt_machine_engine_local(tt_device device, const tt_engine_ops **ops);

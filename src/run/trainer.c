@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "io/ckpt.h"
 #include "run/finish.h"
+#include "run/machine.h"
 #include "run/progress.h"
 #include "run/status.h"
 #include "run/stop.h"
@@ -195,6 +196,7 @@ static tt_err prepare(tt_run *r)
   tt_watchdog_alive_local("reading data");
   if (!e) e = tt_job_load(r->c, r->job);
   if (!e) e = tt_agree(r->c, create_engine_local(r));
+  if (!e) e = tt_machine_same_bits(r->c, r->info.arithmetic, r->o->any_device);
   if (e) return e;
   r->deadline = limit > 0.0 ? r->started + limit : 0.0;
   r->id.science = tt_config_science_hash(cfg);

@@ -137,6 +137,12 @@ cublasStatus_t cublasDestroy(cublasHandle_t handle)
   return s;
 }
 
+cublasStatus_t cublasGetProperty(libraryPropertyType which, int *value)
+{
+  *value = which == MAJOR_VERSION ? 13 : 0;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
 cublasStatus_t cublasGetVersion(cublasHandle_t, int *version)
 {
   *version = 130000;

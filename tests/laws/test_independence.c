@@ -268,7 +268,7 @@ TT_TEST(cuts_and_threads_change_nothing) { all_settings(any_cut_any_threads); }
 TT_TEST(a_restart_changes_nothing) { all_settings(restarted); }
 TT_TEST(scores_depend_on_the_member_alone) { all_settings(scored); }
 
-static void arithmetic_of(way by, char text[32])
+static void arithmetic_of(way by, char text[64])
 {
   problem p = usual((setting){0});
   tt_engine_info info;
@@ -282,7 +282,7 @@ static void arithmetic_of(way by, char text[32])
 static void same_way(setting v, way by, const tt_state *want)
 {
   way others[MAX_WAYS];
-  char mine[32], theirs[32];
+  char mine[64], theirs[64];
   arithmetic_of(by, mine);
   for (int k = 0, n = ways(others); k < n; k++) {
     arithmetic_of(others[k], theirs);

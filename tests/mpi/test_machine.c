@@ -200,6 +200,18 @@ TT_TEST (a_survey_counts_gpus_seen_and_used) {
   tt_survey_destroy(&s);
 }
 
+/* One rank that would compute otherwise is an error of all, unless that is wanted. */
+TT_TEST (all_ranks_compute_the_same_bits) {
+  int ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm);
+  TT_CHECK_OK(tt_machine_same_bits(comm, "cuda fp32 block r128 w8", 0));
+  for (int odd = 1; odd < ranks; odd++) {
+    const char *mine = rank == odd ? "cuda fp32 block r64 w8" : "cuda fp32 block r128 w8";
+    TT_CHECK((int)tt_machine_same_bits(comm, mine, 0), ==, TT_E_UNAVAILABLE);
+    TT_CHECK_HAS(tt_err_last(), "block r64 w8\", rank 0 \"cuda fp32 block r128 w8");
+    TT_CHECK_OK(tt_machine_same_bits(comm, mine, 1));
+  }
+}
+
 TT_TEST (nothing_stays_allocated) {
   TT_CHECK(tt_mem_balance(), ==, 1); /* the communicator */
 }
@@ -214,6 +226,7 @@ int main(void)
       cmocka_unit_test(the_cpu_asks_no_driver),
       cmocka_unit_test(one_odd_rank_is_an_error_of_all),
       cmocka_unit_test(a_survey_counts_gpus_seen_and_used),
+      cmocka_unit_test(all_ranks_compute_the_same_bits),
       cmocka_unit_test(nothing_stays_allocated),
   };
   if (tt_comm_begin(&comm)) return 1;

@@ -21,6 +21,7 @@ typedef enum cublasStatus_t {
   TT_DOUBLE_BLAS_STATUS(X)
 #undef X
 } cublasStatus_t;
+typedef enum { MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL } libraryPropertyType;
 typedef enum { CUBLAS_OP_N = 0, CUBLAS_OP_T = 1 } cublasOperation_t;
 typedef enum {
   CUBLAS_DEFAULT_MATH = 0,
@@ -31,6 +32,7 @@ typedef struct cublasContext *cublasHandle_t;
 
 cublasStatus_t cublasCreate(cublasHandle_t *out);
 cublasStatus_t cublasDestroy(cublasHandle_t handle);
+cublasStatus_t cublasGetProperty(libraryPropertyType which, int *value);
 cublasStatus_t cublasGetVersion(cublasHandle_t handle, int *version);
 /* Also sets the workspace back to none of our own, as cuBLAS does. */
 cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream);
