@@ -14,12 +14,13 @@ function(tutti_cuda_compile target)
   target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR})
   target_link_libraries(${target} PRIVATE tutti_random123)
   target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
-  target_compile_options(${target} PRIVATE -fmad=false -Xcompiler=-Wall,-Wextra,-ffp-contract=off
+  target_compile_options(${target} PRIVATE -fmad=false -Xptxas=-v -Xcompiler=-Wall,-Wextra,-ffp-contract=off
                          $<$<BOOL:${TUTTI_WERROR}>:--Werror=all-warnings>
                          $<$<BOOL:${TUTTI_WERROR}>:-Xcompiler=-Werror>
                          $<$<BOOL:${TUTTI_SANITIZE}>:-Xcompiler=-fsanitize=address>)
   set_target_properties(${target} PROPERTIES CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON
-                        CUDA_EXTENSIONS OFF CUDA_VISIBILITY_PRESET hidden)
+                        CUDA_EXTENSIONS OFF CUDA_VISIBILITY_PRESET hidden
+                        CUDA_COMPILER_LAUNCHER ${CMAKE_SOURCE_DIR}/cmake/keep_ptxas.sh)
 endfunction()
 
 # Floor 3 for the GPU. Call it after enable_language(CUDA).
