@@ -119,7 +119,7 @@ TT_TEST(no_steps_are_a_report)
     for (int64_t m = 0; m < s->count; m++) {
       TT_FIELD(s, epoch)[m] = (int32_t)m;
       TT_FIELD(s, step)[m] = 100;
-      TT_FIELD(s, status)[m] = m < 2 ? TT_STATUS_training : (int8_t)(1 + m % 3);
+      TT_FIELD(s, status)[m] = (int8_t)(m < 2 ? (int)TT_STATUS_training : 1 + (int)(m % 3));
       if (m) TT_FIELD(s, loss_train)[m * s->epochs + m - 1] = 10.0f - (float)m;
     }
     TT_CHECK_OK(by[i].ops->load(p.engine, everyone(&p), s));
