@@ -9,12 +9,15 @@
 #include <stdio.h>
 
 /* Blocks of 256 threads on a multiprocessor, at least: what the registers are dealt for. */
-template <int LARGEST> struct share {
-  enum { BLOCKS = LARGEST >= TT_BLOCK_TILE_8x8 ? 1 : 2 };
+template <class KIND> struct share {
+  enum {
+    LARGE = KIND::knows(TT_BLOCK_TILE_8x8) || KIND::knows(TT_BLOCK_TILE_mma64),
+    BLOCKS = LARGE ? 1 : 2
+  };
 };
 
-template <int LARGEST>
-static __global__ void __launch_bounds__(TT_BLOCK_WARPS *TT_WARP, share<LARGEST>::BLOCKS)
+template <class KIND>
+static __global__ void __launch_bounds__(TT_BLOCK_WARPS *TT_WARP, share<KIND>::BLOCKS)
     block_train(tt_block_args a)
 {
   TT_SHARED(float, shared);
@@ -25,7 +28,7 @@ static __global__ void __launch_bounds__(TT_BLOCK_WARPS *TT_WARP, share<LARGEST>
     if (threadIdx.x == 0) note->member = atomicAdd(a.next, 1);
     __syncthreads();
     if (note->member >= a.view.members) return;
-    if (a.view.status[note->member] == TT_STATUS_training) tt_block_train<LARGEST>(a, shared);
+    if (a.view.status[note->member] == TT_STATUS_training) tt_block_train<KIND>(a, shared);
   }
 }
 
@@ -38,24 +41,37 @@ typedef struct tt_block_own {
 
 typedef void (*block_kernel)(tt_block_args);
 
+template <int LARGEST, tt_precision PRECISION> static block_kernel kernel_for()
+{
+  return block_train<tt_block_kind<LARGEST, PRECISION>>;
+}
+
+template <tt_precision PRECISION> static block_kernel mma_kernel(int largest)
+{
+  return largest > TT_BLOCK_TILE_mma32 ? kernel_for<TT_BLOCK_TILE_mma64, PRECISION>()
+                                       : kernel_for<TT_BLOCK_TILE_mma32, PRECISION>();
+}
+
 static block_kernel kernel_of(const tt_block_plan *p)
 {
+  if (p->precision == TT_PRECISION_tf32) return mma_kernel<TT_PRECISION_tf32>(p->largest);
+  if (p->precision == TT_PRECISION_3xtf32) return mma_kernel<TT_PRECISION_3xtf32>(p->largest);
   switch (p->largest) {
-  case TT_BLOCK_TILE_8x8: return block_train<TT_BLOCK_TILE_8x8>;
-  case TT_BLOCK_TILE_8x4: return block_train<TT_BLOCK_TILE_8x4>;
-  default: return block_train<TT_BLOCK_TILE_4x4>;
+  case TT_BLOCK_TILE_8x8: return kernel_for<TT_BLOCK_TILE_8x8, TT_PRECISION_fp32>();
+  case TT_BLOCK_TILE_8x4: return kernel_for<TT_BLOCK_TILE_8x4, TT_PRECISION_fp32>();
+  default: return kernel_for<TT_BLOCK_TILE_4x4, TT_PRECISION_fp32>();
   }
 }
 
-static const char *refuses(const tt_cohort *cohort, int64_t shared_bytes)
+static const char *refuses(const tt_cohort *cohort, tt_precision precision, int64_t shared_bytes)
 {
   static char why[160];
   tt_block_plan plan;
-  if (tt_block_plan_make(cohort, shared_bytes, &plan)) return NULL;
+  if (tt_block_plan_make(cohort, precision, shared_bytes, &plan)) return NULL;
   snprintf(why, sizeof why,
            "the weights of a member and its activations for %d rows take %" PRId64
            " bytes; a block has %" PRId64,
-           TT_BLOCK_ROWS, tt_block_least_bytes(cohort), shared_bytes);
+           TT_BLOCK_ROWS, tt_block_least_bytes(cohort, precision), shared_bytes);
   return why;
 }
 
@@ -85,8 +101,9 @@ static tt_err count_blocks(const tt_engine *e, const tt_block_plan *p, unsigned 
 
 static tt_err fill(tt_engine *e, tt_block_own *own)
 {
-  if (!tt_block_plan_make(e->cohort, e->dev.shared_bytes, &own->plan))
-    return TT_FAIL(INTERNAL, "block path: %s", refuses(e->cohort, e->dev.shared_bytes));
+  if (!tt_block_plan_make(e->cohort, e->precision, e->dev.shared_bytes, &own->plan))
+    return TT_FAIL(INTERNAL, "block path: %s",
+                   refuses(e->cohort, e->precision, e->dev.shared_bytes));
   TT_TRY(count_blocks(e, &own->plan, &own->blocks));
   TT_TRY(tt_dev_alloc(&own->next, 1, "queue of members"));
   return tt_dev_alloc(&own->scratch, own->blocks * tt_block_scratch(&own->plan),

@@ -9,7 +9,7 @@
  * threads read ends with one, unless it says that it does not. */
 #ifndef TT_BLOCK_CUH
 #define TT_BLOCK_CUH
-#include "cuda/block_tile.cuh"
+#include "cuda/block_mma.cuh"
 #include "cuda/engine.cuh"
 
 /* Arguments of the kernel. */
@@ -245,31 +245,19 @@ __device__ __forceinline__ int tt_block_count(int rows, int ld)
   return (rows + TT_BLOCK_ROWS - 1) / TT_BLOCK_ROWS * TT_BLOCK_ROWS * ld;
 }
 
-/* A case for every tile that a kernel with tiles up to LARGEST knows. */
-#define TT_BLOCK_SWITCH(tile_, CALL)                                      \
-  switch (tile_) {                                                        \
-  case TT_BLOCK_TILE_1x1: CALL(1, 1); break;                              \
-  case TT_BLOCK_TILE_4x4: CALL(4, 4); break;                              \
-  case TT_BLOCK_TILE_8x4:                                                 \
-    if constexpr (LARGEST >= TT_BLOCK_TILE_8x4) CALL(8, 4);               \
-    break;                                                                \
-  case TT_BLOCK_TILE_8x8:                                                 \
-    if constexpr (LARGEST >= TT_BLOCK_TILE_8x8) CALL(8, 8);               \
-    break;                                                                \
-  default: break;                                                         \
-  }
-
-/* x -> outputs of all layers. */
-template <int LARGEST>
+/* x -> outputs of all layers; validation is exact, so that it is what prediction will be. */
+template <class KIND>
 __device__ __forceinline__ void tt_block_all_forward(const tt_block_args &a, float *shared,
-                                                     int rows)
+                                                     int rows, int validating)
 {
   for (int l = 0; l < a.plan.layers; l++) {
     const tt_block_layer &n = a.plan.layer[l];
     tt_block_matrix x = tt_block_input(a, shared, l), z = tt_block_input(a, shared, l + 1);
 #define CALL(TM, TN) tt_block_forward<TM, TN>(n, shared + a.plan.weights, x, z, rows)
-    TT_BLOCK_SWITCH(n.forward, CALL)
+#define MMA(N, P)    tt_block_mma_forward<N, P>(n, shared + a.plan.weights, x, z, rows)
+    TT_BLOCK_SWITCH(validating ? n.exact : n.forward, CALL, MMA)
 #undef CALL
+#undef MMA
     __syncthreads();
     if (l == a.plan.layers - 1) break;
     tt_block_activate(a.view.activation, z.at, shared + n.slope, tt_block_count(rows, n.ld));
@@ -306,7 +294,7 @@ __device__ __forceinline__ double tt_block_loss(const tt_block_args &a, float *s
 
 /* dL/do -> the gradient of all layers.
  *   first  1: the gradient begins with these rows; 0: they are added */
-template <int LARGEST>
+template <class KIND>
 __device__ __forceinline__ void tt_block_all_backward(const tt_block_args &a, float *shared,
                                                       int rows, int first)
 {
@@ -315,9 +303,11 @@ __device__ __forceinline__ void tt_block_all_backward(const tt_block_args &a, fl
     tt_block_matrix x = tt_block_input(a, shared, l), d = tt_block_input(a, shared, l + 1);
     float *g = tt_block_gradient_of(a, shared);
     tt_block_bias(n, d, rows, g, first);
-#define CALL(TM, TN) tt_block_gradient<TM, TN>(n, d, x, rows, g, first)
-    TT_BLOCK_SWITCH(n.gradient, CALL)
+#define CALL(TM, TN) tt_block_gradient<tt_block_gradient_tile<TM, TN>>(n, d, x, rows, g, first)
+#define MMA(N, P)    tt_block_gradient<tt_block_mma_gradient_tile<N, P>>(n, d, x, rows, g, first)
+    TT_BLOCK_SWITCH(n.gradient, CALL, MMA)
 #undef CALL
+#undef MMA
     __syncthreads();
     if (l == 0) return;
     if (!a.plan.keeps_slope) {
@@ -326,8 +316,10 @@ __device__ __forceinline__ void tt_block_all_backward(const tt_block_args &a, fl
     }
     const float *slope = shared + a.plan.layer[l - 1].slope;
 #define CALL(TM, TN) tt_block_backward<TM, TN>(n, shared + a.plan.weights, d, x, slope, rows)
-    TT_BLOCK_SWITCH(n.backward, CALL)
+#define MMA(N, P)    tt_block_mma_backward<N, P>(n, shared + a.plan.weights, d, x, slope, rows)
+    TT_BLOCK_SWITCH(n.backward, CALL, MMA)
 #undef CALL
+#undef MMA
     __syncthreads();
   }
 }
@@ -336,7 +328,7 @@ __device__ __forceinline__ void tt_block_all_backward(const tt_block_args &a, fl
 
 /* Sum of the losses of `count` rows from `first` on, in every thread; of a batch also the gradient
  * of their mean. */
-template <int LARGEST>
+template <class KIND>
 __device__ __forceinline__ double tt_block_pass(const tt_block_args &a, float *shared,
                                                 int validating, int first, int count)
 {
@@ -349,9 +341,9 @@ __device__ __forceinline__ double tt_block_pass(const tt_block_args &a, float *s
   for (int done = 0; done < count; done += a.plan.rows) {
     int rows = min(a.plan.rows, count - done);
     tt_block_fetch(a, shared, validating, first + done, rows);
-    tt_block_all_forward<LARGEST>(a, shared, rows);
+    tt_block_all_forward<KIND>(a, shared, rows, validating);
     sum += tt_block_loss(a, shared, rows, factor);
-    if (!validating) tt_block_all_backward<LARGEST>(a, shared, rows, done == 0);
+    if (!validating) tt_block_all_backward<KIND>(a, shared, rows, done == 0);
   }
   return tt_block_sum(sum, note->sums);
 }
@@ -452,7 +444,7 @@ __device__ __forceinline__ void tt_block_end_epoch(const tt_block_args &a, float
 /* ---- a visit ---- */
 
 /* Up to a.steps steps of the member in the note, which is training. */
-template <int LARGEST>
+template <class KIND>
 __device__ __forceinline__ void tt_block_train(const tt_block_args &a, float *shared)
 {
   const tt_view &v = a.view;
@@ -462,7 +454,7 @@ __device__ __forceinline__ void tt_block_train(const tt_block_args &a, float *sh
   while (validating || (note->training && note->step < note->last)) {
     int first = validating ? 0 : note->batch * v.batch_size;
     int count = validating ? note->held_out : min(v.batch_size, note->rows - first);
-    double loss = tt_block_pass<LARGEST>(a, shared, validating, first, count);
+    double loss = tt_block_pass<KIND>(a, shared, validating, first, count);
     if (!validating) {
       if (!isfinite(loss)) {
         if (threadIdx.x == 0) v.status[note->member] = TT_STATUS_diverged;

@@ -14,7 +14,9 @@
 enum {
   SCHEDULERS = 4,
   WAIT = 24,          /* for shared memory, per step of a product, if a scheduler has one warp */
-  STORES = 8,         /* storing a tile costs as much as so many steps */
+  STORES = 8,         /* storing a tile costs as much as so many inner numbers */
+  MMA = 4,            /* of a tensor core for 16 x 8 x 8 products */
+  MMA_WAIT = 60,      /* for shared memory and the tensor cores, likewise per step */
   ROUND = 60,         /* from reading to storing a value that stays in its place */
   VALUES = 4,         /* activations, there and back, that are done in a cycle */
   UPDATES = 3,        /* parameters that are moved in a cycle */
@@ -25,9 +27,11 @@ enum {
   RESERVED = 1024     /* bytes of shared memory the driver keeps per block */
 };
 
+/* Registers of a kernel whose largest tile it is. */
 static const struct tile {
   int rows, columns, registers;
-} tiles[TT_BLOCK_TILE_COUNT] = {{1, 1, 120}, {4, 4, 120}, {8, 4, 128}, {8, 8, 168}};
+} tiles[TT_BLOCK_TILE_COUNT] = {{1, 1, 120},   {4, 4, 120},   {8, 4, 128},  {8, 8, 168},
+                                {32, 16, 128}, {32, 32, 128}, {32, 64, 200}};
 
 int tt_block_keeps_slope(tt_activation a)
 {
@@ -56,8 +60,26 @@ static int64_t spread(int64_t width)
   return width < 4 ? width : up_to(width, 4) + (up_to(width, 4) % 8 == 0 ? 4 : 0);
 }
 
-/* x is read along rows alone but for the few steps of the first layer. */
-static int64_t input_spread(int64_t width) { return width < 4 ? width : up_to(width, 4); }
+/* x is read along rows alone but for the few steps of the first layer, and by tensor cores. */
+static int64_t input_spread(int64_t width, tt_precision precision)
+{
+  if (precision != TT_PRECISION_fp32) return spread(width);
+  return width < 4 ? width : up_to(width, 4);
+}
+
+/* Layers that tensor cores are of use for. */
+static int suits_mma(int64_t in, int64_t out)
+{
+  return in >= TT_BLOCK_MMA_LEAST && out >= TT_BLOCK_MMA_LEAST;
+}
+
+/* What the kernel computes in: fp32 where nothing suits tensor cores. */
+static tt_precision precision_of(const tt_model *m, tt_precision wanted)
+{
+  for (int l = 0; l < m->layers; l++)
+    if (suits_mma(m->layer[l].in, m->layer[l].out)) return wanted;
+  return TT_PRECISION_fp32;
+}
 
 /* What a plan is made of, whatever its rows and places: floats. */
 typedef struct size {
@@ -65,10 +87,10 @@ typedef struct size {
   int64_t row;    /* of one row of a batch: x, all layers, y, weight, number */
 } size;
 
-static size size_of(const tt_cohort *c)
+static size size_of(const tt_cohort *c, tt_precision precision)
 {
   const tt_model *m = &c->model;
-  size s = {0, input_spread(m->inputs) + m->targets + 2};
+  size s = {0, input_spread(m->inputs, precision) + m->targets + 2};
   for (int l = 0; l < m->layers; l++) {
     const tt_layer *layer = &m->layer[l];
     int keeps = l < m->layers - 1 && tt_block_keeps_slope(layer->activation);
@@ -83,9 +105,9 @@ static int64_t bytes_of(size s, int64_t rows, int64_t vectors)
   return (int64_t)sizeof(float) * (TT_BLOCK_HEAD + s.params * vectors + s.row * rows);
 }
 
-int64_t tt_block_least_bytes(const tt_cohort *c)
+int64_t tt_block_least_bytes(const tt_cohort *c, tt_precision precision)
 {
-  return bytes_of(size_of(c), TT_BLOCK_ROWS, 1);
+  return bytes_of(size_of(c, precision_of(&c->model, precision)), TT_BLOCK_ROWS, 1);
 }
 
 /* ---- the model of time ---- */
@@ -95,26 +117,48 @@ typedef struct cost {
   int64_t time, busy;
 } cost;
 
+/* A warp and its tile take `inner` terms of all sums: cycles of its scheduler, reads that the shared
+ * memory serves in a cycle each, and the wait for both. */
+typedef struct step {
+  int64_t inner, issue, reads, wait;
+} step;
+
+/* Tensor cores take eight terms; a lane reads four numbers for 16 rows and two for 8 columns, half
+ * of them in one of the products from banks that others read too, and rounds them. */
+static step step_of(int t, tt_precision precision)
+{
+  int64_t down = tiles[t].rows, across = tiles[t].columns, reads = down + across;
+  if (t < TT_BLOCK_TILE_mma16)
+    return (step){1, down * across + parts(reads, 4), reads, WAIT};
+  int64_t numbers = reads / 4, each = precision == TT_PRECISION_3xtf32 ? 3 : 1;
+  int64_t products = down / 16 * (across / 8) * each;
+  return (step){8, numbers * (1 + each) + products * MMA, numbers * 3 / 2, MMA_WAIT};
+}
+
 /* One step of as many tiles as there are warps. */
-static int64_t wave(int64_t warps, int64_t issue, int64_t reads)
+static int64_t wave(int64_t warps, step s)
 {
   if (!warps) return 0;
   int64_t deep = parts(warps, SCHEDULERS);
-  return greater(deep * issue, warps * reads) + WAIT / deep;
+  return greater(deep * s.issue, warps * s.reads) + s.wait / deep;
 }
 
-/* `items` tiles of `steps` steps each over `warps` warps. */
-static cost cost_of(int t, int64_t items, int64_t steps, int64_t warps)
+/* `items` tiles that sum `inner` terms each and are stored `stores` times, over `warps` warps. */
+static cost cost_of(int t, tt_precision precision, int64_t items, int64_t inner, int64_t stores,
+                    int64_t warps)
 {
-  int64_t reads = tiles[t].rows + tiles[t].columns;
-  int64_t issue = tiles[t].rows * tiles[t].columns + parts(reads, 4);
-  cost c = {steps * (items / warps * wave(warps, issue, reads) + wave(items % warps, issue, reads)),
-            steps * items * greater(issue, SCHEDULERS * reads) / SCHEDULERS};
+  step s = step_of(t, precision);
+  int64_t steps = parts(inner, s.inner) + parts(STORES, s.inner) * stores;
+  cost c = {steps * (items / warps * wave(warps, s) + wave(items % warps, s)),
+            steps * items * greater(s.issue, SCHEDULERS * s.reads) / SCHEDULERS};
   return c;
 }
 
-/* Columns that the 32 lanes of a warp cover with 32 rows. */
-static int64_t columns_of(int t) { return tiles[t].rows * tiles[t].columns; }
+/* Columns that a warp covers with 32 rows. */
+static int64_t columns_of(int t)
+{
+  return t < TT_BLOCK_TILE_mma16 ? tiles[t].rows * tiles[t].columns : tiles[t].columns;
+}
 
 static void add(cost *sum, cost c)
 {
@@ -122,15 +166,27 @@ static void add(cost *sum, cost c)
   sum->busy += c.busy;
 }
 
-/* The best tile of a product rows x inner x columns; adds its cost. */
-static int8_t pick_product(int64_t rows, int64_t inner, int64_t columns, int thin, int64_t warps,
-                           cost *sum)
+/* Whether a product of a layer may use tile t: a kernel with tensor cores has no large tiles of
+ * another kind, and thin layers are for lanes that work alone. */
+static int may_use(int t, tt_precision precision, int64_t in, int64_t out, int thin)
 {
-  int best = TT_BLOCK_TILE_1x1;
+  if (t == TT_BLOCK_TILE_1x1) return 1;
+  if (thin) return 0;
+  if (t >= TT_BLOCK_TILE_mma16) return precision != TT_PRECISION_fp32 && suits_mma(in, out);
+  return precision == TT_PRECISION_fp32 || t == TT_BLOCK_TILE_4x4;
+}
+
+/* The best tile of Z = X W^T, or with `turned` of X = Z W; adds its cost. */
+static int8_t pick_product(tt_precision precision, int64_t rows, int64_t in, int64_t out,
+                           int turned, int64_t warps, cost *sum)
+{
+  int best = TT_BLOCK_TILE_1x1, thin = turned && in < 4;
+  int64_t inner = turned ? out : in, columns = turned ? in : out;
   cost least = {INT64_MAX, 0};
-  for (int t = 0; t < (thin ? 1 : TT_BLOCK_TILE_COUNT); t++) {
+  for (int t = 0; t < TT_BLOCK_TILE_COUNT; t++) {
+    if (!may_use(t, precision, in, out, thin)) continue;
     int64_t items = rows / TT_BLOCK_ROWS * parts(columns, columns_of(t));
-    cost c = cost_of(t, items, inner + STORES, warps);
+    cost c = cost_of(t, precision, items, inner, 1, warps);
     if (c.time < least.time) best = t, least = c;
   }
   add(sum, least);
@@ -146,17 +202,32 @@ static int64_t gradient_tiles(int t, int64_t in, int64_t out)
 
 static int64_t groups_of(int64_t items, int64_t warps) { return greater(1, warps / items); }
 
-static int8_t pick_gradient(int64_t rows, int64_t in, int64_t out, int64_t warps, cost *sum)
+static int8_t pick_gradient(tt_precision precision, int64_t rows, int64_t in, int64_t out,
+                            int64_t warps, cost *sum)
 {
   int best = TT_BLOCK_TILE_1x1;
   cost least = {INT64_MAX, 0};
-  for (int t = 0; t < (in < 4 || out < 4 ? 1 : TT_BLOCK_TILE_COUNT); t++) {
+  for (int t = 0; t < TT_BLOCK_TILE_COUNT; t++) {
+    if (!may_use(t, precision, in, out, in < 4 || out < 4)) continue;
     int64_t items = gradient_tiles(t, in, out), groups = groups_of(items, warps);
-    cost c = cost_of(t, items * groups, parts(rows, groups) + STORES * groups, warps);
+    cost c = cost_of(t, precision, items * groups, parts(rows, groups), groups, warps);
     if (c.time < least.time) best = t, least = c;
   }
   add(sum, least);
   return (int8_t)best;
+}
+
+/* Tiles and groups of one layer for R rows at a time; adds their cost. */
+static void pick_layer(const tt_block_plan *p, int first, tt_block_layer *to, cost *sum)
+{
+  tt_precision precision = (tt_precision)p->precision;
+  int64_t rows = p->rows, warps = p->threads / TT_BLOCK_ROWS;
+  to->forward = pick_product(precision, rows, to->in, to->out, 0, warps, sum);
+  to->gradient = pick_gradient(precision, rows, to->in, to->out, warps, sum);
+  to->groups = (int8_t)groups_of(gradient_tiles(to->gradient, to->in, to->out), warps);
+  to->backward = to->forward;
+  if (!first) to->backward = pick_product(precision, rows, to->in, to->out, 1, warps, sum);
+  to->exact = (int8_t)(to->forward < TT_BLOCK_TILE_mma16 ? to->forward : TT_BLOCK_TILE_4x4);
 }
 
 /* `count` values that all threads pass over, `each` of them done in a cycle. */
@@ -171,17 +242,12 @@ static cost pick_tiles(const tt_cohort *c, tt_block_plan *p)
 {
   cost sum = {PASS_WAIT + LAYER_WAIT * p->layers, 0};
   cost update = sweep_of(p->params, UPDATES, p->threads);
-  int64_t rows = p->rows, warps = p->threads / TT_BLOCK_ROWS;
-  int64_t passes = parts(c->batch_size, rows), outside = p->slots - p->slots_shared;
+  int64_t passes = parts(c->batch_size, p->rows), outside = p->slots - p->slots_shared;
   p->largest = TT_BLOCK_TILE_4x4;
   for (int l = 0; l < p->layers; l++) {
     tt_block_layer *to = &p->layer[l];
-    to->forward = pick_product(rows, to->in, to->out, 0, warps, &sum);
-    to->gradient = pick_gradient(rows, to->in, to->out, warps, &sum);
-    to->groups = (int8_t)groups_of(gradient_tiles(to->gradient, to->in, to->out), warps);
-    to->backward = to->forward;
-    if (l > 0) to->backward = pick_product(rows, to->out, to->in, to->in < 4, warps, &sum);
-    add(&sum, sweep_of(rows * to->out, VALUES, p->threads));
+    pick_layer(p, l == 0, to, &sum);
+    add(&sum, sweep_of((int64_t)p->rows * to->out, VALUES, p->threads));
     p->largest = (int32_t)greater(p->largest, greater(to->forward, greater(to->backward,
                                                                            to->gradient)));
   }
@@ -228,7 +294,7 @@ static void place_all(const tt_model *m, tt_block_plan *p)
   PLACE(weights, p->params);
   PLACE(gradient, p->gradient_shared ? p->params : 0);
   PLACE(slot, p->slots_shared * p->params);
-  p->x_ld = (int32_t)input_spread(m->inputs);
+  p->x_ld = (int32_t)input_spread(m->inputs, (tt_precision)p->precision);
   PLACE(x, rows * p->x_ld);
   for (int l = 0; l < p->layers; l++) {
     p->layer[l].ld = (int32_t)spread(p->layer[l].out);
@@ -270,14 +336,17 @@ static void try_places(const tt_cohort *c, size s, int64_t shared_bytes, tt_bloc
   }
 }
 
-int tt_block_plan_make(const tt_cohort *c, int64_t shared_bytes, tt_block_plan *out)
+int tt_block_plan_make(const tt_cohort *c, tt_precision precision, int64_t shared_bytes,
+                       tt_block_plan *out)
 {
   const tt_model *m = &c->model;
-  size s = size_of(c);
+  precision = precision_of(m, precision);
+  size s = size_of(c, precision);
   int64_t previous = INT64_MAX;
   double least = (double)INFINITY;
   if (bytes_of(s, TT_BLOCK_ROWS, 1) > lesser(shared_bytes, INT32_MAX)) return 0;
   tt_block_plan p = {.slots = tt_optimizer_slots(c->optimizer),
+                     .precision = (int32_t)precision,
                      .layers = m->layers,
                      .keeps_slope = tt_block_keeps_slope(m->layer[0].activation)};
   place_params(m, &p);

@@ -39,6 +39,14 @@ __device__ __forceinline__ void tt_store4(float *at, float4 x)
 {
   *reinterpret_cast<float4 *>(at) = x;
 }
+__device__ __forceinline__ float2 tt_load2(const float *at)
+{
+  return *reinterpret_cast<const float2 *>(at);
+}
+__device__ __forceinline__ void tt_store2(float *at, float2 x)
+{
+  *reinterpret_cast<float2 *>(at) = x;
+}
 
 /* ---- forward: Z = X W^T + b ---- */
 
@@ -328,12 +336,13 @@ template <> struct tt_block_gradient_tile<1, 1> {
 };
 
 /* Groups of rows add their sums one after the other, a barrier between them. All threads take part.
+ *   TILE   what a warp sums at a time
  *   first  1: the gradient begins with these rows; 0: they are added */
-template <int TM, int TN>
+template <class TILE>
 __device__ __forceinline__ void tt_block_gradient(const tt_block_layer &layer, tt_block_matrix d,
                                                   tt_block_matrix x, int rows, float *g, int first)
 {
-  tt_block_gradient_tile<TM, TN> mine;
+  TILE mine;
   int tiles = mine.count(layer), groups = layer.groups;
   for (int base = 0; base < tiles * groups; base += tt_block_warps()) {
     int item = base + tt_block_warp(), group = item / tiles;

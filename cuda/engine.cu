@@ -132,9 +132,10 @@ static void show_shape(tt_engine *e)
 static tt_err choose_path(tt_engine *e, tt_path wanted)
 {
   tt_path_choice chosen;
-  tt_path_device on = {e->dev.shared_bytes,
-                       tt_cuda_block.refuses(e->cohort, e->dev.shared_bytes),
-                       tt_cuda_layered.refuses(e->cohort, e->dev.shared_bytes)};
+  int64_t shared_bytes = e->dev.shared_bytes;
+  tt_path_device on = {shared_bytes, e->precision,
+                       tt_cuda_block.refuses(e->cohort, e->precision, shared_bytes),
+                       tt_cuda_layered.refuses(e->cohort, e->precision, shared_bytes)};
   TT_TRY(tt_path_choose(e->cohort, &on, wanted, &chosen));
   e->path = paths[chosen.path];
   snprintf(e->why, sizeof e->why, "%s", chosen.why);
@@ -145,6 +146,7 @@ static tt_err prepare(tt_engine *e, const tt_resources *use)
 {
   const tt_cohort *c = e->cohort;
   TT_TRY(tt_dev_open(use->device, &e->dev));
+  e->precision = use->precision;
   TT_TRY(choose_path(e, use->path));
   show_shape(e);
   TT_TRY(allocate_state(e));
@@ -246,8 +248,8 @@ static tt_err info(const tt_engine *e, tt_engine_info *out)
   snprintf(out->device, sizeof out->device, "%.*s", (int)sizeof out->device - 1, text);
   *text = '\0';
   e->path->arithmetic(e, text, sizeof text);
-  snprintf(out->arithmetic, sizeof out->arithmetic, "cuda fp32 %s%s%.*s", e->path->name,
-           *text ? " " : "", 40, text);
+  snprintf(out->arithmetic, sizeof out->arithmetic, "cuda %s %s%s%.*s",
+           tt_choice_precision[e->precision], e->path->name, *text ? " " : "", 36, text);
   return TT_OK;
 }
 

@@ -47,7 +47,7 @@ typedef struct tt_view {
 typedef struct tt_cuda_path {
   const char *name; /* "block" */
   /* Can it do this shape on this device? NULL = yes, else the reason in words. Host code only. */
-  const char *(*refuses)(const tt_cohort *cohort, int64_t shared_bytes);
+  const char *(*refuses)(const tt_cohort *cohort, tt_precision precision, int64_t shared_bytes);
   /* Arrays of weights have room for a multiple of this many members; NULL: 1. */
   int64_t (*group)(const tt_cohort *cohort);
   tt_err (*prepare)(tt_engine *e); /* memory of its own, after set_data; may be called again */
@@ -65,6 +65,7 @@ struct tt_engine {
   const tt_cohort *cohort;
   tt_slice slice;
   tt_dev dev;
+  tt_precision precision; /* of training steps; all else is fp32 */
   const tt_cuda_path *path;
   char why[112];     /* this path: the reason, for people */
   void *own;         /* of the path */

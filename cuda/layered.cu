@@ -287,11 +287,11 @@ static tt_err prepare(tt_engine *e)
   return err;
 }
 
-static const char *refuses(const tt_cohort *cohort, int64_t shared_bytes)
+static const char *refuses(const tt_cohort *cohort, tt_precision precision, int64_t shared_bytes)
 {
   (void)cohort;
   (void)shared_bytes;
-  return NULL;
+  return precision == TT_PRECISION_fp32 ? NULL : "it computes in fp32";
 }
 
 /* Where cuBLAS multiplies, bits are those of its version on this kind of GPU. */

@@ -14,10 +14,10 @@ static int64_t kib(int64_t bytes) { return (bytes + KIB - 1) / KIB; }
 static int block_can(const tt_cohort *c, const tt_path_device *on, char *why, size_t room)
 {
   tt_block_plan plan;
-  int fits = tt_block_plan_make(c, on->shared_bytes, &plan);
+  int fits = tt_block_plan_make(c, on->precision, on->shared_bytes, &plan);
   if (!fits)
     snprintf(why, room, "a member needs %" PRId64 " KiB of shared memory, a block has %" PRId64,
-             kib(tt_block_least_bytes(c)), on->shared_bytes / KIB);
+             kib(tt_block_least_bytes(c, on->precision)), on->shared_bytes / KIB);
   else if (on->block_refuses)
     snprintf(why, room, "%s", on->block_refuses);
   else

@@ -10,6 +10,7 @@ extern "C" {
 /* What the choice depends on beside the cohort. */
 typedef struct tt_path_device {
   int64_t shared_bytes;        /* most shared memory a block can have: 232448 on an H200 */
+  tt_precision precision;      /* that is asked of it */
   const char *block_refuses;   /* the path's own word; NULL: nothing against it, or not asked */
   const char *layered_refuses; /* likewise */
 } tt_path_device;

@@ -22,6 +22,7 @@ typedef struct tt_resources {
   tt_simd simd; /* cpu engine only */
   int device;   /* GPU number, cuda engine only */
   tt_path path; /* cuda engine only */
+  tt_precision precision; /* of the products in training steps; cpu engine: fp32 alone */
 } tt_resources;
 
 /* Where the members stand after a call of train. */

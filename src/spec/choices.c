@@ -11,6 +11,7 @@ const char *const tt_choice_resample[] = {TT_RESAMPLES(X) NULL};
 const char *const tt_choice_device[] = {TT_DEVICES(X) NULL};
 const char *const tt_choice_simd[] = {TT_SIMDS(X) NULL};
 const char *const tt_choice_path[] = {TT_PATHS(X) NULL};
+const char *const tt_choice_precision[] = {TT_PRECISIONS(X) NULL};
 #undef X
 
 #define X(name, ...) #name,

@@ -17,9 +17,13 @@ extern "C" {
 #define TT_DEVICES(X)    X(auto) X(gpu) X(cpu)
 #define TT_SIMDS(X)      X(auto) X(avx512) X(avx2) X(generic)
 #define TT_PATHS(X)      X(auto) X(block) X(layered)
+#define TT_PRECISIONS(X) X(fp32) X(tf32) X(3xtf32)
 
 #define X(name) TT_PATH_##name,
 typedef enum tt_path { TT_PATHS(X) TT_PATH_COUNT } tt_path;
+#undef X
+#define X(name) TT_PRECISION_##name,
+typedef enum tt_precision { TT_PRECISIONS(X) TT_PRECISION_COUNT } tt_precision;
 #undef X
 #define X(name) TT_NORMALIZE_##name,
 typedef enum tt_normalize { TT_NORMALIZES(X) TT_NORMALIZE_COUNT } tt_normalize;
@@ -49,6 +53,7 @@ extern const char *const tt_choice_resample[];
 extern const char *const tt_choice_device[];
 extern const char *const tt_choice_simd[];
 extern const char *const tt_choice_path[];
+extern const char *const tt_choice_precision[];
 extern const char *const tt_choice_activation[];
 extern const char *const tt_choice_init[];
 extern const char *const tt_choice_loss[];

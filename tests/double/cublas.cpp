@@ -35,19 +35,11 @@ cublasStatus_t begin()
                                           : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
-/* Nearest with 10 bits of mantissa, ties away from zero: cvt.rna.tf32.f32. */
-float round_tf32(float x)
-{
-  unsigned bits = __float_as_uint(x);
-  if ((bits & 0x7F800000u) != 0x7F800000u) bits = (bits + 0x1000u) & 0xFFFFE000u;
-  return __uint_as_float(bits);
-}
-
 /* Element (row, column) of op(x). */
 float element(const operand &x, const float *matrix, int64_t row, int64_t column, bool tf32)
 {
   float value = x.transposed ? matrix[row * x.ld + column] : matrix[column * x.ld + row];
-  return tf32 ? round_tf32(value) : value;
+  return tf32 ? tt_double_tf32(value) : value;
 }
 
 void check(const operand &x, int64_t batch, const char *call)

@@ -1,13 +1,14 @@
 /* gate.cu — what nvcc must be able to compile for every architecture, without running it: the
  * headers that host and device share, the layer of cuda/dev.cuh, the samples. */
 #include "formulas.cuh"
+#include "product.cuh"
 #include "sample.cuh"
 
 tt_err gate_launch(cudaStream_t stream, formula_args f, sample_args s, sum_args u, queue_args q,
-                   fill_args v);
+                   fill_args v, product_args p);
 
 tt_err gate_launch(cudaStream_t stream, formula_args f, sample_args s, sum_args u, queue_args q,
-                   fill_args v)
+                   fill_args v, product_args p)
 {
   const size_t shared_bytes = 100 * 1024;
   TT_TRY(tt_launch(formulas, 4, 64, 0, stream, f));
@@ -17,5 +18,6 @@ tt_err gate_launch(cudaStream_t stream, formula_args f, sample_args s, sum_args 
   TT_TRY(tt_launch(shift_and_double, 2, 256, 0, stream, s));
   TT_TRY(tt_launch(early_end, 2, 256, 0, stream, s));
   TT_TRY(tt_launch(fill, 2, 256, 0, stream, v));
+  TT_TRY(tt_launch((products<4, TT_PRECISION_3xtf32>), 1, 96, 0, stream, p));
   return tt_launch(pull, 2, 256, sizeof(int), stream, q);
 }

@@ -59,18 +59,18 @@ static void check_params(const tt_model *m, const tt_block_plan *p)
   }
 }
 
-static void check_plan(const tt_cohort *c, int64_t shared_bytes)
+static void check_plan(const tt_cohort *c, tt_precision precision, int64_t shared_bytes)
 {
   static map shared;
   tt_block_plan p;
-  if (!tt_block_plan_make(c, shared_bytes, &p)) {
-    TT_CHECK(tt_block_least_bytes(c), >, shared_bytes);
+  if (!tt_block_plan_make(c, precision, shared_bytes, &p)) {
+    TT_CHECK(tt_block_least_bytes(c, precision), >, shared_bytes);
     return;
   }
   memset(&shared, 0, sizeof shared);
   shared.floats = p.bytes / 4;
   TT_CHECK(p.bytes, <=, shared_bytes);
-  TT_CHECK(p.bytes, >=, tt_block_least_bytes(c));
+  TT_CHECK(p.bytes, >=, tt_block_least_bytes(c, precision));
   TT_CHECK(p.rows % TT_BLOCK_ROWS, ==, 0);
   TT_CHECK(p.rows, <=, c->batch_size + TT_BLOCK_ROWS - 1);
   TT_CHECK(p.slots_shared, <=, p.gradient_shared ? p.slots : 0);
@@ -108,7 +108,7 @@ TT_TEST(arrays_of_a_plan_do_not_overlap)
             int64_t hidden[] = {widths[w], widths[w] + 1, 7, widths[w]};
             tt_cohort c = shape(1 + widths[w] % 9, hidden, layers, 1 + widths[w] % 3,
                                 (tt_activation)act, batches[b]);
-            check_plan(&c, devices[d]);
+            check_plan(&c, (tt_precision)(b % TT_PRECISION_COUNT), devices[d]);
           }
 }
 
@@ -119,14 +119,14 @@ TT_TEST(eight_rows_lie_on_different_banks)
   for (int64_t width = 4; width <= 300; width++) {
     tt_cohort c = wide(4, width, 2, 32);
     tt_block_plan p;
-    if (!tt_block_plan_make(&c, HOPPER, &p)) continue;
+    if (!tt_block_plan_make(&c, TT_PRECISION_fp32, HOPPER, &p)) continue;
     TT_CHECK(p.layer[0].ld % 8, ==, 4);
     TT_CHECK(p.layer[1].stride % 8, ==, 4);
   }
   for (int64_t width = 1; width < 4; width++) {
     tt_cohort c = wide(width, width, 2, 32);
     tt_block_plan p;
-    TT_CHECK(tt_block_plan_make(&c, HOPPER, &p), ==, 1);
+    TT_CHECK(tt_block_plan_make(&c, TT_PRECISION_fp32, HOPPER, &p), ==, 1);
     for (int l = 0; l < 2; l++) {
       TT_CHECK(p.layer[l].gradient, ==, TT_BLOCK_TILE_1x1);
       TT_CHECK(l == 0 || p.layer[l].backward == TT_BLOCK_TILE_1x1, ==, 1);
@@ -137,7 +137,7 @@ TT_TEST(eight_rows_lie_on_different_banks)
 static tt_block_plan plan_of(tt_cohort c, int64_t shared_bytes)
 {
   tt_block_plan p = {0};
-  TT_CHECK(tt_block_plan_make(&c, shared_bytes, &p), ==, 1);
+  TT_CHECK(tt_block_plan_make(&c, TT_PRECISION_fp32, shared_bytes, &p), ==, 1);
   return p;
 }
 
@@ -168,14 +168,14 @@ TT_TEST(what_does_not_fit_is_refused)
 {
   tt_block_plan p = {.rows = -1};
   tt_cohort c = wide(32, 256, 3, 512);
-  TT_CHECK(tt_block_plan_make(&c, HOPPER, &p), ==, 0);
+  TT_CHECK(tt_block_plan_make(&c, TT_PRECISION_fp32, HOPPER, &p), ==, 0);
   TT_CHECK(p.rows, ==, -1);
-  TT_CHECK(tt_block_least_bytes(&c), >, HOPPER);
+  TT_CHECK(tt_block_least_bytes(&c, TT_PRECISION_fp32), >, HOPPER);
   c = wide(65536, 20000, 3, 512);
-  TT_CHECK(tt_block_plan_make(&c, HOPPER, &p), ==, 0);
+  TT_CHECK(tt_block_plan_make(&c, TT_PRECISION_fp32, HOPPER, &p), ==, 0);
   c = wide(16, 128, 3, 256);
-  TT_CHECK(tt_block_plan_make(&c, ADA, &p), ==, 0);
-  TT_CHECK(tt_block_plan_make(&c, HOPPER, &p), ==, 1);
+  TT_CHECK(tt_block_plan_make(&c, TT_PRECISION_fp32, ADA, &p), ==, 0);
+  TT_CHECK(tt_block_plan_make(&c, TT_PRECISION_fp32, HOPPER, &p), ==, 1);
 }
 
 /* Plans follow shape and device alone: the number of members is not looked at. */
@@ -186,9 +186,9 @@ TT_TEST(a_plan_does_not_depend_on_the_members)
   memset(&b, 0, sizeof b);
   tt_cohort c = wide(8, 64, 2, 200);
   c.members = 1;
-  TT_CHECK(tt_block_plan_make(&c, HOPPER, &a), ==, 1);
+  TT_CHECK(tt_block_plan_make(&c, TT_PRECISION_fp32, HOPPER, &a), ==, 1);
   c.members = 10000;
-  TT_CHECK(tt_block_plan_make(&c, HOPPER, &b), ==, 1);
+  TT_CHECK(tt_block_plan_make(&c, TT_PRECISION_fp32, HOPPER, &b), ==, 1);
   TT_CHECK(memcmp(&a, &b, sizeof a), ==, 0);
 }
 

@@ -95,7 +95,7 @@ TT_TEST(the_border_is_the_smallest_plan)
   for (int i = 0; i < SHAPES; i++) {
     shape s = shapes[i];
     tt_cohort c = cohort_of(&s);
-    s.shared = tt_block_least_bytes(&c);
+    s.shared = tt_block_least_bytes(&c, TT_PRECISION_fp32);
     TT_CHECK((int)choose(&s).path, ==, TT_PATH_block);
     s.shared--;
     TT_CHECK((int)choose(&s).path, ==, TT_PATH_layered);

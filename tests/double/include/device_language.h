@@ -198,6 +198,44 @@ static inline int __float_as_int(float x) { return tt_double_bits<int>(x); }
 static inline float __uint_as_float(unsigned bits) { return tt_double_bits<float>(bits); }
 static inline unsigned __float_as_uint(float x) { return tt_double_bits<unsigned>(x); }
 
+/* ---- tensor cores ---- */
+
+/* cvt.rna.tf32.f32: nearest with 10 bits behind the leading one, ties away from zero. */
+static inline float tt_double_tf32(float x)
+{
+  unsigned bits = __float_as_uint(x);
+  if ((bits & 0x7F800000u) != 0x7F800000u) bits = (bits + 0x1000u) & 0xFFFFE000u;
+  return __uint_as_float(bits);
+}
+
+/* mma.sync.m16n8k8 of TF32 numbers, fragments as the PTX ISA has them. As the hardware does, it
+ * ignores the bits that TF32 does not have. The sum is one of floats in ascending order; a GPU's has
+ * an order of its own and cuts off instead of rounding. */
+static inline void tt_double_mma(float (&c)[4], const float (&a)[4], const float (&b)[2],
+                                 TT_DOUBLE_HERE)
+{
+  struct fragments {
+    float a[4], b[2];
+  } mine = {{a[0], a[1], a[2], a[3]}, {b[0], b[1]}};
+  float *const number[] = {mine.a, mine.a + 1, mine.a + 2, mine.a + 3, mine.b, mine.b + 1};
+  for (float *x : number)
+    *x = __uint_as_float(__float_as_uint(*x) & 0xFFFFE000u);
+  const unsigned char *slots = tt_double::exchange(0xFFFFFFFFu, mine, {"mma.sync", file, line});
+  int row = tt_double::lane() / 4, pair = tt_double::lane() % 4;
+  float sum[4] = {};
+  for (int k = 0; k < 8; k++) {
+    fragments left = tt_double::from_lane<fragments>(slots, 4 * row + k % 4);
+    fragments even = tt_double::from_lane<fragments>(slots, 4 * (2 * pair) + k % 4);
+    fragments odd = tt_double::from_lane<fragments>(slots, 4 * (2 * pair + 1) + k % 4);
+    sum[0] += left.a[k / 4 * 2] * even.b[k / 4];
+    sum[1] += left.a[k / 4 * 2] * odd.b[k / 4];
+    sum[2] += left.a[k / 4 * 2 + 1] * even.b[k / 4];
+    sum[3] += left.a[k / 4 * 2 + 1] * odd.b[k / 4];
+  }
+  for (int q = 0; q < 4; q++)
+    c[q] += sum[q];
+}
+
 #define TT_DOUBLE_MINMAX(type_)                                                                    \
   static inline type_ min(type_ a, type_ b) { return b < a ? b : a; }                              \
   static inline type_ max(type_ a, type_ b) { return a < b ? b : a; }
