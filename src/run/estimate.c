@@ -97,7 +97,8 @@ static void print_paths(const estimate *p)
 {
   for (size_t i = 0; i < sizeof gpus / sizeof *gpus; i++) {
     tt_path_choice choice;
-    tt_path_device on = {.shared_bytes = gpus[i].shared_bytes};
+    tt_path_device on = {.shared_bytes = gpus[i].shared_bytes,
+                         .precision = (tt_precision)p->cfg->run_precision};
     if (tt_path_choose(p->cohort, &on, (tt_path)p->cfg->run_path, &choice))
       printf("path       none on %s: %s\n", gpus[i].name, tt_err_last());
     else
@@ -109,9 +110,12 @@ static tt_err print_engine(const estimate *p)
 {
   const tt_engine_ops *ops;
   TT_TRY(tt_machine_engine_local((tt_device)p->cfg->run_device, &ops));
-  int gpu = strcmp(ops->name, "cpu") != 0;
-  printf("engine     %s%s\n", ops->name,
-         gpu && p->cfg->run_device == TT_DEVICE_auto ? ", or cpu where no GPU is found" : "");
+  int gpu = strcmp(ops->name, "cpu") != 0, fp32 = p->cfg->run_precision == TT_PRECISION_fp32;
+  int either = gpu && fp32 && p->cfg->run_device == TT_DEVICE_auto;
+  printf("engine     %s%s\n", ops->name, either ? ", or cpu where no GPU is found" : "");
+  if (!fp32)
+    printf("precision  %s%s\n", tt_choice_precision[p->cfg->run_precision],
+           gpu ? "" : ": not with this tutti, which was built without CUDA");
   if (gpu) print_paths(p);
   return TT_OK;
 }

@@ -33,6 +33,7 @@ tt_wish tt_machine_wish(const tt_config *cfg)
   return (tt_wish){.device = (tt_device)cfg->run_device,
                    .simd = (tt_simd)cfg->run_simd,
                    .path = (tt_path)cfg->run_path,
+                   .precision = (tt_precision)cfg->run_precision,
                    .threads = cfg->run_threads,
                    .gpu_map = cfg->run_gpu_map,
                    .share_gpu = cfg->run_share_gpu};
@@ -85,12 +86,26 @@ static tt_err find_engine(const tt_engine_ops *const *engines, tt_device device,
   return l->place.no_gpu ? no_gpu() : built_without();
 }
 
+/* Tensor cores are for GPUs: to compute in fp32 instead would be other results than asked for. */
+static tt_err check_precision(const tt_wish *wish, const look *l)
+{
+  if (wish->precision == TT_PRECISION_fp32 || !is_cpu(l->ops)) return TT_OK;
+  return TT_FAIL(UNAVAILABLE,
+                 "run.precision: %s needs a GPU, and %s; set run.precision: fp32 to train on the "
+                 "CPU",
+                 tt_choice_precision[wish->precision],
+                 l->place.no_gpu ? "none is seen: check nvidia-smi and the job's --gpus"
+                 : wish->device == TT_DEVICE_cpu ? "run.device is cpu"
+                                                 : "this tutti was built without CUDA");
+}
+
 /* The engine and all its devices that this rank sees. */
 static tt_err find_devices(const tt_engine_ops *const *engines, const tt_wish *wish, look *l)
 {
   int n = 0;
   tt_place *p = &l->place;
   TT_TRY(find_engine(engines, wish->device, l, &n));
+  TT_TRY(check_precision(wish, l));
   TT_TRY(TT_ALLOC(l->device, n));
   for (int i = 0; i < n; i++)
     TT_TRY(l->ops->describe(i, &l->device[i]));
@@ -238,8 +253,11 @@ tt_err tt_machine_take(tt_comm *c, const tt_engine_ops *const *engines, const tt
   if (!e) {
     const tt_place *mine = &s->place[tt_comm_rank(c)];
     *ops = s->ops;
-    *use = (tt_resources){
-        .threads = mine->threads, .simd = wish->simd, .device = mine->device, .path = wish->path};
+    *use = (tt_resources){.threads = mine->threads,
+                          .simd = wish->simd,
+                          .device = mine->device,
+                          .path = wish->path,
+                          .precision = wish->precision};
     if (s->seen > s->used)
       tt_log_once(TT_LOG_WARN,
                   "%" PRId64 " of %" PRId64 " GPUs have no rank and stay idle: start one rank per "

@@ -11,6 +11,7 @@ typedef struct tt_wish {
   tt_device device;
   tt_simd simd;
   tt_path path;
+  tt_precision precision;
   int64_t threads; /* -1 = auto */
   tt_int_list gpu_map;
   int share_gpu;
@@ -38,7 +39,7 @@ void tt_survey_destroy(tt_survey **s);
 
 /* Collective. Engine and resources of this rank. Warns of GPUs that no rank uses.
  * Errors: UNAVAILABLE (no GPU with device: gpu; more ranks than GPUs, or two ranks on one, without
- * share_gpu; not the same engine everywhere), MEM. */
+ * share_gpu; not the same engine everywhere; a precision that no engine here has), MEM. */
 tt_err tt_machine_take(tt_comm *c, const tt_engine_ops *const *engines, const tt_wish *wish,
                        const tt_engine_ops **ops, tt_resources *use);
 

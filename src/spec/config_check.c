@@ -87,6 +87,17 @@ static void check_optimizer(tt_reader *r)
              "train.nesterov needs train.momentum above 0, e.g. momentum: 0.9");
 }
 
+static void check_precision(tt_reader *r)
+{
+  const tt_config *c = r->cfg;
+  const tt_where *precision = &r->job[TT_AT_run_precision], *device = &r->job[TT_AT_run_device];
+  char place[TT_PATH_TEXT];
+  if (precision->bad || device->bad) return;
+  if (c->run_precision == TT_PRECISION_fp32 || c->run_device != TT_DEVICE_cpu) return;
+  tt_fault(r, precision, "run.precision: %s needs a GPU, but run.device is cpu (%s); use fp32",
+           tt_choice_precision[c->run_precision], origin(device, place));
+}
+
 /* Which way the rows are split; two ways at once is an error. */
 static void check_split_kind(tt_reader *r)
 {
@@ -185,6 +196,7 @@ void tt_config_check(tt_reader *r)
   check_missing(r);
   check_loss(r);
   check_optimizer(r);
+  check_precision(r);
   check_split(r);
   check_ensembles(r);
 }

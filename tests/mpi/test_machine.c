@@ -153,6 +153,29 @@ TT_TEST (the_cpu_asks_no_driver) {
   TT_CHECK((int)use.path, ==, TT_PATH_layered);
 }
 
+/* What only a GPU computes is refused without one, on every rank; the cpu is no substitute. */
+TT_TEST (tensor_cores_need_a_gpu) {
+  static const char *const words[] = {"none is seen", "run.device is cpu", "built without CUDA"};
+  const tt_engine_ops *const *const from[] = {engines, engines, only_cpu};
+  for (int precision = 0; precision < TT_PRECISION_COUNT; precision++) {
+    const tt_engine_ops *ops = NULL;
+    tt_resources use = {0};
+    tt_wish wish = any();
+    wish.precision = (tt_precision)precision;
+    see(tt_comm_rank(comm), 1, MOST_GPUS);
+    TT_CHECK_OK(tt_machine_take(comm, engines, &wish, &ops, &use));
+    TT_CHECK((int)use.precision, ==, precision);
+    see(0, 0, 1);
+    for (int k = 0; k < 3; k++) {
+      wish.device = k == 1 ? TT_DEVICE_cpu : TT_DEVICE_auto;
+      tt_err e = tt_machine_take(comm, from[k], &wish, &ops, &use);
+      TT_CHECK((int)e, ==, precision ? TT_E_UNAVAILABLE : TT_OK);
+      if (e) TT_CHECK_HAS(tt_err_last(), tt_choice_precision[precision]);
+      if (e) TT_CHECK_HAS(tt_err_last(), words[k]);
+    }
+  }
+}
+
 /* Any one rank: its broken driver, or its lack of a GPU, is everybody's error and names the rank.
  */
 TT_TEST (one_odd_rank_is_an_error_of_all) {
@@ -224,6 +247,7 @@ int main(void)
       cmocka_unit_test(a_map_decides),
       cmocka_unit_test(auto_falls_back_to_the_cpu_and_gpu_does_not),
       cmocka_unit_test(the_cpu_asks_no_driver),
+      cmocka_unit_test(tensor_cores_need_a_gpu),
       cmocka_unit_test(one_odd_rank_is_an_error_of_all),
       cmocka_unit_test(a_survey_counts_gpus_seen_and_used),
       cmocka_unit_test(all_ranks_compute_the_same_bits),
