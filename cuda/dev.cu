@@ -68,14 +68,19 @@ tt_err tt_dev_open(int number, tt_dev *out)
   return TT_OK;
 }
 
-static tt_err open_blas(tt_dev *d, int tf32)
+tt_err tt_dev_set_tf32(tt_dev *d, int tf32)
+{
+  return TT_CUBLAS(
+      cublasSetMathMode(d->blas, tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH));
+}
+
+static tt_err open_blas(tt_dev *d)
 {
   TT_TRY(TT_CUBLAS(cublasCreate(&d->blas)));
   TT_TRY(TT_CUBLAS(cublasSetStream(d->blas, d->stream))); /* resets the workspace: set that after */
   TT_TRY(TT_CUDA(cudaMalloc(&d->workspace, BLAS_WORKSPACE)));
   TT_TRY(TT_CUBLAS(cublasSetWorkspace(d->blas, d->workspace, BLAS_WORKSPACE)));
-  return TT_CUBLAS(
-      cublasSetMathMode(d->blas, tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH));
+  return tt_dev_set_tf32(d, 0);
 }
 
 static void close_blas(tt_dev *d)
@@ -86,9 +91,9 @@ static void close_blas(tt_dev *d)
   d->workspace = NULL;
 }
 
-tt_err tt_dev_open_blas(tt_dev *d, int tf32)
+tt_err tt_dev_open_blas(tt_dev *d)
 {
-  tt_err e = open_blas(d, tf32);
+  tt_err e = open_blas(d);
   if (e) close_blas(d);
   return e;
 }

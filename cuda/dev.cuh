@@ -74,9 +74,12 @@ tt_err tt_dev_describe(int number, tt_dev *out);
 tt_err tt_dev_open(int number, tt_dev *out);
 
 /* Add a cuBLAS handle on the stream with its own workspace, so that captured calls allocate nothing
- * and the choice of algorithm does not depend on who else runs. fp32 is not rounded to TF32 unless
- * `tf32` says so. Errors: MEM, INTERNAL. */
-tt_err tt_dev_open_blas(tt_dev *d, int tf32);
+ * and the choice of algorithm does not depend on who else runs. Errors: MEM, INTERNAL. */
+tt_err tt_dev_open_blas(tt_dev *d);
+
+/* Whether products that are put on the stream from now on round their factors to TF32, to nearest
+ * or otherwise; at first they do not. May be called during capture. Errors: INTERNAL. */
+tt_err tt_dev_set_tf32(tt_dev *d, int tf32);
 
 /* Give back what open and open_blas took; accepts one that is all zero. */
 void tt_dev_close(tt_dev *d);

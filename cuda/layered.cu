@@ -189,6 +189,7 @@ static void release(tt_engine *e)
   tt_dev_free(own->gradient);
   tt_dev_free(own->picked);
   tt_dev_free(own->scale);
+  tt_dev_free(own->parts);
   tt_dev_free(own->order);
   tt_dev_free(own->step);
   tt_dev_free(own->lane);
@@ -290,8 +291,9 @@ static tt_err prepare(tt_engine *e)
 static const char *refuses(const tt_cohort *cohort, tt_precision precision, int64_t shared_bytes)
 {
   (void)cohort;
+  (void)precision;
   (void)shared_bytes;
-  return precision == TT_PRECISION_fp32 ? NULL : "it computes in fp32";
+  return NULL;
 }
 
 /* Where cuBLAS multiplies, bits are those of its version on this kind of GPU. */

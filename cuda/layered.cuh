@@ -23,7 +23,8 @@ enum {
   TT_LAYERED_GRAPHS = 6,     /* of 1, 2, 4, ... 32 steps */
   TT_LAYERED_ROWS = 16384,   /* rows of a group together that validation takes at a time */
   TT_GROUP_TILES = 128,      /* of 128 x 128 values: about one for every multiprocessor */
-  TT_GROUP_LEAST = 4, TT_GROUP_MOST = 64
+  TT_GROUP_LEAST = 4, TT_GROUP_MOST = 64,
+  TT_FACTOR_PARTS = 4        /* of the two factors of a product in 3xtf32 */
 };
 
 /* What the path holds, on the device where nothing else is said. */
@@ -41,6 +42,8 @@ typedef struct tt_layered {
   float *gradient;             /* [padded][P] */
   float *picked;               /* [M + group][tt_picked_step] weights to evaluate */
   float *scale;                /* [M] of the gradient, where members clip; else NULL */
+  int64_t factor;              /* floats of the largest factor of a product of cuBLAS */
+  float *parts;                /* [TT_FACTOR_PARTS][group][factor], for 3xtf32; else NULL */
   tt_order *order;             /* [M] of the running epochs */
   tt_step_args *step;          /* [M] of the running step */
   double *lane;                /* [M][TT_LOSS_LANES] validation loss so far */
@@ -67,7 +70,7 @@ typedef struct tt_pass {
   const float *w;         /* [M][w_step] all members of the engine */
   int64_t w_step;         /* P, or tt_picked_step */
   const int8_t *skip;     /* [M] members with another value than 0 are left out; NULL: none is */
-  int keep;               /* f' is kept for the way back */
+  int keep;               /* of a training step: f' is kept for the way back */
 } tt_pass;
 
 /* From one member's picked weights to the next: whole float4. */
@@ -78,11 +81,29 @@ int64_t tt_layered_group(const tt_cohort *c);
 
 static inline tt_layered *tt_layered_of(tt_engine *e) { return static_cast<tt_layered *>(e->own); }
 
+static inline int tt_layered_thin(const tt_layer *layer)
+{
+  return layer->in <= TT_THIN || layer->out <= TT_THIN;
+}
+
 /* 1 if cuBLAS has a part in it: a layer has no thin side. */
 int tt_layered_multiplies(const tt_model *m);
 
-/* cuBLAS, if a layer needs it. Errors: MEM, INTERNAL. */
+/* cuBLAS and room for its factors, if a layer needs them. Errors: MEM, INTERNAL. */
 tt_err tt_layered_open(tt_engine *e);
+
+/* A matrix of every member without gaps: column-major, `step` from one member to the next. */
+typedef struct tt_operand {
+  const float *at;
+  int64_t ld, step;
+  cublasOperation_t op;
+} tt_operand;
+
+/* c [m x n] = a [m x k] b [k x n] for the members of the pass, group by group; in the last one some
+ * may not be there. On the way of a training step in the precision of the engine, else in fp32.
+ * Asynchronous, may be captured. Errors: INTERNAL. */
+tt_err tt_layered_multiply(tt_engine *e, const tt_pass *pass, int64_t m, int64_t n, int64_t k,
+                           tt_operand a, tt_operand b, float *c, int64_t c_step);
 
 /* x in the buffers -> h of all layers. Asynchronous, may be captured. Errors: INTERNAL. */
 tt_err tt_layered_forward(tt_engine *e, const tt_pass *pass);

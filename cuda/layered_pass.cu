@@ -7,8 +7,6 @@
  *   gradient       in x out     (in x rows)   (out x rows)^T */
 #include "cuda/layered_kernels.cuh"
 
-static int thin(const tt_layer *layer) { return layer->in <= TT_THIN || layer->out <= TT_THIN; }
-
 int64_t tt_layered_group(const tt_cohort *c)
 {
   const int64_t side = 128, most_rows = 65536;
@@ -24,14 +22,8 @@ int64_t tt_layered_group(const tt_cohort *c)
 int tt_layered_multiplies(const tt_model *m)
 {
   int wide = 0;
-  for (int l = 0; l < m->layers; l++) wide += !thin(&m->layer[l]);
+  for (int l = 0; l < m->layers; l++) wide += !tt_layered_thin(&m->layer[l]);
   return wide > 0;
-}
-
-tt_err tt_layered_open(tt_engine *e)
-{
-  int open = tt_layered_multiplies(&e->cohort->model) && !e->dev.blas;
-  return open ? tt_dev_open_blas(&e->dev, 0) : TT_OK;
 }
 
 static tt_layer_args layer_args(tt_engine *e, const tt_pass *pass, int l)
@@ -64,27 +56,6 @@ static tt_err start(tt_engine *e, const tt_pass *pass, void (*kernel)(tt_layer_a
                    shared_bytes, e->dev.stream, a);
 }
 
-/* A matrix of every member: column-major, `step` from one member to the next. */
-typedef struct tt_operand {
-  const float *at;
-  int64_t ld, step;
-  cublasOperation_t op;
-} tt_operand;
-
-/* c [m x n] = a [m x k] b [k x n], group by group; in the last one some may not be there. */
-static tt_err multiply(tt_engine *e, const tt_pass *pass, int64_t m, int64_t n, int64_t k,
-                       tt_operand a, tt_operand b, float *c, int64_t c_step)
-{
-  const float one = 1.0f, zero = 0.0f;
-  int64_t group = tt_layered_of(e)->group;
-  for (int64_t first = 0; first < pass->members; first += group)
-    TT_TRY(TT_CUBLAS(cublasSgemmStridedBatched(
-        e->dev.blas, a.op, b.op, (int)m, (int)n, (int)k, &one, a.at + first * a.step, (int)a.ld,
-        a.step, b.at + first * b.step, (int)b.ld, b.step, &zero, c + first * c_step, (int)m, c_step,
-        (int)group)));
-  return TT_OK;
-}
-
 static tt_err layer_forward(tt_engine *e, const tt_pass *pass, int l)
 {
   tt_layer_args a = layer_args(e, pass, l);
@@ -96,7 +67,7 @@ static tt_err layer_forward(tt_engine *e, const tt_pass *pass, int l)
   }
   if (out <= TT_THIN) return start(e, pass, thin_outputs, a, rows, TT_LAYERED_WARPS, 0);
   tt_operand w = {a.w, in, a.params, CUBLAS_OP_T}, x = {a.x, in, a.x_step, CUBLAS_OP_N};
-  TT_TRY(multiply(e, pass, out, rows, in, w, x, a.y, rows * out));
+  TT_TRY(tt_layered_multiply(e, pass, out, rows, in, w, x, a.y, rows * out));
   return start(e, pass, add_bias, a, rows * out, TT_ELEMENTS, 0);
 }
 
@@ -111,7 +82,7 @@ static tt_err layer_backward(tt_engine *e, const tt_pass *pass, int l, float *de
   tt_layer_args a = layer_args(e, pass, l);
   const size_t sums = TT_LAYERED_THREADS * sizeof(float);
   int64_t in = a.in, out = a.out, rows = a.rows;
-  int through_kernels = thin(&e->cohort->model.layer[l]);
+  int through_kernels = tt_layered_thin(&e->cohort->model.layer[l]);
   a.delta = delta;
   a.before = before;
   tt_layer_args finish = a;
@@ -123,8 +94,9 @@ static tt_err layer_backward(tt_engine *e, const tt_pass *pass, int l, float *de
   }
   tt_operand x = {a.x, in, a.x_step, CUBLAS_OP_N}, d = {delta, out, rows * out, CUBLAS_OP_N};
   tt_operand turned = {delta, out, rows * out, CUBLAS_OP_T}, w = {a.w, in, a.params, CUBLAS_OP_N};
-  TT_TRY(multiply(e, pass, in, out, rows, x, turned, a.gradient, a.params));
-  return l ? multiply(e, pass, in, rows, out, w, d, before, rows * in) : TT_OK;
+  TT_TRY(tt_layered_multiply(e, pass, in, out, rows, x, turned, a.gradient, a.params));
+  if (l == 0) return TT_OK;
+  return tt_layered_multiply(e, pass, in, rows, out, w, d, before, rows * in);
 }
 
 tt_err tt_layered_backward(tt_engine *e, const tt_pass *pass)

@@ -17,6 +17,8 @@ enum { DOUBLE = 1, SCHEDULES = TT_DOUBLE_RANDOM + 1 };
 enum { DOUBLE = 0, SCHEDULES = 1 };
 #endif
 
+enum { MAX_WAYS = 8 };
+
 /* One way to run: an engine with what it may use; over the double also an order of threads. */
 typedef struct way {
   const char *name;
@@ -67,6 +69,25 @@ static inline int ways(way *out)
 #endif
 }
 
+/* The ways of the cuda engine with tensor cores: each path in each precision but fp32, over the
+ * double in an order of threads of its own. */
+static inline int tensor_ways(way *out)
+{
+  static const char *const name[][2] = {{"cuda tf32 block", "cuda tf32 layered"},
+                                        {"cuda 3xtf32 block", "cuda 3xtf32 layered"}};
+  way all[MAX_WAYS];
+  int n = 0, from = ways(all);
+  for (int i = 0; i < from; i++)
+    for (int p = TT_PRECISION_tf32; p < TT_PRECISION_COUNT; p++) {
+      int path = (int)all[i].use.path - TT_PATH_block;
+      if (all[i].ops == &tt_engine_cpu || (p + path) % SCHEDULES != all[i].schedule) continue;
+      out[n] = all[i];
+      out[n].name = name[p - TT_PRECISION_tf32][path];
+      out[n++].use.precision = (tt_precision)p;
+    }
+  return n;
+}
+
 /* The double is slow: its orders of threads take the cases of a law in turn. */
 static inline int takes(way by, int number) { return number % SCHEDULES == by.schedule; }
 
@@ -78,7 +99,6 @@ static inline void follow_schedule(way by)
 #endif
   (void)by;
 }
-enum { MAX_WAYS = 8 };
 
 typedef struct problem {
   tt_cohort c;

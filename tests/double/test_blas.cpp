@@ -91,9 +91,9 @@ TT_TEST (tf32_rounds_the_operands_alone) {
   shape s = make_shape(4 + 8);
   std::vector<float> a = numbers(7 * 9 * 3), b = numbers(3 * 9 * 9), c(7 * 5 * 3, 0.0f);
   std::vector<float> full = product(s, a, b, c);
-  TT_CHECK_OK(TT_CUBLAS(cublasSetMathMode(dev.blas, CUBLAS_TF32_TENSOR_OP_MATH)));
+  TT_CHECK_OK(tt_dev_set_tf32(&dev, 1));
   std::vector<float> rounded = product(s, a, b, c);
-  TT_CHECK_OK(TT_CUBLAS(cublasSetMathMode(dev.blas, CUBLAS_DEFAULT_MATH)));
+  TT_CHECK_OK(tt_dev_set_tf32(&dev, 0));
   double largest = 0;
   for (size_t i = 0; i < full.size(); i++)
     largest = fmax(largest, fabs(full[i] - rounded[i]));
@@ -123,7 +123,7 @@ TT_TEST (operands_outside_their_memory_and_wrong_sizes_are_told) {
 
 static int open_with_blas(void **state)
 {
-  return open_device(state) || tt_dev_open_blas(&dev, 0) ? -1 : 0;
+  return open_device(state) || tt_dev_open_blas(&dev) ? -1 : 0;
 }
 
 int main(void)

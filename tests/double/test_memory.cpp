@@ -118,7 +118,7 @@ static tt_err whole_round(void)
   tt_dev d;
   float *a = nullptr, back[N];
   tt_err e = tt_dev_open(0, &d);
-  if (!e) e = tt_dev_open_blas(&d, 0);
+  if (!e) e = tt_dev_open_blas(&d);
   if (e) TT_CHECK(d.blas == nullptr && d.workspace == nullptr, ==, true);
   if (!e) e = tt_dev_alloc(&a, N, "a");
   fill_args args = {a, 1.0f, N};

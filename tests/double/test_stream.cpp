@@ -165,7 +165,7 @@ TT_TEST (events_order_streams_and_a_missing_one_shows) {
 
 static int open_with_blas(void **state)
 {
-  return open_device(state) || tt_dev_open_blas(&dev, 0) ? -1 : 0;
+  return open_device(state) || tt_dev_open_blas(&dev) ? -1 : 0;
 }
 
 int main(void)

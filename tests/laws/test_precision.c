@@ -1,0 +1,191 @@
+/* test_precision.c — laws of run.precision: steps on tensor cores are near those in fp32, as near as
+ * their name says; they keep the laws of independence, restart and divergence to the bit; what is
+ * measured (validation, scores) is in fp32. Over the ways with tensor cores alone. */
+#include "problem.h"
+
+enum { EACH = 2, ENSEMBLES = 2, MEMBERS = EACH * ENSEMBLES, ROWS = 90, EPOCHS = 3, BAD = 1 };
+
+/* Widths that no fragment divides; both paths multiply them on tensor cores. */
+typedef struct shape {
+  int64_t inputs, hidden[2], batch;
+  tt_activation activation;
+  tt_output output;
+} shape;
+static const shape shapes[] = {
+    {17, {20, 33}, 33, TT_ACT_silu, TT_OUTPUT_mean},
+    {18, {70, 24}, 50, TT_ACT_tanh, TT_OUTPUT_mean_variance},
+};
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+static problem make(const shape *s)
+{
+  problem p = problem_make(ROWS, s->inputs, 2, ENSEMBLES, EACH, s->hidden, 2, s->activation,
+                           s->output);
+  p.c.batch_size = s->batch;
+  p.c.max_epochs = EPOCHS;
+  for (int i = 0; i < MEMBERS; i++) {
+    tt_hyper *h = &p.c.member[i].hyper;
+    h->epochs = EPOCHS;
+    h->learning_rate = 1e-3f * (float)(1 + i);
+    h->epsilon = 1e-4f; /* Adam divides by tiny roots otherwise: rounding would grow */
+    h->clip_norm = i % 2 ? 0.5f : 0.0f;
+  }
+  return p;
+}
+
+static void all_ways(void (*law)(const shape *s, way by, const tt_state *want))
+{
+  way by[MAX_WAYS];
+  for (int i = 0, n = tensor_ways(by); i < n; i++)
+    for (int k = 0; k < SHAPES; k++) {
+      problem p = make(&shapes[k]);
+      tt_state *want = problem_run(&p, by[i], everyone(&p), 1000);
+      law(&shapes[k], by[i], want);
+      tt_state_destroy(&want);
+      problem_free(&p);
+    }
+}
+
+static void same_slice(const tt_state *want, problem *p, way by, tt_slice slice, int64_t steps)
+{
+  tt_state *got = problem_run(p, by, slice, steps);
+  for (int64_t i = slice.first; i < slice.first + slice.count; i++)
+    same_member(want, got, i, by.name);
+  tt_state_destroy(&got);
+}
+
+/* Alone, with another neighbour, in other calls. */
+static void company(const shape *s, way by, const tt_state *want)
+{
+  const tt_slice slices[] = {{0, 1}, {1, 2}, {3, 1}};
+  problem p = make(s);
+  for (int k = 0; k < 3; k++) same_slice(want, &p, by, slices[k], 1 + k);
+  problem_free(&p);
+}
+TT_TEST(company_and_cuts_change_nothing) { all_ways(company); }
+
+/* Over the double: the order of threads neither. */
+static void schedule(const shape *s, way by, const tt_state *want)
+{
+  problem p = make(s);
+  by.schedule = (by.schedule + 1) % SCHEDULES;
+  same_slice(want, &p, by, everyone(&p), 1000);
+  problem_free(&p);
+}
+TT_TEST(the_order_of_threads_changes_nothing) { all_ways(schedule); }
+
+static void restart(const shape *s, way by, const tt_state *want)
+{
+  tt_progress at;
+  problem p = make(s);
+  problem_start(&p, by, everyone(&p));
+  TT_CHECK_OK(by.ops->train(p.engine, 3, &at));
+  TT_CHECK(at.training, ==, MEMBERS);
+  tt_state *saved = problem_state(&p, everyone(&p));
+  problem_stop(&p);
+  tt_slice some = {1, 3};
+  problem_start(&p, by, some);
+  TT_CHECK_OK(by.ops->load(p.engine, some, saved));
+  problem_finish(&p, 2);
+  tt_state *got = problem_state(&p, some);
+  for (int64_t i = 1; i < MEMBERS; i++) same_member(want, got, i, by.name);
+  tt_state_destroy(&saved);
+  tt_state_destroy(&got);
+  problem_free(&p);
+}
+TT_TEST(a_restart_changes_nothing) { all_ways(restart); }
+
+static void diverges(const shape *s, way by, const tt_state *want)
+{
+  problem p = make(s);
+  p.c.member[BAD].hyper.learning_rate = 1e30f;
+  tt_state *got = problem_run(&p, by, everyone(&p), 4);
+  TT_CHECK(TT_FIELD(got, status)[BAD], ==, TT_STATUS_diverged);
+  for (int64_t i = 0; i < MEMBERS; i++)
+    if (i != BAD) same_member(want, got, i, by.name);
+  tt_state_destroy(&got);
+  problem_free(&p);
+}
+TT_TEST(a_diverged_member_is_noticed_by_nobody) { all_ways(diverges); }
+
+/* Largest difference of the weights, relative to the largest weight. */
+static double apart(const tt_state *a, const tt_state *b)
+{
+  double worst = 0.0, size = 0.0;
+  for (int64_t k = 0; k < a->count * a->params; k++) {
+    double x = (double)TT_FIELD(a, weights)[k], y = (double)TT_FIELD(b, weights)[k];
+    worst = fmax(worst, isnan(y) ? (double)INFINITY : fabs(x - y));
+    size = fmax(size, fabs(x));
+  }
+  return worst / size;
+}
+
+/* The same steps in fp32: tf32 is told from them, 3xtf32 hardly. */
+static void near_fp32(const shape *s, way by, const tt_state *got)
+{
+  int tf32 = by.use.precision == TT_PRECISION_tf32;
+  problem p = make(s);
+  by.use.precision = TT_PRECISION_fp32;
+  tt_state *want = problem_run(&p, by, everyone(&p), 1000);
+  double gap = apart(want, got);
+  fprintf(stderr, "  %-18s %.1e from fp32\n", by.name, gap);
+  TT_CHECK(gap, <=, tf32 ? 5e-3 : 1e-5);
+  TT_CHECK(gap, >, tf32 ? 1e-5 : 0.0);
+  tt_state_destroy(&want);
+  problem_free(&p);
+}
+TT_TEST(steps_are_as_near_as_their_name_says) { all_ways(near_fp32); }
+
+static void losses(const shape *s, way by, const tt_state *weights, double loss[TT_SPLITS][MEMBERS])
+{
+  problem p = make(s);
+  problem_start(&p, by, everyone(&p));
+  TT_CHECK_OK(by.ops->load(p.engine, everyone(&p), weights));
+  for (int split = 0; split < TT_SPLITS; split++)
+    TT_CHECK_OK(by.ops->evaluate(p.engine, (tt_split)split, loss[split]));
+  problem_free(&p);
+}
+
+/* What is told of the weights is what fp32 says, and what validation has said. */
+static void measured(const shape *s, way by, const tt_state *trained)
+{
+  double mine[TT_SPLITS][MEMBERS], theirs[TT_SPLITS][MEMBERS];
+  way plain = by;
+  plain.use.precision = TT_PRECISION_fp32;
+  losses(s, by, trained, mine);
+  losses(s, plain, trained, theirs);
+  TT_CHECK(memcmp(mine, theirs, sizeof mine), ==, 0);
+  for (int i = 0; i < MEMBERS; i++)
+    TT_CHECK(mine[TT_VALIDATION][i], ==, TT_FIELD(trained, best_loss)[i]);
+}
+TT_TEST(losses_are_measured_in_fp32) { all_ways(measured); }
+
+/* Other precision or path, other name: a checkpoint then belongs to another run. */
+TT_TEST(every_precision_has_a_name_of_its_own)
+{
+  way by[MAX_WAYS];
+  tt_engine_info info[MAX_WAYS];
+  int n = tensor_ways(by);
+  for (int i = 0; i < n; i++) {
+    problem p = make(&shapes[0]);
+    problem_start(&p, by[i], everyone(&p));
+    TT_CHECK_OK(by[i].ops->info(p.engine, &info[i]));
+    TT_CHECK_HAS(info[i].arithmetic, tt_choice_precision[by[i].use.precision]);
+    for (int k = 0; k < i; k++) TT_CHECK(strcmp(info[i].arithmetic, info[k].arithmetic), !=, 0);
+    problem_free(&p);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(company_and_cuts_change_nothing),
+      cmocka_unit_test(the_order_of_threads_changes_nothing),
+      cmocka_unit_test(a_restart_changes_nothing),
+      cmocka_unit_test(a_diverged_member_is_noticed_by_nobody),
+      cmocka_unit_test(steps_are_as_near_as_their_name_says),
+      cmocka_unit_test(losses_are_measured_in_fp32),
+      cmocka_unit_test(every_precision_has_a_name_of_its_own),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
