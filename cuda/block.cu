@@ -137,7 +137,12 @@ static void arithmetic(const tt_engine *e, char *text, size_t room)
   tt_block_plan p;
   uint32_t groups = 0;
   if (!tt_block_plan_make(e->cohort, e->dev.shared_bytes, &p)) return;
-  for (int l = 0; l < p.layers; l++) groups = groups * 31 + (uint32_t)p.layer[l].groups;
+  for (int l = 0; l < p.layers; l++) {
+    const tt_block_layer *n = &p.layer[l];
+    int mma = TT_BLOCK_TILE_mma16; /* from here on: tensor cores */
+    groups = groups * 31 + (uint32_t)n->groups * 8 + (uint32_t)(n->forward >= mma) +
+             2 * (uint32_t)(n->backward >= mma) + 4 * (uint32_t)(n->gradient >= mma);
+  }
   snprintf(text, room, "r%d w%d g%" PRIx32, (int)p.rows, p.threads / TT_WARP, groups);
 }
 

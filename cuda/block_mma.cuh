@@ -171,19 +171,22 @@ template <int N, tt_precision PRECISION> struct tt_block_mma_gradient_tile {
         [&](int j, int k) { return xr[k * x.ld + to[j]]; });
   }
 
+  /* Into the padded gradient, whose gaps stay zero. */
   __device__ __forceinline__ void put(const tt_block_layer &layer, float *g, int first) const
   {
 #pragma unroll
     for (int r = 0; r < 2 * tile::M; r++) {
-      float *row = g + layer.weight + (o + 8 * r) * layer.stride;
       if (o + 8 * r >= layer.out) continue;
+      float *row = g + layer.weight + (o + 8 * r) * layer.stride;
 #pragma unroll
-      for (int j = 0; j < N; j++)
-#pragma unroll
-        for (int q = 0; q < 2; q++) {
-          int at = i + j * TT_MMA_COLUMNS + q;
-          if (at < layer.in) row[at] = (first ? 0.0f : row[at]) + sum[r / 2][j][r % 2 * 2 + q];
-        }
+      for (int j = 0; j < N; j++) {
+        int at = i + j * TT_MMA_COLUMNS;
+        if (at >= layer.in) continue;
+        float2 old = first ? make_float2(0.0f, 0.0f) : tt_load2(row + at);
+        old.x += sum[r / 2][j][r % 2 * 2];
+        if (at + 1 < layer.in) old.y += sum[r / 2][j][r % 2 * 2 + 1];
+        tt_store2(row + at, old);
+      }
     }
   }
 };

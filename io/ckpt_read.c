@@ -95,7 +95,7 @@ static tt_err compare_identity(tt_h5_reader *r, const identity *i, const wanted 
       DATA,
       "%s was computed with '%s', this engine computes with '%s': the results would not "
       "be bit for bit those of an undisturbed run; use the same kind of device (run.device, "
-      "run.simd), or accept the difference with --allow-different-device",
+      "run.simd, run.precision), or accept the difference with --allow-different-device",
       tt_h5_file_name(r), i->arithmetic, w->id->arithmetic);
 }
 

@@ -192,6 +192,58 @@ TT_TEST(a_plan_does_not_depend_on_the_members)
   TT_CHECK(memcmp(&a, &b, sizeof a), ==, 0);
 }
 
+static int is_mma(int tile) { return tile >= TT_BLOCK_TILE_mma16; }
+
+static void check_tiles(const tt_block_layer *n, int precision)
+{
+  const int tiles[] = {n->forward, n->backward, n->gradient};
+  int suits = n->in >= TT_BLOCK_MMA_LEAST && n->out >= TT_BLOCK_MMA_LEAST;
+  TT_CHECK(is_mma(n->exact), ==, 0);
+  if (!is_mma(n->forward)) TT_CHECK(n->exact, ==, n->forward);
+  for (int k = 0; k < 3; k++) {
+    if (is_mma(tiles[k])) TT_CHECK(suits && precision != TT_PRECISION_fp32, ==, 1);
+    if (precision != TT_PRECISION_fp32 && !is_mma(tiles[k]))
+      TT_CHECK(tiles[k], <=, TT_BLOCK_TILE_4x4);
+  }
+}
+
+/* Tensor cores where a layer is wide enough, beside them the tiles that their kernels know, and
+ * validation without them. Where they are of no use at all, the plan is that of fp32. */
+TT_TEST(tensor_cores_are_for_wide_layers)
+{
+  for (int precision = 0; precision < TT_PRECISION_COUNT; precision++)
+    for (int64_t width = 1; width <= 128; width++)
+      for (int64_t inputs = 3; inputs <= 16; inputs += 5) {
+        tt_cohort c = wide(inputs, width, 1 + width % 3, 100);
+        tt_block_plan p, plain;
+        memset(&p, 0, sizeof p);
+        memset(&plain, 0, sizeof plain);
+        if (!tt_block_plan_make(&c, (tt_precision)precision, HOPPER, &p)) continue;
+        for (int l = 0; l < p.layers; l++) check_tiles(&p.layer[l], p.precision);
+        int of_use = width >= 8 && (inputs >= 8 || p.layers > 2);
+        TT_CHECK(p.precision, ==, of_use ? precision : TT_PRECISION_fp32);
+        if (of_use && precision) TT_CHECK(p.x_ld < 4 || p.x_ld % 8 == 4, ==, 1);
+        TT_CHECK(tt_block_plan_make(&c, TT_PRECISION_fp32, HOPPER, &plain), ==, 1);
+        if (!of_use) TT_CHECK(memcmp(&p, &plain, sizeof p), ==, 0);
+      }
+}
+
+/* Wide layers do use them, in every precision but fp32, for all three products. */
+TT_TEST(wide_layers_go_to_tensor_cores)
+{
+  tt_cohort c = wide(16, 64, 2, 256);
+  for (int precision = TT_PRECISION_tf32; precision < TT_PRECISION_COUNT; precision++) {
+    tt_block_plan p;
+    TT_CHECK(tt_block_plan_make(&c, (tt_precision)precision, HOPPER, &p), ==, 1);
+    for (int l = 0; l < 2; l++) {
+      TT_CHECK(is_mma(p.layer[l].forward), ==, 1);
+      TT_CHECK(is_mma(p.layer[l].backward), ==, 1);
+      TT_CHECK(is_mma(p.layer[l].gradient), ==, 1);
+    }
+    TT_CHECK(is_mma(p.layer[2].forward), ==, 0);
+  }
+}
+
 /* Where f(z) is to say enough, it does: f'(z) has the same bits with f(z) in the place of z. */
 TT_TEST(slopes_that_are_not_kept_follow_from_the_value)
 {
@@ -211,6 +263,8 @@ int main(void)
       cmocka_unit_test(tiny_members_take_few_threads),
       cmocka_unit_test(what_does_not_fit_is_refused),
       cmocka_unit_test(a_plan_does_not_depend_on_the_members),
+      cmocka_unit_test(tensor_cores_are_for_wide_layers),
+      cmocka_unit_test(wide_layers_go_to_tensor_cores),
       cmocka_unit_test(slopes_that_are_not_kept_follow_from_the_value),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

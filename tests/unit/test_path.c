@@ -67,13 +67,16 @@ static tt_cohort cohort_of(const shape *s)
   return c;
 }
 
-static tt_path_choice choose(const shape *s)
+static tt_path_choice choose_in(const shape *s, int precision)
 {
   tt_path_choice got;
   tt_cohort c = cohort_of(s);
-  TT_CHECK_OK(tt_path_choose(&c, &(tt_path_device){.shared_bytes = s->shared}, TT_PATH_auto, &got));
+  tt_path_device on = {.shared_bytes = s->shared, .precision = (tt_precision)precision};
+  TT_CHECK_OK(tt_path_choose(&c, &on, TT_PATH_auto, &got));
   return got;
 }
+
+static tt_path_choice choose(const shape *s) { return choose_in(s, TT_PRECISION_fp32); }
 
 TT_TEST(thirty_shapes_go_their_way)
 {
@@ -89,16 +92,18 @@ TT_TEST(thirty_shapes_go_their_way)
   }
 }
 
-/* The border is what the smallest plan of the block path takes, to the byte. */
+/* The border is what the smallest plan of the block path takes, to the byte, in every precision. */
 TT_TEST(the_border_is_the_smallest_plan)
 {
   for (int i = 0; i < SHAPES; i++) {
     shape s = shapes[i];
     tt_cohort c = cohort_of(&s);
-    s.shared = tt_block_least_bytes(&c, TT_PRECISION_fp32);
-    TT_CHECK((int)choose(&s).path, ==, TT_PATH_block);
-    s.shared--;
-    TT_CHECK((int)choose(&s).path, ==, TT_PATH_layered);
+    for (int precision = 0; precision < TT_PRECISION_COUNT; precision++) {
+      s.shared = tt_block_least_bytes(&c, (tt_precision)precision);
+      TT_CHECK((int)choose_in(&s, precision).path, ==, TT_PATH_block);
+      s.shared--;
+      TT_CHECK((int)choose_in(&s, precision).path, ==, TT_PATH_layered);
+    }
   }
 }
 
