@@ -136,7 +136,7 @@ static void arithmetic(const tt_engine *e, char *text, size_t room)
 {
   tt_block_plan p;
   uint32_t groups = 0;
-  if (!tt_block_plan_make(e->cohort, e->dev.shared_bytes, &p)) return;
+  if (!tt_block_plan_make(e->cohort, e->precision, e->dev.shared_bytes, &p)) return;
   for (int l = 0; l < p.layers; l++) {
     const tt_block_layer *n = &p.layer[l];
     int mma = TT_BLOCK_TILE_mma16; /* from here on: tensor cores */

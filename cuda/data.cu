@@ -1,41 +1,47 @@
-/* data.cu — the data set of the cuda engine: resident on the device, whole. */
+/* data.cu — the data set of the cuda engine: whole on the device, or, where it does not fit, left on
+ * the host, from where the layered path streams its rows. */
 #include "cuda/parts.cuh"
 
+#include "base/log.h"
 #include "base/mem.h"
 
 #include <inttypes.h>
 
 /* What is being put together on the host; freed when it lies on the device. */
 typedef struct tt_pack {
-  int32_t **row;    /* [ensembles * TT_SPLITS] */
-  int64_t *count;   /* [ensembles * TT_SPLITS] */
-  int64_t rows;     /* in all lists */
-  int32_t *all;     /* [rows] one list after the other */
-  int32_t *column;  /* [ensembles][K] */
+  tt_row_lists list;
+  int64_t rows;    /* in all lists */
+  int32_t *all;    /* [rows] one list after the other */
+  int32_t *column; /* [ensembles][K] */
 } tt_pack;
+
+static void lists_free(tt_row_lists *list, int64_t ensembles)
+{
+  for (int64_t i = 0; list->row && i < ensembles * TT_SPLITS; i++) tt_free(list->row[i]);
+  tt_free(list->row);
+  tt_free(list->count);
+}
 
 static void pack_free(tt_pack *p, int64_t ensembles)
 {
-  for (int64_t i = 0; p->row && i < ensembles * TT_SPLITS; i++) tt_free(p->row[i]);
-  tt_free(p->row);
-  tt_free(p->count);
+  lists_free(&p->list, ensembles);
   tt_free(p->all);
   tt_free(p->column);
 }
 
 static tt_err find_rows(const tt_cohort *c, const tt_dataset *data, tt_pack *p)
 {
-  TT_TRY(TT_ALLOC(p->row, c->ensembles * TT_SPLITS));
-  TT_TRY(TT_ALLOC(p->count, c->ensembles * TT_SPLITS));
+  TT_TRY(TT_ALLOC(p->list.row, c->ensembles * TT_SPLITS));
+  TT_TRY(TT_ALLOC(p->list.count, c->ensembles * TT_SPLITS));
   for (int64_t i = 0; i < c->ensembles; i++) {
     const tt_ensemble *from = &c->ensemble[i];
     for (int k = 0; k < TT_SPLITS; k++) {
       int64_t at = i * TT_SPLITS + k;
-      TT_TRY(tt_dataset_rows(data, (tt_split)k, from->column, from->targets, &p->row[at],
-                             &p->count[at]));
-      p->rows += p->count[at];
+      TT_TRY(tt_dataset_rows(data, (tt_split)k, from->column, from->targets, &p->list.row[at],
+                             &p->list.count[at]));
+      p->rows += p->list.count[at];
     }
-    if (p->count[i * TT_SPLITS + TT_TRAIN] < 1)
+    if (p->list.count[i * TT_SPLITS + TT_TRAIN] < 1)
       return TT_FAIL(DATA, "ensemble %s: no training row has a label for its targets", from->name);
   }
   return TT_OK;
@@ -45,8 +51,8 @@ static tt_err join_rows(const tt_cohort *c, tt_pack *p)
 {
   int64_t next = 0, targets = c->model.targets;
   TT_TRY(TT_ALLOC(p->all, p->rows));
-  for (int64_t i = 0; i < c->ensembles * TT_SPLITS; next += p->count[i++])
-    memcpy(p->all + next, p->row[i], (size_t)p->count[i] * sizeof *p->all);
+  for (int64_t i = 0; i < c->ensembles * TT_SPLITS; next += p->list.count[i++])
+    memcpy(p->all + next, p->list.row[i], (size_t)p->list.count[i] * sizeof *p->all);
   TT_TRY(TT_ALLOC(p->column, c->ensembles * targets));
   for (int64_t i = 0; i < c->ensembles; i++)
     memcpy(p->column + i * targets, c->ensemble[i].column, (size_t)targets * sizeof *p->column);
@@ -68,14 +74,14 @@ static tt_err put_lists(tt_engine *e, const tt_pack *p)
   TT_TRY(TT_ALLOC(e->host_epoch_rows, e->slice.count));
   TT_TRY(put(e, &e->list_rows, p->all, p->rows, "row lists"));
   const int32_t *next = e->list_rows;
-  for (int64_t i = 0; i < c->ensembles * TT_SPLITS; next += p->count[i++]) {
+  for (int64_t i = 0; i < c->ensembles * TT_SPLITS; next += p->list.count[i++]) {
     e->host_lists[i / TT_SPLITS].row[i % TT_SPLITS] = next;
-    e->host_lists[i / TT_SPLITS].count[i % TT_SPLITS] = (int32_t)p->count[i];
+    e->host_lists[i / TT_SPLITS].count[i % TT_SPLITS] = (int32_t)p->list.count[i];
   }
   for (int64_t i = 0; i < e->slice.count; i++) {
     int32_t ensemble = c->member[e->slice.first + i].ensemble;
     e->host_epoch_rows[i] =
-        (int32_t)tt_cohort_epoch_rows(c, p->count[ensemble * TT_SPLITS + TT_TRAIN]);
+        (int32_t)tt_cohort_epoch_rows(c, p->list.count[ensemble * TT_SPLITS + TT_TRAIN]);
   }
   TT_TRY(put(e, &e->lists, e->host_lists, c->ensembles, "row lists"));
   TT_TRY(put(e, &e->column, p->column, c->ensembles * c->model.targets, "target columns"));
@@ -93,12 +99,11 @@ static tt_err put_replay(tt_engine *e, const int32_t *order)
   return put(e, &e->replay, order, length, "orders to replay");
 }
 
-static tt_err put_all(tt_engine *e, const tt_dataset *d, const tt_replay *replay, const tt_pack *p)
+static tt_err put_samples(tt_engine *e, const tt_dataset *d, const tt_replay *replay)
 {
   TT_TRY(put(e, &e->x, d->x, d->rows * d->inputs, "inputs of the data set"));
   TT_TRY(put(e, &e->y, d->y, d->rows * d->targets, "targets of the data set"));
   if (d->weight) TT_TRY(put(e, &e->weight, d->weight, d->rows, "weights of the data set"));
-  TT_TRY(put_lists(e, p));
   return replay && replay->order ? put_replay(e, replay->order) : TT_OK;
 }
 
@@ -112,6 +117,7 @@ static void show(tt_engine *e, const tt_dataset *d)
   e->view.column = e->column;
   e->view.epoch_rows = e->epoch_rows;
   e->view.replay = e->replay;
+  e->view.weighted = d->weight != NULL;
   e->view.inputs = (int32_t)d->inputs;
   e->view.columns = (int32_t)d->targets;
 }
@@ -128,19 +134,66 @@ void tt_cuda_drop_data(tt_engine *e)
   tt_dev_free(e->replay);
   tt_free(e->host_lists);
   tt_free(e->host_epoch_rows);
+  lists_free(&e->host_rows, e->cohort->ensembles);
+  e->data = NULL;
+  e->host_replay = NULL;
+}
+
+static double gib_of(const tt_dataset *d)
+{
+  double values = (double)(d->inputs + d->targets + (d->weight ? 1 : 0));
+  return (double)sizeof(float) * (double)d->rows * values / (1 << 30);
 }
 
 /* Memory ran out: say what the whole of it needs, not just the array that met the end. */
-static tt_err too_large(const tt_engine *e, const tt_dataset *d, const tt_pack *p)
+static tt_err too_large(const tt_engine *e, const tt_dataset *d)
 {
-  double values = (double)d->rows * (double)(d->inputs + d->targets + (d->weight ? 1 : 0));
-  double bytes = sizeof(float) * (values + (double)p->rows);
   return TT_FAIL(MEM,
                  "the data set of %" PRId64 " rows, %" PRId64 " inputs and %" PRId64
                  " targets needs %.2f GiB of device memory beside the %" PRId64
                  " members of this rank: use more ranks, fewer rows or columns, or run.device: "
                  "cpu; %s",
-                 d->rows, d->inputs, d->targets, bytes / (1 << 30), e->slice.count, tt_err_last());
+                 d->rows, d->inputs, d->targets, gib_of(d), e->slice.count, tt_err_last());
+}
+
+static tt_err prepare(tt_engine *e, const tt_dataset *d)
+{
+  show(e, d);
+  return e->slice.count ? e->path->prepare(e) : TT_OK;
+}
+
+static tt_err keep_on_device(tt_engine *e, const tt_dataset *d, const tt_replay *replay,
+                             const tt_pack *p)
+{
+  TT_TRY(put_lists(e, p));
+  TT_TRY(put_samples(e, d, replay));
+  return prepare(e, d);
+}
+
+/* Takes the lists out of the pack. */
+static tt_err keep_on_host(tt_engine *e, const tt_dataset *d, const tt_replay *replay, tt_pack *p)
+{
+  char why[sizeof e->why];
+  e->path->release(e);
+  tt_cuda_drop_data(e);
+  snprintf(why, sizeof why, "%.2f GiB of data do not fit: rows come from the host", gib_of(d));
+  TT_TRY(tt_cuda_change_path(e, &tt_cuda_layered, why));
+  tt_log_each(TT_LOG_WARN, "%s: %s, which is slower", tt_cuda_place(), why);
+  TT_TRY(put_lists(e, p));
+  e->host_rows = p->list;
+  p->list = {};
+  e->host_replay = replay ? replay->order : NULL;
+  e->data = d;
+  return prepare(e, d);
+}
+
+static tt_err place(tt_engine *e, const tt_dataset *d, const tt_replay *replay, tt_pack *p)
+{
+  int free_choice = e->wanted == TT_PATH_auto || e->path == &tt_cuda_layered;
+  tt_err err = keep_on_device(e, d, replay, p);
+  if (err == TT_E_MEM && free_choice)
+    err = keep_on_host(e, d, replay, p);
+  return err == TT_E_MEM ? too_large(e, d) : err;
 }
 
 tt_err tt_cuda_set_data(tt_engine *e, const tt_dataset *data, const tt_replay *replay)
@@ -149,12 +202,7 @@ tt_err tt_cuda_set_data(tt_engine *e, const tt_dataset *data, const tt_replay *r
   tt_cuda_drop_data(e);
   tt_err err = find_rows(e->cohort, data, &p);
   if (!err) err = join_rows(e->cohort, &p);
-  if (!err) {
-    err = put_all(e, data, replay, &p);
-    if (err == TT_E_MEM) err = too_large(e, data, &p);
-  }
+  if (!err) err = place(e, data, replay, &p);
   pack_free(&p, e->cohort->ensembles);
-  if (err) return err;
-  show(e, data);
-  return e->slice.count ? e->path->prepare(e) : TT_OK;
+  return err;
 }

@@ -58,6 +58,20 @@ static tt_err allocate_state(tt_engine *e)
   return tt_dev_alloc(&e->before, e->slice.count, "report");
 }
 
+tt_err tt_cuda_change_path(tt_engine *e, const tt_cuda_path *path, const char *why)
+{
+  float *more = NULL, *old = e->view.weights;
+  e->path->release(e);
+  e->path = path;
+  snprintf(e->why, sizeof e->why, "%s", why);
+  TT_TRY(tt_dev_alloc(&more, room_of(e) * e->view.params, "weights"));
+  e->view.weights = more;
+  tt_err err = tt_dev_copy(more, old, e->slice.count * e->view.params, e->dev.stream);
+  if (!err) err = tt_dev_wait(e->dev.stream);
+  tt_dev_free(old);
+  return err;
+}
+
 /* Copy members `which` between the device and a state that must hold them. */
 static tt_err copy_members(tt_engine *e, tt_slice which, const tt_state *s, cudaMemcpyKind kind)
 {
@@ -147,6 +161,8 @@ static tt_err prepare(tt_engine *e, const tt_resources *use)
   const tt_cohort *c = e->cohort;
   TT_TRY(tt_dev_open(use->device, &e->dev));
   e->precision = use->precision;
+  e->threads = use->threads;
+  e->wanted = use->path;
   TT_TRY(choose_path(e, use->path));
   show_shape(e);
   TT_TRY(allocate_state(e));

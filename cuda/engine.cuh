@@ -29,7 +29,7 @@ typedef struct tt_view {
   const int32_t *replay;      /* [M][E][rows of an epoch] or NULL */
   int32_t members, inputs, columns, targets, outputs; /* M, D, T, K, O */
   int32_t params, slot_count, epochs, layers; /* P, S, E; `slots` is the array */
-  int32_t batch_size, nesterov;
+  int32_t batch_size, nesterov, weighted; /* rows have weights */
   uint64_t seed;
   tt_batches batches;
   tt_resample resample;
@@ -61,9 +61,17 @@ typedef struct tt_cuda_path {
 } tt_cuda_path;
 extern const tt_cuda_path tt_cuda_block, tt_cuda_layered;
 
+/* Labelled rows of the data set, by ensemble and split; on the host. */
+typedef struct tt_row_lists {
+  int32_t **row;  /* [ensembles * TT_SPLITS] */
+  int64_t *count; /* [ensembles * TT_SPLITS] */
+} tt_row_lists;
+
 struct tt_engine {
   const tt_cohort *cohort;
   tt_slice slice;
+  int threads;    /* of the host, where rows come from there */
+  tt_path wanted; /* by the caller */
   tt_dev dev;
   tt_precision precision; /* of training steps; all else is fp32 */
   const tt_cuda_path *path;
@@ -76,7 +84,10 @@ struct tt_engine {
   int32_t *list_rows; /* all lists one after the other */
   int32_t *column, *epoch_rows, *replay;
   float *x, *y, *weight;
-  int64_t rows;      /* N */
+  int64_t rows;             /* N */
+  const tt_dataset *data;   /* it stays on the host, borrowed; NULL: it lies on the device */
+  tt_row_lists host_rows;   /* with it */
+  const int32_t *host_replay; /* with it, borrowed; or NULL */
   tt_dev_lists *host_lists; /* [ensembles] counts are valid on the host; pointers are not */
   int32_t *host_epoch_rows; /* [M] */
   tt_standing *standing;    /* [M] for the report after a call of train */

@@ -4,6 +4,7 @@
  * Steps run as graphs of 1 to 32 of them, up to the next end of an epoch of any member: all
  * counters are on the device, so that the same graphs serve every batch, and the host asks at ends
  * of epochs alone. */
+#include "cuda/layered_stream.cuh"
 #include "cuda/layered_train.cuh"
 
 #include "base/mem.h"
@@ -67,7 +68,7 @@ tt_err tt_layered_step(tt_engine *e)
   pass.w_step = e->view.params;
   pass.skip = e->view.status; /* 0 = training */
   pass.keep = 1;
-  TT_TRY(spread(e, gather_batch, a, a.rows, TT_GATHER_ROWS));
+  if (!own->lots) TT_TRY(spread(e, gather_batch, a, a.rows, TT_GATHER_ROWS));
   TT_TRY(tt_layered_forward(e, &pass));
   TT_TRY(spread(e, batch_loss, a, 1, 1));
   TT_TRY(tt_layered_backward(e, &pass));
@@ -87,11 +88,25 @@ static tt_err record_steps(tt_engine *e, int steps, cudaGraphExec_t *out)
   return err ? err : end;
 }
 
+/* With rows from the host there is nothing to record: each step has buffers of its own. */
+static tt_err stream_steps(tt_engine *e, int64_t steps)
+{
+  const tt_layered *own = tt_layered_of(e);
+  tt_stream_at at = {own->status, own->epoch, own->batch};
+  for (int64_t k = 0; k < steps; k++) {
+    TT_TRY(tt_lots_batches(e, &at, k));
+    TT_TRY(tt_layered_step(e));
+    TT_TRY(tt_lots_used(e));
+  }
+  return TT_OK;
+}
+
 /* The very first step is run as it is: what CUDA and cuBLAS load at the first use of a kernel is
  * not for a recording. */
 static tt_err run_steps(tt_engine *e, int64_t steps)
 {
   tt_layered *own = tt_layered_of(e);
+  if (own->lots) return stream_steps(e, steps);
   if (!own->warm && steps > 0) {
     TT_TRY(tt_layered_step(e));
     own->warm = 1;
@@ -112,6 +127,7 @@ static tt_err ask(tt_engine *e)
 {
   tt_layered *own = tt_layered_of(e);
   TT_TRY(tt_dev_download(own->status, e->view.status, e->slice.count, e->dev.stream));
+  TT_TRY(tt_dev_download(own->epoch, e->view.epoch, e->slice.count, e->dev.stream));
   return tt_dev_download_now(own->batch, e->view.batch, e->slice.count, e->dev.stream);
 }
 
@@ -177,6 +193,7 @@ static void release(tt_engine *e)
   tt_layered *own = tt_layered_of(e);
   if (!own) return;
   for (int k = 0; k < TT_LAYERED_GRAPHS; k++) tt_graph_destroy(&own->graph[k]);
+  tt_lots_close(e);
   for (int l = 0; l < TT_MAX_LAYERS; l++) {
     tt_dev_free(own->h[l]);
     tt_dev_free(own->slope[l]);
@@ -197,6 +214,7 @@ static void release(tt_engine *e)
   tt_dev_free(own->mean);
   tt_pinned_free(own->status);
   tt_pinned_free(own->batch);
+  tt_pinned_free(own->epoch);
   tt_free(own);
   e->own = NULL;
 }
@@ -236,7 +254,8 @@ static tt_err allocate_members(const tt_engine *e, tt_layered *own)
   TT_TRY(tt_dev_alloc(&own->end, members, "ends of epochs"));
   TT_TRY(tt_dev_alloc(&own->mean, members, "losses of the members"));
   TT_TRY(tt_pinned_alloc(&own->status, members, "status of the members"));
-  return tt_pinned_alloc(&own->batch, members, "batches of the members");
+  TT_TRY(tt_pinned_alloc(&own->batch, members, "batches of the members"));
+  return tt_pinned_alloc(&own->epoch, members, "epochs of the members");
 }
 
 /* Kernels count the elements of a member and the blocks of a launch in 31 bits; a block has 8 rows
@@ -254,6 +273,14 @@ static tt_err check_size(const tt_engine *e, const tt_layered *own)
                  e->slice.count, own->rows, own->widest);
 }
 
+static tt_err allocate_rows(const tt_engine *e, tt_layered *own)
+{
+  const tt_model *m = &e->cohort->model;
+  TT_TRY(tt_dev_alloc(&own->x, own->capacity * m->inputs, "inputs of a batch"));
+  TT_TRY(tt_dev_alloc(&own->y, own->capacity * m->targets, "targets of a batch"));
+  return e->view.weighted ? tt_dev_alloc(&own->weight, own->capacity, "weights of a batch") : TT_OK;
+}
+
 static tt_err allocate(tt_engine *e, tt_layered *own)
 {
   const tt_model *m = &e->cohort->model;
@@ -267,10 +294,7 @@ static tt_err allocate(tt_engine *e, tt_layered *own)
     own->capacity = own->group * own->split_rows;
   own->widest = widest(m);
   TT_TRY(check_size(e, own));
-  TT_TRY(tt_dev_alloc(&own->x, own->capacity * m->inputs, "inputs of a batch"));
-  TT_TRY(tt_dev_alloc(&own->y, own->capacity * m->targets, "targets of a batch"));
-  if (e->view.weight)
-    TT_TRY(tt_dev_alloc(&own->weight, own->capacity, "weights of the rows of a batch"));
+  TT_TRY(e->data ? tt_lots_open(e) : allocate_rows(e, own));
   TT_TRY(allocate_layers(own, m, members));
   TT_TRY(allocate_members(e, own));
   return tt_layered_open(e);

@@ -52,7 +52,8 @@ typedef struct tt_layered {
   cudaGraphExec_t graph[TT_LAYERED_GRAPHS]; /* of 2^k steps; NULL until needed */
   int warm;                    /* a step has been run outside of graphs */
   int8_t *status;              /* [M] as the device had it last; pinned host memory */
-  int32_t *batch;              /* likewise */
+  int32_t *batch, *epoch;      /* likewise */
+  struct tt_lots *lots;        /* where rows come from the host: x, y, weight are parts of it */
 } tt_layered;
 
 /* Where a member stands after a batch. */

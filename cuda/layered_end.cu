@@ -3,6 +3,7 @@
  * Members of one ensemble have the same validation rows: these are gathered once for all of them,
  * a pass at a time, and multiplied with one group of members after the other. */
 #include "cuda/layered_rows.cuh"
+#include "cuda/layered_stream.cuh"
 
 #include "base/mem.h"
 
@@ -83,7 +84,7 @@ static __global__ void add_losses(end_args a)
   for (; r < a.rows; r += TT_LOSS_LANES) {
     const float *o = a.output + ((int64_t)m * a.room + r) * v.outputs;
     float value = tt_row_loss(v, o, a.y + (int64_t)r * v.targets, 0.0f, NULL);
-    sum += v.weight ? (double)a.weight[r] * (double)value : (double)value;
+    sum += v.weighted ? (double)a.weight[r] * (double)value : (double)value;
   }
   a.lane[(int64_t)i * TT_LOSS_LANES + lane] = sum;
 }
@@ -156,15 +157,28 @@ static tt_err all_groups(tt_engine *e, end_args a, int64_t begin, int64_t end)
   return TT_OK;
 }
 
+/* Rows [a->first, a->first + a->rows) of the split into the buffers. */
+static tt_err get_rows(tt_engine *e, end_args *a)
+{
+  const tt_layered *own = tt_layered_of(e);
+  if (!own->lots)
+    return tt_launch(gather_split, tt_blocks(a->rows, TT_GATHER_ROWS), TT_LAYERED_THREADS,
+                     TT_GATHER_ROWS * sizeof(int32_t), e->dev.stream, *a);
+  TT_TRY(tt_lots_split(e, a->ensemble, a->split, a->first, a->rows));
+  a->y = own->y;
+  a->weight = own->weight;
+  return TT_OK;
+}
+
 /* Losses of members [begin, end), which are of one ensemble, over its whole split. */
 static tt_err one_ensemble(tt_engine *e, end_args a, int64_t begin, int64_t end)
 {
   int32_t count = e->host_lists[a.ensemble].count[a.split];
   for (a.first = 0; a.first < count; a.first += a.room) {
     a.rows = count - a.first < a.room ? count - a.first : a.room;
-    TT_TRY(tt_launch(gather_split, tt_blocks(a.rows, TT_GATHER_ROWS), TT_LAYERED_THREADS,
-                     TT_GATHER_ROWS * sizeof(int32_t), e->dev.stream, a));
+    TT_TRY(get_rows(e, &a));
     TT_TRY(all_groups(e, a, begin, end));
+    if (tt_layered_of(e)->lots) TT_TRY(tt_lots_used(e));
   }
   return TT_OK;
 }

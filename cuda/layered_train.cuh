@@ -73,7 +73,7 @@ static __global__ void batch_loss(tt_train_args a)
     float *d = a.delta + (at + r) * v.outputs;
     for (int32_t o = 0; r >= rows && o < v.outputs; o++) d[o] = 0.0f;
     if (r >= rows) continue;
-    float weight = v.weight ? a.weight[at + r] : 1.0f;
+    float weight = v.weighted ? a.weight[at + r] : 1.0f;
     float value = tt_row_loss(v, a.output + (at + r) * v.outputs, a.y + (at + r) * v.targets,
                               weight * share, d);
     sum += (double)weight * (double)value;

@@ -9,6 +9,9 @@ tt_err tt_cuda_evaluate(tt_engine *e, tt_split split, double *loss);
 tt_err tt_cuda_predict(const tt_committee *c, const tt_resources *use, int64_t rows, const float *x,
                        tt_moments *into, float *members);
 
+/* Another path from now on, not yet prepared; the members stay where they stand. Errors: MEM. */
+tt_err tt_cuda_change_path(tt_engine *e, const tt_cuda_path *path, const char *why);
+
 /* Give back what set_data took. */
 void tt_cuda_drop_data(tt_engine *e);
 #endif

@@ -34,7 +34,7 @@ typedef struct tt_progress {
 } tt_progress;
 
 typedef struct tt_engine_info {
-  char device[128];    /* "CPU, 8 threads, avx512" */
+  char device[256];    /* "CPU, 8 threads, avx512" */
   char arithmetic[64]; /* results are bit-equal between engines that say the same here */
   int64_t bytes;       /* memory held */
 } tt_engine_info;

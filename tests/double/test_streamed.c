@@ -1,0 +1,101 @@
+/* test_streamed.c — law: where the data set lies changes no bit. A data set that does not fit on the
+ * device is left on the host, and the layered path gets its rows from there. */
+#include "problem.h"
+
+enum { ROWS = 840000, LABELLED = 90, INPUTS = 21, MEMORY = 64 << 20 }; /* x alone: 70 MB */
+
+/* Few rows have labels, so that the double is done soon: they lie at both ends and between. */
+static problem large(int weighted, tt_resample resample, tt_batches batches)
+{
+  const int64_t hidden[] = {18, 17};
+  problem p = problem_make(ROWS, INPUTS, 2, 2, 3, hidden, 2, TT_ACT_tanh, TT_OUTPUT_mean);
+  for (int64_t r = 0; r < ROWS; r++)
+    for (int64_t t = 0; t < 2; t++)
+      if (r % (ROWS / LABELLED) || (r + t) % 7 == 6) p.d->y[r * 2 + t] = NAN;
+  if (weighted) {
+    TT_CHECK_OK(TT_ALLOC(p.d->weight, ROWS));
+    for (int64_t r = 0; r < ROWS; r++) p.d->weight[r] = 0.5f + (float)(r % 5) / 4.0f;
+  }
+  p.c.resample = resample;
+  p.c.batches = batches;
+  p.c.max_epochs = 3;
+  for (int64_t i = 0; i < p.c.members; i++) {
+    p.c.member[i].hyper.epochs = 3 - (int32_t)(i % 2);
+    p.c.member[i].hyper.clip_norm = i % 3 ? 0.0f : 0.5f;
+  }
+  return p;
+}
+
+static const char *device_of(problem *p)
+{
+  static tt_engine_info info;
+  TT_CHECK_OK(p->by.ops->info(p->engine, &info));
+  return info.device;
+}
+
+typedef struct outcome {
+  tt_state *state;
+  double loss[6];
+} outcome;
+
+static outcome run(problem *p, tt_path path, int schedule, int64_t memory, const char *told)
+{
+  outcome out;
+  way by = {"cuda", &tt_engine_cuda, {.threads = 2, .path = path}, schedule};
+  tt_double_set_memory(memory);
+  problem_start(p, by, everyone(p));
+  TT_CHECK_HAS(device_of(p), told);
+  problem_finish(p, 7);
+  TT_CHECK_OK(by.ops->evaluate(p->engine, TT_TEST, out.loss));
+  out.state = problem_state(p, everyone(p));
+  problem_stop(p);
+  return out;
+}
+
+static void compare(int weighted, tt_resample resample, tt_batches batches)
+{
+  problem p = large(weighted, resample, batches);
+  outcome want = run(&p, TT_PATH_layered, 0, INT64_C(1) << 33, "as run.path says");
+  for (int k = 0; k < 4; k++) { /* streams at once, and late in any order */
+    tt_double_set_lazy(k < SCHEDULES);
+    outcome got = run(&p, k % 2 ? TT_PATH_auto : TT_PATH_layered, k % SCHEDULES, MEMORY,
+                      "rows come from the host");
+    for (int64_t m = 0; m < p.c.members; m++) {
+      same_member(want.state, got.state, m, k < SCHEDULES ? "late streams" : "prompt streams");
+      TT_CHECK(got.loss[m], ==, want.loss[m]);
+    }
+    tt_state_destroy(&got.state);
+  }
+  tt_double_set_lazy(0);
+  tt_state_destroy(&want.state);
+  problem_free(&p);
+}
+
+TT_TEST(rows_from_the_host_give_the_same_bits)
+{
+  compare(0, TT_RESAMPLE_none, TT_BATCHES_own);
+  compare(1, TT_RESAMPLE_bootstrap, TT_BATCHES_own);
+  compare(0, TT_RESAMPLE_subsample, TT_BATCHES_shared);
+}
+
+/* A path that was asked for is not changed behind the caller's back. */
+TT_TEST(a_wanted_path_is_kept)
+{
+  problem p = large(0, TT_RESAMPLE_none, TT_BATCHES_own);
+  tt_resources use = {.threads = 1, .path = TT_PATH_block};
+  tt_double_set_memory(MEMORY);
+  TT_CHECK_OK(tt_engine_cuda.create(&p.c, everyone(&p), &use, &p.engine));
+  TT_CHECK((int)tt_engine_cuda.set_data(p.engine, p.d, NULL), ==, TT_E_MEM);
+  TT_CHECK_HAS(tt_err_last(), "use more ranks");
+  tt_engine_cuda.destroy(&p.engine);
+  problem_free(&p);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(rows_from_the_host_give_the_same_bits),
+      cmocka_unit_test(a_wanted_path_is_kept),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
