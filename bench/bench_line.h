@@ -1,0 +1,54 @@
+/* bench_line.h — one way to train a workload: prepared, compared, timed, told as a line of JSON.
+ */
+#ifndef BENCH_LINE_H
+#define BENCH_LINE_H
+#include "engine/engine.h"
+#include "workload.h"
+
+#include <stdio.h>
+
+enum { BENCH_MOST_REPEATS = 101 };
+#define BENCH_H200_FP32 66.9e12 /* 132 multiprocessors * 128 lanes * 2 * 1.98 GHz */
+
+/* Which engine, and how. */
+typedef struct bench_setting {
+  const tt_engine_ops *ops;
+  tt_resources use;
+  int way, precision; /* numbers in bench_ways(ops) and bench_precisions */
+  double roof;        /* FLOP/s that the device could reach, for a percentage */
+} bench_setting;
+
+/* NULL-terminated: of the cuda engine the words of run.path, of another its name alone. */
+const char *const *bench_ways(const tt_engine_ops *ops);
+extern const char *const *const bench_precisions; /* the words of run.precision */
+
+/* Errors: USAGE (unknown, or not compiled in). */
+tt_err bench_engine_find(const char *name, const tt_engine_ops **out);
+
+typedef struct bench_run bench_run;
+typedef struct bench_time {
+  int64_t steps; /* of the whole ensemble */
+  double seconds;
+} bench_time;
+
+/* Engine with data and weights, its losses of BENCH_STEPS steps taken, and warmed up.
+ *   folder  its reference.f8 is what the losses must agree with; NULL: nothing to compare with
+ *   out     owned by the caller, also on error, bench_drop
+ * Errors: UNAVAILABLE (this way cannot train it), DATA (other losses than the reference). */
+tt_err bench_prepare(const bench_workload *load, const bench_setting *set, const char *folder,
+                     bench_run **out);
+void bench_drop(bench_run **run);
+int bench_is(const bench_run *run, const bench_setting *set);
+
+/* Whole calls of train until the time is over. */
+tt_err bench_time_steps(bench_run *run, double seconds, bench_time *out);
+
+/* One line each. */
+void bench_print_list(const tt_engine_ops *ops);
+void bench_print_ready(const bench_run *run);
+void bench_print_summary(const bench_run *run, int repeats, bench_time *each); /* sorts `each` */
+void bench_print_time(const bench_time *t);
+void bench_print_refusal(const bench_workload *load, const bench_setting *set); /* tt_err_last */
+void bench_print_error(void);                                                   /* likewise */
+void bench_print_done(void);
+#endif

@@ -1,0 +1,47 @@
+/* workload.h — the ensembles that are timed, A to E: as cohort and data set for tutti's engines,
+ * and as files for other programs, so that all of them start from the same numbers. */
+#ifndef BENCH_WORKLOAD_H
+#define BENCH_WORKLOAD_H
+#include "spec/cohort.h"
+
+/* Relu networks of one loss, mse, trained by Adam on whole batches. */
+typedef struct bench_workload {
+  const char *name;
+  int64_t members, inputs, hidden[3], hidden_layers, outputs, batch;
+} bench_workload;
+
+extern const bench_workload bench_workloads[]; /* name NULL after the last */
+
+enum {
+  BENCH_ROWS = 10000,
+  BENCH_STEPS = 50,  /* that all programs must agree on before they are timed */
+  BENCH_CHECKED = 4, /* members whose losses are compared, at most */
+};
+
+/* The row of the table, with another number of members unless that is 0.
+ * Errors: USAGE (no such name). */
+tt_err bench_find(const char *name, int64_t members, bench_workload *out);
+
+/* Rows to train on: as many whole batches as BENCH_ROWS holds. */
+int64_t bench_train_rows(const bench_workload *load);
+
+/* Which members are compared: spread from the first to the last. Returns how many. */
+int64_t bench_checked(const bench_workload *load, int64_t member[BENCH_CHECKED]);
+
+/* The cohort, with epochs for `steps` optimiser steps at least, and fewer only where the losses
+ * that an engine keeps would fill its memory. Owner: the caller, also on error, tt_cohort_destroy.
+ */
+tt_err bench_cohort(const bench_workload *load, int64_t steps, tt_cohort **out);
+
+/* Owner: the caller, also on error, tt_dataset_destroy. */
+tt_err bench_data(const bench_workload *load, tt_dataset **out);
+
+/* Write the folder that other programs start from:
+ *   case.json   sizes, where each layer's W and b lie, Adam's constants, the members to compare
+ *   x.f4 [N][D], y.f4 [N][K], weights.f4 [M][P], order.i4 [M][BENCH_STEPS * B] rows of each step
+ * peers/reference.py adds reference.f8 [checked][BENCH_STEPS], the losses in double. */
+tt_err bench_export(const bench_workload *load, const char *folder);
+
+/* Read reference.f8 of that folder into losses[checked * BENCH_STEPS]. Errors: NOINPUT. */
+tt_err bench_reference(const char *folder, int64_t checked, double *losses);
+#endif
