@@ -1,283 +1,51 @@
 #!/usr/bin/python3
-"""Training steps of an ensemble of MLPs in PyTorch on the CPU, timed in four ways.
+"""Training steps of an ensemble of MLPs in PyTorch, on CPU or GPU, in several ways.
 
-  torch_peers.py --workload A|B|C|E --way loop|procs|bmm|vmap [--threads N] [--seconds S]
+  torch_peers.py --case DIR --way NAME [--device cpu|cuda] [--precision fp32|tf32] [--threads N]
+  torch_peers.py --serve [--device cpu|cuda]
 
-  loop   one nn.Module and one torch.optim.Adam per member, member after member
-  procs  the same loop in N processes of one thread each, members dealt over them
-  bmm    stacked parameters, hand-written backward pass, stacked Adam
-  vmap   functorch vmap over grad, stacked Adam
+  loop           one nn.Module and one torch.optim.Adam per member, member after member
+  procs          the same loop in N processes of one thread each, members dealt over them; CPU only
+  bmm            all members by torch.baddbmm, backward pass by hand
+  vmap           torch.func vmap over grad, stacked parameters
+  bmm_graph      bmm in one CUDA graph of all steps of the case
+  vmap_graph     vmap in one CUDA graph of all steps of the case
+  compile        bmm under torch.compile(mode="reduce-overhead")
+  compile_graph  bmm under torch.compile, then one CUDA graph of all steps of the case
 
-Before timing, steps of loop, bmm and vmap from one start must agree (--check alone does only that).
-Prints one line of JSON. A member-step is one Adam step of one member on one whole batch. The rows a
-member visits are drawn before the clock starts; gathering them is timed.
+case.py says how a case is made, what is compared before the clock starts, and what is printed. The
+rows that a member visits are drawn beforehand; gathering them is timed.
 """
-import argparse
 import ctypes
-import json
-import math
 import multiprocessing
 import os
-import sys
-import time
 
 import torch
 import torch.nn.functional as F
 
-# members, layer widths, batch size; the same table is in ../bench_cpu.c
-WORKLOADS = {
-    "A": (16, (8, 32, 32, 1), 256),
-    "B": (128, (8, 64, 64, 1), 256),
-    "C": (1000, (16, 128, 128, 1), 256),
-    "E": (4096, (4, 16, 1), 64),
-}
-WAYS = ("loop", "procs", "bmm", "vmap")
-ROWS = 10000
-TRAIN_ROWS = 9984  # 39 * 256 = 156 * 64: every step of every workload has a whole batch
-LEARNING_RATE, BETA1, BETA2, EPSILON = 1e-3, 0.9, 0.999, 1e-8
-LOOP_VISIT = 39  # steps of one member before the loop goes on to the next
+import case
+from case import Contender, Refused
+
 LOOP_SAMPLE = 32  # members the loop is timed on, at most
 
 
-def make_data(widths, dtype):
-    g = torch.Generator().manual_seed(1)
-    x = torch.randn(ROWS, widths[0], generator=g, dtype=dtype)
-    y = torch.sin(x.sum(1, keepdim=True)) + 0.1 * torch.randn(ROWS, 1, generator=g, dtype=dtype)
-    return x, y
+# ---- settings ----
+
+def choose_precision(precision, device):
+    """Of matrix products; PyTorch has nothing like 3xtf32."""
+    if precision == "3xtf32":
+        raise Refused("PyTorch has no 3xtf32")
+    if precision == "tf32" and device == "cpu":
+        raise Refused("a CPU has no tf32")
+    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
 
 
-def make_start(members, widths, dtype):
-    """Stacked W (M, out, in) and b (M, out) per layer, uniform in +-1/sqrt(in)."""
-    g = torch.Generator().manual_seed(2)
-    params = []
-    for n_in, n_out in zip(widths, widths[1:]):
-        for shape in ((members, n_out, n_in), (members, n_out)):
-            u = torch.rand(*shape, generator=g, dtype=dtype)
-            params.append((2 * u - 1) * n_in**-0.5)
-    return params
-
-
-def make_orders(members):
-    """Rows of one epoch (M, TRAIN_ROWS): every member shuffles for itself."""
-    g = torch.Generator().manual_seed(3)
-    return torch.stack([torch.randperm(TRAIN_ROWS, generator=g) for _ in range(members)])
-
-
-def batch_of(order, step, batch):
-    """Row numbers of a step, the last dimension of `order` cut into whole batches."""
-    first = step * batch % TRAIN_ROWS
-    return order[..., first : first + batch]
-
-
-class Loop:
-    """Member after member, as a user of torch.nn writes it."""
-
-    def __init__(self, params, x, y, order, batch):
-        self.x, self.y, self.order, self.batch = x, y, order, batch
-        self.members = order.shape[0]
-        self.nets = [self.make_net([p[m] for p in params]) for m in range(self.members)]
-        self.adams = [self.make_adam(net) for net in self.nets]
-
-    @staticmethod
-    def make_net(params):
-        layers = []
-        for w, b in zip(params[0::2], params[1::2]):
-            linear = torch.nn.Linear(w.shape[1], w.shape[0], dtype=w.dtype)
-            with torch.no_grad():
-                linear.weight.copy_(w)
-                linear.bias.copy_(b)
-            layers += [linear, torch.nn.ReLU()]
-        return torch.nn.Sequential(*layers[:-1])
-
-    @staticmethod
-    def make_adam(net):
-        return torch.optim.Adam(
-            net.parameters(), lr=LEARNING_RATE, betas=(BETA1, BETA2), eps=EPSILON
-        )
-
-    def step_member(self, m, step):
-        net, adam = self.nets[m], self.adams[m]
-        rows = batch_of(self.order[m], step, self.batch)
-        loss = F.mse_loss(net(self.x[rows]), self.y[rows])
-        adam.zero_grad()
-        loss.backward()
-        adam.step()
-        return loss.detach()
-
-    def step(self, step):
-        return torch.stack([self.step_member(m, step) for m in range(self.members)])
-
-    def params(self):
-        lists = [[p.detach() for p in net.parameters()] for net in self.nets]
-        return [torch.stack(same) for same in zip(*lists)]
-
-
-class Stacked:
-    """All members at once; a subclass gives loss (M) and gradients from stacked parameters."""
-
-    def __init__(self, params, x, y, order, batch):
-        self.x, self.y, self.order, self.batch = x, y, order, batch
-        self.members = order.shape[0]
-        self.w = [p.clone() for p in params]
-        self.mean = [torch.zeros_like(p) for p in params]
-        self.square = [torch.zeros_like(p) for p in params]
-        self.steps = 0
-
-    def step(self, step):
-        rows = batch_of(self.order, step, self.batch)
-        loss, grads = self.gradient(self.x[rows], self.y[rows])
-        with torch.no_grad():
-            self.adam(grads)
-        return loss
-
-    def adam(self, grads):
-        self.steps += 1
-        k1, k2 = 1 - BETA1**self.steps, 1 - BETA2**self.steps
-        for w, g, m, v in zip(self.w, grads, self.mean, self.square):
-            m.mul_(BETA1).add_(g, alpha=1 - BETA1)
-            v.mul_(BETA2).addcmul_(g, g, value=1 - BETA2)
-            w.addcdiv_(m, v.sqrt().div_(k2**0.5).add_(EPSILON), value=-LEARNING_RATE / k1)
-
-    def params(self):
-        return self.w
-
-
-class Bmm(Stacked):
-    """Matrix products of all members by torch.baddbmm, backward pass by hand."""
-
-    @torch.no_grad()
-    def gradient(self, x, y):
-        h, layers = [x], len(self.w) // 2
-        for i in range(layers):
-            w, b = self.w[2 * i], self.w[2 * i + 1]
-            z = torch.baddbmm(b.unsqueeze(1), h[i], w.transpose(1, 2))
-            h.append(z.relu_() if i < layers - 1 else z)
-        residual = h[-1] - y
-        loss = residual.square().mean((1, 2))
-        d = residual.mul_(2 / (y.shape[1] * y.shape[2]))
-        grads = [None] * len(self.w)
-        for i in reversed(range(layers)):
-            if i < layers - 1:
-                d.mul_(h[i + 1] > 0)
-            grads[2 * i] = torch.bmm(d.transpose(1, 2), h[i])
-            grads[2 * i + 1] = d.sum(1)
-            if i > 0:
-                d = torch.bmm(d, self.w[2 * i])
-        return loss, grads
-
-
-class Vmap(Stacked):
-    """Gradient of one member, vectorised over members."""
-
-    def __init__(self, *args):
-        from functorch import grad_and_value, vmap
-
-        super().__init__(*args)
-        self.vectorised = vmap(grad_and_value(self.loss_of_one))
-
-    @staticmethod
-    def loss_of_one(params, x, y):
-        layers = len(params) // 2
-        for i in range(layers):
-            x = F.linear(x, params[2 * i], params[2 * i + 1])
-            x = F.relu(x) if i < layers - 1 else x
-        return F.mse_loss(x, y)
-
-    def gradient(self, x, y):
-        grads, loss = self.vectorised(tuple(self.w), x, y)
-        return loss, grads
-
-
-def check(widths, batch, members=3, steps=3, tolerance=1e-5):
-    """Largest difference of losses and weights after some steps. In double: Adam divides a gradient
-    by its own size, which turns the rounding of a vanishing float32 gradient into a whole step."""
-    x, y = make_data(widths, torch.float64)
-    start, order = make_start(members, widths, torch.float64), make_orders(members)
-    runs = [way(start, x, y, order, batch) for way in (Loop, Bmm, Vmap)]
-    worst = 0.0
-    for step in range(steps):
-        losses = [run.step(step) for run in runs]
-        for run, loss in zip(runs[1:], losses[1:]):
-            pairs = [(loss, losses[0])] + list(zip(run.params(), runs[0].params()))
-            gaps = [(a - b).abs().nan_to_num(math.inf).max() for a, b in pairs]
-            worst = max([worst] + [float(gap) for gap in gaps])
-    if not worst <= tolerance:
-        sys.exit(f"torch_peers.py: the ways differ by {worst:.3g}, more than {tolerance:g}")
-    return worst
-
-
-def time_steps(step, seconds):
-    """Steps and seconds of whole calls of step(i) after a warm-up of at most seconds / 4."""
-    begin, i = time.perf_counter(), 0
-    while i == 0 or (i < 3 and time.perf_counter() - begin < seconds / 4):
-        step(i)
-        i += 1
-    begin, first = time.perf_counter(), i
-    while i == first or time.perf_counter() - begin < seconds:
-        step(i)
-        i += 1
-    return i - first, time.perf_counter() - begin
-
-
-def time_loop(workload, seconds, members):
-    """Member-steps per second of one process that trains `members` members in turn."""
-    _, widths, batch = WORKLOADS[workload]
-    x, y = make_data(widths, torch.float32)
-    start = make_start(members, widths, torch.float32)
-    loop = Loop(start, x, y, make_orders(members), batch)
-
-    def visit(i):
-        m, first = i % members, i // members * LOOP_VISIT
-        for step in range(first, first + LOOP_VISIT):
-            loop.step_member(m, step)
-
-    visits, wall = time_steps(visit, seconds)
-    return visits * LOOP_VISIT / wall, min(members, visits)
-
-
-def procs_worker(workload, seconds, members, gate, answers):
-    torch.set_num_threads(1)
-    gate.wait()
-    answers.put(time_loop(workload, seconds, members))
-
-
-def time_procs(workload, seconds, members, processes):
-    os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")  # for the children
-    context = multiprocessing.get_context("spawn")
-    gate, answers = context.Barrier(processes), context.Queue()
-    share = max(1, members // processes)
-    args = (workload, seconds, share, gate, answers)
-    workers = [context.Process(target=procs_worker, args=args) for _ in range(processes)]
-    for worker in workers:
-        worker.start()
-    results = [answers.get() for _ in workers]
-    for worker in workers:
-        worker.join()
-    return sum(rate for rate, _ in results), sum(count for _, count in results)
-
-
-def time_stacked(way, workload, seconds):
-    members, widths, batch = WORKLOADS[workload]
-    x, y = make_data(widths, torch.float32)
-    start = make_start(members, widths, torch.float32)
-    run = way(start, x, y, make_orders(members), batch)
-    steps, wall = time_steps(run.step, seconds)
-    return members * steps / wall, members
-
-
-def time_way(way, workload, seconds, threads):
-    sample = min(WORKLOADS[workload][0], LOOP_SAMPLE)
-    if way == "procs":
-        return time_procs(workload, seconds, sample, threads)
-    if way == "loop":
-        return time_loop(workload, seconds, sample)
-    return time_stacked({"bmm": Bmm, "vmap": Vmap}[way], workload, seconds)
-
-
-def flops(widths, batch):
-    """Of the matrix products of a member-step; the first layer has no input gradient."""
-    weights = sum(a * b for a, b in zip(widths, widths[1:]))
-    return 2 * batch * (3 * weights - widths[0] * widths[1])
+def make_adam(params, at, device):
+    """On a GPU one kernel for all that it is given."""
+    options = {"lr": at.learning_rate, "betas": (at.beta1, at.beta2), "eps": at.epsilon}
+    if device == "cuda":
+        options.update(fused=True, capturable=True)
+    return torch.optim.Adam(params, **options)
 
 
 def blas_core():
@@ -290,33 +58,356 @@ def blas_core():
         return ""
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--workload", choices=WORKLOADS, required=True)
-    parser.add_argument("--way", choices=WAYS, default="bmm")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--check", action="store_true", help="compare the ways, time nothing")
-    parser.add_argument("--any-blas", action="store_true", help="time with another BLAS too")
-    args = parser.parse_args()
+def tensors(at, device):
+    """x, y, weights, order on the device."""
+    def put(array):
+        return torch.from_numpy(array).to(device)
+    return put(at.x), put(at.y), [put(p) for p in at.weights()], put(at.order().astype("int64"))
 
-    core = blas_core()
-    if not core and not args.any_blas:
-        parser.error("PyTorch multiplies with a BLAS that is not OpenBLAS; with the reference BLAS "
-                     "no comparison is fair: install libopenblas0-pthread, or say --any-blas")
+
+def device_bytes(device):
+    return torch.cuda.max_memory_allocated() if device == "cuda" else None
+
+
+def wait(device):
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+# ---- member after member ----
+
+class Loop(Contender):
+    """As a user of torch.nn writes it. A unit is one member's steps of the case; a unit visits the
+    next member of a sample."""
+
+    def __init__(self, at, settings, only=None):
+        self.at, self.device = at, settings["device"]
+        self.x, self.y, params, self.order = tensors(at, self.device)
+        rest = [m for m in range(at.members) if m not in at.checked]
+        self.sample = only or (at.checked + rest)[:LOOP_SAMPLE]
+        self.nets = [self.make_net([p[m] for p in params]) for m in self.sample]
+        self.adams = [make_adam(net.parameters(), at, self.device) for net in self.nets]
+        self.member_steps_per_unit, self.turn = at.steps, 0
+
+    def make_net(self, params):
+        layers = []
+        for w, b in zip(params[0::2], params[1::2]):
+            linear = torch.nn.Linear(w.shape[1], w.shape[0], device=self.device)
+            with torch.no_grad():
+                linear.weight.copy_(w)
+                linear.bias.copy_(b)
+            layers += [linear, torch.nn.ReLU()]
+        return torch.nn.Sequential(*layers[:-1])
+
+    def visit(self, i):
+        """All steps of the case of member i of the sample; its losses."""
+        net, adam, losses = self.nets[i], self.adams[i], []
+        for k in range(self.at.steps):
+            rows = self.order[k, self.sample[i]]
+            loss = F.mse_loss(net(self.x[rows]), self.y[rows])
+            adam.zero_grad()
+            loss.backward()
+            adam.step()
+            losses.append(loss.detach())
+        return torch.stack(losses)
+
+    def losses(self):
+        return torch.stack([self.visit(self.sample.index(m)) for m in self.at.checked]).cpu()
+
+    def units(self, count):
+        for _ in range(count):
+            self.visit(self.turn % len(self.sample))
+            self.turn += 1
+        wait(self.device)
+
+    def memory(self):
+        return device_bytes(self.device)
+
+
+def procs_worker(folder, seconds, members, gate, answers):
+    torch.set_num_threads(1)
+    timed = object.__new__(case.Timed)
+    at = case.Case(folder)
+    timed.case, timed.it = at, Loop(at, {"device": "cpu"}, members)
+    gate.wait()
+    timed.warm_up()
+    steps, taken = timed.time(seconds)
+    answers.put(steps * at.members / taken)
+
+
+class Procs(Loop):
+    """The loop in several processes; every one keeps its own time."""
+
+    def __init__(self, at, settings):
+        super().__init__(at, settings)
+        if self.device != "cpu":
+            raise Refused("processes that share a GPU need NVIDIA's MPS; timed on the CPU alone")
+        self.processes = settings["threads"]
+
+    def rate(self, seconds):
+        """Member-steps per second of all processes."""
+        os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")  # for the children
+        context = multiprocessing.get_context("spawn")
+        gate, answers = context.Barrier(self.processes), context.Queue()
+        shares = [self.sample[i :: self.processes] or self.sample for i in range(self.processes)]
+        workers = [context.Process(target=procs_worker,
+                                   args=(str(self.at.folder), seconds, share, gate, answers))
+                   for share in shares]
+        for worker in workers:
+            worker.start()
+        rates = [answers.get() for _ in workers]
+        for worker in workers:
+            worker.join()
+        return sum(rates)
+
+
+# ---- all members at once ----
+
+class Stacked(Contender):
+    """A subclass turns parameters and a batch into losses (M) and gradients. A unit is one step."""
+
+    def __init__(self, at, settings):
+        self.at, self.device = at, settings["device"]
+        self.x, self.y, params, self.order = tensors(at, self.device)
+        self.w = self.arrange(params)
+        self.member_steps_per_unit, self.turn = at.members, 0
+        self.adam = make_adam(self.trained(), at, self.device)
+
+    def arrange(self, params):
+        return [p.requires_grad_() for p in params]
+
+    def trained(self):
+        """What the optimiser sees."""
+        return self.w
+
+    def gradient(self, x, y):
+        raise NotImplementedError
+
+    def give(self, grads):
+        for p, g in zip(self.w, grads):
+            p.grad = g
+
+    def step(self, k):
+        rows = self.order[k]
+        loss, grads = self.gradient(self.x[rows], self.y[rows])
+        self.give(grads)
+        self.adam.step()
+        return loss
+
+    def losses(self):
+        taken = torch.stack([self.step(k) for k in range(self.at.steps)])
+        return taken[:, self.at.checked].T.detach().cpu()
+
+    def units(self, count):
+        for _ in range(count):
+            self.step(self.turn % self.at.steps)
+            self.turn += 1
+        wait(self.device)
+
+    def memory(self):
+        return device_bytes(self.device)
+
+
+def by_hand(w, x, y, out):
+    """Loss (M) and gradients of stacked [W1 (M, out, in), b1 (M, out), ...] by matrix products of all
+    members; gradients go to out[...] where that is not None."""
+    h, layers = [x], len(w) // 2
+    for i in range(layers):
+        z = torch.baddbmm(w[2 * i + 1].unsqueeze(1), h[i], w[2 * i].transpose(1, 2))
+        h.append(torch.relu_(z) if i < layers - 1 else z)
+    residual = h[-1] - y
+    loss = residual.square().mean((1, 2))
+    d, grads = residual * (2 / (y.shape[1] * y.shape[2])), [None] * len(w)
+    for i in reversed(range(layers)):
+        if i < layers - 1:
+            d = torch.ops.aten.threshold_backward(d, h[i + 1], 0)
+        grads[2 * i] = torch.bmm(d.transpose(1, 2), h[i], out=out[2 * i])
+        grads[2 * i + 1] = torch.sum(d, 1, out=out[2 * i + 1])
+        if i > 0:
+            d = torch.bmm(d, w[2 * i])
+    return loss, grads
+
+
+class Bmm(Stacked):
+    """Parameters and gradients are views of one array each, so that Adam is one kernel."""
+
+    def arrange(self, params):
+        self.flat = torch.cat([p.reshape(-1) for p in params])
+        self.flat.grad = torch.zeros_like(self.flat)
+        sizes = [p.numel() for p in params]
+        self.slots = [g.view(p.shape) for p, g in zip(params, self.flat.grad.split(sizes))]
+        return [f.view(p.shape) for p, f in zip(params, self.flat.split(sizes))]
+
+    def trained(self):
+        return [self.flat]
+
+    def give(self, grads):
+        pass  # they lie where Adam looks for them
+
+    @torch.no_grad()
+    def gradient(self, x, y):
+        return by_hand(self.w, x, y, self.slots)
+
+
+class Vmap(Stacked):
+    """Gradient of one member, vectorised over members."""
+
+    def __init__(self, at, settings):
+        try:
+            from torch.func import grad_and_value, vmap
+        except ImportError:  # before 2.0
+            from functorch import grad_and_value, vmap
+        super().__init__(at, settings)
+        self.vectorised = vmap(grad_and_value(self.loss_of_one))
+
+    @staticmethod
+    def loss_of_one(params, x, y):
+        layers = len(params) // 2
+        for i in range(layers):
+            x = F.linear(x, params[2 * i], params[2 * i + 1])
+            x = F.relu(x) if i < layers - 1 else x
+        return F.mse_loss(x, y)
+
+    def gradient(self, x, y):
+        grads, loss = self.vectorised(tuple(p.detach() for p in self.w), x, y)
+        return loss, grads
+
+
+class Compiled(Stacked):
+    """Gradient and Adam in one compiled function; PyTorch makes the kernels."""
+
+    mode = "reduce-overhead"
+
+    def __init__(self, at, settings):
+        if not hasattr(torch, "compile"):
+            raise Refused(f"PyTorch {torch.__version__} has no torch.compile")
+        super().__init__(at, settings)
+        self.w = [p.detach() for p in self.w]
+        self.m = [torch.zeros_like(p) for p in self.w]
+        self.v = [torch.zeros_like(p) for p in self.w]
+        self.taken = torch.zeros((), dtype=torch.float32, device=self.device)
+        for kept in (*self.w, *self.m, *self.v, self.taken):
+            torch._dynamo.mark_static_address(kept)
+        mode = {"mode": self.mode} if self.mode else {}
+        self.compiled = torch.compile(self.whole_step, fullgraph=True, **mode)
+
+    def whole_step(self, rows):
+        at = self.at
+        loss, grads = by_hand(self.w, self.x[rows], self.y[rows], [None] * len(self.w))
+        self.taken.add_(1)
+        step_size = at.learning_rate / (1 - at.beta1**self.taken)
+        root = (1 - at.beta2**self.taken).rsqrt()
+        for p, g, m, v in zip(self.w, grads, self.m, self.v):
+            m.lerp_(g, 1 - at.beta1)
+            v.mul_(at.beta2).addcmul_(g, g, value=1 - at.beta2)
+            p.sub_(step_size * m / (v.sqrt() * root + at.epsilon))
+        return loss
+
+    @torch.no_grad()
+    def step(self, k):
+        if self.mode:
+            torch.compiler.cudagraph_mark_step_begin()
+        loss = self.compiled(self.order[k])
+        return loss.clone() if self.mode else loss  # its memory is used again by the next step
+
+
+class CompiledForGraph(Compiled):
+    mode = None
+
+
+class Graphed(Contender):
+    """All steps of a case by another way, in one CUDA graph. A unit is one launch of it."""
+
+    def __init__(self, at, settings, way):
+        if settings["device"] != "cuda":
+            raise Refused("a CUDA graph needs a GPU")
+        self.at, self.inner = at, way(at, settings)
+        self.member_steps_per_unit = at.members * at.steps
+        self.before = self.copy_state()
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for k in range(3):  # what is allocated or chosen at first must not be captured
+                self.inner.step(k)
+        torch.cuda.current_stream().wait_stream(side)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.taken = torch.stack([self.inner.step(k) for k in range(at.steps)])
+
+    def state(self):
+        """Every tensor that a step changes."""
+        if isinstance(self.inner, Compiled):
+            return [*self.inner.w, *self.inner.m, *self.inner.v, self.inner.taken]
+        slots = [t for s in self.inner.adam.state.values() for t in s.values()]
+        return [*self.inner.trained(), *slots]
+
+    def copy_state(self):
+        return [t.detach().clone() for t in self.state()]
+
+    @torch.no_grad()
+    def losses(self):
+        state = self.state()
+        for t in state[len(self.before) :]:  # Adam makes its own at the first step, all zero
+            t.zero_()
+        for t, old in zip(state, self.before):
+            t.copy_(old)
+        self.graph.replay()
+        torch.cuda.synchronize()
+        return self.taken[:, self.at.checked].T.detach().cpu()
+
+    def units(self, count):
+        for _ in range(count):
+            self.graph.replay()
+        torch.cuda.synchronize()
+
+    def memory(self):
+        return device_bytes("cuda")
+
+
+# ---- the program ----
+
+def plain(way):
+    def make(at, precision, settings):
+        choose_precision(precision, settings["device"])
+        return way(at, settings)
+    return make
+
+
+def graphed(way):
+    def make(at, precision, settings):
+        choose_precision(precision, settings["device"])
+        return Graphed(at, settings, way)
+    return make
+
+
+WAYS = {
+    "loop": plain(Loop), "procs": plain(Procs), "bmm": plain(Bmm), "vmap": plain(Vmap),
+    "bmm_graph": graphed(Bmm), "vmap_graph": graphed(Vmap), "compile": plain(Compiled),
+    "compile_graph": graphed(CompiledForGraph),
+}
+
+
+def release():
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+
+
+def main():
+    args = case.arguments(__doc__, threads={"type": int, "default": 2},
+                          **{"any-blas": {"action": "store_true"}})
+    facts = {"torch": torch.__version__, "device": args.device, "threads": args.threads}
+    if args.device == "cuda":
+        facts["device"] = torch.cuda.get_device_name()
+    elif not blas_core() and not args.any_blas:
+        raise SystemExit("PyTorch multiplies with a BLAS that is not OpenBLAS; with the reference "
+                         "BLAS no comparison is fair: install libopenblas0-pthread, or say "
+                         "--any-blas")
+    else:
+        facts["blas_core"] = blas_core()
     torch.set_num_threads(args.threads)
-    members, widths, batch = WORKLOADS[args.workload]
-    difference = check(widths, batch)
-    line = {"program": "torch", "workload": args.workload, "way": args.way}
-    line.update(threads=args.threads, members=members, widths=widths, batch=batch)
-    line.update(torch=torch.__version__, blas_core=core, check_difference=difference)
-    if not args.check:
-        rate, timed = time_way(args.way, args.workload, args.seconds, args.threads)
-        line.update(member_steps_per_s=rate, gflops=rate * flops(widths, batch) / 1e9)
-        line.update(members_timed=timed, seconds=args.seconds)
-    print(json.dumps(line))
+    settings = {"device": args.device, "threads": args.threads, "release": release}
+    case.main(case.Program("torch", WAYS, settings, facts), args)
 
 
 if __name__ == "__main__":

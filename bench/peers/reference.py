@@ -1,0 +1,60 @@
+#!/usr/bin/python3
+"""The losses that every program must reproduce, in double with numpy alone.
+
+  reference.py DIR...     each a folder that `bench_engine --export` wrote; adds reference.f8 to it
+
+Multilayer perceptron, relu, mean square error over rows and outputs, Adam with epsilon outside the
+root (Kingma & Ba 2015), of a few members and the first steps.
+"""
+import sys
+
+import numpy as np
+
+from case import Case
+
+
+def gradient(w, x, y):
+    """Loss and gradients of [W1, b1, W2, ...]."""
+    layers, h = len(w) // 2, [x]
+    for i in range(layers):
+        z = h[i] @ w[2 * i].T + w[2 * i + 1]
+        h.append(np.maximum(z, 0) if i < layers - 1 else z)
+    residual = h[-1] - y
+    d, grads = 2 * residual / residual.size, [None] * len(w)
+    for i in reversed(range(layers)):
+        if i < layers - 1:
+            d = d * (h[i + 1] > 0)
+        grads[2 * i], grads[2 * i + 1] = d.T @ h[i], d.sum(0)
+        d = d @ w[2 * i]
+    return (residual**2).mean(), grads
+
+
+def trajectory(case, w, order):
+    """Losses (steps) of one member; order (steps, B)."""
+    x, y = case.x.astype(np.float64), case.y.astype(np.float64)
+    w = [p.astype(np.float64) for p in w]
+    m, v = [np.zeros_like(p) for p in w], [np.zeros_like(p) for p in w]
+    losses = []
+    for t, rows in enumerate(order, 1):
+        loss, grads = gradient(w, x[rows], y[rows])
+        losses.append(loss)
+        for p, g, a, b in zip(w, grads, m, v):
+            a += (1 - case.beta1) * (g - a)
+            b += (1 - case.beta2) * (g * g - b)
+            root = np.sqrt(b / (1 - case.beta2**t))
+            p -= case.learning_rate * (a / (1 - case.beta1**t)) / (root + case.epsilon)
+    return losses
+
+
+def main():
+    for folder in sys.argv[1:]:
+        case = Case(folder)
+        weights, order = case.weights(), case.order()
+        losses = [trajectory(case, [p[i] for p in weights], order[:, i]) for i in case.checked]
+        np.asarray(losses, dtype="<f8").tofile(case.folder / "reference.f8")
+        ends = ", ".join(f"{row[-1]:.6f}" for row in losses)
+        print(f"{case.workload}: {case.steps} steps of members {case.checked}, losses {ends}")
+
+
+if __name__ == "__main__":
+    main()
