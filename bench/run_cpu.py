@@ -18,6 +18,7 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 PYTHON = "/usr/bin/python3"
@@ -67,14 +68,23 @@ def peer_environment(threads):
     return env
 
 
-def programs(args, workload):
+def make_cases(args, folder):
+    """What every program starts from, and the losses that it must reproduce."""
+    cases = [f"{folder}/{workload}" for workload in args.workloads]
+    for workload, case in zip(args.workloads, cases):
+        subprocess.run([str(args.engine), "--workload", workload, "--export", case], check=True)
+    subprocess.run([PYTHON, "-B", str(HERE / "peers" / "reference.py"), *cases], check=True,
+                   stdout=subprocess.DEVNULL)
+
+
+def programs(args, workload, folder):
     """(way, command, environment) of everything to be measured."""
-    common = ["--workload", workload]
+    common = ["--case", f"{folder}/{workload}", "--repeats", "1"]
     common += ["--threads", str(args.threads), "--seconds", str(args.seconds)]
-    tutti = [str(args.build / "bench" / "bench_cpu"), "--simd", args.simd]
+    tutti = [str(args.engine), "--workload", workload, "--simd", args.simd]
     yield "tutti", tutti + common, dict(os.environ, OMP_NUM_THREADS=str(args.threads))
     for way in args.ways:
-        peer = [PYTHON, str(HERE / "peers" / "torch_peers.py"), "--way", way]
+        peer = [PYTHON, "-B", str(HERE / "peers" / "torch_peers.py"), "--way", way]
         yield way, peer + common, peer_environment(args.threads)
 
 
@@ -82,15 +92,18 @@ def measure(command, env):
     done = subprocess.run(command, capture_output=True, text=True, env=env)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr}")
-    return json.loads(done.stdout.splitlines()[-1])
+    line = json.loads(done.stdout.splitlines()[-1])
+    if "refused" in line:
+        sys.exit(f"{' '.join(command)}: {line['refused']}")
+    return line
 
 
-def run_rounds(args, log):
+def run_rounds(args, log, folder):
     """rates[workload][way] = one entry per round: (member-steps/s, GFLOP/s)."""
     rates = {w: {} for w in args.workloads}
     for turn in range(args.rounds):
         for workload in args.workloads:
-            for way, command, env in programs(args, workload):
+            for way, command, env in programs(args, workload, folder):
                 line = dict(measure(command, env), round=turn)
                 log.write(json.dumps(line) + "\n")
                 log.flush()
@@ -130,9 +143,9 @@ def parse():
     parser.add_argument("--simd", default="auto")
     parser.add_argument("--output", type=pathlib.Path)
     args = parser.parse_args()
-    if not (args.build / "bench" / "bench_cpu").exists():
-        parser.error(f"{args.build}/bench/bench_cpu is missing: "
-                     f"cmake --build {args.build} --target bench_cpu")
+    args.engine = args.build / "bench" / "bench_engine"
+    if not args.engine.exists():
+        parser.error(f"{args.engine} is missing: cmake --build {args.build} --target bench_engine")
     return args
 
 
@@ -144,9 +157,10 @@ def main():
     name = f"{facts['date'][:10]}-cpu-{short.strip('-')}.jsonl"
     output = args.output or HERE / "results" / name
     output.parent.mkdir(parents=True, exist_ok=True)
-    with open(output, "w") as log:
+    with open(output, "w") as log, tempfile.TemporaryDirectory() as folder:
         log.write(json.dumps(facts) + "\n")
-        rates = run_rounds(args, log)
+        make_cases(args, folder)
+        rates = run_rounds(args, log, folder)
     text, worst = table(rates, args.ways)
     print(f"{facts['processor']}, {args.threads} threads, median of {args.rounds} rounds\n")
     print(text + "\n")

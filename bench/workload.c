@@ -16,12 +16,12 @@ const bench_workload bench_workloads[] = {
 };
 
 enum {
-  HISTORY_BYTES = 1 << 28, /* an engine keeps two losses per member and epoch */
+  HISTORY_BYTES = 1 << 26, /* an engine keeps two losses per member and epoch */
   PATH_ROOM = 1024
 };
-/* So small that float32 follows double for BENCH_STEPS steps: with 1e-3 the rounding of any program
- * grows to 7e-4 of the loss of D. */
-static const float LEARNING_RATE = 1e-4f;
+/* So small that float32 follows double to 1e-5 of the loss for BENCH_STEPS steps, so large that other
+ * maths would not: with 1e-3 the rounding of any program grows to 7e-4 in D. */
+static const float LEARNING_RATE = 3e-5f;
 static const float BETA1 = 0.9f, BETA2 = 0.999f, EPSILON = 1e-8f;
 
 static int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
