@@ -8,6 +8,7 @@
 #include "engine/kernels.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #ifdef TT_CUDA_DOUBLE
@@ -56,15 +57,23 @@ static inline int cuda_ways(const tt_engine_ops *cuda, way *out)
 }
 
 /* Every engine of the table that has a device here: the cpu engine once per instruction set this
- * processor has, the cuda engine once per path. Over the double, the cuda engine alone. */
+ * processor has, the cuda engine once per path. Over the double, the cuda engine alone. The variable
+ * TUTTI_TEST_ENGINE names the only engine to be tested; the program is skipped (exit status 77)
+ * where that one has no device. */
 static inline int ways(way *out)
 {
 #ifdef TT_CUDA_DOUBLE
   return cuda_ways(&tt_engine_cuda, out);
 #else
+  const char *only = getenv("TUTTI_TEST_ENGINE");
   int n = 0;
   for (int i = 0; tt_engines[i]; i++)
-    n += tt_engines[i] == &tt_engine_cpu ? cpu_ways(out + n) : cuda_ways(tt_engines[i], out + n);
+    if (!only || !strcmp(only, tt_engines[i]->name))
+      n += tt_engines[i] == &tt_engine_cpu ? cpu_ways(out + n) : cuda_ways(tt_engines[i], out + n);
+  if (only && !n) {
+    printf("skipped: no GPU: the %s engine has no device here\n", only);
+    exit(77);
+  }
   return n;
 #endif
 }

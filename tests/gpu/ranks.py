@@ -1,0 +1,126 @@
+#!/usr/bin/python3
+"""`tutti train` on 1 and on 3 ranks that share one GPU: the same bits in model.h5 and results.h5.
+
+    ranks.py [--device gpu|cpu] TUTTI MPIRUN...
+
+For every path and precision that `tutti options` names. Exit status 77, with the reason, without a
+GPU or without h5py. --device cpu tests this script, and the same law of the cpu engine.
+"""
+import argparse
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+SKIPPED, UNAVAILABLE = 77, 69
+TABLE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "energy" / "energy.csv"
+JOB = """\
+data: {file: energy.h5, split: {train: 0.8, validation: 0.1, test: 0.1, seed: 7}}
+model: {hidden: [16, 16], activation: silu, output: mean_variance}
+ensembles: [{name: heating, target: heating_load, members: 5},
+            {name: cooling, target: cooling_load, members: 4}]
+train: {loss: gaussian_nll, batch_size: 64, epochs: 12, resample: bootstrap, patience: 3}
+run: {seed: 3, threads: 1, directory: out}
+"""
+INPUTS = ("relative_compactness,surface_area,wall_area,roof_area,overall_height,orientation,"
+          "glazing_area,glazing_area_distribution")
+RANKS = (1, 3)
+
+
+def skip(reason):
+    print(f"skipped: {reason}")
+    sys.exit(SKIPPED)
+
+
+try:
+    import h5py
+except ImportError as missing:
+    skip(f"{missing}; Debian: python3-h5py")
+
+
+def run(command, folder):
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240)
+
+
+def choices(tutti, option):
+    """The words that an option may take; none if there is no such option."""
+    text = run([tutti, "options"], ".").stdout
+    found = re.search(rf"^  {re.escape(option)}\n(?:      .*\n)*?      one of (.*?) \(", text, re.M)
+    return found[1].split(", ") if found else []
+
+
+def combinations(args):
+    """Settings to be tried, as lists for the command line."""
+    base = ["--set", f"run.device={args.device}"]
+    if args.device == "cpu":
+        return [base]
+    paths = [word for word in choices(args.tutti, "run.path") if word != "auto"]
+    precisions = choices(args.tutti, "run.precision")
+    return [base + ["--set", f"run.path={path}"] + part for path in paths
+            for part in ([["--set", f"run.precision={word}"] for word in precisions] or [[]])]
+
+
+def train(args, folder, ranks, settings):
+    """The directory of its files; None if tutti says that this way cannot be taken."""
+    out = pathlib.Path(folder) / f"out{ranks}"
+    done = run([*args.mpirun, str(ranks), args.tutti, "train", "job.yaml", "--quiet", "--share-gpu",
+                "--resume", "never", "--set", f"run.directory={out}", *settings], folder)
+    if done.returncode == UNAVAILABLE and "cannot train" in done.stderr:
+        print(f"  {' '.join(settings[1::2])}: {done.stderr.strip().splitlines()[0]}")
+        return None
+    if done.returncode:
+        sys.exit(f"{ranks} ranks, {settings}: exit {done.returncode}\n{done.stdout}{done.stderr}")
+    return out
+
+
+def contents(path):
+    """{name: bytes} of all datasets, but what tells of this run: ranks, time, command line."""
+    found = {}
+    with h5py.File(path, "r") as f:
+        def take(name, thing):
+            if isinstance(thing, h5py.Dataset) and not name.startswith("provenance"):
+                found[name] = (thing.shape, thing.dtype.str, thing[()].tobytes())
+        f.visititems(take)
+    return found
+
+
+def compare(one, other, settings):
+    count = 0
+    for name in ("model.h5", "results.h5"):
+        a, b = contents(one / name), contents(other / name)
+        wrong = [key for key in sorted(a.keys() | b.keys()) if a.get(key) != b.get(key)]
+        if wrong:
+            sys.exit(f"{settings}: {name} of {RANKS} ranks differ in {', '.join(wrong)}")
+        count += len(a)
+    print(f"  {' '.join(settings[1::2])}: {count} datasets, the same bits on {RANKS} ranks")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--device", default="gpu", choices=("gpu", "cpu"))
+    parser.add_argument("tutti")
+    parser.add_argument("mpirun", nargs=argparse.REMAINDER)
+    args = parser.parse_args()
+    args.tutti = os.path.realpath(args.tutti)
+    if args.device == "gpu":
+        looked = run([args.tutti, "doctor"], ".").stdout
+        if " cuda " not in looked.split("\n\n")[0]:
+            skip("no GPU: " + (re.findall(r"^\d+\. (.*)|^(built without CUDA)", looked, re.M)
+                               or [("tutti doctor sees none", "")])[0][0])
+    with tempfile.TemporaryDirectory(prefix="tutti-") as folder:
+        made = run([args.tutti, "import", str(TABLE), "-o", "energy.h5", "--inputs", INPUTS,
+                    "--targets", "heating_load,cooling_load"], folder)
+        if made.returncode:
+            sys.exit(made.stderr)
+        (pathlib.Path(folder) / "job.yaml").write_text(JOB)
+        for settings in combinations(args):
+            files = [train(args, folder, ranks, settings) for ranks in RANKS]
+            if all(files):
+                compare(*files, settings)
+
+
+if __name__ == "__main__":
+    os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    main()
