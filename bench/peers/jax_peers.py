@@ -7,7 +7,7 @@
   scan1, scan4, scan16   the scan's body unrolled so many times
 
 case.py says how a case is made, what is compared before the clock starts, and what is printed. The
-state is donated; a unit is one call, all steps of the case. The compiler's time is part of prepare_s.
+state is donated; a unit is one call, all steps of the case. The compiler's time is in prepare_s.
 """
 import os
 

@@ -209,8 +209,8 @@ class Stacked(Contender):
 
 
 def by_hand(w, x, y, out):
-    """Loss (M) and gradients of stacked [W1 (M, out, in), b1 (M, out), ...] by matrix products of all
-    members; gradients go to out[...] where that is not None."""
+    """Loss (M) and gradients of stacked [W1 (M, out, in), b1 (M, out), ...] by matrix products of
+    all members; gradients go to out[...] where that is not None."""
     h, layers = [x], len(w) // 2
     for i in range(layers):
         z = torch.baddbmm(w[2 * i + 1].unsqueeze(1), h[i], w[2 * i].transpose(1, 2))

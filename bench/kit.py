@@ -1,0 +1,192 @@
+"""kit.py: what bench/gpu is made of: the clock of a run, the programs that are timed in turn, what
+is known of the device, and the tables at the end."""
+import json
+import os
+import pathlib
+import select
+import shutil
+import signal
+import statistics
+import subprocess
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+# TFLOP/s of the whole chip, dense: H100 and H200 (SXM) at 1.98 GHz.
+HOPPER_ROOF = {"fp32": 66.9, "tf32": 494.7, "3xtf32": 164.9}
+DEVICE_QUERY = ("name,uuid,driver_version,memory.total,compute_cap,clocks.sm,clocks.mem,"
+                "clocks.max.sm,power.draw,power.limit,temperature.gpu,mig.mode.current")
+STATE_QUERY = "clocks.sm,power.draw,temperature.gpu,utilization.gpu"
+
+
+class Out:
+    """Everything that is learnt, as lines of JSON in a file, and as text for people."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.lines = open(self.folder / "lines.jsonl", "w", encoding="utf-8")
+        self.log = open(self.folder / "log.txt", "w", encoding="utf-8")
+
+    def line(self, **what):
+        self.lines.write(json.dumps(what) + "\n")
+        self.lines.flush()
+
+    def say(self, text):
+        print(text, flush=True)
+        self.log.write(text + "\n")
+        self.log.flush()
+
+    def keep(self, text):
+        """For the log alone."""
+        self.log.write(text + "\n")
+        self.log.flush()
+
+
+class Clock:
+    """The time of the whole run, and of the part that is running."""
+
+    def __init__(self, minutes):
+        self.begin = time.monotonic()
+        self.end = self.part_end = self.begin + 60 * minutes
+
+    def passed(self):
+        return time.monotonic() - self.begin
+
+    def part(self, share, whole):
+        """From now on a part that may use `share` of the whole run's `whole` minutes."""
+        self.part_end = min(self.end, time.monotonic() + 60 * whole * share)
+
+    def left(self):
+        return self.part_end - time.monotonic()
+
+
+def program(name, build):
+    """Where a program lies: in a pack, or in a build folder."""
+    build = pathlib.Path(build)
+    for folder in (ROOT / "bin", build, build / "tests", build / "tests" / "gpu", build / "bench"):
+        if os.access(folder / name, os.X_OK) and (folder / name).is_file():
+            return str(folder / name)
+    return None
+
+
+def take_environment():
+    """What a pack's env.sh sets."""
+    script = ROOT / "env.sh"
+    if script.exists():
+        said = subprocess.run(["bash", "-c", '. "$1" && env -0', "bash", str(script)],
+                              capture_output=True, check=True).stdout.decode()
+        os.environ.update(part.split("=", 1) for part in said.split("\0") if "=" in part)
+    os.environ.update(TUTTI_TEST_DATA=str(ROOT / "tests" / "data"),
+                      OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+
+
+def query(fields):
+    """{field: text} of the first GPU; {} where there is none."""
+    if not shutil.which("nvidia-smi"):
+        return {}
+    done = subprocess.run(["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"],
+                          capture_output=True, text=True)
+    first = done.stdout.strip().splitlines()[:1]
+    if done.returncode or not first:
+        return {}
+    return dict(zip(fields.split(","), (word.strip() for word in first[0].split(","))))
+
+
+def run(command, seconds, env=None):
+    """Exit status (None: ended after `seconds`, with all its children) and what it printed."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                               errors="replace", env={**os.environ, **(env or {})},
+                               start_new_session=True)
+    try:
+        said, _ = process.communicate(timeout=max(1, seconds))
+        return process.returncode, said
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return None, process.communicate()[0]
+
+
+class Server:
+    """A program that is timed: it reads commands and answers each with one line of JSON."""
+
+    def __init__(self, name, command, out):
+        self.name, self.command, self.out = name, command, out
+        self.process, self.rest = None, b""
+
+    def start(self):
+        self.rest = b""
+        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=self.out.log, bufsize=0)
+
+    def stop(self):
+        if self.process:
+            self.process.stdin.close()
+            try:
+                self.process.wait(5)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+            self.process.stdout.close()
+            self.process = None
+
+    def ask(self, command, seconds):
+        """The answer; {"error": why} if there is none in time, and then the program has ended."""
+        if not self.process:
+            self.start()
+        try:
+            self.process.stdin.write((command + "\n").encode())
+            return json.loads(self.read_line(time.monotonic() + seconds))
+        except (OSError, EOFError, ValueError) as fault:
+            self.process.kill()
+            self.stop()
+            return {"error": str(fault) or "it has ended; log.txt says why"}
+
+    def read_line(self, end):
+        while b"\n" not in self.rest:
+            if not select.select([self.process.stdout], [], [], max(0, end - time.monotonic()))[0]:
+                raise OSError("no answer in time")
+            more = os.read(self.process.stdout.fileno(), 65536)
+            if not more:
+                raise EOFError
+            self.rest += more
+        line, self.rest = self.rest.split(b"\n", 1)
+        return line
+
+
+class Result:
+    """Median and extremes of one way's repetitions, in microseconds per step of the ensemble."""
+
+    def __init__(self, head, times):
+        us = sorted(1e6 * seconds / steps for steps, seconds in times)
+        self.head, self.repeats = head, len(us)
+        self.us, self.least, self.most = statistics.median(us), us[0], us[-1]
+
+
+def flops(head):
+    """Of the matrix products of one step of the ensemble; the first layer has no input gradient."""
+    widths = head["widths"]
+    weights = sum(a * b for a, b in zip(widths, widths[1:]))
+    return 2 * head["batch"] * (3 * weights - widths[0] * widths[1]) * head["members"]
+
+
+def rival(results):
+    """The fastest of the ways that a ratio is taken to: PyTorch's bmm in a graph, and JAX."""
+    rivals = [r.us for r in results if r.head["program"] == "jax" or r.head["way"] == "bmm_graph"]
+    return min(rivals) if rivals else None
+
+
+def table(workload, precision, results, roofs):
+    """Markdown; one precision never stands beside another."""
+    lines = [f"### {workload}, {precision}", "",
+             "| program | way | us per step (min to max) | member-steps/s | GFLOP/s | % of roof | "
+             "MiB | warm-up s | against the best rival |", "|" + "---|" * 9]
+    best, roof = rival(results), roofs.get(precision)
+    for r in sorted(results, key=lambda r: r.us):
+        rate, head = flops(r.head) / r.us * 1e-3, r.head
+        part = f"{rate / roof / 10:.1f}" if roof else "-"
+        size = f"{head['bytes'] / 2**20:.0f}" if head.get("bytes") else "-"
+        warm = head.get("prepare_s", 0) + head.get("warm_up_s", 0)
+        ratio = f"{best / r.us:.2f}" if best else "-"
+        lines.append(f"| {head['program']} | {head['way']} | {r.us:.2f} ({r.least:.2f} to "
+                     f"{r.most:.2f}) | {1e6 * head['members'] / r.us:.4g} | {rate:.1f} | {part} | "
+                     f"{size} | {warm:.1f} | {ratio} |")
+    return "\n".join(lines)
