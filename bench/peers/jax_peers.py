@@ -88,8 +88,9 @@ class Scan(Contender):
         jax.block_until_ready(self.state)
 
     def memory(self):
-        stats = jax.local_devices()[0].memory_stats()
-        return stats.get("peak_bytes_in_use") if stats else None
+        plan = self.compiled.memory_analysis()
+        return plan and (plan.temp_size_in_bytes + plan.argument_size_in_bytes
+                         + plan.output_size_in_bytes - plan.alias_size_in_bytes)
 
 
 def scan(unroll):

@@ -31,13 +31,17 @@ LOOP_SAMPLE = 32  # members the loop is timed on, at most
 
 # ---- settings ----
 
-def choose_precision(precision, device):
-    """Of matrix products; PyTorch has nothing like 3xtf32."""
+def begin(precision, settings):
+    """Choose the precision of matrix products, and remember what memory is taken already."""
+    device = settings["device"]
     if precision == "3xtf32":
         raise Refused("PyTorch has no 3xtf32")
     if precision == "tf32" and device == "cpu":
         raise Refused("a CPU has no tf32")
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+    if device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        settings["taken"] = torch.cuda.memory_allocated()
 
 
 def make_adam(params, at, device):
@@ -65,8 +69,11 @@ def tensors(at, device):
     return put(at.x), put(at.y), [put(p) for p in at.weights()], put(at.order().astype("int64"))
 
 
-def device_bytes(device):
-    return torch.cuda.max_memory_allocated() if device == "cuda" else None
+def device_bytes(settings):
+    """The most that was taken since begin()."""
+    if settings["device"] != "cuda":
+        return None
+    return torch.cuda.max_memory_allocated() - settings["taken"]
 
 
 def wait(device):
@@ -81,7 +88,7 @@ class Loop(Contender):
     next member of a sample."""
 
     def __init__(self, at, settings, only=None):
-        self.at, self.device = at, settings["device"]
+        self.at, self.settings, self.device = at, settings, settings["device"]
         self.x, self.y, params, self.order = tensors(at, self.device)
         rest = [m for m in range(at.members) if m not in at.checked]
         self.sample = only or (at.checked + rest)[:LOOP_SAMPLE]
@@ -121,7 +128,7 @@ class Loop(Contender):
         wait(self.device)
 
     def memory(self):
-        return device_bytes(self.device)
+        return device_bytes(self.settings)
 
 
 def procs_worker(folder, seconds, members, gate, answers):
@@ -167,7 +174,7 @@ class Stacked(Contender):
     """A subclass turns parameters and a batch into losses (M) and gradients. A unit is one step."""
 
     def __init__(self, at, settings):
-        self.at, self.device = at, settings["device"]
+        self.at, self.settings, self.device = at, settings, settings["device"]
         self.x, self.y, params, self.order = tensors(at, self.device)
         self.w = self.arrange(params)
         self.member_steps_per_unit, self.turn = at.members, 0
@@ -205,7 +212,7 @@ class Stacked(Contender):
         wait(self.device)
 
     def memory(self):
-        return device_bytes(self.device)
+        return device_bytes(self.settings)
 
 
 def by_hand(w, x, y, out):
@@ -321,7 +328,7 @@ class Graphed(Contender):
     def __init__(self, at, settings, way):
         if settings["device"] != "cuda":
             raise Refused("a CUDA graph needs a GPU")
-        self.at, self.inner = at, way(at, settings)
+        self.at, self.settings, self.inner = at, settings, way(at, settings)
         self.member_steps_per_unit = at.members * at.steps
         self.before = self.copy_state()
         side = torch.cuda.Stream()
@@ -361,21 +368,21 @@ class Graphed(Contender):
         torch.cuda.synchronize()
 
     def memory(self):
-        return device_bytes("cuda")
+        return device_bytes(self.settings)
 
 
 # ---- the program ----
 
 def plain(way):
     def make(at, precision, settings):
-        choose_precision(precision, settings["device"])
+        begin(precision, settings)
         return way(at, settings)
     return make
 
 
 def graphed(way):
     def make(at, precision, settings):
-        choose_precision(precision, settings["device"])
+        begin(precision, settings)
         return Graphed(at, settings, way)
     return make
 
@@ -390,7 +397,6 @@ WAYS = {
 def release():
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats()
 
 
 def main():
