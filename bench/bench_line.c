@@ -43,19 +43,12 @@ static double now(void)
 
 /* ---- ways and precisions ---- */
 
-#ifdef TT_PRECISIONS
 const char *const *const bench_precisions = tt_choice_precision;
-static void set_precision(tt_resources *use, int number) { use->precision = (tt_precision)number; }
-#else
-static const char *const fp32_alone[] = {"fp32", NULL};
-const char *const *const bench_precisions = fp32_alone;
-static void set_precision(tt_resources *use, int number) { (void)use, (void)number; }
-#endif
 
 /* Largest difference of losses, relative to the largest loss, that counts as the same maths. */
 static double tolerance(const bench_setting *set)
 {
-  return strcmp(bench_precisions[set->precision], "tf32") ? 1e-5 : 5e-3;
+  return set->precision == TT_PRECISION_tf32 ? 5e-3 : 1e-5;
 }
 
 const char *const *bench_ways(const tt_engine_ops *ops)
@@ -187,7 +180,9 @@ static tt_err start_engine(bench_run *r)
 static tt_err prepare(bench_run *r, const char *folder)
 {
   r->difference = NAN;
-  set_precision(&r->set.use, r->set.precision);
+  if (r->set.ops == &tt_engine_cpu && r->set.precision != TT_PRECISION_fp32)
+    return TT_FAIL(UNAVAILABLE, "the cpu engine computes in fp32 alone");
+  r->set.use.precision = (tt_precision)r->set.precision;
   if (r->set.ops != &tt_engine_cpu) r->set.use.path = (tt_path)r->set.way;
   TT_TRY(start_engine(r));
   TT_TRY(take_losses(r));

@@ -63,9 +63,10 @@ static void run(way by, tt_output output, double *out)
 
 TT_TEST(every_way_runs)
 {
-  way by[MAX_WAYS];
+  way by[2 * MAX_WAYS];
   double want[MEMBERS + NEW_ROWS], got[MEMBERS + NEW_ROWS];
   int n = ways(by);
+  n += tensor_ways(by + n);
   for (int output = 0; output < TT_OUTPUT_COUNT; output++) {
     run(plain, (tt_output)output, want);
     for (int i = 0; i < n; i++) {
