@@ -48,7 +48,7 @@ const char *const *const bench_precisions = tt_choice_precision;
 /* Largest difference of losses, relative to the largest loss, that counts as the same maths. */
 static double tolerance(const bench_setting *set)
 {
-  return set->precision == TT_PRECISION_tf32 ? 5e-3 : 1e-5;
+  return set->precision == TT_PRECISION_tf32 ? 5e-4 : 1e-5;
 }
 
 const char *const *bench_ways(const tt_engine_ops *ops)
