@@ -117,8 +117,8 @@ typedef struct cost {
   int64_t time, busy;
 } cost;
 
-/* A warp and its tile take `inner` terms of all sums: cycles of its scheduler, reads that the shared
- * memory serves in a cycle each, and the wait for both. */
+/* A warp takes `inner` terms of all sums of its tile: cycles of its scheduler, reads that the
+ * shared memory serves in a cycle each, and the wait for both. */
 typedef struct step {
   int64_t inner, issue, reads, wait;
 } step;

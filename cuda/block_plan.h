@@ -1,8 +1,9 @@
 /* block_plan.h — does a member fit into one thread block, and how: shared memory, rows at a time,
  * register tiles, threads. Floor 3; plain C, no CUDA.
  *
- * A plan depends on the shape, the batch size, the optimiser, the precision and the shared memory of
- * the device alone: never on how many members there are. It decides the order of all sums, hence the bits. */
+ * A plan depends on the shape, the batch size, the optimiser, the precision and the shared memory
+ * of the device alone: never on how many members there are. It decides the order of all sums, hence
+ * the bits. */
 #ifndef TT_BLOCK_PLAN_H
 #define TT_BLOCK_PLAN_H
 #include "spec/cohort.h"

@@ -9,7 +9,7 @@
  *   A [16][8]  (row, k) (row + 8, k) (row, l) (row + 8, l)
  *   B [8][8]   (k, row) (l, row)
  *   C [16][8]  (row, 2 pair) (row, 2 pair + 1) (row + 8, 2 pair) (row + 8, 2 pair + 1)
- * where k = pair, l = pair + 4. All lanes may agree on another pair (k, l), the same for A and B. */
+ * where k = pair, l = pair + 4. All lanes may agree on other (k, l), the same for A and B. */
 #ifndef TT_MMA_CUH
 #define TT_MMA_CUH
 #include "cuda/dev.cuh"
