@@ -255,7 +255,7 @@ __device__ __forceinline__ void tt_block_all_forward(const tt_block_args &a, flo
     tt_block_matrix x = tt_block_input(a, shared, l), z = tt_block_input(a, shared, l + 1);
 #define CALL(TM, TN) tt_block_forward<TM, TN>(n, shared + a.plan.weights, x, z, rows)
 #define MMA(N, P)    tt_block_mma_forward<N, P>(n, shared + a.plan.weights, x, z, rows)
-    TT_BLOCK_SWITCH(validating ? n.exact : n.forward, CALL, MMA)
+    TT_BLOCK_SWITCH(validating ? KIND::exact(n.forward) : n.forward, CALL, MMA)
 #undef CALL
 #undef MMA
     __syncthreads();

@@ -196,10 +196,16 @@ template <int N, tt_precision PRECISION> struct tt_block_mma_gradient_tile {
 /* What a kernel is compiled for: its tiles, and what the tiles of tensor cores compute in. */
 template <int LARGEST, tt_precision PRECISION> struct tt_block_kind {
   static constexpr tt_precision precision = PRECISION;
+  static constexpr bool mma = LARGEST >= TT_BLOCK_TILE_mma16;
   static constexpr __host__ __device__ bool knows(int tile)
   {
-    bool mma = LARGEST >= TT_BLOCK_TILE_mma16, same = mma == (tile >= TT_BLOCK_TILE_mma16);
+    bool same = mma == (tile >= TT_BLOCK_TILE_mma16);
     return tile <= TT_BLOCK_TILE_4x4 || (same && tile <= LARGEST);
+  }
+  /* The tile that does the same in fp32. */
+  static __device__ __forceinline__ int exact(int tile)
+  {
+    return mma && tile >= TT_BLOCK_TILE_mma16 ? TT_BLOCK_TILE_4x4 : tile;
   }
 };
 

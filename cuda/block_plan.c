@@ -227,7 +227,6 @@ static void pick_layer(const tt_block_plan *p, int first, tt_block_layer *to, co
   to->groups = (int8_t)groups_of(gradient_tiles(to->gradient, to->in, to->out), warps);
   to->backward = to->forward;
   if (!first) to->backward = pick_product(precision, rows, to->in, to->out, 1, warps, sum);
-  to->exact = (int8_t)(to->forward < TT_BLOCK_TILE_mma16 ? to->forward : TT_BLOCK_TILE_4x4);
 }
 
 /* `count` values that all threads pass over, `each` of them done in a cycle. */

@@ -44,8 +44,7 @@ typedef struct tt_block_layer {
   int32_t output, slope; /* in shared memory, [R][ld] each: z, then f(z), then dL/dz; and f'(z) */
   int32_t ld;
   int8_t forward, backward, gradient; /* tt_block_tile */
-  int8_t exact;  /* the tile of `forward` in fp32: of validation */
-  int8_t groups; /* of rows that are summed apart for the weights' gradient */
+  int8_t groups;                      /* of rows that are summed apart for the weights' gradient */
 } tt_block_layer;
 
 /* Parameters are padded inside a block, so that four neighbours can be read at once and eight rows
@@ -55,7 +54,6 @@ typedef struct tt_block_plan {
   int32_t rows;            /* R: rows of a batch at a time */
   int32_t threads;
   int32_t largest;         /* tt_block_tile in use */
-  int32_t precision;       /* tt_precision of the kernel; fp32 where no layer is of use for more */
   int32_t params;          /* Q */
   int32_t slots;           /* of the optimiser */
   int32_t slots_shared;    /* the first ones live in shared memory, the others in device memory */
@@ -66,6 +64,7 @@ typedef struct tt_block_plan {
   int32_t y, weight, row;          /* [R][K], [R] weights of rows, [R] numbers of rows */
   int32_t layers;
   tt_block_layer layer[TT_MAX_LAYERS];
+  int32_t precision; /* tt_precision of the kernel; fp32 where no layer is of use for more */
 } tt_block_plan;
 
 /* 1 if dy/dx of an activation needs x; 0 if y says enough: tt_act_grad(a, y, y) is it then. */

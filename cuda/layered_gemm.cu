@@ -37,7 +37,7 @@ typedef struct split_args {
   int32_t blocks;    /* of a member */
 } split_args;
 
-static __global__ void split(split_args a)
+static __global__ void split_factors(split_args a)
 {
   int64_t member = (int64_t)(blockIdx.x / (unsigned)a.blocks);
   int64_t first = (int64_t)(blockIdx.x % (unsigned)a.blocks) * SPLIT_ELEMENTS;
@@ -86,7 +86,7 @@ static tt_err split_group(tt_engine *e, tt_operand x, int64_t count, int which, 
   high->step = low->step = count;
   high->at = a.high;
   low->at = a.low;
-  return tt_launch(split, (unsigned)own->group * (unsigned)a.blocks, TT_LAYERED_THREADS, 0,
+  return tt_launch(split_factors, (unsigned)own->group * (unsigned)a.blocks, TT_LAYERED_THREADS, 0,
                    e->dev.stream, a);
 }
 

@@ -198,8 +198,6 @@ static void check_tiles(const tt_block_layer *n, int precision)
 {
   const int tiles[] = {n->forward, n->backward, n->gradient};
   int suits = n->in >= TT_BLOCK_MMA_LEAST && n->out >= TT_BLOCK_MMA_LEAST;
-  TT_CHECK(is_mma(n->exact), ==, 0);
-  if (!is_mma(n->forward)) TT_CHECK(n->exact, ==, n->forward);
   for (int k = 0; k < 3; k++) {
     if (is_mma(tiles[k])) TT_CHECK(suits && precision != TT_PRECISION_fp32, ==, 1);
     if (precision != TT_PRECISION_fp32 && !is_mma(tiles[k]))
@@ -207,8 +205,8 @@ static void check_tiles(const tt_block_layer *n, int precision)
   }
 }
 
-/* Tensor cores where a layer is wide enough, beside them the tiles that their kernels know, and
- * validation without them. Where they are of no use at all, the plan is that of fp32. */
+/* Tensor cores where a layer is wide enough, beside them the tiles that their kernels know. Where
+ * they are of no use at all, the plan is that of fp32. */
 TT_TEST(tensor_cores_are_for_wide_layers)
 {
   for (int precision = 0; precision < TT_PRECISION_COUNT; precision++)
