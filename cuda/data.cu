@@ -1,5 +1,5 @@
-/* data.cu — the data set of the cuda engine: whole on the device, or, where it does not fit, left on
- * the host, from where the layered path streams its rows. */
+/* data.cu — the data set of the cuda engine: whole on the device, or, where it does not fit, left
+ * on the host, from where the layered path streams its rows. */
 #include "cuda/parts.cuh"
 
 #include "base/log.h"

@@ -23,8 +23,8 @@
 
 /* ---- errors: dev_error.cu ---- */
 
-/* TT_CUDA(cudaCall(...)), TT_CUBLAS(cublasCall(...)): the call as a tt_err. The message names host,
- * GPU, the call, CUDA's own words and what to do; the log adds the rank.
+/* TT_CUDA(cudaCall(...)), TT_CUBLAS(cublasCall(...)): the call as a tt_err. The message names rank,
+ * host, GPU, the call, CUDA's own words and what to do.
  * Errors: MEM (device or pinned memory), UNAVAILABLE (no GPU, driver too old, GPU lost: the
  * checkpoint is whole, run again), INTERNAL (the rest). */
 #define TT_CUDA(...)   tt_cuda_check((__VA_ARGS__), __FILE__, __LINE__, #__VA_ARGS__)
@@ -32,7 +32,7 @@
 
 /* Which GPU the messages name, from now on; number -1 for none. */
 void tt_cuda_set_place(int number, const char *name);
-/* "node17, GPU 0 (NVIDIA H200)" */
+/* "rank 3 on node17, GPU 0 (NVIDIA H200)" */
 const char *tt_cuda_place(void);
 
 tt_err tt_cuda_fail(cudaError_t e, const char *file, int line, const char *call);

@@ -1,6 +1,8 @@
 /* dev_error.cu — what went wrong on the device, in words a person can act on. */
 #include "cuda/dev.cuh"
 
+#include "base/log.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,9 +14,9 @@ void tt_cuda_set_place(int number, const char *name)
   char host[256] = "this host";
   gethostname(host, sizeof host - 1);
   if (number < 0)
-    snprintf(place, sizeof place, "%s", host);
+    snprintf(place, sizeof place, "%s%s", tt_log_rank(), host);
   else
-    snprintf(place, sizeof place, "%s, GPU %d (%.200s)", host, number, name);
+    snprintf(place, sizeof place, "%s%s, GPU %d (%.200s)", tt_log_rank(), host, number, name);
 }
 
 const char *tt_cuda_place(void) { return place; }

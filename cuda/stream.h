@@ -31,8 +31,8 @@ typedef struct tt_stream_room {
   float *x, *y, *weight;
 } tt_stream_room;
 
-/* The batch that every member meets `ahead` steps from now, `rows` rows a member, zeros where it has
- * fewer. No epoch ends in between. Members that are not training are passed over. */
+/* The batch that every member meets `ahead` steps from now, `rows` rows a member, zeros where it
+ * has fewer. No epoch ends in between. Members that are not training are passed over. */
 void tt_stream_batches(const tt_stream *s, const tt_stream_at *at, int64_t ahead, int64_t rows,
                        const tt_stream_room *to);
 

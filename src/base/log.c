@@ -18,6 +18,14 @@ void tt_log_set_rank(int rank, int ranks)
   all_ranks = ranks;
 }
 
+const char *tt_log_rank(void)
+{
+  static char text[32];
+  text[0] = '\0';
+  if (all_ranks > 1) snprintf(text, sizeof text, "rank %d on ", my_rank);
+  return text;
+}
+
 static void say(tt_log_level at, int each, const char *fmt, va_list ap)
 {
   static const char *const mark[] = {"error: ", "warning: ", "", "debug: "};

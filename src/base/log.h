@@ -15,6 +15,10 @@ void tt_log_set_level(tt_log_level level);
  * the program is its own rank 0. */
 void tt_log_set_rank(int rank, int ranks);
 
+/* Which rank this is, for messages of errors that belong to one: "rank 1 on ", or "" if there is
+ * one rank only. */
+const char *tt_log_rank(void);
+
 /* One line from rank 0 only, "tutti: text" / "tutti: warning: text" / "tutti: error: text".
  * Not collective: it only looks at the rank number. */
 void tt_log_once(tt_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -18,10 +18,10 @@ SKIPPED, UNAVAILABLE = 77, 69
 TABLE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "energy" / "energy.csv"
 JOB = """\
 data: {file: energy.h5, split: {train: 0.8, validation: 0.1, test: 0.1, seed: 7}}
-model: {hidden: [16, 16], activation: silu, output: mean_variance}
+model: {hidden: [20, 18], activation: silu, output: mean_variance}
 ensembles: [{name: heating, target: heating_load, members: 5},
             {name: cooling, target: cooling_load, members: 4}]
-train: {loss: gaussian_nll, batch_size: 64, epochs: 12, resample: bootstrap, patience: 3}
+train: {loss: gaussian_nll, batch_size: 64, epochs: 6, resample: bootstrap, patience: 3}
 run: {seed: 3, threads: 1, directory: out}
 """
 INPUTS = ("relative_compactness,surface_area,wall_area,roof_area,overall_height,orientation,"

@@ -1,0 +1,95 @@
+#!/usr/bin/python3
+"""A GPU that is lost, crashes or has no memory left ends all ranks together, and loses nothing.
+
+The program runs on the test double ($TUTTI), two ranks on its one GPU. From the N-th call of CUDA
+on, rank 1 gets an error, for N all over the run: both ranks must end soon, with the code of the
+table, and say where and what to do; the same command without the fault must then go on from the
+last checkpoint and end with the bits of an undisturbed run. Control: faults must have been met
+before the first checkpoint and after it.
+"""
+import pathlib
+import shutil
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "faults"))
+import harness as h  # noqa: E402
+
+UNAVAILABLE, INTERNAL, MEMORY = 69, 70, 71
+SETTINGS = ["run.device=gpu", "run.share_gpu=true", "train.epochs=6", "train.batch_size=48",
+            "checkpoint.every=10ms", "model.hidden=[18, 17]"]
+PATHS = ("block", "layered")
+CALLS = (3, 60, 110, 150, 180, 220, 300)
+
+# error of CUDA, exit code, words of the message
+LOST = (214, UNAVAILABLE, ("rank 1 on ", "the GPU is lost", "the checkpoint is whole"))
+CRASHED = (719, INTERNAL, ("rank 1 on ", ", GPU 0", "the GPU gave up", "the checkpoint is whole"))
+
+
+def train(folder, path, faults=()):
+    """Both ranks; the faults, as NAME=VALUE, are rank 1's alone."""
+    settings = [*SETTINGS, f"run.path={path}"]
+    program = [h.TUTTI, *h.train_arguments(settings)]
+    command = [*h.MPIRUN, "1", *program, ":", h.MPIRUN[-1], "1", "env", *faults, *program]
+    with open(folder / "log", "w") as log:
+        process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=log,
+                                   stderr=subprocess.STDOUT, env=h.environment(folder),
+                                   start_new_session=True)
+    return h.wait(folder, process, 60)
+
+
+def ends_together(done, code, words, name):
+    h.check(not done.hung, f"{name}: hung\n{done.output}")
+    h.check(done.code == code, f"{name}: exit {done.code}, not {code}\n{done.output}")
+    for word in words:
+        h.check(word in done.output, f"{name}: \"{word}\" is not said\n{done.output}")
+
+
+def lose(folder, path, wanted, call, kind):
+    """1 if there was a checkpoint to go on from, 0 if not, None if the run was over before."""
+    error, code, words = kind
+    name = f"{path}, error {error} at call {call}"
+    shutil.rmtree(folder / "out", ignore_errors=True)
+    done = train(folder, path, [f"TT_DOUBLE_FAIL_CALL={call}:{error}"])
+    if done.code == h.DONE:
+        return None
+    ends_together(done, code, words, name)
+    saved = bool(h.generations(folder / "out"))
+    done = train(folder, path)
+    if h.check(done.code == h.DONE, f"{name}, again: exit {done.code}\n{done.output}"):
+        h.check_same(folder / "out", wanted, f"{name}, again")
+    return int(saved)
+
+
+def lose_everywhere(folder, path):
+    shutil.rmtree(folder / "out", ignore_errors=True)
+    done = train(folder, path)
+    if not h.check(done.code == h.DONE, f"{path}: exit {done.code}\n{done.output}"):
+        return
+    wanted = (folder / "out").rename(folder / f"wanted_{path}")
+    met = [lose(folder, path, wanted, call, (LOST, CRASHED)[i % 2])
+           for i, call in enumerate(CALLS)]
+    print(f"{path}: {met.count(0)} faults before the first checkpoint, {met.count(1)} after it, "
+          f"{met.count(None)} after the end", flush=True)
+    h.check(met.count(0) and met.count(1), f"{path}: faults were not met on both sides: {met}")
+
+
+def run_out_of_memory(folder):
+    """8 KiB of memory are not enough for any path."""
+    shutil.rmtree(folder / "out", ignore_errors=True)
+    done = train(folder, "auto", ["TT_DOUBLE_MEMORY=8192"])
+    words = ("rank 1", "out of device memory", "GiB wanted for", "use more ranks",
+             "train.batch_size", "fewer members")
+    ends_together(done, MEMORY, words, "8 KiB")
+
+
+def main():
+    with h.workplace() as folder:
+        for path in PATHS:
+            lose_everywhere(folder, path)
+        run_out_of_memory(folder)
+    h.finish(f"{len(PATHS) * len(CALLS)} faults")
+
+
+if __name__ == "__main__":
+    main()
