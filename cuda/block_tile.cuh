@@ -31,23 +31,6 @@ __device__ __forceinline__ int tt_block_warp() { return (int)threadIdx.x / TT_WA
 __device__ __forceinline__ int tt_block_warps() { return (int)blockDim.x / TT_WARP; }
 __device__ __forceinline__ int tt_block_lane() { return (int)threadIdx.x % TT_WARP; }
 
-__device__ __forceinline__ float4 tt_load4(const float *at)
-{
-  return *reinterpret_cast<const float4 *>(at);
-}
-__device__ __forceinline__ void tt_store4(float *at, float4 x)
-{
-  *reinterpret_cast<float4 *>(at) = x;
-}
-__device__ __forceinline__ float2 tt_load2(const float *at)
-{
-  return *reinterpret_cast<const float2 *>(at);
-}
-__device__ __forceinline__ void tt_store2(float *at, float2 x)
-{
-  *reinterpret_cast<float2 *>(at) = x;
-}
-
 /* ---- forward: Z = X W^T + b ---- */
 
 /* sum[i][j] += sum over k of a[i][k] * b[j][k], k ascending. */

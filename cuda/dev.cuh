@@ -249,6 +249,24 @@ void tt_graph_destroy(cudaGraphExec_t *graph); /* accepts NULL in *graph, sets i
 enum { TT_WARP = 32, TT_MAX_WARPS = 32 };
 #define TT_FULL_WARP 0xFFFFFFFFu
 
+/* Four or two neighbours at an address that is a multiple of their 16 or 8 bytes. */
+__device__ __forceinline__ float4 tt_load4(const float *at)
+{
+  return *reinterpret_cast<const float4 *>(at);
+}
+__device__ __forceinline__ void tt_store4(float *at, float4 x)
+{
+  *reinterpret_cast<float4 *>(at) = x;
+}
+__device__ __forceinline__ float2 tt_load2(const float *at)
+{
+  return *reinterpret_cast<const float2 *>(at);
+}
+__device__ __forceinline__ void tt_store2(float *at, float2 x)
+{
+  *reinterpret_cast<float2 *>(at) = x;
+}
+
 /* The value of the lane whose number differs in the bits of `bits`. All 32 lanes take part. */
 template <class T> __device__ __forceinline__ T tt_shuffle_xor(T value, int bits)
 {

@@ -59,7 +59,7 @@ typedef struct tt_cuda_path {
   /* engine.h: evaluate, with the sums of the path's own validation; NULL: those of evaluate.cu. */
   tt_err (*evaluate)(tt_engine *e, tt_split split, double *loss);
 } tt_cuda_path;
-extern const tt_cuda_path tt_cuda_block, tt_cuda_layered;
+extern const tt_cuda_path tt_cuda_warp, tt_cuda_block, tt_cuda_layered;
 
 /* Labelled rows of the data set, by ensemble and split; on the host. */
 typedef struct tt_row_lists {
@@ -114,8 +114,8 @@ __device__ __forceinline__ int32_t tt_view_row(const tt_view &v, int i, const tt
   return v.lists[v.member[i].ensemble].row[TT_TRAIN][tt_order_at(&order, (uint32_t)slot)];
 }
 
-/* Arguments of the optimiser for step t (from 1) of member i. */
-__device__ __forceinline__ tt_step_args tt_view_step(const tt_view &v, int i, int64_t t)
+/* Arguments of the optimiser for member i, but for the corrections of a step: they are 0. */
+__device__ __forceinline__ tt_step_args tt_view_hyper(const tt_view &v, int i)
 {
   const tt_hyper &h = v.member[i].hyper;
   tt_step_args a;
@@ -127,6 +127,14 @@ __device__ __forceinline__ tt_step_args tt_view_step(const tt_view &v, int i, in
   a.beta1 = h.beta1;
   a.beta2 = h.beta2;
   a.epsilon = h.epsilon;
+  a.step_size = a.root_scale = 0.0f;
+  return a;
+}
+
+/* Arguments of the optimiser for step t (from 1) of member i. */
+__device__ __forceinline__ tt_step_args tt_view_step(const tt_view &v, int i, int64_t t)
+{
+  tt_step_args a = tt_view_hyper(v, i);
   tt_step_correct(&a, t);
   return a;
 }

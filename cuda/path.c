@@ -2,47 +2,90 @@
 #include "cuda/path.h"
 
 #include "cuda/block_plan.h"
+#include "cuda/warp_plan.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { KIB = 1024 };
+enum { KIB = 1024, WHY = sizeof((tt_path_choice *)0)->why };
+
+/* What is to be said of one path. */
+typedef struct word {
+  int can;       /* it can do it */
+  int meant;     /* for it: the warp path alone says so */
+  char why[WHY]; /* why it can, or cannot */
+} word;
 
 static int64_t kib(int64_t bytes) { return (bytes + KIB - 1) / KIB; }
 
-/* 1 if the block path can do it; `why` says why it can, or cannot. */
-static int block_can(const tt_cohort *c, const tt_path_device *on, char *why, size_t room)
+static word refused(const char *why)
+{
+  word w = {0};
+  snprintf(w.why, WHY, "%s", why);
+  return w;
+}
+
+static word word_of_warp(const tt_cohort *c, const tt_path_device *on)
+{
+  tt_warp_plan plan;
+  word w = {0};
+  int64_t work = c->model.params * c->batch_size;
+  if (on->warp_refuses) return refused(on->warp_refuses);
+  if (!tt_warp_plan_make(c, on->precision, on->shared_bytes, &plan, w.why, WHY)) return w;
+  w.can = 1;
+  w.meant = work <= TT_PATH_WARP_WORK && plan.bytes * TT_WARP_CROWD <= on->shared_bytes;
+  snprintf(w.why, WHY,
+           "%" PRId64 " multiply-adds a batch, %" PRId64 " of %" PRId64
+           " KiB of shared memory, %d rows at a time",
+           work, kib(plan.bytes), on->shared_bytes / KIB, (int)plan.rows);
+  return w;
+}
+
+static word word_of_block(const tt_cohort *c, const tt_path_device *on)
 {
   tt_block_plan plan;
-  int fits = tt_block_plan_make(c, on->precision, on->shared_bytes, &plan);
-  if (!fits)
-    snprintf(why, room, "a member needs %" PRId64 " KiB of shared memory, a block has %" PRId64,
+  word w = {0};
+  w.can = tt_block_plan_make(c, on->precision, on->shared_bytes, &plan);
+  if (!w.can)
+    snprintf(w.why, WHY, "a member needs %" PRId64 " KiB of shared memory, a block has %" PRId64,
              kib(tt_block_least_bytes(c, on->precision)), on->shared_bytes / KIB);
   else if (on->block_refuses)
-    snprintf(why, room, "%s", on->block_refuses);
+    return refused(on->block_refuses);
   else
-    snprintf(why, room, "%" PRId64 " of %" PRId64 " KiB of shared memory, %d rows at a time",
+    snprintf(w.why, WHY, "%" PRId64 " of %" PRId64 " KiB of shared memory, %d rows at a time",
              kib(plan.bytes), on->shared_bytes / KIB, (int)plan.rows);
-  return fits && !on->block_refuses;
+  return w;
+}
+
+static tt_err choose_by_shape(const word *words, tt_path_choice *out)
+{
+  const word *block = &words[TT_PATH_block], *layered = &words[TT_PATH_layered];
+  if (!words[TT_PATH_warp].meant && !block->can && !layered->can)
+    return TT_FAIL(UNAVAILABLE,
+                   "no way to train these members on this GPU; block: %s; layered: %s; use "
+                   "run.device: cpu",
+                   block->why, layered->why);
+  out->path = words[TT_PATH_warp].meant ? TT_PATH_warp
+              : block->can              ? TT_PATH_block
+                                        : TT_PATH_layered;
+  const word *reason = out->path == TT_PATH_layered ? block : &words[out->path];
+  snprintf(out->why, WHY, "%s", reason->why);
+  return TT_OK;
 }
 
 tt_err tt_path_choose(const tt_cohort *c, const tt_path_device *on, tt_path wanted,
                       tt_path_choice *out)
 {
-  char why[sizeof out->why];
-  int block = block_can(c, on, why, sizeof why), layered = !on->layered_refuses;
-  tt_path path = wanted != TT_PATH_auto ? wanted : block ? TT_PATH_block : TT_PATH_layered;
-  const char *against = path == TT_PATH_block ? why : on->layered_refuses;
-  if (path == TT_PATH_block ? !block : !layered)
-    return wanted == TT_PATH_auto
-               ? TT_FAIL(UNAVAILABLE,
-                         "no way to train these members on this GPU; block: %s; layered: %s; use "
-                         "run.device: cpu",
-                         why, against)
-               : TT_FAIL(UNAVAILABLE,
-                         "run.path: %s cannot train these members: %s; use run.path: auto",
-                         tt_choice_path[path], against);
-  out->path = path;
-  snprintf(out->why, sizeof out->why, "%s", wanted == TT_PATH_auto ? why : "as run.path says");
+  word words[TT_PATH_COUNT] = {0};
+  words[TT_PATH_warp] = word_of_warp(c, on);
+  words[TT_PATH_block] = word_of_block(c, on);
+  words[TT_PATH_layered].can = !on->layered_refuses;
+  if (on->layered_refuses) words[TT_PATH_layered] = refused(on->layered_refuses);
+  if (wanted == TT_PATH_auto) return choose_by_shape(words, out);
+  if (!words[wanted].can)
+    return TT_FAIL(UNAVAILABLE, "run.path: %s cannot train these members: %s; use run.path: auto",
+                   tt_choice_path[wanted], words[wanted].why);
+  out->path = wanted;
+  snprintf(out->why, WHY, "as run.path says");
   return TT_OK;
 }

@@ -11,7 +11,8 @@ extern "C" {
 typedef struct tt_path_device {
   int64_t shared_bytes;        /* most shared memory a block can have: 232448 on an H200 */
   tt_precision precision;      /* that is asked of it */
-  const char *block_refuses;   /* the path's own word; NULL: nothing against it, or not asked */
+  const char *warp_refuses;    /* the path's own word; NULL: nothing against it, or not asked */
+  const char *block_refuses;   /* likewise */
   const char *layered_refuses; /* likewise */
 } tt_path_device;
 
@@ -20,7 +21,15 @@ typedef struct tt_path_choice {
   char why[112]; /* for people */
 } tt_path_choice;
 
-/* Choose: block if a member fits into a thread block, else layered.
+/* Multiply-adds of one forward pass over a batch, P B, that one warp does on its own sooner than
+ * the warps of a block come to an understanding: a step takes a warp about as many cycles as that,
+ * and a block pays some 3,000 for barriers and for what one thread does while the others wait. Of a
+ * member with fewer, a multiprocessor has TT_WARP_CROWD beside one another that need not wait. */
+enum { TT_PATH_WARP_WORK = 32768 };
+
+/* Choose: warp if a step of a member is small (P B <= TT_PATH_WARP_WORK) and a multiprocessor holds
+ * many such members (TT_WARP_CROWD), in fp32; else block if a member fits into a thread block, else
+ * layered.
  *   wanted  TT_PATH_auto: by shape; else this one
  *   out     written only on TT_OK
  * Local. Errors: UNAVAILABLE (the wanted path, or every path, refuses; the message says why). */

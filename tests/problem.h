@@ -4,6 +4,7 @@
 #define TT_PROBLEM_H
 #include "base/mem.h"
 #include "check.h"
+#include "cuda/warp_plan.h"
 #include "engine/engine.h"
 #include "engine/kernels.h"
 
@@ -18,7 +19,7 @@ enum { DOUBLE = 1, SCHEDULES = TT_DOUBLE_RANDOM + 1 };
 enum { DOUBLE = 0, SCHEDULES = 1 };
 #endif
 
-enum { MAX_WAYS = 8 };
+enum { MAX_WAYS = 12 };
 
 /* One way to run: an engine with what it may use; over the double also an order of threads. */
 typedef struct way {
@@ -39,20 +40,19 @@ static inline int cpu_ways(way *out)
   return n;
 }
 
-/* Both paths, over the double in every order of threads. */
+/* All paths, over the double in every order of threads. */
 static inline int cuda_ways(const tt_engine_ops *cuda, way *out)
 {
-  static const char *const name[][3] = {
+  static const char *const name[TT_PATH_COUNT][3] = {
+      {"cuda", "cuda, reverse", "cuda, random"},
+      {"cuda warp", "cuda warp, reverse", "cuda warp, random"},
       {"cuda block", "cuda block, reverse", "cuda block, random"},
       {"cuda layered", "cuda layered, reverse", "cuda layered, random"}};
   int devices = 0, n = 0;
   TT_CHECK_OK(cuda->count(&devices));
-  for (int path = TT_PATH_block; devices && path < TT_PATH_COUNT; path++)
+  for (int path = TT_PATH_auto + 1; devices && path < TT_PATH_COUNT; path++)
     for (int schedule = 0; schedule < SCHEDULES; schedule++)
-      out[n++] = (way){name[path - TT_PATH_block][schedule],
-                       cuda,
-                       {.threads = 1, .path = (tt_path)path},
-                       schedule};
+      out[n++] = (way){name[path][schedule], cuda, {.threads = 1, .path = (tt_path)path}, schedule};
   return n;
 }
 
@@ -78,8 +78,8 @@ static inline int ways(way *out)
 #endif
 }
 
-/* The ways of the cuda engine with tensor cores: each path in each precision but fp32, over the
- * double in an order of threads of its own. */
+/* The ways of the cuda engine with tensor cores: each path but warp in each precision but fp32,
+ * over the double in an order of threads of its own. */
 static inline int tensor_ways(way *out)
 {
   static const char *const name[][2] = {{"cuda tf32 block", "cuda tf32 layered"},
@@ -89,12 +89,22 @@ static inline int tensor_ways(way *out)
   for (int i = 0; i < from; i++)
     for (int p = TT_PRECISION_tf32; p < TT_PRECISION_COUNT; p++) {
       int path = (int)all[i].use.path - TT_PATH_block;
-      if (all[i].ops == &tt_engine_cpu || (p + path) % SCHEDULES != all[i].schedule) continue;
+      if (all[i].ops == &tt_engine_cpu || path < 0) continue;
+      if ((p + path) % SCHEDULES != all[i].schedule) continue;
       out[n] = all[i];
       out[n].name = name[p - TT_PRECISION_tf32][path];
       out[n++].use.precision = (tt_precision)p;
     }
   return n;
+}
+
+/* Whether a way trains members like these: the warp path takes small ones alone. */
+static inline int suits(way by, const tt_cohort *c)
+{
+  tt_warp_plan plan;
+  char why[128];
+  return by.use.path != TT_PATH_warp ||
+         tt_warp_plan_make(c, TT_PRECISION_fp32, 96 * 1024, &plan, why, sizeof why);
 }
 
 /* The double is slow: its orders of threads take the cases of a law in turn. */

@@ -91,15 +91,20 @@ TT_HD tt_order tt_order_fix(uint64_t seed, uint64_t stream, tt_batches batches,
 }
 tt_order tt_order_make(const tt_cohort *c, const tt_member *m, int64_t labelled, int64_t epoch);
 
-TT_HD uint32_t tt_order_at(const tt_order *o, uint32_t slot)
+/* Where element s of the shuffled epoch comes from: s itself, unless the member resamples. */
+TT_HD uint32_t tt_order_draw(const tt_order *o, uint32_t s)
 {
-  uint32_t s = tt_shuffle_at(&o->epoch, slot);
   if (o->resample == TT_RESAMPLE_bootstrap) {
     tt_random4 r = tt_random(o->seed, o->stream, TT_FOR_RESAMPLE, 0, s);
     return tt_below(r.v[0], r.v[1], o->labelled);
   }
   if (o->resample == TT_RESAMPLE_subsample) return tt_shuffle_at(&o->subset, s);
   return s;
+}
+
+TT_HD uint32_t tt_order_at(const tt_order *o, uint32_t slot)
+{
+  return tt_order_draw(o, tt_shuffle_at(&o->epoch, slot));
 }
 #ifdef __cplusplus
 }

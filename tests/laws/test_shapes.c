@@ -1,6 +1,7 @@
 /* test_shapes.c — law: whatever the shape, every engine takes the steps that the plainest one takes
  * (cpu, generic loops), to 1e-5, and the order in which threads run changes no bit. The shapes
- * between them use every register tile and every place that the block path has. */
+ * between them use every register tile and every place that the block path has, and every way in
+ * which a warp shares out a layer. */
 #include "problem.h"
 
 enum { STEPS = 50 };
@@ -130,7 +131,7 @@ static void all_ways(int which, problem *p, const tt_state *want)
   tt_state *before = NULL;
   int wide = p->c.model.params > 10000;
   for (int i = 0, n = ways(by); i < n; i++) {
-    if (wide && !takes(by[i], which)) continue;
+    if (!suits(by[i], &p->c) || (wide && !takes(by[i], which))) continue;
     tt_state *got = fifty_steps(p, by[i]);
     agree(by[i].name, which, want, got);
     for (int m = 0; before && !wide && by[i].schedule > 0 && m < 2; m++)

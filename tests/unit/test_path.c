@@ -9,7 +9,7 @@
 enum { H200 = 232448, A100 = 166912, ADA = 101376 }; /* bytes of shared memory a block can have */
 
 typedef struct shape {
-  int64_t inputs, targets, hidden[4], layers;
+  int64_t inputs, targets, hidden[5], layers;
   tt_optimizer optimizer;
   tt_loss loss;
   int64_t batch, shared;
@@ -23,13 +23,23 @@ typedef struct shape {
 #define NLL  TT_LOSS_gaussian_nll
 
 static const shape shapes[] = {
-    /* small networks live in a block on every GPU */
-    {1, 1, {0}, 0, ADAM, MSE, 1, ADA, TT_PATH_block},
-    {1, 1, {1}, 1, SGD, MSE, 1, ADA, TT_PATH_block},
-    {4, 1, {16}, 1, ADAM, MSE, 64, ADA, TT_PATH_block},
+    /* tiny networks on small batches live in a warp */
+    {1, 1, {0}, 0, ADAM, MSE, 1, ADA, TT_PATH_warp},
+    {1, 1, {1}, 1, SGD, MSE, 1, ADA, TT_PATH_warp},
+    {4, 1, {16}, 1, ADAM, MSE, 64, ADA, TT_PATH_warp},
+    {4, 1, {16}, 1, ADAM, MSE, 64, H200, TT_PATH_warp},
+    {6, 1, {8, 8}, 2, ADAM, NLL, 32, ADA, TT_PATH_warp},
+    {8, 2, {16, 16}, 2, ADAMW, MSE, 64, H200, TT_PATH_warp},
+    {8, 1, {32}, 1, ADAM, MSE, 100, H200, TT_PATH_warp},
+    {6, 1, {8, 8, 8, 8}, 4, ADAM, NLL, 64, H200, TT_PATH_warp},
+    /* small ones live in a block on every GPU; so do tiny ones with work for several warps, or with
+     * too much beside it for a crowd of warps */
     {4, 1, {16}, 1, ADAM, MSE, 100000, ADA, TT_PATH_block},
-    {6, 1, {8, 8}, 2, ADAM, NLL, 32, ADA, TT_PATH_block},
+    {4, 1, {16}, 1, ADAM, MSE, 512, ADA, TT_PATH_block},
     {8, 1, {16, 16}, 2, ADAM, MSE, 256, ADA, TT_PATH_block},
+    {8, 1, {32}, 1, ADAM, MSE, 100, ADA, TT_PATH_block},
+    {8, 1, {65}, 1, ADAM, MSE, 16, H200, TT_PATH_block},
+    {6, 1, {8, 8, 8, 8, 8}, 5, ADAM, NLL, 64, H200, TT_PATH_block},
     {8, 1, {32, 32}, 2, ADAM, MSE, 256, ADA, TT_PATH_block},
     {8, 1, {32, 32}, 2, ADAMW, NLL, 256, H200, TT_PATH_block},
     {8, 3, {32, 32, 32, 32}, 4, ADAM, NLL, 256, H200, TT_PATH_block},
@@ -78,9 +88,8 @@ static tt_path_choice choose_in(const shape *s, int precision)
 
 static tt_path_choice choose(const shape *s) { return choose_in(s, TT_PRECISION_fp32); }
 
-TT_TEST(thirty_shapes_go_their_way)
+TT_TEST(all_shapes_go_their_way)
 {
-  TT_CHECK((int)SHAPES, ==, 30);
   for (int i = 0; i < SHAPES; i++) {
     tt_cohort c = cohort_of(&shapes[i]);
     tt_path_choice got = choose(&shapes[i]);
@@ -88,7 +97,23 @@ TT_TEST(thirty_shapes_go_their_way)
             (int)c.batch_size, (int)(shapes[i].shared / 1024), tt_choice_path[got.path], got.why);
     TT_CHECK((int)got.path, ==, (int)shapes[i].path);
     TT_CHECK_HAS(got.why, "of shared memory");
-    TT_CHECK_HAS(got.why, got.path == TT_PATH_block ? "rows at a time" : "a member needs");
+    TT_CHECK_HAS(got.why, got.path == TT_PATH_layered ? "a member needs" : "rows at a time");
+    if (got.path == TT_PATH_warp) TT_CHECK_HAS(got.why, "multiply-adds a batch");
+  }
+}
+
+/* The border of the warp path is a batch's work: one row more is too much. */
+TT_TEST(the_border_of_a_warp_is_its_work)
+{
+  for (int i = 0; i < SHAPES; i++) {
+    shape s = shapes[i];
+    tt_cohort c = cohort_of(&s);
+    s.shared = H200;
+    s.batch = TT_PATH_WARP_WORK / c.model.params;
+    if (shapes[i].path != TT_PATH_warp || s.batch < 1) continue;
+    TT_CHECK((int)choose(&s).path, ==, TT_PATH_warp);
+    s.batch++;
+    TT_CHECK((int)choose(&s).path, ==, TT_PATH_block);
   }
 }
 
@@ -105,6 +130,14 @@ TT_TEST(the_border_is_the_smallest_plan)
       TT_CHECK((int)choose_in(&s, precision).path, ==, TT_PATH_layered);
     }
   }
+}
+
+/* A warp has no tensor cores to itself: in other precisions its members go to a block. */
+TT_TEST(a_warp_is_for_fp32)
+{
+  for (int i = 0; i < SHAPES; i++)
+    for (int precision = TT_PRECISION_fp32 + 1; precision < TT_PRECISION_COUNT; precision++)
+      TT_CHECK((int)choose_in(&shapes[i], precision).path, !=, TT_PATH_warp);
 }
 
 /* Members, ensembles and seeds change nothing: a member goes the same way in any company. */
@@ -142,7 +175,12 @@ TT_TEST(a_wanted_path_is_taken_or_refused)
     TT_CHECK_HAS(got.why, "run.path");
     if (shapes[i].path == TT_PATH_layered) {
       refused(&c, on, TT_PATH_block, "run.path: block cannot train these members: a member needs");
+      refused(&c, on, TT_PATH_warp, "run.path: warp cannot train these members: ");
       continue;
+    }
+    if (shapes[i].path == TT_PATH_warp) {
+      TT_CHECK_OK(tt_path_choose(&c, &on, TT_PATH_warp, &got));
+      TT_CHECK((int)got.path, ==, TT_PATH_warp);
     }
     TT_CHECK_OK(tt_path_choose(&c, &on, TT_PATH_block, &got));
     TT_CHECK((int)got.path, ==, TT_PATH_block);
@@ -153,10 +191,12 @@ TT_TEST(a_path_has_the_last_word)
 {
   tt_path_choice got;
   tt_cohort c = cohort_of(&shapes[2]);
-  tt_path_device on = {.shared_bytes = H200, .block_refuses = "the moon is full"};
+  tt_path_device on = {
+      .shared_bytes = H200, .warp_refuses = "too bright", .block_refuses = "the moon is full"};
   TT_CHECK_OK(tt_path_choose(&c, &on, TT_PATH_auto, &got));
   TT_CHECK((int)got.path, ==, TT_PATH_layered);
   TT_CHECK_HAS(got.why, "the moon is full");
+  refused(&c, on, TT_PATH_warp, "too bright");
   refused(&c, on, TT_PATH_block, "the moon is full");
   on.layered_refuses = "nor today";
   refused(&c, on, TT_PATH_layered, "nor today");
@@ -164,13 +204,18 @@ TT_TEST(a_path_has_the_last_word)
   on.block_refuses = NULL;
   TT_CHECK_OK(tt_path_choose(&c, &on, TT_PATH_auto, &got));
   TT_CHECK((int)got.path, ==, TT_PATH_block);
+  on.warp_refuses = NULL;
+  TT_CHECK_OK(tt_path_choose(&c, &on, TT_PATH_auto, &got));
+  TT_CHECK((int)got.path, ==, TT_PATH_warp);
 }
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(thirty_shapes_go_their_way),
+      cmocka_unit_test(all_shapes_go_their_way),
+      cmocka_unit_test(the_border_of_a_warp_is_its_work),
       cmocka_unit_test(the_border_is_the_smallest_plan),
+      cmocka_unit_test(a_warp_is_for_fp32),
       cmocka_unit_test(company_changes_nothing),
       cmocka_unit_test(a_wanted_path_is_taken_or_refused),
       cmocka_unit_test(a_path_has_the_last_word),

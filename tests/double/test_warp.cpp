@@ -1,0 +1,156 @@
+/* test_warp.cpp — the barriers of the warp path, one by one: training gives the same bits in every
+ * order of threads, and a barrier that is left out is seen. */
+#include "cuda/engine.cuh"
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+/* Every __syncwarp of the path asks first whether it is there. */
+struct site {
+  std::string file;
+  int line;
+};
+static std::vector<site> sites; /* that lanes came by */
+static int left_out = -1;       /* of them; -1: none */
+static void planted(const char *file, int line)
+{
+  size_t at = 0;
+  while (at < sites.size() && (sites[at].line != line || sites[at].file != file)) at++;
+  if (at == sites.size()) sites.push_back({file, line});
+  if ((int)at != left_out) __syncwarp();
+}
+#define __syncwarp() planted(__FILE__, __LINE__)
+#define tt_cuda_warp planted_warp
+extern const tt_cuda_path planted_warp;
+#include "cuda/warp.cu"
+#undef tt_cuda_warp
+#undef __syncwarp
+
+#include "rig.h"
+#include "spec/state.h"
+
+enum { ROWS = 180, INPUTS = 5, MEMBERS = 6, EPOCHS = 4 };
+
+static void fill_rows(tt_dataset *d)
+{
+  for (int64_t r = 0; r < ROWS; r++) {
+    float sum = 0.0f;
+    for (int64_t i = 0; i < INPUTS; i++) {
+      d->x[r * INPUTS + i] = sinf((float)(7 * r + 3 * i));
+      sum += d->x[r * INPUTS + i] * (float)(i - 2);
+    }
+    for (int64_t k = 0; k < 2; k++) d->y[r * 2 + k] = sinf(sum + (float)k);
+    d->split[r] = (int8_t)(r % 4 == 3 ? TT_VALIDATION : TT_TRAIN);
+  }
+}
+
+/* 5-4-18-2: layers that are shared out by unit and by input, with and without groups of lanes. More
+ * members than warps of a block, some clipped, one that stops early; batches in pieces, orders longer
+ * than a look ahead. */
+struct problem {
+  tt_cohort c = {};
+  tt_ensemble ensemble = {};
+  int32_t column[2] = {1, 0};
+  tt_member member[MEMBERS] = {};
+  tt_dataset *d = nullptr;
+
+  explicit problem(int64_t batch)
+  {
+    const int64_t hidden[] = {4, 18};
+    TT_CHECK_OK(tt_model_build(INPUTS, 2, hidden, 2, TT_ACT_tanh, TT_OUTPUT_mean, &c.model));
+    TT_CHECK_OK(tt_dataset_create(ROWS, INPUTS, 2, 0, &d));
+    fill_rows(d);
+    c.optimizer = TT_OPT_adam;
+    c.batch_size = batch;
+    c.resample = TT_RESAMPLE_bootstrap;
+    c.max_epochs = EPOCHS;
+    c.ensembles = 1;
+    c.ensemble = &ensemble;
+    c.members = MEMBERS;
+    c.member = member;
+    ensemble.members = MEMBERS;
+    ensemble.targets = 2;
+    ensemble.column = column;
+    for (int i = 0; i < MEMBERS; i++) {
+      member[i].index = i;
+      member[i].stream = (uint64_t)i;
+      member[i].hyper = {1e-2f, 0.0f, 0.0f, 0.0f, 0.9f, 0.999f, 1e-8f, i % 2 ? 0.1f : 0.0f, 0.0f,
+                         i == 4, EPOCHS};
+    }
+  }
+  ~problem() { tt_dataset_destroy(&d); }
+};
+
+/* Hash of all states and losses after training in calls of 5 steps, by the planted path. */
+static uint64_t train_all(const problem &p, const schedule &s)
+{
+  tt_engine *e = nullptr;
+  tt_state *state = nullptr;
+  tt_progress at;
+  std::vector<double> loss(MEMBERS);
+  tt_resources use = {};
+  use.path = TT_PATH_warp;
+  use_schedule(s);
+  TT_CHECK_OK(tt_engine_cuda.create(&p.c, {0, MEMBERS}, &use, &e));
+  e->path = &planted_warp;
+  TT_CHECK_OK(tt_engine_cuda.set_data(e, p.d, nullptr));
+  TT_CHECK_OK(tt_engine_cuda.init(e));
+  do
+    TT_CHECK_OK(tt_engine_cuda.train(e, 5, &at));
+  while (at.training > 0);
+  TT_CHECK_OK(tt_engine_cuda.evaluate(e, TT_VALIDATION, loss.data()));
+  TT_CHECK_OK(tt_state_create({0, MEMBERS}, p.c.model.params, 2, EPOCHS, &state));
+  TT_CHECK_OK(tt_engine_cuda.save(e, {0, MEMBERS}, state));
+  uint64_t hash = hash_of(loss);
+  for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
+    tt_state_field field = tt_state_get(state, f);
+    const char *from = static_cast<const char *>(field.data);
+    std::vector<char> bytes(from, from + MEMBERS * field.bytes * field.length);
+    hash = 31 * hash + hash_of(bytes);
+  }
+  tt_state_destroy(&state);
+  tt_engine_cuda.destroy(&e);
+  tt_double_reset();
+  return hash;
+}
+
+TT_TEST (training_gives_the_same_bits_in_every_schedule) {
+  for (int64_t batch : {20, 50, 135}) {
+    problem p(batch);
+    uint64_t right = train_all(p, schedules[0]);
+    for (const schedule &s : schedules)
+      TT_CHECK(train_all(p, s), ==, right);
+  }
+}
+
+/* Without one of its barriers the path gives other bits in some schedule, or the double stops it. */
+static bool is_seen(const problem &p, int barrier, uint64_t right)
+{
+  std::string said = death_of([&] {
+    left_out = barrier;
+    for (const schedule &s : schedules)
+      if (train_all(p, s) != right) _exit(1);
+  });
+  return !said.empty();
+}
+
+TT_TEST (a_barrier_that_is_left_out_is_seen) {
+  problem p(50);
+  uint64_t right = train_all(p, schedules[0]);
+  TT_CHECK((int)sites.size(), >, 0);
+  for (size_t k = 0; k < sites.size(); k++) {
+    bool seen = is_seen(p, (int)k, right);
+    if (!seen) fprintf(stderr, "%s:%d is not missed\n", sites[k].file.c_str(), sites[k].line);
+    TT_CHECK(seen, ==, true);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(training_gives_the_same_bits_in_every_schedule),
+      cmocka_unit_test(a_barrier_that_is_left_out_is_seen),
+  };
+  return cmocka_run_group_tests(tests, open_device, close_device);
+}
