@@ -16,6 +16,7 @@ tt_err tt_cuda_describe(int device, tt_device_info *out)
   snprintf(out->name, sizeof out->name, "%.*s", (int)sizeof out->name - 1, d.name);
   snprintf(out->uuid, sizeof out->uuid, "%s", d.uuid);
   out->total_bytes = d.total_bytes;
+  out->shared_bytes = d.shared_bytes;
   out->capability = d.capability;
   return TT_OK;
 }

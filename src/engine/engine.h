@@ -47,10 +47,11 @@ typedef struct tt_replay {
 
 /* What a device is, known without using it. Plain bytes: ranks send it to each other. */
 typedef struct tt_device_info {
-  char name[128];      /* "NVIDIA H200"; of the processor for the cpu */
-  char uuid[48];       /* as nvidia-smi prints it; "" where there is none */
-  int64_t total_bytes; /* its memory */
-  int capability;      /* of a GPU: 10 * major + minor, else 0 */
+  char name[128];       /* "NVIDIA H200"; of the processor for the cpu */
+  char uuid[48];        /* as nvidia-smi prints it; "" where there is none */
+  int64_t total_bytes;  /* its memory */
+  int64_t shared_bytes; /* of a GPU: most shared memory a block can have, else 0 */
+  int capability;       /* of a GPU: 10 * major + minor, else 0 */
 } tt_device_info;
 
 typedef struct tt_engine_ops {

@@ -5,6 +5,7 @@
 #include "engine/kernels.h"
 #include "io/files.h"
 #include "io/h5.h"
+#include "run/estimate.h"
 #include "run/findings.h"
 
 #include <errno.h>
@@ -113,10 +114,23 @@ static void print_versions(const tt_wish *wish)
     printf("vector instructions: %s (run.simd: %s)\n", kernels->name, tt_choice_simd[wish->simd]);
 }
 
-static void print_all(const tt_survey *s, const tt_wish *wish, const tt_findings *f)
+/* Which way the job's members would go on rank 0's GPU. */
+static void print_path(const tt_survey *s, const tt_job *job, tt_findings *to)
+{
+  char text[TT_FINDING_ROOM];
+  const tt_place *p = &s->place[0];
+  if (!job || p->err || p->info.shared_bytes == 0) return;
+  if (tt_estimate_path_local(job->cfg, &p->info, text, sizeof text))
+    tt_findings_add(to, -1, tt_err_last());
+  else
+    printf("path: %s\n", text);
+}
+
+static void print_all(const tt_survey *s, const tt_job *job, const tt_wish *wish, tt_findings *f)
 {
   print_ranks(s);
   print_versions(wish);
+  print_path(s, job, f);
   if (s->seen > s->used)
     printf("note: %" PRId64 " of %" PRId64 " GPUs have no rank and stay idle\n", s->seen - s->used,
            s->seen);
@@ -125,17 +139,17 @@ static void print_all(const tt_survey *s, const tt_wish *wish, const tt_findings
 }
 
 /* Rank 0: all findings of all ranks, printed. `all` [R] complaints. */
-static tt_err report_local(const tt_survey *s, const tt_wish *wish, const char *job_fault,
-                           const complaints *all, int64_t *count)
+static tt_err report_local(const tt_survey *s, const tt_job *job, const tt_wish *wish,
+                           const char *job_fault, const complaints *all, int64_t *count)
 {
   tt_findings *f = NULL;
-  TT_TRY(tt_findings_create((MOST_COMPLAINTS + PER_SURVEYED_RANK) * (int64_t)s->ranks + 2, &f));
+  TT_TRY(tt_findings_create((MOST_COMPLAINTS + PER_SURVEYED_RANK) * (int64_t)s->ranks + 3, &f));
   if (*job_fault) tt_findings_add(f, -1, job_fault);
   for (int i = 0; i < MOST_COMPLAINTS; i++)
     for (int r = 0; r < s->ranks; r++)
       if (i < all[r].count) tt_findings_add(f, r, all[r].text[i]);
   tt_findings_survey(f, s, wish);
-  print_all(s, wish, f);
+  print_all(s, job, wish, f);
   *count = f->count;
   tt_findings_destroy(&f);
   return TT_OK;
@@ -155,7 +169,7 @@ static tt_err examine(tt_comm *c, const tt_job *job, const tt_wish *wish, const 
   if (!e) {
     look_local(c, job, wish, mine);
     tt_gather(c, mine, sizeof *mine, all, NULL);
-    e = tt_agree(c, root ? report_local(s, wish, job_fault, all, count) : TT_OK);
+    e = tt_agree(c, root ? report_local(s, job, wish, job_fault, all, count) : TT_OK);
   }
   tt_free(mine);
   tt_free(all);

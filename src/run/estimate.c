@@ -93,13 +93,18 @@ static const struct {
   int64_t shared_bytes;
 } gpus[] = {{"A100", 163 * 1024}, {"H100, H200", 227 * 1024}};
 
+static tt_err choose(const estimate *p, int64_t shared_bytes, tt_path_choice *out)
+{
+  tt_path_device on = {.shared_bytes = shared_bytes,
+                       .precision = (tt_precision)p->cfg->run_precision};
+  return tt_path_choose(p->cohort, &on, (tt_path)p->cfg->run_path, out);
+}
+
 static void print_paths(const estimate *p)
 {
   for (size_t i = 0; i < sizeof gpus / sizeof *gpus; i++) {
     tt_path_choice choice;
-    tt_path_device on = {.shared_bytes = gpus[i].shared_bytes,
-                         .precision = (tt_precision)p->cfg->run_precision};
-    if (tt_path_choose(p->cohort, &on, (tt_path)p->cfg->run_path, &choice))
+    if (choose(p, gpus[i].shared_bytes, &choice))
       printf("path       none on %s: %s\n", gpus[i].name, tt_err_last());
     else
       printf("path       %s on %s: %s\n", tt_choice_path[choice.path], gpus[i].name, choice.why);
@@ -143,6 +148,32 @@ static tt_err print_all(estimate *p, int ranks)
   return TT_OK;
 }
 
+/* What the headers of the data say. */
+static tt_err look(estimate *p)
+{
+  const tt_config *cfg = p->cfg;
+  TT_TRY(tt_data_shape_local(cfg->data_file, cfg->data_inputs, cfg->data_targets, &p->shape));
+  return tt_cohort_create(cfg, p->shape.inputs, &p->shape.target, &p->cohort);
+}
+
+static void forget(estimate *p)
+{
+  tt_cohort_destroy(&p->cohort);
+  tt_data_shape_free(&p->shape);
+}
+
+tt_err tt_estimate_path_local(const tt_config *cfg, const tt_device_info *gpu, char *text,
+                              int64_t room)
+{
+  estimate p = {.cfg = cfg};
+  tt_path_choice choice;
+  tt_err e = look(&p);
+  if (!e) e = choose(&p, gpu->shared_bytes, &choice);
+  if (!e) snprintf(text, (size_t)room, "%s: %s", tt_choice_path[choice.path], choice.why);
+  forget(&p);
+  return e;
+}
+
 tt_err tt_estimate_print_local(const tt_job_options *o, int ranks)
 {
   estimate p = {0};
@@ -153,11 +184,9 @@ tt_err tt_estimate_print_local(const tt_job_options *o, int ranks)
   tt_err e = tt_config_read_file_local(o->file, &text, &bytes);
   if (!e) e = tt_config_parse(o->file, text, bytes, o->set, o->nset, &cfg);
   p.cfg = cfg;
-  if (!e) e = tt_data_shape_local(cfg->data_file, cfg->data_inputs, cfg->data_targets, &p.shape);
-  if (!e) e = tt_cohort_create(cfg, p.shape.inputs, &p.shape.target, &p.cohort);
+  if (!e) e = look(&p);
   if (!e) e = print_all(&p, ranks);
-  tt_cohort_destroy(&p.cohort);
-  tt_data_shape_free(&p.shape);
+  forget(&p);
   tt_config_destroy(&cfg);
   tt_free(text);
   return e;

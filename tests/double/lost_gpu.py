@@ -18,8 +18,8 @@ import harness as h  # noqa: E402
 UNAVAILABLE, INTERNAL, MEMORY = 69, 70, 71
 SETTINGS = ["run.device=gpu", "run.share_gpu=true", "train.epochs=6", "train.batch_size=48",
             "checkpoint.every=10ms", "model.hidden=[18, 17]"]
-PATHS = ("block", "layered")
-CALLS = (3, 60, 110, 150, 180, 220, 300)
+PATHS = ("warp", "block", "layered")
+CALLS = (3, 60, 130, 200, 300)
 
 # error of CUDA, exit code, words of the message
 LOST = (214, UNAVAILABLE, ("rank 1 on ", "the GPU is lost", "the checkpoint is whole"))
@@ -83,8 +83,18 @@ def run_out_of_memory(folder):
     ends_together(done, MEMORY, words, "8 KiB")
 
 
+def see_the_doctor(folder):
+    """It names the GPU and the way of the members; of a way that cannot be, the reason."""
+    args = ["doctor", "job.yaml", "--set", "run.device=gpu"]
+    done = h.run(folder, 1, args)
+    ends_together(done, h.DONE, ("GPU-0001", "path: warp: ", "nothing is wrong"), "doctor")
+    done = h.run(folder, 1, [*args, "--set", "run.path=block", "--set", "model.hidden=[900, 900]"])
+    ends_together(done, UNAVAILABLE, ("a member needs", "use run.path: auto"), "doctor, too wide")
+
+
 def main():
     with h.workplace() as folder:
+        see_the_doctor(folder)
         for path in PATHS:
             lose_everywhere(folder, path)
         run_out_of_memory(folder)
