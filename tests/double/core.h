@@ -78,19 +78,23 @@ struct kernel_call {
   void (*kernel)();
   std::vector<unsigned char> args;
   dim3 grid, block;
+  int cluster; /* blocks of one, in x; 1: no cluster */
   size_t shared_bytes;
   label where;
 };
-/* All blocks of a grid, each to its end. */
+/* All blocks of a grid, each to its end, those of a cluster side by side. */
 void run_kernel(const kernel_call &call);
 /* ", in tt_launch(...) at engine.cu:41, block 3, thread 17"; "" outside a kernel. */
 const char *position();
 bool in_kernel();
+int running_rank(); /* of the running block in its cluster */
 
-/* ---- dynamic shared memory of the running block: memory.cpp ---- */
+/* ---- dynamic shared memory of the running blocks, by rank: memory.cpp ---- */
 
-void *shared_begin(size_t bytes); /* poisoned, guarded */
-void shared_end();                /* guards are whole */
+enum { MOST_RANKS = 8 };
+void shared_begin(int rank, size_t bytes); /* poisoned, guarded */
+void shared_leave(int rank); /* its block has ended: poisoned again, nobody may touch it now */
+void shared_end(int rank);   /* guards are whole, nobody has written to it since its block ended */
 
 /* ---- stream.cpp ---- */
 

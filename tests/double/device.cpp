@@ -335,6 +335,19 @@ cudaError_t cudaRuntimeGetVersion(int *version) { return cudaDriverGetVersion(ve
 
 namespace
 {
+/* Blocks of a cluster: 1 without one, 0 if they make none. */
+int cluster_of(const cudaLaunchConfig_t &config)
+{
+  int ranks = 1;
+  for (unsigned i = 0; i < config.numAttrs; i++) {
+    if (config.attrs[i].id != cudaLaunchAttributeClusterDimension) continue;
+    auto size = config.attrs[i].val.clusterDim;
+    bool portable = size.x >= 1 && size.x <= MOST_RANKS && size.y == 1 && size.z == 1;
+    ranks = portable && config.gridDim.x % size.x == 0 ? (int)size.x : 0;
+  }
+  return ranks;
+}
+
 bool can_launch(dim3 grid, dim3 block)
 {
   if (!grid.x || !grid.y || !grid.z || !block.x || !block.y || !block.z) return false;
@@ -351,19 +364,23 @@ int shared_limit(void (*kernel)())
 
 namespace tt_double
 {
-cudaError_t launch(kernel_thunk thunk, void (*kernel)(), const void *args, size_t bytes, dim3 grid,
-                   dim3 block, size_t shared_bytes, cudaStream_t stream)
+cudaError_t launch(kernel_thunk thunk, void (*kernel)(), const void *args, size_t bytes,
+                   const cudaLaunchConfig_t &config)
 {
   TT_DOUBLE_ENTER();
+  dim3 grid = config.gridDim, block = config.blockDim;
+  size_t shared_bytes = config.dynamicSmemBytes;
+  int cluster = cluster_of(config);
   if (!kernel) return note(cudaErrorInvalidDeviceFunction);
-  if (!can_launch(grid, block) || bytes > ARGUMENT_BYTES)
+  if (!can_launch(grid, block) || bytes > ARGUMENT_BYTES || !cluster)
     return note(cudaErrorInvalidConfiguration);
   if (shared_bytes > (size_t)shared_limit(kernel)) return note(cudaErrorInvalidValue);
   const unsigned char *from = static_cast<const unsigned char *>(args);
   auto call = std::make_shared<kernel_call>(
-      kernel_call{thunk, kernel, {from, from + bytes}, grid, block, shared_bytes, all().where});
+      kernel_call{thunk, kernel, {from, from + bytes}, grid, block, cluster, shared_bytes,
+                  all().where});
   check_arguments(args, bytes);
-  return submit(stream, [call] { run_kernel(*call); });
+  return submit(config.stream, [call] { run_kernel(*call); });
 }
 
 cudaError_t set_attribute(void (*kernel)(), cudaFuncAttribute attribute, int value)
@@ -396,5 +413,15 @@ cudaError_t occupancy(int *blocks, int threads, size_t shared_bytes)
                 ? 0
                 : std::min({by_threads, by_shared, (int)BLOCKS_MULTIPROCESSOR});
   return cudaSuccess;
+}
+
+cudaError_t active_clusters(int *clusters, const cudaLaunchConfig_t &config)
+{
+  int ranks = cluster_of(config), blocks = 0;
+  dim3 block = config.blockDim;
+  if (!ranks) return note(cudaErrorInvalidConfiguration);
+  cudaError_t e = occupancy(&blocks, (int)(block.x * block.y * block.z), config.dynamicSmemBytes);
+  *clusters = blocks * MULTIPROCESSORS / ranks;
+  return e;
 }
 } // namespace tt_double

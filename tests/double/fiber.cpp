@@ -1,10 +1,12 @@
-/* fiber.cpp — the threads of a block as fibers, the barriers between them, and who runs next.
+/* fiber.cpp — the threads of a block, or of all blocks of a cluster, as fibers, the barriers between
+ * them, and who runs next.
  *
  * A fiber starts with makecontext and lives for all blocks of all kernels; hands change with
  * _setjmp and _longjmp, which cost a tenth of swapcontext (no system call). */
 #undef _FORTIFY_SOURCE /* its longjmp takes a jump between stacks for a corrupted one */
 #include "core.h"
 
+#include <algorithm>
 #include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
@@ -19,10 +21,10 @@ namespace tt_double
 {
 namespace
 {
-enum { WARP = 32, MAX_THREADS = 1024 };
+enum { WARP = 32, MAX_THREADS = MOST_RANKS * 1024 };
 const size_t STACK_BYTES = 256 * 1024, GUARD_PAGE = 64 * 1024;
 
-enum waiting { RUNNING, AT_BLOCK_BARRIER, AT_WARP_FUNCTION, DONE };
+enum waiting { RUNNING, AT_BLOCK_BARRIER, AT_CLUSTER_BARRIER, AT_WARP_FUNCTION, DONE };
 
 struct fiber {
   jmp_buf at;
@@ -37,16 +39,18 @@ struct fiber {
 };
 
 struct scheduler {
-  fiber *fibers[MAX_THREADS];
-  int made, threads, current;
+  fiber *fibers[MAX_THREADS]; /* [ranks][threads] */
+  int made, ranks, threads, current; /* blocks of a cluster, threads of a block, who runs */
   jmp_buf at;
   void *fake_stack;
   const void *stack;
   size_t stack_bytes;
   const kernel_call *call;
-  votes result;
+  votes result[MOST_RANKS]; /* of the last barrier of a block */
+  unsigned first_block;     /* of the cluster */
+  bool ended[MOST_RANKS];
   std::mt19937_64 random;
-  std::vector<unsigned> warps, lanes; /* in the order of their turns */
+  std::vector<unsigned> blocks, warps, lanes; /* in the order of their turns */
   unsigned char slots[2][MAX_THREADS][SLOT_BYTES];
 } now_running;
 
@@ -91,12 +95,19 @@ void live()
   }
 }
 
+void place_block(unsigned b)
+{
+  unsigned plane = gridDim.x * gridDim.y;
+  blockIdx = {b % gridDim.x, b % plane / gridDim.x, b / plane};
+}
+
 void resume(int thread)
 {
   scheduler &s = now_running;
   fiber &f = *s.fibers[thread];
-  unsigned t = (unsigned)thread;
+  unsigned t = (unsigned)(thread % s.threads);
   s.current = thread;
+  if (s.ranks > 1) place_block(s.first_block + (unsigned)(thread / s.threads));
   threadIdx = {t % blockDim.x, t / blockDim.x % blockDim.y, t / (blockDim.x * blockDim.y)};
   leaving(&s.fake_stack, f.stack, STACK_BYTES);
   if (!_setjmp(s.at)) {
@@ -123,11 +134,12 @@ fiber *make_fiber()
   return f;
 }
 
-void make_fibers(int threads)
+void make_fibers(int ranks, int threads)
 {
   scheduler &s = now_running;
+  s.ranks = ranks;
   s.threads = threads;
-  while (s.made < threads)
+  while (s.made < ranks * threads)
     s.fibers[s.made++] = make_fiber();
 }
 
@@ -161,7 +173,7 @@ void release_warp(int first)
   char text[1024] = "";
   size_t used = 0;
   int told = 0, done = 0;
-  for (int t = 0; t < s.threads; t++) {
+  for (int t = 0; t < s.ranks * s.threads; t++) {
     const fiber &f = *s.fibers[t];
     done += f.wait == DONE;
     bool news = f.wait != DONE && (t == 0 || s.fibers[t - 1]->wait != f.wait ||
@@ -170,42 +182,51 @@ void release_warp(int first)
     used += (size_t)snprintf(text + used, sizeof text - used, "; from thread %d at %s (%.60s:%d)",
                              t, f.where.what, f.where.file, f.where.line);
   }
-  die("deadlock: not all threads come to the same barrier; %d of %d have ended%s", done, s.threads,
-      text);
+  die("deadlock: not all threads come to the same barrier; %d of %d have ended%s", done,
+      s.ranks * s.threads, text);
 }
 
-/* All threads that live stand at a block barrier: the same one, or it is an error. */
-void release_block()
+/* Threads [from, to) that live stand at a barrier: the same one, or it is an error. */
+votes release(const char *of, int from, int to)
 {
   scheduler &s = now_running;
   const fiber *first = nullptr;
-  s.result = {0, 1, 0};
-  for (int t = 0; t < s.threads; t++) {
+  votes result = {0, 1, 0};
+  for (int t = from; t < to; t++) {
     fiber &f = *s.fibers[t];
     if (f.wait == DONE) continue;
     if (!first) first = &f;
     if (!same_place(first->where, f.where))
-      die("threads of one block at different barriers: %s (%s:%d), thread %d at %s (%s:%d)",
+      die("threads of one %s at different barriers: %s (%s:%d), thread %d at %s (%s:%d)", of,
           first->where.what, first->where.file, first->where.line, t, f.where.what, f.where.file,
           f.where.line);
-    s.result.any |= f.vote != 0;
-    s.result.all &= f.vote != 0;
-    s.result.count += f.vote != 0;
+    result.any |= f.vote != 0;
+    result.all &= f.vote != 0;
+    result.count += f.vote != 0;
     f.wait = RUNNING;
   }
   counts().barriers++;
+  return result;
 }
 
-/* ---- one block ---- */
+int count(waiting kind, int from, int to)
+{
+  int n = 0;
+  for (int t = from; t < to; t++)
+    n += now_running.fibers[t]->wait == kind;
+  return n;
+}
+
+/* ---- one block, one cluster ---- */
 
 /* Give every lane of a warp that can run its turn. Returns whether any could. */
-bool turn_of_warp(int first)
+bool turn_of_warp(int first, int end)
 {
   scheduler &s = now_running;
   bool progress = false;
   for (unsigned turn : s.lanes) {
     int thread = first + (int)turn;
-    while (thread < s.threads && s.fibers[thread]->wait == RUNNING) {
+    while (thread < end && s.fibers[thread]->wait == RUNNING) {
       resume(thread);
       progress = true;
       if (s.fibers[thread]->wait == AT_WARP_FUNCTION) release_warp(first);
@@ -217,41 +238,74 @@ bool turn_of_warp(int first)
 /* Give every warp its turn. A greedy one runs on until it stands at a barrier of the block or at
  * its end, far ahead of the others: what they have not read by then is lost. Forward and reverse
  * are greedy; random draws, so that warps also go side by side. Returns whether any could run. */
-bool one_round()
+bool round_of_warps(int rank)
 {
   scheduler &s = now_running;
   const order &o = now().threads;
+  int first = rank * s.threads, end = first + s.threads;
   bool progress = false;
   arrange(o, s.random, s.warps, (size_t)(s.threads + WARP - 1) / WARP);
   arrange(o, s.random, s.lanes, WARP);
   for (unsigned warp : s.warps) {
     bool greedy = o.kind != TT_DOUBLE_RANDOM || s.random() % 2;
-    bool moved = turn_of_warp((int)warp * WARP);
+    bool moved = turn_of_warp(first + (int)warp * WARP, end);
     progress |= moved;
     while (moved && greedy)
-      moved = turn_of_warp((int)warp * WARP);
+      moved = turn_of_warp(first + (int)warp * WARP, end);
   }
   return progress;
 }
 
-void run_block()
+/* The same for a block, and let it pass a barrier of its own. Returns whether it has moved. */
+bool turn_of_block(int rank)
 {
   scheduler &s = now_running;
-  for (int t = 0; t < s.threads; t++) {
+  if (s.ended[rank]) return false;
+  int first = rank * s.threads, end = first + s.threads;
+  bool progress = round_of_warps(rank);
+  int ended = count(DONE, first, end);
+  s.ended[rank] = ended == s.threads;
+  if (s.ended[rank] && s.ranks > 1) shared_leave(rank);
+  if (s.ended[rank] || ended + count(AT_BLOCK_BARRIER, first, end) < s.threads) return progress;
+  s.result[rank] = release("block", first, end);
+  return true;
+}
+
+/* Give every block of the cluster its turn, greedy or not as with warps: up to a barrier of the
+ * cluster or its end. */
+bool one_round()
+{
+  scheduler &s = now_running;
+  const order &o = now().threads;
+  if (s.ranks == 1) return turn_of_block(0);
+  bool progress = false;
+  arrange(o, s.random, s.blocks, (size_t)s.ranks);
+  for (unsigned rank : s.blocks) {
+    bool greedy = o.kind != TT_DOUBLE_RANDOM || s.random() % 2;
+    bool moved = turn_of_block((int)rank);
+    progress |= moved;
+    while (moved && greedy)
+      moved = turn_of_block((int)rank);
+  }
+  return progress;
+}
+
+void run_cluster()
+{
+  scheduler &s = now_running;
+  int all = s.ranks * s.threads;
+  for (int t = 0; t < all; t++) {
     s.fibers[t]->wait = RUNNING;
     s.fibers[t]->exchanges = 0;
   }
-  counts().blocks++;
+  std::fill_n(s.ended, s.ranks, false);
+  counts().blocks += s.ranks;
   for (;;) {
     bool progress = one_round();
-    int ended = 0, at_barrier = 0;
-    for (int t = 0; t < s.threads; t++) {
-      ended += s.fibers[t]->wait == DONE;
-      at_barrier += s.fibers[t]->wait == AT_BLOCK_BARRIER;
-    }
-    if (ended == s.threads) return;
-    if (ended + at_barrier == s.threads)
-      release_block();
+    int ended = count(DONE, 0, all);
+    if (ended == all) return;
+    if (ended + count(AT_CLUSTER_BARRIER, 0, all) == all)
+      release("cluster", 0, all);
     else if (!progress)
       deadlock();
   }
@@ -275,7 +329,15 @@ int lane() { return now_running.current % WARP; }
 votes block_barrier(int vote, site at)
 {
   wait_at(AT_BLOCK_BARRIER, vote, at);
-  return now_running.result;
+  return now_running.result[running_rank()];
+}
+
+void cluster_barrier(site at)
+{
+  if (now_running.threads % WARP)
+    die("%s (%s:%d) in a block of %d threads, which is no multiple of 32", at.what, at.file,
+        at.line, now_running.threads);
+  wait_at(AT_CLUSTER_BARRIER, 0, at);
 }
 
 const unsigned char *exchange(unsigned mask, const void *value, size_t bytes, site at)
@@ -298,6 +360,8 @@ const unsigned char *exchange(unsigned mask, const void *value, size_t bytes, si
 
 bool in_kernel() { return now_running.call != nullptr; }
 
+int running_rank() { return now_running.current / now_running.threads; }
+
 const char *position()
 {
   static char text[768];
@@ -306,7 +370,7 @@ const char *position()
   if (s.call)
     snprintf(text, sizeof text, "\n  in %.300s at %.200s:%d, block (%u, %u, %u), thread %d",
              s.call->where.text, s.call->where.file, s.call->where.line, blockIdx.x, blockIdx.y,
-             blockIdx.z, s.current);
+             blockIdx.z, s.current % s.threads);
   return text;
 }
 
@@ -314,23 +378,27 @@ void run_kernel(const kernel_call &call)
 {
   open_memory open;
   scheduler &s = now_running;
-  std::vector<unsigned> blocks;
+  std::vector<unsigned> clusters;
   std::mt19937_64 random(now().blocks.seed);
-  size_t plane = (size_t)call.grid.x * call.grid.y;
+  size_t blocks = (size_t)call.grid.x * call.grid.y * call.grid.z;
   blockDim = call.block;
   gridDim = call.grid;
-  make_fibers((int)(call.block.x * call.block.y * call.block.z));
-  arrange(now().blocks, random, blocks, plane * call.grid.z);
+  make_fibers(call.cluster, (int)(call.block.x * call.block.y * call.block.z));
+  arrange(now().blocks, random, clusters, blocks / (size_t)call.cluster);
   s.random.seed(now().threads.seed);
   s.call = &call;
-  for (unsigned b : blocks) {
-    blockIdx = {b % call.grid.x, (unsigned)(b % plane / call.grid.x), (unsigned)(b / plane)};
-    shared_begin(call.shared_bytes);
-    run_block();
-    shared_end();
+  for (unsigned c : clusters) {
+    s.first_block = c * (unsigned)call.cluster;
+    place_block(s.first_block);
+    for (int rank = 0; rank < s.ranks; rank++) shared_begin(rank, call.shared_bytes);
+    run_cluster();
+    for (int rank = 0; rank < s.ranks; rank++) shared_end(rank);
   }
   check_guards();
   s.call = nullptr;
   counts().kernels++;
 }
 } // namespace tt_double
+
+int tt_double_cluster_size() { return tt_double::now_running.ranks; }
+int tt_double_cluster_rank() { return tt_double::running_rank(); }

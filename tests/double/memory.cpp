@@ -1,5 +1,5 @@
 /* memory.cpp — device memory as one range of addresses that the host can touch only while a kernel
- * or a copy runs, an allocation table, guard bytes, and the shared memory of the running block. */
+ * or a copy runs, an allocation table, guard bytes, and the shared memory of the running blocks. */
 #include "core.h"
 
 #include <algorithm>
@@ -253,11 +253,13 @@ enum { SHARED_MAX = 227 * 1024, SHARED_GUARD = 4096 };
 struct shared_memory {
   alignas(128) unsigned char bytes[SHARED_GUARD + SHARED_MAX + SHARED_GUARD];
   size_t size;
-} shared;
+  bool left; /* its block has ended */
+} ranks[MOST_RANKS];
 } // namespace
 
-void *shared_begin(size_t bytes)
+void shared_begin(int rank, size_t bytes)
 {
+  shared_memory &shared = ranks[rank];
   char *all = reinterpret_cast<char *>(shared.bytes), *begin = all + SHARED_GUARD;
   sanitize(all, sizeof shared.bytes, true);
   write_guard(all, begin);
@@ -266,16 +268,26 @@ void *shared_begin(size_t bytes)
   sanitize(all, SHARED_GUARD, false);
   sanitize(begin + bytes, sizeof shared.bytes - SHARED_GUARD - bytes, false);
   shared.size = bytes;
-  return begin;
+  shared.left = false;
 }
 
-void shared_end()
+void shared_leave(int rank)
 {
+  memset(ranks[rank].bytes + SHARED_GUARD, POISON, ranks[rank].size);
+  ranks[rank].left = true;
+}
+
+void shared_end(int rank)
+{
+  shared_memory &shared = ranks[rank];
   char *all = reinterpret_cast<char *>(shared.bytes), *begin = all + SHARED_GUARD;
   sanitize(all, sizeof shared.bytes, true);
   if (!guard_is_whole(all, begin)) die("written before the block's shared memory");
   if (!guard_is_whole(begin + shared.size, begin + shared.size + SHARED_GUARD))
     die("written behind the block's %zu bytes of shared memory", shared.size);
+  for (size_t i = 0; shared.left && i < shared.size; i++)
+    if ((unsigned char)begin[i] != POISON)
+      die("written to the shared memory of rank %d of a cluster after it had ended", rank);
 }
 } // namespace tt_double
 
@@ -284,8 +296,20 @@ using namespace tt_double;
 void *tt_double_shared()
 {
   if (!in_kernel()) die("shared memory outside a kernel");
+  shared_memory &shared = ranks[running_rank()];
   if (!shared.size) die("shared memory of a kernel that was launched with 0 bytes of it");
   return shared.bytes + SHARED_GUARD;
+}
+
+void *tt_double_cluster_map(void *at, int rank)
+{
+  unsigned char *begin = static_cast<unsigned char *>(tt_double_shared());
+  unsigned char *byte = static_cast<unsigned char *>(at);
+  if (byte < begin || byte >= begin + ranks[running_rank()].size)
+    die("%p is not in the block's own shared memory, of which there is one in every rank", at);
+  if (rank < 0 || rank >= tt_double_cluster_size()) die("rank %d of a smaller cluster", rank);
+  if (ranks[rank].left) die("shared memory of rank %d, which has ended", rank);
+  return ranks[rank].bytes + SHARED_GUARD + (byte - begin);
 }
 
 /* ---- allocation ---- */

@@ -212,14 +212,33 @@ struct cudaFuncAttributes {
   int maxThreadsPerBlock, numRegs, ptxVersion, binaryVersion, maxDynamicSharedSizeBytes;
 };
 
+enum cudaLaunchAttributeID { cudaLaunchAttributeClusterDimension = 4 };
+union cudaLaunchAttributeValue {
+  struct {
+    unsigned x, y, z;
+  } clusterDim;
+};
+struct cudaLaunchAttribute {
+  cudaLaunchAttributeID id;
+  cudaLaunchAttributeValue val;
+};
+struct cudaLaunchConfig_t {
+  dim3 gridDim, blockDim;
+  size_t dynamicSmemBytes;
+  cudaStream_t stream;
+  cudaLaunchAttribute *attrs;
+  unsigned numAttrs;
+};
+
 namespace tt_double
 {
 typedef void (*kernel_thunk)(void (*kernel)(), const void *args);
-cudaError_t launch(kernel_thunk thunk, void (*kernel)(), const void *args, size_t bytes, dim3 grid,
-                   dim3 block, size_t shared_bytes, cudaStream_t stream);
+cudaError_t launch(kernel_thunk thunk, void (*kernel)(), const void *args, size_t bytes,
+                   const cudaLaunchConfig_t &config);
 cudaError_t set_attribute(void (*kernel)(), cudaFuncAttribute attribute, int value);
 cudaError_t get_attributes(cudaFuncAttributes *out, void (*kernel)());
 cudaError_t occupancy(int *blocks, int threads, size_t shared_bytes);
+cudaError_t active_clusters(int *clusters, const cudaLaunchConfig_t &config);
 
 template <class Args> void call_kernel(void (*kernel)(), const void *args)
 {
@@ -232,7 +251,14 @@ cudaError_t cudaLaunchKernel(void (*kernel)(Args), dim3 grid, dim3 block, void *
                              size_t shared_bytes, cudaStream_t stream)
 {
   return tt_double::launch(tt_double::call_kernel<Args>, reinterpret_cast<void (*)()>(kernel),
-                           args[0], sizeof(Args), grid, block, shared_bytes, stream);
+                           args[0], sizeof(Args), {grid, block, shared_bytes, stream, nullptr, 0});
+}
+template <class Args>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(Args),
+                               const Args &args)
+{
+  return tt_double::launch(tt_double::call_kernel<Args>, reinterpret_cast<void (*)()>(kernel),
+                           &args, sizeof(Args), *config);
 }
 template <class Args>
 cudaError_t cudaFuncSetAttribute(void (*kernel)(Args), cudaFuncAttribute attribute, int value)
@@ -249,5 +275,11 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void (*)(
                                                           size_t shared_bytes)
 {
   return tt_double::occupancy(blocks, threads, shared_bytes);
+}
+template <class Args>
+cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, void (*)(Args),
+                                           const cudaLaunchConfig_t *config)
+{
+  return tt_double::active_clusters(clusters, *config);
 }
 #endif

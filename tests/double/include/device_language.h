@@ -63,6 +63,8 @@ struct votes {
   int any, all, count;
 };
 votes block_barrier(int vote, site at);
+/* Wait for all blocks of the cluster. */
+void cluster_barrier(site at);
 int lane();
 
 template <class T> T from_lane(const unsigned char *slots, int source)
@@ -78,8 +80,11 @@ template <class T> const unsigned char *exchange(unsigned mask, const T &value, 
 }
 } // namespace tt_double
 
-/* For TT_SHARED and tt_launch. */
+/* For TT_SHARED, tt_launch and cuda/cluster.cuh. */
 void *tt_double_shared();
+int tt_double_cluster_size();
+int tt_double_cluster_rank();
+void *tt_double_cluster_map(void *at, int rank); /* `at` lies in the block's own shared memory */
 void tt_double_label(const char *file, int line, const char *text);
 
 /* ---- barriers ---- */
@@ -105,6 +110,10 @@ static inline int __syncthreads_count(int vote, TT_DOUBLE_HERE)
 static inline void __syncwarp(unsigned mask = 0xFFFFFFFFu, TT_DOUBLE_HERE)
 {
   tt_double::exchange(mask, 0, {"__syncwarp", file, line});
+}
+static inline void tt_double_cluster_sync(TT_DOUBLE_HERE)
+{
+  tt_double::cluster_barrier({"tt_cluster_sync", file, line});
 }
 /* Threads change hands at barriers alone, so memory is always up to date. */
 static inline void __threadfence() {}
