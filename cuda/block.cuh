@@ -326,15 +326,15 @@ __device__ __forceinline__ void tt_block_all_backward(const tt_block_args &a, fl
 
 /* ---- a pass ---- */
 
-/* Sum of the losses of `count` rows from `first` on, in every thread; of a batch also the gradient
- * of their mean. */
+/* Sum of the losses of `count` rows from `first` on, in every thread; of a batch also what they add
+ * to the gradient of the mean of `of` rows. */
 template <class KIND>
 __device__ __forceinline__ double tt_block_pass(const tt_block_args &a, float *shared,
-                                                int validating, int first, int count)
+                                                int validating, int first, int count, int of)
 {
   tt_block_note *note = tt_block_note_of(shared);
   double sum = 0.0;
-  float factor = 1.0f / (float)count;
+  float factor = 1.0f / (float)of;
   /* divisions and roots in double: while the others look for their rows */
   if (!validating && threadIdx.x == blockDim.x - 1)
     note->args = tt_view_step(a.view, note->member, note->step + 1);
@@ -454,7 +454,7 @@ __device__ __forceinline__ void tt_block_train(const tt_block_args &a, float *sh
   while (validating || (note->training && note->step < note->last)) {
     int first = validating ? 0 : note->batch * v.batch_size;
     int count = validating ? note->held_out : min(v.batch_size, note->rows - first);
-    double loss = tt_block_pass<KIND>(a, shared, validating, first, count);
+    double loss = tt_block_pass<KIND>(a, shared, validating, first, count, count);
     if (!validating) {
       if (!isfinite(loss)) {
         if (threadIdx.x == 0) v.status[note->member] = TT_STATUS_diverged;

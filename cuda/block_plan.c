@@ -110,6 +110,8 @@ int64_t tt_block_least_bytes(const tt_cohort *c, tt_precision precision)
   return bytes_of(size_of(c, precision_of(&c->model, precision)), TT_BLOCK_ROWS, 1);
 }
 
+int64_t tt_block_padded(const tt_cohort *c) { return size_of(c, TT_PRECISION_fp32).params; }
+
 /* ---- the model of time ---- */
 
 /* `time` of one block alone, and for how much of it a unit that all blocks share is `busy`. */
@@ -257,10 +259,12 @@ static cost pick_tiles(const tt_cohort *c, tt_block_plan *p)
 }
 
 /* Time of a step of a block that is alone on its multiprocessor, as in a small ensemble, times the
- * time per step when it is full of such blocks, as in a large one: the plan has to do for both. */
+ * time per step when it is full of such blocks, as in a large one: the plan has to do for both. A
+ * part of a member is always alone. */
 static double score_of(const tt_cohort *c, int64_t shared_bytes, tt_block_plan *p)
 {
   cost step = pick_tiles(c, p);
+  if (!p->slots) return (double)step.time;
   int64_t blocks = lesser((shared_bytes + RESERVED) / (p->bytes + RESERVED),
                           REGISTERS / (p->threads * tiles[p->largest].registers));
   return (double)step.time * (double)greater(step.busy, step.time / greater(1, blocks));
@@ -321,11 +325,12 @@ static void try_warps(const tt_cohort *c, int64_t shared_bytes, tt_block_plan *p
   }
 }
 
-/* The same for all places of slots and gradient that fit with R rows. */
+/* The same for all places of slots and gradient that fit with R rows; a part of a member, which has
+ * no slots, shows its gradient to others. */
 static void try_places(const tt_cohort *c, size s, int64_t shared_bytes, tt_block_plan *p,
                        double *least, tt_block_plan *best)
 {
-  for (int inside = p->slots + 1; inside >= 0; inside--) {
+  for (int inside = p->slots + 1; inside >= !p->slots; inside--) {
     if (bytes_of(s, p->rows, 1 + inside) > shared_bytes) continue;
     p->gradient_shared = inside > 0;
     p->slots_shared = inside > 0 ? inside - 1 : 0;
@@ -335,16 +340,17 @@ static void try_places(const tt_cohort *c, size s, int64_t shared_bytes, tt_bloc
   }
 }
 
-int tt_block_plan_make(const tt_cohort *c, tt_precision precision, int64_t shared_bytes,
-                       tt_block_plan *out)
+/* For an optimiser with that many slots, or a part of a member without any. */
+static int make(const tt_cohort *c, int slots, tt_precision precision, int64_t shared_bytes,
+                tt_block_plan *out)
 {
   const tt_model *m = &c->model;
   precision = precision_of(m, precision);
   size s = size_of(c, precision);
   int64_t previous = INT64_MAX;
   double least = (double)INFINITY;
-  if (bytes_of(s, TT_BLOCK_ROWS, 1) > lesser(shared_bytes, INT32_MAX)) return 0;
-  tt_block_plan p = {.slots = tt_optimizer_slots(c->optimizer),
+  if (bytes_of(s, TT_BLOCK_ROWS, slots ? 1 : 2) > lesser(shared_bytes, INT32_MAX)) return 0;
+  tt_block_plan p = {.slots = slots,
                      .precision = (int32_t)precision,
                      .layers = m->layers,
                      .keeps_slope = tt_block_keeps_slope(m->layer[0].activation)};
@@ -357,4 +363,18 @@ int tt_block_plan_make(const tt_cohort *c, tt_precision precision, int64_t share
     try_places(c, s, shared_bytes, &p, &least, out);
   }
   return 1;
+}
+
+int tt_block_plan_make(const tt_cohort *c, tt_precision precision, int64_t shared_bytes,
+                       tt_block_plan *out)
+{
+  return make(c, tt_optimizer_slots(c->optimizer), precision, shared_bytes, out);
+}
+
+int tt_block_plan_make_part(const tt_cohort *c, tt_precision precision, int64_t rows,
+                            int64_t shared_bytes, tt_block_plan *out)
+{
+  tt_cohort part = *c;
+  part.batch_size = rows;
+  return make(&part, 0, precision, shared_bytes, out);
 }

@@ -83,6 +83,13 @@ int64_t tt_block_least_bytes(const tt_cohort *c, tt_precision precision);
  * fit, then *out is untouched: tt_block_least_bytes says what it would take. Local. */
 int tt_block_plan_make(const tt_cohort *c, tt_precision precision, int64_t shared_bytes,
                        tt_block_plan *out);
+
+/* The same for a block that takes `rows` rows of a batch and leaves the optimiser to others: no
+ * slots, the gradient in shared memory, and a multiprocessor to itself. */
+int tt_block_plan_make_part(const tt_cohort *c, tt_precision precision, int64_t rows,
+                            int64_t shared_bytes, tt_block_plan *out);
+/* Q */
+int64_t tt_block_padded(const tt_cohort *c);
 #ifdef __cplusplus
 }
 #endif

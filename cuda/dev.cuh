@@ -202,13 +202,35 @@ template <class T> struct tt_as_declared { /* keeps T out of argument deduction 
   typedef T type;
 };
 
+/* What CUDA wants to know of a launch in clusters.
+ *   size  room for a part of it, which it points to */
+static inline cudaLaunchConfig_t tt_cluster_config(int ranks, dim3 grid, dim3 block,
+                                                   size_t shared_bytes, cudaLaunchAttribute *size)
+{
+  cudaLaunchConfig_t config = {};
+  *size = {};
+  size->id = cudaLaunchAttributeClusterDimension;
+  size->val.clusterDim = {(unsigned)ranks, 1, 1};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared_bytes;
+  config.attrs = size;
+  config.numAttrs = 1;
+  return config;
+}
+
+template <class Args> constexpr void tt_check_args()
+{
+  static_assert(std::is_trivially_copyable<Args>::value, "kernel arguments are a plain struct");
+  static_assert(sizeof(Args) <= TT_MAX_ARGS, "kernel arguments of at most 4 KiB");
+}
+
 template <class Args>
 tt_err tt_launch_at(const char *file, int line, const char *text, void (*kernel)(Args), dim3 grid,
                     dim3 block, size_t shared_bytes, cudaStream_t stream,
                     const typename tt_as_declared<Args>::type &args)
 {
-  static_assert(std::is_trivially_copyable<Args>::value, "kernel arguments are a plain struct");
-  static_assert(sizeof(Args) <= TT_MAX_ARGS, "kernel arguments of at most 4 KiB");
+  tt_check_args<Args>();
   TT_LAUNCH_LABEL(file, line, text);
   cudaError_t e = cudaSuccess;
   if (shared_bytes > TT_SHARED_PLAIN)
@@ -217,6 +239,29 @@ tt_err tt_launch_at(const char *file, int line, const char *text, void (*kernel)
   void *list[] = {const_cast<Args *>(&args)};
   if (e == cudaSuccess) e = cudaLaunchKernel(kernel, grid, block, list, shared_bytes, stream);
   cudaError_t last = cudaGetLastError(); /* also clears it, so that it is told once */
+  return tt_cuda_check(e != cudaSuccess ? e : last, file, line, text);
+}
+
+/* tt_launch_cluster(kernel, ranks, grid, block, shared_bytes, stream, args): the same in clusters of
+ * `ranks` blocks, 1, 2, 4 or 8, of which `grid` is a multiple (cuda/cluster.cuh). GPUs from
+ * capability 9.0 on. */
+#define tt_launch_cluster(...)                                                                     \
+  tt_launch_cluster_at(__FILE__, __LINE__, "tt_launch_cluster(" #__VA_ARGS__ ")", __VA_ARGS__)
+
+template <class Args>
+tt_err tt_launch_cluster_at(const char *file, int line, const char *text, void (*kernel)(Args),
+                            int ranks, dim3 grid, dim3 block, size_t shared_bytes,
+                            cudaStream_t stream, const typename tt_as_declared<Args>::type &args)
+{
+  tt_check_args<Args>();
+  TT_LAUNCH_LABEL(file, line, text);
+  cudaLaunchAttribute size;
+  cudaLaunchConfig_t config = tt_cluster_config(ranks, grid, block, shared_bytes, &size);
+  config.stream = stream;
+  cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                       (int)shared_bytes);
+  if (e == cudaSuccess) e = cudaLaunchKernelEx(&config, kernel, args);
+  cudaError_t last = cudaGetLastError();
   return tt_cuda_check(e != cudaSuccess ? e : last, file, line, text);
 }
 
