@@ -18,6 +18,7 @@ tt_err tt_cuda_describe(int device, tt_device_info *out)
   out->total_bytes = d.total_bytes;
   out->shared_bytes = d.shared_bytes;
   out->capability = d.capability;
+  out->multiprocessors = d.multiprocessors;
   return TT_OK;
 }
 

@@ -13,7 +13,7 @@ enum { STAND_THREADS = 128 };
 static const int64_t init_members = 256; /* on the host at a time */
 
 static const tt_cuda_path *const paths[TT_PATH_COUNT] = {NULL, &tt_cuda_warp, &tt_cuda_block,
-                                                           &tt_cuda_layered};
+                                                         &tt_cuda_layered, &tt_cuda_cluster};
 
 /* ---- fields of the state ---- */
 
@@ -151,7 +151,9 @@ static tt_err choose_path(tt_engine *e, tt_path wanted)
   tt_path_device on = {shared_bytes, e->precision,
                        tt_cuda_warp.refuses(e->cohort, e->precision, shared_bytes),
                        tt_cuda_block.refuses(e->cohort, e->precision, shared_bytes),
-                       tt_cuda_layered.refuses(e->cohort, e->precision, shared_bytes)};
+                       tt_cuda_layered.refuses(e->cohort, e->precision, shared_bytes),
+                       tt_cuda_cluster.refuses(e->cohort, e->precision, shared_bytes),
+                       e->dev.capability, e->dev.multiprocessors, e->slice.count};
   TT_TRY(tt_path_choose(e->cohort, &on, wanted, &chosen));
   e->path = paths[chosen.path];
   snprintf(e->why, sizeof e->why, "%s", chosen.why);

@@ -59,7 +59,7 @@ typedef struct tt_cuda_path {
   /* engine.h: evaluate, with the sums of the path's own validation; NULL: those of evaluate.cu. */
   tt_err (*evaluate)(tt_engine *e, tt_split split, double *loss);
 } tt_cuda_path;
-extern const tt_cuda_path tt_cuda_warp, tt_cuda_block, tt_cuda_layered;
+extern const tt_cuda_path tt_cuda_warp, tt_cuda_block, tt_cuda_layered, tt_cuda_cluster;
 
 /* Labelled rows of the data set, by ensemble and split; on the host. */
 typedef struct tt_row_lists {

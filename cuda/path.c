@@ -2,10 +2,12 @@
 #include "cuda/path.h"
 
 #include "cuda/block_plan.h"
+#include "cuda/cluster_plan.h"
 #include "cuda/warp_plan.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { KIB = 1024, WHY = sizeof((tt_path_choice *)0)->why };
 
@@ -57,7 +59,32 @@ static word word_of_block(const tt_cohort *c, const tt_path_device *on)
   return w;
 }
 
-static tt_err choose_by_shape(const word *words, tt_path_choice *out)
+static word word_of_cluster(const tt_cohort *c, const tt_path_device *on)
+{
+  tt_cluster_plan plan;
+  word w = {0};
+  if (on->capability < TT_CLUSTER_CAPABILITY)
+    snprintf(w.why, WHY, "it needs a GPU of compute capability 9.0 or newer, this one has %d.%d",
+             on->capability / 10, on->capability % 10);
+  else if (on->precision != TT_PRECISION_fp32)
+    return refused("it trains in fp32 alone");
+  else if (on->cluster_refuses)
+    return refused(on->cluster_refuses);
+  else if (!tt_cluster_plan_make(c, on->shared_bytes, &plan))
+    snprintf(w.why, WHY, "a member needs %" PRId64 " KiB of shared memory, a block has %" PRId64,
+             kib(tt_cluster_least_bytes(c)), on->shared_bytes / KIB);
+  else
+    w.can = 1;
+  return w;
+}
+
+/* Blocks of their own leave more than half of the GPU idle, clusters would not. */
+static int advises_cluster(const tt_path_device *on, const word *words)
+{
+  return on->members > 0 && 2 * on->members < on->multiprocessors && words[TT_PATH_cluster].can;
+}
+
+static tt_err choose_by_shape(const tt_path_device *on, const word *words, tt_path_choice *out)
 {
   const word *block = &words[TT_PATH_block], *layered = &words[TT_PATH_layered];
   if (!words[TT_PATH_warp].meant && !block->can && !layered->can)
@@ -70,6 +97,9 @@ static tt_err choose_by_shape(const word *words, tt_path_choice *out)
                                         : TT_PATH_layered;
   const word *reason = out->path == TT_PATH_layered ? block : &words[out->path];
   snprintf(out->why, WHY, "%s", reason->why);
+  size_t used = strlen(out->why);
+  if (out->path == TT_PATH_block && advises_cluster(on, words))
+    snprintf(out->why + used, WHY - used, "; few members: try run.path: cluster");
   return TT_OK;
 }
 
@@ -81,7 +111,8 @@ tt_err tt_path_choose(const tt_cohort *c, const tt_path_device *on, tt_path want
   words[TT_PATH_block] = word_of_block(c, on);
   words[TT_PATH_layered].can = !on->layered_refuses;
   if (on->layered_refuses) words[TT_PATH_layered] = refused(on->layered_refuses);
-  if (wanted == TT_PATH_auto) return choose_by_shape(words, out);
+  words[TT_PATH_cluster] = word_of_cluster(c, on);
+  if (wanted == TT_PATH_auto) return choose_by_shape(on, words, out);
   if (!words[wanted].can)
     return TT_FAIL(UNAVAILABLE, "run.path: %s cannot train these members: %s; use run.path: auto",
                    tt_choice_path[wanted], words[wanted].why);

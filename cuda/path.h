@@ -14,6 +14,9 @@ typedef struct tt_path_device {
   const char *warp_refuses;    /* the path's own word; NULL: nothing against it, or not asked */
   const char *block_refuses;   /* likewise */
   const char *layered_refuses; /* likewise */
+  const char *cluster_refuses; /* likewise */
+  int capability;              /* 10 * major + minor: 90 */
+  int64_t multiprocessors, members; /* that train on them: for advice, not for choice; 0: unknown */
 } tt_path_device;
 
 typedef struct tt_path_choice {
@@ -29,7 +32,8 @@ enum { TT_PATH_WARP_WORK = 32768 };
 
 /* Choose: warp if a step of a member is small (P B <= TT_PATH_WARP_WORK) and a multiprocessor holds
  * many such members (TT_WARP_CROWD), in fp32; else block if a member fits into a thread block, else
- * layered.
+ * layered. Never cluster: it is of use for few members alone, its bits are not those of the others,
+ * and a member must not depend on how many there are. Where it would be of use, `why` says so.
  *   wanted  TT_PATH_auto: by shape; else this one
  *   out     written only on TT_OK
  * Local. Errors: UNAVAILABLE (the wanted path, or every path, refuses; the message says why). */

@@ -4,6 +4,7 @@
 #define TT_PROBLEM_H
 #include "base/mem.h"
 #include "check.h"
+#include "cuda/cluster_plan.h"
 #include "cuda/warp_plan.h"
 #include "engine/engine.h"
 #include "engine/kernels.h"
@@ -19,7 +20,7 @@ enum { DOUBLE = 1, SCHEDULES = TT_DOUBLE_RANDOM + 1 };
 enum { DOUBLE = 0, SCHEDULES = 1 };
 #endif
 
-enum { MAX_WAYS = 12 };
+enum { MAX_WAYS = 16 };
 
 /* One way to run: an engine with what it may use; over the double also an order of threads. */
 typedef struct way {
@@ -40,6 +41,14 @@ static inline int cpu_ways(way *out)
   return n;
 }
 
+/* Whether the first GPU has what a path needs. */
+static inline int has(const tt_engine_ops *cuda, int path)
+{
+  tt_device_info gpu = {0};
+  TT_CHECK_OK(cuda->describe(0, &gpu));
+  return path != TT_PATH_cluster || gpu.capability >= TT_CLUSTER_CAPABILITY;
+}
+
 /* All paths, over the double in every order of threads. */
 static inline int cuda_ways(const tt_engine_ops *cuda, way *out)
 {
@@ -47,11 +56,12 @@ static inline int cuda_ways(const tt_engine_ops *cuda, way *out)
       {"cuda", "cuda, reverse", "cuda, random"},
       {"cuda warp", "cuda warp, reverse", "cuda warp, random"},
       {"cuda block", "cuda block, reverse", "cuda block, random"},
-      {"cuda layered", "cuda layered, reverse", "cuda layered, random"}};
+      {"cuda layered", "cuda layered, reverse", "cuda layered, random"},
+      {"cuda cluster", "cuda cluster, reverse", "cuda cluster, random"}};
   int devices = 0, n = 0;
   TT_CHECK_OK(cuda->count(&devices));
   for (int path = TT_PATH_auto + 1; devices && path < TT_PATH_COUNT; path++)
-    for (int schedule = 0; schedule < SCHEDULES; schedule++)
+    for (int schedule = 0; schedule < SCHEDULES && has(cuda, path); schedule++)
       out[n++] = (way){name[path][schedule], cuda, {.threads = 1, .path = (tt_path)path}, schedule};
   return n;
 }
@@ -78,8 +88,8 @@ static inline int ways(way *out)
 #endif
 }
 
-/* The ways of the cuda engine with tensor cores: each path but warp in each precision but fp32,
- * over the double in an order of threads of its own. */
+/* The ways of the cuda engine with tensor cores: the paths block and layered in each precision but
+ * fp32, over the double in an order of threads of its own. */
 static inline int tensor_ways(way *out)
 {
   static const char *const name[][2] = {{"cuda tf32 block", "cuda tf32 layered"},
@@ -89,7 +99,7 @@ static inline int tensor_ways(way *out)
   for (int i = 0; i < from; i++)
     for (int p = TT_PRECISION_tf32; p < TT_PRECISION_COUNT; p++) {
       int path = (int)all[i].use.path - TT_PATH_block;
-      if (all[i].ops == &tt_engine_cpu || path < 0) continue;
+      if (all[i].ops == &tt_engine_cpu || path < 0 || path > 1) continue;
       if ((p + path) % SCHEDULES != all[i].schedule) continue;
       out[n] = all[i];
       out[n].name = name[p - TT_PRECISION_tf32][path];
@@ -98,11 +108,14 @@ static inline int tensor_ways(way *out)
   return n;
 }
 
-/* Whether a way trains members like these: the warp path takes small ones alone. */
+/* Whether a way trains members like these: the warp path takes small ones alone, the cluster path
+ * none of the widest. */
 static inline int suits(way by, const tt_cohort *c)
 {
   tt_warp_plan plan;
+  tt_cluster_plan cluster;
   char why[128];
+  if (by.use.path == TT_PATH_cluster) return tt_cluster_plan_make(c, 227 * 1024, &cluster);
   return by.use.path != TT_PATH_warp ||
          tt_warp_plan_make(c, TT_PRECISION_fp32, 96 * 1024, &plan, why, sizeof why);
 }

@@ -52,6 +52,7 @@ typedef struct tt_device_info {
   int64_t total_bytes;  /* its memory */
   int64_t shared_bytes; /* of a GPU: most shared memory a block can have, else 0 */
   int capability;       /* of a GPU: 10 * major + minor, else 0 */
+  int multiprocessors;  /* of a GPU, else 0 */
 } tt_device_info;
 
 typedef struct tt_engine_ops {

@@ -120,7 +120,7 @@ static void print_path(const tt_survey *s, const tt_job *job, tt_findings *to)
   char text[TT_FINDING_ROOM];
   const tt_place *p = &s->place[0];
   if (!job || p->err || p->info.shared_bytes == 0) return;
-  if (tt_estimate_path_local(job->cfg, &p->info, text, sizeof text))
+  if (tt_estimate_path_local(job->cfg, s->ranks, &p->info, text, sizeof text))
     tt_findings_add(to, -1, tt_err_last());
   else
     printf("path: %s\n", text);

@@ -86,32 +86,37 @@ static tt_err print_ranks(const estimate *p, int ranks)
   return TT_OK;
 }
 
-/* On which GPU, and the most shared memory that a block can have there (CUDA C++ Programming Guide,
- * "Technical Specifications per Compute Capability"). */
+/* On which GPU: the most shared memory that a block can have there, its compute capability (CUDA
+ * C++ Programming Guide, "Technical Specifications per Compute Capability"), its multiprocessors.
+ */
 static const struct {
   const char *name;
   int64_t shared_bytes;
-} gpus[] = {{"A100", 163 * 1024}, {"H100, H200", 227 * 1024}};
+  int capability, multiprocessors;
+} gpus[] = {{"A100", 163 * 1024, 80, 108}, {"H100, H200", 227 * 1024, 90, 132}};
 
-static tt_err choose(const estimate *p, int64_t shared_bytes, tt_path_choice *out)
+static tt_err choose(const estimate *p, tt_path_device on, tt_path_choice *out)
 {
-  tt_path_device on = {.shared_bytes = shared_bytes,
-                       .precision = (tt_precision)p->cfg->run_precision};
+  on.precision = (tt_precision)p->cfg->run_precision;
   return tt_path_choose(p->cohort, &on, (tt_path)p->cfg->run_path, out);
 }
 
-static void print_paths(const estimate *p)
+static void print_paths(const estimate *p, int ranks)
 {
   for (size_t i = 0; i < sizeof gpus / sizeof *gpus; i++) {
     tt_path_choice choice;
-    if (choose(p, gpus[i].shared_bytes, &choice))
+    tt_path_device on = {.shared_bytes = gpus[i].shared_bytes,
+                         .capability = gpus[i].capability,
+                         .multiprocessors = gpus[i].multiprocessors,
+                         .members = (p->cohort->members + ranks - 1) / ranks};
+    if (choose(p, on, &choice))
       printf("path       none on %s: %s\n", gpus[i].name, tt_err_last());
     else
       printf("path       %s on %s: %s\n", tt_choice_path[choice.path], gpus[i].name, choice.why);
   }
 }
 
-static tt_err print_engine(const estimate *p)
+static tt_err print_engine(const estimate *p, int ranks)
 {
   const tt_engine_ops *ops;
   TT_TRY(tt_machine_engine_local((tt_device)p->cfg->run_device, &ops));
@@ -121,7 +126,7 @@ static tt_err print_engine(const estimate *p)
   if (!fp32)
     printf("precision  %s%s\n", tt_choice_precision[p->cfg->run_precision],
            gpu ? "" : ": not with this tutti, which was built without CUDA");
-  if (gpu) print_paths(p);
+  if (gpu) print_paths(p, ranks);
   return TT_OK;
 }
 
@@ -132,7 +137,7 @@ static tt_err print_all(estimate *p, int ranks)
   printf("data       %s: %" PRId64 " rows, %" PRId64 " inputs, %" PRId64 " targets\n",
          p->cfg->data_file, p->shape.rows, p->shape.inputs, p->shape.targets);
   print_network(p);
-  TT_TRY(print_engine(p));
+  TT_TRY(print_engine(p, ranks));
   TT_TRY(print_ranks(p, ranks));
   printf("files in %s\n", p->cfg->run_directory);
   line("model.h5", p->member_bytes * g);
@@ -162,13 +167,19 @@ static void forget(estimate *p)
   tt_data_shape_free(&p->shape);
 }
 
-tt_err tt_estimate_path_local(const tt_config *cfg, const tt_device_info *gpu, char *text,
-                              int64_t room)
+tt_err tt_estimate_path_local(const tt_config *cfg, int ranks, const tt_device_info *gpu,
+                              char *text, int64_t room)
 {
   estimate p = {.cfg = cfg};
   tt_path_choice choice;
+  tt_path_device on = {.shared_bytes = gpu->shared_bytes,
+                       .capability = gpu->capability,
+                       .multiprocessors = gpu->multiprocessors};
   tt_err e = look(&p);
-  if (!e) e = choose(&p, gpu->shared_bytes, &choice);
+  if (!e) {
+    on.members = (p.cohort->members + ranks - 1) / ranks;
+    e = choose(&p, on, &choice);
+  }
   if (!e) snprintf(text, (size_t)room, "%s: %s", tt_choice_path[choice.path], choice.why);
   forget(&p);
   return e;

@@ -16,7 +16,7 @@ extern "C" {
 #define TT_RESAMPLES(X)  X(none) X(bootstrap) X(subsample)
 #define TT_DEVICES(X)    X(auto) X(gpu) X(cpu)
 #define TT_SIMDS(X)      X(auto) X(avx512) X(avx2) X(generic)
-#define TT_PATHS(X)      X(auto) X(warp) X(block) X(layered)
+#define TT_PATHS(X)      X(auto) X(warp) X(block) X(layered) X(cluster)
 #define TT_PRECISIONS(X) X(fp32) X(tf32) X(3xtf32)
 
 #define X(name) TT_PATH_##name,

@@ -2,6 +2,7 @@
 #include "check.h"
 
 #include "cuda/block_plan.h"
+#include "cuda/cluster_plan.h"
 #include "cuda/path.h"
 
 #include <string.h>
@@ -209,6 +210,60 @@ TT_TEST(a_path_has_the_last_word)
   TT_CHECK((int)got.path, ==, TT_PATH_warp);
 }
 
+static tt_path_device large_gpu(void)
+{
+  return (tt_path_device){.shared_bytes = H200, .capability = 90, .multiprocessors = 132};
+}
+
+/* The cluster path is taken where it is asked for, and says what is in its way. */
+TT_TEST(a_cluster_must_be_asked_for)
+{
+  for (int i = 0; i < SHAPES; i++) {
+    tt_path_choice got;
+    tt_cluster_plan plan;
+    tt_cohort c = cohort_of(&shapes[i]);
+    tt_path_device on = large_gpu();
+    if (!tt_cluster_plan_make(&c, on.shared_bytes, &plan)) {
+      refused(&c, on, TT_PATH_cluster, "run.path: cluster cannot train these members: a member");
+      continue;
+    }
+    TT_CHECK_OK(tt_path_choose(&c, &on, TT_PATH_cluster, &got));
+    TT_CHECK((int)got.path, ==, TT_PATH_cluster);
+    TT_CHECK_OK(tt_path_choose(&c, &on, TT_PATH_auto, &got));
+    TT_CHECK((int)got.path, !=, TT_PATH_cluster);
+    on.precision = TT_PRECISION_3xtf32;
+    refused(&c, on, TT_PATH_cluster, "in fp32 alone");
+    on = large_gpu();
+    on.cluster_refuses = "no stars tonight";
+    refused(&c, on, TT_PATH_cluster, "no stars tonight");
+    on.capability = 89;
+    refused(&c, on, TT_PATH_cluster, "9.0 or newer, this one has 8.9");
+  }
+}
+
+/* Few members: the same path, with a hint where clusters can be had. */
+TT_TEST(few_members_are_advised)
+{
+  for (int i = 0; i < SHAPES; i++) {
+    tt_path_choice plain, few, many;
+    tt_cohort c = cohort_of(&shapes[i]);
+    tt_path_device on = large_gpu();
+    if (shapes[i].path != TT_PATH_block || shapes[i].shared != H200) continue;
+    TT_CHECK_OK(tt_path_choose(&c, &on, TT_PATH_auto, &plain));
+    on.members = 65;
+    TT_CHECK_OK(tt_path_choose(&c, &on, TT_PATH_auto, &few));
+    on.members = 66;
+    TT_CHECK_OK(tt_path_choose(&c, &on, TT_PATH_auto, &many));
+    TT_CHECK((int)few.path, ==, (int)plain.path);
+    TT_CHECK(strcmp(many.why, plain.why), ==, 0);
+    TT_CHECK_HAS(few.why, "; few members: try run.path: cluster");
+    on.members = 65;
+    on.capability = 80;
+    TT_CHECK_OK(tt_path_choose(&c, &on, TT_PATH_auto, &few));
+    TT_CHECK(strcmp(few.why, plain.why), ==, 0);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -219,6 +274,8 @@ int main(void)
       cmocka_unit_test(company_changes_nothing),
       cmocka_unit_test(a_wanted_path_is_taken_or_refused),
       cmocka_unit_test(a_path_has_the_last_word),
+      cmocka_unit_test(a_cluster_must_be_asked_for),
+      cmocka_unit_test(few_members_are_advised),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
