@@ -93,8 +93,9 @@ int running_rank(); /* of the running block in its cluster */
 
 enum { MOST_RANKS = 8 };
 void shared_begin(int rank, size_t bytes); /* poisoned, guarded */
-void shared_leave(int rank); /* its block has ended: poisoned again, nobody may touch it now */
-void shared_end(int rank);   /* guards are whole, nobody has written to it since its block ended */
+void shared_leave(int rank);   /* its block has ended: poisoned again, nobody may touch it now */
+void shared_settled(int rank); /* at a barrier of the cluster: nobody is in it from here on */
+void shared_end(int rank);     /* guards are whole, nobody has written to it since its block ended */
 
 /* ---- stream.cpp ---- */
 

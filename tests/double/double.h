@@ -1,13 +1,15 @@
 /* double.h — how a test steers the double of the CUDA runtime and looks inside it. C and C++.
  *
  * The double runs .cu sources on the host: the threads of a block are fibers that change hands at
- * barriers and warp functions alone, blocks run one after another. It checks what can be checked
- * without a GPU, prints what is wrong with the launch and the source line, and calls abort():
+ * barriers and warp functions alone, blocks run one after another, those of a cluster side by side.
+ * It checks what can be checked without a GPU, prints what is wrong with the launch and the source
+ * line, and calls abort():
  *   - memory: device memory and shared memory hold NaN bytes until they are written; guard bytes
  * lie around every block; the host cannot touch device memory; copies, fills and cuBLAS operands
  * must lie inside one allocation; kernel arguments must not hold host pointers; double free;
  *   - barriers: all threads of a block at the same one, all lanes of a warp at the same function;
  *     deadlock;
+ *   - clusters: shared memory of a block that has ended, or could have, or is not there;
  *   - races: results must not depend on the schedule, which the test does by hashing them;
  *   - capture: nothing that a graph cannot hold; cuBLAS only with a workspace of its own.
  * At the end of the program, device objects that were not given back are told and the exit status

@@ -304,10 +304,12 @@ void run_cluster()
     bool progress = one_round();
     int ended = count(DONE, 0, all);
     if (ended == all) return;
-    if (ended + count(AT_CLUSTER_BARRIER, 0, all) == all)
+    if (ended + count(AT_CLUSTER_BARRIER, 0, all) == all) {
       release("cluster", 0, all);
-    else if (!progress)
+      for (int rank = 0; rank < s.ranks; rank++) shared_settled(rank);
+    } else if (!progress) {
       deadlock();
+    }
   }
 }
 

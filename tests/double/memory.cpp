@@ -253,7 +253,8 @@ enum { SHARED_MAX = 227 * 1024, SHARED_GUARD = 4096 };
 struct shared_memory {
   alignas(128) unsigned char bytes[SHARED_GUARD + SHARED_MAX + SHARED_GUARD];
   size_t size;
-  bool left; /* its block has ended */
+  bool left;    /* its block has ended */
+  bool touched; /* others may be in it: they have had its address since the cluster's last barrier */
 } ranks[MOST_RANKS];
 } // namespace
 
@@ -268,8 +269,10 @@ void shared_begin(int rank, size_t bytes)
   sanitize(all, SHARED_GUARD, false);
   sanitize(begin + bytes, sizeof shared.bytes - SHARED_GUARD - bytes, false);
   shared.size = bytes;
-  shared.left = false;
+  shared.left = shared.touched = false;
 }
+
+void shared_settled(int rank) { ranks[rank].touched = false; }
 
 void shared_leave(int rank)
 {
@@ -285,6 +288,9 @@ void shared_end(int rank)
   if (!guard_is_whole(all, begin)) die("written before the block's shared memory");
   if (!guard_is_whole(begin + shared.size, begin + shared.size + SHARED_GUARD))
     die("written behind the block's %zu bytes of shared memory", shared.size);
+  if (shared.touched)
+    die("rank %d has ended without a barrier of the cluster after others mapped its shared memory",
+        rank);
   for (size_t i = 0; shared.left && i < shared.size; i++)
     if ((unsigned char)begin[i] != POISON)
       die("written to the shared memory of rank %d of a cluster after it had ended", rank);
@@ -309,6 +315,7 @@ void *tt_double_cluster_map(void *at, int rank)
     die("%p is not in the block's own shared memory, of which there is one in every rank", at);
   if (rank < 0 || rank >= tt_double_cluster_size()) die("rank %d of a smaller cluster", rank);
   if (ranks[rank].left) die("shared memory of rank %d, which has ended", rank);
+  ranks[rank].touched |= rank != running_rank();
   return ranks[rank].bytes + SHARED_GUARD + (byte - begin);
 }
 

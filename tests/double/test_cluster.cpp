@@ -1,0 +1,130 @@
+/* test_cluster.cpp — blocks of a cluster: a memory and barriers each, a barrier together, memory of
+ * others while they are there; missing barriers show, and what cannot be is told. */
+#include "cluster_sample.cuh"
+
+#include "rig.h"
+
+enum { RANKS = 4, CLUSTERS = 2, THREADS = 64, N = CLUSTERS * RANKS * THREADS };
+static const size_t shared_bytes = THREADS * sizeof(float);
+
+static tt_err run(void (*kernel)(ring_args), ring_args a)
+{
+  unsigned blocks = (unsigned)(N / THREADS / RANKS * a.ranks);
+  TT_TRY(tt_launch_cluster(kernel, a.ranks, blocks, THREADS, shared_bytes, dev.stream, a));
+  return tt_dev_wait(dev.stream);
+}
+
+/* Hashes of the kernel's results, schedule by schedule. */
+static std::vector<uint64_t> results_of(void (*kernel)(ring_args), std::vector<float> *last)
+{
+  std::vector<uint64_t> hashes;
+  float *in = on_device(numbers(N)), *out = nullptr;
+  TT_CHECK_OK(tt_dev_alloc(&out, N, "result"));
+  for (const schedule &s : schedules) {
+    use_schedule(s);
+    TT_CHECK_OK(run(kernel, {out, in, RANKS, 9}));
+    *last = from_device(out, N);
+    hashes.push_back(hash_of(*last));
+  }
+  tt_double_reset();
+  tt_dev_free(in);
+  tt_dev_free(out);
+  return hashes;
+}
+
+/* What the kernel `ring` is meant to do. */
+static std::vector<float> ring_on_the_host()
+{
+  std::vector<float> now = numbers(N), then;
+  for (int step = 0; step < 9; step++) {
+    then = now;
+    for (int i = 0; i < N; i++) {
+      int block = i / THREADS, next = block / RANKS * RANKS + (block + 1) % RANKS;
+      float far = then[(size_t)(next * THREADS + i % THREADS)];
+      now[(size_t)i] = 0.75f * then[(size_t)i] + 0.25f * far;
+    }
+  }
+  return now;
+}
+
+TT_TEST (a_right_kernel_gives_the_right_bits_in_every_schedule) {
+  std::vector<float> got, want = ring_on_the_host();
+  for (uint64_t hash : results_of(ring<true>, &got))
+    TT_CHECK(hash, ==, hash_of(want));
+}
+
+TT_TEST (a_missing_barrier_of_the_cluster_gives_other_bits) {
+  std::vector<float> last;
+  std::vector<uint64_t> hashes = results_of(ring<false>, &last);
+  for (size_t i = 1; i < hashes.size(); i++)
+    TT_CHECK(hashes[i], !=, hashes[0]);
+  TT_CHECK(results_of(ring<false>, &last)[3], ==, hashes[3]);
+}
+
+TT_TEST (ranks_have_memories_and_barriers_of_their_own) {
+  std::vector<float> got;
+  std::vector<uint64_t> hashes = results_of(apart, &got);
+  for (uint64_t hash : hashes)
+    TT_CHECK(hash, ==, hashes[0]);
+  for (int i = 0; i < N; i++) {
+    int rank = i / THREADS % RANKS;
+    TT_CHECK(got[(size_t)i], ==, (float)(100 * rank + 1 + rank));
+  }
+}
+
+TT_TEST (memory_of_a_rank_that_has_ended_is_gone) {
+  float *out = nullptr;
+  TT_CHECK_OK(tt_dev_alloc(&out, N, "result"));
+  ring_args a = {out, nullptr, 2, 5};
+  TT_CHECK_DIES("shared memory of rank 0, which has ended", (void)run(leaves, a));
+  TT_CHECK_DIES("rank 0 of a cluster after it had ended", (void)run(writes_late, a));
+  tt_double_set_schedule(TT_DOUBLE_REVERSE, 1); /* rank 1 is in time, by luck */
+  TT_CHECK_DIES("rank 0 has ended without a barrier", (void)run(leaves, a));
+  tt_double_reset();
+  tt_dev_free(out);
+}
+
+TT_TEST (what_no_cluster_can_do_is_told) {
+  float *out = nullptr;
+  TT_CHECK_OK(tt_dev_alloc(&out, N, "result"));
+  ring_args a = {out, nullptr, 2, 1};
+  TT_CHECK_DIES("threads of one cluster at different barriers",
+                (void)run(two_cluster_barriers, a));
+  TT_CHECK_DIES("deadlock", (void)run(half_a_rank, a));
+  TT_CHECK_DIES("is not in the block's own shared memory", (void)run(maps_wrongly, a));
+  a.steps = 2;
+  TT_CHECK_DIES("rank 2 of a smaller cluster", (void)run(maps_wrongly, a));
+  tt_dev_free(out);
+}
+
+TT_TEST (launches_that_a_device_refuses_are_errors) {
+  float *in = on_device(numbers(N)), *out = nullptr;
+  TT_CHECK_OK(tt_dev_alloc(&out, N, "result"));
+  ring_args a = {out, in, 4, 1};
+  TT_CHECK(tt_launch_cluster(ring<true>, 4, 6, 64, 256, dev.stream, a), ==, TT_E_INTERNAL);
+  TT_CHECK_HAS(tt_err_last(), "tt_launch_cluster(ring<true>, 4, 6, 64, 256, dev.stream, a)");
+  TT_CHECK_HAS(tt_err_last(), "cudaErrorInvalidConfiguration");
+  TT_CHECK(tt_launch_cluster(ring<true>, 16, 16, 64, 256, dev.stream, a), ==, TT_E_INTERNAL);
+  size_t too_much = (size_t)dev.shared_bytes + 1;
+  TT_CHECK(tt_launch_cluster(ring<true>, 2, 2, 64, too_much, dev.stream, a), ==, TT_E_INTERNAL);
+  a.ranks = 1;
+  TT_CHECK_OK(tt_launch_cluster(ring<true>, 1, 2, 64, 256, dev.stream, a));
+  a.ranks = 8; /* the largest cluster with the largest memory */
+  TT_CHECK_OK(tt_launch_cluster(ring<true>, 8, 8, 64, too_much - 1, dev.stream, a));
+  TT_CHECK_OK(tt_dev_wait(dev.stream));
+  tt_dev_free(in);
+  tt_dev_free(out);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_right_kernel_gives_the_right_bits_in_every_schedule),
+      cmocka_unit_test(a_missing_barrier_of_the_cluster_gives_other_bits),
+      cmocka_unit_test(ranks_have_memories_and_barriers_of_their_own),
+      cmocka_unit_test(memory_of_a_rank_that_has_ended_is_gone),
+      cmocka_unit_test(what_no_cluster_can_do_is_told),
+      cmocka_unit_test(launches_that_a_device_refuses_are_errors),
+  };
+  return cmocka_run_group_tests(tests, open_device, close_device);
+}
