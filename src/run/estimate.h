@@ -8,9 +8,9 @@
  * Errors: those of the job file and of the data's headers. */
 tt_err tt_estimate_print_local(const tt_job_options *o, int ranks);
 
-/* Which way the members of a job on `ranks` ranks would go on such a GPU, and why: "block: 157 of 227 KiB ...", from the
- * headers of its data. Errors: those of the data's headers; UNAVAILABLE (none: the message says
- * why). */
+/* Which way the members of a job on `ranks` ranks would go on such a GPU, and why: "block: 157 of
+ * 227 KiB ...", from the headers of its data. Errors: those of the data's headers; UNAVAILABLE
+ * (none: the message says why). */
 tt_err tt_estimate_path_local(const tt_config *cfg, int ranks, const tt_device_info *gpu,
                               char *text, int64_t room);
 #endif
