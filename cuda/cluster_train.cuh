@@ -70,8 +70,11 @@ __device__ __forceinline__ double tt_cluster_sum(const tt_cluster_args &a, doubl
   int to = (int)threadIdx.x;
   if (to < a.ranks) *tt_cluster_map(at + tt_cluster_rank(), to) = value;
   tt_cluster_sync();
-  double sum = at[0];
-  for (int r = 1; r < a.ranks; r++) sum += at[r];
+  double part[TT_CLUSTER_MOST], sum = 0.0;
+#pragma unroll
+  for (int r = 0; r < TT_CLUSTER_MOST; r++) part[r] = r < a.ranks ? at[r] : 0.0;
+#pragma unroll
+  for (int r = 0; r < TT_CLUSTER_MOST; r++) sum += part[r];
   return sum;
 }
 
