@@ -8,11 +8,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Rank 0 takes the next member and tells the others. The first barrier says that all ranks are there
- * and done with the member before, whose notes they have read; a rank ends behind the second one,
- * after which nobody touches the memory of others. */
+/* Rank 0 takes the next member and tells the others. The first barrier says that all ranks are
+ * there and done with the member before, whose notes they have read; a rank ends behind the second
+ * one, after which nobody touches the memory of others. */
 template <class KIND>
-static __global__ void __launch_bounds__(TT_BLOCK_WARPS *TT_WARP, 1) cluster_train(tt_cluster_args a)
+static __global__ void __launch_bounds__(TT_BLOCK_WARPS *TT_WARP, 1)
+    cluster_train(tt_cluster_args a)
 {
 #if TT_HAS_CLUSTERS
   TT_SHARED(float, shared);

@@ -2,8 +2,9 @@
  * time and reach one another's shared memory. Floor 3.
  *
  * Started with tt_launch_cluster. A block may touch the memory of another one from the first
- * tt_cluster_sync on, and must not end before a tt_cluster_sync that follows the last touch. Clusters
- * exist from capability 9.0 on; for older GPUs the words compile and mean a cluster of one. */
+ * tt_cluster_sync on, and must not end before a tt_cluster_sync that follows the last touch.
+ * Clusters exist from capability 9.0 on; for older GPUs the words compile and mean a cluster of
+ * one. */
 #ifndef TT_CLUSTER_CUH
 #define TT_CLUSTER_CUH
 #include "cuda/dev.cuh"

@@ -33,7 +33,8 @@ int tt_cluster_plan_make(const tt_cohort *c, int64_t shared_bytes, tt_cluster_pl
     if (!tt_block_plan_make_part(c, TT_PRECISION_fp32, rows, shared_bytes - more, &part)) continue;
     int32_t slice = (int32_t)slice_of(c, ranks), slots = tt_optimizer_slots(c->optimizer);
     int32_t end = (int32_t)(part.bytes / (int64_t)sizeof(float));
-    *out = (tt_cluster_plan){part, part.bytes + more, ranks, slice, slots, end, end + slots * slice};
+    *out = (tt_cluster_plan){part,  part.bytes + more, ranks, slice, slots, end,
+                             end + slots * slice};
     return 1;
   }
   return 0;

@@ -1,11 +1,11 @@
 /* cluster_plan.h — does a member fit into a cluster of thread blocks, and how: how many, what each
  * of them keeps in its shared memory. Floor 3; plain C, no CUDA.
  *
- * C blocks, the ranks, train one member: each has all weights and takes a share of the rows of every
- * batch; each keeps the optimiser's slots of one slice of the parameters and steps that slice. The
- * plan depends on the shape, the batch size, the optimiser and the shared memory of the device
- * alone, never on how many members or idle multiprocessors there are: C decides the order of sums,
- * hence the bits. */
+ * C blocks, the ranks, train one member: each has all weights and takes a share of the rows of
+ * every batch; each keeps the optimiser's slots of one slice of the parameters and steps that
+ * slice. The plan depends on the shape, the batch size, the optimiser and the shared memory of the
+ * device alone, never on how many members or idle multiprocessors there are: C decides the order
+ * of sums, hence the bits. */
 #ifndef TT_CLUSTER_PLAN_H
 #define TT_CLUSTER_PLAN_H
 #include "cuda/block_plan.h"
@@ -25,7 +25,7 @@ typedef struct tt_cluster_plan {
   tt_block_plan part; /* of one rank, for its share of a batch */
   int64_t bytes;      /* of shared memory of a rank: the part's, then what follows */
   int32_t ranks;      /* C */
-  int32_t slice;      /* parameters of [Q] that a rank steps: r has [r slice, (r + 1) slice) of them */
+  int32_t slice;      /* of [Q] that a rank steps: r has [r slice, (r + 1) slice) */
   int32_t slots;      /* of the optimiser */
   int32_t slot, note; /* [slots][slice], [TT_CLUSTER_NOTE] */
 } tt_cluster_plan;

@@ -1,10 +1,10 @@
-/* cluster_train.cuh — the blocks of a cluster train one member: the device code of the cluster path.
- * Floor 3.
+/* cluster_train.cuh — the blocks of a cluster train one member: the device code of the cluster
+ * path. Floor 3.
  *
  * Every rank has the weights, its share of a batch's rows, and the gradient of that share, which it
- * finds as the block path does. Then there is the barrier of the cluster; a rank adds up its slice of
- * the gradient over the ranks, in their order, steps the optimiser, and gives the new weights to all;
- * and a second barrier. Validation rows are shared in the same way.
+ * finds as the block path does. Then there is the barrier of the cluster; a rank adds up its slice
+ * of the gradient over the ranks, in their order, steps the optimiser, and gives the new weights to
+ * all; and a second barrier. Validation rows are shared in the same way.
  *
  * Each rank keeps the notes of the block path for itself. They are the same in all of them: they
  * follow from sums over the ranks that every rank adds up in the same order, and from what rank 0,
@@ -64,7 +64,7 @@ __device__ __forceinline__ float *tt_cluster_slot_of(const tt_cluster_args &a, f
 
 /* Sum over the ranks of `value`, which all threads of a rank have: the same bits in every thread of
  * every rank.
- *   at  the place of rank 0's value in the note; free again behind the next barrier of the cluster */
+ *   at  the place of rank 0's value in the note; free again behind the next barrier */
 __device__ __forceinline__ double tt_cluster_sum(const tt_cluster_args &a, double value, double *at)
 {
   int to = (int)threadIdx.x;

@@ -242,8 +242,8 @@ tt_err tt_launch_at(const char *file, int line, const char *text, void (*kernel)
   return tt_cuda_check(e != cudaSuccess ? e : last, file, line, text);
 }
 
-/* tt_launch_cluster(kernel, ranks, grid, block, shared_bytes, stream, args): the same in clusters of
- * `ranks` blocks, 1, 2, 4 or 8, of which `grid` is a multiple (cuda/cluster.cuh). GPUs from
+/* tt_launch_cluster(kernel, ranks, grid, block, shared_bytes, stream, args): the same in clusters
+ * of `ranks` blocks, 1, 2, 4 or 8, of which `grid` is a multiple (cuda/cluster.cuh). GPUs from
  * capability 9.0 on. */
 #define tt_launch_cluster(...)                                                                     \
   tt_launch_cluster_at(__FILE__, __LINE__, "tt_launch_cluster(" #__VA_ARGS__ ")", __VA_ARGS__)
