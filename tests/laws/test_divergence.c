@@ -26,6 +26,15 @@ static problem make(setting v)
   return p;
 }
 
+/* Over the double the settings are dealt out: every path meets every row of each table, and half of
+ * the pairs of any two. */
+static int meets(way by, int activation, int optimizer, int loss)
+{
+  int path = (int)by.use.path;
+  return takes(by, activation + optimizer) &&
+         (!DOUBLE || (activation + optimizer + loss + path) % 2 == 0);
+}
+
 static void all_settings(void (*law)(way by, setting v, const tt_state *sound))
 {
   way by[MAX_WAYS];
@@ -33,7 +42,7 @@ static void all_settings(void (*law)(way by, setting v, const tt_state *sound))
     for (int a = 0; a < TT_ACT_COUNT; a++)
       for (int o = 0; o < TT_OPT_COUNT; o++)
         for (int l = 0; l < TT_LOSS_COUNT; l++) {
-          if (!takes(by[i], a + o)) continue;
+          if (!meets(by[i], a, o, l)) continue;
           setting v = {(tt_activation)a, (tt_optimizer)o, (tt_loss)l, (a + o) % 2 ? 20 : 1000};
           problem p = make(v);
           tt_state *sound = problem_run(&p, by[i], everyone(&p), 3);

@@ -129,7 +129,7 @@ static void all_ways(int which, problem *p, const tt_state *want)
 {
   way by[MAX_WAYS];
   tt_state *before = NULL;
-  int wide = p->c.model.params > 10000;
+  int wide = p->c.model.params > 1000;
   for (int i = 0, n = ways(by); i < n; i++) {
     if (!suits(by[i], &p->c) || (wide && !takes(by[i], which))) continue;
     tt_state *got = all_steps(p, by[i]);
