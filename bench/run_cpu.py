@@ -81,7 +81,7 @@ def programs(args, workload, folder):
     """(way, command, environment) of everything to be measured."""
     common = ["--case", f"{folder}/{workload}", "--repeats", "1"]
     common += ["--threads", str(args.threads), "--seconds", str(args.seconds)]
-    tutti = [str(args.engine), "--workload", workload, "--simd", args.simd]
+    tutti = [str(args.engine), "--workload", workload, "--precision", "fp32", "--simd", args.simd]
     yield "tutti", tutti + common, dict(os.environ, OMP_NUM_THREADS=str(args.threads))
     for way in args.ways:
         peer = [PYTHON, "-B", str(HERE / "peers" / "torch_peers.py"), "--way", way]
