@@ -88,13 +88,8 @@ static void release(tt_engine *e)
 /* As many blocks as run at the same time, or one for each member if they are fewer. */
 static tt_err count_blocks(const tt_engine *e, const tt_block_plan *p, unsigned *out)
 {
-  int each = 0;
-  block_kernel kernel = kernel_of(p);
-  TT_TRY(TT_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      (int)p->bytes)));
-  TT_TRY(TT_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, p->threads,
-                                                               (size_t)p->bytes)));
-  int64_t most = (int64_t)(each > 0 ? each : 1) * e->dev.multiprocessors;
+  int64_t most;
+  TT_TRY(tt_dev_resident(&e->dev, kernel_of(p), p->threads, (size_t)p->bytes, &most));
   *out = (unsigned)(e->slice.count < most ? e->slice.count : most);
   return TT_OK;
 }

@@ -174,7 +174,6 @@ static tt_err keep_on_device(tt_engine *e, const tt_dataset *d, const tt_replay 
 static tt_err keep_on_host(tt_engine *e, const tt_dataset *d, const tt_replay *replay, tt_pack *p)
 {
   char why[sizeof e->why];
-  e->path->release(e);
   tt_cuda_drop_data(e);
   snprintf(why, sizeof why, "%.2f GiB of data do not fit: rows come from the host", gib_of(d));
   TT_TRY(tt_cuda_change_path(e, &tt_cuda_layered, why));

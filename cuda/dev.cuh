@@ -265,6 +265,21 @@ tt_err tt_launch_cluster_at(const char *file, int line, const char *text, void (
   return tt_cuda_check(e != cudaSuccess ? e : last, file, line, text);
 }
 
+/* Blocks of `kernel` that run at the same time on the whole GPU, at least 1; also allows it that
+ * much dynamic shared memory. Errors: INTERNAL. */
+template <class Kernel>
+tt_err tt_dev_resident(const tt_dev *d, Kernel kernel, int threads, size_t shared_bytes,
+                       int64_t *out)
+{
+  int each = 0;
+  TT_TRY(TT_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      (int)shared_bytes)));
+  TT_TRY(TT_CUDA(
+      cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, shared_bytes)));
+  *out = (int64_t)(each > 0 ? each : 1) * d->multiprocessors;
+  return TT_OK;
+}
+
 /* Blocks of `threads` that cover `items`. */
 static inline unsigned tt_blocks(int64_t items, int threads)
 {

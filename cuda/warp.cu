@@ -63,13 +63,8 @@ static void release(tt_engine *e)
 /* As many blocks as run at the same time, or what the members need if that is less. */
 static tt_err count_blocks(const tt_engine *e, const tt_warp_plan *p, unsigned *out)
 {
-  int each = 0;
-  warp_kernel kernel = trains(p);
-  TT_TRY(TT_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      (int)block_bytes(p))));
-  TT_TRY(TT_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, p->warps * TT_WARP,
-                                                               block_bytes(p))));
-  int64_t most = (int64_t)(each > 0 ? each : 1) * e->dev.multiprocessors;
+  int64_t most;
+  TT_TRY(tt_dev_resident(&e->dev, trains(p), p->warps * TT_WARP, block_bytes(p), &most));
   int64_t needed = tt_blocks(e->slice.count, p->warps);
   *out = (unsigned)(needed < most ? needed : most);
   return TT_OK;

@@ -286,11 +286,11 @@ tt_err tt_machine_same_bits(tt_comm *c, const char *arithmetic, int anyhow)
   }
   return tt_agree(c, !differs ? TT_OK
                               : TT_FAIL(UNAVAILABLE,
-                                        "this rank would compute \"%s\", rank 0 \"%s\": results "
+                                        "rank %d would compute \"%s\", rank 0 \"%s\": results "
                                         "would depend on which rank trains a member; use nodes of "
                                         "one kind, choose run.simd or run.path for all, or give "
                                         "--allow-different-device",
-                                        mine.arithmetic, first.arithmetic));
+                                        tt_comm_rank(c), mine.arithmetic, first.arithmetic));
 }
 
 tt_err tt_machine_choose(tt_comm *c, const tt_config *cfg, const tt_engine_ops **ops,

@@ -230,6 +230,9 @@ TT_TEST (all_ranks_compute_the_same_bits) {
   for (int odd = 1; odd < ranks; odd++) {
     const char *mine = rank == odd ? "cuda fp32 block r64 w8" : "cuda fp32 block r128 w8";
     TT_CHECK((int)tt_machine_same_bits(comm, mine, 0), ==, TT_E_UNAVAILABLE);
+    char who[32];
+    snprintf(who, sizeof who, "rank %d would compute", odd);
+    TT_CHECK_HAS(tt_err_last(), who);
     TT_CHECK_HAS(tt_err_last(), "block r64 w8\", rank 0 \"cuda fp32 block r128 w8");
     TT_CHECK_OK(tt_machine_same_bits(comm, mine, 1));
   }

@@ -1,53 +1,15 @@
 /* test_block_plan.c — laws of the block path's plans: arrays do not overlap and lie inside the
  * memory that is there, rows lie on different banks, what a plan needs grows with the shape; and
  * which shapes fit on which device. */
-#include "check.h"
 #include "cuda/block_plan.h"
+#include "plans.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { AMPERE = 166912, ADA = 101376, HOPPER = 232448 }; /* bytes a block can have */
-static const int64_t devices[] = {ADA, AMPERE, HOPPER};
-
-static tt_cohort shape(int64_t inputs, const int64_t *hidden, int64_t layers, int64_t targets,
-                       tt_activation activation, int64_t batch)
-{
-  tt_cohort c = {.optimizer = TT_OPT_adam, .batch_size = batch};
-  TT_CHECK_OK(
-      tt_model_build(inputs, targets, hidden, layers, activation, TT_OUTPUT_mean, &c.model));
-  return c;
-}
-
-static tt_cohort wide(int64_t inputs, int64_t width, int64_t layers, int64_t batch)
-{
-  int64_t hidden[8];
-  for (int i = 0; i < layers; i++) hidden[i] = width;
-  return shape(inputs, hidden, layers, 1, TT_ACT_relu, batch);
-}
-
-/* One float of memory belongs to one array. */
-typedef struct map {
-  char taken[HOPPER / 4];
-  int64_t floats;
-} map;
-
-static void take(map *m, int64_t at, int64_t count)
-{
-  TT_CHECK(at % 4, ==, 0);
-  TT_CHECK(at, >=, TT_BLOCK_HEAD);
-  TT_CHECK(at + count, <=, m->floats);
-  for (int64_t k = at; k < at + count; k++) {
-    TT_CHECK(m->taken[k], ==, 0);
-    m->taken[k] = 1;
-  }
-}
-
 static void check_params(const tt_model *m, const tt_block_plan *p)
 {
-  static map q;
-  memset(&q, 0, sizeof q);
-  q.floats = TT_BLOCK_HEAD + p->params;
+  map q = map_of(TT_BLOCK_HEAD, TT_BLOCK_HEAD + p->params);
   TT_CHECK(p->params % 4, ==, 0);
   for (int l = 0; l < p->layers; l++) {
     const tt_block_layer *n = &p->layer[l];
@@ -67,8 +29,7 @@ static void check_plan(const tt_cohort *c, tt_precision precision, int64_t share
     TT_CHECK(tt_block_least_bytes(c, precision), >, shared_bytes);
     return;
   }
-  memset(&shared, 0, sizeof shared);
-  shared.floats = p.bytes / 4;
+  shared = map_of(TT_BLOCK_HEAD, p.bytes / 4);
   TT_CHECK(p.bytes, <=, shared_bytes);
   TT_CHECK(p.bytes, >=, tt_block_least_bytes(c, precision));
   TT_CHECK(p.rows % TT_BLOCK_ROWS, ==, 0);

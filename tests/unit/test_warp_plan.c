@@ -1,30 +1,12 @@
 /* test_warp_plan.c — laws of the warp path's plans: arrays do not overlap and lie inside a warp's
  * part of the memory, eight features lie on different banks, lanes share out rows and weights
  * without rest; and which shapes fit. */
-#include "check.h"
 #include "cuda/warp_plan.h"
+#include "plans.h"
 
 #include <string.h>
 
-enum { AMPERE = 166912, ADA = 101376, HOPPER = 232448 }; /* bytes a block can have */
-static const int64_t devices[] = {ADA, AMPERE, HOPPER};
 static char why[128];
-
-static tt_cohort shape(int64_t inputs, const int64_t *hidden, int64_t layers, int64_t targets,
-                       tt_activation activation, int64_t batch)
-{
-  tt_cohort c = {.optimizer = TT_OPT_adam, .batch_size = batch};
-  TT_CHECK_OK(
-      tt_model_build(inputs, targets, hidden, layers, activation, TT_OUTPUT_mean, &c.model));
-  return c;
-}
-
-static tt_cohort wide(int64_t inputs, int64_t width, int64_t layers, int64_t batch)
-{
-  int64_t hidden[8];
-  for (int i = 0; i < layers; i++) hidden[i] = width;
-  return shape(inputs, hidden, layers, 1, TT_ACT_relu, batch);
-}
 
 static tt_warp_plan plan_of(tt_cohort c, int64_t shared_bytes)
 {
@@ -33,28 +15,9 @@ static tt_warp_plan plan_of(tt_cohort c, int64_t shared_bytes)
   return p;
 }
 
-/* One float of memory belongs to one array. */
-typedef struct map {
-  char taken[HOPPER / 4];
-  int64_t floats;
-} map;
-
-static void take(map *m, int64_t at, int64_t count)
-{
-  TT_CHECK(at % 4, ==, 0);
-  TT_CHECK(at, >=, TT_WARP_HEAD);
-  TT_CHECK(at + count, <=, m->floats);
-  for (int64_t k = at; k < at + count; k++) {
-    TT_CHECK(m->taken[k], ==, 0);
-    m->taken[k] = 1;
-  }
-}
-
 static void check_params(const tt_model *m, const tt_warp_plan *p)
 {
-  static map q;
-  memset(&q, 0, sizeof q);
-  q.floats = TT_WARP_HEAD + p->params;
+  map q = map_of(TT_WARP_HEAD, TT_WARP_HEAD + p->params);
   TT_CHECK(p->params % 4, ==, 0);
   for (int l = 0; l < p->layers; l++) {
     const tt_warp_layer *n = &p->layer[l];
@@ -84,8 +47,7 @@ static void check_plan(const tt_cohort *c, int64_t shared_bytes)
   static map shared;
   tt_warp_plan p;
   if (!tt_warp_plan_make(c, TT_PRECISION_fp32, shared_bytes, &p, why, sizeof why)) return;
-  memset(&shared, 0, sizeof shared);
-  shared.floats = p.bytes / 4;
+  shared = map_of(TT_WARP_HEAD, p.bytes / 4);
   TT_CHECK(p.bytes % 16, ==, 0);
   TT_CHECK(p.warps, >=, 1);
   TT_CHECK(p.bytes * p.warps, <=, shared_bytes);
