@@ -96,8 +96,7 @@ static tt_err train(bench_run *r, int64_t steps)
 static tt_err look(bench_run *r, int64_t i, tt_state **s)
 {
   tt_slice one = {i, 1};
-  TT_TRY(tt_state_create(one, r->cohort->model.params, tt_optimizer_slots(r->cohort->optimizer),
-                         r->cohort->max_epochs, s));
+  TT_TRY(tt_state_create(one, tt_cohort_state_shape(r->cohort), s));
   return r->set.ops->save(r->engine, one, *s);
 }
 

@@ -62,6 +62,7 @@ static tt_err make_members(tt_cohort *c)
     m->hyper.beta2 = BETA2;
     m->hyper.epsilon = EPSILON;
     m->hyper.epochs = (int32_t)c->max_epochs;
+    m->hyper.init_scale = m->hyper.features = 1.0f;
   }
   return TT_OK;
 }
@@ -92,7 +93,6 @@ tt_err bench_cohort(const bench_workload *load, int64_t steps, tt_cohort **out)
   c->variance_floor = 1e-6f;
   c->optimizer = TT_OPT_adam;
   c->batch_size = load->batch;
-  c->batches = TT_BATCHES_own;
   c->resample = TT_RESAMPLE_none;
   c->subsample = 1.0;
   c->seed = 1;

@@ -377,10 +377,10 @@ __device__ __forceinline__ void tt_block_step_as(const tt_block_args &a, float *
   for (int q = 4 * (int)threadIdx.x; q < a.plan.params; q += 4 * (int)blockDim.x) {
     float4 w = tt_load4(weights + q), g = tt_load4(gradient + q);
     float4 s0 = tt_load4(slot0 + q), s1 = two ? tt_load4(slot1 + q) : s0;
-    tt_step(KIND, &w.x, g.x * scale, &s0.x, &s1.x, args);
-    tt_step(KIND, &w.y, g.y * scale, &s0.y, &s1.y, args);
-    tt_step(KIND, &w.z, g.z * scale, &s0.z, &s1.z, args);
-    tt_step(KIND, &w.w, g.w * scale, &s0.w, &s1.w, args);
+    tt_step(KIND, &w.x, g.x * scale, &s0.x, &s1.x, &s1.x, args);
+    tt_step(KIND, &w.y, g.y * scale, &s0.y, &s1.y, &s1.y, args);
+    tt_step(KIND, &w.z, g.z * scale, &s0.z, &s1.z, &s1.z, args);
+    tt_step(KIND, &w.w, g.w * scale, &s0.w, &s1.w, &s1.w, args);
     tt_store4(weights + q, w);
     tt_store4(slot0 + q, s0);
     if (two) tt_store4(slot1 + q, s1);

@@ -191,10 +191,10 @@ __device__ __forceinline__ void tt_cluster_step_as(const tt_cluster_args &a, flo
   tt_cluster_fours(a, [&](int q) {
     float4 w = tt_load4(weights + q), g = tt_load4(gradient + q);
     float4 s0 = tt_load4(slot0 + q), s1 = two ? tt_load4(slot1 + q) : s0;
-    tt_step(KIND, &w.x, g.x * scale, &s0.x, &s1.x, args);
-    tt_step(KIND, &w.y, g.y * scale, &s0.y, &s1.y, args);
-    tt_step(KIND, &w.z, g.z * scale, &s0.z, &s1.z, args);
-    tt_step(KIND, &w.w, g.w * scale, &s0.w, &s1.w, args);
+    tt_step(KIND, &w.x, g.x * scale, &s0.x, &s1.x, &s1.x, args);
+    tt_step(KIND, &w.y, g.y * scale, &s0.y, &s1.y, &s1.y, args);
+    tt_step(KIND, &w.z, g.z * scale, &s0.z, &s1.z, &s1.z, args);
+    tt_step(KIND, &w.w, g.w * scale, &s0.w, &s1.w, &s1.w, args);
     for (int r = 0; r < a.ranks; r++) tt_store4(tt_cluster_map(weights + q, r), w);
     tt_store4(slot0 + q, s0);
     if (two) tt_store4(slot1 + q, s1);

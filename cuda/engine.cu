@@ -135,10 +135,9 @@ static void show_shape(tt_engine *e)
   v->batch_size = (int32_t)c->batch_size;
   v->nesterov = c->nesterov;
   v->seed = c->seed;
-  v->batches = c->batches;
   v->resample = c->resample;
   v->loss = c->loss;
-  v->loss_args = {c->variance_floor, 1.0f / (float)c->model.targets};
+  v->loss_args = tt_cohort_loss_args(c);
   v->optimizer = c->optimizer;
   v->output = c->model.output;
   v->activation = c->model.layer[0].activation;
@@ -201,10 +200,10 @@ static tt_err init_some(tt_engine *e, int64_t first, int64_t count)
   const tt_cohort *c = e->cohort;
   tt_slice some = {e->slice.first + first, count};
   tt_state *fresh = NULL;
-  TT_TRY(tt_state_create(some, c->model.params, e->view.slot_count, c->max_epochs, &fresh));
+  TT_TRY(tt_state_create(some, tt_cohort_state_shape(c), &fresh));
   for (int64_t i = 0; i < count; i++)
-    tt_model_init(&c->model, c->init, c->seed, c->member[some.first + i].stream,
-                  TT_FIELD(fresh, weights) + i * c->model.params);
+    tt_cohort_init(c, &c->member[some.first + i], 0,
+                   TT_FIELD(fresh, weights) + i * c->model.params);
   tt_err err = load(e, some, fresh);
   tt_state_destroy(&fresh);
   return err;

@@ -31,7 +31,6 @@ typedef struct tt_view {
   int32_t params, slot_count, epochs, layers; /* P, S, E; `slots` is the array */
   int32_t batch_size, nesterov, weighted; /* rows have weights */
   uint64_t seed;
-  tt_batches batches;
   tt_resample resample;
   tt_loss loss;
   tt_loss_args loss_args;
@@ -100,7 +99,7 @@ struct tt_engine {
 __device__ __forceinline__ tt_order tt_view_order(const tt_view &v, int i)
 {
   const tt_member &m = v.member[i];
-  return tt_order_fix(v.seed, m.stream, v.batches, v.resample,
+  return tt_order_fix(v.seed, m.stream, (tt_batches)m.hyper.batches, v.resample,
                       (uint32_t)v.lists[m.ensemble].count[TT_TRAIN], (uint32_t)v.epoch_rows[i],
                       (uint32_t)v.epoch[i]);
 }

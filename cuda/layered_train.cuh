@@ -111,8 +111,9 @@ static __global__ void step_all(tt_train_args a)
   tt_step_args args = a.step[i];
   float scale = a.clips ? a.scale[i] : 1.0f;
   float *s0 = v.slots + i * v.slot_count * v.params, *s1 = v.slot_count > 1 ? s0 + v.params : s0;
+  float *s2 = v.slot_count > 2 ? s1 + v.params : s0;
   for (uint32_t p = first + threadIdx.x; p < last; p += blockDim.x)
-    tt_step(v.optimizer, v.weights + at + p, a.gradient[at + p] * scale, s0 + p, s1 + p, args);
+    tt_step(v.optimizer, v.weights + at + p, a.gradient[at + p] * scale, s0 + p, s1 + p, s2 + p, args);
 }
 
 /* The order of every member's running epoch. */

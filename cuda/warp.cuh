@@ -291,7 +291,7 @@ __device__ __forceinline__ void tt_warp_step_as(const tt_warp_args &a, float *ow
     tt_warp_rows<2> s0 = tt_warp_get<2>(slot0 + q), s1 = two ? tt_warp_get<2>(slot1 + q) : s0;
 #pragma unroll
     for (int k = 0; k < 2; k++)
-      tt_step(KIND, &w.v[k], g.v[k] * scale, &s0.v[k], &s1.v[k], args);
+      tt_step(KIND, &w.v[k], g.v[k] * scale, &s0.v[k], &s1.v[k], &s1.v[k], args);
     tt_warp_set(weights + q, w);
     tt_warp_set(slot0 + q, s0);
     if (two) tt_warp_set(slot1 + q, s1);

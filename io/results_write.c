@@ -8,27 +8,13 @@
 #define MEMBER TT_OUTLINE_MEMBER " learning_rate"
 #define COLUMN TT_OUTLINE_COLUMN
 
-/* Hyper-parameters of a member: field of tt_hyper, C type, HDF5 type, units, meaning. */
-#define HYPERS(X)                                                                        \
-  X(learning_rate, float, F32, "1", "step size")                                         \
-  X(l2, float, F32, "1", "L2 penalty in the gradient")                                   \
-  X(weight_decay, float, F32, "1", "decoupled weight decay")                             \
-  X(momentum, float, F32, "1", "momentum of sgd")                                        \
-  X(beta1, float, F32, "1", "decay of the first moment of adam")                         \
-  X(beta2, float, F32, "1", "decay of the second moment of adam")                        \
-  X(epsilon, float, F32, "1", "added to the root of the second moment of adam")          \
-  X(clip_norm, float, F32, "1", "largest gradient norm; 0 = no clipping")                \
-  X(min_delta, float, F32, "1", "how much better a validation loss must be to count")    \
-  X(patience, int32_t, I32, "epochs", "epochs without a better loss; 0 = never stops")   \
-  X(epochs, int32_t, I32, "epochs", "most epochs")
-
 /* What the arguments hold in another form, made before anything is written. */
 typedef struct tables {
   tt_outline outline;
   int32_t *epoch;   /* [E] 0, 1, 2, ... */
   double *coverage; /* [3][C] */
 #define X(field, type, ...) type *field; /* [G] */
-  HYPERS(X)
+  TT_HYPERS(X)
 #undef X
 } tables;
 
@@ -38,7 +24,7 @@ static void free_tables(tables *t)
   tt_free(t->epoch);
   tt_free(t->coverage);
 #define X(field, ...) tt_free(t->field);
-  HYPERS(X)
+  TT_HYPERS(X)
 #undef X
 }
 
@@ -56,7 +42,7 @@ static tt_err make_tables_local(const tt_cohort *cohort, const tt_committee *all
   TT_TRY(TT_ALLOC(t->field, all->members));   \
   for (int64_t i = 0; i < all->members; i++)  \
     t->field[i] = cohort->member[i].hyper.field;
-  HYPERS(X)
+  TT_HYPERS(X)
 #undef X
   TT_TRY(TT_ALLOC(t->coverage, 3 * columns));
   for (int64_t i = 0; scores && i < columns; i++) {
@@ -72,7 +58,7 @@ static void write_hypers(tt_schema *s, const tables *t)
 #define X(field, ctype, h5, units, meaning)                                                      \
   tt_schema_root(s, &(tt_variable){#field, TT_H5_##h5, {"member"}, units, meaning, "ensemble"}, \
                  t->field);
-  HYPERS(X)
+  TT_HYPERS(X)
 #undef X
 }
 

@@ -164,7 +164,8 @@ static inline void fill_data(tt_dataset *d)
 static inline tt_hyper usual_hyper(void)
 {
   return (tt_hyper){
-      .learning_rate = 1e-2f, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f, .epochs = 6};
+      .learning_rate = 1e-2f, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f, .epochs = 6,
+      .init_scale = 1.0f, .features = 1.0f};
 }
 
 /* `ensembles` ensembles of `each` members that learn target column e % targets. */
@@ -189,7 +190,8 @@ static inline problem problem_make(int64_t rows, int64_t inputs, int64_t targets
   TT_CHECK_OK(TT_ALLOC(p.c.member, p.c.members));
   for (int64_t e = 0; e < ensembles; e++) {
     tt_ensemble *to = &p.c.ensemble[e];
-    *to = (tt_ensemble){.first = e * each, .members = each, .targets = 1, .key = (uint32_t)e + 7};
+    *to = (tt_ensemble){.first = e * each, .members = each, .targets = 1, .key = (uint32_t)e + 7,
+                        .selection = -1};
     TT_CHECK_OK(TT_ALLOC(to->column, 1));
     to->column[0] = (int32_t)(e % targets);
     for (int64_t i = 0; i < each; i++)
@@ -241,8 +243,7 @@ static inline tt_progress problem_finish(problem *p, int64_t steps)
 static inline tt_state *problem_state(problem *p, tt_slice slice)
 {
   tt_state *s = NULL;
-  TT_CHECK_OK(tt_state_create(slice, p->c.model.params, tt_optimizer_slots(p->c.optimizer),
-                              p->c.max_epochs, &s));
+  TT_CHECK_OK(tt_state_create(slice, tt_cohort_state_shape(&p->c), &s));
   TT_CHECK_OK(p->by.ops->save(p->engine, slice, s));
   return s;
 }

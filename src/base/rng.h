@@ -17,7 +17,12 @@ typedef enum tt_purpose {
   TT_FOR_INIT = 1,     /* initial weights: step = layer, index = parameter */
   TT_FOR_ORDER = 2,    /* order of rows: step = epoch */
   TT_FOR_RESAMPLE = 3, /* bootstrap or subsample of a member: index = slot */
-  TT_FOR_SPLIT = 4     /* train / validation / test */
+  TT_FOR_SPLIT = 4,    /* train / validation / test */
+  TT_FOR_DROPOUT = 5,  /* masks: step = optimiser step (its low 32 bits), index = unit and row */
+  TT_FOR_NOISE = 6,    /* on labels: step = target column, index = row of the data set */
+  TT_FOR_SWEEP = 7,    /* hyper-parameters of a member: step = which (its hash) */
+  TT_FOR_FEATURES = 8, /* inputs a member sees */
+  TT_FOR_FOLDS = 9     /* which fold a row is in */
 } tt_purpose;
 
 typedef struct tt_random4 {

@@ -58,8 +58,7 @@ static void destroy(tt_engine **engine)
 static tt_err allocate(tt_engine *e)
 {
   const tt_cohort *c = e->cohort;
-  TT_TRY(tt_state_create(e->slice, c->model.params, tt_optimizer_slots(c->optimizer), c->max_epochs,
-                         &e->state));
+  TT_TRY(tt_state_create(e->slice, tt_cohort_state_shape(c), &e->state));
   TT_TRY(TT_ALLOC(e->lists, c->ensembles));
   TT_TRY(TT_ALLOC(e->work, e->threads));
   for (int t = 0; t < e->threads; t++)
@@ -107,10 +106,10 @@ static tt_err init(tt_engine *e)
 {
   const tt_cohort *c = e->cohort;
   tt_state *fresh = NULL;
-  TT_TRY(tt_state_create(e->slice, c->model.params, e->state->slots, c->max_epochs, &fresh));
+  TT_TRY(tt_state_create(e->slice, tt_cohort_state_shape(c), &fresh));
   for (int64_t i = 0; i < e->slice.count; i++)
-    tt_model_init(&c->model, c->init, c->seed, c->member[e->slice.first + i].stream,
-                  TT_FIELD(fresh, weights) + i * c->model.params);
+    tt_cohort_init(c, &c->member[e->slice.first + i], 0,
+                   TT_FIELD(fresh, weights) + i * c->model.params);
   tt_state_destroy(&e->state);
   e->state = fresh;
   return TT_OK;

@@ -64,11 +64,6 @@ static const float *load_rows(const tt_engine *e, tt_work *b, const tt_ensemble 
   return b->weight;
 }
 
-static tt_loss_args loss_args(const tt_cohort *c)
-{
-  return (tt_loss_args){c->variance_floor, 1.0f / (float)c->model.targets};
-}
-
 /* d[0] holds dL/d(output); gradients of all layers, last to first. */
 static void backward(const tt_engine *e, tt_work *b, const float *w, int64_t rows)
 {
@@ -130,7 +125,7 @@ static int one_step(const tt_engine *e, tt_work *b, const tt_seat *seat, int64_t
   const float *weight = load_rows(e, b, seat->ensemble, row, rows);
   tt_cpu_forward(e->kernels, &c->model, seat->w, b, rows, 1);
   double loss =
-      e->kernels->loss(c->loss, loss_args(c), c->model.targets, rows, b->z[c->model.layers - 1],
+      e->kernels->loss(c->loss, tt_cohort_loss_args(c), c->model.targets, rows, b->z[c->model.layers - 1],
                        b->y, weight, 1.0f / (float)rows, b->d[0], b->ld);
   if (!isfinite(loss)) return 0;
   TT_FIELD(s, loss_sum)[seat->i] += loss;
@@ -149,7 +144,7 @@ double tt_cpu_mean_loss(const tt_engine *e, tt_work *b, const tt_ensemble *ensem
     int64_t rows = lesser(b->rows, count - first);
     const float *weight = load_rows(e, b, ensemble, row + first, rows);
     tt_cpu_forward(e->kernels, &c->model, w, b, rows, 0);
-    sum += e->kernels->loss(c->loss, loss_args(c), c->model.targets, rows,
+    sum += e->kernels->loss(c->loss, tt_cohort_loss_args(c), c->model.targets, rows,
                             b->z[c->model.layers - 1], b->y, weight, 1.0f, NULL, b->ld);
   }
   return count ? sum / (double)count : (double)NAN;

@@ -76,7 +76,9 @@ typedef struct tt_engine_ops {
   tt_err (*init)(tt_engine *e);
   /* Up to `steps` further optimiser steps of every member that is still training. At the end of a
    * member's epoch: its losses enter the history, validation, best weights, early stopping. A
-   * member whose loss is not finite becomes diverged; that is not an error. */
+   * member whose loss is not finite becomes diverged; that is not an error.
+   * With stop: ensemble a call goes no further than the end of a member's running epoch, and leaves
+   * best weights and early stopping to the caller (load). */
   tt_err (*train)(tt_engine *e, int64_t steps, tt_progress *out);
   /* Mean loss of each member over the rows of a split labelled for it: loss[M], NaN without rows;
    * with the weights it would predict with. */
@@ -87,9 +89,19 @@ typedef struct tt_engine_ops {
   tt_err (*info)(const tt_engine *e, tt_engine_info *out);
   /* Predictions of a whole committee on normalised inputs x [rows][D] (no engine needed).
    *   into     [rows] x columns moments in normalised units, cleared first; or NULL
-   *   members  [G][2][K][rows] means and variances (0 for output mean); or NULL */
+   *   members  [G][2][K q][rows] means and variances of the quantities of output.h (K q of them, q
+   *            a target, quantity j of target k is k q + j; q = 1 for means); or NULL */
   tt_err (*predict)(const tt_committee *c, const tt_resources *use, int64_t rows, const float *x,
                     tt_moments *into, float *members);
+  /* One step in two halves, for losses that look at several members (method: fusion); NULL: the
+   * engine cannot. B batch size, O outputs.
+   * forward: outputs of every member on its next batch, nothing moves.
+   *   output  [M][B][O];  row [M][B] rows of the data set, -1 where there is none (short batch, or
+   *           the member does not train)
+   * apply: the rest of that step: backward from delta [M][B][O] = dL/d(output), optimiser, end of the
+   * epoch.  loss [M] of the batch, summed over rows; not finite: the member has diverged. */
+  tt_err (*forward)(tt_engine *e, float *output, int32_t *row);
+  tt_err (*apply)(tt_engine *e, const float *delta, const double *loss);
 } tt_engine_ops;
 
 extern const tt_engine_ops tt_engine_cpu;

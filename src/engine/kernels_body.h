@@ -279,7 +279,7 @@ static void activate(tt_activation kind, int64_t count, float *z, float *y, int 
       d1[r] = l.d1;                                                                                \
     }                                                                                              \
   }
-TT_LOSSES(X)
+TT_PAIR_LOSSES(X)
 #undef X
 
 static void loss_target(tt_loss kind, tt_loss_args args, int64_t rows, const float *o0,
@@ -290,25 +290,14 @@ static void loss_target(tt_loss kind, tt_loss_args args, int64_t rows, const flo
   case TT_LOSS_##name:                                                                             \
     loss_##name(args, rows, o0, o1, y, value, d0, d1);                                             \
     return;
-    TT_LOSSES(X)
+    TT_PAIR_LOSSES(X)
 #undef X
   default:
     return;
   }
 }
 
-static int has_variance(tt_loss kind)
-{
-  switch (kind) {
-#define X(name, output, source)                                                                    \
-  case TT_LOSS_##name:                                                                             \
-    return TT_OUTPUT_##output == TT_OUTPUT_mean_variance;
-    TT_LOSSES(X)
-#undef X
-  default:
-    return 0;
-  }
-}
+static int has_variance(tt_loss kind) { return tt_loss_output(kind) == TT_OUTPUT_mean_variance; }
 
 static void weigh(float *d, const float *weight, float factor, int64_t rows, int64_t padded)
 {
@@ -358,10 +347,12 @@ static double loss(tt_loss kind, tt_loss_args args, int64_t targets, int64_t row
 
 #define X(name, slots, source)                                                                     \
   static void step_##name(int64_t count, float *restrict w, const float *restrict g,               \
-                          float *restrict s0, float *restrict s1, tt_step_args args)               \
+                          float *restrict s0, float *restrict s1, float *restrict s2,               \
+                          tt_step_args args)                                                       \
   {                                                                                                \
     for (int64_t i = 0; i < count; i++)                                                            \
-      tt_step_##name(w + i, g[i], s0 + i, slots > 1 ? s1 + i : s0 + i, args);                      \
+      tt_step_##name(w + i, g[i], s0 + i, slots > 1 ? s1 + i : s0 + i,                             \
+                     slots > 2 ? s2 + i : s0 + i, args);                                           \
   }
 TT_OPTIMIZERS(X)
 #undef X
@@ -372,7 +363,8 @@ static void step(tt_optimizer kind, int64_t count, float *w, const float *g, flo
   switch (kind) {
 #define X(name, slot_count, source)                                                                \
   case TT_OPT_##name:                                                                              \
-    step_##name(count, w, g, slots, slot_count > 1 ? slots + count : NULL, args);                  \
+    step_##name(count, w, g, slots, slot_count > 1 ? slots + count : NULL,                         \
+                slot_count > 2 ? slots + 2 * count : NULL, args);                                  \
     return;
     TT_OPTIMIZERS(X)
 #undef X

@@ -41,8 +41,7 @@ static tt_err measure(estimate *p)
 {
   tt_state *none = NULL;
   const tt_cohort *c = p->cohort;
-  TT_TRY(tt_state_create((tt_slice){0, 0}, c->model.params, tt_optimizer_slots(c->optimizer),
-                         c->max_epochs, &none));
+  TT_TRY(tt_state_create((tt_slice){0, 0}, tt_cohort_state_shape(c), &none));
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
     tt_state_field field = tt_state_get(none, f);
     p->state_bytes += (double)(field.bytes * field.length);

@@ -64,8 +64,7 @@ static tt_err create_engine_local(tt_run *r)
   TT_TRY(ops->set_data(r->engine, r->job->data, NULL));
   TT_TRY(ops->init(r->engine));
   TT_TRY(ops->info(r->engine, &r->info));
-  return tt_state_create(r->slice, cohort->model.params, tt_optimizer_slots(cohort->optimizer),
-                         cohort->max_epochs, &r->mine);
+  return tt_state_create(r->slice, tt_cohort_state_shape(cohort), &r->mine);
 }
 
 /* Where the last life of this run stopped, or the beginning. */

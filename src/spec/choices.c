@@ -5,9 +5,12 @@
 
 #define X(name) #name,
 const char *const tt_choice_normalize[] = {TT_NORMALIZES(X) NULL};
-const char *const tt_choice_output[] = {TT_OUTPUTS(X) NULL};
 const char *const tt_choice_batches[] = {TT_BATCHES(X) NULL};
 const char *const tt_choice_resample[] = {TT_RESAMPLES(X) NULL};
+const char *const tt_choice_method[] = {TT_METHODS(X) NULL};
+const char *const tt_choice_average[] = {TT_AVERAGES(X) NULL};
+const char *const tt_choice_stop[] = {TT_STOPS(X) NULL};
+const char *const tt_choice_combine[] = {TT_COMBINES(X) NULL};
 const char *const tt_choice_device[] = {TT_DEVICES(X) NULL};
 const char *const tt_choice_simd[] = {TT_SIMDS(X) NULL};
 const char *const tt_choice_path[] = {TT_PATHS(X) NULL};
@@ -19,4 +22,6 @@ const char *const tt_choice_activation[] = {TT_ACTIVATIONS(X) NULL};
 const char *const tt_choice_init[] = {TT_INITS(X) NULL};
 const char *const tt_choice_loss[] = {TT_LOSSES(X) NULL};
 const char *const tt_choice_optimizer[] = {TT_OPTIMIZERS(X) NULL};
+const char *const tt_choice_output[] = {TT_OUTPUTS(X) NULL};
+const char *const tt_choice_schedule[] = {TT_SCHEDULES(X) NULL};
 #undef X

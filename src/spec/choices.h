@@ -4,16 +4,20 @@
 #define TT_CHOICES_H
 #include "spec/elementwise.h"
 #include "spec/loss.h"
-#include "spec/optimizer.h"
+#include "spec/output.h"
+#include "spec/schedule.h"
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /* name, meaning */
 #define TT_NORMALIZES(X) X(none) X(standard)
-#define TT_OUTPUTS(X)    X(mean) X(mean_variance)
 #define TT_BATCHES(X)    X(own) X(shared)
-#define TT_RESAMPLES(X)  X(none) X(bootstrap) X(subsample)
+#define TT_RESAMPLES(X)  X(none) X(bootstrap) X(subsample) X(kfold)
+#define TT_METHODS(X)    X(independent) X(fusion) X(snapshot)
+#define TT_AVERAGES(X)   X(none) X(ema) X(swa)
+#define TT_STOPS(X)      X(member) X(ensemble)
+#define TT_COMBINES(X)   X(mean) X(weights) X(top_k) X(greedy)
 #define TT_DEVICES(X)    X(auto) X(gpu) X(cpu)
 #define TT_SIMDS(X)      X(auto) X(avx512) X(avx2) X(generic)
 #define TT_PATHS(X)      X(auto) X(warp) X(block) X(layered) X(cluster)
@@ -28,14 +32,23 @@ typedef enum tt_precision { TT_PRECISIONS(X) TT_PRECISION_COUNT } tt_precision;
 #define X(name) TT_NORMALIZE_##name,
 typedef enum tt_normalize { TT_NORMALIZES(X) TT_NORMALIZE_COUNT } tt_normalize;
 #undef X
-#define X(name) TT_OUTPUT_##name,
-typedef enum tt_output { TT_OUTPUTS(X) TT_OUTPUT_COUNT } tt_output;
-#undef X
 #define X(name) TT_BATCHES_##name,
 typedef enum tt_batches { TT_BATCHES(X) TT_BATCHES_COUNT } tt_batches;
 #undef X
 #define X(name) TT_RESAMPLE_##name,
 typedef enum tt_resample { TT_RESAMPLES(X) TT_RESAMPLE_COUNT } tt_resample;
+#undef X
+#define X(name) TT_METHOD_##name,
+typedef enum tt_method { TT_METHODS(X) TT_METHOD_COUNT } tt_method;
+#undef X
+#define X(name) TT_AVERAGE_##name,
+typedef enum tt_average { TT_AVERAGES(X) TT_AVERAGE_COUNT } tt_average;
+#undef X
+#define X(name) TT_STOP_AT_##name,
+typedef enum tt_stop_at { TT_STOPS(X) TT_STOP_AT_COUNT } tt_stop_at;
+#undef X
+#define X(name) TT_COMBINE_##name,
+typedef enum tt_combine { TT_COMBINES(X) TT_COMBINE_COUNT } tt_combine;
 #undef X
 #define X(name) TT_DEVICE_##name,
 typedef enum tt_device { TT_DEVICES(X) TT_DEVICE_COUNT } tt_device;
@@ -50,6 +63,10 @@ extern const char *const tt_choice_normalize[];
 extern const char *const tt_choice_output[];
 extern const char *const tt_choice_batches[];
 extern const char *const tt_choice_resample[];
+extern const char *const tt_choice_method[];
+extern const char *const tt_choice_average[];
+extern const char *const tt_choice_stop[];
+extern const char *const tt_choice_combine[];
 extern const char *const tt_choice_device[];
 extern const char *const tt_choice_simd[];
 extern const char *const tt_choice_path[];
@@ -58,6 +75,7 @@ extern const char *const tt_choice_activation[];
 extern const char *const tt_choice_init[];
 extern const char *const tt_choice_loss[];
 extern const char *const tt_choice_optimizer[];
+extern const char *const tt_choice_schedule[];
 #ifdef __cplusplus
 }
 #endif

@@ -5,7 +5,9 @@
 #include "base/rng.h"
 #include "spec/config.h"
 #include "spec/dataset.h"
+#include "spec/hyper.h"
 #include "spec/model.h"
+#include "spec/state.h"
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -17,16 +19,8 @@ typedef struct tt_ensemble {
   int64_t targets;        /* K */
   int32_t *column;        /* [K] target columns of the data set */
   uint32_t key;           /* hash of the name: upper half of its members' streams */
+  int32_t selection;      /* row selection of the data set it trains and validates on; -1: all */
 } tt_ensemble;
-
-/* What may differ from member to member. All scalars of training live here. */
-typedef struct tt_hyper {
-  float learning_rate, l2, weight_decay, momentum, beta1, beta2, epsilon;
-  float clip_norm; /* 0 = none */
-  float min_delta;
-  int32_t patience; /* epochs; 0 = never stop early */
-  int32_t epochs;
-} tt_hyper;
 
 typedef struct tt_member {
   int32_t ensemble, index; /* which ensemble, and its place there */
@@ -38,13 +32,22 @@ typedef struct tt_cohort {
   tt_model model;
   tt_init init;
   tt_loss loss;
-  float variance_floor;
+  float variance_floor, huber_delta, nll_beta;
   tt_optimizer optimizer;
   int nesterov;
+  tt_schedule schedule;
+  tt_schedule_shape schedule_shape;
   int64_t batch_size; /* B */
-  tt_batches batches;
   tt_resample resample;
   double subsample;
+  int64_t folds; /* of resample: kfold */
+  tt_method method;
+  int64_t snapshots; /* of a member, with method: snapshot; else 0 */
+  tt_average average;
+  tt_stop_at stop;
+  int32_t retries; /* of a diverged member */
+  float retry_rate; /* factor on its learning rate at each */
+  int retry_reseed; /* other initial weights and orders each time */
   uint64_t seed;
   int64_t max_epochs; /* E: the largest of the members' */
   int64_t ensembles;
@@ -61,6 +64,62 @@ typedef struct tt_cohort {
 tt_err tt_cohort_create(const tt_config *cfg, int64_t inputs, const tt_columns *target,
                         tt_cohort **out);
 void tt_cohort_destroy(tt_cohort **c);
+
+/* Lengths of the fields of its members' state. */
+tt_state_shape tt_cohort_state_shape(const tt_cohort *c);
+
+/* What its losses need beside outputs and labels. */
+tt_loss_args tt_cohort_loss_args(const tt_cohort *c);
+
+/* Why only the layered path of the cuda engine trains such a cohort, for people: a feature beyond
+ * dense layers, losses of one or two outputs and optimisers of two slots. NULL: any path may. Looks
+ * at all members, so the answer does not depend on the slice. */
+const char *tt_cohort_beyond_fused(const tt_cohort *c);
+
+/* Seed of the random numbers of a member's training after `attempt` retries. */
+TT_HD uint64_t tt_attempt_seed(uint64_t seed, int reseed, int32_t attempt)
+{
+  return reseed ? seed + (uint64_t)(uint32_t)attempt * 0xD1B54A32D192ED03ull : seed;
+}
+
+/* Whether dropout leaves a unit in. Unit u of all hidden units, row r of the batch, optimiser step
+ * t; four rows share one draw. */
+TT_HD int tt_dropout_keeps(uint64_t seed, uint64_t stream, int64_t t, uint32_t u, uint32_t r,
+                           uint32_t batch_size, float p)
+{
+  tt_random4 x = tt_random(seed, stream, TT_FOR_DROPOUT, (uint32_t)t,
+                           u * ((batch_size + 3u) / 4u) + r / 4u);
+  return tt_unit(x.v[r % 4u]) >= p;
+}
+
+/* The noise on the normalised label of (target column, row): of standard deviation 1, the same in
+ * every epoch. Osband, Aslanides & Cassirer 2018 randomise labels so. */
+TT_HD float tt_label_noise(uint64_t seed, uint64_t stream, uint32_t column, uint32_t row)
+{
+  tt_random4 x = tt_random(seed, stream, TT_FOR_NOISE, column, row);
+  return tt_normal_pair(x.v[0], x.v[1], 0);
+}
+
+/* Members of one view train on the same list of rows and validate on the same: those of one
+ * ensemble, with kfold those of one ensemble and fold. Views are numbered ensemble by ensemble. */
+int64_t tt_cohort_views(const tt_cohort *c);
+int64_t tt_cohort_view_of(const tt_cohort *c, const tt_member *m);
+
+/* The rows of a view in a split, ascending: labelled in all its targets and chosen by the ensemble's
+ * `rows`. With kfold the training rows are dealt into folds by (seed, row) alone; a view trains on
+ * all folds but its own and validates on that one.
+ *   row    owned by the caller, tt_free; [*count]
+ * Local. Errors: MEM. */
+tt_err tt_cohort_rows(const tt_cohort *c, const tt_dataset *d, int64_t view, tt_split which,
+                      int32_t **row, int64_t *count);
+
+/* Initial weights w[P] of a member after `attempt` retries: scaled by init_scale, and 0 from inputs
+ * it does not see. The same bits on every engine. */
+void tt_cohort_init(const tt_cohort *c, const tt_member *m, int32_t attempt, float *w);
+
+/* seen[D]: 1 for the inputs a member sees, round(features * D) of them, at least one. Its weights
+ * from the others are 0 and their gradients count as 0. */
+void tt_cohort_features(const tt_cohort *c, const tt_member *m, int8_t *seen);
 
 /* Rows of an epoch of `member` when `labelled` rows of its targets are in the training split. */
 int64_t tt_cohort_epoch_rows(const tt_cohort *c, int64_t labelled);

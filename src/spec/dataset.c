@@ -130,6 +130,7 @@ void tt_dataset_destroy(tt_dataset **d)
   tt_free((*d)->y);
   tt_free((*d)->weight);
   tt_free((*d)->split);
+  tt_free((*d)->selected);
   tt_columns_free(&(*d)->input);
   tt_columns_free(&(*d)->target);
   tt_scaler_free(&(*d)->scaler);

@@ -35,6 +35,8 @@ typedef struct tt_dataset {
   float *y;                      /* [N][T] normalised; NaN = unlabelled */
   float *weight; /* [N] sample weights with mean 1 over the training rows, or NULL */
   int8_t *split; /* [N] tt_split or TT_UNUSED_ROW */
+  int64_t selections;
+  int8_t *selected; /* [selections][N] 1 = the row is of that selection (ensembles[].rows) */
   tt_columns input, target;
   tt_scaler scaler;
   uint64_t hash; /* XXH3 of the values as read, whatever the rank count */

@@ -125,6 +125,31 @@ TT_HD float tt_normal_cdf(float x)
 
 TT_HD float tt_normal_density(float x) { return 0.39894228f * tt_exp(-0.5f * x * x); }
 
+/* Standard normal number from two uniform words: Box & Muller 1958, the cosine's (second = 0) or the
+ * sine's. In double from +, *, / and sqrt alone, so that every machine gives the same bits. */
+TT_HD float tt_normal_pair(uint32_t a, uint32_t b, int second)
+{
+  double u = ((double)a + 0.5) * 0x1p-32, turn = ((double)b + 0.5) * 0x1p-32;
+  int k = 0;
+  for (; u < 0.5; k++) u *= 2.0; /* -ln u = k ln 2 - 2 atanh((u - 1) / (u + 1)) */
+  double z = (u - 1.0) / (u + 1.0), zz = z * z, term = z, log_u = z;
+  for (int i = 3; i < 40; i += 2) {
+    term *= zz;
+    log_u += term / (double)i;
+  }
+  double radius = sqrt(2.0 * ((double)k * 0.69314718055994530942 - 2.0 * log_u));
+  double x = 2.0 * turn - (second ? 0.5 : 0.0); /* sin a = cos(a - pi / 2) */
+  x = x < 0.0 ? -x : x;
+  x = x > 1.0 ? 2.0 - x : x;
+  double y = 3.14159265358979323846 * (0.5 - x), yy = y * y, wave = y;
+  term = y;
+  for (int i = 1; i <= 11; i++) {
+    term *= -yy / (double)(2 * i * (2 * i + 1));
+    wave += term;
+  }
+  return (float)(radius * wave);
+}
+
 /* name, y = f(x), dy/dx given x and y, source. NaN goes through all of them: x < 0 ? 0 : x, never
  * x > 0 ? x : 0, which would hide a diverged member. */
 #define TT_ACTIVATIONS(X)                                                                          \
@@ -176,16 +201,20 @@ TT_HD float tt_act_grad(tt_activation a, float x, float y)
   }
 }
 
-/* Initial weights are uniform in [-bound, bound], given the layer's inputs and outputs.
- * name, bound of weights, bound of biases, source */
+/* Initial weights, given the layer's inputs and outputs: uniform in [-spread, spread], or normal with
+ * standard deviation spread; biases uniform in [-bound, bound].
+ * name, shape, spread of weights, bound of biases, source */
 #define TT_INITS(X)                                                                                \
-  X(fan_in_uniform, 1.0 / sqrt(in), 1.0 / sqrt(in), "the default of torch.nn.Linear")              \
-  X(he_uniform, sqrt(6.0 / in), 0.0, "He et al. 2015")                                             \
-  X(glorot_uniform, sqrt(6.0 / (in + out)), 0.0, "Glorot & Bengio 2010")                           \
-  X(lecun_uniform, sqrt(3.0 / in), 0.0, "LeCun et al. 1998")
+  X(fan_in_uniform, uniform, 1.0 / sqrt(in), 1.0 / sqrt(in), "the default of torch.nn.Linear")     \
+  X(he_uniform, uniform, sqrt(6.0 / in), 0.0, "He et al. 2015")                                    \
+  X(glorot_uniform, uniform, sqrt(6.0 / (in + out)), 0.0, "Glorot & Bengio 2010")                  \
+  X(lecun_uniform, uniform, sqrt(3.0 / in), 0.0, "LeCun et al. 1998")                              \
+  X(he_normal, normal, sqrt(2.0 / in), 0.0, "He et al. 2015")                                      \
+  X(glorot_normal, normal, sqrt(2.0 / (in + out)), 0.0, "Glorot & Bengio 2010")                    \
+  X(lecun_normal, normal, sqrt(1.0 / in), 0.0, "LeCun et al. 1998")
 
 typedef enum tt_init {
-#define X(name, weights, biases, source) TT_INIT_##name,
+#define X(name, shape, weights, biases, source) TT_INIT_##name,
   TT_INITS(X)
 #undef X
       TT_INIT_COUNT

@@ -29,9 +29,11 @@ TT_HD void tt_step_correct(tt_step_args *a, int64_t t)
 }
 
 /* Sutskever et al. 2013, as torch.optim.SGD without dampening. Slots: velocity. */
-TT_HD void tt_step_sgd(float *w, float g, float *s0, float *s1, tt_step_args a)
+TT_HD void tt_step_sgd(float *w, float g, float *s0, float *s1, float *s2,
+                       tt_step_args a)
 {
   (void)s1;
+  (void)s2;
   g = tt_fma(a.l2, *w, g);
   *s0 = tt_fma(a.momentum, *s0, g);
   g = a.nesterov > 0.0f ? tt_fma(a.momentum, *s0, g) : *s0;
@@ -39,8 +41,10 @@ TT_HD void tt_step_sgd(float *w, float g, float *s0, float *s1, tt_step_args a)
 }
 
 /* Kingma & Ba 2015, as torch.optim.Adam. Slots: first and second moment. */
-TT_HD void tt_step_adam(float *w, float g, float *s0, float *s1, tt_step_args a)
+TT_HD void tt_step_adam(float *w, float g, float *s0, float *s1, float *s2,
+                        tt_step_args a)
 {
+  (void)s2;
   g = tt_fma(a.l2, *w, g);
   *s0 = tt_fma(a.beta1, *s0, (1.0f - a.beta1) * g);
   *s1 = tt_fma(a.beta2, *s1, (1.0f - a.beta2) * g * g);
@@ -49,19 +53,44 @@ TT_HD void tt_step_adam(float *w, float g, float *s0, float *s1, tt_step_args a)
 
 /* Loshchilov & Hutter 2019, algorithm 2: Adam and w *= 1 - learning_rate * decay; l2 and decay both
  * look at the weight as it was. */
-TT_HD void tt_step_adamw(float *w, float g, float *s0, float *s1, tt_step_args a)
+TT_HD void tt_step_adamw(float *w, float g, float *s0, float *s1, float *s2,
+                         tt_step_args a)
 {
   g = tt_fma(a.l2, *w, g);
   a.l2 = 0.0f;
   *w = tt_fma(-a.learning_rate * a.decay, *w, *w);
-  tt_step_adam(w, g, s0, s1, a);
+  tt_step_adam(w, g, s0, s1, s2, a);
+}
+
+/* Hinton 2012, as torch.optim.RMSprop with alpha = beta2. Slots: mean square, velocity. */
+TT_HD void tt_step_rmsprop(float *w, float g, float *s0, float *s1, float *s2, tt_step_args a)
+{
+  (void)s2;
+  g = tt_fma(a.l2, *w, g);
+  *s0 = tt_fma(a.beta2, *s0, (1.0f - a.beta2) * g * g);
+  *s1 = tt_fma(a.momentum, *s1, g / (sqrtf(*s0) + a.epsilon));
+  *w = tt_fma(-a.learning_rate, *s1, *w);
+}
+
+/* Reddi, Kale & Kumar 2018, as torch.optim.AdamW with amsgrad (without decay as torch.optim.Adam).
+ * Slots: first and second moment, largest second moment. */
+TT_HD void tt_step_amsgrad(float *w, float g, float *s0, float *s1, float *s2, tt_step_args a)
+{
+  g = tt_fma(a.l2, *w, g);
+  *w = tt_fma(-a.learning_rate * a.decay, *w, *w);
+  *s0 = tt_fma(a.beta1, *s0, (1.0f - a.beta1) * g);
+  *s1 = tt_fma(a.beta2, *s1, (1.0f - a.beta2) * g * g);
+  *s2 = *s1 < *s2 ? *s2 : *s1;
+  *w = tt_fma(-a.step_size, *s0 / tt_fma(sqrtf(*s2), a.root_scale, a.epsilon), *w);
 }
 
 /* name, slots, source */
 #define TT_OPTIMIZERS(X)                                                                           \
   X(sgd, 1, "Sutskever et al. 2013")                                                               \
   X(adam, 2, "Kingma & Ba 2015")                                                                   \
-  X(adamw, 2, "Loshchilov & Hutter 2019")
+  X(adamw, 2, "Loshchilov & Hutter 2019")                                                          \
+  X(rmsprop, 2, "Hinton 2012")                                                                     \
+  X(amsgrad, 3, "Reddi, Kale & Kumar 2018")
 
 typedef enum tt_optimizer {
 #define X(name, slots, source) TT_OPT_##name,
@@ -69,7 +98,7 @@ typedef enum tt_optimizer {
 #undef X
       TT_OPT_COUNT
 } tt_optimizer;
-enum { TT_MAX_SLOTS = 2 };
+enum { TT_MAX_SLOTS = 3 };
 
 TT_HD int tt_optimizer_slots(tt_optimizer kind)
 {
@@ -84,12 +113,13 @@ TT_HD int tt_optimizer_slots(tt_optimizer kind)
   }
 }
 
-TT_HD void tt_step(tt_optimizer kind, float *w, float g, float *s0, float *s1, tt_step_args a)
+TT_HD void tt_step(tt_optimizer kind, float *w, float g, float *s0, float *s1, float *s2,
+                   tt_step_args a)
 {
   switch (kind) {
 #define X(name, slots, source)                                                                     \
   case TT_OPT_##name:                                                                              \
-    tt_step_##name(w, g, s0, s1, a);                                                               \
+    tt_step_##name(w, g, s0, s1, s2, a);                                                               \
     return;
     TT_OPTIMIZERS(X)
 #undef X

@@ -23,7 +23,8 @@ tt_state_field tt_state_get(const tt_state *s, int field)
 static void fill_blank(tt_state *s)
 {
   for (int64_t i = 0; i < s->count; i++) {
-    TT_FIELD(s, best_loss)[i] = INFINITY;
+    TT_FIELD(s, best_loss)[i] = TT_FIELD(s, plateau_best)[i] = INFINITY;
+    TT_FIELD(s, rate)[i] = 1.0f;
     TT_FIELD(s, best_epoch)[i] = -1;
   }
   for (int64_t i = 0; i < s->count * s->epochs; i++)
@@ -38,16 +39,17 @@ static tt_err allocate(tt_state *s)
   return TT_OK;
 }
 
-tt_err tt_state_create(tt_slice which, int64_t params, int64_t slots, int64_t epochs,
-                       tt_state **out)
+tt_err tt_state_create(tt_slice which, tt_state_shape shape, tt_state **out)
 {
   tt_state *s = NULL;
   TT_TRY(TT_ALLOC(s, 1));
   *s = (tt_state){.first = which.first,
                   .count = which.count,
-                  .params = params,
-                  .slots = slots,
-                  .epochs = epochs};
+                  .params = shape.params,
+                  .slots = shape.slots,
+                  .epochs = shape.epochs,
+                  .averages = shape.averages,
+                  .snapshots = shape.snapshots};
   tt_err e = allocate(s);
   if (e) {
     tt_state_destroy(&s);
@@ -81,5 +83,7 @@ uint64_t tt_state_hash(const tt_state *s, int64_t i)
 const float *tt_state_result(const tt_state *s, int64_t i)
 {
   int best = TT_FIELD(s, best_epoch)[i] >= 0;
-  return (best ? TT_FIELD(s, best_weights) : TT_FIELD(s, weights)) + i * s->params;
+  int averaged = s->averages && TT_FIELD(s, averaged)[i] > 0;
+  const float *last = averaged ? TT_FIELD(s, average) : TT_FIELD(s, weights);
+  return (best ? TT_FIELD(s, best_weights) : last) + i * s->params;
 }

@@ -31,21 +31,33 @@ typedef enum tt_status {
   X(loss_sum, double, 1)                /* sum over rows of the running epoch */                   \
   X(status, int8_t, 1)                  /* tt_status */                                            \
   X(loss_train, float, s->epochs)       /* [E] NaN after the end */                                \
-  X(loss_validation, float, s->epochs)  /* [E] NaN without validation */
+  X(loss_validation, float, s->epochs)  /* [E] NaN without validation */                         \
+  X(average, float, s->averages * s->params)    /* [P] of the weights, with train.average */       \
+  X(averaged, int64_t, 1)               /* how many went into it */                                \
+  X(snapshots, float, s->snapshots * s->params) /* [.][P] at ends of cycles */                     \
+  X(rate, float, 1)                     /* factor on the learning rate: plateaus, retries */       \
+  X(plateau_best, double, 1)            /* of reduce_on_plateau; +inf at first */                  \
+  X(plateau_wait, int32_t, 1)           /* epochs without a better loss */                         \
+  X(attempt, int32_t, 1)                /* retries after divergence so far */
 
 typedef struct tt_state {
   int64_t first, count;                       /* members [first, first + count) of the cohort */
   int64_t params, slots, epochs;              /* P, S, E */
+  int64_t averages, snapshots;                /* averaged weights (0 or 1), snapshots of a member */
 #define X(name, type, length) type *f_##name; /* [count][length] */
   TT_STATE_FIELDS(X)
 #undef X
 } tt_state;
 #define TT_FIELD(s_, name_) ((s_)->f_##name_)
 
-/* Allocate every field for `which` members; best_loss +inf, best_epoch -1, histories NaN, else 0.
- * Owner: the caller. Local. Errors: MEM. */
-tt_err tt_state_create(tt_slice which, int64_t params, int64_t slots, int64_t epochs,
-                       tt_state **out);
+/* What decides the lengths of the fields. */
+typedef struct tt_state_shape {
+  int64_t params, slots, epochs, averages, snapshots;
+} tt_state_shape;
+
+/* Allocate every field for `which` members; best_loss and plateau_best +inf, best_epoch -1, rate 1,
+ * histories NaN, else 0. Owner: the caller. Local. Errors: MEM. */
+tt_err tt_state_create(tt_slice which, tt_state_shape shape, tt_state **out);
 void tt_state_destroy(tt_state **s);
 
 /* The table at run time, for loops in files and tests. */
@@ -75,7 +87,8 @@ tt_state_field tt_state_get(const tt_state *s, int field);
  * slice it lies in. Local. */
 uint64_t tt_state_hash(const tt_state *s, int64_t i);
 
-/* Weights a member predicts with: the best ones if there was a validation, else the last. [P] */
+/* Weights a member predicts with: the best ones if there was a validation, else the average of the
+ * weights if there is one, else the last. [P] */
 const float *tt_state_result(const tt_state *s, int64_t i);
 #ifdef __cplusplus
 }

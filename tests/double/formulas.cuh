@@ -39,7 +39,8 @@ TT_HD formula_results formulas_at(formula_args a, uint32_t i)
   tt_step_correct(&a.step, (int64_t)i + 1);
   for (int kind = 0; kind < TT_OPT_COUNT; kind++) {
     r.stepped[kind] = 0.5f;
-    tt_step((tt_optimizer)kind, &r.stepped[kind], x, &r.slot[kind][0], &r.slot[kind][1], a.step);
+    tt_step((tt_optimizer)kind, &r.stepped[kind], x, &r.slot[kind][0], &r.slot[kind][1],
+            &r.slot[kind][2], a.step);
   }
   r.shuffled = tt_shuffle_at(&a.order.epoch, i);
   for (int kind = 0; kind < TT_RESAMPLE_COUNT; kind++) {

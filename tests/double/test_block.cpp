@@ -218,7 +218,7 @@ TT_TEST (formulas_are_the_same_in_kernels_and_on_the_host) {
   a.order.subset = tt_shuffle_make(300, 5, 6, TT_FOR_RESAMPLE, 0);
   a.order.labelled = 300;
   a.step = {1e-3f, 1e-4f, 1e-2f, 0.9f, 1.0f, 0.9f, 0.999f, 1e-8f, 0.0f, 0.0f};
-  a.loss = {1e-6f, 0.5f};
+  a.loss = {1e-6f, 0.5f, 1.0f, 0.5f};
   TT_CHECK_OK(tt_dev_alloc(&a.out, N, "results"));
   TT_CHECK_OK(tt_launch(formulas, 2, THREADS, 0, dev.stream, a));
   std::vector<formula_results> got = from_device(a.out, 2 * THREADS);

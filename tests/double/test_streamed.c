@@ -17,9 +17,9 @@ static problem large(int weighted, tt_resample resample, tt_batches batches)
     for (int64_t r = 0; r < ROWS; r++) p.d->weight[r] = 0.5f + (float)(r % 5) / 4.0f;
   }
   p.c.resample = resample;
-  p.c.batches = batches;
   p.c.max_epochs = 3;
   for (int64_t i = 0; i < p.c.members; i++) {
+    p.c.member[i].hyper.batches = (int32_t)batches;
     p.c.member[i].hyper.epochs = 3 - (int32_t)(i % 2);
     p.c.member[i].hyper.clip_norm = i % 3 ? 0.0f : 0.5f;
   }

@@ -75,8 +75,16 @@ struct problem {
     for (int i = 0; i < MEMBERS; i++) {
       member[i].index = i;
       member[i].stream = (uint64_t)i;
-      member[i].hyper = {1e-2f, 0.0f, 0.0f, 0.0f, 0.9f, 0.999f, 1e-8f, i % 2 ? 0.1f : 0.0f, 0.0f,
-                         i == 4, EPOCHS};
+      tt_hyper &h = member[i].hyper;
+      h = {};
+      h.learning_rate = 1e-2f;
+      h.beta1 = 0.9f;
+      h.beta2 = 0.999f;
+      h.epsilon = 1e-8f;
+      h.clip_norm = i % 2 ? 0.1f : 0.0f;
+      h.patience = i == 4;
+      h.epochs = EPOCHS;
+      h.init_scale = h.features = 1.0f;
     }
   }
   ~problem() { tt_dataset_destroy(&d); }
@@ -100,7 +108,7 @@ static uint64_t train_all(const problem &p, const schedule &s)
     TT_CHECK_OK(tt_engine_cuda.train(e, 5, &at));
   while (at.training > 0);
   TT_CHECK_OK(tt_engine_cuda.evaluate(e, TT_VALIDATION, loss.data()));
-  TT_CHECK_OK(tt_state_create({0, MEMBERS}, p.c.model.params, 2, EPOCHS, &state));
+  TT_CHECK_OK(tt_state_create({0, MEMBERS}, tt_cohort_state_shape(&p.c), &state));
   TT_CHECK_OK(tt_engine_cuda.save(e, {0, MEMBERS}, state));
   uint64_t hash = hash_of(loss);
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {

@@ -184,7 +184,7 @@ TT_TEST(the_status_freezes_a_member) { all_settings(frozen_by_status); }
 TT_TEST(a_loss_of_infinite_outputs_is_not_finite)
 {
   const float bad[] = {INFINITY, -INFINITY, NAN};
-  const tt_loss_args args = {1e-6f, 1.0f};
+  const tt_loss_args args = {1e-6f, 1.0f, 1.0f, 0.5f};
   for (int l = 0; l < TT_LOSS_COUNT; l++)
     for (int i = 0; i < 3; i++) {
       TT_CHECK(isfinite(tt_loss_at((tt_loss)l, bad[i], 0.5f, 1.0f, args).value), ==, 0);

@@ -90,7 +90,7 @@ static void loss_slope(const loss_at *at, float x)
 
 TT_TEST(losses_and_their_slopes)
 {
-  const tt_loss_args args[] = {{1e-6f, 1.0f}, {0.25f, 0.5f}};
+  const tt_loss_args args[] = {{1e-6f, 1.0f, 1.0f, 0.5f}, {0.25f, 0.5f, 0.75f, 1.0f}};
   for (int l = 0; l < TT_LOSS_COUNT; l++)
     for (int a = 0; a < 2; a++)
       for (int i = -16; i <= 16; i++)
@@ -147,6 +147,11 @@ static double largest(const double *v, int64_t n)
   return most;
 }
 
+static tt_hyper plain(float rate)
+{
+  return (tt_hyper){rate, .epochs = 1, .init_scale = 1.0f, .features = 1.0f};
+}
+
 /* w' = w - rate * gradient, one step of plain sgd: a large rate shows all digits of the gradient. */
 static double gradient_error(problem *p, way by, int64_t batch)
 {
@@ -156,7 +161,7 @@ static double gradient_error(problem *p, way by, int64_t batch)
   tt_progress at;
   p->c.optimizer = TT_OPT_sgd;
   p->c.batch_size = batch;
-  for (int64_t i = 0; i < p->c.members; i++) p->c.member[i].hyper = (tt_hyper){rate, .epochs = 1};
+  for (int64_t i = 0; i < p->c.members; i++) p->c.member[i].hyper = plain(rate);
   int32_t *order = in_turn(p, &rows);
   problem_start(p, by, everyone(p));
   tt_state *before = problem_state(p, everyone(p));
@@ -292,7 +297,7 @@ TT_TEST(the_history_is_the_weighted_mean_loss)
       int64_t rows;
       double w[256];
       problem p = network(TT_ACT_silu, (tt_loss)l, TARGETS, 1);
-      for (int64_t m = 0; m < p.c.members; m++) p.c.member[m].hyper = (tt_hyper){0.0f, .epochs = 1};
+      for (int64_t m = 0; m < p.c.members; m++) p.c.member[m].hyper = plain(0.0f);
       p.c.optimizer = TT_OPT_sgd;
       int32_t *order = in_turn(&p, &rows);
       tt_state *s = problem_run(&p, by[i], everyone(&p), 100);

@@ -59,13 +59,13 @@ static problem cast(setting v, const int64_t *id, int64_t n, int64_t from, int64
   p.c.optimizer = v.optimizer;
   p.c.nesterov = v.number % 2;
   p.c.resample = v.resample;
-  p.c.batches = v.batches;
   p.c.init = (tt_init)(v.number % TT_INIT_COUNT);
   p.c.batch_size = batch[v.number % 5];
   p.c.max_epochs = EPOCHS;
   for (int64_t i = 0; i < n * each; i++) {
     tt_ensemble *e = &p.c.ensemble[i / each];
     int64_t who = id[i / each], index = from + i % each;
+    p.c.member[i].hyper.batches = (int32_t)v.batches;
     e->key = (uint32_t)who + 7;
     e->column[0] = (int32_t)(who % 2);
     p.c.member[i].stream = (uint64_t)e->key << 32 | (uint32_t)index;

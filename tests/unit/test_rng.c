@@ -255,11 +255,12 @@ TT_TEST(units_lie_in_0_1_and_are_uniform)
 }
 
 /* All slots of one epoch in two pieces through the kernel, against tt_order_at. */
-static void same_rows(const tt_kernels *k, const tt_cohort *c, int64_t labelled, int64_t epoch)
+static void same_rows(const tt_kernels *k, const tt_cohort *c, int batches,
+                      int64_t labelled, int64_t epoch)
 {
   enum { MOST = 3000 };
   static int32_t list[MOST], row[MOST];
-  tt_member m = {.stream = 77ull << 32 | 3};
+  tt_member m = {.stream = 77ull << 32 | 3, .hyper.batches = batches};
   tt_order o = tt_order_make(c, &m, labelled, epoch);
   int64_t rows = tt_cohort_epoch_rows(c, labelled), cut = rows / 3;
   for (int32_t i = 0; i < labelled; i++) list[i] = 5 * i + 2;
@@ -277,9 +278,9 @@ TT_TEST(vector_loops_draw_the_same_rows)
         for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
           const tt_kernels *k;
           if (tt_kernels_get((tt_simd)simd, &k)) continue;
-          tt_cohort c = {.batches = (tt_batches)batches, .resample = (tt_resample)resample,
-                         .subsample = 0.63, .seed = 4};
-          for (int64_t epoch = 0; epoch < 3; epoch++) same_rows(k, &c, lengths[l], epoch);
+          tt_cohort c = {.resample = (tt_resample)resample, .subsample = 0.63, .seed = 4};
+          for (int64_t epoch = 0; epoch < 3; epoch++)
+            same_rows(k, &c, batches, lengths[l], epoch);
         }
 }
 

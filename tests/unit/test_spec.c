@@ -91,17 +91,38 @@ TT_TEST(work_is_three_products_a_layer_but_the_first)
 
 /* ---- initial weights ---- */
 
-/* Bounds by the book: weights and biases are uniform in [-bound, bound]. */
-static void book(tt_init init, double in, double out, double *weights, double *biases)
+/* By the book: weights are uniform in [-bound, bound], or normal; returns whether normal. */
+static int book(tt_init init, double in, double out, double *weights, double *biases)
 {
   *biases = 0.0;
   switch (init) {
-  case TT_INIT_fan_in_uniform: *weights = *biases = 1.0 / sqrt(in); return;
-  case TT_INIT_he_uniform: *weights = sqrt(6.0 / in); return;
-  case TT_INIT_glorot_uniform: *weights = sqrt(6.0 / (in + out)); return;
-  case TT_INIT_lecun_uniform: *weights = sqrt(3.0 / in); return;
+  case TT_INIT_he_normal: *weights = sqrt(2.0 / in); return 1;
+  case TT_INIT_glorot_normal: *weights = sqrt(2.0 / (in + out)); return 1;
+  case TT_INIT_lecun_normal: *weights = sqrt(1.0 / in); return 1;
+  case TT_INIT_fan_in_uniform: *weights = *biases = 1.0 / sqrt(in); return 0;
+  case TT_INIT_he_uniform: *weights = sqrt(6.0 / in); return 0;
+  case TT_INIT_glorot_uniform: *weights = sqrt(6.0 / (in + out)); return 0;
+  case TT_INIT_lecun_uniform: *weights = sqrt(3.0 / in); return 0;
   default: fprintf(stderr, "no textbook bounds for %s\n", tt_choice_init[init]), fail();
   }
+  return 0;
+}
+
+/* Moments up to the fourth, and the share beyond one standard deviation. */
+static void normal(const float *w, int64_t n, double sd)
+{
+  double sum[5] = {0}, beyond = 0.0, count = (double)n;
+  for (int64_t i = 0; i < n; i++) {
+    double v = (double)w[i] / sd;
+    sum[1] += v, sum[2] += v * v, sum[3] += v * v * v, sum[4] += v * v * v * v;
+    beyond += fabs(v) > 1.0;
+  }
+  if (n < 1000) return;
+  TT_CHECK(fabs(sum[1] / count), <=, 5.0 / sqrt(count));
+  TT_CHECK(fabs(sum[2] / count - 1.0), <=, 5.0 * sqrt(2.0 / count));
+  TT_CHECK(fabs(sum[3] / count), <=, 5.0 * sqrt(15.0 / count));
+  TT_CHECK(fabs(sum[4] / count - 3.0), <=, 5.0 * sqrt(96.0 / count));
+  TT_CHECK(fabs(beyond / count - 0.317310508), <=, 5.0 * sqrt(0.2166 / count));
 }
 
 static void uniform(const float *w, int64_t n, double bound)
@@ -131,8 +152,10 @@ TT_TEST(initial_weights_have_the_bounds_of_their_table)
     for (int l = 0; l < m.layers; l++) {
       const tt_layer *layer = &m.layer[l];
       double weights, biases;
-      book((tt_init)init, (double)layer->in, (double)layer->out, &weights, &biases);
-      uniform(w + layer->weight, layer->in * layer->out, weights);
+      if (book((tt_init)init, (double)layer->in, (double)layer->out, &weights, &biases))
+        normal(w + layer->weight, layer->in * layer->out, weights);
+      else
+        uniform(w + layer->weight, layer->in * layer->out, weights);
       uniform(w + layer->bias, layer->out, biases);
       for (int64_t o = 0; o < layer->out; o++) /* numbers of their own, not those of the weights */
         TT_CHECK(w[layer->bias + o], !=, w[layer->weight + o]);
@@ -238,8 +261,8 @@ TT_TEST(the_state_table_is_complete)
   static const int64_t bytes[] = {[TT_TYPE_float] = 4, [TT_TYPE_double] = 8, [TT_TYPE_int8_t] = 1,
                                   [TT_TYPE_int32_t] = 4, [TT_TYPE_int64_t] = 8};
   tt_state *s = NULL;
-  TT_CHECK_OK(tt_state_create((tt_slice){3, 4}, 10, 2, 6, &s));
-  TT_CHECK(sizeof(tt_state), ==, 5 * sizeof(int64_t) + TT_STATE_FIELD_COUNT * sizeof(void *));
+  TT_CHECK_OK(tt_state_create((tt_slice){3, 4}, (tt_state_shape){10, 2, 6, 0, 0}, &s));
+  TT_CHECK(sizeof(tt_state), ==, 7 * sizeof(int64_t) + TT_STATE_FIELD_COUNT * sizeof(void *));
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
     tt_state_field a = tt_state_get(s, f);
     TT_CHECK(a.data != NULL, ==, 1);
@@ -261,8 +284,8 @@ TT_TEST(the_state_table_is_complete)
 TT_TEST(the_hash_of_a_member_does_not_know_its_slice)
 {
   tt_state *many = NULL, *one = NULL;
-  TT_CHECK_OK(tt_state_create((tt_slice){3, 4}, 7, 2, 5, &many));
-  TT_CHECK_OK(tt_state_create((tt_slice){5, 1}, 7, 2, 5, &one));
+  TT_CHECK_OK(tt_state_create((tt_slice){3, 4}, (tt_state_shape){7, 2, 5, 0, 0}, &many));
+  TT_CHECK_OK(tt_state_create((tt_slice){5, 1}, (tt_state_shape){7, 2, 5, 0, 0}, &one));
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
     tt_state_field a = tt_state_get(many, f), b = tt_state_get(one, f);
     int64_t each = a.bytes * a.length;
@@ -286,7 +309,7 @@ TT_TEST(the_hash_of_a_member_does_not_know_its_slice)
 TT_TEST(a_member_predicts_with_its_best_weights)
 {
   tt_state *s = NULL;
-  TT_CHECK_OK(tt_state_create((tt_slice){0, 2}, 3, 1, 1, &s));
+  TT_CHECK_OK(tt_state_create((tt_slice){0, 2}, (tt_state_shape){3, 1, 1, 0, 0}, &s));
   TT_FIELD(s, best_epoch)[1] = 0;
   TT_CHECK(tt_state_result(s, 0) - TT_FIELD(s, weights), ==, 0);
   TT_CHECK(tt_state_result(s, 1) - TT_FIELD(s, best_weights), ==, 3);
