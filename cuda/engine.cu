@@ -275,4 +275,5 @@ static tt_err info(const tt_engine *e, tt_engine_info *out)
 extern const tt_engine_ops tt_engine_cuda = {
     "cuda", tt_cuda_count, tt_cuda_describe, tt_cuda_versions, create, destroy, tt_cuda_set_data,
     init,   train,         tt_cuda_evaluate, save,             load,   info,    tt_cuda_predict,
+    NULL,   NULL,
 };
