@@ -56,11 +56,25 @@ typedef struct tt_cohort {
   tt_member *member;     /* [G] */
 } tt_cohort;
 
-/* Make the cohort of a job.
+/* The cohorts of a job. Its members lie one cohort after the other. */
+typedef struct tt_cohorts {
+  int64_t count;
+  tt_cohort **at; /* [count] */
+} tt_cohorts;
+
+/* Make the cohorts of a job: ensembles that are alike in all that is not per member share one.
+ * Cohorts come in the order of their first ensembles, the ensembles of one in the order of the file.
  *   inputs, target  what the data set has: number of input columns, names of the target columns
- *   out             owned by the caller
- * Local. Errors: CONFIG (unknown target, ensembles with different numbers of targets, a name used
- * twice), MEM. That loss and output fit is checked with the configuration. */
+ *   data            the samples, for what only they tell (classes: auto, rows); NULL: not read, then
+ *                   auto counts as 2 classes
+ *   out             owned by the caller; written only on TT_OK
+ * Local. Errors: CONFIG (unknown target, a target named twice), MEM. What options say about each
+ * other is checked with the configuration. */
+tt_err tt_cohorts_create(const tt_config *cfg, int64_t inputs, const tt_columns *target,
+                         const tt_dataset *data, tt_cohorts *out);
+void tt_cohorts_destroy(tt_cohorts *c);
+
+/* The only cohort of a job. Errors: of tt_cohorts_create, CONFIG (there are several). */
 tt_err tt_cohort_create(const tt_config *cfg, int64_t inputs, const tt_columns *target,
                         tt_cohort **out);
 void tt_cohort_destroy(tt_cohort **c);

@@ -1,0 +1,259 @@
+/* cohorts.c — the cohorts of a job from its configuration; see cohort.h. */
+#include "spec/cohort.h"
+
+#include "base/mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <xxhash.h>
+
+/* What is being made, and from what. */
+typedef struct maker {
+  const tt_config *cfg;
+  int64_t inputs;
+  const tt_columns *target;
+  const tt_dataset *data; /* NULL: not read */
+  int64_t *group;         /* [ensembles] the first ensemble of the cohort that each joins */
+} maker;
+
+/* ---- target columns ---- */
+
+static int64_t find(const tt_columns *target, const char *name)
+{
+  for (int64_t i = 0; i < target->count; i++)
+    if (!strcmp(target->name[i], name)) return i;
+  return -1;
+}
+
+static void list_names(const tt_columns *target, char *text, size_t room)
+{
+  size_t used = 0;
+  text[0] = '\0';
+  for (int64_t i = 0; i < target->count && used + 1 < room; i++)
+    used += (size_t)snprintf(text + used, room - used, "%s%s", i ? ", " : "", target->name[i]);
+}
+
+static tt_err one_column(const tt_ensemble_config *from, const char *name, const tt_columns *target,
+                         int32_t *column)
+{
+  int64_t i = find(target, name);
+  if (i < 0) {
+    char names[512];
+    list_names(target, names, sizeof names);
+    return TT_FAIL(CONFIG, "ensemble %s: target '%s' is not in the data; there is: %s", from->name,
+                   name, names);
+  }
+  *column = (int32_t)i;
+  return TT_OK;
+}
+
+/* How many targets the members of an ensemble learn: K. */
+static int64_t count_targets(const maker *k, const tt_ensemble_config *own)
+{
+  if (own->target[0]) return 1;
+  return own->targets.count ? own->targets.count : k->target->count;
+}
+
+static tt_err find_columns(const maker *k, const tt_ensemble_config *from, tt_ensemble *out)
+{
+  int single = from->target[0] != '\0', some = from->targets.count > 0;
+  out->targets = count_targets(k, from);
+  TT_TRY(TT_ALLOC(out->column, out->targets));
+  for (int64_t i = 0; i < out->targets; i++) {
+    out->column[i] = (int32_t)i;
+    if (!single && !some) continue;
+    const char *name = single ? from->target : from->targets.value[i];
+    TT_TRY(one_column(from, name, k->target, &out->column[i]));
+    for (int64_t j = 0; j < i; j++)
+      if (out->column[j] == out->column[i])
+        return TT_FAIL(CONFIG, "ensemble %s: target '%s' is named twice", from->name, name);
+  }
+  return TT_OK;
+}
+
+/* ---- ensembles and members ---- */
+
+/* The upper half of the streams comes from the name, so that adding members to one ensemble, or
+ * another ensemble before it, changes nothing for its members. */
+static uint32_t key_of(const tt_ensemble_config *own)
+{
+  return (uint32_t)XXH3_64bits(own->name, strlen(own->name));
+}
+
+static tt_err check_keys(const tt_config *cfg)
+{
+  for (int64_t i = 0; i < cfg->ensembles; i++)
+    for (int64_t j = 0; j < i; j++)
+      if (key_of(&cfg->ensemble[i]) == key_of(&cfg->ensemble[j]))
+        return TT_FAIL(CONFIG, "ensembles %s and %s need names that differ more (equal hashes)",
+                       cfg->ensemble[j].name, cfg->ensemble[i].name);
+  return TT_OK;
+}
+
+static tt_hyper hyper(const tt_config *cfg, const tt_ensemble_config *own)
+{
+  tt_hyper h = {
+#define X(name, type, ...) .name = (type)cfg->train_##name,
+      TT_HYPERS(X)
+#undef X
+  };
+  h.learning_rate = (float)own->learning_rate;
+  return h;
+}
+
+/* Ensemble `number` of the cohort and its members, behind those that are there. */
+static tt_err add_ensemble(const maker *k, const tt_ensemble_config *own, int64_t number,
+                           tt_cohort *c)
+{
+  tt_ensemble *e = &c->ensemble[number];
+  TT_TRY(tt_text_set(&e->name, own->name));
+  e->first = c->members;
+  e->members = own->members;
+  e->selection = -1;
+  e->key = key_of(own);
+  TT_TRY(find_columns(k, own, e));
+  for (int64_t i = 0; i < e->members; i++) {
+    tt_member *m = &c->member[e->first + i];
+    m->ensemble = (int32_t)number;
+    m->index = (int32_t)i;
+    m->stream = (uint64_t)e->key << 32 | (uint32_t)i;
+    m->hyper = hyper(k->cfg, own);
+    if (m->hyper.epochs > c->max_epochs) c->max_epochs = m->hyper.epochs;
+  }
+  c->members += e->members;
+  return TT_OK;
+}
+
+/* ---- cohorts ---- */
+
+/* What all ensembles of a cohort have in common. */
+static tt_err set_form(const maker *k, const tt_ensemble_config *own, tt_cohort *c)
+{
+  const tt_config *cfg = k->cfg;
+  c->init = (tt_init)cfg->model_init;
+  c->loss = (tt_loss)cfg->train_loss;
+  c->variance_floor = (float)cfg->train_variance_floor;
+  c->huber_delta = (float)cfg->train_huber_delta;
+  c->nll_beta = (float)cfg->train_nll_beta;
+  c->optimizer = (tt_optimizer)cfg->train_optimizer;
+  c->nesterov = cfg->train_nesterov;
+  c->schedule = (tt_schedule)cfg->train_schedule;
+  c->schedule_shape.growth = (float)cfg->train_schedule_growth;
+  c->schedule_shape.peak = (float)cfg->train_schedule_peak;
+  for (int64_t i = 0; i < cfg->train_schedule_milestones.count && i < TT_MAX_MILESTONES; i++)
+    c->schedule_shape.milestone[c->schedule_shape.milestones++] =
+        (int32_t)cfg->train_schedule_milestones.value[i];
+  c->batch_size = cfg->train_batch_size;
+  c->resample = (tt_resample)cfg->train_resample;
+  c->subsample = cfg->train_subsample;
+  c->folds = cfg->train_folds;
+  c->method = (tt_method)cfg->train_method;
+  c->snapshots = c->method == TT_METHOD_snapshot ? cfg->train_snapshots : 0;
+  c->average = (tt_average)cfg->train_average;
+  c->stop = (tt_stop_at)cfg->train_stop;
+  c->retries = (int32_t)cfg->train_on_diverged_retries;
+  c->retry_rate = (float)cfg->train_on_diverged_lr_scale;
+  c->retry_reseed = cfg->train_on_diverged_reseed;
+  c->seed = (uint64_t)cfg->run_seed;
+  return tt_model_build(k->inputs, count_targets(k, own), cfg->model_hidden.value,
+                        cfg->model_hidden.count, (tt_activation)cfg->model_activation,
+                        (tt_output)cfg->model_output, &c->model);
+}
+
+static int same_cohort(const maker *k, int64_t i, int64_t j)
+{
+  return count_targets(k, &k->cfg->ensemble[i]) == count_targets(k, &k->cfg->ensemble[j]);
+}
+
+static void group_ensembles(maker *k)
+{
+  for (int64_t i = 0; i < k->cfg->ensembles; i++) {
+    k->group[i] = 0;
+    while (k->group[i] < i && !same_cohort(k, i, k->group[i]))
+      k->group[i]++;
+  }
+}
+
+/* The cohort that ensemble `first` opens, with all that join it. */
+static tt_err fill(const maker *k, int64_t first, tt_cohort *c)
+{
+  const tt_config *cfg = k->cfg;
+  int64_t ensembles = 0, members = 0, number = 0;
+  for (int64_t i = first; i < cfg->ensembles; i++) {
+    if (k->group[i] != first) continue;
+    ensembles++;
+    members += cfg->ensemble[i].members;
+  }
+  TT_TRY(set_form(k, &cfg->ensemble[first], c));
+  TT_TRY(TT_ALLOC(c->ensemble, ensembles));
+  TT_TRY(TT_ALLOC(c->member, members));
+  c->ensembles = ensembles;
+  for (int64_t i = first; i < cfg->ensembles; i++)
+    if (k->group[i] == first) TT_TRY(add_ensemble(k, &cfg->ensemble[i], number++, c));
+  return TT_OK;
+}
+
+static tt_err make(maker *k, tt_cohorts *out)
+{
+  TT_TRY(check_keys(k->cfg));
+  TT_TRY(TT_ALLOC(k->group, k->cfg->ensembles));
+  group_ensembles(k);
+  TT_TRY(TT_ALLOC(out->at, k->cfg->ensembles));
+  for (int64_t i = 0; i < k->cfg->ensembles; i++) {
+    if (k->group[i] != i) continue;
+    TT_TRY(TT_ALLOC(out->at[out->count], 1));
+    TT_TRY(fill(k, i, out->at[out->count++]));
+  }
+  return TT_OK;
+}
+
+tt_err tt_cohorts_create(const tt_config *cfg, int64_t inputs, const tt_columns *target,
+                         const tt_dataset *data, tt_cohorts *out)
+{
+  maker k = {.cfg = cfg, .inputs = inputs, .target = target, .data = data};
+  tt_cohorts made = {0};
+  tt_err e = make(&k, &made);
+  tt_free(k.group);
+  if (e)
+    tt_cohorts_destroy(&made);
+  else
+    *out = made;
+  return e;
+}
+
+void tt_cohorts_destroy(tt_cohorts *c)
+{
+  for (int64_t i = 0; i < c->count; i++)
+    tt_cohort_destroy(&c->at[i]);
+  tt_free(c->at);
+  c->count = 0;
+}
+
+tt_err tt_cohort_create(const tt_config *cfg, int64_t inputs, const tt_columns *target,
+                        tt_cohort **out)
+{
+  tt_cohorts all = {0};
+  TT_TRY(tt_cohorts_create(cfg, inputs, target, NULL, &all));
+  tt_err e = TT_OK;
+  if (all.count == 1) {
+    *out = all.at[0];
+    all.at[0] = NULL;
+  } else {
+    e = TT_FAIL(CONFIG, "ensembles of %" PRId64 " different shapes in one job", all.count);
+  }
+  tt_cohorts_destroy(&all);
+  return e;
+}
+
+void tt_cohort_destroy(tt_cohort **c)
+{
+  if (!*c) return;
+  for (int64_t i = 0; (*c)->ensemble && i < (*c)->ensembles; i++) {
+    tt_free((*c)->ensemble[i].name);
+    tt_free((*c)->ensemble[i].column);
+  }
+  tt_free((*c)->ensemble);
+  tt_free((*c)->member);
+  tt_free(*c);
+}
