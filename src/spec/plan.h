@@ -17,6 +17,17 @@ typedef struct tt_slice {
  *   out      written only on TT_OK
  * Local. Errors: INTERNAL. */
 tt_err tt_plan_slice(int64_t members, int ranks, int rank, tt_slice *out);
+
+/* Deal members that cost differently: in contiguous parts, a member to the rank in whose share of
+ * the whole cost its middle lies, so that no part costs more than the mean and one member. Where
+ * all cost the same, sizes differ by at most one.
+ *   cost  [members] > 0, in any unit
+ *   out   written only on TT_OK
+ * Local. Errors: INTERNAL. */
+tt_err tt_plan_costs(int64_t members, const double *cost, int ranks, int rank, tt_slice *out);
+
+/* What of members [first, first + count) lies in a part, counted from `first`. */
+tt_slice tt_plan_common(tt_slice part, int64_t first, int64_t count);
 #ifdef __cplusplus
 }
 #endif
