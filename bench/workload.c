@@ -174,7 +174,7 @@ static tt_err put_order(const tt_cohort *c, int64_t rows, const char *folder)
   for (int64_t i = 0; !e && i < c->members; i++) {
     tt_order order;
     for (int64_t s = 0; s < slots; s++) {
-      if (s % rows == 0) order = tt_order_make(c, &c->member[i], rows, s / rows);
+      if (s % rows == 0) order = tt_order_make(c, &c->member[i], 0, rows, s / rows);
       row[s] = (int32_t)tt_order_at(&order, (uint32_t)(s % rows));
     }
     fwrite(row, sizeof *row, (size_t)slots, f);

@@ -36,7 +36,7 @@ static void put_batch(const tt_stream *s, int64_t i, int32_t epoch, int64_t batc
   const tt_ensemble *e = &s->cohort->ensemble[m->ensemble];
   int64_t list = m->ensemble * TT_SPLITS + TT_TRAIN, epoch_rows = s->epoch_rows[i];
   int64_t first = batch * s->cohort->batch_size, left = epoch_rows - first;
-  tt_order order = tt_order_make(s->cohort, m, s->count[list], epoch);
+  tt_order order = tt_order_make(s->cohort, m, 0, s->count[list], epoch);
   const int32_t *replay =
       s->replay ? s->replay + (i * s->cohort->max_epochs + epoch) * epoch_rows : NULL;
   for (int64_t r = 0; r < rows; r++) {

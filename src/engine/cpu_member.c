@@ -41,7 +41,8 @@ static const int32_t *batch_rows(const tt_engine *e, tt_work *b, const tt_seat *
     return e->replay + (seat->i * epochs + epoch) * seat->rows + first;
   }
   if (first < b->window_first || first + count > b->window_first + b->window_count) {
-    tt_order order = tt_order_make(e->cohort, seat->member, seat->lists->count[TT_TRAIN], epoch);
+    tt_order order = tt_order_make(e->cohort, seat->member, TT_FIELD(e->state, attempt)[seat->i],
+                                   seat->lists->count[TT_TRAIN], epoch);
     int64_t batches = lesser(b->window_size / e->cohort->batch_size, steps);
     b->window_first = first;
     b->window_count = lesser(batches * e->cohort->batch_size, seat->rows - first);

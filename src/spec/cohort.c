@@ -66,7 +66,8 @@ static const char *beyond_member(const tt_hyper *h)
   if (h->label_noise > 0.0f) return "label_noise is for the layered path";
   if (h->anchor > 0.0f) return "anchor is for the layered path";
   if (h->adversarial > 0.0f) return "adversarial training is for the layered path";
-  if (h->features < 1.0f && h->features > 0.0f) return "a part of the features is for the layered path";
+  if (h->features < 1.0f && h->features > 0.0f)
+    return "a part of the features is for the layered path";
   return NULL;
 }
 
@@ -174,8 +175,10 @@ int64_t tt_cohort_epoch_rows(const tt_cohort *c, int64_t labelled)
   return rows < 1 && labelled > 0 ? 1 : rows;
 }
 
-tt_order tt_order_make(const tt_cohort *c, const tt_member *m, int64_t labelled, int64_t epoch)
+tt_order tt_order_make(const tt_cohort *c, const tt_member *m, int32_t attempt, int64_t labelled,
+                       int64_t epoch)
 {
-  return tt_order_fix(c->seed, m->stream, (tt_batches)m->hyper.batches, c->resample, (uint32_t)labelled,
+  return tt_order_fix(tt_attempt_seed(c->seed, c->retry_reseed, attempt), m->stream,
+                      (tt_batches)m->hyper.batches, c->resample, (uint32_t)labelled,
                       (uint32_t)tt_cohort_epoch_rows(c, labelled), (uint32_t)epoch);
 }

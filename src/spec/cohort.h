@@ -108,6 +108,23 @@ TT_HD uint64_t tt_attempt_seed(uint64_t seed, int reseed, int32_t attempt)
   return reseed ? seed + (uint64_t)(uint32_t)attempt * 0xD1B54A32D192ED03ull : seed;
 }
 
+/* Step size of a member's next step: its learning_rate times the rate of its state times the schedule.
+ *   epoch, step  whole epochs done, optimiser steps taken;  steps  of an epoch, batches of its rows */
+TT_HD float tt_member_rate(const tt_hyper *h, tt_schedule kind, const tt_schedule_shape *shape,
+                           float rate, int32_t epoch, int64_t step, int64_t steps)
+{
+  tt_schedule_at at;
+  at.gamma = (double)h->schedule_gamma;
+  at.min = (double)h->schedule_min;
+  at.every = h->schedule_step;
+  at.epoch = epoch;
+  at.epochs = h->epochs;
+  at.step = step;
+  at.steps = steps;
+  return (float)((double)h->learning_rate * (double)rate *
+                 tt_schedule_factor(kind, &at, shape, (double)h->warmup));
+}
+
 /* Whether dropout leaves a unit in. Unit u of all hidden units, row r of the batch, optimiser step
  * t; four rows share one draw. */
 TT_HD int tt_dropout_keeps(uint64_t seed, uint64_t stream, int64_t t, uint32_t u, uint32_t r,
@@ -174,7 +191,9 @@ TT_HD tt_order tt_order_fix(uint64_t seed, uint64_t stream, tt_batches batches,
   o.resample = (int)resample;
   return o;
 }
-tt_order tt_order_make(const tt_cohort *c, const tt_member *m, int64_t labelled, int64_t epoch);
+/* On the host: of a member after `attempt` retries. */
+tt_order tt_order_make(const tt_cohort *c, const tt_member *m, int32_t attempt, int64_t labelled,
+                       int64_t epoch);
 
 /* Where element s of the shuffled epoch comes from: s itself, unless the member resamples. */
 TT_HD uint32_t tt_order_draw(const tt_order *o, uint32_t s)

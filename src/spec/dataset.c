@@ -161,6 +161,19 @@ tt_err tt_split_fractions(int64_t rows, const double fraction[TT_SPLITS], uint64
   return TT_OK;
 }
 
+void tt_dataset_ranges(const tt_dataset *d, float *range)
+{
+  for (int64_t f = 0; f < d->inputs; f++) {
+    float low = INFINITY, high = -INFINITY;
+    for (int64_t i = 0; i < d->rows; i++) {
+      if (d->split[i] != (int8_t)TT_TRAIN) continue;
+      low = fminf(low, d->x[i * d->inputs + f]);
+      high = fmaxf(high, d->x[i * d->inputs + f]);
+    }
+    range[f] = high > low ? high - low : 0.0f;
+  }
+}
+
 tt_err tt_dataset_rows(const tt_dataset *d, tt_split which, const int32_t *column, int64_t k,
                        int32_t **row, int64_t *count)
 {

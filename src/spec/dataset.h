@@ -68,6 +68,9 @@ tt_err tt_split_fractions(int64_t rows, const double fraction[TT_SPLITS], uint64
  * Local. Errors: MEM. */
 tt_err tt_dataset_rows(const tt_dataset *d, tt_split which, const int32_t *column, int64_t k,
                        int32_t **row, int64_t *count);
+
+/* range[D]: largest minus smallest normalised value of each input over the training rows. */
+void tt_dataset_ranges(const tt_dataset *d, float *range);
 #ifdef __cplusplus
 }
 #endif

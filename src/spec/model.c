@@ -28,12 +28,13 @@ static tt_err set_output(const tt_model_shape *from, tt_model *m)
 /* Offsets of layer l from `at` on; returns the end. */
 static int64_t place_layer(const tt_model_shape *from, int64_t at, int last, tt_layer *layer)
 {
+  int first = at == 0;
   layer->activation = last ? TT_ACT_identity : from->activation;
   layer->weight = at;
   layer->bias = at + layer->in * layer->out;
   at = layer->bias + layer->out;
   layer->norm = !last && from->layer_norm ? at : -1;
-  layer->residual = (int8_t)(!last && from->residual && layer->in == layer->out);
+  layer->residual = (int8_t)(!last && !first && from->residual && layer->in == layer->out);
   layer->dropout = (int8_t)!last;
   return layer->norm < 0 ? at : at + 2 * layer->out;
 }

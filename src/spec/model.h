@@ -18,7 +18,7 @@ typedef struct tt_layer {
   int64_t weight, bias; /* offsets into [P]: W takes out * in, b takes out */
   tt_activation activation;
   int64_t norm;    /* offset of gain[out], then shift[out] of a layer_norm before act; -1: none */
-  int8_t residual; /* y = act(z) + x, where in = out */
+  int8_t residual; /* y = act(z) + x; of hidden layers as wide as the hidden layer before */
   int8_t dropout;  /* a hidden layer: where train.dropout acts, on act(z) */
 } tt_layer;
 

@@ -84,6 +84,19 @@ TT_HD void tt_step_amsgrad(float *w, float g, float *s0, float *s1, float *s2, t
   *w = tt_fma(-a.step_size, *s0 / tt_fma(sqrtf(*s2), a.root_scale, a.epsilon), *w);
 }
 
+/* Averages of a parameter over training, where `averaged` values went in before. Exponential:
+ * average = decay * average + (1 - decay) * w, the first value as it is. Polyak & Juditsky 1992. */
+TT_HD float tt_average_ema(float average, float w, float decay, int64_t averaged)
+{
+  return averaged ? tt_fma(decay, average, (1.0f - decay) * w) : w;
+}
+
+/* The mean of all: Izmailov et al. 2018 (stochastic weight averaging). */
+TT_HD float tt_average_swa(float average, float w, int64_t averaged)
+{
+  return averaged ? tt_fma(w - average, 1.0f / (float)(averaged + 1), average) : w;
+}
+
 /* name, slots, source */
 #define TT_OPTIMIZERS(X)                                                                           \
   X(sgd, 1, "Sutskever et al. 2013")                                                               \

@@ -15,7 +15,7 @@ enum { LABELLED = 90 };
 /* times[r]: how often row r comes up in one epoch. */
 static int64_t tally(const tt_cohort *c, const tt_member *m, int64_t epoch, int *times)
 {
-  tt_order o = tt_order_make(c, m, LABELLED, epoch);
+  tt_order o = tt_order_make(c, m, 0, LABELLED, epoch);
   int64_t rows = tt_cohort_epoch_rows(c, LABELLED);
   memset(times, 0, LABELLED * sizeof *times);
   for (int64_t s = 0; s < rows; s++) {
@@ -61,8 +61,8 @@ TT_TEST(batches_are_own_or_shared)
     tt_cohort c = {.seed = 1};
     tt_member a = {.stream = 1ull << 32, .hyper.batches = batches};
     tt_member b = {.stream = 9ull << 32 | 1, .hyper.batches = batches};
-    tt_order of_a = tt_order_make(&c, &a, LABELLED, 0), of_b = tt_order_make(&c, &b, LABELLED, 0);
-    tt_order next = tt_order_make(&c, &a, LABELLED, 1);
+    tt_order of_a = tt_order_make(&c, &a, 0, LABELLED, 0), of_b = tt_order_make(&c, &b, 0, LABELLED, 0);
+    tt_order next = tt_order_make(&c, &a, 0, LABELLED, 1);
     if (batches == TT_BATCHES_shared) TT_CHECK(equal_places(&of_a, &of_b), ==, LABELLED);
     else TT_CHECK(equal_places(&of_a, &of_b), <=, 8);
     TT_CHECK(equal_places(&of_a, &next), <=, 8);

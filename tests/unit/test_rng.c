@@ -261,7 +261,7 @@ static void same_rows(const tt_kernels *k, const tt_cohort *c, int batches,
   enum { MOST = 3000 };
   static int32_t list[MOST], row[MOST];
   tt_member m = {.stream = 77ull << 32 | 3, .hyper.batches = batches};
-  tt_order o = tt_order_make(c, &m, labelled, epoch);
+  tt_order o = tt_order_make(c, &m, 0, labelled, epoch);
   int64_t rows = tt_cohort_epoch_rows(c, labelled), cut = rows / 3;
   for (int32_t i = 0; i < labelled; i++) list[i] = 5 * i + 2;
   k->order(&o, list, 0, cut, row);
