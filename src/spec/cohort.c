@@ -5,35 +5,6 @@
 
 #include <math.h>
 
-tt_err tt_cohorts_create(const tt_config *cfg, int64_t inputs, const tt_columns *target,
-                         tt_cohorts *out)
-{
-  tt_cohorts all = {.count = 1};
-  TT_TRY(TT_ALLOC(all.at, all.count));
-  tt_err e = tt_cohort_create(cfg, inputs, target, &all.at[0]);
-  if (e)
-    tt_cohorts_destroy(&all);
-  else
-    *out = all;
-  return e;
-}
-
-void tt_cohorts_destroy(tt_cohorts *all)
-{
-  for (int64_t i = 0; all->at && i < all->count; i++)
-    tt_cohort_destroy(&all->at[i]);
-  tt_free(all->at);
-  *all = (tt_cohorts){0, NULL};
-}
-
-int64_t tt_cohorts_members(const tt_cohorts *all)
-{
-  int64_t members = 0;
-  for (int64_t i = 0; i < all->count; i++)
-    members += all->at[i]->members;
-  return members;
-}
-
 tt_state_shape tt_cohort_state_shape(const tt_cohort *c)
 {
   return (tt_state_shape){.params = c->model.params,

@@ -72,24 +72,15 @@ typedef struct tt_cohorts {
  * other is checked with the configuration. */
 tt_err tt_cohorts_create(const tt_config *cfg, int64_t inputs, const tt_columns *target,
                          const tt_dataset *data, tt_cohorts *out);
-void tt_cohorts_destroy(tt_cohorts *c);
+void tt_cohorts_destroy(tt_cohorts *c); /* accepts a zeroed one */
+
+/* Members of all cohorts together. */
+int64_t tt_cohorts_members(const tt_cohorts *all);
 
 /* The only cohort of a job. Errors: of tt_cohorts_create, CONFIG (there are several). */
 tt_err tt_cohort_create(const tt_config *cfg, int64_t inputs, const tt_columns *target,
                         tt_cohort **out);
 void tt_cohort_destroy(tt_cohort **c);
-
-/* All cohorts of a job; its members are numbered cohort by cohort. */
-typedef struct tt_cohorts {
-  int64_t count;
-  tt_cohort **at; /* [count] */
-} tt_cohorts;
-tt_err tt_cohorts_create(const tt_config *cfg, int64_t inputs, const tt_columns *target,
-                         tt_cohorts *out);
-void tt_cohorts_destroy(tt_cohorts *all); /* accepts a zeroed one */
-
-/* Members of all cohorts together. */
-int64_t tt_cohorts_members(const tt_cohorts *all);
 
 /* Lengths of the fields of its members' state. */
 tt_state_shape tt_cohort_state_shape(const tt_cohort *c);

@@ -230,6 +230,14 @@ void tt_cohorts_destroy(tt_cohorts *c)
   c->count = 0;
 }
 
+int64_t tt_cohorts_members(const tt_cohorts *all)
+{
+  int64_t members = 0;
+  for (int64_t i = 0; i < all->count; i++)
+    members += all->at[i]->members;
+  return members;
+}
+
 tt_err tt_cohort_create(const tt_config *cfg, int64_t inputs, const tt_columns *target,
                         tt_cohort **out)
 {
