@@ -24,6 +24,7 @@ static tt_state_field shape_of(const tt_engine *e, int f)
   s.params = e->view.params;
   s.slots = e->view.slot_count;
   s.epochs = e->view.epochs;
+  s.judged = tt_cohort_state_shape(e->cohort).judged;
   return tt_state_get(&s, f);
 }
 

@@ -11,7 +11,8 @@ tt_state_shape tt_cohort_state_shape(const tt_cohort *c)
                           .slots = tt_optimizer_slots(c->optimizer),
                           .epochs = c->max_epochs,
                           .averages = c->average != TT_AVERAGE_none,
-                          .snapshots = c->snapshots};
+                          .snapshots = c->snapshots,
+                          .judged = c->stop == TT_STOP_AT_ensemble ? c->max_epochs : 0};
 }
 
 tt_loss_args tt_cohort_loss_args(const tt_cohort *c)

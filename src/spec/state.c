@@ -29,6 +29,7 @@ static void fill_blank(tt_state *s)
   }
   for (int64_t i = 0; i < s->count * s->epochs; i++)
     TT_FIELD(s, loss_train)[i] = TT_FIELD(s, loss_validation)[i] = NAN;
+  for (int64_t i = 0; i < s->count * s->judged; i++) TT_FIELD(s, loss_ensemble)[i] = NAN;
 }
 
 static tt_err allocate(tt_state *s)
@@ -49,7 +50,8 @@ tt_err tt_state_create(tt_slice which, tt_state_shape shape, tt_state **out)
                   .slots = shape.slots,
                   .epochs = shape.epochs,
                   .averages = shape.averages,
-                  .snapshots = shape.snapshots};
+                  .snapshots = shape.snapshots,
+                  .judged = shape.judged};
   tt_err e = allocate(s);
   if (e) {
     tt_state_destroy(&s);

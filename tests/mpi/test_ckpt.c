@@ -49,7 +49,7 @@ static void fill(tt_state *s, int64_t generation)
 static tt_state *state_of(int64_t first, int64_t count, int64_t slots)
 {
   tt_state *s = NULL;
-  TT_CHECK_OK(tt_state_create((tt_slice){first, count}, (tt_state_shape){PARAMS, slots, EPOCHS, 0, 0}, &s));
+  TT_CHECK_OK(tt_state_create((tt_slice){first, count}, (tt_state_shape){PARAMS, slots, EPOCHS, 0, 0, 0}, &s));
   return s;
 }
 

@@ -261,7 +261,7 @@ TT_TEST(the_state_table_is_complete)
   static const int64_t bytes[] = {[TT_TYPE_float] = 4, [TT_TYPE_double] = 8, [TT_TYPE_int8_t] = 1,
                                   [TT_TYPE_int32_t] = 4, [TT_TYPE_int64_t] = 8};
   tt_state *s = NULL;
-  TT_CHECK_OK(tt_state_create((tt_slice){3, 4}, (tt_state_shape){10, 2, 6, 0, 0}, &s));
+  TT_CHECK_OK(tt_state_create((tt_slice){3, 4}, (tt_state_shape){10, 2, 6, 0, 0, 0}, &s));
   TT_CHECK(sizeof(tt_state), ==, 7 * sizeof(int64_t) + TT_STATE_FIELD_COUNT * sizeof(void *));
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
     tt_state_field a = tt_state_get(s, f);
@@ -284,8 +284,8 @@ TT_TEST(the_state_table_is_complete)
 TT_TEST(the_hash_of_a_member_does_not_know_its_slice)
 {
   tt_state *many = NULL, *one = NULL;
-  TT_CHECK_OK(tt_state_create((tt_slice){3, 4}, (tt_state_shape){7, 2, 5, 0, 0}, &many));
-  TT_CHECK_OK(tt_state_create((tt_slice){5, 1}, (tt_state_shape){7, 2, 5, 0, 0}, &one));
+  TT_CHECK_OK(tt_state_create((tt_slice){3, 4}, (tt_state_shape){7, 2, 5, 0, 0, 0}, &many));
+  TT_CHECK_OK(tt_state_create((tt_slice){5, 1}, (tt_state_shape){7, 2, 5, 0, 0, 0}, &one));
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
     tt_state_field a = tt_state_get(many, f), b = tt_state_get(one, f);
     int64_t each = a.bytes * a.length;
@@ -309,7 +309,7 @@ TT_TEST(the_hash_of_a_member_does_not_know_its_slice)
 TT_TEST(a_member_predicts_with_its_best_weights)
 {
   tt_state *s = NULL;
-  TT_CHECK_OK(tt_state_create((tt_slice){0, 2}, (tt_state_shape){3, 1, 1, 0, 0}, &s));
+  TT_CHECK_OK(tt_state_create((tt_slice){0, 2}, (tt_state_shape){3, 1, 1, 0, 0, 0}, &s));
   TT_FIELD(s, best_epoch)[1] = 0;
   TT_CHECK(tt_state_result(s, 0) - TT_FIELD(s, weights), ==, 0);
   TT_CHECK(tt_state_result(s, 1) - TT_FIELD(s, best_weights), ==, 3);
