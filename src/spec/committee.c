@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static tt_err allocate(tt_committee *c)
@@ -80,10 +81,27 @@ tt_err tt_committee_from_cohort(const tt_cohort *c, const tt_dataset *d, tt_comm
   return e;
 }
 
+int64_t tt_committee_width(const tt_committee *c)
+{
+  return c->model.targets * c->model.quantities;
+}
+
 int64_t tt_committee_columns(const tt_committee *c)
 {
-  int64_t columns = 0;
-  for (int64_t i = 0; i < c->ensembles; i++)
-    columns += c->ensemble[i].targets;
-  return columns;
+  return c->ensembles * tt_committee_width(c);
+}
+
+void tt_committee_label(const tt_committee *c, const tt_ensemble *e, int64_t column, char *text,
+                        size_t room)
+{
+  int32_t j = (int32_t)(column % c->model.quantities);
+  const char *name = c->target.name[e->column[column / c->model.quantities]];
+  if (c->model.output == TT_OUTPUT_quantiles)
+    snprintf(text, room, "%s q%g", name, (double)c->model.level[j]);
+  else if (c->model.output == TT_OUTPUT_softmax && j < c->model.levels)
+    snprintf(text, room, "%s=%d", name, (int)j);
+  else if (c->model.output == TT_OUTPUT_softmax)
+    snprintf(text, room, "%s entropy", name);
+  else
+    snprintf(text, room, "%s", name);
 }

@@ -29,9 +29,16 @@ void tt_committee_destroy(tt_committee **c);
  */
 tt_err tt_committee_from_cohort(const tt_cohort *c, const tt_dataset *d, tt_committee **out);
 
-/* Number of predicted columns: the sum of targets over ensembles. Column order: ensemble by
- * ensemble, its targets in order. */
+/* Predicted columns of one ensemble, K q: quantity j of its target k is column k q + j of it. */
+int64_t tt_committee_width(const tt_committee *c);
+
+/* Number of predicted columns, ensemble by ensemble. */
 int64_t tt_committee_columns(const tt_committee *c);
+
+/* What column `column` of [0, K q) of an ensemble is called, at most room - 1 characters: the target
+ * ("y"), or the target with its level or class ("y q0.05", "digit=3", "digit entropy"). */
+void tt_committee_label(const tt_committee *c, const tt_ensemble *e, int64_t column, char *text,
+                        size_t room);
 #ifdef __cplusplus
 }
 #endif

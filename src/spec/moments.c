@@ -46,7 +46,7 @@ void tt_moments_take_shares(tt_moments *m, const tt_committee *c)
 {
   int64_t column = 0;
   for (int64_t e = 0; e < c->ensembles; e++)
-    for (int64_t k = 0; k < c->ensemble[e].targets; k++, column++) {
+    for (int64_t k = 0; k < tt_committee_width(c); k++, column++) {
       m->weight[column] = 0.0;
       for (int64_t i = 0; i < c->ensemble[e].members; i++) {
         double w = c->weight[c->ensemble[e].first + i];

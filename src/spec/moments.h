@@ -31,7 +31,7 @@ void tt_moments_clear(tt_moments *m);
 void tt_moments_take_shares(tt_moments *m, const tt_committee *c);
 
 /* Add one member's prediction, in member order (West, CACM 1979: one pass, no cancellation).
- *   column    first column of its ensemble;   k  targets
+ *   column    first column of its ensemble;   k  its columns (tt_committee_width)
  *   w         its share; a share of 0 changes nothing
  *   mean      [k][stride] with `rows` values each;  variance the same, or NULL = 0 */
 void tt_moments_add(tt_moments *m, int64_t column, int64_t k, double w, const float *mean,

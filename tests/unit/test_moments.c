@@ -184,9 +184,12 @@ enum { EACH = 4, ROWS = 600, INPUTS = 3 };
 static tt_committee *committee(tt_output output)
 {
   const int64_t hidden[] = {17, 5};
+  const double level[] = {0.1, 0.5, 0.9};
+  tt_model_shape shape = {.inputs = INPUTS, .targets = 2, .hidden = hidden, .layers = 2,
+                          .activation = TT_ACT_tanh, .output = output, .levels = 3, .level = level};
   tt_committee *c = NULL;
   tt_model m;
-  TT_CHECK_OK(tt_model_build(INPUTS, 2, hidden, 2, TT_ACT_tanh, output, &m));
+  TT_CHECK_OK(tt_model_lay_out(&shape, &m));
   TT_CHECK_OK(tt_committee_create(&m, 2, 2 * EACH, &c));
   c->variance_floor = 1e-3f;
   for (int e = 0; e < 2; e++) {
@@ -211,12 +214,12 @@ static float *inputs(void)
   return x;
 }
 
-/* Moments of the members' own predictions [G][2][K][ROWS], added in member order. */
+/* Moments of the members' own predictions [G][2][K q][ROWS], added in member order. */
 static tt_moments *by_hand(const tt_committee *c, const float *said)
 {
-  int64_t k = c->model.targets, column = 0;
+  int64_t k = tt_committee_width(c), column = 0;
   tt_moments *m = moments(ROWS, tt_committee_columns(c));
-  for (int64_t e = 0; e < c->ensembles; column += c->ensemble[e++].targets)
+  for (int64_t e = 0; e < c->ensembles; column += k, e++)
     for (int64_t i = 0; i < c->ensemble[e].members; i++) {
       int64_t who = c->ensemble[e].first + i;
       const float *mean = said + who * 2 * k * ROWS;
@@ -243,9 +246,9 @@ static void predicts(way by, tt_output output)
   tt_committee *c = committee(output);
   float *x = inputs(), *said = NULL;
   int64_t columns = tt_committee_columns(c);
-  TT_CHECK(columns, ==, 4);
+  TT_CHECK(columns, ==, 4 * c->model.quantities);
   tt_moments *all = moments(ROWS, columns);
-  TT_CHECK_OK(TT_ALLOC(said, c->members * 2 * 2 * ROWS));
+  TT_CHECK_OK(TT_ALLOC(said, c->members * 2 * tt_committee_width(c) * ROWS));
   TT_CHECK_OK(by.ops->predict(c, &by.use, ROWS, x, all, said));
   tt_moments *want = by_hand(c, said);
   same_moments(want, all, 0, ROWS);
