@@ -23,7 +23,7 @@ typedef struct tt_ensemble {
 } tt_ensemble;
 
 typedef struct tt_member {
-  int32_t ensemble, index; /* which ensemble, and its place there */
+  int32_t ensemble, index; /* which ensemble, and its number there: from ensembles[].first on */
   uint64_t stream;         /* key of its random numbers: (hash of ensemble name, index) */
   tt_hyper hyper;
 } tt_member;

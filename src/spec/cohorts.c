@@ -91,15 +91,13 @@ static tt_err check_keys(const tt_config *cfg)
   return TT_OK;
 }
 
-static tt_hyper hyper(const tt_config *cfg, const tt_ensemble_config *own)
+static tt_hyper hyper(const tt_ensemble_config *own)
 {
-  tt_hyper h = {
-#define X(name, type, ...) .name = (type)cfg->train_##name,
+  return (tt_hyper){
+#define X(name, type, ...) .name = (type)own->train_##name,
       TT_HYPERS(X)
 #undef X
   };
-  h.learning_rate = (float)own->learning_rate;
-  return h;
 }
 
 /* Ensemble `number` of the cohort and its members, behind those that are there. */
@@ -116,9 +114,9 @@ static tt_err add_ensemble(const maker *k, const tt_ensemble_config *own, int64_
   for (int64_t i = 0; i < e->members; i++) {
     tt_member *m = &c->member[e->first + i];
     m->ensemble = (int32_t)number;
-    m->index = (int32_t)i;
-    m->stream = (uint64_t)e->key << 32 | (uint32_t)i;
-    m->hyper = hyper(k->cfg, own);
+    m->index = (int32_t)(own->first + i);
+    m->stream = (uint64_t)e->key << 32 | (uint32_t)m->index;
+    m->hyper = hyper(own);
     if (m->hyper.epochs > c->max_epochs) c->max_epochs = m->hyper.epochs;
   }
   c->members += e->members;
@@ -127,52 +125,73 @@ static tt_err add_ensemble(const maker *k, const tt_ensemble_config *own, int64_
 
 /* ---- cohorts ---- */
 
+/* The words `auto`, and the labels, decide how many outputs there are. */
+static tt_err set_model(const maker *k, const tt_ensemble_config *own, tt_model *m)
+{
+  int64_t classes = own->model_classes < 0 ? 2 : own->model_classes;
+  int levels = own->model_output == TT_OUTPUT_quantiles;
+  tt_model_shape shape = {.inputs = k->inputs,
+                          .targets = count_targets(k, own),
+                          .hidden = own->model_hidden.value,
+                          .layers = own->model_hidden.count,
+                          .activation = (tt_activation)own->model_activation,
+                          .output = (tt_output)own->model_output,
+                          .layer_norm = own->model_layer_norm,
+                          .residual = own->model_residual,
+                          .levels = (int32_t)(levels ? own->model_quantiles.count : classes),
+                          .level = own->model_quantiles.value};
+  return tt_model_lay_out(&shape, m);
+}
+
 /* What all ensembles of a cohort have in common. */
 static tt_err set_form(const maker *k, const tt_ensemble_config *own, tt_cohort *c)
 {
-  const tt_config *cfg = k->cfg;
-  c->init = (tt_init)cfg->model_init;
-  c->loss = (tt_loss)cfg->train_loss;
-  c->variance_floor = (float)cfg->train_variance_floor;
-  c->huber_delta = (float)cfg->train_huber_delta;
-  c->nll_beta = (float)cfg->train_nll_beta;
-  c->optimizer = (tt_optimizer)cfg->train_optimizer;
-  c->nesterov = cfg->train_nesterov;
-  c->schedule = (tt_schedule)cfg->train_schedule;
-  c->schedule_shape.growth = (float)cfg->train_schedule_growth;
-  c->schedule_shape.peak = (float)cfg->train_schedule_peak;
-  for (int64_t i = 0; i < cfg->train_schedule_milestones.count && i < TT_MAX_MILESTONES; i++)
+  c->init = (tt_init)own->model_init;
+  c->loss = (tt_loss)own->train_loss;
+  c->variance_floor = (float)own->train_variance_floor;
+  c->huber_delta = (float)own->train_huber_delta;
+  c->nll_beta = (float)own->train_nll_beta;
+  c->optimizer = (tt_optimizer)own->train_optimizer;
+  c->nesterov = own->train_nesterov;
+  c->schedule = (tt_schedule)own->train_schedule;
+  c->schedule_shape.growth = (float)own->train_schedule_growth;
+  c->schedule_shape.peak = (float)own->train_schedule_peak;
+  for (int64_t i = 0; i < own->train_schedule_milestones.count && i < TT_MAX_MILESTONES; i++)
     c->schedule_shape.milestone[c->schedule_shape.milestones++] =
-        (int32_t)cfg->train_schedule_milestones.value[i];
-  c->batch_size = cfg->train_batch_size;
-  c->resample = (tt_resample)cfg->train_resample;
-  c->subsample = cfg->train_subsample;
-  c->folds = cfg->train_folds;
-  c->method = (tt_method)cfg->train_method;
-  c->snapshots = c->method == TT_METHOD_snapshot ? cfg->train_snapshots : 0;
-  c->average = (tt_average)cfg->train_average;
-  c->stop = (tt_stop_at)cfg->train_stop;
-  c->retries = (int32_t)cfg->train_on_diverged_retries;
-  c->retry_rate = (float)cfg->train_on_diverged_lr_scale;
-  c->retry_reseed = cfg->train_on_diverged_reseed;
-  c->seed = (uint64_t)cfg->run_seed;
-  return tt_model_build(k->inputs, count_targets(k, own), cfg->model_hidden.value,
-                        cfg->model_hidden.count, (tt_activation)cfg->model_activation,
-                        (tt_output)cfg->model_output, &c->model);
+        (int32_t)own->train_schedule_milestones.value[i];
+  c->batch_size = own->train_batch_size;
+  c->resample = (tt_resample)own->train_resample;
+  c->subsample = own->train_subsample;
+  c->folds = own->train_folds;
+  c->method = (tt_method)own->train_method;
+  c->snapshots = c->method == TT_METHOD_snapshot ? own->train_snapshots : 0;
+  c->average = (tt_average)own->train_average;
+  c->stop = (tt_stop_at)own->train_stop;
+  c->retries = (int32_t)own->train_on_diverged_retries;
+  c->retry_rate = (float)own->train_on_diverged_lr_scale;
+  c->retry_reseed = own->train_on_diverged_reseed;
+  c->seed = (uint64_t)k->cfg->run_seed;
+  return set_model(k, own, &c->model);
 }
 
-static int same_cohort(const maker *k, int64_t i, int64_t j)
+/* What decides which cohort an ensemble joins. */
+static uint64_t form_of(const maker *k, const tt_ensemble_config *own)
 {
-  return count_targets(k, &k->cfg->ensemble[i]) == count_targets(k, &k->cfg->ensemble[j]);
+  int64_t targets = count_targets(k, own);
+  return XXH3_64bits_withSeed(&targets, sizeof targets, tt_config_form_hash(own));
 }
 
-static void group_ensembles(maker *k)
+static tt_err group_ensembles(maker *k)
 {
+  uint64_t *form = NULL;
+  TT_TRY(TT_ALLOC(form, k->cfg->ensembles));
   for (int64_t i = 0; i < k->cfg->ensembles; i++) {
-    k->group[i] = 0;
-    while (k->group[i] < i && !same_cohort(k, i, k->group[i]))
+    form[i] = form_of(k, &k->cfg->ensemble[i]);
+    while (form[k->group[i]] != form[i])
       k->group[i]++;
   }
+  tt_free(form);
+  return TT_OK;
 }
 
 /* The cohort that ensemble `first` opens, with all that join it. */
@@ -198,7 +217,7 @@ static tt_err make(maker *k, tt_cohorts *out)
 {
   TT_TRY(check_keys(k->cfg));
   TT_TRY(TT_ALLOC(k->group, k->cfg->ensembles));
-  group_ensembles(k);
+  TT_TRY(group_ensembles(k));
   TT_TRY(TT_ALLOC(out->at, k->cfg->ensembles));
   for (int64_t i = 0; i < k->cfg->ensembles; i++) {
     if (k->group[i] != i) continue;

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,16 +23,16 @@ const tt_option tt_option_table[TT_OPTION_COUNT] = {
    .unit = unit_,                                                                                  \
    .help = help_,                                                                                  \
    .offset = offsetof(tt_config, section_##_##name_)},
+#define TT_MEMBER_OPTION TT_OPTION
 #define TT_ENSEMBLE_OPTION(name, ...)
 #include "spec/options.def"
 #undef TT_OPTION
+#undef TT_MEMBER_OPTION
 #undef TT_ENSEMBLE_OPTION
 };
 
-const tt_option tt_ensemble_option_table[TT_ENSEMBLE_OPTION_COUNT] = {
-#define TT_OPTION(section, name, ...)
-#define TT_ENSEMBLE_OPTION(name_, kind_, preset_, low_, high_, choices_, unit_, help_)             \
-  {.section = "ensembles",                                                                         \
+#define ROW(section_, field_, name_, kind_, preset_, low_, high_, choices_, unit_, help_)          \
+  {.section = #section_,                                                                           \
    .name = #name_,                                                                                 \
    .kind = TT_KIND_##kind_,                                                                        \
    .preset = preset_,                                                                              \
@@ -42,9 +41,25 @@ const tt_option tt_ensemble_option_table[TT_ENSEMBLE_OPTION_COUNT] = {
    .choices = choices_,                                                                            \
    .unit = unit_,                                                                                  \
    .help = help_,                                                                                  \
-   .offset = offsetof(tt_ensemble_config, name_)},
+   .offset = offsetof(tt_ensemble_config, field_)},
+const tt_option tt_ensemble_option_table[TT_ENSEMBLE_OPTION_COUNT] = {
+#define TT_OPTION(section, name, ...)
+#define TT_MEMBER_OPTION(section, name, ...) ROW(section, section##_##name, name, __VA_ARGS__)
+#define TT_ENSEMBLE_OPTION(name, ...)        ROW(ensembles, name, name, __VA_ARGS__)
 #include "spec/options.def"
 #undef TT_OPTION
+#undef TT_MEMBER_OPTION
+#undef TT_ENSEMBLE_OPTION
+};
+#undef ROW
+
+const int tt_job_row[TT_ENSEMBLE_OPTION_COUNT] = {
+#define TT_OPTION(section, name, ...)
+#define TT_MEMBER_OPTION(section, name, ...) TT_AT_##section##_##name,
+#define TT_ENSEMBLE_OPTION(name, ...)        -1,
+#include "spec/options.def"
+#undef TT_OPTION
+#undef TT_MEMBER_OPTION
 #undef TT_ENSEMBLE_OPTION
 };
 
@@ -115,21 +130,28 @@ static tt_err resolve_paths(tt_reader *r)
   return TT_OK;
 }
 
-/* "inherit" (NaN until now) becomes the number of the same name in section train. */
-static void inherit(tt_config *cfg)
+/* What an ensemble does not say itself is as the job says. */
+static tt_err inherit(tt_reader *r)
 {
-  for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++) {
-    const tt_option *own = &tt_ensemble_option_table[i], *from = NULL;
-    if (!own->preset || strcmp(own->preset, "inherit") != 0) continue;
-    for (int j = 0; j < TT_OPTION_COUNT; j++)
-      if (strcmp(tt_option_table[j].section, "train") == 0 &&
-          strcmp(tt_option_table[j].name, own->name) == 0)
-        from = &tt_option_table[j];
-    for (int64_t k = 0; from && k < cfg->ensembles; k++) {
-      double *x = (double *)(void *)((char *)&cfg->ensemble[k] + own->offset);
-      if (isnan(*x)) *x = *(const double *)(const void *)((const char *)cfg + from->offset);
+  for (int64_t k = 0; k < r->cfg->ensembles; k++)
+    for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++) {
+      if (tt_job_row[i] < 0 || r->own[k][i].given) continue;
+      TT_TRY(tt_value_copy(&tt_option_table[tt_job_row[i]], r->cfg, &tt_ensemble_option_table[i],
+                           &r->cfg->ensemble[k]));
     }
-  }
+  return TT_OK;
+}
+
+static void resolve_output(int loss, int *output)
+{
+  if (*output < 0) *output = (int)tt_loss_output((tt_loss)loss);
+}
+
+static void resolve_outputs(tt_config *cfg)
+{
+  resolve_output(cfg->train_loss, &cfg->model_output);
+  for (int64_t k = 0; k < cfg->ensembles; k++)
+    resolve_output(cfg->ensemble[k].train_loss, &cfg->ensemble[k].model_output);
 }
 
 static tt_err read_all(tt_reader *r, const char *text, int64_t bytes, int nset)
@@ -145,8 +167,9 @@ static tt_err read_all(tt_reader *r, const char *text, int64_t bytes, int nset)
     r->now = n;
     TT_TRY(tt_config_read_set(r));
   }
+  TT_TRY(inherit(r));
   if (r->usable) tt_config_check(r);
-  inherit(r->cfg);
+  resolve_outputs(r->cfg);
   TT_TRY(resolve_paths(r));
   return tt_fault_result(r);
 }
@@ -165,6 +188,7 @@ tt_err tt_config_parse(const char *file, const char *text, int64_t bytes, const 
     e = read_all(r, text, bytes, nset);
     tt_free(r->element);
     tt_free(r->own);
+    tt_free(r->own_section);
   }
   tt_free(r);
   if (e)

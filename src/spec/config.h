@@ -17,6 +17,10 @@ typedef struct tt_int_list {
   int64_t count;
   int64_t *value;
 } tt_int_list;
+typedef struct tt_real_list {
+  int64_t count;
+  double *value;
+} tt_real_list;
 typedef struct tt_text_list {
   int64_t count;
   char **value;
@@ -28,25 +32,33 @@ typedef struct tt_text_list {
 #define TT_FIELD_PATH     char *
 #define TT_FIELD_NAME     int
 #define TT_FIELD_LIST     tt_int_list
+#define TT_FIELD_REALS    tt_real_list
 #define TT_FIELD_TEXTLIST tt_text_list
 #define TT_FIELD_SECONDS  double
 
-/* One element of `ensembles`: members that learn the same targets. */
+/* One element of `ensembles`: members that learn the same targets. Options of model and train have
+ * the ensemble's own value, or the job's: own->train_epochs. model_output is resolved: what
+ * train.loss needs where it is auto. */
 typedef struct tt_ensemble_config {
 #define TT_OPTION(section, name, kind, ...)
-#define TT_ENSEMBLE_OPTION(name, kind, ...) TT_FIELD_##kind name;
+#define TT_MEMBER_OPTION(section, name, kind, ...) TT_FIELD_##kind section##_##name;
+#define TT_ENSEMBLE_OPTION(name, kind, ...)        TT_FIELD_##kind name;
 #include "spec/options.def"
 #undef TT_OPTION
+#undef TT_MEMBER_OPTION
 #undef TT_ENSEMBLE_OPTION
 } tt_ensemble_config;
 
-/* The whole job, every field set: cfg->train_epochs, cfg->data_split_seed, cfg->top_title. PATH
- * fields are absolute; an "auto" number is -1; a TEXT or PATH not given is "". */
+/* The whole job, every field set: cfg->data_split_seed, cfg->top_title. Results follow the
+ * ensembles' values of model and train; the job's own are what ensembles start from. PATH fields
+ * are absolute; an "auto" number is -1; a TEXT or PATH not given is "". */
 typedef struct tt_config {
-#define TT_OPTION(section, name, kind, ...) TT_FIELD_##kind section##_##name;
+#define TT_OPTION(section, name, kind, ...)        TT_FIELD_##kind section##_##name;
+#define TT_MEMBER_OPTION(section, name, kind, ...) TT_FIELD_##kind section##_##name;
 #define TT_ENSEMBLE_OPTION(name, kind, ...)
 #include "spec/options.def"
 #undef TT_OPTION
+#undef TT_MEMBER_OPTION
 #undef TT_ENSEMBLE_OPTION
   int64_t ensembles;            /* at least 1 */
   tt_ensemble_config *ensemble; /* [ensembles] */
@@ -56,8 +68,8 @@ typedef struct tt_config {
  *   file   path for messages; relative paths start from its directory, which need not exist
  *   text   bytes of the file (rank 0 reads and broadcasts them); need not end in NUL
  *   set    `nset` strings applied after the file in order, values parsed as YAML:
- *          "section.name=value", "ensembles[0].name=value", "ensembles.NAME.option=value";
- *          messages place them at "--set:n: 'text'"
+ *          "section.name=value", "ensembles[0].name=value", "ensembles.NAME.option=value",
+ *          "ensembles.NAME.train.option=value"; messages place them at "--set:n: 'text'"
  *   out    owned by the caller, tt_config_destroy; written only on TT_OK
  * Local. Errors: CONFIG (the message lists every error, one per line, and ends with
  * "N errors; nothing was run"), MEM. */
@@ -70,14 +82,19 @@ void tt_config_destroy(tt_config **cfg);
 tt_err tt_config_read_file_local(const char *file, char **text, int64_t *bytes);
 
 /* The resolved configuration as YAML that tt_config_parse reads back to the same values, one option
- * per line in table order; of target and targets only what is given. *text is owned by the caller,
- * tt_free. Local. Errors: MEM. */
+ * per line in table order; of an ensemble what is given and what differs from the job. *text is
+ * owned by the caller, tt_free. Local. Errors: MEM. */
 tt_err tt_config_text(const tt_config *cfg, char **text);
 
-/* Hash (XXH3, 64 bits) of what decides the members' results: data, model, ensembles, train and
- * run.seed. Not the directory, threads, device, checkpoint, max_failed or limits: those may change
- * between a run and its resumption. Not data.file either: the samples have a hash of their own. */
+/* Hash (XXH3, 64 bits) of what decides the members' results: data, run.seed, and the ensembles with
+ * their values of model and train. Not the directory, threads, device, checkpoint, max_failed or
+ * limits: those may change between a run and its resumption. Not data.file either: the samples have
+ * a hash of their own. */
 uint64_t tt_config_science_hash(const tt_config *cfg);
+
+/* Hash of an ensemble's values of model and train less those of TT_HYPERS, which are per member:
+ * ensembles with equal ones may share a cohort. */
+uint64_t tt_config_form_hash(const tt_ensemble_config *own);
 
 /* The option table as text: for people (`tutti options`) or as a Markdown page
  * (docs/options.md). *text is owned by the caller, tt_free. Local. Errors: MEM. */

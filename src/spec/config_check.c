@@ -1,12 +1,12 @@
-/* config_check.c — what no single option can tell: missing ones, and rules between options. A
- * rule is silent where one of its options is already an error. */
+/* config_check.c — what no single option can tell: missing ones, and rules between options of the
+ * job (those of an ensemble: config_rules.c). A rule is silent where one of its options is already
+ * an error. */
 #include "spec/config_parts.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* "(line 5)" or "(the default)": where the other side of a rule was decided. */
-static const char *origin(const tt_where *at, char text[TT_PATH_TEXT])
+const char *tt_origin(const tt_where *at, char text[TT_PATH_TEXT])
 {
   if (at->set)
     snprintf(text, TT_PATH_TEXT, "--set:%d", at->set);
@@ -43,50 +43,6 @@ static void check_missing(tt_reader *r)
         missing(r, &r->element[k], &tt_ensemble_option_table[i], k);
 }
 
-static void check_loss(tt_reader *r)
-{
-  static const tt_output needed[] = {
-#define X(name, output, source) TT_OUTPUT_##output,
-      TT_LOSSES(X)
-#undef X
-  };
-  const tt_where *loss = &r->job[TT_AT_train_loss], *output = &r->job[TT_AT_model_output];
-  if (loss->bad || output->bad) return;
-  int need = needed[r->cfg->train_loss], is = r->cfg->model_output;
-  if (need == is) return;
-  char place[TT_PATH_TEXT];
-  const char *loss_name = tt_choice_loss[r->cfg->train_loss];
-  if (loss->given)
-    tt_fault(r, loss, "train.loss: %s needs model.output: %s, but that is %s (%s)", loss_name,
-             tt_choice_output[need], tt_choice_output[is], origin(output, place));
-  else
-    tt_fault(r, output,
-             "model.output: %s does not fit train.loss: %s (the default), "
-             "which needs %s; change one of them",
-             tt_choice_output[is], loss_name, tt_choice_output[need]);
-}
-
-static void check_optimizer(tt_reader *r)
-{
-  const tt_config *c = r->cfg;
-  const char *name = tt_choice_optimizer[c->train_optimizer];
-  char place[TT_PATH_TEXT];
-  const tt_where *optimizer = &r->job[TT_AT_train_optimizer];
-  if (optimizer->bad) return;
-  origin(optimizer, place);
-  if (c->train_weight_decay > 0.0 && c->train_optimizer != TT_OPT_adamw)
-    tt_fault(r, &r->job[TT_AT_train_weight_decay],
-             "train.weight_decay is for optimizer adamw, but that is %s (%s); use adamw, or l2",
-             name, place);
-  if (c->train_momentum > 0.0 && c->train_optimizer != TT_OPT_sgd)
-    tt_fault(r, &r->job[TT_AT_train_momentum],
-             "train.momentum is for optimizer sgd, but that is %s (%s); use sgd, or beta1", name,
-             place);
-  if (c->train_nesterov && c->train_momentum <= 0.0 && !r->job[TT_AT_train_momentum].bad)
-    tt_fault(r, &r->job[TT_AT_train_nesterov],
-             "train.nesterov needs train.momentum above 0, e.g. momentum: 0.9");
-}
-
 static void check_precision(tt_reader *r)
 {
   const tt_config *c = r->cfg;
@@ -95,7 +51,7 @@ static void check_precision(tt_reader *r)
   if (precision->bad || device->bad) return;
   if (c->run_precision == TT_PRECISION_fp32 || c->run_device != TT_DEVICE_cpu) return;
   tt_fault(r, precision, "run.precision: %s needs a GPU, but run.device is cpu (%s); use fp32",
-           tt_choice_precision[c->run_precision], origin(device, place));
+           tt_choice_precision[c->run_precision], tt_origin(device, place));
 }
 
 /* Which way the rows are split; two ways at once is an error. */
@@ -148,17 +104,18 @@ static void check_fractions(tt_reader *r)
 
 static void check_split(tt_reader *r)
 {
-  const tt_config *c = r->cfg;
   if (split_is_bad(r)) return;
   check_split_kind(r);
   check_fractions(r);
-  int lists = *c->data_split_train_rows != '\0';
-  int validated = *c->data_split_column || *c->data_split_validation_rows ||
-                  (!lists && c->data_split_validation > 0.0);
-  if (c->train_patience > 0 && !validated)
-    tt_fault(r, &r->job[TT_AT_train_patience],
-             "train.patience needs validation rows; %s, or set patience: 0",
-             lists ? "give data.split.validation_rows" : "give data.split.validation above 0");
+}
+
+/* Whether there are rows to validate on, as far as the configuration tells. */
+static int is_validated(const tt_reader *r)
+{
+  const tt_config *c = r->cfg;
+  if (split_is_bad(r) || *c->data_split_column) return 1;
+  if (*c->data_split_train_rows) return *c->data_split_validation_rows != '\0';
+  return c->data_split_validation > 0.0;
 }
 
 static void check_name(tt_reader *r, int64_t k)
@@ -182,9 +139,13 @@ static void check_name(tt_reader *r, int64_t k)
 
 static void check_ensembles(tt_reader *r)
 {
+  int validated = is_validated(r);
+  const char *cure = *r->cfg->data_split_train_rows ? "give data.split.validation_rows"
+                                                    : "give data.split.validation above 0";
   for (int64_t k = 0; k < r->cfg->ensembles; k++) {
     const tt_ensemble_config *own = &r->cfg->ensemble[k];
     check_name(r, k);
+    tt_config_check_ensemble(r, k, validated, cure);
     if (*own->target && own->targets.count)
       tt_fault(r, &r->own[k][TT_AT_ENSEMBLE_targets],
                "ensembles[%" PRId64 "]: target and targets are both given; keep one", k);
@@ -194,8 +155,6 @@ static void check_ensembles(tt_reader *r)
 void tt_config_check(tt_reader *r)
 {
   check_missing(r);
-  check_loss(r);
-  check_optimizer(r);
   check_precision(r);
   check_split(r);
   check_ensembles(r);

@@ -28,7 +28,7 @@ void tt_show(const char *text, char out[TT_SHOW_TEXT])
 
 void tt_fault(tt_reader *r, const tt_where *at, const char *fmt, ...)
 {
-  char text[1024], place[256], shown[TT_SHOW_TEXT];
+  char text[1024], place[256], line[1300], shown[TT_SHOW_TEXT];
   va_list ap;
   va_start(ap, fmt);
   vsnprintf(text, sizeof text, fmt, ap);
@@ -39,11 +39,13 @@ void tt_fault(tt_reader *r, const tt_where *at, const char *fmt, ...)
   } else {
     snprintf(place, sizeof place, "%.200s:%" PRId64 ":%" PRId64, r->file, at->line, at->column);
   }
+  int wrote = snprintf(line, sizeof line, "%s: %s\n", place, text);
+  if (strstr(r->report, line)) return; /* several ensembles share the option */
   r->faults++;
-  size_t need = strlen(place) + strlen(text) + 3, room = sizeof r->report - r->used;
+  size_t need = (size_t)wrote + 1, room = sizeof r->report - r->used;
   if (r->told + 1 != r->faults || need >= room) return; /* counted; the list is full */
-  snprintf(r->report + r->used, room, "%s: %s\n", place, text);
-  r->used += need;
+  memcpy(r->report + r->used, line, need);
+  r->used += need - 1;
   r->told++;
 }
 

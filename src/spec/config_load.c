@@ -77,9 +77,7 @@ static void look_at(const yaml_event_t *event, tt_outline *o)
   case YAML_DOCUMENT_START_EVENT:
     if (++o->documents > 1) o->refused = "a second document; one job file is one document";
     break;
-  case YAML_ALIAS_EVENT:
-    anchor = event->data.alias.anchor;
-    break;
+  case YAML_ALIAS_EVENT: anchor = event->data.alias.anchor; break;
   case YAML_SCALAR_EVENT:
     anchor = event->data.scalar.anchor;
     tag = event->data.scalar.tag;
@@ -95,11 +93,8 @@ static void look_at(const yaml_event_t *event, tt_outline *o)
     opens = 1;
     break;
   case YAML_SEQUENCE_END_EVENT:
-  case YAML_MAPPING_END_EVENT:
-    opens = -1;
-    break;
-  default:
-    break;
+  case YAML_MAPPING_END_EVENT: opens = -1; break;
+  default: break;
   }
   o->depth += opens;
   if (anchor) o->refused = "anchors (&x) and aliases (*x) are not supported; write the value out";

@@ -15,13 +15,14 @@ typedef enum tt_kind {
   TT_KIND_PATH,
   TT_KIND_NAME,
   TT_KIND_LIST,
+  TT_KIND_REALS,
   TT_KIND_TEXTLIST,
   TT_KIND_SECONDS
 } tt_kind;
 
 /* A row of options.def. */
 typedef struct tt_option {
-  const char *section, *name; /* "data_split", "seed"; "ensembles" for one of its elements */
+  const char *section, *name; /* "data_split", "seed"; "ensembles" for what only those have */
   tt_kind kind;
   const char *preset;    /* NULL = must be given */
   long double low, high; /* holds every int64_t and every double */
@@ -30,25 +31,31 @@ typedef struct tt_option {
   size_t offset; /* of the field in tt_config or tt_ensemble_config */
 } tt_option;
 
-/* Row numbers: TT_AT_train_epochs, TT_AT_ENSEMBLE_members. */
+/* Row numbers: TT_AT_train_epochs; TT_AT_ENSEMBLE_members, TT_AT_ENSEMBLE_train_epochs. */
 enum {
-#define TT_OPTION(section, name, ...) TT_AT_##section##_##name,
+#define TT_OPTION(section, name, ...)        TT_AT_##section##_##name,
+#define TT_MEMBER_OPTION(section, name, ...) TT_AT_##section##_##name,
 #define TT_ENSEMBLE_OPTION(name, ...)
 #include "spec/options.def"
 #undef TT_OPTION
+#undef TT_MEMBER_OPTION
 #undef TT_ENSEMBLE_OPTION
   TT_OPTION_COUNT
 };
 enum {
 #define TT_OPTION(section, name, ...)
-#define TT_ENSEMBLE_OPTION(name, ...) TT_AT_ENSEMBLE_##name,
+#define TT_MEMBER_OPTION(section, name, ...) TT_AT_ENSEMBLE_##section##_##name,
+#define TT_ENSEMBLE_OPTION(name, ...)        TT_AT_ENSEMBLE_##name,
 #include "spec/options.def"
 #undef TT_OPTION
+#undef TT_MEMBER_OPTION
 #undef TT_ENSEMBLE_OPTION
   TT_ENSEMBLE_OPTION_COUNT
 };
 extern const tt_option tt_option_table[TT_OPTION_COUNT];
 extern const tt_option tt_ensemble_option_table[TT_ENSEMBLE_OPTION_COUNT];
+/* Row of the job's table with the same option, or -1: the ensemble's alone. */
+extern const int tt_job_row[TT_ENSEMBLE_OPTION_COUNT];
 
 enum {
   TT_CONFIG_BYTES = 1048576, /* largest job file */
@@ -76,7 +83,13 @@ typedef union tt_value {
 
 /* What a person must write: "a whole number". */
 const char *tt_kind_text(tt_kind kind);
-/* "train.epochs", "data.split.seed", "title"; "ensembles[3].name" with element >= 0. */
+/* Where the last word of a section's name begins; 0 unless it lies in another section: "split" of
+ * "data_split", but all of "data". */
+size_t tt_section_last(const char *section);
+/* "data.split", "train.on_diverged"; returns how many sections it lies in. */
+int tt_section_path(const char *section, char path[TT_PATH_TEXT]);
+/* "train.epochs", "data.split.seed", "title"; with element >= 0 "ensembles[3].name",
+ * "ensembles[3].train.epochs". */
 void tt_option_path(const tt_option *o, int64_t element, char path[TT_PATH_TEXT]);
 /* "1 to 1048576 rows", "at least 0"; "" for kinds without a range. */
 void tt_option_range(const tt_option *o, char range[TT_PATH_TEXT]);
@@ -86,6 +99,9 @@ int tt_value_parse(const tt_option *o, const tt_literal *from, tt_value *out,
 /* Replace the field of `record` by `count` values (1 unless a list), texts copied. Errors: MEM. */
 tt_err tt_value_store(const tt_option *o, void *record, const tt_value *value, int64_t count);
 void tt_value_free(const tt_option *o, void *record);
+/* The same option of two records: a row of each table. */
+tt_err tt_value_copy(const tt_option *from, const void *source, const tt_option *to, void *record);
+int tt_value_equal(const tt_option *a, const void *one, const tt_option *b, const void *other);
 /* The value as YAML in one line. */
 void tt_value_write(const tt_option *o, const void *record, FILE *out);
 /* True for a TEXT, PATH or TEXTLIST that was not given. */
@@ -103,7 +119,7 @@ typedef struct tt_where {
 } tt_where;
 typedef struct tt_reader tt_reader;
 
-/* Note one error; the reading goes on. */
+/* Note one error; the reading goes on. The same words at the same place count once. */
 void tt_fault(tt_reader *r, const tt_where *at, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* OK if nothing was noted, else CONFIG with the whole list. */
@@ -131,6 +147,7 @@ struct tt_reader {
   tt_where ensembles;                /* the list */
   tt_where *element;                 /* [ensembles] its elements */
   tt_where (*own)[TT_ENSEMBLE_OPTION_COUNT]; /* [ensembles] and their options */
+  tt_where (*own_section)[TT_ENSEMBLE_OPTION_COUNT];
   int usable;           /* the file is a mapping: worth looking for what is missing */
   int64_t faults, told; /* noted, and those that found room */
   size_t used;
@@ -144,4 +161,9 @@ tt_err tt_config_read_set(tt_reader *r);
 tt_err tt_config_defaults(const tt_option *table, int64_t count, void *record);
 /* Options that must be given, rules between options. */
 void tt_config_check(tt_reader *r);
+/* Rules between the options of ensemble k. validated: there are rows to validate on; else `cure`
+ * says how to get some. */
+void tt_config_check_ensemble(tt_reader *r, int64_t k, int validated, const char *cure);
+/* "line 5" or "the default": where the other side of a rule was decided. */
+const char *tt_origin(const tt_where *at, char text[TT_PATH_TEXT]);
 #endif

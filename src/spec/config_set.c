@@ -15,24 +15,49 @@ static void unknown(tt_reader *r, const tt_where *at, const tt_nearest *near)
     tt_fault(r, at, "unknown option '%s'", shown);
 }
 
-/* "[3]." or ".heating.": the element and *rest behind it, or -1. A name may hold dots. */
-static int64_t find_element(const tt_reader *r, const char *key, const char **rest)
+/* "members" or "train.epochs": the option of an ensemble, or -1; offers their names. */
+static int find_option(const char *rest, tt_nearest *near)
 {
-  if (*key == '[') {
-    char *end = NULL;
-    int64_t i = strtoll(key + 1, &end, 10);
-    int fine = strchr("0123456789", key[1]) && end[0] == ']' && end[1] == '.';
-    *rest = fine ? end + 2 : key;
-    return fine && i < r->cfg->ensembles ? i : -1;
-  }
-  const char *dot = strrchr(key, '.');
-  size_t length = dot && dot > key ? (size_t)(dot - key) - 1 : 0;
-  *rest = dot ? dot + 1 : key;
-  for (int64_t i = 0; length && i < r->cfg->ensembles; i++) {
-    const char *name = r->cfg->ensemble[i].name;
-    if (strlen(name) == length && strncmp(name, key + 1, length) == 0) return i;
+  char path[TT_PATH_TEXT];
+  for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++) {
+    const tt_option *o = &tt_ensemble_option_table[i];
+    tt_option_path(o, -1, path);
+    const char *relative = tt_job_row[i] < 0 ? o->name : path;
+    if (strcmp(relative, rest) == 0) return i;
+    tt_nearest_offer(near, relative);
   }
   return -1;
+}
+
+/* ".heating.": the element, or -1. A name may hold dots: the longest that leaves an option counts.
+ */
+static int64_t find_named(const tt_reader *r, const char *key, const char **rest)
+{
+  int64_t best = -1;
+  size_t longest = 0;
+  int known = 0;
+  for (int64_t i = 0; i < r->cfg->ensembles; i++) {
+    const char *name = r->cfg->ensemble[i].name;
+    size_t n = name ? strlen(name) : 0;
+    if (!n || strncmp(name, key + 1, n) != 0 || key[n + 1] != '.') continue;
+    tt_nearest near = {.word = key + n + 2};
+    int fits = find_option(near.word, &near) >= 0;
+    if (best >= 0 && (fits < known || (fits == known && n <= longest))) continue;
+    best = i, longest = n, known = fits;
+    *rest = near.word;
+  }
+  return best;
+}
+
+/* "[3]." or ".heating.": the element and *rest behind it, or -1. */
+static int64_t find_element(const tt_reader *r, const char *key, const char **rest)
+{
+  char *end = NULL;
+  if (*key != '[') return find_named(r, key, rest);
+  int64_t i = strtoll(key + 1, &end, 10);
+  if (!strchr("0123456789", key[1]) || end[0] != ']' || end[1] != '.') return -1;
+  *rest = end + 2;
+  return i < r->cfg->ensembles ? i : -1;
 }
 
 static int find_own(tt_reader *r, const tt_where *at, const char *key, tt_slot *out)
@@ -47,13 +72,12 @@ static int find_own(tt_reader *r, const tt_where *at, const char *key, tt_slot *
              r->cfg->ensembles);
     return 0;
   }
-  for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++) {
+  int i = find_option(rest, &near);
+  if (i >= 0)
     *out = tt_slot_own(r, element, i);
-    if (strcmp(out->option->name, rest) == 0) return 1;
-    tt_nearest_offer(&near, out->option->name);
-  }
-  unknown(r, at, &near);
-  return 0;
+  else
+    unknown(r, at, &near);
+  return i >= 0;
 }
 
 static int find_job(tt_reader *r, const tt_where *at, const char *key, tt_slot *out)
@@ -125,7 +149,10 @@ static tt_err store_default_list(const tt_option *o, void *record)
   for (const char *at = o->preset; *at && count < MOST;) {
     char *end = NULL;
     at += strspn(at, "[], ");
-    value[count].whole = strtoll(at, &end, 10);
+    if (o->kind == TT_KIND_REALS)
+      value[count].real = strtod(at, &end);
+    else
+      value[count].whole = strtoll(at, &end, 10);
     if (end == at) break;
     at = end;
     count++;
@@ -138,7 +165,7 @@ tt_err tt_config_defaults(const tt_option *table, int64_t count, void *record)
   static const tt_value nothing = {.text = ""};
   for (int64_t i = 0; i < count; i++) {
     const tt_option *o = &table[i];
-    if (o->kind == TT_KIND_LIST)
+    if (o->kind == TT_KIND_LIST || o->kind == TT_KIND_REALS)
       TT_TRY(store_default_list(o, record));
     else if (o->kind == TT_KIND_TEXTLIST)
       TT_TRY(tt_value_store(o, record, NULL, 0));

@@ -29,6 +29,15 @@ static tt_err store_list(const tt_value *value, int64_t count, tt_int_list *list
   return TT_OK;
 }
 
+static tt_err store_reals(const tt_value *value, int64_t count, tt_real_list *list)
+{
+  TT_TRY(TT_ALLOC(list->value, count));
+  list->count = count;
+  for (int64_t i = 0; i < count; i++)
+    list->value[i] = value[i].real;
+  return TT_OK;
+}
+
 static tt_err store_texts(const tt_value *value, int64_t count, tt_text_list *list)
 {
   TT_TRY(TT_ALLOC(list->value, count));
@@ -43,24 +52,16 @@ tt_err tt_value_store(const tt_option *o, void *record, const tt_value *value, i
   void *field = field_of(o, record);
   tt_value_free(o, record);
   switch (o->kind) {
-  case TT_KIND_I64:
-    *(int64_t *)field = value->whole;
-    return TT_OK;
+  case TT_KIND_I64: *(int64_t *)field = value->whole; return TT_OK;
   case TT_KIND_F64:
-  case TT_KIND_SECONDS:
-    *(double *)field = value->real;
-    return TT_OK;
+  case TT_KIND_SECONDS: *(double *)field = value->real; return TT_OK;
   case TT_KIND_BOOL:
-  case TT_KIND_NAME:
-    *(int *)field = value->word;
-    return TT_OK;
+  case TT_KIND_NAME: *(int *)field = value->word; return TT_OK;
   case TT_KIND_TEXT:
-  case TT_KIND_PATH:
-    return copy_text(value->text, (char **)field);
-  case TT_KIND_LIST:
-    return store_list(value, count, field);
-  case TT_KIND_TEXTLIST:
-    return store_texts(value, count, field);
+  case TT_KIND_PATH: return copy_text(value->text, (char **)field);
+  case TT_KIND_LIST: return store_list(value, count, field);
+  case TT_KIND_REALS: return store_reals(value, count, field);
+  case TT_KIND_TEXTLIST: return store_texts(value, count, field);
   }
   return TT_FAIL(INTERNAL, "option %s has no kind", o->name);
 }
@@ -72,6 +73,10 @@ void tt_value_free(const tt_option *o, void *record)
   if (o->kind == TT_KIND_LIST) {
     tt_free(((tt_int_list *)field)->value);
     ((tt_int_list *)field)->count = 0;
+  }
+  if (o->kind == TT_KIND_REALS) {
+    tt_free(((tt_real_list *)field)->value);
+    ((tt_real_list *)field)->count = 0;
   }
   if (o->kind == TT_KIND_TEXTLIST) {
     tt_text_list *list = field;
@@ -138,18 +143,79 @@ static void write_real(double x, FILE *out)
   fputs(text, out);
 }
 
-static void write_list(const tt_option *o, const void *field, FILE *out)
+/* ---- one element after the other: a scalar is a list of one ---- */
+
+static int64_t count_of(const tt_option *o, const void *record)
 {
-  const tt_int_list *whole = field;
-  const tt_text_list *text = field;
-  int64_t count = o->kind == TT_KIND_LIST ? whole->count : text->count;
+  const void *field = const_field_of(o, record);
+  if (o->kind == TT_KIND_LIST) return ((const tt_int_list *)field)->count;
+  if (o->kind == TT_KIND_REALS) return ((const tt_real_list *)field)->count;
+  return o->kind == TT_KIND_TEXTLIST ? ((const tt_text_list *)field)->count : 1;
+}
+
+static tt_value element_of(const tt_option *o, const void *record, int64_t i)
+{
+  const void *field = const_field_of(o, record);
+  switch (o->kind) {
+  case TT_KIND_I64: return (tt_value){.whole = *(const int64_t *)field};
+  case TT_KIND_LIST: return (tt_value){.whole = ((const tt_int_list *)field)->value[i]};
+  case TT_KIND_F64:
+  case TT_KIND_SECONDS: return (tt_value){.real = *(const double *)field};
+  case TT_KIND_REALS: return (tt_value){.real = ((const tt_real_list *)field)->value[i]};
+  case TT_KIND_BOOL:
+  case TT_KIND_NAME: return (tt_value){.word = *(const int *)field};
+  case TT_KIND_TEXTLIST: return (tt_value){.text = ((const tt_text_list *)field)->value[i]};
+  default: return (tt_value){.text = *(char *const *)field};
+  }
+}
+
+tt_err tt_value_copy(const tt_option *from, const void *source, const tt_option *to, void *record)
+{
+  int64_t count = count_of(from, source);
+  tt_value *value = NULL;
+  TT_TRY(TT_ALLOC(value, count));
+  for (int64_t i = 0; i < count; i++)
+    value[i] = element_of(from, source, i);
+  tt_err e = tt_value_store(to, record, value, count);
+  tt_free(value);
+  return e;
+}
+
+static int equal_elements(tt_kind kind, tt_value a, tt_value b)
+{
+  switch (kind) {
+  case TT_KIND_I64:
+  case TT_KIND_LIST: return a.whole == b.whole;
+  case TT_KIND_F64:
+  case TT_KIND_SECONDS:
+  case TT_KIND_REALS: return a.real == b.real;
+  case TT_KIND_BOOL:
+  case TT_KIND_NAME: return a.word == b.word;
+  default: return strcmp(a.text, b.text) == 0;
+  }
+}
+
+int tt_value_equal(const tt_option *a, const void *one, const tt_option *b, const void *other)
+{
+  int64_t count = count_of(a, one);
+  if (count_of(b, other) != count) return 0;
+  for (int64_t i = 0; i < count; i++)
+    if (!equal_elements(a->kind, element_of(a, one, i), element_of(b, other, i))) return 0;
+  return 1;
+}
+
+static void write_list(const tt_option *o, const void *record, FILE *out)
+{
   fputc('[', out);
-  for (int64_t i = 0; i < count; i++) {
+  for (int64_t i = 0; i < count_of(o, record); i++) {
+    tt_value x = element_of(o, record, i);
     if (i) fputs(", ", out);
     if (o->kind == TT_KIND_LIST)
-      fprintf(out, "%" PRId64, whole->value[i]);
+      fprintf(out, "%" PRId64, x.whole);
+    else if (o->kind == TT_KIND_REALS)
+      write_real(x.real, out);
     else
-      write_text(text->value[i], out);
+      write_text(x.text, out);
   }
   fputc(']', out);
 }
@@ -171,22 +237,15 @@ void tt_value_write(const tt_option *o, const void *record, FILE *out)
     else
       write_real(*(const double *)field, out), fputc('s', out);
     return;
-  case TT_KIND_F64:
-    write_real(*(const double *)field, out);
-    return;
-  case TT_KIND_BOOL:
-    fputs(*(const int *)field ? "true" : "false", out);
-    return;
+  case TT_KIND_F64: write_real(*(const double *)field, out); return;
+  case TT_KIND_BOOL: fputs(*(const int *)field ? "true" : "false", out); return;
   case TT_KIND_NAME:
-    fputs(o->choices[*(const int *)field], out);
+    fputs(*(const int *)field < 0 ? "auto" : o->choices[*(const int *)field], out);
     return;
   case TT_KIND_TEXT:
-  case TT_KIND_PATH:
-    write_text(*(char *const *)field, out);
-    return;
+  case TT_KIND_PATH: write_text(*(char *const *)field, out); return;
   case TT_KIND_LIST:
-  case TT_KIND_TEXTLIST:
-    write_list(o, field, out);
-    return;
+  case TT_KIND_REALS:
+  case TT_KIND_TEXTLIST: write_list(o, record, out); return;
   }
 }

@@ -1,6 +1,7 @@
 /* config_text.c — a configuration written out: resolved YAML, its hash, the page of options. */
 #include "base/mem.h"
 #include "spec/config_parts.h"
+#include "spec/hyper.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -35,28 +36,54 @@ static tt_err page_end(tt_page *p, char **text)
   return e;
 }
 
-/* "data_split" is `data:` from the section before, then `split:` one level deeper. */
-static int write_heading(const char *section, FILE *out)
+/* `split:`, indented under the section it lies in, which comes before it. Returns the depth of its
+ * options. */
+static int write_heading(const char *section, int indent, FILE *out)
 {
-  int depth = 0;
-  const char *last = section;
+  char path[TT_PATH_TEXT];
   if (strcmp(section, "top") == 0) return 0;
-  for (const char *c = section; *c; c++)
-    if (*c == '_') depth++, last = c + 1;
-  fprintf(out, "%*s%s:\n", 2 * depth, "", last);
+  int depth = tt_section_path(section, path);
+  fprintf(out, "%*s%s:\n", indent + 2 * depth, "", section + tt_section_last(section));
   return depth + 1;
 }
 
-static void write_ensemble(const tt_ensemble_config *own, FILE *out)
+static void write_own(const tt_ensemble_config *own, FILE *out)
 {
   const char *mark = "- ";
   for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++) {
     const tt_option *o = &tt_ensemble_option_table[i];
-    if (tt_value_is_empty(o, own)) continue; /* target or targets: one of them at most */
+    if (tt_job_row[i] >= 0 || tt_value_is_empty(o, own)) continue;
     fprintf(out, "  %s%s: ", mark, o->name);
     tt_value_write(o, own, out);
     fputc('\n', out);
     mark = "  ";
+  }
+}
+
+/* Headings down to `section`, where `open` is the section written last. */
+static int open_section(const char *section, char open[TT_PATH_TEXT], FILE *out)
+{
+  char parent[TT_PATH_TEXT], path[TT_PATH_TEXT];
+  size_t last = tt_section_last(section);
+  if (strcmp(section, open) == 0) return tt_section_path(section, path) + 1;
+  snprintf(parent, sizeof parent, "%.*s", last ? (int)last - 1 : 0, section);
+  if (last && strncmp(open, parent, last - 1) != 0) open_section(parent, open, out);
+  snprintf(open, TT_PATH_TEXT, "%s", section);
+  return write_heading(section, 4, out);
+}
+
+/* What the ensemble has otherwise than the job. */
+static void write_overrides(const tt_config *cfg, const tt_ensemble_config *own, FILE *out)
+{
+  char open[TT_PATH_TEXT] = "";
+  for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++) {
+    const tt_option *o = &tt_ensemble_option_table[i];
+    if (tt_job_row[i] < 0) continue;
+    if (tt_value_equal(o, own, &tt_option_table[tt_job_row[i]], cfg)) continue;
+    int depth = open_section(o->section, open, out);
+    fprintf(out, "%*s%s: ", 4 + 2 * depth, "", o->name);
+    tt_value_write(o, own, out);
+    fputc('\n', out);
   }
 }
 
@@ -68,27 +95,26 @@ tt_err tt_config_text(const tt_config *cfg, char **text)
   for (int i = 0; i < TT_OPTION_COUNT; i++) {
     const tt_option *o = &tt_option_table[i];
     if (i == 0 || strcmp(o->section, tt_option_table[i - 1].section) != 0)
-      depth = write_heading(o->section, p.out);
+      depth = write_heading(o->section, 0, p.out);
     fprintf(p.out, "%*s%s: ", 2 * depth, "", o->name);
     tt_value_write(o, cfg, p.out);
     fputc('\n', p.out);
   }
   fputs("ensembles:\n", p.out);
-  for (int64_t k = 0; k < cfg->ensembles; k++)
-    write_ensemble(&cfg->ensemble[k], p.out);
+  for (int64_t k = 0; k < cfg->ensembles; k++) {
+    write_own(&cfg->ensemble[k], p.out);
+    write_overrides(cfg, &cfg->ensemble[k], p.out);
+  }
   return page_end(&p, text);
 }
 
-/* Sections that decide results, less what does not: where the samples lie (the data set has a hash
- * of its own) and when a run counts as failed. */
+/* What decides results beside the ensembles, less where the samples lie: the data set has a hash of
+ * its own. */
 static int is_science(int i)
 {
-  static const char *const sections[] = {"data", "data_split", "model", "train"};
+  const char *section = tt_option_table[i].section;
   if (i == TT_AT_run_seed) return 1;
-  if (i == TT_AT_data_file || i == TT_AT_train_max_failed) return 0;
-  for (size_t s = 0; s < sizeof sections / sizeof *sections; s++)
-    if (strcmp(tt_option_table[i].section, sections[s]) == 0) return 1;
-  return 0;
+  return i != TT_AT_data_file && (!strcmp(section, "data") || !strcmp(section, "data_split"));
 }
 
 static uint64_t hash_bytes(const void *bytes, size_t n, uint64_t seed)
@@ -101,30 +127,26 @@ static uint64_t hash_value(const tt_option *o, const void *record, uint64_t seed
 {
   const void *field = (const char *)record + o->offset;
   const tt_int_list *whole = field;
+  const tt_real_list *real = field;
   const tt_text_list *texts = field;
   const char *text = "";
   uint64_t h = hash_bytes(o->name, strlen(o->name), seed);
   switch (o->kind) {
-  case TT_KIND_I64:
-    return hash_bytes(field, sizeof(int64_t), h);
+  case TT_KIND_I64: return hash_bytes(field, sizeof(int64_t), h);
   case TT_KIND_F64:
-  case TT_KIND_SECONDS:
-    return hash_bytes(field, sizeof(double), h);
-  case TT_KIND_BOOL:
-    return hash_bytes(field, sizeof(int), h);
-  case TT_KIND_LIST:
-    return hash_bytes(whole->value, (size_t)whole->count * sizeof(int64_t), h);
+  case TT_KIND_SECONDS: return hash_bytes(field, sizeof(double), h);
+  case TT_KIND_BOOL: return hash_bytes(field, sizeof(int), h);
+  case TT_KIND_LIST: return hash_bytes(whole->value, (size_t)whole->count * sizeof(int64_t), h);
+  case TT_KIND_REALS: return hash_bytes(real->value, (size_t)real->count * sizeof(double), h);
   case TT_KIND_TEXTLIST:
     for (int64_t i = 0; i < texts->count; i++)
       h = hash_bytes(texts->value[i], strlen(texts->value[i]), h);
     return h;
   case TT_KIND_NAME:
-    text = o->choices[*(const int *)field];
+    if (*(const int *)field >= 0) text = o->choices[*(const int *)field];
     break;
   case TT_KIND_TEXT:
-  case TT_KIND_PATH:
-    text = *(char *const *)field;
-    break;
+  case TT_KIND_PATH: text = *(char *const *)field; break;
   }
   return hash_bytes(text, strlen(text), h);
 }
@@ -140,6 +162,35 @@ uint64_t tt_config_science_hash(const tt_config *cfg)
   return h;
 }
 
+static int is_per_member(const tt_option *o)
+{
+  static const char *const name[] = {
+#define X(name_, ...) #name_,
+      TT_HYPERS(X)
+#undef X
+  };
+  if (strcmp(o->section, "train") != 0) return 0;
+  for (int i = 0; i < TT_HYPER_COUNT; i++)
+    if (strcmp(o->name, name[i]) == 0) return 1;
+  return 0;
+}
+
+uint64_t tt_config_form_hash(const tt_ensemble_config *own)
+{
+  uint64_t h = 0;
+  for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++)
+    if (tt_job_row[i] >= 0 && !is_per_member(&tt_ensemble_option_table[i]))
+      h = hash_value(&tt_ensemble_option_table[i], own, h);
+  return h;
+}
+
+static int is_choice(const tt_option *o, const char *word)
+{
+  for (int i = 0; o->choices && o->choices[i]; i++)
+    if (strcmp(o->choices[i], word) == 0) return 1;
+  return 0;
+}
+
 /* What may be written: "1 to 4096, or auto", "mean, mean_variance". */
 static void write_values(const tt_option *o, FILE *out)
 {
@@ -149,9 +200,7 @@ static void write_values(const tt_option *o, FILE *out)
   for (int i = 0; o->kind == TT_KIND_NAME && o->choices[i]; i++)
     fprintf(out, "%s %s", i ? "," : "", o->choices[i]);
   if (*range) fprintf(out, ", %s", range);
-  if (o->preset && (!strcmp(o->preset, "auto") || !strcmp(o->preset, "inherit")) &&
-      o->kind != TT_KIND_NAME)
-    fprintf(out, ", or %s", o->preset);
+  if (o->preset && !strcmp(o->preset, "auto") && !is_choice(o, "auto")) fputs(", or auto", out);
 }
 
 static const char *default_text(const tt_option *o)
@@ -178,14 +227,21 @@ static void write_row(const tt_option *o, int element, int markdown, FILE *out)
 static void write_title(const char *section, int markdown, FILE *out)
 {
   char name[TT_PATH_TEXT];
-  snprintf(name, sizeof name, "%s", section);
-  for (char *c = name; *c; c++)
-    if (*c == '_') *c = '.';
+  tt_section_path(section, name);
   if (strcmp(section, "top") == 0) snprintf(name, sizeof name, "top level");
   if (!markdown)
     fprintf(out, "\n%s\n", name);
   else
     fprintf(out, "\n## %s\n\n| option | value | default | meaning |\n|---|---|---|---|\n", name);
+}
+
+static void write_ensemble_notes(int markdown, FILE *out)
+{
+  const char *tick = markdown ? "`" : "";
+  fprintf(out,
+          "\n%sAn ensemble may set any option of model and train but train.max_failed for itself:\n"
+          "%s{name: a, model: {hidden: [50]}, train: {learning_rate: 1e-2}}%s.\n",
+          markdown ? "" : "  ", markdown ? tick : "  ", tick);
 }
 
 tt_err tt_config_help(int markdown, char **text)
@@ -195,7 +251,8 @@ tt_err tt_config_help(int markdown, char **text)
   fputs(markdown ? "# Options of a job file\n\n"
                    "Written from the table in `src/spec/options.def`. On the command line an "
                    "option is set with\n`--set section.name=value`, of an ensemble with "
-                   "`--set ensembles[0].name=value` or\n`--set ensembles.NAME.option=value`.\n"
+                   "`--set ensembles[0].name=value`,\n`--set ensembles.NAME.option=value` or "
+                   "`--set ensembles.NAME.train.option=value`.\n"
                  : "Options of a job file; on the command line: --set section.name=value\n",
         p.out);
   for (int i = 0; i < TT_OPTION_COUNT; i++) {
@@ -205,6 +262,7 @@ tt_err tt_config_help(int markdown, char **text)
   }
   write_title("ensembles", markdown, p.out);
   for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++)
-    write_row(&tt_ensemble_option_table[i], 1, markdown, p.out);
+    if (tt_job_row[i] < 0) write_row(&tt_ensemble_option_table[i], 1, markdown, p.out);
+  write_ensemble_notes(markdown, p.out);
   return page_end(&p, text);
 }

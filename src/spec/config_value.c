@@ -24,39 +24,56 @@ __attribute__((format(printf, 2, 3))) static int wrong(char why[TT_WHY_TEXT], co
 const char *tt_kind_text(tt_kind kind)
 {
   switch (kind) {
-  case TT_KIND_I64:
-    return "a whole number";
-  case TT_KIND_F64:
-    return "a number";
-  case TT_KIND_BOOL:
-    return "true or false";
-  case TT_KIND_TEXT:
-    return "a text";
-  case TT_KIND_PATH:
-    return "a path";
-  case TT_KIND_NAME:
-    return "a name";
-  case TT_KIND_LIST:
-    return "a list of whole numbers";
-  case TT_KIND_TEXTLIST:
-    return "a list of texts";
-  case TT_KIND_SECONDS:
-    return "a duration";
+  case TT_KIND_I64: return "a whole number";
+  case TT_KIND_F64: return "a number";
+  case TT_KIND_BOOL: return "true or false";
+  case TT_KIND_TEXT: return "a text";
+  case TT_KIND_PATH: return "a path";
+  case TT_KIND_NAME: return "a name";
+  case TT_KIND_LIST: return "a list of whole numbers";
+  case TT_KIND_REALS: return "a list of numbers";
+  case TT_KIND_TEXTLIST: return "a list of texts";
+  case TT_KIND_SECONDS: return "a duration";
   }
   return "a value";
 }
 
+size_t tt_section_last(const char *section)
+{
+  size_t longest = 0;
+  for (int i = 0; i < TT_OPTION_COUNT; i++) {
+    size_t n = strlen(tt_option_table[i].section);
+    if (n > longest && strncmp(tt_option_table[i].section, section, n) == 0 && section[n] == '_')
+      longest = n;
+  }
+  return longest ? longest + 1 : 0;
+}
+
+int tt_section_path(const char *section, char path[TT_PATH_TEXT])
+{
+  char parent[TT_PATH_TEXT];
+  int depth = 0;
+  snprintf(path, TT_PATH_TEXT, "%s", section);
+  snprintf(parent, TT_PATH_TEXT, "%s", section);
+  for (size_t at; (at = tt_section_last(parent)) > 0; depth++) {
+    path[at - 1] = '.';
+    parent[at - 1] = '\0';
+  }
+  return depth;
+}
+
 void tt_option_path(const tt_option *o, int64_t element, char path[TT_PATH_TEXT])
 {
-  if (element >= 0)
-    snprintf(path, TT_PATH_TEXT, "%s[%" PRId64 "].%s", o->section, element, o->name);
-  else if (strcmp(o->section, "top") == 0)
-    snprintf(path, TT_PATH_TEXT, "%s", o->name);
+  char section[TT_PATH_TEXT];
+  int own = strcmp(o->section, "ensembles") == 0, top = strcmp(o->section, "top") == 0;
+  tt_section_path(o->section, section);
+  path[0] = '\0';
+  if (element >= 0) snprintf(path, TT_PATH_TEXT, "ensembles[%" PRId64 "].", element);
+  size_t used = strlen(path);
+  if (top || (own && element >= 0))
+    snprintf(path + used, TT_PATH_TEXT - used, "%s", o->name);
   else
-    snprintf(path, TT_PATH_TEXT, "%s.%s", o->section, o->name);
-  size_t section = element < 0 && strcmp(o->section, "top") != 0 ? strlen(o->section) : 0;
-  for (size_t i = 0; i < section; i++)
-    if (path[i] == '_') path[i] = '.'; /* data_split is data: {split: ...} */
+    snprintf(path + used, TT_PATH_TEXT - used, "%.48s.%.48s", section, o->name);
 }
 
 void tt_option_range(const tt_option *o, char range[TT_PATH_TEXT])
@@ -68,7 +85,7 @@ void tt_option_range(const tt_option *o, char range[TT_PATH_TEXT])
     snprintf(range, TT_PATH_TEXT, "at least %.0Lf%s%s", o->low, space, o->unit);
   else if (whole)
     snprintf(range, TT_PATH_TEXT, "%.0Lf to %.0Lf%s%s", o->low, o->high, space, o->unit);
-  else if (o->kind == TT_KIND_F64 || o->kind == TT_KIND_SECONDS)
+  else if (o->kind == TT_KIND_F64 || o->kind == TT_KIND_SECONDS || o->kind == TT_KIND_REALS)
     snprintf(range, TT_PATH_TEXT, "%.10Lg to %.10Lg%s%s", o->low, o->high, space, o->unit);
 }
 
@@ -131,6 +148,19 @@ static int parse_seconds(const char *text, const char *shown, double *out, char 
                shown);
 }
 
+/* The word auto, -1, where it is the default. */
+static int parse_auto(const tt_option *o, const char *text, tt_value *out)
+{
+  if (!o->preset || strcmp(o->preset, "auto") != 0 || strcmp(text, "auto") != 0) return 0;
+  if (o->kind == TT_KIND_I64)
+    out->whole = -1;
+  else if (o->kind == TT_KIND_NAME)
+    out->word = -1;
+  else
+    out->real = -1.0;
+  return 1;
+}
+
 static int parse_name(const tt_option *o, const char *text, const char *shown, int *out,
                       char why[TT_WHY_TEXT])
 {
@@ -139,6 +169,11 @@ static int parse_name(const tt_option *o, const char *text, const char *shown, i
     *out = i;
     if (strcmp(text, o->choices[i]) == 0) return 1;
     tt_nearest_offer(&near, o->choices[i]);
+  }
+  tt_value is_auto;
+  if (parse_auto(o, text, &is_auto)) {
+    *out = is_auto.word;
+    return 1;
   }
   size_t used = (size_t)snprintf(why, TT_WHY_TEXT, "'%s' is not one of", shown);
   for (int i = 0; o->choices[i] && used < TT_WHY_TEXT; i++)
@@ -166,21 +201,6 @@ static int parse_text(const tt_option *o, const tt_literal *from, tt_value *out,
   return 1;
 }
 
-/* The words that stand for "no number": auto = -1, inherit = NaN until it is resolved. */
-static int parse_word(const tt_option *o, const char *text, tt_value *out)
-{
-  if (!o->preset || strcmp(text, o->preset) != 0) return 0;
-  if (strcmp(text, "auto") == 0 && o->kind == TT_KIND_I64)
-    out->whole = -1;
-  else if (strcmp(text, "auto") == 0)
-    out->real = -1.0;
-  else if (strcmp(text, "inherit") == 0)
-    out->real = NAN;
-  else
-    return 0;
-  return 1;
-}
-
 static int is_null(const tt_literal *from)
 {
   const char *t = from->text;
@@ -193,20 +213,17 @@ static int parse_scalar(const tt_option *o, const tt_literal *from, const char *
 {
   switch (o->kind) {
   case TT_KIND_I64:
-  case TT_KIND_LIST:
-    return parse_whole(o, from->text, shown, &out->whole, why);
+  case TT_KIND_LIST: return parse_whole(o, from->text, shown, &out->whole, why);
   case TT_KIND_F64:
+  case TT_KIND_REALS:
     return parse_real(from->text, shown, &out->real, why) && in_range(o, out->real, shown, why);
   case TT_KIND_SECONDS:
     return parse_seconds(from->text, shown, &out->real, why) && in_range(o, out->real, shown, why);
-  case TT_KIND_BOOL:
-    return parse_bool(from->text, shown, &out->word, why);
-  case TT_KIND_NAME:
-    return parse_name(o, from->text, shown, &out->word, why);
+  case TT_KIND_BOOL: return parse_bool(from->text, shown, &out->word, why);
+  case TT_KIND_NAME: return parse_name(o, from->text, shown, &out->word, why);
   case TT_KIND_TEXT:
   case TT_KIND_PATH:
-  case TT_KIND_TEXTLIST:
-    return parse_text(o, from, out, why);
+  case TT_KIND_TEXTLIST: return parse_text(o, from, out, why);
   }
   return wrong(why, "has no kind");
 }
@@ -215,13 +232,15 @@ int tt_value_parse(const tt_option *o, const tt_literal *from, tt_value *out, ch
 {
   char shown[TT_SHOW_TEXT];
   int number = o->kind == TT_KIND_I64 || o->kind == TT_KIND_F64 || o->kind == TT_KIND_LIST ||
-               o->kind == TT_KIND_SECONDS || o->kind == TT_KIND_BOOL;
+               o->kind == TT_KIND_REALS || o->kind == TT_KIND_SECONDS || o->kind == TT_KIND_BOOL;
   tt_show(from->text, shown);
   if (memchr(from->text, '\0', from->length)) return wrong(why, "'%s' has a NUL byte", shown);
   if (is_null(from)) return wrong(why, "has no value; give one or remove the option");
-  if (number && !from->quoted && parse_word(o, from->text, out)) return 1;
+  if (number && !from->quoted && parse_auto(o, from->text, out)) return 1;
   if (number && from->quoted)
     return wrong(why, "'%s' is quoted, so it is a text and not %s; remove the quotes", shown,
-                 o->kind == TT_KIND_LIST ? "a whole number" : tt_kind_text(o->kind));
+                 o->kind == TT_KIND_LIST    ? "a whole number"
+                 : o->kind == TT_KIND_REALS ? "a number"
+                                            : tt_kind_text(o->kind));
   return parse_scalar(o, from, shown, out, why);
 }

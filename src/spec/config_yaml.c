@@ -109,9 +109,10 @@ tt_err tt_slot_assign(tt_reader *r, yaml_document_t *doc, const tt_slot *s, cons
   if (is_repeated(r, s->where, key, path)) return TT_OK;
   *s->where = tt_place(r, node);
   s->where->given = 1;
-  int list = kind == TT_KIND_LIST || kind == TT_KIND_TEXTLIST;
+  int numbers = kind == TT_KIND_LIST || kind == TT_KIND_REALS;
+  int list = numbers || kind == TT_KIND_TEXTLIST;
   if (list && node->type == YAML_SEQUENCE_NODE) return assign_list(r, doc, s, node);
-  if (kind != TT_KIND_LIST && node->type == YAML_SCALAR_NODE) return assign_scalar(r, s, node);
+  if (!numbers && node->type == YAML_SCALAR_NODE) return assign_scalar(r, s, node);
   s->where->bad = 1;
   if (node->type == YAML_SCALAR_NODE)
     tt_fault(r, s->where, "%s: expected a list; write it in brackets, e.g. [64, 64]", path);
@@ -153,33 +154,135 @@ static int key_is_text(tt_reader *r, const yaml_node_t *key)
   return fine;
 }
 
+/* ---- sections ---- */
+
+/* Where the walk is: a section of the job, or of one of its ensembles. */
+typedef struct level {
+  int64_t element; /* of `ensembles`, -1 for the job */
+  const tt_option *table;
+  int count;
+  const char *section; /* "top", "data_split"; "ensembles" for an ensemble itself */
+} level;
+
+static level level_of(int64_t element, const char *section)
+{
+  if (element < 0) return (level){-1, tt_option_table, TT_OPTION_COUNT, section};
+  return (level){element, tt_ensemble_option_table, TT_ENSEMBLE_OPTION_COUNT, section};
+}
+
+static int is_root(const level *at)
+{
+  return strcmp(at->section, at->element < 0 ? "top" : "ensembles") == 0;
+}
+
+/* Whether options of `section` are written one level inside. */
+static int is_inside(const level *at, const char *section)
+{
+  size_t last = tt_section_last(section), outer = strlen(at->section);
+  if (is_root(at)) return last == 0 && strcmp(section, at->section) != 0;
+  return last == outer + 1 && strncmp(section, at->section, outer) == 0;
+}
+
+/* Number of the first option of the section that `near` names, or -1; offers their names. */
+static int find_section(const level *at, tt_nearest *near)
+{
+  int found = -1;
+  for (int i = at->count - 1; i >= 0; i--) {
+    const char *section = at->table[i].section, *last = section + tt_section_last(section);
+    if (!is_inside(at, section)) continue;
+    if (strcmp(last, near->word) == 0)
+      found = i;
+    else
+      tt_nearest_offer(near, last);
+  }
+  return found;
+}
+
+static int find_option(const level *at, tt_nearest *near)
+{
+  for (int i = 0; i < at->count; i++) {
+    if (strcmp(at->table[i].section, at->section) != 0) continue;
+    if (strcmp(at->table[i].name, near->word) == 0) return i;
+    tt_nearest_offer(near, at->table[i].name);
+  }
+  return -1;
+}
+
+static tt_err walk_section(tt_reader *r, yaml_document_t *doc, const level *at, yaml_node_t *node);
+
+static tt_err walk_subsection(tt_reader *r, yaml_document_t *doc, const level *outer, int first,
+                              const yaml_node_t *key, yaml_node_t *node)
+{
+  const tt_option *o = &outer->table[first];
+  tt_where at = tt_place(r, key);
+  tt_where *seen = outer->element < 0 ? &r->section[first] : &r->own_section[outer->element][first];
+  if (is_repeated(r, seen, &at, text_of(key))) return TT_OK;
+  *seen = at;
+  seen->given = 1;
+  if (tt_is_nothing(node)) return TT_OK; /* every option of the section is commented out */
+  level inner = level_of(outer->element, o->section);
+  if (node->type == YAML_MAPPING_NODE) return walk_section(r, doc, &inner, node);
+  at = tt_place(r, node);
+  tt_fault(r, &at, "%s: expected a mapping of options like {%s: %s}, found %s", text_of(key),
+           o->name, o->preset ? o->preset : "...", node_text(node));
+  return TT_OK;
+}
+
+static tt_err walk_ensembles(tt_reader *r, yaml_document_t *doc, const yaml_node_t *key,
+                             yaml_node_t *node);
+
+static void unknown_key(tt_reader *r, const level *outer, const tt_where *at,
+                        const tt_nearest *near)
+{
+  char place[2 * TT_PATH_TEXT], section[TT_PATH_TEXT];
+  const char *whose = outer->element < 0 ? "" : " of an ensemble";
+  tt_section_path(outer->section, section);
+  if (is_root(outer))
+    snprintf(place, sizeof place, outer->element < 0 ? "at the top level" : "in an ensemble");
+  else
+    snprintf(place, sizeof place, "in %s%s", section, whose);
+  unknown(r, at, near, place);
+}
+
+static tt_err walk_pair(tt_reader *r, yaml_document_t *doc, const level *outer,
+                        const yaml_node_t *key, yaml_node_t *node)
+{
+  tt_nearest near = {.word = text_of(key)};
+  tt_where at = tt_place(r, key);
+  int top = outer->element < 0 && is_root(outer), i = find_option(outer, &near);
+  if (i >= 0) {
+    tt_slot s = outer->element < 0 ? tt_slot_job(r, i) : tt_slot_own(r, outer->element, i);
+    return tt_slot_assign(r, doc, &s, &at, node);
+  }
+  if (top && strcmp(near.word, "ensembles") == 0) return walk_ensembles(r, doc, key, node);
+  if (top) tt_nearest_offer(&near, "ensembles");
+  i = find_section(outer, &near);
+  if (i >= 0) return walk_subsection(r, doc, outer, i, key, node);
+  unknown_key(r, outer, &at, &near);
+  return TT_OK;
+}
+
+static tt_err walk_section(tt_reader *r, yaml_document_t *doc, const level *at, yaml_node_t *node)
+{
+  yaml_node_pair_t *p = node->data.mapping.pairs.start, *end = node->data.mapping.pairs.top;
+  for (; p < end; p++) {
+    yaml_node_t *key = yaml_document_get_node(doc, p->key);
+    if (!key_is_text(r, key)) continue;
+    TT_TRY(walk_pair(r, doc, at, key, yaml_document_get_node(doc, p->value)));
+  }
+  return TT_OK;
+}
+
 /* ---- ensembles ---- */
 
 static tt_err walk_ensemble(tt_reader *r, yaml_document_t *doc, yaml_node_t *node, int64_t element)
 {
   tt_where at = r->element[element] = tt_place(r, node);
-  if (node->type != YAML_MAPPING_NODE) {
-    r->element[element].bad = 1;
-    tt_fault(r, &at, "ensembles[%" PRId64 "]: expected a mapping like {name: a}, found %s", element,
-             node_text(node));
-    return TT_OK;
-  }
-  yaml_node_pair_t *p = node->data.mapping.pairs.start, *end = node->data.mapping.pairs.top;
-  for (; p < end; p++) {
-    yaml_node_t *key = yaml_document_get_node(doc, p->key);
-    if (!key_is_text(r, key)) continue;
-    tt_nearest near = {.word = text_of(key)};
-    int i = 0;
-    while (i < TT_ENSEMBLE_OPTION_COUNT && strcmp(tt_ensemble_option_table[i].name, near.word) != 0)
-      tt_nearest_offer(&near, tt_ensemble_option_table[i++].name);
-    at = tt_place(r, key);
-    tt_slot s = {0};
-    if (i < TT_ENSEMBLE_OPTION_COUNT) s = tt_slot_own(r, element, i);
-    if (s.option)
-      TT_TRY(tt_slot_assign(r, doc, &s, &at, yaml_document_get_node(doc, p->value)));
-    else
-      unknown(r, &at, &near, "in an ensemble");
-  }
+  level own = level_of(element, "ensembles");
+  if (node->type == YAML_MAPPING_NODE) return walk_section(r, doc, &own, node);
+  r->element[element].bad = 1;
+  tt_fault(r, &at, "ensembles[%" PRId64 "]: expected a mapping like {name: a}, found %s", element,
+           node_text(node));
   return TT_OK;
 }
 
@@ -205,95 +308,11 @@ static tt_err walk_ensembles(tt_reader *r, yaml_document_t *doc, const yaml_node
   r->cfg->ensembles = count;
   TT_TRY(TT_ALLOC(r->element, count));
   TT_TRY(TT_ALLOC(r->own, count));
+  TT_TRY(TT_ALLOC(r->own_section, count));
   for (int64_t i = 0; i < count; i++) {
     TT_TRY(tt_config_defaults(tt_ensemble_option_table, TT_ENSEMBLE_OPTION_COUNT,
                               &r->cfg->ensemble[i]));
     TT_TRY(walk_ensemble(r, doc, yaml_document_get_node(doc, item[i]), i));
-  }
-  return TT_OK;
-}
-
-/* ---- sections ---- */
-
-/* Number of the first option of the section `key` inside `parent`, or -1; offers its name. */
-static int find_section(const char *parent, tt_nearest *near)
-{
-  char prefix[TT_PATH_TEXT];
-  int top = strcmp(parent, "top") == 0, found = -1;
-  snprintf(prefix, sizeof prefix, "%s%s", top ? "" : parent, top ? "" : "_");
-  for (int i = TT_OPTION_COUNT - 1; i >= 0; i--) {
-    const char *section = tt_option_table[i].section;
-    const char *last = section + strlen(prefix);
-    if (strncmp(section, prefix, strlen(prefix)) != 0 || strchr(last, '_')) continue;
-    if (strcmp(section, "top") == 0) continue;
-    if (strcmp(last, near->word) == 0)
-      found = i;
-    else
-      tt_nearest_offer(near, last);
-  }
-  return found;
-}
-
-static int find_option(const char *section, tt_nearest *near)
-{
-  for (int i = 0; i < TT_OPTION_COUNT; i++) {
-    if (strcmp(tt_option_table[i].section, section) != 0) continue;
-    if (strcmp(tt_option_table[i].name, near->word) == 0) return i;
-    tt_nearest_offer(near, tt_option_table[i].name);
-  }
-  return -1;
-}
-
-static tt_err walk_section(tt_reader *r, yaml_document_t *doc, const char *section,
-                           yaml_node_t *node);
-
-static tt_err walk_subsection(tt_reader *r, yaml_document_t *doc, int first, const yaml_node_t *key,
-                              yaml_node_t *node)
-{
-  tt_where at = tt_place(r, key);
-  if (is_repeated(r, &r->section[first], &at, text_of(key))) return TT_OK;
-  r->section[first] = at;
-  r->section[first].given = 1;
-  if (tt_is_nothing(node)) return TT_OK; /* every option of the section is commented out */
-  if (node->type == YAML_MAPPING_NODE)
-    return walk_section(r, doc, tt_option_table[first].section, node);
-  at = tt_place(r, node);
-  tt_fault(r, &at, "%s: expected a mapping of options like {%s: %s}, found %s", text_of(key),
-           tt_option_table[first].name,
-           tt_option_table[first].preset ? tt_option_table[first].preset : "...", node_text(node));
-  return TT_OK;
-}
-
-static tt_err walk_pair(tt_reader *r, yaml_document_t *doc, const char *section,
-                        const yaml_node_t *key, yaml_node_t *node)
-{
-  tt_nearest near = {.word = text_of(key)};
-  char place[TT_PATH_TEXT];
-  tt_where at = tt_place(r, key);
-  int top = strcmp(section, "top") == 0, i = find_option(section, &near);
-  if (i >= 0) {
-    tt_slot s = tt_slot_job(r, i);
-    return tt_slot_assign(r, doc, &s, &at, node);
-  }
-  if (top && strcmp(near.word, "ensembles") == 0) return walk_ensembles(r, doc, key, node);
-  if (top) tt_nearest_offer(&near, "ensembles");
-  i = find_section(section, &near);
-  if (i >= 0) return walk_subsection(r, doc, i, key, node);
-  snprintf(place, sizeof place, top ? "at the top level" : "in %s", section);
-  for (char *c = place; *c; c++)
-    if (*c == '_') *c = '.'; /* data_split is data: {split: ...} */
-  unknown(r, &at, &near, place);
-  return TT_OK;
-}
-
-static tt_err walk_section(tt_reader *r, yaml_document_t *doc, const char *section,
-                           yaml_node_t *node)
-{
-  yaml_node_pair_t *p = node->data.mapping.pairs.start, *end = node->data.mapping.pairs.top;
-  for (; p < end; p++) {
-    yaml_node_t *key = yaml_document_get_node(doc, p->key);
-    if (!key_is_text(r, key)) continue;
-    TT_TRY(walk_pair(r, doc, section, key, yaml_document_get_node(doc, p->value)));
   }
   return TT_OK;
 }
@@ -309,7 +328,8 @@ tt_err tt_config_read_text(tt_reader *r, const char *text, size_t bytes)
   tt_err e = TT_OK;
   r->usable = root && root->type == YAML_MAPPING_NODE;
   if (r->usable) {
-    e = walk_section(r, &doc, "top", root);
+    level top = level_of(-1, "top");
+    e = walk_section(r, &doc, &top, root);
   } else if (!root || tt_is_nothing(root)) {
     tt_fault(r, &at, "the file is empty; a job needs at least data and ensembles");
   } else {

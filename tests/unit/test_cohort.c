@@ -114,7 +114,7 @@ TT_TEST(a_cohort_holds_all_ensembles)
 {
   tt_err e;
   tt_cohort *c = cohort("[{name: one, target: cost, members: 3},"
-                        " {name: two, target: load, members: 2, learning_rate: 0.5}]", &e);
+                        " {name: two, target: load, members: 2, train: {learning_rate: 0.5}}]", &e);
   TT_CHECK(c->members, ==, 5);
   TT_CHECK(c->ensembles, ==, 2);
   TT_CHECK(c->seed, ==, 77u);

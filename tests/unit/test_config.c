@@ -42,7 +42,7 @@ TT_TEST (main_job_file_has_the_values_it_says) {
   same_text(c->ensemble[1].target, "cooling_load");
   TT_CHECK(c->ensemble[1].members, ==, 50);
   TT_CHECK(c->ensemble[1].targets.count, ==, 0);
-  TT_CHECK(c->ensemble[0].learning_rate, ==, 1e-3);
+  TT_CHECK(c->ensemble[0].train_learning_rate, ==, 1e-3);
   TT_CHECK(c->train_loss, ==, (int)TT_LOSS_gaussian_nll);
   TT_CHECK(c->train_learning_rate, ==, 1e-3);
   TT_CHECK(c->train_epochs, ==, 200);
@@ -93,17 +93,23 @@ TT_TEST (set_reaches_ensembles_by_number_and_by_name) {
   static const char *const set[] = {"ensembles[0].members=3",
                                     "ensembles.cooling.members=4",
                                     "train.learning_rate=0.5",
-                                    "ensembles.heating.learning_rate=2",
+                                    "ensembles.heating.train.learning_rate=2",
                                     "ensembles.cooling.name=a.b",
                                     "ensembles.a.b.members=6",
+                                    "ensembles.a.b.train.on_diverged.retries=3",
+                                    "ensembles[1].model.quantiles=[0.1, 0.9]",
                                     "data.split.seed=3",
                                     "model.hidden=[]",
                                     "title=''"};
   tt_config *c = must_parse(main_job, set, (int)(sizeof set / sizeof *set));
   TT_CHECK(c->ensemble[0].members, ==, 3);
   TT_CHECK(c->ensemble[1].members, ==, 6);
-  TT_CHECK(c->ensemble[0].learning_rate, ==, 2.0);
-  TT_CHECK(c->ensemble[1].learning_rate, ==, 0.5);
+  TT_CHECK(c->ensemble[0].train_learning_rate, ==, 2.0);
+  TT_CHECK(c->ensemble[1].train_learning_rate, ==, 0.5);
+  TT_CHECK(c->ensemble[0].train_on_diverged_retries, ==, 0);
+  TT_CHECK(c->ensemble[1].train_on_diverged_retries, ==, 3);
+  TT_CHECK(c->ensemble[1].model_quantiles.value[1], ==, 0.9);
+  TT_CHECK(c->model_quantiles.count, ==, 5);
   same_text(c->ensemble[1].name, "a.b");
   TT_CHECK(c->data_split_seed, ==, 3);
   TT_CHECK(c->model_hidden.count, ==, 0);
@@ -136,21 +142,18 @@ static void other_value(const tt_option *o, char yaml[128], char written[128])
   double some = (double)o->low + (o->high > 1e29L ? 0.37 : 0.37 * (double)(o->high - o->low));
   written[0] = '\0';
   switch (o->kind) {
-  case TT_KIND_I64:
-    snprintf(yaml, 128, "%d", (int)o->low + 3);
-    break;
+  case TT_KIND_I64: snprintf(yaml, 128, "%d", (int)o->low + 3); break;
   case TT_KIND_F64:
     snprintf(yaml, 128, "%.3g", some);
+    snprintf(written, 128, "%.15g", strtod(yaml, NULL));
     break;
   case TT_KIND_SECONDS:
     snprintf(yaml, 128, "3min");
     snprintf(written, 128, "180s");
     break;
-  case TT_KIND_BOOL:
-    snprintf(yaml, 128, "%s", *o->preset == 't' ? "false" : "true");
-    break;
+  case TT_KIND_BOOL: snprintf(yaml, 128, "%s", *o->preset == 't' ? "false" : "true"); break;
   case TT_KIND_NAME:
-    snprintf(yaml, 128, "%s", o->choices[strcmp(o->choices[0], o->preset) == 0]);
+    snprintf(yaml, 128, "%s", o->choices[!strcmp(o->choices[0], o->preset) || *o->preset == 'a']);
     break;
   case TT_KIND_TEXT:
     snprintf(yaml, 128, "\"%s\"",
@@ -158,32 +161,29 @@ static void other_value(const tt_option *o, char yaml[128], char written[128])
     snprintf(written, 128, "\"%s\"",
              o->preset ? "a: 'b' # \\\"c\\\" \\\\ \xC3\xA9\\u000A\\u0001\\u0085" : "q.1");
     break;
-  case TT_KIND_PATH:
-    snprintf(yaml, 128, "\"/a b/c: d\"");
-    break;
-  case TT_KIND_LIST:
-    snprintf(yaml, 128, "[3, 5, 7]");
-    break;
-  case TT_KIND_TEXTLIST:
-    snprintf(yaml, 128, "[\"u\", \"v w\"]");
-    break;
+  case TT_KIND_PATH: snprintf(yaml, 128, "\"/a b/c: d\""); break;
+  case TT_KIND_LIST: snprintf(yaml, 128, "[3, 5, 7]"); break;
+  case TT_KIND_REALS: snprintf(yaml, 128, "[0.125, 0.5]"); break;
+  case TT_KIND_TEXTLIST: snprintf(yaml, 128, "[\"u\", \"v w\"]"); break;
   }
   if (!*written) snprintf(written, 128, "%s", yaml);
 }
 
-/* Options that rules tie to another one. */
-static const char *companion(const char *path)
+/* Options that rules tie to another one, and that other one (of the same ensemble or the job). */
+static const char *companion(const char *option)
 {
   static const char *const pair[][2] = {
-      {"train.loss", "model.output=mean_variance"},
       {"model.output", "train.loss=gaussian_nll"},
       {"train.momentum", "train.optimizer=sgd"},
       {"train.weight_decay", "train.optimizer=adamw"},
+      {"train.schedule_milestones", "train.schedule=multistep"},
+      {"train.method", "train.batches=shared"},
+      {"train.stop", "train.patience=3"},
       {"data.split.validation_rows", "data.split.train_rows=rows"},
       {"data.split.test_rows", "data.split.train_rows=rows"}};
-  if (strcmp(path, "train.nesterov") == 0) return "train.momentum=0.5";
+  if (strcmp(option, "train.nesterov") == 0) return "train.momentum=0.5";
   for (size_t i = 0; i < sizeof pair / sizeof *pair; i++)
-    if (strcmp(path, pair[i][0]) == 0) return pair[i][1];
+    if (strcmp(option, pair[i][0]) == 0) return pair[i][1];
   return "data.split.seed=1";
 }
 
@@ -201,12 +201,13 @@ static void check_row(const tt_option *o, int64_t element)
 {
   static const char job[] = "data: {file: /d.h5, split: {train: 0.2, validation: 0.2, test: 0.2}}\n"
                             "ensembles: [{name: a}]\n";
-  char path[TT_PATH_TEXT], yaml[128], written[128], set[300];
+  char path[TT_PATH_TEXT], option[TT_PATH_TEXT], yaml[128], written[128], set[300];
   other_value(o, yaml, written);
   tt_option_path(o, element, path);
+  tt_option_path(o, -1, option);
   snprintf(set, sizeof set, "%s=%s", path, yaml);
-  const char *both[] = {companion(path), set, "train.optimizer=sgd"};
-  tt_config *c = must_parse(job, both, strcmp(path, "train.nesterov") == 0 ? 3 : 2);
+  const char *both[] = {companion(option), set, "train.optimizer=sgd"};
+  tt_config *c = must_parse(job, both, strcmp(option, "train.nesterov") == 0 ? 3 : 2);
   value_is(o, element < 0 ? (void *)c : (void *)&c->ensemble[element], written);
   round_trip(c);
   tt_config_destroy(&c);
@@ -226,6 +227,7 @@ TT_TEST (defaults_are_what_the_table_says) {
     const tt_option *o = &tt_option_table[i];
     char wanted[128];
     int text = o->kind == TT_KIND_TEXT;
+    if (i == TT_AT_model_output) continue; /* auto, resolved */
     if (!o->preset || o->kind == TT_KIND_PATH || o->kind == TT_KIND_SECONDS) continue;
     snprintf(wanted, sizeof wanted, text ? "\"%s\"" : "%s", o->preset);
     double x = strtod(wanted, NULL);
@@ -236,6 +238,37 @@ TT_TEST (defaults_are_what_the_table_says) {
   }
   round_trip(c);
   tt_config_destroy(&c);
+}
+
+TT_TEST (ensembles_may_differ_from_the_job) {
+  static const char job[] = "data: {file: d.h5}\n"
+                            "model: {hidden: [8], activation: tanh}\n"
+                            "train: {loss: mae, epochs: 7, on_diverged: {retries: 1}}\n"
+                            "ensembles:\n"
+                            "- {name: a, model: {hidden: [3, 3]}, train: {epochs: 9}}\n"
+                            "- {name: b, train: {loss: quantile, on_diverged: {reseed: false}}}\n"
+                            "- {name: c}\n";
+  tt_config *c = must_parse(job, NULL, 0);
+  TT_CHECK(c->ensemble[0].model_hidden.count, ==, 2);
+  TT_CHECK(c->ensemble[1].model_hidden.count, ==, 1);
+  TT_CHECK(c->ensemble[0].train_epochs, ==, 9);
+  TT_CHECK(c->ensemble[2].train_epochs, ==, 7);
+  TT_CHECK(c->ensemble[1].train_on_diverged_retries, ==, 1);
+  TT_CHECK(c->ensemble[1].train_on_diverged_reseed, ==, 0);
+  TT_CHECK(c->ensemble[2].train_on_diverged_reseed, ==, 1);
+  TT_CHECK(c->ensemble[0].model_output, ==, (int)TT_OUTPUT_mean);
+  TT_CHECK(c->ensemble[1].model_output, ==, (int)TT_OUTPUT_quantiles);
+  for (int i = 0; i < 3; i++)
+    TT_CHECK(c->ensemble[i].model_activation, ==, (int)TT_ACT_tanh);
+  char *text = NULL;
+  TT_CHECK_OK(tt_config_text(c, &text));
+  TT_CHECK_HAS(text, "  - name: \"b\"\n    members: 5\n    first: 0\n    model:\n"
+                     "      output: quantiles\n    train:\n      loss: quantile\n"
+                     "      on_diverged:\n        reseed: false\n");
+  tt_free(text);
+  round_trip(c);
+  tt_config_destroy(&c);
+  TT_CHECK(tt_mem_balance(), ==, 0);
 }
 
 TT_TEST (doubles_survive_bit_by_bit) {
@@ -253,7 +286,7 @@ TT_TEST (doubles_survive_bit_by_bit) {
     TT_CHECK_OK(tt_config_text(c, &text));
     tt_config *back = must_parse(text, NULL, 0);
     TT_CHECK(back->train_learning_rate, ==, x);
-    TT_CHECK(back->ensemble[0].learning_rate, ==, x);
+    TT_CHECK(back->ensemble[0].train_learning_rate, ==, x);
     tt_free(text);
     tt_config_destroy(&c);
     tt_config_destroy(&back);
@@ -281,7 +314,8 @@ TT_TEST (hash_knows_science_from_housekeeping) {
                 {"train.epochs=7", 1},
                 {"ensembles[1].members=7", 1},
                 {"ensembles[1].name=new", 1},
-                {"ensembles[0].learning_rate=7", 1},
+                {"ensembles[0].train.learning_rate=7", 1},
+                {"ensembles[0].first=7", 1},
                 {"ensembles[0].target=t", 1},
                 {"train.init=he_uniform", 1},
                 {"model.activation=relu", 1}};
@@ -363,6 +397,7 @@ int main(int argc, char **argv)
       cmocka_unit_test(relative_paths_start_from_the_job_file),
       cmocka_unit_test(every_option_can_be_set_and_survives_a_round_trip),
       cmocka_unit_test(defaults_are_what_the_table_says),
+      cmocka_unit_test(ensembles_may_differ_from_the_job),
       cmocka_unit_test(doubles_survive_bit_by_bit),
       cmocka_unit_test(hash_knows_science_from_housekeeping),
       cmocka_unit_test(files_that_cannot_be_read_are_missing_input),
