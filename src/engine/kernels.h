@@ -14,6 +14,14 @@
 
 enum { TT_LANES = 16 };
 
+/* What dropout leaves out in one step of one member: tt_dropout_keeps (cohort.h). */
+typedef struct tt_dropout {
+  uint64_t seed, stream;
+  int64_t step;
+  uint32_t batch_size;
+  float p;
+} tt_dropout;
+
 typedef struct tt_kernels {
   const char *name;       /* "avx512" */
   const char *arithmetic; /* tables that say the same here give the same bits */
@@ -31,8 +39,9 @@ typedef struct tt_kernels {
   /* Loss of `rows` rows (not padded): returns the sum over rows of weight * loss; fills
    * d[outputs][ld] = weight * dl/do * factor, zero in the padding. d may be NULL.
    *   o [outputs][ld], y [targets][ld], weight [rows] or NULL */
-  double (*loss)(tt_loss kind, tt_loss_args args, int64_t targets, int64_t rows, const float *o,
-                 const float *y, const float *weight, float factor, float *d, int64_t ld);
+  double (*loss)(tt_loss kind, tt_loss_args args, const tt_model *model, int64_t rows,
+                 const float *o, const float *y, const float *weight, float factor, float *d,
+                 int64_t ld);
   /* One optimiser step of `count` parameters; slots [S][count]. */
   void (*step)(tt_optimizer kind, int64_t count, float *w, const float *g, float *slots,
                tt_step_args args);
@@ -45,6 +54,22 @@ typedef struct tt_kernels {
    *   pick [columns] columns of a table with `width` columns, or NULL for the first `columns` */
   void (*gather)(int64_t columns, int64_t width, const int32_t *pick, const float *table,
                  const int32_t *row, int64_t rows, int64_t n, float *x, int64_t ld);
+
+  /* The rest is for layers that have it; rows [0, n), n a multiple of 16. */
+  /* layer_norm (Ba, Kiros & Hinton 2016): z[out][ld] of each row to mean 0 and variance 1 over its
+   * features, kept in hat unless NULL with root[ld] = 1 / standard deviation; then gain * hat + shift.
+   *   gain [out], then shift [out] */
+  void (*norm)(int64_t out, const float *gain, float *z, float *hat, float *root, int64_t ld,
+               int64_t n);
+  /* d = dL/d(result of norm) becomes dL/d(z before it); g [2][out] of gain, then shift. */
+  void (*norm_gradient)(int64_t out, const float *gain, const float *hat, const float *root,
+                        float *d, float *g, int64_t ld, int64_t n);
+  /* Units [first, first + units) of all hidden ones: h and, unless NULL, slope times 0 or
+   * 1 / (1 - p). */
+  void (*drop)(const tt_dropout *p, int64_t first, int64_t units, float *h, float *slope,
+               int64_t ld, int64_t n);
+  void (*add)(int64_t out, const float *x, float *y, int64_t ld, int64_t n);   /* y += x */
+  void (*times)(int64_t out, const float *x, float *y, int64_t ld, int64_t n); /* y *= x */
 } tt_kernels;
 
 /* The table for a choice of `run.simd`. Errors: UNAVAILABLE (the processor lacks it). */

@@ -333,13 +333,18 @@ static double loss_chunk(tt_loss kind, tt_loss_args args, int64_t targets, int64
   return sum;
 }
 
-static double loss(tt_loss kind, tt_loss_args args, int64_t targets, int64_t rows, const float *o,
-                   const float *y, const float *weight, float factor, float *d, int64_t ld)
+#include "engine/kernels_layers_body.h"
+
+static double loss(tt_loss kind, tt_loss_args args, const tt_model *model, int64_t rows,
+                   const float *o, const float *y, const float *weight, float factor, float *d,
+                   int64_t ld)
 {
   double sum = 0.0;
+  if (tt_loss_is_wide(kind))
+    return loss_wide(kind, args, model, rows, o, y, weight, factor, d, ld);
   for (int64_t r = 0; r < rows; r += LOSS_CHUNK) {
     int64_t count = rows - r < LOSS_CHUNK ? rows - r : LOSS_CHUNK;
-    sum += loss_chunk(kind, args, targets, count, o + r, y + r, weight ? weight + r : NULL, factor,
+    sum += loss_chunk(kind, args, model->targets, count, o + r, y + r, weight ? weight + r : NULL, factor,
                       d ? d + r : NULL, ld);
   }
   return sum;
@@ -453,4 +458,9 @@ const tt_kernels TABLE = {
     .square_sum = square_sum,
     .order = order,
     .gather = gather,
+    .norm = norm,
+    .norm_gradient = norm_gradient,
+    .drop = drop,
+    .add = add,
+    .times = times,
 };

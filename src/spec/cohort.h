@@ -116,14 +116,18 @@ TT_HD float tt_member_rate(const tt_hyper *h, tt_schedule kind, const tt_schedul
                  tt_schedule_factor(kind, &at, shape, (double)h->warmup));
 }
 
-/* Whether dropout leaves a unit in. Unit u of all hidden units, row r of the batch, optimiser step
- * t; four rows share one draw. */
+/* Whether dropout leaves a unit in: tt_unit of word r % 4 >= p. Unit u of all hidden units, row r of
+ * the batch, optimiser step t; four rows share one draw. */
+TT_HD tt_random4 tt_dropout_draw(uint64_t seed, uint64_t stream, int64_t t, uint32_t u, uint32_t r,
+                                 uint32_t batch_size)
+{
+  return tt_random(seed, stream, TT_FOR_DROPOUT, (uint32_t)t,
+                   u * ((batch_size + 3u) / 4u) + r / 4u);
+}
 TT_HD int tt_dropout_keeps(uint64_t seed, uint64_t stream, int64_t t, uint32_t u, uint32_t r,
                            uint32_t batch_size, float p)
 {
-  tt_random4 x = tt_random(seed, stream, TT_FOR_DROPOUT, (uint32_t)t,
-                           u * ((batch_size + 3u) / 4u) + r / 4u);
-  return tt_unit(x.v[r % 4u]) >= p;
+  return tt_unit(tt_dropout_draw(seed, stream, t, u, r, batch_size).v[r % 4u]) >= p;
 }
 
 /* The noise on the normalised label of (target column, row): of standard deviation 1, the same in

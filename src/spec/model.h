@@ -11,6 +11,7 @@ extern "C" {
 #endif
 
 enum { TT_MAX_LAYERS = 64 };
+#define TT_NORM_EPSILON 1e-5f /* added to the variance in layer_norm, as torch.nn.LayerNorm */
 
 /* z = W x + b, then y = act(z). W is row-major [out][in], as torch.nn.Linear stores it. */
 typedef struct tt_layer {

@@ -1,0 +1,117 @@
+/* kernels_layers_body.h — the loops of kernels.h for layer_norm, dropout, residual layers and losses
+ * of many outputs; a part of kernels_body.h. Floor 3. */
+
+/* v[l] of 16 rows at a time. */
+#define LANES for (int l = 0; l < TT_LANES; l++)
+
+static void add(int64_t out, const float *x, float *y, int64_t ld, int64_t n)
+{
+  for (int64_t o = 0; o < out; o++)
+    for (int64_t r = 0; r < n; r++)
+      y[o * ld + r] += x[o * ld + r];
+}
+
+static void times(int64_t out, const float *x, float *y, int64_t ld, int64_t n)
+{
+  for (int64_t o = 0; o < out; o++)
+    for (int64_t r = 0; r < n; r++)
+      y[o * ld + r] *= x[o * ld + r];
+}
+
+/* Mean over features, and 1 / standard deviation, of 16 rows of z[out][ld]. */
+static void center(int64_t out, const float *z, int64_t ld, float *mean, float *root)
+{
+  float sum[TT_LANES] = {0}, squares[TT_LANES] = {0}, share = 1.0f / (float)out;
+  for (int64_t o = 0; o < out; o++)
+    LANES sum[l] += z[o * ld + l];
+  LANES mean[l] = sum[l] * share;
+  for (int64_t o = 0; o < out; o++)
+    LANES {
+      float e = z[o * ld + l] - mean[l];
+      squares[l] = tt_fma(e, e, squares[l]);
+    }
+  LANES root[l] = 1.0f / sqrtf(tt_fma(squares[l], share, TT_NORM_EPSILON));
+}
+
+static void norm(int64_t out, const float *gain, float *z, float *hat, float *root, int64_t ld,
+                 int64_t n)
+{
+  const float *shift = gain + out;
+  for (int64_t r = 0; r < n; r += TT_LANES) {
+    float mean[TT_LANES], inverse[TT_LANES];
+    center(out, z + r, ld, mean, inverse);
+    if (hat) memcpy(root + r, inverse, sizeof inverse);
+    for (int64_t o = 0; o < out; o++) {
+      float *at = z + o * ld + r, scaled[TT_LANES];
+      LANES scaled[l] = (at[l] - mean[l]) * inverse[l];
+      if (hat) memcpy(hat + o * ld + r, scaled, sizeof scaled);
+      LANES at[l] = tt_fma(gain[o], scaled[l], shift[o]);
+    }
+  }
+}
+
+static void norm_gradient(int64_t out, const float *gain, const float *hat, const float *root,
+                          float *d, float *g, int64_t ld, int64_t n)
+{
+  float share = 1.0f / (float)out;
+  for (int64_t o = 0; o < out; o++)
+    weight_gradient(1, 1, d + o * ld, hat + o * ld, g + o, g + out + o, ld, n);
+  for (int64_t r = 0; r < n; r += TT_LANES) {
+    float sum[TT_LANES] = {0}, along[TT_LANES] = {0};
+    for (int64_t o = 0; o < out; o++)
+      LANES {
+        float e = gain[o] * d[o * ld + r + l];
+        sum[l] += e;
+        along[l] = tt_fma(e, hat[o * ld + r + l], along[l]);
+      }
+    LANES sum[l] *= share;
+    LANES along[l] *= share;
+    for (int64_t o = 0; o < out; o++)
+      LANES {
+        float *at = d + o * ld + r + l;
+        float e = tt_fma(-along[l], hat[o * ld + r + l], gain[o] * *at - sum[l]);
+        *at = root[r + l] * e;
+      }
+  }
+}
+
+static void drop(const tt_dropout *p, int64_t first, int64_t units, float *h, float *slope,
+                 int64_t ld, int64_t n)
+{
+  float kept = 1.0f / (1.0f - p->p);
+  for (int64_t u = 0; u < units; u++)
+    for (int64_t r = 0; r < n; r += 4) {
+      tt_random4 x = tt_dropout_draw(p->seed, p->stream, p->step, (uint32_t)(first + u),
+                                     (uint32_t)r, p->batch_size);
+      for (int j = 0; j < 4; j++) {
+        float factor = tt_unit(x.v[j]) >= p->p ? kept : 0.0f;
+        h[u * ld + r + j] *= factor;
+        if (slope) slope[u * ld + r + j] *= factor;
+      }
+    }
+}
+
+/* Losses that look at all outputs of a target at once, row by row; as loss of kernels.h. */
+static double loss_wide(tt_loss kind, tt_loss_args args, const tt_model *m, int64_t rows,
+                        const float *o, const float *y, const float *weight, float factor, float *d,
+                        int64_t ld)
+{
+  int64_t padded = (rows + TT_LANES - 1) / TT_LANES * TT_LANES;
+  tt_loss_wide at = {.n = m->each, .level = m->level, .step = m->targets * ld};
+  double sum = 0.0;
+  for (int64_t r = 0; r < rows; r++) {
+    float value = 0.0f, share = weight ? weight[r] : 1.0f;
+    at.factor = weight ? share * factor : factor;
+    for (int64_t k = 0; k < m->targets; k++) {
+      at.o = o + k * ld + r;
+      at.d = d ? d + k * ld + r : NULL;
+      at.y = y[k * ld + r];
+      value += tt_loss_target(kind, &at, args);
+    }
+    sum += (double)share * (double)value;
+  }
+  for (int64_t j = 0; d && j < m->outputs; j++)
+    memset(d + j * ld + rows, 0, (size_t)(padded - rows) * sizeof *d);
+  return sum;
+}
+#undef LANES
