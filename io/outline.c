@@ -12,6 +12,8 @@ void tt_outline_free(tt_outline *o)
   tt_free(o->ensemble);
   tt_free(o->target);
   tt_free(o->units);
+  for (int64_t i = 0; o->label && i < o->columns; i++) tt_free(o->label[i]);
+  tt_free(o->label);
 }
 
 static tt_err allocate(tt_outline *o)
@@ -20,28 +22,48 @@ static tt_err allocate(tt_outline *o)
   TT_TRY(TT_ALLOC(o->owner, o->members));
   TT_TRY(TT_ALLOC(o->ensemble, o->columns));
   TT_TRY(TT_ALLOC(o->target, o->columns));
-  return TT_ALLOC(o->units, o->columns);
+  TT_TRY(TT_ALLOC(o->units, o->columns));
+  return TT_ALLOC(o->label, o->columns);
 }
 
-static void fill(const tt_committee *m, tt_outline *o)
+/* Probabilities have none, whatever the labels are counted in. */
+static const char *units_of(const tt_committee *m, int32_t target, int64_t quantity)
+{
+  if (m->model.output == TT_OUTPUT_softmax) return quantity < m->model.levels ? "1" : "nat";
+  return m->model.output == TT_OUTPUT_sigmoid ? "1" : m->target.units[target];
+}
+
+/* Column j of ensemble e. */
+static tt_err fill_column(const tt_committee *m, const tt_ensemble *e, int64_t j, int64_t column,
+                          tt_outline *o)
+{
+  char label[512];
+  int64_t q = m->model.quantities;
+  int32_t target = e->column[j / q];
+  o->ensemble[column] = e->name;
+  o->target[column] = m->target.name[target];
+  o->units[column] = units_of(m, target, j % q);
+  tt_committee_label(m, e, j, label, sizeof label);
+  return tt_text_set(&o->label[column], label);
+}
+
+static tt_err fill(const tt_committee *m, tt_outline *o)
 {
   int64_t column = 0;
   for (int64_t i = 0; i < o->members; i++) o->member[i] = i;
   for (int64_t i = 0; i < m->ensembles; i++) {
     const tt_ensemble *e = &m->ensemble[i];
     for (int64_t j = 0; j < e->members; j++) o->owner[e->first + j] = e->name;
-    for (int64_t j = 0; j < e->targets; j++, column++) {
-      o->ensemble[column] = e->name;
-      o->target[column] = m->target.name[e->column[j]];
-      o->units[column] = m->target.units[e->column[j]];
-    }
+    for (int64_t j = 0; j < tt_committee_width(m); j++, column++)
+      TT_TRY(fill_column(m, e, j, column, o));
   }
+  return TT_OK;
 }
 
 static void summarise(tt_outline *o)
 {
-  const char **texts[] = {o->ensemble, o->target, o->units};
-  for (int i = 0; i < 3; i++) {
+  const char **texts[] = {o->ensemble, o->target, o->units, (const char **)o->label};
+  for (int i = 0; i < 4; i++) {
     int64_t length = tt_h5_text_length(o->columns, texts[i]);
     o->text = length > o->text ? length : o->text;
   }
@@ -56,11 +78,11 @@ tt_err tt_outline_make(const tt_committee *m, tt_outline *out)
                   .columns = tt_committee_columns(m),
                   .targets = m->model.targets};
   tt_err e = allocate(&o);
+  if (!e) e = fill(m, &o);
   if (e) {
     tt_outline_free(&o);
     return e;
   }
-  fill(m, &o);
   summarise(&o);
   *out = o;
   return TT_OK;
@@ -73,6 +95,8 @@ void tt_outline_write_columns(tt_schema *s, const tt_outline *o)
   tt_schema_texts(s, "column_ensemble", "column", "name_strlen", o->ensemble,
                   "ensemble that predicts the column");
   tt_schema_texts(s, "column_target", "column", "name_strlen", o->target, "target of the column");
+  tt_schema_texts(s, "column_label", "column", "name_strlen", (const char *const *)o->label,
+                  "target, with its level or class");
   tt_schema_texts(s, "column_units", "column", "name_strlen", o->units, "units of the column");
 }
 

@@ -5,12 +5,13 @@
 #include "io/schema.h"
 #include "spec/committee.h"
 
-/* Texts are borrowed from the committee. */
+/* Texts are borrowed from the committee, but the labels. */
 typedef struct tt_outline {
   int64_t members, columns, targets; /* G, C, K */
   int64_t *member;                   /* [G] 0, 1, 2, ... */
   const char **owner;                /* [G] name of the member's ensemble */
   const char **ensemble, **target, **units; /* [C] of each column */
+  char **label;                      /* [C] tt_committee_label, owned */
   const char *common_units;          /* of all columns if they are the same and known, else NULL */
   int64_t text;                      /* bytes of the longest of these texts */
 } tt_outline;
@@ -19,12 +20,12 @@ typedef struct tt_outline {
 tt_err tt_outline_make(const tt_committee *m, tt_outline *out);
 void tt_outline_free(tt_outline *o);
 
-/* Dimensions column and name_strlen with column_ensemble, column_target, column_units; and, second,
+/* Dimensions column and name_strlen with column_ensemble, column_target, column_label, column_units; and, second,
  * dimensions member and target with the variable ensemble(member). Collective. */
 void tt_outline_write_columns(tt_schema *s, const tt_outline *o);
 void tt_outline_write_members(tt_schema *s, const tt_outline *o);
 
 /* Variables that label these axes, for the attribute coordinates. */
-#define TT_OUTLINE_COLUMN "column_ensemble column_target column_units"
+#define TT_OUTLINE_COLUMN "column_ensemble column_target column_label column_units"
 #define TT_OUTLINE_MEMBER "ensemble"
 #endif

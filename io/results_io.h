@@ -7,16 +7,20 @@
 #include "mpi/comm.h"
 #include "spec/cohort.h"
 #include "spec/committee.h"
+#include "spec/metrics.h"
 #include "spec/state.h"
 
-/* Scores on the test rows, in the user's units. C columns as in tt_committee_columns; a member
- * scores its own K targets. NaN where nothing could be scored. */
+/* Scores on some rows (spec/metrics.h), in the user's units. C columns as in tt_committee_columns: of
+ * the columns of one target all hold its score, but pinball, which is that of the column's level; a
+ * member scores its own K targets. NaN where nothing could be scored. */
 typedef struct tt_scores {
   int64_t members, targets, columns;
-  double *member_rmse, *member_mae, *member_nll; /* [G][K] */
-  double *rmse, *mae, *nll;                      /* [C] of the ensemble as one Gaussian */
-  double *coverage50, *coverage90, *coverage95;  /* [C] share of rows inside the central interval */
-  int64_t *rows;                                 /* [C] rows scored */
+  unsigned outputs;                  /* set of TT_OF: outputs of the forecasts */
+  double *member[TT_METRIC_COUNT];   /* [G][K] of each metric */
+  double *ensemble[TT_METRIC_COUNT]; /* [C] */
+  double *coverage;  /* [TT_INTERVALS][C] share of rows inside the central intervals */
+  double *diversity; /* [C] mean correlation of the errors of two members */
+  int64_t *rows;     /* [C] rows scored */
 } tt_scores;
 tt_err tt_scores_create(int64_t members, int64_t targets, int64_t columns, tt_scores **out);
 void tt_scores_destroy(tt_scores **s);

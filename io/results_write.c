@@ -4,15 +4,19 @@
 #include "io/results_io.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #define MEMBER TT_OUTLINE_MEMBER " learning_rate"
 #define COLUMN TT_OUTLINE_COLUMN
+
+enum { HALF = 9, MOST = 17, NEARLY_ALL = 18 }; /* tt_interval: 50, 90, 95 % */
 
 /* What the arguments hold in another form, made before anything is written. */
 typedef struct tables {
   tt_outline outline;
   int32_t *epoch;   /* [E] 0, 1, 2, ... */
   double *coverage; /* [3][C] */
+  double level[TT_INTERVALS];
 #define X(field, type, ...) type *field; /* [G] */
   TT_HYPERS(X)
 #undef X
@@ -45,10 +49,12 @@ static tt_err make_tables_local(const tt_cohort *cohort, const tt_committee *all
   TT_HYPERS(X)
 #undef X
   TT_TRY(TT_ALLOC(t->coverage, 3 * columns));
+  for (int i = 0; i < TT_INTERVALS; i++) t->level[i] = tt_interval(i);
   for (int64_t i = 0; scores && i < columns; i++) {
-    t->coverage[i] = scores->coverage50[i];
-    t->coverage[columns + i] = scores->coverage90[i];
-    t->coverage[2 * columns + i] = scores->coverage95[i];
+    const double *of = scores->coverage + i;
+    t->coverage[i] = of[HALF * columns];
+    t->coverage[columns + i] = of[MOST * columns];
+    t->coverage[2 * columns + i] = of[NEARLY_ALL * columns];
   }
   return TT_OK;
 }
@@ -81,27 +87,44 @@ static void write_members(tt_schema *s, const tt_state *m)
   for (int i = 0; i < 6; i++) tt_schema_slice(s, &rows[i], m->first, m->count, data[i]);
 }
 
-static void write_scores(tt_schema *s, const tt_scores *k, const double *coverage,
-                         const char *units)
+/* One variable per metric that any of the forecasts has: of members, then of ensembles. */
+static void write_metrics(tt_schema *s, const tt_scores *k, const char *units)
 {
-  const double level[] = {0.5, 0.9, 0.95};
+  char name[64];
+  for (int v = 0; v < TT_METRIC_COUNT; v++) {
+    const tt_metric_row *row = &tt_metric_table[v];
+    const char *const of[] = {NULL, "1", units};
+    if (!(row->outputs & k->outputs)) continue;
+    snprintf(name, sizeof name, "test_%s", row->name);
+    tt_schema_root(s, &(tt_variable){name, TT_H5_F64, {"member", "target"}, of[row->units], row->meaning, MEMBER},
+                   k->member[v]);
+    snprintf(name, sizeof name, "ensemble_%s", row->name);
+    tt_schema_root(s, &(tt_variable){name, TT_H5_F64, {"column"}, of[row->units], row->meaning, COLUMN},
+                   k->ensemble[v]);
+  }
+}
+
+static void write_scores(tt_schema *s, const tt_scores *k, const tables *t, const char *units)
+{
+  const double shown[] = {0.5, 0.9, 0.95};
   const tt_variable interval = {"interval", TT_H5_F64, {"interval"}, "1",
                                 "probability of the central interval", NULL};
-  const tt_variable v[] = {
-      {"test_rmse", TT_H5_F64, {"member", "target"}, units, "RMSE of a member", MEMBER},
-      {"test_mae", TT_H5_F64, {"member", "target"}, units, "mean absolute error", MEMBER},
-      {"test_nll", TT_H5_F64, {"member", "target"}, NULL, "mean negative log likelihood", MEMBER},
-      {"ensemble_rmse", TT_H5_F64, {"column"}, units, "RMSE of the ensemble", COLUMN},
-      {"ensemble_mae", TT_H5_F64, {"column"}, units, "mean absolute error", COLUMN},
-      {"ensemble_nll", TT_H5_F64, {"column"}, NULL, "mean negative log likelihood", COLUMN},
-      {"test_rows", TT_H5_I64, {"column"}, "rows", "test rows scored", COLUMN}};
-  const void *data[] = {k->member_rmse, k->member_mae, k->member_nll, k->rmse,
-                        k->mae,         k->nll,        k->rows};
   const tt_variable covered = {"coverage", TT_H5_F64, {"interval", "column"}, "1",
                                "share of test rows inside the interval", COLUMN};
-  for (int i = 0; i < 7; i++) tt_schema_root(s, &v[i], data[i]);
-  tt_schema_coordinate(s, &interval, 3, level);
-  tt_schema_root(s, &covered, coverage);
+  const tt_variable level = {"level", TT_H5_F64, {"level"}, "1",
+                             "probability of the central interval", NULL};
+  const tt_variable curve = {"calibration", TT_H5_F64, {"level", "column"}, "1",
+                             "share of test rows inside the interval", COLUMN};
+  const tt_variable alike = {"ensemble_error_correlation", TT_H5_F64, {"column"}, "1",
+                             "mean correlation of the errors of two members", COLUMN};
+  const tt_variable rows = {"test_rows", TT_H5_I64, {"column"}, "rows", "test rows scored", COLUMN};
+  write_metrics(s, k, units);
+  tt_schema_root(s, &alike, k->diversity);
+  tt_schema_root(s, &rows, k->rows);
+  tt_schema_coordinate(s, &interval, 3, shown);
+  tt_schema_root(s, &covered, t->coverage);
+  tt_schema_coordinate(s, &level, TT_INTERVALS, t->level);
+  tt_schema_root(s, &curve, k->coverage);
 }
 
 static void write_test(tt_schema *s, const tt_test_table *t, const char *units)
@@ -143,7 +166,7 @@ tt_err tt_results_write(tt_comm *c, const char *file, const tt_cohort *cohort,
     tt_schema_coordinate(&s, &epoch, cohort->max_epochs, t.epoch);
     write_hypers(&s, &t);
     write_members(&s, mine);
-    if (scores) write_scores(&s, scores, t.coverage, units);
+    if (scores) write_scores(&s, scores, &t, units);
     if (rows > 0) write_test(&s, test, units);
     e = tt_h5_commit(&f, NULL);
   }

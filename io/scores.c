@@ -4,15 +4,12 @@
 
 static tt_err allocate(tt_scores *s)
 {
-  TT_TRY(TT_ALLOC(s->member_rmse, s->members * s->targets));
-  TT_TRY(TT_ALLOC(s->member_mae, s->members * s->targets));
-  TT_TRY(TT_ALLOC(s->member_nll, s->members * s->targets));
-  TT_TRY(TT_ALLOC(s->rmse, s->columns));
-  TT_TRY(TT_ALLOC(s->mae, s->columns));
-  TT_TRY(TT_ALLOC(s->nll, s->columns));
-  TT_TRY(TT_ALLOC(s->coverage50, s->columns));
-  TT_TRY(TT_ALLOC(s->coverage90, s->columns));
-  TT_TRY(TT_ALLOC(s->coverage95, s->columns));
+  for (int v = 0; v < TT_METRIC_COUNT; v++) {
+    TT_TRY(TT_ALLOC(s->member[v], s->members * s->targets));
+    TT_TRY(TT_ALLOC(s->ensemble[v], s->columns));
+  }
+  TT_TRY(TT_ALLOC(s->coverage, TT_INTERVALS * s->columns));
+  TT_TRY(TT_ALLOC(s->diversity, s->columns));
   return TT_ALLOC(s->rows, s->columns);
 }
 
@@ -34,15 +31,12 @@ tt_err tt_scores_create(int64_t members, int64_t targets, int64_t columns, tt_sc
 void tt_scores_destroy(tt_scores **s)
 {
   if (!*s) return;
-  tt_free((*s)->member_rmse);
-  tt_free((*s)->member_mae);
-  tt_free((*s)->member_nll);
-  tt_free((*s)->rmse);
-  tt_free((*s)->mae);
-  tt_free((*s)->nll);
-  tt_free((*s)->coverage50);
-  tt_free((*s)->coverage90);
-  tt_free((*s)->coverage95);
+  for (int v = 0; v < TT_METRIC_COUNT; v++) {
+    tt_free((*s)->member[v]);
+    tt_free((*s)->ensemble[v]);
+  }
+  tt_free((*s)->coverage);
+  tt_free((*s)->diversity);
   tt_free((*s)->rows);
   tt_free(*s);
 }

@@ -91,7 +91,8 @@ tt_err tt_evaluate(tt_comm *c, const tt_evaluate_options *o)
   l.model = model;
   if (!e) e = tt_agree(c, open_local(&l, targets));
   if (!e) {
-    tt_row_source source = {tt_rows_shape(l.rows)->rows, read_labelled, &l};
+    tt_row_source source = {
+        .rows = tt_rows_shape(l.rows)->rows, .read_local = read_labelled, .from = &l};
     e = tt_score(c, model, ops, &use, &source, &scores, NULL);
   }
   if (!e) tt_score_print_local(c, model, scores);

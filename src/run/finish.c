@@ -76,7 +76,7 @@ static tt_err write_results(tt_comm *c, const tt_job *job, const tt_state *mine,
   snprintf(path, sizeof path, "%s/results.h5", job->cfg->run_directory);
   tt_err e = tt_agree(c, list_test_rows(job->data, &rows));
   int tested = !e && rows.count > 0;
-  tt_row_source source = {rows.count, read_test_rows, &rows};
+  tt_row_source source = {.rows = rows.count, .read_local = read_test_rows, .from = &rows};
   if (tested) e = tt_score(c, all, job->ops, &job->use, &source, &scores, &table);
   table.row = rows.row; /* freed with the table */
   if (!e)

@@ -5,9 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { PLAIN, TARGET };
 const tt_metric_row tt_metric_table[TT_METRIC_COUNT] = {
-#define X(name, outputs, units, meaning) {#name, outputs, units, meaning},
+#define X(name, outputs, units, meaning) {#name, outputs, TT_UNITS_##units, meaning},
     TT_METRICS(X)
 #undef X
 };
@@ -17,7 +16,8 @@ int tt_metric_fits(tt_metric metric, tt_output output)
   return (tt_metric_table[metric].outputs >> output & 1u) != 0;
 }
 
-/* ---- Layout of a tally: rows, errors, their squares, one sum per metric, then counters -------- */
+/* ---- Layout of a tally: rows, errors, their squares, one sum per metric, then counters --------
+ */
 
 enum { ROWS, ERRORS, SQUARES, SUMS, HEAD = SUMS + TT_METRIC_COUNT };
 /* Counters of one bin of ece. */
@@ -39,10 +39,11 @@ int64_t tt_tally_size(const tt_model *m)
   unsigned kind = 1u << m->output;
   if (kind & TT_GAUSSIANS) return HEAD + TT_INTERVALS;
   if (kind & TT_CLASSES) return HEAD + TT_ECE_BINS * BIN;
-  return HEAD + (m->output == TT_OUTPUT_quantiles ? m->levels : 0);
+  return HEAD + (m->output == TT_OUTPUT_quantiles ? 2 * m->levels : 0); /* below, loss */
 }
 
-/* ---- Scores of one row ------------------------------------------------------------------------ */
+/* ---- Scores of one row ------------------------------------------------------------------------
+ */
 
 static const double pi = 3.14159265358979323846;
 
@@ -84,7 +85,8 @@ double tt_crps_mixture(int64_t n, const double *w, const double *mean, const dou
                        double y)
 {
   int64_t used = 0;
-  for (int64_t i = 0; i < n; i++) used += w[i] > 0.0;
+  for (int64_t i = 0; i < n; i++)
+    used += w[i] > 0.0;
   if (used > TT_CRPS_PARTS) return crps_of_moments(n, w, mean, variance, y);
   double sum = 0.0, away = 0.0, apart = 0.0;
   for (int64_t i = 0; i < n; i++) {
@@ -99,23 +101,23 @@ double tt_crps_mixture(int64_t n, const double *w, const double *mean, const dou
   return away / sum - apart / (sum * sum);
 }
 
-static void add_errors(double error, double *tally)
+void tt_tally_add_error(double error, double *tally)
 {
+  tally[ROWS] += 1.0;
   tally[ERRORS] += error;
   tally[SQUARES] += error * error;
-  tally[SUMS + TT_METRIC_mae] += fabs(error);
 }
 
 static void add_gaussian(const tt_forecast *f, double y, double *tally)
 {
   double error = f->quantity[0] - y, sd = sqrt(f->variance);
-  add_errors(error, tally);
   tally[SUMS + TT_METRIC_nll] += f->variance > 0.0 ? gaussian_nll(error, f->variance) : (double)NAN;
   tally[SUMS + TT_METRIC_sharpness] += sd;
-  tally[SUMS + TT_METRIC_crps] +=
-      f->parts ? tt_crps_mixture(f->parts, f->share, f->mean, f->spread, y)
-               : tt_crps_gaussian(error, f->variance);
-  for (int i = 0; i < TT_INTERVALS; i++) tally[HEAD + i] += fabs(error) <= half_width[i] * sd;
+  tally[SUMS + TT_METRIC_crps] += f->parts
+                                      ? tt_crps_mixture(f->parts, f->share, f->mean, f->spread, y)
+                                      : tt_crps_gaussian(error, f->variance);
+  for (int i = 0; i < TT_INTERVALS; i++)
+    tally[HEAD + i] += fabs(error) <= half_width[i] * sd;
 }
 
 static double log_poisson(double rate, double y)
@@ -148,14 +150,21 @@ static int32_t middle(const tt_model *m)
   return best;
 }
 
+double tt_forecast_error(const tt_model *m, const tt_forecast *f, double y)
+{
+  if (m->output == TT_OUTPUT_quantiles) return f->quantity[middle(m)] - y;
+  if (m->output == TT_OUTPUT_softmax) return f->quantity[(int32_t)y] - 1.0;
+  return f->quantity[0] - y;
+}
+
 static void add_quantiles(const tt_model *m, const tt_forecast *f, double y, double *tally)
 {
   double pinball = 0.0;
-  add_errors(f->quantity[middle(m)] - y, tally);
   for (int32_t j = 0; j < m->levels; j++) {
-    double e = y - f->quantity[j], t = (double)m->level[j];
-    pinball += e < 0.0 ? (t - 1.0) * e : t * e;
+    double e = y - f->quantity[j], t = (double)m->level[j], loss = e < 0.0 ? (t - 1.0) * e : t * e;
+    pinball += loss;
     tally[HEAD + j] += y <= f->quantity[j];
+    tally[HEAD + m->levels + j] += loss;
   }
   tally[SUMS + TT_METRIC_pinball] += pinball / m->levels;
 }
@@ -165,8 +174,8 @@ static double log_probability(double p) { return log(p > (double)FLT_MIN ? p : (
 
 static void add_class(double confidence, int right, double *tally)
 {
-  int bin = (int)ceil(confidence * TT_ECE_BINS) - 1;
-  bin = bin < 0 ? 0 : bin >= TT_ECE_BINS ? TT_ECE_BINS - 1 : bin;
+  int bin = confidence > 0.0 ? (int)ceil(confidence * TT_ECE_BINS) - 1 : 0; /* NaN: 0 */
+  bin = bin < TT_ECE_BINS ? bin : TT_ECE_BINS - 1;
   double *of = tally + HEAD + bin * BIN;
   of[BIN_ROWS] += 1.0;
   of[BIN_CONFIDENCE] += confidence;
@@ -183,7 +192,6 @@ static void add_softmax(const tt_model *m, const tt_forecast *f, double y, doubl
     brier += away * away;
     if (f->quantity[j] > f->quantity[most]) most = j;
   }
-  add_errors(f->quantity[right] - 1.0, tally);
   tally[SUMS + TT_METRIC_nll] -= log_probability(f->quantity[right]);
   tally[SUMS + TT_METRIC_brier] += brier;
   add_class(f->quantity[most], most == right, tally);
@@ -193,36 +201,28 @@ static void add_sigmoid(const tt_forecast *f, double y, double *tally)
 {
   double p = f->quantity[0];
   int says = p >= 0.5;
-  add_errors(p - y, tally);
-  tally[SUMS + TT_METRIC_nll] -=
-      (y > 0.0 ? y * log_probability(p) : 0.0) + (y < 1.0 ? (1.0 - y) * log_probability(1.0 - p) : 0.0);
+  tally[SUMS + TT_METRIC_nll] -= (y > 0.0 ? y * log_probability(p) : 0.0) +
+                                 (y < 1.0 ? (1.0 - y) * log_probability(1.0 - p) : 0.0);
   tally[SUMS + TT_METRIC_brier] += (p - y) * (p - y);
   add_class(says ? p : 1.0 - p, says == (y >= 0.5), tally);
 }
 
 void tt_tally_add(const tt_model *m, const tt_forecast *f, double y, double *tally)
 {
-  tally[ROWS] += 1.0;
+  double error = tt_forecast_error(m, f, y);
+  tt_tally_add_error(error, tally);
+  tally[SUMS + TT_METRIC_mae] += fabs(error);
   switch (m->output) {
-  case TT_OUTPUT_quantiles:
-    add_quantiles(m, f, y, tally);
-    return;
-  case TT_OUTPUT_softmax:
-    add_softmax(m, f, y, tally);
-    return;
-  case TT_OUTPUT_sigmoid:
-    add_sigmoid(f, y, tally);
-    return;
-  case TT_OUTPUT_rate:
-    add_errors(f->quantity[0] - y, tally);
-    tally[SUMS + TT_METRIC_nll] += poisson_nll(f, y);
-    return;
-  default:
-    add_gaussian(f, y, tally);
+  case TT_OUTPUT_quantiles: add_quantiles(m, f, y, tally); return;
+  case TT_OUTPUT_softmax: add_softmax(m, f, y, tally); return;
+  case TT_OUTPUT_sigmoid: add_sigmoid(f, y, tally); return;
+  case TT_OUTPUT_rate: tally[SUMS + TT_METRIC_nll] += poisson_nll(f, y); return;
+  default: add_gaussian(f, y, tally);
   }
 }
 
-/* ---- Conclusions ------------------------------------------------------------------------------ */
+/* ---- Conclusions ------------------------------------------------------------------------------
+ */
 
 static double mean_of(const double *tally, double sum)
 {
@@ -262,6 +262,12 @@ double tt_tally_coverage(const tt_model *m, const double *tally, int i)
   int32_t high = find_level(m, 0.5 * (1.0 + tt_interval(i)));
   if (low < 0 || high < 0) return NAN;
   return mean_of(tally, tally[HEAD + high] - tally[HEAD + low]);
+}
+
+double tt_tally_pinball(const tt_model *m, const double *tally, int32_t j)
+{
+  if (m->output != TT_OUTPUT_quantiles) return NAN;
+  return mean_of(tally, tally[HEAD + m->levels + j]);
 }
 
 double tt_tally_error(const double *tally) { return mean_of(tally, tally[ERRORS]); }

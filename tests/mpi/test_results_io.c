@@ -53,11 +53,13 @@ static tt_scores *made_up_scores(void)
 {
   tt_scores *s = NULL;
   TT_CHECK_OK(tt_scores_create(G, MADE_UP_K, C, &s));
-  fill(s->member_rmse, 3, G, MADE_UP_K);
-  fill(s->member_mae, 4, G, MADE_UP_K);
-  fill(s->member_nll, 5, G, MADE_UP_K);
-  double *columns[] = {s->rmse, s->mae, s->nll, s->coverage50, s->coverage90, s->coverage95};
-  for (int i = 0; i < 6; i++) fill(columns[i], 10 + i, 1, C);
+  s->outputs = 1u << all->model.output;
+  for (int v = 0; v < TT_METRIC_COUNT; v++) {
+    fill(s->member[v], 40 + v, G, MADE_UP_K);
+    fill(s->ensemble[v], 60 + v, 1, C);
+  }
+  fill(s->coverage, 13, TT_INTERVALS, C);
+  fill(s->diversity, 14, 1, C);
   for (int i = 0; i < C; i++) s->rows[i] = ROWS - i;
   return s;
 }
@@ -129,11 +131,15 @@ static void check_members(tt_h5_reader *r)
 
 static void check_coverage(tt_h5_reader *r)
 {
-  double coverage[3 * C], level[3];
+  double coverage[3 * C], level[3], curve[TT_INTERVALS * C];
   TT_CHECK_OK(tt_h5_read_local(r, "coverage", TT_H5_F64, 0, 3, coverage));
   TT_CHECK_OK(tt_h5_read_local(r, "interval", TT_H5_F64, 0, 3, level));
+  TT_CHECK_OK(tt_h5_read_local(r, "calibration", TT_H5_F64, 0, TT_INTERVALS, curve));
+  const int at[3] = {9, 17, 18};
   for (int64_t i = 0; i < 3 * C; i++)
-    TT_CHECK(coverage[i], ==, value_at(13 + i / C, 0, i % C, 0));
+    TT_CHECK(coverage[i], ==, value_at(13, at[i / C], i % C, 0));
+  for (int64_t i = 0; i < TT_INTERVALS * C; i++)
+    TT_CHECK(curve[i], ==, value_at(13, i / C, i % C, 0));
   TT_CHECK(level[2], ==, 0.95);
 }
 
@@ -145,10 +151,10 @@ TT_TEST(results_stand_where_they_belong)
   TT_CHECK_OK(tt_h5_open_local(at("results.h5"), &r));
   check_members(r);
   check_coverage(r);
-  check_table(r, "test_rmse", 3, G, MADE_UP_K);
-  check_table(r, "test_mae", 4, G, MADE_UP_K);
-  check_table(r, "test_nll", 5, G, MADE_UP_K);
-  check_table(r, "ensemble_rmse", 10, 1, 0);
+  check_table(r, "test_rmse", 40, G, MADE_UP_K);
+  check_table(r, "test_mae", 41, G, MADE_UP_K);
+  check_table(r, "test_nll", 42, G, MADE_UP_K);
+  check_table(r, "ensemble_rmse", 60, 1, 0);
   tt_h5_close_local(&r);
 
   TT_CHECK_OK(tt_results_read_local(at("results.h5"), &k));

@@ -1,0 +1,51 @@
+/* score_print.c — tt_score_print_local of score.h. */
+#include "run/score.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+/* Central intervals that are shown: 90 and 95 %, as numbers of tt_interval. */
+static const int shown[] = {17, 18};
+
+static void print_header(const tt_model *m)
+{
+  printf("%-16s %-20s %7s %6s", "ensemble", "target", "members", "rows");
+  for (int v = 0; v < TT_METRIC_COUNT; v++)
+    if (tt_metric_fits((tt_metric)v, m->output)) printf(" %11s", tt_metric_table[v].name);
+  for (int i = 0; i < 2; i++)
+    printf(" in %2.0f%%", 100.0 * tt_interval(shown[i]));
+  printf(" %10s\n", "error corr");
+}
+
+static void print_target(const tt_committee *c, const tt_ensemble *e, int64_t k, int64_t column,
+                         const tt_scores *s)
+{
+  int64_t sound = 0;
+  for (int64_t i = 0; i < e->members; i++)
+    sound += c->weight[e->first + i] > 0.0;
+  printf("%-16s %-20s %7" PRId64 " %6" PRId64, e->name, c->target.name[e->column[k]], sound,
+         s->rows[column]);
+  for (int v = 0; v < TT_METRIC_COUNT; v++)
+    if (tt_metric_fits((tt_metric)v, c->model.output)) printf(" %11.5g", s->ensemble[v][column]);
+  for (int i = 0; i < 2; i++) {
+    double share = s->coverage[shown[i] * s->columns + column];
+    if (isnan(share))
+      printf(" %6s", "-");
+    else
+      printf(" %5.1f%%", 100.0 * share);
+  }
+  printf(" %10.3f  %s\n", s->diversity[column], c->target.units[e->column[k]]);
+}
+
+void tt_score_print_local(const tt_comm *c, const tt_committee *committee, const tt_scores *s)
+{
+  if (!tt_comm_is_root(c)) return;
+  const tt_model *m = &committee->model;
+  print_header(m);
+  for (int64_t e = 0; e < committee->ensembles; e++)
+    for (int64_t k = 0; k < m->targets; k++)
+      print_target(committee, &committee->ensemble[e], k,
+                   e * tt_committee_width(committee) + k * m->quantities, s);
+  fflush(stdout);
+}
