@@ -20,7 +20,7 @@ typedef struct tt_outline {
 tt_err tt_outline_make(const tt_committee *m, tt_outline *out);
 void tt_outline_free(tt_outline *o);
 
-/* Dimensions column and name_strlen with column_ensemble, column_target, column_label, column_units; and, second,
+/* Dimensions column and name_strlen with column_ensemble, _target, _label, _units; and, second,
  * dimensions member and target with the variable ensemble(member). Collective. */
 void tt_outline_write_columns(tt_schema *s, const tt_outline *o);
 void tt_outline_write_members(tt_schema *s, const tt_outline *o);

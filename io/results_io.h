@@ -10,8 +10,8 @@
 #include "spec/metrics.h"
 #include "spec/state.h"
 
-/* Scores on some rows (spec/metrics.h), in the user's units. C columns as in tt_committee_columns: of
- * the columns of one target all hold its score, but pinball, which is that of the column's level; a
+/* Scores on some rows (spec/metrics.h), in the user's units. C columns as in tt_committee_columns:
+ * of the columns of one target all hold its score, but pinball, which is that of the column's level; a
  * member scores its own K targets. NaN where nothing could be scored. */
 typedef struct tt_scores {
   int64_t members, targets, columns;

@@ -41,15 +41,17 @@ static tt_err make_tables_local(const tt_cohort *cohort, const tt_committee *all
                    mine->epochs, cohort->max_epochs, all->members, cohort->members);
   TT_TRY(tt_outline_make(all, &t->outline));
   TT_TRY(TT_ALLOC(t->epoch, cohort->max_epochs));
-  for (int64_t i = 0; i < cohort->max_epochs; i++) t->epoch[i] = (int32_t)i;
-#define X(field, ...)                         \
-  TT_TRY(TT_ALLOC(t->field, all->members));   \
-  for (int64_t i = 0; i < all->members; i++)  \
+  for (int64_t i = 0; i < cohort->max_epochs; i++)
+    t->epoch[i] = (int32_t)i;
+#define X(field, ...)                                                                              \
+  TT_TRY(TT_ALLOC(t->field, all->members));                                                        \
+  for (int64_t i = 0; i < all->members; i++)                                                       \
     t->field[i] = cohort->member[i].hyper.field;
   TT_HYPERS(X)
 #undef X
   TT_TRY(TT_ALLOC(t->coverage, 3 * columns));
-  for (int i = 0; i < TT_INTERVALS; i++) t->level[i] = tt_interval(i);
+  for (int i = 0; i < TT_INTERVALS; i++)
+    t->level[i] = tt_interval(i);
   for (int64_t i = 0; scores && i < columns; i++) {
     const double *of = scores->coverage + i;
     t->coverage[i] = of[HALF * columns];
@@ -61,8 +63,8 @@ static tt_err make_tables_local(const tt_cohort *cohort, const tt_committee *all
 
 static void write_hypers(tt_schema *s, const tables *t)
 {
-#define X(field, ctype, h5, units, meaning)                                                      \
-  tt_schema_root(s, &(tt_variable){#field, TT_H5_##h5, {"member"}, units, meaning, "ensemble"}, \
+#define X(field, ctype, h5, units, meaning)                                                        \
+  tt_schema_root(s, &(tt_variable){#field, TT_H5_##h5, {"member"}, units, meaning, "ensemble"},    \
                  t->field);
   TT_HYPERS(X)
 #undef X
@@ -84,7 +86,8 @@ static void write_members(tt_schema *s, const tt_state *m)
                         TT_FIELD(m, epoch),      TT_FIELD(m, step)};
   tt_schema_slice(s, &status, m->first, m->count, TT_FIELD(m, status));
   tt_schema_flags(s, "status", TT_STATUS_diverged + 1, tt_schema_status);
-  for (int i = 0; i < 6; i++) tt_schema_slice(s, &rows[i], m->first, m->count, data[i]);
+  for (int i = 0; i < 6; i++)
+    tt_schema_slice(s, &rows[i], m->first, m->count, data[i]);
 }
 
 /* One variable per metric that any of the forecasts has: of members, then of ensembles. */
@@ -96,27 +99,36 @@ static void write_metrics(tt_schema *s, const tt_scores *k, const char *units)
     const char *const of[] = {NULL, "1", units};
     if (!(row->outputs & k->outputs)) continue;
     snprintf(name, sizeof name, "test_%s", row->name);
-    tt_schema_root(s, &(tt_variable){name, TT_H5_F64, {"member", "target"}, of[row->units], row->meaning, MEMBER},
-                   k->member[v]);
+    tt_schema_root(
+        s,
+        &(tt_variable){name, TT_H5_F64, {"member", "target"}, of[row->units], row->meaning, MEMBER},
+        k->member[v]);
     snprintf(name, sizeof name, "ensemble_%s", row->name);
-    tt_schema_root(s, &(tt_variable){name, TT_H5_F64, {"column"}, of[row->units], row->meaning, COLUMN},
-                   k->ensemble[v]);
+    tt_schema_root(
+        s, &(tt_variable){name, TT_H5_F64, {"column"}, of[row->units], row->meaning, COLUMN},
+        k->ensemble[v]);
   }
 }
 
 static void write_scores(tt_schema *s, const tt_scores *k, const tables *t, const char *units)
 {
   const double shown[] = {0.5, 0.9, 0.95};
-  const tt_variable interval = {"interval", TT_H5_F64, {"interval"}, "1",
-                                "probability of the central interval", NULL};
-  const tt_variable covered = {"coverage", TT_H5_F64, {"interval", "column"}, "1",
-                               "share of test rows inside the interval", COLUMN};
-  const tt_variable level = {"level", TT_H5_F64, {"level"}, "1",
-                             "probability of the central interval", NULL};
-  const tt_variable curve = {"calibration", TT_H5_F64, {"level", "column"}, "1",
-                             "share of test rows inside the interval", COLUMN};
-  const tt_variable alike = {"ensemble_error_correlation", TT_H5_F64, {"column"}, "1",
-                             "mean correlation of the errors of two members", COLUMN};
+  const tt_variable interval = {
+      "interval", TT_H5_F64, {"interval"}, "1", "probability of the central interval", NULL};
+  const tt_variable covered = {
+      "coverage", TT_H5_F64, {"interval", "column"}, "1", "share of test rows inside the interval",
+      COLUMN};
+  const tt_variable level = {
+      "level", TT_H5_F64, {"level"}, "1", "probability of the central interval", NULL};
+  const tt_variable curve = {
+      "calibration", TT_H5_F64, {"level", "column"}, "1", "share of test rows inside the interval",
+      COLUMN};
+  const tt_variable alike = {"ensemble_error_correlation",
+                             TT_H5_F64,
+                             {"column"},
+                             "1",
+                             "mean correlation of the errors of two members",
+                             COLUMN};
   const tt_variable rows = {"test_rows", TT_H5_I64, {"column"}, "rows", "test rows scored", COLUMN};
   write_metrics(s, k, units);
   tt_schema_root(s, &alike, k->diversity);
@@ -135,13 +147,22 @@ static void write_test(tt_schema *s, const tt_test_table *t, const char *units)
       {"y_true", TT_H5_F64, {"sample", "column"}, units, "measured", COLUMN},
       {"y_pred_mean", TT_H5_F64, {"sample", "column"}, units, "predicted mean", COLUMN},
       {"y_pred_std", TT_H5_F64, {"sample", "column"}, units, "standard deviation", COLUMN},
-      {"y_pred_std_aleatoric", TT_H5_F64, {"sample", "column"}, units,
-       "noise the members see in the data", COLUMN},
-      {"y_pred_std_epistemic", TT_H5_F64, {"sample", "column"}, units,
-       "disagreement of the members", COLUMN}};
+      {"y_pred_std_aleatoric",
+       TT_H5_F64,
+       {"sample", "column"},
+       units,
+       "noise the members see in the data",
+       COLUMN},
+      {"y_pred_std_epistemic",
+       TT_H5_F64,
+       {"sample", "column"},
+       units,
+       "disagreement of the members",
+       COLUMN}};
   const double *data[] = {t->y, t->mean, t->total, t->aleatoric, t->epistemic};
   tt_schema_coordinate(s, &row, t->rows, t->row);
-  for (int i = 0; i < 5; i++) tt_schema_root(s, &v[i], data[i]);
+  for (int i = 0; i < 5; i++)
+    tt_schema_root(s, &v[i], data[i]);
 }
 
 tt_err tt_results_write(tt_comm *c, const char *file, const tt_cohort *cohort,

@@ -35,7 +35,8 @@ int64_t tt_committee_width(const tt_committee *c);
 /* Number of predicted columns, ensemble by ensemble. */
 int64_t tt_committee_columns(const tt_committee *c);
 
-/* What column `column` of [0, K q) of an ensemble is called, at most room - 1 characters: the target
+/* What column `column` of [0, K q) of an ensemble is called, at most room - 1 characters: the
+ * target
  * ("y"), or the target with its level or class ("y q0.05", "digit=3", "digit entropy"). */
 void tt_committee_label(const tt_committee *c, const tt_ensemble *e, int64_t column, char *text,
                         size_t room);
