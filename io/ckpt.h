@@ -9,11 +9,17 @@
 #include "mpi/comm.h"
 #include "spec/state.h"
 
+/* The members of one cohort in a checkpoint. */
+typedef struct tt_ckpt_part {
+  int64_t members; /* G of the whole cohort */
+  tt_state *mine;  /* this rank's slice */
+} tt_ckpt_part;
+
 /* What ties a checkpoint to its run. */
 typedef struct tt_run_id {
   uint64_t science;     /* tt_config_science_hash */
   uint64_t data;        /* tt_dataset.hash */
-  char arithmetic[64];  /* tt_engine_info.arithmetic */
+  char arithmetic[256]; /* tt_engine_info.arithmetic of its cohorts, "a; b" */
   char incarnation[96]; /* job.restart.host.random of this start of the program: the fence */
 } tt_run_id;
 
@@ -23,24 +29,24 @@ typedef struct tt_run_id {
  * Errors: CANTCREAT. */
 tt_err tt_ckpt_claim(tt_comm *c, const char *directory, tt_run_id *id);
 
-/* Collective. Write generation `generation` from every rank's slice and make it the newest.
+/* Collective. Write generation `generation` from every rank's slices and make it the newest.
  *   generation  from 1 on
- *   members     G of the whole cohort
  *   keep        generations to keep, >= 1
+ *   part        [parts] one for each cohort of the job, in the same order on all ranks
  * On error every rank gets the same tt_err and the previous generation is still the newest.
  * Errors: IO, MEM, STOPPED (another incarnation owns the directory now). */
 tt_err tt_ckpt_write(tt_comm *c, const char *directory, const tt_run_id *id, int64_t generation,
-                     int64_t members, int64_t keep, const tt_state *mine);
+                     int64_t keep, int64_t parts, const tt_ckpt_part *part);
 
-/* Collective. Load the newest generation that every rank can read and verify into *mine (made by
- * tt_state_create for this rank's slice).
+/* Collective. Load the newest generation that every rank can read and verify into the states of
+ * `part` [parts] (made by tt_state_create for this rank's slices).
  *   generation  0 if there is no checkpoint at all
  *   any_device  accept another `arithmetic`
  * Rejected generations are named in the log. Errors: DATA (checkpoints are there, none is good; or
  * they belong to another configuration, data set or arithmetic: the message says which and what to
  * do), MEM. */
-tt_err tt_ckpt_read(tt_comm *c, const char *directory, const tt_run_id *id, int64_t members,
-                    int any_device, tt_state *mine, int64_t *generation);
+tt_err tt_ckpt_read(tt_comm *c, const char *directory, const tt_run_id *id, int any_device,
+                    int64_t parts, const tt_ckpt_part *part, int64_t *generation);
 
 /* Collective. Remove all checkpoints, temporary files and the owner file (a run that starts anew,
  * or after the results are safe). Errors: IO. */

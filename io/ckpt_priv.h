@@ -5,7 +5,7 @@
 #include "io/files.h"
 #include "io/h5.h"
 
-#define TT_CKPT_SCHEMA "tutti-checkpoint-1.0"
+#define TT_CKPT_SCHEMA "tutti-checkpoint-2.0"
 
 /* File of a generation: "<directory>/ckpt-gNNNNNN.h5". Local. Errors: CANTCREAT (too long). */
 tt_err tt_ckpt_path_local(const char *directory, int64_t generation, char path[TT_PATH_ROOM]);
@@ -16,6 +16,15 @@ tt_err tt_ckpt_list_local(const char *directory, int64_t **list, int64_t *count)
 
 /* Is the directory still ours? Local. Errors: STOPPED, IO. */
 tt_err tt_ckpt_owner_local(const char *directory, const char *incarnation);
+
+/* Group of a cohort, "cohort3", and the path of something in it. Local. */
+enum { TT_CKPT_NAME = 64 };
+void tt_ckpt_name_local(int64_t part, const char *what, char name[TT_CKPT_NAME]);
+
+/* The sizes of a part that must be those of the run, as attributes of its group. */
+enum { TT_CKPT_SIZES = 7 };
+extern const char *const tt_ckpt_size_name[TT_CKPT_SIZES];
+void tt_ckpt_sizes_local(const tt_ckpt_part *part, int64_t size[TT_CKPT_SIZES]);
 
 /* How a field of the state stands in a file: type, axes and their sizes, for G members. Local. */
 tt_h5_type tt_ckpt_shape_local(const tt_state_field *field, int64_t members, int64_t dims[2],

@@ -14,8 +14,11 @@ enum { REASONS_ROOM = 8192 };
 /* What a checkpoint must be. */
 typedef struct wanted {
   const tt_run_id *id;
-  int64_t generation, members;
+  int64_t generation;
   int any_device;
+  int64_t parts;
+  const tt_ckpt_part *part; /* [parts] */
+  uint64_t *hash;           /* room for the largest slice of them */
 } wanted;
 
 static tt_err number(tt_h5_reader *r, const char *name, int64_t *value)
@@ -49,7 +52,7 @@ static tt_err check_schema(tt_h5_reader *r, const wanted *w)
 
 typedef struct identity {
   uint64_t science, data;
-  int64_t members, params, slots, epochs;
+  int64_t cohorts;
   char *arithmetic;
 } identity;
 
@@ -57,15 +60,11 @@ static tt_err read_identity(tt_h5_reader *r, identity *i)
 {
   TT_TRY(tt_h5_attr_local(r, "/", "science", TT_H5_U64, 1, &i->science));
   TT_TRY(tt_h5_attr_local(r, "/", "data", TT_H5_U64, 1, &i->data));
-  TT_TRY(number(r, "members", &i->members));
-  TT_TRY(number(r, "params", &i->params));
-  TT_TRY(number(r, "slots", &i->slots));
-  TT_TRY(number(r, "epochs", &i->epochs));
+  TT_TRY(number(r, "cohorts", &i->cohorts));
   return tt_h5_attr_text_local(r, "/", "arithmetic", &i->arithmetic);
 }
 
-static tt_err compare_identity(tt_h5_reader *r, const identity *i, const wanted *w,
-                               const tt_state *s)
+static tt_err compare_identity(tt_h5_reader *r, const identity *i, const wanted *w)
 {
   char what[512];
   if (i->science != w->id->science) {
@@ -81,13 +80,9 @@ static tt_err compare_identity(tt_h5_reader *r, const identity *i, const wanted 
              w->id->data);
     return other_run(r, what, ", or restore the data file");
   }
-  if (i->members != w->members || i->params != s->params || i->slots != s->slots ||
-      i->epochs != s->epochs) {
-    snprintf(what, sizeof what,
-             "it has %" PRId64 " members, %" PRId64 " parameters, %" PRId64 " slots, %" PRId64
-             " epochs; this run has %" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64,
-             i->members, i->params, i->slots, i->epochs, w->members, s->params, s->slots,
-             s->epochs);
+  if (i->cohorts != w->parts) {
+    snprintf(what, sizeof what, "it has %" PRId64 " cohorts; this run has %" PRId64, i->cohorts,
+             w->parts);
     return other_run(r, what, "");
   }
   if (w->any_device || !strcmp(i->arithmetic, w->id->arithmetic)) return TT_OK;
@@ -99,31 +94,44 @@ static tt_err compare_identity(tt_h5_reader *r, const identity *i, const wanted 
       tt_h5_file_name(r), i->arithmetic, w->id->arithmetic);
 }
 
-static tt_err read_field(tt_h5_reader *r, const tt_state_field *field, int64_t members,
-                         const tt_state *s)
+static tt_err read_field(tt_h5_reader *r, int64_t number, const tt_state_field *field,
+                         const tt_ckpt_part *part)
 {
   tt_h5_info info;
   int64_t dims[2];
   int ndims = 0;
-  tt_h5_type type = tt_ckpt_shape_local(field, members, dims, &ndims);
-  TT_TRY(tt_h5_info_local(r, field->name, &info));
+  char name[TT_CKPT_NAME];
+  const tt_state *s = part->mine;
+  tt_h5_type type = tt_ckpt_shape_local(field, part->members, dims, &ndims);
+  tt_ckpt_name_local(number, field->name, name);
+  TT_TRY(tt_h5_info_local(r, name, &info));
   int same = info.ndims == ndims && info.bytes == tt_h5_bytes(type);
   for (int i = 0; same && i < ndims; i++)
     same = info.dims[i] == dims[i];
-  if (!same) return TT_FAIL(DATA, "'%s' has another shape or type", field->name);
-  return tt_h5_read_local(r, field->name, type, s->first, s->count, field->data);
+  if (!same) return TT_FAIL(DATA, "'%s' has another shape or type", name);
+  return tt_h5_read_local(r, name, type, s->first, s->count, field->data);
 }
 
-static tt_err read_members(tt_h5_reader *r, int64_t members, tt_state *s, uint64_t *hash)
+static tt_err read_part(tt_h5_reader *r, int64_t number, const tt_ckpt_part *part, uint64_t *hash)
 {
+  tt_state *s = part->mine;
+  char name[TT_CKPT_NAME];
   for (int i = 0; i < TT_STATE_FIELD_COUNT; i++) {
     tt_state_field field = tt_state_get(s, i);
-    TT_TRY(read_field(r, &field, members, s));
+    if (field.length > 0) TT_TRY(read_field(r, number, &field, part));
   }
-  TT_TRY(tt_h5_read_local(r, "member_hash", TT_H5_U64, s->first, s->count, hash));
+  tt_ckpt_name_local(number, "member_hash", name);
+  TT_TRY(tt_h5_read_local(r, name, TT_H5_U64, s->first, s->count, hash));
   for (int64_t i = 0; i < s->count; i++)
     if (tt_state_hash(s, i) != hash[i])
-      return TT_FAIL(DATA, "the checksum of member %" PRId64 " is wrong", s->first + i);
+      return TT_FAIL(DATA, "the checksum of member %" PRId64 " of cohort %" PRId64 " is wrong",
+                     s->first + i, number);
+  return TT_OK;
+}
+
+static tt_err read_parts(tt_h5_reader *r, const wanted *w)
+{
+  for (int64_t k = 0; k < w->parts; k++) TT_TRY(read_part(r, k, &w->part[k], w->hash));
   return TT_OK;
 }
 
@@ -136,8 +144,27 @@ static tt_err as_damage(tt_err e, const char *path)
   return TT_FAIL(IO, "%s%s%s", named ? "" : path, named ? "" : ": ", tt_err_last());
 }
 
+/* Sizes of a part in the file; IO if they cannot be read, DATA if they are of another run. */
+static tt_err compare_sizes(tt_h5_reader *r, const char *path, const wanted *w)
+{
+  char name[TT_CKPT_NAME], what[256];
+  for (int64_t k = 0; k < w->parts; k++) {
+    int64_t size[TT_CKPT_SIZES], found;
+    tt_ckpt_sizes_local(&w->part[k], size);
+    tt_ckpt_name_local(k, NULL, name);
+    for (int i = 0; i < TT_CKPT_SIZES; i++) {
+      TT_TRY(as_damage(tt_h5_attr_local(r, name, tt_ckpt_size_name[i], TT_H5_I64, 1, &found), path));
+      if (found == size[i]) continue;
+      snprintf(what, sizeof what, "%s has %" PRId64 " %s; this run has %" PRId64, name, found,
+               tt_ckpt_size_name[i], size[i]);
+      return other_run(r, what, "");
+    }
+  }
+  return TT_OK;
+}
+
 /* Errors: IO (rejected), DATA (of another run), MEM. */
-static tt_err read_one_local(const char *path, const wanted *w, tt_state *s, uint64_t *hash)
+static tt_err read_one_local(const char *path, const wanted *w)
 {
   tt_h5_reader *r = NULL;
   identity found = {0};
@@ -145,8 +172,9 @@ static tt_err read_one_local(const char *path, const wanted *w, tt_state *s, uin
   if (!e) e = check_schema(r, w);
   if (!e) e = read_identity(r, &found);
   e = as_damage(e, path);
-  if (!e) e = compare_identity(r, &found, w, s);
-  if (!e) e = as_damage(read_members(r, w->members, s, hash), path);
+  if (!e) e = compare_identity(r, &found, w);
+  if (!e) e = compare_sizes(r, path, w);
+  if (!e) e = as_damage(read_parts(r, w), path);
   tt_free(found.arithmetic);
   tt_h5_close_local(&r);
   return e;
@@ -176,13 +204,13 @@ static tt_err none_is_good(const char *directory, int64_t count, const char *rea
 
 /* Newest first until one is good on all ranks. *generation stays 0 if none is. */
 static tt_err try_all(tt_comm *c, const char *directory, const int64_t *list, int64_t count,
-                      wanted *w, tt_state *mine, uint64_t *hash, int64_t *generation)
+                      wanted *w, int64_t *generation)
 {
   char path[TT_PATH_ROOM], reasons[REASONS_ROOM] = "";
   for (int64_t i = 0; i < count; i++) {
     w->generation = list[i];
     tt_err e = tt_ckpt_path_local(directory, list[i], path);
-    e = tt_agree(c, e ? e : read_one_local(path, w, mine, hash));
+    e = tt_agree(c, e ? e : read_one_local(path, w));
     if (!e) *generation = list[i];
     if (e != TT_E_IO) return e;
     tt_log_once(TT_LOG_WARN, "checkpoint rejected: %s", tt_err_last());
@@ -192,17 +220,18 @@ static tt_err try_all(tt_comm *c, const char *directory, const int64_t *list, in
   return none_is_good(directory, count, reasons);
 }
 
-tt_err tt_ckpt_read(tt_comm *c, const char *directory, const tt_run_id *id, int64_t members,
-                    int any_device, tt_state *mine, int64_t *generation)
+tt_err tt_ckpt_read(tt_comm *c, const char *directory, const tt_run_id *id, int any_device,
+                    int64_t parts, const tt_ckpt_part *part, int64_t *generation)
 {
-  int64_t *list = NULL, count = 0;
-  uint64_t *hash = NULL;
-  wanted w = {id, 0, members, any_device};
+  int64_t *list = NULL, count = 0, most = 0;
+  wanted w = {.id = id, .any_device = any_device, .parts = parts, .part = part};
   *generation = 0;
+  for (int64_t k = 0; k < parts; k++)
+    if (part[k].mine->count > most) most = part[k].mine->count;
   tt_err e = share_list(c, directory, &list, &count);
-  if (!e) e = tt_agree(c, TT_ALLOC(hash, mine->count));
-  if (!e && count > 0) e = try_all(c, directory, list, count, &w, mine, hash, generation);
-  tt_free(hash);
+  if (!e) e = tt_agree(c, TT_ALLOC(w.hash, most));
+  if (!e && count > 0) e = try_all(c, directory, list, count, &w, generation);
+  tt_free(w.hash);
   tt_free(list);
   return e;
 }

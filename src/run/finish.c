@@ -80,19 +80,20 @@ static tt_err write_results(tt_comm *c, const tt_job *job, const tt_state *mine,
   if (tested) e = tt_score(c, all, job->ops, &job->use, &source, &scores, &table);
   table.row = rows.row; /* freed with the table */
   if (!e)
-    e = tt_results_write(c, path, job->cohort, all, mine, scores, tested ? &table : NULL, from);
+    e = tt_results_write(c, path, job->cohorts.at[0], all, mine, scores, tested ? &table : NULL, from);
   if (!e && tested) tt_score_print_local(c, all, scores);
   tt_scores_destroy(&scores);
   tt_test_table_free(&table);
   return e;
 }
 
-tt_err tt_finish(tt_comm *c, const tt_job *job, tt_slice slice, const tt_state *mine,
-                 const tt_provenance *from)
+tt_err tt_finish(tt_comm *c, const tt_job *job, const tt_crews *crews, const tt_provenance *from)
 {
+  const tt_state *mine = crews->at[0].mine;
+  tt_slice slice = crews->at[0].slice;
   tt_committee *all = NULL;
   float *w = NULL;
-  tt_err e = tt_committee_from_cohort(job->cohort, job->data, &all);
+  tt_err e = tt_committee_from_cohort(job->cohorts.at[0], job->data, &all);
   if (!e) e = results_local(mine, &w);
   e = tt_agree(c, e);
   if (!e) {

@@ -10,7 +10,7 @@ void tt_job_close(tt_job **job)
   if (!*job) return;
   tt_config_destroy(&(*job)->cfg);
   tt_dataset_destroy(&(*job)->data);
-  tt_cohort_destroy(&(*job)->cohort);
+  tt_cohorts_destroy(&(*job)->cohorts);
   tt_free((*job)->original);
   tt_free((*job)->resolved);
   tt_free(*job);
@@ -54,19 +54,22 @@ tt_err tt_job_load(tt_comm *c, tt_job *job)
   tt_err e = tt_machine_choose(c, job->cfg, &job->ops, &job->use);
   if (!e) e = tt_data_read(c, job->cfg, &job->data);
   if (!e)
-    e = tt_agree(c,
-                 tt_cohort_create(job->cfg, job->data->inputs, &job->data->target, &job->cohort));
+    e = tt_agree(c, tt_cohorts_create(job->cfg, job->data->inputs, &job->data->target, job->data,
+                                      &job->cohorts));
+  if (!e && job->cohorts.count > 1)
+    e = TT_FAIL(CONFIG, "ensembles of different shapes do not train in one job yet");
   return e;
 }
 
 tt_provenance tt_job_provenance(const tt_job *job, const tt_job_options *o,
-                                const tt_engine_info *info, int ranks, double seconds)
+                                const char *device, const char *arithmetic, int ranks,
+                                double seconds)
 {
   return (tt_provenance){.title = job->cfg->top_title,
                          .resolved = job->resolved,
                          .original = job->original,
-                         .device = info->device,
-                         .arithmetic = info->arithmetic,
+                         .device = device,
+                         .arithmetic = arithmetic,
                          .command = o->command ? o->command : "",
                          .seed = (uint64_t)job->cfg->run_seed,
                          .data_hash = job->data->hash,

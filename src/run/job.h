@@ -1,4 +1,4 @@
-/* job.h — a job file made ready: configuration, data, cohort, engine choice. Floor 4. */
+/* job.h — a job file made ready: configuration, data, cohorts, engine choice. Floor 4. */
 #ifndef TT_JOB_H
 #define TT_JOB_H
 #include "engine/engine.h"
@@ -19,7 +19,7 @@ typedef struct tt_job {
   char *original, *resolved; /* the file's text, and every option spelled out */
   int64_t bytes;
   tt_dataset *data; /* NULL until tt_job_load */
-  tt_cohort *cohort;
+  tt_cohorts cohorts;
   const tt_engine_ops *ops;
   tt_resources use;
 } tt_job;
@@ -27,12 +27,12 @@ typedef struct tt_job {
 /* Collective. Rank 0 reads the file; all ranks parse the same bytes. Errors: NOINPUT, CONFIG. */
 tt_err tt_job_open(tt_comm *c, const tt_job_options *o, tt_job **out);
 
-/* Collective. Data, cohort, engine. Errors: of tt_data_read, tt_cohort_create, tt_machine_choose.
+/* Collective. Data, cohorts, engine. Errors: of tt_data_read, tt_cohorts_create, tt_machine_choose.
  */
 tt_err tt_job_load(tt_comm *c, tt_job *job);
 void tt_job_close(tt_job **job);
 
-/* What every output of this job says of its origin; borrows from job and info. */
-tt_provenance tt_job_provenance(const tt_job *job, const tt_job_options *o,
-                                const tt_engine_info *info, int ranks, double seconds);
+/* What every output of this job says of its origin; borrows from its arguments. */
+tt_provenance tt_job_provenance(const tt_job *job, const tt_job_options *o, const char *device,
+                                const char *arithmetic, int ranks, double seconds);
 #endif

@@ -268,29 +268,40 @@ tt_err tt_machine_take(tt_comm *c, const tt_engine_ops *const *engines, const tt
   return e;
 }
 
-tt_err tt_machine_same_bits(tt_comm *c, const char *arithmetic, int anyhow)
+static tt_err differ(const tt_comm *c, const char *mine, const char *first, int rank)
 {
-  tt_engine_info mine = {0}, first;
-  snprintf(mine.arithmetic, sizeof mine.arithmetic, "%s", arithmetic);
-  first = mine;
-  tt_bcast(c, first.arithmetic, sizeof first.arithmetic);
-  int64_t differs = strcmp(first.arithmetic, mine.arithmetic) != 0;
+  return TT_FAIL(UNAVAILABLE,
+                 "rank %d would compute \"%s\", rank %d \"%s\": results would depend on which rank "
+                 "trains a member; use nodes of one kind, choose run.simd or run.path for all, or "
+                 "give --allow-different-device",
+                 tt_comm_rank(c), mine, rank, first);
+}
+
+tt_err tt_machine_same_bits(tt_comm *c, const char *arithmetic, int anyhow,
+                            char first[TT_ARITHMETIC_ROOM])
+{
+  char mine[TT_ARITHMETIC_ROOM] = "", *all = NULL;
+  int ranks = tt_comm_ranks(c), r = 0;
+  snprintf(mine, sizeof mine, "%s", arithmetic);
+  tt_err e = tt_agree(c, TT_ALLOC(all, (int64_t)ranks * TT_ARITHMETIC_ROOM));
+  if (e) return e;
+  tt_allgather(c, mine, sizeof mine, all, NULL);
+  while (r < ranks - 1 && !all[r * TT_ARITHMETIC_ROOM]) r++;
+  const char *one = all + r * TT_ARITHMETIC_ROOM;
+  int64_t differs = mine[0] && strcmp(one, mine) != 0;
   if (anyhow) {
     tt_max_i64(c, &differs, 1);
     if (differs)
       tt_log_once(TT_LOG_WARN,
-                  "not all ranks compute as rank 0 does, \"%s\": results depend on "
-                  "which rank trains a member",
-                  first.arithmetic);
-    return TT_OK;
+                  "not all ranks compute as rank %d does, \"%s\": results depend on which rank "
+                  "trains a member",
+                  r, one);
+  } else {
+    e = tt_agree(c, differs ? differ(c, mine, one, r) : TT_OK);
   }
-  return tt_agree(c, !differs ? TT_OK
-                              : TT_FAIL(UNAVAILABLE,
-                                        "rank %d would compute \"%s\", rank 0 \"%s\": results "
-                                        "would depend on which rank trains a member; use nodes of "
-                                        "one kind, choose run.simd or run.path for all, or give "
-                                        "--allow-different-device",
-                                        tt_comm_rank(c), mine.arithmetic, first.arithmetic));
+  if (first) memcpy(first, one, TT_ARITHMETIC_ROOM);
+  tt_free(all);
+  return e;
 }
 
 tt_err tt_machine_choose(tt_comm *c, const tt_config *cfg, const tt_engine_ops **ops,

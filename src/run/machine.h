@@ -50,10 +50,13 @@ tt_err tt_machine_default(tt_comm *c, const tt_engine_ops **ops, tt_resources *u
 
 /* Collective. Would all ranks compute the same bits? Otherwise results would depend on which rank
  * trains a member.
- *   arithmetic  tt_engine_info.arithmetic of this rank
+ *   arithmetic  tt_engine_info.arithmetic of this rank; "" = it computes nothing and has no say
  *   anyhow      a difference is only warned of
- * Errors: UNAVAILABLE. */
-tt_err tt_machine_same_bits(tt_comm *c, const char *arithmetic, int anyhow);
+ *   first       what the first rank with a say computes, "" if none has one; may be NULL
+ * Errors: UNAVAILABLE, MEM. */
+enum { TT_ARITHMETIC_ROOM = sizeof ((tt_engine_info *)0)->arithmetic };
+tt_err tt_machine_same_bits(tt_comm *c, const char *arithmetic, int anyhow,
+                            char first[TT_ARITHMETIC_ROOM]);
 
 /* The engine that a choice of run.device means where there is a GPU; asks no driver. Local.
  * Errors: UNAVAILABLE (built without it). */

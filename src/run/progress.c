@@ -51,17 +51,17 @@ tt_err tt_progress_merge(tt_comm *c, const tt_progress *mine, tt_progress *all)
   return e;
 }
 
-void tt_meter_start(tt_meter *m, int64_t members, int64_t epochs, int64_t epoch)
+void tt_meter_start(tt_meter *m, int64_t epochs, int64_t epoch)
 {
-  *m = (tt_meter){.members = members, .epochs = epochs, .started = tt_clock_local()};
+  *m = (tt_meter){.started = tt_clock_local()};
   m->spoken = m->started;
   m->share_then = epochs ? (double)epoch / (double)epochs : 0.0;
 }
 
 /* Time left if the slowest member goes on as it did; "?" before anything is known. */
-static void eta(const tt_meter *m, const tt_progress *all, char *text, size_t room)
+static void eta(const tt_meter *m, const tt_progress *all, int64_t epochs, char *text, size_t room)
 {
-  double share = m->epochs ? (double)all->epoch_min / (double)m->epochs : 1.0;
+  double share = epochs ? (double)all->epoch_min / (double)epochs : 1.0;
   double done = share - m->share_then, seconds = tt_clock_local() - m->started;
   if (all->training == 0) {
     snprintf(text, room, "0:00");
@@ -77,7 +77,8 @@ static void eta(const tt_meter *m, const tt_progress *all, char *text, size_t ro
   }
 }
 
-void tt_meter_show_local(tt_meter *m, const tt_comm *c, const tt_progress *all, int now)
+void tt_meter_show_local(tt_meter *m, const tt_comm *c, const tt_progress *all, int64_t epochs,
+                         int now)
 {
   double clock = tt_clock_local(), since = clock - m->spoken;
   int bar = tt_log_is_terminal();
@@ -85,11 +86,11 @@ void tt_meter_show_local(tt_meter *m, const tt_comm *c, const tt_progress *all, 
   if (!tt_comm_is_root(c) || (!now && since < (bar ? 0.2 : 30.0))) return;
   char left[32], line[256];
   double rate = since > 0.0 ? (double)(m->steps - m->steps_then) / since : 0.0;
-  eta(m, all, left, sizeof left);
+  eta(m, all, epochs, left, sizeof left);
   snprintf(line, sizeof line,
            "epoch %" PRId64 "/%" PRId64 "  training %" PRId64 "  stopped %" PRId64
            "  diverged %" PRId64 "  loss %.4g %.4g %.4g  %.3g member-steps/s  ETA %s",
-           all->training ? all->epoch_min : m->epochs, m->epochs, all->training,
+           all->training ? all->epoch_min : epochs, epochs, all->training,
            all->finished + all->early_stopped, all->diverged, all->loss[0], all->loss[1],
            all->loss[2], rate, left);
   if (bar && !now)

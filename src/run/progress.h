@@ -5,7 +5,6 @@
 #include "mpi/comm.h"
 
 typedef struct tt_meter {
-  int64_t members, epochs;
   double started, spoken;    /* clock of the start and of the last line */
   int64_t steps, steps_then; /* member-steps of all ranks so far, and at the last line */
   double share_then;         /* part of the work done at the start: a resumed run */
@@ -14,10 +13,12 @@ typedef struct tt_meter {
 /* Collective. Add up the ranks' progress into *all (the quartiles become medians over ranks). */
 tt_err tt_progress_merge(tt_comm *c, const tt_progress *mine, tt_progress *all);
 
-void tt_meter_start(tt_meter *m, int64_t members, int64_t epochs, int64_t epoch);
+/* At `epoch` of `epochs` of the members furthest behind. */
+void tt_meter_start(tt_meter *m, int64_t epochs, int64_t epoch);
 
 /* Rank 0 speaks when its interval is over (30 s in a log, 0.2 s on a terminal) or `now` is set. One
  * line: "epoch 12/200  training 97  stopped 2  diverged 1  loss 0.11 0.12 0.15  5.1e5
  * member-steps/s ETA 1:23". Local. */
-void tt_meter_show_local(tt_meter *m, const tt_comm *c, const tt_progress *all, int now);
+void tt_meter_show_local(tt_meter *m, const tt_comm *c, const tt_progress *all,
+                         int64_t epochs, int now);
 #endif

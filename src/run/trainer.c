@@ -4,8 +4,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "io/ckpt.h"
+#include "run/crew.h"
 #include "run/finish.h"
-#include "run/machine.h"
 #include "run/progress.h"
 #include "run/status.h"
 #include "run/stop.h"
@@ -22,17 +22,16 @@ typedef struct tt_run {
   tt_comm *c;
   const tt_train_options *o;
   tt_job *job;
-  tt_engine *engine;
-  tt_engine_info info;
-  tt_slice slice; /* this rank's members */
-  tt_state *mine; /* their state on its way to and from files */
+  tt_crews crews;
+  tt_ckpt_part *part; /* [crews] their members on the way to and from files */
   tt_run_id id;
   int64_t generation;
   int failed_writes;
   int claimed; /* the run directory is ours */
   double started, deadline, saved;
   tt_meter meter;
-  tt_progress at; /* of all ranks */
+  tt_progress at; /* of all ranks and crews */
+  int64_t epochs; /* whole of at.epoch_min */
 } tt_run;
 
 static const char *directory(const tt_run *r) { return r->job->cfg->run_directory; }
@@ -45,7 +44,7 @@ static void tell(const tt_run *r, const char *state, const char *reason, int exi
                      .reason = reason,
                      .exit_code = exit_code,
                      .generation = r->generation,
-                     .members = r->job->cohort->members,
+                     .members = tt_cohorts_members(&r->job->cohorts),
                      .training = r->at.training,
                      .finished = r->at.finished,
                      .early_stopped = r->at.early_stopped,
@@ -55,34 +54,50 @@ static void tell(const tt_run *r, const char *state, const char *reason, int exi
   if (tt_status_write_local(directory(r), &s)) tt_log_once(TT_LOG_WARN, "%s", tt_err_last());
 }
 
-static tt_err create_engine_local(tt_run *r)
+static tt_err create_crews_local(tt_run *r)
 {
-  const tt_cohort *cohort = r->job->cohort;
-  const tt_engine_ops *ops = r->job->ops;
-  TT_TRY(tt_plan_slice(cohort->members, tt_comm_ranks(r->c), tt_comm_rank(r->c), &r->slice));
-  TT_TRY(ops->create(cohort, r->slice, &r->job->use, &r->engine));
-  TT_TRY(ops->set_data(r->engine, r->job->data, NULL));
-  TT_TRY(ops->init(r->engine));
-  TT_TRY(ops->info(r->engine, &r->info));
-  return tt_state_create(r->slice, tt_cohort_state_shape(cohort), &r->mine);
+  TT_TRY(tt_crews_create_local(r->job, tt_comm_ranks(r->c), tt_comm_rank(r->c), &r->crews));
+  TT_TRY(TT_ALLOC(r->part, r->crews.count));
+  for (int64_t i = 0; i < r->crews.count; i++)
+    r->part[i] = (tt_ckpt_part){r->crews.at[i].cohort->members, r->crews.at[i].mine};
+  return TT_OK;
+}
+
+/* What a rank computes on; one without members only says which engine. */
+static const char *device(const tt_run *r)
+{
+  for (int64_t i = 0; i < r->crews.count; i++)
+    if (r->crews.at[i].engine) return r->crews.at[i].info.device;
+  return r->job->ops->name;
+}
+
+static tt_err save_all_local(tt_run *r)
+{
+  for (int64_t i = 0; i < r->crews.count; i++) TT_TRY(tt_crew_save_local(&r->crews.at[i]));
+  return TT_OK;
+}
+
+static tt_err load_all_local(tt_run *r)
+{
+  for (int64_t i = 0; i < r->crews.count; i++) TT_TRY(tt_crew_load_local(&r->crews.at[i]));
+  return TT_OK;
 }
 
 /* Where the last life of this run stopped, or the beginning. */
 static tt_err resume(tt_run *r)
 {
-  const tt_engine_ops *ops = r->job->ops;
-  int64_t members = r->job->cohort->members;
   tt_err e = TT_OK;
   if (r->o->resume == TT_RESUME_never) {
     e = tt_ckpt_remove_all(r->c, directory(r)); /* the mark that the directory is ours goes too */
     return e ? e : tt_ckpt_claim(r->c, directory(r), &r->id);
   }
-  e = tt_ckpt_read(r->c, directory(r), &r->id, members, r->o->any_device, r->mine, &r->generation);
+  e = tt_ckpt_read(r->c, directory(r), &r->id, r->o->any_device, r->crews.count, r->part,
+                   &r->generation);
   if (e) return e;
   if (r->generation == 0 && r->o->resume == TT_RESUME_must)
     return tt_agree(
         r->c, TT_FAIL(NOINPUT, "%s: no checkpoint to resume; use --resume auto", directory(r)));
-  if (r->generation > 0) e = tt_agree(r->c, ops->load(r->engine, r->slice, r->mine));
+  if (r->generation > 0) e = tt_agree(r->c, load_all_local(r));
   if (!e && r->generation > 0)
     tt_log_once(TT_LOG_INFO, "resumed generation %" PRId64 " of %s", r->generation, directory(r));
   return e;
@@ -94,10 +109,10 @@ static tt_err save(tt_run *r, int must)
 {
   const tt_config *cfg = r->job->cfg;
   tt_watchdog_alive_local("writing a checkpoint");
-  tt_err e = tt_agree(r->c, r->job->ops->save(r->engine, r->slice, r->mine));
+  tt_err e = tt_agree(r->c, save_all_local(r));
   if (!e)
-    e = tt_ckpt_write(r->c, directory(r), &r->id, r->generation + 1, r->job->cohort->members,
-                      cfg->checkpoint_keep, r->mine);
+    e = tt_ckpt_write(r->c, directory(r), &r->id, r->generation + 1, cfg->checkpoint_keep,
+                      r->crews.count, r->part);
   r->saved = tt_clock_local();
   if (!e) {
     r->generation++;
@@ -122,31 +137,17 @@ static int due(tt_run *r)
   return (int)yes;
 }
 
-/* Steps that will take about `aim` seconds on this rank, from how long the last ones took. */
-static int64_t next_steps(int64_t steps, double seconds, double aim)
-{
-  double want = (double)steps * aim / (seconds > 1e-6 ? seconds : 1e-6);
-  double most = 8.0 * (double)steps;
-  if (want > most) want = most;
-  return want < 1.0 ? 1 : (int64_t)want;
-}
-
 static tt_err train_chunks(tt_run *r, tt_stop *why)
 {
-  const tt_engine_ops *ops = r->job->ops;
   double every = r->job->cfg->checkpoint_every;
   double aim = every < chunk_seconds ? every : chunk_seconds;
   tt_err e = TT_OK;
-  int64_t steps = 1;
   do {
-    tt_progress mine;
     tt_watchdog_alive_local("training");
-    double before = tt_clock_local();
-    e = tt_agree(r->c, ops->train(r->engine, steps, &mine));
-    steps = next_steps(steps, tt_clock_local() - before, aim);
-    if (!e) e = tt_progress_merge(r->c, &mine, &r->at);
+    e = tt_crews_train(r->c, &r->crews, aim);
     if (e) break;
-    tt_meter_show_local(&r->meter, r->c, &r->at, 0);
+    r->at = tt_crews_progress(&r->crews, &r->epochs);
+    tt_meter_show_local(&r->meter, r->c, &r->at, r->epochs, 0);
     *why = tt_stop_agreed(r->c, r->deadline, directory(r));
     if (r->at.training == 0) *why = TT_STOP_no;
     if (*why || r->at.training == 0 || due(r)) e = save(r, *why != TT_STOP_no);
@@ -156,7 +157,7 @@ static tt_err train_chunks(tt_run *r, tt_stop *why)
 
 static tt_err check_diverged(const tt_run *r)
 {
-  int64_t members = r->job->cohort->members;
+  int64_t members = tt_cohorts_members(&r->job->cohorts);
   double most = r->job->cfg->train_max_failed;
   if ((double)r->at.diverged <= most * (double)members) return TT_OK;
   return TT_FAIL(DIVERGED,
@@ -169,21 +170,43 @@ static tt_err check_diverged(const tt_run *r)
 static tt_err finish(tt_run *r)
 {
   tt_watchdog_alive_local("writing results");
-  tt_err e = tt_agree(r->c, r->job->ops->save(r->engine, r->slice, r->mine));
-  tt_provenance from = tt_job_provenance(r->job, &r->o->job, &r->info, tt_comm_ranks(r->c),
-                                         tt_clock_local() - r->started);
-  if (!e) e = tt_finish(r->c, r->job, r->slice, r->mine, &from);
+  tt_err e = tt_agree(r->c, save_all_local(r));
+  tt_provenance from =
+      tt_job_provenance(r->job, &r->o->job, device(r), r->id.arithmetic, tt_comm_ranks(r->c),
+                        tt_clock_local() - r->started);
+  if (!e) e = tt_finish(r->c, r->job, &r->crews, &from);
   return e ? e : check_diverged(r);
+}
+
+static void announce_cohort(const tt_cohort *c, int64_t number)
+{
+  char widths[256] = "";
+  size_t used = 0;
+  for (int l = 0; l < c->model.layers && used + 1 < sizeof widths; l++)
+    used += (size_t)snprintf(widths + used, sizeof widths - used, "-%" PRId64,
+                             c->model.layer[l].out);
+  tt_log_once(TT_LOG_INFO,
+              "cohort %" PRId64 ": %" PRId64 " members in %" PRId64 " ensembles, network %" PRId64
+              "%s, %" PRId64 " parameters each",
+              number, c->members, c->ensembles, c->model.inputs, widths, c->model.params);
 }
 
 static void announce(const tt_run *r)
 {
-  const tt_cohort *c = r->job->cohort;
-  tt_log_once(TT_LOG_INFO,
-              "%" PRId64 " members in %" PRId64 " ensembles, %" PRId64
-              " parameters each, %d rank%s, %s",
-              c->members, c->ensembles, c->model.params, tt_comm_ranks(r->c),
-              tt_comm_ranks(r->c) > 1 ? "s" : "", r->info.device);
+  const tt_cohorts *all = &r->job->cohorts;
+  int ranks = tt_comm_ranks(r->c);
+  const char *s = ranks > 1 ? "s" : "";
+  if (all->count == 1) {
+    const tt_cohort *c = all->at[0];
+    tt_log_once(TT_LOG_INFO,
+                "%" PRId64 " members in %" PRId64 " ensembles, %" PRId64
+                " parameters each, %d rank%s, %s",
+                c->members, c->ensembles, c->model.params, ranks, s, device(r));
+    return;
+  }
+  tt_log_once(TT_LOG_INFO, "%" PRId64 " members in %" PRId64 " cohorts, %d rank%s, %s",
+              tt_cohorts_members(all), all->count, ranks, s, device(r));
+  for (int64_t i = 0; i < all->count; i++) announce_cohort(all->at[i], i);
 }
 
 /* Everything between the job and the first step. */
@@ -194,13 +217,12 @@ static tt_err prepare(tt_run *r)
   tt_err e = tt_agree(r->c, tt_watchdog_start_local(NULL, tt_comm_rank(r->c), cfg->run_watchdog));
   tt_watchdog_alive_local("reading data");
   if (!e) e = tt_job_load(r->c, r->job);
-  if (!e) e = tt_agree(r->c, create_engine_local(r));
-  if (!e) e = tt_machine_same_bits(r->c, r->info.arithmetic, r->o->any_device);
+  if (!e) e = tt_agree(r->c, create_crews_local(r));
+  if (!e) e = tt_crews_same_bits(r->c, &r->crews, r->o->any_device, r->id.arithmetic);
   if (e) return e;
   r->deadline = limit > 0.0 ? r->started + limit : 0.0;
   r->id.science = tt_config_science_hash(cfg);
   r->id.data = r->job->data->hash;
-  snprintf(r->id.arithmetic, sizeof r->id.arithmetic, "%s", r->info.arithmetic);
   e = tt_ckpt_claim(r->c, directory(r), &r->id);
   r->claimed = !e;
   if (!e)
@@ -213,20 +235,19 @@ static tt_err prepare(tt_run *r)
 static tt_err train(tt_run *r)
 {
   tt_stop why = TT_STOP_no;
-  tt_progress none = {0};
   tt_err e = prepare(r);
   if (e) return e;
   announce(r);
   tell(r, "training", "", -1);
   /* a call of no steps: where the members stand, without moving them */
-  e = tt_agree(r->c, r->job->ops->train(r->engine, 0, &none));
-  if (!e) e = tt_progress_merge(r->c, &none, &r->at);
+  e = tt_crews_stand(r->c, &r->crews);
   if (e) return e;
-  tt_meter_start(&r->meter, r->job->cohort->members, r->job->cohort->max_epochs, r->at.epoch_min);
+  r->at = tt_crews_progress(&r->crews, &r->epochs);
+  tt_meter_start(&r->meter, r->epochs, r->at.epoch_min);
   r->saved = tt_clock_local();
   if (r->at.training > 0) e = train_chunks(r, &why);
   if (e) return e;
-  tt_meter_show_local(&r->meter, r->c, &r->at, 1);
+  tt_meter_show_local(&r->meter, r->c, &r->at, r->epochs, 1);
   if (!why) return finish(r);
   return TT_FAIL(STOPPED,
                  "stopped by %s at checkpoint %" PRId64 " after %.0f s: run again to go on",
@@ -247,8 +268,8 @@ tt_err tt_train(tt_comm *c, const tt_train_options *o)
   if (!e) e = train(&r);
   if (r.job) say_end(&r, e);
   tt_watchdog_stop_local();
-  if (r.engine) r.job->ops->destroy(&r.engine);
-  tt_state_destroy(&r.mine);
+  tt_crews_destroy(&r.crews);
+  tt_free(r.part);
   tt_job_close(&r.job);
   return e;
 }

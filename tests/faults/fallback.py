@@ -17,7 +17,7 @@ BAD_DATA = 65
 def flip_weight(path):
     """One bit of a weight, the checksum left alone."""
     with h5py.File(path, "r") as f:
-        place = f["weights"].id.get_offset() + 5
+        place = f["cohort0/weights"].id.get_offset() + 5
     data = bytearray(path.read_bytes())
     data[place] ^= 0x10
     path.write_bytes(data)
@@ -39,7 +39,7 @@ def garble_head(path):
 
 def drop_dataset(path):
     with h5py.File(path, "r+") as f:
-        del f["slots"]
+        del f["cohort0/slots"]
 
 
 def not_hdf5(path):

@@ -14,7 +14,7 @@
 static tt_comm *comm;
 static char scratch[SCRATCH_ROOM];
 
-enum { PARAMS = 37, SLOTS = 2, EPOCHS = 5 };
+enum { PARAMS = 37, SLOTS = 2, EPOCHS = 5, OTHERS = 3 };
 
 /* ---- tools -------------------------------------------------------------------------------------
  */
@@ -38,7 +38,7 @@ static void fill(tt_state *s, int64_t generation)
     tt_state_field field = tt_state_get(s, f);
     int64_t bytes = field.bytes * field.length;
     for (int64_t i = 0; i < s->count * bytes; i++) {
-      uint64_t x = (uint64_t)(generation * 1000003 + (s->first + i / bytes) * 10007 + f * 101 +
+      uint64_t x = (uint64_t)(generation * 1000003 + s->params * 31 + (s->first + i / bytes) * 10007 + f * 101 +
                               i % bytes + 1) *
                    0x9E3779B97F4A7C15ull;
       ((unsigned char *)field.data)[i] = (unsigned char)(x >> 56);
@@ -46,25 +46,48 @@ static void fill(tt_state *s, int64_t generation)
   }
 }
 
-static tt_state *state_of(int64_t first, int64_t count, int64_t slots)
+static tt_state *shaped(tt_slice which, tt_state_shape shape)
 {
   tt_state *s = NULL;
-  TT_CHECK_OK(tt_state_create((tt_slice){first, count}, (tt_state_shape){PARAMS, slots, EPOCHS, 0, 0, 0}, &s));
+  TT_CHECK_OK(tt_state_create(which, shape, &s));
   return s;
 }
 
-static tt_state *my_state(int64_t members)
+static tt_state *state_of(int64_t first, int64_t count, int64_t slots)
 {
-  tt_slice mine;
-  TT_CHECK_OK(tt_plan_slice(members, tt_comm_ranks(comm), tt_comm_rank(comm), &mine));
-  return state_of(mine.first, mine.count, SLOTS);
+  return shaped((tt_slice){first, count}, (tt_state_shape){.params = PARAMS, .slots = slots, .epochs = EPOCHS});
+}
+
+/* This rank's part of a job of two cohorts of different shapes, `members` and OTHERS. */
+static void my_parts(int64_t members, tt_ckpt_part part[2])
+{
+  tt_slice line;
+  int64_t all = members + OTHERS;
+  TT_CHECK_OK(tt_plan_slice(all, tt_comm_ranks(comm), tt_comm_rank(comm), &line));
+  const tt_slice other = tt_plan_common(line, members, OTHERS);
+  const tt_slice slice = tt_plan_common(line, 0, members);
+  part[0] = (tt_ckpt_part){members, state_of(slice.first, slice.count, SLOTS)};
+  part[1] = (tt_ckpt_part){OTHERS, shaped(other, (tt_state_shape){.params = PARAMS + 1,
+                                                                  .slots = 3,
+                                                                  .epochs = 2 * EPOCHS,
+                                                                  .averages = 1,
+                                                                  .snapshots = 4,
+                                                                  .judged = 2 * EPOCHS})};
+}
+
+static void free_parts(tt_ckpt_part part[2])
+{
+  tt_state_destroy(&part[0].mine);
+  tt_state_destroy(&part[1].mine);
 }
 
 /* Does `s` hold exactly what was written as `generation`? */
 static int holds(const tt_state *s, int64_t generation)
 {
   int same = 1;
-  tt_state *wanted = state_of(s->first, s->count, s->slots);
+  tt_state *wanted =
+      shaped((tt_slice){s->first, s->count},
+             (tt_state_shape){s->params, s->slots, s->epochs, s->averages, s->snapshots, s->judged});
   fill(wanted, generation);
   for (int64_t i = 0; i < s->count; i++)
     same &= tt_state_hash(s, i) == tt_state_hash(wanted, i);
@@ -75,10 +98,12 @@ static int holds(const tt_state *s, int64_t generation)
 static tt_err write_with(tt_comm *c, const char *directory, const tt_run_id *id, int64_t generation,
                          int64_t members, int64_t keep)
 {
-  tt_state *s = my_state(members);
-  fill(s, generation);
-  tt_err e = tt_ckpt_write(c, directory, id, generation, members, keep, s);
-  tt_state_destroy(&s);
+  tt_ckpt_part part[2];
+  my_parts(members, part);
+  fill(part[0].mine, generation);
+  fill(part[1].mine, generation);
+  tt_err e = tt_ckpt_write(c, directory, id, generation, keep, 2, part);
+  free_parts(part);
   return e;
 }
 
@@ -86,10 +111,12 @@ static tt_err write_with(tt_comm *c, const char *directory, const tt_run_id *id,
 static tt_err read_with(tt_comm *c, const char *directory, const tt_run_id *id, int any_device,
                         int64_t members, int64_t *generation)
 {
-  tt_state *s = my_state(members);
-  tt_err e = tt_ckpt_read(c, directory, id, members, any_device, s, generation);
-  if (!e && *generation > 0 && !holds(s, *generation)) *generation = -*generation;
-  tt_state_destroy(&s);
+  tt_ckpt_part part[2];
+  my_parts(members, part);
+  tt_err e = tt_ckpt_read(c, directory, id, any_device, 2, part, generation);
+  for (int i = 0; i < 2; i++)
+    if (!e && *generation > 0 && !holds(part[i].mine, *generation)) *generation = -*generation;
+  free_parts(part);
   return e;
 }
 
@@ -166,11 +193,14 @@ TT_TEST (any_deal_of_members_reads_what_another_wrote) {
                               {cut_at, members - cut_at},
                               {0, rank == ranks - 1 ? members : 0}};
     for (size_t d = 0; d < sizeof deals / sizeof *deals; d++) {
-      tt_state *s = state_of(deals[d].first, deals[d].count, SLOTS);
-      TT_CHECK_OK(tt_ckpt_read(comm, directory, &id, members, 0, s, &g));
+      tt_ckpt_part part[2];
+      my_parts(members, part);
+      tt_state_destroy(&part[0].mine);
+      part[0].mine = state_of(deals[d].first, deals[d].count, SLOTS);
+      TT_CHECK_OK(tt_ckpt_read(comm, directory, &id, 0, 2, part, &g));
       TT_CHECK(g, ==, generation);
-      TT_CHECK(holds(s, generation), ==, 1);
-      tt_state_destroy(&s);
+      TT_CHECK(holds(part[0].mine, generation) && holds(part[1].mine, generation), ==, 1);
+      free_parts(part);
     }
   }
 }
@@ -182,8 +212,9 @@ TT_TEST (an_optimiser_without_slots_is_kept) {
   tt_run_id id = start(directory, 0, 0);
   tt_state *s = state_of(tt_comm_rank(comm), 1, 0), *back = state_of(tt_comm_rank(comm), 1, 0);
   fill(s, 3);
-  TT_CHECK_OK(tt_ckpt_write(comm, directory, &id, 3, tt_comm_ranks(comm), 1, s));
-  TT_CHECK_OK(tt_ckpt_read(comm, directory, &id, tt_comm_ranks(comm), 0, back, &g));
+  const int64_t ranks = tt_comm_ranks(comm);
+  TT_CHECK_OK(tt_ckpt_write(comm, directory, &id, 3, 1, 1, &(tt_ckpt_part){ranks, s}));
+  TT_CHECK_OK(tt_ckpt_read(comm, directory, &id, 0, 1, &(tt_ckpt_part){ranks, back}, &g));
   TT_CHECK(holds(back, 3), ==, 1);
   tt_state_destroy(&s);
   tt_state_destroy(&back);

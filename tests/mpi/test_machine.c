@@ -226,15 +226,15 @@ TT_TEST (a_survey_counts_gpus_seen_and_used) {
 /* One rank that would compute otherwise is an error of all, unless that is wanted. */
 TT_TEST (all_ranks_compute_the_same_bits) {
   int ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm);
-  TT_CHECK_OK(tt_machine_same_bits(comm, "cuda fp32 block r128 w8", 0));
+  TT_CHECK_OK(tt_machine_same_bits(comm, "cuda fp32 block r128 w8", 0, NULL));
   for (int odd = 1; odd < ranks; odd++) {
     const char *mine = rank == odd ? "cuda fp32 block r64 w8" : "cuda fp32 block r128 w8";
-    TT_CHECK((int)tt_machine_same_bits(comm, mine, 0), ==, TT_E_UNAVAILABLE);
+    TT_CHECK((int)tt_machine_same_bits(comm, mine, 0, NULL), ==, TT_E_UNAVAILABLE);
     char who[32];
     snprintf(who, sizeof who, "rank %d would compute", odd);
     TT_CHECK_HAS(tt_err_last(), who);
     TT_CHECK_HAS(tt_err_last(), "block r64 w8\", rank 0 \"cuda fp32 block r128 w8");
-    TT_CHECK_OK(tt_machine_same_bits(comm, mine, 1));
+    TT_CHECK_OK(tt_machine_same_bits(comm, mine, 1, NULL));
   }
 }
 
