@@ -117,6 +117,8 @@ static tt_err add_ensemble(const maker *k, const tt_ensemble_config *own, int64_
     m->index = (int32_t)(own->first + i);
     m->stream = (uint64_t)e->key << 32 | (uint32_t)m->index;
     m->hyper = hyper(own);
+    tt_sweep_apply(own->sweeps, own->sweep, &(tt_sweep_member){c->seed, m->stream, m->index, i},
+                   &m->hyper);
     if (m->hyper.epochs > c->max_epochs) c->max_epochs = m->hyper.epochs;
   }
   c->members += e->members;

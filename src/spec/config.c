@@ -63,12 +63,20 @@ const int tt_job_row[TT_ENSEMBLE_OPTION_COUNT] = {
 #undef TT_ENSEMBLE_OPTION
 };
 
+const int tt_hyper_row[TT_HYPER_COUNT] = {
+#define X(name, ...) TT_AT_ENSEMBLE_train_##name,
+    TT_HYPERS(X)
+#undef X
+};
+
 void tt_config_destroy(tt_config **cfg)
 {
   if (!cfg || !*cfg) return;
   for (int64_t k = 0; k < (*cfg)->ensembles; k++)
     for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++)
       tt_value_free(&tt_ensemble_option_table[i], &(*cfg)->ensemble[k]);
+  for (int64_t k = 0; k < (*cfg)->ensembles; k++)
+    tt_sweeps_free(&(*cfg)->ensemble[k]);
   tt_free((*cfg)->ensemble);
   for (int i = 0; i < TT_OPTION_COUNT; i++)
     tt_value_free(&tt_option_table[i], *cfg);
@@ -142,16 +150,31 @@ static tt_err inherit(tt_reader *r)
   return TT_OK;
 }
 
+/* output: auto */
 static void resolve_output(int loss, int *output)
 {
   if (*output < 0) *output = (int)tt_loss_output((tt_loss)loss);
 }
 
-static void resolve_outputs(tt_config *cfg)
+/* Cycles that end where snapshots are taken, unless the schedule is given. */
+static void resolve_schedule(const tt_reader *r, int64_t k)
 {
-  resolve_output(cfg->train_loss, &cfg->model_output);
-  for (int64_t k = 0; k < cfg->ensembles; k++)
-    resolve_output(cfg->ensemble[k].train_loss, &cfg->ensemble[k].model_output);
+  tt_ensemble_config *own = &r->cfg->ensemble[k];
+  if (own->train_method != TT_METHOD_snapshot || r->own[k][TT_AT_ENSEMBLE_train_schedule].given ||
+      r->job[TT_AT_train_schedule].given)
+    return;
+  own->train_schedule = TT_SCHEDULE_cosine_restarts;
+  own->train_schedule_step = own->train_epochs / own->train_snapshots;
+  own->train_schedule_growth = 1.0;
+}
+
+static void resolve(tt_reader *r)
+{
+  resolve_output(r->cfg->train_loss, &r->cfg->model_output);
+  for (int64_t k = 0; k < r->cfg->ensembles; k++) {
+    resolve_output(r->cfg->ensemble[k].train_loss, &r->cfg->ensemble[k].model_output);
+    resolve_schedule(r, k);
+  }
 }
 
 static tt_err read_all(tt_reader *r, const char *text, int64_t bytes, int nset)
@@ -169,7 +192,7 @@ static tt_err read_all(tt_reader *r, const char *text, int64_t bytes, int nset)
   }
   TT_TRY(inherit(r));
   if (r->usable) tt_config_check(r);
-  resolve_outputs(r->cfg);
+  resolve(r);
   TT_TRY(resolve_paths(r));
   return tt_fault_result(r);
 }
@@ -189,6 +212,7 @@ tt_err tt_config_parse(const char *file, const char *text, int64_t bytes, const 
     tt_free(r->element);
     tt_free(r->own);
     tt_free(r->own_section);
+    tt_free(r->swept);
   }
   tt_free(r);
   if (e)

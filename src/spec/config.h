@@ -6,6 +6,7 @@
 #define TT_CONFIG_H
 #include "base/err.h"
 #include "spec/choices.h"
+#include "spec/sweep.h"
 
 #include <stdint.h>
 #ifdef __cplusplus
@@ -47,6 +48,8 @@ typedef struct tt_ensemble_config {
 #undef TT_OPTION
 #undef TT_MEMBER_OPTION
 #undef TT_ENSEMBLE_OPTION
+  int64_t sweeps;
+  tt_sweep *sweep; /* [sweeps] what differs from member to member, in the order of the file */
 } tt_ensemble_config;
 
 /* The whole job, every field set: cfg->data_split_seed, cfg->top_title. Results follow the
@@ -69,8 +72,8 @@ typedef struct tt_config {
  *   text   bytes of the file (rank 0 reads and broadcasts them); need not end in NUL
  *   set    `nset` strings applied after the file in order, values parsed as YAML:
  *          "section.name=value", "ensembles[0].name=value", "ensembles.NAME.option=value",
- *          "ensembles.NAME.train.option=value"; messages place them at "--set:n: 'text'"
- *   out    owned by the caller, tt_config_destroy; written only on TT_OK
+ *          "ensembles.NAME.train.option=value", "ensembles.NAME.sweep.option={...}"; messages place
+ * them at "--set:n: 'text'" out    owned by the caller, tt_config_destroy; written only on TT_OK
  * Local. Errors: CONFIG (the message lists every error, one per line, and ends with
  * "N errors; nothing was run"), MEM. */
 tt_err tt_config_parse(const char *file, const char *text, int64_t bytes, const char *const *set,

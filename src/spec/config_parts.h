@@ -54,6 +54,8 @@ enum {
 };
 extern const tt_option tt_option_table[TT_OPTION_COUNT];
 extern const tt_option tt_ensemble_option_table[TT_ENSEMBLE_OPTION_COUNT];
+/* Row of the ensembles' table of each row of TT_HYPERS. */
+extern const int tt_hyper_row[TT_HYPER_COUNT];
 /* Row of the job's table with the same option, or -1: the ensemble's alone. */
 extern const int tt_job_row[TT_ENSEMBLE_OPTION_COUNT];
 
@@ -102,6 +104,11 @@ void tt_value_free(const tt_option *o, void *record);
 /* The same option of two records: a row of each table. */
 tt_err tt_value_copy(const tt_option *from, const void *source, const tt_option *to, void *record);
 int tt_value_equal(const tt_option *a, const void *one, const tt_option *b, const void *other);
+/* The shortest decimal that reads back to the same double. */
+void tt_real_write(double x, FILE *out);
+/* `sweep:` of an ensemble as YAML, if it has one, at the depth of its options. */
+void tt_sweeps_write(const tt_ensemble_config *own, FILE *out);
+void tt_sweeps_free(tt_ensemble_config *own);
 /* The value as YAML in one line. */
 void tt_value_write(const tt_option *o, const void *record, FILE *out);
 /* True for a TEXT, PATH or TEXTLIST that was not given. */
@@ -148,8 +155,9 @@ struct tt_reader {
   tt_where *element;                 /* [ensembles] its elements */
   tt_where (*own)[TT_ENSEMBLE_OPTION_COUNT]; /* [ensembles] and their options */
   tt_where (*own_section)[TT_ENSEMBLE_OPTION_COUNT];
-  int usable;           /* the file is a mapping: worth looking for what is missing */
-  int64_t faults, told; /* noted, and those that found room */
+  tt_where (*swept)[TT_HYPER_COUNT]; /* [ensembles] and what they sweep */
+  int usable;                        /* the file is a mapping: worth looking for what is missing */
+  int64_t faults, told;              /* noted, and those that found room */
   size_t used;
   char report[TT_ERR_TEXT - 512];
 };

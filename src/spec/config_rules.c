@@ -13,10 +13,20 @@ typedef struct rules {
   const tt_ensemble_config *own;
 } rules;
 
+/* The row of TT_HYPERS of an option that the ensemble sweeps, or -1. */
+static int swept(const rules *c, int row)
+{
+  for (int h = 0; h < TT_HYPER_COUNT; h++)
+    if (tt_hyper_row[h] == row && c->r->swept[c->k][h].given) return h;
+  return -1;
+}
+
 /* Where the value of an option was decided, and whether it could not be read. */
 static const tt_where *place(const rules *c, int row)
 {
   const tt_where *own = &c->r->own[c->k][row];
+  int h = swept(c, row);
+  if (h >= 0) return &c->r->swept[c->k][h];
   return own->given || tt_job_row[row] < 0 ? own : &c->r->job[tt_job_row[row]];
 }
 #define AT(name_)  TT_AT_ENSEMBLE_##name_
@@ -24,7 +34,11 @@ static const tt_where *place(const rules *c, int row)
 
 static void path_of(const rules *c, int row, char path[TT_PATH_TEXT])
 {
-  tt_option_path(&tt_ensemble_option_table[row], c->r->own[c->k][row].given ? c->k : -1, path);
+  int h = swept(c, row);
+  if (h >= 0)
+    snprintf(path, TT_PATH_TEXT, "ensembles[%" PRId64 "].sweep.%s", c->k, tt_hyper_name[h]);
+  else
+    tt_option_path(&tt_ensemble_option_table[row], c->r->own[c->k][row].given ? c->k : -1, path);
 }
 
 /* Note an error at the place of option `row`; its name goes before the words. */
@@ -39,6 +53,17 @@ __attribute__((format(printf, 3, 4))) static void fault(const rules *c, int row,
   path_of(c, row, path);
   tt_fault(c->r, place(c, row), "%s%s", path, text);
 }
+
+/* The largest value of a hyper-parameter that a member may get; `base` if it is not swept. */
+static double most(const rules *c, int h, double base)
+{
+  double largest = -1.0;
+  for (int64_t i = 0; i < c->own->sweeps; i++)
+    for (int64_t j = 0; c->own->sweep[i].hyper == h && j < c->own->sweep[i].count; j++)
+      if (c->own->sweep[i].value[j] > largest) largest = c->own->sweep[i].value[j];
+  return largest < 0.0 ? base : largest;
+}
+#define MOST(name_) most(c, TT_HYPER_##name_, (double)c->own->train_##name_)
 
 /* "adam (line 5)": the other side of a rule, a NAME. */
 static const char *word(const rules *c, int row, char text[TT_PATH_TEXT])
@@ -90,14 +115,14 @@ static void check_optimizer(const rules *c)
   char text[TT_PATH_TEXT];
   if (BAD(train_optimizer)) return;
   word(c, AT(train_optimizer), text);
-  if (own->train_weight_decay > 0.0 && is != TT_OPT_adamw && is != TT_OPT_amsgrad)
+  if (MOST(weight_decay) > 0.0 && is != TT_OPT_adamw && is != TT_OPT_amsgrad)
     fault(c, AT(train_weight_decay),
           " is for optimizers adamw and amsgrad, but that is %s; use adamw, or l2", text);
-  if (own->train_momentum > 0.0 && is != TT_OPT_sgd && is != TT_OPT_rmsprop)
+  if (MOST(momentum) > 0.0 && is != TT_OPT_sgd && is != TT_OPT_rmsprop)
     fault(c, AT(train_momentum),
           " is for optimizers sgd and rmsprop, but that is %s; use sgd, or beta1", text);
   if (!own->train_nesterov || BAD(train_momentum)) return;
-  if (own->train_momentum <= 0.0)
+  if (MOST(momentum) <= 0.0)
     fault(c, AT(train_nesterov), " needs train.momentum above 0, e.g. momentum: 0.9");
   else if (is == TT_OPT_rmsprop)
     fault(c, AT(train_nesterov), " is for optimizer sgd, but that is %s", text);
@@ -141,7 +166,7 @@ static void check_snapshot(const rules *c)
     fault(c, AT(train_method),
           ": snapshot needs train.schedule: cosine_restarts, but that is %s; leave it out",
           word(c, AT(train_schedule), text));
-  if (own->train_patience > 0)
+  if (MOST(patience) > 0.0)
     fault(c, AT(train_patience), ": method: snapshot trains all epochs; set patience: 0");
 }
 
@@ -159,7 +184,7 @@ static void check_fusion(const rules *c)
   if (own->train_stop == TT_STOP_AT_ensemble && !BAD(train_stop))
     fault(c, AT(train_method), ": fusion needs train.stop: member, but that is %s",
           word(c, AT(train_stop), text));
-  if (own->train_adversarial > 0.0)
+  if (MOST(adversarial) > 0.0)
     fault(c, AT(train_adversarial), " cannot be combined with method: fusion");
 }
 
@@ -169,9 +194,9 @@ static void check_stopping(const rules *c, int validated, const char *cure)
   const tt_ensemble_config *own = c->own;
   int folds = own->train_resample == TT_RESAMPLE_kfold;
   int ensemble = own->train_stop == TT_STOP_AT_ensemble && !BAD(train_stop);
-  if (ensemble && own->train_patience == 0 && !BAD(train_patience))
+  if (ensemble && MOST(patience) <= 0.0 && !BAD(train_patience))
     fault(c, AT(train_stop), ": ensemble needs train.patience above 0");
-  if (own->train_patience > 0 && !validated && !folds)
+  if (MOST(patience) > 0.0 && !validated && !folds)
     fault(c, AT(train_patience), " needs validation rows; %s, or set patience: 0", cure);
 }
 
@@ -179,7 +204,7 @@ static void check_noise(const rules *c)
 {
   const tt_ensemble_config *own = c->own;
   char text[TT_PATH_TEXT];
-  if (BAD(train_loss) || own->train_label_noise <= 0.0) return;
+  if (BAD(train_loss) || MOST(label_noise) <= 0.0) return;
   switch (tt_loss_output((tt_loss)own->train_loss)) {
   case TT_OUTPUT_softmax:
   case TT_OUTPUT_sigmoid:
@@ -196,13 +221,52 @@ static void check_dropout(const rules *c)
 {
   const tt_int_list *hidden = &c->own->model_hidden;
   double units = 0.0, rows = (double)c->own->train_batch_size;
-  if (c->own->train_dropout <= 0.0 || BAD(model_hidden) || BAD(train_batch_size)) return;
+  if (MOST(dropout) <= 0.0 || BAD(model_hidden) || BAD(train_batch_size)) return;
   for (int64_t i = 0; i < hidden->count; i++)
     units += (double)hidden->value[i];
   if (units * rows >= 4294967296.0)
     fault(c, AT(train_dropout),
           ": %.0f hidden units times batch_size %.0f reach 2^32; make one of them smaller", units,
           rows);
+}
+
+static void check_sweeps(const rules *c)
+{
+  const tt_ensemble_config *own = c->own;
+  int64_t product = tt_sweep_combinations(own->sweeps, own->sweep), last = -1;
+  if (BAD(members)) return;
+  for (int64_t i = 0; i < own->sweeps; i++) {
+    if (own->sweep[i].kind == TT_SWEEP_grid) last = i;
+    if (own->sweep[i].kind != TT_SWEEP_list || own->sweep[i].count == own->members) continue;
+    fault(c, tt_hyper_row[own->sweep[i].hyper],
+          ": list: %" PRId64 " values for %" PRId64 " members; give each member one",
+          own->sweep[i].count, own->members);
+  }
+  if (last >= 0 && own->members % product)
+    fault(c, tt_hyper_row[own->sweep[last].hyper],
+          ": grid: %" PRId64 " members are not a multiple of the %" PRId64 " combinations",
+          own->members, product);
+}
+
+/* What a method needs to be the same for all members of an ensemble. */
+static void check_common(const rules *c)
+{
+  static const struct {
+    int hyper, snapshot, fusion, ensemble;
+  } common[] = {{TT_HYPER_epochs, 1, 1, 1},
+                {TT_HYPER_batches, 0, 1, 0},
+                {TT_HYPER_patience, 0, 0, 1},
+                {TT_HYPER_min_delta, 0, 0, 1}};
+  const tt_ensemble_config *own = c->own;
+  for (size_t i = 0; i < sizeof common / sizeof *common; i++) {
+    int row = tt_hyper_row[common[i].hyper];
+    const char *why = NULL;
+    if (swept(c, row) < 0) continue;
+    if (common[i].fusion && own->train_method == TT_METHOD_fusion) why = "method: fusion";
+    if (common[i].snapshot && own->train_method == TT_METHOD_snapshot) why = "method: snapshot";
+    if (common[i].ensemble && own->train_stop == TT_STOP_AT_ensemble) why = "stop: ensemble";
+    if (why) fault(c, row, ": with %s all members of an ensemble have the same", why);
+  }
 }
 
 void tt_config_check_ensemble(tt_reader *r, int64_t k, int validated, const char *cure)
@@ -217,4 +281,6 @@ void tt_config_check_ensemble(tt_reader *r, int64_t k, int validated, const char
   check_stopping(&c, validated, cure);
   check_noise(&c);
   check_dropout(&c);
+  check_sweeps(&c);
+  check_common(&c);
 }

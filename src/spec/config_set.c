@@ -5,6 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What an assignment is to: a field, or an option that an ensemble sweeps. */
+typedef struct goal {
+  tt_slot slot; /* option NULL: a sweep */
+  int64_t element;
+  const char *swept;
+} goal;
+
 static void unknown(tt_reader *r, const tt_where *at, const tt_nearest *near)
 {
   char shown[TT_SHOW_TEXT];
@@ -29,6 +36,12 @@ static int find_option(const char *rest, tt_nearest *near)
   return -1;
 }
 
+/* "sweep.learning_rate": the option, or NULL. */
+static const char *swept_by(const char *rest)
+{
+  return strncmp(rest, "sweep.", 6) == 0 ? rest + 6 : NULL;
+}
+
 /* ".heating.": the element, or -1. A name may hold dots: the longest that leaves an option counts.
  */
 static int64_t find_named(const tt_reader *r, const char *key, const char **rest)
@@ -41,7 +54,7 @@ static int64_t find_named(const tt_reader *r, const char *key, const char **rest
     size_t n = name ? strlen(name) : 0;
     if (!n || strncmp(name, key + 1, n) != 0 || key[n + 1] != '.') continue;
     tt_nearest near = {.word = key + n + 2};
-    int fits = find_option(near.word, &near) >= 0;
+    int fits = swept_by(near.word) || find_option(near.word, &near) >= 0;
     if (best >= 0 && (fits < known || (fits == known && n <= longest))) continue;
     best = i, longest = n, known = fits;
     *rest = near.word;
@@ -60,7 +73,7 @@ static int64_t find_element(const tt_reader *r, const char *key, const char **re
   return i < r->cfg->ensembles ? i : -1;
 }
 
-static int find_own(tt_reader *r, const tt_where *at, const char *key, tt_slot *out)
+static int find_own(tt_reader *r, const tt_where *at, const char *key, goal *out)
 {
   const char *rest = key;
   int64_t element = find_element(r, key, &rest);
@@ -72,21 +85,23 @@ static int find_own(tt_reader *r, const tt_where *at, const char *key, tt_slot *
              r->cfg->ensembles);
     return 0;
   }
+  *out = (goal){.element = element, .swept = swept_by(rest)};
+  if (out->swept) return 1;
   int i = find_option(rest, &near);
   if (i >= 0)
-    *out = tt_slot_own(r, element, i);
+    out->slot = tt_slot_own(r, element, i);
   else
     unknown(r, at, &near);
   return i >= 0;
 }
 
-static int find_job(tt_reader *r, const tt_where *at, const char *key, tt_slot *out)
+static int find_job(tt_reader *r, const tt_where *at, const char *key, goal *out)
 {
   char path[TT_PATH_TEXT];
   tt_nearest near = {.word = key};
   for (int i = 0; i < TT_OPTION_COUNT; i++) {
-    *out = tt_slot_job(r, i);
-    tt_option_path(out->option, -1, path);
+    *out = (goal){.slot = tt_slot_job(r, i)};
+    tt_option_path(out->slot.option, -1, path);
     if (strcmp(path, key) == 0) return 1;
     tt_nearest_offer(&near, path);
   }
@@ -94,20 +109,22 @@ static int find_job(tt_reader *r, const tt_where *at, const char *key, tt_slot *
   return 0;
 }
 
-static tt_err assign_text(tt_reader *r, const tt_slot *s, const tt_where *at, const char *text)
+static tt_err assign_text(tt_reader *r, const goal *g, const tt_where *at, const char *text)
 {
   yaml_document_t doc;
-  char path[TT_PATH_TEXT];
+  char path[TT_PATH_TEXT] = "the sweep";
   int good = 0;
   TT_TRY(tt_config_load(r, text, strlen(text), &doc, &good));
   if (!good) return TT_OK;
   yaml_node_t *root = yaml_document_get_root_node(&doc);
-  tt_option_path(s->option, s->element, path);
+  if (g->slot.option) tt_option_path(g->slot.option, g->slot.element, path);
   tt_err e = TT_OK;
-  if (root)
-    e = tt_slot_assign(r, &doc, s, at, root);
-  else
+  if (!root)
     tt_fault(r, at, "%s has no value; write '' for an empty text", path);
+  else if (g->slot.option)
+    e = tt_slot_assign(r, &doc, &g->slot, at, root);
+  else
+    e = tt_sweep_read(r, &doc, g->element, at, g->swept, root);
   yaml_document_delete(&doc);
   return e;
 }
@@ -117,7 +134,7 @@ tt_err tt_config_read_set(tt_reader *r)
   const char *text = r->set[r->now - 1], *equals = strchr(text, '=');
   tt_where at = {.line = 1, .column = 1, .set = r->now};
   char key[TT_PATH_TEXT];
-  tt_slot s;
+  goal g;
   size_t length = equals ? (size_t)(equals - text) : 0;
   if (length == 0 || length >= sizeof key) {
     tt_fault(r, &at, "expected section.option=value");
@@ -126,8 +143,8 @@ tt_err tt_config_read_set(tt_reader *r)
   memcpy(key, text, length);
   key[length] = '\0';
   int own = strncmp(key, "ensembles", 9) == 0 && (key[9] == '[' || key[9] == '.');
-  int found = own ? find_own(r, &at, key + 9, &s) : find_job(r, &at, key, &s);
-  return found ? assign_text(r, &s, &at, equals + 1) : TT_OK;
+  int found = own ? find_own(r, &at, key + 9, &g) : find_job(r, &at, key, &g);
+  return found ? assign_text(r, &g, &at, equals + 1) : TT_OK;
 }
 
 static tt_err store_default(const tt_option *o, void *record)

@@ -132,8 +132,8 @@ static void write_text(const char *text, FILE *out)
   fputc('"', out);
 }
 
-/* The shortest decimal that reads back to the same double: %g drops trailing zeros. */
-static void write_real(double x, FILE *out)
+/* %g drops trailing zeros. */
+void tt_real_write(double x, FILE *out)
 {
   char text[64];
   for (int digits = 15; digits <= 17; digits++) {
@@ -213,7 +213,7 @@ static void write_list(const tt_option *o, const void *record, FILE *out)
     if (o->kind == TT_KIND_LIST)
       fprintf(out, "%" PRId64, x.whole);
     else if (o->kind == TT_KIND_REALS)
-      write_real(x.real, out);
+      tt_real_write(x.real, out);
     else
       write_text(x.text, out);
   }
@@ -235,9 +235,9 @@ void tt_value_write(const tt_option *o, const void *record, FILE *out)
     if (may_be_auto && *(const double *)field < 0.0)
       fputs("auto", out);
     else
-      write_real(*(const double *)field, out), fputc('s', out);
+      tt_real_write(*(const double *)field, out), fputc('s', out);
     return;
-  case TT_KIND_F64: write_real(*(const double *)field, out); return;
+  case TT_KIND_F64: tt_real_write(*(const double *)field, out); return;
   case TT_KIND_BOOL: fputs(*(const int *)field ? "true" : "false", out); return;
   case TT_KIND_NAME:
     fputs(*(const int *)field < 0 ? "auto" : o->choices[*(const int *)field], out);

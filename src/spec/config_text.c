@@ -1,7 +1,6 @@
 /* config_text.c — a configuration written out: resolved YAML, its hash, the page of options. */
 #include "base/mem.h"
 #include "spec/config_parts.h"
-#include "spec/hyper.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -104,6 +103,7 @@ tt_err tt_config_text(const tt_config *cfg, char **text)
   for (int64_t k = 0; k < cfg->ensembles; k++) {
     write_own(&cfg->ensemble[k], p.out);
     write_overrides(cfg, &cfg->ensemble[k], p.out);
+    tt_sweeps_write(&cfg->ensemble[k], p.out);
   }
   return page_end(&p, text);
 }
@@ -151,6 +151,14 @@ static uint64_t hash_value(const tt_option *o, const void *record, uint64_t seed
   return hash_bytes(text, strlen(text), h);
 }
 
+static uint64_t hash_sweep(const tt_sweep *s, uint64_t seed)
+{
+  const char *name = tt_hyper_name[s->hyper], *kind = tt_choice_sweep[s->kind];
+  uint64_t h = hash_bytes(name, strlen(name), seed);
+  h = hash_bytes(kind, strlen(kind), h);
+  return hash_bytes(s->value, (size_t)s->count * sizeof *s->value, h);
+}
+
 uint64_t tt_config_science_hash(const tt_config *cfg)
 {
   uint64_t h = 0;
@@ -159,19 +167,16 @@ uint64_t tt_config_science_hash(const tt_config *cfg)
   for (int64_t k = 0; k < cfg->ensembles; k++)
     for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++)
       h = hash_value(&tt_ensemble_option_table[i], &cfg->ensemble[k], h);
+  for (int64_t k = 0; k < cfg->ensembles; k++)
+    for (int64_t i = 0; i < cfg->ensemble[k].sweeps; i++)
+      h = hash_sweep(&cfg->ensemble[k].sweep[i], h);
   return h;
 }
 
-static int is_per_member(const tt_option *o)
+static int is_per_member(int row)
 {
-  static const char *const name[] = {
-#define X(name_, ...) #name_,
-      TT_HYPERS(X)
-#undef X
-  };
-  if (strcmp(o->section, "train") != 0) return 0;
   for (int i = 0; i < TT_HYPER_COUNT; i++)
-    if (strcmp(o->name, name[i]) == 0) return 1;
+    if (tt_hyper_row[i] == row) return 1;
   return 0;
 }
 
@@ -179,7 +184,7 @@ uint64_t tt_config_form_hash(const tt_ensemble_config *own)
 {
   uint64_t h = 0;
   for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++)
-    if (tt_job_row[i] >= 0 && !is_per_member(&tt_ensemble_option_table[i]))
+    if (tt_job_row[i] >= 0 && !is_per_member(i))
       h = hash_value(&tt_ensemble_option_table[i], own, h);
   return h;
 }
@@ -237,11 +242,24 @@ static void write_title(const char *section, int markdown, FILE *out)
 
 static void write_ensemble_notes(int markdown, FILE *out)
 {
-  const char *tick = markdown ? "`" : "";
+  const char *tick = markdown ? "`" : "", *indent = markdown ? "" : "  ";
+  const char *mark = markdown ? "- " : "    ";
   fprintf(out,
           "\n%sAn ensemble may set any option of model and train but train.max_failed for itself:\n"
-          "%s{name: a, model: {hidden: [50]}, train: {learning_rate: 1e-2}}%s.\n",
-          markdown ? "" : "  ", markdown ? tick : "  ", tick);
+          "%s%s{name: a, model: {hidden: [50]}, train: {learning_rate: 1e-2}}%s\n",
+          indent, indent, tick, tick);
+  fprintf(out, "\n%s%ssweep%s gives members values of their own, of the options\n%s", indent, tick,
+          tick, indent);
+  for (int i = 0; i < TT_HYPER_COUNT; i++)
+    fprintf(out, "%s%s%s%s%s",
+            i == 0  ? ""
+            : i % 8 ? ", "
+                    : ",\n",
+            i && i % 8 == 0 ? indent : "", tick, tt_hyper_name[i], tick);
+  fputs(markdown ? ":\n\n" : ":\n", out);
+#define X(name, meaning) fprintf(out, "%s%s" #name "%s: " meaning "\n", mark, tick, tick);
+  TT_SWEEPS(X)
+#undef X
 }
 
 tt_err tt_config_help(int markdown, char **text)

@@ -22,7 +22,7 @@ static const char *text_of(const yaml_node_t *node)
   return (const char *)node->data.scalar.value;
 }
 
-static tt_literal literal_of(const yaml_node_t *node)
+tt_literal tt_literal_of(const yaml_node_t *node)
 {
   return (tt_literal){text_of(node), node->data.scalar.length,
                       node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE};
@@ -34,7 +34,7 @@ int tt_is_nothing(const yaml_node_t *node)
          node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
 }
 
-static const char *node_text(const yaml_node_t *node)
+const char *tt_node_text(const yaml_node_t *node)
 {
   return node->type == YAML_SEQUENCE_NODE  ? "a list"
          : node->type == YAML_MAPPING_NODE ? "a mapping"
@@ -47,7 +47,7 @@ static tt_err assign_scalar(tt_reader *r, const tt_slot *s, const yaml_node_t *n
 {
   tt_value value;
   char why[TT_WHY_TEXT], path[TT_PATH_TEXT];
-  tt_literal from = literal_of(node);
+  tt_literal from = tt_literal_of(node);
   s->where->bad = !tt_value_parse(s->option, &from, &value, why);
   if (!s->where->bad) return tt_value_store(s->option, s->record, &value, 1);
   tt_option_path(s->option, s->element, path);
@@ -61,14 +61,14 @@ static void parse_item(tt_reader *r, const tt_slot *s, const yaml_node_t *node, 
   char why[TT_WHY_TEXT], path[TT_PATH_TEXT];
   tt_where at = tt_place(r, node);
   int scalar = node->type == YAML_SCALAR_NODE;
-  tt_literal from = scalar ? literal_of(node) : (tt_literal){0};
+  tt_literal from = scalar ? tt_literal_of(node) : (tt_literal){0};
   if (scalar && tt_value_parse(s->option, &from, value, why)) return;
   s->where->bad = 1;
   tt_option_path(s->option, s->element, path);
   if (scalar)
     tt_fault(r, &at, "%s[%" PRId64 "]: %s", path, i, why);
   else
-    tt_fault(r, &at, "%s[%" PRId64 "]: expected one value, found %s", path, i, node_text(node));
+    tt_fault(r, &at, "%s[%" PRId64 "]: expected one value, found %s", path, i, tt_node_text(node));
 }
 
 static tt_err assign_list(tt_reader *r, yaml_document_t *doc, const tt_slot *s, yaml_node_t *node)
@@ -93,7 +93,7 @@ static tt_err assign_list(tt_reader *r, yaml_document_t *doc, const tt_slot *s, 
 }
 
 /* A key that comes twice is an error in the file; --set replaces. */
-static int is_repeated(tt_reader *r, const tt_where *before, const tt_where *now, const char *path)
+int tt_is_repeated(tt_reader *r, const tt_where *before, const tt_where *now, const char *path)
 {
   if (!before->given || r->now) return 0;
   tt_fault(r, now, "%s is given twice; first in line %" PRId64, path, before->line);
@@ -106,7 +106,7 @@ tt_err tt_slot_assign(tt_reader *r, yaml_document_t *doc, const tt_slot *s, cons
   char path[TT_PATH_TEXT];
   tt_kind kind = s->option->kind;
   tt_option_path(s->option, s->element, path);
-  if (is_repeated(r, s->where, key, path)) return TT_OK;
+  if (tt_is_repeated(r, s->where, key, path)) return TT_OK;
   *s->where = tt_place(r, node);
   s->where->given = 1;
   int numbers = kind == TT_KIND_LIST || kind == TT_KIND_REALS;
@@ -117,7 +117,8 @@ tt_err tt_slot_assign(tt_reader *r, yaml_document_t *doc, const tt_slot *s, cons
   if (node->type == YAML_SCALAR_NODE)
     tt_fault(r, s->where, "%s: expected a list; write it in brackets, e.g. [64, 64]", path);
   else
-    tt_fault(r, s->where, "%s: expected %s, found %s", path, tt_kind_text(kind), node_text(node));
+    tt_fault(r, s->where, "%s: expected %s, found %s", path, tt_kind_text(kind),
+             tt_node_text(node));
   return TT_OK;
 }
 
@@ -146,11 +147,11 @@ static void unknown(tt_reader *r, const tt_where *at, const tt_nearest *near, co
   }
 }
 
-static int key_is_text(tt_reader *r, const yaml_node_t *key)
+int tt_key_is_text(tt_reader *r, const yaml_node_t *key)
 {
   tt_where at = tt_place(r, key);
   int fine = key->type == YAML_SCALAR_NODE && strlen(text_of(key)) == key->data.scalar.length;
-  if (!fine) tt_fault(r, &at, "a key must be a word, found %s", node_text(key));
+  if (!fine) tt_fault(r, &at, "a key must be a word, found %s", tt_node_text(key));
   return fine;
 }
 
@@ -216,7 +217,7 @@ static tt_err walk_subsection(tt_reader *r, yaml_document_t *doc, const level *o
   const tt_option *o = &outer->table[first];
   tt_where at = tt_place(r, key);
   tt_where *seen = outer->element < 0 ? &r->section[first] : &r->own_section[outer->element][first];
-  if (is_repeated(r, seen, &at, text_of(key))) return TT_OK;
+  if (tt_is_repeated(r, seen, &at, text_of(key))) return TT_OK;
   *seen = at;
   seen->given = 1;
   if (tt_is_nothing(node)) return TT_OK; /* every option of the section is commented out */
@@ -224,7 +225,7 @@ static tt_err walk_subsection(tt_reader *r, yaml_document_t *doc, const level *o
   if (node->type == YAML_MAPPING_NODE) return walk_section(r, doc, &inner, node);
   at = tt_place(r, node);
   tt_fault(r, &at, "%s: expected a mapping of options like {%s: %s}, found %s", text_of(key),
-           o->name, o->preset ? o->preset : "...", node_text(node));
+           o->name, o->preset ? o->preset : "...", tt_node_text(node));
   return TT_OK;
 }
 
@@ -255,6 +256,10 @@ static tt_err walk_pair(tt_reader *r, yaml_document_t *doc, const level *outer,
     return tt_slot_assign(r, doc, &s, &at, node);
   }
   if (top && strcmp(near.word, "ensembles") == 0) return walk_ensembles(r, doc, key, node);
+  if (outer->element >= 0 && is_root(outer)) {
+    if (strcmp(near.word, "sweep") == 0) return tt_sweeps_read(r, doc, outer->element, node);
+    tt_nearest_offer(&near, "sweep");
+  }
   if (top) tt_nearest_offer(&near, "ensembles");
   i = find_section(outer, &near);
   if (i >= 0) return walk_subsection(r, doc, outer, i, key, node);
@@ -267,7 +272,7 @@ static tt_err walk_section(tt_reader *r, yaml_document_t *doc, const level *at, 
   yaml_node_pair_t *p = node->data.mapping.pairs.start, *end = node->data.mapping.pairs.top;
   for (; p < end; p++) {
     yaml_node_t *key = yaml_document_get_node(doc, p->key);
-    if (!key_is_text(r, key)) continue;
+    if (!tt_key_is_text(r, key)) continue;
     TT_TRY(walk_pair(r, doc, at, key, yaml_document_get_node(doc, p->value)));
   }
   return TT_OK;
@@ -282,7 +287,7 @@ static tt_err walk_ensemble(tt_reader *r, yaml_document_t *doc, yaml_node_t *nod
   if (node->type == YAML_MAPPING_NODE) return walk_section(r, doc, &own, node);
   r->element[element].bad = 1;
   tt_fault(r, &at, "ensembles[%" PRId64 "]: expected a mapping like {name: a}, found %s", element,
-           node_text(node));
+           tt_node_text(node));
   return TT_OK;
 }
 
@@ -290,14 +295,14 @@ static tt_err walk_ensembles(tt_reader *r, yaml_document_t *doc, const yaml_node
                              yaml_node_t *node)
 {
   tt_where at = tt_place(r, key);
-  if (is_repeated(r, &r->ensembles, &at, "ensembles")) return TT_OK;
+  if (tt_is_repeated(r, &r->ensembles, &at, "ensembles")) return TT_OK;
   r->ensembles = at;
   r->ensembles.given = 1;
   int list = node->type == YAML_SEQUENCE_NODE;
   yaml_node_item_t *item = list ? node->data.sequence.items.start : NULL;
   int64_t count = list ? node->data.sequence.items.top - item : 0;
   if (count < 1 || count > TT_CONFIG_ITEMS) {
-    const char *found = !list ? node_text(node) : count ? "a longer one" : "an empty one";
+    const char *found = !list ? tt_node_text(node) : count ? "a longer one" : "an empty one";
     tt_fault(r, &at,
              "ensembles: expected a list of 1 to %d mappings like "
              "[{name: all, members: 5}], found %s",
@@ -309,6 +314,7 @@ static tt_err walk_ensembles(tt_reader *r, yaml_document_t *doc, const yaml_node
   TT_TRY(TT_ALLOC(r->element, count));
   TT_TRY(TT_ALLOC(r->own, count));
   TT_TRY(TT_ALLOC(r->own_section, count));
+  TT_TRY(TT_ALLOC(r->swept, count));
   for (int64_t i = 0; i < count; i++) {
     TT_TRY(tt_config_defaults(tt_ensemble_option_table, TT_ENSEMBLE_OPTION_COUNT,
                               &r->cfg->ensemble[i]));
@@ -334,7 +340,7 @@ tt_err tt_config_read_text(tt_reader *r, const char *text, size_t bytes)
     tt_fault(r, &at, "the file is empty; a job needs at least data and ensembles");
   } else {
     at = tt_place(r, root);
-    tt_fault(r, &at, "expected sections like data and ensembles, found %s", node_text(root));
+    tt_fault(r, &at, "expected sections like data and ensembles, found %s", tt_node_text(root));
   }
   yaml_document_delete(&doc);
   return e;

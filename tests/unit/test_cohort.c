@@ -159,6 +159,113 @@ TT_TEST(an_ensemble_without_targets_learns_all)
   tt_cohort_destroy(&c);
 }
 
+/* ---- sweeps ---- */
+
+static tt_hyper hyper_of(const tt_cohort *c, int64_t i) { return c->member[i].hyper; }
+
+/* Every kind, of options of every type; values stay in range and depend on the member alone. */
+TT_TEST(a_swept_value_depends_on_the_member_alone)
+{
+  static const char swept[] =
+      "sweep: {learning_rate: {log_uniform: [1e-5, 1e-1]}, l2: {uniform: [0.25, 0.5]},"
+      " epochs: {uniform: [3, 6]}, schedule_step: {log_uniform: [1, 100]},"
+      " batches: {choice: [own, shared]}, beta1: {choice: [0.5, 0.75, 0.9]}}";
+  char alone[512], among[512], later[512];
+  tt_err e;
+  snprintf(alone, sizeof alone, "[{name: one, target: cost, members: 200, %s}]", swept);
+  snprintf(among, sizeof among, "[{name: zero, target: gain}, {name: one, target: load,"
+           " members: 300, %s}]", swept);
+  snprintf(later, sizeof later, "[{name: one, target: cost, first: 150, members: 50, %s}]", swept);
+  tt_cohort *a = cohort(alone, &e), *b = cohort(among, &e), *c = cohort(later, &e);
+  int small = 0, seen[7] = {0};
+  for (int64_t i = 0; i < 200; i++) {
+    tt_hyper h = hyper_of(a, i), same = hyper_of(b, 5 + i);
+    TT_CHECK(memcmp(&h, &same, sizeof h), ==, 0);
+    if (i >= 150) same = hyper_of(c, i - 150);
+    TT_CHECK(memcmp(&h, &same, sizeof h), ==, 0);
+    TT_CHECK(h.learning_rate >= 1e-5f && h.learning_rate <= 1e-1f, ==, 1);
+    TT_CHECK(h.l2 >= 0.25f && h.l2 <= 0.5f, ==, 1);
+    TT_CHECK(h.epochs >= 3 && h.epochs <= 6, ==, 1);
+    TT_CHECK(h.schedule_step >= 1 && h.schedule_step <= 100, ==, 1);
+    TT_CHECK(h.beta1 == 0.5f || h.beta1 == 0.75f || h.beta1 == 0.9f, ==, 1);
+    small += h.learning_rate < 1e-3f;
+    seen[h.epochs]++;
+    seen[h.batches]++;
+  }
+  TT_CHECK(small, >, 75); /* of 200, half in the mean, by the logarithm */
+  TT_CHECK(small, <, 125);
+  for (int i = 0; i < 7; i++)
+    if (i != 2) TT_CHECK(seen[i], >, 25);
+  TT_CHECK(a->max_epochs, ==, 6);
+  tt_cohort_destroy(&a);
+  tt_cohort_destroy(&b);
+  tt_cohort_destroy(&c);
+}
+
+TT_TEST(grids_combine_and_lists_go_one_by_one)
+{
+  static const float l2[] = {0.5f, 0.0f, 0.25f};
+  tt_err e;
+  tt_cohort *c = cohort("[{name: one, target: cost, members: 12, sweep: {l2: {grid: [0.5, 0, 0.25]},"
+                        " patience: {list: [9, 8, 7, 6, 5, 4, 3, 2, 1, 2, 3, 4]},"
+                        " epochs: {grid: [3, 4]}}}]", &e);
+  for (int i = 0; i < 12; i++) {
+    tt_hyper h = hyper_of(c, i);
+    TT_CHECK(h.l2, ==, l2[i / 2 % 3]);
+    TT_CHECK(h.epochs, ==, 3 + i % 2);
+    TT_CHECK(h.patience, ==, i < 9 ? 9 - i : i - 7);
+  }
+  tt_cohort_destroy(&c);
+}
+
+TT_TEST(a_job_may_train_a_part_of_an_ensemble)
+{
+  tt_err e;
+  tt_cohort *all = cohort("[{name: one, target: cost, members: 9}]", &e);
+  tt_cohort *part = cohort("[{name: one, target: cost, first: 4, members: 3}]", &e);
+  for (int i = 0; i < 3; i++) {
+    TT_CHECK(part->member[i].stream, ==, all->member[4 + i].stream);
+    TT_CHECK(part->member[i].index, ==, 4 + i);
+  }
+  tt_cohort_destroy(&all);
+  tt_cohort_destroy(&part);
+}
+
+/* ---- several cohorts ---- */
+
+/* Which option makes a cohort of its own, and which is per member: every row of the table. */
+TT_TEST(ensembles_that_differ_in_more_than_members_part)
+{
+  static const struct {
+    const char *own;
+    int64_t cohorts;
+  } job[] = {{"train: {learning_rate: 2, l2: 1, epochs: 3, dropout: 0.5, batches: shared}", 1},
+             {"model: {hidden: [4]}", 2},          {"model: {activation: tanh}", 2},
+             {"model: {layer_norm: true}", 2},     {"train: {batch_size: 3}", 2},
+             {"train: {optimizer: adamw}", 2},     {"train: {loss: mae}", 2},
+             {"train: {resample: bootstrap}", 2},  {"train: {on_diverged: {retries: 1}}", 2},
+             {"members: 3, first: 9", 1},          {"targets: [load, gain]", 2}};
+  for (size_t i = 0; i < sizeof job / sizeof *job; i++) {
+    char text[1024];
+    tt_config *cfg = NULL;
+    tt_cohorts all = {0};
+    tt_columns target = named("load", "gain", "cost");
+    const char *y = strstr(job[i].own, "targets") ? "" : "target: gain, ";
+    int64_t bytes =
+        snprintf(text, sizeof text,
+                 "data: {file: a.h5}\nensembles: [{name: a, target: load}, "
+                 "{name: b, %s%s}, {name: c, target: cost}]", y, job[i].own);
+    TT_CHECK_OK(tt_config_parse("job.yaml", text, bytes, NULL, 0, &cfg));
+    TT_CHECK_OK(tt_cohorts_create(cfg, 4, &target, NULL, &all));
+    TT_CHECK(all.count, ==, job[i].cohorts);
+    TT_CHECK(all.at[0]->ensembles, ==, 4 - job[i].cohorts);
+    TT_CHECK(strcmp(all.at[0]->ensemble[3 - job[i].cohorts].name, "c"), ==, 0);
+    tt_cohorts_destroy(&all);
+    tt_config_destroy(&cfg);
+    tt_columns_free(&target);
+  }
+}
+
 static void refused(const char *ensembles, const char *first, const char *second)
 {
   tt_err e;
@@ -215,6 +322,10 @@ int main(void)
       cmocka_unit_test(a_cohort_holds_all_ensembles),
       cmocka_unit_test(streams_come_from_the_name_of_the_ensemble),
       cmocka_unit_test(an_ensemble_without_targets_learns_all),
+      cmocka_unit_test(a_swept_value_depends_on_the_member_alone),
+      cmocka_unit_test(grids_combine_and_lists_go_one_by_one),
+      cmocka_unit_test(a_job_may_train_a_part_of_an_ensemble),
+      cmocka_unit_test(ensembles_that_differ_in_more_than_members_part),
       cmocka_unit_test(cohorts_that_cannot_be_are_refused),
       cmocka_unit_test(a_committee_knows_its_cohort),
   };

@@ -271,6 +271,44 @@ TT_TEST (ensembles_may_differ_from_the_job) {
   TT_CHECK(tt_mem_balance(), ==, 0);
 }
 
+TT_TEST (sweeps_are_kept_in_their_order) {
+  static const char job[] =
+      "data: {file: d.h5}\n"
+      "ensembles:\n"
+      "- {name: a, members: 4, sweep: {learning_rate: {log_uniform: [1e-4, 1]},\n"
+      "   batches: {list: [own, shared, own, own]}, epochs: {grid: [3, 9]}}}\n"
+      "- {name: b}\n";
+  const char *const set[] = {"ensembles.b.sweep.l2={choice: [0, 0.25]}",
+                             "ensembles[0].sweep.learning_rate={uniform: [0.1, 0.2]}"};
+  tt_config *c = must_parse(job, set, 2);
+  const tt_sweep *s = c->ensemble[0].sweep;
+  TT_CHECK(c->ensemble[0].sweeps, ==, 3);
+  TT_CHECK(s[0].hyper, ==, (int)TT_HYPER_learning_rate);
+  TT_CHECK((int)s[0].kind, ==, (int)TT_SWEEP_uniform);
+  TT_CHECK(s[0].value[1], ==, 0.2);
+  TT_CHECK(s[1].value[1], ==, (double)TT_BATCHES_shared);
+  TT_CHECK(s[2].count, ==, 2);
+  TT_CHECK(c->ensemble[1].sweep[0].value[1], ==, 0.25);
+  char *text = NULL;
+  TT_CHECK_OK(tt_config_text(c, &text));
+  TT_CHECK_HAS(text, "    sweep:\n      learning_rate: {uniform: [0.1, 0.2]}\n"
+                     "      batches: {list: [own, shared, own, own]}\n"
+                     "      epochs: {grid: [3, 9]}\n");
+  tt_free(text);
+  round_trip(c);
+  tt_config_destroy(&c);
+  TT_CHECK(tt_mem_balance(), ==, 0);
+}
+
+TT_TEST (snapshots_bring_their_schedule) {
+  const char *set[] = {"train.method=snapshot", "train.epochs=40"};
+  tt_config *c = must_parse(least_job, set, 2);
+  TT_CHECK(c->ensemble[0].train_schedule, ==, (int)TT_SCHEDULE_cosine_restarts);
+  TT_CHECK(c->ensemble[0].train_schedule_step, ==, 8);
+  round_trip(c);
+  tt_config_destroy(&c);
+}
+
 TT_TEST (doubles_survive_bit_by_bit) {
   uint64_t s = 88172645463325252ull;
   for (int i = 0; i < 500; i++) {
@@ -315,6 +353,7 @@ TT_TEST (hash_knows_science_from_housekeeping) {
                 {"ensembles[1].members=7", 1},
                 {"ensembles[1].name=new", 1},
                 {"ensembles[0].train.learning_rate=7", 1},
+                {"ensembles[0].sweep.l2={uniform: [0, 1]}", 1},
                 {"ensembles[0].first=7", 1},
                 {"ensembles[0].target=t", 1},
                 {"train.init=he_uniform", 1},
@@ -398,6 +437,8 @@ int main(int argc, char **argv)
       cmocka_unit_test(every_option_can_be_set_and_survives_a_round_trip),
       cmocka_unit_test(defaults_are_what_the_table_says),
       cmocka_unit_test(ensembles_may_differ_from_the_job),
+      cmocka_unit_test(sweeps_are_kept_in_their_order),
+      cmocka_unit_test(snapshots_bring_their_schedule),
       cmocka_unit_test(doubles_survive_bit_by_bit),
       cmocka_unit_test(hash_knows_science_from_housekeeping),
       cmocka_unit_test(files_that_cannot_be_read_are_missing_input),

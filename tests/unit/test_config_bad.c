@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "check.h"
 #include "config_bad.h"
+#include "config_bad_rules.h"
 #include "config_job.h"
 
 #include <inttypes.h>
@@ -25,6 +26,8 @@ static void check_bad(const tt_bad *b)
 TT_TEST (every_mistake_is_named_with_its_place) {
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
     check_bad(&bad[i]);
+  for (size_t i = 0; i < sizeof bad_rules / sizeof *bad_rules; i++)
+    check_bad(&bad_rules[i]);
   TT_CHECK(tt_mem_balance(), ==, 0);
 }
 
