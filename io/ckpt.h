@@ -29,6 +29,9 @@ typedef struct tt_run_id {
  * Errors: CANTCREAT. */
 tt_err tt_ckpt_claim(tt_comm *c, const char *directory, tt_run_id *id);
 
+/* Is the directory still ours? Local. Errors: STOPPED (another incarnation owns it now), IO. */
+tt_err tt_ckpt_owner_local(const char *directory, const char *incarnation);
+
 /* Collective. Write generation `generation` from every rank's slices and make it the newest.
  *   generation  from 1 on
  *   keep        generations to keep, >= 1

@@ -14,9 +14,6 @@ tt_err tt_ckpt_path_local(const char *directory, int64_t generation, char path[T
  * *list is owned by the caller, tt_free. Local. Errors: IO, MEM. */
 tt_err tt_ckpt_list_local(const char *directory, int64_t **list, int64_t *count);
 
-/* Is the directory still ours? Local. Errors: STOPPED, IO. */
-tt_err tt_ckpt_owner_local(const char *directory, const char *incarnation);
-
 /* Group of a cohort, "cohort3", and the path of something in it. Local. */
 enum { TT_CKPT_NAME = 64 };
 void tt_ckpt_name_local(int64_t part, const char *what, char name[TT_CKPT_NAME]);

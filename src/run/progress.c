@@ -58,23 +58,32 @@ void tt_meter_start(tt_meter *m, int64_t epochs, int64_t epoch)
   m->share_then = epochs ? (double)epoch / (double)epochs : 0.0;
 }
 
-/* Time left if the slowest member goes on as it did; "?" before anything is known. */
-static void eta(const tt_meter *m, const tt_progress *all, int64_t epochs, char *text, size_t room)
+double tt_meter_rate(const tt_meter *m)
+{
+  double seconds = tt_clock_local() - m->started;
+  return m->started > 0.0 && seconds > 0.0 ? (double)m->steps / seconds : 0.0;
+}
+
+double tt_meter_eta(const tt_meter *m, const tt_progress *all, int64_t epochs)
 {
   double share = epochs ? (double)all->epoch_min / (double)epochs : 1.0;
   double done = share - m->share_then, seconds = tt_clock_local() - m->started;
-  if (all->training == 0) {
-    snprintf(text, room, "0:00");
-  } else if (done <= 0.0) {
+  if (all->training == 0) return 0.0;
+  return done > 0.0 && m->started > 0.0 ? seconds * (1.0 - share) / done : -1.0;
+}
+
+/* For people; "?" before anything is known. */
+static void eta(const tt_meter *m, const tt_progress *all, int64_t epochs, char *text, size_t room)
+{
+  double seconds = tt_meter_eta(m, all, epochs);
+  int64_t left = (int64_t)(seconds + 0.5);
+  if (seconds < 0.0)
     snprintf(text, room, "?");
-  } else {
-    int64_t left = (int64_t)(seconds * (1.0 - share) / done + 0.5);
-    if (left >= 3600)
-      snprintf(text, room, "%" PRId64 ":%02d:%02d", left / 3600, (int)(left / 60 % 60),
-               (int)(left % 60));
-    else
-      snprintf(text, room, "%d:%02d", (int)(left / 60), (int)(left % 60));
-  }
+  else if (left >= 3600)
+    snprintf(text, room, "%" PRId64 ":%02d:%02d", left / 3600, (int)(left / 60 % 60),
+             (int)(left % 60));
+  else
+    snprintf(text, room, "%d:%02d", (int)(left / 60), (int)(left % 60));
 }
 
 void tt_meter_show_local(tt_meter *m, const tt_comm *c, const tt_progress *all, int64_t epochs,

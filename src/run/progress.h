@@ -13,6 +13,11 @@ typedef struct tt_meter {
 /* Collective. Add up the ranks' progress into *all (the quartiles become medians over ranks). */
 tt_err tt_progress_merge(tt_comm *c, const tt_progress *mine, tt_progress *all);
 
+/* Member-steps per second since the start, 0 before anything is known; seconds left of `epochs` if
+ * the slowest member goes on as it did, -1 before. Local. */
+double tt_meter_rate(const tt_meter *m);
+double tt_meter_eta(const tt_meter *m, const tt_progress *all, int64_t epochs);
+
 /* At `epoch` of `epochs` of the members furthest behind. */
 void tt_meter_start(tt_meter *m, int64_t epochs, int64_t epoch);
 

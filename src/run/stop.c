@@ -37,13 +37,14 @@ double tt_clock_local(void)
 
 static tt_stop ask_local(const tt_comm *c, double deadline, const char *directory)
 {
-  if (heard) return TT_STOP_signal;
+  tt_stop why = deadline > 0.0 && tt_clock_local() >= deadline ? TT_STOP_time : TT_STOP_no;
+  if (heard) why = heard == SIGINT ? TT_STOP_interrupt : TT_STOP_signal;
   if (directory && tt_comm_is_root(c)) {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/STOP", directory);
-    if (!access(path, F_OK)) return TT_STOP_file;
+    if (!access(path, F_OK)) why = TT_STOP_file;
   }
-  return deadline > 0.0 && tt_clock_local() >= deadline ? TT_STOP_time : TT_STOP_no;
+  return why;
 }
 
 tt_stop tt_stop_agreed(tt_comm *c, double deadline, const char *directory)
@@ -51,6 +52,12 @@ tt_stop tt_stop_agreed(tt_comm *c, double deadline, const char *directory)
   int64_t why = (int64_t)ask_local(c, deadline, directory);
   tt_max_i64(c, &why, 1);
   return (tt_stop)why;
+}
+
+const char *tt_stop_word(tt_stop why)
+{
+  static const char *const word[] = {"", "time", "signal", "interrupt", "file"};
+  return word[why];
 }
 
 const char *tt_stop_text(tt_stop why)
@@ -61,6 +68,7 @@ const char *tt_stop_text(tt_stop why)
   case TT_STOP_file:
     return "the file STOP";
   case TT_STOP_signal:
+  case TT_STOP_interrupt:
     return heard == SIGTERM   ? "SIGTERM"
            : heard == SIGUSR1 ? "SIGUSR1"
            : heard == SIGINT  ? "SIGINT"

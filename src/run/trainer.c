@@ -6,6 +6,7 @@
 #include "io/ckpt.h"
 #include "run/crew.h"
 #include "run/finish.h"
+#include "run/limit.h"
 #include "run/progress.h"
 #include "run/status.h"
 #include "run/stop.h"
@@ -16,6 +17,7 @@
 
 /* Chunks of about this long at most: signals are heard between them. */
 static const double chunk_seconds = 0.5;
+static const double status_seconds = 10.0; /* status.json is renewed so often */
 enum { MOST_FAILED_WRITES = 3 };
 
 typedef struct tt_run {
@@ -25,10 +27,12 @@ typedef struct tt_run {
   tt_crews crews;
   tt_ckpt_part *part; /* [crews] their members on the way to and from files */
   tt_run_id id;
-  int64_t generation;
+  int64_t generation, resumed; /* the last checkpoint, and the one this life began with */
   int failed_writes;
   int claimed; /* the run directory is ours */
-  double started, deadline, saved;
+  double started, saved, told;
+  tt_limit limit;
+  tt_stop why; /* it stops; TT_STOP_no while it goes on */
   tt_meter meter;
   tt_progress at; /* of all ranks and crews */
   int64_t epochs; /* whole of at.epoch_min */
@@ -36,20 +40,29 @@ typedef struct tt_run {
 
 static const char *directory(const tt_run *r) { return r->job->cfg->run_directory; }
 
-/* Best effort: a status that cannot be written must not end a run. */
-static void tell(const tt_run *r, const char *state, const char *reason, int exit_code)
+/* Best effort: a status that cannot be written must not end a run. Whoever has lost the directory
+ * keeps quiet: the file is the other's. */
+static void tell(tt_run *r, const char *state, const char *reason, int exit_code)
 {
   if (!r->claimed || !tt_comm_is_root(r->c)) return;
+  if (tt_ckpt_owner_local(directory(r), r->id.incarnation)) return;
+  r->told = tt_clock_local();
   tt_run_status s = {.state = state,
                      .reason = reason,
+                     .stop = tt_stop_word(r->why),
+                     .incarnation = r->id.incarnation,
                      .exit_code = exit_code,
                      .generation = r->generation,
+                     .resumed = r->resumed,
                      .members = tt_cohorts_members(&r->job->cohorts),
                      .training = r->at.training,
                      .finished = r->at.finished,
                      .early_stopped = r->at.early_stopped,
                      .diverged = r->at.diverged,
                      .epoch = r->at.epoch_min,
+                     .epochs = r->epochs,
+                     .rate = tt_meter_rate(&r->meter),
+                     .eta = tt_meter_eta(&r->meter, &r->at, r->epochs),
                      .seconds = tt_clock_local() - r->started};
   if (tt_status_write_local(directory(r), &s)) tt_log_once(TT_LOG_WARN, "%s", tt_err_last());
 }
@@ -83,17 +96,26 @@ static tt_err load_all_local(tt_run *r)
   return TT_OK;
 }
 
+/* From now on the watchdog may write the status of this start. */
+static tt_err watch(const tt_run *r)
+{
+  return tt_agree(r->c, tt_watchdog_start_local(directory(r), r->id.incarnation,
+                                                tt_comm_rank(r->c), r->job->cfg->run_watchdog));
+}
+
 /* Where the last life of this run stopped, or the beginning. */
 static tt_err resume(tt_run *r)
 {
   tt_err e = TT_OK;
   if (r->o->resume == TT_RESUME_never) {
     e = tt_ckpt_remove_all(r->c, directory(r)); /* the mark that the directory is ours goes too */
-    return e ? e : tt_ckpt_claim(r->c, directory(r), &r->id);
+    if (!e) e = tt_ckpt_claim(r->c, directory(r), &r->id);
+    return e ? e : watch(r);
   }
   e = tt_ckpt_read(r->c, directory(r), &r->id, r->o->any_device, r->crews.count, r->part,
                    &r->generation);
   if (e) return e;
+  r->resumed = r->generation;
   if (r->generation == 0 && r->o->resume == TT_RESUME_must)
     return tt_agree(
         r->c, TT_FAIL(NOINPUT, "%s: no checkpoint to resume; use --resume auto", directory(r)));
@@ -108,12 +130,14 @@ static tt_err resume(tt_run *r)
 static tt_err save(tt_run *r, int must)
 {
   const tt_config *cfg = r->job->cfg;
+  double before = tt_clock_local();
   tt_watchdog_alive_local("writing a checkpoint");
   tt_err e = tt_agree(r->c, save_all_local(r));
   if (!e)
     e = tt_ckpt_write(r->c, directory(r), &r->id, r->generation + 1, cfg->checkpoint_keep,
                       r->crews.count, r->part);
   r->saved = tt_clock_local();
+  tt_limit_saved_local(&r->limit, r->saved - before);
   if (!e) {
     r->generation++;
     r->failed_writes = 0;
@@ -137,7 +161,7 @@ static int due(tt_run *r)
   return (int)yes;
 }
 
-static tt_err train_chunks(tt_run *r, tt_stop *why)
+static tt_err train_chunks(tt_run *r)
 {
   double every = r->job->cfg->checkpoint_every;
   double aim = every < chunk_seconds ? every : chunk_seconds;
@@ -148,10 +172,11 @@ static tt_err train_chunks(tt_run *r, tt_stop *why)
     if (e) break;
     r->at = tt_crews_progress(&r->crews, &r->epochs);
     tt_meter_show_local(&r->meter, r->c, &r->at, r->epochs, 0);
-    *why = tt_stop_agreed(r->c, r->deadline, directory(r));
-    if (r->at.training == 0) *why = TT_STOP_no;
-    if (*why || r->at.training == 0 || due(r)) e = save(r, *why != TT_STOP_no);
-  } while (!e && !*why && r->at.training > 0);
+    r->why = tt_stop_agreed(r->c, tt_limit_deadline_local(&r->limit), directory(r));
+    if (r->at.training == 0) r->why = TT_STOP_no;
+    if (r->why || r->at.training == 0 || due(r)) e = save(r, r->why != TT_STOP_no);
+    if (!e && tt_clock_local() - r->told > status_seconds) tell(r, "training", "", -1);
+  } while (!e && !r->why && r->at.training > 0);
   return e;
 }
 
@@ -214,27 +239,25 @@ static tt_err prepare(tt_run *r)
 {
   const tt_config *cfg = r->job->cfg;
   double limit = r->o->max_time > 0.0 ? r->o->max_time : cfg->run_max_time;
-  tt_err e = tt_agree(r->c, tt_watchdog_start_local(NULL, tt_comm_rank(r->c), cfg->run_watchdog));
+  tt_err e =
+      tt_agree(r->c, tt_watchdog_start_local(NULL, NULL, tt_comm_rank(r->c), cfg->run_watchdog));
   tt_watchdog_alive_local("reading data");
   if (!e) e = tt_job_load(r->c, r->job);
   if (!e) e = tt_agree(r->c, create_crews_local(r));
   if (!e) e = tt_crews_same_bits(r->c, &r->crews, r->o->any_device, r->id.arithmetic);
   if (e) return e;
-  r->deadline = limit > 0.0 ? r->started + limit : 0.0;
+  tt_limit_begin(r->c, limit, cfg->run_reserve, r->started, &r->limit);
   r->id.science = tt_config_science_hash(cfg);
   r->id.data = r->job->data->hash;
   e = tt_ckpt_claim(r->c, directory(r), &r->id);
   r->claimed = !e;
-  if (!e)
-    e = tt_agree(r->c,
-                 tt_watchdog_start_local(directory(r), tt_comm_rank(r->c), cfg->run_watchdog));
+  if (!e) e = watch(r);
   if (!e) e = resume(r);
   return e;
 }
 
 static tt_err train(tt_run *r)
 {
-  tt_stop why = TT_STOP_no;
   tt_err e = prepare(r);
   if (e) return e;
   announce(r);
@@ -245,16 +268,16 @@ static tt_err train(tt_run *r)
   r->at = tt_crews_progress(&r->crews, &r->epochs);
   tt_meter_start(&r->meter, r->epochs, r->at.epoch_min);
   r->saved = tt_clock_local();
-  if (r->at.training > 0) e = train_chunks(r, &why);
+  if (r->at.training > 0) e = train_chunks(r);
   if (e) return e;
   tt_meter_show_local(&r->meter, r->c, &r->at, r->epochs, 1);
-  if (!why) return finish(r);
+  if (!r->why) return finish(r);
   return TT_FAIL(STOPPED,
                  "stopped by %s at checkpoint %" PRId64 " after %.0f s: run again to go on",
-                 tt_stop_text(why), r->generation, tt_clock_local() - r->started);
+                 tt_stop_text(r->why), r->generation, tt_clock_local() - r->started);
 }
 
-static void say_end(const tt_run *r, tt_err e)
+static void say_end(tt_run *r, tt_err e)
 {
   const char *state = !e || e == TT_E_DIVERGED ? "done" : e == TT_E_STOPPED ? "stopped" : "failed";
   tell(r, state, e ? tt_err_last() : "", tt_err_exit_code(e));

@@ -16,7 +16,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake;
 static int running, ending; /* under lock */
 static double limit;        /* under lock */
-static char directory[PATH_MAX];
+static char directory[PATH_MAX], incarnation[128];
 static int my_rank;
 static _Atomic double last;
 static _Atomic(const char *) phase;
@@ -31,8 +31,7 @@ static void end_process(double silent)
           "tutti: error: watchdog: %s; a rank hangs or was stopped. The last checkpoint is whole: "
           "run again to go on (raise run.watchdog if a step may take this long)\n",
           reason);
-  tt_run_status s = {.state = "hung", .reason = reason, .exit_code = 75};
-  if (directory[0]) (void)tt_status_write_local(directory, &s);
+  if (directory[0]) (void)tt_status_amend_local(directory, incarnation, "hung", reason, 75);
   _exit(75);
 }
 
@@ -66,13 +65,14 @@ static int start_thread(void)
   return pthread_create(&thread, NULL, watch, NULL);
 }
 
-tt_err tt_watchdog_start_local(const char *where, int rank, double seconds)
+tt_err tt_watchdog_start_local(const char *where, const char *start, int rank, double seconds)
 {
   tt_watchdog_alive_local("start");
   pthread_mutex_lock(&lock);
   my_rank = rank;
   limit = seconds;
   snprintf(directory, sizeof directory, "%s", where ? where : "");
+  snprintf(incarnation, sizeof incarnation, "%s", start ? start : "");
   int failed = running ? 0 : start_thread();
   running = !failed;
   pthread_mutex_unlock(&lock);

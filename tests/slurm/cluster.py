@@ -1,0 +1,192 @@
+#!/usr/bin/python3
+"""A whole Slurm on this machine for the tests: munged, slurmctld and one slurmd per virtual node.
+
+    cluster.py start DIR     ends after 20 minutes by itself
+    cluster.py stop DIR
+
+Everything lies in DIR and listens on 127.0.0.1. Where Slurm is not installed `start` leaves the
+reason in DIR/skipped and the tests skip. What had to be found out, with Slurm 22.05:
+- `slurmd -N` (Debian builds it) with config_overrides lets one machine be several nodes of 4 CPUs.
+- A GPU needs File= in gres.conf, or the node is INVALID; any file will do.
+- TmpFS=.../%n: srun --mpi=pmix over several virtual nodes collides in /tmp.
+- cred_expire is also how long a requeued job waits: 5 s here, 2 minutes by default.
+- CgroupPlugin=cgroup/v1 with linuxproc and task/none touches no cgroup.
+"""
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+LIFE = 1200  # seconds, then the daemons end by themselves
+NEEDED = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scontrol", "squeue")
+# main: the templates; prey: preempted by high; frail: its nodes are killed
+MAIN, PREY, FRAIL = ("n1", "n2", "n3", "n4"), ("p1", "p2"), ("f1", "f2")
+NODES = MAIN + PREY + FRAIL
+CONF = """\
+ClusterName=tutti
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={port}
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/munge
+CredType=cred/munge
+AuthInfo=socket={run}/munge.socket,cred_expire=5
+CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
+SlurmctldParameters=preempt_send_user_signal
+SlurmdParameters=config_overrides
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerType=sched/backfill
+SchedulerParameters=bf_interval=1,sched_interval=1,sched_min_interval=100000,batch_sched_delay=0
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+GresTypes=gpu
+MpiDefault=none
+ReturnToService=2
+JobRequeue=1
+KillWait=3
+KillOnBadExit=0
+MinJobAge=3600
+MessageTimeout=30
+SlurmdTimeout=120
+InactiveLimit=0
+BatchStartTimeout=30
+UnkillableStepTimeout=60
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+StateSaveLocation={run}/state
+SlurmdSpoolDir={run}/spool.%n
+TmpFS={run}/tmp.%n
+SlurmctldPidFile={run}/pid/slurmctld
+SlurmdPidFile={run}/pid/slurmd.%n
+SlurmctldLogFile={run}/log/slurmctld
+SlurmdLogFile={run}/log/slurmd.%n
+PartitionName=main Nodes={main} Default=YES MaxTime=60 DefaultTime=10 PriorityTier=10
+PartitionName=prey Nodes={prey} MaxTime=60 PriorityTier=10 PreemptMode=REQUEUE GraceTime=20
+PartitionName=high Nodes={prey} MaxTime=60 PriorityTier=100 PreemptMode=OFF
+PartitionName=frail Nodes={frail} MaxTime=60 PriorityTier=10
+"""
+NODE = ("NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=4 Boards=1 "
+        "SocketsPerBoard=1 CoresPerSocket=4 ThreadsPerCore=1 RealMemory=1000 Gres=gpu:4\n")
+
+
+def environment(run):
+    """What users of the cluster need. Its nodes share one host name, so Open MPI's shared memory
+    would collide; UCX over the loopback device does not."""
+    return {"SLURM_CONF": str(run / "etc" / "slurm.conf"),
+            "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            "OMPI_MCA_pml": "ucx", "OMPI_MCA_osc": "ucx", "OMPI_MCA_pml_ucx_tls": "any",
+            "OMPI_MCA_pml_ucx_devices": "any", "UCX_TLS": "self,tcp", "UCX_NET_DEVICES": "lo",
+            "UCX_WARN_UNUSED_ENV_VARS": "n", "OMP_NUM_THREADS": "1"}
+
+
+def free_ports(count):
+    with contextlib.ExitStack() as stack:
+        taken = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in taken:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in taken]
+
+
+def configure(run):
+    for name in ["etc", "state", "log", "pid", "gpu"] + [f"{d}.{n}" for d in ("spool", "tmp")
+                                                         for n in NODES]:
+        (run / name).mkdir(parents=True)
+    run.chmod(0o755)
+    host = socket.gethostname().split(".")[0]
+    ports = free_ports(1 + len(NODES))
+    text = CONF.format(host=host, port=ports[0], user=os.popen("id -un").read().strip(), run=run,
+                       main=",".join(MAIN), prey=",".join(PREY), frail=",".join(FRAIL))
+    nodes = "".join(NODE.format(node=n, host=host, port=p) for n, p in zip(NODES, ports[1:]))
+    at = text.index("PartitionName")
+    (run / "etc" / "slurm.conf").write_text(text[:at] + nodes + text[at:])
+    for i in range(4):
+        (run / "gpu" / f"gpu{i}").touch()
+    (run / "etc" / "gres.conf").write_text(
+        f"NodeName={','.join(NODES)} Name=gpu Count=4 File={run}/gpu/gpu[0-3]\n")
+    (run / "etc" / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
+    with open(os.open(run / "munge.key", os.O_CREAT | os.O_WRONLY, 0o600), "wb") as key:
+        key.write(os.urandom(1024))
+
+
+def daemon(run, name, *command):
+    """Start one in a session of its own, under `timeout`; remember what to end."""
+    with open(run / "log" / f"{name}.out", "w") as log:
+        process = subprocess.Popen(
+            ["timeout", "-k", "5", str(LIFE), *command], stdin=subprocess.DEVNULL, stdout=log,
+            stderr=subprocess.STDOUT, start_new_session=True,
+            env={**os.environ, "SLURM_CONF": str(run / "etc" / "slurm.conf")})
+    (run / "pid" / f"timeout.{name}").write_text(str(process.pid))
+
+
+def wait_until(what, ready, limit=60):
+    end = time.monotonic() + limit
+    while not ready():
+        if time.monotonic() > end:
+            sys.exit(f"cluster: {what} did not come within {limit} s")
+        time.sleep(0.2)
+
+
+def start_node(run, node):
+    daemon(run, node, "slurmd", "-D", "-c", "-N", node)
+
+
+def idle_nodes(run):
+    done = subprocess.run(["sinfo", "-h", "-N", "-t", "idle", "-o", "%N"], capture_output=True,
+                          text=True, env={**os.environ, **environment(run)}, check=False)
+    return set(done.stdout.split())
+
+
+def start(run):
+    shutil.rmtree(run, ignore_errors=True)
+    missing = [name for name in NEEDED if not shutil.which(name)]
+    if missing:
+        run.mkdir(parents=True)
+        (run / "skipped").write_text(f"no {', '.join(missing)}; Debian: slurmctld slurmd "
+                                     "slurm-client munge\n")
+        print((run / "skipped").read_text())
+        return
+    configure(run)
+    daemon(run, "munged", "munged", "--force", "--foreground", f"--key-file={run}/munge.key",
+           f"--socket={run}/munge.socket", f"--pid-file={run}/pid/munged",
+           f"--log-file={run}/log/munged", f"--seed-file={run}/munge.seed")
+    wait_until("munged", (run / "munge.socket").exists)
+    daemon(run, "slurmctld", "slurmctld", "-D", "-i", "-c")
+    for node in NODES:
+        start_node(run, node)
+    wait_until("the nodes", lambda: idle_nodes(run) == set(NODES))
+
+
+def signal_all(run, pattern, number):
+    """True if somebody was still there."""
+    found = False
+    for file in (run / "pid").glob(pattern):
+        with contextlib.suppress(OSError, ValueError):
+            os.kill(int(file.read_text()), number)
+            found = True
+    return found
+
+
+def stop(run):
+    if not (run / "etc" / "slurm.conf").exists():
+        return
+    env = {**os.environ, **environment(run)}
+    subprocess.run(["timeout", "10", "scancel", "-f", "-u", str(os.getuid())], env=env, check=False)
+    with contextlib.suppress(SystemExit):
+        wait_until("the end of the jobs", lambda: idle_nodes(run) >= set(MAIN + PREY), 15)
+    signal_all(run, "timeout.*", signal.SIGTERM)
+    end = time.monotonic() + 10
+    while signal_all(run, "timeout.*", 0) and time.monotonic() < end:
+        time.sleep(0.1)
+    signal_all(run, "*", signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    {"start": start, "stop": stop}[sys.argv[1]](pathlib.Path(sys.argv[2]).resolve())
