@@ -41,7 +41,8 @@ static double score(const tt_model *m, const tally *t, tt_metric k)
 
 /* ---- numbers ---- */
 
-TT_TEST (gaussian_scores_have_their_closed_forms) {
+TT_TEST(gaussian_scores_have_their_closed_forms)
+{
   const double mean[] = {1.0, 2.0, -3.0}, variance[] = {1.0, 4.0, 0.25}, y[] = {1.5, -1.0, -3.0};
   tt_model m = model_of(TT_OUTPUT_mean_variance, 0);
   tally t = {{0}};
@@ -64,7 +65,8 @@ TT_TEST (gaussian_scores_have_their_closed_forms) {
 }
 
 /* Rows at the quantiles of the forecast are covered as often as the intervals say. */
-TT_TEST (a_calibrated_forecast_has_a_straight_curve) {
+TT_TEST(a_calibrated_forecast_has_a_straight_curve)
+{
   enum { N = 2000 };
   tt_model m = model_of(TT_OUTPUT_mean_variance, 0);
   tally t = {{0}};
@@ -97,7 +99,8 @@ static double cdf(int n, const double *w, const double *mean, const double *vari
   return below / all;
 }
 
-TT_TEST (crps_is_the_integral_of_the_squared_distance) {
+TT_TEST(crps_is_the_integral_of_the_squared_distance)
+{
   const double w[] = {1.0, 2.0, 0.0, 0.5}, mean[] = {0.0, 1.5, 77.0, -2.0};
   const double variance[] = {1.0, 0.2, 1.0, 3.0};
   for (int k = 0; k < 4; k++) {
@@ -111,7 +114,8 @@ TT_TEST (crps_is_the_integral_of_the_squared_distance) {
   }
 }
 
-TT_TEST (crps_counts_shares_and_points) {
+TT_TEST(crps_counts_shares_and_points)
+{
   const double w[] = {1.0, 2.0, 0.0}, mean[] = {0.3, 1.5, 9.0}, variance[] = {0.5, 0.2, NAN};
   const double twice[] = {1.0, 1.0, 1.0}, means[] = {0.3, 1.5, 1.5}, variances[] = {0.5, 0.2, 0.2};
   const double none[] = {0.0, 0.0, 0.0};
@@ -122,7 +126,8 @@ TT_TEST (crps_counts_shares_and_points) {
   near(tt_crps_mixture(2, twice, means, none, 0.7), 0.5 * (0.4 + 0.8) - 0.25 * 1.2);
 }
 
-TT_TEST (crps_of_many_members_is_of_their_moments) {
+TT_TEST(crps_of_many_members_is_of_their_moments)
+{
   enum { N = TT_CRPS_PARTS + 1 };
   double w[N], mean[N], variance[N];
   for (int i = 0; i < N; i++) {
@@ -136,7 +141,8 @@ TT_TEST (crps_of_many_members_is_of_their_moments) {
 
 /* ---- classes ---- */
 
-TT_TEST (class_scores_have_their_closed_forms) {
+TT_TEST(class_scores_have_their_closed_forms)
+{
   const double p[3][4] = {{0.7, 0.2, 0.1, 0.9}, {0.1, 0.5, 0.4, 0.9}, {0.3, 0.3, 0.4, 0.9}};
   const double y[] = {0.0, 2.0, 2.0};
   tt_model m = model_of(TT_OUTPUT_softmax, 3);
@@ -151,7 +157,8 @@ TT_TEST (class_scores_have_their_closed_forms) {
   TT_CHECK(isnan(score(&m, &t, TT_METRIC_rmse)), !=, 0);
 }
 
-TT_TEST (two_classes_by_softmax_and_by_sigmoid_agree) {
+TT_TEST(two_classes_by_softmax_and_by_sigmoid_agree)
+{
   tt_model two = model_of(TT_OUTPUT_softmax, 2), one = model_of(TT_OUTPUT_sigmoid, 0);
   tally a = {{0}}, b = {{0}};
   for (uint32_t i = 0; i < 100; i++) {
@@ -171,7 +178,8 @@ TT_TEST (two_classes_by_softmax_and_by_sigmoid_agree) {
   TT_CHECK(isfinite(score(&one, &wrong, TT_METRIC_nll)), !=, 0);
 }
 
-TT_TEST (counts_are_scored_as_mixtures_of_poisson) {
+TT_TEST(counts_are_scored_as_mixtures_of_poisson)
+{
   const double rate[] = {2.0, 5.0}, w[] = {1.0, 3.0}, spread[] = {2.0, 5.0}, mean = 4.25;
   tt_model m = model_of(TT_OUTPUT_rate, 0);
   tt_forecast f = {&mean, 0.0, 2, w, rate, spread};
@@ -184,7 +192,8 @@ TT_TEST (counts_are_scored_as_mixtures_of_poisson) {
   near(score(&m, &alone, TT_METRIC_nll), -log(b));
 }
 
-TT_TEST (quantiles_are_scored_by_the_pinball_loss) {
+TT_TEST(quantiles_are_scored_by_the_pinball_loss)
+{
   const double q[] = {-2.0, -1.0, 0.0, 1.0, 2.0}, level[] = {0.05, 0.25, 0.5, 0.75, 0.95};
   const double y[] = {0.5, -1.5, 1.5, -9.0};
   tt_model m = model_of(TT_OUTPUT_quantiles, 5);
@@ -206,7 +215,8 @@ TT_TEST (quantiles_are_scored_by_the_pinball_loss) {
 
 /* ---- laws ---- */
 
-TT_TEST (tallies_of_parts_add_up) {
+TT_TEST(tallies_of_parts_add_up)
+{
   for (int output = 0; output < TT_OUTPUT_COUNT; output++) {
     tt_model m = model_of((tt_output)output, 3);
     tally all = {{0}}, part[2] = {{{0}}, {{0}}};
@@ -221,7 +231,8 @@ TT_TEST (tallies_of_parts_add_up) {
   }
 }
 
-TT_TEST (no_rows_no_scores) {
+TT_TEST(no_rows_no_scores)
+{
   const tally t = {{0}};
   for (int output = 0; output < TT_OUTPUT_COUNT; output++) {
     tt_model m = model_of((tt_output)output, 3);
@@ -231,7 +242,8 @@ TT_TEST (no_rows_no_scores) {
 }
 
 /* Three members' errors made of one common and one own part. */
-TT_TEST (diversity_is_the_correlation_of_the_errors) {
+TT_TEST(diversity_is_the_correlation_of_the_errors)
+{
   enum { N = 400 };
   tt_model m = model_of(TT_OUTPUT_mean, 0);
   tally each[3] = {{{0}}, {{0}}, {{0}}}, sum = {{0}};
@@ -266,7 +278,8 @@ TT_TEST (diversity_is_the_correlation_of_the_errors) {
   TT_CHECK(isnan(tt_error_correlation(3, w, s, 1.0)), !=, 0);
 }
 
-TT_TEST (labels_are_what_the_output_can_say) {
+TT_TEST(labels_are_what_the_output_can_say)
+{
   const char *want = NULL;
   tt_model m = model_of(TT_OUTPUT_softmax, 3);
   TT_CHECK(tt_label_fits(&m, 2.0, &want), ==, 1);

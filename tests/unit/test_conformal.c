@@ -1,0 +1,96 @@
+/* test_conformal.c — coverage in finite samples, recalibration and the ranks by hand. */
+#include "base/rng.h"
+#include "check.h"
+#include "spec/conformal.h"
+
+#include <math.h>
+
+TT_TEST(ranks_by_hand)
+{
+  TT_CHECK(tt_conformal_rank(9, 0.9), ==, 9);
+  TT_CHECK(tt_conformal_rank(10, 0.9), ==, 10);
+  TT_CHECK(tt_conformal_rank(8, 0.9), ==, 0); /* too few: nothing bounds the next one */
+  TT_CHECK(tt_conformal_rank(99, 0.9), ==, 90);
+  TT_CHECK(tt_conformal_rank(100, 0.9), ==, 91);
+  TT_CHECK(tt_conformal_rank(19, 0.95), ==, 19);
+  TT_CHECK(tt_conformal_rank(1, 0.5), ==, 1);
+  TT_CHECK(tt_conformal_rows(0.9), ==, 9);
+  TT_CHECK(tt_conformal_rows(0.95), ==, 19);
+  TT_CHECK(tt_conformal_rows(0.5), ==, 1);
+  for (int i = 1; i < 1000; i++) {
+    int64_t n = tt_conformal_rows(i / 1000.0);
+    TT_CHECK(tt_conformal_rank(n, i / 1000.0), >, 0);
+    if (n > 1) TT_CHECK(tt_conformal_rank(n - 1, i / 1000.0), ==, 0);
+  }
+}
+
+TT_TEST(widths_are_order_statistics)
+{
+  double score[] = {5.0, 1.0, 4.0, 2.0, 3.0};
+  const double level[] = {0.5, 0.8, 0.9};
+  double width[3];
+  tt_conformal_widths(5, score, 3, level, width);
+  TT_CHECK(width[0], ==, 3.0);
+  TT_CHECK(width[1], ==, 5.0);
+  TT_CHECK(isinf(width[2]), !=, 0);
+  tt_conformal_widths(0, score, 1, level, width);
+  TT_CHECK(isinf(width[0]), !=, 0);
+}
+
+/* Whatever the distribution, the share covered is at least the level, and at most 1 / (n + 1) more:
+ * mean over many draws of n scores and one more. */
+TT_TEST(the_next_one_is_covered_as_promised)
+{
+  enum { N = 20, DRAWS = 20000 };
+  const double level = 0.9;
+  int inside = 0;
+  for (uint32_t d = 0; d < DRAWS; d++) {
+    double score[N + 1], width;
+    for (uint32_t i = 0; i <= N; i++) {
+      double u = (double)tt_unit(tt_random(7, d, TT_FOR_INIT, 0, i).v[0]);
+      score[i] = -log(1.0 - u); /* a long tail */
+    }
+    tt_conformal_widths(N, score, 1, &level, &width);
+    inside += score[N] <= width;
+  }
+  double share = (double)inside / DRAWS; /* 19 / 21 is what the theory says */
+  TT_CHECK(fabs(share - 19.0 / 21.0), <=, 0.007);
+}
+
+TT_TEST(recalibration_is_most_likely)
+{
+  const double error[] = {1.0, -2.0, 0.5, 3.0}, sd[] = {0.5, 1.0, 0.25, 1.0}, none[] = {0.0};
+  double s = tt_recalibration(4, error, sd), best = INFINITY, at = 0.0;
+  TT_CHECK(fabs(s - sqrt((4.0 + 4.0 + 4.0 + 9.0) / 4.0)), <=, 1e-12);
+  for (double k = 0.5; k < 5.0; k += 1e-3) {
+    double nll = 0.0;
+    for (int i = 0; i < 4; i++)
+      nll += log(k * sd[i]) + 0.5 * error[i] * error[i] / (k * sd[i] * k * sd[i]);
+    if (nll >= best) continue;
+    best = nll;
+    at = k;
+  }
+  TT_CHECK(fabs(at - s), <=, 2e-3);
+  TT_CHECK(tt_recalibration(0, error, sd), ==, 1.0);
+  TT_CHECK(tt_recalibration(1, error, none), ==, 1.0);
+}
+
+TT_TEST(scores_of_a_row)
+{
+  TT_CHECK(tt_conformal_residual(3.0, 5.0, 4.0), ==, 0.5);
+  TT_CHECK(tt_conformal_outside(3.0, 5.0, 6.0), ==, 2.0);
+  TT_CHECK(tt_conformal_outside(7.0, 5.0, 6.0), ==, 1.0);
+  TT_CHECK(tt_conformal_outside(5.25, 5.0, 6.0), ==, -0.25);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(ranks_by_hand),
+      cmocka_unit_test(widths_are_order_statistics),
+      cmocka_unit_test(the_next_one_is_covered_as_promised),
+      cmocka_unit_test(recalibration_is_most_likely),
+      cmocka_unit_test(scores_of_a_row),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
