@@ -29,6 +29,7 @@ typedef struct tt_resources {
 typedef struct tt_progress {
   int64_t training, finished, early_stopped, diverged; /* members in each state; sum = M */
   int64_t member_steps;                                /* optimiser steps taken in this call */
+  int64_t restarted; /* diverged members that began again in this call: by the caller of train */
   int64_t epoch_min; /* fewest epochs of a member still training */
   double loss[3]; /* quartiles 0.25, 0.5, 0.75 of the members' last training losses; NaN if none */
 } tt_progress;

@@ -2,10 +2,14 @@
 #include "run/crew.h"
 
 #include "base/mem.h"
+#include "run/fusion.h"
 #include "run/machine.h"
 #include "run/progress.h"
+#include "run/retry.h"
 #include "run/stop.h"
+#include "run/together.h"
 #include "spec/deal.h"
+#include "spec/snapshot.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +17,12 @@
 
 static tt_err create_one(const tt_job *job, const tt_cohort *cohort, tt_slice slice, tt_crew *w)
 {
-  *w = (tt_crew){.cohort = cohort, .ops = job->ops, .slice = slice, .steps = 1};
+  *w = (tt_crew){.cohort = cohort,
+                 .ops = job->ops,
+                 .use = &job->use,
+                 .data = job->data,
+                 .slice = slice,
+                 .steps = 1};
   TT_TRY(tt_state_create(slice, tt_cohort_state_shape(cohort), &w->mine));
   if (slice.count == 0) return TT_OK;
   TT_TRY(w->ops->create(cohort, slice, &job->use, &w->engine));
@@ -98,24 +107,71 @@ static int64_t next_steps(int64_t steps, double seconds, double aim)
   return want < 1.0 ? 1 : (int64_t)want;
 }
 
-static tt_err train_all_local(tt_crews *all, double seconds)
+/* Whether its members look at each other while they train: every call is collective. */
+static int is_joint(const tt_crew *w)
 {
-  int64_t active = 0;
-  for (int64_t i = 0; i < all->count; i++) active += all->at[i].here.training > 0;
+  return w->cohort->method == TT_METHOD_fusion || w->cohort->stop == TT_STOP_AT_ensemble;
+}
+
+static tt_err train_apart_local(tt_crews *all, double seconds)
+{
   for (int64_t i = 0; i < all->count; i++) {
     tt_crew *w = &all->at[i];
     double before = tt_clock_local();
+    if (is_joint(w)) continue;
     TT_TRY(tt_crew_train_local(w, w->steps));
-    w->steps = next_steps(w->steps, tt_clock_local() - before,
-                          seconds / (double)(active > 1 ? active : 1));
+    TT_TRY(tt_retry_local(w));
+    w->steps = next_steps(w->steps, tt_clock_local() - before, seconds);
   }
   return TT_OK;
 }
 
+static tt_err train_joint(tt_comm *c, tt_crew *w, double seconds)
+{
+  double before = tt_clock_local();
+  tt_err e = TT_OK;
+  w->here.member_steps = w->here.restarted = 0;
+  if (w->at.training == 0) return TT_OK;
+  if (w->cohort->method == TT_METHOD_fusion)
+    e = tt_fusion_train(c, w, w->steps);
+  else
+    e = tt_together_train(c, w);
+  w->steps = next_steps(w->steps, tt_clock_local() - before, seconds);
+  return e;
+}
+
 tt_err tt_crews_train(tt_comm *c, tt_crews *all, double seconds)
 {
-  tt_err e = tt_agree(c, train_all_local(all, seconds));
+  int64_t active = 0;
+  for (int64_t i = 0; i < all->count; i++) active += all->at[i].at.training > 0;
+  double each = seconds / (double)(active > 1 ? active : 1);
+  tt_err e = tt_agree(c, train_apart_local(all, each));
+  for (int64_t i = 0; !e && i < all->count; i++)
+    if (is_joint(&all->at[i])) e = train_joint(c, &all->at[i], each);
   return e ? e : meet(c, all);
+}
+
+static tt_err take_snapshots(tt_cohort **of, tt_crew *w)
+{
+  tt_cohort *wide = NULL;
+  tt_state *members = NULL;
+  TT_TRY(tt_snapshot_expand(*of, w->mine, &wide, &members));
+  if (w->engine) w->ops->destroy(&w->engine);
+  tt_state_destroy(&w->mine);
+  tt_cohort_destroy(of);
+  *of = wide;
+  w->cohort = wide;
+  w->mine = members;
+  w->slice = (tt_slice){members->first, members->count};
+  return TT_OK;
+}
+
+tt_err tt_crews_take_snapshots_local(tt_job *job, tt_crews *all)
+{
+  for (int64_t i = 0; i < all->count; i++)
+    if (all->at[i].cohort->method == TT_METHOD_snapshot)
+      TT_TRY(take_snapshots(&job->cohorts.at[i], &all->at[i]));
+  return TT_OK;
 }
 
 static tt_err stand_local(tt_crews *all)
@@ -146,6 +202,7 @@ tt_progress tt_crews_progress(const tt_crews *all, int64_t *max_epochs)
     sum.early_stopped += w->at.early_stopped;
     sum.diverged += w->at.diverged;
     sum.member_steps += w->at.member_steps;
+    sum.restarted += w->at.restarted;
     if (part_done(w) < part_done(last)) last = w;
   }
   sum.epoch_min = last->at.epoch_min;

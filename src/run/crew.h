@@ -8,12 +8,15 @@
 
 typedef struct tt_crew {
   const tt_cohort *cohort; /* borrowed from the job */
-  const tt_engine_ops *ops;
+  const tt_engine_ops *ops;    /* as use and data */
+  const tt_resources *use;
+  const tt_dataset *data;
   tt_engine *engine; /* NULL where slice.count is 0 */
   tt_slice slice;    /* this rank's members, numbers of the cohort */
   tt_state *mine;    /* their state on its way to and from files */
   tt_engine_info info;  /* all zero without an engine */
   int64_t steps;        /* of the next call of train */
+  int64_t failed;       /* members here that diverged for good, when last looked */
   tt_progress here, at; /* of this rank's members, of all */
 } tt_crew;
 
@@ -39,8 +42,14 @@ tt_err tt_crew_train_local(tt_crew *w, int64_t steps);
 tt_err tt_crews_stand(tt_comm *c, tt_crews *all);
 
 /* Collective. Train every crew in turn, all together for about `seconds`; fills here and at. How
- * far each comes depends on the clock, its members' results do not. Errors: of the engine, MEM. */
+ * far each comes depends on the clock, its members' results do not. Diverged members with retries
+ * left begin again (retry.h). Crews whose members look at each other go by epochs (together.h) or
+ * by steps of all ranks (fusion.h). Errors: of the engine, MEM. */
 tt_err tt_crews_train(tt_comm *c, tt_crews *all, double seconds);
+
+/* With method: snapshot, the snapshots become the members: of the job's cohorts and of the crews,
+ * which give up their engines. `mine` must have been saved. Local. Errors: MEM. */
+tt_err tt_crews_take_snapshots_local(tt_job *job, tt_crews *all);
 
 /* Of all crews together: members in each state, steps of the last call; epoch_min of max_epochs and
  * the loss of the crew that is furthest behind in its epochs. Local. */

@@ -29,13 +29,13 @@ static double median(const double *all, int ranks, int which)
 
 tt_err tt_progress_merge(tt_comm *c, const tt_progress *mine, tt_progress *all)
 {
-  int64_t sums[5] = {mine->training, mine->finished, mine->early_stopped, mine->diverged,
-                     mine->member_steps};
+  int64_t sums[6] = {mine->training, mine->finished, mine->early_stopped, mine->diverged,
+                     mine->member_steps, mine->restarted};
   int64_t behind = -mine->epoch_min;
   double *loss = NULL;
   tt_err e = tt_agree(c, TT_ALLOC(loss, 3 * (int64_t)tt_comm_ranks(c)));
   if (!e) {
-    tt_sum_i64(c, sums, 5);
+    tt_sum_i64(c, sums, 6);
     tt_max_i64(c, &behind, 1);
     tt_allgather(c, mine->loss, sizeof mine->loss, loss, NULL);
     *all = (tt_progress){.training = sums[0],
@@ -43,6 +43,7 @@ tt_err tt_progress_merge(tt_comm *c, const tt_progress *mine, tt_progress *all)
                          .early_stopped = sums[2],
                          .diverged = sums[3],
                          .member_steps = sums[4],
+                         .restarted = sums[5],
                          .epoch_min = -behind};
     for (int q = 0; q < 3; q++)
       all->loss[q] = median(loss, tt_comm_ranks(c), q);
@@ -92,15 +93,17 @@ void tt_meter_show_local(tt_meter *m, const tt_comm *c, const tt_progress *all, 
   double clock = tt_clock_local(), since = clock - m->spoken;
   int bar = tt_log_is_terminal();
   m->steps += all->member_steps;
+  m->restarts += all->restarted;
   if (!tt_comm_is_root(c) || (!now && since < (bar ? 0.2 : 30.0))) return;
-  char left[32], line[256];
+  char left[32], again[48] = "", line[300];
   double rate = since > 0.0 ? (double)(m->steps - m->steps_then) / since : 0.0;
   eta(m, all, epochs, left, sizeof left);
+  if (m->restarts) snprintf(again, sizeof again, "  restarted %" PRId64, m->restarts);
   snprintf(line, sizeof line,
            "epoch %" PRId64 "/%" PRId64 "  training %" PRId64 "  stopped %" PRId64
-           "  diverged %" PRId64 "  loss %.4g %.4g %.4g  %.3g member-steps/s  ETA %s",
+           "  diverged %" PRId64 "%s  loss %.4g %.4g %.4g  %.3g member-steps/s  ETA %s",
            all->training ? all->epoch_min : epochs, epochs, all->training,
-           all->finished + all->early_stopped, all->diverged, all->loss[0], all->loss[1],
+           all->finished + all->early_stopped, all->diverged, again, all->loss[0], all->loss[1],
            all->loss[2], rate, left);
   if (bar && !now)
     fprintf(stderr, "\r\033[K%s", line);

@@ -36,6 +36,7 @@ typedef struct tt_run {
   tt_meter meter;
   tt_progress at; /* of all ranks and crews */
   int64_t epochs; /* whole of at.epoch_min */
+  int64_t members; /* that train, of all cohorts */
 } tt_run;
 
 static const char *directory(const tt_run *r) { return r->job->cfg->run_directory; }
@@ -54,7 +55,7 @@ static void tell(tt_run *r, const char *state, const char *reason, int exit_code
                      .exit_code = exit_code,
                      .generation = r->generation,
                      .resumed = r->resumed,
-                     .members = tt_cohorts_members(&r->job->cohorts),
+                     .members = r->members,
                      .training = r->at.training,
                      .finished = r->at.finished,
                      .early_stopped = r->at.early_stopped,
@@ -182,7 +183,7 @@ static tt_err train_chunks(tt_run *r)
 
 static tt_err check_diverged(const tt_run *r)
 {
-  int64_t members = tt_cohorts_members(&r->job->cohorts);
+  int64_t members = r->members;
   double most = r->job->cfg->train_max_failed;
   if ((double)r->at.diverged <= most * (double)members) return TT_OK;
   return TT_FAIL(DIVERGED,
@@ -199,6 +200,7 @@ static tt_err finish(tt_run *r)
   tt_provenance from =
       tt_job_provenance(r->job, &r->o->job, device(r), r->id.arithmetic, tt_comm_ranks(r->c),
                         tt_clock_local() - r->started);
+  if (!e) e = tt_agree(r->c, tt_crews_take_snapshots_local(r->job, &r->crews));
   if (!e) e = tt_finish(r->c, r->job, &r->crews, &from);
   return e ? e : check_diverged(r);
 }
@@ -243,6 +245,7 @@ static tt_err prepare(tt_run *r)
       tt_agree(r->c, tt_watchdog_start_local(NULL, NULL, tt_comm_rank(r->c), cfg->run_watchdog));
   tt_watchdog_alive_local("reading data");
   if (!e) e = tt_job_load(r->c, r->job);
+  if (!e) r->members = tt_cohorts_members(&r->job->cohorts);
   if (!e) e = tt_agree(r->c, create_crews_local(r));
   if (!e) e = tt_crews_same_bits(r->c, &r->crews, r->o->any_device, r->id.arithmetic);
   if (e) return e;

@@ -168,7 +168,8 @@ static tt_err set_form(const maker *k, const tt_ensemble_config *own, tt_cohort 
   c->method = (tt_method)own->train_method;
   c->snapshots = c->method == TT_METHOD_snapshot ? own->train_snapshots : 0;
   c->average = (tt_average)own->train_average;
-  c->stop = (tt_stop_at)own->train_stop;
+  /* members that learn together are only good together */
+  c->stop = c->method == TT_METHOD_fusion ? TT_STOP_AT_ensemble : (tt_stop_at)own->train_stop;
   c->retries = (int32_t)own->train_on_diverged_retries;
   c->retry_rate = (float)own->train_on_diverged_lr_scale;
   c->retry_reseed = own->train_on_diverged_reseed;

@@ -181,11 +181,13 @@ static void check_fusion(const rules *c)
   if (own->train_resample != TT_RESAMPLE_none && !BAD(train_resample))
     fault(c, AT(train_method), ": fusion needs train.resample: none, but that is %s",
           word(c, AT(train_resample), text));
-  if (own->train_stop == TT_STOP_AT_ensemble && !BAD(train_stop))
-    fault(c, AT(train_method), ": fusion needs train.stop: member, but that is %s",
-          word(c, AT(train_stop), text));
   if (MOST(adversarial) > 0.0)
     fault(c, AT(train_adversarial), " cannot be combined with method: fusion");
+  if (MOST(label_noise) > 0.0)
+    fault(c, AT(train_label_noise), " cannot be combined with method: fusion");
+  if (own->train_on_diverged_retries > 0 && !BAD(train_on_diverged_retries))
+    fault(c, AT(train_on_diverged_retries),
+          ": with method: fusion a member cannot begin again behind the others; set it to 0");
 }
 
 /* Rows that watch for early stopping: a fold of its own, or the split's. */
@@ -196,6 +198,9 @@ static void check_stopping(const rules *c, int validated, const char *cure)
   int ensemble = own->train_stop == TT_STOP_AT_ensemble && !BAD(train_stop);
   if (ensemble && MOST(patience) <= 0.0 && !BAD(train_patience))
     fault(c, AT(train_stop), ": ensemble needs train.patience above 0");
+  if (ensemble && folds && !BAD(train_resample))
+    fault(c, AT(train_stop), ": with ensemble all members need the same validation rows, but "
+                             "train.resample: kfold gives each its own");
   if (MOST(patience) > 0.0 && !validated && !folds)
     fault(c, AT(train_patience), " needs validation rows; %s, or set patience: 0", cure);
 }
@@ -255,8 +260,8 @@ static void check_common(const rules *c)
     int hyper, snapshot, fusion, ensemble;
   } common[] = {{TT_HYPER_epochs, 1, 1, 1},
                 {TT_HYPER_batches, 0, 1, 0},
-                {TT_HYPER_patience, 0, 0, 1},
-                {TT_HYPER_min_delta, 0, 0, 1}};
+                {TT_HYPER_patience, 0, 1, 1},
+                {TT_HYPER_min_delta, 0, 1, 1}};
   const tt_ensemble_config *own = c->own;
   for (size_t i = 0; i < sizeof common / sizeof *common; i++) {
     int row = tt_hyper_row[common[i].hyper];

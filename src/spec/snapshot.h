@@ -8,8 +8,8 @@ extern "C" {
 #endif
 
 /* The S = c->snapshots snapshots of each trained member of `mine` as members of their own, so that
- * scores and files need not know: snapshot s of member m is member m * S + s, with m's place, stream
- * and hyper-parameters, and tt_member.snapshot = s + 1.
+ * scores and files need not know: snapshot s of member m is member m * S + s, with m's place,
+ * stream and hyper-parameters, and tt_member.snapshot = s + 1.
  *   cohort  the members of c so numbered, method independent
  *   state   those of `mine`: no optimiser slots; weights of the snapshot, history up to its epoch,
  *           best_loss its own validation loss. Finished; diverged where the snapshot was not taken.
