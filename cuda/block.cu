@@ -142,4 +142,5 @@ static void arithmetic(const tt_engine *e, char *text, size_t room)
 }
 
 extern const tt_cuda_path tt_cuda_block = {"block", refuses, NULL,       prepare,
-                                           train,   release, arithmetic, NULL};
+                                           train,   release, arithmetic, NULL,
+                                           NULL,   NULL};

@@ -110,7 +110,7 @@ __device__ __forceinline__ void tt_block_load(const tt_block_args &a, float *sha
     note->training = 1;
     note->batch = v.batch[i];
     note->rows = v.epoch_rows[i];
-    note->held_out = v.lists[v.member[i].ensemble].count[TT_VALIDATION];
+    note->held_out = tt_view_lists(v, i).count[TT_VALIDATION];
   }
   __syncthreads();
   const float *from = v.weights + (int64_t)i * v.params;
@@ -400,7 +400,9 @@ __device__ __forceinline__ void tt_block_step(const tt_block_args &a, float *sha
   __syncthreads();
   switch (a.view.optimizer) {
 #define X(name, slots, source) \
-  case TT_OPT_##name: tt_block_step_as<TT_OPT_##name>(a, shared, scale); break;
+  case TT_OPT_##name: \
+    if constexpr (slots <= TT_FUSED_SLOTS) tt_block_step_as<TT_OPT_##name>(a, shared, scale); \
+    break;
     TT_OPTIMIZERS(X)
 #undef X
   default: break;
@@ -431,7 +433,7 @@ __device__ __forceinline__ void tt_block_end_epoch(const tt_block_args &a, float
     note->best = tt_view_end_epoch(v, i, sound, loss);
     note->loss_sum = 0.0;
     note->batch = 0;
-    note->training = v.status[i] == TT_STATUS_training;
+    note->training = tt_view_goes_on(v, i);
     if (note->training) note->order = tt_view_order(v, i);
   }
   __syncthreads();

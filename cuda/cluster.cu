@@ -145,4 +145,5 @@ static void arithmetic(const tt_engine *e, char *text, size_t room)
 }
 
 extern const tt_cuda_path tt_cuda_cluster = {"cluster", refuses, NULL,       prepare,
-                                             train,     release, arithmetic, NULL};
+                                             train,     release, arithmetic, NULL,
+                                           NULL,   NULL};

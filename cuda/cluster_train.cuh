@@ -214,7 +214,9 @@ __device__ __forceinline__ void tt_cluster_step(const tt_cluster_args &a, float 
   float scale = tt_cluster_reduce(a, shared);
   switch (a.block.view.optimizer) {
 #define X(name, slots, source) \
-  case TT_OPT_##name: tt_cluster_step_as<TT_OPT_##name>(a, shared, scale); break;
+  case TT_OPT_##name: \
+    if constexpr (slots <= TT_FUSED_SLOTS) tt_cluster_step_as<TT_OPT_##name>(a, shared, scale); \
+    break;
     TT_OPTIMIZERS(X)
 #undef X
   default: break;
@@ -236,7 +238,7 @@ __device__ __forceinline__ void tt_cluster_end_epoch(const tt_cluster_args &a, f
   if (tt_cluster_rank() == 0 && threadIdx.x == 0) {
     v.loss_sum[i] = note->loss_sum;
     int best = tt_view_end_epoch(v, i, sound, loss);
-    int training = v.status[i] == TT_STATUS_training;
+    int training = tt_view_goes_on(v, i);
     for (int r = 0; r < a.ranks; r++) {
       tt_cluster_note *to = tt_cluster_map(told, r);
       to->best = best;

@@ -15,34 +15,45 @@ typedef struct tt_pack {
   int32_t *column; /* [ensembles][K] */
 } tt_pack;
 
-static void lists_free(tt_row_lists *list, int64_t ensembles)
+static void lists_free(tt_row_lists *list, int64_t views)
 {
-  for (int64_t i = 0; list->row && i < ensembles * TT_SPLITS; i++) tt_free(list->row[i]);
+  for (int64_t i = 0; list->row && i < views * TT_SPLITS; i++) tt_free(list->row[i]);
   tt_free(list->row);
   tt_free(list->count);
 }
 
-static void pack_free(tt_pack *p, int64_t ensembles)
+static void pack_free(tt_pack *p, int64_t views)
 {
-  lists_free(&p->list, ensembles);
+  lists_free(&p->list, views);
   tt_free(p->all);
   tt_free(p->column);
 }
 
+/* Without training rows: which ensemble, and which of its folds. */
+static tt_err nothing_to_train(const tt_cohort *c, int64_t view)
+{
+  int64_t folds = tt_cohort_views(c) / c->ensembles;
+  const char *name = c->ensemble[view / folds].name;
+  if (folds > 1)
+    return TT_FAIL(DATA,
+                   "ensemble %s: no training row has a label for its targets outside of fold "
+                   "%" PRId64 " of %" PRId64,
+                   name, view % folds, folds);
+  return TT_FAIL(DATA, "ensemble %s: no training row has a label for its targets", name);
+}
+
 static tt_err find_rows(const tt_cohort *c, const tt_dataset *data, tt_pack *p)
 {
-  TT_TRY(TT_ALLOC(p->list.row, c->ensembles * TT_SPLITS));
-  TT_TRY(TT_ALLOC(p->list.count, c->ensembles * TT_SPLITS));
-  for (int64_t i = 0; i < c->ensembles; i++) {
-    const tt_ensemble *from = &c->ensemble[i];
+  int64_t views = tt_cohort_views(c);
+  TT_TRY(TT_ALLOC(p->list.row, views * TT_SPLITS));
+  TT_TRY(TT_ALLOC(p->list.count, views * TT_SPLITS));
+  for (int64_t i = 0; i < views; i++) {
     for (int k = 0; k < TT_SPLITS; k++) {
       int64_t at = i * TT_SPLITS + k;
-      TT_TRY(tt_dataset_rows(data, (tt_split)k, from->column, from->targets, &p->list.row[at],
-                             &p->list.count[at]));
+      TT_TRY(tt_cohort_rows(c, data, i, (tt_split)k, &p->list.row[at], &p->list.count[at]));
       p->rows += p->list.count[at];
     }
-    if (p->list.count[i * TT_SPLITS + TT_TRAIN] < 1)
-      return TT_FAIL(DATA, "ensemble %s: no training row has a label for its targets", from->name);
+    if (p->list.count[i * TT_SPLITS + TT_TRAIN] < 1) return nothing_to_train(c, i);
   }
   return TT_OK;
 }
@@ -51,7 +62,7 @@ static tt_err join_rows(const tt_cohort *c, tt_pack *p)
 {
   int64_t next = 0, targets = c->model.targets;
   TT_TRY(TT_ALLOC(p->all, p->rows));
-  for (int64_t i = 0; i < c->ensembles * TT_SPLITS; next += p->list.count[i++])
+  for (int64_t i = 0; i < tt_cohort_views(c) * TT_SPLITS; next += p->list.count[i++])
     memcpy(p->all + next, p->list.row[i], (size_t)p->list.count[i] * sizeof *p->all);
   TT_TRY(TT_ALLOC(p->column, c->ensembles * targets));
   for (int64_t i = 0; i < c->ensembles; i++)
@@ -66,26 +77,55 @@ static tt_err put(tt_engine *e, T **to, const T *from, int64_t count, const char
   return tt_dev_upload_now(*to, from, count, e->dev.stream);
 }
 
+/* The view of every member, and the rows of its epochs. */
+static tt_err put_members(tt_engine *e, const tt_pack *p)
+{
+  const tt_cohort *c = e->cohort;
+  int32_t *view = NULL;
+  TT_TRY(TT_ALLOC(view, e->slice.count));
+  for (int64_t i = 0; i < e->slice.count; i++) {
+    int64_t at = tt_cohort_view_of(c, &c->member[e->slice.first + i]);
+    view[i] = (int32_t)at;
+    e->host_epoch_rows[i] =
+        (int32_t)tt_cohort_epoch_rows(c, p->list.count[at * TT_SPLITS + TT_TRAIN]);
+  }
+  tt_err err = put(e, &e->list_of, view, e->slice.count, "views of the members");
+  tt_free(view);
+  if (!err) err = put(e, &e->epoch_rows, e->host_epoch_rows, e->slice.count, "rows of an epoch");
+  return err;
+}
+
 /* Lists point into list_rows: device addresses, made on the host. */
 static tt_err put_lists(tt_engine *e, const tt_pack *p)
 {
   const tt_cohort *c = e->cohort;
-  TT_TRY(TT_ALLOC(e->host_lists, c->ensembles));
+  int64_t views = tt_cohort_views(c);
+  TT_TRY(TT_ALLOC(e->host_lists, views));
   TT_TRY(TT_ALLOC(e->host_epoch_rows, e->slice.count));
   TT_TRY(put(e, &e->list_rows, p->all, p->rows, "row lists"));
   const int32_t *next = e->list_rows;
-  for (int64_t i = 0; i < c->ensembles * TT_SPLITS; next += p->list.count[i++]) {
+  for (int64_t i = 0; i < views * TT_SPLITS; next += p->list.count[i++]) {
     e->host_lists[i / TT_SPLITS].row[i % TT_SPLITS] = next;
     e->host_lists[i / TT_SPLITS].count[i % TT_SPLITS] = (int32_t)p->list.count[i];
   }
-  for (int64_t i = 0; i < e->slice.count; i++) {
-    int32_t ensemble = c->member[e->slice.first + i].ensemble;
-    e->host_epoch_rows[i] =
-        (int32_t)tt_cohort_epoch_rows(c, p->list.count[ensemble * TT_SPLITS + TT_TRAIN]);
-  }
-  TT_TRY(put(e, &e->lists, e->host_lists, c->ensembles, "row lists"));
+  TT_TRY(put(e, &e->lists, e->host_lists, views, "row lists"));
   TT_TRY(put(e, &e->column, p->column, c->ensembles * c->model.targets, "target columns"));
-  return put(e, &e->epoch_rows, e->host_epoch_rows, e->slice.count, "rows of an epoch");
+  return put_members(e, p);
+}
+
+/* By how much adversarial training moves inputs, if a member wants it. */
+static tt_err put_ranges(tt_engine *e, const tt_dataset *d)
+{
+  float *range = NULL;
+  int wanted = 0;
+  for (int64_t i = 0; i < e->slice.count; i++)
+    wanted |= e->cohort->member[e->slice.first + i].hyper.adversarial > 0.0f;
+  if (!wanted) return TT_OK;
+  TT_TRY(TT_ALLOC(range, d->inputs));
+  tt_dataset_ranges(d, range);
+  tt_err err = put(e, &e->range, range, d->inputs, "ranges of the inputs");
+  tt_free(range);
+  return err;
 }
 
 /* The order of member i and epoch t begins at (i * E + t) * rows of its epoch. */
@@ -114,6 +154,8 @@ static void show(tt_engine *e, const tt_dataset *d)
   e->view.y = e->y;
   e->view.weight = e->weight;
   e->view.lists = e->lists;
+  e->view.list_of = e->list_of;
+  e->view.range = e->range;
   e->view.column = e->column;
   e->view.epoch_rows = e->epoch_rows;
   e->view.replay = e->replay;
@@ -128,13 +170,15 @@ void tt_cuda_drop_data(tt_engine *e)
   tt_dev_free(e->y);
   tt_dev_free(e->weight);
   tt_dev_free(e->lists);
+  tt_dev_free(e->list_of);
+  tt_dev_free(e->range);
   tt_dev_free(e->list_rows);
   tt_dev_free(e->column);
   tt_dev_free(e->epoch_rows);
   tt_dev_free(e->replay);
   tt_free(e->host_lists);
   tt_free(e->host_epoch_rows);
-  lists_free(&e->host_rows, e->cohort->ensembles);
+  lists_free(&e->host_rows, tt_cohort_views(e->cohort));
   e->data = NULL;
   e->host_replay = NULL;
 }
@@ -158,6 +202,7 @@ static tt_err too_large(const tt_engine *e, const tt_dataset *d)
 
 static tt_err prepare(tt_engine *e, const tt_dataset *d)
 {
+  TT_TRY(put_ranges(e, d));
   show(e, d);
   return e->slice.count ? e->path->prepare(e) : TT_OK;
 }
@@ -202,6 +247,6 @@ tt_err tt_cuda_set_data(tt_engine *e, const tt_dataset *data, const tt_replay *r
   tt_err err = find_rows(e->cohort, data, &p);
   if (!err) err = join_rows(e->cohort, &p);
   if (!err) err = place(e, data, replay, &p);
-  pack_free(&p, e->cohort->ensembles);
+  pack_free(&p, tt_cohort_views(e->cohort));
   return err;
 }

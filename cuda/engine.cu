@@ -20,11 +20,14 @@ static const tt_cuda_path *const paths[TT_PATH_COUNT] = {NULL, &tt_cuda_warp, &t
 /* Shape of field `f` as for members of this engine; no data. */
 static tt_state_field shape_of(const tt_engine *e, int f)
 {
+  tt_state_shape shape = tt_cohort_state_shape(e->cohort);
   tt_state s = {};
-  s.params = e->view.params;
-  s.slots = e->view.slot_count;
-  s.epochs = e->view.epochs;
-  s.judged = tt_cohort_state_shape(e->cohort).judged;
+  s.params = shape.params;
+  s.slots = shape.slots;
+  s.epochs = shape.epochs;
+  s.averages = shape.averages;
+  s.snapshots = shape.snapshots;
+  s.judged = shape.judged;
   return tt_state_get(&s, f);
 }
 
@@ -74,13 +77,22 @@ tt_err tt_cuda_change_path(tt_engine *e, const tt_cuda_path *path, const char *w
   return err;
 }
 
+/* Whether a state is of members like these, and holds `which`. */
+static int holds(const tt_engine *e, tt_slice which, const tt_state *s)
+{
+  tt_state_shape own = tt_cohort_state_shape(e->cohort);
+  int64_t last = which.first + which.count, end = e->slice.first + e->slice.count;
+  int there = which.first >= s->first && last <= s->first + s->count &&
+              which.first >= e->slice.first && last <= end;
+  return there && s->params == own.params && s->slots == own.slots && s->epochs == own.epochs &&
+         s->averages == own.averages && s->snapshots == own.snapshots &&
+         s->judged == own.judged;
+}
+
 /* Copy members `which` between the device and a state that must hold them. */
 static tt_err copy_members(tt_engine *e, tt_slice which, const tt_state *s, cudaMemcpyKind kind)
 {
-  int64_t last = which.first + which.count, end = e->slice.first + e->slice.count;
-  if (which.first < s->first || last > s->first + s->count || which.first < e->slice.first ||
-      last > end || s->params != e->view.params || s->slots != e->view.slot_count ||
-      s->epochs != e->view.epochs)
+  if (!holds(e, which, s))
     return TT_FAIL(INTERNAL, "members %" PRId64 " + %" PRId64 " do not fit engine and state",
                    which.first, which.count);
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
@@ -89,10 +101,29 @@ static tt_err copy_members(tt_engine *e, tt_slice which, const tt_state *s, cuda
     char *device = static_cast<char *>(*place_of(e, f)) + (which.first - e->slice.first) * each;
     char *host = static_cast<char *>(field.data) + (which.first - s->first) * each;
     int up = kind == cudaMemcpyHostToDevice;
+    if (!each) continue;
     TT_TRY(tt_dev_copy_bytes(up ? device : host, up ? host : device, which.count * each, kind,
                              e->dev.stream));
   }
   return tt_dev_wait(e->dev.stream);
+}
+
+/* Where the weights of members `which` are pulled to: those they began their attempt with. */
+static tt_err put_anchors(tt_engine *e, tt_slice which, const tt_state *from)
+{
+  const tt_cohort *c = e->cohort;
+  int64_t params = c->model.params;
+  float *w = NULL;
+  TT_TRY(TT_ALLOC(w, which.count * params));
+  for (int64_t i = 0; i < which.count; i++) {
+    const tt_member *m = &c->member[which.first + i];
+    int32_t attempt = TT_FIELD(from, attempt)[which.first + i - from->first];
+    if (m->hyper.anchor > 0.0f) tt_cohort_init(c, m, attempt, w + i * params);
+  }
+  tt_err err = tt_dev_upload_now(e->anchor + (which.first - e->slice.first) * params, w,
+                                 which.count * params, e->dev.stream);
+  tt_free(w);
+  return err;
 }
 
 static tt_err save(tt_engine *e, tt_slice which, tt_state *to)
@@ -102,7 +133,8 @@ static tt_err save(tt_engine *e, tt_slice which, tt_state *to)
 
 static tt_err load(tt_engine *e, tt_slice which, const tt_state *from)
 {
-  return copy_members(e, which, from, cudaMemcpyHostToDevice);
+  TT_TRY(copy_members(e, which, from, cudaMemcpyHostToDevice));
+  return e->anchor ? put_anchors(e, which, from) : TT_OK;
 }
 
 /* ---- birth and death ---- */
@@ -118,6 +150,8 @@ static void destroy(tt_engine **engine)
   tt_dev_free(e->before);
   tt_dev_free(e->model);
   tt_dev_free(e->member);
+  tt_dev_free(e->anchor);
+  tt_dev_free(e->seen);
   tt_dev_close(&e->dev);
   tt_free(*engine);
 }
@@ -135,6 +169,13 @@ static void show_shape(tt_engine *e)
   v->layers = (int32_t)c->model.layers;
   v->batch_size = (int32_t)c->batch_size;
   v->nesterov = c->nesterov;
+  v->snapshot_count = (int32_t)c->snapshots;
+  v->reseed = c->retry_reseed;
+  v->paced = tt_cohort_paced(c);
+  v->joint = c->stop == TT_STOP_AT_ensemble;
+  v->schedule = c->schedule;
+  v->schedule_shape = c->schedule_shape;
+  v->average_kind = c->average;
   v->seed = c->seed;
   v->resample = c->resample;
   v->loss = c->loss;
@@ -160,6 +201,40 @@ static tt_err choose_path(tt_engine *e, tt_path wanted)
   return TT_OK;
 }
 
+/* The inputs each member sees, if one does not see all. */
+static tt_err put_seen(tt_engine *e)
+{
+  const tt_cohort *c = e->cohort;
+  int64_t members = e->slice.count, inputs = c->model.inputs;
+  int8_t *seen = NULL;
+  int some = 0;
+  for (int64_t i = 0; i < members; i++)
+    some |= c->member[e->slice.first + i].hyper.features < 1.0f;
+  if (!some) return TT_OK;
+  TT_TRY(TT_ALLOC(seen, members * inputs));
+  for (int64_t i = 0; i < members; i++)
+    tt_cohort_features(c, &c->member[e->slice.first + i], seen + i * inputs);
+  tt_err err = tt_dev_alloc(&e->seen, members * inputs, "inputs of the members");
+  if (!err) err = tt_dev_upload_now(e->seen, seen, members * inputs, e->dev.stream);
+  tt_free(seen);
+  return err;
+}
+
+/* What single members have beside their state. */
+static tt_err put_extras(tt_engine *e)
+{
+  const tt_cohort *c = e->cohort;
+  int anchored = 0;
+  for (int64_t i = 0; i < e->slice.count; i++)
+    anchored |= c->member[e->slice.first + i].hyper.anchor > 0.0f;
+  if (anchored)
+    TT_TRY(tt_dev_alloc(&e->anchor, e->slice.count * c->model.params, "initial weights"));
+  TT_TRY(put_seen(e));
+  e->view.anchor = e->anchor;
+  e->view.seen = e->seen;
+  return TT_OK;
+}
+
 static tt_err prepare(tt_engine *e, const tt_resources *use)
 {
   const tt_cohort *c = e->cohort;
@@ -176,7 +251,7 @@ static tt_err prepare(tt_engine *e, const tt_resources *use)
   TT_TRY(tt_dev_upload_now(e->member, c->member + e->slice.first, e->slice.count, e->dev.stream));
   e->view.model = e->model;
   e->view.member = e->member;
-  return TT_OK;
+  return put_extras(e);
 }
 
 static tt_err create(const tt_cohort *cohort, tt_slice slice, const tt_resources *use,
@@ -258,6 +333,21 @@ static tt_err train(tt_engine *e, int64_t steps, tt_progress *out)
   return err;
 }
 
+/* method: fusion is for paths that have both. */
+static tt_err forward(tt_engine *e, float *output, int32_t *row)
+{
+  if (!e->path->forward)
+    return TT_FAIL(INTERNAL, "the %s path has no steps in two halves", e->path->name);
+  return e->slice.count ? e->path->forward(e, output, row) : TT_OK;
+}
+
+static tt_err apply(tt_engine *e, const float *delta, const double *loss)
+{
+  if (!e->path->apply)
+    return TT_FAIL(INTERNAL, "the %s path has no steps in two halves", e->path->name);
+  return e->slice.count ? e->path->apply(e, delta, loss) : TT_OK;
+}
+
 static tt_err info(const tt_engine *e, tt_engine_info *out)
 {
   char text[512];
@@ -276,5 +366,5 @@ static tt_err info(const tt_engine *e, tt_engine_info *out)
 extern const tt_engine_ops tt_engine_cuda = {
     "cuda", tt_cuda_count, tt_cuda_describe, tt_cuda_versions, create, destroy, tt_cuda_set_data,
     init,   train,         tt_cuda_evaluate, save,             load,   info,    tt_cuda_predict,
-    NULL,   NULL,
+    forward, apply,
 };

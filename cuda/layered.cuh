@@ -49,10 +49,19 @@ typedef struct tt_layered {
   double *lane;                /* [M][TT_LOSS_LANES] validation loss so far */
   int8_t *end;                 /* [M] tt_epoch_end */
   double *mean;                /* [M] */
+  int drops;                   /* a member has dropout: layers are finished by rows in steps */
+  float *hat[TT_MAX_LAYERS];   /* [M][rows][out] normalised z of layers with layer_norm */
+  float *root[TT_MAX_LAYERS];  /* [M][rows] 1 / its standard deviation */
+  float *carry;                /* [padded][rows][widest] what goes round residual layers, or NULL */
+  float *inputs;               /* [padded][rows][D] dL/dx for adversarial training, or NULL */
+  float *more;                 /* [padded][P] gradient at the moved inputs, with it */
+  int8_t *calm;                /* [M] 1 for members without it in the running step */
+  int8_t *apart;               /* [M] with kfold: 1 for members of another view */
+  int32_t *row;                /* [M][rows] row numbers of a batch, for steps in two halves */
   cudaGraphExec_t graph[TT_LAYERED_GRAPHS]; /* of 2^k steps; NULL until needed */
   int warm;                    /* a step has been run outside of graphs */
   int8_t *status;              /* [M] as the device had it last; pinned host memory */
-  int32_t *batch, *epoch;      /* likewise */
+  int32_t *batch, *epoch, *attempt; /* likewise */
   struct tt_lots *lots;        /* where rows come from the host: x, y, weight are parts of it */
 } tt_layered;
 
@@ -63,6 +72,10 @@ enum tt_epoch_end {
   TT_END_UNSOUND = 2 /* at the end, with weights that are not finite */
 };
 
+/* Between epochs, until the call of train ends: for cohorts that are stopped as ensembles. Seen
+ * inside of the layered path alone. */
+enum { TT_STATUS_WAITS = 100 };
+
 /* One way through the layers. */
 typedef struct tt_pass {
   int32_t first, members; /* of the engine's */
@@ -72,6 +85,8 @@ typedef struct tt_pass {
   int64_t w_step;         /* P, or tt_picked_step */
   const int8_t *skip;     /* [M] members with another value than 0 are left out; NULL: none is */
   int keep;               /* of a training step: f' is kept for the way back */
+  float *gradient;        /* [padded][P] for the way back */
+  float *inputs;          /* [padded][rows][D] takes dL/dx, or NULL */
 } tt_pass;
 
 /* From one member's picked weights to the next: whole float4. */
@@ -109,18 +124,41 @@ tt_err tt_layered_multiply(tt_engine *e, const tt_pass *pass, int64_t m, int64_t
 /* x in the buffers -> h of all layers. Asynchronous, may be captured. Errors: INTERNAL. */
 tt_err tt_layered_forward(tt_engine *e, const tt_pass *pass);
 
-/* delta[0] holds dL/d(output) of all members: -> gradient. Overwrites both deltas. As above. */
+/* delta[0] holds dL/d(output) of all members: -> pass->gradient. Overwrites both deltas. As above.
+ */
 tt_err tt_layered_backward(tt_engine *e, const tt_pass *pass);
 
-/* Everything of one optimiser step. As above. */
-tt_err tt_layered_step(tt_engine *e);
+/* One optimiser step: the next batch of every member and its outputs; its loss and dL/d(output);
+ * all that comes after that. As above. */
+tt_err tt_layered_outputs(tt_engine *e);
+tt_err tt_layered_loss(tt_engine *e);
+tt_err tt_layered_update(tt_engine *e);
+
+/* In place of tt_layered_loss: delta[0] holds dL/d(output) and `mean` the losses of the batch. As
+ * above.
+ *   clears  rows that a short batch does not have may hold anything */
+tt_err tt_layered_settle(tt_engine *e, int clears);
+
+/* What the device says of its members now, to status, batch, epoch and attempt. Errors: INTERNAL.
+ */
+tt_err tt_layered_ask(tt_engine *e);
+
+/* Views with a member whose epoch ends `steps` steps after it was asked: due [views]. */
+void tt_layered_due(const tt_engine *e, int64_t steps, int8_t *due);
+
+/* Members that wait train again from the next call on. Asynchronous. Errors: INTERNAL. */
+tt_err tt_layered_resume(tt_engine *e);
+
+/* engine.h: the two halves. */
+tt_err tt_layered_first_half(tt_engine *e, float *output, int32_t *row);
+tt_err tt_layered_second_half(tt_engine *e, const float *delta, const double *loss);
 
 /* The orders of the running epochs; after that, members may step. As above. */
 tt_err tt_layered_begin(tt_engine *e);
 
 /* Validation and all else of the end of an epoch for members that are there, and the orders of the
  * next one.
- *   due  [ensembles] 1 where members of an ensemble may be at the end of their epoch */
+ *   due  [views] 1 where members of a view may be at the end of their epoch */
 tt_err tt_layered_end(tt_engine *e, const int8_t *due);
 
 /* Mean loss of each member over a split, with the weights it would predict with: the same bits as

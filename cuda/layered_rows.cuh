@@ -14,6 +14,8 @@ typedef struct tt_gather_to {
   float *x, *y, *weight;
   int64_t begin;
   int32_t tile, ensemble;
+  float noise;     /* on the labels: its standard deviation, and whose it is */
+  uint64_t stream;
 } tt_gather_to;
 
 /* Rows row[0..tile) of the data set, zeros where the row is -1. All threads; after a barrier. */
@@ -28,7 +30,10 @@ __device__ __forceinline__ void tt_gather_rows(const tt_view &v, const int32_t *
   }
   for (int32_t j = t; j < to.tile * k; j += threads) {
     int32_t from = row[j / k];
-    to.y[to.begin * k + j] = from < 0 ? 0.0f : v.y[(int64_t)from * v.columns + column[j % k]];
+    float y = from < 0 ? 0.0f : v.y[(int64_t)from * v.columns + column[j % k]];
+    if (to.noise > 0.0f && from >= 0) /* in the words of stream.c: the same bits */
+      y += to.noise * tt_label_noise(v.seed, to.stream, (uint32_t)column[j % k], (uint32_t)from);
+    to.y[to.begin * k + j] = y;
   }
   for (int32_t j = t; v.weight && j < to.tile; j += threads)
     to.weight[to.begin + j] = row[j] < 0 ? 0.0f : v.weight[row[j]];
@@ -38,15 +43,17 @@ __device__ __forceinline__ void tt_gather_rows(const tt_view &v, const int32_t *
 __device__ __forceinline__ float tt_row_loss(const tt_view &v, const float *o, const float *y,
                                              float factor, float *d)
 {
-  int two = v.outputs > v.targets;
   float value = 0.0f;
   for (int32_t k = 0; k < v.targets; k++) {
-    tt_loss_grad g =
-        tt_loss_at(v.loss, o[k], two ? o[v.targets + k] : o[k], y[k], v.loss_args);
-    value += g.value;
-    if (!d) continue;
-    d[k] = g.d0 * factor;
-    if (two) d[v.targets + k] = g.d1 * factor;
+    tt_loss_wide w;
+    w.n = v.outputs / v.targets;
+    w.level = v.model->level;
+    w.o = o + k;
+    w.d = d ? d + k : NULL;
+    w.step = v.targets;
+    w.y = y[k];
+    w.factor = factor;
+    value += tt_loss_target(v.loss, &w, v.loss_args);
   }
   return value;
 }

@@ -95,12 +95,12 @@ tt_err tt_lots_batches(tt_engine *e, const tt_stream_at *at, int64_t ahead)
   return send(e, lot, e->slice.count * own->rows);
 }
 
-tt_err tt_lots_split(tt_engine *e, int64_t ensemble, tt_split split, int64_t first, int64_t rows)
+tt_err tt_lots_split(tt_engine *e, int64_t view, tt_split split, int64_t first, int64_t rows)
 {
   tt_layered *own = tt_layered_of(e);
   tt_lot *lot;
   TT_TRY(take(own->lots, &lot));
-  tt_stream_split(&own->lots->from, ensemble, split, first, rows, &lot->host);
+  tt_stream_split(&own->lots->from, view, split, first, rows, &lot->host);
   return send(e, lot, rows);
 }
 

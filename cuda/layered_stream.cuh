@@ -31,8 +31,8 @@ void tt_lots_close(tt_engine *e);
 /* The batch of every member `ahead` steps from where `at` says they stand, to own->x, y, weight.
  * What is put on the engine's stream from now on finds it there. Errors: INTERNAL. */
 tt_err tt_lots_batches(tt_engine *e, const tt_stream_at *at, int64_t ahead);
-/* Likewise rows [first, first + rows) of a split. */
-tt_err tt_lots_split(tt_engine *e, int64_t ensemble, tt_split split, int64_t first, int64_t rows);
+/* Likewise rows [first, first + rows) of a split of a view. */
+tt_err tt_lots_split(tt_engine *e, int64_t view, tt_split split, int64_t first, int64_t rows);
 /* What reads the lot is on the stream: it may be filled again after that. Errors: INTERNAL. */
 tt_err tt_lots_used(tt_engine *e);
 #endif

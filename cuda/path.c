@@ -107,11 +107,12 @@ tt_err tt_path_choose(const tt_cohort *c, const tt_path_device *on, tt_path want
                       tt_path_choice *out)
 {
   word words[TT_PATH_COUNT] = {0};
-  words[TT_PATH_warp] = word_of_warp(c, on);
-  words[TT_PATH_block] = word_of_block(c, on);
+  const char *beyond = tt_cohort_beyond_fused(c);
+  words[TT_PATH_warp] = beyond ? refused(beyond) : word_of_warp(c, on);
+  words[TT_PATH_block] = beyond ? refused(beyond) : word_of_block(c, on);
   words[TT_PATH_layered].can = !on->layered_refuses;
   if (on->layered_refuses) words[TT_PATH_layered] = refused(on->layered_refuses);
-  words[TT_PATH_cluster] = word_of_cluster(c, on);
+  words[TT_PATH_cluster] = beyond ? refused(beyond) : word_of_cluster(c, on);
   if (wanted == TT_PATH_auto) return choose_by_shape(on, words, out);
   if (!words[wanted].can)
     return TT_FAIL(UNAVAILABLE, "run.path: %s cannot train these members: %s; use run.path: auto",

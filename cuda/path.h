@@ -30,10 +30,11 @@ typedef struct tt_path_choice {
  * member with fewer, a multiprocessor has TT_WARP_CROWD beside one another that need not wait. */
 enum { TT_PATH_WARP_WORK = 32768 };
 
-/* Choose: warp if a step of a member is small (P B <= TT_PATH_WARP_WORK) and a multiprocessor holds
- * many such members (TT_WARP_CROWD), in fp32; else block if a member fits into a thread block, else
- * layered. Never cluster: it is of use for few members alone, its bits are not those of the others,
- * and a member must not depend on how many there are. Where it would be of use, `why` says so.
+/* Choose: layered if it alone does what a member asks for (tt_cohort_beyond_fused); else warp if a
+ * step of a member is small (P B <= TT_PATH_WARP_WORK) and a multiprocessor holds many such members
+ * (TT_WARP_CROWD), in fp32; else block if a member fits into a thread block, else layered. Never
+ * cluster: it is of use for few members alone, its bits are not those of the others, and a member
+ * must not depend on how many there are. Where it would be of use, `why` says so.
  *   wanted  TT_PATH_auto: by shape; else this one
  *   out     written only on TT_OK
  * Local. Errors: UNAVAILABLE (the wanted path, or every path, refuses; the message says why). */

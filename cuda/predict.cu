@@ -19,7 +19,7 @@ static const int64_t most_rows = 1 << 16;
 #endif
 static const int64_t chunk_floats = 1 << 25; /* of all members' predictions: 128 MiB a lane */
 
-/* A predicted column: target k of the members of one ensemble. */
+/* A predicted column: quantity k of K q of the members of one ensemble. */
 typedef struct tt_predicted {
   int64_t first, members;
   int32_t k;
@@ -31,7 +31,7 @@ typedef struct tt_cast {
   float *w;             /* [G][P] */
   double *share;        /* [G] */
   tt_predicted *column; /* [columns] */
-  int64_t members, columns, targets;
+  int64_t members, columns, width; /* width: quantities of a member, K q */
   float variance_floor;
 } tt_cast;
 
@@ -40,7 +40,7 @@ typedef struct tt_lane {
   cudaStream_t stream;
   tt_tile_plan plan;
   float *x, *host_x;             /* [chunk][D], device and pinned */
-  float *each;                   /* [G][2][K][chunk] */
+  float *each;                   /* [G][2][K q][chunk] */
   double *moments, *host_moments; /* [MOMENTS][chunk][columns]: mean, between, within */
   int64_t first, rows;
 } tt_lane;
@@ -60,7 +60,7 @@ typedef struct tt_show {
 typedef struct each_args {
   tt_cast cast;
   const float *x;   /* [rows][D] */
-  float *out;       /* [G][2][K][chunk] */
+  float *out;       /* [G][2][K q][chunk] */
   float *scratch;   /* [blocks][floats] or NULL */
   int64_t floats, chunk;
   int32_t rows, all; /* all: members with a share of 0 too */
@@ -73,12 +73,10 @@ static __device__ void keep(const each_args &a, const tt_model &model, int64_t m
   for (int32_t k = (int32_t)threadIdx.x; k < targets * TT_TILE; k += (int32_t)blockDim.x) {
     int32_t r = k % TT_TILE, target = k / TT_TILE;
     if (r >= left) continue;
-    float variance = 0.0f;
-    if (model.output == TT_OUTPUT_mean_variance)
-      variance = tt_softplus(out[(targets + target) * TT_TILE + r]) + a.cast.variance_floor;
-    float *to = a.out + (member * 2 * targets + target) * a.chunk + first + r;
-    to[0] = out[target * TT_TILE + r];
-    to[targets * a.chunk] = variance;
+    int64_t column = member * 2 * a.cast.width + target * model.quantities;
+    float *mean = a.out + column * a.chunk + first + r;
+    tt_output_predict(model.output, model.levels, a.cast.variance_floor, out + target * TT_TILE + r,
+                      targets * TT_TILE, mean, mean + a.cast.width * a.chunk, a.chunk);
   }
 }
 
@@ -103,7 +101,7 @@ static __global__ void each_member(each_args a)
 
 typedef struct moment_args {
   tt_cast cast;
-  const float *each; /* [G][2][K][chunk] */
+  const float *each; /* [G][2][K q][chunk] */
   double *out;       /* [MOMENTS][chunk][columns] */
   int64_t chunk;
   int32_t rows;
@@ -119,12 +117,12 @@ static __global__ void add_members(moment_args a)
   for (int64_t m = column.first; m < column.first + column.members; m++) {
     double w = a.cast.share[m];
     if (w <= 0.0) continue;
-    const float *at = a.each + (m * 2 * a.cast.targets + column.k) * a.chunk + row;
+    const float *at = a.each + (m * 2 * a.cast.width + column.k) * a.chunk + row;
     double mu = (double)at[0], step = mu - mean;
     sum += w;
     mean += step * (w / sum);
     between += w * step * (mu - mean);
-    within += w * (double)at[a.cast.targets * a.chunk];
+    within += w * (double)at[a.cast.width * a.chunk];
   }
   double *out = a.out + row * a.cast.columns + c;
   int64_t apart = a.chunk * a.cast.columns;
@@ -141,7 +139,7 @@ static tt_err put_columns(tt_show *s)
   int64_t n = 0;
   TT_TRY(TT_ALLOC(column, s->cast.columns));
   for (int64_t e = 0; e < s->c->ensembles; e++)
-    for (int64_t k = 0; k < s->c->ensemble[e].targets; k++)
+    for (int64_t k = 0; k < s->cast.width; k++)
       column[n++] = {s->c->ensemble[e].first, s->c->ensemble[e].members, (int32_t)k};
   tt_err err = tt_dev_alloc(&s->cast.column, n, "columns");
   if (!err) err = tt_dev_upload_now(s->cast.column, column, n, s->dev.stream);
@@ -155,7 +153,7 @@ static tt_err put_committee(tt_show *s)
   int64_t weights = c->members * c->model.params;
   s->cast.members = c->members;
   s->cast.columns = tt_committee_columns(c);
-  s->cast.targets = c->model.targets;
+  s->cast.width = tt_committee_width(c);
   s->cast.variance_floor = c->variance_floor;
   TT_TRY(tt_dev_alloc(&s->cast.model, 1, "shape of a member"));
   TT_TRY(tt_dev_upload(s->cast.model, &c->model, 1, s->dev.stream));
@@ -174,7 +172,7 @@ static tt_err open_lane(tt_show *s, tt_lane *lane)
   TT_TRY(tt_tile_plan_make(&s->dev, m, s->c->members * tiles, 0, &lane->plan));
   TT_TRY(tt_dev_alloc(&lane->x, s->chunk * m->inputs, "inputs of a chunk of rows"));
   TT_TRY(tt_pinned_alloc(&lane->host_x, s->chunk * m->inputs, "inputs of a chunk of rows"));
-  TT_TRY(tt_dev_alloc(&lane->each, s->c->members * 2 * m->targets * s->chunk,
+  TT_TRY(tt_dev_alloc(&lane->each, s->c->members * 2 * s->cast.width * s->chunk,
                       "predictions of a chunk of rows"));
   if (!s->into) return TT_OK;
   TT_TRY(tt_dev_alloc(&lane->moments, MOMENTS * cells, "moments of a chunk of rows"));
@@ -219,7 +217,7 @@ static tt_err put_chunk(tt_show *s, tt_lane *lane, int64_t first, int64_t rows)
 /* Wait for the chunk of a lane, and hand it out. */
 static tt_err take_chunk(tt_show *s, tt_lane *lane)
 {
-  int64_t lines = s->c->members * 2 * s->c->model.targets, apart = s->chunk * s->cast.columns;
+  int64_t lines = s->c->members * 2 * s->cast.width, apart = s->chunk * s->cast.columns;
   size_t width = (size_t)lane->rows * sizeof(float), cells = (size_t)(lane->rows * s->cast.columns);
   if (!lane->rows) return TT_OK;
   if (s->members)
@@ -251,7 +249,7 @@ static tt_err all_chunks(tt_show *s)
 /* Whole tiles, so many that the predictions of all members fit the room of a lane. */
 static int64_t chunk_of(const tt_show *s)
 {
-  int64_t each = s->c->members * 2 * s->c->model.targets, fit = chunk_floats / each;
+  int64_t each = s->c->members * 2 * s->cast.width, fit = chunk_floats / each;
   int64_t rows = fit < most_rows ? fit : most_rows, need = (s->rows + TT_TILE - 1) / TT_TILE;
   int64_t tiles = rows / TT_TILE < need ? rows / TT_TILE : need;
   return (tiles < 1 ? 1 : tiles) * TT_TILE;

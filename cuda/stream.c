@@ -29,23 +29,35 @@ static void put_row(const tt_stream *s, const tt_ensemble *e, int64_t from, tt_s
   if (to.weight) *to.weight = d->weight[from];
 }
 
-static void put_batch(const tt_stream *s, int64_t i, int32_t epoch, int64_t batch, int64_t rows,
-                      const tt_stream_room *to)
+/* What label_noise adds to the labels of a row. */
+static void add_noise(const tt_stream *s, const tt_member *m, int64_t from, float *y)
+{
+  const tt_ensemble *e = &s->cohort->ensemble[m->ensemble];
+  for (int64_t k = 0; k < e->targets; k++)
+    y[k] += m->hyper.label_noise * tt_label_noise(s->cohort->seed, m->stream,
+                                                  (uint32_t)e->column[k], (uint32_t)from);
+}
+
+static void put_batch(const tt_stream *s, int64_t i, const tt_stream_at *at, int64_t batch,
+                      int64_t rows, const tt_stream_room *to)
 {
   const tt_member *m = &s->cohort->member[s->slice.first + i];
   const tt_ensemble *e = &s->cohort->ensemble[m->ensemble];
-  int64_t list = m->ensemble * TT_SPLITS + TT_TRAIN, epoch_rows = s->epoch_rows[i];
+  int64_t list = tt_cohort_view_of(s->cohort, m) * TT_SPLITS + TT_TRAIN;
+  int64_t epoch = at->epoch[i], epoch_rows = s->epoch_rows[i];
   int64_t first = batch * s->cohort->batch_size, left = epoch_rows - first;
-  tt_order order = tt_order_make(s->cohort, m, 0, s->count[list], epoch);
+  tt_order order = tt_order_make(s->cohort, m, at->attempt[i], s->count[list], epoch);
   const int32_t *replay =
       s->replay ? s->replay + (i * s->cohort->max_epochs + epoch) * epoch_rows : NULL;
   for (int64_t r = 0; r < rows; r++) {
+    tt_stream_room room = room_at(s, to, i * rows + r);
     int64_t from = -1;
     if (r < left && replay)
       from = replay[first + r];
     else if (r < left)
       from = s->row[list][tt_order_at(&order, (uint32_t)(first + r))];
-    put_row(s, e, from, room_at(s, to, i * rows + r));
+    put_row(s, e, from, room);
+    if (from >= 0 && m->hyper.label_noise > 0.0f) add_noise(s, m, from, room.y);
   }
 }
 
@@ -55,13 +67,14 @@ void tt_stream_batches(const tt_stream *s, const tt_stream_at *at, int64_t ahead
 #pragma omp parallel for schedule(static) num_threads(s->threads)
   for (int64_t i = 0; i < s->slice.count; i++)
     if (at->status[i] == TT_STATUS_training)
-      put_batch(s, i, at->epoch[i], at->batch[i] + ahead, rows, to);
+      put_batch(s, i, at, at->batch[i] + ahead, rows, to);
 }
 
-void tt_stream_split(const tt_stream *s, int64_t ensemble, tt_split split, int64_t first,
-                     int64_t rows, const tt_stream_room *to)
+void tt_stream_split(const tt_stream *s, int64_t view, tt_split split, int64_t first, int64_t rows,
+                     const tt_stream_room *to)
 {
-  const int32_t *row = s->row[ensemble * TT_SPLITS + split] + first;
+  const int32_t *row = s->row[view * TT_SPLITS + split] + first;
+  int64_t ensemble = view / (tt_cohort_views(s->cohort) / s->cohort->ensembles);
 #pragma omp parallel for schedule(static) num_threads(s->threads)
   for (int64_t r = 0; r < rows; r++)
     put_row(s, &s->cohort->ensemble[ensemble], row[r], room_at(s, to, r));

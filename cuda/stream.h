@@ -13,8 +13,8 @@ typedef struct tt_stream {
   const tt_cohort *cohort;
   tt_slice slice;
   const tt_dataset *data;
-  int32_t *const *row;       /* [ensembles * TT_SPLITS] labelled rows of the data set */
-  const int64_t *count;      /* [ensembles * TT_SPLITS] */
+  int32_t *const *row;       /* [views * TT_SPLITS] rows of the data set: tt_cohort_rows */
+  const int64_t *count;      /* [views * TT_SPLITS] */
   const int32_t *epoch_rows; /* [M] */
   const int32_t *replay;     /* [M][E][rows of an epoch] or NULL */
   int threads;
@@ -23,7 +23,7 @@ typedef struct tt_stream {
 /* Where members stand: as in the state, [M] each. */
 typedef struct tt_stream_at {
   const int8_t *status;
-  const int32_t *epoch, *batch;
+  const int32_t *epoch, *batch, *attempt;
 } tt_stream_at;
 
 /* Room for rows: [rows][D], [rows][K], [rows]; weight may be NULL. */
@@ -32,12 +32,13 @@ typedef struct tt_stream_room {
 } tt_stream_room;
 
 /* The batch that every member meets `ahead` steps from now, `rows` rows a member, zeros where it
- * has fewer. No epoch ends in between. Members that are not training are passed over. */
+ * has fewer, labels with the member's own noise. No epoch ends in between. Members that are not
+ * training are passed over. */
 void tt_stream_batches(const tt_stream *s, const tt_stream_at *at, int64_t ahead, int64_t rows,
                        const tt_stream_room *to);
 
-/* Rows [first, first + rows) of a split of an ensemble. */
-void tt_stream_split(const tt_stream *s, int64_t ensemble, tt_split split, int64_t first,
+/* Rows [first, first + rows) of a split of a view. */
+void tt_stream_split(const tt_stream *s, int64_t view, tt_split split, int64_t first,
                      int64_t rows, const tt_stream_room *to);
 #ifdef __cplusplus
 }

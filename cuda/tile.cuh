@@ -34,8 +34,8 @@ __device__ __forceinline__ void tt_tile_load(const float *x, int32_t inputs, con
 
 /* One layer. A thread has two rows and TT_TILE_OUTPUTS outputs at a time, so that a value read is
  * used more than once; those past the last output repeat it and are not kept. */
-__device__ __forceinline__ void tt_tile_layer(const tt_layer &layer, const float *w, const float *x,
-                                              float *y)
+__device__ __forceinline__ void tt_tile_layer(const tt_layer &layer, tt_activation activation,
+                                              const float *w, const float *x, float *y)
 {
   int32_t lane = (int32_t)threadIdx.x % TT_WARP, in = (int32_t)layer.in, out = (int32_t)layer.out;
   int32_t first = TT_TILE_OUTPUTS * ((int32_t)threadIdx.x / TT_WARP);
@@ -55,9 +55,41 @@ __device__ __forceinline__ void tt_tile_layer(const tt_layer &layer, const float
       }
     }
     for (int32_t j = 0; j < TT_TILE_OUTPUTS && o + j < out; j++) {
-      y[(o + j) * TT_TILE + lane] = tt_act(layer.activation, z[j][0]);
-      y[(o + j) * TT_TILE + TT_WARP + lane] = tt_act(layer.activation, z[j][1]);
+      y[(o + j) * TT_TILE + lane] = tt_act(activation, z[j][0]);
+      y[(o + j) * TT_TILE + TT_WARP + lane] = tt_act(activation, z[j][1]);
     }
+  }
+}
+
+/* z of one layer with a layer_norm, in place: a thread has one row. */
+__device__ __forceinline__ void tt_tile_normalise(const tt_layer &layer, const float *w, float *y)
+{
+  int32_t out = (int32_t)layer.out;
+  const float *gain = w + layer.norm, *shift = gain + out;
+  for (int32_t r = (int32_t)threadIdx.x; r < TT_TILE; r += (int32_t)blockDim.x) {
+    float sum = 0.0f, square = 0.0f;
+    for (int32_t o = 0; o < out; o++) sum += y[o * TT_TILE + r];
+    float mean = sum / (float)out;
+    for (int32_t o = 0; o < out; o++) {
+      float d = y[o * TT_TILE + r] - mean;
+      square = tt_fma(d, d, square);
+    }
+    float root = 1.0f / sqrtf(square / (float)out + TT_NORM_EPSILON);
+    for (int32_t o = 0; o < out; o++)
+      y[o * TT_TILE + r] = tt_fma(gain[o], (y[o * TT_TILE + r] - mean) * root, shift[o]);
+  }
+}
+
+/* What a layer has beyond a product and an activation; y holds z. */
+__device__ __forceinline__ void tt_tile_finish(const tt_layer &layer, const float *w,
+                                               const float *x, float *y)
+{
+  int32_t count = (int32_t)layer.out * TT_TILE;
+  if (layer.norm >= 0) tt_tile_normalise(layer, w, y);
+  __syncthreads();
+  for (int32_t k = (int32_t)threadIdx.x; k < count; k += (int32_t)blockDim.x) {
+    float f = tt_act(layer.activation, y[k]);
+    y[k] = layer.residual ? f + x[k] : f;
   }
 }
 
@@ -70,8 +102,14 @@ __device__ __forceinline__ const float *tt_tile_forward(const tt_model &model, c
   float *x = buffer, *y = buffer + floats / 2;
   __syncthreads();
   for (int l = 0; l < model.layers; l++) {
-    tt_tile_layer(model.layer[l], w, x, y);
+    const tt_layer &layer = model.layer[l];
+    int plain = layer.norm < 0 && !layer.residual;
+    tt_tile_layer(layer, plain ? layer.activation : TT_ACT_identity, w, x, y);
     __syncthreads();
+    if (!plain) {
+      tt_tile_finish(layer, w, x, y);
+      __syncthreads();
+    }
     float *swap = x;
     x = y;
     y = swap;

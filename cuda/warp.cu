@@ -127,4 +127,5 @@ static void arithmetic(const tt_engine *e, char *text, size_t room)
 }
 
 extern const tt_cuda_path tt_cuda_warp = {"warp", refuses, NULL,       prepare,
-                                          train,  release, arithmetic, evaluate};
+                                          train,  release, arithmetic, evaluate,
+                                           NULL,   NULL};

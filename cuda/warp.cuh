@@ -246,21 +246,27 @@ __device__ __forceinline__ double tt_warp_pass(const tt_warp_args &a, float *own
 /* ---- the optimiser ---- */
 
 /* Arguments of the running step. The corrections take divisions and roots in double: at the first
- * step of a visit, then every 32 steps, each lane works out one step's. */
+ * step of a visit, then every 32 steps, each lane works out one step's. Where the learning rate
+ * follows a schedule, that too, and afresh at the first step of an epoch: a lane takes its step for
+ * one of the running epoch. */
 __device__ __forceinline__ tt_step_args tt_warp_step_args(const tt_warp_args &a, float *own,
                                                           const tt_warp_visit &now)
 {
+  const tt_view &v = a.view;
   int i = tt_warp_afresh(now.member), at = (int)(now.step % TT_WARP);
   float *step_size = own + a.plan.step, *root_scale = step_size + TT_WARP;
-  tt_step_args args = tt_view_hyper(a.view, i);
-  if (at == 0 || now.step == a.view.step[i]) {
-    tt_step_correct(&args, now.step - at + tt_warp_lane() + 1);
+  tt_step_args args = tt_view_hyper(v, i);
+  if (at == 0 || now.step == v.step[i] || (v.paced && now.batch == 0)) {
+    int64_t t = now.step - at + tt_warp_lane() + 1;
+    if (v.paced) root_scale[TT_WARP + tt_warp_lane()] = args.learning_rate = tt_view_rate(v, i, t);
+    tt_step_correct(&args, t);
     step_size[tt_warp_lane()] = args.step_size;
     root_scale[tt_warp_lane()] = args.root_scale;
     __syncwarp();
   }
   args.step_size = step_size[at];
   args.root_scale = root_scale[at];
+  if (v.paced) args.learning_rate = root_scale[TT_WARP + at];
   return args;
 }
 
@@ -306,7 +312,9 @@ __device__ __forceinline__ void tt_warp_step(const tt_warp_args &a, float *own, 
   float scale = tt_warp_clip(a, own, tt_warp_afresh(now.member));
   switch (a.view.optimizer) {
 #define X(name, slots, source) \
-  case TT_OPT_##name: tt_warp_step_as<TT_OPT_##name>(a, own, args, scale); break;
+  case TT_OPT_##name: \
+    if constexpr (slots <= TT_FUSED_SLOTS) tt_warp_step_as<TT_OPT_##name>(a, own, args, scale); \
+    break;
     TT_OPTIMIZERS(X)
 #undef X
   default: break;
@@ -337,13 +345,13 @@ __device__ __forceinline__ int tt_warp_end_epoch(const tt_warp_args &a, float *o
   int i = tt_warp_afresh(now.member);
   if (tt_warp_lane() == 0) {
     tt_view_end_epoch(v, i, sound, loss);
-    if (v.status[i] == TT_STATUS_training) *tt_warp_order(own) = tt_view_order(v, i);
+    if (tt_view_goes_on(v, i)) *tt_warp_order(own) = tt_view_order(v, i);
   }
   __syncwarp();
   now.batch = now.known = 0;
   if (v.best_epoch[i] == v.epoch[i] - 1) /* this one */
     tt_warp_give(a.plan, v.best_weights + (int64_t)i * v.params, own + a.plan.weights);
-  return v.status[i] == TT_STATUS_training;
+  return tt_view_goes_on(v, i);
 }
 
 /* ---- a visit ---- */

@@ -59,7 +59,7 @@ static void place_all(const tt_model *m, int32_t rows, tt_warp_plan *p)
   PLACE(gradient, p->params);
   PLACE(slot, p->slots * p->params);
   PLACE(row, TT_WARP_AHEAD);
-  PLACE(step, 2 * TT_WARP_LANES);
+  PLACE(step, (p->paced ? 3 : 2) * TT_WARP_LANES);
   PLACE(x, m->inputs * p->ld);
   PLACE(y, m->targets * p->ld);
   for (int l = 0; l < p->layers; l++) {
@@ -84,6 +84,7 @@ int tt_warp_plan_make(const tt_cohort *c, tt_precision precision, int64_t shared
   tt_warp_plan p = {.warps = TT_WARP_TEAM,
                     .slots = tt_optimizer_slots(c->optimizer),
                     .layers = m->layers,
+                    .paced = tt_cohort_paced(c),
                     .keeps_slope = tt_block_keeps_slope(m->layer[0].activation)};
   place_params(m, &p);
   place_all(m, TT_WARP_MOST_ROWS, &p);

@@ -49,7 +49,8 @@ typedef struct tt_warp_plan {
   int32_t weights, gradient, slot; /* offsets of [Q], [Q], [slots][Q] */
   int32_t x, y;        /* [D][ld], [K][ld] */
   int32_t row;         /* [TT_WARP_AHEAD] numbers of rows */
-  int32_t step;        /* [2][32] corrections of 32 steps */
+  int32_t step;        /* [2][32] corrections of 32 steps; paced: [3][32], and step sizes */
+  int32_t paced;       /* tt_cohort_paced */
   int32_t layers;
   tt_warp_layer layer[TT_WARP_LAYERS];
 } tt_warp_plan;

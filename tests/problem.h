@@ -115,6 +115,8 @@ static inline int suits(way by, const tt_cohort *c)
   tt_warp_plan plan;
   tt_cluster_plan cluster;
   char why[128];
+  int fused = by.ops != &tt_engine_cpu && by.use.path != TT_PATH_layered;
+  if (fused && tt_cohort_beyond_fused(c)) return 0;
   if (by.use.path == TT_PATH_cluster) return tt_cluster_plan_make(c, 227 * 1024, &cluster);
   return by.use.path != TT_PATH_warp ||
          tt_warp_plan_make(c, TT_PRECISION_fp32, 96 * 1024, &plan, why, sizeof why);
@@ -182,6 +184,7 @@ static inline problem problem_make(int64_t rows, int64_t inputs, int64_t targets
   p.c.optimizer = TT_OPT_adam;
   p.c.batch_size = 20;
   p.c.subsample = 0.7;
+  p.c.folds = 3;
   p.c.seed = 5;
   p.c.max_epochs = 6;
   p.c.ensembles = ensembles;

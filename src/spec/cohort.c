@@ -55,6 +55,13 @@ const char *tt_cohort_beyond_fused(const tt_cohort *c)
   return why;
 }
 
+int tt_cohort_paced(const tt_cohort *c)
+{
+  int paced = c->schedule != TT_SCHEDULE_constant;
+  for (int64_t i = 0; i < c->members; i++) paced |= c->member[i].hyper.warmup > 0.0f;
+  return paced;
+}
+
 static int64_t folds_of(const tt_cohort *c)
 {
   return c->resample == TT_RESAMPLE_kfold ? c->folds : 1;

@@ -117,6 +117,9 @@ TT_HD float tt_member_rate(const tt_hyper *h, tt_schedule kind, const tt_schedul
                  tt_schedule_factor(kind, &at, shape, (double)h->warmup));
 }
 
+/* Whether the learning rate of a member follows a schedule or a warm-up. Looks at all members. */
+int tt_cohort_paced(const tt_cohort *c);
+
 /* Whether dropout leaves a unit in: tt_unit of word r % 4 >= p. Unit u of all hidden units, row r of
  * the batch, optimiser step t; four rows share one draw. */
 TT_HD tt_random4 tt_dropout_draw(uint64_t seed, uint64_t stream, int64_t t, uint32_t u, uint32_t r,

@@ -69,9 +69,13 @@ static const shape shapes[] = {
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
+enum { MEMBERS = 100 };
+static tt_member plain[4 * MEMBERS];
+
 static tt_cohort cohort_of(const shape *s)
 {
-  tt_cohort c = {.optimizer = s->optimizer, .loss = s->loss, .batch_size = s->batch, .members = 100};
+  tt_cohort c = {.optimizer = s->optimizer, .loss = s->loss, .batch_size = s->batch,
+                 .members = MEMBERS, .member = plain};
   tt_output output = s->loss == TT_LOSS_mse ? TT_OUTPUT_mean : TT_OUTPUT_mean_variance;
   TT_CHECK_OK(tt_model_build(s->inputs, s->targets, s->hidden, s->layers, TT_ACT_tanh, output,
                              &c.model));
@@ -147,7 +151,7 @@ TT_TEST(company_changes_nothing)
   for (int i = 0; i < SHAPES; i++) {
     tt_path_choice want = choose(&shapes[i]), got;
     tt_cohort c = cohort_of(&shapes[i]);
-    c.members = 1 << 20;
+    c.members = 4 * MEMBERS;
     c.ensembles = 77;
     c.seed = 12345;
     tt_path_device on = {.shared_bytes = shapes[i].shared};
@@ -188,6 +192,39 @@ TT_TEST(a_wanted_path_is_taken_or_refused)
   }
 }
 
+static tt_path_device large_gpu(void)
+{
+  return (tt_path_device){.shared_bytes = H200, .capability = 90, .multiprocessors = 132};
+}
+
+/* What has no fused kernels goes layer by layer, and the reason is said. */
+TT_TEST(rare_features_go_layered)
+{
+  static tt_member some[MEMBERS];
+  tt_cohort c = cohort_of(&shapes[2]);
+  tt_path_device on = large_gpu();
+  tt_path_choice got;
+  tt_hyper *last = &some[MEMBERS - 1].hyper;
+  c.member = some;
+  float *const field[] = {&last->dropout, &last->label_noise, &last->anchor, &last->adversarial,
+                          &last->features};
+  const char *const word[] = {"dropout", "label_noise", "anchor", "adversarial", "features"};
+  for (int i = 0; i < 5; i++) {
+    *field[i] = 0.5f;
+    TT_CHECK_OK(tt_path_choose(&c, &on, TT_PATH_auto, &got));
+    TT_CHECK((int)got.path, ==, TT_PATH_layered);
+    TT_CHECK_HAS(got.why, word[i]);
+    for (int path = TT_PATH_warp; path < TT_PATH_COUNT; path++)
+      if (path != TT_PATH_layered) refused(&c, on, (tt_path)path, word[i]);
+    *field[i] = 0.0f;
+  }
+  c.optimizer = TT_OPT_amsgrad;
+  refused(&c, on, TT_PATH_block, "amsgrad is for the layered path");
+  c.optimizer = TT_OPT_rmsprop;
+  TT_CHECK_OK(tt_path_choose(&c, &on, TT_PATH_auto, &got));
+  TT_CHECK((int)got.path, ==, TT_PATH_warp);
+}
+
 TT_TEST(a_path_has_the_last_word)
 {
   tt_path_choice got;
@@ -208,11 +245,6 @@ TT_TEST(a_path_has_the_last_word)
   on.warp_refuses = NULL;
   TT_CHECK_OK(tt_path_choose(&c, &on, TT_PATH_auto, &got));
   TT_CHECK((int)got.path, ==, TT_PATH_warp);
-}
-
-static tt_path_device large_gpu(void)
-{
-  return (tt_path_device){.shared_bytes = H200, .capability = 90, .multiprocessors = 132};
 }
 
 /* The cluster path is taken where it is asked for, and says what is in its way. */
@@ -273,6 +305,7 @@ int main(void)
       cmocka_unit_test(a_warp_is_for_fp32),
       cmocka_unit_test(company_changes_nothing),
       cmocka_unit_test(a_wanted_path_is_taken_or_refused),
+      cmocka_unit_test(rare_features_go_layered),
       cmocka_unit_test(a_path_has_the_last_word),
       cmocka_unit_test(a_cluster_must_be_asked_for),
       cmocka_unit_test(few_members_are_advised),

@@ -1,0 +1,231 @@
+/* test_layered.c — law: whatever is asked of its members, the layered path does what the cpu engine
+ * does, with the same bits in every order of threads and on every slice; the other paths do what
+ * they take. */
+#include "problem.h"
+
+enum { ROWS = 70, INPUTS = 5, EACH = 4, EPOCHS = 4 };
+
+/* A network and what differs from the usual. */
+typedef struct ask {
+  const char *name;
+  tt_loss loss;
+  tt_optimizer optimizer;
+  tt_schedule schedule;
+  int64_t width[2];
+  int norm, residual;
+  void (*set)(problem *p, tt_hyper *h, int64_t i); /* of member i */
+} ask;
+
+static void nothing(problem *p, tt_hyper *h, int64_t i)
+{
+  (void)p, (void)h, (void)i;
+}
+
+static void folds(problem *p, tt_hyper *h, int64_t i)
+{
+  p->c.resample = TT_RESAMPLE_kfold;
+  p->c.average = TT_AVERAGE_swa;
+  h->average_start = (int32_t)(i % 3);
+  h->patience = 2;
+}
+
+static void drop(problem *p, tt_hyper *h, int64_t i)
+{
+  (void)p;
+  h->dropout = i % 3 ? 0.3f : 0.0f;
+  h->clip_norm = i % 2 ? 0.3f : 0.0f;
+}
+
+static void everything(problem *p, tt_hyper *h, int64_t i)
+{
+  drop(p, h, i);
+  h->adversarial = i % 2 ? 0.05f : 0.0f;
+  h->label_noise = i % 3 == 1 ? 0.1f : 0.0f;
+  h->features = i % 3 == 2 ? 0.5f : 1.0f;
+}
+
+static void pull(problem *p, tt_hyper *h, int64_t i)
+{
+  p->c.average = TT_AVERAGE_ema;
+  h->anchor = i % 2 ? 0.2f : 0.0f;
+  h->average_start = (int32_t)(i % 2);
+  h->average_decay = 0.9f;
+  h->warmup = i % 3 ? 1.5f : 0.0f;
+  h->weight_decay = 0.01f;
+}
+
+static void plateau(problem *p, tt_hyper *h, int64_t i)
+{
+  (void)p;
+  h->schedule_gamma = 0.3f;
+  h->schedule_step = (int32_t)(i % 2);
+  h->schedule_min = 0.01f;
+  h->min_delta = 0.5f;
+  h->momentum = 0.5f;
+  h->beta2 = 0.9f;
+}
+
+static void joint(problem *p, tt_hyper *h, int64_t i)
+{
+  p->c.stop = TT_STOP_AT_ensemble;
+  h->patience = 1;
+  h->epochs = EPOCHS - (int32_t)(i % 2);
+}
+
+static void snapshots(problem *p, tt_hyper *h, int64_t i)
+{
+  joint(p, h, 0);
+  (void)i;
+  p->c.method = TT_METHOD_snapshot;
+  p->c.snapshots = 2;
+  h->schedule_step = 2;
+}
+
+static const ask asks[] = {
+    {"kfold, swa", TT_LOSS_mse, TT_OPT_adam, TT_SCHEDULE_cosine, {6, 0}, 0, 0, folds},
+    {"quantile", TT_LOSS_quantile, TT_OPT_adam, TT_SCHEDULE_constant, {6, 0}, 0, 0, drop},
+    {"cross_entropy", TT_LOSS_cross_entropy, TT_OPT_sgd, TT_SCHEDULE_step, {6, 0}, 0, 0, nothing},
+    {"huber", TT_LOSS_huber, TT_OPT_sgd, TT_SCHEDULE_multistep, {6, 5}, 0, 0, nothing},
+    {"beta_nll", TT_LOSS_beta_nll, TT_OPT_adam, TT_SCHEDULE_exponential, {6, 5}, 0, 0, joint},
+    {"poisson", TT_LOSS_poisson, TT_OPT_adamw, TT_SCHEDULE_one_cycle, {6, 5}, 0, 0, nothing},
+    {"bce", TT_LOSS_bce, TT_OPT_rmsprop, TT_SCHEDULE_reduce_on_plateau, {6, 5}, 0, 0, plateau},
+    {"mae", TT_LOSS_mae, TT_OPT_adam, TT_SCHEDULE_cosine_restarts, {6, 5}, 0, 0, snapshots},
+    {"dropout", TT_LOSS_gaussian_nll, TT_OPT_adam, TT_SCHEDULE_constant, {7, 18}, 0, 0, drop},
+    {"layer_norm", TT_LOSS_mse, TT_OPT_adam, TT_SCHEDULE_constant, {6, 7}, 1, 0, nothing},
+    {"residual", TT_LOSS_mse, TT_OPT_adam, TT_SCHEDULE_constant, {18, 18}, 0, 1, nothing},
+    {"all layers", TT_LOSS_mse, TT_OPT_adam, TT_SCHEDULE_constant, {18, 18}, 1, 1, everything},
+    {"amsgrad", TT_LOSS_mse, TT_OPT_amsgrad, TT_SCHEDULE_one_cycle, {6, 0}, 0, 0, pull},
+};
+enum { ASKS = sizeof asks / sizeof *asks };
+
+/* Labels that the loss can take. */
+static void label(problem *p)
+{
+  for (int64_t k = 0; k < ROWS * p->d->targets; k++) {
+    float *y = &p->d->y[k];
+    if (p->c.loss == TT_LOSS_cross_entropy) *y = *y < -0.3f ? 0.0f : *y < 0.3f ? 1.0f : 2.0f;
+    if (p->c.loss == TT_LOSS_bce) *y = *y > 0.0f ? 1.0f : 0.0f;
+    if (p->c.loss == TT_LOSS_poisson) *y = *y > 0.0f ? 2.0f : 1.0f;
+  }
+}
+
+static problem make(const ask *a)
+{
+  static const double level[] = {0.1, 0.5, 0.9};
+  tt_output output = tt_loss_output(a->loss);
+  tt_model_shape shape = {.inputs = INPUTS, .targets = 1, .hidden = a->width,
+                          .layers = a->width[1] ? 2 : 1, .activation = TT_ACT_tanh,
+                          .output = output, .layer_norm = a->norm, .residual = a->residual,
+                          .levels = 3, .level = level};
+  problem p = problem_make(ROWS, INPUTS, 2, 2, EACH, a->width, 1, TT_ACT_tanh, TT_OUTPUT_mean);
+  TT_CHECK_OK(tt_model_lay_out(&shape, &p.c.model));
+  p.c.loss = a->loss;
+  p.c.huber_delta = 0.3f;
+  p.c.nll_beta = 0.5f;
+  p.c.optimizer = a->optimizer;
+  p.c.schedule = a->schedule;
+  p.c.schedule_shape = (tt_schedule_shape){2, {1, 3}, 2.0f, 0.3f};
+  p.c.batch_size = 9;
+  p.c.max_epochs = EPOCHS;
+  p.c.retries = 2;
+  p.c.retry_reseed = 1;
+  label(&p);
+  for (int64_t i = 0; i < p.c.members; i++) {
+    tt_hyper *h = &p.c.member[i].hyper;
+    h->epochs = EPOCHS;
+    h->schedule_gamma = 0.5f;
+    h->schedule_step = 2;
+    a->set(&p, h, i % EACH);
+  }
+  return p;
+}
+
+/* Trained in calls of `steps` steps; the second member in its second attempt. */
+static tt_state *trained(problem *p, way by, tt_slice slice, int64_t steps)
+{
+  problem_start(p, by, slice);
+  tt_state *s = problem_state(p, slice);
+  for (int64_t i = 0; i < slice.count; i++)
+    if (slice.first + i == 1) {
+      TT_FIELD(s, attempt)[i] = 1;
+      TT_FIELD(s, rate)[i] = 0.5f;
+      tt_cohort_init(&p->c, &p->c.member[1], 1, TT_FIELD(s, weights) + i * s->params);
+    }
+  TT_CHECK_OK(by.ops->load(p->engine, slice, s));
+  tt_state_destroy(&s);
+  problem_finish(p, steps);
+  s = problem_state(p, slice);
+  problem_stop(p);
+  return s;
+}
+
+static double value_of(const tt_state_field *f, int64_t i)
+{
+  switch (f->type) {
+  case TT_TYPE_float: return (double)((const float *)f->data)[i];
+  case TT_TYPE_double: return ((const double *)f->data)[i];
+  case TT_TYPE_int8_t: return (double)((const int8_t *)f->data)[i];
+  case TT_TYPE_int32_t: return (double)((const int32_t *)f->data)[i];
+  default: return (double)((const int64_t *)f->data)[i];
+  }
+}
+
+static void agree(const char *name, const tt_state *want, const tt_state *got)
+{
+  for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
+    tt_state_field a = tt_state_get(want, f), b = tt_state_get(got, f);
+    for (int64_t i = 0; i < want->count * a.length; i++) {
+      double x = value_of(&a, i), y = value_of(&b, i), apart = fabs(x - y);
+      if ((isnan(x) && isnan(y)) || x == y) continue;
+      if (!(apart <= 2e-5 * (1.0 + fabs(x))))
+        fprintf(stderr, "%s: %s of member %d\n", name, a.name, (int)(i / a.length));
+      TT_CHECK(apart, <=, 2e-5 * (1.0 + fabs(x)));
+    }
+  }
+}
+
+/* Everyone, then a part of them, in other pieces. */
+static void one_way(const ask *a, problem *p, way by, const tt_state *want, tt_state **before)
+{
+  char what[128];
+  tt_slice some = {1, 5};
+  snprintf(what, sizeof what, "%s, %s", a->name, by.name);
+  tt_state *got = trained(p, by, everyone(p), 7);
+  agree(what, want, got);
+  for (int64_t i = 0; *before && by.schedule && i < p->c.members; i++)
+    same_member(*before, got, i, what);
+  if (by.schedule == TT_DOUBLE_RANDOM) {
+    tt_state *part = trained(p, by, some, 5);
+    for (int64_t i = some.first; i < some.first + some.count; i++) same_member(got, part, i, what);
+    tt_state_destroy(&part);
+  }
+  tt_state_destroy(before);
+  *before = got;
+}
+
+TT_TEST(members_do_what_is_asked_of_them)
+{
+  way plain = {"generic", &tt_engine_cpu, {.threads = 1, .simd = TT_SIMD_generic}, 0};
+  for (int k = 0; k < ASKS; k++) {
+    way by[MAX_WAYS];
+    problem p = make(&asks[k]);
+    tt_state *want = trained(&p, plain, everyone(&p), 1000), *before = NULL;
+    for (int i = 0, n = ways(by); i < n; i++) {
+      int layered = by[i].use.path == TT_PATH_layered;
+      if (!suits(by[i], &p.c) || (!layered && !takes(by[i], k))) continue;
+      if (!layered) tt_state_destroy(&before);
+      one_way(&asks[k], &p, by[i], want, &before);
+    }
+    tt_state_destroy(&before);
+    tt_state_destroy(&want);
+    problem_free(&p);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(members_do_what_is_asked_of_them),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
