@@ -1,5 +1,5 @@
-/* data_matrix.h — a dataset of numbers with one or two axes, and the split of its rows. Floor 3,
- * for the files io/data_*.c only. All functions are local. */
+/* data_matrix.h — a dataset of numbers with one or two axes, the split and the choice of its rows,
+ * the labels in its columns. Floor 3, for the files io/data_*.c only. All functions are local. */
 #ifndef TT_DATA_MATRIX_H
 #define TT_DATA_MATRIX_H
 #include "io/data_io.h"
@@ -27,4 +27,25 @@ tt_h5_reader *tt_rows_reader_local(const tt_rows *r);
 /* Fill split[rows] as data.split of the configuration says: fractions, a column or index datasets.
  * Errors: CONFIG (two ways at once), DATA. */
 tt_err tt_data_split_local(tt_h5_reader *r, const tt_config *cfg, int64_t rows, int8_t *split);
+
+/* Fill selected[selections][rows] as `rows` of the ensembles say: row numbers, or one byte a row.
+ *   split  [rows]: every selection must have a row to train on
+ * Errors: DATA (out of range, twice, neither 0 nor 1, empty, another type or length). */
+tt_err tt_data_select_local(tt_h5_reader *r, const tt_config *cfg, int64_t rows,
+                            const int8_t *split, int8_t *selected);
+
+/* What the ensembles that learn a target column ask of it. */
+typedef struct tt_label {
+  int raw, measured; /* some output takes labels as they are (softmax, sigmoid, rate); some not */
+  int whole;         /* classes */
+  double low, high;  /* range of its values */
+  int64_t by;        /* the first ensemble that learns it */
+} tt_label;
+
+/* label[target->count]. Errors: CONFIG (unknown target; a column with both kinds, unless nothing is
+ * normalised), MEM. */
+tt_err tt_data_labels_local(const tt_config *cfg, const tt_columns *target, tt_label *label);
+
+/* What is wrong with a label y, for people; NULL: nothing. NaN is unlabelled. */
+const char *tt_label_fault(const tt_label *l, double y);
 #endif

@@ -34,6 +34,7 @@ typedef struct loader {
   tt_slice block;       /* this rank's blocks */
   int64_t first, count; /* this rank's rows */
   part x, y, w;
+  tt_label *label; /* [T] */
   tt_dataset *d;
 } loader;
 
@@ -47,11 +48,20 @@ static const char *weights_path(const tt_config *cfg)
 
 static tt_err check_foreign_local(const tt_config *cfg)
 {
-  const char *const dataset[] = {cfg->data_inputs,           cfg->data_targets,
-                                 cfg->data_weights,          cfg->data_split_column,
-                                 cfg->data_split_train_rows, cfg->data_split_validation_rows,
-                                 cfg->data_split_test_rows};
-  return tt_data_check_local(cfg->data_file, dataset, (int)(sizeof dataset / sizeof *dataset));
+  const char *const always[] = {cfg->data_inputs,           cfg->data_targets,
+                                cfg->data_weights,          cfg->data_split_column,
+                                cfg->data_split_train_rows, cfg->data_split_validation_rows,
+                                cfg->data_split_test_rows};
+  enum { ALWAYS = sizeof always / sizeof *always };
+  const char **dataset = NULL;
+  int n = ALWAYS;
+  TT_TRY(TT_ALLOC(dataset, ALWAYS + cfg->selections));
+  memcpy(dataset, always, sizeof always);
+  for (int64_t k = 0; k < cfg->ensembles; k++)
+    if (cfg->ensemble[k].selection == n - ALWAYS) dataset[n++] = cfg->ensemble[k].rows;
+  tt_err e = tt_data_check_local(cfg->data_file, dataset, n);
+  tt_free(dataset);
+  return e;
 }
 
 static tt_err open_weights_local(loader *l, int64_t rows)
@@ -79,7 +89,11 @@ static tt_err open_local(loader *l)
   tt_columns_free(&l->d->input);
   tt_columns_free(&l->d->target);
   TT_TRY(tt_columns_copy(&s->input, &l->d->input));
-  return tt_columns_copy(&s->target, &l->d->target);
+  TT_TRY(tt_columns_copy(&s->target, &l->d->target));
+  TT_TRY(TT_ALLOC(l->d->selected, cfg->selections * s->rows));
+  l->d->selections = cfg->selections;
+  TT_TRY(TT_ALLOC(l->label, s->targets));
+  return tt_data_labels_local(cfg, &l->d->target, l->label);
 }
 
 /* A file that is being written may look different to different nodes. */
@@ -100,14 +114,20 @@ static tt_err same_shape(loader *l)
   return tt_agree(l->comm, e);
 }
 
-static tt_err share_split(loader *l)
+static tt_err read_splits_local(const loader *l)
 {
-  tt_err e = TT_OK;
-  if (tt_comm_is_root(l->comm))
-    e = tt_data_split_local(tt_rows_reader_local(l->rows), l->cfg, l->d->rows, l->d->split);
-  e = tt_agree(l->comm, e);
-  if (!e) tt_bcast(l->comm, l->d->split, l->d->rows);
-  return e;
+  tt_h5_reader *r = tt_rows_reader_local(l->rows);
+  TT_TRY(tt_data_split_local(r, l->cfg, l->d->rows, l->d->split));
+  return tt_data_select_local(r, l->cfg, l->d->rows, l->d->split, l->d->selected);
+}
+
+static tt_err share_splits(loader *l)
+{
+  tt_err e = tt_agree(l->comm, tt_comm_is_root(l->comm) ? read_splits_local(l) : TT_OK);
+  if (e) return e;
+  tt_bcast(l->comm, l->d->split, l->d->rows);
+  tt_bcast(l->comm, l->d->selected, l->d->selections * l->d->rows);
+  return TT_OK;
 }
 
 /* ---- read --------------------------------------------------------------------------------------
@@ -147,6 +167,10 @@ static tt_err check_values_local(const loader *l)
   for (int64_t i = 0; i < l->count * y->columns; i++)
     if (isinf(y->own[i]))
       return bad_value(l, y, &l->d->target, i, "a target is finite, or NaN where unlabelled");
+  for (int64_t i = 0; i < l->count * y->columns; i++) {
+    const char *fault = tt_label_fault(&l->label[i % y->columns], y->own[i]);
+    if (fault) return bad_value(l, y, &l->d->target, i, fault);
+  }
   for (int64_t i = 0; i < l->count * w->columns; i++)
     if (!isfinite(w->own[i]) || w->own[i] < 0)
       return bad_value(l, w, NULL, i, "a weight is a finite number and not negative");
@@ -285,6 +309,8 @@ static tt_err find_scales(loader *l, double *weight_mean)
     e = moments(l, &l->x, s->x_mean, s->x_scale);
     if (!e) e = moments(l, &l->y, s->y_mean, s->y_scale);
   }
+  for (int64_t k = 0; k < s->targets; k++)
+    if (l->label[k].raw) s->y_mean[k] = 0, s->y_scale[k] = 1;
   if (!e && l->d->weight) e = moments(l, &l->w, weight_mean, &unused);
   if (!e && l->d->weight && *weight_mean <= 0)
     e = TT_FAIL(DATA, "%s: dataset '%s' (weights) is zero on all training rows", l->file,
@@ -341,6 +367,7 @@ static uint64_t hash_all(const tt_dataset *d, const uint64_t *block, int64_t blo
   uint64_t h = XXH3_64bits(shape, sizeof shape);
   h = XXH3_64bits_withSeed(block, (size_t)(blocks * HASHES) * sizeof *block, h);
   h = XXH3_64bits_withSeed(d->split, (size_t)d->rows, h);
+  if (d->selections) h = XXH3_64bits_withSeed(d->selected, (size_t)(d->selections * d->rows), h);
   for (int64_t k = 0; k < d->targets; k++)
     h = XXH3_64bits_withSeed(d->target.name[k], strlen(d->target.name[k]), h);
   return h;
@@ -371,7 +398,7 @@ static tt_err load(loader *l)
   tt_err e = tt_agree(l->comm, tt_comm_is_root(l->comm) ? check_foreign_local(l->cfg) : TT_OK);
   if (!e) e = tt_agree(l->comm, open_local(l));
   if (!e) e = same_shape(l);
-  if (!e) e = share_split(l);
+  if (!e) e = share_splits(l);
   if (!e) e = tt_agree(l->comm, read_own_local(l));
   if (!e) e = find_scales(l, &weight_mean);
   if (!e) e = tt_agree(l->comm, normalise_all_local(l, weight_mean));
@@ -389,6 +416,7 @@ tt_err tt_data_read(tt_comm *c, const tt_config *cfg, tt_dataset **out)
   else
     *out = l.d;
   tt_rows_close_local(&l.rows);
+  tt_free(l.label);
   part_free(&l.x);
   part_free(&l.y);
   part_free(&l.w);

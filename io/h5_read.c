@@ -197,6 +197,7 @@ static tt_h5_kind kind_of(hid_t type)
   case H5T_FLOAT:
     return TT_H5_FLOAT;
   case H5T_INTEGER:
+  case H5T_ENUM: /* h5py's bool */
     return TT_H5_INTEGER;
   case H5T_STRING:
     return TT_H5_TEXT;

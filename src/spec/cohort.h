@@ -69,14 +69,19 @@ typedef struct tt_cohorts {
  *   data            the samples, for what only they tell (classes: auto, rows); NULL: not read, then
  *                   auto counts as 2 classes
  *   out             owned by the caller; written only on TT_OK
- * Local. Errors: CONFIG (unknown target, a target named twice), MEM. What options say about each
- * other is checked with the configuration. */
+ * Local. Errors: CONFIG (unknown target, a target named twice, more folds than rows to train on),
+ * MEM. What options say about each other is checked with the configuration. */
 tt_err tt_cohorts_create(const tt_config *cfg, int64_t inputs, const tt_columns *target,
                          const tt_dataset *data, tt_cohorts *out);
 void tt_cohorts_destroy(tt_cohorts *c); /* accepts a zeroed one */
 
 /* Members of all cohorts together. */
 int64_t tt_cohorts_members(const tt_cohorts *all);
+
+/* The target columns that an ensemble learns, K = *count of them. *column is owned by the caller,
+ * tt_free. Local. Errors: CONFIG (unknown target, a target named twice), MEM. */
+tt_err tt_cohort_columns(const tt_ensemble_config *own, const tt_columns *target, int64_t *count,
+                         int32_t **column);
 
 /* The only cohort of a job. Errors: of tt_cohorts_create, CONFIG (there are several). */
 tt_err tt_cohort_create(const tt_config *cfg, int64_t inputs, const tt_columns *target,

@@ -15,6 +15,7 @@ typedef struct maker {
   const tt_columns *target;
   const tt_dataset *data; /* NULL: not read */
   int64_t *group;         /* [ensembles] the first ensemble of the cohort that each joins */
+  int64_t *classes;       /* [ensembles] of output softmax; else 0 */
 } maker;
 
 /* ---- target columns ---- */
@@ -49,27 +50,40 @@ static tt_err one_column(const tt_ensemble_config *from, const char *name, const
 }
 
 /* How many targets the members of an ensemble learn: K. */
-static int64_t count_targets(const maker *k, const tt_ensemble_config *own)
+static int64_t count_targets(const tt_ensemble_config *own, const tt_columns *target)
 {
   if (own->target[0]) return 1;
-  return own->targets.count ? own->targets.count : k->target->count;
+  return own->targets.count ? own->targets.count : target->count;
 }
 
-static tt_err find_columns(const maker *k, const tt_ensemble_config *from, tt_ensemble *out)
+static tt_err find_columns(const tt_ensemble_config *own, const tt_columns *target, int64_t count,
+                           int32_t *column)
 {
-  int single = from->target[0] != '\0', some = from->targets.count > 0;
-  out->targets = count_targets(k, from);
-  TT_TRY(TT_ALLOC(out->column, out->targets));
-  for (int64_t i = 0; i < out->targets; i++) {
-    out->column[i] = (int32_t)i;
+  int single = own->target[0] != '\0', some = own->targets.count > 0;
+  for (int64_t i = 0; i < count; i++) {
+    column[i] = (int32_t)i;
     if (!single && !some) continue;
-    const char *name = single ? from->target : from->targets.value[i];
-    TT_TRY(one_column(from, name, k->target, &out->column[i]));
+    const char *name = single ? own->target : own->targets.value[i];
+    TT_TRY(one_column(own, name, target, &column[i]));
     for (int64_t j = 0; j < i; j++)
-      if (out->column[j] == out->column[i])
-        return TT_FAIL(CONFIG, "ensemble %s: target '%s' is named twice", from->name, name);
+      if (column[j] == column[i])
+        return TT_FAIL(CONFIG, "ensemble %s: target '%s' is named twice", own->name, name);
   }
   return TT_OK;
+}
+
+tt_err tt_cohort_columns(const tt_ensemble_config *own, const tt_columns *target, int64_t *count,
+                         int32_t **column)
+{
+  int32_t *found = NULL;
+  *count = count_targets(own, target);
+  TT_TRY(TT_ALLOC(found, *count));
+  tt_err e = find_columns(own, target, *count, found);
+  if (e)
+    tt_free(found);
+  else
+    *column = found;
+  return e;
 }
 
 /* ---- ensembles and members ---- */
@@ -100,6 +114,24 @@ static tt_hyper hyper(const tt_ensemble_config *own)
   };
 }
 
+/* Folds without a training row would leave members without anything to learn from. */
+static tt_err check_folds(const maker *k, const tt_ensemble_config *own, const tt_ensemble *e)
+{
+  int32_t *row = NULL;
+  int64_t rows = 0, left = 0;
+  if (!k->data || own->train_resample != TT_RESAMPLE_kfold) return TT_OK;
+  TT_TRY(tt_dataset_rows(k->data, TT_TRAIN, e->column, e->targets, &row, &rows));
+  const int8_t *chosen = e->selection < 0 ? NULL : k->data->selected + e->selection * k->data->rows;
+  for (int64_t i = 0; i < rows; i++)
+    left += !chosen || chosen[row[i]];
+  tt_free(row);
+  if (left >= own->train_folds) return TT_OK;
+  return TT_FAIL(CONFIG,
+                 "ensemble %s: train.folds is %" PRId64 ", but there are %" PRId64
+                 " rows to train on; use fewer folds",
+                 own->name, own->train_folds, left);
+}
+
 /* Ensemble `number` of the cohort and its members, behind those that are there. */
 static tt_err add_ensemble(const maker *k, const tt_ensemble_config *own, int64_t number,
                            tt_cohort *c)
@@ -108,9 +140,10 @@ static tt_err add_ensemble(const maker *k, const tt_ensemble_config *own, int64_
   TT_TRY(tt_text_set(&e->name, own->name));
   e->first = c->members;
   e->members = own->members;
-  e->selection = -1;
+  e->selection = k->data && k->data->selections ? (int32_t)own->selection : -1;
   e->key = key_of(own);
-  TT_TRY(find_columns(k, own, e));
+  TT_TRY(tt_cohort_columns(own, k->target, &e->targets, &e->column));
+  TT_TRY(check_folds(k, own, e));
   for (int64_t i = 0; i < e->members; i++) {
     tt_member *m = &c->member[e->first + i];
     m->ensemble = (int32_t)number;
@@ -127,27 +160,27 @@ static tt_err add_ensemble(const maker *k, const tt_ensemble_config *own, int64_
 
 /* ---- cohorts ---- */
 
-/* The words `auto`, and the labels, decide how many outputs there are. */
-static tt_err set_model(const maker *k, const tt_ensemble_config *own, tt_model *m)
+static tt_err set_model(const maker *k, int64_t i, tt_model *m)
 {
-  int64_t classes = own->model_classes < 0 ? 2 : own->model_classes;
+  const tt_ensemble_config *own = &k->cfg->ensemble[i];
   int levels = own->model_output == TT_OUTPUT_quantiles;
   tt_model_shape shape = {.inputs = k->inputs,
-                          .targets = count_targets(k, own),
+                          .targets = count_targets(own, k->target),
                           .hidden = own->model_hidden.value,
                           .layers = own->model_hidden.count,
                           .activation = (tt_activation)own->model_activation,
                           .output = (tt_output)own->model_output,
                           .layer_norm = own->model_layer_norm,
                           .residual = own->model_residual,
-                          .levels = (int32_t)(levels ? own->model_quantiles.count : classes),
+                          .levels = (int32_t)(levels ? own->model_quantiles.count : k->classes[i]),
                           .level = own->model_quantiles.value};
   return tt_model_lay_out(&shape, m);
 }
 
-/* What all ensembles of a cohort have in common. */
-static tt_err set_form(const maker *k, const tt_ensemble_config *own, tt_cohort *c)
+/* What all ensembles of the cohort of ensemble i have in common. */
+static tt_err set_form(const maker *k, int64_t i, tt_cohort *c)
 {
+  const tt_ensemble_config *own = &k->cfg->ensemble[i];
   c->init = (tt_init)own->model_init;
   c->loss = (tt_loss)own->train_loss;
   c->variance_floor = (float)own->train_variance_floor;
@@ -158,9 +191,9 @@ static tt_err set_form(const maker *k, const tt_ensemble_config *own, tt_cohort 
   c->schedule = (tt_schedule)own->train_schedule;
   c->schedule_shape.growth = (float)own->train_schedule_growth;
   c->schedule_shape.peak = (float)own->train_schedule_peak;
-  for (int64_t i = 0; i < own->train_schedule_milestones.count && i < TT_MAX_MILESTONES; i++)
+  for (int64_t m = 0; m < own->train_schedule_milestones.count && m < TT_MAX_MILESTONES; m++)
     c->schedule_shape.milestone[c->schedule_shape.milestones++] =
-        (int32_t)own->train_schedule_milestones.value[i];
+        (int32_t)own->train_schedule_milestones.value[m];
   c->batch_size = own->train_batch_size;
   c->resample = (tt_resample)own->train_resample;
   c->subsample = own->train_subsample;
@@ -174,14 +207,45 @@ static tt_err set_form(const maker *k, const tt_ensemble_config *own, tt_cohort 
   c->retry_rate = (float)own->train_on_diverged_lr_scale;
   c->retry_reseed = own->train_on_diverged_reseed;
   c->seed = (uint64_t)k->cfg->run_seed;
-  return set_model(k, own, &c->model);
+  return set_model(k, i, &c->model);
+}
+
+/* The largest label of the columns of an ensemble, plus 1. */
+static tt_err count_classes(const maker *k, const tt_ensemble_config *own, int64_t *classes)
+{
+  const tt_dataset *d = k->data;
+  int32_t *column = NULL;
+  int64_t columns = 0;
+  float largest = 1.0f;
+  TT_TRY(tt_cohort_columns(own, k->target, &columns, &column));
+  for (int64_t r = 0; d && r < d->rows; r++)
+    for (int64_t i = 0; i < columns; i++) {
+      float y = d->y[r * d->targets + column[i]];
+      largest = y > largest ? y : largest; /* NaN is not */
+    }
+  tt_free(column);
+  *classes = (int64_t)largest + 1;
+  return TT_OK;
+}
+
+static tt_err find_classes(maker *k)
+{
+  TT_TRY(TT_ALLOC(k->classes, k->cfg->ensembles));
+  for (int64_t i = 0; i < k->cfg->ensembles; i++) {
+    const tt_ensemble_config *own = &k->cfg->ensemble[i];
+    if (own->model_output != TT_OUTPUT_softmax) continue;
+    k->classes[i] = own->model_classes;
+    if (own->model_classes < 0) TT_TRY(count_classes(k, own, &k->classes[i]));
+  }
+  return TT_OK;
 }
 
 /* What decides which cohort an ensemble joins. */
-static uint64_t form_of(const maker *k, const tt_ensemble_config *own)
+static uint64_t form_of(const maker *k, int64_t i)
 {
-  int64_t targets = count_targets(k, own);
-  return XXH3_64bits_withSeed(&targets, sizeof targets, tt_config_form_hash(own));
+  const tt_ensemble_config *own = &k->cfg->ensemble[i];
+  const int64_t of[] = {count_targets(own, k->target), k->classes[i]};
+  return XXH3_64bits_withSeed(of, sizeof of, tt_config_form_hash(own));
 }
 
 static tt_err group_ensembles(maker *k)
@@ -189,7 +253,7 @@ static tt_err group_ensembles(maker *k)
   uint64_t *form = NULL;
   TT_TRY(TT_ALLOC(form, k->cfg->ensembles));
   for (int64_t i = 0; i < k->cfg->ensembles; i++) {
-    form[i] = form_of(k, &k->cfg->ensemble[i]);
+    form[i] = form_of(k, i);
     while (form[k->group[i]] != form[i])
       k->group[i]++;
   }
@@ -207,7 +271,7 @@ static tt_err fill(const maker *k, int64_t first, tt_cohort *c)
     ensembles++;
     members += cfg->ensemble[i].members;
   }
-  TT_TRY(set_form(k, &cfg->ensemble[first], c));
+  TT_TRY(set_form(k, first, c));
   TT_TRY(TT_ALLOC(c->ensemble, ensembles));
   TT_TRY(TT_ALLOC(c->member, members));
   c->ensembles = ensembles;
@@ -220,6 +284,7 @@ static tt_err make(maker *k, tt_cohorts *out)
 {
   TT_TRY(check_keys(k->cfg));
   TT_TRY(TT_ALLOC(k->group, k->cfg->ensembles));
+  TT_TRY(find_classes(k));
   TT_TRY(group_ensembles(k));
   TT_TRY(TT_ALLOC(out->at, k->cfg->ensembles));
   for (int64_t i = 0; i < k->cfg->ensembles; i++) {
@@ -237,6 +302,7 @@ tt_err tt_cohorts_create(const tt_config *cfg, int64_t inputs, const tt_columns 
   tt_cohorts made = {0};
   tt_err e = make(&k, &made);
   tt_free(k.group);
+  tt_free(k.classes);
   if (e)
     tt_cohorts_destroy(&made);
   else

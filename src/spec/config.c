@@ -168,12 +168,25 @@ static void resolve_schedule(const tt_reader *r, int64_t k)
   own->train_schedule_growth = 1.0;
 }
 
+/* The number of the same `rows` before ensemble k, or the next one. */
+static void resolve_rows(tt_config *cfg, int64_t k)
+{
+  tt_ensemble_config *own = &cfg->ensemble[k];
+  own->selection = -1;
+  if (!own->rows || !*own->rows) return;
+  for (int64_t j = 0; j < k && own->selection < 0; j++)
+    if (cfg->ensemble[j].selection >= 0 && strcmp(cfg->ensemble[j].rows, own->rows) == 0)
+      own->selection = cfg->ensemble[j].selection;
+  if (own->selection < 0) own->selection = cfg->selections++;
+}
+
 static void resolve(tt_reader *r)
 {
   resolve_output(r->cfg->train_loss, &r->cfg->model_output);
   for (int64_t k = 0; k < r->cfg->ensembles; k++) {
     resolve_output(r->cfg->ensemble[k].train_loss, &r->cfg->ensemble[k].model_output);
     resolve_schedule(r, k);
+    resolve_rows(r->cfg, k);
   }
 }
 

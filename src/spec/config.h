@@ -50,6 +50,7 @@ typedef struct tt_ensemble_config {
 #undef TT_ENSEMBLE_OPTION
   int64_t sweeps;
   tt_sweep *sweep; /* [sweeps] what differs from member to member, in the order of the file */
+  int64_t selection; /* number of its `rows` among the different ones of the job; -1: all rows */
 } tt_ensemble_config;
 
 /* The whole job, every field set: cfg->data_split_seed, cfg->top_title. Results follow the
@@ -65,6 +66,7 @@ typedef struct tt_config {
 #undef TT_ENSEMBLE_OPTION
   int64_t ensembles;            /* at least 1 */
   tt_ensemble_config *ensemble; /* [ensembles] */
+  int64_t selections;           /* different `rows` of the ensembles */
 } tt_config;
 
 /* Read a job: one YAML document (JSON is a subset) of at most 1 MiB, without anchors and tags.
@@ -95,8 +97,8 @@ tt_err tt_config_text(const tt_config *cfg, char **text);
  * a hash of their own. */
 uint64_t tt_config_science_hash(const tt_config *cfg);
 
-/* Hash of an ensemble's values of model and train less those of TT_HYPERS, which are per member:
- * ensembles with equal ones may share a cohort. */
+/* Hash of an ensemble's values of model and train less those of TT_HYPERS, which are per member, and
+ * less model.classes, which the labels may decide: ensembles with equal ones may share a cohort. */
 uint64_t tt_config_form_hash(const tt_ensemble_config *own);
 
 /* The option table as text: for people (`tutti options`) or as a Markdown page

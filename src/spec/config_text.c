@@ -184,7 +184,7 @@ uint64_t tt_config_form_hash(const tt_ensemble_config *own)
 {
   uint64_t h = 0;
   for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++)
-    if (tt_job_row[i] >= 0 && !is_per_member(i))
+    if (tt_job_row[i] >= 0 && !is_per_member(i) && i != TT_AT_ENSEMBLE_model_classes)
       h = hash_value(&tt_ensemble_option_table[i], own, h);
   return h;
 }

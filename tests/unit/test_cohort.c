@@ -266,6 +266,82 @@ TT_TEST(ensembles_that_differ_in_more_than_members_part)
   }
 }
 
+/* ---- what only the samples tell ---- */
+
+enum { ROWS = 40 };
+
+/* Three target columns: classes 0 to 3, classes 0 to 1, and labels in every other row. */
+static tt_dataset *labels(void)
+{
+  tt_dataset *d = NULL;
+  TT_CHECK_OK(tt_dataset_create(ROWS, 4, 3, 0, &d));
+  TT_CHECK_OK(TT_ALLOC(d->selected, ROWS));
+  d->selections = 1;
+  for (int r = 0; r < ROWS; r++) {
+    d->y[3 * r] = (float)(r % 4);
+    d->y[3 * r + 1] = (float)(r % 2);
+    d->y[3 * r + 2] = r % 2 ? NAN : 1.0f;
+    d->selected[r] = r < 10;
+    d->split[r] = r % 10 == 9 ? TT_VALIDATION : TT_TRAIN;
+  }
+  return d;
+}
+
+static tt_err with_labels(const char *ensembles, tt_cohorts *all)
+{
+  char text[1024];
+  tt_config *cfg = NULL;
+  tt_dataset *d = labels();
+  tt_columns target = named("load", "gain", "cost");
+  int64_t bytes = snprintf(text, sizeof text, "data: {file: a.h5}\nensembles: %s\n", ensembles);
+  TT_CHECK_OK(tt_config_parse("job.yaml", text, bytes, NULL, 0, &cfg));
+  tt_err e = tt_cohorts_create(cfg, 4, &target, d, all);
+  tt_config_destroy(&cfg);
+  tt_columns_free(&target);
+  tt_dataset_destroy(&d);
+  return e;
+}
+
+TT_TEST(classes_are_counted_in_the_labels)
+{
+  tt_cohorts all = {0};
+  TT_CHECK_OK(with_labels("[{name: a, target: load, train: {loss: cross_entropy}},"
+                          " {name: b, target: gain, train: {loss: cross_entropy}},"
+                          " {name: c, targets: [gain, load], train: {loss: cross_entropy}},"
+                          " {name: d, target: gain, model: {classes: 4},"
+                          "  train: {loss: cross_entropy}}]", &all));
+  TT_CHECK(all.count, ==, 3); /* a and d have four classes each */
+  TT_CHECK(all.at[0]->ensembles, ==, 2);
+  TT_CHECK(all.at[0]->model.outputs, ==, 4);
+  TT_CHECK(all.at[1]->model.outputs, ==, 2);
+  TT_CHECK(all.at[2]->model.outputs, ==, 8);
+  tt_cohorts_destroy(&all);
+}
+
+/* Rows of an ensemble: its choice, and labelled. Test rows are all. */
+TT_TEST(an_ensemble_sees_the_rows_it_chose)
+{
+  tt_cohorts all = {0};
+  tt_dataset *d = labels();
+  TT_CHECK_OK(with_labels("[{name: a, target: load}, {name: b, target: cost, rows: some},"
+                          " {name: c, target: load, rows: some}]", &all));
+  static const int64_t want[3][2] = {{36, 4}, {5, 0}, {9, 1}};
+  for (int view = 0; view < 3; view++)
+    for (int which = 0; which < 2; which++) {
+      int32_t *row = NULL;
+      int64_t rows = 0;
+      TT_CHECK_OK(tt_cohort_rows(all.at[0], d, view, (tt_split)which, &row, &rows));
+      TT_CHECK(rows, ==, want[view][which]);
+      for (int64_t i = 0; view && i < rows; i++) TT_CHECK(row[i], <, 10);
+      tt_free(row);
+    }
+  tt_cohorts_destroy(&all);
+  TT_CHECK((int)with_labels("[{name: b, target: cost, rows: some,"
+                            " train: {resample: kfold, folds: 6}}]", &all), ==, TT_E_CONFIG);
+  TT_CHECK_HAS(tt_err_last(), "ensemble b: train.folds is 6, but there are 5 rows to train on");
+  tt_dataset_destroy(&d);
+}
+
 static void refused(const char *ensembles, const char *first, const char *second)
 {
   tt_err e;
@@ -326,6 +402,8 @@ int main(void)
       cmocka_unit_test(grids_combine_and_lists_go_one_by_one),
       cmocka_unit_test(a_job_may_train_a_part_of_an_ensemble),
       cmocka_unit_test(ensembles_that_differ_in_more_than_members_part),
+      cmocka_unit_test(classes_are_counted_in_the_labels),
+      cmocka_unit_test(an_ensemble_sees_the_rows_it_chose),
       cmocka_unit_test(cohorts_that_cannot_be_are_refused),
       cmocka_unit_test(a_committee_knows_its_cohort),
   };
