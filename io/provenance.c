@@ -13,11 +13,12 @@
  * processors are not. Long texts are cut, except the two configurations, which are datasets. */
 typedef struct facts {
   char title[1024], command[4096], device[256], arithmetic[64];
-  char version[64], mpi[512], hdf5[64], date[32], host[256], job[64];
+  char version[64], dependence[128], mpi[512], hdf5[64], date[32], host[256], job[64];
   uint64_t seed, data_hash, science_hash;
   int64_t resolved, original; /* lengths */
   int32_t ranks, threads;
   double wall_seconds;
+  int64_t epochs_planned, epochs_trained;
 } facts;
 
 #define TAKE(field_, text_) snprintf(field_, sizeof(field_), "%s", (text_) ? (text_) : "")
@@ -31,6 +32,7 @@ static void collect_local(const tt_provenance *from, facts *k)
   TAKE(k->command, from->command);
   TAKE(k->device, from->device);
   TAKE(k->arithmetic, from->arithmetic);
+  TAKE(k->dependence, from->dependence);
   TAKE(k->version, "tutti " TUTTI_VERSION);
   TAKE(k->job, job);
   tt_comm_versions_local(k->mpi, sizeof k->mpi);
@@ -43,6 +45,8 @@ static void collect_local(const tt_provenance *from, facts *k)
   k->ranks = from->ranks;
   k->threads = from->threads;
   k->wall_seconds = from->wall_seconds;
+  k->epochs_planned = from->epochs_planned;
+  k->epochs_trained = from->epochs_trained;
   k->resolved = tt_h5_text_length(1, &from->resolved);
   k->original = tt_h5_text_length(1, &from->original);
 }
@@ -71,7 +75,8 @@ static void write_group(tt_h5_file *f, const facts *k, const tt_provenance *from
                {"mpi_version", k->mpi},   {"hdf5_version", k->hdf5},
                {"date_created", k->date}, {"host", k->host},
                {"slurm_job_id", k->job},  {"device", k->device},
-               {"arithmetic", k->arithmetic}};
+               {"arithmetic", k->arithmetic},
+               {"member_dependence", k->dependence}};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
     if (texts[i].text[0]) tt_h5_attr_text(f, "provenance", texts[i].name, texts[i].text);
   tt_h5_attr(f, "provenance", "seed", TT_H5_U64, 1, &k->seed);
@@ -80,6 +85,10 @@ static void write_group(tt_h5_file *f, const facts *k, const tt_provenance *from
   tt_h5_attr(f, "provenance", "ranks", TT_H5_I32, 1, &k->ranks);
   tt_h5_attr(f, "provenance", "threads", TT_H5_I32, 1, &k->threads);
   tt_h5_attr(f, "provenance", "wall_seconds", TT_H5_F64, 1, &k->wall_seconds);
+  if (k->epochs_planned > 0) {
+    tt_h5_attr(f, "provenance", "member_epochs_planned", TT_H5_I64, 1, &k->epochs_planned);
+    tt_h5_attr(f, "provenance", "member_epochs_trained", TT_H5_I64, 1, &k->epochs_trained);
+  }
   write_text(f, "provenance/resolved", "provenance/resolved_strlen", k->resolved, from->resolved);
   write_text(f, "provenance/original", "provenance/original_strlen", k->original, from->original);
 }

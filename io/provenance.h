@@ -14,5 +14,7 @@ typedef struct tt_provenance {
   uint64_t seed, data_hash, science_hash;
   int ranks, threads;
   double wall_seconds;
+  int64_t epochs_planned, epochs_trained; /* whole epochs of all members; 0 = nothing was trained */
+  const char *dependence; /* how members depend on each other; "" or NULL: they do not */
 } tt_provenance;
 #endif

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "io/ckpt.h"
 #include "run/crew.h"
+#include "run/effort.h"
 #include "run/finish.h"
 #include "run/limit.h"
 #include "run/progress.h"
@@ -192,6 +193,15 @@ static tt_err check_diverged(const tt_run *r)
                  r->at.diverged, members, most);
 }
 
+/* What the independence of members is given up for; NULL: they are independent. */
+static const char *dependence(const tt_run *r)
+{
+  for (int64_t i = 0; i < r->job->cohorts.count; i++)
+    if (r->job->cohorts.at[i]->method == TT_METHOD_fusion)
+      return "train.method: fusion: a member depends on the other members of its ensemble";
+  return NULL;
+}
+
 /* Model, scores and results of a run whose members are all done. */
 static tt_err finish(tt_run *r)
 {
@@ -200,7 +210,13 @@ static tt_err finish(tt_run *r)
   tt_provenance from =
       tt_job_provenance(r->job, &r->o->job, device(r), r->id.arithmetic, tt_comm_ranks(r->c),
                         tt_clock_local() - r->started);
-  if (!e) e = tt_agree(r->c, tt_crews_take_snapshots_local(r->job, &r->crews));
+  if (e) return e;
+  tt_effort effort = tt_effort_count(r->c, &r->crews);
+  tt_effort_show_local(&effort, r->meter.steps, tt_clock_local() - r->meter.started);
+  from.epochs_planned = effort.planned;
+  from.epochs_trained = effort.trained;
+  from.dependence = dependence(r);
+  e = tt_agree(r->c, tt_crews_take_snapshots_local(r->job, &r->crews));
   if (!e) e = tt_finish(r->c, r->job, &r->crews, &from);
   return e ? e : check_diverged(r);
 }
@@ -264,6 +280,7 @@ static tt_err train(tt_run *r)
   tt_err e = prepare(r);
   if (e) return e;
   announce(r);
+  if (dependence(r)) tt_log_once(TT_LOG_INFO, "%s", dependence(r));
   tell(r, "training", "", -1);
   /* a call of no steps: where the members stand, without moving them */
   e = tt_crews_stand(r->c, &r->crews);
