@@ -28,6 +28,7 @@ typedef struct way {
   const tt_engine_ops *ops;
   tt_resources use;
   int schedule;
+  int turn, turns; /* its place among the ways that share out the cases of a law */
 } way;
 
 static inline int cpu_ways(way *out)
@@ -36,8 +37,9 @@ static inline int cpu_ways(way *out)
   for (int simd = TT_SIMD_avx512; simd < TT_SIMD_COUNT; simd++) {
     const tt_kernels *k;
     if (!tt_kernels_get((tt_simd)simd, &k))
-      out[n++] = (way){k->name, &tt_engine_cpu, {.threads = 1, .simd = (tt_simd)simd}, 0};
+      out[n++] = (way){k->name, &tt_engine_cpu, {.threads = 1, .simd = (tt_simd)simd}, 0, 0, 1};
   }
+  for (int i = 0; i < n; i++) out[i].turn = i, out[i].turns = n;
   return n;
 }
 
@@ -62,7 +64,8 @@ static inline int cuda_ways(const tt_engine_ops *cuda, way *out)
   TT_CHECK_OK(cuda->count(&devices));
   for (int path = TT_PATH_auto + 1; devices && path < TT_PATH_COUNT; path++)
     for (int schedule = 0; schedule < SCHEDULES && has(cuda, path); schedule++)
-      out[n++] = (way){name[path][schedule], cuda, {.threads = 1, .path = (tt_path)path}, schedule};
+      out[n++] = (way){name[path][schedule], cuda, {.threads = 1, .path = (tt_path)path}, schedule,
+                       schedule, SCHEDULES};
   return n;
 }
 
@@ -122,8 +125,17 @@ static inline int suits(way by, const tt_cohort *c)
          tt_warp_plan_make(c, TT_PRECISION_fp32, 96 * 1024, &plan, why, sizeof why);
 }
 
+/* Whether a way trains members with all that these have. */
+static inline int can(way by, const tt_cohort *c)
+{
+  return by.ops == &tt_engine_cpu || by.use.path == TT_PATH_layered || !tt_cohort_beyond_fused(c);
+}
+
 /* The double is slow: its orders of threads take the cases of a law in turn. */
 static inline int takes(way by, int number) { return number % SCHEDULES == by.schedule; }
+
+/* For laws of many cases: the instruction sets of the cpu engine take them in turn as well. */
+static inline int has_turn(way by, int number) { return number % by.turns == by.turn; }
 
 static inline void follow_schedule(way by)
 {
@@ -170,6 +182,40 @@ static inline tt_hyper usual_hyper(void)
       .init_scale = 1.0f, .features = 1.0f};
 }
 
+/* A network with this output, of three levels or classes. */
+static inline tt_model_shape usual_shape(int64_t inputs, int64_t targets, const int64_t *hidden,
+                                         int64_t layers, tt_activation activation, tt_output output)
+{
+  static const double level[] = {0.125, 0.5, 0.875};
+  return (tt_model_shape){.inputs = inputs,
+                          .targets = targets,
+                          .hidden = hidden,
+                          .layers = layers,
+                          .activation = activation,
+                          .output = output,
+                          .levels = 3,
+                          .level = level};
+}
+
+/* The first loss of the table for an output. */
+static inline tt_loss usual_loss(tt_output output)
+{
+  int loss = 0;
+  while (tt_loss_output((tt_loss)loss) != output) loss++;
+  return (tt_loss)loss;
+}
+
+/* Labels of the kind that goes with an output: one of three classes, 0 or 1, a count. */
+static inline void fit_labels(tt_dataset *d, tt_output output)
+{
+  for (int64_t i = 0; i < d->rows * d->targets; i++) {
+    float y = d->y[i];
+    if (output == TT_OUTPUT_softmax) d->y[i] = y < -0.25f ? 0.0f : y < 0.5f ? 1.0f : 2.0f;
+    if (output == TT_OUTPUT_sigmoid) d->y[i] = y < 0.125f ? 0.0f : 1.0f;
+    if (output == TT_OUTPUT_rate) d->y[i] = floorf(2.0f + 2.0f * y);
+  }
+}
+
 /* `ensembles` ensembles of `each` members that learn target column e % targets. */
 static inline problem problem_make(int64_t rows, int64_t inputs, int64_t targets, int64_t ensembles,
                                    int64_t each, const int64_t *hidden, int64_t layers,
@@ -178,13 +224,19 @@ static inline problem problem_make(int64_t rows, int64_t inputs, int64_t targets
   problem p = {0};
   TT_CHECK_OK(tt_dataset_create(rows, inputs, targets, 0, &p.d));
   fill_data(p.d);
-  TT_CHECK_OK(tt_model_build(inputs, 1, hidden, layers, activation, output, &p.c.model));
-  p.c.loss = output == TT_OUTPUT_mean ? TT_LOSS_mse : TT_LOSS_gaussian_nll;
+  fit_labels(p.d, output);
+  tt_model_shape shape = usual_shape(inputs, 1, hidden, layers, activation, output);
+  TT_CHECK_OK(tt_model_lay_out(&shape, &p.c.model));
+  p.c.loss = usual_loss(output);
   p.c.variance_floor = 1e-6f;
+  p.c.huber_delta = 0.25f;
+  p.c.nll_beta = 0.5f;
   p.c.optimizer = TT_OPT_adam;
   p.c.batch_size = 20;
   p.c.subsample = 0.7;
   p.c.folds = 3;
+  p.c.retry_rate = 1.0f;
+  p.c.retry_reseed = 1;
   p.c.seed = 5;
   p.c.max_epochs = 6;
   p.c.ensembles = ensembles;

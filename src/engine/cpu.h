@@ -32,7 +32,7 @@ typedef struct tt_work {
   float *x;                  /* [D][ld] */
   float *y;                  /* [K][ld] */
   float *weight;             /* [rows] */
-  float *z[TT_MAX_LAYERS];   /* [out][ld] of layer l: z, then dy/dz; of the last layer: the output */
+  float *z[TT_MAX_LAYERS];   /* [out][ld] of layer l: z, then dy/dz; of the last: the output */
   float *h[TT_MAX_LAYERS];   /* [out][ld] y of layer l: f(z), after dropout, plus x if residual */
   float *hat[TT_MAX_LAYERS]; /* [out][ld] with layer_norm: z of mean 0 and variance 1 */
   float *root[TT_MAX_LAYERS]; /* [ld] with layer_norm: 1 / standard deviation of z */
@@ -58,8 +58,8 @@ int64_t tt_work_bytes(const tt_model *model, int64_t batch, tt_work_for use);
 void tt_cpu_forward(const tt_kernels *k, const tt_model *model, const float *w, tt_work *b,
                     int64_t rows, const tt_dropout *drop, int gradient);
 
-/* d[0] holds dL/d(output): gradient[P] of all parameters, last layer to first. Returns dL/dx [D][ld]
- * if `inputs`, else NULL. */
+/* d[0] holds dL/d(output): gradient[P] of all parameters, last layer to first. Returns dL/dx
+ * [D][ld] if `inputs`, else NULL. */
 const float *tt_cpu_backward(const tt_kernels *k, const tt_model *model, const float *w, tt_work *b,
                              int64_t rows, float *gradient, int inputs);
 
@@ -93,8 +93,8 @@ int tt_cpu_after_step(const tt_engine *e, tt_work *b, const tt_seat *seat);
 /* Up to `steps` steps of member i of [0, M). Returns the number taken. */
 int64_t tt_cpu_train_member(tt_engine *e, tt_work *b, int64_t i, int64_t steps);
 
-/* The given rows of the data set into x, y and, if there are some, weight of the buffers. Returns the
- * weights or NULL. */
+/* The given rows of the data set into x, y and, if there are some, weight of the buffers. Returns
+ * the weights or NULL. */
 const float *tt_cpu_load_rows(const tt_engine *e, tt_work *b, const tt_ensemble *ensemble,
                               const int32_t *row, int64_t rows);
 

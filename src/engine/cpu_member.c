@@ -60,8 +60,8 @@ static const float *present(const tt_state *s, const tt_seat *seat)
   return averaged ? TT_FIELD(s, average) + seat->i * s->params : seat->w;
 }
 
-/* Validation of one member: history and, unless the ensemble stops as a whole, best weights. *loss is
- * left alone where there is no row for it. */
+/* Validation of one member: history and, unless the ensemble stops as a whole, best weights. *loss
+ * is left alone where there is no row for it. */
 static void validate(const tt_engine *e, tt_work *b, const tt_seat *seat, double *loss)
 {
   tt_state *s = e->state;

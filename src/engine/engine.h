@@ -99,8 +99,8 @@ typedef struct tt_engine_ops {
    * forward: outputs of every member on its next batch, nothing moves.
    *   output  [M][B][O];  row [M][B] rows of the data set, -1 where there is none (short batch, or
    *           the member does not train)
-   * apply: the rest of that step: backward from delta [M][B][O] = dL/d(output), optimiser, end of the
-   * epoch.  loss [M] of the batch, summed over rows; not finite: the member has diverged. */
+   * apply: the rest of that step: backward from delta [M][B][O] = dL/d(output), optimiser, end of
+   * the epoch.  loss [M] of the batch, summed over rows; not finite: the member has diverged. */
   tt_err (*forward)(tt_engine *e, float *output, int32_t *row);
   tt_err (*apply)(tt_engine *e, const float *delta, const double *loss);
 } tt_engine_ops;

@@ -57,7 +57,8 @@ typedef struct tt_kernels {
 
   /* The rest is for layers that have it; rows [0, n), n a multiple of 16. */
   /* layer_norm (Ba, Kiros & Hinton 2016): z[out][ld] of each row to mean 0 and variance 1 over its
-   * features, kept in hat unless NULL with root[ld] = 1 / standard deviation; then gain * hat + shift.
+   * features, kept in hat unless NULL with root[ld] = 1 / standard deviation; then
+   * gain * hat + shift.
    *   gain [out], then shift [out] */
   void (*norm)(int64_t out, const float *gain, float *z, float *hat, float *root, int64_t ld,
                int64_t n);

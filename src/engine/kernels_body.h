@@ -344,15 +344,15 @@ static double loss(tt_loss kind, tt_loss_args args, const tt_model *model, int64
     return loss_wide(kind, args, model, rows, o, y, weight, factor, d, ld);
   for (int64_t r = 0; r < rows; r += LOSS_CHUNK) {
     int64_t count = rows - r < LOSS_CHUNK ? rows - r : LOSS_CHUNK;
-    sum += loss_chunk(kind, args, model->targets, count, o + r, y + r, weight ? weight + r : NULL, factor,
-                      d ? d + r : NULL, ld);
+    sum += loss_chunk(kind, args, model->targets, count, o + r, y + r, weight ? weight + r : NULL,
+                      factor, d ? d + r : NULL, ld);
   }
   return sum;
 }
 
 #define X(name, slots, source)                                                                     \
   static void step_##name(int64_t count, float *restrict w, const float *restrict g,               \
-                          float *restrict s0, float *restrict s1, float *restrict s2,               \
+                          float *restrict s0, float *restrict s1, float *restrict s2,              \
                           tt_step_args args)                                                       \
   {                                                                                                \
     for (int64_t i = 0; i < count; i++)                                                            \

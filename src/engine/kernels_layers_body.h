@@ -1,5 +1,5 @@
-/* kernels_layers_body.h — the loops of kernels.h for layer_norm, dropout, residual layers and losses
- * of many outputs; a part of kernels_body.h. Floor 3. */
+/* kernels_layers_body.h — the loops of kernels.h for layer_norm, dropout, residual layers and
+ * losses of many outputs; a part of kernels_body.h. Floor 3. */
 
 /* v[l] of 16 rows at a time. */
 #define LANES for (int l = 0; l < TT_LANES; l++)

@@ -105,8 +105,9 @@ TT_HD uint64_t tt_attempt_seed(uint64_t seed, int reseed, int32_t attempt)
   return reseed ? seed + (uint64_t)(uint32_t)attempt * 0xD1B54A32D192ED03ull : seed;
 }
 
-/* Step size of a member's next step: its learning_rate times the rate of its state times the schedule.
- *   epoch, step  whole epochs done, optimiser steps taken;  steps  of an epoch, batches of its rows */
+/* Step size of a member's next step: its learning_rate times the rate of its state times the
+ * schedule.
+ *   epoch, step  whole epochs done, optimiser steps taken;  steps  of an epoch */
 TT_HD float tt_member_rate(const tt_hyper *h, tt_schedule kind, const tt_schedule_shape *shape,
                            float rate, int32_t epoch, int64_t step, int64_t steps)
 {
@@ -125,8 +126,8 @@ TT_HD float tt_member_rate(const tt_hyper *h, tt_schedule kind, const tt_schedul
 /* Whether the learning rate of a member follows a schedule or a warm-up. Looks at all members. */
 int tt_cohort_paced(const tt_cohort *c);
 
-/* Whether dropout leaves a unit in: tt_unit of word r % 4 >= p. Unit u of all hidden units, row r of
- * the batch, optimiser step t; four rows share one draw. */
+/* Whether dropout leaves a unit in: tt_unit of word r % 4 >= p. Unit u of all hidden units, row r
+ * of the batch, optimiser step t; four rows share one draw. */
 TT_HD tt_random4 tt_dropout_draw(uint64_t seed, uint64_t stream, int64_t t, uint32_t u, uint32_t r,
                                  uint32_t batch_size)
 {
@@ -152,9 +153,9 @@ TT_HD float tt_label_noise(uint64_t seed, uint64_t stream, uint32_t column, uint
 int64_t tt_cohort_views(const tt_cohort *c);
 int64_t tt_cohort_view_of(const tt_cohort *c, const tt_member *m);
 
-/* The rows of a view in a split, ascending: labelled in all its targets and chosen by the ensemble's
- * `rows`. With kfold the training rows are dealt into folds by (seed, row) alone; a view trains on
- * all folds but its own and validates on that one.
+/* The rows of a view in a split, ascending: labelled in all its targets and chosen by the
+ * ensemble's `rows`. With kfold the training rows are dealt into folds by (seed, row) alone; a view
+ * trains on all folds but its own and validates on that one.
  *   row    owned by the caller, tt_free; [*count]
  * Local. Errors: MEM. */
 tt_err tt_cohort_rows(const tt_cohort *c, const tt_dataset *d, int64_t view, tt_split which,

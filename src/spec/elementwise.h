@@ -125,8 +125,8 @@ TT_HD float tt_normal_cdf(float x)
 
 TT_HD float tt_normal_density(float x) { return 0.39894228f * tt_exp(-0.5f * x * x); }
 
-/* Standard normal number from two uniform words: Box & Muller 1958, the cosine's (second = 0) or the
- * sine's. In double from +, *, / and sqrt alone, so that every machine gives the same bits. */
+/* Standard normal number from two uniform words: Box & Muller 1958, the cosine's (second = 0) or
+ * the sine's. In double from +, *, / and sqrt alone, so that every machine gives the same bits. */
 TT_HD float tt_normal_pair(uint32_t a, uint32_t b, int second)
 {
   double u = ((double)a + 0.5) * 0x1p-32, turn = ((double)b + 0.5) * 0x1p-32;
@@ -201,8 +201,8 @@ TT_HD float tt_act_grad(tt_activation a, float x, float y)
   }
 }
 
-/* Initial weights, given the layer's inputs and outputs: uniform in [-spread, spread], or normal with
- * standard deviation spread; biases uniform in [-bound, bound].
+/* Initial weights, given the layer's inputs and outputs: uniform in [-spread, spread], or normal
+ * with standard deviation spread; biases uniform in [-bound, bound].
  * name, shape, spread of weights, bound of biases, source */
 #define TT_INITS(X)                                                                                \
   X(fan_in_uniform, uniform, 1.0 / sqrt(in), 1.0 / sqrt(in), "the default of torch.nn.Linear")     \

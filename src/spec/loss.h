@@ -119,11 +119,12 @@ TT_HD float tt_loss_quantile(const tt_loss_wide *w, tt_loss_args a)
 TT_HD float tt_loss_cross_entropy(const tt_loss_wide *w, tt_loss_args a)
 {
   int32_t right = (int32_t)w->y;
-  float most = w->o[0], sum = 0.0f;
+  float most = w->o[0], sum = 0.0f, finite = 0.0f; /* 0, or NaN where any output overflowed */
   (void)a;
-  for (int32_t j = 1; j < w->n; j++) {
+  for (int32_t j = 0; j < w->n; j++) {
     float o = w->o[j * w->step];
-    most = o > most || o != o ? o : most;
+    most = o > most ? o : most;
+    finite += o - o;
   }
   for (int32_t j = 0; j < w->n; j++) sum += tt_exp(w->o[j * w->step] - most);
   float inverse = 1.0f / sum, value = most + tt_log(sum) - w->o[right * w->step];
@@ -131,7 +132,7 @@ TT_HD float tt_loss_cross_entropy(const tt_loss_wide *w, tt_loss_args a)
     float p = tt_exp(w->o[j * w->step] - most) * inverse;
     w->d[j * w->step] = (p - (j == right ? 1.0f : 0.0f)) * w->factor;
   }
-  return value + (most - most);
+  return value + finite;
 }
 
 /* name, output it needs, source. Losses of one or two outputs a target, then those of more. */

@@ -132,7 +132,7 @@ TT_HD void tt_step(tt_optimizer kind, float *w, float g, float *s0, float *s1, f
   switch (kind) {
 #define X(name, slots, source)                                                                     \
   case TT_OPT_##name:                                                                              \
-    tt_step_##name(w, g, s0, s1, s2, a);                                                               \
+    tt_step_##name(w, g, s0, s1, s2, a);                                                           \
     return;
     TT_OPTIMIZERS(X)
 #undef X

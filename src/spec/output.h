@@ -2,8 +2,8 @@
  * and nvcc.
  *
  * A network has `each` outputs for each of its K targets; output j of target k is number j * K + k.
- * From them follow q quantities a target, each with a mean and a variance; quantity j of target k is
- * number k * q + j. Ensembles are mixtures over these (moments.h). */
+ * From them follow q quantities a target, each with a mean and a variance; quantity j of target k
+ * is number k * q + j. Ensembles are mixtures over these (moments.h). */
 #ifndef TT_OUTPUT_H
 #define TT_OUTPUT_H
 #include "spec/elementwise.h"

@@ -147,8 +147,8 @@ typedef struct tt_plateau {
   int32_t wait; /* epochs without a better loss */
 } tt_plateau;
 
-/* At the end of an epoch with validation loss `loss`: wait more than `every` epochs for a loss below
- * best - min_delta, then the rate becomes gamma times itself, but not less than `min`. */
+/* At the end of an epoch with validation loss `loss`: wait more than `every` epochs for a loss
+ * below best - min_delta, then the rate becomes gamma times itself, but not less than `min`. */
 TT_HD tt_plateau tt_plateau_end_epoch(tt_plateau p, double loss, float gamma, float min,
                                       int32_t every, float min_delta)
 {

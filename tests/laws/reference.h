@@ -1,8 +1,15 @@
-/* reference.h — networks, losses and optimizers written again from the textbook, in double and as
- * plainly as possible: what the laws hold the engines to. Gradients are finite differences. */
+/* reference.h — networks, losses, optimizers and schedules written again from the textbook, in
+ * double and as plainly as possible: what the laws hold the engines to. Gradients are finite
+ * differences. */
 #ifndef TT_REFERENCE_H
 #define TT_REFERENCE_H
 #include "problem.h"
+
+static inline void ref_missing(const char *kind, const char *name)
+{
+  fprintf(stderr, "no textbook formula for %s %s\n", kind, name);
+  fail();
+}
 
 static inline double ref_softplus(double x) { return fmax(x, 0.0) + log1p(exp(-fabs(x))); }
 
@@ -20,119 +27,365 @@ static inline double ref_activation(tt_activation a, double x)
   case TT_ACT_elu: return x > 0.0 ? x : expm1(x);
   default: break;
   }
-  fprintf(stderr, "no textbook formula for activation %s\n", tt_choice_activation[a]);
-  fail();
+  ref_missing("activation", tt_choice_activation[a]);
   return NAN;
 }
 
-/* One target: o0 the mean, o1 the raw variance; 1 / K = share. */
-static inline double ref_loss(tt_loss l, double o0, double o1, double y, double floor, double share)
+static inline double ref_nll(double mean, double raw, double y, double floor)
 {
-  double v = ref_softplus(o1) + floor, e = y - o0;
-  switch (l) {
+  double v = ref_softplus(raw) + floor;
+  return 0.5 * (log(v) + (y - mean) * (y - mean) / v);
+}
+
+/* -ln of the probability of class y. */
+static inline double ref_cross_entropy(int32_t n, const double *o, int64_t step, int64_t y)
+{
+  double sum = 0.0;
+  for (int32_t j = 0; j < n; j++) sum += exp(o[j * step] - o[y * step]);
+  return log(sum);
+}
+
+static inline double ref_pinball(const tt_model *m, const double *o, double y)
+{
+  double sum = 0.0;
+  for (int32_t j = 0; j < m->each; j++) {
+    double e = y - o[j * m->targets], t = (double)m->level[j];
+    sum += fmax(t * e, (t - 1.0) * e);
+  }
+  return sum / m->each;
+}
+
+/* One target of one row: its outputs at o[j * K]. `held` are outputs that a loss may look at as
+ * constants: the gradient does not see them. */
+static inline double ref_loss(const tt_cohort *c, const double *o, const double *held, double y)
+{
+  int64_t k = c->model.targets;
+  double e = fabs(o[0] - y), share = 1.0 / (double)k, delta = (double)c->huber_delta;
+  double floor = (double)c->variance_floor, p = 1.0 / (1.0 + exp(-o[0]));
+  switch (c->loss) {
   case TT_LOSS_mse: return e * e * share;
-  case TT_LOSS_gaussian_nll: return 0.5 * (log(v) + e * e / v);
+  case TT_LOSS_mae: return e * share;
+  case TT_LOSS_huber: return (e < delta ? e * e / 2.0 : delta * (e - delta / 2.0)) * share;
+  case TT_LOSS_gaussian_nll: return ref_nll(o[0], o[k], y, floor);
+  case TT_LOSS_beta_nll:
+    return pow(ref_softplus(held[k]) + floor, (double)c->nll_beta) * ref_nll(o[0], o[k], y, floor);
+  case TT_LOSS_poisson: return exp(o[0]) - y * o[0];
+  case TT_LOSS_bce: return -y * log(p) - (1.0 - y) * log(1.0 - p);
+  case TT_LOSS_quantile: return ref_pinball(&c->model, o, y) * share;
+  case TT_LOSS_cross_entropy: return ref_cross_entropy(c->model.each, o, k, (int64_t)y);
   default: break;
   }
-  fprintf(stderr, "no textbook formula for loss %s\n", tt_choice_loss[l]);
-  fail();
+  ref_missing("loss", tt_choice_loss[c->loss]);
   return NAN;
 }
 
-static inline tt_output ref_output(tt_loss loss)
+/* ---- networks ---- */
+
+enum { REF_WIDEST = 64, REF_PARAMS = 512 };
+
+static inline void ref_norm(int64_t n, const double *gain, double *z)
 {
-  switch (loss) {
-#define X(name, output, source) \
-  case TT_LOSS_##name: return TT_OUTPUT_##output;
-    TT_LOSSES(X)
-#undef X
-  default: return TT_OUTPUT_mean;
-  }
+  double mean = 0.0, variance = 0.0;
+  for (int64_t o = 0; o < n; o++) mean += z[o] / (double)n;
+  for (int64_t o = 0; o < n; o++) variance += (z[o] - mean) * (z[o] - mean) / (double)n;
+  for (int64_t o = 0; o < n; o++)
+    z[o] = gain[o] * (z[o] - mean) / sqrt(variance + 1e-5) + gain[n + o];
 }
 
-enum { REF_WIDEST = 64 };
-
-/* Outputs of the network with weights w[P] for one row. */
-static inline void ref_forward(const tt_model *m, const double *w, const float *x, double *out)
+/* Outputs of the network with weights w[P] for one row.
+ *   mask  factors of the hidden units, or NULL */
+static inline void ref_forward(const tt_model *m, const double *w, const double *x,
+                               const double *mask, double *out)
 {
   double in[REF_WIDEST];
-  for (int64_t i = 0; i < m->inputs; i++) in[i] = (double)x[i];
-  for (int l = 0; l < m->layers; l++) {
+  memcpy(in, x, (size_t)m->inputs * sizeof *in);
+  for (int l = 0, unit = 0; l < m->layers; l++) {
     const tt_layer *layer = &m->layer[l];
     for (int64_t o = 0; o < layer->out; o++) {
-      double z = w[layer->bias + o];
-      for (int64_t i = 0; i < layer->in; i++) z += w[layer->weight + o * layer->in + i] * in[i];
-      out[o] = ref_activation(layer->activation, z);
+      out[o] = w[layer->bias + o];
+      for (int64_t i = 0; i < layer->in; i++)
+        out[o] += w[layer->weight + o * layer->in + i] * in[i];
+    }
+    if (layer->norm >= 0) ref_norm(layer->out, w + layer->norm, out);
+    for (int64_t o = 0; o < layer->out; o++) {
+      out[o] = ref_activation(layer->activation, out[o]);
+      if (mask && l < m->layers - 1) out[o] *= mask[unit++];
+      if (layer->residual) out[o] += in[o];
     }
     memcpy(in, out, (size_t)layer->out * sizeof *in);
   }
 }
 
-/* Weighted loss of some rows of the problem for its ensemble e, divided by their number. */
-static inline double ref_batch_loss(const problem *p, int64_t e, const double *w,
-                                    const int32_t *row, int64_t rows)
+/* Some rows as one member meets them. */
+typedef struct ref_batch {
+  const problem *p;
+  int64_t member;
+  const int32_t *row;
+  int64_t rows;
+  int64_t step;         /* optimiser steps taken before; -1: not in training */
+  const double *moved;  /* [rows][D] in place of the inputs, or NULL */
+} ref_batch;
+
+static inline void ref_masks(const ref_batch *b, int64_t r, double *mask)
 {
-  const tt_model *m = &p->c.model;
-  double sum = 0.0, out[REF_WIDEST];
-  for (int64_t r = 0; r < rows; r++) {
-    double l = 0.0, weight = p->d->weight ? (double)p->d->weight[row[r]] : 1.0;
-    ref_forward(m, w, p->d->x + row[r] * p->d->inputs, out);
-    for (int64_t k = 0; k < m->targets; k++) {
-      double y = (double)p->d->y[row[r] * p->d->targets + p->c.ensemble[e].column[k]];
-      double o1 = m->output == TT_OUTPUT_mean_variance ? out[m->targets + k] : 0.0;
-      l += ref_loss(p->c.loss, out[k], o1, y, (double)p->c.variance_floor,
-                    1.0 / (double)m->targets);
-    }
-    sum += weight * l;
-  }
-  return sum / (double)rows;
+  const tt_cohort *c = &b->p->c;
+  const tt_member *m = &c->member[b->member];
+  double p = (double)m->hyper.dropout;
+  for (uint32_t u = 0; u < 4 * REF_WIDEST; u++)
+    mask[u] = tt_dropout_keeps(c->seed, m->stream, b->step, u, (uint32_t)r,
+                               (uint32_t)c->batch_size, m->hyper.dropout) / (1.0 - p);
 }
 
-/* Central differences of fourth order: error about 1e-11 for smooth networks. */
-static inline void ref_gradient(const problem *p, int64_t e, double *w, const int32_t *row,
-                                int64_t rows, double *g)
+static inline void ref_inputs(const ref_batch *b, int64_t r, double *x)
 {
-  const double h = 1e-4;
-  for (int64_t i = 0; i < p->c.model.params; i++) {
-    double keep = w[i], near, far;
-    w[i] = keep + h, near = ref_batch_loss(p, e, w, row, rows);
-    w[i] = keep - h, near -= ref_batch_loss(p, e, w, row, rows);
-    w[i] = keep + 2 * h, far = ref_batch_loss(p, e, w, row, rows);
-    w[i] = keep - 2 * h, far -= ref_batch_loss(p, e, w, row, rows);
-    w[i] = keep;
-    g[i] = (8.0 * near - far) / (12.0 * h);
-  }
+  const tt_dataset *d = b->p->d;
+  for (int64_t i = 0; i < d->inputs; i++)
+    x[i] = b->moved ? b->moved[r * d->inputs + i] : (double)d->x[b->row[r] * d->inputs + i];
 }
 
-/* One step t (from 1) of one member by the book; s is [2][P], zero at first. */
-static inline void ref_step(const tt_cohort *c, const tt_hyper *h, int64_t t, double *w, double *g,
-                            double *s)
+/* Weighted loss of row r of a batch: at w, what a loss holds constant at `held`. */
+static inline double ref_row_loss(const ref_batch *b, int64_t r, const double *w,
+                                  const double *held)
+{
+  const tt_cohort *c = &b->p->c;
+  const tt_dataset *d = b->p->d;
+  const tt_member *m = &c->member[b->member];
+  double x[REF_WIDEST], out[REF_WIDEST], fixed[REF_WIDEST], mask[4 * REF_WIDEST], sum = 0.0;
+  int drops = b->step >= 0 && m->hyper.dropout > 0.0f;
+  ref_inputs(b, r, x);
+  if (drops) ref_masks(b, r, mask);
+  ref_forward(&c->model, w, x, drops ? mask : NULL, out);
+  if (c->loss == TT_LOSS_beta_nll) ref_forward(&c->model, held, x, drops ? mask : NULL, fixed);
+  for (int64_t k = 0; k < c->model.targets; k++) {
+    int32_t column = c->ensemble[m->ensemble].column[k];
+    double y = (double)d->y[b->row[r] * d->targets + column];
+    if (b->step >= 0)
+      y += (double)m->hyper.label_noise *
+           (double)tt_label_noise(c->seed, m->stream, (uint32_t)column, (uint32_t)b->row[r]);
+    sum += ref_loss(c, out + k, fixed + k, y);
+  }
+  return d->weight ? (double)d->weight[b->row[r]] * sum : sum;
+}
+
+/* Weighted loss of all rows, divided by their number. */
+static inline double ref_batch_loss(const ref_batch *b, const double *w, const double *held)
+{
+  double sum = 0.0;
+  for (int64_t r = 0; r < b->rows; r++) sum += ref_row_loss(b, r, w, held);
+  return sum / (double)b->rows;
+}
+
+/* Derivative of the batch loss by *at, or of the loss of row r where r >= 0: central differences,
+ * error about 1e-10 for smooth networks. */
+static inline double ref_slope(ref_batch *b, double *at, const double *w, const double *held,
+                               int64_t r)
+{
+  const double h = 1e-5, keep = *at;
+  *at = keep + h;
+  double above = r < 0 ? ref_batch_loss(b, w, held) : ref_row_loss(b, r, w, held);
+  *at = keep - h;
+  double below = r < 0 ? ref_batch_loss(b, w, held) : ref_row_loss(b, r, w, held);
+  *at = keep;
+  return (above - below) / (2.0 * h);
+}
+
+/* The inputs of all rows moved by `step` ranges along the sign of dL/dx; owned by the caller. */
+static inline double *ref_move(ref_batch *b, const double *w, double step)
+{
+  int64_t inputs = b->p->d->inputs;
+  double *x = NULL, *moved = NULL;
+  float range[REF_WIDEST];
+  tt_dataset_ranges(b->p->d, range);
+  TT_CHECK_OK(TT_ALLOC(x, b->rows * inputs));
+  TT_CHECK_OK(TT_ALLOC(moved, b->rows * inputs));
+  for (int64_t r = 0; r < b->rows; r++) ref_inputs(b, r, x + r * inputs);
+  b->moved = x;
+  for (int64_t i = 0; i < b->rows * inputs; i++) {
+    double d = ref_slope(b, &x[i], w, w, i / inputs);
+    moved[i] = x[i] + step * (double)range[i % inputs] * ((d > 0.0) - (d < 0.0));
+  }
+  b->moved = NULL;
+  tt_free(x);
+  return moved;
+}
+
+static inline void ref_hide(const ref_batch *b, double *g)
+{
+  const tt_cohort *c = &b->p->c;
+  const tt_layer *first = &c->model.layer[0];
+  int8_t seen[REF_WIDEST];
+  tt_cohort_features(c, &c->member[b->member], seen);
+  for (int64_t i = 0; i < first->in * first->out; i++)
+    if (!seen[i % first->in]) g[first->weight + i] = 0.0;
+}
+
+/* Gradient g[P] of the batch for one step of training. */
+static inline void ref_gradient(ref_batch b, double *w, double *g)
+{
+  const tt_hyper *h = &b.p->c.member[b.member].hyper;
+  int64_t params = b.p->c.model.params;
+  double held[REF_PARAMS], *moved = NULL;
+  TT_CHECK(params, <=, (int64_t)REF_PARAMS);
+  memcpy(held, w, (size_t)params * sizeof *w);
+  for (int64_t i = 0; i < params; i++) g[i] = ref_slope(&b, &w[i], w, held, -1);
+  if (h->adversarial > 0.0f) b.moved = moved = ref_move(&b, w, (double)h->adversarial);
+  for (int64_t i = 0; moved && i < params; i++) g[i] += ref_slope(&b, &w[i], w, held, -1);
+  if (h->features < 1.0f) ref_hide(&b, g);
+  tt_free(moved);
+}
+
+/* ---- schedules and optimizers ---- */
+
+static inline double ref_cosine(double from, double to, double part)
+{
+  return to + (from - to) * (1.0 + cos(acos(-1.0) * part)) / 2.0;
+}
+
+/* Where in its cycle of cosine_restarts an epoch lies. */
+static inline double ref_cycle(double epoch, double length, double growth)
+{
+  for (; epoch >= length; length *= growth) epoch -= length;
+  return epoch / length;
+}
+
+static inline double ref_one_cycle(double step, double steps, double peak)
+{
+  double top = peak * steps - 1.0;
+  return step <= top ? ref_cosine(0.04, 1.0, step / top)
+                     : ref_cosine(1.0, 4e-6, (step - top) / (steps - 1.0 - top));
+}
+
+/* Factor on the learning rate after `step` steps of `steps` an epoch. */
+static inline double ref_schedule(const tt_cohort *c, const tt_hyper *h, int64_t step,
+                                  int64_t steps)
+{
+  const tt_schedule_shape *s = &c->schedule_shape;
+  double epoch = floor((double)step / (double)steps), epochs = (double)h->epochs;
+  double gamma = (double)h->schedule_gamma, low = (double)h->schedule_min, passed = 0.0;
+  double every = (double)h->schedule_step, factor = 1.0;
+  double ramp = (double)h->warmup * (double)steps;
+  for (int32_t i = 0; i < s->milestones; i++) passed += epoch >= (double)s->milestone[i];
+  switch (c->schedule) {
+  case TT_SCHEDULE_constant:
+  case TT_SCHEDULE_reduce_on_plateau: break;
+  case TT_SCHEDULE_step: factor = pow(gamma, floor(epoch / every)); break;
+  case TT_SCHEDULE_multistep: factor = pow(gamma, passed); break;
+  case TT_SCHEDULE_exponential: factor = pow(gamma, epoch); break;
+  case TT_SCHEDULE_cosine: factor = ref_cosine(1.0, low, epoch / epochs); break;
+  case TT_SCHEDULE_cosine_restarts:
+    factor = ref_cosine(1.0, low, ref_cycle(epoch, every, (double)s->growth));
+    break;
+  case TT_SCHEDULE_one_cycle:
+    factor = ref_one_cycle((double)step, epochs * (double)steps, (double)s->peak);
+    break;
+  default: ref_missing("schedule", tt_choice_schedule[c->schedule]);
+  }
+  return ramp > 0.0 ? factor * fmin(1.0, (double)(step + 1) / ramp) : factor;
+}
+
+/* Adam's step of one parameter with its moments; v is the one that is divided by. */
+static inline double ref_adam(const tt_hyper *h, int64_t t, double m, double v)
+{
+  double correct1 = 1.0 - pow((double)h->beta1, (double)t);
+  double correct2 = 1.0 - pow((double)h->beta2, (double)t);
+  return (m / correct1) / (sqrt(v / correct2) + (double)h->epsilon);
+}
+
+/* Parameter w with gradient g by the book in step t (from 1); its slots s[3] are zero at first. */
+static inline double ref_follow(const tt_cohort *c, const tt_hyper *h, double lr, int64_t t,
+                                double w, double g, double *s)
+{
+  double b1 = (double)h->beta1, b2 = (double)h->beta2, mu = (double)h->momentum;
+  double decayed = w - lr * (double)h->weight_decay * w;
+  switch (c->optimizer) {
+  case TT_OPT_sgd:
+    s[0] = mu * s[0] + g;
+    return w - lr * (c->nesterov ? g + mu * s[0] : s[0]);
+  case TT_OPT_rmsprop:
+    s[0] = b2 * s[0] + (1.0 - b2) * g * g;
+    s[1] = mu * s[1] + g / (sqrt(s[0]) + (double)h->epsilon);
+    return w - lr * s[1];
+  default: break;
+  }
+  s[0] = b1 * s[0] + (1.0 - b1) * g;
+  s[1] = b2 * s[1] + (1.0 - b2) * g * g;
+  s[2] = fmax(s[2], s[1]);
+  switch (c->optimizer) {
+  case TT_OPT_adam: return w - lr * ref_adam(h, t, s[0], s[1]);
+  case TT_OPT_adamw: return decayed - lr * ref_adam(h, t, s[0], s[1]);
+  case TT_OPT_amsgrad: return decayed - lr * ref_adam(h, t, s[0], s[2]);
+  default: break;
+  }
+  ref_missing("optimizer", tt_choice_optimizer[c->optimizer]);
+  return NAN;
+}
+
+/* One step t (from 1) of one member at step size lr; start[P] are its initial weights, s[P][3] its
+ * slots. */
+static inline void ref_step(const tt_cohort *c, const tt_hyper *h, double lr, int64_t t,
+                            const double *start, double *w, const double *g, double *s)
 {
   int64_t n = c->model.params;
-  double norm = 0.0, clip = (double)h->clip_norm, lr = (double)h->learning_rate;
-  double b1 = (double)h->beta1, b2 = (double)h->beta2;
+  double norm = 0.0, clip = (double)h->clip_norm;
   for (int64_t i = 0; i < n; i++) norm += g[i] * g[i];
   norm = sqrt(norm) + 1e-6;
+  double scale = clip > 0.0 && norm > clip ? clip / norm : 1.0;
   for (int64_t i = 0; i < n; i++) {
-    double *m = &s[i], *v = &s[n + i], decay = lr * (double)h->weight_decay;
-    double gi = g[i] * (clip > 0.0 && norm > clip ? clip / norm : 1.0) + (double)h->l2 * w[i];
-    switch (c->optimizer) {
-    case TT_OPT_sgd:
-      *m = (double)h->momentum * *m + gi;
-      w[i] -= lr * (c->nesterov ? gi + (double)h->momentum * *m : *m);
-      continue;
-    case TT_OPT_adamw:
-      w[i] -= decay * w[i];
-      break;
-    case TT_OPT_adam: break;
-    default:
-      fprintf(stderr, "no textbook optimizer %s\n", tt_choice_optimizer[c->optimizer]);
-      fail();
-    }
-    *m = b1 * *m + (1.0 - b1) * gi;
-    *v = b2 * *v + (1.0 - b2) * gi * gi;
-    double correct1 = 1.0 - pow(b1, (double)t), correct2 = 1.0 - pow(b2, (double)t);
-    w[i] -= lr * (*m / correct1) / (sqrt(*v / correct2) + (double)h->epsilon);
+    double gi = g[i] * scale + (double)h->l2 * w[i] + (double)h->anchor * (w[i] - start[i]);
+    w[i] = ref_follow(c, h, lr, t, w[i], gi, &s[3 * i]);
   }
+}
+
+/* ---- problems small enough for all that ---- */
+
+enum { REF_ROWS = 45, REF_COLUMNS = 2 };
+
+static inline double ref_largest(const double *v, int64_t n)
+{
+  double most = 0.0;
+  for (int64_t i = 0; i < n; i++) most = fmax(most, fabs(v[i]));
+  return most;
+}
+
+/* One ensemble of two members that learn the last `k` columns, in reverse order.
+ *   flags  1: rows have weights, 2: layer_norm, 4: residual layers */
+static inline problem ref_network(tt_activation activation, tt_loss loss, int64_t k, int flags)
+{
+  const int64_t hidden[] = {7, flags & 4 ? 7 : 5};
+  tt_output output = tt_loss_output(loss);
+  problem p = problem_make(REF_ROWS, 3, REF_COLUMNS, 1, 2, hidden, 2, activation, output);
+  tt_model_shape shape = usual_shape(3, k, hidden, 2, activation, output);
+  shape.layer_norm = flags & 2;
+  shape.residual = flags & 4;
+  TT_CHECK_OK(tt_model_lay_out(&shape, &p.c.model));
+  p.c.loss = loss;
+  p.c.variance_floor = 1e-3f;
+  tt_free(p.c.ensemble[0].column);
+  TT_CHECK_OK(TT_ALLOC(p.c.ensemble[0].column, k));
+  for (int64_t t = 0; t < k; t++) p.c.ensemble[0].column[t] = (int32_t)(REF_COLUMNS - 1 - t);
+  p.c.ensemble[0].targets = k;
+  if (!(flags & 1)) return p;
+  TT_CHECK_OK(TT_ALLOC(p.d->weight, REF_ROWS));
+  for (int64_t r = 0; r < REF_ROWS; r++) p.d->weight[r] = (float)(r % 4) / 2.0f;
+  return p;
+}
+
+/* The order "every row after the other" for all members and epochs; owned by the caller. */
+static inline int32_t *ref_in_turn(problem *p, int64_t *rows)
+{
+  int32_t *row = NULL, *order = NULL;
+  TT_CHECK_OK(tt_dataset_rows(p->d, TT_TRAIN, p->c.ensemble[0].column, p->c.ensemble[0].targets,
+                              &row, rows));
+  TT_CHECK_OK(TT_ALLOC(order, p->c.members * p->c.max_epochs * *rows));
+  for (int64_t i = 0; i < p->c.members * p->c.max_epochs; i++)
+    memcpy(order + i * *rows, row, (size_t)*rows * sizeof *row);
+  tt_free(row);
+  p->replay.order = order;
+  return order;
+}
+
+static inline tt_hyper ref_plain(float rate)
+{
+  return (tt_hyper){rate, .epochs = 1, .init_scale = 1.0f, .features = 1.0f};
 }
 #endif

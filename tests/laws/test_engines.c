@@ -1,18 +1,19 @@
 /* test_engines.c — law: all engines compute the same thing. The first weights are the same bits;
  * losses, weights and predictions agree to rounding; reports say what the states say. */
-#include "problem.h"
+#include "reference.h"
 
 #include "spec/committee.h"
 
 enum { STEPS = 50, MEMBERS = 3 };
 
-static const way plain = {"generic", &tt_engine_cpu, {.threads = 1, .simd = TT_SIMD_generic}, 0};
+static const way plain = {"generic", &tt_engine_cpu, {.threads = 1, .simd = TT_SIMD_generic}, 0, 0,
+                          1};
 
 static problem usual(tt_loss loss, tt_optimizer optimizer, tt_activation activation)
 {
   const int64_t hidden[] = {10, 7};
-  tt_output output = loss == TT_LOSS_mse ? TT_OUTPUT_mean : TT_OUTPUT_mean_variance;
-  problem p = problem_make(60, 3, 2, 2, MEMBERS, hidden, 2, activation, output);
+  problem p = problem_make(60, 3, 2, 2, MEMBERS, hidden, 2, activation, tt_loss_output(loss));
+  p.c.loss = loss;
   p.c.optimizer = optimizer;
   p.c.nesterov = 1;
   p.c.resample = TT_RESAMPLE_bootstrap;
@@ -25,6 +26,9 @@ static problem usual(tt_loss loss, tt_optimizer optimizer, tt_activation activat
     h->l2 = 1e-3f;
     h->epsilon = 1e-4f; /* Adam divides by tiny roots otherwise: rounding would grow */
     h->clip_norm = i % 2 ? 0.5f : 0.0f;
+    if (optimizer != TT_OPT_rmsprop) continue;
+    h->learning_rate *= 0.2f; /* its first steps are 1 / sqrt(1 - beta2) times as long */
+    h->beta2 = 0.9f;
   }
   return p;
 }
@@ -74,10 +78,42 @@ static tt_state *walk(problem *p, way by, double *loss)
   return s;
 }
 
-static void compare(way by, tt_loss loss, tt_optimizer optimizer, tt_activation activation)
+/* Everything beyond plain steps, of which `number` takes a part. */
+static void enrich(problem *p, int number)
+{
+  const int64_t hidden[] = {9, 9};
+  tt_model_shape shape = usual_shape(3, 1, hidden, 2, TT_ACT_tanh, tt_loss_output(p->c.loss));
+  shape.layer_norm = number % 2;
+  shape.residual = number % 3 != 0;
+  TT_CHECK_OK(tt_model_lay_out(&shape, &p->c.model));
+  p->c.resample = TT_RESAMPLE_kfold;
+  p->c.schedule = (tt_schedule)(1 + number % (TT_SCHEDULE_COUNT - 1));
+  p->c.schedule_shape = (tt_schedule_shape){2, {3, 20}, 1.5f, 0.3f};
+  p->c.average = (tt_average)(number % TT_AVERAGE_COUNT);
+  for (int64_t i = 0; i < p->c.members; i++) {
+    tt_hyper *h = &p->c.member[i].hyper;
+    h->schedule_gamma = 0.9f;
+    h->schedule_step = 3;
+    h->dropout = 0.1f * (float)(i % 3);
+    h->anchor = 0.01f * (float)i;
+    h->label_noise = 0.1f * (float)(i % 2);
+    h->features = i % 2 ? 0.6f : 1.0f;
+    h->average_decay = 0.9f;
+    h->average_start = (int32_t)i;
+  }
+}
+
+/* `beyond`: which part of everything beyond plain steps; -1 none. */
+static void compare(way by, tt_loss loss, tt_optimizer optimizer, tt_activation activation,
+                    int beyond)
 {
   double mine[2 * MEMBERS], theirs[2 * MEMBERS];
   problem p = usual(loss, optimizer, activation);
+  if (beyond >= 0) enrich(&p, beyond);
+  if (!can(by, &p.c)) {
+    problem_free(&p);
+    return;
+  }
   tt_state *want = walk(&p, plain, theirs), *got = walk(&p, by, mine);
   int64_t weights = want->count * want->params, losses = want->count * want->epochs;
   double w = apart(TT_FIELD(want, weights), TT_FIELD(got, weights), weights);
@@ -101,10 +137,20 @@ TT_TEST(fifty_steps_stay_together)
 {
   way by[MAX_WAYS];
   for (int i = 0, n = ways(by); i < n; i++)
-    for (int o = 0; o < TT_OPT_COUNT; o++)
-      for (int l = 0; l < TT_LOSS_COUNT; l++)
-        if (takes(by[i], o + l))
-          compare(by[i], (tt_loss)l, (tt_optimizer)o, o % 2 ? TT_ACT_tanh : TT_ACT_silu);
+    for (int k = 0; k < 15; k++)
+      if (takes(by[i], k))
+        compare(by[i], (tt_loss)(k % TT_LOSS_COUNT), (tt_optimizer)(k % TT_OPT_COUNT),
+                k % 2 ? TT_ACT_tanh : TT_ACT_silu, -1);
+}
+
+TT_TEST(fifty_steps_with_everything_stay_together)
+{
+  way by[MAX_WAYS];
+  for (int i = 0, n = ways(by); i < n; i++)
+    for (int k = 0; k < 6; k++)
+      if (takes(by[i], k))
+        compare(by[i], k % 2 ? TT_LOSS_huber : TT_LOSS_quantile, (tt_optimizer)(k % TT_OPT_COUNT),
+                TT_ACT_tanh, k);
 }
 
 /* No step: nothing moves, and the report tells what there is. */
@@ -146,14 +192,19 @@ TT_TEST(no_steps_are_a_report)
 typedef struct shape {
   int64_t rows, inputs, targets, hidden[2], layers;
   tt_output output;
+  int layer_norm, residual;
 } shape;
 
-/* Fewer rows than any tile, several tiles, none hidden, wider than any fast memory. */
+/* Fewer rows than any tile, several tiles, none hidden, wider than any fast memory; all outputs. */
 static const shape shapes[] = {
-    {5, 3, 1, {4}, 1, TT_OUTPUT_mean},
-    {150, 4, 2, {17, 9}, 2, TT_OUTPUT_mean_variance},
-    {70, 2, 3, {0}, 0, TT_OUTPUT_mean_variance},
-    {66, 3, 1, {700}, 1, TT_OUTPUT_mean},
+    {5, 3, 1, {4}, 1, TT_OUTPUT_mean, 0, 0},
+    {150, 4, 2, {17, 9}, 2, TT_OUTPUT_mean_variance, 0, 0},
+    {70, 2, 3, {0}, 0, TT_OUTPUT_mean_variance, 0, 0},
+    {66, 3, 1, {700}, 1, TT_OUTPUT_mean, 0, 0},
+    {70, 3, 2, {5}, 1, TT_OUTPUT_quantiles, 0, 0},
+    {35, 2, 2, {8, 8}, 2, TT_OUTPUT_softmax, 1, 1},
+    {20, 3, 1, {9, 9}, 2, TT_OUTPUT_sigmoid, 0, 1},
+    {17, 4, 2, {6, 5}, 2, TT_OUTPUT_rate, 1, 0},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes, CAST = 5 };
 
@@ -162,8 +213,11 @@ static tt_committee *cast(const shape *s)
 {
   tt_model m;
   tt_committee *c = NULL;
-  TT_CHECK_OK(tt_model_build(s->inputs, s->targets, s->hidden, s->layers, TT_ACT_tanh, s->output,
-                             &m));
+  tt_model_shape of = usual_shape(s->inputs, s->targets, s->hidden, s->layers, TT_ACT_tanh,
+                                  s->output);
+  of.layer_norm = s->layer_norm;
+  of.residual = s->residual;
+  TT_CHECK_OK(tt_model_lay_out(&of, &m));
   TT_CHECK_OK(tt_committee_create(&m, 2, CAST, &c));
   c->variance_floor = 1e-3f;
   for (int e = 0; e < 2; e++) {
@@ -179,7 +233,7 @@ static tt_committee *cast(const shape *s)
 
 typedef struct prediction {
   tt_moments *moments;
-  float *members; /* [CAST][2][K][rows] */
+  float *members; /* [CAST][2][K q][rows] */
 } prediction;
 
 static prediction predict(const tt_committee *c, const shape *s, way by, const float *x)
@@ -187,7 +241,7 @@ static prediction predict(const tt_committee *c, const shape *s, way by, const f
   prediction out = {0};
   follow_schedule(by);
   TT_CHECK_OK(tt_moments_create(s->rows, tt_committee_columns(c), &out.moments));
-  TT_CHECK_OK(TT_ALLOC(out.members, CAST * 2 * s->targets * s->rows));
+  TT_CHECK_OK(TT_ALLOC(out.members, CAST * 2 * tt_committee_width(c) * s->rows));
   TT_CHECK_OK(by.ops->predict(c, &by.use, s->rows, x, out.moments, out.members));
   return out;
 }
@@ -202,11 +256,12 @@ static void prediction_free(prediction *p)
 static void add_up(const tt_committee *c, const shape *s, const prediction *p)
 {
   tt_moments *want = NULL;
-  int64_t column = 0, each = s->targets * s->rows, cells = s->rows * p->moments->columns;
+  int64_t column = 0, width = tt_committee_width(c), each = width * s->rows;
+  int64_t cells = s->rows * p->moments->columns;
   TT_CHECK_OK(tt_moments_create(s->rows, p->moments->columns, &want));
-  for (int e = 0; e < 2; column += c->ensemble[e++].targets)
+  for (int e = 0; e < 2; e++, column += width)
     for (int64_t i = c->ensemble[e].first; i < c->ensemble[e].first + c->ensemble[e].members; i++)
-      tt_moments_add(want, column, s->targets, c->weight[i], p->members + 2 * i * each,
+      tt_moments_add(want, column, width, c->weight[i], p->members + 2 * i * each,
                      p->members + (2 * i + 1) * each, s->rows);
   const double *a[] = {want->mean, want->between, want->within, want->weight};
   const double *b[] = {p->moments->mean, p->moments->between, p->moments->within,
@@ -231,6 +286,75 @@ static void moments_alone(const tt_committee *c, const shape *s, way by, const f
   tt_moments_destroy(&m);
 }
 
+/* Mean and variance of quantity j of one target by the book: its outputs are o[each], in steps. */
+static void quantity(const tt_model *m, double floor, const double *o, int32_t j, double *mean,
+                     double *variance)
+{
+  double p = 0.0, sum = 0.0, sorted[8];
+  *mean = o[0];
+  *variance = 0.0;
+  switch (m->output) {
+  case TT_OUTPUT_mean_variance: *variance = ref_softplus(o[m->targets]) + floor; return;
+  case TT_OUTPUT_sigmoid: *mean = p = 1.0 / (1.0 + exp(-o[0])), *variance = p * (1.0 - p); return;
+  case TT_OUTPUT_rate: *mean = *variance = exp(o[0]); return;
+  case TT_OUTPUT_quantiles:
+    for (int32_t i = 0; i < 3; i++) sorted[i] = o[i * m->targets];
+    for (int32_t i = 0; i < 3; i++)
+      for (int32_t k = 0; k < 2; k++)
+        if (sorted[k] > sorted[k + 1])
+          p = sorted[k], sorted[k] = sorted[k + 1], sorted[k + 1] = p;
+    *mean = sorted[j];
+    return;
+  case TT_OUTPUT_softmax:
+    for (int32_t i = 0; i < 3; i++) {
+      double log_p = -ref_cross_entropy(3, o, m->targets, i);
+      if (i == j) p = exp(log_p);
+      sum -= exp(log_p) * log_p;
+    }
+    *mean = j < 3 ? p : sum;
+    *variance = j < 3 ? p * (1.0 - p) : 0.0;
+    return;
+  default: return;
+  }
+}
+
+/* What the members say, with networks by the book. */
+static void by_the_book(const tt_committee *c, const shape *s, const float *x, const prediction *p)
+{
+  static double w[4096], out[4096];
+  const tt_model *m = &c->model;
+  int64_t width = tt_committee_width(c), q = m->quantities;
+  if (m->params > 4096 || s->hidden[0] > REF_WIDEST) return;
+  for (int64_t cell = 0; cell < CAST * s->rows; cell++) {
+    int64_t i = cell / s->rows, r = cell % s->rows;
+    double in[REF_WIDEST], mean, variance;
+    for (int64_t k = 0; k < m->params; k++) w[k] = (double)c->w[i * m->params + k];
+    for (int64_t k = 0; k < m->inputs; k++) in[k] = (double)x[r * m->inputs + k];
+    ref_forward(m, w, in, NULL, out);
+    for (int64_t k = 0; k < width; k++) {
+      const float *got = p->members + 2 * i * width * s->rows + k * s->rows + r;
+      quantity(m, (double)c->variance_floor, out + k / q, (int32_t)(k % q), &mean, &variance);
+      TT_CHECK(fabs((double)got[0] - mean), <=, 2e-6 * (1.0 + fabs(mean)));
+      TT_CHECK(fabs((double)got[width * s->rows] - variance), <=, 2e-6 * (1.0 + variance));
+    }
+  }
+}
+
+static void predictions(way by, const shape *s, int number, const float *x)
+{
+  tt_committee *c = cast(s);
+  prediction want = predict(c, s, plain, x), got = predict(c, s, by, x);
+  double gap = apart(want.members, got.members, CAST * 2 * tt_committee_width(c) * s->rows);
+  fprintf(stderr, "  %-21s shape %d: %.1e apart\n", by.name, number, gap);
+  TT_CHECK(gap, <=, 1e-6);
+  by_the_book(c, s, x, &want);
+  add_up(c, s, &got);
+  moments_alone(c, s, by, x, &got);
+  prediction_free(&want);
+  prediction_free(&got);
+  tt_committee_destroy(&c);
+}
+
 TT_TEST(predictions_agree)
 {
   way by[MAX_WAYS];
@@ -238,20 +362,8 @@ TT_TEST(predictions_agree)
   TT_CHECK_OK(TT_ALLOC(x, 150 * 4));
   for (int64_t i = 0; i < 150 * 4; i++) x[i] = sinf((float)i);
   for (int i = 0, n = ways(by); i < n; i++)
-    for (int k = 0; k < SHAPES; k++) {
-      const shape *s = &shapes[k];
-      if (!takes(by[i], k)) continue;
-      tt_committee *c = cast(s);
-      prediction want = predict(c, s, plain, x), got = predict(c, s, by[i], x);
-      double gap = apart(want.members, got.members, CAST * 2 * s->targets * s->rows);
-      fprintf(stderr, "  %-21s shape %d: %.1e apart\n", by[i].name, k, gap);
-      TT_CHECK(gap, <=, 1e-6);
-      add_up(c, s, &got);
-      moments_alone(c, s, by[i], x, &got);
-      prediction_free(&want);
-      prediction_free(&got);
-      tt_committee_destroy(&c);
-    }
+    for (int k = 0; k < SHAPES; k++)
+      if (takes(by[i], k)) predictions(by[i], &shapes[k], k, x);
   tt_free(x);
 }
 
@@ -260,6 +372,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(first_weights_are_the_same_bits),
       cmocka_unit_test(fifty_steps_stay_together),
+      cmocka_unit_test(fifty_steps_with_everything_stay_together),
       cmocka_unit_test(no_steps_are_a_report),
       cmocka_unit_test(predictions_agree),
   };

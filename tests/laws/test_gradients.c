@@ -1,6 +1,6 @@
-/* test_gradients.c — law: gradients are the derivatives of what is computed, and steps follow the
- * textbook. Every activation, loss and optimizer row by finite differences or against the formulas
- * of reference.h in double; whole networks on every engine. */
+/* test_gradients.c — law: gradients are the derivatives of what is computed. Every activation and
+ * loss row by finite differences or against the formulas of reference.h in double; whole networks
+ * on every engine. */
 #include "reference.h"
 
 /* ---- rows of the tables, as functions of one variable ---- */
@@ -63,106 +63,77 @@ TT_TEST(activation_slopes_are_finite_differences)
   }
 }
 
-/* A loss as a function of one of its two outputs. */
-typedef struct loss_at {
-  tt_loss kind;
-  tt_loss_args args;
-  float other, y;
-  int second;
-} loss_at;
-
-static double loss_value(const void *of, float x)
+/* A cohort of linear networks with `k` targets, for its loss alone. */
+static tt_cohort loss_of(tt_loss loss, int64_t k)
 {
-  const loss_at *a = of;
-  return (double)tt_loss_at(a->kind, a->second ? a->other : x, a->second ? x : a->other, a->y,
-                            a->args).value;
+  tt_cohort c = {.loss = loss, .variance_floor = 1e-6f, .huber_delta = 1.0f, .nll_beta = 0.5f};
+  tt_model_shape shape = usual_shape(1, k, NULL, 0, TT_ACT_identity, tt_loss_output(loss));
+  TT_CHECK_OK(tt_model_lay_out(&shape, &c.model));
+  if (k == 1) return c;
+  c.variance_floor = 0.25f;
+  c.huber_delta = 0.75f;
+  c.nll_beta = 1.0f;
+  return c;
 }
 
-static void loss_slope(const loss_at *at, float x)
+static double textbook_slope(const tt_cohort *c, double *o, int64_t j, double y)
 {
-  int kink;
-  double want = slope(loss_value, at, x, &kink);
-  tt_loss_grad g = tt_loss_at(at->kind, at->second ? at->other : x, at->second ? x : at->other,
-                              at->y, at->args);
-  double scale = 1.0 + fabs(loss_value(at, x)) + fabs(want);
-  TT_CHECK(fabs((double)(at->second ? g.d1 : g.d0) - want), <=, 1e-4 * scale);
+  const double h = 1e-4, place[] = {h, -h, 2 * h, -2 * h};
+  double f[4], held[8], keep = o[j];
+  memcpy(held, o, sizeof held);
+  for (int k = 0; k < 4; k++) {
+    o[j] = keep + place[k];
+    f[k] = ref_loss(c, o, held, y);
+  }
+  o[j] = keep;
+  return (8.0 * (f[0] - f[1]) - (f[2] - f[3])) / (12.0 * h);
+}
+
+/* Value and slopes of one target whose outputs are out[each]. */
+static void loss_at(const tt_cohort *c, const float *out, float y)
+{
+  float o[8] = {0}, d[8];
+  double book[8] = {0};
+  int64_t k = c->model.targets;
+  for (int32_t j = 0; j < c->model.each; j++) book[j * k] = (double)(o[j * k] = out[j]);
+  tt_loss_wide at = {c->model.each, c->model.level, o, d, k, y, 2.0f};
+  double want = ref_loss(c, book, book, (double)y);
+  double got = (double)tt_loss_target(c->loss, &at, tt_cohort_loss_args(c));
+  TT_CHECK(fabs(got - want), <=, 2e-6 * (1.0 + fabs(want)));
+  for (int32_t j = 0; j < c->model.each; j++) {
+    double slope = textbook_slope(c, book, j * k, (double)y), scale = 1.0 + fabs(want);
+    TT_CHECK(fabs((double)d[j * k] - 2.0 * slope), <=, 1e-5 * (scale + fabs(slope)));
+  }
 }
 
 TT_TEST(losses_and_their_slopes)
 {
-  const tt_loss_args args[] = {{1e-6f, 1.0f, 1.0f, 0.5f}, {0.25f, 0.5f, 0.75f, 1.0f}};
   for (int l = 0; l < TT_LOSS_COUNT; l++)
-    for (int a = 0; a < 2; a++)
+    for (int64_t k = 1; k <= 2; k++) {
+      tt_cohort c = loss_of((tt_loss)l, k);
       for (int i = -16; i <= 16; i++)
         for (int j = -16; j <= 16; j++) {
-          float o0 = (float)i / 8.0f, o1 = (float)j / 4.0f, y = 0.375f;
-          double want = ref_loss((tt_loss)l, (double)o0, (double)o1, (double)y,
-                                 (double)args[a].variance_floor, (double)args[a].share);
-          double got = (double)tt_loss_at((tt_loss)l, o0, o1, y, args[a]).value;
-          TT_CHECK(fabs(got - want), <=, 2e-6 * (1.0 + fabs(want)));
-          loss_slope(&(loss_at){(tt_loss)l, args[a], o1, y, 0}, o0);
-          loss_slope(&(loss_at){(tt_loss)l, args[a], o0, y, 1}, o1);
+          float out[] = {(float)i / 8.0f, (float)j / 4.0f, (float)(i + j) / 8.0f};
+          float y = 0.40625f; /* no output is as much: there are no kinks */
+          if (c.model.output == TT_OUTPUT_softmax) y = (float)((i + j + 32) % 3);
+          loss_at(&c, out, c.model.output == TT_OUTPUT_rate ? 3.0f : y);
         }
+    }
 }
 
 /* ---- whole networks ---- */
-
-enum { ROWS = 45, TARGETS = 2 };
-
-static problem network(tt_activation activation, tt_loss loss, int64_t k, int weighted)
-{
-  const int64_t hidden[] = {7, 5};
-  problem p = problem_make(ROWS, 3, TARGETS, 1, 2, hidden, 2, activation, ref_output(loss));
-  TT_CHECK_OK(tt_model_build(3, k, hidden, 2, activation, ref_output(loss), &p.c.model));
-  p.c.loss = loss;
-  p.c.variance_floor = 1e-3f;
-  tt_free(p.c.ensemble[0].column);
-  TT_CHECK_OK(TT_ALLOC(p.c.ensemble[0].column, k));
-  for (int64_t t = 0; t < k; t++) p.c.ensemble[0].column[t] = (int32_t)(TARGETS - 1 - t);
-  p.c.ensemble[0].targets = k;
-  if (!weighted) return p;
-  TT_CHECK_OK(TT_ALLOC(p.d->weight, ROWS));
-  for (int64_t r = 0; r < ROWS; r++) p.d->weight[r] = (float)(r % 4) / 2.0f;
-  return p;
-}
-
-/* The order "every row after the other" for two members and some epochs. */
-static int32_t *in_turn(problem *p, int64_t *rows)
-{
-  int32_t *row = NULL, *order = NULL;
-  TT_CHECK_OK(tt_dataset_rows(p->d, TT_TRAIN, p->c.ensemble[0].column, p->c.ensemble[0].targets,
-                              &row, rows));
-  TT_CHECK_OK(TT_ALLOC(order, p->c.members * p->c.max_epochs * *rows));
-  for (int64_t i = 0; i < p->c.members * p->c.max_epochs; i++)
-    memcpy(order + i * *rows, row, (size_t)*rows * sizeof *row);
-  tt_free(row);
-  p->replay.order = order;
-  return order;
-}
-
-static double largest(const double *v, int64_t n)
-{
-  double most = 0.0;
-  for (int64_t i = 0; i < n; i++) most = fmax(most, fabs(v[i]));
-  return most;
-}
-
-static tt_hyper plain(float rate)
-{
-  return (tt_hyper){rate, .epochs = 1, .init_scale = 1.0f, .features = 1.0f};
-}
 
 /* w' = w - rate * gradient, one step of plain sgd: a large rate shows all digits of the gradient. */
 static double gradient_error(problem *p, way by, int64_t batch)
 {
   const float rate = 0x1p16f;
   int64_t rows, params = p->c.model.params;
-  double w[256], want[256], worst = 0.0;
+  double w[REF_PARAMS], want[REF_PARAMS], worst = 0.0;
   tt_progress at;
   p->c.optimizer = TT_OPT_sgd;
   p->c.batch_size = batch;
-  for (int64_t i = 0; i < p->c.members; i++) p->c.member[i].hyper = plain(rate);
-  int32_t *order = in_turn(p, &rows);
+  for (int64_t i = 0; i < p->c.members; i++) p->c.member[i].hyper = ref_plain(rate);
+  int32_t *order = ref_in_turn(p, &rows);
   problem_start(p, by, everyone(p));
   tt_state *before = problem_state(p, everyone(p));
   TT_CHECK_OK(by.ops->train(p->engine, 1, &at));
@@ -171,10 +142,10 @@ static double gradient_error(problem *p, way by, int64_t batch)
     const float *old = TT_FIELD(before, weights) + m * params;
     const float *new = TT_FIELD(after, weights) + m * params;
     for (int64_t i = 0; i < params; i++) w[i] = (double)old[i];
-    ref_gradient(p, 0, w, order, batch < rows ? batch : rows, want);
+    ref_gradient((ref_batch){p, m, order, batch < rows ? batch : rows, 0, NULL}, w, want);
     for (int64_t i = 0; i < params; i++) {
       double got = ((double)old[i] - (double)new[i]) / (double)rate;
-      worst = fmax(worst, fabs(got - want[i]) / largest(want, params));
+      worst = fmax(worst, fabs(got - want[i]) / ref_largest(want, params));
     }
   }
   tt_state_destroy(&before);
@@ -184,141 +155,72 @@ static double gradient_error(problem *p, way by, int64_t batch)
   return worst;
 }
 
+/* Whether the case was for this way at all. */
+static int one_gradient(way by, tt_loss loss, int number, double *worst)
+{
+  /* one target or two, weighted or not, plain or with other layers */
+  int kind = number % 4, layers = number / 4 % 3 ? 0 : 2 + 4 * (number % 2);
+  problem p = ref_network((tt_activation)(number % TT_ACT_COUNT), loss, 1 + kind % 2,
+                          kind / 2 + layers);
+  int suited = can(by, &p.c);
+  if (suited) *worst = fmax(*worst, gradient_error(&p, by, kind == 1 || kind == 2 ? 1000 : 21));
+  problem_free(&p);
+  return suited;
+}
+
 TT_TEST(network_gradients_are_finite_differences)
 {
   way by[MAX_WAYS];
   for (int i = 0, n = ways(by); i < n; i++)
     for (int l = 0; l < TT_LOSS_COUNT; l++) {
       double worst = 0.0;
+      int some = 0;
       for (int a = 0; a < TT_ACT_COUNT; a++)
-        for (int kind = 0; kind < 4; kind++) { /* one target or two, weighted or not */
-          if (!takes(by[i], a + kind)) continue;
-          problem p = network((tt_activation)a, (tt_loss)l, 1 + kind % 2, kind / 2);
-          worst = fmax(worst, gradient_error(&p, by[i], kind == 1 || kind == 2 ? 1000 : 21));
-          problem_free(&p);
-        }
+        if (has_turn(by[i], a + l)) some |= one_gradient(by[i], (tt_loss)l, 10 * l + a, &worst);
+      if (!some) continue;
       fprintf(stderr, "  %-21s %-13s largest error %.1e of the gradient\n", by[i].name,
               tt_choice_loss[l], worst);
       TT_CHECK(worst, <=, 1e-5);
     }
 }
 
-/* ---- optimizers ---- */
-
-typedef struct recipe {
-  const char *name;
-  tt_optimizer optimizer;
-  int nesterov;
-  tt_hyper hyper;
-} recipe;
-
-/* At least one for each row of the table; the last member field of usual_hyper stays. */
-static const recipe recipes[] = {
-    {"sgd", TT_OPT_sgd, 0, {.learning_rate = 0.1f}},
-    {"sgd, momentum, l2", TT_OPT_sgd, 0, {.learning_rate = 0.05f, .momentum = 0.9f, .l2 = 0.01f}},
-    {"sgd, nesterov", TT_OPT_sgd, 1, {.learning_rate = 0.05f, .momentum = 0.8f}},
-    {"sgd, clipped", TT_OPT_sgd, 0, {.learning_rate = 0.3f, .momentum = 0.5f, .clip_norm = 0.2f}},
-    {"adam", TT_OPT_adam, 0, {.learning_rate = 0.01f}},
-    {"adam, l2", TT_OPT_adam, 0, {.learning_rate = 0.01f, .l2 = 0.1f}},
-    {"adam, clipped", TT_OPT_adam, 0, {.learning_rate = 0.01f, .clip_norm = 0.1f, .l2 = 0.01f}},
-    {"adamw", TT_OPT_adamw, 0, {.learning_rate = 0.01f, .weight_decay = 0.5f}},
-    {"adamw, l2, clipped", TT_OPT_adamw, 0,
-     {.learning_rate = 0.01f, .weight_decay = 0.1f, .l2 = 0.05f, .clip_norm = 0.3f}},
-};
-enum { RECIPES = sizeof recipes / sizeof *recipes, STEPS = 50 };
-
-static double reference_walk(problem *p, const float *start, const float *end, const int32_t *order,
-                             int64_t rows)
-{
-  double w[256], g[256], slots[512] = {0}, worst = 0.0;
-  int64_t params = p->c.model.params, batches = (rows + p->c.batch_size - 1) / p->c.batch_size;
-  for (int64_t i = 0; i < params; i++) w[i] = (double)start[i];
-  for (int64_t t = 0; t < STEPS; t++) {
-    int64_t first = t % batches * p->c.batch_size, left = rows - first;
-    ref_gradient(p, 0, w, order + first, left < p->c.batch_size ? left : p->c.batch_size, g);
-    ref_step(&p->c, &p->c.member[0].hyper, t + 1, w, g, slots);
-  }
-  for (int64_t i = 0; i < params; i++)
-    worst = fmax(worst, fabs((double)end[i] - w[i]) / largest(w, params));
-  return worst;
-}
-
-static double walk_error(way by, const recipe *r)
-{
-  int64_t rows;
-  tt_progress at;
-  problem p = network(TT_ACT_tanh, TT_LOSS_mse, TARGETS, 1);
-  p.c.optimizer = r->optimizer;
-  p.c.nesterov = r->nesterov;
-  p.c.batch_size = 20;
-  p.c.max_epochs = STEPS;
-  p.c.members = p.c.ensemble[0].members = 1;
-  tt_hyper *h = &p.c.member[0].hyper;
-  *h = r->hyper;
-  h->beta1 = 0.9f, h->beta2 = 0.99f, h->epsilon = 1e-4f, h->epochs = STEPS;
-  int32_t *order = in_turn(&p, &rows);
-  problem_start(&p, by, everyone(&p));
-  tt_state *start = problem_state(&p, everyone(&p));
-  TT_CHECK_OK(by.ops->train(p.engine, STEPS, &at));
-  TT_CHECK(at.member_steps, ==, STEPS);
-  tt_state *end = problem_state(&p, everyone(&p));
-  double worst = reference_walk(&p, TT_FIELD(start, weights), TT_FIELD(end, weights), order, rows);
-  tt_state_destroy(&start);
-  tt_state_destroy(&end);
-  problem_free(&p);
-  tt_free(order);
-  return worst;
-}
-
-TT_TEST(optimizers_follow_the_textbook)
-{
-  way by[MAX_WAYS];
-  int seen[TT_OPT_COUNT] = {0};
-  for (int i = 0, n = ways(by); i < n; i++)
-    for (int r = 0; r < RECIPES; r++) {
-      if (!takes(by[i], r)) continue;
-      double worst = walk_error(by[i], &recipes[r]);
-      fprintf(stderr, "  %-21s %-20s %.1e after %d steps\n", by[i].name, recipes[r].name, worst,
-              STEPS);
-      TT_CHECK(worst, <=, 1e-5);
-      seen[recipes[r].optimizer] = 1;
-    }
-  for (int o = 0; o < TT_OPT_COUNT; o++) TT_CHECK(seen[o], ==, 1);
-}
-
 /* ---- rows that count, or not ---- */
 
 /* The history holds the mean over the rows of weight * loss, as the batches met it. */
+static void history(way by, tt_loss loss)
+{
+  int64_t rows;
+  double w[REF_PARAMS];
+  problem p = ref_network(TT_ACT_silu, loss, REF_COLUMNS, 1);
+  for (int64_t m = 0; m < p.c.members; m++) p.c.member[m].hyper = ref_plain(0.0f);
+  p.c.optimizer = TT_OPT_sgd;
+  int32_t *order = ref_in_turn(&p, &rows);
+  tt_state *s = can(by, &p.c) ? problem_run(&p, by, everyone(&p), 100) : NULL;
+  for (int64_t m = 0; s && m < p.c.members; m++) {
+    for (int64_t k = 0; k < s->params; k++)
+      w[k] = (double)TT_FIELD(s, weights)[m * s->params + k];
+    double want = ref_batch_loss(&(ref_batch){&p, m, order, rows, 0, NULL}, w, w);
+    double got = (double)TT_FIELD(s, loss_train)[m * s->epochs];
+    TT_CHECK(fabs(got - want), <=, 1e-6 * (1.0 + fabs(want)));
+  }
+  if (s) tt_state_destroy(&s);
+  problem_free(&p);
+  tt_free(order);
+}
+
 TT_TEST(the_history_is_the_weighted_mean_loss)
 {
   way by[MAX_WAYS];
   for (int i = 0, n = ways(by); i < n; i++)
-    for (int l = 0; l < TT_LOSS_COUNT; l++) {
-      int64_t rows;
-      double w[256];
-      problem p = network(TT_ACT_silu, (tt_loss)l, TARGETS, 1);
-      for (int64_t m = 0; m < p.c.members; m++) p.c.member[m].hyper = plain(0.0f);
-      p.c.optimizer = TT_OPT_sgd;
-      int32_t *order = in_turn(&p, &rows);
-      tt_state *s = problem_run(&p, by[i], everyone(&p), 100);
-      for (int64_t m = 0; m < p.c.members; m++) {
-        for (int64_t k = 0; k < s->params; k++)
-          w[k] = (double)TT_FIELD(s, weights)[m * s->params + k];
-        double want = ref_batch_loss(&p, 0, w, order, rows);
-        double got = (double)TT_FIELD(s, loss_train)[m * s->epochs];
-        TT_CHECK(fabs(got - want), <=, 1e-6 * (1.0 + fabs(want)));
-      }
-      tt_state_destroy(&s);
-      problem_free(&p);
-      tt_free(order);
-    }
+    for (int l = 0; l < TT_LOSS_COUNT; l++)
+      if (takes(by[i], l)) history(by[i], (tt_loss)l);
 }
 
 /* Two ensembles on targets 0 and 1. */
 static problem two_targets(tt_loss loss)
 {
   const int64_t hidden = 6;
-  problem p = problem_make(60, 3, 2, 2, 2, &hidden, 1, TT_ACT_tanh, ref_output(loss));
+  problem p = problem_make(60, 3, 2, 2, 2, &hidden, 1, TT_ACT_tanh, tt_loss_output(loss));
   p.c.loss = loss;
   return p;
 }
@@ -327,33 +229,40 @@ static problem two_targets(tt_loss loss)
 static int loses(int64_t r) { return r % 7 == 2; }
 
 /* A row without label is left out for the members that learn this target, and for nobody else. */
+static void skipped(way by, tt_loss loss)
+{
+  problem whole = two_targets(loss), holes = two_targets(loss), fewer = two_targets(loss);
+  for (int64_t r = 0; r < 60; r++) {
+    if (!loses(r)) continue;
+    holes.d->y[2 * r + 1] = NAN;
+    fewer.d->split[r] = TT_UNUSED_ROW;
+  }
+  tt_state *a = problem_run(&whole, by, everyone(&whole), 7);
+  tt_state *b = problem_run(&holes, by, everyone(&holes), 7);
+  tt_state *c = problem_run(&fewer, by, everyone(&fewer), 7);
+  same_member(a, b, 0, "labels of another target are missing");
+  same_member(a, b, 1, "labels of another target are missing");
+  same_member(c, b, 2, "rows without a label count as absent");
+  same_member(c, b, 3, "rows without a label count as absent");
+  TT_CHECK(memcmp(TT_FIELD(a, weights) + 2 * a->params, TT_FIELD(b, weights) + 2 * a->params,
+                  (size_t)a->params * sizeof(float)), !=, 0);
+  tt_state_destroy(&a);
+  tt_state_destroy(&b);
+  tt_state_destroy(&c);
+  problem_free(&whole);
+  problem_free(&holes);
+  problem_free(&fewer);
+}
+
 TT_TEST(unlabelled_rows_are_skipped_for_their_members)
 {
   way by[MAX_WAYS];
   for (int i = 0, n = ways(by); i < n; i++)
     for (int l = 0; l < TT_LOSS_COUNT; l++) {
-      problem whole = two_targets((tt_loss)l), holes = two_targets((tt_loss)l);
-      problem fewer = two_targets((tt_loss)l);
-      for (int64_t r = 0; r < 60; r++) {
-        if (!loses(r)) continue;
-        holes.d->y[2 * r + 1] = NAN;
-        fewer.d->split[r] = TT_UNUSED_ROW;
-      }
-      tt_state *a = problem_run(&whole, by[i], everyone(&whole), 7);
-      tt_state *b = problem_run(&holes, by[i], everyone(&holes), 7);
-      tt_state *c = problem_run(&fewer, by[i], everyone(&fewer), 7);
-      same_member(a, b, 0, "labels of another target are missing");
-      same_member(a, b, 1, "labels of another target are missing");
-      same_member(c, b, 2, "rows without a label count as absent");
-      same_member(c, b, 3, "rows without a label count as absent");
-      TT_CHECK(memcmp(TT_FIELD(a, weights) + 2 * a->params, TT_FIELD(b, weights) + 2 * a->params,
-                      (size_t)a->params * sizeof(float)), !=, 0);
-      tt_state_destroy(&a);
-      tt_state_destroy(&b);
-      tt_state_destroy(&c);
-      problem_free(&whole);
-      problem_free(&holes);
-      problem_free(&fewer);
+      problem p = two_targets((tt_loss)l);
+      int suited = can(by[i], &p.c) && takes(by[i], l);
+      problem_free(&p);
+      if (suited) skipped(by[i], (tt_loss)l);
     }
 }
 
@@ -364,7 +273,6 @@ int main(void)
       cmocka_unit_test(activation_slopes_are_finite_differences),
       cmocka_unit_test(losses_and_their_slopes),
       cmocka_unit_test(network_gradients_are_finite_differences),
-      cmocka_unit_test(optimizers_follow_the_textbook),
       cmocka_unit_test(the_history_is_the_weighted_mean_loss),
       cmocka_unit_test(unlabelled_rows_are_skipped_for_their_members),
   };

@@ -5,28 +5,53 @@
 
 enum { ROWS = DOUBLE ? 37 : 67, INPUTS = 3, EPOCHS = 3, EACH = 3, ENSEMBLES = 2 };
 
-/* One setting of everything a cohort shares. */
+/* One setting of everything a cohort shares, and of what its members do beyond the plain. */
 typedef struct setting {
   int number;
   tt_optimizer optimizer;
   tt_resample resample;
   tt_batches batches;
   tt_loss loss;
+  tt_schedule schedule;
+  tt_average average;
+  tt_stop_at stop;
+  int snapshots, layer_norm, residual;
+  int dropout, noise, anchor, adversarial, features; /* 0 or 1 */
 } setting;
 
-static tt_output output_of(tt_loss loss)
+/* Settings below PLAIN are for every path of every engine: they go through optimizers of two slots,
+ * losses of two outputs, and resamplings but kfold. The others go through all there is. */
+enum { PLAIN = 18, RICH = 24, SETTINGS = PLAIN + RICH };
+
+static setting setting_of(int number)
 {
-  switch (loss) {
-#define X(name, output, source) \
-  case TT_LOSS_##name: return TT_OUTPUT_##output;
-    TT_LOSSES(X)
-#undef X
-  default: return TT_OUTPUT_mean;
-  }
+  setting v = {.number = number,
+               .optimizer = (tt_optimizer)(number % 4),
+               .resample = (tt_resample)(number % 3),
+               .batches = (tt_batches)(number / 2 % 2),
+               .loss = (tt_loss)(number % 7),
+               .schedule = (tt_schedule)(number % TT_SCHEDULE_COUNT)};
+  if (number < PLAIN) return v;
+  int k = number - PLAIN;
+  v.optimizer = (tt_optimizer)(k % TT_OPT_COUNT);
+  v.resample = (tt_resample)(k % TT_RESAMPLE_COUNT);
+  v.loss = (tt_loss)(k % TT_LOSS_COUNT);
+  v.schedule = (tt_schedule)(k / 3 % TT_SCHEDULE_COUNT);
+  v.average = (tt_average)(k % TT_AVERAGE_COUNT);
+  v.stop = k % 6 == 1 ? TT_STOP_AT_ensemble : TT_STOP_AT_member;
+  v.snapshots = k % 5 == 2;
+  v.layer_norm = k % 2;
+  v.residual = k % 3 != 1;
+  v.dropout = k % 4 < 2;
+  v.noise = k % 5 == 1 && v.loss != TT_LOSS_cross_entropy;
+  v.anchor = k % 3 == 0;
+  v.adversarial = k % 4 == 2;
+  v.features = k % 5 > 2;
+  return v;
 }
 
 /* Every member its own hyper-parameters, from who it is. */
-static tt_hyper hyper_of(int64_t ensemble, int64_t index)
+static tt_hyper hyper_of(setting v, int64_t ensemble, int64_t index)
 {
   tt_hyper h = usual_hyper();
   float k = (float)(3 * ensemble + index);
@@ -37,7 +62,35 @@ static tt_hyper hyper_of(int64_t ensemble, int64_t index)
   h.clip_norm = index == 2 ? 0.5f : 0.0f;
   h.patience = index == 0 ? 1 : 0;
   h.epochs = EPOCHS - (int32_t)(index % 2);
+  h.batches = (int32_t)v.batches;
+  h.schedule_gamma = 0.3f + 0.05f * k;
+  h.schedule_min = 0.1f;
+  h.schedule_step = 1;
+  h.warmup = 0.4f * k;
+  h.average_decay = 0.7f;
+  h.average_start = (int32_t)(index % 2);
+  h.dropout = v.dropout ? 0.05f + 0.07f * k : 0.0f;
+  h.label_noise = v.noise ? 0.1f * k : 0.0f;
+  h.anchor = v.anchor ? 0.02f * k : 0.0f;
+  h.adversarial = v.adversarial && index ? 0.01f * (1.0f + k) : 0.0f;
+  h.features = v.features ? 0.3f + 0.2f * (float)index : 1.0f;
   return h;
+}
+
+/* The network of a setting: widths that fit no vector, none hidden, equal ones where residual. */
+static tt_model network(setting v)
+{
+  static const int64_t hidden[][3] = {{1}, {3, 17}, {33}, {0}, {17, 1, 33}, {32}, {17, 17}};
+  static const int64_t layers[] = {1, 2, 1, 0, 3, 1, 2};
+  int which = v.residual && v.number % 2 ? 6 : v.number % 7;
+  tt_model m;
+  tt_model_shape shape =
+      usual_shape(INPUTS, 1, hidden[which], layers[which],
+                  (tt_activation)(v.number % TT_ACT_COUNT), tt_loss_output(v.loss));
+  shape.layer_norm = v.layer_norm;
+  shape.residual = v.residual;
+  TT_CHECK_OK(tt_model_lay_out(&shape, &m));
+  return m;
 }
 
 /* Target 1 lacks labels, so that the ensembles have different rows. */
@@ -46,30 +99,39 @@ static void thin_out(tt_dataset *d)
   for (int64_t r = 0; r < d->rows; r += 6) d->y[r * d->targets + 1] = NAN;
 }
 
+static void settle(problem *p, setting v)
+{
+  static const int64_t batch[] = {7, 16, 20, 1000, 33};
+  p->c.model = network(v);
+  p->c.loss = v.loss;
+  p->c.optimizer = v.optimizer;
+  p->c.nesterov = v.number % 2;
+  p->c.resample = v.resample;
+  p->c.init = (tt_init)(v.number % TT_INIT_COUNT);
+  p->c.batch_size = batch[v.number % 5];
+  p->c.max_epochs = EPOCHS;
+  p->c.schedule = v.schedule;
+  p->c.schedule_shape = (tt_schedule_shape){1, {1}, 2.0f, 0.4f};
+  p->c.average = v.average;
+  p->c.stop = v.stop;
+  p->c.method = v.snapshots ? TT_METHOD_snapshot : TT_METHOD_independent;
+  p->c.snapshots = v.snapshots ? 1 : 0;
+}
+
 /* A cohort of ensembles id[0..n), `each` members that begin with number `from`. */
 static problem cast(setting v, const int64_t *id, int64_t n, int64_t from, int64_t each)
 {
-  static const int64_t hidden[][3] = {{1}, {3, 17}, {33}, {0}, {17, 1, 33}, {32}, {18, 17}};
-  static const int64_t layers[] = {1, 2, 1, 0, 3, 1, 2};
-  static const int64_t batch[] = {7, 16, 20, 1000, 33};
-  int shape = v.number % 7;
-  problem p = problem_make(ROWS, INPUTS, 2, n, each, hidden[shape], layers[shape],
-                           (tt_activation)(v.number % TT_ACT_COUNT), output_of(v.loss));
-  p.c.loss = v.loss;
-  p.c.optimizer = v.optimizer;
-  p.c.nesterov = v.number % 2;
-  p.c.resample = v.resample;
-  p.c.init = (tt_init)(v.number % TT_INIT_COUNT);
-  p.c.batch_size = batch[v.number % 5];
-  p.c.max_epochs = EPOCHS;
+  const int64_t none = 1;
+  problem p = problem_make(ROWS, INPUTS, 2, n, each, &none, 1, TT_ACT_tanh, tt_loss_output(v.loss));
+  settle(&p, v);
   for (int64_t i = 0; i < n * each; i++) {
     tt_ensemble *e = &p.c.ensemble[i / each];
     int64_t who = id[i / each], index = from + i % each;
-    p.c.member[i].hyper.batches = (int32_t)v.batches;
     e->key = (uint32_t)who + 7;
     e->column[0] = (int32_t)(who % 2);
+    p.c.member[i].index = (int32_t)index;
     p.c.member[i].stream = (uint64_t)e->key << 32 | (uint32_t)index;
-    p.c.member[i].hyper = hyper_of(who, index);
+    p.c.member[i].hyper = hyper_of(v, who, index);
   }
   thin_out(p.d);
   if (v.number % 3) return p;
@@ -84,9 +146,9 @@ static problem usual(setting v) { return cast(v, usual_ids, ENSEMBLES, 0, EACH);
 static char told[256];
 static const char *tell(setting v, way by, const char *what)
 {
-  snprintf(told, sizeof told, "%s, %s, %s, %s, %s: %s", by.name, tt_choice_optimizer[v.optimizer],
-           tt_choice_resample[v.resample], tt_choice_batches[v.batches], tt_choice_loss[v.loss],
-           what);
+  snprintf(told, sizeof told, "%s, setting %d, %s, %s, %s, %s: %s", by.name, v.number,
+           tt_choice_optimizer[v.optimizer], tt_choice_resample[v.resample],
+           tt_choice_batches[v.batches], tt_choice_loss[v.loss], what);
   return told;
 }
 
@@ -106,29 +168,55 @@ static tt_state *reference(setting v, way by)
   return s;
 }
 
-/* Over the double the settings are dealt out: every path meets all pairs of optimizer and resampling
- * with either value of the others, every order of threads a third of them. */
+/* Whether a way can do a setting, and over the double its turn is. */
 static int meets(way by, setting v)
 {
-  int path = (int)by.use.path, others = (int)v.batches + (int)v.loss;
-  return takes(by, (int)v.optimizer + (int)v.resample) && (!DOUBLE || (others + path) % 2);
+  problem p = usual(v);
+  int suited = can(by, &p.c);
+  problem_free(&p);
+  if (DOUBLE && by.use.path == TT_PATH_layered && v.number < PLAIN && v.number % 2) return 0;
+  return suited && takes(by, v.number);
 }
 
 static void all_settings(void (*law)(setting v, way by, const tt_state *want))
 {
   way by[MAX_WAYS];
-  int n = ways(by), number = 0;
-  for (int o = 0; o < TT_OPT_COUNT; o++)
-    for (int r = 0; r < TT_RESAMPLE_COUNT; r++)
-      for (int b = 0; b < TT_BATCHES_COUNT; b++)
-        for (int l = 0; l < TT_LOSS_COUNT; l++, number++)
-          for (int i = 0; i < n; i++) {
-            setting v = {number, (tt_optimizer)o, (tt_resample)r, (tt_batches)b, (tt_loss)l};
-            if (!meets(by[i], v)) continue;
-            tt_state *want = reference(v, by[i]);
-            law(v, by[i], want);
-            tt_state_destroy(&want);
-          }
+  int n = ways(by);
+  for (int number = 0; number < SETTINGS; number++)
+    for (int i = 0; i < n; i++) {
+      setting v = setting_of(number);
+      if (!meets(by[i], v)) continue;
+      tt_state *want = reference(v, by[i]);
+      law(v, by[i], want);
+      tt_state_destroy(&want);
+    }
+}
+
+static int bit(int value) { return 1 << value; }
+
+/* The settings use every row of every table, and everything else both ways. */
+TT_TEST(the_settings_use_every_row)
+{
+  int optimizer = 0, resample = 0, batches = 0, loss = 0, schedule = 0, average = 0, stop = 0;
+  int flags = 0, flagless = 0;
+  for (int k = 0; k < SETTINGS; k++) {
+    setting v = setting_of(k);
+    const int on[] = {v.snapshots, v.layer_norm, v.residual && network(v).layer[1].residual,
+                      v.dropout && network(v).layers > 1, v.noise, v.anchor, v.adversarial,
+                      v.features};
+    for (int f = 0; f < 8; f++) *(on[f] ? &flags : &flagless) |= bit(f);
+    optimizer |= bit((int)v.optimizer), resample |= bit((int)v.resample);
+    batches |= bit((int)v.batches), loss |= bit((int)v.loss), stop |= bit((int)v.stop);
+    schedule |= bit((int)v.schedule), average |= bit((int)v.average);
+  }
+  TT_CHECK(optimizer, ==, bit(TT_OPT_COUNT) - 1);
+  TT_CHECK(resample, ==, bit(TT_RESAMPLE_COUNT) - 1);
+  TT_CHECK(batches, ==, bit(TT_BATCHES_COUNT) - 1);
+  TT_CHECK(loss, ==, bit(TT_LOSS_COUNT) - 1);
+  TT_CHECK(schedule, ==, bit(TT_SCHEDULE_COUNT) - 1);
+  TT_CHECK(average, ==, bit(TT_AVERAGE_COUNT) - 1);
+  TT_CHECK(stop, ==, bit(TT_STOP_AT_COUNT) - 1);
+  TT_CHECK(flags & flagless, ==, bit(8) - 1);
 }
 
 /* Trained at all: no member may stand still or diverge, or the law would say nothing. */
@@ -255,7 +343,7 @@ static void scored(setting v, way by, const tt_state *want)
     for (int i = 0; i < 4; i++) TT_CHECK(part[i], ==, all[1 + i]);
     if (split != TT_VALIDATION) continue;
     for (int i = 0; i < ENSEMBLES * EACH; i++)
-      TT_CHECK(all[i], ==, TT_FIELD(want, best_loss)[i]);
+      if (TT_FIELD(want, best_epoch)[i] >= 0) TT_CHECK(all[i], ==, TT_FIELD(want, best_loss)[i]);
   }
   problem_free(&p);
 }
@@ -285,6 +373,7 @@ static void same_way(setting v, way by, const tt_state *want)
   char mine[64], theirs[64];
   arithmetic_of(by, mine);
   for (int k = 0, n = ways(others); k < n; k++) {
+    if (!meets(others[k], v)) continue;
     arithmetic_of(others[k], theirs);
     if (!strcmp(others[k].name, by.name) || strcmp(mine, theirs)) continue;
     tt_state *got = reference(v, others[k]);
@@ -297,29 +386,36 @@ static void same_way(setting v, way by, const tt_state *want)
 TT_TEST(equal_arithmetic_means_equal_bits) { all_settings(same_way); }
 
 /* Orders longer than what is worked out at a time, and a restart inside them. */
+static void long_epochs(way by, tt_resample resample)
+{
+  const int64_t hidden = 2;
+  problem p = problem_make(DOUBLE ? 3000 : 12000, 2, 1, 1, 2, &hidden, 1, TT_ACT_relu,
+                           TT_OUTPUT_mean);
+  p.c.resample = resample;
+  p.c.batch_size = 300;
+  p.c.max_epochs = p.c.member[0].hyper.epochs = p.c.member[1].hyper.epochs = 2;
+  if (can(by, &p.c)) {
+    tt_state *all = problem_run(&p, by, everyone(&p), 1000000);
+    tt_state *some = problem_run(&p, by, everyone(&p), 9);
+    for (int64_t i = 0; i < 2; i++) same_member(all, some, i, "long epochs");
+    tt_state_destroy(&all);
+    tt_state_destroy(&some);
+  }
+  problem_free(&p);
+}
+
 TT_TEST(long_epochs_are_cut_anywhere)
 {
   way by[MAX_WAYS];
-  const int64_t hidden = 2;
   for (int k = 0, n = ways(by); k < n; k++)
-    for (int resample = 0; resample < TT_RESAMPLE_COUNT; resample++) {
-      if (!takes(by[k], resample)) continue;
-      problem p = problem_make(DOUBLE ? 3000 : 12000, 2, 1, 1, 2, &hidden, 1, TT_ACT_relu, TT_OUTPUT_mean);
-      p.c.resample = (tt_resample)resample;
-      p.c.batch_size = 300;
-      p.c.max_epochs = p.c.member[0].hyper.epochs = p.c.member[1].hyper.epochs = 2;
-      tt_state *all = problem_run(&p, by[k], everyone(&p), 1000000);
-      tt_state *some = problem_run(&p, by[k], everyone(&p), 9);
-      for (int64_t i = 0; i < 2; i++) same_member(all, some, i, "long epochs");
-      tt_state_destroy(&all);
-      tt_state_destroy(&some);
-      problem_free(&p);
-    }
+    for (int resample = 0; resample < TT_RESAMPLE_COUNT; resample++)
+      if (has_turn(by[k], resample)) long_epochs(by[k], (tt_resample)resample);
 }
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_settings_use_every_row),
       cmocka_unit_test(members_learn_and_differ),
       cmocka_unit_test(a_member_alone_is_the_member_in_the_cohort),
       cmocka_unit_test(neighbours_and_ensembles_change_nothing),

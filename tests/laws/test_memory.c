@@ -139,15 +139,36 @@ TT_TEST(cohorts_survive_hunger)
   tt_config_destroy(&cfg);
 }
 
+/* All that needs memory of its own, if this way has it. */
+static void enrich(problem *p, const int64_t *hidden)
+{
+  tt_cohort plain = p->c;
+  tt_model_shape shape = usual_shape(3, 1, hidden, 2, TT_ACT_relu, TT_OUTPUT_mean_variance);
+  shape.layer_norm = shape.residual = 1;
+  p->c.resample = TT_RESAMPLE_kfold;
+  p->c.average = TT_AVERAGE_ema;
+  TT_CHECK_OK(tt_model_lay_out(&shape, &p->c.model));
+  if (!can(p->by, &p->c)) {
+    p->c = plain;
+    return;
+  }
+  for (int64_t i = 0; i < p->c.members; i++) {
+    tt_hyper *h = &p->c.member[i].hyper;
+    h->anchor = h->adversarial = h->dropout = 0.1f;
+    h->features = 0.5f;
+  }
+}
+
 TT_TEST(engines_survive_hunger)
 {
   way by[MAX_WAYS];
-  const int64_t hidden[] = {5, 4};
+  const int64_t hidden[] = {5, 5};
   for (int i = 0, n = ways(by); i < n; i++) {
     problem p = problem_make(30, 3, 2, 2, 2, hidden, 2, TT_ACT_relu, TT_OUTPUT_mean_variance);
     for (int e = 0; e < 2; e++) TT_CHECK_OK(tt_text_set(&p.c.ensemble[e].name, e ? "b" : "a"));
     p.by = by[i];
     p.by.use.threads = 2;
+    if (i % 2) enrich(&p, hidden);
     starve("engine", engines, &p);
     starve("prediction", predictions, &p);
     starve_device("engine", engines, &p);

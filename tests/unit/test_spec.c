@@ -42,27 +42,42 @@ TT_TEST(an_impossible_plan_is_refused)
 
 /* ---- model ---- */
 
+/* Offsets of layer l, with `in` inputs and parameters from `next` on; returns their end. */
+static int64_t tiles(const tt_model *m, int l, int64_t in, int64_t next, int norm, int residual)
+{
+  const tt_layer *layer = &m->layer[l];
+  int last = l == m->layers - 1;
+  TT_CHECK(layer->in, ==, in);
+  TT_CHECK(layer->weight, ==, next);
+  TT_CHECK(layer->bias, ==, next + in * layer->out);
+  next = layer->bias + layer->out;
+  TT_CHECK(layer->norm, ==, norm && !last ? next : -1);
+  TT_CHECK((int)layer->residual, ==, residual && !last && l > 0 && in == layer->out);
+  TT_CHECK((int)layer->dropout, ==, !last);
+  TT_CHECK((int)layer->activation, ==, last ? TT_ACT_identity : TT_ACT_relu);
+  return norm && !last ? next + 2 * layer->out : next;
+}
+
 TT_TEST(layers_tile_the_parameters)
 {
-  const int64_t hidden[] = {17, 1, 33, 4};
-  for (int64_t layers = 0; layers <= 4; layers++)
-    for (int output = 0; output < TT_OUTPUT_COUNT; output++) {
-      tt_model m;
-      TT_CHECK_OK(tt_model_build(5, 3, hidden, layers, TT_ACT_relu, (tt_output)output, &m));
-      int64_t next = 0, in = 5;
-      TT_CHECK(m.layers, ==, layers + 1);
-      for (int l = 0; l < m.layers; l++) {
-        TT_CHECK(m.layer[l].in, ==, in);
-        TT_CHECK(m.layer[l].weight, ==, next);
-        TT_CHECK(m.layer[l].bias, ==, next + in * m.layer[l].out);
-        TT_CHECK((int)m.layer[l].activation, ==, l < layers ? TT_ACT_relu : TT_ACT_identity);
-        next = m.layer[l].bias + m.layer[l].out;
-        in = m.layer[l].out;
+  const int64_t hidden[] = {5, 17, 1, 33, 33}, each[] = {1, 2, 3, 3, 1, 1}, q[] = {1, 1, 3, 4, 1, 1};
+  const double level[] = {0.1, 0.5, 0.9};
+  for (int64_t layers = 0; layers <= 5; layers++)
+    for (int output = 0; output < TT_OUTPUT_COUNT; output++)
+      for (int kind = 0; kind < 4; kind++) {
+        tt_model m;
+        tt_model_shape shape = {5, 3, hidden, layers, TT_ACT_relu, (tt_output)output,
+                                kind & 1, kind & 2, 3, level};
+        TT_CHECK_OK(tt_model_lay_out(&shape, &m));
+        int64_t next = 0, in = 5;
+        TT_CHECK(m.layers, ==, layers + 1);
+        for (int l = 0; l < m.layers; in = m.layer[l++].out)
+          next = tiles(&m, l, in, next, kind & 1, kind & 2);
+        TT_CHECK(m.params, ==, next);
+        TT_CHECK(in, ==, 3 * each[output]);
+        TT_CHECK(m.outputs, ==, in);
+        TT_CHECK((int64_t)m.quantities, ==, q[output]);
       }
-      TT_CHECK(m.params, ==, next);
-      TT_CHECK(in, ==, output == TT_OUTPUT_mean ? 3 : 6);
-      TT_CHECK(m.outputs, ==, in);
-    }
 }
 
 TT_TEST(models_too_large_are_refused)
@@ -261,8 +276,9 @@ TT_TEST(the_state_table_is_complete)
   static const int64_t bytes[] = {[TT_TYPE_float] = 4, [TT_TYPE_double] = 8, [TT_TYPE_int8_t] = 1,
                                   [TT_TYPE_int32_t] = 4, [TT_TYPE_int64_t] = 8};
   tt_state *s = NULL;
-  TT_CHECK_OK(tt_state_create((tt_slice){3, 4}, (tt_state_shape){10, 2, 6, 0, 0, 0}, &s));
-  TT_CHECK(sizeof(tt_state), ==, 7 * sizeof(int64_t) + TT_STATE_FIELD_COUNT * sizeof(void *));
+  TT_CHECK_OK(tt_state_create((tt_slice){3, 4}, (tt_state_shape){10, 2, 6, 1, 3, 6}, &s));
+  TT_CHECK(sizeof(tt_state), ==,
+           sizeof(tt_slice) + sizeof(tt_state_shape) + TT_STATE_FIELD_COUNT * sizeof(void *));
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
     tt_state_field a = tt_state_get(s, f);
     TT_CHECK(a.data != NULL, ==, 1);
@@ -284,8 +300,8 @@ TT_TEST(the_state_table_is_complete)
 TT_TEST(the_hash_of_a_member_does_not_know_its_slice)
 {
   tt_state *many = NULL, *one = NULL;
-  TT_CHECK_OK(tt_state_create((tt_slice){3, 4}, (tt_state_shape){7, 2, 5, 0, 0, 0}, &many));
-  TT_CHECK_OK(tt_state_create((tt_slice){5, 1}, (tt_state_shape){7, 2, 5, 0, 0, 0}, &one));
+  TT_CHECK_OK(tt_state_create((tt_slice){3, 4}, (tt_state_shape){7, 2, 5, 1, 2, 5}, &many));
+  TT_CHECK_OK(tt_state_create((tt_slice){5, 1}, (tt_state_shape){7, 2, 5, 1, 2, 5}, &one));
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
     tt_state_field a = tt_state_get(many, f), b = tt_state_get(one, f);
     int64_t each = a.bytes * a.length;

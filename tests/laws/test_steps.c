@@ -1,0 +1,397 @@
+/* test_steps.c — law: steps follow the textbook. Every optimizer and schedule row, and all that acts
+ * on a step (clipping, anchors, hidden inputs, noise, dropout, adversarial inputs, averages), over
+ * fifty steps against the formulas of reference.h in double, on every engine. */
+#include "reference.h"
+
+/* One way to take steps; hyper-parameters of 0 are filled in. */
+typedef struct recipe {
+  const char *name;
+  tt_optimizer optimizer;
+  int nesterov, flags; /* of ref_network */
+  tt_schedule schedule;
+  tt_average average;
+  tt_hyper hyper;
+} recipe;
+
+/* At least one for each row of the tables of optimizers, schedules and averages. */
+static const recipe recipes[] = {
+    {"sgd", TT_OPT_sgd, 0, 1, TT_SCHEDULE_constant, TT_AVERAGE_none, {.learning_rate = 0.1f}},
+    {"sgd, momentum, l2", TT_OPT_sgd, 0, 1, TT_SCHEDULE_constant, TT_AVERAGE_none,
+     {.learning_rate = 0.05f, .momentum = 0.9f, .l2 = 0.01f}},
+    {"sgd, nesterov, step", TT_OPT_sgd, 1, 1, TT_SCHEDULE_step, TT_AVERAGE_none,
+     {.learning_rate = 0.05f, .momentum = 0.8f, .schedule_gamma = 0.5f, .schedule_step = 5}},
+    {"sgd, clipped", TT_OPT_sgd, 0, 1, TT_SCHEDULE_exponential, TT_AVERAGE_none,
+     {.learning_rate = 0.3f, .momentum = 0.5f, .clip_norm = 0.2f, .schedule_gamma = 0.9f}},
+    {"adam, one_cycle", TT_OPT_adam, 0, 1, TT_SCHEDULE_one_cycle, TT_AVERAGE_none,
+     {.learning_rate = 0.02f}},
+    {"adam, l2, warm-up", TT_OPT_adam, 0, 1, TT_SCHEDULE_constant, TT_AVERAGE_none,
+     {.learning_rate = 0.01f, .l2 = 0.1f, .warmup = 7.5f}},
+    {"adam, clipped, cosine", TT_OPT_adam, 0, 1, TT_SCHEDULE_cosine, TT_AVERAGE_none,
+     {.learning_rate = 0.01f, .clip_norm = 0.1f, .l2 = 0.01f, .schedule_min = 0.1f}},
+    {"adamw, restarts", TT_OPT_adamw, 0, 1, TT_SCHEDULE_cosine_restarts, TT_AVERAGE_none,
+     {.learning_rate = 0.01f, .weight_decay = 0.5f, .schedule_step = 4, .warmup = 2.0f}},
+    {"adamw, l2, clipped", TT_OPT_adamw, 0, 1, TT_SCHEDULE_constant, TT_AVERAGE_none,
+     {.learning_rate = 0.01f, .weight_decay = 0.1f, .l2 = 0.05f, .clip_norm = 0.3f}},
+    {"rmsprop, multistep", TT_OPT_rmsprop, 0, 1, TT_SCHEDULE_multistep, TT_AVERAGE_none,
+     {.learning_rate = 0.005f, .momentum = 0.5f, .l2 = 0.01f, .schedule_gamma = 0.3f}},
+    {"amsgrad, plateau", TT_OPT_amsgrad, 0, 1, TT_SCHEDULE_reduce_on_plateau, TT_AVERAGE_none,
+     {.learning_rate = 0.02f, .weight_decay = 0.1f, .l2 = 0.01f, .schedule_gamma = 0.5f,
+      .schedule_min = 0.1f, .schedule_step = 1, .min_delta = 3e-3f}},
+    {"anchor, ema", TT_OPT_adam, 0, 1, TT_SCHEDULE_constant, TT_AVERAGE_ema,
+     {.learning_rate = 0.02f, .anchor = 0.3f, .clip_norm = 0.1f, .average_decay = 0.8f,
+      .average_start = 3}},
+    {"features, swa", TT_OPT_sgd, 0, 1, TT_SCHEDULE_constant, TT_AVERAGE_swa,
+     {.learning_rate = 0.1f, .features = 0.6f, .clip_norm = 0.3f, .average_start = 5}},
+    {"noise on labels", TT_OPT_adam, 0, 0, TT_SCHEDULE_constant, TT_AVERAGE_none,
+     {.learning_rate = 0.01f, .label_noise = 0.2f}},
+    {"dropout", TT_OPT_sgd, 0, 0, TT_SCHEDULE_constant, TT_AVERAGE_none,
+     {.learning_rate = 0.1f, .dropout = 0.3f}},
+    {"adversarial", TT_OPT_sgd, 0, 1, TT_SCHEDULE_constant, TT_AVERAGE_none,
+     {.learning_rate = 0.1f, .adversarial = 0.03f}},
+    {"layers, dropout, anchor", TT_OPT_adam, 0, 7, TT_SCHEDULE_cosine, TT_AVERAGE_ema,
+     {.learning_rate = 0.01f, .dropout = 0.2f, .anchor = 0.1f, .average_decay = 0.9f}},
+    {"layers, adversarial", TT_OPT_sgd, 0, 7, TT_SCHEDULE_constant, TT_AVERAGE_swa,
+     {.learning_rate = 0.05f, .dropout = 0.1f, .adversarial = 0.05f, .label_noise = 0.1f}},
+};
+enum { RECIPES = sizeof recipes / sizeof *recipes, STEPS = 50, BATCH = 20, EPOCHS = 25 };
+
+/* The member of a recipe with all that the table leaves out. */
+static tt_hyper filled(const recipe *r)
+{
+  tt_hyper h = r->hyper;
+  h.beta1 = 0.9f;
+  h.beta2 = 0.99f;
+  h.epsilon = 1e-4f;
+  h.epochs = EPOCHS;
+  h.init_scale = 1.0f;
+  if (h.features <= 0.0f) h.features = 1.0f;
+  return h;
+}
+
+static problem one_member(const recipe *r)
+{
+  problem p = ref_network(TT_ACT_tanh, TT_LOSS_mse, REF_COLUMNS, r->flags);
+  p.c.optimizer = r->optimizer;
+  p.c.nesterov = r->nesterov;
+  p.c.schedule = r->schedule;
+  p.c.schedule_shape = (tt_schedule_shape){.milestones = 2, .milestone = {4, 15}, .growth = 1.5f,
+                                           .peak = 0.3f};
+  p.c.average = r->average;
+  p.c.batch_size = BATCH;
+  p.c.max_epochs = EPOCHS;
+  p.c.members = p.c.ensemble[0].members = 1;
+  p.c.member[0].hyper = filled(r);
+  return p;
+}
+
+/* A member's walk by the book. */
+typedef struct walk {
+  double w[REF_PARAMS], start[REF_PARAMS], slots[3 * REF_PARAMS], average[REF_PARAMS];
+  int64_t averaged;
+  double rate, best; /* reduce_on_plateau */
+  int wait;
+} walk;
+
+static void book_average(walk *k, int64_t params, double keep)
+{
+  for (int64_t i = 0; i < params; i++)
+    k->average[i] = k->averaged ? keep * k->average[i] + (1.0 - keep) * k->w[i] : k->w[i];
+  k->averaged++;
+}
+
+static void book_step(const problem *p, walk *k, int64_t t, const int32_t *order, int64_t rows)
+{
+  const tt_hyper *h = &p->c.member[0].hyper;
+  double g[REF_PARAMS];
+  int64_t batches = (rows + BATCH - 1) / BATCH, first = t % batches * BATCH, left = rows - first;
+  double rate = (double)h->learning_rate * k->rate * ref_schedule(&p->c, h, t, batches);
+  ref_gradient((ref_batch){p, 0, order + first, left < BATCH ? left : BATCH, t, NULL}, k->w, g);
+  ref_step(&p->c, h, rate, t + 1, k->start, k->w, g, k->slots);
+  if (p->c.average == TT_AVERAGE_ema && t / batches >= h->average_start)
+    book_average(k, p->c.model.params, (double)h->average_decay);
+}
+
+/* Validation decides over the rate of the epochs to come. */
+static void book_epoch(const problem *p, walk *k, int64_t epoch, const int32_t *check, int64_t rows)
+{
+  const tt_hyper *h = &p->c.member[0].hyper;
+  if (p->c.average == TT_AVERAGE_swa && epoch >= h->average_start)
+    book_average(k, p->c.model.params, (double)k->averaged / (double)(k->averaged + 1));
+  if (p->c.schedule != TT_SCHEDULE_reduce_on_plateau) return;
+  double loss = ref_batch_loss(&(ref_batch){p, 0, check, rows, -1, NULL}, k->w, k->w);
+  k->wait++;
+  if (loss < k->best - (double)h->min_delta) k->best = loss, k->wait = 0;
+  if (k->wait <= h->schedule_step) return;
+  k->wait = 0;
+  k->rate = fmax(k->rate * (double)h->schedule_gamma, (double)h->schedule_min);
+}
+
+static double gap(const float *got, const double *want, int64_t n)
+{
+  double worst = 0.0, size = ref_largest(want, n);
+  for (int64_t i = 0; i < n; i++) {
+    double apart = fabs((double)got[i] - want[i]);
+    worst = fmax(worst, isnan(apart) ? INFINITY : apart / size);
+  }
+  return worst;
+}
+
+static double book_walk(const problem *p, const tt_state *start, const tt_state *end,
+                        const int32_t *order, int64_t rows)
+{
+  walk k = {.rate = 1.0, .best = INFINITY};
+  int32_t *check = NULL;
+  int64_t checks, params = p->c.model.params, batches = (rows + BATCH - 1) / BATCH;
+  TT_CHECK_OK(tt_dataset_rows(p->d, TT_VALIDATION, p->c.ensemble[0].column, REF_COLUMNS, &check,
+                              &checks));
+  for (int64_t i = 0; i < params; i++)
+    k.w[i] = k.start[i] = (double)TT_FIELD(start, weights)[i];
+  for (int64_t t = 0; t < STEPS; t++) {
+    book_step(p, &k, t, order, rows);
+    if ((t + 1) % batches == 0) book_epoch(p, &k, t / batches, check, checks);
+  }
+  tt_free(check);
+  double worst = gap(TT_FIELD(end, weights), k.w, params);
+  TT_CHECK(fabs((double)TT_FIELD(end, rate)[0] - k.rate), <=, 1e-6);
+  TT_CHECK(TT_FIELD(end, averaged)[0], ==, k.averaged);
+  if (k.averaged) worst = fmax(worst, gap(TT_FIELD(end, average), k.average, params));
+  return worst;
+}
+
+/* -1 if this way does not train such members. */
+static double walk_error(way by, const recipe *r)
+{
+  int64_t rows;
+  tt_progress at;
+  double worst = -1.0;
+  problem p = one_member(r);
+  if (can(by, &p.c)) {
+    int32_t *order = ref_in_turn(&p, &rows);
+    problem_start(&p, by, everyone(&p));
+    tt_state *start = problem_state(&p, everyone(&p));
+    TT_CHECK_OK(by.ops->train(p.engine, STEPS, &at));
+    TT_CHECK(at.member_steps, ==, STEPS);
+    tt_state *end = problem_state(&p, everyone(&p));
+    worst = book_walk(&p, start, end, order, rows);
+    tt_state_destroy(&start);
+    tt_state_destroy(&end);
+    tt_free(order);
+  }
+  problem_free(&p);
+  return worst;
+}
+
+TT_TEST(steps_follow_the_textbook)
+{
+  way by[MAX_WAYS];
+  for (int i = 0, n = ways(by); i < n; i++)
+    for (int r = 0; r < RECIPES; r++) {
+      if (!has_turn(by[i], r)) continue;
+      double worst = walk_error(by[i], &recipes[r]);
+      if (worst < 0.0) continue;
+      fprintf(stderr, "  %-21s %-24s %.1e after %d steps\n", by[i].name, recipes[r].name, worst,
+              STEPS);
+      TT_CHECK(worst, <=, 1e-5);
+    }
+}
+
+TT_TEST(the_recipes_use_every_row)
+{
+  int optimizer[TT_OPT_COUNT] = {0}, schedule[TT_SCHEDULE_COUNT] = {0};
+  int average[TT_AVERAGE_COUNT] = {0};
+  for (int r = 0; r < RECIPES; r++)
+    optimizer[recipes[r].optimizer] = schedule[recipes[r].schedule] =
+        average[recipes[r].average] = 1;
+  for (int i = 0; i < TT_OPT_COUNT; i++) TT_CHECK(optimizer[i], ==, 1);
+  for (int i = 0; i < TT_SCHEDULE_COUNT; i++) TT_CHECK(schedule[i], ==, 1);
+  for (int i = 0; i < TT_AVERAGE_COUNT; i++) TT_CHECK(average[i], ==, 1);
+}
+
+/* ---- schedules, as functions ---- */
+
+TT_TEST(schedules_are_the_textbook_formulas)
+{
+  const tt_schedule_shape shape = {3, {2, 3, 11}, 1.5f, 0.25f};
+  const int64_t steps = 4;
+  for (int kind = 0; kind < TT_SCHEDULE_COUNT; kind++)
+    for (int warm = 0; warm < 2; warm++)
+      for (int64_t step = 0; step < 20 * steps; step++) {
+        tt_cohort c = {.schedule = (tt_schedule)kind, .schedule_shape = shape};
+        tt_hyper h = {.learning_rate = 0.5f, .schedule_gamma = 0.75f, .schedule_min = 0.125f,
+                      .schedule_step = 3, .epochs = 20, .warmup = warm ? 2.5f : 0.0f};
+        double want = 0.25 * ref_schedule(&c, &h, step, steps);
+        double got = (double)tt_member_rate(&h, c.schedule, &c.schedule_shape, 0.5f,
+                                            (int32_t)(step / steps), step, steps);
+        TT_CHECK(fabs(got - want), <=, 1e-7);
+      }
+}
+
+/* A schedule that does nothing changes no bit of the step size. */
+TT_TEST(a_constant_schedule_keeps_the_bits_of_the_rate)
+{
+  const tt_schedule_shape none = {0};
+  for (int i = 0; i < 1000; i++) {
+    tt_hyper h = {.learning_rate = tt_unit(tt_random(1, 1, TT_FOR_INIT, 0, (uint32_t)i).v[0]),
+                  .epochs = 5};
+    TT_CHECK(tt_member_rate(&h, TT_SCHEDULE_constant, &none, 1.0f, 3, i, 7), ==, h.learning_rate);
+  }
+}
+
+/* ---- stopping by the ensemble, snapshots, halves of steps ---- */
+
+static problem several(tt_loss loss)
+{
+  problem p = ref_network(TT_ACT_tanh, loss, REF_COLUMNS, 3);
+  p.c.batch_size = BATCH;
+  p.c.max_epochs = 6;
+  for (int64_t i = 0; i < p.c.members; i++) {
+    p.c.member[i].hyper = usual_hyper();
+    p.c.member[i].hyper.dropout = 0.1f * (float)i;
+  }
+  return p;
+}
+
+/* With stop: ensemble a call ends with the epoch; weights are as ever, the best ones left alone. */
+TT_TEST(the_ensemble_stops_between_epochs)
+{
+  way by[MAX_WAYS];
+  for (int i = 0, n = ways(by); i < n; i++) {
+    tt_progress at;
+    problem p = several(TT_LOSS_mse);
+    if (!can(by[i], &p.c) || !takes(by[i], 0)) {
+      problem_free(&p);
+      continue;
+    }
+    tt_state *alone = problem_run(&p, by[i], everyone(&p), 1000);
+    p.c.stop = TT_STOP_AT_ensemble;
+    p.c.member[1].hyper.patience = 1;
+    problem_start(&p, by[i], everyone(&p));
+    TT_CHECK_OK(by[i].ops->train(p.engine, 1, &at));
+    for (int32_t epoch = 1; epoch <= 6; epoch++) {
+      TT_CHECK_OK(by[i].ops->train(p.engine, INT64_MAX, &at));
+      TT_CHECK(at.training, ==, epoch < 6 ? 2 : 0);
+      if (epoch < 6) TT_CHECK(at.epoch_min, ==, epoch);
+    }
+    tt_state *s = problem_state(&p, everyone(&p));
+    TT_CHECK(memcmp(TT_FIELD(s, weights), TT_FIELD(alone, weights),
+                    (size_t)(2 * s->params) * sizeof(float)), ==, 0);
+    TT_CHECK(memcmp(TT_FIELD(s, loss_validation), TT_FIELD(alone, loss_validation),
+                    (size_t)(2 * s->epochs) * sizeof(float)), ==, 0);
+    for (int m = 0; m < 2; m++) {
+      TT_CHECK(TT_FIELD(s, best_epoch)[m], ==, -1);
+      TT_CHECK(TT_FIELD(s, status)[m], ==, TT_STATUS_finished);
+    }
+    tt_state_destroy(&s);
+    tt_state_destroy(&alone);
+    problem_free(&p);
+  }
+}
+
+/* Snapshot k holds the weights after (k + 1) of the equal parts of the epochs. */
+TT_TEST(snapshots_are_the_weights_at_the_ends_of_cycles)
+{
+  way by[MAX_WAYS];
+  for (int i = 0, n = ways(by); i < n; i++) {
+    tt_progress at;
+    problem p = several(TT_LOSS_huber);
+    p.c.method = TT_METHOD_snapshot;
+    p.c.snapshots = 3;
+    if (!can(by[i], &p.c) || !takes(by[i], 1)) {
+      problem_free(&p);
+      continue;
+    }
+    tt_state *all = problem_run(&p, by[i], everyone(&p), 5);
+    problem_start(&p, by[i], everyone(&p));
+    for (int64_t k = 0; k < 3; k++) {
+      TT_CHECK_OK(by[i].ops->train(p.engine, 4, &at)); /* two epochs of two batches */
+      tt_state *s = problem_state(&p, everyone(&p));
+      for (int64_t m = 0; m < 2; m++)
+        TT_CHECK(memcmp(TT_FIELD(all, snapshots) + (3 * m + k) * s->params,
+                        TT_FIELD(s, weights) + m * s->params, (size_t)s->params * sizeof(float)),
+                 ==, 0);
+      tt_state_destroy(&s);
+    }
+    tt_state_destroy(&all);
+    problem_free(&p);
+  }
+}
+
+/* dL/d(output) [B][O] of one member's own loss; returns the loss summed over rows. */
+static double own_delta(const problem *p, int64_t m, const float *output, const int32_t *row,
+                        float *delta)
+{
+  const tt_cohort *c = &p->c;
+  int64_t o = c->model.outputs, k = c->model.targets, rows = 0;
+  double sum = 0.0;
+  while (rows < c->batch_size && row[rows] >= 0) rows++;
+  for (int64_t r = 0; r < rows; r++) {
+    float weight = p->d->weight[row[r]];
+    for (int64_t t = 0; t < k; t++) {
+      int32_t column = c->ensemble[c->member[m].ensemble].column[t];
+      tt_loss_wide at = {c->model.each, c->model.level, output + r * o + t, delta + r * o + t, k,
+                         p->d->y[row[r] * p->d->targets + column], weight / (float)rows};
+      sum += (double)weight * (double)tt_loss_target(c->loss, &at, tt_cohort_loss_args(c));
+    }
+  }
+  return sum;
+}
+
+static void in_halves(problem *p, way by)
+{
+  int64_t cells = p->c.members * p->c.batch_size, o = p->c.model.outputs;
+  float *output = NULL, *delta = NULL;
+  int32_t *row = NULL;
+  TT_CHECK_OK(TT_ALLOC(output, cells * o));
+  TT_CHECK_OK(TT_ALLOC(delta, cells * o));
+  TT_CHECK_OK(TT_ALLOC(row, cells));
+  problem_start(p, by, everyone(p));
+  for (int step = 0; step < 12; step++) {
+    double loss[2];
+    TT_CHECK_OK(by.ops->forward(p->engine, output, row));
+    for (int64_t m = 0; m < 2; m++) {
+      int64_t at = m * p->c.batch_size;
+      loss[m] = own_delta(p, m, output + at * o, row + at, delta + at * o);
+    }
+    TT_CHECK_OK(by.ops->apply(p->engine, delta, loss));
+  }
+  tt_free(output);
+  tt_free(delta);
+  tt_free(row);
+}
+
+/* A step in halves, with the gradient of the member's own loss between them, is a step. */
+TT_TEST(two_halves_are_a_step)
+{
+  way by[MAX_WAYS];
+  for (int i = 0, n = ways(by); i < n; i++)
+    for (int l = 0; l < TT_LOSS_COUNT; l++) {
+      problem p = several((tt_loss)l);
+      double want[2 * REF_PARAMS];
+      if (by[i].ops->forward && has_turn(by[i], l) && can(by[i], &p.c)) {
+        tt_state *whole = problem_run(&p, by[i], everyone(&p), 12);
+        in_halves(&p, by[i]);
+        tt_state *halves = problem_state(&p, everyone(&p));
+        for (int64_t k = 0; k < 2 * whole->params; k++)
+          want[k] = (double)TT_FIELD(whole, weights)[k];
+        TT_CHECK(gap(TT_FIELD(halves, weights), want, 2 * whole->params), <=, 1e-5);
+        for (int m = 0; m < 2; m++) TT_CHECK(TT_FIELD(halves, status)[m], ==, TT_STATUS_finished);
+        tt_state_destroy(&whole);
+        tt_state_destroy(&halves);
+      }
+      problem_free(&p);
+    }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(steps_follow_the_textbook),
+      cmocka_unit_test(the_recipes_use_every_row),
+      cmocka_unit_test(schedules_are_the_textbook_formulas),
+      cmocka_unit_test(a_constant_schedule_keeps_the_bits_of_the_rate),
+      cmocka_unit_test(the_ensemble_stops_between_epochs),
+      cmocka_unit_test(snapshots_are_the_weights_at_the_ends_of_cycles),
+      cmocka_unit_test(two_halves_are_a_step),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
