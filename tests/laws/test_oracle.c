@@ -1,0 +1,186 @@
+/* test_oracle.c — law: fifty steps are those of PyTorch in double precision, to 1e-5 of the largest
+ * weight. Every optimizer, schedule, loss and average, layer_norm and residual layers; recorded by
+ * tests/oracle/record.py in tests/data/oracle.h5. */
+#include "problem.h"
+
+#include <hdf5.h>
+
+enum { ROWS = 36, TRAIN = 24, INPUTS = 3, TARGETS = 2, KEPT = 2 };
+
+static void read_all(hid_t place, const char *name, hid_t type, void *to)
+{
+  hid_t d = H5Dopen2(place, name, H5P_DEFAULT);
+  TT_CHECK(d, >=, 0);
+  TT_CHECK(H5Dread(d, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, to), >=, 0);
+  H5Dclose(d);
+}
+
+/* "key=value key=value " of a run. */
+static void read_settings(hid_t run, char *text, size_t room)
+{
+  hid_t a = H5Aopen(run, "settings", H5P_DEFAULT), type = H5Aget_type(a);
+  TT_CHECK(H5Tget_size(type), <, room);
+  memset(text, 0, room);
+  TT_CHECK(H5Aread(a, type, text), >=, 0);
+  H5Tclose(type);
+  H5Aclose(a);
+}
+
+static const char *find(const char *settings, const char *key)
+{
+  char pattern[64];
+  snprintf(pattern, sizeof pattern, "%s=", key);
+  const char *at = strstr(settings, pattern);
+  while (at && at != settings && at[-1] != ' ') at = strstr(at + 1, pattern);
+  return at ? at + strlen(pattern) : NULL;
+}
+
+static float number(const char *settings, const char *key, float without)
+{
+  const char *at = find(settings, key);
+  return at ? strtof(at, NULL) : without;
+}
+
+static int choice(const char *settings, const char *key, const char *const *names)
+{
+  const char *at = find(settings, key);
+  for (int i = 0; at && names[i]; i++) {
+    size_t length = strlen(names[i]);
+    if (!strncmp(at, names[i], length) && at[length] == ' ') return i;
+  }
+  TT_CHECK(at == NULL, ==, 1);
+  return 0;
+}
+
+static void set_hyper(const char *s, tt_hyper *h)
+{
+  *h = usual_hyper();
+  h->beta2 = 0.99f;
+#define TAKE(name) h->name = number(s, #name, h->name);
+  TAKE(learning_rate) TAKE(l2) TAKE(weight_decay) TAKE(momentum) TAKE(clip_norm) TAKE(warmup)
+  TAKE(schedule_gamma) TAKE(schedule_min) TAKE(min_delta) TAKE(average_decay)
+#undef TAKE
+  h->schedule_step = (int32_t)number(s, "schedule_step", 0.0f);
+  h->epochs = 50;
+}
+
+static void set_cohort(const char *s, tt_cohort *c)
+{
+  int layers = number(s, "layers", 0.0f) > 0.0f;
+  const int64_t hidden[] = {8, layers ? 8 : 6};
+  tt_model_shape shape = usual_shape(INPUTS, TARGETS, hidden, 2, TT_ACT_tanh,
+                                     (tt_output)choice(s, "output", tt_choice_output));
+  shape.layer_norm = shape.residual = layers;
+  TT_CHECK_OK(tt_model_lay_out(&shape, &c->model));
+  c->loss = (tt_loss)choice(s, "loss", tt_choice_loss);
+  c->optimizer = (tt_optimizer)choice(s, "optimizer", tt_choice_optimizer);
+  c->schedule = (tt_schedule)choice(s, "schedule", tt_choice_schedule);
+  c->average = (tt_average)choice(s, "average", tt_choice_average);
+  c->nesterov = number(s, "nesterov", 0.0f) > 0.0f;
+  c->variance_floor = 1e-3f;
+  c->schedule_shape = (tt_schedule_shape){.growth = number(s, "growth", 1.0f),
+                                          .peak = number(s, "peak", 0.3f)};
+  char *at = (char *)(uintptr_t)find(s, "milestones");
+  for (; at && *at && *at != ' '; at += *at == ',')
+    c->schedule_shape.milestone[c->schedule_shape.milestones++] = (int32_t)strtol(at, &at, 10);
+  c->batch_size = TRAIN;
+  c->max_epochs = 50;
+}
+
+static problem read_problem(hid_t file, const char *settings)
+{
+  char labels[64];
+  const int64_t none = 1;
+  problem p = problem_make(ROWS, INPUTS, TARGETS, 1, 1, &none, 1, TT_ACT_tanh, TT_OUTPUT_mean);
+  set_cohort(settings, &p.c);
+  set_hyper(settings, &p.c.member[0].hyper);
+  tt_free(p.c.ensemble[0].column);
+  TT_CHECK_OK(TT_ALLOC(p.c.ensemble[0].column, TARGETS));
+  for (int32_t k = 0; k < TARGETS; k++) p.c.ensemble[0].column[k] = k;
+  p.c.ensemble[0].targets = TARGETS;
+  snprintf(labels, sizeof labels, "y_%s", tt_choice_output[p.c.model.output]);
+  read_all(file, "x", H5T_NATIVE_FLOAT, p.d->x);
+  read_all(file, labels, H5T_NATIVE_FLOAT, p.d->y);
+  for (int r = 0; r < ROWS; r++) p.d->split[r] = r < TRAIN ? TT_TRAIN : TT_VALIDATION;
+  return p;
+}
+
+static double apart(const float *got, const float *want, int64_t n)
+{
+  double worst = 0.0, size = 0.0;
+  for (int64_t i = 0; i < n; i++) {
+    double gap = fabs((double)got[i] - (double)want[i]);
+    worst = fmax(worst, isnan(gap) ? INFINITY : gap);
+    size = fmax(size, fabs((double)want[i]));
+  }
+  return worst / size;
+}
+
+/* Largest difference in the weights, or their average, at the steps that were kept. */
+static double follow(problem *p, way by, hid_t run, const int32_t *kept)
+{
+  float *want = NULL;
+  double worst = 0.0;
+  tt_progress at;
+  int64_t params = p->c.model.params;
+  TT_CHECK_OK(TT_ALLOC(want, KEPT * params));
+  read_all(run, "weights", H5T_NATIVE_FLOAT, want);
+  problem_start(p, by, everyone(p));
+  tt_state *s = problem_state(p, everyone(p));
+  read_all(run, "init", H5T_NATIVE_FLOAT, TT_FIELD(s, weights));
+  TT_CHECK_OK(by.ops->load(p->engine, everyone(p), s));
+  for (int k = 0; k < KEPT; k++) {
+    TT_CHECK_OK(by.ops->train(p->engine, kept[k] - (k ? kept[k - 1] : 0), &at));
+    TT_CHECK_OK(by.ops->save(p->engine, everyone(p), s));
+    worst = fmax(worst, apart(s->averages ? TT_FIELD(s, average) : TT_FIELD(s, weights),
+                              want + k * params, params));
+  }
+  tt_state_destroy(&s);
+  tt_free(want);
+  return worst;
+}
+
+static void one_run(hid_t file, const char *name, int turn)
+{
+  way by[MAX_WAYS];
+  char settings[512];
+  int32_t kept[KEPT];
+  hid_t run = H5Gopen2(file, name, H5P_DEFAULT);
+  read_settings(run, settings, sizeof settings);
+  read_all(file, "kept", H5T_NATIVE_INT32, kept);
+  for (int i = 0, n = ways(by); i < n; i++) {
+    problem p = read_problem(file, settings);
+    if (has_turn(by[i], turn) && can(by[i], &p.c)) {
+      double worst = follow(&p, by[i], run, kept);
+      fprintf(stderr, "  %-21s %-26s %.1e\n", by[i].name, name, worst);
+      TT_CHECK(worst, <=, 1e-5);
+    }
+    problem_free(&p);
+  }
+  H5Gclose(run);
+}
+
+TT_TEST(fifty_steps_are_those_of_torch)
+{
+  char path[512], name[64];
+  const char *elsewhere = getenv("TUTTI_TEST_DATA"); /* for a program carried to another machine */
+  snprintf(path, sizeof path, "%s/oracle.h5", elsewhere ? elsewhere : TUTTI_TEST_DATA);
+  hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+  H5G_info_t all;
+  int runs = 0;
+  TT_CHECK(file, >=, 0);
+  TT_CHECK(H5Gget_info(file, &all), >=, 0);
+  for (hsize_t i = 0; i < all.nlinks; i++) {
+    H5Lget_name_by_idx(file, ".", H5_INDEX_NAME, H5_ITER_INC, i, name, sizeof name, H5P_DEFAULT);
+    if (strchr(name, '_') == name + 1 || !strcmp(name, "x") || !strcmp(name, "kept")) continue;
+    one_run(file, name, runs++);
+  }
+  TT_CHECK(runs, >=, TT_OPT_COUNT + TT_SCHEDULE_COUNT + TT_LOSS_COUNT);
+  H5Fclose(file);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(fifty_steps_are_those_of_torch)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
