@@ -6,17 +6,23 @@
 #include "spec/committee.h"
 #include "spec/plan.h"
 
-/* Collective. Write model.h5 (unique temporary name, contiguous, read back, voted, renamed).
- *   all    shape, ensembles, names, scales, shares and status of all G members (same on all ranks);
- *          its w is not used
- *   slice  this rank's members;  w [slice.count][P] their weights
- * Errors: CANTCREAT, IO, MEM. */
-tt_err tt_model_write(tt_comm *c, const char *file, const tt_committee *all, tt_slice slice,
-                      const float *w, const tt_provenance *from);
+/* This rank's members of one committee and their weights. */
+typedef struct tt_model_part {
+  tt_slice slice;
+  const float *w; /* [slice.count][P] */
+} tt_model_part;
 
-/* Collective. Every byte is read once, then shared: all ranks get all members. Errors: NOINPUT,
- * DATA (not a model file, damaged), MEM. */
-tt_err tt_model_read(tt_comm *c, const char *file, tt_committee **out);
+/* Collective. Write model.h5 (unique temporary name, contiguous, read back, voted, renamed).
+ *   all   shapes, ensembles, names, scales, shares and status of all members (same on all ranks);
+ *         their w is not used
+ *   part  [all->count]
+ * Errors: CANTCREAT, IO, MEM. */
+tt_err tt_model_write(tt_comm *c, const char *file, const tt_committees *all,
+                      const tt_model_part *part, const tt_provenance *from);
+
+/* Collective. Every byte is read once, then shared: all ranks get all members. Owner: the caller.
+ * Errors: NOINPUT, DATA (not a model file, damaged), MEM. */
+tt_err tt_model_read(tt_comm *c, const char *file, tt_committees *out);
 /* The same for one process, without MPI. Local. */
-tt_err tt_model_read_local(const char *file, tt_committee **out);
+tt_err tt_model_read_local(const char *file, tt_committees *out);
 #endif

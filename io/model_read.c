@@ -38,83 +38,232 @@ static tt_err read_choice(tt_h5_reader *r, const char *object, const char *name,
   return e;
 }
 
+/* What the file holds of one committee. */
 typedef struct sizes {
-  int64_t members, ensembles;
+  char prefix[24];          /* of its networks: "" or "cohort3/" */
+  int64_t member, members;  /* first of the file, count */
+  int64_t ensemble, ensembles;
   tt_model model;
 } sizes;
 
-static void name_tensor(int l, const char *which, char path[64])
+typedef struct whole {
+  int64_t cohorts, members, ensembles, targets; /* targets: the largest K */
+  sizes *part;                                  /* [cohorts] */
+} whole;
+
+static void name_tensor(const sizes *s, int l, const char *which, char path[96])
 {
-  snprintf(path, 64, "net/layer%d/%s", l, which);
+  snprintf(path, 96, "%snet/layer%d/%s", s->prefix, l, which);
 }
 
-/* Shapes of all tensors, and the model they add up to: what tt_model_build makes of the widths must
- * be what the file holds. */
+/* The attributes of a net that make its shape; the arrays are the shape's. */
+typedef struct net_shape {
+  tt_model_shape shape;
+  int32_t layers;
+  int activation[TT_MAX_LAYERS];
+  int64_t width[TT_MAX_LAYERS];
+  double level[TT_MAX_LEVELS];
+} net_shape;
+
+/* A whole number that files of before do not have. */
+static tt_err read_optional(tt_h5_reader *r, const char *group, const char *name, int32_t least,
+                            int32_t most, int32_t *out)
+{
+  *out = least;
+  if (!tt_h5_has_attr_local(r, group, name)) return TT_OK;
+  TT_TRY(tt_h5_attr_local(r, group, name, TT_H5_I32, 1, out));
+  if (*out < least || *out > most)
+    return TT_FAIL(DATA, "%s: attribute '%s' of '%s' is %" PRId32 ", expected %" PRId32 " to %" PRId32,
+                   tt_h5_file_name(r), name, group, *out, least, most);
+  return TT_OK;
+}
+
+static tt_err read_levels(tt_h5_reader *r, const char *group, net_shape *n)
+{
+  float level[TT_MAX_LEVELS];
+  int quantiles = n->shape.output == TT_OUTPUT_quantiles;
+  if (!quantiles && n->shape.output != TT_OUTPUT_softmax) return TT_OK;
+  TT_TRY(read_optional(r, group, "levels", 0, quantiles ? TT_MAX_LEVELS : TT_MAX_CLASSES,
+                       &n->shape.levels));
+  if (n->shape.levels < 1)
+    return TT_FAIL(DATA, "%s: '%s' has no attribute 'levels'" TT_DAMAGED, tt_h5_file_name(r), group);
+  if (!quantiles) return TT_OK;
+  TT_TRY(tt_h5_attr_local(r, group, "level", TT_H5_F32, n->shape.levels, level));
+  for (int32_t j = 0; j < n->shape.levels; j++) {
+    n->level[j] = (double)level[j];
+    if (!(level[j] > 0.0f && level[j] < 1.0f) || (j > 0 && !(level[j] > level[j - 1])))
+      return TT_FAIL(DATA, "%s: attribute 'level' of '%s' holds %g" TT_DAMAGED, tt_h5_file_name(r),
+                     group, (double)level[j]);
+  }
+  n->shape.level = n->level;
+  return TT_OK;
+}
+
+static tt_err read_net(tt_h5_reader *r, const char *group, net_shape *n)
+{
+  int output = 0;
+  int32_t norm, residual;
+  TT_TRY(tt_h5_attr_local(r, group, "n_layers", TT_H5_I32, 1, &n->layers));
+  if (n->layers < 1 || n->layers > TT_MAX_LAYERS)
+    return TT_FAIL(DATA, "%s: attribute 'n_layers' of '%s' is %" PRId32 ", expected 1 to %d",
+                   tt_h5_file_name(r), group, n->layers, TT_MAX_LAYERS);
+  TT_TRY(read_choice(r, group, "output", tt_choice_output, &output));
+  TT_TRY(read_optional(r, group, "layer_norm", 0, 1, &norm));
+  TT_TRY(read_optional(r, group, "residual", 0, 1, &residual));
+  n->shape.output = (tt_output)output;
+  n->shape.layer_norm = norm;
+  n->shape.residual = residual;
+  return read_levels(r, group, n);
+}
+
+/* Widths of the layers from their tensors; members of the committee from the first. */
+static tt_err read_layers(tt_h5_reader *r, sizes *s, net_shape *n)
+{
+  int64_t in = -1;
+  char path[96];
+  for (int l = 0; l < n->layers; l++) {
+    int64_t shape[3] = {s->members, -1, in};
+    name_tensor(s, l, "weight", path);
+    TT_TRY(tt_schema_shape_local(r, path, 3, shape));
+    s->members = shape[0];
+    name_tensor(s, l, "bias", path);
+    TT_TRY(tt_schema_shape_local(r, path, 2, shape));
+    for (int k = 0; n->shape.layer_norm && l + 1 < n->layers && k < 2; k++) {
+      name_tensor(s, l, k ? "shift" : "gain", path);
+      TT_TRY(tt_schema_shape_local(r, path, 2, shape));
+    }
+    snprintf(path, sizeof path, "%snet/layer%d", s->prefix, l);
+    TT_TRY(read_choice(r, path, "activation", tt_choice_activation, &n->activation[l]));
+    if (l == 0) n->shape.inputs = shape[2];
+    n->width[l] = in = shape[1];
+  }
+  return TT_OK;
+}
+
+/* Shapes of all tensors, and the model they add up to: what tt_model_lay_out makes of the widths
+ * must be what the file holds. */
 static tt_err read_model_shape(tt_h5_reader *r, sizes *s)
 {
   const char *file = tt_h5_file_name(r);
-  int32_t layers = 0;
-  int output = 0, activation[TT_MAX_LAYERS] = {0};
-  int64_t hidden[TT_MAX_LAYERS] = {0}, inputs = -1, targets = -1, in = -1;
-  char path[64];
-  TT_TRY(tt_h5_attr_local(r, "net", "n_layers", TT_H5_I32, 1, &layers));
-  if (layers < 1 || layers > TT_MAX_LAYERS)
-    return TT_FAIL(DATA, "%s: attribute 'n_layers' of 'net' is %" PRId32 ", expected 1 to %d", file,
-                   layers, TT_MAX_LAYERS);
-  TT_TRY(read_choice(r, "net", "output", tt_choice_output, &output));
-  TT_TRY(tt_schema_shape_local(r, "ensemble_column", 2, (int64_t[]){s->ensembles, -1}));
-  for (int l = 0; l < layers; l++) {
-    int64_t shape[3] = {s->members, -1, in};
-    name_tensor(l, "weight", path);
-    TT_TRY(tt_schema_shape_local(r, path, 3, shape));
-    name_tensor(l, "bias", path);
-    TT_TRY(tt_schema_shape_local(r, path, 2, shape));
-    snprintf(path, sizeof path, "net/layer%d", l);
-    TT_TRY(read_choice(r, path, "activation", tt_choice_activation, &activation[l]));
-    if (l == 0) inputs = shape[2];
-    hidden[l] = in = shape[1];
-  }
-  int per_target = output == TT_OUTPUT_mean_variance ? 2 : 1;
-  targets = in / per_target;
-  if (in % per_target || targets < 1)
+  net_shape n = {0};
+  char group[64];
+  snprintf(group, sizeof group, "%snet", s->prefix);
+  TT_TRY(read_net(r, group, &n));
+  TT_TRY(read_layers(r, s, &n));
+  int64_t last = n.width[n.layers - 1], each = tt_output_each(n.shape.output, n.shape.levels);
+  if (last % each || last < each)
     return TT_FAIL(DATA, "%s: the last layer has %" PRId64 " outputs, which does not fit output %s",
-                   file, in, tt_choice_output[output]);
-  if (tt_model_build(inputs, targets, hidden, layers - 1, (tt_activation)activation[0],
-                     (tt_output)output, &s->model))
-    return TT_FAIL(DATA, "%s: sizes of 'net' are not possible" TT_DAMAGED, file);
-  for (int l = 0; l < layers; l++)
-    if (s->model.layer[l].activation != (tt_activation)activation[l])
-      return TT_FAIL(DATA, "%s: activation of 'net/layer%d' is %s, expected %s", file, l,
-                     tt_choice_activation[activation[l]],
+                   file, last, tt_choice_output[n.shape.output]);
+  n.shape.targets = last / each;
+  n.shape.hidden = n.width;
+  n.shape.layers = n.layers - 1;
+  n.shape.activation = (tt_activation)n.activation[0];
+  if (tt_model_lay_out(&n.shape, &s->model))
+    return TT_FAIL(DATA, "%s: sizes of '%s' are not possible" TT_DAMAGED, file, group);
+  for (int l = 0; l < n.layers; l++)
+    if (s->model.layer[l].activation != (tt_activation)n.activation[l])
+      return TT_FAIL(DATA, "%s: activation of '%s/layer%d' is %s, expected %s", file, group, l,
+                     tt_choice_activation[n.activation[l]],
                      tt_choice_activation[s->model.layer[l].activation]);
   return TT_OK;
 }
 
-static tt_err read_sizes(tt_h5_reader *r, sizes *s)
+/* Ensembles of each cohort: those of one are consecutive, and none is without. */
+static tt_err deal_ensembles(tt_h5_reader *r, whole *w)
+{
+  int32_t *cohort = NULL;
+  int64_t next = 0;
+  int empty = 0;
+  TT_TRY(TT_ALLOC(cohort, w->ensembles));
+  tt_err e = read_vector(r, "ensemble_cohort", TT_H5_I32, w->ensembles, cohort);
+  for (int64_t k = 0; !e && k < w->cohorts; k++) {
+    w->part[k].ensemble = next;
+    while (next < w->ensembles && cohort[next] == k) next++;
+    w->part[k].ensembles = next - w->part[k].ensemble;
+    empty |= w->part[k].ensembles < 1;
+  }
+  if (!e && (empty || next < w->ensembles))
+    e = TT_FAIL(DATA, "%s: 'ensemble_cohort' does not go through %" PRId64 " cohorts" TT_DAMAGED,
+                tt_h5_file_name(r), w->cohorts);
+  tt_free(cohort);
+  return e;
+}
+
+static tt_err read_parts(tt_h5_reader *r, whole *w)
+{
+  int64_t members = 0;
+  for (int64_t k = 0; k < w->cohorts; k++) {
+    sizes *s = &w->part[k];
+    s->member = members;
+    s->members = w->cohorts > 1 ? -1 : w->members;
+    if (w->cohorts > 1) snprintf(s->prefix, sizeof s->prefix, "cohort%d/", (int)k);
+    TT_TRY(read_model_shape(r, s));
+    members += s->members;
+    if (s->model.targets > w->targets) w->targets = s->model.targets;
+    if (s->model.inputs != w->part[0].model.inputs)
+      return TT_FAIL(DATA, "%s: the cohorts have not the same inputs" TT_DAMAGED, tt_h5_file_name(r));
+  }
+  if (members != w->members)
+    return TT_FAIL(DATA, "%s: the cohorts have %" PRId64 " members, 'status' has %" PRId64 TT_DAMAGED,
+                   tt_h5_file_name(r), members, w->members);
+  return TT_OK;
+}
+
+static tt_err read_sizes(tt_h5_reader *r, whole *w)
 {
   int64_t members[1] = {-1}, ensembles[1] = {-1};
   TT_TRY(tt_schema_shape_local(r, "status", 1, members));
   TT_TRY(tt_schema_shape_local(r, "ensemble_first", 1, ensembles));
-  s->members = members[0];
-  s->ensembles = ensembles[0];
-  return read_model_shape(r, s);
+  w->members = members[0];
+  w->ensembles = ensembles[0];
+  w->cohorts = 1;
+  if (tt_h5_has_attr_local(r, "/", "cohorts"))
+    TT_TRY(tt_h5_attr_local(r, "/", "cohorts", TT_H5_I64, 1, &w->cohorts));
+  if (w->cohorts < 1 || w->cohorts > w->ensembles)
+    return TT_FAIL(DATA, "%s: attribute 'cohorts' is %" PRId64 ", with %" PRId64 " ensembles" TT_DAMAGED,
+                   tt_h5_file_name(r), w->cohorts, w->ensembles);
+  TT_TRY(TT_ALLOC(w->part, w->cohorts));
+  w->part[0].ensembles = w->ensembles;
+  if (w->cohorts > 1) TT_TRY(deal_ensembles(r, w));
+  TT_TRY(read_parts(r, w));
+  return tt_schema_shape_local(r, "ensemble_column", 2, (int64_t[]){w->ensembles, w->targets});
 }
 
 /* ---- Contents -------------------------------------------------------------------------------- */
 
-static tt_err read_members(tt_h5_reader *r, tt_committee *m)
+/* One value of each member of this committee. */
+static tt_err read_own(tt_h5_reader *r, const char *path, tt_h5_type type, const whole *w,
+                       const sizes *s, void *out)
+{
+  TT_TRY(tt_schema_shape_local(r, path, 1, (int64_t[]){w->members}));
+  return tt_h5_read_local(r, path, type, s->member, s->members, out);
+}
+
+/* Numbers of members; files of before do not have them. */
+static tt_err read_numbers(tt_h5_reader *r, const whole *w, const sizes *s, tt_committee *m)
+{
+  for (int64_t i = 0; i < m->ensembles; i++)
+    for (int64_t j = 0; j < m->ensemble[i].members; j++)
+      m->index[m->ensemble[i].first + j] = (int32_t)j;
+  if (tt_h5_has_local(r, "member_index"))
+    TT_TRY(read_own(r, "member_index", TT_H5_I32, w, s, m->index));
+  return tt_h5_has_local(r, "snapshot") ? read_own(r, "snapshot", TT_H5_I32, w, s, m->snapshot)
+                                        : TT_OK;
+}
+
+static tt_err read_members(tt_h5_reader *r, const whole *w, const sizes *s, tt_committee *m)
 {
   const char *file = tt_h5_file_name(r);
-  TT_TRY(read_vector(r, "status", TT_H5_I8, m->members, m->status));
-  TT_TRY(read_vector(r, "weight_share", TT_H5_F64, m->members, m->weight));
+  TT_TRY(read_own(r, "status", TT_H5_I8, w, s, m->status));
+  TT_TRY(read_own(r, "weight_share", TT_H5_F64, w, s, m->weight));
   for (int64_t i = 0; i < m->members; i++) {
     if (m->status[i] < TT_STATUS_training || m->status[i] > TT_STATUS_diverged)
-      return TT_FAIL(DATA, "%s: 'status' of member %" PRId64 " is %d, expected 0 to %d", file, i,
-                     m->status[i], TT_STATUS_diverged);
+      return TT_FAIL(DATA, "%s: 'status' of member %" PRId64 " is %d, expected 0 to %d", file,
+                     s->member + i, m->status[i], TT_STATUS_diverged);
     if (!isfinite(m->weight[i]) || m->weight[i] < 0.0 ||
         (m->status[i] == TT_STATUS_diverged && m->weight[i] != 0.0))
       return TT_FAIL(DATA, "%s: 'weight_share' of member %" PRId64 " is %g, which cannot be with "
-                           "status %d", file, i, m->weight[i], m->status[i]);
+                           "status %d", file, s->member + i, m->weight[i], m->status[i]);
   }
   return TT_OK;
 }
@@ -142,37 +291,39 @@ static tt_err check_ensembles(tt_h5_reader *r, const tt_committee *m, int64_t ta
   return TT_OK;
 }
 
-/* number  room for [3 + K][ensembles] */
-static tt_err fill_ensembles(tt_h5_reader *r, tt_committee *m, char **name, int64_t *number)
+/* name [all ensembles]; number: room for [3 + targets][all ensembles] */
+static tt_err fill_ensembles(tt_h5_reader *r, const whole *w, const sizes *s, tt_committee *m,
+                             char **name, int64_t *number)
 {
-  int64_t n = m->ensembles, k = m->model.targets;
+  int64_t n = w->ensembles, k = m->model.targets;
   int64_t *first = number, *members = number + n, *key = number + 2 * n, *column = number + 3 * n;
-  TT_TRY(tt_schema_shape_local(r, "ensemble_column", 2, (int64_t[]){n, k}));
   TT_TRY(read_vector(r, "ensemble_first", TT_H5_I64, n, first));
   TT_TRY(read_vector(r, "ensemble_members", TT_H5_I64, n, members));
   TT_TRY(read_vector(r, "ensemble_key", TT_H5_I64, n, key));
   TT_TRY(tt_h5_read_local(r, "ensemble_column", TT_H5_I64, 0, n, column));
-  for (int64_t i = 0; i < n; i++) {
+  for (int64_t i = 0; i < m->ensembles; i++) {
+    int64_t at = s->ensemble + i;
     tt_ensemble *e = &m->ensemble[i];
-    e->first = first[i];
-    e->members = members[i];
-    e->key = (uint32_t)key[i];
+    e->first = first[at] - s->member;
+    e->members = members[at];
+    e->key = (uint32_t)key[at];
     e->targets = k;
-    TT_TRY(tt_text_set(&e->name, name[i]));
+    e->selection = -1;
+    TT_TRY(tt_text_set(&e->name, name[at]));
     TT_TRY(TT_ALLOC(e->column, k));
-    for (int64_t j = 0; j < k; j++) e->column[j] = (int32_t)column[i * k + j];
+    for (int64_t j = 0; j < k; j++) e->column[j] = (int32_t)column[at * w->targets + j];
   }
   return TT_OK;
 }
 
-static tt_err read_ensembles(tt_h5_reader *r, tt_committee *m)
+static tt_err read_ensembles(tt_h5_reader *r, const whole *w, const sizes *s, tt_committee *m)
 {
   char **name = NULL;
   int64_t *number = NULL;
-  tt_err e = tt_schema_texts_local(r, "ensemble_name", m->ensembles, &name);
-  if (!e) e = TT_ALLOC(number, (3 + m->model.targets) * m->ensembles);
-  if (!e) e = fill_ensembles(r, m, name, number);
-  tt_h5_texts_free(m->ensembles, &name);
+  tt_err e = tt_schema_texts_local(r, "ensemble_name", w->ensembles, &name);
+  if (!e) e = TT_ALLOC(number, (3 + w->targets) * w->ensembles);
+  if (!e) e = fill_ensembles(r, w, s, m, name, number);
+  tt_h5_texts_free(w->ensembles, &name);
   tt_free(number);
   return e;
 }
@@ -243,60 +394,76 @@ static tt_err read_tensor(tt_h5_reader *r, const char *path, tt_committee *m, in
   return TT_OK;
 }
 
-static tt_err read_weights(tt_h5_reader *r, tt_committee *m)
+static tt_err read_layer(tt_h5_reader *r, const sizes *s, int l, tt_committee *m, float *buffer)
+{
+  const tt_layer *layer = &m->model.layer[l];
+  char path[96];
+  name_tensor(s, l, "weight", path);
+  TT_TRY(read_tensor(r, path, m, layer->weight, layer->in * layer->out, buffer));
+  name_tensor(s, l, "bias", path);
+  TT_TRY(read_tensor(r, path, m, layer->bias, layer->out, buffer));
+  if (layer->norm < 0) return TT_OK;
+  name_tensor(s, l, "gain", path);
+  TT_TRY(read_tensor(r, path, m, layer->norm, layer->out, buffer));
+  name_tensor(s, l, "shift", path);
+  return read_tensor(r, path, m, layer->norm + layer->out, layer->out, buffer);
+}
+
+static tt_err read_weights(tt_h5_reader *r, const sizes *s, tt_committee *m)
 {
   float *buffer = NULL;
-  char path[64];
   int64_t all = m->members * m->model.params, one = m->model.params;
   tt_err e = TT_ALLOC(buffer, one > BATCH ? one : all < BATCH ? all : BATCH);
-  for (int l = 0; !e && l < m->model.layers; l++) {
-    const tt_layer *layer = &m->model.layer[l];
-    name_tensor(l, "weight", path);
-    e = read_tensor(r, path, m, layer->weight, layer->in * layer->out, buffer);
-    name_tensor(l, "bias", path);
-    if (!e) e = read_tensor(r, path, m, layer->bias, layer->out, buffer);
-  }
+  for (int l = 0; !e && l < m->model.layers; l++) e = read_layer(r, s, l, m, buffer);
   tt_free(buffer);
   return e;
 }
 
-static tt_err read_contents(tt_h5_reader *r, tt_committee *m)
+static tt_err read_contents(tt_h5_reader *r, const whole *w, const sizes *s, tt_committee *m)
 {
   int64_t targets[1] = {-1};
-  TT_TRY(tt_h5_attr_local(r, "net", "variance_floor", TT_H5_F32, 1, &m->variance_floor));
+  char group[64];
+  snprintf(group, sizeof group, "%snet", s->prefix);
+  TT_TRY(tt_h5_attr_local(r, group, "variance_floor", TT_H5_F32, 1, &m->variance_floor));
   if (!isfinite(m->variance_floor) || m->variance_floor < 0.0f)
-    return TT_FAIL(DATA, "%s: attribute 'variance_floor' of 'net' is %g" TT_DAMAGED,
-                   tt_h5_file_name(r), (double)m->variance_floor);
+    return TT_FAIL(DATA, "%s: attribute 'variance_floor' of '%s' is %g" TT_DAMAGED,
+                   tt_h5_file_name(r), group, (double)m->variance_floor);
   TT_TRY(tt_schema_shape_local(r, "scaler/y_mean", 1, targets));
-  TT_TRY(read_members(r, m));
-  TT_TRY(read_ensembles(r, m));
+  TT_TRY(read_members(r, w, s, m));
+  TT_TRY(read_ensembles(r, w, s, m));
   TT_TRY(check_ensembles(r, m, targets[0]));
+  TT_TRY(read_numbers(r, w, s, m));
   TT_TRY(read_columns(r, "names/feature_name", "names/feature_units", m->model.inputs, &m->input));
   TT_TRY(read_columns(r, "names/target_name", "names/target_units", targets[0], &m->target));
   TT_TRY(read_scaler(r, m->model.inputs, targets[0], &m->scaler));
-  return read_weights(r, m);
+  return read_weights(r, s, m);
 }
 
-static tt_err read_all(tt_h5_reader *r, tt_committee **out)
+static tt_err read_all(tt_h5_reader *r, whole *w, tt_committees *all)
 {
-  sizes s = {0};
-  tt_committee *m = NULL;
   TT_TRY(tt_schema_check_local(r, TT_SCHEMA_MODEL, "model"));
-  TT_TRY(read_sizes(r, &s));
-  TT_TRY(tt_committee_create(&s.model, s.ensembles, s.members, &m));
-  tt_err e = read_contents(r, m);
-  if (e)
-    tt_committee_destroy(&m);
-  else
-    *out = m;
-  return e;
+  TT_TRY(read_sizes(r, w));
+  TT_TRY(tt_committees_create(w->cohorts, all));
+  for (int64_t k = 0; k < w->cohorts; k++) {
+    const sizes *s = &w->part[k];
+    TT_TRY(tt_committee_create(&s->model, s->ensembles, s->members, &all->at[k]));
+    TT_TRY(read_contents(r, w, s, all->at[k]));
+  }
+  return TT_OK;
 }
 
-tt_err tt_model_read_local(const char *file, tt_committee **out)
+tt_err tt_model_read_local(const char *file, tt_committees *out)
 {
   tt_h5_reader *r = NULL;
+  whole w = {0};
+  tt_committees all = {0};
   TT_TRY(tt_h5_open_local(file, &r));
-  tt_err e = read_all(r, out);
+  tt_err e = read_all(r, &w, &all);
+  tt_free(w.part);
   tt_h5_close_local(&r);
+  if (e)
+    tt_committees_destroy(&all);
+  else
+    *out = all;
   return e;
 }

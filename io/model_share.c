@@ -67,6 +67,8 @@ static tt_err pass_committee(walk *k, tt_committee *m)
   pass(k, &m->variance_floor, sizeof m->variance_floor);
   pass(k, m->weight, m->members * (int64_t)sizeof *m->weight);
   pass(k, m->status, m->members * (int64_t)sizeof *m->status);
+  pass(k, m->index, m->members * (int64_t)sizeof *m->index);
+  pass(k, m->snapshot, m->members * (int64_t)sizeof *m->snapshot);
   for (int64_t i = 0; i < m->ensembles; i++) TT_TRY(pass_ensemble(k, &m->ensemble[i]));
   TT_TRY(pass_columns(k, &m->input));
   TT_TRY(pass_columns(k, &m->target));
@@ -112,14 +114,17 @@ static tt_err share(tt_comm *c, tt_committee **m)
   return e;
 }
 
-tt_err tt_model_read(tt_comm *c, const char *file, tt_committee **out)
+tt_err tt_model_read(tt_comm *c, const char *file, tt_committees *out)
 {
-  tt_committee *m = NULL;
-  tt_err e = tt_agree(c, tt_comm_is_root(c) ? tt_model_read_local(file, &m) : TT_OK);
-  if (!e) e = share(c, &m);
+  tt_committees all = {0};
+  tt_err e = tt_agree(c, tt_comm_is_root(c) ? tt_model_read_local(file, &all) : TT_OK);
+  int64_t count = all.count;
+  if (!e) tt_bcast(c, &count, sizeof count);
+  if (!e) e = tt_agree(c, tt_comm_is_root(c) ? TT_OK : tt_committees_create(count, &all));
+  for (int64_t i = 0; !e && i < count; i++) e = share(c, &all.at[i]);
   if (e)
-    tt_committee_destroy(&m);
+    tt_committees_destroy(&all);
   else
-    *out = m;
+    *out = all;
   return e;
 }

@@ -5,10 +5,12 @@
 #include "io/schema.h"
 #include "spec/committee.h"
 
-/* Texts are borrowed from the committee, but the labels. */
+/* Of all committees of a model, one after the other. Texts are borrowed from them, but the labels. */
 typedef struct tt_outline {
-  int64_t members, columns, targets; /* G, C, K */
+  int64_t members, columns, targets; /* G, C, the largest K */
   int64_t *member;                   /* [G] 0, 1, 2, ... */
+  int32_t *cohort, *index, *snapshot; /* [G] its committee, its number in its ensemble */
+  int snapshots;                     /* whether any member is one */
   const char **owner;                /* [G] name of the member's ensemble */
   const char **ensemble, **target, **units; /* [C] of each column */
   char **label;                      /* [C] tt_committee_label, owned */
@@ -17,11 +19,12 @@ typedef struct tt_outline {
 } tt_outline;
 
 /* Local. Errors: MEM. tt_outline_free accepts a zeroed outline. */
-tt_err tt_outline_make(const tt_committee *m, tt_outline *out);
+tt_err tt_outline_make(const tt_committees *all, tt_outline *out);
 void tt_outline_free(tt_outline *o);
 
 /* Dimensions column and name_strlen with column_ensemble, _target, _label, _units; and, second,
- * dimensions member and target with the variable ensemble(member). Collective. */
+ * dimensions member and target with ensemble, cohort and member_index of each member, and snapshot
+ * where some are snapshots. Collective. */
 void tt_outline_write_columns(tt_schema *s, const tt_outline *o);
 void tt_outline_write_members(tt_schema *s, const tt_outline *o);
 

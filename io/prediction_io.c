@@ -7,7 +7,7 @@
 
 struct tt_prediction_file {
   tt_h5_file *file;
-  int64_t columns, quantiles, members, targets; /* members 0 = not written */
+  int64_t columns, quantiles, members, width; /* members 0 = not written */
 };
 
 static const char *const column_variable[] = {"y_pred_mean", "y_pred_std", "y_pred_std_aleatoric",
@@ -16,10 +16,10 @@ static const char *const column_meaning[] = {"predicted mean", "standard deviati
                                              "noise the members see in the data",
                                              "disagreement of the members"};
 
-static int64_t size_of(const tt_prediction_shape *shape, const tt_outline *o)
+static int64_t size_of(const tt_prediction_shape *shape, const tt_outline *o, int64_t width)
 {
   int64_t per_row = o->columns * (4 + shape->quantiles) * (int64_t)sizeof(double);
-  if (shape->members) per_row += 2 * o->members * o->targets * (int64_t)sizeof(float);
+  if (shape->members) per_row += 2 * o->members * width * (int64_t)sizeof(float);
   return shape->rows * per_row + o->members * (8 + o->text) + (1 << 16);
 }
 
@@ -41,21 +41,34 @@ static tt_err declare_quantiles(tt_schema *s, const tt_prediction_shape *shape, 
   return tt_schema_declare(s, &v);
 }
 
-static tt_err declare_members(tt_schema *s, const tt_outline *o)
+/* The last axis are a member's targets, or more: what it says of each (levels, classes). */
+static tt_err declare_members(tt_schema *s, const tt_outline *o, int64_t width)
 {
-  const tt_variable mean = {"y_member_mean", TT_H5_F32, {"member", "sample", "target"},
+  const char *last = width == o->targets ? "target" : "quantity";
+  const tt_variable mean = {"y_member_mean", TT_H5_F32, {"member", "sample", last},
                             o->common_units, "mean of a member", TT_OUTLINE_MEMBER};
-  const tt_variable variance = {"y_member_variance", TT_H5_F32, {"member", "sample", "target"},
+  const tt_variable variance = {"y_member_variance", TT_H5_F32, {"member", "sample", last},
                                 NULL, "variance of a member", TT_OUTLINE_MEMBER};
   tt_outline_write_members(s, o);
+  if (width != o->targets) tt_schema_dim(s, last, width);
   tt_schema_declare(s, &mean);
   return tt_schema_declare(s, &variance);
 }
 
-static tt_err begin_local(const tt_committee *model, const tt_prediction_shape *shape,
+static int64_t widest(const tt_committees *model)
+{
+  int64_t width = 0;
+  for (int64_t i = 0; i < model->count; i++) {
+    int64_t own = tt_committee_width(model->at[i]);
+    width = own > width ? own : width;
+  }
+  return width;
+}
+
+static tt_err begin_local(const tt_committees *model, const tt_prediction_shape *shape,
                           tt_outline *o, tt_prediction_file **out)
 {
-  int64_t columns = tt_committee_columns(model);
+  int64_t columns = tt_committees_columns(model);
   if (shape->columns != columns)
     return TT_FAIL(INTERNAL, "%" PRId64 " columns, the model has %" PRId64, shape->columns,
                    columns);
@@ -63,12 +76,12 @@ static tt_err begin_local(const tt_committee *model, const tt_prediction_shape *
   TT_TRY(TT_ALLOC(*out, 1));
   (*out)->columns = columns;
   (*out)->quantiles = shape->quantiles;
-  (*out)->members = shape->members ? model->members : 0;
-  (*out)->targets = model->model.targets;
+  (*out)->members = shape->members ? o->members : 0;
+  (*out)->width = widest(model);
   return TT_OK;
 }
 
-tt_err tt_prediction_create(tt_comm *c, const char *file, const tt_committee *model,
+tt_err tt_prediction_create(tt_comm *c, const char *file, const tt_committees *model,
                             const tt_prediction_shape *shape, const tt_provenance *from,
                             tt_prediction_file **out)
 {
@@ -76,14 +89,14 @@ tt_err tt_prediction_create(tt_comm *c, const char *file, const tt_committee *mo
   tt_prediction_file *p = NULL;
   tt_schema s;
   tt_err e = tt_agree(c, begin_local(model, shape, &o, &p));
-  if (!e) e = tt_h5_create(c, file, size_of(shape, &o), &p->file);
+  if (!e) e = tt_h5_create(c, file, size_of(shape, &o, p->width), &p->file);
   if (!e) {
     tt_schema_begin(&s, c, p->file, TT_SCHEMA_PREDICTION, from);
     tt_outline_write_columns(&s, &o);
     tt_schema_dim(&s, "sample", shape->rows);
     e = declare_columns(&s, o.common_units);
     if (!e && shape->quantiles) e = declare_quantiles(&s, shape, o.common_units);
-    if (!e && shape->members) e = declare_members(&s, &o);
+    if (!e && shape->members) e = declare_members(&s, &o, p->width);
   }
   tt_outline_free(&o);
   if (e)
@@ -109,7 +122,7 @@ tt_err tt_prediction_write(tt_prediction_file *f, int64_t first, int64_t count, 
     e = tt_h5_write_block(f->file, "y_pred_quantile", at, size, quantile);
   }
   if (f->members) {
-    const int64_t size[] = {count ? f->members : 0, count, f->targets};
+    const int64_t size[] = {count ? f->members : 0, count, f->width};
     tt_h5_write_block(f->file, "y_member_mean", at, size, members_mean);
     e = tt_h5_write_block(f->file, "y_member_variance", at, size, members_variance);
   }

@@ -25,18 +25,38 @@ typedef struct tt_scores {
 tt_err tt_scores_create(int64_t members, int64_t targets, int64_t columns, tt_scores **out);
 void tt_scores_destroy(tt_scores **s);
 
-/* Collective. Write results.h5: from `mine` (this rank's slice) history, status, best epoch of each
- * member; from the rest (same on all ranks) scores, and the predictions of the test rows.
- *   scores          NULL if there are no test rows
- *   test_row        [test_rows] row numbers in the data file
- *   y, mean, total, aleatoric, epistemic   [test_rows][C] in the user's units, on rank 0 only */
+/* Those of several committees as one, members and columns one after the other, targets the largest
+ * K, NaN where a member has fewer. Local; owner: the caller. Errors: MEM. */
+tt_err tt_scores_join(int64_t parts, const tt_scores *const *part, tt_scores **out);
+
+/* Predictions of the test rows.
+ *   row   [rows] row numbers in the data file
+ *   y, mean, total, aleatoric, epistemic   [rows][C] in the user's units, on rank 0 only */
 typedef struct tt_test_table {
   int64_t rows;
   int64_t *row;
   double *y, *mean, *total, *aleatoric, *epistemic;
 } tt_test_table;
-tt_err tt_results_write(tt_comm *c, const char *file, const tt_cohort *cohort,
-                        const tt_committee *all, const tt_state *mine, const tt_scores *scores,
+void tt_test_table_free(tt_test_table *t);
+
+/* The tables of several committees, over the same rows, as one; row numbers excepted. Where they are
+ * NULL (not on rank 0) so is the whole. Local; owner: the caller. Errors: MEM. */
+tt_err tt_test_table_join(const tt_committees *all, const tt_test_table *part, tt_test_table *out);
+
+/* What each rank knows of one cohort. */
+typedef struct tt_result_part {
+  const tt_cohort *cohort;
+  const tt_state *mine; /* this rank's slice */
+} tt_result_part;
+
+/* Collective. Write results.h5: from the states history, status, best epoch of each member; from the
+ * rest (same on all ranks) hyper-parameters, scores, and the predictions of the test rows. Histories
+ * are as long as the longest, NaN after the end of a member's cohort.
+ *   part    [all->count]
+ *   scores  of all committees together; NULL if there are no test rows
+ *   test    of all together, or NULL */
+tt_err tt_results_write(tt_comm *c, const char *file, const tt_result_part *part,
+                        const tt_committees *all, const tt_scores *scores,
                         const tt_test_table *test, const tt_provenance *from);
 
 /* What tables and pictures need of a results.h5. C columns, G members, E epochs. */
@@ -60,11 +80,12 @@ typedef struct tt_prediction_shape {
   const double *quantile; /* [quantiles] */
   int members;            /* also write every member's mean and variance */
 } tt_prediction_shape;
-tt_err tt_prediction_create(tt_comm *c, const char *file, const tt_committee *model,
+tt_err tt_prediction_create(tt_comm *c, const char *file, const tt_committees *model,
                             const tt_prediction_shape *shape, const tt_provenance *from,
                             tt_prediction_file **out);
 /* Collective: each rank passes its own rows of this round, count may be 0. Arrays [count][C];
- * quantile [Q][count][C] or NULL; members_mean and members_variance [G][count][K] or NULL. */
+ * quantile [Q][count][C] or NULL; members_mean and members_variance [G][count][W] or NULL, W the
+ * largest tt_committee_width, NaN beyond a committee's own. */
 tt_err tt_prediction_write(tt_prediction_file *f, int64_t first, int64_t count, const double *mean,
                            const double *total, const double *aleatoric, const double *epistemic,
                            const double *quantile, const float *members_mean,

@@ -4,7 +4,9 @@
 #include "io/results_io.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #define MEMBER TT_OUTLINE_MEMBER " learning_rate"
 #define COLUMN TT_OUTLINE_COLUMN
@@ -14,7 +16,10 @@ enum { HALF = 9, MOST = 17, NEARLY_ALL = 18 }; /* tt_interval: 50, 90, 95 % */
 /* What the arguments hold in another form, made before anything is written. */
 typedef struct tables {
   tt_outline outline;
-  int32_t *epoch;   /* [E] 0, 1, 2, ... */
+  int64_t parts, longest; /* cohorts; E, the longest history */
+  int64_t *first;        /* [parts] number of the first member of each */
+  float **history;       /* [2][parts] own members' losses, [..][E]: train, then validation */
+  int32_t *epoch;        /* [E] 0, 1, 2, ... */
   double *coverage; /* [3][C] */
   double level[TT_INTERVALS];
 #define X(field, type, ...) type *field; /* [G] */
@@ -25,6 +30,9 @@ typedef struct tables {
 static void free_tables(tables *t)
 {
   tt_outline_free(&t->outline);
+  for (int64_t i = 0; t->history && i < 2 * t->parts; i++) tt_free(t->history[i]);
+  tt_free(t->history);
+  tt_free(t->first);
   tt_free(t->epoch);
   tt_free(t->coverage);
 #define X(field, ...) tt_free(t->field);
@@ -32,23 +40,66 @@ static void free_tables(tables *t)
 #undef X
 }
 
-static tt_err make_tables_local(const tt_cohort *cohort, const tt_committee *all,
-                                const tt_state *mine, const tt_scores *scores, tables *t)
+/* Losses [own members][epochs of their cohort] with NaN up to the longest. */
+static tt_err pad_history(const tt_state *mine, const float *loss, int64_t epochs, float **out)
 {
-  int64_t columns = tt_committee_columns(all);
-  if (mine->epochs != cohort->max_epochs || all->members != cohort->members)
-    return TT_FAIL(INTERNAL, "%" PRId64 " epochs of %" PRId64 ", %" PRId64 " members of %" PRId64,
-                   mine->epochs, cohort->max_epochs, all->members, cohort->members);
-  TT_TRY(tt_outline_make(all, &t->outline));
-  TT_TRY(TT_ALLOC(t->epoch, cohort->max_epochs));
-  for (int64_t i = 0; i < cohort->max_epochs; i++)
-    t->epoch[i] = (int32_t)i;
+  TT_TRY(TT_ALLOC(*out, mine->count * epochs));
+  for (int64_t i = 0; i < mine->count * epochs; i++) (*out)[i] = NAN;
+  for (int64_t i = 0; i < mine->count; i++)
+    memcpy(*out + i * epochs, loss + i * mine->epochs, (size_t)mine->epochs * sizeof *loss);
+  return TT_OK;
+}
+
+static tt_err make_histories(const tt_result_part *part, tables *t)
+{
+  TT_TRY(TT_ALLOC(t->history, 2 * t->parts));
+  for (int64_t i = 0; i < t->parts; i++) {
+    const tt_state *m = part[i].mine;
+    TT_TRY(pad_history(m, TT_FIELD(m, loss_train), t->longest, &t->history[i]));
+    TT_TRY(pad_history(m, TT_FIELD(m, loss_validation), t->longest, &t->history[t->parts + i]));
+  }
+  return TT_OK;
+}
+
+static tt_err make_hypers(const tt_result_part *part, tables *t)
+{
 #define X(field, ...)                                                                              \
-  TT_TRY(TT_ALLOC(t->field, all->members));                                                        \
-  for (int64_t i = 0; i < all->members; i++)                                                       \
-    t->field[i] = cohort->member[i].hyper.field;
+  TT_TRY(TT_ALLOC(t->field, t->outline.members));                                                  \
+  for (int64_t p = 0; p < t->parts; p++)                                                           \
+    for (int64_t i = 0; i < part[p].cohort->members; i++)                                          \
+      t->field[t->first[p] + i] = part[p].cohort->member[i].hyper.field;
   TT_HYPERS(X)
 #undef X
+  return TT_OK;
+}
+
+static tt_err make_parts(const tt_result_part *part, const tt_committees *all, tables *t)
+{
+  int64_t first = 0;
+  t->parts = all->count;
+  TT_TRY(TT_ALLOC(t->first, t->parts));
+  for (int64_t i = 0; i < t->parts; i++) {
+    const tt_cohort *c = part[i].cohort;
+    if (part[i].mine->epochs != c->max_epochs || all->at[i]->members != c->members)
+      return TT_FAIL(INTERNAL, "%" PRId64 " epochs of %" PRId64 ", %" PRId64 " members of %" PRId64,
+                     part[i].mine->epochs, c->max_epochs, all->at[i]->members, c->members);
+    t->first[i] = first;
+    first += c->members;
+    if (c->max_epochs > t->longest) t->longest = c->max_epochs;
+  }
+  return TT_OK;
+}
+
+static tt_err make_tables_local(const tt_result_part *part, const tt_committees *all,
+                                const tt_scores *scores, tables *t)
+{
+  int64_t columns = tt_committees_columns(all);
+  TT_TRY(make_parts(part, all, t));
+  TT_TRY(tt_outline_make(all, &t->outline));
+  TT_TRY(make_histories(part, t));
+  TT_TRY(make_hypers(part, t));
+  TT_TRY(TT_ALLOC(t->epoch, t->longest));
+  for (int64_t i = 0; i < t->longest; i++) t->epoch[i] = (int32_t)i;
   TT_TRY(TT_ALLOC(t->coverage, 3 * columns));
   for (int i = 0; i < TT_INTERVALS; i++)
     t->level[i] = tt_interval(i);
@@ -70,24 +121,55 @@ static void write_hypers(tt_schema *s, const tables *t)
 #undef X
 }
 
-/* History and end of each member: from its own rank. */
-static void write_members(tt_schema *s, const tt_state *m)
+/* A variable of members: every rank writes its own of each cohort; data [parts]. */
+static void write_own(tt_schema *s, const tables *t, const tt_result_part *part,
+                      const tt_variable *v, const void *const *data)
 {
-  const tt_variable status = {"status", TT_H5_I8, {"member"}, NULL, "how training ended", MEMBER};
-  const tt_variable rows[] = {
-      {"loss_train", TT_H5_F32, {"member", "epoch"}, "1", "mean training loss of an epoch", MEMBER},
-      {"loss_validation", TT_H5_F32, {"member", "epoch"}, "1", "validation loss", MEMBER},
-      {"best_loss", TT_H5_F64, {"member"}, "1", "lowest validation loss", MEMBER},
-      {"best_epoch", TT_H5_I32, {"member"}, NULL, "its epoch, from 0; -1 = none", MEMBER},
-      {"epochs_done", TT_H5_I32, {"member"}, "epochs", "whole epochs trained", MEMBER},
-      {"steps_done", TT_H5_I64, {"member"}, "steps", "optimiser steps taken", MEMBER}};
-  const void *data[] = {TT_FIELD(m, loss_train), TT_FIELD(m, loss_validation),
-                        TT_FIELD(m, best_loss),  TT_FIELD(m, best_epoch),
-                        TT_FIELD(m, epoch),      TT_FIELD(m, step)};
-  tt_schema_slice(s, &status, m->first, m->count, TT_FIELD(m, status));
+  tt_schema_declare(s, v);
+  for (int64_t i = 0; i < t->parts; i++) {
+    const int64_t first[] = {t->first[i] + part[i].mine->first, 0};
+    const int64_t count[] = {part[i].mine->count, t->longest};
+    tt_h5_write_block(s->file, v->name, first, count, data[i]);
+  }
+}
+
+/* How each member ended: the fields of its state that are single values. */
+static void write_ends(tt_schema *s, const tables *t, const tt_result_part *part,
+                         const void **data)
+{
+  const struct {
+    int field;
+    tt_variable v;
+  } of[] = {
+      {TT_STATE_FIELD_status,
+       {"status", TT_H5_I8, {"member"}, NULL, "how training ended", MEMBER}},
+      {TT_STATE_FIELD_best_loss,
+       {"best_loss", TT_H5_F64, {"member"}, "1", "lowest validation loss", MEMBER}},
+      {TT_STATE_FIELD_best_epoch,
+       {"best_epoch", TT_H5_I32, {"member"}, NULL, "its epoch, from 0; -1 = none", MEMBER}},
+      {TT_STATE_FIELD_epoch,
+       {"epochs_done", TT_H5_I32, {"member"}, "epochs", "whole epochs trained", MEMBER}},
+      {TT_STATE_FIELD_step,
+       {"steps_done", TT_H5_I64, {"member"}, "steps", "optimiser steps taken", MEMBER}}};
+  for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
+    for (int64_t i = 0; i < t->parts; i++) data[i] = tt_state_get(part[i].mine, of[k].field).data;
+    write_own(s, t, part, &of[k].v, data);
+  }
   tt_schema_flags(s, "status", TT_STATUS_diverged + 1, tt_schema_status);
-  for (int i = 0; i < 6; i++)
-    tt_schema_slice(s, &rows[i], m->first, m->count, data[i]);
+}
+
+/* data  room for [parts] */
+static void write_members(tt_schema *s, const tables *t, const tt_result_part *part,
+                          const void **data)
+{
+  const tt_variable loss[] = {
+      {"loss_train", TT_H5_F32, {"member", "epoch"}, "1", "mean training loss of an epoch", MEMBER},
+      {"loss_validation", TT_H5_F32, {"member", "epoch"}, "1", "validation loss", MEMBER}};
+  for (int k = 0; k < 2; k++) {
+    for (int64_t i = 0; i < t->parts; i++) data[i] = t->history[k * t->parts + i];
+    write_own(s, t, part, &loss[k], data);
+  }
+  write_ends(s, t, part, data);
 }
 
 /* One variable per metric that any of the forecasts has: of members, then of ensembles. */
@@ -165,8 +247,8 @@ static void write_test(tt_schema *s, const tt_test_table *t, const char *units)
     tt_schema_root(s, &v[i], data[i]);
 }
 
-tt_err tt_results_write(tt_comm *c, const char *file, const tt_cohort *cohort,
-                        const tt_committee *all, const tt_state *mine, const tt_scores *scores,
+tt_err tt_results_write(tt_comm *c, const char *file, const tt_result_part *part,
+                        const tt_committees *all, const tt_scores *scores,
                         const tt_test_table *test, const tt_provenance *from)
 {
   const tt_variable epoch = {"epoch", TT_H5_I32, {"epoch"}, NULL, "epoch, from 0", NULL};
@@ -174,23 +256,27 @@ tt_err tt_results_write(tt_comm *c, const char *file, const tt_cohort *cohort,
   tt_schema s;
   tt_h5_file *f = NULL;
   const char *units;
-  int64_t rows = test ? test->rows : 0;
-  int64_t bytes = cohort->members * (cohort->max_epochs * 8 + 256) +
-                  rows * tt_committee_columns(all) * 48 + (1 << 16);
-  tt_err e = tt_agree(c, make_tables_local(cohort, all, mine, scores, &t));
-  if (!e) e = tt_h5_create(c, file, bytes, &f);
+  const void **data = NULL;
+  int64_t rows = test ? test->rows : 0, columns = tt_committees_columns(all);
+  tt_err e = make_tables_local(part, all, scores, &t);
+  if (!e) e = TT_ALLOC(data, all->count);
+  e = tt_agree(c, e);
+  if (!e)
+    e = tt_h5_create(
+        c, file, t.outline.members * (t.longest * 8 + 256) + rows * columns * 48 + (1 << 16), &f);
   if (!e) {
     units = t.outline.common_units;
     tt_schema_begin(&s, c, f, TT_SCHEMA_RESULT, from);
     tt_outline_write_columns(&s, &t.outline);
     tt_outline_write_members(&s, &t.outline);
-    tt_schema_coordinate(&s, &epoch, cohort->max_epochs, t.epoch);
+    tt_schema_coordinate(&s, &epoch, t.longest, t.epoch);
     write_hypers(&s, &t);
-    write_members(&s, mine);
+    write_members(&s, &t, part, data);
     if (scores) write_scores(&s, scores, &t, units);
     if (rows > 0) write_test(&s, test, units);
     e = tt_h5_commit(&f, NULL);
   }
+  tt_free(data);
   free_tables(&t);
   return e;
 }

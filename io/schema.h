@@ -15,7 +15,7 @@
 #define TT_SCHEMA_RESULT "tutti-result-1.0"
 #define TT_SCHEMA_PREDICTION "tutti-prediction-1.0"
 
-enum { TT_SCHEMA_DIMS = 3, TT_SCHEMA_MAX_DIMENSIONS = 96, TT_SCHEMA_NAME = 32 };
+enum { TT_SCHEMA_DIMS = 3, TT_SCHEMA_MAX_DIMENSIONS = 96, TT_SCHEMA_NAME = 64 };
 
 /* A file being written and the dimensions it has so far; names are at the root. */
 typedef struct tt_schema {

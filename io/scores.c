@@ -1,6 +1,10 @@
-/* scores.c — memory of tt_scores, see results_io.h. */
+/* scores.c — memory of tt_scores and tt_test_table, and those of several committees as one; see
+ * results_io.h. */
 #include "base/mem.h"
 #include "io/results_io.h"
+
+#include <math.h>
+#include <string.h>
 
 static tt_err allocate(tt_scores *s)
 {
@@ -39,4 +43,82 @@ void tt_scores_destroy(tt_scores **s)
   tt_free((*s)->diversity);
   tt_free((*s)->rows);
   tt_free(*s);
+}
+
+/* rows [rows][width] into a table [..][whole], its cell (row, column) first. */
+static void place(const double *from, int64_t rows, int64_t width, double *to, int64_t whole,
+                  int64_t row, int64_t column)
+{
+  for (int64_t r = 0; r < rows; r++)
+    memcpy(to + (row + r) * whole + column, from + r * width, (size_t)width * sizeof *to);
+}
+
+static void join_part(const tt_scores *p, int64_t member, int64_t column, tt_scores *out)
+{
+  for (int v = 0; v < TT_METRIC_COUNT; v++) {
+    place(p->member[v], p->members, p->targets, out->member[v], out->targets, member, 0);
+    place(p->ensemble[v], 1, p->columns, out->ensemble[v], out->columns, 0, column);
+  }
+  place(p->coverage, TT_INTERVALS, p->columns, out->coverage, out->columns, 0, column);
+  place(p->diversity, 1, p->columns, out->diversity, out->columns, 0, column);
+  memcpy(out->rows + column, p->rows, (size_t)p->columns * sizeof *p->rows);
+  out->outputs |= p->outputs;
+}
+
+tt_err tt_scores_join(int64_t parts, const tt_scores *const *part, tt_scores **out)
+{
+  tt_scores *all = NULL;
+  int64_t members = 0, columns = 0, targets = 0;
+  for (int64_t i = 0; i < parts; i++) {
+    members += part[i]->members;
+    columns += part[i]->columns;
+    if (part[i]->targets > targets) targets = part[i]->targets;
+  }
+  TT_TRY(tt_scores_create(members, targets, columns, &all));
+  for (int v = 0; v < TT_METRIC_COUNT; v++)
+    for (int64_t i = 0; i < members * targets; i++) all->member[v][i] = (double)NAN;
+  members = columns = 0;
+  for (int64_t i = 0; i < parts; i++) {
+    join_part(part[i], members, columns, all);
+    members += part[i]->members;
+    columns += part[i]->columns;
+  }
+  *out = all;
+  return TT_OK;
+}
+
+void tt_test_table_free(tt_test_table *t)
+{
+  tt_free(t->row);
+  tt_free(t->y);
+  tt_free(t->mean);
+  tt_free(t->total);
+  tt_free(t->aleatoric);
+  tt_free(t->epistemic);
+}
+
+enum { PARTS_OF_TABLE = 5 };
+
+static void tables_of(tt_test_table *t, double **of[PARTS_OF_TABLE])
+{
+  double **all[PARTS_OF_TABLE] = {&t->y, &t->mean, &t->total, &t->aleatoric, &t->epistemic};
+  memcpy(of, all, sizeof all);
+}
+
+tt_err tt_test_table_join(const tt_committees *all, const tt_test_table *part, tt_test_table *out)
+{
+  double **to[PARTS_OF_TABLE], **from[PARTS_OF_TABLE];
+  int64_t whole = tt_committees_columns(all), rows = part[0].rows, column = 0;
+  tables_of(out, to);
+  out->rows = rows;
+  for (int v = 0; part[0].y && v < PARTS_OF_TABLE; v++) TT_TRY(TT_ALLOC(*to[v], rows * whole));
+  for (int64_t i = 0; part[0].y && i < all->count; i++) {
+    tt_test_table one = part[i];
+    int64_t width = tt_committee_columns(all->at[i]);
+    tables_of(&one, from);
+    for (int v = 0; v < PARTS_OF_TABLE; v++)
+      place(*from[v], rows, width, *to[v], whole, 0, column);
+    column += width;
+  }
+  return TT_OK;
 }

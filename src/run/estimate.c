@@ -5,7 +5,7 @@
 #include "cuda/path.h"
 #include "io/data_io.h"
 #include "run/machine.h"
-#include "spec/plan.h"
+#include "spec/deal.h"
 #include "spec/state.h"
 
 #include <inttypes.h>
@@ -15,10 +15,9 @@
 typedef struct estimate {
   const tt_config *cfg;
   tt_data_shape shape;
-  tt_cohort *cohort;
-  double state_bytes;  /* of one member, as in a checkpoint */
-  double member_bytes; /* of one member in model.h5 */
-  double data_bytes;   /* of the samples on a rank */
+  tt_cohorts all;
+  int64_t members;   /* of all cohorts */
+  double data_bytes; /* of the samples on a rank */
 } estimate;
 
 static void amount(double bytes, char *text, size_t room)
@@ -37,32 +36,38 @@ static void line(const char *what, double bytes)
   printf("  %-34s %12s\n", what, text);
 }
 
-static tt_err measure(estimate *p)
+/* Of one member, as in a checkpoint. */
+static tt_err state_bytes(const tt_cohort *c, double *bytes)
 {
   tt_state *none = NULL;
-  const tt_cohort *c = p->cohort;
+  *bytes = 0.0;
   TT_TRY(tt_state_create((tt_slice){0, 0}, tt_cohort_state_shape(c), &none));
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
     tt_state_field field = tt_state_get(none, f);
-    p->state_bytes += (double)(field.bytes * field.length);
+    *bytes += (double)(field.bytes * field.length);
   }
   tt_state_destroy(&none);
-  p->member_bytes = 4.0 * (double)c->model.params + 32.0;
-  p->data_bytes =
-      (double)p->shape.rows * (4.0 * (double)(p->shape.inputs + p->shape.targets) + 1.0);
   return TT_OK;
 }
 
-static void print_network(const estimate *p)
+/* Of one member in model.h5. */
+static double member_bytes(const tt_cohort *c) { return 4.0 * (double)c->model.params + 32.0; }
+
+static int64_t training_rows(const estimate *p)
 {
-  const tt_model *m = &p->cohort->model;
+  return (int64_t)(p->cfg->data_split_train * (double)p->shape.rows);
+}
+
+static void print_network(const estimate *p, const tt_cohort *c)
+{
+  const tt_model *m = &c->model;
+  tt_activation first = m->layers > 1 ? m->layer[0].activation : TT_ACT_identity;
   printf("network    %" PRId64, m->inputs);
   for (int l = 0; l < m->layers; l++)
     printf("-%" PRId64, m->layer[l].out);
-  printf(", %s, %" PRId64 " parameters\n", tt_choice_activation[p->cfg->model_activation],
-         m->params);
-  for (int64_t e = 0; e < p->cohort->ensembles; e++) {
-    const tt_ensemble *from = &p->cohort->ensemble[e];
+  printf(", %s, %" PRId64 " parameters\n", tt_choice_activation[first], m->params);
+  for (int64_t e = 0; e < c->ensembles; e++) {
+    const tt_ensemble *from = &c->ensemble[e];
     printf("ensemble   %s: %" PRId64 " members learn", from->name, from->members);
     for (int64_t k = 0; k < from->targets; k++)
       printf("%s %s", k ? "," : "", p->shape.target.name[from->column[k]]);
@@ -70,18 +75,42 @@ static void print_network(const estimate *p)
   }
 }
 
+/* State of the members on a rank, in bytes, and how many they are. */
+static tt_err weigh_rank(const estimate *p, int ranks, int rank, double *bytes, int64_t *members)
+{
+  tt_slice *slice = NULL;
+  double each;
+  TT_TRY(TT_ALLOC(slice, p->all.count));
+  tt_err e = tt_deal(&p->all, training_rows(p), ranks, rank, slice);
+  *bytes = 0.0;
+  *members = 0;
+  for (int64_t i = 0; !e && i < p->all.count; i++) {
+    e = state_bytes(p->all.at[i], &each);
+    *bytes += each * (double)slice[i].count;
+    *members += slice[i].count;
+  }
+  tt_free(slice);
+  return e;
+}
+
 static tt_err print_ranks(const estimate *p, int ranks)
 {
-  tt_slice first, last;
-  TT_TRY(tt_plan_slice(p->cohort->members, ranks, 0, &first));
-  TT_TRY(tt_plan_slice(p->cohort->members, ranks, ranks - 1, &last));
-  printf("ranks      %d: %" PRId64 " members on rank 0, %" PRId64 " on rank %d\n", ranks,
-         first.count, last.count, ranks - 1);
+  double most = 0.0, bytes, all = 0.0;
+  int64_t first = 0, last = 0;
+  for (int r = 0; r < ranks; r++) {
+    TT_TRY(weigh_rank(p, ranks, r, &bytes, &last));
+    if (r == 0) first = last;
+    if (bytes > most) most = bytes;
+  }
+  for (int64_t i = 0; i < p->all.count; i++)
+    all += member_bytes(p->all.at[i]) * (double)p->all.at[i]->members;
+  printf("ranks      %d: %" PRId64 " members on rank 0, %" PRId64 " on rank %d\n", ranks, first,
+         last, ranks - 1);
   printf("memory per rank\n");
   line("samples", p->data_bytes);
-  line("members in training", p->state_bytes * (double)first.count);
-  line("members on their way to files", p->state_bytes * (double)first.count);
-  line("all members at the end", p->member_bytes * (double)p->cohort->members);
+  line("members in training", most);
+  line("members on their way to files", most);
+  line("all members at the end", all);
   return TT_OK;
 }
 
@@ -94,62 +123,112 @@ static const struct {
   int capability, multiprocessors;
 } gpus[] = {{"A100", 163 * 1024, 80, 108}, {"H100, H200", 227 * 1024, 90, 132}};
 
-static tt_err choose(const estimate *p, tt_path_device on, tt_path_choice *out)
+static tt_err choose(const estimate *p, const tt_cohort *c, tt_path_device on, int ranks,
+                     tt_path_choice *out)
 {
   on.precision = (tt_precision)p->cfg->run_precision;
-  return tt_path_choose(p->cohort, &on, (tt_path)p->cfg->run_path, out);
+  on.members = (c->members + ranks - 1) / ranks;
+  return tt_path_choose(c, &on, (tt_path)p->cfg->run_path, out);
 }
 
-static void print_paths(const estimate *p, int ranks)
+static void print_paths(const estimate *p, const tt_cohort *c, int ranks)
 {
   for (size_t i = 0; i < sizeof gpus / sizeof *gpus; i++) {
     tt_path_choice choice;
     tt_path_device on = {.shared_bytes = gpus[i].shared_bytes,
                          .capability = gpus[i].capability,
-                         .multiprocessors = gpus[i].multiprocessors,
-                         .members = (p->cohort->members + ranks - 1) / ranks};
-    if (choose(p, on, &choice))
+                         .multiprocessors = gpus[i].multiprocessors};
+    if (choose(p, c, on, ranks, &choice))
       printf("path       none on %s: %s\n", gpus[i].name, tt_err_last());
     else
       printf("path       %s on %s: %s\n", tt_choice_path[choice.path], gpus[i].name, choice.why);
   }
 }
 
-static tt_err print_engine(const estimate *p, int ranks)
+/* Where the members of a cohort are, as "0-2" or "1". */
+static tt_err print_owners(const estimate *p, int64_t number, int ranks)
+{
+  tt_slice *slice = NULL;
+  int first = -1, last = -1;
+  TT_TRY(TT_ALLOC(slice, p->all.count));
+  tt_err e = TT_OK;
+  for (int r = 0; !e && r < ranks; r++) {
+    e = tt_deal(&p->all, training_rows(p), ranks, r, slice);
+    if (e || slice[number].count == 0) continue;
+    if (first < 0) first = r;
+    last = r;
+  }
+  if (!e)
+    printf("cohort     %" PRId64 ": %" PRId64 " members on rank%s %d", number,
+           p->all.at[number]->members, last > first ? "s" : "", first);
+  if (!e && last > first) printf("-%d", last);
+  if (!e) printf("\n");
+  tt_free(slice);
+  return e;
+}
+
+/* Networks, ensembles and ways of each cohort; where there are several, who trains them. */
+static tt_err print_cohorts(const estimate *p, int gpu, int ranks)
+{
+  for (int64_t i = 0; i < p->all.count; i++) {
+    if (p->all.count > 1) TT_TRY(print_owners(p, i, ranks));
+    print_network(p, p->all.at[i]);
+    if (gpu) print_paths(p, p->all.at[i], ranks);
+  }
+  return TT_OK;
+}
+
+static tt_err print_engine(const estimate *p, int *gpu)
 {
   const tt_engine_ops *ops;
   TT_TRY(tt_machine_engine_local((tt_device)p->cfg->run_device, &ops));
-  int gpu = strcmp(ops->name, "cpu") != 0, fp32 = p->cfg->run_precision == TT_PRECISION_fp32;
-  int either = gpu && fp32 && p->cfg->run_device == TT_DEVICE_auto;
+  int fp32 = p->cfg->run_precision == TT_PRECISION_fp32;
+  *gpu = strcmp(ops->name, "cpu") != 0;
+  int either = *gpu && fp32 && p->cfg->run_device == TT_DEVICE_auto;
   printf("engine     %s%s\n", ops->name, either ? ", or cpu where no GPU is found" : "");
   if (!fp32)
     printf("precision  %s%s\n", tt_choice_precision[p->cfg->run_precision],
-           gpu ? "" : ": not with this tutti, which was built without CUDA");
-  if (gpu) print_paths(p, ranks);
+           *gpu ? "" : ": not with this tutti, which was built without CUDA");
+  return TT_OK;
+}
+
+/* Sizes of the files, and the work. */
+static tt_err print_sums(const estimate *p)
+{
+  double model = 0.0, results = 0.0, state = 0.0, epoch = 0.0, all = 0.0, each;
+  int64_t longest = 0;
+  char name[64];
+  for (int64_t i = 0; i < p->all.count; i++) {
+    const tt_cohort *c = p->all.at[i];
+    double g = (double)c->members, flops = tt_model_flops(&c->model, training_rows(p));
+    TT_TRY(state_bytes(c, &each));
+    model += g * member_bytes(c);
+    state += g * each;
+    epoch += g * flops;
+    all += g * flops * (double)c->max_epochs;
+    longest = c->max_epochs > longest ? c->max_epochs : longest;
+  }
+  results = (double)p->members * 8.0 * (double)longest;
+  printf("files in %s\n", p->cfg->run_directory);
+  line("model.h5", model);
+  line("results.h5", results);
+  snprintf(name, sizeof name, "checkpoints (%" PRId64 " kept, one in work)",
+           p->cfg->checkpoint_keep);
+  line(name, state * (double)(p->cfg->checkpoint_keep + 1));
+  printf("work       %.3g GFLOP per epoch of all members, at most %.3g in all\n", 1e-9 * epoch,
+         1e-9 * all);
   return TT_OK;
 }
 
 static tt_err print_all(estimate *p, int ranks)
 {
-  TT_TRY(measure(p));
-  double g = (double)p->cohort->members, epochs = (double)p->cohort->max_epochs;
+  int gpu = 0;
   printf("data       %s: %" PRId64 " rows, %" PRId64 " inputs, %" PRId64 " targets\n",
          p->cfg->data_file, p->shape.rows, p->shape.inputs, p->shape.targets);
-  print_network(p);
-  TT_TRY(print_engine(p, ranks));
+  TT_TRY(print_engine(p, &gpu));
+  TT_TRY(print_cohorts(p, gpu, ranks));
   TT_TRY(print_ranks(p, ranks));
-  printf("files in %s\n", p->cfg->run_directory);
-  line("model.h5", p->member_bytes * g);
-  line("results.h5", g * 8.0 * epochs);
-  char name[64];
-  snprintf(name, sizeof name, "checkpoints (%" PRId64 " kept, one in work)",
-           p->cfg->checkpoint_keep);
-  line(name, p->state_bytes * g * (double)(p->cfg->checkpoint_keep + 1));
-  double rows = p->cfg->data_split_train * (double)p->shape.rows;
-  printf("work       %.3g GFLOP per epoch of all members, at most %.3g in all\n",
-         1e-9 * g * tt_model_flops(&p->cohort->model, (int64_t)rows),
-         1e-9 * g * epochs * tt_model_flops(&p->cohort->model, (int64_t)rows));
-  return TT_OK;
+  return print_sums(p);
 }
 
 /* What the headers of the data say. */
@@ -157,12 +236,16 @@ static tt_err look(estimate *p)
 {
   const tt_config *cfg = p->cfg;
   TT_TRY(tt_data_shape_local(cfg->data_file, cfg->data_inputs, cfg->data_targets, &p->shape));
-  return tt_cohort_create(cfg, p->shape.inputs, &p->shape.target, &p->cohort);
+  TT_TRY(tt_cohorts_create(cfg, p->shape.inputs, &p->shape.target, NULL, &p->all));
+  p->members = tt_cohorts_members(&p->all);
+  p->data_bytes =
+      (double)p->shape.rows * (4.0 * (double)(p->shape.inputs + p->shape.targets) + 1.0);
+  return TT_OK;
 }
 
 static void forget(estimate *p)
 {
-  tt_cohort_destroy(&p->cohort);
+  tt_cohorts_destroy(&p->all);
   tt_data_shape_free(&p->shape);
 }
 
@@ -171,15 +254,18 @@ tt_err tt_estimate_path_local(const tt_config *cfg, int ranks, const tt_device_i
 {
   estimate p = {.cfg = cfg};
   tt_path_choice choice;
-  tt_path_device on = {.shared_bytes = gpu->shared_bytes,
-                       .capability = gpu->capability,
-                       .multiprocessors = gpu->multiprocessors};
+  const tt_path_device on = {.shared_bytes = gpu->shared_bytes,
+                             .capability = gpu->capability,
+                             .multiprocessors = gpu->multiprocessors};
+  int64_t used = 0;
   tt_err e = look(&p);
-  if (!e) {
-    on.members = (p.cohort->members + ranks - 1) / ranks;
-    e = choose(&p, on, &choice);
+  text[0] = '\0';
+  for (int64_t i = 0; !e && i < p.all.count && used < room; i++) {
+    e = choose(&p, p.all.at[i], on, ranks, &choice);
+    if (!e)
+      used += snprintf(text + used, (size_t)(room - used), "%s%s: %s", i ? "; " : "",
+                       tt_choice_path[choice.path], choice.why);
   }
-  if (!e) snprintf(text, (size_t)room, "%s: %s", tt_choice_path[choice.path], choice.why);
   forget(&p);
   return e;
 }

@@ -15,12 +15,13 @@
 
 typedef struct labelled_rows {
   tt_rows *rows;
-  const tt_committee *model;
+  const tt_committees *model;
+  const tt_committee *first; /* of the model: inputs and targets are those of all */
   const char *file, *inputs;
   int64_t *column; /* [targets of the model] column of the file, -1 = none */
 } labelled_rows;
 
-static int used(const tt_committee *m, int64_t target)
+static int used_by(const tt_committee *m, int64_t target)
 {
   for (int64_t e = 0; e < m->ensembles; e++)
     for (int64_t k = 0; k < m->ensemble[e].targets; k++)
@@ -28,18 +29,25 @@ static int used(const tt_committee *m, int64_t target)
   return 0;
 }
 
+static int used(const tt_committees *all, int64_t target)
+{
+  for (int64_t i = 0; i < all->count; i++)
+    if (used_by(all->at[i], target)) return 1;
+  return 0;
+}
+
 /* The file's column of each target of the model. */
 static tt_err match_targets(labelled_rows *l)
 {
   const tt_data_shape *shape = tt_rows_shape(l->rows);
-  const tt_committee *m = l->model;
+  const tt_committee *m = l->first;
   int named = shape->targets > 0 && shape->target.name[0][0] != '\0';
   TT_TRY(TT_ALLOC(l->column, m->target.count));
   for (int64_t t = 0; t < m->target.count; t++) {
     l->column[t] = !named && t < shape->targets ? t : -1;
     for (int64_t i = 0; named && i < shape->targets; i++)
       if (!strcmp(shape->target.name[i], m->target.name[t])) l->column[t] = i;
-    if (l->column[t] < 0 && used(m, t))
+    if (l->column[t] < 0 && used(l->model, t))
       return TT_FAIL(DATA, "%s has no target column '%s', which the model predicts", l->file,
                      m->target.name[t]);
   }
@@ -49,19 +57,19 @@ static tt_err match_targets(labelled_rows *l)
 static tt_err pick(labelled_rows *l, int64_t first, int64_t count, double *raw, double *all,
                    float *x, double *y)
 {
-  int64_t given = tt_rows_shape(l->rows)->targets, targets = l->model->target.count;
+  int64_t given = tt_rows_shape(l->rows)->targets, targets = l->first->target.count;
   TT_TRY(tt_rows_read_local(l->rows, first, count, raw, all));
   for (int64_t r = 0; r < count; r++)
     for (int64_t t = 0; t < targets; t++)
       y[r * targets + t] = l->column[t] < 0 ? (double)NAN : all[r * given + l->column[t]];
-  return tt_normal_rows_local(l->model, l->file, l->inputs, first, count, raw, x);
+  return tt_normal_rows_local(l->first, l->file, l->inputs, first, count, raw, x);
 }
 
 static tt_err read_labelled(void *from, int64_t first, int64_t count, float *x, double *y)
 {
   labelled_rows *l = from;
   double *raw = NULL, *all = NULL;
-  tt_err e = TT_ALLOC(raw, count * l->model->model.inputs);
+  tt_err e = TT_ALLOC(raw, count * l->first->model.inputs);
   if (!e) e = TT_ALLOC(all, count * tt_rows_shape(l->rows)->targets);
   if (!e) e = pick(l, first, count, raw, all, x, y);
   tt_free(raw);
@@ -72,33 +80,44 @@ static tt_err read_labelled(void *from, int64_t first, int64_t count, float *x, 
 static tt_err open_local(labelled_rows *l, const char *targets)
 {
   TT_TRY(tt_rows_open_local(l->file, l->inputs, targets, &l->rows));
-  TT_TRY(tt_normal_check_local(l->model, l->file, tt_rows_shape(l->rows)));
+  TT_TRY(tt_normal_check_local(l->first, l->file, tt_rows_shape(l->rows)));
   return match_targets(l);
+}
+
+/* Every committee is scored on the same rows, each with a table of its own. */
+static tt_err score_all(tt_comm *c, const tt_committees *all, const tt_engine_ops *ops,
+                        const tt_resources *use, const tt_row_source *source)
+{
+  tt_err e = TT_OK;
+  for (int64_t i = 0; !e && i < all->count; i++) {
+    tt_scores *scores = NULL;
+    e = tt_score(c, all->at[i], ops, use, source, &scores, NULL);
+    if (!e) tt_score_print_local(c, all->at[i], scores);
+    tt_scores_destroy(&scores);
+  }
+  return e;
 }
 
 tt_err tt_evaluate(tt_comm *c, const tt_evaluate_options *o)
 {
   const char *inputs = o->inputs ? o->inputs : "x", *targets = o->targets ? o->targets : "y";
   const char *names[] = {inputs, targets};
-  tt_committee *model = NULL;
+  tt_committees model = {0};
   const tt_engine_ops *ops;
   tt_resources use;
-  tt_scores *scores = NULL;
-  labelled_rows l = {.file = o->data, .inputs = inputs};
+  labelled_rows l = {.model = &model, .file = o->data, .inputs = inputs};
   tt_err e = tt_machine_default(c, &ops, &use);
   if (!e) e = tt_model_read(c, o->model, &model);
   if (!e) e = tt_agree(c, tt_comm_is_root(c) ? tt_data_check_local(o->data, names, 2) : TT_OK);
-  l.model = model;
+  if (!e) l.first = model.at[0];
   if (!e) e = tt_agree(c, open_local(&l, targets));
   if (!e) {
     tt_row_source source = {
         .rows = tt_rows_shape(l.rows)->rows, .read_local = read_labelled, .from = &l};
-    e = tt_score(c, model, ops, &use, &source, &scores, NULL);
+    e = score_all(c, &model, ops, &use, &source);
   }
-  if (!e) tt_score_print_local(c, model, scores);
-  tt_scores_destroy(&scores);
   tt_free(l.column);
   tt_rows_close_local(&l.rows);
-  tt_committee_destroy(&model);
+  tt_committees_destroy(&model);
   return e;
 }

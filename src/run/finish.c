@@ -11,7 +11,24 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Status, share and weights of all members on all ranks; results of this rank in w [count][P]. */
+/* What one cohort leaves. */
+typedef struct part {
+  tt_slice slice;       /* this rank's members */
+  float *w;             /* [slice.count][P] their results */
+  tt_scores *scores;    /* on the test rows, if there are any */
+} part;
+
+typedef struct ending {
+  tt_comm *c;
+  const tt_job *job;
+  const tt_provenance *from;
+  tt_committees all;
+  tt_result_part *known; /* [all.count] */
+  part *part;            /* [all.count] */
+  tt_test_table *table;  /* [all.count] */
+} ending;
+
+/* Status, share and weights of all members on all ranks. */
 static void gather_members(tt_comm *c, const tt_state *mine, const float *w, tt_committee *all)
 {
   tt_allgather(c, TT_FIELD(mine, status), mine->count, all->status, NULL);
@@ -26,6 +43,36 @@ static tt_err results_local(const tt_state *mine, float **w)
   for (int64_t i = 0; i < mine->count; i++)
     memcpy(*w + i * mine->params, tt_state_result(mine, i), (size_t)mine->params * sizeof **w);
   return TT_OK;
+}
+
+static tt_err begin_local(ending *k, const tt_crews *crews)
+{
+  int64_t n = crews->count;
+  TT_TRY(tt_committees_create(n, &k->all));
+  TT_TRY(TT_ALLOC(k->known, n));
+  TT_TRY(TT_ALLOC(k->part, n));
+  TT_TRY(TT_ALLOC(k->table, n));
+  for (int64_t i = 0; i < n; i++) {
+    const tt_crew *w = &crews->at[i];
+    k->known[i] = (tt_result_part){w->cohort, w->mine};
+    k->part[i].slice = (tt_slice){w->mine->first, w->mine->count};
+    TT_TRY(tt_committee_from_cohort(w->cohort, k->job->data, &k->all.at[i]));
+    TT_TRY(results_local(w->mine, &k->part[i].w));
+  }
+  return TT_OK;
+}
+
+static void end_local(ending *k)
+{
+  for (int64_t i = 0; k->part && i < k->all.count; i++) {
+    tt_free(k->part[i].w);
+    tt_scores_destroy(&k->part[i].scores);
+  }
+  for (int64_t i = 0; k->table && i < k->all.count; i++) tt_test_table_free(&k->table[i]);
+  tt_free(k->part);
+  tt_free(k->table);
+  tt_free(k->known);
+  tt_committees_destroy(&k->all);
 }
 
 /* The test rows of a data set in memory. */
@@ -58,30 +105,55 @@ static tt_err read_test_rows(void *from, int64_t first, int64_t count, float *x,
   return TT_OK;
 }
 
-static tt_err write_model(tt_comm *c, const tt_job *job, tt_slice slice, const float *w,
-                          const tt_committee *all, const tt_provenance *from)
+static tt_err write_model(ending *k)
 {
   char path[PATH_MAX];
-  snprintf(path, sizeof path, "%s/model.h5", job->cfg->run_directory);
-  return tt_model_write(c, path, all, slice, w, from);
+  tt_model_part *of = NULL;
+  snprintf(path, sizeof path, "%s/model.h5", k->job->cfg->run_directory);
+  tt_err e = tt_agree(k->c, TT_ALLOC(of, k->all.count));
+  for (int64_t i = 0; !e && i < k->all.count; i++)
+    of[i] = (tt_model_part){k->part[i].slice, k->part[i].w};
+  if (!e) e = tt_model_write(k->c, path, &k->all, of, k->from);
+  tt_free(of);
+  return e;
 }
 
-static tt_err write_results(tt_comm *c, const tt_job *job, const tt_state *mine,
-                            const tt_committee *all, const tt_provenance *from)
+static tt_err score_all(ending *k, test_rows *rows)
+{
+  tt_row_source source = {.rows = rows->count, .read_local = read_test_rows, .from = rows};
+  tt_err e = TT_OK;
+  for (int64_t i = 0; !e && i < k->all.count; i++)
+    e = tt_score(k->c, k->all.at[i], k->job->ops, &k->job->use, &source, &k->part[i].scores,
+                 &k->table[i]);
+  return e;
+}
+
+static tt_err join_local(const ending *k, tt_scores **scores, tt_test_table *table)
+{
+  const tt_scores **of = NULL;
+  TT_TRY(TT_ALLOC(of, k->all.count));
+  for (int64_t i = 0; i < k->all.count; i++) of[i] = k->part[i].scores;
+  tt_err e = tt_scores_join(k->all.count, of, scores);
+  tt_free(of);
+  return e ? e : tt_test_table_join(&k->all, k->table, table);
+}
+
+static tt_err write_results(ending *k)
 {
   char path[PATH_MAX];
   test_rows rows = {0};
   tt_scores *scores = NULL;
   tt_test_table table = {0};
-  snprintf(path, sizeof path, "%s/results.h5", job->cfg->run_directory);
-  tt_err e = tt_agree(c, list_test_rows(job->data, &rows));
+  snprintf(path, sizeof path, "%s/results.h5", k->job->cfg->run_directory);
+  tt_err e = tt_agree(k->c, list_test_rows(k->job->data, &rows));
   int tested = !e && rows.count > 0;
-  tt_row_source source = {.rows = rows.count, .read_local = read_test_rows, .from = &rows};
-  if (tested) e = tt_score(c, all, job->ops, &job->use, &source, &scores, &table);
   table.row = rows.row; /* freed with the table */
+  if (tested) e = score_all(k, &rows);
+  if (tested && !e) e = tt_agree(k->c, join_local(k, &scores, &table));
   if (!e)
-    e = tt_results_write(c, path, job->cohorts.at[0], all, mine, scores, tested ? &table : NULL, from);
-  if (!e && tested) tt_score_print_local(c, all, scores);
+    e = tt_results_write(k->c, path, k->known, &k->all, scores, tested ? &table : NULL, k->from);
+  for (int64_t i = 0; !e && tested && i < k->all.count; i++)
+    tt_score_print_local(k->c, k->all.at[i], k->part[i].scores);
   tt_scores_destroy(&scores);
   tt_test_table_free(&table);
   return e;
@@ -89,20 +161,13 @@ static tt_err write_results(tt_comm *c, const tt_job *job, const tt_state *mine,
 
 tt_err tt_finish(tt_comm *c, const tt_job *job, const tt_crews *crews, const tt_provenance *from)
 {
-  const tt_state *mine = crews->at[0].mine;
-  tt_slice slice = crews->at[0].slice;
-  tt_committee *all = NULL;
-  float *w = NULL;
-  tt_err e = tt_committee_from_cohort(job->cohorts.at[0], job->data, &all);
-  if (!e) e = results_local(mine, &w);
-  e = tt_agree(c, e);
-  if (!e) {
-    gather_members(c, mine, w, all);
-    e = write_model(c, job, slice, w, all, from);
-  }
-  if (!e) e = write_results(c, job, mine, all, from);
+  ending k = {.c = c, .job = job, .from = from};
+  tt_err e = tt_agree(c, begin_local(&k, crews));
+  for (int64_t i = 0; !e && i < k.all.count; i++)
+    gather_members(c, k.known[i].mine, k.part[i].w, k.all.at[i]);
+  if (!e) e = write_model(&k);
+  if (!e) e = write_results(&k);
   if (!e) tt_log_once(TT_LOG_INFO, "wrote %s/model.h5 and results.h5", job->cfg->run_directory);
-  tt_free(w);
-  tt_committee_destroy(&all);
+  end_local(&k);
   return e;
 }

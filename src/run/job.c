@@ -56,8 +56,6 @@ tt_err tt_job_load(tt_comm *c, tt_job *job)
   if (!e)
     e = tt_agree(c, tt_cohorts_create(job->cfg, job->data->inputs, &job->data->target, job->data,
                                       &job->cohorts));
-  if (!e && job->cohorts.count > 1)
-    e = TT_FAIL(CONFIG, "ensembles of different shapes do not train in one job yet");
   return e;
 }
 

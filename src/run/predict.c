@@ -19,22 +19,31 @@
 enum { LEAST_CHUNK = 256, MOST_CHUNK = 8192 };
 static const double chunk_floats = 6.4e7; /* of members' predictions held at a time: 256 MB */
 
+/* One committee of the model, and where its members and columns lie among those of all. */
+typedef struct part {
+  const tt_committee *m;
+  int64_t member, column, columns;
+  int64_t width; /* quantities of a member: K q */
+  tt_moments *moments;
+  float *members; /* [G][2][width][rows] as the engine gives them, or NULL */
+} part;
+
 typedef struct predictor {
   tt_comm *c;
   const tt_predict_options *o;
   const char *inputs;
-  tt_committee *model;
+  tt_committees model;
+  part *part; /* [model.count] */
   const tt_engine_ops *ops;
   tt_resources use;
   tt_rows *rows;
   tt_slice mine; /* rows of this rank */
-  int64_t chunk, columns, k;
-  int per_member; /* predictions of every member are needed */
-  double *raw;    /* [chunk][D] */
-  float *x;       /* [chunk][D] */
-  tt_moments *moments;
-  float *members;                        /* [G][2][K][rows] as the engine gives them, or NULL */
-  float *mean_of_member, *var_of_member; /* [G][chunk][K] in the user's units */
+  int64_t chunk, members, columns; /* of all committees together */
+  int64_t width;                   /* the largest of them */
+  int per_member;                  /* predictions of every member are needed */
+  double *raw;                     /* [chunk][D] */
+  float *x;                        /* [chunk][D] */
+  float *mean_of_member, *var_of_member; /* [G][chunk][width] in the user's units */
   double *out[4];                        /* [chunk][columns] mean, total, aleatoric, epistemic */
   double *quantile;                      /* [Q][chunk][columns] */
 } predictor;
@@ -51,36 +60,62 @@ static tt_err open_rows_local(predictor *p)
 {
   TT_TRY(tt_rows_open_local(p->o->data, p->inputs, NULL, &p->rows));
   const tt_data_shape *shape = tt_rows_shape(p->rows);
-  TT_TRY(tt_normal_check_local(p->model, p->o->data, shape));
+  TT_TRY(tt_normal_check_local(p->model.at[0], p->o->data, shape));
   return tt_plan_slice(shape->rows, tt_comm_ranks(p->c), tt_comm_rank(p->c), &p->mine);
+}
+
+static tt_err place_parts_local(predictor *p)
+{
+  TT_TRY(TT_ALLOC(p->part, p->model.count));
+  for (int64_t i = 0; i < p->model.count; i++) {
+    const tt_committee *m = p->model.at[i];
+    p->part[i] = (part){.m = m,
+                        .member = p->members,
+                        .column = p->columns,
+                        .columns = tt_committee_columns(m),
+                        .width = tt_committee_width(m)};
+    p->members += m->members;
+    p->columns += p->part[i].columns;
+    if (p->part[i].width > p->width) p->width = p->part[i].width;
+  }
+  return TT_OK;
 }
 
 static tt_err allocate_local(predictor *p)
 {
-  const tt_committee *m = p->model;
-  double per_row = (double)(m->members * 2 * p->k);
+  int64_t inputs = p->model.at[0]->model.inputs;
+  double per_row = (double)(p->members * 2 * p->width);
   double fit = p->per_member ? chunk_floats / per_row : (double)MOST_CHUNK;
   p->chunk = fit > MOST_CHUNK ? MOST_CHUNK : fit < LEAST_CHUNK ? LEAST_CHUNK : (int64_t)fit;
-  TT_TRY(TT_ALLOC(p->raw, p->chunk * m->model.inputs));
-  TT_TRY(TT_ALLOC(p->x, p->chunk * m->model.inputs));
-  TT_TRY(tt_moments_create(p->chunk, p->columns, &p->moments));
+  TT_TRY(TT_ALLOC(p->raw, p->chunk * inputs));
+  TT_TRY(TT_ALLOC(p->x, p->chunk * inputs));
+  for (int64_t i = 0; i < p->model.count; i++) {
+    part *q = &p->part[i];
+    TT_TRY(tt_moments_create(p->chunk, q->columns, &q->moments));
+    if (p->per_member) TT_TRY(TT_ALLOC(q->members, q->m->members * 2 * q->width * p->chunk));
+  }
   for (int v = 0; v < 4; v++)
     TT_TRY(TT_ALLOC(p->out[v], p->chunk * p->columns));
   if (!p->per_member) return TT_OK;
-  TT_TRY(TT_ALLOC(p->members, m->members * 2 * p->k * p->chunk));
   TT_TRY(TT_ALLOC(p->quantile, p->o->quantiles * p->chunk * p->columns));
   if (!p->o->members) return TT_OK;
-  TT_TRY(TT_ALLOC(p->mean_of_member, m->members * p->k * p->chunk));
-  return TT_ALLOC(p->var_of_member, m->members * p->k * p->chunk);
+  TT_TRY(TT_ALLOC(p->mean_of_member, p->members * p->width * p->chunk));
+  return TT_ALLOC(p->var_of_member, p->members * p->width * p->chunk);
+}
+
+/* The target column of quantity j of an ensemble. */
+static int32_t target_of(const part *q, const tt_ensemble *e, int64_t j)
+{
+  return e->column[j / q->m->model.quantities];
 }
 
 /* Moments of `rows` rows of column `column` = target t, in the user's units. */
-static void spread_column(predictor *p, int64_t column, int32_t t, int64_t rows)
+static void spread_column(predictor *p, const part *q, int64_t column, int32_t t, int64_t rows)
 {
-  double mean = p->model->scaler.y_mean[t], scale = p->model->scaler.y_scale[t];
+  double mean = q->m->scaler.y_mean[t], scale = q->m->scaler.y_scale[t];
   for (int64_t r = 0; r < rows; r++) {
-    tt_spread at = tt_moments_at(p->moments, r, column);
-    int64_t cell = r * p->columns + column;
+    tt_spread at = tt_moments_at(q->moments, r, column);
+    int64_t cell = r * p->columns + q->column + column;
     p->out[0][cell] = at.mean * scale + mean;
     p->out[1][cell] = at.total * scale;
     p->out[2][cell] = at.aleatoric * scale;
@@ -88,69 +123,85 @@ static void spread_column(predictor *p, int64_t column, int32_t t, int64_t rows)
   }
 }
 
-/* Quantiles of one row and column; scratch [3][members of the ensemble]. */
-static void quantiles_at(predictor *p, const tt_ensemble *e, int64_t k, int64_t column, int64_t r,
-                         int64_t rows, double *scratch)
+/* Quantiles of quantity j of an ensemble in one row; scratch [3][members of the ensemble]. */
+static void quantiles_at(predictor *p, const part *q, const tt_ensemble *e, int64_t j,
+                         int64_t column, int64_t r, int64_t rows, double *scratch)
 {
   int64_t n = e->members;
   double *w = scratch, *mean = w + n, *variance = mean + n;
-  int32_t t = e->column[k];
+  int32_t t = target_of(q, e, j);
   for (int64_t i = 0; i < n; i++) {
-    const float *at = p->members + ((e->first + i) * 2 * p->k + k) * rows + r;
-    w[i] = p->model->weight[e->first + i];
+    const float *at = q->members + ((e->first + i) * 2 * q->width + j) * rows + r;
+    w[i] = q->m->weight[e->first + i];
     mean[i] = w[i] > 0.0 ? (double)at[0] : 0.0;
-    variance[i] = w[i] > 0.0 ? (double)at[p->k * rows] : 0.0;
+    variance[i] = w[i] > 0.0 ? (double)at[q->width * rows] : 0.0;
   }
-  for (int64_t q = 0; q < p->o->quantiles; q++)
-    p->quantile[(q * rows + r) * p->columns + column] =
-        tt_mixture_quantile(n, w, mean, variance, p->o->quantile[q]) * p->model->scaler.y_scale[t] +
-        p->model->scaler.y_mean[t];
+  for (int64_t k = 0; k < p->o->quantiles; k++)
+    p->quantile[(k * rows + r) * p->columns + q->column + column] =
+        tt_mixture_quantile(n, w, mean, variance, p->o->quantile[k]) * q->m->scaler.y_scale[t] +
+        q->m->scaler.y_mean[t];
 }
 
-static tt_err quantiles_local(predictor *p, int64_t rows)
+static tt_err quantiles_local(predictor *p, const part *q, int64_t rows)
 {
   double *scratch = NULL;
-  TT_TRY(TT_ALLOC(scratch, 3 * p->model->members));
+  TT_TRY(TT_ALLOC(scratch, 3 * q->m->members));
   int64_t column = 0;
-  for (int64_t e = 0; e < p->model->ensembles; e++)
-    for (int64_t k = 0; k < p->k; k++, column++)
+  for (int64_t e = 0; e < q->m->ensembles; e++)
+    for (int64_t j = 0; j < q->width; j++, column++)
       for (int64_t r = 0; r < rows; r++)
-        quantiles_at(p, &p->model->ensemble[e], k, column, r, rows, scratch);
+        quantiles_at(p, q, &q->m->ensemble[e], j, column, r, rows, scratch);
   tt_free(scratch);
   return TT_OK;
 }
 
-/* [G][2][K][rows] normalised -> [G][rows][K] in the user's units. */
-static void members_in_units(predictor *p, int64_t rows)
+/* Quantity j of member i, [2][width][rows] normalised -> [rows][widest] in the user's units. */
+static void quantity_in_units(predictor *p, const part *q, int64_t i, int64_t j, int32_t t,
+                              int64_t rows)
 {
-  const tt_committee *m = p->model;
+  const float *mean = q->members + (i * 2 * q->width + j) * rows;
+  const float *variance = mean + q->width * rows;
+  double scale = q->m->scaler.y_scale[t];
+  for (int64_t r = 0; r < rows; r++) {
+    int64_t to = ((q->member + i) * rows + r) * p->width + j;
+    p->mean_of_member[to] = (float)((double)mean[r] * scale + q->m->scaler.y_mean[t]);
+    p->var_of_member[to] = (float)((double)variance[r] * scale * scale);
+  }
+}
+
+/* NaN where a committee has fewer quantities than the widest. */
+static void members_in_units(predictor *p, const part *q, int64_t rows)
+{
+  const tt_committee *m = q->m;
   for (int64_t e = 0; e < m->ensembles; e++)
     for (int64_t i = m->ensemble[e].first; i < m->ensemble[e].first + m->ensemble[e].members; i++)
-      for (int64_t k = 0; k < p->k; k++) {
-        const float *mean = p->members + (i * 2 * p->k + k) * rows, *variance = mean + p->k * rows;
-        int32_t t = m->ensemble[e].column[k];
-        double scale = m->scaler.y_scale[t];
-        for (int64_t r = 0; r < rows; r++) {
-          int64_t to = (i * rows + r) * p->k + k;
-          p->mean_of_member[to] = (float)((double)mean[r] * scale + m->scaler.y_mean[t]);
-          p->var_of_member[to] = (float)((double)variance[r] * scale * scale);
-        }
-      }
+      for (int64_t j = 0; j < q->width; j++)
+        quantity_in_units(p, q, i, j, target_of(q, &m->ensemble[e], j), rows);
+  for (int64_t i = q->member * rows; i < (q->member + m->members) * rows; i++)
+    for (int64_t j = q->width; j < p->width; j++)
+      p->mean_of_member[i * p->width + j] = p->var_of_member[i * p->width + j] = NAN;
+}
+
+static tt_err predict_part_local(predictor *p, part *q, int64_t rows)
+{
+  int64_t column = 0;
+  q->moments->rows = rows;
+  TT_TRY(p->ops->predict(q->m, &p->use, rows, p->x, q->moments, q->members));
+  for (int64_t e = 0; e < q->m->ensembles; e++)
+    for (int64_t j = 0; j < q->width; j++, column++)
+      spread_column(p, q, column, target_of(q, &q->m->ensemble[e], j), rows);
+  if (p->o->members) members_in_units(p, q, rows);
+  return p->o->quantiles ? quantiles_local(p, q, rows) : TT_OK;
 }
 
 static tt_err predict_chunk_local(predictor *p, int64_t first, int64_t rows)
 {
   if (rows == 0) return TT_OK;
   TT_TRY(tt_rows_read_local(p->rows, first, rows, p->raw, NULL));
-  TT_TRY(tt_normal_rows_local(p->model, p->o->data, p->inputs, first, rows, p->raw, p->x));
-  p->moments->rows = rows;
-  TT_TRY(p->ops->predict(p->model, &p->use, rows, p->x, p->moments, p->members));
-  int64_t column = 0;
-  for (int64_t e = 0; e < p->model->ensembles; e++)
-    for (int64_t k = 0; k < p->k; k++, column++)
-      spread_column(p, column, p->model->ensemble[e].column[k], rows);
-  if (p->o->members) members_in_units(p, rows);
-  return p->o->quantiles ? quantiles_local(p, rows) : TT_OK;
+  TT_TRY(tt_normal_rows_local(p->model.at[0], p->o->data, p->inputs, first, rows, p->raw, p->x));
+  for (int64_t i = 0; i < p->model.count; i++)
+    TT_TRY(predict_part_local(p, &p->part[i], rows));
+  return TT_OK;
 }
 
 /* As many rounds on every rank as the one with most rows needs. */
@@ -187,7 +238,7 @@ static tt_err write_predictions(predictor *p)
                         .command = p->o->command ? p->o->command : "",
                         .ranks = tt_comm_ranks(p->c),
                         .threads = p->use.threads};
-  tt_err e = tt_prediction_create(p->c, p->o->output, p->model, &shape, &from, &f);
+  tt_err e = tt_prediction_create(p->c, p->o->output, &p->model, &shape, &from, &f);
   if (!e) e = stream(p, f);
   if (!e)
     e = tt_prediction_close(&f);
@@ -195,19 +246,22 @@ static tt_err write_predictions(predictor *p)
     tt_prediction_destroy(&f);
   if (!e)
     tt_log_once(TT_LOG_INFO, "predicted %" PRId64 " rows with %" PRId64 " members: %s", shape.rows,
-                p->model->members, p->o->output);
+                p->members, p->o->output);
   return e;
 }
 
 static void cleanup(predictor *p)
 {
-  if (p->moments) p->moments->rows = p->chunk;
-  tt_moments_destroy(&p->moments);
+  for (int64_t i = 0; p->part && i < p->model.count; i++) {
+    if (p->part[i].moments) p->part[i].moments->rows = p->chunk;
+    tt_moments_destroy(&p->part[i].moments);
+    tt_free(p->part[i].members);
+  }
+  tt_free(p->part);
   tt_rows_close_local(&p->rows);
-  tt_committee_destroy(&p->model);
+  tt_committees_destroy(&p->model);
   tt_free(p->raw);
   tt_free(p->x);
-  tt_free(p->members);
   tt_free(p->mean_of_member);
   tt_free(p->var_of_member);
   tt_free(p->quantile);
@@ -231,9 +285,8 @@ tt_err tt_predict(tt_comm *c, const tt_predict_options *o)
   if (!e) e = tt_model_read(c, o->model, &p.model);
   if (!e) e = guard(c, o->data, p.inputs, NULL);
   if (!e) {
-    p.columns = tt_committee_columns(p.model);
-    p.k = p.model->model.targets;
     e = open_rows_local(&p);
+    if (!e) e = place_parts_local(&p);
     if (!e) e = allocate_local(&p);
     e = tt_agree(c, e);
   }

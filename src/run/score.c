@@ -82,16 +82,6 @@ static void conclude(const tt_scorer *s, double *sums, tt_scores *out)
 /* ---- All rows ---------------------------------------------------------------------------------
  */
 
-void tt_test_table_free(tt_test_table *t)
-{
-  tt_free(t->row);
-  tt_free(t->y);
-  tt_free(t->mean);
-  tt_free(t->total);
-  tt_free(t->aleatoric);
-  tt_free(t->epistemic);
-}
-
 /* Rank 0 gets the rows of all ranks, in row order. */
 static tt_err gather_table(tt_comm *c, const tt_scorer *s, int64_t rows, tt_test_table *test)
 {

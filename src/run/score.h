@@ -26,7 +26,6 @@ typedef struct tt_row_source {
 tt_err tt_score(tt_comm *c, const tt_committee *committee, const tt_engine_ops *ops,
                 const tt_resources *use, const tt_row_source *source, tt_scores **out,
                 tt_test_table *test);
-void tt_test_table_free(tt_test_table *t);
 
 /* The ensembles' scores as a table for people, on rank 0's standard output. Local. */
 void tt_score_print_local(const tt_comm *c, const tt_committee *committee, const tt_scores *s);

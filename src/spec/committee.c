@@ -11,6 +11,8 @@ static tt_err allocate(tt_committee *c)
   TT_TRY(TT_ALLOC(c->ensemble, c->ensembles));
   TT_TRY(TT_ALLOC(c->w, c->members * c->model.params));
   TT_TRY(TT_ALLOC(c->weight, c->members));
+  TT_TRY(TT_ALLOC(c->index, c->members));
+  TT_TRY(TT_ALLOC(c->snapshot, c->members));
   return TT_ALLOC(c->status, c->members);
 }
 
@@ -41,6 +43,8 @@ void tt_committee_destroy(tt_committee **c)
   tt_free((*c)->w);
   tt_free((*c)->weight);
   tt_free((*c)->status);
+  tt_free((*c)->index);
+  tt_free((*c)->snapshot);
   tt_columns_free(&(*c)->input);
   tt_columns_free(&(*c)->target);
   tt_scaler_free(&(*c)->scaler);
@@ -62,6 +66,10 @@ static tt_err copy_ensemble(const tt_ensemble *from, tt_ensemble *to)
 static tt_err describe(const tt_cohort *c, const tt_dataset *d, tt_committee *out)
 {
   out->variance_floor = c->variance_floor;
+  for (int64_t i = 0; i < c->members; i++) {
+    out->index[i] = c->member[i].index;
+    out->snapshot[i] = c->member[i].snapshot;
+  }
   for (int64_t i = 0; i < c->ensembles; i++)
     TT_TRY(copy_ensemble(&c->ensemble[i], &out->ensemble[i]));
   TT_TRY(tt_columns_copy(&d->input, &out->input));
@@ -104,4 +112,34 @@ void tt_committee_label(const tt_committee *c, const tt_ensemble *e, int64_t col
     snprintf(text, room, "%s entropy", name);
   else
     snprintf(text, room, "%s", name);
+}
+
+tt_err tt_committees_create(int64_t count, tt_committees *out)
+{
+  tt_committees all = {.count = count};
+  TT_TRY(TT_ALLOC(all.at, count));
+  *out = all;
+  return TT_OK;
+}
+
+void tt_committees_destroy(tt_committees *all)
+{
+  for (int64_t i = 0; all->at && i < all->count; i++)
+    tt_committee_destroy(&all->at[i]);
+  tt_free(all->at);
+  *all = (tt_committees){0, NULL};
+}
+
+int64_t tt_committees_members(const tt_committees *all)
+{
+  int64_t members = 0;
+  for (int64_t i = 0; i < all->count; i++) members += all->at[i]->members;
+  return members;
+}
+
+int64_t tt_committees_columns(const tt_committees *all)
+{
+  int64_t columns = 0;
+  for (int64_t i = 0; i < all->count; i++) columns += tt_committee_columns(all->at[i]);
+  return columns;
 }

@@ -16,6 +16,8 @@ typedef struct tt_committee {
   float *w;              /* [G][P] */
   double *weight;        /* [G] share in the ensemble's averages; 0 for a diverged member */
   int8_t *status;        /* [G] tt_status */
+  int32_t *index;        /* [G] number of the member in its ensemble */
+  int32_t *snapshot;     /* [G] 1, 2, ...: which snapshot of it; 0: itself */
   tt_columns input, target;
   tt_scaler scaler;
 } tt_committee;
@@ -25,7 +27,7 @@ tt_err tt_committee_create(const tt_model *model, int64_t ensembles, int64_t mem
                            tt_committee **out);
 void tt_committee_destroy(tt_committee **c);
 
-/* Copies ensembles, names and scales of a job; weights, shares and status stay zero. Errors: MEM.
+/* Copies ensembles, names, numbers and scales of a job; weights, shares and status stay zero. Errors: MEM.
  */
 tt_err tt_committee_from_cohort(const tt_cohort *c, const tt_dataset *d, tt_committee **out);
 
@@ -40,6 +42,19 @@ int64_t tt_committee_columns(const tt_committee *c);
  * ("y"), or the target with its level or class ("y q0.05", "digit=3", "digit entropy"). */
 void tt_committee_label(const tt_committee *c, const tt_ensemble *e, int64_t column, char *text,
                         size_t room);
+
+/* What a job leaves: one committee for each of its cohorts, all with the same inputs, target table
+ * and scales. Its members and predicted columns lie one committee after the other. */
+typedef struct tt_committees {
+  int64_t count;
+  tt_committee **at; /* [count] */
+} tt_committees;
+
+/* Places for `count` committees, NULL until the caller fills them. Errors: MEM. */
+tt_err tt_committees_create(int64_t count, tt_committees *out);
+void tt_committees_destroy(tt_committees *all); /* accepts a zeroed one */
+int64_t tt_committees_members(const tt_committees *all);
+int64_t tt_committees_columns(const tt_committees *all);
 #ifdef __cplusplus
 }
 #endif

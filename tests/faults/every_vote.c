@@ -30,7 +30,7 @@ static const char job_text[] =
 typedef struct site {
   tt_comm *world;
   char folder[SCRATCH_ROOM], out[2 * SCRATCH_ROOM], job[2 * SCRATCH_ROOM];
-  tt_committee *wanted;   /* rank 0 */
+  tt_committees wanted;   /* rank 0 */
   char *first, *second;   /* rank 0: bytes of the two checkpoints every trial starts from */
   int64_t first_bytes, second_bytes;
   int untouched_is_known; /* that the two alone can be resumed has been shown */
@@ -104,12 +104,13 @@ static int is_untouched(const site *s)
 static tt_err is_wanted_model(const site *s)
 {
   char path[3 * SCRATCH_ROOM];
-  tt_committee *got = NULL;
+  tt_committees got = {0};
   name_of(s, "model.h5", path);
   TT_TRY(tt_model_read_local(path, &got));
-  size_t bytes = (size_t)(got->members * got->model.params) * sizeof *got->w;
-  int same = got->members == s->wanted->members && !memcmp(got->w, s->wanted->w, bytes);
-  tt_committee_destroy(&got);
+  const tt_committee *one = got.at[0], *wanted = s->wanted.at[0];
+  size_t bytes = (size_t)(one->members * one->model.params) * sizeof *one->w;
+  int same = one->members == wanted->members && !memcmp(one->w, wanted->w, bytes);
+  tt_committees_destroy(&got);
   return same ? TT_OK : TT_FAIL(DATA, "model.h5 has other bits than the undisturbed run's");
 }
 
@@ -245,7 +246,7 @@ int main(int argc, char **argv)
   if (tt_comm_is_root(s.world))
     fprintf(stderr, "%" PRId64 " trials, %" PRId64 " faults met, %" PRId64 " failures\n", s.trials,
             s.met, s.failures);
-  tt_committee_destroy(&s.wanted);
+  tt_committees_destroy(&s.wanted);
   tt_free(s.first);
   tt_free(s.second);
   scratch_end(s.world, s.folder);

@@ -54,6 +54,7 @@ static inline tt_committee *made_up_committee(int64_t members, const int64_t *hi
     TT_CHECK_OK(tt_alloc_bytes(&e->column, MADE_UP_K, sizeof *e->column, "columns"));
     for (int j = 0; j < MADE_UP_K; j++) e->column[j] = (int32_t)i + 2 * j;
     for (int64_t j = 0; j < e->members; j++) {
+      m->index[e->first + j] = (int32_t)(10 + j);
       m->status[e->first + j] = j == 1 ? TT_STATUS_diverged : TT_STATUS_finished;
       m->weight[e->first + j] = j == 1 ? 0.0 : 1.0 / 3.0;
     }

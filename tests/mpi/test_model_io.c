@@ -44,6 +44,8 @@ static void check_same(const tt_committee *a, const tt_committee *b)
   TT_CHECK(memcmp(a->w, b->w, (size_t)(g * a->model.params) * sizeof *a->w), ==, 0);
   TT_CHECK(memcmp(a->weight, b->weight, (size_t)g * sizeof *a->weight), ==, 0);
   TT_CHECK(memcmp(a->status, b->status, (size_t)g), ==, 0);
+  TT_CHECK(memcmp(a->index, b->index, (size_t)g * sizeof *a->index), ==, 0);
+  TT_CHECK(memcmp(a->snapshot, b->snapshot, (size_t)g * sizeof *a->snapshot), ==, 0);
   check_same_columns(&a->input, &b->input);
   check_same_columns(&a->target, &b->target);
   const size_t d = (size_t)a->input.count * sizeof(double);
@@ -54,10 +56,12 @@ static void check_same(const tt_committee *a, const tt_committee *b)
   TT_CHECK(memcmp(a->scaler.y_scale, b->scaler.y_scale, t), ==, 0);
 }
 
-static void write_model(const char *file, const tt_committee *m, tt_slice slice)
+static void write_model(const char *file, tt_committee *m, tt_slice slice)
 {
   tt_provenance from = made_up_provenance(comm);
-  TT_CHECK_OK(tt_model_write(comm, file, m, slice, m->w + slice.first * m->model.params, &from));
+  const tt_committees only = {1, (tt_committee *[]){m}};
+  const tt_model_part part = {slice, m->w + slice.first * m->model.params};
+  TT_CHECK_OK(tt_model_write(comm, file, &only, &part, &from));
 }
 
 /* Slices as the plan deals them, and all members on the last rank. */
@@ -69,7 +73,7 @@ TT_TEST(a_model_comes_back_bit_for_bit)
     for (int i = 0; i < 3; i++)
       for (int uneven = 0; uneven < 2; uneven++) {
         tt_committee *m = made_up_committee(members[i], widths, hidden, TT_OUTPUT_mean_variance);
-        tt_committee *back = NULL, *alone = NULL;
+        tt_committees back = {0}, alone = {0};
         tt_slice slice;
         int last = tt_comm_rank(comm) == tt_comm_ranks(comm) - 1;
         TT_CHECK_OK(tt_plan_slice(m->members, tt_comm_ranks(comm), tt_comm_rank(comm), &slice));
@@ -77,11 +81,12 @@ TT_TEST(a_model_comes_back_bit_for_bit)
         write_model(at("round.h5"), m, slice);
         TT_CHECK_OK(tt_model_read(comm, at("round.h5"), &back));
         TT_CHECK_OK(tt_model_read_local(at("round.h5"), &alone));
-        check_same(m, back);
-        check_same(m, alone);
+        TT_CHECK(back.count, ==, 1);
+        check_same(m, back.at[0]);
+        check_same(m, alone.at[0]);
         tt_committee_destroy(&m);
-        tt_committee_destroy(&back);
-        tt_committee_destroy(&alone);
+        tt_committees_destroy(&back);
+        tt_committees_destroy(&alone);
         tt_barrier(comm);
       }
 }
@@ -217,9 +222,9 @@ static void store(const char *file, int64_t count)
 
 static void refused(const char *file, const char *what, const char *part)
 {
-  tt_committee *m = NULL;
+  tt_committees m = {0};
   tt_err e = tt_model_read_local(file, &m);
-  if (e != TT_E_DATA || m) fprintf(stderr, "%s: error %d (%s)\n", what, (int)e, tt_err_last());
+  if (e != TT_E_DATA || m.at) fprintf(stderr, "%s: error %d (%s)\n", what, (int)e, tt_err_last());
   TT_CHECK((int)e, ==, (int)TT_E_DATA);
   TT_CHECK_HAS(tt_err_last(), file);
   TT_CHECK_HAS(tt_err_last(), part);
@@ -256,25 +261,25 @@ TT_TEST(a_wrong_byte_never_crashes_the_reader)
   write_good();
   int64_t balance = tt_mem_balance();
   for (int64_t i = 0; i < length; i += 1 + length / 500) {
-    tt_committee *m = NULL;
+    tt_committees m = {0};
     bytes[i] = (char)~bytes[i];
     store(at("bad.h5"), length);
     bytes[i] = (char)~bytes[i];
     tt_err e = tt_model_read_local(at("bad.h5"), &m);
-    TT_CHECK(!e, ==, m != NULL);
-    tt_committee_destroy(&m);
+    TT_CHECK(!e, ==, m.at != NULL);
+    tt_committees_destroy(&m);
     TT_CHECK(tt_mem_balance(), ==, balance);
   }
 }
 
 TT_TEST(all_ranks_hear_of_a_missing_or_wrong_file)
 {
-  tt_committee *m = NULL;
+  tt_committees m = {0};
   TT_CHECK((int)tt_model_read(comm, at("nowhere.h5"), &m), ==, (int)TT_E_NOINPUT);
   TT_CHECK_HAS(tt_err_last(), "nowhere.h5");
   TT_CHECK((int)tt_model_read(comm, TUTTI_SOURCE "/CMakeLists.txt", &m), ==, (int)TT_E_DATA);
   TT_CHECK_HAS(tt_err_last(), "CMakeLists.txt");
-  TT_CHECK(m == NULL, ==, 1);
+  TT_CHECK(m.at == NULL, ==, 1);
 }
 
 int main(void)

@@ -15,6 +15,7 @@
 enum { G = 5, E = 4, ROWS = 6, Q = 3, C = 2 * MADE_UP_K };
 static tt_comm *comm;
 static tt_committee *all;
+static tt_committees only; /* of it alone */
 
 /* A number that says where it belongs. */
 static double value_at(int64_t table, int64_t i, int64_t j, int64_t k)
@@ -80,7 +81,8 @@ static void write_results(const char *file, int tested)
   if (!tt_comm_is_root(comm)) test.y = test.mean = test.total = test.aleatoric = test.epistemic = NULL;
   TT_CHECK_OK(tt_plan_slice(G, tt_comm_ranks(comm), tt_comm_rank(comm), &slice));
   tt_state *mine = made_up_state(slice);
-  TT_CHECK_OK(tt_results_write(comm, file, &cohort, all, mine, tested ? scores : NULL,
+  const tt_result_part part = {&cohort, mine};
+  TT_CHECK_OK(tt_results_write(comm, file, &part, &only, tested ? scores : NULL,
                                tested ? &test : NULL, &from));
   tt_state_destroy(&mine);
   tt_scores_destroy(&scores);
@@ -238,7 +240,7 @@ static tt_err write_prediction(const char *file, int64_t rows, int everything, i
   tt_provenance from = made_up_provenance(comm);
   tt_prediction_shape shape = {rows, C, everything ? Q : 0, levels, everything};
   int64_t ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm);
-  tt_err e = tt_prediction_create(comm, file, all, &shape, &from, &f);
+  tt_err e = tt_prediction_create(comm, file, &only, &shape, &from, &f);
   for (int64_t done = 0; !e && done < rows; done += 2 * ranks) {
     int64_t last = rows - done - 2 * rank, first = last > 2 ? last - 2 : 0;
     int64_t count = last > 0 ? last - first : 0;
@@ -304,7 +306,8 @@ static void write_model(void)
   tt_provenance from = made_up_provenance(comm);
   int root = tt_comm_is_root(comm);
   tt_slice slice = {root ? 0 : G, root ? G : 0};
-  TT_CHECK_OK(tt_model_write(comm, at("model.h5"), all, slice, all->w, &from));
+  const tt_model_part part = {slice, all->w};
+  TT_CHECK_OK(tt_model_write(comm, at("model.h5"), &only, &part, &from));
 }
 
 int main(void)
@@ -323,6 +326,7 @@ int main(void)
   else
     scratch_begin(comm, made_up_place);
   all = made_up_committee(G, (int64_t[]){4, 3}, 2, TT_OUTPUT_mean_variance);
+  only = (tt_committees){1, &all};
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   write_model();
   tt_committee_destroy(&all);
