@@ -222,10 +222,142 @@ TT_TEST(members_do_what_is_asked_of_them)
   }
 }
 
+/* ---- a step in two halves ---- */
+
+enum { BATCH = 9 };
+
+/* What the caller of two halves does for an ordinary loss. */
+static void look_at(const problem *p, const float *output, const int32_t *row, float *delta,
+                    double *loss)
+{
+  tt_loss_args args = tt_cohort_loss_args(&p->c);
+  for (int64_t m = 0; m < p->c.members; m++) {
+    int rows = 0;
+    while (rows < BATCH && row[m * BATCH + rows] >= 0) rows++;
+    loss[m] = 0.0;
+    for (int r = 0; r < BATCH; r++) {
+      int64_t at = m * BATCH + r, column = p->c.ensemble[p->c.member[m].ensemble].column[0];
+      delta[at] = NAN; /* of a row that is not there: not looked at */
+      if (r >= rows) continue;
+      float y = p->d->y[row[at] * p->d->targets + column];
+      tt_loss_grad g = tt_loss_at(p->c.loss, output[at], 0.0f, y, args);
+      delta[at] = g.d0 * (1.0f / (float)rows);
+      loss[m] += (double)g.value;
+    }
+  }
+}
+
+static tt_state *in_halves(problem *p, way by)
+{
+  float output[2 * EACH * BATCH], delta[2 * EACH * BATCH];
+  int32_t row[2 * EACH * BATCH];
+  double loss[2 * EACH];
+  tt_progress at;
+  p->c.method = TT_METHOD_fusion;
+  problem_start(p, by, everyone(p));
+  do {
+    TT_CHECK_OK(by.ops->forward(p->engine, output, row));
+    look_at(p, output, row, delta, loss);
+    TT_CHECK_OK(by.ops->apply(p->engine, delta, loss));
+    TT_CHECK_OK(by.ops->train(p->engine, 0, &at));
+  } while (at.training > 0);
+  tt_state *s = problem_state(p, everyone(p));
+  problem_stop(p);
+  p->c.method = TT_METHOD_independent;
+  return s;
+}
+
+TT_TEST(two_halves_are_a_step)
+{
+  static const ask halves[] = {
+      {"halves", TT_LOSS_mse, TT_OPT_adam, TT_SCHEDULE_cosine, {18, 18}, 1, 1, drop},
+      {"joint halves", TT_LOSS_mse, TT_OPT_adam, TT_SCHEDULE_cosine, {6, 0}, 0, 0, joint}};
+  for (int k = 0; k < 2; k++)
+    for (int schedule = 0; schedule < SCHEDULES; schedule++) {
+      way by = {"cuda layered", &tt_engine_cuda, {.threads = 1, .path = TT_PATH_layered}, schedule};
+      problem p = make(&halves[k]);
+      tt_state *want = problem_run(&p, by, everyone(&p), 1000), *got = in_halves(&p, by);
+      agree(halves[k].name, want, got); /* the losses are added in another order */
+      size_t bytes = (size_t)(want->count * want->params) * sizeof(float);
+      TT_CHECK(memcmp(TT_FIELD(want, weights), TT_FIELD(got, weights), bytes), ==, 0);
+      tt_state_destroy(&want);
+      tt_state_destroy(&got);
+      problem_free(&p);
+    }
+}
+
+/* ---- predictions ---- */
+
+static tt_committee *committee_of(const problem *p)
+{
+  tt_committee *c = NULL;
+  TT_CHECK_OK(tt_committee_create(&p->c.model, p->c.ensembles, p->c.members, &c));
+  c->variance_floor = p->c.variance_floor;
+  for (int64_t e = 0; e < c->ensembles; e++)
+    c->ensemble[e] = (tt_ensemble){.first = e * EACH, .members = EACH, .targets = 1};
+  for (int64_t m = 0; m < p->c.members; m++) {
+    float *w = c->w + m * c->model.params;
+    tt_cohort_init(&p->c, &p->c.member[m], 0, w);
+    for (int64_t i = 0; i < c->model.params; i++) w[i] *= 1.0f + 0.1f * (float)(i % 7);
+    c->weight[m] = m % 3 ? 1.0 : 0.25;
+  }
+  return c;
+}
+
+static void close(const char *what, const double *want, const double *got, int64_t n)
+{
+  for (int64_t i = 0; i < n; i++) {
+    if (!(fabs(want[i] - got[i]) <= 1e-5 * (1.0 + fabs(want[i])))) fprintf(stderr, "%s\n", what);
+    TT_CHECK(fabs(want[i] - got[i]), <=, 1e-5 * (1.0 + fabs(want[i])));
+  }
+}
+
+static void predict_by(const tt_committee *c, way by, const float *x, tt_moments *into,
+                       double *each)
+{
+  int64_t n = c->members * 2 * tt_committee_width(c) * ROWS;
+  float *out = NULL;
+  TT_CHECK_OK(TT_ALLOC(out, n));
+  follow_schedule(by);
+  TT_CHECK_OK(by.ops->predict(c, &by.use, ROWS, x, into, out));
+  for (int64_t i = 0; i < n; i++) each[i] = (double)out[i];
+  tt_free(out);
+}
+
+TT_TEST(predictions_have_all_quantities)
+{
+  way cpu = {"generic", &tt_engine_cpu, {.threads = 1, .simd = TT_SIMD_generic}, 0};
+  for (int k = 0; k < ASKS; k++) {
+    way cuda = {"cuda", &tt_engine_cuda, {.threads = 1, .path = TT_PATH_auto}, k % SCHEDULES};
+    problem p = make(&asks[k]);
+    tt_committee *c = committee_of(&p);
+    int64_t columns = tt_committee_columns(c), n = c->members * 2 * tt_committee_width(c) * ROWS;
+    tt_moments *want = NULL, *got = NULL;
+    double *each[2] = {NULL, NULL};
+    for (int j = 0; j < 2; j++) TT_CHECK_OK(TT_ALLOC(each[j], n));
+    TT_CHECK_OK(tt_moments_create(ROWS, columns, &want));
+    TT_CHECK_OK(tt_moments_create(ROWS, columns, &got));
+    predict_by(c, cpu, p.d->x, want, each[0]);
+    predict_by(c, cuda, p.d->x, got, each[1]);
+    close(asks[k].name, each[0], each[1], n);
+    close(asks[k].name, want->weight, got->weight, columns);
+    close(asks[k].name, want->mean, got->mean, ROWS * columns);
+    close(asks[k].name, want->between, got->between, ROWS * columns);
+    close(asks[k].name, want->within, got->within, ROWS * columns);
+    for (int j = 0; j < 2; j++) tt_free(each[j]);
+    tt_moments_destroy(&want);
+    tt_moments_destroy(&got);
+    tt_committee_destroy(&c);
+    problem_free(&p);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(members_do_what_is_asked_of_them),
+      cmocka_unit_test(two_halves_are_a_step),
+      cmocka_unit_test(predictions_have_all_quantities),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,9 +52,8 @@ static outcome run(problem *p, tt_path path, int schedule, int64_t memory, const
   return out;
 }
 
-static void compare(int weighted, tt_resample resample, tt_batches batches)
+static void compare_in(problem p)
 {
-  problem p = large(weighted, resample, batches);
   outcome want = run(&p, TT_PATH_layered, 0, INT64_C(1) << 33, "as run.path says");
   for (int k = 0; k < 4; k++) { /* streams at once, and late in any order */
     tt_double_set_lazy(k < SCHEDULES);
@@ -71,11 +70,45 @@ static void compare(int weighted, tt_resample resample, tt_batches batches)
   problem_free(&p);
 }
 
+static void compare(int weighted, tt_resample resample, tt_batches batches)
+{
+  compare_in(large(weighted, resample, batches));
+}
+
+/* What looks at the rows of a batch beside their values. */
+static problem noisy(void)
+{
+  problem p = large(0, TT_RESAMPLE_kfold, TT_BATCHES_own);
+  for (int64_t i = 0; i < p.c.members; i++) {
+    tt_hyper *h = &p.c.member[i].hyper;
+    h->label_noise = i % 2 ? 0.1f : 0.0f;
+    h->adversarial = i % 3 ? 0.0f : 0.05f;
+    h->dropout = 0.2f;
+  }
+  return p;
+}
+
 TT_TEST(rows_from_the_host_give_the_same_bits)
 {
   compare(0, TT_RESAMPLE_none, TT_BATCHES_own);
   compare(1, TT_RESAMPLE_bootstrap, TT_BATCHES_own);
   compare(0, TT_RESAMPLE_subsample, TT_BATCHES_shared);
+  compare_in(noisy());
+}
+
+/* A step in two halves tells row numbers, which the device has of its own rows alone. */
+TT_TEST(fusion_needs_the_data_on_the_device)
+{
+  problem p = large(0, TT_RESAMPLE_none, TT_BATCHES_own);
+  static float output[6 * 20];
+  static int32_t row[6 * 20];
+  way by = {"cuda", &tt_engine_cuda, {.threads = 1, .path = TT_PATH_layered}, 0};
+  p.c.method = TT_METHOD_fusion;
+  tt_double_set_memory(MEMORY);
+  problem_start(&p, by, everyone(&p));
+  TT_CHECK((int)by.ops->forward(p.engine, output, row), ==, TT_E_MEM);
+  TT_CHECK_HAS(tt_err_last(), "train.method: fusion");
+  problem_free(&p);
 }
 
 /* A path that was asked for is not changed behind the caller's back. */
@@ -95,6 +128,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(rows_from_the_host_give_the_same_bits),
+      cmocka_unit_test(fusion_needs_the_data_on_the_device),
       cmocka_unit_test(a_wanted_path_is_kept),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
