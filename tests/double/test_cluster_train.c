@@ -37,8 +37,9 @@ static problem make(const shape *s)
   return p;
 }
 
-static const way plain = {"generic", &tt_engine_cpu, {.threads = 1, .simd = TT_SIMD_generic}, 0};
-static const way cluster = {"cluster", &tt_engine_cuda, {.path = TT_PATH_cluster}, 0};
+static const way plain = {"generic", &tt_engine_cpu, {.threads = 1, .simd = TT_SIMD_generic}, 0, 0,
+                          1};
+static const way cluster = {"cluster", &tt_engine_cuda, {.path = TT_PATH_cluster}, 0, 0, 1};
 
 static tt_state *run(problem *p, tt_double_order order, uint64_t seed)
 {

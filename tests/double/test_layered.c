@@ -205,7 +205,7 @@ static void one_way(const ask *a, problem *p, way by, const tt_state *want, tt_s
 
 TT_TEST(members_do_what_is_asked_of_them)
 {
-  way plain = {"generic", &tt_engine_cpu, {.threads = 1, .simd = TT_SIMD_generic}, 0};
+  way plain = {"generic", &tt_engine_cpu, {.threads = 1, .simd = TT_SIMD_generic}, 0, 0, 1};
   for (int k = 0; k < ASKS; k++) {
     way by[MAX_WAYS];
     problem p = make(&asks[k]);
@@ -274,7 +274,8 @@ TT_TEST(two_halves_are_a_step)
       {"joint halves", TT_LOSS_mse, TT_OPT_adam, TT_SCHEDULE_cosine, {6, 0}, 0, 0, joint}};
   for (int k = 0; k < 2; k++)
     for (int schedule = 0; schedule < SCHEDULES; schedule++) {
-      way by = {"cuda layered", &tt_engine_cuda, {.threads = 1, .path = TT_PATH_layered}, schedule};
+      way by = {"cuda layered", &tt_engine_cuda, {.threads = 1, .path = TT_PATH_layered}, schedule,
+                0, 1};
       problem p = make(&halves[k]);
       tt_state *want = problem_run(&p, by, everyone(&p), 1000), *got = in_halves(&p, by);
       agree(halves[k].name, want, got); /* the losses are added in another order */
@@ -326,9 +327,9 @@ static void predict_by(const tt_committee *c, way by, const float *x, tt_moments
 
 TT_TEST(predictions_have_all_quantities)
 {
-  way cpu = {"generic", &tt_engine_cpu, {.threads = 1, .simd = TT_SIMD_generic}, 0};
+  way cpu = {"generic", &tt_engine_cpu, {.threads = 1, .simd = TT_SIMD_generic}, 0, 0, 1};
   for (int k = 0; k < ASKS; k++) {
-    way cuda = {"cuda", &tt_engine_cuda, {.threads = 1, .path = TT_PATH_auto}, k % SCHEDULES};
+    way cuda = {"cuda", &tt_engine_cuda, {.threads = 1, .path = TT_PATH_auto}, k % SCHEDULES, 0, 1};
     problem p = make(&asks[k]);
     tt_committee *c = committee_of(&p);
     int64_t columns = tt_committee_columns(c), n = c->members * 2 * tt_committee_width(c) * ROWS;

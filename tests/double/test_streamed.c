@@ -41,7 +41,7 @@ typedef struct outcome {
 static outcome run(problem *p, tt_path path, int schedule, int64_t memory, const char *told)
 {
   outcome out;
-  way by = {"cuda", &tt_engine_cuda, {.threads = 2, .path = path}, schedule};
+  way by = {"cuda", &tt_engine_cuda, {.threads = 2, .path = path}, schedule, 0, 1};
   tt_double_set_memory(memory);
   problem_start(p, by, everyone(p));
   TT_CHECK_HAS(device_of(p), told);
@@ -102,7 +102,7 @@ TT_TEST(fusion_needs_the_data_on_the_device)
   problem p = large(0, TT_RESAMPLE_none, TT_BATCHES_own);
   static float output[6 * 20];
   static int32_t row[6 * 20];
-  way by = {"cuda", &tt_engine_cuda, {.threads = 1, .path = TT_PATH_layered}, 0};
+  way by = {"cuda", &tt_engine_cuda, {.threads = 1, .path = TT_PATH_layered}, 0, 0, 1};
   p.c.method = TT_METHOD_fusion;
   tt_double_set_memory(MEMORY);
   problem_start(&p, by, everyone(&p));
