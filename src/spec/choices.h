@@ -50,6 +50,7 @@ typedef enum tt_stop_at { TT_STOPS(X) TT_STOP_AT_COUNT } tt_stop_at;
 #define X(name) TT_COMBINE_##name,
 typedef enum tt_combine { TT_COMBINES(X) TT_COMBINE_COUNT } tt_combine;
 #undef X
+enum { TT_MAX_CONFORMAL = 16 }; /* levels of calibration.conformal */
 #define X(name) TT_DEVICE_##name,
 typedef enum tt_device { TT_DEVICES(X) TT_DEVICE_COUNT } tt_device;
 #undef X

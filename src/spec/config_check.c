@@ -150,6 +150,7 @@ static void check_ensembles(tt_reader *r)
       tt_fault(r, &r->own[k][TT_AT_ENSEMBLE_targets],
                "ensembles[%" PRId64 "]: target and targets are both given; keep one", k);
   }
+  tt_config_check_combine(r, validated, cure);
 }
 
 void tt_config_check(tt_reader *r)

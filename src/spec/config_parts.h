@@ -172,6 +172,8 @@ void tt_config_check(tt_reader *r);
 /* Rules between the options of ensemble k. validated: there are rows to validate on; else `cure`
  * says how to get some. */
 void tt_config_check_ensemble(tt_reader *r, int64_t k, int validated, const char *cure);
+/* Rules between combine, calibration and the ensembles; the same arguments. */
+void tt_config_check_combine(tt_reader *r, int validated, const char *cure);
 /* "line 5" or "the default": where the other side of a rule was decided. */
 const char *tt_origin(const tt_where *at, char text[TT_PATH_TEXT]);
 #endif

@@ -1,6 +1,7 @@
 /* test_conformal.c — coverage in finite samples, recalibration and the ranks by hand. */
 #include "base/rng.h"
 #include "check.h"
+#include "spec/calibration.h"
 #include "spec/conformal.h"
 
 #include <math.h>
@@ -83,6 +84,60 @@ TT_TEST(scores_of_a_row)
   TT_CHECK(tt_conformal_outside(5.25, 5.0, 6.0), ==, -0.25);
 }
 
+static tt_model model_of(tt_output output, int32_t n)
+{
+  static const double level[] = {0.05, 0.5, 0.95};
+  tt_model m;
+  tt_model_shape shape = {.inputs = 1, .targets = 1, .output = output, .levels = n, .level = level};
+  TT_CHECK_OK(tt_model_lay_out(&shape, &m));
+  return m;
+}
+
+/* Intervals learnt on some rows hold exactly the share of these rows that the ranks say, in whatever
+ * units; recalibration scales them with the spread. */
+static void holds(tt_output output, int recalibrate, double of_sd)
+{
+  enum { N = 99 };
+  const double level[] = {0.5, 0.9}, unit = 7.0;
+  double y[N], quantity[N * 3], sd[N];
+  tt_model m = model_of(output, 3);
+  tt_calibration k;
+  TT_CHECK_OK(tt_calibration_create(m.quantities, 2, level, &k));
+  for (uint32_t i = 0; i < N; i++) {
+    tt_random4 u = tt_random(9, 1, TT_FOR_INIT, 0, i);
+    y[i] = (double)tt_unit(u.v[0]);
+    sd[i] = of_sd * (0.5 + (double)tt_unit(u.v[1]));
+    for (int j = 0; j < m.quantities; j++)
+      quantity[i * (uint32_t)m.quantities + (uint32_t)j] = 0.2 + 0.3 * j;
+  }
+  tt_validated v = {N, y, quantity, sd};
+  TT_CHECK_OK(tt_calibration_learn(&k, &m, 0, recalibrate, &v));
+  TT_CHECK(k.rows[0], ==, N);
+  double spread = tt_calibration_spread(&k, 0);
+  if (!recalibrate) TT_CHECK(spread, ==, 1.0);
+  for (int l = 0; l < 2; l++) {
+    int inside = 0;
+    for (int i = 0; i < N; i++) {
+      double low, high, q[3];
+      for (int j = 0; j < m.quantities; j++) q[j] = quantity[i * m.quantities + j] * unit;
+      tt_calibration_interval(&k, &m, l, 0, q, sd[i] * spread * unit, unit, &low, &high);
+      inside += y[i] * unit >= low - 1e-9 && y[i] * unit <= high + 1e-9;
+    }
+    TT_CHECK(inside, ==, l ? 90 : 50);
+  }
+  tt_calibration_free(&k);
+}
+
+TT_TEST(intervals_hold_what_they_were_learnt_from)
+{
+  for (int recalibrate = 0; recalibrate < 2; recalibrate++) {
+    holds(TT_OUTPUT_mean_variance, recalibrate, 0.4);
+    holds(TT_OUTPUT_mean, recalibrate, 0.4);
+    holds(TT_OUTPUT_mean, recalibrate, 0.0); /* one member that says no variance */
+  }
+  holds(TT_OUTPUT_quantiles, 0, 0.0);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -91,6 +146,7 @@ int main(void)
       cmocka_unit_test(the_next_one_is_covered_as_promised),
       cmocka_unit_test(recalibration_is_most_likely),
       cmocka_unit_test(scores_of_a_row),
+      cmocka_unit_test(intervals_hold_what_they_were_learnt_from),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
