@@ -48,6 +48,7 @@ void tt_committee_destroy(tt_committee **c)
   tt_columns_free(&(*c)->input);
   tt_columns_free(&(*c)->target);
   tt_scaler_free(&(*c)->scaler);
+  tt_calibration_free(&(*c)->calibration);
   tt_free(*c);
 }
 

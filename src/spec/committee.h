@@ -1,6 +1,7 @@
 /* committee.h — trained members ready to predict: what model.h5 holds. Floor 1. */
 #ifndef TT_COMMITTEE_H
 #define TT_COMMITTEE_H
+#include "spec/calibration.h"
 #include "spec/cohort.h"
 #ifdef __cplusplus
 extern "C" {
@@ -20,6 +21,7 @@ typedef struct tt_committee {
   int32_t *snapshot;     /* [G] 1, 2, ...: which snapshot of it; 0: itself */
   tt_columns input, target;
   tt_scaler scaler;
+  tt_calibration calibration; /* of its columns; all zero: none */
 } tt_committee;
 
 /* Everything allocated but empty; owner: the caller. Local. Errors: MEM. */
