@@ -77,8 +77,8 @@ static const float *said(const tt_scorer *s, int64_t i, int64_t k, int64_t rows)
   return s->members + (i * 2 * s->width + k * s->model->model.quantities) * rows;
 }
 
-static void add_member(const tt_scorer *s, const tt_ensemble *e, int64_t i, int64_t k,
-                       int64_t first, int64_t rows, double *tally)
+static void add_member(const tt_scorer *s, const tt_ensemble *e, int64_t i, int64_t k, int64_t rows,
+                       double *tally)
 {
   const tt_committee *c = s->model;
   const tt_model *m = &c->model;
@@ -88,7 +88,7 @@ static void add_member(const tt_scorer *s, const tt_ensemble *e, int64_t i, int6
   tt_forecast f = {.quantity = s->quantity};
   for (int64_t r = 0; r < rows; r++) {
     double y = label(s, e, k, r);
-    if (isnan(y) || !counts(s, first + r, i)) continue;
+    if (isnan(y)) continue;
     for (int32_t j = 0; j < m->quantities; j++)
       s->quantity[j] = (double)at[j * rows + r] * scale + mean;
     f.variance = (double)variance[r] * scale * scale;
@@ -115,20 +115,25 @@ static const tt_moments *moments_of(const tt_scorer *s, const tt_ensemble *e, in
   return s->row;
 }
 
-/* Share, mean and variance of each member in a row, where a score needs the mixture itself. */
+/* Share, mean and variance of each member in a row, where a score needs the mixture itself; its
+ * distances from the ensemble's mean times `spread`. */
 static void find_parts(const tt_scorer *s, const tt_ensemble *e, int64_t k, int64_t row, int64_t r,
-                       int64_t rows, tt_forecast *f)
+                       int64_t rows, double spread, tt_forecast *f)
 {
   const tt_committee *c = s->model;
   int32_t t = e->column[k];
   double scale = c->scaler.y_scale[t], shift = c->scaler.y_mean[t];
   double *share = s->part, *mean = share + c->members, *variance = mean + c->members;
-  if (!(1u << c->model.output & (TT_GAUSSIANS | TT_OF(rate)))) return;
+  unsigned needed = s->source->counts_local ? TT_OF(rate) : TT_GAUSSIANS | TT_OF(rate);
+  if (!(1u << c->model.output & needed)) return;
   for (int64_t i = 0; i < e->members; i++) {
     const float *at = said(s, e->first + i, k, rows) + r;
     share[i] = counts(s, row, e->first + i) ? c->weight[e->first + i] : 0.0;
     mean[i] = (double)at[0] * scale + shift;
     variance[i] = (double)at[s->width * rows] * scale * scale;
+    if (spread == 1.0) continue;
+    mean[i] = f->quantity[0] + spread * (mean[i] - f->quantity[0]);
+    variance[i] *= spread * spread;
   }
   f->parts = e->members;
   f->share = share;
@@ -161,20 +166,21 @@ static void add_row(const tt_scorer *s, int64_t number, int64_t k, int64_t first
   const tt_moments *from = moments_of(s, e, first, r, rows);
   int64_t base = from == s->row ? 0 : number * s->width, row = from == s->row ? 0 : r;
   double scale = c->scaler.y_scale[e->column[k]], y = label(s, e, k, r);
+  double spread = tt_calibration_spread(&c->calibration, number * s->width + k * m->quantities);
   tt_forecast f = {.quantity = s->quantity};
   for (int32_t j = 0; j < m->quantities; j++) {
     int64_t column = k * m->quantities + j;
     tt_spread at = tt_moments_at(from, row, base + column);
     at.mean = at.mean * scale + c->scaler.y_mean[e->column[k]];
-    at.total *= scale;
-    at.aleatoric *= scale;
-    at.epistemic *= scale;
+    at.total *= scale * spread;
+    at.aleatoric *= scale * spread;
+    at.epistemic *= scale * spread;
     s->quantity[j] = at.mean;
     if (j == 0) f.variance = at.total * at.total;
     if (s->table) keep(s, first + r, number * s->width + column, measured(m, j, y), &at);
   }
   if (isnan(y) || (from == s->row && from->weight[0] <= 0.0)) return;
-  find_parts(s, e, k, first + r, r, rows, &f);
+  find_parts(s, e, k, first + r, r, rows, spread, &f);
   tt_tally_add(m, &f, y, tally);
 }
 
@@ -204,8 +210,8 @@ static void add_ensemble(tt_scorer *s, int64_t number, int64_t k, int64_t first,
   double *errors = s->errors + k * TT_SCORE_PIECE;
   for (int64_t r = 0; r < rows; r++)
     errors[r] = 0.0;
-  for (int64_t i = e->first; i < e->first + e->members; i++)
-    add_member(s, e, i, k, first, rows, tt_scorer_member(s, sums, i, k));
+  for (int64_t i = e->first; !s->source->counts_local && i < e->first + e->members; i++)
+    add_member(s, e, i, k, rows, tt_scorer_member(s, sums, i, k));
   for (int64_t r = 0; r < rows; r++) {
     add_row(s, number, k, first, r, rows, tt_scorer_ensemble(s, sums, number, k));
     if (!isnan(label(s, e, k, r)))

@@ -161,3 +161,13 @@ tt_order tt_order_make(const tt_cohort *c, const tt_member *m, int32_t attempt, 
                       (tt_batches)m->hyper.batches, c->resample, (uint32_t)labelled,
                       (uint32_t)tt_cohort_epoch_rows(c, labelled), (uint32_t)epoch);
 }
+
+void tt_cohort_seen(const tt_cohort *c, const tt_member *m, int32_t attempt, int64_t labelled,
+                    int8_t *seen)
+{
+  memset(seen, 0, (size_t)labelled);
+  if (labelled == 0) return;
+  tt_order o = tt_order_make(c, m, attempt, labelled, 0);
+  int64_t rows = tt_cohort_epoch_rows(c, labelled);
+  for (int64_t s = 0; s < rows; s++) seen[tt_order_draw(&o, (uint32_t)s)] = 1;
+}

@@ -200,6 +200,11 @@ TT_HD tt_order tt_order_fix(uint64_t seed, uint64_t stream, tt_batches batches,
 tt_order tt_order_make(const tt_cohort *c, const tt_member *m, int32_t attempt, int64_t labelled,
                        int64_t epoch);
 
+/* Which of the `labelled` rows in the list of its view a member trains on, after `attempt` retries:
+ * seen[labelled] is 1 or 0. */
+void tt_cohort_seen(const tt_cohort *c, const tt_member *m, int32_t attempt, int64_t labelled,
+                    int8_t *seen);
+
 /* Where element s of the shuffled epoch comes from: s itself, unless the member resamples. */
 TT_HD uint32_t tt_order_draw(const tt_order *o, uint32_t s)
 {

@@ -6,6 +6,7 @@
 #include "spec/committee.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- orders of an epoch ---- */
@@ -45,6 +46,28 @@ TT_TEST(a_member_keeps_its_rows_over_the_epochs)
       if (resample == TT_RESAMPLE_bootstrap) TT_CHECK(most, >, 1);
       else TT_CHECK(most, ==, 1);
       TT_CHECK(rows, ==, resample == TT_RESAMPLE_subsample ? 36 : LABELLED);
+    }
+}
+
+/* What a member is said to have seen is what its epochs are made of. */
+TT_TEST(a_member_has_seen_the_rows_of_its_epochs)
+{
+  for (int resample = 0; resample < TT_RESAMPLE_COUNT; resample++)
+    for (int32_t attempt = 0; attempt < 2; attempt++) {
+      tt_cohort c = {.resample = (tt_resample)resample, .seed = 1, .subsample = 0.4,
+                     .retry_reseed = 1};
+      tt_member m = {.stream = 1ull << 32};
+      int8_t seen[LABELLED];
+      int times[LABELLED] = {0}, all = 0;
+      tt_order o = tt_order_make(&c, &m, attempt, LABELLED, 3);
+      for (int64_t s = 0; s < tt_cohort_epoch_rows(&c, LABELLED); s++)
+        times[tt_order_at(&o, (uint32_t)s)]++;
+      tt_cohort_seen(&c, &m, attempt, LABELLED, seen);
+      for (int r = 0; r < LABELLED; r++) {
+        TT_CHECK((int)seen[r], ==, times[r] > 0);
+        all += seen[r];
+      }
+      if (resample == TT_RESAMPLE_bootstrap) TT_CHECK(abs(all - 57), <, 15); /* 1 - 1/e of them */
     }
 }
 
@@ -393,6 +416,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_member_keeps_its_rows_over_the_epochs),
+      cmocka_unit_test(a_member_has_seen_the_rows_of_its_epochs),
       cmocka_unit_test(batches_are_own_or_shared),
       cmocka_unit_test(a_subsample_is_never_empty),
       cmocka_unit_test(a_cohort_holds_all_ensembles),

@@ -1,0 +1,324 @@
+/* test_traps.c — twelve mistakes seen in programs that train ensembles, each a test by its name. The
+ * ninth, inference that reads the weights again for every batch, needs a file: it is in
+ * tests/mpi/test_model_io.c. */
+#include "problem.h"
+#include "spec/metrics.h"
+
+enum { MEMBERS = 4, ROWS = 67, EPOCHS = 4, BATCH = 8 };
+
+static problem make(way by, tt_optimizer optimizer)
+{
+  const int64_t hidden[] = {5};
+  problem p = problem_make(ROWS, 3, 1, 1, MEMBERS, hidden, 1, TT_ACT_tanh, TT_OUTPUT_mean);
+  p.by = by;
+  p.c.optimizer = optimizer;
+  p.c.batch_size = BATCH;
+  p.c.max_epochs = EPOCHS;
+  for (int i = 0; i < MEMBERS; i++) {
+    p.c.member[i].hyper.epochs = EPOCHS;
+    p.c.member[i].hyper.learning_rate = 1e-2f;
+  }
+  return p;
+}
+
+static void each_way(void (*law)(way by))
+{
+  way by[MAX_WAYS];
+  for (int i = 0, n = ways(by); i < n; i++)
+    if (takes(by[i], (int)by[i].use.path)) law(by[i]);
+}
+
+/* `change` is done to the other members' hyper-parameters: member 0 keeps its bits. */
+static void keeps_its_bits(way by, tt_optimizer optimizer, void (*usual)(tt_hyper *),
+                           void (*change)(tt_hyper *), const char *what)
+{
+  problem p = make(by, optimizer), q = make(by, optimizer), alone = make(by, optimizer);
+  for (int i = 0; usual && i < MEMBERS; i++) {
+    usual(&p.c.member[i].hyper);
+    usual(&q.c.member[i].hyper);
+    usual(&alone.c.member[i].hyper);
+  }
+  for (int i = 1; i < MEMBERS; i++) change(&q.c.member[i].hyper);
+  tt_state *a = problem_run(&p, by, everyone(&p), 3);
+  tt_state *b = problem_run(&q, by, everyone(&q), 3);
+  tt_state *c = problem_run(&alone, by, (tt_slice){0, 1}, 3);
+  same_member(a, b, 0, what);
+  same_member(a, c, 0, what);
+  tt_state_destroy(&a);
+  tt_state_destroy(&b);
+  tt_state_destroy(&c);
+  problem_free(&p);
+  problem_free(&q);
+  problem_free(&alone);
+}
+
+/* ---- members that say the same of every row: mean[i], variance[i] ---- */
+
+enum { SAYING = 3 };
+
+static tt_committee *sayings(int64_t members, const double *mean, const double *variance,
+                             const double *share)
+{
+  tt_committee *c = NULL;
+  tt_model m;
+  TT_CHECK_OK(tt_model_build(1, 1, NULL, 0, TT_ACT_identity, TT_OUTPUT_mean_variance, &m));
+  TT_CHECK_OK(tt_committee_create(&m, 1, members, &c));
+  c->ensemble[0] = (tt_ensemble){.members = members, .targets = 1};
+  TT_CHECK_OK(TT_ALLOC(c->ensemble[0].column, 1));
+  for (int64_t i = 0; i < members; i++) {
+    float *w = c->w + i * m.params; /* W (mean, raw), b (mean, raw) */
+    w[0] = w[1] = 0.0f;
+    w[2] = (float)mean[i];
+    w[3] = (float)log(expm1(variance[i]));
+    c->weight[i] = share[i];
+  }
+  return c;
+}
+
+static tt_spread says(way by, const tt_committee *c, float *members)
+{
+  const float x = 0.5f;
+  tt_moments *m = NULL;
+  TT_CHECK_OK(tt_moments_create(1, 1, &m));
+  TT_CHECK_OK(by.ops->predict(c, &by.use, 1, &x, m, members));
+  tt_spread at = tt_moments_at(m, 0, 0);
+  tt_moments_destroy(&m);
+  return at;
+}
+
+static void near(double got, double want)
+{
+  TT_CHECK(fabs(got - want), <=, 1e-5 * (1.0 + fabs(want)));
+}
+
+/* 1. The mixture of N(-3, 1) and N(3, 1) is not N(0, 1). */
+static void parameters_are_not_averaged(way by)
+{
+  const double mean[] = {-3.0, 3.0}, variance[] = {1.0, 1.0}, share[] = {1.0, 1.0};
+  tt_committee *c = sayings(2, mean, variance, share);
+  tt_spread at = says(by, c, NULL);
+  near(at.mean, 0.0);
+  near(at.aleatoric, 1.0);
+  near(at.epistemic, 3.0);
+  near(at.total * at.total, 10.0);
+  near(tt_crps_mixture(2, share, mean, variance, 3.0), 1.61685); /* of N(0, 1) 2.4366 */
+  tt_committee_destroy(&c);
+}
+TT_TEST(averaged_parameters) { each_way(parameters_are_not_averaged); }
+
+/* 2. Best weights are those of each member's own best epoch. */
+static double least(const float *loss, int *epoch)
+{
+  *epoch = 0;
+  for (int e = 1; e < EPOCHS; e++)
+    if (loss[e] < loss[*epoch]) *epoch = e;
+  return (double)loss[*epoch];
+}
+
+static void snapshots_are_each_members_own(way by)
+{
+  problem p = make(by, TT_OPT_adam);
+  for (int i = 0; i < MEMBERS; i++) p.c.member[i].hyper.learning_rate = i % 2 ? 0.8f : 1e-3f;
+  problem_start(&p, by, everyone(&p));
+  problem_finish(&p, 3);
+  tt_state *s = problem_state(&p, everyone(&p));
+  double loss[MEMBERS];
+  int differ = 0;
+  TT_CHECK_OK(by.ops->evaluate(p.engine, TT_VALIDATION, loss));
+  for (int i = 0; i < MEMBERS; i++) {
+    int epoch;
+    double want = least(TT_FIELD(s, loss_validation) + i * EPOCHS, &epoch);
+    TT_CHECK(TT_FIELD(s, best_epoch)[i], ==, epoch);
+    TT_CHECK(fabs(TT_FIELD(s, best_loss)[i] - want), <=, 1e-6 * want);
+    TT_CHECK(fabs(loss[i] - want), <=, 1e-5 * want); /* the weights are those of the score */
+    differ |= TT_FIELD(s, best_epoch)[i] != TT_FIELD(s, best_epoch)[0];
+  }
+  TT_CHECK(differ, ==, 1);
+  tt_state_destroy(&s);
+  problem_free(&p);
+}
+TT_TEST(whole_ensemble_snapshot) { each_way(snapshots_are_each_members_own); }
+
+/* 3. Nothing that is trained is shared: members that learn nothing leave the others alone. */
+static void stand_still(tt_hyper *h) { h->learning_rate = 0.0f; }
+static void parameters_are_own(way by)
+{
+  keeps_its_bits(by, TT_OPT_adam, NULL, stand_still, "shared parameters");
+}
+TT_TEST(shared_parameters) { each_way(parameters_are_own); }
+
+/* 4. Plain gradient descent feels a factor on the loss: more members, the same step. */
+static void faster(tt_hyper *h) { h->learning_rate *= 7.0f; }
+static void losses_are_summed(way by)
+{
+  keeps_its_bits(by, TT_OPT_sgd, NULL, faster, "mean over members");
+}
+TT_TEST(mean_over_members_loss) { each_way(losses_are_summed); }
+
+/* 5. A neighbour's large gradient does not shorten the own one. */
+static void clip(tt_hyper *h) { h->clip_norm = 0.05f; }
+static void large(tt_hyper *h) { h->init_scale = 50.0f; }
+static void clipping_is_own(way by)
+{
+  keeps_its_bits(by, TT_OPT_sgd, clip, large, "joint clipping");
+  problem p = make(by, TT_OPT_sgd), q = make(by, TT_OPT_sgd);
+  clip(&p.c.member[0].hyper);
+  tt_state *a = problem_run(&p, by, everyone(&p), 3), *b = problem_run(&q, by, everyone(&q), 3);
+  TT_CHECK(TT_FIELD(a, weights)[0] != TT_FIELD(b, weights)[0], ==, 1); /* it was clipped */
+  tt_state_destroy(&a);
+  tt_state_destroy(&b);
+  problem_free(&p);
+  problem_free(&q);
+}
+TT_TEST(joint_clipping) { each_way(clipping_is_own); }
+
+/* 6. No output depends on another member's weights. */
+static void members_do_not_talk(way by)
+{
+  const double mean[] = {1.0, 2.0, 3.0}, variance[] = {0.5, 0.25, 2.0}, share[] = {1.0, 1.0, 1.0};
+  tt_committee *c = sayings(SAYING, mean, variance, share);
+  float before[2 * SAYING], after[2 * SAYING];
+  says(by, c, before);
+  for (int64_t i = 0; i < c->model.params; i++) c->w[c->model.params + i] += 10.0f;
+  says(by, c, after);
+  for (int i = 0; i < SAYING; i++) {
+    TT_CHECK(before[2 * i] == after[2 * i], ==, i != 1);
+    TT_CHECK(before[2 * i + 1] == after[2 * i + 1], ==, i != 1);
+  }
+  tt_committee_destroy(&c);
+}
+TT_TEST(cross_talk) { each_way(members_do_not_talk); }
+
+/* 7. Errors that cancel: the ensemble is right where every member is wrong. */
+static void the_ensemble_is_not_a_member(way by)
+{
+  const double mean[] = {-1.0, 1.0, 0.0}, variance[] = {1.0, 1.0, 1.0}, share[] = {1.0, 1.0, 0.0};
+  tt_committee *c = sayings(SAYING, mean, variance, share);
+  float said[2 * SAYING];
+  double tally[3][64] = {{0}};
+  tt_spread at = says(by, c, said);
+  TT_CHECK(tt_tally_size(&c->model), <=, 64);
+  for (int i = 0; i < 3; i++) {
+    double own = i < 2 ? (double)said[2 * i] : at.mean;
+    tt_forecast f = {.quantity = &own, .variance = 1.0};
+    tt_tally_add(&c->model, &f, 0.0, tally[i]);
+  }
+  near(tt_tally_score(&c->model, tally[0], TT_METRIC_rmse), 1.0);
+  near(tt_tally_score(&c->model, tally[1], TT_METRIC_rmse), 1.0);
+  near(tt_tally_score(&c->model, tally[2], TT_METRIC_rmse), 0.0);
+  tt_committee_destroy(&c);
+}
+TT_TEST(one_member_reported_as_the_ensemble) { each_way(the_ensemble_is_not_a_member); }
+
+/* 8. A share of 2 is the member twice, in every part of the spread; a share of 0 is no member. */
+static void weights_count(way by)
+{
+  const double mean[] = {-1.0, 2.0, 2.0}, variance[] = {1.0, 0.25, 0.25};
+  const double once[] = {1.0, 1.0, 1.0}, twice[] = {1.0, 2.0, 0.0};
+  tt_committee *a = sayings(SAYING, mean, variance, once), *b = sayings(2, mean, variance, twice);
+  tt_committee *c = sayings(SAYING, mean, variance, twice);
+  tt_spread x = says(by, a, NULL), y = says(by, b, NULL), z = says(by, c, NULL);
+  near(x.mean, y.mean);
+  near(x.aleatoric, y.aleatoric);
+  near(x.epistemic, y.epistemic);
+  near(x.epistemic, sqrt(2.0));
+  TT_CHECK(memcmp(&y, &z, sizeof y), ==, 0);
+  near(tt_mixture_quantile(3, once, mean, variance, 0.3),
+       tt_mixture_quantile(2, twice, mean, variance, 0.3));
+  near(tt_crps_mixture(3, once, mean, variance, 0.3),
+       tt_crps_mixture(2, twice, mean, variance, 0.3));
+  tt_committee_destroy(&a);
+  tt_committee_destroy(&b);
+  tt_committee_destroy(&c);
+}
+TT_TEST(weights_ignored) { each_way(weights_count); }
+
+/* 10. A checkpoint holds the optimiser: taken up again it ends with the same bits, and without the
+ * slots it would not. */
+static void resume(way by, int forget, const tt_state *want)
+{
+  problem p = make(by, TT_OPT_adam);
+  tt_progress at;
+  problem_start(&p, by, everyone(&p));
+  TT_CHECK_OK(by.ops->train(p.engine, 7, &at));
+  tt_state *s = problem_state(&p, everyone(&p));
+  by.ops->destroy(&p.engine);
+  if (forget)
+    memset(TT_FIELD(s, slots), 0, (size_t)(s->count * s->slots * s->params) * sizeof(float));
+  problem_start(&p, by, everyone(&p));
+  TT_CHECK_OK(by.ops->load(p.engine, everyone(&p), s));
+  problem_finish(&p, 5);
+  tt_state *end = problem_state(&p, everyone(&p));
+  for (int i = 0; !forget && i < MEMBERS; i++) same_member(end, want, i, "resumed");
+  if (forget)
+    TT_CHECK(memcmp(TT_FIELD(end, weights), TT_FIELD(want, weights),
+                    (size_t)s->params * sizeof(float)) != 0, ==, 1);
+  tt_state_destroy(&s);
+  tt_state_destroy(&end);
+  problem_free(&p);
+}
+static void slots_are_saved(way by)
+{
+  problem p = make(by, TT_OPT_adam);
+  tt_state *want = problem_run(&p, by, everyone(&p), 100);
+  problem_free(&p);
+  resume(by, 0, want);
+  resume(by, 1, want);
+  tt_state_destroy(&want);
+}
+TT_TEST(checkpoint_without_optimiser_state) { each_way(slots_are_saved); }
+
+/* 11. Any batch size: the last batch is smaller, every row is met once in an epoch. */
+static void batches_need_not_divide(way by)
+{
+  problem p = make(by, TT_OPT_sgd);
+  int64_t rows = 0;
+  for (int64_t r = 0; r < ROWS; r++) rows += p.d->split[r] == TT_TRAIN;
+  TT_CHECK(rows % BATCH, !=, 0);
+  for (int i = 0; i < MEMBERS; i++) stand_still(&p.c.member[i].hyper);
+  problem_start(&p, by, everyone(&p));
+  problem_finish(&p, 3);
+  tt_state *s = problem_state(&p, everyone(&p));
+  double loss[MEMBERS];
+  TT_CHECK_OK(by.ops->evaluate(p.engine, TT_TRAIN, loss));
+  for (int i = 0; i < MEMBERS; i++) {
+    TT_CHECK(TT_FIELD(s, step)[i], ==, (rows + BATCH - 1) / BATCH * EPOCHS);
+    TT_CHECK(fabs((double)TT_FIELD(s, loss_train)[i * EPOCHS] - loss[i]), <=, 1e-5 * loss[i]);
+  }
+  tt_state_destroy(&s);
+  problem_free(&p);
+}
+TT_TEST(batch_size_must_divide) { each_way(batches_need_not_divide); }
+
+/* 12. An ensemble of one says what its member says, to the bit. */
+static void one_is_one(way by)
+{
+  const double mean[] = {0.7}, variance[] = {0.3}, share[] = {0.4};
+  tt_committee *c = sayings(1, mean, variance, share);
+  float said[2];
+  tt_spread at = says(by, c, said);
+  TT_CHECK(at.mean, ==, (double)said[0]);
+  TT_CHECK(at.epistemic, ==, 0.0);
+  TT_CHECK(at.total, ==, at.aleatoric);
+  near(at.total * at.total, (double)said[1]);
+  tt_committee_destroy(&c);
+}
+TT_TEST(one_member_reduction) { each_way(one_is_one); }
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(averaged_parameters),
+      cmocka_unit_test(whole_ensemble_snapshot),
+      cmocka_unit_test(shared_parameters),
+      cmocka_unit_test(mean_over_members_loss),
+      cmocka_unit_test(joint_clipping),
+      cmocka_unit_test(cross_talk),
+      cmocka_unit_test(one_member_reported_as_the_ensemble),
+      cmocka_unit_test(weights_ignored),
+      cmocka_unit_test(checkpoint_without_optimiser_state),
+      cmocka_unit_test(batch_size_must_divide),
+      cmocka_unit_test(one_member_reduction),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
