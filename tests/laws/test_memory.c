@@ -88,11 +88,11 @@ static tt_err states(void *with)
 /* A job as tt_config_parse gives it. */
 static tt_err cohorts(void *with)
 {
-  tt_cohort *c = NULL;
+  tt_cohorts all = {0};
   tt_columns target = {0};
   tt_err e = tt_columns_create(2, &target);
-  if (!e) e = tt_cohort_create(with, 3, &target, &c);
-  tt_cohort_destroy(&c);
+  if (!e) e = tt_cohorts_create(with, 3, &target, NULL, &all);
+  tt_cohorts_destroy(&all);
   tt_columns_free(&target);
   return e;
 }
