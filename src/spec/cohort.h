@@ -83,9 +83,6 @@ int64_t tt_cohorts_members(const tt_cohorts *all);
 tt_err tt_cohort_columns(const tt_ensemble_config *own, const tt_columns *target, int64_t *count,
                          int32_t **column);
 
-/* The only cohort of a job. Errors: of tt_cohorts_create, CONFIG (there are several). */
-tt_err tt_cohort_create(const tt_config *cfg, int64_t inputs, const tt_columns *target,
-                        tt_cohort **out);
 void tt_cohort_destroy(tt_cohort **c);
 
 /* Lengths of the fields of its members' state. */

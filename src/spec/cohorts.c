@@ -326,22 +326,6 @@ int64_t tt_cohorts_members(const tt_cohorts *all)
   return members;
 }
 
-tt_err tt_cohort_create(const tt_config *cfg, int64_t inputs, const tt_columns *target,
-                        tt_cohort **out)
-{
-  tt_cohorts all = {0};
-  TT_TRY(tt_cohorts_create(cfg, inputs, target, NULL, &all));
-  tt_err e = TT_OK;
-  if (all.count == 1) {
-    *out = all.at[0];
-    all.at[0] = NULL;
-  } else {
-    e = TT_FAIL(CONFIG, "ensembles of %" PRId64 " different shapes in one job", all.count);
-  }
-  tt_cohorts_destroy(&all);
-  return e;
-}
-
 void tt_cohort_destroy(tt_cohort **c)
 {
   if (!*c) return;

@@ -167,7 +167,10 @@ tt_err tt_sweep_read(tt_reader *r, yaml_document_t *doc, int64_t element, const 
   *s.where = *key;
   s.where->given = 1;
   tt_err e = read_kind(&s, node);
-  if (!e && !s.where->bad) return keep(&r->cfg->ensemble[element], &s.out);
+  if (!e && !s.where->bad) {
+    e = keep(&r->cfg->ensemble[element], &s.out);
+    if (!e) return TT_OK;
+  }
   tt_free(s.out.value);
   return e;
 }

@@ -97,6 +97,18 @@ static tt_err cohorts(void *with)
   return e;
 }
 
+/* A job file read, and written out. */
+static tt_err jobs(void *with)
+{
+  tt_config *cfg = NULL;
+  char *text = NULL;
+  tt_err e = tt_config_parse("job.yaml", with, (int64_t)strlen(with), NULL, 0, &cfg);
+  if (!e) e = tt_config_text(cfg, &text);
+  tt_free(text);
+  tt_config_destroy(&cfg);
+  return e;
+}
+
 static tt_err engines(void *with)
 {
   problem *p = with;
@@ -128,6 +140,15 @@ TT_TEST(data_and_states_survive_hunger)
 {
   starve("data set", datasets, NULL);
   starve("state", states, NULL);
+}
+
+TT_TEST(jobs_survive_hunger)
+{
+  static char text[] = "data: {file: d.h5}\nensembles:\n"
+                       "- {name: a, targets: [y0, y1], train: {epochs: 3}, rows: some,\n"
+                       "   sweep: {l2: {uniform: [0, 1]}, beta1: {choice: [0, 0.5]}}}\n"
+                       "- {name: b, model: {hidden: [3], quantiles: [0.5]}, train: {loss: quantile}}\n";
+  starve("job", jobs, text);
 }
 
 TT_TEST(cohorts_survive_hunger)
@@ -201,6 +222,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(data_and_states_survive_hunger),
+      cmocka_unit_test(jobs_survive_hunger),
       cmocka_unit_test(cohorts_survive_hunger),
       cmocka_unit_test(engines_survive_hunger),
       cmocka_unit_test(impossible_sizes_are_refused),
