@@ -1,0 +1,88 @@
+#!/usr/bin/python3
+"""One job with every way to train: retries, an ensemble that stops as one, snapshots, fusion. The
+same bits on 1 and 3 ranks, and killed on 3 and resumed on 1; each way did what it says.
+
+  check_methods.py PROGRAM LAUNCHER...     e.g. build/tutti mpirun --oversubscribe -n
+"""
+import os
+import pathlib
+import signal
+import sys
+import time
+
+os.environ["TUTTI"], os.environ["TUTTI_MPIRUN"] = sys.argv[1], " ".join(sys.argv[2:])
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "faults"))
+import harness  # noqa: E402  (its program is chosen by the environment)
+from harness import check, h5py, np
+
+JOB = """\
+title: every way to train
+data:  {file: data.h5, split: {train: 0.7, validation: 0.15, test: 0.15, seed: 3}}
+model: {hidden: [8]}
+ensembles:
+  - {name: again, target: y0, members: 3, train: {optimizer: sgd, on_diverged: {retries: 2, lr_scale: 1e-6}},
+     sweep: {learning_rate: {list: [0.01, 1e4, 0.01]}}}
+  - {name: as_one, target: y1, members: 4, train: {stop: ensemble, patience: 3, average: ema}}
+  - {name: cycles, target: y0, members: 2, train: {method: snapshot, snapshots: 3}}
+  - {name: fused, target: y1, members: 3, train: {method: fusion, batches: shared, epochs: 12}}
+train: {loss: mse, learning_rate: 2e-2, batch_size: 32, epochs: 300}
+checkpoint: {every: 20ms, keep: 2}
+run: {seed: 11, device: cpu, threads: 1, directory: out}
+"""
+SNAPSHOTS = 3
+
+
+def kill_after(folder, ranks, generation, directory):
+    """Train, and kill all ranks when a checkpoint is there; whether the run was killed in time."""
+    arguments = harness.train_arguments([f"run.directory={directory}"])
+    process = harness.start(folder, ranks, arguments)
+    end = time.monotonic() + 30
+    while process.poll() is None and time.monotonic() < end:
+        if harness.newest(folder / directory) >= generation:
+            os.killpg(process.pid, signal.SIGKILL)
+            break
+        time.sleep(0.002)
+    harness.reap(process)
+    return not harness.is_complete(folder / directory)
+
+
+def of(f, name, ensemble):
+    """Values of the members of one ensemble."""
+    owner = [b"".join(row).strip(b"\0 ").decode() for row in f["ensemble"][()]]
+    return f[name][()][np.array([o == ensemble for o in owner])]
+
+
+def check_results(path):
+    with h5py.File(path, "r") as f:
+        check(list(of(f, "attempts", "again")) == [0, 1, 0], "the wild member began again once")
+        check(set(of(f, "status", "again")) == {1}, "the wild member finished")
+        best, done = of(f, "best_epoch", "as_one"), of(f, "epochs_done", "as_one")
+        check(len(set(best)) == 1 and best[0] >= 0, f"one best epoch for all: {best}")
+        check(set(done) == {best[0] + 4}, f"all stopped {done} 3 epochs after the best {best}")
+        loss = of(f, "ensemble_loss_validation", "as_one")
+        check(np.nanargmin(loss[0]) == best[0], "the best epoch has the ensemble's lowest loss")
+        check(np.array_equal(loss[0], loss[-1], equal_nan=True), "one loss for all members")
+        check(list(of(f, "snapshot", "cycles")) == [1, 2, 3, 1, 2, 3], "snapshots in order")
+        check(list(of(f, "epochs_done", "cycles")) == [100, 200, 300] * 2, "ends of cycles")
+        check(set(of(f, "status", "fused")) == {1}, "the fused ensemble finished")
+        at = f["provenance"].attrs
+        check(b"fusion" in np.bytes_(at["member_dependence"]), "fusion is said in the file")
+        check(at["member_epochs_trained"] < at["member_epochs_planned"], "something was saved")
+
+
+def main():
+    with harness.workplace() as folder:
+        (folder / "job.yaml").write_text(JOB)
+        wanted, _ = harness.undisturbed(folder, ranks=0)
+        check_results(wanted / "results.h5")
+        got, _ = harness.undisturbed(folder, ranks=3, name="three")
+        harness.check_same(got, wanted, "3 ranks")
+        if not kill_after(folder, 3, 2, "killed"):
+            print("the run was over before it could be killed")
+        done = harness.train(folder, 0, ["run.directory=killed"])
+        check(done.code == harness.DONE, f"resumed: exit {done.code}\n{done.output}")
+        harness.check_same(folder / "killed", wanted, "killed and resumed")
+    harness.finish("every way to train")
+
+
+main()
