@@ -13,12 +13,14 @@
 
 enum { HALF = 9, MOST = 17, NEARLY_ALL = 18 }; /* tt_interval: 50, 90, 95 % */
 
+enum { OF_TRAIN, OF_VALIDATION, OF_ENSEMBLE, HISTORIES };
+
 /* What the arguments hold in another form, made before anything is written. */
 typedef struct tables {
   tt_outline outline;
   int64_t parts, longest; /* cohorts; E, the longest history */
   int64_t *first;        /* [parts] number of the first member of each */
-  float **history;       /* [2][parts] own members' losses, [..][E]: train, then validation */
+  float **history;       /* [HISTORIES][parts] own members' losses, [..][E] */
   int32_t *epoch;        /* [E] 0, 1, 2, ... */
   double *coverage; /* [3][C] */
   double level[TT_INTERVALS];
@@ -30,7 +32,8 @@ typedef struct tables {
 static void free_tables(tables *t)
 {
   tt_outline_free(&t->outline);
-  for (int64_t i = 0; t->history && i < 2 * t->parts; i++) tt_free(t->history[i]);
+  for (int64_t i = 0; t->history && i < HISTORIES * t->parts; i++)
+    tt_free(t->history[i]);
   tt_free(t->history);
   tt_free(t->first);
   tt_free(t->epoch);
@@ -40,23 +43,25 @@ static void free_tables(tables *t)
 #undef X
 }
 
-/* Losses [own members][epochs of their cohort] with NaN up to the longest. */
+/* Losses [own members][epochs of their cohort], or NULL, with NaN up to the longest. */
 static tt_err pad_history(const tt_state *mine, const float *loss, int64_t epochs, float **out)
 {
   TT_TRY(TT_ALLOC(*out, mine->count * epochs));
   for (int64_t i = 0; i < mine->count * epochs; i++) (*out)[i] = NAN;
-  for (int64_t i = 0; i < mine->count; i++)
+  for (int64_t i = 0; loss && i < mine->count; i++)
     memcpy(*out + i * epochs, loss + i * mine->epochs, (size_t)mine->epochs * sizeof *loss);
   return TT_OK;
 }
 
 static tt_err make_histories(const tt_result_part *part, tables *t)
 {
-  TT_TRY(TT_ALLOC(t->history, 2 * t->parts));
+  TT_TRY(TT_ALLOC(t->history, HISTORIES * t->parts));
   for (int64_t i = 0; i < t->parts; i++) {
     const tt_state *m = part[i].mine;
-    TT_TRY(pad_history(m, TT_FIELD(m, loss_train), t->longest, &t->history[i]));
-    TT_TRY(pad_history(m, TT_FIELD(m, loss_validation), t->longest, &t->history[t->parts + i]));
+    const float *loss[HISTORIES] = {TT_FIELD(m, loss_train), TT_FIELD(m, loss_validation),
+                                    m->judged ? TT_FIELD(m, loss_ensemble) : NULL};
+    for (int k = 0; k < HISTORIES; k++)
+      TT_TRY(pad_history(m, loss[k], t->longest, &t->history[k * t->parts + i]));
   }
   return TT_OK;
 }
@@ -150,7 +155,9 @@ static void write_ends(tt_schema *s, const tables *t, const tt_result_part *part
       {TT_STATE_FIELD_epoch,
        {"epochs_done", TT_H5_I32, {"member"}, "epochs", "whole epochs trained", MEMBER}},
       {TT_STATE_FIELD_step,
-       {"steps_done", TT_H5_I64, {"member"}, "steps", "optimiser steps taken", MEMBER}}};
+       {"steps_done", TT_H5_I64, {"member"}, "steps", "optimiser steps taken", MEMBER}},
+      {TT_STATE_FIELD_attempt,
+       {"attempts", TT_H5_I32, {"member"}, NULL, "new starts after divergence", MEMBER}}};
   for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
     for (int64_t i = 0; i < t->parts; i++) data[i] = tt_state_get(part[i].mine, of[k].field).data;
     write_own(s, t, part, &of[k].v, data);
@@ -164,8 +171,13 @@ static void write_members(tt_schema *s, const tables *t, const tt_result_part *p
 {
   const tt_variable loss[] = {
       {"loss_train", TT_H5_F32, {"member", "epoch"}, "1", "mean training loss of an epoch", MEMBER},
-      {"loss_validation", TT_H5_F32, {"member", "epoch"}, "1", "validation loss", MEMBER}};
-  for (int k = 0; k < 2; k++) {
+      {"loss_validation", TT_H5_F32, {"member", "epoch"}, "1", "validation loss", MEMBER},
+      {"ensemble_loss_validation", TT_H5_F32, {"member", "epoch"}, "1",
+       "validation loss of the member's ensemble as one", MEMBER}};
+  int judged = 0;
+  for (int64_t i = 0; i < t->parts; i++) judged |= part[i].mine->judged > 0;
+  for (int k = 0; k < HISTORIES; k++) {
+    if (k == OF_ENSEMBLE && !judged) continue;
     for (int64_t i = 0; i < t->parts; i++) data[i] = t->history[k * t->parts + i];
     write_own(s, t, part, &loss[k], data);
   }
