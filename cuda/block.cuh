@@ -267,6 +267,23 @@ __device__ __forceinline__ void tt_block_all_forward(const tt_block_args &a, flo
 
 /* ---- loss ---- */
 
+/* Rare losses are called: written out here, they would take registers from the products. */
+static __device__ TT_CALLED tt_loss_grad tt_block_rare_loss(tt_loss kind, float o0, float o1,
+                                                            float y, tt_loss_args a)
+{
+  return tt_loss_at(kind, o0, o1, y, a);
+}
+
+__device__ __forceinline__ tt_loss_grad tt_block_loss_at(tt_loss kind, float o0, float o1, float y,
+                                                         tt_loss_args a)
+{
+  switch (kind) {
+  case TT_LOSS_mse: return tt_loss_mse(o0, o1, y, a);
+  case TT_LOSS_gaussian_nll: return tt_loss_gaussian_nll(o0, o1, y, a);
+  default: return tt_block_rare_loss(kind, o0, o1, y, a);
+  }
+}
+
 /* This thread's part of the loss of the rows; o [rows][O] becomes dL/do * factor. */
 __device__ __forceinline__ double tt_block_loss(const tt_block_args &a, float *shared, int rows,
                                                 float factor)
@@ -279,7 +296,7 @@ __device__ __forceinline__ double tt_block_loss(const tt_block_args &a, float *s
     float *at = o.at + r * o.ld, value = 0.0f, weight = shared[a.plan.weight + r];
     for (int k = 0; k < v.targets; k++) {
       float y = shared[a.plan.y + r * v.targets + k], raw = two ? at[v.targets + k] : 0.0f;
-      tt_loss_grad g = tt_loss_at(v.loss, at[k], raw, y, v.loss_args);
+      tt_loss_grad g = tt_block_loss_at(v.loss, at[k], raw, y, v.loss_args);
       value += g.value;
       at[k] = g.d0 * (weight * factor);
       if (two) at[v.targets + k] = g.d1 * (weight * factor);

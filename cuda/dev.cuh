@@ -180,9 +180,11 @@ tt_err tt_dev_download_now(T *to, const T *from, int64_t count, cudaStream_t str
 /* Dynamic shared memory of the block as an array of `type`, 16-byte aligned, contents undefined;
  * its size is the shared_bytes of tt_launch. Once per kernel. */
 #ifdef TT_CUDA_DOUBLE
+#define TT_CALLED
 #define TT_SHARED(type_, name_)              type_ *name_ = static_cast<type_ *>(tt_double_shared())
 #define TT_LAUNCH_LABEL(file_, line_, text_) tt_double_label(file_, line_, text_)
 #else
+#define TT_CALLED __noinline__ /* a device function whose registers are not the caller's */
 #define TT_SHARED(type_, name_)                                                                    \
   extern __shared__ __align__(16) unsigned char tt_shared_raw[];                                   \
   type_ *name_ = reinterpret_cast<type_ *>(tt_shared_raw)

@@ -89,6 +89,8 @@ tt_err tt_layered_outputs(tt_engine *e)
   const tt_layered *own = tt_layered_of(e);
   tt_pass pass = pass_of(e, own);
   if (!own->lots) TT_TRY(spread(e, gather_batch, args_of(e), own->rows, TT_GATHER_ROWS));
+  if (own->noisy && !own->lots)
+    TT_TRY(spread(e, add_noise, args_of(e), own->rows * e->view.targets, TT_STEP_PARAMS));
   return tt_layered_forward(e, &pass);
 }
 
@@ -356,7 +358,7 @@ static tt_err allocate_members(const tt_engine *e, tt_layered *own)
   TT_TRY(tt_dev_alloc(&own->mean, members, "losses of the members"));
   if (e->cohort->resample == TT_RESAMPLE_kfold)
     TT_TRY(tt_dev_alloc(&own->apart, members, "members of other folds"));
-  if (e->cohort->method == TT_METHOD_fusion)
+  if (e->cohort->method == TT_METHOD_fusion || own->noisy)
     TT_TRY(tt_dev_alloc(&own->row, members * own->rows, "row numbers of a batch"));
   TT_TRY(tt_pinned_alloc(&own->attempt, members, "attempts of the members"));
   TT_TRY(tt_pinned_alloc(&own->status, members, "status of the members"));
@@ -401,6 +403,7 @@ static tt_err allocate(tt_engine *e, tt_layered *own)
     own->capacity = own->group * own->split_rows;
   own->widest = widest(m);
   own->drops = wants(e, &tt_hyper::dropout);
+  own->noisy = wants(e, &tt_hyper::label_noise);
   TT_TRY(check_size(e, own));
   TT_TRY(e->data ? tt_lots_open(e) : allocate_rows(e, own));
   TT_TRY(allocate_layers(own, m, members));

@@ -50,6 +50,7 @@ typedef struct tt_layered {
   int8_t *end;                 /* [M] tt_epoch_end */
   double *mean;                /* [M] */
   int drops;                   /* a member has dropout: layers are finished by rows in steps */
+  int noisy;                   /* a member has noise on its labels */
   float *hat[TT_MAX_LAYERS];   /* [M][rows][out] normalised z of layers with layer_norm */
   float *root[TT_MAX_LAYERS];  /* [M][rows] 1 / its standard deviation */
   float *carry;                /* [padded][rows][widest] what goes round residual layers, or NULL */
@@ -57,7 +58,7 @@ typedef struct tt_layered {
   float *more;                 /* [padded][P] gradient at the moved inputs, with it */
   int8_t *calm;                /* [M] 1 for members without it in the running step */
   int8_t *apart;               /* [M] with kfold: 1 for members of another view */
-  int32_t *row;                /* [M][rows] row numbers of a batch, for steps in two halves */
+  int32_t *row;                /* [M][rows] row numbers of a batch, where somebody asks for them */
   cudaGraphExec_t graph[TT_LAYERED_GRAPHS]; /* of 2^k steps; NULL until needed */
   int warm;                    /* a step has been run outside of graphs */
   int8_t *status;              /* [M] as the device had it last; pinned host memory */

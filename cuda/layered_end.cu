@@ -70,7 +70,7 @@ static __global__ void gather_split(end_args a)
   int32_t tile = a.rows - begin < TT_GATHER_ROWS ? a.rows - begin : TT_GATHER_ROWS;
   if (t < tile) row[t] = a.v.lists[a.view].row[a.split][a.first + begin + t];
   __syncthreads();
-  tt_gather_to to = {a.x, a.y, a.weight, begin, tile, a.ensemble, 0.0f, 0};
+  tt_gather_to to = {a.x, a.y, a.weight, begin, tile, a.ensemble};
   tt_gather_rows(a.v, row, to);
 }
 

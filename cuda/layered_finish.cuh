@@ -86,7 +86,9 @@ static __global__ void finish_rows(tt_finish_args a)
     if (drop.p > 0.0f)
       draw = tt_dropout_draw(drop.seed, drop.stream, drop.step, (uint32_t)(a.unit + o),
                              (uint32_t)begin, drop.batch_size);
-    for (int32_t r = 0; r < rows; r++) {
+#pragma unroll
+    for (int32_t r = 0; r < TT_FINISH_ROWS; r++) {
+      if (r >= rows) break;
       int64_t at = (row + r) * a.out + o;
       float z = a.y[at], y = tt_act(a.activation, z), slope = tt_act_grad(a.activation, z, y);
       if (drop.p > 0.0f) {

@@ -14,8 +14,6 @@ typedef struct tt_gather_to {
   float *x, *y, *weight;
   int64_t begin;
   int32_t tile, ensemble;
-  float noise;     /* on the labels: its standard deviation, and whose it is */
-  uint64_t stream;
 } tt_gather_to;
 
 /* Rows row[0..tile) of the data set, zeros where the row is -1. All threads; after a barrier. */
@@ -30,10 +28,7 @@ __device__ __forceinline__ void tt_gather_rows(const tt_view &v, const int32_t *
   }
   for (int32_t j = t; j < to.tile * k; j += threads) {
     int32_t from = row[j / k];
-    float y = from < 0 ? 0.0f : v.y[(int64_t)from * v.columns + column[j % k]];
-    if (to.noise > 0.0f && from >= 0) /* in the words of stream.c: the same bits */
-      y += to.noise * tt_label_noise(v.seed, to.stream, (uint32_t)column[j % k], (uint32_t)from);
-    to.y[to.begin * k + j] = y;
+    to.y[to.begin * k + j] = from < 0 ? 0.0f : v.y[(int64_t)from * v.columns + column[j % k]];
   }
   for (int32_t j = t; v.weight && j < to.tile; j += threads)
     to.weight[to.begin + j] = row[j] < 0 ? 0.0f : v.weight[row[j]];

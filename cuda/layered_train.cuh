@@ -57,9 +57,29 @@ static __global__ void gather_batch(tt_train_args a)
     if (a.row) a.row[at + t] = row[t];
   }
   __syncthreads();
-  const tt_member &m = v.member[i];
-  tt_gather_to to = {a.x, a.y, a.weight, at, tile, m.ensemble, m.hyper.label_noise, m.stream};
+  tt_gather_to to = {a.x, a.y, a.weight, at, tile, v.member[i].ensemble};
   tt_gather_rows(v, row, to);
+}
+
+/* What members add to the labels of their batch, whose rows gather_batch has noted; in the words of
+ * stream.c, for the same bits. */
+static __global__ void add_noise(tt_train_args a)
+{
+  const tt_view &v = a.v;
+  int i = (int)(blockIdx.x / (unsigned)a.parts);
+  const tt_member &m = v.member[i];
+  uint32_t first = blockIdx.x % (unsigned)a.parts * TT_STEP_PARAMS;
+  uint32_t count = (uint32_t)a.rows * (uint32_t)v.targets;
+  uint32_t last = count - first < TT_STEP_PARAMS ? count : first + TT_STEP_PARAMS;
+  if (v.status[i] != TT_STATUS_training || !(m.hyper.label_noise > 0.0f)) return;
+  const int32_t *column = v.column + (int64_t)m.ensemble * v.targets;
+  for (uint32_t k = first + threadIdx.x; k < last; k += blockDim.x) {
+    int32_t row = a.row[(int64_t)i * a.rows + k / (uint32_t)v.targets];
+    uint32_t y = (uint32_t)column[k % (uint32_t)v.targets];
+    if (row < 0) continue;
+    a.y[(int64_t)i * count + k] +=
+        m.hyper.label_noise * tt_label_noise(v.seed, m.stream, y, (uint32_t)row);
+  }
 }
 
 /* Whether member i's steps go into a moving average. */
