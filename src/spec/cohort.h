@@ -64,10 +64,10 @@ typedef struct tt_cohorts {
 } tt_cohorts;
 
 /* Make the cohorts of a job: ensembles that are alike in all that is not per member share one.
- * Cohorts come in the order of their first ensembles, the ensembles of one in the order of the file.
+ * Cohorts come in the order of their first ensembles, the ensembles of one in that of the file.
  *   inputs, target  what the data set has: number of input columns, names of the target columns
- *   data            the samples, for what only they tell (classes: auto, rows); NULL: not read, then
- *                   auto counts as 2 classes
+ *   data            the samples, for what only they tell (classes: auto, rows); NULL: not read,
+ *                   then auto counts as 2 classes
  *   out             owned by the caller; written only on TT_OK
  * Local. Errors: CONFIG (unknown target, a target named twice, more folds than rows to train on),
  * MEM. What options say about each other is checked with the configuration. */

@@ -97,8 +97,9 @@ tt_err tt_config_text(const tt_config *cfg, char **text);
  * a hash of their own. */
 uint64_t tt_config_science_hash(const tt_config *cfg);
 
-/* Hash of an ensemble's values of model and train less those of TT_HYPERS, which are per member, and
- * less model.classes, which the labels may decide: ensembles with equal ones may share a cohort. */
+/* Hash of an ensemble's values of model and train less those of TT_HYPERS, which are per member,
+ * and less model.classes, which the labels may decide: ensembles with equal ones may share a
+ * cohort. */
 uint64_t tt_config_form_hash(const tt_ensemble_config *own);
 
 /* The option table as text: for people (`tutti options`) or as a Markdown page

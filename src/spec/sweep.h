@@ -1,7 +1,7 @@
 /* sweep.h — values of hyper-parameters that differ from member to member. Floor 1.
  *
- * A value follows from (seed, stream of the member, name of the option) or from the member's number:
- * never from ranks, slices or other members. */
+ * A value follows from (seed, stream of the member, name of the option) or from the member's
+ * number: never from ranks, slices or other members. */
 #ifndef TT_SWEEP_H
 #define TT_SWEEP_H
 #include "spec/hyper.h"

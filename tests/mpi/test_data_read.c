@@ -1,7 +1,7 @@
 /* test_data_read.c — laws of reading samples: the same bits for every rank count, every byte once,
  * and errors that all ranks hear. */
 #include "check.h"
-#include "scratch.h"
+#include "samples.h"
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -11,53 +11,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { N = 2500, D = 3, T = 2, BLOCK = 1024 }; /* three blocks of rows, the last one short */
-enum { CONSTANT = 2 };                         /* the input column that never changes */
 #define HASH UINT64_C(0x3D5DA63E83991D70)
-
-static tt_comm *comm;
-static char scratch[SCRATCH_ROOM], file[SCRATCH_ROOM + 16];
-
-/* The samples of the tests; every value is exact in the type of its dataset. */
-static float x[N * D];
-static double y[N * T], w[N];
-static int32_t part[N];
-static int8_t mask[N];
-static int32_t chosen[N / 2]; /* the rows that mask has, from the last to the first */
-
-static void make_values(void)
-{
-  for (int i = 0; i < N; i++) {
-    for (int k = 0; k < D; k++)
-      x[i * D + k] = (float)((i * 7919 + k * 104729) % 1009) / 8.0f - 40.0f;
-    for (int k = 0; k < T; k++)
-      y[i * T + k] = 1e6 + (double)((i * 31 + k * 17) % 499) / 7.0;
-    if (i % 5 == 2) y[i * T + 1] = NAN;
-    x[i * D + CONSTANT] = 0.1f;
-    w[i] = 0.5 + i % 3;
-    mask[i] = i % 2 == 1;
-    if (mask[i]) chosen[(N - 1 - i) / 2] = i;
-    part[i] = i % 11 == 0 ? 1 : i % 13 == 0 ? -1 : 0;
-  }
-}
-
-/* Collective. The values as they are now, as a file of somebody else. */
-static void put(void)
-{
-  const char *const features[] = {"a", "b", "c"}, *const targets[] = {"load", "state"};
-  tt_h5_file *f = NULL;
-  TT_CHECK_OK(tt_h5_create(comm, file, 0, &f));
-  tt_h5_write_root(f, "x", TT_H5_F32, 2, (const int64_t[]){N, D}, x);
-  tt_h5_write_root(f, "y", TT_H5_F64, 2, (const int64_t[]){N, T}, y);
-  tt_h5_write_root(f, "w", TT_H5_F64, 1, (const int64_t[]){N}, w);
-  tt_h5_write_root(f, "part", TT_H5_I32, 1, (const int64_t[]){N}, part);
-  tt_h5_write_root(f, "short", TT_H5_F64, 1, (const int64_t[]){N - 1}, w);
-  tt_h5_write_root(f, "z_mask", TT_H5_I8, 1, (const int64_t[]){N}, mask);
-  tt_h5_write_root(f, "z_rows", TT_H5_I32, 1, (const int64_t[]){N / 2}, chosen);
-  tt_h5_write_texts(f, "feature_name", D, 8, features);
-  tt_h5_write_texts(f, "target_name", T, 8, targets);
-  TT_CHECK_OK(tt_h5_commit(&f, NULL));
-}
 
 static tt_config config(void)
 {
@@ -278,81 +232,8 @@ TT_TEST(the_hash_knows_every_value)
       TT_CHECK(hash[i] == hash[j], ==, 0);
 }
 
-/* ---- rows and labels of ensembles --------------------------------------------------------------
- */
-
-/* Local. The job with these ensembles. */
-static tt_config *job(const char *ensembles)
-{
-  char text[1024];
-  tt_config *cfg = NULL;
-  int64_t bytes = snprintf(text, sizeof text, "data: {file: \"%s\"}\nensembles: %s\n", file, ensembles);
-  TT_CHECK_OK(tt_config_parse("job.yaml", text, bytes, NULL, 0, &cfg));
-  return cfg;
-}
-
-TT_TEST(ensembles_choose_rows_by_mask_or_by_number)
-{
-  make_values();
-  put();
-  tt_config *cfg = job("[{name: a, rows: z_rows}, {name: b}, {name: c, rows: z_mask},"
-                       " {name: d, rows: z_rows}]");
-  tt_dataset *d = NULL;
-  int64_t before = tt_data_bytes_read_local();
-  TT_CHECK_OK(tt_data_read(comm, cfg, &d));
-  int64_t sum = tt_data_bytes_read_local() - before;
-  tt_sum_i64(comm, &sum, 1);
-  TT_CHECK(sum, ==, (int64_t)(sizeof x + sizeof y + sizeof mask + sizeof chosen));
-  TT_CHECK(d->selections, ==, 2);
-  for (int i = 0; i < 2 * N; i++)
-    TT_CHECK((int)d->selected[i], ==, (int)mask[i % N]);
-  static const int64_t of[] = {0, -1, 1, 0};
-  for (int k = 0; k < 4; k++)
-    TT_CHECK(cfg->ensemble[k].selection, ==, of[k]);
-  uint64_t hash = d->hash;
-  tt_dataset_destroy(&d);
-  mask[0] = 1;
-  put();
-  TT_CHECK_OK(tt_data_read(comm, cfg, &d));
-  TT_CHECK(d->hash != hash, ==, 1);
-  tt_dataset_destroy(&d);
-  tt_config_destroy(&cfg);
-}
-
-TT_TEST(labels_are_not_normalised)
-{
-  make_values();
-  for (int i = 0; i < N; i++)
-    y[i * T] = i % 3;
-  put();
-  tt_config *cfg = job("[{name: a, target: load, train: {loss: cross_entropy}},"
-                       " {name: b, target: load, train: {loss: poisson}},"
-                       " {name: c, target: state}]");
-  tt_dataset *d = NULL;
-  TT_CHECK_OK(tt_data_read(comm, cfg, &d));
-  TT_CHECK(d->scaler.y_mean[0], ==, 0.0);
-  TT_CHECK(d->scaler.y_scale[0], ==, 1.0);
-  TT_CHECK(d->scaler.y_mean[1], >, 1e5);
-  for (int i = 0; i < N; i++)
-    TT_CHECK(d->y[i * T], ==, (float)(i % 3));
-  tt_dataset_destroy(&d);
-  tt_config_destroy(&cfg);
-}
-
 /* ---- errors ------------------------------------------------------------------------------------
  */
-
-/* Every rank gets this error and a text with these parts. */
-static void refused(const tt_config *cfg, tt_err wanted, const char *one, const char *two)
-{
-  tt_dataset *d = NULL;
-  int64_t before = tt_mem_balance();
-  TT_CHECK((int)tt_data_read(comm, cfg, &d), ==, (int)wanted);
-  TT_CHECK_HAS(tt_err_last(), one);
-  TT_CHECK_HAS(tt_err_last(), two);
-  TT_CHECK(d == NULL, ==, 1);
-  TT_CHECK(tt_mem_balance(), ==, before);
-}
 
 TT_TEST(bad_values_are_named_on_all_ranks)
 {
@@ -413,55 +294,6 @@ TT_TEST(what_is_missing_or_does_not_fit_is_named_on_all_ranks)
   refused(&cfg, TT_E_NOINPUT, away, away);
 }
 
-static void job_refused(const char *ensembles, tt_err wanted, const char *one, const char *two)
-{
-  tt_config *cfg = job(ensembles);
-  put();
-  refused(cfg, wanted, one, two);
-  tt_config_destroy(&cfg);
-}
-
-TT_TEST(bad_choices_of_rows_are_named_on_all_ranks)
-{
-  make_values();
-  job_refused("[{name: a, rows: none}]", TT_E_DATA, "there is no dataset 'none'", "z_mask");
-  job_refused("[{name: a, rows: w}]", TT_E_DATA, "'w' (ensembles.rows) must be one column of", file);
-  job_refused("[{name: a, rows: feature_name}]", TT_E_DATA, "'feature_name'", file);
-  mask[1000] = 2;
-  job_refused("[{name: a, rows: z_mask}]", TT_E_DATA, "'z_mask' (ensembles.rows), row 1000: 2",
-              "two bytes");
-  memset(mask, 0, sizeof mask);
-  job_refused("[{name: a, rows: z_mask}]", TT_E_DATA, "'z_mask'", "leaves no row to train on");
-  chosen[7] = N;
-  job_refused("[{name: a, rows: z_rows}]", TT_E_DATA, "entry 7: 2500 is not a row", "0 to 2499");
-  chosen[7] = chosen[3];
-  job_refused("[{name: a, rows: z_rows}]", TT_E_DATA, "'z_rows' (ensembles.rows), entry 7: row 2493",
-              "again");
-}
-
-TT_TEST(labels_that_an_output_cannot_have_are_named_on_all_ranks)
-{
-  static const struct {
-    double y;
-    const char *ensembles, *why;
-  } bad[] = {{2.5, "[{name: a, train: {loss: cross_entropy}}]", "a class is a whole number"},
-             {-1, "[{name: a, train: {loss: cross_entropy}}]", "a class is a whole number"},
-             {256, "[{name: a, train: {loss: cross_entropy}}]", "a class is a whole number"},
-             {3, "[{name: a, model: {classes: 3}, train: {loss: cross_entropy}}]", "a class is"},
-             {1.25, "[{name: a, train: {loss: bce}}]", "lies between 0 and 1"},
-             {-0.5, "[{name: a, train: {loss: poisson}}]", "a count is not negative"}};
-  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    char wanted[128];
-    for (int r = 0; r < N * T; r++)
-      y[r] = r % 2;
-    y[2000 * T + 1] = bad[i].y;
-    snprintf(wanted, sizeof wanted, "'y', row 2000, column 1 ('state'): %g; ", bad[i].y);
-    job_refused(bad[i].ensembles, TT_E_DATA, wanted, bad[i].why);
-  }
-  job_refused("[{name: a}, {name: b, target: state, train: {loss: bce}}]", TT_E_CONFIG,
-              "target 'state' is learnt by ensemble a with model.output: mean", "b with sigmoid");
-}
-
 /* A rank that fails before any collective step takes all others with it: no hang, nothing leaks. */
 TT_TEST(a_fault_at_any_vote_is_shared)
 {
@@ -499,10 +331,6 @@ int main(void)
       cmocka_unit_test(one_column_may_have_one_axis),
       cmocka_unit_test(a_constant_column_becomes_zero),
       cmocka_unit_test(the_hash_knows_every_value),
-      cmocka_unit_test(ensembles_choose_rows_by_mask_or_by_number),
-      cmocka_unit_test(labels_are_not_normalised),
-      cmocka_unit_test(bad_choices_of_rows_are_named_on_all_ranks),
-      cmocka_unit_test(labels_that_an_output_cannot_have_are_named_on_all_ranks),
       cmocka_unit_test(bad_values_are_named_on_all_ranks),
       cmocka_unit_test(what_is_missing_or_does_not_fit_is_named_on_all_ranks),
       cmocka_unit_test(a_fault_at_any_vote_is_shared),
