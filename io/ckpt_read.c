@@ -153,7 +153,8 @@ static tt_err compare_sizes(tt_h5_reader *r, const char *path, const wanted *w)
     tt_ckpt_sizes_local(&w->part[k], size);
     tt_ckpt_name_local(k, NULL, name);
     for (int i = 0; i < TT_CKPT_SIZES; i++) {
-      TT_TRY(as_damage(tt_h5_attr_local(r, name, tt_ckpt_size_name[i], TT_H5_I64, 1, &found), path));
+      tt_err e = tt_h5_attr_local(r, name, tt_ckpt_size_name[i], TT_H5_I64, 1, &found);
+      TT_TRY(as_damage(e, path));
       if (found == size[i]) continue;
       snprintf(what, sizeof what, "%s has %" PRId64 " %s; this run has %" PRId64, name, found,
                tt_ckpt_size_name[i], size[i]);

@@ -1,8 +1,8 @@
-/* model_read.c — tt_model_read of model_io.h. Nothing in the file is taken on trust: every number
- * that leads to a size, an offset or an index is checked before it is used. */
+/* model_read.c — tt_model_read_local of model_io.h, after the sizes (model_shape.c). */
 #include "base/mem.h"
 #include "io/h5.h"
 #include "io/model_io.h"
+#include "io/model_priv.h"
 #include "io/schema.h"
 #include "spec/state.h"
 
@@ -13,234 +13,19 @@
 
 enum { BATCH = 1 << 22 }; /* numbers to read at a time */
 
-/* ---- Shapes ---------------------------------------------------------------------------------- */
-
-static tt_err read_vector(tt_h5_reader *r, const char *path, tt_h5_type type, int64_t n, void *out)
-{
-  TT_TRY(tt_schema_shape_local(r, path, 1, &n));
-  return tt_h5_read_local(r, path, type, 0, n, out);
-}
-
-/* The place of a text attribute in a list of names. */
-static tt_err read_choice(tt_h5_reader *r, const char *object, const char *name,
-                          const char *const *choice, int *out)
-{
-  char *text = NULL;
-  TT_TRY(tt_h5_attr_text_local(r, object, name, &text));
-  int i = 0;
-  while (choice[i] && strcmp(choice[i], text) != 0) i++;
-  tt_err e = TT_OK;
-  if (!choice[i])
-    e = TT_FAIL(DATA, "%s: attribute '%s' of '%s' is '%s', which this version does not know",
-                tt_h5_file_name(r), name, object, text);
-  tt_free(text);
-  *out = i;
-  return e;
-}
-
-/* What the file holds of one committee. */
-typedef struct sizes {
-  char prefix[24];          /* of its networks: "" or "cohort3/" */
-  int64_t member, members;  /* first of the file, count */
-  int64_t ensemble, ensembles;
-  tt_model model;
-} sizes;
-
-typedef struct whole {
-  int64_t cohorts, members, ensembles, targets; /* targets: the largest K */
-  sizes *part;                                  /* [cohorts] */
-} whole;
-
-static void name_tensor(const sizes *s, int l, const char *which, char path[96])
-{
-  snprintf(path, 96, "%snet/layer%d/%s", s->prefix, l, which);
-}
-
-/* The attributes of a net that make its shape; the arrays are the shape's. */
-typedef struct net_shape {
-  tt_model_shape shape;
-  int32_t layers;
-  int activation[TT_MAX_LAYERS];
-  int64_t width[TT_MAX_LAYERS];
-  double level[TT_MAX_LEVELS];
-} net_shape;
-
-/* A whole number that files of before do not have. */
-static tt_err read_optional(tt_h5_reader *r, const char *group, const char *name, int32_t least,
-                            int32_t most, int32_t *out)
-{
-  *out = least;
-  if (!tt_h5_has_attr_local(r, group, name)) return TT_OK;
-  TT_TRY(tt_h5_attr_local(r, group, name, TT_H5_I32, 1, out));
-  if (*out < least || *out > most)
-    return TT_FAIL(DATA, "%s: attribute '%s' of '%s' is %" PRId32 ", expected %" PRId32 " to %" PRId32,
-                   tt_h5_file_name(r), name, group, *out, least, most);
-  return TT_OK;
-}
-
-static tt_err read_levels(tt_h5_reader *r, const char *group, net_shape *n)
-{
-  float level[TT_MAX_LEVELS];
-  int quantiles = n->shape.output == TT_OUTPUT_quantiles;
-  if (!quantiles && n->shape.output != TT_OUTPUT_softmax) return TT_OK;
-  TT_TRY(read_optional(r, group, "levels", 0, quantiles ? TT_MAX_LEVELS : TT_MAX_CLASSES,
-                       &n->shape.levels));
-  if (n->shape.levels < 1)
-    return TT_FAIL(DATA, "%s: '%s' has no attribute 'levels'" TT_DAMAGED, tt_h5_file_name(r), group);
-  if (!quantiles) return TT_OK;
-  TT_TRY(tt_h5_attr_local(r, group, "level", TT_H5_F32, n->shape.levels, level));
-  for (int32_t j = 0; j < n->shape.levels; j++) {
-    n->level[j] = (double)level[j];
-    if (!(level[j] > 0.0f && level[j] < 1.0f) || (j > 0 && !(level[j] > level[j - 1])))
-      return TT_FAIL(DATA, "%s: attribute 'level' of '%s' holds %g" TT_DAMAGED, tt_h5_file_name(r),
-                     group, (double)level[j]);
-  }
-  n->shape.level = n->level;
-  return TT_OK;
-}
-
-static tt_err read_net(tt_h5_reader *r, const char *group, net_shape *n)
-{
-  int output = 0;
-  int32_t norm, residual;
-  TT_TRY(tt_h5_attr_local(r, group, "n_layers", TT_H5_I32, 1, &n->layers));
-  if (n->layers < 1 || n->layers > TT_MAX_LAYERS)
-    return TT_FAIL(DATA, "%s: attribute 'n_layers' of '%s' is %" PRId32 ", expected 1 to %d",
-                   tt_h5_file_name(r), group, n->layers, TT_MAX_LAYERS);
-  TT_TRY(read_choice(r, group, "output", tt_choice_output, &output));
-  TT_TRY(read_optional(r, group, "layer_norm", 0, 1, &norm));
-  TT_TRY(read_optional(r, group, "residual", 0, 1, &residual));
-  n->shape.output = (tt_output)output;
-  n->shape.layer_norm = norm;
-  n->shape.residual = residual;
-  return read_levels(r, group, n);
-}
-
-/* Widths of the layers from their tensors; members of the committee from the first. */
-static tt_err read_layers(tt_h5_reader *r, sizes *s, net_shape *n)
-{
-  int64_t in = -1;
-  char path[96];
-  for (int l = 0; l < n->layers; l++) {
-    int64_t shape[3] = {s->members, -1, in};
-    name_tensor(s, l, "weight", path);
-    TT_TRY(tt_schema_shape_local(r, path, 3, shape));
-    s->members = shape[0];
-    name_tensor(s, l, "bias", path);
-    TT_TRY(tt_schema_shape_local(r, path, 2, shape));
-    for (int k = 0; n->shape.layer_norm && l + 1 < n->layers && k < 2; k++) {
-      name_tensor(s, l, k ? "shift" : "gain", path);
-      TT_TRY(tt_schema_shape_local(r, path, 2, shape));
-    }
-    snprintf(path, sizeof path, "%snet/layer%d", s->prefix, l);
-    TT_TRY(read_choice(r, path, "activation", tt_choice_activation, &n->activation[l]));
-    if (l == 0) n->shape.inputs = shape[2];
-    n->width[l] = in = shape[1];
-  }
-  return TT_OK;
-}
-
-/* Shapes of all tensors, and the model they add up to: what tt_model_lay_out makes of the widths
- * must be what the file holds. */
-static tt_err read_model_shape(tt_h5_reader *r, sizes *s)
-{
-  const char *file = tt_h5_file_name(r);
-  net_shape n = {0};
-  char group[64];
-  snprintf(group, sizeof group, "%snet", s->prefix);
-  TT_TRY(read_net(r, group, &n));
-  TT_TRY(read_layers(r, s, &n));
-  int64_t last = n.width[n.layers - 1], each = tt_output_each(n.shape.output, n.shape.levels);
-  if (last % each || last < each)
-    return TT_FAIL(DATA, "%s: the last layer has %" PRId64 " outputs, which does not fit output %s",
-                   file, last, tt_choice_output[n.shape.output]);
-  n.shape.targets = last / each;
-  n.shape.hidden = n.width;
-  n.shape.layers = n.layers - 1;
-  n.shape.activation = (tt_activation)n.activation[0];
-  if (tt_model_lay_out(&n.shape, &s->model))
-    return TT_FAIL(DATA, "%s: sizes of '%s' are not possible" TT_DAMAGED, file, group);
-  for (int l = 0; l < n.layers; l++)
-    if (s->model.layer[l].activation != (tt_activation)n.activation[l])
-      return TT_FAIL(DATA, "%s: activation of '%s/layer%d' is %s, expected %s", file, group, l,
-                     tt_choice_activation[n.activation[l]],
-                     tt_choice_activation[s->model.layer[l].activation]);
-  return TT_OK;
-}
-
-/* Ensembles of each cohort: those of one are consecutive, and none is without. */
-static tt_err deal_ensembles(tt_h5_reader *r, whole *w)
-{
-  int32_t *cohort = NULL;
-  int64_t next = 0;
-  int empty = 0;
-  TT_TRY(TT_ALLOC(cohort, w->ensembles));
-  tt_err e = read_vector(r, "ensemble_cohort", TT_H5_I32, w->ensembles, cohort);
-  for (int64_t k = 0; !e && k < w->cohorts; k++) {
-    w->part[k].ensemble = next;
-    while (next < w->ensembles && cohort[next] == k) next++;
-    w->part[k].ensembles = next - w->part[k].ensemble;
-    empty |= w->part[k].ensembles < 1;
-  }
-  if (!e && (empty || next < w->ensembles))
-    e = TT_FAIL(DATA, "%s: 'ensemble_cohort' does not go through %" PRId64 " cohorts" TT_DAMAGED,
-                tt_h5_file_name(r), w->cohorts);
-  tt_free(cohort);
-  return e;
-}
-
-static tt_err read_parts(tt_h5_reader *r, whole *w)
-{
-  int64_t members = 0;
-  for (int64_t k = 0; k < w->cohorts; k++) {
-    sizes *s = &w->part[k];
-    s->member = members;
-    s->members = w->cohorts > 1 ? -1 : w->members;
-    if (w->cohorts > 1) snprintf(s->prefix, sizeof s->prefix, "cohort%d/", (int)k);
-    TT_TRY(read_model_shape(r, s));
-    members += s->members;
-    if (s->model.targets > w->targets) w->targets = s->model.targets;
-    if (s->model.inputs != w->part[0].model.inputs)
-      return TT_FAIL(DATA, "%s: the cohorts have not the same inputs" TT_DAMAGED, tt_h5_file_name(r));
-  }
-  if (members != w->members)
-    return TT_FAIL(DATA, "%s: the cohorts have %" PRId64 " members, 'status' has %" PRId64 TT_DAMAGED,
-                   tt_h5_file_name(r), members, w->members);
-  return TT_OK;
-}
-
-static tt_err read_sizes(tt_h5_reader *r, whole *w)
-{
-  int64_t members[1] = {-1}, ensembles[1] = {-1};
-  TT_TRY(tt_schema_shape_local(r, "status", 1, members));
-  TT_TRY(tt_schema_shape_local(r, "ensemble_first", 1, ensembles));
-  w->members = members[0];
-  w->ensembles = ensembles[0];
-  w->cohorts = 1;
-  if (tt_h5_has_attr_local(r, "/", "cohorts"))
-    TT_TRY(tt_h5_attr_local(r, "/", "cohorts", TT_H5_I64, 1, &w->cohorts));
-  if (w->cohorts < 1 || w->cohorts > w->ensembles)
-    return TT_FAIL(DATA, "%s: attribute 'cohorts' is %" PRId64 ", with %" PRId64 " ensembles" TT_DAMAGED,
-                   tt_h5_file_name(r), w->cohorts, w->ensembles);
-  TT_TRY(TT_ALLOC(w->part, w->cohorts));
-  w->part[0].ensembles = w->ensembles;
-  if (w->cohorts > 1) TT_TRY(deal_ensembles(r, w));
-  TT_TRY(read_parts(r, w));
-  return tt_schema_shape_local(r, "ensemble_column", 2, (int64_t[]){w->ensembles, w->targets});
-}
-
 /* ---- Contents -------------------------------------------------------------------------------- */
 
 /* One value of each member of this committee. */
-static tt_err read_own(tt_h5_reader *r, const char *path, tt_h5_type type, const whole *w,
-                       const sizes *s, void *out)
+static tt_err read_own(tt_h5_reader *r, const char *path, tt_h5_type type, const tt_model_whole *w,
+                       const tt_model_sizes *s, void *out)
 {
   TT_TRY(tt_schema_shape_local(r, path, 1, (int64_t[]){w->members}));
   return tt_h5_read_local(r, path, type, s->member, s->members, out);
 }
 
 /* Numbers of members; files of before do not have them. */
-static tt_err read_numbers(tt_h5_reader *r, const whole *w, const sizes *s, tt_committee *m)
+static tt_err read_numbers(tt_h5_reader *r, const tt_model_whole *w, const tt_model_sizes *s,
+                           tt_committee *m)
 {
   for (int64_t i = 0; i < m->ensembles; i++)
     for (int64_t j = 0; j < m->ensemble[i].members; j++)
@@ -251,7 +36,8 @@ static tt_err read_numbers(tt_h5_reader *r, const whole *w, const sizes *s, tt_c
                                         : TT_OK;
 }
 
-static tt_err read_members(tt_h5_reader *r, const whole *w, const sizes *s, tt_committee *m)
+static tt_err read_members(tt_h5_reader *r, const tt_model_whole *w, const tt_model_sizes *s,
+                           tt_committee *m)
 {
   const char *file = tt_h5_file_name(r);
   TT_TRY(read_own(r, "status", TT_H5_I8, w, s, m->status));
@@ -262,8 +48,10 @@ static tt_err read_members(tt_h5_reader *r, const whole *w, const sizes *s, tt_c
                      s->member + i, m->status[i], TT_STATUS_diverged);
     if (!isfinite(m->weight[i]) || m->weight[i] < 0.0 ||
         (m->status[i] == TT_STATUS_diverged && m->weight[i] != 0.0))
-      return TT_FAIL(DATA, "%s: 'weight_share' of member %" PRId64 " is %g, which cannot be with "
-                           "status %d", file, s->member + i, m->weight[i], m->status[i]);
+      return TT_FAIL(DATA,
+                     "%s: 'weight_share' of member %" PRId64 " is %g, which cannot be with "
+                     "status %d",
+                     file, s->member + i, m->weight[i], m->status[i]);
   }
   return TT_OK;
 }
@@ -276,30 +64,34 @@ static tt_err check_ensembles(tt_h5_reader *r, const tt_committee *m, int64_t ta
   for (int64_t i = 0; i < m->ensembles; i++) {
     const tt_ensemble *e = &m->ensemble[i];
     if (e->first != next || e->members < 1 || e->members > m->members - next)
-      return TT_FAIL(DATA, "%s: ensemble %" PRId64 " ('%s') has members %" PRId64 " + %" PRId64
-                           ", expected to begin at %" PRId64 " of %" PRId64 TT_DAMAGED, file, i,
-                     e->name, e->first, e->members, next, m->members);
+      return TT_FAIL(DATA,
+                     "%s: ensemble %" PRId64 " ('%s') has members %" PRId64 " + %" PRId64
+                     ", expected to begin at %" PRId64 " of %" PRId64 TT_DAMAGED,
+                     file, i, e->name, e->first, e->members, next, m->members);
     next += e->members;
     for (int64_t j = 0; j < e->targets; j++)
       if (e->column[j] < 0 || e->column[j] >= targets)
-        return TT_FAIL(DATA, "%s: 'ensemble_column' of ensemble '%s' is %" PRId32 ", expected less "
-                             "than %" PRId64, file, e->name, e->column[j], targets);
+        return TT_FAIL(DATA,
+                       "%s: 'ensemble_column' of ensemble '%s' is %" PRId32 ", expected less "
+                       "than %" PRId64,
+                       file, e->name, e->column[j], targets);
   }
   if (next != m->members)
-    return TT_FAIL(DATA, "%s: the ensembles have %" PRId64 " members, 'status' has %" PRId64
-                         TT_DAMAGED, file, next, m->members);
+    return TT_FAIL(DATA,
+                   "%s: the ensembles have %" PRId64 " members, 'status' has %" PRId64 TT_DAMAGED,
+                   file, next, m->members);
   return TT_OK;
 }
 
 /* name [all ensembles]; number: room for [3 + targets][all ensembles] */
-static tt_err fill_ensembles(tt_h5_reader *r, const whole *w, const sizes *s, tt_committee *m,
-                             char **name, int64_t *number)
+static tt_err fill_ensembles(tt_h5_reader *r, const tt_model_whole *w, const tt_model_sizes *s,
+                             tt_committee *m, char **name, int64_t *number)
 {
   int64_t n = w->ensembles, k = m->model.targets;
   int64_t *first = number, *members = number + n, *key = number + 2 * n, *column = number + 3 * n;
-  TT_TRY(read_vector(r, "ensemble_first", TT_H5_I64, n, first));
-  TT_TRY(read_vector(r, "ensemble_members", TT_H5_I64, n, members));
-  TT_TRY(read_vector(r, "ensemble_key", TT_H5_I64, n, key));
+  TT_TRY(tt_model_vector_local(r, "ensemble_first", TT_H5_I64, n, first));
+  TT_TRY(tt_model_vector_local(r, "ensemble_members", TT_H5_I64, n, members));
+  TT_TRY(tt_model_vector_local(r, "ensemble_key", TT_H5_I64, n, key));
   TT_TRY(tt_h5_read_local(r, "ensemble_column", TT_H5_I64, 0, n, column));
   for (int64_t i = 0; i < m->ensembles; i++) {
     int64_t at = s->ensemble + i;
@@ -311,12 +103,14 @@ static tt_err fill_ensembles(tt_h5_reader *r, const whole *w, const sizes *s, tt
     e->selection = -1;
     TT_TRY(tt_text_set(&e->name, name[at]));
     TT_TRY(TT_ALLOC(e->column, k));
-    for (int64_t j = 0; j < k; j++) e->column[j] = (int32_t)column[at * w->targets + j];
+    for (int64_t j = 0; j < k; j++)
+      e->column[j] = (int32_t)column[at * w->targets + j];
   }
   return TT_OK;
 }
 
-static tt_err read_ensembles(tt_h5_reader *r, const whole *w, const sizes *s, tt_committee *m)
+static tt_err read_ensembles(tt_h5_reader *r, const tt_model_whole *w, const tt_model_sizes *s,
+                             tt_committee *m)
 {
   char **name = NULL;
   int64_t *number = NULL;
@@ -347,7 +141,7 @@ static tt_err read_columns(tt_h5_reader *r, const char *names, const char *units
 /* Means are finite, scales are finite and not zero. */
 static tt_err read_scale(tt_h5_reader *r, const char *path, int64_t n, int is_scale, double *out)
 {
-  TT_TRY(read_vector(r, path, TT_H5_F64, n, out));
+  TT_TRY(tt_model_vector_local(r, path, TT_H5_F64, n, out));
   for (int64_t i = 0; i < n; i++)
     if (!isfinite(out[i]) || (is_scale && !(out[i] > 0.0)))
       return TT_FAIL(DATA, "%s: '%s' of column %" PRId64 " is %g" TT_DAMAGED, tt_h5_file_name(r),
@@ -371,8 +165,10 @@ static tt_err check_finite(tt_h5_reader *r, const char *path, const tt_committee
   if (m->status[member] == TT_STATUS_diverged) return TT_OK;
   for (int64_t j = 0; j < size; j++)
     if (!isfinite(w[j]))
-      return TT_FAIL(DATA, "%s: '%s' of member %" PRId64 " holds %g, but the member did not diverge"
-                           TT_DAMAGED, tt_h5_file_name(r), path, member, (double)w[j]);
+      return TT_FAIL(DATA,
+                     "%s: '%s' of member %" PRId64
+                     " holds %g, but the member did not diverge" TT_DAMAGED,
+                     tt_h5_file_name(r), path, member, (double)w[j]);
   return TT_OK;
 }
 
@@ -394,32 +190,35 @@ static tt_err read_tensor(tt_h5_reader *r, const char *path, tt_committee *m, in
   return TT_OK;
 }
 
-static tt_err read_layer(tt_h5_reader *r, const sizes *s, int l, tt_committee *m, float *buffer)
+static tt_err read_layer(tt_h5_reader *r, const tt_model_sizes *s, int l, tt_committee *m,
+                         float *buffer)
 {
   const tt_layer *layer = &m->model.layer[l];
   char path[96];
-  name_tensor(s, l, "weight", path);
+  tt_model_tensor(s, l, "weight", path);
   TT_TRY(read_tensor(r, path, m, layer->weight, layer->in * layer->out, buffer));
-  name_tensor(s, l, "bias", path);
+  tt_model_tensor(s, l, "bias", path);
   TT_TRY(read_tensor(r, path, m, layer->bias, layer->out, buffer));
   if (layer->norm < 0) return TT_OK;
-  name_tensor(s, l, "gain", path);
+  tt_model_tensor(s, l, "gain", path);
   TT_TRY(read_tensor(r, path, m, layer->norm, layer->out, buffer));
-  name_tensor(s, l, "shift", path);
+  tt_model_tensor(s, l, "shift", path);
   return read_tensor(r, path, m, layer->norm + layer->out, layer->out, buffer);
 }
 
-static tt_err read_weights(tt_h5_reader *r, const sizes *s, tt_committee *m)
+static tt_err read_weights(tt_h5_reader *r, const tt_model_sizes *s, tt_committee *m)
 {
   float *buffer = NULL;
   int64_t all = m->members * m->model.params, one = m->model.params;
   tt_err e = TT_ALLOC(buffer, one > BATCH ? one : all < BATCH ? all : BATCH);
-  for (int l = 0; !e && l < m->model.layers; l++) e = read_layer(r, s, l, m, buffer);
+  for (int l = 0; !e && l < m->model.layers; l++)
+    e = read_layer(r, s, l, m, buffer);
   tt_free(buffer);
   return e;
 }
 
-static tt_err read_contents(tt_h5_reader *r, const whole *w, const sizes *s, tt_committee *m)
+static tt_err read_contents(tt_h5_reader *r, const tt_model_whole *w, const tt_model_sizes *s,
+                            tt_committee *m)
 {
   int64_t targets[1] = {-1};
   char group[64];
@@ -439,13 +238,13 @@ static tt_err read_contents(tt_h5_reader *r, const whole *w, const sizes *s, tt_
   return read_weights(r, s, m);
 }
 
-static tt_err read_all(tt_h5_reader *r, whole *w, tt_committees *all)
+static tt_err read_all(tt_h5_reader *r, tt_model_whole *w, tt_committees *all)
 {
   TT_TRY(tt_schema_check_local(r, TT_SCHEMA_MODEL, "model"));
-  TT_TRY(read_sizes(r, w));
+  TT_TRY(tt_model_sizes_local(r, w));
   TT_TRY(tt_committees_create(w->cohorts, all));
   for (int64_t k = 0; k < w->cohorts; k++) {
-    const sizes *s = &w->part[k];
+    const tt_model_sizes *s = &w->part[k];
     TT_TRY(tt_committee_create(&s->model, s->ensembles, s->members, &all->at[k]));
     TT_TRY(read_contents(r, w, s, all->at[k]));
   }
@@ -455,7 +254,7 @@ static tt_err read_all(tt_h5_reader *r, whole *w, tt_committees *all)
 tt_err tt_model_read_local(const char *file, tt_committees *out)
 {
   tt_h5_reader *r = NULL;
-  whole w = {0};
+  tt_model_whole w = {0};
   tt_committees all = {0};
   TT_TRY(tt_h5_open_local(file, &r));
   tt_err e = read_all(r, &w, &all);

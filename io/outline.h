@@ -5,7 +5,8 @@
 #include "io/schema.h"
 #include "spec/committee.h"
 
-/* Of all committees of a model, one after the other. Texts are borrowed from them, but the labels. */
+/* Of all committees of a model, one after the other. Texts are borrowed from them, but the labels.
+ */
 typedef struct tt_outline {
   int64_t members, columns, targets; /* G, C, the largest K */
   int64_t *member;                   /* [G] 0, 1, 2, ... */

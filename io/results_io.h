@@ -39,8 +39,8 @@ typedef struct tt_test_table {
 } tt_test_table;
 void tt_test_table_free(tt_test_table *t);
 
-/* The tables of several committees, over the same rows, as one; row numbers excepted. Where they are
- * NULL (not on rank 0) so is the whole. Local; owner: the caller. Errors: MEM. */
+/* The tables of several committees, over the same rows, as one; row numbers excepted. Where they
+ * are NULL (not on rank 0) so is the whole. Local; owner: the caller. Errors: MEM. */
 tt_err tt_test_table_join(const tt_committees *all, const tt_test_table *part, tt_test_table *out);
 
 /* What each rank knows of one cohort. */
@@ -49,9 +49,9 @@ typedef struct tt_result_part {
   const tt_state *mine; /* this rank's slice */
 } tt_result_part;
 
-/* Collective. Write results.h5: from the states history, status, best epoch of each member; from the
- * rest (same on all ranks) hyper-parameters, scores, and the predictions of the test rows. Histories
- * are as long as the longest, NaN after the end of a member's cohort.
+/* Collective. Write results.h5: from the states history, status, best epoch of each member; from
+ * the rest (same on all ranks) hyper-parameters, scores, and the predictions of the test rows.
+ * Histories are as long as the longest, NaN after the end of a member's cohort.
  *   part    [all->count]
  *   scores  of all committees together; NULL if there are no test rows
  *   test    of all together, or NULL */

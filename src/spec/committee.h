@@ -29,8 +29,8 @@ tt_err tt_committee_create(const tt_model *model, int64_t ensembles, int64_t mem
                            tt_committee **out);
 void tt_committee_destroy(tt_committee **c);
 
-/* Copies ensembles, names, numbers and scales of a job; weights, shares and status stay zero. Errors: MEM.
- */
+/* Copies ensembles, names, numbers and scales of a job; weights, shares and status stay zero.
+ * Errors: MEM. */
 tt_err tt_committee_from_cohort(const tt_cohort *c, const tt_dataset *d, tt_committee **out);
 
 /* Predicted columns of one ensemble, K q: quantity j of its target k is column k q + j of it. */
