@@ -1,4 +1,5 @@
-/* ckpt_rig.h — states with known bytes, and hands that damage files, for the tests of checkpoints. */
+/* ckpt_rig.h — states with known bytes, and hands that damage files, for the tests of checkpoints.
+ */
 #ifndef TT_CKPT_RIG_H
 #define TT_CKPT_RIG_H
 #include "check.h"
@@ -33,8 +34,8 @@ static inline void fill(tt_state *s, int64_t generation)
     tt_state_field field = tt_state_get(s, f);
     int64_t bytes = field.bytes * field.length;
     for (int64_t i = 0; i < s->count * bytes; i++) {
-      uint64_t x = (uint64_t)(generation * 1000003 + s->params * 31 + (s->first + i / bytes) * 10007 + f * 101 +
-                              i % bytes + 1) *
+      uint64_t x = (uint64_t)(generation * 1000003 + s->params * 31 +
+                              (s->first + i / bytes) * 10007 + f * 101 + i % bytes + 1) *
                    0x9E3779B97F4A7C15ull;
       ((unsigned char *)field.data)[i] = (unsigned char)(x >> 56);
     }
@@ -50,7 +51,8 @@ static inline tt_state *shaped(tt_slice which, tt_state_shape shape)
 
 static inline tt_state *state_of(int64_t first, int64_t count, int64_t slots)
 {
-  return shaped((tt_slice){first, count}, (tt_state_shape){.params = PARAMS, .slots = slots, .epochs = EPOCHS});
+  return shaped((tt_slice){first, count},
+                (tt_state_shape){.params = PARAMS, .slots = slots, .epochs = EPOCHS});
 }
 
 /* This rank's part of a job of two cohorts of different shapes, `members` and OTHERS. */
@@ -80,9 +82,9 @@ static inline void free_parts(tt_ckpt_part part[2])
 static inline int holds(const tt_state *s, int64_t generation)
 {
   int same = 1;
-  tt_state *wanted =
-      shaped((tt_slice){s->first, s->count},
-             (tt_state_shape){s->params, s->slots, s->epochs, s->averages, s->snapshots, s->judged});
+  tt_state *wanted = shaped(
+      (tt_slice){s->first, s->count},
+      (tt_state_shape){s->params, s->slots, s->epochs, s->averages, s->snapshots, s->judged});
   fill(wanted, generation);
   for (int64_t i = 0; i < s->count; i++)
     same &= tt_state_hash(s, i) == tt_state_hash(wanted, i);
@@ -90,8 +92,8 @@ static inline int holds(const tt_state *s, int64_t generation)
   return same;
 }
 
-static inline tt_err write_with(tt_comm *c, const char *directory, const tt_run_id *id, int64_t generation,
-                         int64_t members, int64_t keep)
+static inline tt_err write_with(tt_comm *c, const char *directory, const tt_run_id *id,
+                                int64_t generation, int64_t members, int64_t keep)
 {
   tt_ckpt_part part[2];
   my_parts(members, part);
@@ -103,8 +105,8 @@ static inline tt_err write_with(tt_comm *c, const char *directory, const tt_run_
 }
 
 /* Read; on success *generation says which, with a minus if it does not hold what was written. */
-static inline tt_err read_with(tt_comm *c, const char *directory, const tt_run_id *id, int any_device,
-                        int64_t members, int64_t *generation)
+static inline tt_err read_with(tt_comm *c, const char *directory, const tt_run_id *id,
+                               int any_device, int64_t members, int64_t *generation)
 {
   tt_ckpt_part part[2];
   my_parts(members, part);

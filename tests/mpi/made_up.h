@@ -33,15 +33,16 @@ static inline void made_up_columns(tt_columns *c, int64_t count, const char *pre
 }
 
 /* One ensemble of all members, or two where there are two members; column i of ensemble e is
- * (e + 2 * i) of four. The second member of each ensemble diverged: NaN weights, share 0. */
-static inline tt_committee *made_up_committee(int64_t members, const int64_t *hidden, int layers,
-                                              tt_output output)
+ * (e + 2 * i) of four. The second member of each ensemble diverged: NaN weights, share 0. The shape
+ * has up to MADE_UP_K targets; its inputs are not looked at. */
+static inline tt_committee *made_up_shape(int64_t members, tt_model_shape shape)
 {
   tt_committee *m = NULL;
   tt_model model;
-  int64_t ensembles = members > 1 ? 2 : 1;
+  int64_t ensembles = members > 1 ? 2 : 1, k = shape.targets;
   memset(&model, 0, sizeof model); /* padding too: the test compares bytes */
-  TT_CHECK_OK(tt_model_build(MADE_UP_INPUTS, MADE_UP_K, hidden, layers, TT_ACT_tanh, output, &model));
+  shape.inputs = MADE_UP_INPUTS;
+  TT_CHECK_OK(tt_model_lay_out(&shape, &model));
   TT_CHECK_OK(tt_committee_create(&model, ensembles, members, &m));
   m->variance_floor = 1e-6f;
   for (int64_t i = 0; i < ensembles; i++) {
@@ -49,10 +50,10 @@ static inline tt_committee *made_up_committee(int64_t members, const int64_t *hi
     TT_CHECK_OK(tt_text_set(&e->name, i ? "cooling" : "heating-1"));
     e->first = i ? members / 3 + 1 : 0;
     e->members = (i + 1 < ensembles ? members / 3 + 1 : members) - e->first;
-    e->targets = MADE_UP_K;
+    e->targets = k;
     e->key = 0xFFFFFFF0u + (uint32_t)i;
-    TT_CHECK_OK(tt_alloc_bytes(&e->column, MADE_UP_K, sizeof *e->column, "columns"));
-    for (int j = 0; j < MADE_UP_K; j++) e->column[j] = (int32_t)i + 2 * j;
+    TT_CHECK_OK(tt_alloc_bytes(&e->column, k, sizeof *e->column, "columns"));
+    for (int j = 0; j < k; j++) e->column[j] = (int32_t)i + 2 * j;
     for (int64_t j = 0; j < e->members; j++) {
       m->index[e->first + j] = (int32_t)(10 + j);
       m->status[e->first + j] = j == 1 ? TT_STATUS_diverged : TT_STATUS_finished;
@@ -70,6 +71,17 @@ static inline tt_committee *made_up_committee(int64_t members, const int64_t *hi
   for (int i = 0; i < MADE_UP_INPUTS; i++) m->scaler.x_mean[i] = 1.0 / (i + 3.0);
   for (int i = 0; i < MADE_UP_TARGETS; i++) m->scaler.y_scale[i] = 7.0 / (i + 3.0);
   return m;
+}
+
+/* A plain one of MADE_UP_K targets. */
+static inline tt_committee *made_up_committee(int64_t members, const int64_t *hidden, int layers,
+                                              tt_output output)
+{
+  return made_up_shape(members, (tt_model_shape){.targets = MADE_UP_K,
+                                                 .hidden = hidden,
+                                                 .layers = layers,
+                                                 .activation = TT_ACT_tanh,
+                                                 .output = output});
 }
 
 static inline tt_provenance made_up_provenance(const tt_comm *c)

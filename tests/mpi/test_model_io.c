@@ -91,6 +91,80 @@ TT_TEST(a_model_comes_back_bit_for_bit)
       }
 }
 
+/* Cohorts of every kind of network: the shape comes back from attributes and tensors alone. */
+static tt_committees many_shapes(void)
+{
+  static const int64_t widths[] = {4, 4, 3};
+  static const double levels[] = {0.1, 0.5, 0.9};
+  const tt_model_shape shapes[] = {
+      {.targets = 1, .hidden = widths, .layers = 1, .activation = TT_ACT_relu},
+      {.targets = 2, .hidden = widths, .layers = 3, .layer_norm = 1, .activation = TT_ACT_tanh},
+      {.targets = 1, .hidden = widths, .layers = 3, .residual = 1, .activation = TT_ACT_tanh},
+      {.targets = 2, .output = TT_OUTPUT_quantiles, .levels = 3, .level = levels},
+      {.targets = 1, .output = TT_OUTPUT_softmax, .levels = 5, .hidden = widths, .layers = 2,
+       .activation = TT_ACT_silu},
+      {.targets = 1, .output = TT_OUTPUT_sigmoid, .layer_norm = 1, .residual = 1, .hidden = widths,
+       .layers = 2, .activation = TT_ACT_gelu},
+      {.targets = 2, .output = TT_OUTPUT_rate}};
+  const int64_t count = sizeof shapes / sizeof *shapes;
+  tt_committees all = {0};
+  TT_CHECK_OK(tt_committees_create(count, &all));
+  for (int64_t i = 0; i < count; i++) all.at[i] = made_up_shape(1 + i % 4, shapes[i]);
+  all.at[1]->snapshot[0] = 3;
+  return all;
+}
+
+/* Members dealt over one line of all cohorts, as the program deals them. */
+static void write_cohorts(const char *file, const tt_committees *all)
+{
+  tt_model_part part[16];
+  tt_slice line;
+  tt_provenance from = made_up_provenance(comm);
+  int64_t first = 0, members = tt_committees_members(all);
+  TT_CHECK_OK(tt_plan_slice(members, tt_comm_ranks(comm), tt_comm_rank(comm), &line));
+  for (int64_t i = 0; i < all->count; i++) {
+    const tt_committee *m = all->at[i];
+    part[i].slice = tt_plan_common(line, first, m->members);
+    part[i].w = m->w + part[i].slice.first * m->model.params;
+    first += m->members;
+  }
+  TT_CHECK_OK(tt_model_write(comm, file, all, part, &from));
+}
+
+TT_TEST(cohorts_of_every_shape_come_back)
+{
+  tt_committees all = many_shapes(), back = {0}, alone = {0};
+  write_cohorts(at("cohorts.h5"), &all);
+  TT_CHECK_OK(tt_model_read(comm, at("cohorts.h5"), &back));
+  TT_CHECK_OK(tt_model_read_local(at("cohorts.h5"), &alone));
+  TT_CHECK(back.count, ==, all.count);
+  TT_CHECK(alone.count, ==, all.count);
+  for (int64_t i = 0; i < all.count; i++) {
+    check_same(all.at[i], back.at[i]);
+    check_same(all.at[i], alone.at[i]);
+  }
+  tt_committees_destroy(&all);
+  tt_committees_destroy(&back);
+  tt_committees_destroy(&alone);
+  tt_barrier(comm);
+}
+
+/* Each of those shapes alone, as the only cohort of its file. */
+TT_TEST(every_shape_comes_back_alone)
+{
+  tt_committees all = many_shapes();
+  for (int64_t i = 0; i < all.count; i++) {
+    tt_committees back = {0};
+    const tt_committees only = {1, &all.at[i]};
+    write_cohorts(at("alone.h5"), &only);
+    TT_CHECK_OK(tt_model_read(comm, at("alone.h5"), &back));
+    check_same(all.at[i], back.at[0]);
+    tt_committees_destroy(&back);
+    tt_barrier(comm);
+  }
+  tt_committees_destroy(&all);
+}
+
 /* ---- Refusals: one process damages a good file and reads it ---------------------------------- */
 
 typedef struct damage {
@@ -240,6 +314,66 @@ static void write_good(void)
   tt_committee_destroy(&m);
 }
 
+static const damage of_cohorts[] = {
+    {INT_ATTR, "/", "cohorts", 0, 0, "cohorts"},
+    {INT_ATTR, "/", "cohorts", 0, 99, "cohorts"},
+    {INT_ATTR, "/", "cohorts", 0, 6, "ensemble_cohort"},
+    {INT_ATTR, "/", "cohorts", 0, 8, "ensemble_cohort"},
+    {INT_ATTR, "cohort3/net", "levels", 0, 0, "levels"},
+    {INT_ATTR, "cohort3/net", "levels", 0, 2, "level"},
+    {INT_ATTR, "cohort4/net", "levels", 0, 4, "last layer"},
+    {INT_ATTR, "cohort1/net", "layer_norm", 0, 2, "layer_norm"},
+    {INT_ATTR, "cohort0/net", "layer_norm", 0, 1, "gain"},
+    {DROP, "cohort2/net", NULL, 0, 0, "cohort2/net"},
+    {DROP, "cohort1/net/layer1/shift", NULL, 0, 0, "cohort1/net/layer1/shift"},
+    {DROP, "ensemble_cohort", NULL, 0, 0, "ensemble_cohort"},
+    {SET, "ensemble_cohort", NULL, 1, 0, "expected to begin"},
+    {SET, "ensemble_cohort", NULL, 2, -1, "ensemble_cohort"},
+    {SET, "ensemble_first", NULL, 1, 0, "ensemble"},
+    {SET, "ensemble_column", NULL, 2, -1, "ensemble_column"},
+    {RESHAPE, "cohort1/net/layer0/weight", NULL, 0, 3, "cohort1/net/layer0/bias"},
+    {RESHAPE, "status", NULL, 0, 30, "status"},
+    {RESHAPE, "member_index", NULL, 0, 3, "member_index"},
+    {SET, "cohort1/net/layer0/gain", NULL, 0, NAN, "cohort1/net/layer0/gain"},
+};
+
+TT_TEST(cohorts_that_do_not_fit_are_refused)
+{
+  if (tt_comm_ranks(comm) > 1) skip();
+  tt_committees all = many_shapes();
+  write_cohorts(at("good.h5"), &all);
+  load(at("good.h5"));
+  tt_committees_destroy(&all);
+  for (size_t i = 0; i < sizeof of_cohorts / sizeof *of_cohorts; i++) {
+    store(at("bad.h5"), length);
+    apply(at("bad.h5"), &of_cohorts[i]);
+    refused(at("bad.h5"), of_cohorts[i].object, of_cohorts[i].message);
+  }
+}
+
+static void drop_attribute(const char *file, const char *object, const char *name)
+{
+  hid_t f = H5Fopen(file, H5F_ACC_RDWR, H5P_DEFAULT);
+  TT_CHECK(H5Adelete_by_name(f, object, name, H5P_DEFAULT), >=, 0);
+  H5Fclose(f);
+}
+
+/* Files of the first version of the schema say nothing of layer_norm, residual and numbers. */
+TT_TEST(files_of_before_are_read)
+{
+  const damage numbers = {DROP, "member_index", NULL, 0, 0, ""};
+  tt_committees old = {0};
+  write_good();
+  store(at("old.h5"), length);
+  apply(at("old.h5"), &numbers);
+  drop_attribute(at("old.h5"), "net", "layer_norm");
+  drop_attribute(at("old.h5"), "net", "residual");
+  TT_CHECK_OK(tt_model_read_local(at("old.h5"), &old));
+  TT_CHECK(old.at[0]->members, ==, 4);
+  for (int i = 0; i < 4; i++) TT_CHECK(old.at[0]->index[i], ==, i % 2);
+  tt_committees_destroy(&old);
+}
+
 TT_TEST(a_model_that_is_not_whole_is_refused)
 {
   write_good();
@@ -286,7 +420,11 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_model_comes_back_bit_for_bit),
+      cmocka_unit_test(cohorts_of_every_shape_come_back),
+      cmocka_unit_test(every_shape_comes_back_alone),
       cmocka_unit_test(a_model_that_is_not_whole_is_refused),
+      cmocka_unit_test(cohorts_that_do_not_fit_are_refused),
+      cmocka_unit_test(files_of_before_are_read),
       cmocka_unit_test(a_wrong_byte_never_crashes_the_reader),
       cmocka_unit_test(all_ranks_hear_of_a_missing_or_wrong_file),
   };

@@ -193,6 +193,117 @@ TT_TEST(results_without_test_rows_have_the_history)
   tt_barrier(comm);
 }
 
+/* Two cohorts of different histories, targets and quantities in one file: members and columns one
+ * after the other, NaN where a cohort has less. */
+enum { G2 = 3, E2 = 2, C2 = 2 };
+
+static tt_state *other_state(tt_slice slice)
+{
+  tt_state *s = NULL;
+  TT_CHECK_OK(tt_state_create(slice, (tt_state_shape){.params = 4, .epochs = E2}, &s));
+  for (int64_t i = 0; i < slice.count; i++) {
+    TT_FIELD(s, step)[i] = 1000 + slice.first + i;
+    for (int64_t k = 0; k < E2; k++)
+      TT_FIELD(s, loss_train)[i * E2 + k] = (float)value_at(3, slice.first + i, k, 0);
+  }
+  return s;
+}
+
+static void write_two(const char *file, tt_committee *other)
+{
+  tt_committee *both[] = {all, other};
+  const tt_committees two = {2, both};
+  tt_member member[G] = {0};
+  tt_cohort one = {.members = G, .max_epochs = E, .member = member, .model = all->model};
+  tt_cohort second = {.members = G2, .max_epochs = E2, .member = member, .model = other->model};
+  tt_provenance from = made_up_provenance(comm);
+  tt_scores *part[2] = {made_up_scores(), NULL}, *scores = NULL;
+  tt_slice line;
+  TT_CHECK_OK(tt_plan_slice(G + G2, tt_comm_ranks(comm), tt_comm_rank(comm), &line));
+  tt_state *a = made_up_state(tt_plan_common(line, 0, G));
+  tt_state *b = other_state(tt_plan_common(line, G, G2));
+  TT_CHECK_OK(tt_scores_create(G2, 1, C2, &part[1]));
+  for (int v = 0; v < TT_METRIC_COUNT; v++) {
+    fill(part[1]->member[v], 70 + v, G2, 1);
+    fill(part[1]->ensemble[v], 80 + v, 1, C2);
+  }
+  fill(part[1]->coverage, 15, TT_INTERVALS, C2);
+  part[1]->rows[1] = 77;
+  TT_CHECK_OK(tt_scores_join(2, (const tt_scores *const *)part, &scores));
+  const tt_result_part parts[] = {{&one, a}, {&second, b}};
+  TT_CHECK_OK(tt_results_write(comm, file, parts, &two, scores, NULL, &from));
+  tt_scores_destroy(&part[0]);
+  tt_scores_destroy(&part[1]);
+  tt_scores_destroy(&scores);
+  tt_state_destroy(&a);
+  tt_state_destroy(&b);
+}
+
+static void check_two(tt_h5_reader *r)
+{
+  double loss[(G + G2) * E], rmse[(G + G2) * MADE_UP_K], of[C + C2], inside[3 * (C + C2)];
+  int64_t cohort[G + G2], steps[G + G2], rows[C + C2];
+  TT_CHECK_OK(tt_h5_read_local(r, "cohort", TT_H5_I64, 0, G + G2, cohort));
+  TT_CHECK_OK(tt_h5_read_local(r, "steps_done", TT_H5_I64, 0, G + G2, steps));
+  TT_CHECK_OK(tt_h5_read_local(r, "loss_train", TT_H5_F64, 0, G + G2, loss));
+  TT_CHECK_OK(tt_h5_read_local(r, "test_rmse", TT_H5_F64, 0, G + G2, rmse));
+  TT_CHECK_OK(tt_h5_read_local(r, "ensemble_rmse", TT_H5_F64, 0, C + C2, of));
+  TT_CHECK_OK(tt_h5_read_local(r, "coverage", TT_H5_F64, 0, 3, inside));
+  TT_CHECK_OK(tt_h5_read_local(r, "test_rows", TT_H5_I64, 0, C + C2, rows));
+  for (int64_t i = 0; i < G + G2; i++) {
+    TT_CHECK(cohort[i], ==, i >= G);
+    TT_CHECK(steps[i], ==, i < G ? 10 * i : 1000 + i - G);
+  }
+  for (int64_t i = 0; i < G2; i++) {
+    TT_CHECK(loss[(G + i) * E], ==, (double)(float)value_at(3, i, 0, 0));
+    for (int64_t e = E2; e < E; e++) TT_CHECK(isnan(loss[(G + i) * E + e]), ==, 1);
+    TT_CHECK(rmse[(G + i) * MADE_UP_K], ==, value_at(70, i, 0, 0));
+    TT_CHECK(isnan(rmse[(G + i) * MADE_UP_K + 1]), ==, 1);
+  }
+  for (int64_t k = 0; k < C2; k++) TT_CHECK(of[C + k], ==, value_at(80, 0, k, 0));
+  TT_CHECK(of[C - 1], ==, value_at(60, 0, C - 1, 0));
+  TT_CHECK(inside[C + C2 + C], ==, value_at(15, 17, 0, 0)); /* 90 % is the 18th interval */
+  TT_CHECK(rows[C + 1], ==, 77);
+}
+
+TT_TEST(cohorts_share_the_axes)
+{
+  tt_h5_reader *r = NULL;
+  tt_committee *other = made_up_shape(G2, (tt_model_shape){.targets = 1});
+  write_two(at("two.h5"), other);
+  TT_CHECK_OK(tt_h5_open_local(at("two.h5"), &r));
+  check_two(r);
+  tt_h5_close_local(&r);
+  tt_committee_destroy(&other);
+  tt_barrier(comm);
+}
+
+/* Tables of test rows side by side. */
+TT_TEST(test_tables_are_joined)
+{
+  tt_committee *other = made_up_shape(G2, (tt_model_shape){.targets = 1});
+  tt_committee *both[] = {all, other};
+  const tt_committees two = {2, both};
+  double one[ROWS * C], second[ROWS * C2];
+  fill(one, 1, ROWS, C);
+  fill(second, 2, ROWS, C2);
+  const tt_test_table part[] = {{ROWS, NULL, one, one, one, one, one},
+                                {ROWS, NULL, second, second, second, second, second}};
+  tt_test_table whole = {0}, none = {0};
+  TT_CHECK_OK(tt_test_table_join(&two, part, &whole));
+  for (int64_t i = 0; i < ROWS; i++) {
+    for (int64_t k = 0; k < C; k++)
+      TT_CHECK(whole.mean[i * (C + C2) + k], ==, value_at(1, i, k, 0));
+    for (int64_t k = 0; k < C2; k++)
+      TT_CHECK(whole.total[i * (C + C2) + C + k], ==, value_at(2, i, k, 0));
+  }
+  tt_test_table_free(&whole);
+  const tt_test_table elsewhere[2] = {{.rows = ROWS}, {.rows = ROWS}};
+  TT_CHECK_OK(tt_test_table_join(&two, elsewhere, &none));
+  TT_CHECK(none.y == NULL && none.rows == ROWS, ==, 1);
+  tt_committee_destroy(&other);
+}
+
 /* ---- Predictions ------------------------------------------------------------------------------- */
 
 static const double levels[Q] = {0.05, 0.5, 0.95};
@@ -315,6 +426,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(results_stand_where_they_belong),
       cmocka_unit_test(results_without_test_rows_have_the_history),
+      cmocka_unit_test(cohorts_share_the_axes),
+      cmocka_unit_test(test_tables_are_joined),
       cmocka_unit_test(predictions_stand_where_they_belong),
       cmocka_unit_test(predictions_leave_out_what_was_not_asked_for),
       cmocka_unit_test(predictions_given_up_leave_nothing),
