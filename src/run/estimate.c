@@ -231,12 +231,53 @@ static tt_err print_all(estimate *p, int ranks)
   return print_sums(p);
 }
 
-/* What the headers of the data say. */
+/* Whether the labels decide how many outputs there are. */
+static int counts_classes(const tt_config *cfg)
+{
+  for (int64_t k = 0; k < cfg->ensembles; k++)
+    if (cfg->ensemble[k].model_output == TT_OUTPUT_softmax && cfg->ensemble[k].model_classes < 0)
+      return 1;
+  return 0;
+}
+
+static tt_err copy_labels(tt_rows *from, tt_dataset *to)
+{
+  enum { PIECE = 4096 };
+  double *y = NULL;
+  tt_err e = TT_OK;
+  TT_TRY(TT_ALLOC(y, PIECE * to->targets));
+  for (int64_t first = 0; !e && first < to->rows; first += PIECE) {
+    int64_t count = first + PIECE < to->rows ? PIECE : to->rows - first;
+    e = tt_rows_read_local(from, first, count, y, NULL);
+    for (int64_t i = 0; !e && i < count * to->targets; i++)
+      to->y[first * to->targets + i] = (float)y[i];
+  }
+  tt_free(y);
+  return e;
+}
+
+/* The targets as they stand in the file, which is opened as if they were inputs. */
+static tt_err read_labels(const estimate *p, tt_dataset **out)
+{
+  tt_rows *rows = NULL;
+  if (!counts_classes(p->cfg)) return TT_OK;
+  TT_TRY(tt_rows_open_local(p->cfg->data_file, p->cfg->data_targets, NULL, &rows));
+  tt_err e = tt_dataset_create(p->shape.rows, 1, p->shape.targets, 0, out);
+  if (!e) e = copy_labels(rows, *out);
+  tt_rows_close_local(&rows);
+  return e;
+}
+
+/* What the headers of the data say, and the labels where classes are counted. */
 static tt_err look(estimate *p)
 {
   const tt_config *cfg = p->cfg;
+  tt_dataset *labels = NULL;
   TT_TRY(tt_data_shape_local(cfg->data_file, cfg->data_inputs, cfg->data_targets, &p->shape));
-  TT_TRY(tt_cohorts_create(cfg, p->shape.inputs, &p->shape.target, NULL, &p->all));
+  tt_err e = read_labels(p, &labels);
+  if (!e) e = tt_cohorts_create(cfg, p->shape.inputs, &p->shape.target, labels, &p->all);
+  tt_dataset_destroy(&labels);
+  if (e) return e;
   p->members = tt_cohorts_members(&p->all);
   p->data_bytes =
       (double)p->shape.rows * (4.0 * (double)(p->shape.inputs + p->shape.targets) + 1.0);

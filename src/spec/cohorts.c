@@ -4,6 +4,7 @@
 #include "base/mem.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
@@ -224,7 +225,7 @@ static tt_err count_classes(const maker *k, const tt_ensemble_config *own, int64
       largest = y > largest ? y : largest; /* NaN is not */
     }
   tt_free(column);
-  *classes = (int64_t)largest + 1;
+  *classes = (int64_t)fminf(largest, (float)TT_MAX_CLASSES) + 1; /* more are refused */
   return TT_OK;
 }
 
