@@ -369,6 +369,7 @@ TT_TEST(two_halves_are_a_step)
       double want[2 * REF_PARAMS];
       if (by[i].ops->forward && has_turn(by[i], l) && can(by[i], &p.c)) {
         tt_state *whole = problem_run(&p, by[i], everyone(&p), 12);
+        p.c.method = TT_METHOD_fusion;
         in_halves(&p, by[i]);
         tt_state *halves = problem_state(&p, everyone(&p));
         for (int64_t k = 0; k < 2 * whole->params; k++)
