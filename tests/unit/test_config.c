@@ -5,7 +5,6 @@
 #include "config_job.h"
 #include "spec/config_parts.h"
 
-#include <glob.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -392,47 +391,6 @@ TT_TEST (files_that_cannot_be_read_are_missing_input) {
   TT_CHECK(tt_mem_balance(), ==, 0);
 }
 
-/* ---- examples ---- */
-
-/* Every ```yaml block of a page; a file that is no page is one block. */
-static int check_examples(const char *file)
-{
-  char *text = NULL;
-  int64_t bytes = 0;
-  int found = 0;
-  TT_CHECK_OK(tt_config_read_file_local(file, &text, &bytes));
-  int page = strstr(file, ".md") != NULL;
-  for (char *at = text; at && *at; found++) {
-    char *begin = page ? strstr(at, "```yaml\n") : at, *end = NULL;
-    if (!begin) break;
-    if (page) begin += 8, end = strstr(begin, "```");
-    at = end ? end + 3 : NULL;
-    int64_t length = end ? end - begin : bytes;
-    tt_config *c = NULL;
-    tt_err e = tt_config_parse(file, begin, length, NULL, 0, &c);
-    if (e) fprintf(stderr, "%s\n", tt_err_last());
-    TT_CHECK_OK(e);
-    tt_config_destroy(&c);
-  }
-  tt_free(text);
-  return found;
-}
-
-TT_TEST (every_example_is_a_job) {
-  static const char *const place[] = {"README.md", "docs/*.md", "examples/*/*.yaml"};
-  for (size_t i = 0; i < sizeof place / sizeof *place; i++) {
-    char pattern[512];
-    glob_t all;
-    int found = 0;
-    snprintf(pattern, sizeof pattern, "%s/%s", TUTTI_SOURCE, place[i]);
-    TT_CHECK(glob(pattern, 0, NULL, &all), ==, 0);
-    for (size_t f = 0; f < all.gl_pathc; f++)
-      found += check_examples(all.gl_pathv[f]);
-    TT_CHECK(found, >, 0);
-    globfree(&all);
-  }
-}
-
 /* ---- the page of options ---- */
 
 TT_TEST (help_names_every_option) {
@@ -484,7 +442,6 @@ int main(int argc, char **argv)
       cmocka_unit_test(doubles_survive_bit_by_bit),
       cmocka_unit_test(hash_knows_science_from_housekeeping),
       cmocka_unit_test(files_that_cannot_be_read_are_missing_input),
-      cmocka_unit_test(every_example_is_a_job),
       cmocka_unit_test(help_names_every_option),
       cmocka_unit_test(the_page_in_docs_is_up_to_date),
   };

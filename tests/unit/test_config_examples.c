@@ -1,0 +1,75 @@
+/* test_config_examples.c — every job in README.md, docs/ and examples/ is one that tutti reads. */
+#include "base/mem.h"
+#include "check.h"
+#include "spec/config.h"
+
+#include <glob.h>
+#include <string.h>
+
+static void must_be_job(const char *file, const char *text, size_t bytes)
+{
+  tt_config *c = NULL;
+  tt_err e = tt_config_parse(file, text, (int64_t)bytes, NULL, 0, &c);
+  if (e) fprintf(stderr, "%.*s\n%s\n", (int)bytes, text, tt_err_last());
+  TT_CHECK_OK(e);
+  tt_config_destroy(&c);
+}
+
+/* A whole job, or parts of one: each entry of the top level alone must do with the least beside it.
+ */
+static void check_block(const char *file, char *text)
+{
+  char job[4096];
+  if (strstr(text, "data:") && strstr(text, "ensembles:")) {
+    must_be_job(file, text, strlen(text));
+    return;
+  }
+  for (char *at = text, *end; *at; at = end) {
+    end = at + strcspn(at, "\n");
+    while (end[0] && (end[1] == ' ' || end[1] == '-'))
+      end += 1 + strcspn(end + 1, "\n");
+    end += *end == '\n';
+    int n = snprintf(
+        job, sizeof job, "%s%s%.*s", strncmp(at, "data:", 5) ? "data: {file: d.h5}\n" : "",
+        strncmp(at, "ensembles:", 10) ? "ensembles: [{name: a}]\n" : "", (int)(end - at), at);
+    must_be_job(file, job, (size_t)n);
+  }
+}
+
+/* Every ```yaml block of a page; a file that is no page is one block. */
+static void check_examples(const char *file)
+{
+  char *text = NULL;
+  int64_t bytes = 0;
+  int page = strstr(file, ".md") != NULL;
+  TT_CHECK_OK(tt_config_read_file_local(file, &text, &bytes)); /* room for a byte more */
+  text[bytes] = '\0';
+  if (!page) check_block(file, text);
+  for (char *at = text; page && (at = strstr(at, "```yaml\n"));) {
+    char *begin = at + 8, *end = strstr(begin, "```");
+    assert_non_null(end);
+    *end = '\0';
+    check_block(file, begin);
+    at = end + 1;
+  }
+  tt_free(text);
+}
+
+TT_TEST (every_example_is_a_job) {
+  static const char *const place[] = {"README.md", "docs/*.md", "examples/*/*.yaml"};
+  for (size_t i = 0; i < sizeof place / sizeof *place; i++) {
+    char pattern[512];
+    glob_t all;
+    snprintf(pattern, sizeof pattern, "%s/%s", TUTTI_SOURCE, place[i]);
+    TT_CHECK(glob(pattern, 0, NULL, &all), ==, 0);
+    for (size_t f = 0; f < all.gl_pathc; f++)
+      check_examples(all.gl_pathv[f]);
+    globfree(&all);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(every_example_is_a_job)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
