@@ -1,6 +1,7 @@
 /* model_read.c — tt_model_read_local of model_io.h, after the sizes (model_shape.c). */
 #include "base/mem.h"
 #include "io/h5.h"
+#include "io/model_calibration.h"
 #include "io/model_io.h"
 #include "io/model_priv.h"
 #include "io/schema.h"
@@ -248,7 +249,7 @@ static tt_err read_all(tt_h5_reader *r, tt_model_whole *w, tt_committees *all)
     TT_TRY(tt_committee_create(&s->model, s->ensembles, s->members, &all->at[k]));
     TT_TRY(read_contents(r, w, s, all->at[k]));
   }
-  return TT_OK;
+  return tt_model_calibration_read(r, all);
 }
 
 tt_err tt_model_read_local(const char *file, tt_committees *out)

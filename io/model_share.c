@@ -62,6 +62,20 @@ static tt_err pass_scaler(walk *k, tt_scaler *s, int64_t inputs, int64_t targets
   return TT_OK;
 }
 
+static tt_err pass_calibration(walk *k, tt_calibration *c)
+{
+  const double none[TT_MAX_CONFORMAL] = {0};
+  int64_t size[2] = {c->columns, c->levels};
+  pass(k, size, sizeof size);
+  if (!size[0]) return TT_OK;
+  if (k->mode == UNPACK) TT_TRY(tt_calibration_create(size[0], size[1], none, c));
+  pass(k, c->spread, size[0] * (int64_t)sizeof *c->spread);
+  pass(k, c->rows, size[0] * (int64_t)sizeof *c->rows);
+  pass(k, c->level, size[1] * (int64_t)sizeof *c->level);
+  pass(k, c->width, size[1] * size[0] * (int64_t)sizeof *c->width);
+  return TT_OK;
+}
+
 static tt_err pass_committee(walk *k, tt_committee *m)
 {
   pass(k, &m->variance_floor, sizeof m->variance_floor);
@@ -72,6 +86,7 @@ static tt_err pass_committee(walk *k, tt_committee *m)
   for (int64_t i = 0; i < m->ensembles; i++) TT_TRY(pass_ensemble(k, &m->ensemble[i]));
   TT_TRY(pass_columns(k, &m->input));
   TT_TRY(pass_columns(k, &m->target));
+  TT_TRY(pass_calibration(k, &m->calibration));
   return pass_scaler(k, &m->scaler, m->input.count, m->target.count);
 }
 

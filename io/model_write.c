@@ -1,7 +1,7 @@
 /* model_write.c — tt_model_write of model_io.h; the layout is in docs/files.md. */
 #include "base/mem.h"
+#include "io/model_calibration.h"
 #include "io/model_io.h"
-#include "io/schema.h"
 #include "spec/state.h"
 
 #include <inttypes.h>
@@ -21,6 +21,7 @@ typedef struct tables {
   int32_t *cohort;                     /* [ensembles] */
   int32_t *column;                     /* [ensembles][K], -1 beyond an ensemble's own */
   float *tensor;                       /* [own members][numbers] of the largest tensor */
+  tt_calibration calibration;          /* of all columns */
   int64_t name_length;                 /* bytes of the longest name or unit */
 } tables;
 
@@ -39,6 +40,7 @@ static void free_tables(tables *t)
   tt_free(t->cohort);
   tt_free(t->column);
   tt_free(t->tensor);
+  tt_calibration_free(&t->calibration);
 }
 
 static int64_t longest(int64_t n, const char *const *text, int64_t so_far)
@@ -132,7 +134,7 @@ static tt_err make_tables_local(const tt_committees *all, const tt_model_part *p
     ensemble += all->at[i]->ensembles;
   }
   t->name_length = longest_name(all->at[0], t);
-  return TT_OK;
+  return tt_model_calibration_join(all, &t->calibration);
 }
 
 static void write_dimensions(tt_schema *s, const tt_committee *m, const tables *t)
@@ -326,6 +328,7 @@ tt_err tt_model_write(tt_comm *c, const char *file, const tt_committees *all,
     write_members(&s, &t);
     write_ensembles(&s, all->count, &t);
     write_columns(&s, all->at[0]);
+    tt_model_calibration_write(&s, &t.calibration);
     write_nets(&s, all, part, t.tensor);
     e = tt_h5_commit(&f, NULL);
   }

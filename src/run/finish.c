@@ -6,6 +6,7 @@
 #include "io/model_io.h"
 #include "io/results_io.h"
 #include "run/score.h"
+#include "run/validated.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -105,6 +106,22 @@ static tt_err read_test_rows(void *from, int64_t first, int64_t count, float *x,
   return TT_OK;
 }
 
+/* What the validation rows say about the members, and the intervals that follow. */
+static tt_err look_back(ending *k)
+{
+  tt_err e = TT_OK;
+  for (int64_t i = 0; !e && i < k->all.count; i++) {
+    tt_validation_use v = {.cfg = k->job->cfg,
+                           .cohort = k->known[i].cohort,
+                           .data = k->job->data,
+                           .ops = k->job->ops,
+                           .use = &k->job->use};
+    e = tt_combine_members(k->c, &v, k->all.at[i]);
+    if (!e) e = tt_calibrate(k->c, &v, k->all.at[i]);
+  }
+  return e;
+}
+
 static tt_err write_model(ending *k)
 {
   char path[PATH_MAX];
@@ -165,6 +182,7 @@ tt_err tt_finish(tt_comm *c, const tt_job *job, const tt_crews *crews, const tt_
   tt_err e = tt_agree(c, begin_local(&k, crews));
   for (int64_t i = 0; !e && i < k.all.count; i++)
     gather_members(c, k.known[i].mine, k.part[i].w, k.all.at[i]);
+  if (!e) e = look_back(&k);
   if (!e) e = write_model(&k);
   if (!e) e = write_results(&k);
   if (!e) tt_log_once(TT_LOG_INFO, "wrote %s/model.h5 and results.h5", job->cfg->run_directory);
