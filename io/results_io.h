@@ -19,15 +19,26 @@ typedef struct tt_scores {
   double *member[TT_METRIC_COUNT];   /* [G][K] of each metric */
   double *ensemble[TT_METRIC_COUNT]; /* [C] */
   double *coverage;  /* [TT_INTERVALS][C] share of rows inside the central intervals */
+  double *covered;   /* [TT_SHOWN][C] some of them */
   double *diversity; /* [C] mean correlation of the errors of two members */
   int64_t *rows;     /* [C] rows scored */
+  int64_t levels;    /* of conformal intervals */
+  double *level;     /* [levels] */
+  double *inside;    /* [levels][C] share of rows inside them */
 } tt_scores;
+/* Central intervals that have a table of their own, as numbers of tt_interval: 50, 90, 95 %. */
+enum { TT_SHOWN = 3 };
+extern const int tt_shown[TT_SHOWN];
+
 tt_err tt_scores_create(int64_t members, int64_t targets, int64_t columns, tt_scores **out);
+/* Room for conformal intervals. Errors: MEM. */
+tt_err tt_scores_add_levels(tt_scores *s, int64_t levels, const double *level);
 void tt_scores_destroy(tt_scores **s);
 
 /* Those of several committees as one, members and columns one after the other, targets the largest
- * K, NaN where a member has fewer. Local; owner: the caller. Errors: MEM. */
-tt_err tt_scores_join(int64_t parts, const tt_scores *const *part, tt_scores **out);
+ * K, NaN where a member has fewer or a committee has none (part[i] NULL; one has some). Local; owner:
+ * the caller. Errors: MEM. */
+tt_err tt_scores_join(const tt_committees *all, const tt_scores *const *part, tt_scores **out);
 
 /* Predictions of the test rows.
  *   row   [rows] row numbers in the data file
@@ -54,10 +65,16 @@ typedef struct tt_result_part {
  * Histories are as long as the longest, NaN after the end of a member's cohort.
  *   part    [all->count]
  *   scores  of all committees together; NULL if there are no test rows
+ *   oob     the same of the training rows, by the members that did not see them, or NULL
  *   test    of all together, or NULL */
 tt_err tt_results_write(tt_comm *c, const char *file, const tt_result_part *part,
-                        const tt_committees *all, const tt_scores *scores,
+                        const tt_committees *all, const tt_scores *scores, const tt_scores *oob,
                         const tt_test_table *test, const tt_provenance *from);
+
+/* Collective. The scores alone, of all committees together: what `tutti evaluate --output` writes
+ * (schema tutti-score-1.0). */
+tt_err tt_scores_write(tt_comm *c, const char *file, const tt_committees *all,
+                       const tt_scores *scores, const tt_provenance *from);
 
 /* What tables and pictures need of a results.h5. C columns, G members, E epochs. */
 typedef struct tt_results {

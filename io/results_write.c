@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "io/outline.h"
 #include "io/results_io.h"
+#include "io/scores_priv.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -10,8 +11,6 @@
 
 #define MEMBER TT_OUTLINE_MEMBER " learning_rate"
 #define COLUMN TT_OUTLINE_COLUMN
-
-enum { HALF = 9, MOST = 17, NEARLY_ALL = 18 }; /* tt_interval: 50, 90, 95 % */
 
 enum { OF_TRAIN, OF_VALIDATION, OF_ENSEMBLE, HISTORIES };
 
@@ -22,8 +21,6 @@ typedef struct tables {
   int64_t *first;        /* [parts] number of the first member of each */
   float **history;       /* [HISTORIES][parts] own members' losses, [..][E] */
   int32_t *epoch;        /* [E] 0, 1, 2, ... */
-  double *coverage; /* [3][C] */
-  double level[TT_INTERVALS];
 #define X(field, type, ...) type *field; /* [G] */
   TT_HYPERS(X)
 #undef X
@@ -37,7 +34,6 @@ static void free_tables(tables *t)
   tt_free(t->history);
   tt_free(t->first);
   tt_free(t->epoch);
-  tt_free(t->coverage);
 #define X(field, ...) tt_free(t->field);
   TT_HYPERS(X)
 #undef X
@@ -95,25 +91,14 @@ static tt_err make_parts(const tt_result_part *part, const tt_committees *all, t
   return TT_OK;
 }
 
-static tt_err make_tables_local(const tt_result_part *part, const tt_committees *all,
-                                const tt_scores *scores, tables *t)
+static tt_err make_tables_local(const tt_result_part *part, const tt_committees *all, tables *t)
 {
-  int64_t columns = tt_committees_columns(all);
   TT_TRY(make_parts(part, all, t));
   TT_TRY(tt_outline_make(all, &t->outline));
   TT_TRY(make_histories(part, t));
   TT_TRY(make_hypers(part, t));
   TT_TRY(TT_ALLOC(t->epoch, t->longest));
   for (int64_t i = 0; i < t->longest; i++) t->epoch[i] = (int32_t)i;
-  TT_TRY(TT_ALLOC(t->coverage, 3 * columns));
-  for (int i = 0; i < TT_INTERVALS; i++)
-    t->level[i] = tt_interval(i);
-  for (int64_t i = 0; scores && i < columns; i++) {
-    const double *of = scores->coverage + i;
-    t->coverage[i] = of[HALF * columns];
-    t->coverage[columns + i] = of[MOST * columns];
-    t->coverage[2 * columns + i] = of[NEARLY_ALL * columns];
-  }
   return TT_OK;
 }
 
@@ -184,55 +169,6 @@ static void write_members(tt_schema *s, const tables *t, const tt_result_part *p
   write_ends(s, t, part, data);
 }
 
-/* One variable per metric that any of the forecasts has: of members, then of ensembles. */
-static void write_metrics(tt_schema *s, const tt_scores *k, const char *units)
-{
-  char name[64];
-  for (int v = 0; v < TT_METRIC_COUNT; v++) {
-    const tt_metric_row *row = &tt_metric_table[v];
-    const char *const of[] = {NULL, "1", units};
-    if (!(row->outputs & k->outputs)) continue;
-    snprintf(name, sizeof name, "test_%s", row->name);
-    tt_schema_root(
-        s,
-        &(tt_variable){name, TT_H5_F64, {"member", "target"}, of[row->units], row->meaning, MEMBER},
-        k->member[v]);
-    snprintf(name, sizeof name, "ensemble_%s", row->name);
-    tt_schema_root(
-        s, &(tt_variable){name, TT_H5_F64, {"column"}, of[row->units], row->meaning, COLUMN},
-        k->ensemble[v]);
-  }
-}
-
-static void write_scores(tt_schema *s, const tt_scores *k, const tables *t, const char *units)
-{
-  const double shown[] = {0.5, 0.9, 0.95};
-  const tt_variable interval = {
-      "interval", TT_H5_F64, {"interval"}, "1", "probability of the central interval", NULL};
-  const tt_variable covered = {
-      "coverage", TT_H5_F64, {"interval", "column"}, "1", "share of test rows inside the interval",
-      COLUMN};
-  const tt_variable level = {
-      "level", TT_H5_F64, {"level"}, "1", "probability of the central interval", NULL};
-  const tt_variable curve = {
-      "calibration", TT_H5_F64, {"level", "column"}, "1", "share of test rows inside the interval",
-      COLUMN};
-  const tt_variable alike = {"ensemble_error_correlation",
-                             TT_H5_F64,
-                             {"column"},
-                             "1",
-                             "mean correlation of the errors of two members",
-                             COLUMN};
-  const tt_variable rows = {"test_rows", TT_H5_I64, {"column"}, "rows", "test rows scored", COLUMN};
-  write_metrics(s, k, units);
-  tt_schema_root(s, &alike, k->diversity);
-  tt_schema_root(s, &rows, k->rows);
-  tt_schema_coordinate(s, &interval, 3, shown);
-  tt_schema_root(s, &covered, t->coverage);
-  tt_schema_coordinate(s, &level, TT_INTERVALS, t->level);
-  tt_schema_root(s, &curve, k->coverage);
-}
-
 static void write_test(tt_schema *s, const tt_test_table *t, const char *units)
 {
   const tt_variable row = {"sample", TT_H5_I64, {"sample"}, NULL, "row of the data file, from 0",
@@ -260,7 +196,7 @@ static void write_test(tt_schema *s, const tt_test_table *t, const char *units)
 }
 
 tt_err tt_results_write(tt_comm *c, const char *file, const tt_result_part *part,
-                        const tt_committees *all, const tt_scores *scores,
+                        const tt_committees *all, const tt_scores *scores, const tt_scores *oob,
                         const tt_test_table *test, const tt_provenance *from)
 {
   const tt_variable epoch = {"epoch", TT_H5_I32, {"epoch"}, NULL, "epoch, from 0", NULL};
@@ -270,7 +206,7 @@ tt_err tt_results_write(tt_comm *c, const char *file, const tt_result_part *part
   const char *units;
   const void **data = NULL;
   int64_t rows = test ? test->rows : 0, columns = tt_committees_columns(all);
-  tt_err e = make_tables_local(part, all, scores, &t);
+  tt_err e = make_tables_local(part, all, &t);
   if (!e) e = TT_ALLOC(data, all->count);
   e = tt_agree(c, e);
   if (!e)
@@ -284,7 +220,8 @@ tt_err tt_results_write(tt_comm *c, const char *file, const tt_result_part *part
     tt_schema_coordinate(&s, &epoch, t.longest, t.epoch);
     write_hypers(&s, &t);
     write_members(&s, &t, part, data);
-    if (scores) write_scores(&s, scores, &t, units);
+    if (scores) tt_scores_put(&s, scores, units);
+    if (oob) tt_scores_put_out_of_bag(&s, oob, units);
     if (rows > 0) write_test(&s, test, units);
     e = tt_h5_commit(&f, NULL);
   }

@@ -14,6 +14,7 @@
 #define TT_SCHEMA_MODEL "tutti-model-1.0"
 #define TT_SCHEMA_RESULT "tutti-result-1.0"
 #define TT_SCHEMA_PREDICTION "tutti-prediction-1.0"
+#define TT_SCHEMA_SCORE "tutti-score-1.0"
 
 enum { TT_SCHEMA_DIMS = 3, TT_SCHEMA_MAX_DIMENSIONS = 96, TT_SCHEMA_NAME = 64 };
 

@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+const int tt_shown[TT_SHOWN] = {9, 17, 18};
+
 static tt_err allocate(tt_scores *s)
 {
   for (int v = 0; v < TT_METRIC_COUNT; v++) {
@@ -13,6 +15,7 @@ static tt_err allocate(tt_scores *s)
     TT_TRY(TT_ALLOC(s->ensemble[v], s->columns));
   }
   TT_TRY(TT_ALLOC(s->coverage, TT_INTERVALS * s->columns));
+  TT_TRY(TT_ALLOC(s->covered, TT_SHOWN * s->columns));
   TT_TRY(TT_ALLOC(s->diversity, s->columns));
   return TT_ALLOC(s->rows, s->columns);
 }
@@ -32,6 +35,15 @@ tt_err tt_scores_create(int64_t members, int64_t targets, int64_t columns, tt_sc
   return e;
 }
 
+tt_err tt_scores_add_levels(tt_scores *s, int64_t levels, const double *level)
+{
+  s->levels = levels;
+  TT_TRY(TT_ALLOC(s->level, levels));
+  TT_TRY(TT_ALLOC(s->inside, levels * s->columns));
+  if (levels) memcpy(s->level, level, (size_t)levels * sizeof *level);
+  return TT_OK;
+}
+
 void tt_scores_destroy(tt_scores **s)
 {
   if (!*s) return;
@@ -40,8 +52,11 @@ void tt_scores_destroy(tt_scores **s)
     tt_free((*s)->ensemble[v]);
   }
   tt_free((*s)->coverage);
+  tt_free((*s)->covered);
   tt_free((*s)->diversity);
   tt_free((*s)->rows);
+  tt_free((*s)->level);
+  tt_free((*s)->inside);
   tt_free(*s);
 }
 
@@ -60,30 +75,47 @@ static void join_part(const tt_scores *p, int64_t member, int64_t column, tt_sco
     place(p->ensemble[v], 1, p->columns, out->ensemble[v], out->columns, 0, column);
   }
   place(p->coverage, TT_INTERVALS, p->columns, out->coverage, out->columns, 0, column);
+  place(p->covered, TT_SHOWN, p->columns, out->covered, out->columns, 0, column);
   place(p->diversity, 1, p->columns, out->diversity, out->columns, 0, column);
+  place(p->inside, p->levels, p->columns, out->inside, out->columns, 0, column);
   memcpy(out->rows + column, p->rows, (size_t)p->columns * sizeof *p->rows);
   out->outputs |= p->outputs;
 }
 
-tt_err tt_scores_join(int64_t parts, const tt_scores *const *part, tt_scores **out)
+static void fill(double *to, int64_t n)
 {
-  tt_scores *all = NULL;
-  int64_t members = 0, columns = 0, targets = 0;
-  for (int64_t i = 0; i < parts; i++) {
-    members += part[i]->members;
-    columns += part[i]->columns;
-    if (part[i]->targets > targets) targets = part[i]->targets;
+  for (int64_t i = 0; i < n; i++) to[i] = (double)NAN;
+}
+
+static tt_err make_joined(const tt_committees *all, const tt_scores *sample, tt_scores **out)
+{
+  int64_t targets = 0, columns = tt_committees_columns(all), members = tt_committees_members(all);
+  for (int64_t i = 0; i < all->count; i++)
+    if (all->at[i]->model.targets > targets) targets = all->at[i]->model.targets;
+  TT_TRY(tt_scores_create(members, targets, columns, out));
+  for (int v = 0; v < TT_METRIC_COUNT; v++) {
+    fill((*out)->member[v], members * targets);
+    fill((*out)->ensemble[v], columns);
   }
-  TT_TRY(tt_scores_create(members, targets, columns, &all));
-  for (int v = 0; v < TT_METRIC_COUNT; v++)
-    for (int64_t i = 0; i < members * targets; i++) all->member[v][i] = (double)NAN;
-  members = columns = 0;
-  for (int64_t i = 0; i < parts; i++) {
-    join_part(part[i], members, columns, all);
-    members += part[i]->members;
-    columns += part[i]->columns;
+  fill((*out)->coverage, TT_INTERVALS * columns);
+  fill((*out)->covered, TT_SHOWN * columns);
+  fill((*out)->diversity, columns);
+  tt_err e = tt_scores_add_levels(*out, sample->levels, sample->level);
+  if (e) tt_scores_destroy(out);
+  return e;
+}
+
+tt_err tt_scores_join(const tt_committees *all, const tt_scores *const *part, tt_scores **out)
+{
+  const tt_scores *sample = NULL;
+  int64_t member = 0, column = 0;
+  for (int64_t i = 0; i < all->count; i++) sample = part[i] ? part[i] : sample;
+  TT_TRY(make_joined(all, sample, out));
+  for (int64_t i = 0; i < all->count; i++) {
+    if (part[i]) join_part(part[i], member, column, *out);
+    member += all->at[i]->members;
+    column += tt_committee_columns(all->at[i]);
   }
-  *out = all;
   return TT_OK;
 }
 

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "io/model_io.h"
 #include "io/results_io.h"
+#include "run/out_of_bag.h"
 #include "run/score.h"
 #include "run/validated.h"
 
@@ -17,6 +18,8 @@ typedef struct part {
   tt_slice slice;       /* this rank's members */
   float *w;             /* [slice.count][P] their results */
   tt_scores *scores;    /* on the test rows, if there are any */
+  tt_scores *oob;       /* on the training rows, if members leave any out */
+  int32_t *attempt;     /* [G] retries of its members */
 } part;
 
 typedef struct ending {
@@ -59,6 +62,7 @@ static tt_err begin_local(ending *k, const tt_crews *crews)
     k->part[i].slice = (tt_slice){w->mine->first, w->mine->count};
     TT_TRY(tt_committee_from_cohort(w->cohort, k->job->data, &k->all.at[i]));
     TT_TRY(results_local(w->mine, &k->part[i].w));
+    TT_TRY(TT_ALLOC(k->part[i].attempt, w->cohort->members));
   }
   return TT_OK;
 }
@@ -68,6 +72,8 @@ static void end_local(ending *k)
   for (int64_t i = 0; k->part && i < k->all.count; i++) {
     tt_free(k->part[i].w);
     tt_scores_destroy(&k->part[i].scores);
+    tt_scores_destroy(&k->part[i].oob);
+    tt_free(k->part[i].attempt);
   }
   for (int64_t i = 0; k->table && i < k->all.count; i++) tt_test_table_free(&k->table[i]);
   tt_free(k->part);
@@ -145,33 +151,60 @@ static tt_err score_all(ending *k, test_rows *rows)
   return e;
 }
 
-static tt_err join_local(const ending *k, tt_scores **scores, tt_test_table *table)
+/* The training rows by the members that did not see them, of cohorts that leave rows out. */
+static tt_err score_out_of_bag(ending *k)
+{
+  tt_err e = TT_OK;
+  for (int64_t i = 0; !e && i < k->all.count; i++) {
+    const tt_state *mine = k->known[i].mine;
+    tt_allgather(k->c, TT_FIELD(mine, attempt),
+                 mine->count * (int64_t)sizeof *TT_FIELD(mine, attempt), k->part[i].attempt, NULL);
+    e = tt_out_of_bag(k->c, k->known[i].cohort, k->job->data, k->part[i].attempt, k->all.at[i],
+                      k->job->ops, &k->job->use, &k->part[i].oob);
+  }
+  return e;
+}
+
+/* Scores of all committees as one; *out stays NULL where none has any. */
+static tt_err join_local(const ending *k, int oob, tt_scores **out)
 {
   const tt_scores **of = NULL;
+  int any = 0;
   TT_TRY(TT_ALLOC(of, k->all.count));
-  for (int64_t i = 0; i < k->all.count; i++) of[i] = k->part[i].scores;
-  tt_err e = tt_scores_join(k->all.count, of, scores);
+  for (int64_t i = 0; i < k->all.count; i++) {
+    of[i] = oob ? k->part[i].oob : k->part[i].scores;
+    any |= of[i] != NULL;
+  }
+  tt_err e = any ? tt_scores_join(&k->all, of, out) : TT_OK;
   tt_free(of);
-  return e ? e : tt_test_table_join(&k->all, k->table, table);
+  return e;
 }
 
 static tt_err write_results(ending *k)
 {
   char path[PATH_MAX];
   test_rows rows = {0};
-  tt_scores *scores = NULL;
+  tt_scores *scores = NULL, *oob = NULL;
   tt_test_table table = {0};
   snprintf(path, sizeof path, "%s/results.h5", k->job->cfg->run_directory);
   tt_err e = tt_agree(k->c, list_test_rows(k->job->data, &rows));
   int tested = !e && rows.count > 0;
   table.row = rows.row; /* freed with the table */
   if (tested) e = score_all(k, &rows);
-  if (tested && !e) e = tt_agree(k->c, join_local(k, &scores, &table));
+  if (!e) e = score_out_of_bag(k);
+  if (!e) e = join_local(k, 0, &scores);
+  if (!e) e = join_local(k, 1, &oob);
+  if (!e && tested) e = tt_test_table_join(&k->all, k->table, &table);
+  e = tt_agree(k->c, e);
   if (!e)
-    e = tt_results_write(k->c, path, k->known, &k->all, scores, tested ? &table : NULL, k->from);
+    e = tt_results_write(k->c, path, k->known, &k->all, scores, oob, tested ? &table : NULL,
+                         k->from);
   for (int64_t i = 0; !e && tested && i < k->all.count; i++)
     tt_score_print_local(k->c, k->all.at[i], k->part[i].scores);
+  for (int64_t i = 0; !e && i < k->all.count; i++)
+    if (k->part[i].oob) tt_score_print_oob_local(k->c, k->all.at[i], k->part[i].oob);
   tt_scores_destroy(&scores);
+  tt_scores_destroy(&oob);
   tt_test_table_free(&table);
   return e;
 }

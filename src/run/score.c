@@ -60,8 +60,13 @@ static void conclude_target(const tt_scorer *s, double *sums, int64_t e, int64_t
     out->ensemble[TT_METRIC_pinball][column] = tt_tally_pinball(m, tally, j);
     for (int i = 0; i < TT_INTERVALS; i++)
       out->coverage[i * out->columns + column] = tt_tally_coverage(m, tally, i);
+    for (int i = 0; i < TT_SHOWN; i++)
+      out->covered[i * out->columns + column] = tt_tally_coverage(m, tally, tt_shown[i]);
     out->rows[column] = (int64_t)tt_tally_rows(tally);
     out->diversity[column] = alike;
+    for (int64_t l = 0; l < out->levels; l++)
+      out->inside[l * out->columns + column] =
+          tt_scorer_inside(s, sums, e, k)[l] / tt_tally_rows(tally);
   }
 }
 
@@ -143,6 +148,8 @@ tt_err tt_score(tt_comm *c, const tt_committee *committee, const tt_engine_ops *
   if (!e)
     e = tt_scores_create(committee->members, committee->model.targets,
                          tt_committee_columns(committee), &scores);
+  if (!e)
+    e = tt_scores_add_levels(scores, committee->calibration.levels, committee->calibration.level);
   e = tt_agree(c, e);
   if (!e) e = score_all(c, &s, mine, blocks, each, scores, test);
   tt_scorer_free(&s);

@@ -30,4 +30,6 @@ tt_err tt_score(tt_comm *c, const tt_committee *committee, const tt_engine_ops *
 
 /* The ensembles' scores as a table for people, on rank 0's standard output. Local. */
 void tt_score_print_local(const tt_comm *c, const tt_committee *committee, const tt_scores *s);
+/* The same of tt_out_of_bag. */
+void tt_score_print_oob_local(const tt_comm *c, const tt_committee *committee, const tt_scores *s);
 #endif

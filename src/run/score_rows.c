@@ -9,6 +9,12 @@
 /* ---- Room -------------------------------------------------------------------------------------
  */
 
+/* Doubles of one target of one ensemble: tally, members' errors, rows inside intervals. */
+static int64_t ensemble_sums(const tt_scorer *s)
+{
+  return s->tally + TT_TALLY_ERRORS + s->model->calibration.levels;
+}
+
 tt_err tt_scorer_make(tt_scorer *s, int table)
 {
   const tt_committee *c = s->model;
@@ -16,7 +22,7 @@ tt_err tt_scorer_make(tt_scorer *s, int table)
   s->targets = c->model.targets;
   s->width = tt_committee_width(c);
   s->tally = tt_tally_size(&c->model);
-  s->sums = (c->members * s->tally + c->ensembles * (s->tally + TT_TALLY_ERRORS)) * s->targets;
+  s->sums = (c->members * s->tally + c->ensembles * ensemble_sums(s)) * s->targets;
   TT_TRY(TT_ALLOC(s->x, TT_SCORE_PIECE * c->model.inputs));
   TT_TRY(TT_ALLOC(s->y, TT_SCORE_PIECE * c->target.count));
   TT_TRY(TT_ALLOC(s->members, c->members * 2 * s->width * TT_SCORE_PIECE));
@@ -50,12 +56,17 @@ double *tt_scorer_member(const tt_scorer *s, double *sums, int64_t member, int64
 double *tt_scorer_ensemble(const tt_scorer *s, double *sums, int64_t e, int64_t k)
 {
   double *of_ensembles = tt_scorer_member(s, sums, s->model->members, 0);
-  return of_ensembles + (e * s->targets + k) * (s->tally + TT_TALLY_ERRORS);
+  return of_ensembles + (e * s->targets + k) * ensemble_sums(s);
 }
 
 double *tt_scorer_errors(const tt_scorer *s, double *sums, int64_t e, int64_t k)
 {
   return tt_scorer_ensemble(s, sums, e, k) + s->tally;
+}
+
+double *tt_scorer_inside(const tt_scorer *s, double *sums, int64_t e, int64_t k)
+{
+  return tt_scorer_errors(s, sums, e, k) + TT_TALLY_ERRORS;
 }
 
 /* ---- Members ----------------------------------------------------------------------------------
@@ -156,6 +167,19 @@ static void keep(const tt_scorer *s, int64_t row, int64_t column, double y, cons
     s->table[(v * s->table_rows + row - s->table_first) * columns + column] = value[v];
 }
 
+/* Whether the label lies in each conformal interval of the target at `column`. */
+static void add_inside(const tt_scorer *s, const tt_forecast *f, int64_t column, double y,
+                       double unit, double *inside)
+{
+  const tt_calibration *k = &s->model->calibration;
+  double low, high;
+  for (int64_t l = 0; l < k->levels; l++) {
+    tt_calibration_interval(k, &s->model->model, l, column, f->quantity, sqrt(f->variance), unit,
+                            &low, &high);
+    inside[l] += y >= low && y <= high;
+  }
+}
+
 /* Target k of ensemble number e in row `first + r`. */
 static void add_row(const tt_scorer *s, int64_t number, int64_t k, int64_t first, int64_t r,
                     int64_t rows, double *tally)
@@ -182,6 +206,8 @@ static void add_row(const tt_scorer *s, int64_t number, int64_t k, int64_t first
   if (isnan(y) || (from == s->row && from->weight[0] <= 0.0)) return;
   find_parts(s, e, k, first + r, r, rows, spread, &f);
   tt_tally_add(m, &f, y, tally);
+  add_inside(s, &f, number * s->width + k * m->quantities, y, scale,
+             tally + s->tally + TT_TALLY_ERRORS);
 }
 
 /* ---- A piece ----------------------------------------------------------------------------------

@@ -34,6 +34,8 @@ void tt_scorer_free(tt_scorer *s);
 double *tt_scorer_member(const tt_scorer *s, double *sums, int64_t member, int64_t k);
 double *tt_scorer_ensemble(const tt_scorer *s, double *sums, int64_t e, int64_t k);
 double *tt_scorer_errors(const tt_scorer *s, double *sums, int64_t e, int64_t k);
+/* Rows inside each conformal interval: [levels]. */
+double *tt_scorer_inside(const tt_scorer *s, double *sums, int64_t e, int64_t k);
 
 /* Add rows [first, first + rows), at most TT_SCORE_PIECE, to `sums`. Errors: of the source, of the
  * engine; DATA (a label that the output cannot say). */

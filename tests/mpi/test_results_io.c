@@ -60,6 +60,8 @@ static tt_scores *made_up_scores(void)
     fill(s->ensemble[v], 60 + v, 1, C);
   }
   fill(s->coverage, 13, TT_INTERVALS, C);
+  for (int i = 0; i < TT_SHOWN; i++)
+    memcpy(s->covered + i * C, s->coverage + tt_shown[i] * C, C * sizeof(double));
   fill(s->diversity, 14, 1, C);
   for (int i = 0; i < C; i++) s->rows[i] = ROWS - i;
   return s;
@@ -82,7 +84,7 @@ static void write_results(const char *file, int tested)
   TT_CHECK_OK(tt_plan_slice(G, tt_comm_ranks(comm), tt_comm_rank(comm), &slice));
   tt_state *mine = made_up_state(slice);
   const tt_result_part part = {&cohort, mine};
-  TT_CHECK_OK(tt_results_write(comm, file, &part, &only, tested ? scores : NULL,
+  TT_CHECK_OK(tt_results_write(comm, file, &part, &only, tested ? scores : NULL, NULL,
                                tested ? &test : NULL, &from));
   tt_state_destroy(&mine);
   tt_scores_destroy(&scores);
