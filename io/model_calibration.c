@@ -29,14 +29,24 @@ tt_err tt_model_calibration_join(const tt_committees *all, tt_calibration *out)
 
 void tt_model_calibration_write(tt_schema *s, const tt_calibration *k)
 {
-  const tt_variable level = {"conformal_level", TT_H5_F64, {"conformal_level"}, "1",
-                             "share of new rows the interval covers", NULL};
-  const tt_variable spread = {"calibration/std_scale", TT_H5_F64, {"column"}, "1",
+  const tt_variable level = {"conformal_level",
+                             TT_H5_F64,
+                             {"conformal_level"},
+                             "1",
+                             "share of new rows the interval covers",
+                             NULL};
+  const tt_variable spread = {"calibration/std_scale",         TT_H5_F64, {"column"}, "1",
                               "factor on standard deviations", NULL};
-  const tt_variable rows = {"calibration/rows", TT_H5_I64, {"column"}, "rows",
-                            "validation rows it was learnt from", NULL};
-  const tt_variable width = {"calibration/conformal_width", TT_H5_F64,
-                             {"conformal_level", "column"}, NULL,
+  const tt_variable rows = {"calibration/rows",
+                            TT_H5_I64,
+                            {"column"},
+                            "rows",
+                            "validation rows it was learnt from",
+                            NULL};
+  const tt_variable width = {"calibration/conformal_width",
+                             TT_H5_F64,
+                             {"conformal_level", "column"},
+                             NULL,
                              "half width in standard deviations; of quantiles in normalised units",
                              NULL};
   if (!k->columns) return;

@@ -11,8 +11,8 @@
 #include "spec/state.h"
 
 /* Scores on some rows (spec/metrics.h), in the user's units. C columns as in tt_committee_columns:
- * of the columns of one target all hold its score, but pinball, which is that of the column's level; a
- * member scores its own K targets. NaN where nothing could be scored. */
+ * of the columns of one target all hold its score, but pinball, which is that of the column's
+ * level; a member scores its own K targets. NaN where nothing could be scored. */
 typedef struct tt_scores {
   int64_t members, targets, columns;
   unsigned outputs;                  /* set of TT_OF: outputs of the forecasts */
@@ -36,8 +36,8 @@ tt_err tt_scores_add_levels(tt_scores *s, int64_t levels, const double *level);
 void tt_scores_destroy(tt_scores **s);
 
 /* Those of several committees as one, members and columns one after the other, targets the largest
- * K, NaN where a member has fewer or a committee has none (part[i] NULL; one has some). Local; owner:
- * the caller. Errors: MEM. */
+ * K, NaN where a member has fewer or a committee has none (part[i] NULL; one has some). Local;
+ * owner: the caller. Errors: MEM. */
 tt_err tt_scores_join(const tt_committees *all, const tt_scores *const *part, tt_scores **out);
 
 /* Predictions of the test rows.

@@ -84,7 +84,8 @@ static void join_part(const tt_scores *p, int64_t member, int64_t column, tt_sco
 
 static void fill(double *to, int64_t n)
 {
-  for (int64_t i = 0; i < n; i++) to[i] = (double)NAN;
+  for (int64_t i = 0; i < n; i++)
+    to[i] = (double)NAN;
 }
 
 static tt_err make_joined(const tt_committees *all, const tt_scores *sample, tt_scores **out)
@@ -109,7 +110,8 @@ tt_err tt_scores_join(const tt_committees *all, const tt_scores *const *part, tt
 {
   const tt_scores *sample = NULL;
   int64_t member = 0, column = 0;
-  for (int64_t i = 0; i < all->count; i++) sample = part[i] ? part[i] : sample;
+  for (int64_t i = 0; i < all->count; i++)
+    sample = part[i] ? part[i] : sample;
   TT_TRY(make_joined(all, sample, out));
   for (int64_t i = 0; i < all->count; i++) {
     if (part[i]) join_part(part[i], member, column, *out);
@@ -143,7 +145,8 @@ tt_err tt_test_table_join(const tt_committees *all, const tt_test_table *part, t
   int64_t whole = tt_committees_columns(all), rows = part[0].rows, column = 0;
   tables_of(out, to);
   out->rows = rows;
-  for (int v = 0; part[0].y && v < PARTS_OF_TABLE; v++) TT_TRY(TT_ALLOC(*to[v], rows * whole));
+  for (int v = 0; part[0].y && v < PARTS_OF_TABLE; v++)
+    TT_TRY(TT_ALLOC(*to[v], rows * whole));
   for (int64_t i = 0; part[0].y && i < all->count; i++) {
     tt_test_table one = part[i];
     int64_t width = tt_committee_columns(all->at[i]);

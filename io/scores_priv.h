@@ -4,9 +4,9 @@
 #include "io/results_io.h"
 #include "io/schema.h"
 
-/* Collective. test_* of members and ensemble_* of columns, coverage, calibration, error correlation,
- * conformal intervals. The outline's dimensions are there.
- *   units  of all columns, or NULL */
+/* Collective. test_* of members and ensemble_* of columns, coverage, calibration, error
+ * correlation, conformal intervals. The outline's dimensions are there. units  of all columns, or
+ * NULL */
 void tt_scores_put(tt_schema *s, const tt_scores *k, const char *units);
 
 /* Collective. oob_* of columns. */

@@ -20,8 +20,8 @@ static void put_columns(tt_schema *s, const char *prefix, int metric, const tt_s
   char name[64];
   const tt_metric_row *row = &tt_metric_table[metric];
   snprintf(name, sizeof name, "%s_%s", prefix, row->name);
-  const tt_variable v = {name, TT_H5_F64, {"column"}, units_of(row->units, units), row->meaning,
-                         COLUMN};
+  const tt_variable v = {name,         TT_H5_F64, {"column"}, units_of(row->units, units),
+                         row->meaning, COLUMN};
   tt_schema_root(s, &v, k->ensemble[metric]);
 }
 
@@ -33,8 +33,8 @@ static void put_metrics(tt_schema *s, const tt_scores *k, const char *units)
     const tt_metric_row *row = &tt_metric_table[v];
     if (!(row->outputs & k->outputs)) continue;
     snprintf(name, sizeof name, "test_%s", row->name);
-    const tt_variable of_member = {name, TT_H5_F64, {"member", "target"},
-                                   units_of(row->units, units), row->meaning, MEMBER};
+    const tt_variable of_member = {
+        name, TT_H5_F64, {"member", "target"}, units_of(row->units, units), row->meaning, MEMBER};
     tt_schema_root(s, &of_member, k->member[v]);
     put_columns(s, "ensemble", v, k, units);
   }
@@ -43,16 +43,20 @@ static void put_metrics(tt_schema *s, const tt_scores *k, const char *units)
 static void put_coverage(tt_schema *s, const tt_scores *k)
 {
   double level[TT_INTERVALS], few[TT_SHOWN];
-  const tt_variable interval = {"interval", TT_H5_F64, {"interval"}, "1",
-                                "probability of the central interval", NULL};
-  const tt_variable levels = {"level", TT_H5_F64, {"level"}, "1",
-                              "probability of the central interval", NULL};
-  const tt_variable covered = {"coverage", TT_H5_F64, {"interval", "column"}, "1",
-                               "share of test rows inside the interval", COLUMN};
-  const tt_variable curve = {"calibration", TT_H5_F64, {"level", "column"}, "1",
-                             "share of test rows inside the interval", COLUMN};
-  for (int i = 0; i < TT_INTERVALS; i++) level[i] = tt_interval(i);
-  for (int i = 0; i < TT_SHOWN; i++) few[i] = level[tt_shown[i]];
+  const tt_variable interval = {
+      "interval", TT_H5_F64, {"interval"}, "1", "probability of the central interval", NULL};
+  const tt_variable levels = {
+      "level", TT_H5_F64, {"level"}, "1", "probability of the central interval", NULL};
+  const tt_variable covered = {
+      "coverage", TT_H5_F64, {"interval", "column"}, "1", "share of test rows inside the interval",
+      COLUMN};
+  const tt_variable curve = {
+      "calibration", TT_H5_F64, {"level", "column"}, "1", "share of test rows inside the interval",
+      COLUMN};
+  for (int i = 0; i < TT_INTERVALS; i++)
+    level[i] = tt_interval(i);
+  for (int i = 0; i < TT_SHOWN; i++)
+    few[i] = level[tt_shown[i]];
   tt_schema_coordinate(s, &interval, TT_SHOWN, few);
   tt_schema_root(s, &covered, k->covered);
   tt_schema_coordinate(s, &levels, TT_INTERVALS, level);
@@ -61,13 +65,25 @@ static void put_coverage(tt_schema *s, const tt_scores *k)
 
 void tt_scores_put(tt_schema *s, const tt_scores *k, const char *units)
 {
-  const tt_variable alike = {"ensemble_error_correlation", TT_H5_F64, {"column"}, "1",
-                             "mean correlation of the errors of two members", COLUMN};
+  const tt_variable alike = {"ensemble_error_correlation",
+                             TT_H5_F64,
+                             {"column"},
+                             "1",
+                             "mean correlation of the errors of two members",
+                             COLUMN};
   const tt_variable rows = {"test_rows", TT_H5_I64, {"column"}, "rows", "test rows scored", COLUMN};
-  const tt_variable level = {"conformal_level", TT_H5_F64, {"conformal_level"}, "1",
-                             "share of new rows the interval is made to cover", NULL};
-  const tt_variable inside = {"conformal_coverage", TT_H5_F64, {"conformal_level", "column"}, "1",
-                              "share of test rows inside the conformal interval", COLUMN};
+  const tt_variable level = {"conformal_level",
+                             TT_H5_F64,
+                             {"conformal_level"},
+                             "1",
+                             "share of new rows the interval is made to cover",
+                             NULL};
+  const tt_variable inside = {"conformal_coverage",
+                              TT_H5_F64,
+                              {"conformal_level", "column"},
+                              "1",
+                              "share of test rows inside the conformal interval",
+                              COLUMN};
   put_metrics(s, k, units);
   tt_schema_root(s, &alike, k->diversity);
   tt_schema_root(s, &rows, k->rows);
@@ -79,8 +95,9 @@ void tt_scores_put(tt_schema *s, const tt_scores *k, const char *units)
 
 void tt_scores_put_out_of_bag(tt_schema *s, const tt_scores *k, const char *units)
 {
-  const tt_variable rows = {"oob_rows", TT_H5_I64, {"column"}, "rows",
-                            "training rows that some member did not see", COLUMN};
+  const tt_variable rows = {
+      "oob_rows", TT_H5_I64, {"column"}, "rows", "training rows that some member did not see",
+      COLUMN};
   for (int v = 0; v < TT_METRIC_COUNT; v++)
     if (tt_metric_table[v].outputs & k->outputs && v != TT_METRIC_crps)
       put_columns(s, "oob", v, k, units);

@@ -15,11 +15,11 @@
 
 /* What one cohort leaves. */
 typedef struct part {
-  tt_slice slice;       /* this rank's members */
-  float *w;             /* [slice.count][P] their results */
-  tt_scores *scores;    /* on the test rows, if there are any */
-  tt_scores *oob;       /* on the training rows, if members leave any out */
-  int32_t *attempt;     /* [G] retries of its members */
+  tt_slice slice;    /* this rank's members */
+  float *w;          /* [slice.count][P] their results */
+  tt_scores *scores; /* on the test rows, if there are any */
+  tt_scores *oob;    /* on the training rows, if members leave any out */
+  int32_t *attempt;  /* [G] retries of its members */
 } part;
 
 typedef struct ending {
@@ -75,7 +75,8 @@ static void end_local(ending *k)
     tt_scores_destroy(&k->part[i].oob);
     tt_free(k->part[i].attempt);
   }
-  for (int64_t i = 0; k->table && i < k->all.count; i++) tt_test_table_free(&k->table[i]);
+  for (int64_t i = 0; k->table && i < k->all.count; i++)
+    tt_test_table_free(&k->table[i]);
   tt_free(k->part);
   tt_free(k->table);
   tt_free(k->known);

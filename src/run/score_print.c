@@ -24,7 +24,8 @@ static double score_of(const tt_model *m, const tt_scores *s, int metric, int64_
   const double *at = s->ensemble[metric] + column;
   double sum = 0.0;
   if (metric != TT_METRIC_pinball) return at[0];
-  for (int32_t j = 0; j < m->quantities; j++) sum += at[j];
+  for (int32_t j = 0; j < m->quantities; j++)
+    sum += at[j];
   return sum / m->quantities;
 }
 
@@ -37,7 +38,8 @@ static void print_target(const tt_committee *c, const tt_ensemble *e, int64_t k,
   printf("%-16s %-20s %7" PRId64 " %6" PRId64, e->name, c->target.name[e->column[k]], sound,
          s->rows[column]);
   for (int v = 0; v < TT_METRIC_COUNT; v++)
-    if (tt_metric_fits((tt_metric)v, c->model.output)) printf(" %11.5g", score_of(&c->model, s, v, column));
+    if (tt_metric_fits((tt_metric)v, c->model.output))
+      printf(" %11.5g", score_of(&c->model, s, v, column));
   for (int i = 0; i < 2; i++) {
     double share = s->coverage[shown[i] * s->columns + column];
     if (isnan(share))
