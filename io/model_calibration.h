@@ -4,8 +4,8 @@
 #include "io/schema.h"
 #include "spec/committee.h"
 
-/* Calibrations of all committees as one over all their columns; stays zeroed if none has any. Local;
- * owner: the caller, tt_calibration_free. Errors: MEM. */
+/* Calibrations of all committees as one over all their columns; stays zeroed if none has any.
+ * Local; owner: the caller, tt_calibration_free. Errors: MEM. */
 tt_err tt_model_calibration_join(const tt_committees *all, tt_calibration *out);
 
 /* Collective. Nothing for a zeroed one. */
