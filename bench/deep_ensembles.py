@@ -1,7 +1,12 @@
 #!/usr/bin/python3
 """The deep-ensemble benchmark on UCI regression data, by `tutti train`.
 
-  deep_ensembles.py --name concrete --data concrete.h5 [--tutti build/tutti] [--output FILE.md]
+  deep_ensembles.py --all [--tutti build/tutti] [--peers] [--record FILE.jsonl] [--output FILE.md]
+  deep_ensembles.py --name concrete --data concrete.h5 ...
+
+--all takes energy, concrete and yacht from examples/ with 20 fresh splits each; --peers also times
+PyTorch (peers/torch_ensemble.py) on the same splits; --adversarial 0.01 adds adversarial inputs, as
+the paper does.
 
 Protocol: one hidden layer of 50 relu, Gaussian negative log likelihood, 5 members, 40 epochs,
 batch 100, Adam with learning rate 0.01, inputs and target standardised, the ensemble scored as one
@@ -9,18 +14,29 @@ Gaussian. The data file holds x (N, d), y (N, 1) and, for the published splits, 
 splits/test_I (row numbers); without them split I is a fresh one of 90 % / 10 % with seed I + 1.
 
 Prints a Markdown table of mean and standard deviation over the splits beside published numbers.
-Exit 1 if a mean lies more than one standard deviation of the reference away from it.
+Exit 1 if a mean lies more than one standard deviation of the reference away from it, or is worse
+than the paper's by more than one of its standard deviations.
 """
 import argparse
+import csv
+import datetime
+import json
 import math
 import os
 import pathlib
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 import h5py
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+TARGET = {
+    "energy": "heating_load", "concrete": "compressive_strength", "yacht": "residuary_resistance"}
 
 # RMSE, its sd, NLL, its sd. Columns of Table 1 of Lakshminarayanan, Pritzel, Blundell, "Simple and
 # scalable predictive uncertainty estimation using deep ensembles", NeurIPS 2017 (PBP:
@@ -58,9 +74,25 @@ data:      {{file: '{data}', inputs: x, targets: y, normalize: standard,
 model:     {{hidden: [50], activation: relu, output: mean_variance}}
 ensembles: [{{name: ensemble, members: 5}}]
 train:     {{loss: gaussian_nll, variance_floor: 1e-6, optimizer: adam, learning_rate: 0.01,
-            batch_size: 100, epochs: 40}}
+            batch_size: 100, epochs: 40, adversarial: {adversarial}}}
 run:       {{seed: {seed}, device: cpu, threads: {threads}, directory: '{out}'}}
 """
+
+
+def make_data(name, folder, splits):
+    """The data of an example, one target, with fresh splits of 90 % / 10 %."""
+    with open(ROOT / "examples" / name / f"{name}.csv", newline="", encoding="utf-8") as f:
+        rows = list(csv.reader(f))
+    columns, table = rows[0], np.array(rows[1:], dtype="f4")
+    others = [i for i, c in enumerate(columns) if c not in list(TARGET.values()) + ["cooling_load"]]
+    path = folder / f"{name}.h5"
+    with h5py.File(path, "w") as f:
+        f["x"], f["y"] = table[:, others], table[:, [columns.index(TARGET[name])]]
+        for i in range(splits):
+            order = np.random.RandomState(i + 1).permutation(len(table)).astype("i4")
+            last = round(0.9 * len(table))
+            f[f"splits/train_{i}"], f[f"splits/test_{i}"] = order[:last], order[last:]
+    return path
 
 
 def published_splits(data):
@@ -76,7 +108,8 @@ def run_split(args, split, folder):
         rows = f"{{train: 0.9, validation: 0, test: 0.1, seed: {split + 1}}}"
     out, job = folder / "out", folder / "job.yaml"
     job.write_text(JOB.format(name=args.name, split=split, data=args.data.resolve(), rows=rows,
-                              seed=args.seed, threads=args.threads, out=out))
+                              seed=args.seed, threads=args.threads, out=out,
+                              adversarial=args.adversarial))
     command = [str(args.tutti.resolve()), "train", str(job), "-q", "--resume", "never"]
     env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     done = subprocess.run(command, capture_output=True, text=True, env=env)
@@ -86,28 +119,61 @@ def run_split(args, split, folder):
         return float(f["ensemble_rmse"][()].ravel()[0]), float(f["ensemble_nll"][()].ravel()[0])
 
 
+def run_tutti(args):
+    """As a peer reports itself; the seconds are those of whole programs, start and files too."""
+    cpu = lambda: sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
+    scores, begin, before = [], time.perf_counter(), cpu()
+    with tempfile.TemporaryDirectory(prefix="tutti-splits-") as folder:
+        for split in range(args.splits):
+            scores.append(run_split(args, split, pathlib.Path(folder)))
+            print(f"{args.name}, split {split}: RMSE {scores[-1][0]:.3f} NLL {scores[-1][1]:.3f}",
+                  file=sys.stderr)
+    return {"way": "tutti", "seconds": time.perf_counter() - begin, "cpu_seconds": cpu() - before,
+            "rmse": [s[0] for s in scores], "nll": [s[1] for s in scores]}
+
+
+def run_peer(args, way):
+    """The same splits in PyTorch; the seconds of its training and predicting alone."""
+    program = ROOT / "bench" / "peers" / "torch_ensemble.py"
+    command = [sys.executable, str(program), "--data", str(args.data), "--way", way,
+               "--splits", str(args.splits), "--adversarial", str(args.adversarial),
+               "--threads", str(args.threads), "--seed", str(args.seed)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
 def verdict(mean, target, sd):
     distance = abs(mean - target) / sd
     return distance <= 1.0, f"{mean:.2f} is {distance:.2f} sd from {target:.2f}"
 
 
-def report(args, scores):
-    """Markdown text, and whether both means are within one sd of the reference."""
-    rmse, nll = zip(*scores)
+def row(name, run, bold=""):
     spread = lambda v: statistics.stdev(v) if len(v) > 1 else math.nan
+    cell = lambda v: f"{bold}{statistics.mean(v):.2f} ± {spread(v):.2f}{bold}"
+    return (f"| {bold}{name}{bold} | {cell(run['rmse'])} | {cell(run['nll'])} | "
+            f"{run['seconds']:.1f} s | {run['cpu_seconds']:.1f} s |")
+
+
+def report(args, tutti, peers):
+    """Markdown text, and whether the means are as good as published."""
+    rmse, nll = tutti["rmse"], tutti["nll"]
     kind = "fresh" if args.fresh else "published"
-    lines = [f"### {args.name}: {len(scores)} {kind} splits, seed {args.seed}", "",
-             "| method | RMSE | NLL |", "|---|---|---|",
-             f"| **tutti** | **{statistics.mean(rmse):.2f} ± {spread(rmse):.2f}** | "
-             f"**{statistics.mean(nll):.2f} ± {spread(nll):.2f}** |"]
+    how = f", adversarial {args.adversarial}" if args.adversarial else ""
+    lines = [f"### {args.name}: {len(rmse)} {kind} splits, seed {args.seed}{how}", "",
+             "| method | RMSE | NLL | time | CPU |", "|---|---|---|---|---|",
+             row("tutti", tutti, "**")]
+    for peer in peers:
+        lines.append(row(f"PyTorch {peer['torch']} here, {peer['way']}", peer))
     for method, (a, a_sd, b, b_sd) in PUBLISHED[args.name].items():
-        lines.append(f"| {method} | {a:.2f} ± {a_sd:.2f} | {b:.2f} ± {b_sd:.2f} |")
+        lines.append(f"| {method} | {a:.2f} ± {a_sd:.2f} | {b:.2f} ± {b_sd:.2f} | | |")
     a, a_sd, b, b_sd = PUBLISHED[args.name][REFERENCE]
     rmse_ok, rmse_text = verdict(statistics.mean(rmse), a, a_sd)
     nll_ok, nll_text = verdict(statistics.mean(nll), b, b_sd)
-    good = rmse_ok and nll_ok
-    lines += ["", f"Against \"{REFERENCE}\": RMSE {rmse_text}, NLL {nll_text}: "
-              + ("within" if good else "**outside**") + " one standard deviation."]
+    a, a_sd, b, b_sd = PUBLISHED[args.name]["Deep Ensembles"]
+    worse = max((statistics.mean(rmse) - a) / a_sd, (statistics.mean(nll) - b) / b_sd)
+    good = rmse_ok and nll_ok and worse <= 1.0
+    lines += ["", f"Against \"{REFERENCE}\": RMSE {rmse_text}, NLL {nll_text}. Against \"Deep "
+              f"Ensembles\" at most {worse:.2f} sd worse: {'good' if good else '**not good**'}."]
     return "\n".join(lines) + "\n", good
 
 
@@ -115,35 +181,63 @@ def parse():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tutti", type=pathlib.Path, default=pathlib.Path("build/tutti"))
-    parser.add_argument("--name", choices=PUBLISHED, required=True)
-    parser.add_argument("--data", type=pathlib.Path, required=True)
+    parser.add_argument("--all", action="store_true", help="energy, concrete, yacht; fresh splits")
+    parser.add_argument("--name", choices=PUBLISHED)
+    parser.add_argument("--data", type=pathlib.Path)
+    parser.add_argument("--peers", action="store_true", help="time PyTorch on the same work")
+    parser.add_argument("--adversarial", type=float, default=0.0)
+    parser.add_argument("--record", type=pathlib.Path, help="append every number as JSON")
     parser.add_argument("--splits", type=int, help="how many; default all published, or 20 fresh")
     parser.add_argument("--fresh", action="store_true", help="ignore the splits of the file")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--output", type=pathlib.Path, help="append the table to this file")
     args = parser.parse_args()
-    available = published_splits(args.data)
-    args.fresh = args.fresh or available == 0
-    args.splits = args.splits or (20 if args.fresh else available)
-    if not args.fresh and args.splits > available:
-        parser.error(f"{args.data} has {available} splits")
+    if not args.all and not (args.name and args.data):
+        parser.error("give --all, or --name and --data")
     return args
 
 
-def main():
-    args = parse()
-    scores = []
-    with tempfile.TemporaryDirectory(prefix="tutti-splits-") as folder:
-        for split in range(args.splits):
-            rmse, nll = run_split(args, split, pathlib.Path(folder))
-            scores.append((rmse, nll))
-            print(f"split {split}: RMSE {rmse:.3f} NLL {nll:.3f}", file=sys.stderr)
-    text, good = report(args, scores)
-    print(text)
+def prepare(args, name, folder):
+    """Data and splits of one set."""
+    args.name = name
+    if args.all:
+        args.data = make_data(name, folder, args.splits or 20)
+    available = published_splits(args.data)
+    fresh = args.fresh or available == 0
+    splits = args.splits or (20 if fresh else available)
+    if not fresh and splits > available:
+        sys.exit(f"{args.data} has {available} splits")
+    if args.peers and available == 0:
+        sys.exit(f"{args.data}: --peers needs splits in the file, or --all")
+    return argparse.Namespace(**{**vars(args), "fresh": fresh, "splits": splits})
+
+
+def run_set(args, fresh):
+    tutti = run_tutti(args)
+    peers = [run_peer(args, way) for way in ("loop", "batched")] if args.peers else []
+    args.fresh = fresh
+    text, good = report(args, tutti, peers)
+    print(text, flush=True)
     if args.output:
-        with open(args.output, "a") as f:
+        with open(args.output, "a", encoding="utf-8") as f:
             f.write(text + "\n")
+    if args.record:
+        with open(args.record, "a", encoding="utf-8") as f:
+            for one in [tutti] + peers:
+                f.write(json.dumps({"set": args.name, "splits": args.splits, "seed": args.seed,
+                                    "adversarial": args.adversarial, "threads": args.threads,
+                                    "date": datetime.datetime.now().astimezone().isoformat(),
+                                    "load": os.getloadavg()[0], **one}) + "\n")
+    return good
+
+
+def main():
+    args, good = parse(), True
+    with tempfile.TemporaryDirectory(prefix="tutti-data-") as folder:
+        for name in TARGET if args.all else [args.name]:
+            one = prepare(args, name, pathlib.Path(folder))
+            good = run_set(one, args.all or one.fresh) and good
     sys.exit(0 if good else 1)
 
 

@@ -7,8 +7,8 @@
   loop     one network and one torch.optim.Adam per member, member after member
   batched  all members in one: stacked weights, torch.baddbmm, one Adam
 
-Prints one line of JSON: RMSE and NLL of the ensemble on the test rows of each split, and the seconds
-that training and predicting took, without the start of Python and PyTorch.
+Prints one line of JSON: RMSE and NLL of the ensemble on the test rows of each split, and the
+seconds that training and predicting took, without the start of Python and PyTorch.
 """
 import argparse
 import json
@@ -24,11 +24,12 @@ BATCH, WIDTH, RATE, FLOOR = 100, 50, 0.01, 1e-6
 
 
 class Stack(torch.nn.Module):
-    """`members` networks inputs -> 50 relu -> mean and raw variance, drawn as torch.nn.Linear does."""
+    """`members` networks inputs -> 50 relu -> mean and raw variance, drawn as by torch.nn.Linear."""
 
     def __init__(self, members, inputs):
         super().__init__()
-        layers = [[torch.nn.Linear(inputs, WIDTH), torch.nn.Linear(WIDTH, 2)] for _ in range(members)]
+        make = torch.nn.Linear
+        layers = [[make(inputs, WIDTH), make(WIDTH, 2)] for _ in range(members)]
         stack = lambda l, of: torch.nn.Parameter(torch.stack([of(m[l]).detach() for m in layers]))
         self.w1, self.b1 = stack(0, lambda x: x.weight.T), stack(0, lambda x: x.bias[None])
         self.w2, self.b2 = stack(1, lambda x: x.weight.T), stack(1, lambda x: x.bias[None])
@@ -78,7 +79,8 @@ def run_split(args, x, y, rows, test):
     sd[sd == 0] = 1
     y_mean, y_sd = y[rows].mean(), y[rows].std()
     put = lambda a: torch.tensor(a, dtype=torch.float32)
-    xt, yt, xs = put((x[rows] - mean) / sd), put((y[rows] - y_mean) / y_sd), put((x[test] - mean) / sd)
+    xt, yt = put((x[rows] - mean) / sd), put((y[rows] - y_mean) / y_sd)
+    xs = put((x[test] - mean) / sd)
     epsilon = args.adversarial * (xt.max(0)[0] - xt.min(0)[0]) if args.adversarial else None
     together = args.members if args.way == "batched" else 1
     nets = [train(together, xt, yt, args.epochs, epsilon) for _ in range(args.members // together)]
@@ -108,12 +110,13 @@ def main():
     torch.manual_seed(args.seed)
     with h5py.File(args.data, "r") as f:
         x, y = f["x"][()].astype("f8"), f["y"][()].astype("f8")[:, 0]
-        splits = [(f[f"splits/train_{i}"][()], f[f"splits/test_{i}"][()]) for i in range(args.splits)]
-    begin = time.perf_counter()
+        rows_of = lambda kind, i: f[f"splits/{kind}_{i}"][()]
+        splits = [(rows_of("train", i), rows_of("test", i)) for i in range(args.splits)]
+    begin, before = time.perf_counter(), time.process_time()
     scores = [run_split(args, x, y, rows, test) for rows, test in splits]
-    seconds = time.perf_counter() - begin
+    seconds, cpu = time.perf_counter() - begin, time.process_time() - before
     print(json.dumps({"way": args.way, "torch": torch.__version__, "seconds": seconds,
-                      "rmse": [s[0] for s in scores], "nll": [s[1] for s in scores]}))
+                      "cpu_seconds": cpu, "rmse": [s[0] for s in scores], "nll": [s[1] for s in scores]}))
 
 
 main()

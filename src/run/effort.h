@@ -7,7 +7,7 @@ typedef struct tt_effort {
   int64_t planned, trained; /* whole epochs of all members: asked for, and done */
   int64_t saved;            /* left to do by members that stopped early */
   int64_t steps;            /* optimiser steps of all members */
-  int64_t retries;          /* new starts after divergence; their failed attempts are not in `trained` */
+  int64_t retries;          /* new starts after divergence; `trained` is without what they lost */
 } tt_effort;
 
 /* Collective. From `mine` of all crews, which must have been saved. */
