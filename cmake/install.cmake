@@ -12,6 +12,7 @@ target_include_directories(tutti_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_IN
 install(TARGETS tutti tutti_static)
 install(TARGETS tutti_shared EXPORT tutti-targets)
 install(FILES ${CMAKE_SOURCE_DIR}/src/tutti.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/slurm DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti)
 install(FILES ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/tutti)

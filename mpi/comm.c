@@ -54,6 +54,28 @@ static void choose_io_local(void)
     setenv(s->name, s->value, 0);
 }
 
+/* A task of srun that cannot find its siblings: Open MPI would end the program inside MPI_Init,
+ * with a page of text on every rank. */
+static tt_err check_start_local(void)
+{
+#ifdef OPEN_MPI
+  const char *rank = getenv("SLURM_PROCID");
+  int pmi2 = getenv("PMI_RANK") != NULL;
+  if (!getenv("SLURM_STEP_ID") || !rank || getenv("PMIX_RANK") || getenv("OMPI_COMM_WORLD_SIZE"))
+    return TT_OK;
+  tt_log_set_rank(atoi(rank), 1);
+  if (!pmi2 || OMPI_MAJOR_VERSION > 4)
+    return TT_FAIL(UNAVAILABLE,
+                   "srun started this without PMIx (--mpi=%s), which Open MPI needs: start with "
+                   "`srun --mpi=pmix tutti ...` (`srun --mpi=list` shows what there is), or with "
+                   "mpirun inside the job",
+                   pmi2 ? "pmi2" : "none");
+  tt_log_once(TT_LOG_INFO, "started by srun --mpi=pmi2: if MPI now ends the program, start with "
+                           "`srun --mpi=pmix tutti ...`");
+#endif
+  return TT_OK;
+}
+
 /* Slurm promised several ranks, but each process is a world of its own. mpirun inside a job starts
  * what the user asked for, so its word counts. */
 tt_err tt_comm_check_launch_local(const tt_comm *c)
@@ -93,10 +115,11 @@ static tt_err begin(int singletons, tt_comm **out)
 {
   tt_comm *c = NULL;
   int running = 0, level = MPI_THREAD_FUNNELED;
+  MPI_Initialized(&running);
+  if (!running) TT_TRY(check_start_local());
   TT_TRY(TT_ALLOC(c, 1));
   c->launched = getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMI_SIZE");
   c->votes = -1; /* the vote of this function is not one of the program's */
-  MPI_Initialized(&running);
   if (!running) {
     choose_io_local();
     MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level);

@@ -28,6 +28,11 @@ test   python3-h5py          python3 -c "import h5py"
 test   python3-h5netcdf      python3 -c "import h5netcdf"
 test   python3-netcdf4       python3 -c "import netCDF4"
 test   python3-xarray        python3 -c "import xarray"
+slurm  slurmctld             command -v slurmctld
+slurm  slurmd                command -v slurmd
+slurm  slurm-client          command -v srun
+slurm  munge                 command -v munged
+slurm  shellcheck            command -v shellcheck
 demo   gnuplot-nox           command -v gnuplot
 TABLE
 }

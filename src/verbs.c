@@ -10,6 +10,7 @@
 #include "run/import.h"
 #include "run/predict.h"
 #include "run/report.h"
+#include "run/stop.h"
 #include "run/trainer.h"
 
 #include <argp.h>
@@ -217,6 +218,7 @@ static tt_err train(int argc, char **argv)
                   "results.h5. Run it again after a stop: it goes on where it was.",
                   1);
   tt_train_options o = {.job = job_of(&t), .resume = t.resume, .any_device = t.any_device};
+  tt_stop_listen_local(); /* MPI may take a while to start, and a signal comes but once */
   tt_err e = tt_comm_begin(&tt_world);
   if (!e) e = tt_train(tt_world, &o);
   return e;
@@ -354,5 +356,7 @@ const tt_verb tt_verbs[] = {
     {"import", "make a dataset file from a CSV or TSV table", import},
     {"info", "what a file holds and where it comes from", info},
     {"report", "tables of predictions and learning curves from results.h5", report},
+    {"status", "what a run does, or why it ended", tt_verb_status},
+    {"slurm", "batch scripts, and whether a job is queued again", tt_verb_slurm},
     {"options", "explain every option of a job file", options_help},
     {NULL, NULL, NULL}};

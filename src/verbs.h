@@ -12,6 +12,10 @@ typedef struct tt_verb {
 /* Ends with a NULL name. */
 extern const tt_verb tt_verbs[];
 
+/* Verbs that start no MPI, of verbs_slurm.c. */
+tt_err tt_verb_status(int argc, char **argv);
+tt_err tt_verb_slurm(int argc, char **argv);
+
 /* The ranks, if the verb needed them; begun by the verb, ended by main once the error is printed:
  * a launcher may stop listening to a rank that has ended MPI. */
 extern tt_comm *tt_world;

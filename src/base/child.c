@@ -12,20 +12,24 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Its stdout is the pipe; signals that we have blocked or take care of are as at the start. */
+/* Its stdout is the pipe. Slurm sends its signals to every process of a step, so those that ask us
+ * to stop are blocked in it: it ends soon by itself, and what it says is still wanted. */
 static int spawn(const char *program, char *const argv[], int to, pid_t *child)
 {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
-  sigset_t none, all;
-  sigemptyset(&none);
+  sigset_t stops, all;
+  sigemptyset(&stops);
+  sigaddset(&stops, SIGUSR1);
+  sigaddset(&stops, SIGTERM);
+  sigaddset(&stops, SIGINT);
   sigfillset(&all);
   int e = posix_spawn_file_actions_init(&actions);
   if (e) return e;
   e = posix_spawnattr_init(&attributes);
   if (!e) {
     e = posix_spawn_file_actions_adddup2(&actions, to, STDOUT_FILENO);
-    if (!e) e = posix_spawnattr_setsigmask(&attributes, &none);
+    if (!e) e = posix_spawnattr_setsigmask(&attributes, &stops);
     if (!e) e = posix_spawnattr_setsigdefault(&attributes, &all);
     if (!e)
       e = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);

@@ -12,7 +12,7 @@ typedef struct tt_child {
 
 /* Run `program` (searched in PATH if it has no slash) with `argv`, NULL-terminated; its standard
  * output goes to `text`, at most room - 1 bytes, its standard error to ours. Signals are as at the
- * start of a program.
+ * start of a program, but SIGUSR1, SIGTERM and SIGINT are blocked: they are meant for us.
  *   seconds  until it is killed */
 tt_child tt_child_run(const char *program, char *const argv[], double seconds, char *text,
                       size_t room);

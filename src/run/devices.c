@@ -2,6 +2,7 @@
 #include "run/devices.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 static tt_err pick_from_map(const tt_seat *s, const tt_int_list *map, int share, int *device)
@@ -56,6 +57,36 @@ tt_err tt_device_check_twins(int ranks, const tt_place *place)
                      place[r].info.name);
   }
   return TT_OK;
+}
+
+int tt_device_unseen(const tt_place *p, char *text, size_t room)
+{
+  if (!p->no_gpu || p->err || p->slurm_gpus < 1) return 0;
+  snprintf(
+      text, room,
+      "Slurm gave this job %d GPU%s on %s, but this rank sees none and would train on the CPU: "
+      "give the GPUs to the step too (srun --gpus-per-node=%d, or --gpus-per-task=1 "
+      "--gpu-bind=none), check CUDA_VISIBLE_DEVICES and nvidia-smi, or set run.device: cpu",
+      p->slurm_gpus, p->slurm_gpus == 1 ? "" : "s", p->host, p->slurm_gpus);
+  return 1;
+}
+
+int tt_device_crowded(const tt_place *p, char *text, size_t room)
+{
+  if ((int64_t)p->threads * p->sharers <= p->cores) return 0;
+  if (p->sharers == 1)
+    snprintf(text, room,
+             "%d threads on %d core%s: give the rank more cores (srun --cpus-per-task=%d, mpirun "
+             "--map-by slot:PE=%d), or set run.threads: auto",
+             p->threads, p->cores, p->cores == 1 ? "" : "s", p->threads, p->threads);
+  else
+    snprintf(text, room,
+             "%d ranks of %s are bound to the same %d core%s with %d thread%s each: give each rank "
+             "cores of its own (srun --cpus-per-task=%d --cpu-bind=cores, mpirun --map-by "
+             "slot:PE=%d --bind-to core), start fewer ranks, or set run.threads: auto",
+             p->sharers, p->host, p->cores, p->cores == 1 ? "" : "s", p->threads,
+             p->threads == 1 ? "" : "s", p->threads, p->threads);
+  return 1;
 }
 
 tt_err tt_device_check_engines(int ranks, const tt_place *place)

@@ -30,6 +30,7 @@ typedef struct tt_place {
   int device;  /* its number, -1 with a fault */
   tt_device_info info;
   int no_gpu;              /* tutti was built for GPUs, and one would have been taken */
+  int slurm_gpus;          /* that Slurm says the job has on this node, SLURM_GPUS_ON_NODE */
   uint64_t cpu_set, sight; /* fingerprints of the cores, and of the GPUs it sees, on this host */
   tt_err err;              /* and why */
   char fault[1024];
@@ -40,6 +41,13 @@ int tt_device_twin(const tt_place *place, int rank);
 
 /* Two ranks on one GPU. Errors: UNAVAILABLE, naming both ranks and the fixes. */
 tt_err tt_device_check_twins(int ranks, const tt_place *place);
+
+/* Slurm gave the job GPUs, but the rank would train on the CPU because it sees none: the words for
+ * it, with the fix. 0 = no such thing. */
+int tt_device_unseen(const tt_place *p, char *text, size_t room);
+
+/* More threads than cores for the ranks bound to them: the words for it. 0 = no such thing. */
+int tt_device_crowded(const tt_place *p, char *text, size_t room);
 
 /* All ranks without a fault must use the same engine: a member's result would depend on its rank.
  * Errors: UNAVAILABLE. */

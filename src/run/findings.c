@@ -52,7 +52,9 @@ static void check_gpu(tt_findings *f, const tt_survey *s, const tt_wish *wish, i
   char text[TT_FINDING_ROOM];
   int twin = wish->share_gpu ? -1 : tt_device_twin(s->place, r);
   if (p->err) tt_findings_add(f, r, p->fault);
-  if (p->no_gpu && !p->err)
+  if (tt_device_unseen(p, text, sizeof text))
+    tt_findings_add(f, r, text);
+  else if (p->no_gpu && !p->err)
     tt_findings_add(f, r,
                     "tutti was built with CUDA but sees no GPU, and would train on the CPU: check "
                     "nvidia-smi, the job's --gpus or --gpus-per-task, and CUDA_VISIBLE_DEVICES, or "
@@ -69,20 +71,7 @@ static void check_gpu(tt_findings *f, const tt_survey *s, const tt_wish *wish, i
 static void check_cores(tt_findings *f, const tt_place *p, int r)
 {
   char text[TT_FINDING_ROOM];
-  if ((int64_t)p->threads * p->sharers <= p->cores) return;
-  if (p->sharers == 1)
-    snprintf(text, sizeof text,
-             "%d threads on %d core%s: give the rank more cores (srun --cpus-per-task=%d, mpirun "
-             "--map-by slot:PE=%d), or set run.threads: auto",
-             p->threads, p->cores, p->cores == 1 ? "" : "s", p->threads, p->threads);
-  else
-    snprintf(text, sizeof text,
-             "%d ranks of %s are bound to the same %d core%s with %d thread%s each: give each rank "
-             "cores of its own (srun --cpus-per-task=%d --cpu-bind=cores, mpirun --map-by "
-             "slot:PE=%d --bind-to core), start fewer ranks, or set run.threads: auto",
-             p->sharers, p->host, p->cores, p->cores == 1 ? "" : "s", p->threads,
-             p->threads == 1 ? "" : "s", p->threads, p->threads);
-  tt_findings_add(f, r, text);
+  if (tt_device_crowded(p, text, sizeof text)) tt_findings_add(f, r, text);
 }
 
 void tt_findings_survey(tt_findings *f, const tt_survey *s, const tt_wish *wish)

@@ -14,7 +14,8 @@ void tt_limit_begin(tt_comm *c, double max_time, double reserve, double started,
     tt_log_once(TT_LOG_WARN, "%s", tt_err_last());
   tt_bcast(c, &left, sizeof left);
   if (left < 0.0) return;
-  out->reserve = left < 2.0 * reserve ? 0.5 * left : reserve;
+  double automatic = left < 600.0 ? 0.1 * left : 60.0;
+  out->reserve = reserve > 0.0 ? reserve : automatic;
   out->end = tt_clock_local() + left;
   tt_log_once(TT_LOG_INFO, "Slurm ends this job in %.0f s: stopping %.0f s before", left,
               out->reserve);

@@ -10,9 +10,9 @@ typedef struct tt_limit {
 } tt_limit;
 
 /* Collective. With max_time > 0 the limit is so long after `started`. Otherwise (auto) rank 0 asks
- * Slurm how long the job still has, and the limit is `reserve` seconds before its end, or half way
- * if less than twice that is left; outside a job there is none. Not to know the end of a job is a
- * warning, not an error. */
+ * Slurm how long the job still has, and the limit is `reserve` seconds before its end (auto, < 0: a
+ * minute or a tenth of what is left); outside a job there is none. Not to know the end of a job is
+ * a warning, not an error. */
 void tt_limit_begin(tt_comm *c, double max_time, double reserve, double started, tt_limit *out);
 
 /* A checkpoint took so long: reserve at least three times that and half a minute. Local. */

@@ -30,7 +30,8 @@ static int can_go_on(const tt_life *l, char *why, size_t room)
   } else if (is(l->state, "failed")) {
     snprintf(why, room, "it failed with exit code %d: another life would too", l->exit_code);
   } else if (!*l->state && *l->other) {
-    snprintf(why, room, "the directory's last status is of another start, %.96s: the reason is above",
+    snprintf(why, room,
+             "the directory's last status is of another start, %.96s: the reason is above",
              l->other);
   } else if (!*l->state) {
     snprintf(why, room, "this life has left no status, exit code %d: the reason is above",
@@ -64,7 +65,8 @@ int tt_life_again(const tt_life *l, char *why, size_t room)
   return 1;
 }
 
-/* ---- lives.tsv: time, job, restart, checkpoint, state, stop, decision -------------------------- */
+/* ---- lives.tsv: time, job, restart, checkpoint, state, stop, decision --------------------------
+ */
 
 static FILE *open_lives(const char *directory, const char *mode)
 {
@@ -101,8 +103,7 @@ static void record(const char *directory, const char *job, const tt_life *l, con
   if (f)
     fprintf(f, "%s\t%s\t%" PRId64 "\t%" PRId64 "\t%s\t%s\t%s\n", when, job, l->restarts,
             l->generation, *l->state ? l->state : "none", l->stop, why);
-  if (!f || fclose(f))
-    tt_log_once(TT_LOG_WARN, "%s/lives.tsv: %s", directory, strerror(errno));
+  if (!f || fclose(f)) tt_log_once(TT_LOG_WARN, "%s/lives.tsv: %s", directory, strerror(errno));
 }
 
 static tt_err decide(const char *directory, const char *job, tt_life *l, int *code)
@@ -125,9 +126,10 @@ static tt_err decide(const char *directory, const char *job, tt_life *l, int *co
   recall(directory, job, l);
   int again = tt_life_again(l, why, sizeof why);
   record(directory, job, l, why);
-  printf("tutti: job %s, restart %" PRId64 ": %s at checkpoint %" PRId64 "%s%s: %s\n", job,
-         l->restarts, *l->state ? l->state : "ended", l->generation, *l->state ? ", " : "",
-         *l->state ? f.status.reason : "", why);
+  const char *reason = *l->state ? f.status.reason : "";
+  printf("tutti: job %s, restart %" PRId64 ": %s at checkpoint %" PRId64 "%s%s%s: %s\n", job,
+         l->restarts, *l->state ? l->state : "ended", l->generation, *reason ? " (" : "", reason,
+         *reason ? ")" : "", why);
   fflush(stdout);
   if (!again && *code == 0 && !is(l->state, "done")) *code = tt_err_exit_code(TT_E_INTERNAL);
   return again ? tt_slurm_requeue_local(job) : TT_OK;
@@ -143,8 +145,7 @@ tt_err tt_lives_next_local(const tt_job_options *o, int64_t most, int launch_cod
                           "batch script, after srun");
   tt_err e = tt_config_read_file_local(o->file, &text, &bytes);
   if (!e) e = tt_config_parse(o->file, text, bytes, o->set, o->nset, &cfg);
-  tt_life life = {
-      .restarts = tt_slurm_restarts_local(), .most = most, .launch_code = launch_code};
+  tt_life life = {.restarts = tt_slurm_restarts_local(), .most = most, .launch_code = launch_code};
   if (!e) e = decide(cfg->run_directory, job, &life, code);
   tt_config_destroy(&cfg);
   tt_free(text);

@@ -6,12 +6,12 @@
 
 /* What decides. Texts are borrowed. */
 typedef struct tt_life {
-  const char *state, *stop;   /* of this life's status file; state "" = it has left none */
-  const char *other;          /* without a state: the incarnation whose status is there, or "" */
-  int64_t generation;         /* of its last checkpoint */
-  int64_t resumed;            /* the one it began with, 0 = none */
-  int64_t stuck;              /* lives of this job in a row that ended at that checkpoint, with it */
-  int64_t restarts, most;     /* how often Slurm has started this job again, and may */
+  const char *state, *stop; /* of this life's status file; state "" = it has left none */
+  const char *other;        /* without a state: the incarnation whose status is there, or "" */
+  int64_t generation;       /* of its last checkpoint */
+  int64_t resumed;          /* the one it began with, 0 = none */
+  int64_t stuck;            /* lives of this job in a row that ended at that checkpoint, with it */
+  int64_t restarts, most;   /* how often Slurm has started this job again, and may */
   int exit_code, launch_code; /* of the status file; of srun or mpirun */
 } tt_life;
 

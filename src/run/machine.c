@@ -133,6 +133,8 @@ static void look_around(tt_comm *c, const tt_engine_ops *const *engines, const t
   cpu_set_t set;
   CPU_ZERO(&set);
   sched_getaffinity(0, sizeof set, &set);
+  const char *gpus = getenv("SLURM_GPUS_ON_NODE");
+  p->slurm_gpus = gpus ? atoi(gpus) : 0;
   gethostname(p->host, sizeof p->host - 1);
   p->cpu_set = XXH3_64bits_withSeed(&set, sizeof set, XXH3_64bits(p->host, sizeof p->host));
   p->cores = tt_machine_cores_local();
@@ -240,8 +242,26 @@ static tt_err judge(const tt_survey *s, const tt_wish *wish)
     if (s->place[r].err)
       return tt_fail_at(__FILE__, __LINE__, s->place[r].err, "rank %d on %s: %s", r,
                         s->place[r].host, s->place[r].fault);
+  char text[1024];
+  for (int r = 0; r < s->ranks && wish->device == TT_DEVICE_auto; r++)
+    if (tt_device_unseen(&s->place[r], text, sizeof text))
+      return TT_FAIL(UNAVAILABLE, "rank %d: %s", r, text);
   TT_TRY(tt_device_check_engines(s->ranks, s->place));
   return wish->share_gpu ? TT_OK : tt_device_check_twins(s->ranks, s->place);
+}
+
+static void warn(const tt_survey *s)
+{
+  char text[1024];
+  int r = 0;
+  while (r < s->ranks && !tt_device_crowded(&s->place[r], text, sizeof text))
+    r++;
+  if (r < s->ranks) tt_log_once(TT_LOG_WARN, "rank %d: %s", r, text);
+  if (s->seen > s->used)
+    tt_log_once(TT_LOG_WARN,
+                "%" PRId64 " of %" PRId64 " GPUs have no rank and stay idle: start one rank per "
+                "GPU (--ntasks-per-node), or ask for fewer GPUs",
+                s->seen - s->used, s->seen);
 }
 
 tt_err tt_machine_take(tt_comm *c, const tt_engine_ops *const *engines, const tt_wish *wish,
@@ -258,11 +278,7 @@ tt_err tt_machine_take(tt_comm *c, const tt_engine_ops *const *engines, const tt
                           .device = mine->device,
                           .path = wish->path,
                           .precision = wish->precision};
-    if (s->seen > s->used)
-      tt_log_once(TT_LOG_WARN,
-                  "%" PRId64 " of %" PRId64 " GPUs have no rank and stay idle: start one rank per "
-                  "GPU (--ntasks-per-node), or ask for fewer GPUs",
-                  s->seen - s->used, s->seen);
+    warn(s);
   }
   tt_survey_destroy(&s);
   return e;

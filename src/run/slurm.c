@@ -63,7 +63,9 @@ tt_err tt_slurm_seconds_left_local(double *seconds)
                  c.failed ? "squeue cannot be run: "
                  : c.late ? "squeue did not answer in time"
                           : "squeue said: ",
-                 c.failed ? strerror(c.failed) : c.late ? "" : text);
+                 c.failed ? strerror(c.failed)
+                 : c.late ? ""
+                          : text);
 }
 
 int tt_slurm_job_local(char *text, size_t room)

@@ -63,17 +63,14 @@ const char *tt_stop_word(tt_stop why)
 const char *tt_stop_text(tt_stop why)
 {
   switch (why) {
-  case TT_STOP_time:
-    return "the time limit";
-  case TT_STOP_file:
-    return "the file STOP";
+  case TT_STOP_time: return "the time limit";
+  case TT_STOP_file: return "the file STOP";
   case TT_STOP_signal:
   case TT_STOP_interrupt:
     return heard == SIGTERM   ? "SIGTERM"
            : heard == SIGUSR1 ? "SIGUSR1"
            : heard == SIGINT  ? "SIGINT"
                               : "a signal";
-  default:
-    return "nothing";
+  default: return "nothing";
   }
 }

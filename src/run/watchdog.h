@@ -5,9 +5,8 @@
 #include "base/err.h"
 
 /* Start watching: when no tt_watchdog_alive comes for `seconds`, print rank and phase, write the
- * status file of `directory` if it is of `incarnation`, and _exit(75). Starting again changes limit and
- * directory. directory may be NULL.
- * Errors: INTERNAL (no thread). */
+ * status file of `directory` if it is of `incarnation`, and _exit(75). Starting again changes limit
+ * and directory. directory may be NULL. Errors: INTERNAL (no thread). */
 tt_err tt_watchdog_start_local(const char *directory, const char *incarnation, int rank,
                                double seconds);
 

@@ -7,7 +7,7 @@
 Everything lies in DIR and listens on 127.0.0.1. Where Slurm is not installed `start` leaves the
 reason in DIR/skipped and the tests skip. What had to be found out, with Slurm 22.05:
 - `slurmd -N` (Debian builds it) with config_overrides lets one machine be several nodes of 4 CPUs.
-- A GPU needs File= in gres.conf, or the node is INVALID; any file will do.
+- A GPU needs a device as File= in gres.conf, or the node is INVALID; any device will do.
 - TmpFS=.../%n: srun --mpi=pmix over several virtual nodes collides in /tmp.
 - cred_expire is also how long a requeued job waits: 5 s here, 2 minutes by default.
 - CgroupPlugin=cgroup/v1 with linuxproc and task/none touches no cgroup.
@@ -24,9 +24,11 @@ import time
 
 LIFE = 1200  # seconds, then the daemons end by themselves
 NEEDED = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scontrol", "squeue")
-# main: the templates; prey: preempted by high; frail: its nodes are killed
-MAIN, PREY, FRAIL = ("n1", "n2", "n3", "n4"), ("p1", "p2"), ("f1", "f2")
-NODES = MAIN + PREY + FRAIL
+# main: for all; prey: preempted by high; frail: its nodes are killed; sites: as large as nodes of real
+# clusters, to ask sbatch what it thinks of a script
+MAIN, PREY, FRAIL, SITES = ("n1", "n2", "n3", "n4"), ("p1", "p2"), ("f1", "f2"), ("s1", "s2")
+DEVICES = ("null", "zero", "full", "random")  # stand in for GPUs
+NODES = MAIN + PREY + FRAIL + SITES
 CONF = """\
 ClusterName=tutti
 SlurmctldHost={host}(127.0.0.1)
@@ -72,9 +74,11 @@ PartitionName=main Nodes={main} Default=YES MaxTime=60 DefaultTime=10 PriorityTi
 PartitionName=prey Nodes={prey} MaxTime=60 PriorityTier=10 PreemptMode=REQUEUE GraceTime=20
 PartitionName=high Nodes={prey} MaxTime=60 PriorityTier=100 PreemptMode=OFF
 PartitionName=frail Nodes={frail} MaxTime=60 PriorityTier=10
+PartitionName=sites Nodes={sites} MaxTime=1440 PriorityTier=10
 """
-NODE = ("NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=4 Boards=1 "
-        "SocketsPerBoard=1 CoresPerSocket=4 ThreadsPerCore=1 RealMemory=1000 Gres=gpu:4\n")
+NODE = ("NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={cpus} Boards=1 "
+        "SocketsPerBoard=1 CoresPerSocket={cpus} ThreadsPerCore=1 RealMemory=1000 Gres=gpu:4 "
+        "Feature=gpu,v100-32g\n")
 
 
 def environment(run):
@@ -84,7 +88,9 @@ def environment(run):
             "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
             "OMPI_MCA_pml": "ucx", "OMPI_MCA_osc": "ucx", "OMPI_MCA_pml_ucx_tls": "any",
             "OMPI_MCA_pml_ucx_devices": "any", "UCX_TLS": "self,tcp", "UCX_NET_DEVICES": "lo",
-            "UCX_WARN_UNUSED_ENV_VARS": "n", "OMP_NUM_THREADS": "1"}
+            "UCX_WARN_UNUSED_ENV_VARS": "n", "UCX_KEEPALIVE_INTERVAL": "inf",
+            "OMPI_MCA_mpi_yield_when_idle": "1",
+            "OMP_NUM_THREADS": "1"}
 
 
 def free_ports(count):
@@ -96,21 +102,20 @@ def free_ports(count):
 
 
 def configure(run):
-    for name in ["etc", "state", "log", "pid", "gpu"] + [f"{d}.{n}" for d in ("spool", "tmp")
+    for name in ["etc", "state", "log", "pid"] + [f"{d}.{n}" for d in ("spool", "tmp")
                                                          for n in NODES]:
         (run / name).mkdir(parents=True)
     run.chmod(0o755)
     host = socket.gethostname().split(".")[0]
     ports = free_ports(1 + len(NODES))
     text = CONF.format(host=host, port=ports[0], user=os.popen("id -un").read().strip(), run=run,
-                       main=",".join(MAIN), prey=",".join(PREY), frail=",".join(FRAIL))
-    nodes = "".join(NODE.format(node=n, host=host, port=p) for n, p in zip(NODES, ports[1:]))
+                       main=",".join(MAIN), prey=",".join(PREY), frail=",".join(FRAIL), sites=",".join(SITES))
+    nodes = "".join(NODE.format(node=n, host=host, port=p, cpus=288 if n in SITES else 4)
+                    for n, p in zip(NODES, ports[1:]))
     at = text.index("PartitionName")
     (run / "etc" / "slurm.conf").write_text(text[:at] + nodes + text[at:])
-    for i in range(4):
-        (run / "gpu" / f"gpu{i}").touch()
-    (run / "etc" / "gres.conf").write_text(
-        f"NodeName={','.join(NODES)} Name=gpu Count=4 File={run}/gpu/gpu[0-3]\n")
+    (run / "etc" / "gres.conf").write_text("".join(
+        f"NodeName={','.join(NODES)} Name=gpu File=/dev/{d}\n" for d in DEVICES))
     (run / "etc" / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
     with open(os.open(run / "munge.key", os.O_CREAT | os.O_WRONLY, 0o600), "wb") as key:
         key.write(os.urandom(1024))

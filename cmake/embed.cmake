@@ -1,0 +1,18 @@
+# tutti_embed(TARGET ROOT FILE...): the texts of files under ROOT, by their names relative to it, as
+# tt_embedded of src/run/batch.h.
+function(tutti_embed target root)
+  set(code "/* made by cmake/embed.cmake */\n#include \"run/batch.h\"\n#include <stddef.h>\n")
+  set(rows "")
+  set(number 0)
+  foreach(file ${ARGN})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${root}/${file})
+    file(READ ${root}/${file} hex HEX)
+    string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
+    string(APPEND code "static const char text${number}[] = {${bytes}0};\n")
+    string(APPEND rows "    {\"${file}\", text${number}},\n")
+    math(EXPR number "${number} + 1")
+  endforeach()
+  string(APPEND code "const tt_text tt_embedded[] = {\n${rows}    {NULL, NULL}};\n")
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/embedded.c CONTENT "${code}" @ONLY)
+  target_sources(${target} PRIVATE ${CMAKE_BINARY_DIR}/embedded.c)
+endfunction()

@@ -1,0 +1,68 @@
+#!/usr/bin/python3
+"""An array of eight seeds, of which a different one is preempted each time by a partition above,
+and a prediction that waits for all of them."""
+import rig
+from rig import h
+
+TASKS, PREEMPTIONS = 8, 2
+EPOCHS = "train.epochs=3000"
+
+
+def array(folder):
+    text = rig.script("train-array.sbatch")
+    text = text.replace('run=("$job"', f'run=("$job" --set {EPOCHS} --set checkpoint.every=50ms')
+    text = text.replace("/out-$task", "/out$task")
+    return rig.submit(folder, "array", text, "--time=10", "--partition=prey")
+
+
+def predict(folder, job):
+    text = rig.script("predict.sbatch").replace("model=out/", "model=out3/")
+    text = text.replace("data=new.h5", "data=data.h5")
+    return rig.submit(folder, "predict", text, f"--dependency=afterok:{job}",
+                      "--kill-on-invalid-dep=yes", "--partition=prey", "--time=10")
+
+
+def stopped(folder):
+    """Tasks that have been stopped by a signal so far."""
+    return {t for t in range(TASKS)
+            for life in rig.lives(folder / f"out{t}") if life["stopped_by"] == "signal"}
+
+
+def preempt(folder, number):
+    """A job that needs one processor of a full partition below; it holds it until the end."""
+    before = stopped(folder)
+    job = rig.submit(folder, f"high{number}", "#!/bin/bash\nsleep 600\n", "--partition=high",
+                     "--ntasks=1", "--time=10", "--output=/dev/null")
+    rig.wait_for(f"preemption {number}", lambda: stopped(folder) - before)
+    rig.wait_for(f"job {job} to run", lambda: rig.state(job) == "RUNNING")
+    return job
+
+
+def main():
+    with rig.workplace() as folder:
+        job = array(folder)
+        chain = predict(folder, job)
+        for task in range(TASKS):
+            rig.wait_for(f"task {task}", lambda t=task: h.status_of(folder / f"out{t}"))
+        high = [preempt(folder, n) for n in range(PREEMPTIONS)]
+        victims = stopped(folder)
+        h.check(len(victims) >= PREEMPTIONS, f"only tasks {victims} were preempted")
+        rig.command("scancel", *high, good=True)
+        for task in range(TASKS):
+            name, number = f"out{task}", f"{job}_{task}"
+            settings = [EPOCHS, f"run.seed={task}"]
+            wanted = rig.local_run(folder, f"wanted{task}", settings) if task in victims else None
+            log = rig.output(folder, "array", number)
+            h.check(rig.wait_end(number) == "COMPLETED", f"{number}: {rig.state(number)}\n{log}")
+            h.check(h.is_complete(folder / name), f"{number}: no results")
+            rows = rig.lives(folder / name)
+            h.check(all(row["job"] == number for row in rows), f"{number}: lives {rows}")
+            if wanted:
+                h.check_same(folder / name, wanted, f"task {task}, preempted")
+        h.check(rig.wait_end(chain) == "COMPLETED", f"prediction: {rig.state(chain)}")
+        h.check((folder / "pred.h5").exists(), rig.output(folder, "predict", chain))
+        h.finish(f"{TASKS} tasks, preempted: {sorted(victims)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+#!/usr/bin/python3
+"""What ends a job before its time: a lost node, a killed rank, scancel, scontrol requeue, a second
+start of the same run, a STOP file. Each ends soon, with a whole checkpoint, and is queued again or
+not as it should; run to its end it has the bits of an undisturbed run."""
+import os
+import signal
+
+import cluster
+import rig
+from rig import h
+
+WORK = ["train.epochs=6000", "checkpoint.every=20ms"]
+
+
+def submit(folder, name, ranks=1, *options, more=()):
+    text = rig.script("train.sbatch", ranks, [*WORK, f"run.directory={name}", *more])
+    return rig.submit(folder, name, text, "--time=10", *options)
+
+
+def read(path):
+    try:
+        return open(path, errors="replace").read()
+    except OSError:
+        return ""
+
+
+def processes_of(job):
+    """Process numbers of everything that a job has started, its ranks last."""
+    found = []
+    for pid in (p for p in os.listdir("/proc") if p.isdigit()):
+        world = read(f"/proc/{pid}/environ").split("\0")
+        if f"SLURM_JOB_ID={job}" in world or f"slurmstepd: [{job}." in read(f"/proc/{pid}/cmdline"):
+            rank = "SLURM_STEP_ID=0" in world and "\0train\0" in read(f"/proc/{pid}/cmdline")
+            found.append((rank, int(pid)))
+    return [pid for _, pid in sorted(found)]
+
+
+def kill_rank(folder):
+    """SIGKILL of one of two ranks: srun -K1 ends the other; it had checkpoints, so it lives again."""
+    job = submit(folder, "killed", 2)
+    rig.wait_generation(folder / "killed", 2)
+    h.send(processes_of(job)[-1], signal.SIGKILL)
+    return job
+
+
+def lose_node(folder):
+    """The slurmd of the only node dies with all it has started; what the health check of a centre
+    would do then is done here at once. Slurm itself queues the job again, on the other node."""
+    job = submit(folder, "lost", 1, "--partition=frail")
+    rig.wait_generation(folder / "lost", 2)
+    node = rig.describe(job)["NodeList"]
+    for pid in [int((rig.RUN / "pid" / f"slurmd.{node}").read_text()), *processes_of(job)]:
+        h.send(pid, signal.SIGKILL)
+    rig.command("scontrol", "update", f"nodename={node}", "state=down", "reason=killed", good=True)
+    rig.wait_for("the job to leave the node", lambda: rig.describe(job)["NodeList"] != node)
+    h.check(rig.restarts(job) == 1, f"lost node: {rig.restarts(job)} restarts")
+    return job, node
+
+
+def bring_back(node):
+    """For the next run of this test on the same cluster."""
+    cluster.start_node(rig.RUN, node)
+    rig.command("scontrol", "update", f"nodename={node}", "state=resume", good=True)
+
+
+def requeue_from_outside(folder):
+    """scontrol requeue ends all at once, in the middle of whatever is written."""
+    job = submit(folder, "outside", 1)
+    rig.wait_generation(folder / "outside", 3)
+    rig.command("scontrol", "requeue", job, good=True)
+    return job
+
+
+def signal_the_step(folder):
+    """scancel --signal=USR1 reaches the ranks alone: stopped, and queued again once."""
+    job = submit(folder, "asked", 2)
+    rig.wait_generation(folder / "asked")
+    rig.command("scancel", "--signal=USR1", job, good=True)
+    return job
+
+
+def check_again(folder, job, name, wanted, said):
+    rig.check_done(job, folder / name, wanted, name, rig.output(folder, name, job))
+    log = rig.output(folder, name, job)
+    h.check(rig.restarts(job) == 1, f"{name}: {rig.restarts(job)} restarts\n{log}")
+    h.check("tutti: resumed generation" in log, f"{name}: not resumed\n{log}")
+    for words in said:
+        h.check(words in log, f"{name}: \"{words}\" is not in\n{log}")
+
+
+def check_cancelled(folder, wanted):
+    """scancel: it ends for good; sent again by its user it goes on."""
+    job = submit(folder, "gone", 2)
+    rig.wait_generation(folder / "gone", 2)
+    rig.command("scancel", job, good=True)
+    h.check(rig.wait_end(job) == "CANCELLED", f"scancel: {rig.state(job)}")
+    h.check(h.newest(folder / "gone") > 0, "scancel: no checkpoint")
+    job = submit(folder, "gone", 1)
+    rig.check_done(job, folder / "gone", wanted, "sent again after scancel")
+    h.check("tutti: resumed generation" in rig.output(folder, "gone", job), "not resumed")
+
+
+def check_stop_file(folder):
+    job = submit(folder, "person", 1)
+    rig.wait_generation(folder / "person")
+    (folder / "person" / "STOP").touch()
+    h.check(rig.wait_end(job) == "FAILED", f"STOP: {rig.state(job)}")
+    log = rig.output(folder, "person", job)
+    h.check(rig.exit_code(job) == 75 and rig.restarts(job) == 0, f"STOP:\n{log}")
+    h.check("a person stopped it" in log, f"STOP:\n{log}")
+
+
+def check_fence(folder, wanted):
+    """Two jobs of one run: the later takes it over, the earlier stops and is not queued again."""
+    first = submit(folder, "twice", 1, more=["train.epochs=16000000"])
+    rig.wait_generation(folder / "twice")
+    (folder / "twice" / "keep").touch()
+    second = rig.submit(folder, "twice-b", rig.script(
+        "train.sbatch", 1, ["train.epochs=16000000", "checkpoint.every=20ms",
+                            "run.directory=twice"]), "--time=10")
+    h.check(rig.wait_end(first) == "FAILED", f"fence: the first is {rig.state(first)}")
+    log = rig.output(folder, "twice", first)
+    h.check("has taken the directory over" in log and rig.restarts(first) == 0, f"fence:\n{log}")
+    h.check("is of another start" in log, f"fence: not explained\n{log}")
+    status = h.status_of(folder / "twice")
+    h.check(status["state"] == "training" and status["incarnation"].startswith(f"{second}.0."),
+            f"fence: the status is not the second's: {status}")
+    rig.command("scancel", second)
+
+
+def main():
+    with rig.workplace() as folder:
+        wanted = rig.local_run(folder, "wanted", WORK)
+        killed, (lost, node) = kill_rank(folder), lose_node(folder)
+        outside, asked = requeue_from_outside(folder), signal_the_step(folder)
+        check_cancelled(folder, wanted)
+        check_stop_file(folder)
+        check_fence(folder, wanted)
+        check_again(folder, killed, "killed", wanted, ["training at checkpoint", ": queued again"])
+        check_again(folder, lost, "lost", wanted, [])
+        bring_back(node)
+        check_again(folder, outside, "outside", wanted, [])
+        check_again(folder, asked, "asked", wanted, ["SIGUSR1", ": queued again", ": it is done"])
+        h.finish("7 ways to end a job")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+#!/usr/bin/python3
+"""Jobs whose time is shorter than their work: they stop in time, are queued again and end with the
+bits of a run that was never disturbed; but not for ever."""
+import re
+
+import rig
+from rig import h
+
+# Slurm's least time is a minute; nearly all of it is kept for the last checkpoint.
+LIVES = ["run.reserve=58s", "checkpoint.every=1h"]
+LIFE, WORK = 2, 6  # seconds of training: of a life at most, of the whole job at least
+ENDLESS = "train.epochs=16000000"
+SAID = re.compile(r"^tutti: job (\d+), restart (\d+): (\w+) at checkpoint (\d+)(.*)$", re.M)
+
+
+def enough_work(folder):
+    """A local run of at least WORK seconds, and its epochs."""
+    epochs, seconds = 4000, 0
+    while seconds < WORK:
+        epochs *= 2
+        wanted = rig.local_run(folder, f"wanted{epochs}", [f"train.epochs={epochs}"])
+        seconds = h.status_of(wanted)["seconds"]
+    return wanted, f"train.epochs={epochs}"
+
+
+def short(name, epochs):
+    """A script whose lives end by the time of the job alone."""
+    text = rig.script("train.sbatch", 1, [epochs, *LIVES, f"run.directory={name}"])
+    return text.replace("#SBATCH --signal=USR1@300\n", "")
+
+
+def several_lives(folder):
+    wanted, epochs = enough_work(folder)
+    text = short("several", epochs)
+    job = rig.submit(folder, "several", text, "--time=1")
+    h.check(rig.wait_end(job) == "COMPLETED", f"several lives: {rig.state(job)}")
+    log = rig.output(folder, "several", job)
+    h.check_same(folder / "several", wanted, "several lives")
+    said, rows = SAID.findall(log), rig.lives(folder / "several")
+    again = rig.restarts(job)
+    h.check(again >= WORK / LIFE, f"several lives: only {again} restarts\n{log}")
+    h.check([int(row[1]) for row in said] == list(range(again + 1)), f"one line a life:\n{log}")
+    h.check([int(row[3]) for row in said] == sorted({int(row[3]) for row in said}),
+            f"every life has a new checkpoint:\n{log}")
+    for row in said[:-1]:
+        h.check("the time limit" in row[4] and row[4].endswith(": queued again"), f"{row}")
+    h.check(said[-1][4].endswith(": it is done"), f"{said[-1]}")
+    h.check(len(rows) == again + 1 and rows[-1]["state"] == "done", f"lives.tsv: {rows}")
+    h.check(log.count("tutti: resumed generation") == again, f"resumed every time:\n{log}")
+    return again
+
+
+def capped(folder):
+    """--max-restarts 1: the second life is the last one."""
+    text = short("capped", ENDLESS).replace("--max-restarts 50", "--max-restarts 1")
+    return rig.submit(folder, "capped", text, "--time=1")
+
+
+def check_capped(folder, job):
+    h.check(rig.wait_end(job) == "FAILED", f"capped: {rig.state(job)}")
+    log = rig.output(folder, "capped", job)
+    h.check(rig.restarts(job) == 1, f"capped: {rig.restarts(job)} restarts\n{log}")
+    h.check(rig.exit_code(job) == 75, f"capped: exit {rig.exit_code(job)}")
+    h.check("this was restart 1 of at most 1" in log, f"capped:\n{log}")
+
+
+STUCK = """
+stuck() {
+  mkdir -p stuck
+  printf '{\\n  "state": "hung",\\n  "reason": "made up",\\n  "stop": "",\\n' > stuck/status.json
+  printf '  "incarnation": "%s.%s.host.0",\\n' "$SLURM_JOB_ID" "${SLURM_RESTART_COUNT:-0}" \\
+    >> stuck/status.json
+  printf '  "exit_code": 75,\\n  "generation": 4,\\n  "resumed": 4\\n}\\n' >> stuck/status.json
+}
+"""
+
+
+def stuck(folder):
+    """Three lives that end at one checkpoint are enough; a stand-in for the program makes them."""
+    text = rig.script("train.sbatch", 1, ["run.directory=stuck"], launch="stuck")
+    text = text.replace("launch=(stuck)", f"{STUCK}launch=(stuck)")
+    return rig.submit(folder, "stuck", text, "--time=1")
+
+
+def check_stuck(folder, job):
+    h.check(rig.wait_end(job) == "FAILED", f"stuck: {rig.state(job)}")
+    log = rig.output(folder, "stuck", job)
+    h.check(rig.restarts(job) == 2, f"stuck: {rig.restarts(job)} restarts\n{log}")
+    h.check("3 lives have ended at this checkpoint" in log, f"stuck:\n{log}")
+    h.check(rig.exit_code(job) == 75, f"stuck: exit {rig.exit_code(job)}")
+
+
+def signalled(folder):
+    """--signal: Slurm sends USR1 before the end, up to a minute early."""
+    text = rig.script("train.sbatch", 1, [ENDLESS, "run.directory=signalled"])
+    text = text.replace("USR1@300", "USR1@55")
+    return rig.submit(folder, "signalled", text, "--time=1")
+
+
+def check_signalled(folder, job):
+    rows = rig.wait_for("USR1 before the end", lambda: rig.lives(folder / "signalled"))
+    rig.command("scancel", job)
+    h.check((rows[0]["stopped_by"], rows[0]["decision"]) == ("signal", "queued again"), f"{rows}")
+    log = rig.output(folder, "signalled", job)
+    h.check("SIGUSR1" in log and int(rows[0]["checkpoint"]) > 0, f"signalled: {rows}\n{log}")
+
+
+def main():
+    with rig.workplace() as folder:
+        jobs = signalled(folder), stuck(folder), capped(folder)
+        again = several_lives(folder)
+        check_signalled(folder, jobs[0])
+        check_stuck(folder, jobs[1])
+        check_capped(folder, jobs[2])
+        h.finish(f"{again + 1} lives of one job")
+
+
+if __name__ == "__main__":
+    main()

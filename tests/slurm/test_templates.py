@@ -1,0 +1,72 @@
+#!/usr/bin/python3
+"""Every template and every block of a site is a script that bash, shellcheck and sbatch accept, as it
+is and as `tutti slurm` writes it."""
+import re
+import shutil
+
+import rig
+from rig import h
+
+SITE = re.compile(r"(?s)# ---- site.*# ---- end of site\n")
+
+
+def accept(folder, name, text):
+    """bash -n, shellcheck, sbatch --test-only: without what only the site itself knows."""
+    file = folder / name.replace("/", "-")
+    file.write_text(text)
+    done = rig.command("bash", "-n", file)
+    h.check(done.returncode == 0, f"{name}: bash -n\n{done.stderr}")
+    if shutil.which("shellcheck"):
+        done = rig.command("shellcheck", file)
+        h.check(done.returncode == 0, f"{name}: shellcheck\n{done.stdout}")
+    done = rig.command("sbatch", "--test-only", "--partition=sites", file, folder=folder)
+    h.check(done.returncode == 0, f"{name}: sbatch --test-only\n{done.stderr}")
+
+
+def written(folder, *options):
+    done = rig.command(h.TUTTI, "slurm", *options, "job.yaml", folder=folder)
+    h.check(done.returncode == 0, f"tutti slurm {options}: {done.returncode}\n{done.stderr}")
+    return done.stdout
+
+
+def check_written(folder, site, block):
+    """The template with the block of the site, the numbers asked for, and what plan says."""
+    text = written(folder, "train", "--site", site, "--nodes", "2", "--time", "1:00:00")
+    accept(folder, f"tutti-slurm-{site}", text)
+    for words in (block, "#SBATCH --nodes=2\n", "#SBATCH --time=1:00:00\n", "job='job.yaml'\n",
+                  "# memory per rank\n", "# ranks      8: "):
+        h.check(words in text, f"tutti slurm --site {site}: no {words!r} in\n{text}")
+    array = written(folder, "array", "--site", site, "--gpus-per-node", "2")
+    accept(folder, f"tutti-slurm-array-{site}", array)
+    h.check("#SBATCH --array=0-7" in array and "--ntasks-per-node=2\n" in array, array)
+
+
+def check_refusals(folder):
+    for options, code, words in (
+            (["train", "--site", "nowhere", "job.yaml"], 64, "alps, generic, jean-zay"),
+            (["train", "--nodes", "0", "job.yaml"], 64, "'0' is not a whole number"),
+            (["train", "--time", "2 weeks", "job.yaml"], 64, "'2 weeks' is not a time"),
+            (["train", "no.yaml"], 66, "no.yaml"), (["sing"], 64, "'sing' is not train"),
+            (["requeue", "job.yaml"], 64, "not a job of Slurm")):
+        done = rig.command(h.TUTTI, "slurm", *options, folder=folder)
+        h.check(done.returncode == code and words in done.stderr,
+                f"tutti slurm {options}: {done.returncode}\n{done.stderr}")
+
+
+def main():
+    with rig.workplace() as folder:
+        templates = sorted(rig.SCRIPTS.glob("*.sbatch"))
+        sites = sorted((rig.SCRIPTS / "site").iterdir())
+        for template in templates:
+            text = template.read_text()
+            accept(folder, template.name, text)
+            h.check(SITE.search(text)[0] == (rig.SCRIPTS / "site" / "generic").read_text(),
+                    f"{template.name} does not have the generic block")
+        for site in sites:
+            check_written(folder, site.name, site.read_text())
+        check_refusals(folder)
+        h.finish(f"{len(templates)} templates, {len(sites)} sites")
+
+
+if __name__ == "__main__":
+    main()
