@@ -122,7 +122,7 @@ def keys_and_values():
     bad("infinite", "2e-3", ".inf", "learning_rate")
     bad("number beyond 64 bits", "seed: 11", "seed: 99999999999999999999", "seed")
     bad("unknown choice", "activation: tanh", "activation: tahn", "tahn", "tanh")
-    bad("unknown loss", "loss: gaussian_nll", "loss: mae", "mae", "mse")
+    bad("unknown loss", "loss: gaussian_nll", "loss: least_squares", "least_squares", "mse")
     bad("number for a list", "[16, 16]", "16", "hidden")
     bad("zero width", "[16, 16]", "[16, 0]", "hidden")
     bad("text in a list of numbers", "[16, 16]", "[16, wide]", "wide")

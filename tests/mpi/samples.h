@@ -1,4 +1,4 @@
-/* samples.h — the samples of the tests of reading, as values here and as a file of somebody else. */
+/* samples.h — what the tests of reading read: values here, and a file of somebody else. */
 #ifndef TT_TEST_SAMPLES_H
 #define TT_TEST_SAMPLES_H
 #include "base/mem.h"

@@ -1,4 +1,4 @@
-/* test_data_choice.c — laws of reading for ensembles: the rows they choose, the labels they learn. */
+/* test_data_choice.c — laws of reading for ensembles: rows they choose, labels they learn. */
 #include "check.h"
 #include "samples.h"
 
@@ -12,13 +12,13 @@ static tt_config *job(const char *ensembles)
 {
   char text[1024];
   tt_config *cfg = NULL;
-  int64_t bytes = snprintf(text, sizeof text, "data: {file: \"%s\"}\nensembles: %s\n", file, ensembles);
+  int64_t bytes =
+      snprintf(text, sizeof text, "data: {file: \"%s\"}\nensembles: %s\n", file, ensembles);
   TT_CHECK_OK(tt_config_parse("job.yaml", text, bytes, NULL, 0, &cfg));
   return cfg;
 }
 
-TT_TEST(ensembles_choose_rows_by_mask_or_by_number)
-{
+TT_TEST (ensembles_choose_rows_by_mask_or_by_number) {
   make_values();
   put();
   tt_config *cfg = job("[{name: a, rows: z_rows}, {name: b}, {name: c, rows: z_mask},"
@@ -45,8 +45,7 @@ TT_TEST(ensembles_choose_rows_by_mask_or_by_number)
   tt_config_destroy(&cfg);
 }
 
-TT_TEST(labels_are_not_normalised)
-{
+TT_TEST (labels_are_not_normalised) {
   make_values();
   for (int i = 0; i < N; i++)
     y[i * T] = i % 3;
@@ -73,11 +72,11 @@ static void job_refused(const char *ensembles, tt_err wanted, const char *one, c
   tt_config_destroy(&cfg);
 }
 
-TT_TEST(bad_choices_of_rows_are_named_on_all_ranks)
-{
+TT_TEST (bad_choices_of_rows_are_named_on_all_ranks) {
   make_values();
   job_refused("[{name: a, rows: none}]", TT_E_DATA, "there is no dataset 'none'", "z_mask");
-  job_refused("[{name: a, rows: w}]", TT_E_DATA, "'w' (ensembles.rows) must be one column of", file);
+  job_refused("[{name: a, rows: w}]", TT_E_DATA, "'w' (ensembles.rows) must be one column of",
+              file);
   job_refused("[{name: a, rows: feature_name}]", TT_E_DATA, "'feature_name'", file);
   mask[1000] = 2;
   job_refused("[{name: a, rows: z_mask}]", TT_E_DATA, "'z_mask' (ensembles.rows), row 1000: 2",
@@ -87,12 +86,11 @@ TT_TEST(bad_choices_of_rows_are_named_on_all_ranks)
   chosen[7] = N;
   job_refused("[{name: a, rows: z_rows}]", TT_E_DATA, "entry 7: 2500 is not a row", "0 to 2499");
   chosen[7] = chosen[3];
-  job_refused("[{name: a, rows: z_rows}]", TT_E_DATA, "'z_rows' (ensembles.rows), entry 7: row 2493",
-              "again");
+  job_refused("[{name: a, rows: z_rows}]", TT_E_DATA,
+              "'z_rows' (ensembles.rows), entry 7: row 2493", "again");
 }
 
-TT_TEST(labels_that_an_output_cannot_have_are_named_on_all_ranks)
-{
+TT_TEST (labels_that_an_output_cannot_have_are_named_on_all_ranks) {
   static const struct {
     double y;
     const char *ensembles, *why;

@@ -235,8 +235,8 @@ TT_TEST(grids_combine_and_lists_go_one_by_one)
 {
   static const float l2[] = {0.5f, 0.0f, 0.25f};
   tt_err e;
-  tt_cohort *c = cohort("[{name: one, target: cost, members: 12, sweep: {l2: {grid: [0.5, 0, 0.25]},"
-                        " patience: {list: [9, 8, 7, 6, 5, 4, 3, 2, 1, 2, 3, 4]},"
+  tt_cohort *c = cohort("[{name: one, target: cost, members: 12,"
+                        " sweep: {l2: {grid: [0.5, 0, 0.25]}, patience: {list: [9, 8, 7, 6, 5, 4, 3, 2, 1, 2, 3, 4]},"
                         " epochs: {grid: [3, 4]}}}]", &e);
   for (int i = 0; i < 12; i++) {
     tt_hyper h = hyper_of(c, i);
