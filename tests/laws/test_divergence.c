@@ -27,7 +27,7 @@ static problem make(setting v)
   return p;
 }
 
-/* Number n of a walk through all pairs of activation and optimizer, every loss with each optimizer. */
+/* Number n of a walk through all pairs of activation and optimizer, with every loss. */
 enum { SETTINGS = (int)TT_ACT_COUNT * (int)TT_OPT_COUNT };
 static setting setting_of(int n)
 {

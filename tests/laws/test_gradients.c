@@ -123,7 +123,7 @@ TT_TEST(losses_and_their_slopes)
 
 /* ---- whole networks ---- */
 
-/* w' = w - rate * gradient, one step of plain sgd: a large rate shows all digits of the gradient. */
+/* w' = w - rate * gradient, one step of plain sgd: a large rate shows all digits. */
 static double gradient_error(problem *p, way by, int64_t batch)
 {
   const float rate = 0x1p16f;

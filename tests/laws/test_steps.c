@@ -1,4 +1,4 @@
-/* test_steps.c — law: steps follow the textbook. Every optimizer and schedule row, and all that acts
+/* test_steps.c — law: steps follow the textbook. Every optimizer and schedule, and all that acts
  * on a step (clipping, anchors, hidden inputs, noise, dropout, adversarial inputs, averages), over
  * fifty steps against the formulas of reference.h in double, on every engine. */
 #include "reference.h"
@@ -150,8 +150,11 @@ static double book_walk(const problem *p, const tt_state *start, const tt_state 
     book_step(p, &k, t, order, rows);
     if ((t + 1) % batches == 0) book_epoch(p, &k, t / batches, check, checks);
   }
-  tt_free(check);
   double worst = gap(TT_FIELD(end, weights), k.w, params);
+  double *used = k.averaged ? k.average : k.w; /* validation: no noise, no dropout */
+  double loss = ref_batch_loss(&(ref_batch){p, 0, check, checks, -1, NULL}, used, used);
+  TT_CHECK(fabs((double)TT_FIELD(end, loss_validation)[EPOCHS - 1] - loss), <=, 1e-5 * loss);
+  tt_free(check);
   TT_CHECK(fabs((double)TT_FIELD(end, rate)[0] - k.rate), <=, 1e-6);
   TT_CHECK(TT_FIELD(end, averaged)[0], ==, k.averaged);
   if (k.averaged) worst = fmax(worst, gap(TT_FIELD(end, average), k.average, params));

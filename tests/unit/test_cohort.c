@@ -371,6 +371,43 @@ TT_TEST(an_ensemble_sees_the_rows_it_chose)
   tt_dataset_destroy(&d);
 }
 
+/* With kfold every training row validates in one view and trains in the others; more rows move
+ * none. */
+TT_TEST(folds_share_out_the_training_rows)
+{
+  enum { FOLDS = 3, MANY = 60 };
+  int32_t column = 0;
+  int8_t fold[MANY];
+  tt_ensemble e = {.members = 5, .targets = 1, .column = &column, .selection = -1};
+  tt_cohort c = {.resample = TT_RESAMPLE_kfold, .folds = FOLDS, .seed = 3, .ensembles = 1,
+                 .ensemble = &e};
+  TT_CHECK(tt_cohort_views(&c), ==, FOLDS);
+  TT_CHECK(tt_cohort_view_of(&c, &(tt_member){.index = 4}), ==, 1);
+  for (int64_t rows = MANY; rows >= MANY / 2; rows -= MANY / 2) {
+    int trained[MANY] = {0}, validated[MANY] = {0};
+    tt_dataset *d = NULL;
+    TT_CHECK_OK(tt_dataset_create(rows, 1, 1, 0, &d));
+    for (int64_t r = 0; r < rows; r++) d->split[r] = r % 7 == 3 ? TT_TEST : TT_TRAIN;
+    for (int64_t view = 0; view < FOLDS; view++)
+      for (int which = 0; which < 2; which++) {
+        int32_t *row = NULL;
+        int64_t n = 0;
+        TT_CHECK_OK(tt_cohort_rows(&c, d, view, (tt_split)which, &row, &n));
+        for (int64_t i = 0; i < n; i++) (which ? validated : trained)[row[i]]++;
+        for (int64_t i = 0; which && i < n; i++) {
+          if (rows < MANY) TT_CHECK((int64_t)fold[row[i]], ==, view);
+          fold[row[i]] = (int8_t)view;
+        }
+        tt_free(row);
+      }
+    for (int64_t r = 0; r < rows; r++) {
+      TT_CHECK(trained[r], ==, r % 7 == 3 ? 0 : FOLDS - 1);
+      TT_CHECK(validated[r], ==, r % 7 == 3 ? 0 : 1);
+    }
+    tt_dataset_destroy(&d);
+  }
+}
+
 static void refused(const char *ensembles, const char *first, const char *second)
 {
   tt_err e;
@@ -433,6 +470,7 @@ int main(void)
       cmocka_unit_test(ensembles_that_differ_in_more_than_members_part),
       cmocka_unit_test(classes_are_counted_in_the_labels),
       cmocka_unit_test(an_ensemble_sees_the_rows_it_chose),
+      cmocka_unit_test(folds_share_out_the_training_rows),
       cmocka_unit_test(cohorts_that_cannot_be_are_refused),
       cmocka_unit_test(a_committee_knows_its_cohort),
   };
