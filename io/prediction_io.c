@@ -8,6 +8,9 @@
 struct tt_prediction_file {
   tt_h5_file *file;
   int64_t columns, quantiles, members, width; /* members 0 = not written */
+  const double *level;                        /* [levels] borrowed from the model */
+  int64_t levels;                             /* of conformal intervals */
+  int classes;
 };
 
 static const char *const column_variable[] = {"y_pred_mean", "y_pred_std", "y_pred_std_aleatoric",
@@ -27,16 +30,24 @@ static tt_err declare_columns(tt_schema *s, const char *units)
 {
   tt_err e = TT_OK;
   for (int i = 0; i < 4; i++)
-    e = tt_schema_declare(s, &(tt_variable){column_variable[i], TT_H5_F64, {"sample", "column"},
-                                            units, column_meaning[i], TT_OUTLINE_COLUMN});
+    e = tt_schema_declare(s, &(tt_variable){column_variable[i],
+                                            TT_H5_F64,
+                                            {"sample", "column"},
+                                            units,
+                                            column_meaning[i],
+                                            TT_OUTLINE_COLUMN});
   return e;
 }
 
 static tt_err declare_quantiles(tt_schema *s, const tt_prediction_shape *shape, const char *units)
 {
   const tt_variable level = {"quantile", TT_H5_F64, {"quantile"}, "1", "probability below", NULL};
-  const tt_variable v = {"y_pred_quantile", TT_H5_F64, {"quantile", "sample", "column"}, units,
-                         "quantile of the mixture of the members", TT_OUTLINE_COLUMN};
+  const tt_variable v = {"y_pred_quantile",
+                         TT_H5_F64,
+                         {"quantile", "sample", "column"},
+                         units,
+                         "quantile of the mixture of the members",
+                         TT_OUTLINE_COLUMN};
   tt_schema_coordinate(s, &level, shape->quantiles, shape->quantile);
   return tt_schema_declare(s, &v);
 }
@@ -45,14 +56,67 @@ static tt_err declare_quantiles(tt_schema *s, const tt_prediction_shape *shape, 
 static tt_err declare_members(tt_schema *s, const tt_outline *o, int64_t width)
 {
   const char *last = width == o->targets ? "target" : "quantity";
-  const tt_variable mean = {"y_member_mean", TT_H5_F32, {"member", "sample", last},
+  const tt_variable mean = {"y_member_mean", TT_H5_F32,          {"member", "sample", last},
                             o->common_units, "mean of a member", TT_OUTLINE_MEMBER};
-  const tt_variable variance = {"y_member_variance", TT_H5_F32, {"member", "sample", last},
-                                NULL, "variance of a member", TT_OUTLINE_MEMBER};
+  const tt_variable variance = {"y_member_variance",        TT_H5_F32,
+                                {"member", "sample", last}, NULL,
+                                "variance of a member",     TT_OUTLINE_MEMBER};
   tt_outline_write_members(s, o);
   if (width != o->targets) tt_schema_dim(s, last, width);
   tt_schema_declare(s, &mean);
   return tt_schema_declare(s, &variance);
+}
+
+/* Conformal levels, the same in all that have them, and whether there are classes. */
+static void find_extra(const tt_committees *model, tt_prediction_file *f)
+{
+  for (int64_t i = 0; i < model->count; i++) {
+    const tt_committee *m = model->at[i];
+    if (m->calibration.levels) f->level = m->calibration.level;
+    if (m->calibration.levels) f->levels = m->calibration.levels;
+    f->classes |= m->model.output == TT_OUTPUT_softmax || m->model.output == TT_OUTPUT_sigmoid;
+  }
+}
+
+static tt_err declare_extra(tt_schema *s, const tt_prediction_file *f, const char *units)
+{
+  const tt_variable level = {"conformal_level",
+                             TT_H5_F64,
+                             {"conformal_level"},
+                             "1",
+                             "share of new rows the interval is made to cover",
+                             NULL};
+  const tt_variable bound[] = {{"y_pred_lower",
+                                TT_H5_F64,
+                                {"conformal_level", "sample", "column"},
+                                units,
+                                "lower end of the conformal interval",
+                                TT_OUTLINE_COLUMN},
+                               {"y_pred_upper",
+                                TT_H5_F64,
+                                {"conformal_level", "sample", "column"},
+                                units,
+                                "upper end of the conformal interval",
+                                TT_OUTLINE_COLUMN}};
+  const tt_variable part[] = {{"y_entropy",
+                               TT_H5_F64,
+                               {"sample", "column"},
+                               "nat",
+                               "entropy of the mean probabilities",
+                               TT_OUTLINE_COLUMN},
+                              {"y_mutual_information",
+                               TT_H5_F64,
+                               {"sample", "column"},
+                               "nat",
+                               "entropy of the mean less mean entropy: disagreement of the members",
+                               TT_OUTLINE_COLUMN}};
+  tt_err e = TT_OK;
+  if (f->levels) tt_schema_coordinate(s, &level, f->levels, f->level);
+  for (int i = 0; i < 2; i++) {
+    if (f->levels) e = tt_schema_declare(s, &bound[i]);
+    if (f->classes) e = tt_schema_declare(s, &part[i]);
+  }
+  return e;
 }
 
 static int64_t widest(const tt_committees *model)
@@ -78,6 +142,7 @@ static tt_err begin_local(const tt_committees *model, const tt_prediction_shape 
   (*out)->quantiles = shape->quantiles;
   (*out)->members = shape->members ? o->members : 0;
   (*out)->width = widest(model);
+  find_extra(model, *out);
   return TT_OK;
 }
 
@@ -96,6 +161,7 @@ tt_err tt_prediction_create(tt_comm *c, const char *file, const tt_committees *m
     tt_schema_dim(&s, "sample", shape->rows);
     e = declare_columns(&s, o.common_units);
     if (!e && shape->quantiles) e = declare_quantiles(&s, shape, o.common_units);
+    if (!e && (p->levels || p->classes)) e = declare_extra(&s, p, o.common_units);
     if (!e && shape->members) e = declare_members(&s, &o, p->width);
   }
   tt_outline_free(&o);
@@ -125,6 +191,23 @@ tt_err tt_prediction_write(tt_prediction_file *f, int64_t first, int64_t count, 
     const int64_t size[] = {count ? f->members : 0, count, f->width};
     tt_h5_write_block(f->file, "y_member_mean", at, size, members_mean);
     e = tt_h5_write_block(f->file, "y_member_variance", at, size, members_variance);
+  }
+  return e;
+}
+
+tt_err tt_prediction_write_extra(tt_prediction_file *f, int64_t first, int64_t count,
+                                 const double *lower, const double *upper, const double *entropy,
+                                 const double *information)
+{
+  const int64_t at[] = {0, first, 0}, size[] = {count ? f->levels : 0, count, f->columns};
+  tt_err e = TT_OK;
+  if (f->levels) {
+    tt_h5_write_block(f->file, "y_pred_lower", at, size, lower);
+    e = tt_h5_write_block(f->file, "y_pred_upper", at, size, upper);
+  }
+  if (f->classes) {
+    tt_h5_write_block(f->file, "y_entropy", &at[1], &size[1], entropy);
+    e = tt_h5_write_block(f->file, "y_mutual_information", &at[1], &size[1], information);
   }
   return e;
 }

@@ -107,6 +107,12 @@ tt_err tt_prediction_write(tt_prediction_file *f, int64_t first, int64_t count, 
                            const double *total, const double *aleatoric, const double *epistemic,
                            const double *quantile, const float *members_mean,
                            const float *members_variance);
+/* Collective, in the same rounds: conformal intervals [levels][count][C] of a calibrated model,
+ * entropy and mutual information [count][C] of one that predicts classes; what the model has not is
+ * not looked at. */
+tt_err tt_prediction_write_extra(tt_prediction_file *f, int64_t first, int64_t count,
+                                 const double *lower, const double *upper, const double *entropy,
+                                 const double *information);
 tt_err tt_prediction_close(tt_prediction_file **f);
 void tt_prediction_destroy(tt_prediction_file **f);
 #endif

@@ -122,13 +122,14 @@ static tt_err predict_part(const tt_committee *c, const tt_resources *use, const
     int32_t t = 0;
     owner_in(c, column, &t);
     double scale = c->scaler.y_scale[t];
+    double spread = scale * tt_calibration_spread(&c->calibration, column);
     for (int64_t r = 0; r < p->rows; r++) {
       tt_spread at = tt_moments_at(moments, r, column);
       int64_t cell = (p->first + r) * p->columns + p->first_column + column;
       put(p->out[0], cell, at.mean * scale + c->scaler.y_mean[t]);
-      put(p->out[1], cell, at.total * scale);
-      put(p->out[2], cell, at.aleatoric * scale);
-      put(p->out[3], cell, at.epistemic * scale);
+      put(p->out[1], cell, at.total * spread);
+      put(p->out[2], cell, at.aleatoric * spread);
+      put(p->out[3], cell, at.epistemic * spread);
     }
   }
   return TT_OK;

@@ -10,6 +10,7 @@
 #include "io/results_io.h"
 #include "run/machine.h"
 #include "run/normal.h"
+#include "run/predict_extra.h"
 #include "spec/plan.h"
 
 #include <inttypes.h>
@@ -46,6 +47,7 @@ typedef struct predictor {
   float *mean_of_member, *var_of_member; /* [G][chunk][width] in the user's units */
   double *out[4];                        /* [chunk][columns] mean, total, aleatoric, epistemic */
   double *quantile;                      /* [Q][chunk][columns] */
+  tt_extra extra;
 } predictor;
 
 static tt_err check_options_local(const tt_predict_options *o)
@@ -96,6 +98,7 @@ static tt_err allocate_local(predictor *p)
   }
   for (int v = 0; v < 4; v++)
     TT_TRY(TT_ALLOC(p->out[v], p->chunk * p->columns));
+  TT_TRY(tt_extra_make(&p->model, p->chunk, &p->extra));
   if (!p->per_member) return TT_OK;
   TT_TRY(TT_ALLOC(p->quantile, p->o->quantiles * p->chunk * p->columns));
   if (!p->o->members) return TT_OK;
@@ -113,13 +116,14 @@ static int32_t target_of(const part *q, const tt_ensemble *e, int64_t j)
 static void spread_column(predictor *p, const part *q, int64_t column, int32_t t, int64_t rows)
 {
   double mean = q->m->scaler.y_mean[t], scale = q->m->scaler.y_scale[t];
+  double spread = scale * tt_calibration_spread(&q->m->calibration, column);
   for (int64_t r = 0; r < rows; r++) {
     tt_spread at = tt_moments_at(q->moments, r, column);
     int64_t cell = r * p->columns + q->column + column;
     p->out[0][cell] = at.mean * scale + mean;
-    p->out[1][cell] = at.total * scale;
-    p->out[2][cell] = at.aleatoric * scale;
-    p->out[3][cell] = at.epistemic * scale;
+    p->out[1][cell] = at.total * spread;
+    p->out[2][cell] = at.aleatoric * spread;
+    p->out[3][cell] = at.epistemic * spread;
   }
 }
 
@@ -136,10 +140,14 @@ static void quantiles_at(predictor *p, const part *q, const tt_ensemble *e, int6
     mean[i] = w[i] > 0.0 ? (double)at[0] : 0.0;
     variance[i] = w[i] > 0.0 ? (double)at[q->width * rows] : 0.0;
   }
-  for (int64_t k = 0; k < p->o->quantiles; k++)
+  double spread = tt_calibration_spread(&q->m->calibration, column);
+  double centre = tt_moments_at(q->moments, r, column).mean;
+  for (int64_t k = 0; k < p->o->quantiles; k++) {
+    double at = tt_mixture_quantile(n, w, mean, variance, p->o->quantile[k]);
+    if (spread != 1.0) at = centre + spread * (at - centre);
     p->quantile[(k * rows + r) * p->columns + q->column + column] =
-        tt_mixture_quantile(n, w, mean, variance, p->o->quantile[k]) * q->m->scaler.y_scale[t] +
-        q->m->scaler.y_mean[t];
+        at * q->m->scaler.y_scale[t] + q->m->scaler.y_mean[t];
+  }
 }
 
 static tt_err quantiles_local(predictor *p, const part *q, int64_t rows)
@@ -190,6 +198,7 @@ static tt_err predict_part_local(predictor *p, part *q, int64_t rows)
   for (int64_t e = 0; e < q->m->ensembles; e++)
     for (int64_t j = 0; j < q->width; j++, column++)
       spread_column(p, q, column, target_of(q, &q->m->ensemble[e], j), rows);
+  tt_extra_fill(&p->extra, q->m, q->column, rows, p->out[0], p->out[1], q->members);
   if (p->o->members) members_in_units(p, q, rows);
   return p->o->quantiles ? quantiles_local(p, q, rows) : TT_OK;
 }
@@ -218,6 +227,9 @@ static tt_err stream(predictor *p, tt_prediction_file *f)
       e = tt_prediction_write(f, p->mine.first + done, rows, p->out[0], p->out[1], p->out[2],
                               p->out[3], p->o->quantiles ? p->quantile : NULL, p->mean_of_member,
                               p->var_of_member);
+    if (!e)
+      e = tt_prediction_write_extra(f, p->mine.first + done, rows, p->extra.lower, p->extra.upper,
+                                    p->extra.entropy, p->extra.information);
   }
   return e;
 }
@@ -265,6 +277,7 @@ static void cleanup(predictor *p)
   tt_free(p->mean_of_member);
   tt_free(p->var_of_member);
   tt_free(p->quantile);
+  tt_extra_free(&p->extra);
   for (int v = 0; v < 4; v++)
     tt_free(p->out[v]);
 }
@@ -287,6 +300,8 @@ tt_err tt_predict(tt_comm *c, const tt_predict_options *o)
   if (!e) {
     e = open_rows_local(&p);
     if (!e) e = place_parts_local(&p);
+    for (int64_t i = 0; i < p.model.count; i++)
+      p.per_member |= tt_extra_needs_members(p.model.at[i]);
     if (!e) e = allocate_local(&p);
     e = tt_agree(c, e);
   }

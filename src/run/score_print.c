@@ -47,7 +47,11 @@ static void print_target(const tt_committee *c, const tt_ensemble *e, int64_t k,
     else
       printf(" %5.1f%%", 100.0 * share);
   }
-  printf(" %10.3f  %s\n", s->diversity[column], c->target.units[e->column[k]]);
+  if (isnan(s->diversity[column]))
+    printf(" %10s  ", "-");
+  else
+    printf(" %10.3f  ", s->diversity[column]);
+  printf("%s\n", c->target.units[e->column[k]]);
 }
 
 /* Shares of rows inside the conformal intervals, if there are any. */
