@@ -358,8 +358,7 @@ static tt_err allocate_members(const tt_engine *e, tt_layered *own)
   TT_TRY(tt_dev_alloc(&own->mean, members, "losses of the members"));
   if (e->cohort->resample == TT_RESAMPLE_kfold)
     TT_TRY(tt_dev_alloc(&own->apart, members, "members of other folds"));
-  if (e->cohort->method == TT_METHOD_fusion || own->noisy)
-    TT_TRY(tt_dev_alloc(&own->row, members * own->rows, "row numbers of a batch"));
+  TT_TRY(tt_dev_alloc(&own->row, members * own->rows, "row numbers of a batch"));
   TT_TRY(tt_pinned_alloc(&own->attempt, members, "attempts of the members"));
   TT_TRY(tt_pinned_alloc(&own->status, members, "status of the members"));
   TT_TRY(tt_pinned_alloc(&own->batch, members, "batches of the members"));

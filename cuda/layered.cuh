@@ -58,7 +58,7 @@ typedef struct tt_layered {
   float *more;                 /* [padded][P] gradient at the moved inputs, with it */
   int8_t *calm;                /* [M] 1 for members without it in the running step */
   int8_t *apart;               /* [M] with kfold: 1 for members of another view */
-  int32_t *row;                /* [M][rows] row numbers of a batch, where somebody asks for them */
+  int32_t *row;                /* [M][rows] row numbers of the batch on the device */
   cudaGraphExec_t graph[TT_LAYERED_GRAPHS]; /* of 2^k steps; NULL until needed */
   int warm;                    /* a step has been run outside of graphs */
   int8_t *status;              /* [M] as the device had it last; pinned host memory */

@@ -26,7 +26,7 @@ typedef struct tt_train_args {
   float *inputs;       /* [M][rows][D] dL/dx */
   const float *more;   /* [M][P] gradient at the moved inputs */
   int8_t *calm;        /* [M] */
-  int32_t *row;        /* [M][rows] takes row numbers, or NULL */
+  int32_t *row;        /* [M][rows] row numbers of the batch */
   double *told;        /* [M] losses of a batch that is not settled yet */
   tt_order *order;
   tt_step_args *step;
@@ -54,7 +54,7 @@ static __global__ void gather_batch(tt_train_args a)
   int64_t at = (int64_t)i * a.rows + begin;
   if (t < tile) {
     row[t] = begin + t < rows ? tt_view_row(v, i, a.order[i], (int32_t)(first + begin + t)) : -1;
-    if (a.row) a.row[at + t] = row[t];
+    a.row[at + t] = row[t];
   }
   __syncthreads();
   tt_gather_to to = {a.x, a.y, a.weight, at, tile, v.member[i].ensemble};
