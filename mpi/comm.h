@@ -20,8 +20,8 @@ extern const tt_comm_setting tt_comm_settings[]; /* ends with a NULL name */
 
 /* Start MPI (funneled) unless it runs already, with tt_comm_settings; then, before any HDF5 call,
  * MPI_ERRORS_ARE_FATAL on MPI_FILE_NULL. Tells the log its rank.
- * Errors: UNAVAILABLE (N singletons: SLURM_NTASKS > 1 but one rank; Open MPI under srun without PMIx,
- * known before MPI starts; the message names the fix). */
+ * Errors: UNAVAILABLE (N singletons: SLURM_NTASKS > 1 but one rank; Open MPI under srun without
+ * PMIx, known before MPI starts; the message names the fix). */
 tt_err tt_comm_begin(tt_comm **out);
 
 /* The same, but N singletons are no error: for programs that report it with everything else. */
