@@ -24,7 +24,7 @@ BATCH, WIDTH, RATE, FLOOR = 100, 50, 0.01, 1e-6
 
 
 class Stack(torch.nn.Module):
-    """`members` networks inputs -> 50 relu -> mean and raw variance, drawn as by torch.nn.Linear."""
+    """`members` networks inputs -> 50 relu -> mean and raw variance, from torch.nn.Linear."""
 
     def __init__(self, members, inputs):
         super().__init__()
@@ -115,8 +115,9 @@ def main():
     begin, before = time.perf_counter(), time.process_time()
     scores = [run_split(args, x, y, rows, test) for rows, test in splits]
     seconds, cpu = time.perf_counter() - begin, time.process_time() - before
+    rmse, nll = zip(*scores)
     print(json.dumps({"way": args.way, "torch": torch.__version__, "seconds": seconds,
-                      "cpu_seconds": cpu, "rmse": [s[0] for s in scores], "nll": [s[1] for s in scores]}))
+                      "cpu_seconds": cpu, "rmse": rmse, "nll": nll}))
 
 
 main()
