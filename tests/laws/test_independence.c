@@ -395,6 +395,43 @@ static void same_way(setting v, way by, const tt_state *want)
 
 TT_TEST(equal_arithmetic_means_equal_bits) { all_settings(same_way, 1); }
 
+/* After a retry a member draws orders, dropout and initial weights as under another seed. */
+static void retried(way by, int rich)
+{
+  setting v = {.number = 1, .resample = TT_RESAMPLE_bootstrap, .dropout = rich, .anchor = rich};
+  problem p = usual(v), other = usual(v);
+  if (can(by, &p.c)) {
+    other.c.seed = tt_attempt_seed(p.c.seed, 1, 2);
+    tt_state *want = problem_run(&other, by, everyone(&other), 7);
+    problem_start(&p, by, everyone(&p));
+    tt_state *s = problem_state(&p, everyone(&p));
+    for (int64_t i = 0; i < p.c.members; i++) {
+      TT_FIELD(s, attempt)[i] = 2;
+      tt_cohort_init(&p.c, &p.c.member[i], 2, TT_FIELD(s, weights) + i * s->params);
+    }
+    TT_CHECK_OK(by.ops->load(p.engine, everyone(&p), s));
+    problem_finish(&p, 3);
+    TT_CHECK_OK(by.ops->save(p.engine, everyone(&p), s));
+    for (int64_t i = 0; i < p.c.members; i++) {
+      TT_CHECK(TT_FIELD(s, attempt)[i], ==, 2);
+      TT_FIELD(s, attempt)[i] = 0;
+      same_member(want, s, i, tell(v, by, "retried"));
+    }
+    tt_state_destroy(&want);
+    tt_state_destroy(&s);
+  }
+  problem_free(&p);
+  problem_free(&other);
+}
+
+TT_TEST(a_retry_is_another_seed)
+{
+  way by[MAX_WAYS];
+  for (int k = 0, n = ways(by); k < n; k++)
+    for (int rich = 0; rich < 2; rich++)
+      if (takes(by[k], rich)) retried(by[k], rich);
+}
+
 /* Orders longer than what is worked out at a time, and a restart inside them. */
 static void long_epochs(way by, tt_resample resample)
 {
@@ -434,6 +471,7 @@ int main(void)
       cmocka_unit_test(a_restart_changes_nothing),
       cmocka_unit_test(scores_depend_on_the_member_alone),
       cmocka_unit_test(equal_arithmetic_means_equal_bits),
+      cmocka_unit_test(a_retry_is_another_seed),
       cmocka_unit_test(long_epochs_are_cut_anywhere),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
