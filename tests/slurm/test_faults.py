@@ -111,21 +111,23 @@ def check_stop_file(folder):
 
 
 def check_fence(folder, wanted):
-    """Two jobs of one run: the later takes it over, the earlier stops and is not queued again."""
-    first = submit(folder, "twice", 1, more=["train.epochs=16000000"])
+    """Two jobs of one run, the earlier asleep while the later takes it over: when it wakes up, both
+    are alive, and one of them commits. The earlier is not queued again."""
+    first = submit(folder, "twice", 1)
     rig.wait_generation(folder / "twice")
-    (folder / "twice" / "keep").touch()
-    second = rig.submit(folder, "twice-b", rig.script(
-        "train.sbatch", 1, ["train.epochs=16000000", "checkpoint.every=20ms",
-                            "run.directory=twice"]), "--time=10")
+    rank = processes_of(first)[-1]
+    h.send(rank, signal.SIGSTOP)
+    text = rig.script("train.sbatch", 1, [*WORK, "run.directory=twice"])
+    second = rig.submit(folder, "second", text, "--time=10")
+    rig.wait_for("the second to take over", lambda: h.status_of(folder / "twice").get(
+        "incarnation", "").startswith(f"{second}.0."))
+    h.send(rank, signal.SIGCONT)
     h.check(rig.wait_end(first) == "FAILED", f"fence: the first is {rig.state(first)}")
     log = rig.output(folder, "twice", first)
     h.check("has taken the directory over" in log and rig.restarts(first) == 0, f"fence:\n{log}")
     h.check("is of another start" in log, f"fence: not explained\n{log}")
-    status = h.status_of(folder / "twice")
-    h.check(status["state"] == "training" and status["incarnation"].startswith(f"{second}.0."),
-            f"fence: the status is not the second's: {status}")
-    rig.command("scancel", second)
+    rig.check_done(second, folder / "twice", wanted, "fence: the second",
+                   rig.output(folder, "second", second))
 
 
 def main():
