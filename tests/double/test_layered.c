@@ -184,7 +184,7 @@ static void agree(const char *name, const tt_state *want, const tt_state *got)
   }
 }
 
-/* Everyone, then a part of them, in other pieces. */
+/* Everyone, and once a part of them, in other pieces. */
 static void one_way(const ask *a, problem *p, way by, const tt_state *want, tt_state **before)
 {
   char what[128];
@@ -194,7 +194,7 @@ static void one_way(const ask *a, problem *p, way by, const tt_state *want, tt_s
   agree(what, want, got);
   for (int64_t i = 0; *before && by.schedule && i < p->c.members; i++)
     same_member(*before, got, i, what);
-  if (by.schedule == TT_DOUBLE_RANDOM) {
+  if (by.use.path == TT_PATH_layered && by.schedule) {
     tt_state *part = trained(p, by, some, 5);
     for (int64_t i = some.first; i < some.first + some.count; i++) same_member(got, part, i, what);
     tt_state_destroy(&part);
@@ -211,8 +211,8 @@ TT_TEST(members_do_what_is_asked_of_them)
     problem p = make(&asks[k]);
     tt_state *want = trained(&p, plain, everyone(&p), 1000), *before = NULL;
     for (int i = 0, n = ways(by); i < n; i++) {
-      int layered = by[i].use.path == TT_PATH_layered;
-      if (!suits(by[i], &p.c) || (!layered && !takes(by[i], k))) continue;
+      int layered = by[i].use.path == TT_PATH_layered, resting = 1 + k % 2;
+      if (!suits(by[i], &p.c) || (layered ? by[i].schedule == resting : !takes(by[i], k))) continue;
       if (!layered) tt_state_destroy(&before);
       one_way(&asks[k], &p, by[i], want, &before);
     }
