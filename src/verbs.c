@@ -255,12 +255,22 @@ static tt_err predict(int argc, char **argv)
 static tt_err evaluate(int argc, char **argv)
 {
   static const struct argp_option options[] = {
-      OPTION_INPUTS, OPTION_TARGETS, OPTION_QUIET, OPTION_VERBOSE, {0}};
+      {"output", 'o', "FILE", 0, "file to write the scores to (default none)", 0},
+      OPTION_INPUTS,
+      OPTION_TARGETS,
+      OPTION_QUIET,
+      OPTION_VERBOSE,
+      {0}};
   told t = listen(argc, argv, options, "MODEL.h5 DATA.h5",
                   "Score a model on all labelled rows of a "
                   "file.",
                   2);
-  tt_evaluate_options o = {t.file[0], t.file[1], t.inputs, t.targets};
+  tt_evaluate_options o = {.model = t.file[0],
+                           .data = t.file[1],
+                           .inputs = t.inputs,
+                           .targets = t.targets,
+                           .output = t.output,
+                           .command = tt_command_line};
   tt_err e = tt_comm_begin(&tt_world);
   if (!e) e = tt_evaluate(tt_world, &o);
   return e;

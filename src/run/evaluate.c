@@ -84,17 +84,39 @@ static tt_err open_local(labelled_rows *l, const char *targets)
   return match_targets(l);
 }
 
-/* Every committee is scored on the same rows, each with a table of its own. */
-static tt_err score_all(tt_comm *c, const tt_committees *all, const tt_engine_ops *ops,
-                        const tt_resources *use, const tt_row_source *source)
+static tt_err write_scores(tt_comm *c, const tt_evaluate_options *o, const tt_committees *all,
+                           const tt_scores *const *part)
 {
-  tt_err e = TT_OK;
+  tt_scores *joined = NULL;
+  tt_provenance from = {.title = "",
+                        .resolved = "",
+                        .original = "",
+                        .device = "",
+                        .arithmetic = "",
+                        .command = o->command ? o->command : "",
+                        .ranks = tt_comm_ranks(c),
+                        .threads = 1};
+  tt_err e = tt_agree(c, tt_scores_join(all, part, &joined));
+  if (!e) e = tt_scores_write(c, o->output, all, joined, &from);
+  tt_scores_destroy(&joined);
+  return e;
+}
+
+/* Every committee is scored on the same rows, each with a table of its own. */
+static tt_err score_all(tt_comm *c, const tt_evaluate_options *o, const tt_committees *all,
+                        const tt_engine_ops *ops, const tt_resources *use,
+                        const tt_row_source *source)
+{
+  tt_scores **part = NULL;
+  tt_err e = tt_agree(c, TT_ALLOC(part, all->count));
   for (int64_t i = 0; !e && i < all->count; i++) {
-    tt_scores *scores = NULL;
-    e = tt_score(c, all->at[i], ops, use, source, &scores, NULL);
-    if (!e) tt_score_print_local(c, all->at[i], scores);
-    tt_scores_destroy(&scores);
+    e = tt_score(c, all->at[i], ops, use, source, &part[i], NULL);
+    if (!e) tt_score_print_local(c, all->at[i], part[i]);
   }
+  if (!e && o->output) e = write_scores(c, o, all, (const tt_scores *const *)part);
+  for (int64_t i = 0; part && i < all->count; i++)
+    tt_scores_destroy(&part[i]);
+  tt_free(part);
   return e;
 }
 
@@ -114,7 +136,7 @@ tt_err tt_evaluate(tt_comm *c, const tt_evaluate_options *o)
   if (!e) {
     tt_row_source source = {
         .rows = tt_rows_shape(l.rows)->rows, .read_local = read_labelled, .from = &l};
-    e = score_all(c, &model, ops, &use, &source);
+    e = score_all(c, o, &model, ops, &use, &source);
   }
   tt_free(l.column);
   tt_rows_close_local(&l.rows);

@@ -23,10 +23,12 @@ tt_err tt_predict(tt_comm *c, const tt_predict_options *o);
 typedef struct tt_evaluate_options {
   const char *model, *data;
   const char *inputs, *targets; /* datasets; NULL = "x", "y" */
+  const char *output;           /* file for the scores; NULL = none */
+  const char *command;
 } tt_evaluate_options;
 
-/* Collective. Score the model on all labelled rows of a file and print the table. Target columns
- * are matched by name, or by position where the file has no names. Errors: as tt_predict; DATA (no
- * column for a target). */
+/* Collective. Score the model on all labelled rows of a file, print the table and write it if asked
+ * to. Target columns are matched by name, or by position where the file has no names. Errors: as
+ * tt_predict; DATA (no column for a target). */
 tt_err tt_evaluate(tt_comm *c, const tt_evaluate_options *o);
 #endif
