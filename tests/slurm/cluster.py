@@ -179,6 +179,16 @@ def signal_all(run, pattern, number):
     return found
 
 
+def sweep(run):
+    """Slurm 22.05 leaves a slurmstepd behind now and then, after steps with PMIx."""
+    mark = f"SLURM_CONF={run}/etc/slurm.conf".encode()
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (process / "cmdline").read_bytes().startswith(b"slurmstepd") and \
+                    mark in (process / "environ").read_bytes().split(b"\0"):
+                os.kill(int(process.name), signal.SIGKILL)
+
+
 def stop(run):
     if not (run / "etc" / "slurm.conf").exists():
         return
@@ -191,6 +201,7 @@ def stop(run):
     while signal_all(run, "timeout.*", 0) and time.monotonic() < end:
         time.sleep(0.1)
     signal_all(run, "*", signal.SIGKILL)
+    sweep(run)
 
 
 if __name__ == "__main__":
