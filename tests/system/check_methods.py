@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """One job with every way to train: retries, an ensemble that stops as one, snapshots, fusion. The
-same bits on 1 and 3 ranks, and killed on 3 and resumed on 1; each way did what it says.
+same bits on 1 and 3 ranks, and stopped on 2, killed on 3 and resumed on 1; each way did
+what it says.
 
   check_methods.py PROGRAM LAUNCHER...     e.g. build/tutti mpirun --oversubscribe -n
 """
@@ -35,7 +36,7 @@ run: {seed: 11, device: cpu, threads: 1, directory: out}
 
 def kill_after(folder, ranks, generation, directory):
     """Train, and kill all ranks when a checkpoint is there; whether the run was killed in time."""
-    arguments = harness.train_arguments(["checkpoint.every=30ms", f"run.directory={directory}"])
+    arguments = harness.train_arguments(["checkpoint.every=10ms", f"run.directory={directory}"])
     process = harness.start(folder, ranks, arguments)
     end = time.monotonic() + 30
     while process.poll() is None and time.monotonic() < end:
@@ -78,7 +79,9 @@ def main():
         check_results(wanted / "results.h5")
         got, _ = harness.undisturbed(folder, ranks=3, name="three")
         harness.check_same(got, wanted, "3 ranks")
-        if not kill_after(folder, 3, 2, "killed"):
+        stopped = harness.train(folder, 2, ["run.directory=killed", "run.max_time=10ms"])
+        check(stopped.code == harness.STOPPED, f"stopped early: exit {stopped.code}")
+                if not kill_after(folder, 3, harness.newest(folder / "killed") + 1, "killed"):
             print("the run was over before it could be killed")
         done = harness.train(folder, 0, ["run.directory=killed"])
         check(done.code == harness.DONE, f"resumed: exit {done.code}\n{done.output}")
