@@ -81,7 +81,7 @@ def main():
         harness.check_same(got, wanted, "3 ranks")
         stopped = harness.train(folder, 2, ["run.directory=killed", "run.max_time=10ms"])
         check(stopped.code == harness.STOPPED, f"stopped early: exit {stopped.code}")
-                if not kill_after(folder, 3, harness.newest(folder / "killed") + 1, "killed"):
+        if not kill_after(folder, 3, harness.newest(folder / "killed") + 1, "killed"):
             print("the run was over before it could be killed")
         done = harness.train(folder, 0, ["run.directory=killed"])
         check(done.code == harness.DONE, f"resumed: exit {done.code}\n{done.output}")
