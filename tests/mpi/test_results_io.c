@@ -230,10 +230,12 @@ static void write_two(const char *file, tt_committee *other)
     fill(part[1]->ensemble[v], 80 + v, 1, C2);
   }
   fill(part[1]->coverage, 15, TT_INTERVALS, C2);
+  for (int i = 0; i < TT_SHOWN; i++)
+    memcpy(part[1]->covered + i * C2, part[1]->coverage + tt_shown[i] * C2, C2 * sizeof(double));
   part[1]->rows[1] = 77;
-  TT_CHECK_OK(tt_scores_join(2, (const tt_scores *const *)part, &scores));
+  TT_CHECK_OK(tt_scores_join(&two, (const tt_scores *const *)part, &scores));
   const tt_result_part parts[] = {{&one, a}, {&second, b}};
-  TT_CHECK_OK(tt_results_write(comm, file, parts, &two, scores, NULL, &from));
+  TT_CHECK_OK(tt_results_write(comm, file, parts, &two, scores, NULL, NULL, &from));
   tt_scores_destroy(&part[0]);
   tt_scores_destroy(&part[1]);
   tt_scores_destroy(&scores);
