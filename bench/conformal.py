@@ -3,11 +3,11 @@
 
   conformal.py --data concrete.h5 [--tutti build/tutti] [--splits 20] [--output FILE.jsonl]
 
-Every split trains the deep ensemble of bench/deep_ensembles.py (5 members, one hidden layer of 50) on
-60 % of the rows, learns 90 % intervals on 20 % (the same rows choose each member's best epoch, which
-costs a little coverage), and counts the rows inside among the other 20 %. Prints one line for each split and the mean, beside
-the coverage of the Gaussian intervals of the same predictions. Exit 1 if the mean coverage is not
-between 88 and 92 %.
+Every split trains the deep ensemble of bench/deep_ensembles.py (5 members, one hidden layer of 50)
+on 60 % of the rows, learns 90 % intervals on 20 % (the same rows choose each member's best epoch,
+which costs a little coverage), and counts the rows inside among the other 20 %. Prints one line for
+each split and the mean, beside the coverage of the Gaussian intervals of the same predictions.
+Exit 1 if the mean coverage is not between 88 and 92 %.
 """
 import argparse
 import json
@@ -68,7 +68,8 @@ def main():
             f.writelines(json.dumps(one) + "\n" for one in found)
     mean = statistics.mean(one["conformal_coverage"] for one in found)
     plain = statistics.mean(one["gaussian_coverage"] for one in found)
-    print(f"mean of {len(found)} splits: {100 * mean:.2f} % (Gaussian intervals {100 * plain:.2f} %)")
+    print(f"mean of {len(found)} splits: {100 * mean:.2f} % "
+          f"(Gaussian intervals {100 * plain:.2f} %)")
     sys.exit(0 if 0.88 <= mean <= 0.92 else 1)
 
 

@@ -1,5 +1,5 @@
-/* test_traps.c — twelve mistakes seen in programs that train ensembles, each a test by its name. The
- * ninth, inference that reads the weights again for every batch, needs a file: it is in
+/* test_traps.c — twelve mistakes seen in programs that train ensembles, each a test by its name.
+ * The ninth, inference that reads the weights again for every batch, needs a file: it is in
  * tests/mpi/test_trap_inference.c. */
 #include "problem.h"
 #include "spec/metrics.h"
