@@ -93,8 +93,8 @@ static tt_model model_of(tt_output output, int32_t n)
   return m;
 }
 
-/* Intervals learnt on some rows hold exactly the share of these rows that the ranks say, in whatever
- * units; recalibration scales them with the spread. */
+/* Intervals learnt on some rows hold exactly the share of these rows that the ranks say, in
+ * whatever units; recalibration scales them with the spread. */
 static void holds(tt_output output, int recalibrate, double of_sd)
 {
   enum { N = 99 };
