@@ -1,5 +1,6 @@
 /* test_trap_inference.c — the ninth of the traps of tests/laws/test_traps.c: inference that reads
- * the weights again for every batch. A model is read once, with its calibration; the file may go. */
+ * the weights again for every batch. A model is read once, with its calibration; the file may
+ * go. */
 #include "base/mem.h"
 #include "check.h"
 #include "engine/engine.h"
