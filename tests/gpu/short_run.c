@@ -8,7 +8,8 @@
 enum { ROWS = 45, MEMBERS = 3, EPOCHS = 2, NEW_ROWS = 40 };
 static const double COARSE = 1e-2;
 
-static const way plain = {"generic", &tt_engine_cpu, {.threads = 1, .simd = TT_SIMD_generic}, 0};
+static const way plain = {"generic", &tt_engine_cpu, {.threads = 1, .simd = TT_SIMD_generic}, 0,
+                          0, 1};
 
 static problem make(tt_output output)
 {
