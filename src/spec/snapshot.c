@@ -57,7 +57,8 @@ static void take(const tt_state *from, int64_t i, int64_t s, int32_t epochs, tt_
 {
   int64_t params = from->params, e = from->epochs;
   int32_t done = TT_FIELD(from, epoch)[i];
-  int taken = done >= epochs;
+  int lost = TT_FIELD(from, status)[i] == TT_STATUS_diverged; /* in its last epoch, or after it */
+  int taken = lost ? done > epochs : done >= epochs;
   int32_t until = taken ? epochs : done;
   const float *w = taken ? TT_FIELD(from, snapshots) + (i * from->snapshots + s) * params
                          : TT_FIELD(from, weights) + i * params;

@@ -104,6 +104,26 @@ TT_TEST (every_snapshot_is_a_member_of_its_own) {
     }
 }
 
+/* Whoever diverges at the very end of a cycle has no snapshot of it: nothing was kept. */
+TT_TEST (a_cycle_that_ends_in_divergence_leaves_no_snapshot) {
+  tt_cohort *c = make_cohort(), *many = NULL;
+  tt_state *s = make_state((tt_slice){0, MEMBERS}, 1), *wide = NULL;
+  TT_FIELD(s, epoch)[1] = 2 * LAST;
+  TT_FIELD(s, epoch)[3] = EPOCHS;
+  TT_FIELD(s, status)[3] = TT_STATUS_diverged;
+  TT_CHECK_OK(tt_snapshot_expand(c, s, &many, &wide));
+  for (int cycle = 0; cycle < CYCLES; cycle++) {
+    TT_CHECK(TT_FIELD(wide, status)[CYCLES + cycle], ==,
+             cycle < 1 ? TT_STATUS_finished : TT_STATUS_diverged);
+    TT_CHECK(TT_FIELD(wide, status)[3 * CYCLES + cycle], ==,
+             cycle < 2 ? TT_STATUS_finished : TT_STATUS_diverged);
+  }
+  tt_state_destroy(&s);
+  tt_state_destroy(&wide);
+  tt_cohort_destroy(&c);
+  tt_cohort_destroy(&many);
+}
+
 TT_TEST (members_keep_who_they_are) {
   tt_cohort *c = make_cohort(), *many = NULL;
   tt_state *s = make_state((tt_slice){0, MEMBERS}, 1), *wide = NULL;
@@ -133,6 +153,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_snapshot_is_a_member_of_its_own),
+      cmocka_unit_test(a_cycle_that_ends_in_divergence_leaves_no_snapshot),
       cmocka_unit_test(members_keep_who_they_are),
       cmocka_unit_test(nothing_stays_allocated),
   };
