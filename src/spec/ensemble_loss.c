@@ -39,12 +39,13 @@ static double of_beta_nll(const view *v)
 
 static double of_poisson(const view *v) { return v->mean[0] - v->y * log(v->mean[0]); }
 
-/* A label of 0 or 1 does not ask for the other's logarithm. */
+/* A label of 0 or 1 does not ask for the other's logarithm. A probability that single precision
+ * rounds to 1 lies within 2^-25 of it: one row that is wrong must not cost infinitely much. */
 static double of_bce(const view *v)
 {
   double p = v->mean[0], loss = 0.0;
   if (v->y > 0.0) loss -= v->y * log(p);
-  if (v->y < 1.0) loss -= (1.0 - v->y) * log1p(-p);
+  if (v->y < 1.0) loss -= (1.0 - v->y) * log1p(-fmin(p, 1.0 - 0x1p-25));
   return loss;
 }
 

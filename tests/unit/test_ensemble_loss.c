@@ -117,6 +117,17 @@ TT_TEST (the_mixture_is_no_worse_than_its_members) {
   }
 }
 
+/* Outputs beyond what a probability in single precision can tell from 0 and 1 cost much, not all. */
+TT_TEST (one_wrong_row_is_not_infinitely_bad) {
+  tt_model m = model_of(TT_LOSS_bce);
+  for (int y = 0; y < 2; y++) {
+    double mean = (double)tt_sigmoid(y ? -40.0f : 40.0f), variance = 0.0;
+    double loss = tt_ensemble_loss(&m, TT_LOSS_bce, args(), &mean, &variance, (double)y);
+    TT_CHECK(loss, >, 17.0);
+    TT_CHECK(loss, <, 41.0);
+  }
+}
+
 /* Mixture of N(0, 1) and N(2, 3): variance 2 + 1. */
 TT_TEST (variances_of_a_mixture_add_up) {
   const float said[] = {0.0f, 1.0f, 2.0f, 3.0f};
@@ -133,6 +144,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(one_member_has_its_own_loss),
       cmocka_unit_test(only_members_that_count_are_mixed),
+      cmocka_unit_test(one_wrong_row_is_not_infinitely_bad),
       cmocka_unit_test(the_mixture_is_no_worse_than_its_members),
       cmocka_unit_test(variances_of_a_mixture_add_up),
   };
