@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "run/score_rows.h"
+#include "run/watchdog.h"
 #include "spec/plan.h"
 
 #include <inttypes.h>
@@ -14,6 +15,7 @@ static tt_err score_block(tt_scorer *s, int64_t first, int64_t rows, double *sum
 {
   for (int64_t r = 0; r < rows; r += TT_SCORE_PIECE) {
     int64_t left = rows - r;
+    tt_watchdog_alive_local("scoring");
     TT_TRY(tt_scorer_piece(s, first + r, left < TT_SCORE_PIECE ? left : TT_SCORE_PIECE, sum));
   }
   return TT_OK;

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "run/watchdog.h"
 #include "spec/combine.h"
 #include "spec/conformal.h"
 
@@ -67,6 +68,7 @@ static void close_reader(reader *r)
 static tt_err predict(reader *r, int64_t first, int64_t count, int members)
 {
   const tt_dataset *d = r->v->data;
+  tt_watchdog_alive_local("looking at validation rows");
   for (int64_t i = 0; i < count; i++)
     memcpy(r->x + i * d->inputs, d->x + r->row[first + i] * d->inputs,
            (size_t)d->inputs * sizeof *r->x);
@@ -127,6 +129,7 @@ static tt_err share_out_local(const reader *r, const float *part, int64_t e, dou
   const tt_ensemble *own = &all->ensemble[e];
   int64_t targets = all->model.targets;
   double loss = NAN;
+  tt_watchdog_alive_local("combining members");
   for (int64_t i = 0; i < r->rows * targets; i++) {
     y[i] = label(r, e, i % targets, i / targets);
     weight[i] = d->weight ? d->weight[r->row[i / targets]] : 1.0f;
