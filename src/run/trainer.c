@@ -196,10 +196,19 @@ static tt_err check_diverged(const tt_run *r)
 /* What the independence of members is given up for; NULL: they are independent. */
 static const char *dependence(const tt_run *r)
 {
-  for (int64_t i = 0; i < r->job->cohorts.count; i++)
-    if (r->job->cohorts.at[i]->method == TT_METHOD_fusion)
-      return "train.method: fusion: a member depends on the other members of its ensemble";
-  return NULL;
+  static const char *const says[] = {
+      NULL, "train.stop: ensemble: the end and best epoch of a member depend on its ensemble",
+      "train.method: fusion: a member depends on the other members of its ensemble",
+      "train.method: fusion, train.stop: ensemble: a member depends on others of its ensemble"};
+  int stop = 0, fusion = 0;
+  for (int64_t i = 0; i < r->job->cohorts.count; i++) {
+    const tt_cohort *c = r->job->cohorts.at[i];
+    if (c->method == TT_METHOD_fusion)
+      fusion = 2;
+    else if (c->stop == TT_STOP_AT_ensemble)
+      stop = 1;
+  }
+  return says[fusion + stop];
 }
 
 /* Model, scores and results of a run whose members are all done. */
