@@ -69,8 +69,8 @@ typedef struct tt_cohorts {
  *   data            the samples, for what only they tell (classes: auto, rows); NULL: not read,
  *                   then auto counts as 2 classes
  *   out             owned by the caller; written only on TT_OK
- * Local. Errors: CONFIG (unknown target, a target named twice, more folds than rows to train on),
- * MEM. What options say about each other is checked with the configuration. */
+ * Local. Errors: CONFIG (unknown target, one named twice, more folds than rows to train on, no
+ * validation row for what needs some), MEM. Rules between options: with the configuration. */
 tt_err tt_cohorts_create(const tt_config *cfg, int64_t inputs, const tt_columns *target,
                          const tt_dataset *data, tt_cohorts *out);
 void tt_cohorts_destroy(tt_cohorts *c); /* accepts a zeroed one */

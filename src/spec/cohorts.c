@@ -133,6 +133,47 @@ static tt_err check_folds(const maker *k, const tt_ensemble_config *own, const t
                  own->name, own->train_folds, left);
 }
 
+/* Labels of the targets [from, from + count) of an ensemble in the validation rows it selects. */
+static tt_err count_validation(const maker *k, const tt_ensemble *e, int64_t from, int64_t count,
+                               int64_t *labelled)
+{
+  int32_t *row = NULL;
+  int64_t rows = 0;
+  TT_TRY(tt_dataset_rows(k->data, TT_VALIDATION, e->column + from, count, &row, &rows));
+  const int8_t *chosen = e->selection < 0 ? NULL : k->data->selected + e->selection * k->data->rows;
+  for (int64_t i = 0; i < rows; i++)
+    *labelled += !chosen || chosen[row[i]];
+  tt_free(row);
+  return TT_OK;
+}
+
+/* What looks at validation rows must have some: the configuration cannot tell where a dataset
+ * splits or selects the rows. Members of a fold validate on it; shares and intervals do not. */
+static tt_err check_validation(const maker *k, const tt_ensemble_config *own, const tt_cohort *c,
+                               const tt_ensemble *e)
+{
+  const tt_config *cfg = k->cfg;
+  const char *what = cfg->combine_method != TT_COMBINE_mean     ? "combine.method"
+                     : cfg->calibration_recalibrate         ? "calibration.recalibrate"
+                     : cfg->calibration_conformal.count > 0 ? "calibration.conformal"
+                                                            : NULL;
+  int64_t all = 0, any = 0;
+  int patient = 0;
+  for (int64_t i = e->first; i < e->first + e->members; i++)
+    patient |= c->member[i].hyper.patience > 0;
+  patient &= own->train_resample != TT_RESAMPLE_kfold;
+  if (!k->data || (!what && !patient)) return TT_OK;
+  TT_TRY(count_validation(k, e, 0, e->targets, &all));
+  for (int64_t t = 0; t < e->targets; t++)
+    TT_TRY(count_validation(k, e, t, 1, &any));
+  if (patient && all == 0) what = "train.patience";
+  if (patient && all == 0 ? 0 : !what || any > 0) return TT_OK;
+  return TT_FAIL(CONFIG,
+                 "ensemble %s: %s needs validation rows, but there is none with a label for its "
+                 "targets%s",
+                 own->name, what, e->selection < 0 ? "" : " among its `rows`");
+}
+
 /* Ensemble `number` of the cohort and its members, behind those that are there. */
 static tt_err add_ensemble(const maker *k, const tt_ensemble_config *own, int64_t number,
                            tt_cohort *c)
@@ -156,7 +197,7 @@ static tt_err add_ensemble(const maker *k, const tt_ensemble_config *own, int64_
     if (m->hyper.epochs > c->max_epochs) c->max_epochs = m->hyper.epochs;
   }
   c->members += e->members;
-  return TT_OK;
+  return check_validation(k, own, c, e);
 }
 
 /* ---- cohorts ---- */

@@ -170,6 +170,50 @@ static void check_snapshot(const rules *c)
     fault(c, AT(train_patience), ": method: snapshot trains all epochs; set patience: 0");
 }
 
+/* Snapshots are taken at the ends of equal parts of the epochs: there cycles must end. A schedule
+ * that is not given follows (config.c). */
+static void check_cycles(const rules *c)
+{
+  const tt_ensemble_config *own = c->own;
+  const int step = AT(train_schedule_step), growth = AT(train_schedule_growth);
+  int64_t every = own->train_schedule_step;
+  if (own->train_method != TT_METHOD_snapshot || BAD(train_method) || BAD(train_epochs)) return;
+  if (swept(c, step) >= 0) {
+    fault(c, step, ": with method: snapshot all members of an ensemble have the same");
+    return;
+  }
+  if (BAD(train_snapshots) || own->train_epochs % own->train_snapshots) return;
+  int64_t cycle = own->train_epochs / own->train_snapshots;
+  int follows = !place(c, AT(train_schedule))->given;
+  if (!follows && own->train_schedule != TT_SCHEDULE_cosine_restarts) return;
+  if (!BAD(train_schedule_growth) && own->train_schedule_growth != 1.0 && !follows)
+    fault(c, growth, ": with method: snapshot all cycles are equally long; set it to 1");
+  if (!BAD(train_schedule_step) && follows && c->r->own[c->k][step].given && every != cycle)
+    fault(c, step, ": with method: snapshot a cycle has epochs / snapshots = %" PRId64 " epochs",
+          cycle);
+  if (!BAD(train_schedule_step) && !follows && cycle % every)
+    fault(c, step,
+          ": cycles of %" PRId64 " epochs do not end where snapshots are taken, every %" PRId64
+          " epochs (epochs / snapshots)",
+          every, cycle);
+}
+
+static void check_average(const rules *c)
+{
+  const tt_ensemble_config *own = c->own;
+  int64_t start = own->train_average_start, epochs = own->train_epochs;
+  if (own->train_average == TT_AVERAGE_none || BAD(train_average)) return;
+  if (own->train_method == TT_METHOD_snapshot && !BAD(train_method))
+    fault(c, AT(train_average),
+          ": method: snapshot keeps the weights themselves; set average: none");
+  if (BAD(train_average_start) || BAD(train_epochs) || swept(c, AT(train_average_start)) >= 0 ||
+      swept(c, AT(train_epochs)) >= 0 || start < epochs)
+    return;
+  fault(c, AT(train_average_start),
+        ": %" PRId64 ": there is nothing to average after the last of %" PRId64 " epochs", start,
+        epochs);
+}
+
 static void check_fusion(const rules *c)
 {
   const tt_ensemble_config *own = c->own;
@@ -247,10 +291,44 @@ static void check_sweeps(const rules *c)
           ": list: %" PRId64 " values for %" PRId64 " members; give each member one",
           own->sweep[i].count, own->members);
   }
-  if (last >= 0 && own->members % product)
+  int part = c->r->own[c->k][AT(first)].given; /* of a grid that other jobs complete */
+  if (last >= 0 && own->members % product && !part)
     fault(c, tt_hyper_row[own->sweep[last].hyper],
-          ": grid: %" PRId64 " members are not a multiple of the %" PRId64 " combinations",
+          ": grid: %" PRId64 " members are not a multiple of the %" PRId64
+          " combinations; give `first` to train a part of them",
           own->members, product);
+}
+
+#define OPT(name_)      (1u << TT_OPT_##name_)
+#define SCHEDULE(name_) (1u << TT_SCHEDULE_##name_)
+#define ADAPTIVE        (OPT(adam) | OPT(adamw) | OPT(amsgrad))
+#define PLATEAU         SCHEDULE(reduce_on_plateau)
+#define RESTARTS        SCHEDULE(cosine_restarts)
+
+/* A sweep of what nothing looks at would be an ensemble of equals that looks like a sweep. */
+static void check_swept_use(const rules *c)
+{
+  static const struct {
+    int hyper, by; /* which choice decides */
+    unsigned used;
+  } of[] = {{TT_HYPER_beta1, AT(train_optimizer), ADAPTIVE},
+            {TT_HYPER_beta2, AT(train_optimizer), ADAPTIVE | OPT(rmsprop)},
+            {TT_HYPER_epsilon, AT(train_optimizer), ADAPTIVE | OPT(rmsprop)},
+            {TT_HYPER_schedule_gamma, AT(train_schedule),
+             SCHEDULE(step) | SCHEDULE(multistep) | SCHEDULE(exponential) | PLATEAU},
+            {TT_HYPER_schedule_min, AT(train_schedule), SCHEDULE(cosine) | RESTARTS | PLATEAU},
+            {TT_HYPER_schedule_step, AT(train_schedule), SCHEDULE(step) | RESTARTS | PLATEAU},
+            {TT_HYPER_average_decay, AT(train_average), 1u << TT_AVERAGE_ema},
+            {TT_HYPER_average_start, AT(train_average), ~(1u << TT_AVERAGE_none)}};
+  char text[TT_PATH_TEXT];
+  for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+    int row = tt_hyper_row[of[i].hyper];
+    const tt_option *by = &tt_ensemble_option_table[of[i].by];
+    int value = *(const int *)(const void *)((const char *)c->own + by->offset);
+    if (swept(c, row) < 0 || place(c, of[i].by)->bad || of[i].used >> value & 1u) continue;
+    if (of[i].by == AT(train_schedule) && c->own->train_method == TT_METHOD_snapshot) continue;
+    fault(c, row, ": has no effect with train.%s: %s", by->name, word(c, of[i].by, text));
+  }
 }
 
 /* What a method needs to be the same for all members of an ensemble. */
@@ -282,10 +360,13 @@ void tt_config_check_ensemble(tt_reader *r, int64_t k, int validated, const char
   check_optimizer(&c);
   check_milestones(&c);
   check_snapshot(&c);
+  check_cycles(&c);
+  check_average(&c);
   check_fusion(&c);
   check_stopping(&c, validated, cure);
   check_noise(&c);
   check_dropout(&c);
   check_sweeps(&c);
+  check_swept_use(&c);
   check_common(&c);
 }

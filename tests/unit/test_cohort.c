@@ -196,13 +196,13 @@ static tt_hyper hyper_of(const tt_cohort *c, int64_t i) { return c->member[i].hy
 TT_TEST(a_swept_value_depends_on_the_member_alone)
 {
   static const char swept[] =
-      "sweep: {learning_rate: {log_uniform: [1e-5, 1e-1]}, l2: {uniform: [0.25, 0.5]},"
+      "train: {schedule: step}, sweep: {learning_rate: {log_uniform: [1e-5, 1e-1]}, l2: {uniform: [0.25, 0.5]},"
       " epochs: {uniform: [3, 6]}, schedule_step: {log_uniform: [1, 100]},"
       " batches: {choice: [own, shared]}, beta1: {choice: [0.5, 0.75, 0.9]}}";
   char alone[512], among[512], later[512];
   tt_err e;
   snprintf(alone, sizeof alone, "[{name: one, target: cost, members: 200, %s}]", swept);
-  snprintf(among, sizeof among, "[{name: zero, target: gain}, {name: one, target: load,"
+  snprintf(among, sizeof among, "[{name: zero, target: gain, train: {schedule: step}}, {name: one, target: load,"
            " members: 300, %s}]", swept);
   snprintf(later, sizeof later, "[{name: one, target: cost, first: 150, members: 50, %s}]", swept);
   tt_cohort *a = cohort(alone, &e), *b = cohort(among, &e), *c = cohort(later, &e);
@@ -244,6 +244,11 @@ TT_TEST(grids_combine_and_lists_go_one_by_one)
     TT_CHECK(h.epochs, ==, 3 + i % 2);
     TT_CHECK(h.patience, ==, i < 9 ? 9 - i : i - 7);
   }
+  tt_cohort *part = cohort("[{name: one, target: cost, first: 7, members: 2,"
+                           " sweep: {l2: {grid: [0.5, 0, 0.25]}, epochs: {grid: [3, 4]}}}]", &e);
+  for (int i = 0; i < 2; i++) TT_CHECK(hyper_of(part, i).l2, ==, hyper_of(c, 7 + i).l2);
+  for (int i = 0; i < 2; i++) TT_CHECK(hyper_of(part, i).epochs, ==, hyper_of(c, 7 + i).epochs);
+  tt_cohort_destroy(&part);
   tt_cohort_destroy(&c);
 }
 
@@ -371,6 +376,22 @@ TT_TEST(an_ensemble_sees_the_rows_it_chose)
   tt_dataset_destroy(&d);
 }
 
+/* What looks at validation rows is refused where the samples have none for an ensemble. */
+TT_TEST(who_is_patient_has_rows_to_validate_on)
+{
+  tt_cohorts all = {0};
+  TT_CHECK((int)with_labels("[{name: a, target: load, train: {patience: 3}},"
+                            " {name: b, target: cost, rows: some, train: {patience: 3}}]", &all),
+           ==, TT_E_CONFIG);
+  TT_CHECK_HAS(tt_err_last(), "ensemble b: train.patience needs validation rows, but there is");
+  TT_CHECK((int)with_labels("[{name: c, target: cost}]\ncombine: {method: greedy}\n", &all), ==,
+           TT_E_CONFIG);
+  TT_CHECK_HAS(tt_err_last(), "ensemble c: combine.method needs validation rows");
+  TT_CHECK_OK(with_labels("[{name: d, target: cost, rows: some,"
+                          " train: {patience: 3, resample: kfold, folds: 2}}]", &all));
+  tt_cohorts_destroy(&all);
+}
+
 /* With kfold every training row validates in one view and trains in the others; more rows move
  * none. */
 TT_TEST(folds_share_out_the_training_rows)
@@ -470,6 +491,7 @@ int main(void)
       cmocka_unit_test(ensembles_that_differ_in_more_than_members_part),
       cmocka_unit_test(classes_are_counted_in_the_labels),
       cmocka_unit_test(an_ensemble_sees_the_rows_it_chose),
+      cmocka_unit_test(who_is_patient_has_rows_to_validate_on),
       cmocka_unit_test(folds_share_out_the_training_rows),
       cmocka_unit_test(cohorts_that_cannot_be_are_refused),
       cmocka_unit_test(a_committee_knows_its_cohort),
