@@ -183,7 +183,8 @@ def main():
     args = parser.parse_args()
     random.seed(args.seed)
     with h.workplace() as folder:
-        args.settings = [f"train.epochs={h.epochs_for(folder, args.seconds)}"]
+        args.settings = [f"train.epochs={h.epochs_for(folder, args.seconds)}",
+                         "checkpoint.every=50ms"]
         wanted, seconds = h.undisturbed(folder, args.settings)
         print(f"undisturbed: {args.settings[0]}, {seconds:.1f} s")
         if args.control:

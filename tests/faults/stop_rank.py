@@ -1,12 +1,13 @@
 #!/usr/bin/python3
 """Stopped ranks, signals and time limits: exit 75 on all ranks, and the same bits after resuming.
 
-  stop_rank.py [--seconds 2]
+  stop_rank.py [--seconds 1]
 
-SIGSTOP of one rank: the watchdogs of the others end the run. SIGUSR1 and SIGTERM, to all ranks or
-to one, and --max-time: a checkpoint at the next chunk. Each run is resumed on another rank count.
+SIGSTOP of one rank: the watchdogs of the others end the run. SIGUSR1 to all ranks or to
+the launcher, SIGTERM to one rank, and --max-time: a checkpoint at the next chunk. Each run is resumed on another rank count.
 """
 import argparse
+import shutil
 import signal
 import sys
 import time
@@ -14,20 +15,27 @@ import time
 import harness as h
 
 WATCHDOG = 2.0
+LONGER = (1, 4, 16)  # times as many epochs, where a run was over before it could be stopped
+
+
+class TooSoon(Exception):
+    """A run came to its end first."""
+
+
 RESUME_ON = {1: 3, 2: 1, 3: 2}
 
 
 def start(folder, args, ranks, extra=(), settings=()):
     """A fresh run in folder/out with its first checkpoint, and its ranks."""
     h.copy_directory(folder / "empty", folder / "out")
-    sets = [f"train.epochs={args.epochs}", "run.directory=out", *settings]
+    sets = [f"train.epochs={args.epochs}", "run.directory=out", "checkpoint.every=20ms", *settings]
     process = h.start(folder, ranks, h.train_arguments(sets, extra))
     end = time.monotonic() + 60
     while not h.newest(folder / "out") and process.poll() is None and time.monotonic() < end:
         time.sleep(0.005)
     pids = h.ranks_of(process)
     if len(pids) < ranks and not extra:
-        sys.exit("the run was over before it could be stopped: give it more --seconds")
+        raise TooSoon
     return process, pids
 
 
@@ -43,6 +51,8 @@ def resume(folder, args, ranks, wanted, name):
 
 def judge_stop(folder, args, done, ranks, wanted, name):
     h.check(not done.hung, f"{name}: did not end")
+    if done.code == h.DONE:
+        raise TooSoon(name)
     h.check(done.code == h.STOPPED, f"{name}: exit {done.code}, not 75\n{done.output}")
     h.check(h.status_of(folder / "out"), f"{name}: status.json is missing or is not JSON")
     resume(folder, args, RESUME_ON[ranks], wanted, name)
@@ -78,23 +88,34 @@ def time_limit(folder, args, wanted, seconds):
     judge_stop(folder, args, h.wait(folder, process, 60), 2, wanted, f"--max-time {limit:.2f}s")
 
 
+def every_way(folder, args):
+    shutil.rmtree(folder / "wanted", ignore_errors=True)
+    wanted, seconds = h.undisturbed(folder, [f"train.epochs={args.epochs}"])
+    for victim in (0, 1):
+        stopped_rank(folder, args, wanted, victim)
+    signalled(folder, args, wanted, signal.SIGUSR1, True, 3)
+    signalled(folder, args, wanted, signal.SIGTERM, False, 2)
+    forwarded(folder, args, wanted)
+    time_limit(folder, args, wanted, seconds)
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=2, help="of training in all")
+    parser.add_argument("--seconds", type=float, default=1, help="of training in all")
     args = parser.parse_args()
     with h.workplace() as folder:
         (folder / "empty").mkdir()
-        args.epochs = h.epochs_for(folder, args.seconds)
-        wanted, seconds = h.undisturbed(folder, [f"train.epochs={args.epochs}"])
-        for victim in (0, 1):
-            stopped_rank(folder, args, wanted, victim)
-        for number in (signal.SIGUSR1, signal.SIGTERM):
-            signalled(folder, args, wanted, number, True, 3)
-            signalled(folder, args, wanted, number, False, 2)
-        forwarded(folder, args, wanted)
-        time_limit(folder, args, wanted, seconds)
-        h.finish("8 ways to stop")
+        epochs = h.epochs_for(folder, args.seconds)
+        for longer in LONGER:
+            args.epochs = epochs * longer
+            try:
+                every_way(folder, args)
+                h.finish(f"6 ways to stop, {args.epochs} epochs")
+            except TooSoon as run:
+                print(f"{args.epochs} epochs are over too soon: {run}", flush=True)
+        h.fail("no run could be stopped before its end")
+        h.finish("")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ data: {file: energy.h5, split: {train: 0.8, validation: 0.1, test: 0.1, seed: 7}
 model: {hidden: [20, 18], activation: silu, output: mean_variance}
 ensembles: [{name: heating, target: heating_load, members: 5},
             {name: cooling, target: cooling_load, members: 4}]
-train: {loss: gaussian_nll, batch_size: 64, epochs: 2, resample: bootstrap, patience: 2}
+train: {loss: gaussian_nll, batch_size: 64, epochs: 1, resample: bootstrap}
 run: {seed: 3, threads: 1, directory: out}
 """
 INPUTS = ("relative_compactness,surface_area,wall_area,roof_area,overall_height,orientation,"

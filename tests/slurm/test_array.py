@@ -5,12 +5,12 @@ import rig
 from rig import h
 
 TASKS, PREEMPTIONS = 8, 2
-EPOCHS = "train.epochs=3000"
+EPOCHS = (4000, 16000, 64000)  # the next where all tasks are over before a preemption
 
 
-def array(folder):
+def array(folder, epochs):
     text = rig.script("train-array.sbatch")
-    text = text.replace('run=("$job"', f'run=("$job" --set {EPOCHS} --set checkpoint.every=50ms')
+    text = text.replace('run=("$job"', f'run=("$job" --set {epochs} --set checkpoint.every=50ms')
     text = text.replace("/out-$task", "/out$task")
     return rig.submit(folder, "array", text, "--time=10", "--partition=prey")
 
@@ -28,29 +28,39 @@ def stopped(folder):
             for life in rig.lives(folder / f"out{t}") if life["stopped_by"] == "signal"}
 
 
+def over(folder):
+    return all(h.is_complete(folder / f"out{t}") for t in range(TASKS))
+
+
 def preempt(folder, number):
-    """A job that needs one processor of a full partition below; it holds it until the end."""
+    """A job that needs one processor of a full partition below; it holds it until the end. None
+    where all tasks were over before."""
     before = stopped(folder)
     job = rig.submit(folder, f"high{number}", "#!/bin/bash\nsleep 600\n", "--partition=high",
                      "--ntasks=1", "--time=10", "--output=/dev/null")
-    rig.wait_for(f"preemption {number}", lambda: stopped(folder) - before)
+    rig.wait_for(f"preemption {number}", lambda: stopped(folder) - before or over(folder))
+    if not stopped(folder) - before:
+        return None
     rig.wait_for(f"job {job} to run", lambda: rig.state(job) == "RUNNING")
     return job
 
 
-def main():
+def preempted(epochs):
+    """False where the tasks were over too soon."""
     with rig.workplace() as folder:
-        job = array(folder)
+        job = array(folder, epochs)
         chain = predict(folder, job)
         for task in range(TASKS):
             rig.wait_for(f"task {task}", lambda t=task: h.status_of(folder / f"out{t}"))
         high = [preempt(folder, n) for n in range(PREEMPTIONS)]
+        if not all(high):
+            return False
         victims = stopped(folder)
         h.check(len(victims) >= PREEMPTIONS, f"only tasks {victims} were preempted")
         rig.command("scancel", *high, good=True)
         for task in range(TASKS):
             name, number = f"out{task}", f"{job}_{task}"
-            settings = [EPOCHS, f"run.seed={task}"]
+            settings = [epochs, f"run.seed={task}"]
             wanted = rig.local_run(folder, f"wanted{task}", settings) if task in victims else None
             log = rig.output(folder, "array", number)
             h.check(rig.wait_end(number) == "COMPLETED", f"{number}: {rig.state(number)}\n{log}")
@@ -61,7 +71,14 @@ def main():
                 h.check_same(folder / name, wanted, f"task {task}, preempted")
         h.check(rig.wait_end(chain) == "COMPLETED", f"prediction: {rig.state(chain)}")
         h.check((folder / "pred.h5").exists(), rig.output(folder, "predict", chain))
-        h.finish(f"{TASKS} tasks, preempted: {sorted(victims)}")
+        print(f"{TASKS} tasks, {epochs}, preempted: {sorted(victims)}")
+    return True
+
+
+def main():
+    met = any(preempted(f"train.epochs={n}") for n in EPOCHS)
+    h.check(met, f"{EPOCHS[-1]} epochs were over before a preemption")
+    h.finish("arrays")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import cluster
 import rig
 from rig import h
 
-WORK = ["train.epochs=6000", "checkpoint.every=20ms"]
+WORK = ["train.epochs=20000", "checkpoint.every=20ms"]
 
 
 def submit(folder, name, ranks=1, *options, more=()):
