@@ -11,6 +11,8 @@
 
 enum { STAND_THREADS = 128 };
 static const int64_t init_members = 256; /* on the host at a time */
+/* Of a call of train: paths add it to the steps taken. */
+static const int64_t most_steps = INT64_C(1) << 62;
 
 static const tt_cuda_path *const paths[TT_PATH_COUNT] = {NULL, &tt_cuda_warp, &tt_cuda_block,
                                                          &tt_cuda_layered, &tt_cuda_cluster};
@@ -317,7 +319,7 @@ static tt_err train_members(tt_engine *e, int64_t steps, tt_standing *at)
 {
   int64_t members = e->slice.count;
   TT_TRY(tt_dev_copy(e->before, e->view.step, members, e->dev.stream));
-  if (steps > 0) TT_TRY(e->path->train(e, steps));
+  if (steps > 0) TT_TRY(e->path->train(e, steps < most_steps ? steps : most_steps));
   stand_args a = {e->view, e->before, e->standing};
   TT_TRY(tt_launch(stand, tt_blocks(members, STAND_THREADS), STAND_THREADS, 0, e->dev.stream, a));
   return tt_dev_download_now(at, e->standing, members, e->dev.stream);
