@@ -148,7 +148,8 @@ typedef struct tt_plateau {
 } tt_plateau;
 
 /* At the end of an epoch with validation loss `loss`: wait more than `every` epochs for a loss
- * below best - min_delta, then the rate becomes gamma times itself, but not less than `min`. */
+ * below best - min_delta, then the rate becomes gamma times itself, but not less than `min`, and
+ * never more than it was: a member that has begun again may be below `min`. */
 TT_HD tt_plateau tt_plateau_end_epoch(tt_plateau p, double loss, float gamma, float min,
                                       int32_t every, float min_delta)
 {
@@ -157,8 +158,8 @@ TT_HD tt_plateau tt_plateau_end_epoch(tt_plateau p, double loss, float gamma, fl
   p.wait = better ? 0 : p.wait + 1;
   if (p.wait <= every) return p;
   p.wait = 0;
-  p.rate *= gamma;
-  if (p.rate < min) p.rate = min;
+  float lower = p.rate * gamma < min ? min : p.rate * gamma;
+  if (lower < p.rate) p.rate = lower;
   return p;
 }
 #endif
