@@ -16,7 +16,6 @@ typedef struct estimate {
   const tt_config *cfg;
   tt_data_shape shape;
   tt_cohorts all;
-  int64_t members;   /* of all cohorts */
   double data_bytes; /* of the samples on a rank */
 } estimate;
 
@@ -50,8 +49,17 @@ static tt_err state_bytes(const tt_cohort *c, double *bytes)
   return TT_OK;
 }
 
-/* Of one member in model.h5. */
-static double member_bytes(const tt_cohort *c) { return 4.0 * (double)c->model.params + 32.0; }
+/* Members at the end: with method: snapshot the snapshots are. */
+static double final_members(const tt_cohort *c)
+{
+  return (double)c->members * (double)(c->snapshots > 0 ? c->snapshots : 1);
+}
+
+/* Of a cohort in model.h5. */
+static double model_bytes(const tt_cohort *c)
+{
+  return final_members(c) * (4.0 * (double)c->model.params + 32.0);
+}
 
 static int64_t training_rows(const estimate *p)
 {
@@ -103,7 +111,7 @@ static tt_err print_ranks(const estimate *p, int ranks)
     if (bytes > most) most = bytes;
   }
   for (int64_t i = 0; i < p->all.count; i++)
-    all += member_bytes(p->all.at[i]) * (double)p->all.at[i]->members;
+    all += model_bytes(p->all.at[i]);
   printf("ranks      %d: %" PRId64 " members on rank 0, %" PRId64 " on rank %d\n", ranks, first,
          last, ranks - 1);
   printf("memory per rank\n");
@@ -195,23 +203,23 @@ static tt_err print_engine(const estimate *p, int *gpu)
 /* Sizes of the files, and the work. */
 static tt_err print_sums(const estimate *p)
 {
-  double model = 0.0, results = 0.0, state = 0.0, epoch = 0.0, all = 0.0, each;
+  double model = 0.0, members = 0.0, state = 0.0, epoch = 0.0, all = 0.0, each;
   int64_t longest = 0;
   char name[64];
   for (int64_t i = 0; i < p->all.count; i++) {
     const tt_cohort *c = p->all.at[i];
     double g = (double)c->members, flops = tt_model_flops(&c->model, training_rows(p));
     TT_TRY(state_bytes(c, &each));
-    model += g * member_bytes(c);
+    model += model_bytes(c);
+    members += final_members(c);
     state += g * each;
     epoch += g * flops;
     all += g * flops * (double)c->max_epochs;
     longest = c->max_epochs > longest ? c->max_epochs : longest;
   }
-  results = (double)p->members * 8.0 * (double)longest;
   printf("files in %s\n", p->cfg->run_directory);
   line("model.h5", model);
-  line("results.h5", results);
+  line("results.h5", members * 8.0 * (double)longest);
   snprintf(name, sizeof name, "checkpoints (%" PRId64 " kept, one in work)",
            p->cfg->checkpoint_keep);
   line(name, state * (double)(p->cfg->checkpoint_keep + 1));
@@ -278,7 +286,6 @@ static tt_err look(estimate *p)
   if (!e) e = tt_cohorts_create(cfg, p->shape.inputs, &p->shape.target, labels, &p->all);
   tt_dataset_destroy(&labels);
   if (e) return e;
-  p->members = tt_cohorts_members(&p->all);
   p->data_bytes =
       (double)p->shape.rows * (4.0 * (double)(p->shape.inputs + p->shape.targets) + 1.0);
   return TT_OK;
