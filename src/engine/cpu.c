@@ -206,7 +206,7 @@ static tt_err copy_members(tt_slice which, const tt_state *from, tt_state *to)
   if (which.first < from->first || last > from->first + from->count || which.first < to->first ||
       last > to->first + to->count || from->params != to->params || from->slots != to->slots ||
       from->epochs != to->epochs || from->averages != to->averages ||
-      from->snapshots != to->snapshots)
+      from->snapshots != to->snapshots || from->judged != to->judged)
     return TT_FAIL(INTERNAL, "members %" PRId64 " + %" PRId64 " do not fit both states",
                    which.first, which.count);
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
