@@ -196,14 +196,14 @@ static tt_hyper hyper_of(const tt_cohort *c, int64_t i) { return c->member[i].hy
 TT_TEST(a_swept_value_depends_on_the_member_alone)
 {
   static const char swept[] =
-      "train: {schedule: step}, sweep: {learning_rate: {log_uniform: [1e-5, 1e-1]}, l2: {uniform: [0.25, 0.5]},"
-      " epochs: {uniform: [3, 6]}, schedule_step: {log_uniform: [1, 100]},"
+      "train: {schedule: step}, sweep: {learning_rate: {log_uniform: [1e-5, 1e-1]},"
+      " l2: {uniform: [0.25, 0.5]}, epochs: {uniform: [3, 6]}, schedule_step: {log_uniform: [1, 100]},"
       " batches: {choice: [own, shared]}, beta1: {choice: [0.5, 0.75, 0.9]}}";
   char alone[512], among[512], later[512];
   tt_err e;
   snprintf(alone, sizeof alone, "[{name: one, target: cost, members: 200, %s}]", swept);
-  snprintf(among, sizeof among, "[{name: zero, target: gain, train: {schedule: step}}, {name: one, target: load,"
-           " members: 300, %s}]", swept);
+  snprintf(among, sizeof among, "[{name: zero, target: gain, train: {schedule: step}},"
+           " {name: one, target: load, members: 300, %s}]", swept);
   snprintf(later, sizeof later, "[{name: one, target: cost, first: 150, members: 50, %s}]", swept);
   tt_cohort *a = cohort(alone, &e), *b = cohort(among, &e), *c = cohort(later, &e);
   int small = 0, seen[7] = {0};

@@ -117,7 +117,7 @@ TT_TEST (the_mixture_is_no_worse_than_its_members) {
   }
 }
 
-/* Outputs beyond what a probability in single precision can tell from 0 and 1 cost much, not all. */
+/* Outputs beyond what single precision can tell from 0 and 1 cost much, not all. */
 TT_TEST (one_wrong_row_is_not_infinitely_bad) {
   tt_model m = model_of(TT_LOSS_bce);
   for (int y = 0; y < 2; y++) {
