@@ -272,6 +272,7 @@ static tt_err read_labels(const estimate *p, tt_dataset **out)
   TT_TRY(tt_rows_open_local(p->cfg->data_file, p->cfg->data_targets, NULL, &rows));
   tt_err e = tt_dataset_create(p->shape.rows, 1, p->shape.targets, 0, out);
   if (!e) e = copy_labels(rows, *out);
+  if (!e) tt_free((*out)->split); /* nothing is known of it */
   tt_rows_close_local(&rows);
   return e;
 }

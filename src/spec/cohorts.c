@@ -120,7 +120,7 @@ static tt_err check_folds(const maker *k, const tt_ensemble_config *own, const t
 {
   int32_t *row = NULL;
   int64_t rows = 0, left = 0;
-  if (!k->data || own->train_resample != TT_RESAMPLE_kfold) return TT_OK;
+  if (!k->data || !k->data->split || own->train_resample != TT_RESAMPLE_kfold) return TT_OK;
   TT_TRY(tt_dataset_rows(k->data, TT_TRAIN, e->column, e->targets, &row, &rows));
   const int8_t *chosen = e->selection < 0 ? NULL : k->data->selected + e->selection * k->data->rows;
   for (int64_t i = 0; i < rows; i++)
@@ -162,7 +162,7 @@ static tt_err check_validation(const maker *k, const tt_ensemble_config *own, co
   for (int64_t i = e->first; i < e->first + e->members; i++)
     patient |= c->member[i].hyper.patience > 0;
   patient &= own->train_resample != TT_RESAMPLE_kfold;
-  if (!k->data || (!what && !patient)) return TT_OK;
+  if (!k->data || !k->data->split || (!what && !patient)) return TT_OK;
   TT_TRY(count_validation(k, e, 0, e->targets, &all));
   for (int64_t t = 0; t < e->targets; t++)
     TT_TRY(count_validation(k, e, t, 1, &any));

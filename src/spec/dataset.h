@@ -34,7 +34,7 @@ typedef struct tt_dataset {
   float *x;                      /* [N][D] normalised */
   float *y;                      /* [N][T] normalised; NaN = unlabelled */
   float *weight; /* [N] sample weights with mean 1 over the training rows, or NULL */
-  int8_t *split; /* [N] tt_split or TT_UNUSED_ROW */
+  int8_t *split; /* [N] tt_split or TT_UNUSED_ROW; NULL: labels alone */
   int64_t selections;
   int8_t *selected; /* [selections][N] 1 = the row is of that selection (ensembles[].rows) */
   tt_columns input, target;
