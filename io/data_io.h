@@ -37,7 +37,8 @@ int64_t tt_data_bytes_read_local(void);
 /* Rows of inputs (and targets, if the file is to be scored) in pieces. Local; serial driver. */
 typedef struct tt_rows tt_rows;
 tt_err tt_rows_open_local(const char *file, const char *inputs, const char *targets, tt_rows **out);
-/* x [count][D], y [count][T] or NULL, as they stand in the file, in double. Errors: DATA, IO. */
+/* x [count][D], y [count][T], as they stand in the file, in double; NULL: not wanted. Errors: DATA,
+ * IO. */
 tt_err tt_rows_read_local(tt_rows *r, int64_t first, int64_t count, double *x, double *y);
 const tt_data_shape *tt_rows_shape(const tt_rows *r);
 void tt_rows_close_local(tt_rows **r);

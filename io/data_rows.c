@@ -119,7 +119,7 @@ tt_err tt_rows_open_local(const char *file, const char *inputs, const char *targ
 
 tt_err tt_rows_read_local(tt_rows *r, int64_t first, int64_t count, double *x, double *y)
 {
-  TT_TRY(tt_matrix_read_local(r->reader, &r->x, first, count, x));
+  if (x) TT_TRY(tt_matrix_read_local(r->reader, &r->x, first, count, x));
   if (y && r->targets) TT_TRY(tt_matrix_read_local(r->reader, &r->y, first, count, y));
   return TT_OK;
 }

@@ -256,7 +256,7 @@ static tt_err copy_labels(tt_rows *from, tt_dataset *to)
   TT_TRY(TT_ALLOC(y, PIECE * to->targets));
   for (int64_t first = 0; !e && first < to->rows; first += PIECE) {
     int64_t count = first + PIECE < to->rows ? PIECE : to->rows - first;
-    e = tt_rows_read_local(from, first, count, y, NULL);
+    e = tt_rows_read_local(from, first, count, NULL, y);
     for (int64_t i = 0; !e && i < count * to->targets; i++)
       to->y[first * to->targets + i] = (float)y[i];
   }
@@ -264,12 +264,12 @@ static tt_err copy_labels(tt_rows *from, tt_dataset *to)
   return e;
 }
 
-/* The targets as they stand in the file, which is opened as if they were inputs. */
+/* The targets as they stand in the file. */
 static tt_err read_labels(const estimate *p, tt_dataset **out)
 {
   tt_rows *rows = NULL;
   if (!counts_classes(p->cfg)) return TT_OK;
-  TT_TRY(tt_rows_open_local(p->cfg->data_file, p->cfg->data_targets, NULL, &rows));
+  TT_TRY(tt_rows_open_local(p->cfg->data_file, p->cfg->data_inputs, p->cfg->data_targets, &rows));
   tt_err e = tt_dataset_create(p->shape.rows, 1, p->shape.targets, 0, out);
   if (!e) e = copy_labels(rows, *out);
   if (!e) tt_free((*out)->split); /* nothing is known of it */
