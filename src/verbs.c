@@ -282,7 +282,7 @@ static tt_err plan(int argc, char **argv)
       OPTION_SET, {"ranks", KEY_RANKS, "N", 0, "ranks to plan for (default 1)", 0}, {0}};
   told t = listen(argc, argv, options, "JOB.yaml",
                   "Check a job and say what it will need; starts no "
-                  "MPI, reads no samples, writes nothing.",
+                  "MPI, of the samples reads labels alone, to count classes; writes nothing.",
                   1);
   tt_job_options o = job_of(&t);
   return tt_estimate_print_local(&o, t.ranks);

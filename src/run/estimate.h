@@ -1,5 +1,6 @@
 /* estimate.h — `tutti plan`: what a job will need, from its file and the headers of its data alone.
- * Floor 4; local, never starts MPI, reads no samples, writes nothing. */
+ * Floor 4; local, never starts MPI, writes nothing; of the samples reads labels
+ * alone, to count classes. */
 #ifndef TT_ESTIMATE_H
 #define TT_ESTIMATE_H
 #include "run/job.h"
