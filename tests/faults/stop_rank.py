@@ -3,8 +3,9 @@
 
   stop_rank.py [--seconds 1]
 
-SIGSTOP of one rank: the watchdogs of the others end the run. SIGUSR1 to all ranks or to
-the launcher, SIGTERM to one rank, and --max-time: a checkpoint at the next chunk. Each run is resumed on another rank count.
+SIGSTOP of one rank: the watchdogs of the others end the run. SIGUSR1 to all ranks or to the
+launcher, SIGTERM to one rank, and --max-time: a checkpoint at the next chunk. Each run is resumed
+on another rank count.
 """
 import argparse
 import shutil
