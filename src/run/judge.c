@@ -50,7 +50,9 @@ int64_t tt_front_of(const tt_ensemble *e, const tt_stand *all)
   return front;
 }
 
-int tt_stand_counts(const tt_stand *at, int64_t front)
+/* Whether a member belongs to the ensemble's mixture now: not diverged, and if it still trains, as
+ * far as the others. */
+static int counts(const tt_stand *at, int64_t front)
 {
   return at->status != TT_STATUS_diverged &&
          (at->status != TT_STATUS_training || at->epoch == front);
@@ -104,7 +106,7 @@ static tt_err begin_local(jury *j, const tt_stand *all, int64_t front)
   TT_TRY(tt_cohort_rows(c, j->w->data, view, TT_VALIDATION, &j->row, &j->rows));
   TT_TRY(TT_ALLOC(j->take, j->e->members));
   for (int64_t i = 0; i < j->e->members; i++)
-    j->take[i] = (int8_t)tt_stand_counts(&all[j->e->first + i], front);
+    j->take[i] = (int8_t)counts(&all[j->e->first + i], front);
   TT_TRY(TT_ALLOC(j->x, PIECE * c->model.inputs));
   TT_TRY(TT_ALLOC(j->mine, j->here.count * each));
   TT_TRY(TT_ALLOC(j->all, j->e->members * each));
@@ -174,13 +176,13 @@ static void pass(jury *j, const tt_stand *all, int64_t front, double loss)
   tt_state *s = j->w->mine;
   const tt_hyper *h = &j->w->cohort->member[j->e->first].hyper;
   const tt_stand *one = all + j->e->first;
-  while (!tt_stand_counts(one, front)) one++;
+  while (!counts(one, front)) one++;
   int better = loss < one->best_loss - (double)h->min_delta;
   int64_t epoch = front - 1, best = better ? epoch : one->best_epoch;
   int stop = h->patience > 0 && epoch - best >= h->patience;
   for (int64_t n = 0; n < j->here.count; n++) {
     int64_t i = j->here.first - s->first + n;
-    if (!tt_stand_counts(&all[j->here.first + n], front)) continue;
+    if (!counts(&all[j->here.first + n], front)) continue;
     TT_FIELD(s, loss_ensemble)[i * s->judged + epoch] = (float)loss;
     if (stop && TT_FIELD(s, status)[i] == TT_STATUS_training)
       TT_FIELD(s, status)[i] = TT_STATUS_early_stopped;

@@ -18,10 +18,6 @@ tt_err tt_stands_gather(tt_comm *c, const tt_crew *w, tt_stand **all);
 /* Epochs of ensemble e: the most of a member that did not diverge; -1: all of them diverged. */
 int64_t tt_front_of(const tt_ensemble *e, const tt_stand *all);
 
-/* Whether a member belongs to the ensemble's mixture now: not diverged, and if it still trains, as
- * far as the others. */
-int tt_stand_counts(const tt_stand *at, int64_t front);
-
 /* Collective. Judge the ensembles that are at the end of an epoch: predictions of the validation
  * rows by all members that count (the average of their weights where there is one), mixed in member
  * order, and the loss of that mixture. A better one makes the present weights of all of them the

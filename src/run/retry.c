@@ -28,9 +28,9 @@ static tt_err restart(const tt_crew *w, int64_t i)
   return TT_OK;
 }
 
-tt_err tt_retry_state_local(const tt_crew *w, int64_t *restarted)
+/* Every diverged member of w->mine that has retries left becomes as new. */
+static tt_err restart_all(const tt_crew *w, int64_t *restarted)
 {
-  *restarted = 0;
   for (int64_t i = 0; i < w->slice.count; i++) {
     if (TT_FIELD(w->mine, status)[i] != TT_STATUS_diverged ||
         TT_FIELD(w->mine, attempt)[i] >= w->cohort->retries)
@@ -46,7 +46,7 @@ tt_err tt_retry_local(tt_crew *w)
   int64_t restarted = 0;
   if (w->cohort->retries == 0 || w->here.diverged <= w->failed) return TT_OK;
   TT_TRY(tt_crew_save_local(w));
-  TT_TRY(tt_retry_state_local(w, &restarted));
+  TT_TRY(restart_all(w, &restarted));
   if (restarted > 0) TT_TRY(tt_crew_load_local(w));
   w->here.diverged -= restarted;
   w->here.training += restarted;

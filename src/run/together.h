@@ -3,10 +3,9 @@
 #define TT_TOGETHER_H
 #include "run/crew.h"
 
-/* Collective. One epoch of every member that still trains, then the ensembles are judged (judge.h);
- * diverged members with retries left begin again. While a member of an ensemble is behind the
- * others a call moves those behind alone: nothing is judged before they have caught up, and on
- * their way they keep their weights of the ensemble's best epoch. Depends on the members' states
- * alone, not on calls, ranks or restarts. Fills w->here. Errors: MEM, of the engine. */
+/* Collective. One epoch of every member that still trains, then the ensembles are judged (judge.h).
+ * There are no retries: what was judged without a member would end up with it. Depends on the
+ * members' states alone, not on calls, ranks or restarts. Fills w->here. Errors: MEM, of the engine.
+ */
 tt_err tt_together_train(tt_comm *c, tt_crew *w);
 #endif

@@ -240,6 +240,9 @@ static void check_stopping(const rules *c, int validated, const char *cure)
   const tt_ensemble_config *own = c->own;
   int folds = own->train_resample == TT_RESAMPLE_kfold;
   int ensemble = own->train_stop == TT_STOP_AT_ensemble && !BAD(train_stop);
+  if (ensemble && own->train_on_diverged_retries > 0 && !BAD(train_on_diverged_retries))
+    fault(c, AT(train_on_diverged_retries),
+          ": with stop: ensemble a member cannot begin again behind the others; set it to 0");
   if (ensemble && MOST(patience) <= 0.0 && !BAD(train_patience))
     fault(c, AT(train_stop), ": ensemble needs train.patience above 0");
   if (ensemble && folds && !BAD(train_resample))

@@ -255,51 +255,6 @@ TT_TEST (the_ensemble_decides_for_its_members) {
   }
 }
 
-/* States of all members on every rank, for comparisons. */
-static tt_state *gather(const problem *p, const tt_crew *w)
-{
-  tt_state *all = NULL;
-  TT_CHECK_OK(tt_state_create(everyone(p), tt_cohort_state_shape(&p->c), &all));
-  for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
-    tt_state_field from = tt_state_get(w->mine, f), to = tt_state_get(all, f);
-    tt_allgather(comm, from.data, w->slice.count * from.bytes * from.length, to.data, NULL);
-  }
-  return all;
-}
-
-/* A retried member catches up: its weights are those of a member that began with the retry, its best
- * weights those of the ensemble's best epoch; killed anywhere, the same bits. */
-TT_TEST (a_retried_member_catches_up_with_its_ensemble) {
-  problem p = make_together(TT_OUTPUT_mean);
-  p.c.retries = 1;
-  poison(&p);
-  p.c.stop = TT_STOP_AT_member;
-  p.c.member[BAD].hyper.patience = 0;
-  tt_state *alone = with_first_retry(&p);
-  p.c.stop = TT_STOP_AT_ensemble;
-  tt_state *first = NULL;
-  for (int restart = 0; restart < 2; restart++) {
-    tt_crew w = crew_start(&p, my_slice(&p));
-    finish_together(&p, &w, restart);
-    tt_state *all = gather(&p, &w);
-    int32_t epochs = TT_FIELD(all, epoch)[BAD], best = TT_FIELD(all, best_epoch)[BAD];
-    TT_CHECK(TT_FIELD(all, attempt)[BAD], ==, 1);
-    TT_CHECK(TT_FIELD(all, status)[BAD], ==, TT_FIELD(all, status)[0]);
-    TT_CHECK(epochs, ==, TT_FIELD(all, epoch)[0]);
-    TT_CHECK(best, ==, TT_FIELD(all, best_epoch)[0]);
-    for (int k = 0; k < epochs; k++)
-      TT_CHECK(TT_FIELD(all, loss_train)[BAD * EPOCHS + k], ==,
-               TT_FIELD(alone, loss_train)[BAD * EPOCHS + k]);
-    for (int64_t m = 0; first && m < p.c.members; m++) same_member(first, all, m, "restarted");
-    if (first) tt_state_destroy(&all);
-    if (!first) first = all;
-    crew_stop(&w);
-  }
-  tt_state_destroy(&first);
-  tt_state_destroy(&alone);
-  problem_free(&p);
-}
-
 /* ---- fusion ---- */
 
 static problem make_fusion(tt_output output, tt_loss loss, int weighted)
@@ -435,7 +390,6 @@ int main(void)
       cmocka_unit_test(a_retry_is_a_new_start),
       cmocka_unit_test(a_member_without_retries_left_has_failed),
       cmocka_unit_test(the_ensemble_decides_for_its_members),
-      cmocka_unit_test(a_retried_member_catches_up_with_its_ensemble),
       cmocka_unit_test(gradient_of_fusion_is_that_of_the_mean),
       cmocka_unit_test(fusion_leaves_out_members_that_diverge),
       cmocka_unit_test(fusion_has_the_same_bits_on_any_ranks_through_restarts),
