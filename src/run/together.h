@@ -5,7 +5,7 @@
 
 /* Collective. One epoch of every member that still trains, then the ensembles are judged (judge.h).
  * There are no retries: what was judged without a member would end up with it. Depends on the
- * members' states alone, not on calls, ranks or restarts. Fills w->here. Errors: MEM, of the engine.
- */
+ * members' states alone, not on calls, ranks or restarts. Fills w->here. Errors: MEM, of the
+ * engine. */
 tt_err tt_together_train(tt_comm *c, tt_crew *w);
 #endif
