@@ -126,15 +126,13 @@ def start(folder, ranks, args, env=None, rank_env=None):
 
 
 def wait(folder, process, limit):
-    """Its end, or ours: after `limit` seconds everything it started is killed. Run.hung is then
-    "ranks", or "launcher" where none of these is alive any more."""
-    begin, hung, states = time.monotonic(), "", ""
+    """Its end, or ours: after `limit` seconds everything it started is killed, and the output says
+    which ranks were still alive."""
+    begin, hung, states = time.monotonic(), False, ""
     try:
         process.wait(limit)
     except subprocess.TimeoutExpired:
-        ranks = ranks_of(process)
-        hung = "ranks" if ranks else "launcher"
-        states = f"\nharness: ranks still alive: {ranks}\n"
+        hung, states = True, f"\nharness: ranks still alive: {ranks_of(process)}\n"
     reap(process)
     output = (folder / "log").read_text(errors="replace") + states
     return Run(process.returncode, hung, time.monotonic() - begin, output)
