@@ -7,6 +7,7 @@
 #include "io/results_io.h"
 #include "run/out_of_bag.h"
 #include "run/score.h"
+#include "run/split_rows.h"
 #include "run/validated.h"
 
 #include <limits.h>
@@ -83,36 +84,6 @@ static void end_local(ending *k)
   tt_committees_destroy(&k->all);
 }
 
-/* The test rows of a data set in memory. */
-typedef struct test_rows {
-  const tt_dataset *d;
-  int64_t *row;
-  int64_t count;
-} test_rows;
-
-static tt_err list_test_rows(const tt_dataset *d, test_rows *out)
-{
-  *out = (test_rows){.d = d};
-  TT_TRY(TT_ALLOC(out->row, d->rows));
-  for (int64_t r = 0; r < d->rows; r++)
-    if (d->split[r] == TT_TEST) out->row[out->count++] = r;
-  return TT_OK;
-}
-
-static tt_err read_test_rows(void *from, int64_t first, int64_t count, float *x, double *y)
-{
-  const test_rows *t = from;
-  const tt_dataset *d = t->d;
-  for (int64_t i = 0; i < count; i++) {
-    int64_t r = t->row[first + i];
-    memcpy(x + i * d->inputs, d->x + r * d->inputs, (size_t)d->inputs * sizeof *x);
-    for (int64_t k = 0; k < d->targets; k++)
-      y[i * d->targets + k] =
-          (double)d->y[r * d->targets + k] * d->scaler.y_scale[k] + d->scaler.y_mean[k];
-  }
-  return TT_OK;
-}
-
 /* What the validation rows say about the members, and the intervals that follow. */
 static tt_err look_back(ending *k)
 {
@@ -142,9 +113,9 @@ static tt_err write_model(ending *k)
   return e;
 }
 
-static tt_err score_all(ending *k, test_rows *rows)
+static tt_err score_all(ending *k, tt_split_rows *rows)
 {
-  tt_row_source source = {.rows = rows->count, .read_local = read_test_rows, .from = rows};
+  tt_row_source source = {.rows = rows->count, .read_local = tt_split_rows_read_local, .from = rows};
   tt_err e = TT_OK;
   for (int64_t i = 0; !e && i < k->all.count; i++)
     e = tt_score(k->c, k->all.at[i], k->job->ops, &k->job->use, &source, &k->part[i].scores,
@@ -184,11 +155,11 @@ static tt_err join_local(const ending *k, int oob, tt_scores **out)
 static tt_err write_results(ending *k)
 {
   char path[PATH_MAX];
-  test_rows rows = {0};
+  tt_split_rows rows = {0};
   tt_scores *scores = NULL, *oob = NULL;
   tt_test_table table = {0};
   snprintf(path, sizeof path, "%s/results.h5", k->job->cfg->run_directory);
-  tt_err e = tt_agree(k->c, list_test_rows(k->job->data, &rows));
+  tt_err e = tt_agree(k->c, tt_split_rows_list(k->job->data, TT_TEST, &rows));
   int tested = !e && rows.count > 0;
   table.row = rows.row; /* freed with the table */
   if (tested) e = score_all(k, &rows);

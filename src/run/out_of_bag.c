@@ -2,32 +2,15 @@
 #include "run/out_of_bag.h"
 
 #include "base/mem.h"
-
-#include <string.h>
+#include "run/split_rows.h"
 
 typedef struct bag {
+  tt_split_rows training; /* first: what is read */
   const tt_cohort *cohort;
-  const tt_dataset *d;
-  int64_t rows;
-  int64_t *row;    /* [rows] training rows of the data set */
   int64_t *number; /* [N] place of a row in that list */
   int64_t stride;  /* bytes of a member */
   uint8_t *left;   /* [G][stride] a bit for each training row: the member did not see it */
 } bag;
-
-static tt_err read_rows(void *from, int64_t first, int64_t count, float *x, double *y)
-{
-  const bag *b = from;
-  const tt_dataset *d = b->d;
-  for (int64_t i = 0; i < count; i++) {
-    int64_t r = b->row[first + i];
-    memcpy(x + i * d->inputs, d->x + r * d->inputs, (size_t)d->inputs * sizeof *x);
-    for (int64_t t = 0; t < d->targets; t++)
-      y[i * d->targets + t] =
-          (double)d->y[r * d->targets + t] * d->scaler.y_scale[t] + d->scaler.y_mean[t];
-  }
-  return TT_OK;
-}
 
 static int is_left(void *from, int64_t row, int64_t member)
 {
@@ -44,15 +27,11 @@ static void set(bag *b, int64_t member, int64_t data_row, int left)
 
 static tt_err list_rows(const tt_cohort *cohort, const tt_dataset *d, bag *b)
 {
-  *b = (bag){.cohort = cohort, .d = d};
-  TT_TRY(TT_ALLOC(b->row, d->rows));
+  *b = (bag){.cohort = cohort};
+  TT_TRY(tt_split_rows_list(d, TT_TRAIN, &b->training));
   TT_TRY(TT_ALLOC(b->number, d->rows));
-  for (int64_t r = 0; r < d->rows; r++) {
-    if (d->split[r] != TT_TRAIN) continue;
-    b->number[r] = b->rows;
-    b->row[b->rows++] = r;
-  }
-  b->stride = (b->rows + 7) / 8;
+  for (int64_t i = 0; i < b->training.count; i++) b->number[b->training.row[i]] = i;
+  b->stride = (b->training.count + 7) / 8;
   return TT_ALLOC(b->left, cohort->members * b->stride);
 }
 
@@ -62,7 +41,7 @@ static tt_err leave_fold(bag *b, int64_t view, int64_t member)
   int32_t *row = NULL;
   int64_t count = 0;
   if (b->cohort->resample != TT_RESAMPLE_kfold) return TT_OK;
-  TT_TRY(tt_cohort_rows(b->cohort, b->d, view, TT_VALIDATION, &row, &count));
+  TT_TRY(tt_cohort_rows(b->cohort, b->training.d, view, TT_VALIDATION, &row, &count));
   for (int64_t i = 0; i < count; i++)
     set(b, member, row[i], 1);
   tt_free(row);
@@ -75,7 +54,7 @@ static tt_err leave_rows(bag *b, int64_t member, int32_t attempt, int8_t *seen)
   const tt_member *m = &b->cohort->member[member];
   int64_t view = tt_cohort_view_of(b->cohort, m), count = 0;
   int32_t *row = NULL;
-  TT_TRY(tt_cohort_rows(b->cohort, b->d, view, TT_TRAIN, &row, &count));
+  TT_TRY(tt_cohort_rows(b->cohort, b->training.d, view, TT_TRAIN, &row, &count));
   tt_cohort_seen(b->cohort, m, attempt, count, seen);
   for (int64_t i = 0; i < count; i++)
     set(b, member, row[i], !seen[i]);
@@ -103,10 +82,12 @@ tt_err tt_out_of_bag(tt_comm *c, const tt_cohort *cohort, const tt_dataset *d,
   *out = NULL;
   if (cohort->resample == TT_RESAMPLE_none) return TT_OK;
   tt_err e = tt_agree(c, fill_local(cohort, d, attempt, &b));
-  tt_row_source source = {
-      .rows = b.rows, .read_local = read_rows, .from = &b, .counts_local = is_left};
+  tt_row_source source = {.rows = b.training.count,
+                          .read_local = tt_split_rows_read_local,
+                          .from = &b,
+                          .counts_local = is_left};
   if (!e) e = tt_score(c, all, ops, use, &source, out, NULL);
-  tt_free(b.row);
+  tt_free(b.training.row);
   tt_free(b.number);
   tt_free(b.left);
   return e;

@@ -88,8 +88,7 @@ static double label(const reader *r, int64_t e, int64_t k, int64_t i)
   return (double)d->y[row * d->targets + own->column[k]];
 }
 
-/* ---- Shares -----------------------------------------------------------------------------------
- */
+/* ---- Shares ---- */
 
 /* What all members say of row i, at place `at` of the piece: part [K][G][parts]. */
 static void state_row(const reader *r, int64_t i, int64_t at, int64_t count, float *part)
@@ -198,8 +197,7 @@ tt_err tt_combine_members(tt_comm *c, const tt_validation_use *v, tt_committee *
   return e;
 }
 
-/* ---- Spreads and widths -----------------------------------------------------------------------
- */
+/* ---- Spreads and widths ---- */
 
 /* Normalised mean and standard deviation of every column: to [rows][2][C]. */
 static tt_err spread_rows_local(reader *r, double *to)

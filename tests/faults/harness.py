@@ -269,18 +269,15 @@ def undisturbed(folder, settings=(), ranks=2, name="wanted"):
     return folder / name, seconds
 
 
-def seconds_for(folder, epochs):
-    settings = [f"train.epochs={epochs}", "checkpoint.every=1h"]
-    seconds = undisturbed(folder, settings, name="timed")[1]
-    shutil.rmtree(folder / "timed")
-    return seconds
-
-
 def epochs_for(folder, seconds):
-    """Epochs the job's members train in about `seconds` on 2 ranks of this machine and build."""
-    begin, epochs = seconds_for(folder, 1), 250
-    while (took := seconds_for(folder, epochs) - begin) < min(0.5, seconds):
+    """Epochs the job's members train in about `seconds` on 2 ranks of this machine and build: by
+    what the program says of its own training, not by how long a busy machine took to start it."""
+    epochs, took = 250, 0
+    while took < min(0.5, seconds):
         epochs *= 2
+        undisturbed(folder, [f"train.epochs={epochs}", "checkpoint.every=1h"], name="timed")
+        took = status_of(folder / "timed")["seconds"]
+        shutil.rmtree(folder / "timed")
     return int(epochs * seconds / took)
 
 
