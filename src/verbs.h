@@ -1,4 +1,4 @@
-/* verbs.h — the verbs of the command line. Floor 5. */
+/* verbs.h — the verbs of the command line. Floor 6. */
 #ifndef TT_VERBS_H
 #define TT_VERBS_H
 #include "mpi/comm.h"

@@ -14,7 +14,8 @@ floor_of() {
   mpi/*) echo 2 ;;
   src/engine/* | cuda/* | io/*) echo 3 ;;
   src/run/*) echo 4 ;;
-  src/*) echo 5 ;;
+  src/campaign/*) echo 5 ;;
+  src/*) echo 6 ;;
   *) echo - ;;
   esac
 }

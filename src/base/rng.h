@@ -22,7 +22,9 @@ typedef enum tt_purpose {
   TT_FOR_NOISE = 6,    /* on labels: step = target column, index = row of the data set */
   TT_FOR_SWEEP = 7,    /* hyper-parameters of a member: step = which (its hash) */
   TT_FOR_FEATURES = 8, /* inputs a member sees */
-  TT_FOR_FOLDS = 9     /* which fold a row is in */
+  TT_FOR_FOLDS = 9,    /* which fold a row is in */
+  TT_FOR_PICKS = 10,   /* of a campaign: stream = round, step and index = candidate, low and high */
+  TT_FOR_WARM = 11     /* noise on the weights a round begins with: as TT_FOR_INIT */
 } tt_purpose;
 
 typedef struct tt_random4 {

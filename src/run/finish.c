@@ -115,7 +115,8 @@ static tt_err write_model(ending *k)
 
 static tt_err score_all(ending *k, tt_split_rows *rows)
 {
-  tt_row_source source = {.rows = rows->count, .read_local = tt_split_rows_read_local, .from = rows};
+  tt_row_source source = {
+      .rows = rows->count, .read_local = tt_split_rows_read_local, .from = rows};
   tt_err e = TT_OK;
   for (int64_t i = 0; !e && i < k->all.count; i++)
     e = tt_score(k->c, k->all.at[i], k->job->ops, &k->job->use, &source, &k->part[i].scores,

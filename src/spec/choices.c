@@ -15,6 +15,13 @@ const char *const tt_choice_device[] = {TT_DEVICES(X) NULL};
 const char *const tt_choice_simd[] = {TT_SIMDS(X) NULL};
 const char *const tt_choice_path[] = {TT_PATHS(X) NULL};
 const char *const tt_choice_precision[] = {TT_PRECISIONS(X) NULL};
+const char *const tt_choice_over[] = {TT_OVERS(X) NULL};
+const char *const tt_choice_join[] = {TT_JOINS(X) NULL};
+const char *const tt_choice_goal[] = {TT_GOALS(X) NULL};
+const char *const tt_choice_warm[] = {TT_WARMS(X) NULL};
+const char *const tt_choice_select[] = {TT_SELECTS(X) NULL};
+const char *const tt_choice_label[] = {TT_LABELS(X) NULL};
+const char *const tt_choice_format[] = {TT_FORMATS(X) NULL};
 #undef X
 
 #define X(name, ...) #name,
@@ -24,4 +31,5 @@ const char *const tt_choice_loss[] = {TT_LOSSES(X) NULL};
 const char *const tt_choice_optimizer[] = {TT_OPTIMIZERS(X) NULL};
 const char *const tt_choice_output[] = {TT_OUTPUTS(X) NULL};
 const char *const tt_choice_schedule[] = {TT_SCHEDULES(X) NULL};
+const char *const tt_choice_score[] = {TT_SCORES(X) NULL};
 #undef X

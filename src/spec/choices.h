@@ -2,6 +2,7 @@
  */
 #ifndef TT_CHOICES_H
 #define TT_CHOICES_H
+#include "spec/acquisition.h"
 #include "spec/elementwise.h"
 #include "spec/loss.h"
 #include "spec/output.h"
@@ -22,7 +23,23 @@ extern "C" {
 #define TT_SIMDS(X)      X(auto) X(avx512) X(avx2) X(generic)
 #define TT_PATHS(X)      X(auto) X(warp) X(block) X(layered) X(cluster)
 #define TT_PRECISIONS(X) X(fp32) X(tf32) X(3xtf32)
+#define TT_WARMS(X)      X(none) X(params) X(optimizer) X(shrink_perturb)
+#define TT_SELECTS(X)    X(top) X(kcenter) X(penalty) X(stochastic)
+#define TT_LABELS(X)     X(hidden) X(command) X(files) X(slurm)
+#define TT_FORMATS(X)    X(hdf5) X(csv)
 
+#define X(name) TT_WARM_##name,
+typedef enum tt_warm { TT_WARMS(X) TT_WARM_COUNT } tt_warm;
+#undef X
+#define X(name) TT_SELECT_##name,
+typedef enum tt_select { TT_SELECTS(X) TT_SELECT_COUNT } tt_select;
+#undef X
+#define X(name) TT_LABEL_##name,
+typedef enum tt_label_mode { TT_LABELS(X) TT_LABEL_COUNT } tt_label_mode;
+#undef X
+#define X(name) TT_FORMAT_##name,
+typedef enum tt_format { TT_FORMATS(X) TT_FORMAT_COUNT } tt_format;
+#undef X
 #define X(name) TT_PATH_##name,
 typedef enum tt_path { TT_PATHS(X) TT_PATH_COUNT } tt_path;
 #undef X
@@ -77,6 +94,14 @@ extern const char *const tt_choice_init[];
 extern const char *const tt_choice_loss[];
 extern const char *const tt_choice_optimizer[];
 extern const char *const tt_choice_schedule[];
+extern const char *const tt_choice_score[];
+extern const char *const tt_choice_over[];
+extern const char *const tt_choice_join[];
+extern const char *const tt_choice_goal[];
+extern const char *const tt_choice_warm[];
+extern const char *const tt_choice_select[];
+extern const char *const tt_choice_label[];
+extern const char *const tt_choice_format[];
 #ifdef __cplusplus
 }
 #endif

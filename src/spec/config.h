@@ -67,7 +67,16 @@ typedef struct tt_config {
   int64_t ensembles;            /* at least 1 */
   tt_ensemble_config *ensemble; /* [ensembles] */
   int64_t selections;           /* different `rows` of the ensembles */
+  int campaign;                 /* a section of a campaign is given: campaign, pool, score ... */
 } tt_config;
+
+/* A threshold of section select: "0.05", a score; "q0.9", a quantile; "" = not given. */
+typedef struct tt_threshold {
+  int given, is_quantile;
+  double value;
+} tt_threshold;
+/* 1 and *out, or 0: not such a text. */
+int tt_threshold_parse(const char *text, tt_threshold *out);
 
 /* Read a job: one YAML document (JSON is a subset) of at most 1 MiB, without anchors and tags.
  *   file   path for messages; relative paths start from its directory, which need not exist

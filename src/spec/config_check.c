@@ -153,10 +153,21 @@ static void check_ensembles(tt_reader *r)
   tt_config_check_combine(r, validated, cure);
 }
 
+/* Whether there are test rows, as far as the configuration tells. */
+static int is_tested(const tt_reader *r)
+{
+  const tt_config *c = r->cfg;
+  if (split_is_bad(r) || *c->data_split_column) return 1;
+  if (*c->data_split_train_rows) return *c->data_split_test_rows != '\0';
+  return c->data_split_test > 0.0;
+}
+
 void tt_config_check(tt_reader *r)
 {
   check_missing(r);
   check_precision(r);
   check_split(r);
   check_ensembles(r);
+  r->cfg->campaign = tt_config_is_campaign(r);
+  if (r->cfg->campaign) tt_config_check_campaign(r, is_tested(r));
 }

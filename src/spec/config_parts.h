@@ -174,6 +174,9 @@ void tt_config_check(tt_reader *r);
 void tt_config_check_ensemble(tt_reader *r, int64_t k, int validated, const char *cure);
 /* Rules between combine, calibration and the ensembles; the same arguments. */
 void tt_config_check_combine(tt_reader *r, int validated, const char *cure);
+/* Whether a section of a campaign is given; and the rules of campaigns, only for those. */
+int tt_config_is_campaign(const tt_reader *r);
+void tt_config_check_campaign(tt_reader *r, int tested);
 /* "line 5" or "the default": where the other side of a rule was decided. */
 const char *tt_origin(const tt_where *at, char text[TT_PATH_TEXT]);
 #endif

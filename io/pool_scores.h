@@ -1,0 +1,31 @@
+/* pool_scores.h — scores.h5: what a round's model says of every candidate. Floor 3.
+ *
+ * Dataset score [L][rows] float32, NaN = taken or excluded; L = 1, or one list for each ensemble
+ * (score.combine: quota). Rows are candidates first, first + 1, ... (attribute first). */
+#ifndef TT_POOL_SCORES_H
+#define TT_POOL_SCORES_H
+#include "mpi/comm.h"
+
+#include <stdint.h>
+
+typedef struct tt_scores_file tt_scores_file;
+
+/* Collective: create, write, close (verified, then renamed), destroy without close leaves nothing.
+ * write: this rank's candidates [first, first + count), count may be 0; score [L][count].
+ * Errors: CANTCREAT, IO, MEM. */
+tt_err tt_scores_file_create(tt_comm *c, const char *file, int64_t lists, int64_t first,
+                             int64_t rows, tt_scores_file **out);
+tt_err tt_scores_file_write(tt_scores_file *f, int64_t first, int64_t count, const float *score);
+tt_err tt_scores_file_close(tt_scores_file **f);
+void tt_scores_file_destroy(tt_scores_file **f);
+
+/* Local, serial, in pieces. Errors: NOINPUT, DATA, IO, MEM. */
+typedef struct tt_scores_reader tt_scores_reader;
+tt_err tt_scores_open_local(const char *file, tt_scores_reader **out);
+int64_t tt_scores_lists(const tt_scores_reader *r);
+int64_t tt_scores_first(const tt_scores_reader *r);
+int64_t tt_scores_rows(const tt_scores_reader *r);
+tt_err tt_scores_read_local(tt_scores_reader *r, int64_t list, int64_t first, int64_t count,
+                            float *score);
+void tt_scores_close_local(tt_scores_reader **r);
+#endif

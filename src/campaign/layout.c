@@ -1,0 +1,2 @@
+/* layout.c — see layout.h. */
+#include "campaign/layout.h"

@@ -1,0 +1,32 @@
+/* score_pool.h — stage score: the model's word on every candidate, streamed. Floor 5. */
+#ifndef TT_SCORE_POOL_H
+#define TT_SCORE_POOL_H
+#include "engine/engine.h"
+#include "io/pool_io.h"
+#include "spec/config.h"
+#include "spec/history.h"
+
+typedef struct tt_pool_scoring {
+  const tt_config *cfg; /* section score, run.seed */
+  const tt_committees *model;
+  const tt_engine_ops *ops;
+  const tt_resources *use;
+  tt_pool *pool;
+  const tt_taken *taken;
+  const double *best;    /* [T] highest (goal: minimize: lowest) label so far of each target column,
+                            user's units, NaN = none */
+  int64_t round;         /* of `random` */
+  const char *file;      /* scores.h5 to write */
+  const char *directory; /* where a file STOP may ask for a stop */
+  double deadline;       /* as tt_stop_agreed */
+} tt_pool_scoring;
+
+/* Collective. Every rank scores its own part of the pool in pieces and writes scores.h5; memory
+ * O(chunk). The same bits for every rank count: a score depends on its row alone. Sets of `round`:
+ * pool (candidates scored), score_mean, score_max, and spread[C]; sums go in fixed blocks of rows.
+ * Members that diverged have no share. Feeds the watchdog.
+ * Errors: STOPPED (asked to; nothing was written), DATA (inputs that are not finite; a score that
+ * this model's output has not: section score is to change; weights for another number of targets or
+ * ensembles), CANTCREAT, IO, MEM. */
+tt_err tt_score_pool(tt_comm *c, const tt_pool_scoring *s, tt_round *round);
+#endif
