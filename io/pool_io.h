@@ -19,25 +19,30 @@ typedef struct tt_pool_plan {
   const char *labels;  /* dataset rows x targets, or NULL */
   const char *exclude; /* dataset of row numbers or of a byte a row; NULL = none; one file only */
   int64_t width, targets; /* features the model takes; targets of the data */
+  int looked;             /* the files were looked at when they were made: not again */
 } tt_pool_plan;
 
-/* Collective. Rank 0 first lets io/data_check.h look at the files. Every rank keeps its own
- * readers. Owner: the caller. Errors: NOINPUT, DATA (not HDF5; no such dataset; another width:
- * file, dataset, both numbers; excluded rows out of range or twice), MEM. */
+/* Collective. Rank 0 first lets io/data_check.h look at the files, and reads their shapes for all.
+ * Every rank keeps its own reader, of one file at a time. The plan is copied. Owner: the caller.
+ * Errors: NOINPUT, DATA (not HDF5; no such dataset; no rows; another width: file, dataset, both
+ * numbers; excluded rows out of range or twice), MEM. */
 tt_err tt_pool_open(tt_comm *c, const tt_pool_plan *plan, tt_pool **out);
 void tt_pool_close_local(tt_pool **p); /* accepts NULL */
 
 int64_t tt_pool_first(const tt_pool *p);
 int64_t tt_pool_rows(const tt_pool *p);
 int tt_pool_is_excluded(const tt_pool *p, int64_t row);
-/* XXH3 of the shapes and of 64 blocks of rows spread evenly: the same on all ranks. */
+/* XXH3 of the shapes, of what is excluded, and of 64 blocks of rows (with their labels) spread
+ * evenly: the same on all ranks, whatever the files are called. */
 uint64_t tt_pool_hash(const tt_pool *p);
 
 /* x [count][D] of candidates [row, row + count), as they stand in the file. Local.
- * Errors: DATA (a value that is not finite: file, dataset, row and column in that file), IO. */
+ * Errors: NOINPUT, DATA (a value that is not finite: file, dataset, row and column in that file;
+ * candidates that the pool does not have; another file than at the start), IO, MEM. */
 tt_err tt_pool_read_local(tt_pool *p, int64_t row, int64_t count, double *x);
 
-/* The same of `count` single candidates, ascending; y [count][T] too if there are labels. Reads
- * runs of neighbours, and whole blocks where many of their rows are wanted. x or y may be NULL. */
+/* The same of `count` single candidates, ascending; y [count][T] too, NaN = unlabelled, all NaN if
+ * the pool has no labels. Candidates that are near each other in the file are read in one go. x or
+ * y may be NULL. */
 tt_err tt_pool_pick_local(tt_pool *p, const int64_t *row, int64_t count, double *x, double *y);
 #endif
