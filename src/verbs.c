@@ -193,7 +193,8 @@ static told listen(int argc, char **argv, const struct argp_option *options, con
 
 static tt_job_options job_of(const told *t)
 {
-  return (tt_job_options){t->file[0], t->set, t->sets, tt_command_line};
+  return (tt_job_options){
+      .file = t->file[0], .set = t->set, .nset = t->sets, .command = tt_command_line};
 }
 
 static tt_err train(int argc, char **argv)

@@ -115,7 +115,7 @@ static tt_err requeue(int argc, char **argv)
          "the run was stopped, hung or died with a new checkpoint; not if it is done, failed, was "
          "stopped by a person, or makes no progress. Says which checkpoint and why. Ends with the "
          "exit code of the run.");
-  tt_job_options o = {t.file, t.set, t.sets, tt_command_line};
+  tt_job_options o = {.file = t.file, .set = t.set, .nset = t.sets, .command = tt_command_line};
   TT_TRY(tt_lives_next_local(&o, t.most, t.code, &code));
   exit(code);
 }

@@ -31,6 +31,7 @@ typedef struct ending {
   tt_result_part *known; /* [all.count] */
   part *part;            /* [all.count] */
   tt_test_table *table;  /* [all.count] */
+  int brief;
 } ending;
 
 /* Status, share and weights of all members on all ranks. */
@@ -153,6 +154,14 @@ static tt_err join_local(const ending *k, int oob, tt_scores **out)
   return e;
 }
 
+static void print_local(const ending *k, int tested)
+{
+  for (int64_t i = 0; tested && i < k->all.count; i++)
+    tt_score_print_local(k->c, k->all.at[i], k->part[i].scores);
+  for (int64_t i = 0; i < k->all.count; i++)
+    if (k->part[i].oob) tt_score_print_oob_local(k->c, k->all.at[i], k->part[i].oob);
+}
+
 static tt_err write_results(ending *k)
 {
   char path[PATH_MAX];
@@ -172,26 +181,26 @@ static tt_err write_results(ending *k)
   if (!e)
     e = tt_results_write(k->c, path, k->known, &k->all, scores, oob, tested ? &table : NULL,
                          k->from);
-  for (int64_t i = 0; !e && tested && i < k->all.count; i++)
-    tt_score_print_local(k->c, k->all.at[i], k->part[i].scores);
-  for (int64_t i = 0; !e && i < k->all.count; i++)
-    if (k->part[i].oob) tt_score_print_oob_local(k->c, k->all.at[i], k->part[i].oob);
+  if (!e && !k->brief) print_local(k, tested);
   tt_scores_destroy(&scores);
   tt_scores_destroy(&oob);
   tt_test_table_free(&table);
   return e;
 }
 
-tt_err tt_finish(tt_comm *c, const tt_job *job, const tt_crews *crews, const tt_provenance *from)
+tt_err tt_finish(tt_comm *c, const tt_job *job, const tt_crews *crews, const tt_provenance *from,
+                 int brief)
 {
-  ending k = {.c = c, .job = job, .from = from};
+  ending k = {.c = c, .job = job, .from = from, .brief = brief};
   tt_err e = tt_agree(c, begin_local(&k, crews));
   for (int64_t i = 0; !e && i < k.all.count; i++)
     gather_members(c, k.known[i].mine, k.part[i].w, k.all.at[i]);
   if (!e) e = look_back(&k);
   if (!e) e = write_model(&k);
   if (!e) e = write_results(&k);
-  if (!e) tt_log_once(TT_LOG_INFO, "wrote %s/model.h5 and results.h5", job->cfg->run_directory);
+  if (!e)
+    tt_log_once(brief ? TT_LOG_DEBUG : TT_LOG_INFO, "wrote %s/model.h5 and results.h5",
+                job->cfg->run_directory);
   end_local(&k);
   return e;
 }

@@ -3,8 +3,9 @@
 #define TT_FINISH_H
 #include "run/crew.h"
 
-/* Collective. Write model.h5 and results.h5 into run.directory, print the scores.
+/* Collective. Write model.h5 and results.h5 into run.directory, print the scores unless `brief`.
  *   crews  their states are all done and out of the engines
  * Errors: CANTCREAT, IO, MEM. */
-tt_err tt_finish(tt_comm *c, const tt_job *job, const tt_crews *crews, const tt_provenance *from);
+tt_err tt_finish(tt_comm *c, const tt_job *job, const tt_crews *crews, const tt_provenance *from,
+                 int brief);
 #endif

@@ -5,6 +5,8 @@
 #include "io/data_io.h"
 #include "run/machine.h"
 
+#include <string.h>
+
 void tt_job_close(tt_job **job)
 {
   if (!*job) return;
@@ -16,11 +18,20 @@ void tt_job_close(tt_job **job)
   tt_free(*job);
 }
 
+static tt_err copy_text_local(const tt_job_options *o, tt_job *job)
+{
+  TT_TRY(TT_ALLOC(job->original, o->bytes + 1));
+  memcpy(job->original, o->text, (size_t)o->bytes);
+  job->bytes = o->bytes;
+  return TT_OK;
+}
+
 /* The bytes of the file on all ranks. */
-static tt_err share_file(tt_comm *c, const char *file, tt_job *job)
+static tt_err share_file(tt_comm *c, const tt_job_options *o, tt_job *job)
 {
   tt_err e = TT_OK;
-  if (tt_comm_is_root(c)) e = tt_config_read_file_local(file, &job->original, &job->bytes);
+  if (o->text) return tt_agree(c, copy_text_local(o, job));
+  if (tt_comm_is_root(c)) e = tt_config_read_file_local(o->file, &job->original, &job->bytes);
   e = tt_agree(c, e);
   if (e) return e;
   tt_bcast(c, &job->bytes, sizeof job->bytes);
@@ -40,7 +51,7 @@ tt_err tt_job_open(tt_comm *c, const tt_job_options *o, tt_job **out)
 {
   tt_job *job = NULL;
   tt_err e = tt_agree(c, TT_ALLOC(job, 1));
-  if (!e) e = share_file(c, o->file, job);
+  if (!e) e = share_file(c, o, job);
   if (!e) e = tt_agree(c, parse_local(o, job));
   if (e)
     tt_job_close(&job);

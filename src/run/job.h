@@ -12,6 +12,8 @@ typedef struct tt_job_options {
   const char *const *set; /* [nset] "section.name=value" */
   int nset;
   const char *command; /* the command line, for provenance */
+  const char *text;    /* what the file says, if it was read before; NULL = read it */
+  int64_t bytes;       /* of text */
 } tt_job_options;
 
 typedef struct tt_job {

@@ -41,6 +41,10 @@ typedef struct tt_run {
 } tt_run;
 
 static const char *directory(const tt_run *r) { return r->job->cfg->run_directory; }
+static const char *stop_directory(const tt_run *r)
+{
+  return r->o->stop_directory ? r->o->stop_directory : directory(r);
+}
 
 /* Best effort: a status that cannot be written must not end a run. Whoever has lost the directory
  * keeps quiet: the file is the other's. */
@@ -174,7 +178,7 @@ static tt_err train_chunks(tt_run *r)
     if (e) break;
     r->at = tt_crews_progress(&r->crews, &r->epochs);
     tt_meter_show_local(&r->meter, r->c, &r->at, r->epochs, 0);
-    r->why = tt_stop_agreed(r->c, tt_limit_deadline_local(&r->limit), directory(r));
+    r->why = tt_stop_agreed(r->c, tt_limit_deadline_local(&r->limit), stop_directory(r));
     if (r->at.training == 0) r->why = TT_STOP_no;
     if (r->why || r->at.training == 0 || due(r)) e = save(r, r->why != TT_STOP_no);
     if (!e && tt_clock_local() - r->told > status_seconds) tell(r, "training", "", -1);
@@ -221,12 +225,13 @@ static tt_err finish(tt_run *r)
                         tt_clock_local() - r->started);
   if (e) return e;
   tt_effort effort = tt_effort_count(r->c, &r->crews);
-  tt_effort_show_local(&effort, r->meter.steps, tt_clock_local() - r->meter.started);
+  if (!r->o->brief)
+    tt_effort_show_local(&effort, r->meter.steps, tt_clock_local() - r->meter.started);
   from.epochs_planned = effort.planned;
   from.epochs_trained = effort.trained;
   from.dependence = dependence(r);
   e = tt_agree(r->c, tt_crews_take_snapshots_local(r->job, &r->crews));
-  if (!e) e = tt_finish(r->c, r->job, &r->crews, &from);
+  if (!e) e = tt_finish(r->c, r->job, &r->crews, &from, r->o->brief);
   return e ? e : check_diverged(r);
 }
 
@@ -288,8 +293,8 @@ static tt_err train(tt_run *r)
 {
   tt_err e = prepare(r);
   if (e) return e;
-  announce(r);
-  if (dependence(r)) tt_log_once(TT_LOG_INFO, "%s", dependence(r));
+  if (!r->o->brief) announce(r);
+  if (dependence(r) && !r->o->brief) tt_log_once(TT_LOG_INFO, "%s", dependence(r));
   tell(r, "training", "", -1);
   /* a call of no steps: where the members stand, without moving them */
   e = tt_crews_stand(r->c, &r->crews);
@@ -299,7 +304,7 @@ static tt_err train(tt_run *r)
   r->saved = tt_clock_local();
   if (r->at.training > 0) e = train_chunks(r);
   if (e) return e;
-  tt_meter_show_local(&r->meter, r->c, &r->at, r->epochs, 1);
+  if (!r->o->brief) tt_meter_show_local(&r->meter, r->c, &r->at, r->epochs, 1);
   if (!r->why) return finish(r);
   return TT_FAIL(STOPPED,
                  "stopped by %s at checkpoint %" PRId64 " after %.0f s: run again to go on",

@@ -11,6 +11,8 @@ typedef struct tt_train_options {
   tt_resume resume;
   int any_device;  /* resume from another arithmetic: no longer the same bits */
   double max_time; /* seconds, 0 = what the job says */
+  int brief;       /* part of something larger: no tables, lines on long trainings alone */
+  const char *stop_directory; /* where a file STOP asks for a stop; NULL = run.directory */
 } tt_train_options;
 
 /* Collective. Train all members of the job, or go on from its last checkpoint; write model.h5 and

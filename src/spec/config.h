@@ -106,6 +106,9 @@ tt_err tt_config_text(const tt_config *cfg, char **text);
  * a hash of their own. */
 uint64_t tt_config_science_hash(const tt_config *cfg);
 
+/* Hash of all options of one section ("score"): what a stage of a campaign depends on. */
+uint64_t tt_config_section_hash(const tt_config *cfg, const char *section);
+
 /* Hash of an ensemble's values of model and train less those of TT_HYPERS, which are per member,
  * and less model.classes, which the labels may decide: ensembles with equal ones may share a
  * cohort. */

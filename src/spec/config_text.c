@@ -173,6 +173,14 @@ uint64_t tt_config_science_hash(const tt_config *cfg)
   return h;
 }
 
+uint64_t tt_config_section_hash(const tt_config *cfg, const char *section)
+{
+  uint64_t h = 0;
+  for (int i = 0; i < TT_OPTION_COUNT; i++)
+    if (!strcmp(tt_option_table[i].section, section)) h = hash_value(&tt_option_table[i], cfg, h);
+  return h;
+}
+
 static int is_per_member(int row)
 {
   for (int i = 0; i < TT_HYPER_COUNT; i++)
