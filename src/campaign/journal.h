@@ -21,7 +21,8 @@ typedef struct tt_entry {
 } tt_entry;
 
 /* Read what is there (a missing file is an empty journal) and get ready to append. incarnation is
- * borrowed. Errors: CANTCREAT, DATA (a line in the middle that is no entry: file:line), IO, MEM. */
+ * borrowed; NULL = only look, while another may be writing: nothing is made, changed or appended.
+ * Errors: CANTCREAT, DATA (a line in the middle that is no entry: file:line), IO, MEM. */
 tt_err tt_journal_open_local(const char *file, const char *incarnation, tt_journal **out);
 void tt_journal_close_local(tt_journal **j); /* accepts NULL */
 
@@ -29,12 +30,17 @@ void tt_journal_close_local(tt_journal **j); /* accepts NULL */
  * earlier stage, of this or an earlier round. NULL = not done. Valid until the next append. */
 const tt_entry *tt_journal_find(const tt_journal *j, int64_t round, tt_stage stage);
 
-/* Append and sync. Errors: IO (disk full: nothing is lost, the stage will be done again). */
+/* Append and sync; a torn last line is cut off first. Errors: IO (disk full: nothing is lost, the
+ * stage will be done again; the file has grown meanwhile: another life is writing). */
 tt_err tt_journal_done_local(tt_journal *j, const tt_entry *e);
 tt_err tt_journal_again_local(tt_journal *j, int64_t round, tt_stage stage);
 
-/* Wall time of all lives in a stage of a round, by the lines. */
+/* Wall time of all finished stages, of all lives, those that were done again too. */
 double tt_journal_seconds(const tt_journal *j);
+
+/* The last line of all; NULL = there is none, or a person wants something done again. Valid until
+ * the next append. */
+const tt_entry *tt_journal_last(const tt_journal *j);
 
 /* XXH3 of a file's bytes. Errors: NOINPUT, IO. */
 tt_err tt_file_hash_local(const char *path, uint64_t *hash);

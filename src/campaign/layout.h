@@ -11,8 +11,8 @@
 #define TT_LAYOUT_H
 #include "io/files.h"
 
-/* DIR/name; DIR/round-0001 (name "") or DIR/round-0001/name. Too long names are cut and then not
- * found. */
+/* DIR/name; DIR/round-0001 (name "") or DIR/round-0001/name. A name that is too long becomes "",
+ * which is never found and cannot be made. */
 void tt_campaign_path(const char *directory, const char *name, char path[TT_PATH_ROOM]);
 void tt_round_path(const char *directory, int64_t round, const char *name, char path[TT_PATH_ROOM]);
 /* mkdir, also of parents; one that is there is fine. Errors: CANTCREAT. */
