@@ -28,6 +28,13 @@ tt_h5_reader *tt_rows_reader_local(const tt_rows *r);
  * Errors: CONFIG (two ways at once), DATA. */
 tt_err tt_data_split_local(tt_h5_reader *r, const tt_config *cfg, int64_t rows, int8_t *split);
 
+/* Rows that a dataset names: row numbers, or a mask of one byte 0 or 1 a row; read in pieces.
+ *   role  the option it is given by, for the message
+ *   bit   [(rows + 7) / 8], 0 before; bit row % 8 of byte row / 8 is set
+ * Errors: DATA (out of range, twice, neither 0 nor 1, another type or length), IO, MEM. */
+tt_err tt_named_rows_local(tt_h5_reader *r, const char *role, const char *path, int64_t rows,
+                           uint8_t *bit);
+
 /* Fill selected[selections][rows] as `rows` of the ensembles say: row numbers, or one byte a row.
  *   split  [rows]: every selection must have a row to train on
  * Errors: DATA (out of range, twice, neither 0 nor 1, empty, another type or length). */
