@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "spec/config_parts.h"
+#include "spec/dataset.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -78,6 +79,7 @@ void tt_config_destroy(tt_config **cfg)
   for (int64_t k = 0; k < (*cfg)->ensembles; k++)
     tt_sweeps_free(&(*cfg)->ensemble[k]);
   tt_free((*cfg)->ensemble);
+  tt_free((*cfg)->directory);
   for (int i = 0; i < TT_OPTION_COUNT; i++)
     tt_value_free(&tt_option_table[i], *cfg);
   tt_free(*cfg);
@@ -135,7 +137,9 @@ static tt_err resolve_paths(tt_reader *r)
 {
   for (int i = 0; i < TT_OPTION_COUNT; i++)
     if (tt_option_table[i].kind == TT_KIND_PATH) TT_TRY(resolve_path(r, i));
-  return TT_OK;
+  char base[PATH_MAX] = ".";
+  (void)base_directory(r->file, base); /* without a name: where we are */
+  return tt_text_set(&r->cfg->directory, base);
 }
 
 /* What an ensemble does not say itself is as the job says. */

@@ -67,6 +67,7 @@ typedef struct tt_config {
   int64_t ensembles;            /* at least 1 */
   tt_ensemble_config *ensemble; /* [ensembles] */
   int64_t selections;           /* different `rows` of the ensembles */
+  char *directory;              /* of the file, absolute: where commands of the job are run */
   int campaign;                 /* a section of a campaign is given: campaign, pool, score ... */
 } tt_config;
 
