@@ -92,9 +92,10 @@ static tt_err script(const char *which, int argc, char **argv)
       {"time", KEY_TIME, "TIME", 0, "of one life of the job, as 4:00:00", 0},
       {0}};
   told t = {.batch = {.script = which, .site = "generic"}};
-  listen(&t, argc, argv, options, "JOB.yaml",
-         "Write a batch script that trains the job until it is done, through time limits and "
-         "preemption: tutti slurm train job.yaml > job.sbatch; sbatch job.sbatch");
+  listen(
+      &t, argc, argv, options, "JOB.yaml",
+      "Write a batch script that trains the job, or runs the campaign, until it is done, through "
+      "time limits and preemption: tutti slurm train job.yaml > job.sbatch; sbatch job.sbatch");
   t.batch.job = t.file;
   return tt_batch_print_local(&t.batch);
 }
@@ -103,7 +104,7 @@ static tt_err script(const char *which, int argc, char **argv)
 static tt_err requeue(int argc, char **argv)
 {
   static const struct argp_option options[] = {
-      {"set", 's', "KEY=VALUE", 0, "as given to train", 0},
+      {"set", 's', "KEY=VALUE", 0, "as given to train or campaign run", 0},
       {"launch-code", KEY_CODE, "CODE", 0, "exit code of srun or mpirun", 0},
       {"max-restarts", KEY_MOST, "N", 0, "times that Slurm may start the job again (default 50)",
        0},
@@ -111,10 +112,10 @@ static tt_err requeue(int argc, char **argv)
   told t = {.most = 50};
   int code = 0;
   listen(&t, argc, argv, options, "JOB.yaml",
-         "In a batch script, after `srun tutti train JOB.yaml`: have Slurm queue the job again if "
-         "the run was stopped, hung or died with a new checkpoint; not if it is done, failed, was "
-         "stopped by a person, or makes no progress. Says which checkpoint and why. Ends with the "
-         "exit code of the run.");
+         "In a batch script, after `srun tutti train JOB.yaml` or `srun tutti campaign run "
+         "JOB.yaml`: have Slurm queue the job again if the run was stopped, hung or died with a "
+         "new checkpoint; not if it is done, failed, was stopped by a person, or makes no "
+         "progress. Says which checkpoint and why. Ends with the exit code of the run.");
   tt_job_options o = {.file = t.file, .set = t.set, .nset = t.sets, .command = tt_command_line};
   TT_TRY(tt_lives_next_local(&o, t.most, t.code, &code));
   exit(code);
@@ -122,16 +123,20 @@ static tt_err requeue(int argc, char **argv)
 
 tt_err tt_verb_slurm(int argc, char **argv)
 {
+  static const char *const scripts[] = {"train", "array", "campaign", NULL};
   static char name[64];
   const char *what = argc > 1 ? argv[1] : "";
   snprintf(name, sizeof name, "tutti slurm %.32s", what);
   if (argc > 1) argv[1] = name;
-  if (!strcmp(what, "train") || !strcmp(what, "array")) return script(what, argc - 1, argv + 1);
+  for (int i = 0; scripts[i]; i++)
+    if (!strcmp(what, scripts[i])) return script(scripts[i], argc - 1, argv + 1);
   if (!strcmp(what, "requeue")) return requeue(argc - 1, argv + 1);
   int asked = !strcmp(what, "--help") || !strcmp(what, "-?");
   fprintf(asked ? stdout : stderr,
-          "Usage: tutti slurm train JOB.yaml    a batch script for the job\n"
-          "       tutti slurm array JOB.yaml    one for an array of runs\n"
-          "       tutti slurm requeue JOB.yaml  at the end of such a script\n");
-  return asked ? TT_OK : TT_FAIL(USAGE, "tutti slurm: '%s' is not train, array or requeue", what);
+          "Usage: tutti slurm train JOB.yaml          a batch script for the job\n"
+          "       tutti slurm array JOB.yaml          one for an array of runs\n"
+          "       tutti slurm campaign CAMPAIGN.yaml  one for an active-learning campaign\n"
+          "       tutti slurm requeue JOB.yaml        at the end of such a script\n");
+  return asked ? TT_OK
+               : TT_FAIL(USAGE, "tutti slurm: '%s' is not train, array, campaign or requeue", what);
 }

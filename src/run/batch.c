@@ -2,6 +2,8 @@
 #include "run/batch.h"
 
 #include "base/child.h"
+#include "base/mem.h"
+#include "spec/config.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -71,8 +73,29 @@ static tt_err plan(const char *job, int ranks, char *text, size_t room)
   return TT_FAIL(UNAVAILABLE, "`tutti plan %s` did not end well", job);
 }
 
-static void print_plan(const char *text)
+/* A campaign's script is for a campaign's file. */
+static tt_err check_campaign(const char *file)
 {
+  char *text = NULL;
+  int64_t bytes = 0;
+  tt_config *cfg = NULL;
+  tt_err e = tt_config_read_file_local(file, &text, &bytes);
+  if (!e) e = tt_config_parse(file, text, bytes, NULL, 0, &cfg);
+  if (!e && !cfg->campaign)
+    e = TT_FAIL(USAGE,
+                "%s has none of the sections of a campaign (pool, label ...): did you mean "
+                "`tutti slurm train`? `tutti campaign init` writes one",
+                file);
+  tt_config_destroy(&cfg);
+  tt_free(text);
+  return e;
+}
+
+static void print_plan(const tt_batch *b, const char *text)
+{
+  if (!strcmp(b->script, "campaign"))
+    printf("# The training of a round, by `tutti plan` with the first data; rows grow by "
+           "select.batch a round:\n");
   for (const char *line = text; *line;) {
     int n = (int)strcspn(line, "\n");
     printf("# %.*s\n", n, line);
@@ -121,7 +144,7 @@ static void print_script(const tt_batch *b, const char *script, const char *site
       line = strstr(line, "# ---- end of site");
       n = (int)strcspn(line, "\n");
     } else if (begins(line, "job=")) {
-      print_plan(estimate);
+      print_plan(b, estimate);
       printf("job=");
       print_quoted(b->job);
       printf("\n");
@@ -136,11 +159,14 @@ tt_err tt_batch_print_local(const tt_batch *b)
 {
   static char estimate[1 << 16];
   const char *site;
-  int array = !strcmp(b->script, "array");
-  const char *script = find(array ? "train-array.sbatch" : "train.sbatch");
+  char name[64];
+  snprintf(name, sizeof name, "%.40s.sbatch",
+           strcmp(b->script, "array") != 0 ? b->script : "train-array");
+  const char *script = find(name);
   if (b->time && strspn(b->time, "0123456789:-") != strlen(b->time))
     return TT_FAIL(USAGE, "--time: '%s' is not a time of Slurm, as 30, 4:00:00 or 1-12", b->time);
   TT_TRY(find_site(b->site, &site));
+  if (!strcmp(b->script, "campaign")) TT_TRY(check_campaign(b->job));
   int nodes = b->nodes > 0 ? b->nodes : number_after(script, "#SBATCH --nodes=");
   int per_node =
       b->gpus_per_node > 0 ? b->gpus_per_node : number_after(site, "#SBATCH --ntasks-per-node=");

@@ -11,7 +11,7 @@ typedef struct tt_text {
 extern const tt_text tt_embedded[]; /* ends with a NULL name */
 
 typedef struct tt_batch {
-  const char *script; /* "train" or "array" */
+  const char *script; /* "train", "array" or "campaign" */
   const char *site;   /* a file of slurm/site */
   const char *job;    /* the job file */
   const char *time;   /* of a life, as Slurm takes it; NULL = as in the script */
@@ -19,8 +19,8 @@ typedef struct tt_batch {
   int gpus_per_node;  /* and ranks per node; 0 = as in the block of the site */
 } tt_batch;
 
-/* Print the script, with what `tutti plan` says of the job as comment.
- * Errors: USAGE (no such site, the message lists them; a time that Slurm does not take), those of
- * `tutti plan`, UNAVAILABLE. */
+/* Print the script, with what `tutti plan` says of the job (of one round of a campaign) as comment.
+ * Errors: USAGE (no such site, the message lists them; a time that Slurm does not take; "campaign"
+ * for a file without a campaign), those of `tutti plan`, UNAVAILABLE. */
 tt_err tt_batch_print_local(const tt_batch *b);
 #endif

@@ -7,6 +7,7 @@ import shutil
 import rig
 from rig import h
 
+CAMPAIGN = "pool: {file: data.h5, labels: y}\nlabel: {mode: hidden}\n"
 SITE = re.compile(r"(?s)# ---- site.*# ---- end of site\n")
 
 
@@ -23,8 +24,8 @@ def accept(folder, name, text):
     h.check(done.returncode == 0, f"{name}: sbatch --test-only\n{done.stderr}")
 
 
-def written(folder, *options):
-    done = rig.command(h.TUTTI, "slurm", *options, "job.yaml", folder=folder)
+def written(folder, *options, file="job.yaml"):
+    done = rig.command(h.TUTTI, "slurm", *options, file, folder=folder)
     h.check(done.returncode == 0, f"tutti slurm {options}: {done.returncode}\n{done.stderr}")
     return done.stdout
 
@@ -41,11 +42,21 @@ def check_written(folder, site, block):
     h.check("#SBATCH --array=0-7" in array and "--ntasks-per-node=2\n" in array, array)
 
 
+def check_campaign(folder, site, block):
+    """The script of a campaign, with what plan says of the training of a round."""
+    text = written(folder, "campaign", "--site", site, "--nodes", "2", file="campaign.yaml")
+    accept(folder, f"tutti-slurm-campaign-{site}", text)
+    for words in (block, "#SBATCH --nodes=2\n", "job='campaign.yaml'\n", "# The training of a round",
+                  "# memory per rank\n", 'tutti campaign run "$job"\n', 'tutti slurm requeue "$job"'):
+        h.check(words in text, f"tutti slurm campaign --site {site}: no {words!r} in\n{text}")
+
+
 def check_refusals(folder):
     for options, code, words in (
             (["train", "--site", "nowhere", "job.yaml"], 64, "alps, generic, jean-zay"),
             (["train", "--nodes", "0", "job.yaml"], 64, "'0' is not a whole number"),
             (["train", "--time", "2 weeks", "job.yaml"], 64, "'2 weeks' is not a time"),
+            (["campaign", "job.yaml"], 64, "job.yaml has none of the sections of a campaign"),
             (["train", "no.yaml"], 66, "no.yaml"), (["sing"], 64, "'sing' is not train"),
             (["requeue", "job.yaml"], 64, "not a job of Slurm")):
         done = rig.command(h.TUTTI, "slurm", *options, folder=folder)
@@ -55,6 +66,7 @@ def check_refusals(folder):
 
 def main():
     with rig.workplace() as folder:
+        (folder / "campaign.yaml").write_text(h.JOB + CAMPAIGN)
         templates = sorted(rig.SCRIPTS.glob("*.sbatch"))
         sites = sorted((rig.SCRIPTS / "site").iterdir())
         for template in templates:
@@ -64,6 +76,7 @@ def main():
                     f"{template.name} does not have the generic block")
         for site in sites:
             check_written(folder, site.name, site.read_text())
+            check_campaign(folder, site.name, site.read_text())
         check_refusals(folder)
         h.finish(f"{len(templates)} templates, {len(sites)} sites")
 

@@ -5,8 +5,10 @@
 #include "run/slurm.h"
 #include "run/status.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 typedef struct row {
@@ -15,29 +17,44 @@ typedef struct row {
   const char *words;
 } row;
 
-/* state, stop, other, generation, resumed, stuck, restarts, most, exit code, launch code */
+#define LIFE(state_, stop_, other_, generation_, resumed_, stuck_, restarts_, most_, code_,        \
+             launch_)                                                                              \
+  {                                                                                                \
+    .state = state_, .stop = stop_, .other = other_, .generation = generation_,                    \
+    .resumed = resumed_, .stuck = stuck_, .restarts = restarts_, .most = most_,                    \
+    .exit_code = code_, .launch_code = launch_                                                     \
+  }
 static const row rows[] = {
-    {{"stopped", "signal", "", 5, 4, 1, 0, 50, 75, 143}, 1, "queued again"},
-    {{"stopped", "time", "", 5, 4, 1, 49, 50, 75, 75}, 1, "queued again"},
-    {{"hung", "", "", 5, 4, 1, 0, 50, 75, 137}, 1, "queued again"},
+    {LIFE("stopped", "signal", "", 5, 4, 1, 0, 50, 75, 143), 1, "queued again"},
+    {LIFE("stopped", "time", "", 5, 4, 1, 49, 50, 75, 75), 1, "queued again"},
+    {LIFE("hung", "", "", 5, 4, 1, 0, 50, 75, 137), 1, "queued again"},
     /* died without a word: only with a new checkpoint */
-    {{"training", "", "", 5, 4, 1, 0, 50, -1, 137}, 1, "queued again"},
-    {{"training", "", "", 4, 4, 2, 0, 50, -1, 137}, 0, "exit code 137, before it could write"},
-    {{"training", "", "", 0, 0, 1, 0, 50, -1, 139}, 0, "exit code 139"},
+    {LIFE("training", "", "", 5, 4, 1, 0, 50, -1, 137), 1, "queued again"},
+    {LIFE("training", "", "", 4, 4, 2, 0, 50, -1, 137), 0, "exit code 137, before it could write"},
+    {LIFE("training", "", "", 0, 0, 1, 0, 50, -1, 139), 0, "exit code 139"},
     /* a person outranks the scheduler */
-    {{"stopped", "file", "", 5, 4, 1, 0, 50, 75, 75}, 0, "a person stopped it"},
-    {{"stopped", "interrupt", "", 5, 4, 1, 0, 50, 75, 75}, 0, "a person stopped it"},
+    {LIFE("stopped", "file", "", 5, 4, 1, 0, 50, 75, 75), 0, "a person stopped it"},
+    {LIFE("stopped", "interrupt", "", 5, 4, 1, 0, 50, 75, 75), 0, "a person stopped it"},
     /* the end */
-    {{"done", "", "", 9, 4, 1, 0, 50, 0, 0}, 0, "it is done"},
-    {{"done", "", "", 9, 4, 1, 0, 50, 76, 76}, 0, "it is done"},
-    {{"failed", "", "", 5, 4, 1, 0, 50, 74, 74}, 0, "failed with exit code 74"},
-    {{"", "", "", 0, 0, 1, 0, 50, 0, 78}, 0, "no status, exit code 78"},
-    {{"", "", "18.0.host.1", 0, 0, 1, 0, 50, 0, 75}, 0, "another start, 18.0.host.1"},
+    {LIFE("done", "", "", 9, 4, 1, 0, 50, 0, 0), 0, "it is done"},
+    {LIFE("done", "", "", 9, 4, 1, 0, 50, 76, 76), 0, "it is done"},
+    {LIFE("failed", "", "", 5, 4, 1, 0, 50, 74, 74), 0, "failed with exit code 74"},
+    {LIFE("", "", "", 0, 0, 1, 0, 50, 0, 78), 0, "no status, exit code 78"},
+    {LIFE("", "", "18.0.host.1", 0, 0, 1, 0, 50, 0, 75), 0, "another start, 18.0.host.1"},
     /* not for ever */
-    {{"stopped", "time", "", 5, 4, 1, 50, 50, 75, 75}, 0, "restart 50 of at most 50"},
-    {{"stopped", "time", "", 5, 5, 2, 2, 50, 75, 75}, 1, "queued again"},
-    {{"stopped", "time", "", 5, 5, 3, 3, 50, 75, 75}, 0, "3 lives have ended"},
-    {{"hung", "", "", 0, 0, 3, 2, 50, 75, 75}, 0, "checkpoint.every"},
+    {LIFE("stopped", "time", "", 5, 4, 1, 50, 50, 75, 75), 0, "restart 50 of at most 50"},
+    {LIFE("stopped", "time", "", 5, 5, 2, 2, 50, 75, 75), 1, "queued again"},
+    {LIFE("stopped", "time", "", 5, 5, 3, 3, 50, 75, 75), 0, "3 lives have ended"},
+    {LIFE("hung", "", "", 0, 0, 3, 2, 50, 75, 75), 0, "checkpoint.every"},
+    /* a campaign: its oracle says later; a stage that has kept something is progress */
+    {LIFE("stopped", "oracle", "", 8, 5, 1, 0, 50, 75, 75), 1, "queued again"},
+    {LIFE("stopped", "oracle", "", 8, 5, 3, 3, 50, 75, 75), 0, "label.patience"},
+    {{.state = "training", .stop = "", .other = "", .most = 50, .part = 4, .part_resumed = 3},
+     1,
+     "queued again"},
+    {{.state = "training", .stop = "", .other = "", .most = 50, .part = 3, .part_resumed = 3},
+     0,
+     "before it could write"},
 };
 
 TT_TEST (another_life_is_this_table) {
@@ -101,6 +118,98 @@ TT_TEST (this_job_and_this_life) {
   TT_CHECK(left, ==, 0.0);
 }
 
+static const char campaign_file[] = "data: {file: data.h5}\n"
+                                    "ensembles: [{name: one, members: 2}]\n"
+                                    "pool: {file: pool.h5}\n"
+                                    "label: {command: [./label]}\n"
+                                    "campaign: {directory: c}\n";
+
+/* Text into a file of a folder. */
+static void put(const char *folder, const char *name, const char *text)
+{
+  char path[256];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  FILE *f = fopen(path, "w");
+  assert_non_null(f);
+  fputs(text, f);
+  TT_CHECK(fclose(f), ==, 0);
+  TT_CHECK(chmod(path, 0755), ==, 0);
+}
+
+/* One life of a campaign that ends as its status says: the last line of lives.tsv. */
+static void live(const char *folder, int restart, tt_run_status s, tt_run_status training,
+                 int *code, char line[512])
+{
+  char text[16], path[256], job[256], incarnation[64], round[256];
+  snprintf(text, sizeof text, "%d", restart);
+  setenv("SLURM_RESTART_COUNT", text, 1);
+  snprintf(incarnation, sizeof incarnation, "41.%d.host.ab", restart);
+  s.incarnation = incarnation;
+  if (!training.incarnation) training.incarnation = incarnation;
+  snprintf(path, sizeof path, "%s/c", folder);
+  snprintf(round, sizeof round, "%s/c/round-0002", folder);
+  snprintf(job, sizeof job, "%s/campaign.yaml", folder);
+  TT_CHECK_OK(tt_status_write_local(path, &s));
+  TT_CHECK_OK(tt_status_write_local(round, &training));
+  tt_job_options o = {.file = job};
+  TT_CHECK_OK(tt_lives_next_local(&o, 50, 137, code));
+  snprintf(path, sizeof path, "%s/c/lives.tsv", folder);
+  FILE *f = fopen(path, "r");
+  assert_non_null(f);
+  while (fgets(line, 512, f))
+    ;
+  fclose(f);
+}
+
+/* Its status lies in campaign.directory; what it has done is stages and, within the stage, the
+ * checkpoints of the training or the answers. A stand-in for scontrol notes what it is asked. */
+TT_TEST (a_campaign_lives_again_where_it_gets_on) {
+  char folder[] = "/tmp/tutti-lives-XXXXXX", line[512] = "", text[512], command[600];
+  int code = 0;
+  const tt_run_status running = {
+      .state = "training", .exit_code = -1, .generation = 5, .resumed = 5};
+  const tt_run_status old = {.state = "training", .incarnation = "40.0.x.y", .generation = 7};
+  assert_non_null(mkdtemp(folder));
+  snprintf(command, sizeof command, "mkdir -p %s/c/round-0002/label/0000", folder);
+  TT_CHECK(system(command), ==, 0);
+  put(folder, "campaign.yaml", campaign_file);
+  snprintf(text, sizeof text, "#!/bin/sh\necho \"$@\" >> %s/asked\n", folder);
+  put(folder, "scontrol", text);
+  snprintf(text, sizeof text, "%s:%s", folder, getenv("PATH"));
+  setenv("PATH", text, 1);
+  unsetenv("SLURM_ARRAY_JOB_ID");
+  setenv("SLURM_JOB_ID", "41", 1);
+  /* killed in training: only a checkpoint of this life is progress */
+  live(folder, 0, running, old, &code, line);
+  TT_CHECK_HAS(line, "\t41\t0\t5.7\ttraining\t\tit died, exit code 137");
+  TT_CHECK(code, ==, 137);
+  live(folder, 1, running,
+       (tt_run_status){.state = "training", .exit_code = -1, .generation = 8, .resumed = 7}, &code,
+       line);
+  TT_CHECK_HAS(line, "\t41\t1\t5.8\ttraining\t\tqueued again");
+  /* the watchdog of the training has spoken, not that of the campaign */
+  live(folder, 2, running,
+       (tt_run_status){.state = "hung", .reason = "rank 1", .exit_code = 75, .generation = 8},
+       &code, line);
+  TT_CHECK_HAS(line, "\t41\t2\t5.8\thung\t\tqueued again");
+  TT_CHECK(code, ==, 75);
+  /* labels are awaited: another one is progress */
+  tt_run_status asking = {.state = "stopped", .stop = "oracle", .exit_code = 75, .generation = 8};
+  for (int n = 3; n < 6; n++) {
+    if (n == 4) put(folder, "c/round-0002/label/0000/answer.h5", "");
+    live(folder, n, asking, old, &code, line);
+    TT_CHECK_HAS(line, n == 3 ? "8.0\tstopped\toracle\tqueued" : "8.1\tstopped\toracle\tqueued");
+  }
+  live(folder, 6, asking, old, &code, line);
+  TT_CHECK_HAS(line, "3 lives have ended");
+  live(folder, 7, (tt_run_status){.state = "done", .generation = 10}, old, &code, line);
+  TT_CHECK_HAS(line, "\t41\t7\t10.0\tdone\t\tit is done");
+  TT_CHECK(code, ==, 0);
+  snprintf(command, sizeof command, "test $(grep -c '^requeue 41$' %s/asked) = 5 && rm -r %s",
+           folder, folder);
+  TT_CHECK(system(command), ==, 0);
+}
+
 TT_TEST (a_status_is_read_as_it_was_written) {
   static tt_status_file f;
   char folder[] = "/tmp/tutti-lives-XXXXXX", path[64];
@@ -145,6 +254,7 @@ int main(void)
       cmocka_unit_test(another_life_is_this_table),
       cmocka_unit_test(times_of_slurm_are_seconds),
       cmocka_unit_test(this_job_and_this_life),
+      cmocka_unit_test(a_campaign_lives_again_where_it_gets_on),
       cmocka_unit_test(a_status_is_read_as_it_was_written),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
