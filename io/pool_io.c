@@ -99,6 +99,43 @@ static int64_t file_of(const tt_pool *p, int64_t row)
   return low;
 }
 
+static tt_err bad_value(const tt_pool *p, int64_t row, int64_t column, int is_label, double value)
+{
+  return TT_FAIL(DATA,
+                 "%s: dataset '%s', row %" PRId64 ", column %" PRId64 ": %g; %s (rows and columns "
+                 "count from 0)",
+                 p->file[p->open], is_label ? p->labels : p->inputs, row, column, value,
+                 is_label ? "a label is finite, or NaN where there is none"
+                          : "every input of a candidate must be a finite number");
+}
+
+/* Values [count][columns] of the open file, from its row `row` on. */
+static tt_err check_values(const tt_pool *p, int64_t row, int64_t count, int is_label,
+                           const double *value)
+{
+  int64_t columns = is_label ? p->targets : p->width;
+  for (int64_t i = 0; i < count * columns; i++)
+    if (is_label ? isinf(value[i]) : !isfinite(value[i]))
+      return bad_value(p, row + i / columns, i % columns, is_label, value[i]);
+  return TT_OK;
+}
+
+/* Inputs or labels of rows [at, at + count), out [count][columns]. */
+static tt_err read_across(tt_pool *p, int64_t at, int64_t count, int is_label, double *out)
+{
+  while (count > 0) {
+    int64_t i = file_of(p, at), from = at - p->start[i];
+    int64_t n = p->start[i + 1] - at < count ? p->start[i + 1] - at : count;
+    TT_TRY(return_to(p, i));
+    TT_TRY(tt_rows_read_local(p->rows, from, n, is_label ? NULL : out, is_label ? out : NULL));
+    TT_TRY(check_values(p, from, n, is_label, out));
+    out += n * (is_label ? p->targets : p->width);
+    at += n;
+    count -= n;
+  }
+  return TT_OK;
+}
+
 /* ---- open --------------------------------------------------------------------------------------
  */
 
@@ -132,20 +169,19 @@ static tt_err survey_local(const tt_pool_plan *plan, tt_pool *p)
   return TT_OK;
 }
 
-/* Blocks of rows, HASH_BLOCKS or as many as there are. */
+/* Blocks of rows, spread evenly; few rows are hashed several times. */
 static tt_err hash_blocks(tt_pool *p, XXH3_state_t *state)
 {
-  int64_t rows = tt_pool_rows(p),
-          most = BLOCK_VALUES / (p->width > p->targets ? p->width : p->targets);
-  int64_t count = HASH_ROWS < most ? HASH_ROWS : most > 0 ? most : 1;
+  int64_t rows = tt_pool_rows(p), widest = p->width > p->targets ? p->width : p->targets;
+  int64_t most = widest < BLOCK_VALUES ? BLOCK_VALUES / widest : 1;
+  if (most > HASH_ROWS) most = HASH_ROWS;
   for (int64_t b = 0; b < HASH_BLOCKS; b++) {
-    int64_t row = (int64_t)((double)rows / HASH_BLOCKS * (double)b), i = file_of(p, row);
-    int64_t n = p->start[i + 1] - row < count ? p->start[i + 1] - row : count;
-    TT_TRY(turn_to(p, i));
-    TT_TRY(tt_rows_read_local(p->rows, row - p->start[i], n, p->block, NULL));
+    int64_t at = (int64_t)((double)rows / HASH_BLOCKS * (double)b);
+    int64_t n = rows - at < most ? rows - at : most;
+    TT_TRY(read_across(p, at, n, 0, p->block));
     XXH3_64bits_update(state, p->block, (size_t)(n * p->width) * sizeof(double));
     if (!p->labels) continue;
-    TT_TRY(tt_rows_read_local(p->rows, row - p->start[i], n, NULL, p->block));
+    TT_TRY(read_across(p, at, n, 1, p->block));
     XXH3_64bits_update(state, p->block, (size_t)(n * p->targets) * sizeof(double));
   }
   return TT_OK;
@@ -225,27 +261,6 @@ void tt_pool_close_local(tt_pool **pool)
 /* ---- read --------------------------------------------------------------------------------------
  */
 
-static tt_err bad_value(const tt_pool *p, int64_t row, int64_t column, int is_label, double value)
-{
-  return TT_FAIL(DATA,
-                 "%s: dataset '%s', row %" PRId64 ", column %" PRId64 ": %g; %s (rows and columns "
-                 "count from 0)",
-                 p->file[p->open], is_label ? p->labels : p->inputs, row, column, value,
-                 is_label ? "a label is finite, or NaN where there is none"
-                          : "every input of a candidate must be a finite number");
-}
-
-/* Values [count][columns] of the open file, from its row `row` on. */
-static tt_err check_values(const tt_pool *p, int64_t row, int64_t count, int is_label,
-                           const double *value)
-{
-  int64_t columns = is_label ? p->targets : p->width;
-  for (int64_t i = 0; i < count * columns; i++)
-    if (is_label ? isinf(value[i]) : !isfinite(value[i]))
-      return bad_value(p, row + i / columns, i % columns, is_label, value[i]);
-  return TT_OK;
-}
-
 static tt_err check_range(const tt_pool *p, int64_t row, int64_t count)
 {
   int64_t rows = tt_pool_rows(p), at = row - p->first;
@@ -259,16 +274,7 @@ static tt_err check_range(const tt_pool *p, int64_t row, int64_t count)
 tt_err tt_pool_read_local(tt_pool *p, int64_t row, int64_t count, double *x)
 {
   TT_TRY(check_range(p, row, count));
-  for (int64_t at = row - p->first, left = count; left > 0;) {
-    int64_t i = file_of(p, at), n = p->start[i + 1] - at < left ? p->start[i + 1] - at : left;
-    TT_TRY(return_to(p, i));
-    TT_TRY(tt_rows_read_local(p->rows, at - p->start[i], n, x, NULL));
-    TT_TRY(check_values(p, at - p->start[i], n, 0, x));
-    x += n * p->width;
-    at += n;
-    left -= n;
-  }
-  return TT_OK;
+  return read_across(p, row - p->first, count, 0, x);
 }
 
 /* How many of the candidates from row[0] on, all in the open file, are read in one go: no more than

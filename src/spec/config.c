@@ -210,6 +210,7 @@ static tt_err read_all(tt_reader *r, const char *text, int64_t bytes, int nset)
   TT_TRY(inherit(r));
   if (r->usable) tt_config_check(r);
   resolve(r);
+  TT_TRY(tt_config_drop_unused(r));
   TT_TRY(resolve_paths(r));
   return tt_fault_result(r);
 }

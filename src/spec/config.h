@@ -97,8 +97,8 @@ void tt_config_destroy(tt_config **cfg);
 tt_err tt_config_read_file_local(const char *file, char **text, int64_t *bytes);
 
 /* The resolved configuration as YAML that tt_config_parse reads back to the same values, one option
- * per line in table order; of an ensemble what is given and what differs from the job. *text is
- * owned by the caller, tt_free. Local. Errors: MEM. */
+ * per line in table order; the sections of a campaign only in one; of an ensemble what is given and
+ * what differs from the job. *text is owned by the caller, tt_free. Local. Errors: MEM. */
 tt_err tt_config_text(const tt_config *cfg, char **text);
 
 /* Hash (XXH3, 64 bits) of what decides the members' results: data, run.seed, and the ensembles with

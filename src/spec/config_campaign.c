@@ -15,13 +15,13 @@ int tt_threshold_parse(const char *text, tt_threshold *out)
   out->given = 1;
   out->is_quantile = *text == 'q';
   if (out->is_quantile) text++;
-  if (!strchr("0123456789.+-", *text)) return 0;
+  if (strspn(text, "0123456789.+-eE") != strlen(text)) return 0; /* no inf, nan, 0x1p3 */
   out->value = strtod(text, &end);
   if (end == text || *end || !isfinite(out->value)) return 0;
   return !out->is_quantile || (out->value >= 0.0 && out->value <= 1.0);
 }
 
-static int is_campaign_section(const char *name)
+int tt_is_campaign_section(const char *name)
 {
   static const char *const section[] = {"campaign", "pool", "score", "select", "label", "stop"};
   for (size_t i = 0; i < sizeof section / sizeof *section; i++)
@@ -32,7 +32,8 @@ static int is_campaign_section(const char *name)
 int tt_config_is_campaign(const tt_reader *r)
 {
   for (int i = 0; i < TT_OPTION_COUNT; i++)
-    if (is_campaign_section(tt_option_table[i].section) && (r->job[i].given || r->section[i].given))
+    if (tt_is_campaign_section(tt_option_table[i].section) &&
+        (r->job[i].given || r->section[i].given))
       return 1;
   return 0;
 }
@@ -52,22 +53,82 @@ static void check_pool(tt_reader *r)
     tt_fault(r, AT(pool_command), "pool.file and pool.command are both given; keep one");
   if (command && *c->pool_exclude)
     tt_fault(r, AT(pool_exclude), "pool.exclude needs pool.file; a command leaves rows out itself");
+  if (file && !*c->pool_exclude && !strcmp(c->pool_file, c->data_file) &&
+      !strcmp(c->pool_inputs, c->data_inputs))
+    tt_fault(r, AT(pool_file),
+             "pool.file: '%s' and pool.inputs are those of data: name the rows that are labelled "
+             "already, or kept for tests, in pool.exclude",
+             c->pool_file);
+}
+
+/* What a score needs, and what an ensemble predicts. */
+static void check_score(tt_reader *r)
+{
+  enum { NOTHING, SPREAD, MEMBERS, CLASSES };
+  static const int8_t needs[] = {
+#define X(name, need, meaning) need,
+      TT_SCORES(X)
+#undef X
+  };
+  static const tt_where start = {.line = 1, .column = 1};
+  const tt_where *at = AT(score_by)->given ? AT(score_by) : &start;
+  const char *by = tt_choice_score[r->cfg->score_by];
+  if (AT(score_by)->bad) return;
+  for (int64_t k = 0; k < r->cfg->ensembles; k++) {
+    const tt_ensemble_config *own = &r->cfg->ensemble[k];
+    int is =
+        own->model_output < 0 ? (int)tt_loss_output((tt_loss)own->train_loss) : own->model_output;
+    int classes = is == TT_OUTPUT_softmax || is == TT_OUTPUT_sigmoid;
+    if (needs[r->cfg->score_by] == CLASSES && !classes)
+      tt_fault(r, at,
+               "score.by: %s is for classes (softmax, sigmoid), but ensembles[%" PRId64
+               "] has output %s; use epistemic_std",
+               by, k, tt_choice_output[is]);
+    if (needs[r->cfg->score_by] == SPREAD && is == TT_OUTPUT_softmax)
+      tt_fault(r, at,
+               "score.by: %s is for numbers, but ensembles[%" PRId64
+               "] has output softmax; use bald, entropy, vote_entropy or disagreement",
+               by, k);
+  }
+}
+
+static int all_zero(const tt_real_list *list)
+{
+  for (int64_t i = 0; i < list->count; i++)
+    if (list->value[i] > 0.0) return 0;
+  return list->count > 0;
+}
+
+/* An ensemble that names its targets; one that does not has all columns of the data. */
+static void check_target_weights(tt_reader *r)
+{
+  const tt_config *c = r->cfg;
+  int64_t given = c->score_target_weights.count;
+  if (c->score_targets != TT_OVER_weighted || AT(score_target_weights)->bad) return;
+  if (!given) tt_fault(r, AT(score_targets), "score.targets: weighted needs score.target_weights");
+  if (all_zero(&c->score_target_weights))
+    tt_fault(r, AT(score_target_weights), "score.target_weights are all 0: no target would count");
+  for (int64_t k = 0; given && k < c->ensembles; k++) {
+    int64_t has = *c->ensemble[k].target ? 1 : c->ensemble[k].targets.count;
+    if (!has || has == given) continue;
+    tt_fault(r, AT(score_target_weights),
+             "score.target_weights has %" PRId64 " numbers, but ensembles[%" PRId64 "] has %" PRId64
+             " targets",
+             given, k, has);
+  }
 }
 
 static void check_weights(tt_reader *r)
 {
   const tt_config *c = r->cfg;
-  if (c->score_targets == TT_OVER_weighted && !c->score_target_weights.count)
-    tt_fault(r, AT(score_targets), "score.targets: weighted needs score.target_weights");
+  if (AT(score_weights)->bad) return;
   if (c->score_combine == TT_JOIN_weighted && !c->score_weights.count)
     tt_fault(r, AT(score_combine), "score.combine: weighted needs score.weights");
   if (c->score_weights.count && c->score_weights.count != c->ensembles)
     tt_fault(r, AT(score_weights),
              "score.weights has %" PRId64 " numbers, but there are %" PRId64 " ensembles",
              c->score_weights.count, c->ensembles);
-  for (int64_t i = 0; i < c->score_weights.count; i++)
-    if (c->score_weights.value[i] > 0.0) return;
-  if (c->score_weights.count)
+  if (all_zero(&c->score_weights))
     tt_fault(r, AT(score_weights), "score.weights are all 0: no ensemble would count");
 }
 
@@ -89,13 +150,33 @@ static void check_select(tt_reader *r)
   check_threshold(r, TT_AT_select_lower, c->select_lower, &lower);
   check_threshold(r, TT_AT_select_upper, c->select_upper, &upper);
   if (lower.given && upper.given && lower.is_quantile == upper.is_quantile &&
-      lower.value > upper.value)
-    tt_fault(r, AT(select_upper), "select.upper %s is below select.lower %s", c->select_upper,
-             c->select_lower);
+      lower.value >= upper.value)
+    tt_fault(r, AT(select_upper),
+             "select.upper: %s is not above select.lower: %s; there would be no candidates",
+             c->select_upper, c->select_lower);
+  if (lower.is_quantile && c->stop_accurate < 1.0)
+    tt_fault(r, AT(stop_accurate),
+             "stop.accurate: %g; with select.lower: %s the accurate part is %g in every round; "
+             "write select.lower as a score",
+             c->stop_accurate, c->select_lower, lower.value);
   if (c->select_prefilter >= 0 && c->select_prefilter < c->select_batch &&
       !AT(select_prefilter)->bad && !AT(select_batch)->bad)
     tt_fault(r, AT(select_prefilter), "select.prefilter %" PRId64 " is below select.batch %" PRId64,
              c->select_prefilter, c->select_batch);
+}
+
+/* New labels go on where the first data leave off. */
+static void check_validation(tt_reader *r, int validated)
+{
+  double part = r->cfg->label_validation;
+  if (AT(label_validation)->bad) return;
+  if (part > 0.0 && !validated)
+    tt_fault(r, AT(label_validation),
+             "label.validation: %g, but the first data have no validation rows; "
+             "give data.split.validation above 0",
+             part);
+  if (part >= 1.0)
+    tt_fault(r, AT(label_validation), "label.validation: 1: no new label would be trained on");
 }
 
 static void check_label(tt_reader *r)
@@ -122,9 +203,10 @@ static void check_stop(tt_reader *r, int tested)
     tt_fault(r, AT(stop_plateau_rounds), "stop.plateau_rounds looks at errors, %s", cure);
   if (!tested && c->stop_change > 0.0)
     tt_fault(r, AT(stop_change), "stop.change looks at predictions, %s", cure);
-  if (AT(stop_accurate)->given && !*c->select_lower)
+  if (c->stop_accurate < 1.0 && !*c->select_lower)
     tt_fault(r, AT(stop_accurate),
-             "stop.accurate counts the candidates below select.lower: give that too");
+             "stop.accurate: %g counts the candidates below select.lower: give that too",
+             c->stop_accurate);
 }
 
 /* What a growing data set has no place for. */
@@ -140,10 +222,17 @@ static void check_data(tt_reader *r)
                k);
 }
 
-/* Moments that go on need a step size that goes on. */
+/* Moments that go on need a step size that goes on; a snapshot is no member to begin with. */
 static void check_warm(tt_reader *r)
 {
   const tt_config *c = r->cfg;
+  const char *how = tt_choice_warm[c->campaign_warm_start];
+  for (int64_t k = 0; k < c->ensembles; k++)
+    if (c->campaign_warm_start != TT_WARM_none && c->ensemble[k].train_method == TT_METHOD_snapshot)
+      tt_fault(r, AT(campaign_warm_start),
+               "campaign.warm_start: %s: ensembles[%" PRId64
+               "] has train.method: snapshot, whose members are moments of others; use none",
+               how, k);
   if (c->campaign_warm_start != TT_WARM_optimizer) return;
   for (int64_t k = 0; k < c->ensembles; k++)
     if (c->ensemble[k].train_schedule != TT_SCHEDULE_constant ||
@@ -156,13 +245,17 @@ static void check_warm(tt_reader *r)
     }
 }
 
-void tt_config_check_campaign(tt_reader *r, int tested)
+void tt_config_check_campaign(tt_reader *r, int tested, int validated)
 {
   check_pool(r);
+  check_score(r);
+  check_target_weights(r);
   check_weights(r);
   check_select(r);
   check_label(r);
+  check_validation(r, validated);
   check_stop(r, tested);
   check_data(r);
   check_warm(r);
+  tt_config_check_unused(r);
 }

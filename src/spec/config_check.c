@@ -169,5 +169,5 @@ void tt_config_check(tt_reader *r)
   check_split(r);
   check_ensembles(r);
   r->cfg->campaign = tt_config_is_campaign(r);
-  if (r->cfg->campaign) tt_config_check_campaign(r, is_tested(r));
+  if (r->cfg->campaign) tt_config_check_campaign(r, is_tested(r), is_validated(r));
 }

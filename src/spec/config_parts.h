@@ -174,9 +174,17 @@ void tt_config_check(tt_reader *r);
 void tt_config_check_ensemble(tt_reader *r, int64_t k, int validated, const char *cure);
 /* Rules between combine, calibration and the ensembles; the same arguments. */
 void tt_config_check_combine(tt_reader *r, int validated, const char *cure);
-/* Whether a section of a campaign is given; and the rules of campaigns, only for those. */
+/* campaign, pool, score, select, label or stop. */
+int tt_is_campaign_section(const char *name);
+/* Whether such a section is given; and the rules of campaigns, only for those.
+ *   tested, validated  there are such rows among the first data, as far as one can tell */
 int tt_config_is_campaign(const tt_reader *r);
-void tt_config_check_campaign(tt_reader *r, int tested);
+void tt_config_check_campaign(tt_reader *r, int tested, int validated);
+/* Options of a campaign that another one leaves without effect: an error where the file says so;
+ * where --set switched the other one, what the file says of its first choice is put back to the
+ * default, so that the resolved configuration holds what counts. Errors: MEM. */
+void tt_config_check_unused(tt_reader *r);
+tt_err tt_config_drop_unused(tt_reader *r);
 /* "line 5" or "the default": where the other side of a rule was decided. */
 const char *tt_origin(const tt_where *at, char text[TT_PATH_TEXT]);
 #endif

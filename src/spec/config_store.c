@@ -232,12 +232,14 @@ void tt_value_write(const tt_option *o, const void *record, FILE *out)
       fprintf(out, "%" PRId64, *(const int64_t *)field);
     return;
   case TT_KIND_SECONDS:
-    if (may_be_auto && *(const double *)field < 0.0)
+  case TT_KIND_F64:
+    if (may_be_auto && *(const double *)field < 0.0) {
       fputs("auto", out);
-    else
-      tt_real_write(*(const double *)field, out), fputc('s', out);
+      return;
+    }
+    tt_real_write(*(const double *)field, out);
+    if (o->kind == TT_KIND_SECONDS) fputc('s', out);
     return;
-  case TT_KIND_F64: tt_real_write(*(const double *)field, out); return;
   case TT_KIND_BOOL: fputs(*(const int *)field ? "true" : "false", out); return;
   case TT_KIND_NAME:
     fputs(*(const int *)field < 0 ? "auto" : o->choices[*(const int *)field], out);
