@@ -22,6 +22,15 @@ tt_err tt_normal_check_local(const tt_committee *c, const char *file, const tt_d
   return TT_OK;
 }
 
+void tt_normal_scale_local(const tt_committee *c, int64_t rows, const double *raw, float *x)
+{
+  int64_t columns = c->model.inputs;
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t i = 0; i < columns; i++)
+      x[r * columns + i] =
+          (float)((raw[r * columns + i] - c->scaler.x_mean[i]) / c->scaler.x_scale[i]);
+}
+
 tt_err tt_normal_rows_local(const tt_committee *c, const char *file, const char *dataset,
                             int64_t first, int64_t rows, const double *raw, float *x)
 {
@@ -34,7 +43,7 @@ tt_err tt_normal_rows_local(const tt_committee *c, const char *file, const char 
                        "%s: dataset %s, row %" PRId64 ", column %" PRId64
                        " (%s) is %g; inputs must be finite",
                        file, dataset, first + r, i, c->input.name[i], v);
-      x[r * columns + i] = (float)((v - c->scaler.x_mean[i]) / c->scaler.x_scale[i]);
     }
+  tt_normal_scale_local(c, rows, raw, x);
   return TT_OK;
 }

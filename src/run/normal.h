@@ -13,4 +13,7 @@ tt_err tt_normal_check_local(const tt_committee *c, const char *file, const tt_d
  *   first  number of the first row, for the message */
 tt_err tt_normal_rows_local(const tt_committee *c, const char *file, const char *dataset,
                             int64_t first, int64_t rows, const double *raw, float *x);
+
+/* The same of values that are known to be finite. */
+void tt_normal_scale_local(const tt_committee *c, int64_t rows, const double *raw, float *x);
 #endif

@@ -2,6 +2,7 @@
 #include "run/predict_extra.h"
 
 #include "base/mem.h"
+#include "spec/acquisition.h"
 
 #include <math.h>
 
@@ -35,10 +36,12 @@ void tt_extra_free(tt_extra *x)
   tt_free(x->information);
 }
 
-/* -p ln p, which is 0 at 0. */
-static double term(double p) { return p > 0.0 ? -p * log(p) : 0.0; }
-
-static double bernoulli(double p) { return term(p) + term(1.0 - p); }
+/* Entropy of p and 1 - p. */
+static double bernoulli(double p)
+{
+  double both[2] = {p, 1.0 - p};
+  return tt_entropy(2, both, 1);
+}
 
 /* Mean entropy of the members of an ensemble that say probabilities, in their shares. */
 static double mean_bernoulli(const tt_committee *m, const tt_ensemble *e, int64_t k, int64_t r,
@@ -54,20 +57,21 @@ static double mean_bernoulli(const tt_committee *m, const tt_ensemble *e, int64_
   return sum / all;
 }
 
+double tt_extra_own_entropy(const tt_committee *m, const tt_ensemble *e, int64_t k, int64_t r,
+                            int64_t rows, const double *mean, const float *members)
+{
+  if (m->model.output == TT_OUTPUT_sigmoid) return mean_bernoulli(m, e, k, r, rows, members);
+  return mean[m->model.levels];
+}
+
 /* Target k of an ensemble in row r; mean its first column's. */
 static void split_entropy(const tt_committee *m, const tt_ensemble *e, int64_t k, int64_t r,
                           int64_t rows, const double *mean, const float *members, double *entropy,
                           double *information)
 {
-  double whole = 0.0, own;
-  if (m->model.output == TT_OUTPUT_sigmoid) {
-    whole = bernoulli(mean[0]);
-    own = mean_bernoulli(m, e, k, r, rows, members);
-  } else {
-    for (int32_t j = 0; j < m->model.levels; j++)
-      whole += term(mean[j]);
-    own = mean[m->model.levels];
-  }
+  double own = tt_extra_own_entropy(m, e, k, r, rows, mean, members);
+  double whole = m->model.output == TT_OUTPUT_sigmoid ? bernoulli(mean[0])
+                                                      : tt_entropy(m->model.levels, mean, 1);
   *entropy = whole;
   *information = whole > own ? whole - own : 0.0;
 }

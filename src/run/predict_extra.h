@@ -27,4 +27,10 @@ void tt_extra_free(tt_extra *x);
  *   members      [G][2][K q][rows] normalised, if it needs them */
 void tt_extra_fill(tt_extra *x, const tt_committee *m, int64_t column, int64_t rows,
                    const double *mean, const double *total, const float *members);
+
+/* Mean entropy of the members of an ensemble that predicts classes, for its target k in row r of
+ * `rows`: what softmax says itself, of sigmoid from the members.
+ *   mean  of the quantities of this target and row */
+double tt_extra_own_entropy(const tt_committee *m, const tt_ensemble *e, int64_t k, int64_t r,
+                            int64_t rows, const double *mean, const float *members);
 #endif
