@@ -47,7 +47,7 @@ struct tt_jury {
   double *scratch; /* [units][room]: scores [E], then of targets [K], then members' words */
 };
 
-void tt_tally_add(tt_tally *t, double x)
+void tt_running_add(tt_running *t, double x)
 {
   if (!isfinite(x)) return;
   t->sum += x;
@@ -278,8 +278,8 @@ static void hear_classes(const tt_jury *j, const seat *s, int64_t k, int64_t r, 
     o->own = tt_extra_own_entropy(s->m, s->e, k, r, rows, mean, members);
 }
 
-/* Score of target k of an ensemble in row r; its columns' spreads go into the tally. */
-static double target_score(tt_jury *j, const seat *s, int64_t k, int64_t r, tt_tally *tally,
+/* Score of target k of an ensemble in row r; its columns' spreads go into the sums. */
+static double target_score(tt_jury *j, const seat *s, int64_t k, int64_t r, tt_running *sums,
                            double *words)
 {
   const part *q = &j->part[s->part];
@@ -291,7 +291,7 @@ static double target_score(tt_jury *j, const seat *s, int64_t k, int64_t r, tt_t
   int32_t pick = quantity_of(m);
   for (int32_t i = 0; i < m->quantities; i++) {
     tt_spread at = tt_moments_at(q->moments, r, column + i);
-    tt_tally_add(&tally[s->overall + first + i], at.epistemic * u->spread);
+    tt_running_add(&sums[s->overall + first + i], at.epistemic * u->spread);
     if (i != pick) continue;
     o.mean = at.mean * u->scale + u->offset;
     o.total = at.total * u->scale;
@@ -306,14 +306,14 @@ static double target_score(tt_jury *j, const seat *s, int64_t k, int64_t r, tt_t
 }
 
 /* Scores of all ensembles in one row, in the order of the file: own [E]. */
-static void row_scores(tt_jury *j, int64_t row, int64_t r, tt_tally *tally, double *scratch)
+static void row_scores(tt_jury *j, int64_t row, int64_t r, tt_running *sums, double *scratch)
 {
   const tt_config *cfg = j->s->cfg;
   double *own = scratch, *target = scratch + j->ensembles;
   for (int64_t i = 0; i < j->seats; i++) {
     const seat *s = &j->seat[i];
     for (int64_t k = 0; k < s->e->targets; k++)
-      target[k] = target_score(j, s, k, r, tally, target + s->e->targets);
+      target[k] = target_score(j, s, k, r, sums, target + s->e->targets);
     own[s->place] = tt_score_over((tt_over)cfg->score_targets, s->e->targets, target,
                                   cfg->score_target_weights.value);
   }
@@ -324,7 +324,7 @@ static void row_scores(tt_jury *j, int64_t row, int64_t r, tt_tally *tally, doub
 
 /* Rows [from, to) of the piece that begins with candidate `first`, on their own. */
 static void unit_scores(tt_jury *j, int64_t first, int64_t from, int64_t to, int64_t rows,
-                        const int8_t *skip, float *score, tt_tally *tally, double *scratch)
+                        const int8_t *skip, float *score, tt_running *sums, double *scratch)
 {
   const tt_join by = (tt_join)j->s->cfg->score_combine;
   for (int64_t r = from; r < to; r++) {
@@ -333,9 +333,9 @@ static void unit_scores(tt_jury *j, int64_t first, int64_t from, int64_t to, int
         score[l * rows + r] = NAN;
       continue;
     }
-    row_scores(j, first + r, r, tally, scratch);
+    row_scores(j, first + r, r, sums, scratch);
     double all = tt_score_join(by, j->ensembles, scratch, j->weight);
-    tt_tally_add(&tally[j->columns], all);
+    tt_running_add(&sums[j->columns], all);
     for (int64_t l = 0; l < j->lists; l++)
       score[l * rows + r] = tt_score_stored(j->lists > 1 ? scratch[l] : all);
   }
@@ -349,7 +349,7 @@ static double largest(double most, int64_t cells, const float *score)
 }
 
 tt_err tt_jury_score_local(tt_jury *j, int64_t first, int64_t rows, const float *x,
-                           const int8_t *skip, float *score, tt_tally *tally, double *most)
+                           const int8_t *skip, float *score, tt_running *sums, double *most)
 {
   const tt_pool_scoring *s = j->s;
   int64_t units = (rows + TT_JURY_UNIT - 1) / TT_JURY_UNIT, each = j->columns + 1;
@@ -358,11 +358,11 @@ tt_err tt_jury_score_local(tt_jury *j, int64_t first, int64_t rows, const float 
     TT_TRY(
         s->ops->predict(s->model->at[i], s->use, rows, x, j->part[i].moments, j->part[i].members));
   }
-  memset(tally, 0, (size_t)(units * each) * sizeof *tally);
+  memset(sums, 0, (size_t)(units * each) * sizeof *sums);
 #pragma omp parallel for num_threads(s->use->threads) schedule(static)
   for (int64_t u = 0; u < units; u++) {
     int64_t from = u * TT_JURY_UNIT, to = from + TT_JURY_UNIT;
-    unit_scores(j, first, from, to < rows ? to : rows, rows, skip, score, tally + u * each,
+    unit_scores(j, first, from, to < rows ? to : rows, rows, skip, score, sums + u * each,
                 j->scratch + u * j->room);
   }
   *most = largest(*most, j->lists * rows, score);

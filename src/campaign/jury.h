@@ -7,11 +7,11 @@
 enum { TT_JURY_UNIT = 256 }; /* rows whose sums are added up on their own */
 
 /* A sum of finite numbers, in the order of their rows. */
-typedef struct tt_tally {
+typedef struct tt_running {
   double sum;
   int64_t count;
-} tt_tally;
-void tt_tally_add(tt_tally *t, double x); /* one that is not finite is left out */
+} tt_running;
+void tt_running_add(tt_running *t, double x); /* one that is not finite is left out */
 
 typedef struct tt_jury tt_jury;
 
@@ -27,10 +27,10 @@ int64_t tt_jury_columns(const tt_jury *j); /* C of all committees */
 /* Candidates [first, first + rows): row r of x [rows][D], normalised, is candidate first + r.
  *   skip   [rows] 1 = not to be scored: NaN
  *   score  [L][rows]
- *   tally  [units][C + 1] set: of each unit, epistemic_std of every column in the user's units,
+ *   sums  [units][C + 1] set: of each unit, epistemic_std of every column in the user's units,
  *          then the score (of quota the largest); of rows that are not skipped
  *   most   raised to the largest finite score
  * Errors: MEM, of the engine. */
 tt_err tt_jury_score_local(tt_jury *j, int64_t first, int64_t rows, const float *x,
-                           const int8_t *skip, float *score, tt_tally *tally, double *most);
+                           const int8_t *skip, float *score, tt_running *sums, double *most);
 #endif

@@ -26,13 +26,13 @@ typedef struct scoring {
   int64_t block;     /* rows of a block: a multiple of the unit */
   tt_slice mine;     /* blocks of this rank */
   int64_t row, rows; /* its rows [row, row + rows), counted from the first of the pool */
-  int64_t each;      /* tallies of a unit or block: C + 1 */
+  int64_t each;      /* sums of a unit or block: C + 1 */
   double *raw;       /* [piece][D] */
   float *x;          /* [piece][D] */
   int8_t *skip;      /* [piece] */
   float *score;      /* [L][piece] */
-  tt_tally *unit;    /* [units of a piece][each] */
-  tt_tally *sum;     /* [mine.count][each] */
+  tt_running *unit;  /* [units of a piece][each] */
+  tt_running *sum;   /* [mine.count][each] */
   int64_t candidates;
   double most;
 } scoring;
@@ -158,10 +158,10 @@ static tt_err stream(scoring *w, tt_scores_file *f)
 
 /* ---- Sums of all ranks ---- */
 
-static double mean_of(const tt_tally *t) { return t->count ? t->sum / (double)t->count : NAN; }
+static double mean_of(const tt_running *t) { return t->count ? t->sum / (double)t->count : NAN; }
 
 /* Collective. all [blocks][each] of all ranks, in order. */
-static tt_err gather(scoring *w, tt_tally **all, int64_t *blocks)
+static tt_err gather(scoring *w, tt_running **all, int64_t *blocks)
 {
   *blocks = w->mine.count;
   tt_sum_i64(w->c, blocks, 1);
@@ -172,7 +172,7 @@ static tt_err gather(scoring *w, tt_tally **all, int64_t *blocks)
 
 static tt_err summarise(scoring *w, tt_round *round)
 {
-  tt_tally *all = NULL;
+  tt_running *all = NULL;
   int64_t blocks = 0, columns = w->each - 1;
   tt_err e = gather(w, &all, &blocks);
   if (e) {

@@ -47,7 +47,7 @@ void tt_score_fitting(tt_output output, char *text, int room)
   for (int i = 0; i < count && used < room; i++)
     used += snprintf(text + used, (size_t)(room - used), "%s%s",
                      i == 0           ? ""
-                     : i + 1 == count ? " and "
+                     : i + 1 == count ? " or "
                                       : ", ",
                      tt_choice_score[fit[i]]);
 }

@@ -78,7 +78,7 @@ unsigned tt_score_needs_of(tt_score_by by);
 int tt_score_fits(tt_score_by by, tt_output output);
 /* Whether the engine must be asked what each member says. */
 int tt_score_asks_members(tt_score_by by, tt_output output);
-/* "entropy, bald and random": the scores that fit, in the order of the table. */
+/* "entropy, bald or random": the scores that fit, in the order of the table. */
 void tt_score_fitting(tt_output output, char *text, int room);
 
 /* What an ensemble says of one target of one candidate, all in one unit. Fields that a score does

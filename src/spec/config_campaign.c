@@ -61,34 +61,22 @@ static void check_pool(tt_reader *r)
              c->pool_file);
 }
 
-/* What a score needs, and what an ensemble predicts. */
+/* A score must be told from what every ensemble predicts. */
 static void check_score(tt_reader *r)
 {
-  enum { NOTHING, SPREAD, MEMBERS, CLASSES };
-  static const int8_t needs[] = {
-#define X(name, need, meaning) need,
-      TT_SCORES(X)
-#undef X
-  };
   static const tt_where start = {.line = 1, .column = 1};
   const tt_where *at = AT(score_by)->given ? AT(score_by) : &start;
-  const char *by = tt_choice_score[r->cfg->score_by];
+  char fitting[TT_WHY_TEXT];
   if (AT(score_by)->bad) return;
   for (int64_t k = 0; k < r->cfg->ensembles; k++) {
     const tt_ensemble_config *own = &r->cfg->ensemble[k];
-    int is =
-        own->model_output < 0 ? (int)tt_loss_output((tt_loss)own->train_loss) : own->model_output;
-    int classes = is == TT_OUTPUT_softmax || is == TT_OUTPUT_sigmoid;
-    if (needs[r->cfg->score_by] == CLASSES && !classes)
-      tt_fault(r, at,
-               "score.by: %s is for classes (softmax, sigmoid), but ensembles[%" PRId64
-               "] has output %s; use epistemic_std",
-               by, k, tt_choice_output[is]);
-    if (needs[r->cfg->score_by] == SPREAD && is == TT_OUTPUT_softmax)
-      tt_fault(r, at,
-               "score.by: %s is for numbers, but ensembles[%" PRId64
-               "] has output softmax; use bald, entropy, vote_entropy or disagreement",
-               by, k);
+    tt_output output = own->model_output < 0 ? tt_loss_output((tt_loss)own->train_loss)
+                                             : (tt_output)own->model_output;
+    if (tt_score_fits((tt_score_by)r->cfg->score_by, output)) continue;
+    tt_score_fitting(output, fitting, sizeof fitting);
+    tt_fault(r, at,
+             "score.by: %s does not fit ensembles[%" PRId64 "], which has output %s; choose %s",
+             tt_choice_score[r->cfg->score_by], k, tt_choice_output[output], fitting);
   }
 }
 

@@ -31,6 +31,39 @@ TT_TEST (every_mistake_is_named_with_its_place) {
   TT_CHECK(tt_mem_balance(), ==, 0);
 }
 
+/* Every score with every loss: refused exactly where the output has not what the score needs, and
+ * what is offered instead is taken. */
+static tt_err score_with_loss(int by, int loss)
+{
+  tt_config *c = NULL;
+  char text[512];
+  snprintf(text, sizeof text,
+           JOB "pool: {file: p.h5}\nlabel: {command: [f]}\nscore: {by: %s}\ntrain: {loss: %s}\n",
+           tt_choice_score[by], tt_choice_loss[loss]);
+  tt_err e = parse(text, NULL, 0, &c);
+  tt_config_destroy(&c);
+  return e;
+}
+
+TT_TEST (scores_that_an_output_has_not_are_refused_and_others_offered) {
+  for (int loss = 0; tt_choice_loss[loss]; loss++)
+    for (int by = 0; by < TT_SCORE_COUNT; by++) {
+      char part[64];
+      int fits = tt_score_fits((tt_score_by)by, tt_loss_output((tt_loss)loss));
+      tt_err e = score_with_loss(by, loss);
+      TT_CHECK(e, ==, fits ? TT_OK : (tt_err)TT_E_CONFIG);
+      if (fits) continue;
+      snprintf(part, sizeof part, "job.yaml:5:13: score.by: %s does not fit ensembles[0]",
+               tt_choice_score[by]);
+      TT_CHECK_HAS(tt_err_last(), part);
+      for (int other = 0; other < TT_SCORE_COUNT; other++) {
+        int offered = strstr(strstr(tt_err_last(), "; choose "), tt_choice_score[other]) != NULL;
+        TT_CHECK(offered, ==, tt_score_fits((tt_score_by)other, tt_loss_output((tt_loss)loss)));
+      }
+    }
+  TT_CHECK(tt_mem_balance(), ==, 0);
+}
+
 TT_TEST (bytes_that_are_no_job_file_are_refused) {
   enum { MOST = 1048576 };
   char *text = NULL;
@@ -135,6 +168,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_mistake_is_named_with_its_place),
+      cmocka_unit_test(scores_that_an_output_has_not_are_refused_and_others_offered),
       cmocka_unit_test(bytes_that_are_no_job_file_are_refused),
       cmocka_unit_test(a_thousand_errors_are_counted_and_the_first_are_shown),
       cmocka_unit_test(damaged_files_end_in_a_config_or_in_an_error_with_a_place),

@@ -35,13 +35,13 @@ static const tt_bad bad[] = {
     {1,
      CAMPAIGN "score: {by: bald}\n",
      NULL,
-     {"5:13: score.by: bald is for classes (softmax, sigmoid), but ensembles[0] has output mean; "
-      "use epistemic_std"}},
+     {"5:13: score.by: bald does not fit ensembles[0], which has output mean; choose "
+      "epistemic_std, relative_std, "}},
     {1,
      OTHER("ensembles: [{name: a}, {name: b, train: {loss: cross_entropy}}]"),
      NULL,
-     {"1:1: score.by: epistemic_std is for numbers, but ensembles[1] has output softmax; use bald, "
-      "entropy, vote_entropy or disagreement"}},
+     {"1:1: score.by: epistemic_std does not fit ensembles[1], which has output softmax; choose "
+      "disagreement, entropy, bald, vote_entropy or random"}},
     {1,
      CAMPAIGN "score: {targets: weighted}\n",
      NULL,
