@@ -102,7 +102,9 @@ static double votes(const tt_opinion *o)
   double part[TT_MAX_CLASSES] = {0.0}, all = 0.0;
   for (int64_t i = 0; i < o->members; i++) {
     if (!(o->share[i] > 0.0)) continue;
-    part[vote_of(o, i)] += o->share[i];
+    int32_t vote = vote_of(o, i);
+    if (!isfinite(o->member[i * o->classes + vote])) return NAN;
+    part[vote] += o->share[i];
     all += o->share[i];
   }
   for (int32_t j = 0; j < o->classes; j++)
