@@ -41,6 +41,13 @@ int tt_pool_is_excluded(const tt_pool *p, int64_t row)
   return p->excluded && p->excluded[at >> 3] >> (at & 7) & 1;
 }
 
+/* Rows of inputs or labels that the block holds, at least 1. */
+static int64_t rows_of_block(const tt_pool *p)
+{
+  int64_t widest = p->width > p->targets ? p->width : p->targets;
+  return widest < BLOCK_VALUES ? BLOCK_VALUES / widest : 1;
+}
+
 /* ---- one file at a time ------------------------------------------------------------------------
  */
 
@@ -172,8 +179,7 @@ static tt_err survey_local(const tt_pool_plan *plan, tt_pool *p)
 /* Blocks of rows, spread evenly; few rows are hashed several times. */
 static tt_err hash_blocks(tt_pool *p, XXH3_state_t *state)
 {
-  int64_t rows = tt_pool_rows(p), widest = p->width > p->targets ? p->width : p->targets;
-  int64_t most = widest < BLOCK_VALUES ? BLOCK_VALUES / widest : 1;
+  int64_t rows = tt_pool_rows(p), most = rows_of_block(p);
   if (most > HASH_ROWS) most = HASH_ROWS;
   for (int64_t b = 0; b < HASH_BLOCKS; b++) {
     int64_t at = (int64_t)((double)rows / HASH_BLOCKS * (double)b);
@@ -256,6 +262,31 @@ void tt_pool_close_local(tt_pool **pool)
   tt_free(p->excluded);
   tt_free(p->block);
   tt_free(*pool);
+}
+
+static tt_err look_at_values(tt_pool *p)
+{
+  int64_t rows = tt_pool_rows(p), most = rows_of_block(p);
+  for (int64_t at = 0; at < rows; at += most) {
+    int64_t n = rows - at < most ? rows - at : most;
+    TT_TRY(read_across(p, at, n, 0, p->block));
+    if (p->labels) TT_TRY(read_across(p, at, n, 1, p->block));
+  }
+  return TT_OK;
+}
+
+tt_err tt_pool_look_local(const tt_pool_plan *plan)
+{
+  tt_pool *p = NULL;
+  tt_pool_plan anew = *plan;
+  anew.looked = 0;
+  anew.exclude = NULL;
+  TT_TRY(TT_ALLOC(p, 1));
+  tt_err e = copy_plan(&anew, p);
+  if (!e) e = survey_local(&anew, p);
+  if (!e) e = look_at_values(p);
+  tt_pool_close_local(&p);
+  return e;
 }
 
 /* ---- read --------------------------------------------------------------------------------------

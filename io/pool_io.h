@@ -29,6 +29,11 @@ typedef struct tt_pool_plan {
 tt_err tt_pool_open(tt_comm *c, const tt_pool_plan *plan, tt_pool **out);
 void tt_pool_close_local(tt_pool **p); /* accepts NULL */
 
+/* Local: look at the files of a plan as tt_pool_open does, in a process that may crash first, and
+ * at every value in them; `exclude` and `looked` do not count. Errors: as tt_pool_open and
+ * tt_pool_read_local. */
+tt_err tt_pool_look_local(const tt_pool_plan *plan);
+
 int64_t tt_pool_first(const tt_pool *p);
 int64_t tt_pool_rows(const tt_pool *p);
 int tt_pool_is_excluded(const tt_pool *p, int64_t row);

@@ -24,7 +24,8 @@ typedef enum tt_purpose {
   TT_FOR_FEATURES = 8, /* inputs a member sees */
   TT_FOR_FOLDS = 9,    /* which fold a row is in */
   TT_FOR_PICKS = 10,   /* of a campaign: stream = round, step and index = candidate, low and high */
-  TT_FOR_WARM = 11     /* noise on the weights a round begins with: as TT_FOR_INIT */
+  TT_FOR_WARM = 11,    /* noise on the weights a round begins with: as TT_FOR_INIT */
+  TT_FOR_POOL = 12     /* seeds for pool.command: an order of 2^31 numbers */
 } tt_purpose;
 
 typedef struct tt_random4 {

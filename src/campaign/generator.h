@@ -1,11 +1,13 @@
 /* generator.h — the candidates of a round: rows of pool.file, or what pool.command writes. Floor 5.
  *
- * pool.command is run pool.chunks times a round, without a shell; inside its arguments {output} is
- * the file to write, {round} the number of the round, {chunk} that of the call (0, 1, ...) and
- * {seed} a number from 0 to 2^53 - 1 that depends on (run.seed, round, chunk) alone. A call writes
- * one HDF5 file with a dataset pool.inputs (and pool.labels, if that is given), under a temporary
- * name in the directory of the round; once the exit code is 0 and the file was looked at it becomes
- * DIR/round-0012/pool-0003.h5 and is never made again.
+ * pool.command is run pool.chunks times a round, without a shell, in the directory of the campaign
+ * file; inside its arguments {output} is the file to write, {round} the number of the round (1, 2,
+ * ...), {chunk} that of the call (0, 1, ...) and {seed} a number from 0 to 2^31 - 1 that depends on
+ * (run.seed, round, chunk) alone and is another one for each call of a campaign. A call writes one
+ * HDF5 file with a dataset pool.inputs (and pool.labels, if that is given), under a temporary name
+ * in the directory of the round; once the exit code is 0 and the file was looked at it becomes
+ * DIR/round-0012/pool-0003.h5 and is never made again. What a call that failed has printed stays as
+ * pool-0003.log.
  *
  * exit code       meaning
  *   0             the file is there

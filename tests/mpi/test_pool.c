@@ -292,6 +292,31 @@ TT_TEST (bad_values_are_named_by_their_place_in_the_file) {
   tt_pool_close_local(&pool);
 }
 
+/* A rank that fails before any collective step takes all others with it; nothing leaks. */
+TT_TEST (a_fault_at_any_vote_is_shared) {
+  put();
+  for (int bad = 0; bad < tt_comm_ranks(comm); bad++) {
+    tt_err e = TT_E_IO;
+    for (int n = 1; e; n++) {
+      char fault[32];
+      tt_comm *c = NULL;
+      tt_pool *pool = NULL;
+      tt_pool_plan p = plan();
+      int64_t before = tt_mem_balance();
+      snprintf(fault, sizeof fault, "%d:%d", bad, n);
+      setenv("TUTTI_FAULT", fault, 1);
+      TT_CHECK_OK(tt_comm_begin(&c));
+      unsetenv("TUTTI_FAULT");
+      e = tt_pool_open(c, &p, &pool);
+      if (e) TT_CHECK_HAS(tt_err_last(), "fault injected");
+      tt_pool_close_local(&pool);
+      tt_comm_end(&c);
+      TT_CHECK((int)tt_agree(comm, e), ==, (int)e);
+      TT_CHECK(tt_mem_balance(), ==, before);
+    }
+  }
+}
+
 /* ---- scores.h5 ---------------------------------------------------------------------------------
  */
 
@@ -371,6 +396,7 @@ int main(void)
       cmocka_unit_test(the_hash_knows_the_rows_and_not_the_files),
       cmocka_unit_test(what_does_not_fit_is_named_on_all_ranks),
       cmocka_unit_test(bad_values_are_named_by_their_place_in_the_file),
+      cmocka_unit_test(a_fault_at_any_vote_is_shared),
       cmocka_unit_test(scores_come_back_as_they_were_written),
       cmocka_unit_test(scores_are_whole_or_not_there),
   };
