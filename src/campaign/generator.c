@@ -204,14 +204,19 @@ static call_state look(maker *m)
   return (call_state)state;
 }
 
+/* End the call that runs, if any; nothing of it stays. */
+static void end_call(maker *m)
+{
+  if (!m->pid) return;
+  tt_child_kill(m->pid);
+  m->pid = 0;
+  unlink(m->temporary);
+  unlink(m->log);
+}
+
 static tt_err give_up(maker *m, int64_t chunk, tt_stop why)
 {
-  if (m->pid) tt_child_kill(m->pid);
-  m->pid = 0;
-  if (tt_comm_is_root(m->c)) {
-    unlink(m->temporary);
-    unlink(m->log);
-  }
+  end_call(m);
   return TT_FAIL(STOPPED,
                  "stopped by %s while pool.command made chunk %" PRId64 " of round %" PRId64
                  "; run again to go on",
@@ -273,6 +278,7 @@ tt_err tt_pool_make(tt_comm *c, const tt_pool_order *o, tt_pool **out)
     return tt_pool_open(c, &plan, out);
   }
   tt_err e = generate(&m, out);
+  end_call(&m);
   for (int64_t i = 0; m.file && i < m.chunks; i++)
     tt_free(m.file[i]);
   tt_free(m.file);
