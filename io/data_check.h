@@ -8,7 +8,7 @@
 #include "base/err.h"
 
 /* Run `tutti check-data file dataset...` and wait for it, at most two minutes.
- *   dataset  [n] names; NULL and "" are passed over
+ *   dataset  [n] names; NULL and "" are passed over; "?name" need not be there
  * Where this program is not tutti itself (its file is not named tutti, as with a client of the
  * library), TUTTI_EXE names the program to run; without it nothing is checked, which the log says
  * at debug level. Call it on one rank, then vote.

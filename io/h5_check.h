@@ -5,7 +5,7 @@
 
 /* Open `file` without loading filter plugins and touch the first and last rows of each dataset, and
  * the texts that name its columns.
- *   dataset  [n] names
+ *   dataset  [n] names; "?name" need not be there
  * Errors: NOINPUT, DATA (not HDF5, truncated, damaged; a dataset that is not there or not of
  * numbers; external links, external or virtual storage, variable-length values; filters other than
  * deflate, shuffle and fletcher32), IO, MEM. */

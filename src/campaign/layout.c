@@ -61,12 +61,17 @@ static int remove_one(const char *path, const struct stat *is, int type, struct 
   return (type == FTW_DP ? rmdir(path) : unlink(path)) && errno != ENOENT ? errno : 0;
 }
 
-tt_err tt_round_remove_local(const char *directory, int64_t round)
+tt_err tt_remove_directory_local(const char *path)
 {
-  char path[TT_PATH_ROOM];
-  tt_round_path(directory, round, "", path);
   int why = nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
   if (why < 0) why = errno;
   if (why && why != ENOENT) return TT_FAIL(IO, "%s: cannot be removed: %s", path, strerror(why));
   return TT_OK;
+}
+
+tt_err tt_round_remove_local(const char *directory, int64_t round)
+{
+  char path[TT_PATH_ROOM];
+  tt_round_path(directory, round, "", path);
+  return tt_remove_directory_local(path);
 }

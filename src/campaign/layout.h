@@ -17,6 +17,8 @@ void tt_campaign_path(const char *directory, const char *name, char path[TT_PATH
 void tt_round_path(const char *directory, int64_t round, const char *name, char path[TT_PATH_ROOM]);
 /* mkdir, also of parents; one that is there is fine. Errors: CANTCREAT. */
 tt_err tt_make_directory_local(const char *path);
-/* Remove a round's directory and all in it; one that is missing is fine. Errors: IO. */
+/* Remove a directory, or that of a round, and all in it; one that is missing is fine.
+ * Errors: IO. */
+tt_err tt_remove_directory_local(const char *path);
 tt_err tt_round_remove_local(const char *directory, int64_t round);
 #endif

@@ -71,6 +71,22 @@ typedef struct tt_label_way {
 
 extern const tt_label_way tt_label_by_command, tt_label_by_files;
 
+/* Groups of all picks, in a->group, with inputs written: those that are there already, each with
+ * the candidates it has, and new ones of label.group for the rest. Directories of other candidates
+ * are removed. Errors: DATA (an input that cannot be read), CANTCREAT, IO, MEM. */
+tt_err tt_groups_make(tt_asking *a);
+void tt_groups_free(tt_asking *a);
+
+/* The answers of all groups. why [room]: of the first rows without labels. Errors: DATA, IO, MEM.
+ */
+tt_err tt_groups_collect(const tt_asking *a, tt_answers *out, char *why, int room);
+
+/* The numbers of the directories of a round's groups, ascending; owner: the caller, tt_free. A
+ * directory that is missing has none. Errors: IO, MEM. */
+tt_err tt_groups_list(const char *directory, int64_t **number, int64_t *count);
+/* directory/0003 */
+void tt_groups_path(const char *directory, int64_t number, char path[TT_PATH_ROOM]);
+
 /* ---- Calls of the command ----------------------------------------------------------------------
  */
 
@@ -80,14 +96,15 @@ typedef struct tt_call {
   const tt_config *cfg;
   const tt_columns *target;
   tt_group *group;
-  int known;       /* what earlier lives left has been looked at */
-  int64_t number;  /* N of the last try */
-  int64_t crashes; /* in all lives */
-  pid_t pid;       /* 0 = none runs */
-  double until;    /* tt_clock_local: while it runs, when it is killed; else not called before */
-  double later;    /* when it said later for the first time in this life; 0 = it did not */
-  int gave_up;     /* it has said later for label.patience */
-  int asked_twice; /* it was ended by a signal that may be meant for us: wait one poll */
+  int known;        /* what earlier lives left has been looked at */
+  int64_t number;   /* N of the last try */
+  int64_t crashes;  /* in all lives */
+  pid_t pid;        /* 0 = none runs */
+  double until;     /* while it runs, when it is killed; else it is not called before: on the clock
+                       of tt_clock_local */
+  double later;     /* when it said later for the first time in this life; 0 = it did not */
+  int gave_up;      /* it has said later for label.patience */
+  int held, status; /* it was ended by a signal that may be meant for us: judged by the next poll */
 } tt_call;
 
 int tt_call_runs(const tt_call *c);

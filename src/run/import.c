@@ -1,10 +1,10 @@
 /* import.c — see import.h. */
 #include "run/import.h"
 
+#include "base/csv.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "io/data_io.h"
-#include "run/csv.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -41,10 +41,12 @@ static int end_of(pid_t pid)
   return status;
 }
 
+/* "" as long as the file is not there. */
 static void said(const char *output, char text[4096])
 {
   FILE *f = fopen(in_scratch(output), "r");
-  TT_CHECK(f != NULL, ==, 1);
+  text[0] = '\0';
+  if (!f) return;
   text[fread(text, 1, 4095, f)] = '\0';
   fclose(f);
 }

@@ -1,4 +1,4 @@
-/* csv.h — a table of text cells from a CSV or TSV file. Floor 4, but needs floor 0 alone. */
+/* csv.h — a table of text cells from a CSV or TSV file. Floor 0. */
 #ifndef TT_CSV_H
 #define TT_CSV_H
 #include "base/err.h"

@@ -1,5 +1,5 @@
 /* csv.c — see csv.h. Cells are unquoted in place: writing never overtakes reading. */
-#include "run/csv.h"
+#include "base/csv.h"
 
 #include "base/mem.h"
 
