@@ -19,13 +19,20 @@ typedef struct tt_history_names {
 tt_err tt_history_write(tt_comm *c, const char *file, const tt_history *h,
                         const tt_history_names *names, const tt_provenance *from,
                         const tt_h5_fence *fence);
-/* Local. Owner: the caller. Errors: NOINPUT (there is none), DATA (not a history, damaged), MEM. */
+/* Local. Bit by bit what was written; a checksum of all values is checked. Owner: the caller.
+ * Errors: NOINPUT (there is none), DATA (not a history, damaged), IO, MEM. */
 tt_err tt_history_read_local(const char *file, tt_history **out);
 
-/* Collective. The data of a round, a file that `tutti train` takes: x, y, names and units of the
- * first data (data.file), then the labelled picks; dataset `split` 0, 1, 2, or -1 for unused rows.
- *   split  [base->rows + picks] of all rows
- * Values are those of the file and of the history, in double. Errors: CANTCREAT, IO, MEM. */
+/* The names in such a file. Local; owner: the caller. Errors: as above. */
+typedef struct tt_history_texts {
+  tt_columns input, target;
+  int64_t columns;
+  char **column; /* [columns] */
+} tt_history_texts;
+tt_err tt_history_texts_local(const char *file, tt_history_texts *out);
+void tt_history_texts_free(tt_history_texts *t);
+
+/* The first data of a campaign, as they stand in data.file. */
 typedef struct tt_base_data {
   int64_t rows, inputs, targets;
   double *x, *y; /* [rows][D], [rows][T] in the user's units */
@@ -33,13 +40,18 @@ typedef struct tt_base_data {
   tt_columns input, target;
   uint64_t hash; /* XXH3 of the values and the split */
 } tt_base_data;
-tt_err tt_round_data_write(tt_comm *c, const char *file, const tt_base_data *base,
-                           const tt_history *h);
 
 /* Collective. The first data of a campaign, on all ranks, split as data.split says.
  * Owner: the caller. Errors: as tt_data_read. */
 tt_err tt_base_data_read(tt_comm *c, const tt_config *cfg, tt_base_data **out);
 void tt_base_data_destroy(tt_base_data **d);
+
+/* Collective. The data of a round, a file that `tutti train` takes: the first data, then the picks
+ * that have labels, with names and units; dataset `split` 0, 1, 2, or -1 for unused rows. Values
+ * are those of data.file and of the history, in double. The same on all ranks.
+ * Errors: CANTCREAT, DATA (a name is not UTF-8), IO, MEM. */
+tt_err tt_round_data_write(tt_comm *c, const char *file, const tt_base_data *base,
+                           const tt_history *h);
 
 /* The candidates a round asks for, with their inputs; and what came back. */
 typedef struct tt_picks {

@@ -1,5 +1,6 @@
 /* data_matrix.h — a dataset of numbers with one or two axes, the split and the choice of its rows,
- * the labels in its columns. Floor 3, for the files io/data_*.c only. All functions are local. */
+ * the labels in its columns; whole tables as they are read and written. Floor 3, for the files
+ * io/data_*.c only. All functions are local but the last two. */
 #ifndef TT_DATA_MATRIX_H
 #define TT_DATA_MATRIX_H
 #include "io/data_io.h"
@@ -55,4 +56,22 @@ tt_err tt_data_labels_local(const tt_config *cfg, const tt_columns *target, tt_l
 
 /* What is wrong with a label y, for people; NULL: nothing. NaN is unlabelled. */
 const char *tt_label_fault(const tt_label *l, double y);
+
+/* Collective. What tt_data_read reads, before it is normalised, on all ranks: x [rows][D], y
+ * [rows][T] in the user's units, owned by the caller, tt_free; d has names, splits and hash, but no
+ * values and no scales. Errors: as tt_data_read. */
+tt_err tt_data_read_raw(tt_comm *c, const tt_config *cfg, tt_dataset **d, double **x, double **y);
+
+/* A dataset file to be. Borrowed. */
+typedef struct tt_table {
+  int64_t rows;
+  const tt_columns *input, *target;
+  const double *x, *y; /* [rows][D], [rows][T] */
+  const int8_t *split; /* [rows] or NULL */
+  const char *history;
+} tt_table;
+
+/* Collective, the same on all ranks; local if c is NULL. See tt_data_write_local, which is this
+ * without a split. */
+tt_err tt_table_write(tt_comm *c, const char *file, const tt_table *t);
 #endif

@@ -392,14 +392,21 @@ static tt_err share_hash(loader *l)
   return e;
 }
 
-static tt_err load(loader *l)
+/* Collective. Everything but the scales. */
+static tt_err load_raw(loader *l)
 {
-  double weight_mean = 1;
   tt_err e = tt_agree(l->comm, tt_comm_is_root(l->comm) ? check_foreign_local(l->cfg) : TT_OK);
   if (!e) e = tt_agree(l->comm, open_local(l));
   if (!e) e = same_shape(l);
   if (!e) e = share_splits(l);
   if (!e) e = tt_agree(l->comm, read_own_local(l));
+  return e;
+}
+
+static tt_err load(loader *l)
+{
+  double weight_mean = 1;
+  tt_err e = load_raw(l);
   if (!e) e = find_scales(l, &weight_mean);
   if (!e) e = tt_agree(l->comm, normalise_all_local(l, weight_mean));
   if (!e) share_rows(l);
@@ -407,18 +414,44 @@ static tt_err load(loader *l)
   return e;
 }
 
+/* Gives the data set away, or destroys it after an error. */
+static tt_err unload(loader *l, tt_err e, tt_dataset **out)
+{
+  if (e)
+    tt_dataset_destroy(&l->d);
+  else
+    *out = l->d;
+  tt_rows_close_local(&l->rows);
+  tt_free(l->label);
+  part_free(&l->x);
+  part_free(&l->y);
+  part_free(&l->w);
+  return e;
+}
+
 tt_err tt_data_read(tt_comm *c, const tt_config *cfg, tt_dataset **out)
 {
   loader l = {.comm = c, .cfg = cfg, .file = cfg->data_file};
-  tt_err e = load(&l);
-  if (e)
-    tt_dataset_destroy(&l.d);
-  else
-    *out = l.d;
-  tt_rows_close_local(&l.rows);
-  tt_free(l.label);
-  part_free(&l.x);
-  part_free(&l.y);
-  part_free(&l.w);
-  return e;
+  return unload(&l, load(&l), out);
+}
+
+static void share_own(loader *l, const part *p, double *all)
+{
+  tt_allgather(l->comm, p->own, l->count * p->columns * (int64_t)sizeof *all, all, NULL);
+}
+
+tt_err tt_data_read_raw(tt_comm *c, const tt_config *cfg, tt_dataset **out, double **x, double **y)
+{
+  loader l = {.comm = c, .cfg = cfg, .file = cfg->data_file};
+  tt_err e = load_raw(&l);
+  if (!e) e = TT_ALLOC(*x, l.d->rows * l.d->inputs);
+  if (!e) e = TT_ALLOC(*y, l.d->rows * l.d->targets);
+  e = tt_agree(c, e);
+  if (!e) {
+    share_own(&l, &l.x, *x);
+    share_own(&l, &l.y, *y);
+    e = share_hash(&l);
+  }
+  if (e) tt_free(*x), tt_free(*y);
+  return unload(&l, e, out);
 }

@@ -1,13 +1,11 @@
 /* data_write.c — new dataset files, schema tutti-dataset-1.0; see data_io.h. */
-#include "io/data_io.h"
+#include "io/data_matrix.h"
 #include "io/schema.h"
 
 #include "base/mem.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-#define TT_SCHEMA_DATASET "tutti-dataset-1.0"
 
 /* Bytes of the UTF-8 character at p, 0 if it is none (RFC 3629: shortest form, no surrogates). */
 static int utf8_length(const unsigned char *p)
@@ -52,21 +50,6 @@ static tt_err check_columns(const tt_columns *c)
   return TT_OK;
 }
 
-static void write_columns(tt_schema *s, const char *dim, const char *name, const char *units,
-                          const tt_columns *c)
-{
-  tt_schema_dim(s, dim, c->count);
-  tt_schema_texts(s, name, dim, "name_strlen", (const char *const *)c->name, NULL);
-  tt_schema_texts(s, units, dim, "name_strlen", (const char *const *)c->units, NULL);
-}
-
-static int64_t longest(const tt_columns *c)
-{
-  int64_t a = tt_h5_text_length(c->count, (const char *const *)c->name);
-  int64_t b = tt_h5_text_length(c->count, (const char *const *)c->units);
-  return a > b ? a : b;
-}
-
 static const tt_variable sample = {"sample", TT_H5_I64, {"sample"}, NULL, "row of the table", NULL};
 static const tt_variable inputs = {"x",  TT_H5_F64, {"sample", "feature"},
                                    NULL, "inputs",  "feature_name feature_units"};
@@ -77,40 +60,61 @@ static const tt_variable targets = {"y",
                                     "targets, missing where unlabelled",
                                     "target_name target_units"};
 
-/* Errors stick to the file: the commit says what the first one was. */
-static tt_err write_all(const char *file, int64_t rows, const tt_columns *input,
-                        const tt_columns *target, const double *x, const double *y,
-                        const int64_t *number, const char *history)
+static const tt_variable splits = {
+    "split", TT_H5_I8, {"sample"}, NULL, "what the row is for, -1 = not used", NULL};
+
+static void write_variables(tt_schema *s, const tt_table *t, const int64_t *number)
 {
-  tt_schema s = {0};
-  int64_t length = longest(input), of_targets = longest(target);
-  if (of_targets > length) length = of_targets;
-  TT_TRY(tt_h5_create(NULL, file, 8 * rows * (input->count + target->count + 1), &s.file));
-  (void)tt_h5_attr_text(s.file, "/", "Conventions", "CF-1.10 " TT_SCHEMA_DATASET);
-  (void)tt_h5_attr_text(s.file, "/", "tutti_schema", TT_SCHEMA_DATASET);
-  (void)tt_h5_attr_text(s.file, "/", "history", history);
-  tt_schema_dim(&s, "name_strlen", length);
-  tt_schema_coordinate(&s, &sample, rows, number);
-  write_columns(&s, "feature", "feature_name", "feature_units", input);
-  tt_schema_root(&s, &inputs, x);
-  if (target->count) {
-    write_columns(&s, "target", "target_name", "target_units", target);
-    tt_schema_root(&s, &targets, y);
+  int64_t length = tt_schema_columns_length(t->input);
+  int64_t of_targets = tt_schema_columns_length(t->target);
+  tt_schema_dim(s, "name_strlen", of_targets > length ? of_targets : length);
+  tt_schema_coordinate(s, &sample, t->rows, number);
+  tt_schema_columns(s, "feature", "name_strlen", "feature_name", "feature_units", t->input);
+  tt_schema_root(s, &inputs, t->x);
+  if (t->target->count) {
+    tt_schema_columns(s, "target", "name_strlen", "target_name", "target_units", t->target);
+    tt_schema_root(s, &targets, t->y);
   }
-  return tt_h5_commit(&s.file, NULL);
+  if (t->split) {
+    tt_schema_root(s, &splits, t->split);
+    tt_schema_flags(s, "split", TT_SPLITS, "train validation test");
+  }
+}
+
+static tt_err number_rows(const tt_table *t, int64_t **number)
+{
+  TT_TRY(check_columns(t->input));
+  TT_TRY(check_columns(t->target));
+  TT_TRY(TT_ALLOC(*number, t->rows));
+  for (int64_t i = 0; i < t->rows; i++)
+    (*number)[i] = i;
+  return TT_OK;
+}
+
+/* Errors stick to the file: the commit says what the first one was. */
+tt_err tt_table_write(tt_comm *c, const char *file, const tt_table *t)
+{
+  int64_t *number = NULL;
+  tt_schema s = {0};
+  tt_err e = number_rows(t, &number);
+  if (c) e = tt_agree(c, e);
+  if (!e)
+    e = tt_h5_create(c, file, 8 * t->rows * (t->input->count + t->target->count + 2), &s.file);
+  if (!e) {
+    (void)tt_h5_attr_text(s.file, "/", "Conventions", "CF-1.10 " TT_SCHEMA_DATASET);
+    (void)tt_h5_attr_text(s.file, "/", "tutti_schema", TT_SCHEMA_DATASET);
+    (void)tt_h5_attr_text(s.file, "/", "history", t->history);
+    write_variables(&s, t, number);
+    e = tt_h5_commit(&s.file, NULL);
+  }
+  tt_free(number);
+  return e;
 }
 
 tt_err tt_data_write_local(const char *file, int64_t rows, const tt_columns *input,
                            const tt_columns *target, const double *x, const double *y,
                            const char *history)
 {
-  int64_t *number = NULL;
-  TT_TRY(check_columns(input));
-  TT_TRY(check_columns(target));
-  TT_TRY(TT_ALLOC(number, rows));
-  for (int64_t i = 0; i < rows; i++)
-    number[i] = i;
-  tt_err e = write_all(file, rows, input, target, x, y, number, history);
-  tt_free(number);
-  return e;
+  const tt_table t = {rows, input, target, x, y, NULL, history};
+  return tt_table_write(NULL, file, &t);
 }

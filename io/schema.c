@@ -99,6 +99,21 @@ void tt_schema_texts(tt_schema *s, const char *name, const char *dim, const char
   finish(s, &v);
 }
 
+int64_t tt_schema_columns_length(const tt_columns *c)
+{
+  int64_t a = tt_h5_text_length(c->count, (const char *const *)c->name);
+  int64_t b = tt_h5_text_length(c->count, (const char *const *)c->units);
+  return a > b ? a : b;
+}
+
+void tt_schema_columns(tt_schema *s, const char *dim, const char *length, const char *name,
+                       const char *units, const tt_columns *c)
+{
+  tt_schema_dim(s, dim, c->count);
+  tt_schema_texts(s, name, dim, length, (const char *const *)c->name, NULL);
+  tt_schema_texts(s, units, dim, length, (const char *const *)c->units, NULL);
+}
+
 void tt_schema_flags(tt_schema *s, const char *variable, int64_t flags, const char *meanings)
 {
   static const int8_t value[] = {0, 1, 2, 3, 4, 5, 6, 7};

@@ -10,11 +10,16 @@
 #define TT_SCHEMA_H
 #include "io/h5.h"
 #include "io/provenance.h"
+#include "spec/dataset.h"
 
 #define TT_SCHEMA_MODEL "tutti-model-1.0"
 #define TT_SCHEMA_RESULT "tutti-result-1.0"
 #define TT_SCHEMA_PREDICTION "tutti-prediction-1.0"
 #define TT_SCHEMA_SCORE "tutti-score-1.0"
+#define TT_SCHEMA_DATASET "tutti-dataset-1.0"
+#define TT_SCHEMA_CAMPAIGN "tutti-campaign-1.0"
+#define TT_SCHEMA_PICKS "tutti-picks-1.0"
+#define TT_SCHEMA_ANSWERS "tutti-answers-1.0"
 
 enum { TT_SCHEMA_DIMS = 3, TT_SCHEMA_MAX_DIMENSIONS = 96, TT_SCHEMA_NAME = 64 };
 
@@ -57,6 +62,12 @@ void tt_schema_root(tt_schema *s, const tt_variable *v, const void *data);
 /* Texts along one dimension; `length` is the dimension of their characters. */
 void tt_schema_texts(tt_schema *s, const char *name, const char *dim, const char *length,
                      const char *const *text, const char *long_name);
+
+/* The names and units of columns along a new dimension: dataset `name` and `units`. */
+void tt_schema_columns(tt_schema *s, const char *dim, const char *length, const char *name,
+                       const char *units, const tt_columns *c);
+/* Bytes of the longest of their texts. Local. */
+int64_t tt_schema_columns_length(const tt_columns *c);
 
 /* What the values 0, 1, 2, ... of an int8 variable mean: "training finished ...". */
 void tt_schema_flags(tt_schema *s, const char *variable, int64_t flags, const char *meanings);
