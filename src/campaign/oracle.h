@@ -26,8 +26,10 @@
 #include "spec/config.h"
 
 typedef struct tt_question {
-  const tt_config *cfg;    /* section label */
-  const char *file;        /* the campaign file, for messages and jobs */
+  const tt_config *cfg;   /* section label */
+  const char *file;       /* the campaign file, for messages and jobs */
+  const char *const *set; /* [nset] the settings given beside it, for jobs */
+  int nset;
   const char *campaign;    /* campaign.directory: a file STOP there asks for a stop */
   const char *incarnation; /* of the owner of that directory: asked before every call */
   const char *directory;   /* DIR/round-0012/label: made if missing */

@@ -69,7 +69,7 @@ typedef struct tt_label_way {
   void (*end)(tt_asking *a);
 } tt_label_way;
 
-extern const tt_label_way tt_label_by_command, tt_label_by_files;
+extern const tt_label_way tt_label_by_command, tt_label_by_files, tt_label_by_slurm;
 
 /* Groups of all picks, in a->group, with inputs written: those that are there already, each with
  * the candidates it has, and new ones of label.group for the rest. Directories of other candidates
@@ -118,4 +118,9 @@ tt_err tt_call_start(tt_call *c);
 tt_err tt_call_poll(tt_call *c);
 /* Kill what runs; it does not count as crashed. */
 void tt_call_end(tt_call *c);
+
+/* ---- Slurm -------------------------------------------------------------------------------------
+ * At the end of tt_ask_group_local: a task that could not do its part tells the campaign why, in a
+ * file `later` (STOPPED) or `stop` (UNAVAILABLE) of the group. */
+void tt_task_ended_local(const char *group, tt_err e);
 #endif

@@ -43,16 +43,15 @@ static int number_after(const char *text, const char *key)
   return at ? atoi(at + strlen(key)) : 0;
 }
 
-/* Between single quotes, for a shell. */
-static void print_quoted(const char *text)
+void tt_shell_quoted(FILE *to, const char *text)
 {
-  putchar('\'');
+  fputc('\'', to);
   for (; *text; text++)
     if (*text == '\'')
-      fputs("'\\''", stdout);
+      fputs("'\\''", to);
     else
-      putchar(*text);
-  putchar('\'');
+      fputc(*text, to);
+  fputc('\'', to);
 }
 
 /* What `tutti plan` says, as comment. A process of its own: it ends where the job is wrong. */
@@ -146,7 +145,7 @@ static void print_script(const tt_batch *b, const char *script, const char *site
     } else if (begins(line, "job=")) {
       print_plan(b, estimate);
       printf("job=");
-      print_quoted(b->job);
+      tt_shell_quoted(stdout, b->job);
       printf("\n");
     } else {
       print_line(b, line, n);

@@ -4,6 +4,8 @@
 #define TT_BATCH_H
 #include "base/err.h"
 
+#include <stdio.h>
+
 /* A file of slurm/, by its name there: "train.sbatch", "site/alps". Made by cmake/embed.cmake. */
 typedef struct tt_text {
   const char *name, *text;
@@ -23,4 +25,7 @@ typedef struct tt_batch {
  * Errors: USAGE (no such site, the message lists them; a time that Slurm does not take; "campaign"
  * for a file without a campaign), those of `tutti plan`, UNAVAILABLE. */
 tt_err tt_batch_print_local(const tt_batch *b);
+
+/* Between single quotes, for a shell. */
+void tt_shell_quoted(FILE *to, const char *text);
 #endif
