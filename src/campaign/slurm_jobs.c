@@ -96,7 +96,7 @@ static tt_err take(const char *text, tt_jobs *j, int *good)
   int64_t room = 0;
   *good = 0;
   if (sscanf(text,
-             "{ \"round\": %*" SCNd64 ", \"attempt\": %" SCNd64 ", \"spare\": %" SCNd64
+             "{ \"round\": %*d, \"attempt\": %" SCNd64 ", \"spare\": %" SCNd64
              ", \"name\": \"%95[^\"]",
              &j->attempt, &j->spare, j->name) != 3)
     return TT_OK;
