@@ -51,6 +51,24 @@ tt_err tt_ckpt_write(tt_comm *c, const char *directory, const tt_run_id *id, int
 tt_err tt_ckpt_read(tt_comm *c, const char *directory, const tt_run_id *id, int any_device,
                     int64_t parts, const tt_ckpt_part *part, int64_t *generation);
 
+/* ---- The last generation of a run that has ended, whichever run it was: for members that go on
+ * from it (run/warm.h). Local. ---- */
+typedef struct tt_ckpt_last tt_ckpt_last;
+
+/* Errors: NOINPUT (there is none), DATA (damaged; an older one would be another moment), IO, MEM.
+ */
+tt_err tt_ckpt_last_open_local(const char *directory, tt_ckpt_last **out);
+void tt_ckpt_last_close_local(tt_ckpt_last **l); /* accepts NULL */
+
+/* Where the members of cohort `part` stand, which are `members`: epoch, status, hash [members].
+ * Errors: DATA (damaged, another number of members), MEM. */
+tt_err tt_ckpt_last_stands_local(tt_ckpt_last *l, int64_t part, int64_t members, int32_t *epoch,
+                                 int8_t *status, uint64_t *hash);
+
+/* Members `which` of cohort `part`, verified by their checksums; owner: the caller.
+ * Errors: DATA (damaged), MEM. */
+tt_err tt_ckpt_last_read_local(tt_ckpt_last *l, int64_t part, tt_slice which, tt_state **out);
+
 /* Collective. Remove all checkpoints, temporary files and the owner file (a run that starts anew,
  * or after the results are safe). Errors: IO. */
 tt_err tt_ckpt_remove_all(tt_comm *c, const char *directory);

@@ -26,4 +26,10 @@ void tt_ckpt_sizes_local(const tt_ckpt_part *part, int64_t size[TT_CKPT_SIZES]);
 /* How a field of the state stands in a file: type, axes and their sizes, for G members. Local. */
 tt_h5_type tt_ckpt_shape_local(const tt_state_field *field, int64_t members, int64_t dims[2],
                                int *ndims);
+
+/* The members of part->mine out of cohort `number` of a file, checked against their hashes.
+ *   hash  room for them
+ * Local. Errors: DATA, IO, MEM. */
+tt_err tt_ckpt_part_local(tt_h5_reader *r, int64_t number, const tt_ckpt_part *part,
+                          uint64_t *hash);
 #endif

@@ -112,7 +112,8 @@ static tt_err read_field(tt_h5_reader *r, int64_t number, const tt_state_field *
   return tt_h5_read_local(r, name, type, s->first, s->count, field->data);
 }
 
-static tt_err read_part(tt_h5_reader *r, int64_t number, const tt_ckpt_part *part, uint64_t *hash)
+tt_err tt_ckpt_part_local(tt_h5_reader *r, int64_t number, const tt_ckpt_part *part,
+                          uint64_t *hash)
 {
   tt_state *s = part->mine;
   char name[TT_CKPT_NAME];
@@ -131,7 +132,7 @@ static tt_err read_part(tt_h5_reader *r, int64_t number, const tt_ckpt_part *par
 
 static tt_err read_parts(tt_h5_reader *r, const wanted *w)
 {
-  for (int64_t k = 0; k < w->parts; k++) TT_TRY(read_part(r, k, &w->part[k], w->hash));
+  for (int64_t k = 0; k < w->parts; k++) TT_TRY(tt_ckpt_part_local(r, k, &w->part[k], w->hash));
   return TT_OK;
 }
 

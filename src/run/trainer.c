@@ -27,6 +27,7 @@ typedef struct tt_run {
   tt_job *job;
   tt_crews crews;
   tt_ckpt_part *part; /* [crews] their members on the way to and from files */
+  tt_warm_source *earlier; /* whose weights members begin with; NULL = nobody's */
   tt_run_id id;
   int64_t generation, resumed; /* the last checkpoint, and the one this life began with */
   int failed_writes;
@@ -275,17 +276,21 @@ static tt_err prepare(tt_run *r)
       tt_agree(r->c, tt_watchdog_start_local(NULL, NULL, tt_comm_rank(r->c), cfg->run_watchdog));
   tt_watchdog_alive_local("reading data");
   if (!e) e = tt_job_load(r->c, r->job);
+  if (!e) e = tt_warm_open(r->c, &r->o->warm, &r->earlier);
+  if (!e) e = tt_agree(r->c, tt_warm_match_local(r->earlier, r->job));
   if (!e) r->members = tt_cohorts_members(&r->job->cohorts);
   if (!e) e = tt_agree(r->c, create_crews_local(r));
   if (!e) e = tt_crews_same_bits(r->c, &r->crews, r->o->any_device, r->id.arithmetic);
   if (e) return e;
   tt_limit_begin(r->c, limit, cfg->run_reserve, r->started, &r->limit);
-  r->id.science = tt_config_science_hash(cfg);
+  r->id.science = tt_config_science_hash(cfg) ^ tt_warm_source_hash(r->earlier);
   r->id.data = r->job->data->hash;
   e = tt_ckpt_claim(r->c, directory(r), &r->id);
   r->claimed = !e;
   if (!e) e = watch(r);
   if (!e) e = resume(r);
+  if (!e && r->generation == 0) e = tt_warm_begin(r->c, r->earlier, &r->crews);
+  tt_warm_close(&r->earlier);
   return e;
 }
 
@@ -327,6 +332,7 @@ tt_err tt_train(tt_comm *c, const tt_train_options *o)
   tt_watchdog_stop_local();
   tt_crews_destroy(&r.crews);
   tt_free(r.part);
+  tt_warm_close(&r.earlier);
   tt_job_close(&r.job);
   return e;
 }

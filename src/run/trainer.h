@@ -3,6 +3,7 @@
 #ifndef TT_TRAINER_H
 #define TT_TRAINER_H
 #include "run/job.h"
+#include "run/warm.h"
 
 typedef enum tt_resume { TT_RESUME_auto, TT_RESUME_never, TT_RESUME_must } tt_resume;
 
@@ -13,6 +14,7 @@ typedef struct tt_train_options {
   double max_time; /* seconds, 0 = what the job says */
   int brief;       /* part of something larger: no tables, lines on long trainings alone */
   const char *stop_directory; /* where a file STOP asks for a stop; NULL = run.directory */
+  tt_warm_start warm;         /* weights of an earlier run; all zero = none */
 } tt_train_options;
 
 /* Collective. Train all members of the job, or go on from its last checkpoint; write model.h5 and
