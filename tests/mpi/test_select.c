@@ -1,0 +1,396 @@
+/* test_select.c — picks are those of looking at everything at once, whatever the ranks. */
+#include "check.h"
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "campaign/select.h"
+#include "io/h5.h"
+#include "io/pool_scores.h"
+#include "scratch.h"
+#include "select_slow.h"
+
+static tt_comm *comm;
+static char scratch[SCRATCH_ROOM], pool_file[2 * SCRATCH_ROOM], score_file[2 * SCRATCH_ROOM];
+static tt_pool *pool;
+static int64_t taken_row[ROWS];
+static tt_taken taken = {0, taken_row};
+
+static uint32_t word(uint32_t series, int64_t i)
+{
+  return tt_random(5, series, TT_FOR_NOISE, 0, (uint32_t)i).v[0];
+}
+
+/* ---- files ---- */
+
+static void put_pool(int64_t rows, int64_t width, const float *value)
+{
+  tt_h5_file *f = NULL;
+  const int64_t shape[] = {rows, width};
+  const char *file = pool_file;
+  tt_pool_plan plan = {.file = &file, .files = 1, .first = FIRST, .inputs = "x", .width = width};
+  if (tt_comm_is_root(comm)) {
+    TT_CHECK_OK(tt_h5_create(NULL, pool_file, 0, &f));
+    tt_h5_write_root(f, "x", TT_H5_F32, 2, shape, value);
+    TT_CHECK_OK(tt_h5_commit(&f, NULL));
+  }
+  tt_barrier(comm);
+  tt_pool_close_local(&pool);
+  TT_CHECK_OK(tt_pool_open(comm, &plan, &pool));
+}
+
+/* Rank 0 has all candidates to write, the others none. */
+static void put_scores(int64_t lists, int64_t first, int64_t rows, const float *value)
+{
+  tt_scores_file *f = NULL;
+  TT_CHECK_OK(tt_scores_file_create(comm, score_file, lists, first, rows, &f));
+  TT_CHECK_OK(tt_scores_file_write(f, first, tt_comm_is_root(comm) ? rows : 0, value));
+  TT_CHECK_OK(tt_scores_file_close(&f));
+}
+
+/* Few values, so that many are equal; some negative if asked for. */
+static void make_scores(int64_t lists, uint32_t round, double lowest)
+{
+  for (int64_t l = 0; l < lists; l++)
+    for (int64_t i = 0; i < ROWS; i++)
+      score[l * ROWS + i] =
+          (float)((double)(word(100 * round + (uint32_t)l, i) % 256) / 64.0 + lowest);
+  for (int64_t l = 0; l < lists; l++) {
+    for (int64_t i = 0; i < taken.count; i++)
+      score[l * ROWS + taken.row[i] - FIRST] = NAN;
+    for (int64_t i = 3; i < ROWS; i += 50)
+      score[l * ROWS + i] = NAN; /* excluded */
+  }
+  put_scores(lists, FIRST, ROWS, score);
+}
+
+static void configure(tt_select method, const char *lower, const char *upper)
+{
+  static char low[16], up[16];
+  snprintf(low, sizeof low, "%s", lower);
+  snprintf(up, sizeof up, "%s", upper);
+  cfg = (tt_config){.run_seed = 42,
+                    .select_method = (int)method,
+                    .select_lower = low,
+                    .select_upper = up,
+                    .select_prefilter = -1,
+                    .select_length = 0.5,
+                    .select_temperature = 0.8,
+                    .score_combine = TT_JOIN_max};
+}
+
+static tt_selection question(int64_t round, int64_t most)
+{
+  return (tt_selection){.cfg = &cfg,
+                        .scores = score_file,
+                        .pool = pool,
+                        .taken = &taken,
+                        .round = round,
+                        .most = most,
+                        .scaler = &scaler,
+                        .labelled = labelled,
+                        .labelled_count = LABELLED,
+                        .ensembles = LISTS};
+}
+
+/* ---- comparison ---- */
+
+static void check_counts(int64_t lists, const tt_round *r)
+{
+  int64_t n[TT_TRUSTS] = {0};
+  tt_window w = window_of(lists);
+  for (int64_t i = 0; i < ROWS; i++)
+    if (!isnan(joint_of(lists, i))) n[tt_window_of(&w, joint_of(lists, i))]++;
+  TT_CHECK(r->accurate, ==, n[TT_ACCURATE]);
+  TT_CHECK(r->candidate, ==, n[TT_CANDIDATE]);
+  TT_CHECK(r->failed, ==, n[TT_FAILED]);
+  if (!isnan(w.lower) || !isnan(r->lower)) TT_CHECK(r->lower, ==, w.lower);
+  if (!isnan(w.upper) || !isnan(r->upper)) TT_CHECK(r->upper, ==, w.upper);
+}
+
+static tt_picks *check_picks(int64_t lists, int64_t round, int64_t most)
+{
+  tt_picks *p = NULL;
+  tt_round r = {0}, alone = {0};
+  tt_selection s = question(round, most);
+  TT_CHECK_OK(tt_select_picks(comm, &s, &r, &p));
+  TT_CHECK_OK(tt_select_window(comm, &s, &alone));
+  check_counts(lists, &r);
+  check_counts(lists, &alone);
+  int64_t drawn = want_all(lists, round, most);
+  TT_CHECK(p->count, ==, wanted);
+  TT_CHECK(p->inputs, ==, D);
+  for (int64_t k = 0; k < wanted; k++) {
+    TT_CHECK(p->row[k], ==, FIRST + want[k]);
+    TT_CHECK(p->random[k], ==, k >= wanted - drawn);
+    if (!isnan(want_score[k]) || !isnan(p->score[k])) TT_CHECK(p->score[k], ==, want_score[k]);
+    for (int d = 0; d < D; d++)
+      TT_CHECK(p->x[k * D + d], ==, (double)x[want[k] * D + d]);
+  }
+  return p;
+}
+
+static void check_once(int64_t lists, int64_t round, int64_t most)
+{
+  tt_picks *p = check_picks(lists, round, most);
+  tt_picks_destroy(&p);
+}
+
+static void small_pool(void)
+{
+  for (int i = 0; i < ROWS * D; i++)
+    x[i] = (float)(word(90, i) % 24) / 2.0f;
+  for (int i = 0; i < LABELLED * D; i++)
+    labelled[i] = (double)(word(91, i) % 24) / 2.0;
+  taken.count = 0;
+  put_pool(ROWS, D, x);
+}
+
+/* ---- laws ---- */
+
+TT_TEST (every_method_chooses_what_looking_at_all_would) {
+  static const char *const window[][2] = {
+      {"", ""}, {"1.5", "3.25"}, {"q0.5", ""}, {"q0.25", "q0.9"}};
+  small_pool();
+  make_scores(1, 1, 0.0);
+  for (int m = 0; m < TT_SELECT_COUNT; m++)
+    for (size_t w = 0; w < sizeof window / sizeof *window; w++) {
+      configure((tt_select)m, window[w][0], window[w][1]);
+      check_once(1, 1, 1);
+      cfg.select_random = 0.3;
+      check_once(1, 1, 17);
+    }
+}
+
+/* A prefilter, negative scores, no labels to begin with. */
+TT_TEST (picks_apart_keep_their_promises) {
+  small_pool();
+  make_scores(1, 2, -2.0);
+  for (int m = TT_SELECT_kcenter; m <= TT_SELECT_penalty; m++) {
+    configure((tt_select)m, "", "q0.95");
+    cfg.select_prefilter = 60;
+    check_once(1, 2, 20);
+    check_once(1, 2, 59);
+  }
+  tt_picks *p = NULL;
+  tt_round r = {0};
+  tt_selection s = question(2, 5);
+  cfg.select_method = TT_SELECT_kcenter;
+  s.labelled_count = 0;
+  TT_CHECK_OK(tt_select_picks(comm, &s, &r, &p));
+  TT_CHECK(p->count, ==, 5);
+  for (int64_t i = 0; i < ROWS; i++)
+    if ((double)score[i] < r.upper) TT_CHECK((double)score[i], <=, p->score[0]);
+  tt_picks_destroy(&p);
+}
+
+/* Each ensemble its part by the weights; one of weight 0 none; nobody takes another's. */
+TT_TEST (a_quota_is_kept) {
+  static double weight[][LISTS] = {{1, 1, 1}, {5, 0, 2}};
+  small_pool();
+  make_scores(LISTS, 3, 0.0);
+  for (int m = 0; m < TT_SELECT_COUNT; m++)
+    for (int w = 0; w < 2; w++) {
+      configure((tt_select)m, "0.5", "q0.8");
+      cfg.score_combine = TT_JOIN_quota;
+      cfg.score_weights.count = LISTS;
+      cfg.score_weights.value = weight[w];
+      cfg.select_random = 0.1;
+      check_once(LISTS, 3, 20);
+    }
+}
+
+/* An ensemble without scores leaves its part to the others. */
+TT_TEST (a_part_nobody_can_fill_goes_to_who_can) {
+  small_pool();
+  make_scores(LISTS, 4, 0.0);
+  for (int64_t i = 0; i < ROWS; i++)
+    score[2 * ROWS + i] = NAN;
+  put_scores(LISTS, FIRST, ROWS, score);
+  configure(TT_SELECT_top, "", "");
+  cfg.score_combine = TT_JOIN_quota;
+  tt_picks *p = NULL;
+  tt_round r = {0};
+  tt_selection s = question(4, 30);
+  TT_CHECK_OK(tt_select_picks(comm, &s, &r, &p));
+  TT_CHECK(p->count, ==, 30);
+  tt_picks_destroy(&p);
+}
+
+static int by_number(const void *a, const void *b)
+{
+  int64_t p = *(const int64_t *)a, q = *(const int64_t *)b;
+  return (p > q) - (p < q);
+}
+
+/* Rounds until the pool is empty: every candidate comes once, the last round is smaller, then none
+ * comes. Most were taken before. */
+TT_TEST (nothing_is_picked_twice) {
+  int64_t all = ROWS - ROWS / 50, round = 1;
+  for (int m = 0; m < TT_SELECT_COUNT; m++) {
+    small_pool();
+    for (int64_t i = 0; i < 900; i++)
+      if (i % 50 != 3) taken.row[taken.count++] = FIRST + i;
+    configure((tt_select)m, "", "");
+    cfg.select_random = 0.25;
+    cfg.select_prefilter = 150;
+    for (round = 1; taken.count < all; round++) {
+      tt_picks *p = NULL;
+      tt_round r = {0};
+      tt_selection s = question(round, 130);
+      make_scores(1, (uint32_t)round, 0.0);
+      TT_CHECK_OK(tt_select_picks(comm, &s, &r, &p));
+      TT_CHECK(p->count, ==, all - taken.count < 130 ? all - taken.count : 130);
+      for (int64_t k = 0; k < p->count; k++)
+        taken.row[taken.count++] = p->row[k];
+      qsort(taken.row, (size_t)taken.count, sizeof *taken.row, by_number);
+      for (int64_t k = 1; k < taken.count; k++)
+        TT_CHECK(taken.row[k - 1], <, taken.row[k]);
+      tt_picks_destroy(&p);
+    }
+    make_scores(1, (uint32_t)round, 0.0);
+    check_once(1, round, 10);
+    TT_CHECK(wanted, ==, 0);
+  }
+}
+
+/* More than there are; none in the window: none, not even at random; none wanted. */
+TT_TEST (fewer_candidates_than_wanted) {
+  small_pool();
+  make_scores(1, 5, 0.0);
+  for (int m = 0; m < TT_SELECT_COUNT; m++) {
+    configure((tt_select)m, "q0.98", "");
+    check_once(1, 5, 100);
+    check_once(1, 5, 0);
+    tt_picks *p = NULL;
+    tt_round r = {0};
+    tt_selection s = question(5, MOST);
+    configure((tt_select)m, "q1", "");
+    cfg.select_random = 0.5;
+    TT_CHECK_OK(tt_select_picks(comm, &s, &r, &p));
+    TT_CHECK(p->count, ==, 0);
+    TT_CHECK(r.accurate, ==, ROWS - ROWS / 50);
+    TT_CHECK(r.candidate + r.failed, ==, 0);
+    tt_picks_destroy(&p);
+  }
+  tt_round r = {0};
+  tt_selection s = question(5, 0);
+  configure(TT_SELECT_top, "", "q1");
+  TT_CHECK_OK(tt_select_window(comm, &s, &r));
+  TT_CHECK(r.candidate, ==, ROWS - ROWS / 50);
+}
+
+/* Several pieces a rank: the counts and the best of a pool whose order is known. */
+TT_TEST (pieces_do_not_matter) {
+  static float value[LARGE], one[LARGE];
+  for (int64_t i = 0; i < LARGE; i++)
+    value[i] = one[i] = (float)((i * 7919) % LARGE);
+  taken.count = 0;
+  put_pool(LARGE, 1, one);
+  put_scores(1, FIRST, LARGE, value);
+  configure(TT_SELECT_top, "q0.5", "139990");
+  tt_picks *p = NULL;
+  tt_round r = {0};
+  tt_selection s = question(1, 5000);
+  double zero = 0.0, unit = 1.0;
+  tt_scaler narrow = {.inputs = 1, .x_mean = &zero, .x_scale = &unit};
+  s.scaler = &narrow;
+  TT_CHECK_OK(tt_select_picks(comm, &s, &r, &p));
+  TT_CHECK(r.accurate, ==, LARGE / 2);
+  TT_CHECK(r.failed, ==, LARGE - 139990);
+  TT_CHECK(r.lower, ==, (double)(LARGE / 2));
+  TT_CHECK(p->count, ==, 5000);
+  for (int64_t k = 0; k < 5000; k++) {
+    TT_CHECK(p->score[k], ==, (double)(139989 - k));
+    TT_CHECK(p->x[k], ==, p->score[k]);
+  }
+  tt_picks_destroy(&p);
+}
+
+/* The two that may take long hear that they should stop. */
+TT_TEST (picking_apart_can_be_stopped) {
+  small_pool();
+  make_scores(1, 7, 0.0);
+  for (int m = 0; m < TT_SELECT_COUNT; m++) {
+    tt_picks *p = NULL;
+    tt_round r = {0};
+    tt_selection s = question(7, 5);
+    int slow = m == TT_SELECT_kcenter || m == TT_SELECT_penalty;
+    s.deadline = 1e-9;
+    configure((tt_select)m, "", "");
+    TT_CHECK((int)tt_select_picks(comm, &s, &r, &p), ==, slow ? TT_E_STOPPED : TT_OK);
+    TT_CHECK(p == NULL, ==, slow);
+    tt_picks_destroy(&p);
+  }
+}
+
+static void refused(const char *text)
+{
+  tt_picks *p = NULL;
+  tt_round r = {0};
+  tt_selection s = question(1, 5);
+  TT_CHECK((int)tt_select_picks(comm, &s, &r, &p), ==, TT_E_DATA);
+  TT_CHECK_HAS(tt_err_last(), text);
+  TT_CHECK(p == NULL, ==, 1);
+  TT_CHECK((int)tt_select_window(comm, &s, &r), ==, TT_E_DATA);
+}
+
+TT_TEST (scores_of_something_else_are_refused) {
+  small_pool();
+  configure(TT_SELECT_top, "", "");
+  make_scores(1, 6, 0.0);
+  put_scores(1, FIRST, ROWS - 1, score);
+  refused("1199 candidates");
+  put_scores(1, FIRST + 1, ROWS, score);
+  refused("from number 501 on");
+  make_scores(LISTS, 6, 0.0);
+  refused("3 scores for each candidate");
+  make_scores(1, 6, 0.0);
+  taken.row[0] = FIRST + 1100;
+  taken.count = 1;
+  refused("candidate 1600, which is taken");
+  taken.count = 0;
+  if (tt_comm_is_root(comm)) unlink(score_file);
+  tt_barrier(comm);
+  tt_picks *p = NULL;
+  tt_round r = {0};
+  tt_selection s = question(1, 5);
+  TT_CHECK((int)tt_select_picks(comm, &s, &r, &p), ==, TT_E_NOINPUT);
+}
+
+static int begin(void)
+{
+  if (tt_comm_begin(&comm) || tt_scaler_create(D, 1, &scaler)) return 0;
+  for (int d = 0; d < D; d++) {
+    scaler.x_mean[d] = 1.5 + d;
+    scaler.x_scale[d] = 3.0 / (1 + d);
+  }
+  scratch_begin(comm, scratch);
+  snprintf(pool_file, sizeof pool_file, "%s/pool.h5", scratch);
+  snprintf(score_file, sizeof score_file, "%s/scores.h5", scratch);
+  return 1;
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_method_chooses_what_looking_at_all_would),
+      cmocka_unit_test(picks_apart_keep_their_promises),
+      cmocka_unit_test(a_quota_is_kept),
+      cmocka_unit_test(a_part_nobody_can_fill_goes_to_who_can),
+      cmocka_unit_test(nothing_is_picked_twice),
+      cmocka_unit_test(fewer_candidates_than_wanted),
+      cmocka_unit_test(pieces_do_not_matter),
+      cmocka_unit_test(picking_apart_can_be_stopped),
+      cmocka_unit_test(scores_of_something_else_are_refused),
+  };
+  if (!begin()) return 1;
+  int64_t failed = cmocka_run_group_tests(tests, NULL, NULL);
+  tt_sum_i64(comm, &failed, 1);
+  tt_pool_close_local(&pool);
+  tt_scaler_free(&scaler);
+  scratch_end(comm, scratch);
+  int64_t balance = tt_mem_balance();
+  tt_comm_end(&comm);
+  if (balance != 1) fprintf(stderr, "%d blocks were not freed\n", (int)balance - 1);
+  return failed != 0 || balance != 1;
+}
