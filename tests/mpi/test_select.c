@@ -228,18 +228,18 @@ TT_TEST (nothing_is_picked_twice) {
   int64_t all = ROWS - ROWS / 50, round = 1;
   for (int m = 0; m < TT_SELECT_COUNT; m++) {
     small_pool();
-    for (int64_t i = 0; i < 900; i++)
+    for (int64_t i = 0; i < 1100; i++)
       if (i % 50 != 3) taken.row[taken.count++] = FIRST + i;
     configure((tt_select)m, "", "");
     cfg.select_random = 0.25;
-    cfg.select_prefilter = 150;
+    cfg.select_prefilter = 50;
     for (round = 1; taken.count < all; round++) {
       tt_picks *p = NULL;
       tt_round r = {0};
-      tt_selection s = question(round, 130);
+      tt_selection s = question(round, 40);
       make_scores(1, (uint32_t)round, 0.0);
       TT_CHECK_OK(tt_select_picks(comm, &s, &r, &p));
-      TT_CHECK(p->count, ==, all - taken.count < 130 ? all - taken.count : 130);
+      TT_CHECK(p->count, ==, all - taken.count < 40 ? all - taken.count : 40);
       for (int64_t k = 0; k < p->count; k++)
         taken.row[taken.count++] = p->row[k];
       qsort(taken.row, (size_t)taken.count, sizeof *taken.row, by_number);
