@@ -91,6 +91,7 @@ static tt_err stop_all(const tt_asking *a, slurm *s, const char *mark)
   }
   tt_campaign_path(a->q->directory, "job.json", path);
   if (!left) unlink(path);
+  tt_jobs_free(&s->jobs);
   if (tt_file_text_local(mark, text, sizeof text)) snprintf(text, sizeof text, "see %.1900s", mark);
   text[strcspn(text, "\n")] = '\0';
   return TT_FAIL(UNAVAILABLE, "%s", text);
@@ -458,7 +459,7 @@ static void end(tt_asking *a)
     poll(NULL, 0, 20);
   }
   if (s->pid) tt_child_kill(s->pid);
-  if (a->left > 0 && s->jobs.count > 0)
+  if (a->left > 0 && find_job(s, TT_SENT_yes))
     tt_log_once(TT_LOG_INFO, "Slurm jobs %s go on labelling; the next start looks for them",
                 s->jobs.name);
   tt_jobs_free(&s->jobs);
