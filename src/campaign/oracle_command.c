@@ -128,6 +128,7 @@ tt_err tt_ask_group_local(const tt_config *cfg, const char *group)
   char *directory = realpath(group, NULL);
   if (!directory) return TT_FAIL(NOINPUT, "%s: %s", group, strerror(errno));
   tt_err e = ask_group(cfg, directory);
+  tt_task_ended_local(directory, e);
   free(directory);
   return e;
 }
