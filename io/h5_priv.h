@@ -25,9 +25,20 @@ struct tt_h5_file {
   tt_h5_block *block; /* [room], `blocks` of them used */
 };
 
+/* A dataset that is read in pieces stays open: opening it costs as much as reading 64 KiB, and the
+ * chunks that HDF5 has unpacked would be lost. */
+enum { TT_H5_KEPT = 2 };
+typedef struct tt_h5_open {
+  hid_t id; /* 0 = none */
+  tt_h5_info info;
+  char path[TT_PATH_ROOM];
+} tt_h5_open;
+
 struct tt_h5_reader {
   hid_t id, access; /* access list that follows no link into another file */
   char file[TT_PATH_ROOM];
+  tt_h5_open kept[TT_H5_KEPT]; /* the last ones read */
+  int oldest;
 };
 
 /* Most bytes one rank gives to one collective write: the MPI-IO below HDF5 1.10 counts in ints. */

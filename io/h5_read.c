@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 enum { NAMES_SHOWN = 40, NAMES_ROOM = 4096 };
+/* Unpacked chunks that HDF5 keeps of an open dataset; slots: a prime, far more than chunks. */
+enum { CHUNK_BYTES = 64 << 20, CHUNK_SLOTS = 12421 };
 
 hid_t tt_h5_serial_access(void)
 {
@@ -70,7 +72,8 @@ tt_err tt_h5_open_local(const char *file, tt_h5_reader **out)
   tt_err e = r->id < 0 ? cannot_open(file) : TT_OK;
   if (access >= 0) H5Pclose(access);
   r->access = H5Pcreate(H5P_DATASET_ACCESS);
-  if (!e && (r->access < 0 || H5Pset_elink_cb(r->access, refuse_link, NULL) < 0))
+  if (!e && (r->access < 0 || H5Pset_elink_cb(r->access, refuse_link, NULL) < 0 ||
+             H5Pset_chunk_cache(r->access, CHUNK_SLOTS, CHUNK_BYTES, 1.0) < 0))
     e = TT_H5_FAIL(MEM, file, "", "no access list");
   if (e)
     tt_h5_close_local(&r);
@@ -82,6 +85,8 @@ tt_err tt_h5_open_local(const char *file, tt_h5_reader **out)
 void tt_h5_close_local(tt_h5_reader **r)
 {
   if (!*r) return;
+  for (int i = 0; i < TT_H5_KEPT; i++)
+    if ((*r)->kept[i].id > 0) H5Dclose((*r)->kept[i].id);
   if ((*r)->access >= 0) H5Pclose((*r)->access);
   if ((*r)->id >= 0) H5Fclose((*r)->id);
   H5Eclear2(H5E_DEFAULT);
@@ -194,15 +199,11 @@ static tt_err refuse_foreign(const tt_h5_reader *r, const char *path, hid_t data
 static tt_h5_kind kind_of(hid_t type)
 {
   switch (H5Tget_class(type)) {
-  case H5T_FLOAT:
-    return TT_H5_FLOAT;
+  case H5T_FLOAT: return TT_H5_FLOAT;
   case H5T_INTEGER:
-  case H5T_ENUM: /* h5py's bool */
-    return TT_H5_INTEGER;
-  case H5T_STRING:
-    return TT_H5_TEXT;
-  default:
-    return TT_H5_OTHER;
+  case H5T_ENUM: /* h5py's bool */ return TT_H5_INTEGER;
+  case H5T_STRING: return TT_H5_TEXT;
+  default: return TT_H5_OTHER;
   }
 }
 
@@ -235,14 +236,37 @@ static tt_err describe(const tt_h5_reader *r, const char *path, hid_t dataset, t
   return e;
 }
 
-tt_err tt_h5_info_local(tt_h5_reader *r, const char *path, tt_h5_info *out)
+/* A dataset among those kept open, opened if need be. *out is valid until the next call. */
+static tt_err keep(tt_h5_reader *r, const char *path, const tt_h5_open **out)
 {
+  for (int i = 0; i < TT_H5_KEPT; i++) {
+    *out = &r->kept[i];
+    if (r->kept[i].id > 0 && !strcmp(r->kept[i].path, path)) return TT_OK;
+  }
+  tt_h5_open *k = &r->kept[r->oldest];
+  if (k->id > 0) H5Dclose(k->id);
+  k->id = 0;
   hid_t dataset = -1;
   TT_TRY(tt_h5_open_dataset_local(r, path, &dataset));
   tt_err e = refuse_foreign(r, path, dataset);
-  if (!e) e = describe(r, path, dataset, out);
-  H5Dclose(dataset);
-  return e;
+  if (!e) e = describe(r, path, dataset, &k->info);
+  if (e) {
+    H5Dclose(dataset);
+    return e;
+  }
+  k->id = dataset;
+  snprintf(k->path, sizeof k->path, "%s", path); /* one too long is opened every time */
+  r->oldest = (r->oldest + 1) % TT_H5_KEPT;
+  *out = k;
+  return TT_OK;
+}
+
+tt_err tt_h5_info_local(tt_h5_reader *r, const char *path, tt_h5_info *out)
+{
+  const tt_h5_open *k = NULL;
+  TT_TRY(keep(r, path, &k));
+  *out = k->info;
+  return TT_OK;
 }
 
 static tt_err check_read(const tt_h5_reader *r, const char *path, const tt_h5_info *info,
@@ -289,15 +313,10 @@ static tt_err read_checked(const tt_h5_reader *r, const char *path, hid_t datase
 tt_err tt_h5_read_block_local(tt_h5_reader *r, const char *path, tt_h5_type type,
                               const int64_t *first, const int64_t *count, void *data)
 {
-  tt_h5_info info;
-  hid_t dataset = -1;
-  TT_TRY(tt_h5_open_dataset_local(r, path, &dataset));
-  tt_err e = refuse_foreign(r, path, dataset);
-  if (!e) e = describe(r, path, dataset, &info);
-  if (!e) e = check_read(r, path, &info, type, first, count);
-  if (!e) e = read_checked(r, path, dataset, &info, type, first, count, data);
-  H5Dclose(dataset);
-  return e;
+  const tt_h5_open *k = NULL;
+  TT_TRY(keep(r, path, &k));
+  TT_TRY(check_read(r, path, &k->info, type, first, count));
+  return read_checked(r, path, k->id, &k->info, type, first, count, data);
 }
 
 tt_err tt_h5_read_local(tt_h5_reader *r, const char *path, tt_h5_type type, int64_t first,
