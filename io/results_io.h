@@ -83,6 +83,8 @@ typedef struct tt_results {
   char **ensemble, **target;              /* [C] of each column */
   float *loss_train, *loss_validation;    /* [G][E] NaN after the end */
   tt_test_table test;
+  double *rmse, *nll; /* [C] of the ensembles on the test rows, NaN = none; rmse of classes: root
+                         of the mean squared error of the probabilities, of the Brier score */
 } tt_results;
 /* Local; owner: the caller. Errors: NOINPUT, DATA, MEM. */
 tt_err tt_results_read_local(const char *file, tt_results **out);

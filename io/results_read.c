@@ -3,6 +3,8 @@
 #include "io/results_io.h"
 #include "io/schema.h"
 
+#include <math.h>
+
 static tt_err read_history(tt_h5_reader *r, tt_results *k)
 {
   int64_t size[2] = {-1, -1};
@@ -35,6 +37,29 @@ static tt_err read_test(tt_h5_reader *r, tt_results *k)
   return tt_h5_read_local(r, "sample", TT_H5_I64, 0, k->rows, t->row);
 }
 
+/* A score of the columns, NaN if the file has none. */
+static tt_err read_score(tt_h5_reader *r, const char *name, int64_t columns, double **out)
+{
+  int64_t size[1] = {columns};
+  TT_TRY(TT_ALLOC(*out, columns));
+  for (int64_t i = 0; i < columns; i++) (*out)[i] = NAN;
+  if (!tt_h5_has_local(r, name)) return TT_OK;
+  TT_TRY(tt_schema_shape_local(r, name, 1, size));
+  return tt_h5_read_local(r, name, TT_H5_F64, 0, columns, *out);
+}
+
+static tt_err read_scores(tt_h5_reader *r, tt_results *k)
+{
+  double *brier = NULL;
+  TT_TRY(read_score(r, "ensemble_nll", k->columns, &k->nll));
+  TT_TRY(read_score(r, "ensemble_rmse", k->columns, &k->rmse));
+  tt_err e = read_score(r, "ensemble_brier", k->columns, &brier);
+  for (int64_t i = 0; !e && i < k->columns; i++)
+    if (isnan(k->rmse[i])) k->rmse[i] = sqrt(brier[i]);
+  tt_free(brier);
+  return e;
+}
+
 static tt_err read_all(tt_h5_reader *r, tt_results *k)
 {
   int64_t size[2] = {-1, -1};
@@ -44,6 +69,7 @@ static tt_err read_all(tt_h5_reader *r, tt_results *k)
   TT_TRY(tt_schema_texts_local(r, "column_ensemble", k->columns, &k->ensemble));
   TT_TRY(tt_schema_texts_local(r, "column_target", k->columns, &k->target));
   TT_TRY(read_history(r, k));
+  TT_TRY(read_scores(r, k));
   return tt_h5_has_local(r, "y_true") ? read_test(r, k) : TT_OK;
 }
 
@@ -69,6 +95,8 @@ void tt_results_destroy(tt_results **r)
   tt_h5_texts_free(k->members, &k->owner);
   tt_h5_texts_free(k->columns, &k->ensemble);
   tt_h5_texts_free(k->columns, &k->target);
+  tt_free(k->rmse);
+  tt_free(k->nll);
   tt_free(k->loss_train);
   tt_free(k->loss_validation);
   tt_free(k->test.row);

@@ -71,7 +71,7 @@ typedef struct tt_round {
 #define X(name, meaning) double name;
   TT_ROUND_NUMBERS(X)
 #undef X
-  double seconds[TT_STAGE_COUNT]; /* wall time of each stage, all lives together */
+  double seconds[TT_STAGE_COUNT]; /* wall time of each stage, in the life that finished it */
   uint64_t model;                 /* XXH3 of model.h5's weights */
   double *rmse, *nll;             /* [C] on the test rows, in the user's units; NaN = none */
   double *spread; /* [C] mean epistemic_std over the candidates, in the user's units */

@@ -1,0 +1,200 @@
+/* begin.c — see parts.h: a campaign from its file and its directory, new, continued or taken back.
+ */
+#include "base/log.h"
+#include "base/mem.h"
+#include "campaign/parts.h"
+#include "run/machine.h"
+#include "run/stop.h"
+#include "run/watchdog.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *directory(const tt_campaign *k) { return k->cfg->campaign_directory; }
+
+static tt_err open_job(tt_campaign *k)
+{
+  tt_err e = tt_job_open(k->c, &k->o->job, &k->job);
+  if (e) return e;
+  k->cfg = k->job->cfg;
+  if (!k->cfg->campaign)
+    e = TT_FAIL(CONFIG,
+                "%s is a job, not a campaign: it has no section pool; `tutti train` trains "
+                "it, docs/active-learning.md says what a campaign needs",
+                k->o->job.file);
+  return tt_agree(k->c, e);
+}
+
+/* What must not change from life to life: labels and candidates would lose their meaning. */
+static uint64_t identity(const tt_campaign *k)
+{
+  uint64_t h = tt_hash_u64(k->base->hash, (uint64_t)k->cfg->run_seed);
+  if (k->pool) return tt_hash_u64(h, tt_pool_hash(k->pool));
+  return tt_hash_u64(h, tt_config_section_hash(k->cfg, "pool"));
+}
+
+/* pool.file stays open for the whole campaign; generated candidates come with each round. */
+static tt_err open_pool(tt_campaign *k)
+{
+  const char *file = k->cfg->pool_file, *labels = k->cfg->pool_labels,
+             *exclude = k->cfg->pool_exclude;
+  tt_pool_plan plan = {.file = &file,
+                       .files = 1,
+                       .inputs = k->cfg->pool_inputs,
+                       .labels = *labels ? labels : NULL,
+                       .exclude = *exclude ? exclude : NULL,
+                       .width = k->base->inputs,
+                       .targets = k->base->targets};
+  return *file ? tt_pool_open(k->c, &plan, &k->pool) : TT_OK;
+}
+
+/* What campaign.h5 says, or the beginning. */
+static tt_err read_history_local(tt_campaign *k)
+{
+  char path[TT_PATH_ROOM];
+  uint64_t own = identity(k);
+  tt_campaign_path(directory(k), "campaign.h5", path);
+  if (access(path, F_OK)) {
+    TT_TRY(tt_history_create(k->base->inputs, k->base->targets, &k->h));
+    k->h->identity = own;
+    return TT_OK;
+  }
+  TT_TRY(tt_history_read_local(path, &k->h));
+  if (k->h->identity == own) return TT_OK;
+  return TT_FAIL(DATA,
+                 "%s belongs to another campaign: data.file, its split, the pool or run.seed have "
+                 "changed since; go back to those, or choose another campaign.directory",
+                 path);
+}
+
+/* A name for what is put aside: "path.before-1", -2, ... */
+tt_err tt_put_aside_local(const char *path)
+{
+  char to[TT_PATH_ROOM + 32];
+  if (access(path, F_OK)) return TT_OK;
+  for (int n = 1; n < 100000; n++) {
+    snprintf(to, sizeof to, "%s.before-%d", path, n);
+    if (!access(to, F_OK)) continue;
+    if (rename(path, to)) return TT_FAIL(IO, "%s: cannot be renamed: %s", path, strerror(errno));
+    tt_log_once(TT_LOG_INFO, "put aside as %s", to);
+    return TT_OK;
+  }
+  return TT_FAIL(IO, "%s: too many of its kind are put aside already; remove some", path);
+}
+
+/* "12:select" or "12". Errors: USAGE. */
+static tt_err parse_from(const tt_campaign *k, int64_t *round, tt_stage *stage)
+{
+  char *end = NULL;
+  const char *text = k->o->from;
+  *round = strtoll(text, &end, 10);
+  *stage = TT_STAGE_train;
+  if (end == text || *round < 1 || *round > k->h->rounds + 1)
+    return TT_FAIL(USAGE, "--from %s: give a round from 1 to %" PRId64 " and a stage, as 3:select",
+                   text, k->h->rounds + 1);
+  if (!*end) return TT_OK;
+  for (int s = 0; *end == ':' && s < TT_STAGE_COUNT; s++)
+    if (!strcmp(end + 1, tt_stage_name[s])) {
+      *stage = (tt_stage)s;
+      return TT_OK;
+    }
+  return TT_FAIL(
+      USAGE, "--from %s: after the round write :train, :score, :select, :label or :merge", text);
+}
+
+/* Later rounds, and labels of other picks, make room; they are not lost. */
+static tt_err make_room_local(tt_campaign *k, int64_t round, tt_stage stage, int64_t rounds)
+{
+  char path[TT_PATH_ROOM];
+  if (round <= rounds) {
+    tt_campaign_path(directory(k), "campaign.h5", path);
+    TT_TRY(tt_put_aside_local(path));
+  }
+  for (int64_t r = round + 1; r <= rounds + 1; r++) {
+    tt_round_path(directory(k), r, "", path);
+    TT_TRY(tt_put_aside_local(path));
+  }
+  if (stage <= TT_STAGE_label) {
+    tt_round_path(directory(k), round, "label", path);
+    TT_TRY(tt_put_aside_local(path));
+  }
+  return tt_journal_again_local(k->journal, round, stage);
+}
+
+/* --from: everything from a stage of a round on is to be done again. */
+static tt_err go_back(tt_campaign *k)
+{
+  int64_t round = 0, rounds = k->h->rounds;
+  char path[TT_PATH_ROOM];
+  tt_stage stage = TT_STAGE_train;
+  tt_err e = parse_from(k, &round, &stage);
+  if (!e && stage != TT_STAGE_train) {
+    tt_round_path(directory(k), round, "", path);
+    if (access(path, F_OK))
+      e = TT_FAIL(USAGE,
+                  "--from %s: %s is gone (campaign.keep: %" PRId64 "); begin at %" PRId64 ":train",
+                  k->o->from, path, k->cfg->campaign_keep, round);
+  }
+  e = tt_agree(k->c, e);
+  if (!e)
+    e = tt_agree(k->c, tt_comm_is_root(k->c) ? make_room_local(k, round, stage, rounds) : TT_OK);
+  if (e) return e;
+  tt_history_cut(k->h, round);
+  return round > 1 && round <= rounds ? tt_campaign_commit(k) : TT_OK;
+}
+
+/* A campaign that had ended goes on if its rules allow more now: its last round, which asked for
+ * nothing, is looked at again. */
+static void reopen(tt_campaign *k)
+{
+  tt_history *h = k->h;
+  char why[256];
+  tt_stop_limits limits = tt_campaign_limits(k->cfg);
+  if (h->ended < 0 || h->ended == TT_RULE_candidates || h->rounds == 0) return;
+  if (tt_history_ends(h, &limits, *k->cfg->select_lower != '\0', why, sizeof why) >= 0) return;
+  tt_log_once(TT_LOG_INFO, "the rules allow more now: going on after round %" PRId64,
+              h->rounds - 1);
+  tt_history_cut(h, h->rounds);
+}
+
+static tt_err open_journal_local(tt_campaign *k)
+{
+  char path[TT_PATH_ROOM];
+  if (!tt_comm_is_root(k->c)) return TT_OK;
+  tt_campaign_path(directory(k), "journal.jsonl", path);
+  return tt_journal_open_local(path, k->id.incarnation, &k->journal);
+}
+
+static tt_err claim(tt_campaign *k)
+{
+  double limit = k->o->max_time > 0.0 ? k->o->max_time : k->cfg->run_max_time;
+  tt_err e =
+      tt_agree(k->c, tt_watchdog_start_local(NULL, NULL, tt_comm_rank(k->c), k->cfg->run_watchdog));
+  tt_watchdog_alive_local("opening the campaign");
+  tt_limit_begin(k->c, limit, k->cfg->run_reserve, k->started, &k->limit);
+  if (!e) e = tt_ckpt_claim(k->c, directory(k), &k->id);
+  k->claimed = !e;
+  if (!e) e = tt_agree(k->c, open_journal_local(k));
+  return e;
+}
+
+tt_err tt_campaign_begin(tt_campaign *k)
+{
+  tt_err e = open_job(k);
+  if (!e) e = claim(k);
+  if (!e) e = tt_machine_choose(k->c, k->cfg, &k->ops, &k->use);
+  if (!e) e = tt_base_data_read(k->c, k->cfg, &k->base);
+  if (!e) e = open_pool(k);
+  if (!e) e = tt_agree(k->c, read_history_local(k));
+  if (!e && k->o->from) e = go_back(k);
+  if (e) return e;
+  reopen(k);
+  if (k->h->rounds > 0)
+    tt_log_once(TT_LOG_INFO, "%s: %" PRId64 " rounds are done, %" PRId64 " labels", directory(k),
+                k->h->rounds, tt_campaign_labels(k));
+  return TT_OK;
+}

@@ -1,0 +1,74 @@
+/* parts.h — what the files of the driver share: campaign.c, begin.c, round.c, learnt.c. Private. */
+#ifndef TT_PARTS_H
+#define TT_PARTS_H
+#include "campaign/campaign.h"
+#include "campaign/journal.h"
+#include "campaign/layout.h"
+#include "io/campaign_io.h"
+#include "io/ckpt.h"
+#include "io/pool_io.h"
+#include "run/limit.h"
+#include "run/stop.h"
+#include "spec/committee.h"
+
+typedef struct tt_campaign {
+  tt_comm *c;
+  const tt_campaign_options *o;
+  tt_job *job; /* the file; its data are not loaded */
+  const tt_config *cfg;
+  const tt_engine_ops *ops;
+  tt_resources use;
+  tt_base_data *base;
+  tt_pool *pool;       /* of pool.file, or of this round */
+  tt_history *h;       /* committed rounds, and at its end the one that runs */
+  tt_journal *journal; /* on rank 0 */
+  tt_run_id id;        /* of the campaign's directory */
+  int claimed;
+  double started;
+  tt_limit limit;
+  /* of the round that runs */
+  int64_t number; /* 1, 2, ... */
+  tt_stage stage;
+  tt_committees model;
+  char **column; /* [columns] names of the predicted columns */
+  int64_t columns;
+  tt_taken taken;
+  tt_picks *picks;
+  tt_answers *answers;
+} tt_campaign;
+
+/* begin.c: everything up to the first stage. Collective. Errors: as tt_campaign_run. */
+tt_err tt_campaign_begin(tt_campaign *k);
+
+/* The rules of section stop. */
+tt_stop_limits tt_campaign_limits(const tt_config *cfg);
+
+/* round.c: one round, from wherever it stands to its commit. Collective. */
+tt_err tt_round_run(tt_campaign *k);
+/* Everything of a round out of memory; also of one that did not get far. Local. */
+void tt_round_forget(tt_campaign *k);
+/* Write campaign.h5: the commit. Collective. Errors: CANTCREAT, IO, MEM, STOPPED (the directory is
+ * another's now). */
+tt_err tt_campaign_commit(tt_campaign *k);
+
+/* Rename what is there to "path.before-1", -2, ...: never lost. Local. Errors: IO. */
+tt_err tt_put_aside_local(const char *path);
+
+/* learnt.c: errors on the test rows, change since the round before, spread of names: of the model
+ * that the round has trained, from its results.h5. Local. Errors: of reading it, MEM. */
+tt_err tt_round_learnt_local(tt_campaign *k, tt_round *round);
+/* Rows that were trained or validated on. */
+int64_t tt_campaign_labels(const tt_campaign *k);
+/* The highest (goal: minimize: lowest) label of each target, NaN = none: best [T]. */
+void tt_campaign_best(const tt_campaign *k, double *best);
+/* Hash of all labels beyond the first data, with their places. */
+uint64_t tt_campaign_labels_hash(const tt_campaign *k);
+
+/* campaign.c: status.json. Best effort; rank 0. */
+void tt_campaign_tell_local(tt_campaign *k, const char *state, const char *reason, tt_stop stop,
+                            int exit_code);
+
+/* XXH3 of some bytes after a hash. */
+uint64_t tt_hash_bytes(uint64_t h, const void *bytes, size_t n);
+uint64_t tt_hash_u64(uint64_t h, uint64_t x);
+#endif
