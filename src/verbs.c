@@ -362,6 +362,7 @@ const tt_verb tt_verbs[] = {
     {"train", "train all members of a job, or go on where it stopped", train},
     {"predict", "mean and uncertainty for every row of a file", predict},
     {"evaluate", "score a model on a labelled file", evaluate},
+    {"campaign", "active learning: train, score, select, label, again", tt_verb_campaign},
     {"plan", "check a job; memory, split over ranks, file sizes", plan},
     {"doctor", "what each rank has, and what is wrong with it", doctor},
     {"import", "make a dataset file from a CSV or TSV table", import},

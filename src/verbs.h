@@ -12,6 +12,9 @@ typedef struct tt_verb {
 /* Ends with a NULL name. */
 extern const tt_verb tt_verbs[];
 
+/* Of verbs_campaign.c: a family of verbs. */
+tt_err tt_verb_campaign(int argc, char **argv);
+
 /* Verbs that start no MPI, of verbs_slurm.c. */
 tt_err tt_verb_status(int argc, char **argv);
 tt_err tt_verb_slurm(int argc, char **argv);

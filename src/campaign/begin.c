@@ -106,45 +106,71 @@ static tt_err parse_from(const tt_campaign *k, int64_t *round, tt_stage *stage)
       USAGE, "--from %s: after the round write :train, :score, :select, :label or :merge", text);
 }
 
+/* The history as it was stays beside the one that is cut. */
+static tt_err keep_history_local(const tt_campaign *k)
+{
+  char path[TT_PATH_ROOM], to[TT_PATH_ROOM + 32];
+  tt_campaign_path(directory(k), "campaign.h5", path);
+  for (int n = 1; n < 100000; n++) {
+    snprintf(to, sizeof to, "%s.before-%d", path, n);
+    if (!link(path, to)) {
+      tt_log_once(TT_LOG_INFO, "the history so far stays as %s", to);
+      return TT_OK;
+    }
+    if (errno != EEXIST) break;
+  }
+  return TT_FAIL(IO, "%s: cannot be kept as %s: %s", path, to, strerror(errno));
+}
+
 /* Later rounds, and labels of other picks, make room; they are not lost. */
-static tt_err make_room_local(tt_campaign *k, int64_t round, tt_stage stage, int64_t rounds)
+static tt_err make_room_local(const tt_campaign *k, int64_t round, tt_stage stage, int64_t rounds)
 {
   char path[TT_PATH_ROOM];
-  if (round <= rounds) {
-    tt_campaign_path(directory(k), "campaign.h5", path);
-    TT_TRY(tt_put_aside_local(path));
-  }
   for (int64_t r = round + 1; r <= rounds + 1; r++) {
     tt_round_path(directory(k), r, "", path);
     TT_TRY(tt_put_aside_local(path));
   }
-  if (stage <= TT_STAGE_label) {
-    tt_round_path(directory(k), round, "label", path);
-    TT_TRY(tt_put_aside_local(path));
-  }
-  return tt_journal_again_local(k->journal, round, stage);
+  if (stage > TT_STAGE_label) return TT_OK;
+  tt_round_path(directory(k), round, "label", path);
+  return tt_put_aside_local(path);
 }
 
-/* --from: everything from a stage of a round on is to be done again. */
+static tt_err check_files_local(const tt_campaign *k, int64_t round, tt_stage stage)
+{
+  char path[TT_PATH_ROOM];
+  tt_round_path(directory(k), round, "", path);
+  if (stage == TT_STAGE_train || !access(path, F_OK)) return TT_OK;
+  return TT_FAIL(USAGE,
+                 "--from %s: %s is gone (campaign.keep: %" PRId64 "); begin at %" PRId64 ":train",
+                 k->o->from, path, k->cfg->campaign_keep, round);
+}
+
+/* The rounds from `round` on out of campaign.h5. */
+static tt_err cut_history(tt_campaign *k, int64_t round)
+{
+  char path[TT_PATH_ROOM];
+  tt_campaign_path(directory(k), "campaign.h5", path);
+  tt_err e = tt_comm_is_root(k->c) ? keep_history_local(k) : TT_OK;
+  if (!e) e = tt_history_columns_local(path, &k->columns, &k->column);
+  e = tt_agree(k->c, e);
+  if (e) return e;
+  tt_history_cut(k->h, round);
+  return tt_campaign_commit(k);
+}
+
+/* --from: everything from a stage of a round on is to be done again. Each step may be the last one
+ * of this life: what is left then is a whole campaign. */
 static tt_err go_back(tt_campaign *k)
 {
   int64_t round = 0, rounds = k->h->rounds;
-  char path[TT_PATH_ROOM];
   tt_stage stage = TT_STAGE_train;
+  int root = tt_comm_is_root(k->c);
   tt_err e = parse_from(k, &round, &stage);
-  if (!e && stage != TT_STAGE_train) {
-    tt_round_path(directory(k), round, "", path);
-    if (access(path, F_OK))
-      e = TT_FAIL(USAGE,
-                  "--from %s: %s is gone (campaign.keep: %" PRId64 "); begin at %" PRId64 ":train",
-                  k->o->from, path, k->cfg->campaign_keep, round);
-  }
+  if (!e) e = check_files_local(k, round, stage);
+  if (!e && root) e = tt_journal_again_local(k->journal, round, stage);
   e = tt_agree(k->c, e);
-  if (!e)
-    e = tt_agree(k->c, tt_comm_is_root(k->c) ? make_room_local(k, round, stage, rounds) : TT_OK);
-  if (e) return e;
-  tt_history_cut(k->h, round);
-  return round > 1 && round <= rounds ? tt_campaign_commit(k) : TT_OK;
+  if (!e && round <= rounds) e = cut_history(k, round);
+  return e ? e : tt_agree(k->c, root ? make_room_local(k, round, stage, rounds) : TT_OK);
 }
 
 /* A campaign that had ended goes on if its rules allow more now: its last round, which asked for
@@ -169,6 +195,15 @@ static tt_err open_journal_local(tt_campaign *k)
   return tt_journal_open_local(path, k->id.incarnation, &k->journal);
 }
 
+/* Whoever runs a paused campaign again wants it to go on. */
+static tt_err go_on_local(const tt_campaign *k)
+{
+  char path[TT_PATH_ROOM];
+  tt_campaign_path(directory(k), "STOP", path);
+  if (!tt_comm_is_root(k->c) || !unlink(path) || errno == ENOENT) return TT_OK;
+  return TT_FAIL(IO, "%s: cannot be removed: %s", path, strerror(errno));
+}
+
 static tt_err claim(tt_campaign *k)
 {
   double limit = k->o->max_time > 0.0 ? k->o->max_time : k->cfg->run_max_time;
@@ -179,6 +214,7 @@ static tt_err claim(tt_campaign *k)
   if (!e) e = tt_ckpt_claim(k->c, directory(k), &k->id);
   k->claimed = !e;
   if (!e) e = tt_agree(k->c, open_journal_local(k));
+  if (!e) e = tt_agree(k->c, go_on_local(k));
   return e;
 }
 
