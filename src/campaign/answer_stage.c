@@ -167,16 +167,19 @@ static tt_err link_model_local(const tt_campaign *k)
   return TT_OK;
 }
 
-/* After the commit: what nobody needs any more, and the line for people. */
-static tt_err tidy_local(tt_campaign *k, double seconds)
+tt_err tt_campaign_tidy_local(const tt_campaign *k)
+{
+  if (!tt_comm_is_root(k->c) || k->number < 1) return TT_OK;
+  TT_TRY(link_model_local(k));
+  for (int64_t r = 1; r <= k->number - k->cfg->campaign_keep; r++)
+    TT_TRY(tt_round_remove_local(directory(k), r));
+  return TT_OK;
+}
+
+static tt_err note_local(tt_campaign *k, double seconds)
 {
   tt_entry line = {.round = k->number, .stage = TT_STAGE_merge, .seconds = seconds};
-  if (!tt_comm_is_root(k->c)) return TT_OK;
-  TT_TRY(tt_journal_done_local(k->journal, &line));
-  TT_TRY(link_model_local(k));
-  return k->number > k->cfg->campaign_keep
-             ? tt_round_remove_local(directory(k), k->number - k->cfg->campaign_keep)
-             : TT_OK;
+  return tt_comm_is_root(k->c) ? tt_journal_done_local(k->journal, &line) : TT_OK;
 }
 
 /* "12.3 %" of the candidates. */
@@ -214,7 +217,8 @@ tt_err tt_stage_merge(tt_campaign *k)
   tt_bcast(k->c, &seconds, sizeof seconds);
   tt_round_now(k)->seconds[TT_STAGE_merge] = seconds;
   if (!e) e = tt_campaign_commit(k);
-  if (!e) e = tt_agree(k->c, tidy_local(k, tt_clock_local() - start));
+  if (!e) e = tt_agree(k->c, note_local(k, tt_clock_local() - start));
+  if (!e) e = tt_agree(k->c, tt_campaign_tidy_local(k));
   if (!e) say(k);
   return e;
 }

@@ -213,6 +213,9 @@ static tt_err claim(tt_campaign *k)
   tt_limit_begin(k->c, limit, k->cfg->run_reserve, k->started, &k->limit);
   if (!e) e = tt_ckpt_claim(k->c, directory(k), &k->id);
   k->claimed = !e;
+  if (!e)
+    e = tt_agree(k->c, tt_watchdog_start_local(directory(k), k->id.incarnation,
+                                               tt_comm_rank(k->c), k->cfg->run_watchdog));
   if (!e) e = tt_agree(k->c, open_journal_local(k));
   if (!e) e = tt_agree(k->c, go_on_local(k));
   return e;
@@ -229,6 +232,9 @@ tt_err tt_campaign_begin(tt_campaign *k)
   if (!e && k->o->from) e = go_back(k);
   if (e) return e;
   reopen(k);
+  k->number = k->h->rounds; /* its life may have ended before it tidied */
+  e = tt_agree(k->c, tt_campaign_tidy_local(k));
+  if (e) return e;
   if (k->h->rounds > 0)
     tt_log_once(TT_LOG_INFO, "%s: %" PRId64 " rounds are done, %" PRId64 " labels", directory(k),
                 k->h->rounds, tt_campaign_labels(k));

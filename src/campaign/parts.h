@@ -47,6 +47,9 @@ tt_stop_limits tt_campaign_limits(const tt_config *cfg);
 tt_err tt_round_run(tt_campaign *k);
 /* Everything of a round out of memory; also of one that did not get far. Local. */
 void tt_round_forget(tt_campaign *k);
+/* DIR/model.h5 becomes that of round k->number, which is whole; files of rounds before campaign.keep
+ * go. Local; rank 0 does it. Errors: IO. */
+tt_err tt_campaign_tidy_local(const tt_campaign *k);
 /* Write campaign.h5: the commit. Collective. Errors: CANTCREAT, IO, MEM, STOPPED (the directory is
  * another's now). */
 tt_err tt_campaign_commit(tt_campaign *k);
