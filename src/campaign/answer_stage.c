@@ -45,6 +45,8 @@ static tt_err do_ask(tt_campaign *k, const tt_work *w)
   tt_round_file(k, w->file[0], answers);
   tt_question q = {.cfg = k->cfg,
                    .file = k->o->job.file,
+                   .set = k->o->job.set,
+                   .nset = k->o->job.nset,
                    .campaign = directory(k),
                    .incarnation = k->id.incarnation,
                    .directory = label,

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "campaign/parts.h"
+#include "campaign/score_pool.h"
 #include "run/machine.h"
 #include "run/stop.h"
 #include "run/watchdog.h"
@@ -149,9 +150,15 @@ static tt_err check_files_local(const tt_campaign *k, int64_t round, tt_stage st
 static tt_err cut_history(tt_campaign *k, int64_t round)
 {
   char path[TT_PATH_ROOM];
+  tt_history_texts texts = {0};
   tt_campaign_path(directory(k), "campaign.h5", path);
   tt_err e = tt_comm_is_root(k->c) ? keep_history_local(k) : TT_OK;
-  if (!e) e = tt_history_columns_local(path, &k->columns, &k->column);
+  if (!e) e = tt_history_texts_local(path, &texts);
+  k->columns = texts.columns; /* until a round has some */
+  k->column = texts.column;
+  texts.column = NULL;
+  texts.columns = 0;
+  tt_history_texts_free(&texts);
   e = tt_agree(k->c, e);
   if (e) return e;
   tt_history_cut(k->h, round);
@@ -227,6 +234,7 @@ tt_err tt_campaign_begin(tt_campaign *k)
   if (!e) e = claim(k);
   if (!e) e = tt_machine_choose(k->c, k->cfg, &k->ops, &k->use);
   if (!e) e = tt_base_data_read(k->c, k->cfg, &k->base);
+  if (!e) e = tt_agree(k->c, tt_score_check_local(k->cfg, k->base->targets));
   if (!e) e = open_pool(k);
   if (!e) e = tt_agree(k->c, read_history_local(k));
   if (!e && k->o->from) e = go_back(k);
