@@ -221,8 +221,8 @@ static tt_err claim(tt_campaign *k)
   if (!e) e = tt_ckpt_claim(k->c, directory(k), &k->id);
   k->claimed = !e;
   if (!e)
-    e = tt_agree(k->c, tt_watchdog_start_local(directory(k), k->id.incarnation,
-                                               tt_comm_rank(k->c), k->cfg->run_watchdog));
+    e = tt_agree(k->c, tt_watchdog_start_local(directory(k), k->id.incarnation, tt_comm_rank(k->c),
+                                               k->cfg->run_watchdog));
   if (!e) e = tt_agree(k->c, open_journal_local(k));
   if (!e) e = tt_agree(k->c, go_on_local(k));
   return e;

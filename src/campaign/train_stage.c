@@ -24,6 +24,7 @@ static tt_warm_start warm_of(const tt_campaign *k, char path[TT_PATH_ROOM])
   tt_warm_start w = {.how = (tt_warm)k->cfg->campaign_warm_start,
                      .directory = path,
                      .shrink = k->cfg->campaign_shrink,
+                     .round = k->number,
                      .perturb = k->cfg->campaign_perturb};
   if (k->number == 1) w.how = TT_WARM_none;
   tt_round_path(directory(k), k->number - 1, "", path);
