@@ -15,9 +15,4 @@ tt_err tt_campaign_status_local(const char *directory, int json);
  *   directory  [n] campaigns: the first is told, the others (a random baseline) are drawn beside it
  * Errors: NOINPUT, DATA, CANTCREAT. */
 tt_err tt_campaign_report_local(const char *const *directory, int n, const char *output);
-
-/* A commented campaign.yaml in `directory`, made for the files that are named (their datasets,
- * columns and sizes), or with a small example beside it if none is. data, pool: NULL = example.
- * Errors: CANTCREAT (one is there already), NOINPUT, DATA. */
-tt_err tt_campaign_init_local(const char *directory, const char *data, const char *pool);
 #endif
