@@ -108,7 +108,7 @@ static inline double plain_improvement(const plain *o)
 {
   double sd = plain_total(o), mean = plain_mean(o, o->mean), sum = 0.0;
   double gain = o->minimize ? o->best - mean : mean - o->best;
-  enum { STEPS = 2000 };
+  enum { STEPS = 1000 };
   double h = 14.0 / STEPS, from = gain > 14.0 * sd ? 14.0 : gain / sd;
   if (sd == 0.0) return fmax(gain, 0.0);
   for (int k = 0; k <= STEPS; k++) { /* z from -from on: gain + z sd > 0 */

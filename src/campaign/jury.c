@@ -124,7 +124,8 @@ static int64_t rows_at_a_time(const tt_jury *j)
     flops += 2.0 * members * (double)m->model.params;
     if (asks_members(j, m)) bytes += members * 8.0 * (double)tt_committee_width(m);
   }
-  double fit = fmin(fmin(memory / bytes, work / flops), MOST_ROWS);
+  double most = j->s->most_rows > 0 ? (double)j->s->most_rows : MOST_ROWS;
+  double fit = fmin(fmin(memory / bytes, work / flops), fmin(most, MOST_ROWS));
   int64_t units = (int64_t)fit / TT_JURY_UNIT;
   return (units < 1 ? 1 : units) * TT_JURY_UNIT;
 }

@@ -19,6 +19,7 @@ typedef struct tt_pool_scoring {
   const char *file;      /* scores.h5 to write */
   const char *directory; /* where a file STOP may ask for a stop */
   double deadline;       /* as tt_stop_agreed */
+  int64_t most_rows;     /* of a piece; 0 = what memory and patience allow */
 } tt_pool_scoring;
 
 /* Before anything is trained: whether score.target_weights are as many as each ensemble learns
