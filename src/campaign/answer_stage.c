@@ -56,8 +56,14 @@ static tt_err do_ask(tt_campaign *k, const tt_work *w)
                    .input = &k->base->input,
                    .target = &k->base->target,
                    .deadline = tt_limit_deadline_local(&k->limit)};
-  tt_err e = tt_agree(k->c, tt_comm_is_root(k->c) ? make_directory_local(k, w->inputs) : TT_OK);
-  if (!e) e = tt_ask(k->c, &q, &k->answers);
+  tt_err e = TT_OK;
+  if (k->picks->count == 0) { /* the last round */
+    e = tt_agree(k->c, tt_answers_create(0, k->base->targets, &k->answers));
+  } else {
+    if (tt_comm_is_root(k->c)) e = make_directory_local(k, w->inputs);
+    e = tt_agree(k->c, e);
+    if (!e) e = tt_ask(k->c, &q, &k->answers);
+  }
   if (!e) e = tt_answers_write(k->c, answers, k->picks, k->answers, &k->base->target);
   tt_answers_destroy(&k->answers);
   return e;

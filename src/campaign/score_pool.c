@@ -17,6 +17,7 @@
 #include <math.h>
 #include <string.h>
 
+enum { LONG = 10 };                         /* seconds that are worth a line */
 enum { BLOCKS = 1024, MOST_BLOCK = 65536 }; /* about so many blocks; rows of the longest */
 
 typedef struct scoring {
@@ -229,8 +230,9 @@ tt_err tt_score_pool(tt_comm *c, const tt_pool_scoring *s, tt_round *round)
     tt_scores_file_destroy(&f);
   double seconds = tt_clock_local() - start;
   if (!e)
-    tt_log_once(TT_LOG_INFO, "scored %" PRId64 " candidates by %s in %.3g s (%.3g rows/s)",
-                round->pool, tt_choice_score[s->cfg->score_by], seconds,
+    tt_log_once(seconds < LONG ? TT_LOG_DEBUG : TT_LOG_INFO,
+                "scored %" PRId64 " candidates by %s in %.3g s (%.3g rows/s)", round->pool,
+                tt_choice_score[s->cfg->score_by], seconds,
                 (double)tt_pool_rows(s->pool) / (seconds > 1e-9 ? seconds : 1e-9));
   cleanup(&w);
   return e;

@@ -115,6 +115,8 @@ static tt_err train_with(tt_campaign *k, const char **set, char *text)
                         .any_device = k->o->any_device,
                         .max_time = time_left(k),
                         .brief = 1,
+                        .ops = k->ops,
+                        .use = k->use,
                         .stop_directory = directory(k),
                         .warm = warm_of(k, earlier)};
   tt_err e = tt_train(k->c, &o);

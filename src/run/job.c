@@ -62,7 +62,7 @@ tt_err tt_job_open(tt_comm *c, const tt_job_options *o, tt_job **out)
 
 tt_err tt_job_load(tt_comm *c, tt_job *job)
 {
-  tt_err e = tt_machine_choose(c, job->cfg, &job->ops, &job->use);
+  tt_err e = job->ops ? TT_OK : tt_machine_choose(c, job->cfg, &job->ops, &job->use);
   if (!e) e = tt_data_read(c, job->cfg, &job->data);
   if (!e)
     e = tt_agree(c, tt_cohorts_create(job->cfg, job->data->inputs, &job->data->target, job->data,

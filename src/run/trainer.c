@@ -275,6 +275,8 @@ static tt_err prepare(tt_run *r)
   tt_err e =
       tt_agree(r->c, tt_watchdog_start_local(NULL, NULL, tt_comm_rank(r->c), cfg->run_watchdog));
   tt_watchdog_alive_local("reading data");
+  r->job->ops = r->o->ops;
+  r->job->use = r->o->use;
   if (!e) e = tt_job_load(r->c, r->job);
   if (!e) e = tt_warm_open(r->c, &r->o->warm, &r->earlier);
   if (!e) e = tt_agree(r->c, tt_warm_match_local(r->earlier, r->job));
