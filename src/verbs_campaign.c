@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "campaign/campaign.h"
+#include "campaign/init.h"
 #include "campaign/layout.h"
 #include "campaign/oracle.h"
 #include "io/files.h"
@@ -15,14 +16,14 @@
 #include <unistd.h>
 
 enum { MOST_SETS = 256, MOST_FILES = 16 };
-enum { KEY_MAX_TIME = 256, KEY_DEVICE, KEY_FROM };
+enum { KEY_MAX_TIME = 256, KEY_DEVICE, KEY_FROM, KEY_DATA, KEY_POOL };
 
 typedef struct told {
   const char *file[MOST_FILES];
   int files, least, most;
   const char *set[MOST_SETS];
   int sets, any_device;
-  const char *from;
+  const char *from, *data, *pool;
 } told;
 
 static void take_set(told *t, const char *text, struct argp_state *s)
@@ -50,6 +51,8 @@ static int take_option(told *t, int key, const char *arg, struct argp_state *s)
   case KEY_MAX_TIME: take_max_time(t, arg, s); return 1;
   case KEY_DEVICE: t->any_device = 1; return 1;
   case KEY_FROM: t->from = arg; return 1;
+  case KEY_DATA: t->data = arg; return 1;
+  case KEY_POOL: t->pool = arg; return 1;
   default: return 0;
   }
 }
@@ -145,6 +148,17 @@ static tt_err pause_it(int argc, char **argv)
   return tt_file_replace_local(path, "asked by tutti campaign pause\n");
 }
 
+static tt_err init(int argc, char **argv)
+{
+  static const struct argp_option options[] = {
+      {"data", KEY_DATA, "FILE.h5", 0, "the first labelled samples", 0},
+      {"pool", KEY_POOL, "FILE.h5", 0, "the candidates", 0},
+      {0}};
+  told t = listen(argc, argv, options, "DIRECTORY",
+                  "Write a commented campaign.yaml for these files, or a small example.", 1, 1);
+  return tt_campaign_init_local(t.file[0], t.data, t.pool);
+}
+
 static tt_err task(int argc, char **argv)
 {
   static const struct argp_option options[] = {OPTION_SET, {0}};
@@ -169,6 +183,7 @@ typedef struct verb {
 } verb;
 
 static const verb verbs[] = {
+    {"init", "DIRECTORY", "a commented campaign.yaml", init},
     {"run", "CAMPAIGN.yaml", "until it ends; again after any stop", run},
     {"step", "CAMPAIGN.yaml", "one more round", step},
     {"label", "DIRECTORY ANSWERS", "give labels by hand", label},

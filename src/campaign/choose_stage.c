@@ -64,6 +64,32 @@ static int64_t first_candidate(const tt_campaign *k)
   return first;
 }
 
+/* Whether the candidates are rows of the first data: then those that data.split uses are taken. */
+static int is_data_the_pool(const tt_config *c)
+{
+  return !strcmp(c->pool_file, c->data_file) && !strcmp(c->pool_inputs, c->data_inputs);
+}
+
+static tt_err take_first_data(const tt_campaign *k, tt_taken *t)
+{
+  int64_t *row = NULL, count = 0, next = 0;
+  TT_TRY(TT_ALLOC(row, t->count + k->base->rows));
+  for (int64_t r = 0; r < k->base->rows; r++) {
+    int picked = next < t->count && t->row[next] == r;
+    next += picked;
+    if (picked || k->base->split[r] != TT_UNUSED_ROW) row[count++] = r;
+  }
+  tt_free(t->row);
+  *t = (tt_taken){count, row};
+  return TT_OK;
+}
+
+static tt_err take_local(tt_campaign *k)
+{
+  TT_TRY(tt_history_taken(k->h, &k->taken));
+  return is_data_the_pool(k->cfg) ? take_first_data(k, &k->taken) : TT_OK;
+}
+
 /* Candidates of this round, where they are not those of every round. */
 static tt_err open_pool(tt_campaign *k)
 {
@@ -74,7 +100,7 @@ static tt_err open_pool(tt_campaign *k)
                      .targets = k->base->targets,
                      .deadline = tt_limit_deadline_local(&k->limit)};
   tt_err e = *k->cfg->pool_file ? TT_OK : tt_pool_make(k->c, &o, &k->pool);
-  if (!e) e = tt_agree(k->c, tt_history_taken(k->h, &k->taken));
+  if (!e) e = tt_agree(k->c, take_local(k));
   if (!e) tt_round_now(k)->pool_rows = tt_pool_rows(k->pool);
   return e;
 }

@@ -12,9 +12,11 @@
 
 static const char *directory(const tt_campaign *k) { return k->cfg->campaign_directory; }
 
-/* Another seed for each round: its members differ from those of the round before. */
+/* Another seed for each round: its members differ from those of the round before. Members that go
+ * on are the same ones: they see the same inputs, folds and noise. */
 static int64_t round_seed(const tt_campaign *k)
 {
+  if (k->cfg->campaign_warm_start != TT_WARM_none) return k->cfg->run_seed;
   uint64_t seed = (uint64_t)k->cfg->run_seed + (uint64_t)(k->number - 1) * 1000003u;
   return (int64_t)(seed & (uint64_t)INT64_MAX);
 }

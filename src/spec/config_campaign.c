@@ -40,6 +40,18 @@ int tt_config_is_campaign(const tt_reader *r)
 
 #define AT(name_) (&r->job[TT_AT_##name_])
 
+static int is_data_the_pool(const tt_config *c)
+{
+  return !strcmp(c->pool_file, c->data_file) && !strcmp(c->pool_inputs, c->data_inputs);
+}
+
+/* Whether every row trains, validates or tests, as far as the configuration tells. */
+static int leaves_none(const tt_config *c)
+{
+  double used = c->data_split_train + c->data_split_validation + c->data_split_test;
+  return !*c->data_split_column && !*c->data_split_train_rows && used > 1.0 - 1e-9;
+}
+
 static void check_pool(tt_reader *r)
 {
   const tt_config *c = r->cfg;
@@ -53,12 +65,11 @@ static void check_pool(tt_reader *r)
     tt_fault(r, AT(pool_command), "pool.file and pool.command are both given; keep one");
   if (command && *c->pool_exclude)
     tt_fault(r, AT(pool_exclude), "pool.exclude needs pool.file; a command leaves rows out itself");
-  if (file && !*c->pool_exclude && !strcmp(c->pool_file, c->data_file) &&
-      !strcmp(c->pool_inputs, c->data_inputs))
+  if (file && is_data_the_pool(c) && leaves_none(c))
     tt_fault(r, AT(pool_file),
-             "pool.file: '%s' and pool.inputs are those of data: name the rows that are labelled "
-             "already, or kept for tests, in pool.exclude",
-             c->pool_file);
+             "pool.file: '%s' is data.file, whose candidates are the rows that data.split leaves: "
+             "but train %g + validation %g + test %g leave none",
+             c->pool_file, c->data_split_train, c->data_split_validation, c->data_split_test);
 }
 
 /* A score must be told from what every ensemble predicts. */

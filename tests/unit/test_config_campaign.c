@@ -30,8 +30,8 @@ static const tt_bad bad[] = {
     {1,
      JOB "pool: {file: d.h5}\nlabel: {command: [f]}\n",
      NULL,
-     {"3:14: pool.file: 'd.h5' and pool.inputs are those of data: name the rows that are labelled "
-      "already, or kept for tests, in pool.exclude"}},
+     {"3:14: pool.file: 'd.h5' is data.file, whose candidates are the rows that data.split leaves: "
+      "but train 0.8 + validation 0.1 + test 0.1 leave none"}},
     {1,
      CAMPAIGN "score: {by: bald}\n",
      NULL,
