@@ -11,7 +11,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { READ = 1 << 16, CENTRES = 1024, AUTO_BATCHES = 100, AUTO_ROWS = 200000, LOOK = 64 };
+enum { AUTO_BATCHES = 100, AUTO_ROWS = 200000 };
+enum { READ = 1 << 22 };          /* values at once */
+enum { CENTRES = 64, LOOK = 64 }; /* centres, picks until a request to stop is looked for */
 
 typedef struct far_apart {
   tt_chooser *k;
@@ -47,18 +49,35 @@ static void normalise(const tt_scaler *s, const double *x, int64_t rows, float *
 
 /* ---- this rank's part of the list ---- */
 
-static tt_err read_part_local(far_apart *f, tt_slice part, double *piece, int64_t *row, float *x)
+static tt_err read_part_local(far_apart *f, int64_t at_once, double *piece, int64_t *row, float *x)
 {
   const tt_scaler *scaler = f->k->s->scaler;
-  for (int64_t at = 0, n = 0; at < part.count; at += n) {
-    n = part.count - at < READ ? part.count - at : READ;
+  for (int64_t at = 0, n = 0; at < f->part.count; at += n) {
+    n = f->part.count - at < at_once ? f->part.count - at : at_once;
     for (int64_t i = 0; i < n; i++)
-      row[i] = f->item[part.first + at + i].row;
+      row[i] = f->item[f->part.first + at + i].row;
     TT_TRY(tt_pool_pick_local(f->k->s->pool, row, n, piece, NULL));
-    normalise(scaler, piece, n, x + at * scaler->inputs);
+    normalise(scaler, piece, n, x);
+    tt_apart_load(&f->part, at, n, x);
     tt_watchdog_alive_local("select");
   }
   return TT_OK;
+}
+
+static tt_err read_local(far_apart *f)
+{
+  int64_t width = f->part.inputs, at_once = READ / width + 1, *row = NULL;
+  double *piece = NULL;
+  float *x = NULL;
+  if (at_once > f->part.count) at_once = f->part.count;
+  tt_err e = TT_ALLOC(row, at_once);
+  if (!e) e = TT_ALLOC(piece, at_once * width);
+  if (!e) e = TT_ALLOC(x, at_once * width);
+  if (!e) e = read_part_local(f, at_once, piece, row, x);
+  tt_free(row);
+  tt_free(piece);
+  tt_free(x);
+  return e;
 }
 
 /* Scores of the penalty from 0 on: as they are, or, if one is negative, above the lowest. Those
@@ -75,40 +94,43 @@ static void shift_scores(const far_apart *f, tt_slice part, double *score)
 static tt_err load_local(far_apart *f)
 {
   tt_comm *c = f->k->c;
-  int64_t width = f->k->s->scaler->inputs, *row = NULL;
-  double *piece = NULL, *score = NULL;
-  float *x = NULL;
+  int64_t width = f->k->s->scaler->inputs;
+  double *score = NULL;
   tt_slice part = {0};
   tt_err e = tt_plan_slice(f->count, tt_comm_ranks(c), tt_comm_rank(c), &part);
-  int64_t at_once = part.count < READ ? part.count : READ;
-  if (!e) e = TT_ALLOC(row, at_once);
-  if (!e) e = TT_ALLOC(piece, at_once * width);
-  if (!e) e = TT_ALLOC(x, part.count * width);
   if (!e && f->by_penalty) e = TT_ALLOC(score, part.count);
-  if (!e) e = read_part_local(f, part, piece, row, x);
   if (!e && f->by_penalty) shift_scores(f, part, score);
-  if (!e) e = tt_apart_create(part.first, part.count, width, x, score, &f->part);
+  if (!e) e = tt_apart_create(part.first, part.count, width, score, &f->part);
+  if (!e) e = read_local(f);
   if (!e) e = TT_ALLOC(f->centre, CENTRES * width);
   if (!e) e = TT_ALLOC(f->inputs, f->k->count * width);
-  tt_free(row);
-  tt_free(piece);
-  tt_free(x);
   tt_free(score);
   return e;
 }
 
+static tt_err heard(tt_comm *c, const tt_selection *s)
+{
+  tt_stop why = tt_stop_agreed(c, s->deadline, s->directory);
+  if (why == TT_STOP_no) return TT_OK;
+  return TT_FAIL(STOPPED, "stopped by %s while selecting; nothing is lost: run it again to go on",
+                 tt_stop_text(why));
+}
+
 /* ---- centres ---- */
 
-static void add_centres_local(far_apart *f, const double *x, int64_t count)
+static tt_err add_centres(far_apart *f, const double *x, int64_t count)
 {
   int64_t width = f->part.inputs;
-  for (int64_t at = 0, n = 0; at < count; at += n) {
+  tt_err e = TT_OK;
+  for (int64_t at = 0, n = 0; at < count && !e; at += n) {
     n = count - at < CENTRES ? count - at : CENTRES;
     normalise(f->k->s->scaler, x + at * width, n, f->centre);
     tt_apart_centres(&f->part, f->centre, n);
     f->centres = 1;
     tt_watchdog_alive_local("select");
+    e = heard(f->k->c, f->k->s);
   }
+  return e;
 }
 
 /* What the picks keep away from: this round's so far, for kcenter also what has labels. */
@@ -116,10 +138,9 @@ static tt_err start(far_apart *f)
 {
   const tt_selection *s = f->k->s;
   tt_err e = tt_select_inputs(f->k, f->k->chosen, f->k->count, f->inputs);
-  if (e) return e;
-  add_centres_local(f, f->inputs, f->k->count);
-  if (!f->by_penalty) add_centres_local(f, s->labelled, s->labelled_count);
-  return TT_OK;
+  if (!e) e = add_centres(f, f->inputs, f->k->count);
+  if (!e && !f->by_penalty) e = add_centres(f, s->labelled, s->labelled_count);
+  return e;
 }
 
 /* ---- picks ---- */
@@ -134,15 +155,7 @@ static int64_t next(far_apart *f)
   return f->centres || f->by_penalty ? tt_apart_position(key) : f->best;
 }
 
-static tt_err heard(tt_comm *c, const tt_selection *s)
-{
-  tt_stop why = tt_stop_agreed(c, s->deadline, s->directory);
-  if (why == TT_STOP_no) return TT_OK;
-  return TT_FAIL(STOPPED, "stopped by %s while selecting; nothing is lost: run it again to go on",
-                 tt_stop_text(why));
-}
-
-/* The chosen ones move to the front of `picked`. Greedy: one pass over the candidates a pick. */
+/* Greedy: one pass over the candidates a pick. */
 static tt_err pick(far_apart *f, int64_t most, tt_ranked *picked, int64_t *count)
 {
   tt_err e = TT_OK;

@@ -16,25 +16,27 @@ static tt_err allocate(int with_score, tt_apart *a)
   return TT_ALLOC(a->seen, a->count);
 }
 
-tt_err tt_apart_create(int64_t first, int64_t count, int64_t inputs, const float *x,
-                       const double *score, tt_apart *out)
+tt_err tt_apart_create(int64_t first, int64_t count, int64_t inputs, const double *score,
+                       tt_apart *out)
 {
   *out = (tt_apart){.first = first, .count = count, .inputs = inputs};
   tt_err e = allocate(score != NULL, out);
-  if (e) {
-    tt_apart_free(out);
-    return e;
-  }
-  for (int64_t i = 0; i < count; i++) {
+  if (e) tt_apart_free(out);
+  for (int64_t i = 0; i < count && !e; i++) {
     out->near[i] = INFINITY;
-    for (int64_t d = 0; d < inputs; d++)
-      out->x[d * count + i] = x[i * inputs + d];
     if (!score) continue;
     out->score[i] = score[i];
     out->value[i] = (float)score[i];
     out->seen[i] = INFINITY;
   }
-  return TT_OK;
+  return e;
+}
+
+void tt_apart_load(tt_apart *a, int64_t from, int64_t n, const float *x)
+{
+  for (int64_t i = 0; i < n; i++)
+    for (int64_t d = 0; d < a->inputs; d++)
+      a->x[d * a->count + from + i] = x[i * a->inputs + d];
 }
 
 void tt_apart_free(tt_apart *a)

@@ -24,9 +24,12 @@ typedef struct tt_apart {
   float *value, *seen;  /* [count] of the penalty, and the distance it was computed for */
 } tt_apart;
 
-/* x [count][D] and score [count] (NULL: no penalty) of this part are copied. Errors: MEM. */
-tt_err tt_apart_create(int64_t first, int64_t count, int64_t inputs, const float *x,
-                       const double *score, tt_apart *out);
+/* score [count] of this part is copied; NULL: no penalty. Load the inputs before anything else.
+ * Errors: MEM. */
+tt_err tt_apart_create(int64_t first, int64_t count, int64_t inputs, const double *score,
+                       tt_apart *out);
+/* x [n][D] of the candidates from, from + 1, ... of this part. */
+void tt_apart_load(tt_apart *a, int64_t from, int64_t n, const float *x);
 void tt_apart_free(tt_apart *a); /* accepts a zeroed one */
 
 /* n more centres [n][D]. */

@@ -323,6 +323,38 @@ TT_TEST (picking_apart_can_be_stopped) {
   }
 }
 
+/* Whichever vote fails, all ranks hear it, nothing stays behind. Returns the votes there were. */
+static int64_t with_fault(int rank, int64_t at, tt_err wanted_error)
+{
+  char fault[32];
+  tt_comm *c = NULL;
+  tt_picks *p = NULL;
+  tt_round r = {0};
+  tt_selection s = question(8, 12);
+  int64_t balance = tt_mem_balance();
+  snprintf(fault, sizeof fault, "%d:%d", rank, (int)at);
+  setenv("TUTTI_FAULT", fault, 1);
+  TT_CHECK_OK(tt_comm_begin(&c));
+  unsetenv("TUTTI_FAULT");
+  TT_CHECK((int)tt_select_picks(c, &s, &r, &p), ==, (int)wanted_error);
+  TT_CHECK(p == NULL, ==, wanted_error != TT_OK);
+  tt_picks_destroy(&p);
+  int64_t votes = tt_comm_votes(c);
+  tt_comm_end(&c);
+  TT_CHECK(tt_mem_balance(), ==, balance);
+  return votes;
+}
+
+TT_TEST (any_vote_may_fail) {
+  small_pool();
+  make_scores(1, 8, 0.0);
+  configure(TT_SELECT_kcenter, "q0.5", "");
+  cfg.select_random = 0.2;
+  int64_t votes = with_fault(0, 1000000, TT_OK);
+  for (int64_t at = 1; at <= votes; at++)
+    with_fault((int)(at % tt_comm_ranks(comm)), at, TT_E_IO);
+}
+
 static void refused(const char *text)
 {
   tt_picks *p = NULL;
@@ -381,6 +413,7 @@ int main(void)
       cmocka_unit_test(fewer_candidates_than_wanted),
       cmocka_unit_test(pieces_do_not_matter),
       cmocka_unit_test(picking_apart_can_be_stopped),
+      cmocka_unit_test(any_vote_may_fail),
       cmocka_unit_test(scores_of_something_else_are_refused),
   };
   if (!begin()) return 1;

@@ -312,8 +312,9 @@ static void check_apart(int penalty, int64_t centres, int parts)
     centre[i] = input(10, i / D, i % D);
   for (int p = 0; p < parts; p++) {
     int64_t from = CANDIDATES * p / parts, to = CANDIDATES * (p + 1) / parts;
-    TT_CHECK_OK(
-        tt_apart_create(from, to - from, D, x + from * D, penalty ? score + from : NULL, &a[p]));
+    TT_CHECK_OK(tt_apart_create(from, to - from, D, penalty ? score + from : NULL, &a[p]));
+    tt_apart_load(&a[p], 0, 50, x + from * D);
+    tt_apart_load(&a[p], 50, to - from - 50, x + (from + 50) * D);
     tt_apart_centres(&a[p], centre, centres);
   }
   for (int64_t n = 0; n < PICKS; n++) {
@@ -348,10 +349,11 @@ TT_TEST (picks_are_those_of_looking_at_all_pairs) {
 TT_TEST (an_empty_part_has_nothing) {
   tt_apart a;
   float x[2] = {1.0f, 2.0f}, at[2];
-  TT_CHECK_OK(tt_apart_create(5, 0, 2, NULL, NULL, &a));
+  TT_CHECK_OK(tt_apart_create(5, 0, 2, NULL, &a));
   TT_CHECK(tt_apart_farthest(&a), ==, TT_APART_NONE);
   tt_apart_free(&a);
-  TT_CHECK_OK(tt_apart_create(5, 1, 2, x, NULL, &a));
+  TT_CHECK_OK(tt_apart_create(5, 1, 2, NULL, &a));
+  tt_apart_load(&a, 0, 1, x);
   TT_CHECK(tt_apart_position(tt_apart_farthest(&a)), ==, 5);
   TT_CHECK(tt_apart_take(&a, 4, at) + tt_apart_take(&a, 6, at), ==, 0);
   TT_CHECK(tt_apart_take(&a, 5, at), ==, 1);
