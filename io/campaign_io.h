@@ -27,7 +27,8 @@ tt_err tt_history_read_local(const char *file, tt_history **out);
 typedef struct tt_history_texts {
   tt_columns input, target;
   int64_t columns;
-  char **column; /* [columns] */
+  char **column;  /* [columns] */
+  char *resolved; /* the resolved configuration of its last round, as YAML */
 } tt_history_texts;
 tt_err tt_history_texts_local(const char *file, tt_history_texts *out);
 void tt_history_texts_free(tt_history_texts *t);

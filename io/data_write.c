@@ -3,36 +3,16 @@
 #include "io/schema.h"
 
 #include "base/mem.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* Bytes of the UTF-8 character at p, 0 if it is none (RFC 3629: shortest form, no surrogates). */
-static int utf8_length(const unsigned char *p)
-{
-  static const struct {
-    unsigned char low, high, second_low, second_high;
-    int bytes;
-  } form[] = {
-      {0x01, 0x7F, 0, 0, 1},       {0xC2, 0xDF, 0x80, 0xBF, 2}, {0xE0, 0xE0, 0xA0, 0xBF, 3},
-      {0xE1, 0xEC, 0x80, 0xBF, 3}, {0xED, 0xED, 0x80, 0x9F, 3}, {0xEE, 0xEF, 0x80, 0xBF, 3},
-      {0xF0, 0xF0, 0x90, 0xBF, 4}, {0xF1, 0xF3, 0x80, 0xBF, 4}, {0xF4, 0xF4, 0x80, 0x8F, 4},
-  };
-  for (int i = 0; i < (int)(sizeof form / sizeof *form); i++) {
-    if (p[0] < form[i].low || p[0] > form[i].high) continue;
-    if (form[i].bytes > 1 && (p[1] < form[i].second_low || p[1] > form[i].second_high)) return 0;
-    for (int k = 2; k < form[i].bytes; k++)
-      if ((p[k] & 0xC0) != 0x80) return 0;
-    return form[i].bytes;
-  }
-  return 0;
-}
-
 static tt_err check_text(const char *what, int64_t column, const char *text)
 {
-  const unsigned char *p = (const unsigned char *)text;
+  const char *p = text;
   for (int n; *p; p += n) {
-    n = utf8_length(p);
+    n = tt_utf8_length(p);
     if (!n)
       return TT_FAIL(DATA, "%s of column %" PRId64 ": '%s' is not UTF-8; save the table as UTF-8",
                      what, column + 1, text);

@@ -122,7 +122,8 @@ static tt_err read_texts(tt_h5_reader *r, tt_history_texts *t)
   TT_TRY(tt_schema_check_local(r, TT_SCHEMA_CAMPAIGN, "campaign"));
   TT_TRY(read_columns(r, "feature_name", "feature_units", &t->input));
   TT_TRY(read_columns(r, "target_name", "target_units", &t->target));
-  return tt_h5_texts_local(r, "column_label", &t->columns, &t->column);
+  TT_TRY(tt_h5_texts_local(r, "column_label", &t->columns, &t->column));
+  return tt_h5_text_local(r, "provenance/resolved", &t->resolved);
 }
 
 tt_err tt_history_texts_local(const char *file, tt_history_texts *out)
@@ -141,5 +142,6 @@ void tt_history_texts_free(tt_history_texts *t)
   tt_columns_free(&t->input);
   tt_columns_free(&t->target);
   tt_h5_texts_free(t->columns, &t->column);
+  tt_free(t->resolved);
   *t = (tt_history_texts){0};
 }

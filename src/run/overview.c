@@ -1,6 +1,7 @@
 /* overview.c — see overview.h. */
 #include "run/overview.h"
 
+#include "base/text.h"
 #include "run/status.h"
 
 #include <inttypes.h>
@@ -49,22 +50,6 @@ static tt_err look(const char *directory, overview *o)
   return TT_OK;
 }
 
-/* 3:07, 2:03:04, 1-02:03:04 as Slurm has it. */
-static const char *clock_text(double seconds, char text[32])
-{
-  int64_t s = (int64_t)(seconds + 0.5), d = s / 86400;
-  int h = (int)(s / 3600 % 24), m = (int)(s / 60 % 60);
-  if (seconds < 0.0)
-    snprintf(text, 32, "?");
-  else if (d > 0)
-    snprintf(text, 32, "%" PRId64 "-%02d:%02d:%02d", d, h, m, (int)(s % 60));
-  else if (h > 0)
-    snprintf(text, 32, "%d:%02d:%02d", h, m, (int)(s % 60));
-  else
-    snprintf(text, 32, "%d:%02d", m, (int)(s % 60));
-  return text;
-}
-
 static void print_state(const overview *o)
 {
   const tt_run_status *s = &o->file.status;
@@ -76,7 +61,7 @@ static void print_state(const overview *o)
     printf(", Slurm job %s, restart %" PRId64, o->job, o->restart);
   printf("\n%s%s", *s->reason ? "reason      " : "", s->reason);
   printf("%swritten     %s, %s ago", *s->reason ? "\n" : "", s->time,
-         clock_text((double)o->file.age, text));
+         tt_clock_text((double)o->file.age, text));
   if (running && o->file.age > SILENT_SECONDS)
     printf(": no sign of life since; was the job killed? Run it again to go on");
   printf("\n");
@@ -98,20 +83,17 @@ static void print_people(const overview *o)
     printf("checkpoint  %" PRId64 "\n", s->generation);
   else
     printf("checkpoint  %" PRId64 ", %s ago\n", s->generation,
-           clock_text((double)o->checkpoint_age, text));
+           tt_clock_text((double)o->checkpoint_age, text));
   if (s->rate > 0.0) printf("rate        %.3g member-steps/s\n", s->rate);
-  if (running) printf("time left   %s\n", clock_text(s->eta, text));
+  if (running) printf("time left   %s\n", tt_clock_text(s->eta, text));
   printf("results     %s\n", o->results ? "model.h5, results.h5" : "not yet");
 }
 
 static void print_text(const char *key, const char *text)
 {
-  printf("  \"%s\": \"", key);
-  for (; *text; text++) {
-    if (*text == '"' || *text == '\\') putchar('\\');
-    putchar((unsigned char)*text < 0x20 ? ' ' : *text);
-  }
-  printf("\",\n");
+  printf("  \"%s\": ", key);
+  tt_json_text(stdout, text);
+  printf(",\n");
 }
 
 static void print_json(const overview *o)

@@ -1,6 +1,8 @@
 /* status.c — see status.h. */
 #include "run/status.h"
 
+#include "base/text.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -11,15 +13,11 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The text as JSON: quotes and backslashes escaped, control characters as blanks. */
 static void quote(FILE *f, const char *key, const char *text)
 {
-  fprintf(f, "  \"%s\": \"", key);
-  for (; text && *text; text++) {
-    if (*text == '"' || *text == '\\') fputc('\\', f);
-    fputc((unsigned char)*text < 0x20 ? ' ' : *text, f);
-  }
-  fputs("\",\n", f);
+  fprintf(f, "  \"%s\": ", key);
+  tt_json_text(f, text);
+  fputs(",\n", f);
 }
 
 static void print(FILE *f, const tt_run_status *s)

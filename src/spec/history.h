@@ -143,12 +143,17 @@ typedef struct tt_stop_limits {
   int64_t change_rounds;
 } tt_stop_limits;
 
+/* The error of a round in one number: the mean over the columns of rmse (of classes, which have
+ * none, nll), each in units of its value in the first round of `unit`; NaN = none is known.
+ *   round  1, 2, ...; the columns of both histories are the same */
+double tt_history_error(const tt_history *h, int64_t round, const tt_history *unit);
+
 /* The first rule that holds after the last round of `h` was trained and scored (its counts labels,
  * pool, accurate, candidate, failed, its change and errors are set), before it asks; -1 = none.
  *   trusted  select.lower was given: without it nothing counts as accurate and rule accurate is
  *            silent
- * The plateau looks at the mean over the columns of rmse, each in units of its value in the first
- * round. why [room]: one sentence with the numbers. */
+ * The plateau looks at tt_history_error in units of the campaign's own first round. why [room]: one
+ * sentence with the numbers. */
 int tt_history_ends(const tt_history *h, const tt_stop_limits *l, int trusted, char *why, int room);
 #ifdef __cplusplus
 }

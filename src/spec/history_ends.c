@@ -81,13 +81,18 @@ static int holds_candidates(const question *q)
   return 1;
 }
 
-/* The mean over the columns of rmse in units of its first value; NaN = none has both. */
-static double error_of(const tt_history *h, int64_t round)
+static double error_of(const tt_round *r, const tt_round *unit, int64_t column)
+{
+  if (isfinite(unit->rmse[column])) return r->rmse[column] / unit->rmse[column];
+  return r->nll[column] / unit->nll[column];
+}
+
+double tt_history_error(const tt_history *h, int64_t round, const tt_history *unit)
 {
   double sum = 0.0;
   int64_t n = 0;
   for (int64_t c = 0; c < h->columns; c++) {
-    double part = h->round[round].rmse[c] / h->round[0].rmse[c];
+    double part = error_of(&h->round[round - 1], &unit->round[0], c);
     if (!isfinite(part)) continue;
     sum += part;
     n++;
@@ -101,7 +106,7 @@ static int holds_plateau(const question *q)
   int64_t at = 0;
   if (q->l->plateau_rounds < 1) return 0;
   for (int64_t i = 0; i < q->h->rounds; i++) {
-    double now = error_of(q->h, i);
+    double now = tt_history_error(q->h, i + 1, q->h);
     if (isnan(now) || (!isnan(best) && !(now < best * (1.0 - q->l->plateau_delta)))) continue;
     best = now;
     at = i;
@@ -110,7 +115,7 @@ static int holds_plateau(const question *q)
   snprintf(q->why, q->room,
            "the test error has not become better by %g %% since round %" PRId64
            " (then %.4g of the first round's, now %.4g); stop.plateau_rounds is %" PRId64,
-           100.0 * q->l->plateau_delta, at + 1, best, error_of(q->h, q->h->rounds - 1),
+           100.0 * q->l->plateau_delta, at + 1, best, tt_history_error(q->h, q->h->rounds, q->h),
            q->l->plateau_rounds);
   return 1;
 }

@@ -139,6 +139,7 @@ TT_TEST (names_come_back) {
   assert_string_equal(t.target.name[0], "\xCE\xB8_0");
   assert_string_equal(t.target.units[1], "\xC3\x85");
   assert_string_equal(t.column[1], "qi digit=3");
+  assert_string_equal(t.resolved, made_up_provenance(comm).resolved);
   tt_history_texts_free(&t);
   tt_history_destroy(&h);
 }

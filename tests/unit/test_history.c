@@ -256,6 +256,22 @@ TT_TEST (the_plateau_weighs_columns_alike) {
   tt_history_destroy(&h);
 }
 
+/* Classes have no rmse: their nll stands for it. */
+TT_TEST (the_error_of_classes_is_their_nll) {
+  tt_history *h = made(3);
+  for (int i = 0; i < 3; i++) {
+    h->round[i].rmse[1] = NAN;
+    h->round[i].nll[0] = -7;
+    h->round[i].nll[1] = 4 - i;
+  }
+  TT_CHECK(tt_history_error(h, 1, h), ==, 1.0);
+  TT_CHECK(tt_history_error(h, 3, h), ==, (1.0 / 3 + 0.5) / 2);
+  for (int i = 0; i < 3; i++)
+    h->round[i].rmse[0] = h->round[i].nll[0] = h->round[i].nll[1] = NAN;
+  TT_CHECK(isnan(tt_history_error(h, 2, h)), !=, 0);
+  tt_history_destroy(&h);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -266,6 +282,7 @@ int main(void)
       cmocka_unit_test(rules_in_the_order_of_the_table),
       cmocka_unit_test(what_is_not_known_ends_nothing),
       cmocka_unit_test(the_plateau_weighs_columns_alike),
+      cmocka_unit_test(the_error_of_classes_is_their_nll),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,309 @@
+/* test_story.c — status and report of campaigns, from files that say what is known here. One
+ * process. `test_story DIR`: what they print and draw stays in DIR for check_story.py. */
+#include "check.h"
+#include "mpi/made_up.h"
+
+#include "base/log.h"
+#include "campaign/chart.h"
+#include "campaign/journal.h"
+#include "campaign/layout.h"
+#include "campaign/story.h"
+#include "io/campaign_io.h"
+#include "run/status.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+enum { ROUNDS = 5, OUTPUT_ROOM = 1 << 16 };
+
+static tt_comm *comm;
+static char output[OUTPUT_ROOM], scratch[SCRATCH_ROOM];
+
+/* ---- Made up campaigns -------------------------------------------------------------------------
+ */
+
+/* Errors fall like 1 / labels^power. */
+static void make_round(tt_history *h, int64_t columns, int64_t i, double power)
+{
+  tt_round *r = NULL;
+  TT_CHECK_OK(tt_history_add_round(h, columns, &r));
+  r->labels = 20 + 10 * i;
+  r->pool = r->pool_rows = 1000 - 10 * i;
+  r->accurate = r->pool / 2;
+  r->candidate = r->pool - r->accurate;
+  r->asked = i + 1 < ROUNDS ? 11 : 0;
+  r->unlabelled = i + 1 < ROUNDS ? 1 : 0;
+  r->diverged = i == 2;
+  for (int k = 0; k < TT_STAGE_COUNT; k++)
+    r->seconds[k] = 0.5 * (k + 1);
+  for (int64_t c = 0; c < columns; c++) {
+    r->rmse[c] = (double)(c + 1) * pow(20.0 / (double)r->labels, power);
+    r->nll[c] = -r->rmse[c];
+    r->spread[c] = 0.1 * r->rmse[c];
+  }
+}
+
+static const char *place(const char *name)
+{
+  tt_make_directory_local(at(name));
+  return at(name);
+}
+
+static void make_campaign(const char *name, int64_t rounds, int64_t columns, double power,
+                          const char *by, int ended)
+{
+  static const char *const label[] = {"q<e>", "\xCE\xB8 & co"};
+  char resolved[512], path[TT_PATH_ROOM];
+  tt_history *h = NULL;
+  tt_columns input = {0}, target = {0};
+  made_up_columns(&input, 3, "feature");
+  made_up_columns(&target, columns, "target");
+  TT_CHECK_OK(tt_history_create(3, columns, &h));
+  for (int64_t i = 0; i < rounds; i++)
+    make_round(h, columns, i, power);
+  h->ended = ended;
+  snprintf(resolved, sizeof resolved,
+           "data: {file: d.h5}\nmodel: {hidden: [5]}\npool: {file: p.h5}\n"
+           "label: {command: [a]}\nscore: {by: %s}\nensembles: [{name: a}]\n",
+           by);
+  tt_provenance from = made_up_provenance(comm);
+  from.resolved = resolved;
+  const tt_history_names names = {&input, &target, label};
+  tt_campaign_path(place(name), "campaign.h5", path);
+  TT_CHECK_OK(tt_history_write(comm, path, h, &names, &from, NULL));
+  tt_columns_free(&input);
+  tt_columns_free(&target);
+  tt_history_destroy(&h);
+}
+
+/* What a driver says of round `round` and its stage, and of the stages before it. */
+static void make_status(const char *name, const char *state, int64_t round, tt_stage stage)
+{
+  char path[TT_PATH_ROOM];
+  tt_journal *j = NULL;
+  tt_run_status s = {.state = state,
+                     .reason = tt_stage_name[stage],
+                     .stop = "",
+                     .incarnation = "4712.3.elsewhere.0123456789abcdef",
+                     .exit_code = -1,
+                     .generation = TT_STAGE_COUNT * (round - 1) + (int64_t)stage};
+  TT_CHECK_OK(tt_status_write_local(place(name), &s));
+  tt_campaign_path(at(name), "journal.jsonl", path);
+  TT_CHECK_OK(tt_journal_open_local(path, "1", &j));
+  TT_CHECK_OK(tt_journal_done_local(j, &(tt_entry){round, TT_STAGE_train, 1, 2, 3661.0}));
+  tt_journal_close_local(&j);
+}
+
+static void make_training(const char *name, int64_t round)
+{
+  char path[TT_PATH_ROOM];
+  const tt_run_status s = {.state = "training",
+                           .incarnation = "0.0.elsewhere.1",
+                           .exit_code = -1,
+                           .members = 50,
+                           .training = 47,
+                           .finished = 3,
+                           .epoch = 120,
+                           .epochs = 200,
+                           .rate = 1234.5,
+                           .eta = 75};
+  tt_round_path(at(name), round, "", path);
+  TT_CHECK_OK(tt_make_directory_local(path));
+  TT_CHECK_OK(tt_status_write_local(path, &s));
+}
+
+/* ---- What is printed ---------------------------------------------------------------------------
+ */
+
+/* Everything on standard output into `output`, and into a file. */
+static int begin_listening(const char *file)
+{
+  fflush(stdout);
+  int kept = dup(STDOUT_FILENO), fd = open(at(file), O_RDWR | O_CREAT | O_TRUNC, 0600);
+  dup2(fd, STDOUT_FILENO);
+  close(fd);
+  return kept;
+}
+
+static void end_listening(int kept, const char *file)
+{
+  fflush(stdout);
+  dup2(kept, STDOUT_FILENO);
+  close(kept);
+  FILE *f = fopen(at(file), "r");
+  size_t n = f ? fread(output, 1, sizeof output - 1, f) : 0;
+  output[n] = 0;
+  if (f) fclose(f);
+}
+
+static void listen_to_status(const char *name, int json)
+{
+  char file[60];
+  snprintf(file, sizeof file, "%s%s", name, json ? ".json" : ".txt");
+  int kept = begin_listening(file);
+  tt_err e = tt_campaign_status_local(at(name), json);
+  end_listening(kept, file);
+  TT_CHECK_OK(e);
+}
+
+static tt_err listen_to_report(const char *const *name, int n, const char *to)
+{
+  char file[60];
+  const char *directory[4];
+  char path[4][SCRATCH_ROOM + 64];
+  for (int i = 0; i < n; i++)
+    directory[i] = strcpy(path[i], at(name[i]));
+  snprintf(file, sizeof file, "%s.txt", to);
+  int kept = begin_listening(file);
+  tt_err e = tt_campaign_report_local(directory, n, strcpy(path[3], at(to)));
+  end_listening(kept, file);
+  return e;
+}
+
+static void has_all(const char *const *part)
+{
+  for (; *part; part++)
+    TT_CHECK_HAS(output, *part);
+}
+
+TT_TEST (status_of_a_round_that_trains) {
+  make_campaign("trains", 3, 2, 0.5, "bald", -1);
+  make_status("trains", "running", 4, TT_STAGE_train);
+  make_training("trains", 4);
+  listen_to_status("trains", 0);
+  has_all((const char *const[]){"running: round 4, train", "Slurm 4712, restart 3", "rounds      3",
+                                "labels      50; 33 asked for, 3 of them in vain",
+                                "980 candidates: accurate 50.00 %, candidate 50.00 %, failed 0.00",
+                                "test rmse   q<e> 0.7071, \xCE\xB8 & co 1.414",
+                                "epoch 120 of at most 200, 50 members: 47 in training",
+                                "time left   1:15",
+                                "time        1:01:01 in finished stages: train 7 %", NULL});
+  listen_to_status("trains", 1);
+  has_all((const char *const[]){"\"round\": 4,", "\"rounds\": 3,", "\"stage\": \"train\"",
+                                "\"labels_now\": 50,", "\"eta\": 75", "\"epoch\": 120",
+                                "\"upper\": null", "\"q<e>\": 0.707106781", "\"ended\": \"\"",
+                                NULL});
+}
+
+TT_TEST (status_of_an_end) {
+  make_campaign("ended", ROUNDS, 1, 0.5, "bald", TT_RULE_plateau);
+  make_status("ended", "done", ROUNDS, TT_STAGE_merge);
+  listen_to_status("ended", 0);
+  has_all((const char *const[]){"ended by rule plateau (stop.plateau_rounds)", "rounds      5",
+                                "labels      60; 44 asked for, 4", NULL});
+  listen_to_status("ended", 1);
+  has_all((const char *const[]){"\"ended\": \"plateau\"", "\"round\": 5,", NULL});
+}
+
+/* Nothing is whole yet; the oracle is at work; the status is gone; nothing is there at all. */
+TT_TEST (status_of_a_beginning) {
+  make_status("young", "running", 1, TT_STAGE_label);
+  char path[TT_PATH_ROOM];
+  for (int i = 0; i < 5; i++) {
+    char group[32];
+    snprintf(group, sizeof group, "label/%04d%s", i, i % 2 ? "/answer.h5" : "");
+    tt_round_path(at("young"), 1, group, path);
+    TT_CHECK_OK(tt_make_directory_local(path)); /* a directory will do for a file here */
+  }
+  listen_to_status("young", 0);
+  has_all((const char *const[]){"running: round 1, label", "2 of 5 groups", NULL});
+  listen_to_status("young", 1);
+  has_all((const char *const[]){"\"groups_answered\": 2", "\"rounds\": 0", NULL});
+  tt_campaign_path(at("young"), "status.json", path);
+  unlink(path);
+  listen_to_status("young", 0);
+  has_all((const char *const[]){"not known", NULL});
+  TT_CHECK((int)tt_campaign_status_local(at("nothing"), 0), ==, TT_E_NOINPUT);
+  TT_CHECK_HAS(tt_err_last(), "campaign.directory");
+}
+
+/* A process of this host that is no more: the number of one that has just ended. */
+TT_TEST (a_killed_campaign_is_seen) {
+  char host[256] = "", incarnation[320];
+  gethostname(host, sizeof host - 1);
+  for (int alive = 0; alive < 2; alive++) {
+    snprintf(incarnation, sizeof incarnation, "0.0.%.40s.0123456789abcdef", host);
+    const tt_run_status s = {.state = "running", .incarnation = incarnation, .generation = 3};
+    pid_t child = alive ? 0 : fork();
+    if (child == 0) {
+      if (tt_status_write_local(place("killed"), &s)) _exit(1);
+      if (!alive) _exit(0);
+    } else {
+      waitpid(child, NULL, 0);
+    }
+    listen_to_status("killed", 0);
+    TT_CHECK(strstr(output, "gone") != NULL, ==, !alive);
+  }
+}
+
+TT_TEST (a_report_says_all_rounds) {
+  make_campaign("variance", ROUNDS, 2, 1.0, "epistemic_std", TT_RULE_labels);
+  make_campaign("baseline", ROUNDS, 2, 0.5, "random", -1);
+  const char *const both[] = {"variance", "baseline"};
+  TT_CHECK_OK(listen_to_report(both, 2, "report"));
+  has_all((const char *const[]){"round   labels      error", "    5       60     0.3333",
+                                "test rmse", "ended by rule labels (stop.labels)",
+                                "* round 3: 1 members diverged",
+                                "epistemic_std against random, mean from 20 to 60 labels:", "lower",
+                                "learning.svg", "learning.tsv", NULL});
+  const char *const same[] = {"variance", "variance"};
+  TT_CHECK_OK(listen_to_report(same, 2, "report-same"));
+  const char *const other[] = {"variance", "ended"};
+  TT_CHECK((int)listen_to_report(other, 2, "report-other"), ==, TT_E_DATA);
+  TT_CHECK_HAS(tt_err_last(), "other columns");
+  const char *const none[] = {"nothing"};
+  TT_CHECK((int)listen_to_report(none, 1, "report-none"), ==, TT_E_NOINPUT);
+}
+
+TT_TEST (one_round_is_a_report) {
+  make_campaign("one", 1, 1, 0.5, "bald", -1);
+  const char *const one[] = {"one"};
+  TT_CHECK_OK(listen_to_report(one, 1, "report-one"));
+  has_all((const char *const[]){"    1       20", NULL});
+}
+
+/* Whatever the numbers are: a picture. */
+TT_TEST (any_lines_can_be_drawn) {
+  static const double edge[] = {0,    1,     -1,       1e-300, 1e300, 0.1,  1e12,
+                                -1e9, 1e-12, INFINITY, NAN,    5,     5.01, 123456789};
+  enum { N = sizeof edge / sizeof *edge };
+  char path[TT_PATH_ROOM];
+  for (int from = 0; from < N; from++) {
+    double x[N], y[N];
+    for (int i = 0; i < N; i++) {
+      x[i] = edge[(i * 3 + from) % N];
+      y[i] = edge[(i * 5 + 2 * from) % N];
+    }
+    const tt_chart_line line[] = {{"\xFF<&>\x01\xEF\xBF\xBF", N - from, x, y},
+                                  {"alone", 1, x + from, y + from},
+                                  {"empty", 0, x, y}};
+    const tt_chart c = {"a & b", "x < y", "\"y\"", from % 4, line};
+    char name[32];
+    snprintf(name, sizeof name, "chart-%d.svg", from);
+    strcpy(path, at(name));
+    TT_CHECK_OK(tt_chart_write_local(path, &c));
+  }
+  TT_CHECK((int)tt_chart_write_local("/nowhere/chart.svg", &(tt_chart){"", "", "", 0, NULL}), ==,
+           TT_E_CANTCREAT);
+}
+
+int main(int argc, char **argv)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(status_of_a_round_that_trains), cmocka_unit_test(status_of_an_end),
+      cmocka_unit_test(status_of_a_beginning),         cmocka_unit_test(a_killed_campaign_is_seen),
+      cmocka_unit_test(a_report_says_all_rounds),      cmocka_unit_test(one_round_is_a_report),
+      cmocka_unit_test(any_lines_can_be_drawn),
+  };
+  const char *keep = argc > 1 ? argv[1] : NULL;
+  if (tt_comm_begin(&comm)) return 1;
+  tt_log_set_level(TT_LOG_ERROR);
+  scratch_begin(comm, scratch);
+  snprintf(made_up_place, sizeof made_up_place, "%s", keep ? keep : scratch);
+  if (!made_up_place[0]) return 1;
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  scratch_end(comm, scratch);
+  tt_comm_end(&comm);
+  return failed != 0 || tt_mem_balance() != 0;
+}
