@@ -126,7 +126,7 @@ int tt_cut_narrow(const tt_top *t, tt_cut *cut, const int64_t bin[TT_CUT_BINS])
 
 static tt_random4 words(uint64_t seed, uint64_t stream, int64_t row)
 {
-  return tt_random(seed, stream, TT_FOR_PICKS, (uint32_t)((uint64_t)row >> 32), (uint32_t)row);
+  return tt_random(seed, stream, TT_FOR_PICKS, (uint32_t)row, (uint32_t)((uint64_t)row >> 32));
 }
 
 uint64_t tt_draw_key(uint64_t seed, int64_t round, int64_t row)
@@ -139,7 +139,7 @@ double tt_gumbel_value(double score, double temperature, uint64_t seed, int64_t 
                        int64_t row)
 {
   tt_random4 r = words(seed, (uint64_t)round + ((uint64_t)list << 32), row);
-  uint64_t bits = ((uint64_t)r.v[2] << 32 | r.v[3]) >> 12;
+  uint64_t bits = ((uint64_t)r.v[2] << 32 | r.v[1]) >> 12;
   double u = ((double)bits + 0.5) * 0x1p-52;
   return score / temperature - log(-log(u));
 }

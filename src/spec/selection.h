@@ -126,13 +126,15 @@ int tt_cut_narrow(const tt_top *t, tt_cut *cut, const int64_t bin[TT_CUT_BINS]);
 
 /* ---- Random keys; both depend on (seed, round, row) alone ---- */
 
-/* Uniform: the rows with the largest keys are a uniform draw without replacement. */
+/* Uniform: the rows with the largest keys are a uniform draw without replacement. Words 0 and 1 of
+ * tt_random. */
 uint64_t tt_draw_key(uint64_t seed, int64_t round, int64_t row);
 
 /* score / temperature + Gumbel noise -log(-log u): the rows with the largest values are a draw
  * without replacement by softmax of score / temperature (Gumbel top-k: Kool, van Hoof & Welling
- * 2019). u = (first 52 bits of words 2 and 3 of tt_random + 1/2) / 2^52, of stream
- * round + list * 2^32: ensembles that draw in turn have noise of their own. */
+ * 2019). u = (first 52 bits of words 2 and 1 of tt_random + 1/2) / 2^52, of stream
+ * round + list * 2^32: ensembles that draw in turn have noise of their own. Word 3 is that of a
+ * random score. */
 double tt_gumbel_value(double score, double temperature, uint64_t seed, int64_t round, int64_t list,
                        int64_t row);
 
