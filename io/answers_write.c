@@ -31,6 +31,9 @@ static const tt_variable labels = {"y",
                                    "labels, missing where there is none",
                                    "target_name target_units"};
 
+/* HDF5 cannot recover from a disk that is full in the middle of a small file's own records. */
+enum { RECORDS = 32768 };
+
 /* One variable over candidates and named columns. Errors stick to the file. */
 static tt_err begin(tt_schema *s, const char *file, int64_t count, const int64_t *id,
                     const tt_variable *v, const tt_columns *c, const double *value)
@@ -38,11 +41,12 @@ static tt_err begin(tt_schema *s, const char *file, int64_t count, const int64_t
   char name[TT_SCHEMA_NAME], units[TT_SCHEMA_NAME];
   snprintf(name, sizeof name, "%s_name", v->dim[1]);
   snprintf(units, sizeof units, "%s_units", v->dim[1]);
-  TT_TRY(tt_h5_create(NULL, file, 8 * count * (c->count + 1), &s->file));
+  int64_t length = longest(c), bytes = 8 * count * (c->count + 1) + 2 * length * c->count;
+  TT_TRY(tt_h5_create(NULL, file, bytes + RECORDS, &s->file));
   (void)tt_h5_attr_text(s->file, "/", "Conventions", "CF-1.10 " TT_SCHEMA_QUESTION);
   (void)tt_h5_attr_text(s->file, "/", "tutti_schema", TT_SCHEMA_QUESTION);
   tt_schema_coordinate(s, &numbers, count, id);
-  tt_schema_dim(s, "name_strlen", longest(c));
+  tt_schema_dim(s, "name_strlen", length);
   tt_schema_dim(s, v->dim[1], c->count);
   tt_schema_texts(s, name, v->dim[1], "name_strlen", (const char *const *)c->name, NULL);
   tt_schema_texts(s, units, v->dim[1], "name_strlen", (const char *const *)c->units, NULL);

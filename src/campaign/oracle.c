@@ -17,7 +17,7 @@ static const tt_label_way *const ways[TT_LABEL_COUNT] = {
     [TT_LABEL_slurm] = &tt_label_by_slurm,
 };
 
-enum { FIRST_NAP = 50, MOST_NAP = 500 }; /* ms */
+enum { FIRST_NAP = 10, MOST_NAP = 500 }; /* ms */
 
 /* ---- hidden labels -----------------------------------------------------------------------------
  */

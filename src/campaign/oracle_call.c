@@ -105,6 +105,7 @@ static tt_err look_at_try(tt_call *c, int64_t number)
   tt_err e = tt_file_text_local(path, text, sizeof text);
   if (e == TT_E_IO) return e;
   if (!e) c->crashes += !strncmp(text, "crashed", 7);
+  if (!e && !strncmp(text, "later", 5)) c->forget = number;
   return e && c->group->state == TT_GROUP_waits ? adopt(c, number) : TT_OK;
 }
 
@@ -155,22 +156,17 @@ static tt_err launch(tt_call *c, const char *input, const char *output, const ch
   return TT_OK;
 }
 
-/* Of a call that said later nothing is kept once there is a new one. */
-static tt_err forget_later(const tt_call *c, int64_t number)
-{
-  char path[TT_PATH_ROOM];
-  if (c->later <= 0.0 || number < 1) return TT_OK;
-  try_path(c, number, "", path);
-  return tt_remove_directory_local(path);
-}
-
 static tt_err begin(tt_call *c)
 {
   char input[TT_PATH_ROOM], output[TT_PATH_ROOM], messages[TT_PATH_ROOM], path[TT_PATH_ROOM];
   try_path(c, c->number + 1, "", path);
   TT_TRY(tt_make_directory_local(path));
-  TT_TRY(forget_later(c, c->number));
   c->number++;
+  if (c->forget) {
+    try_path(c, c->forget, "", path);
+    TT_TRY(tt_remove_directory_local(path));
+    c->forget = 0;
+  }
   tt_group_path(c->group, c->group->csv ? "input.csv" : "input.h5", input);
   output_path(c, c->number, output);
   try_path(c, c->number, "messages.txt", messages);
@@ -220,6 +216,7 @@ static tt_err said_later(tt_call *c)
 {
   double now = tt_clock_local();
   TT_TRY(note_end(c, "later\n"));
+  c->forget = c->number;
   if (c->later <= 0.0) c->later = now;
   c->until = now + c->cfg->label_pause;
   c->gave_up = c->until - c->later > c->cfg->label_patience;

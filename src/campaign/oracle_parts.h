@@ -59,7 +59,7 @@ typedef struct tt_asking {
 } tt_asking;
 
 /* What a mode does. Groups may be answered already, all of them too. A poll moves on what can be
- * moved, within about a second, and never waits; it is called until no group waits, every 50 ms to
+ * moved, within about a second, and never waits; it is called until no group waits, every 10 ms to
  * 0.5 s (what costs more, label.pause apart, counts by itself). Errors of start and poll end the
  * stage: as tt_ask. end is called in any case, after an error of start too, and ends what may not
  * outlive us. */
@@ -99,6 +99,7 @@ typedef struct tt_call {
   int known;        /* what earlier lives left has been looked at */
   int64_t number;   /* N of the last try */
   int64_t crashes;  /* in all lives */
+  int64_t forget;   /* N of a try that said later: removed once there is a next one; 0 = none */
   pid_t pid;        /* 0 = none runs */
   double until;     /* while it runs, when it is killed; else it is not called before: on the clock
                        of tt_clock_local */
