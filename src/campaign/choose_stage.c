@@ -215,7 +215,9 @@ static tt_err do_select(tt_campaign *k, const tt_work *w)
                     .round = k->number,
                     .most = most_picks(k),
                     .scaler = &k->model.at[0]->scaler,
-                    .ensembles = k->cfg->ensembles};
+                    .ensembles = k->cfg->ensembles,
+                    .directory = directory(k),
+                    .deadline = tt_limit_deadline_local(&k->limit)};
   tt_err e = tt_agree(k->c, labelled_inputs_local(k, &labelled, &s.labelled_count));
   s.labelled = labelled;
   if (!e) e = select_with(k, &s);
