@@ -48,6 +48,7 @@ static tt_err note_local(tt_campaign *k, const tt_work *w, double seconds)
 {
   tt_entry e = {.round = k->number, .stage = k->stage, .inputs = w->inputs, .seconds = seconds};
   if (!tt_comm_is_root(k->c)) return TT_OK;
+  TT_TRY(tt_ckpt_owner_local(k->cfg->campaign_directory, k->id.incarnation));
   TT_TRY(outputs_local(k, w, &e.outputs));
   return tt_journal_done_local(k->journal, &e);
 }

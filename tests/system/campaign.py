@@ -1,0 +1,196 @@
+#!/usr/bin/python3
+"""Campaigns of hidden labels: the same history on any number of ranks, in one life or in many, and
+whatever a person does to it; what is refused.
+
+    campaign.py TUTTI MPIRUN...
+
+Exit status 0 if all is well, 77 without python3-h5py.
+"""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+try:
+    import h5py
+    import numpy as np
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+CAMPAIGN = """\
+data: {file: data.h5, split: {column: split}}
+model: {hidden: [12], activation: tanh}
+ensembles:
+  - {name: one, target: y0, members: 3}
+  - {name: two, target: y1, members: 2}
+train: {epochs: 40, learning_rate: 1e-2, batch_size: 16}
+run: {device: cpu, threads: 1, seed: 3}
+pool: {file: pool.h5, labels: y, exclude: never}
+select: {batch: 7, method: kcenter, lower: q0.2, upper: q0.99, random: 0.3}
+label: {mode: hidden}
+stop: {rounds: 3}
+"""
+# Each stands for a way through the stages that the others do not take.
+WAYS = {
+    "kcenter": [],
+    "quota": ["score.combine=quota", "score.weights=[2, 1]", "select.method=top"],
+    "moments": ["campaign.warm_start=optimizer", "select.method=stochastic"],
+    "shrunk": ["campaign.warm_start=shrink_perturb", "select.method=penalty",
+               "score.by=total_std", "ensembles[0].train.loss=gaussian_nll"],
+}
+failures = []
+
+
+def check(good, text):
+    if not good:
+        failures.append(text)
+        print(f"FAILED: {text}", flush=True)
+
+
+def prepare(folder):
+    rng = np.random.default_rng(5)
+
+    def samples(n):
+        x = rng.uniform(-1, 1, (n, 3))
+        return x, np.stack([np.sin(3 * x[:, 0]) * x[:, 1], x[:, 2] ** 2], 1)
+
+    with h5py.File(folder / "data.h5", "w") as f:
+        f["x"], f["y"] = samples(60)
+        f["split"] = np.repeat([0, 1, 2], [16, 4, 40]).astype("i1")
+    with h5py.File(folder / "pool.h5", "w") as f:
+        f["x"], f["y"] = samples(2000)
+        f["never"] = np.arange(10, 40)
+    (folder / "campaign.yaml").write_text(CAMPAIGN)
+    (folder / "job.yaml").write_text(CAMPAIGN[:CAMPAIGN.index("pool:")])
+
+
+class Runner:
+    def __init__(self, tutti, mpirun, folder):
+        self.tutti, self.mpirun, self.folder = tutti, mpirun, folder
+        self.env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1",
+                        OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMP_NUM_THREADS="1")
+
+    def command(self, ranks, verb, out, settings, more, file="campaign.yaml"):
+        own = [] if file == "job.yaml" else [f"campaign.directory={out}"]
+        sets = [w for s in [*own, *settings] for w in ("--set", s)]
+        start = [] if ranks == 1 else [*self.mpirun, str(ranks)]
+        return [*start, self.tutti, "campaign", verb, file, *sets, *more]
+
+    def go(self, ranks, out, settings=(), more=(), verb="run", file="campaign.yaml"):
+        return subprocess.run(self.command(ranks, verb, out, settings, more, file), text=True,
+                              cwd=self.folder, env=self.env, capture_output=True, timeout=120)
+
+    def good(self, *args, code=0, **how):
+        done = self.go(*args, **how)
+        check(done.returncode == code, f"{args} {how}: exit {done.returncode}\n{done.stderr}")
+        return done
+
+    def history(self, out):
+        """Everything but times and provenance, of history and weights."""
+        found = {}
+        for file in ("campaign.h5", "model.h5"):
+            with h5py.File(self.folder / out / file) as f:
+                f.visititems(lambda name, item: found.update({f"{file}/{name}": item[()]})
+                             if isinstance(item, h5py.Dataset) else None)
+        return {n: np.asarray(v).tobytes() for n, v in found.items()
+                if "provenance" not in n and "seconds" not in n}
+
+    def same(self, out, wanted, text, but=()):
+        a, b = self.history(out), self.history(wanted)
+        names = [n for n in a.keys() | b.keys() if a.get(n) != b.get(n) and n not in but]
+        check(not names, f"{text}: other values in {', '.join(sorted(names))}")
+
+
+def check_ranks(run):
+    for name, settings in WAYS.items():
+        few = settings and [*settings, "stop.rounds=1"]
+        run.good(1, name, few)
+        run.good(3, f"{name}-3", few)
+        run.same(f"{name}-3", name, f"{name} on 3 ranks")
+    run.good(2, "kcenter-2")
+    run.same("kcenter-2", "kcenter", "2 ranks")
+
+
+def check_picks(run):
+    with h5py.File(run.folder / "kcenter/campaign.h5") as f:
+        row, label = f["pick_row"][()], f["pick_y"][()]
+        drawn, rounds = f["pick_random"][()], f["pick_round"][()]
+        sizes = f["labels"][()].tolist()
+    with h5py.File(run.folder / "pool.h5") as f:
+        truth = f["y"][()]
+    check(len(row) == 21 and len(set(row)) == 21, f"picks: {row}")
+    check(not set(row) & set(range(10, 40)), "an excluded candidate was picked")
+    check(np.array_equal(label, truth[row]), "labels are not those of the rows picked")
+    check(all(drawn[rounds == r].sum() == 2 for r in (1, 2, 3)), f"drawn at random: {drawn}")
+    check(sizes == [20, 27, 34, 41], f"labels by round: {sizes}")
+
+
+def check_lives(run):
+    """Step by step, paused, out of time, taken back, with more rounds later."""
+    for _ in range(2):
+        run.good(1, "lives", verb="step")
+    (run.folder / "lives/STOP").write_text("")
+    run.good(1, "lives", verb="step")
+    run.good(1, "lives", more=["--max-time", "10ms"], code=75)
+    run.good(2, "lives", ["stop.rounds=2"])
+    run.good(1, "lives")
+    run.same("lives", "kcenter", "step by step")
+    run.good(1, "lives", ["stop.rounds=1"], more=["--from", "2"])
+    run.good(1, "lives")
+    unknown = {"campaign.h5/change"}  # of round 2: the files of round 1 are gone
+    run.same("lives", "kcenter", "from round 2 on again", unknown)
+    run.good(1, "lives", more=["--from", "3:select"])
+    run.same("lives", "kcenter", "from the picks of round 3 on again", unknown)
+
+
+def check_fence(run):
+    """A second start takes over; the first ends by itself and spoils nothing."""
+    settings = ["stop.rounds=6"]
+    run.good(1, "alone", settings)
+    first = subprocess.Popen(run.command(1, "run", "twice", settings, ["-q"]), cwd=run.folder,
+                             env=run.env, stderr=subprocess.PIPE, text=True)
+    end = time.monotonic() + 60
+    while not (run.folder / "twice/campaign.h5").exists() and time.monotonic() < end:
+        time.sleep(0.005)
+    second = run.go(1, "twice", settings)
+    said = first.communicate(timeout=60)[1]
+    codes = {first.returncode, second.returncode}
+    check(codes <= {0, 74, 75}, f"two at once: {codes}\n{said}\n{second.stderr}")
+    run.good(1, "twice", settings)
+    run.same("twice", "alone", "two at once")
+
+
+def check_refused(run):
+    for code, text, how in (
+            (78, "is a job, not a campaign", dict(file="job.yaml")),
+            (64, "--from 9: give a round from 1 to 5", dict(more=["--from", "9"])),
+            (64, "--from 2:pick: after the round", dict(more=["--from", "2:pick"])),
+            (64, "is gone (campaign.keep: 2); begin at 1:train", dict(more=["--from", "1:label"])),
+            (65, "belongs to another campaign", dict(settings=["run.seed=4"])),
+            (78, "score.target_weights has 2 numbers",
+             dict(settings=["score.targets=weighted", "score.target_weights=[1, 2]"])),
+            (65, "the model takes 3 inputs", dict(settings=["pool.inputs=y"]))):
+        done = run.go(2, "kcenter", **how)
+        check(done.returncode == code and text in done.stderr,
+              f"{how}: exit {done.returncode}, wanted {code} and '{text}':\n{done.stderr}")
+    run.same("kcenter", "kcenter-2", "after what was refused")
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="tutti-") as name:
+        run = Runner(sys.argv[1], sys.argv[2:], pathlib.Path(name))
+        prepare(run.folder)
+        check_ranks(run)
+        check_picks(run)
+        check_lives(run)
+        check_fence(run)
+        check_refused(run)
+    print(f"{len(failures)} failures")
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()
