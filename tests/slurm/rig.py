@@ -68,14 +68,15 @@ def local_run(folder, name, settings=()):
 
 def script(template, ranks=1, train=(), launch=None):
     """A template with the lines changed that its user changes: the block of the site, and settings of
-    tutti train and requeue."""
+    tutti train, campaign run and requeue."""
     text = (SCRIPTS / template).read_text()
     launch = launch or "srun --mpi=pmix --kill-on-bad-exit=1"
     block = f"{SITE.format(ranks=ranks)}launch=({launch})\n"
     text = re.sub(r"(?s)# ---- site.*# ---- end of site\n", block.replace("\\", r"\\"), text)
     if train:
         words = " ".join(f"--set '{s}'" for s in train)
-        text = text.replace('tutti train "$job"', f'tutti train "$job" {words}')
+        for verb in ("tutti train", "tutti campaign run"):
+            text = text.replace(f'{verb} "$job"', f'{verb} "$job" {words}')
         text = text.replace('requeue "$job"', f'requeue "$job" {words}')
     return text
 

@@ -1,0 +1,190 @@
+#!/usr/bin/python3
+"""Campaigns on Slurm: campaign.sbatch stopped and queued again in the middle of rounds, and labels
+that an array job makes, whatever happens to who waits for them. Each ends with the picks, labels
+and numbers of a campaign that was never disturbed."""
+import contextlib
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import rig
+from rig import h
+
+ROUNDS, BATCH = 3, 6
+BY_SLURM = "label.mode=slurm", "label.script=label.sh"
+CAMPAIGN = f"""\
+data:  {{file: data.h5, split: {{train: 0.6, validation: 0.2, test: 0.2, seed: 3}}}}
+model: {{hidden: [8], activation: tanh}}
+ensembles: [{{name: one, target: y0, members: 3}}, {{name: two, target: y1, members: 3}}]
+train: {{learning_rate: 5e-3, batch_size: 16, epochs: 60}}
+run:   {{seed: 11, device: cpu, threads: 1}}
+pool:  {{file: pool.h5}}
+select: {{batch: {BATCH}, random: 0.2}}
+label: {{command: [./oracle, "{{input}}", "{{output}}"], format: csv, group: 2, concurrency: 2,
+        pause: 200ms}}
+stop:  {{rounds: {ROUNDS}}}
+"""
+
+# y0 = sin(3 x0), y1 = x1 x2. In a file `stops` each line is a round and what the first call of it does
+# to the campaign's job; then it waits for that job to stop.
+ORACLE = """\
+#!/bin/sh
+round=${1#*round-000}; round=${round%%/*}
+stop=$(grep "^$round " stops 2>/dev/null | cut -d' ' -f2)
+if [ -n "$stop" ] && mkdir "stopped-$round" 2>/dev/null; then
+  [ "$stop" = signal ] && scancel --signal=USR1 "$CAMPAIGN_JOB"
+  [ "$stop" = requeue ] && scontrol requeue "$CAMPAIGN_JOB"
+  for _ in $(seq 300); do
+    squeue -h -j "$CAMPAIGN_JOB" -t running | grep -q . || break
+    sleep 0.2
+  done
+fi
+awk -F, -v OFS=, 'NR == 1 { print "id,y0,y1"; next } { print $1, sin(3 * $2), $3 * $4 }' "$1" > "$2"
+"""
+
+STOPPED = re.compile(r"stopped in round 2, label, \d groups answered \(.*\): queued again")
+LABEL = "#!/bin/bash\n#SBATCH --ntasks=1\n#SBATCH --time=5\necho module load simulator\n"
+
+# Before or after the real command: count the call; fail, or kill who waits, as often as told.
+SHIM = """\
+#!/bin/sh
+echo "$@" >> {folder}/{name}.log
+if [ -s {folder}/fail.{name} ]; then
+  sed -i 1d {folder}/fail.{name}
+  echo "{name}: error: Unable to contact slurm controller" >&2
+  exit 1
+fi
+said=$({real} "$@") || exit
+if rmdir {folder}/kill.{name} 2>/dev/null; then kill -KILL "$PPID"; fi
+echo "$said"
+"""
+
+
+def workplace_of(folder, name):
+    """A copy of the campaign in a directory of its own."""
+    place = folder / name
+    place.mkdir()
+    for file in ("data.h5", "pool.h5", "campaign.yaml", "oracle", "label.sh"):
+        shutil.copy(folder / file, place)
+    return place
+
+
+def prepare(folder):
+    h.write_data(folder / "data.h5", rows=60)
+    draw = h.np.random.RandomState(6)
+    with h.h5py.File(folder / "pool.h5", "w") as f:
+        f["x"] = draw.uniform(-1, 1, (500, 4)).astype("f4")
+    (folder / "campaign.yaml").write_text(CAMPAIGN)
+    for name, text in (("oracle", ORACLE), ("label.sh", LABEL)):
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+
+
+def run(place, *settings, path=""):
+    """`tutti campaign run` beside this test, outside any job."""
+    sets = [word for s in settings for word in ("--set", s)]
+    env = {**os.environ, "PATH": f"{path}:{os.environ['PATH']}" if path else os.environ["PATH"]}
+    with open(place / "log", "a") as log:
+        return subprocess.run([h.TUTTI, "campaign", "run", "campaign.yaml", *sets], cwd=place,
+                              env=env, stdout=log, stderr=subprocess.STDOUT, check=False,
+                              timeout=rig.LIMIT).returncode
+
+
+def history(place):
+    """Everything in campaign.h5 but times and where it comes from."""
+    return {name: value for name, value in h.tensors(place / "campaign" / "campaign.h5").items()
+            if "second" not in name and "time" not in name}
+
+
+def check_history(place, wanted, text):
+    if not h.check((place / "campaign" / "campaign.h5").exists(), f"{text}: no campaign.h5"):
+        return
+    got, good = history(place), history(wanted)
+    different = [n for n in sorted(got.keys() | good.keys()) if got.get(n) != good.get(n)]
+    h.check(len(good) > 10 and not different, f"{text}: other bits in {', '.join(different)}")
+    weights = h.tensors(place / "campaign" / "model.h5")
+    h.check(weights == h.tensors(wanted / "campaign" / "model.h5"), f"{text}: other weights")
+
+
+def submit(folder, name, stops, ranks=1, settings=()):
+    """campaign.sbatch with an oracle that stops it."""
+    place = workplace_of(folder, name)
+    (place / "stops").write_text(stops)
+    text = rig.script("campaign.sbatch", ranks, settings)
+    text = text.replace("job=campaign.yaml", f"job={place}/campaign.yaml\nexport CAMPAIGN_JOB=$SLURM_JOB_ID")
+    return place, rig.submit(folder, name, text, "--time=10")
+
+
+def check_job(folder, place, job, wanted, stops, decisions):
+    """It was stopped so often, each time in the middle of labelling, and ends as if it had not."""
+    done, log = rig.wait_end(job), rig.output(folder, place.name, job)
+    cancel_labels(place)
+    h.check(done == "COMPLETED", f"{place.name}: {done}\n{log}")
+    h.check(rig.restarts(job) == stops, f"{place.name}: {rig.restarts(job)} restarts\n{log}")
+    h.check(STOPPED.search(log), f"{place.name}: not stopped in round 2\n{log}")
+    rows = rig.lives(place / "campaign")
+    h.check([r["decision"] for r in rows] == decisions, f"{place.name}: lives.tsv: {rows}")
+    check_history(place, wanted, place.name)
+    return log
+
+
+def shims(place, names):
+    """Stand-ins in front of commands of Slurm; the directory for PATH."""
+    for name in names:
+        (place / "bin").mkdir(exist_ok=True)
+        file = place / "bin" / name
+        file.write_text(SHIM.format(folder=place, name=name, real=shutil.which(name)))
+        file.chmod(0o755)
+    return place / "bin"
+
+
+def lines(file):
+    return len(file.read_text().splitlines()) if file.exists() else 0
+
+
+def cancel_labels(place):
+    with contextlib.suppress(OSError, ValueError):
+        for record in place.glob("campaign/round-*/label/job.json"):
+            for job in json.loads(record.read_text())["jobs"]:
+                rig.started.append(str(job["id"]))
+
+
+def check_array(folder, wanted):
+    """Killed right after sbatch, before it could say the number, and run again while squeue fails."""
+    place = workplace_of(folder, "array")
+    path = shims(place, ("sbatch", "squeue"))
+    (place / "kill.sbatch").mkdir()
+    code = run(place, *BY_SLURM, path=path)
+    cancel_labels(place)
+    h.check(code == -9 and lines(place / "sbatch.log") == 1, f"array: {code}, not killed")
+    (place / "fail.squeue").write_text("1\n2\n3\n")
+    code = run(place, *BY_SLURM, path=path)
+    cancel_labels(place)
+    log = (place / "log").read_text()
+    h.check(code == 0, f"array: {code}\n{log}")
+    h.check(lines(place / "sbatch.log") == ROUNDS, f"array: a job too many\n{log}")
+    h.check("squeue failed" in log and "of an earlier start" in log, f"array:\n{log}")
+    h.check("--array=0-2%2" in (place / "sbatch.log").read_text(), "array: not an array")
+    check_history(place, wanted, "array")
+
+
+def main():
+    with rig.workplace() as folder:
+        prepare(folder)
+        resident = submit(folder, "resident", "2 signal\n3 requeue\n", 2)
+        within = submit(folder, "within", "2 signal\n", 1, BY_SLURM)
+        wanted = workplace_of(folder, "wanted")
+        code = run(wanted)
+        h.check(code == 0, f"the undisturbed campaign ended with {code}")
+        check_array(folder, wanted)
+        check_job(folder, *resident, wanted, 2, ["queued again", "it is done"])
+        log = check_job(folder, *within, wanted, 1, ["queued again", "it is done"])
+        h.check("of an earlier start" in log and log.count("are labelled by Slurm job") == ROUNDS,
+                f"within: not once a round\n{log}")
+        h.finish(f"{ROUNDS} rounds, three ways")
+
+
+if __name__ == "__main__":
+    main()
