@@ -9,7 +9,7 @@
 
 #include <inttypes.h>
 
-void tt_campaign_tell_local(tt_campaign *k, const char *state, const char *reason, tt_stop stop,
+void tt_campaign_tell_local(tt_campaign *k, const char *state, const char *reason, const char *stop,
                             int exit_code)
 {
   const char *directory = k->cfg->campaign_directory;
@@ -20,10 +20,11 @@ void tt_campaign_tell_local(tt_campaign *k, const char *state, const char *reaso
     members += k->model.at[i]->members;
   tt_run_status s = {.state = state,
                      .reason = reason,
-                     .stop = tt_stop_word(stop),
+                     .stop = stop,
                      .incarnation = k->id.incarnation,
                      .exit_code = exit_code,
                      .generation = TT_STAGE_COUNT * (k->number - 1) + (int64_t)k->stage,
+                     .resumed = k->resumed,
                      .members = members,
                      .eta = -1.0,
                      .seconds = tt_clock_local() - k->started};
@@ -51,12 +52,19 @@ static tt_err rounds(tt_campaign *k)
   return e;
 }
 
+/* Collective. A training may keep more time for its end than the campaign would. */
+static const char *why_stopped(tt_campaign *k)
+{
+  tt_stop why =
+      tt_stop_agreed(k->c, tt_limit_deadline_local(&k->limit), k->cfg->campaign_directory);
+  if (why) return tt_stop_word(why);
+  return k->stage == TT_STAGE_label ? "oracle" : tt_stop_word(TT_STOP_time);
+}
+
 static void say_end(tt_campaign *k, tt_err e)
 {
   const char *state = !e ? "done" : e == TT_E_STOPPED ? "stopped" : "failed";
-  tt_stop why = TT_STOP_no;
-  if (e == TT_E_STOPPED)
-    why = tt_stop_agreed(k->c, tt_limit_deadline_local(&k->limit), k->cfg->campaign_directory);
+  const char *why = e == TT_E_STOPPED ? why_stopped(k) : "";
   if (!e && k->h->ended < 0) state = "stopped"; /* so many rounds were asked for, no more */
   tt_campaign_tell_local(k, state, e ? tt_err_last() : "", why, tt_err_exit_code(e));
 }
@@ -76,6 +84,7 @@ tt_err tt_campaign_run(tt_comm *c, const tt_campaign_options *o)
   tt_campaign k = {.c = c, .o = o, .started = tt_clock_local(), .number = 1};
   tt_stop_listen_local();
   tt_err e = tt_campaign_begin(&k);
+  if (!e) k.resumed = TT_STAGE_COUNT * k.h->rounds;
   if (!e) e = rounds(&k);
   if (k.h) say_end(&k, e);
   tt_watchdog_stop_local();

@@ -24,6 +24,7 @@ typedef struct tt_campaign {
   tt_journal *journal; /* on rank 0 */
   tt_run_id id;        /* of the campaign's directory */
   int claimed;
+  int64_t resumed; /* stages that were done when this life began */
   double started;
   tt_limit limit;
   /* of the round that runs */
@@ -47,8 +48,8 @@ tt_stop_limits tt_campaign_limits(const tt_config *cfg);
 tt_err tt_round_run(tt_campaign *k);
 /* Everything of a round out of memory; also of one that did not get far. Local. */
 void tt_round_forget(tt_campaign *k);
-/* DIR/model.h5 becomes that of round k->number, which is whole; files of rounds before campaign.keep
- * go. Local; rank 0 does it. Errors: IO. */
+/* DIR/model.h5 becomes that of round k->number, which is whole; files of rounds before
+ * campaign.keep go. Local; rank 0 does it. Errors: IO. */
 tt_err tt_campaign_tidy_local(const tt_campaign *k);
 /* Write campaign.h5: the commit. Collective. Errors: CANTCREAT, IO, MEM, STOPPED (the directory is
  * another's now). */
@@ -67,8 +68,8 @@ void tt_campaign_best(const tt_campaign *k, double *best);
 /* Hash of all labels beyond the first data, with their places. */
 uint64_t tt_campaign_labels_hash(const tt_campaign *k);
 
-/* campaign.c: status.json. Best effort; rank 0. */
-void tt_campaign_tell_local(tt_campaign *k, const char *state, const char *reason, tt_stop stop,
+/* campaign.c: status.json. Best effort; rank 0. stop: as tt_run_status. */
+void tt_campaign_tell_local(tt_campaign *k, const char *state, const char *reason, const char *stop,
                             int exit_code);
 
 /* XXH3 of some bytes after a hash. */

@@ -59,7 +59,7 @@ tt_err tt_stage_run(tt_campaign *k, tt_stage which, const tt_work *w, tt_do_stag
   k->stage = which;
   *seconds = 0.0;
   tt_watchdog_alive_local(tt_stage_name[which]);
-  tt_campaign_tell_local(k, "running", tt_stage_name[which], TT_STOP_no, -1);
+  tt_campaign_tell_local(k, "running", tt_stage_name[which], "", -1);
   if (is_done(k, w, seconds)) {
     tt_log_once(TT_LOG_DEBUG, "round %" PRId64 ": %s is done already", k->number,
                 tt_stage_name[which]);

@@ -27,9 +27,9 @@
   X(seconds) /* since the start of the program */
 
 typedef struct tt_run_status {
-  const char *state;       /* training stopped done failed hung */
+  const char *state;       /* training stopped done failed hung; running, of a campaign */
   const char *reason;      /* text for people, "" = none */
-  const char *stop;        /* who asked it to stop, tt_stop_word; "" = nobody */
+  const char *stop;        /* who asked it to stop, tt_stop_word or "oracle"; "" = nobody */
   const char *incarnation; /* of tt_run_id: job.restart.host.random of this start */
   const char *time;        /* of writing, 2026-11-21T20:15:00Z; ignored when written */
 #define X(name) int64_t name;
