@@ -5,6 +5,7 @@
 #include "campaign/init.h"
 #include "campaign/layout.h"
 #include "campaign/oracle.h"
+#include "campaign/story.h"
 #include "io/files.h"
 #include "run/stop.h"
 #include "spec/config.h"
@@ -16,14 +17,14 @@
 #include <unistd.h>
 
 enum { MOST_SETS = 256, MOST_FILES = 16 };
-enum { KEY_MAX_TIME = 256, KEY_DEVICE, KEY_FROM, KEY_DATA, KEY_POOL };
+enum { KEY_MAX_TIME = 256, KEY_DEVICE, KEY_JSON, KEY_FROM, KEY_DATA, KEY_POOL };
 
 typedef struct told {
   const char *file[MOST_FILES];
   int files, least, most;
   const char *set[MOST_SETS];
-  int sets, any_device;
-  const char *from, *data, *pool;
+  int sets, json, any_device;
+  const char *output, *from, *data, *pool;
 } told;
 
 static void take_set(told *t, const char *text, struct argp_state *s)
@@ -50,6 +51,8 @@ static int take_option(told *t, int key, const char *arg, struct argp_state *s)
   case 'v': tt_log_set_level(TT_LOG_DEBUG); return 1;
   case KEY_MAX_TIME: take_max_time(t, arg, s); return 1;
   case KEY_DEVICE: t->any_device = 1; return 1;
+  case 'o': t->output = arg; return 1;
+  case KEY_JSON: t->json = 1; return 1;
   case KEY_FROM: t->from = arg; return 1;
   case KEY_DATA: t->data = arg; return 1;
   case KEY_POOL: t->pool = arg; return 1;
@@ -123,6 +126,28 @@ static tt_err step(int argc, char **argv)
   return go(argc, argv, 1, "One more round of a campaign; see tutti campaign run.");
 }
 
+static tt_err status(int argc, char **argv)
+{
+  static const struct argp_option options[] = {{"json", KEY_JSON, NULL, 0, "as one JSON object", 0},
+                                               {0}};
+  told t = listen(argc, argv, options, "DIRECTORY",
+                  "What the campaign of a directory (campaign.directory) does, or why it ended: "
+                  "from its files alone, safe while it runs.",
+                  1, 1);
+  return tt_campaign_status_local(t.file[0], t.json);
+}
+
+static tt_err report(int argc, char **argv)
+{
+  static const struct argp_option options[] = {
+      {"output", 'o', "DIR", 0, "directory for learning.tsv and learning.svg (default .)", 0}, {0}};
+  told t = listen(argc, argv, options, "DIRECTORY [BASELINE...]",
+                  "A table of all rounds, and the learning curve as table and picture; other "
+                  "campaigns, as one with score.by: random, are drawn beside it.",
+                  1, MOST_FILES);
+  return tt_campaign_report_local(t.file, t.files, t.output ? t.output : ".");
+}
+
 static tt_err label(int argc, char **argv)
 {
   static const struct argp_option options[] = {{0}};
@@ -186,8 +211,10 @@ static const verb verbs[] = {
     {"init", "DIRECTORY", "a commented campaign.yaml", init},
     {"run", "CAMPAIGN.yaml", "until it ends; again after any stop", run},
     {"step", "CAMPAIGN.yaml", "one more round", step},
+    {"status", "DIRECTORY", "what it does, or why it ended", status},
     {"label", "DIRECTORY ANSWERS", "give labels by hand", label},
     {"pause", "DIRECTORY", "stop at the next safe place", pause_it},
+    {"report", "DIRECTORY [BASELINE...]", "table of rounds, learning curve", report},
     {"task", "CAMPAIGN.yaml GROUP", "label one group: for Slurm arrays", task},
 };
 

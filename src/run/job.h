@@ -29,7 +29,8 @@ typedef struct tt_job {
 /* Collective. Rank 0 reads the file; all ranks parse the same bytes. Errors: NOINPUT, CONFIG. */
 tt_err tt_job_open(tt_comm *c, const tt_job_options *o, tt_job **out);
 
-/* Collective. Data, cohorts, engine (unless job->ops and use are set already). Errors: of tt_data_read, tt_cohorts_create, tt_machine_choose.
+/* Collective. Data, cohorts, engine (unless job->ops and use are set already). Errors: of
+ * tt_data_read, tt_cohorts_create, tt_machine_choose.
  */
 tt_err tt_job_load(tt_comm *c, tt_job *job);
 void tt_job_close(tt_job **job);
