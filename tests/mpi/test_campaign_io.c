@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "io/campaign_io.h"
+#include "io/history_items.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -144,9 +145,6 @@ TT_TEST (names_come_back) {
   tt_history_destroy(&h);
 }
 
-/* ---- What is no history ------------------------------------------------------------------------
- */
-
 static size_t slurp(const char *path, char **bytes)
 {
   FILE *f = fopen(path, "r");
@@ -159,6 +157,22 @@ static size_t slurp(const char *path, char **bytes)
   fclose(f);
   return n;
 }
+
+TT_TEST (every_variable_is_in_the_manual) {
+  char *text = NULL, name[64];
+  size_t n = slurp(TUTTI_SOURCE "/docs/files.md", &text);
+  text[n - 1] = 0;
+  for (int i = 0; i < tt_history_item_count; i++) {
+    const tt_history_item *item = &tt_history_items[i];
+    snprintf(name, sizeof name, "`%s`", item->v.name);
+    if (item->home != TT_HOME_NUMBER) TT_CHECK_HAS(text, name);
+    TT_CHECK(item->v.long_name != NULL, ==, 1);
+  }
+  free(text);
+}
+
+/* ---- What is no history ------------------------------------------------------------------------
+ */
 
 static void spill(const char *path, const char *bytes, size_t n)
 {
@@ -399,6 +413,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_history_comes_back_bit_by_bit),
       cmocka_unit_test(names_come_back),
+      cmocka_unit_test(every_variable_is_in_the_manual),
       cmocka_unit_test(a_damaged_file_is_refused),
       cmocka_unit_test(picks_and_answers_come_back),
       cmocka_unit_test(first_data_are_those_of_the_file),

@@ -7,6 +7,8 @@
 #include "campaign/layout.h"
 
 #include <inttypes.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -199,6 +201,31 @@ TT_TEST (two_writers_are_noticed) {
   tt_journal_close_local(&b);
 }
 
+/* A line that does not fit is not there afterwards; with room again, all goes on. */
+TT_TEST (a_full_disk_loses_nothing) {
+  char whole[8192], text[8192];
+  write_two_rounds();
+  size_t n = get(whole, sizeof whole);
+  const tt_entry e = entry_of(3, TT_STAGE_train);
+  struct rlimit before, small;
+  signal(SIGXFSZ, SIG_IGN);
+  TT_CHECK(getrlimit(RLIMIT_FSIZE, &before), ==, 0);
+  for (rlim_t more = 0; more < 100; more += 33) {
+    tt_journal *j = opened();
+    small = (struct rlimit){n + more, before.rlim_max};
+    TT_CHECK(setrlimit(RLIMIT_FSIZE, &small), ==, 0);
+    tt_err full = tt_journal_done_local(j, &e);
+    TT_CHECK(setrlimit(RLIMIT_FSIZE, &before), ==, 0);
+    TT_CHECK((int)full, ==, TT_E_IO);
+    TT_CHECK(get(text, sizeof text), ==, n);
+    TT_CHECK(tt_journal_find(j, 3, TT_STAGE_train) == NULL, ==, 1);
+    TT_CHECK_OK(tt_journal_done_local(j, &e));
+    TT_CHECK(tt_journal_find(j, 3, TT_STAGE_train) != NULL, ==, 1);
+    tt_journal_close_local(&j);
+    put(whole, n);
+  }
+}
+
 TT_TEST (a_name_that_would_break_the_line_does_not) {
   unlink(file);
   tt_journal *j = NULL;
@@ -292,6 +319,7 @@ int main(void)
       cmocka_unit_test(a_damaged_line_is_named),
       cmocka_unit_test(looking_changes_nothing),
       cmocka_unit_test(two_writers_are_noticed),
+      cmocka_unit_test(a_full_disk_loses_nothing),
       cmocka_unit_test(a_name_that_would_break_the_line_does_not),
       cmocka_unit_test(the_hash_is_that_of_the_bytes),
       cmocka_unit_test(directories_of_rounds_are_made_and_removed),
