@@ -382,7 +382,8 @@ static void tell(const tt_warm_source *s, const tt_crews *crews)
     members += crews->at[k].cohort->members;
     for (int64_t m = 0; m < crews->at[k].cohort->members; m++) warm += s->from[k][m].row >= 0;
   }
-  tt_log_once(TT_LOG_INFO, "%" PRId64 " of %" PRId64 " members begin with the weights of %s (%s)",
+  tt_log_once(warm == members ? TT_LOG_DEBUG : TT_LOG_INFO,
+              "%" PRId64 " of %" PRId64 " members begin with the weights of %s (%s)",
               warm, members, s->directory, tt_choice_warm[s->w.how]);
 }
 
