@@ -3,21 +3,27 @@
  *
  * Picks are asked in groups of label.group. DIR/round-0012/label/0003/ belongs to one group:
  *   input.h5 (or .csv)   id [n] numbers of the candidates, x [n][D]; names and units as data.file
- *   try-1/output.h5      what the first call wrote; each call has a directory of its own, so that a
- *                        late writer of an earlier one meets nobody
- *   answer.h5            accepted: a group that has it is never asked again
- *   failed               text: why its rows have no labels; never asked again either
+ *   try-1/output.h5      what the first call wrote, beside what it said (messages.txt) and, if it
+ *                        was not good, how it `ended`; each call has a directory of its own, so
+ * that a late writer of an earlier one meets nobody answer.h5            accepted: a group that has
+ * it is never asked again failed               text: why its rows have no labels; never asked again
+ * unless it is removed Beside the groups, header.csv is the line an output in CSV begins with. A
+ * group keeps its candidates, whatever label.group says later.
+ *
  * An output holds y [n][T] (or [n] for one target) and, if in another order, id [n]; rows may be
- * missing or NaN in all targets: these points failed. NaN in some targets: unlabelled there.
+ * missing, infinite, or NaN in all targets: these points failed. NaN in some targets: unlabelled
+ * there. With mode files all rows must be there: one with fewer is still being written.
  *
  * exit code of a call   meaning
  *   0                   the output is there and is good; else the call counts as crashed
  *   75                  later: called again after label.pause, for label.patience in all
  *   1                   the rows without labels in the output (all, if there is none) failed
  *   64 and above        stop the campaign (75 excepted)
- *   anything else, a signal, longer than label.timeout: crashed, called again label.retries times,
- *                       then the rows failed
- * Outputs that a killed campaign left behind are looked at before anything is called again. */
+ *   anything else, a signal (128 + its number, as shells say it), longer than label.timeout:
+ *                       crashed, called again label.retries times, then the rows failed
+ * A call starts in the directory of the campaign file, in a process group of its own that ends with
+ * it. Outputs that a killed campaign left behind are looked at before anything is called again: one
+ * that labels every row is taken, unless its call was already found to be bad. */
 #ifndef TT_ORACLE_H
 #define TT_ORACLE_H
 #include "io/campaign_io.h"

@@ -23,7 +23,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-enum { LATER = 75, FAILED = 1, STOP = 64, SHELL_SIGNAL = 128, WHY_ROOM = 1024 };
+enum { LATER = 75, FAILED = 1, STOP = 64, SHELL_SIGNAL = 128, WHY_ROOM = 1024, MOST_SHOWN = 10 };
 
 static void try_path(const tt_call *c, int64_t number, const char *name, char path[TT_PATH_ROOM])
 {
@@ -122,6 +122,7 @@ static tt_err look_back(tt_call *c)
       e = look_at_try(c, number);
   }
   closedir(d);
+  if (c->crashes > c->cfg->label_retries) c->crashes = 0;
   return e;
 }
 
@@ -198,18 +199,30 @@ static void first_words(const tt_call *c, char text[WHY_ROOM])
   }
 }
 
-static tt_err crashed(tt_call *c, const char *why)
+/* What it said goes to the log, but not for each of thousands. */
+static void show(const tt_call *c, const char *what)
 {
+  static int shown;
   char text[WHY_ROOM], path[TT_PATH_ROOM];
-  snprintf(text, sizeof text, "crashed: %s\n", why);
-  TT_TRY(note_end(c, text));
-  c->crashes++;
-  c->until = 0.0;
+  int level = ++shown <= MOST_SHOWN ? TT_LOG_WARN : TT_LOG_DEBUG;
   first_words(c, text);
   try_path(c, c->number, "messages.txt", path);
-  tt_log_once(TT_LOG_WARN, "oracle: %s; call %" PRId64 " of %" PRId64 " that may crash; %s%s", why,
-              c->crashes, c->cfg->label_retries + 1, path, text);
-  return c->crashes > c->cfg->label_retries ? tt_group_fail(c->group, why) : TT_OK;
+  tt_log_once((tt_log_level)level, "oracle: %s; %s%s", what, path, text);
+}
+
+/* `failed` comes first: a group that has no such file, but has used up its retries, is one that
+ * somebody wants to be asked again. */
+static tt_err crashed(tt_call *c, const char *why)
+{
+  char text[WHY_ROOM + 64];
+  int64_t most = c->cfg->label_retries + 1;
+  c->crashes++;
+  c->until = 0.0;
+  snprintf(text, sizeof text, "%s (crash %" PRId64 " of %" PRId64 ")", why, c->crashes, most);
+  show(c, text);
+  if (c->crashes >= most) TT_TRY(tt_group_fail(c->group, why));
+  snprintf(text, sizeof text, "crashed: %s\n", why);
+  return note_end(c, text);
 }
 
 static tt_err said_later(tt_call *c)
@@ -247,9 +260,10 @@ static tt_err take_output(tt_call *c, int code)
   snprintf(why, sizeof why, code ? "exit %d" : "no value", code);
   if (!e && labelled)
     e = tt_group_answer(c->group, c->target, y, labelled < c->group->count ? why : "");
-  else if (!is_ours(e) && (!e || code))
+  else if (!is_ours(e) && (!e || code)) {
+    show(c, why);
     e = tt_group_fail(c->group, why);
-  else if (!is_ours(e)) {
+  } else if (!is_ours(e)) {
     snprintf(why, sizeof why, "exit 0, but %s", tt_err_last());
     e = crashed(c, why);
   }
