@@ -48,7 +48,7 @@ static void print_rounds(const tt_history *h)
     print_share(r->failed, r);
     printf(" %7" PRId64 " %10" PRId64, r->asked, r->unlabelled);
     for (int k = 0; k < TT_STAGE_COUNT; k++)
-      print_number(r->seconds[k], 9);
+      printf(" %9.*f", r->seconds[k] < 1000 ? 2 : 0, r->seconds[k]);
     printf("%s\n", r->diverged ? " *" : "");
   }
   printf("error, spread: mean over the columns, in units of round 1; stages: seconds\n");
