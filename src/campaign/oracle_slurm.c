@@ -11,7 +11,6 @@
 #include "base/mem.h"
 #include "campaign/layout.h"
 #include "io/ckpt.h"
-#include "run/slurm.h"
 #include "run/stop.h"
 
 #include <errno.h>
@@ -36,6 +35,7 @@ static const char *const program[] = {"", "scontrol", "sbatch", "squeue", "sacct
 
 typedef struct slurm {
   tt_jobs jobs;
+  int planned;     /* the attempt is of this life */
   int64_t most;    /* tasks of an array; 0 = not known yet */
   command command; /* that runs */
   pid_t pid;
@@ -409,13 +409,25 @@ static int find_job(slurm *s, tt_sent sent)
   return 0;
 }
 
+/* Nothing was submitted of an earlier life's attempt: it is made anew, for label.script may have
+ * been mended since. */
+static void forget_unsent(slurm *s)
+{
+  if (s->planned || s->jobs.count == 0) return;
+  if (find_job(s, TT_SENT_yes) || find_job(s, TT_SENT_maybe)) return;
+  s->jobs.attempt--;
+  s->jobs.count = 0;
+}
+
 /* What there is to ask of Slurm now. */
 static tt_err go_on(tt_asking *a, slurm *s)
 {
+  forget_unsent(s);
   if (s->jobs.count == 0 && s->most == 0) return ask_limits(a, s);
   if (s->jobs.count == 0) {
     TT_TRY(remove_marks(a, 0));
     TT_TRY(tt_jobs_plan_local(a, s->most, &s->jobs));
+    s->planned = 1;
   }
   int waited = tt_clock_local() - s->news > a->q->cfg->label_patience;
   if (find_job(s, TT_SENT_maybe))

@@ -25,7 +25,7 @@ static const struct {
                "echo \"${SLURM_NTASKS-none} ${SLURM_CONF-none}\" > world\n"
                "[ -e lose ] && exit 0\necho 'sbatch: a chatty site'; echo \"$id;tutti\"\n"},
     {"squeue", "touch queue past; case \"$*\" in *'-t all'*) cat past;; esac; cat queue\n"},
-    {"sacct", "exit 1\n"},
+    {"sacct", "cat account\n"},
     {"scancel", ": > queue\n"},
 };
 
@@ -208,8 +208,9 @@ TT_TEST (an_array_for_the_groups_that_wait) {
 
 /* Killed at once after sbatch, whatever had been written by then. */
 TT_TEST (a_restart_finds_its_job) {
-  static const char *const record[] = {"submitting", "submitted", "submitting"};
-  for (int how = 0; how < 3; how++) {
+  static const char *const record[] = {"submitting", "submitted", "submitting", "submitting"};
+  static const char *const where[] = {"queue", "queue", "past", "account"};
+  for (int how = 0; how < 4; how++) {
     rig r;
     char text[512];
     begin(&r, 2);
@@ -220,10 +221,10 @@ TT_TEST (a_restart_finds_its_job) {
         how == 1 ? 77 : 0, record[how]);
     put(&r, "label/job.json", text);
     if (how == 0) put(&r, "label/job-1-0.said", "77\n");
-    put(&r, how == 2 ? "past" : "queue", "77\n"); /* over already, or not */
+    put(&r, where[how], how == 3 ? "77_0|\n77_1|\n" : "77\n");
     put(&r, "fail.squeue", "1\n2\n3\n");
     TT_CHECK_OK(tt_label_by_slurm.start(&r.a));
-    TT_CHECK_OK(until(&r, "squeue", 5));
+    TT_CHECK_OK(until(&r, "squeue", how == 3 ? 10 : 5));
     TT_CHECK(calls(&r, "sbatch"), ==, 0);
     TT_CHECK_HAS(get(&r, "label/job.json"), "\"id\": 77, \"state\": \"submitted\"");
     answer(&r, 0, 2);
@@ -263,11 +264,22 @@ TT_TEST (what_slurm_refuses_is_said) {
   TT_CHECK((int)to_the_end(&r), ==, TT_E_UNAVAILABLE);
   TT_CHECK_HAS(tt_err_last(), "sbatch: no answer");
   tt_label_by_slurm.end(&r.a);
-  put(&r, "job.sh", "echo no first line\n");
+  put(&r, "job.sh", "#!/bin/sh\n#SBATCH --mended\n");
+  put(&r, "fail.sbatch", "");
+  TT_CHECK_OK(tt_label_by_slurm.start(&r.a));
+  TT_CHECK_OK(until(&r, "squeue", calls(&r, "squeue") + 8));
+  TT_CHECK_HAS(get(&r, "label/job-1-0.sbatch"), "--mended");
+  TT_CHECK_HAS(get(&r, "label/job.json"), "submitted");
+  tt_label_by_slurm.end(&r.a);
   put(&r, "label/job.json", "{\n  \"round\": 12,\n");
   TT_CHECK((int)tt_label_by_slurm.start(&r.a), ==, TT_E_DATA);
   tt_label_by_slurm.end(&r.a);
-  put(&r, "label/job.json", "");
+  finish(&r);
+  begin(&r, 2);
+  put(&r, "job.sh", "echo no first line\n");
+  TT_CHECK_OK(tt_label_by_slurm.start(&r.a));
+  TT_CHECK((int)to_the_end(&r), ==, TT_E_CONFIG);
+  tt_label_by_slurm.end(&r.a);
   finish(&r);
 }
 
