@@ -154,10 +154,10 @@ TT_TEST (picks_are_the_files_rows) {
 
 /* Wide rows are farther from each other, and a block holds few of them. */
 TT_TEST (wide_rows_are_picked_too) {
-  enum { WIDE = 40000, FEW = 9 };
+  enum { WIDE = 40000, FEW = 9, PICKS = 6 };
   static float wide[FEW * WIDE];
-  static double got[4 * WIDE];
-  static const int64_t row[] = {0, 1, 2, 8}, dims[] = {FEW, WIDE};
+  static double got[PICKS * WIDE];
+  static const int64_t row[PICKS] = {0, 1, 2, 3, 4, 8}, dims[] = {FEW, WIDE};
   tt_pool *pool = NULL;
   tt_h5_file *f = NULL;
   tt_pool_plan p = plan();
@@ -171,12 +171,12 @@ TT_TEST (wide_rows_are_picked_too) {
   p.width = WIDE;
   p.labels = "";
   TT_CHECK_OK(tt_pool_open(comm, &p, &pool));
-  double labels[4 * T] = {0};
-  TT_CHECK_OK(tt_pool_pick_local(pool, row, 4, got, labels));
-  for (int i = 0; i < 4; i++)
+  double labels[PICKS * T] = {0};
+  TT_CHECK_OK(tt_pool_pick_local(pool, row, PICKS, got, labels));
+  for (int i = 0; i < PICKS; i++)
     for (int k = 0; k < WIDE; k++)
       TT_CHECK(got[i * WIDE + k], ==, (double)wide[row[i] * WIDE + k]);
-  for (int i = 0; i < 4 * T; i++)
+  for (int i = 0; i < PICKS * T; i++)
     TT_CHECK(isnan(labels[i]) != 0, ==, 1); /* a pool without labels */
   tt_pool_close_local(&pool);
 }
