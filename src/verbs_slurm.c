@@ -1,4 +1,6 @@
 /* verbs_slurm.c — tutti status and tutti slurm: verbs for login nodes and batch scripts. */
+#include "campaign/layout.h"
+#include "campaign/story.h"
 #include "run/batch.h"
 #include "run/lives.h"
 #include "run/overview.h"
@@ -8,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
   MOST_SETS = 256,
@@ -77,9 +80,12 @@ tt_err tt_verb_status(int argc, char **argv)
   static const struct argp_option options[] = {{"json", KEY_JSON, NULL, 0, "as one JSON object", 0},
                                                {0}};
   told t = {0};
+  char journal[TT_PATH_ROOM];
   listen(&t, argc, argv, options, "DIRECTORY",
-         "What the run of a directory (run.directory of its job) does, or why it ended: from its "
-         "files alone, safe while it runs.");
+         "What the run of a directory (run.directory of its job) or the campaign there does, or "
+         "why it ended: from its files alone, safe while it runs.");
+  tt_campaign_path(t.file, "journal.jsonl", journal);
+  if (!access(journal, F_OK)) return tt_campaign_status_local(t.file, t.json);
   return tt_overview_print_local(t.file, t.json);
 }
 
