@@ -57,12 +57,12 @@ static tt_err check_width(const tt_pool *p, int64_t i)
   if (s->inputs != p->width)
     return TT_FAIL(DATA,
                    "%s: dataset '%s' has %" PRId64 " columns, but the model takes %" PRId64
-                   " inputs; a pool has the columns of data.inputs, in the same order",
+                   " input(s); a pool has the columns of data.inputs, in the same order",
                    p->file[i], p->inputs, s->inputs, p->width);
   if (p->labels && s->targets != p->targets)
     return TT_FAIL(DATA,
-                   "%s: dataset '%s' has %" PRId64 " columns, but there are %" PRId64
-                   " targets; pool.labels has the columns of data.targets, in the same order",
+                   "%s: dataset '%s' has %" PRId64 " columns, but the data have %" PRId64
+                   " target(s); pool.labels has the columns of data.targets, in the same order",
                    p->file[i], p->labels, s->targets, p->targets);
   return TT_OK;
 }

@@ -242,10 +242,10 @@ TT_TEST (what_does_not_fit_is_named_on_all_ranks) {
   put();
   tt_pool_plan p = plan();
   p.width = 7;
-  refused(&p, TT_E_DATA, "'x' has 3 columns, but the model takes 7 inputs", name[0]);
+  refused(&p, TT_E_DATA, "'x' has 3 columns, but the model takes 7 input(s)", name[0]);
   p = plan();
   p.targets = 5;
-  refused(&p, TT_E_DATA, "'y' has 2 columns, but there are 5 targets", name[0]);
+  refused(&p, TT_E_DATA, "'y' has 2 columns, but the data have 5 target(s)", name[0]);
   p = plan();
   p.inputs = "nothing";
   refused(&p, TT_E_DATA, "there is no dataset 'nothing'", "there are: narrow, x, y");
