@@ -3,8 +3,8 @@
 
     check_xarray.py FILE...
 
-Opens every group of each file with both HDF5 engines of xarray, each in a process of its own (one
-of them is known to crash on what it does not like). Fails when an engine drops a variable, makes up a
+Opens every group of each file with both HDF5 engines of xarray, each engine in a process of its own
+(one of them is known to crash on what it does not like). Fails when an engine drops a variable, makes up a
 dimension, disagrees with the other on names, sizes or types, leaves text undecoded, or cannot read.
 Prints one line for each file and engine; exit status 0 if all is well.
 """
@@ -62,43 +62,52 @@ def faults(group, wanted, seen):
             yield f"{place}: text '{name}' is not decoded"
 
 
-def child(path, engine):
-    """In a process of its own: print what is seen as JSON, and every fault on stderr."""
-    seen, bad = {}, 0
-    for group, wanted in expected(path).items():
-        seen[group] = describe(path, engine, group)
-        for fault in faults(group, wanted, seen[group]):
-            print(f"{path}: {engine}: {fault}", file=sys.stderr)
-            bad = 1
-    print(json.dumps(seen, sort_keys=True))
+def child(paths, engine):
+    """In a process of its own: for each file what is seen, one line of JSON; faults on stderr."""
+    bad = 0
+    for path in paths:
+        seen = {}
+        for group, wanted in expected(path).items():
+            seen[group] = describe(path, engine, group)
+            for fault in faults(group, wanted, seen[group]):
+                print(f"{path}: {engine}: {fault}", file=sys.stderr)
+                bad = 1
+        print(json.dumps(seen, sort_keys=True), flush=True)
     return bad
 
 
-def check(path):
-    seen = {}
-    for engine in ENGINES:
-        run = subprocess.run([sys.executable, __file__, "--engine", engine, path], text=True,
-                             stdout=subprocess.PIPE, timeout=120, check=False)
-        if run.returncode:
-            print(f"{path}: {engine}: FAILED (status {run.returncode})")
-            return 1
-        seen[engine] = json.loads(run.stdout)
-        variables = sum(len(g["variables"]) for g in seen[engine].values())
-        root = seen[engine].get("", {}).get("dimensions", {})
+def look(paths, engine):
+    """What an engine sees in each file it has come to; whether all is well with it."""
+    run = subprocess.run([sys.executable, __file__, "--engine", engine, *paths], text=True,
+                         stdout=subprocess.PIPE, timeout=240, check=False)
+    seen = [json.loads(line) for line in run.stdout.splitlines()]
+    for path, groups in zip(paths, seen):
+        variables = sum(len(g["variables"]) for g in groups.values())
+        root = groups.get("", {}).get("dimensions", {})
         print(f"{path}: {engine}: {variables} variables; dimensions of the root: {root}")
-    if seen[ENGINES[0]] != seen[ENGINES[1]]:
-        print(f"{path}: the engines disagree:\n  {seen[ENGINES[0]]}\n  {seen[ENGINES[1]]}")
-        return 1
-    return 0
+    if run.returncode:
+        place = f", {paths[len(seen)]}" if len(seen) < len(paths) else ""
+        print(f"{engine}: FAILED (status {run.returncode}{place})")
+    return seen, run.returncode == 0
+
+
+def check(paths):
+    seen, good = zip(*(look(paths, engine) for engine in ENGINES))
+    bad = not all(good)
+    for path, *views in zip(paths, *seen):
+        if views[0] != views[1]:
+            print(f"{path}: the engines disagree:\n  {views[0]}\n  {views[1]}")
+            bad = 1
+    return int(bad)
 
 
 def main(arguments):
-    if len(arguments) == 3 and arguments[0] == "--engine":
-        return child(arguments[2], arguments[1])
+    if len(arguments) > 2 and arguments[0] == "--engine":
+        return child(arguments[2:], arguments[1])
     if not arguments or arguments[0].startswith("-"):
         print(__doc__)
         return 64
-    return max([check(path) for path in arguments])
+    return check(arguments)
 
 
 if __name__ == "__main__":
