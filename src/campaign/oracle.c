@@ -87,6 +87,7 @@ static tt_err poll_local(const tt_label_way *way, tt_asking *a, look *l)
 static tt_err stop(tt_comm *c, const tt_label_way *way, tt_asking *a, tt_stop why)
 {
   look last = {0};
+  if (a) a->stopping = 1;
   tt_err e = tt_agree(c, a ? poll_local(way, a, &last) : TT_OK);
   tt_bcast(c, &last, sizeof last);
   if (e || !last.left) return e;

@@ -41,6 +41,7 @@ static tt_err poll_running(tt_asking *a, tt_call *call, int64_t *running)
   *running = 0;
   for (int64_t i = 0; i < a->groups; i++) {
     if (!tt_call_runs(&call[i])) continue;
+    if (a->stopping && call[i].held) continue;
     TT_TRY(tt_call_poll(&call[i]));
     a->stirred |= !tt_call_runs(&call[i]);
     *running += tt_call_runs(&call[i]);
@@ -75,7 +76,7 @@ static tt_err poll_all(tt_asking *a)
   tt_call *call = a->mine;
   int64_t running = 0, waiting = 0, given_up = 0;
   TT_TRY(poll_running(a, call, &running));
-  TT_TRY(start_ready(a, call, &running));
+  if (!a->stopping) TT_TRY(start_ready(a, call, &running));
   for (int64_t i = 0; i < a->groups; i++) {
     waiting += a->group[i].state == TT_GROUP_waits;
     given_up += a->group[i].state == TT_GROUP_waits && call[i].gave_up;

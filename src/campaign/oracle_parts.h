@@ -55,6 +55,7 @@ typedef struct tt_asking {
   tt_group *group; /* [groups] with inputs written */
   int64_t left;    /* groups that wait */
   int stirred;     /* set by a poll in which something happened: the next one comes soon */
+  int stopping;    /* the last poll: nothing new is begun, and who was killed did not crash */
   void *mine;      /* of the mode */
 } tt_asking;
 

@@ -457,7 +457,7 @@ static tt_err poll_slurm(tt_asking *a)
   if (s->pid) return listen_to(a, s);
   if (tt_clock_local() < s->next) return TT_OK;
   TT_TRY(look_at_groups(a, s));
-  return a->left > 0 ? go_on(a, s) : TT_OK;
+  return a->left > 0 && !a->stopping ? go_on(a, s) : TT_OK;
 }
 
 /* A submission under way is waited for: its number is worth it. */

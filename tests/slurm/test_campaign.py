@@ -179,7 +179,8 @@ def main():
         code = run(wanted)
         h.check(code == 0, f"the undisturbed campaign ended with {code}")
         check_array(folder, wanted)
-        check_job(folder, *resident, wanted, 2, ["queued again", "it is done"])
+        log = check_job(folder, *resident, wanted, 2, ["queued again", "it is done"])
+        h.check("may crash" not in log, f"resident: what Slurm killed did not crash\n{log}")
         log = check_job(folder, *within, wanted, 1, ["queued again", "it is done"])
         h.check("of an earlier start" in log and log.count("are labelled by Slurm job") == ROUNDS,
                 f"within: not once a round\n{log}")
