@@ -41,7 +41,7 @@ title: yacht, split {split}, picks by {by}
 data:      {{file: data.h5, split: {{column: split}}}}
 model:     {{hidden: [50], activation: relu}}
 ensembles: [{{name: ensemble, members: 5}}]
-train:     {{optimizer: adam, learning_rate: {rate}, batch_size: {batch}, epochs: {epochs}}}
+train:     {{loss: {loss}, optimizer: adam, learning_rate: {rate}, batch_size: {batch}, epochs: {epochs}}}
 pool:      {{file: data.h5, labels: y}}
 score:     {{by: {by}}}
 select:    {{batch: {picks}}}
@@ -79,7 +79,7 @@ def write_data(path, x, y, train, test, split):
 def curve(args, folder, split, by):
     """Labels and test RMSE of every round."""
     job = folder / f"{by}.yaml"
-    job.write_text(JOB.format(split=split, by=by, rate=args.learning_rate, batch=args.batch_size,
+    job.write_text(JOB.format(split=split, by=by, loss=args.loss, rate=args.learning_rate, batch=args.batch_size,
                               epochs=args.epochs, picks=BATCH, last=LAST, seed=split + 1))
     command = [str(args.tutti.resolve()), "campaign", "run", str(job), "-q"]
     env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
@@ -123,6 +123,7 @@ def main():
     p.add_argument("--splits", type=int, default=20)
     p.add_argument("--jobs", type=int, default=2, help="campaigns at a time")
     p.add_argument("--by", default="epistemic_std", help="score.by of the picks")
+    p.add_argument("--loss", default="mse", help="train.loss; gaussian_nll for --by total_std")
     p.add_argument("--learning-rate", type=float, default=0.01)
     p.add_argument("--batch-size", type=int, default=10)
     p.add_argument("--epochs", type=int, default=100)
@@ -135,7 +136,7 @@ def main():
     mean, error = show(args, rows)
     if args.record:
         note = {"bench": "active_learning", "set": "yacht", "published": args.data is not None,
-                "by": args.by, "learning_rate": args.learning_rate, "batch_size": args.batch_size,
+                "by": args.by, "loss": args.loss, "learning_rate": args.learning_rate, "batch_size": args.batch_size,
                 "epochs": args.epochs, "seconds": time.perf_counter() - begin, "jobs": args.jobs,
                 "date": datetime.datetime.now(datetime.timezone.utc).isoformat(),
                 "load": os.getloadavg()[0], "gain": mean, "standard_error": error, "splits": rows}

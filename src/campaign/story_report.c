@@ -83,7 +83,8 @@ static int width_of(const char *label)
 /* A label right-aligned to `width` characters. */
 static void print_label(const char *label, int width)
 {
-  for (int i = width_of(label); i <= width; i++)
+  printf(" ");
+  for (int i = width_of(label); i < width; i++)
     printf(" ");
   printf("%s", label);
 }
