@@ -1,0 +1,97 @@
+#!/usr/bin/python3
+"""Campaigns whose candidates a command writes: numbers of candidates mean rows of its files, and the
+history is the same on any number of ranks and whatever the command's calls ended with.
+
+    campaign_pool.py TUTTI MPIRUN...
+
+Exit status 0 if all is well, 77 without python3-h5py.
+"""
+import pathlib
+import sys
+import tempfile
+
+from campaign import Runner, check, failures, h5py, np
+
+ROUNDS, CHUNKS, ROWS = 2, 2, 300
+CAMPAIGN = """\
+data: {file: data.h5, split: {train: 0.7, validation: 0.1, test: 0.2, seed: 1}}
+model: {hidden: [12], activation: tanh}
+ensembles: [{name: one, members: 3}]
+train: {epochs: 20, learning_rate: 1e-2, batch_size: 16}
+run: {device: cpu, threads: 1, seed: 3}
+pool: {command: [./make, '{round}', '{chunk}', '{seed}', '{output}'], chunks: 2, labels: y}
+select: {batch: 7}
+label: {mode: hidden}
+stop: {rounds: 2}
+"""
+MAKE = """\
+#!/bin/sh
+[ $1.$2 = 2.1 ] && read code < ends && [ $code != 0 ] && exit $code
+echo $1 $2 $3 >> calls
+cp made-$1-$2.h5 "$4"
+"""
+
+
+def prepare(folder):
+    """The command only copies: Python is slow to start. All inputs, in the order of their numbers."""
+    rng = np.random.default_rng(5)
+
+    def put(name, n):
+        x = rng.uniform(-1, 1, (n, 3))
+        with h5py.File(folder / name, "w") as f:
+            f["x"], f["y"] = x, np.sin(3 * x[:, :1]) * x[:, 1:2]
+        return x
+
+    put("data.h5", 60)
+    made = [put(f"made-{r}-{c}.h5", ROWS + 10 * r + c)
+            for r in range(1, ROUNDS + 2) for c in range(CHUNKS)]
+    (folder / "campaign.yaml").write_text(CAMPAIGN)
+    (folder / "make").write_text(MAKE)
+    (folder / "make").chmod(0o755)
+    (folder / "ends").write_text("0\n")
+    return np.concatenate(made)
+
+
+def calls(run):
+    file = run.folder / "calls"
+    lines = file.read_text().splitlines()
+    file.unlink()
+    return lines
+
+
+def check_numbers(run, made):
+    with h5py.File(run.folder / "whole/campaign.h5") as f:
+        row, x = f["pick_row"][:], f["pick_x"][:]
+    check(len(set(row)) == 7 * ROUNDS, f"picks {row}")
+    check(np.array_equal(x, made[row]), "a pick's number is not the row of its inputs")
+    check((row[7:] >= 2 * ROWS + 21).all(), f"picks of round 2 from files of round 1: {row}")
+
+
+def check_lives(run, wanted):
+    """A call that says later, one that fails, then all is well: no call is made twice."""
+    for code, end, text in ((75, 75, "said later (exit code 75) for chunk 1 of round 2"),
+                            (3, 69, "./make ended with exit code 3 for chunk 1 of round 2")):
+        (run.folder / "ends").write_text(f"{code}\n")
+        done = run.go(1, "lives")
+        check(done.returncode == end and text in done.stderr,
+              f"call ends with {code}: exit {done.returncode}, wanted {end}\n{done.stderr}")
+    (run.folder / "ends").write_text("0\n")
+    run.good(2, "lives")
+    run.same("lives", "whole", "in three lives")
+    check(calls(run) == wanted, "other calls in three lives")
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="tutti-campaign-") as folder:
+        run = Runner(sys.argv[1], sys.argv[2:], pathlib.Path(folder))
+        made = prepare(run.folder)
+        run.good(1, "whole")
+        once = calls(run)
+        check(len(set(once)) == CHUNKS * (ROUNDS + 1), f"calls {once}")
+        check_numbers(run, made)
+        check_lives(run, once)
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()
