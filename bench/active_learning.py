@@ -5,10 +5,10 @@
                      [--record FILE.jsonl]
 
 Protocol: yacht (308 rows, 6 inputs), 20 splits of 90 % / 10 %. Of the training rows 20 are labelled
-at first, the others are the pool with hidden labels; each round labels 10 more, to 120: picks by the
-standard deviation of the ensemble, or at random. 5 members with one hidden layer of 50 relu, trained
-anew in each round. The measure is the RMSE on the test rows, averaged over the curve from 20 to 120
-labels; both ways begin with the same 20 labels and the same members.
+at first, the others are the pool with hidden labels; each round labels 10 more, to 120: picks by
+the standard deviation of the ensemble, or at random. 5 members with one hidden layer of 50 relu,
+trained anew in each round. The measure is the RMSE on the test rows, averaged over the curve from
+20 to 120 labels; both ways begin with the same 20 labels and the same members.
 
 --data holds x (N, d), y (N, 1) and, for published splits, splits/train_I and splits/test_I (row
 numbers); without it examples/yacht with fresh splits: split I is a permutation with seed I + 1.
@@ -41,7 +41,7 @@ title: yacht, split {split}, picks by {by}
 data:      {{file: data.h5, split: {{column: split}}}}
 model:     {{hidden: [50], activation: relu}}
 ensembles: [{{name: ensemble, members: 5}}]
-train:     {{loss: {loss}, optimizer: adam, learning_rate: {rate}, batch_size: {batch}, epochs: {epochs}}}
+train:     {{loss: {loss}, learning_rate: {rate}, batch_size: {batch}, epochs: {epochs}}}
 pool:      {{file: data.h5, labels: y}}
 score:     {{by: {by}}}
 select:    {{batch: {picks}}}
@@ -67,11 +67,11 @@ def published(path, splits):
         return f["x"][()], f["y"][()], pairs
 
 
-def write_data(path, x, y, train, test, split):
+def write_data(path, x, y, train, test, seed):
     """Dataset split: 0 the first labels, 2 test, -1 the candidates."""
     part = np.full(len(x), -1, dtype="i1")
     part[test] = 2
-    part[np.random.RandomState(1000 + split).permutation(train)[:FIRST]] = 0
+    part[np.random.RandomState(seed).permutation(train)[:FIRST]] = 0
     with h5py.File(path, "w") as f:
         f["x"], f["y"], f["split"] = x, y, part
 
@@ -79,8 +79,9 @@ def write_data(path, x, y, train, test, split):
 def curve(args, folder, split, by):
     """Labels and test RMSE of every round."""
     job = folder / f"{by}.yaml"
-    job.write_text(JOB.format(split=split, by=by, loss=args.loss, rate=args.learning_rate, batch=args.batch_size,
-                              epochs=args.epochs, picks=BATCH, last=LAST, seed=split + 1))
+    job.write_text(JOB.format(split=split, by=by, loss=args.loss, rate=args.learning_rate,
+                              batch=args.batch_size, epochs=args.epochs, picks=BATCH, last=LAST,
+                              seed=1000 * (args.seed - 1) + split + 1))
     command = [str(args.tutti.resolve()), "campaign", "run", str(job), "-q"]
     env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     done = subprocess.run(command, capture_output=True, text=True, env=env)
@@ -94,7 +95,7 @@ def run_split(args, data, split):
     x, y, pairs = data
     with tempfile.TemporaryDirectory(prefix="tutti-active-") as name:
         folder = pathlib.Path(name)
-        write_data(folder / "data.h5", x, y, *pairs[split], split)
+        write_data(folder / "data.h5", x, y, *pairs[split], 1000 * args.seed + split)
         labels, picked = curve(args, folder, split, args.by)
         same, drawn = curve(args, folder, split, "random")
     if labels != list(range(FIRST, LAST + 1, BATCH)) or same != labels:
@@ -111,8 +112,8 @@ def show(args, rows):
     print(f"| labels | {args.by} | random |\n|---|---|---|")
     for i, n in enumerate(range(FIRST, LAST + 1, BATCH)):
         print(f"| {n} | {picked[i]:.2f} | {drawn[i]:.2f} |")
-    print(f"\nmean test RMSE over the curve: {100 * gain.mean():.1f} % lower than with random picks "
-          f"(standard error {100 * error:.1f}, {len(rows)} splits)")
+    print(f"\nmean test RMSE over the curve: {100 * gain.mean():.1f} % lower than with random "
+          f"picks (standard error {100 * error:.1f}, {len(rows)} splits)")
     return gain.mean(), error
 
 
@@ -121,6 +122,7 @@ def main():
     p.add_argument("--tutti", type=pathlib.Path, default=ROOT / "build" / "tutti")
     p.add_argument("--data", type=pathlib.Path, help="x, y and published splits; else fresh ones")
     p.add_argument("--splits", type=int, default=20)
+    p.add_argument("--seed", type=int, default=1, help="of the first labels and the members")
     p.add_argument("--jobs", type=int, default=2, help="campaigns at a time")
     p.add_argument("--by", default="epistemic_std", help="score.by of the picks")
     p.add_argument("--loss", default="mse", help="train.loss; gaussian_nll for --by total_std")
@@ -135,9 +137,9 @@ def main():
         rows = list(pool.map(lambda i: run_split(args, data, i), range(args.splits)))
     mean, error = show(args, rows)
     if args.record:
+        same = ("seed", "by", "loss", "learning_rate", "batch_size", "epochs", "jobs")
         note = {"bench": "active_learning", "set": "yacht", "published": args.data is not None,
-                "by": args.by, "loss": args.loss, "learning_rate": args.learning_rate, "batch_size": args.batch_size,
-                "epochs": args.epochs, "seconds": time.perf_counter() - begin, "jobs": args.jobs,
+                **{k: getattr(args, k) for k in same}, "seconds": time.perf_counter() - begin,
                 "date": datetime.datetime.now(datetime.timezone.utc).isoformat(),
                 "load": os.getloadavg()[0], "gain": mean, "standard_error": error, "splits": rows}
         with open(args.record, "a", encoding="utf-8") as f:

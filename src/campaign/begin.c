@@ -139,6 +139,13 @@ static tt_err make_room_local(const tt_campaign *k, int64_t round, tt_stage stag
 static tt_err check_files_local(const tt_campaign *k, int64_t round, tt_stage stage)
 {
   char path[TT_PATH_ROOM];
+  tt_round_path(directory(k), round - 1, "", path);
+  if (k->cfg->campaign_warm_start != TT_WARM_none && round > 1 && access(path, F_OK))
+    return TT_FAIL(USAGE,
+                   "--from %s: its members begin with the weights of %s, which is gone "
+                   "(campaign.keep: %" PRId64 "); begin at 1:train, or with campaign.warm_start: "
+                   "none",
+                   k->o->from, path, k->cfg->campaign_keep);
   tt_round_path(directory(k), round, "", path);
   if (stage == TT_STAGE_train || !access(path, F_OK)) return TT_OK;
   return TT_FAIL(USAGE,
