@@ -126,13 +126,15 @@ def start(folder, ranks, args, env=None, rank_env=None):
 
 
 def wait(folder, process, limit):
-    """Its end, or ours: after `limit` seconds everything it started is killed, and the output says
-    which ranks were still alive."""
-    begin, hung, states = time.monotonic(), False, ""
+    """Its end, or ours: after `limit` seconds everything it started is killed. Run.hung is then
+    "ranks", or "launcher" where none of these is alive any more."""
+    begin, hung, states = time.monotonic(), "", ""
     try:
         process.wait(limit)
     except subprocess.TimeoutExpired:
-        hung, states = True, f"\nharness: ranks still alive: {ranks_of(process)}\n"
+        ranks = ranks_of(process)
+        hung = "ranks" if ranks else "launcher"
+        states = f"\nharness: ranks still alive: {ranks}\n"
     reap(process)
     output = (folder / "log").read_text(errors="replace") + states
     return Run(process.returncode, hung, time.monotonic() - begin, output)
