@@ -20,6 +20,7 @@ import time
 
 SKIPPED = 77
 DONE, STOPPED, IO_ERROR = 0, 75, 74
+LAUNCHER_ENDS = 20  # seconds that mpirun may need after its last rank
 
 
 def skip(reason):
@@ -127,14 +128,23 @@ def start(folder, ranks, args, env=None, rank_env=None):
 
 def wait(folder, process, limit):
     """Its end, or ours: after `limit` seconds everything it started is killed. Run.hung is then
-    "ranks", or "launcher" where none of these is alive any more."""
-    begin, hung, states = time.monotonic(), "", ""
-    try:
-        process.wait(limit)
-    except subprocess.TimeoutExpired:
-        ranks = ranks_of(process)
-        hung = "ranks" if ranks else "launcher"
-        states = f"\nharness: ranks still alive: {ranks}\n"
+    "ranks"; or "launcher" where its ranks have been gone for long: mpirun waits for ever for a rank
+    that died while the two shook hands."""
+    begin, hung, seen = time.monotonic(), "", 0
+    gone = begin
+    while not hung:
+        try:
+            process.wait(0.5)
+            break
+        except subprocess.TimeoutExpired:
+            ranks, now = ranks_of(process), time.monotonic()
+        seen = max(seen, len(ranks))
+        gone = now if ranks or not seen else gone
+        if now - begin > limit:
+            hung = "ranks" if ranks else "launcher"
+        elif now - gone > LAUNCHER_ENDS:
+            hung = "launcher"
+    states = f"\nharness: ranks still alive: {ranks}\n" if hung else ""
     reap(process)
     output = (folder / "log").read_text(errors="replace") + states
     return Run(process.returncode, hung, time.monotonic() - begin, output)
