@@ -38,6 +38,29 @@ static tt_err make_directory_local(tt_campaign *k, uint64_t inputs)
   return tt_file_replace_local(mark, wanted);
 }
 
+static int64_t failed_rows(const tt_answers *a)
+{
+  int64_t n = 0;
+  for (int64_t i = 0; i < a->count; i++)
+    n += a->answer[i] == TT_ANSWER_failed;
+  return n;
+}
+
+/* Before the stage counts as done: what is mended by hand is looked at again. */
+static tt_err check_failed(const tt_campaign *k)
+{
+  int64_t failed = failed_rows(k->answers), asked = k->picks->count;
+  double most = k->cfg->label_max_failed;
+  if ((double)failed <= most * (double)asked) return TT_OK;
+  return TT_FAIL(DIVERGED,
+                 "round %" PRId64 ": %" PRId64 " of %" PRId64 " rows asked for have no label, more "
+                 "than label.max_failed = %g allows; the others are kept: see %s/round-%04" PRId64
+                 "/label, and run again: with a larger label.max_failed to go on without them; "
+                 "without the files 'failed' there to ask these groups again; with --from %" PRId64
+                 ":label to ask for all rows again",
+                 k->number, failed, asked, most, directory(k), k->number, k->number);
+}
+
 static tt_err do_ask(tt_campaign *k, const tt_work *w)
 {
   char label[TT_PATH_ROOM], answers[TT_PATH_ROOM];
@@ -64,21 +87,10 @@ static tt_err do_ask(tt_campaign *k, const tt_work *w)
     e = tt_agree(k->c, e);
     if (!e) e = tt_ask(k->c, &q, &k->answers);
   }
+  if (!e) e = tt_agree(k->c, check_failed(k));
   if (!e) e = tt_answers_write(k->c, answers, k->picks, k->answers, &k->base->target);
   tt_answers_destroy(&k->answers);
   return e;
-}
-
-static tt_err check_failed(const tt_campaign *k)
-{
-  const tt_round *r = tt_round_now(k);
-  double most = k->cfg->label_max_failed;
-  if ((double)r->unlabelled <= most * (double)r->asked) return TT_OK;
-  return TT_FAIL(DIVERGED,
-                 "round %" PRId64 ": %" PRId64 " of %" PRId64 " rows asked for have no label, more "
-                 "than label.max_failed = %g allows; the others are kept: see %s/round-%04" PRId64
-                 "/label, then run again, with a larger label.max_failed to go on without them",
-                 k->number, r->unlabelled, r->asked, most, directory(k), k->number);
 }
 
 tt_err tt_stage_ask(tt_campaign *k)
@@ -91,11 +103,9 @@ tt_err tt_stage_ask(tt_campaign *k)
   if (!e) e = tt_agree(k->c, tt_answers_read_local(path, &k->answers));
   if (e) return e;
   if (k->answers->count != k->picks->count || k->answers->targets != k->base->targets)
-    return tt_agree(k->c, TT_FAIL(DATA, "%s does not fit picks.h5 beside it", path));
-  r->unlabelled = 0;
-  for (int64_t i = 0; i < k->answers->count; i++)
-    r->unlabelled += k->answers->answer[i] == TT_ANSWER_failed;
-  return tt_agree(k->c, check_failed(k));
+    e = TT_FAIL(DATA, "%s does not fit picks.h5 beside it", path);
+  r->unlabelled = failed_rows(k->answers);
+  return tt_agree(k->c, e);
 }
 
 /* ---- merge ---- */
@@ -179,7 +189,8 @@ tt_err tt_campaign_tidy_local(const tt_campaign *k)
 {
   if (!tt_comm_is_root(k->c) || k->number < 1) return TT_OK;
   TT_TRY(link_model_local(k));
-  for (int64_t r = 1; r <= k->number - k->cfg->campaign_keep; r++)
+  int64_t keep = k->cfg->campaign_keep + (k->h->ended >= 0); /* what reopens looks one back */
+  for (int64_t r = 1; r <= k->number - keep; r++)
     TT_TRY(tt_round_remove_local(directory(k), r));
   return TT_OK;
 }

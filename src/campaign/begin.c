@@ -136,6 +136,7 @@ static tt_err make_room_local(const tt_campaign *k, int64_t round, tt_stage stag
   return tt_put_aside_local(path);
 }
 
+/* Whatever cannot be done again is known before anything is cut. */
 static tt_err check_files_local(const tt_campaign *k, int64_t round, tt_stage stage)
 {
   char path[TT_PATH_ROOM];
@@ -147,19 +148,26 @@ static tt_err check_files_local(const tt_campaign *k, int64_t round, tt_stage st
                    "none",
                    k->o->from, path, k->cfg->campaign_keep);
   tt_round_path(directory(k), round, "", path);
-  if (stage == TT_STAGE_train || !access(path, F_OK)) return TT_OK;
+  if (stage != TT_STAGE_train && access(path, F_OK))
+    return TT_FAIL(USAGE,
+                   "--from %s: %s is gone (campaign.keep: %" PRId64 "); begin at %" PRId64 ":train",
+                   k->o->from, path, k->cfg->campaign_keep, round);
+  tt_round_path(directory(k), round - 1, "model.h5", path);
+  if (k->cfg->campaign_warm_start == TT_WARM_none || round == 1 || !access(path, F_OK))
+    return TT_OK;
   return TT_FAIL(USAGE,
-                 "--from %s: %s is gone (campaign.keep: %" PRId64 "); begin at %" PRId64 ":train",
-                 k->o->from, path, k->cfg->campaign_keep, round);
+                 "--from %s: its members begin with the weights of %s, which is gone "
+                 "(campaign.keep: %" PRId64 "); begin at a later round or at 1:train",
+                 k->o->from, path, k->cfg->campaign_keep);
 }
 
-/* The rounds from `round` on out of campaign.h5. */
-static tt_err cut_history(tt_campaign *k, int64_t round)
+/* The rounds from `round` on out of campaign.h5. keep: the file as it was stays too. */
+static tt_err cut_history(tt_campaign *k, int64_t round, int keep)
 {
   char path[TT_PATH_ROOM];
   tt_history_texts texts = {0};
   tt_campaign_path(directory(k), "campaign.h5", path);
-  tt_err e = tt_comm_is_root(k->c) ? keep_history_local(k) : TT_OK;
+  tt_err e = keep && tt_comm_is_root(k->c) ? keep_history_local(k) : TT_OK;
   if (!e) e = tt_history_texts_local(path, &texts);
   k->columns = texts.columns; /* until a round has some */
   k->column = texts.column;
@@ -169,7 +177,9 @@ static tt_err cut_history(tt_campaign *k, int64_t round)
   e = tt_agree(k->c, e);
   if (e) return e;
   tt_history_cut(k->h, round);
-  return tt_campaign_commit(k);
+  e = tt_campaign_commit(k);
+  tt_round_forget(k);
+  return e;
 }
 
 /* --from: everything from a stage of a round on is to be done again. Each step may be the last one
@@ -183,22 +193,23 @@ static tt_err go_back(tt_campaign *k)
   if (!e) e = check_files_local(k, round, stage);
   if (!e && root) e = tt_journal_again_local(k->journal, round, stage);
   e = tt_agree(k->c, e);
-  if (!e && round <= rounds) e = cut_history(k, round);
+  if (!e && round <= rounds) e = cut_history(k, round, 1);
   return e ? e : tt_agree(k->c, root ? make_room_local(k, round, stage, rounds) : TT_OK);
 }
 
 /* A campaign that had ended goes on if its rules allow more now: its last round, which asked for
  * nothing, is looked at again. */
-static void reopen(tt_campaign *k)
+static tt_err reopen(tt_campaign *k)
 {
   tt_history *h = k->h;
   char why[256];
   tt_stop_limits limits = tt_campaign_limits(k->cfg);
-  if (h->ended < 0 || h->ended == TT_RULE_candidates || h->rounds == 0) return;
-  if (tt_history_ends(h, &limits, *k->cfg->select_lower != '\0', why, sizeof why) >= 0) return;
+  if (h->ended < 0 || h->ended == TT_RULE_candidates || h->rounds == 0) return TT_OK;
+  if (tt_history_ends(h, &limits, *k->cfg->select_lower != '\0', why, sizeof why) >= 0)
+    return TT_OK;
   tt_log_once(TT_LOG_INFO, "the rules allow more now: going on after round %" PRId64,
               h->rounds - 1);
-  tt_history_cut(h, h->rounds);
+  return cut_history(k, h->rounds, 0);
 }
 
 static tt_err open_journal_local(tt_campaign *k)
@@ -245,8 +256,8 @@ tt_err tt_campaign_begin(tt_campaign *k)
   if (!e) e = open_pool(k);
   if (!e) e = tt_agree(k->c, read_history_local(k));
   if (!e && k->o->from) e = go_back(k);
+  if (!e) e = reopen(k);
   if (e) return e;
-  reopen(k);
   k->number = k->h->rounds; /* its life may have ended before it tidied */
   e = tt_agree(k->c, tt_campaign_tidy_local(k));
   if (e) return e;

@@ -5,10 +5,12 @@
  *   input.h5 (or .csv)   id [n] numbers of the candidates, x [n][D]; names and units as data.file
  *   try-1/output.h5      what the first call wrote, beside what it said (messages.txt) and, if it
  *                        was not good, how it `ended`; each call has a directory of its own, so
- * that a late writer of an earlier one meets nobody answer.h5            accepted: a group that has
- * it is never asked again failed               text: why its rows have no labels; never asked again
- * unless it is removed Beside the groups, header.csv is the line an output in CSV begins with. A
- * group keeps its candidates, whatever label.group says later.
+ *                        that a late writer of an earlier one meets nobody
+ *   answer.h5            accepted: a group that has it is never asked again
+ *   failed               text: why its rows have no labels; never asked again unless it is removed
+ *
+ * Beside the groups, header.csv is the line an output in CSV begins with. A group keeps its
+ * candidates, whatever label.group says later.
  *
  * An output holds y [n][T] (or [n] for one target) and, if in another order, id [n]; rows may be
  * missing, infinite, or NaN in all targets: these points failed. NaN in some targets: unlabelled

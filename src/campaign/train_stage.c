@@ -162,6 +162,26 @@ static tt_err name_columns_local(tt_campaign *k)
   return TT_OK;
 }
 
+/* A history has one set of columns: another ensemble, another history. */
+static tt_err check_columns_local(const tt_campaign *k)
+{
+  char path[TT_PATH_ROOM];
+  tt_history_texts then;
+  if (k->h->rounds == 0) return TT_OK;
+  tt_campaign_path(directory(k), "campaign.h5", path);
+  TT_TRY(tt_history_texts_local(path, &then));
+  int same = then.columns == k->columns;
+  for (int64_t i = 0; same && i < k->columns; i++)
+    same = !strcmp(then.column[i], k->column[i]);
+  tt_history_texts_free(&then);
+  if (same) return TT_OK;
+  return TT_FAIL(DATA,
+                 "%s has other predicted columns than the ensembles of now: members may be added "
+                 "to a campaign, ensembles and targets may not change; go back to those, or choose "
+                 "another campaign.directory",
+                 path);
+}
+
 /* The trained members, and the round with what they say on the test rows. */
 static tt_err take_model(tt_campaign *k, double seconds)
 {
@@ -171,6 +191,7 @@ static tt_err take_model(tt_campaign *k, double seconds)
   tt_err e = tt_model_read(k->c, path, &k->model);
   if (e) return e;
   e = name_columns_local(k);
+  if (!e) e = check_columns_local(k);
   if (!e) e = tt_history_add_round(k->h, k->columns, &round);
   if (!e) e = tt_round_learnt_local(k, round);
   if (!e) round->seconds[TT_STAGE_train] = seconds;

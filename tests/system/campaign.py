@@ -146,6 +146,36 @@ def check_lives(run):
     run.same("lives", "kcenter", "from the picks of round 3 on again", unknown)
 
 
+def check_keep(run):
+    """Only the files of the last round stay, and weights go on from the round before."""
+    settings = ["campaign.keep=1", "campaign.warm_start=params", "train.epochs=5"]
+    few, more = [*settings, "stop.rounds=1"], [*settings, "stop.rounds=2"]
+    run.good(1, "kept", more)
+    run.good(1, "reopened", few)
+    run.good(2, "reopened", more)
+    run.same("reopened", "kept", "one round is kept, and the campaign goes on after its end")
+    gone = run.good(1, "kept", more, ["--from", "2:label"], code=64).stderr
+    check("begin with the weights of" in gone, f"weights that are gone: {gone}")
+    (run.folder / "other.yaml").write_text(CAMPAIGN.replace("name: two", "name: three"))
+    other = run.good(1, "kept", [*settings, "stop.rounds=3"], file="other.yaml", code=65).stderr
+    check("has other predicted columns" in other, f"another ensemble: {other}")
+    run.good(1, "kept", more)
+    run.same("kept", "reopened", "after what was refused")
+
+
+def check_failed(run):
+    """Too many rows without labels end the run, not the round: they may be asked for again."""
+    settings = ["label.mode=command", "label.command=[\"false\"]", "label.group=7", "stop.rounds=1"]
+    said = run.good(2, "failed", settings, code=76).stderr
+    check("7 of 7 rows asked for have no label" in said, f"too many failed: {said}")
+    run.good(1, "failed", [*settings, "label.command=[\"true\"]"], code=76)
+    (run.folder / "failed/round-0001/label/0001/failed").unlink()
+    run.good(1, "failed", [*settings, "label.command=[sh, -c, exit 70]"], code=69)
+    run.good(1, "failed", [*settings, "label.command=[\"false\"]", "label.max_failed=1"])
+    with h5py.File(run.folder / "failed/campaign.h5") as f:
+        check(f["unlabelled"][()].tolist() == [7, 0], "rows without labels are not counted")
+
+
 def check_fence(run):
     """A second start takes over; the first ends by itself and spoils nothing."""
     settings = ["stop.rounds=6"]
@@ -186,6 +216,8 @@ def main():
         check_ranks(run)
         check_picks(run)
         check_lives(run)
+        check_keep(run)
+        check_failed(run)
         check_fence(run)
         check_refused(run)
     print(f"{len(failures)} failures")
