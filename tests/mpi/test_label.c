@@ -82,6 +82,23 @@ TT_TEST (an_oracle_stops_the_campaign) {
   clear();
 }
 
+TT_TEST (a_failed_group_is_asked_again_once_its_mark_is_removed) {
+  static const char more[] = "group: 5, retries: 1";
+  TT_CHECK(labelled_by("exit_5", more), ==, 0);
+  TT_CHECK(labelled_by("good", more), ==, 0);
+  TT_CHECK(calls(), ==, 2);
+  tt_barrier(comm);
+  if (tt_comm_is_root(comm)) unlink(in_label("0001/failed"));
+  tt_barrier(comm);
+  TT_CHECK(labelled_by("crash", more), ==, 0); /* and has all its retries again */
+  TT_CHECK(calls(), ==, 4);
+  tt_barrier(comm);
+  if (tt_comm_is_root(comm)) unlink(in_label("0001/failed"));
+  tt_barrier(comm);
+  TT_CHECK(labelled_by("good", more), ==, N);
+  clear();
+}
+
 TT_TEST (a_stop_is_heard_and_ends_the_calls) {
   char stop[ROOM];
   snprintf(stop, sizeof stop, "%s/STOP", campaign);
@@ -205,6 +222,7 @@ int main(int argc, char **argv)
       cmocka_unit_test(labels_are_right_in_any_groups_and_formats),
       cmocka_unit_test(whatever_an_oracle_does_is_handled),
       cmocka_unit_test(an_oracle_stops_the_campaign),
+      cmocka_unit_test(a_failed_group_is_asked_again_once_its_mark_is_removed),
       cmocka_unit_test(a_stop_is_heard_and_ends_the_calls),
       cmocka_unit_test(another_incarnation_makes_no_call),
       cmocka_unit_test(whole_outputs_of_a_killed_campaign_are_taken),
