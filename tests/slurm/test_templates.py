@@ -7,7 +7,7 @@ import shutil
 import rig
 from rig import h
 
-CAMPAIGN = "pool: {file: data.h5, labels: y}\nlabel: {mode: hidden}\n"
+CAMPAIGN = "pool: {file: pool.h5, labels: y}\nlabel: {mode: hidden}\n"
 SITE = re.compile(r"(?s)# ---- site.*# ---- end of site\n")
 
 
