@@ -149,7 +149,10 @@ static tt_err end_attempt(tt_asking *a, slurm *s)
   if (last) a->left = later;
   a->stirred = 1;
   s->absent = 0;
-  s->jobs.spare += later > 0 && (last || !lost);
+  if (last)
+    s->jobs.spare = s->jobs.attempt; /* a group whose `failed` is removed begins anew */
+  else if (!lost)
+    s->jobs.spare++;
   s->jobs.count = 0;
   TT_TRY(tt_jobs_write_local(a->q, &s->jobs));
   if (lost && !last)

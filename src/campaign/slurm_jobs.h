@@ -28,7 +28,7 @@ typedef struct tt_array_job {
 
 typedef struct tt_jobs {
   int64_t attempt; /* 1, 2, ...; 0 = there was none */
-  int64_t spare;   /* attempts that do not count: all that was left said later */
+  int64_t spare;   /* attempts that do not count: all that was left said later, or has failed */
   char name[96];
   int64_t count;
   tt_array_job *job; /* [count] owned; none before the first attempt and after a spare one */

@@ -287,6 +287,7 @@ TT_TEST (what_slurm_refuses_is_said) {
 /* Jobs that leave nothing: again with another number, then their rows have failed. */
 TT_TEST (jobs_that_are_gone_are_submitted_again_but_not_for_ever) {
   rig r;
+  char path[256];
   begin(&r, 2);
   TT_CHECK_OK(tt_label_by_slurm.start(&r.a));
   for (int attempt = 1; attempt <= 3; attempt++) {
@@ -301,6 +302,21 @@ TT_TEST (jobs_that_are_gone_are_submitted_again_but_not_for_ever) {
   TT_CHECK((int)r.group[0].state, ==, TT_GROUP_answered);
   TT_CHECK((int)r.group[1].state, ==, TT_GROUP_failed);
   TT_CHECK_HAS(get(&r, "label/0001/failed"), "left the queue without an answer, attempt 3 of 3");
+  tt_label_by_slurm.end(&r.a);
+  /* a person wants it asked for again: with all retries */
+  path_of(&r, "label/0001/failed", path);
+  TT_CHECK(unlink(path), ==, 0);
+  tt_group_look(&r.group[1]);
+  r.a.left = 1;
+  TT_CHECK_OK(tt_label_by_slurm.start(&r.a));
+  TT_CHECK_OK(until(&r, "sbatch", 4));
+  TT_CHECK_OK(until(&r, "squeue", calls(&r, "squeue") + 2));
+  put(&r, "queue", "");
+  TT_CHECK_OK(until(&r, "sbatch", 5));
+  TT_CHECK_OK(until(&r, "squeue", calls(&r, "squeue") + 2));
+  TT_CHECK_HAS(get(&r, "sbatch.log"), "-r12-a5 ");
+  answer(&r, 1, 2);
+  TT_CHECK_OK(to_the_end(&r));
   tt_label_by_slurm.end(&r.a);
   finish(&r);
 }
