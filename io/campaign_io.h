@@ -22,6 +22,9 @@ tt_err tt_history_write(tt_comm *c, const char *file, const tt_history *h,
 /* Local. Bit by bit what was written; a checksum of all values is checked. Owner: the caller.
  * Errors: NOINPUT (there is none), DATA (not a history, damaged), IO, MEM. */
 tt_err tt_history_read_local(const char *file, tt_history **out);
+/* Collective: rank 0 reads for all; a file that was renamed a moment ago may still be the one
+ * before it on other nodes. */
+tt_err tt_history_read(tt_comm *c, const char *file, tt_history **out);
 
 /* The names in such a file. Local; owner: the caller. Errors: as above. */
 typedef struct tt_history_texts {
@@ -80,4 +83,7 @@ tt_err tt_answers_write(tt_comm *c, const char *file, const tt_picks *p, const t
 /* Local. Errors: NOINPUT, DATA, MEM. */
 tt_err tt_picks_read_local(const char *file, tt_picks **out);
 tt_err tt_answers_read_local(const char *file, tt_answers **out);
+/* Collective: rank 0 reads for all. */
+tt_err tt_picks_read(tt_comm *c, const char *file, tt_picks **out);
+tt_err tt_answers_read(tt_comm *c, const char *file, tt_answers **out);
 #endif

@@ -108,6 +108,68 @@ tt_err tt_history_read_local(const char *file, tt_history **out)
   return e;
 }
 
+/* ---- All ranks ---------------------------------------------------------------------------------
+ */
+
+enum { SIZES = 7 };
+
+/* What an item is copied into. */
+static tt_err prepare_local(const int64_t size[SIZES], int root, tt_history **h, char **array)
+{
+  int64_t most = 0;
+  if (!root) {
+    TT_TRY(tt_history_create(size[0], size[1], h));
+    TT_TRY(make_room(*h, size[3], size[2], size[4]));
+  }
+  for (int i = 0; i < tt_history_item_count; i++) {
+    int64_t dims[2];
+    tt_history_item_dims(*h, &tt_history_items[i], dims);
+    int64_t bytes = dims[0] * dims[1] * tt_h5_bytes(tt_history_items[i].v.type);
+    most = bytes > most ? bytes : most;
+  }
+  (*h)->ended = (int)size[5];
+  (*h)->identity = (uint64_t)size[6];
+  return tt_alloc_bytes(array, most, 1, "history");
+}
+
+static void share_items(tt_comm *c, tt_history *h, char *array)
+{
+  for (int i = 0; i < tt_history_item_count; i++) {
+    const tt_history_item *item = &tt_history_items[i];
+    int64_t dims[2];
+    tt_history_item_dims(h, item, dims);
+    if (tt_comm_is_root(c)) tt_history_item_get(h, item, array);
+    tt_bcast(c, array, dims[0] * dims[1] * tt_h5_bytes(item->v.type));
+    tt_history_item_set(h, item, array);
+  }
+}
+
+tt_err tt_history_read(tt_comm *c, const char *file, tt_history **out)
+{
+  tt_history *h = NULL;
+  int64_t size[SIZES] = {0};
+  char *array = NULL;
+  int root = tt_comm_is_root(c);
+  *out = NULL;
+  tt_err e = tt_agree(c, root ? tt_history_read_local(file, &h) : TT_OK);
+  if (e) {
+    tt_history_destroy(&h);
+    return e;
+  }
+  if (root)
+    memcpy(size,
+           (int64_t[SIZES]){h->inputs, h->targets, h->columns, h->rounds, h->picks, h->ended,
+                            (int64_t)h->identity},
+           sizeof size);
+  tt_bcast(c, size, sizeof size);
+  e = tt_agree(c, prepare_local(size, root, &h, &array));
+  if (!e) share_items(c, h, array);
+  tt_free(array);
+  if (e) tt_history_destroy(&h);
+  *out = h;
+  return e;
+}
+
 /* ---- Names -------------------------------------------------------------------------------------
  */
 

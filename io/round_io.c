@@ -197,3 +197,46 @@ tt_err tt_answers_read_local(const char *file, tt_answers **out)
   if (e) tt_answers_destroy(out);
   return e;
 }
+
+/* ---- All ranks ---------------------------------------------------------------------------------
+ */
+
+tt_err tt_picks_read(tt_comm *c, const char *file, tt_picks **out)
+{
+  int root = tt_comm_is_root(c);
+  int64_t size[2] = {0};
+  *out = NULL;
+  tt_err e = tt_agree(c, root ? tt_picks_read_local(file, out) : TT_OK);
+  if (!e && root) size[0] = (*out)->count, size[1] = (*out)->inputs;
+  if (!e) tt_bcast(c, size, sizeof size);
+  if (!e) e = tt_agree(c, root ? TT_OK : tt_picks_create(size[0], size[1], out));
+  if (e) {
+    tt_picks_destroy(out);
+    return e;
+  }
+  const tt_picks *p = *out;
+  tt_bcast(c, p->row, p->count * (int64_t)sizeof *p->row);
+  tt_bcast(c, p->score, p->count * (int64_t)sizeof *p->score);
+  tt_bcast(c, p->random, p->count * (int64_t)sizeof *p->random);
+  tt_bcast(c, p->x, p->count * p->inputs * (int64_t)sizeof *p->x);
+  return TT_OK;
+}
+
+tt_err tt_answers_read(tt_comm *c, const char *file, tt_answers **out)
+{
+  int root = tt_comm_is_root(c);
+  int64_t size[2] = {0};
+  *out = NULL;
+  tt_err e = tt_agree(c, root ? tt_answers_read_local(file, out) : TT_OK);
+  if (!e && root) size[0] = (*out)->count, size[1] = (*out)->targets;
+  if (!e) tt_bcast(c, size, sizeof size);
+  if (!e) e = tt_agree(c, root ? TT_OK : tt_answers_create(size[0], size[1], out));
+  if (e) {
+    tt_answers_destroy(out);
+    return e;
+  }
+  const tt_answers *a = *out;
+  tt_bcast(c, a->answer, a->count * (int64_t)sizeof *a->answer);
+  tt_bcast(c, a->y, a->count * a->targets * (int64_t)sizeof *a->y);
+  return TT_OK;
+}

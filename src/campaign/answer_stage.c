@@ -100,7 +100,7 @@ tt_err tt_stage_ask(tt_campaign *k)
   tt_work w = {picks_hash(k), {"answers.h5", NULL}};
   tt_err e = tt_stage_run(k, TT_STAGE_label, &w, do_ask, &r->seconds[TT_STAGE_label]);
   tt_round_file(k, "answers.h5", path);
-  if (!e) e = tt_agree(k->c, tt_answers_read_local(path, &k->answers));
+  if (!e) e = tt_answers_read(k->c, path, &k->answers);
   if (e) return e;
   if (k->answers->count != k->picks->count || k->answers->targets != k->base->targets)
     e = TT_FAIL(DATA, "%s does not fit picks.h5 beside it", path);

@@ -54,22 +54,22 @@ static tt_err open_pool(tt_campaign *k)
 }
 
 /* What campaign.h5 says, or the beginning. */
-static tt_err read_history_local(tt_campaign *k)
+static tt_err read_history(tt_campaign *k)
 {
   char path[TT_PATH_ROOM];
   uint64_t own = identity(k);
   tt_campaign_path(directory(k), "campaign.h5", path);
-  if (access(path, F_OK)) {
-    TT_TRY(tt_history_create(k->base->inputs, k->base->targets, &k->h));
-    k->h->identity = own;
-    return TT_OK;
-  }
-  TT_TRY(tt_history_read_local(path, &k->h));
-  if (k->h->identity == own) return TT_OK;
-  return TT_FAIL(DATA,
-                 "%s belongs to another campaign: data.file, its split, the pool or run.seed have "
-                 "changed since; go back to those, or choose another campaign.directory",
-                 path);
+  int64_t there = tt_comm_is_root(k->c) && !access(path, F_OK);
+  tt_bcast(k->c, &there, sizeof there);
+  tt_err e = there ? tt_history_read(k->c, path, &k->h)
+                   : tt_agree(k->c, tt_history_create(k->base->inputs, k->base->targets, &k->h));
+  if (!e && !there) k->h->identity = own;
+  if (!e && k->h->identity != own)
+    e = TT_FAIL(DATA,
+                "%s belongs to another campaign: data.file, its split, the pool or run.seed have "
+                "changed since; go back to those, or choose another campaign.directory",
+                path);
+  return tt_agree(k->c, e);
 }
 
 /* A name for what is put aside: "path.before-1", -2, ... */
@@ -254,7 +254,7 @@ tt_err tt_campaign_begin(tt_campaign *k)
   if (!e) e = tt_base_data_read(k->c, k->cfg, &k->base);
   if (!e) e = tt_agree(k->c, tt_score_check_local(k->cfg, k->base->targets));
   if (!e) e = open_pool(k);
-  if (!e) e = tt_agree(k->c, read_history_local(k));
+  if (!e) e = read_history(k);
   if (!e && k->o->from) e = go_back(k);
   if (!e) e = reopen(k);
   if (e) return e;

@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const char *directory(const tt_campaign *k) { return k->cfg->campaign_directory; }
 
@@ -33,13 +34,13 @@ static tt_err write_numbers(tt_campaign *k, const char *name)
 }
 
 /* What was written before the program ended, into the round that runs; the times stay. */
-static tt_err read_numbers_local(tt_campaign *k, const char *name)
+static tt_err read_numbers(tt_campaign *k, const char *name)
 {
   char path[TT_PATH_ROOM];
   tt_history *one = NULL;
   tt_round_file(k, name, path);
-  TT_TRY(tt_history_read_local(path, &one));
-  tt_err e = TT_OK;
+  tt_err e = tt_history_read(k->c, path, &one);
+  if (e) return e;
   if (one->rounds != 1 || one->columns != k->columns)
     e = TT_FAIL(DATA, "%s is not of this round; begin it again with --from %" PRId64, path,
                 k->number);
@@ -53,7 +54,7 @@ static tt_err read_numbers_local(tt_campaign *k, const char *name)
     k->h->ended = one->ended;
   }
   tt_history_destroy(&one);
-  return e;
+  return tt_agree(k->c, e);
 }
 
 static int64_t first_candidate(const tt_campaign *k)
@@ -64,10 +65,16 @@ static int64_t first_candidate(const tt_campaign *k)
   return first;
 }
 
-/* Whether the candidates are rows of the first data: then those that data.split uses are taken. */
-static int is_data_the_pool(const tt_config *c)
+/* Whether the candidates are rows of the first data, however both are spelled: then those that
+ * data.split uses are taken. */
+static int is_data_the_pool_local(const tt_config *c)
 {
-  return !strcmp(c->pool_file, c->data_file) && !strcmp(c->pool_inputs, c->data_inputs);
+  struct stat pool, data;
+  const char *a = c->pool_inputs, *b = c->data_inputs;
+  if (!*c->pool_file || stat(c->pool_file, &pool) || stat(c->data_file, &data)) return 0;
+  a += strspn(a, "/");
+  b += strspn(b, "/");
+  return pool.st_dev == data.st_dev && pool.st_ino == data.st_ino && !strcmp(a, b);
 }
 
 static tt_err take_first_data(const tt_campaign *k, tt_taken *t)
@@ -84,10 +91,13 @@ static tt_err take_first_data(const tt_campaign *k, tt_taken *t)
   return TT_OK;
 }
 
-static tt_err take_local(tt_campaign *k)
+static tt_err take(tt_campaign *k)
 {
-  TT_TRY(tt_history_taken(k->h, &k->taken));
-  return is_data_the_pool(k->cfg) ? take_first_data(k, &k->taken) : TT_OK;
+  int64_t same = tt_comm_is_root(k->c) && is_data_the_pool_local(k->cfg);
+  tt_bcast(k->c, &same, sizeof same);
+  tt_err e = tt_history_taken(k->h, &k->taken);
+  if (!e && same) e = take_first_data(k, &k->taken);
+  return tt_agree(k->c, e);
 }
 
 /* Candidates of this round, where they are not those of every round. */
@@ -100,7 +110,7 @@ static tt_err open_pool(tt_campaign *k)
                      .targets = k->base->targets,
                      .deadline = tt_limit_deadline_local(&k->limit)};
   tt_err e = *k->cfg->pool_file ? TT_OK : tt_pool_make(k->c, &o, &k->pool);
-  if (!e) e = tt_agree(k->c, take_local(k));
+  if (!e) e = take(k);
   if (!e) tt_round_now(k)->pool_rows = tt_pool_rows(k->pool);
   return e;
 }
@@ -144,7 +154,7 @@ tt_err tt_stage_score(tt_campaign *k)
   h = tt_hash_u64(h, (uint64_t)k->cfg->run_seed);
   tt_work w = {h, {"scores.h5", "scored.h5"}};
   e = tt_stage_run(k, TT_STAGE_score, &w, do_score, &seconds);
-  if (!e) e = tt_agree(k->c, read_numbers_local(k, w.file[1]));
+  if (!e) e = read_numbers(k, w.file[1]);
   if (!e) tt_round_now(k)->seconds[TT_STAGE_score] = seconds;
   return e;
 }
@@ -241,9 +251,9 @@ tt_err tt_stage_choose(tt_campaign *k)
   h = tt_hash_u64(h, tt_config_section_hash(k->cfg, "score"));
   tt_work w = {h, {"picks.h5", "selected.h5"}};
   e = tt_stage_run(k, TT_STAGE_select, &w, do_select, &seconds);
-  if (!e) e = tt_agree(k->c, read_numbers_local(k, w.file[1]));
+  if (!e) e = read_numbers(k, w.file[1]);
   tt_round_file(k, "picks.h5", path);
-  if (!e) e = tt_agree(k->c, tt_picks_read_local(path, &k->picks));
+  if (!e) e = tt_picks_read(k->c, path, &k->picks);
   if (!e) tt_round_now(k)->seconds[TT_STAGE_select] = seconds;
   if (!e) tt_round_now(k)->asked = k->picks->count;
   return e;

@@ -99,7 +99,7 @@ static tt_err change_local(tt_campaign *k, const tt_results *now, double *change
   return e;
 }
 
-tt_err tt_round_learnt_local(tt_campaign *k, tt_round *round)
+static tt_err errors_local(tt_campaign *k, tt_round *round)
 {
   char path[TT_PATH_ROOM];
   tt_results *now = NULL;
@@ -114,9 +114,20 @@ tt_err tt_round_learnt_local(tt_campaign *k, tt_round *round)
     round->nll[i] = now->nll[i];
   }
   tt_results_destroy(&now);
+  return e;
+}
+
+tt_err tt_round_learnt(tt_campaign *k, tt_round *round)
+{
+  int64_t bytes = k->columns * (int64_t)sizeof(double);
+  tt_err e = tt_agree(k->c, tt_comm_is_root(k->c) ? errors_local(k, round) : TT_OK);
+  if (e) return e;
+  tt_bcast(k->c, round->rmse, bytes);
+  tt_bcast(k->c, round->nll, bytes);
+  tt_bcast(k->c, &round->change, sizeof round->change);
   round->labels = tt_campaign_labels(k);
   for (int64_t i = 0; i < k->model.count; i++)
     for (int64_t m = 0; m < k->model.at[i]->members; m++)
       round->diverged += k->model.at[i]->status[m] == TT_STATUS_diverged;
-  return e;
+  return TT_OK;
 }

@@ -59,8 +59,8 @@ tt_err tt_campaign_commit(tt_campaign *k);
 tt_err tt_put_aside_local(const char *path);
 
 /* learnt.c: errors on the test rows, change since the round before, spread of names: of the model
- * that the round has trained, from its results.h5. Local. Errors: of reading it, MEM. */
-tt_err tt_round_learnt_local(tt_campaign *k, tt_round *round);
+ * that the round has trained, from its results.h5. Collective. Errors: of reading it, MEM. */
+tt_err tt_round_learnt(tt_campaign *k, tt_round *round);
 /* Rows that were trained or validated on. */
 int64_t tt_campaign_labels(const tt_campaign *k);
 /* The highest (goal: minimize: lowest) label of each target, NaN = none: best [T]. */

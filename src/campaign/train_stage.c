@@ -191,15 +191,16 @@ static tt_err take_model(tt_campaign *k, double seconds)
   tt_err e = tt_model_read(k->c, path, &k->model);
   if (e) return e;
   e = name_columns_local(k);
-  if (!e) e = check_columns_local(k);
+  if (!e && tt_comm_is_root(k->c)) e = check_columns_local(k);
   if (!e) e = tt_history_add_round(k->h, k->columns, &round);
-  if (!e) e = tt_round_learnt_local(k, round);
+  e = tt_agree(k->c, e);
+  if (!e) e = tt_round_learnt(k, round);
   if (!e) round->seconds[TT_STAGE_train] = seconds;
   for (int64_t i = 0; !e && i < k->model.count; i++)
     round->model = tt_hash_bytes(round->model, k->model.at[i]->w,
                                  (size_t)(k->model.at[i]->members * k->model.at[i]->model.params) *
                                      sizeof(float));
-  return tt_agree(k->c, e);
+  return e;
 }
 
 tt_err tt_stage_train(tt_campaign *k)

@@ -112,11 +112,14 @@ TT_TEST (a_history_comes_back_bit_by_bit) {
   static const int64_t size[][2] = {{0, 0}, {1, 0}, {2, 0}, {MOST, PICKS}};
   for (int i = 0; i < 4; i++) {
     int64_t rounds = size[i][0], picks = size[i][1];
-    tt_history *h = made(rounds, picks), *again = NULL;
+    tt_history *h = made(rounds, picks), *again = NULL, *shared = NULL;
     h->ended = (int)rounds - 1; /* none, or a rule */
     TT_CHECK_OK(write_history(comm, at("campaign.h5"), h));
     TT_CHECK_OK(tt_history_read_local(at("campaign.h5"), &again));
     check_same(again, h);
+    TT_CHECK_OK(tt_history_read(comm, at("campaign.h5"), &shared));
+    check_same(shared, h);
+    tt_history_destroy(&shared);
     tt_history_cut(again, rounds / 2 + 1); /* what was read is as alive as what was made */
     tt_history_cut(h, rounds / 2 + 1);
     if (rounds > 1) make_round(again, 99), make_round(h, 99);
@@ -241,7 +244,7 @@ TT_TEST (picks_and_answers_come_back) {
   made_up_columns(&target, T, "\xCE\xB8");
   for (int64_t n = 11; n >= 0; n = n ? n - 11 : -1) {
     tt_picks *p = NULL, *q = NULL;
-    tt_answers *a = NULL, *b = NULL;
+    tt_answers *a = NULL, *b = NULL, *b2 = NULL;
     size_t size = (size_t)n;
     TT_CHECK_OK(tt_picks_create(n, D, &p));
     TT_CHECK_OK(tt_answers_create(n, T, &a));
@@ -250,8 +253,8 @@ TT_TEST (picks_and_answers_come_back) {
     fill_picks(p, a);
     TT_CHECK_OK(tt_picks_write(comm, at(n ? "picks.h5" : "none.h5"), p, &input));
     TT_CHECK_OK(tt_answers_write(comm, at(n ? "answers.h5" : "no_answers.h5"), p, a, &target));
-    TT_CHECK_OK(tt_picks_read_local(at(n ? "picks.h5" : "none.h5"), &q));
-    TT_CHECK_OK(tt_answers_read_local(at(n ? "answers.h5" : "no_answers.h5"), &b));
+    TT_CHECK_OK(tt_picks_read(comm, at(n ? "picks.h5" : "none.h5"), &q));
+    TT_CHECK_OK(tt_answers_read(comm, at(n ? "answers.h5" : "no_answers.h5"), &b));
     TT_CHECK(q->count, ==, n);
     TT_CHECK(q->inputs, ==, D);
     TT_CHECK(b->count, ==, n);
@@ -265,7 +268,8 @@ TT_TEST (picks_and_answers_come_back) {
     tt_picks_destroy(&q);
     check_refused(at(n ? "picks.h5" : "none.h5"), TT_E_DATA);
     TT_CHECK((int)tt_picks_read_local(at(n ? "answers.h5" : "no_answers.h5"), &q), ==, TT_E_DATA);
-    TT_CHECK((int)tt_picks_read_local(at("missing.h5"), &q), ==, TT_E_NOINPUT);
+    TT_CHECK((int)tt_picks_read(comm, at("missing.h5"), &q), ==, TT_E_NOINPUT);
+    TT_CHECK((int)tt_answers_read(comm, at("missing.h5"), &b2), ==, TT_E_NOINPUT);
     tt_picks_destroy(&p);
     tt_answers_destroy(&a);
     tt_answers_destroy(&b);

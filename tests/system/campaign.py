@@ -163,6 +163,17 @@ def check_keep(run):
     run.same("kept", "reopened", "after what was refused")
 
 
+def check_own_pool(run):
+    """The first data as pool, under another name: rows that train or test are no candidates."""
+    os.symlink("data.h5", run.folder / "link.h5")
+    settings = ["pool.file=link.h5", "pool.inputs=/x", "pool.exclude=''", "stop.rounds=0",
+                "data.split.column=''", "data.split.train=0.3", "data.split.validation=0",
+                "data.split.test=0.4", "train.epochs=1"]
+    run.good(2, "own", settings)
+    with h5py.File(run.folder / "own/campaign.h5") as f:
+        check((f["labels"][0], f["pool"][0]) == (18, 18), "first data are candidates")
+
+
 def check_failed(run):
     """Too many rows without labels end the run, not the round: they may be asked for again."""
     settings = ["label.mode=command", "label.command=[\"false\"]", "label.group=7", "stop.rounds=1"]
@@ -217,6 +228,7 @@ def main():
         check_picks(run)
         check_lives(run)
         check_keep(run)
+        check_own_pool(run)
         check_failed(run)
         check_fence(run)
         check_refused(run)
