@@ -4,9 +4,11 @@
 #include "base/rng.h"
 #include "campaign/oracle.h"
 #include "campaign/stage.h"
+#include "spec/metrics.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -61,6 +63,33 @@ static tt_err check_failed(const tt_campaign *k)
                  k->number, failed, asked, most, directory(k), k->number, k->number);
 }
 
+static tt_err bad_label(const tt_campaign *k, int64_t pick, int64_t target, const char *want)
+{
+  return TT_FAIL(DATA,
+                 "round %" PRId64 ": the label of candidate %" PRId64 ", target '%s', is %g, but "
+                 "has to be %s; nothing was learnt from it: correct the oracle (or give "
+                 "model.classes), and run again with --from %" PRId64 ":label",
+                 k->number, k->picks->row[pick], k->base->target.name[target],
+                 k->answers->y[pick * k->base->targets + target], want, k->number);
+}
+
+/* What no training would take must not become history. */
+static tt_err check_labels(const tt_campaign *k)
+{
+  const char *want = NULL;
+  for (int64_t c = 0; c < k->model.count; c++)
+    for (int64_t e = 0; e < k->model.at[c]->ensembles; e++) {
+      const tt_ensemble *own = &k->model.at[c]->ensemble[e];
+      for (int64_t i = 0; i < k->answers->count * own->targets; i++) {
+        int64_t pick = i / own->targets, target = own->column[i % own->targets];
+        double y = k->answers->y[pick * k->base->targets + target];
+        if (!isnan(y) && !tt_label_fits(&k->model.at[c]->model, y, &want))
+          return bad_label(k, pick, target, want);
+      }
+    }
+  return TT_OK;
+}
+
 static tt_err do_ask(tt_campaign *k, const tt_work *w)
 {
   char label[TT_PATH_ROOM], answers[TT_PATH_ROOM];
@@ -87,7 +116,9 @@ static tt_err do_ask(tt_campaign *k, const tt_work *w)
     e = tt_agree(k->c, e);
     if (!e) e = tt_ask(k->c, &q, &k->answers);
   }
-  if (!e) e = tt_agree(k->c, check_failed(k));
+  if (!e) e = check_labels(k);
+  if (!e) e = check_failed(k);
+  e = tt_agree(k->c, e);
   if (!e) e = tt_answers_write(k->c, answers, k->picks, k->answers, &k->base->target);
   tt_answers_destroy(&k->answers);
   return e;

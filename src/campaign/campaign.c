@@ -31,11 +31,16 @@ void tt_campaign_tell_local(tt_campaign *k, const char *state, const char *reaso
   if (tt_status_write_local(directory, &s)) tt_log_once(TT_LOG_WARN, "%s", tt_err_last());
 }
 
+/* Rules that look at scores do not see that section score or select has changed. */
 static void say_ended(const tt_campaign *k)
 {
   int rule = k->h->ended;
   tt_log_once(TT_LOG_INFO, "the campaign has ended after %" PRId64 " rounds: %s (%s)", k->h->rounds,
               tt_rule_name[rule], tt_rule_option[rule]);
+  if (rule == TT_RULE_candidates || rule == TT_RULE_accurate)
+    tt_log_once(TT_LOG_INFO,
+                "with other options of score or select, --from %" PRId64 ":score goes on",
+                k->h->rounds);
 }
 
 static tt_err rounds(tt_campaign *k)

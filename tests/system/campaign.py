@@ -174,6 +174,20 @@ def check_own_pool(run):
         check((f["labels"][0], f["pool"][0]) == (18, 18), "first data are candidates")
 
 
+def check_classes(run):
+    """A label that is no class ends the run before it is history."""
+    with h5py.File(run.folder / "pool.h5") as f, h5py.File(run.folder / "odd.h5", "w") as to:
+        to["x"], to["y"], to["no"] = f["x"][()], f["y"][()] * 0 + 2, f["y"][()] * 0 + 1
+    with h5py.File(run.folder / "data.h5") as f, h5py.File(run.folder / "classes.h5", "w") as to:
+        to["x"], to["y"], to["split"] = f["x"][()], f["y"][()] > 0.1, f["split"][()]
+    settings = ["data.file=classes.h5", "pool.file=odd.h5", "pool.exclude=''", "score.by=entropy",
+                "ensembles[0].train.loss=cross_entropy", "train.epochs=2", "stop.rounds=1",
+                "ensembles[1].train.loss=bce"]
+    said = run.good(2, "classes", settings, code=65).stderr
+    check("has to be a whole number from 0 to the number of classes - 1" in said, f"class 2: {said}")
+    run.good(1, "right", [*settings, "pool.labels=no"])
+
+
 def check_failed(run):
     """Too many rows without labels end the run, not the round: they may be asked for again."""
     settings = ["label.mode=command", "label.command=[\"false\"]", "label.group=7", "stop.rounds=1"]
@@ -229,6 +243,7 @@ def main():
         check_lives(run)
         check_keep(run)
         check_own_pool(run)
+        check_classes(run)
         check_failed(run)
         check_fence(run)
         check_refused(run)
