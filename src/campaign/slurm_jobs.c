@@ -160,34 +160,45 @@ static void print_groups(FILE *f, const tt_asking *a, int64_t first, int64_t cou
   fputs("\nshift \"$SLURM_ARRAY_TASK_ID\"\n", f);
 }
 
-/* Absolute: a job starts elsewhere. */
-static tt_err print_call(FILE *f, const tt_question *q)
+/* A task that starts after its attempt was given up, or its round begun anew, has nothing to do. */
+static void print_fence(FILE *f, const tt_jobs *j, const char *directory)
 {
-  char program[TT_PATH_ROOM];
-  ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
-  char *file = realpath(q->file, NULL), *directory = realpath(q->directory, NULL);
-  tt_err e = TT_OK;
-  if (n < 0 || !file || !directory)
-    e = TT_FAIL(IO, "%s: %s",
-                n < 0  ? "/proc/self/exe"
-                : file ? q->directory
-                       : q->file,
-                strerror(errno));
-  if (!e) {
-    program[n] = '\0';
-    fputs("exec ", f);
-    tt_shell_quoted(f, program);
-    fputs(" campaign task", f);
-    for (int i = 0; i < q->nset; i++) {
-      fputs(" --set ", f);
-      tt_shell_quoted(f, q->set[i]);
-    }
-    fputc(' ', f);
-    tt_shell_quoted(f, file);
-    fputc(' ', f);
-    tt_shell_quoted(f, directory);
-    fputs("/\"$1\"\n", f);
+  fprintf(f, "grep -q '\"%s\"' ", j->name);
+  tt_shell_quoted(f, directory);
+  fputs("/job.json || { echo 'tutti: this job is no longer asked for'; exit 0; }\n", f);
+}
+
+static void print_command(FILE *f, const tt_question *q, const char *program, const char *file,
+                          const char *directory)
+{
+  fputs("exec ", f);
+  tt_shell_quoted(f, program);
+  fputs(" campaign task", f);
+  for (int i = 0; i < q->nset; i++) {
+    fputs(" --set ", f);
+    tt_shell_quoted(f, q->set[i]);
   }
+  fputc(' ', f);
+  tt_shell_quoted(f, file);
+  fputc(' ', f);
+  tt_shell_quoted(f, directory);
+  fputs("/\"$1\"\n", f);
+}
+
+/* Absolute: a job starts elsewhere. */
+static tt_err print_call(FILE *f, const tt_question *q, const tt_jobs *j)
+{
+  tt_err e = TT_OK;
+  char *program = realpath("/proc/self/exe", NULL);
+  char *file = realpath(q->file, NULL), *directory = realpath(q->directory, NULL);
+  if (program && file && directory) {
+    print_fence(f, j, directory);
+    print_command(f, q, program, file, directory);
+  } else {
+    const char *missing = !program ? "/proc/self/exe" : !file ? q->file : q->directory;
+    e = TT_FAIL(IO, "%s: %s", missing, strerror(errno));
+  }
+  free(program);
   free(file);
   free(directory);
   return e;
@@ -212,7 +223,7 @@ static tt_err print_script(FILE *f, const tt_asking *a, const tt_jobs *j, int64_
           "; a group for each task\n",
           q->round, j->attempt);
   print_groups(f, a, first, j->job[part].tasks);
-  return print_call(f, q);
+  return print_call(f, q, j);
 }
 
 static tt_err write_script(const tt_asking *a, const tt_jobs *j, int64_t part, int64_t first,

@@ -9,7 +9,7 @@
  *
  * An attempt asks for all groups that wait then, in parts that Slurm takes as one array. Its jobs
  * share a name that no other attempt has, of this campaign or another: by it a job is found whose
- * number nobody could write down. */
+ * number nobody could write down; and a task looks for it in job.json before it does anything. */
 #ifndef TT_SLURM_JOBS_H
 #define TT_SLURM_JOBS_H
 #include "campaign/oracle_parts.h"

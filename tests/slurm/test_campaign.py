@@ -28,7 +28,7 @@ stop:  {{rounds: {ROUNDS}}}
 """
 
 # y0 = sin(3 x0), y1 = x1 x2. In a file `stops` each line is a round and what the first call of it does
-# to the campaign's job; then it waits for that job to stop.
+# to the campaign's job; then it waits for that job to stop. Answers wait for squeue to have failed.
 ORACLE = """\
 #!/bin/sh
 round=${1#*round-000}; round=${round%%/*}
@@ -41,6 +41,8 @@ if [ -n "$stop" ] && mkdir "stopped-$round" 2>/dev/null; then
     sleep 0.2
   done
 fi
+n=0
+while [ -s fail.squeue ] && [ $((n += 1)) -lt 300 ]; do sleep 0.2; done
 awk -F, -v OFS=, 'NR == 1 { print "id,y0,y1"; next } { print $1, sin(3 * $2), $3 * $4 }' "$1" > "$2"
 """
 
@@ -57,7 +59,7 @@ if [ -s {folder}/fail.{name} ]; then
   exit 1
 fi
 said=$({real} "$@") || exit
-if rmdir {folder}/kill.{name} 2>/dev/null; then kill -KILL "$PPID"; fi
+if rmdir {folder}/kill.{name} 2>/dev/null; then kill -KILL "$PPID"; exit; fi
 echo "$said"
 """
 
@@ -156,10 +158,10 @@ def check_array(folder, wanted):
     place = workplace_of(folder, "array")
     path = shims(place, ("sbatch", "squeue"))
     (place / "kill.sbatch").mkdir()
+    (place / "fail.squeue").write_text("1\n2\n3\n")
     code = run(place, *BY_SLURM, path=path)
     cancel_labels(place)
     h.check(code == -9 and lines(place / "sbatch.log") == 1, f"array: {code}, not killed")
-    (place / "fail.squeue").write_text("1\n2\n3\n")
     code = run(place, *BY_SLURM, path=path)
     cancel_labels(place)
     log = (place / "log").read_text()

@@ -109,7 +109,7 @@ static void begin(rig *r, int groups)
   make_programs(r);
   put(r, "c.yaml", "");
   put(r, "owner", "one\n");
-  put(r, "job.sh", "#!/bin/bash\n#SBATCH --time=5\nmodule load all\n");
+  put(r, "job.sh", "#!/bin/bash\n#SBATCH --time=5\n: module load all\n");
   snprintf(r->label, sizeof r->label, "%s/label", r->folder);
   snprintf(text, sizeof text, "%s/bin:%s", r->folder, user_path);
   setenv("PATH", text, 1);
@@ -194,8 +194,7 @@ TT_TEST (an_array_for_the_groups_that_wait) {
   TT_CHECK_HAS(get(&r, "label/job.json"),
                "{\"tasks\": 3, \"id\": 102, \"state\": \"submitted\"}\n");
   TT_CHECK_HAS(get(&r, "label/job-1-0.sbatch"), "#!/bin/bash\n#SBATCH --output=\"/tmp/");
-  TT_CHECK_HAS(get(&r, "label/job-1-0.sbatch"),
-               "/label/job-1-0.%a.out\"\n#SBATCH --time=5\nmodule");
+  TT_CHECK_HAS(get(&r, "label/job-1-0.sbatch"), "/label/job-1-0.%a.out\"\n#SBATCH --time=5\n: mod");
   TT_CHECK_HAS(get(&r, "label/job-1-0.sbatch"), "\nset -- 0000 0001 0003\nshift ");
   TT_CHECK_HAS(get(&r, "label/job-1-1.sbatch"), "\nset -- 0004 0005 0006\nshift ");
   TT_CHECK_HAS(get(&r, "label/job-1-1.sbatch"),
@@ -203,6 +202,11 @@ TT_TEST (an_array_for_the_groups_that_wait) {
   answer(&r, 0, 7);
   TT_CHECK_OK(to_the_end(&r));
   TT_CHECK(r.a.left, ==, 0);
+  /* a task that is late finds another attempt's record, and asks for nothing */
+  put(&r, "label/job.json", "\"tutti-of-another-r12-a1\"");
+  TT_CHECK(system("cd $FAKE && SLURM_ARRAY_TASK_ID=1 sh label/job-1-0.sbatch | grep -q 'no longer "
+                  "asked for'"),
+           ==, 0);
   tt_label_by_slurm.end(&r.a);
   finish(&r);
 }
