@@ -24,7 +24,8 @@ static uint64_t picks_hash(const tt_campaign *k)
   return tt_hash_bytes(h, p->x, (size_t)(p->count * p->inputs) * sizeof *p->x);
 }
 
-/* Questions about other picks are put aside; a mark says which picks these are about. */
+/* A mark says which picks the questions are about. Where these have changed since, groups of
+ * candidates that are wanted still keep their answers; the jobs of Slurm are about all of them. */
 static tt_err make_directory_local(tt_campaign *k, uint64_t inputs)
 {
   char path[TT_PATH_ROOM], mark[TT_PATH_ROOM], is[32] = "", wanted[32];
@@ -34,7 +35,7 @@ static tt_err make_directory_local(tt_campaign *k, uint64_t inputs)
   if (!access(mark, F_OK)) {
     TT_TRY(tt_file_text_local(mark, is, sizeof is));
     if (!strcmp(is, wanted)) return TT_OK;
-    TT_TRY(tt_put_aside_local(path));
+    if (k->cfg->label_mode == TT_LABEL_slurm) TT_TRY(tt_put_aside_local(path));
   }
   TT_TRY(tt_make_directory_local(path));
   return tt_file_replace_local(mark, wanted);

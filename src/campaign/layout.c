@@ -75,3 +75,19 @@ tt_err tt_round_remove_local(const char *directory, int64_t round)
   tt_round_path(directory, round, "", path);
   return tt_remove_directory_local(path);
 }
+
+tt_err tt_put_beside_local(const char *directory, const char *name)
+{
+  char from[TT_PATH_ROOM], beside[TT_PATH_ROOM + 32], to[TT_PATH_ROOM];
+  tt_campaign_path(directory, name, from);
+  for (int n = 1; n < 100000; n++) {
+    snprintf(beside, sizeof beside, "%s.before-%d", directory, n);
+    tt_campaign_path(beside, name, to);
+    if (*to && !access(to, F_OK)) continue;
+    TT_TRY(tt_make_directory_local(beside));
+    if (rename(from, to))
+      return TT_FAIL(IO, "%s: cannot be renamed to %s: %s", from, to, strerror(errno));
+    return TT_OK;
+  }
+  return TT_FAIL(IO, "%s: too many of its kind are put aside already; remove some", from);
+}

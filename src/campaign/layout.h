@@ -21,4 +21,7 @@ tt_err tt_make_directory_local(const char *path);
  * Errors: IO. */
 tt_err tt_remove_directory_local(const char *path);
 tt_err tt_round_remove_local(const char *directory, int64_t round);
+/* DIRECTORY/name becomes DIRECTORY.before-N/name, with the first N where that is free: what may be
+ * wanted again is never removed. Errors: CANTCREAT, IO. */
+tt_err tt_put_beside_local(const char *directory, const char *name);
 #endif

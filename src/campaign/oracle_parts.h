@@ -74,7 +74,7 @@ extern const tt_label_way tt_label_by_command, tt_label_by_files, tt_label_by_sl
 
 /* Groups of all picks, in a->group, with inputs written: those that are there already, each with
  * the candidates it has, and new ones of label.group for the rest. Directories of other candidates
- * are removed. Errors: DATA (an input that cannot be read), CANTCREAT, IO, MEM. */
+ * are put aside. Errors: DATA (an input that cannot be read), CANTCREAT, IO, MEM. */
 tt_err tt_groups_make(tt_asking *a);
 void tt_groups_free(tt_asking *a);
 

@@ -139,12 +139,13 @@ static tt_err add_group(maker *m, const tt_group *g)
 }
 
 /* A directory without an input is one whose making was cut short. */
-static tt_err take_group(maker *m, const char *path)
+static tt_err take_group(maker *m, int64_t number)
 {
-  char input[TT_PATH_ROOM];
+  char input[TT_PATH_ROOM], path[TT_PATH_ROOM], name[32];
   tt_group g = {0};
   tt_asked *asked = NULL;
   int fits = 0;
+  tt_groups_path(m->a->q->directory, number, path);
   tt_err e = tt_group_open(path, &g);
   if (e == TT_E_NOINPUT) return tt_remove_directory_local(path);
   if (e) return e;
@@ -156,19 +157,19 @@ static tt_err take_group(maker *m, const char *path)
   if (!e && fits) return TT_OK;
   tt_group_free(&g);
   if (e) return e;
-  tt_log_once(TT_LOG_WARN, "%s: made for other candidates; removed", path);
-  return tt_remove_directory_local(path);
+  snprintf(name, sizeof name, "%04" PRId64, number);
+  tt_log_once(TT_LOG_WARN, "%s: made for other candidates; put aside in %s.before-N", path,
+              m->a->q->directory);
+  return tt_put_beside_local(m->a->q->directory, name);
 }
 
 static tt_err take_groups(maker *m)
 {
   int64_t *number = NULL, count = 0;
-  char path[TT_PATH_ROOM];
   TT_TRY(tt_groups_list(m->a->q->directory, &number, &count));
   tt_err e = TT_OK;
   for (int64_t i = 0; !e && i < count; i++) {
-    tt_groups_path(m->a->q->directory, number[i], path);
-    e = take_group(m, path);
+    e = take_group(m, number[i]);
     m->next = number[i] + 1;
     tt_watchdog_alive_local("label");
   }

@@ -188,6 +188,25 @@ def check_classes(run):
     run.good(1, "right", [*settings, "pool.labels=no"])
 
 
+def check_batch(run):
+    """Another batch in the middle of a round: labels of candidates that are still wanted stay."""
+    settings = ["label.mode=files", "label.group=2", "label.patience=10ms", "label.pause=10ms",
+                "pool.labels=''", "select.method=top", "select.random=0", "train.epochs=1"]
+    run.good(1, "batch", settings, code=75)
+    label = run.folder / "batch/round-0001/label"
+    with h5py.File(label / "0001/input.h5") as f:
+        asked = f["id"][()]
+    (label / "0001/output.csv").write_text("y0,y1\n1,2\n3,4\n")
+    run.good(1, "batch", settings, code=75)
+    run.good(1, "batch", [*settings, "select.batch=9"], code=75)
+    check((label / "0001/answer.h5").exists(), "an answer is gone with the batch")
+    run.good(1, "batch", [*settings, "select.batch=2"], code=75)
+    with h5py.File(run.folder / "batch/campaign.h5") as f:
+        check(np.array_equal(f["pick_row"], asked) and f["pick_y"][()].tolist() == [[1, 2], [3, 4]],
+              "the answers that were there were not taken")
+    check((run.folder / "batch/round-0001/label.before-1/0002").exists(), "a question is gone")
+
+
 def check_failed(run):
     """Too many rows without labels end the run, not the round: they may be asked for again."""
     settings = ["label.mode=command", "label.command=[\"false\"]", "label.group=7", "stop.rounds=1"]
@@ -244,6 +263,7 @@ def main():
         check_keep(run)
         check_own_pool(run)
         check_classes(run)
+        check_batch(run)
         check_failed(run)
         check_fence(run)
         check_refused(run)
