@@ -65,8 +65,9 @@ struct open_memory {
 void check_device_range(const void *at, size_t bytes, bool pinned_too, const char *call);
 /* [at, at + bytes) must not touch the device's memory, nor leave a pinned block it begins in. */
 void check_host_range(const void *at, size_t bytes, const char *call);
-/* Words of a kernel's arguments that are pointers must not point into the host's memory. */
-void check_arguments(const void *args, size_t bytes);
+/* Words of a kernel's arguments that are pointers must not point into the host's memory. What is
+ * left over between `fields` may: it is nobody's. */
+void check_arguments(const void *args, const unsigned char *fields, size_t bytes);
 /* Guard bytes around every allocation are whole. */
 void check_guards();
 bool is_device(const void *at);

@@ -65,18 +65,21 @@ int64_t parts_of(const product &p)
   return 1 + (int64_t)(h >> 32) % 3;
 }
 
-/* One matrix of the batch, column by column. */
-void multiply(const product &p, const float *a, const float *b, float *c)
+/* One matrix of the batch, column by column; `left` is room for op(A). */
+void multiply(const product &p, const float *a, const float *b, float *c, std::vector<float> &left)
 {
   int64_t parts = parts_of(p);
   std::vector<float> sum((size_t)(parts * p.m));
+  for (int64_t inner = 0; p.n && inner < p.k; inner++)
+    for (int64_t row = 0; row < p.m; row++)
+      left[(size_t)(inner * p.m + row)] = element(p.a, a, row, inner, p.tf32);
   for (int64_t column = 0; column < p.n; column++) {
     std::fill(sum.begin(), sum.end(), 0.0f);
     for (int64_t inner = 0; inner < p.k; inner++) {
       float factor = element(p.b, b, inner, column, p.tf32);
       float *to = sum.data() + inner % parts * p.m;
-      for (int64_t row = 0; row < p.m; row++)
-        to[row] += element(p.a, a, row, inner, p.tf32) * factor;
+      const float *from = left.data() + inner * p.m;
+      for (int64_t row = 0; row < p.m; row++) to[row] += from[row] * factor;
     }
     float *out = c + column * p.c.ld;
     for (int64_t row = 0; row < p.m; row++) {
@@ -93,9 +96,10 @@ void do_product(const product &p)
   check(p.a, p.batch, "cublasSgemm: A");
   check(p.b, p.batch, "cublasSgemm: B");
   check(p.c, p.batch, "cublasSgemm: C");
+  std::vector<float> left((size_t)(p.m * p.k));
   for (int64_t i = 0; i < p.batch; i++)
     multiply(p, p.a.at + i * p.a.stride, p.b.at + i * p.b.stride,
-             const_cast<float *>(p.c.at) + i * p.c.stride);
+             const_cast<float *>(p.c.at) + i * p.c.stride, left);
 }
 
 operand make_operand(const float *at, cublasOperation_t op, int rows, int columns, int ld,

@@ -364,8 +364,8 @@ int shared_limit(void (*kernel)())
 
 namespace tt_double
 {
-cudaError_t launch(kernel_thunk thunk, void (*kernel)(), const void *args, size_t bytes,
-                   const cudaLaunchConfig_t &config)
+cudaError_t launch(kernel_thunk thunk, void (*kernel)(), const void *args,
+                   const unsigned char *fields, size_t bytes, const cudaLaunchConfig_t &config)
 {
   TT_DOUBLE_ENTER();
   dim3 grid = config.gridDim, block = config.blockDim;
@@ -379,7 +379,7 @@ cudaError_t launch(kernel_thunk thunk, void (*kernel)(), const void *args, size_
   auto call = std::make_shared<kernel_call>(
       kernel_call{thunk, kernel, {from, from + bytes}, grid, block, cluster, shared_bytes,
                   all().where});
-  check_arguments(args, bytes);
+  check_arguments(args, fields, bytes);
   return submit(config.stream, [call] { run_kernel(*call); });
 }
 

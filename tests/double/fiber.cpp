@@ -1,13 +1,12 @@
 /* fiber.cpp — the threads of a block, or of all blocks of a cluster, as fibers, the barriers between
  * them, and who runs next.
  *
- * A fiber starts with makecontext and lives for all blocks of all kernels; hands change with
- * _setjmp and _longjmp, which cost a tenth of swapcontext (no system call). */
-#undef _FORTIFY_SOURCE /* its longjmp takes a jump between stacks for a corrupted one */
+ * A fiber starts with makecontext and lives for all blocks of all kernels; hands change with the
+ * compiler's own setjmp and longjmp, which save three words: swapcontext is a system call, and the
+ * C library's longjmp looks for clean-up handlers of the thread. */
 #include "core.h"
 
 #include <algorithm>
-#include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -24,15 +23,16 @@ namespace
 enum { WARP = 32, MAX_THREADS = MOST_RANKS * 1024 };
 const size_t STACK_BYTES = 256 * 1024, GUARD_PAGE = 64 * 1024;
 
-enum waiting { RUNNING, AT_BLOCK_BARRIER, AT_CLUSTER_BARRIER, AT_WARP_FUNCTION, DONE };
+enum waiting : unsigned char { RUNNING, AT_BLOCK_BARRIER, AT_CLUSTER_BARRIER, AT_WARP_FUNCTION, DONE };
+
+typedef void *place[5]; /* of __builtin_setjmp */
 
 struct fiber {
-  jmp_buf at;
+  place at;
   ucontext_t start;
   char *stack;
   bool started;
   void *fake_stack; /* of the address sanitizer */
-  waiting wait;
   site where; /* of the wait */
   int vote;
   unsigned exchanges;
@@ -40,8 +40,9 @@ struct fiber {
 
 struct scheduler {
   fiber *fibers[MAX_THREADS]; /* [ranks][threads] */
+  waiting wait[MAX_THREADS];
   int made, ranks, threads, current; /* blocks of a cluster, threads of a block, who runs */
-  jmp_buf at;
+  place at;
   void *fake_stack;
   const void *stack;
   size_t stack_bytes;
@@ -74,12 +75,15 @@ void arrived(void *fake_stack, const void **from, size_t *bytes)
 #endif
 }
 
-void to_scheduler()
+/* Never inlined: a function that can be jumped into must not jump. */
+[[noreturn, gnu::noinline]] void jump(place to) { __builtin_longjmp(to, 1); }
+
+[[gnu::noinline]] void to_scheduler()
 {
   scheduler &s = now_running;
   fiber &me = *s.fibers[s.current];
   leaving(&me.fake_stack, s.stack, s.stack_bytes);
-  if (!_setjmp(me.at)) _longjmp(s.at, 1);
+  if (!__builtin_setjmp(me.at)) jump(s.at);
   arrived(now_running.fibers[now_running.current]->fake_stack, nullptr, nullptr);
 }
 
@@ -90,7 +94,7 @@ void live()
   for (;;) {
     const kernel_call &call = *now_running.call;
     call.thunk(call.kernel, call.args.data());
-    now_running.fibers[now_running.current]->wait = DONE;
+    now_running.wait[now_running.current] = DONE;
     to_scheduler();
   }
 }
@@ -101,7 +105,7 @@ void place_block(unsigned b)
   blockIdx = {b % gridDim.x, b % plane / gridDim.x, b / plane};
 }
 
-void resume(int thread)
+[[gnu::noinline]] void resume(int thread)
 {
   scheduler &s = now_running;
   fiber &f = *s.fibers[thread];
@@ -110,8 +114,8 @@ void resume(int thread)
   if (s.ranks > 1) place_block(s.first_block + (unsigned)(thread / s.threads));
   threadIdx = {t % blockDim.x, t / blockDim.x % blockDim.y, t / (blockDim.x * blockDim.y)};
   leaving(&s.fake_stack, f.stack, STACK_BYTES);
-  if (!_setjmp(s.at)) {
-    if (f.started) _longjmp(f.at, 1);
+  if (!__builtin_setjmp(s.at)) {
+    if (f.started) jump(f.at);
     f.started = true;
     setcontext(&f.start);
   }
@@ -145,25 +149,26 @@ void make_fibers(int ranks, int threads)
 
 /* ---- barriers ---- */
 
+bool same_text(const char *a, const char *b) { return a == b || !strcmp(a, b); }
+
 bool same_place(const site &a, const site &b)
 {
-  return a.line == b.line && !strcmp(a.what, b.what) && !strcmp(a.file, b.file);
+  return a.line == b.line && same_text(a.what, b.what) && same_text(a.file, b.file);
 }
 
 /* Let the warp go on if all its lanes have come to the same function. */
 void release_warp(int first)
 {
   fiber *const *warp = now_running.fibers + first;
-  for (int lane = 0; lane < WARP; lane++)
-    if (warp[lane]->wait != AT_WARP_FUNCTION) return;
+  waiting *wait = now_running.wait + first;
+  if (std::count(wait, wait + WARP, AT_WARP_FUNCTION) < WARP) return;
   for (int lane = 1; lane < WARP; lane++) {
     const site &a = warp[0]->where, &b = warp[lane]->where;
     if (!same_place(a, b))
       die("lanes of one warp at different functions: lane 0 at %s (%s:%d), lane %d at %s (%s:%d)",
           a.what, a.file, a.line, lane, b.what, b.file, b.line);
   }
-  for (int lane = 0; lane < WARP; lane++)
-    warp[lane]->wait = RUNNING;
+  std::fill_n(wait, (int)WARP, RUNNING);
 }
 
 /* Nobody can go on: who waits where. */
@@ -175,9 +180,9 @@ void release_warp(int first)
   int told = 0, done = 0;
   for (int t = 0; t < s.ranks * s.threads; t++) {
     const fiber &f = *s.fibers[t];
-    done += f.wait == DONE;
-    bool news = f.wait != DONE && (t == 0 || s.fibers[t - 1]->wait != f.wait ||
-                                   !same_place(s.fibers[t - 1]->where, f.where));
+    done += s.wait[t] == DONE;
+    bool news = s.wait[t] != DONE && (t == 0 || s.wait[t - 1] != s.wait[t] ||
+                                      !same_place(s.fibers[t - 1]->where, f.where));
     if (!news || told++ >= 8) continue;
     used += (size_t)snprintf(text + used, sizeof text - used, "; from thread %d at %s (%.60s:%d)",
                              t, f.where.what, f.where.file, f.where.line);
@@ -194,7 +199,7 @@ votes release(const char *of, int from, int to)
   votes result = {0, 1, 0};
   for (int t = from; t < to; t++) {
     fiber &f = *s.fibers[t];
-    if (f.wait == DONE) continue;
+    if (s.wait[t] == DONE) continue;
     if (!first) first = &f;
     if (!same_place(first->where, f.where))
       die("threads of one %s at different barriers: %s (%s:%d), thread %d at %s (%s:%d)", of,
@@ -203,7 +208,7 @@ votes release(const char *of, int from, int to)
     result.any |= f.vote != 0;
     result.all &= f.vote != 0;
     result.count += f.vote != 0;
-    f.wait = RUNNING;
+    s.wait[t] = RUNNING;
   }
   counts().barriers++;
   return result;
@@ -211,10 +216,7 @@ votes release(const char *of, int from, int to)
 
 int count(waiting kind, int from, int to)
 {
-  int n = 0;
-  for (int t = from; t < to; t++)
-    n += now_running.fibers[t]->wait == kind;
-  return n;
+  return (int)std::count(now_running.wait + from, now_running.wait + to, kind);
 }
 
 /* ---- one block, one cluster ---- */
@@ -226,10 +228,10 @@ bool turn_of_warp(int first, int end)
   bool progress = false;
   for (unsigned turn : s.lanes) {
     int thread = first + (int)turn;
-    while (thread < end && s.fibers[thread]->wait == RUNNING) {
+    while (thread < end && s.wait[thread] == RUNNING) {
       resume(thread);
       progress = true;
-      if (s.fibers[thread]->wait == AT_WARP_FUNCTION) release_warp(first);
+      if (s.wait[thread] == AT_WARP_FUNCTION) release_warp(first);
     }
   }
   return progress;
@@ -294,10 +296,8 @@ void run_cluster()
 {
   scheduler &s = now_running;
   int all = s.ranks * s.threads;
-  for (int t = 0; t < all; t++) {
-    s.fibers[t]->wait = RUNNING;
-    s.fibers[t]->exchanges = 0;
-  }
+  std::fill_n(s.wait, all, RUNNING);
+  for (int t = 0; t < all; t++) s.fibers[t]->exchanges = 0;
   std::fill_n(s.ended, s.ranks, false);
   counts().blocks += s.ranks;
   for (;;) {
@@ -317,7 +317,7 @@ void wait_at(waiting kind, int vote, const site &at)
 {
   if (!now_running.call) die("%s (%s:%d) outside a kernel", at.what, at.file, at.line);
   fiber &me = *now_running.fibers[now_running.current];
-  me.wait = kind;
+  now_running.wait[now_running.current] = kind;
   me.where = at;
   me.vote = vote;
   to_scheduler();

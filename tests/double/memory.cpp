@@ -229,13 +229,15 @@ void check_host_range(const void *at, size_t bytes, const char *call)
 
 /* Addresses of programs, heaps and stacks lie above 2^45 on 64-bit Linux; numbers seldom do, and
  * hardly ever where memory is mapped. */
-void check_arguments(const void *args, size_t bytes)
+void check_arguments(const void *args, const unsigned char *fields, size_t bytes)
 {
   const unsigned char *from = static_cast<const unsigned char *>(args);
   for (size_t at = 0; at + sizeof(uintptr_t) <= bytes; at += sizeof(uintptr_t)) {
-    uintptr_t word;
+    uintptr_t word, mask;
     unsigned char state;
     memcpy(&word, from + at, sizeof word);
+    memcpy(&mask, fields + at, sizeof mask);
+    word &= mask;
     if (word >> 45 == 0 || word >> 48 != 0) continue;
     void *address = reinterpret_cast<void *>(word);
     if (is_device(address)) continue;

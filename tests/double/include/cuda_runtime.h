@@ -233,8 +233,9 @@ struct cudaLaunchConfig_t {
 namespace tt_double
 {
 typedef void (*kernel_thunk)(void (*kernel)(), const void *args);
-cudaError_t launch(kernel_thunk thunk, void (*kernel)(), const void *args, size_t bytes,
-                   const cudaLaunchConfig_t &config);
+/* `fields`: of the bytes of the arguments, 255 where they belong to a field, 0 between fields. */
+cudaError_t launch(kernel_thunk thunk, void (*kernel)(), const void *args,
+                   const unsigned char *fields, size_t bytes, const cudaLaunchConfig_t &config);
 cudaError_t set_attribute(void (*kernel)(), cudaFuncAttribute attribute, int value);
 cudaError_t get_attributes(cudaFuncAttributes *out, void (*kernel)());
 cudaError_t occupancy(int *blocks, int threads, size_t shared_bytes);
@@ -244,6 +245,16 @@ template <class Args> void call_kernel(void (*kernel)(), const void *args)
 {
   reinterpret_cast<void (*)(Args)>(kernel)(*static_cast<const Args *>(args));
 }
+
+/* gcc 12 takes a number for padding in one of them: hence a mask for looking, not a copy to run on. */
+template <class Args> const unsigned char *fields_of()
+{
+  alignas(Args) static unsigned char bytes[sizeof(Args)];
+  if (bytes[0]) return bytes;
+  for (unsigned char &byte : bytes) byte = 255;
+  __builtin_clear_padding(reinterpret_cast<Args *>(bytes));
+  return bytes;
+}
 } // namespace tt_double
 
 template <class Args>
@@ -251,14 +262,15 @@ cudaError_t cudaLaunchKernel(void (*kernel)(Args), dim3 grid, dim3 block, void *
                              size_t shared_bytes, cudaStream_t stream)
 {
   return tt_double::launch(tt_double::call_kernel<Args>, reinterpret_cast<void (*)()>(kernel),
-                           args[0], sizeof(Args), {grid, block, shared_bytes, stream, nullptr, 0});
+                           args[0], tt_double::fields_of<Args>(), sizeof(Args),
+                           {grid, block, shared_bytes, stream, nullptr, 0});
 }
 template <class Args>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(Args),
                                const Args &args)
 {
   return tt_double::launch(tt_double::call_kernel<Args>, reinterpret_cast<void (*)()>(kernel),
-                           &args, sizeof(Args), *config);
+                           &args, tt_double::fields_of<Args>(), sizeof(Args), *config);
 }
 template <class Args>
 cudaError_t cudaFuncSetAttribute(void (*kernel)(Args), cudaFuncAttribute attribute, int value)
