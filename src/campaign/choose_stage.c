@@ -159,7 +159,8 @@ tt_err tt_stage_score(tt_campaign *k)
   return e;
 }
 
-/* Inputs that have labels, [*count][D] in the user's units: first data, then picks. */
+/* Inputs that have labels, or were asked for in vain: [*count][D] in the user's units, first data,
+ * then picks. */
 static tt_err labelled_inputs_local(const tt_campaign *k, double **x, int64_t *count)
 {
   int64_t d = k->base->inputs, n = 0;
