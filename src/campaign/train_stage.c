@@ -5,6 +5,7 @@
 #include "run/trainer.h"
 #include "run/watchdog.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,19 +43,31 @@ static uint64_t train_inputs(const tt_campaign *k, uint64_t warm)
   return tt_hash_u64(tt_hash_u64(h, (uint64_t)round_seed(k)), warm);
 }
 
-/* A directory that began with other options or labels is put aside; a mark says with which. */
+static tt_err move_local(const char *from, const char *to)
+{
+  if (access(from, F_OK) || !access(to, F_OK) || !rename(from, to)) return TT_OK;
+  return TT_FAIL(IO, "%s: cannot be renamed to %s: %s", from, to, strerror(errno));
+}
+
+/* A directory that began with other options or labels is put aside; a mark says with which. Answers
+ * to its questions stay, for those that are asked again; jobs of Slurm know where they write. */
 static tt_err make_directory_local(tt_campaign *k, uint64_t inputs)
 {
-  char path[TT_PATH_ROOM], mark[TT_PATH_ROOM], is[32] = "", wanted[32];
+  char path[TT_PATH_ROOM], mark[TT_PATH_ROOM], label[TT_PATH_ROOM], safe[TT_PATH_ROOM + 8];
+  char is[32] = "", wanted[32];
   snprintf(wanted, sizeof wanted, "%016" PRIx64 "\n", inputs);
   tt_round_file(k, "", path);
   tt_round_file(k, "inputs", mark);
+  tt_round_file(k, "label", label);
+  snprintf(safe, sizeof safe, "%s.label", path);
   if (!access(mark, F_OK)) {
     TT_TRY(tt_file_text_local(mark, is, sizeof is));
     if (!strcmp(is, wanted)) return TT_OK;
+    if (k->cfg->label_mode != TT_LABEL_slurm) TT_TRY(move_local(label, safe));
     TT_TRY(tt_put_aside_local(path));
   }
   TT_TRY(tt_make_directory_local(path));
+  TT_TRY(move_local(safe, label));
   return tt_file_replace_local(mark, wanted);
 }
 

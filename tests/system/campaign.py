@@ -186,16 +186,19 @@ def check_classes(run):
 
 
 def check_batch(run):
-    """Another batch in the middle of a round: labels of candidates that are still wanted stay."""
+    """Another batch, another training in the middle of a round: labels of candidates that are still
+    wanted stay."""
     settings = ["label.mode=files", "label.group=2", "label.patience=10ms", "label.pause=10ms",
-                "pool.labels=''", "select.method=top", "select.random=0", "train.epochs=1"]
+                "pool.labels=''", "select.random=1", "train.epochs=1"]
     run.good(1, "batch", settings, code=75)
     label = run.folder / "batch/round-0001/label"
     with h5py.File(label / "0001/input.h5") as f:
         asked = f["id"][()]
     (label / "0001/output.csv").write_text("y0,y1\n1,2\n3,4\n")
     run.good(1, "batch", settings, code=75)
+    settings[-1] = "train.epochs=2"
     run.good(1, "batch", [*settings, "select.batch=9"], code=75)
+    check((run.folder / "batch/round-0001.before-1").exists(), "it has not trained anew")
     check((label / "0001/answer.h5").exists(), "an answer is gone with the batch")
     run.good(1, "batch", [*settings, "select.batch=2"], code=75)
     with h5py.File(run.folder / "batch/campaign.h5") as f:
