@@ -211,14 +211,35 @@ static void refused(tt_pool_scoring *what, tt_err wanted_error, const char *part
   TT_CHECK(scratch_count(made_up_place, "refused"), ==, 0);
 }
 
+/* More rows than HDF5 keeps in memory of a file that stays open. */
+enum { PLENTY = 20000 };
+
+/* Rank 0 puts a NaN in place of a value of a pool that has been opened and looked at. */
+static void spoil(const char *file, double value)
+{
+  static char bytes[2 * PLENTY * D * sizeof(double)];
+  const double hole = NAN;
+  if (tt_comm_is_root(comm)) {
+    FILE *f = fopen(file, "r+");
+    assert_non_null(f);
+    size_t size = fread(bytes, 1, sizeof bytes, f);
+    const char *found = memmem(bytes, size, &value, sizeof value);
+    assert_non_null(found);
+    fseek(f, found - bytes, SEEK_SET);
+    TT_CHECK(fwrite(&hole, sizeof hole, 1, f), ==, 1u);
+    TT_CHECK(fclose(f), ==, 0);
+  }
+  tt_barrier(comm);
+}
+
 TT_TEST (what_cannot_be_scored_is_refused_and_leaves_nothing) {
-  static double raw[ROWS * D];
+  static double raw[PLENTY * D];
   double none[MADE_UP_TARGETS] = {NAN, NAN, NAN, NAN};
   tt_committees m = model_of(TT_OUTPUT_mean);
   tt_config *cfg = config(TT_SCORE_bald);
   tt_pool_scoring what = scoring(cfg, &m);
-  inputs(ROWS, raw);
-  what.pool = pool_of(at("pool.h5"), ROWS, raw);
+  inputs(PLENTY, raw);
+  what.pool = pool_of(at("pool.h5"), PLENTY, raw);
   what.file = at("refused.h5");
   refused(&what, TT_E_DATA, "score.by: bald does not fit ensemble 'heating-1', whose output is");
   cfg->score_by = TT_SCORE_expected_improvement;
@@ -238,10 +259,8 @@ TT_TEST (what_cannot_be_scored_is_refused_and_leaves_nothing) {
     m.at[1]->weight[i] = 0.0;
   refused(&what, TT_E_DIVERGED, "all 2 members of ensemble 'third' diverged: nobody can score");
   cfg->score_by = TT_SCORE_random; /* needs no member, but the rows all the same */
-  tt_pool_close_local(&what.pool);
-  raw[700 * D + 1] = NAN;
-  what.pool = pool_of(at("hole.h5"), ROWS, raw);
-  refused(&what, TT_E_DATA, "hole.h5: dataset 'x', row 700, column 1: nan");
+  spoil(at("pool.h5"), raw[700 * D + 1]);
+  refused(&what, TT_E_DATA, "pool.h5: dataset 'x', row 700, column 1: nan");
   tt_pool_close_local(&what.pool);
   tt_config_destroy(&cfg);
   tt_committees_destroy(&m);
