@@ -25,7 +25,8 @@
  *                       crashed, called again label.retries times, then the rows failed
  * A call starts in the directory of the campaign file, in a process group of its own that ends with
  * it. Outputs that a killed campaign left behind are looked at before anything is called again: one
- * that labels every row is taken, unless its call was already found to be bad. */
+ * that labels every row (a table: or says nan) is taken, unless its call was already found to be
+ * bad. */
 #ifndef TT_ORACLE_H
 #define TT_ORACLE_H
 #include "io/campaign_io.h"

@@ -60,16 +60,18 @@ static int64_t labelled_rows(const double *y, int64_t rows, int64_t targets)
   return n;
 }
 
-/* Read the output of a try. y: owned by the caller, in the order of the group. */
-static tt_err read_output(const tt_call *c, int64_t number, double **y, int64_t *labelled)
+/* Read the output of a try. y: owned by the caller, in the order of the group.
+ *   given     rows that stand in it;  labelled  those with a number */
+static tt_err read_output(const tt_call *c, int64_t number, double **y, int64_t *given,
+                          int64_t *labelled)
 {
   char path[TT_PATH_ROOM];
   tt_labels *l = NULL;
-  int64_t T = c->target->count, given = 0;
+  int64_t T = c->target->count;
   output_path(c, number, path);
   TT_TRY(tt_labels_read_local(path, c->target, &l));
   tt_err e = TT_ALLOC(*y, c->group->count * T);
-  if (!e) e = tt_labels_match(l, c->group->count, c->group->id, *y, &given);
+  if (!e) e = tt_labels_match(l, c->group->count, c->group->id, *y, given);
   if (!e) *labelled = labelled_rows(*y, c->group->count, T);
   tt_labels_destroy(&l);
   return e;
@@ -82,14 +84,16 @@ static int is_ours(tt_err e) { return e == TT_E_MEM || e == TT_E_IO || e == TT_E
  */
 
 /* A try that was not judged was running when we were ended, or had just done so. A part of its rows
- * may be missing because it was ended too: only what labels every row is taken. */
+ * may be missing because it was ended too: only what speaks of every row is taken. A nan in a table
+ * was written there; in HDF5 it may be what a dataset begins with. */
 static tt_err adopt(tt_call *c, int64_t number)
 {
   double *y = NULL;
-  int64_t labelled = 0;
-  tt_err e = read_output(c, number, &y, &labelled);
-  int whole = !e && labelled == c->group->count;
-  if (whole) e = tt_group_answer(c->group, c->target, y, "");
+  int64_t given = 0, labelled = 0;
+  tt_err e = read_output(c, number, &y, &given, &labelled);
+  int whole = !e && (c->group->csv ? given : labelled) == c->group->count;
+  const char *why = labelled < c->group->count ? "the oracle gave no label" : "";
+  if (whole) e = tt_group_answer(c->group, c->target, y, why);
   if (whole && !e)
     tt_log_once(TT_LOG_INFO, "%s: taken from try-%" PRId64 ", which had ended before",
                 c->group->directory, number);
@@ -255,8 +259,8 @@ static tt_err take_output(tt_call *c, int code)
 {
   char why[WHY_ROOM];
   double *y = NULL;
-  int64_t labelled = 0;
-  tt_err e = read_output(c, c->number, &y, &labelled);
+  int64_t given = 0, labelled = 0;
+  tt_err e = read_output(c, c->number, &y, &given, &labelled);
   snprintf(why, sizeof why, code ? "exit %d" : "no value", code);
   if (!e && labelled)
     e = tt_group_answer(c->group, c->target, y, labelled < c->group->count ? why : "");
