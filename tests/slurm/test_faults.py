@@ -60,7 +60,16 @@ def lose_node(folder):
 def bring_back(node):
     """For the next run of this test on the same cluster."""
     cluster.start_node(rig.RUN, node)
-    rig.command("scontrol", "update", f"nodename={node}", "state=resume", good=True)
+
+    def is_up():
+        """Slurm takes a node back by itself once it registers, or has to be told; it refuses that
+        for one that is up."""
+        if "down" in rig.command("sinfo", "-h", "-N", "-n", node, "-o", "%T", good=True).stdout:
+            rig.command("scontrol", "update", f"nodename={node}", "state=resume")
+            return False
+        return True
+
+    rig.wait_for(f"node {node} to come back", is_up)
 
 
 def requeue_from_outside(folder):
