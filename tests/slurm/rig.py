@@ -144,12 +144,13 @@ def output(folder, name, job):
 
 
 def lives(directory):
-    """Rows of lives.tsv as dictionaries."""
+    """Rows of lives.tsv as dictionaries; one that is being written is not there yet."""
     try:
-        lines = (pathlib.Path(directory) / "lives.tsv").read_text().splitlines()
+        text = (pathlib.Path(directory) / "lives.tsv").read_text()
     except OSError:
         return []
-    head = lines[0].lstrip("#").split("\t")
+    lines = text[:text.rfind("\n") + 1].splitlines()
+    head = lines[0].lstrip("#").split("\t") if lines else []
     return [dict(zip(head, line.split("\t"))) for line in lines[1:]]
 
 

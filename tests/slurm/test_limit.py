@@ -103,10 +103,11 @@ def check_stuck(folder, job):
 
 
 def signalled(folder):
-    """--signal: Slurm sends USR1 before the end, up to a minute early."""
-    text = rig.script("train.sbatch", 1, [ENDLESS, "run.directory=signalled"])
-    text = text.replace("USR1@300", "USR1@55")
-    return rig.submit(folder, "signalled", text, "--time=1")
+    """--signal: Slurm sends USR1 before the end, up to a minute early; here 5 to 65 s after the
+    start, which the run's own limit must not forestall."""
+    settings = [ENDLESS, "run.directory=signalled", "run.max_time=1h"]
+    text = rig.script("train.sbatch", 1, settings).replace("USR1@300", "USR1@55")
+    return rig.submit(folder, "signalled", text, "--time=2")
 
 
 def check_signalled(folder, job):
