@@ -37,6 +37,10 @@ def kill(process, how, number=signal.SIGKILL):
     return True
 
 
+class TooSoon(Exception):
+    """A job that was over before its control could be planted."""
+
+
 class Campaign:
     """One job in one directory, through as many lives as it takes."""
 
@@ -131,13 +135,13 @@ def start_and_kill(campaign, least=2):
     campaign.end(process, False)
     campaign.check_nothing_lost()
     if not campaign.newest or h.is_complete(campaign.out):
-        sys.exit("control: the job was over before its second checkpoint: give it more --seconds")
+        raise TooSoon("the job was over before its second checkpoint")
 
 
 def control_float(campaign, wanted):
     start_and_kill(campaign)
     if h.change_one_float(h.checkpoint(campaign.out, campaign.newest)) is None:
-        sys.exit("control: all members had ended")
+        raise TooSoon("all members had ended")
     campaign.life(False)
     campaign.judge(wanted)
 
@@ -182,6 +186,26 @@ def run_control(name, args, folder, wanted, seconds):
     h.fail(f"control {name}: the harness saw nothing")
 
 
+def undisturbed(args, folder, epochs):
+    args.settings = [f"train.epochs={epochs}", "checkpoint.every=50ms"]
+    wanted, seconds = h.undisturbed(folder, args.settings, name=f"wanted{epochs}")
+    print(f"undisturbed: {args.settings[0]}, {seconds:.1f} s", flush=True)
+    return wanted, seconds
+
+
+def controls(args, folder, epochs):
+    """A longer job where a machine that has become faster ends it too soon."""
+    for longer in (1, 4, 16):
+        wanted, seconds = undisturbed(args, folder, longer * epochs)
+        try:
+            for name in CONTROLS if args.control == "all" else [args.control]:
+                run_control(name, args, folder, wanted, seconds)
+            h.finish("negative controls")
+        except TooSoon as run:
+            print(f"too soon: {run}", flush=True)
+    sys.exit("control: every job was over too soon: give it more --seconds")
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -193,15 +217,10 @@ def main():
     args = parser.parse_args()
     random.seed(args.seed)
     with h.workplace() as folder:
-        args.settings = [f"train.epochs={h.epochs_for(folder, args.seconds)}",
-                         "checkpoint.every=50ms"]
-        wanted, seconds = h.undisturbed(folder, args.settings)
-        print(f"undisturbed: {args.settings[0]}, {seconds:.1f} s")
+        epochs, summary = h.epochs_for(folder, args.seconds), ""
         if args.control:
-            for name in CONTROLS if args.control == "all" else [args.control]:
-                run_control(name, args, folder, wanted, seconds)
-            h.finish("negative controls")
-        summary = ""
+            controls(args, folder, epochs)
+        wanted, seconds = undisturbed(args, folder, epochs)
         try:
             summary = loop(args, folder, wanted, seconds)
         except Wrong as wrong:
