@@ -233,11 +233,6 @@ const tt_entry *tt_journal_find(const tt_journal *j, int64_t round, tt_stage sta
   return NULL;
 }
 
-const tt_entry *tt_journal_last(const tt_journal *j)
-{
-  return j->lines && !j->line[j->lines - 1].again ? &j->line[j->lines - 1].entry : NULL;
-}
-
 double tt_journal_seconds(const tt_journal *j)
 {
   double seconds = 0.0;

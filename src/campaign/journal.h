@@ -38,10 +38,6 @@ tt_err tt_journal_again_local(tt_journal *j, int64_t round, tt_stage stage);
 /* Wall time of all finished stages, of all lives, those that were done again too. */
 double tt_journal_seconds(const tt_journal *j);
 
-/* The last line of all; NULL = there is none, or a person wants something done again. Valid until
- * the next append. */
-const tt_entry *tt_journal_last(const tt_journal *j);
-
 /* XXH3 of a file's bytes. Errors: NOINPUT, IO. */
 tt_err tt_file_hash_local(const char *path, uint64_t *hash);
 #endif
