@@ -11,7 +11,7 @@
  * there are prepare DIR WAY PRECISION    make it ready; the last part of DIR is the workload time
  * WAY PRECISION SECONDS   steps taken, and the seconds they took drop forget all that was prepared
  * peers/ speak the same. */
-#include "bench_line.h"
+#include "bench/bench_line.h"
 
 #include <getopt.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* bench_line.c — see bench_line.h. */
-#include "bench_line.h"
+#include "bench/bench_line.h"
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* workload.c — see workload.h. */
-#include "workload.h"
+#include "bench/workload.h"
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 #include <inttypes.h>
 #include <math.h>

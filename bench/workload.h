@@ -2,7 +2,7 @@
  * and as files for other programs, so that all of them start from the same numbers. */
 #ifndef BENCH_WORKLOAD_H
 #define BENCH_WORKLOAD_H
-#include "spec/cohort.h"
+#include "core/model/cohort.h"
 
 /* Relu networks of one loss, mse, trained by Adam on whole batches. */
 typedef struct bench_workload {

@@ -1,4 +1,4 @@
-# The CUDA floor, twice from the same cuda/*.cu: for the GPU with nvcc, where there is one
+# The CUDA floor, twice from the same cuda/*/*.cu: for the GPU with nvcc, where there is one
 # (tutti_cuda), and for the host over the test double (tutti_cuda_double). Include it before
 # enable_language(CUDA): it sets the default architectures.
 if(NOT CMAKE_CUDA_ARCHITECTURES)
@@ -11,7 +11,7 @@ endif()
 # the inner loops write their fused multiply-adds out (fmaf) and lose nothing. Division, square root
 # and subnormal numbers keep nvcc's defaults, which are those of IEEE 754.
 function(tutti_cuda_compile target)
-  target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR})
+  target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR})
   target_link_libraries(${target} PRIVATE tutti_random123)
   target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
   target_compile_options(${target} PRIVATE -fmad=false -Xptxas=-v -Xcompiler=-Wall,-Wextra,-ffp-contract=off
@@ -24,22 +24,22 @@ function(tutti_cuda_compile target)
 endfunction()
 
 # Floor 3 for the GPU. Call it after enable_language(CUDA).
-function(tutti_cuda_floor)
+function(tutti_cuda_rooms)
   find_package(CUDAToolkit REQUIRED)
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cuda/*.cu)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cuda/*/*.cu)
   add_library(tutti_cuda OBJECT ${sources})
   tutti_cuda_compile(tutti_cuda)
   target_link_libraries(tutti_cuda INTERFACE CUDA::cudart_static CUDA::cublas stdc++)
 endfunction()
 
 # The same sources as C++, with the double instead of CUDA's headers and libraries:
-#   tutti_double       the double and the layer of cuda/dev.cuh over it; needs no floor but base
+#   tutti_double       the double and the layer of cuda/common/device.cuh over it; needs no floor but base
 #   tutti_cuda_double  the rest of the CUDA floor; a program links it beside the floors 0 to 3
 # Needs enable_language(CXX). The language is a property of sources in one directory: call it in
-# another one than tutti_cuda_floor.
+# another one than tutti_cuda_rooms.
 function(tutti_cuda_double)
-  file(GLOB layer CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cuda/dev*.cu)
-  file(GLOB cuda CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cuda/*.cu)
+  file(GLOB layer CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cuda/common/device*.cu)
+  file(GLOB cuda CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cuda/*/*.cu)
   file(GLOB double CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/double/*.cpp)
   list(FILTER double EXCLUDE REGEX "/test_[^/]*$")
   set_source_files_properties(${cuda} PROPERTIES LANGUAGE CXX)
@@ -48,8 +48,7 @@ function(tutti_cuda_double)
   add_library(tutti_double STATIC ${double} ${layer})
   target_compile_definitions(tutti_double PUBLIC TT_CUDA_DOUBLE)
   target_include_directories(tutti_double BEFORE PUBLIC ${CMAKE_SOURCE_DIR}/tests/double/include)
-  target_include_directories(tutti_double PUBLIC ${CMAKE_SOURCE_DIR}/tests ${CMAKE_SOURCE_DIR}/src
-                             ${CMAKE_SOURCE_DIR})
+  target_include_directories(tutti_double PUBLIC ${CMAKE_SOURCE_DIR})
   target_compile_features(tutti_double PUBLIC cxx_std_17)
   # Fibers jump between stacks, which fortified longjmp takes for an attack; nvcc's pragmas stay.
   target_compile_options(tutti_double PUBLIC $<$<COMPILE_LANGUAGE:CXX>:-U_FORTIFY_SOURCE

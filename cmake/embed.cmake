@@ -1,7 +1,7 @@
 # tutti_embed(TARGET ROOT FILE...): the texts of files under ROOT, by their names relative to it, as
-# tt_embedded of src/run/batch.h.
+# tt_embedded of src/slurm/sbatch_script.h.
 function(tutti_embed target root)
-  set(code "/* made by cmake/embed.cmake */\n#include \"run/batch.h\"\n#include <stddef.h>\n")
+  set(code "/* made by cmake/embed.cmake */\n#include \"src/slurm/sbatch_script.h\"\n#include <stddef.h>\n")
   set(rows "")
   set(number 0)
   foreach(file ${ARGN})

@@ -11,7 +11,7 @@ target_include_directories(tutti_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_IN
 # for what it needs besides (pkg-config --static --libs tutti).
 install(TARGETS tutti tutti_static)
 install(TARGETS tutti_shared EXPORT tutti-targets)
-install(FILES ${CMAKE_SOURCE_DIR}/src/tutti.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES ${CMAKE_SOURCE_DIR}/src/api/tutti.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/slurm DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti)
 install(FILES ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
@@ -25,7 +25,7 @@ list(JOIN HDF5_C_HL_LIBRARIES " " hl)
 list(JOIN HDF5_C_LIBRARIES " " hdf5)
 list(JOIN MPI_C_LIBRARIES " " mpi)
 set(TUTTI_LIBS_PRIVATE "${hl} ${hdf5} ${mpi} -lyaml -lxxhash ${OpenMP_C_FLAGS} -lm")
-if(TUTTI_GPU_FLOOR)
+if(TUTTI_CUDA_ROOMS)
   find_package(CUDAToolkit REQUIRED)
   string(APPEND TUTTI_LIBS_PRIVATE
          " -L${CUDAToolkit_LIBRARY_DIR} -lcublas -lcudart_static -lstdc++ -lpthread -ldl -lrt")

@@ -2,8 +2,8 @@
 #define TT_COMM_MPI
 #include "mpi/comm.h"
 
-#include "base/log.h"
-#include "base/mem.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
 
 #include <inttypes.h>
 #include <limits.h>

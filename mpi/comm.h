@@ -5,7 +5,7 @@
  * state to go on from. Everything that can be planned for is a tt_err and a vote. */
 #ifndef TT_COMM_H
 #define TT_COMM_H
-#include "base/err.h"
+#include "core/base/err.h"
 
 #include <stdint.h>
 

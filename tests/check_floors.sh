@@ -28,10 +28,10 @@ room_of() {
   esac
 }
 
-# Rooms of one floor do not see each other; engines share the interface src/engine/engine.h and the
-# report of src/engine/progress.h.
+# Rooms of one floor do not see each other; engines share the interface core/engine/engine.h and the
+# report of core/engine/progress.h.
 may_see() {
-  case "$1 $2" in "cuda src/engine/engine.h" | "cuda src/engine/progress.h") return 0 ;; esac
+  case "$1 $2" in "cuda core/engine/engine.h" | "cuda core/engine/progress.h") return 0 ;; esac
   [ "$1" = "$(room_of "$2")" ]
 }
 
@@ -63,7 +63,7 @@ check_includes() {
     fi
     floor_of "$file" && from=$floor
     floor_of "$target" && to=$floor
-    [ "$target" != src/tutti.h ] || continue # the public header stands alone
+    [ "$target" != src/api/tutti.h ] || continue # the public header stands alone
     if [ "$to" -gt "$from" ]; then
       echo "$file:$line: floor $from includes floor $to ($target)"
     elif [ "$to" = "$from" ] && ! may_see "$(room_of "$file")" "$target"; then
@@ -101,7 +101,7 @@ check_headers() {
     printf '#include "%s"\ntypedef int tt_alone;\n' "$header" |
       ${CC:-cc} -std=c17 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I. -Isrc ${TUTTI_INCLUDES:-} -x c - 2>&1 |
       sed "s|^|$header does not compile alone: |" | head -n 5
-    case $header in src/base/* | src/spec/* | src/engine/* | src/tutti.h)
+    case $header in src/base/* | src/spec/* | src/engine/* | src/api/tutti.h)
       # shellcheck disable=SC2086
       printf '#include "%s"\ntypedef int tt_alone;\n' "$header" |
         ${CXX:-c++} -std=c++17 -D_GNU_SOURCE -Wall -Wextra -fsyntax-only -I. -Isrc ${TUTTI_INCLUDES:-} -x c++ - 2>&1 |
@@ -143,10 +143,10 @@ plant() {
 control() {
   local long
   long="int f(void)\\n{\\n$(printf '  f();\\n%.0s' {1..61})}\\n"
-  plant src/base/planted.c '#include "spec/state.h"\n' 'floor 0 includes floor 1' check_includes
+  plant src/base/planted.c '#include "core/model/state.h"\n' 'floor 0 includes floor 1' check_includes
   plant src/spec/planted.h '#  include "spec/nothing.h"\n' 'not a file of this tree' check_includes
-  plant io/planted.c '#include "engine/engine.h"\n' 'includes its neighbour' check_includes
-  plant src/engine/planted.c '#include "io/ckpt.h"\n' 'includes its neighbour' check_includes
+  plant io/planted.c '#include "core/engine/engine.h"\n' 'includes its neighbour' check_includes
+  plant src/engine/planted.c '#include "io/checkpoint/checkpoint.h"\n' 'includes its neighbour' check_includes
   plant src/run/planted.c '#include <mpi.h>\n' 'does not belong here' check_libraries
   plant mpi/planted.c '#include <hdf5.h>\n' 'does not belong here' check_libraries
   plant io/planted.c '# include <omp.h>\n' 'does not belong here' check_libraries

@@ -2,7 +2,7 @@
  * say, as its source defines it: slow, in double, without anything of spec/acquisition. */
 #ifndef TT_PLAIN_SCORES_H
 #define TT_PLAIN_SCORES_H
-#include "check.h"
+#include "tests/check.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,8 +2,8 @@
  * arrays must not overlap. */
 #ifndef TT_TEST_PLANS_H
 #define TT_TEST_PLANS_H
-#include "check.h"
-#include "spec/cohort.h"
+#include "tests/check.h"
+#include "core/model/cohort.h"
 
 enum { AMPERE = 166912, ADA = 101376, HOPPER = 232448 }; /* bytes a block can have */
 static const int64_t devices[] = {ADA, AMPERE, HOPPER};

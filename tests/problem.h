@@ -2,19 +2,19 @@
  * changes the fields it cares about between problem_make and problem_start. */
 #ifndef TT_PROBLEM_H
 #define TT_PROBLEM_H
-#include "base/mem.h"
-#include "check.h"
-#include "cuda/cluster_plan.h"
-#include "cuda/warp_plan.h"
-#include "engine/engine.h"
-#include "engine/kernels.h"
+#include "core/base/mem.h"
+#include "tests/check.h"
+#include "cuda/plan/cluster_plan.h"
+#include "cuda/plan/warp_plan.h"
+#include "core/engine/engine.h"
+#include "src/cpu/kernels.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #ifdef TT_CUDA_DOUBLE
-#include "double/double.h"
+#include "tests/double/double.h"
 enum { DOUBLE = 1, SCHEDULES = TT_DOUBLE_RANDOM + 1 };
 #else
 enum { DOUBLE = 0, SCHEDULES = 1 };

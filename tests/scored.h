@@ -2,8 +2,8 @@
  * each, in another order than the file's, and inputs. For tests of stage score. */
 #ifndef TT_SCORED_H
 #define TT_SCORED_H
-#include "campaign/jury.h"
-#include "mpi/made_up.h"
+#include "src/campaign/pool/pool_scorer.h"
+#include "tests/mpi/made_up.h"
 
 enum { D = MADE_UP_INPUTS, K = MADE_UP_K, FIRST = 1000, E = 4, LEVELS = 3 };
 enum { MOST_COLUMNS = E * K * (LEVELS + 1) };

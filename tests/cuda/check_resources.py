@@ -8,7 +8,7 @@
 The figures are those of ptxas, kept by cmake/keep_ptxas.sh while BUILD was compiled. A kernel may
 take fewer registers than the table says, not more; it may spill 32 bytes at most; every kernel
 has its line, and every line its kernel. Shared memory is the static part: what a launch asks
-for besides follows from the shape (cuda/block_plan.c).
+for besides follows from the shape (cuda/plan/block_plan.c).
 """
 import argparse
 import pathlib

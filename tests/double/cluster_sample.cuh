@@ -2,8 +2,8 @@
  * nvcc compiles them too. One float of shared memory per thread. */
 #ifndef TT_CLUSTER_SAMPLE_CUH
 #define TT_CLUSTER_SAMPLE_CUH
-#include "cuda/cluster.cuh"
-#include "sample.cuh"
+#include "cuda/cluster/cluster.cuh"
+#include "tests/double/sample.cuh"
 
 /* How many ranks; out[] has one value per thread of the grid. */
 typedef struct ring_args {

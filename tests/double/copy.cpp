@@ -1,5 +1,5 @@
 /* copy.cpp — copies and fills, checked against the allocation table when they are done. */
-#include "core.h"
+#include "tests/double/core.h"
 
 #include <cstring>
 

@@ -1,7 +1,7 @@
 /* core.h — what the parts of the double share. Private to tests/double. */
 #ifndef TT_DOUBLE_CORE_H
 #define TT_DOUBLE_CORE_H
-#include "double.h"
+#include "tests/double/double.h"
 #include <cuda_runtime.h>
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 /* cublas.cpp — the double of cuBLAS. */
-#include "core.h"
+#include "tests/double/core.h"
 
 #include <algorithm>
 #include <cublas_v2.h>

@@ -1,6 +1,6 @@
 /* device.cpp — the machine that is pretended, settings, faults, the last error, counts, launches.
  */
-#include "core.h"
+#include "tests/double/core.h"
 
 #include <algorithm>
 #include <cstdarg>

@@ -4,7 +4,7 @@
  * A fiber starts with makecontext and lives for all blocks of all kernels; hands change with the
  * compiler's own setjmp and longjmp, which save three words: swapcontext is a system call, and the
  * C library's longjmp looks for clean-up handlers of the thread. */
-#include "core.h"
+#include "tests/double/core.h"
 
 #include <algorithm>
 #include <cstdio>

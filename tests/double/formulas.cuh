@@ -2,13 +2,13 @@
  * C++17 compiler take them all, and both sides compute the same. */
 #ifndef TT_FORMULAS_CUH
 #define TT_FORMULAS_CUH
-#include "base/log.h"
-#include "base/mem.h"
-#include "base/rng.h"
-#include "cuda/dev.cuh"
-#include "engine/engine.h"
-#include "spec/plan.h"
-#include "spec/state.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "core/base/rng.h"
+#include "cuda/common/device.cuh"
+#include "core/engine/engine.h"
+#include "core/model/partition.h"
+#include "core/model/state.h"
 
 /* What one thread found, one value per formula. */
 typedef struct formula_results {

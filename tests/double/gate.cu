@@ -1,9 +1,9 @@
 /* gate.cu — what nvcc must be able to compile for every architecture, without running it: the
- * headers that host and device share, the layer of cuda/dev.cuh, the samples. */
-#include "cluster_sample.cuh"
-#include "formulas.cuh"
-#include "product.cuh"
-#include "sample.cuh"
+ * headers that host and device share, the layer of cuda/common/device.cuh, the samples. */
+#include "tests/double/cluster_sample.cuh"
+#include "tests/double/formulas.cuh"
+#include "tests/double/product.cuh"
+#include "tests/double/sample.cuh"
 
 tt_err gate_launch(cudaStream_t stream, formula_args f, sample_args s, sum_args u, queue_args q,
                    fill_args v, product_args p, ring_args r);

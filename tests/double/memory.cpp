@@ -1,6 +1,6 @@
 /* memory.cpp — device memory as one range of addresses that the host can touch only while a kernel
  * or a copy runs, an allocation table, guard bytes, and the shared memory of the running blocks. */
-#include "core.h"
+#include "tests/double/core.h"
 
 #include <algorithm>
 #include <csignal>

@@ -2,7 +2,7 @@
  * test_mma.cpp; nvcc compiles them too. Arrays lie in device memory, which is as good. */
 #ifndef TT_PRODUCT_CUH
 #define TT_PRODUCT_CUH
-#include "cuda/block_mma.cuh"
+#include "cuda/block/products_mma.cuh"
 
 typedef struct product_args {
   tt_block_layer layer;

@@ -1,15 +1,15 @@
 /* rig.h — what the tests of the double share: an open device, arrays on it, hashes, schedules. */
 #ifndef TT_DOUBLE_RIG_H
 #define TT_DOUBLE_RIG_H
-#include "cuda/dev.cuh"
-#include "death.h"
-#include "double/double.h"
+#include "cuda/common/device.cuh"
+#include "tests/double/death.h"
+#include "tests/double/double.h"
 
 #include <cmath>
 #include <cstring>
 #include <vector>
 extern "C" { /* the last one: cmocka's fail is a macro */
-#include "check.h"
+#include "tests/check.h"
 }
 
 /* One device for the whole program; its blocks are counted at the end. */

@@ -3,7 +3,7 @@
  * grid unless a comment says more. */
 #ifndef TT_SAMPLE_CUH
 #define TT_SAMPLE_CUH
-#include "cuda/dev.cuh"
+#include "cuda/common/device.cuh"
 
 typedef struct sample_args {
   float *out;

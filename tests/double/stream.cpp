@@ -1,6 +1,6 @@
 /* stream.cpp — streams, events, capture and graphs. Work is a closure; a stream does it at once,
  * keeps it for later (lazy), or records it (capture). */
-#include "core.h"
+#include "tests/double/core.h"
 
 #include <chrono>
 #include <deque>

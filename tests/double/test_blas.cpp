@@ -1,6 +1,6 @@
 /* test_blas.cpp — the double's matrix products against sums in double precision: all transposes,
  * strides, leading dimensions larger than needed, alpha and beta. */
-#include "rig.h"
+#include "tests/double/rig.h"
 
 /* One product of a batch. Shapes and places as in cublasSgemmStridedBatched. */
 typedef struct shape {

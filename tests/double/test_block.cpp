@@ -1,9 +1,9 @@
 /* test_block.cpp — threads of a block: races show, right kernels do not depend on the schedule,
  * barriers that cannot be passed are told, warp functions and sums are what they say. */
-#include "formulas.cuh"
-#include "sample.cuh"
+#include "tests/double/formulas.cuh"
+#include "tests/double/sample.cuh"
 
-#include "rig.h"
+#include "tests/double/rig.h"
 
 enum { BLOCKS = 3, THREADS = 96, N = BLOCKS * THREADS };
 

@@ -1,8 +1,8 @@
 /* test_cluster.cpp — blocks of a cluster: a memory and barriers each, a barrier together, memory of
  * others while they are there; missing barriers show, and what cannot be is told. */
-#include "cluster_sample.cuh"
+#include "tests/double/cluster_sample.cuh"
 
-#include "rig.h"
+#include "tests/double/rig.h"
 
 enum { RANKS = 4, CLUSTERS = 2, THREADS = 64, N = CLUSTERS * RANKS * THREADS };
 static const size_t shared_bytes = THREADS * sizeof(float);

@@ -1,9 +1,9 @@
 /* test_cluster_train.c — members in clusters of blocks: the order in which the threads, the ranks and
  * the clusters run changes no bit, and members train as on the CPU: with 2, 4 and 8 ranks, ranks
  * without rows, clipped, stopped early, diverged, without validation. */
-#include "problem.h"
+#include "tests/problem.h"
 
-#include "double/double.h"
+#include "tests/double/double.h"
 
 enum { MEMBERS = 5, CLIPPED = 1, IMPATIENT = 2, BAD = 3, RANDOM_SEEDS = 3 };
 

@@ -1,7 +1,7 @@
 /* test_layered.c — law: whatever is asked of its members, the layered path does what the cpu engine
  * does, with the same bits in every order of threads and on every slice; the other paths do what
  * they take. */
-#include "problem.h"
+#include "tests/problem.h"
 
 enum { ROWS = 70, INPUTS = 5, EACH = 4, EPOCHS = 4 };
 

@@ -1,7 +1,7 @@
 /* test_memory.cpp — device memory: poisoned, bounded, out of the host's reach; errors that name
  * what to do; faults on demand. */
-#include "rig.h"
-#include "sample.cuh"
+#include "tests/double/rig.h"
+#include "tests/double/sample.cuh"
 
 enum { N = 100 };
 

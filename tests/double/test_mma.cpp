@@ -1,8 +1,8 @@
 /* test_mma.cpp — products on tensor cores against sums in double precision, for shapes that no
  * fragment divides: forward, backward and gradient of a layer; and what TF32 and its split keep. */
-#include "product.cuh"
+#include "tests/double/product.cuh"
 
-#include "rig.h"
+#include "tests/double/rig.h"
 
 enum { WARPS = 3, ROOM = 2 * TT_BLOCK_ROWS };
 

@@ -1,7 +1,7 @@
 /* test_stream.cpp — streams, events and graphs: a recorded round gives the same bits as the direct
  * one, late work shows waits that are missing, what cannot be captured is refused. */
-#include "rig.h"
-#include "sample.cuh"
+#include "tests/double/rig.h"
+#include "tests/double/sample.cuh"
 
 enum { N = 200, ROUNDS = 5 };
 

@@ -1,6 +1,6 @@
 /* test_streamed.c — law: where the data set lies changes no bit. A data set that does not fit on the
  * device is left on the host, and the layered path gets its rows from there. */
-#include "problem.h"
+#include "tests/problem.h"
 
 enum { ROWS = 840000, LABELLED = 90, INPUTS = 21, MEMORY = 64 << 20 }; /* x alone: 70 MB */
 

@@ -1,6 +1,6 @@
 /* test_warp.cpp — the barriers of the warp path, one by one: training gives the same bits in every
  * order of threads, and a barrier that is left out is seen. */
-#include "cuda/engine.cuh"
+#include "cuda/common/engine_internal.cuh"
 
 #include <cstring>
 #include <string>
@@ -23,12 +23,12 @@ static void planted(const char *file, int line)
 #define __syncwarp() planted(__FILE__, __LINE__)
 #define tt_cuda_warp planted_warp
 extern const tt_cuda_path planted_warp;
-#include "cuda/warp.cu"
+#include "cuda/warp/warp.cu"
 #undef tt_cuda_warp
 #undef __syncwarp
 
-#include "rig.h"
-#include "spec/state.h"
+#include "tests/double/rig.h"
+#include "core/model/state.h"
 
 enum { ROWS = 180, INPUTS = 5, MEMBERS = 6, EPOCHS = 4 };
 

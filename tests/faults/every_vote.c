@@ -6,13 +6,13 @@
  * A trial trains from two checkpoints. All ranks must get the same error, or, where the run lives
  * with the fault, the model of an undisturbed run; a checkpoint must be left, and training on from
  * it must give that model. */
-#include "../mpi/scratch.h"
+#include "tests/mpi/scratch.h"
 
-#include "base/log.h"
-#include "base/mem.h"
-#include "io/data_io.h"
-#include "io/model_io.h"
-#include "run/trainer.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "io/data/data.h"
+#include "io/model/model_file.h"
+#include "src/train/trainer.h"
 
 #include <inttypes.h>
 

@@ -39,7 +39,7 @@ TUTTI = os.environ.get("TUTTI", str(ROOT / "build" / "tutti"))
 MPIRUN = shlex.split(os.environ.get("TUTTI_MPIRUN", "mpirun --oversubscribe -n"))
 
 # The fields of a member in a checkpoint, in the order of its checksum: the table says it.
-STATE_FIELDS = re.findall(r"^  X\((\w+), \w+, ", (ROOT / "src/spec/state.h").read_text(), re.M)
+STATE_FIELDS = re.findall(r"^  X\((\w+), \w+, ", (ROOT / "core/model/state.h").read_text(), re.M)
 
 JOB = """\
 title: a job for fault tests

@@ -1,9 +1,9 @@
 /* short_run.c — a few steps, an evaluation and a prediction by every way of every engine: so little
  * that tools which watch each access to memory finish soon. Agreement is looked at coarsely; closely
  * it is in laws/test_engines.c. */
-#include "problem.h"
+#include "tests/problem.h"
 
-#include "spec/committee.h"
+#include "core/model/trained_ensemble.h"
 
 enum { ROWS = 45, MEMBERS = 3, EPOCHS = 2, NEW_ROWS = 40 };
 static const double COARSE = 1e-2;

@@ -1,8 +1,8 @@
 /* test_engines.c — law: all engines compute the same thing. The first weights are the same bits;
  * losses, weights and predictions agree to rounding; reports say what the states say. */
-#include "reference.h"
+#include "tests/laws/reference.h"
 
-#include "spec/committee.h"
+#include "core/model/trained_ensemble.h"
 
 enum { STEPS = 50, MEMBERS = 3 };
 

@@ -1,8 +1,8 @@
 /* test_go_on.c — law of warm starts with the optimiser's state: so many epochs, and as many more in
  * another run on the same rows with the same seed, are twice as many without a break. Bitwise, on
  * every path of every engine; what begins anew are best weights and patience. */
-#include "problem.h"
-#include "run/warm.h"
+#include "tests/problem.h"
+#include "src/train/warm_start.h"
 
 enum { ROWS = 40, EPOCHS = 2, EACH = 3 };
 

@@ -1,7 +1,7 @@
 /* test_gradients.c — law: gradients are the derivatives of what is computed. Every activation and
  * loss row by finite differences or against the formulas of reference.h in double; whole networks
  * on every engine. */
-#include "reference.h"
+#include "tests/laws/reference.h"
 
 /* ---- rows of the tables, as functions of one variable ---- */
 

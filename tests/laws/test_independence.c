@@ -1,7 +1,7 @@
 /* test_independence.c — law C1: what becomes of a member depends on (seed, its stream, its
  * hyper-parameters, the data) alone. Bitwise, in every field of the state, over every optimizer,
  * resampling, batch order and loss, with shapes and batch sizes that fit no vector. */
-#include "problem.h"
+#include "tests/problem.h"
 
 enum { ROWS = DOUBLE ? 37 : 67, INPUTS = 3, EPOCHS = 3, EACH = 3, ENSEMBLES = 2 };
 

@@ -1,8 +1,8 @@
 /* test_memory.c — law: when memory runs out at any allocation, the call fails with MEM, gives
  * nothing out and leaves nothing behind. Every allocation of each scenario fails once. */
-#include "problem.h"
+#include "tests/problem.h"
 
-#include "spec/committee.h"
+#include "core/model/trained_ensemble.h"
 
 #include <stdlib.h>
 

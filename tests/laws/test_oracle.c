@@ -1,7 +1,7 @@
 /* test_oracle.c — law: fifty steps are those of PyTorch in double precision, to 1e-5 of the largest
  * weight. Every optimizer, schedule, loss and average, layer_norm and residual layers; recorded by
  * tests/oracle/record.py in tests/data/oracle.h5. */
-#include "problem.h"
+#include "tests/problem.h"
 
 #include <hdf5.h>
 

@@ -1,7 +1,7 @@
 /* test_precision.c — laws of run.precision: steps on tensor cores are near those in fp32, as near as
  * their name says; they keep the laws of independence, restart and divergence to the bit; what is
  * measured (validation, scores) is in fp32. Over the ways with tensor cores alone. */
-#include "problem.h"
+#include "tests/problem.h"
 
 enum { EACH = 2, ENSEMBLES = 2, MEMBERS = EACH * ENSEMBLES, ROWS = 90, EPOCHS = 3, BAD = 1 };
 

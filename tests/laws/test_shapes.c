@@ -2,7 +2,7 @@
  * (cpu, generic loops), to 1e-5, and the order in which threads run changes no bit. The shapes
  * between them use every register tile and every place that the block path has, and every way in
  * which a warp shares out a layer. */
-#include "problem.h"
+#include "tests/problem.h"
 
 enum { STEPS = DOUBLE ? 20 : 50 };
 

@@ -1,7 +1,7 @@
 /* test_steps.c — law: steps follow the textbook. Every optimizer and schedule, and all that acts
  * on a step (clipping, anchors, hidden inputs, noise, dropout, adversarial inputs, averages), over
  * fifty steps against the formulas of reference.h in double, on every engine. */
-#include "reference.h"
+#include "tests/laws/reference.h"
 
 /* One way to take steps; hyper-parameters of 0 are filled in. */
 typedef struct recipe {

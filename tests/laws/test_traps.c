@@ -1,8 +1,8 @@
 /* test_traps.c — twelve mistakes seen in programs that train ensembles, each a test by its name.
  * The ninth, inference that reads the weights again for every batch, needs a file: it is in
  * tests/mpi/test_trap_inference.c. */
-#include "problem.h"
-#include "spec/metrics.h"
+#include "tests/problem.h"
+#include "core/stats/metrics.h"
 
 enum { MEMBERS = 4, ROWS = 67, EPOCHS = 4, BATCH = 8 };
 

@@ -2,10 +2,10 @@
  */
 #ifndef TT_CKPT_RIG_H
 #define TT_CKPT_RIG_H
-#include "check.h"
-#include "scratch.h"
+#include "tests/check.h"
+#include "tests/mpi/scratch.h"
 
-#include "io/ckpt.h"
+#include "io/checkpoint/checkpoint.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

@@ -1,14 +1,14 @@
 /* made_up.h — a committee and a provenance with known contents, for the tests of files. */
 #ifndef TT_MADE_UP_H
 #define TT_MADE_UP_H
-#include "base/mem.h"
-#include "base/rng.h"
-#include "check.h"
-#include "io/provenance.h"
+#include "core/base/mem.h"
+#include "core/base/rng.h"
+#include "tests/check.h"
+#include "io/hdf5/provenance.h"
 #include "mpi/comm.h"
-#include "scratch.h"
-#include "spec/committee.h"
-#include "spec/state.h"
+#include "tests/mpi/scratch.h"
+#include "core/model/trained_ensemble.h"
+#include "core/model/state.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
  * name of its output, .../try-N/output.h5. */
 #ifndef TT_ORACLE_CHILD_H
 #define TT_ORACLE_CHILD_H
-#include "base/mem.h"
-#include "io/answers_io.h"
+#include "core/base/mem.h"
+#include "io/campaign/oracle_files.h"
 
 #include <math.h>
 #include <poll.h>

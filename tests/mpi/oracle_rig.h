@@ -2,15 +2,15 @@
  * blanks and quotes: there is no shell anywhere. */
 #ifndef TT_ORACLE_RIG_H
 #define TT_ORACLE_RIG_H
-#include "check.h"
-#include "oracle_child.h"
-#include "scratch.h"
+#include "tests/check.h"
+#include "tests/mpi/oracle_child.h"
+#include "tests/mpi/scratch.h"
 
-#include "base/log.h"
-#include "campaign/oracle.h"
-#include "io/ckpt.h"
-#include "io/data_check.h"
-#include "io/files.h"
+#include "core/base/log.h"
+#include "src/campaign/label/oracle.h"
+#include "io/checkpoint/checkpoint.h"
+#include "io/data/guarded_check.h"
+#include "io/hdf5/files.h"
 
 #include <inttypes.h>
 

@@ -1,11 +1,11 @@
 /* samples.h — what the tests of reading read: values here, and a file of somebody else. */
 #ifndef TT_TEST_SAMPLES_H
 #define TT_TEST_SAMPLES_H
-#include "base/mem.h"
-#include "check.h"
-#include "io/data_io.h"
-#include "io/h5.h"
-#include "scratch.h"
+#include "core/base/mem.h"
+#include "tests/check.h"
+#include "io/data/data.h"
+#include "io/hdf5/h5.h"
+#include "tests/mpi/scratch.h"
 
 #include <math.h>
 

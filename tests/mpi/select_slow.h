@@ -2,10 +2,10 @@
  * passes, pieces or ranks. */
 #ifndef TT_SELECT_SLOW_H
 #define TT_SELECT_SLOW_H
-#include "check.h"
+#include "tests/check.h"
 
-#include "campaign/select.h"
-#include "spec/selection.h"
+#include "src/campaign/select/select.h"
+#include "core/stats/selection.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /* test_campaign_io.c — files of a campaign: what is read is what was written, bit by bit, on any
  * number of ranks. With TUTTI_TEST_KEEP=DIR it only leaves files in DIR for other programs. */
-#include "made_up.h"
-#include "samples.h"
+#include "tests/mpi/made_up.h"
+#include "tests/mpi/samples.h"
 
-#include "base/log.h"
-#include "io/campaign_io.h"
-#include "io/history_items.h"
+#include "core/base/log.h"
+#include "io/campaign/campaign_files.h"
+#include "io/campaign/history_variables.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* test_ckpt.c — laws of checkpoints: nothing is lost, nothing wrong is loaded, all ranks agree. */
-#include "ckpt_rig.h"
+#include "tests/mpi/ckpt_rig.h"
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 #include <signal.h>
 #include <sys/resource.h>

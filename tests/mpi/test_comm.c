@@ -1,7 +1,7 @@
 /* test_comm.c — laws of the ranks: one verdict for all, whole gathers. */
-#include "check.h"
+#include "tests/check.h"
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 #include "mpi/comm.h"
 
 #include <inttypes.h>

@@ -1,9 +1,9 @@
 /* test_data_choice.c — laws of reading for ensembles: rows they choose, labels they learn. */
-#include "check.h"
-#include "samples.h"
+#include "tests/check.h"
+#include "tests/mpi/samples.h"
 
-#include "base/log.h"
-#include "base/mem.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
 
 #include <string.h>
 

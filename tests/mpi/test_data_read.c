@@ -1,12 +1,12 @@
 /* test_data_read.c — laws of reading samples: the same bits for every rank count, every byte once,
  * and errors that all ranks hear. */
-#include "check.h"
-#include "samples.h"
+#include "tests/check.h"
+#include "tests/mpi/samples.h"
 
-#include "base/log.h"
-#include "base/mem.h"
-#include "io/data_io.h"
-#include "io/h5.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "io/data/data.h"
+#include "io/hdf5/h5.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,14 +1,14 @@
-/* Laws of the pools that a command makes (src/campaign/generator.h): the same candidates after any
+/* Laws of the pools that a command makes (src/campaign/pool/candidates.h): the same candidates after any
  * number of lives, and nothing half-made. The command is a shell script that takes its file from
  * beside it: HDF5 files are written here. */
-#include "base/log.h"
-#include "base/mem.h"
-#include "campaign/generator.h"
-#include "campaign/layout.h"
-#include "check.h"
-#include "io/h5.h"
-#include "run/stop.h"
-#include "scratch.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "src/campaign/pool/candidates.h"
+#include "src/campaign/state/file_names.h"
+#include "tests/check.h"
+#include "io/hdf5/h5.h"
+#include "src/host/stop_request.h"
+#include "tests/mpi/scratch.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,9 +1,9 @@
 /* test_h5.c — laws of HDF5 files: what is written is what is read, or there is no file. */
-#include "check.h"
-#include "scratch.h"
+#include "tests/check.h"
+#include "tests/mpi/scratch.h"
 
-#include "base/mem.h"
-#include "io/h5.h"
+#include "core/base/mem.h"
+#include "io/hdf5/h5.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

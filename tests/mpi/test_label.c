@@ -1,6 +1,6 @@
 /* test_label.c — stage label by a command: whatever an oracle does, on any number of ranks, what
  * is labelled is right, and nothing is asked twice. */
-#include "oracle_rig.h"
+#include "tests/mpi/oracle_rig.h"
 
 #include <signal.h>
 #include <sys/resource.h>

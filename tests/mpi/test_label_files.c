@@ -1,8 +1,8 @@
 /* test_label_files.c — stage label through files, by hand, and with labels hidden in the pool. */
-#include "oracle_rig.h"
+#include "tests/mpi/oracle_rig.h"
 
-#include "base/child.h"
-#include "io/data_io.h"
+#include "core/base/process.h"
+#include "io/data/data.h"
 
 #include <signal.h>
 #include <sys/stat.h>

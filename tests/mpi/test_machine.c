@@ -1,10 +1,10 @@
 /* test_machine.c — laws of the choice of engine and GPU over ranks, with an engine that is made up:
  * any rank may be made to see any GPUs. */
-#include "check.h"
+#include "tests/check.h"
 
-#include "base/log.h"
-#include "base/mem.h"
-#include "run/machine.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "src/host/resources.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,14 +1,14 @@
 /* test_methods.c — laws of the ways to train that look at more than one member, or at one more than
  * once: retries, stopping an ensemble as one, fusion. On any number of ranks the bits are those of
  * a plain loop over one engine that holds all members. */
-#include "problem.h"
+#include "tests/problem.h"
 
-#include "base/log.h"
-#include "run/fusion.h"
-#include "run/judge.h"
-#include "run/retry.h"
-#include "run/together.h"
-#include "spec/ensemble_loss.h"
+#include "core/base/log.h"
+#include "src/train/fusion.h"
+#include "src/train/ensemble_early_stopping.h"
+#include "src/train/retry.h"
+#include "src/train/ensemble_training.h"
+#include "core/stats/ensemble_loss.h"
 
 enum { ROWS = 150, EPOCHS = 6, EACH = 3, BAD = 1, MOST_CALLS = 200 };
 

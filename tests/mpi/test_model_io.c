@@ -1,10 +1,10 @@
 /* test_model_io.c — model.h5: what is written is what is read, bit for bit, on any number of ranks;
  * files that are not whole are refused with a message that names the place. */
-#include "base/mem.h"
-#include "check.h"
-#include "io/model_io.h"
-#include "made_up.h"
-#include "spec/state.h"
+#include "core/base/mem.h"
+#include "tests/check.h"
+#include "io/model/model_file.h"
+#include "tests/mpi/made_up.h"
+#include "core/model/state.h"
 
 #include <hdf5.h>
 #include <math.h>

@@ -1,13 +1,13 @@
-/* Laws of pool files (io/pool_io.h) and of scores.h5 (io/pool_scores.h): what is read does not
+/* Laws of pool files (io/data/pool.h) and of scores.h5 (io/campaign/pool_scores.h): what is read does not
  * depend on how it is cut into pieces, files or ranks. */
-#include "base/log.h"
-#include "base/mem.h"
-#include "check.h"
-#include "io/h5.h"
-#include "io/pool_io.h"
-#include "io/pool_scores.h"
-#include "scratch.h"
-#include "spec/plan.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "tests/check.h"
+#include "io/hdf5/h5.h"
+#include "io/data/pool.h"
+#include "io/campaign/pool_scores.h"
+#include "tests/mpi/scratch.h"
+#include "core/model/partition.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,12 +1,12 @@
 /* test_results_io.c — results.h5 and prediction files: every value stands where docs/files.md says,
  * whatever the number of ranks and the order of the pieces. With TUTTI_TEST_KEEP=DIR the files stay
  * in DIR for a look with other programs. */
-#include "base/mem.h"
-#include "check.h"
-#include "io/h5.h"
-#include "io/model_io.h"
-#include "io/results_io.h"
-#include "made_up.h"
+#include "core/base/mem.h"
+#include "tests/check.h"
+#include "io/hdf5/h5.h"
+#include "io/model/model_file.h"
+#include "io/results/results.h"
+#include "tests/mpi/made_up.h"
 
 #include <math.h>
 #include <stdlib.h>

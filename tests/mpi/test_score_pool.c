@@ -1,10 +1,10 @@
 /* test_score_pool.c — laws of stage score: the bits of scores.h5 and of the sums do not depend on
  * ranks or pieces; what cannot be scored leaves nothing behind. */
-#include "base/log.h"
-#include "io/h5.h"
-#include "io/pool_scores.h"
-#include "run/normal.h"
-#include "scored.h"
+#include "core/base/log.h"
+#include "io/hdf5/h5.h"
+#include "io/campaign/pool_scores.h"
+#include "src/predict/normalization.h"
+#include "tests/scored.h"
 
 #include <float.h>
 

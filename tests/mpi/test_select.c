@@ -1,13 +1,13 @@
 /* test_select.c — picks are those of looking at everything at once, whatever the ranks. */
-#include "check.h"
+#include "tests/check.h"
 
-#include "base/mem.h"
-#include "base/rng.h"
-#include "campaign/select.h"
-#include "io/h5.h"
-#include "io/pool_scores.h"
-#include "scratch.h"
-#include "select_slow.h"
+#include "core/base/mem.h"
+#include "core/base/rng.h"
+#include "src/campaign/select/select.h"
+#include "io/hdf5/h5.h"
+#include "io/campaign/pool_scores.h"
+#include "tests/mpi/scratch.h"
+#include "tests/mpi/select_slow.h"
 
 static tt_comm *comm;
 static char scratch[SCRATCH_ROOM], pool_file[2 * SCRATCH_ROOM], score_file[2 * SCRATCH_ROOM];

@@ -1,11 +1,11 @@
 /* test_trap_inference.c — the ninth of the traps of tests/laws/test_traps.c: inference that reads
  * the weights again for every batch. A model is read once, with its calibration; the file may
  * go. */
-#include "base/mem.h"
-#include "check.h"
-#include "engine/engine.h"
-#include "io/model_io.h"
-#include "made_up.h"
+#include "core/base/mem.h"
+#include "tests/check.h"
+#include "core/engine/engine.h"
+#include "io/model/model_file.h"
+#include "tests/mpi/made_up.h"
 
 #include <math.h>
 #include <string.h>

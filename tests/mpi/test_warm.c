@@ -1,13 +1,13 @@
 /* test_warm.c — laws of members that begin with the weights of an earlier run: through whole
  * trainings with files, on 1, 2 and 3 ranks, stopped and resumed. */
-#include "base/log.h"
-#include "base/mem.h"
-#include "check.h"
-#include "io/ckpt.h"
-#include "io/data_io.h"
-#include "io/model_io.h"
-#include "run/trainer.h"
-#include "scratch.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "tests/check.h"
+#include "io/checkpoint/checkpoint.h"
+#include "io/data/data.h"
+#include "io/model/model_file.h"
+#include "src/train/trainer.h"
+#include "tests/mpi/scratch.h"
 
 #include <string.h>
 

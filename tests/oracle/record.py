@@ -4,7 +4,7 @@ the engines. Needs Debian's python3-torch, python3-h5py.   Usage: record.py FILE
 
 One small network, full batches, double precision. A group of the file is a run: the attribute
 `settings` says what tutti is to be told ("key=value ..."), `init` and `weights` are flat as in
-src/spec/model.h: of each layer W [out][in], b, then gain and shift of its layer_norm; the first 24 rows
+core/model/model.h: of each layer W [out][in], b, then gain and shift of its layer_norm; the first 24 rows
 train, the others validate.
 Schedules are stepped once an epoch, which is one step here; one_cycle and warm-up are per step anyway.
 """

@@ -1,15 +1,15 @@
 /* test_story.c — status and report of campaigns, from files that say what is known here. One
  * process. `test_story DIR`: what they print and draw stays in DIR for check_story.py. */
-#include "check.h"
-#include "mpi/made_up.h"
+#include "tests/check.h"
+#include "tests/mpi/made_up.h"
 
-#include "base/log.h"
-#include "campaign/chart.h"
-#include "campaign/journal.h"
-#include "campaign/layout.h"
-#include "campaign/story.h"
-#include "io/campaign_io.h"
-#include "run/status.h"
+#include "core/base/log.h"
+#include "src/report/chart.h"
+#include "src/campaign/state/journal.h"
+#include "src/campaign/state/file_names.h"
+#include "src/campaign/report/campaign_report.h"
+#include "io/campaign/campaign_files.h"
+#include "src/host/status_file.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* config_bad.h — job files with mistakes, and what must be said about each. For test_config.c. */
 #ifndef TT_CONFIG_BAD_H
 #define TT_CONFIG_BAD_H
-#include "config_bad_case.h"
+#include "tests/unit/config_bad_case.h"
 
 static const tt_bad bad[] = {
     /* words that are not there */

@@ -2,7 +2,7 @@
  * model and train, and sweeps. */
 #ifndef TT_CONFIG_BAD_RULES_H
 #define TT_CONFIG_BAD_RULES_H
-#include "config_bad_case.h"
+#include "tests/unit/config_bad_case.h"
 
 static const tt_bad bad_rules[] = {
     {1,

@@ -1,9 +1,9 @@
 /* config_job.h — good job files and what the tests of the configuration share. */
 #ifndef TT_CONFIG_JOB_H
 #define TT_CONFIG_JOB_H
-#include "base/mem.h"
-#include "check.h"
-#include "spec/config.h"
+#include "core/base/mem.h"
+#include "tests/check.h"
+#include "core/config/config.h"
 
 #include <string.h>
 

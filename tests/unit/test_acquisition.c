@@ -1,10 +1,10 @@
 /* test_acquisition.c — laws of the table of scores: every row is what its source says, agreement is
  * worth nothing where scores are about disagreement, and joins are joins. */
-#include "base/mem.h"
-#include "base/rng.h"
-#include "plain_scores.h"
-#include "spec/acquisition.h"
-#include "spec/choices.h"
+#include "core/base/mem.h"
+#include "core/base/rng.h"
+#include "tests/plain_scores.h"
+#include "core/formulas/acquisition.h"
+#include "core/config/choices.h"
 
 #include <float.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* test_block_plan.c — laws of the block path's plans: arrays do not overlap and lie inside the
  * memory that is there, rows lie on different banks, what a plan needs grows with the shape; and
  * which shapes fit on which device. */
-#include "cuda/block_plan.h"
-#include "plans.h"
+#include "cuda/plan/block_plan.h"
+#include "tests/plans.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /* test_campaign_init.c — what `tutti campaign init` writes is a campaign that tutti reads, for any
  * names and sizes. */
-#include "base/log.h"
-#include "base/mem.h"
-#include "campaign/init.h"
-#include "check.h"
-#include "io/data_io.h"
-#include "spec/config.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "src/campaign/driver/init.h"
+#include "tests/check.h"
+#include "io/data/data.h"
+#include "core/config/config.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* test_child.c — programs that run beside us: as at a start, and gone when they should be. */
-#include "base/child.h"
-#include "base/mem.h"
-#include "check.h"
+#include "core/base/process.h"
+#include "core/base/mem.h"
+#include "tests/check.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,9 @@
 /* test_cluster_plan.c — how a member is shared out over a cluster: ranks by batch and room alone,
  * slices that cover all parameters once, memory that holds what the plan says. */
-#include "check.h"
+#include "tests/check.h"
 
-#include "cuda/cluster_plan.h"
-#include "spec/optimizer.h"
+#include "cuda/plan/cluster_plan.h"
+#include "core/formulas/optimizer.h"
 
 #include <string.h>
 

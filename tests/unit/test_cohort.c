@@ -1,9 +1,9 @@
 /* test_cohort.c — laws of the cohort: who its members are, which rows they see in which order, and
  * which jobs are refused. */
-#include "base/mem.h"
-#include "check.h"
-#include "spec/cohort.h"
-#include "spec/committee.h"
+#include "core/base/mem.h"
+#include "tests/check.h"
+#include "core/model/cohort.h"
+#include "core/model/trained_ensemble.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* test_combine.c — laws of combining members: whatever the rule, one member reproduces itself,
  * members that diverged have no share, and each rule does what its source says on problems whose
  * answer is known. */
-#include "base/mem.h"
-#include "base/rng.h"
-#include "check.h"
-#include "spec/combine.h"
+#include "core/base/mem.h"
+#include "core/base/rng.h"
+#include "tests/check.h"
+#include "core/stats/member_weights.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* test_config.c — laws of the job file: what is right is read, and survives every round trip.
  * `test_config --write-docs` writes docs/options.md. */
-#include "base/mem.h"
-#include "check.h"
-#include "config_job.h"
-#include "spec/config_parts.h"
+#include "core/base/mem.h"
+#include "tests/check.h"
+#include "tests/unit/config_job.h"
+#include "core/config/config_internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* test_config_bad.c — laws of the job file: what is wrong is refused with its place. */
-#include "base/mem.h"
-#include "check.h"
-#include "config_bad.h"
-#include "config_bad_rules.h"
-#include "config_job.h"
+#include "core/base/mem.h"
+#include "tests/check.h"
+#include "tests/unit/config_bad.h"
+#include "tests/unit/config_bad_rules.h"
+#include "tests/unit/config_job.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* test_config_campaign.c — laws of the campaign's sections of a job file: contradictions are
  * refused with their place and a way out; what counts survives a round trip. */
-#include "base/mem.h"
-#include "check.h"
-#include "config_bad_case.h"
-#include "config_job.h"
+#include "core/base/mem.h"
+#include "tests/check.h"
+#include "tests/unit/config_bad_case.h"
+#include "tests/unit/config_job.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* test_config_examples.c — every job and campaign in README.md, docs/ and examples/ is one that tutti
  * reads. */
-#include "base/mem.h"
-#include "check.h"
-#include "spec/config.h"
+#include "core/base/mem.h"
+#include "tests/check.h"
+#include "core/config/config.h"
 
 #include <glob.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* test_conformal.c — coverage in finite samples, recalibration and the ranks by hand. */
-#include "base/rng.h"
-#include "check.h"
-#include "spec/calibration.h"
-#include "spec/conformal.h"
+#include "core/base/rng.h"
+#include "tests/check.h"
+#include "core/model/calibration.h"
+#include "core/stats/conformal.h"
 
 #include <math.h>
 

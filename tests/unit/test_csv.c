@@ -1,7 +1,7 @@
 /* test_csv.c — the CSV reader: RFC 4180, what is met in practice, and what is refused. */
-#include "base/mem.h"
-#include "check.h"
-#include "base/csv.h"
+#include "core/base/mem.h"
+#include "tests/check.h"
+#include "core/base/csv.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* test_data_check.c — foreign files are opened first by a child, which may crash. This program is
  * its own child: TUTTI_EXE names it. */
-#include "base/log.h"
-#include "base/mem.h"
-#include "check.h"
-#include "io/data_check.h"
-#include "io/h5.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "tests/check.h"
+#include "io/data/guarded_check.h"
+#include "io/hdf5/h5.h"
 
 #include <hdf5.h>
 #include <signal.h>

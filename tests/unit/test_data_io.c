@@ -1,9 +1,9 @@
 /* test_data_io.c — data files: what their headers say, rows in pieces, splits, and every way a file
  * can be unusable. */
-#include "base/log.h"
-#include "base/mem.h"
-#include "check.h"
-#include "io/data_matrix.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "tests/check.h"
+#include "io/data/data_internal.h"
 
 #include <hdf5.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* test_devices.c — laws of the choice of GPUs and of the findings of `tutti doctor`. */
-#include "check.h"
+#include "tests/check.h"
 
-#include "run/findings.h"
+#include "src/host/diagnostics.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* test_elementwise.c — the elementary functions against libm in double: the bounds that
  * elementwise.h states, over floats of the whole range; NaN goes through; the far ends. The loops
  * of every instruction set are held to the same bounds through the activations built on them. */
-#include "check.h"
-#include "engine/kernels.h"
+#include "tests/check.h"
+#include "src/cpu/kernels.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* test_ensemble_loss.c — laws of the loss of an ensemble as one, for every row of the table. */
-#include "check.h"
+#include "tests/check.h"
 
-#include "base/rng.h"
-#include "spec/ensemble_loss.h"
+#include "core/base/rng.h"
+#include "core/stats/ensemble_loss.h"
 
 #include <math.h>
 

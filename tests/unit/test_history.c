@@ -1,8 +1,8 @@
 /* test_history.c — what a campaign remembers, what is taken, and when it ends. */
-#include "check.h"
+#include "tests/check.h"
 
-#include "base/mem.h"
-#include "spec/history.h"
+#include "core/base/mem.h"
+#include "core/stats/history.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* test_import.c — `tutti import`: what comes out of a table, and every way it is refused. */
-#include "base/log.h"
-#include "base/mem.h"
-#include "check.h"
-#include "io/data_io.h"
-#include "run/import.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "tests/check.h"
+#include "io/data/data.h"
+#include "src/tools/import.h"
 
 #include <math.h>
 #include <stdlib.h>

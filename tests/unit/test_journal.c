@@ -1,10 +1,10 @@
 /* test_journal.c — finished stages on disk; names and directories of a campaign. */
-#include "check.h"
-#include "mpi/scratch.h"
+#include "tests/check.h"
+#include "tests/mpi/scratch.h"
 
-#include "base/mem.h"
-#include "campaign/journal.h"
-#include "campaign/layout.h"
+#include "core/base/mem.h"
+#include "src/campaign/state/journal.h"
+#include "src/campaign/state/file_names.h"
 
 #include <inttypes.h>
 #include <signal.h>

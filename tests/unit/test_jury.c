@@ -1,8 +1,8 @@
 /* test_jury.c — a law of stage score: every score of every output is its plain formula over what
  * the members say. */
-#include "plain_scores.h"
-#include "run/normal.h"
-#include "scored.h"
+#include "tests/plain_scores.h"
+#include "src/predict/normalization.h"
+#include "tests/scored.h"
 
 #include <float.h>
 

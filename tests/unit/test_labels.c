@@ -1,8 +1,8 @@
 /* test_labels.c — cohorts of a plan, which reads the labels alone. */
-#include "check.h"
+#include "tests/check.h"
 
-#include "base/mem.h"
-#include "spec/cohort.h"
+#include "core/base/mem.h"
+#include "core/model/cohort.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* test_lives.c — whether a job of Slurm is queued again; the times of Slurm; the status file. */
-#include "check.h"
+#include "tests/check.h"
 
-#include "run/lives.h"
-#include "run/slurm.h"
-#include "run/status.h"
+#include "src/slurm/requeue.h"
+#include "src/host/slurm_query.h"
+#include "src/host/status_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* test_metrics.c — scores against closed forms worked out by hand or by numerical integration, and
  * the laws they keep: parts of the rows add up, one member is its own mixture, shares count. */
-#include "base/mem.h"
-#include "base/rng.h"
-#include "check.h"
-#include "spec/metrics.h"
+#include "core/base/mem.h"
+#include "core/base/rng.h"
+#include "tests/check.h"
+#include "core/stats/metrics.h"
 
 #include <math.h>
 #include <string.h>

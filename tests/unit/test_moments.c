@@ -1,9 +1,9 @@
 /* test_moments.c — law C2: the ensemble's prediction is the weighted mixture of its members'.
  * Closed forms, weights, order; and every engine's `predict` is exactly the moments of what its
  * members say, on any number of threads and rows at a time. */
-#include "problem.h"
+#include "tests/problem.h"
 
-#include "spec/committee.h"
+#include "core/model/trained_ensemble.h"
 
 static tt_moments *moments(int64_t rows, int64_t columns)
 {

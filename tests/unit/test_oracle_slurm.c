@@ -1,8 +1,8 @@
 /* test_oracle_slurm.c — label.mode slurm over stand-ins for sbatch, squeue and their like: nothing
  * is submitted twice, and no failing command of Slurm is the end of a job. */
-#include "base/mem.h"
-#include "campaign/slurm_jobs.h"
-#include "check.h"
+#include "core/base/mem.h"
+#include "src/campaign/label/slurm_jobs.h"
+#include "tests/check.h"
 
 #include <poll.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* test_path.c — which way the GPU trains: a table of shapes, and what the choice may depend on. */
-#include "check.h"
+#include "tests/check.h"
 
-#include "cuda/block_plan.h"
-#include "cuda/cluster_plan.h"
-#include "cuda/path.h"
+#include "cuda/plan/block_plan.h"
+#include "cuda/plan/cluster_plan.h"
+#include "cuda/plan/path.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* test_plan.c — laws of dealing members over ranks: each exactly once, parts as equal as whole
  * members allow, equal counts where all cost the same. */
-#include "check.h"
+#include "tests/check.h"
 
-#include "base/rng.h"
-#include "spec/plan.h"
+#include "core/base/rng.h"
+#include "core/model/partition.h"
 
 enum { MOST = 40, RANKS = 12 };
 

@@ -5,9 +5,9 @@
  * Chi-square statistics with k degrees of freedom are held below k + 4 sqrt(2 k) + 10. Chance alone
  * exceeds that with probability 5e-5 at most (k = 1: 4.5e-5, large k: 3e-5). All draws are
  * deterministic: the bound is met or not, for ever. */
-#include "base/mem.h"
-#include "check.h"
-#include "engine/kernels.h"
+#include "core/base/mem.h"
+#include "tests/check.h"
+#include "src/cpu/kernels.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* test_selection.c — laws of choosing: every search and list against a sort of everything. */
-#include "check.h"
+#include "tests/check.h"
 
-#include "base/mem.h"
-#include "base/rng.h"
-#include "spec/diversity.h"
-#include "spec/selection.h"
+#include "core/base/mem.h"
+#include "core/base/rng.h"
+#include "core/stats/k_center.h"
+#include "core/stats/selection.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,8 +1,8 @@
 /* test_snapshot.c — laws of snapshots that become members. */
-#include "check.h"
+#include "tests/check.h"
 
-#include "base/mem.h"
-#include "spec/snapshot.h"
+#include "core/base/mem.h"
+#include "core/model/snapshot.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* test_spec.c — laws of floor 1: plan, model, initial weights, split, rows, state. */
-#include "base/mem.h"
-#include "check.h"
-#include "spec/dataset.h"
-#include "spec/model.h"
-#include "spec/plan.h"
-#include "spec/state.h"
+#include "core/base/mem.h"
+#include "tests/check.h"
+#include "core/model/dataset.h"
+#include "core/model/model.h"
+#include "core/model/partition.h"
+#include "core/model/state.h"
 
 #include <math.h>
 #include <string.h>

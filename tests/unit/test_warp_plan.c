@@ -1,8 +1,8 @@
 /* test_warp_plan.c — laws of the warp path's plans: arrays do not overlap and lie inside a warp's
  * part of the memory, eight features lie on different banks, lanes share out rows and weights
  * without rest; and which shapes fit. */
-#include "cuda/warp_plan.h"
-#include "plans.h"
+#include "cuda/plan/warp_plan.h"
+#include "tests/plans.h"
 
 #include <string.h>
 

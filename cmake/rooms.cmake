@@ -1,0 +1,76 @@
+# The rooms of the house: a folder each, one object library each. USE names the rooms that a room may
+# include from; tests/house/check_house.py reads this table and refuses every other include. A room
+# stands below this line: USE names rooms of earlier lines only, so there are no circles.
+#
+#   tutti_room(FOLDER [USE FOLDER...] [LINK LIBRARY...])
+#
+# The library of core/base is called tutti_core_base. Rooms without .c files (formulas, and the rooms
+# of cuda/ that nvcc compiles, see cuda.cmake) are INTERFACE libraries.
+set(TUTTI_ROOMS)
+function(tutti_room folder)
+  cmake_parse_arguments(ROOM "" "" "USE;LINK" ${ARGN})
+  string(REPLACE / _ name tutti_${folder})
+  list(TRANSFORM ROOM_USE REPLACE / _)
+  list(TRANSFORM ROOM_USE PREPEND tutti_)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.c)
+  if(sources)
+    add_library(${name} OBJECT ${sources})
+    target_link_libraries(${name} PUBLIC tutti_flags ${ROOM_USE} ${ROOM_LINK})
+    set(TUTTI_ROOMS ${TUTTI_ROOMS} ${name} PARENT_SCOPE)
+  else()
+    add_library(${name} INTERFACE)
+    target_link_libraries(${name} INTERFACE tutti_flags ${ROOM_USE} ${ROOM_LINK})
+  endif()
+endfunction()
+
+# Floor 0 and 1: what gcc and nvcc share, options, members, statistics.
+tutti_room(core/base LINK tutti_random123)
+tutti_room(core/formulas USE core/base)
+tutti_room(core/config USE core/base core/formulas LINK tutti_yaml tutti_xxhash m)
+tutti_room(core/model USE core/base core/formulas core/config LINK tutti_xxhash)
+tutti_room(core/stats USE core/base core/formulas core/config core/model LINK m)
+tutti_room(core/engine USE core/base core/model core/stats)
+
+# Floor 2: ranks.
+tutti_room(mpi USE core/base LINK MPI::MPI_C)
+
+# Floor 3: engines and files. Neither sees the other.
+tutti_room(src/cpu USE core/base core/formulas core/model core/stats core/engine
+           LINK OpenMP::OpenMP_C)
+tutti_room(cuda/plan USE core/base core/formulas core/model core/engine LINK OpenMP::OpenMP_C)
+tutti_room(cuda/common USE core/base core/formulas core/config core/model core/engine cuda/plan)
+tutti_room(cuda/block USE core/base core/formulas cuda/plan cuda/common)
+tutti_room(cuda/warp USE core/base core/formulas cuda/plan cuda/common)
+tutti_room(cuda/cluster USE core/base core/formulas cuda/plan cuda/common cuda/block)
+tutti_room(cuda/layered USE core/base core/formulas cuda/plan cuda/common)
+tutti_room(cuda/engine USE core/base core/formulas core/model cuda/plan cuda/common)
+tutti_room(io/hdf5 USE core/base core/model mpi LINK tutti_hdf5)
+tutti_room(io/data USE core/base core/config core/model mpi io/hdf5)
+tutti_room(io/model USE core/base core/model mpi io/hdf5)
+tutti_room(io/checkpoint USE core/base core/model mpi io/hdf5)
+tutti_room(io/results USE core/base core/model core/stats mpi io/hdf5 io/data)
+tutti_room(io/campaign USE core/base core/config core/model core/stats mpi io/hdf5 io/data)
+
+# Floor 4: one run, from a job file to its outputs.
+tutti_room(src/host USE core/base core/config core/engine mpi LINK Threads::Threads OpenMP::OpenMP_C)
+tutti_room(src/job USE core/base core/model core/engine mpi io/hdf5 io/data src/host)
+tutti_room(src/predict USE core/base core/formulas core/model core/stats core/engine mpi io/data
+           io/model io/results src/host)
+tutti_room(src/train USE core/base core/model core/stats core/engine mpi io/hdf5 io/model
+           io/checkpoint io/results src/host src/job src/predict)
+
+# Floor 5: what stands on a run.
+tutti_room(src/slurm USE core/base core/config core/stats src/host src/job)
+tutti_room(src/tools USE core/base core/model cuda/plan io/hdf5 io/data src/cpu src/host src/job)
+tutti_room(src/report USE core/base io/hdf5 io/results src/host)
+tutti_room(src/campaign/state USE core/base core/stats io/hdf5)
+tutti_room(src/campaign/pool USE core/base core/config core/model core/stats core/engine io/data
+           io/campaign src/host src/predict src/campaign/state)
+tutti_room(src/campaign/select USE core/base core/config core/model core/stats io/data io/campaign
+           src/host)
+tutti_room(src/campaign/label USE core/base core/config mpi io/hdf5 io/data io/checkpoint
+           io/campaign src/host src/slurm src/campaign/state)
+tutti_room(src/campaign/report USE core/base io/campaign src/host src/report src/campaign/state)
+tutti_room(src/campaign/driver USE core/base core/model core/stats io/data io/model io/checkpoint
+           io/results io/campaign src/host src/job src/train src/campaign/state src/campaign/pool
+           src/campaign/select src/campaign/label)

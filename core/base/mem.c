@@ -1,0 +1,40 @@
+/* mem.c — see mem.h. */
+#include "core/base/mem.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN = 64 };
+static _Atomic int64_t balance;
+
+tt_err tt_alloc_bytes(void *out, int64_t count, size_t size, const char *what)
+{
+  size_t bytes = 0;
+  if (count < 0 || __builtin_mul_overflow((size_t)count, size, &bytes) || bytes > SIZE_MAX / 2)
+    return TT_FAIL(MEM, "%s: %" PRId64 " x %zu bytes is not a possible size", what, count, size);
+  size_t padded = bytes ? (bytes + ALIGN - 1) / ALIGN * ALIGN : ALIGN;
+  void *block = aligned_alloc(ALIGN, padded);
+  if (!block)
+    return TT_FAIL(MEM,
+                   "out of host memory: %.2f GiB for %s; use more ranks or nodes, or fewer members",
+                   (double)bytes / 1073741824.0, what);
+  memset(block, 0, padded);
+  memcpy(out, &block, sizeof block);
+  balance++;
+  return TT_OK;
+}
+
+void tt_free_at(void *block)
+{
+  void *p;
+  memcpy(&p, block, sizeof p);
+  if (!p) return;
+  free(p);
+  balance--;
+  p = NULL;
+  memcpy(block, &p, sizeof p);
+}
+
+int64_t tt_mem_balance(void) { return balance; }

@@ -1,0 +1,95 @@
+/* process.c — see process.h. */
+#include "core/base/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Its stdout is the pipe. Slurm sends its signals to every process of a step, so those that ask us
+ * to stop are blocked in it: it ends soon by itself, and what it says is still wanted. */
+static int spawn(const char *program, char *const argv[], int to, pid_t *child)
+{
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  sigset_t stops, all;
+  sigemptyset(&stops);
+  sigaddset(&stops, SIGUSR1);
+  sigaddset(&stops, SIGTERM);
+  sigaddset(&stops, SIGINT);
+  sigfillset(&all);
+  int e = posix_spawn_file_actions_init(&actions);
+  if (e) return e;
+  e = posix_spawnattr_init(&attributes);
+  if (!e) {
+    e = posix_spawn_file_actions_adddup2(&actions, to, STDOUT_FILENO);
+    if (!e) e = posix_spawnattr_setsigmask(&attributes, &stops);
+    if (!e) e = posix_spawnattr_setsigdefault(&attributes, &all);
+    if (!e)
+      e = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    if (!e) e = posix_spawnp(child, program, &actions, &attributes, argv, environ);
+    posix_spawnattr_destroy(&attributes);
+  }
+  posix_spawn_file_actions_destroy(&actions);
+  return e;
+}
+
+static int64_t milliseconds(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Read until the child closes its end or the room is full; 0 if that took too long. */
+static int listen_to(int from, double seconds, char *text, size_t room)
+{
+  size_t used = 0;
+  int64_t until = milliseconds() + (int64_t)(seconds * 1000.0);
+  for (;;) {
+    struct pollfd p = {from, POLLIN, 0};
+    int64_t left = until - milliseconds();
+    int ready = left > 0 ? poll(&p, 1, (int)left) : 0;
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) return 0;
+    ssize_t n = read(from, text + used, room - 1 - used);
+    if (n < 0 && errno == EINTR) continue;
+    if (n > 0) used += (size_t)n;
+    if (n <= 0 || used == room - 1) break;
+  }
+  text[used] = '\0';
+  return 1;
+}
+
+tt_child tt_child_run(const char *program, char *const argv[], double seconds, char *text,
+                      size_t room)
+{
+  tt_child c = {0};
+  pid_t child = 0, got;
+  int ends[2];
+  text[0] = '\0';
+  if (pipe2(ends, O_CLOEXEC)) return (tt_child){.failed = errno};
+  c.failed = spawn(program, argv, ends[1], &child);
+  close(ends[1]);
+  if (!c.failed) {
+    c.late = !listen_to(ends[0], seconds, text, room);
+    if (c.late) kill(child, SIGKILL);
+    do
+      got = waitpid(child, &c.status, 0);
+    while (got < 0 && errno == EINTR);
+    if (got < 0) c.failed = errno;
+  }
+  close(ends[0]);
+  return c;
+}
+
+int tt_child_code(const tt_child *c)
+{
+  return c->failed || c->late || !WIFEXITED(c->status) ? -1 : WEXITSTATUS(c->status);
+}

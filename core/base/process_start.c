@@ -1,0 +1,224 @@
+/* process_start.c — see process.h: programs that run beside us.
+ *
+ * vfork, not fork: a process with GPUs and registered memory of a network must not be copied. Until
+ * exec the child lives in the parent's memory, so it makes system calls alone. */
+#include "core/base/process.h"
+
+#include "core/base/mem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Variables of launchers, by their beginning. */
+static const char *const of_launcher[] = {
+    "OMPI_COMM_WORLD_",
+    "OMPI_UNIVERSE_SIZE",
+    "OMPI_NUM_APP_CTX",
+    "OMPI_FIRST_RANKS",
+    "OMPI_APP_CTX",
+    "OMPI_COMMAND",
+    "OMPI_ARGV",
+    "OMPI_FILE_LOCATION",
+    "OMPI_MCA_ess",
+    "OMPI_MCA_orte_",
+    "OMPI_MCA_pmix",
+    "OMPI_MCA_initial_wdir",
+    "OMPI_MCA_shmem_RUN",
+    "PMIX_",
+    "PMI_",
+    "PMI2_",
+    "PRTE_",
+    "MPI_LOCALRANKID",
+    "MPI_LOCALNRANKS",
+    "HYDI_",
+};
+
+static int is_of_launcher(const char *variable)
+{
+  for (size_t i = 0; i < sizeof of_launcher / sizeof *of_launcher; i++)
+    if (!strncmp(variable, of_launcher[i], strlen(of_launcher[i]))) return 1;
+  return 0;
+}
+
+/* The environment without them; the texts are still environ's. Errors: MEM. */
+static tt_err clean_environment(char ***out)
+{
+  int64_t n = 0, kept = 0;
+  while (environ[n])
+    n++;
+  TT_TRY(TT_ALLOC(*out, n + 1));
+  for (int64_t i = 0; i < n; i++)
+    if (!is_of_launcher(environ[i])) (*out)[kept++] = environ[i];
+  return TT_OK;
+}
+
+/* All that the child must know; `why` is where it tells the parent what failed. */
+typedef struct birth {
+  const tt_child_order *order;
+  char **environment;
+  int input, output, most_files;
+  pid_t parent;
+  volatile int why;
+} birth;
+
+static void close_from(int first, int most)
+{
+#ifdef SYS_close_range
+  if (!syscall(SYS_close_range, (unsigned)first, ~0U, 0U)) return;
+#endif
+  for (int fd = first; fd < most; fd++)
+    close(fd);
+}
+
+/* In the child: as at the start of a program. */
+static void be_a_program(const birth *b)
+{
+  struct sigaction act;
+  sigset_t none;
+  memset(&act, 0, sizeof act);
+  for (int s = 1; s <= SIGRTMAX; s++) {
+    act.sa_handler = s == SIGUSR1 ? SIG_IGN : SIG_DFL;
+    sigaction(s, &act, NULL);
+  }
+  setpgid(0, 0);
+  dup2(b->input, STDIN_FILENO);
+  dup2(b->output, STDOUT_FILENO);
+  dup2(b->output, STDERR_FILENO);
+  close_from(STDERR_FILENO + 1, b->most_files);
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static _Noreturn void child(birth *b)
+{
+  be_a_program(b);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != b->parent) _exit(127); /* it had died already */
+  if (!b->order->directory || !chdir(b->order->directory))
+    execvpe(b->order->argv[0], b->order->argv, b->environment);
+  b->why = errno;
+  _exit(127);
+}
+
+/* The parent stands still until the child has called exec or _exit. */
+static __attribute__((noinline)) pid_t give_birth(birth *b)
+{
+  pid_t pid = vfork();
+  if (!pid) child(b);
+  return pid;
+}
+
+static int start(birth *b, pid_t *pid)
+{
+  sigset_t all, before;
+  sigfillset(&all);
+  sigprocmask(SIG_BLOCK, &all, &before); /* no handler of ours runs in the child */
+  *pid = give_birth(b);
+  int e = *pid < 0 ? errno : b->why;
+  sigprocmask(SIG_SETMASK, &before, NULL);
+  if (e && *pid > 0) {
+    while (waitpid(*pid, NULL, 0) < 0 && errno == EINTR)
+      ;
+    *pid = 0;
+  }
+  return e;
+}
+
+/* Never one of the three standard ones: dup2 would then close it or leave it as it is. */
+static int open_high(const char *path, int flags)
+{
+  int fd = open(path, flags | O_CLOEXEC, 0666);
+  if (fd < 0 || fd > STDERR_FILENO) return fd;
+  int high = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  close(fd);
+  return high;
+}
+
+int tt_child_start(const tt_child_order *o, pid_t *pid)
+{
+  birth b = {.order = o, .parent = getpid(), .most_files = (int)sysconf(_SC_OPEN_MAX)};
+  *pid = 0;
+  if (clean_environment(&b.environment)) return ENOMEM;
+  b.input = open_high("/dev/null", O_RDONLY);
+  b.output = b.input < 0 ? -1 : open_high(o->output, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND);
+  int e = b.output < 0 ? errno : start(&b, pid);
+  if (b.input >= 0) close(b.input);
+  if (b.output >= 0) close(b.output);
+  tt_free(b.environment);
+  return e;
+}
+
+int tt_child_has_ended(pid_t pid, int *status)
+{
+  siginfo_t info = {0};
+  int got;
+  do
+    got = waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT);
+  while (got < 0 && errno == EINTR);
+  if (!got && !info.si_pid) return 0;
+  if (!got) kill(-pid, SIGKILL); /* while it is not waited for, the number is still its own */
+  *status = 2 << 8;              /* nobody knows: somebody else has waited for it */
+  while (waitpid(pid, status, 0) < 0 && errno == EINTR)
+    ;
+  return 1;
+}
+
+void tt_child_kill(pid_t pid)
+{
+  kill(-pid, SIGKILL);
+  kill(pid, SIGKILL);
+  while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+    ;
+}
+
+/* ---- arguments ---------------------------------------------------------------------------------
+ */
+
+/* The word that stands at `text`, NULL if it is none. */
+static const tt_word *word_at(const char *text, const tt_word *word, int words)
+{
+  if (*text != '{') return NULL;
+  for (int i = 0; i < words; i++) {
+    size_t n = strlen(word[i].name);
+    if (!strncmp(text + 1, word[i].name, n) && text[n + 1] == '}') return &word[i];
+  }
+  return NULL;
+}
+
+/* Length of `text` with its words filled in; written to `to` unless that is NULL. */
+static size_t fill(const char *text, const tt_word *word, int words, char *to)
+{
+  size_t length = 0;
+  while (*text) {
+    const tt_word *w = word_at(text, word, words);
+    size_t n = w ? strlen(w->value) : 1;
+    if (to) memcpy(to + length, w ? w->value : text, n);
+    length += n;
+    text += w ? strlen(w->name) + 2 : 1;
+  }
+  if (to) to[length] = '\0';
+  return length;
+}
+
+tt_err tt_argv_make(char *const *command, int64_t count, const tt_word *word, int words,
+                    char ***argv)
+{
+  char *block = NULL;
+  size_t head = (size_t)(count + 1) * sizeof **argv, bytes = head;
+  for (int64_t i = 0; i < count; i++)
+    bytes += fill(command[i], word, words, NULL) + 1;
+  TT_TRY(tt_alloc_bytes(&block, (int64_t)bytes, 1, "the arguments of a command"));
+  *argv = (char **)(void *)block;
+  char *to = block + head;
+  for (int64_t i = 0; i < count; i++) {
+    (*argv)[i] = to;
+    to += fill(command[i], word, words, to) + 1;
+  }
+  return TT_OK;
+}

@@ -1,0 +1,118 @@
+/* rng.h — counter-based random numbers, the same bits on host and device. Floor 0.
+ *
+ * Every number is a pure function of (seed, stream, purpose, step, index): there is no state to
+ * save, and nothing depends on ranks, threads, time or the order of calls.
+ * Generator: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2,
+ * 3", SC 2011), from Random123. */
+#ifndef TT_RNG_H
+#define TT_RNG_H
+#include "core/base/host_device.h"
+
+#include <Random123/philox.h>
+#include <stdint.h>
+
+/* What a number is for; streams of different purposes never meet. Append only: the values are part
+ * of what makes a run reproducible. */
+typedef enum tt_purpose {
+  TT_FOR_INIT = 1,     /* initial weights: step = layer, index = parameter */
+  TT_FOR_ORDER = 2,    /* order of rows: step = epoch */
+  TT_FOR_RESAMPLE = 3, /* bootstrap or subsample of a member: index = slot */
+  TT_FOR_SPLIT = 4,    /* train / validation / test */
+  TT_FOR_DROPOUT = 5,  /* masks: step = optimiser step (its low 32 bits), index = unit and row */
+  TT_FOR_NOISE = 6,    /* on labels: step = target column, index = row of the data set */
+  TT_FOR_SWEEP = 7,    /* hyper-parameters of a member: step = which (its hash) */
+  TT_FOR_FEATURES = 8, /* inputs a member sees */
+  TT_FOR_FOLDS = 9,    /* which fold a row is in */
+  TT_FOR_PICKS = 10,   /* of a campaign: stream = round, step and index = candidate, low and high */
+  TT_FOR_WARM = 11,    /* noise on the weights a round begins with: as TT_FOR_INIT */
+  TT_FOR_POOL = 12     /* seeds for pool.command: an order of 2^31 numbers */
+} tt_purpose;
+
+typedef struct tt_random4 {
+  uint32_t v[4];
+} tt_random4;
+
+/* Four independent uniform 32-bit words. */
+TT_HD tt_random4 tt_random(uint64_t seed, uint64_t stream, tt_purpose purpose, uint32_t step,
+                           uint32_t index)
+{
+  uint64_t key = seed + (uint64_t)purpose * 0x9E3779B97F4A7C15ull; /* golden ratio: spreads keys */
+  philox4x32_ctr_t c = {{index, step, (uint32_t)stream, (uint32_t)(stream >> 32)}};
+  philox4x32_key_t k = {{(uint32_t)key, (uint32_t)(key >> 32)}};
+  philox4x32_ctr_t r = philox4x32(c, k);
+  tt_random4 out = {{r.v[0], r.v[1], r.v[2], r.v[3]}};
+  return out;
+}
+
+/* Uniform in [0, 1), 24 bits: every value is exact in float. */
+TT_HD float tt_unit(uint32_t word) { return (float)(word >> 8) * 0x1p-24f; }
+
+/* Uniform in [0, n), n >= 1, from two words (bias below n / 2^64). */
+TT_HD uint32_t tt_below(uint32_t hi, uint32_t lo, uint32_t n)
+{
+  uint64_t low = ((uint64_t)lo * n) >> 32;
+  return (uint32_t)(((uint64_t)hi * n + low) >> 32);
+}
+
+/* A keyed bijection of [0, n): the i-th element of a random order, without storing the order.
+ * Balanced Feistel network on the next power of two with cycle walking (Black & Rogaway, CT-RSA
+ * 2002); as a shuffle for GPUs: Mitchell et al., "Bandwidth-optimal random shuffling for GPUs",
+ * ACM TOPC 2022. The round function is a 32-bit finaliser; tests/unit/test_rng.c measures how
+ * uniform. Eight rounds on fewer than 6 bits are visibly not uniform (on 3 bits some orders of five
+ * come up thrice as often as others), so short orders walk through 64 numbers: n = 1 takes 64
+ * passes. */
+enum { TT_SHUFFLE_ROUNDS = 8, TT_SHUFFLE_BITS = 6 };
+typedef struct tt_shuffle {
+  uint32_t n, left_bits, right_bits;
+  uint32_t key[TT_SHUFFLE_ROUNDS];
+} tt_shuffle;
+
+TT_HD tt_shuffle tt_shuffle_make(uint32_t n, uint64_t seed, uint64_t stream, tt_purpose purpose,
+                                 uint32_t step)
+{
+  tt_shuffle s;
+  uint32_t bits = TT_SHUFFLE_BITS;
+  while (bits < 32 && ((uint64_t)1 << bits) < n)
+    bits++;
+  s.n = n;
+  s.left_bits = bits / 2;
+  s.right_bits = bits - bits / 2;
+  for (uint32_t i = 0; i < TT_SHUFFLE_ROUNDS; i += 4) {
+    /* index counts down from the top: slots of a resampling count up from 0 */
+    tt_random4 r = tt_random(seed, stream, purpose, step, 0xFFFFFFFFu - i);
+    for (uint32_t j = 0; j < 4; j++)
+      s.key[i + j] = r.v[j];
+  }
+  return s;
+}
+
+TT_HD uint32_t tt_mix32(uint32_t x) /* finaliser of MurmurHash3, Appleby 2011 */
+{
+  x ^= x >> 16;
+  x *= 0x85EBCA6Bu;
+  x ^= x >> 13;
+  x *= 0xC2B2AE35u;
+  return x ^ (x >> 16);
+}
+
+/* One pass of the network over the power of two; may return a value >= n. */
+TT_HD uint32_t tt_shuffle_pass(const tt_shuffle *s, uint32_t i)
+{
+  uint32_t left_mask = (1u << s->left_bits) - 1u, right_mask = (1u << s->right_bits) - 1u;
+  uint32_t left = i >> s->right_bits, right = i & right_mask;
+  for (int r = 0; r < TT_SHUFFLE_ROUNDS; r += 2) {
+    left ^= (tt_mix32(right ^ s->key[r]) >> 8) & left_mask;
+    right ^= (tt_mix32(left ^ s->key[r + 1]) >> 8) & right_mask;
+  }
+  return (left << s->right_bits) | right;
+}
+
+/* Element i of the order, i in [0, n). */
+TT_HD uint32_t tt_shuffle_at(const tt_shuffle *s, uint32_t i)
+{
+  do
+    i = tt_shuffle_pass(s, i);
+  while (i >= s->n);
+  return i;
+}
+#endif

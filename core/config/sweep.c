@@ -1,0 +1,114 @@
+/* sweep.c — see sweep.h. */
+#include "core/config/sweep.h"
+
+#include "core/base/rng.h"
+
+#include <math.h>
+#include <string.h>
+#include <xxhash.h>
+
+const char *const tt_hyper_name[TT_HYPER_COUNT + 1] = {
+#define X(name, ...) #name,
+    TT_HYPERS(X)
+#undef X
+        NULL};
+
+enum { F32 = 0, I32 = 1 };
+const int8_t tt_hyper_is_whole[TT_HYPER_COUNT] = {
+#define X(name, type, file, ...) file,
+    TT_HYPERS(X)
+#undef X
+};
+
+const char *const tt_choice_sweep[] = {
+#define X(name, meaning) #name,
+    TT_SWEEPS(X)
+#undef X
+        NULL};
+
+static void set(tt_hyper *h, int which, double value)
+{
+  switch (which) {
+#define X(name, type, ...)                                                                         \
+  case TT_HYPER_##name: h->name = (type)value; return;
+    TT_HYPERS(X)
+#undef X
+  default: return;
+  }
+}
+
+static tt_random4 draw(const tt_sweep *s, const tt_sweep_member *m)
+{
+  const char *name = tt_hyper_name[s->hyper];
+  uint32_t which = (uint32_t)XXH3_64bits(name, strlen(name));
+  return tt_random(m->seed, m->stream, TT_FOR_SWEEP, which, 0);
+}
+
+/* In [0, 1), 53 bits. */
+static double fraction(tt_random4 r)
+{
+  return ((double)(r.v[0] >> 5) * 0x1p26 + (double)(r.v[1] >> 6)) * 0x1p-53;
+}
+
+/* ratio^u for u in [0, 1), bit by bit of u: ratio^(1/2), ratio^(1/4), ... Square roots and products
+ * are rounded correctly, so every machine has the same bits, which pow() does not promise. */
+static double power_of(double ratio, double u)
+{
+  double product = 1.0;
+  for (int bit = 0; bit < 53; bit++) {
+    ratio = sqrt(ratio);
+    u *= 2.0;
+    if (u < 1.0) continue;
+    u -= 1.0;
+    product *= ratio;
+  }
+  return product;
+}
+
+static double within(double x, double low, double high)
+{
+  return x < low ? low : x > high ? high : x;
+}
+
+static double uniform(const tt_sweep *s, tt_random4 r)
+{
+  double a = s->value[0], b = s->value[1];
+  if (tt_hyper_is_whole[s->hyper]) return a + tt_below(r.v[0], r.v[1], (uint32_t)(b - a) + 1u);
+  return within(a + fraction(r) * (b - a), a, b);
+}
+
+static double log_uniform(const tt_sweep *s, tt_random4 r)
+{
+  double a = s->value[0], b = s->value[1], x = a * power_of(b / a, fraction(r));
+  return within(tt_hyper_is_whole[s->hyper] ? round(x) : x, a, b);
+}
+
+/* The last gridded option changes fastest. */
+static double from_grid(int64_t sweeps, const tt_sweep *sweep, int64_t which, int64_t index)
+{
+  int64_t behind = tt_sweep_combinations(sweeps - which - 1, sweep + which + 1);
+  return sweep[which].value[index / behind % sweep[which].count];
+}
+
+void tt_sweep_apply(int64_t sweeps, const tt_sweep *sweep, const tt_sweep_member *m, tt_hyper *h)
+{
+  for (int64_t i = 0; i < sweeps; i++) {
+    const tt_sweep *s = &sweep[i];
+    tt_random4 r = draw(s, m);
+    switch (s->kind) {
+    case TT_SWEEP_list: set(h, s->hyper, s->value[m->place % s->count]); break;
+    case TT_SWEEP_grid: set(h, s->hyper, from_grid(sweeps, sweep, i, m->index)); break;
+    case TT_SWEEP_uniform: set(h, s->hyper, uniform(s, r)); break;
+    case TT_SWEEP_log_uniform: set(h, s->hyper, log_uniform(s, r)); break;
+    default: set(h, s->hyper, s->value[tt_below(r.v[0], r.v[1], (uint32_t)s->count)]);
+    }
+  }
+}
+
+int64_t tt_sweep_combinations(int64_t sweeps, const tt_sweep *sweep)
+{
+  int64_t product = 1;
+  for (int64_t i = 0; i < sweeps && product <= INT32_MAX; i++)
+    if (sweep[i].kind == TT_SWEEP_grid) product *= sweep[i].count;
+  return product;
+}

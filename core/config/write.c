@@ -1,0 +1,296 @@
+/* write.c — a configuration written out: resolved YAML, its hash, the page of options. */
+#include "core/base/mem.h"
+#include "core/config/config_internal.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <xxhash.h>
+
+/* Text that grows while it is written. */
+typedef struct tt_page {
+  FILE *out;
+  char *text;
+  size_t bytes;
+} tt_page;
+
+static tt_err page_begin(tt_page *p)
+{
+  *p = (tt_page){0};
+  p->out = open_memstream(&p->text, &p->bytes);
+  return p->out ? TT_OK : TT_FAIL(MEM, "no memory for a page of text");
+}
+
+static tt_err page_end(tt_page *p, char **text)
+{
+  char *copy = NULL;
+  int failed = ferror(p->out);
+  failed |= fclose(p->out) != 0;
+  tt_err e =
+      failed ? TT_FAIL(MEM, "no memory for a page of text") : TT_ALLOC(copy, (int64_t)p->bytes + 1);
+  if (!e) memcpy(copy, p->text, p->bytes);
+  free(p->text);
+  if (!e) *text = copy;
+  return e;
+}
+
+/* `split:`, indented under the section it lies in, which comes before it. Returns the depth of its
+ * options. */
+static int write_heading(const char *section, int indent, FILE *out)
+{
+  char path[TT_PATH_TEXT];
+  if (strcmp(section, "top") == 0) return 0;
+  int depth = tt_section_path(section, path);
+  fprintf(out, "%*s%s:\n", indent + 2 * depth, "", section + tt_section_last(section));
+  return depth + 1;
+}
+
+static void write_own(const tt_ensemble_config *own, FILE *out)
+{
+  const char *mark = "- ";
+  for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++) {
+    const tt_option *o = &tt_ensemble_option_table[i];
+    if (tt_job_row[i] >= 0 || tt_value_is_empty(o, own)) continue;
+    fprintf(out, "  %s%s: ", mark, o->name);
+    tt_value_write(o, own, out);
+    fputc('\n', out);
+    mark = "  ";
+  }
+}
+
+/* Headings down to `section`, where `open` is the section written last. */
+static int open_section(const char *section, char open[TT_PATH_TEXT], FILE *out)
+{
+  char parent[TT_PATH_TEXT], path[TT_PATH_TEXT];
+  size_t last = tt_section_last(section);
+  if (strcmp(section, open) == 0) return tt_section_path(section, path) + 1;
+  snprintf(parent, sizeof parent, "%.*s", last ? (int)last - 1 : 0, section);
+  if (last && strncmp(open, parent, last - 1) != 0) open_section(parent, open, out);
+  snprintf(open, TT_PATH_TEXT, "%s", section);
+  return write_heading(section, 4, out);
+}
+
+/* What the ensemble has otherwise than the job. */
+static void write_overrides(const tt_config *cfg, const tt_ensemble_config *own, FILE *out)
+{
+  char open[TT_PATH_TEXT] = "";
+  for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++) {
+    const tt_option *o = &tt_ensemble_option_table[i];
+    if (tt_job_row[i] < 0) continue;
+    if (tt_value_equal(o, own, &tt_option_table[tt_job_row[i]], cfg)) continue;
+    int depth = open_section(o->section, open, out);
+    fprintf(out, "%*s%s: ", 4 + 2 * depth, "", o->name);
+    tt_value_write(o, own, out);
+    fputc('\n', out);
+  }
+}
+
+tt_err tt_config_text(const tt_config *cfg, char **text)
+{
+  tt_page p;
+  int depth = 0;
+  TT_TRY(page_begin(&p));
+  for (int i = 0; i < TT_OPTION_COUNT; i++) {
+    const tt_option *o = &tt_option_table[i];
+    if (!cfg->campaign && tt_is_campaign_section(o->section)) continue;
+    if (i == 0 || strcmp(o->section, tt_option_table[i - 1].section) != 0)
+      depth = write_heading(o->section, 0, p.out);
+    if (o->kind == TT_KIND_TEXTLIST && tt_value_is_empty(o, cfg)) continue; /* [] is an error */
+    fprintf(p.out, "%*s%s: ", 2 * depth, "", o->name);
+    tt_value_write(o, cfg, p.out);
+    fputc('\n', p.out);
+  }
+  fputs("ensembles:\n", p.out);
+  for (int64_t k = 0; k < cfg->ensembles; k++) {
+    write_own(&cfg->ensemble[k], p.out);
+    write_overrides(cfg, &cfg->ensemble[k], p.out);
+    tt_sweeps_write(&cfg->ensemble[k], p.out);
+  }
+  return page_end(&p, text);
+}
+
+/* What decides results beside the ensembles, less where the samples lie: the data set has a hash of
+ * its own. */
+static int is_science(int i)
+{
+  const char *section = tt_option_table[i].section;
+  if (i == TT_AT_run_seed) return 1;
+  return i != TT_AT_data_file && (!strcmp(section, "data") || !strcmp(section, "data_split"));
+}
+
+static uint64_t hash_bytes(const void *bytes, size_t n, uint64_t seed)
+{
+  return XXH3_64bits_withSeed(bytes, n, seed);
+}
+
+/* The value itself, chained onto `seed`; names by their words, so that a table may grow. */
+static uint64_t hash_value(const tt_option *o, const void *record, uint64_t seed)
+{
+  const void *field = (const char *)record + o->offset;
+  const tt_int_list *whole = field;
+  const tt_real_list *real = field;
+  const tt_text_list *texts = field;
+  const char *text = "";
+  uint64_t h = hash_bytes(o->name, strlen(o->name), seed);
+  switch (o->kind) {
+  case TT_KIND_I64: return hash_bytes(field, sizeof(int64_t), h);
+  case TT_KIND_F64:
+  case TT_KIND_SECONDS: return hash_bytes(field, sizeof(double), h);
+  case TT_KIND_BOOL: return hash_bytes(field, sizeof(int), h);
+  case TT_KIND_LIST: return hash_bytes(whole->value, (size_t)whole->count * sizeof(int64_t), h);
+  case TT_KIND_REALS: return hash_bytes(real->value, (size_t)real->count * sizeof(double), h);
+  case TT_KIND_TEXTLIST:
+    for (int64_t i = 0; i < texts->count; i++)
+      h = hash_bytes(texts->value[i], strlen(texts->value[i]), h);
+    return h;
+  case TT_KIND_NAME:
+    if (*(const int *)field >= 0) text = o->choices[*(const int *)field];
+    break;
+  case TT_KIND_TEXT:
+  case TT_KIND_PATH: text = *(char *const *)field; break;
+  }
+  return hash_bytes(text, strlen(text), h);
+}
+
+static uint64_t hash_sweep(const tt_sweep *s, uint64_t seed)
+{
+  const char *name = tt_hyper_name[s->hyper], *kind = tt_choice_sweep[s->kind];
+  uint64_t h = hash_bytes(name, strlen(name), seed);
+  h = hash_bytes(kind, strlen(kind), h);
+  return hash_bytes(s->value, (size_t)s->count * sizeof *s->value, h);
+}
+
+uint64_t tt_config_science_hash(const tt_config *cfg)
+{
+  uint64_t h = 0;
+  for (int i = 0; i < TT_OPTION_COUNT; i++)
+    if (is_science(i)) h = hash_value(&tt_option_table[i], cfg, h);
+  for (int64_t k = 0; k < cfg->ensembles; k++)
+    for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++)
+      h = hash_value(&tt_ensemble_option_table[i], &cfg->ensemble[k], h);
+  for (int64_t k = 0; k < cfg->ensembles; k++)
+    for (int64_t i = 0; i < cfg->ensemble[k].sweeps; i++)
+      h = hash_sweep(&cfg->ensemble[k].sweep[i], h);
+  return h;
+}
+
+uint64_t tt_config_section_hash(const tt_config *cfg, const char *section)
+{
+  uint64_t h = 0;
+  for (int i = 0; i < TT_OPTION_COUNT; i++)
+    if (!strcmp(tt_option_table[i].section, section)) h = hash_value(&tt_option_table[i], cfg, h);
+  return h;
+}
+
+static int is_per_member(int row)
+{
+  for (int i = 0; i < TT_HYPER_COUNT; i++)
+    if (tt_hyper_row[i] == row) return 1;
+  return 0;
+}
+
+uint64_t tt_config_form_hash(const tt_ensemble_config *own)
+{
+  uint64_t h = 0;
+  for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++)
+    if (tt_job_row[i] >= 0 && !is_per_member(i) && i != TT_AT_ENSEMBLE_model_classes)
+      h = hash_value(&tt_ensemble_option_table[i], own, h);
+  return h;
+}
+
+static int is_choice(const tt_option *o, const char *word)
+{
+  for (int i = 0; o->choices && o->choices[i]; i++)
+    if (strcmp(o->choices[i], word) == 0) return 1;
+  return 0;
+}
+
+/* What may be written: "1 to 4096, or auto", "mean, mean_variance". */
+static void write_values(const tt_option *o, FILE *out)
+{
+  char range[TT_PATH_TEXT];
+  tt_option_range(o, range);
+  fputs(o->kind == TT_KIND_NAME ? "one of" : tt_kind_text(o->kind), out);
+  for (int i = 0; o->kind == TT_KIND_NAME && o->choices[i]; i++)
+    fprintf(out, "%s %s", i ? "," : "", o->choices[i]);
+  if (*range) fprintf(out, ", %s", range);
+  if (o->preset && !strcmp(o->preset, "auto") && !is_choice(o, "auto")) fputs(", or auto", out);
+}
+
+static const char *default_text(const tt_option *o)
+{
+  return !o->preset ? "must be given" : *o->preset ? o->preset : "not given";
+}
+
+static void write_row(const tt_option *o, int element, int markdown, FILE *out)
+{
+  char path[TT_PATH_TEXT];
+  tt_option_path(o, -1, path);
+  if (markdown) {
+    fprintf(out, "| `%s` | ", element ? o->name : path);
+    write_values(o, out);
+    fprintf(out, " | %s%s%s | %s |\n", o->preset && *o->preset ? "`" : "", default_text(o),
+            o->preset && *o->preset ? "`" : "", o->help);
+    return;
+  }
+  fprintf(out, "  %s%s\n      %s\n      ", element ? "- " : "", element ? o->name : path, o->help);
+  write_values(o, out);
+  fprintf(out, " (%s%s)\n", o->preset && *o->preset ? "default " : "", default_text(o));
+}
+
+static void write_title(const char *section, int markdown, FILE *out)
+{
+  char name[TT_PATH_TEXT];
+  tt_section_path(section, name);
+  if (strcmp(section, "top") == 0) snprintf(name, sizeof name, "top level");
+  if (!markdown)
+    fprintf(out, "\n%s\n", name);
+  else
+    fprintf(out, "\n## %s\n\n| option | value | default | meaning |\n|---|---|---|---|\n", name);
+}
+
+static void write_ensemble_notes(int markdown, FILE *out)
+{
+  const char *tick = markdown ? "`" : "", *indent = markdown ? "" : "  ";
+  const char *mark = markdown ? "- " : "    ";
+  fprintf(out,
+          "\n%sAn ensemble may set any option of model and train but train.max_failed for itself:\n"
+          "%s%s{name: a, model: {hidden: [50]}, train: {learning_rate: 1e-2}}%s\n",
+          indent, indent, tick, tick);
+  fprintf(out, "\n%s%ssweep%s gives members values of their own, of the options\n%s", indent, tick,
+          tick, indent);
+  for (int i = 0; i < TT_HYPER_COUNT; i++)
+    fprintf(out, "%s%s%s%s%s",
+            i == 0  ? ""
+            : i % 8 ? ", "
+                    : ",\n",
+            i && i % 8 == 0 ? indent : "", tick, tt_hyper_name[i], tick);
+  fputs(markdown ? ":\n\n" : ":\n", out);
+#define X(name, meaning) fprintf(out, "%s%s" #name "%s: " meaning "\n", mark, tick, tick);
+  TT_SWEEPS(X)
+#undef X
+}
+
+tt_err tt_config_help(int markdown, char **text)
+{
+  tt_page p;
+  TT_TRY(page_begin(&p));
+  fputs(markdown ? "# Options of a job file\n\n"
+                   "Written from the table in `core/config/options.def`. On the command line an "
+                   "option is set with\n`--set section.name=value`, of an ensemble with "
+                   "`--set ensembles[0].name=value`,\n`--set ensembles.NAME.option=value` or "
+                   "`--set ensembles.NAME.train.option=value`.\n"
+                 : "Options of a job file; on the command line: --set section.name=value\n",
+        p.out);
+  for (int i = 0; i < TT_OPTION_COUNT; i++) {
+    if (i == 0 || strcmp(tt_option_table[i].section, tt_option_table[i - 1].section) != 0)
+      write_title(tt_option_table[i].section, markdown, p.out);
+    write_row(&tt_option_table[i], 0, markdown, p.out);
+  }
+  write_title("ensembles", markdown, p.out);
+  for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++)
+    if (tt_job_row[i] < 0) write_row(&tt_ensemble_option_table[i], 1, markdown, p.out);
+  write_ensemble_notes(markdown, p.out);
+  return page_end(&p, text);
+}

@@ -1,0 +1,217 @@
+/* loss.h — loss functions: value and gradient of one row and one target. Floor 1; gcc and nvcc.
+ *
+ * The loss of a batch is (1 / B) * sum over its B rows of weight * sum over targets of l; it is
+ * summed over members, never averaged, so a member's learning rate means what it says. */
+#ifndef TT_LOSS_H
+#define TT_LOSS_H
+#include "core/formulas/output.h"
+
+typedef struct tt_loss_args {
+  float variance_floor; /* added to softplus(o1) */
+  float share;          /* 1 / K: losses that average over targets multiply by it */
+  float huber_delta;    /* where huber turns from a parabola into a line */
+  float nll_beta;       /* power of the variance that weighs beta_nll */
+} tt_loss_args;
+
+/* What a network says about one target: o0 the mean, o1 the raw variance (0 where there is none).
+ */
+typedef struct tt_loss_grad {
+  float value, d0, d1; /* l, dl/do0, dl/do1 */
+} tt_loss_grad;
+
+/* (o0 - y)^2 / K, as torch.nn.MSELoss. */
+TT_HD tt_loss_grad tt_loss_mse(float o0, float o1, float y, tt_loss_args a)
+{
+  float e = o0 - y;
+  tt_loss_grad g = {e * e * a.share, 2.0f * e * a.share, 0.0f};
+  (void)o1;
+  return g;
+}
+
+/* |o0 - y| / K, as torch.nn.L1Loss. */
+TT_HD tt_loss_grad tt_loss_mae(float o0, float o1, float y, tt_loss_args a)
+{
+  float e = o0 - y;
+  float sign = e > 0.0f ? 1.0f : e < 0.0f ? -1.0f : 0.0f;
+  tt_loss_grad g = {fabsf(e) * a.share, sign * a.share, 0.0f};
+  (void)o1;
+  return g;
+}
+
+/* e^2 / 2 near 0, delta (|e| - delta / 2) beyond delta, over K, as torch.nn.HuberLoss. */
+TT_HD tt_loss_grad tt_loss_huber(float o0, float o1, float y, tt_loss_args a)
+{
+  float e = o0 - y, delta = a.huber_delta;
+  float cut = e > delta ? delta : e < -delta ? -delta : e;
+  tt_loss_grad g = {cut * (e - 0.5f * cut) * a.share, cut * a.share, 0.0f};
+  (void)o1;
+  return g;
+}
+
+/* ln(v) / 2 + (y - o0)^2 / (2 v) with v = softplus(o1) + floor, without the constant ln(2 pi) / 2,
+ * summed over targets. Nix & Weigend 1994. */
+TT_HD tt_loss_grad tt_loss_gaussian_nll(float o0, float o1, float y, tt_loss_args a)
+{
+  float v = tt_softplus(o1) + a.variance_floor;
+  float inverse = 1.0f / v, e = o0 - y, z = e * e * inverse;
+  float finite = o1 - o1; /* 0, or NaN: an overflow is a diverged member, not a wide prediction */
+  tt_loss_grad g = {0.5f * (tt_log(v) + z) + finite, e * inverse,
+                    0.5f * inverse * (1.0f - z) * tt_sigmoid(o1)};
+  return g;
+}
+
+/* gaussian_nll times v^beta, which counts as a constant in the gradient. Seitzer et al. 2022. */
+TT_HD tt_loss_grad tt_loss_beta_nll(float o0, float o1, float y, tt_loss_args a)
+{
+  tt_loss_grad g = tt_loss_gaussian_nll(o0, o1, y, a);
+  float w = tt_exp(a.nll_beta * tt_log(tt_softplus(o1) + a.variance_floor));
+  g.value *= w;
+  g.d0 *= w;
+  g.d1 *= w;
+  return g;
+}
+
+/* e^o0 - y o0, without ln(y!), summed over targets, as torch.nn.PoissonNLLLoss. */
+TT_HD tt_loss_grad tt_loss_poisson(float o0, float o1, float y, tt_loss_args a)
+{
+  float rate = tt_exp(o0), finite = o0 - o0;
+  tt_loss_grad g = {rate - y * o0 + finite, rate - y, 0.0f};
+  (void)o1;
+  (void)a;
+  return g;
+}
+
+/* -y ln p - (1 - y) ln(1 - p) with p = sigmoid(o0), y in [0, 1], summed over targets; as
+ * torch.nn.BCEWithLogitsLoss. */
+TT_HD tt_loss_grad tt_loss_bce(float o0, float o1, float y, tt_loss_args a)
+{
+  tt_loss_grad g = {tt_softplus(o0) - y * o0 + (o0 - o0), tt_sigmoid(o0) - y, 0.0f};
+  (void)o1;
+  (void)a;
+  return g;
+}
+
+/* Losses that need all outputs of a target at once: o[j * step], and d[j * step] for the gradient
+ * times `factor` unless d is NULL. */
+typedef struct tt_loss_wide {
+  int32_t n;          /* outputs of a target */
+  const float *level; /* [n] of quantile */
+  const float *o;
+  float *d;
+  int64_t step;
+  float y, factor;
+} tt_loss_wide;
+
+/* sum over levels of max(t (y - o), (t - 1) (y - o)) / n / K. Koenker & Bassett 1978. */
+TT_HD float tt_loss_quantile(const tt_loss_wide *w, tt_loss_args a)
+{
+  float sum = 0.0f, share = a.share / (float)w->n;
+  for (int32_t j = 0; j < w->n; j++) {
+    float e = w->y - w->o[j * w->step], t = w->level[j];
+    float slope = e < 0.0f ? t - 1.0f : t; /* NaN keeps the value NaN */
+    sum += slope * e;
+    if (w->d) w->d[j * w->step] = -slope * share * w->factor;
+  }
+  return sum * share;
+}
+
+/* -ln softmax(o)[y], y a class number, summed over targets; as torch.nn.CrossEntropyLoss. */
+TT_HD float tt_loss_cross_entropy(const tt_loss_wide *w, tt_loss_args a)
+{
+  int32_t right = (int32_t)w->y;
+  float most = w->o[0], sum = 0.0f, finite = 0.0f; /* 0, or NaN where any output overflowed */
+  (void)a;
+  for (int32_t j = 0; j < w->n; j++) {
+    float o = w->o[j * w->step];
+    most = o > most ? o : most;
+    finite += o - o;
+  }
+  for (int32_t j = 0; j < w->n; j++) sum += tt_exp(w->o[j * w->step] - most);
+  float inverse = 1.0f / sum, value = most + tt_log(sum) - w->o[right * w->step];
+  for (int32_t j = 0; w->d && j < w->n; j++) {
+    float p = tt_exp(w->o[j * w->step] - most) * inverse;
+    w->d[j * w->step] = (p - (j == right ? 1.0f : 0.0f)) * w->factor;
+  }
+  return value + finite;
+}
+
+/* name, output it needs, source. Losses of one or two outputs a target, then those of more. */
+#define TT_PAIR_LOSSES(X)                                                                          \
+  X(mse, mean, "Gauss 1809")                                                                       \
+  X(gaussian_nll, mean_variance, "Nix & Weigend 1994")                                             \
+  X(mae, mean, "Laplace 1774")                                                                     \
+  X(huber, mean, "Huber 1964")                                                                     \
+  X(beta_nll, mean_variance, "Seitzer et al. 2022")                                                \
+  X(poisson, rate, "Nelder & Wedderburn 1972")                                                     \
+  X(bce, sigmoid, "Cox 1958")
+#define TT_WIDE_LOSSES(X)                                                                          \
+  X(quantile, quantiles, "Koenker & Bassett 1978")                                                 \
+  X(cross_entropy, softmax, "Bridle 1990")
+#define TT_LOSSES(X) TT_PAIR_LOSSES(X) TT_WIDE_LOSSES(X)
+
+typedef enum tt_loss {
+#define X(name, output, source) TT_LOSS_##name,
+  TT_LOSSES(X)
+#undef X
+      TT_LOSS_COUNT
+} tt_loss;
+
+/* The output a loss needs. */
+TT_HD tt_output tt_loss_output(tt_loss kind)
+{
+  switch (kind) {
+#define X(name, output, source)                                                                    \
+  case TT_LOSS_##name:                                                                             \
+    return TT_OUTPUT_##output;
+    TT_LOSSES(X)
+#undef X
+  default:
+    return TT_OUTPUT_mean;
+  }
+}
+
+/* 1 for the losses of tt_loss_wide. */
+TT_HD int tt_loss_is_wide(tt_loss kind)
+{
+  switch (kind) {
+#define X(name, output, source) case TT_LOSS_##name:
+    TT_WIDE_LOSSES(X)
+#undef X
+    return 1;
+  default:
+    return 0;
+  }
+}
+
+TT_HD tt_loss_grad tt_loss_at(tt_loss kind, float o0, float o1, float y, tt_loss_args a)
+{
+  tt_loss_grad none = {0.0f, 0.0f, 0.0f};
+  switch (kind) {
+#define X(name, output, source)                                                                    \
+  case TT_LOSS_##name:                                                                             \
+    return tt_loss_##name(o0, o1, y, a);
+    TT_PAIR_LOSSES(X)
+#undef X
+  default:
+    return none;
+  }
+}
+
+/* Any loss: value of one target in one row, and the gradient times w->factor. */
+TT_HD float tt_loss_target(tt_loss kind, const tt_loss_wide *w, tt_loss_args a)
+{
+  switch (kind) {
+#define X(name, output, source)                                                                    \
+  case TT_LOSS_##name:                                                                             \
+    return tt_loss_##name(w, a);
+    TT_WIDE_LOSSES(X)
+#undef X
+  default:
+    break;
+  }
+  tt_loss_grad g = tt_loss_at(kind, w->o[0], w->n > 1 ? w->o[w->step] : 0.0f, w->y, a);
+  if (w->d) w->d[0] = g.d0 * w->factor;
+  if (w->d && w->n > 1) w->d[w->step] = g.d1 * w->factor;
+  return g.value;
+}
+#endif

@@ -1,0 +1,165 @@
+/* schedule.h — the learning rate over time, as a factor on train.learning_rate. Floor 1; gcc and
+ * nvcc, in double from +, *, / alone: the same bits everywhere.
+ *
+ * Rows marked by epochs change between epochs only, as schedulers of PyTorch stepped once an epoch;
+ * one_cycle and the warm-up change with every step. */
+#ifndef TT_SCHEDULE_H
+#define TT_SCHEDULE_H
+#include "core/formulas/optimizer.h"
+
+enum { TT_MAX_MILESTONES = 16 };
+
+/* Numbers of a cohort that schedules share. */
+typedef struct tt_schedule_shape {
+  int32_t milestones;
+  int32_t milestone[TT_MAX_MILESTONES]; /* ascending, in epochs */
+  float growth;                         /* of cycles: each is so many times the one before */
+  float peak;                           /* one_cycle: part of the steps until the highest rate */
+} tt_schedule_shape;
+
+/* A moment of a member's training. */
+typedef struct tt_schedule_at {
+  double gamma, min;  /* schedule_gamma, schedule_min */
+  int32_t every;      /* schedule_step, epochs */
+  int32_t epoch, epochs; /* whole epochs done, and in all */
+  int64_t step, steps;   /* optimiser steps taken, and of one epoch */
+} tt_schedule_at;
+
+/* cos(pi x) for x in [0, 1], to 1e-15: Taylor series of sin(pi (1/2 - x)). */
+TT_HD double tt_cospi(double x)
+{
+  double y = 3.14159265358979323846 * (0.5 - x), z = y * y, term = y, sum = y;
+  for (int k = 1; k <= 11; k++) {
+    term *= -z / (double)(2 * k * (2 * k + 1));
+    sum += term;
+  }
+  return sum;
+}
+
+/* From `a` at t = 0 to `b` at t = 1 along half a cosine. */
+TT_HD double tt_anneal(double a, double b, double t)
+{
+  return b + (a - b) * 0.5 * (1.0 + tt_cospi(t < 0.0 ? 0.0 : t > 1.0 ? 1.0 : t));
+}
+
+TT_HD double tt_schedule_constant(const tt_schedule_at *at, const tt_schedule_shape *s)
+{
+  (void)at;
+  (void)s;
+  return 1.0;
+}
+
+TT_HD double tt_schedule_step(const tt_schedule_at *at, const tt_schedule_shape *s)
+{
+  (void)s;
+  return tt_power(at->gamma, at->every > 0 ? at->epoch / at->every : 0);
+}
+
+TT_HD double tt_schedule_multistep(const tt_schedule_at *at, const tt_schedule_shape *s)
+{
+  int64_t passed = 0;
+  for (int32_t i = 0; i < s->milestones; i++) passed += s->milestone[i] <= at->epoch;
+  return tt_power(at->gamma, passed);
+}
+
+TT_HD double tt_schedule_exponential(const tt_schedule_at *at, const tt_schedule_shape *s)
+{
+  (void)s;
+  return tt_power(at->gamma, at->epoch);
+}
+
+TT_HD double tt_schedule_cosine(const tt_schedule_at *at, const tt_schedule_shape *s)
+{
+  (void)s;
+  return tt_anneal(1.0, at->min, (double)at->epoch / (double)at->epochs);
+}
+
+/* Cycles of `every` epochs, each `growth` times as long as the one before. */
+TT_HD double tt_schedule_cosine_restarts(const tt_schedule_at *at, const tt_schedule_shape *s)
+{
+  double length = at->every > 0 ? (double)at->every : (double)at->epochs;
+  double into = (double)at->epoch, growth = s->growth > 1.0f ? (double)s->growth : 1.0;
+  while (into >= length) {
+    into -= length;
+    length *= growth;
+  }
+  return tt_anneal(1.0, at->min, into / length);
+}
+
+/* From 1/25 up to 1 in the first `peak` of all steps, then down to 1/250000. */
+TT_HD double tt_schedule_one_cycle(const tt_schedule_at *at, const tt_schedule_shape *s)
+{
+  const double start = 1.0 / 25.0, end = start / 1e4;
+  double last = (double)(at->epochs * at->steps) - 1.0, step = (double)at->step;
+  double top = (double)s->peak * (last + 1.0) - 1.0;
+  if (step <= top) return tt_anneal(start, 1.0, top > 0.0 ? step / top : 1.0);
+  return tt_anneal(1.0, end, last > top ? (step - top) / (last - top) : 1.0);
+}
+
+/* The state of the member holds the factor: tt_plateau_end_epoch. */
+TT_HD double tt_schedule_reduce_on_plateau(const tt_schedule_at *at, const tt_schedule_shape *s)
+{
+  return tt_schedule_constant(at, s);
+}
+
+/* name, source */
+#define TT_SCHEDULES(X)                                                                            \
+  X(constant, "")                                                                                  \
+  X(step, "torch.optim.lr_scheduler.StepLR")                                                       \
+  X(multistep, "torch.optim.lr_scheduler.MultiStepLR")                                             \
+  X(exponential, "torch.optim.lr_scheduler.ExponentialLR")                                         \
+  X(cosine, "Loshchilov & Hutter 2017; torch CosineAnnealingLR")                                   \
+  X(cosine_restarts, "Loshchilov & Hutter 2017; torch CosineAnnealingWarmRestarts")                \
+  X(one_cycle, "Smith & Topin 2019; torch OneCycleLR with its defaults")                           \
+  X(reduce_on_plateau, "torch ReduceLROnPlateau, threshold_mode abs")
+
+typedef enum tt_schedule {
+#define X(name, source) TT_SCHEDULE_##name,
+  TT_SCHEDULES(X)
+#undef X
+      TT_SCHEDULE_COUNT
+} tt_schedule;
+
+/* Factor on the learning rate of the step to be taken now.
+ *   warmup  epochs of linear growth at the start, on top of the schedule; 0 = none */
+TT_HD double tt_schedule_factor(tt_schedule kind, const tt_schedule_at *at,
+                                const tt_schedule_shape *shape, double warmup)
+{
+  double ramp = warmup * (double)at->steps, factor = 1.0;
+  switch (kind) {
+#define X(name, source)                                                                            \
+  case TT_SCHEDULE_##name:                                                                         \
+    factor = tt_schedule_##name(at, shape);                                                        \
+    break;
+    TT_SCHEDULES(X)
+#undef X
+  default:
+    break;
+  }
+  double grown = (double)(at->step + 1) / (ramp > 0.0 ? ramp : 1.0);
+  return ramp > 0.0 && grown < 1.0 ? factor * grown : factor;
+}
+
+/* What reduce_on_plateau remembers of a member. */
+typedef struct tt_plateau {
+  float rate; /* factor on the learning rate */
+  double best;
+  int32_t wait; /* epochs without a better loss */
+} tt_plateau;
+
+/* At the end of an epoch with validation loss `loss`: wait more than `every` epochs for a loss
+ * below best - min_delta, then the rate becomes gamma times itself, but not less than `min`, and
+ * never more than it was: a member that has begun again may be below `min`. */
+TT_HD tt_plateau tt_plateau_end_epoch(tt_plateau p, double loss, float gamma, float min,
+                                      int32_t every, float min_delta)
+{
+  int better = loss < p.best - (double)min_delta;
+  if (better) p.best = loss;
+  p.wait = better ? 0 : p.wait + 1;
+  if (p.wait <= every) return p;
+  p.wait = 0;
+  float lower = p.rate * gamma < min ? min : p.rate * gamma;
+  if (lower < p.rate) p.rate = lower;
+  return p;
+}
+#endif

@@ -1,0 +1,181 @@
+/* dataset.c — see dataset.h. */
+#include "core/model/dataset.h"
+
+#include "core/base/mem.h"
+#include "core/base/rng.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+tt_err tt_columns_create(int64_t count, tt_columns *out)
+{
+  tt_columns c = {.count = count};
+  tt_err e = TT_ALLOC(c.name, count);
+  if (!e) e = TT_ALLOC(c.units, count);
+  for (int64_t i = 0; !e && i < count; i++) {
+    e = tt_text_set(&c.name[i], "");
+    if (!e) e = tt_text_set(&c.units[i], "");
+  }
+  if (e)
+    tt_columns_free(&c);
+  else
+    *out = c;
+  return e;
+}
+
+tt_err tt_columns_copy(const tt_columns *from, tt_columns *out)
+{
+  tt_columns c = {0};
+  tt_err e = tt_columns_create(from->count, &c);
+  for (int64_t i = 0; !e && i < from->count; i++) {
+    e = tt_text_set(&c.name[i], from->name[i]);
+    if (!e) e = tt_text_set(&c.units[i], from->units[i]);
+  }
+  if (e)
+    tt_columns_free(&c);
+  else
+    *out = c;
+  return e;
+}
+
+void tt_columns_free(tt_columns *c)
+{
+  for (int64_t i = 0; i < c->count; i++) {
+    if (c->name) tt_free(c->name[i]);
+    if (c->units) tt_free(c->units[i]);
+  }
+  tt_free(c->name);
+  tt_free(c->units);
+  c->count = 0;
+}
+
+tt_err tt_scaler_create(int64_t inputs, int64_t targets, tt_scaler *out)
+{
+  tt_scaler s = {.inputs = inputs, .targets = targets};
+  tt_err e = TT_ALLOC(s.x_mean, inputs);
+  if (!e) e = TT_ALLOC(s.x_scale, inputs);
+  if (!e) e = TT_ALLOC(s.y_mean, targets);
+  if (!e) e = TT_ALLOC(s.y_scale, targets);
+  if (e) {
+    tt_scaler_free(&s);
+    return e;
+  }
+  for (int64_t i = 0; i < inputs; i++)
+    s.x_scale[i] = 1.0;
+  for (int64_t i = 0; i < targets; i++)
+    s.y_scale[i] = 1.0;
+  *out = s;
+  return TT_OK;
+}
+
+tt_err tt_scaler_copy(const tt_scaler *from, tt_scaler *out)
+{
+  TT_TRY(tt_scaler_create(from->inputs, from->targets, out));
+  memcpy(out->x_mean, from->x_mean, (size_t)from->inputs * sizeof(double));
+  memcpy(out->x_scale, from->x_scale, (size_t)from->inputs * sizeof(double));
+  memcpy(out->y_mean, from->y_mean, (size_t)from->targets * sizeof(double));
+  memcpy(out->y_scale, from->y_scale, (size_t)from->targets * sizeof(double));
+  return TT_OK;
+}
+
+void tt_scaler_free(tt_scaler *s)
+{
+  tt_free(s->x_mean);
+  tt_free(s->x_scale);
+  tt_free(s->y_mean);
+  tt_free(s->y_scale);
+}
+
+static tt_err fill(tt_dataset *d, int weighted)
+{
+  TT_TRY(TT_ALLOC(d->x, d->rows * d->inputs));
+  TT_TRY(TT_ALLOC(d->y, d->rows * d->targets));
+  TT_TRY(TT_ALLOC(d->split, d->rows));
+  if (weighted) TT_TRY(TT_ALLOC(d->weight, d->rows));
+  TT_TRY(tt_columns_create(d->inputs, &d->input));
+  TT_TRY(tt_columns_create(d->targets, &d->target));
+  return tt_scaler_create(d->inputs, d->targets, &d->scaler);
+}
+
+tt_err tt_dataset_create(int64_t rows, int64_t inputs, int64_t targets, int weighted,
+                         tt_dataset **out)
+{
+  tt_dataset *d = NULL;
+  TT_TRY(TT_ALLOC(d, 1));
+  *d = (tt_dataset){.rows = rows, .inputs = inputs, .targets = targets};
+  tt_err e = fill(d, weighted);
+  if (e)
+    tt_dataset_destroy(&d);
+  else
+    *out = d;
+  return e;
+}
+
+void tt_dataset_destroy(tt_dataset **d)
+{
+  if (!*d) return;
+  tt_free((*d)->x);
+  tt_free((*d)->y);
+  tt_free((*d)->weight);
+  tt_free((*d)->split);
+  tt_free((*d)->selected);
+  tt_columns_free(&(*d)->input);
+  tt_columns_free(&(*d)->target);
+  tt_scaler_free(&(*d)->scaler);
+  tt_free(*d);
+}
+
+tt_err tt_split_fractions(int64_t rows, const double fraction[TT_SPLITS], uint64_t seed,
+                          int8_t *split)
+{
+  int64_t end[TT_SPLITS], next = 0;
+  if (rows > UINT32_MAX)
+    return TT_FAIL(DATA, "%" PRId64 " rows; at most %" PRIu32 " can be split", rows, UINT32_MAX);
+  for (int k = 0; k < TT_SPLITS; k++) {
+    next += (int64_t)llround(fraction[k] * (double)rows);
+    end[k] = next < rows ? next : rows;
+  }
+  if (fraction[0] + fraction[1] + fraction[2] > 1.0 + 1e-9)
+    return TT_FAIL(CONFIG, "data.split: the fractions %g + %g + %g are more than 1", fraction[0],
+                   fraction[1], fraction[2]);
+  if (end[TT_TRAIN] < 1)
+    return TT_FAIL(DATA, "data.split: train %g of %" PRId64 " rows leaves none to train on",
+                   fraction[0], rows);
+  tt_shuffle order = tt_shuffle_make((uint32_t)rows, seed, 0, TT_FOR_SPLIT, 0);
+  for (int64_t i = 0; i < rows; i++) {
+    int8_t which = i < end[0] ? TT_TRAIN : i < end[1] ? TT_VALIDATION : TT_TEST;
+    split[tt_shuffle_at(&order, (uint32_t)i)] = i < end[2] ? which : TT_UNUSED_ROW;
+  }
+  return TT_OK;
+}
+
+void tt_dataset_ranges(const tt_dataset *d, float *range)
+{
+  for (int64_t f = 0; f < d->inputs; f++) {
+    float low = INFINITY, high = -INFINITY;
+    for (int64_t i = 0; i < d->rows; i++) {
+      if (d->split[i] != (int8_t)TT_TRAIN) continue;
+      low = fminf(low, d->x[i * d->inputs + f]);
+      high = fmaxf(high, d->x[i * d->inputs + f]);
+    }
+    range[f] = high > low ? high - low : 0.0f;
+  }
+}
+
+tt_err tt_dataset_rows(const tt_dataset *d, tt_split which, const int32_t *column, int64_t k,
+                       int32_t **row, int64_t *count)
+{
+  int32_t *list = NULL;
+  int64_t n = 0;
+  TT_TRY(TT_ALLOC(list, d->rows));
+  for (int64_t i = 0; i < d->rows; i++) {
+    int labelled = d->split[i] == (int8_t)which;
+    for (int64_t j = 0; labelled && j < k; j++)
+      labelled = !isnan(d->y[i * d->targets + column[j]]);
+    if (labelled) list[n++] = (int32_t)i;
+  }
+  *row = list;
+  *count = n;
+  return TT_OK;
+}

@@ -1,0 +1,76 @@
+/* dataset.h — samples in memory: inputs and targets as the networks see them, with their names,
+ * units, scales and split. Floor 1: no files, no MPI (io/data/data.h reads them). */
+#ifndef TT_DATASET_H
+#define TT_DATASET_H
+#include "core/base/err.h"
+#include "core/base/text.h"
+#include "core/config/choices.h"
+
+#include <stdint.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Names and units of columns; each text is owned. Missing names are made: x0, x1, ... y0, ... */
+typedef struct tt_columns {
+  int64_t count;
+  char **name;  /* [count] */
+  char **units; /* [count], "" = none */
+} tt_columns;
+
+/* user value = normalised value * scale + mean, per column; in double, from the training rows:
+ * mean over rows, scale = population standard deviation (1 where that is 0). With
+ * normalize: none, mean 0 and scale 1. */
+typedef struct tt_scaler {
+  int64_t inputs, targets;
+  double *x_mean, *x_scale; /* [D] */
+  double *y_mean, *y_scale; /* [T] */
+} tt_scaler;
+
+typedef enum tt_split { TT_TRAIN, TT_VALIDATION, TT_TEST, TT_SPLITS } tt_split;
+enum { TT_UNUSED_ROW = -1 };
+
+typedef struct tt_dataset {
+  int64_t rows, inputs, targets; /* N, D, T */
+  float *x;                      /* [N][D] normalised */
+  float *y;                      /* [N][T] normalised; NaN = unlabelled */
+  float *weight; /* [N] sample weights with mean 1 over the training rows, or NULL */
+  int8_t *split; /* [N] tt_split or TT_UNUSED_ROW; NULL: labels alone */
+  int64_t selections;
+  int8_t *selected; /* [selections][N] 1 = the row is of that selection (ensembles[].rows) */
+  tt_columns input, target;
+  tt_scaler scaler;
+  uint64_t hash; /* XXH3 of the values as read, whatever the rank count */
+} tt_dataset;
+
+/* Make an empty data set with all arrays allocated (weight only if asked for), scales 0/1, names
+ * empty strings. Owner: the caller. Local. Errors: MEM. */
+tt_err tt_dataset_create(int64_t rows, int64_t inputs, int64_t targets, int weighted,
+                         tt_dataset **out);
+void tt_dataset_destroy(tt_dataset **d);
+
+tt_err tt_columns_create(int64_t count, tt_columns *out);
+tt_err tt_columns_copy(const tt_columns *from, tt_columns *out);
+void tt_columns_free(tt_columns *c);
+tt_err tt_scaler_create(int64_t inputs, int64_t targets, tt_scaler *out);
+tt_err tt_scaler_copy(const tt_scaler *from, tt_scaler *out);
+void tt_scaler_free(tt_scaler *s);
+
+/* Fill split[N] with exact fractions of a random order: round(fraction * rows) rows to training,
+ * then validation, then test; the rest is unused. Depends on (seed, rows) alone.
+ * Local. Errors: CONFIG (fractions add up to more than 1), DATA (no row left to train on). */
+tt_err tt_split_fractions(int64_t rows, const double fraction[TT_SPLITS], uint64_t seed,
+                          int8_t *split);
+
+/* The rows of one split that are labelled in all of the `k` target columns, in ascending order.
+ *   row    owned by the caller, tt_free; [*count]
+ * Local. Errors: MEM. */
+tt_err tt_dataset_rows(const tt_dataset *d, tt_split which, const int32_t *column, int64_t k,
+                       int32_t **row, int64_t *count);
+
+/* range[D]: largest minus smallest normalised value of each input over the training rows. */
+void tt_dataset_ranges(const tt_dataset *d, float *range);
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,30 @@
+/* load_balance.c — see load_balance.h. */
+#include "core/model/load_balance.h"
+
+#include "core/base/mem.h"
+
+double tt_deal_cost(const tt_cohort *c, const tt_member *m, int64_t rows)
+{
+  int64_t of_epoch = tt_cohort_epoch_rows(c, rows > 0 ? rows : 1);
+  int64_t steps = (of_epoch + c->batch_size - 1) / c->batch_size;
+  int64_t epochs = m->hyper.epochs > 0 ? m->hyper.epochs : 1;
+  return tt_model_flops(&c->model, c->batch_size) * (double)steps * (double)epochs;
+}
+
+tt_err tt_deal(const tt_cohorts *all, int64_t rows, int ranks, int rank, tt_slice *slice)
+{
+  double *cost = NULL;
+  int64_t members = tt_cohorts_members(all), first = 0;
+  tt_slice mine;
+  TT_TRY(TT_ALLOC(cost, members));
+  for (int64_t i = 0, at = 0; i < all->count; i++)
+    for (int64_t m = 0; m < all->at[i]->members; m++)
+      cost[at++] = tt_deal_cost(all->at[i], &all->at[i]->member[m], rows);
+  tt_err e = tt_plan_costs(members, cost, ranks, rank, &mine);
+  for (int64_t i = 0; !e && i < all->count; i++) {
+    slice[i] = tt_plan_common(mine, first, all->at[i]->members);
+    first += all->at[i]->members;
+  }
+  tt_free(cost);
+  return e;
+}

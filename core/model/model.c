@@ -1,0 +1,126 @@
+/* model.c — see model.h. */
+#include "core/model/model.h"
+
+#include "core/base/rng.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+/* What the last layer gives for each target. */
+static tt_err set_output(const tt_model_shape *from, tt_model *m)
+{
+  int n = from->output == TT_OUTPUT_quantiles || from->output == TT_OUTPUT_softmax;
+  int32_t most = from->output == TT_OUTPUT_softmax ? TT_MAX_CLASSES : TT_MAX_LEVELS;
+  m->output = from->output;
+  m->levels = n ? from->levels : 0;
+  if (n && (from->levels < 1 || from->levels > most))
+    return TT_FAIL(CONFIG, "model.output: %s with %d %s; 1 to %d are possible",
+                   tt_choice_output[from->output], from->levels,
+                   from->output == TT_OUTPUT_softmax ? "classes" : "levels", most);
+  for (int32_t j = 0; from->output == TT_OUTPUT_quantiles && j < m->levels; j++)
+    m->level[j] = (float)from->level[j];
+  m->each = tt_output_each(m->output, m->levels);
+  m->quantities = tt_output_quantities(m->output, m->levels);
+  m->outputs = m->each * m->targets;
+  return TT_OK;
+}
+
+/* Offsets of layer l from `at` on; returns the end. */
+static int64_t place_layer(const tt_model_shape *from, int64_t at, int last, tt_layer *layer)
+{
+  int first = at == 0;
+  layer->activation = last ? TT_ACT_identity : from->activation;
+  layer->weight = at;
+  layer->bias = at + layer->in * layer->out;
+  at = layer->bias + layer->out;
+  layer->norm = !last && from->layer_norm ? at : -1;
+  layer->residual = (int8_t)(!last && !first && from->residual && layer->in == layer->out);
+  layer->dropout = (int8_t)!last;
+  return layer->norm < 0 ? at : at + 2 * layer->out;
+}
+
+tt_err tt_model_lay_out(const tt_model_shape *from, tt_model *out)
+{
+  if (from->layers + 1 > TT_MAX_LAYERS)
+    return TT_FAIL(CONFIG, "model.hidden has %" PRId64 " layers; at most %d are possible",
+                   from->layers, TT_MAX_LAYERS - 1);
+  tt_model m = {.inputs = from->inputs, .targets = from->targets, .layers = (int)from->layers + 1};
+  TT_TRY(set_output(from, &m));
+  int64_t in = m.inputs;
+  for (int l = 0; l < m.layers; l++) {
+    int last = l == m.layers - 1;
+    m.layer[l].in = in;
+    m.layer[l].out = in = last ? m.outputs : from->hidden[l];
+    m.params = place_layer(from, m.params, last, &m.layer[l]);
+    if (m.params > INT32_MAX)
+      return TT_FAIL(CONFIG, "the network has more than %d parameters; make model.hidden smaller",
+                     INT32_MAX);
+  }
+  *out = m;
+  return TT_OK;
+}
+
+tt_err tt_model_build(int64_t inputs, int64_t targets, const int64_t *hidden, int64_t layers,
+                      tt_activation activation, tt_output output, tt_model *out)
+{
+  tt_model_shape shape = {.inputs = inputs, .targets = targets, .hidden = hidden, .layers = layers,
+                          .activation = activation, .output = output};
+  return tt_model_lay_out(&shape, out);
+}
+
+typedef enum init_shape { SHAPE_uniform, SHAPE_normal } init_shape;
+
+static init_shape spreads(tt_init init, double in, double out, float *weights, float *biases)
+{
+  (void)out;
+  switch (init) {
+#define X(name, shape, w, b, source)                                                               \
+  case TT_INIT_##name:                                                                             \
+    *weights = (float)(w), *biases = (float)(b);                                                   \
+    return SHAPE_##shape;
+    TT_INITS(X)
+#undef X
+  default:
+    *weights = *biases = 0.0f;
+    return SHAPE_uniform;
+  }
+}
+
+static void fill(float *w, int64_t count, init_shape shape, float spread, uint64_t seed,
+                 uint64_t stream, int layer, int64_t offset)
+{
+  for (int64_t i = 0; i < count; i++) {
+    uint64_t index = (uint64_t)(offset + i);
+    tt_random4 r = tt_random(seed, stream, TT_FOR_INIT, (uint32_t)layer, (uint32_t)(index / 4));
+    if (shape == SHAPE_normal)
+      w[i] = spread * tt_normal_pair(r.v[index & 2], r.v[(index & 2) + 1], (int)(index & 1));
+    else
+      w[i] = spread * (2.0f * tt_unit(r.v[index % 4]) - 1.0f);
+  }
+}
+
+void tt_model_init(const tt_model *model, tt_init init, uint64_t seed, uint64_t stream, float *w)
+{
+  for (int l = 0; l < model->layers; l++) {
+    const tt_layer *layer = &model->layer[l];
+    float weights, biases;
+    init_shape shape = spreads(init, (double)layer->in, (double)layer->out, &weights, &biases);
+    fill(w + layer->weight, layer->in * layer->out, shape, weights, seed, stream, l, 0);
+    fill(w + layer->bias, layer->out, SHAPE_uniform, biases, seed, stream, l,
+         layer->in * layer->out);
+    for (int64_t o = 0; layer->norm >= 0 && o < layer->out; o++) {
+      w[layer->norm + o] = 1.0f;
+      w[layer->norm + layer->out + o] = 0.0f;
+    }
+  }
+}
+
+double tt_model_flops(const tt_model *model, int64_t rows)
+{
+  double products = 0.0;
+  for (int l = 0; l < model->layers; l++) {
+    double size = (double)(model->layer[l].in * model->layer[l].out);
+    products += l == 0 ? 2.0 * size : 3.0 * size;
+  }
+  return 2.0 * (double)rows * products;
+}

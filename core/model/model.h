@@ -1,0 +1,67 @@
+/* model.h — the shape of one member: layers as offsets into one flat array of parameters. Floor 1.
+ * Plain data, read by gcc and nvcc alike. */
+#ifndef TT_MODEL_H
+#define TT_MODEL_H
+#include "core/base/err.h"
+#include "core/config/choices.h"
+
+#include <stdint.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { TT_MAX_LAYERS = 64 };
+#define TT_NORM_EPSILON 1e-5f /* added to the variance in layer_norm, as torch.nn.LayerNorm */
+
+/* z = W x + b, then y = act(z). W is row-major [out][in], as torch.nn.Linear stores it. */
+typedef struct tt_layer {
+  int64_t in, out;
+  int64_t weight, bias; /* offsets into [P]: W takes out * in, b takes out */
+  tt_activation activation;
+  int64_t norm;    /* offset of gain[out], then shift[out] of a layer_norm before act; -1: none */
+  int8_t residual; /* y = act(z) + x; of hidden layers as wide as the hidden layer before */
+  int8_t dropout;  /* a hidden layer: where train.dropout acts, on act(z) */
+} tt_layer;
+
+typedef struct tt_model {
+  int64_t inputs, targets, outputs; /* D, K targets of a member, O outputs of the last layer */
+  int64_t params;                   /* P */
+  int layers;
+  tt_layer layer[TT_MAX_LAYERS];
+  tt_output output;
+  int32_t each, quantities;    /* outputs of a target, predicted quantities of one (output.h) */
+  int32_t levels;              /* levels of quantiles or classes of softmax, else 0 */
+  float level[TT_MAX_LEVELS];  /* ascending, of quantiles */
+} tt_model;
+
+/* The shape of a network before it is laid out. */
+typedef struct tt_model_shape {
+  int64_t inputs, targets; /* >= 1 */
+  const int64_t *hidden;   /* [layers] widths >= 1; layers may be 0 */
+  int64_t layers;
+  tt_activation activation;
+  tt_output output;
+  int layer_norm, residual; /* of the hidden layers; residual where a layer is as wide as before */
+  int32_t levels;           /* of quantiles, or classes of softmax */
+  const double *level;      /* [levels] of quantiles */
+} tt_model_shape;
+
+/* Lay out a multilayer perceptron inputs -> hidden[0] -> ... -> outputs. Local. Errors: CONFIG (too
+ * deep, or more than 2^31 - 1 parameters; too many levels or classes). */
+tt_err tt_model_lay_out(const tt_model_shape *shape, tt_model *out);
+
+/* The same for a plain one: output mean or mean_variance, no layer_norm, no residual. */
+tt_err tt_model_build(int64_t inputs, int64_t targets, const int64_t *hidden, int64_t layers,
+                      tt_activation activation, tt_output output, tt_model *out);
+
+/* Initial weights of one member: w[P] from (seed, stream) alone. The same bits on every engine.
+ * Gains of layer_norm are 1, shifts 0. */
+void tt_model_init(const tt_model *model, tt_init init, uint64_t seed, uint64_t stream, float *w);
+
+/* Floating point operations of one optimiser step on `rows` rows (matrix products: forward, weight
+ * gradient, input gradient; the first layer has no input gradient). */
+double tt_model_flops(const tt_model *model, int64_t rows);
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,91 @@
+/* state.c — see state.h. */
+#include "core/model/state.h"
+
+#include "core/base/mem.h"
+
+#include <math.h>
+#include <xxhash.h>
+
+tt_state_field tt_state_get(const tt_state *s, int field)
+{
+  switch (field) {
+#define X(name_, type_, length_)                                                                   \
+  case TT_STATE_FIELD_##name_:                                                                     \
+    return (tt_state_field){#name_, TT_TYPE_##type_, (int64_t)sizeof(type_), (length_),            \
+                            s->f_##name_};
+    TT_STATE_FIELDS(X)
+#undef X
+  default:
+    return (tt_state_field){"", TT_TYPE_int8_t, 0, 0, NULL};
+  }
+}
+
+static void fill_blank(tt_state *s)
+{
+  for (int64_t i = 0; i < s->count; i++) {
+    TT_FIELD(s, best_loss)[i] = TT_FIELD(s, plateau_best)[i] = INFINITY;
+    TT_FIELD(s, rate)[i] = 1.0f;
+    TT_FIELD(s, best_epoch)[i] = -1;
+  }
+  for (int64_t i = 0; i < s->count * s->epochs; i++)
+    TT_FIELD(s, loss_train)[i] = TT_FIELD(s, loss_validation)[i] = NAN;
+  for (int64_t i = 0; i < s->count * s->judged; i++) TT_FIELD(s, loss_ensemble)[i] = NAN;
+}
+
+static tt_err allocate(tt_state *s)
+{
+#define X(name, type, length) TT_TRY(TT_ALLOC(s->f_##name, s->count *(length)));
+  TT_STATE_FIELDS(X)
+#undef X
+  return TT_OK;
+}
+
+tt_err tt_state_create(tt_slice which, tt_state_shape shape, tt_state **out)
+{
+  tt_state *s = NULL;
+  TT_TRY(TT_ALLOC(s, 1));
+  *s = (tt_state){.first = which.first,
+                  .count = which.count,
+                  .params = shape.params,
+                  .slots = shape.slots,
+                  .epochs = shape.epochs,
+                  .averages = shape.averages,
+                  .snapshots = shape.snapshots,
+                  .judged = shape.judged};
+  tt_err e = allocate(s);
+  if (e) {
+    tt_state_destroy(&s);
+    return e;
+  }
+  fill_blank(s);
+  *out = s;
+  return TT_OK;
+}
+
+void tt_state_destroy(tt_state **s)
+{
+  if (!*s) return;
+#define X(name, type, length) tt_free((*s)->f_##name);
+  TT_STATE_FIELDS(X)
+#undef X
+  tt_free(*s);
+}
+
+uint64_t tt_state_hash(const tt_state *s, int64_t i)
+{
+  uint64_t hash = 0;
+  for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
+    tt_state_field field = tt_state_get(s, f);
+    size_t bytes = (size_t)(field.bytes * field.length);
+    hash = XXH3_64bits_withSeed((const char *)field.data + (size_t)i * bytes, bytes, hash);
+  }
+  return hash;
+}
+
+const float *tt_state_result(const tt_state *s, int64_t i)
+{
+  int best = TT_FIELD(s, best_epoch)[i] >= 0;
+  int averaged = s->averages && TT_FIELD(s, averaged)[i] > 0;
+  const float *last = averaged ? TT_FIELD(s, average) : TT_FIELD(s, weights);
+  return (best ? TT_FIELD(s, best_weights) : last) + i * s->params;
+}

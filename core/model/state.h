@@ -1,0 +1,98 @@
+/* state.h — the whole state of some members, and their predictions reduced over members: the two
+ * plain structs in which engines and files meet. Floor 1. */
+#ifndef TT_STATE_H
+#define TT_STATE_H
+#include "core/base/err.h"
+#include "core/model/partition.h"
+
+#include <stdint.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum tt_status {
+  TT_STATUS_training = 0,
+  TT_STATUS_finished = 1,      /* all epochs done */
+  TT_STATUS_early_stopped = 2, /* patience ran out */
+  TT_STATUS_diverged = 3       /* loss or weights became non-finite: frozen, left out of averages */
+} tt_status;
+
+/* Arrays of a member: name, C type, values per member (P parameters, S optimiser slots, E epochs).
+ * Whoever allocates, copies, writes, reads or checks a state loops over this table. */
+#define TT_STATE_FIELDS(X)                                                                         \
+  X(weights, float, s->params)          /* [P] now */                                              \
+  X(slots, float, s->slots * s->params) /* [S][P] optimiser */                                     \
+  X(best_weights, float, s->params)     /* [P] at the best validation loss */                      \
+  X(best_loss, double, 1)               /* +inf before the first validation */                     \
+  X(best_epoch, int32_t, 1)             /* from 0; -1 before the first */                          \
+  X(step, int64_t, 1)                   /* optimiser steps taken */                                \
+  X(epoch, int32_t, 1)                  /* whole epochs done */                                    \
+  X(batch, int32_t, 1)                  /* batches done of the running epoch */                    \
+  X(loss_sum, double, 1)                /* sum over rows of the running epoch */                   \
+  X(status, int8_t, 1)                  /* tt_status */                                            \
+  X(loss_train, float, s->epochs)       /* [E] NaN after the end */                                \
+  X(loss_validation, float, s->epochs)  /* [E] NaN without validation */                         \
+  X(loss_ensemble, float, s->judged)    /* [E] validation loss of its ensemble as one */         \
+  X(average, float, s->averages * s->params)    /* [P] of the weights, with train.average */       \
+  X(averaged, int64_t, 1)               /* how many went into it */                                \
+  X(snapshots, float, s->snapshots * s->params) /* [.][P] at ends of cycles */                     \
+  X(rate, float, 1)                     /* factor on the learning rate: plateaus, retries */       \
+  X(plateau_best, double, 1)            /* of reduce_on_plateau; +inf at first */                  \
+  X(plateau_wait, int32_t, 1)           /* epochs without a better loss */                         \
+  X(attempt, int32_t, 1)                /* retries after divergence so far */
+
+typedef struct tt_state {
+  int64_t first, count;                       /* members [first, first + count) of the cohort */
+  int64_t params, slots, epochs;              /* P, S, E */
+  int64_t averages, snapshots;                /* averaged weights (0 or 1), snapshots of a member */
+  int64_t judged;                             /* E with stop: ensemble, else 0 */
+#define X(name, type, length) type *f_##name; /* [count][length] */
+  TT_STATE_FIELDS(X)
+#undef X
+} tt_state;
+#define TT_FIELD(s_, name_) ((s_)->f_##name_)
+
+/* What decides the lengths of the fields. */
+typedef struct tt_state_shape {
+  int64_t params, slots, epochs, averages, snapshots, judged;
+} tt_state_shape;
+
+/* Allocate every field for `which` members; best_loss and plateau_best +inf, best_epoch -1, rate 1,
+ * histories NaN, else 0. Owner: the caller. Local. Errors: MEM. */
+tt_err tt_state_create(tt_slice which, tt_state_shape shape, tt_state **out);
+void tt_state_destroy(tt_state **s);
+
+/* The table at run time, for loops in files and tests. */
+typedef enum tt_type {
+  TT_TYPE_float,
+  TT_TYPE_double,
+  TT_TYPE_int8_t,
+  TT_TYPE_int32_t,
+  TT_TYPE_int64_t
+} tt_type;
+typedef struct tt_state_field {
+  const char *name;
+  tt_type type;
+  int64_t bytes;  /* of one value */
+  int64_t length; /* values per member */
+  void *data;     /* [count][length] */
+} tt_state_field;
+enum {
+#define X(name, type, length) TT_STATE_FIELD_##name,
+  TT_STATE_FIELDS(X)
+#undef X
+      TT_STATE_FIELD_COUNT
+};
+tt_state_field tt_state_get(const tt_state *s, int field);
+
+/* XXH3 (64 bits) over all fields of member `i` of [0, count), in table order: the same whatever the
+ * slice it lies in. Local. */
+uint64_t tt_state_hash(const tt_state *s, int64_t i);
+
+/* Weights a member predicts with: the best ones if there was a validation, else the average of the
+ * weights if there is one, else the last. [P] */
+const float *tt_state_result(const tt_state *s, int64_t i);
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,31 @@
+/* ensemble_loss.h — the loss of an ensemble that predicts as one: of its mixture. Floor 1. */
+#ifndef TT_ENSEMBLE_LOSS_H
+#define TT_ENSEMBLE_LOSS_H
+#include "core/model/model.h"
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Loss of one target in one row. For one member alone it is the loss of that member (loss.h) up to
+ * rounding: mse of the mean, the NLL of a Gaussian with the mixture's mean and variance
+ * (Lakshminarayanan et al. 2017), -ln of the mean probability of the class, the pinball loss of the
+ * mean quantiles, ...
+ *   mean, variance  [q] of the mixture of the members' quantities (output.h, moments.h)
+ *   y               label, normalised as the members see it */
+double tt_ensemble_loss(const tt_model *model, tt_loss kind, tt_loss_args a, const double *mean,
+                        const double *variance, double y);
+
+/* Mixture of `members` equal members: mean and variance (mean of the variances plus variance of the
+ * means) of `count` quantities.
+ *   quantity j of member i: its mean at mu[i * each + j * step], its variance at `apart` after that
+ *   take      [members] 0 = leave this one out; at least one stays */
+typedef struct tt_mixture {
+  int64_t members, each, step, apart;
+  const int8_t *take;
+} tt_mixture;
+void tt_mixture_take(const tt_mixture *x, int64_t count, const float *mu, double *mean,
+                     double *variance);
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,117 @@
+/* moments.c — see moments.h. */
+#include "core/stats/moments.h"
+
+#include "core/base/mem.h"
+
+#include <math.h>
+#include <string.h>
+
+tt_err tt_moments_create(int64_t rows, int64_t columns, tt_moments **out)
+{
+  tt_moments *m = NULL;
+  TT_TRY(TT_ALLOC(m, 1));
+  m->rows = rows;
+  m->columns = columns;
+  tt_err e = TT_ALLOC(m->weight, columns);
+  if (!e) e = TT_ALLOC(m->mean, rows * columns);
+  if (!e) e = TT_ALLOC(m->between, rows * columns);
+  if (!e) e = TT_ALLOC(m->within, rows * columns);
+  if (e)
+    tt_moments_destroy(&m);
+  else
+    *out = m;
+  return e;
+}
+
+void tt_moments_destroy(tt_moments **m)
+{
+  if (!*m) return;
+  tt_free((*m)->weight);
+  tt_free((*m)->mean);
+  tt_free((*m)->between);
+  tt_free((*m)->within);
+  tt_free(*m);
+}
+
+void tt_moments_clear(tt_moments *m)
+{
+  size_t cells = (size_t)(m->rows * m->columns) * sizeof(double);
+  memset(m->weight, 0, (size_t)m->columns * sizeof(double));
+  memset(m->mean, 0, cells);
+  memset(m->between, 0, cells);
+  memset(m->within, 0, cells);
+}
+
+void tt_moments_take_shares(tt_moments *m, const tt_committee *c)
+{
+  int64_t column = 0;
+  for (int64_t e = 0; e < c->ensembles; e++)
+    for (int64_t k = 0; k < tt_committee_width(c); k++, column++) {
+      m->weight[column] = 0.0;
+      for (int64_t i = 0; i < c->ensemble[e].members; i++) {
+        double w = c->weight[c->ensemble[e].first + i];
+        m->weight[column] += w > 0.0 ? w : 0.0;
+      }
+    }
+}
+
+void tt_moments_add(tt_moments *m, int64_t column, int64_t k, double w, const float *mean,
+                    const float *variance, int64_t stride)
+{
+  if (w <= 0.0) return;
+  for (int64_t j = 0; j < k; j++) {
+    int64_t c = column + j;
+    double sum = m->weight[c] += w;
+    for (int64_t i = 0; i < m->rows; i++) {
+      int64_t cell = i * m->columns + c;
+      double mu = (double)mean[j * stride + i], step = mu - m->mean[cell];
+      m->mean[cell] += step * (w / sum);
+      m->between[cell] += w * step * (mu - m->mean[cell]);
+      if (variance) m->within[cell] += w * (double)variance[j * stride + i];
+    }
+  }
+}
+
+tt_spread tt_moments_at(const tt_moments *m, int64_t row, int64_t column)
+{
+  int64_t cell = row * m->columns + column;
+  double sum = m->weight[column];
+  if (sum <= 0.0) return (tt_spread){NAN, NAN, NAN, NAN};
+  double aleatoric = m->within[cell] / sum, epistemic = m->between[cell] / sum;
+  return (tt_spread){m->mean[cell], sqrt(aleatoric + epistemic), sqrt(aleatoric), sqrt(epistemic)};
+}
+
+static double mixture_cdf(int64_t n, const double *w, const double *mean, const double *variance,
+                          double y)
+{
+  double below = 0.0, all = 0.0;
+  for (int64_t i = 0; i < n; i++) {
+    double sd = sqrt(variance[i]);
+    double p = sd > 0.0 ? 0.5 * erfc((mean[i] - y) / (sd * sqrt(2.0))) : (double)(mean[i] <= y);
+    below += w[i] * p;
+    all += w[i];
+  }
+  return below / all;
+}
+
+double tt_mixture_quantile(int64_t n, const double *w, const double *mean, const double *variance,
+                           double q)
+{
+  double low = INFINITY, high = -INFINITY;
+  for (int64_t i = 0; i < n; i++) {
+    if (w[i] <= 0.0) continue;
+    double reach = 40.0 * sqrt(variance[i]); /* beyond every q that double can tell from 0 and 1 */
+    low = fmin(low, mean[i] - reach);
+    high = fmax(high, mean[i] + reach);
+  }
+  if (!(low <= high)) return NAN;
+  double fine = 1e-9 * fmax(fabs(low), fmax(fabs(high), 1e-300)) * 1e-3;
+  for (int step = 0; step < 200 && high - low > fine; step++) {
+    double middle = 0.5 * (low + high);
+    if (mixture_cdf(n, w, mean, variance, middle) >= q)
+      high = middle;
+    else
+      low = middle;
+  }
+  return high;
+}

@@ -1,0 +1,53 @@
+/* moments.h — predictions of an ensemble: the mixture of its members. Floor 1.
+ *
+ * Each member predicts a mean and a variance; the ensemble's predictive distribution is the
+ * weighted mixture (Lakshminarayanan, Pritzel, Blundell, "Simple and scalable predictive
+ * uncertainty estimation using deep ensembles", NeurIPS 2017): mean      = sum w mu / sum w
+ *   aleatoric = sum w variance / sum w              (noise the members agree on)
+ *   epistemic = sum w (mu - mean)^2 / sum w         (disagreement of the members)
+ *   total variance = aleatoric + epistemic */
+#ifndef TT_MOMENTS_H
+#define TT_MOMENTS_H
+#include "core/base/err.h"
+#include "core/model/trained_ensemble.h"
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Running weighted moments of rows x columns (columns as in tt_committee_columns). */
+typedef struct tt_moments {
+  int64_t rows, columns;
+  double *weight;  /* [columns] sum of w */
+  double *mean;    /* [rows][columns] */
+  double *between; /* [rows][columns] sum of w (mu - mean)^2 */
+  double *within;  /* [rows][columns] sum of w variance */
+} tt_moments;
+
+tt_err tt_moments_create(int64_t rows, int64_t columns, tt_moments **out);
+void tt_moments_destroy(tt_moments **m);
+void tt_moments_clear(tt_moments *m);
+
+/* weight[columns] = the shares of all members of a committee: for those who add rows elsewhere. */
+void tt_moments_take_shares(tt_moments *m, const tt_committee *c);
+
+/* Add one member's prediction, in member order (West, CACM 1979: one pass, no cancellation).
+ *   column    first column of its ensemble;   k  its columns (tt_committee_width)
+ *   w         its share; a share of 0 changes nothing
+ *   mean      [k][stride] with `rows` values each;  variance the same, or NULL = 0 */
+void tt_moments_add(tt_moments *m, int64_t column, int64_t k, double w, const float *mean,
+                    const float *variance, int64_t stride);
+
+/* Standard deviations of one row and column, in the units the means were given in. */
+typedef struct tt_spread {
+  double mean, total, aleatoric, epistemic;
+} tt_spread;
+tt_spread tt_moments_at(const tt_moments *m, int64_t row, int64_t column);
+
+/* Quantile q in (0, 1) of a mixture of `n` Gaussians with the given shares (variance 0 is a point);
+ * bisection on the mixture's distribution function to a relative 1e-9. */
+double tt_mixture_quantile(int64_t n, const double *w, const double *mean, const double *variance,
+                           double q);
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,230 @@
+/* products_mma.cuh — the three products of a layer inside one thread block, on tensor cores. Floor 3;
+ * device code. Beside products_tile.cuh: the same arrays, the same order of work among the warps.
+ *
+ * A warp sums 32 rows x 8 N columns in fragments of 16 x 8 (mma.cuh). Numbers past the end of the
+ * inner dimension count as zero, whatever is there; rows and columns past the end of a layer are
+ * read from its last one, or from what is there, and are not kept.
+ *
+ * Rows of a matrix are an odd number of float4 apart. Where a fragment runs along rows, lanes then
+ * read different banks if their inner numbers are neighbours, pair and pair + 4; where it runs
+ * along columns, if they lie two apart, 2 pair and 2 pair + 1. */
+#ifndef TT_BLOCK_MMA_CUH
+#define TT_BLOCK_MMA_CUH
+#include "cuda/block/products_tile.cuh"
+#include "cuda/common/mma.cuh"
+
+/* A warp's tile: fragments down and across, and columns. */
+template <int N> struct tt_block_mma {
+  enum { M = TT_BLOCK_ROWS / TT_MMA_ROWS, WIDTH = N * TT_MMA_COLUMNS };
+};
+
+/* How fragments lie in the arrays, hence which two of eight inner numbers are a lane's. */
+enum tt_block_inner { TT_INNER_ALONG, TT_INNER_ACROSS };
+
+__device__ __forceinline__ int tt_block_mma_row() { return tt_block_lane() / 4; }
+__device__ __forceinline__ int tt_block_mma_pair() { return tt_block_lane() % 4; }
+
+/* Eight terms of all sums, from inner number k of this lane on; LAST: those past `count` are 0.
+ *   a(r, k)  of row 8 r of the lane's rows;   b(j, k)  of column 8 j of its columns */
+template <tt_precision PRECISION, tt_block_inner INNER, bool LAST, int M, int N, class A, class B>
+__device__ __forceinline__ void tt_block_mma_step(float (&sum)[M][N][4], int k, int count, A a, B b)
+{
+  enum { NEXT = INNER == TT_INNER_ALONG ? TT_MMA_INNER / 2 : 1 };
+  tt_mma_part<4> u[M];
+  tt_mma_part<2> v[N];
+#pragma unroll
+  for (int i = 0; i < M; i++)
+#pragma unroll
+    for (int q = 0; q < 4; q++) {
+      int at = k + q / 2 * NEXT;
+      tt_mma_split<PRECISION>(q, LAST && at >= count ? 0.0f : a(2 * i + q % 2, at), u[i]);
+    }
+#pragma unroll
+  for (int j = 0; j < N; j++)
+#pragma unroll
+    for (int q = 0; q < 2; q++) {
+      int at = k + q * NEXT;
+      tt_mma_split<PRECISION>(q, LAST && at >= count ? 0.0f : b(j, at), v[j]);
+    }
+  tt_mma_add<PRECISION>(sum, u, v);
+}
+
+/* sum += a b over the inner numbers [0, count). */
+template <tt_precision PRECISION, tt_block_inner INNER, int M, int N, class A, class B>
+__device__ __forceinline__ void tt_block_mma_sum(float (&sum)[M][N][4], int count, A a, B b)
+{
+  int own = tt_block_mma_pair() * (INNER == TT_INNER_ALONG ? 1 : 2), done = 0;
+#pragma unroll 1
+  for (; done + TT_MMA_INNER <= count; done += TT_MMA_INNER)
+    tt_block_mma_step<PRECISION, INNER, false>(sum, done + own, count, a, b);
+  if (done < count) tt_block_mma_step<PRECISION, INNER, true>(sum, done + own, count, a, b);
+}
+
+/* Z = X W^T + b; as tt_block_forward. */
+template <int N, tt_precision PRECISION>
+__device__ __forceinline__ void tt_block_mma_forward(const tt_block_layer &layer, const float *w,
+                                                     tt_block_matrix x, tt_block_matrix z, int rows)
+{
+  typedef tt_block_mma<N> tile;
+  int down = (rows + TT_BLOCK_ROWS - 1) / TT_BLOCK_ROWS;
+  int items = down * ((layer.out + tile::WIDTH - 1) / tile::WIDTH);
+  for (int item = tt_block_warp(); item < items; item += tt_block_warps()) {
+    int row = item % down * TT_BLOCK_ROWS + tt_block_mma_row();
+    int first = item / down * tile::WIDTH, left = first + 2 * tt_block_mma_pair();
+    const float *from = x.at + row * x.ld, *weight[N];
+    float sum[tile::M][N][4];
+#pragma unroll
+    for (int j = 0; j < N; j++) {
+      int o = min(first + j * TT_MMA_COLUMNS + tt_block_mma_row(), layer.out - 1);
+      weight[j] = w + layer.weight + o * layer.stride;
+#pragma unroll
+      for (int q = 0; q < 4; q++)
+#pragma unroll
+        for (int i = 0; i < tile::M; i++)
+          sum[i][j][q] = w[layer.bias + min(left + j * TT_MMA_COLUMNS + q % 2, layer.out - 1)];
+    }
+    tt_block_mma_sum<PRECISION, TT_INNER_ALONG>(
+        sum, layer.in, [&](int r, int k) { return from[8 * r * x.ld + k]; },
+        [&](int j, int k) { return weight[j][k]; });
+#pragma unroll
+    for (int j = 0; j < N; j++) {
+      int o = left + j * TT_MMA_COLUMNS;
+      if (o >= layer.out) continue;
+#pragma unroll
+      for (int r = 0; r < 2 * tile::M; r++) {
+        const float *c = sum[r / 2][j] + r % 2 * 2;
+        tt_store2(z.at + (row + 8 * r) * z.ld + o, make_float2(c[0], c[1]));
+      }
+    }
+  }
+}
+
+/* h = (d W) * slope; as tt_block_backward. */
+template <int N, tt_precision PRECISION>
+__device__ __forceinline__ void tt_block_mma_backward(const tt_block_layer &layer, const float *w,
+                                                      tt_block_matrix d, tt_block_matrix h,
+                                                      const float *slope, int rows)
+{
+  typedef tt_block_mma<N> tile;
+  int down = (rows + TT_BLOCK_ROWS - 1) / TT_BLOCK_ROWS;
+  int items = down * ((layer.in + tile::WIDTH - 1) / tile::WIDTH);
+  for (int item = tt_block_warp(); item < items; item += tt_block_warps()) {
+    int row = item % down * TT_BLOCK_ROWS + tt_block_mma_row();
+    int first = item / down * tile::WIDTH, left = first + 2 * tt_block_mma_pair();
+    const float *from = d.at + row * d.ld, *weight = w + layer.weight;
+    int column[N];
+    float sum[tile::M][N][4] = {};
+#pragma unroll
+    for (int j = 0; j < N; j++)
+      column[j] = min(first + j * TT_MMA_COLUMNS + tt_block_mma_row(), layer.in - 1);
+    tt_block_mma_sum<PRECISION, TT_INNER_ACROSS>(
+        sum, layer.out, [&](int r, int o) { return from[8 * r * d.ld + o]; },
+        [&](int j, int o) { return weight[o * layer.stride + column[j]]; });
+#pragma unroll
+    for (int j = 0; j < N; j++) {
+      int i = left + j * TT_MMA_COLUMNS;
+      if (i >= layer.in) continue;
+#pragma unroll
+      for (int r = 0; r < 2 * tile::M; r++) {
+        const float *c = sum[r / 2][j] + r % 2 * 2;
+        int at = (row + 8 * r) * h.ld + i;
+        float2 s = tt_load2(slope + at);
+        tt_store2(h.at + at, make_float2(s.x * c[0], s.y * c[1]));
+      }
+    }
+  }
+}
+
+/* A warp's tile of the weights' gradient, 32 outputs x WIDTH inputs; as tt_block_gradient_tile. */
+template <int N, tt_precision PRECISION> struct tt_block_mma_gradient_tile {
+  typedef tt_block_mma<N> tile;
+  int o, i; /* the first of this lane's */
+  float sum[tile::M][N][4];
+
+  static __device__ __forceinline__ int count(const tt_block_layer &layer)
+  {
+    return (layer.out + TT_BLOCK_ROWS - 1) / TT_BLOCK_ROWS *
+           ((layer.in + tile::WIDTH - 1) / tile::WIDTH);
+  }
+
+  __device__ __forceinline__ void add_rows(const tt_block_layer &layer, int number,
+                                           tt_block_matrix d, tt_block_matrix x, tt_block_span rows)
+  {
+    int down = (layer.out + TT_BLOCK_ROWS - 1) / TT_BLOCK_ROWS, from[2 * tile::M], to[N];
+    const float *dr = d.at + rows.first * d.ld, *xr = x.at + rows.first * x.ld;
+    o = number % down * TT_BLOCK_ROWS + tt_block_mma_row();
+    i = number / down * tile::WIDTH + 2 * tt_block_mma_pair();
+#pragma unroll
+    for (int r = 0; r < 2 * tile::M; r++) from[r] = min(o + 8 * r, layer.out - 1);
+#pragma unroll
+    for (int j = 0; j < N; j++)
+      to[j] = min(number / down * tile::WIDTH + j * TT_MMA_COLUMNS + tt_block_mma_row(),
+                  layer.in - 1);
+#pragma unroll
+    for (int m = 0; m < tile::M; m++)
+#pragma unroll
+      for (int j = 0; j < N; j++)
+#pragma unroll
+        for (int q = 0; q < 4; q++) sum[m][j][q] = 0.0f;
+    tt_block_mma_sum<PRECISION, TT_INNER_ACROSS>(
+        sum, rows.end - rows.first, [&](int r, int k) { return dr[k * d.ld + from[r]]; },
+        [&](int j, int k) { return xr[k * x.ld + to[j]]; });
+  }
+
+  /* Into the padded gradient, whose gaps stay zero. */
+  __device__ __forceinline__ void put(const tt_block_layer &layer, float *g, int first) const
+  {
+#pragma unroll
+    for (int r = 0; r < 2 * tile::M; r++) {
+      if (o + 8 * r >= layer.out) continue;
+      float *row = g + layer.weight + (o + 8 * r) * layer.stride;
+#pragma unroll
+      for (int j = 0; j < N; j++) {
+        int at = i + j * TT_MMA_COLUMNS;
+        if (at >= layer.in) continue;
+        float2 old = first ? make_float2(0.0f, 0.0f) : tt_load2(row + at);
+        old.x += sum[r / 2][j][r % 2 * 2];
+        if (at + 1 < layer.in) old.y += sum[r / 2][j][r % 2 * 2 + 1];
+        tt_store2(row + at, old);
+      }
+    }
+  }
+};
+
+/* ---- which tiles ---- */
+
+/* What a kernel is compiled for: its tiles, and what the tiles of tensor cores compute in. */
+template <int LARGEST, tt_precision PRECISION> struct tt_block_kind {
+  static constexpr tt_precision precision = PRECISION;
+  static constexpr bool mma = LARGEST >= TT_BLOCK_TILE_mma16;
+  static constexpr __host__ __device__ bool knows(int tile)
+  {
+    bool same = mma == (tile >= TT_BLOCK_TILE_mma16);
+    return tile <= TT_BLOCK_TILE_4x4 || (same && tile <= LARGEST);
+  }
+  /* The tile that does the same in fp32. */
+  static __device__ __forceinline__ int exact(int tile)
+  {
+    return mma && tile >= TT_BLOCK_TILE_mma16 ? TT_BLOCK_TILE_4x4 : tile;
+  }
+};
+
+/* One case: CALL for lanes that work alone, with rows and columns; MMA with fragments. */
+#define TT_BLOCK_CASE(tile_, ...)                                 \
+  case TT_BLOCK_TILE_##tile_:                                     \
+    if constexpr (KIND::knows(TT_BLOCK_TILE_##tile_)) __VA_ARGS__; \
+    break;
+
+/* A case for every tile that the kernel knows. */
+#define TT_BLOCK_SWITCH(tile_, CALL, MMA)          \
+  switch (tile_) {                                 \
+    TT_BLOCK_CASE(1x1, CALL(1, 1))                 \
+    TT_BLOCK_CASE(4x4, CALL(4, 4))                 \
+    TT_BLOCK_CASE(8x4, CALL(8, 4))                 \
+    TT_BLOCK_CASE(8x8, CALL(8, 8))                 \
+    TT_BLOCK_CASE(mma16, MMA(2, KIND::precision))  \
+    TT_BLOCK_CASE(mma32, MMA(4, KIND::precision))  \
+    TT_BLOCK_CASE(mma64, MMA(8, KIND::precision))  \
+  default: break;                                  \
+  }
+#endif

@@ -1,0 +1,61 @@
+/* cluster.cuh — a cluster of thread blocks, as device code sees it: blocks that run at the same
+ * time and reach one another's shared memory. Floor 3.
+ *
+ * Started with tt_launch_cluster. A block may touch the memory of another one from the first
+ * tt_cluster_sync on, and must not end before a tt_cluster_sync that follows the last touch.
+ * Clusters exist from capability 9.0 on; for older GPUs the words compile and mean a cluster of
+ * one. */
+#ifndef TT_CLUSTER_CUH
+#define TT_CLUSTER_CUH
+#include "cuda/common/device.cuh"
+
+#if defined(TT_CUDA_DOUBLE)
+#define TT_HAS_CLUSTERS 1
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define TT_HAS_CLUSTERS 1
+#else
+#define TT_HAS_CLUSTERS 0
+#endif
+
+/* Number of this block in its cluster. */
+__device__ __forceinline__ int tt_cluster_rank()
+{
+#if defined(TT_CUDA_DOUBLE)
+  return tt_double_cluster_rank();
+#elif TT_HAS_CLUSTERS
+  unsigned rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return (int)rank;
+#else
+  return 0;
+#endif
+}
+
+/* Barrier of all threads of all blocks of the cluster; what they wrote before it, to shared and to
+ * device memory, all of them see after it. */
+#if defined(TT_CUDA_DOUBLE)
+#define tt_cluster_sync() tt_double_cluster_sync()
+#else
+__device__ __forceinline__ void tt_cluster_sync()
+{
+#if TT_HAS_CLUSTERS
+  asm volatile("barrier.cluster.arrive.release;\n\tbarrier.cluster.wait.acquire;" ::: "memory");
+#endif
+}
+#endif
+
+/* Where rank `rank` has in its shared memory what this block has at `at` in its own. */
+template <class T> __device__ __forceinline__ T *tt_cluster_map(T *at, int rank)
+{
+#if defined(TT_CUDA_DOUBLE)
+  return static_cast<T *>(tt_double_cluster_map(at, rank));
+#elif TT_HAS_CLUSTERS
+  T *there;
+  asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(at), "r"(rank));
+  return there;
+#else
+  (void)rank;
+  return at;
+#endif
+}
+#endif

@@ -1,0 +1,144 @@
+/* device.cu — opening and describing a GPU, its stream, its cuBLAS handle, its graphs. */
+#include "cuda/common/device.cuh"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { OLDEST_CAPABILITY = 80, BLAS_WORKSPACE = 32 << 20 }; /* 32 MiB: NVIDIA's advice for sm_90 */
+
+tt_err tt_dev_count(int *out)
+{
+  *out = 0;
+  cudaError_t e = cudaGetDeviceCount(out);
+  if (e == cudaErrorNoDevice || e == cudaErrorInsufficientDriver || e == cudaErrorStubLibrary) {
+    cudaGetLastError();
+    *out = 0;
+    return TT_OK;
+  }
+  tt_cuda_set_place(-1, "");
+  return tt_cuda_check(e, __FILE__, __LINE__, "cudaGetDeviceCount");
+}
+
+/* "GPU-00112233-4455-6677-8899-aabbccddeeff" */
+static void uuid_text(const cudaUUID_t *uuid, char *text, size_t room)
+{
+  size_t at = (size_t)snprintf(text, room, "GPU");
+  for (int i = 0; i < 16; i++) {
+    const char *dash = i == 0 || i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "";
+    at += (size_t)snprintf(text + at, room - at, "%s%02x", dash, (unsigned char)uuid->bytes[i]);
+  }
+}
+
+tt_err tt_dev_describe(int number, tt_dev *out)
+{
+  memset(out, 0, sizeof *out);
+  cudaDeviceProp properties;
+  tt_cuda_set_place(number, "unknown");
+  TT_TRY(TT_CUDA(cudaGetDeviceProperties(&properties, number)));
+  out->number = number;
+  out->capability = 10 * properties.major + properties.minor;
+  out->multiprocessors = properties.multiProcessorCount;
+  out->shared_bytes = (int64_t)properties.sharedMemPerBlockOptin;
+  out->total_bytes = (int64_t)properties.totalGlobalMem;
+  snprintf(out->name, sizeof out->name, "%s", properties.name);
+  uuid_text(&properties.uuid, out->uuid, sizeof out->uuid);
+  tt_cuda_set_place(number, out->name);
+  return TT_OK;
+}
+
+tt_err tt_dev_open(int number, tt_dev *out)
+{
+  int count = 0;
+  memset(out, 0, sizeof *out);
+  TT_TRY(tt_dev_count(&count));
+  if (number < 0 || number >= count)
+    return TT_FAIL(UNAVAILABLE,
+                   "%s: GPU %d was asked for, %d found; check nvidia-smi, the job's --gpus option "
+                   "and CUDA_VISIBLE_DEVICES, or set run.device: cpu",
+                   tt_cuda_place(), number, count);
+  tt_dev d;
+  TT_TRY(tt_dev_describe(number, &d));
+  if (d.capability < OLDEST_CAPABILITY)
+    return TT_FAIL(UNAVAILABLE,
+                   "%s has compute capability %d.%d; tutti needs 8.0 or newer: set run.device: cpu",
+                   tt_cuda_place(), d.capability / 10, d.capability % 10);
+  TT_TRY(TT_CUDA(cudaSetDevice(number)));
+  TT_TRY(TT_CUDA(cudaStreamCreateWithFlags(&d.stream, cudaStreamNonBlocking)));
+  *out = d;
+  return TT_OK;
+}
+
+tt_err tt_dev_set_tf32(tt_dev *d, int tf32)
+{
+  return TT_CUBLAS(
+      cublasSetMathMode(d->blas, tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH));
+}
+
+static tt_err open_blas(tt_dev *d)
+{
+  TT_TRY(TT_CUBLAS(cublasCreate(&d->blas)));
+  TT_TRY(TT_CUBLAS(cublasSetStream(d->blas, d->stream))); /* resets the workspace: set that after */
+  TT_TRY(TT_CUDA(cudaMalloc(&d->workspace, BLAS_WORKSPACE)));
+  TT_TRY(TT_CUBLAS(cublasSetWorkspace(d->blas, d->workspace, BLAS_WORKSPACE)));
+  return tt_dev_set_tf32(d, 0);
+}
+
+static void close_blas(tt_dev *d)
+{
+  if (d->blas) cublasDestroy(d->blas);
+  if (d->workspace) cudaFree(d->workspace);
+  d->blas = NULL;
+  d->workspace = NULL;
+}
+
+tt_err tt_dev_open_blas(tt_dev *d)
+{
+  tt_err e = open_blas(d);
+  if (e) close_blas(d);
+  return e;
+}
+
+void tt_dev_close(tt_dev *d)
+{
+  if (d->stream) cudaStreamSynchronize(d->stream);
+  close_blas(d);
+  if (d->stream) cudaStreamDestroy(d->stream);
+  memset(d, 0, sizeof *d);
+}
+
+tt_err tt_dev_wait(cudaStream_t stream) { return TT_CUDA(cudaStreamSynchronize(stream)); }
+
+tt_err tt_dev_free_bytes(int64_t *out)
+{
+  size_t free_bytes = 0, total = 0;
+  TT_TRY(TT_CUDA(cudaMemGetInfo(&free_bytes, &total)));
+  *out = (int64_t)free_bytes;
+  return TT_OK;
+}
+
+tt_err tt_graph_begin(cudaStream_t stream)
+{
+  return TT_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+}
+
+tt_err tt_graph_end(cudaStream_t stream, cudaGraphExec_t *out)
+{
+  cudaGraph_t recorded = NULL;
+  *out = NULL;
+  TT_TRY(TT_CUDA(cudaStreamEndCapture(stream, &recorded)));
+  tt_err e = TT_CUDA(cudaGraphInstantiate(out, recorded, 0));
+  cudaGraphDestroy(recorded);
+  if (e) *out = NULL;
+  return e;
+}
+
+tt_err tt_graph_launch(cudaGraphExec_t graph, cudaStream_t stream)
+{
+  return TT_CUDA(cudaGraphLaunch(graph, stream));
+}
+
+void tt_graph_destroy(cudaGraphExec_t *graph)
+{
+  if (*graph) cudaGraphExecDestroy(*graph);
+  *graph = NULL;
+}

@@ -1,0 +1,362 @@
+/* device.cuh — the thin layer between tutti's CUDA code and the CUDA runtime: errors, the device, its
+ * memory, launches, graphs, sums over a warp and a block. Floor 3; C++17, for .cu files alone.
+ *
+ * Everything here is local and host code unless marked __device__. With TT_CUDA_DOUBLE defined the
+ * two includes below find the test double of tests/double, and the same sources run on the host.
+ *
+ * Rules that keep the sources the same for both, and their bits the same on every run:
+ *   - a kernel takes one plain struct by value and is started with tt_launch;
+ *   - dynamic shared memory comes from TT_SHARED; no static __shared__, __constant__ or __device__
+ *     variables;
+ *   - blocks that use warp functions have a multiple of 32 threads, and all 32 lanes take part;
+ *   - a sum has a fixed order: no atomics on float or double;
+ *   - fused multiply-adds are written out (tt_fma, fmaf): nothing is contracted (-fmad=false). */
+#ifndef TT_DEV_CUH
+#define TT_DEV_CUH
+#include "core/base/err.h"
+
+#include <cublas_v2.h>
+#include <cuda_runtime.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <type_traits>
+
+/* ---- errors: device_error.cu ---- */
+
+/* TT_CUDA(cudaCall(...)), TT_CUBLAS(cublasCall(...)): the call as a tt_err. The message names rank,
+ * host, GPU, the call, CUDA's own words and what to do.
+ * Errors: MEM (device or pinned memory), UNAVAILABLE (no GPU, driver too old, GPU lost: the
+ * checkpoint is whole, run again), INTERNAL (the rest). */
+#define TT_CUDA(...)   tt_cuda_check((__VA_ARGS__), __FILE__, __LINE__, #__VA_ARGS__)
+#define TT_CUBLAS(...) tt_cublas_check((__VA_ARGS__), __FILE__, __LINE__, #__VA_ARGS__)
+
+/* Which GPU the messages name, from now on; number -1 for none. */
+void tt_cuda_set_place(int number, const char *name);
+/* "rank 3 on node17, GPU 0 (NVIDIA H200)" */
+const char *tt_cuda_place(void);
+
+tt_err tt_cuda_fail(cudaError_t e, const char *file, int line, const char *call);
+tt_err tt_cublas_fail(cublasStatus_t s, const char *file, int line, const char *call);
+static inline tt_err tt_cuda_check(cudaError_t e, const char *file, int line, const char *call)
+{
+  return e == cudaSuccess ? TT_OK : tt_cuda_fail(e, file, line, call);
+}
+static inline tt_err tt_cublas_check(cublasStatus_t s, const char *file, int line, const char *call)
+{
+  return s == CUBLAS_STATUS_SUCCESS ? TT_OK : tt_cublas_fail(s, file, line, call);
+}
+
+/* ---- the device: device.cu ---- */
+
+typedef struct tt_dev {
+  int number;
+  int capability; /* 10 * major + minor: 80, 90 */
+  int multiprocessors;
+  int64_t shared_bytes; /* most dynamic shared memory a block can have */
+  int64_t total_bytes;  /* device memory */
+  char name[256];
+  char uuid[48];       /* "GPU-" and 36 characters, as nvidia-smi prints it */
+  cudaStream_t stream; /* does not wait for the default stream */
+  cublasHandle_t blas; /* NULL before tt_dev_open_blas */
+  void *workspace;
+} tt_dev;
+
+/* Number of GPUs this process sees; 0 without a GPU or driver is no error. Errors: UNAVAILABLE. */
+tt_err tt_dev_count(int *out);
+
+/* Fill in what GPU `number` is, without a stream: out->stream and out->blas stay NULL, and
+ * tt_dev_close does nothing. Errors: UNAVAILABLE. */
+tt_err tt_dev_describe(int number, tt_dev *out);
+
+/* Make GPU `number` the current one of this thread and give it a stream.
+ *   out  owned by the caller, tt_dev_close; all zero on error
+ * Errors: UNAVAILABLE (no such GPU, capability below 8.0), MEM. */
+tt_err tt_dev_open(int number, tt_dev *out);
+
+/* Add a cuBLAS handle on the stream with its own workspace, so that captured calls allocate nothing
+ * and the choice of algorithm does not depend on who else runs. Errors: MEM, INTERNAL. */
+tt_err tt_dev_open_blas(tt_dev *d);
+
+/* Whether products that are put on the stream from now on round their factors to TF32, to nearest
+ * or otherwise; at first they do not. May be called during capture. Errors: INTERNAL. */
+tt_err tt_dev_set_tf32(tt_dev *d, int tf32);
+
+/* Give back what open and open_blas took; accepts one that is all zero. */
+void tt_dev_close(tt_dev *d);
+
+/* Wait until all work of a stream is done; errors of earlier kernels come out here. */
+tt_err tt_dev_wait(cudaStream_t stream);
+
+/* Bytes of device memory that are free now, of all processes on the GPU. */
+tt_err tt_dev_free_bytes(int64_t *out);
+
+/* ---- memory: device_memory.cu ---- */
+
+/* Device memory for `count` elements, zeroed (complete when the call returns).
+ *   out    owned by the caller, tt_dev_free; NULL on error
+ *   count  >= 0; zero gives a valid, empty block
+ *   what   names it for people when memory runs out: "weights of 300 members"
+ * Not during capture. Errors: MEM. */
+tt_err tt_dev_alloc_bytes(void **out, int64_t count, size_t size, const char *what);
+void tt_dev_free_block(const void *block); /* accepts NULL */
+
+/* The same in page-locked host memory, which copies need to run beside kernels. */
+tt_err tt_pinned_alloc_bytes(void **out, int64_t count, size_t size, const char *what);
+void tt_pinned_free_block(const void *block);
+
+/* Bytes and blocks now held through the four functions above, device and pinned. */
+typedef struct tt_dev_held {
+  int64_t device_bytes, device_blocks, pinned_bytes, pinned_blocks;
+} tt_dev_held;
+tt_dev_held tt_dev_balance(void);
+
+/* Typed: float *w; tt_dev_alloc(&w, count, "weights"); ... tt_dev_free(w) sets w to NULL. */
+template <class T> tt_err tt_dev_alloc(T **out, int64_t count, const char *what)
+{
+  void *block = NULL;
+  tt_err e = tt_dev_alloc_bytes(&block, count, sizeof(T), what);
+  *out = static_cast<T *>(block);
+  return e;
+}
+template <class T> void tt_dev_free(T *&block)
+{
+  tt_dev_free_block(block);
+  block = NULL;
+}
+template <class T> tt_err tt_pinned_alloc(T **out, int64_t count, const char *what)
+{
+  void *block = NULL;
+  tt_err e = tt_pinned_alloc_bytes(&block, count, sizeof(T), what);
+  *out = static_cast<T *>(block);
+  return e;
+}
+template <class T> void tt_pinned_free(T *&block)
+{
+  tt_pinned_free_block(block);
+  block = NULL;
+}
+
+/* Copy `bytes` along a stream, in its order; the direction follows from where the pointers live. */
+tt_err tt_dev_copy_bytes(void *to, const void *from, int64_t bytes, cudaMemcpyKind kind,
+                         cudaStream_t stream);
+tt_err tt_dev_clear_bytes(void *to, int64_t bytes, cudaStream_t stream);
+
+/* Host to device, device to host, device to device, `count` elements. Asynchronous: the host side
+ * must stay as it is, and must not be read, until the stream has been waited for. May be captured,
+ * then the host memory is read or written at every launch of the graph. */
+template <class T> tt_err tt_dev_upload(T *to, const T *from, int64_t count, cudaStream_t stream)
+{
+  return tt_dev_copy_bytes(to, from, count * (int64_t)sizeof(T), cudaMemcpyHostToDevice, stream);
+}
+template <class T> tt_err tt_dev_download(T *to, const T *from, int64_t count, cudaStream_t stream)
+{
+  return tt_dev_copy_bytes(to, from, count * (int64_t)sizeof(T), cudaMemcpyDeviceToHost, stream);
+}
+template <class T> tt_err tt_dev_copy(T *to, const T *from, int64_t count, cudaStream_t stream)
+{
+  return tt_dev_copy_bytes(to, from, count * (int64_t)sizeof(T), cudaMemcpyDeviceToDevice, stream);
+}
+template <class T> tt_err tt_dev_clear(T *to, int64_t count, cudaStream_t stream)
+{
+  return tt_dev_clear_bytes(to, count * (int64_t)sizeof(T), stream);
+}
+
+/* The same, done when the call returns; also waits for everything before them in the stream. */
+template <class T>
+tt_err tt_dev_upload_now(T *to, const T *from, int64_t count, cudaStream_t stream)
+{
+  TT_TRY(tt_dev_upload(to, from, count, stream));
+  return tt_dev_wait(stream);
+}
+template <class T>
+tt_err tt_dev_download_now(T *to, const T *from, int64_t count, cudaStream_t stream)
+{
+  TT_TRY(tt_dev_download(to, from, count, stream));
+  return tt_dev_wait(stream);
+}
+
+/* ---- launches ---- */
+
+/* Dynamic shared memory of the block as an array of `type`, 16-byte aligned, contents undefined;
+ * its size is the shared_bytes of tt_launch. Once per kernel. */
+#ifdef TT_CUDA_DOUBLE
+#define TT_CALLED
+#define TT_SHARED(type_, name_)              type_ *name_ = static_cast<type_ *>(tt_double_shared())
+#define TT_LAUNCH_LABEL(file_, line_, text_) tt_double_label(file_, line_, text_)
+#else
+#define TT_CALLED __noinline__ /* a device function whose registers are not the caller's */
+#define TT_SHARED(type_, name_)                                                                    \
+  extern __shared__ __align__(16) unsigned char tt_shared_raw[];                                   \
+  type_ *name_ = reinterpret_cast<type_ *>(tt_shared_raw)
+#define TT_LAUNCH_LABEL(file_, line_, text_) (void)0
+#endif
+
+enum { TT_SHARED_PLAIN = 48 * 1024, TT_MAX_ARGS = 4096 };
+
+/* tt_launch(kernel, grid, block, shared_bytes, stream, args): start `kernel<<<...>>>(args)`.
+ *   kernel  void kernel(Args), Args a plain struct of at most 4 KiB, copied now
+ *   grid, block  dim3 or a number;   shared_bytes  up to tt_dev.shared_bytes
+ * Asynchronous; may be captured. Errors: INTERNAL (a launch the device refuses), and those of
+ * earlier kernels. */
+#define tt_launch(...) tt_launch_at(__FILE__, __LINE__, "tt_launch(" #__VA_ARGS__ ")", __VA_ARGS__)
+
+template <class T> struct tt_as_declared { /* keeps T out of argument deduction */
+  typedef T type;
+};
+
+/* What CUDA wants to know of a launch in clusters.
+ *   size  room for a part of it, which it points to */
+static inline cudaLaunchConfig_t tt_cluster_config(int ranks, dim3 grid, dim3 block,
+                                                   size_t shared_bytes, cudaLaunchAttribute *size)
+{
+  cudaLaunchConfig_t config = {};
+  *size = {};
+  size->id = cudaLaunchAttributeClusterDimension;
+  size->val.clusterDim = {(unsigned)ranks, 1, 1};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared_bytes;
+  config.attrs = size;
+  config.numAttrs = 1;
+  return config;
+}
+
+template <class Args> constexpr void tt_check_args()
+{
+  static_assert(std::is_trivially_copyable<Args>::value, "kernel arguments are a plain struct");
+  static_assert(sizeof(Args) <= TT_MAX_ARGS, "kernel arguments of at most 4 KiB");
+}
+
+template <class Args>
+tt_err tt_launch_at(const char *file, int line, const char *text, void (*kernel)(Args), dim3 grid,
+                    dim3 block, size_t shared_bytes, cudaStream_t stream,
+                    const typename tt_as_declared<Args>::type &args)
+{
+  tt_check_args<Args>();
+  TT_LAUNCH_LABEL(file, line, text);
+  cudaError_t e = cudaSuccess;
+  if (shared_bytes > TT_SHARED_PLAIN)
+    e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             (int)shared_bytes);
+  void *list[] = {const_cast<Args *>(&args)};
+  if (e == cudaSuccess) e = cudaLaunchKernel(kernel, grid, block, list, shared_bytes, stream);
+  cudaError_t last = cudaGetLastError(); /* also clears it, so that it is told once */
+  return tt_cuda_check(e != cudaSuccess ? e : last, file, line, text);
+}
+
+/* tt_launch_cluster(kernel, ranks, grid, block, shared_bytes, stream, args): the same in clusters
+ * of `ranks` blocks, 1, 2, 4 or 8, of which `grid` is a multiple (cuda/cluster/cluster.cuh). GPUs from
+ * capability 9.0 on. */
+#define tt_launch_cluster(...)                                                                     \
+  tt_launch_cluster_at(__FILE__, __LINE__, "tt_launch_cluster(" #__VA_ARGS__ ")", __VA_ARGS__)
+
+template <class Args>
+tt_err tt_launch_cluster_at(const char *file, int line, const char *text, void (*kernel)(Args),
+                            int ranks, dim3 grid, dim3 block, size_t shared_bytes,
+                            cudaStream_t stream, const typename tt_as_declared<Args>::type &args)
+{
+  tt_check_args<Args>();
+  TT_LAUNCH_LABEL(file, line, text);
+  cudaLaunchAttribute size;
+  cudaLaunchConfig_t config = tt_cluster_config(ranks, grid, block, shared_bytes, &size);
+  config.stream = stream;
+  cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                       (int)shared_bytes);
+  if (e == cudaSuccess) e = cudaLaunchKernelEx(&config, kernel, args);
+  cudaError_t last = cudaGetLastError();
+  return tt_cuda_check(e != cudaSuccess ? e : last, file, line, text);
+}
+
+/* Blocks of `kernel` that run at the same time on the whole GPU, at least 1; also allows it that
+ * much dynamic shared memory. Errors: INTERNAL. */
+template <class Kernel>
+tt_err tt_dev_resident(const tt_dev *d, Kernel kernel, int threads, size_t shared_bytes,
+                       int64_t *out)
+{
+  int each = 0;
+  TT_TRY(TT_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      (int)shared_bytes)));
+  TT_TRY(TT_CUDA(
+      cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, shared_bytes)));
+  *out = (int64_t)(each > 0 ? each : 1) * d->multiprocessors;
+  return TT_OK;
+}
+
+/* Blocks of `threads` that cover `items`. */
+static inline unsigned tt_blocks(int64_t items, int threads)
+{
+  return (unsigned)((items + threads - 1) / threads);
+}
+
+/* ---- graphs: device.cu ---- */
+
+/* What is put on the stream between begin and end is recorded, not run:
+ *     tt_err e = tt_graph_begin(stream);
+ *     if (!e) {
+ *       e = put_steps(stream);
+ *       tt_err end = tt_graph_end(stream, &graph);
+ *       if (!e) e = end;
+ *     }
+ * Every begin that succeeded needs its end, also after an error. Between them nothing may be
+ * allocated, freed or waited for. */
+tt_err tt_graph_begin(cudaStream_t stream);
+/*   out  owned by the caller, tt_graph_destroy; NULL on error */
+tt_err tt_graph_end(cudaStream_t stream, cudaGraphExec_t *out);
+/* Run it once, in the order of the stream. Asynchronous. */
+tt_err tt_graph_launch(cudaGraphExec_t graph, cudaStream_t stream);
+void tt_graph_destroy(cudaGraphExec_t *graph); /* accepts NULL in *graph, sets it to NULL */
+
+/* ---- device code ---- */
+
+enum { TT_WARP = 32, TT_MAX_WARPS = 32 };
+#define TT_FULL_WARP 0xFFFFFFFFu
+
+/* Four or two neighbours at an address that is a multiple of their 16 or 8 bytes. */
+__device__ __forceinline__ float4 tt_load4(const float *at)
+{
+  return *reinterpret_cast<const float4 *>(at);
+}
+__device__ __forceinline__ void tt_store4(float *at, float4 x)
+{
+  *reinterpret_cast<float4 *>(at) = x;
+}
+__device__ __forceinline__ float2 tt_load2(const float *at)
+{
+  return *reinterpret_cast<const float2 *>(at);
+}
+__device__ __forceinline__ void tt_store2(float *at, float2 x)
+{
+  *reinterpret_cast<float2 *>(at) = x;
+}
+
+/* The value of the lane whose number differs in the bits of `bits`. All 32 lanes take part. */
+template <class T> __device__ __forceinline__ T tt_shuffle_xor(T value, int bits)
+{
+  return __shfl_xor_sync(TT_FULL_WARP, value, bits);
+}
+
+/* The sum over the 32 lanes, the same bits in every lane: a butterfly adds pairs in one order. */
+template <class T> __device__ __forceinline__ T tt_warp_sum(T value)
+{
+  for (int bits = TT_WARP / 2; bits > 0; bits /= 2)
+    value += tt_shuffle_xor(value, bits);
+  return value;
+}
+
+/* The sum over all threads of a block of blockDim.x = 32 n threads, in every thread, in an order
+ * that blockDim.x alone decides. All threads take part: it contains two barriers, the first before
+ * anything is read, the last after, so `scratch` may be used again at once.
+ *   scratch  [TT_MAX_WARPS] in shared memory, no other use meanwhile */
+template <class T> __device__ __forceinline__ T tt_block_sum(T value, T *scratch)
+{
+  int warps = (int)blockDim.x / TT_WARP;
+  value = tt_warp_sum(value);
+  if (threadIdx.x % TT_WARP == 0) scratch[threadIdx.x / TT_WARP] = value;
+  __syncthreads();
+  T sum = scratch[0];
+  for (int warp = 1; warp < warps; warp++)
+    sum += scratch[warp];
+  __syncthreads();
+  return sum;
+}
+#endif

@@ -1,0 +1,119 @@
+/* device_error.cu — what went wrong on the device, in words a person can act on. */
+#include "cuda/common/device.cuh"
+
+#include "core/base/log.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static char place[512] = "GPU";
+
+void tt_cuda_set_place(int number, const char *name)
+{
+  char host[256] = "this host";
+  gethostname(host, sizeof host - 1);
+  if (number < 0)
+    snprintf(place, sizeof place, "%s%s", tt_log_rank(), host);
+  else
+    snprintf(place, sizeof place, "%s%s, GPU %d (%.200s)", tt_log_rank(), host, number, name);
+}
+
+const char *tt_cuda_place(void) { return place; }
+
+/* What kind of trouble an error is. */
+enum trouble { NO_MEMORY, NO_DEVICE, OLD_DRIVER, LOST, CRASHED, OTHER };
+
+static trouble trouble_of(cudaError_t e)
+{
+  switch (e) {
+  case cudaErrorMemoryAllocation: return NO_MEMORY;
+  case cudaErrorNoDevice:
+  case cudaErrorInvalidDevice:
+  case cudaErrorInitializationError:
+  case cudaErrorDevicesUnavailable:
+  case cudaErrorSystemNotReady:
+  case cudaErrorStubLibrary: return NO_DEVICE;
+  case cudaErrorInsufficientDriver:
+  case cudaErrorSystemDriverMismatch:
+  case cudaErrorCompatNotSupportedOnDevice:
+  case cudaErrorUnsupportedPtxVersion:
+  case cudaErrorNoKernelImageForDevice: return OLD_DRIVER;
+  case cudaErrorECCUncorrectable:
+  case cudaErrorNvlinkUncorrectable:
+  case cudaErrorContained:
+  case cudaErrorHardwareStackError:
+  case cudaErrorMpsClientTerminated:
+  case cudaErrorExternalDevice:
+  case cudaErrorUnknown: return LOST;
+  case cudaErrorIllegalAddress:
+  case cudaErrorMisalignedAddress:
+  case cudaErrorInvalidAddressSpace:
+  case cudaErrorInvalidPc:
+  case cudaErrorIllegalInstruction:
+  case cudaErrorAssert:
+  case cudaErrorLaunchTimeout:
+  case cudaErrorLaunchFailure: return CRASHED;
+  default: return OTHER;
+  }
+}
+
+static const char *advice(trouble t)
+{
+  switch (t) {
+  case NO_MEMORY: return "use more ranks, a smaller train.batch_size or fewer members per rank";
+  case NO_DEVICE:
+    return "check nvidia-smi on this host, the job's --gpus option and CUDA_VISIBLE_DEVICES, or "
+           "set "
+           "run.device: cpu";
+  case OLD_DRIVER:
+    return "this program needs a newer NVIDIA driver or was built for other GPUs (compute "
+           "capability 8.0 and up): see tutti doctor";
+  case LOST:
+    return "the GPU is lost; the checkpoint is whole: run again, on another host if it "
+           "comes back";
+  case CRASHED:
+    return "the GPU gave up on a computation; the checkpoint is whole: run again, and "
+           "report it if it comes back";
+  default: return "this is an error in tutti: please report it";
+  }
+}
+
+/* ", 3.10 GiB of 139.80 GiB free", or nothing when the device does not answer. */
+static void memory_text(char *text, size_t room)
+{
+  size_t free_bytes = 0, total = 0;
+  text[0] = '\0';
+  if (cudaMemGetInfo(&free_bytes, &total) == cudaSuccess)
+    snprintf(text, room, ", %.2f GiB of %.2f GiB free", (double)free_bytes / (1 << 30),
+             (double)total / (1 << 30));
+}
+
+tt_err tt_cuda_fail(cudaError_t e, const char *file, int line, const char *call)
+{
+  trouble t = trouble_of(e);
+  char memory[96] = "";
+  cudaGetLastError(); /* told here: the next launch must not tell it again */
+  if (t == NO_MEMORY) memory_text(memory, sizeof memory);
+  tt_err kind = t == NO_MEMORY                                   ? TT_E_MEM
+                : t == NO_DEVICE || t == OLD_DRIVER || t == LOST ? TT_E_UNAVAILABLE
+                                                                 : TT_E_INTERNAL;
+  return tt_fail_at(file, line, kind, "%s: %s: %s (%s)%s; %s", place, call, cudaGetErrorName(e),
+                    cudaGetErrorString(e), memory, advice(t));
+}
+
+tt_err tt_cublas_fail(cublasStatus_t s, const char *file, int line, const char *call)
+{
+  /* cuBLAS hides what the device said; a device that no longer works says it here once more. */
+  cudaError_t below = cudaDeviceSynchronize();
+  if (below != cudaSuccess) return tt_cuda_fail(below, file, line, call);
+  trouble t = s == CUBLAS_STATUS_ALLOC_FAILED                                          ? NO_MEMORY
+              : s == CUBLAS_STATUS_NOT_INITIALIZED || s == CUBLAS_STATUS_ARCH_MISMATCH ? OLD_DRIVER
+              : s == CUBLAS_STATUS_EXECUTION_FAILED                                    ? CRASHED
+                                                                                       : OTHER;
+  char memory[96] = "";
+  if (t == NO_MEMORY) memory_text(memory, sizeof memory);
+  tt_err kind = t == NO_MEMORY ? TT_E_MEM : t == OLD_DRIVER ? TT_E_UNAVAILABLE : TT_E_INTERNAL;
+  return tt_fail_at(file, line, kind, "%s: %s: %s (%s)%s; %s", place, call, cublasGetStatusName(s),
+                    cublasGetStatusString(s), memory, advice(t));
+}

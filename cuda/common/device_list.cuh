@@ -1,0 +1,13 @@
+/* device_list.cuh — the GPUs of this process, for the table of the cuda engine. Floor 3; local. */
+#ifndef TT_DESCRIBE_CUH
+#define TT_DESCRIBE_CUH
+#include "core/engine/engine.h"
+
+/* engine.h: count, describe and versions. */
+tt_err tt_cuda_count(int *devices);
+tt_err tt_cuda_describe(int device, tt_device_info *out);
+void tt_cuda_versions(char *text, int64_t room);
+
+/* "cuBLAS 13.0.0" */
+void tt_cublas_version(char *text, size_t room);
+#endif

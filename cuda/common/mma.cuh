@@ -1,0 +1,81 @@
+/* mma.cuh — products of a warp on tensor cores, and how a float becomes TF32. Floor 3; device code.
+ *
+ * TF32 has the exponent of a float and 11 bits of its mantissa, the leading one among them; a
+ * product of two of them is exact, sums are floats. 3xTF32 splits a factor into two TF32 numbers,
+ * x = high + low to 2^-22 of x, and leaves out low * low alone: products are about as good as those
+ * of floats. Source: Ootomo & Yokota 2022, doi 10.1177/10943420221090256; CUTLASS example 27.
+ *
+ * Fragments of mma.sync.m16n8k8 (PTX ISA), for a lane with row = lane / 4, pair = lane % 4:
+ *   A [16][8]  (row, k) (row + 8, k) (row, l) (row + 8, l)
+ *   B [8][8]   (k, row) (l, row)
+ *   C [16][8]  (row, 2 pair) (row, 2 pair + 1) (row + 8, 2 pair) (row + 8, 2 pair + 1)
+ * where k = pair, l = pair + 4. All lanes may agree on other (k, l), the same for A and B. */
+#ifndef TT_MMA_CUH
+#define TT_MMA_CUH
+#include "cuda/common/device.cuh"
+
+#include "core/config/choices.h"
+
+enum { TT_MMA_ROWS = 16, TT_MMA_COLUMNS = 8, TT_MMA_INNER = 8 };
+
+/* To the nearest TF32, halves away from zero. */
+__device__ __forceinline__ float tt_tf32(float x)
+{
+#ifdef TT_CUDA_DOUBLE
+  return tt_double_tf32(x);
+#else
+  unsigned bits;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+  return __uint_as_float(bits);
+#endif
+}
+
+/* A fragment of N numbers as the tensor cores take them; low counts for 3xtf32 alone. */
+template <int N> struct tt_mma_part {
+  float high[N], low[N];
+};
+
+template <tt_precision PRECISION, int N>
+__device__ __forceinline__ void tt_mma_split(int k, float x, tt_mma_part<N> &to)
+{
+  to.high[k] = tt_tf32(x);
+  to.low[k] = PRECISION == TT_PRECISION_3xtf32 ? tt_tf32(x - to.high[k]) : 0.0f;
+}
+
+/* c += a b, of TF32 numbers. All lanes of the warp take part. */
+__device__ __forceinline__ void tt_mma(float (&c)[4], const float (&a)[4], const float (&b)[2])
+{
+#ifdef TT_CUDA_DOUBLE
+  tt_double_mma(c, a, b);
+#else
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+               "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(__float_as_uint(a[0])), "r"(__float_as_uint(a[1])),
+                 "r"(__float_as_uint(a[2])), "r"(__float_as_uint(a[3])),
+                 "r"(__float_as_uint(b[0])), "r"(__float_as_uint(b[1])));
+#endif
+}
+
+/* c += a b for M x N fragments of C; the small parts of every sum first. Between two products that
+ * go to the same place lie all others. */
+template <tt_precision PRECISION, int M, int N>
+__device__ __forceinline__ void tt_mma_add(float (&c)[M][N][4], const tt_mma_part<4> (&a)[M],
+                                           const tt_mma_part<2> (&b)[N])
+{
+  if (PRECISION == TT_PRECISION_3xtf32) {
+#pragma unroll
+    for (int j = 0; j < N; j++)
+#pragma unroll
+      for (int i = 0; i < M; i++) tt_mma(c[i][j], a[i].low, b[j].high);
+#pragma unroll
+    for (int j = 0; j < N; j++)
+#pragma unroll
+      for (int i = 0; i < M; i++) tt_mma(c[i][j], a[i].high, b[j].low);
+  }
+#pragma unroll
+  for (int j = 0; j < N; j++)
+#pragma unroll
+    for (int i = 0; i < M; i++) tt_mma(c[i][j], a[i].high, b[j].high);
+}
+#endif

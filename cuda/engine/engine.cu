@@ -1,0 +1,372 @@
+/* engine.cu — the cuda engine: the state of all members on the device, moved by a path. */
+#include "cuda/common/device_list.cuh"
+#include "cuda/common/engine_functions.cuh"
+#include "cuda/plan/path.h"
+
+#include "core/base/mem.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+enum { STAND_THREADS = 128 };
+static const int64_t init_members = 256; /* on the host at a time */
+/* Of a call of train: paths add it to the steps taken. */
+static const int64_t most_steps = INT64_C(1) << 62;
+
+static const tt_cuda_path *const paths[TT_PATH_COUNT] = {NULL, &tt_cuda_warp, &tt_cuda_block,
+                                                         &tt_cuda_layered, &tt_cuda_cluster};
+
+/* ---- fields of the state ---- */
+
+/* Shape of field `f` as for members of this engine; no data. */
+static tt_state_field shape_of(const tt_engine *e, int f)
+{
+  tt_state_shape shape = tt_cohort_state_shape(e->cohort);
+  tt_state s = {};
+  s.params = shape.params;
+  s.slots = shape.slots;
+  s.epochs = shape.epochs;
+  s.averages = shape.averages;
+  s.snapshots = shape.snapshots;
+  s.judged = shape.judged;
+  return tt_state_get(&s, f);
+}
+
+/* Where the view keeps the pointer to field `f` of the device. */
+static void **place_of(tt_engine *e, int f)
+{
+  switch (f) {
+#define X(name, type, length) \
+  case TT_STATE_FIELD_##name: return reinterpret_cast<void **>(&e->view.name);
+    TT_STATE_FIELDS(X)
+#undef X
+  default: return NULL;
+  }
+}
+
+/* Members that the weights have room for. */
+static int64_t room_of(const tt_engine *e)
+{
+  int64_t group = e->path->group ? e->path->group(e->cohort) : 1;
+  return (e->slice.count + group - 1) / group * group;
+}
+
+static tt_err allocate_state(tt_engine *e)
+{
+  for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
+    char what[64];
+    tt_state_field field = shape_of(e, f);
+    int64_t members = f == TT_STATE_FIELD_weights ? room_of(e) : e->slice.count;
+    snprintf(what, sizeof what, "%s of %" PRId64 " members", field.name, e->slice.count);
+    TT_TRY(tt_dev_alloc_bytes(place_of(e, f), members * field.length, (size_t)field.bytes, what));
+  }
+  TT_TRY(tt_dev_alloc(&e->standing, e->slice.count, "report"));
+  return tt_dev_alloc(&e->before, e->slice.count, "report");
+}
+
+tt_err tt_cuda_change_path(tt_engine *e, const tt_cuda_path *path, const char *why)
+{
+  float *more = NULL, *old = e->view.weights;
+  e->path->release(e);
+  e->path = path;
+  snprintf(e->why, sizeof e->why, "%s", why);
+  TT_TRY(tt_dev_alloc(&more, room_of(e) * e->view.params, "weights"));
+  e->view.weights = more;
+  tt_err err = tt_dev_copy(more, old, e->slice.count * e->view.params, e->dev.stream);
+  if (!err) err = tt_dev_wait(e->dev.stream);
+  tt_dev_free(old);
+  return err;
+}
+
+/* Whether a state is of members like these, and holds `which`. */
+static int holds(const tt_engine *e, tt_slice which, const tt_state *s)
+{
+  tt_state_shape own = tt_cohort_state_shape(e->cohort);
+  int64_t last = which.first + which.count, end = e->slice.first + e->slice.count;
+  int there = which.first >= s->first && last <= s->first + s->count &&
+              which.first >= e->slice.first && last <= end;
+  return there && s->params == own.params && s->slots == own.slots && s->epochs == own.epochs &&
+         s->averages == own.averages && s->snapshots == own.snapshots &&
+         s->judged == own.judged;
+}
+
+/* Copy members `which` between the device and a state that must hold them. */
+static tt_err copy_members(tt_engine *e, tt_slice which, const tt_state *s, cudaMemcpyKind kind)
+{
+  if (!holds(e, which, s))
+    return TT_FAIL(INTERNAL, "members %" PRId64 " + %" PRId64 " do not fit engine and state",
+                   which.first, which.count);
+  for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
+    tt_state_field field = tt_state_get(s, f);
+    int64_t each = field.bytes * field.length;
+    char *device = static_cast<char *>(*place_of(e, f)) + (which.first - e->slice.first) * each;
+    char *host = static_cast<char *>(field.data) + (which.first - s->first) * each;
+    int up = kind == cudaMemcpyHostToDevice;
+    if (!each) continue;
+    TT_TRY(tt_dev_copy_bytes(up ? device : host, up ? host : device, which.count * each, kind,
+                             e->dev.stream));
+  }
+  return tt_dev_wait(e->dev.stream);
+}
+
+/* Where the weights of members `which` are pulled to: those they began their attempt with. */
+static tt_err put_anchors(tt_engine *e, tt_slice which, const tt_state *from)
+{
+  const tt_cohort *c = e->cohort;
+  int64_t params = c->model.params;
+  float *w = NULL;
+  TT_TRY(TT_ALLOC(w, which.count * params));
+  for (int64_t i = 0; i < which.count; i++) {
+    const tt_member *m = &c->member[which.first + i];
+    int32_t attempt = TT_FIELD(from, attempt)[which.first + i - from->first];
+    if (m->hyper.anchor > 0.0f) tt_cohort_init(c, m, attempt, w + i * params);
+  }
+  tt_err err = tt_dev_upload_now(e->anchor + (which.first - e->slice.first) * params, w,
+                                 which.count * params, e->dev.stream);
+  tt_free(w);
+  return err;
+}
+
+static tt_err save(tt_engine *e, tt_slice which, tt_state *to)
+{
+  return copy_members(e, which, to, cudaMemcpyDeviceToHost);
+}
+
+static tt_err load(tt_engine *e, tt_slice which, const tt_state *from)
+{
+  TT_TRY(copy_members(e, which, from, cudaMemcpyHostToDevice));
+  return e->anchor ? put_anchors(e, which, from) : TT_OK;
+}
+
+/* ---- birth and death ---- */
+
+static void destroy(tt_engine **engine)
+{
+  tt_engine *e = *engine;
+  if (!e) return;
+  if (e->path) e->path->release(e);
+  tt_cuda_drop_data(e);
+  for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) tt_dev_free(*place_of(e, f));
+  tt_dev_free(e->standing);
+  tt_dev_free(e->before);
+  tt_dev_free(e->model);
+  tt_dev_free(e->member);
+  tt_dev_free(e->anchor);
+  tt_dev_free(e->seen);
+  tt_dev_close(&e->dev);
+  tt_free(*engine);
+}
+
+static void show_shape(tt_engine *e)
+{
+  const tt_cohort *c = e->cohort;
+  tt_view *v = &e->view;
+  v->members = (int32_t)e->slice.count;
+  v->targets = (int32_t)c->model.targets;
+  v->outputs = (int32_t)c->model.outputs;
+  v->params = (int32_t)c->model.params;
+  v->slot_count = (int32_t)tt_optimizer_slots(c->optimizer);
+  v->epochs = (int32_t)c->max_epochs;
+  v->layers = (int32_t)c->model.layers;
+  v->batch_size = (int32_t)c->batch_size;
+  v->nesterov = c->nesterov;
+  v->snapshot_count = (int32_t)c->snapshots;
+  v->reseed = c->retry_reseed;
+  v->paced = tt_cohort_paced(c);
+  v->joint = c->stop == TT_STOP_AT_ensemble;
+  v->schedule = c->schedule;
+  v->schedule_shape = c->schedule_shape;
+  v->average_kind = c->average;
+  v->seed = c->seed;
+  v->resample = c->resample;
+  v->loss = c->loss;
+  v->loss_args = tt_cohort_loss_args(c);
+  v->optimizer = c->optimizer;
+  v->output = c->model.output;
+  v->activation = c->model.layer[0].activation;
+}
+
+static tt_err choose_path(tt_engine *e, tt_path wanted)
+{
+  tt_path_choice chosen;
+  int64_t shared_bytes = e->dev.shared_bytes;
+  tt_path_device on = {shared_bytes, e->precision,
+                       tt_cuda_warp.refuses(e->cohort, e->precision, shared_bytes),
+                       tt_cuda_block.refuses(e->cohort, e->precision, shared_bytes),
+                       tt_cuda_layered.refuses(e->cohort, e->precision, shared_bytes),
+                       tt_cuda_cluster.refuses(e->cohort, e->precision, shared_bytes),
+                       e->dev.capability, e->dev.multiprocessors, e->slice.count};
+  TT_TRY(tt_path_choose(e->cohort, &on, wanted, &chosen));
+  e->path = paths[chosen.path];
+  snprintf(e->why, sizeof e->why, "%s", chosen.why);
+  return TT_OK;
+}
+
+/* The inputs each member sees, if one does not see all. */
+static tt_err put_seen(tt_engine *e)
+{
+  const tt_cohort *c = e->cohort;
+  int64_t members = e->slice.count, inputs = c->model.inputs;
+  int8_t *seen = NULL;
+  int some = 0;
+  for (int64_t i = 0; i < members; i++)
+    some |= c->member[e->slice.first + i].hyper.features < 1.0f;
+  if (!some) return TT_OK;
+  TT_TRY(TT_ALLOC(seen, members * inputs));
+  for (int64_t i = 0; i < members; i++)
+    tt_cohort_features(c, &c->member[e->slice.first + i], seen + i * inputs);
+  tt_err err = tt_dev_alloc(&e->seen, members * inputs, "inputs of the members");
+  if (!err) err = tt_dev_upload_now(e->seen, seen, members * inputs, e->dev.stream);
+  tt_free(seen);
+  return err;
+}
+
+/* What single members have beside their state. */
+static tt_err put_extras(tt_engine *e)
+{
+  const tt_cohort *c = e->cohort;
+  int anchored = 0;
+  for (int64_t i = 0; i < e->slice.count; i++)
+    anchored |= c->member[e->slice.first + i].hyper.anchor > 0.0f;
+  if (anchored)
+    TT_TRY(tt_dev_alloc(&e->anchor, e->slice.count * c->model.params, "initial weights"));
+  TT_TRY(put_seen(e));
+  e->view.anchor = e->anchor;
+  e->view.seen = e->seen;
+  return TT_OK;
+}
+
+static tt_err prepare(tt_engine *e, const tt_resources *use)
+{
+  const tt_cohort *c = e->cohort;
+  TT_TRY(tt_dev_open(use->device, &e->dev));
+  e->precision = use->precision;
+  e->threads = use->threads;
+  e->wanted = use->path;
+  TT_TRY(choose_path(e, use->path));
+  show_shape(e);
+  TT_TRY(allocate_state(e));
+  TT_TRY(tt_dev_alloc(&e->model, 1, "shape of a member"));
+  TT_TRY(tt_dev_upload(e->model, &c->model, 1, e->dev.stream));
+  TT_TRY(tt_dev_alloc(&e->member, e->slice.count, "settings of the members"));
+  TT_TRY(tt_dev_upload_now(e->member, c->member + e->slice.first, e->slice.count, e->dev.stream));
+  e->view.model = e->model;
+  e->view.member = e->member;
+  return put_extras(e);
+}
+
+static tt_err create(const tt_cohort *cohort, tt_slice slice, const tt_resources *use,
+                     tt_engine **out)
+{
+  tt_engine *e = NULL;
+  TT_TRY(TT_ALLOC(e, 1));
+  e->cohort = cohort;
+  e->slice = slice;
+  tt_err err = prepare(e, use);
+  if (err)
+    destroy(&e);
+  else
+    *out = e;
+  return err;
+}
+
+/* Members [first, first + count) of the slice: on the host, so that the bits are those of every
+ * engine. */
+static tt_err init_some(tt_engine *e, int64_t first, int64_t count)
+{
+  const tt_cohort *c = e->cohort;
+  tt_slice some = {e->slice.first + first, count};
+  tt_state *fresh = NULL;
+  TT_TRY(tt_state_create(some, tt_cohort_state_shape(c), &fresh));
+  for (int64_t i = 0; i < count; i++)
+    tt_cohort_init(c, &c->member[some.first + i], 0,
+                   TT_FIELD(fresh, weights) + i * c->model.params);
+  tt_err err = load(e, some, fresh);
+  tt_state_destroy(&fresh);
+  return err;
+}
+
+static tt_err init(tt_engine *e)
+{
+  for (int64_t first = 0; first < e->slice.count; first += init_members) {
+    int64_t left = e->slice.count - first;
+    TT_TRY(init_some(e, first, left < init_members ? left : init_members));
+  }
+  return TT_OK;
+}
+
+/* ---- training ---- */
+
+typedef struct stand_args {
+  tt_view v;
+  const int64_t *before;
+  tt_standing *out; /* [M] */
+} stand_args;
+
+static __global__ void stand(stand_args a)
+{
+  int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
+  if (i >= a.v.members) return;
+  int32_t epoch = a.v.epoch[i];
+  a.out[i].taken = a.v.step[i] - a.before[i];
+  a.out[i].epoch = epoch;
+  a.out[i].loss = epoch > 0 ? a.v.loss_train[(int64_t)i * a.v.epochs + epoch - 1] : 0.0f;
+  a.out[i].status = a.v.status[i];
+}
+
+static tt_err train_members(tt_engine *e, int64_t steps, tt_standing *at)
+{
+  int64_t members = e->slice.count;
+  TT_TRY(tt_dev_copy(e->before, e->view.step, members, e->dev.stream));
+  if (steps > 0) TT_TRY(e->path->train(e, steps < most_steps ? steps : most_steps));
+  stand_args a = {e->view, e->before, e->standing};
+  TT_TRY(tt_launch(stand, tt_blocks(members, STAND_THREADS), STAND_THREADS, 0, e->dev.stream, a));
+  return tt_dev_download_now(at, e->standing, members, e->dev.stream);
+}
+
+static tt_err train(tt_engine *e, int64_t steps, tt_progress *out)
+{
+  tt_standing *at = NULL;
+  TT_TRY(TT_ALLOC(at, e->slice.count));
+  tt_err err = e->slice.count ? train_members(e, steps, at) : TT_OK;
+  if (!err) tt_progress_take(e->slice.count, at, e->cohort->max_epochs, out);
+  tt_free(at);
+  return err;
+}
+
+/* method: fusion is for paths that have both. */
+static tt_err forward(tt_engine *e, float *output, int32_t *row)
+{
+  if (!e->path->forward)
+    return TT_FAIL(INTERNAL, "the %s path has no steps in two halves", e->path->name);
+  return e->slice.count ? e->path->forward(e, output, row) : TT_OK;
+}
+
+static tt_err apply(tt_engine *e, const float *delta, const double *loss)
+{
+  if (!e->path->apply)
+    return TT_FAIL(INTERNAL, "the %s path has no steps in two halves", e->path->name);
+  return e->slice.count ? e->path->apply(e, delta, loss) : TT_OK;
+}
+
+static tt_err info(const tt_engine *e, tt_engine_info *out)
+{
+  char text[512];
+  *out = {};
+  out->bytes = tt_dev_balance().device_bytes;
+  snprintf(text, sizeof text, "%s (%s), %s path: %s", e->dev.name, e->dev.uuid, e->path->name,
+           e->why);
+  snprintf(out->device, sizeof out->device, "%.*s", (int)sizeof out->device - 1, text);
+  *text = '\0';
+  e->path->arithmetic(e, text, sizeof text);
+  snprintf(out->arithmetic, sizeof out->arithmetic, "cuda %s %s%s%.*s",
+           tt_choice_precision[e->precision], e->path->name, *text ? " " : "", 36, text);
+  return TT_OK;
+}
+
+extern const tt_engine_ops tt_engine_cuda = {
+    "cuda", tt_cuda_count, tt_cuda_describe, tt_cuda_versions, create, destroy, tt_cuda_set_data,
+    init,   train,         tt_cuda_evaluate, save,             load,   info,    tt_cuda_predict,
+    forward, apply,
+};

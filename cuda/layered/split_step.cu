@@ -1,0 +1,73 @@
+/* split_step.cu — a step of the layered path in two halves, between which the caller looks at
+ * the outputs of several members; see engine.h. Between the halves nothing else runs on the engine:
+ * what the first one leaves in the buffers is what the second one goes back through. */
+#include "cuda/layered/layered_internal.cuh"
+
+#include "core/base/mem.h"
+
+/* Rows come from the host only where they do not fit: then their numbers are not at hand. */
+static tt_err check_place(const tt_engine *e)
+{
+  if (!e->data) return TT_OK;
+  return TT_FAIL(MEM, "train.method: fusion needs the whole data set on the GPU, where it does not "
+                      "fit: use more ranks, fewer rows, or run.device: cpu");
+}
+
+/* `count` rows of each member, `width` bytes each, where the caller has room for B. */
+static tt_err copy_batches(tt_engine *e, void *to, const void *from, size_t width, int down)
+{
+  size_t device = (size_t)tt_layered_of(e)->rows * width;
+  size_t host = (size_t)e->cohort->batch_size * width;
+  return TT_CUDA(cudaMemcpy2DAsync(to, down ? host : device, from, down ? device : host, device,
+                                   (size_t)e->slice.count,
+                                   down ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice,
+                                   e->dev.stream));
+}
+
+tt_err tt_layered_first_half(tt_engine *e, float *output, int32_t *row)
+{
+  const tt_layered *own = tt_layered_of(e);
+  int64_t batch = e->cohort->batch_size, outputs = e->cohort->model.outputs;
+  TT_TRY(check_place(e));
+  for (int64_t k = 0; k < e->slice.count * batch; k++) row[k] = -1;
+  for (int64_t k = 0; k < e->slice.count * batch * outputs; k++) output[k] = 0.0f;
+  TT_TRY(tt_layered_begin(e));
+  TT_TRY(tt_layered_outputs(e));
+  const float *last = own->h[e->cohort->model.layers - 1];
+  TT_TRY(copy_batches(e, output, last, (size_t)outputs * sizeof *output, 1));
+  TT_TRY(copy_batches(e, row, own->row, sizeof *row, 1));
+  TT_TRY(tt_layered_ask(e));
+  for (int64_t i = 0; i < e->slice.count; i++)
+    for (int64_t k = 0; own->status[i] != TT_STATUS_training && k < batch; k++)
+      row[i * batch + k] = -1;
+  return TT_OK;
+}
+
+/* The end of the epoch of members for which this was its last batch. */
+static tt_err end_if_due(tt_engine *e)
+{
+  int8_t *due = NULL;
+  int ends = 0;
+  int64_t views = tt_cohort_views(e->cohort);
+  TT_TRY(TT_ALLOC(due, views));
+  tt_layered_due(e, 1, due);
+  for (int64_t k = 0; k < views; k++) ends |= due[k];
+  tt_err err = ends ? tt_layered_end(e, due) : TT_OK;
+  if (!err && e->view.joint) err = tt_layered_resume(e);
+  tt_free(due);
+  return err;
+}
+
+tt_err tt_layered_second_half(tt_engine *e, const float *delta, const double *loss)
+{
+  tt_layered *own = tt_layered_of(e);
+  size_t width = (size_t)e->cohort->model.outputs * sizeof *delta;
+  TT_TRY(check_place(e));
+  TT_TRY(tt_layered_ask(e));
+  TT_TRY(copy_batches(e, own->delta[0], delta, width, 0));
+  TT_TRY(tt_dev_upload(own->mean, loss, e->slice.count, e->dev.stream));
+  TT_TRY(tt_layered_settle(e, 1));
+  TT_TRY(tt_layered_update(e));
+  TT_TRY(end_if_due(e));
+  return tt_dev_wait(e->dev.stream);
+}

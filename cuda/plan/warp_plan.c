@@ -1,0 +1,101 @@
+/* warp_plan.c — see warp_plan.h. */
+#include "cuda/plan/warp_plan.h"
+
+#include "cuda/plan/block_plan.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum { LEAST_ACROSS = 4 }; /* then every group of lanes has whole float4 of rows */
+
+static int32_t up4(int64_t x) { return (int32_t)((x + 3) / 4 * 4); }
+
+/* The reason against the shape, or 1. */
+static int shape_fits(const tt_model *m, char *why, size_t room)
+{
+  int64_t widest = m->inputs;
+  for (int l = 0; l < m->layers; l++)
+    widest = m->layer[l].out > widest ? m->layer[l].out : widest;
+  if (m->layers > TT_WARP_LAYERS)
+    snprintf(why, room, "%d layers, a warp takes %d", m->layers, TT_WARP_LAYERS);
+  else if (widest > TT_WARP_WIDTH)
+    snprintf(why, room, "a layer is %" PRId64 " wide, a warp takes %d", widest, TT_WARP_WIDTH);
+  else if (m->params > TT_WARP_PARAMS)
+    snprintf(why, room, "%" PRId64 " parameters, a warp takes %d", m->params, TT_WARP_PARAMS);
+  else
+    return 1;
+  return 0;
+}
+
+static void place_params(const tt_model *m, tt_warp_plan *p)
+{
+  int32_t at = 0;
+  for (int l = 0; l < m->layers; l++) {
+    const tt_layer *from = &m->layer[l];
+    tt_warp_layer *to = &p->layer[l];
+    int64_t larger = from->in > from->out ? from->in : from->out;
+    to->in = (int32_t)from->in;
+    to->out = (int32_t)from->out;
+    to->source = (int32_t)from->weight;
+    to->stride = to->in < 4 ? to->in : up4(to->in);
+    to->weight = at;
+    to->bias = up4(at + to->out * to->stride);
+    to->by_unit = to->out >= to->in;
+    to->across = LEAST_ACROSS;
+    while (to->across < larger && to->across < TT_WARP_LANES) to->across *= 2;
+    at = to->bias + up4(to->out);
+  }
+  p->params = at;
+}
+
+/* Offsets for R rows at a time. */
+static void place_all(const tt_model *m, int32_t rows, tt_warp_plan *p)
+{
+  int32_t at = TT_WARP_HEAD;
+  p->rows = rows;
+  p->ld = rows + TT_WARP_GAP;
+#define PLACE(field, floats) (p->field = at, at += up4(floats))
+  PLACE(weights, p->params);
+  PLACE(gradient, p->params);
+  PLACE(slot, p->slots * p->params);
+  PLACE(row, TT_WARP_AHEAD);
+  PLACE(step, (p->paced ? 3 : 2) * TT_WARP_LANES);
+  PLACE(x, m->inputs * p->ld);
+  PLACE(y, m->targets * p->ld);
+  for (int l = 0; l < p->layers; l++) {
+    p->layer[l].input = l ? p->layer[l - 1].output : p->x;
+    PLACE(layer[l].output, p->layer[l].out * p->ld);
+    p->layer[l].slope = p->layer[l].output;
+    if (p->keeps_slope && l < p->layers - 1) PLACE(layer[l].slope, p->layer[l].out * p->ld);
+  }
+#undef PLACE
+  p->bytes = (int64_t)sizeof(float) * at;
+}
+
+int tt_warp_plan_make(const tt_cohort *c, tt_precision precision, int64_t shared_bytes,
+                      tt_warp_plan *out, char *why, size_t room)
+{
+  const tt_model *m = &c->model;
+  if (precision != TT_PRECISION_fp32) {
+    snprintf(why, room, "a warp multiplies in fp32, not in %s", tt_choice_precision[precision]);
+    return 0;
+  }
+  if (!shape_fits(m, why, room)) return 0;
+  tt_warp_plan p = {.warps = TT_WARP_TEAM,
+                    .slots = tt_optimizer_slots(c->optimizer),
+                    .layers = m->layers,
+                    .paced = tt_cohort_paced(c),
+                    .keeps_slope = tt_block_keeps_slope(m->layer[0].activation)};
+  place_params(m, &p);
+  place_all(m, TT_WARP_MOST_ROWS, &p);
+  if (c->batch_size <= TT_WARP_LANES || TT_WARP_CROWD * p.bytes > shared_bytes)
+    place_all(m, TT_WARP_LANES, &p);
+  while (p.warps > 1 && p.warps * p.bytes > shared_bytes) p.warps /= 2;
+  if (p.bytes > shared_bytes) {
+    snprintf(why, room, "a warp needs %" PRId64 " bytes of shared memory, a block has %" PRId64,
+             p.bytes, shared_bytes);
+    return 0;
+  }
+  *out = p;
+  return 1;
+}

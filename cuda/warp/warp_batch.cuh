@@ -1,0 +1,405 @@
+/* warp_batch.cuh — a piece of a batch inside one warp: forward, loss, backward, the weights'
+ * gradient. Floor 3; device code.
+ *
+ * R = 32 N rows, N of them neighbours in each lane. A lane fetches its rows, takes them through the
+ * layers and brings dL/dz back without looking at another lane's: all 32 read the same weights at
+ * the same time, one float4 of a row of W. For the gradient the lanes change roles: each has a unit
+ * (or an input) and sums over rows. Hence the barriers: one before a layer's gradient, one after.
+ *
+ * Rows past the end of a batch are copies of the last one with dL/do = 0. */
+#ifndef TT_WARP_ROWS_CUH
+#define TT_WARP_ROWS_CUH
+#include "cuda/common/engine_internal.cuh"
+#include "cuda/plan/warp_plan.h"
+
+/* Arguments of the kernels. */
+typedef struct tt_warp_args {
+  tt_view view;
+  tt_warp_plan plan;
+  int64_t steps; /* that a member may take now */
+  int32_t *next; /* the member nobody has taken yet */
+  int32_t split; /* whose rows are scored: validation; to evaluate any, with */
+  double *loss;  /* [M] the mean losses */
+} tt_warp_args;
+
+__device__ __forceinline__ int tt_warp_lane() { return (int)threadIdx.x % TT_WARP; }
+
+/* ---- a lane's rows ---- */
+
+template <int N> struct tt_warp_rows {
+  float v[N];
+};
+/* The plan's ld and rows, where the compiler sees them. */
+template <int N> struct tt_warp_sizes {
+  enum { ROWS = TT_WARP * N, LD = ROWS + TT_WARP_GAP };
+};
+template <int N> __device__ __forceinline__ tt_warp_rows<N> tt_warp_get(const float *at)
+{
+  tt_warp_rows<N> x;
+  if constexpr (N == 2) {
+    float2 f = *reinterpret_cast<const float2 *>(at);
+    x.v[0] = f.x, x.v[1] = f.y;
+  } else {
+    x.v[0] = *at;
+  }
+  return x;
+}
+template <int N> __device__ __forceinline__ void tt_warp_set(float *at, const tt_warp_rows<N> &x)
+{
+  if constexpr (N == 2)
+    *reinterpret_cast<float2 *>(at) = make_float2(x.v[0], x.v[1]);
+  else
+    *at = x.v[0];
+}
+
+/* ---- forward ---- */
+
+/* z = W x + b of T units from `unit` on; inputs ascending. */
+template <int N, int T>
+__device__ __forceinline__ void tt_warp_dots(const tt_warp_layer &layer, const float *w,
+                                             const float *x, int unit, tt_warp_rows<N> (&z)[T])
+{
+  enum { LD = tt_warp_sizes<N>::LD };
+  const float *row = w + layer.weight + unit * layer.stride;
+#pragma unroll
+  for (int t = 0; t < T; t++)
+#pragma unroll
+    for (int r = 0; r < N; r++) z[t].v[r] = w[layer.bias + unit + t];
+  int k = 0;
+#pragma unroll 1
+  for (; k + 4 <= layer.in; k += 4) {
+    tt_warp_rows<N> u[4];
+#pragma unroll
+    for (int j = 0; j < 4; j++) u[j] = tt_warp_get<N>(x + (k + j) * LD);
+#pragma unroll
+    for (int t = 0; t < T; t++) {
+      float4 v = tt_load4(row + t * layer.stride + k);
+#pragma unroll
+      for (int r = 0; r < N; r++) {
+        z[t].v[r] = tt_fma(u[0].v[r], v.x, z[t].v[r]);
+        z[t].v[r] = tt_fma(u[1].v[r], v.y, z[t].v[r]);
+        z[t].v[r] = tt_fma(u[2].v[r], v.z, z[t].v[r]);
+        z[t].v[r] = tt_fma(u[3].v[r], v.w, z[t].v[r]);
+      }
+    }
+  }
+#pragma unroll 1
+  for (; k < layer.in; k++) {
+    tt_warp_rows<N> u = tt_warp_get<N>(x + k * LD);
+#pragma unroll
+    for (int t = 0; t < T; t++)
+#pragma unroll
+      for (int r = 0; r < N; r++) z[t].v[r] = tt_fma(u.v[r], row[t * layer.stride + k], z[t].v[r]);
+  }
+}
+
+/* z -> f(z); f'(z) into slope if it is kept. */
+template <tt_activation A, int N, int T>
+__device__ __forceinline__ void tt_warp_activate_as(tt_warp_rows<N> (&z)[T], float *slope)
+{
+#pragma unroll
+  for (int t = 0; t < T; t++) {
+    tt_warp_rows<N> y;
+#pragma unroll
+    for (int r = 0; r < N; r++) y.v[r] = tt_act(A, z[t].v[r]);
+    if (slope) {
+      tt_warp_rows<N> d;
+#pragma unroll
+      for (int r = 0; r < N; r++) d.v[r] = tt_act_grad(A, z[t].v[r], y.v[r]);
+      tt_warp_set(slope + t * tt_warp_sizes<N>::LD, d);
+    }
+    z[t] = y;
+  }
+}
+
+/* The formula is chosen once for all units. */
+template <int N, int T>
+__device__ __forceinline__ void tt_warp_activate(tt_activation kind, tt_warp_rows<N> (&z)[T],
+                                                 float *slope)
+{
+  switch (kind) {
+#define X(name, f, df, source) \
+  case TT_ACT_##name: tt_warp_activate_as<TT_ACT_##name, N, T>(z, slope); break;
+    TT_ACTIVATIONS(X)
+#undef X
+  default: break;
+  }
+}
+
+/* Units [unit, unit + T) of layer l. */
+template <int N, int T>
+__device__ __forceinline__ void tt_warp_units(const tt_warp_args &a, float *own, int l, int unit)
+{
+  const tt_warp_plan &p = a.plan;
+  const tt_warp_layer &layer = p.layer[l];
+  enum { LD = tt_warp_sizes<N>::LD };
+  int column = tt_warp_lane() * N, at = unit * LD + column;
+  tt_warp_rows<N> z[T];
+  tt_warp_dots<N, T>(layer, own + p.weights, own + layer.input + column, unit, z);
+  if (l < p.layers - 1)
+    tt_warp_activate<N, T>(a.view.activation, z,
+                           p.keeps_slope ? own + layer.slope + at : NULL);
+#pragma unroll
+  for (int t = 0; t < T; t++) tt_warp_set(own + layer.output + at + t * LD, z[t]);
+}
+
+/* x -> outputs of all layers. */
+template <int N>
+__device__ __forceinline__ void tt_warp_all_forward(const tt_warp_args &a, float *own)
+{
+#pragma unroll 1
+  for (int l = 0; l < a.plan.layers; l++) {
+    int unit = 0, out = a.plan.layer[l].out;
+#pragma unroll 1
+    for (; unit + 4 <= out; unit += 4) tt_warp_units<N, 4>(a, own, l, unit);
+#pragma unroll 1
+    for (; unit < out; unit++) tt_warp_units<N, 1>(a, own, l, unit);
+  }
+}
+
+/* ---- loss ---- */
+
+/* This lane's part of the loss of the first `rows` rows; the outputs become dL/do * factor. */
+template <int N>
+__device__ __forceinline__ double tt_warp_loss(const tt_warp_args &a, float *own, int rows,
+                                               const tt_warp_rows<N> &weight, float factor)
+{
+  const tt_view &v = a.view;
+  const tt_warp_plan &p = a.plan;
+  enum { LD = tt_warp_sizes<N>::LD };
+  int column = tt_warp_lane() * N, two = v.output == TT_OUTPUT_mean_variance;
+  float *o = own + p.layer[p.layers - 1].output + column;
+  const float *y = own + p.y + column;
+  tt_warp_rows<N> value = {}, none = {};
+#pragma unroll 1
+  for (int k = 0; k < v.targets; k++) {
+    float *second = o + (v.targets + k) * LD;
+    tt_warp_rows<N> o0 = tt_warp_get<N>(o + k * LD), o1 = two ? tt_warp_get<N>(second) : none;
+    tt_warp_rows<N> want = tt_warp_get<N>(y + k * LD);
+#pragma unroll
+    for (int r = 0; r < N; r++) {
+      int there = column + r < rows;
+      tt_loss_grad g = tt_loss_at(v.loss, o0.v[r], o1.v[r], want.v[r], v.loss_args);
+      value.v[r] += g.value;
+      o0.v[r] = there ? g.d0 * (weight.v[r] * factor) : 0.0f;
+      o1.v[r] = there ? g.d1 * (weight.v[r] * factor) : 0.0f;
+    }
+    tt_warp_set(o + k * LD, o0);
+    if (two) tt_warp_set(second, o1);
+  }
+  double sum = 0.0;
+#pragma unroll
+  for (int r = 0; r < N; r++)
+    if (column + r < rows) sum += (double)weight.v[r] * (double)value.v[r];
+  return sum;
+}
+
+/* ---- backward ---- */
+
+/* f(z) -> f'(z), where f(z) says enough. */
+template <tt_activation A, int N, int T>
+__device__ __forceinline__ void tt_warp_slope_as(tt_warp_rows<N> (&h)[T])
+{
+#pragma unroll
+  for (int t = 0; t < T; t++)
+#pragma unroll
+    for (int r = 0; r < N; r++) h[t].v[r] = tt_act_grad(A, h[t].v[r], h[t].v[r]);
+}
+
+/* f'(z) of T units, from `at` where f(z) is, or from where it is kept. */
+template <int N, int T>
+__device__ __forceinline__ void tt_warp_slopes(const tt_warp_args &a, const float *at,
+                                               const float *kept, tt_warp_rows<N> (&h)[T])
+{
+  const float *from = a.plan.keeps_slope ? kept : at;
+#pragma unroll
+  for (int t = 0; t < T; t++) h[t] = tt_warp_get<N>(from + t * tt_warp_sizes<N>::LD);
+  if (a.plan.keeps_slope) return;
+  switch (a.view.activation) {
+#define X(name, f, df, source) \
+  case TT_ACT_##name: tt_warp_slope_as<TT_ACT_##name, N, T>(h); break;
+    TT_ACTIVATIONS(X)
+#undef X
+  default: break;
+  }
+}
+
+/* Inputs [at, at + T) of layer l, units of the layer before it: f(z) -> dL/dz. */
+template <int N, int T>
+__device__ __forceinline__ void tt_warp_back(const tt_warp_args &a, float *own, int l, int at)
+{
+  const tt_warp_plan &p = a.plan;
+  const tt_warp_layer &layer = p.layer[l];
+  enum { LD = tt_warp_sizes<N>::LD };
+  int column = tt_warp_lane() * N;
+  const float *d = own + layer.output + column, *w = own + p.weights + layer.weight + at;
+  float *to = own + layer.input + at * LD + column;
+  tt_warp_rows<N> sum[T] = {}, h[T];
+#pragma unroll 2
+  for (int o = 0; o < layer.out; o++) {
+    tt_warp_rows<N> u = tt_warp_get<N>(d + o * LD);
+    float v[T];
+    if constexpr (T == 4) {
+      float4 f = tt_load4(w + o * layer.stride);
+      v[0] = f.x, v[1] = f.y, v[2] = f.z, v[3] = f.w;
+    } else {
+      v[0] = w[o * layer.stride];
+    }
+#pragma unroll
+    for (int t = 0; t < T; t++)
+#pragma unroll
+      for (int r = 0; r < N; r++) sum[t].v[r] = tt_fma(u.v[r], v[t], sum[t].v[r]);
+  }
+  tt_warp_slopes<N, T>(a, to, own + p.layer[l - 1].slope + at * LD + column, h);
+#pragma unroll
+  for (int t = 0; t < T; t++) {
+#pragma unroll
+    for (int r = 0; r < N; r++) h[t].v[r] *= sum[t].v[r];
+    tt_warp_set(to + t * LD, h[t]);
+  }
+}
+
+/* ---- gradient ---- */
+
+/* Sums over rows [first, end), first a multiple of 4: of this lane's feature times T others, and of
+ * the feature alone if it has a bias. */
+template <int LD, int T, bool BIAS>
+__device__ __forceinline__ void tt_warp_sums(const float *mine, const float *other, int first,
+                                             int end, float (&sum)[T], float *bias)
+{
+#pragma unroll
+  for (int t = 0; t < T; t++) sum[t] = 0.0f;
+#pragma unroll 1
+  for (int r = first; r < end; r += 4) {
+    float4 u = tt_load4(mine + r);
+    if (BIAS) *bias += u.x, *bias += u.y, *bias += u.z, *bias += u.w;
+#pragma unroll
+    for (int t = 0; t < T; t++) {
+      float4 v = tt_load4(other + t * LD + r);
+      sum[t] = tt_fma(u.x, v.x, sum[t]);
+      sum[t] = tt_fma(u.y, v.y, sum[t]);
+      sum[t] = tt_fma(u.z, v.z, sum[t]);
+      sum[t] = tt_fma(u.w, v.w, sum[t]);
+    }
+  }
+}
+
+/* The sum of all groups of `across` lanes, in every lane. */
+__device__ __forceinline__ float tt_warp_fold(float sum, int across)
+{
+#pragma unroll 1
+  for (int bits = across; bits < TT_WARP; bits *= 2) sum += tt_shuffle_xor(sum, bits);
+  return sum;
+}
+
+__device__ __forceinline__ void tt_warp_put(float *at, float x, int begins)
+{
+  *at = (begins ? 0.0f : *at) + x;
+}
+
+/* What a lane does for the gradient of a layer's weights: which rows, and where its sums go. */
+typedef struct tt_warp_share {
+  const float *mine, *other; /* its feature, the first of the others: rows side by side */
+  float *weights, *bias;     /* of the first of the others; of its own feature */
+  int across, between;       /* lanes side by side; distance of the weights of two others */
+  int first, end;            /* rows */
+  int writes, writes_bias;   /* one lane of those with the same sum; if the feature is a unit's */
+  int begins;                /* 1: the gradient begins with these rows; 0: they are added */
+} tt_warp_share;
+
+/* The lane's feature and T others from number `at` on. */
+template <int LD, int T, bool BIAS>
+__device__ __forceinline__ void tt_warp_weights(const tt_warp_share &of, int at)
+{
+  float sum[T], bias = 0.0f, *to = of.weights + at * of.between;
+  tt_warp_sums<LD, T, BIAS>(of.mine, of.other + at * LD, of.first, of.end, sum, &bias);
+#pragma unroll
+  for (int t = 0; t < T; t++) {
+    sum[t] = tt_warp_fold(sum[t], of.across);
+    if (of.writes) tt_warp_put(to + t * of.between, sum[t], of.begins);
+  }
+  if (!BIAS) return;
+  bias = tt_warp_fold(bias, of.across);
+  if (of.writes_bias) tt_warp_put(of.bias, bias, of.begins);
+}
+
+/* All weights of the lane's feature, with the first of them its bias. */
+template <int LD>
+__device__ __forceinline__ void tt_warp_feature(const tt_warp_share &of, int others)
+{
+  int at = 0;
+  if (others >= 4)
+    tt_warp_weights<LD, 4, true>(of, at), at += 4;
+  else
+    tt_warp_weights<LD, 1, true>(of, at++);
+#pragma unroll 1
+  for (; at + 4 <= others; at += 4) tt_warp_weights<LD, 4, false>(of, at);
+#pragma unroll 1
+  for (; at < others; at++) tt_warp_weights<LD, 1, false>(of, at);
+}
+
+/* The biases of few units: every lane adds its rows, then all lanes. */
+template <int N>
+__device__ __forceinline__ void tt_warp_biases(const tt_warp_layer &layer, const float *own,
+                                               float *g, int begins)
+{
+  const float *d = own + layer.output + tt_warp_lane() * N;
+#pragma unroll 1
+  for (int o = 0; o < layer.out; o++) {
+    tt_warp_rows<N> x = tt_warp_get<N>(d + o * tt_warp_sizes<N>::LD);
+    float sum = x.v[0];
+    if constexpr (N == 2) sum += x.v[1];
+    sum = tt_warp_sum(sum);
+    if (tt_warp_lane() == 0) tt_warp_put(g + layer.bias + o, sum, begins);
+  }
+}
+
+/* dL/dz of a layer and its inputs -> the gradient of its weights. */
+template <int N>
+__device__ __forceinline__ void tt_warp_gradient(const tt_warp_args &a, float *own,
+                                                 const tt_warp_layer &layer, int rows, int begins)
+{
+  enum { LD = tt_warp_sizes<N>::LD };
+  int group = tt_warp_lane() / layer.across, rows_each = N * layer.across;
+  int by_unit = layer.by_unit, count = by_unit ? layer.out : layer.in;
+  float *g = own + a.plan.gradient;
+#pragma unroll 1
+  for (int base = 0; base < count; base += layer.across) {
+    int feature = base + tt_warp_lane() % layer.across, f = min(feature, count - 1);
+    tt_warp_share of;
+    of.mine = own + (by_unit ? layer.output : layer.input) + f * LD;
+    of.other = own + (by_unit ? layer.input : layer.output);
+    of.weights = g + layer.weight + f * (by_unit ? layer.stride : 1);
+    of.bias = g + layer.bias + f;
+    of.across = layer.across;
+    of.between = by_unit ? 1 : layer.stride;
+    of.first = group * rows_each;
+    of.end = min(of.first + rows_each, rows);
+    of.writes = feature < count && group == 0;
+    of.begins = begins;
+    of.writes_bias = of.writes && by_unit;
+    tt_warp_feature<LD>(of, by_unit ? layer.in : layer.out);
+  }
+  if (!by_unit) tt_warp_biases<N>(layer, own, g, begins);
+}
+
+/* dL/do -> the gradient of all layers. Ends with a barrier. */
+template <int N>
+__device__ __forceinline__ void tt_warp_all_backward(const tt_warp_args &a, float *own, int rows,
+                                                     int begins)
+{
+#pragma unroll 1
+  for (int l = a.plan.layers - 1;; l--) {
+    const tt_warp_layer &layer = a.plan.layer[l];
+    __syncwarp(); /* the others' rows are there */
+    tt_warp_gradient<N>(a, own, layer, rows, begins);
+    __syncwarp(); /* the others have read them */
+    if (l == 0) return;
+    int at = 0;
+#pragma unroll 1
+    for (; at + 4 <= layer.in; at += 4) tt_warp_back<N, 4>(a, own, l, at);
+#pragma unroll 1
+    for (; at < layer.in; at++) tt_warp_back<N, 1>(a, own, l, at);
+  }
+}
+#endif

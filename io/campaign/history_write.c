@@ -1,0 +1,86 @@
+/* history_write.c — campaign.h5; see campaign_files.h, the layout is in docs/files.md. */
+#include "io/campaign/campaign_files.h"
+#include "io/campaign/history_variables.h"
+
+#include "core/base/mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+static void write_names(tt_schema *s, const tt_history *h, const tt_history_names *names)
+{
+  int64_t length = tt_schema_columns_length(names->input);
+  length = larger(length, tt_schema_columns_length(names->target));
+  length = larger(length, tt_h5_text_length(h->columns, names->column));
+  length = larger(length, tt_h5_text_length(TT_STAGE_COUNT, tt_stage_name));
+  tt_schema_dim(s, "name_strlen", length);
+  tt_schema_dim(s, "stage", TT_STAGE_COUNT);
+  tt_schema_texts(s, "stage_name", "stage", "name_strlen", tt_stage_name, "stages of a round");
+  tt_schema_dim(s, "column", h->columns);
+  tt_schema_texts(s, "column_label", "column", "name_strlen", names->column, "predicted columns");
+  tt_schema_columns(s, "feature", "name_strlen", "feature_name", "feature_units", names->input);
+  tt_schema_columns(s, "target", "name_strlen", "target_name", "target_units", names->target);
+}
+
+static void write_hash(tt_h5_file *f, const char *name, uint64_t hash)
+{
+  char text[20];
+  snprintf(text, sizeof text, "%016" PRIx64, hash);
+  tt_h5_attr_text(f, "/", name, text);
+}
+
+/* array  room for the largest item */
+static void write_items(tt_schema *s, const tt_history *h, void *array)
+{
+  for (int i = 0; i < tt_history_item_count; i++) {
+    const tt_history_item *item = &tt_history_items[i];
+    tt_history_item_get(h, item, array);
+    if (item->home == TT_HOME_NUMBER)
+      tt_schema_coordinate(s, &item->v, h->rounds, array);
+    else
+      tt_schema_root(s, &item->v, array);
+    if (item->flags) tt_schema_flags(s, item->v.name, item->flags, item->meanings);
+  }
+}
+
+static tt_err prepare_local(const tt_history *h, void *array, int64_t *bytes, uint64_t *hash)
+{
+  int64_t most = 0;
+  *bytes = 1 << 16;
+  for (int i = 0; i < tt_history_item_count; i++) {
+    int64_t dims[2];
+    tt_history_item_dims(h, &tt_history_items[i], dims);
+    int64_t size = dims[0] * dims[1] * tt_h5_bytes(tt_history_items[i].v.type);
+    most = larger(most, size);
+    *bytes += size;
+  }
+  TT_TRY(tt_alloc_bytes(array, most, 1, "history"));
+  return tt_history_hash(h, hash);
+}
+
+tt_err tt_history_write(tt_comm *c, const char *file, const tt_history *h,
+                        const tt_history_names *names, const tt_provenance *from,
+                        const tt_h5_fence *fence)
+{
+  tt_schema s;
+  tt_h5_file *f = NULL;
+  void *array = NULL;
+  int64_t bytes = 0;
+  uint64_t hash = 0;
+  tt_err e = tt_agree(c, prepare_local(h, &array, &bytes, &hash));
+  if (!e) e = tt_h5_create(c, file, bytes, &f);
+  if (!e) {
+    tt_schema_begin(&s, c, f, TT_SCHEMA_CAMPAIGN, from);
+    write_hash(f, "identity", h->identity);
+    write_hash(f, "checksum", hash);
+    tt_h5_attr_text(f, "/", "ended", h->ended < 0 ? "" : tt_rule_name[h->ended]);
+    write_names(&s, h, names);
+    tt_schema_dim(&s, "pick", h->picks);
+    write_items(&s, h, array);
+    e = tt_h5_commit(&f, fence);
+  }
+  tt_free(array);
+  return e;
+}

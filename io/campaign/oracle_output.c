@@ -1,0 +1,417 @@
+/* oracle_output.c — see oracle_files.h: reading, and what is asked of an output. */
+#include "io/campaign/oracle_files.h"
+
+#include "core/base/csv.h"
+#include "core/base/mem.h"
+#include "io/data/guarded_check.h"
+#include "io/data/data_internal.h"
+#include "io/hdf5/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void tt_asked_destroy(tt_asked **a)
+{
+  if (!*a) return;
+  tt_free((*a)->id);
+  tt_free((*a)->x);
+  tt_free(*a);
+}
+
+void tt_labels_destroy(tt_labels **l)
+{
+  if (!*l) return;
+  tt_free((*l)->file);
+  tt_free((*l)->id);
+  tt_free((*l)->y);
+  tt_free(*l);
+}
+
+/* ---- numbers -----------------------------------------------------------------------------------
+ */
+
+/* A whole number, also as 12.0, which is what tools make of a column with gaps. */
+static int whole(double v, int64_t *out)
+{
+  if (!(fabs(v) <= 9007199254740992.0) || v != floor(v)) return 0;
+  *out = (int64_t)v;
+  return 1;
+}
+
+static tt_err cell_id(const char *file, const tt_csv *t, int64_t row, int64_t column, int64_t *out)
+{
+  const char *cell = t->cell[row * t->columns + column];
+  char *end;
+  *out = strtoll(cell, &end, 10);
+  if (*cell && !*end) return TT_OK;
+  double v = strtod(cell, &end);
+  if (*cell && !*end && whole(v, out)) return TT_OK;
+  return TT_FAIL(DATA, "%s:%" PRId64 ": id '%.40s' is not a whole number", file, t->line[row],
+                 cell);
+}
+
+/* An empty cell is no value. */
+static tt_err cell_number(const char *file, const tt_csv *t, int64_t row, int64_t column,
+                          double *out)
+{
+  const char *cell = t->cell[row * t->columns + column];
+  char *end;
+  *out = *cell ? strtod(cell, &end) : NAN;
+  if (!*cell || !*end) return TT_OK;
+  return TT_FAIL(DATA, "%s:%" PRId64 ": '%.40s' in column '%s' is not a number", file, t->line[row],
+                 cell, t->name[column]);
+}
+
+static int64_t column_of(const tt_csv *t, const char *name)
+{
+  for (int64_t k = 0; k < t->columns; k++)
+    if (!strcmp(t->name[k], name)) return k;
+  return -1;
+}
+
+/* A table whose last line ends. */
+static tt_err read_whole_csv(const char *file, tt_csv **out)
+{
+  char last = 0;
+  int fd = open(file, O_RDONLY | O_CLOEXEC);
+  if (fd >= 0) {
+    if (lseek(fd, -1, SEEK_END) >= 0 && read(fd, &last, 1) < 0) last = 0;
+    close(fd);
+    if (last != '\n')
+      return TT_FAIL(DATA, "%s: its last line does not end: it is not complete", file);
+  }
+  return tt_csv_read_local(file, out);
+}
+
+/* ---- inputs ------------------------------------------------------------------------------------
+ */
+
+static tt_err make_asked(int64_t count, int64_t width, tt_asked *a)
+{
+  a->count = count;
+  a->inputs = width;
+  TT_TRY(TT_ALLOC(a->id, count));
+  return TT_ALLOC(a->x, count * width);
+}
+
+static tt_err asked_of_table(const char *file, const tt_csv *t, tt_asked *a)
+{
+  if (t->columns < 2 || strcmp(t->name[0], "id"))
+    return TT_FAIL(DATA, "%s: its first column is not 'id'; tutti has not written this", file);
+  TT_TRY(make_asked(t->rows, t->columns - 1, a));
+  for (int64_t i = 0; i < a->count; i++) {
+    TT_TRY(cell_id(file, t, i, 0, &a->id[i]));
+    for (int64_t k = 0; k < a->inputs; k++)
+      TT_TRY(cell_number(file, t, i, k + 1, &a->x[i * a->inputs + k]));
+  }
+  return TT_OK;
+}
+
+static tt_err asked_of_csv(const char *file, tt_asked *a)
+{
+  tt_csv *t = NULL;
+  TT_TRY(read_whole_csv(file, &t));
+  tt_err e = asked_of_table(file, t, a);
+  tt_csv_destroy_local(&t);
+  return e;
+}
+
+static tt_err asked_of_reader(tt_h5_reader *r, tt_asked *a)
+{
+  tt_matrix id, x;
+  TT_TRY(tt_matrix_open_local(r, "numbers", "id", &id));
+  TT_TRY(tt_matrix_open_local(r, "inputs", "x", &x));
+  if (id.columns != 1 || id.rows != x.rows)
+    return TT_FAIL(DATA, "%s: %" PRId64 " numbers for %" PRId64 " rows", tt_h5_file_name(r),
+                   id.rows * id.columns, x.rows);
+  TT_TRY(make_asked(x.rows, x.columns, a));
+  TT_TRY(tt_h5_read_local(r, "id", TT_H5_I64, 0, a->count, a->id));
+  return tt_h5_read_local(r, "x", TT_H5_F64, 0, a->count, a->x);
+}
+
+static tt_err asked_of_h5(const char *file, tt_asked *a)
+{
+  tt_h5_reader *r = NULL;
+  TT_TRY(tt_h5_open_local(file, &r));
+  tt_err e = asked_of_reader(r, a);
+  tt_h5_close_local(&r);
+  return e;
+}
+
+tt_err tt_asked_read_local(const char *file, tt_asked **out)
+{
+  tt_asked *a = NULL;
+  TT_TRY(TT_ALLOC(a, 1));
+  tt_err e = tt_is_csv(file) ? asked_of_csv(file, a) : asked_of_h5(file, a);
+  if (e) tt_asked_destroy(&a);
+  *out = a;
+  return e;
+}
+
+static tt_err header_of_list(const char *file, const char *line, tt_columns *target)
+{
+  tt_csv *t = NULL;
+  TT_TRY(tt_csv_list_local(file, line, &t));
+  tt_err e = TT_OK;
+  if (t->columns < 2 || strcmp(t->name[0], "id") != 0)
+    e = TT_FAIL(DATA, "%s: does not begin with 'id' and the names of targets", file);
+  if (!e) e = tt_columns_create(t->columns - 1, target);
+  for (int64_t k = 0; !e && k < target->count; k++)
+    e = tt_text_set(&target->name[k], t->name[k + 1]);
+  tt_csv_destroy_local(&t);
+  return e;
+}
+
+tt_err tt_header_read_local(const char *file, tt_columns *target)
+{
+  char *text = NULL;
+  struct stat is;
+  if (stat(file, &is)) return TT_FAIL(NOINPUT, "%s: %s", file, strerror(errno));
+  TT_TRY(tt_alloc_bytes(&text, is.st_size + 1, 1, file));
+  tt_err e = tt_file_text_local(file, text, is.st_size + 1);
+  if (!e && is.st_size && text[is.st_size - 1] == '\n') text[is.st_size - 1] = '\0';
+  if (!e) e = header_of_list(file, text, target);
+  tt_free(text);
+  return e;
+}
+
+/* ---- outputs -----------------------------------------------------------------------------------
+ */
+
+static tt_err make_labels(tt_labels *l, int64_t count, int64_t targets, int numbered)
+{
+  l->count = count;
+  l->targets = targets;
+  if (numbered) TT_TRY(TT_ALLOC(l->id, count));
+  return TT_ALLOC(l->y, count * targets);
+}
+
+/* The columns of the targets: by their names; or y0, y1, ...; or the only one there is, named y. */
+static tt_err find_columns(const char *file, const tt_csv *t, const tt_columns *target,
+                           int64_t *column)
+{
+  int64_t named = 0, made = 0;
+  char name[32];
+  for (int64_t k = 0; k < target->count; k++) {
+    column[k] = column_of(t, target->name[k]);
+    named += column[k] >= 0;
+  }
+  for (int64_t k = 0; named < target->count && k < target->count; k++) {
+    snprintf(name, sizeof name, "y%" PRId64, k);
+    column[k] = column_of(t, name);
+    if (column[k] < 0 && target->count == 1) column[k] = column_of(t, "y");
+    made += column[k] >= 0;
+  }
+  if (named == target->count || made == target->count) return TT_OK;
+  return TT_FAIL(DATA,
+                 "%s: its columns are not those of the %" PRId64
+                 " target(s): '%s' ... by name, or y0 to y%" PRId64,
+                 file, target->count, target->name[0], target->count - 1);
+}
+
+static tt_err labels_of_table(tt_labels *l, const tt_csv *t, const tt_columns *target,
+                              int64_t *column)
+{
+  int64_t id = column_of(t, "id"), T = target->count;
+  TT_TRY(find_columns(l->file, t, target, column));
+  TT_TRY(make_labels(l, t->rows, T, id >= 0));
+  for (int64_t i = 0; i < l->count; i++) {
+    if (id >= 0) TT_TRY(cell_id(l->file, t, i, id, &l->id[i]));
+    for (int64_t k = 0; k < T; k++)
+      TT_TRY(cell_number(l->file, t, i, column[k], &l->y[i * T + k]));
+  }
+  return TT_OK;
+}
+
+static tt_err labels_of_csv(tt_labels *l, const tt_columns *target)
+{
+  tt_csv *t = NULL;
+  int64_t *column = NULL;
+  TT_TRY(read_whole_csv(l->file, &t));
+  tt_err e = TT_ALLOC(column, target->count);
+  if (!e) e = labels_of_table(l, t, target, column);
+  tt_free(column);
+  tt_csv_destroy_local(&t);
+  return e;
+}
+
+/* Numbers of rows, as integers or as the floats that some tools make of them. */
+static tt_err read_ids(tt_h5_reader *r, tt_labels *l)
+{
+  tt_h5_info info;
+  double *value = NULL;
+  TT_TRY(tt_h5_info_local(r, "id", &info));
+  if (info.kind == TT_H5_INTEGER) return tt_h5_read_local(r, "id", TT_H5_I64, 0, l->count, l->id);
+  TT_TRY(TT_ALLOC(value, l->count));
+  tt_err e = tt_h5_read_local(r, "id", TT_H5_F64, 0, l->count, value);
+  for (int64_t i = 0; !e && i < l->count; i++)
+    if (!whole(value[i], &l->id[i]))
+      e = TT_FAIL(DATA, "%s: id[%" PRId64 "] = %g is not a whole number", l->file, i, value[i]);
+  tt_free(value);
+  return e;
+}
+
+static tt_err labels_of_reader(tt_h5_reader *r, tt_labels *l, int64_t targets)
+{
+  tt_matrix id = {0}, y;
+  int numbered = tt_h5_has_local(r, "id");
+  TT_TRY(tt_matrix_open_local(r, "labels", "y", &y));
+  if (numbered) TT_TRY(tt_matrix_open_local(r, "numbers", "id", &id));
+  if (y.columns != targets)
+    return TT_FAIL(DATA,
+                   "%s: 'y' has %" PRId64 " rows of %" PRId64 " value(s), but there are %" PRId64
+                   " target(s)",
+                   l->file, y.rows, y.columns, targets);
+  if (numbered && (id.columns != 1 || id.rows != y.rows))
+    return TT_FAIL(DATA, "%s: %" PRId64 " numbers in 'id' for %" PRId64 " rows of 'y'", l->file,
+                   id.rows * id.columns, y.rows);
+  TT_TRY(make_labels(l, y.rows, targets, numbered));
+  if (!l->count) return TT_OK;
+  if (numbered) TT_TRY(read_ids(r, l));
+  return tt_h5_read_local(r, "y", TT_H5_F64, 0, l->count, l->y);
+}
+
+static tt_err labels_of_h5(tt_labels *l, int64_t targets, char *why, int room)
+{
+  tt_h5_reader *r = NULL;
+  char *text = NULL;
+  TT_TRY(tt_h5_open_local(l->file, &r));
+  tt_err e = labels_of_reader(r, l, targets);
+  if (!e && why && tt_h5_has_attr_local(r, "/", "failed"))
+    e = tt_h5_attr_text_local(r, "/", "failed", &text);
+  if (!e && text) snprintf(why, (size_t)room, "%s", text);
+  tt_free(text);
+  tt_h5_close_local(&r);
+  return e;
+}
+
+typedef struct numbered_row {
+  int64_t id, row;
+} numbered_row;
+
+static int by_id(const void *a, const void *b)
+{
+  const numbered_row *x = a, *y = b;
+  return x->id != y->id ? (x->id > y->id) - (x->id < y->id) : (x->row > y->row) - (x->row < y->row);
+}
+
+/* row[count] in the order of the numbers. */
+static tt_err sort_ids(const int64_t *id, int64_t count, numbered_row **out)
+{
+  TT_TRY(TT_ALLOC(*out, count));
+  for (int64_t i = 0; i < count; i++)
+    (*out)[i] = (numbered_row){id[i], i};
+  if (count) qsort(*out, (size_t)count, sizeof **out, by_id);
+  return TT_OK;
+}
+
+static tt_err check_ids(const tt_labels *l)
+{
+  numbered_row *row = NULL;
+  tt_err e = TT_OK;
+  if (!l->id) return TT_OK;
+  TT_TRY(sort_ids(l->id, l->count, &row));
+  for (int64_t i = 1; !e && i < l->count; i++)
+    if (row[i].id == row[i - 1].id)
+      e = TT_FAIL(DATA, "%s: id %" PRId64 " is there twice: rows %" PRId64 " and %" PRId64, l->file,
+                  row[i].id, row[i - 1].row, row[i].row);
+  tt_free(row);
+  return e;
+}
+
+static tt_err read_labels(tt_labels *l, const char *file, const tt_columns *target, int foreign,
+                          char *why, int room)
+{
+  static const char *const dataset[] = {"y", "?id"};
+  TT_TRY(tt_text_set(&l->file, file));
+  if (access(file, R_OK)) return TT_FAIL(NOINPUT, "%s: there is no output", file);
+  if (tt_is_csv(file)) {
+    TT_TRY(labels_of_csv(l, target));
+  } else {
+    if (foreign) TT_TRY(tt_data_check_local(file, dataset, 2));
+    TT_TRY(labels_of_h5(l, target->count, why, room));
+  }
+  return check_ids(l);
+}
+
+tt_err tt_labels_read_local(const char *file, const tt_columns *target, tt_labels **out)
+{
+  tt_labels *l = NULL;
+  TT_TRY(TT_ALLOC(l, 1));
+  tt_err e = read_labels(l, file, target, 1, NULL, 0);
+  if (e) tt_labels_destroy(&l);
+  *out = l;
+  return e;
+}
+
+tt_err tt_labels_reread_local(const char *file, const tt_columns *target, tt_labels **out,
+                              char *why, int room)
+{
+  tt_labels *l = NULL;
+  if (why) *why = '\0';
+  TT_TRY(TT_ALLOC(l, 1));
+  tt_err e = read_labels(l, file, target, 0, why, room);
+  if (e) tt_labels_destroy(&l);
+  *out = l;
+  return e;
+}
+
+/* ---- outputs against what was asked ------------------------------------------------------------
+ */
+
+static void take_row(const tt_labels *l, int64_t from, double *y)
+{
+  int good = 1;
+  for (int64_t k = 0; k < l->targets; k++)
+    good = good && !isinf(l->y[from * l->targets + k]);
+  for (int64_t k = 0; k < l->targets; k++)
+    y[k] = good ? l->y[from * l->targets + k] : NAN;
+}
+
+/* asked [count] by id. */
+static tt_err take_numbered(const tt_labels *l, const numbered_row *asked, int64_t count, double *y)
+{
+  for (int64_t i = 0; i < l->count; i++) {
+    int64_t low = 0, high = count;
+    while (low < high) {
+      int64_t middle = low + (high - low) / 2;
+      if (asked[middle].id < l->id[i])
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    if (low == count || asked[low].id != l->id[i])
+      return TT_FAIL(DATA, "%s: row %" PRId64 " has id %" PRId64 ", which was not asked for",
+                     l->file, i, l->id[i]);
+    take_row(l, i, y + asked[low].row * l->targets);
+  }
+  return TT_OK;
+}
+
+tt_err tt_labels_match(const tt_labels *l, int64_t count, const int64_t *id, double *y,
+                       int64_t *given)
+{
+  numbered_row *asked = NULL;
+  for (int64_t i = 0; i < count * l->targets; i++)
+    y[i] = NAN;
+  *given = l->count; /* an id stands there once at most */
+  if (!l->id && l->count != count)
+    return TT_FAIL(DATA,
+                   "%s: %" PRId64 " rows, but %" PRId64
+                   " were asked for; where rows are missing there must be an 'id'",
+                   l->file, l->count, count);
+  for (int64_t i = 0; !l->id && i < count; i++)
+    take_row(l, i, y + i * l->targets);
+  if (!l->id) return TT_OK;
+  TT_TRY(sort_ids(id, count, &asked));
+  tt_err e = take_numbered(l, asked, count, y);
+  tt_free(asked);
+  return e;
+}

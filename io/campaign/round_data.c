@@ -1,0 +1,112 @@
+/* round_data.c — the first data of a campaign, and those of its rounds; see campaign_files.h. */
+#include "io/campaign/campaign_files.h"
+#include "io/data/data_internal.h"
+
+#include "core/base/mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static tt_err keep_local(tt_dataset *d, tt_base_data **out)
+{
+  tt_base_data *b = NULL;
+  TT_TRY(TT_ALLOC(b, 1));
+  *out = b;
+  b->rows = d->rows;
+  b->inputs = d->inputs;
+  b->targets = d->targets;
+  b->hash = d->hash;
+  b->split = d->split;
+  d->split = NULL;
+  TT_TRY(tt_columns_copy(&d->input, &b->input));
+  return tt_columns_copy(&d->target, &b->target);
+}
+
+tt_err tt_base_data_read(tt_comm *c, const tt_config *cfg, tt_base_data **out)
+{
+  tt_dataset *d = NULL;
+  tt_base_data *b = NULL;
+  double *x = NULL, *y = NULL;
+  *out = NULL;
+  tt_err e = tt_data_read_raw(c, cfg, &d, &x, &y);
+  if (!e) e = tt_agree(c, keep_local(d, &b));
+  if (!e) {
+    b->x = x;
+    b->y = y;
+    *out = b;
+  } else {
+    tt_free(x);
+    tt_free(y);
+    tt_base_data_destroy(&b);
+  }
+  tt_dataset_destroy(&d);
+  return e;
+}
+
+void tt_base_data_destroy(tt_base_data **d)
+{
+  tt_base_data *b = *d;
+  if (!b) return;
+  tt_free(b->x);
+  tt_free(b->y);
+  tt_free(b->split);
+  tt_columns_free(&b->input);
+  tt_columns_free(&b->target);
+  tt_free(*d);
+}
+
+/* ---- The data of a round -----------------------------------------------------------------------
+ */
+
+typedef struct rows {
+  int64_t count;
+  double *x, *y;
+  int8_t *split;
+} rows;
+
+static void add_rows(rows *r, int64_t count, int64_t inputs, int64_t targets, const double *x,
+                     const double *y, const int8_t *split)
+{
+  memcpy(r->x + r->count * inputs, x, (size_t)(count * inputs) * sizeof *x);
+  memcpy(r->y + r->count * targets, y, (size_t)(count * targets) * sizeof *y);
+  memcpy(r->split + r->count, split, (size_t)count);
+  r->count += count;
+}
+
+static tt_err join_local(const tt_base_data *b, const tt_history *h, rows *r)
+{
+  int64_t d = b->inputs, t = b->targets, most = b->rows + h->picks;
+  if (h->picks && (h->inputs != d || h->targets != t))
+    return TT_FAIL(INTERNAL,
+                   "picks of %" PRId64 " inputs and %" PRId64 " targets for data of %" PRId64
+                   " and %" PRId64,
+                   h->inputs, h->targets, d, t);
+  TT_TRY(TT_ALLOC(r->x, most * d));
+  TT_TRY(TT_ALLOC(r->y, most * t));
+  TT_TRY(TT_ALLOC(r->split, most));
+  add_rows(r, b->rows, d, t, b->x, b->y, b->split);
+  for (int64_t i = 0; i < h->picks; i++)
+    if (h->pick[i].answer == TT_ANSWER_labelled)
+      add_rows(r, 1, d, t, h->x + i * d, h->y + i * t, &h->pick[i].split);
+  return TT_OK;
+}
+
+tt_err tt_round_data_write(tt_comm *c, const char *file, const tt_base_data *base,
+                           const tt_history *h)
+{
+  char history[128];
+  rows r = {0};
+  tt_err e = tt_agree(c, join_local(base, h, &r));
+  if (!e) {
+    snprintf(history, sizeof history,
+             "tutti campaign: %" PRId64 " first rows, then the labels of %" PRId64 " rounds",
+             base->rows, h->rounds);
+    const tt_table t = {r.count, &base->input, &base->target, r.x, r.y, r.split, history};
+    e = tt_table_write(c, file, &t);
+  }
+  tt_free(r.x);
+  tt_free(r.y);
+  tt_free(r.split);
+  return e;
+}

@@ -1,0 +1,225 @@
+/* fence.c — see checkpoint.h: who owns a run directory, and what lies in it. */
+#include "io/checkpoint/checkpoint_internal.h"
+
+#include "core/base/log.h"
+#include "core/base/mem.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static tt_err join(const char *directory, const char *name, char path[TT_PATH_ROOM])
+{
+  if (snprintf(path, TT_PATH_ROOM, "%s/%s", directory, name) >= TT_PATH_ROOM)
+    return TT_FAIL(CANTCREAT, "%s: the path is too long", directory);
+  return TT_OK;
+}
+
+/* ---- the owner ---------------------------------------------------------------------------------
+ */
+
+static const char *environment(const char *name, const char *otherwise)
+{
+  const char *value = getenv(name);
+  return value && value[0] ? value : otherwise;
+}
+
+/* job.restart.host.random of this start of the program. */
+static tt_err name_incarnation(char *text, size_t room)
+{
+  char host[256] = "host";
+  uint64_t random = 0;
+  if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
+    return TT_FAIL(CANTCREAT, "no random number for the owner file: %s", strerror(errno));
+  gethostname(host, sizeof host - 1);
+  snprintf(text, room, "%.16s.%.8s.%.40s.%016" PRIx64, environment("SLURM_JOB_ID", "0"),
+           environment("SLURM_RESTART_COUNT", "0"), host, random);
+  return TT_OK;
+}
+
+/* The directory and its missing parents. */
+static tt_err make_directory(const char *directory)
+{
+  char part[TT_PATH_ROOM];
+  struct stat s;
+  TT_TRY(join(directory, "", part)); /* ends in a slash, so the last part is made too */
+  for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+    *slash = 0;
+    if (mkdir(part, 0777) != 0 && errno != EEXIST)
+      return TT_FAIL(CANTCREAT, "%s: cannot be created: %s; choose another run.directory", part,
+                     strerror(errno));
+    *slash = '/';
+  }
+  if (stat(directory, &s) != 0 || !S_ISDIR(s.st_mode))
+    return TT_FAIL(CANTCREAT, "%s is not a directory; choose another run.directory", directory);
+  return TT_OK;
+}
+
+/* Read the owner file, without the line end. */
+static tt_err read_owner(const char *directory, char *text, int64_t room)
+{
+  char path[TT_PATH_ROOM];
+  TT_TRY(join(directory, "owner", path));
+  TT_TRY(tt_file_text_local(path, text, room));
+  text[strcspn(text, "\n")] = 0;
+  return TT_OK;
+}
+
+tt_err tt_ckpt_owner_local(const char *directory, const char *incarnation)
+{
+  char owner[256];
+  tt_err e = read_owner(directory, owner, sizeof owner);
+  if (e == TT_E_IO) return e;
+  if (!e && !strcmp(owner, incarnation)) return TT_OK;
+  return TT_FAIL(STOPPED,
+                 "%s: another start of this run (%s) has taken the directory over from this one "
+                 "(%s); this one stops and has changed nothing",
+                 directory, e ? "unknown: the owner file is gone" : owner, incarnation);
+}
+
+/* ---- what lies in the directory ----------------------------------------------------------------
+ */
+
+tt_err tt_ckpt_path_local(const char *directory, int64_t generation, char path[TT_PATH_ROOM])
+{
+  char name[64];
+  snprintf(name, sizeof name, "ckpt-g%06" PRId64 ".h5", generation);
+  return join(directory, name, path);
+}
+
+/* The generation of a file name, -1 if it is not one of ours. */
+static int64_t generation_of(const char *name)
+{
+  char again[64];
+  int64_t g = 0;
+  if (sscanf(name, "ckpt-g%" SCNd64 ".h5", &g) != 1 || g < 1) return -1;
+  snprintf(again, sizeof again, "ckpt-g%06" PRId64 ".h5", g);
+  return strcmp(again, name) == 0 ? g : -1;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return (x < y) - (x > y);
+}
+
+static tt_err append(int64_t **list, int64_t *count, int64_t *room, int64_t g)
+{
+  if (*count == *room) {
+    int64_t *more = NULL;
+    TT_TRY(TT_ALLOC(more, 2 * *room + 16));
+    if (*count) memcpy(more, *list, (size_t)*count * sizeof *more);
+    tt_free(*list);
+    *list = more;
+    *room = 2 * *room + 16;
+  }
+  (*list)[(*count)++] = g;
+  return TT_OK;
+}
+
+tt_err tt_ckpt_list_local(const char *directory, int64_t **list, int64_t *count)
+{
+  int64_t room = 0;
+  *list = NULL;
+  *count = 0;
+  DIR *d = opendir(directory);
+  if (!d && errno == ENOENT) return TT_OK;
+  if (!d) return TT_FAIL(IO, "%s: cannot be listed: %s", directory, strerror(errno));
+  tt_err e = TT_OK;
+  for (struct dirent *entry = readdir(d); !e && entry; entry = readdir(d)) {
+    int64_t g = generation_of(entry->d_name);
+    if (g > 0) e = append(list, count, &room, g);
+  }
+  closedir(d);
+  if (*count) qsort(*list, (size_t)*count, sizeof **list, newest_first);
+  if (e) tt_free(*list);
+  return e;
+}
+
+/* What the files of a run are called before they count. Whoever is still writing one has just lost
+ * the directory. */
+static int is_ours_unfinished(const char *name)
+{
+  static const char *const begin[] = {".tmp-ckpt-g", ".tmp-owner-", ".tmp-model.h5-",
+                                      ".tmp-results.h5-", ".tmp-status-"};
+  for (size_t i = 0; i < sizeof begin / sizeof *begin; i++)
+    if (!strncmp(name, begin[i], strlen(begin[i]))) return 1;
+  return 0;
+}
+
+/* Remove files of the directory for which `which` says yes. Errors: IO. */
+static tt_err remove_some(const char *directory, int (*which)(const char *directory, const char *))
+{
+  char path[TT_PATH_ROOM];
+  DIR *d = opendir(directory);
+  if (!d && errno == ENOENT) return TT_OK;
+  if (!d) return TT_FAIL(IO, "%s: cannot be listed: %s", directory, strerror(errno));
+  tt_err e = TT_OK;
+  for (struct dirent *entry = readdir(d); !e && entry; entry = readdir(d)) {
+    if (!which(directory, entry->d_name)) continue;
+    e = join(directory, entry->d_name, path);
+    if (!e && unlink(path) != 0 && errno != ENOENT)
+      e = TT_FAIL(IO, "%s: cannot be removed: %s", path, strerror(errno));
+  }
+  closedir(d);
+  return e;
+}
+
+static int is_left_over(const char *directory, const char *name)
+{
+  return is_ours_unfinished(name) || tt_file_is_stale_local(directory, name);
+}
+
+static int is_checkpoint(const char *directory, const char *name)
+{
+  return generation_of(name) > 0 || is_left_over(directory, name);
+}
+
+static int is_owner(const char *directory, const char *name)
+{
+  (void)directory;
+  return !strcmp(name, "owner");
+}
+
+/* ---- collective --------------------------------------------------------------------------------
+ */
+
+static tt_err claim_local(const char *directory, tt_run_id *id)
+{
+  char path[TT_PATH_ROOM], text[sizeof id->incarnation + 1], before[256] = "";
+  TT_TRY(name_incarnation(id->incarnation, sizeof id->incarnation));
+  TT_TRY(make_directory(directory));
+  TT_TRY(join(directory, "owner", path));
+  if (read_owner(directory, before, sizeof before) == TT_OK)
+    tt_log_once(TT_LOG_DEBUG, "%s: taken over from %s", directory, before);
+  snprintf(text, sizeof text, "%s\n", id->incarnation);
+  TT_TRY(tt_file_replace_local(path, text));
+  return remove_some(directory, is_left_over);
+}
+
+tt_err tt_ckpt_claim(tt_comm *c, const char *directory, tt_run_id *id)
+{
+  tt_err e = tt_comm_is_root(c) ? claim_local(directory, id) : TT_OK;
+  if (e) e = TT_FAIL(CANTCREAT, "%s", tt_err_last());
+  e = tt_agree(c, e);
+  if (!e) tt_bcast(c, id->incarnation, sizeof id->incarnation);
+  return e;
+}
+
+/* The owner file goes last: until then a later start finds a directory that is whole. */
+static tt_err remove_all_local(const char *directory)
+{
+  TT_TRY(remove_some(directory, is_checkpoint));
+  return remove_some(directory, is_owner);
+}
+
+tt_err tt_ckpt_remove_all(tt_comm *c, const char *directory)
+{
+  return tt_agree(c, tt_comm_is_root(c) ? remove_all_local(directory) : TT_OK);
+}

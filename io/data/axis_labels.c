@@ -1,0 +1,141 @@
+/* axis_labels.c — see axis_labels.h. */
+#include "io/data/axis_labels.h"
+
+#include "core/base/mem.h"
+
+#include <string.h>
+
+void tt_outline_free(tt_outline *o)
+{
+  tt_free(o->member);
+  tt_free(o->cohort);
+  tt_free(o->index);
+  tt_free(o->snapshot);
+  tt_free(o->owner);
+  tt_free(o->ensemble);
+  tt_free(o->target);
+  tt_free(o->units);
+  for (int64_t i = 0; o->label && i < o->columns; i++) tt_free(o->label[i]);
+  tt_free(o->label);
+}
+
+static tt_err allocate(tt_outline *o)
+{
+  TT_TRY(TT_ALLOC(o->member, o->members));
+  TT_TRY(TT_ALLOC(o->cohort, o->members));
+  TT_TRY(TT_ALLOC(o->index, o->members));
+  TT_TRY(TT_ALLOC(o->snapshot, o->members));
+  TT_TRY(TT_ALLOC(o->owner, o->members));
+  TT_TRY(TT_ALLOC(o->ensemble, o->columns));
+  TT_TRY(TT_ALLOC(o->target, o->columns));
+  TT_TRY(TT_ALLOC(o->units, o->columns));
+  return TT_ALLOC(o->label, o->columns);
+}
+
+/* Probabilities have none, whatever the labels are counted in. */
+static const char *units_of(const tt_committee *m, int32_t target, int64_t quantity)
+{
+  if (m->model.output == TT_OUTPUT_softmax) return quantity < m->model.levels ? "1" : "nat";
+  return m->model.output == TT_OUTPUT_sigmoid ? "1" : m->target.units[target];
+}
+
+/* Column j of ensemble e. */
+static tt_err fill_column(const tt_committee *m, const tt_ensemble *e, int64_t j, int64_t column,
+                          tt_outline *o)
+{
+  char label[512];
+  int64_t q = m->model.quantities;
+  int32_t target = e->column[j / q];
+  o->ensemble[column] = e->name;
+  o->target[column] = m->target.name[target];
+  o->units[column] = units_of(m, target, j % q);
+  tt_committee_label(m, e, j, label, sizeof label);
+  return tt_text_set(&o->label[column], label);
+}
+
+/* Committee `number`, its members from `first` on and its columns from *column on. */
+static tt_err fill(const tt_committee *m, int32_t number, int64_t first, int64_t *column,
+                   tt_outline *o)
+{
+  for (int64_t i = 0; i < m->members; i++) {
+    o->member[first + i] = first + i;
+    o->cohort[first + i] = number;
+    o->index[first + i] = m->index[i];
+    o->snapshot[first + i] = m->snapshot[i];
+    o->snapshots |= m->snapshot[i] > 0;
+  }
+  for (int64_t i = 0; i < m->ensembles; i++) {
+    const tt_ensemble *e = &m->ensemble[i];
+    for (int64_t j = 0; j < e->members; j++) o->owner[first + e->first + j] = e->name;
+    for (int64_t j = 0; j < tt_committee_width(m); j++, ++*column)
+      TT_TRY(fill_column(m, e, j, *column, o));
+  }
+  return TT_OK;
+}
+
+static tt_err fill_all(const tt_committees *all, tt_outline *o)
+{
+  int64_t first = 0, column = 0;
+  for (int64_t i = 0; i < all->count; i++) {
+    TT_TRY(fill(all->at[i], (int32_t)i, first, &column, o));
+    first += all->at[i]->members;
+  }
+  return TT_OK;
+}
+
+static void summarise(tt_outline *o)
+{
+  const char **texts[] = {o->ensemble, o->target, o->units, (const char **)o->label};
+  for (int i = 0; i < 4; i++) {
+    int64_t length = tt_h5_text_length(o->columns, texts[i]);
+    o->text = length > o->text ? length : o->text;
+  }
+  o->common_units = o->columns && o->units[0][0] ? o->units[0] : NULL;
+  for (int64_t i = 0; o->common_units && i < o->columns; i++)
+    if (strcmp(o->units[i], o->common_units) != 0) o->common_units = NULL;
+}
+
+tt_err tt_outline_make(const tt_committees *all, tt_outline *out)
+{
+  tt_outline o = {.members = tt_committees_members(all), .columns = tt_committees_columns(all)};
+  for (int64_t i = 0; i < all->count; i++)
+    if (all->at[i]->model.targets > o.targets) o.targets = all->at[i]->model.targets;
+  tt_err e = allocate(&o);
+  if (!e) e = fill_all(all, &o);
+  if (e) {
+    tt_outline_free(&o);
+    return e;
+  }
+  summarise(&o);
+  *out = o;
+  return TT_OK;
+}
+
+void tt_outline_write_columns(tt_schema *s, const tt_outline *o)
+{
+  tt_schema_dim(s, "column", o->columns);
+  tt_schema_dim(s, "name_strlen", o->text);
+  tt_schema_texts(s, "column_ensemble", "column", "name_strlen", o->ensemble,
+                  "ensemble that predicts the column");
+  tt_schema_texts(s, "column_target", "column", "name_strlen", o->target, "target of the column");
+  tt_schema_texts(s, "column_label", "column", "name_strlen", (const char *const *)o->label,
+                  "target, with its level or class");
+  tt_schema_texts(s, "column_units", "column", "name_strlen", o->units, "units of the column");
+}
+
+void tt_outline_write_members(tt_schema *s, const tt_outline *o)
+{
+  const tt_variable member = {"member", TT_H5_I64, {"member"}, NULL, "number of the member", NULL};
+  tt_schema_coordinate(s, &member, o->members, o->member);
+  tt_schema_dim(s, "target", o->targets);
+  tt_schema_texts(s, "ensemble", "member", "name_strlen", o->owner, "ensemble of the member");
+  const tt_variable cohort = {"cohort", TT_H5_I32, {"member"}, NULL,
+                              "cohort of the member: equal networks train together", "ensemble"};
+  const tt_variable index = {"member_index", TT_H5_I32, {"member"}, NULL,
+                             "number of the member in its ensemble", "ensemble"};
+  const tt_variable snapshot = {"snapshot", TT_H5_I32, {"member"}, NULL,
+                                "which snapshot of that member, from 1", "ensemble"};
+  tt_schema_root(s, &cohort, o->cohort);
+  tt_schema_root(s, &index, o->index);
+  if (o->snapshots) tt_schema_root(s, &snapshot, o->snapshot);
+}

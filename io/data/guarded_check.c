@@ -1,0 +1,125 @@
+/* guarded_check.c — see guarded_check.h. */
+#include "io/data/guarded_check.h"
+
+#include "core/base/process.h"
+#include "core/base/log.h"
+#include "io/hdf5/foreign_check.h"
+
+#include <limits.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { CHILD_SECONDS = 120, CHILD_CPU_SECONDS = 60, MOST_ARGUMENTS = 64 };
+
+/* ---- the child ---------------------------------------------------------------------------------
+ */
+
+static void limit(int what, rlim_t soft, rlim_t hard)
+{
+  const struct rlimit r = {soft, hard};
+  (void)setrlimit(what, &r); /* a lower limit that is there already stays */
+}
+
+static void limit_self(void)
+{
+#ifndef __SANITIZE_ADDRESS__ /* whose shadow memory is far larger */
+  limit(RLIMIT_AS, (rlim_t)4 << 30, (rlim_t)4 << 30);
+#endif
+  limit(RLIMIT_CPU, CHILD_CPU_SECONDS, CHILD_CPU_SECONDS + 5); /* SIGXCPU, then SIGKILL */
+  limit(RLIMIT_CORE, 0, 0);
+  limit(RLIMIT_FSIZE, 0, 0);
+  signal(SIGXFSZ, SIG_IGN); /* run by hand with stdout in a file: the exit code still tells */
+}
+
+int tt_data_check_child_local(int argc, char **argv)
+{
+  if (argc < 3) {
+    fputs("usage: tutti check-data FILE DATASET...\n", stderr);
+    return tt_err_exit_code(TT_E_USAGE);
+  }
+  limit_self();
+  tt_err e = tt_h5_check_local(argv[2], (const char *const *)argv + 3, argc - 3);
+  if (e) puts(tt_err_last());
+  fflush(stdout);
+  return tt_err_exit_code(e);
+}
+
+/* ---- the parent --------------------------------------------------------------------------------
+ */
+
+/* The tutti program to run; 0 if there is none. */
+static int find_program(char path[PATH_MAX])
+{
+  static const char name[] = "/tutti";
+  const char *given = getenv("TUTTI_EXE");
+  if (given && *given) {
+    snprintf(path, PATH_MAX, "%s", given);
+    return 1;
+  }
+  ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+  if (n < 0) return 0;
+  path[n] = '\0';
+  return n >= (ssize_t)sizeof name - 1 && !strcmp(path + n - (sizeof name - 1), name);
+}
+
+/* Is it an exit code of ours? Sanitizers and libraries that end a process have others. */
+static int of_exit_code(int code, tt_err *out)
+{
+  for (int e = TT_OK; e < TT_E_COUNT; e++) {
+    if (tt_err_exit_code((tt_err)e) != code) continue;
+    *out = (tt_err)e;
+    return 1;
+  }
+  return 0;
+}
+
+static tt_err judge(const char *file, int status, int in_time, const char *text)
+{
+  int sign = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  int crash =
+      sign == SIGSEGV || sign == SIGBUS || sign == SIGABRT || sign == SIGFPE || sign == SIGILL;
+  tt_err e = TT_OK;
+  if (!in_time || sign == SIGXCPU)
+    return TT_FAIL(DATA,
+                   "%s: opening it took a test reader more than %d s; the file is damaged, or its "
+                   "file system hangs",
+                   file, in_time ? CHILD_CPU_SECONDS : CHILD_SECONDS);
+  if (sign && !crash)
+    return TT_FAIL(IO, "%s: its test reader was ended by signal %d (%s)", file, sign,
+                   strsignal(sign));
+  if (crash || !of_exit_code(WEXITSTATUS(status), &e))
+    return TT_FAIL(DATA,
+                   "%s is damaged: reading it crashed a test reader (%s); make the file again",
+                   file, crash ? strsignal(sign) : "unexpected end");
+  if (!e) return TT_OK;
+  return tt_fail_at(__FILE__, __LINE__, e, "%s", *text ? text : tt_err_text(e));
+}
+
+tt_err tt_data_check_local(const char *file, const char *const *dataset, int n)
+{
+  char program[PATH_MAX];
+  char *argv[MOST_ARGUMENTS] = {"tutti", "check-data", (char *)(uintptr_t)file};
+  char text[TT_ERR_TEXT];
+  int arguments = 3;
+  if (!find_program(program)) {
+    tt_log_once(TT_LOG_DEBUG,
+                "%s is not checked in a process of its own: this program is not tutti, "
+                "and TUTTI_EXE does not name one",
+                file);
+    return TT_OK;
+  }
+  for (int i = 0; i < n && arguments < MOST_ARGUMENTS - 1; i++)
+    if (dataset[i] && *dataset[i]) argv[arguments++] = (char *)(uintptr_t)dataset[i];
+  tt_child child = tt_child_run(program, argv, CHILD_SECONDS, text, sizeof text);
+  text[strcspn(text, "\n")] = '\0';
+  if (!child.failed) return judge(file, child.status, !child.late, text);
+  tt_log_once(TT_LOG_WARN, "%s is not checked in a process of its own: %s cannot be run: %s", file,
+              program, strerror(child.failed));
+  return TT_OK;
+}

@@ -1,0 +1,80 @@
+/* labels.c — which target columns hold labels: classes, probabilities, counts; see
+ * data_internal.h. */
+#include "io/data/data_internal.h"
+
+#include "core/base/mem.h"
+#include "core/model/cohort.h"
+
+#include <math.h>
+
+/* What one ensemble asks of a column. */
+static void ask(const tt_ensemble_config *own, tt_label *l)
+{
+  switch (own->model_output) {
+  case TT_OUTPUT_softmax:
+    l->whole = l->raw = 1;
+    l->low = 0.0;
+    l->high =
+        fmin(l->high,
+             (own->model_classes > 0 ? (double)own->model_classes : (double)TT_MAX_CLASSES) - 1.0);
+    break;
+  case TT_OUTPUT_sigmoid:
+    l->raw = 1;
+    l->low = 0.0;
+    l->high = fmin(l->high, 1.0);
+    break;
+  case TT_OUTPUT_rate:
+    l->raw = 1;
+    l->low = 0.0;
+    break;
+  default: l->measured = 1;
+  }
+}
+
+/* Ensemble k beside one that wants the column as the other kind, if there is one before it. */
+static tt_err both_ways(const tt_config *cfg, int64_t k, int64_t before, const char *target)
+{
+  const tt_ensemble_config *a = &cfg->ensemble[before], *b = &cfg->ensemble[k];
+  return TT_FAIL(
+      CONFIG,
+      "target '%s' is learnt by ensemble %s with model.output: %s and by ensemble %s with "
+      "%s: labels are taken as they are, measured values are normalised; give one of "
+      "them a copy of the column, or set data.normalize: none",
+      target, a->name, tt_choice_output[a->model_output], b->name,
+      tt_choice_output[b->model_output]);
+}
+
+static tt_err learn(const tt_config *cfg, const tt_columns *target, int64_t k, tt_label *label)
+{
+  int32_t *column = NULL;
+  int64_t count = 0;
+  tt_err e = TT_OK;
+  TT_TRY(tt_cohort_columns(&cfg->ensemble[k], target, &count, &column));
+  for (int64_t i = 0; !e && i < count; i++) {
+    tt_label *l = &label[column[i]];
+    int known = l->raw || l->measured;
+    ask(&cfg->ensemble[k], l);
+    if (l->raw && l->measured && cfg->data_normalize != TT_NORMALIZE_none)
+      e = both_ways(cfg, k, l->by, target->name[column[i]]);
+    if (!known) l->by = k;
+  }
+  tt_free(column);
+  return e;
+}
+
+tt_err tt_data_labels_local(const tt_config *cfg, const tt_columns *target, tt_label *label)
+{
+  for (int64_t i = 0; i < target->count; i++)
+    label[i] = (tt_label){.low = -INFINITY, .high = INFINITY};
+  for (int64_t k = 0; k < cfg->ensembles; k++)
+    TT_TRY(learn(cfg, target, k, label));
+  return TT_OK;
+}
+
+const char *tt_label_fault(const tt_label *l, double y)
+{
+  if (isnan(y) || (y >= l->low && y <= l->high && (!l->whole || y == floor(y)))) return NULL;
+  if (l->whole) return "a class is a whole number from 0 to the number of classes less 1";
+  return l->high <= 1.0 ? "a label of output sigmoid lies between 0 and 1"
+                        : "a count is not negative";
+}

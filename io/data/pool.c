@@ -1,0 +1,360 @@
+/* pool.c — see pool.h. Rows are counted from 0 over all files here; candidates are
+ * first + row. */
+#include "io/data/pool.h"
+
+#include "core/base/mem.h"
+#include "io/data/guarded_check.h"
+#include "io/data/data_internal.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include <xxhash.h>
+
+enum {
+  HASH_BLOCKS = 64,
+  HASH_ROWS = 256,
+  BLOCK_VALUES = 1 << 17, /* read in one go for single candidates: 1 MiB */
+  NEAR_VALUES = 1 << 15   /* between two of them: reading that much costs less than another read */
+};
+
+struct tt_pool {
+  int64_t files;
+  char **file;    /* [files] */
+  int64_t *start; /* [files + 1] rows of the files before */
+  char *inputs, *labels;
+  int64_t first, width, targets;
+  uint8_t *excluded; /* [(rows + 7) / 8] a bit a row, or NULL */
+  uint64_t hash;
+  int64_t open;  /* the file that `rows` reads */
+  tt_rows *rows; /* or NULL */
+  double *block; /* [BLOCK_VALUES or one row] */
+};
+
+int64_t tt_pool_first(const tt_pool *p) { return p->first; }
+int64_t tt_pool_rows(const tt_pool *p) { return p->start[p->files]; }
+uint64_t tt_pool_hash(const tt_pool *p) { return p->hash; }
+
+int tt_pool_is_excluded(const tt_pool *p, int64_t row)
+{
+  int64_t at = row - p->first;
+  return p->excluded && p->excluded[at >> 3] >> (at & 7) & 1;
+}
+
+/* Rows of inputs or labels that the block holds, at least 1. */
+static int64_t rows_of_block(const tt_pool *p)
+{
+  int64_t widest = p->width > p->targets ? p->width : p->targets;
+  return widest < BLOCK_VALUES ? BLOCK_VALUES / widest : 1;
+}
+
+/* ---- one file at a time ------------------------------------------------------------------------
+ */
+
+static tt_err check_width(const tt_pool *p, int64_t i)
+{
+  const tt_data_shape *s = tt_rows_shape(p->rows);
+  if (s->inputs != p->width)
+    return TT_FAIL(DATA,
+                   "%s: dataset '%s' has %" PRId64 " columns, but the model takes %" PRId64
+                   " input(s); a pool has the columns of data.inputs, in the same order",
+                   p->file[i], p->inputs, s->inputs, p->width);
+  if (p->labels && s->targets != p->targets)
+    return TT_FAIL(DATA,
+                   "%s: dataset '%s' has %" PRId64 " columns, but the data have %" PRId64
+                   " target(s); pool.labels has the columns of data.targets, in the same order",
+                   p->file[i], p->labels, s->targets, p->targets);
+  return TT_OK;
+}
+
+/* Make file i the open one. */
+static tt_err turn_to(tt_pool *p, int64_t i)
+{
+  if (p->rows && p->open == i) return TT_OK;
+  tt_rows_close_local(&p->rows);
+  TT_TRY(tt_rows_open_local(p->file[i], p->inputs, p->labels, &p->rows));
+  p->open = i;
+  return check_width(p, i);
+}
+
+/* The same, of a file that rank 0 has seen before. */
+static tt_err return_to(tt_pool *p, int64_t i)
+{
+  int64_t known = p->start[i + 1] - p->start[i];
+  TT_TRY(turn_to(p, i));
+  if (tt_rows_shape(p->rows)->rows == known) return TT_OK;
+  tt_err e = TT_FAIL(DATA,
+                     "%s: dataset '%s' has %" PRId64 " rows here, but had %" PRId64
+                     " on rank 0 at the start: the file is changing, or is not the same on all "
+                     "nodes",
+                     p->file[i], p->inputs, tt_rows_shape(p->rows)->rows, known);
+  tt_rows_close_local(&p->rows);
+  return e;
+}
+
+/* The file that row lies in: start[i] <= row < start[i + 1]. */
+static int64_t file_of(const tt_pool *p, int64_t row)
+{
+  int64_t low = 0, high = p->files;
+  while (high - low > 1) {
+    int64_t middle = low + (high - low) / 2;
+    if (p->start[middle] <= row)
+      low = middle;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+static tt_err bad_value(const tt_pool *p, int64_t row, int64_t column, int is_label, double value)
+{
+  return TT_FAIL(DATA,
+                 "%s: dataset '%s', row %" PRId64 ", column %" PRId64 ": %g; %s (rows and columns "
+                 "count from 0)",
+                 p->file[p->open], is_label ? p->labels : p->inputs, row, column, value,
+                 is_label ? "a label is finite, or NaN where there is none"
+                          : "every input of a candidate must be a finite number");
+}
+
+/* Values [count][columns] of the open file, from its row `row` on. */
+static tt_err check_values(const tt_pool *p, int64_t row, int64_t count, int is_label,
+                           const double *value)
+{
+  int64_t columns = is_label ? p->targets : p->width;
+  for (int64_t i = 0; i < count * columns; i++)
+    if (is_label ? isinf(value[i]) : !isfinite(value[i]))
+      return bad_value(p, row + i / columns, i % columns, is_label, value[i]);
+  return TT_OK;
+}
+
+/* Inputs or labels of rows [at, at + count), out [count][columns]. */
+static tt_err read_across(tt_pool *p, int64_t at, int64_t count, int is_label, double *out)
+{
+  while (count > 0) {
+    int64_t i = file_of(p, at), from = at - p->start[i];
+    int64_t n = p->start[i + 1] - at < count ? p->start[i + 1] - at : count;
+    TT_TRY(return_to(p, i));
+    TT_TRY(tt_rows_read_local(p->rows, from, n, is_label ? NULL : out, is_label ? out : NULL));
+    TT_TRY(check_values(p, from, n, is_label, out));
+    out += n * (is_label ? p->targets : p->width);
+    at += n;
+    count -= n;
+  }
+  return TT_OK;
+}
+
+/* ---- open --------------------------------------------------------------------------------------
+ */
+
+static int excludes(const tt_pool_plan *plan) { return plan->exclude && *plan->exclude; }
+
+static tt_err copy_plan(const tt_pool_plan *plan, tt_pool *p)
+{
+  TT_TRY(TT_ALLOC(p->file, plan->files));
+  p->files = plan->files;
+  p->first = plan->first;
+  p->width = plan->width;
+  p->targets = plan->targets;
+  for (int64_t i = 0; i < p->files; i++)
+    TT_TRY(tt_text_set(&p->file[i], plan->file[i]));
+  TT_TRY(TT_ALLOC(p->start, p->files + 1));
+  TT_TRY(tt_text_set(&p->inputs, plan->inputs));
+  if (plan->labels && *plan->labels) TT_TRY(tt_text_set(&p->labels, plan->labels));
+  int64_t row = p->width > p->targets ? p->width : p->targets;
+  return TT_ALLOC(p->block, row > BLOCK_VALUES ? row : BLOCK_VALUES);
+}
+
+/* Rank 0: the shapes of all files. */
+static tt_err survey_local(const tt_pool_plan *plan, tt_pool *p)
+{
+  const char *const dataset[] = {plan->inputs, plan->labels, plan->exclude};
+  for (int64_t i = 0; i < p->files; i++) {
+    if (!plan->looked) TT_TRY(tt_data_check_local(p->file[i], dataset, 3));
+    TT_TRY(turn_to(p, i));
+    p->start[i + 1] = p->start[i] + tt_rows_shape(p->rows)->rows;
+  }
+  return TT_OK;
+}
+
+/* Blocks of rows, spread evenly; few rows are hashed several times. */
+static tt_err hash_blocks(tt_pool *p, XXH3_state_t *state)
+{
+  int64_t rows = tt_pool_rows(p), most = rows_of_block(p);
+  if (most > HASH_ROWS) most = HASH_ROWS;
+  for (int64_t b = 0; b < HASH_BLOCKS; b++) {
+    int64_t at = (int64_t)((double)rows / HASH_BLOCKS * (double)b);
+    int64_t n = rows - at < most ? rows - at : most;
+    TT_TRY(read_across(p, at, n, 0, p->block));
+    XXH3_64bits_update(state, p->block, (size_t)(n * p->width) * sizeof(double));
+    if (!p->labels) continue;
+    TT_TRY(read_across(p, at, n, 1, p->block));
+    XXH3_64bits_update(state, p->block, (size_t)(n * p->targets) * sizeof(double));
+  }
+  return TT_OK;
+}
+
+static tt_err hash_local(tt_pool *p)
+{
+  const int64_t shape[] = {tt_pool_rows(p), p->width, p->labels ? p->targets : 0, p->first};
+  XXH3_state_t *state = XXH3_createState();
+  if (!state) return TT_FAIL(MEM, "%s: no memory to hash it", p->file[0]);
+  XXH3_64bits_reset(state);
+  XXH3_64bits_update(state, shape, sizeof shape);
+  if (p->excluded) XXH3_64bits_update(state, p->excluded, (size_t)((tt_pool_rows(p) + 7) / 8));
+  tt_err e = hash_blocks(p, state);
+  p->hash = XXH3_64bits_digest(state);
+  XXH3_freeState(state);
+  return e;
+}
+
+/* Rank 0: which rows are excluded, and the hash of it all. */
+static tt_err look_inside_local(const tt_pool_plan *plan, tt_pool *p)
+{
+  TT_TRY(turn_to(p, 0));
+  if (p->excluded)
+    TT_TRY(tt_named_rows_local(tt_rows_reader_local(p->rows), "pool.exclude", plan->exclude,
+                               tt_pool_rows(p), p->excluded));
+  return hash_local(p);
+}
+
+static tt_err open_all(tt_comm *c, const tt_pool_plan *plan, tt_pool *p)
+{
+  int root = tt_comm_is_root(c);
+  tt_err e = tt_agree(c, copy_plan(plan, p));
+  if (!e) e = tt_agree(c, root ? survey_local(plan, p) : TT_OK);
+  if (e) return e;
+  tt_bcast(c, p->start, (p->files + 1) * (int64_t)sizeof *p->start);
+  int64_t bytes = excludes(plan) ? (tt_pool_rows(p) + 7) / 8 : 0;
+  e = tt_agree(c, excludes(plan) ? TT_ALLOC(p->excluded, bytes) : TT_OK);
+  if (!e) e = tt_agree(c, root ? look_inside_local(plan, p) : TT_OK);
+  if (e) return e;
+  tt_bcast(c, &p->hash, sizeof p->hash);
+  if (excludes(plan)) tt_bcast(c, p->excluded, bytes);
+  return tt_agree(c, return_to(p, 0));
+}
+
+tt_err tt_pool_open(tt_comm *c, const tt_pool_plan *plan, tt_pool **out)
+{
+  tt_pool *p = NULL;
+  tt_err e = plan->files < 1 || plan->width < 1 || (plan->files > 1 && excludes(plan))
+                 ? TT_FAIL(INTERNAL, "a pool of %" PRId64 " files, %" PRId64 " inputs", plan->files,
+                           plan->width)
+                 : TT_OK;
+  if (!e) e = TT_ALLOC(p, 1);
+  e = tt_agree(c, e);
+  if (!e) e = open_all(c, plan, p);
+  if (e) tt_pool_close_local(&p);
+  *out = p;
+  return e;
+}
+
+void tt_pool_close_local(tt_pool **pool)
+{
+  tt_pool *p = *pool;
+  if (!p) return;
+  tt_rows_close_local(&p->rows);
+  for (int64_t i = 0; i < p->files; i++)
+    tt_free(p->file[i]);
+  tt_free(p->file);
+  tt_free(p->start);
+  tt_free(p->inputs);
+  tt_free(p->labels);
+  tt_free(p->excluded);
+  tt_free(p->block);
+  tt_free(*pool);
+}
+
+static tt_err look_at_values(tt_pool *p)
+{
+  int64_t rows = tt_pool_rows(p), most = rows_of_block(p);
+  for (int64_t at = 0; at < rows; at += most) {
+    int64_t n = rows - at < most ? rows - at : most;
+    TT_TRY(read_across(p, at, n, 0, p->block));
+    if (p->labels) TT_TRY(read_across(p, at, n, 1, p->block));
+  }
+  return TT_OK;
+}
+
+tt_err tt_pool_look_local(const tt_pool_plan *plan)
+{
+  tt_pool *p = NULL;
+  tt_pool_plan anew = *plan;
+  anew.looked = 0;
+  anew.exclude = NULL;
+  TT_TRY(TT_ALLOC(p, 1));
+  tt_err e = copy_plan(&anew, p);
+  if (!e) e = survey_local(&anew, p);
+  if (!e) e = look_at_values(p);
+  tt_pool_close_local(&p);
+  return e;
+}
+
+/* ---- read --------------------------------------------------------------------------------------
+ */
+
+static tt_err check_range(const tt_pool *p, int64_t row, int64_t count)
+{
+  int64_t rows = tt_pool_rows(p), at = row - p->first;
+  if (at >= 0 && count >= 0 && at <= rows - count) return TT_OK;
+  return TT_FAIL(DATA,
+                 "%s: candidates %" PRId64 " to %" PRId64 " are wanted, but the pool has %" PRId64
+                 " to %" PRId64 "; it is not the one they were chosen from",
+                 p->file[0], row, row + count - 1, p->first, p->first + rows - 1);
+}
+
+tt_err tt_pool_read_local(tt_pool *p, int64_t row, int64_t count, double *x)
+{
+  TT_TRY(check_range(p, row, count));
+  return read_across(p, row - p->first, count, 0, x);
+}
+
+/* How many of the candidates from row[0] on, all in the open file, are read in one go: no more than
+ * NEAR_VALUES between neighbours, no more than the block holds in all. */
+static int64_t near_ones(const int64_t *row, int64_t count, int64_t columns)
+{
+  int64_t most = columns < BLOCK_VALUES ? BLOCK_VALUES / columns : 1, near = NEAR_VALUES / columns;
+  int64_t n = 1;
+  while (n < count && row[n] - row[n - 1] <= near + 1 && row[n] - row[0] < most)
+    n++;
+  return n;
+}
+
+/* Inputs or labels of candidates that all lie in the open file. */
+static tt_err pick_open(tt_pool *p, const int64_t *row, int64_t count, int is_label, double *out)
+{
+  int64_t columns = is_label ? p->targets : p->width;
+  int64_t before = p->first + p->start[p->open];
+  for (int64_t i = 0, n; i < count; i += n) {
+    n = near_ones(row + i, count - i, columns);
+    int64_t from = row[i] - before, size = row[i + n - 1] - row[i] + 1;
+    TT_TRY(tt_rows_read_local(p->rows, from, size, is_label ? NULL : p->block,
+                              is_label ? p->block : NULL));
+    for (int64_t j = i; j < i + n; j++) {
+      const double *one = p->block + (row[j] - row[i]) * columns;
+      TT_TRY(check_values(p, row[j] - before, 1, is_label, one));
+      memcpy(out + j * columns, one, (size_t)columns * sizeof *out);
+    }
+  }
+  return TT_OK;
+}
+
+tt_err tt_pool_pick_local(tt_pool *p, const int64_t *row, int64_t count, double *x, double *y)
+{
+  if (count < 1) return TT_OK;
+  TT_TRY(check_range(p, row[0], 1));
+  TT_TRY(check_range(p, row[count - 1], 1));
+  for (int64_t i = 1; i < count; i++)
+    if (row[i] < row[i - 1])
+      return TT_FAIL(INTERNAL, "candidate %" PRId64 " after %" PRId64, row[i], row[i - 1]);
+  for (int64_t i = 0, n; i < count; i += n) {
+    int64_t file = file_of(p, row[i] - p->first), end = p->first + p->start[file + 1];
+    for (n = 1; i + n < count && row[i + n] < end; n++)
+      continue;
+    TT_TRY(return_to(p, file));
+    if (x) TT_TRY(pick_open(p, row + i, n, 0, x + i * p->width));
+    if (y && p->labels) TT_TRY(pick_open(p, row + i, n, 1, y + i * p->targets));
+  }
+  for (int64_t i = 0; y && !p->labels && i < count * p->targets; i++)
+    y[i] = NAN;
+  return TT_OK;
+}

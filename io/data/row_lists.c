@@ -1,0 +1,131 @@
+/* row_lists.c — rows that a dataset names, and those that ensembles choose; see data_internal.h. */
+#include "io/data/data_internal.h"
+
+#include "core/base/mem.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum { PIECE = 1 << 16 }; /* values read at a time */
+
+/* A dataset that names rows. */
+typedef struct chosen {
+  tt_h5_reader *reader;
+  const char *file, *path, *role;
+  tt_matrix values;
+  int64_t rows; /* of the samples */
+  uint8_t *bit; /* [(rows + 7) / 8] */
+} chosen;
+
+static int has_bit(const uint8_t *bit, int64_t row) { return bit[row >> 3] >> (row & 7) & 1; }
+
+static void set_bit(uint8_t *bit, int64_t row)
+{
+  bit[row >> 3] = (uint8_t)(bit[row >> 3] | 1u << (row & 7));
+}
+
+/* `count` values from `first` on, of a mask. */
+static tt_err from_mask(const chosen *c, int64_t first, int64_t count, const double *value)
+{
+  for (int64_t i = 0; i < count; i++) {
+    if (value[i] != 0 && value[i] != 1)
+      return TT_FAIL(DATA,
+                     "%s: dataset '%s' (%s), row %" PRId64 ": %g; a mask has 1 for the rows it "
+                     "names and 0 for the others; row numbers have at least two bytes",
+                     c->file, c->path, c->role, first + i, value[i]);
+    if (value[i] == 1) set_bit(c->bit, first + i);
+  }
+  return TT_OK;
+}
+
+static tt_err from_numbers(const chosen *c, int64_t first, int64_t count, const double *value)
+{
+  for (int64_t i = 0; i < count; i++) {
+    double at = value[i];
+    if (!(at >= 0 && at < (double)c->rows && at == floor(at)))
+      return TT_FAIL(DATA,
+                     "%s: dataset '%s' (%s), entry %" PRId64
+                     ": %.17g is not a row; rows go from 0 to %" PRId64,
+                     c->file, c->path, c->role, first + i, at, c->rows - 1);
+    if (has_bit(c->bit, (int64_t)at))
+      return TT_FAIL(DATA, "%s: dataset '%s' (%s), entry %" PRId64 ": row %.0f again", c->file,
+                     c->path, c->role, first + i, at);
+    set_bit(c->bit, (int64_t)at);
+  }
+  return TT_OK;
+}
+
+static tt_err read_pieces(const chosen *c, int is_mask)
+{
+  double *value = NULL;
+  int64_t all = c->values.rows, room = all < PIECE ? all : PIECE;
+  TT_TRY(TT_ALLOC(value, room));
+  tt_err e = TT_OK;
+  for (int64_t first = 0; !e && first < all; first += room) {
+    int64_t count = all - first < room ? all - first : room;
+    e = tt_matrix_read_local(c->reader, &c->values, first, count, value);
+    if (!e) e = (is_mask ? from_mask : from_numbers)(c, first, count, value);
+  }
+  tt_free(value);
+  return e;
+}
+
+tt_err tt_named_rows_local(tt_h5_reader *r, const char *role, const char *path, int64_t rows,
+                           uint8_t *bit)
+{
+  chosen c = {.reader = r,
+              .file = tt_h5_file_name(r),
+              .path = path,
+              .role = role,
+              .rows = rows,
+              .bit = bit};
+  tt_h5_info info;
+  TT_TRY(tt_matrix_open_local(r, role, path, &c.values));
+  TT_TRY(tt_h5_info_local(r, path, &info));
+  if (c.values.columns != 1 || info.kind != TT_H5_INTEGER)
+    return TT_FAIL(DATA,
+                   "%s: dataset '%s' (%s) must be one column of whole numbers: row "
+                   "numbers, or a mask of one byte a row",
+                   c.file, path, role);
+  if (info.bytes == 1 && c.values.rows != rows)
+    return TT_FAIL(DATA,
+                   "%s: dataset '%s' (%s) has %" PRId64 " values of one byte; a mask has "
+                   "one for each of the %" PRId64 " rows, and row numbers have at least two bytes",
+                   c.file, path, role, c.values.rows, rows);
+  return read_pieces(&c, info.bytes == 1);
+}
+
+static tt_err check_not_empty(tt_h5_reader *r, const char *path, int64_t rows, const int8_t *mark,
+                              const int8_t *split)
+{
+  for (int64_t i = 0; i < rows; i++)
+    if (mark[i] && split[i] == TT_TRAIN) return TT_OK;
+  return TT_FAIL(DATA, "%s: dataset '%s' (ensembles.rows) leaves no row to train on",
+                 tt_h5_file_name(r), path);
+}
+
+static tt_err select_local(tt_h5_reader *r, const char *path, int64_t rows, const int8_t *split,
+                           int8_t *mark)
+{
+  uint8_t *bit = NULL;
+  TT_TRY(TT_ALLOC(bit, (rows + 7) / 8));
+  tt_err e = tt_named_rows_local(r, "ensembles.rows", path, rows, bit);
+  for (int64_t i = 0; !e && i < rows; i++)
+    mark[i] = (int8_t)has_bit(bit, i);
+  if (!e) e = check_not_empty(r, path, rows, mark, split);
+  tt_free(bit);
+  return e;
+}
+
+tt_err tt_data_select_local(tt_h5_reader *r, const tt_config *cfg, int64_t rows,
+                            const int8_t *split, int8_t *selected)
+{
+  int64_t next = 0;
+  for (int64_t k = 0; k < cfg->ensembles; k++) {
+    const tt_ensemble_config *own = &cfg->ensemble[k];
+    if (own->selection != next) continue;
+    TT_TRY(select_local(r, own->rows, rows, split, selected + next * rows));
+    next++;
+  }
+  return TT_OK;
+}

@@ -1,0 +1,105 @@
+/* split.c — which rows train, validate and test; see data_internal.h. */
+#include "io/data/data_internal.h"
+
+#include "core/base/mem.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* All of a dataset with one column; *value is owned by the caller, tt_free. */
+static tt_err read_vector(tt_h5_reader *r, const char *role, const char *path, tt_matrix *m,
+                          double **value)
+{
+  TT_TRY(tt_matrix_open_local(r, role, path, m));
+  if (m->columns != 1)
+    return TT_FAIL(DATA, "%s: dataset '%s' (%s) has %" PRId64 " columns; it must have one",
+                   tt_h5_file_name(r), path, role, m->columns);
+  double *all = NULL;
+  TT_TRY(TT_ALLOC(all, m->rows));
+  tt_err e = tt_matrix_read_local(r, m, 0, m->rows, all);
+  if (e) tt_free(all);
+  *value = all;
+  return e;
+}
+
+static tt_err from_column(tt_h5_reader *r, const char *path, int64_t rows, int8_t *split)
+{
+  tt_matrix m;
+  double *value = NULL;
+  TT_TRY(read_vector(r, "data.split.column", path, &m, &value));
+  tt_err e = TT_OK;
+  if (m.rows != rows)
+    e = TT_FAIL(
+        DATA, "%s: dataset '%s' (data.split.column) has %" PRId64 " rows, the inputs have %" PRId64,
+        tt_h5_file_name(r), path, m.rows, rows);
+  for (int64_t i = 0; !e && i < rows; i++) {
+    if (value[i] == 0 || value[i] == 1 || value[i] == 2 || value[i] == TT_UNUSED_ROW)
+      split[i] = (int8_t)value[i];
+    else
+      e = TT_FAIL(DATA,
+                  "%s: dataset '%s', row %" PRId64 ": %g; 0 is train, 1 validation, 2 test, -1 "
+                  "unused",
+                  tt_h5_file_name(r), path, i, value[i]);
+  }
+  tt_free(value);
+  return e;
+}
+
+/* One index dataset. path[which] names its datasets for the message. */
+static tt_err mark_rows(const char *file, const char *const path[TT_SPLITS], int which, int64_t n,
+                        const double *index, int64_t rows, int8_t *split)
+{
+  for (int64_t i = 0; i < n; i++) {
+    if (!(index[i] >= 0 && index[i] < (double)rows && index[i] == floor(index[i])))
+      return TT_FAIL(DATA,
+                     "%s: dataset '%s', entry %" PRId64
+                     ": %.17g is not a row; rows go from 0 to %" PRId64,
+                     file, path[which], i, index[i], rows - 1);
+    int64_t row = (int64_t)index[i];
+    if (split[row] != TT_UNUSED_ROW)
+      return TT_FAIL(DATA, "%s: row %" PRId64 " is in '%s' and again in '%s'", file, row,
+                     path[split[row]], path[which]);
+    split[row] = (int8_t)which;
+  }
+  return TT_OK;
+}
+
+static tt_err from_indices(tt_h5_reader *r, const char *const path[TT_SPLITS], int64_t rows,
+                           int8_t *split)
+{
+  static const char *const role[] = {"data.split.train_rows", "data.split.validation_rows",
+                                     "data.split.test_rows"};
+  memset(split, TT_UNUSED_ROW, (size_t)rows);
+  for (int which = 0; which < TT_SPLITS; which++) {
+    tt_matrix m;
+    double *index = NULL;
+    if (!*path[which]) continue;
+    TT_TRY(read_vector(r, role[which], path[which], &m, &index));
+    tt_err e = mark_rows(tt_h5_file_name(r), path, which, m.rows, index, rows, split);
+    tt_free(index);
+    if (e) return e;
+  }
+  return TT_OK;
+}
+
+tt_err tt_data_split_local(tt_h5_reader *r, const tt_config *cfg, int64_t rows, int8_t *split)
+{
+  const char *const path[TT_SPLITS] = {cfg->data_split_train_rows, cfg->data_split_validation_rows,
+                                       cfg->data_split_test_rows};
+  const char *column = cfg->data_split_column;
+  const double fraction[TT_SPLITS] = {cfg->data_split_train, cfg->data_split_validation,
+                                      cfg->data_split_test};
+  int indexed = *path[TT_TRAIN] || *path[TT_VALIDATION] || *path[TT_TEST];
+  if (indexed && *column)
+    return TT_FAIL(CONFIG, "data.split: give column ('%s') or index datasets, not both", column);
+  if (indexed && !*path[TT_TRAIN])
+    return TT_FAIL(CONFIG, "data.split: validation_rows or test_rows is given, but not train_rows");
+  if (!indexed && !*column)
+    return tt_split_fractions(rows, fraction, (uint64_t)cfg->data_split_seed, split);
+  TT_TRY(indexed ? from_indices(r, path, rows, split) : from_column(r, column, rows, split));
+  for (int64_t i = 0; i < rows; i++)
+    if (split[i] == TT_TRAIN) return TT_OK;
+  return TT_FAIL(DATA, "%s: dataset '%s' leaves no row to train on", tt_h5_file_name(r),
+                 indexed ? path[TT_TRAIN] : column);
+}

@@ -1,0 +1,100 @@
+/* write.c — new dataset files, schema tutti-dataset-1.0; see data.h. */
+#include "io/data/data_internal.h"
+#include "io/hdf5/schema.h"
+
+#include "core/base/mem.h"
+#include "core/base/text.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static tt_err check_text(const char *what, int64_t column, const char *text)
+{
+  const char *p = text;
+  for (int n; *p; p += n) {
+    n = tt_utf8_length(p);
+    if (!n)
+      return TT_FAIL(DATA, "%s of column %" PRId64 ": '%s' is not UTF-8; save the table as UTF-8",
+                     what, column + 1, text);
+  }
+  return TT_OK;
+}
+
+/* Readers of the file trust its _Encoding. */
+static tt_err check_columns(const tt_columns *c)
+{
+  for (int64_t i = 0; i < c->count; i++) {
+    TT_TRY(check_text("name", i, c->name[i]));
+    TT_TRY(check_text("unit", i, c->units[i]));
+  }
+  return TT_OK;
+}
+
+static const tt_variable sample = {"sample", TT_H5_I64, {"sample"}, NULL, "row of the table", NULL};
+static const tt_variable inputs = {"x",  TT_H5_F64, {"sample", "feature"},
+                                   NULL, "inputs",  "feature_name feature_units"};
+static const tt_variable targets = {"y",
+                                    TT_H5_F64,
+                                    {"sample", "target"},
+                                    NULL,
+                                    "targets, missing where unlabelled",
+                                    "target_name target_units"};
+
+static const tt_variable splits = {
+    "split", TT_H5_I8, {"sample"}, NULL, "what the row is for, -1 = not used", NULL};
+
+static void write_variables(tt_schema *s, const tt_table *t, const int64_t *number)
+{
+  int64_t length = tt_schema_columns_length(t->input);
+  int64_t of_targets = tt_schema_columns_length(t->target);
+  tt_schema_dim(s, "name_strlen", of_targets > length ? of_targets : length);
+  tt_schema_coordinate(s, &sample, t->rows, number);
+  tt_schema_columns(s, "feature", "name_strlen", "feature_name", "feature_units", t->input);
+  tt_schema_root(s, &inputs, t->x);
+  if (t->target->count) {
+    tt_schema_columns(s, "target", "name_strlen", "target_name", "target_units", t->target);
+    tt_schema_root(s, &targets, t->y);
+  }
+  if (t->split) {
+    tt_schema_root(s, &splits, t->split);
+    tt_schema_flags(s, "split", TT_SPLITS, "train validation test");
+  }
+}
+
+static tt_err number_rows(const tt_table *t, int64_t **number)
+{
+  TT_TRY(check_columns(t->input));
+  TT_TRY(check_columns(t->target));
+  TT_TRY(TT_ALLOC(*number, t->rows));
+  for (int64_t i = 0; i < t->rows; i++)
+    (*number)[i] = i;
+  return TT_OK;
+}
+
+/* Errors stick to the file: the commit says what the first one was. */
+tt_err tt_table_write(tt_comm *c, const char *file, const tt_table *t)
+{
+  int64_t *number = NULL;
+  tt_schema s = {0};
+  tt_err e = number_rows(t, &number);
+  if (c) e = tt_agree(c, e);
+  if (!e)
+    e = tt_h5_create(c, file, 8 * t->rows * (t->input->count + t->target->count + 2), &s.file);
+  if (!e) {
+    (void)tt_h5_attr_text(s.file, "/", "Conventions", "CF-1.10 " TT_SCHEMA_DATASET);
+    (void)tt_h5_attr_text(s.file, "/", "tutti_schema", TT_SCHEMA_DATASET);
+    (void)tt_h5_attr_text(s.file, "/", "history", t->history);
+    write_variables(&s, t, number);
+    e = tt_h5_commit(&s.file, NULL);
+  }
+  tt_free(number);
+  return e;
+}
+
+tt_err tt_data_write_local(const char *file, int64_t rows, const tt_columns *input,
+                           const tt_columns *target, const double *x, const double *y,
+                           const char *history)
+{
+  const tt_table t = {rows, input, target, x, y, NULL, history};
+  return tt_table_write(NULL, file, &t);
+}

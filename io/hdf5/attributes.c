@@ -1,0 +1,154 @@
+/* attributes.c — see h5.h: attributes, texts and dimensions of a new file. */
+#include "io/hdf5/h5_internal.h"
+
+#include "core/base/mem.h"
+
+#include <hdf5_hl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* netCDF-4 knows a dimension without values by this name, with its size in ten places. */
+#define PURE_DIMENSION "This is a netCDF dimension but not a netCDF variable.%10" PRId64
+
+static const char *object_path(const char *object) { return object[0] ? object : "/"; }
+
+/* Create and write one attribute; `type` and `space` stay the caller's. */
+static tt_err write_attr(tt_h5_file *f, const char *object, const char *name, hid_t type,
+                         hid_t space, const void *values)
+{
+  char what[256];
+  hid_t o = H5Oopen(f->id, object_path(object), H5P_DEFAULT), a = -1;
+  if (o >= 0 && type >= 0 && space >= 0)
+    a = H5Acreate2(o, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+  int ok = a >= 0 && H5Awrite(a, type, values) >= 0;
+  snprintf(what, sizeof what, "cannot write the attribute %s", name);
+  tt_err e = ok ? TT_OK : TT_H5_FAIL(IO, f->path, object, what);
+  if (a >= 0) H5Aclose(a);
+  if (o >= 0) H5Oclose(o);
+  return e;
+}
+
+tt_err tt_h5_attr(tt_h5_file *f, const char *object, const char *name, tt_h5_type type, int64_t n,
+                  const void *values)
+{
+  hsize_t size = (hsize_t)n;
+  if (f->error) return f->error;
+  hid_t space = n == 1 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &size, NULL);
+  tt_err e = write_attr(f, object, name, tt_h5_native(type), space, values);
+  if (space >= 0) H5Sclose(space);
+  return tt_h5_vote(f, e);
+}
+
+tt_err tt_h5_attr_text(tt_h5_file *f, const char *object, const char *name, const char *text)
+{
+  if (f->error) return f->error;
+  size_t length = strlen(text);
+  hid_t space = H5Screate(H5S_SCALAR), type = H5Tcopy(H5T_C_S1);
+  int ok = H5Tset_size(type, length ? length : 1) >= 0 && H5Tset_cset(type, H5T_CSET_UTF8) >= 0 &&
+           H5Tset_strpad(type, H5T_STR_NULLPAD) >= 0;
+  tt_err e = ok ? write_attr(f, object, name, type, space, text)
+                : TT_H5_FAIL(IO, f->path, object, "no text type");
+  if (type >= 0) H5Tclose(type);
+  if (space >= 0) H5Sclose(space);
+  return tt_h5_vote(f, e);
+}
+
+/* ---- texts -------------------------------------------------------------------------------------
+ */
+
+int64_t tt_h5_text_length(int64_t n, const char *const *text)
+{
+  int64_t longest = 1;
+  for (int64_t i = 0; i < n; i++) {
+    int64_t length = (int64_t)strlen(text[i]);
+    if (length > longest) longest = length;
+  }
+  return longest;
+}
+
+/* *table [n][length], padded with NUL. */
+static tt_err pack_local(const tt_h5_file *f, const char *path, int64_t n, int64_t length,
+                         const char *const *text, char **table)
+{
+  int64_t longest = tt_h5_text_length(n, text);
+  if (longest > length)
+    return TT_FAIL(INTERNAL, "%s: '%s': a text of %" PRId64 " bytes in %" PRId64, f->path, path,
+                   longest, length);
+  TT_TRY(tt_alloc_bytes(table, n * length, 1, "texts"));
+  for (int64_t i = 0; i < n; i++)
+    memcpy(*table + i * length, text[i], strlen(text[i]));
+  return TT_OK;
+}
+
+static tt_err write_table(tt_h5_file *f, const char *path, int ndims, int64_t n, int64_t length,
+                          const char *const *text)
+{
+  const int64_t dims[2] = {ndims == 2 ? n : length, length};
+  char *table = NULL;
+  if (f->error) return f->error;
+  if (!tt_h5_vote(f, pack_local(f, path, n, length, text, &table)))
+    tt_h5_write_root(f, path, TT_H5_CHAR, ndims, dims, table);
+  tt_free(table);
+  return tt_h5_attr_text(f, path, "_Encoding", "utf-8");
+}
+
+tt_err tt_h5_write_texts(tt_h5_file *f, const char *path, int64_t n, int64_t length,
+                         const char *const *text)
+{
+  return write_table(f, path, 2, n, length, text);
+}
+
+tt_err tt_h5_write_text(tt_h5_file *f, const char *path, int64_t length, const char *text)
+{
+  return write_table(f, path, 1, 1, length, &text);
+}
+
+/* ---- dimensions --------------------------------------------------------------------------------
+ */
+
+static tt_err make_scale(tt_h5_file *f, const char *path, const char *name)
+{
+  if (f->error) return f->error;
+  hid_t d = H5Dopen2(f->id, path, H5P_DEFAULT);
+  tt_err e = d < 0 || H5DSset_scale(d, name) < 0
+                 ? TT_H5_FAIL(IO, f->path, path, "cannot become a dimension")
+                 : TT_OK;
+  if (d >= 0) H5Dclose(d);
+  return tt_h5_vote(f, e);
+}
+
+tt_err tt_h5_dim(tt_h5_file *f, const char *path, int64_t size)
+{
+  char name[128];
+  snprintf(name, sizeof name, PURE_DIMENSION, size);
+  tt_h5_dataset(f, path, TT_H5_F32, 1, &size);
+  return make_scale(f, path, name);
+}
+
+tt_err tt_h5_set_scale(tt_h5_file *f, const char *path)
+{
+  const char *slash = strrchr(path, '/');
+  return make_scale(f, path, slash ? slash + 1 : path);
+}
+
+tt_err tt_h5_attach(tt_h5_file *f, const char *dataset, int axis, const char *scale)
+{
+  char what[256];
+  if (f->error) return f->error;
+  hid_t d = H5Dopen2(f->id, dataset, H5P_DEFAULT), s = H5Dopen2(f->id, scale, H5P_DEFAULT);
+  snprintf(what, sizeof what, "axis %d cannot have the dimension %s", axis, scale);
+  tt_err e = d < 0 || s < 0 || H5DSattach_scale(d, s, (unsigned)axis) < 0
+                 ? TT_H5_FAIL(IO, f->path, dataset, what)
+                 : TT_OK;
+  if (s >= 0) H5Dclose(s);
+  if (d >= 0) H5Dclose(d);
+  return tt_h5_vote(f, e);
+}
+
+tt_err tt_h5_attach_all(tt_h5_file *f, const char *dataset, const char *const *scale, int ndims)
+{
+  for (int i = 0; i < ndims; i++)
+    tt_h5_attach(f, dataset, i, scale[i]);
+  return f->error;
+}

@@ -1,0 +1,116 @@
+/* commit.c — see h5.h: how a new file becomes the file, or disappears. */
+#include "io/hdf5/h5_internal.h"
+
+#include "core/base/mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+/* Bytes compared at a time. */
+enum { COMPARE_BYTES = 16 << 20 };
+
+static int is_root(const tt_h5_file *f) { return !f->comm || tt_comm_is_root(f->comm); }
+
+/* Read one block again in pieces and hash it. */
+static tt_err hash_again_local(tt_h5_reader *r, const tt_h5_block *b, char *buffer, int64_t per,
+                               XXH3_state_t *state, uint64_t *hash)
+{
+  int64_t first[TT_H5_MAX_DIMS], count[TT_H5_MAX_DIMS];
+  int64_t row = tt_h5_product(1, b->ndims, b->count) * tt_h5_bytes(b->type);
+  memcpy(first, b->first, sizeof first);
+  memcpy(count, b->count, sizeof count);
+  XXH3_64bits_reset(state);
+  for (int64_t done = 0; done < b->count[0]; done += per) {
+    int64_t rows = b->count[0] - done < per ? b->count[0] - done : per;
+    first[0] = b->first[0] + done;
+    count[0] = rows;
+    TT_TRY(tt_h5_read_block_local(r, b->path, b->type, first, count, buffer));
+    XXH3_64bits_update(state, buffer, (size_t)(rows * row));
+  }
+  *hash = XXH3_64bits_digest(state);
+  return TT_OK;
+}
+
+static tt_err verify_block_local(tt_h5_reader *r, const tt_h5_block *b, XXH3_state_t *state)
+{
+  char *buffer = NULL;
+  uint64_t hash = 0;
+  int64_t row = tt_h5_product(1, b->ndims, b->count) * tt_h5_bytes(b->type);
+  int64_t per = row < COMPARE_BYTES ? COMPARE_BYTES / row : 1;
+  if (per > b->count[0]) per = b->count[0];
+  TT_TRY(tt_alloc_bytes(&buffer, per * row, 1, "the comparison of a written file"));
+  tt_err e = hash_again_local(r, b, buffer, per, state, &hash);
+  if (!e && hash != b->hash)
+    e = TT_FAIL(IO,
+                "%s: '%s': what was read back is not what was written (rows %" PRId64 " to %" PRId64
+                "): the disk is full or failing",
+                tt_h5_file_name(r), b->path, b->first[0], b->first[0] + b->count[0] - 1);
+  tt_free(buffer);
+  return e;
+}
+
+/* Errors of the reader mean here that writing failed. */
+static tt_err verify_local(const tt_h5_file *f)
+{
+  tt_h5_reader *r = NULL;
+  XXH3_state_t *state = XXH3_createState();
+  tt_err e = state ? tt_h5_open_local(f->temporary, &r)
+                   : TT_FAIL(MEM, "%s: no memory to verify it", f->path);
+  for (int64_t i = 0; !e && i < f->blocks; i++)
+    e = verify_block_local(r, &f->block[i], state);
+  tt_h5_close_local(&r);
+  XXH3_freeState(state);
+  if (e && e != TT_E_MEM)
+    e = TT_FAIL(IO, "%s was not written correctly: %s", f->path, tt_err_last());
+  return e;
+}
+
+static tt_err close_file(tt_h5_file *f)
+{
+  hid_t id = f->id;
+  f->id = -1;
+  return H5Fclose(id) < 0 ? TT_H5_FAIL(IO, f->path, "", "cannot be closed") : TT_OK;
+}
+
+/* One rank per node: each node has its own pages to write back. */
+static tt_err sync_local(const tt_h5_file *f)
+{
+  int mine = !f->comm || tt_comm_node_rank(f->comm) == 0;
+  return mine ? tt_file_sync_local(f->temporary) : TT_OK;
+}
+
+static tt_err publish_local(const tt_h5_file *f, const tt_h5_fence *fence)
+{
+  if (!is_root(f)) return TT_OK;
+  if (fence) TT_TRY(fence->check_local(fence->arg));
+  return tt_file_publish_local(f->temporary, f->path);
+}
+
+tt_err tt_h5_commit(tt_h5_file **file, const tt_h5_fence *fence)
+{
+  tt_h5_file *f = *file;
+  tt_err e = f->error;
+  if (!e) e = tt_h5_vote(f, close_file(f));
+  if (!e) e = tt_h5_vote(f, verify_local(f));
+  if (!e) e = tt_h5_vote(f, sync_local(f));
+  if (!e) e = tt_h5_vote(f, publish_local(f, fence));
+  if (!e) f->temporary[0] = 0;
+  tt_h5_abandon(file);
+  return e;
+}
+
+void tt_h5_abandon(tt_h5_file **file)
+{
+  tt_h5_file *f = *file;
+  if (!f) return;
+  if (f->id >= 0) H5Fclose(f->id);
+  if (is_root(f) && f->temporary[0]) unlink(f->temporary);
+  if (f->comm) tt_barrier(f->comm); /* no rank sees the temporary file any more */
+  for (int64_t i = 0; i < f->blocks; i++)
+    tt_free(f->block[i].path);
+  tt_free(f->block);
+  tt_free(*file);
+}

@@ -1,0 +1,123 @@
+/* foreign_check.c — see foreign_check.h. */
+#include "io/hdf5/foreign_check.h"
+
+#include "core/base/mem.h"
+#include "io/hdf5/h5_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Every part of a path: a link that leaves the file could lead anywhere. */
+static tt_err check_links(tt_h5_reader *r, const char *path)
+{
+  char part[TT_PATH_ROOM];
+  while (*path == '/')
+    path++;
+  size_t length = strlen(path);
+  for (size_t end = 1; end <= length; end++) {
+    H5L_info_t info;
+    if (path[end] != '/' && path[end] != '\0') continue;
+    snprintf(part, sizeof part, "%.*s", (int)end, path);
+    if (H5Lget_info(r->id, part, &info, H5P_DEFAULT) < 0) break; /* not there: said later */
+    if (info.type != H5L_TYPE_HARD && info.type != H5L_TYPE_SOFT)
+      return TT_FAIL(DATA,
+                     "%s: '%s' is a link into another file; copy the data into this file, for "
+                     "example with h5copy",
+                     r->file, part);
+  }
+  H5Eclear2(H5E_DEFAULT);
+  return TT_OK;
+}
+
+static tt_err check_filters(const tt_h5_reader *r, const char *path, hid_t dataset)
+{
+  hid_t p = H5Dget_create_plist(dataset);
+  int n = p < 0 ? -1 : H5Pget_nfilters(p);
+  tt_err e =
+      n < 0 ? TT_H5_FAIL(DATA, r->file, path, "cannot be described; the file is damaged") : TT_OK;
+  for (int i = 0; !e && i < n; i++) {
+    char name[64] = "";
+    unsigned flags = 0, config = 0;
+    size_t values = 0;
+    H5Z_filter_t id =
+        H5Pget_filter2(p, (unsigned)i, &flags, &values, NULL, sizeof name, name, &config);
+    if (id == H5Z_FILTER_DEFLATE || id == H5Z_FILTER_SHUFFLE || id == H5Z_FILTER_FLETCHER32)
+      continue;
+    e = TT_FAIL(DATA,
+                "%s: '%s' is packed with the filter %d (%s); only deflate, shuffle and fletcher32 "
+                "are read: repack it, for example with h5repack -f SHUF -f GZIP=4",
+                r->file, path, (int)id, name[0] ? name : "without a name");
+  }
+  if (p >= 0) H5Pclose(p);
+  return e;
+}
+
+static tt_err check_type(const tt_h5_reader *r, const char *path, hid_t dataset)
+{
+  hid_t type = H5Dget_type(dataset);
+  int variable = type < 0 || H5Tdetect_class(type, H5T_VLEN) != 0 || H5Tis_variable_str(type) != 0;
+  if (type >= 0) H5Tclose(type);
+  if (!variable) return TT_OK;
+  return TT_FAIL(DATA,
+                 "%s: '%s' holds values of variable length; numbers of a fixed size are needed",
+                 r->file, path);
+}
+
+/* One row of any shape; numbers only. */
+static tt_err touch_row(tt_h5_reader *r, const char *path, const tt_h5_info *info, int64_t row)
+{
+  char *bytes = NULL;
+  int64_t values = 1;
+  for (int i = 1; i < info->ndims; i++)
+    if (__builtin_mul_overflow(values, info->dims[i], &values))
+      return TT_FAIL(DATA, "%s: '%s': a row is impossibly long", r->file, path);
+  TT_TRY(tt_alloc_bytes(&bytes, values, sizeof(double), path));
+  tt_err e = tt_h5_read_local(r, path, TT_H5_F64, row, 1, bytes);
+  tt_free(bytes);
+  return e;
+}
+
+static tt_err check_dataset(tt_h5_reader *r, const char *path)
+{
+  hid_t dataset = -1;
+  tt_h5_info info;
+  TT_TRY(check_links(r, path));
+  TT_TRY(tt_h5_info_local(r, path, &info)); /* refuses external and virtual storage */
+  TT_TRY(tt_h5_open_dataset_local(r, path, &dataset));
+  tt_err e = check_filters(r, path, dataset);
+  if (!e) e = check_type(r, path, dataset);
+  H5Dclose(dataset);
+  if (e || info.ndims < 1 || info.dims[0] < 1 || info.kind > TT_H5_INTEGER) return e;
+  TT_TRY(touch_row(r, path, &info, 0));
+  return touch_row(r, path, &info, info.dims[0] - 1);
+}
+
+/* Names are a comfort: what cannot be used is passed over by the reader. They are read here because
+ * texts of variable length are where damage crashes. */
+static tt_err touch_texts(tt_h5_reader *r, const char *path)
+{
+  char **text = NULL;
+  int64_t n = 0;
+  if (!tt_h5_has_local(r, path)) return TT_OK;
+  tt_err e = tt_h5_texts_local(r, path, &n, &text);
+  tt_h5_texts_free(n, &text);
+  return e == TT_E_DATA ? TT_OK : e;
+}
+
+tt_err tt_h5_check_local(const char *file, const char *const *dataset, int n)
+{
+  static const char *const texts[] = {"feature_name", "feature_units", "target_name",
+                                      "target_units"};
+  tt_h5_reader *r = NULL;
+  tt_h5_quiet();
+  H5PLset_loading_state(0);
+  TT_TRY(tt_h5_open_local(file, &r));
+  tt_err e = TT_OK;
+  for (int i = 0; !e && i < n; i++)
+    if (*dataset[i] != '?' || tt_h5_has_local(r, dataset[i] + 1))
+      e = check_dataset(r, dataset[i] + (*dataset[i] == '?'));
+  for (int i = 0; !e && i < (int)(sizeof texts / sizeof *texts); i++)
+    e = touch_texts(r, texts[i]);
+  tt_h5_close_local(&r);
+  return e;
+}

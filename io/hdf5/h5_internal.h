@@ -1,0 +1,75 @@
+/* h5_internal.h — what the files io/h5*.c share. Floor 3. */
+#ifndef TT_H5_PRIV_H
+#define TT_H5_PRIV_H
+#define TT_COMM_MPI
+#include "io/hdf5/files.h"
+#include "io/hdf5/h5.h"
+
+#include <hdf5.h>
+
+/* One block this rank wrote, to be compared after closing. */
+typedef struct tt_h5_block {
+  char *path;
+  tt_h5_type type;
+  int ndims;
+  int64_t first[TT_H5_MAX_DIMS], count[TT_H5_MAX_DIMS];
+  uint64_t hash; /* XXH3 of the bytes given to write */
+} tt_h5_block;
+
+struct tt_h5_file {
+  tt_comm *comm; /* NULL = serial */
+  hid_t id;
+  tt_err error; /* the first one, the same on all ranks */
+  char path[TT_PATH_ROOM], temporary[TT_PATH_ROOM];
+  int64_t blocks, room;
+  tt_h5_block *block; /* [room], `blocks` of them used */
+};
+
+/* A dataset that is read in pieces stays open: opening it costs as much as reading 64 KiB, and the
+ * chunks that HDF5 has unpacked would be lost. */
+enum { TT_H5_KEPT = 2 };
+typedef struct tt_h5_open {
+  hid_t id; /* 0 = none */
+  tt_h5_info info;
+  char path[TT_PATH_ROOM];
+} tt_h5_open;
+
+struct tt_h5_reader {
+  hid_t id, access; /* access list that follows no link into another file */
+  char file[TT_PATH_ROOM];
+  tt_h5_open kept[TT_H5_KEPT]; /* the last ones read */
+  int oldest;
+};
+
+/* Most bytes one rank gives to one collective write: the MPI-IO below HDF5 1.10 counts in ints. */
+extern int64_t tt_h5_round_bytes;
+
+/* HDF5's type of a value; not to be closed. */
+hid_t tt_h5_native(tt_h5_type type);
+
+/* Nothing is printed by HDF5 from here on. */
+void tt_h5_quiet(void);
+
+/* Record "file: object: what: HDF5's innermost message". Clears HDF5's stack. */
+tt_err tt_h5_fail_at(int line, tt_err e, const char *file, const char *object, const char *what);
+#define TT_H5_FAIL(e_, file_, object_, what_)                                                      \
+  tt_h5_fail_at(__LINE__, TT_E_##e_, file_, object_, what_)
+
+/* The innermost message of HDF5's error stack, "" if it is empty. */
+void tt_h5_reason(char *text, size_t room);
+
+/* Vote of a new file: sets and returns its sticky error. */
+tt_err tt_h5_vote(tt_h5_file *f, tt_err mine);
+
+/* Product of dims[from..ndims), 1 if there are none. */
+int64_t tt_h5_product(int from, int ndims, const int64_t *dims);
+
+/* dims as HDF5 wants them. */
+void tt_h5_hsize(int ndims, const int64_t *dims, hsize_t *out);
+
+/* Open a dataset of an existing file; *dataset is to be closed. Errors: DATA. */
+tt_err tt_h5_open_dataset_local(tt_h5_reader *r, const char *path, hid_t *dataset);
+
+/* File access list of the serial driver without locks, -1 on error. */
+hid_t tt_h5_serial_access(void);
+#endif

@@ -1,0 +1,337 @@
+/* read.c — see h5.h: an existing file. */
+#include "io/hdf5/h5_internal.h"
+
+#include "core/base/mem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { NAMES_SHOWN = 40, NAMES_ROOM = 4096 };
+/* Unpacked chunks that HDF5 keeps of an open dataset; slots: a prime, far more than chunks. */
+enum { CHUNK_BYTES = 64 << 20, CHUNK_SLOTS = 12421 };
+
+hid_t tt_h5_serial_access(void)
+{
+  hid_t p = H5Pcreate(H5P_FILE_ACCESS);
+  /* flock fails on some parallel file systems, and our files never change once they are there */
+  int ok =
+      p >= 0 && H5Pset_file_locking(p, 0, 1) >= 0 && H5Pset_fclose_degree(p, H5F_CLOSE_STRONG) >= 0;
+  return ok ? p : -1;
+}
+
+const char *tt_h5_file_name(const tt_h5_reader *r) { return r->file; }
+
+/* What can be said without HDF5. */
+static tt_err look_local(const char *file)
+{
+  struct stat s;
+  if (stat(file, &s) != 0) return TT_FAIL(NOINPUT, "%s: %s", file, strerror(errno));
+  if (S_ISDIR(s.st_mode))
+    return TT_FAIL(NOINPUT, "%s is a directory; an HDF5 file is needed", file);
+  if (!S_ISREG(s.st_mode)) return TT_FAIL(NOINPUT, "%s is not a regular file", file);
+  if (access(file, R_OK) != 0) return TT_FAIL(NOINPUT, "%s: %s", file, strerror(errno));
+  if (s.st_size == 0) return TT_FAIL(DATA, "%s is empty; an HDF5 file is needed", file);
+  return TT_OK;
+}
+
+static tt_err cannot_open(const char *file)
+{
+  char text[1024];
+  tt_h5_reason(text, sizeof text);
+  if (strstr(text, "signature not found")) {
+    H5Eclear2(H5E_DEFAULT);
+    return TT_FAIL(DATA, "%s is not an HDF5 file", file);
+  }
+  if (strstr(text, "truncated"))
+    return TT_H5_FAIL(DATA, file, "", "is truncated: a copy or a write did not end");
+  return TT_H5_FAIL(DATA, file, "", "is damaged and cannot be opened as HDF5");
+}
+
+/* A link into another file is not followed: that file could be anything. */
+static herr_t refuse_link(const char *parent, const char *group, const char *file,
+                          const char *object, unsigned *flags, hid_t access, void *arg)
+{
+  (void)parent, (void)group, (void)file, (void)object, (void)flags, (void)access, (void)arg;
+  return -1;
+}
+
+tt_err tt_h5_open_local(const char *file, tt_h5_reader **out)
+{
+  tt_h5_reader *r = NULL;
+  tt_h5_quiet();
+  TT_TRY(look_local(file));
+  TT_TRY(TT_ALLOC(r, 1));
+  snprintf(r->file, sizeof r->file, "%s", file);
+  hid_t access = tt_h5_serial_access();
+  r->id = access < 0 ? -1 : H5Fopen(file, H5F_ACC_RDONLY, access);
+  tt_err e = r->id < 0 ? cannot_open(file) : TT_OK;
+  if (access >= 0) H5Pclose(access);
+  r->access = H5Pcreate(H5P_DATASET_ACCESS);
+  if (!e && (r->access < 0 || H5Pset_elink_cb(r->access, refuse_link, NULL) < 0 ||
+             H5Pset_chunk_cache(r->access, CHUNK_SLOTS, CHUNK_BYTES, 1.0) < 0))
+    e = TT_H5_FAIL(MEM, file, "", "no access list");
+  if (e)
+    tt_h5_close_local(&r);
+  else
+    *out = r;
+  return e;
+}
+
+void tt_h5_close_local(tt_h5_reader **r)
+{
+  if (!*r) return;
+  for (int i = 0; i < TT_H5_KEPT; i++)
+    if ((*r)->kept[i].id > 0) H5Dclose((*r)->kept[i].id);
+  if ((*r)->access >= 0) H5Pclose((*r)->access);
+  if ((*r)->id >= 0) H5Fclose((*r)->id);
+  H5Eclear2(H5E_DEFAULT);
+  tt_free(*r);
+}
+
+/* ---- names -------------------------------------------------------------------------------------
+ */
+
+typedef struct name_list {
+  char *text;
+  int64_t shown, all;
+} name_list;
+
+static herr_t add_name(hid_t file, const char *name, const H5O_info_t *info, void *arg)
+{
+  name_list *l = arg;
+  (void)file;
+  if (info->type != H5O_TYPE_DATASET) return 0;
+  l->all++;
+  size_t used = strlen(l->text);
+  if (l->shown == NAMES_SHOWN || used + strlen(name) + 32 > NAMES_ROOM) return 0;
+  snprintf(l->text + used, NAMES_ROOM - used, "%s%s", l->shown ? ", " : "", name);
+  l->shown++;
+  return 0;
+}
+
+tt_err tt_h5_names_local(tt_h5_reader *r, char **names)
+{
+  name_list l = {NULL, 0, 0};
+  TT_TRY(tt_alloc_bytes(&l.text, NAMES_ROOM, 1, "names of datasets"));
+  H5Ovisit2(r->id, H5_INDEX_NAME, H5_ITER_INC, add_name, &l, H5O_INFO_BASIC);
+  H5Eclear2(H5E_DEFAULT);
+  size_t used = strlen(l.text);
+  if (l.all > l.shown)
+    snprintf(l.text + used, NAMES_ROOM - used, " and %" PRId64 " more", l.all - l.shown);
+  *names = l.text;
+  return TT_OK;
+}
+
+/* 1, 0, or -1 if the file is damaged. */
+static int look_for(tt_h5_reader *r, const char *path)
+{
+  char part[TT_PATH_ROOM];
+  htri_t there = 1;
+  while (*path == '/')
+    path++;
+  /* H5Lexists needs every parent to exist */
+  for (const char *end = strchr(path, '/'); there > 0 && end; end = strchr(end + 1, '/')) {
+    snprintf(part, sizeof part, "%.*s", (int)(end - path), path);
+    there = H5Lexists(r->id, part, H5P_DEFAULT);
+  }
+  if (there > 0 && *path) there = H5Lexists(r->id, path, H5P_DEFAULT);
+  H5Eclear2(H5E_DEFAULT);
+  return there;
+}
+
+int tt_h5_has_local(tt_h5_reader *r, const char *path)
+{
+  while (*path == '/')
+    path++;
+  int there = look_for(r, path) > 0 && (!*path || H5Oexists_by_name(r->id, path, r->access) > 0);
+  H5Eclear2(H5E_DEFAULT);
+  return there;
+}
+
+/* ---- data --------------------------------------------------------------------------------------
+ */
+
+static tt_err no_dataset(tt_h5_reader *r, const char *path)
+{
+  char *names = NULL;
+  TT_TRY(tt_h5_names_local(r, &names));
+  tt_err e = TT_FAIL(DATA, "%s: there is no dataset '%s'; there are: %s", r->file, path,
+                     names[0] ? names : "none at all");
+  tt_free(names);
+  return e;
+}
+
+tt_err tt_h5_open_dataset_local(tt_h5_reader *r, const char *path, hid_t *dataset)
+{
+  H5O_info_t info;
+  int there = look_for(r, path);
+  if (there < 0)
+    return TT_FAIL(DATA, "%s: '%s' cannot be found: the file is damaged", r->file, path);
+  if (!path[0] || !there) return no_dataset(r, path);
+  if (H5Oget_info_by_name2(r->id, path, &info, H5O_INFO_BASIC, r->access) < 0)
+    return TT_H5_FAIL(DATA, r->file, path,
+                      "cannot be looked at: it is damaged, or a link out of this file");
+  if (info.type != H5O_TYPE_DATASET)
+    return TT_FAIL(DATA, "%s: '%s' is a group or a type, not a dataset", r->file, path);
+  *dataset = H5Dopen2(r->id, path, r->access);
+  if (*dataset < 0) return TT_H5_FAIL(DATA, r->file, path, "cannot be opened; the file is damaged");
+  return TT_OK;
+}
+
+/* Data of other files could be anything by now. */
+static tt_err refuse_foreign(const tt_h5_reader *r, const char *path, hid_t dataset)
+{
+  hid_t p = H5Dget_create_plist(dataset);
+  int foreign = p < 0 || H5Pget_layout(p) == H5D_VIRTUAL || H5Pget_external_count(p) > 0;
+  if (p >= 0) H5Pclose(p);
+  if (!foreign) return TT_OK;
+  return TT_FAIL(DATA,
+                 "%s: '%s' is kept in other files (virtual or external); copy the data into this "
+                 "file, for example with h5repack",
+                 r->file, path);
+}
+
+static tt_h5_kind kind_of(hid_t type)
+{
+  switch (H5Tget_class(type)) {
+  case H5T_FLOAT: return TT_H5_FLOAT;
+  case H5T_INTEGER:
+  case H5T_ENUM: /* h5py's bool */ return TT_H5_INTEGER;
+  case H5T_STRING: return TT_H5_TEXT;
+  default: return TT_H5_OTHER;
+  }
+}
+
+static tt_err describe(const tt_h5_reader *r, const char *path, hid_t dataset, tt_h5_info *out)
+{
+  hsize_t dims[H5S_MAX_RANK] = {0};
+  hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
+  int n = space < 0 ? -1 : H5Sget_simple_extent_dims(space, dims, NULL);
+  int empty = space >= 0 && H5Sget_simple_extent_type(space) == H5S_NULL;
+  memset(out, 0, sizeof *out);
+  tt_err e = TT_OK;
+  if (type < 0 || n < 0) {
+    e = TT_H5_FAIL(DATA, r->file, path, "cannot be described; the file is damaged");
+  } else if (n > TT_H5_MAX_DIMS || empty) {
+    e = TT_FAIL(DATA, "%s: '%s' has %d axes%s; at most %d are possible", r->file, path, n,
+                empty ? " and no values" : "", TT_H5_MAX_DIMS);
+  } else {
+    out->kind = kind_of(type);
+    out->bytes = (int64_t)H5Tget_size(type);
+    out->is_signed = out->kind == TT_H5_INTEGER && H5Tget_sign(type) == H5T_SGN_2;
+    out->ndims = n;
+  }
+  for (int i = 0; !e && i < n; i++) {
+    out->dims[i] = (int64_t)dims[i];
+    if (dims[i] > INT64_MAX / 16)
+      e = TT_FAIL(DATA, "%s: '%s': axis %d is impossibly long", r->file, path, i);
+  }
+  if (space >= 0) H5Sclose(space);
+  if (type >= 0) H5Tclose(type);
+  return e;
+}
+
+/* A dataset among those kept open, opened if need be. *out is valid until the next call. */
+static tt_err keep(tt_h5_reader *r, const char *path, const tt_h5_open **out)
+{
+  for (int i = 0; i < TT_H5_KEPT; i++) {
+    *out = &r->kept[i];
+    if (r->kept[i].id > 0 && !strcmp(r->kept[i].path, path)) return TT_OK;
+  }
+  tt_h5_open *k = &r->kept[r->oldest];
+  if (k->id > 0) H5Dclose(k->id);
+  k->id = 0;
+  hid_t dataset = -1;
+  TT_TRY(tt_h5_open_dataset_local(r, path, &dataset));
+  tt_err e = refuse_foreign(r, path, dataset);
+  if (!e) e = describe(r, path, dataset, &k->info);
+  if (e) {
+    H5Dclose(dataset);
+    return e;
+  }
+  k->id = dataset;
+  snprintf(k->path, sizeof k->path, "%s", path); /* one too long is opened every time */
+  r->oldest = (r->oldest + 1) % TT_H5_KEPT;
+  *out = k;
+  return TT_OK;
+}
+
+tt_err tt_h5_info_local(tt_h5_reader *r, const char *path, tt_h5_info *out)
+{
+  const tt_h5_open *k = NULL;
+  TT_TRY(keep(r, path, &k));
+  *out = k->info;
+  return TT_OK;
+}
+
+static tt_err check_read(const tt_h5_reader *r, const char *path, const tt_h5_info *info,
+                         tt_h5_type type, const int64_t *first, const int64_t *count)
+{
+  static const char *const kinds[] = {"floats", "integers", "text", "something else"};
+  int text = type == TT_H5_CHAR;
+  int fits = text ? info->kind == TT_H5_TEXT && info->bytes == 1 : info->kind <= TT_H5_INTEGER;
+  if (!fits)
+    return TT_FAIL(DATA, "%s: '%s' holds %s, not %s", r->file, path, kinds[info->kind],
+                   text ? "single characters" : "numbers");
+  for (int i = 0; i < info->ndims; i++)
+    if (first[i] < 0 || count[i] < 0 || first[i] > info->dims[i] - count[i])
+      return TT_FAIL(DATA,
+                     "%s: '%s': axis %d has %" PRId64 " values; %" PRId64 " from %" PRId64
+                     " on are needed",
+                     r->file, path, i, info->dims[i], count[i], first[i]);
+  return TT_OK;
+}
+
+static tt_err read_checked(const tt_h5_reader *r, const char *path, hid_t dataset,
+                           const tt_h5_info *info, tt_h5_type type, const int64_t *first,
+                           const int64_t *count, void *data)
+{
+  hsize_t from[TT_H5_MAX_DIMS], size[TT_H5_MAX_DIMS];
+  if (tt_h5_product(0, info->ndims, count) == 0) return TT_OK;
+  tt_h5_hsize(info->ndims, first, from);
+  tt_h5_hsize(info->ndims, count, size);
+  hid_t space = H5Dget_space(dataset), file_type = H5Dget_type(dataset);
+  hid_t memory = info->ndims ? H5Screate_simple(info->ndims, size, NULL) : H5Screate(H5S_SCALAR);
+  int ok = space >= 0 && file_type >= 0 && memory >= 0;
+  if (ok && info->ndims)
+    ok = H5Sselect_hyperslab(space, H5S_SELECT_SET, from, NULL, size, NULL) >= 0;
+  /* characters keep their own padding and encoding: converting could cut the only byte */
+  hid_t as = type == TT_H5_CHAR ? file_type : tt_h5_native(type);
+  ok = ok && H5Dread(dataset, as, memory, space, H5P_DEFAULT, data) >= 0;
+  tt_err e = ok ? TT_OK : TT_H5_FAIL(IO, r->file, path, "cannot be read");
+  if (memory >= 0) H5Sclose(memory);
+  if (file_type >= 0) H5Tclose(file_type);
+  if (space >= 0) H5Sclose(space);
+  return e;
+}
+
+tt_err tt_h5_read_block_local(tt_h5_reader *r, const char *path, tt_h5_type type,
+                              const int64_t *first, const int64_t *count, void *data)
+{
+  const tt_h5_open *k = NULL;
+  TT_TRY(keep(r, path, &k));
+  TT_TRY(check_read(r, path, &k->info, type, first, count));
+  return read_checked(r, path, k->id, &k->info, type, first, count, data);
+}
+
+tt_err tt_h5_read_local(tt_h5_reader *r, const char *path, tt_h5_type type, int64_t first,
+                        int64_t count, void *data)
+{
+  int64_t from[TT_H5_MAX_DIMS] = {first};
+  tt_h5_info info;
+  TT_TRY(tt_h5_info_local(r, path, &info));
+  info.dims[0] = count;
+  return tt_h5_read_block_local(r, path, type, from, info.dims, data);
+}
+
+void tt_h5_version_local(char *text, int64_t room)
+{
+  unsigned major = 0, minor = 0, release = 0;
+  H5get_libversion(&major, &minor, &release);
+  snprintf(text, (size_t)room, "HDF5 %u.%u.%u", major, minor, release);
+}

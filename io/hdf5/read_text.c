@@ -1,0 +1,211 @@
+/* read_text.c — see h5.h: texts and attributes of an existing file. */
+#include "io/hdf5/h5_internal.h"
+
+#include "core/base/mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Longest single text and largest number of texts that are believed. */
+enum { TEXT_MOST = 64 << 20 };
+
+/* Copy `length` bytes, ending at the first NUL and without trailing blanks. */
+static tt_err copy_text(const char *from, int64_t length, char **out)
+{
+  int64_t n = (int64_t)strnlen(from, (size_t)length);
+  while (n > 0 && from[n - 1] == ' ')
+    n--;
+  TT_TRY(tt_alloc_bytes(out, n + 1, 1, "a text"));
+  memcpy(*out, from, (size_t)n);
+  return TT_OK;
+}
+
+/* The raw bytes of a text dataset: `n` texts of `length` bytes, or pointers when `variable`. */
+typedef struct raw_texts {
+  int64_t n, length;
+  int variable;
+  char *bytes; /* [n][length] */
+  hid_t type, space;
+} raw_texts;
+
+static tt_err shape_texts(const tt_h5_reader *r, const char *path, const tt_h5_info *info, int one,
+                          raw_texts *t)
+{
+  int characters = !t->variable && info->bytes == 1;
+  if (info->kind != TT_H5_TEXT) return TT_FAIL(DATA, "%s: '%s' holds no text", r->file, path);
+  if (info->ndims > (characters && !one ? 2 : 1))
+    return TT_FAIL(DATA, "%s: '%s' has %d axes; a list of texts is expected", r->file, path,
+                   info->ndims);
+  t->n = info->ndims ? info->dims[0] : 1;
+  t->length = info->bytes;
+  if (characters && info->ndims == 2) t->length = info->dims[1];
+  if (characters && info->ndims == 1 && one) {
+    t->length = info->dims[0];
+    t->n = 1;
+  }
+  if (t->n > TEXT_MOST || t->length > TEXT_MOST || t->n * t->length > 16LL * TEXT_MOST)
+    return TT_FAIL(DATA, "%s: '%s': %" PRId64 " texts of %" PRId64 " bytes are too many", r->file,
+                   path, t->n, t->length);
+  return TT_OK;
+}
+
+static tt_err read_raw(tt_h5_reader *r, const char *path, int one, raw_texts *t)
+{
+  tt_h5_info info;
+  hid_t dataset = -1;
+  TT_TRY(tt_h5_info_local(r, path, &info));
+  TT_TRY(tt_h5_open_dataset_local(r, path, &dataset));
+  t->type = H5Dget_type(dataset);
+  t->space = H5Dget_space(dataset);
+  t->variable = H5Tis_variable_str(t->type) > 0;
+  tt_err e = shape_texts(r, path, &info, one, t);
+  if (!e) e = tt_alloc_bytes(&t->bytes, t->n * t->length, 1, "texts of a file");
+  if (!e && t->n > 0 && t->length > 0 &&
+      H5Dread(dataset, t->type, H5S_ALL, H5S_ALL, H5P_DEFAULT, t->bytes) < 0)
+    e = TT_H5_FAIL(IO, r->file, path, "cannot be read");
+  if (e) t->n = 0;
+  H5Dclose(dataset);
+  return e;
+}
+
+static void free_raw(raw_texts *t)
+{
+  if (t->variable && t->n > 0) H5Dvlen_reclaim(t->type, t->space, H5P_DEFAULT, t->bytes);
+  if (t->space >= 0) H5Sclose(t->space);
+  if (t->type >= 0) H5Tclose(t->type);
+  tt_free(t->bytes);
+}
+
+static tt_err copy_item(const raw_texts *t, int64_t i, char **out)
+{
+  const char *at = t->bytes + i * t->length;
+  if (!t->variable) return copy_text(at, t->length, out);
+  memcpy(&at, at, sizeof at);
+  return copy_text(at ? at : "", at ? (int64_t)strlen(at) : 0, out);
+}
+
+static tt_err read_texts(tt_h5_reader *r, const char *path, int one, int64_t *n, char ***text)
+{
+  raw_texts t = {.type = -1, .space = -1};
+  char **list = NULL;
+  tt_err e = read_raw(r, path, one, &t);
+  if (!e) e = TT_ALLOC(list, t.n);
+  for (int64_t i = 0; !e && i < t.n; i++)
+    e = copy_item(&t, i, &list[i]);
+  if (e && list) tt_h5_texts_free(t.n, &list);
+  if (!e) {
+    *n = t.n;
+    *text = list;
+  }
+  free_raw(&t);
+  return e;
+}
+
+tt_err tt_h5_texts_local(tt_h5_reader *r, const char *path, int64_t *n, char ***text)
+{
+  return read_texts(r, path, 0, n, text);
+}
+
+void tt_h5_texts_free(int64_t n, char ***text)
+{
+  for (int64_t i = 0; *text && i < n; i++)
+    tt_free((*text)[i]);
+  tt_free(*text);
+}
+
+tt_err tt_h5_text_local(tt_h5_reader *r, const char *path, char **text)
+{
+  int64_t n = 0;
+  char **list = NULL;
+  TT_TRY(read_texts(r, path, 1, &n, &list));
+  tt_err e =
+      n == 1 ? TT_OK : TT_FAIL(DATA, "%s: '%s' holds %" PRId64 " texts, not one", r->file, path, n);
+  if (!e) {
+    *text = list[0];
+    list[0] = NULL;
+  }
+  tt_h5_texts_free(n, &list);
+  return e;
+}
+
+/* ---- attributes --------------------------------------------------------------------------------
+ */
+
+static const char *object_path(const char *object) { return object[0] ? object : "/"; }
+
+int tt_h5_has_attr_local(tt_h5_reader *r, const char *object, const char *name)
+{
+  int there = tt_h5_has_local(r, object) &&
+              H5Aexists_by_name(r->id, object_path(object), name, r->access) > 0;
+  H5Eclear2(H5E_DEFAULT);
+  return there;
+}
+
+static tt_err open_attr(tt_h5_reader *r, const char *object, const char *name, hid_t *attr)
+{
+  if (!tt_h5_has_attr_local(r, object, name))
+    return TT_FAIL(DATA, "%s: '%s' has no attribute %s", r->file, object_path(object), name);
+  *attr = H5Aopen_by_name(r->id, object_path(object), name, H5P_DEFAULT, r->access);
+  if (*attr < 0)
+    return TT_H5_FAIL(DATA, r->file, object, "an attribute cannot be opened; the file is damaged");
+  return TT_OK;
+}
+
+tt_err tt_h5_attr_local(tt_h5_reader *r, const char *object, const char *name, tt_h5_type type,
+                        int64_t n, void *values)
+{
+  hid_t attr = -1;
+  TT_TRY(open_attr(r, object, name, &attr));
+  hid_t space = H5Aget_space(attr), held = H5Aget_type(attr);
+  int64_t there = space < 0 ? -1 : (int64_t)H5Sget_simple_extent_npoints(space);
+  H5T_class_t kind = held < 0 ? H5T_NO_CLASS : H5Tget_class(held);
+  tt_err e = TT_OK;
+  if (there != n || (kind != H5T_INTEGER && kind != H5T_FLOAT))
+    e = TT_FAIL(DATA, "%s: attribute %s of '%s' is not %" PRId64 " number%s", r->file, name,
+                object_path(object), n, n == 1 ? "" : "s");
+  else if (H5Aread(attr, tt_h5_native(type), values) < 0)
+    e = TT_H5_FAIL(IO, r->file, object, "an attribute cannot be read");
+  if (held >= 0) H5Tclose(held);
+  if (space >= 0) H5Sclose(space);
+  H5Aclose(attr);
+  return e;
+}
+
+/* A variable string comes as a pointer of HDF5's, a fixed one as bytes. */
+static tt_err read_attr_text(tt_h5_reader *r, const char *object, hid_t attr, hid_t type,
+                             char **text)
+{
+  char *bytes = NULL, *held = NULL;
+  int64_t size = (int64_t)H5Tget_size(type);
+  if (H5Tis_variable_str(type) > 0) {
+    if (H5Aread(attr, type, &held) < 0)
+      return TT_H5_FAIL(IO, r->file, object, "an attribute cannot be read");
+    tt_err e = copy_text(held ? held : "", held ? (int64_t)strlen(held) : 0, text);
+    H5free_memory(held);
+    return e;
+  }
+  TT_TRY(tt_alloc_bytes(&bytes, size, 1, "an attribute"));
+  tt_err e = H5Aread(attr, type, bytes) < 0
+                 ? TT_H5_FAIL(IO, r->file, object, "an attribute cannot be read")
+                 : copy_text(bytes, size, text);
+  tt_free(bytes);
+  return e;
+}
+
+tt_err tt_h5_attr_text_local(tt_h5_reader *r, const char *object, const char *name, char **text)
+{
+  hid_t attr = -1;
+  TT_TRY(open_attr(r, object, name, &attr));
+  hid_t space = H5Aget_space(attr), type = H5Aget_type(attr);
+  int fits = space >= 0 && type >= 0 && H5Tget_class(type) == H5T_STRING &&
+             H5Sget_simple_extent_npoints(space) == 1;
+  tt_err e = fits ? read_attr_text(r, object, attr, type, text)
+                  : TT_FAIL(DATA, "%s: attribute %s of '%s' is not a text", r->file, name,
+                            object_path(object));
+  if (type >= 0) H5Tclose(type);
+  if (space >= 0) H5Sclose(space);
+  H5Aclose(attr);
+  return e;
+}

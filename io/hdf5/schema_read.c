@@ -1,0 +1,67 @@
+/* schema_read.c — the reading half of schema.h. */
+#include "core/base/mem.h"
+#include "io/hdf5/schema.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* A damaged size must not become an allocation: data compress by less than this. */
+enum { MOST_COMPRESSION = 1024 };
+
+static tt_err check_room(tt_h5_reader *r, const char *path, const tt_h5_info *info)
+{
+  struct stat st;
+  int64_t bytes = info->bytes;
+  int overflow = 0;
+  if (stat(tt_h5_file_name(r), &st) != 0)
+    return TT_FAIL(NOINPUT, "%s: cannot be read", tt_h5_file_name(r));
+  for (int i = 0; i < info->ndims; i++)
+    overflow |= __builtin_mul_overflow(bytes, info->dims[i], &bytes);
+  if (overflow || bytes / MOST_COMPRESSION > (int64_t)st.st_size)
+    return TT_FAIL(DATA, "%s: '%s' cannot have its size in a file of %" PRId64 " bytes" TT_DAMAGED,
+                   tt_h5_file_name(r), path, (int64_t)st.st_size);
+  return TT_OK;
+}
+
+tt_err tt_schema_shape_local(tt_h5_reader *r, const char *path, int ndims, int64_t *dims)
+{
+  tt_h5_info info;
+  TT_TRY(tt_h5_info_local(r, path, &info));
+  if (info.ndims != ndims)
+    return TT_FAIL(DATA, "%s: '%s' has %d axes, expected %d" TT_DAMAGED, tt_h5_file_name(r), path,
+                   info.ndims, ndims);
+  for (int i = 0; i < ndims; i++) {
+    if (dims[i] == -1 && info.dims[i] >= 1) dims[i] = info.dims[i];
+    if (dims[i] != info.dims[i])
+      return TT_FAIL(DATA, "%s: axis %d of '%s' has size %" PRId64 ", expected %" PRId64 TT_DAMAGED,
+                     tt_h5_file_name(r), i, path, info.dims[i], dims[i]);
+  }
+  return check_room(r, path, &info);
+}
+
+tt_err tt_schema_texts_local(tt_h5_reader *r, const char *path, int64_t n, char ***text)
+{
+  int64_t found = 0;
+  TT_TRY(tt_h5_texts_local(r, path, &found, text));
+  if (found == n) return TT_OK;
+  tt_h5_texts_free(found, text);
+  return TT_FAIL(DATA, "%s: '%s' has %" PRId64 " texts, expected %" PRId64 TT_DAMAGED,
+                 tt_h5_file_name(r), path, found, n);
+}
+
+tt_err tt_schema_check_local(tt_h5_reader *r, const char *schema, const char *what)
+{
+  const char *file = tt_h5_file_name(r);
+  char *found = NULL;
+  if (!tt_h5_has_attr_local(r, "/", "tutti_schema"))
+    return TT_FAIL(DATA, "%s: not a tutti file (no attribute 'tutti_schema'); expected a %s file",
+                   file, what);
+  TT_TRY(tt_h5_attr_text_local(r, "/", "tutti_schema", &found));
+  size_t major = (size_t)(strrchr(schema, '.') - schema) + 1;
+  tt_err e = TT_OK;
+  if (strncmp(found, schema, major) != 0)
+    e = TT_FAIL(DATA, "%s: schema '%s', expected a %s file ('%s')", file, found, what, schema);
+  tt_free(found);
+  return e;
+}

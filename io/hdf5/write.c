@@ -1,0 +1,402 @@
+/* write.c — see h5.h: a new file, its groups, datasets and attributes. */
+#include "io/hdf5/h5_internal.h"
+
+#include "core/base/mem.h"
+
+#include <hdf5_hl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+/* MANY = more links or attributes than an object of ours has. */
+enum { MANY = 1024, ORDER = H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED };
+
+int64_t tt_h5_round_bytes = 256 << 20;
+
+hid_t tt_h5_native(tt_h5_type type)
+{
+  switch (type) {
+#define X(name, ctype, h5)                                                                         \
+  case TT_H5_##name:                                                                               \
+    return h5;
+    TT_H5_TYPES(X)
+#undef X
+  default:
+    return -1;
+  }
+}
+
+int64_t tt_h5_bytes(tt_h5_type type)
+{
+  static const int64_t bytes[] = {
+#define X(name, ctype, h5) (int64_t)sizeof(ctype),
+      TT_H5_TYPES(X)
+#undef X
+  };
+  return (unsigned)type < TT_H5_TYPE_COUNT ? bytes[type] : 0;
+}
+
+void tt_h5_quiet(void) { H5Eset_auto2(H5E_DEFAULT, NULL, NULL); }
+
+typedef struct reason {
+  char *text;
+  size_t room;
+} reason;
+
+static herr_t first_entry(unsigned n, const H5E_error2_t *entry, void *arg)
+{
+  const reason *r = arg;
+  if (n == 0) snprintf(r->text, r->room, "%s", entry->desc ? entry->desc : "");
+  return 0;
+}
+
+void tt_h5_reason(char *text, size_t room)
+{
+  reason r = {text, room};
+  text[0] = 0;
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, first_entry, &r);
+}
+
+tt_err tt_h5_fail_at(int line, tt_err e, const char *file, const char *object, const char *what)
+{
+  char text[1024];
+  tt_h5_reason(text, sizeof text);
+  H5Eclear2(H5E_DEFAULT);
+  int named = object && object[0] && strcmp(object, "/") != 0;
+  return tt_fail_at(__FILE__, line, e, "%s: %s%s%s%s%s%s", file, named ? "'" : "",
+                    named ? object : "", named ? "': " : "", what, text[0] ? ": " : "", text);
+}
+
+tt_err tt_h5_vote(tt_h5_file *f, tt_err mine)
+{
+  f->error = f->comm ? tt_agree(f->comm, mine) : mine;
+  return f->error;
+}
+
+int64_t tt_h5_product(int from, int ndims, const int64_t *dims)
+{
+  int64_t n = 1;
+  for (int i = from; i < ndims; i++)
+    n *= dims[i];
+  return n;
+}
+
+void tt_h5_hsize(int ndims, const int64_t *dims, hsize_t *out)
+{
+  for (int i = 0; i < ndims; i++)
+    out[i] = (hsize_t)dims[i];
+}
+
+/* ---- create ------------------------------------------------------------------------------------
+ */
+
+static int is_root(const tt_h5_file *f) { return !f->comm || tt_comm_is_root(f->comm); }
+
+/* Names are made on rank 0, where the space is asked for too. */
+static tt_err prepare_local(tt_h5_file *f, int64_t bytes)
+{
+  struct stat there;
+  if (!is_root(f)) return TT_OK;
+  if (stat(f->path, &there) == 0 && S_ISDIR(there.st_mode))
+    return TT_FAIL(CANTCREAT, "%s: is a directory; give the name of a file in it", f->path);
+  TT_TRY(tt_file_temporary_local(f->path, f->temporary));
+  tt_err e = tt_file_reserve_local(f->temporary, bytes);
+  if (e) f->temporary[0] = 0;
+  return e;
+}
+
+static tt_err look_for_file_local(const tt_h5_file *f)
+{
+  if (access(f->temporary, R_OK | W_OK) == 0) return TT_OK;
+  char host[256] = "?";
+  gethostname(host, sizeof host - 1);
+  return TT_FAIL(CANTCREAT,
+                 "%s: rank 0 has created it, but rank %d on %s does not see it: the directory must "
+                 "be shared by all nodes",
+                 f->temporary, tt_comm_rank(f->comm), host);
+}
+
+static hid_t access_list(const tt_h5_file *f)
+{
+  hid_t p = f->comm ? H5Pcreate(H5P_FILE_ACCESS) : tt_h5_serial_access();
+  int ok = p >= 0 && H5Pset_libver_bounds(p, H5F_LIBVER_V110, H5F_LIBVER_V110) >= 0 &&
+           H5Pset_fclose_degree(p, H5F_CLOSE_STRONG) >= 0;
+  if (f->comm)
+    ok = ok && H5Pset_fapl_mpio(p, tt_comm_mpi(f->comm), MPI_INFO_NULL) >= 0 &&
+         H5Pset_coll_metadata_write(p, 1) >= 0;
+  return ok ? p : -1;
+}
+
+/* Creation order, as netCDF-4 has it. Links and attributes stay inside the object header, however
+ * many: HDF5 1.10 crashes while it cleans up after a damaged heap of links. */
+static int order_links(hid_t p)
+{
+  return H5Pset_link_creation_order(p, ORDER) >= 0 && H5Pset_link_phase_change(p, MANY, MANY) >= 0;
+}
+
+static int order_attributes(hid_t p)
+{
+  return H5Pset_attr_creation_order(p, ORDER) >= 0 && H5Pset_attr_phase_change(p, MANY, MANY) >= 0;
+}
+
+static hid_t create_list(void)
+{
+  hid_t p = H5Pcreate(H5P_FILE_CREATE);
+  return p >= 0 && order_links(p) && order_attributes(p) ? p : -1;
+}
+
+static tt_err open_new(tt_h5_file *f)
+{
+  hid_t fapl = access_list(f), fcpl = create_list();
+  if (fapl >= 0 && fcpl >= 0) f->id = H5Fcreate(f->temporary, H5F_ACC_TRUNC, fcpl, fapl);
+  tt_err e = f->id < 0 ? TT_H5_FAIL(CANTCREAT, f->temporary, "", "cannot be created") : TT_OK;
+  if (fapl >= 0) H5Pclose(fapl);
+  if (fcpl >= 0) H5Pclose(fcpl);
+  return e;
+}
+
+tt_err tt_h5_create(tt_comm *c, const char *path, int64_t bytes, tt_h5_file **out)
+{
+  tt_h5_file *f = NULL;
+  *out = NULL;
+  tt_h5_quiet();
+  tt_err e = TT_ALLOC(f, 1);
+  e = c ? tt_agree(c, e) : e;
+  if (e) {
+    tt_free(f);
+    return e;
+  }
+  f->comm = c;
+  f->id = -1;
+  snprintf(f->path, sizeof f->path, "%s", path);
+  e = tt_h5_vote(f, prepare_local(f, bytes));
+  if (!e && c) {
+    tt_bcast(c, f->temporary, sizeof f->temporary);
+    e = tt_h5_vote(f, look_for_file_local(f));
+  }
+  if (!e) e = tt_h5_vote(f, open_new(f));
+  if (e)
+    tt_h5_abandon(&f);
+  else
+    *out = f;
+  return e;
+}
+
+/* ---- groups and datasets -----------------------------------------------------------------------
+ */
+
+tt_err tt_h5_group(tt_h5_file *f, const char *path)
+{
+  if (f->error) return f->error;
+  hid_t p = H5Pcreate(H5P_GROUP_CREATE), g = -1;
+  if (order_links(p) && order_attributes(p))
+    g = H5Gcreate2(f->id, path, H5P_DEFAULT, p, H5P_DEFAULT);
+  tt_err e = g < 0 ? TT_H5_FAIL(IO, f->path, path, "cannot create the group") : TT_OK;
+  if (g >= 0) H5Gclose(g);
+  H5Pclose(p);
+  return tt_h5_vote(f, e);
+}
+
+/* Contiguous, no filters, allocated at once; no time stamps: equal data make equal files. */
+static hid_t dataset_list(tt_h5_type type)
+{
+  static const float nan32 = NAN;
+  static const double nan64 = NAN;
+  hid_t p = H5Pcreate(H5P_DATASET_CREATE);
+  int ok = p >= 0 && H5Pset_layout(p, H5D_CONTIGUOUS) >= 0 &&
+           H5Pset_alloc_time(p, H5D_ALLOC_TIME_EARLY) >= 0 &&
+           H5Pset_fill_time(p, H5D_FILL_TIME_NEVER) >= 0 && H5Pset_obj_track_times(p, 0) >= 0 &&
+           order_attributes(p);
+  if (ok && type == TT_H5_F32) ok = H5Pset_fill_value(p, H5T_NATIVE_FLOAT, &nan32) >= 0;
+  if (ok && type == TT_H5_F64) ok = H5Pset_fill_value(p, H5T_NATIVE_DOUBLE, &nan64) >= 0;
+  return ok ? p : -1;
+}
+
+static tt_err check_dims_local(const tt_h5_file *f, const char *path, tt_h5_type type, int ndims,
+                               const int64_t *dims)
+{
+  if (tt_h5_bytes(type) == 0 || ndims < 0 || ndims > TT_H5_MAX_DIMS)
+    return TT_FAIL(INTERNAL, "%s: '%s': type %d with %d axes", f->path, path, (int)type, ndims);
+  for (int i = 0; i < ndims; i++)
+    if (dims[i] < 0)
+      return TT_FAIL(INTERNAL, "%s: '%s': axis %d has size %" PRId64, f->path, path, i, dims[i]);
+  return TT_OK;
+}
+
+tt_err tt_h5_dataset(tt_h5_file *f, const char *path, tt_h5_type type, int ndims,
+                     const int64_t *dims)
+{
+  hsize_t size[TT_H5_MAX_DIMS] = {0};
+  if (f->error) return f->error;
+  if (tt_h5_vote(f, check_dims_local(f, path, type, ndims, dims))) return f->error;
+  tt_h5_hsize(ndims, dims, size);
+  hid_t p = dataset_list(type), d = -1;
+  hid_t space = ndims ? H5Screate_simple(ndims, size, NULL) : H5Screate(H5S_SCALAR);
+  if (p >= 0 && space >= 0)
+    d = H5Dcreate2(f->id, path, tt_h5_native(type), space, H5P_DEFAULT, p, H5P_DEFAULT);
+  tt_err e = d < 0 ? TT_H5_FAIL(IO, f->path, path, "cannot create the dataset") : TT_OK;
+  if (d >= 0) H5Dclose(d);
+  if (space >= 0) H5Sclose(space);
+  if (p >= 0) H5Pclose(p);
+  return tt_h5_vote(f, e);
+}
+
+/* ---- writing -----------------------------------------------------------------------------------
+ */
+
+/* One collective write in progress. */
+typedef struct writing {
+  hid_t dataset, space, transfer;
+  tt_h5_block b;
+  int64_t row_bytes; /* bytes of one index of axis 0 of this rank's block */
+} writing;
+
+static tt_h5_type type_of(hid_t dataset)
+{
+  hid_t t = H5Dget_type(dataset);
+  tt_h5_type found = TT_H5_TYPE_COUNT;
+  for (int i = 0; i < TT_H5_TYPE_COUNT && t >= 0; i++)
+    if (H5Tequal(t, tt_h5_native((tt_h5_type)i)) > 0) found = (tt_h5_type)i;
+  if (t >= 0) H5Tclose(t);
+  return found;
+}
+
+static tt_err check_block_local(const tt_h5_file *f, const char *path, const tt_h5_block *b,
+                                const hsize_t *dims)
+{
+  for (int i = 0; i < b->ndims; i++)
+    if (b->first[i] < 0 || b->count[i] < 0 ||
+        (uint64_t)b->first[i] + (uint64_t)b->count[i] > dims[i])
+      return TT_FAIL(INTERNAL,
+                     "%s: '%s': [%" PRId64 ", %" PRId64 ") of axis %d, which has %" PRIu64, f->path,
+                     path, b->first[i], b->first[i] + b->count[i], i, (uint64_t)dims[i]);
+  return TT_OK;
+}
+
+static tt_err begin_local(tt_h5_file *f, const char *path, const int64_t *first,
+                          const int64_t *count, writing *w)
+{
+  hsize_t dims[TT_H5_MAX_DIMS] = {0};
+  w->dataset = H5Dopen2(f->id, path, H5P_DEFAULT);
+  if (w->dataset < 0) return TT_H5_FAIL(INTERNAL, f->path, path, "no such dataset to write to");
+  w->space = H5Dget_space(w->dataset);
+  w->transfer = H5Pcreate(H5P_DATASET_XFER);
+  w->b.ndims = H5Sget_simple_extent_dims(w->space, dims, NULL);
+  w->b.type = type_of(w->dataset);
+  if (w->b.ndims < 0 || w->b.type == TT_H5_TYPE_COUNT)
+    return TT_H5_FAIL(INTERNAL, f->path, path, "dataset of another type");
+  if (f->comm && H5Pset_dxpl_mpio(w->transfer, H5FD_MPIO_COLLECTIVE) < 0)
+    return TT_H5_FAIL(IO, f->path, path, "no collective write");
+  if (w->b.ndims == 0) { /* a scalar is one row */
+    w->b.count[0] = count[0];
+  } else {
+    memcpy(w->b.first, first, (size_t)w->b.ndims * sizeof *first);
+    memcpy(w->b.count, count, (size_t)w->b.ndims * sizeof *count);
+  }
+  w->row_bytes = tt_h5_product(1, w->b.ndims, w->b.count) * tt_h5_bytes(w->b.type);
+  return check_block_local(f, path, &w->b, dims);
+}
+
+static void end_writing(writing *w)
+{
+  if (w->transfer >= 0) H5Pclose(w->transfer);
+  if (w->space >= 0) H5Sclose(w->space);
+  if (w->dataset >= 0) H5Dclose(w->dataset);
+}
+
+/* Indices of axis 0 that go into one round. */
+static int64_t rows_per_round(const writing *w)
+{
+  if (w->row_bytes <= 0) return 1;
+  int64_t rows = tt_h5_round_bytes / w->row_bytes;
+  return rows > 0 ? rows : 1;
+}
+
+/* Every rank is here in every round; one that has nothing left selects nothing. */
+static tt_err write_round(tt_h5_file *f, const char *path, const writing *w, int64_t round,
+                          const char *data)
+{
+  hsize_t first[TT_H5_MAX_DIMS] = {0}, count[TT_H5_MAX_DIMS] = {0};
+  static const char nothing[8];
+  int64_t per = rows_per_round(w), from = round * per;
+  int64_t rows = w->b.count[0] - from < per ? w->b.count[0] - from : per;
+  int some = rows > 0 && w->row_bytes > 0;
+  tt_h5_hsize(w->b.ndims, w->b.first, first);
+  tt_h5_hsize(w->b.ndims, w->b.count, count);
+  first[0] += (hsize_t)(some ? from : 0);
+  count[0] = (hsize_t)(some ? rows : 1);
+  hid_t memory =
+      w->b.ndims && some ? H5Screate_simple(w->b.ndims, count, NULL) : H5Screate(H5S_SCALAR);
+  int ok = memory >= 0;
+  if (!some)
+    ok = ok && H5Sselect_none(w->space) >= 0 && H5Sselect_none(memory) >= 0;
+  else if (w->b.ndims)
+    ok = ok && H5Sselect_hyperslab(w->space, H5S_SELECT_SET, first, NULL, count, NULL) >= 0;
+  const void *from_here = some ? data + from * w->row_bytes : nothing;
+  ok = ok &&
+       H5Dwrite(w->dataset, tt_h5_native(w->b.type), memory, w->space, w->transfer, from_here) >= 0;
+  tt_err e = ok ? TT_OK : TT_H5_FAIL(IO, f->path, path, "cannot be written");
+  if (memory >= 0) H5Sclose(memory);
+  return e;
+}
+
+/* Remember what was written, for the comparison after closing. */
+static tt_err remember_local(tt_h5_file *f, const char *path, tt_h5_block *b, const void *data,
+                             int64_t bytes)
+{
+  size_t length = strlen(path) + 1;
+  if (bytes == 0) return TT_OK;
+  if (f->blocks == f->room) {
+    tt_h5_block *more = NULL;
+    int64_t room = 2 * f->room + 16;
+    TT_TRY(TT_ALLOC(more, room));
+    if (f->blocks) memcpy(more, f->block, (size_t)f->blocks * sizeof *more);
+    tt_free(f->block);
+    f->block = more;
+    f->room = room;
+  }
+  TT_TRY(TT_ALLOC(b->path, (int64_t)length));
+  memcpy(b->path, path, length);
+  b->hash = XXH3_64bits(data, (size_t)bytes);
+  f->block[f->blocks++] = *b;
+  return TT_OK;
+}
+
+tt_err tt_h5_write_block(tt_h5_file *f, const char *path, const int64_t *first,
+                         const int64_t *count, const void *data)
+{
+  writing w = {.dataset = -1, .space = -1, .transfer = -1};
+  if (f->error) return f->error;
+  tt_err e = begin_local(f, path, first, count, &w);
+  if (!e) e = remember_local(f, path, &w.b, data, w.b.count[0] * w.row_bytes);
+  e = tt_h5_vote(f, e);
+  /* HDF5 cannot write a dataset without values, not even nothing: then there is no round at all */
+  int64_t per = rows_per_round(&w), rounds = w.row_bytes > 0 ? (w.b.count[0] + per - 1) / per : 0;
+  if (!e && f->comm) tt_max_i64(f->comm, &rounds, 1);
+  for (int64_t i = 0; !e && i < rounds; i++)
+    e = tt_h5_vote(f, write_round(f, path, &w, i, data));
+  end_writing(&w);
+  return e;
+}
+
+tt_err tt_h5_write_slice(tt_h5_file *f, const char *path, tt_h5_type type, int ndims,
+                         const int64_t *dims, int64_t first, int64_t count, const void *data)
+{
+  int64_t from[TT_H5_MAX_DIMS] = {first}, size[TT_H5_MAX_DIMS] = {0};
+  if (tt_h5_dataset(f, path, type, ndims, dims)) return f->error;
+  for (int i = 1; i < ndims; i++)
+    size[i] = dims[i];
+  size[0] = count;
+  return tt_h5_write_block(f, path, from, size, data);
+}
+
+tt_err tt_h5_write_root(tt_h5_file *f, const char *path, tt_h5_type type, int ndims,
+                        const int64_t *dims, const void *data)
+{
+  int64_t rows = ndims ? dims[0] : 1;
+  return tt_h5_write_slice(f, path, type, ndims, dims, 0, is_root(f) ? rows : 0, data);
+}

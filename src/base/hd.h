@@ -1,9 +1,0 @@
-/* hd.h — one spelling for "runs on host and device". Floor 0. */
-#ifndef TT_HD_H
-#define TT_HD_H
-#ifdef __CUDACC__
-#define TT_HD static __host__ __device__ __forceinline__
-#else
-#define TT_HD static inline
-#endif
-#endif

@@ -1,0 +1,78 @@
+/* driver_internal.h — what the files of the driver share: campaign.c, open.c, round.c, round_metrics.c. Private. */
+#ifndef TT_PARTS_H
+#define TT_PARTS_H
+#include "src/campaign/driver/campaign.h"
+#include "src/campaign/state/journal.h"
+#include "src/campaign/state/file_names.h"
+#include "io/campaign/campaign_files.h"
+#include "io/checkpoint/checkpoint.h"
+#include "io/data/pool.h"
+#include "src/host/time_limit.h"
+#include "src/host/stop_request.h"
+#include "core/model/trained_ensemble.h"
+
+typedef struct tt_campaign {
+  tt_comm *c;
+  const tt_campaign_options *o;
+  tt_job *job; /* the file; its data are not loaded */
+  const tt_config *cfg;
+  const tt_engine_ops *ops;
+  tt_resources use;
+  tt_base_data *base;
+  tt_pool *pool;       /* of pool.file, or of this round */
+  tt_history *h;       /* committed rounds, and at its end the one that runs */
+  tt_journal *journal; /* on rank 0 */
+  tt_run_id id;        /* of the campaign's directory */
+  int claimed;
+  int64_t resumed; /* stages that were done when this life began */
+  double started;
+  tt_limit limit;
+  /* of the round that runs */
+  int64_t number; /* 1, 2, ... */
+  tt_stage stage;
+  tt_committees model;
+  char **column; /* [columns] names of the predicted columns */
+  int64_t columns;
+  tt_taken taken;
+  tt_picks *picks;
+  tt_answers *answers;
+} tt_campaign;
+
+/* open.c: everything up to the first stage. Collective. Errors: as tt_campaign_run. */
+tt_err tt_campaign_begin(tt_campaign *k);
+
+/* The rules of section stop. */
+tt_stop_limits tt_campaign_limits(const tt_config *cfg);
+
+/* round.c: one round, from wherever it stands to its commit. Collective. */
+tt_err tt_round_run(tt_campaign *k);
+/* Everything of a round out of memory; also of one that did not get far. Local. */
+void tt_round_forget(tt_campaign *k);
+/* DIR/model.h5 becomes that of round k->number, which is whole; files of rounds before
+ * campaign.keep go. Local; rank 0 does it. Errors: IO. */
+tt_err tt_campaign_tidy_local(const tt_campaign *k);
+/* Write campaign.h5: the commit. Collective. Errors: CANTCREAT, IO, MEM, STOPPED (the directory is
+ * another's now). */
+tt_err tt_campaign_commit(tt_campaign *k);
+
+/* Rename what is there to "path.before-1", -2, ...: never lost. Local. Errors: IO. */
+tt_err tt_put_aside_local(const char *path);
+
+/* round_metrics.c: errors on the test rows, change since the round before, spread of names: of the model
+ * that the round has trained, from its results.h5. Collective. Errors: of reading it, MEM. */
+tt_err tt_round_learnt(tt_campaign *k, tt_round *round);
+/* Rows that were trained or validated on. */
+int64_t tt_campaign_labels(const tt_campaign *k);
+/* The highest (goal: minimize: lowest) label of each target, NaN = none: best [T]. */
+void tt_campaign_best(const tt_campaign *k, double *best);
+/* Hash of all labels beyond the first data, with their places. */
+uint64_t tt_campaign_labels_hash(const tt_campaign *k);
+
+/* campaign.c: status.json. Best effort; rank 0. stop: as tt_run_status. */
+void tt_campaign_tell_local(tt_campaign *k, const char *state, const char *reason, const char *stop,
+                            int exit_code);
+
+/* XXH3 of some bytes after a hash. */
+uint64_t tt_hash_bytes(uint64_t h, const void *bytes, size_t n);
+uint64_t tt_hash_u64(uint64_t h, uint64_t x);
+#endif

@@ -1,0 +1,282 @@
+/* init.c — see init.h. */
+#include "src/campaign/driver/init.h"
+
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "core/base/rng.h"
+#include "src/campaign/state/file_names.h"
+#include "io/data/data.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What the file is made for. */
+typedef struct tt_plan_of {
+  char data[PATH_MAX], pool[PATH_MAX]; /* as the file names them */
+  tt_data_shape shape;
+  int64_t candidates;
+  int hidden, example;
+} tt_plan_of;
+
+/* ---- the example: a function of two inputs with a ridge that a few samples miss ---- */
+
+enum { FIRST = 20, TESTS = 60, CANDIDATES = 2000, EXAMPLE_INPUTS = 2 };
+
+static double ridge(double a, double b)
+{
+  return sin(3.0 * a) * cos(2.0 * b) + 1.5 * exp(-40.0 * (a - b) * (a - b));
+}
+
+static tt_err write_samples(const char *file, int64_t rows, uint32_t which)
+{
+  char *in[] = {"a", "b"}, *out[] = {"height"}, *none[] = {"", ""};
+  tt_columns input = {EXAMPLE_INPUTS, in, none}, target = {1, out, none};
+  double *x = NULL, *y = NULL;
+  tt_err e = TT_ALLOC(x, rows * EXAMPLE_INPUTS);
+  if (!e) e = TT_ALLOC(y, rows);
+  for (int64_t i = 0; !e && i < rows; i++) {
+    tt_random4 r = tt_random(1, which, TT_FOR_INIT, 0, (uint32_t)i);
+    for (int k = 0; k < EXAMPLE_INPUTS; k++)
+      x[EXAMPLE_INPUTS * i + k] = 2.0 * (double)tt_unit(r.v[k]) - 1.0;
+    y[i] = ridge(x[EXAMPLE_INPUTS * i], x[EXAMPLE_INPUTS * i + 1]);
+  }
+  if (!e) e = tt_data_write_local(file, rows, &input, &target, x, y, "tutti campaign init");
+  tt_free(x);
+  tt_free(y);
+  return e;
+}
+
+static tt_err write_example(const char *directory, tt_plan_of *p)
+{
+  char path[TT_PATH_ROOM];
+  tt_campaign_path(directory, "pool.h5", path);
+  TT_TRY(write_samples(path, CANDIDATES, 2));
+  tt_campaign_path(directory, "data.h5", path);
+  TT_TRY(write_samples(path, FIRST + TESTS, 1));
+  snprintf(p->data, sizeof p->data, "data.h5");
+  snprintf(p->pool, sizeof p->pool, "pool.h5");
+  p->example = p->hidden = 1;
+  p->candidates = CANDIDATES;
+  return tt_data_shape_local(path, "x", "y", &p->shape);
+}
+
+/* ---- the files of the user ---- */
+
+/* A path that holds from within `directory`: a name of that directory, or an absolute one. */
+static tt_err path_from(const char *directory, const char *file, char out[PATH_MAX])
+{
+  char base[PATH_MAX], whole[PATH_MAX];
+  if (!realpath(file, whole)) return TT_FAIL(NOINPUT, "%s: %s", file, strerror(errno));
+  size_t n = realpath(directory, base) ? strlen(base) : 0;
+  int inside = n > 1 && !strncmp(whole, base, n) && whole[n] == '/';
+  snprintf(out, PATH_MAX, "%s", inside ? whole + n + 1 : whole);
+  return TT_OK;
+}
+
+static tt_err look_at_pool(const char *data, const char *pool, tt_plan_of *p)
+{
+  tt_data_shape all, labelled;
+  TT_TRY(tt_data_shape_local(pool, "x", NULL, &all));
+  int same = all.inputs == p->shape.inputs;
+  tt_err e = same ? TT_OK
+                  : TT_FAIL(DATA, "%s has %" PRId64 " inputs, but %s has %" PRId64, pool,
+                            all.inputs, data, p->shape.inputs);
+  p->candidates = all.rows;
+  tt_data_shape_free(&all);
+  if (e || tt_data_shape_local(pool, "x", "y", &labelled)) return e;
+  p->hidden = labelled.targets == p->shape.targets;
+  tt_data_shape_free(&labelled);
+  return TT_OK;
+}
+
+static tt_err look(const char *directory, const char *data, const char *pool, tt_plan_of *p)
+{
+  if (!data && pool) return TT_FAIL(USAGE, "--pool needs --data: the first labelled samples");
+  if (!data) return write_example(directory, p);
+  TT_TRY(path_from(directory, data, p->data));
+  TT_TRY(tt_data_shape_local(data, "x", "y", &p->shape));
+  snprintf(p->pool, sizeof p->pool, "pool.h5");
+  if (!pool) return TT_OK;
+  TT_TRY(path_from(directory, pool, p->pool));
+  return look_at_pool(data, pool, p);
+}
+
+/* ---- the text ---- */
+
+/* A name as YAML in double quotes. */
+static void quote(const char *text, FILE *out)
+{
+  fputc('"', out);
+  for (; *text; text++) {
+    unsigned char c = (unsigned char)*text;
+    if (c == '"' || c == '\\') fputc('\\', out);
+    if (c < 0x20)
+      fprintf(out, "\\x%02X", c);
+    else
+      fputc(c, out);
+  }
+  fputc('"', out);
+}
+
+/* Letters, digits and . _ - only, at most 48 of them, with a number where two would be alike. */
+static void ensemble_name(const char *target, int64_t number, char out[64])
+{
+  static const char good[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+  int plain = *target && strlen(target) <= 48 && target[strspn(target, good)] == '\0';
+  if (plain)
+    snprintf(out, 64, "%s", target);
+  else
+    snprintf(out, 64, "target%" PRId64, number);
+}
+
+enum { MOST_ENSEMBLES = 20 };
+
+static void write_ensembles(const tt_plan_of *p, FILE *out)
+{
+  const tt_columns *t = &p->shape.target;
+  fputs("\n# Members disagree where they know little. Ensembles may have networks and settings of\n"
+        "# their own: {name: a, target: t, members: 5, model: {hidden: [50]}}\nensembles:\n",
+        out);
+  if (t->count > MOST_ENSEMBLES)
+    fprintf(out, "- {name: all, members: 5} # learns all %" PRId64 " targets together\n", t->count);
+  for (int64_t i = 0; t->count <= MOST_ENSEMBLES && i < t->count; i++) {
+    char name[64];
+    ensemble_name(t->name[i], i, name);
+    fprintf(out, "- {name: %s, target: ", name);
+    quote(t->name[i], out);
+    fputs(", members: 5}\n", out);
+  }
+}
+
+static int64_t within(int64_t low, int64_t x, int64_t high)
+{
+  return x < low ? low : x > high ? high : x;
+}
+
+/* So many rows validate that a mean over them says something. */
+static const char *split_of(const tt_plan_of *p)
+{
+  if (p->example) return "train: 0.25, validation: 0, test: 0.75";
+  return p->shape.rows < 100 ? "train: 0.9, validation: 0, test: 0.1"
+                             : "train: 0.8, validation: 0.1, test: 0.1";
+}
+
+static void write_job(const tt_plan_of *p, FILE *out)
+{
+  int64_t rows = p->example ? FIRST : p->shape.rows;
+  int64_t batch = within(4, rows / 10, 64), epochs = within(50, 4000 * batch / rows, 1000);
+  fprintf(out,
+          "# An active-learning campaign: train, score the candidates, have the best labelled, and "
+          "again.\n"
+          "#   tutti campaign run campaign.yaml     begins, or goes on where it stopped\n"
+          "#   tutti campaign report campaign       what it has come to\n"
+          "# Every option with its range and default: tutti options; docs/active-learning.md.\n\n"
+          "data: # the first labelled samples: %" PRId64 " rows, %" PRId64 " inputs, %" PRId64
+          " targets\n  file: ",
+          p->shape.rows, p->shape.inputs, p->shape.targets);
+  quote(p->data, out);
+  fprintf(out,
+          "\n  inputs: x\n  targets: y\n"
+          "  split: {%s, seed: 1} # the test rows measure every round\n\n"
+          "model: {hidden: [64, 64], activation: silu} # width of each hidden layer\n"
+          "train:\n"
+          "  loss: mse # gaussian_nll also learns the noise of the labels\n"
+          "  learning_rate: 1e-3\n"
+          "  batch_size: %" PRId64 "\n"
+          "  epochs: %" PRId64 " # of each round\n",
+          split_of(p), batch, epochs);
+  write_ensembles(p, out);
+}
+
+static void write_pool(const tt_plan_of *p, FILE *out)
+{
+  if (p->candidates > 0)
+    fprintf(out, "\npool: # %" PRId64 " candidates\n  file: ", p->candidates);
+  else
+    fputs("\npool: # a file with dataset x, rows x inputs: the candidates\n  file: ", out);
+  quote(p->pool, out);
+  fputs("\n  inputs: x\n", out);
+  if (p->hidden) fputs("  labels: y # looked up instead of measured, to try things out\n", out);
+}
+
+static void write_label(const tt_plan_of *p, FILE *out)
+{
+  fputs("\nlabel:\n", out);
+  if (p->hidden)
+    fputs("  mode: hidden # the real thing: mode: command, files or slurm (docs/oracle.md), as\n"
+          "  # command: [./label, \"{input}\", \"{output}\"] # a program, in any language\n",
+          out);
+  else
+    fputs("  mode: command # or files (a person, another program), or slurm (docs/oracle.md)\n"
+          "  command: [./label, \"{input}\", \"{output}\"] # a program, in any language\n"
+          "  format: csv # of input and output; or hdf5\n"
+          "  group: 1 # candidates in one call\n"
+          "  concurrency: 1 # calls at a time\n"
+          "  timeout: 1h\n",
+          out);
+  fputs("  max_failed: 0.5 # stop when more of a round's labels fail\n", out);
+}
+
+static void write_campaign(const tt_plan_of *p, FILE *out)
+{
+  int64_t rows = p->example ? FIRST : p->shape.rows;
+  write_pool(p, out);
+  fprintf(out,
+          "\nscore:\n"
+          "  by: epistemic_std # how far the members disagree; `random` is the baseline\n\n"
+          "select:\n"
+          "  batch: %" PRId64 " # labels in a round\n"
+          "  method: top # kcenter, penalty: picks that differ from each other\n"
+          "  # lower: 0.05 # candidates with a smaller score count as accurate\n",
+          within(1, rows / 10 ? rows / 10 : 1, 1000) * (p->example ? 5 : 1));
+  write_label(p, out);
+  fprintf(out,
+          "\nstop: # the first of these ends it\n"
+          "  rounds: %d\n"
+          "  # labels: 500\n"
+          "  # wall_time: 2d\n"
+          "  # accurate: 0.99 # with select.lower\n"
+          "  # plateau_rounds: 5 # without a better test error\n\n"
+          "campaign:\n"
+          "  directory: campaign # campaign.h5, the model and the rounds\n"
+          "  warm_start: none # params: members begin with the weights of the round before\n\n"
+          "run: {seed: 1, device: auto}\n",
+          p->example ? 8 : 20);
+}
+
+static tt_err write_text(const char *path, const tt_plan_of *p)
+{
+  char *text = NULL;
+  size_t bytes = 0;
+  FILE *out = open_memstream(&text, &bytes);
+  if (!out) return TT_FAIL(MEM, "no memory for %s", path);
+  write_job(p, out);
+  write_campaign(p, out);
+  int failed = fclose(out) != 0;
+  tt_err e = failed ? TT_FAIL(MEM, "no memory for %s", path) : tt_file_replace_local(path, text);
+  free(text);
+  return e;
+}
+
+tt_err tt_campaign_init_local(const char *directory, const char *data, const char *pool)
+{
+  char path[TT_PATH_ROOM];
+  tt_plan_of *p = NULL;
+  TT_TRY(tt_make_directory_local(directory));
+  tt_campaign_path(directory, "campaign.yaml", path);
+  if (!access(path, F_OK))
+    return TT_FAIL(CANTCREAT, "%s exists; remove it, or give another directory", path);
+  TT_TRY(TT_ALLOC(p, 1));
+  tt_err e = look(directory, data, pool, p);
+  if (!e) e = write_text(path, p);
+  if (!e) tt_log_once(TT_LOG_INFO, "wrote %s; next: tutti campaign run %s", path, path);
+  if (p->shape.inputs) tt_data_shape_free(&p->shape);
+  tt_free(p);
+  return e;
+}

@@ -1,0 +1,268 @@
+/* open.c — see driver_internal.h: a campaign from its file and its directory, new, continued or taken back.
+ */
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "src/campaign/driver/driver_internal.h"
+#include "src/campaign/pool/score_pool.h"
+#include "src/host/resources.h"
+#include "src/host/stop_request.h"
+#include "src/host/watchdog.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *directory(const tt_campaign *k) { return k->cfg->campaign_directory; }
+
+static tt_err open_job(tt_campaign *k)
+{
+  tt_err e = tt_job_open(k->c, &k->o->job, &k->job);
+  if (e) return e;
+  k->cfg = k->job->cfg;
+  if (!k->cfg->campaign)
+    e = TT_FAIL(CONFIG,
+                "%s is a job, not a campaign: it has no section pool; `tutti train` trains "
+                "it, docs/active-learning.md says what a campaign needs",
+                k->o->job.file);
+  return tt_agree(k->c, e);
+}
+
+/* What must not change from life to life: labels and candidates would lose their meaning. */
+static uint64_t identity(const tt_campaign *k)
+{
+  uint64_t h = tt_hash_u64(k->base->hash, (uint64_t)k->cfg->run_seed);
+  if (k->pool) return tt_hash_u64(h, tt_pool_hash(k->pool));
+  return tt_hash_u64(h, tt_config_section_hash(k->cfg, "pool"));
+}
+
+/* pool.file stays open for the whole campaign; generated candidates come with each round. */
+static tt_err open_pool(tt_campaign *k)
+{
+  const char *file = k->cfg->pool_file, *labels = k->cfg->pool_labels,
+             *exclude = k->cfg->pool_exclude;
+  tt_pool_plan plan = {.file = &file,
+                       .files = 1,
+                       .inputs = k->cfg->pool_inputs,
+                       .labels = *labels ? labels : NULL,
+                       .exclude = *exclude ? exclude : NULL,
+                       .width = k->base->inputs,
+                       .targets = k->base->targets};
+  return *file ? tt_pool_open(k->c, &plan, &k->pool) : TT_OK;
+}
+
+/* What campaign.h5 says, or the beginning. */
+static tt_err read_history(tt_campaign *k)
+{
+  char path[TT_PATH_ROOM];
+  uint64_t own = identity(k);
+  tt_campaign_path(directory(k), "campaign.h5", path);
+  int64_t there = tt_comm_is_root(k->c) && !access(path, F_OK);
+  tt_bcast(k->c, &there, sizeof there);
+  tt_err e = there ? tt_history_read(k->c, path, &k->h)
+                   : tt_agree(k->c, tt_history_create(k->base->inputs, k->base->targets, &k->h));
+  if (!e && !there) k->h->identity = own;
+  if (!e && k->h->identity != own)
+    e = TT_FAIL(DATA,
+                "%s belongs to another campaign: data.file, its split, the pool or run.seed have "
+                "changed since; go back to those, or choose another campaign.directory",
+                path);
+  return tt_agree(k->c, e);
+}
+
+/* A name for what is put aside: "path.before-1", -2, ... */
+tt_err tt_put_aside_local(const char *path)
+{
+  char to[TT_PATH_ROOM + 32];
+  if (access(path, F_OK)) return TT_OK;
+  for (int n = 1; n < 100000; n++) {
+    snprintf(to, sizeof to, "%s.before-%d", path, n);
+    if (!access(to, F_OK)) continue;
+    if (rename(path, to)) return TT_FAIL(IO, "%s: cannot be renamed: %s", path, strerror(errno));
+    tt_log_once(TT_LOG_INFO, "put aside as %s", to);
+    return TT_OK;
+  }
+  return TT_FAIL(IO, "%s: too many of its kind are put aside already; remove some", path);
+}
+
+/* "12:select" or "12". Errors: USAGE. */
+static tt_err parse_from(const tt_campaign *k, int64_t *round, tt_stage *stage)
+{
+  char *end = NULL;
+  const char *text = k->o->from;
+  *round = strtoll(text, &end, 10);
+  *stage = TT_STAGE_train;
+  if (end == text || *round < 1 || *round > k->h->rounds + 1)
+    return TT_FAIL(USAGE, "--from %s: give a round from 1 to %" PRId64 " and a stage, as 3:select",
+                   text, k->h->rounds + 1);
+  if (!*end) return TT_OK;
+  for (int s = 0; *end == ':' && s < TT_STAGE_COUNT; s++)
+    if (!strcmp(end + 1, tt_stage_name[s])) {
+      *stage = (tt_stage)s;
+      return TT_OK;
+    }
+  return TT_FAIL(
+      USAGE, "--from %s: after the round write :train, :score, :select, :label or :merge", text);
+}
+
+/* The history as it was stays beside the one that is cut. */
+static tt_err keep_history_local(const tt_campaign *k)
+{
+  char path[TT_PATH_ROOM], to[TT_PATH_ROOM + 32];
+  tt_campaign_path(directory(k), "campaign.h5", path);
+  for (int n = 1; n < 100000; n++) {
+    snprintf(to, sizeof to, "%s.before-%d", path, n);
+    if (!link(path, to)) {
+      tt_log_once(TT_LOG_INFO, "the history so far stays as %s", to);
+      return TT_OK;
+    }
+    if (errno != EEXIST) break;
+  }
+  return TT_FAIL(IO, "%s: cannot be kept as %s: %s", path, to, strerror(errno));
+}
+
+/* Later rounds, and labels of other picks, make room; they are not lost. */
+static tt_err make_room_local(const tt_campaign *k, int64_t round, tt_stage stage, int64_t rounds)
+{
+  char path[TT_PATH_ROOM];
+  for (int64_t r = round + 1; r <= rounds + 1; r++) {
+    tt_round_path(directory(k), r, "", path);
+    TT_TRY(tt_put_aside_local(path));
+  }
+  if (stage > TT_STAGE_label) return TT_OK;
+  tt_round_path(directory(k), round, "label", path);
+  return tt_put_aside_local(path);
+}
+
+/* Whatever cannot be done again is known before anything is cut. */
+static tt_err check_files_local(const tt_campaign *k, int64_t round, tt_stage stage)
+{
+  char path[TT_PATH_ROOM];
+  tt_round_path(directory(k), round - 1, "", path);
+  if (k->cfg->campaign_warm_start != TT_WARM_none && round > 1 && access(path, F_OK))
+    return TT_FAIL(USAGE,
+                   "--from %s: its members begin with the weights of %s, which is gone "
+                   "(campaign.keep: %" PRId64 "); begin at 1:train, or with campaign.warm_start: "
+                   "none",
+                   k->o->from, path, k->cfg->campaign_keep);
+  tt_round_path(directory(k), round, "", path);
+  if (stage != TT_STAGE_train && access(path, F_OK))
+    return TT_FAIL(USAGE,
+                   "--from %s: %s is gone (campaign.keep: %" PRId64 "); begin at %" PRId64 ":train",
+                   k->o->from, path, k->cfg->campaign_keep, round);
+  tt_round_path(directory(k), round - 1, "model.h5", path);
+  if (k->cfg->campaign_warm_start == TT_WARM_none || round == 1 || !access(path, F_OK))
+    return TT_OK;
+  return TT_FAIL(USAGE,
+                 "--from %s: its members begin with the weights of %s, which is gone "
+                 "(campaign.keep: %" PRId64 "); begin at a later round or at 1:train",
+                 k->o->from, path, k->cfg->campaign_keep);
+}
+
+/* The rounds from `round` on out of campaign.h5. keep: the file as it was stays too. */
+static tt_err cut_history(tt_campaign *k, int64_t round, int keep)
+{
+  char path[TT_PATH_ROOM];
+  tt_history_texts texts = {0};
+  tt_campaign_path(directory(k), "campaign.h5", path);
+  tt_err e = keep && tt_comm_is_root(k->c) ? keep_history_local(k) : TT_OK;
+  if (!e) e = tt_history_texts_local(path, &texts);
+  k->columns = texts.columns; /* until a round has some */
+  k->column = texts.column;
+  texts.column = NULL;
+  texts.columns = 0;
+  tt_history_texts_free(&texts);
+  e = tt_agree(k->c, e);
+  if (e) return e;
+  tt_history_cut(k->h, round);
+  e = tt_campaign_commit(k);
+  tt_round_forget(k);
+  return e;
+}
+
+/* --from: everything from a stage of a round on is to be done again. Each step may be the last one
+ * of this life: what is left then is a whole campaign. */
+static tt_err go_back(tt_campaign *k)
+{
+  int64_t round = 0, rounds = k->h->rounds;
+  tt_stage stage = TT_STAGE_train;
+  int root = tt_comm_is_root(k->c);
+  tt_err e = parse_from(k, &round, &stage);
+  if (!e) e = check_files_local(k, round, stage);
+  if (!e && root) e = tt_journal_again_local(k->journal, round, stage);
+  e = tt_agree(k->c, e);
+  if (!e && round <= rounds) e = cut_history(k, round, 1);
+  return e ? e : tt_agree(k->c, root ? make_room_local(k, round, stage, rounds) : TT_OK);
+}
+
+/* A campaign that had ended goes on if its rules allow more now: its last round, which asked for
+ * nothing, is looked at again. */
+static tt_err reopen(tt_campaign *k)
+{
+  tt_history *h = k->h;
+  char why[256];
+  tt_stop_limits limits = tt_campaign_limits(k->cfg);
+  if (h->ended < 0 || h->ended == TT_RULE_candidates || h->rounds == 0) return TT_OK;
+  if (tt_history_ends(h, &limits, *k->cfg->select_lower != '\0', why, sizeof why) >= 0)
+    return TT_OK;
+  tt_log_once(TT_LOG_INFO, "the rules allow more now: going on after round %" PRId64,
+              h->rounds - 1);
+  return cut_history(k, h->rounds, 0);
+}
+
+static tt_err open_journal_local(tt_campaign *k)
+{
+  char path[TT_PATH_ROOM];
+  if (!tt_comm_is_root(k->c)) return TT_OK;
+  tt_campaign_path(directory(k), "journal.jsonl", path);
+  return tt_journal_open_local(path, k->id.incarnation, &k->journal);
+}
+
+/* Whoever runs a paused campaign again wants it to go on. */
+static tt_err go_on_local(const tt_campaign *k)
+{
+  char path[TT_PATH_ROOM];
+  tt_campaign_path(directory(k), "STOP", path);
+  if (!tt_comm_is_root(k->c) || !unlink(path) || errno == ENOENT) return TT_OK;
+  return TT_FAIL(IO, "%s: cannot be removed: %s", path, strerror(errno));
+}
+
+static tt_err claim(tt_campaign *k)
+{
+  double limit = k->o->max_time > 0.0 ? k->o->max_time : k->cfg->run_max_time;
+  tt_err e =
+      tt_agree(k->c, tt_watchdog_start_local(NULL, NULL, tt_comm_rank(k->c), k->cfg->run_watchdog));
+  tt_watchdog_alive_local("opening the campaign");
+  tt_limit_begin(k->c, limit, k->cfg->run_reserve, k->started, &k->limit);
+  if (!e) e = tt_ckpt_claim(k->c, directory(k), &k->id);
+  k->claimed = !e;
+  if (!e)
+    e = tt_agree(k->c, tt_watchdog_start_local(directory(k), k->id.incarnation, tt_comm_rank(k->c),
+                                               k->cfg->run_watchdog));
+  if (!e) e = tt_agree(k->c, open_journal_local(k));
+  if (!e) e = tt_agree(k->c, go_on_local(k));
+  return e;
+}
+
+tt_err tt_campaign_begin(tt_campaign *k)
+{
+  tt_err e = open_job(k);
+  if (!e) e = claim(k);
+  if (!e) e = tt_machine_choose(k->c, k->cfg, &k->ops, &k->use);
+  if (!e) e = tt_base_data_read(k->c, k->cfg, &k->base);
+  if (!e) e = tt_agree(k->c, tt_score_check_local(k->cfg, k->base->targets));
+  if (!e) e = open_pool(k);
+  if (!e) e = read_history(k);
+  if (!e && k->o->from) e = go_back(k);
+  if (!e) e = reopen(k);
+  if (e) return e;
+  k->number = k->h->rounds; /* its life may have ended before it tidied */
+  e = tt_agree(k->c, tt_campaign_tidy_local(k));
+  if (e) return e;
+  if (k->h->rounds > 0)
+    tt_log_once(TT_LOG_INFO, "%s: %" PRId64 " rounds are done, %" PRId64 " labels", directory(k),
+                k->h->rounds, tt_campaign_labels(k));
+  return TT_OK;
+}

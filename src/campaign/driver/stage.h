@@ -1,0 +1,33 @@
+/* stage.h — a stage is done once: its journal line holds the hash of all it depends on and of the
+ * files it left, and where both still hold it is not done again. Floor 5; of the driver alone. */
+#ifndef TT_STAGE_H
+#define TT_STAGE_H
+#include "src/campaign/driver/driver_internal.h"
+
+/* What a stage depends on and leaves. */
+typedef struct tt_work {
+  uint64_t inputs;
+  const char *file[2]; /* names in the round's directory; the second may be NULL */
+} tt_work;
+typedef tt_err tt_do_stage(tt_campaign *k, const tt_work *w);
+
+/* Collective. Do the stage, unless the journal says that it is done; then note it.
+ *   seconds  what it took, then or now
+ * Errors: of the stage, IO. */
+tt_err tt_stage_run(tt_campaign *k, tt_stage which, const tt_work *w, tt_do_stage *does,
+                    double *seconds);
+
+/* A file of the round that runs; the round itself, once it is trained. */
+void tt_round_file(const tt_campaign *k, const char *name, char path[TT_PATH_ROOM]);
+tt_round *tt_round_now(const tt_campaign *k);
+
+/* The stages, in order. Collective; each takes what the one before has left in memory or files.
+ * train: model, columns, a round at the end of the history.   score: pool, taken.
+ * choose: picks (none if a rule of section stop ends the campaign).   ask: answers.
+ * merge: the round committed. Errors: as tt_campaign_run. */
+tt_err tt_stage_train(tt_campaign *k);
+tt_err tt_stage_score(tt_campaign *k);
+tt_err tt_stage_choose(tt_campaign *k);
+tt_err tt_stage_ask(tt_campaign *k);
+tt_err tt_stage_merge(tt_campaign *k);
+#endif

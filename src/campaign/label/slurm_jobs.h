@@ -1,0 +1,55 @@
+/* slurm_jobs.h — label.mode slurm: the array jobs of a round, as they are on disk. Floor 5, for
+ * slurm_mode.c and slurm_jobs.c only; all functions are local: rank 0's business.
+ *
+ *   label/job.json         the jobs of the last attempt: written before sbatch is called, and again
+ *                          with the number it said
+ *   label/job-1-0.sbatch   script of attempt 1, part 0: label.script, then the call for one group
+ *   label/job-1-0.said     what sbatch said
+ *   label/job-1-0.7.out    output of task 7, unless label.script says where
+ *
+ * An attempt asks for all groups that wait then, in parts that Slurm takes as one array. Its jobs
+ * share a name that no other attempt has, of this campaign or another: by it a job is found whose
+ * number nobody could write down; and a task looks for it in job.json before it does anything. */
+#ifndef TT_SLURM_JOBS_H
+#define TT_SLURM_JOBS_H
+#include "src/campaign/label/oracle_internal.h"
+
+typedef enum tt_sent {
+  TT_SENT_not,   /* sbatch has not been called */
+  TT_SENT_maybe, /* it has, but no number came back */
+  TT_SENT_yes
+} tt_sent;
+
+typedef struct tt_array_job {
+  int64_t tasks;
+  tt_sent sent;
+  int64_t id; /* of Slurm, if sent is yes */
+} tt_array_job;
+
+typedef struct tt_jobs {
+  int64_t attempt; /* 1, 2, ...; 0 = there was none */
+  int64_t spare;   /* attempts that do not count: all that was left said later, or has failed */
+  char name[96];
+  int64_t count;
+  tt_array_job *job; /* [count] owned; none before the first attempt and after a spare one */
+} tt_jobs;
+
+/* What is on disk; nothing there is no attempt. Errors: DATA (damaged), IO, MEM. */
+tt_err tt_jobs_read_local(const tt_question *q, tt_jobs *out);
+/* As a whole, synced. Errors: CANTCREAT, IO, MEM. */
+tt_err tt_jobs_write_local(const tt_question *q, const tt_jobs *j);
+void tt_jobs_free(tt_jobs *j);
+
+/* The next attempt: scripts and record for the groups that wait, in arrays of at most `most`
+ * tasks; nothing is submitted. Errors: CONFIG (label.script is no script), NOINPUT, CANTCREAT, IO,
+ * MEM. */
+tt_err tt_jobs_plan_local(const tt_asking *a, int64_t most, tt_jobs *j);
+
+/* label/job-1-0 and an ending. */
+void tt_jobs_path(const tt_question *q, const tt_jobs *j, int64_t part, const char *ending,
+                  char path[TT_PATH_ROOM]);
+
+/* The number in what `sbatch --parsable`, squeue or sacct said: that of the first line that begins
+ * with one, unless `known` (NULL = nothing is) has it. -1 = there is none. */
+int64_t tt_jobs_number(const char *text, const tt_jobs *known);
+#endif

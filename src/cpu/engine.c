@@ -1,0 +1,267 @@
+/* src/host/engine_list.c — the cpu engine: members in parallel over threads, each in cache for many steps. */
+#include "src/cpu/cpu_internal.h"
+
+#include "core/base/mem.h"
+#include "core/engine/progress.h"
+
+#include <inttypes.h>
+#include <omp.h>
+#include <stdio.h>
+#include <string.h>
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
+
+unsigned tt_cpu_flush_denormals(void)
+{
+#if defined(__SSE2__)
+  unsigned old = _mm_getcsr();
+  _mm_setcsr(old | 0x8040u);
+  return old;
+#else
+  return 0;
+#endif
+}
+
+void tt_cpu_restore_denormals(unsigned old)
+{
+#if defined(__SSE2__)
+  _mm_setcsr(old);
+#else
+  (void)old;
+#endif
+}
+
+static tt_err count(int *devices)
+{
+  *devices = 1;
+  return TT_OK;
+}
+
+static void destroy(tt_engine **engine)
+{
+  tt_engine *e = *engine;
+  if (!e) return;
+  for (int64_t i = 0; e->lists && i < e->views; i++)
+    for (int k = 0; k < TT_SPLITS; k++)
+      tt_free(e->lists[i].row[k]);
+  tt_free(e->lists);
+  tt_free(e->anchor);
+  tt_free(e->range);
+  for (int t = 0; e->work && t < e->threads; t++)
+    tt_work_destroy(&e->work[t]);
+  tt_free(e->work);
+  tt_state_destroy(&e->state);
+  tt_free(*engine);
+}
+
+/* What members of the slice need beyond the usual. */
+static tt_work_for needs(const tt_engine *e, int *anchored)
+{
+  tt_work_for use = TT_WORK_TRAIN;
+  *anchored = 0;
+  for (int64_t i = 0; i < e->slice.count; i++) {
+    const tt_hyper *h = &e->cohort->member[e->slice.first + i].hyper;
+    if (h->adversarial > 0.0f) use = TT_WORK_ADVERSARIAL;
+    *anchored |= h->anchor > 0.0f;
+  }
+  return use;
+}
+
+static tt_err allocate(tt_engine *e)
+{
+  const tt_cohort *c = e->cohort;
+  int anchored;
+  tt_work_for use = needs(e, &anchored);
+  if (anchored) TT_TRY(TT_ALLOC(e->anchor, e->slice.count * c->model.params));
+  if (use == TT_WORK_ADVERSARIAL) TT_TRY(TT_ALLOC(e->range, c->model.inputs));
+  TT_TRY(tt_state_create(e->slice, tt_cohort_state_shape(c), &e->state));
+  TT_TRY(TT_ALLOC(e->lists, e->views));
+  TT_TRY(TT_ALLOC(e->work, e->threads));
+  for (int t = 0; t < e->threads; t++)
+    TT_TRY(tt_work_create(&c->model, c->batch_size, use, &e->work[t]));
+  return TT_OK;
+}
+
+static tt_err create(const tt_cohort *cohort, tt_slice slice, const tt_resources *use,
+                     tt_engine **out)
+{
+  tt_engine *e = NULL;
+  const tt_kernels *kernels;
+  TT_TRY(tt_kernels_get(use->simd, &kernels));
+  TT_TRY(TT_ALLOC(e, 1));
+  *e = (tt_engine){.cohort = cohort,
+                   .slice = slice,
+                   .kernels = kernels,
+                   .views = tt_cohort_views(cohort),
+                   .threads = use->threads < 1 ? 1 : use->threads};
+  tt_err err = allocate(e);
+  if (err)
+    destroy(&e);
+  else
+    *out = e;
+  return err;
+}
+
+static tt_err no_row(const tt_cohort *c, int64_t view)
+{
+  const char *name = c->ensemble[view / (tt_cohort_views(c) / c->ensembles)].name;
+  if (c->resample == TT_RESAMPLE_kfold)
+    return TT_FAIL(DATA,
+                   "ensemble %s, fold %" PRId64 " of %" PRId64
+                   ": no training row with a label for its targets is left",
+                   name, view % c->folds, c->folds);
+  return TT_FAIL(DATA, "ensemble %s: no training row has a label for its targets", name);
+}
+
+static tt_err set_data(tt_engine *e, const tt_dataset *data, const tt_replay *replay)
+{
+  e->data = data;
+  e->replay = replay ? replay->order : NULL;
+  if (e->range) tt_dataset_ranges(data, e->range);
+  for (int64_t v = 0; v < e->views; v++) {
+    tt_row_lists *to = &e->lists[v];
+    for (int k = 0; k < TT_SPLITS; k++) {
+      tt_free(to->row[k]);
+      TT_TRY(tt_cohort_rows(e->cohort, data, v, (tt_split)k, &to->row[k], &to->count[k]));
+    }
+    if (to->count[TT_TRAIN] < 1) return no_row(e->cohort, v);
+  }
+  return TT_OK;
+}
+
+/* Initial weights that members `which` are anchored to, by their attempts. */
+static void drop_anchors(tt_engine *e, tt_slice which)
+{
+  const tt_cohort *c = e->cohort;
+  for (int64_t m = which.first; e->anchor && m < which.first + which.count; m++) {
+    int64_t i = m - e->slice.first;
+    tt_cohort_init(c, &c->member[m], TT_FIELD(e->state, attempt)[i],
+                   e->anchor + i * c->model.params);
+  }
+}
+
+static tt_err init(tt_engine *e)
+{
+  const tt_cohort *c = e->cohort;
+  tt_state *fresh = NULL;
+  TT_TRY(tt_state_create(e->slice, tt_cohort_state_shape(c), &fresh));
+  for (int64_t i = 0; i < e->slice.count; i++)
+    tt_cohort_init(c, &c->member[e->slice.first + i], 0,
+                   TT_FIELD(fresh, weights) + i * c->model.params);
+  tt_state_destroy(&e->state);
+  e->state = fresh;
+  drop_anchors(e, e->slice);
+  return TT_OK;
+}
+
+static void stand(const tt_state *s, int64_t i, tt_standing *out)
+{
+  out->epoch = TT_FIELD(s, epoch)[i];
+  out->status = TT_FIELD(s, status)[i];
+  if (out->epoch > 0) out->loss = TT_FIELD(s, loss_train)[i * s->epochs + out->epoch - 1];
+}
+
+static tt_err train(tt_engine *e, int64_t steps, tt_progress *out)
+{
+  tt_standing *at = NULL;
+  TT_TRY(TT_ALLOC(at, e->slice.count));
+#pragma omp parallel num_threads(e->threads)
+  {
+    unsigned mode = tt_cpu_flush_denormals();
+#pragma omp for schedule(dynamic, 1)
+    for (int64_t i = 0; i < e->slice.count; i++) {
+      at[i].taken = tt_cpu_train_member(e, e->work[omp_get_thread_num()], i, steps);
+      stand(e->state, i, &at[i]);
+    }
+    tt_cpu_restore_denormals(mode);
+  }
+  tt_progress_take(e->slice.count, at, e->cohort->max_epochs, out);
+  tt_free(at);
+  return TT_OK;
+}
+
+static tt_err evaluate(tt_engine *e, tt_split split, double *loss)
+{
+#pragma omp parallel num_threads(e->threads)
+  {
+    unsigned mode = tt_cpu_flush_denormals();
+#pragma omp for schedule(dynamic, 1)
+    for (int64_t i = 0; i < e->slice.count; i++) {
+      const tt_member *m = &e->cohort->member[e->slice.first + i];
+      const tt_row_lists *lists = &e->lists[tt_cohort_view_of(e->cohort, m)];
+      loss[i] =
+          tt_cpu_mean_loss(e, e->work[omp_get_thread_num()], &e->cohort->ensemble[m->ensemble],
+                           tt_state_result(e->state, i), lists->row[split], lists->count[split]);
+    }
+    tt_cpu_restore_denormals(mode);
+  }
+  return TT_OK;
+}
+
+/* Copy members `which` of the cohort from one state to another; both must hold them. */
+static tt_err copy_members(tt_slice which, const tt_state *from, tt_state *to)
+{
+  int64_t last = which.first + which.count;
+  if (which.first < from->first || last > from->first + from->count || which.first < to->first ||
+      last > to->first + to->count || from->params != to->params || from->slots != to->slots ||
+      from->epochs != to->epochs || from->averages != to->averages ||
+      from->snapshots != to->snapshots || from->judged != to->judged)
+    return TT_FAIL(INTERNAL, "members %" PRId64 " + %" PRId64 " do not fit both states",
+                   which.first, which.count);
+  for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
+    tt_state_field a = tt_state_get(from, f), b = tt_state_get(to, f);
+    int64_t bytes = a.bytes * a.length;
+    memcpy((char *)b.data + (which.first - to->first) * bytes,
+           (const char *)a.data + (which.first - from->first) * bytes,
+           (size_t)(which.count * bytes));
+  }
+  return TT_OK;
+}
+
+static tt_err save(tt_engine *e, tt_slice which, tt_state *to)
+{
+  return copy_members(which, e->state, to);
+}
+
+static tt_err load(tt_engine *e, tt_slice which, const tt_state *from)
+{
+  TT_TRY(copy_members(which, from, e->state));
+  drop_anchors(e, which);
+  return TT_OK;
+}
+
+static tt_err info(const tt_engine *e, tt_engine_info *out)
+{
+  const tt_model *m = &e->cohort->model;
+  int anchored;
+  tt_work_for use = needs(e, &anchored);
+  *out = (tt_engine_info){.bytes = e->threads * tt_work_bytes(m, e->cohort->batch_size, use)};
+  if (anchored) out->bytes += 4 * e->slice.count * m->params;
+  for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
+    tt_state_field field = tt_state_get(e->state, f);
+    out->bytes += field.bytes * field.length * e->slice.count;
+  }
+  snprintf(out->device, sizeof out->device, "CPU, %d thread%s, %s", e->threads,
+           e->threads > 1 ? "s" : "", e->kernels->name);
+  snprintf(out->arithmetic, sizeof out->arithmetic, "%s", e->kernels->arithmetic);
+  return TT_OK;
+}
+
+const tt_engine_ops tt_engine_cpu = {
+    .name = "cpu",
+    .count = count,
+    .describe = tt_cpu_describe,
+    .create = create,
+    .destroy = destroy,
+    .set_data = set_data,
+    .init = init,
+    .train = train,
+    .evaluate = evaluate,
+    .save = save,
+    .load = load,
+    .info = info,
+    .predict = tt_cpu_predict,
+    .forward = tt_cpu_ops_forward,
+    .apply = tt_cpu_ops_apply,
+};

@@ -1,0 +1,24 @@
+/* kernels.c — choice of the kernel table at run time. */
+#include "src/cpu/kernels.h"
+
+static const tt_kernels *find(tt_simd simd)
+{
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  int avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
+  if (avx512 && (simd == TT_SIMD_avx512 || simd == TT_SIMD_auto)) return &tt_kernels_avx512;
+  if (avx2 && (simd == TT_SIMD_avx2 || simd == TT_SIMD_auto)) return &tt_kernels_avx2;
+#endif
+  return simd == TT_SIMD_generic || simd == TT_SIMD_auto ? &tt_kernels_generic : NULL;
+}
+
+tt_err tt_kernels_get(tt_simd simd, const tt_kernels **out)
+{
+  *out = find(simd);
+  if (!*out)
+    return TT_FAIL(UNAVAILABLE, "run.simd: this processor has no %s; use auto",
+                   tt_choice_simd[simd]);
+  return TT_OK;
+}

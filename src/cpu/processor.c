@@ -1,0 +1,32 @@
+/* processor.c — what the processor is. */
+#include "src/cpu/cpu_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* "Intel(R) Xeon(R) ..." as Linux says it; "processor" where it says nothing. */
+static void processor_name(char *name, size_t room)
+{
+  char line[512];
+  snprintf(name, room, "processor");
+  FILE *f = fopen("/proc/cpuinfo", "r");
+  if (!f) return;
+  while (fgets(line, (int)sizeof line, f)) {
+    char *colon = strchr(line, ':');
+    if (strncmp(line, "model name", 10) != 0 || !colon) continue;
+    line[strcspn(line, "\n")] = 0;
+    snprintf(name, room, "%.*s", (int)room - 1, colon + 1 + strspn(colon + 1, " \t"));
+    break;
+  }
+  fclose(f);
+}
+
+tt_err tt_cpu_describe(int device, tt_device_info *out)
+{
+  memset(out, 0, sizeof *out);
+  if (device != 0) return TT_FAIL(UNAVAILABLE, "the cpu engine has device 0, not %d", device);
+  processor_name(out->name, sizeof out->name);
+  out->total_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * (int64_t)sysconf(_SC_PAGESIZE);
+  return TT_OK;
+}

@@ -1,0 +1,106 @@
+/* devices.c — see devices.h. */
+#include "src/host/devices.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static tt_err pick_from_map(const tt_seat *s, const tt_int_list *map, int share, int *device)
+{
+  if (s->node_rank >= map->count && !share)
+    return TT_FAIL(UNAVAILABLE,
+                   "run.gpu_map names %" PRId64 " GPUs for the %d ranks of this node: name one for "
+                   "each rank (--gpu-map), start fewer ranks per node (--ntasks-per-node=%" PRId64
+                   "), or let ranks share GPUs (--share-gpu, run.share_gpu: true)",
+                   map->count, s->node_ranks, map->count);
+  int64_t wanted = map->value[s->node_rank % map->count];
+  if (wanted >= s->devices)
+    return TT_FAIL(UNAVAILABLE,
+                   "run.gpu_map gives GPU %" PRId64 " to rank %d of the node, which sees %d (from "
+                   "0 to %d): correct --gpu-map, or CUDA_VISIBLE_DEVICES, or the job's --gpus",
+                   wanted, s->node_rank, s->devices, s->devices - 1);
+  *device = (int)wanted;
+  return TT_OK;
+}
+
+tt_err tt_device_pick(const tt_seat *s, const tt_int_list *map, int share, int *device)
+{
+  if (map->count > 0) return pick_from_map(s, map, share, device);
+  if (s->peers > s->devices && !share)
+    return TT_FAIL(UNAVAILABLE,
+                   "%d ranks of this node see the same %d GPU%s: start fewer ranks per node "
+                   "(--ntasks-per-node=%d), or let ranks share GPUs (--share-gpu, run.share_gpu: "
+                   "true)",
+                   s->peers, s->devices, s->devices == 1 ? "" : "s", s->devices);
+  *device = s->peer % s->devices;
+  return TT_OK;
+}
+
+int tt_device_twin(const tt_place *place, int rank)
+{
+  const char *uuid = place[rank].info.uuid;
+  for (int r = 0; r < rank && *uuid; r++)
+    if (!strcmp(place[r].info.uuid, uuid)) return r;
+  return -1;
+}
+
+tt_err tt_device_check_twins(int ranks, const tt_place *place)
+{
+  for (int r = 0; r < ranks; r++) {
+    int twin = tt_device_twin(place, r);
+    if (twin >= 0)
+      return TT_FAIL(UNAVAILABLE,
+                     "rank %d on %s and rank %d on %s use one GPU, %s (%s): give each rank its own "
+                     "(srun --gpus-per-task=1, or --gpu-map), or let ranks share GPUs "
+                     "(--share-gpu, run.share_gpu: true)",
+                     twin, place[twin].host, r, place[r].host, place[r].info.uuid,
+                     place[r].info.name);
+  }
+  return TT_OK;
+}
+
+int tt_device_unseen(const tt_place *p, char *text, size_t room)
+{
+  if (!p->no_gpu || p->err || p->slurm_gpus < 1) return 0;
+  snprintf(
+      text, room,
+      "Slurm gave this job %d GPU%s on %s, but this rank sees none and would train on the CPU: "
+      "give the GPUs to the step too (srun --gpus-per-node=%d, or --gpus-per-task=1 "
+      "--gpu-bind=none), check CUDA_VISIBLE_DEVICES and nvidia-smi, or set run.device: cpu",
+      p->slurm_gpus, p->slurm_gpus == 1 ? "" : "s", p->host, p->slurm_gpus);
+  return 1;
+}
+
+int tt_device_crowded(const tt_place *p, char *text, size_t room)
+{
+  if ((int64_t)p->threads * p->sharers <= p->cores) return 0;
+  if (p->sharers == 1)
+    snprintf(text, room,
+             "%d threads on %d core%s: give the rank more cores (srun --cpus-per-task=%d, mpirun "
+             "--map-by slot:PE=%d), or set run.threads: auto",
+             p->threads, p->cores, p->cores == 1 ? "" : "s", p->threads, p->threads);
+  else
+    snprintf(text, room,
+             "%d ranks of %s are bound to the same %d core%s with %d thread%s each: give each rank "
+             "cores of its own (srun --cpus-per-task=%d --cpu-bind=cores, mpirun --map-by "
+             "slot:PE=%d --bind-to core), start fewer ranks, or set run.threads: auto",
+             p->sharers, p->host, p->cores, p->cores == 1 ? "" : "s", p->threads,
+             p->threads == 1 ? "" : "s", p->threads, p->threads);
+  return 1;
+}
+
+tt_err tt_device_check_engines(int ranks, const tt_place *place)
+{
+  int first = -1;
+  for (int r = 0; r < ranks; r++) {
+    if (!*place[r].engine) continue;
+    if (first < 0) first = r;
+    if (strcmp(place[r].engine, place[first].engine) != 0)
+      return TT_FAIL(UNAVAILABLE,
+                     "rank %d on %s would use the %s engine, rank %d on %s the %s engine: ask for "
+                     "GPUs on every node (srun --gpus-per-task=1), or set run.device: cpu",
+                     first, place[first].host, place[first].engine, r, place[r].host,
+                     place[r].engine);
+  }
+  return TT_OK;
+}

@@ -1,0 +1,97 @@
+/* watchdog.c — see watchdog.h. */
+#include "src/host/watchdog.h"
+
+#include "src/host/status_file.h"
+#include "src/host/stop_request.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+static pthread_t thread;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t wake;
+static int running, ending; /* under lock */
+static double limit;        /* under lock */
+static char directory[PATH_MAX], incarnation[128];
+static int my_rank;
+static _Atomic double last;
+static _Atomic(const char *) phase;
+
+static void end_process(double silent)
+{
+  char reason[256];
+  const char *during = atomic_load(&phase);
+  snprintf(reason, sizeof reason, "rank %d made no progress for %.0f s during %s", my_rank, silent,
+           during);
+  fprintf(stderr,
+          "tutti: error: watchdog: %s; a rank hangs or was stopped. The last checkpoint is whole: "
+          "run again to go on (raise run.watchdog if a step may take this long)\n",
+          reason);
+  if (directory[0]) (void)tt_status_amend_local(directory, incarnation, "hung", reason, 75);
+  _exit(75);
+}
+
+static void *watch(void *arg)
+{
+  (void)arg;
+  pthread_mutex_lock(&lock);
+  while (!ending) {
+    double silent = tt_clock_local() - atomic_load(&last);
+    if (silent > limit) end_process(silent);
+    double nap = limit / 10.0 < 1.0 ? limit / 10.0 : 1.0;
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += (long)(nap * 1e9);
+    until.tv_sec += until.tv_nsec / 1000000000L;
+    until.tv_nsec %= 1000000000L;
+    pthread_cond_timedwait(&wake, &lock, &until);
+  }
+  pthread_mutex_unlock(&lock);
+  return NULL;
+}
+
+static int start_thread(void)
+{
+  pthread_condattr_t attr;
+  pthread_condattr_init(&attr);
+  pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+  pthread_cond_init(&wake, &attr);
+  pthread_condattr_destroy(&attr);
+  ending = 0;
+  return pthread_create(&thread, NULL, watch, NULL);
+}
+
+tt_err tt_watchdog_start_local(const char *where, const char *start, int rank, double seconds)
+{
+  tt_watchdog_alive_local("start");
+  pthread_mutex_lock(&lock);
+  my_rank = rank;
+  limit = seconds;
+  snprintf(directory, sizeof directory, "%s", where ? where : "");
+  snprintf(incarnation, sizeof incarnation, "%s", start ? start : "");
+  int failed = running ? 0 : start_thread();
+  running = !failed;
+  pthread_mutex_unlock(&lock);
+  return failed ? TT_FAIL(INTERNAL, "the watchdog thread cannot be started") : TT_OK;
+}
+
+void tt_watchdog_alive_local(const char *next)
+{
+  atomic_store(&phase, next);
+  atomic_store(&last, tt_clock_local());
+}
+
+void tt_watchdog_stop_local(void)
+{
+  pthread_mutex_lock(&lock);
+  int was = running;
+  running = 0;
+  ending = 1;
+  if (was) pthread_cond_signal(&wake);
+  pthread_mutex_unlock(&lock);
+  if (was) pthread_join(thread, NULL);
+}

@@ -1,0 +1,41 @@
+/* job.h — a job file made ready: configuration, data, cohorts, engine choice. Floor 4. */
+#ifndef TT_JOB_H
+#define TT_JOB_H
+#include "core/engine/engine.h"
+#include "io/hdf5/provenance.h"
+#include "mpi/comm.h"
+#include "core/model/cohort.h"
+
+/* What the command line adds to a job file. Borrowed texts. */
+typedef struct tt_job_options {
+  const char *file;
+  const char *const *set; /* [nset] "section.name=value" */
+  int nset;
+  const char *command; /* the command line, for provenance */
+  const char *text;    /* what the file says, if it was read before; NULL = read it */
+  int64_t bytes;       /* of text */
+} tt_job_options;
+
+typedef struct tt_job {
+  tt_config *cfg;
+  char *original, *resolved; /* the file's text, and every option spelled out */
+  int64_t bytes;
+  tt_dataset *data; /* NULL until tt_job_load */
+  tt_cohorts cohorts;
+  const tt_engine_ops *ops;
+  tt_resources use;
+} tt_job;
+
+/* Collective. Rank 0 reads the file; all ranks parse the same bytes. Errors: NOINPUT, CONFIG. */
+tt_err tt_job_open(tt_comm *c, const tt_job_options *o, tt_job **out);
+
+/* Collective. Data, cohorts, engine (unless job->ops and use are set already). Errors: of
+ * tt_data_read, tt_cohorts_create, tt_machine_choose.
+ */
+tt_err tt_job_load(tt_comm *c, tt_job *job);
+void tt_job_close(tt_job **job);
+
+/* What every output of this job says of its origin; borrows from its arguments. */
+tt_provenance tt_job_provenance(const tt_job *job, const tt_job_options *o, const char *device,
+                                const char *arithmetic, int ranks, double seconds);
+#endif

@@ -1,0 +1,259 @@
+/* score_rows.c — see score_rows.h. */
+#include "src/predict/score_rows.h"
+
+#include "core/base/mem.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+/* ---- Room -------------------------------------------------------------------------------------
+ */
+
+/* Doubles of one target of one ensemble: tally, members' errors, rows inside intervals. */
+static int64_t ensemble_sums(const tt_scorer *s)
+{
+  return s->tally + TT_TALLY_ERRORS + s->model->calibration.levels;
+}
+
+tt_err tt_scorer_make(tt_scorer *s, int table)
+{
+  const tt_committee *c = s->model;
+  int64_t columns = tt_committee_columns(c);
+  s->targets = c->model.targets;
+  s->width = tt_committee_width(c);
+  s->tally = tt_tally_size(&c->model);
+  s->sums = (c->members * s->tally + c->ensembles * ensemble_sums(s)) * s->targets;
+  TT_TRY(TT_ALLOC(s->x, TT_SCORE_PIECE * c->model.inputs));
+  TT_TRY(TT_ALLOC(s->y, TT_SCORE_PIECE * c->target.count));
+  TT_TRY(TT_ALLOC(s->members, c->members * 2 * s->width * TT_SCORE_PIECE));
+  TT_TRY(tt_moments_create(TT_SCORE_PIECE, columns, &s->moments));
+  TT_TRY(tt_moments_create(1, s->width, &s->row));
+  TT_TRY(TT_ALLOC(s->quantity, c->model.quantities));
+  TT_TRY(TT_ALLOC(s->part, 3 * c->members));
+  TT_TRY(TT_ALLOC(s->errors, s->targets * TT_SCORE_PIECE));
+  return table ? TT_ALLOC(s->table, TT_TABLE_PARTS * s->table_rows * columns) : TT_OK;
+}
+
+void tt_scorer_free(tt_scorer *s)
+{
+  tt_free(s->x);
+  tt_free(s->y);
+  tt_free(s->members);
+  tt_free(s->quantity);
+  tt_free(s->part);
+  tt_free(s->errors);
+  tt_free(s->table);
+  if (s->moments) s->moments->rows = TT_SCORE_PIECE;
+  tt_moments_destroy(&s->moments);
+  tt_moments_destroy(&s->row);
+}
+
+double *tt_scorer_member(const tt_scorer *s, double *sums, int64_t member, int64_t k)
+{
+  return sums + (member * s->targets + k) * s->tally;
+}
+
+double *tt_scorer_ensemble(const tt_scorer *s, double *sums, int64_t e, int64_t k)
+{
+  double *of_ensembles = tt_scorer_member(s, sums, s->model->members, 0);
+  return of_ensembles + (e * s->targets + k) * ensemble_sums(s);
+}
+
+double *tt_scorer_errors(const tt_scorer *s, double *sums, int64_t e, int64_t k)
+{
+  return tt_scorer_ensemble(s, sums, e, k) + s->tally;
+}
+
+double *tt_scorer_inside(const tt_scorer *s, double *sums, int64_t e, int64_t k)
+{
+  return tt_scorer_errors(s, sums, e, k) + TT_TALLY_ERRORS;
+}
+
+/* ---- Members ----------------------------------------------------------------------------------
+ */
+
+static double label(const tt_scorer *s, const tt_ensemble *e, int64_t k, int64_t r)
+{
+  return s->y[r * s->model->target.count + e->column[k]];
+}
+
+static int counts(const tt_scorer *s, int64_t row, int64_t member)
+{
+  return !s->source->counts_local || s->source->counts_local(s->source->from, row, member);
+}
+
+/* Member i's means of the quantities of target k; their variances are `width * rows` numbers on. */
+static const float *said(const tt_scorer *s, int64_t i, int64_t k, int64_t rows)
+{
+  return s->members + (i * 2 * s->width + k * s->model->model.quantities) * rows;
+}
+
+static void add_member(const tt_scorer *s, const tt_ensemble *e, int64_t i, int64_t k, int64_t rows,
+                       double *tally)
+{
+  const tt_committee *c = s->model;
+  const tt_model *m = &c->model;
+  int32_t t = e->column[k];
+  double scale = c->scaler.y_scale[t], mean = c->scaler.y_mean[t], share = c->weight[i];
+  const float *at = said(s, i, k, rows), *variance = at + s->width * rows;
+  tt_forecast f = {.quantity = s->quantity};
+  for (int64_t r = 0; r < rows; r++) {
+    double y = label(s, e, k, r);
+    if (isnan(y)) continue;
+    for (int32_t j = 0; j < m->quantities; j++)
+      s->quantity[j] = (double)at[j * rows + r] * scale + mean;
+    f.variance = (double)variance[r] * scale * scale;
+    tt_tally_add(m, &f, y, tally);
+    if (share > 0.0) s->errors[k * TT_SCORE_PIECE + r] += share * tt_forecast_error(m, &f, y);
+  }
+}
+
+/* ---- Ensembles --------------------------------------------------------------------------------
+ */
+
+/* Moments of row r: the engine's, or those of the members that count in it. */
+static const tt_moments *moments_of(const tt_scorer *s, const tt_ensemble *e, int64_t first,
+                                    int64_t r, int64_t rows)
+{
+  const tt_committee *c = s->model;
+  if (!s->source->counts_local) return s->moments;
+  tt_moments_clear(s->row);
+  for (int64_t i = e->first; i < e->first + e->members; i++) {
+    if (c->weight[i] <= 0.0 || !counts(s, first + r, i)) continue;
+    const float *at = said(s, i, 0, rows) + r;
+    tt_moments_add(s->row, 0, s->width, c->weight[i], at, at + s->width * rows, rows);
+  }
+  return s->row;
+}
+
+/* Share, mean and variance of each member in a row, where a score needs the mixture itself; its
+ * distances from the ensemble's mean times `spread`. */
+static void find_parts(const tt_scorer *s, const tt_ensemble *e, int64_t k, int64_t row, int64_t r,
+                       int64_t rows, double spread, tt_forecast *f)
+{
+  const tt_committee *c = s->model;
+  int32_t t = e->column[k];
+  double scale = c->scaler.y_scale[t], shift = c->scaler.y_mean[t];
+  double *share = s->part, *mean = share + c->members, *variance = mean + c->members;
+  unsigned needed = s->source->counts_local ? TT_OF(rate) : TT_GAUSSIANS | TT_OF(rate);
+  if (!(1u << c->model.output & needed)) return;
+  for (int64_t i = 0; i < e->members; i++) {
+    const float *at = said(s, e->first + i, k, rows) + r;
+    share[i] = counts(s, row, e->first + i) ? c->weight[e->first + i] : 0.0;
+    mean[i] = (double)at[0] * scale + shift;
+    variance[i] = (double)at[s->width * rows] * scale * scale;
+    if (spread == 1.0) continue;
+    mean[i] = f->quantity[0] + spread * (mean[i] - f->quantity[0]);
+    variance[i] *= spread * spread;
+  }
+  f->parts = e->members;
+  f->share = share;
+  f->mean = mean;
+  f->spread = variance;
+}
+
+/* What was measured, for column j of a target with label y: of a class, whether it is the one. */
+static double measured(const tt_model *m, int32_t j, double y)
+{
+  if (m->output != TT_OUTPUT_softmax || isnan(y)) return y;
+  return j == m->levels ? (double)NAN : y == j;
+}
+
+static void keep(const tt_scorer *s, int64_t row, int64_t column, double y, const tt_spread *at)
+{
+  const double value[TT_TABLE_PARTS] = {y, at->mean, at->total, at->aleatoric, at->epistemic};
+  int64_t columns = tt_committee_columns(s->model);
+  for (int v = 0; v < TT_TABLE_PARTS; v++)
+    s->table[(v * s->table_rows + row - s->table_first) * columns + column] = value[v];
+}
+
+/* Whether the label lies in each conformal interval of the target at `column`. */
+static void add_inside(const tt_scorer *s, const tt_forecast *f, int64_t column, double y,
+                       double unit, double *inside)
+{
+  const tt_calibration *k = &s->model->calibration;
+  double low, high;
+  for (int64_t l = 0; l < k->levels; l++) {
+    tt_calibration_interval(k, &s->model->model, l, column, f->quantity, sqrt(f->variance), unit,
+                            &low, &high);
+    inside[l] += y >= low && y <= high;
+  }
+}
+
+/* Target k of ensemble number e in row `first + r`. */
+static void add_row(const tt_scorer *s, int64_t number, int64_t k, int64_t first, int64_t r,
+                    int64_t rows, double *tally)
+{
+  const tt_committee *c = s->model;
+  const tt_model *m = &c->model;
+  const tt_ensemble *e = &c->ensemble[number];
+  const tt_moments *from = moments_of(s, e, first, r, rows);
+  int64_t base = from == s->row ? 0 : number * s->width, row = from == s->row ? 0 : r;
+  double scale = c->scaler.y_scale[e->column[k]], y = label(s, e, k, r);
+  double spread = tt_calibration_spread(&c->calibration, number * s->width + k * m->quantities);
+  tt_forecast f = {.quantity = s->quantity};
+  for (int32_t j = 0; j < m->quantities; j++) {
+    int64_t column = k * m->quantities + j;
+    tt_spread at = tt_moments_at(from, row, base + column);
+    at.mean = at.mean * scale + c->scaler.y_mean[e->column[k]];
+    at.total *= scale * spread;
+    at.aleatoric *= scale * spread;
+    at.epistemic *= scale * spread;
+    s->quantity[j] = at.mean;
+    if (j == 0) f.variance = at.total * at.total;
+    if (s->table) keep(s, first + r, number * s->width + column, measured(m, j, y), &at);
+  }
+  if (isnan(y) || (from == s->row && from->weight[0] <= 0.0)) return;
+  find_parts(s, e, k, first + r, r, rows, spread, &f);
+  tt_tally_add(m, &f, y, tally);
+  add_inside(s, &f, number * s->width + k * m->quantities, y, scale,
+             tally + s->tally + TT_TALLY_ERRORS);
+}
+
+/* ---- A piece ----------------------------------------------------------------------------------
+ */
+
+static tt_err check_labels(const tt_scorer *s, int64_t first, int64_t rows)
+{
+  const tt_committee *c = s->model;
+  const char *want;
+  for (int64_t e = 0; e < c->ensembles; e++)
+    for (int64_t k = 0; k < s->targets; k++)
+      for (int64_t r = 0; r < rows; r++) {
+        double y = label(s, &c->ensemble[e], k, r);
+        if (isnan(y) || tt_label_fits(&c->model, y, &want)) continue;
+        return TT_FAIL(DATA, "target '%s' is %.9g in row %" PRId64 "; with output %s it must be %s",
+                       c->target.name[c->ensemble[e].column[k]], y, first + r,
+                       tt_choice_output[c->model.output], want);
+      }
+  return TT_OK;
+}
+
+static void add_ensemble(tt_scorer *s, int64_t number, int64_t k, int64_t first, int64_t rows,
+                         double *sums)
+{
+  const tt_ensemble *e = &s->model->ensemble[number];
+  double *errors = s->errors + k * TT_SCORE_PIECE;
+  for (int64_t r = 0; r < rows; r++)
+    errors[r] = 0.0;
+  for (int64_t i = e->first; !s->source->counts_local && i < e->first + e->members; i++)
+    add_member(s, e, i, k, rows, tt_scorer_member(s, sums, i, k));
+  for (int64_t r = 0; r < rows; r++) {
+    add_row(s, number, k, first, r, rows, tt_scorer_ensemble(s, sums, number, k));
+    if (!isnan(label(s, e, k, r)))
+      tt_tally_add_error(errors[r], tt_scorer_errors(s, sums, number, k));
+  }
+}
+
+tt_err tt_scorer_piece(tt_scorer *s, int64_t first, int64_t rows, double *sums)
+{
+  const tt_committee *c = s->model;
+  TT_TRY(s->source->read_local(s->source->from, first, rows, s->x, s->y));
+  TT_TRY(check_labels(s, first, rows));
+  s->moments->rows = rows;
+  TT_TRY(s->ops->predict(c, s->use, rows, s->x, s->moments, s->members));
+  for (int64_t e = 0; e < c->ensembles; e++)
+    for (int64_t k = 0; k < s->targets; k++)
+      add_ensemble(s, e, k, first, rows, sums);
+  return TT_OK;
+}

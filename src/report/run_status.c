@@ -1,0 +1,129 @@
+/* run_status.c — see run_status.h. */
+#include "src/report/run_status.h"
+
+#include "core/base/text.h"
+#include "src/host/status_file.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+/* A running job renews its status every 10 s; on a slow file system that may take a while. */
+enum { SILENT_SECONDS = 120 };
+
+typedef struct overview {
+  const char *directory;
+  tt_status_file file;
+  int64_t checkpoint_age; /* -1 = there is none */
+  int results;
+  char job[24];
+  int64_t restart;
+} overview;
+
+/* Seconds since a file was written; -1 if it is not there. */
+static int64_t age_of(const char *directory, const char *name)
+{
+  char path[PATH_MAX];
+  struct stat s;
+  int n = snprintf(path, sizeof path, "%s/%s", directory, name);
+  if (n >= (int)sizeof path || stat(path, &s) != 0) return -1;
+  int64_t age = (int64_t)(time(NULL) - s.st_mtime);
+  return age > 0 ? age : 0;
+}
+
+static tt_err look(const char *directory, overview *o)
+{
+  char name[64];
+  o->directory = directory;
+  TT_TRY(tt_status_read_local(directory, &o->file));
+  const tt_run_status *s = &o->file.status;
+  snprintf(name, sizeof name, "ckpt-g%06" PRId64 ".h5", s->generation);
+  o->checkpoint_age = s->generation > 0 ? age_of(directory, name) : -1;
+  o->results = age_of(directory, "model.h5") >= 0 && age_of(directory, "results.h5") >= 0;
+  snprintf(o->job, sizeof o->job, "%.*s", (int)strcspn(s->incarnation, "."), s->incarnation);
+  const char *dot = strchr(s->incarnation, '.');
+  o->restart = dot ? strtoll(dot + 1, NULL, 10) : 0;
+  return TT_OK;
+}
+
+static void print_state(const overview *o)
+{
+  const tt_run_status *s = &o->file.status;
+  char text[32];
+  int running = !strcmp(s->state, "training");
+  printf("state       %s", s->state);
+  if (!running) printf(", exit code %" PRId64, s->exit_code);
+  if (strcmp(o->job, "0") != 0 && *o->job)
+    printf(", Slurm job %s, restart %" PRId64, o->job, o->restart);
+  printf("\n%s%s", *s->reason ? "reason      " : "", s->reason);
+  printf("%swritten     %s, %s ago", *s->reason ? "\n" : "", s->time,
+         tt_clock_text((double)o->file.age, text));
+  if (running && o->file.age > SILENT_SECONDS)
+    printf(": no sign of life since; was the job killed? Run it again to go on");
+  printf("\n");
+}
+
+static void print_people(const overview *o)
+{
+  const tt_run_status *s = &o->file.status;
+  char text[32];
+  int running = !strcmp(s->state, "training");
+  print_state(o);
+  printf("members     %" PRId64 ": %" PRId64 " in training, %" PRId64 " finished, %" PRId64
+         " stopped early, %" PRId64 " diverged\n",
+         s->members, s->training, s->finished, s->early_stopped, s->diverged);
+  printf("epoch       %" PRId64 " of at most %" PRId64 "\n", s->epoch, s->epochs);
+  if (s->generation == 0)
+    printf("checkpoint  none\n");
+  else if (o->checkpoint_age < 0)
+    printf("checkpoint  %" PRId64 "\n", s->generation);
+  else
+    printf("checkpoint  %" PRId64 ", %s ago\n", s->generation,
+           tt_clock_text((double)o->checkpoint_age, text));
+  if (s->rate > 0.0) printf("rate        %.3g member-steps/s\n", s->rate);
+  if (running) printf("time left   %s\n", tt_clock_text(s->eta, text));
+  printf("results     %s\n", o->results ? "model.h5, results.h5" : "not yet");
+}
+
+static void print_text(const char *key, const char *text)
+{
+  printf("  \"%s\": ", key);
+  tt_json_text(stdout, text);
+  printf(",\n");
+}
+
+static void print_json(const overview *o)
+{
+  const tt_run_status *s = &o->file.status;
+  printf("{\n");
+  print_text("state", s->state);
+  print_text("reason", s->reason);
+  print_text("stop", s->stop);
+  print_text("incarnation", s->incarnation);
+  print_text("time", s->time);
+  print_text("job", o->job);
+#define X(name) printf("  \"" #name "\": %" PRId64 ",\n", s->name);
+  TT_STATUS_NUMBERS(X)
+#undef X
+#define X(name) printf("  \"" #name "\": %.3f,\n", s->name);
+  TT_STATUS_FRACTIONS(X)
+#undef X
+  printf("  \"restart\": %" PRId64 ",\n  \"age_seconds\": %" PRId64
+         ",\n  \"checkpoint_age_seconds\": %" PRId64 ",\n  \"results\": %d\n}\n",
+         o->restart, o->file.age, o->checkpoint_age, o->results);
+}
+
+tt_err tt_overview_print_local(const char *directory, int json)
+{
+  static overview o;
+  TT_TRY(look(directory, &o));
+  if (json)
+    print_json(&o);
+  else
+    print_people(&o);
+  return TT_OK;
+}

@@ -1,0 +1,216 @@
+/* requeue.c — see requeue.h. */
+#include "src/slurm/requeue.h"
+
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "src/host/slurm_query.h"
+#include "src/host/status_file.h"
+#include "core/stats/history.h"
+
+#include <errno.h>
+#include <glob.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static int is(const char *text, const char *word) { return !strcmp(text, word); }
+
+/* Did it end in a way that another life can mend? */
+static int can_go_on(const tt_life *l, char *why, size_t room)
+{
+  if (is(l->state, "hung")) return 1;
+  if (is(l->state, "stopped")) {
+    if (is(l->stop, "time") || is(l->stop, "signal") || is(l->stop, "oracle")) return 1;
+    snprintf(why, room, "a person stopped it: sbatch the job to go on");
+    return 0;
+  }
+  if (is(l->state, "done")) {
+    snprintf(why, room, "it is done");
+  } else if (is(l->state, "failed")) {
+    snprintf(why, room, "it failed with exit code %d: another life would too", l->exit_code);
+  } else if (!*l->state && *l->other) {
+    snprintf(why, room,
+             "the directory's last status is of another start, %.96s: the reason is above",
+             l->other);
+  } else if (!*l->state) {
+    snprintf(why, room, "this life has left no status, exit code %d: the reason is above",
+             l->launch_code);
+  } else { /* it says "training", but its launcher has returned */
+    if (l->generation > l->resumed || l->part > l->part_resumed) return 1;
+    snprintf(why, room, "it died, exit code %d, before it could write a checkpoint",
+             l->launch_code);
+  }
+  return 0;
+}
+
+int tt_life_again(const tt_life *l, char *why, size_t room)
+{
+  if (!can_go_on(l, why, room)) return 0;
+  if (l->stuck >= TT_LIVES_STUCK) {
+    snprintf(why, room,
+             "%d lives have ended at this checkpoint: give a life more time, or checkpoint.every "
+             "less (label.patience more, where labels are awaited), then sbatch the job to go on",
+             TT_LIVES_STUCK);
+    return 0;
+  }
+  if (l->restarts >= l->most) {
+    snprintf(why, room,
+             "this was restart %" PRId64 " of at most %" PRId64 ": sbatch the job to go on, or "
+             "raise --max-restarts",
+             l->restarts, l->most);
+    return 0;
+  }
+  snprintf(why, room, "queued again");
+  return 1;
+}
+
+/* ---- where it stands ------------------------------------------------------------------------- */
+
+static int64_t count_files(const char *pattern)
+{
+  glob_t found;
+  if (glob(pattern, GLOB_NOSORT, NULL, &found)) return 0;
+  int64_t n = (int64_t)found.gl_pathc;
+  globfree(&found);
+  return n;
+}
+
+/* What the stage that a campaign is in has kept: of training its last checkpoint, of labelling the
+ * groups that have their answer. Names are those of src/campaign/state/file_names.h and src/campaign/label/oracle.h. A
+ * training that hung has said so in its own directory alone. */
+static void look_into_round(const char *directory, tt_life *l)
+{
+  static tt_status_file f;
+  char path[PATH_MAX];
+  int64_t round = l->generation / TT_STAGE_COUNT + 1, stage = l->generation % TT_STAGE_COUNT;
+  int n = snprintf(path, sizeof path, "%s/round-%04" PRId64 "%s", directory, round,
+                   stage == TT_STAGE_label ? "/label/*/answer.h5" : "");
+  if (n >= (int)sizeof path) return;
+  if (stage == TT_STAGE_label) l->part = count_files(path);
+  if (stage != TT_STAGE_train || tt_status_read_local(path, &f)) return;
+  int mine = tt_slurm_is_this_life_local(f.status.incarnation);
+  l->part = f.status.generation;
+  l->part_resumed = mine ? f.status.resumed : l->part;
+  if (mine && l->exit_code < 0 && is(f.status.state, "hung")) {
+    l->state = f.status.state;
+    l->reason = f.status.reason;
+    l->exit_code = (int)f.status.exit_code;
+  }
+}
+
+/* Of this life, or who else's the status file is. */
+static void look(const char *directory, tt_life *l)
+{
+  static tt_status_file f;
+  l->state = l->stop = l->other = l->reason = "";
+  l->exit_code = -1;
+  if (tt_status_read_local(directory, &f)) return;
+  if (!tt_slurm_is_this_life_local(f.status.incarnation)) {
+    l->other = f.status.incarnation;
+    return;
+  }
+  l->state = f.status.state;
+  l->stop = f.status.stop;
+  l->reason = f.status.reason;
+  l->generation = f.status.generation;
+  l->resumed = f.status.resumed;
+  l->exit_code = (int)f.status.exit_code;
+  if (l->is_campaign) look_into_round(directory, l);
+}
+
+/* "37", of a campaign "12.4"; for people "at checkpoint 37", "in round 3, score". */
+static void name_place(const tt_life *l, char key[64], char text[128])
+{
+  int64_t round = l->generation / TT_STAGE_COUNT + 1, stage = l->generation % TT_STAGE_COUNT;
+  if (!l->is_campaign) {
+    snprintf(key, 64, "%" PRId64, l->generation);
+    snprintf(text, 128, "at checkpoint %" PRId64, l->generation);
+    return;
+  }
+  snprintf(key, 64, "%" PRId64 ".%" PRId64, l->generation, l->part);
+  int n = snprintf(text, 128, "in round %" PRId64 ", %s", round, tt_stage_name[stage]);
+  if (stage == TT_STAGE_train)
+    snprintf(text + n, 128 - (size_t)n, ", at checkpoint %" PRId64, l->part);
+  else if (stage == TT_STAGE_label)
+    snprintf(text + n, 128 - (size_t)n, ", %" PRId64 " groups answered", l->part);
+}
+
+/* ---- lives.tsv: time, job, restart, checkpoint, state, stop, decision --------------------------
+ */
+
+static FILE *open_lives(const char *directory, const char *mode)
+{
+  char path[PATH_MAX];
+  int n = snprintf(path, sizeof path, "%s/lives.tsv", directory);
+  return n < (int)sizeof path ? fopen(path, mode) : NULL;
+}
+
+/* Earlier lives of this job. Another job's are no sign of being stuck: somebody has looked. */
+static void recall(const char *directory, const char *job, const char *place, tt_life *l)
+{
+  char line[1024], of[64], at[64];
+  FILE *f = open_lives(directory, "r");
+  l->stuck = 1;
+  while (f && fgets(line, sizeof line, f)) {
+    int n = sscanf(line, "%*[^\t]\t%63[^\t]\t%*[^\t]\t%63[^\t]", of, at);
+    if (n == 2 && is(of, job)) l->stuck = is(at, place) ? l->stuck + 1 : 1;
+  }
+  if (f) fclose(f);
+}
+
+/* Best effort: without the record a job might be queued too often, but only up to its cap. */
+static void record(const char *directory, const char *job, const char *place, const tt_life *l,
+                   const char *why)
+{
+  char when[32] = "";
+  time_t now = time(NULL);
+  struct tm utc;
+  if (gmtime_r(&now, &utc)) strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  FILE *f = open_lives(directory, "a");
+  if (f && ftell(f) == 0)
+    fputs("#time\tjob\trestart\tcheckpoint\tstate\tstopped_by\tdecision\n", f);
+  if (f)
+    fprintf(f, "%s\t%s\t%" PRId64 "\t%s\t%s\t%s\t%s\n", when, job, l->restarts, place,
+            *l->state ? l->state : "none", l->stop, why);
+  if (!f || fclose(f)) tt_log_once(TT_LOG_WARN, "%s/lives.tsv: %s", directory, strerror(errno));
+}
+
+static tt_err decide(const char *directory, const char *job, tt_life *l, int *code)
+{
+  char why[256], place[64], where[128];
+  look(directory, l);
+  *code = l->exit_code >= 0 ? l->exit_code : l->launch_code;
+  name_place(l, place, where);
+  recall(directory, job, place, l);
+  int again = tt_life_again(l, why, sizeof why);
+  record(directory, job, place, l, why);
+  printf("tutti: job %s, restart %" PRId64 ": %s %s%s%s%s: %s\n", job, l->restarts,
+         *l->state ? l->state : "ended", where, *l->reason ? " (" : "", l->reason,
+         *l->reason ? ")" : "", why);
+  fflush(stdout);
+  if (!again && *code == 0 && !is(l->state, "done")) *code = tt_err_exit_code(TT_E_INTERNAL);
+  return again ? tt_slurm_requeue_local(job) : TT_OK;
+}
+
+tt_err tt_lives_next_local(const tt_job_options *o, int64_t most, int launch_code, int *code)
+{
+  char job[64], *text = NULL;
+  int64_t bytes = 0;
+  tt_config *cfg = NULL;
+  if (!tt_slurm_job_local(job, sizeof job))
+    return TT_FAIL(USAGE, "this is not a job of Slurm (SLURM_JOB_ID is not set): it belongs into a "
+                          "batch script, after srun");
+  tt_err e = tt_config_read_file_local(o->file, &text, &bytes);
+  if (!e) e = tt_config_parse(o->file, text, bytes, o->set, o->nset, &cfg);
+  tt_life life = {.restarts = tt_slurm_restarts_local(), .most = most, .launch_code = launch_code};
+  if (!e) {
+    life.is_campaign = cfg->campaign;
+    e = decide(cfg->campaign ? cfg->campaign_directory : cfg->run_directory, job, &life, code);
+  }
+  tt_config_destroy(&cfg);
+  tt_free(text);
+  return e;
+}

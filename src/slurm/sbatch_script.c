@@ -1,0 +1,175 @@
+/* sbatch_script.c — see sbatch_script.h. */
+#include "src/slurm/sbatch_script.h"
+
+#include "core/base/process.h"
+#include "core/base/mem.h"
+#include "core/config/config.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const double plan_seconds = 120.0;
+
+static const char *find(const char *name)
+{
+  for (const tt_text *t = tt_embedded; t->name; t++)
+    if (!strcmp(t->name, name)) return t->text;
+  return NULL;
+}
+
+static tt_err find_site(const char *site, const char **out)
+{
+  char name[128], known[512] = "";
+  snprintf(name, sizeof name, "site/%s", site);
+  *out = find(name);
+  if (*out) return TT_OK;
+  for (const tt_text *t = tt_embedded; t->name; t++) {
+    size_t n = strlen(known);
+    if (!strncmp(t->name, "site/", 5))
+      snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", t->name + 5);
+  }
+  return TT_FAIL(USAGE, "--site: '%s' is not known; there are %s", site, known);
+}
+
+static int begins(const char *line, const char *with) { return !strncmp(line, with, strlen(with)); }
+
+/* The whole number after `key` in a text, 0 if it is not there. */
+static int number_after(const char *text, const char *key)
+{
+  const char *at = strstr(text, key);
+  return at ? atoi(at + strlen(key)) : 0;
+}
+
+void tt_shell_quoted(FILE *to, const char *text)
+{
+  fputc('\'', to);
+  for (; *text; text++)
+    if (*text == '\'')
+      fputs("'\\''", to);
+    else
+      fputc(*text, to);
+  fputc('\'', to);
+}
+
+/* What `tutti plan` says, as comment. A process of its own: it ends where the job is wrong. */
+static tt_err plan(const char *job, int ranks, char *text, size_t room)
+{
+  char program[4096], number[16];
+  char *argv[] = {"tutti", "plan", "--ranks", number, (char *)(uintptr_t)job, NULL};
+  snprintf(number, sizeof number, "%d", ranks);
+  ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+  if (n < 0) return TT_FAIL(UNAVAILABLE, "/proc/self/exe cannot be read");
+  program[n] = '\0';
+  tt_child c = tt_child_run(program, argv, plan_seconds, text, room);
+  int code = tt_child_code(&c);
+  if (code == 0) return TT_OK;
+  for (int e = TT_OK + 1; e < TT_E_COUNT; e++)
+    if (code == tt_err_exit_code((tt_err)e))
+      return tt_fail_at(__FILE__, __LINE__, (tt_err)e, "`tutti plan %s` says what is wrong", job);
+  return TT_FAIL(UNAVAILABLE, "`tutti plan %s` did not end well", job);
+}
+
+/* A campaign's script is for a campaign's file. */
+static tt_err check_campaign(const char *file)
+{
+  char *text = NULL;
+  int64_t bytes = 0;
+  tt_config *cfg = NULL;
+  tt_err e = tt_config_read_file_local(file, &text, &bytes);
+  if (!e) e = tt_config_parse(file, text, bytes, NULL, 0, &cfg);
+  if (!e && !cfg->campaign)
+    e = TT_FAIL(USAGE,
+                "%s has none of the sections of a campaign (pool, label ...): did you mean "
+                "`tutti slurm train`? `tutti campaign init` writes one",
+                file);
+  tt_config_destroy(&cfg);
+  tt_free(text);
+  return e;
+}
+
+static void print_plan(const tt_batch *b, const char *text)
+{
+  if (!strcmp(b->script, "campaign"))
+    printf("# The training of a round, by `tutti plan` with the first data; rows grow by "
+           "select.batch a round:\n");
+  for (const char *line = text; *line;) {
+    int n = (int)strcspn(line, "\n");
+    printf("# %.*s\n", n, line);
+    line += n + (line[n] == '\n');
+  }
+}
+
+/* A line of the script, with what was asked for in place of what it says. */
+static void print_line(const tt_batch *b, const char *line, int n)
+{
+  static const char *const per_node[] = {
+      "#SBATCH --ntasks-per-node=", "#SBATCH --gpus-per-node=", "#SBATCH --gres=gpu:"};
+  if (b->nodes > 0 && begins(line, "#SBATCH --nodes=")) {
+    printf("#SBATCH --nodes=%d\n", b->nodes);
+    return;
+  }
+  if (b->time && begins(line, "#SBATCH --time=")) {
+    printf("#SBATCH --time=%s\n", b->time);
+    return;
+  }
+  for (size_t i = 0; i < sizeof per_node / sizeof *per_node; i++)
+    if (b->gpus_per_node > 0 && begins(line, per_node[i])) {
+      printf("%s%d\n", per_node[i], b->gpus_per_node);
+      return;
+    }
+  printf("%.*s\n", n, line);
+}
+
+static void print_text(const tt_batch *b, const char *text, const char *until)
+{
+  for (const char *line = text; *line && !(until && begins(line, until));) {
+    int n = (int)strcspn(line, "\n");
+    print_line(b, line, n);
+    line += n + (line[n] == '\n');
+  }
+}
+
+static void print_script(const tt_batch *b, const char *script, const char *site,
+                         const char *estimate)
+{
+  const char *line = script;
+  while (*line) {
+    int n = (int)strcspn(line, "\n");
+    if (begins(line, "# ---- site")) {
+      print_text(b, site, NULL);
+      line = strstr(line, "# ---- end of site");
+      n = (int)strcspn(line, "\n");
+    } else if (begins(line, "job=")) {
+      print_plan(b, estimate);
+      printf("job=");
+      tt_shell_quoted(stdout, b->job);
+      printf("\n");
+    } else {
+      print_line(b, line, n);
+    }
+    line += n + (line[n] == '\n');
+  }
+}
+
+tt_err tt_batch_print_local(const tt_batch *b)
+{
+  static char estimate[1 << 16];
+  const char *site;
+  char name[64];
+  snprintf(name, sizeof name, "%.40s.sbatch",
+           strcmp(b->script, "array") != 0 ? b->script : "train-array");
+  const char *script = find(name);
+  if (b->time && strspn(b->time, "0123456789:-") != strlen(b->time))
+    return TT_FAIL(USAGE, "--time: '%s' is not a time of Slurm, as 30, 4:00:00 or 1-12", b->time);
+  TT_TRY(find_site(b->site, &site));
+  if (!strcmp(b->script, "campaign")) TT_TRY(check_campaign(b->job));
+  int nodes = b->nodes > 0 ? b->nodes : number_after(script, "#SBATCH --nodes=");
+  int per_node =
+      b->gpus_per_node > 0 ? b->gpus_per_node : number_after(site, "#SBATCH --ntasks-per-node=");
+  TT_TRY(plan(b->job, nodes * per_node, estimate, sizeof estimate));
+  print_script(b, script, site, estimate);
+  return TT_OK;
+}

@@ -1,0 +1,196 @@
+/* doctor.c — see doctor.h. */
+#include "src/tools/doctor.h"
+
+#include "core/base/mem.h"
+#include "src/cpu/kernels.h"
+#include "io/hdf5/files.h"
+#include "io/hdf5/h5.h"
+#include "src/tools/plan.h"
+#include "src/host/diagnostics.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* What only the rank itself can see; gathered on rank 0. */
+enum { MOST_COMPLAINTS = 8, COMPLAINT_ROOM = 1024, PER_SURVEYED_RANK = 4 };
+typedef struct complaints {
+  int count;
+  char text[MOST_COMPLAINTS][COMPLAINT_ROOM];
+} complaints;
+
+static void complain(complaints *to, const char *text)
+{
+  if (to->count < MOST_COMPLAINTS)
+    snprintf(to->text[to->count++], COMPLAINT_ROOM, "%.*s", COMPLAINT_ROOM - 1, text);
+}
+
+static void check_settings(complaints *to)
+{
+  for (const tt_comm_setting *s = tt_comm_settings; s->name; s++) {
+    char text[COMPLAINT_ROOM];
+    const char *now = getenv(s->name);
+    if (!now || !strcmp(now, s->value)) continue;
+    snprintf(text, sizeof text,
+             "%s is '%s' where tutti sets '%s', because %s: unset it (or drop "
+             "mpirun's --mca %s)",
+             s->name, now, s->value, s->why, s->name + strlen("OMPI_MCA_"));
+    complain(to, text);
+  }
+}
+
+/* Try for real, in the nearest directory that is there: permissions do not say all. */
+static tt_err try_directory(const char *directory)
+{
+  char at[TT_PATH_ROOM], above[TT_PATH_ROOM], probe[TT_PATH_ROOM], temporary[TT_PATH_ROOM];
+  struct stat s;
+  snprintf(at, sizeof at, "%s", directory);
+  while (stat(at, &s) != 0 && errno == ENOENT && strcmp(at, "/") != 0 && strcmp(at, ".") != 0) {
+    tt_file_directory_local(at, above);
+    memcpy(at, above, sizeof at);
+  }
+  if (snprintf(probe, sizeof probe, "%s/doctor", at) >= (int)sizeof probe)
+    return TT_FAIL(CANTCREAT, "%s: the path is too long", directory);
+  TT_TRY(tt_file_temporary_local(probe, temporary));
+  TT_TRY(tt_file_reserve_local(temporary, 0));
+  unlink(temporary);
+  return TT_OK;
+}
+
+static void look_local(const tt_comm *c, const tt_job *job, const tt_wish *wish, complaints *to)
+{
+  const tt_kernels *kernels;
+  char text[COMPLAINT_ROOM];
+  if (tt_comm_check_launch_local(c)) complain(to, tt_err_last());
+  check_settings(to);
+  if (tt_kernels_get(wish->simd, &kernels)) complain(to, tt_err_last());
+  if (job && try_directory(job->cfg->run_directory)) {
+    snprintf(text, sizeof text, "run.directory %s: %.600s", job->cfg->run_directory, tt_err_last());
+    complain(to, text);
+  }
+}
+
+static void print_ranks(const tt_survey *s)
+{
+  int host = 4, name = 4;
+  for (int r = 0; r < s->ranks; r++) {
+    int h = (int)strlen(s->place[r].host), n = (int)strlen(s->place[r].info.name);
+    host = h > host ? h : host;
+    name = n > name ? n : name;
+  }
+  printf("%5s  %-*s  %7s  %5s  %7s  %-6s  %3s  %-*s  %s\n", "rank", host, "host", "on node",
+         "cores", "threads", "engine", "gpu", name, "name", "uuid");
+  for (int r = 0; r < s->ranks; r++) {
+    const tt_place *p = &s->place[r];
+    char gpu[16] = "-";
+    if (p->devices > 0 && !p->err) snprintf(gpu, sizeof gpu, "%d", p->device);
+    printf("%5d  %-*s  %7d  %5d  %7d  %-6s  %3s  %-*s  %s\n", r, host, p->host, p->node_rank,
+           p->cores, p->threads, *p->engine ? p->engine : "none", gpu, name,
+           *p->info.name ? p->info.name : "-", *p->info.uuid ? p->info.uuid : "-");
+  }
+}
+
+static void print_versions(const tt_wish *wish)
+{
+  char text[512];
+  int gpu = 0;
+  const tt_kernels *kernels;
+  tt_comm_versions_local(text, sizeof text);
+  printf("\ntutti %s\n%s\n", TUTTI_VERSION, text);
+  tt_h5_version_local(text, sizeof text);
+  printf("%s, parallel\n", text);
+  for (int i = 0; tt_engines[i]; i++) {
+    if (!tt_engines[i]->versions) continue;
+    gpu = 1;
+    tt_engines[i]->versions(text, sizeof text);
+    printf("%s engine: %s\n", tt_engines[i]->name, text);
+  }
+  if (!gpu) printf("built without CUDA\n");
+  if (!tt_kernels_get(wish->simd, &kernels))
+    printf("vector instructions: %s (run.simd: %s)\n", kernels->name, tt_choice_simd[wish->simd]);
+}
+
+/* Which way the job's members would go on rank 0's GPU. */
+static void print_path(const tt_survey *s, const tt_job *job, tt_findings *to)
+{
+  char text[TT_FINDING_ROOM];
+  const tt_place *p = &s->place[0];
+  if (!job || p->err || p->info.shared_bytes == 0) return;
+  if (tt_estimate_path_local(job->cfg, s->ranks, &p->info, text, sizeof text))
+    tt_findings_add(to, -1, tt_err_last());
+  else
+    printf("path: %s\n", text);
+}
+
+static void print_all(const tt_survey *s, const tt_job *job, const tt_wish *wish, tt_findings *f)
+{
+  print_ranks(s);
+  print_versions(wish);
+  print_path(s, job, f);
+  if (s->seen > s->used)
+    printf("note: %" PRId64 " of %" PRId64 " GPUs have no rank and stay idle\n", s->seen - s->used,
+           s->seen);
+  printf("\n");
+  tt_findings_print(f);
+}
+
+/* Rank 0: all findings of all ranks, printed. `all` [R] complaints. */
+static tt_err report_local(const tt_survey *s, const tt_job *job, const tt_wish *wish,
+                           const char *job_fault, const complaints *all, int64_t *count)
+{
+  tt_findings *f = NULL;
+  TT_TRY(tt_findings_create((MOST_COMPLAINTS + PER_SURVEYED_RANK) * (int64_t)s->ranks + 3, &f));
+  if (*job_fault) tt_findings_add(f, -1, job_fault);
+  for (int i = 0; i < MOST_COMPLAINTS; i++)
+    for (int r = 0; r < s->ranks; r++)
+      if (i < all[r].count) tt_findings_add(f, r, all[r].text[i]);
+  tt_findings_survey(f, s, wish);
+  print_all(s, job, wish, f);
+  *count = f->count;
+  tt_findings_destroy(&f);
+  return TT_OK;
+}
+
+static tt_err examine(tt_comm *c, const tt_job *job, const tt_wish *wish, const char *job_fault,
+                      int64_t *count)
+{
+  tt_survey *s = NULL;
+  complaints *mine = NULL, *all = NULL;
+  tt_err e = tt_machine_survey(c, tt_engines, wish, &s);
+  if (e) return e;
+  int root = tt_comm_is_root(c);
+  e = TT_ALLOC(mine, 1);
+  if (!e && root) e = TT_ALLOC(all, s->ranks);
+  e = tt_agree(c, e);
+  if (!e) {
+    look_local(c, job, wish, mine);
+    tt_gather(c, mine, sizeof *mine, all, NULL);
+    e = tt_agree(c, root ? report_local(s, job, wish, job_fault, all, count) : TT_OK);
+  }
+  tt_free(mine);
+  tt_free(all);
+  tt_survey_destroy(&s);
+  return e;
+}
+
+tt_err tt_doctor(tt_comm *c, const tt_job_options *o)
+{
+  tt_job *job = NULL;
+  int64_t count = 0;
+  char fault[TT_FINDING_ROOM] = "";
+  if (o->file && tt_job_open(c, o, &job))
+    snprintf(fault, sizeof fault, "the job file: %.*s", (int)sizeof fault - 32, tt_err_last());
+  tt_wish wish = tt_machine_wish(job ? job->cfg : NULL);
+  if (!job) wish.share_gpu = 0;
+  tt_err e = examine(c, job, &wish, fault, &count);
+  tt_job_close(&job);
+  if (e) return e;
+  tt_bcast(c, &count, sizeof count);
+  if (count > 0)
+    return TT_FAIL(UNAVAILABLE, "%" PRId64 " finding%s, see above", count, count == 1 ? "" : "s");
+  return TT_OK;
+}

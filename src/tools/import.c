@@ -1,0 +1,246 @@
+/* import.c — see import.h. */
+#include "src/tools/import.h"
+
+#include "core/base/csv.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "io/data/data.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Columns of the table that go into one dataset. */
+typedef struct choice {
+  int64_t count;
+  int64_t *column; /* [count] of the table */
+  double *value;   /* [rows][count] */
+  tt_columns names;
+} choice;
+
+enum { CELL_OK, CELL_TEXT, CELL_EMPTY, CELL_INFINITE, CELL_NAN };
+
+static int read_number(const char *cell, double *v)
+{
+  char *end;
+  *v = NAN;
+  if (!*cell) return CELL_EMPTY;
+  *v = strtod(cell, &end);
+  if (*end || strpbrk(cell, "xX(")) return CELL_TEXT; /* no hexadecimal, no nan(...) */
+  return isnan(*v) ? CELL_NAN : isinf(*v) ? CELL_INFINITE : CELL_OK;
+}
+
+static tt_err bad_cell(const char *file, int64_t line, const char *column, const char *cell,
+                       int kind, int target)
+{
+  static const char *const what[] = {
+      [CELL_TEXT] = "is not a number",
+      [CELL_EMPTY] = "is empty",
+      [CELL_INFINITE] = "is not a finite number",
+      [CELL_NAN] = "is not a number",
+  };
+  const char *cure = target ? "leave the cell empty for an unlabelled target"
+                            : "every input must be given: correct the cell or remove the row";
+  if (kind == CELL_TEXT && strchr(cell, ',')) cure = "write decimals with a point";
+  return TT_FAIL(DATA, "%s:%" PRId64 ": column '%s': '%.60s' %s; %s", file, line, column, cell,
+                 what[kind], cure);
+}
+
+/* All chosen columns as numbers; the first cell that is none is the error. */
+static tt_err convert(const tt_csv *t, const char *file, int target, choice *c)
+{
+  TT_TRY(
+      tt_alloc_bytes(&c->value, t->rows * c->count, sizeof *c->value, "the values of the table"));
+  for (int64_t r = 0; r < t->rows; r++) {
+    for (int64_t k = 0; k < c->count; k++) {
+      const char *cell = t->cell[r * t->columns + c->column[k]];
+      int kind = read_number(cell, &c->value[r * c->count + k]);
+      int fine = kind == CELL_OK || (target && (kind == CELL_EMPTY || kind == CELL_NAN));
+      if (!fine) return bad_cell(file, t->line[r], c->names.name[k], cell, kind, target);
+    }
+  }
+  return TT_OK;
+}
+
+/* Edits (insert, remove, replace one byte) from one name to the other; names are cut at 63 bytes.
+ */
+static int distance(const char *a, const char *b)
+{
+  enum { LONGEST = 63 };
+  int row[LONGEST + 1];
+  int m = (int)strnlen(a, LONGEST), n = (int)strnlen(b, LONGEST);
+  for (int j = 0; j <= n; j++)
+    row[j] = j;
+  for (int i = 1; i <= m; i++) {
+    int diagonal = row[0];
+    row[0] = i;
+    for (int j = 1; j <= n; j++) {
+      int replace = diagonal + (a[i - 1] != b[j - 1]);
+      int shift = 1 + (row[j] < row[j - 1] ? row[j] : row[j - 1]);
+      diagonal = row[j];
+      row[j] = replace < shift ? replace : shift;
+    }
+  }
+  return row[n];
+}
+
+/* "there is no column 'heigth' in t.csv; did you mean 'height'? columns: a, b, height" */
+static tt_err unknown_column(const tt_csv *t, const char *file, const char *option,
+                             const char *name)
+{
+  char all[4096];
+  size_t used = 0;
+  int64_t nearest = 0, listed = 0;
+  for (int64_t i = 0; i < t->columns; i++)
+    if (distance(name, t->name[i]) < distance(name, t->name[nearest])) nearest = i;
+  for (; listed < t->columns; listed++) {
+    size_t length = strlen(t->name[listed]);
+    if (used + length + 16 > sizeof all) break;
+    used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", listed ? ", " : "",
+                             t->name[listed]);
+  }
+  return TT_FAIL(USAGE, "%s: there is no column '%s' in %s; did you mean '%s'? columns: %s%s",
+                 option, name, file, t->name[nearest], all, listed < t->columns ? ", ..." : "");
+}
+
+static tt_err find_column(const tt_csv *t, const char *file, const char *option, const char *name,
+                          int64_t *column)
+{
+  for (int64_t i = 0; i < t->columns; i++) {
+    if (strcmp(t->name[i], name)) continue;
+    *column = i;
+    return TT_OK;
+  }
+  return unknown_column(t, file, option, name);
+}
+
+static tt_err choose(const tt_csv *t, const char *file, const char *option, const tt_csv *list,
+                     choice *c)
+{
+  c->count = list->columns;
+  TT_TRY(TT_ALLOC(c->column, c->count));
+  TT_TRY(tt_columns_create(c->count, &c->names));
+  for (int64_t k = 0; k < c->count; k++) {
+    TT_TRY(find_column(t, file, option, list->name[k], &c->column[k]));
+    TT_TRY(tt_text_set(&c->names.name[k], list->name[k]));
+    for (int64_t j = 0; j < k; j++)
+      if (c->column[j] == c->column[k])
+        return TT_FAIL(USAGE, "%s: column '%s' is given twice", option, list->name[k]);
+  }
+  return TT_OK;
+}
+
+static tt_err choose_list(const tt_csv *t, const char *file, const char *option, const char *text,
+                          choice *c)
+{
+  if (!text || !*text) return tt_columns_create(0, &c->names);
+  tt_csv *list = NULL;
+  TT_TRY(tt_csv_list_local(option, text, &list));
+  tt_err e = choose(t, file, option, list, c);
+  tt_csv_destroy_local(&list);
+  return e;
+}
+
+static tt_err no_overlap(const choice *x, const choice *y)
+{
+  for (int64_t i = 0; i < x->count; i++)
+    for (int64_t k = 0; k < y->count; k++)
+      if (x->column[i] == y->column[k])
+        return TT_FAIL(USAGE, "column '%s' is given in --inputs and in --targets",
+                       x->names.name[i]);
+  return TT_OK;
+}
+
+/* One "column=unit"; the last = separates, so that a name may hold one. */
+static tt_err set_unit(char *item, choice *const part[2])
+{
+  char *sign = strrchr(item, '=');
+  if (!sign || sign == item) return TT_FAIL(USAGE, "--units: '%s' is not column=unit", item);
+  *sign = '\0';
+  for (int p = 0; p < 2; p++)
+    for (int64_t k = 0; k < part[p]->count; k++)
+      if (!strcmp(part[p]->names.name[k], item))
+        return tt_text_set(&part[p]->names.units[k], sign + 1);
+  return TT_FAIL(USAGE, "--units: column '%s' is neither in --inputs nor in --targets", item);
+}
+
+static tt_err set_units(const char *text, choice *x, choice *y)
+{
+  if (!text || !*text) return TT_OK;
+  tt_csv *list = NULL;
+  choice *const part[2] = {x, y};
+  tt_err e = tt_csv_list_local("--units", text, &list);
+  for (int64_t i = 0; !e && i < list->columns; i++)
+    e = set_unit(list->name[i], part);
+  tt_csv_destroy_local(&list);
+  return e;
+}
+
+static tt_err check_options(const tt_import_options *o)
+{
+  if (!o->table || !*o->table) return TT_FAIL(USAGE, "no table to import");
+  if (!o->output || !*o->output) return TT_FAIL(USAGE, "no output file: give -o data.h5");
+  if (!o->inputs || !*o->inputs)
+    return TT_FAIL(USAGE, "no input columns: give --inputs with names of columns of %s", o->table);
+  struct stat table, output;
+  if (stat(o->output, &output)) return TT_OK;
+  if (!stat(o->table, &table) && table.st_dev == output.st_dev && table.st_ino == output.st_ino)
+    return TT_FAIL(USAGE, "%s is the table itself; give another output file", o->output);
+  if (!o->force)
+    return TT_FAIL(CANTCREAT, "%s exists; give another output file, or --force to replace it",
+                   o->output);
+  return TT_OK;
+}
+
+static tt_err write_output(const tt_import_options *o, const tt_csv *t, const choice *x,
+                           const choice *y)
+{
+  char history[4096];
+  snprintf(history, sizeof history, "tutti %s import %s --inputs %s%s%s%s%s", TUTTI_VERSION,
+           o->table, o->inputs, y->count ? " --targets " : "", y->count ? o->targets : "",
+           o->units && *o->units ? " --units " : "", o->units ? o->units : "");
+  TT_TRY(
+      tt_data_write_local(o->output, t->rows, &x->names, &y->names, x->value, y->value, history));
+  int64_t unlabelled = 0;
+  for (int64_t i = 0; i < t->rows * y->count; i++)
+    unlabelled += isnan(y->value[i]) != 0;
+  tt_log_once(TT_LOG_INFO,
+              "%s: rows %" PRId64 ", inputs %" PRId64 ", targets %" PRId64
+              ", unlabelled values %" PRId64,
+              o->output, t->rows, x->count, y->count, unlabelled);
+  return TT_OK;
+}
+
+static tt_err import_table(const tt_import_options *o, const tt_csv *t, choice *x, choice *y)
+{
+  TT_TRY(choose_list(t, o->table, "--inputs", o->inputs, x));
+  TT_TRY(choose_list(t, o->table, "--targets", o->targets, y));
+  TT_TRY(no_overlap(x, y));
+  TT_TRY(set_units(o->units, x, y));
+  TT_TRY(convert(t, o->table, 0, x));
+  TT_TRY(convert(t, o->table, 1, y));
+  return write_output(o, t, x, y);
+}
+
+static void choice_free(choice *c)
+{
+  tt_free(c->column);
+  tt_free(c->value);
+  tt_columns_free(&c->names);
+}
+
+tt_err tt_import_local(const tt_import_options *o)
+{
+  TT_TRY(check_options(o));
+  tt_csv *t = NULL;
+  TT_TRY(tt_csv_read_local(o->table, &t));
+  choice x = {0}, y = {0};
+  tt_err e = import_table(o, t, &x, &y);
+  choice_free(&x);
+  choice_free(&y);
+  tt_csv_destroy_local(&t);
+  return e;
+}

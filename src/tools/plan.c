@@ -1,0 +1,338 @@
+/* core/model/partition.c — see plan.h. */
+#include "src/tools/plan.h"
+
+#include "core/base/mem.h"
+#include "cuda/plan/path.h"
+#include "io/data/data.h"
+#include "src/host/resources.h"
+#include "core/model/load_balance.h"
+#include "core/model/state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct estimate {
+  const tt_config *cfg;
+  tt_data_shape shape;
+  tt_cohorts all;
+  double data_bytes; /* of the samples on a rank */
+} estimate;
+
+static void amount(double bytes, char *text, size_t room)
+{
+  static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  int u = 0;
+  for (; bytes >= 1024.0 && u < 4; u++)
+    bytes /= 1024.0;
+  snprintf(text, room, u ? "%.1f %s" : "%.0f %s", bytes, unit[u]);
+}
+
+static void line(const char *what, double bytes)
+{
+  char text[32];
+  amount(bytes, text, sizeof text);
+  printf("  %-34s %12s\n", what, text);
+}
+
+/* Of one member, as in a checkpoint. */
+static tt_err state_bytes(const tt_cohort *c, double *bytes)
+{
+  tt_state *none = NULL;
+  *bytes = 0.0;
+  TT_TRY(tt_state_create((tt_slice){0, 0}, tt_cohort_state_shape(c), &none));
+  for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
+    tt_state_field field = tt_state_get(none, f);
+    *bytes += (double)(field.bytes * field.length);
+  }
+  tt_state_destroy(&none);
+  return TT_OK;
+}
+
+/* Members at the end: with method: snapshot the snapshots are. */
+static double final_members(const tt_cohort *c)
+{
+  return (double)c->members * (double)(c->snapshots > 0 ? c->snapshots : 1);
+}
+
+/* Of a cohort in model.h5. */
+static double model_bytes(const tt_cohort *c)
+{
+  return final_members(c) * (4.0 * (double)c->model.params + 32.0);
+}
+
+static int64_t training_rows(const estimate *p)
+{
+  return (int64_t)(p->cfg->data_split_train * (double)p->shape.rows);
+}
+
+static void print_network(const estimate *p, const tt_cohort *c)
+{
+  const tt_model *m = &c->model;
+  tt_activation first = m->layers > 1 ? m->layer[0].activation : TT_ACT_identity;
+  printf("network    %" PRId64, m->inputs);
+  for (int l = 0; l < m->layers; l++)
+    printf("-%" PRId64, m->layer[l].out);
+  printf(", %s, %" PRId64 " parameters\n", tt_choice_activation[first], m->params);
+  for (int64_t e = 0; e < c->ensembles; e++) {
+    const tt_ensemble *from = &c->ensemble[e];
+    printf("ensemble   %s: %" PRId64 " members learn", from->name, from->members);
+    for (int64_t k = 0; k < from->targets; k++)
+      printf("%s %s", k ? "," : "", p->shape.target.name[from->column[k]]);
+    printf("\n");
+  }
+}
+
+/* State of the members on a rank, in bytes, and how many they are. */
+static tt_err weigh_rank(const estimate *p, int ranks, int rank, double *bytes, int64_t *members)
+{
+  tt_slice *slice = NULL;
+  double each;
+  TT_TRY(TT_ALLOC(slice, p->all.count));
+  tt_err e = tt_deal(&p->all, training_rows(p), ranks, rank, slice);
+  *bytes = 0.0;
+  *members = 0;
+  for (int64_t i = 0; !e && i < p->all.count; i++) {
+    e = state_bytes(p->all.at[i], &each);
+    *bytes += each * (double)slice[i].count;
+    *members += slice[i].count;
+  }
+  tt_free(slice);
+  return e;
+}
+
+static tt_err print_ranks(const estimate *p, int ranks)
+{
+  double most = 0.0, bytes, all = 0.0;
+  int64_t first = 0, last = 0;
+  for (int r = 0; r < ranks; r++) {
+    TT_TRY(weigh_rank(p, ranks, r, &bytes, &last));
+    if (r == 0) first = last;
+    if (bytes > most) most = bytes;
+  }
+  for (int64_t i = 0; i < p->all.count; i++)
+    all += model_bytes(p->all.at[i]);
+  printf("ranks      %d: %" PRId64 " members on rank 0, %" PRId64 " on rank %d\n", ranks, first,
+         last, ranks - 1);
+  printf("memory per rank\n");
+  line("samples", p->data_bytes);
+  line("members in training", most);
+  line("members on their way to files", most);
+  line("all members at the end", all);
+  return TT_OK;
+}
+
+/* On which GPU: the most shared memory that a block can have there, its compute capability (CUDA
+ * C++ Programming Guide, "Technical Specifications per Compute Capability"), its multiprocessors.
+ */
+static const struct {
+  const char *name;
+  int64_t shared_bytes;
+  int capability, multiprocessors;
+} gpus[] = {{"A100", 163 * 1024, 80, 108}, {"H100, H200", 227 * 1024, 90, 132}};
+
+static tt_err choose(const estimate *p, const tt_cohort *c, tt_path_device on, int ranks,
+                     tt_path_choice *out)
+{
+  on.precision = (tt_precision)p->cfg->run_precision;
+  on.members = (c->members + ranks - 1) / ranks;
+  return tt_path_choose(c, &on, (tt_path)p->cfg->run_path, out);
+}
+
+static void print_paths(const estimate *p, const tt_cohort *c, int ranks)
+{
+  for (size_t i = 0; i < sizeof gpus / sizeof *gpus; i++) {
+    tt_path_choice choice;
+    tt_path_device on = {.shared_bytes = gpus[i].shared_bytes,
+                         .capability = gpus[i].capability,
+                         .multiprocessors = gpus[i].multiprocessors};
+    if (choose(p, c, on, ranks, &choice))
+      printf("path       none on %s: %s\n", gpus[i].name, tt_err_last());
+    else
+      printf("path       %s on %s: %s\n", tt_choice_path[choice.path], gpus[i].name, choice.why);
+  }
+}
+
+/* Where the members of a cohort are, as "0-2" or "1". */
+static tt_err print_owners(const estimate *p, int64_t number, int ranks)
+{
+  tt_slice *slice = NULL;
+  int first = -1, last = -1;
+  TT_TRY(TT_ALLOC(slice, p->all.count));
+  tt_err e = TT_OK;
+  for (int r = 0; !e && r < ranks; r++) {
+    e = tt_deal(&p->all, training_rows(p), ranks, r, slice);
+    if (e || slice[number].count == 0) continue;
+    if (first < 0) first = r;
+    last = r;
+  }
+  if (!e)
+    printf("cohort     %" PRId64 ": %" PRId64 " members on rank%s %d", number,
+           p->all.at[number]->members, last > first ? "s" : "", first);
+  if (!e && last > first) printf("-%d", last);
+  if (!e) printf("\n");
+  tt_free(slice);
+  return e;
+}
+
+/* Networks, ensembles and ways of each cohort; where there are several, who trains them. */
+static tt_err print_cohorts(const estimate *p, int gpu, int ranks)
+{
+  for (int64_t i = 0; i < p->all.count; i++) {
+    if (p->all.count > 1) TT_TRY(print_owners(p, i, ranks));
+    print_network(p, p->all.at[i]);
+    if (gpu) print_paths(p, p->all.at[i], ranks);
+  }
+  return TT_OK;
+}
+
+static tt_err print_engine(const estimate *p, int *gpu)
+{
+  const tt_engine_ops *ops;
+  TT_TRY(tt_machine_engine_local((tt_device)p->cfg->run_device, &ops));
+  int fp32 = p->cfg->run_precision == TT_PRECISION_fp32;
+  *gpu = strcmp(ops->name, "cpu") != 0;
+  int either = *gpu && fp32 && p->cfg->run_device == TT_DEVICE_auto;
+  printf("engine     %s%s\n", ops->name, either ? ", or cpu where no GPU is found" : "");
+  if (!fp32)
+    printf("precision  %s%s\n", tt_choice_precision[p->cfg->run_precision],
+           *gpu ? "" : ": not with this tutti, which was built without CUDA");
+  return TT_OK;
+}
+
+/* Sizes of the files, and the work. */
+static tt_err print_sums(const estimate *p)
+{
+  double model = 0.0, members = 0.0, state = 0.0, epoch = 0.0, all = 0.0, each;
+  int64_t longest = 0;
+  char name[64];
+  for (int64_t i = 0; i < p->all.count; i++) {
+    const tt_cohort *c = p->all.at[i];
+    double g = (double)c->members, flops = tt_model_flops(&c->model, training_rows(p));
+    TT_TRY(state_bytes(c, &each));
+    model += model_bytes(c);
+    members += final_members(c);
+    state += g * each;
+    epoch += g * flops;
+    all += g * flops * (double)c->max_epochs;
+    longest = c->max_epochs > longest ? c->max_epochs : longest;
+  }
+  printf("files in %s\n", p->cfg->run_directory);
+  line("model.h5", model);
+  line("results.h5", members * 8.0 * (double)longest);
+  snprintf(name, sizeof name, "checkpoints (%" PRId64 " kept, one in work)",
+           p->cfg->checkpoint_keep);
+  line(name, state * (double)(p->cfg->checkpoint_keep + 1));
+  printf("work       %.3g GFLOP per epoch of all members, at most %.3g in all\n", 1e-9 * epoch,
+         1e-9 * all);
+  return TT_OK;
+}
+
+static tt_err print_all(estimate *p, int ranks)
+{
+  int gpu = 0;
+  printf("data       %s: %" PRId64 " rows, %" PRId64 " inputs, %" PRId64 " targets\n",
+         p->cfg->data_file, p->shape.rows, p->shape.inputs, p->shape.targets);
+  TT_TRY(print_engine(p, &gpu));
+  TT_TRY(print_cohorts(p, gpu, ranks));
+  TT_TRY(print_ranks(p, ranks));
+  return print_sums(p);
+}
+
+/* Whether the labels decide how many outputs there are. */
+static int counts_classes(const tt_config *cfg)
+{
+  for (int64_t k = 0; k < cfg->ensembles; k++)
+    if (cfg->ensemble[k].model_output == TT_OUTPUT_softmax && cfg->ensemble[k].model_classes < 0)
+      return 1;
+  return 0;
+}
+
+static tt_err copy_labels(tt_rows *from, tt_dataset *to)
+{
+  enum { PIECE = 4096 };
+  double *y = NULL;
+  tt_err e = TT_OK;
+  TT_TRY(TT_ALLOC(y, PIECE * to->targets));
+  for (int64_t first = 0; !e && first < to->rows; first += PIECE) {
+    int64_t count = first + PIECE < to->rows ? PIECE : to->rows - first;
+    e = tt_rows_read_local(from, first, count, NULL, y);
+    for (int64_t i = 0; !e && i < count * to->targets; i++)
+      to->y[first * to->targets + i] = (float)y[i];
+  }
+  tt_free(y);
+  return e;
+}
+
+/* The targets as they stand in the file. */
+static tt_err read_labels(const estimate *p, tt_dataset **out)
+{
+  tt_rows *rows = NULL;
+  if (!counts_classes(p->cfg)) return TT_OK;
+  TT_TRY(tt_rows_open_local(p->cfg->data_file, p->cfg->data_inputs, p->cfg->data_targets, &rows));
+  tt_err e = tt_dataset_create(p->shape.rows, 1, p->shape.targets, 0, out);
+  if (!e) e = copy_labels(rows, *out);
+  if (!e) tt_free((*out)->split); /* nothing is known of it */
+  tt_rows_close_local(&rows);
+  return e;
+}
+
+/* What the headers of the data say, and the labels where classes are counted. */
+static tt_err look(estimate *p)
+{
+  const tt_config *cfg = p->cfg;
+  tt_dataset *labels = NULL;
+  TT_TRY(tt_data_shape_local(cfg->data_file, cfg->data_inputs, cfg->data_targets, &p->shape));
+  tt_err e = read_labels(p, &labels);
+  if (!e) e = tt_cohorts_create(cfg, p->shape.inputs, &p->shape.target, labels, &p->all);
+  tt_dataset_destroy(&labels);
+  if (e) return e;
+  p->data_bytes =
+      (double)p->shape.rows * (4.0 * (double)(p->shape.inputs + p->shape.targets) + 1.0);
+  return TT_OK;
+}
+
+static void forget(estimate *p)
+{
+  tt_cohorts_destroy(&p->all);
+  tt_data_shape_free(&p->shape);
+}
+
+tt_err tt_estimate_path_local(const tt_config *cfg, int ranks, const tt_device_info *gpu,
+                              char *text, int64_t room)
+{
+  estimate p = {.cfg = cfg};
+  tt_path_choice choice;
+  const tt_path_device on = {.shared_bytes = gpu->shared_bytes,
+                             .capability = gpu->capability,
+                             .multiprocessors = gpu->multiprocessors};
+  int64_t used = 0;
+  tt_err e = look(&p);
+  text[0] = '\0';
+  for (int64_t i = 0; !e && i < p.all.count && used < room; i++) {
+    e = choose(&p, p.all.at[i], on, ranks, &choice);
+    if (!e)
+      used += snprintf(text + used, (size_t)(room - used), "%s%s: %s", i ? "; " : "",
+                       tt_choice_path[choice.path], choice.why);
+  }
+  forget(&p);
+  return e;
+}
+
+tt_err tt_estimate_print_local(const tt_job_options *o, int ranks)
+{
+  estimate p = {0};
+  char *text = NULL;
+  int64_t bytes = 0;
+  tt_config *cfg = NULL;
+  if (ranks < 1) return TT_FAIL(USAGE, "--ranks: %d is not a number of ranks", ranks);
+  tt_err e = tt_config_read_file_local(o->file, &text, &bytes);
+  if (!e) e = tt_config_parse(o->file, text, bytes, o->set, o->nset, &cfg);
+  p.cfg = cfg;
+  if (!e) e = look(&p);
+  if (!e) e = print_all(&p, ranks);
+  forget(&p);
+  tt_config_destroy(&cfg);
+  tt_free(text);
+  return e;
+}

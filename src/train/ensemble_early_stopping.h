@@ -1,0 +1,30 @@
+/* ensemble_early_stopping.h — the ensemble as one: its validation loss, best weights and stopping (train.stop:
+ * ensemble). Floor 4. */
+#ifndef TT_JUDGE_H
+#define TT_JUDGE_H
+#include "src/train/shard.h"
+
+/* Where one member of the cohort stands; the same on all ranks. */
+typedef struct tt_stand {
+  int64_t epoch, batch, best_epoch; /* as in its state */
+  double best_loss;
+  int64_t status; /* tt_status */
+} tt_stand;
+
+/* Collective. Of all members of the crew's cohort, from `mine` of every rank.
+ *   all  [G], owner: the caller. Errors: MEM. */
+tt_err tt_stands_gather(tt_comm *c, const tt_crew *w, tt_stand **all);
+
+/* Epochs of ensemble e: the most of a member that did not diverge; -1: all of them diverged. */
+int64_t tt_front_of(const tt_ensemble *e, const tt_stand *all);
+
+/* Collective. Judge the ensembles that are at the end of an epoch: predictions of the validation
+ * rows by all members that count (the average of their weights where there is one), mixed in member
+ * order, and the loss of that mixture. A better one makes the present weights of all of them the
+ * best; after `patience` epochs without one they stop. patience and min_delta are those of the
+ * ensemble's first member. Without validation rows nothing happens.
+ *   due  [ensembles] 1 = judge it
+ *   all  [G] from tt_stands_gather now
+ * Changes w->mine alone. The same bits on any number of ranks. Errors: MEM, of the engine. */
+tt_err tt_judge(tt_comm *c, tt_crew *w, const tt_stand *all, const int8_t *due);
+#endif

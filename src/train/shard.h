@@ -1,0 +1,66 @@
+/* shard.h — one cohort of the job on this rank: its members here, the engine that trains them and
+ * their state. Floor 4. A rank without members of a cohort enters all its collectives. */
+#ifndef TT_CREW_H
+#define TT_CREW_H
+#include "core/engine/engine.h"
+#include "mpi/comm.h"
+#include "src/job/job.h"
+
+typedef struct tt_crew {
+  const tt_cohort *cohort; /* borrowed from the job */
+  const tt_engine_ops *ops;    /* as use and data */
+  const tt_resources *use;
+  const tt_dataset *data;
+  tt_engine *engine; /* NULL where slice.count is 0 */
+  tt_slice slice;    /* this rank's members, numbers of the cohort */
+  tt_state *mine;    /* their state on its way to and from files */
+  tt_engine_info info;  /* all zero without an engine */
+  int64_t steps;        /* of the next call of train */
+  int64_t failed;       /* members here that diverged for good, when last looked */
+  tt_progress here, at; /* of this rank's members, of all */
+} tt_crew;
+
+typedef struct tt_crews {
+  int64_t count;
+  tt_crew *at; /* [count] one for each cohort of the job, in its order */
+} tt_crews;
+
+/* Engines with data and initial weights for this rank's members of a loaded job, dealt by
+ * tt_deal. Local. Errors: those of the engine, MEM. */
+tt_err tt_crews_create_local(const tt_job *job, int ranks, int rank, tt_crews *out);
+void tt_crews_destroy(tt_crews *all); /* accepts a zeroed one */
+
+/* The crew's state out of the engine into `mine`, and back. Local. Errors: of the engine. */
+tt_err tt_crew_save_local(tt_crew *w);
+tt_err tt_crew_load_local(tt_crew *w);
+
+/* Up to `steps` optimiser steps of each member here; fills here. Local. Errors: of the engine. */
+tt_err tt_crew_train_local(tt_crew *w, int64_t steps);
+
+/* Collective. Where the members stand, without moving them: fills here and at of every crew.
+ * Errors: of the engine, MEM. */
+tt_err tt_crews_stand(tt_comm *c, tt_crews *all);
+
+/* Collective. Train every crew in turn, all together for about `seconds`; fills here and at. How
+ * far each comes depends on the clock, its members' results do not. Diverged members with retries
+ * left begin again (retry.h). Crews whose members look at each other go by epochs (ensemble_training.h) or
+ * by steps of all ranks (fusion.h). Errors: of the engine, MEM. */
+tt_err tt_crews_train(tt_comm *c, tt_crews *all, double seconds);
+
+/* With method: snapshot, the snapshots become the members: of the job's cohorts and of the crews,
+ * which give up their engines. `mine` must have been saved. Local. Errors: MEM. */
+tt_err tt_crews_take_snapshots_local(tt_job *job, tt_crews *all);
+
+/* Of all crews together: members in each state, steps of the last call; epoch_min of max_epochs and
+ * the loss of the crew that is furthest behind in its epochs. Local. */
+tt_progress tt_crews_progress(const tt_crews *all, int64_t *max_epochs);
+
+enum { TT_ARITHMETICS = 256 };
+
+/* Collective. Would all ranks compute the same bits for each crew? Ranks without members of it have
+ * no say.
+ *   anyhow  a difference is only warned of
+ *   text    the distinct arithmetics, "a; b", the same on all ranks
+ * Errors: UNAVAILABLE, MEM. */
+tt_err tt_crews_same_bits(tt_comm *c, const tt_crews *all, int anyhow, char text[TT_ARITHMETICS]);
+#endif
