@@ -1,5 +1,5 @@
-/* process.h — other programs: run one and read what it prints, in bounded time; or let one run beside
- * us. Never a shell. Floor 0; local. */
+/* process.h — other programs: run one and read what it prints, in bounded time; or let one run
+ * beside us. Never a shell. Floor 0; local. */
 #ifndef TT_CHILD_H
 #define TT_CHILD_H
 #include "core/base/err.h"

@@ -131,6 +131,8 @@ void tt_fault(tt_reader *r, const tt_where *at, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* OK if nothing was noted, else CONFIG with the whole list. */
 tt_err tt_fault_result(const tt_reader *r);
+/* "line 5" or "the default": where the other side of a rule was decided. */
+const char *tt_origin(const tt_where *at, char text[TT_PATH_TEXT]);
 /* A value made safe for one line of a message: shortened, control characters replaced. */
 void tt_show(const char *text, char out[TT_SHOW_TEXT]);
 
@@ -185,6 +187,4 @@ void tt_config_check_campaign(tt_reader *r, int tested, int validated);
  * default, so that the resolved configuration holds what counts. Errors: MEM. */
 void tt_config_check_unused(tt_reader *r);
 tt_err tt_config_drop_unused(tt_reader *r);
-/* "line 5" or "the default": where the other side of a rule was decided. */
-const char *tt_origin(const tt_where *at, char text[TT_PATH_TEXT]);
 #endif

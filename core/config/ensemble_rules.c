@@ -1,5 +1,5 @@
-/* ensemble_rules.c — rules between the options of one ensemble: its own values of model and train, or
- * the job's. What the job says is checked through the ensembles that follow it. */
+/* ensemble_rules.c — rules between the options of one ensemble: its own values of model and train,
+ * or the job's. What the job says is checked through the ensembles that follow it. */
 #include "core/config/config_internal.h"
 
 #include <inttypes.h>

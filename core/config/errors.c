@@ -93,3 +93,14 @@ void tt_nearest_offer(tt_nearest *n, const char *candidate)
   n->distance = far;
   snprintf(n->best, sizeof n->best, "%s", candidate);
 }
+
+const char *tt_origin(const tt_where *at, char text[TT_PATH_TEXT])
+{
+  if (at->set)
+    snprintf(text, TT_PATH_TEXT, "--set:%d", at->set);
+  else if (at->given)
+    snprintf(text, TT_PATH_TEXT, "line %" PRId64, at->line);
+  else
+    snprintf(text, TT_PATH_TEXT, "the default");
+  return text;
+}

@@ -1,21 +1,10 @@
 /* job_rules.c — what no single option can tell: missing ones, and rules between options of the
- * job (those of an ensemble: ensemble_rules.c). A rule is silent where one of its options is already
- * an error. */
+ * job (those of an ensemble: ensemble_rules.c). A rule is silent where one of its options is
+ * already an error. */
 #include "core/config/config_internal.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-const char *tt_origin(const tt_where *at, char text[TT_PATH_TEXT])
-{
-  if (at->set)
-    snprintf(text, TT_PATH_TEXT, "--set:%d", at->set);
-  else if (at->given)
-    snprintf(text, TT_PATH_TEXT, "line %" PRId64, at->line);
-  else
-    snprintf(text, TT_PATH_TEXT, "the default");
-  return text;
-}
 
 static void missing(tt_reader *r, const tt_where *at, const tt_option *o, int64_t element)
 {

@@ -24,6 +24,8 @@ typedef struct tt_slot {
 } tt_slot;
 tt_slot tt_slot_job(tt_reader *r, int i);
 tt_slot tt_slot_own(tt_reader *r, int64_t element, int i);
+/* The text of a scalar. */
+const char *tt_scalar_text(const yaml_node_t *node);
 /* What a literal of the file is, and what a node is called in a message. */
 tt_literal tt_literal_of(const yaml_node_t *node);
 const char *tt_node_text(const yaml_node_t *node);

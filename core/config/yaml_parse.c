@@ -6,122 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-tt_slot tt_slot_job(tt_reader *r, int i)
-{
-  return (tt_slot){&tt_option_table[i], r->cfg, &r->job[i], -1};
-}
-
-tt_slot tt_slot_own(tt_reader *r, int64_t element, int i)
-{
-  return (tt_slot){&tt_ensemble_option_table[i], &r->cfg->ensemble[element], &r->own[element][i],
-                   element};
-}
-
-static const char *text_of(const yaml_node_t *node)
-{
-  return (const char *)node->data.scalar.value;
-}
-
-tt_literal tt_literal_of(const yaml_node_t *node)
-{
-  return (tt_literal){text_of(node), node->data.scalar.length,
-                      node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE};
-}
-
-int tt_is_nothing(const yaml_node_t *node)
-{
-  return node->type == YAML_SCALAR_NODE && node->data.scalar.length == 0 &&
-         node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-}
-
-const char *tt_node_text(const yaml_node_t *node)
-{
-  return node->type == YAML_SEQUENCE_NODE  ? "a list"
-         : node->type == YAML_MAPPING_NODE ? "a mapping"
-                                           : "a single value";
-}
-
-/* ---- one option ---- */
-
-static tt_err assign_scalar(tt_reader *r, const tt_slot *s, const yaml_node_t *node)
-{
-  tt_value value;
-  char why[TT_WHY_TEXT], path[TT_PATH_TEXT];
-  tt_literal from = tt_literal_of(node);
-  s->where->bad = !tt_value_parse(s->option, &from, &value, why);
-  if (!s->where->bad) return tt_value_store(s->option, s->record, &value, 1);
-  tt_option_path(s->option, s->element, path);
-  tt_fault(r, s->where, "%s: %s", path, why);
-  return TT_OK;
-}
-
-static void parse_item(tt_reader *r, const tt_slot *s, const yaml_node_t *node, int64_t i,
-                       tt_value *value)
-{
-  char why[TT_WHY_TEXT], path[TT_PATH_TEXT];
-  tt_where at = tt_place(r, node);
-  int scalar = node->type == YAML_SCALAR_NODE;
-  tt_literal from = scalar ? tt_literal_of(node) : (tt_literal){0};
-  if (scalar && tt_value_parse(s->option, &from, value, why)) return;
-  s->where->bad = 1;
-  tt_option_path(s->option, s->element, path);
-  if (scalar)
-    tt_fault(r, &at, "%s[%" PRId64 "]: %s", path, i, why);
-  else
-    tt_fault(r, &at, "%s[%" PRId64 "]: expected one value, found %s", path, i, tt_node_text(node));
-}
-
-static tt_err assign_list(tt_reader *r, yaml_document_t *doc, const tt_slot *s, yaml_node_t *node)
-{
-  yaml_node_item_t *item = node->data.sequence.items.start;
-  int64_t count = node->data.sequence.items.top - item;
-  tt_value *value = NULL;
-  char path[TT_PATH_TEXT];
-  tt_option_path(s->option, s->element, path);
-  s->where->bad = count > TT_CONFIG_ITEMS || (count == 0 && s->option->kind == TT_KIND_TEXTLIST);
-  if (s->where->bad) {
-    tt_fault(r, s->where, "%s: %" PRId64 " elements; 1 to %d are allowed", path, count,
-             TT_CONFIG_ITEMS);
-    return TT_OK;
-  }
-  TT_TRY(TT_ALLOC(value, count));
-  for (int64_t i = 0; i < count; i++)
-    parse_item(r, s, yaml_document_get_node(doc, item[i]), i, &value[i]);
-  tt_err e = s->where->bad ? TT_OK : tt_value_store(s->option, s->record, value, count);
-  tt_free(value);
-  return e;
-}
-
-/* A key that comes twice is an error in the file; --set replaces. */
-int tt_is_repeated(tt_reader *r, const tt_where *before, const tt_where *now, const char *path)
-{
-  if (!before->given || r->now) return 0;
-  tt_fault(r, now, "%s is given twice; first in line %" PRId64, path, before->line);
-  return 1;
-}
-
-tt_err tt_slot_assign(tt_reader *r, yaml_document_t *doc, const tt_slot *s, const tt_where *key,
-                      yaml_node_t *node)
-{
-  char path[TT_PATH_TEXT];
-  tt_kind kind = s->option->kind;
-  tt_option_path(s->option, s->element, path);
-  if (tt_is_repeated(r, s->where, key, path)) return TT_OK;
-  *s->where = tt_place(r, node);
-  s->where->given = 1;
-  int numbers = kind == TT_KIND_LIST || kind == TT_KIND_REALS;
-  int list = numbers || kind == TT_KIND_TEXTLIST;
-  if (list && node->type == YAML_SEQUENCE_NODE) return assign_list(r, doc, s, node);
-  if (!numbers && node->type == YAML_SCALAR_NODE) return assign_scalar(r, s, node);
-  s->where->bad = 1;
-  if (node->type == YAML_SCALAR_NODE)
-    tt_fault(r, s->where, "%s: expected a list; write it in brackets, e.g. [64, 64]", path);
-  else
-    tt_fault(r, s->where, "%s: expected %s, found %s", path, tt_kind_text(kind),
-             tt_node_text(node));
-  return TT_OK;
-}
-
 /* ---- unknown keys ---- */
 
 /* The section that has an option of this name, or NULL. */
@@ -145,14 +29,6 @@ static void unknown(tt_reader *r, const tt_where *at, const tt_nearest *near, co
   } else {
     tt_fault(r, at, "unknown key '%s' %s", shown, place);
   }
-}
-
-int tt_key_is_text(tt_reader *r, const yaml_node_t *key)
-{
-  tt_where at = tt_place(r, key);
-  int fine = key->type == YAML_SCALAR_NODE && strlen(text_of(key)) == key->data.scalar.length;
-  if (!fine) tt_fault(r, &at, "a key must be a word, found %s", tt_node_text(key));
-  return fine;
 }
 
 /* ---- sections ---- */
@@ -217,14 +93,14 @@ static tt_err walk_subsection(tt_reader *r, yaml_document_t *doc, const level *o
   const tt_option *o = &outer->table[first];
   tt_where at = tt_place(r, key);
   tt_where *seen = outer->element < 0 ? &r->section[first] : &r->own_section[outer->element][first];
-  if (tt_is_repeated(r, seen, &at, text_of(key))) return TT_OK;
+  if (tt_is_repeated(r, seen, &at, tt_scalar_text(key))) return TT_OK;
   *seen = at;
   seen->given = 1;
   if (tt_is_nothing(node)) return TT_OK; /* every option of the section is commented out */
   level inner = level_of(outer->element, o->section);
   if (node->type == YAML_MAPPING_NODE) return walk_section(r, doc, &inner, node);
   at = tt_place(r, node);
-  tt_fault(r, &at, "%s: expected a mapping of options like {%s: %s}, found %s", text_of(key),
+  tt_fault(r, &at, "%s: expected a mapping of options like {%s: %s}, found %s", tt_scalar_text(key),
            o->name, o->preset ? o->preset : "...", tt_node_text(node));
   return TT_OK;
 }
@@ -248,7 +124,7 @@ static void unknown_key(tt_reader *r, const level *outer, const tt_where *at,
 static tt_err walk_pair(tt_reader *r, yaml_document_t *doc, const level *outer,
                         const yaml_node_t *key, yaml_node_t *node)
 {
-  tt_nearest near = {.word = text_of(key)};
+  tt_nearest near = {.word = tt_scalar_text(key)};
   tt_where at = tt_place(r, key);
   int top = outer->element < 0 && is_root(outer), i = find_option(outer, &near);
   if (i >= 0) {

@@ -1,4 +1,5 @@
-/* load_balance.h — the members of all cohorts over the ranks, by what their training costs. Floor 1. */
+/* load_balance.h — the members of all cohorts over the ranks, by what their training costs. Floor
+ * 1. */
 #ifndef TT_DEAL_H
 #define TT_DEAL_H
 #include "core/model/cohort.h"

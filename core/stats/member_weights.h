@@ -1,5 +1,5 @@
-/* member_weights.h — how much each member counts in its ensemble, chosen on rows it was not trained on.
- * Floor 1.
+/* member_weights.h — how much each member counts in its ensemble, chosen on rows it was not trained
+ * on. Floor 1.
  *
  * Shares may have any scale. A diverged member has none. The loss of a set of members is that of
  * its mixture (ensemble_loss.h), of a member that of the set it makes alone. */

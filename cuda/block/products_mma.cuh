@@ -1,5 +1,6 @@
-/* products_mma.cuh — the three products of a layer inside one thread block, on tensor cores. Floor 3;
- * device code. Beside products_tile.cuh: the same arrays, the same order of work among the warps.
+/* products_mma.cuh — the three products of a layer inside one thread block, on tensor cores. Floor
+ * 3; device code. Beside products_tile.cuh: the same arrays, the same order of work among the
+ * warps.
  *
  * A warp sums 32 rows x 8 N columns in fragments of 16 x 8 (mma.cuh). Numbers past the end of the
  * inner dimension count as zero, whatever is there; rows and columns past the end of a layer are

@@ -1,5 +1,5 @@
-/* device.cuh — the thin layer between tutti's CUDA code and the CUDA runtime: errors, the device, its
- * memory, launches, graphs, sums over a warp and a block. Floor 3; C++17, for .cu files alone.
+/* device.cuh — the thin layer between tutti's CUDA code and the CUDA runtime: errors, the device,
+ * its memory, launches, graphs, sums over a warp and a block. Floor 3; C++17, for .cu files alone.
  *
  * Everything here is local and host code unless marked __device__. With TT_CUDA_DOUBLE defined the
  * two includes below find the test double of tests/double, and the same sources run on the host.
@@ -13,38 +13,11 @@
  *   - fused multiply-adds are written out (tt_fma, fmaf): nothing is contracted (-fmad=false). */
 #ifndef TT_DEV_CUH
 #define TT_DEV_CUH
-#include "core/base/err.h"
+#include "cuda/common/device_error.cuh"
 
-#include <cublas_v2.h>
-#include <cuda_runtime.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <type_traits>
-
-/* ---- errors: device_error.cu ---- */
-
-/* TT_CUDA(cudaCall(...)), TT_CUBLAS(cublasCall(...)): the call as a tt_err. The message names rank,
- * host, GPU, the call, CUDA's own words and what to do.
- * Errors: MEM (device or pinned memory), UNAVAILABLE (no GPU, driver too old, GPU lost: the
- * checkpoint is whole, run again), INTERNAL (the rest). */
-#define TT_CUDA(...)   tt_cuda_check((__VA_ARGS__), __FILE__, __LINE__, #__VA_ARGS__)
-#define TT_CUBLAS(...) tt_cublas_check((__VA_ARGS__), __FILE__, __LINE__, #__VA_ARGS__)
-
-/* Which GPU the messages name, from now on; number -1 for none. */
-void tt_cuda_set_place(int number, const char *name);
-/* "rank 3 on node17, GPU 0 (NVIDIA H200)" */
-const char *tt_cuda_place(void);
-
-tt_err tt_cuda_fail(cudaError_t e, const char *file, int line, const char *call);
-tt_err tt_cublas_fail(cublasStatus_t s, const char *file, int line, const char *call);
-static inline tt_err tt_cuda_check(cudaError_t e, const char *file, int line, const char *call)
-{
-  return e == cudaSuccess ? TT_OK : tt_cuda_fail(e, file, line, call);
-}
-static inline tt_err tt_cublas_check(cublasStatus_t s, const char *file, int line, const char *call)
-{
-  return s == CUBLAS_STATUS_SUCCESS ? TT_OK : tt_cublas_fail(s, file, line, call);
-}
 
 /* ---- the device: device.cu ---- */
 
@@ -245,8 +218,8 @@ tt_err tt_launch_at(const char *file, int line, const char *text, void (*kernel)
 }
 
 /* tt_launch_cluster(kernel, ranks, grid, block, shared_bytes, stream, args): the same in clusters
- * of `ranks` blocks, 1, 2, 4 or 8, of which `grid` is a multiple (cuda/cluster/cluster.cuh). GPUs from
- * capability 9.0 on. */
+ * of `ranks` blocks, 1, 2, 4 or 8, of which `grid` is a multiple
+ * (cuda/cluster/thread_block_cluster.cuh). GPUs from capability 9.0 on. */
 #define tt_launch_cluster(...)                                                                     \
   tt_launch_cluster_at(__FILE__, __LINE__, "tt_launch_cluster(" #__VA_ARGS__ ")", __VA_ARGS__)
 

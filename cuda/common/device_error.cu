@@ -1,5 +1,5 @@
 /* device_error.cu — what went wrong on the device, in words a person can act on. */
-#include "cuda/common/device.cuh"
+#include "cuda/common/device_error.cuh"
 
 #include "core/base/log.h"
 

@@ -1,4 +1,5 @@
-/* engine_functions.cuh — the functions of the cuda engine's table that have a file of their own. Floor 3. */
+/* engine_functions.cuh — the functions of the cuda engine's table that have a file of their own.
+ * Floor 3. */
 #ifndef TT_PARTS_CUH
 #define TT_PARTS_CUH
 #include "cuda/common/engine_internal.cuh"
@@ -8,6 +9,9 @@ tt_err tt_cuda_set_data(tt_engine *e, const tt_dataset *data, const tt_replay *r
 tt_err tt_cuda_evaluate(tt_engine *e, tt_split split, double *loss);
 tt_err tt_cuda_predict(const tt_committee *c, const tt_resources *use, int64_t rows, const float *x,
                        tt_moments *into, float *members);
+
+/* Members that the weights have room for: whole groups of the path. */
+int64_t tt_cuda_weights_room(const tt_engine *e);
 
 /* Another path from now on, not yet prepared; the members stay where they stand. Errors: MEM. */
 tt_err tt_cuda_change_path(tt_engine *e, const tt_cuda_path *path, const char *why);

@@ -1,4 +1,5 @@
-/* engine_internal.cuh — inside of the cuda engine: what engine.cu and its paths share. Floor 3; C++17.
+/* engine_internal.cuh — inside of the cuda engine: what engine.cu and its paths share. Floor 3;
+ * C++17.
  *
  * The state of the members lies on the device in the same arrays as tt_state has them on the host,
  * [M][length] a field. A path moves it forward by steps; all paths and the cpu engine agree on what

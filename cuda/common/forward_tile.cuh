@@ -1,5 +1,5 @@
-/* forward_tile.cuh — the network of one member over a tile of rows, for evaluation and prediction. Floor 3;
- * device code. One formula for both, whatever path trained the member.
+/* forward_tile.cuh — the network of one member over a tile of rows, for evaluation and prediction.
+ * Floor 3; device code. One formula for both, whatever path trained the member.
  *
  * A tile is feature-major, [feature][TT_TILE], in two buffers of the widest layer that the layers
  * fill in turn. Products add in index order from the bias on, as in every engine. */

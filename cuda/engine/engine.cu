@@ -45,38 +45,17 @@ static void **place_of(tt_engine *e, int f)
   }
 }
 
-/* Members that the weights have room for. */
-static int64_t room_of(const tt_engine *e)
-{
-  int64_t group = e->path->group ? e->path->group(e->cohort) : 1;
-  return (e->slice.count + group - 1) / group * group;
-}
-
 static tt_err allocate_state(tt_engine *e)
 {
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
     char what[64];
     tt_state_field field = shape_of(e, f);
-    int64_t members = f == TT_STATE_FIELD_weights ? room_of(e) : e->slice.count;
+    int64_t members = f == TT_STATE_FIELD_weights ? tt_cuda_weights_room(e) : e->slice.count;
     snprintf(what, sizeof what, "%s of %" PRId64 " members", field.name, e->slice.count);
     TT_TRY(tt_dev_alloc_bytes(place_of(e, f), members * field.length, (size_t)field.bytes, what));
   }
   TT_TRY(tt_dev_alloc(&e->standing, e->slice.count, "report"));
   return tt_dev_alloc(&e->before, e->slice.count, "report");
-}
-
-tt_err tt_cuda_change_path(tt_engine *e, const tt_cuda_path *path, const char *why)
-{
-  float *more = NULL, *old = e->view.weights;
-  e->path->release(e);
-  e->path = path;
-  snprintf(e->why, sizeof e->why, "%s", why);
-  TT_TRY(tt_dev_alloc(&more, room_of(e) * e->view.params, "weights"));
-  e->view.weights = more;
-  tt_err err = tt_dev_copy(more, old, e->slice.count * e->view.params, e->dev.stream);
-  if (!err) err = tt_dev_wait(e->dev.stream);
-  tt_dev_free(old);
-  return err;
 }
 
 /* Whether a state is of members like these, and holds `which`. */

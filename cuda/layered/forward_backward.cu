@@ -1,4 +1,5 @@
-/* forward_backward.cu — the layers there and back, for all members at once; see layered_internal.cuh.
+/* forward_backward.cu — the layers there and back, for all members at once; see
+ * layered_internal.cuh.
  *
  * cuBLAS counts columns first: a row-major [rows][n] is its n x rows, a weight matrix [out][in] its
  * in x out, so that no product needs a transposed copy:

@@ -1,4 +1,5 @@
-/* layered_internal.cuh — inside of the layered path: all members advance together, layer by layer. Floor 3.
+/* layered_internal.cuh — inside of the layered path: all members advance together, layer by layer.
+ * Floor 3.
  *
  * A batch of one member is row-major, [rows][features], and members lie one after the other. cuBLAS
  * multiplies many members in one batched call; layers with a thin side and all that lies between
@@ -143,6 +144,13 @@ tt_err tt_layered_settle(tt_engine *e, int clears);
 /* What the device says of its members now, to status, batch, epoch and attempt. Errors: INTERNAL.
  */
 tt_err tt_layered_ask(tt_engine *e);
+
+/* Steps to the first end of an epoch of a member that was training when the device was asked; 0 if
+ * none was. */
+int64_t tt_layered_next_end(const tt_engine *e);
+
+/* `steps` steps of every member that trains. Asynchronous. Errors: INTERNAL, MEM. */
+tt_err tt_layered_steps(tt_engine *e, int64_t steps);
 
 /* Views with a member whose epoch ends `steps` steps after it was asked: due [views]. */
 void tt_layered_due(const tt_engine *e, int64_t steps, int8_t *due);

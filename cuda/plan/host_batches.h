@@ -1,5 +1,5 @@
-/* host_batches.h — rows of a data set that is too large for the GPU: it stays on the host, which puts the
- * rows of every batch together. Floor 3; plain C, no CUDA. Local, over threads. */
+/* host_batches.h — rows of a data set that is too large for the GPU: it stays on the host, which
+ * puts the rows of every batch together. Floor 3; plain C, no CUDA. Local, over threads. */
 #ifndef TT_STREAM_H
 #define TT_STREAM_H
 #include "core/model/cohort.h"

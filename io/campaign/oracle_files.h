@@ -1,4 +1,5 @@
-/* oracle_files.h — what an oracle is given and what it gives back. Floor 3; all functions are local.
+/* oracle_files.h — what an oracle is given and what it gives back. Floor 3; all functions are
+ * local.
  *
  * A file whose name ends in .csv is a table with names in its first line, any other one HDF5:
  *   input   HDF5: id int64 [n], x double [n][D], feature_name, feature_units

@@ -22,12 +22,12 @@ void tt_data_shape_free(tt_data_shape *s);
 
 /* Collective. Read the whole data set of a job: every rank reads its own blocks of rows once, with
  * the serial driver; means and scales are added in fixed blocks of rows in double (the same bits
- * for every rank count); all ranks get all rows, normalised. Rank 0 first lets io/data/guarded_check.h look
- * at the file. Columns learnt as labels (output softmax, sigmoid, rate) keep mean 0 and scale 1.
- * Errors: NOINPUT, CONFIG (unknown target; a column learnt as label and as measured value), DATA
- * (NaN or infinity in inputs: dataset, row, column, value; infinite targets; a label that its
- * output cannot have; no rows; negative weights; rows of an index dataset out of range, twice or in
- * two splits), MEM. */
+ * for every rank count); all ranks get all rows, normalised. Rank 0 first lets
+ * io/data/guarded_check.h look at the file. Columns learnt as labels (output softmax, sigmoid,
+ * rate) keep mean 0 and scale 1. Errors: NOINPUT, CONFIG (unknown target; a column learnt as label
+ * and as measured value), DATA (NaN or infinity in inputs: dataset, row, column, value; infinite
+ * targets; a label that its output cannot have; no rows; negative weights; rows of an index dataset
+ * out of range, twice or in two splits), MEM. */
 tt_err tt_data_read(tt_comm *c, const tt_config *cfg, tt_dataset **out);
 
 /* Bytes of inputs, targets, weights and splits that this process has read from data files so far,

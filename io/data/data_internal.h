@@ -1,6 +1,6 @@
-/* data_internal.h — a dataset of numbers with one or two axes, the split and the choice of its rows,
- * the labels in its columns; whole tables as they are read and written. Floor 3, for the files
- * io/data_*.c only. All functions are local but the last two. */
+/* data_internal.h — a dataset of numbers with one or two axes, the split and the choice of its
+ * rows, the labels in its columns; whole tables as they are read and written. Floor 3, for the
+ * files io/data_*.c only. All functions are local but the last two. */
 #ifndef TT_DATA_MATRIX_H
 #define TT_DATA_MATRIX_H
 #include "io/data/data.h"

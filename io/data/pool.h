@@ -22,10 +22,10 @@ typedef struct tt_pool_plan {
   int looked;             /* the files were looked at when they were made: not again */
 } tt_pool_plan;
 
-/* Collective. Rank 0 first lets io/data/guarded_check.h look at the files, and reads their shapes for all.
- * Every rank keeps its own reader, of one file at a time. The plan is copied. Owner: the caller.
- * Errors: NOINPUT, DATA (not HDF5; no such dataset; no rows; another width: file, dataset, both
- * numbers; excluded rows out of range or twice), MEM. */
+/* Collective. Rank 0 first lets io/data/guarded_check.h look at the files, and reads their shapes
+ * for all. Every rank keeps its own reader, of one file at a time. The plan is copied. Owner: the
+ * caller. Errors: NOINPUT, DATA (not HDF5; no such dataset; no rows; another width: file, dataset,
+ * both numbers; excluded rows out of range or twice), MEM. */
 tt_err tt_pool_open(tt_comm *c, const tt_pool_plan *plan, tt_pool **out);
 void tt_pool_close_local(tt_pool **p); /* accepts NULL */
 

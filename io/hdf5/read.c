@@ -15,15 +15,6 @@ enum { NAMES_SHOWN = 40, NAMES_ROOM = 4096 };
 /* Unpacked chunks that HDF5 keeps of an open dataset; slots: a prime, far more than chunks. */
 enum { CHUNK_BYTES = 64 << 20, CHUNK_SLOTS = 12421 };
 
-hid_t tt_h5_serial_access(void)
-{
-  hid_t p = H5Pcreate(H5P_FILE_ACCESS);
-  /* flock fails on some parallel file systems, and our files never change once they are there */
-  int ok =
-      p >= 0 && H5Pset_file_locking(p, 0, 1) >= 0 && H5Pset_fclose_degree(p, H5F_CLOSE_STRONG) >= 0;
-  return ok ? p : -1;
-}
-
 const char *tt_h5_file_name(const tt_h5_reader *r) { return r->file; }
 
 /* What can be said without HDF5. */

@@ -1,4 +1,5 @@
-/* describe_file.h — `tutti info`: what an HDF5 file of tutti (or any other) holds. Floor 3; local. */
+/* describe_file.h — `tutti info`: what an HDF5 file of tutti (or any other) holds. Floor 3; local.
+ * */
 #ifndef TT_DESCRIBE_H
 #define TT_DESCRIBE_H
 #include "core/base/err.h"

@@ -10,9 +10,9 @@
 #include "core/stats/metrics.h"
 #include "core/model/state.h"
 
-/* Scores on some rows (core/stats/metrics.h), in the user's units. C columns as in tt_committee_columns:
- * of the columns of one target all hold its score, but pinball, which is that of the column's
- * level; a member scores its own K targets. NaN where nothing could be scored. */
+/* Scores on some rows (core/stats/metrics.h), in the user's units. C columns as in
+ * tt_committee_columns: of the columns of one target all hold its score, but pinball, which is that
+ * of the column's level; a member scores its own K targets. NaN where nothing could be scored. */
 typedef struct tt_scores {
   int64_t members, targets, columns;
   unsigned outputs;                  /* set of TT_OF: outputs of the forecasts */

@@ -12,6 +12,17 @@ typedef struct tt_verb {
 /* Ends with a NULL name. */
 extern const tt_verb tt_verbs[];
 
+/* Of verbs_job.c. */
+tt_err tt_verb_train(int argc, char **argv);
+tt_err tt_verb_predict(int argc, char **argv);
+tt_err tt_verb_evaluate(int argc, char **argv);
+tt_err tt_verb_plan(int argc, char **argv);
+tt_err tt_verb_doctor(int argc, char **argv);
+tt_err tt_verb_import(int argc, char **argv);
+tt_err tt_verb_info(int argc, char **argv);
+tt_err tt_verb_report(int argc, char **argv);
+tt_err tt_verb_options(int argc, char **argv);
+
 /* Of verbs_campaign.c: a family of verbs. */
 tt_err tt_verb_campaign(int argc, char **argv);
 

@@ -1,4 +1,4 @@
-/* src/host/engine_list.c — the cpu engine: members in parallel over threads, each in cache for many steps. */
+/* engine.c — the cpu engine: members in parallel over threads, each in cache for many steps. */
 #include "src/cpu/cpu_internal.h"
 
 #include "core/base/mem.h"
@@ -8,29 +8,6 @@
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
-#if defined(__SSE2__)
-#include <xmmintrin.h>
-#endif
-
-unsigned tt_cpu_flush_denormals(void)
-{
-#if defined(__SSE2__)
-  unsigned old = _mm_getcsr();
-  _mm_setcsr(old | 0x8040u);
-  return old;
-#else
-  return 0;
-#endif
-}
-
-void tt_cpu_restore_denormals(unsigned old)
-{
-#if defined(__SSE2__)
-  _mm_setcsr(old);
-#else
-  (void)old;
-#endif
-}
 
 static tt_err count(int *devices)
 {

@@ -1,4 +1,5 @@
-/* forward_backward.c — buffers, and the passes through the layers forward and backward; see cpu_internal.h. */
+/* forward_backward.c — buffers, and the passes through the layers forward and backward; see
+ * cpu_internal.h. */
 #include "src/cpu/cpu_internal.h"
 
 #include "core/base/mem.h"

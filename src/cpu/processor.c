@@ -30,3 +30,23 @@ tt_err tt_cpu_describe(int device, tt_device_info *out)
   out->total_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * (int64_t)sysconf(_SC_PAGESIZE);
   return TT_OK;
 }
+
+unsigned tt_cpu_flush_denormals(void)
+{
+#if defined(__SSE2__)
+  unsigned old = _mm_getcsr();
+  _mm_setcsr(old | 0x8040u);
+  return old;
+#else
+  return 0;
+#endif
+}
+
+void tt_cpu_restore_denormals(unsigned old)
+{
+#if defined(__SSE2__)
+  _mm_setcsr(old);
+#else
+  (void)old;
+#endif
+}

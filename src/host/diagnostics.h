@@ -1,5 +1,5 @@
-/* diagnostics.h — what is wrong with the way a program was started, each with its fix. Floor 4; local.
- */
+/* diagnostics.h — what is wrong with the way a program was started, each with its fix. Floor 4;
+ * local. */
 #ifndef TT_FINDINGS_H
 #define TT_FINDINGS_H
 #include "src/host/resources.h"

@@ -1,5 +1,5 @@
-/* stop_request.h — who says that a run should stop, and how all ranks hear it at the same place. Floor 4.
- */
+/* stop_request.h — who says that a run should stop, and how all ranks hear it at the same place.
+ * Floor 4. */
 #ifndef TT_STOP_H
 #define TT_STOP_H
 #include "mpi/comm.h"

@@ -1,5 +1,5 @@
-/* time_limit.h — when a run stops by itself: after run.max_time, or in time before Slurm ends the job.
- * Floor 4. */
+/* time_limit.h — when a run stops by itself: after run.max_time, or in time before Slurm ends the
+ * job. Floor 4. */
 #ifndef TT_LIMIT_H
 #define TT_LIMIT_H
 #include "mpi/comm.h"

@@ -2,7 +2,7 @@
 #include "src/predict/out_of_bag.h"
 
 #include "core/base/mem.h"
-#include "src/predict/split_rows.h"
+#include "src/predict/row_source.h"
 
 typedef struct bag {
   tt_split_rows training; /* first: what is read */

@@ -14,10 +14,10 @@ typedef struct tt_validation_use {
   const tt_resources *use;
 } tt_validation_use;
 
-/* Collective. Shares of the members by cfg's `combine` (core/stats/member_weights.h), in place of the ones they
- * have; diverged members keep 0. The rows are those of the validation split that an ensemble has
- * labels for and selects, with kfold too. At most 2^26 numbers are held: of more rows every n-th
- * counts. The same on any number of ranks. Errors: of the engine, MEM. */
+/* Collective. Shares of the members by cfg's `combine` (core/stats/member_weights.h), in place of
+ * the ones they have; diverged members keep 0. The rows are those of the validation split that an
+ * ensemble has labels for and selects, with kfold too. At most 2^26 numbers are held: of more rows
+ * every n-th counts. The same on any number of ranks. Errors: of the engine, MEM. */
 tt_err tt_combine_members(tt_comm *c, const tt_validation_use *v, tt_committee *all);
 
 /* Collective. Recalibration and conformal widths by cfg's `calibration` into all->calibration, for

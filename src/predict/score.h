@@ -1,29 +1,17 @@
 /* score.h — how good a committee is on labelled rows: per member and for the ensembles. Floor 4.
  *
- * Scores are those of core/stats/metrics.h, in the user's units. Sums run over fixed blocks of rows, in
- * row order, whatever the number of ranks. */
+ * Scores are those of core/stats/metrics.h, in the user's units. Sums run over fixed blocks of
+ * rows, in row order, whatever the number of ranks. */
 #ifndef TT_SCORE_H
 #define TT_SCORE_H
 #include "core/engine/engine.h"
 #include "io/results/results.h"
 #include "mpi/comm.h"
+#include "src/predict/row_source.h"
 
-/* Where the rows come from. Local calls, each row asked for by one rank.
- *   x  [count][D] normalised;  y  [count][T] in the user's units, NaN = unlabelled, T columns of
- *      the committee's target table
- *   counts_local  whether a member's word counts in a row; NULL: always. With it the ensemble's
- *      forecast of a row is the mixture of those that count, and neither the members' own scores
- * nor diversity and crps of the mixture are known. */
-typedef struct tt_row_source {
-  int64_t rows;
-  tt_err (*read_local)(void *from, int64_t first, int64_t count, float *x, double *y);
-  void *from;
-  int (*counts_local)(void *from, int64_t row, int64_t member);
-} tt_row_source;
-
-/* Collective. Score all rows of the source. test may be NULL; else filled as io/results/results.h says
- * (row numbers excepted), owned by the caller, tt_test_table_free. Errors: MEM, and of the source;
- * DATA (a label that the output cannot say: row, value). */
+/* Collective. Score all rows of the source. test may be NULL; else filled as io/results/results.h
+ * says (row numbers excepted), owned by the caller, tt_test_table_free. Errors: MEM, and of the
+ * source; DATA (a label that the output cannot say: row, value). */
 tt_err tt_score(tt_comm *c, const tt_committee *committee, const tt_engine_ops *ops,
                 const tt_resources *use, const tt_row_source *source, tt_scores **out,
                 tt_test_table *test);

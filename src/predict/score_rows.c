@@ -1,6 +1,8 @@
 /* score_rows.c — see score_rows.h. */
 #include "src/predict/score_rows.h"
 
+#include "core/stats/metrics.h"
+
 #include "core/base/mem.h"
 
 #include <inttypes.h>

@@ -2,7 +2,8 @@
  * tallies (core/stats/metrics.h). Floor 4; local. */
 #ifndef TT_SCORE_ROWS_H
 #define TT_SCORE_ROWS_H
-#include "src/predict/score.h"
+#include "core/engine/engine.h"
+#include "src/predict/row_source.h"
 
 enum { TT_SCORE_PIECE = 256 }; /* rows predicted at a time */
 enum { TT_TABLE_PARTS = 5 };   /* label, mean, total, aleatoric, epistemic */

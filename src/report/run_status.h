@@ -1,5 +1,5 @@
-/* run_status.h — `tutti status`: what a run does or did, from the files in its directory alone. Safe
- * while it runs. Floor 4; local. */
+/* run_status.h — `tutti status`: what a run does or did, from the files in its directory alone.
+ * Safe while it runs. Floor 4; local. */
 #ifndef TT_OVERVIEW_H
 #define TT_OVERVIEW_H
 #include "core/base/err.h"

@@ -79,8 +79,8 @@ static int64_t count_files(const char *pattern)
 }
 
 /* What the stage that a campaign is in has kept: of training its last checkpoint, of labelling the
- * groups that have their answer. Names are those of src/campaign/state/file_names.h and src/campaign/label/oracle.h. A
- * training that hung has said so in its own directory alone. */
+ * groups that have their answer. Names are those of src/campaign/state/file_names.h and
+ * src/campaign/label/oracle.h. A training that hung has said so in its own directory alone. */
 static void look_into_round(const char *directory, tt_life *l)
 {
   static tt_status_file f;

@@ -1,5 +1,5 @@
-/* sbatch_script.h — `tutti slurm train`: a batch script of slurm/ with the lines that a job decides filled
- * in. Floor 4; local. */
+/* sbatch_script.h — `tutti slurm train`: a batch script of slurm/ with the lines that a job decides
+ * filled in. Floor 4; local. */
 #ifndef TT_BATCH_H
 #define TT_BATCH_H
 #include "core/base/err.h"

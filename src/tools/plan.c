@@ -1,4 +1,4 @@
-/* core/model/partition.c — see plan.h. */
+/* plan.c — see plan.h. */
 #include "src/tools/plan.h"
 
 #include "core/base/mem.h"

@@ -1,4 +1,4 @@
-/* core/model/partition.h — `tutti plan`: what a job will need, from its file and the headers of its data alone.
+/* plan.h — `tutti plan`: what a job will need, from its file and the headers of its data alone.
  * Floor 4; local, never starts MPI, writes nothing; of the samples reads labels
  * alone, to count classes. */
 #ifndef TT_ESTIMATE_H

@@ -27,7 +27,7 @@ void tt_fusion_loss_local(const tt_cohort *c, const tt_dataset *d, const tt_ense
                           tt_fused *f);
 
 /* Collective. Up to `steps` (rank 0's) steps of every member that still trains; at the end of an
- * epoch its ensemble is judged (ensemble_early_stopping.h). Fills w->here. Errors: UNAVAILABLE (an engine without
- * steps in two halves), MEM, of the engine. */
+ * epoch its ensemble is judged (ensemble_early_stopping.h). Fills w->here. Errors: UNAVAILABLE (an
+ * engine without steps in two halves), MEM, of the engine. */
 tt_err tt_fusion_train(tt_comm *c, tt_crew *w, int64_t steps);
 #endif

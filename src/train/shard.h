@@ -37,16 +37,6 @@ tt_err tt_crew_load_local(tt_crew *w);
 /* Up to `steps` optimiser steps of each member here; fills here. Local. Errors: of the engine. */
 tt_err tt_crew_train_local(tt_crew *w, int64_t steps);
 
-/* Collective. Where the members stand, without moving them: fills here and at of every crew.
- * Errors: of the engine, MEM. */
-tt_err tt_crews_stand(tt_comm *c, tt_crews *all);
-
-/* Collective. Train every crew in turn, all together for about `seconds`; fills here and at. How
- * far each comes depends on the clock, its members' results do not. Diverged members with retries
- * left begin again (retry.h). Crews whose members look at each other go by epochs (ensemble_training.h) or
- * by steps of all ranks (fusion.h). Errors: of the engine, MEM. */
-tt_err tt_crews_train(tt_comm *c, tt_crews *all, double seconds);
-
 /* With method: snapshot, the snapshots become the members: of the job's cohorts and of the crews,
  * which give up their engines. `mine` must have been saved. Local. Errors: MEM. */
 tt_err tt_crews_take_snapshots_local(tt_job *job, tt_crews *all);

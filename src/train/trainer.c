@@ -5,6 +5,7 @@
 #include "core/base/mem.h"
 #include "io/checkpoint/checkpoint.h"
 #include "src/train/shard.h"
+#include "src/train/shard_train.h"
 #include "src/train/training_cost.h"
 #include "src/train/write_outputs.h"
 #include "src/host/time_limit.h"

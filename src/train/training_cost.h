@@ -1,4 +1,5 @@
-/* training_cost.h — what training took of what was planned, and what early stopping saved. Floor 4. */
+/* training_cost.h — what training took of what was planned, and what early stopping saved. Floor 4.
+ * */
 #ifndef TT_EFFORT_H
 #define TT_EFFORT_H
 #include "src/train/shard.h"

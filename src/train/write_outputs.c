@@ -7,7 +7,7 @@
 #include "io/results/results.h"
 #include "src/predict/out_of_bag.h"
 #include "src/predict/score.h"
-#include "src/predict/split_rows.h"
+#include "src/predict/row_source.h"
 #include "src/predict/postprocess.h"
 
 #include <limits.h>

@@ -2,7 +2,7 @@
  * nvcc compiles them too. One float of shared memory per thread. */
 #ifndef TT_CLUSTER_SAMPLE_CUH
 #define TT_CLUSTER_SAMPLE_CUH
-#include "cuda/cluster/cluster.cuh"
+#include "cuda/cluster/thread_block_cluster.cuh"
 #include "tests/double/sample.cuh"
 
 /* How many ranks; out[] has one value per thread of the grid. */

@@ -3,7 +3,9 @@
 #include "core/base/log.h"
 #include "io/hdf5/h5.h"
 #include "io/campaign/pool_scores.h"
+#include "src/campaign/pool/score_pool.h"
 #include "src/predict/normalization.h"
+#include "src/campaign/pool/score_pool.h"
 #include "tests/scored.h"
 
 #include <float.h>

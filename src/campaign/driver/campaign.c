@@ -1,5 +1,5 @@
 /* campaign.c — see campaign.h. The heart is rounds(). */
-#include "src/campaign/driver/driver_internal.h"
+#include "src/campaign/driver/stage.h"
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
@@ -8,28 +8,6 @@
 #include "src/host/watchdog.h"
 
 #include <inttypes.h>
-
-void tt_campaign_tell_local(tt_campaign *k, const char *state, const char *reason, const char *stop,
-                            int exit_code)
-{
-  const char *directory = k->cfg->campaign_directory;
-  if (!k->claimed || !tt_comm_is_root(k->c)) return;
-  if (tt_ckpt_owner_local(directory, k->id.incarnation)) return; /* the file is another's */
-  int64_t members = 0;
-  for (int64_t i = 0; i < k->model.count; i++)
-    members += k->model.at[i]->members;
-  tt_run_status s = {.state = state,
-                     .reason = reason,
-                     .stop = stop,
-                     .incarnation = k->id.incarnation,
-                     .exit_code = exit_code,
-                     .generation = TT_STAGE_COUNT * (k->number - 1) + (int64_t)k->stage,
-                     .resumed = k->resumed,
-                     .members = members,
-                     .eta = -1.0,
-                     .seconds = tt_clock_local() - k->started};
-  if (tt_status_write_local(directory, &s)) tt_log_once(TT_LOG_WARN, "%s", tt_err_last());
-}
 
 /* Rules that look at scores do not see that section score or select has changed. */
 static void say_ended(const tt_campaign *k)
@@ -43,13 +21,22 @@ static void say_ended(const tt_campaign *k)
                 k->h->rounds);
 }
 
+static tt_err run_round(tt_campaign *k)
+{
+  tt_err e = tt_stage_train(k);
+  if (!e) e = tt_stage_score(k);
+  if (!e) e = tt_stage_choose(k);
+  if (!e) e = tt_stage_ask(k);
+  return e ? e : tt_stage_merge(k);
+}
+
 static tt_err rounds(tt_campaign *k)
 {
   int64_t done = 0;
   tt_err e = TT_OK;
   while (!e && k->h->ended < 0 && (k->o->rounds == 0 || done < k->o->rounds)) {
     k->number = k->h->rounds + 1;
-    e = tt_round_run(k);
+    e = run_round(k);
     tt_round_forget(k);
     done++;
   }

@@ -1,4 +1,5 @@
-/* driver_internal.h — what the files of the driver share: campaign.c, open.c, round.c, round_metrics.c. Private. */
+/* driver_internal.h — what the files of the driver share: campaign.c, open.c, campaign_state.c,
+ * round_metrics.c. Private. */
 #ifndef TT_PARTS_H
 #define TT_PARTS_H
 #include "src/campaign/driver/campaign.h"
@@ -41,11 +42,19 @@ typedef struct tt_campaign {
 /* open.c: everything up to the first stage. Collective. Errors: as tt_campaign_run. */
 tt_err tt_campaign_begin(tt_campaign *k);
 
+/* ---- campaign_state.c ---- */
+
+/* A file of the round that runs; the round itself, once it is trained. */
+void tt_round_file(const tt_campaign *k, const char *name, char path[TT_PATH_ROOM]);
+tt_round *tt_round_now(const tt_campaign *k);
+
+/* status.json. Best effort; rank 0. stop: as tt_run_status. */
+void tt_campaign_tell_local(tt_campaign *k, const char *state, const char *reason, const char *stop,
+                            int exit_code);
+
 /* The rules of section stop. */
 tt_stop_limits tt_campaign_limits(const tt_config *cfg);
 
-/* round.c: one round, from wherever it stands to its commit. Collective. */
-tt_err tt_round_run(tt_campaign *k);
 /* Everything of a round out of memory; also of one that did not get far. Local. */
 void tt_round_forget(tt_campaign *k);
 /* DIR/model.h5 becomes that of round k->number, which is whole; files of rounds before
@@ -58,7 +67,9 @@ tt_err tt_campaign_commit(tt_campaign *k);
 /* Rename what is there to "path.before-1", -2, ...: never lost. Local. Errors: IO. */
 tt_err tt_put_aside_local(const char *path);
 
-/* round_metrics.c: errors on the test rows, change since the round before, spread of names: of the model
+/* ---- round_metrics.c ---- */
+
+/* Errors on the test rows, change since the round before, spread of names: of the model
  * that the round has trained, from its results.h5. Collective. Errors: of reading it, MEM. */
 tt_err tt_round_learnt(tt_campaign *k, tt_round *round);
 /* Rows that were trained or validated on. */
@@ -67,10 +78,6 @@ int64_t tt_campaign_labels(const tt_campaign *k);
 void tt_campaign_best(const tt_campaign *k, double *best);
 /* Hash of all labels beyond the first data, with their places. */
 uint64_t tt_campaign_labels_hash(const tt_campaign *k);
-
-/* campaign.c: status.json. Best effort; rank 0. stop: as tt_run_status. */
-void tt_campaign_tell_local(tt_campaign *k, const char *state, const char *reason, const char *stop,
-                            int exit_code);
 
 /* XXH3 of some bytes after a hash. */
 uint64_t tt_hash_bytes(uint64_t h, const void *bytes, size_t n);

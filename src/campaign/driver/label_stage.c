@@ -176,57 +176,6 @@ static tt_err take_answers_local(tt_campaign *k)
   return e;
 }
 
-static tt_err still_owner_local(void *arg)
-{
-  const tt_campaign *k = arg;
-  return tt_ckpt_owner_local(directory(k), k->id.incarnation);
-}
-
-tt_err tt_campaign_commit(tt_campaign *k)
-{
-  char path[TT_PATH_ROOM];
-  tt_h5_fence fence = {still_owner_local, k};
-  tt_history_names names = {&k->base->input, &k->base->target, (const char *const *)k->column};
-  tt_provenance from = {.title = k->cfg->top_title,
-                        .resolved = k->job->resolved,
-                        .original = k->job->original,
-                        .device = k->ops->name,
-                        .arithmetic = "",
-                        .command = k->o->job.command ? k->o->job.command : "",
-                        .seed = (uint64_t)k->cfg->run_seed,
-                        .data_hash = k->base->hash,
-                        .science_hash = tt_config_science_hash(k->cfg),
-                        .ranks = tt_comm_ranks(k->c),
-                        .threads = k->use.threads,
-                        .wall_seconds = tt_clock_local() - k->started};
-  tt_campaign_path(directory(k), "campaign.h5", path);
-  return tt_history_write(k->c, path, k->h, &names, &from, &fence);
-}
-
-/* DIR/model.h5 is that of the last whole round. */
-static tt_err link_model_local(const tt_campaign *k)
-{
-  char path[TT_PATH_ROOM], to[64], temporary[TT_PATH_ROOM];
-  snprintf(to, sizeof to, "round-%04" PRId64 "/model.h5", k->number);
-  tt_campaign_path(directory(k), "model.h5", path);
-  TT_TRY(tt_file_temporary_local(path, temporary));
-  if (symlink(to, temporary) || rename(temporary, path)) {
-    unlink(temporary);
-    return TT_FAIL(IO, "%s: cannot be made a link to %s: %s", path, to, strerror(errno));
-  }
-  return TT_OK;
-}
-
-tt_err tt_campaign_tidy_local(const tt_campaign *k)
-{
-  if (!tt_comm_is_root(k->c) || k->number < 1) return TT_OK;
-  TT_TRY(link_model_local(k));
-  int64_t keep = k->cfg->campaign_keep + (k->h->ended >= 0); /* what reopens looks one back */
-  for (int64_t r = 1; r <= k->number - keep; r++)
-    TT_TRY(tt_round_remove_local(directory(k), r));
-  return TT_OK;
-}
-
 static tt_err note_local(tt_campaign *k, double seconds)
 {
   tt_entry line = {.round = k->number, .stage = TT_STAGE_merge, .seconds = seconds};

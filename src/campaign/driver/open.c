@@ -1,5 +1,5 @@
-/* open.c — see driver_internal.h: a campaign from its file and its directory, new, continued or taken back.
- */
+/* open.c — see driver_internal.h: a campaign from its file and its directory, new, continued or
+ * taken back. */
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "src/campaign/driver/driver_internal.h"
@@ -70,21 +70,6 @@ static tt_err read_history(tt_campaign *k)
                 "changed since; go back to those, or choose another campaign.directory",
                 path);
   return tt_agree(k->c, e);
-}
-
-/* A name for what is put aside: "path.before-1", -2, ... */
-tt_err tt_put_aside_local(const char *path)
-{
-  char to[TT_PATH_ROOM + 32];
-  if (access(path, F_OK)) return TT_OK;
-  for (int n = 1; n < 100000; n++) {
-    snprintf(to, sizeof to, "%s.before-%d", path, n);
-    if (!access(to, F_OK)) continue;
-    if (rename(path, to)) return TT_FAIL(IO, "%s: cannot be renamed: %s", path, strerror(errno));
-    tt_log_once(TT_LOG_INFO, "put aside as %s", to);
-    return TT_OK;
-  }
-  return TT_FAIL(IO, "%s: too many of its kind are put aside already; remove some", path);
 }
 
 /* "12:select" or "12". Errors: USAGE. */

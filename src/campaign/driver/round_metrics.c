@@ -1,4 +1,5 @@
-/* round_metrics.c — see driver_internal.h: what a round's model has come to, and what the labels are. */
+/* round_metrics.c — see driver_internal.h: what a round's model has come to, and what the labels
+ * are. */
 #include "core/base/mem.h"
 #include "src/campaign/driver/driver_internal.h"
 #include "io/results/results.h"

@@ -174,19 +174,6 @@ static tt_err labelled_inputs_local(const tt_campaign *k, double **x, int64_t *c
   return TT_OK;
 }
 
-tt_stop_limits tt_campaign_limits(const tt_config *cfg)
-{
-  return (tt_stop_limits){.rounds = cfg->stop_rounds,
-                          .labels = cfg->stop_labels,
-                          .wall_time = cfg->stop_wall_time,
-                          .accurate = cfg->stop_accurate,
-                          .accurate_rounds = cfg->stop_accurate_rounds,
-                          .plateau_rounds = cfg->stop_plateau_rounds,
-                          .plateau_delta = cfg->stop_plateau_delta,
-                          .change = cfg->stop_change,
-                          .change_rounds = cfg->stop_change_rounds};
-}
-
 /* Rows to ask for: a batch, or what stop.labels leaves. */
 static int64_t most_picks(const tt_campaign *k)
 {

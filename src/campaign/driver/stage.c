@@ -6,13 +6,6 @@
 
 #include <inttypes.h>
 
-void tt_round_file(const tt_campaign *k, const char *name, char path[TT_PATH_ROOM])
-{
-  tt_round_path(k->cfg->campaign_directory, k->number, name, path);
-}
-
-tt_round *tt_round_now(const tt_campaign *k) { return &k->h->round[k->h->rounds - 1]; }
-
 static tt_err outputs_local(const tt_campaign *k, const tt_work *w, uint64_t *hash)
 {
   char path[TT_PATH_ROOM];

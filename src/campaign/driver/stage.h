@@ -17,10 +17,6 @@ typedef tt_err tt_do_stage(tt_campaign *k, const tt_work *w);
 tt_err tt_stage_run(tt_campaign *k, tt_stage which, const tt_work *w, tt_do_stage *does,
                     double *seconds);
 
-/* A file of the round that runs; the round itself, once it is trained. */
-void tt_round_file(const tt_campaign *k, const char *name, char path[TT_PATH_ROOM]);
-tt_round *tt_round_now(const tt_campaign *k);
-
 /* The stages, in order. Collective; each takes what the one before has left in memory or files.
  * train: model, columns, a round at the end of the history.   score: pool, taken.
  * choose: picks (none if a rule of section stop ends the campaign).   ask: answers.

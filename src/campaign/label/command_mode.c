@@ -1,5 +1,5 @@
-/* command_mode.c — see oracle_internal.h: label.mode command, so many calls at a time; and the calls
- * of one group alone. */
+/* command_mode.c — see oracle_internal.h: label.mode command, so many calls at a time; and the
+ * calls of one group alone. */
 #include "src/campaign/label/oracle_internal.h"
 
 #include "core/base/mem.h"

@@ -1,4 +1,5 @@
-/* candidates.h — the candidates of a round: rows of pool.file, or what pool.command writes. Floor 5.
+/* candidates.h — the candidates of a round: rows of pool.file, or what pool.command writes. Floor
+ * 5.
  *
  * pool.command is run pool.chunks times a round, without a shell, in the directory of the campaign
  * file; inside its arguments {output} is the file to write, {round} the number of the round (1, 2,

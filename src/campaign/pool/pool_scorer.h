@@ -2,7 +2,26 @@
  * score_pool.c. */
 #ifndef TT_JURY_H
 #define TT_JURY_H
-#include "src/campaign/pool/score_pool.h"
+#include "core/config/config.h"
+#include "core/engine/engine.h"
+#include "core/stats/history.h"
+#include "io/data/pool.h"
+
+typedef struct tt_pool_scoring {
+  const tt_config *cfg; /* section score, run.seed */
+  const tt_committees *model;
+  const tt_engine_ops *ops;
+  const tt_resources *use;
+  tt_pool *pool;
+  const tt_taken *taken;
+  const double *best;    /* [T] highest (goal: minimize: lowest) label so far of each target column,
+                            user's units, NaN = none */
+  int64_t round;         /* of `random` */
+  const char *file;      /* scores.h5 to write */
+  const char *directory; /* where a file STOP may ask for a stop */
+  double deadline;       /* as tt_stop_agreed */
+  int64_t most_rows;     /* of a piece; 0 = what memory and patience allow */
+} tt_pool_scoring;
 
 enum { TT_JURY_UNIT = 256 }; /* rows whose sums are added up on their own */
 

@@ -1,26 +1,8 @@
 /* score_pool.h — stage score: the model's word on every candidate, streamed. Floor 5. */
 #ifndef TT_SCORE_POOL_H
 #define TT_SCORE_POOL_H
-#include "core/engine/engine.h"
-#include "io/data/pool.h"
-#include "core/config/config.h"
-#include "core/stats/history.h"
-
-typedef struct tt_pool_scoring {
-  const tt_config *cfg; /* section score, run.seed */
-  const tt_committees *model;
-  const tt_engine_ops *ops;
-  const tt_resources *use;
-  tt_pool *pool;
-  const tt_taken *taken;
-  const double *best;    /* [T] highest (goal: minimize: lowest) label so far of each target column,
-                            user's units, NaN = none */
-  int64_t round;         /* of `random` */
-  const char *file;      /* scores.h5 to write */
-  const char *directory; /* where a file STOP may ask for a stop */
-  double deadline;       /* as tt_stop_agreed */
-  int64_t most_rows;     /* of a piece; 0 = what memory and patience allow */
-} tt_pool_scoring;
+#include "mpi/comm.h"
+#include "src/campaign/pool/pool_scorer.h"
 
 /* Before anything is trained: whether score.target_weights are as many as each ensemble learns
  * targets; `targets` are those of the data. Local. Errors: CONFIG. */

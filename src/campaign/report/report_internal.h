@@ -1,4 +1,5 @@
-/* report_internal.h — a campaign as its files tell it, for the files of campaign_report.h. Floor 5; local. */
+/* report_internal.h — a campaign as its files tell it, for the files of campaign_report.h. Floor 5;
+ * local. */
 #ifndef TT_STORY_PARTS_H
 #define TT_STORY_PARTS_H
 #include "io/campaign/campaign_files.h"

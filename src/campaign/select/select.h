@@ -22,11 +22,11 @@ typedef struct tt_selection {
 } tt_selection;
 
 /* Collective. Sort the candidates into accurate, candidate, failed by the trust window (quantiles
- * are exact order statistics of all scores: core/stats/selection.h) and choose. The same picks on every
- * rank count: ties go to the lower row number, random draws depend on (seed, round, row) alone.
- * Sets of `round`: accurate, candidate, failed, lower, upper. With quota, candidates are counted
- * by the largest of their scores, and each ensemble chooses its part in turn, in the order of the
- * file, by its own scores among rows nobody has yet.
+ * are exact order statistics of all scores: core/stats/selection.h) and choose. The same picks on
+ * every rank count: ties go to the lower row number, random draws depend on (seed, round, row)
+ * alone. Sets of `round`: accurate, candidate, failed, lower, upper. With quota, candidates are
+ * counted by the largest of their scores, and each ensemble chooses its part in turn, in the order
+ * of the file, by its own scores among rows nobody has yet.
  *   top         the highest scores
  *   stochastic  the largest tt_gumbel_value; temperature: select.temperature * |median of the
  *               candidates' scores|, that median being 1 if it is 0

@@ -1,5 +1,5 @@
-/* select_internal.h — what the files of stage select share. Floor 5; collective unless the name ends in
- * _local. */
+/* select_internal.h — what the files of stage select share. Floor 5; collective unless the name
+ * ends in _local. */
 #ifndef TT_SELECT_PRIV_H
 #define TT_SELECT_PRIV_H
 #include "src/campaign/select/select.h"

@@ -1,5 +1,5 @@
-/* cluster.cuh — a cluster of thread blocks, as device code sees it: blocks that run at the same
- * time and reach one another's shared memory. Floor 3.
+/* thread_block_cluster.cuh — a cluster of thread blocks, as device code sees it: blocks that run at
+ * the same time and reach one another's shared memory. Floor 3.
  *
  * Started with tt_launch_cluster. A block may touch the memory of another one from the first
  * tt_cluster_sync on, and must not end before a tt_cluster_sync that follows the last touch.

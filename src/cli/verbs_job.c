@@ -1,4 +1,4 @@
-/* verbs.c — see verbs.h: one argp table and one function per verb. */
+/* verbs_job.c — see verbs.h: one argp table and one function per verb. */
 #include "src/cli/verbs.h"
 
 #include "core/base/log.h"
@@ -197,7 +197,7 @@ static tt_job_options job_of(const told *t)
       .file = t->file[0], .set = t->set, .nset = t->sets, .command = tt_command_line};
 }
 
-static tt_err train(int argc, char **argv)
+tt_err tt_verb_train(int argc, char **argv)
 {
   static const struct argp_option options[] = {
       OPTION_SET,
@@ -225,7 +225,7 @@ static tt_err train(int argc, char **argv)
   return e;
 }
 
-static tt_err predict(int argc, char **argv)
+tt_err tt_verb_predict(int argc, char **argv)
 {
   static const struct argp_option options[] = {
       {"output", 'o', "FILE", 0, "file to write (default pred.h5)", 0},
@@ -253,7 +253,7 @@ static tt_err predict(int argc, char **argv)
   return e;
 }
 
-static tt_err evaluate(int argc, char **argv)
+tt_err tt_verb_evaluate(int argc, char **argv)
 {
   static const struct argp_option options[] = {
       {"output", 'o', "FILE", 0, "file to write the scores to (default none)", 0},
@@ -277,7 +277,7 @@ static tt_err evaluate(int argc, char **argv)
   return e;
 }
 
-static tt_err plan(int argc, char **argv)
+tt_err tt_verb_plan(int argc, char **argv)
 {
   static const struct argp_option options[] = {
       OPTION_SET, {"ranks", KEY_RANKS, "N", 0, "ranks to plan for (default 1)", 0}, {0}};
@@ -289,7 +289,7 @@ static tt_err plan(int argc, char **argv)
   return tt_estimate_print_local(&o, t.ranks);
 }
 
-static tt_err doctor(int argc, char **argv)
+tt_err tt_verb_doctor(int argc, char **argv)
 {
   static const struct argp_option options[] = {OPTION_SET, OPTION_GPU_MAP, OPTION_SHARE_GPU, {0}};
   told t = listen_for(argc, argv, options, "[JOB.yaml]",
@@ -305,7 +305,7 @@ static tt_err doctor(int argc, char **argv)
   return e;
 }
 
-static tt_err import(int argc, char **argv)
+tt_err tt_verb_import(int argc, char **argv)
 {
   static const struct argp_option options[] = {
       {"output", 'o', "FILE", 0, "dataset file to write", 0},
@@ -324,7 +324,7 @@ static tt_err import(int argc, char **argv)
   return tt_import_local(&o);
 }
 
-static tt_err info(int argc, char **argv)
+tt_err tt_verb_info(int argc, char **argv)
 {
   static const struct argp_option options[] = {
       {"config", KEY_CONFIG, NULL, 0, "print the resolved configuration of the job it came from",
@@ -335,7 +335,7 @@ static tt_err info(int argc, char **argv)
   return tt_describe_local(t.file[0], t.config);
 }
 
-static tt_err report(int argc, char **argv)
+tt_err tt_verb_report(int argc, char **argv)
 {
   static const struct argp_option options[] = {
       {"output", 'o', "DIR", 0, "directory for the tables (default .)", 0}, {0}};
@@ -346,7 +346,7 @@ static tt_err report(int argc, char **argv)
   return tt_report_tables_local(t.file[0], t.output ? t.output : ".");
 }
 
-static tt_err options_help(int argc, char **argv)
+tt_err tt_verb_options(int argc, char **argv)
 {
   static const struct argp_option options[] = {
       {"markdown", KEY_MARKDOWN, NULL, 0, "as a Markdown page", 0}, {0}};
@@ -357,18 +357,3 @@ static tt_err options_help(int argc, char **argv)
   tt_free(text);
   return TT_OK;
 }
-
-const tt_verb tt_verbs[] = {
-    {"train", "train all members of a job, or go on where it stopped", train},
-    {"predict", "mean and uncertainty for every row of a file", predict},
-    {"evaluate", "score a model on a labelled file", evaluate},
-    {"campaign", "active learning: train, score, select, label, again", tt_verb_campaign},
-    {"plan", "check a job; memory, split over ranks, file sizes", plan},
-    {"doctor", "what each rank has, and what is wrong with it", doctor},
-    {"import", "make a dataset file from a CSV or TSV table", import},
-    {"info", "what a file holds and where it comes from", info},
-    {"report", "tables of predictions and learning curves from results.h5", report},
-    {"status", "what a run does, or why it ended", tt_verb_status},
-    {"slurm", "batch scripts, and whether a job is queued again", tt_verb_slurm},
-    {"options", "explain every option of a job file", options_help},
-    {NULL, NULL, NULL}};

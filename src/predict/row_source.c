@@ -1,5 +1,5 @@
-/* split_rows.c — see split_rows.h. */
-#include "src/predict/split_rows.h"
+/* row_source.c — see row_source.h. */
+#include "src/predict/row_source.h"
 
 #include "core/base/mem.h"
 

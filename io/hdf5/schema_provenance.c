@@ -1,4 +1,4 @@
-/* provenance.c — the beginning of every output file: what it is, and /provenance. */
+/* schema_provenance.c — the beginning of every output file: what it is, and /provenance. */
 #include "core/base/mem.h"
 #include "io/hdf5/schema.h"
 

@@ -1,0 +1,328 @@
+#!/usr/bin/env python3
+"""The rules of the tree that no compiler checks.
+
+  check_house.py [TREE]            print every finding; exit 1 if there is one
+  check_house.py --control [TREE]  break each rule once in a copy of the tree: each must be found
+
+Rules
+  rooms      a file includes from its own room and from the rooms that cmake/rooms.cmake lists for
+             it; a room lists earlier rooms only; a room has at most 24 files
+  circles    no two files need each other, by includes or by calls of functions; a header and the
+             source of the same name count as one file, X_internal.h as its room's interface
+  names      a tag, typedef, global function or include guard has one meaning in the whole tree
+  libraries  mpi.h, hdf5.h, omp.h and CUDA's headers stay in the rooms that own them
+  sizes      files of 500 lines, functions of 60, lines of 100 columns at most
+  headers    each has a guard and compiles alone; those of core/ as C++17 too
+
+Environment: CC, CXX (compilers), TUTTI_INCLUDES (-I options of the outside libraries).
+"""
+import collections
+import concurrent.futures
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOTS = ("core", "mpi", "io", "cuda", "src")
+TOP = ("src/cli", "src/api")  # they may include from every room
+MOST_FILES = 24
+OUTSIDE = {  # header: the places it may be included from
+    r"mpi\.h": ("mpi/", "io/"),
+    r"hdf5(_hl)?\.h|H5.*\.h": ("io/",),
+    r"omp\.h": ("src/cpu/", "src/host/", "src/train/", "src/predict/"),
+    r"(cuda|cublas|curand|nccl)[^/]*": ("cuda/",),
+}
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.M)
+
+
+class Tree:
+    """The sources below a folder: texts, and texts without comments and strings."""
+
+    def __init__(self, root):
+        self.root = pathlib.Path(root)
+        self.text, self.code = {}, {}
+        for top in ROOTS:
+            for path in sorted((self.root / top).rglob("*")):
+                if path.suffix in (".c", ".h", ".cu", ".cuh", ".def"):
+                    name = str(path.relative_to(self.root))
+                    self.text[name] = path.read_text()
+                    self.code[name] = without_comments(self.text[name])
+
+    def line(self, name, position):
+        return f"{name}:{self.text[name].count(chr(10), 0, position) + 1}"
+
+
+def without_comments(text):
+    """Comments and the inside of strings as blanks: positions and lines stay."""
+    def blank(match):
+        return re.sub(r"[^\n]", " ", match[0])
+    pattern = r'/\*.*?\*/|//[^\n]*|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\''
+    return re.sub(pattern, lambda m: m[0] if is_include(text, m.start()) else blank(m), text,
+                  flags=re.S)
+
+
+def is_include(text, position):
+    start = text.rfind("\n", 0, position) + 1
+    return text[start:position].lstrip().startswith("#") and "include" in text[start:position]
+
+
+def room_of(name):
+    return str(pathlib.PurePosixPath(name).parent)
+
+
+def read_rooms(root):
+    """{room: rooms it may use}, in the order of cmake/rooms.cmake, and findings."""
+    text = re.sub(r"#[^\n]*", "", (root / "cmake/rooms.cmake").read_text())
+    text = text.split("endfunction()", 1)[1]
+    rooms, findings = {}, []
+    for call in re.finditer(r"tutti_room\(([^)]*)\)", text):
+        words = call[1].split()
+        uses = words[words.index("USE") + 1:] if "USE" in words else []
+        uses = uses[:uses.index("LINK")] if "LINK" in uses else uses
+        for use in uses:
+            if use not in rooms:
+                findings.append(f"cmake/rooms.cmake: {words[0]} uses {use}, which is not above it")
+        rooms[words[0]] = set(uses)
+    return rooms, findings
+
+
+def check_rooms(tree):
+    rooms, findings = read_rooms(tree.root)
+    counts = collections.Counter(map(room_of, tree.text))
+    for room, count in counts.items():
+        if room not in rooms and room not in TOP:
+            findings.append(f"{room}: no room of cmake/rooms.cmake")
+        if count > MOST_FILES:
+            findings.append(f"{room}: {count} files in one room")
+    for name in tree.text:
+        room = room_of(name)
+        for match in INCLUDE.finditer(tree.code[name]):
+            target, place = match[1], tree.line(name, match.start())
+            if target not in tree.text:
+                findings.append(f'{place}: "{target}" is not a file of this tree')
+            elif room not in TOP and room_of(target) not in rooms.get(room, ()) | {room}:
+                findings.append(f"{place}: {room} may not include from {room_of(target)}")
+    return findings
+
+
+DEFINITION = re.compile(r"^(?!static|typedef|#|\s|else|struct \w+ \{)[\w*][^;{}#=]*?\b(tt_\w+|tutti_\w+)"
+                        r"\([^;{}]*\)\s*\{", re.M)
+
+
+def unit_of(name):
+    """A header and its source are one."""
+    return str(pathlib.PurePosixPath(name).with_suffix(""))
+
+
+def check_circles(tree):
+    defined = {}
+    for name in tree.text:
+        if name.endswith((".c", ".cu")):
+            for match in DEFINITION.finditer(tree.code[name]):
+                defined[match[1]] = unit_of(name)
+    edges = collections.defaultdict(dict)
+    for name in tree.text:
+        here = unit_of(name)
+        for match in INCLUDE.finditer(tree.code[name]):
+            if match[1] in tree.text and not unit_of(match[1]).endswith("_internal"):
+                edges[here].setdefault(unit_of(match[1]), f"includes {match[1]}")
+        if name.endswith((".c", ".cu")):
+            for word in set(re.findall(r"\b(?:tt|tutti)_\w+", tree.code[name])):
+                if word in defined:
+                    edges[here].setdefault(defined[word], f"uses {word}")
+    findings = []
+    for group in circles({a: set(b) - {a} for a, b in edges.items()}):
+        why = [f"{a} {reason}" for a in group for b, reason in edges[a].items()
+               if b in group and b != a]
+        findings.append(f"circle of {', '.join(group)}: {'; '.join(why)}")
+    return findings
+
+
+def circles(edges):
+    """Groups of nodes that reach one another (Tarjan 1972)."""
+    index, low, stack, found = {}, {}, [], []
+    sys.setrecursionlimit(10000)
+
+    def visit(node):
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for other in sorted(edges.get(node, ())):
+            if other not in index:
+                visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in stack:
+                low[node] = min(low[node], index[other])
+        if low[node] == index[node]:
+            group = []
+            while not group or group[-1] != node:
+                group.append(stack.pop())
+            if len(group) > 1:
+                found.append(sorted(group))
+
+    for node in sorted(edges):
+        if node not in index:
+            visit(node)
+    return found
+
+
+KINDS = (
+    ("tag", re.compile(r"\b(?:struct|union|enum)\s+(\w+)\s*(?::\s*\w+\s*)?\{")),
+    ("typedef", re.compile(r"^typedef\b[^;{}]*?\b(\w+)(?:\[\w*\])?;|^\}\s*(\w+);", re.M)),
+    ("function pointer", re.compile(r"^typedef\b[^;]*?\(\*(\w+)\)\s*\(", re.M)),
+    ("function", DEFINITION),
+)
+
+
+def check_names(tree):
+    findings, places, guards = [], collections.defaultdict(dict), {}
+    # types that an interface in core/ leaves to each engine
+    opaque = {m[1] for name, code in tree.code.items() if name.startswith("core/")
+              for m in re.finditer(r"^typedef struct (\w+) \1;", code, re.M)}
+    for name, code in tree.code.items():
+        for kind, pattern in KINDS:
+            for match in pattern.finditer(code):
+                word = match[1] or match[2]
+                if re.match(r"typedef struct (\w+) \1;", match[0]) or word in opaque:
+                    continue
+                # `typedef struct x {...} x` is one meaning
+                sort = "function" if kind == "function" else "type"
+                places[word].setdefault((sort, name), tree.line(name, match.start()))
+        guard = re.search(r"^#ifndef (\w+_H)$", code, re.M)
+        if guard and guard[1] in guards:
+            findings.append(f"{name}: its guard {guard[1]} is that of {guards[guard[1]]}")
+        elif guard:
+            guards[guard[1]] = name
+    for word, where in places.items():
+        if len(where) > 1:
+            told = ", ".join(f"{place} ({sort})" for (sort, _), place in where.items())
+            findings.append(f"{word} has {len(where)} meanings: {told}")
+    return findings
+
+
+def check_libraries(tree):
+    findings = []
+    for name, code in tree.code.items():
+        for match in re.finditer(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', tree.text[name], re.M):
+            for header, rooms in OUTSIDE.items():
+                if re.fullmatch(header, match[1]) and not name.startswith(rooms):
+                    place = tree.line(name, match.start())
+                    findings.append(f"{place}: {match[1]} does not belong into {room_of(name)}")
+    return findings
+
+
+def check_sizes(tree):
+    findings = []
+    tests = {str(p.relative_to(tree.root)): p.read_text() for p in sorted(tree.root.glob("tests/**/*"))
+             if p.suffix in (".c", ".h", ".cpp", ".cuh", ".py", ".sh")}
+    for name, text in {**tree.text, **tests}.items():
+        lines = text.split("\n")
+        if len(lines) > 501:
+            findings.append(f"{name}: more than 500 lines")
+        start = None
+        for number, line in enumerate(lines, 1):
+            if line.startswith("{"):
+                start = number
+            elif line.startswith("}"):
+                if start and number - start - 1 > 60:
+                    findings.append(f"{name}:{start}: function of {number - start - 1} lines")
+                start = None
+            if len(line) > 100 and name in tree.text and not name.endswith(".def"):
+                findings.append(f"{name}:{number}: more than 100 columns")
+    return findings
+
+
+def compile_alone(root, header, compiler, flags):
+    source = f'#include "{header}"\ntypedef int tt_alone;\n'
+    done = subprocess.run([*compiler.split(), *flags, "-D_GNU_SOURCE", "-Wall", "-Wextra",
+                           "-fsyntax-only", "-I.", *os.environ.get("TUTTI_INCLUDES", "").split(),
+                           "-"], cwd=root, input=source, capture_output=True, text=True, check=False)
+    return done.stderr.split("\n")[0] if done.returncode else ""
+
+
+def check_headers(tree, only=None):
+    findings, jobs = [], []
+    cc, cxx = os.environ.get("CC", "cc"), os.environ.get("CXX", "c++")
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for name in only or tree.text:
+            # bodies are included several times with other macros: no headers
+            if not name.endswith(".h") or name.endswith("_body.h"):
+                continue
+            if not re.search(r"^#ifndef (TT_[A-Z0-9_]+|TUTTI)_H$", tree.text[name], re.M):
+                findings.append(f"{name}: no guard #ifndef TT_..._H")
+            c = ["-std=c17", "-Wpedantic", "-Werror", "-x", "c"]
+            jobs.append((name, "alone", pool.submit(compile_alone, tree.root, name, cc, c)))
+            if name.startswith("core/") or name.endswith("tutti.h"):
+                cpp = ["-std=c++17", "-x", "c++"]
+                jobs.append((name, "as C++17", pool.submit(compile_alone, tree.root, name, cxx, cpp)))
+        for name, how, job in jobs:
+            if job.result():
+                findings.append(f"{name} does not compile {how}: {job.result()}")
+    return findings
+
+
+CHECKS = (check_rooms, check_circles, check_libraries, check_sizes, check_headers)
+
+LONG = "int f(void)\n{\n" + "  f();\n" * 61 + "}\n"
+PLANTED = (  # file, text to append, words of the finding, check
+    ("core/base/planted.c", '#include "core/model/state.h"\n', "may not include from core/model", check_rooms),
+    ("io/data/planted.c", '#include "core/engine/engine.h"\n', "may not include from core/engine", check_rooms),
+    ("src/cpu/planted.c", '#include "io/hdf5/h5.h"\n', "may not include from io/hdf5", check_rooms),
+    ("core/config/planted.h", '#  include "core/nothing.h"\n', "is not a file of this tree", check_rooms),
+    ("core/attic/planted.h", "\n", "no room of", check_rooms),
+    ("cmake/rooms.cmake", "tutti_room(core/early USE core/late)\ntutti_room(core/late)\n", "not above it", check_rooms),
+    ("core/base/err.h", '#include "core/base/csv.h"\n', "circle of", check_circles),
+    ("core/base/text.c", "\ntt_err tt_planted(void)\n{\n  return tt_planted_back();\n}\n", "circle of", check_circles),
+    ("core/base/planted.h", "typedef struct tt_slice { int a; } tt_slice;\n", "tt_slice has 2 meanings", check_names),
+    ("mpi/planted.c", "struct tt_config {\n  int a;\n};\n", "tt_config has 2 meanings", check_names),
+    ("mpi/planted.c", "int tt_config(void)\n{\n  return 1;\n}\n", "tt_config has 2 meanings", check_names),
+    ("mpi/planted.h", "#ifndef TT_ERR_H\n", "its guard TT_ERR_H", check_names),
+    ("src/train/planted.c", "#include <mpi.h>\n", "does not belong", check_libraries),
+    ("mpi/planted.c", "#include <hdf5.h>\n", "does not belong", check_libraries),
+    ("io/data/planted.c", "# include <omp.h>\n", "does not belong", check_libraries),
+    ("src/cpu/planted.c", "#include <cuda_runtime.h>\n", "does not belong", check_libraries),
+    ("mpi/planted.c", "\n" * 501, "more than 500 lines", check_sizes),
+    ("mpi/planted.c", LONG, "function of 61 lines", check_sizes),
+    ("io/data/planted.h", "/* " + "x" * 100 + " */\n", "100 columns", check_sizes),
+    ("core/base/planted.h", "int planted(void);\n", "no guard", check_headers),
+    ("core/base/planted.h", "#ifndef TT_PLANTED_H\nint64_t planted;\n#endif\n", "does not compile alone", check_headers),
+)
+
+
+def control(root):
+    """Findings: planted faults that the checks do not see."""
+    missed = []
+    for file, text, words, check in PLANTED:
+        with tempfile.TemporaryDirectory() as copy:
+            for top in (*ROOTS, "cmake"):
+                shutil.copytree(root / top, pathlib.Path(copy) / top)
+            path = pathlib.Path(copy) / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("a") as out:
+                out.write(text)
+            if "tt_planted_back" in text:  # the other half of a circle of calls
+                with (pathlib.Path(copy) / "core/base/mem.c").open("a") as out:
+                    out.write("\ntt_err tt_planted_back(void)\n{\n  return tt_planted();\n}\n")
+            tree = Tree(copy)
+            found = check(tree, [file]) if check is check_headers else check(tree)
+            if not any(words in finding for finding in found):
+                missed.append(f"planted in {file}, not found: {words}")
+    return missed
+
+
+def main():
+    arguments = [a for a in sys.argv[1:] if a != "--control"]
+    root = pathlib.Path(arguments[0] if arguments else pathlib.Path(__file__).parents[2]).resolve()
+    if "--control" in sys.argv:
+        findings = control(root)
+    else:
+        tree = Tree(root)
+        findings = [finding for check in CHECKS for finding in check(tree)]
+    print("\n".join(findings), end="\n" if findings else "")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
