@@ -85,8 +85,7 @@ typedef struct held {
 
 static void drop_all(held *h)
 {
-  while (h->count > 0)
-    bench_drop(&h->run[--h->count]);
+  while (h->count > 0) bench_drop(&h->run[--h->count]);
 }
 
 static tt_err prepare(const options *o, held *h, const char *folder, bench_setting *set)

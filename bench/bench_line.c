@@ -54,7 +54,7 @@ static double tolerance(const bench_setting *set)
 const char *const *bench_ways(const tt_engine_ops *ops)
 {
   static const char *const cpu_alone[] = {"cpu", NULL};
-  return ops == &tt_engine_cpu ? cpu_alone : tt_choice_path;
+  return ops == &tt_engine_cpu ? cpu_alone : tt_choice_gpu_kernel;
 }
 
 tt_err bench_engine_find(const char *name, const tt_engine_ops **out)
@@ -182,7 +182,7 @@ static tt_err prepare(bench_run *r, const char *folder)
   if (r->set.ops == &tt_engine_cpu && r->set.precision != TT_PRECISION_fp32)
     return TT_FAIL(UNAVAILABLE, "the cpu engine computes in fp32 alone");
   r->set.use.precision = (tt_precision)r->set.precision;
-  if (r->set.ops != &tt_engine_cpu) r->set.use.path = (tt_path)r->set.way;
+  if (r->set.ops != &tt_engine_cpu) r->set.use.path = (tt_gpu_path)r->set.way;
   TT_TRY(start_engine(r));
   TT_TRY(take_losses(r));
   if (folder) TT_TRY(compare(r, folder));
@@ -251,8 +251,7 @@ static void print_text(const char *name, const char *text)
 static void print_names(const char *name, const char *const *list)
 {
   printf("\"%s\": [", name);
-  for (int i = 0; list[i]; i++)
-    printf("%s\"%s\"", i ? ", " : "", list[i]);
+  for (int i = 0; list[i]; i++) printf("%s\"%s\"", i ? ", " : "", list[i]);
   printf("]");
 }
 
@@ -283,8 +282,7 @@ static void print_who(const bench_workload *load, const bench_setting *set)
   print_text("engine", set->ops->name);
   printf(", \"threads\": %d, \"members\": %" PRId64, set->use.threads, load->members);
   printf(", \"widths\": [%" PRId64, load->inputs);
-  for (int64_t i = 0; i < load->hidden_layers; i++)
-    printf(", %" PRId64, load->hidden[i]);
+  for (int64_t i = 0; i < load->hidden_layers; i++) printf(", %" PRId64, load->hidden[i]);
   printf(", %" PRId64 "], \"batch\": %" PRId64, load->outputs, load->batch);
 }
 
@@ -323,8 +321,7 @@ void bench_print_summary(const bench_run *r, int repeats, bench_time *each)
 {
   double seconds = 0.0;
   qsort(each, (size_t)repeats, sizeof *each, by_speed);
-  for (int i = 0; i < repeats; i++)
-    seconds += each[i].seconds;
+  for (int i = 0; i < repeats; i++) seconds += each[i].seconds;
   double us = us_per_step(&each[repeats / 2]);
   double flops = tt_model_flops(&r->cohort->model, r->load.batch) * (double)r->load.members;
   print_run(r);

@@ -2,8 +2,8 @@
  */
 #ifndef BENCH_LINE_H
 #define BENCH_LINE_H
-#include "core/engine/engine.h"
 #include "bench/workload.h"
+#include "core/engine/engine.h"
 
 #include <stdio.h>
 

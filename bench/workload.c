@@ -19,8 +19,8 @@ enum {
   HISTORY_BYTES = 1 << 26, /* an engine keeps two losses per member and epoch */
   PATH_ROOM = 1024
 };
-/* So small that float32 follows double to 1e-5 of the loss for BENCH_STEPS steps, so large that other
- * maths would not: with 1e-3 the rounding of any program grows to 7e-4 in D. */
+/* So small that float32 follows double to 1e-5 of the loss for BENCH_STEPS steps, so large that
+ * other maths would not: with 1e-3 the rounding of any program grows to 7e-4 in D. */
 static const float LEARNING_RATE = 3e-5f;
 static const float BETA1 = 0.9f, BETA2 = 0.999f, EPSILON = 1e-8f;
 
@@ -45,8 +45,7 @@ int64_t bench_train_rows(const bench_workload *load)
 int64_t bench_checked(const bench_workload *load, int64_t member[BENCH_CHECKED])
 {
   int64_t n = lesser(BENCH_CHECKED, load->members);
-  for (int64_t i = 0; i < n; i++)
-    member[i] = n > 1 ? i * (load->members - 1) / (n - 1) : 0;
+  for (int64_t i = 0; i < n; i++) member[i] = n > 1 ? i * (load->members - 1) / (n - 1) : 0;
   return n;
 }
 
@@ -74,8 +73,7 @@ static tt_err make_ensemble(const bench_workload *load, tt_cohort *c)
   tt_ensemble *e = &c->ensemble[0];
   TT_TRY(tt_text_set(&e->name, "bench"));
   TT_TRY(TT_ALLOC(e->column, load->outputs));
-  for (int64_t k = 0; k < load->outputs; k++)
-    e->column[k] = (int32_t)k;
+  for (int64_t k = 0; k < load->outputs; k++) e->column[k] = (int32_t)k;
   e->members = load->members;
   e->targets = load->outputs;
   return TT_OK;
@@ -86,7 +84,7 @@ tt_err bench_cohort(const bench_workload *load, int64_t steps, tt_cohort **out)
   TT_TRY(TT_ALLOC(*out, 1));
   tt_cohort *c = *out;
   TT_TRY(make_ensemble(load, c));
-  TT_TRY(tt_model_build(load->inputs, load->outputs, load->hidden, load->hidden_layers, TT_ACT_relu,
+  TT_TRY(tt_model_plain(load->inputs, load->outputs, load->hidden, load->hidden_layers, TT_ACT_relu,
                         TT_OUTPUT_mean, &c->model));
   c->init = TT_INIT_fan_in_uniform;
   c->loss = TT_LOSS_mse;
@@ -110,12 +108,11 @@ tt_err bench_data(const bench_workload *load, tt_dataset **out)
   for (int64_t n = 0; n < BENCH_ROWS; n++) {
     float sum = 0.0f;
     for (int64_t i = 0; i < load->inputs; i++) {
-      tt_random4 r = tt_random(7, (uint64_t)n, TT_FOR_INIT, 0, (uint32_t)i);
-      d->x[n * load->inputs + i] = 3.4f * tt_unit(r.v[0]) - 1.7f;
+      tt_random4 r = tt_random(7, (uint64_t)n, TT_PURPOSE_INIT, 0, (uint32_t)i);
+      d->x[n * load->inputs + i] = 3.4f * tt_uniform(r.v[0]) - 1.7f;
       sum += d->x[n * load->inputs + i];
     }
-    for (int64_t k = 0; k < load->outputs; k++)
-      d->y[n * load->outputs + k] = sinf(sum + (float)k);
+    for (int64_t k = 0; k < load->outputs; k++) d->y[n * load->outputs + k] = sinf(sum + (float)k);
     d->split[n] = n < bench_train_rows(load) ? TT_TRAIN : TT_UNUSED_ROW;
   }
   return TT_OK;
@@ -156,7 +153,7 @@ static tt_err put_weights(const tt_cohort *c, const char *folder)
   TT_TRY(TT_ALLOC(w, c->model.params));
   tt_err e = open_in(folder, "weights.f4", "wb", &f);
   for (int64_t i = 0; !e && i < c->members; i++) {
-    tt_model_init(&c->model, c->init, c->seed, c->member[i].stream, w);
+    tt_model_init_weights(&c->model, c->init, c->seed, c->member[i].stream, w);
     fwrite(w, sizeof *w, (size_t)c->model.params, f);
   }
   tt_free(w);
@@ -172,10 +169,10 @@ static tt_err put_order(const tt_cohort *c, int64_t rows, const char *folder)
   TT_TRY(TT_ALLOC(row, slots));
   tt_err e = open_in(folder, "order.i4", "wb", &f);
   for (int64_t i = 0; !e && i < c->members; i++) {
-    tt_order order;
+    tt_sampler order;
     for (int64_t s = 0; s < slots; s++) {
-      if (s % rows == 0) order = tt_order_make(c, &c->member[i], 0, rows, s / rows);
-      row[s] = (int32_t)tt_order_at(&order, (uint32_t)(s % rows));
+      if (s % rows == 0) order = tt_member_sampler(c, &c->member[i], 0, rows, s / rows);
+      row[s] = (int32_t)tt_sampler_at(&order, (uint32_t)(s % rows));
     }
     fwrite(row, sizeof *row, (size_t)slots, f);
   }
@@ -186,8 +183,7 @@ static tt_err put_order(const tt_cohort *c, int64_t rows, const char *folder)
 static void put_list(FILE *f, const char *name, int64_t n, const int64_t *value)
 {
   fprintf(f, "  \"%s\": [", name);
-  for (int64_t i = 0; i < n; i++)
-    fprintf(f, "%s%" PRId64, i ? ", " : "", value[i]);
+  for (int64_t i = 0; i < n; i++) fprintf(f, "%s%" PRId64, i ? ", " : "", value[i]);
   fprintf(f, "],\n");
 }
 

@@ -1,5 +1,5 @@
 # tutti_embed(TARGET ROOT FILE...): the texts of files under ROOT, by their names relative to it, as
-# tt_embedded of src/slurm/sbatch_script.h.
+# tt_embedded_files of src/slurm/sbatch_script.h.
 function(tutti_embed target root)
   set(code "/* made by cmake/embed.cmake */\n#include \"src/slurm/sbatch_script.h\"\n#include <stddef.h>\n")
   set(rows "")
@@ -12,7 +12,7 @@ function(tutti_embed target root)
     string(APPEND rows "    {\"${file}\", text${number}},\n")
     math(EXPR number "${number} + 1")
   endforeach()
-  string(APPEND code "const tt_text tt_embedded[] = {\n${rows}    {NULL, NULL}};\n")
+  string(APPEND code "const tt_embedded_file tt_embedded_files[] = {\n${rows}    {NULL, NULL}};\n")
   file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/embedded.c CONTENT "${code}" @ONLY)
   target_sources(${target} PRIVATE ${CMAKE_BINARY_DIR}/embedded.c)
 endfunction()

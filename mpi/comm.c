@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 /* MPI counts are ints: everything travels in pieces of at most this many bytes. */
-enum { PIECE = 1 << 30 };
+enum { MAX_MESSAGE_BYTES = 1 << 30 };
 enum { GATHER_TAG = 7 };
 
 struct tt_comm {
@@ -27,10 +27,10 @@ struct tt_comm {
 };
 
 /* What the rank that lost a vote tells the others. */
-typedef struct verdict_text {
+typedef struct error_text {
   char where[256];
-  char text[TT_ERR_TEXT];
-} verdict_text;
+  char text[TT_ERR_MESSAGE_SIZE];
+} error_text;
 
 int tt_comm_rank(const tt_comm *c) { return c->rank; }
 int tt_comm_ranks(const tt_comm *c) { return c->ranks; }
@@ -40,7 +40,7 @@ int tt_comm_node_ranks(const tt_comm *c) { return c->node_ranks; }
 int64_t tt_comm_votes(const tt_comm *c) { return c->votes; }
 MPI_Comm tt_comm_mpi(const tt_comm *c) { return c->mpi; }
 
-const tt_comm_setting tt_comm_settings[] = {
+const tt_comm_env tt_comm_env_defaults[] = {
     {"OMPI_MCA_sharedfp", "individual",
      "shared file pointers leave semaphores behind that make later opens hang"},
 #if defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION == 4
@@ -48,15 +48,14 @@ const tt_comm_setting tt_comm_settings[] = {
 #endif
     {NULL, NULL, NULL}};
 
-static void choose_io_local(void)
+static void set_mpi_environment_local(void)
 {
-  for (const tt_comm_setting *s = tt_comm_settings; s->name; s++)
-    setenv(s->name, s->value, 0);
+  for (const tt_comm_env *s = tt_comm_env_defaults; s->name; s++) setenv(s->name, s->value, 0);
 }
 
 /* A task of srun that cannot find its siblings: Open MPI would end the program inside MPI_Init,
  * with a page of text on every rank. */
-static tt_err check_start_local(void)
+static tt_err check_pmix_local(void)
 {
 #ifdef OPEN_MPI
   const char *rank = getenv("SLURM_PROCID");
@@ -70,7 +69,7 @@ static tt_err check_start_local(void)
                    "`srun --mpi=pmix tutti ...` (`srun --mpi=list` shows what there is), or with "
                    "mpirun inside the job",
                    pmi2 ? "pmi2" : "none");
-  tt_log_once(TT_LOG_INFO, "started by srun --mpi=pmi2: if MPI now ends the program, start with "
+  tt_log_root(TT_LOG_INFO, "started by srun --mpi=pmi2: if MPI now ends the program, start with "
                            "`srun --mpi=pmix tutti ...`");
 #endif
   return TT_OK;
@@ -116,12 +115,12 @@ static tt_err begin(int singletons, tt_comm **out)
   tt_comm *c = NULL;
   int running = 0, level = MPI_THREAD_FUNNELED;
   MPI_Initialized(&running);
-  if (!running) TT_TRY(check_start_local());
+  if (!running) TT_TRY(check_pmix_local());
   TT_TRY(TT_ALLOC(c, 1));
   c->launched = getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMI_SIZE");
   c->votes = -1; /* the vote of this function is not one of the program's */
   if (!running) {
-    choose_io_local();
+    set_mpi_environment_local();
     MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level);
     c->started = 1;
   }
@@ -144,7 +143,7 @@ static tt_err begin(int singletons, tt_comm **out)
 }
 
 tt_err tt_comm_begin(tt_comm **out) { return begin(0, out); }
-tt_err tt_comm_begin_anyhow(tt_comm **out) { return begin(1, out); }
+tt_err tt_comm_begin_singletons(tt_comm **out) { return begin(1, out); }
 
 void tt_comm_end(tt_comm **c)
 {
@@ -155,15 +154,15 @@ void tt_comm_end(tt_comm **c)
 }
 
 /* Make the text of rank `loser` the last error of this rank. */
-static void hear_verdict(tt_comm *c, tt_err e, int loser)
+static void receive_error(tt_comm *c, tt_err e, int failed_rank)
 {
-  verdict_text v = {{0}, {0}};
-  if (c->rank == loser) {
+  error_text v = {{0}, {0}};
+  if (c->rank == failed_rank) {
     snprintf(v.where, sizeof v.where, "%s", tt_err_where());
     snprintf(v.text, sizeof v.text, "%s", tt_err_last());
   }
-  MPI_Bcast(&v, (int)sizeof v, MPI_BYTE, loser, c->mpi);
-  if (c->rank == loser) return;
+  MPI_Bcast(&v, (int)sizeof v, MPI_BYTE, failed_rank, c->mpi);
+  if (c->rank == failed_rank) return;
   char *colon = strrchr(v.where, ':');
   int line = colon ? atoi(colon + 1) : 0;
   if (colon) *colon = 0;
@@ -182,38 +181,39 @@ tt_err tt_agree(tt_comm *c, tt_err mine)
   in.err = (int)mine;
   in.rank = c->rank;
   MPI_Allreduce(&in, &out, 1, MPI_2INT, MPI_MAXLOC, c->mpi);
-  if (out.err != TT_OK) hear_verdict(c, (tt_err)out.err, out.rank);
+  if (out.err != TT_OK) receive_error(c, (tt_err)out.err, out.rank);
   return (tt_err)out.err;
 }
 
-static void reduce_pieces(tt_comm *c, char *v, int64_t count, MPI_Datatype type, MPI_Op op)
+static void allreduce_chunks(tt_comm *c, char *v, int64_t count, MPI_Datatype type, MPI_Op op)
 {
-  const int64_t most = PIECE / 8; /* both types have 8 bytes */
+  const int64_t most = MAX_MESSAGE_BYTES / 8; /* both types have 8 bytes */
   for (int64_t i = 0; i < count; i += most) {
     int64_t n = count - i < most ? count - i : most;
     MPI_Allreduce(MPI_IN_PLACE, v + 8 * i, (int)n, type, op, c->mpi);
   }
 }
 
-void tt_sum_i64(tt_comm *c, int64_t *v, int64_t count)
+void tt_allreduce_sum_i64(tt_comm *c, int64_t *v, int64_t count)
 {
-  reduce_pieces(c, (char *)v, count, MPI_INT64_T, MPI_SUM);
+  allreduce_chunks(c, (char *)v, count, MPI_INT64_T, MPI_SUM);
 }
 
-void tt_max_i64(tt_comm *c, int64_t *v, int64_t count)
+void tt_allreduce_max_i64(tt_comm *c, int64_t *v, int64_t count)
 {
-  reduce_pieces(c, (char *)v, count, MPI_INT64_T, MPI_MAX);
+  allreduce_chunks(c, (char *)v, count, MPI_INT64_T, MPI_MAX);
 }
 
-void tt_max_f64(tt_comm *c, double *v, int64_t count)
+void tt_allreduce_max_f64(tt_comm *c, double *v, int64_t count)
 {
-  reduce_pieces(c, (char *)v, count, MPI_DOUBLE, MPI_MAX);
+  allreduce_chunks(c, (char *)v, count, MPI_DOUBLE, MPI_MAX);
 }
 
 static void bcast_from(tt_comm *c, int root, char *bytes, int64_t count)
 {
-  for (int64_t i = 0; i < count; i += PIECE)
-    MPI_Bcast(bytes + i, (int)(count - i < PIECE ? count - i : PIECE), MPI_BYTE, root, c->mpi);
+  for (int64_t i = 0; i < count; i += MAX_MESSAGE_BYTES)
+    MPI_Bcast(bytes + i, (int)(count - i < MAX_MESSAGE_BYTES ? count - i : MAX_MESSAGE_BYTES),
+              MPI_BYTE, root, c->mpi);
 }
 
 void tt_bcast(tt_comm *c, void *bytes, int64_t count) { bcast_from(c, 0, bytes, count); }
@@ -221,19 +221,18 @@ void tt_barrier(tt_comm *c) { MPI_Barrier(c->mpi); }
 
 /* Bytes of each rank, and where they start in the whole; arrays [R + 1], the last start is the
  * sum. Freed by the caller. */
-static int64_t *gather_sizes(tt_comm *c, int64_t mine, int64_t *counts)
+static int64_t *gather_offsets(tt_comm *c, int64_t mine, int64_t *counts)
 {
   int64_t *start = NULL;
   if (TT_ALLOC(start, c->ranks + 1)) tt_panic("%s", tt_err_last());
   MPI_Allgather(&mine, 1, MPI_INT64_T, start + 1, 1, MPI_INT64_T, c->mpi);
   if (counts) memcpy(counts, start + 1, (size_t)c->ranks * sizeof *counts);
-  for (int r = 0; r < c->ranks; r++)
-    start[r + 1] += start[r];
+  for (int r = 0; r < c->ranks; r++) start[r + 1] += start[r];
   return start;
 }
 
 /* The int arrays of MPI_Allgatherv and MPI_Gatherv: counts, then displacements. */
-static int *int_sizes(const tt_comm *c, const int64_t *start)
+static int *int_counts(const tt_comm *c, const int64_t *start)
 {
   int *n = NULL;
   if (TT_ALLOC(n, 2 * (int64_t)c->ranks)) tt_panic("%s", tt_err_last());
@@ -244,57 +243,55 @@ static int *int_sizes(const tt_comm *c, const int64_t *start)
   return n;
 }
 
-void tt_allgather(tt_comm *c, const void *mine, int64_t mine_bytes, void *all, int64_t *counts)
+void tt_allgatherv(tt_comm *c, const void *mine, int64_t mine_bytes, void *all, int64_t *counts)
 {
-  int64_t *start = gather_sizes(c, mine_bytes, counts);
+  int64_t *start = gather_offsets(c, mine_bytes, counts);
   char *to = all;
-  if (start[c->ranks] <= PIECE) {
-    int *n = int_sizes(c, start);
+  if (start[c->ranks] <= MAX_MESSAGE_BYTES) {
+    int *n = int_counts(c, start);
     MPI_Allgatherv(mine, (int)mine_bytes, MPI_BYTE, to, n, n + c->ranks, MPI_BYTE, c->mpi);
     tt_free(n);
   } else {
     memcpy(to + start[c->rank], mine, (size_t)mine_bytes);
-    for (int r = 0; r < c->ranks; r++)
-      bcast_from(c, r, to + start[r], start[r + 1] - start[r]);
+    for (int r = 0; r < c->ranks; r++) bcast_from(c, r, to + start[r], start[r + 1] - start[r]);
   }
   tt_free(start);
 }
 
-static void send_pieces(tt_comm *c, const char *mine, int64_t bytes)
+static void send_chunks(tt_comm *c, const char *mine, int64_t bytes)
 {
-  for (int64_t i = 0; i < bytes; i += PIECE)
-    MPI_Send(mine + i, (int)(bytes - i < PIECE ? bytes - i : PIECE), MPI_BYTE, 0, GATHER_TAG,
-             c->mpi);
+  for (int64_t i = 0; i < bytes; i += MAX_MESSAGE_BYTES)
+    MPI_Send(mine + i, (int)(bytes - i < MAX_MESSAGE_BYTES ? bytes - i : MAX_MESSAGE_BYTES),
+             MPI_BYTE, 0, GATHER_TAG, c->mpi);
 }
 
-static void receive_pieces(tt_comm *c, int from, char *to, int64_t bytes)
+static void receive_chunks(tt_comm *c, int from, char *to, int64_t bytes)
 {
-  for (int64_t i = 0; i < bytes; i += PIECE)
-    MPI_Recv(to + i, (int)(bytes - i < PIECE ? bytes - i : PIECE), MPI_BYTE, from, GATHER_TAG,
-             c->mpi, MPI_STATUS_IGNORE);
+  for (int64_t i = 0; i < bytes; i += MAX_MESSAGE_BYTES)
+    MPI_Recv(to + i, (int)(bytes - i < MAX_MESSAGE_BYTES ? bytes - i : MAX_MESSAGE_BYTES), MPI_BYTE,
+             from, GATHER_TAG, c->mpi, MPI_STATUS_IGNORE);
 }
 
-void tt_gather(tt_comm *c, const void *mine, int64_t mine_bytes, void *all, int64_t *counts)
+void tt_gatherv(tt_comm *c, const void *mine, int64_t mine_bytes, void *all, int64_t *counts)
 {
-  int64_t *start = gather_sizes(c, mine_bytes, counts);
+  int64_t *start = gather_offsets(c, mine_bytes, counts);
   char *to = all;
-  if (start[c->ranks] <= PIECE) {
-    int *n = int_sizes(c, start);
+  if (start[c->ranks] <= MAX_MESSAGE_BYTES) {
+    int *n = int_counts(c, start);
     MPI_Gatherv(mine, (int)mine_bytes, MPI_BYTE, to, n, n + c->ranks, MPI_BYTE, 0, c->mpi);
     tt_free(n);
   } else if (c->rank == 0) {
     memcpy(to, mine, (size_t)mine_bytes);
-    for (int r = 1; r < c->ranks; r++)
-      receive_pieces(c, r, to + start[r], start[r + 1] - start[r]);
+    for (int r = 1; r < c->ranks; r++) receive_chunks(c, r, to + start[r], start[r + 1] - start[r]);
   } else {
-    send_pieces(c, mine, mine_bytes);
+    send_chunks(c, mine, mine_bytes);
   }
   tt_free(start);
 }
 
 _Noreturn void tt_panic(const char *fmt, ...)
 {
-  char text[TT_ERR_TEXT], host[256] = "?";
+  char text[TT_ERR_MESSAGE_SIZE], host[256] = "?";
   int running = 0, ended = 0, rank = 0;
   va_list ap;
   va_start(ap, fmt);
@@ -305,7 +302,7 @@ _Noreturn void tt_panic(const char *fmt, ...)
   MPI_Finalized(&ended);
   int alive = running && !ended;
   if (alive) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  tt_log_each(TT_LOG_ERROR, "rank %d on %s cannot go on: %s", rank, host, text);
+  tt_log_this_rank(TT_LOG_ERROR, "rank %d on %s cannot go on: %s", rank, host, text);
   if (alive) MPI_Abort(MPI_COMM_WORLD, tt_err_exit_code(TT_E_INTERNAL));
   _exit(tt_err_exit_code(TT_E_INTERNAL));
 }

@@ -12,20 +12,20 @@
 typedef struct tt_comm tt_comm;
 
 /* What the environment must say before MPI_Init; a value the user has set stays. */
-typedef struct tt_comm_setting {
+typedef struct tt_comm_env {
   const char *name, *value;
   const char *why; /* what happens without it, for people */
-} tt_comm_setting;
-extern const tt_comm_setting tt_comm_settings[]; /* ends with a NULL name */
+} tt_comm_env;
+extern const tt_comm_env tt_comm_env_defaults[]; /* ends with a NULL name */
 
-/* Start MPI (funneled) unless it runs already, with tt_comm_settings; then, before any HDF5 call,
- * MPI_ERRORS_ARE_FATAL on MPI_FILE_NULL. Tells the log its rank.
- * Errors: UNAVAILABLE (N singletons: SLURM_NTASKS > 1 but one rank; Open MPI under srun without
- * PMIx, known before MPI starts; the message names the fix). */
+/* Start MPI (funneled) unless it runs already, with tt_comm_env_defaults; then, before any HDF5
+ * call, MPI_ERRORS_ARE_FATAL on MPI_FILE_NULL. Tells the log its rank. Errors: UNAVAILABLE (N
+ * singletons: SLURM_NTASKS > 1 but one rank; Open MPI under srun without PMIx, known before MPI
+ * starts; the message names the fix). */
 tt_err tt_comm_begin(tt_comm **out);
 
 /* The same, but N singletons are no error: for programs that report it with everything else. */
-tt_err tt_comm_begin_anyhow(tt_comm **out);
+tt_err tt_comm_begin_singletons(tt_comm **out);
 
 /* N singletons? Errors: UNAVAILABLE. */
 tt_err tt_comm_check_launch_local(const tt_comm *c);
@@ -50,19 +50,19 @@ int64_t tt_comm_votes(const tt_comm *c);
 
 /* In place, same count on all ranks. Sums of integers and maxima do not depend on the rank count;
  * there is no sum of floating point numbers here, on purpose: gather and add in a fixed order. */
-void tt_sum_i64(tt_comm *c, int64_t *v, int64_t count);
-void tt_max_i64(tt_comm *c, int64_t *v, int64_t count);
-void tt_max_f64(tt_comm *c, double *v, int64_t count);
+void tt_allreduce_sum_i64(tt_comm *c, int64_t *v, int64_t count);
+void tt_allreduce_max_i64(tt_comm *c, int64_t *v, int64_t count);
+void tt_allreduce_max_f64(tt_comm *c, double *v, int64_t count);
 void tt_bcast(tt_comm *c, void *bytes, int64_t count); /* from rank 0 */
 void tt_barrier(tt_comm *c);
 
 /* Every rank has `mine` bytes; all get them concatenated in rank order. counts[R] may be NULL.
  *   all   room for the sum of all contributions; may be larger than 2 GiB
  * `mine_bytes` may be 0. `all` must not overlap `mine`. */
-void tt_allgather(tt_comm *c, const void *mine, int64_t mine_bytes, void *all, int64_t *counts);
+void tt_allgatherv(tt_comm *c, const void *mine, int64_t mine_bytes, void *all, int64_t *counts);
 
 /* The same to rank 0 only; `all` is NULL elsewhere. */
-void tt_gather(tt_comm *c, const void *mine, int64_t mine_bytes, void *all, int64_t *counts);
+void tt_gatherv(tt_comm *c, const void *mine, int64_t mine_bytes, void *all, int64_t *counts);
 
 /* Broken world: print rank, host and text, end all ranks with exit code 70. Does not return. */
 _Noreturn void tt_panic(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -11,23 +11,21 @@
 typedef struct plain {
   int members, classes;
   const double *w, *mean, *variance, *p;
-  double zero, best, floor, kappa;
+  double target_zero, best, floor, kappa;
   int minimize;
 } plain;
 
 static inline double plain_shares(const plain *o)
 {
   double all = 0.0;
-  for (int i = 0; i < o->members; i++)
-    all += o->w[i];
+  for (int i = 0; i < o->members; i++) all += o->w[i];
   return all;
 }
 
 static inline double plain_mean(const plain *o, const double *value)
 {
   double sum = 0.0;
-  for (int i = 0; i < o->members; i++)
-    sum += o->w[i] > 0.0 ? o->w[i] * value[i] : 0.0;
+  for (int i = 0; i < o->members; i++) sum += o->w[i] > 0.0 ? o->w[i] * value[i] : 0.0;
   return sum / plain_shares(o);
 }
 
@@ -57,8 +55,7 @@ static inline double plain_term(double p) { return p > 0.0 ? -p * log(p) : 0.0; 
 static inline double plain_entropy(const plain *o)
 {
   double sum = 0.0;
-  for (int c = 0; c < o->classes; c++)
-    sum += plain_term(plain_mean_p(o, c));
+  for (int c = 0; c < o->classes; c++) sum += plain_term(plain_mean_p(o, c));
   return sum;
 }
 
@@ -123,7 +120,7 @@ static inline double plain_score(const char *by, const plain *o)
 {
   if (!strcmp(by, "epistemic_std")) return plain_epistemic(o);
   if (!strcmp(by, "relative_std"))
-    return plain_epistemic(o) / (fabs(plain_mean(o, o->mean) - o->zero) + o->floor);
+    return plain_epistemic(o) / (fabs(plain_mean(o, o->mean) - o->target_zero) + o->floor);
   if (!strcmp(by, "total_std")) return plain_total(o);
   if (!strcmp(by, "disagreement")) return plain_disagreement(o);
   if (!strcmp(by, "entropy")) return plain_entropy(o);

@@ -1,9 +1,9 @@
-/* plans.h — what the tests of plans for the GPU share: devices, shapes, and a map of memory in which
- * arrays must not overlap. */
+/* plans.h — what the tests of plans for the GPU share: devices, shapes, and a map of memory in
+ * which arrays must not overlap. */
 #ifndef TT_TEST_PLANS_H
 #define TT_TEST_PLANS_H
-#include "tests/check.h"
 #include "core/model/cohort.h"
+#include "tests/check.h"
 
 enum { AMPERE = 166912, ADA = 101376, HOPPER = 232448 }; /* bytes a block can have */
 static const int64_t devices[] = {ADA, AMPERE, HOPPER};
@@ -13,7 +13,7 @@ static inline tt_cohort shape(int64_t inputs, const int64_t *hidden, int64_t lay
 {
   tt_cohort c = {.optimizer = TT_OPT_adam, .batch_size = batch};
   TT_CHECK_OK(
-      tt_model_build(inputs, targets, hidden, layers, activation, TT_OUTPUT_mean, &c.model));
+      tt_model_plain(inputs, targets, hidden, layers, activation, TT_OUTPUT_mean, &c.model));
   return c;
 }
 

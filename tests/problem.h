@@ -3,11 +3,11 @@
 #ifndef TT_PROBLEM_H
 #define TT_PROBLEM_H
 #include "core/base/mem.h"
-#include "tests/check.h"
+#include "core/engine/engine.h"
 #include "cuda/plan/cluster_plan.h"
 #include "cuda/plan/warp_plan.h"
-#include "core/engine/engine.h"
 #include "src/cpu/kernels.h"
+#include "tests/check.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -48,13 +48,13 @@ static inline int has(const tt_engine_ops *cuda, int path)
 {
   tt_device_info gpu = {0};
   TT_CHECK_OK(cuda->describe(0, &gpu));
-  return path != TT_PATH_cluster || gpu.capability >= TT_CLUSTER_CAPABILITY;
+  return path != TT_GPU_PATH_cluster || gpu.capability >= TT_CLUSTER_MIN_CAPABILITY;
 }
 
 /* All paths, over the double in every order of threads. */
 static inline int cuda_ways(const tt_engine_ops *cuda, way *out)
 {
-  static const char *const name[TT_PATH_COUNT][3] = {
+  static const char *const name[TT_GPU_PATH_COUNT][3] = {
       {"cuda", "cuda, reverse", "cuda, random"},
       {"cuda warp", "cuda warp, reverse", "cuda warp, random"},
       {"cuda block", "cuda block, reverse", "cuda block, random"},
@@ -62,17 +62,21 @@ static inline int cuda_ways(const tt_engine_ops *cuda, way *out)
       {"cuda cluster", "cuda cluster, reverse", "cuda cluster, random"}};
   int devices = 0, n = 0;
   TT_CHECK_OK(cuda->count(&devices));
-  for (int path = TT_PATH_auto + 1; devices && path < TT_PATH_COUNT; path++)
+  for (int path = TT_GPU_PATH_auto + 1; devices && path < TT_GPU_PATH_COUNT; path++)
     for (int schedule = 0; schedule < SCHEDULES && has(cuda, path); schedule++)
-      out[n++] = (way){name[path][schedule], cuda, {.threads = 1, .path = (tt_path)path}, schedule,
-                       schedule, SCHEDULES};
+      out[n++] = (way){name[path][schedule],
+                       cuda,
+                       {.threads = 1, .path = (tt_gpu_path)path},
+                       schedule,
+                       schedule,
+                       SCHEDULES};
   return n;
 }
 
 /* Every engine of the table that has a device here: the cpu engine once per instruction set this
- * processor has, the cuda engine once per path. Over the double, the cuda engine alone. The variable
- * TUTTI_TEST_ENGINE names the only engine to be tested; the program is skipped (exit status 77)
- * where that one has no device. */
+ * processor has, the cuda engine once per path. Over the double, the cuda engine alone. The
+ * variable TUTTI_TEST_ENGINE names the only engine to be tested; the program is skipped (exit
+ * status 77) where that one has no device. */
 static inline int ways(way *out)
 {
 #ifdef TT_CUDA_DOUBLE
@@ -101,7 +105,7 @@ static inline int tensor_ways(way *out)
   int n = 0, from = ways(all);
   for (int i = 0; i < from; i++)
     for (int p = TT_PRECISION_tf32; p < TT_PRECISION_COUNT; p++) {
-      int path = (int)all[i].use.path - TT_PATH_block;
+      int path = (int)all[i].use.path - TT_GPU_PATH_block;
       if (all[i].ops == &tt_engine_cpu || path < 0 || path > 1) continue;
       if ((p + path) % SCHEDULES != all[i].schedule) continue;
       out[n] = all[i];
@@ -118,17 +122,18 @@ static inline int suits(way by, const tt_cohort *c)
   tt_warp_plan plan;
   tt_cluster_plan cluster;
   char why[128];
-  int fused = by.ops != &tt_engine_cpu && by.use.path != TT_PATH_layered;
-  if (fused && tt_cohort_beyond_fused(c)) return 0;
-  if (by.use.path == TT_PATH_cluster) return tt_cluster_plan_make(c, 227 * 1024, &cluster);
-  return by.use.path != TT_PATH_warp ||
+  int fused = by.ops != &tt_engine_cpu && by.use.path != TT_GPU_PATH_layered;
+  if (fused && tt_cohort_needs_layered(c)) return 0;
+  if (by.use.path == TT_GPU_PATH_cluster) return tt_cluster_plan_make(c, 227 * 1024, &cluster);
+  return by.use.path != TT_GPU_PATH_warp ||
          tt_warp_plan_make(c, TT_PRECISION_fp32, 96 * 1024, &plan, why, sizeof why);
 }
 
 /* Whether a way trains members with all that these have. */
 static inline int can(way by, const tt_cohort *c)
 {
-  return by.ops == &tt_engine_cpu || by.use.path == TT_PATH_layered || !tt_cohort_beyond_fused(c);
+  return by.ops == &tt_engine_cpu || by.use.path == TT_GPU_PATH_layered ||
+         !tt_cohort_needs_layered(c);
 }
 
 /* The double is slow: its orders of threads take the cases of a law in turn. */
@@ -158,9 +163,9 @@ typedef struct problem {
 static inline float made_up(const float *x, int64_t inputs, int64_t target, int64_t row)
 {
   float s = 0.0f;
-  for (int64_t i = 0; i < inputs; i++)
-    s += x[i] * (float)((i + target) % 3 - 1) + x[i] * x[0];
-  return sinf(s) + 0.1f * tt_unit(tt_random(99, 1, TT_FOR_INIT, 7, (uint32_t)row).v[target % 4]);
+  for (int64_t i = 0; i < inputs; i++) s += x[i] * (float)((i + target) % 3 - 1) + x[i] * x[0];
+  return sinf(s) +
+         0.1f * tt_uniform(tt_random(99, 1, TT_PURPOSE_INIT, 7, (uint32_t)row).v[target % 4]);
 }
 
 static inline void fill_data(tt_dataset *d)
@@ -168,7 +173,8 @@ static inline void fill_data(tt_dataset *d)
   for (int64_t r = 0; r < d->rows; r++) {
     for (int64_t i = 0; i < d->inputs; i++)
       d->x[r * d->inputs + i] =
-          2.0f * tt_unit(tt_random(98, 2, TT_FOR_INIT, (uint32_t)i, (uint32_t)r).v[0]) - 1.0f;
+          2.0f * tt_uniform(tt_random(98, 2, TT_PURPOSE_INIT, (uint32_t)i, (uint32_t)r).v[0]) -
+          1.0f;
     for (int64_t t = 0; t < d->targets; t++)
       d->y[r * d->targets + t] = made_up(d->x + r * d->inputs, d->inputs, t, r);
     d->split[r] = r % 5 == 3 ? TT_VALIDATION : r % 5 == 4 ? TT_TEST : TT_TRAIN;
@@ -177,9 +183,13 @@ static inline void fill_data(tt_dataset *d)
 
 static inline tt_hyper usual_hyper(void)
 {
-  return (tt_hyper){
-      .learning_rate = 1e-2f, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f, .epochs = 6,
-      .init_scale = 1.0f, .features = 1.0f};
+  return (tt_hyper){.learning_rate = 1e-2f,
+                    .beta1 = 0.9f,
+                    .beta2 = 0.999f,
+                    .epsilon = 1e-8f,
+                    .epochs = 6,
+                    .init_scale = 1.0f,
+                    .features = 1.0f};
 }
 
 /* A network with this output, of three levels or classes. */
@@ -201,7 +211,7 @@ static inline tt_model_shape usual_shape(int64_t inputs, int64_t targets, const 
 static inline tt_loss usual_loss(tt_output output)
 {
   int loss = 0;
-  while (tt_loss_output((tt_loss)loss) != output) loss++;
+  while (tt_loss_output_head((tt_loss)loss) != output) loss++;
   return (tt_loss)loss;
 }
 
@@ -235,7 +245,7 @@ static inline problem problem_make(int64_t rows, int64_t inputs, int64_t targets
   p.c.batch_size = 20;
   p.c.subsample = 0.7;
   p.c.folds = 3;
-  p.c.retry_rate = 1.0f;
+  p.c.retry_lr_scale = 1.0f;
   p.c.retry_reseed = 1;
   p.c.seed = 5;
   p.c.max_epochs = 6;
@@ -245,8 +255,8 @@ static inline problem problem_make(int64_t rows, int64_t inputs, int64_t targets
   TT_CHECK_OK(TT_ALLOC(p.c.member, p.c.members));
   for (int64_t e = 0; e < ensembles; e++) {
     tt_ensemble *to = &p.c.ensemble[e];
-    *to = (tt_ensemble){.first = e * each, .members = each, .targets = 1, .key = (uint32_t)e + 7,
-                        .selection = -1};
+    *to = (tt_ensemble){
+        .first = e * each, .members = each, .targets = 1, .key = (uint32_t)e + 7, .selection = -1};
     TT_CHECK_OK(TT_ALLOC(to->column, 1));
     to->column[0] = (int32_t)(e % targets);
     for (int64_t i = 0; i < each; i++)
@@ -277,8 +287,7 @@ static inline void problem_stop(problem *p)
 static inline void problem_free(problem *p)
 {
   problem_stop(p);
-  for (int64_t e = 0; e < p->c.ensembles; e++)
-    tt_free(p->c.ensemble[e].column);
+  for (int64_t e = 0; e < p->c.ensembles; e++) tt_free(p->c.ensemble[e].column);
   tt_free(p->c.ensemble);
   tt_free(p->c.member);
   tt_dataset_destroy(&p->d);
@@ -288,8 +297,7 @@ static inline void problem_free(problem *p)
 static inline tt_progress problem_finish(problem *p, int64_t steps)
 {
   tt_progress at = {0};
-  do
-    TT_CHECK_OK(p->by.ops->train(p->engine, steps, &at));
+  do TT_CHECK_OK(p->by.ops->train(p->engine, steps, &at));
   while (at.training > 0);
   return at;
 }

@@ -1,10 +1,10 @@
 /* sanitize.c — part of every test program built with sanitizers: what MPI and HDF5 keep to the end
  * is not a leak of ours. */
 
-/* Read by the leak checker: a record with one of these on its stack is not reported. HDF5 1.10 loses
- * memory when it gives up a damaged file; handles of ours that stay open are no leak to the checker
- * anyway. MPI is built without frame pointers, so that vasprintf is the end of some stacks; no code
- * of ours calls it. */
+/* Read by the leak checker: a record with one of these on its stack is not reported. HDF5 1.10
+ * loses memory when it gives up a damaged file; handles of ours that stay open are no leak to the
+ * checker anyway. MPI is built without frame pointers, so that vasprintf is the end of some stacks;
+ * no code of ours calls it. */
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {

@@ -21,7 +21,7 @@ typedef struct scanner {
 static int is_newline(char c) { return c == '\n' || c == '\r'; }
 
 /* Step over one line end: LF, CRLF or CR. */
-static void pass_newline(scanner *s)
+static void skip_newline(scanner *s)
 {
   int pair = s->next[0] == '\r' && s->next + 1 < s->end && s->next[1] == '\n';
   s->next += pair ? 2 : 1;
@@ -29,18 +29,16 @@ static void pass_newline(scanner *s)
 }
 
 /* To the first line that holds cells. */
-static void pass_comments(scanner *s)
+static void skip_comments(scanner *s)
 {
   while (s->next < s->end) {
     char *p = s->next;
-    while (p < s->end && *p == ' ')
-      p++;
+    while (p < s->end && *p == ' ') p++;
     if (*s->next == '#')
-      while (p < s->end && !is_newline(*p))
-        p++;
+      while (p < s->end && !is_newline(*p)) p++;
     if (p < s->end && !is_newline(*p)) return;
     s->next = p;
-    if (p < s->end) pass_newline(s);
+    if (p < s->end) skip_newline(s);
   }
 }
 
@@ -61,8 +59,7 @@ static tt_err quoted_cell(scanner *s, char **end)
     *to++ = c;
   }
   *end = to;
-  while (s->next < s->end && *s->next == ' ')
-    s->next++;
+  while (s->next < s->end && *s->next == ' ') s->next++;
   if (s->next < s->end && *s->next != s->separator && !is_newline(*s->next))
     return TT_FAIL(DATA,
                    "%s:%" PRId64 ": text after a closing quote: '%.20s'; write a quote inside a "
@@ -71,32 +68,29 @@ static tt_err quoted_cell(scanner *s, char **end)
   return TT_OK;
 }
 
-static void bare_cell(scanner *s, char **end)
+static void unquoted_cell(scanner *s, char **end)
 {
   char *p = s->next;
-  while (p < s->end && *p != s->separator && !is_newline(*p))
-    p++;
+  while (p < s->end && *p != s->separator && !is_newline(*p)) p++;
   s->next = p;
-  while (p > *end && p[-1] == ' ')
-    p--;
+  while (p > *end && p[-1] == ' ') p--;
   *end = p;
 }
 
 /* One cell; *last: it ends its record. */
 static tt_err next_cell(scanner *s, char **cell, int *last)
 {
-  while (s->next < s->end && *s->next == ' ')
-    s->next++;
+  while (s->next < s->end && *s->next == ' ') s->next++;
   char *end = *cell = s->next;
   if (s->next < s->end && *s->next == '"')
     TT_TRY(quoted_cell(s, &end));
   else
-    bare_cell(s, &end);
+    unquoted_cell(s, &end);
   *last = s->next >= s->end || is_newline(*s->next);
   if (s->next < s->end && !*last)
     s->next++;
   else if (s->next < s->end)
-    pass_newline(s);
+    skip_newline(s);
   *end = '\0';
   return TT_OK;
 }
@@ -145,7 +139,7 @@ static tt_err read_text(int fd, const char *file, tt_csv *t, int64_t *bytes)
   return TT_OK;
 }
 
-static tt_err load(const char *file, tt_csv *t, scanner *s)
+static tt_err read_file(const char *file, tt_csv *t, scanner *s)
 {
   int fd = open(file, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return TT_FAIL(NOINPUT, "%s: %s", file, strerror(errno));
@@ -162,7 +156,7 @@ static tt_err load(const char *file, tt_csv *t, scanner *s)
 }
 
 /* Upper bounds: no cell without a separator or a line end, no row without a line end. */
-static tt_err make_room(tt_csv *t, const scanner *s)
+static tt_err allocate_cells(tt_csv *t, const scanner *s)
 {
   int64_t cells = 1, rows = 1;
   for (const char *p = s->next; p < s->end; p++) {
@@ -177,8 +171,7 @@ static tt_err make_room(tt_csv *t, const scanner *s)
 static tt_err read_header(tt_csv *t, scanner *s)
 {
   int64_t line = s->line;
-  for (int last = 0; !last; t->columns++)
-    TT_TRY(next_cell(s, &t->name[t->columns], &last));
+  for (int last = 0; !last; t->columns++) TT_TRY(next_cell(s, &t->name[t->columns], &last));
   for (int64_t i = 0; i < t->columns; i++)
     for (int64_t j = 0; j < i; j++)
       if (*t->name[i] && !strcmp(t->name[i], t->name[j]))
@@ -208,25 +201,24 @@ static tt_err read_row(tt_csv *t, scanner *s)
 static tt_err read_table(const char *file, tt_csv *t)
 {
   scanner s = {0};
-  TT_TRY(load(file, t, &s));
-  pass_comments(&s);
+  TT_TRY(read_file(file, t, &s));
+  skip_comments(&s);
   if (s.next >= s.end)
     return TT_FAIL(DATA, "%s: the file is empty; its first row must hold names", file);
   s.separator = find_separator(&s);
-  TT_TRY(make_room(t, &s));
+  TT_TRY(allocate_cells(t, &s));
   TT_TRY(read_header(t, &s));
-  for (pass_comments(&s); s.next < s.end; pass_comments(&s))
-    TT_TRY(read_row(t, &s));
+  for (skip_comments(&s); s.next < s.end; skip_comments(&s)) TT_TRY(read_row(t, &s));
   if (t->rows == 0) return TT_FAIL(DATA, "%s: no rows after the header", file);
   return TT_OK;
 }
 
-tt_err tt_csv_read_local(const char *file, tt_csv **out)
+tt_err tt_csv_read(const char *file, tt_csv **out)
 {
   tt_csv *t = NULL;
   TT_TRY(TT_ALLOC(t, 1));
   tt_err e = read_table(file, t);
-  if (e) tt_csv_destroy_local(&t);
+  if (e) tt_csv_destroy(&t);
   *out = t;
   return e;
 }
@@ -237,7 +229,7 @@ static tt_err read_list(const char *what, const char *list, tt_csv *t)
   TT_TRY(tt_alloc_bytes(&t->text, bytes + 1, 1, what));
   memcpy(t->text, list, (size_t)bytes);
   scanner s = {what, t->text, t->text + bytes, ',', 1};
-  TT_TRY(make_room(t, &s));
+  TT_TRY(allocate_cells(t, &s));
   for (int last = 0; !last; t->columns++) {
     if (next_cell(&s, &t->name[t->columns], &last))
       return TT_FAIL(USAGE, "%s: a quote does not end, or text follows it: %s", what, list);
@@ -247,17 +239,17 @@ static tt_err read_list(const char *what, const char *list, tt_csv *t)
   return TT_OK;
 }
 
-tt_err tt_csv_list_local(const char *what, const char *list, tt_csv **out)
+tt_err tt_csv_parse_list(const char *what, const char *list, tt_csv **out)
 {
   tt_csv *t = NULL;
   TT_TRY(TT_ALLOC(t, 1));
   tt_err e = read_list(what, list, t);
-  if (e) tt_csv_destroy_local(&t);
+  if (e) tt_csv_destroy(&t);
   *out = t;
   return e;
 }
 
-void tt_csv_destroy_local(tt_csv **t)
+void tt_csv_destroy(tt_csv **t)
 {
   if (!*t) return;
   tt_free((*t)->name);

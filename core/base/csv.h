@@ -20,12 +20,12 @@ typedef struct tt_csv {
 /* Read a whole table; memory is linear in the size of the file. Owner: the caller. Local.
  * Errors: NOINPUT, MEM, DATA (a zero byte, a quote that does not end, a row with more or fewer
  * cells than names, two columns of one name, no rows): the message begins with file:line. */
-tt_err tt_csv_read_local(const char *file, tt_csv **out);
-void tt_csv_destroy_local(tt_csv **t);
+tt_err tt_csv_read(const char *file, tt_csv **out);
+void tt_csv_destroy(tt_csv **t);
 
 /* A list given on the command line, "a,b,\"c,d\"": one record, separated by commas.
  *   what  the option, for the message
  *   out   a table of 0 rows whose names are the items. Owner: the caller.
  * Local. Errors: USAGE (empty list or item, unfinished quote), MEM. */
-tt_err tt_csv_list_local(const char *what, const char *list, tt_csv **out);
+tt_err tt_csv_parse_list(const char *what, const char *list, tt_csv **out);
 #endif

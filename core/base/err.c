@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static _Thread_local char last[TT_ERR_TEXT];
+static _Thread_local char last[TT_ERR_MESSAGE_SIZE];
 static _Thread_local char where[256];
 
 const char *tt_err_text(tt_err e)
@@ -33,7 +33,7 @@ const char *tt_err_where(void) { return where; }
 
 tt_err tt_fail_at(const char *file, int line, tt_err e, const char *fmt, ...)
 {
-  char text[TT_ERR_TEXT]; /* an argument may be the old message itself */
+  char text[TT_ERR_MESSAGE_SIZE]; /* an argument may be the old message itself */
   va_list ap;
   va_start(ap, fmt);
   vsnprintf(text, sizeof text, fmt, ap);

@@ -31,7 +31,7 @@ typedef enum tt_err {
 #define TT_OK TT_E_OK
 
 /* Room for one message: a whole list of configuration errors fits. */
-enum { TT_ERR_TEXT = 16384 };
+enum { TT_ERR_MESSAGE_SIZE = 16384 };
 
 /* The table's text and the process exit code of `e`. */
 const char *tt_err_text(tt_err e);

@@ -1,6 +1,6 @@
 /* host_device.h — one spelling for "runs on host and device". Floor 0. */
-#ifndef TT_HD_H
-#define TT_HD_H
+#ifndef TT_HOST_DEVICE_H
+#define TT_HOST_DEVICE_H
 #ifdef __CUDACC__
 #define TT_HD static __host__ __device__ __forceinline__
 #else

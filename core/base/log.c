@@ -8,51 +8,52 @@
 #include <unistd.h>
 
 static tt_log_level level = TT_LOG_INFO;
-static int my_rank, all_ranks = 1;
+static int my_rank, rank_count = 1;
 
 void tt_log_set_level(tt_log_level new_level) { level = new_level; }
 
 void tt_log_set_rank(int rank, int ranks)
 {
   my_rank = rank;
-  all_ranks = ranks;
+  rank_count = ranks;
 }
 
-const char *tt_log_rank(void)
+const char *tt_log_rank_text(void)
 {
   static char text[32];
   text[0] = '\0';
-  if (all_ranks > 1) snprintf(text, sizeof text, "rank %d on ", my_rank);
+  if (rank_count > 1) snprintf(text, sizeof text, "rank %d on ", my_rank);
   return text;
 }
 
-static void say(tt_log_level at, int each, const char *fmt, va_list ap)
+static void write_line(tt_log_level at, int with_rank, const char *fmt, va_list ap)
 {
-  static const char *const mark[] = {"error: ", "warning: ", "", "debug: "};
-  char text[TT_ERR_TEXT + 64], prefix[48];
-  if (each && all_ranks > 1)
+  static const char *const level_text[] = {"error: ", "warning: ", "", "debug: "};
+  char text[TT_ERR_MESSAGE_SIZE + 64], prefix[48];
+  if (with_rank && rank_count > 1)
     snprintf(prefix, sizeof prefix, "tutti[%d]: ", my_rank);
   else
     snprintf(prefix, sizeof prefix, "tutti: ");
   vsnprintf(text, sizeof text, fmt, ap);
-  fprintf(stderr, "%s%s%s\n", prefix, mark[at], text); /* one call: lines of ranks do not mix */
+  fprintf(stderr, "%s%s%s\n", prefix, level_text[at],
+          text); /* one call: lines of ranks do not mix */
 }
 
-void tt_log_once(tt_log_level at, const char *fmt, ...)
+void tt_log_root(tt_log_level at, const char *fmt, ...)
 {
   if (at > level || my_rank != 0) return;
   va_list ap;
   va_start(ap, fmt);
-  say(at, 0, fmt, ap);
+  write_line(at, 0, fmt, ap);
   va_end(ap);
 }
 
-void tt_log_each(tt_log_level at, const char *fmt, ...)
+void tt_log_this_rank(tt_log_level at, const char *fmt, ...)
 {
   if (at > level) return;
   va_list ap;
   va_start(ap, fmt);
-  say(at, 1, fmt, ap);
+  write_line(at, 1, fmt, ap);
   va_end(ap);
 }
 

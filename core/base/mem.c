@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { ALIGN = 64 };
-static _Atomic int64_t balance;
+static _Atomic int64_t live_blocks;
 
 tt_err tt_alloc_bytes(void *out, int64_t count, size_t size, const char *what)
 {
@@ -22,7 +22,7 @@ tt_err tt_alloc_bytes(void *out, int64_t count, size_t size, const char *what)
                    (double)bytes / 1073741824.0, what);
   memset(block, 0, padded);
   memcpy(out, &block, sizeof block);
-  balance++;
+  live_blocks++;
   return TT_OK;
 }
 
@@ -32,9 +32,9 @@ void tt_free_at(void *block)
   memcpy(&p, block, sizeof p);
   if (!p) return;
   free(p);
-  balance--;
+  live_blocks--;
   p = NULL;
   memcpy(block, &p, sizeof p);
 }
 
-int64_t tt_mem_balance(void) { return balance; }
+int64_t tt_mem_live_blocks(void) { return live_blocks; }

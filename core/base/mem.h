@@ -22,7 +22,7 @@ void tt_free_at(void *block);
 #define tt_free(p_) tt_free_at(&(p_))
 
 /* Blocks not yet freed: a balanced program ends with 0. */
-int64_t tt_mem_balance(void);
+int64_t tt_mem_live_blocks(void);
 #ifdef __cplusplus
 }
 #endif

@@ -48,7 +48,7 @@ static int64_t milliseconds(void)
 }
 
 /* Read until the child closes its end or the room is full; 0 if that took too long. */
-static int listen_to(int from, double seconds, char *text, size_t room)
+static int read_output(int from, double seconds, char *text, size_t room)
 {
   size_t used = 0;
   int64_t until = milliseconds() + (int64_t)(seconds * 1000.0);
@@ -67,21 +67,20 @@ static int listen_to(int from, double seconds, char *text, size_t room)
   return 1;
 }
 
-tt_child tt_child_run(const char *program, char *const argv[], double seconds, char *text,
-                      size_t room)
+tt_process_result tt_process_run(const char *program, char *const argv[], double seconds,
+                                 char *text, size_t room)
 {
-  tt_child c = {0};
+  tt_process_result c = {0};
   pid_t child = 0, got;
   int ends[2];
   text[0] = '\0';
-  if (pipe2(ends, O_CLOEXEC)) return (tt_child){.failed = errno};
+  if (pipe2(ends, O_CLOEXEC)) return (tt_process_result){.failed = errno};
   c.failed = spawn(program, argv, ends[1], &child);
   close(ends[1]);
   if (!c.failed) {
-    c.late = !listen_to(ends[0], seconds, text, room);
-    if (c.late) kill(child, SIGKILL);
-    do
-      got = waitpid(child, &c.status, 0);
+    c.timed_out = !read_output(ends[0], seconds, text, room);
+    if (c.timed_out) kill(child, SIGKILL);
+    do got = waitpid(child, &c.status, 0);
     while (got < 0 && errno == EINTR);
     if (got < 0) c.failed = errno;
   }
@@ -89,7 +88,7 @@ tt_child tt_child_run(const char *program, char *const argv[], double seconds, c
   return c;
 }
 
-int tt_child_code(const tt_child *c)
+int tt_process_exit_code(const tt_process_result *c)
 {
-  return c->failed || c->late || !WIFEXITED(c->status) ? -1 : WEXITSTATUS(c->status);
+  return c->failed || c->timed_out || !WIFEXITED(c->status) ? -1 : WEXITSTATUS(c->status);
 }

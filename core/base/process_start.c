@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 /* Variables of launchers, by their beginning. */
-static const char *const of_launcher[] = {
+static const char *const launcher_prefix[] = {
     "OMPI_COMM_WORLD_",
     "OMPI_UNIVERSE_SIZE",
     "OMPI_NUM_APP_CTX",
@@ -39,45 +39,43 @@ static const char *const of_launcher[] = {
     "HYDI_",
 };
 
-static int is_of_launcher(const char *variable)
+static int is_launcher_variable(const char *variable)
 {
-  for (size_t i = 0; i < sizeof of_launcher / sizeof *of_launcher; i++)
-    if (!strncmp(variable, of_launcher[i], strlen(of_launcher[i]))) return 1;
+  for (size_t i = 0; i < sizeof launcher_prefix / sizeof *launcher_prefix; i++)
+    if (!strncmp(variable, launcher_prefix[i], strlen(launcher_prefix[i]))) return 1;
   return 0;
 }
 
 /* The environment without them; the texts are still environ's. Errors: MEM. */
-static tt_err clean_environment(char ***out)
+static tt_err environment_without_launcher(char ***out)
 {
   int64_t n = 0, kept = 0;
-  while (environ[n])
-    n++;
+  while (environ[n]) n++;
   TT_TRY(TT_ALLOC(*out, n + 1));
   for (int64_t i = 0; i < n; i++)
-    if (!is_of_launcher(environ[i])) (*out)[kept++] = environ[i];
+    if (!is_launcher_variable(environ[i])) (*out)[kept++] = environ[i];
   return TT_OK;
 }
 
 /* All that the child must know; `why` is where it tells the parent what failed. */
-typedef struct birth {
-  const tt_child_order *order;
+typedef struct launch {
+  const tt_process_options *order;
   char **environment;
-  int input, output, most_files;
+  int input, output, max_files;
   pid_t parent;
-  volatile int why;
-} birth;
+  volatile int exec_errno;
+} launch;
 
-static void close_from(int first, int most)
+static void close_from(int first, int end)
 {
 #ifdef SYS_close_range
   if (!syscall(SYS_close_range, (unsigned)first, ~0U, 0U)) return;
 #endif
-  for (int fd = first; fd < most; fd++)
-    close(fd);
+  for (int fd = first; fd < end; fd++) close(fd);
 }
 
 /* In the child: as at the start of a program. */
-static void be_a_program(const birth *b)
+static void reset_process_state(const launch *b)
 {
   struct sigaction act;
   sigset_t none;
@@ -90,37 +88,37 @@ static void be_a_program(const birth *b)
   dup2(b->input, STDIN_FILENO);
   dup2(b->output, STDOUT_FILENO);
   dup2(b->output, STDERR_FILENO);
-  close_from(STDERR_FILENO + 1, b->most_files);
+  close_from(STDERR_FILENO + 1, b->max_files);
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static _Noreturn void child(birth *b)
+static _Noreturn void child(launch *b)
 {
-  be_a_program(b);
+  reset_process_state(b);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != b->parent) _exit(127); /* it had died already */
   if (!b->order->directory || !chdir(b->order->directory))
     execvpe(b->order->argv[0], b->order->argv, b->environment);
-  b->why = errno;
+  b->exec_errno = errno;
   _exit(127);
 }
 
 /* The parent stands still until the child has called exec or _exit. */
-static __attribute__((noinline)) pid_t give_birth(birth *b)
+static __attribute__((noinline)) pid_t vfork_and_exec(launch *b)
 {
   pid_t pid = vfork();
   if (!pid) child(b);
   return pid;
 }
 
-static int start(birth *b, pid_t *pid)
+static int start(launch *b, pid_t *pid)
 {
   sigset_t all, before;
   sigfillset(&all);
   sigprocmask(SIG_BLOCK, &all, &before); /* no handler of ours runs in the child */
-  *pid = give_birth(b);
-  int e = *pid < 0 ? errno : b->why;
+  *pid = vfork_and_exec(b);
+  int e = *pid < 0 ? errno : b->exec_errno;
   sigprocmask(SIG_SETMASK, &before, NULL);
   if (e && *pid > 0) {
     while (waitpid(*pid, NULL, 0) < 0 && errno == EINTR)
@@ -131,7 +129,7 @@ static int start(birth *b, pid_t *pid)
 }
 
 /* Never one of the three standard ones: dup2 would then close it or leave it as it is. */
-static int open_high(const char *path, int flags)
+static int open_above_stderr(const char *path, int flags)
 {
   int fd = open(path, flags | O_CLOEXEC, 0666);
   if (fd < 0 || fd > STDERR_FILENO) return fd;
@@ -140,13 +138,14 @@ static int open_high(const char *path, int flags)
   return high;
 }
 
-int tt_child_start(const tt_child_order *o, pid_t *pid)
+int tt_process_start(const tt_process_options *o, pid_t *pid)
 {
-  birth b = {.order = o, .parent = getpid(), .most_files = (int)sysconf(_SC_OPEN_MAX)};
+  launch b = {.order = o, .parent = getpid(), .max_files = (int)sysconf(_SC_OPEN_MAX)};
   *pid = 0;
-  if (clean_environment(&b.environment)) return ENOMEM;
-  b.input = open_high("/dev/null", O_RDONLY);
-  b.output = b.input < 0 ? -1 : open_high(o->output, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND);
+  if (environment_without_launcher(&b.environment)) return ENOMEM;
+  b.input = open_above_stderr("/dev/null", O_RDONLY);
+  b.output =
+      b.input < 0 ? -1 : open_above_stderr(o->output, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND);
   int e = b.output < 0 ? errno : start(&b, pid);
   if (b.input >= 0) close(b.input);
   if (b.output >= 0) close(b.output);
@@ -154,12 +153,11 @@ int tt_child_start(const tt_child_order *o, pid_t *pid)
   return e;
 }
 
-int tt_child_has_ended(pid_t pid, int *status)
+int tt_process_has_exited(pid_t pid, int *status)
 {
   siginfo_t info = {0};
   int got;
-  do
-    got = waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT);
+  do got = waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT);
   while (got < 0 && errno == EINTR);
   if (!got && !info.si_pid) return 0;
   if (!got) kill(-pid, SIGKILL); /* while it is not waited for, the number is still its own */
@@ -169,7 +167,7 @@ int tt_child_has_ended(pid_t pid, int *status)
   return 1;
 }
 
-void tt_child_kill(pid_t pid)
+void tt_process_kill(pid_t pid)
 {
   kill(-pid, SIGKILL);
   kill(pid, SIGKILL);
@@ -181,7 +179,7 @@ void tt_child_kill(pid_t pid)
  */
 
 /* The word that stands at `text`, NULL if it is none. */
-static const tt_word *word_at(const char *text, const tt_word *word, int words)
+static const tt_placeholder *placeholder_at(const char *text, const tt_placeholder *word, int words)
 {
   if (*text != '{') return NULL;
   for (int i = 0; i < words; i++) {
@@ -192,11 +190,11 @@ static const tt_word *word_at(const char *text, const tt_word *word, int words)
 }
 
 /* Length of `text` with its words filled in; written to `to` unless that is NULL. */
-static size_t fill(const char *text, const tt_word *word, int words, char *to)
+static size_t expand(const char *text, const tt_placeholder *word, int words, char *to)
 {
   size_t length = 0;
   while (*text) {
-    const tt_word *w = word_at(text, word, words);
+    const tt_placeholder *w = placeholder_at(text, word, words);
     size_t n = w ? strlen(w->value) : 1;
     if (to) memcpy(to + length, w ? w->value : text, n);
     length += n;
@@ -206,19 +204,18 @@ static size_t fill(const char *text, const tt_word *word, int words, char *to)
   return length;
 }
 
-tt_err tt_argv_make(char *const *command, int64_t count, const tt_word *word, int words,
-                    char ***argv)
+tt_err tt_argv_expand(char *const *command, int64_t count, const tt_placeholder *word, int words,
+                      char ***argv)
 {
   char *block = NULL;
   size_t head = (size_t)(count + 1) * sizeof **argv, bytes = head;
-  for (int64_t i = 0; i < count; i++)
-    bytes += fill(command[i], word, words, NULL) + 1;
+  for (int64_t i = 0; i < count; i++) bytes += expand(command[i], word, words, NULL) + 1;
   TT_TRY(tt_alloc_bytes(&block, (int64_t)bytes, 1, "the arguments of a command"));
   *argv = (char **)(void *)block;
   char *to = block + head;
   for (int64_t i = 0; i < count; i++) {
     (*argv)[i] = to;
-    to += fill(command[i], word, words, to) + 1;
+    to += expand(command[i], word, words, to) + 1;
   }
   return TT_OK;
 }

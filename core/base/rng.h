@@ -13,27 +13,28 @@
 
 /* What a number is for; streams of different purposes never meet. Append only: the values are part
  * of what makes a run reproducible. */
-typedef enum tt_purpose {
-  TT_FOR_INIT = 1,     /* initial weights: step = layer, index = parameter */
-  TT_FOR_ORDER = 2,    /* order of rows: step = epoch */
-  TT_FOR_RESAMPLE = 3, /* bootstrap or subsample of a member: index = slot */
-  TT_FOR_SPLIT = 4,    /* train / validation / test */
-  TT_FOR_DROPOUT = 5,  /* masks: step = optimiser step (its low 32 bits), index = unit and row */
-  TT_FOR_NOISE = 6,    /* on labels: step = target column, index = row of the data set */
-  TT_FOR_SWEEP = 7,    /* hyper-parameters of a member: step = which (its hash) */
-  TT_FOR_FEATURES = 8, /* inputs a member sees */
-  TT_FOR_FOLDS = 9,    /* which fold a row is in */
-  TT_FOR_PICKS = 10,   /* of a campaign: stream = round, step and index = candidate, low and high */
-  TT_FOR_WARM = 11,    /* noise on the weights a round begins with: as TT_FOR_INIT */
-  TT_FOR_POOL = 12     /* seeds for pool.command: an order of 2^31 numbers */
-} tt_purpose;
+typedef enum tt_random_purpose {
+  TT_PURPOSE_INIT = 1,     /* initial weights: step = layer, index = parameter */
+  TT_PURPOSE_SHUFFLE = 2,  /* order of rows: step = epoch */
+  TT_PURPOSE_RESAMPLE = 3, /* bootstrap or subsample of a member: index = slot */
+  TT_PURPOSE_SPLIT = 4,    /* train / validation / test */
+  TT_PURPOSE_DROPOUT = 5, /* masks: step = optimiser step (its low 32 bits), index = unit and row */
+  TT_PURPOSE_LABEL_NOISE = 6, /* on labels: step = target column, index = row of the data set */
+  TT_PURPOSE_SWEEP = 7,       /* hyper-parameters of a member: step = which (its hash) */
+  TT_PURPOSE_FEATURES = 8,    /* inputs a member sees */
+  TT_PURPOSE_FOLDS = 9,       /* which fold a row is in */
+  TT_PURPOSE_QUERIES =
+      10, /* of a campaign: stream = round, step and index = candidate, low and high */
+  TT_PURPOSE_WARM_START = 11, /* noise on the weights a round begins with: as TT_PURPOSE_INIT */
+  TT_PURPOSE_POOL_SEED = 12   /* seeds for pool.command: an order of 2^31 numbers */
+} tt_random_purpose;
 
 typedef struct tt_random4 {
   uint32_t v[4];
 } tt_random4;
 
 /* Four independent uniform 32-bit words. */
-TT_HD tt_random4 tt_random(uint64_t seed, uint64_t stream, tt_purpose purpose, uint32_t step,
+TT_HD tt_random4 tt_random(uint64_t seed, uint64_t stream, tt_random_purpose purpose, uint32_t step,
                            uint32_t index)
 {
   uint64_t key = seed + (uint64_t)purpose * 0x9E3779B97F4A7C15ull; /* golden ratio: spreads keys */
@@ -45,10 +46,10 @@ TT_HD tt_random4 tt_random(uint64_t seed, uint64_t stream, tt_purpose purpose, u
 }
 
 /* Uniform in [0, 1), 24 bits: every value is exact in float. */
-TT_HD float tt_unit(uint32_t word) { return (float)(word >> 8) * 0x1p-24f; }
+TT_HD float tt_uniform(uint32_t word) { return (float)(word >> 8) * 0x1p-24f; }
 
 /* Uniform in [0, n), n >= 1, from two words (bias below n / 2^64). */
-TT_HD uint32_t tt_below(uint32_t hi, uint32_t lo, uint32_t n)
+TT_HD uint32_t tt_uniform_below(uint32_t hi, uint32_t lo, uint32_t n)
 {
   uint64_t low = ((uint64_t)lo * n) >> 32;
   return (uint32_t)(((uint64_t)hi * n + low) >> 32);
@@ -67,21 +68,19 @@ typedef struct tt_shuffle {
   uint32_t key[TT_SHUFFLE_ROUNDS];
 } tt_shuffle;
 
-TT_HD tt_shuffle tt_shuffle_make(uint32_t n, uint64_t seed, uint64_t stream, tt_purpose purpose,
-                                 uint32_t step)
+TT_HD tt_shuffle tt_shuffle_make(uint32_t n, uint64_t seed, uint64_t stream,
+                                 tt_random_purpose purpose, uint32_t step)
 {
   tt_shuffle s;
   uint32_t bits = TT_SHUFFLE_BITS;
-  while (bits < 32 && ((uint64_t)1 << bits) < n)
-    bits++;
+  while (bits < 32 && ((uint64_t)1 << bits) < n) bits++;
   s.n = n;
   s.left_bits = bits / 2;
   s.right_bits = bits - bits / 2;
   for (uint32_t i = 0; i < TT_SHUFFLE_ROUNDS; i += 4) {
     /* index counts down from the top: slots of a resampling count up from 0 */
     tt_random4 r = tt_random(seed, stream, purpose, step, 0xFFFFFFFFu - i);
-    for (uint32_t j = 0; j < 4; j++)
-      s.key[i + j] = r.v[j];
+    for (uint32_t j = 0; j < 4; j++) s.key[i + j] = r.v[j];
   }
   return s;
 }
@@ -110,8 +109,7 @@ TT_HD uint32_t tt_shuffle_pass(const tt_shuffle *s, uint32_t i)
 /* Element i of the order, i in [0, n). */
 TT_HD uint32_t tt_shuffle_at(const tt_shuffle *s, uint32_t i)
 {
-  do
-    i = tt_shuffle_pass(s, i);
+  do i = tt_shuffle_pass(s, i);
   while (i >= s->n);
   return i;
 }

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-int tt_utf8_length(const char *text)
+int tt_utf8_char_bytes(const char *text)
 {
   static const struct {
     unsigned char low, high, second_low, second_high;
@@ -28,7 +28,7 @@ int tt_utf8_length(const char *text)
   return 0;
 }
 
-void tt_json_text(FILE *f, const char *text)
+void tt_json_write_string(FILE *f, const char *text)
 {
   fputc('"', f);
   for (; text && *text; text++) {
@@ -38,7 +38,7 @@ void tt_json_text(FILE *f, const char *text)
   fputc('"', f);
 }
 
-void tt_json_number(FILE *f, double value)
+void tt_json_write_number(FILE *f, double value)
 {
   if (isfinite(value))
     fprintf(f, "%.9g", value);
@@ -46,7 +46,7 @@ void tt_json_number(FILE *f, double value)
     fputs("null", f);
 }
 
-const char *tt_clock_text(double seconds, char text[32])
+const char *tt_duration_text(double seconds, char text[32])
 {
   int64_t s = (int64_t)(seconds + 0.5), d = s / 86400;
   int h = (int)(s / 3600 % 24), m = (int)(s / 60 % 60);

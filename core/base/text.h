@@ -14,16 +14,16 @@ tt_err tt_text_set(char **text, const char *value);
 
 /* Bytes of the UTF-8 character at p, 0 if it is none (RFC 3629: shortest form, no surrogates). p is
  * not at the end of the text. */
-int tt_utf8_length(const char *p);
+int tt_utf8_char_bytes(const char *p);
 
 /* A text as a JSON string, with its quotes: quotes and backslashes escaped, control characters as
  * blanks. NULL = "". */
-void tt_json_text(FILE *f, const char *text);
+void tt_json_write_string(FILE *f, const char *text);
 /* A number; null where JSON has none: NaN, infinity. */
-void tt_json_number(FILE *f, double value);
+void tt_json_write_number(FILE *f, double value);
 
 /* Seconds as 3:07, 2:03:04, 1-02:03:04, as Slurm has it; "?" if negative. Returns text. */
-const char *tt_clock_text(double seconds, char text[32]);
+const char *tt_duration_text(double seconds, char text[32]);
 #ifdef __cplusplus
 }
 #endif

@@ -29,7 +29,7 @@ int tt_is_campaign_section(const char *name)
   return 0;
 }
 
-int tt_config_is_campaign(const tt_reader *r)
+int tt_config_is_campaign(const tt_config_reader *r)
 {
   for (int i = 0; i < TT_OPTION_COUNT; i++)
     if (tt_is_campaign_section(tt_option_table[i].section) &&
@@ -38,56 +38,58 @@ int tt_config_is_campaign(const tt_reader *r)
   return 0;
 }
 
-#define AT(name_) (&r->job[TT_AT_##name_])
+#define AT(name_) (&r->job[TT_OPTION_##name_])
 
-static int is_data_the_pool(const tt_config *c)
+static int pool_is_data_file(const tt_config *c)
 {
   return !strcmp(c->pool_file, c->data_file) && !strcmp(c->pool_inputs, c->data_inputs);
 }
 
 /* Whether every row trains, validates or tests, as far as the configuration tells. */
-static int leaves_none(const tt_config *c)
+static int split_uses_all_rows(const tt_config *c)
 {
   double used = c->data_split_train + c->data_split_validation + c->data_split_test;
   return !*c->data_split_column && !*c->data_split_train_rows && used > 1.0 - 1e-9;
 }
 
-static void check_pool(tt_reader *r)
+static void check_pool(tt_config_reader *r)
 {
   const tt_config *c = r->cfg;
-  static const tt_where start = {.line = 1, .column = 1};
+  static const tt_source_location start = {.line = 1, .column = 1};
   int file = *c->pool_file != '\0', command = c->pool_command.count > 0;
   if (AT(pool_file)->bad || AT(pool_command)->bad) return;
   if (!file && !command)
-    tt_fault(r, &start,
-             "pool.file is missing: HDF5 file with the candidates; or give pool.command");
+    tt_config_error(r, &start,
+                    "pool.file is missing: HDF5 file with the candidates; or give pool.command");
   if (file && command)
-    tt_fault(r, AT(pool_command), "pool.file and pool.command are both given; keep one");
+    tt_config_error(r, AT(pool_command), "pool.file and pool.command are both given; keep one");
   if (command && *c->pool_exclude)
-    tt_fault(r, AT(pool_exclude), "pool.exclude needs pool.file; a command leaves rows out itself");
-  if (file && is_data_the_pool(c) && leaves_none(c))
-    tt_fault(r, AT(pool_file),
-             "pool.file: '%s' is data.file, whose candidates are the rows that data.split leaves: "
-             "but train %g + validation %g + test %g leave none",
-             c->pool_file, c->data_split_train, c->data_split_validation, c->data_split_test);
+    tt_config_error(r, AT(pool_exclude),
+                    "pool.exclude needs pool.file; a command leaves rows out itself");
+  if (file && pool_is_data_file(c) && split_uses_all_rows(c))
+    tt_config_error(
+        r, AT(pool_file),
+        "pool.file: '%s' is data.file, whose candidates are the rows that data.split leaves: "
+        "but train %g + validation %g + test %g leave none",
+        c->pool_file, c->data_split_train, c->data_split_validation, c->data_split_test);
 }
 
 /* A score must be told from what every ensemble predicts. */
-static void check_score(tt_reader *r)
+static void check_score(tt_config_reader *r)
 {
-  static const tt_where start = {.line = 1, .column = 1};
-  const tt_where *at = AT(score_by)->given ? AT(score_by) : &start;
-  char fitting[TT_WHY_TEXT];
+  static const tt_source_location start = {.line = 1, .column = 1};
+  const tt_source_location *at = AT(score_by)->given ? AT(score_by) : &start;
+  char fitting[TT_REASON_SIZE];
   if (AT(score_by)->bad) return;
   for (int64_t k = 0; k < r->cfg->ensembles; k++) {
     const tt_ensemble_config *own = &r->cfg->ensemble[k];
-    tt_output output = own->model_output < 0 ? tt_loss_output((tt_loss)own->train_loss)
+    tt_output output = own->model_output < 0 ? tt_loss_output_head((tt_loss)own->train_loss)
                                              : (tt_output)own->model_output;
-    if (tt_score_fits((tt_score_by)r->cfg->score_by, output)) continue;
-    tt_score_fitting(output, fitting, sizeof fitting);
-    tt_fault(r, at,
-             "score.by: %s does not fit ensembles[%" PRId64 "], which has output %s; choose %s",
-             tt_choice_score[r->cfg->score_by], k, tt_choice_output[output], fitting);
+    if (tt_acquisition_supports((tt_acquisition)r->cfg->score_by, output)) continue;
+    tt_acquisition_list_supported(output, fitting, sizeof fitting);
+    tt_config_error(
+        r, at, "score.by: %s does not fit ensembles[%" PRId64 "], which has output %s; choose %s",
+        tt_choice_acquisition[r->cfg->score_by], k, tt_choice_output[output], fitting);
   }
 }
 
@@ -99,152 +101,161 @@ static int all_zero(const tt_real_list *list)
 }
 
 /* An ensemble that names its targets; one that does not has all columns of the data. */
-static void check_target_weights(tt_reader *r)
+static void check_target_weights(tt_config_reader *r)
 {
   const tt_config *c = r->cfg;
   int64_t given = c->score_target_weights.count;
-  if (c->score_targets != TT_OVER_weighted || AT(score_target_weights)->bad) return;
-  if (!given) tt_fault(r, AT(score_targets), "score.targets: weighted needs score.target_weights");
+  if (c->score_targets != TT_TARGET_REDUCTION_weighted || AT(score_target_weights)->bad) return;
+  if (!given)
+    tt_config_error(r, AT(score_targets), "score.targets: weighted needs score.target_weights");
   if (all_zero(&c->score_target_weights))
-    tt_fault(r, AT(score_target_weights), "score.target_weights are all 0: no target would count");
+    tt_config_error(r, AT(score_target_weights),
+                    "score.target_weights are all 0: no target would count");
   for (int64_t k = 0; given && k < c->ensembles; k++) {
     int64_t has = *c->ensemble[k].target ? 1 : c->ensemble[k].targets.count;
     if (!has || has == given) continue;
-    tt_fault(r, AT(score_target_weights),
-             "score.target_weights has %" PRId64 " numbers, but ensembles[%" PRId64 "] has %" PRId64
-             " targets",
-             given, k, has);
+    tt_config_error(r, AT(score_target_weights),
+                    "score.target_weights has %" PRId64 " numbers, but ensembles[%" PRId64
+                    "] has %" PRId64 " targets",
+                    given, k, has);
   }
 }
 
-static void check_weights(tt_reader *r)
+static void check_weights(tt_config_reader *r)
 {
   const tt_config *c = r->cfg;
   if (AT(score_weights)->bad) return;
-  if (c->score_combine == TT_JOIN_weighted && !c->score_weights.count)
-    tt_fault(r, AT(score_combine), "score.combine: weighted needs score.weights");
+  if (c->score_combine == TT_ENSEMBLE_REDUCTION_weighted && !c->score_weights.count)
+    tt_config_error(r, AT(score_combine), "score.combine: weighted needs score.weights");
   if (c->score_weights.count && c->score_weights.count != c->ensembles)
-    tt_fault(r, AT(score_weights),
-             "score.weights has %" PRId64 " numbers, but there are %" PRId64 " ensembles",
-             c->score_weights.count, c->ensembles);
+    tt_config_error(r, AT(score_weights),
+                    "score.weights has %" PRId64 " numbers, but there are %" PRId64 " ensembles",
+                    c->score_weights.count, c->ensembles);
   if (all_zero(&c->score_weights))
-    tt_fault(r, AT(score_weights), "score.weights are all 0: no ensemble would count");
+    tt_config_error(r, AT(score_weights), "score.weights are all 0: no ensemble would count");
 }
 
-static void check_threshold(tt_reader *r, int row, const char *text, tt_threshold *out)
+static void check_threshold(tt_config_reader *r, int row, const char *text, tt_threshold *out)
 {
-  char path[TT_PATH_TEXT], shown[TT_SHOW_TEXT];
+  char path[TT_OPTION_PATH_SIZE], shown[TT_PRINTABLE_SIZE];
   if (r->job[row].bad || tt_threshold_parse(text, out)) return;
   *out = (tt_threshold){0};
   tt_option_path(&tt_option_table[row], -1, path);
-  tt_show(text, shown);
-  tt_fault(r, &r->job[row], "%s: '%s': write a score like 0.05, or a quantile from q0 to q1", path,
-           shown);
+  tt_printable(text, shown);
+  tt_config_error(r, &r->job[row], "%s: '%s': write a score like 0.05, or a quantile from q0 to q1",
+                  path, shown);
 }
 
-static void check_select(tt_reader *r)
+static void check_select(tt_config_reader *r)
 {
   const tt_config *c = r->cfg;
   tt_threshold lower = {0}, upper = {0};
-  check_threshold(r, TT_AT_select_lower, c->select_lower, &lower);
-  check_threshold(r, TT_AT_select_upper, c->select_upper, &upper);
+  check_threshold(r, TT_OPTION_select_lower, c->select_lower, &lower);
+  check_threshold(r, TT_OPTION_select_upper, c->select_upper, &upper);
   if (lower.given && upper.given && lower.is_quantile == upper.is_quantile &&
       lower.value >= upper.value)
-    tt_fault(r, AT(select_upper),
-             "select.upper: %s is not above select.lower: %s; there would be no candidates",
-             c->select_upper, c->select_lower);
+    tt_config_error(r, AT(select_upper),
+                    "select.upper: %s is not above select.lower: %s; there would be no candidates",
+                    c->select_upper, c->select_lower);
   if (lower.is_quantile && c->stop_accurate < 1.0)
-    tt_fault(r, AT(stop_accurate),
-             "stop.accurate: %g; with select.lower: %s the accurate part is %g in every round; "
-             "write select.lower as a score",
-             c->stop_accurate, c->select_lower, lower.value);
+    tt_config_error(
+        r, AT(stop_accurate),
+        "stop.accurate: %g; with select.lower: %s the accurate part is %g in every round; "
+        "write select.lower as a score",
+        c->stop_accurate, c->select_lower, lower.value);
   if (c->select_prefilter >= 0 && c->select_prefilter < c->select_batch &&
       !AT(select_prefilter)->bad && !AT(select_batch)->bad)
-    tt_fault(r, AT(select_prefilter), "select.prefilter %" PRId64 " is below select.batch %" PRId64,
-             c->select_prefilter, c->select_batch);
+    tt_config_error(r, AT(select_prefilter),
+                    "select.prefilter %" PRId64 " is below select.batch %" PRId64,
+                    c->select_prefilter, c->select_batch);
 }
 
 /* New labels go on where the first data leave off. */
-static void check_validation(tt_reader *r, int validated)
+static void check_validation(tt_config_reader *r, int has_validation)
 {
   double part = r->cfg->label_validation;
   if (AT(label_validation)->bad) return;
-  if (part > 0.0 && !validated)
-    tt_fault(r, AT(label_validation),
-             "label.validation: %g, but the first data have no validation rows; "
-             "give data.split.validation above 0",
-             part);
+  if (part > 0.0 && !has_validation)
+    tt_config_error(r, AT(label_validation),
+                    "label.validation: %g, but the first data have no validation rows; "
+                    "give data.split.validation above 0",
+                    part);
   if (part >= 1.0)
-    tt_fault(r, AT(label_validation), "label.validation: 1: no new label would be trained on");
+    tt_config_error(r, AT(label_validation),
+                    "label.validation: 1: no new label would be trained on");
 }
 
-static void check_label(tt_reader *r)
+static void check_label(tt_config_reader *r)
 {
   const tt_config *c = r->cfg;
-  static const tt_where start = {.line = 1, .column = 1};
-  const tt_where *at = AT(label_mode)->given ? AT(label_mode) : &start;
-  int called = c->label_mode == TT_LABEL_command || c->label_mode == TT_LABEL_slurm;
+  static const tt_source_location start = {.line = 1, .column = 1};
+  const tt_source_location *at = AT(label_mode)->given ? AT(label_mode) : &start;
+  int runs_command = c->label_mode == TT_LABEL_command || c->label_mode == TT_LABEL_slurm;
   if (AT(label_mode)->bad) return;
-  if (called && !c->label_command.count && !AT(label_command)->bad)
-    tt_fault(r, at, "label.mode: %s needs label.command, as [./label, '{input}', '{output}']",
-             tt_choice_label[c->label_mode]);
+  if (runs_command && !c->label_command.count && !AT(label_command)->bad)
+    tt_config_error(r, at,
+                    "label.mode: %s needs label.command, as [./label, '{input}', '{output}']",
+                    tt_choice_label[c->label_mode]);
   if (c->label_mode == TT_LABEL_hidden && !*c->pool_labels)
-    tt_fault(r, at, "label.mode: hidden needs pool.labels, the dataset that holds them");
+    tt_config_error(r, at, "label.mode: hidden needs pool.labels, the dataset that holds them");
   if (c->label_mode == TT_LABEL_slurm && !*c->label_script)
-    tt_fault(r, at, "label.mode: slurm needs label.script, a file with #SBATCH lines");
+    tt_config_error(r, at, "label.mode: slurm needs label.script, a file with #SBATCH lines");
 }
 
-static void check_stop(tt_reader *r, int tested)
+static void check_stop(tt_config_reader *r, int has_test)
 {
   const tt_config *c = r->cfg;
-  const char *cure = "which are measured on the test rows: give data.split.test above 0";
-  if (!tested && c->stop_plateau_rounds > 0)
-    tt_fault(r, AT(stop_plateau_rounds), "stop.plateau_rounds looks at errors, %s", cure);
-  if (!tested && c->stop_change > 0.0)
-    tt_fault(r, AT(stop_change), "stop.change looks at predictions, %s", cure);
+  const char *fix = "which are measured on the test rows: give data.split.test above 0";
+  if (!has_test && c->stop_plateau_rounds > 0)
+    tt_config_error(r, AT(stop_plateau_rounds), "stop.plateau_rounds looks at errors, %s", fix);
+  if (!has_test && c->stop_change > 0.0)
+    tt_config_error(r, AT(stop_change), "stop.change looks at predictions, %s", fix);
   if (c->stop_accurate < 1.0 && !*c->select_lower)
-    tt_fault(r, AT(stop_accurate),
-             "stop.accurate: %g counts the candidates below select.lower: give that too",
-             c->stop_accurate);
+    tt_config_error(r, AT(stop_accurate),
+                    "stop.accurate: %g counts the candidates below select.lower: give that too",
+                    c->stop_accurate);
 }
 
 /* What a growing data set has no place for. */
-static void check_data(tt_reader *r)
+static void check_data(tt_config_reader *r)
 {
   const tt_config *c = r->cfg;
   if (*c->data_weights)
-    tt_fault(r, AT(data_weights), "data.weights: new labels have no weights; not in a campaign");
+    tt_config_error(r, AT(data_weights),
+                    "data.weights: new labels have no weights; not in a campaign");
   for (int64_t k = 0; k < c->ensembles; k++)
     if (c->ensemble[k].rows && *c->ensemble[k].rows)
-      tt_fault(r, &r->own[k][TT_AT_ENSEMBLE_rows],
-               "ensembles[%" PRId64 "].rows: new labels belong to no selection; not in a campaign",
-               k);
+      tt_config_error(
+          r, &r->own[k][TT_ENSEMBLE_OPTION_rows],
+          "ensembles[%" PRId64 "].rows: new labels belong to no selection; not in a campaign", k);
 }
 
 /* Moments that go on need a step size that goes on; a snapshot is no member to begin with. */
-static void check_warm(tt_reader *r)
+static void check_warm(tt_config_reader *r)
 {
   const tt_config *c = r->cfg;
-  const char *how = tt_choice_warm[c->campaign_warm_start];
+  const char *how = tt_choice_warm_start[c->campaign_warm_start];
   for (int64_t k = 0; k < c->ensembles; k++)
-    if (c->campaign_warm_start != TT_WARM_none && c->ensemble[k].train_method == TT_METHOD_snapshot)
-      tt_fault(r, AT(campaign_warm_start),
-               "campaign.warm_start: %s: ensembles[%" PRId64
-               "] has train.method: snapshot, whose members are moments of others; use none",
-               how, k);
-  if (c->campaign_warm_start != TT_WARM_optimizer) return;
+    if (c->campaign_warm_start != TT_WARM_START_none &&
+        c->ensemble[k].train_method == TT_METHOD_snapshot)
+      tt_config_error(r, AT(campaign_warm_start),
+                      "campaign.warm_start: %s: ensembles[%" PRId64
+                      "] has train.method: snapshot, whose members are moments of others; use none",
+                      how, k);
+  if (c->campaign_warm_start != TT_WARM_START_optimizer) return;
   for (int64_t k = 0; k < c->ensembles; k++)
     if (c->ensemble[k].train_schedule != TT_SCHEDULE_constant ||
         c->ensemble[k].train_warmup > 0.0) {
-      tt_fault(r, AT(campaign_warm_start),
-               "campaign.warm_start: optimizer needs train.schedule: "
-               "constant and train.warmup: 0, but ensembles[%" PRId64 "] has others; use params",
-               k);
+      tt_config_error(r, AT(campaign_warm_start),
+                      "campaign.warm_start: optimizer needs train.schedule: "
+                      "constant and train.warmup: 0, but ensembles[%" PRId64
+                      "] has others; use params",
+                      k);
       return;
     }
 }
 
-void tt_config_check_campaign(tt_reader *r, int tested, int validated)
+void tt_config_check_campaign(tt_config_reader *r, int has_test, int has_validation)
 {
   check_pool(r);
   check_score(r);
@@ -252,8 +263,8 @@ void tt_config_check_campaign(tt_reader *r, int tested, int validated)
   check_weights(r);
   check_select(r);
   check_label(r);
-  check_validation(r, validated);
-  check_stop(r, tested);
+  check_validation(r, has_validation);
+  check_stop(r, has_test);
   check_data(r);
   check_warm(r);
   tt_config_check_unused(r);

@@ -5,20 +5,20 @@
 
 #define X(name) #name,
 const char *const tt_choice_normalize[] = {TT_NORMALIZES(X) NULL};
-const char *const tt_choice_batches[] = {TT_BATCHES(X) NULL};
+const char *const tt_choice_batch_order[] = {TT_BATCH_ORDERS(X) NULL};
 const char *const tt_choice_resample[] = {TT_RESAMPLES(X) NULL};
 const char *const tt_choice_method[] = {TT_METHODS(X) NULL};
 const char *const tt_choice_average[] = {TT_AVERAGES(X) NULL};
-const char *const tt_choice_stop[] = {TT_STOPS(X) NULL};
+const char *const tt_choice_early_stopping[] = {TT_EARLY_STOPPINGS(X) NULL};
 const char *const tt_choice_combine[] = {TT_COMBINES(X) NULL};
 const char *const tt_choice_device[] = {TT_DEVICES(X) NULL};
 const char *const tt_choice_simd[] = {TT_SIMDS(X) NULL};
-const char *const tt_choice_path[] = {TT_PATHS(X) NULL};
+const char *const tt_choice_gpu_kernel[] = {TT_GPU_PATHS(X) NULL};
 const char *const tt_choice_precision[] = {TT_PRECISIONS(X) NULL};
-const char *const tt_choice_over[] = {TT_OVERS(X) NULL};
-const char *const tt_choice_join[] = {TT_JOINS(X) NULL};
+const char *const tt_choice_target_reduction[] = {TT_TARGET_REDUCTIONS(X) NULL};
+const char *const tt_choice_ensemble_reduction[] = {TT_ENSEMBLE_REDUCTIONS(X) NULL};
 const char *const tt_choice_goal[] = {TT_GOALS(X) NULL};
-const char *const tt_choice_warm[] = {TT_WARMS(X) NULL};
+const char *const tt_choice_warm_start[] = {TT_WARM_STARTS(X) NULL};
 const char *const tt_choice_select[] = {TT_SELECTS(X) NULL};
 const char *const tt_choice_label[] = {TT_LABELS(X) NULL};
 const char *const tt_choice_format[] = {TT_FORMATS(X) NULL};
@@ -31,5 +31,5 @@ const char *const tt_choice_loss[] = {TT_LOSSES(X) NULL};
 const char *const tt_choice_optimizer[] = {TT_OPTIMIZERS(X) NULL};
 const char *const tt_choice_output[] = {TT_OUTPUTS(X) NULL};
 const char *const tt_choice_schedule[] = {TT_SCHEDULES(X) NULL};
-const char *const tt_choice_score[] = {TT_SCORES(X) NULL};
+const char *const tt_choice_acquisition[] = {TT_ACQUISITIONS(X) NULL};
 #undef X

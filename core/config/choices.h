@@ -13,35 +13,35 @@ extern "C" {
 
 /* name, meaning */
 #define TT_NORMALIZES(X) X(none) X(standard)
-#define TT_BATCHES(X)    X(own) X(shared)
-#define TT_RESAMPLES(X)  X(none) X(bootstrap) X(subsample) X(kfold)
-#define TT_METHODS(X)    X(independent) X(fusion) X(snapshot)
-#define TT_AVERAGES(X)   X(none) X(ema) X(swa)
-#define TT_STOPS(X)      X(member) X(ensemble)
-#define TT_COMBINES(X)   X(mean) X(weights) X(top_k) X(greedy)
-#define TT_DEVICES(X)    X(auto) X(gpu) X(cpu)
-#define TT_SIMDS(X)      X(auto) X(avx512) X(avx2) X(generic)
-#define TT_PATHS(X)      X(auto) X(warp) X(block) X(layered) X(cluster)
+#define TT_BATCH_ORDERS(X) X(own) X(shared)
+#define TT_RESAMPLES(X) X(none) X(bootstrap) X(subsample) X(kfold)
+#define TT_METHODS(X) X(independent) X(fusion) X(snapshot)
+#define TT_AVERAGES(X) X(none) X(ema) X(swa)
+#define TT_EARLY_STOPPINGS(X) X(member) X(ensemble)
+#define TT_COMBINES(X) X(mean) X(weights) X(top_k) X(greedy)
+#define TT_DEVICES(X) X(auto) X(gpu) X(cpu)
+#define TT_SIMDS(X) X(auto) X(avx512) X(avx2) X(generic)
+#define TT_GPU_PATHS(X) X(auto) X(warp) X(block) X(layered) X(cluster)
 #define TT_PRECISIONS(X) X(fp32) X(tf32) X(3xtf32)
-#define TT_WARMS(X)      X(none) X(params) X(optimizer) X(shrink_perturb)
-#define TT_SELECTS(X)    X(top) X(kcenter) X(penalty) X(stochastic)
-#define TT_LABELS(X)     X(hidden) X(command) X(files) X(slurm)
-#define TT_FORMATS(X)    X(hdf5) X(csv)
+#define TT_WARM_STARTS(X) X(none) X(params) X(optimizer) X(shrink_perturb)
+#define TT_SELECTS(X) X(top) X(kcenter) X(penalty) X(stochastic)
+#define TT_LABELS(X) X(hidden) X(command) X(files) X(slurm)
+#define TT_FORMATS(X) X(hdf5) X(csv)
 
-#define X(name) TT_WARM_##name,
-typedef enum tt_warm { TT_WARMS(X) TT_WARM_COUNT } tt_warm;
+#define X(name) TT_WARM_START_##name,
+typedef enum tt_warm { TT_WARM_STARTS(X) TT_WARM_START_COUNT } tt_warm;
 #undef X
 #define X(name) TT_SELECT_##name,
-typedef enum tt_select { TT_SELECTS(X) TT_SELECT_COUNT } tt_select;
+typedef enum tt_select_method { TT_SELECTS(X) TT_SELECT_COUNT } tt_select_method;
 #undef X
 #define X(name) TT_LABEL_##name,
 typedef enum tt_label_mode { TT_LABELS(X) TT_LABEL_COUNT } tt_label_mode;
 #undef X
 #define X(name) TT_FORMAT_##name,
-typedef enum tt_format { TT_FORMATS(X) TT_FORMAT_COUNT } tt_format;
+typedef enum tt_label_format { TT_FORMATS(X) TT_FORMAT_COUNT } tt_label_format;
 #undef X
-#define X(name) TT_PATH_##name,
-typedef enum tt_path { TT_PATHS(X) TT_PATH_COUNT } tt_path;
+#define X(name) TT_GPU_PATH_##name,
+typedef enum tt_gpu_path { TT_GPU_PATHS(X) TT_GPU_PATH_COUNT } tt_gpu_path;
 #undef X
 #define X(name) TT_PRECISION_##name,
 typedef enum tt_precision { TT_PRECISIONS(X) TT_PRECISION_COUNT } tt_precision;
@@ -49,20 +49,20 @@ typedef enum tt_precision { TT_PRECISIONS(X) TT_PRECISION_COUNT } tt_precision;
 #define X(name) TT_NORMALIZE_##name,
 typedef enum tt_normalize { TT_NORMALIZES(X) TT_NORMALIZE_COUNT } tt_normalize;
 #undef X
-#define X(name) TT_BATCHES_##name,
-typedef enum tt_batches { TT_BATCHES(X) TT_BATCHES_COUNT } tt_batches;
+#define X(name) TT_BATCH_ORDER_##name,
+typedef enum tt_batch_order { TT_BATCH_ORDERS(X) TT_BATCH_ORDER_COUNT } tt_batch_order;
 #undef X
 #define X(name) TT_RESAMPLE_##name,
 typedef enum tt_resample { TT_RESAMPLES(X) TT_RESAMPLE_COUNT } tt_resample;
 #undef X
 #define X(name) TT_METHOD_##name,
-typedef enum tt_method { TT_METHODS(X) TT_METHOD_COUNT } tt_method;
+typedef enum tt_train_method { TT_METHODS(X) TT_METHOD_COUNT } tt_train_method;
 #undef X
 #define X(name) TT_AVERAGE_##name,
-typedef enum tt_average { TT_AVERAGES(X) TT_AVERAGE_COUNT } tt_average;
+typedef enum tt_weight_average { TT_AVERAGES(X) TT_AVERAGE_COUNT } tt_weight_average;
 #undef X
-#define X(name) TT_STOP_AT_##name,
-typedef enum tt_stop_at { TT_STOPS(X) TT_STOP_AT_COUNT } tt_stop_at;
+#define X(name) TT_EARLY_STOPPING_##name,
+typedef enum tt_early_stopping { TT_EARLY_STOPPINGS(X) TT_EARLY_STOPPING_COUNT } tt_early_stopping;
 #undef X
 #define X(name) TT_COMBINE_##name,
 typedef enum tt_combine { TT_COMBINES(X) TT_COMBINE_COUNT } tt_combine;
@@ -79,26 +79,26 @@ typedef enum tt_simd { TT_SIMDS(X) TT_SIMD_COUNT } tt_simd;
 /* NULL-terminated lists of names; the index is the enum value. */
 extern const char *const tt_choice_normalize[];
 extern const char *const tt_choice_output[];
-extern const char *const tt_choice_batches[];
+extern const char *const tt_choice_batch_order[];
 extern const char *const tt_choice_resample[];
 extern const char *const tt_choice_method[];
 extern const char *const tt_choice_average[];
-extern const char *const tt_choice_stop[];
+extern const char *const tt_choice_early_stopping[];
 extern const char *const tt_choice_combine[];
 extern const char *const tt_choice_device[];
 extern const char *const tt_choice_simd[];
-extern const char *const tt_choice_path[];
+extern const char *const tt_choice_gpu_kernel[];
 extern const char *const tt_choice_precision[];
 extern const char *const tt_choice_activation[];
 extern const char *const tt_choice_init[];
 extern const char *const tt_choice_loss[];
 extern const char *const tt_choice_optimizer[];
 extern const char *const tt_choice_schedule[];
-extern const char *const tt_choice_score[];
-extern const char *const tt_choice_over[];
-extern const char *const tt_choice_join[];
+extern const char *const tt_choice_acquisition[];
+extern const char *const tt_choice_target_reduction[];
+extern const char *const tt_choice_ensemble_reduction[];
 extern const char *const tt_choice_goal[];
-extern const char *const tt_choice_warm[];
+extern const char *const tt_choice_warm_start[];
 extern const char *const tt_choice_select[];
 extern const char *const tt_choice_label[];
 extern const char *const tt_choice_format[];

@@ -4,11 +4,11 @@
 #include <inttypes.h>
 #include <math.h>
 
-static const tt_where *at(const tt_reader *r, int row) { return &r->job[row]; }
+static const tt_source_location *at(const tt_config_reader *r, int row) { return &r->job[row]; }
 
 static tt_output output_of(const tt_ensemble_config *own)
 {
-  return own->model_output < 0 ? tt_loss_output((tt_loss)own->train_loss)
+  return own->model_output < 0 ? tt_loss_output_head((tt_loss)own->train_loss)
                                : (tt_output)own->model_output;
 }
 
@@ -19,62 +19,63 @@ static int has_level(const tt_real_list *levels, double level)
   return 0;
 }
 
-static void check_levels(tt_reader *r)
+static void check_levels(tt_config_reader *r)
 {
   const tt_real_list *levels = &r->cfg->calibration_conformal;
-  const tt_where *here = at(r, TT_AT_calibration_conformal);
+  const tt_source_location *here = at(r, TT_OPTION_calibration_conformal);
   if (levels->count > TT_MAX_CONFORMAL)
-    tt_fault(r, here, "calibration.conformal: %" PRId64 " levels; at most %d are possible",
-             levels->count, TT_MAX_CONFORMAL);
+    tt_config_error(r, here, "calibration.conformal: %" PRId64 " levels; at most %d are possible",
+                    levels->count, TT_MAX_CONFORMAL);
   for (int64_t i = 0; i < levels->count; i++) {
     double x = levels->value[i];
     if (x > 0.0 && x < 1.0 && (i == 0 || levels->value[i - 1] < x)) continue;
-    tt_fault(r, here, "calibration.conformal: %g: write levels between 0 and 1, ascending", x);
+    tt_config_error(r, here, "calibration.conformal: %g: write levels between 0 and 1, ascending",
+                    x);
     return;
   }
 }
 
 /* What can be calibrated of one ensemble. */
-static void check_output(tt_reader *r, int64_t k)
+static void check_output(tt_config_reader *r, int64_t k)
 {
   const tt_ensemble_config *own = &r->cfg->ensemble[k];
   const tt_real_list *levels = &r->cfg->calibration_conformal;
   tt_output output = output_of(own);
   int spread = output == TT_OUTPUT_mean || output == TT_OUTPUT_mean_variance;
   if (r->cfg->calibration_recalibrate && !spread)
-    tt_fault(r, at(r, TT_AT_calibration_recalibrate),
-             "calibration.recalibrate: ensembles[%" PRId64
-             "] has output %s; only mean and mean_variance have a variance to scale",
-             k, tt_choice_output[output]);
+    tt_config_error(r, at(r, TT_OPTION_calibration_recalibrate),
+                    "calibration.recalibrate: ensembles[%" PRId64
+                    "] has output %s; only mean and mean_variance have a variance to scale",
+                    k, tt_choice_output[output]);
   if (levels->count && !spread && output != TT_OUTPUT_quantiles)
-    tt_fault(r, at(r, TT_AT_calibration_conformal),
-             "calibration.conformal: ensembles[%" PRId64
-             "] has output %s; intervals are for mean, mean_variance and quantiles",
-             k, tt_choice_output[output]);
+    tt_config_error(r, at(r, TT_OPTION_calibration_conformal),
+                    "calibration.conformal: ensembles[%" PRId64
+                    "] has output %s; intervals are for mean, mean_variance and quantiles",
+                    k, tt_choice_output[output]);
   for (int64_t i = 0; output == TT_OUTPUT_quantiles && i < levels->count; i++) {
     double low = 0.5 * (1.0 - levels->value[i]), high = 0.5 * (1.0 + levels->value[i]);
     if (has_level(&own->model_quantiles, low) && has_level(&own->model_quantiles, high)) continue;
-    tt_fault(r, at(r, TT_AT_calibration_conformal),
-             "calibration.conformal: %g needs the levels %g and %g in model.quantiles of "
-             "ensembles[%" PRId64 "]",
-             levels->value[i], low, high, k);
+    tt_config_error(r, at(r, TT_OPTION_calibration_conformal),
+                    "calibration.conformal: %g needs the levels %g and %g in model.quantiles of "
+                    "ensembles[%" PRId64 "]",
+                    levels->value[i], low, high, k);
   }
 }
 
-void tt_config_check_combine(tt_reader *r, int validated, const char *cure)
+void tt_config_check_combine(tt_config_reader *r, int has_validation, const char *fix)
 {
   const tt_config *c = r->cfg;
-  if (c->combine_method != TT_COMBINE_mean && !validated)
-    tt_fault(r, at(r, TT_AT_combine_method), "combine.method: %s needs validation rows; %s",
-             tt_choice_combine[c->combine_method], cure);
-  if (c->calibration_recalibrate && !validated)
-    tt_fault(r, at(r, TT_AT_calibration_recalibrate),
-             "calibration.recalibrate needs validation rows; %s", cure);
-  if (at(r, TT_AT_calibration_conformal)->bad) return;
-  if (c->calibration_conformal.count && !validated)
-    tt_fault(r, at(r, TT_AT_calibration_conformal),
-             "calibration.conformal needs validation rows; %s", cure);
+  if (c->combine_method != TT_COMBINE_mean && !has_validation)
+    tt_config_error(r, at(r, TT_OPTION_combine_method),
+                    "combine.method: %s needs validation rows; %s",
+                    tt_choice_combine[c->combine_method], fix);
+  if (c->calibration_recalibrate && !has_validation)
+    tt_config_error(r, at(r, TT_OPTION_calibration_recalibrate),
+                    "calibration.recalibrate needs validation rows; %s", fix);
+  if (at(r, TT_OPTION_calibration_conformal)->bad) return;
+  if (c->calibration_conformal.count && !has_validation)
+    tt_config_error(r, at(r, TT_OPTION_calibration_conformal),
+                    "calibration.conformal needs validation rows; %s", fix);
   check_levels(r);
-  for (int64_t k = 0; k < c->ensembles; k++)
-    check_output(r, k);
+  for (int64_t k = 0; k < c->ensembles; k++) check_output(r, k);
 }

@@ -17,7 +17,7 @@ const tt_option tt_option_table[TT_OPTION_COUNT] = {
   {.section = #section_,                                                                           \
    .name = #name_,                                                                                 \
    .kind = TT_KIND_##kind_,                                                                        \
-   .preset = preset_,                                                                              \
+   .default_value = preset_,                                                                       \
    .low = (long double)(low_),                                                                     \
    .high = (long double)(high_),                                                                   \
    .choices = choices_,                                                                            \
@@ -36,7 +36,7 @@ const tt_option tt_option_table[TT_OPTION_COUNT] = {
   {.section = #section_,                                                                           \
    .name = #name_,                                                                                 \
    .kind = TT_KIND_##kind_,                                                                        \
-   .preset = preset_,                                                                              \
+   .default_value = preset_,                                                                       \
    .low = (long double)(low_),                                                                     \
    .high = (long double)(high_),                                                                   \
    .choices = choices_,                                                                            \
@@ -46,7 +46,7 @@ const tt_option tt_option_table[TT_OPTION_COUNT] = {
 const tt_option tt_ensemble_option_table[TT_ENSEMBLE_OPTION_COUNT] = {
 #define TT_OPTION(section, name, ...)
 #define TT_MEMBER_OPTION(section, name, ...) ROW(section, section##_##name, name, __VA_ARGS__)
-#define TT_ENSEMBLE_OPTION(name, ...)        ROW(ensembles, name, name, __VA_ARGS__)
+#define TT_ENSEMBLE_OPTION(name, ...) ROW(ensembles, name, name, __VA_ARGS__)
 #include "core/config/options.def"
 #undef TT_OPTION
 #undef TT_MEMBER_OPTION
@@ -54,18 +54,18 @@ const tt_option tt_ensemble_option_table[TT_ENSEMBLE_OPTION_COUNT] = {
 };
 #undef ROW
 
-const int tt_job_row[TT_ENSEMBLE_OPTION_COUNT] = {
+const int tt_inherited_option[TT_ENSEMBLE_OPTION_COUNT] = {
 #define TT_OPTION(section, name, ...)
-#define TT_MEMBER_OPTION(section, name, ...) TT_AT_##section##_##name,
-#define TT_ENSEMBLE_OPTION(name, ...)        -1,
+#define TT_MEMBER_OPTION(section, name, ...) TT_OPTION_##section##_##name,
+#define TT_ENSEMBLE_OPTION(name, ...) -1,
 #include "core/config/options.def"
 #undef TT_OPTION
 #undef TT_MEMBER_OPTION
 #undef TT_ENSEMBLE_OPTION
 };
 
-const int tt_hyper_row[TT_HYPER_COUNT] = {
-#define X(name, ...) TT_AT_ENSEMBLE_train_##name,
+const int tt_hyper_option[TT_HYPER_COUNT] = {
+#define X(name, ...) TT_ENSEMBLE_OPTION_train_##name,
     TT_HYPERS(X)
 #undef X
 };
@@ -76,12 +76,10 @@ void tt_config_destroy(tt_config **cfg)
   for (int64_t k = 0; k < (*cfg)->ensembles; k++)
     for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++)
       tt_value_free(&tt_ensemble_option_table[i], &(*cfg)->ensemble[k]);
-  for (int64_t k = 0; k < (*cfg)->ensembles; k++)
-    tt_sweeps_free(&(*cfg)->ensemble[k]);
+  for (int64_t k = 0; k < (*cfg)->ensembles; k++) tt_sweeps_free(&(*cfg)->ensemble[k]);
   tt_free((*cfg)->ensemble);
   tt_free((*cfg)->directory);
-  for (int i = 0; i < TT_OPTION_COUNT; i++)
-    tt_value_free(&tt_option_table[i], *cfg);
+  for (int i = 0; i < TT_OPTION_COUNT; i++) tt_value_free(&tt_option_table[i], *cfg);
   tt_free(*cfg);
 }
 
@@ -111,29 +109,28 @@ static int is_utf8(const char *text)
   return 1;
 }
 
-static tt_err resolve_path(tt_reader *r, int i)
+static tt_err resolve_path(tt_config_reader *r, int i)
 {
   const tt_option *o = &tt_option_table[i];
   const char *path = *(char **)((char *)r->cfg + o->offset);
-  char base[PATH_MAX], whole[PATH_MAX + TT_CONFIG_TEXT + 1], name[TT_PATH_TEXT];
-  tt_where at = r->job[i];
-  if (!at.given) at = (tt_where){.line = 1, .column = 1};
+  char base[PATH_MAX], absolute[PATH_MAX + TT_MAX_OPTION_TEXT + 1], name[TT_OPTION_PATH_SIZE];
+  tt_source_location at = r->job[i];
+  if (!at.given) at = (tt_source_location){.line = 1, .column = 1};
   if (!*path || *path == '/') return TT_OK;
   tt_option_path(o, -1, name);
   if (!base_directory(r->file, base) || !is_utf8(base)) {
-    tt_fault(r, &at,
-             "%s: the directory of the job file cannot be named in UTF-8; "
-             "write an absolute path",
-             name);
+    tt_config_error(r, &at,
+                    "%s: the directory of the job file cannot be named in UTF-8; "
+                    "write an absolute path",
+                    name);
     return TT_OK;
   }
-  while (strncmp(path, "./", 2) == 0)
-    path += 2;
-  snprintf(whole, sizeof whole, "%s%s", base, path);
-  return tt_value_store(o, r->cfg, &(tt_value){.text = whole}, 1);
+  while (strncmp(path, "./", 2) == 0) path += 2;
+  snprintf(absolute, sizeof absolute, "%s%s", base, path);
+  return tt_value_store(o, r->cfg, &(tt_value){.text = absolute}, 1);
 }
 
-static tt_err resolve_paths(tt_reader *r)
+static tt_err resolve_paths(tt_config_reader *r)
 {
   for (int i = 0; i < TT_OPTION_COUNT; i++)
     if (tt_option_table[i].kind == TT_KIND_PATH) TT_TRY(resolve_path(r, i));
@@ -143,13 +140,13 @@ static tt_err resolve_paths(tt_reader *r)
 }
 
 /* What an ensemble does not say itself is as the job says. */
-static tt_err inherit(tt_reader *r)
+static tt_err inherit_job_options(tt_config_reader *r)
 {
   for (int64_t k = 0; k < r->cfg->ensembles; k++)
     for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++) {
-      if (tt_job_row[i] < 0 || r->own[k][i].given) continue;
-      TT_TRY(tt_value_copy(&tt_option_table[tt_job_row[i]], r->cfg, &tt_ensemble_option_table[i],
-                           &r->cfg->ensemble[k]));
+      if (tt_inherited_option[i] < 0 || r->own[k][i].given) continue;
+      TT_TRY(tt_value_copy(&tt_option_table[tt_inherited_option[i]], r->cfg,
+                           &tt_ensemble_option_table[i], &r->cfg->ensemble[k]));
     }
   return TT_OK;
 }
@@ -157,15 +154,15 @@ static tt_err inherit(tt_reader *r)
 /* output: auto */
 static void resolve_output(int loss, int *output)
 {
-  if (*output < 0) *output = (int)tt_loss_output((tt_loss)loss);
+  if (*output < 0) *output = (int)tt_loss_output_head((tt_loss)loss);
 }
 
 /* Cycles that end where snapshots are taken, unless the schedule is given. */
-static void resolve_schedule(const tt_reader *r, int64_t k)
+static void resolve_schedule(const tt_config_reader *r, int64_t k)
 {
   tt_ensemble_config *own = &r->cfg->ensemble[k];
-  if (own->train_method != TT_METHOD_snapshot || r->own[k][TT_AT_ENSEMBLE_train_schedule].given ||
-      r->job[TT_AT_train_schedule].given)
+  if (own->train_method != TT_METHOD_snapshot ||
+      r->own[k][TT_ENSEMBLE_OPTION_train_schedule].given || r->job[TT_OPTION_train_schedule].given)
     return;
   own->train_schedule = TT_SCHEDULE_cosine_restarts;
   own->train_schedule_step = own->train_epochs / own->train_snapshots;
@@ -184,7 +181,7 @@ static void resolve_rows(tt_config *cfg, int64_t k)
   if (own->selection < 0) own->selection = cfg->selections++;
 }
 
-static void resolve(tt_reader *r)
+static void resolve(tt_config_reader *r)
 {
   resolve_output(r->cfg->train_loss, &r->cfg->model_output);
   for (int64_t k = 0; k < r->cfg->ensembles; k++) {
@@ -194,31 +191,31 @@ static void resolve(tt_reader *r)
   }
 }
 
-static tt_err read_all(tt_reader *r, const char *text, int64_t bytes, int nset)
+static tt_err read_job(tt_config_reader *r, const char *text, int64_t bytes, int nset)
 {
   TT_TRY(tt_config_defaults(tt_option_table, TT_OPTION_COUNT, r->cfg));
-  if (bytes < 0 || bytes > TT_CONFIG_BYTES) {
-    tt_where start = {.line = 1, .column = 1};
-    tt_fault(r, &start, "%lld bytes; a job file has at most 1 MiB", (long long)bytes);
-    return tt_fault_result(r);
+  if (bytes < 0 || bytes > TT_MAX_JOB_FILE_BYTES) {
+    tt_source_location start = {.line = 1, .column = 1};
+    tt_config_error(r, &start, "%lld bytes; a job file has at most 1 MiB", (long long)bytes);
+    return tt_config_error_result(r);
   }
-  TT_TRY(tt_config_read_text(r, text, (size_t)bytes));
+  TT_TRY(tt_config_read_yaml(r, text, (size_t)bytes));
   for (int n = 1; r->usable && n <= nset; n++) {
     r->now = n;
-    TT_TRY(tt_config_read_set(r));
+    TT_TRY(tt_config_read_override(r));
   }
-  TT_TRY(inherit(r));
+  TT_TRY(inherit_job_options(r));
   if (r->usable) tt_config_check(r);
   resolve(r);
-  TT_TRY(tt_config_drop_unused(r));
+  TT_TRY(tt_config_reset_unused(r));
   TT_TRY(resolve_paths(r));
-  return tt_fault_result(r);
+  return tt_config_error_result(r);
 }
 
 tt_err tt_config_parse(const char *file, const char *text, int64_t bytes, const char *const *set,
                        int nset, tt_config **out)
 {
-  tt_reader *r = NULL;
+  tt_config_reader *r = NULL;
   tt_config *cfg = NULL;
   TT_TRY(TT_ALLOC(r, 1));
   tt_err e = TT_ALLOC(cfg, 1);
@@ -226,7 +223,7 @@ tt_err tt_config_parse(const char *file, const char *text, int64_t bytes, const 
     r->file = file;
     r->set = set;
     r->cfg = cfg;
-    e = read_all(r, text, bytes, nset);
+    e = read_job(r, text, bytes, nset);
     tt_free(r->element);
     tt_free(r->own);
     tt_free(r->own_section);
@@ -240,21 +237,21 @@ tt_err tt_config_parse(const char *file, const char *text, int64_t bytes, const 
   return e;
 }
 
-/* Up to TT_CONFIG_BYTES + 1 bytes: one more than allowed tells a longer file. */
+/* Up to TT_MAX_JOB_FILE_BYTES + 1 bytes: one more than allowed tells a longer file. */
 static tt_err read_stream(FILE *f, const char *file, char *text, int64_t *bytes)
 {
-  size_t n = fread(text, 1, TT_CONFIG_BYTES + 1, f);
+  size_t n = fread(text, 1, TT_MAX_JOB_FILE_BYTES + 1, f);
   if (ferror(f)) return TT_FAIL(NOINPUT, "%s: cannot be read: %s", file, strerror(errno));
-  if (n > TT_CONFIG_BYTES)
+  if (n > TT_MAX_JOB_FILE_BYTES)
     return TT_FAIL(NOINPUT, "%s: longer than 1 MiB; this is not a job file", file);
   *bytes = (int64_t)n;
   return TT_OK;
 }
 
-tt_err tt_config_read_file_local(const char *file, char **text, int64_t *bytes)
+tt_err tt_config_read_file(const char *file, char **text, int64_t *bytes)
 {
   char *block = NULL;
-  TT_TRY(TT_ALLOC(block, TT_CONFIG_BYTES + 1));
+  TT_TRY(TT_ALLOC(block, TT_MAX_JOB_FILE_BYTES + 1));
   FILE *f = fopen(file, "rb");
   tt_err e = f ? read_stream(f, file, block, bytes)
                : TT_FAIL(NOINPUT, "%s: cannot be opened: %s", file, strerror(errno));

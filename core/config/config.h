@@ -26,30 +26,30 @@ typedef struct tt_text_list {
   int64_t count;
   char **value;
 } tt_text_list;
-#define TT_FIELD_I64      int64_t
-#define TT_FIELD_F64      double
-#define TT_FIELD_BOOL     int
-#define TT_FIELD_TEXT     char *
-#define TT_FIELD_PATH     char *
-#define TT_FIELD_NAME     int
-#define TT_FIELD_LIST     tt_int_list
-#define TT_FIELD_REALS    tt_real_list
-#define TT_FIELD_TEXTLIST tt_text_list
-#define TT_FIELD_SECONDS  double
+#define TT_CTYPE_I64 int64_t
+#define TT_CTYPE_F64 double
+#define TT_CTYPE_BOOL int
+#define TT_CTYPE_TEXT char *
+#define TT_CTYPE_PATH char *
+#define TT_CTYPE_NAME int
+#define TT_CTYPE_LIST tt_int_list
+#define TT_CTYPE_REALS tt_real_list
+#define TT_CTYPE_TEXTLIST tt_text_list
+#define TT_CTYPE_SECONDS double
 
 /* One element of `ensembles`: members that learn the same targets. Options of model and train have
  * the ensemble's own value, or the job's: own->train_epochs. model_output is resolved: what
  * train.loss needs where it is auto. */
 typedef struct tt_ensemble_config {
 #define TT_OPTION(section, name, kind, ...)
-#define TT_MEMBER_OPTION(section, name, kind, ...) TT_FIELD_##kind section##_##name;
-#define TT_ENSEMBLE_OPTION(name, kind, ...)        TT_FIELD_##kind name;
+#define TT_MEMBER_OPTION(section, name, kind, ...) TT_CTYPE_##kind section##_##name;
+#define TT_ENSEMBLE_OPTION(name, kind, ...) TT_CTYPE_##kind name;
 #include "core/config/options.def"
 #undef TT_OPTION
 #undef TT_MEMBER_OPTION
 #undef TT_ENSEMBLE_OPTION
   int64_t sweeps;
-  tt_sweep *sweep; /* [sweeps] what differs from member to member, in the order of the file */
+  tt_sweep *sweep;   /* [sweeps] what differs from member to member, in the order of the file */
   int64_t selection; /* number of its `rows` among the different ones of the job; -1: all rows */
 } tt_ensemble_config;
 
@@ -57,8 +57,8 @@ typedef struct tt_ensemble_config {
  * ensembles' values of model and train; the job's own are what ensembles start from. PATH fields
  * are absolute; an "auto" number is -1; a TEXT or PATH not given is "". */
 typedef struct tt_config {
-#define TT_OPTION(section, name, kind, ...)        TT_FIELD_##kind section##_##name;
-#define TT_MEMBER_OPTION(section, name, kind, ...) TT_FIELD_##kind section##_##name;
+#define TT_OPTION(section, name, kind, ...) TT_CTYPE_##kind section##_##name;
+#define TT_MEMBER_OPTION(section, name, kind, ...) TT_CTYPE_##kind section##_##name;
 #define TT_ENSEMBLE_OPTION(name, kind, ...)
 #include "core/config/options.def"
 #undef TT_OPTION
@@ -94,18 +94,18 @@ void tt_config_destroy(tt_config **cfg);
 
 /* Read a whole small file into *text (owned by the caller, tt_free), at most 1 MiB.
  * Local. Errors: NOINPUT, MEM. */
-tt_err tt_config_read_file_local(const char *file, char **text, int64_t *bytes);
+tt_err tt_config_read_file(const char *file, char **text, int64_t *bytes);
 
 /* The resolved configuration as YAML that tt_config_parse reads back to the same values, one option
  * per line in table order; the sections of a campaign only in one; of an ensemble what is given and
  * what differs from the job. *text is owned by the caller, tt_free. Local. Errors: MEM. */
-tt_err tt_config_text(const tt_config *cfg, char **text);
+tt_err tt_config_to_yaml(const tt_config *cfg, char **text);
 
 /* Hash (XXH3, 64 bits) of what decides the members' results: data, run.seed, and the ensembles with
  * their values of model and train. Not the directory, threads, device, checkpoint, max_failed or
  * limits: those may change between a run and its resumption. Not data.file either: the samples have
  * a hash of their own. */
-uint64_t tt_config_science_hash(const tt_config *cfg);
+uint64_t tt_config_result_hash(const tt_config *cfg);
 
 /* Hash of all options of one section ("score"): what a stage of a campaign depends on. */
 uint64_t tt_config_section_hash(const tt_config *cfg, const char *section);
@@ -113,11 +113,11 @@ uint64_t tt_config_section_hash(const tt_config *cfg, const char *section);
 /* Hash of an ensemble's values of model and train less those of TT_HYPERS, which are per member,
  * and less model.classes, which the labels may decide: ensembles with equal ones may share a
  * cohort. */
-uint64_t tt_config_form_hash(const tt_ensemble_config *own);
+uint64_t tt_config_cohort_hash(const tt_ensemble_config *own);
 
 /* The option table as text: for people (`tutti options`) or as a Markdown page
  * (docs/options.md). *text is owned by the caller, tt_free. Local. Errors: MEM. */
-tt_err tt_config_help(int markdown, char **text);
+tt_err tt_config_options_text(int markdown, char **text);
 #ifdef __cplusplus
 }
 #endif

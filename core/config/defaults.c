@@ -6,9 +6,9 @@
 
 static tt_err store_default(const tt_option *o, void *record)
 {
-  tt_literal from = {o->preset, strlen(o->preset), 0};
+  tt_yaml_scalar from = {o->default_value, strlen(o->default_value), 0};
   tt_value value;
-  char why[TT_WHY_TEXT];
+  char why[TT_REASON_SIZE];
   if (!tt_value_parse(o, &from, &value, why))
     return TT_FAIL(INTERNAL, "the default of %s.%s: %s", o->section, o->name, why);
   return tt_value_store(o, record, &value, 1);
@@ -17,10 +17,10 @@ static tt_err store_default(const tt_option *o, void *record)
 /* "[64, 64]" */
 static tt_err store_default_list(const tt_option *o, void *record)
 {
-  enum { MOST = 16 };
-  tt_value value[MOST];
+  enum { MAX_ITEMS = 16 };
+  tt_value value[MAX_ITEMS];
   int64_t count = 0;
-  for (const char *at = o->preset; *at && count < MOST;) {
+  for (const char *at = o->default_value; *at && count < MAX_ITEMS;) {
     char *end = NULL;
     at += strspn(at, "[], ");
     if (o->kind == TT_KIND_REALS)
@@ -43,7 +43,7 @@ tt_err tt_config_defaults(const tt_option *table, int64_t count, void *record)
       TT_TRY(store_default_list(o, record));
     else if (o->kind == TT_KIND_TEXTLIST)
       TT_TRY(tt_value_store(o, record, NULL, 0));
-    else if (o->preset && *o->preset)
+    else if (o->default_value && *o->default_value)
       TT_TRY(store_default(o, record));
     else if (o->kind == TT_KIND_TEXT || o->kind == TT_KIND_PATH)
       TT_TRY(tt_value_store(o, record, &nothing, 1));

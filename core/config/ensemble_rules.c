@@ -8,7 +8,7 @@
 
 /* One ensemble under test. */
 typedef struct rules {
-  tt_reader *r;
+  tt_config_reader *r;
   int64_t k;
   const tt_ensemble_config *own;
 } rules;
@@ -17,41 +17,41 @@ typedef struct rules {
 static int swept(const rules *c, int row)
 {
   for (int h = 0; h < TT_HYPER_COUNT; h++)
-    if (tt_hyper_row[h] == row && c->r->swept[c->k][h].given) return h;
+    if (tt_hyper_option[h] == row && c->r->swept[c->k][h].given) return h;
   return -1;
 }
 
 /* Where the value of an option was decided, and whether it could not be read. */
-static const tt_where *place(const rules *c, int row)
+static const tt_source_location *location_of(const rules *c, int row)
 {
-  const tt_where *own = &c->r->own[c->k][row];
+  const tt_source_location *own = &c->r->own[c->k][row];
   int h = swept(c, row);
   if (h >= 0) return &c->r->swept[c->k][h];
-  return own->given || tt_job_row[row] < 0 ? own : &c->r->job[tt_job_row[row]];
+  return own->given || tt_inherited_option[row] < 0 ? own : &c->r->job[tt_inherited_option[row]];
 }
-#define AT(name_)  TT_AT_ENSEMBLE_##name_
-#define BAD(name_) (place(c, AT(name_))->bad)
+#define AT(name_) TT_ENSEMBLE_OPTION_##name_
+#define INVALID(name_) (location_of(c, AT(name_))->bad)
 
-static void path_of(const rules *c, int row, char path[TT_PATH_TEXT])
+static void path_of(const rules *c, int row, char path[TT_OPTION_PATH_SIZE])
 {
   int h = swept(c, row);
   if (h >= 0)
-    snprintf(path, TT_PATH_TEXT, "ensembles[%" PRId64 "].sweep.%s", c->k, tt_hyper_name[h]);
+    snprintf(path, TT_OPTION_PATH_SIZE, "ensembles[%" PRId64 "].sweep.%s", c->k, tt_hyper_name[h]);
   else
     tt_option_path(&tt_ensemble_option_table[row], c->r->own[c->k][row].given ? c->k : -1, path);
 }
 
 /* Note an error at the place of option `row`; its name goes before the words. */
-__attribute__((format(printf, 3, 4))) static void fault(const rules *c, int row, const char *fmt,
-                                                        ...)
+__attribute__((format(printf, 3, 4))) static void report_error(const rules *c, int row,
+                                                               const char *fmt, ...)
 {
-  char path[TT_PATH_TEXT], text[TT_WHY_TEXT];
+  char path[TT_OPTION_PATH_SIZE], text[TT_REASON_SIZE];
   va_list ap;
   va_start(ap, fmt);
   vsnprintf(text, sizeof text, fmt, ap);
   va_end(ap);
   path_of(c, row, path);
-  tt_fault(c->r, place(c, row), "%s%s", path, text);
+  tt_config_error(c->r, location_of(c, row), "%s%s", path, text);
 }
 
 /* The largest value of a hyper-parameter that a member may get; `base` if it is not swept. */
@@ -63,47 +63,49 @@ static double most(const rules *c, int h, double base)
       if (c->own->sweep[i].value[j] > largest) largest = c->own->sweep[i].value[j];
   return largest < 0.0 ? base : largest;
 }
-#define MOST(name_) most(c, TT_HYPER_##name_, (double)c->own->train_##name_)
+#define LARGEST(name_) most(c, TT_HYPER_##name_, (double)c->own->train_##name_)
 
 /* "adam (line 5)": the other side of a rule, a NAME. */
-static const char *word(const rules *c, int row, char text[TT_PATH_TEXT])
+static const char *choice_and_origin(const rules *c, int row, char text[TT_OPTION_PATH_SIZE])
 {
   const tt_option *o = &tt_ensemble_option_table[row];
-  char origin[TT_PATH_TEXT];
+  char origin[TT_OPTION_PATH_SIZE];
   int value = *(const int *)(const void *)((const char *)c->own + o->offset);
-  snprintf(text, TT_PATH_TEXT, "%s (%.60s)", value < 0 ? "auto" : o->choices[value],
-           tt_origin(place(c, row), origin));
+  snprintf(text, TT_OPTION_PATH_SIZE, "%s (%.60s)", value < 0 ? "auto" : o->choices[value],
+           tt_location_text(location_of(c, row), origin));
   return text;
 }
 
 static void check_output(const rules *c)
 {
   const tt_ensemble_config *own = c->own;
-  char text[TT_PATH_TEXT];
-  if (BAD(train_loss) || BAD(model_output) || own->model_output < 0) return;
+  char text[TT_OPTION_PATH_SIZE];
+  if (INVALID(train_loss) || INVALID(model_output) || own->model_output < 0) return;
   const char *loss = tt_choice_loss[own->train_loss];
-  tt_output need = tt_loss_output((tt_loss)own->train_loss);
+  tt_output need = tt_loss_output_head((tt_loss)own->train_loss);
   if ((int)need == own->model_output) return;
-  if (place(c, AT(train_loss))->given)
-    fault(c, AT(train_loss), ": %s needs model.output: %s, but that is %s", loss,
-          tt_choice_output[need], word(c, AT(model_output), text));
+  if (location_of(c, AT(train_loss))->given)
+    report_error(c, AT(train_loss), ": %s needs model.output: %s, but that is %s", loss,
+                 tt_choice_output[need], choice_and_origin(c, AT(model_output), text));
   else
-    fault(c, AT(model_output),
-          ": %s does not fit train.loss: %s (the default), which needs %s; change one of them",
-          tt_choice_output[own->model_output], loss, tt_choice_output[need]);
+    report_error(
+        c, AT(model_output),
+        ": %s does not fit train.loss: %s (the default), which needs %s; change one of them",
+        tt_choice_output[own->model_output], loss, tt_choice_output[need]);
 }
 
 static void check_levels(const rules *c)
 {
   const tt_real_list *q = &c->own->model_quantiles;
-  if (BAD(model_quantiles)) return;
-  if (q->count < 1 || q->count > TT_MAX_LEVELS)
-    fault(c, AT(model_quantiles), ": %" PRId64 " levels; 1 to %d are possible", q->count,
-          TT_MAX_LEVELS);
+  if (INVALID(model_quantiles)) return;
+  if (q->count < 1 || q->count > TT_MAX_QUANTILES)
+    report_error(c, AT(model_quantiles), ": %" PRId64 " levels; 1 to %d are possible", q->count,
+                 TT_MAX_QUANTILES);
   for (int64_t i = 0; i < q->count; i++) {
     double x = q->value[i];
     if (x > 0.0 && x < 1.0 && (i == 0 || q->value[i - 1] < x)) continue;
-    fault(c, AT(model_quantiles), "[%" PRId64 "]: %g; levels ascend and lie between 0 and 1", i, x);
+    report_error(c, AT(model_quantiles), "[%" PRId64 "]: %g; levels ascend and lie between 0 and 1",
+                 i, x);
     return;
   }
 }
@@ -112,41 +114,42 @@ static void check_optimizer(const rules *c)
 {
   const tt_ensemble_config *own = c->own;
   tt_optimizer is = (tt_optimizer)own->train_optimizer;
-  char text[TT_PATH_TEXT];
-  if (BAD(train_optimizer)) return;
-  word(c, AT(train_optimizer), text);
-  if (MOST(weight_decay) > 0.0 && is != TT_OPT_adamw && is != TT_OPT_amsgrad)
-    fault(c, AT(train_weight_decay),
-          " is for optimizers adamw and amsgrad, but that is %s; use adamw, or l2", text);
-  if (MOST(momentum) > 0.0 && is != TT_OPT_sgd && is != TT_OPT_rmsprop)
-    fault(c, AT(train_momentum),
-          " is for optimizers sgd and rmsprop, but that is %s; use sgd, or beta1", text);
-  if (!own->train_nesterov || BAD(train_momentum)) return;
-  if (MOST(momentum) <= 0.0)
-    fault(c, AT(train_nesterov), " needs train.momentum above 0, e.g. momentum: 0.9");
+  char text[TT_OPTION_PATH_SIZE];
+  if (INVALID(train_optimizer)) return;
+  choice_and_origin(c, AT(train_optimizer), text);
+  if (LARGEST(weight_decay) > 0.0 && is != TT_OPT_adamw && is != TT_OPT_amsgrad)
+    report_error(c, AT(train_weight_decay),
+                 " is for optimizers adamw and amsgrad, but that is %s; use adamw, or l2", text);
+  if (LARGEST(momentum) > 0.0 && is != TT_OPT_sgd && is != TT_OPT_rmsprop)
+    report_error(c, AT(train_momentum),
+                 " is for optimizers sgd and rmsprop, but that is %s; use sgd, or beta1", text);
+  if (!own->train_nesterov || INVALID(train_momentum)) return;
+  if (LARGEST(momentum) <= 0.0)
+    report_error(c, AT(train_nesterov), " needs train.momentum above 0, e.g. momentum: 0.9");
   else if (is == TT_OPT_rmsprop)
-    fault(c, AT(train_nesterov), " is for optimizer sgd, but that is %s", text);
+    report_error(c, AT(train_nesterov), " is for optimizer sgd, but that is %s", text);
 }
 
 static void check_milestones(const rules *c)
 {
   const tt_int_list *m = &c->own->train_schedule_milestones;
   int multistep = c->own->train_schedule == TT_SCHEDULE_multistep;
-  char text[TT_PATH_TEXT];
-  if (BAD(train_schedule) || BAD(train_schedule_milestones)) return;
+  char text[TT_OPTION_PATH_SIZE];
+  if (INVALID(train_schedule) || INVALID(train_schedule_milestones)) return;
   if (multistep && m->count == 0)
-    fault(c, AT(train_schedule), ": multistep needs train.schedule_milestones, e.g. [50, 80]");
+    report_error(c, AT(train_schedule),
+                 ": multistep needs train.schedule_milestones, e.g. [50, 80]");
   if (m->count && !multistep)
-    fault(c, AT(train_schedule_milestones), " is for schedule multistep, but that is %s",
-          word(c, AT(train_schedule), text));
+    report_error(c, AT(train_schedule_milestones), " is for schedule multistep, but that is %s",
+                 choice_and_origin(c, AT(train_schedule), text));
   if (m->count > TT_MAX_MILESTONES)
-    fault(c, AT(train_schedule_milestones), ": %" PRId64 " milestones; at most %d are possible",
-          m->count, TT_MAX_MILESTONES);
+    report_error(c, AT(train_schedule_milestones),
+                 ": %" PRId64 " milestones; at most %d are possible", m->count, TT_MAX_MILESTONES);
   for (int64_t i = 1; i < m->count; i++) {
     if (m->value[i - 1] < m->value[i]) continue;
-    fault(c, AT(train_schedule_milestones),
-          "[%" PRId64 "]: %" PRId64 " after %" PRId64 "; they must ascend", i, m->value[i],
-          m->value[i - 1]);
+    report_error(c, AT(train_schedule_milestones),
+                 "[%" PRId64 "]: %" PRId64 " after %" PRId64 "; they must ascend", i, m->value[i],
+                 m->value[i - 1]);
     return;
   }
 }
@@ -154,20 +157,21 @@ static void check_milestones(const rules *c)
 static void check_snapshot(const rules *c)
 {
   const tt_ensemble_config *own = c->own;
-  char text[TT_PATH_TEXT];
-  if (own->train_method != TT_METHOD_snapshot || BAD(train_method)) return;
-  if (!BAD(train_epochs) && !BAD(train_snapshots) && own->train_epochs % own->train_snapshots)
-    fault(c, AT(train_method),
-          ": snapshot: epochs (%" PRId64 ") must be a multiple of snapshots "
-          "(%" PRId64 ")",
-          own->train_epochs, own->train_snapshots);
-  if (place(c, AT(train_schedule))->given && !BAD(train_schedule) &&
+  char text[TT_OPTION_PATH_SIZE];
+  if (own->train_method != TT_METHOD_snapshot || INVALID(train_method)) return;
+  if (!INVALID(train_epochs) && !INVALID(train_snapshots) &&
+      own->train_epochs % own->train_snapshots)
+    report_error(c, AT(train_method),
+                 ": snapshot: epochs (%" PRId64 ") must be a multiple of snapshots "
+                 "(%" PRId64 ")",
+                 own->train_epochs, own->train_snapshots);
+  if (location_of(c, AT(train_schedule))->given && !INVALID(train_schedule) &&
       own->train_schedule != TT_SCHEDULE_cosine_restarts)
-    fault(c, AT(train_method),
-          ": snapshot needs train.schedule: cosine_restarts, but that is %s; leave it out",
-          word(c, AT(train_schedule), text));
-  if (MOST(patience) > 0.0)
-    fault(c, AT(train_patience), ": method: snapshot trains all epochs; set patience: 0");
+    report_error(c, AT(train_method),
+                 ": snapshot needs train.schedule: cosine_restarts, but that is %s; leave it out",
+                 choice_and_origin(c, AT(train_schedule), text));
+  if (LARGEST(patience) > 0.0)
+    report_error(c, AT(train_patience), ": method: snapshot trains all epochs; set patience: 0");
 }
 
 /* Snapshots are taken at the ends of equal parts of the epochs: there cycles must end. A schedule
@@ -177,92 +181,99 @@ static void check_cycles(const rules *c)
   const tt_ensemble_config *own = c->own;
   const int step = AT(train_schedule_step), growth = AT(train_schedule_growth);
   int64_t every = own->train_schedule_step;
-  if (own->train_method != TT_METHOD_snapshot || BAD(train_method) || BAD(train_epochs)) return;
+  if (own->train_method != TT_METHOD_snapshot || INVALID(train_method) || INVALID(train_epochs))
+    return;
   if (swept(c, step) >= 0) {
-    fault(c, step, ": with method: snapshot all members of an ensemble have the same");
+    report_error(c, step, ": with method: snapshot all members of an ensemble have the same");
     return;
   }
-  if (BAD(train_snapshots) || own->train_epochs % own->train_snapshots) return;
+  if (INVALID(train_snapshots) || own->train_epochs % own->train_snapshots) return;
   int64_t cycle = own->train_epochs / own->train_snapshots;
-  int follows = !place(c, AT(train_schedule))->given;
+  int follows = !location_of(c, AT(train_schedule))->given;
   if (!follows && own->train_schedule != TT_SCHEDULE_cosine_restarts) return;
-  if (!BAD(train_schedule_growth) && own->train_schedule_growth != 1.0 && !follows)
-    fault(c, growth, ": with method: snapshot all cycles are equally long; set it to 1");
-  if (!BAD(train_schedule_step) && follows && c->r->own[c->k][step].given && every != cycle)
-    fault(c, step, ": with method: snapshot a cycle has epochs / snapshots = %" PRId64 " epochs",
-          cycle);
-  if (!BAD(train_schedule_step) && !follows && cycle % every)
-    fault(c, step,
-          ": cycles of %" PRId64 " epochs do not end where snapshots are taken, every %" PRId64
-          " epochs (epochs / snapshots)",
-          every, cycle);
+  if (!INVALID(train_schedule_growth) && own->train_schedule_growth != 1.0 && !follows)
+    report_error(c, growth, ": with method: snapshot all cycles are equally long; set it to 1");
+  if (!INVALID(train_schedule_step) && follows && c->r->own[c->k][step].given && every != cycle)
+    report_error(c, step,
+                 ": with method: snapshot a cycle has epochs / snapshots = %" PRId64 " epochs",
+                 cycle);
+  if (!INVALID(train_schedule_step) && !follows && cycle % every)
+    report_error(c, step,
+                 ": cycles of %" PRId64
+                 " epochs do not end where snapshots are taken, every %" PRId64
+                 " epochs (epochs / snapshots)",
+                 every, cycle);
 }
 
 static void check_average(const rules *c)
 {
   const tt_ensemble_config *own = c->own;
   int64_t start = own->train_average_start, epochs = own->train_epochs;
-  if (own->train_average == TT_AVERAGE_none || BAD(train_average)) return;
-  if (own->train_method == TT_METHOD_snapshot && !BAD(train_method))
-    fault(c, AT(train_average),
-          ": method: snapshot keeps the weights themselves; set average: none");
-  if (BAD(train_average_start) || BAD(train_epochs) || swept(c, AT(train_average_start)) >= 0 ||
-      swept(c, AT(train_epochs)) >= 0 || start < epochs)
+  if (own->train_average == TT_AVERAGE_none || INVALID(train_average)) return;
+  if (own->train_method == TT_METHOD_snapshot && !INVALID(train_method))
+    report_error(c, AT(train_average),
+                 ": method: snapshot keeps the weights themselves; set average: none");
+  if (INVALID(train_average_start) || INVALID(train_epochs) ||
+      swept(c, AT(train_average_start)) >= 0 || swept(c, AT(train_epochs)) >= 0 || start < epochs)
     return;
-  fault(c, AT(train_average_start),
-        ": %" PRId64 ": there is nothing to average after the last of %" PRId64 " epochs", start,
-        epochs);
+  report_error(c, AT(train_average_start),
+               ": %" PRId64 ": there is nothing to average after the last of %" PRId64 " epochs",
+               start, epochs);
 }
 
 static void check_fusion(const rules *c)
 {
   const tt_ensemble_config *own = c->own;
-  char text[TT_PATH_TEXT];
-  if (own->train_method != TT_METHOD_fusion || BAD(train_method)) return;
-  if (own->train_batches != TT_BATCHES_shared && !BAD(train_batches))
-    fault(c, AT(train_method), ": fusion needs train.batches: shared, but that is %s",
-          word(c, AT(train_batches), text));
-  if (own->train_resample != TT_RESAMPLE_none && !BAD(train_resample))
-    fault(c, AT(train_method), ": fusion needs train.resample: none, but that is %s",
-          word(c, AT(train_resample), text));
-  if (MOST(adversarial) > 0.0)
-    fault(c, AT(train_adversarial), " cannot be combined with method: fusion");
-  if (MOST(label_noise) > 0.0)
-    fault(c, AT(train_label_noise), " cannot be combined with method: fusion");
-  if (own->train_on_diverged_retries > 0 && !BAD(train_on_diverged_retries))
-    fault(c, AT(train_on_diverged_retries),
-          ": with method: fusion a member cannot begin again behind the others; set it to 0");
+  char text[TT_OPTION_PATH_SIZE];
+  if (own->train_method != TT_METHOD_fusion || INVALID(train_method)) return;
+  if (own->train_batches != TT_BATCH_ORDER_shared && !INVALID(train_batches))
+    report_error(c, AT(train_method), ": fusion needs train.batches: shared, but that is %s",
+                 choice_and_origin(c, AT(train_batches), text));
+  if (own->train_resample != TT_RESAMPLE_none && !INVALID(train_resample))
+    report_error(c, AT(train_method), ": fusion needs train.resample: none, but that is %s",
+                 choice_and_origin(c, AT(train_resample), text));
+  if (LARGEST(adversarial) > 0.0)
+    report_error(c, AT(train_adversarial), " cannot be combined with method: fusion");
+  if (LARGEST(label_noise) > 0.0)
+    report_error(c, AT(train_label_noise), " cannot be combined with method: fusion");
+  if (own->train_on_diverged_retries > 0 && !INVALID(train_on_diverged_retries))
+    report_error(
+        c, AT(train_on_diverged_retries),
+        ": with method: fusion a member cannot begin again behind the others; set it to 0");
 }
 
 /* Rows that watch for early stopping: a fold of its own, or the split's. */
-static void check_stopping(const rules *c, int validated, const char *cure)
+static void check_stopping(const rules *c, int has_validation, const char *fix)
 {
   const tt_ensemble_config *own = c->own;
   int folds = own->train_resample == TT_RESAMPLE_kfold;
-  int ensemble = own->train_stop == TT_STOP_AT_ensemble && !BAD(train_stop);
-  if (ensemble && own->train_on_diverged_retries > 0 && !BAD(train_on_diverged_retries))
-    fault(c, AT(train_on_diverged_retries),
-          ": with stop: ensemble a member cannot begin again behind the others; set it to 0");
-  if (ensemble && MOST(patience) <= 0.0 && !BAD(train_patience))
-    fault(c, AT(train_stop), ": ensemble needs train.patience above 0");
-  if (ensemble && folds && !BAD(train_resample))
-    fault(c, AT(train_stop), ": with ensemble all members need the same validation rows, but "
-                             "train.resample: kfold gives each its own");
-  if (MOST(patience) > 0.0 && !validated && !folds)
-    fault(c, AT(train_patience), " needs validation rows; %s, or set patience: 0", cure);
+  int ensemble = own->train_stop == TT_EARLY_STOPPING_ensemble && !INVALID(train_stop);
+  if (ensemble && own->train_on_diverged_retries > 0 && !INVALID(train_on_diverged_retries))
+    report_error(
+        c, AT(train_on_diverged_retries),
+        ": with stop: ensemble a member cannot begin again behind the others; set it to 0");
+  if (ensemble && LARGEST(patience) <= 0.0 && !INVALID(train_patience))
+    report_error(c, AT(train_stop), ": ensemble needs train.patience above 0");
+  if (ensemble && folds && !INVALID(train_resample))
+    report_error(c, AT(train_stop),
+                 ": with ensemble all members need the same validation rows, but "
+                 "train.resample: kfold gives each its own");
+  if (LARGEST(patience) > 0.0 && !has_validation && !folds)
+    report_error(c, AT(train_patience), " needs validation rows; %s, or set patience: 0", fix);
 }
 
 static void check_noise(const rules *c)
 {
   const tt_ensemble_config *own = c->own;
-  char text[TT_PATH_TEXT];
-  if (BAD(train_loss) || MOST(label_noise) <= 0.0) return;
-  switch (tt_loss_output((tt_loss)own->train_loss)) {
+  char text[TT_OPTION_PATH_SIZE];
+  if (INVALID(train_loss) || LARGEST(label_noise) <= 0.0) return;
+  switch (tt_loss_output_head((tt_loss)own->train_loss)) {
   case TT_OUTPUT_softmax:
   case TT_OUTPUT_sigmoid:
   case TT_OUTPUT_rate:
-    fault(c, AT(train_label_noise), " is for targets that are measured, but train.loss is %s",
-          word(c, AT(train_loss), text));
+    report_error(c, AT(train_label_noise),
+                 " is for targets that are measured, but train.loss is %s",
+                 choice_and_origin(c, AT(train_loss), text));
     return;
   default: return;
   }
@@ -273,43 +284,42 @@ static void check_dropout(const rules *c)
 {
   const tt_int_list *hidden = &c->own->model_hidden;
   double units = 0.0, rows = (double)c->own->train_batch_size;
-  if (MOST(dropout) <= 0.0 || BAD(model_hidden) || BAD(train_batch_size)) return;
-  for (int64_t i = 0; i < hidden->count; i++)
-    units += (double)hidden->value[i];
+  if (LARGEST(dropout) <= 0.0 || INVALID(model_hidden) || INVALID(train_batch_size)) return;
+  for (int64_t i = 0; i < hidden->count; i++) units += (double)hidden->value[i];
   if (units * rows >= 4294967296.0)
-    fault(c, AT(train_dropout),
-          ": %.0f hidden units times batch_size %.0f reach 2^32; make one of them smaller", units,
-          rows);
+    report_error(c, AT(train_dropout),
+                 ": %.0f hidden units times batch_size %.0f reach 2^32; make one of them smaller",
+                 units, rows);
 }
 
 static void check_sweeps(const rules *c)
 {
   const tt_ensemble_config *own = c->own;
   int64_t product = tt_sweep_combinations(own->sweeps, own->sweep), last = -1;
-  if (BAD(members)) return;
+  if (INVALID(members)) return;
   for (int64_t i = 0; i < own->sweeps; i++) {
     if (own->sweep[i].kind == TT_SWEEP_grid) last = i;
     if (own->sweep[i].kind != TT_SWEEP_list || own->sweep[i].count == own->members) continue;
-    fault(c, tt_hyper_row[own->sweep[i].hyper],
-          ": list: %" PRId64 " values for %" PRId64 " members; give each member one",
-          own->sweep[i].count, own->members);
+    report_error(c, tt_hyper_option[own->sweep[i].hyper],
+                 ": list: %" PRId64 " values for %" PRId64 " members; give each member one",
+                 own->sweep[i].count, own->members);
   }
   int part = c->r->own[c->k][AT(first)].given; /* of a grid that other jobs complete */
   if (last >= 0 && own->members % product && !part)
-    fault(c, tt_hyper_row[own->sweep[last].hyper],
-          ": grid: %" PRId64 " members are not a multiple of the %" PRId64
-          " combinations; give `first` to train a part of them",
-          own->members, product);
+    report_error(c, tt_hyper_option[own->sweep[last].hyper],
+                 ": grid: %" PRId64 " members are not a multiple of the %" PRId64
+                 " combinations; give `first` to train a part of them",
+                 own->members, product);
 }
 
-#define OPT(name_)      (1u << TT_OPT_##name_)
+#define OPT(name_) (1u << TT_OPT_##name_)
 #define SCHEDULE(name_) (1u << TT_SCHEDULE_##name_)
-#define ADAPTIVE        (OPT(adam) | OPT(adamw) | OPT(amsgrad))
-#define PLATEAU         SCHEDULE(reduce_on_plateau)
-#define RESTARTS        SCHEDULE(cosine_restarts)
+#define ADAPTIVE (OPT(adam) | OPT(adamw) | OPT(amsgrad))
+#define PLATEAU SCHEDULE(reduce_on_plateau)
+#define RESTARTS SCHEDULE(cosine_restarts)
 
 /* A sweep of what nothing looks at would be an ensemble of equals that looks like a sweep. */
-static void check_swept_use(const rules *c)
+static void check_sweep_has_effect(const rules *c)
 {
   static const struct {
     int hyper, by; /* which choice decides */
@@ -323,19 +333,20 @@ static void check_swept_use(const rules *c)
             {TT_HYPER_schedule_step, AT(train_schedule), SCHEDULE(step) | RESTARTS | PLATEAU},
             {TT_HYPER_average_decay, AT(train_average), 1u << TT_AVERAGE_ema},
             {TT_HYPER_average_start, AT(train_average), ~(1u << TT_AVERAGE_none)}};
-  char text[TT_PATH_TEXT];
+  char text[TT_OPTION_PATH_SIZE];
   for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
-    int row = tt_hyper_row[of[i].hyper];
+    int row = tt_hyper_option[of[i].hyper];
     const tt_option *by = &tt_ensemble_option_table[of[i].by];
     int value = *(const int *)(const void *)((const char *)c->own + by->offset);
-    if (swept(c, row) < 0 || place(c, of[i].by)->bad || of[i].used >> value & 1u) continue;
+    if (swept(c, row) < 0 || location_of(c, of[i].by)->bad || of[i].used >> value & 1u) continue;
     if (of[i].by == AT(train_schedule) && c->own->train_method == TT_METHOD_snapshot) continue;
-    fault(c, row, ": has no effect with train.%s: %s", by->name, word(c, of[i].by, text));
+    report_error(c, row, ": has no effect with train.%s: %s", by->name,
+                 choice_and_origin(c, of[i].by, text));
   }
 }
 
 /* What a method needs to be the same for all members of an ensemble. */
-static void check_common(const rules *c)
+static void check_shared_values(const rules *c)
 {
   static const struct {
     int hyper, snapshot, fusion, ensemble;
@@ -345,17 +356,17 @@ static void check_common(const rules *c)
                 {TT_HYPER_min_delta, 0, 1, 1}};
   const tt_ensemble_config *own = c->own;
   for (size_t i = 0; i < sizeof common / sizeof *common; i++) {
-    int row = tt_hyper_row[common[i].hyper];
+    int row = tt_hyper_option[common[i].hyper];
     const char *why = NULL;
     if (swept(c, row) < 0) continue;
     if (common[i].fusion && own->train_method == TT_METHOD_fusion) why = "method: fusion";
     if (common[i].snapshot && own->train_method == TT_METHOD_snapshot) why = "method: snapshot";
-    if (common[i].ensemble && own->train_stop == TT_STOP_AT_ensemble) why = "stop: ensemble";
-    if (why) fault(c, row, ": with %s all members of an ensemble have the same", why);
+    if (common[i].ensemble && own->train_stop == TT_EARLY_STOPPING_ensemble) why = "stop: ensemble";
+    if (why) report_error(c, row, ": with %s all members of an ensemble have the same", why);
   }
 }
 
-void tt_config_check_ensemble(tt_reader *r, int64_t k, int validated, const char *cure)
+void tt_config_check_ensemble(tt_config_reader *r, int64_t k, int has_validation, const char *fix)
 {
   const rules c = {r, k, &r->cfg->ensemble[k]};
   check_output(&c);
@@ -366,10 +377,10 @@ void tt_config_check_ensemble(tt_reader *r, int64_t k, int validated, const char
   check_cycles(&c);
   check_average(&c);
   check_fusion(&c);
-  check_stopping(&c, validated, cure);
+  check_stopping(&c, has_validation, fix);
   check_noise(&c);
   check_dropout(&c);
   check_sweeps(&c);
-  check_swept_use(&c);
-  check_common(&c);
+  check_sweep_has_effect(&c);
+  check_shared_values(&c);
 }

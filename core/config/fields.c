@@ -24,8 +24,7 @@ static tt_err store_list(const tt_value *value, int64_t count, tt_int_list *list
 {
   TT_TRY(TT_ALLOC(list->value, count));
   list->count = count;
-  for (int64_t i = 0; i < count; i++)
-    list->value[i] = value[i].whole;
+  for (int64_t i = 0; i < count; i++) list->value[i] = value[i].whole;
   return TT_OK;
 }
 
@@ -33,8 +32,7 @@ static tt_err store_reals(const tt_value *value, int64_t count, tt_real_list *li
 {
   TT_TRY(TT_ALLOC(list->value, count));
   list->count = count;
-  for (int64_t i = 0; i < count; i++)
-    list->value[i] = value[i].real;
+  for (int64_t i = 0; i < count; i++) list->value[i] = value[i].real;
   return TT_OK;
 }
 
@@ -42,8 +40,7 @@ static tt_err store_texts(const tt_value *value, int64_t count, tt_text_list *li
 {
   TT_TRY(TT_ALLOC(list->value, count));
   list->count = count;
-  for (int64_t i = 0; i < count; i++)
-    TT_TRY(copy_text(value[i].text, &list->value[i]));
+  for (int64_t i = 0; i < count; i++) TT_TRY(copy_text(value[i].text, &list->value[i]));
   return TT_OK;
 }
 
@@ -80,8 +77,7 @@ void tt_value_free(const tt_option *o, void *record)
   }
   if (o->kind == TT_KIND_TEXTLIST) {
     tt_text_list *list = field;
-    for (int64_t i = 0; i < list->count; i++)
-      tt_free(list->value[i]);
+    for (int64_t i = 0; i < list->count; i++) tt_free(list->value[i]);
     tt_free(list->value);
     list->count = 0;
   }
@@ -133,7 +129,7 @@ static void write_text(const char *text, FILE *out)
 }
 
 /* %g drops trailing zeros. */
-void tt_real_write(double x, FILE *out)
+void tt_double_write(double x, FILE *out)
 {
   char text[64];
   for (int digits = 15; digits <= 17; digits++) {
@@ -174,14 +170,13 @@ tt_err tt_value_copy(const tt_option *from, const void *source, const tt_option 
   int64_t count = count_of(from, source);
   tt_value *value = NULL;
   TT_TRY(TT_ALLOC(value, count));
-  for (int64_t i = 0; i < count; i++)
-    value[i] = element_of(from, source, i);
+  for (int64_t i = 0; i < count; i++) value[i] = element_of(from, source, i);
   tt_err e = tt_value_store(to, record, value, count);
   tt_free(value);
   return e;
 }
 
-static int equal_elements(tt_kind kind, tt_value a, tt_value b)
+static int equal_elements(tt_option_kind kind, tt_value a, tt_value b)
 {
   switch (kind) {
   case TT_KIND_I64:
@@ -213,7 +208,7 @@ static void write_list(const tt_option *o, const void *record, FILE *out)
     if (o->kind == TT_KIND_LIST)
       fprintf(out, "%" PRId64, x.whole);
     else if (o->kind == TT_KIND_REALS)
-      tt_real_write(x.real, out);
+      tt_double_write(x.real, out);
     else
       write_text(x.text, out);
   }
@@ -223,7 +218,7 @@ static void write_list(const tt_option *o, const void *record, FILE *out)
 void tt_value_write(const tt_option *o, const void *record, FILE *out)
 {
   const void *field = const_field_of(o, record);
-  int may_be_auto = o->preset && strcmp(o->preset, "auto") == 0;
+  int may_be_auto = o->default_value && strcmp(o->default_value, "auto") == 0;
   switch (o->kind) {
   case TT_KIND_I64:
     if (may_be_auto && *(const int64_t *)field < 0)
@@ -237,7 +232,7 @@ void tt_value_write(const tt_option *o, const void *record, FILE *out)
       fputs("auto", out);
       return;
     }
-    tt_real_write(*(const double *)field, out);
+    tt_double_write(*(const double *)field, out);
     if (o->kind == TT_KIND_SECONDS) fputc('s', out);
     return;
   case TT_KIND_BOOL: fputs(*(const int *)field ? "true" : "false", out); return;

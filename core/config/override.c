@@ -6,45 +6,45 @@
 #include <string.h>
 
 /* What an assignment is to: a field, or an option that an ensemble sweeps. */
-typedef struct goal {
-  tt_slot slot; /* option NULL: a sweep */
+typedef struct assignment_target {
+  tt_option_ref slot; /* option NULL: a sweep */
   int64_t element;
   const char *swept;
-} goal;
+} assignment_target;
 
-static void unknown(tt_reader *r, const tt_where *at, const tt_nearest *near)
+static void unknown(tt_config_reader *r, const tt_source_location *at, const tt_suggestion *near)
 {
-  char shown[TT_SHOW_TEXT];
-  tt_show(near->word, shown);
+  char shown[TT_PRINTABLE_SIZE];
+  tt_printable(near->word, shown);
   if (*near->best)
-    tt_fault(r, at, "unknown option '%s'; did you mean '%s'?", shown, near->best);
+    tt_config_error(r, at, "unknown option '%s'; did you mean '%s'?", shown, near->best);
   else
-    tt_fault(r, at, "unknown option '%s'", shown);
+    tt_config_error(r, at, "unknown option '%s'", shown);
 }
 
 /* "members" or "train.epochs": the option of an ensemble, or -1; offers their names. */
-static int find_option(const char *rest, tt_nearest *near)
+static int find_option(const char *rest, tt_suggestion *near)
 {
-  char path[TT_PATH_TEXT];
+  char path[TT_OPTION_PATH_SIZE];
   for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++) {
     const tt_option *o = &tt_ensemble_option_table[i];
     tt_option_path(o, -1, path);
-    const char *relative = tt_job_row[i] < 0 ? o->name : path;
+    const char *relative = tt_inherited_option[i] < 0 ? o->name : path;
     if (strcmp(relative, rest) == 0) return i;
-    tt_nearest_offer(near, relative);
+    tt_suggestion_consider(near, relative);
   }
   return -1;
 }
 
 /* "sweep.learning_rate": the option, or NULL. */
-static const char *swept_by(const char *rest)
+static const char *swept_option(const char *rest)
 {
   return strncmp(rest, "sweep.", 6) == 0 ? rest + 6 : NULL;
 }
 
 /* ".heating.": the element, or -1. A name may hold dots: the longest that leaves an option counts.
  */
-static int64_t find_named(const tt_reader *r, const char *key, const char **rest)
+static int64_t find_ensemble_by_name(const tt_config_reader *r, const char *key, const char **rest)
 {
   int64_t best = -1;
   size_t longest = 0;
@@ -53,8 +53,8 @@ static int64_t find_named(const tt_reader *r, const char *key, const char **rest
     const char *name = r->cfg->ensemble[i].name;
     size_t n = name ? strlen(name) : 0;
     if (!n || strncmp(name, key + 1, n) != 0 || key[n + 1] != '.') continue;
-    tt_nearest near = {.word = key + n + 2};
-    int fits = swept_by(near.word) || find_option(near.word, &near) >= 0;
+    tt_suggestion near = {.word = key + n + 2};
+    int fits = swept_option(near.word) || find_option(near.word, &near) >= 0;
     if (best >= 0 && (fits < known || (fits == known && n <= longest))) continue;
     best = i, longest = n, known = fits;
     *rest = near.word;
@@ -63,86 +63,89 @@ static int64_t find_named(const tt_reader *r, const char *key, const char **rest
 }
 
 /* "[3]." or ".heating.": the element and *rest behind it, or -1. */
-static int64_t find_element(const tt_reader *r, const char *key, const char **rest)
+static int64_t find_ensemble(const tt_config_reader *r, const char *key, const char **rest)
 {
   char *end = NULL;
-  if (*key != '[') return find_named(r, key, rest);
+  if (*key != '[') return find_ensemble_by_name(r, key, rest);
   int64_t i = strtoll(key + 1, &end, 10);
   if (!strchr("0123456789", key[1]) || end[0] != ']' || end[1] != '.') return -1;
   *rest = end + 2;
   return i < r->cfg->ensembles ? i : -1;
 }
 
-static int find_own(tt_reader *r, const tt_where *at, const char *key, goal *out)
+static int find_ensemble_option(tt_config_reader *r, const tt_source_location *at, const char *key,
+                                assignment_target *out)
 {
   const char *rest = key;
-  int64_t element = find_element(r, key, &rest);
-  tt_nearest near = {.word = rest};
+  int64_t element = find_ensemble(r, key, &rest);
+  tt_suggestion near = {.word = rest};
   if (element < 0) {
-    tt_fault(r, at,
-             "no such ensemble; write ensembles[i].option=value with i below %" PRId64
-             ", or ensembles.NAME.option=value",
-             r->cfg->ensembles);
+    tt_config_error(r, at,
+                    "no such ensemble; write ensembles[i].option=value with i below %" PRId64
+                    ", or ensembles.NAME.option=value",
+                    r->cfg->ensembles);
     return 0;
   }
-  *out = (goal){.element = element, .swept = swept_by(rest)};
+  *out = (assignment_target){.element = element, .swept = swept_option(rest)};
   if (out->swept) return 1;
   int i = find_option(rest, &near);
   if (i >= 0)
-    out->slot = tt_slot_own(r, element, i);
+    out->slot = tt_option_ref_ensemble(r, element, i);
   else
     unknown(r, at, &near);
   return i >= 0;
 }
 
-static int find_job(tt_reader *r, const tt_where *at, const char *key, goal *out)
+static int find_job_option(tt_config_reader *r, const tt_source_location *at, const char *key,
+                           assignment_target *out)
 {
-  char path[TT_PATH_TEXT];
-  tt_nearest near = {.word = key};
+  char path[TT_OPTION_PATH_SIZE];
+  tt_suggestion near = {.word = key};
   for (int i = 0; i < TT_OPTION_COUNT; i++) {
-    *out = (goal){.slot = tt_slot_job(r, i)};
+    *out = (assignment_target){.slot = tt_option_ref_job(r, i)};
     tt_option_path(out->slot.option, -1, path);
     if (strcmp(path, key) == 0) return 1;
-    tt_nearest_offer(&near, path);
+    tt_suggestion_consider(&near, path);
   }
   unknown(r, at, &near);
   return 0;
 }
 
-static tt_err assign_text(tt_reader *r, const goal *g, const tt_where *at, const char *text)
+static tt_err assign_text(tt_config_reader *r, const assignment_target *g,
+                          const tt_source_location *at, const char *text)
 {
   yaml_document_t doc;
-  char path[TT_PATH_TEXT] = "the sweep";
+  char path[TT_OPTION_PATH_SIZE] = "the sweep";
   int good = 0;
-  TT_TRY(tt_config_load(r, text, strlen(text), &doc, &good));
+  TT_TRY(tt_yaml_load(r, text, strlen(text), &doc, &good));
   if (!good) return TT_OK;
   yaml_node_t *root = yaml_document_get_root_node(&doc);
   if (g->slot.option) tt_option_path(g->slot.option, g->slot.element, path);
   tt_err e = TT_OK;
   if (!root)
-    tt_fault(r, at, "%s has no value; write '' for an empty text", path);
+    tt_config_error(r, at, "%s has no value; write '' for an empty text", path);
   else if (g->slot.option)
-    e = tt_slot_assign(r, &doc, &g->slot, at, root);
+    e = tt_option_assign(r, &doc, &g->slot, at, root);
   else
     e = tt_sweep_read(r, &doc, g->element, at, g->swept, root);
   yaml_document_delete(&doc);
   return e;
 }
 
-tt_err tt_config_read_set(tt_reader *r)
+tt_err tt_config_read_override(tt_config_reader *r)
 {
   const char *text = r->set[r->now - 1], *equals = strchr(text, '=');
-  tt_where at = {.line = 1, .column = 1, .set = r->now};
-  char key[TT_PATH_TEXT];
-  goal g;
+  tt_source_location at = {.line = 1, .column = 1, .set = r->now};
+  char key[TT_OPTION_PATH_SIZE];
+  assignment_target g;
   size_t length = equals ? (size_t)(equals - text) : 0;
   if (length == 0 || length >= sizeof key) {
-    tt_fault(r, &at, "expected section.option=value");
+    tt_config_error(r, &at, "expected section.option=value");
     return TT_OK;
   }
   memcpy(key, text, length);
   key[length] = '\0';
   int own = strncmp(key, "ensembles", 9) == 0 && (key[9] == '[' || key[9] == '.');
-  int found = own ? find_own(r, &at, key + 9, &g) : find_job(r, &at, key, &g);
+  int found = own ? find_ensemble_option(r, &at, key + 9, &g) : find_job_option(r, &at, key, &g);
   return found ? assign_text(r, &g, &at, equals + 1) : TT_OK;
 }

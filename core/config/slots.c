@@ -6,15 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-tt_slot tt_slot_job(tt_reader *r, int i)
+tt_option_ref tt_option_ref_job(tt_config_reader *r, int i)
 {
-  return (tt_slot){&tt_option_table[i], r->cfg, &r->job[i], -1};
+  return (tt_option_ref){&tt_option_table[i], r->cfg, &r->job[i], -1};
 }
 
-tt_slot tt_slot_own(tt_reader *r, int64_t element, int i)
+tt_option_ref tt_option_ref_ensemble(tt_config_reader *r, int64_t element, int i)
 {
-  return (tt_slot){&tt_ensemble_option_table[i], &r->cfg->ensemble[element], &r->own[element][i],
-                   element};
+  return (tt_option_ref){&tt_ensemble_option_table[i], &r->cfg->ensemble[element],
+                         &r->own[element][i], element};
 }
 
 const char *tt_scalar_text(const yaml_node_t *node)
@@ -22,19 +22,19 @@ const char *tt_scalar_text(const yaml_node_t *node)
   return (const char *)node->data.scalar.value;
 }
 
-tt_literal tt_literal_of(const yaml_node_t *node)
+tt_yaml_scalar tt_yaml_scalar_of(const yaml_node_t *node)
 {
-  return (tt_literal){tt_scalar_text(node), node->data.scalar.length,
-                      node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE};
+  return (tt_yaml_scalar){tt_scalar_text(node), node->data.scalar.length,
+                          node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE};
 }
 
-int tt_is_nothing(const yaml_node_t *node)
+int tt_node_is_empty(const yaml_node_t *node)
 {
   return node->type == YAML_SCALAR_NODE && node->data.scalar.length == 0 &&
          node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
 }
 
-const char *tt_node_text(const yaml_node_t *node)
+const char *tt_node_kind_text(const yaml_node_t *node)
 {
   return node->type == YAML_SEQUENCE_NODE  ? "a list"
          : node->type == YAML_MAPPING_NODE ? "a mapping"
@@ -43,45 +43,47 @@ const char *tt_node_text(const yaml_node_t *node)
 
 /* ---- one option ---- */
 
-static tt_err assign_scalar(tt_reader *r, const tt_slot *s, const yaml_node_t *node)
+static tt_err assign_scalar(tt_config_reader *r, const tt_option_ref *s, const yaml_node_t *node)
 {
   tt_value value;
-  char why[TT_WHY_TEXT], path[TT_PATH_TEXT];
-  tt_literal from = tt_literal_of(node);
+  char why[TT_REASON_SIZE], path[TT_OPTION_PATH_SIZE];
+  tt_yaml_scalar from = tt_yaml_scalar_of(node);
   s->where->bad = !tt_value_parse(s->option, &from, &value, why);
   if (!s->where->bad) return tt_value_store(s->option, s->record, &value, 1);
   tt_option_path(s->option, s->element, path);
-  tt_fault(r, s->where, "%s: %s", path, why);
+  tt_config_error(r, s->where, "%s: %s", path, why);
   return TT_OK;
 }
 
-static void parse_item(tt_reader *r, const tt_slot *s, const yaml_node_t *node, int64_t i,
-                       tt_value *value)
+static void parse_item(tt_config_reader *r, const tt_option_ref *s, const yaml_node_t *node,
+                       int64_t i, tt_value *value)
 {
-  char why[TT_WHY_TEXT], path[TT_PATH_TEXT];
-  tt_where at = tt_place(r, node);
+  char why[TT_REASON_SIZE], path[TT_OPTION_PATH_SIZE];
+  tt_source_location at = tt_node_location(r, node);
   int scalar = node->type == YAML_SCALAR_NODE;
-  tt_literal from = scalar ? tt_literal_of(node) : (tt_literal){0};
+  tt_yaml_scalar from = scalar ? tt_yaml_scalar_of(node) : (tt_yaml_scalar){0};
   if (scalar && tt_value_parse(s->option, &from, value, why)) return;
   s->where->bad = 1;
   tt_option_path(s->option, s->element, path);
   if (scalar)
-    tt_fault(r, &at, "%s[%" PRId64 "]: %s", path, i, why);
+    tt_config_error(r, &at, "%s[%" PRId64 "]: %s", path, i, why);
   else
-    tt_fault(r, &at, "%s[%" PRId64 "]: expected one value, found %s", path, i, tt_node_text(node));
+    tt_config_error(r, &at, "%s[%" PRId64 "]: expected one value, found %s", path, i,
+                    tt_node_kind_text(node));
 }
 
-static tt_err assign_list(tt_reader *r, yaml_document_t *doc, const tt_slot *s, yaml_node_t *node)
+static tt_err assign_list(tt_config_reader *r, yaml_document_t *doc, const tt_option_ref *s,
+                          yaml_node_t *node)
 {
   yaml_node_item_t *item = node->data.sequence.items.start;
   int64_t count = node->data.sequence.items.top - item;
   tt_value *value = NULL;
-  char path[TT_PATH_TEXT];
+  char path[TT_OPTION_PATH_SIZE];
   tt_option_path(s->option, s->element, path);
-  s->where->bad = count > TT_CONFIG_ITEMS || (count == 0 && s->option->kind == TT_KIND_TEXTLIST);
+  s->where->bad = count > TT_MAX_LIST_ITEMS || (count == 0 && s->option->kind == TT_KIND_TEXTLIST);
   if (s->where->bad) {
-    tt_fault(r, s->where, "%s: %" PRId64 " elements; 1 to %d are allowed", path, count,
-             TT_CONFIG_ITEMS);
+    tt_config_error(r, s->where, "%s: %" PRId64 " elements; 1 to %d are allowed", path, count,
+                    TT_MAX_LIST_ITEMS);
     return TT_OK;
   }
   TT_TRY(TT_ALLOC(value, count));
@@ -93,21 +95,22 @@ static tt_err assign_list(tt_reader *r, yaml_document_t *doc, const tt_slot *s, 
 }
 
 /* A key that comes twice is an error in the file; --set replaces. */
-int tt_is_repeated(tt_reader *r, const tt_where *before, const tt_where *now, const char *path)
+int tt_reject_repeated(tt_config_reader *r, const tt_source_location *before,
+                       const tt_source_location *now, const char *path)
 {
   if (!before->given || r->now) return 0;
-  tt_fault(r, now, "%s is given twice; first in line %" PRId64, path, before->line);
+  tt_config_error(r, now, "%s is given twice; first in line %" PRId64, path, before->line);
   return 1;
 }
 
-tt_err tt_slot_assign(tt_reader *r, yaml_document_t *doc, const tt_slot *s, const tt_where *key,
-                      yaml_node_t *node)
+tt_err tt_option_assign(tt_config_reader *r, yaml_document_t *doc, const tt_option_ref *s,
+                        const tt_source_location *key, yaml_node_t *node)
 {
-  char path[TT_PATH_TEXT];
-  tt_kind kind = s->option->kind;
+  char path[TT_OPTION_PATH_SIZE];
+  tt_option_kind kind = s->option->kind;
   tt_option_path(s->option, s->element, path);
-  if (tt_is_repeated(r, s->where, key, path)) return TT_OK;
-  *s->where = tt_place(r, node);
+  if (tt_reject_repeated(r, s->where, key, path)) return TT_OK;
+  *s->where = tt_node_location(r, node);
   s->where->given = 1;
   int numbers = kind == TT_KIND_LIST || kind == TT_KIND_REALS;
   int list = numbers || kind == TT_KIND_TEXTLIST;
@@ -115,18 +118,18 @@ tt_err tt_slot_assign(tt_reader *r, yaml_document_t *doc, const tt_slot *s, cons
   if (!numbers && node->type == YAML_SCALAR_NODE) return assign_scalar(r, s, node);
   s->where->bad = 1;
   if (node->type == YAML_SCALAR_NODE)
-    tt_fault(r, s->where, "%s: expected a list; write it in brackets, e.g. [64, 64]", path);
+    tt_config_error(r, s->where, "%s: expected a list; write it in brackets, e.g. [64, 64]", path);
   else
-    tt_fault(r, s->where, "%s: expected %s, found %s", path, tt_kind_text(kind),
-             tt_node_text(node));
+    tt_config_error(r, s->where, "%s: expected %s, found %s", path, tt_option_kind_text(kind),
+                    tt_node_kind_text(node));
   return TT_OK;
 }
 
-int tt_key_is_text(tt_reader *r, const yaml_node_t *key)
+int tt_key_check(tt_config_reader *r, const yaml_node_t *key)
 {
-  tt_where at = tt_place(r, key);
+  tt_source_location at = tt_node_location(r, key);
   int fine =
       key->type == YAML_SCALAR_NODE && strlen(tt_scalar_text(key)) == key->data.scalar.length;
-  if (!fine) tt_fault(r, &at, "a key must be a word, found %s", tt_node_text(key));
+  if (!fine) tt_config_error(r, &at, "a key must be a word, found %s", tt_node_kind_text(key));
   return fine;
 }

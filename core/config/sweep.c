@@ -26,7 +26,7 @@ const char *const tt_choice_sweep[] = {
 #undef X
         NULL};
 
-static void set(tt_hyper *h, int which, double value)
+static void set_hyper(tt_hyper *h, int which, double value)
 {
   switch (which) {
 #define X(name, type, ...)                                                                         \
@@ -41,7 +41,7 @@ static tt_random4 draw(const tt_sweep *s, const tt_sweep_member *m)
 {
   const char *name = tt_hyper_name[s->hyper];
   uint32_t which = (uint32_t)XXH3_64bits(name, strlen(name));
-  return tt_random(m->seed, m->stream, TT_FOR_SWEEP, which, 0);
+  return tt_random(m->seed, m->stream, TT_PURPOSE_SWEEP, which, 0);
 }
 
 /* In [0, 1), 53 bits. */
@@ -52,7 +52,7 @@ static double fraction(tt_random4 r)
 
 /* ratio^u for u in [0, 1), bit by bit of u: ratio^(1/2), ratio^(1/4), ... Square roots and products
  * are rounded correctly, so every machine has the same bits, which pow() does not promise. */
-static double power_of(double ratio, double u)
+static double portable_power(double ratio, double u)
 {
   double product = 1.0;
   for (int bit = 0; bit < 53; bit++) {
@@ -65,7 +65,7 @@ static double power_of(double ratio, double u)
   return product;
 }
 
-static double within(double x, double low, double high)
+static double clamp(double x, double low, double high)
 {
   return x < low ? low : x > high ? high : x;
 }
@@ -73,21 +73,22 @@ static double within(double x, double low, double high)
 static double uniform(const tt_sweep *s, tt_random4 r)
 {
   double a = s->value[0], b = s->value[1];
-  if (tt_hyper_is_whole[s->hyper]) return a + tt_below(r.v[0], r.v[1], (uint32_t)(b - a) + 1u);
-  return within(a + fraction(r) * (b - a), a, b);
+  if (tt_hyper_is_whole[s->hyper])
+    return a + tt_uniform_below(r.v[0], r.v[1], (uint32_t)(b - a) + 1u);
+  return clamp(a + fraction(r) * (b - a), a, b);
 }
 
 static double log_uniform(const tt_sweep *s, tt_random4 r)
 {
-  double a = s->value[0], b = s->value[1], x = a * power_of(b / a, fraction(r));
-  return within(tt_hyper_is_whole[s->hyper] ? round(x) : x, a, b);
+  double a = s->value[0], b = s->value[1], x = a * portable_power(b / a, fraction(r));
+  return clamp(tt_hyper_is_whole[s->hyper] ? round(x) : x, a, b);
 }
 
 /* The last gridded option changes fastest. */
-static double from_grid(int64_t sweeps, const tt_sweep *sweep, int64_t which, int64_t index)
+static double grid_value(int64_t sweeps, const tt_sweep *sweep, int64_t which, int64_t index)
 {
-  int64_t behind = tt_sweep_combinations(sweeps - which - 1, sweep + which + 1);
-  return sweep[which].value[index / behind % sweep[which].count];
+  int64_t stride = tt_sweep_combinations(sweeps - which - 1, sweep + which + 1);
+  return sweep[which].value[index / stride % sweep[which].count];
 }
 
 void tt_sweep_apply(int64_t sweeps, const tt_sweep *sweep, const tt_sweep_member *m, tt_hyper *h)
@@ -96,11 +97,11 @@ void tt_sweep_apply(int64_t sweeps, const tt_sweep *sweep, const tt_sweep_member
     const tt_sweep *s = &sweep[i];
     tt_random4 r = draw(s, m);
     switch (s->kind) {
-    case TT_SWEEP_list: set(h, s->hyper, s->value[m->place % s->count]); break;
-    case TT_SWEEP_grid: set(h, s->hyper, from_grid(sweeps, sweep, i, m->index)); break;
-    case TT_SWEEP_uniform: set(h, s->hyper, uniform(s, r)); break;
-    case TT_SWEEP_log_uniform: set(h, s->hyper, log_uniform(s, r)); break;
-    default: set(h, s->hyper, s->value[tt_below(r.v[0], r.v[1], (uint32_t)s->count)]);
+    case TT_SWEEP_list: set_hyper(h, s->hyper, s->value[m->position % s->count]); break;
+    case TT_SWEEP_grid: set_hyper(h, s->hyper, grid_value(sweeps, sweep, i, m->index)); break;
+    case TT_SWEEP_uniform: set_hyper(h, s->hyper, uniform(s, r)); break;
+    case TT_SWEEP_log_uniform: set_hyper(h, s->hyper, log_uniform(s, r)); break;
+    default: set_hyper(h, s->hyper, s->value[tt_uniform_below(r.v[0], r.v[1], (uint32_t)s->count)]);
     }
   }
 }

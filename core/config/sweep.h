@@ -35,8 +35,8 @@ typedef struct tt_sweep {
 /* One member of an ensemble. */
 typedef struct tt_sweep_member {
   uint64_t seed, stream;
-  int64_t index; /* number in the ensemble: grids */
-  int64_t place; /* number in the job's part of the ensemble: lists */
+  int64_t index;    /* number in the ensemble: grids */
+  int64_t position; /* number in the job's part of the ensemble: lists */
 } tt_sweep_member;
 
 /* Set what `sweeps` options sweep[] say about the member; the others stay. Options of whole numbers

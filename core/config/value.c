@@ -10,18 +10,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NUMBER_TEXT = 64 }; /* longest number that makes sense */
+enum { NUMBER_SIZE = 64 }; /* longest number that makes sense */
 
-__attribute__((format(printf, 2, 3))) static int wrong(char why[TT_WHY_TEXT], const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static int reject(char why[TT_REASON_SIZE], const char *fmt,
+                                                        ...)
 {
   va_list ap;
   va_start(ap, fmt);
-  vsnprintf(why, TT_WHY_TEXT, fmt, ap);
+  vsnprintf(why, TT_REASON_SIZE, fmt, ap);
   va_end(ap);
   return 0;
 }
 
-const char *tt_kind_text(tt_kind kind)
+const char *tt_option_kind_text(tt_option_kind kind)
 {
   switch (kind) {
   case TT_KIND_I64: return "a whole number";
@@ -38,7 +39,7 @@ const char *tt_kind_text(tt_kind kind)
   return "a value";
 }
 
-size_t tt_section_last(const char *section)
+size_t tt_section_leaf(const char *section)
 {
   size_t longest = 0;
   for (int i = 0; i < TT_OPTION_COUNT; i++) {
@@ -49,90 +50,90 @@ size_t tt_section_last(const char *section)
   return longest ? longest + 1 : 0;
 }
 
-int tt_section_path(const char *section, char path[TT_PATH_TEXT])
+int tt_section_path(const char *section, char path[TT_OPTION_PATH_SIZE])
 {
-  char parent[TT_PATH_TEXT];
+  char parent[TT_OPTION_PATH_SIZE];
   int depth = 0;
-  snprintf(path, TT_PATH_TEXT, "%s", section);
-  snprintf(parent, TT_PATH_TEXT, "%s", section);
-  for (size_t at; (at = tt_section_last(parent)) > 0; depth++) {
+  snprintf(path, TT_OPTION_PATH_SIZE, "%s", section);
+  snprintf(parent, TT_OPTION_PATH_SIZE, "%s", section);
+  for (size_t at; (at = tt_section_leaf(parent)) > 0; depth++) {
     path[at - 1] = '.';
     parent[at - 1] = '\0';
   }
   return depth;
 }
 
-void tt_option_path(const tt_option *o, int64_t element, char path[TT_PATH_TEXT])
+void tt_option_path(const tt_option *o, int64_t element, char path[TT_OPTION_PATH_SIZE])
 {
-  char section[TT_PATH_TEXT];
+  char section[TT_OPTION_PATH_SIZE];
   int own = strcmp(o->section, "ensembles") == 0, top = strcmp(o->section, "top") == 0;
   tt_section_path(o->section, section);
   path[0] = '\0';
-  if (element >= 0) snprintf(path, TT_PATH_TEXT, "ensembles[%" PRId64 "].", element);
+  if (element >= 0) snprintf(path, TT_OPTION_PATH_SIZE, "ensembles[%" PRId64 "].", element);
   size_t used = strlen(path);
   if (top || (own && element >= 0))
-    snprintf(path + used, TT_PATH_TEXT - used, "%s", o->name);
+    snprintf(path + used, TT_OPTION_PATH_SIZE - used, "%s", o->name);
   else
-    snprintf(path + used, TT_PATH_TEXT - used, "%.48s.%.48s", section, o->name);
+    snprintf(path + used, TT_OPTION_PATH_SIZE - used, "%.48s.%.48s", section, o->name);
 }
 
-void tt_option_range(const tt_option *o, char range[TT_PATH_TEXT])
+void tt_option_range(const tt_option *o, char range[TT_OPTION_PATH_SIZE])
 {
   int whole = o->kind == TT_KIND_I64 || o->kind == TT_KIND_LIST;
   const char *space = *o->unit ? " " : "";
   range[0] = '\0';
   if (whole && o->high >= (long double)INT64_MAX)
-    snprintf(range, TT_PATH_TEXT, "at least %.0Lf%s%s", o->low, space, o->unit);
+    snprintf(range, TT_OPTION_PATH_SIZE, "at least %.0Lf%s%s", o->low, space, o->unit);
   else if (whole)
-    snprintf(range, TT_PATH_TEXT, "%.0Lf to %.0Lf%s%s", o->low, o->high, space, o->unit);
+    snprintf(range, TT_OPTION_PATH_SIZE, "%.0Lf to %.0Lf%s%s", o->low, o->high, space, o->unit);
   else if (o->kind == TT_KIND_F64 || o->kind == TT_KIND_SECONDS || o->kind == TT_KIND_REALS)
-    snprintf(range, TT_PATH_TEXT, "%.10Lg to %.10Lg%s%s", o->low, o->high, space, o->unit);
+    snprintf(range, TT_OPTION_PATH_SIZE, "%.10Lg to %.10Lg%s%s", o->low, o->high, space, o->unit);
 }
 
-static int in_range(const tt_option *o, long double x, const char *shown, char why[TT_WHY_TEXT])
+static int in_range(const tt_option *o, long double x, const char *shown, char why[TT_REASON_SIZE])
 {
-  char range[TT_PATH_TEXT];
+  char range[TT_OPTION_PATH_SIZE];
   if (x >= o->low && x <= o->high) return 1;
   tt_option_range(o, range);
-  return wrong(why, "%s is out of range: %s", shown, range);
+  return reject(why, "%s is out of range: %s", shown, range);
 }
 
 /* [+-] and digits, nothing else. YAML 1.1 reads 010 as eight and 1.2 as ten: refused. */
-static int parse_whole(const tt_option *o, const char *text, const char *shown, int64_t *out,
-                       char why[TT_WHY_TEXT])
+static int parse_integer(const tt_option *o, const char *text, const char *shown, int64_t *out,
+                         char why[TT_REASON_SIZE])
 {
   const char *digits = text + (*text == '+' || *text == '-');
   size_t n = strspn(digits, "0123456789");
-  if (n == 0 || digits[n]) return wrong(why, "'%s' is not a whole number", shown);
-  if (n > 1 && *digits == '0') return wrong(why, "'%s': write it without leading zeros", shown);
+  if (n == 0 || digits[n]) return reject(why, "'%s' is not a whole number", shown);
+  if (n > 1 && *digits == '0') return reject(why, "'%s': write it without leading zeros", shown);
   errno = 0;
   *out = strtoll(text, NULL, 10);
   if (errno == ERANGE) return in_range(o, *text == '-' ? -INFINITY : INFINITY, shown, why);
   return in_range(o, (long double)*out, shown, why);
 }
 
-static int parse_real(const char *text, const char *shown, double *out, char why[TT_WHY_TEXT])
+static int parse_real(const char *text, const char *shown, double *out, char why[TT_REASON_SIZE])
 {
   char *end = NULL;
   errno = 0;
   int plain = *text && strspn(text, "0123456789+-.eE") == strlen(text); /* no inf, nan, 0x1p3 */
   if (plain) *out = strtod(text, &end);
-  if (!plain || end == text || *end) return wrong(why, "'%s' is not a number", shown);
+  if (!plain || end == text || *end) return reject(why, "'%s' is not a number", shown);
   if (!isfinite(*out) || (errno == ERANGE && fabs(*out) < DBL_MIN))
-    return wrong(why, "'%s' is beyond double precision", shown);
+    return reject(why, "'%s' is beyond double precision", shown);
   return 1;
 }
 
-static int parse_seconds(const char *text, const char *shown, double *out, char why[TT_WHY_TEXT])
+static int parse_seconds(const char *text, const char *shown, double *out, char why[TT_REASON_SIZE])
 {
   static const struct {
     const char *name;
     double seconds;
   } unit[] = {{"ms", 1e-3}, {"s", 1.0}, {"min", 60.0}, {"h", 3600.0}, {"d", 86400.0}};
-  char number[NUMBER_TEXT];
+  char number[NUMBER_SIZE];
   size_t n = strspn(text, "0123456789+-.eE");
   if (n == 0 || n >= sizeof number)
-    return wrong(why, "'%s' is not a duration; write 90s, 10min, 2h or 1d", shown);
+    return reject(why, "'%s' is not a duration; write 90s, 10min, 2h or 1d", shown);
   memcpy(number, text, n);
   number[n] = '\0';
   if (!parse_real(number, shown, out, why)) return 0;
@@ -142,16 +143,17 @@ static int parse_seconds(const char *text, const char *shown, double *out, char 
       *out *= unit[i].seconds;
       return 1;
     }
-  return wrong(why,
-               *rest ? "'%s' has an unknown unit; write 90s, 10min, 2h or 1d"
-                     : "'%s' has no unit; write 90s, 10min, 2h or 1d",
-               shown);
+  return reject(why,
+                *rest ? "'%s' has an unknown unit; write 90s, 10min, 2h or 1d"
+                      : "'%s' has no unit; write 90s, 10min, 2h or 1d",
+                shown);
 }
 
 /* The word auto, -1, where it is the default. */
 static int parse_auto(const tt_option *o, const char *text, tt_value *out)
 {
-  if (!o->preset || strcmp(o->preset, "auto") != 0 || strcmp(text, "auto") != 0) return 0;
+  if (!o->default_value || strcmp(o->default_value, "auto") != 0 || strcmp(text, "auto") != 0)
+    return 0;
   if (o->kind == TT_KIND_I64)
     out->whole = -1;
   else if (o->kind == TT_KIND_NAME)
@@ -162,58 +164,59 @@ static int parse_auto(const tt_option *o, const char *text, tt_value *out)
 }
 
 static int parse_name(const tt_option *o, const char *text, const char *shown, int *out,
-                      char why[TT_WHY_TEXT])
+                      char why[TT_REASON_SIZE])
 {
-  tt_nearest near = {.word = text};
+  tt_suggestion near = {.word = text};
   for (int i = 0; o->choices[i]; i++) {
     *out = i;
     if (strcmp(text, o->choices[i]) == 0) return 1;
-    tt_nearest_offer(&near, o->choices[i]);
+    tt_suggestion_consider(&near, o->choices[i]);
   }
   tt_value is_auto;
   if (parse_auto(o, text, &is_auto)) {
     *out = is_auto.word;
     return 1;
   }
-  size_t used = (size_t)snprintf(why, TT_WHY_TEXT, "'%s' is not one of", shown);
-  for (int i = 0; o->choices[i] && used < TT_WHY_TEXT; i++)
-    used += (size_t)snprintf(why + used, TT_WHY_TEXT - used, "%s %s", i ? "," : "", o->choices[i]);
-  if (*near.best && used < TT_WHY_TEXT)
-    snprintf(why + used, TT_WHY_TEXT - used, "; did you mean '%s'?", near.best);
+  size_t used = (size_t)snprintf(why, TT_REASON_SIZE, "'%s' is not one of", shown);
+  for (int i = 0; o->choices[i] && used < TT_REASON_SIZE; i++)
+    used +=
+        (size_t)snprintf(why + used, TT_REASON_SIZE - used, "%s %s", i ? "," : "", o->choices[i]);
+  if (*near.best && used < TT_REASON_SIZE)
+    snprintf(why + used, TT_REASON_SIZE - used, "; did you mean '%s'?", near.best);
   return 0;
 }
 
-static int parse_bool(const char *text, const char *shown, int *out, char why[TT_WHY_TEXT])
+static int parse_bool(const char *text, const char *shown, int *out, char why[TT_REASON_SIZE])
 {
   *out = strcmp(text, "true") == 0;
   if (*out || strcmp(text, "false") == 0) return 1;
-  return wrong(why, "'%s' is not true or false", shown);
+  return reject(why, "'%s' is not true or false", shown);
 }
 
-static int parse_text(const tt_option *o, const tt_literal *from, tt_value *out,
-                      char why[TT_WHY_TEXT])
+static int parse_text(const tt_option *o, const tt_yaml_scalar *from, tt_value *out,
+                      char why[TT_REASON_SIZE])
 {
-  int optional = o->preset && !*o->preset && o->kind != TT_KIND_TEXTLIST;
-  if (!from->length && !optional) return wrong(why, "is an empty text");
-  if (from->length > TT_CONFIG_TEXT)
-    return wrong(why, "is %zu bytes long; %d are allowed", from->length, TT_CONFIG_TEXT);
+  int optional = o->default_value && !*o->default_value && o->kind != TT_KIND_TEXTLIST;
+  if (!from->length && !optional) return reject(why, "is an empty text");
+  if (from->length > TT_MAX_OPTION_TEXT)
+    return reject(why, "is %zu bytes long; %d are allowed", from->length, TT_MAX_OPTION_TEXT);
   out->text = from->text;
   return 1;
 }
 
-static int is_null(const tt_literal *from)
+static int is_null(const tt_yaml_scalar *from)
 {
   const char *t = from->text;
   return !from->quoted &&
          (!*t || !strcmp(t, "~") || !strcmp(t, "null") || !strcmp(t, "Null") || !strcmp(t, "NULL"));
 }
 
-static int parse_scalar(const tt_option *o, const tt_literal *from, const char *shown,
-                        tt_value *out, char why[TT_WHY_TEXT])
+static int parse_scalar(const tt_option *o, const tt_yaml_scalar *from, const char *shown,
+                        tt_value *out, char why[TT_REASON_SIZE])
 {
   switch (o->kind) {
   case TT_KIND_I64:
-  case TT_KIND_LIST: return parse_whole(o, from->text, shown, &out->whole, why);
+  case TT_KIND_LIST: return parse_integer(o, from->text, shown, &out->whole, why);
   case TT_KIND_F64:
   case TT_KIND_REALS:
     return parse_real(from->text, shown, &out->real, why) && in_range(o, out->real, shown, why);
@@ -225,22 +228,23 @@ static int parse_scalar(const tt_option *o, const tt_literal *from, const char *
   case TT_KIND_PATH:
   case TT_KIND_TEXTLIST: return parse_text(o, from, out, why);
   }
-  return wrong(why, "has no kind");
+  return reject(why, "has no kind");
 }
 
-int tt_value_parse(const tt_option *o, const tt_literal *from, tt_value *out, char why[TT_WHY_TEXT])
+int tt_value_parse(const tt_option *o, const tt_yaml_scalar *from, tt_value *out,
+                   char why[TT_REASON_SIZE])
 {
-  char shown[TT_SHOW_TEXT];
+  char shown[TT_PRINTABLE_SIZE];
   int number = o->kind == TT_KIND_I64 || o->kind == TT_KIND_F64 || o->kind == TT_KIND_LIST ||
                o->kind == TT_KIND_REALS || o->kind == TT_KIND_SECONDS || o->kind == TT_KIND_BOOL;
-  tt_show(from->text, shown);
-  if (memchr(from->text, '\0', from->length)) return wrong(why, "'%s' has a NUL byte", shown);
-  if (is_null(from)) return wrong(why, "has no value; give one or remove the option");
+  tt_printable(from->text, shown);
+  if (memchr(from->text, '\0', from->length)) return reject(why, "'%s' has a NUL byte", shown);
+  if (is_null(from)) return reject(why, "has no value; give one or remove the option");
   if (number && !from->quoted && parse_auto(o, from->text, out)) return 1;
   if (number && from->quoted)
-    return wrong(why, "'%s' is quoted, so it is a text and not %s; remove the quotes", shown,
-                 o->kind == TT_KIND_LIST    ? "a whole number"
-                 : o->kind == TT_KIND_REALS ? "a number"
-                                            : tt_kind_text(o->kind));
+    return reject(why, "'%s' is quoted, so it is a text and not %s; remove the quotes", shown,
+                  o->kind == TT_KIND_LIST    ? "a whole number"
+                  : o->kind == TT_KIND_REALS ? "a number"
+                                             : tt_option_kind_text(o->kind));
   return parse_scalar(o, from, shown, out, why);
 }

@@ -9,20 +9,20 @@
 #include <xxhash.h>
 
 /* Text that grows while it is written. */
-typedef struct tt_page {
+typedef struct text_buffer {
   FILE *out;
   char *text;
   size_t bytes;
-} tt_page;
+} text_buffer;
 
-static tt_err page_begin(tt_page *p)
+static tt_err buffer_open(text_buffer *p)
 {
-  *p = (tt_page){0};
+  *p = (text_buffer){0};
   p->out = open_memstream(&p->text, &p->bytes);
   return p->out ? TT_OK : TT_FAIL(MEM, "no memory for a page of text");
 }
 
-static tt_err page_end(tt_page *p, char **text)
+static tt_err buffer_close(text_buffer *p, char **text)
 {
   char *copy = NULL;
   int failed = ferror(p->out);
@@ -39,19 +39,19 @@ static tt_err page_end(tt_page *p, char **text)
  * options. */
 static int write_heading(const char *section, int indent, FILE *out)
 {
-  char path[TT_PATH_TEXT];
+  char path[TT_OPTION_PATH_SIZE];
   if (strcmp(section, "top") == 0) return 0;
   int depth = tt_section_path(section, path);
-  fprintf(out, "%*s%s:\n", indent + 2 * depth, "", section + tt_section_last(section));
+  fprintf(out, "%*s%s:\n", indent + 2 * depth, "", section + tt_section_leaf(section));
   return depth + 1;
 }
 
-static void write_own(const tt_ensemble_config *own, FILE *out)
+static void write_ensemble_options(const tt_ensemble_config *own, FILE *out)
 {
   const char *mark = "- ";
   for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++) {
     const tt_option *o = &tt_ensemble_option_table[i];
-    if (tt_job_row[i] >= 0 || tt_value_is_empty(o, own)) continue;
+    if (tt_inherited_option[i] >= 0 || tt_value_is_empty(o, own)) continue;
     fprintf(out, "  %s%s: ", mark, o->name);
     tt_value_write(o, own, out);
     fputc('\n', out);
@@ -60,25 +60,25 @@ static void write_own(const tt_ensemble_config *own, FILE *out)
 }
 
 /* Headings down to `section`, where `open` is the section written last. */
-static int open_section(const char *section, char open[TT_PATH_TEXT], FILE *out)
+static int open_section(const char *section, char open[TT_OPTION_PATH_SIZE], FILE *out)
 {
-  char parent[TT_PATH_TEXT], path[TT_PATH_TEXT];
-  size_t last = tt_section_last(section);
+  char parent[TT_OPTION_PATH_SIZE], path[TT_OPTION_PATH_SIZE];
+  size_t last = tt_section_leaf(section);
   if (strcmp(section, open) == 0) return tt_section_path(section, path) + 1;
   snprintf(parent, sizeof parent, "%.*s", last ? (int)last - 1 : 0, section);
   if (last && strncmp(open, parent, last - 1) != 0) open_section(parent, open, out);
-  snprintf(open, TT_PATH_TEXT, "%s", section);
+  snprintf(open, TT_OPTION_PATH_SIZE, "%s", section);
   return write_heading(section, 4, out);
 }
 
 /* What the ensemble has otherwise than the job. */
 static void write_overrides(const tt_config *cfg, const tt_ensemble_config *own, FILE *out)
 {
-  char open[TT_PATH_TEXT] = "";
+  char open[TT_OPTION_PATH_SIZE] = "";
   for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++) {
     const tt_option *o = &tt_ensemble_option_table[i];
-    if (tt_job_row[i] < 0) continue;
-    if (tt_value_equal(o, own, &tt_option_table[tt_job_row[i]], cfg)) continue;
+    if (tt_inherited_option[i] < 0) continue;
+    if (tt_value_equal(o, own, &tt_option_table[tt_inherited_option[i]], cfg)) continue;
     int depth = open_section(o->section, open, out);
     fprintf(out, "%*s%s: ", 4 + 2 * depth, "", o->name);
     tt_value_write(o, own, out);
@@ -86,11 +86,11 @@ static void write_overrides(const tt_config *cfg, const tt_ensemble_config *own,
   }
 }
 
-tt_err tt_config_text(const tt_config *cfg, char **text)
+tt_err tt_config_to_yaml(const tt_config *cfg, char **text)
 {
-  tt_page p;
+  text_buffer p;
   int depth = 0;
-  TT_TRY(page_begin(&p));
+  TT_TRY(buffer_open(&p));
   for (int i = 0; i < TT_OPTION_COUNT; i++) {
     const tt_option *o = &tt_option_table[i];
     if (!cfg->campaign && tt_is_campaign_section(o->section)) continue;
@@ -103,20 +103,20 @@ tt_err tt_config_text(const tt_config *cfg, char **text)
   }
   fputs("ensembles:\n", p.out);
   for (int64_t k = 0; k < cfg->ensembles; k++) {
-    write_own(&cfg->ensemble[k], p.out);
+    write_ensemble_options(&cfg->ensemble[k], p.out);
     write_overrides(cfg, &cfg->ensemble[k], p.out);
     tt_sweeps_write(&cfg->ensemble[k], p.out);
   }
-  return page_end(&p, text);
+  return buffer_close(&p, text);
 }
 
 /* What decides results beside the ensembles, less where the samples lie: the data set has a hash of
  * its own. */
-static int is_science(int i)
+static int affects_results(int i)
 {
   const char *section = tt_option_table[i].section;
-  if (i == TT_AT_run_seed) return 1;
-  return i != TT_AT_data_file && (!strcmp(section, "data") || !strcmp(section, "data_split"));
+  if (i == TT_OPTION_run_seed) return 1;
+  return i != TT_OPTION_data_file && (!strcmp(section, "data") || !strcmp(section, "data_split"));
 }
 
 static uint64_t hash_bytes(const void *bytes, size_t n, uint64_t seed)
@@ -161,11 +161,11 @@ static uint64_t hash_sweep(const tt_sweep *s, uint64_t seed)
   return hash_bytes(s->value, (size_t)s->count * sizeof *s->value, h);
 }
 
-uint64_t tt_config_science_hash(const tt_config *cfg)
+uint64_t tt_config_result_hash(const tt_config *cfg)
 {
   uint64_t h = 0;
   for (int i = 0; i < TT_OPTION_COUNT; i++)
-    if (is_science(i)) h = hash_value(&tt_option_table[i], cfg, h);
+    if (affects_results(i)) h = hash_value(&tt_option_table[i], cfg, h);
   for (int64_t k = 0; k < cfg->ensembles; k++)
     for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++)
       h = hash_value(&tt_ensemble_option_table[i], &cfg->ensemble[k], h);
@@ -186,15 +186,15 @@ uint64_t tt_config_section_hash(const tt_config *cfg, const char *section)
 static int is_per_member(int row)
 {
   for (int i = 0; i < TT_HYPER_COUNT; i++)
-    if (tt_hyper_row[i] == row) return 1;
+    if (tt_hyper_option[i] == row) return 1;
   return 0;
 }
 
-uint64_t tt_config_form_hash(const tt_ensemble_config *own)
+uint64_t tt_config_cohort_hash(const tt_ensemble_config *own)
 {
   uint64_t h = 0;
   for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++)
-    if (tt_job_row[i] >= 0 && !is_per_member(i) && i != TT_AT_ENSEMBLE_model_classes)
+    if (tt_inherited_option[i] >= 0 && !is_per_member(i) && i != TT_ENSEMBLE_OPTION_model_classes)
       h = hash_value(&tt_ensemble_option_table[i], own, h);
   return h;
 }
@@ -209,39 +209,41 @@ static int is_choice(const tt_option *o, const char *word)
 /* What may be written: "1 to 4096, or auto", "mean, mean_variance". */
 static void write_values(const tt_option *o, FILE *out)
 {
-  char range[TT_PATH_TEXT];
+  char range[TT_OPTION_PATH_SIZE];
   tt_option_range(o, range);
-  fputs(o->kind == TT_KIND_NAME ? "one of" : tt_kind_text(o->kind), out);
+  fputs(o->kind == TT_KIND_NAME ? "one of" : tt_option_kind_text(o->kind), out);
   for (int i = 0; o->kind == TT_KIND_NAME && o->choices[i]; i++)
     fprintf(out, "%s %s", i ? "," : "", o->choices[i]);
   if (*range) fprintf(out, ", %s", range);
-  if (o->preset && !strcmp(o->preset, "auto") && !is_choice(o, "auto")) fputs(", or auto", out);
+  if (o->default_value && !strcmp(o->default_value, "auto") && !is_choice(o, "auto"))
+    fputs(", or auto", out);
 }
 
 static const char *default_text(const tt_option *o)
 {
-  return !o->preset ? "must be given" : *o->preset ? o->preset : "not given";
+  return !o->default_value ? "must be given" : *o->default_value ? o->default_value : "not given";
 }
 
 static void write_row(const tt_option *o, int element, int markdown, FILE *out)
 {
-  char path[TT_PATH_TEXT];
+  char path[TT_OPTION_PATH_SIZE];
   tt_option_path(o, -1, path);
   if (markdown) {
     fprintf(out, "| `%s` | ", element ? o->name : path);
     write_values(o, out);
-    fprintf(out, " | %s%s%s | %s |\n", o->preset && *o->preset ? "`" : "", default_text(o),
-            o->preset && *o->preset ? "`" : "", o->help);
+    fprintf(out, " | %s%s%s | %s |\n", o->default_value && *o->default_value ? "`" : "",
+            default_text(o), o->default_value && *o->default_value ? "`" : "", o->help);
     return;
   }
   fprintf(out, "  %s%s\n      %s\n      ", element ? "- " : "", element ? o->name : path, o->help);
   write_values(o, out);
-  fprintf(out, " (%s%s)\n", o->preset && *o->preset ? "default " : "", default_text(o));
+  fprintf(out, " (%s%s)\n", o->default_value && *o->default_value ? "default " : "",
+          default_text(o));
 }
 
 static void write_title(const char *section, int markdown, FILE *out)
 {
-  char name[TT_PATH_TEXT];
+  char name[TT_OPTION_PATH_SIZE];
   tt_section_path(section, name);
   if (strcmp(section, "top") == 0) snprintf(name, sizeof name, "top level");
   if (!markdown)
@@ -272,10 +274,10 @@ static void write_ensemble_notes(int markdown, FILE *out)
 #undef X
 }
 
-tt_err tt_config_help(int markdown, char **text)
+tt_err tt_config_options_text(int markdown, char **text)
 {
-  tt_page p;
-  TT_TRY(page_begin(&p));
+  text_buffer p;
+  TT_TRY(buffer_open(&p));
   fputs(markdown ? "# Options of a job file\n\n"
                    "Written from the table in `core/config/options.def`. On the command line an "
                    "option is set with\n`--set section.name=value`, of an ensemble with "
@@ -290,7 +292,7 @@ tt_err tt_config_help(int markdown, char **text)
   }
   write_title("ensembles", markdown, p.out);
   for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++)
-    if (tt_job_row[i] < 0) write_row(&tt_ensemble_option_table[i], 1, markdown, p.out);
+    if (tt_inherited_option[i] < 0) write_row(&tt_ensemble_option_table[i], 1, markdown, p.out);
   write_ensemble_notes(markdown, p.out);
-  return page_end(&p, text);
+  return buffer_close(&p, text);
 }

@@ -5,12 +5,12 @@
 
 #include <string.h>
 
-enum { DEEPEST = 64 };
+enum { MAX_DEPTH = 64 };
 
 /* Line and column, counted in characters, of a byte. */
-static tt_where place_of_byte(const tt_reader *r, const char *text, size_t byte)
+static tt_source_location location_of_byte(const tt_config_reader *r, const char *text, size_t byte)
 {
-  tt_where at = {.line = 1, .column = 1, .set = r->now};
+  tt_source_location at = {.line = 1, .column = 1, .set = r->now};
   for (size_t i = 0; i < byte; i++) {
     if (text[i] == '\n')
       at.line++, at.column = 1;
@@ -20,15 +20,16 @@ static tt_where place_of_byte(const tt_reader *r, const char *text, size_t byte)
   return at;
 }
 
-static tt_where place_of_mark(const tt_reader *r, yaml_mark_t mark)
+static tt_source_location location_of_mark(const tt_config_reader *r, yaml_mark_t mark)
 {
-  tt_where at = {.line = (int64_t)mark.line + 1, .column = (int64_t)mark.column + 1, .set = r->now};
+  tt_source_location at = {
+      .line = (int64_t)mark.line + 1, .column = (int64_t)mark.column + 1, .set = r->now};
   return at;
 }
 
-tt_where tt_place(const tt_reader *r, const yaml_node_t *node)
+tt_source_location tt_node_location(const tt_config_reader *r, const yaml_node_t *node)
 {
-  return place_of_mark(r, node->start_mark);
+  return location_of_mark(r, node->start_mark);
 }
 
 /* The usual slip: a tab as indentation, which YAML forbids and no editor shows. */
@@ -44,32 +45,34 @@ static int line_has_tab(const char *text, size_t bytes, int64_t line)
   return memchr(at, '\t', (size_t)((stop ? stop : end) - at)) != NULL;
 }
 
-static tt_err syntax_fault(tt_reader *r, const yaml_parser_t *p, const char *text, size_t bytes)
+static tt_err syntax_error(tt_config_reader *r, const yaml_parser_t *p, const char *text,
+                           size_t bytes)
 {
   if (p->error == YAML_MEMORY_ERROR) return TT_FAIL(MEM, "%s: out of memory", r->file);
   const char *problem = p->problem ? p->problem : "not YAML";
   if (p->error == YAML_READER_ERROR) {
-    tt_where at = place_of_byte(r, text, p->problem_offset < bytes ? p->problem_offset : bytes);
-    tt_fault(r, &at, "YAML: %s; the file must be UTF-8 text", problem);
+    tt_source_location at =
+        location_of_byte(r, text, p->problem_offset < bytes ? p->problem_offset : bytes);
+    tt_config_error(r, &at, "YAML: %s; the file must be UTF-8 text", problem);
     return TT_OK;
   }
-  tt_where at = place_of_mark(r, p->problem_mark);
+  tt_source_location at = location_of_mark(r, p->problem_mark);
   const char *tab = line_has_tab(text, bytes, at.line) ? "; indent with spaces, not tabs" : "";
   if (p->context && p->context_mark.line != p->problem_mark.line)
-    tt_fault(r, &at, "YAML: %s, %s that begins in line %zu%s", problem, p->context,
-             p->context_mark.line + 1, tab);
+    tt_config_error(r, &at, "YAML: %s, %s that begins in line %zu%s", problem, p->context,
+                    p->context_mark.line + 1, tab);
   else
-    tt_fault(r, &at, "YAML: %s%s%s%s", problem, p->context ? ", " : "",
-             p->context ? p->context : "", tab);
+    tt_config_error(r, &at, "YAML: %s%s%s%s", problem, p->context ? ", " : "",
+                    p->context ? p->context : "", tab);
   return TT_OK;
 }
 
-typedef struct tt_outline {
+typedef struct scan {
   int depth, documents;
   const char *refused; /* what the file may not hold, NULL if nothing */
-} tt_outline;
+} scan;
 
-static void look_at(const yaml_event_t *event, tt_outline *o)
+static void scan_event(const yaml_event_t *event, scan *o)
 {
   const yaml_char_t *anchor = NULL, *tag = NULL;
   int opens = 0;
@@ -99,7 +102,7 @@ static void look_at(const yaml_event_t *event, tt_outline *o)
   o->depth += opens;
   if (anchor) o->refused = "anchors (&x) and aliases (*x) are not supported; write the value out";
   if (tag) o->refused = "tags (!x) are not supported; write the value alone";
-  if (o->depth > DEEPEST) o->refused = "nested too deeply; 64 levels are allowed";
+  if (o->depth > MAX_DEPTH) o->refused = "nested too deeply; 64 levels are allowed";
 }
 
 static void open_parser(yaml_parser_t *p, const char *text, size_t bytes)
@@ -109,10 +112,10 @@ static void open_parser(yaml_parser_t *p, const char *text, size_t bytes)
 }
 
 /* First pass: *good = 1 if the text is one document that the second pass can take. */
-static tt_err outline(tt_reader *r, const char *text, size_t bytes, int *good)
+static tt_err scan_document(tt_config_reader *r, const char *text, size_t bytes, int *good)
 {
   yaml_parser_t p;
-  tt_outline o = {0};
+  scan o = {0};
   tt_err e = TT_OK;
   int more = 1;
   if (!yaml_parser_initialize(&p)) return TT_FAIL(MEM, "%s: out of memory", r->file);
@@ -120,13 +123,13 @@ static tt_err outline(tt_reader *r, const char *text, size_t bytes, int *good)
   while (more) {
     yaml_event_t event;
     if (!yaml_parser_parse(&p, &event)) {
-      e = syntax_fault(r, &p, text, bytes);
+      e = syntax_error(r, &p, text, bytes);
       break;
     }
-    look_at(&event, &o);
+    scan_event(&event, &o);
     if (o.refused) {
-      tt_where at = place_of_mark(r, event.start_mark);
-      tt_fault(r, &at, "%s", o.refused);
+      tt_source_location at = location_of_mark(r, event.start_mark);
+      tt_config_error(r, &at, "%s", o.refused);
     }
     *good = event.type == YAML_STREAM_END_EVENT;
     more = !*good && !o.refused;
@@ -136,26 +139,27 @@ static tt_err outline(tt_reader *r, const char *text, size_t bytes, int *good)
   return e;
 }
 
-tt_err tt_config_load(tt_reader *r, const char *text, size_t bytes, yaml_document_t *doc, int *good)
+tt_err tt_yaml_load(tt_config_reader *r, const char *text, size_t bytes, yaml_document_t *doc,
+                    int *good)
 {
   yaml_parser_t p;
   tt_err e = TT_OK;
   *good = 0;
   const char *nul = memchr(text, '\0', bytes);
   if (nul) {
-    tt_where at = place_of_byte(r, text, (size_t)(nul - text));
-    tt_fault(r, &at, "a NUL byte; the file must be UTF-8 text");
+    tt_source_location at = location_of_byte(r, text, (size_t)(nul - text));
+    tt_config_error(r, &at, "a NUL byte; the file must be UTF-8 text");
     return TT_OK;
   }
   int mark = bytes >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0; /* byte order mark */
   text += mark;
   bytes -= (size_t)mark;
-  TT_TRY(outline(r, text, bytes, good));
+  TT_TRY(scan_document(r, text, bytes, good));
   if (!*good) return TT_OK;
   if (!yaml_parser_initialize(&p)) return TT_FAIL(MEM, "%s: out of memory", r->file);
   open_parser(&p, text, bytes);
   *good = yaml_parser_load(&p, doc);
-  if (!*good) e = syntax_fault(r, &p, text, bytes);
+  if (!*good) e = syntax_error(r, &p, text, bytes);
   yaml_parser_delete(&p);
   return e;
 }

@@ -9,25 +9,26 @@
 /* ---- unknown keys ---- */
 
 /* The section that has an option of this name, or NULL. */
-static const tt_option *option_elsewhere(const char *name)
+static const tt_option *find_option_anywhere(const char *name)
 {
   for (int i = 0; i < TT_OPTION_COUNT; i++)
     if (strcmp(tt_option_table[i].name, name) == 0) return &tt_option_table[i];
   return NULL;
 }
 
-static void unknown(tt_reader *r, const tt_where *at, const tt_nearest *near, const char *place)
+static void unknown(tt_config_reader *r, const tt_source_location *at, const tt_suggestion *near,
+                    const char *place)
 {
-  char shown[TT_SHOW_TEXT], path[TT_PATH_TEXT];
-  const tt_option *other = option_elsewhere(near->word);
-  tt_show(near->word, shown);
+  char shown[TT_PRINTABLE_SIZE], path[TT_OPTION_PATH_SIZE];
+  const tt_option *other = find_option_anywhere(near->word);
+  tt_printable(near->word, shown);
   if (*near->best) {
-    tt_fault(r, at, "unknown key '%s' %s; did you mean '%s'?", shown, place, near->best);
+    tt_config_error(r, at, "unknown key '%s' %s; did you mean '%s'?", shown, place, near->best);
   } else if (other) {
     tt_option_path(other, -1, path);
-    tt_fault(r, at, "unknown key '%s' %s; did you mean '%s'?", shown, place, path);
+    tt_config_error(r, at, "unknown key '%s' %s; did you mean '%s'?", shown, place, path);
   } else {
-    tt_fault(r, at, "unknown key '%s' %s", shown, place);
+    tt_config_error(r, at, "unknown key '%s' %s", shown, place);
   }
 }
 
@@ -55,63 +56,66 @@ static int is_root(const level *at)
 /* Whether options of `section` are written one level inside. */
 static int is_inside(const level *at, const char *section)
 {
-  size_t last = tt_section_last(section), outer = strlen(at->section);
+  size_t last = tt_section_leaf(section), outer = strlen(at->section);
   if (is_root(at)) return last == 0 && strcmp(section, at->section) != 0;
   return last == outer + 1 && strncmp(section, at->section, outer) == 0;
 }
 
 /* Number of the first option of the section that `near` names, or -1; offers their names. */
-static int find_section(const level *at, tt_nearest *near)
+static int find_section(const level *at, tt_suggestion *near)
 {
   int found = -1;
   for (int i = at->count - 1; i >= 0; i--) {
-    const char *section = at->table[i].section, *last = section + tt_section_last(section);
+    const char *section = at->table[i].section, *last = section + tt_section_leaf(section);
     if (!is_inside(at, section)) continue;
     if (strcmp(last, near->word) == 0)
       found = i;
     else
-      tt_nearest_offer(near, last);
+      tt_suggestion_consider(near, last);
   }
   return found;
 }
 
-static int find_option(const level *at, tt_nearest *near)
+static int find_option(const level *at, tt_suggestion *near)
 {
   for (int i = 0; i < at->count; i++) {
     if (strcmp(at->table[i].section, at->section) != 0) continue;
     if (strcmp(at->table[i].name, near->word) == 0) return i;
-    tt_nearest_offer(near, at->table[i].name);
+    tt_suggestion_consider(near, at->table[i].name);
   }
   return -1;
 }
 
-static tt_err walk_section(tt_reader *r, yaml_document_t *doc, const level *at, yaml_node_t *node);
+static tt_err walk_section(tt_config_reader *r, yaml_document_t *doc, const level *at,
+                           yaml_node_t *node);
 
-static tt_err walk_subsection(tt_reader *r, yaml_document_t *doc, const level *outer, int first,
-                              const yaml_node_t *key, yaml_node_t *node)
+static tt_err walk_subsection(tt_config_reader *r, yaml_document_t *doc, const level *outer,
+                              int first, const yaml_node_t *key, yaml_node_t *node)
 {
   const tt_option *o = &outer->table[first];
-  tt_where at = tt_place(r, key);
-  tt_where *seen = outer->element < 0 ? &r->section[first] : &r->own_section[outer->element][first];
-  if (tt_is_repeated(r, seen, &at, tt_scalar_text(key))) return TT_OK;
+  tt_source_location at = tt_node_location(r, key);
+  tt_source_location *seen =
+      outer->element < 0 ? &r->section[first] : &r->own_section[outer->element][first];
+  if (tt_reject_repeated(r, seen, &at, tt_scalar_text(key))) return TT_OK;
   *seen = at;
   seen->given = 1;
-  if (tt_is_nothing(node)) return TT_OK; /* every option of the section is commented out */
+  if (tt_node_is_empty(node)) return TT_OK; /* every option of the section is commented out */
   level inner = level_of(outer->element, o->section);
   if (node->type == YAML_MAPPING_NODE) return walk_section(r, doc, &inner, node);
-  at = tt_place(r, node);
-  tt_fault(r, &at, "%s: expected a mapping of options like {%s: %s}, found %s", tt_scalar_text(key),
-           o->name, o->preset ? o->preset : "...", tt_node_text(node));
+  at = tt_node_location(r, node);
+  tt_config_error(r, &at, "%s: expected a mapping of options like {%s: %s}, found %s",
+                  tt_scalar_text(key), o->name, o->default_value ? o->default_value : "...",
+                  tt_node_kind_text(node));
   return TT_OK;
 }
 
-static tt_err walk_ensembles(tt_reader *r, yaml_document_t *doc, const yaml_node_t *key,
+static tt_err walk_ensembles(tt_config_reader *r, yaml_document_t *doc, const yaml_node_t *key,
                              yaml_node_t *node);
 
-static void unknown_key(tt_reader *r, const level *outer, const tt_where *at,
-                        const tt_nearest *near)
+static void report_unknown_key(tt_config_reader *r, const level *outer,
+                               const tt_source_location *at, const tt_suggestion *near)
 {
-  char place[2 * TT_PATH_TEXT], section[TT_PATH_TEXT];
+  char place[2 * TT_OPTION_PATH_SIZE], section[TT_OPTION_PATH_SIZE];
   const char *whose = outer->element < 0 ? "" : " of an ensemble";
   tt_section_path(outer->section, section);
   if (is_root(outer))
@@ -121,34 +125,36 @@ static void unknown_key(tt_reader *r, const level *outer, const tt_where *at,
   unknown(r, at, near, place);
 }
 
-static tt_err walk_pair(tt_reader *r, yaml_document_t *doc, const level *outer,
+static tt_err walk_pair(tt_config_reader *r, yaml_document_t *doc, const level *outer,
                         const yaml_node_t *key, yaml_node_t *node)
 {
-  tt_nearest near = {.word = tt_scalar_text(key)};
-  tt_where at = tt_place(r, key);
+  tt_suggestion near = {.word = tt_scalar_text(key)};
+  tt_source_location at = tt_node_location(r, key);
   int top = outer->element < 0 && is_root(outer), i = find_option(outer, &near);
   if (i >= 0) {
-    tt_slot s = outer->element < 0 ? tt_slot_job(r, i) : tt_slot_own(r, outer->element, i);
-    return tt_slot_assign(r, doc, &s, &at, node);
+    tt_option_ref s =
+        outer->element < 0 ? tt_option_ref_job(r, i) : tt_option_ref_ensemble(r, outer->element, i);
+    return tt_option_assign(r, doc, &s, &at, node);
   }
   if (top && strcmp(near.word, "ensembles") == 0) return walk_ensembles(r, doc, key, node);
   if (outer->element >= 0 && is_root(outer)) {
     if (strcmp(near.word, "sweep") == 0) return tt_sweeps_read(r, doc, outer->element, node);
-    tt_nearest_offer(&near, "sweep");
+    tt_suggestion_consider(&near, "sweep");
   }
-  if (top) tt_nearest_offer(&near, "ensembles");
+  if (top) tt_suggestion_consider(&near, "ensembles");
   i = find_section(outer, &near);
   if (i >= 0) return walk_subsection(r, doc, outer, i, key, node);
-  unknown_key(r, outer, &at, &near);
+  report_unknown_key(r, outer, &at, &near);
   return TT_OK;
 }
 
-static tt_err walk_section(tt_reader *r, yaml_document_t *doc, const level *at, yaml_node_t *node)
+static tt_err walk_section(tt_config_reader *r, yaml_document_t *doc, const level *at,
+                           yaml_node_t *node)
 {
   yaml_node_pair_t *p = node->data.mapping.pairs.start, *end = node->data.mapping.pairs.top;
   for (; p < end; p++) {
     yaml_node_t *key = yaml_document_get_node(doc, p->key);
-    if (!tt_key_is_text(r, key)) continue;
+    if (!tt_key_check(r, key)) continue;
     TT_TRY(walk_pair(r, doc, at, key, yaml_document_get_node(doc, p->value)));
   }
   return TT_OK;
@@ -156,33 +162,34 @@ static tt_err walk_section(tt_reader *r, yaml_document_t *doc, const level *at, 
 
 /* ---- ensembles ---- */
 
-static tt_err walk_ensemble(tt_reader *r, yaml_document_t *doc, yaml_node_t *node, int64_t element)
+static tt_err walk_ensemble(tt_config_reader *r, yaml_document_t *doc, yaml_node_t *node,
+                            int64_t element)
 {
-  tt_where at = r->element[element] = tt_place(r, node);
+  tt_source_location at = r->element[element] = tt_node_location(r, node);
   level own = level_of(element, "ensembles");
   if (node->type == YAML_MAPPING_NODE) return walk_section(r, doc, &own, node);
   r->element[element].bad = 1;
-  tt_fault(r, &at, "ensembles[%" PRId64 "]: expected a mapping like {name: a}, found %s", element,
-           tt_node_text(node));
+  tt_config_error(r, &at, "ensembles[%" PRId64 "]: expected a mapping like {name: a}, found %s",
+                  element, tt_node_kind_text(node));
   return TT_OK;
 }
 
-static tt_err walk_ensembles(tt_reader *r, yaml_document_t *doc, const yaml_node_t *key,
+static tt_err walk_ensembles(tt_config_reader *r, yaml_document_t *doc, const yaml_node_t *key,
                              yaml_node_t *node)
 {
-  tt_where at = tt_place(r, key);
-  if (tt_is_repeated(r, &r->ensembles, &at, "ensembles")) return TT_OK;
+  tt_source_location at = tt_node_location(r, key);
+  if (tt_reject_repeated(r, &r->ensembles, &at, "ensembles")) return TT_OK;
   r->ensembles = at;
   r->ensembles.given = 1;
   int list = node->type == YAML_SEQUENCE_NODE;
   yaml_node_item_t *item = list ? node->data.sequence.items.start : NULL;
   int64_t count = list ? node->data.sequence.items.top - item : 0;
-  if (count < 1 || count > TT_CONFIG_ITEMS) {
-    const char *found = !list ? tt_node_text(node) : count ? "a longer one" : "an empty one";
-    tt_fault(r, &at,
-             "ensembles: expected a list of 1 to %d mappings like "
-             "[{name: all, members: 5}], found %s",
-             TT_CONFIG_ITEMS, found);
+  if (count < 1 || count > TT_MAX_LIST_ITEMS) {
+    const char *found = !list ? tt_node_kind_text(node) : count ? "a longer one" : "an empty one";
+    tt_config_error(r, &at,
+                    "ensembles: expected a list of 1 to %d mappings like "
+                    "[{name: all, members: 5}], found %s",
+                    TT_MAX_LIST_ITEMS, found);
     return TT_OK;
   }
   TT_TRY(TT_ALLOC(r->cfg->ensemble, count));
@@ -199,24 +206,25 @@ static tt_err walk_ensembles(tt_reader *r, yaml_document_t *doc, const yaml_node
   return TT_OK;
 }
 
-tt_err tt_config_read_text(tt_reader *r, const char *text, size_t bytes)
+tt_err tt_config_read_yaml(tt_config_reader *r, const char *text, size_t bytes)
 {
   yaml_document_t doc;
   int good = 0;
-  TT_TRY(tt_config_load(r, text, bytes, &doc, &good));
+  TT_TRY(tt_yaml_load(r, text, bytes, &doc, &good));
   if (!good) return TT_OK;
   yaml_node_t *root = yaml_document_get_root_node(&doc);
-  tt_where at = {.line = 1, .column = 1};
+  tt_source_location at = {.line = 1, .column = 1};
   tt_err e = TT_OK;
   r->usable = root && root->type == YAML_MAPPING_NODE;
   if (r->usable) {
     level top = level_of(-1, "top");
     e = walk_section(r, &doc, &top, root);
-  } else if (!root || tt_is_nothing(root)) {
-    tt_fault(r, &at, "the file is empty; a job needs at least data and ensembles");
+  } else if (!root || tt_node_is_empty(root)) {
+    tt_config_error(r, &at, "the file is empty; a job needs at least data and ensembles");
   } else {
-    at = tt_place(r, root);
-    tt_fault(r, &at, "expected sections like data and ensembles, found %s", tt_node_text(root));
+    at = tt_node_location(r, root);
+    tt_config_error(r, &at, "expected sections like data and ensembles, found %s",
+                    tt_node_kind_text(root));
   }
   yaml_document_delete(&doc);
   return e;

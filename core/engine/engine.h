@@ -7,9 +7,9 @@
 #ifndef TT_ENGINE_H
 #define TT_ENGINE_H
 #include "core/model/cohort.h"
+#include "core/model/state.h"
 #include "core/model/trained_ensemble.h"
 #include "core/stats/moments.h"
-#include "core/model/state.h"
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -18,10 +18,10 @@ typedef struct tt_engine tt_engine;
 
 /* What the engine may use of the machine. */
 typedef struct tt_resources {
-  int threads;  /* >= 1 */
-  tt_simd simd; /* cpu engine only */
-  int device;   /* GPU number, cuda engine only */
-  tt_path path; /* cuda engine only */
+  int threads;            /* >= 1 */
+  tt_simd simd;           /* cpu engine only */
+  int device;             /* GPU number, cuda engine only */
+  tt_gpu_path path;       /* cuda engine only */
   tt_precision precision; /* of the products in training steps; cpu engine: fp32 alone */
 } tt_resources;
 
@@ -92,8 +92,8 @@ typedef struct tt_engine_ops {
    *   into     [rows] x columns moments in normalised units, cleared first; or NULL
    *   members  [G][2][K q][rows] means and variances of the quantities of output.h (K q of them, q
    *            a target, quantity j of target k is k q + j; q = 1 for means); or NULL */
-  tt_err (*predict)(const tt_committee *c, const tt_resources *use, int64_t rows, const float *x,
-                    tt_moments *into, float *members);
+  tt_err (*predict)(const tt_trained_ensemble *c, const tt_resources *use, int64_t rows,
+                    const float *x, tt_moments *into, float *members);
   /* One step in two halves, for losses that look at several members (method: fusion); NULL: the
    * engine cannot. B batch size, O outputs.
    * forward: outputs of every member on its next batch, nothing moves.

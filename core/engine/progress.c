@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static int has_loss(const tt_standing *m)
+static int has_loss(const tt_member_progress *m)
 {
   return m->epoch > 0 && m->status != TT_STATUS_diverged;
 }
@@ -12,13 +12,14 @@ static int has_loss(const tt_standing *m)
 /* Those with a loss first, by loss. */
 static int ascending(const void *a, const void *b)
 {
-  const tt_standing *x = a, *y = b;
+  const tt_member_progress *x = a, *y = b;
   int one = has_loss(x), other = has_loss(y);
   if (one != other) return other - one;
   return one ? (x->loss > y->loss) - (x->loss < y->loss) : 0;
 }
 
-void tt_progress_take(int64_t members, tt_standing *at, int64_t epochs, tt_progress *out)
+void tt_progress_from_members(int64_t members, tt_member_progress *at, int64_t epochs,
+                              tt_progress *out)
 {
   int64_t n = 0;
   *out = (tt_progress){.epoch_min = epochs};

@@ -23,14 +23,14 @@ TT_HD float tt_fma(float a, float b, float c)
 #endif
 }
 
-TT_HD int32_t tt_float_bits(float x)
+TT_HD int32_t tt_float_as_int(float x)
 {
   int32_t i;
   memcpy(&i, &x, sizeof i);
   return i;
 }
 
-TT_HD float tt_bits_float(int32_t i)
+TT_HD float tt_int_as_float(int32_t i)
 {
   float x;
   memcpy(&x, &i, sizeof x);
@@ -39,7 +39,7 @@ TT_HD float tt_bits_float(int32_t i)
 
 /* e^x to 2 ulp on [-87.3, 88.3], held at the ends outside; NaN stays NaN.
  * Cody & Waite range reduction, polynomial of Cephes (Moshier, expf). */
-TT_HD float tt_exp(float x)
+TT_HD float tt_expf(float x)
 {
   const float shift = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
   x = x > 88.3f ? 88.3f : x;
@@ -54,16 +54,16 @@ TT_HD float tt_exp(float x)
   p = tt_fma(p, r, 1.6666665459e-1f);
   p = tt_fma(p, r, 5.0000001201e-1f);
   p = tt_fma(p, r * r, r) + 1.0f;
-  uint32_t power = (uint32_t)tt_float_bits(t) - (uint32_t)tt_float_bits(shift) + 127u;
-  return p * tt_bits_float((int32_t)(power << 23));
+  uint32_t power = (uint32_t)tt_float_as_int(t) - (uint32_t)tt_float_as_int(shift) + 127u;
+  return p * tt_int_as_float((int32_t)(power << 23));
 }
 
 /* ln x to 2 ulp for normal x > 0; other arguments are not meant. Polynomial of Cephes (logf). */
-TT_HD float tt_log(float x)
+TT_HD float tt_logf(float x)
 {
-  int32_t bits = (int32_t)((uint32_t)tt_float_bits(x) - 0x3F3504F3u); /* against sqrt(1/2) */
+  int32_t bits = (int32_t)((uint32_t)tt_float_as_int(x) - 0x3F3504F3u); /* against sqrt(1/2) */
   float e = (float)(bits >> 23);
-  float m = tt_bits_float((bits & 0x007FFFFF) + 0x3F3504F3) - 1.0f;
+  float m = tt_int_as_float((bits & 0x007FFFFF) + 0x3F3504F3) - 1.0f;
   float z = m * m;
   float p = tt_fma(7.0376836292e-2f, m, -1.1514610310e-1f);
   p = tt_fma(p, m, 1.1676998740e-1f);
@@ -80,24 +80,24 @@ TT_HD float tt_log(float x)
 }
 
 /* ln(1 + u) for u >= 0, exact to 2 ulp near 0 too: the rounding of 1 + u is put back. */
-TT_HD float tt_log1p(float u)
+TT_HD float tt_log1pf(float u)
 {
   float s = 1.0f + u;
-  return tt_log(s) + (u - (s - 1.0f)) / s;
+  return tt_logf(s) + (u - (s - 1.0f)) / s;
 }
 
 /* To 3 ulp for x >= -87, then held at the end. */
-TT_HD float tt_sigmoid(float x) { return 1.0f / (1.0f + tt_exp(-x)); }
+TT_HD float tt_sigmoid(float x) { return 1.0f / (1.0f + tt_expf(-x)); }
 
 /* ln(1 + e^x) to 2 ulp for x >= -87. */
 TT_HD float tt_softplus(float x)
 {
   float positive = x > 0.0f ? x : 0.0f;
-  return positive + tt_log1p(tt_exp(-fabsf(x)));
+  return positive + tt_log1pf(tt_expf(-fabsf(x)));
 }
 
 /* To 2 ulp: odd polynomial near 0 (Cephes, tanhf), exponential elsewhere. */
-TT_HD float tt_tanh(float x)
+TT_HD float tt_tanhf(float x)
 {
   float z = x * x;
   float p = tt_fma(-5.70498872745e-3f, z, 2.06390887954e-2f);
@@ -105,7 +105,7 @@ TT_HD float tt_tanh(float x)
   p = tt_fma(p, z, 1.33314422036e-1f);
   p = tt_fma(p, z, -3.33332819422e-1f);
   float near = tt_fma(p * z, x, x);
-  float far = 1.0f - 2.0f / (tt_exp(2.0f * fabsf(x)) + 1.0f);
+  float far = 1.0f - 2.0f / (tt_expf(2.0f * fabsf(x)) + 1.0f);
   far = x < 0.0f ? -far : far;
   return fabsf(x) < 0.625f ? near : far;
 }
@@ -119,15 +119,15 @@ TT_HD float tt_normal_cdf(float x)
   p = tt_fma(p, t, 1.421413741f);
   p = tt_fma(p, t, -0.284496736f);
   p = tt_fma(p, t, 0.254829592f);
-  float tail = 0.5f * p * t * tt_exp(-a * a);
+  float tail = 0.5f * p * t * tt_expf(-a * a);
   return x < 0.0f ? tail : 1.0f - tail;
 }
 
-TT_HD float tt_normal_density(float x) { return 0.39894228f * tt_exp(-0.5f * x * x); }
+TT_HD float tt_normal_pdf(float x) { return 0.39894228f * tt_expf(-0.5f * x * x); }
 
 /* Standard normal number from two uniform words: Box & Muller 1958, the cosine's (second = 0) or
  * the sine's. In double from +, *, / and sqrt alone, so that every machine gives the same bits. */
-TT_HD float tt_normal_pair(uint32_t a, uint32_t b, int second)
+TT_HD float tt_box_muller(uint32_t a, uint32_t b, int second)
 {
   double u = ((double)a + 0.5) * 0x1p-32, turn = ((double)b + 0.5) * 0x1p-32;
   int k = 0;
@@ -156,13 +156,12 @@ TT_HD float tt_normal_pair(uint32_t a, uint32_t b, int second)
   X(identity, x, 1.0f, "")                                                                         \
   X(relu, x<0.0f ? 0.0f : x, x> 0.0f ? 1.0f : 0.0f, "Nair & Hinton 2010")                          \
   X(leaky_relu, x<0.0f ? 0.01f * x : x, x> 0.0f ? 1.0f : 0.01f, "Maas, Hannun & Ng 2013")          \
-  X(tanh, tt_tanh(x), 1.0f - y * y, "LeCun et al. 1998")                                           \
+  X(tanh, tt_tanhf(x), 1.0f - y * y, "LeCun et al. 1998")                                          \
   X(sigmoid, tt_sigmoid(x), y *(1.0f - y), "Rumelhart, Hinton & Williams 1986")                    \
   X(silu, x *tt_sigmoid(x), tt_sigmoid(x) * (1.0f + x - y), "Elfwing, Uchibe & Doya 2018")         \
-  X(gelu, x *tt_normal_cdf(x), tt_normal_cdf(x) + x * tt_normal_density(x),                        \
-    "Hendrycks & Gimpel 2016")                                                                     \
+  X(gelu, x *tt_normal_cdf(x), tt_normal_cdf(x) + x * tt_normal_pdf(x), "Hendrycks & Gimpel 2016") \
   X(softplus, tt_softplus(x), tt_sigmoid(x), "Dugas et al. 2001")                                  \
-  X(elu, x<0.0f ? tt_exp(x) - 1.0f : x, x> 0.0f ? 1.0f : y + 1.0f, "Clevert et al. 2016")
+  X(elu, x<0.0f ? tt_expf(x) - 1.0f : x, x> 0.0f ? 1.0f : y + 1.0f, "Clevert et al. 2016")
 
 typedef enum tt_activation {
 #define X(name, f, df, source) TT_ACT_##name,
@@ -176,12 +175,10 @@ TT_HD float tt_act(tt_activation a, float x)
 {
   switch (a) {
 #define X(name, f, df, source)                                                                     \
-  case TT_ACT_##name:                                                                              \
-    return f;
+  case TT_ACT_##name: return f;
     TT_ACTIVATIONS(X)
 #undef X
-  default:
-    return x;
+  default: return x;
   }
 }
 
@@ -192,12 +189,10 @@ TT_HD float tt_act_grad(tt_activation a, float x, float y)
   (void)y;
   switch (a) {
 #define X(name, f, df, source)                                                                     \
-  case TT_ACT_##name:                                                                              \
-    return df;
+  case TT_ACT_##name: return df;
     TT_ACTIVATIONS(X)
 #undef X
-  default:
-    return 1.0f;
+  default: return 1.0f;
   }
 }
 

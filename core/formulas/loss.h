@@ -7,10 +7,10 @@
 #include "core/formulas/output.h"
 
 typedef struct tt_loss_args {
-  float variance_floor; /* added to softplus(o1) */
-  float share;          /* 1 / K: losses that average over targets multiply by it */
-  float huber_delta;    /* where huber turns from a parabola into a line */
-  float nll_beta;       /* power of the variance that weighs beta_nll */
+  float variance_floor;  /* added to softplus(o1) */
+  float inverse_targets; /* 1 / K: losses that average over targets multiply by it */
+  float huber_delta;     /* where huber turns from a parabola into a line */
+  float nll_beta;        /* power of the variance that weighs beta_nll */
 } tt_loss_args;
 
 /* What a network says about one target: o0 the mean, o1 the raw variance (0 where there is none).
@@ -23,7 +23,7 @@ typedef struct tt_loss_grad {
 TT_HD tt_loss_grad tt_loss_mse(float o0, float o1, float y, tt_loss_args a)
 {
   float e = o0 - y;
-  tt_loss_grad g = {e * e * a.share, 2.0f * e * a.share, 0.0f};
+  tt_loss_grad g = {e * e * a.inverse_targets, 2.0f * e * a.inverse_targets, 0.0f};
   (void)o1;
   return g;
 }
@@ -33,7 +33,7 @@ TT_HD tt_loss_grad tt_loss_mae(float o0, float o1, float y, tt_loss_args a)
 {
   float e = o0 - y;
   float sign = e > 0.0f ? 1.0f : e < 0.0f ? -1.0f : 0.0f;
-  tt_loss_grad g = {fabsf(e) * a.share, sign * a.share, 0.0f};
+  tt_loss_grad g = {fabsf(e) * a.inverse_targets, sign * a.inverse_targets, 0.0f};
   (void)o1;
   return g;
 }
@@ -43,7 +43,7 @@ TT_HD tt_loss_grad tt_loss_huber(float o0, float o1, float y, tt_loss_args a)
 {
   float e = o0 - y, delta = a.huber_delta;
   float cut = e > delta ? delta : e < -delta ? -delta : e;
-  tt_loss_grad g = {cut * (e - 0.5f * cut) * a.share, cut * a.share, 0.0f};
+  tt_loss_grad g = {cut * (e - 0.5f * cut) * a.inverse_targets, cut * a.inverse_targets, 0.0f};
   (void)o1;
   return g;
 }
@@ -55,7 +55,7 @@ TT_HD tt_loss_grad tt_loss_gaussian_nll(float o0, float o1, float y, tt_loss_arg
   float v = tt_softplus(o1) + a.variance_floor;
   float inverse = 1.0f / v, e = o0 - y, z = e * e * inverse;
   float finite = o1 - o1; /* 0, or NaN: an overflow is a diverged member, not a wide prediction */
-  tt_loss_grad g = {0.5f * (tt_log(v) + z) + finite, e * inverse,
+  tt_loss_grad g = {0.5f * (tt_logf(v) + z) + finite, e * inverse,
                     0.5f * inverse * (1.0f - z) * tt_sigmoid(o1)};
   return g;
 }
@@ -64,7 +64,7 @@ TT_HD tt_loss_grad tt_loss_gaussian_nll(float o0, float o1, float y, tt_loss_arg
 TT_HD tt_loss_grad tt_loss_beta_nll(float o0, float o1, float y, tt_loss_args a)
 {
   tt_loss_grad g = tt_loss_gaussian_nll(o0, o1, y, a);
-  float w = tt_exp(a.nll_beta * tt_log(tt_softplus(o1) + a.variance_floor));
+  float w = tt_expf(a.nll_beta * tt_logf(tt_softplus(o1) + a.variance_floor));
   g.value *= w;
   g.d0 *= w;
   g.d1 *= w;
@@ -74,7 +74,7 @@ TT_HD tt_loss_grad tt_loss_beta_nll(float o0, float o1, float y, tt_loss_args a)
 /* e^o0 - y o0, without ln(y!), summed over targets, as torch.nn.PoissonNLLLoss. */
 TT_HD tt_loss_grad tt_loss_poisson(float o0, float o1, float y, tt_loss_args a)
 {
-  float rate = tt_exp(o0), finite = o0 - o0;
+  float rate = tt_expf(o0), finite = o0 - o0;
   tt_loss_grad g = {rate - y * o0 + finite, rate - y, 0.0f};
   (void)o1;
   (void)a;
@@ -93,30 +93,30 @@ TT_HD tt_loss_grad tt_loss_bce(float o0, float o1, float y, tt_loss_args a)
 
 /* Losses that need all outputs of a target at once: o[j * step], and d[j * step] for the gradient
  * times `factor` unless d is NULL. */
-typedef struct tt_loss_wide {
+typedef struct tt_loss_sample {
   int32_t n;          /* outputs of a target */
   const float *level; /* [n] of quantile */
   const float *o;
   float *d;
   int64_t step;
   float y, factor;
-} tt_loss_wide;
+} tt_loss_sample;
 
 /* sum over levels of max(t (y - o), (t - 1) (y - o)) / n / K. Koenker & Bassett 1978. */
-TT_HD float tt_loss_quantile(const tt_loss_wide *w, tt_loss_args a)
+TT_HD float tt_loss_quantile(const tt_loss_sample *w, tt_loss_args a)
 {
-  float sum = 0.0f, share = a.share / (float)w->n;
+  float sum = 0.0f, inverse_targets = a.inverse_targets / (float)w->n;
   for (int32_t j = 0; j < w->n; j++) {
     float e = w->y - w->o[j * w->step], t = w->level[j];
     float slope = e < 0.0f ? t - 1.0f : t; /* NaN keeps the value NaN */
     sum += slope * e;
-    if (w->d) w->d[j * w->step] = -slope * share * w->factor;
+    if (w->d) w->d[j * w->step] = -slope * inverse_targets * w->factor;
   }
-  return sum * share;
+  return sum * inverse_targets;
 }
 
 /* -ln softmax(o)[y], y a class number, summed over targets; as torch.nn.CrossEntropyLoss. */
-TT_HD float tt_loss_cross_entropy(const tt_loss_wide *w, tt_loss_args a)
+TT_HD float tt_loss_cross_entropy(const tt_loss_sample *w, tt_loss_args a)
 {
   int32_t right = (int32_t)w->y;
   float most = w->o[0], sum = 0.0f, finite = 0.0f; /* 0, or NaN where any output overflowed */
@@ -126,17 +126,17 @@ TT_HD float tt_loss_cross_entropy(const tt_loss_wide *w, tt_loss_args a)
     most = o > most ? o : most;
     finite += o - o;
   }
-  for (int32_t j = 0; j < w->n; j++) sum += tt_exp(w->o[j * w->step] - most);
-  float inverse = 1.0f / sum, value = most + tt_log(sum) - w->o[right * w->step];
+  for (int32_t j = 0; j < w->n; j++) sum += tt_expf(w->o[j * w->step] - most);
+  float inverse = 1.0f / sum, value = most + tt_logf(sum) - w->o[right * w->step];
   for (int32_t j = 0; w->d && j < w->n; j++) {
-    float p = tt_exp(w->o[j * w->step] - most) * inverse;
+    float p = tt_expf(w->o[j * w->step] - most) * inverse;
     w->d[j * w->step] = (p - (j == right ? 1.0f : 0.0f)) * w->factor;
   }
   return value + finite;
 }
 
 /* name, output it needs, source. Losses of one or two outputs a target, then those of more. */
-#define TT_PAIR_LOSSES(X)                                                                          \
+#define TT_TWO_OUTPUT_LOSSES(X)                                                                    \
   X(mse, mean, "Gauss 1809")                                                                       \
   X(gaussian_nll, mean_variance, "Nix & Weigend 1994")                                             \
   X(mae, mean, "Laplace 1774")                                                                     \
@@ -144,10 +144,10 @@ TT_HD float tt_loss_cross_entropy(const tt_loss_wide *w, tt_loss_args a)
   X(beta_nll, mean_variance, "Seitzer et al. 2022")                                                \
   X(poisson, rate, "Nelder & Wedderburn 1972")                                                     \
   X(bce, sigmoid, "Cox 1958")
-#define TT_WIDE_LOSSES(X)                                                                          \
+#define TT_MULTI_OUTPUT_LOSSES(X)                                                                  \
   X(quantile, quantiles, "Koenker & Bassett 1978")                                                 \
   X(cross_entropy, softmax, "Bridle 1990")
-#define TT_LOSSES(X) TT_PAIR_LOSSES(X) TT_WIDE_LOSSES(X)
+#define TT_LOSSES(X) TT_TWO_OUTPUT_LOSSES(X) TT_MULTI_OUTPUT_LOSSES(X)
 
 typedef enum tt_loss {
 #define X(name, output, source) TT_LOSS_##name,
@@ -157,59 +157,52 @@ typedef enum tt_loss {
 } tt_loss;
 
 /* The output a loss needs. */
-TT_HD tt_output tt_loss_output(tt_loss kind)
+TT_HD tt_output tt_loss_output_head(tt_loss kind)
 {
   switch (kind) {
 #define X(name, output, source)                                                                    \
-  case TT_LOSS_##name:                                                                             \
-    return TT_OUTPUT_##output;
+  case TT_LOSS_##name: return TT_OUTPUT_##output;
     TT_LOSSES(X)
 #undef X
-  default:
-    return TT_OUTPUT_mean;
+  default: return TT_OUTPUT_mean;
   }
 }
 
-/* 1 for the losses of tt_loss_wide. */
-TT_HD int tt_loss_is_wide(tt_loss kind)
+/* 1 for the losses of tt_loss_sample. */
+TT_HD int tt_loss_is_multi_output(tt_loss kind)
 {
   switch (kind) {
 #define X(name, output, source) case TT_LOSS_##name:
-    TT_WIDE_LOSSES(X)
+    TT_MULTI_OUTPUT_LOSSES(X)
 #undef X
     return 1;
-  default:
-    return 0;
+  default: return 0;
   }
 }
 
-TT_HD tt_loss_grad tt_loss_at(tt_loss kind, float o0, float o1, float y, tt_loss_args a)
+TT_HD tt_loss_grad tt_loss_two_outputs(tt_loss kind, float o0, float o1, float y, tt_loss_args a)
 {
   tt_loss_grad none = {0.0f, 0.0f, 0.0f};
   switch (kind) {
 #define X(name, output, source)                                                                    \
-  case TT_LOSS_##name:                                                                             \
-    return tt_loss_##name(o0, o1, y, a);
-    TT_PAIR_LOSSES(X)
+  case TT_LOSS_##name: return tt_loss_##name(o0, o1, y, a);
+    TT_TWO_OUTPUT_LOSSES(X)
 #undef X
-  default:
-    return none;
+  default: return none;
   }
 }
 
 /* Any loss: value of one target in one row, and the gradient times w->factor. */
-TT_HD float tt_loss_target(tt_loss kind, const tt_loss_wide *w, tt_loss_args a)
+TT_HD float tt_loss_target(tt_loss kind, const tt_loss_sample *w, tt_loss_args a)
 {
   switch (kind) {
 #define X(name, output, source)                                                                    \
-  case TT_LOSS_##name:                                                                             \
-    return tt_loss_##name(w, a);
-    TT_WIDE_LOSSES(X)
+  case TT_LOSS_##name: return tt_loss_##name(w, a);
+    TT_MULTI_OUTPUT_LOSSES(X)
 #undef X
-  default:
-    break;
+  default: break;
   }
-  tt_loss_grad g = tt_loss_at(kind, w->o[0], w->n > 1 ? w->o[w->step] : 0.0f, w->y, a);
+  tt_loss_grad g = tt_loss_two_outputs(kind, w->o[0], w->n > 1 ? w->o[w->step] : 0.0f, w->y, a);
   if (w->d) w->d[0] = g.d0 * w->factor;
   if (w->d && w->n > 1) w->d[w->step] = g.d1 * w->factor;
   return g.value;

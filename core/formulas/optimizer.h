@@ -4,13 +4,13 @@
 #define TT_OPTIMIZER_H
 #include "core/formulas/elementwise.h"
 
-typedef struct tt_step_args {
+typedef struct tt_optimizer_args {
   float learning_rate, l2, decay; /* decay = weight_decay, decoupled */
   float momentum, nesterov;       /* nesterov 0 or 1 */
   float beta1, beta2, epsilon;
   float step_size;  /* learning_rate / (1 - beta1^t), Adam's corrected step */
   float root_scale; /* 1 / sqrt(1 - beta2^t) */
-} tt_step_args;
+} tt_optimizer_args;
 
 /* x^n by repeated squaring: the same bits on every machine, unlike pow. */
 TT_HD double tt_power(double x, int64_t n)
@@ -22,15 +22,15 @@ TT_HD double tt_power(double x, int64_t n)
 }
 
 /* Fill the two corrections for step t (from 1). */
-TT_HD void tt_step_correct(tt_step_args *a, int64_t t)
+TT_HD void tt_optimizer_bias_correction(tt_optimizer_args *a, int64_t t)
 {
   a->step_size = (float)((double)a->learning_rate / (1.0 - tt_power((double)a->beta1, t)));
   a->root_scale = (float)(1.0 / sqrt(1.0 - tt_power((double)a->beta2, t)));
 }
 
 /* Sutskever et al. 2013, as torch.optim.SGD without dampening. Slots: velocity. */
-TT_HD void tt_step_sgd(float *w, float g, float *s0, float *s1, float *s2,
-                       tt_step_args a)
+TT_HD void tt_optimizer_step_sgd(float *w, float g, float *s0, float *s1, float *s2,
+                                 tt_optimizer_args a)
 {
   (void)s1;
   (void)s2;
@@ -41,8 +41,8 @@ TT_HD void tt_step_sgd(float *w, float g, float *s0, float *s1, float *s2,
 }
 
 /* Kingma & Ba 2015, as torch.optim.Adam. Slots: first and second moment. */
-TT_HD void tt_step_adam(float *w, float g, float *s0, float *s1, float *s2,
-                        tt_step_args a)
+TT_HD void tt_optimizer_step_adam(float *w, float g, float *s0, float *s1, float *s2,
+                                  tt_optimizer_args a)
 {
   (void)s2;
   g = tt_fma(a.l2, *w, g);
@@ -53,17 +53,18 @@ TT_HD void tt_step_adam(float *w, float g, float *s0, float *s1, float *s2,
 
 /* Loshchilov & Hutter 2019, algorithm 2: Adam and w *= 1 - learning_rate * decay; l2 and decay both
  * look at the weight as it was. */
-TT_HD void tt_step_adamw(float *w, float g, float *s0, float *s1, float *s2,
-                         tt_step_args a)
+TT_HD void tt_optimizer_step_adamw(float *w, float g, float *s0, float *s1, float *s2,
+                                   tt_optimizer_args a)
 {
   g = tt_fma(a.l2, *w, g);
   a.l2 = 0.0f;
   *w = tt_fma(-a.learning_rate * a.decay, *w, *w);
-  tt_step_adam(w, g, s0, s1, s2, a);
+  tt_optimizer_step_adam(w, g, s0, s1, s2, a);
 }
 
 /* Hinton 2012, as torch.optim.RMSprop with alpha = beta2. Slots: mean square, velocity. */
-TT_HD void tt_step_rmsprop(float *w, float g, float *s0, float *s1, float *s2, tt_step_args a)
+TT_HD void tt_optimizer_step_rmsprop(float *w, float g, float *s0, float *s1, float *s2,
+                                     tt_optimizer_args a)
 {
   (void)s2;
   g = tt_fma(a.l2, *w, g);
@@ -74,7 +75,8 @@ TT_HD void tt_step_rmsprop(float *w, float g, float *s0, float *s1, float *s2, t
 
 /* Reddi, Kale & Kumar 2018, as torch.optim.AdamW with amsgrad (without decay as torch.optim.Adam).
  * Slots: first and second moment, largest second moment. */
-TT_HD void tt_step_amsgrad(float *w, float g, float *s0, float *s1, float *s2, tt_step_args a)
+TT_HD void tt_optimizer_step_amsgrad(float *w, float g, float *s0, float *s1, float *s2,
+                                     tt_optimizer_args a)
 {
   g = tt_fma(a.l2, *w, g);
   *w = tt_fma(-a.learning_rate * a.decay, *w, *w);
@@ -86,13 +88,13 @@ TT_HD void tt_step_amsgrad(float *w, float g, float *s0, float *s1, float *s2, t
 
 /* Averages of a parameter over training, where `averaged` values went in before. Exponential:
  * average = decay * average + (1 - decay) * w, the first value as it is. Polyak & Juditsky 1992. */
-TT_HD float tt_average_ema(float average, float w, float decay, int64_t averaged)
+TT_HD float tt_ema_update(float average, float w, float decay, int64_t averaged)
 {
   return averaged ? tt_fma(decay, average, (1.0f - decay) * w) : w;
 }
 
 /* The mean of all: Izmailov et al. 2018 (stochastic weight averaging). */
-TT_HD float tt_average_swa(float average, float w, int64_t averaged)
+TT_HD float tt_swa_update(float average, float w, int64_t averaged)
 {
   return averaged ? tt_fma(w - average, 1.0f / (float)(averaged + 1), average) : w;
 }
@@ -117,27 +119,22 @@ TT_HD int tt_optimizer_slots(tt_optimizer kind)
 {
   switch (kind) {
 #define X(name, slots, source)                                                                     \
-  case TT_OPT_##name:                                                                              \
-    return slots;
+  case TT_OPT_##name: return slots;
     TT_OPTIMIZERS(X)
 #undef X
-  default:
-    return 0;
+  default: return 0;
   }
 }
 
-TT_HD void tt_step(tt_optimizer kind, float *w, float g, float *s0, float *s1, float *s2,
-                   tt_step_args a)
+TT_HD void tt_optimizer_step(tt_optimizer kind, float *w, float g, float *s0, float *s1, float *s2,
+                             tt_optimizer_args a)
 {
   switch (kind) {
 #define X(name, slots, source)                                                                     \
-  case TT_OPT_##name:                                                                              \
-    tt_step_##name(w, g, s0, s1, s2, a);                                                           \
-    return;
+  case TT_OPT_##name: tt_optimizer_step_##name(w, g, s0, s1, s2, a); return;
     TT_OPTIMIZERS(X)
 #undef X
-  default:
-    return;
+  default: return;
   }
 }
 #endif

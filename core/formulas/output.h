@@ -8,7 +8,7 @@
 #define TT_OUTPUT_H
 #include "core/formulas/elementwise.h"
 
-enum { TT_MAX_LEVELS = 32, TT_MAX_CLASSES = 256 };
+enum { TT_MAX_QUANTILES = 32, TT_MAX_CLASSES = 256 };
 
 /* name, outputs a target, quantities a target (n levels or classes), meaning */
 #define TT_OUTPUTS(X)                                                                              \
@@ -27,32 +27,28 @@ typedef enum tt_output {
 } tt_output;
 
 /* Outputs of the last layer for one target; n = levels or classes. */
-TT_HD int32_t tt_output_each(tt_output kind, int32_t n)
+TT_HD int32_t tt_outputs_per_target(tt_output kind, int32_t n)
 {
   (void)n;
   switch (kind) {
 #define X(name, each, quantities, meaning)                                                         \
-  case TT_OUTPUT_##name:                                                                           \
-    return each;
+  case TT_OUTPUT_##name: return each;
     TT_OUTPUTS(X)
 #undef X
-  default:
-    return 0;
+  default: return 0;
   }
 }
 
 /* q: predicted quantities of one target. */
-TT_HD int32_t tt_output_quantities(tt_output kind, int32_t n)
+TT_HD int32_t tt_quantities_per_target(tt_output kind, int32_t n)
 {
   (void)n;
   switch (kind) {
 #define X(name, each, quantities, meaning)                                                         \
-  case TT_OUTPUT_##name:                                                                           \
-    return quantities;
+  case TT_OUTPUT_##name: return quantities;
     TT_OUTPUTS(X)
 #undef X
-  default:
-    return 0;
+  default: return 0;
   }
 }
 
@@ -74,10 +70,10 @@ TT_HD void tt_predict_softmax(int32_t n, const float *o, int64_t step, float *me
 {
   float most = o[0], sum = 0.0f, entropy = 0.0f;
   for (int32_t j = 1; j < n; j++) most = o[j * step] > most ? o[j * step] : most;
-  for (int32_t j = 0; j < n; j++) sum += tt_exp(o[j * step] - most);
-  float log_sum = tt_log(sum);
+  for (int32_t j = 0; j < n; j++) sum += tt_expf(o[j * step] - most);
+  float log_sum = tt_logf(sum);
   for (int32_t j = 0; j < n; j++) {
-    float log_p = o[j * step] - most - log_sum, p = tt_exp(log_p);
+    float log_p = o[j * step] - most - log_sum, p = tt_expf(log_p);
     entropy -= p * log_p;
     mean[j * to] = p;
     variance[j * to] = p * (1.0f - p);
@@ -105,20 +101,14 @@ TT_HD void tt_output_predict(tt_output kind, int32_t n, float variance_floor, co
     }
     tt_sort_quantiles(n, mean, to);
     return;
-  case TT_OUTPUT_softmax:
-    tt_predict_softmax(n, o, step, mean, variance, to);
-    return;
+  case TT_OUTPUT_softmax: tt_predict_softmax(n, o, step, mean, variance, to); return;
   case TT_OUTPUT_sigmoid:
     p = tt_sigmoid(o[0]);
     mean[0] = p;
     variance[0] = p * (1.0f - p);
     return;
-  case TT_OUTPUT_rate:
-    mean[0] = variance[0] = tt_exp(o[0]);
-    return;
-  default:
-    mean[0] = o[0];
-    variance[0] = 0.0f;
+  case TT_OUTPUT_rate: mean[0] = variance[0] = tt_expf(o[0]); return;
+  default: mean[0] = o[0]; variance[0] = 0.0f;
   }
 }
 #endif

@@ -10,20 +10,20 @@
 enum { TT_MAX_MILESTONES = 16 };
 
 /* Numbers of a cohort that schedules share. */
-typedef struct tt_schedule_shape {
+typedef struct tt_schedule_options {
   int32_t milestones;
   int32_t milestone[TT_MAX_MILESTONES]; /* ascending, in epochs */
   float growth;                         /* of cycles: each is so many times the one before */
   float peak;                           /* one_cycle: part of the steps until the highest rate */
-} tt_schedule_shape;
+} tt_schedule_options;
 
 /* A moment of a member's training. */
-typedef struct tt_schedule_at {
-  double gamma, min;  /* schedule_gamma, schedule_min */
-  int32_t every;      /* schedule_step, epochs */
+typedef struct tt_schedule_args {
+  double gamma, min;     /* schedule_gamma, schedule_min */
+  int32_t every;         /* schedule_step, epochs */
   int32_t epoch, epochs; /* whole epochs done, and in all */
   int64_t step, steps;   /* optimiser steps taken, and of one epoch */
-} tt_schedule_at;
+} tt_schedule_args;
 
 /* cos(pi x) for x in [0, 1], to 1e-15: Taylor series of sin(pi (1/2 - x)). */
 TT_HD double tt_cospi(double x)
@@ -37,45 +37,45 @@ TT_HD double tt_cospi(double x)
 }
 
 /* From `a` at t = 0 to `b` at t = 1 along half a cosine. */
-TT_HD double tt_anneal(double a, double b, double t)
+TT_HD double tt_cosine_anneal(double a, double b, double t)
 {
   return b + (a - b) * 0.5 * (1.0 + tt_cospi(t < 0.0 ? 0.0 : t > 1.0 ? 1.0 : t));
 }
 
-TT_HD double tt_schedule_constant(const tt_schedule_at *at, const tt_schedule_shape *s)
+TT_HD double tt_schedule_constant(const tt_schedule_args *at, const tt_schedule_options *s)
 {
   (void)at;
   (void)s;
   return 1.0;
 }
 
-TT_HD double tt_schedule_step(const tt_schedule_at *at, const tt_schedule_shape *s)
+TT_HD double tt_schedule_step(const tt_schedule_args *at, const tt_schedule_options *s)
 {
   (void)s;
   return tt_power(at->gamma, at->every > 0 ? at->epoch / at->every : 0);
 }
 
-TT_HD double tt_schedule_multistep(const tt_schedule_at *at, const tt_schedule_shape *s)
+TT_HD double tt_schedule_multistep(const tt_schedule_args *at, const tt_schedule_options *s)
 {
   int64_t passed = 0;
   for (int32_t i = 0; i < s->milestones; i++) passed += s->milestone[i] <= at->epoch;
   return tt_power(at->gamma, passed);
 }
 
-TT_HD double tt_schedule_exponential(const tt_schedule_at *at, const tt_schedule_shape *s)
+TT_HD double tt_schedule_exponential(const tt_schedule_args *at, const tt_schedule_options *s)
 {
   (void)s;
   return tt_power(at->gamma, at->epoch);
 }
 
-TT_HD double tt_schedule_cosine(const tt_schedule_at *at, const tt_schedule_shape *s)
+TT_HD double tt_schedule_cosine(const tt_schedule_args *at, const tt_schedule_options *s)
 {
   (void)s;
-  return tt_anneal(1.0, at->min, (double)at->epoch / (double)at->epochs);
+  return tt_cosine_anneal(1.0, at->min, (double)at->epoch / (double)at->epochs);
 }
 
 /* Cycles of `every` epochs, each `growth` times as long as the one before. */
-TT_HD double tt_schedule_cosine_restarts(const tt_schedule_at *at, const tt_schedule_shape *s)
+TT_HD double tt_schedule_cosine_restarts(const tt_schedule_args *at, const tt_schedule_options *s)
 {
   double length = at->every > 0 ? (double)at->every : (double)at->epochs;
   double into = (double)at->epoch, growth = s->growth > 1.0f ? (double)s->growth : 1.0;
@@ -83,21 +83,21 @@ TT_HD double tt_schedule_cosine_restarts(const tt_schedule_at *at, const tt_sche
     into -= length;
     length *= growth;
   }
-  return tt_anneal(1.0, at->min, into / length);
+  return tt_cosine_anneal(1.0, at->min, into / length);
 }
 
 /* From 1/25 up to 1 in the first `peak` of all steps, then down to 1/250000. */
-TT_HD double tt_schedule_one_cycle(const tt_schedule_at *at, const tt_schedule_shape *s)
+TT_HD double tt_schedule_one_cycle(const tt_schedule_args *at, const tt_schedule_options *s)
 {
   const double start = 1.0 / 25.0, end = start / 1e4;
   double last = (double)(at->epochs * at->steps) - 1.0, step = (double)at->step;
   double top = (double)s->peak * (last + 1.0) - 1.0;
-  if (step <= top) return tt_anneal(start, 1.0, top > 0.0 ? step / top : 1.0);
-  return tt_anneal(1.0, end, last > top ? (step - top) / (last - top) : 1.0);
+  if (step <= top) return tt_cosine_anneal(start, 1.0, top > 0.0 ? step / top : 1.0);
+  return tt_cosine_anneal(1.0, end, last > top ? (step - top) / (last - top) : 1.0);
 }
 
 /* The state of the member holds the factor: tt_plateau_end_epoch. */
-TT_HD double tt_schedule_reduce_on_plateau(const tt_schedule_at *at, const tt_schedule_shape *s)
+TT_HD double tt_schedule_reduce_on_plateau(const tt_schedule_args *at, const tt_schedule_options *s)
 {
   return tt_schedule_constant(at, s);
 }
@@ -122,19 +122,16 @@ typedef enum tt_schedule {
 
 /* Factor on the learning rate of the step to be taken now.
  *   warmup  epochs of linear growth at the start, on top of the schedule; 0 = none */
-TT_HD double tt_schedule_factor(tt_schedule kind, const tt_schedule_at *at,
-                                const tt_schedule_shape *shape, double warmup)
+TT_HD double tt_schedule_factor(tt_schedule kind, const tt_schedule_args *at,
+                                const tt_schedule_options *shape, double warmup)
 {
   double ramp = warmup * (double)at->steps, factor = 1.0;
   switch (kind) {
 #define X(name, source)                                                                            \
-  case TT_SCHEDULE_##name:                                                                         \
-    factor = tt_schedule_##name(at, shape);                                                        \
-    break;
+  case TT_SCHEDULE_##name: factor = tt_schedule_##name(at, shape); break;
     TT_SCHEDULES(X)
 #undef X
-  default:
-    break;
+  default: break;
   }
   double grown = (double)(at->step + 1) / (ramp > 0.0 ? ramp : 1.0);
   return ramp > 0.0 && grown < 1.0 ? factor * grown : factor;

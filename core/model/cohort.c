@@ -12,18 +12,18 @@ tt_state_shape tt_cohort_state_shape(const tt_cohort *c)
                           .epochs = c->max_epochs,
                           .averages = c->average != TT_AVERAGE_none,
                           .snapshots = c->snapshots,
-                          .judged = c->stop == TT_STOP_AT_ensemble ? c->max_epochs : 0};
+                          .judged = c->stop == TT_EARLY_STOPPING_ensemble ? c->max_epochs : 0};
 }
 
 tt_loss_args tt_cohort_loss_args(const tt_cohort *c)
 {
   return (tt_loss_args){.variance_floor = c->variance_floor,
-                        .share = 1.0f / (float)c->model.targets,
+                        .inverse_targets = 1.0f / (float)c->model.targets,
                         .huber_delta = c->huber_delta,
                         .nll_beta = c->nll_beta};
 }
 
-static const char *beyond_model(const tt_model *m)
+static const char *model_needs_layered(const tt_model *m)
 {
   for (int l = 0; l < m->layers; l++) {
     if (m->layer[l].norm >= 0) return "layer_norm is for the layered path";
@@ -32,7 +32,7 @@ static const char *beyond_model(const tt_model *m)
   return NULL;
 }
 
-static const char *beyond_member(const tt_hyper *h)
+static const char *member_needs_layered(const tt_hyper *h)
 {
   if (h->dropout > 0.0f) return "dropout is for the layered path";
   if (h->label_noise > 0.0f) return "label_noise is for the layered path";
@@ -43,23 +43,23 @@ static const char *beyond_member(const tt_hyper *h)
   return NULL;
 }
 
-const char *tt_cohort_beyond_fused(const tt_cohort *c)
+const char *tt_cohort_needs_layered(const tt_cohort *c)
 {
-  const char *why = beyond_model(&c->model);
-  if (tt_loss_is_wide(c->loss)) why = "losses of many outputs are for the layered path";
+  const char *why = model_needs_layered(&c->model);
+  if (tt_loss_is_multi_output(c->loss)) why = "losses of many outputs are for the layered path";
   if (tt_optimizer_slots(c->optimizer) > 2) why = "amsgrad is for the layered path";
   if (c->average != TT_AVERAGE_none) why = "averaged weights are for the layered path";
   if (c->method != TT_METHOD_independent) why = "fusion and snapshots are for the layered path";
   if (c->resample == TT_RESAMPLE_kfold) why = "kfold is for the layered path";
-  for (int64_t i = 0; !why && i < c->members; i++) why = beyond_member(&c->member[i].hyper);
+  for (int64_t i = 0; !why && i < c->members; i++) why = member_needs_layered(&c->member[i].hyper);
   return why;
 }
 
-int tt_cohort_paced(const tt_cohort *c)
+int tt_cohort_lr_varies(const tt_cohort *c)
 {
-  int paced = c->schedule != TT_SCHEDULE_constant;
-  for (int64_t i = 0; i < c->members; i++) paced |= c->member[i].hyper.warmup > 0.0f;
-  return paced;
+  int lr_varies = c->schedule != TT_SCHEDULE_constant;
+  for (int64_t i = 0; i < c->members; i++) lr_varies |= c->member[i].hyper.warmup > 0.0f;
+  return lr_varies;
 }
 
 static int64_t folds_of(const tt_cohort *c)
@@ -67,9 +67,9 @@ static int64_t folds_of(const tt_cohort *c)
   return c->resample == TT_RESAMPLE_kfold ? c->folds : 1;
 }
 
-int64_t tt_cohort_views(const tt_cohort *c) { return c->ensembles * folds_of(c); }
+int64_t tt_cohort_row_sets(const tt_cohort *c) { return c->ensembles * folds_of(c); }
 
-int64_t tt_cohort_view_of(const tt_cohort *c, const tt_member *m)
+int64_t tt_member_row_set(const tt_cohort *c, const tt_member *m)
 {
   return m->ensemble * folds_of(c) + m->index % folds_of(c);
 }
@@ -77,30 +77,30 @@ int64_t tt_cohort_view_of(const tt_cohort *c, const tt_member *m)
 /* The fold of a row: by the seed and its number alone, so that labelling more rows moves none. */
 static int64_t fold_of(const tt_cohort *c, int64_t row)
 {
-  tt_random4 r = tt_random(c->seed, 0, TT_FOR_FOLDS, (uint32_t)(row >> 32), (uint32_t)row);
-  return (int64_t)tt_below(r.v[0], r.v[1], (uint32_t)c->folds);
+  tt_random4 r = tt_random(c->seed, 0, TT_PURPOSE_FOLDS, (uint32_t)(row >> 32), (uint32_t)row);
+  return (int64_t)tt_uniform_below(r.v[0], r.v[1], (uint32_t)c->folds);
 }
 
 /* Whether a training row with kfold is in this view's part of the split. */
-static int in_fold(const tt_cohort *c, int64_t view, tt_split which, int64_t row)
+static int in_fold(const tt_cohort *c, int64_t row_set, tt_split which, int64_t row)
 {
-  int out = fold_of(c, row) == view % c->folds;
+  int out = fold_of(c, row) == row_set % c->folds;
   return which == TT_VALIDATION ? out : !out;
 }
 
-tt_err tt_cohort_rows(const tt_cohort *c, const tt_dataset *d, int64_t view, tt_split which,
+tt_err tt_cohort_rows(const tt_cohort *c, const tt_dataset *d, int64_t row_set, tt_split which,
                       int32_t **row, int64_t *count)
 {
-  const tt_ensemble *e = &c->ensemble[view / folds_of(c)];
+  const tt_ensemble *e = &c->ensemble[row_set / folds_of(c)];
   int folded = c->resample == TT_RESAMPLE_kfold && which != TT_TEST;
   int64_t kept = 0;
-  const int8_t *selected = e->selection < 0 || !d->selected
-                               ? NULL : d->selected + e->selection * d->rows;
+  const int8_t *selected =
+      e->selection < 0 || !d->selected ? NULL : d->selected + e->selection * d->rows;
   TT_TRY(tt_dataset_rows(d, folded ? TT_TRAIN : which, e->column, e->targets, row, count));
   for (int64_t i = 0; i < *count; i++) {
     int64_t r = (*row)[i];
     if (which != TT_TEST && selected && !selected[r]) continue;
-    if (folded && !in_fold(c, view, which, r)) continue;
+    if (folded && !in_fold(c, row_set, which, r)) continue;
     (*row)[kept++] = (int32_t)r;
   }
   *count = kept;
@@ -108,43 +108,44 @@ tt_err tt_cohort_rows(const tt_cohort *c, const tt_dataset *d, int64_t view, tt_
 }
 
 /* Inputs are put in a member's own order; it sees the first `some` of it. */
-static tt_shuffle feature_order(const tt_cohort *c, const tt_member *m, int64_t *some)
+static tt_shuffle feature_order(const tt_cohort *c, const tt_member *m, int64_t *visible)
 {
   int64_t inputs = c->model.inputs;
-  *some = llround((double)m->hyper.features * (double)inputs);
-  if (*some < 1) *some = 1;
-  return tt_shuffle_make((uint32_t)inputs, c->seed, m->stream, TT_FOR_FEATURES, 0);
+  *visible = llround((double)m->hyper.features * (double)inputs);
+  if (*visible < 1) *visible = 1;
+  return tt_shuffle_make((uint32_t)inputs, c->seed, m->stream, TT_PURPOSE_FEATURES, 0);
 }
 
-void tt_cohort_features(const tt_cohort *c, const tt_member *m, int8_t *seen)
+void tt_member_input_mask(const tt_cohort *c, const tt_member *m, int8_t *seen)
 {
-  int64_t some;
-  tt_shuffle order = feature_order(c, m, &some);
+  int64_t visible;
+  tt_shuffle order = feature_order(c, m, &visible);
   for (int64_t i = 0; i < c->model.inputs; i++)
-    seen[i] = (int64_t)tt_shuffle_at(&order, (uint32_t)i) < some;
+    seen[i] = (int64_t)tt_shuffle_at(&order, (uint32_t)i) < visible;
 }
 
-static void hide_inputs(const tt_cohort *c, const tt_member *m, float *w)
+static void zero_masked_inputs(const tt_cohort *c, const tt_member *m, float *w)
 {
   const tt_layer *first = &c->model.layer[0];
-  int64_t some;
-  tt_shuffle order = feature_order(c, m, &some);
+  int64_t visible;
+  tt_shuffle order = feature_order(c, m, &visible);
   for (int64_t i = 0; i < first->in; i++) {
-    if ((int64_t)tt_shuffle_at(&order, (uint32_t)i) < some) continue;
+    if ((int64_t)tt_shuffle_at(&order, (uint32_t)i) < visible) continue;
     for (int64_t o = 0; o < first->out; o++) w[first->weight + o * first->in + i] = 0.0f;
   }
 }
 
-void tt_cohort_init(const tt_cohort *c, const tt_member *m, int32_t attempt, float *w)
+void tt_member_init_weights(const tt_cohort *c, const tt_member *m, int32_t attempt, float *w)
 {
   const tt_model *model = &c->model;
   float scale = m->hyper.init_scale;
-  tt_model_init(model, c->init, tt_attempt_seed(c->seed, c->retry_reseed, attempt), m->stream, w);
+  tt_model_init_weights(model, c->init, tt_attempt_seed(c->seed, c->retry_reseed, attempt),
+                        m->stream, w);
   for (int l = 0; scale != 1.0f && l < model->layers; l++) {
     const tt_layer *layer = &model->layer[l];
     for (int64_t p = layer->weight; p < layer->bias + layer->out; p++) w[p] *= scale;
   }
-  if (m->hyper.features < 1.0f) hide_inputs(c, m, w);
+  if (m->hyper.features < 1.0f) zero_masked_inputs(c, m, w);
 }
 
 int64_t tt_cohort_epoch_rows(const tt_cohort *c, int64_t labelled)
@@ -154,20 +155,20 @@ int64_t tt_cohort_epoch_rows(const tt_cohort *c, int64_t labelled)
   return rows < 1 && labelled > 0 ? 1 : rows;
 }
 
-tt_order tt_order_make(const tt_cohort *c, const tt_member *m, int32_t attempt, int64_t labelled,
-                       int64_t epoch)
+tt_sampler tt_member_sampler(const tt_cohort *c, const tt_member *m, int32_t attempt,
+                             int64_t labelled, int64_t epoch)
 {
-  return tt_order_fix(tt_attempt_seed(c->seed, c->retry_reseed, attempt), m->stream,
-                      (tt_batches)m->hyper.batches, c->resample, (uint32_t)labelled,
-                      (uint32_t)tt_cohort_epoch_rows(c, labelled), (uint32_t)epoch);
+  return tt_sampler_init(tt_attempt_seed(c->seed, c->retry_reseed, attempt), m->stream,
+                         (tt_batch_order)m->hyper.batches, c->resample, (uint32_t)labelled,
+                         (uint32_t)tt_cohort_epoch_rows(c, labelled), (uint32_t)epoch);
 }
 
-void tt_cohort_seen(const tt_cohort *c, const tt_member *m, int32_t attempt, int64_t labelled,
-                    int8_t *seen)
+void tt_member_row_mask(const tt_cohort *c, const tt_member *m, int32_t attempt, int64_t labelled,
+                        int8_t *seen)
 {
   memset(seen, 0, (size_t)labelled);
   if (labelled == 0) return;
-  tt_order o = tt_order_make(c, m, attempt, labelled, 0);
+  tt_sampler o = tt_member_sampler(c, m, attempt, labelled, 0);
   int64_t rows = tt_cohort_epoch_rows(c, labelled);
-  for (int64_t s = 0; s < rows; s++) seen[tt_order_draw(&o, (uint32_t)s)] = 1;
+  for (int64_t s = 0; s < rows; s++) seen[tt_sampler_resample(&o, (uint32_t)s)] = 1;
 }

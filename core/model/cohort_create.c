@@ -10,18 +10,18 @@
 #include <xxhash.h>
 
 /* What is being made, and from what. */
-typedef struct maker {
+typedef struct cohort_builder {
   const tt_config *cfg;
   int64_t inputs;
   const tt_columns *target;
   const tt_dataset *data; /* NULL: not read */
   int64_t *group;         /* [ensembles] the first ensemble of the cohort that each joins */
   int64_t *classes;       /* [ensembles] of output softmax; else 0 */
-} maker;
+} cohort_builder;
 
 /* ---- target columns ---- */
 
-static int64_t find(const tt_columns *target, const char *name)
+static int64_t find_column(const tt_columns *target, const char *name)
 {
   for (int64_t i = 0; i < target->count; i++)
     if (!strcmp(target->name[i], name)) return i;
@@ -36,10 +36,10 @@ static void list_names(const tt_columns *target, char *text, size_t room)
     used += (size_t)snprintf(text + used, room - used, "%s%s", i ? ", " : "", target->name[i]);
 }
 
-static tt_err one_column(const tt_ensemble_config *from, const char *name, const tt_columns *target,
-                         int32_t *column)
+static tt_err find_column_or_fail(const tt_ensemble_config *from, const char *name,
+                                  const tt_columns *target, int32_t *column)
 {
-  int64_t i = find(target, name);
+  int64_t i = find_column(target, name);
   if (i < 0) {
     char names[512];
     list_names(target, names, sizeof names);
@@ -65,7 +65,7 @@ static tt_err find_columns(const tt_ensemble_config *own, const tt_columns *targ
     column[i] = (int32_t)i;
     if (!single && !some) continue;
     const char *name = single ? own->target : own->targets.value[i];
-    TT_TRY(one_column(own, name, target, &column[i]));
+    TT_TRY(find_column_or_fail(own, name, target, &column[i]));
     for (int64_t j = 0; j < i; j++)
       if (column[j] == column[i])
         return TT_FAIL(CONFIG, "ensemble %s: target '%s' is named twice", own->name, name);
@@ -73,8 +73,8 @@ static tt_err find_columns(const tt_ensemble_config *own, const tt_columns *targ
   return TT_OK;
 }
 
-tt_err tt_cohort_columns(const tt_ensemble_config *own, const tt_columns *target, int64_t *count,
-                         int32_t **column)
+tt_err tt_cohort_target_columns(const tt_ensemble_config *own, const tt_columns *target,
+                                int64_t *count, int32_t **column)
 {
   int32_t *found = NULL;
   *count = count_targets(own, target);
@@ -91,16 +91,16 @@ tt_err tt_cohort_columns(const tt_ensemble_config *own, const tt_columns *target
 
 /* The upper half of the streams comes from the name, so that adding members to one ensemble, or
  * another ensemble before it, changes nothing for its members. */
-static uint32_t key_of(const tt_ensemble_config *own)
+static uint32_t name_hash(const tt_ensemble_config *own)
 {
   return (uint32_t)XXH3_64bits(own->name, strlen(own->name));
 }
 
-static tt_err check_keys(const tt_config *cfg)
+static tt_err check_name_hashes(const tt_config *cfg)
 {
   for (int64_t i = 0; i < cfg->ensembles; i++)
     for (int64_t j = 0; j < i; j++)
-      if (key_of(&cfg->ensemble[i]) == key_of(&cfg->ensemble[j]))
+      if (name_hash(&cfg->ensemble[i]) == name_hash(&cfg->ensemble[j]))
         return TT_FAIL(CONFIG, "ensembles %s and %s need names that differ more (equal hashes)",
                        cfg->ensemble[j].name, cfg->ensemble[i].name);
   return TT_OK;
@@ -116,15 +116,15 @@ static tt_hyper hyper(const tt_ensemble_config *own)
 }
 
 /* Folds without a training row would leave members without anything to learn from. */
-static tt_err check_folds(const maker *k, const tt_ensemble_config *own, const tt_ensemble *e)
+static tt_err check_folds(const cohort_builder *k, const tt_ensemble_config *own,
+                          const tt_ensemble *e)
 {
   int32_t *row = NULL;
   int64_t rows = 0, left = 0;
   if (!k->data || !k->data->split || own->train_resample != TT_RESAMPLE_kfold) return TT_OK;
   TT_TRY(tt_dataset_rows(k->data, TT_TRAIN, e->column, e->targets, &row, &rows));
   const int8_t *chosen = e->selection < 0 ? NULL : k->data->selected + e->selection * k->data->rows;
-  for (int64_t i = 0; i < rows; i++)
-    left += !chosen || chosen[row[i]];
+  for (int64_t i = 0; i < rows; i++) left += !chosen || chosen[row[i]];
   tt_free(row);
   if (left >= own->train_folds) return TT_OK;
   return TT_FAIL(CONFIG,
@@ -134,40 +134,38 @@ static tt_err check_folds(const maker *k, const tt_ensemble_config *own, const t
 }
 
 /* Labels of the targets [from, from + count) of an ensemble in the validation rows it selects. */
-static tt_err count_validation(const maker *k, const tt_ensemble *e, int64_t from, int64_t count,
-                               int64_t *labelled)
+static tt_err count_validation(const cohort_builder *k, const tt_ensemble *e, int64_t from,
+                               int64_t count, int64_t *labelled)
 {
   int32_t *row = NULL;
   int64_t rows = 0;
   TT_TRY(tt_dataset_rows(k->data, TT_VALIDATION, e->column + from, count, &row, &rows));
   const int8_t *chosen = e->selection < 0 ? NULL : k->data->selected + e->selection * k->data->rows;
-  for (int64_t i = 0; i < rows; i++)
-    *labelled += !chosen || chosen[row[i]];
+  for (int64_t i = 0; i < rows; i++) *labelled += !chosen || chosen[row[i]];
   tt_free(row);
   return TT_OK;
 }
 
 /* What looks at validation rows must have some: the configuration cannot tell where a dataset
  * splits or selects the rows. Members of a fold validate on it; shares and intervals do not. */
-static tt_err check_validation(const maker *k, const tt_ensemble_config *own, const tt_cohort *c,
-                               const tt_ensemble *e)
+static tt_err check_validation(const cohort_builder *k, const tt_ensemble_config *own,
+                               const tt_cohort *c, const tt_ensemble *e)
 {
   const tt_config *cfg = k->cfg;
-  const char *what = cfg->combine_method != TT_COMBINE_mean     ? "combine.method"
+  const char *what = cfg->combine_method != TT_COMBINE_mean ? "combine.method"
                      : cfg->calibration_recalibrate         ? "calibration.recalibrate"
                      : cfg->calibration_conformal.count > 0 ? "calibration.conformal"
                                                             : NULL;
   int64_t all = 0, any = 0;
-  int patient = 0;
+  int early_stopping = 0;
   for (int64_t i = e->first; i < e->first + e->members; i++)
-    patient |= c->member[i].hyper.patience > 0;
-  patient &= own->train_resample != TT_RESAMPLE_kfold;
-  if (!k->data || !k->data->split || (!what && !patient)) return TT_OK;
+    early_stopping |= c->member[i].hyper.patience > 0;
+  early_stopping &= own->train_resample != TT_RESAMPLE_kfold;
+  if (!k->data || !k->data->split || (!what && !early_stopping)) return TT_OK;
   TT_TRY(count_validation(k, e, 0, e->targets, &all));
-  for (int64_t t = 0; t < e->targets; t++)
-    TT_TRY(count_validation(k, e, t, 1, &any));
-  if (patient && all == 0) what = "train.patience";
-  if (patient && all == 0 ? 0 : !what || any > 0) return TT_OK;
+  for (int64_t t = 0; t < e->targets; t++) TT_TRY(count_validation(k, e, t, 1, &any));
+  if (early_stopping && all == 0) what = "train.patience";
+  if (early_stopping && all == 0 ? 0 : !what || any > 0) return TT_OK;
   return TT_FAIL(CONFIG,
                  "ensemble %s: %s needs validation rows, but there is none with a label for its "
                  "targets%s",
@@ -175,7 +173,7 @@ static tt_err check_validation(const maker *k, const tt_ensemble_config *own, co
 }
 
 /* Ensemble `number` of the cohort and its members, behind those that are there. */
-static tt_err add_ensemble(const maker *k, const tt_ensemble_config *own, int64_t number,
+static tt_err add_ensemble(const cohort_builder *k, const tt_ensemble_config *own, int64_t number,
                            tt_cohort *c)
 {
   tt_ensemble *e = &c->ensemble[number];
@@ -183,8 +181,8 @@ static tt_err add_ensemble(const maker *k, const tt_ensemble_config *own, int64_
   e->first = c->members;
   e->members = own->members;
   e->selection = k->data && k->data->selections ? (int32_t)own->selection : -1;
-  e->key = key_of(own);
-  TT_TRY(tt_cohort_columns(own, k->target, &e->targets, &e->column));
+  e->key = name_hash(own);
+  TT_TRY(tt_cohort_target_columns(own, k->target, &e->targets, &e->column));
   TT_TRY(check_folds(k, own, e));
   for (int64_t i = 0; i < e->members; i++) {
     tt_member *m = &c->member[e->first + i];
@@ -202,7 +200,7 @@ static tt_err add_ensemble(const maker *k, const tt_ensemble_config *own, int64_
 
 /* ---- cohorts ---- */
 
-static tt_err set_model(const maker *k, int64_t i, tt_model *m)
+static tt_err set_model(const cohort_builder *k, int64_t i, tt_model *m)
 {
   const tt_ensemble_config *own = &k->cfg->ensemble[i];
   int levels = own->model_output == TT_OUTPUT_quantiles;
@@ -220,7 +218,7 @@ static tt_err set_model(const maker *k, int64_t i, tt_model *m)
 }
 
 /* What all ensembles of the cohort of ensemble i have in common. */
-static tt_err set_form(const maker *k, int64_t i, tt_cohort *c)
+static tt_err set_options(const cohort_builder *k, int64_t i, tt_cohort *c)
 {
   const tt_ensemble_config *own = &k->cfg->ensemble[i];
   c->init = (tt_init)own->model_init;
@@ -231,35 +229,37 @@ static tt_err set_form(const maker *k, int64_t i, tt_cohort *c)
   c->optimizer = (tt_optimizer)own->train_optimizer;
   c->nesterov = own->train_nesterov;
   c->schedule = (tt_schedule)own->train_schedule;
-  c->schedule_shape.growth = (float)own->train_schedule_growth;
-  c->schedule_shape.peak = (float)own->train_schedule_peak;
+  c->schedule_options.growth = (float)own->train_schedule_growth;
+  c->schedule_options.peak = (float)own->train_schedule_peak;
   for (int64_t m = 0; m < own->train_schedule_milestones.count && m < TT_MAX_MILESTONES; m++)
-    c->schedule_shape.milestone[c->schedule_shape.milestones++] =
+    c->schedule_options.milestone[c->schedule_options.milestones++] =
         (int32_t)own->train_schedule_milestones.value[m];
   c->batch_size = own->train_batch_size;
   c->resample = (tt_resample)own->train_resample;
   c->subsample = own->train_subsample;
   c->folds = own->train_folds;
-  c->method = (tt_method)own->train_method;
+  c->method = (tt_train_method)own->train_method;
   c->snapshots = c->method == TT_METHOD_snapshot ? own->train_snapshots : 0;
-  c->average = (tt_average)own->train_average;
+  c->average = (tt_weight_average)own->train_average;
   /* members that learn together are only good together */
-  c->stop = c->method == TT_METHOD_fusion ? TT_STOP_AT_ensemble : (tt_stop_at)own->train_stop;
+  c->stop = c->method == TT_METHOD_fusion ? TT_EARLY_STOPPING_ensemble
+                                          : (tt_early_stopping)own->train_stop;
   c->retries = (int32_t)own->train_on_diverged_retries;
-  c->retry_rate = (float)own->train_on_diverged_lr_scale;
+  c->retry_lr_scale = (float)own->train_on_diverged_lr_scale;
   c->retry_reseed = own->train_on_diverged_reseed;
   c->seed = (uint64_t)k->cfg->run_seed;
   return set_model(k, i, &c->model);
 }
 
 /* The largest label of the columns of an ensemble, plus 1. */
-static tt_err count_classes(const maker *k, const tt_ensemble_config *own, int64_t *classes)
+static tt_err count_classes(const cohort_builder *k, const tt_ensemble_config *own,
+                            int64_t *classes)
 {
   const tt_dataset *d = k->data;
   int32_t *column = NULL;
   int64_t columns = 0;
   float largest = 1.0f;
-  TT_TRY(tt_cohort_columns(own, k->target, &columns, &column));
+  TT_TRY(tt_cohort_target_columns(own, k->target, &columns, &column));
   for (int64_t r = 0; d && r < d->rows; r++)
     for (int64_t i = 0; i < columns; i++) {
       float y = d->y[r * d->targets + column[i]];
@@ -270,7 +270,7 @@ static tt_err count_classes(const maker *k, const tt_ensemble_config *own, int64
   return TT_OK;
 }
 
-static tt_err find_classes(maker *k)
+static tt_err find_classes(cohort_builder *k)
 {
   TT_TRY(TT_ALLOC(k->classes, k->cfg->ensembles));
   for (int64_t i = 0; i < k->cfg->ensembles; i++) {
@@ -283,28 +283,27 @@ static tt_err find_classes(maker *k)
 }
 
 /* What decides which cohort an ensemble joins. */
-static uint64_t form_of(const maker *k, int64_t i)
+static uint64_t cohort_hash(const cohort_builder *k, int64_t i)
 {
   const tt_ensemble_config *own = &k->cfg->ensemble[i];
   const int64_t of[] = {count_targets(own, k->target), k->classes[i]};
-  return XXH3_64bits_withSeed(of, sizeof of, tt_config_form_hash(own));
+  return XXH3_64bits_withSeed(of, sizeof of, tt_config_cohort_hash(own));
 }
 
-static tt_err group_ensembles(maker *k)
+static tt_err group_ensembles(cohort_builder *k)
 {
   uint64_t *form = NULL;
   TT_TRY(TT_ALLOC(form, k->cfg->ensembles));
   for (int64_t i = 0; i < k->cfg->ensembles; i++) {
-    form[i] = form_of(k, i);
-    while (form[k->group[i]] != form[i])
-      k->group[i]++;
+    form[i] = cohort_hash(k, i);
+    while (form[k->group[i]] != form[i]) k->group[i]++;
   }
   tt_free(form);
   return TT_OK;
 }
 
 /* The cohort that ensemble `first` opens, with all that join it. */
-static tt_err fill(const maker *k, int64_t first, tt_cohort *c)
+static tt_err fill_cohort(const cohort_builder *k, int64_t first, tt_cohort *c)
 {
   const tt_config *cfg = k->cfg;
   int64_t ensembles = 0, members = 0, number = 0;
@@ -313,7 +312,7 @@ static tt_err fill(const maker *k, int64_t first, tt_cohort *c)
     ensembles++;
     members += cfg->ensemble[i].members;
   }
-  TT_TRY(set_form(k, first, c));
+  TT_TRY(set_options(k, first, c));
   TT_TRY(TT_ALLOC(c->ensemble, ensembles));
   TT_TRY(TT_ALLOC(c->member, members));
   c->ensembles = ensembles;
@@ -322,9 +321,9 @@ static tt_err fill(const maker *k, int64_t first, tt_cohort *c)
   return TT_OK;
 }
 
-static tt_err make(maker *k, tt_cohorts *out)
+static tt_err build_cohorts(cohort_builder *k, tt_cohorts *out)
 {
-  TT_TRY(check_keys(k->cfg));
+  TT_TRY(check_name_hashes(k->cfg));
   TT_TRY(TT_ALLOC(k->group, k->cfg->ensembles));
   TT_TRY(find_classes(k));
   TT_TRY(group_ensembles(k));
@@ -332,7 +331,7 @@ static tt_err make(maker *k, tt_cohorts *out)
   for (int64_t i = 0; i < k->cfg->ensembles; i++) {
     if (k->group[i] != i) continue;
     TT_TRY(TT_ALLOC(out->at[out->count], 1));
-    TT_TRY(fill(k, i, out->at[out->count++]));
+    TT_TRY(fill_cohort(k, i, out->at[out->count++]));
   }
   return TT_OK;
 }
@@ -340,9 +339,9 @@ static tt_err make(maker *k, tt_cohorts *out)
 tt_err tt_cohorts_create(const tt_config *cfg, int64_t inputs, const tt_columns *target,
                          const tt_dataset *data, tt_cohorts *out)
 {
-  maker k = {.cfg = cfg, .inputs = inputs, .target = target, .data = data};
+  cohort_builder k = {.cfg = cfg, .inputs = inputs, .target = target, .data = data};
   tt_cohorts made = {0};
-  tt_err e = make(&k, &made);
+  tt_err e = build_cohorts(&k, &made);
   tt_free(k.group);
   tt_free(k.classes);
   if (e)
@@ -354,8 +353,7 @@ tt_err tt_cohorts_create(const tt_config *cfg, int64_t inputs, const tt_columns 
 
 void tt_cohorts_destroy(tt_cohorts *c)
 {
-  for (int64_t i = 0; i < c->count; i++)
-    tt_cohort_destroy(&c->at[i]);
+  for (int64_t i = 0; i < c->count; i++) tt_cohort_destroy(&c->at[i]);
   tt_free(c->at);
   c->count = 0;
 }
@@ -363,8 +361,7 @@ void tt_cohorts_destroy(tt_cohorts *c)
 int64_t tt_cohorts_members(const tt_cohorts *all)
 {
   int64_t members = 0;
-  for (int64_t i = 0; i < all->count; i++)
-    members += all->at[i]->members;
+  for (int64_t i = 0; i < all->count; i++) members += all->at[i]->members;
   return members;
 }
 

@@ -61,10 +61,8 @@ tt_err tt_scaler_create(int64_t inputs, int64_t targets, tt_scaler *out)
     tt_scaler_free(&s);
     return e;
   }
-  for (int64_t i = 0; i < inputs; i++)
-    s.x_scale[i] = 1.0;
-  for (int64_t i = 0; i < targets; i++)
-    s.y_scale[i] = 1.0;
+  for (int64_t i = 0; i < inputs; i++) s.x_scale[i] = 1.0;
+  for (int64_t i = 0; i < targets; i++) s.y_scale[i] = 1.0;
   *out = s;
   return TT_OK;
 }
@@ -87,7 +85,7 @@ void tt_scaler_free(tt_scaler *s)
   tt_free(s->y_scale);
 }
 
-static tt_err fill(tt_dataset *d, int weighted)
+static tt_err allocate(tt_dataset *d, int weighted)
 {
   TT_TRY(TT_ALLOC(d->x, d->rows * d->inputs));
   TT_TRY(TT_ALLOC(d->y, d->rows * d->targets));
@@ -104,7 +102,7 @@ tt_err tt_dataset_create(int64_t rows, int64_t inputs, int64_t targets, int weig
   tt_dataset *d = NULL;
   TT_TRY(TT_ALLOC(d, 1));
   *d = (tt_dataset){.rows = rows, .inputs = inputs, .targets = targets};
-  tt_err e = fill(d, weighted);
+  tt_err e = allocate(d, weighted);
   if (e)
     tt_dataset_destroy(&d);
   else
@@ -142,7 +140,7 @@ tt_err tt_split_fractions(int64_t rows, const double fraction[TT_SPLITS], uint64
   if (end[TT_TRAIN] < 1)
     return TT_FAIL(DATA, "data.split: train %g of %" PRId64 " rows leaves none to train on",
                    fraction[0], rows);
-  tt_shuffle order = tt_shuffle_make((uint32_t)rows, seed, 0, TT_FOR_SPLIT, 0);
+  tt_shuffle order = tt_shuffle_make((uint32_t)rows, seed, 0, TT_PURPOSE_SPLIT, 0);
   for (int64_t i = 0; i < rows; i++) {
     int8_t which = i < end[0] ? TT_TRAIN : i < end[1] ? TT_VALIDATION : TT_TEST;
     split[tt_shuffle_at(&order, (uint32_t)i)] = i < end[2] ? which : TT_UNUSED_ROW;
@@ -171,8 +169,7 @@ tt_err tt_dataset_rows(const tt_dataset *d, tt_split which, const int32_t *colum
   TT_TRY(TT_ALLOC(list, d->rows));
   for (int64_t i = 0; i < d->rows; i++) {
     int labelled = d->split[i] == (int8_t)which;
-    for (int64_t j = 0; labelled && j < k; j++)
-      labelled = !isnan(d->y[i * d->targets + column[j]]);
+    for (int64_t j = 0; labelled && j < k; j++) labelled = !isnan(d->y[i * d->targets + column[j]]);
     if (labelled) list[n++] = (int32_t)i;
   }
   *row = list;

@@ -3,15 +3,15 @@
 
 #include "core/base/mem.h"
 
-double tt_deal_cost(const tt_cohort *c, const tt_member *m, int64_t rows)
+double tt_load_balance_cost(const tt_cohort *c, const tt_member *m, int64_t rows)
 {
-  int64_t of_epoch = tt_cohort_epoch_rows(c, rows > 0 ? rows : 1);
-  int64_t steps = (of_epoch + c->batch_size - 1) / c->batch_size;
+  int64_t rows_per_epoch = tt_cohort_epoch_rows(c, rows > 0 ? rows : 1);
+  int64_t steps = (rows_per_epoch + c->batch_size - 1) / c->batch_size;
   int64_t epochs = m->hyper.epochs > 0 ? m->hyper.epochs : 1;
   return tt_model_flops(&c->model, c->batch_size) * (double)steps * (double)epochs;
 }
 
-tt_err tt_deal(const tt_cohorts *all, int64_t rows, int ranks, int rank, tt_slice *slice)
+tt_err tt_load_balance(const tt_cohorts *all, int64_t rows, int ranks, int rank, tt_slice *slice)
 {
   double *cost = NULL;
   int64_t members = tt_cohorts_members(all), first = 0;
@@ -19,10 +19,10 @@ tt_err tt_deal(const tt_cohorts *all, int64_t rows, int ranks, int rank, tt_slic
   TT_TRY(TT_ALLOC(cost, members));
   for (int64_t i = 0, at = 0; i < all->count; i++)
     for (int64_t m = 0; m < all->at[i]->members; m++)
-      cost[at++] = tt_deal_cost(all->at[i], &all->at[i]->member[m], rows);
-  tt_err e = tt_plan_costs(members, cost, ranks, rank, &mine);
+      cost[at++] = tt_load_balance_cost(all->at[i], &all->at[i]->member[m], rows);
+  tt_err e = tt_partition_by_cost(members, cost, ranks, rank, &mine);
   for (int64_t i = 0; !e && i < all->count; i++) {
-    slice[i] = tt_plan_common(mine, first, all->at[i]->members);
+    slice[i] = tt_slice_intersect(mine, first, all->at[i]->members);
     first += all->at[i]->members;
   }
   tt_free(cost);

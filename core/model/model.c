@@ -10,7 +10,7 @@
 static tt_err set_output(const tt_model_shape *from, tt_model *m)
 {
   int n = from->output == TT_OUTPUT_quantiles || from->output == TT_OUTPUT_softmax;
-  int32_t most = from->output == TT_OUTPUT_softmax ? TT_MAX_CLASSES : TT_MAX_LEVELS;
+  int32_t most = from->output == TT_OUTPUT_softmax ? TT_MAX_CLASSES : TT_MAX_QUANTILES;
   m->output = from->output;
   m->levels = n ? from->levels : 0;
   if (n && (from->levels < 1 || from->levels > most))
@@ -19,14 +19,14 @@ static tt_err set_output(const tt_model_shape *from, tt_model *m)
                    from->output == TT_OUTPUT_softmax ? "classes" : "levels", most);
   for (int32_t j = 0; from->output == TT_OUTPUT_quantiles && j < m->levels; j++)
     m->level[j] = (float)from->level[j];
-  m->each = tt_output_each(m->output, m->levels);
-  m->quantities = tt_output_quantities(m->output, m->levels);
+  m->each = tt_outputs_per_target(m->output, m->levels);
+  m->quantities = tt_quantities_per_target(m->output, m->levels);
   m->outputs = m->each * m->targets;
   return TT_OK;
 }
 
 /* Offsets of layer l from `at` on; returns the end. */
-static int64_t place_layer(const tt_model_shape *from, int64_t at, int last, tt_layer *layer)
+static int64_t set_offsets(const tt_model_shape *from, int64_t at, int last, tt_layer *layer)
 {
   int first = at == 0;
   layer->activation = last ? TT_ACT_identity : from->activation;
@@ -51,7 +51,7 @@ tt_err tt_model_lay_out(const tt_model_shape *from, tt_model *out)
     int last = l == m.layers - 1;
     m.layer[l].in = in;
     m.layer[l].out = in = last ? m.outputs : from->hidden[l];
-    m.params = place_layer(from, m.params, last, &m.layer[l]);
+    m.params = set_offsets(from, m.params, last, &m.layer[l]);
     if (m.params > INT32_MAX)
       return TT_FAIL(CONFIG, "the network has more than %d parameters; make model.hidden smaller",
                      INT32_MAX);
@@ -60,53 +60,55 @@ tt_err tt_model_lay_out(const tt_model_shape *from, tt_model *out)
   return TT_OK;
 }
 
-tt_err tt_model_build(int64_t inputs, int64_t targets, const int64_t *hidden, int64_t layers,
+tt_err tt_model_plain(int64_t inputs, int64_t targets, const int64_t *hidden, int64_t layers,
                       tt_activation activation, tt_output output, tt_model *out)
 {
-  tt_model_shape shape = {.inputs = inputs, .targets = targets, .hidden = hidden, .layers = layers,
-                          .activation = activation, .output = output};
+  tt_model_shape shape = {.inputs = inputs,
+                          .targets = targets,
+                          .hidden = hidden,
+                          .layers = layers,
+                          .activation = activation,
+                          .output = output};
   return tt_model_lay_out(&shape, out);
 }
 
-typedef enum init_shape { SHAPE_uniform, SHAPE_normal } init_shape;
+typedef enum distribution { DISTRIBUTION_uniform, DISTRIBUTION_normal } distribution;
 
-static init_shape spreads(tt_init init, double in, double out, float *weights, float *biases)
+static distribution init_bounds(tt_init init, double in, double out, float *weights, float *biases)
 {
   (void)out;
   switch (init) {
 #define X(name, shape, w, b, source)                                                               \
-  case TT_INIT_##name:                                                                             \
-    *weights = (float)(w), *biases = (float)(b);                                                   \
-    return SHAPE_##shape;
+  case TT_INIT_##name: *weights = (float)(w), *biases = (float)(b); return DISTRIBUTION_##shape;
     TT_INITS(X)
 #undef X
-  default:
-    *weights = *biases = 0.0f;
-    return SHAPE_uniform;
+  default: *weights = *biases = 0.0f; return DISTRIBUTION_uniform;
   }
 }
 
-static void fill(float *w, int64_t count, init_shape shape, float spread, uint64_t seed,
+static void fill(float *w, int64_t count, distribution shape, float bound, uint64_t seed,
                  uint64_t stream, int layer, int64_t offset)
 {
   for (int64_t i = 0; i < count; i++) {
     uint64_t index = (uint64_t)(offset + i);
-    tt_random4 r = tt_random(seed, stream, TT_FOR_INIT, (uint32_t)layer, (uint32_t)(index / 4));
-    if (shape == SHAPE_normal)
-      w[i] = spread * tt_normal_pair(r.v[index & 2], r.v[(index & 2) + 1], (int)(index & 1));
+    tt_random4 r = tt_random(seed, stream, TT_PURPOSE_INIT, (uint32_t)layer, (uint32_t)(index / 4));
+    if (shape == DISTRIBUTION_normal)
+      w[i] = bound * tt_box_muller(r.v[index & 2], r.v[(index & 2) + 1], (int)(index & 1));
     else
-      w[i] = spread * (2.0f * tt_unit(r.v[index % 4]) - 1.0f);
+      w[i] = bound * (2.0f * tt_uniform(r.v[index % 4]) - 1.0f);
   }
 }
 
-void tt_model_init(const tt_model *model, tt_init init, uint64_t seed, uint64_t stream, float *w)
+void tt_model_init_weights(const tt_model *model, tt_init init, uint64_t seed, uint64_t stream,
+                           float *w)
 {
   for (int l = 0; l < model->layers; l++) {
     const tt_layer *layer = &model->layer[l];
     float weights, biases;
-    init_shape shape = spreads(init, (double)layer->in, (double)layer->out, &weights, &biases);
+    distribution shape =
+        init_bounds(init, (double)layer->in, (double)layer->out, &weights, &biases);
     fill(w + layer->weight, layer->in * layer->out, shape, weights, seed, stream, l, 0);
-    fill(w + layer->bias, layer->out, SHAPE_uniform, biases, seed, stream, l,
+    fill(w + layer->bias, layer->out, DISTRIBUTION_uniform, biases, seed, stream, l,
          layer->in * layer->out);
     for (int64_t o = 0; layer->norm >= 0 && o < layer->out; o++) {
       w[layer->norm + o] = 1.0f;

@@ -29,9 +29,9 @@ typedef struct tt_model {
   int layers;
   tt_layer layer[TT_MAX_LAYERS];
   tt_output output;
-  int32_t each, quantities;    /* outputs of a target, predicted quantities of one (output.h) */
-  int32_t levels;              /* levels of quantiles or classes of softmax, else 0 */
-  float level[TT_MAX_LEVELS];  /* ascending, of quantiles */
+  int32_t each, quantities;      /* outputs of a target, predicted quantities of one (output.h) */
+  int32_t levels;                /* levels of quantiles or classes of softmax, else 0 */
+  float level[TT_MAX_QUANTILES]; /* ascending, of quantiles */
 } tt_model;
 
 /* The shape of a network before it is laid out. */
@@ -51,12 +51,13 @@ typedef struct tt_model_shape {
 tt_err tt_model_lay_out(const tt_model_shape *shape, tt_model *out);
 
 /* The same for a plain one: output mean or mean_variance, no layer_norm, no residual. */
-tt_err tt_model_build(int64_t inputs, int64_t targets, const int64_t *hidden, int64_t layers,
+tt_err tt_model_plain(int64_t inputs, int64_t targets, const int64_t *hidden, int64_t layers,
                       tt_activation activation, tt_output output, tt_model *out);
 
 /* Initial weights of one member: w[P] from (seed, stream) alone. The same bits on every engine.
  * Gains of layer_norm are 1, shifts 0. */
-void tt_model_init(const tt_model *model, tt_init init, uint64_t seed, uint64_t stream, float *w);
+void tt_model_init_weights(const tt_model *model, tt_init init, uint64_t seed, uint64_t stream,
+                           float *w);
 
 /* Floating point operations of one optimiser step on `rows` rows (matrix products: forward, weight
  * gradient, input gradient; the first layer has no input gradient). */

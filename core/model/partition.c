@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-tt_err tt_plan_slice(int64_t members, int ranks, int rank, tt_slice *out)
+tt_err tt_partition_even(int64_t members, int ranks, int rank, tt_slice *out)
 {
   if (members < 0 || ranks < 1 || rank < 0 || rank >= ranks)
     return TT_FAIL(INTERNAL, "members %" PRId64 ", rank %d of %d", members, rank, ranks);
@@ -26,17 +26,17 @@ static double total_cost(int64_t members, const double *cost, int *even)
   return total;
 }
 
-tt_err tt_plan_costs(int64_t members, const double *cost, int ranks, int rank, tt_slice *out)
+tt_err tt_partition_by_cost(int64_t members, const double *cost, int ranks, int rank, tt_slice *out)
 {
   int even;
   double total = total_cost(members, cost, &even), before = 0.0;
   tt_slice mine = {0, 0};
   if (total < 0.0 || ranks < 1 || rank < 0 || rank >= ranks)
     return TT_FAIL(INTERNAL, "costs of %" PRId64 " members, rank %d of %d", members, rank, ranks);
-  if (even) return tt_plan_slice(members, ranks, rank, out);
+  if (even) return tt_partition_even(members, ranks, rank, out);
   for (int64_t i = 0; i < members; i++) {
-    double place = (before + 0.5 * cost[i]) / total * ranks;
-    int owner = place < ranks ? (int)place : ranks - 1;
+    double position = (before + 0.5 * cost[i]) / total * ranks;
+    int owner = position < ranks ? (int)position : ranks - 1;
     mine.first += owner < rank;
     mine.count += owner == rank;
     before += cost[i];
@@ -45,7 +45,7 @@ tt_err tt_plan_costs(int64_t members, const double *cost, int ranks, int rank, t
   return TT_OK;
 }
 
-tt_slice tt_plan_common(tt_slice part, int64_t first, int64_t count)
+tt_slice tt_slice_intersect(tt_slice part, int64_t first, int64_t count)
 {
   int64_t begin = part.first > first ? part.first : first, end = part.first + part.count;
   if (end > first + count) end = first + count;

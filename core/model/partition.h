@@ -1,6 +1,6 @@
 /* partition.h — which member trains on which rank. Floor 1: no MPI, no CUDA. */
-#ifndef TT_PLAN_H
-#define TT_PLAN_H
+#ifndef TT_PARTITION_H
+#define TT_PARTITION_H
 #include "core/base/err.h"
 
 #include <stdint.h>
@@ -16,7 +16,7 @@ typedef struct tt_slice {
  *   members  [0, 2^40]; may be fewer than ranks, the last ranks then get count 0
  *   out      written only on TT_OK
  * Local. Errors: INTERNAL. */
-tt_err tt_plan_slice(int64_t members, int ranks, int rank, tt_slice *out);
+tt_err tt_partition_even(int64_t members, int ranks, int rank, tt_slice *out);
 
 /* Deal members that cost differently: in contiguous parts, a member to the rank in whose share of
  * the whole cost its middle lies, so that no part costs more than the mean and one member. Where
@@ -24,10 +24,11 @@ tt_err tt_plan_slice(int64_t members, int ranks, int rank, tt_slice *out);
  *   cost  [members] > 0, in any unit
  *   out   written only on TT_OK
  * Local. Errors: INTERNAL. */
-tt_err tt_plan_costs(int64_t members, const double *cost, int ranks, int rank, tt_slice *out);
+tt_err tt_partition_by_cost(int64_t members, const double *cost, int ranks, int rank,
+                            tt_slice *out);
 
 /* What of members [first, first + count) lies in a part, counted from `first`. */
-tt_slice tt_plan_common(tt_slice part, int64_t first, int64_t count);
+tt_slice tt_slice_intersect(tt_slice part, int64_t first, int64_t count);
 #ifdef __cplusplus
 }
 #endif

@@ -15,12 +15,11 @@ tt_state_field tt_state_get(const tt_state *s, int field)
                             s->f_##name_};
     TT_STATE_FIELDS(X)
 #undef X
-  default:
-    return (tt_state_field){"", TT_TYPE_int8_t, 0, 0, NULL};
+  default: return (tt_state_field){"", TT_TYPE_int8_t, 0, 0, NULL};
   }
 }
 
-static void fill_blank(tt_state *s)
+static void set_initial_values(tt_state *s)
 {
   for (int64_t i = 0; i < s->count; i++) {
     TT_FIELD(s, best_loss)[i] = TT_FIELD(s, plateau_best)[i] = INFINITY;
@@ -57,7 +56,7 @@ tt_err tt_state_create(tt_slice which, tt_state_shape shape, tt_state **out)
     tt_state_destroy(&s);
     return e;
   }
-  fill_blank(s);
+  set_initial_values(s);
   *out = s;
   return TT_OK;
 }
@@ -82,7 +81,7 @@ uint64_t tt_state_hash(const tt_state *s, int64_t i)
   return hash;
 }
 
-const float *tt_state_result(const tt_state *s, int64_t i)
+const float *tt_state_prediction_weights(const tt_state *s, int64_t i)
 {
   int best = TT_FIELD(s, best_epoch)[i] >= 0;
   int averaged = s->averages && TT_FIELD(s, averaged)[i] > 0;

@@ -20,26 +20,26 @@ typedef enum tt_status {
 /* Arrays of a member: name, C type, values per member (P parameters, S optimiser slots, E epochs).
  * Whoever allocates, copies, writes, reads or checks a state loops over this table. */
 #define TT_STATE_FIELDS(X)                                                                         \
-  X(weights, float, s->params)          /* [P] now */                                              \
-  X(slots, float, s->slots * s->params) /* [S][P] optimiser */                                     \
-  X(best_weights, float, s->params)     /* [P] at the best validation loss */                      \
-  X(best_loss, double, 1)               /* +inf before the first validation */                     \
-  X(best_epoch, int32_t, 1)             /* from 0; -1 before the first */                          \
-  X(step, int64_t, 1)                   /* optimiser steps taken */                                \
-  X(epoch, int32_t, 1)                  /* whole epochs done */                                    \
-  X(batch, int32_t, 1)                  /* batches done of the running epoch */                    \
-  X(loss_sum, double, 1)                /* sum over rows of the running epoch */                   \
-  X(status, int8_t, 1)                  /* tt_status */                                            \
-  X(loss_train, float, s->epochs)       /* [E] NaN after the end */                                \
-  X(loss_validation, float, s->epochs)  /* [E] NaN without validation */                         \
-  X(loss_ensemble, float, s->judged)    /* [E] validation loss of its ensemble as one */         \
+  X(weights, float, s->params)                  /* [P] now */                                      \
+  X(slots, float, s->slots * s->params)         /* [S][P] optimiser */                             \
+  X(best_weights, float, s->params)             /* [P] at the best validation loss */              \
+  X(best_loss, double, 1)                       /* +inf before the first validation */             \
+  X(best_epoch, int32_t, 1)                     /* from 0; -1 before the first */                  \
+  X(step, int64_t, 1)                           /* optimiser steps taken */                        \
+  X(epoch, int32_t, 1)                          /* whole epochs done */                            \
+  X(batch, int32_t, 1)                          /* batches done of the running epoch */            \
+  X(loss_sum, double, 1)                        /* sum over rows of the running epoch */           \
+  X(status, int8_t, 1)                          /* tt_status */                                    \
+  X(loss_train, float, s->epochs)               /* [E] NaN after the end */                        \
+  X(loss_validation, float, s->epochs)          /* [E] NaN without validation */                   \
+  X(loss_ensemble, float, s->judged)            /* [E] validation loss of its ensemble as one */   \
   X(average, float, s->averages * s->params)    /* [P] of the weights, with train.average */       \
-  X(averaged, int64_t, 1)               /* how many went into it */                                \
+  X(averaged, int64_t, 1)                       /* how many went into it */                        \
   X(snapshots, float, s->snapshots * s->params) /* [.][P] at ends of cycles */                     \
-  X(rate, float, 1)                     /* factor on the learning rate: plateaus, retries */       \
-  X(plateau_best, double, 1)            /* of reduce_on_plateau; +inf at first */                  \
-  X(plateau_wait, int32_t, 1)           /* epochs without a better loss */                         \
-  X(attempt, int32_t, 1)                /* retries after divergence so far */
+  X(rate, float, 1)           /* factor on the learning rate: plateaus, retries */                 \
+  X(plateau_best, double, 1)  /* of reduce_on_plateau; +inf at first */                            \
+  X(plateau_wait, int32_t, 1) /* epochs without a better loss */                                   \
+  X(attempt, int32_t, 1)      /* retries after divergence so far */
 
 typedef struct tt_state {
   int64_t first, count;                       /* members [first, first + count) of the cohort */
@@ -63,16 +63,16 @@ tt_err tt_state_create(tt_slice which, tt_state_shape shape, tt_state **out);
 void tt_state_destroy(tt_state **s);
 
 /* The table at run time, for loops in files and tests. */
-typedef enum tt_type {
+typedef enum tt_field_type {
   TT_TYPE_float,
   TT_TYPE_double,
   TT_TYPE_int8_t,
   TT_TYPE_int32_t,
   TT_TYPE_int64_t
-} tt_type;
+} tt_field_type;
 typedef struct tt_state_field {
   const char *name;
-  tt_type type;
+  tt_field_type type;
   int64_t bytes;  /* of one value */
   int64_t length; /* values per member */
   void *data;     /* [count][length] */
@@ -91,7 +91,7 @@ uint64_t tt_state_hash(const tt_state *s, int64_t i);
 
 /* Weights a member predicts with: the best ones if there was a validation, else the average of the
  * weights if there is one, else the last. [P] */
-const float *tt_state_result(const tt_state *s, int64_t i);
+const float *tt_state_prediction_weights(const tt_state *s, int64_t i);
 #ifdef __cplusplus
 }
 #endif

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static tt_err allocate(tt_committee *c)
+static tt_err allocate(tt_trained_ensemble *c)
 {
   TT_TRY(TT_ALLOC(c->ensemble, c->ensembles));
   TT_TRY(TT_ALLOC(c->w, c->members * c->model.params));
@@ -16,23 +16,23 @@ static tt_err allocate(tt_committee *c)
   return TT_ALLOC(c->status, c->members);
 }
 
-tt_err tt_committee_create(const tt_model *model, int64_t ensembles, int64_t members,
-                           tt_committee **out)
+tt_err tt_trained_ensemble_create(const tt_model *model, int64_t ensembles, int64_t members,
+                                  tt_trained_ensemble **out)
 {
-  tt_committee *c = NULL;
+  tt_trained_ensemble *c = NULL;
   TT_TRY(TT_ALLOC(c, 1));
   c->model = *model;
   c->ensembles = ensembles;
   c->members = members;
   tt_err e = allocate(c);
   if (e)
-    tt_committee_destroy(&c);
+    tt_trained_ensemble_destroy(&c);
   else
     *out = c;
   return e;
 }
 
-void tt_committee_destroy(tt_committee **c)
+void tt_trained_ensemble_destroy(tt_trained_ensemble **c)
 {
   if (!*c) return;
   for (int64_t i = 0; (*c)->ensemble && i < (*c)->ensembles; i++) {
@@ -64,7 +64,7 @@ static tt_err copy_ensemble(const tt_ensemble *from, tt_ensemble *to)
   return TT_OK;
 }
 
-static tt_err describe(const tt_cohort *c, const tt_dataset *d, tt_committee *out)
+static tt_err copy_metadata(const tt_cohort *c, const tt_dataset *d, tt_trained_ensemble *out)
 {
   out->variance_floor = c->variance_floor;
   for (int64_t i = 0; i < c->members; i++) {
@@ -78,30 +78,31 @@ static tt_err describe(const tt_cohort *c, const tt_dataset *d, tt_committee *ou
   return tt_scaler_copy(&d->scaler, &out->scaler);
 }
 
-tt_err tt_committee_from_cohort(const tt_cohort *c, const tt_dataset *d, tt_committee **out)
+tt_err tt_trained_ensemble_from_cohort(const tt_cohort *c, const tt_dataset *d,
+                                       tt_trained_ensemble **out)
 {
-  tt_committee *made = NULL;
-  TT_TRY(tt_committee_create(&c->model, c->ensembles, c->members, &made));
-  tt_err e = describe(c, d, made);
+  tt_trained_ensemble *trained = NULL;
+  TT_TRY(tt_trained_ensemble_create(&c->model, c->ensembles, c->members, &trained));
+  tt_err e = copy_metadata(c, d, trained);
   if (e)
-    tt_committee_destroy(&made);
+    tt_trained_ensemble_destroy(&trained);
   else
-    *out = made;
+    *out = trained;
   return e;
 }
 
-int64_t tt_committee_width(const tt_committee *c)
+int64_t tt_trained_ensemble_width(const tt_trained_ensemble *c)
 {
   return c->model.targets * c->model.quantities;
 }
 
-int64_t tt_committee_columns(const tt_committee *c)
+int64_t tt_trained_ensemble_columns(const tt_trained_ensemble *c)
 {
-  return c->ensembles * tt_committee_width(c);
+  return c->ensembles * tt_trained_ensemble_width(c);
 }
 
-void tt_committee_label(const tt_committee *c, const tt_ensemble *e, int64_t column, char *text,
-                        size_t room)
+void tt_trained_ensemble_column_name(const tt_trained_ensemble *c, const tt_ensemble *e,
+                                     int64_t column, char *text, size_t room)
 {
   int32_t j = (int32_t)(column % c->model.quantities);
   const char *name = c->target.name[e->column[column / c->model.quantities]];
@@ -115,32 +116,31 @@ void tt_committee_label(const tt_committee *c, const tt_ensemble *e, int64_t col
     snprintf(text, room, "%s", name);
 }
 
-tt_err tt_committees_create(int64_t count, tt_committees *out)
+tt_err tt_trained_ensembles_create(int64_t count, tt_trained_ensembles *out)
 {
-  tt_committees all = {.count = count};
+  tt_trained_ensembles all = {.count = count};
   TT_TRY(TT_ALLOC(all.at, count));
   *out = all;
   return TT_OK;
 }
 
-void tt_committees_destroy(tt_committees *all)
+void tt_trained_ensembles_destroy(tt_trained_ensembles *all)
 {
-  for (int64_t i = 0; all->at && i < all->count; i++)
-    tt_committee_destroy(&all->at[i]);
+  for (int64_t i = 0; all->at && i < all->count; i++) tt_trained_ensemble_destroy(&all->at[i]);
   tt_free(all->at);
-  *all = (tt_committees){0, NULL};
+  *all = (tt_trained_ensembles){0, NULL};
 }
 
-int64_t tt_committees_members(const tt_committees *all)
+int64_t tt_trained_ensembles_members(const tt_trained_ensembles *all)
 {
   int64_t members = 0;
   for (int64_t i = 0; i < all->count; i++) members += all->at[i]->members;
   return members;
 }
 
-int64_t tt_committees_columns(const tt_committees *all)
+int64_t tt_trained_ensembles_columns(const tt_trained_ensembles *all)
 {
   int64_t columns = 0;
-  for (int64_t i = 0; i < all->count; i++) columns += tt_committee_columns(all->at[i]);
+  for (int64_t i = 0; i < all->count; i++) columns += tt_trained_ensemble_columns(all->at[i]);
   return columns;
 }

@@ -9,7 +9,7 @@
 
 static tt_err allocate(tt_calibration *k)
 {
-  TT_TRY(TT_ALLOC(k->spread, k->columns));
+  TT_TRY(TT_ALLOC(k->std_scale, k->columns));
   TT_TRY(TT_ALLOC(k->rows, k->columns));
   TT_TRY(TT_ALLOC(k->level, k->levels));
   return TT_ALLOC(k->width, k->levels * k->columns);
@@ -24,10 +24,8 @@ tt_err tt_calibration_create(int64_t columns, int64_t levels, const double *leve
     tt_calibration_free(&k);
     return e;
   }
-  for (int64_t i = 0; i < columns; i++)
-    k.spread[i] = 1.0;
-  for (int64_t i = 0; i < levels * columns; i++)
-    k.width[i] = INFINITY;
+  for (int64_t i = 0; i < columns; i++) k.std_scale[i] = 1.0;
+  for (int64_t i = 0; i < levels * columns; i++) k.width[i] = INFINITY;
   if (levels) memcpy(k.level, level, (size_t)levels * sizeof *level);
   *out = k;
   return TT_OK;
@@ -35,20 +33,20 @@ tt_err tt_calibration_create(int64_t columns, int64_t levels, const double *leve
 
 void tt_calibration_free(tt_calibration *k)
 {
-  tt_free(k->spread);
+  tt_free(k->std_scale);
   tt_free(k->rows);
   tt_free(k->level);
   tt_free(k->width);
   *k = (tt_calibration){0};
 }
 
-double tt_calibration_spread(const tt_calibration *k, int64_t column)
+double tt_calibration_std_scale(const tt_calibration *k, int64_t column)
 {
-  return k->columns ? k->spread[column] : 1.0;
+  return k->columns ? k->std_scale[column] : 1.0;
 }
 
 /* The two levels that bound a central interval; the nearest there are. */
-static void find_pair(const tt_model *m, double level, int32_t *low, int32_t *high)
+static void find_interval_levels(const tt_model *m, double level, int32_t *low, int32_t *high)
 {
   *low = *high = 0;
   for (int32_t j = 1; j < m->levels; j++) {
@@ -58,43 +56,41 @@ static void find_pair(const tt_model *m, double level, int32_t *low, int32_t *hi
   }
 }
 
-static double measure(double sd, double unit) { return sd > 0.0 ? sd : unit; }
+static double std_or_unit(double sd, double unit) { return sd > 0.0 ? sd : unit; }
 
-static void score_rows(const tt_model *m, double level, double spread, const tt_validated *v,
-                       double *score)
+static void conformal_scores(const tt_model *m, double level, double std_scale,
+                             const tt_calibration_data *v, double *score)
 {
   int32_t low, high, q = m->quantities;
-  find_pair(m, level, &low, &high);
+  find_interval_levels(m, level, &low, &high);
   for (int64_t r = 0; r < v->rows; r++) {
     const double *at = v->quantity + r * q;
     score[r] = m->output == TT_OUTPUT_quantiles
                    ? tt_conformal_outside(v->y[r], at[low], at[high])
-                   : tt_conformal_residual(v->y[r], at[0], measure(v->sd[r] * spread, 1.0));
+                   : tt_conformal_residual(v->y[r], at[0], std_or_unit(v->sd[r] * std_scale, 1.0));
   }
 }
 
-static double learn_spread(const tt_model *m, const tt_validated *v, double *error)
+static double fit_std_scale(const tt_model *m, const tt_calibration_data *v, double *error)
 {
-  for (int64_t r = 0; r < v->rows; r++)
-    error[r] = v->quantity[r * m->quantities] - v->y[r];
-  return tt_recalibration(v->rows, error, v->sd);
+  for (int64_t r = 0; r < v->rows; r++) error[r] = v->quantity[r * m->quantities] - v->y[r];
+  return tt_recalibration_scale(v->rows, error, v->sd);
 }
 
-tt_err tt_calibration_learn(tt_calibration *k, const tt_model *m, int64_t first, int recalibrate,
-                            const tt_validated *v)
+tt_err tt_calibration_fit(tt_calibration *k, const tt_model *m, int64_t first, int recalibrate,
+                          const tt_calibration_data *v)
 {
   double *score = NULL, width;
   TT_TRY(TT_ALLOC(score, v->rows));
-  double spread = recalibrate ? learn_spread(m, v, score) : 1.0;
+  double std_scale = recalibrate ? fit_std_scale(m, v, score) : 1.0;
   for (int32_t j = 0; j < m->quantities; j++) {
-    k->spread[first + j] = spread;
+    k->std_scale[first + j] = std_scale;
     k->rows[first + j] = v->rows;
   }
   for (int64_t i = 0; i < k->levels; i++) {
-    score_rows(m, k->level[i], spread, v, score);
+    conformal_scores(m, k->level[i], std_scale, v, score);
     tt_conformal_widths(v->rows, score, 1, &k->level[i], &width);
-    for (int32_t j = 0; j < m->quantities; j++)
-      k->width[i * k->columns + first + j] = width;
+    for (int32_t j = 0; j < m->quantities; j++) k->width[i * k->columns + first + j] = width;
   }
   tt_free(score);
   return TT_OK;
@@ -107,11 +103,11 @@ void tt_calibration_interval(const tt_calibration *k, const tt_model *m, int64_t
   double width = k->width[level * k->columns + column];
   int32_t a, b;
   if (m->output != TT_OUTPUT_quantiles) {
-    *low = quantity[0] - width * measure(sd, unit);
-    *high = quantity[0] + width * measure(sd, unit);
+    *low = quantity[0] - width * std_or_unit(sd, unit);
+    *high = quantity[0] + width * std_or_unit(sd, unit);
     return;
   }
-  find_pair(m, k->level[level], &a, &b);
+  find_interval_levels(m, k->level[level], &a, &b);
   *low = quantity[a] - width * unit;
   *high = quantity[b] + width * unit;
   if (*low > *high) *low = *high = 0.5 * (*low + *high); /* nothing is left between them */

@@ -4,28 +4,27 @@
 #include <math.h>
 #include <stdlib.h>
 
-double tt_recalibration(int64_t n, const double *error, const double *sd)
+double tt_recalibration_scale(int64_t n, const double *error, const double *sd)
 {
   double sum = 0.0;
-  for (int64_t i = 0; i < n; i++)
-    sum += error[i] * error[i] / (sd[i] * sd[i]);
+  for (int64_t i = 0; i < n; i++) sum += error[i] * error[i] / (sd[i] * sd[i]);
   double scale = n > 0 ? sqrt(sum / (double)n) : 1.0;
   return scale > 0.0 && scale < INFINITY ? scale : 1.0;
 }
 
 int64_t tt_conformal_rank(int64_t n, double level)
 {
-  double place = (double)(n + 1) * level;
-  int64_t rank = (int64_t)ceil(place - 1e-9 * place); /* 0.9 * 10 is 9, whatever the rounding */
+  double position = (double)(n + 1) * level;
+  int64_t rank =
+      (int64_t)ceil(position - 1e-9 * position); /* 0.9 * 10 is 9, whatever the rounding */
   return rank > n ? 0 : rank < 1 ? 1 : rank;
 }
 
-int64_t tt_conformal_rows(double level)
+int64_t tt_conformal_min_rows(double level)
 {
   int64_t n = (int64_t)floor(level / (1.0 - level)) - 1;
   n = n < 1 ? 1 : n;
-  while (tt_conformal_rank(n, level) == 0)
-    n++;
+  while (tt_conformal_rank(n, level) == 0) n++;
   return n;
 }
 

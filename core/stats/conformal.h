@@ -12,7 +12,7 @@ extern "C" {
 /* Factor on standard deviations that makes a Gaussian most likely: the root of the mean of
  * error^2 / variance over n rows (maximum likelihood in closed form). 1 without rows, or where it
  * is not a positive number (rows of variance 0). */
-double tt_recalibration(int64_t n, const double *error, const double *sd);
+double tt_recalibration_scale(int64_t n, const double *error, const double *sd);
 
 /* Which of n sorted scores bounds the next one with probability `level`: ceil((n + 1) level), from
  * 1; 0 when n is too small, and the bound infinite. Vovk, Gammerman & Shafer 2005; Lei, G'Sell,
@@ -20,7 +20,7 @@ double tt_recalibration(int64_t n, const double *error, const double *sd);
 int64_t tt_conformal_rank(int64_t n, double level);
 
 /* Fewest rows with a finite bound. */
-int64_t tt_conformal_rows(double level);
+int64_t tt_conformal_min_rows(double level);
 
 /* The bound for each of `levels` levels: width[levels]; sorts score[n]. */
 void tt_conformal_widths(int64_t n, double *score, int64_t levels, const double *level,

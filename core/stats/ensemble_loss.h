@@ -20,11 +20,11 @@ double tt_ensemble_loss(const tt_model *model, tt_loss kind, tt_loss_args a, con
  *   quantity j of member i: its mean at mu[i * each + j * step], its variance at `apart` after that
  *   take      [members] 0 = leave this one out; at least one stays */
 typedef struct tt_mixture {
-  int64_t members, each, step, apart;
-  const int8_t *take;
+  int64_t members, each, step, variance_offset;
+  const int8_t *included;
 } tt_mixture;
-void tt_mixture_take(const tt_mixture *x, int64_t count, const float *mu, double *mean,
-                     double *variance);
+void tt_mixture_moments(const tt_mixture *x, int64_t count, const float *mu, double *mean,
+                        double *variance);
 #ifdef __cplusplus
 }
 #endif

@@ -29,21 +29,21 @@ typedef enum tt_stage {
 extern const char *const tt_stage_name[]; /* ends with NULL */
 
 /* What became of a candidate that was asked for. */
-typedef enum tt_answer {
-  TT_ANSWER_failed,  /* never asked again */
-  TT_ANSWER_labelled /* y has at least one number */
-} tt_answer;
+typedef enum tt_label_status {
+  TT_LABEL_STATUS_failed,  /* never asked again */
+  TT_LABEL_STATUS_labelled /* y has at least one number */
+} tt_label_status;
 
 /* Candidates are numbered over the whole campaign: rows of pool.file, or of all files that
  * pool.command has written, one after the other. */
-typedef struct tt_picked {
+typedef struct tt_query {
   int64_t row;
-  int32_t round; /* 1, 2, ... */
-  int8_t random; /* drawn at random, not by score */
-  int8_t answer; /* tt_answer */
-  int8_t split;  /* tt_split of its label */
-  double score;  /* when it was chosen; NaN with random */
-} tt_picked;
+  int32_t round;       /* 1, 2, ... */
+  int8_t random;       /* drawn at random, not by score */
+  int8_t label_status; /* tt_label_status */
+  int8_t split;        /* tt_split of its label */
+  double score;        /* when it was chosen; NaN with random */
+} tt_query;
 
 /* Counts of rows: name, type, meaning. One value a round. */
 #define TT_ROUND_COUNTS(X)                                                                         \
@@ -53,7 +53,7 @@ typedef struct tt_picked {
   X(accurate, "candidates below select.lower")                                                     \
   X(candidate, "from select.lower on and below select.upper")                                      \
   X(failed, "from select.upper on")                                                                \
-  X(asked, "chosen and given to the oracle")                                                       \
+  X(queried, "chosen and given to the oracle")                                                     \
   X(unlabelled, "asked, but the oracle failed")                                                    \
   X(diverged, "members that diverged")
 #define TT_ROUND_NUMBERS(X)                                                                        \
@@ -78,12 +78,13 @@ typedef struct tt_round {
 } tt_round;
 
 typedef struct tt_history {
-  int64_t inputs, targets, columns; /* D, T, C of tt_committees_columns; 0 before the first round */
-  uint64_t identity;                /* of data, pool and seed: another campaign's file is refused */
+  int64_t inputs, targets,
+      columns;       /* D, T, C of tt_trained_ensembles_columns; 0 before the first round */
+  uint64_t identity; /* of data, pool and seed: another campaign's file is refused */
   int64_t rounds;
   tt_round *round; /* [rounds] */
-  int64_t picks;   /* of all rounds, in the order chosen */
-  tt_picked *pick; /* [picks] */
+  int64_t queries; /* of all rounds, in the order chosen */
+  tt_query *query; /* [picks] */
   double *x;       /* [picks][D] inputs in the user's units */
   double *y;       /* [picks][T] labels in the user's units; NaN = unlabelled */
   int ended;       /* tt_stop_rule that ended it, -1 = it goes on */
@@ -97,21 +98,21 @@ void tt_history_destroy(tt_history **h);
  * the rounds before. *out is valid until the next call. Errors: MEM, INTERNAL (other C). */
 tt_err tt_history_add_round(tt_history *h, int64_t columns, tt_round **out);
 /* Append `count` picks with their inputs x [count][D] and labels y [count][T]. Errors: MEM. */
-tt_err tt_history_add_picks(tt_history *h, int64_t count, const tt_picked *pick, const double *x,
-                            const double *y);
+tt_err tt_history_add_queries(tt_history *h, int64_t count, const tt_query *query, const double *x,
+                              const double *y);
 /* Forget rounds from `round` (1, 2, ...) on, their picks and the end. */
-void tt_history_cut(tt_history *h, int64_t round);
+void tt_history_truncate(tt_history *h, int64_t round);
 
 /* The candidates that are taken: picked in any round, labelled or not. */
-typedef struct tt_taken {
+typedef struct tt_used_rows {
   int64_t count;
   int64_t *row; /* [count] ascending; owned */
-} tt_taken;
-tt_err tt_history_taken(const tt_history *h, tt_taken *out);
-void tt_taken_free(tt_taken *t);
+} tt_used_rows;
+tt_err tt_history_used_rows(const tt_history *h, tt_used_rows *out);
+void tt_used_rows_free(tt_used_rows *t);
 /* How many taken rows are below `row`; whether `row` is taken. Binary search. */
-int64_t tt_taken_below(const tt_taken *t, int64_t row);
-int tt_is_taken(const tt_taken *t, int64_t row);
+int64_t tt_used_rows_below(const tt_used_rows *t, int64_t row);
+int tt_is_row_used(const tt_used_rows *t, int64_t row);
 
 /* ---- When a campaign ends: any of these; name, option that sets it, meaning ---- */
 #define TT_STOP_RULES(X)                                                                           \
@@ -124,16 +125,16 @@ int tt_is_taken(const tt_taken *t, int64_t row);
   X(change, "stop.change", "the predictions do not change any more")
 
 typedef enum tt_stop_rule {
-#define X(name, option, meaning) TT_RULE_##name,
+#define X(name, option, meaning) TT_STOP_RULE_##name,
   TT_STOP_RULES(X)
 #undef X
-      TT_RULE_COUNT
+      TT_STOP_RULE_COUNT
 } tt_stop_rule;
-extern const char *const tt_rule_name[];   /* "plateau"; ends with NULL */
-extern const char *const tt_rule_option[]; /* "stop.plateau_rounds" */
+extern const char *const tt_stop_rule_name[];   /* "plateau"; ends with NULL */
+extern const char *const tt_stop_rule_option[]; /* "stop.plateau_rounds" */
 
 /* The numbers of the rules, from the options of section stop. */
-typedef struct tt_stop_limits {
+typedef struct tt_stop_settings {
   int64_t rounds, labels; /* labels < 0 = no limit */
   double wall_time;       /* seconds, < 0 = no limit */
   double accurate;
@@ -141,7 +142,7 @@ typedef struct tt_stop_limits {
   int64_t plateau_rounds;
   double plateau_delta, change;
   int64_t change_rounds;
-} tt_stop_limits;
+} tt_stop_settings;
 
 /* The error of a round in one number: the mean over the columns of rmse (of classes, which have
  * none, nll), each in units of its value in the first round of `unit`; NaN = none is known.
@@ -154,7 +155,8 @@ double tt_history_error(const tt_history *h, int64_t round, const tt_history *un
  *            silent
  * The plateau looks at tt_history_error in units of the campaign's own first round. why [room]: one
  * sentence with the numbers. */
-int tt_history_ends(const tt_history *h, const tt_stop_limits *l, int trusted, char *why, int room);
+int tt_history_should_stop(const tt_history *h, const tt_stop_settings *l, int has_lower,
+                           char *reason, int size);
 #ifdef __cplusplus
 }
 #endif

@@ -5,64 +5,63 @@
 #include <math.h>
 #include <stdio.h>
 
-const char *const tt_rule_name[] = {
+const char *const tt_stop_rule_name[] = {
 #define X(name, option, meaning) #name,
     TT_STOP_RULES(X)
 #undef X
         NULL};
-const char *const tt_rule_option[] = {
+const char *const tt_stop_rule_option[] = {
 #define X(name, option, meaning) option,
     TT_STOP_RULES(X)
 #undef X
         NULL};
 
-typedef struct question {
+typedef struct stop_check {
   const tt_history *h;
   const tt_round *last;
-  const tt_stop_limits *l;
-  int trusted;
-  char *why;
+  const tt_stop_settings *l;
+  int has_lower;
+  char *reason;
   size_t room;
-} question;
+} stop_check;
 
-static int holds_rounds(const question *q)
+static int holds_rounds(const stop_check *q)
 {
   int64_t done = q->h->rounds - 1; /* the last one has not asked yet */
   if (done < q->l->rounds) return 0;
-  snprintf(q->why, q->room, "%" PRId64 " rounds of labels are done, stop.rounds is %" PRId64, done,
-           q->l->rounds);
+  snprintf(q->reason, q->room, "%" PRId64 " rounds of labels are done, stop.rounds is %" PRId64,
+           done, q->l->rounds);
   return 1;
 }
 
-static int holds_labels(const question *q)
+static int holds_labels(const stop_check *q)
 {
   if (q->l->labels < 0 || q->last->labels < q->l->labels) return 0;
-  snprintf(q->why, q->room, "there are %" PRId64 " labelled rows, stop.labels is %" PRId64,
+  snprintf(q->reason, q->room, "there are %" PRId64 " labelled rows, stop.labels is %" PRId64,
            q->last->labels, q->l->labels);
   return 1;
 }
 
-static int holds_wall_time(const question *q)
+static int holds_wall_time(const stop_check *q)
 {
   double seconds = 0.0;
   if (q->l->wall_time < 0.0) return 0;
   for (int64_t i = 0; i < q->h->rounds; i++)
-    for (int k = 0; k < TT_STAGE_COUNT; k++)
-      seconds += q->h->round[i].seconds[k];
+    for (int k = 0; k < TT_STAGE_COUNT; k++) seconds += q->h->round[i].seconds[k];
   if (!(seconds >= q->l->wall_time)) return 0;
-  snprintf(q->why, q->room, "it has worked for %.0f s, stop.wall_time is %.0f s", seconds,
+  snprintf(q->reason, q->room, "it has worked for %.0f s, stop.wall_time is %.0f s", seconds,
            q->l->wall_time);
   return 1;
 }
 
 /* A pool without candidates is no accurate one: that is rule candidates. */
-static int holds_accurate(const question *q)
+static int holds_accurate(const stop_check *q)
 {
   int64_t n = q->l->accurate_rounds;
-  if (!q->trusted || n < 1 || q->h->rounds < n) return 0;
+  if (!q->has_lower || n < 1 || q->h->rounds < n) return 0;
   for (const tt_round *r = q->last; r > q->last - n; r--)
     if (r->pool == 0 || (double)r->accurate < q->l->accurate * (double)r->pool) return 0;
-  snprintf(q->why, q->room,
+  snprintf(q->reason, q->room,
            "%.2f %% of the pool is accurate, and was at least stop.accurate, %g %%, for %" PRId64
            " round%s",
            100.0 * (double)q->last->accurate / (double)q->last->pool, 100.0 * q->l->accurate, n,
@@ -70,18 +69,18 @@ static int holds_accurate(const question *q)
   return 1;
 }
 
-static int holds_candidates(const question *q)
+static int holds_candidates(const stop_check *q)
 {
   const tt_round *r = q->last;
   if (r->candidate > 0) return 0;
-  snprintf(q->why, q->room,
+  snprintf(q->reason, q->room,
            "none of the %" PRId64 " candidates is left to ask for: %" PRId64
            " are accurate (select.lower), %" PRId64 " failed (select.upper)",
            r->pool, r->accurate, r->failed);
   return 1;
 }
 
-static double error_of(const tt_round *r, const tt_round *unit, int64_t column)
+static double relative_error(const tt_round *r, const tt_round *unit, int64_t column)
 {
   if (isfinite(unit->rmse[column])) return r->rmse[column] / unit->rmse[column];
   return r->nll[column] / unit->nll[column];
@@ -92,7 +91,7 @@ double tt_history_error(const tt_history *h, int64_t round, const tt_history *un
   double sum = 0.0;
   int64_t n = 0;
   for (int64_t c = 0; c < h->columns; c++) {
-    double part = error_of(&h->round[round - 1], &unit->round[0], c);
+    double part = relative_error(&h->round[round - 1], &unit->round[0], c);
     if (!isfinite(part)) continue;
     sum += part;
     n++;
@@ -100,7 +99,7 @@ double tt_history_error(const tt_history *h, int64_t round, const tt_history *un
   return n ? sum / (double)n : NAN;
 }
 
-static int holds_plateau(const question *q)
+static int holds_plateau(const stop_check *q)
 {
   double best = NAN;
   int64_t at = 0;
@@ -112,7 +111,7 @@ static int holds_plateau(const question *q)
     at = i;
   }
   if (isnan(best) || q->h->rounds - 1 - at < q->l->plateau_rounds) return 0;
-  snprintf(q->why, q->room,
+  snprintf(q->reason, q->room,
            "the test error has not become better by %g %% since round %" PRId64
            " (then %.4g of the first round's, now %.4g); stop.plateau_rounds is %" PRId64,
            100.0 * q->l->plateau_delta, at + 1, best, tt_history_error(q->h, q->h->rounds, q->h),
@@ -120,30 +119,31 @@ static int holds_plateau(const question *q)
   return 1;
 }
 
-static int holds_change(const question *q)
+static int holds_change(const stop_check *q)
 {
   int64_t n = q->l->change_rounds;
   if (!(q->l->change > 0.0) || n < 1 || q->h->rounds < n) return 0;
   for (const tt_round *r = q->last; r > q->last - n; r--)
     if (!(r->change < q->l->change)) return 0;
-  snprintf(q->why, q->room,
+  snprintf(q->reason, q->room,
            "the test predictions moved by %.3g, and less than stop.change, %g, for %" PRId64
            " round%s",
            q->last->change, q->l->change, n, n == 1 ? "" : "s");
   return 1;
 }
 
-int tt_history_ends(const tt_history *h, const tt_stop_limits *l, int trusted, char *why, int room)
+int tt_history_should_stop(const tt_history *h, const tt_stop_settings *l, int has_lower,
+                           char *reason, int room)
 {
-  static int (*const holds[])(const question *) = {
+  static int (*const holds[])(const stop_check *) = {
 #define X(name, option, meaning) holds_##name,
       TT_STOP_RULES(X)
 #undef X
   };
   if (h->rounds == 0) return -1;
-  const question q = {h, &h->round[h->rounds - 1], l, trusted, why, (size_t)room};
-  for (int i = 0; i < TT_RULE_COUNT; i++)
+  const stop_check q = {h, &h->round[h->rounds - 1], l, has_lower, reason, (size_t)room};
+  for (int i = 0; i < TT_STOP_RULE_COUNT; i++)
     if (holds[i](&q)) return i;
-  if (room > 0) *why = '\0';
+  if (room > 0) *reason = '\0';
   return -1;
 }

@@ -5,8 +5,8 @@
  * is a key: the largest over all parts wins, of equal values that of the lower position. So the
  * same candidates are chosen however the list is dealt. Distances are between normalised inputs, in
  * float; a distance depends on its two points alone. */
-#ifndef TT_DIVERSITY_H
-#define TT_DIVERSITY_H
+#ifndef TT_K_CENTER_H
+#define TT_K_CENTER_H
 #include "core/base/err.h"
 
 #include <stdint.h>
@@ -14,40 +14,40 @@
 extern "C" {
 #endif
 
-typedef struct tt_apart {
+typedef struct tt_k_center {
   int64_t first, count; /* positions [first, first + count); below 2^32 */
   int64_t inputs;       /* D */
   float *x;             /* [D][count] */
-  float *near;          /* [count] squared distance to the nearest centre; infinite = no centre yet,
-                           -1 = taken */
+  float *min_distance;  /* [count] squared distance to the nearest centre; infinite = no centre yet,
+                   -1 = taken */
   double *score;        /* [count] of the penalty: >= 0 */
-  float *value, *seen;  /* [count] of the penalty, and the distance it was computed for */
-} tt_apart;
+  float *value, *value_distance; /* [count] of the penalty, and the distance it was computed for */
+} tt_k_center;
 
 /* score [count] of this part is copied; NULL: no penalty. Load the inputs before anything else.
  * Errors: MEM. */
-tt_err tt_apart_create(int64_t first, int64_t count, int64_t inputs, const double *score,
-                       tt_apart *out);
+tt_err tt_k_center_create(int64_t first, int64_t count, int64_t inputs, const double *score,
+                          tt_k_center *out);
 /* x [n][D] of the candidates from, from + 1, ... of this part. */
-void tt_apart_load(tt_apart *a, int64_t from, int64_t n, const float *x);
-void tt_apart_free(tt_apart *a); /* accepts a zeroed one */
+void tt_k_center_load(tt_k_center *a, int64_t from, int64_t n, const float *x);
+void tt_k_center_free(tt_k_center *a); /* accepts a zeroed one */
 
 /* n more centres [n][D]. */
-void tt_apart_centres(tt_apart *a, const float *centre, int64_t n);
+void tt_k_center_add_centres(tt_k_center *a, const float *centre, int64_t n);
 /* The candidate is chosen. Where it is of this part: its inputs in x [D], and 1; else 0. */
-int tt_apart_take(tt_apart *a, int64_t position, float *x);
+int tt_k_center_choose(tt_k_center *a, int64_t position, float *x);
 
-enum { TT_APART_NONE = -1 }; /* the key of a part that has nothing left */
+enum { TT_K_CENTER_NONE = -1 }; /* the key of a part that has nothing left */
 
 /* k-center, greedy: the candidate furthest from all centres (Gonzalez 1985; for active learning
  * Sener & Savarese 2018). */
-int64_t tt_apart_farthest(const tt_apart *a);
+int64_t tt_k_center_farthest(const tt_k_center *a);
 /* The candidate with the largest score * (1 - exp(-(d / length)^2)), d = root mean square over the
  * inputs of the difference to the nearest centre; without centre the largest score. */
-int64_t tt_apart_penalised(tt_apart *a, double length);
+int64_t tt_k_center_penalised(tt_k_center *a, double length);
 
 /* The position that a key names. */
-static inline int64_t tt_apart_position(int64_t key)
+static inline int64_t tt_k_center_position(int64_t key)
 {
   return (int64_t)(0xFFFFFFFFu - (uint32_t)((uint64_t)key & 0xFFFFFFFFu));
 }

@@ -7,83 +7,80 @@
 #include <math.h>
 #include <string.h>
 
-int32_t tt_statement_parts(const tt_model *m)
+int32_t tt_member_prediction_size(const tt_model *m)
 {
   if (m->output == TT_OUTPUT_mean_variance) return 2;
   return m->output == TT_OUTPUT_quantiles ? m->levels : 1;
 }
 
-void tt_statement_make(const tt_model *m, const float *mean, const float *variance, int64_t step,
-                       double y, float *part)
+void tt_member_prediction_pack(const tt_model *m, const float *mean, const float *variance,
+                               int64_t step, double y, float *part)
 {
-  int32_t n = tt_statement_parts(m);
+  int32_t n = tt_member_prediction_size(m);
   if (m->output == TT_OUTPUT_softmax) {
     part[0] = isnan(y) ? 0.0f : mean[(int64_t)y * step];
   } else if (m->output == TT_OUTPUT_mean_variance) {
     part[0] = mean[0];
     part[1] = variance[0];
   } else {
-    for (int32_t j = 0; j < n; j++)
-      part[j] = mean[j * step];
+    for (int32_t j = 0; j < n; j++) part[j] = mean[j * step];
   }
 }
 
 /* Sums over a set of members: of the parts, and of a Gaussian's squared means in double, where they
  * do not cancel. */
-static int32_t sums_of(const tt_model *m)
+static int32_t sum_size(const tt_model *m)
 {
-  return tt_statement_parts(m) + (m->output == TT_OUTPUT_mean_variance);
+  return tt_member_prediction_size(m) + (m->output == TT_OUTPUT_mean_variance);
 }
 
-static void add_part(const tt_statements *s, int64_t cell, int64_t member, double share,
-                     double *sum)
+static void add_prediction(const tt_member_predictions *s, int64_t cell, int64_t member,
+                           double share, double *sum)
 {
-  int32_t n = tt_statement_parts(s->model);
+  int32_t n = tt_member_prediction_size(s->model);
   const float *part = s->part + (cell * s->stride + member) * n;
-  for (int32_t j = 0; j < n; j++)
-    sum[j] += share * (double)part[j];
-  if (sums_of(s->model) > n) sum[n] += share * (double)part[0] * (double)part[0];
+  for (int32_t j = 0; j < n; j++) sum[j] += share * (double)part[j];
+  if (sum_size(s->model) > n) sum[n] += share * (double)part[0] * (double)part[0];
 }
 
-/* Loss of a set of members of total share `all` in a cell; sum[sums_of] over them. */
-static double loss_at(const tt_statements *s, int64_t cell, const double *sum, double all)
+/* Loss of a set of members of total share `all` in a cell; sum[sum_size] over them. */
+static double loss_at(const tt_member_predictions *s, int64_t cell, const double *sum, double all)
 {
   double mean[TT_MAX_CLASSES + 1], variance[TT_MAX_CLASSES + 1];
   double y = s->y[cell];
-  int32_t n = tt_statement_parts(s->model);
+  int32_t n = tt_member_prediction_size(s->model);
   int64_t first = s->model->output == TT_OUTPUT_softmax ? (int64_t)y : 0;
-  for (int32_t j = 0; j < n; j++)
-    mean[first + j] = sum[j] / all;
+  for (int32_t j = 0; j < n; j++) mean[first + j] = sum[j] / all;
   if (s->model->output == TT_OUTPUT_mean_variance)
     variance[0] = (sum[1] + sum[2]) / all - mean[0] * mean[0];
   return tt_ensemble_loss(s->model, s->loss, s->args, mean, variance, y);
 }
 
-static double weight_of(const tt_statements *s, int64_t cell)
+static double weight_of(const tt_member_predictions *s, int64_t cell)
 {
   return s->weight ? (double)s->weight[cell] : 1.0;
 }
 
 /* Sums over cells of the loss of the set with each member added to it: loss[members].
- *   chosen  [cells][sums_of] sums over the set so far, of `size` members */
-static void try_all(const tt_statements *s, const double *chosen, int64_t size, double *loss)
+ *   chosen  [cells][sum_size] sums over the set so far, of `size` members */
+static void losses_with_each_added(const tt_member_predictions *s, const double *chosen,
+                                   int64_t size, double *loss)
 {
-  int32_t n = sums_of(s->model);
-  double sum[TT_MAX_LEVELS + 1];
-  for (int64_t i = 0; i < s->members; i++)
-    loss[i] = s->sound[i] ? 0.0 : INFINITY;
+  int32_t n = sum_size(s->model);
+  double sum[TT_MAX_QUANTILES + 1];
+  for (int64_t i = 0; i < s->members; i++) loss[i] = s->alive[i] ? 0.0 : INFINITY;
   for (int64_t c = 0; c < s->cells; c++) {
     if (isnan(s->y[c])) continue;
     for (int64_t i = 0; i < s->members; i++) {
-      if (!s->sound[i]) continue;
+      if (!s->alive[i]) continue;
       memcpy(sum, chosen + c * n, (size_t)n * sizeof *sum);
-      add_part(s, c, i, 1.0, sum);
+      add_prediction(s, c, i, 1.0, sum);
       loss[i] += weight_of(s, c) * loss_at(s, c, sum, (double)(size + 1));
     }
   }
 }
 
-static int64_t least(int64_t members, const double *loss)
+static int64_t argmin(int64_t members, const double *loss)
 {
   int64_t best = -1;
   for (int64_t i = 0; i < members; i++)
@@ -91,89 +88,86 @@ static int64_t least(int64_t members, const double *loss)
   return best;
 }
 
-static void add(const tt_statements *s, int64_t member, double *chosen)
+static void add(const tt_member_predictions *s, int64_t member, double *chosen)
 {
   for (int64_t c = 0; c < s->cells; c++)
-    add_part(s, c, member, 1.0, chosen + c * sums_of(s->model));
+    add_prediction(s, c, member, 1.0, chosen + c * sum_size(s->model));
 }
 
 /* count[members] of the set so far; share[members] of the best one. */
-static void choose_greedily(const tt_combine_rule *rule, const tt_statements *s, double *chosen,
-                            double *loss, double *count, double *share)
+static void greedy_selection(const tt_combine_options *rule, const tt_member_predictions *s,
+                             double *chosen, double *loss, double *count, double *share)
 {
   double best = INFINITY;
   for (int64_t round = 0; round < rule->rounds; round++) {
-    try_all(s, chosen, round, loss);
-    int64_t who = least(s->members, loss);
-    if (who < 0) return;
-    add(s, who, chosen);
-    count[who] += 1.0;
-    if (!(loss[who] < best)) continue;
-    best = loss[who];
+    losses_with_each_added(s, chosen, round, loss);
+    int64_t best_member = argmin(s->members, loss);
+    if (best_member < 0) return;
+    add(s, best_member, chosen);
+    count[best_member] += 1.0;
+    if (!(loss[best_member] < best)) continue;
+    best = loss[best_member];
     memcpy(share, count, (size_t)s->members * sizeof *share);
   }
 }
 
-static void choose_best(int64_t members, int64_t k, double *loss, double *share)
+static void choose_top_k(int64_t members, int64_t k, double *loss, double *share)
 {
   memset(share, 0, (size_t)members * sizeof *share);
   for (int64_t n = 0; n < k; n++) {
-    int64_t who = least(members, loss);
-    if (who < 0) return;
-    share[who] = 1.0;
-    loss[who] = INFINITY;
+    int64_t best_member = argmin(members, loss);
+    if (best_member < 0) return;
+    share[best_member] = 1.0;
+    loss[best_member] = INFINITY;
   }
 }
 
 /* Cells that count, by their weights. */
-static double all_weight(const tt_statements *s)
+static double all_weight(const tt_member_predictions *s)
 {
   double sum = 0.0;
-  for (int64_t c = 0; c < s->cells; c++)
-    sum += isnan(s->y[c]) ? 0.0 : weight_of(s, c);
+  for (int64_t c = 0; c < s->cells; c++) sum += isnan(s->y[c]) ? 0.0 : weight_of(s, c);
   return sum;
 }
 
-static void choose(const tt_combine_rule *rule, const tt_statements *s, double *chosen,
-                   double *loss, double *count, double *share)
+static void compute_weights(const tt_combine_options *rule, const tt_member_predictions *s,
+                            double *chosen, double *loss, double *count, double *share)
 {
   double all = all_weight(s);
   if (rule->method == TT_COMBINE_mean || !(all > 0.0)) return;
-  try_all(s, chosen, 0, loss);
-  int64_t first = least(s->members, loss);
+  losses_with_each_added(s, chosen, 0, loss);
+  int64_t first = argmin(s->members, loss);
   if (first < 0) return;
-  if (rule->method == TT_COMBINE_top_k) choose_best(s->members, rule->k, loss, share);
-  if (rule->method == TT_COMBINE_greedy) choose_greedily(rule, s, chosen, loss, count, share);
+  if (rule->method == TT_COMBINE_top_k) choose_top_k(s->members, rule->k, loss, share);
+  if (rule->method == TT_COMBINE_greedy) greedy_selection(rule, s, chosen, loss, count, share);
   if (rule->method != TT_COMBINE_weights) return;
   for (int64_t i = 0; i < s->members; i++)
     share[i] = exp(-(loss[i] - loss[first]) * (double)s->model->targets / all / rule->temperature);
 }
 
-static double loss_of(const tt_statements *s, const double *share)
+static double loss_of(const tt_member_predictions *s, const double *share)
 {
   double total = 0.0, shares = 0.0;
-  for (int64_t i = 0; i < s->members; i++)
-    shares += share[i];
+  for (int64_t i = 0; i < s->members; i++) shares += share[i];
   for (int64_t c = 0; c < s->cells; c++) {
-    double sum[TT_MAX_LEVELS + 1] = {0};
+    double sum[TT_MAX_QUANTILES + 1] = {0};
     if (isnan(s->y[c])) continue;
     for (int64_t i = 0; i < s->members; i++)
-      if (share[i] > 0.0) add_part(s, c, i, share[i], sum);
+      if (share[i] > 0.0) add_prediction(s, c, i, share[i], sum);
     total += weight_of(s, c) * loss_at(s, c, sum, shares);
   }
   return total * (double)s->model->targets / all_weight(s);
 }
 
-tt_err tt_combine_shares(const tt_combine_rule *rule, const tt_statements *s, double *share,
-                         double *best)
+tt_err tt_member_weights_compute(const tt_combine_options *rule, const tt_member_predictions *s,
+                                 double *share, double *best)
 {
   double *chosen = NULL, *loss = NULL, *count = NULL;
-  tt_err e = TT_ALLOC(chosen, s->cells * sums_of(s->model));
+  tt_err e = TT_ALLOC(chosen, s->cells * sum_size(s->model));
   if (!e) e = TT_ALLOC(loss, s->members);
   if (!e) e = TT_ALLOC(count, s->members);
-  for (int64_t i = 0; i < s->members; i++)
-    share[i] = s->sound[i] ? 1.0 : 0.0;
-  if (!e) choose(rule, s, chosen, loss, count, share);
+  for (int64_t i = 0; i < s->members; i++) share[i] = s->alive[i] ? 1.0 : 0.0;
+  if (!e) compute_weights(rule, s, chosen, loss, count, share);
   if (!e && best) *best = loss_of(s, share);
   tt_free(chosen);
   tt_free(loss);

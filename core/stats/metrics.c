@@ -19,12 +19,12 @@ int tt_metric_fits(tt_metric metric, tt_output output)
 /* ---- Layout of a tally: rows, errors, their squares, one sum per metric, then counters --------
  */
 
-enum { ROWS, ERRORS, SQUARES, SUMS, HEAD = SUMS + TT_METRIC_COUNT };
+enum { ROWS, ERRORS, SQUARES, SUMS, COUNTERS = SUMS + TT_METRIC_COUNT };
 /* Counters of one bin of ece. */
 enum { BIN_ROWS, BIN_CONFIDENCE, BIN_RIGHT, BIN };
 
 /* Half widths of the intervals for a standard deviation of 1: the normal quantiles of
- * (1 + tt_interval(i)) / 2. */
+ * (1 + tt_interval_level(i)) / 2. */
 static const double half_width[TT_INTERVALS] = {
     0.06270677794321383, 0.12566134685507413, 0.18911842627279238, 0.2533471031357998,
     0.31863936396437514, 0.3853204664075676,  0.4537621901698796,  0.5244005127080407,
@@ -32,14 +32,14 @@ static const double half_width[TT_INTERVALS] = {
     0.9345892910734798,  1.0364333894937894,  1.1503493803760079,  1.2815515655446008,
     1.439531470938456,   1.6448536269514727,  1.9599639845400545};
 
-double tt_interval(int i) { return (double)(i + 1) / 20.0; }
+double tt_interval_level(int i) { return (double)(i + 1) / 20.0; }
 
 int64_t tt_tally_size(const tt_model *m)
 {
   unsigned kind = 1u << m->output;
-  if (kind & TT_GAUSSIANS) return HEAD + TT_INTERVALS;
-  if (kind & TT_CLASSES) return HEAD + TT_ECE_BINS * BIN;
-  return HEAD + (m->output == TT_OUTPUT_quantiles ? 2 * m->levels : 0); /* below, loss */
+  if (kind & TT_GAUSSIAN_OUTPUTS) return COUNTERS + TT_INTERVALS;
+  if (kind & TT_CLASS_OUTPUTS) return COUNTERS + TT_ECE_BINS * BIN;
+  return COUNTERS + (m->output == TT_OUTPUT_quantiles ? 2 * m->levels : 0); /* below, loss */
 }
 
 /* ---- Scores of one row ------------------------------------------------------------------------
@@ -85,10 +85,9 @@ double tt_crps_mixture(int64_t n, const double *w, const double *mean, const dou
                        double y)
 {
   int64_t used = 0;
-  for (int64_t i = 0; i < n; i++)
-    used += w[i] > 0.0;
-  if (used > TT_CRPS_PARTS) return crps_of_moments(n, w, mean, variance, y);
-  double sum = 0.0, away = 0.0, apart = 0.0;
+  for (int64_t i = 0; i < n; i++) used += w[i] > 0.0;
+  if (used > TT_CRPS_MAX_MEMBERS) return crps_of_moments(n, w, mean, variance, y);
+  double sum = 0.0, away = 0.0, between_members = 0.0;
   for (int64_t i = 0; i < n; i++) {
     if (w[i] <= 0.0) continue;
     double with = 0.5 * w[i] * mean_distance(0.0, 2.0 * variance[i]);
@@ -96,9 +95,9 @@ double tt_crps_mixture(int64_t n, const double *w, const double *mean, const dou
       if (w[j] > 0.0) with += w[j] * mean_distance(mean[i] - mean[j], variance[i] + variance[j]);
     sum += w[i];
     away += w[i] * mean_distance(mean[i] - y, variance[i]);
-    apart += w[i] * with;
+    between_members += w[i] * with;
   }
-  return away / sum - apart / (sum * sum);
+  return away / sum - between_members / (sum * sum);
 }
 
 void tt_tally_add_error(double error, double *tally)
@@ -113,11 +112,10 @@ static void add_gaussian(const tt_forecast *f, double y, double *tally)
   double error = f->quantity[0] - y, sd = sqrt(f->variance);
   tally[SUMS + TT_METRIC_nll] += f->variance > 0.0 ? gaussian_nll(error, f->variance) : (double)NAN;
   tally[SUMS + TT_METRIC_sharpness] += sd;
-  tally[SUMS + TT_METRIC_crps] += f->parts
-                                      ? tt_crps_mixture(f->parts, f->share, f->mean, f->spread, y)
-                                      : tt_crps_gaussian(error, f->variance);
-  for (int i = 0; i < TT_INTERVALS; i++)
-    tally[HEAD + i] += fabs(error) <= half_width[i] * sd;
+  tally[SUMS + TT_METRIC_crps] +=
+      f->parts ? tt_crps_mixture(f->parts, f->share, f->mean, f->variances, y)
+               : tt_crps_gaussian(error, f->variance);
+  for (int i = 0; i < TT_INTERVALS; i++) tally[COUNTERS + i] += fabs(error) <= half_width[i] * sd;
 }
 
 static double log_poisson(double rate, double y)
@@ -142,7 +140,7 @@ static double poisson_nll(const tt_forecast *f, double y)
 }
 
 /* The level nearest to one half. */
-static int32_t middle(const tt_model *m)
+static int32_t median_level(const tt_model *m)
 {
   int32_t best = 0;
   for (int32_t j = 1; j < m->levels; j++)
@@ -152,7 +150,7 @@ static int32_t middle(const tt_model *m)
 
 double tt_forecast_error(const tt_model *m, const tt_forecast *f, double y)
 {
-  if (m->output == TT_OUTPUT_quantiles) return f->quantity[middle(m)] - y;
+  if (m->output == TT_OUTPUT_quantiles) return f->quantity[median_level(m)] - y;
   if (m->output == TT_OUTPUT_softmax) return f->quantity[(int32_t)y] - 1.0;
   return f->quantity[0] - y;
 }
@@ -163,8 +161,8 @@ static void add_quantiles(const tt_model *m, const tt_forecast *f, double y, dou
   for (int32_t j = 0; j < m->levels; j++) {
     double e = y - f->quantity[j], t = (double)m->level[j], loss = e < 0.0 ? (t - 1.0) * e : t * e;
     pinball += loss;
-    tally[HEAD + j] += y <= f->quantity[j];
-    tally[HEAD + m->levels + j] += loss;
+    tally[COUNTERS + j] += y <= f->quantity[j];
+    tally[COUNTERS + m->levels + j] += loss;
   }
   tally[SUMS + TT_METRIC_pinball] += pinball / m->levels;
 }
@@ -176,7 +174,7 @@ static void add_class(double confidence, int right, double *tally)
 {
   int bin = confidence > 0.0 ? (int)ceil(confidence * TT_ECE_BINS) - 1 : 0; /* NaN: 0 */
   bin = bin < TT_ECE_BINS ? bin : TT_ECE_BINS - 1;
-  double *of = tally + HEAD + bin * BIN;
+  double *of = tally + COUNTERS + bin * BIN;
   of[BIN_ROWS] += 1.0;
   of[BIN_CONFIDENCE] += confidence;
   of[BIN_RIGHT] += right;
@@ -200,11 +198,11 @@ static void add_softmax(const tt_model *m, const tt_forecast *f, double y, doubl
 static void add_sigmoid(const tt_forecast *f, double y, double *tally)
 {
   double p = f->quantity[0];
-  int says = p >= 0.5;
+  int message = p >= 0.5;
   tally[SUMS + TT_METRIC_nll] -= (y > 0.0 ? y * log_probability(p) : 0.0) +
                                  (y < 1.0 ? (1.0 - y) * log_probability(1.0 - p) : 0.0);
   tally[SUMS + TT_METRIC_brier] += (p - y) * (p - y);
-  add_class(says ? p : 1.0 - p, says == (y >= 0.5), tally);
+  add_class(message ? p : 1.0 - p, message == (y >= 0.5), tally);
 }
 
 void tt_tally_add(const tt_model *m, const tt_forecast *f, double y, double *tally)
@@ -235,11 +233,11 @@ static double calibration_error(const double *tally)
 {
   double sum = 0.0;
   for (int i = 0; i < TT_ECE_BINS; i++)
-    sum += fabs(tally[HEAD + i * BIN + BIN_CONFIDENCE] - tally[HEAD + i * BIN + BIN_RIGHT]);
+    sum += fabs(tally[COUNTERS + i * BIN + BIN_CONFIDENCE] - tally[COUNTERS + i * BIN + BIN_RIGHT]);
   return mean_of(tally, sum);
 }
 
-double tt_tally_score(const tt_model *m, const double *tally, tt_metric metric)
+double tt_tally_metric(const tt_model *m, const double *tally, tt_metric metric)
 {
   if (!tt_metric_fits(metric, m->output)) return NAN;
   if (metric == TT_METRIC_rmse) return sqrt(mean_of(tally, tally[SQUARES]));
@@ -256,18 +254,18 @@ static int32_t find_level(const tt_model *m, double level)
 
 double tt_tally_coverage(const tt_model *m, const double *tally, int i)
 {
-  if (1u << m->output & TT_GAUSSIANS) return mean_of(tally, tally[HEAD + i]);
+  if (1u << m->output & TT_GAUSSIAN_OUTPUTS) return mean_of(tally, tally[COUNTERS + i]);
   if (m->output != TT_OUTPUT_quantiles) return NAN;
-  int32_t low = find_level(m, 0.5 * (1.0 - tt_interval(i)));
-  int32_t high = find_level(m, 0.5 * (1.0 + tt_interval(i)));
+  int32_t low = find_level(m, 0.5 * (1.0 - tt_interval_level(i)));
+  int32_t high = find_level(m, 0.5 * (1.0 + tt_interval_level(i)));
   if (low < 0 || high < 0) return NAN;
-  return mean_of(tally, tally[HEAD + high] - tally[HEAD + low]);
+  return mean_of(tally, tally[COUNTERS + high] - tally[COUNTERS + low]);
 }
 
 double tt_tally_pinball(const tt_model *m, const double *tally, int32_t j)
 {
   if (m->output != TT_OUTPUT_quantiles) return NAN;
-  return mean_of(tally, tally[HEAD + m->levels + j]);
+  return mean_of(tally, tally[COUNTERS + m->levels + j]);
 }
 
 double tt_tally_error(const double *tally) { return mean_of(tally, tally[ERRORS]); }
@@ -291,13 +289,13 @@ double tt_error_correlation(int64_t members, const double *w, const double *s, d
   return used < 2 ? (double)NAN : (variance - own) / (all * all - own);
 }
 
-int tt_label_fits(const tt_model *m, double y, const char **want)
+int tt_label_is_valid(const tt_model *m, double y, const char **want)
 {
-  const char *says = NULL;
+  const char *message = NULL;
   if (m->output == TT_OUTPUT_softmax && !(y >= 0.0 && y < m->levels && y == floor(y)))
-    says = "a whole number from 0 to the number of classes - 1";
-  if (m->output == TT_OUTPUT_sigmoid && !(y >= 0.0 && y <= 1.0)) says = "a number from 0 to 1";
-  if (m->output == TT_OUTPUT_rate && !(y >= 0.0)) says = "a number of at least 0";
-  if (want) *want = says;
-  return says == NULL;
+    message = "a whole number from 0 to the number of classes - 1";
+  if (m->output == TT_OUTPUT_sigmoid && !(y >= 0.0 && y <= 1.0)) message = "a number from 0 to 1";
+  if (m->output == TT_OUTPUT_rate && !(y >= 0.0)) message = "a number of at least 0";
+  if (want) *want = message;
+  return message == NULL;
 }

@@ -15,24 +15,25 @@ extern "C" {
 #endif
 
 /* Sets of outputs. */
-#define TT_OF(output_) (1u << TT_OUTPUT_##output_)
-#define TT_GAUSSIANS   (TT_OF(mean) | TT_OF(mean_variance))
-#define TT_NUMBERS     (TT_GAUSSIANS | TT_OF(quantiles) | TT_OF(rate))
-#define TT_CLASSES     (TT_OF(softmax) | TT_OF(sigmoid))
+#define TT_OUTPUT_BIT(output_) (1u << TT_OUTPUT_##output_)
+#define TT_GAUSSIAN_OUTPUTS (TT_OUTPUT_BIT(mean) | TT_OUTPUT_BIT(mean_variance))
+#define TT_NUMERIC_OUTPUTS (TT_GAUSSIAN_OUTPUTS | TT_OUTPUT_BIT(quantiles) | TT_OUTPUT_BIT(rate))
+#define TT_CLASS_OUTPUTS (TT_OUTPUT_BIT(softmax) | TT_OUTPUT_BIT(sigmoid))
 
 /* name, of which outputs, units, meaning and source. Of
  * quantiles, rmse and mae are those of the level nearest to one half. */
 #define TT_METRICS(X)                                                                              \
-  X(rmse, TT_NUMBERS, TARGET, "root of the mean squared error")                                    \
-  X(mae, TT_NUMBERS, TARGET, "mean absolute error")                                                \
-  X(nll, ~TT_OF(quantiles), NONE, "mean negative log likelihood")                                  \
-  X(crps, TT_GAUSSIANS, TARGET, "continuous ranked probability score; Grimit et al. 2006")         \
-  X(sharpness, TT_GAUSSIANS, TARGET, "mean predicted standard deviation; Gneiting et al. 2007")    \
-  X(pinball, TT_OF(quantiles), TARGET,                                                             \
+  X(rmse, TT_NUMERIC_OUTPUTS, TARGET, "root of the mean squared error")                            \
+  X(mae, TT_NUMERIC_OUTPUTS, TARGET, "mean absolute error")                                        \
+  X(nll, ~TT_OUTPUT_BIT(quantiles), NONE, "mean negative log likelihood")                          \
+  X(crps, TT_GAUSSIAN_OUTPUTS, TARGET, "continuous ranked probability score; Grimit et al. 2006")  \
+  X(sharpness, TT_GAUSSIAN_OUTPUTS, TARGET,                                                        \
+    "mean predicted standard deviation; Gneiting et al. 2007")                                     \
+  X(pinball, TT_OUTPUT_BIT(quantiles), TARGET,                                                     \
     "quantile loss, mean of the levels; Koenker & Bassett 1978")                                   \
-  X(accuracy, TT_CLASSES, PLAIN, "share of rows whose most probable class is right")               \
-  X(brier, TT_CLASSES, PLAIN, "squared error of the probabilities; Brier 1950")                    \
-  X(ece, TT_CLASSES, PLAIN, "expected calibration error, 15 bins; Guo et al. 2017")
+  X(accuracy, TT_CLASS_OUTPUTS, DIMENSIONLESS, "share of rows whose most probable class is right") \
+  X(brier, TT_CLASS_OUTPUTS, DIMENSIONLESS, "squared error of the probabilities; Brier 1950")      \
+  X(ece, TT_CLASS_OUTPUTS, DIMENSIONLESS, "expected calibration error, 15 bins; Guo et al. 2017")
 
 typedef enum tt_metric {
 #define X(name, ...) TT_METRIC_##name,
@@ -42,10 +43,14 @@ typedef enum tt_metric {
 } tt_metric;
 
 /* None: nll of a density depends on the units of the target, but has none. */
-typedef enum tt_metric_units { TT_UNITS_NONE, TT_UNITS_PLAIN, TT_UNITS_TARGET } tt_metric_units;
+typedef enum tt_metric_units {
+  TT_UNITS_NONE,
+  TT_UNITS_DIMENSIONLESS,
+  TT_UNITS_TARGET
+} tt_metric_units;
 typedef struct tt_metric_row {
   const char *name;
-  unsigned outputs; /* set of TT_OF */
+  unsigned outputs; /* set of TT_OUTPUT_BIT */
   tt_metric_units units;
   const char *meaning;
 } tt_metric_row;
@@ -56,14 +61,15 @@ int tt_metric_fits(tt_metric metric, tt_output output);
 
 /* Central intervals of 5, 10, ..., 95 %: the calibration curve. */
 enum { TT_INTERVALS = 19, TT_ECE_BINS = 15 };
-double tt_interval(int i); /* 0.05 (i + 1) */
+double tt_interval_level(int i); /* 0.05 (i + 1) */
 
 /* What is said of one target in one row. */
 typedef struct tt_forecast {
   const double *quantity; /* [q] means of the quantities of output.h */
   double variance;        /* of quantity 0; unused for quantiles and classes */
   int64_t parts;          /* members it is a mixture of; 0: none known, one distribution */
-  const double *share, *mean, *spread; /* [parts] share, mean and variance of each; of quantity 0 */
+  const double *share, *mean,
+      *variances; /* [parts] share, mean and variance of each; of quantity 0 */
 } tt_forecast;
 
 /* Forecast - label; of classes, probability of the right one - 1. */
@@ -74,13 +80,13 @@ enum { TT_TALLY_ERRORS = 3 };
 int64_t tt_tally_size(const tt_model *m);
 void tt_tally_add_error(double error, double *tally);
 
-/* Add one row with label y (not NaN, tt_label_fits). */
+/* Add one row with label y (not NaN, tt_label_is_valid). */
 void tt_tally_add(const tt_model *m, const tt_forecast *f, double y, double *tally);
 
 /* From a tally over all rows; NaN without rows, or where forecasts of this kind have no such score.
  */
 double tt_tally_rows(const double *tally);
-double tt_tally_score(const tt_model *m, const double *tally, tt_metric metric);
+double tt_tally_metric(const tt_model *m, const double *tally, tt_metric metric);
 /* Share of rows inside central interval i; of quantiles only if both of its ends are levels. */
 double tt_tally_coverage(const tt_model *m, const double *tally, int i);
 /* Mean loss of the level of quantity j, of quantiles. */
@@ -97,15 +103,15 @@ double tt_error_correlation(int64_t members, const double *w, const double *s, d
 
 /* Whether a label can be one of these outputs: a whole number below the number of classes, a
  * probability, a count. `want` (may be NULL) says it to people. */
-int tt_label_fits(const tt_model *m, double y, const char **want);
+int tt_label_is_valid(const tt_model *m, double y, const char **want);
 
 /* CRPS of N(y + error, variance); variance 0 is a point. Gneiting et al. 2005, eq. 5. */
 double tt_crps_gaussian(double error, double variance);
 
 /* CRPS of a mixture of Gaussians, closed form of Grimit, Gneiting, Berrocal & Johnson 2006, eq. 5;
- * beyond TT_CRPS_PARTS members with a share, of the Gaussian with the mixture's mean and variance:
- * the work grows with their square. */
-enum { TT_CRPS_PARTS = 128 };
+ * beyond TT_CRPS_MAX_MEMBERS members with a share, of the Gaussian with the mixture's mean and
+ * variance: the work grows with their square. */
+enum { TT_CRPS_MAX_MEMBERS = 128 };
 double tt_crps_mixture(int64_t n, const double *w, const double *mean, const double *variance,
                        double y);
 #ifdef __cplusplus

@@ -42,11 +42,11 @@ void tt_moments_clear(tt_moments *m)
   memset(m->within, 0, cells);
 }
 
-void tt_moments_take_shares(tt_moments *m, const tt_committee *c)
+void tt_moments_set_weights(tt_moments *m, const tt_trained_ensemble *c)
 {
   int64_t column = 0;
   for (int64_t e = 0; e < c->ensembles; e++)
-    for (int64_t k = 0; k < tt_committee_width(c); k++, column++) {
+    for (int64_t k = 0; k < tt_trained_ensemble_width(c); k++, column++) {
       m->weight[column] = 0.0;
       for (int64_t i = 0; i < c->ensemble[e].members; i++) {
         double w = c->weight[c->ensemble[e].first + i];
@@ -72,13 +72,14 @@ void tt_moments_add(tt_moments *m, int64_t column, int64_t k, double w, const fl
   }
 }
 
-tt_spread tt_moments_at(const tt_moments *m, int64_t row, int64_t column)
+tt_uncertainty tt_moments_at(const tt_moments *m, int64_t row, int64_t column)
 {
   int64_t cell = row * m->columns + column;
   double sum = m->weight[column];
-  if (sum <= 0.0) return (tt_spread){NAN, NAN, NAN, NAN};
+  if (sum <= 0.0) return (tt_uncertainty){NAN, NAN, NAN, NAN};
   double aleatoric = m->within[cell] / sum, epistemic = m->between[cell] / sum;
-  return (tt_spread){m->mean[cell], sqrt(aleatoric + epistemic), sqrt(aleatoric), sqrt(epistemic)};
+  return (tt_uncertainty){m->mean[cell], sqrt(aleatoric + epistemic), sqrt(aleatoric),
+                          sqrt(epistemic)};
 }
 
 static double mixture_cdf(int64_t n, const double *w, const double *mean, const double *variance,

@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* Running weighted moments of rows x columns (columns as in tt_committee_columns). */
+/* Running weighted moments of rows x columns (columns as in tt_trained_ensemble_columns). */
 typedef struct tt_moments {
   int64_t rows, columns;
   double *weight;  /* [columns] sum of w */
@@ -28,20 +28,20 @@ void tt_moments_destroy(tt_moments **m);
 void tt_moments_clear(tt_moments *m);
 
 /* weight[columns] = the shares of all members of a committee: for those who add rows elsewhere. */
-void tt_moments_take_shares(tt_moments *m, const tt_committee *c);
+void tt_moments_set_weights(tt_moments *m, const tt_trained_ensemble *c);
 
 /* Add one member's prediction, in member order (West, CACM 1979: one pass, no cancellation).
- *   column    first column of its ensemble;   k  its columns (tt_committee_width)
+ *   column    first column of its ensemble;   k  its columns (tt_trained_ensemble_width)
  *   w         its share; a share of 0 changes nothing
  *   mean      [k][stride] with `rows` values each;  variance the same, or NULL = 0 */
 void tt_moments_add(tt_moments *m, int64_t column, int64_t k, double w, const float *mean,
                     const float *variance, int64_t stride);
 
 /* Standard deviations of one row and column, in the units the means were given in. */
-typedef struct tt_spread {
+typedef struct tt_uncertainty {
   double mean, total, aleatoric, epistemic;
-} tt_spread;
-tt_spread tt_moments_at(const tt_moments *m, int64_t row, int64_t column);
+} tt_uncertainty;
+tt_uncertainty tt_moments_at(const tt_moments *m, int64_t row, int64_t column);
 
 /* Quantile q in (0, 1) of a mixture of `n` Gaussians with the given shares (variance 0 is a point);
  * bisection on the mixture's distribution function to a relative 1e-9. */

@@ -7,11 +7,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-void tt_order_narrow(tt_order_search *s, const int64_t *bin)
+void tt_radix_select_narrow(tt_radix_select *s, const int64_t *bin)
 {
   uint32_t digit = 0;
-  while (digit < TT_ORDER_BINS - 1 && s->rank >= bin[digit])
-    s->rank -= bin[digit++];
+  while (digit < TT_RADIX_BINS - 1 && s->rank >= bin[digit]) s->rank -= bin[digit++];
   s->known |= s->passes ? digit : digit << 16;
   s->passes++;
 }
@@ -24,47 +23,48 @@ int64_t tt_quantile_rank(double q, int64_t n)
 
 /* ---- best lists ---- */
 
-tt_err tt_top_create(int64_t room, tt_top *out)
+tt_err tt_top_k_create(int64_t capacity, tt_top_k *out)
 {
-  *out = (tt_top){.room = room};
-  return TT_ALLOC(out->item, room);
+  *out = (tt_top_k){.capacity = capacity};
+  return TT_ALLOC(out->item, capacity);
 }
 
-void tt_top_free(tt_top *t)
+void tt_top_k_free(tt_top_k *t)
 {
   tt_free(t->item);
-  *t = (tt_top){0};
+  *t = (tt_top_k){0};
 }
 
-static void swap(tt_ranked *a, tt_ranked *b)
+static void swap(tt_top_k_item *a, tt_top_k_item *b)
 {
-  tt_ranked kept = *a;
+  tt_top_k_item kept = *a;
   *a = *b;
   *b = kept;
 }
 
-static void sift_up(tt_ranked *item, int64_t i)
+static void sift_up(tt_top_k_item *item, int64_t i)
 {
-  for (int64_t up = (i - 1) / 2; i > 0 && tt_ranked_before(&item[up], &item[i]); up = (i - 1) / 2) {
+  for (int64_t up = (i - 1) / 2; i > 0 && tt_top_k_item_before(&item[up], &item[i]);
+       up = (i - 1) / 2) {
     swap(&item[up], &item[i]);
     i = up;
   }
 }
 
-static void sift_down(tt_ranked *item, int64_t count, int64_t i)
+static void sift_down(tt_top_k_item *item, int64_t count, int64_t i)
 {
   for (int64_t down = 2 * i + 1; down < count; down = 2 * i + 1) {
-    if (down + 1 < count && tt_ranked_before(&item[down], &item[down + 1])) down++;
-    if (!tt_ranked_before(&item[i], &item[down])) return;
+    if (down + 1 < count && tt_top_k_item_before(&item[down], &item[down + 1])) down++;
+    if (!tt_top_k_item_before(&item[i], &item[down])) return;
     swap(&item[i], &item[down]);
     i = down;
   }
 }
 
-void tt_top_offer(tt_top *t, tt_ranked item)
+void tt_top_k_push(tt_top_k *t, tt_top_k_item item)
 {
-  if (!tt_top_takes(t, &item)) return;
-  if (t->count < t->room) {
+  if (!tt_top_k_accepts(t, &item)) return;
+  if (t->count < t->capacity) {
     t->item[t->count] = item;
     sift_up(t->item, t->count++);
   } else {
@@ -73,72 +73,71 @@ void tt_top_offer(tt_top *t, tt_ranked item)
   }
 }
 
-static int in_order(const void *a, const void *b)
+static int compare_items(const void *a, const void *b)
 {
-  return tt_ranked_before(b, a) - tt_ranked_before(a, b);
+  return tt_top_k_item_before(b, a) - tt_top_k_item_before(a, b);
 }
 
-void tt_ranked_sort(tt_ranked *item, int64_t count)
+void tt_top_k_items_sort(tt_top_k_item *item, int64_t count)
 {
-  if (count > 1) qsort(item, (size_t)count, sizeof *item, in_order);
+  if (count > 1) qsort(item, (size_t)count, sizeof *item, compare_items);
 }
 
-void tt_top_sort(tt_top *t) { tt_ranked_sort(t->item, t->count); }
+void tt_top_k_sort(tt_top_k *t) { tt_top_k_items_sort(t->item, t->count); }
 
 /* ---- the best of all ranks ---- */
 
-tt_cut tt_cut_begin(const tt_top *t, int64_t keep)
+tt_global_top_k tt_global_top_k_begin(const tt_top_k *t, int64_t keep)
 {
-  return (tt_cut){.hi = t->count, .keep = keep};
+  return (tt_global_top_k){.hi = t->count, .keep = keep};
 }
 
-enum { CUT_DIGITS = 16 };
+enum { MERGE_DIGITS = 16 };
 
 /* In a sorted list the digits ascend: those of the key inverted, then those of the row. */
-static int digit_of(const tt_ranked *item, int digit)
+static int digit_of(const tt_top_k_item *item, int digit)
 {
   uint64_t word = digit < 8 ? ~item->key : (uint64_t)item->row;
   return (int)(word >> (56 - 8 * (digit % 8)) & 0xFFu);
 }
 
-void tt_cut_count(const tt_top *t, const tt_cut *cut, int64_t bin[TT_CUT_BINS])
+void tt_global_top_k_count(const tt_top_k *t, const tt_global_top_k *merge,
+                           int64_t bin[TT_GLOBAL_TOP_K_BINS])
 {
-  memset(bin, 0, TT_CUT_BINS * sizeof *bin);
-  for (int64_t i = cut->lo; i < cut->hi; i++)
-    bin[digit_of(&t->item[i], cut->digit)]++;
+  memset(bin, 0, TT_GLOBAL_TOP_K_BINS * sizeof *bin);
+  for (int64_t i = merge->lo; i < merge->hi; i++) bin[digit_of(&t->item[i], merge->digit)]++;
 }
 
-int tt_cut_narrow(const tt_top *t, tt_cut *cut, const int64_t bin[TT_CUT_BINS])
+int tt_global_top_k_narrow(const tt_top_k *t, tt_global_top_k *merge,
+                           const int64_t bin[TT_GLOBAL_TOP_K_BINS])
 {
   int at = 0;
-  while (at < TT_CUT_BINS - 1 && cut->keep > bin[at])
-    cut->keep -= bin[at++];
-  while (cut->lo < cut->hi && digit_of(&t->item[cut->lo], cut->digit) < at)
-    cut->lo++;
-  while (cut->lo < cut->hi && digit_of(&t->item[cut->hi - 1], cut->digit) > at)
-    cut->hi--;
-  int whole = cut->keep >= bin[at];
-  if (whole) cut->lo = cut->hi;
-  return !whole && ++cut->digit < CUT_DIGITS;
+  while (at < TT_GLOBAL_TOP_K_BINS - 1 && merge->keep > bin[at]) merge->keep -= bin[at++];
+  while (merge->lo < merge->hi && digit_of(&t->item[merge->lo], merge->digit) < at) merge->lo++;
+  while (merge->lo < merge->hi && digit_of(&t->item[merge->hi - 1], merge->digit) > at) merge->hi--;
+  int whole = merge->keep >= bin[at];
+  if (whole) merge->lo = merge->hi;
+  return !whole && ++merge->digit < MERGE_DIGITS;
 }
 
 /* ---- random keys ---- */
 
-static tt_random4 words(uint64_t seed, uint64_t stream, int64_t row)
+static tt_random4 random_words(uint64_t seed, uint64_t stream, int64_t row)
 {
-  return tt_random(seed, stream, TT_FOR_PICKS, (uint32_t)row, (uint32_t)((uint64_t)row >> 32));
+  return tt_random(seed, stream, TT_PURPOSE_QUERIES, (uint32_t)row,
+                   (uint32_t)((uint64_t)row >> 32));
 }
 
-uint64_t tt_draw_key(uint64_t seed, int64_t round, int64_t row)
+uint64_t tt_random_key(uint64_t seed, int64_t round, int64_t row)
 {
-  tt_random4 r = words(seed, (uint64_t)round, row);
+  tt_random4 r = random_words(seed, (uint64_t)round, row);
   return (uint64_t)r.v[0] << 32 | r.v[1];
 }
 
-double tt_gumbel_value(double score, double temperature, uint64_t seed, int64_t round, int64_t list,
+double tt_gumbel_score(double score, double temperature, uint64_t seed, int64_t round, int64_t list,
                        int64_t row)
 {
-  tt_random4 r = words(seed, (uint64_t)round + ((uint64_t)list << 32), row);
+  tt_random4 r = random_words(seed, (uint64_t)round + ((uint64_t)list << 32), row);
   uint64_t bits = ((uint64_t)r.v[2] << 32 | r.v[1]) >> 12;
   double u = ((double)bits + 0.5) * 0x1p-52;
   return score / temperature - log(-log(u));
@@ -146,23 +145,21 @@ double tt_gumbel_value(double score, double temperature, uint64_t seed, int64_t 
 
 /* ---- parts ---- */
 
-tt_err tt_parts(int64_t most, int64_t n, const double *weight, int64_t *part)
+tt_err tt_apportion(int64_t total, int64_t n, const double *weight, int64_t *part)
 {
   double sum = 0.0;
-  int64_t left = most;
-  tt_top rest = {0};
-  TT_TRY(tt_top_create(n, &rest));
-  for (int64_t i = 0; i < n; i++)
-    sum += weight ? weight[i] : 1.0;
+  int64_t left = total;
+  tt_top_k remainders = {0};
+  TT_TRY(tt_top_k_create(n, &remainders));
+  for (int64_t i = 0; i < n; i++) sum += weight ? weight[i] : 1.0;
   for (int64_t i = 0; i < n; i++) {
-    double exact = (double)most * (weight ? weight[i] : 1.0) / sum;
+    double exact = (double)total * (weight ? weight[i] : 1.0) / sum;
     part[i] = (int64_t)exact;
     left -= part[i];
-    tt_top_offer(&rest, (tt_ranked){tt_order_f64(exact - (double)part[i]), i, 0.0});
+    tt_top_k_push(&remainders, (tt_top_k_item){tt_sortable_f64(exact - (double)part[i]), i, 0.0});
   }
-  tt_top_sort(&rest);
-  for (int64_t i = 0; i < left; i++)
-    part[rest.item[i % n].row]++;
-  tt_top_free(&rest);
+  tt_top_k_sort(&remainders);
+  for (int64_t i = 0; i < left; i++) part[remainders.item[i % n].row]++;
+  tt_top_k_free(&remainders);
   return TT_OK;
 }

@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 /* ---- Bits that are ordered as the numbers are; -0 is 0; not for NaN ---- */
-static inline uint32_t tt_order_f32(float v)
+static inline uint32_t tt_sortable_f32(float v)
 {
   uint32_t bits = 0;
   v += 0.0f; /* -0 becomes 0 */
@@ -23,7 +23,7 @@ static inline uint32_t tt_order_f32(float v)
   return bits >> 31 ? ~bits : bits | 0x80000000u;
 }
 
-static inline float tt_f32_of_order(uint32_t order)
+static inline float tt_f32_of_sortable(uint32_t order)
 {
   uint32_t bits = order >> 31 ? order & 0x7FFFFFFFu : ~order;
   float v = 0.0f;
@@ -31,7 +31,7 @@ static inline float tt_f32_of_order(uint32_t order)
   return v;
 }
 
-static inline uint64_t tt_order_f64(double v)
+static inline uint64_t tt_sortable_f64(double v)
 {
   uint64_t bits = 0;
   v += 0.0;
@@ -40,39 +40,44 @@ static inline uint64_t tt_order_f64(double v)
 }
 
 /* ---- Trust window: accurate < lower <= candidate < upper <= failed ---- */
-typedef enum tt_trust { TT_ACCURATE, TT_CANDIDATE, TT_FAILED, TT_TRUSTS } tt_trust;
-typedef struct tt_window {
+typedef enum tt_trust_level {
+  TT_TRUST_ACCURATE,
+  TT_TRUST_CANDIDATE,
+  TT_TRUST_FAILED,
+  TT_TRUST_COUNT
+} tt_trust_level;
+typedef struct tt_trust_window {
   double lower, upper; /* NaN = not given */
-} tt_window;
+} tt_trust_window;
 
 /* A score below lower is accurate even if upper is lower still: the three add up to all. */
-static inline tt_trust tt_window_of(const tt_window *w, float score)
+static inline tt_trust_level tt_trust_window_classify(const tt_trust_window *w, float score)
 {
-  if ((double)score < w->lower) return TT_ACCURATE;
-  return (double)score >= w->upper ? TT_FAILED : TT_CANDIDATE;
+  if ((double)score < w->lower) return TT_TRUST_ACCURATE;
+  return (double)score >= w->upper ? TT_TRUST_FAILED : TT_TRUST_CANDIDATE;
 }
 
 /* ---- Order statistics of float scores that are seen in pieces, twice ----
- * The k-th smallest, exactly, by the bits of tt_order_f32: 16 bits a pass. Counts may be summed
- * over ranks between tt_order_count and tt_order_narrow. */
-enum { TT_ORDER_BINS = 1 << 16, TT_ORDER_PASSES = 2 };
-typedef struct tt_order_search {
+ * The k-th smallest, exactly, by the bits of tt_sortable_f32: 16 bits a pass. Counts may be summed
+ * over ranks between tt_radix_select_count and tt_radix_select_narrow. */
+enum { TT_RADIX_BINS = 1 << 16, TT_RADIX_PASSES = 2 };
+typedef struct tt_radix_select {
   uint32_t known; /* upper 16 bits, after the first pass; after the second: all */
   int passes;     /* done */
   int64_t rank;   /* 0, 1, ... among those that share the known bits */
-} tt_order_search;
+} tt_radix_select;
 
-static inline void tt_order_count(const tt_order_search *s, float score, int64_t *bin)
+static inline void tt_radix_select_count(const tt_radix_select *s, float score, int64_t *bin)
 {
-  uint32_t order = tt_order_f32(score);
+  uint32_t order = tt_sortable_f32(score);
   if (!s->passes)
     bin[order >> 16]++;
   else if (order >> 16 == s->known >> 16)
     bin[order & 0xFFFFu]++;
 }
 
-/* bin [TT_ORDER_BINS] of all scores, more than s->rank in sum. */
-void tt_order_narrow(tt_order_search *s, const int64_t *bin);
+/* bin [TT_RADIX_BINS] of all scores, more than s->rank in sum. */
+void tt_radix_select_narrow(tt_radix_select *s, const int64_t *bin);
 
 /* The quantile q of n scores is the one that floor(q n) others stand before in ascending order, so
  * that this many are below it if no two are equal: q0.9 of 100 is the 91st. What this returns is
@@ -81,68 +86,70 @@ void tt_order_narrow(tt_order_search *s, const int64_t *bin);
 int64_t tt_quantile_rank(double q, int64_t n);
 
 /* ---- The best of a stream ---- */
-typedef struct tt_ranked {
+typedef struct tt_top_k_item {
   uint64_t key;
   int64_t row;
   double score;
-} tt_ranked;
+} tt_top_k_item;
 
-static inline int tt_ranked_before(const tt_ranked *a, const tt_ranked *b)
+static inline int tt_top_k_item_before(const tt_top_k_item *a, const tt_top_k_item *b)
 {
   return a->key != b->key ? a->key > b->key : a->row < b->row;
 }
 
-typedef struct tt_top {
-  int64_t room, count;
-  tt_ranked *item; /* [room] a heap, the last in order at its root; owned */
-} tt_top;
+typedef struct tt_top_k {
+  int64_t capacity, count;
+  tt_top_k_item *item; /* [room] a heap, the last in order at its root; owned */
+} tt_top_k;
 
 /* room >= 0. Errors: MEM. */
-tt_err tt_top_create(int64_t room, tt_top *out);
-void tt_top_free(tt_top *t); /* accepts a zeroed one */
+tt_err tt_top_k_create(int64_t capacity, tt_top_k *out);
+void tt_top_k_free(tt_top_k *t); /* accepts a zeroed one */
 
-static inline int tt_top_takes(const tt_top *t, const tt_ranked *item)
+static inline int tt_top_k_accepts(const tt_top_k *t, const tt_top_k_item *item)
 {
-  return t->count < t->room || (t->room > 0 && tt_ranked_before(item, &t->item[0]));
+  return t->count < t->capacity || (t->capacity > 0 && tt_top_k_item_before(item, &t->item[0]));
 }
 /* Take the item if it is among the best `room` so far. */
-void tt_top_offer(tt_top *t, tt_ranked item);
+void tt_top_k_push(tt_top_k *t, tt_top_k_item item);
 /* Best first; nothing may be offered any more. */
-void tt_top_sort(tt_top *t);
-void tt_ranked_sort(tt_ranked *item, int64_t count);
+void tt_top_k_sort(tt_top_k *t);
+void tt_top_k_items_sort(tt_top_k_item *item, int64_t count);
 
 /* How many of a sorted list are among the best `keep` of the sorted lists of all ranks: a search by
  * 8 bits of (key, row) a pass. Begin; then count, sum the bins over ranks, narrow, until narrow
  * says 0; the first cut.lo items are it. Rows differ. */
-enum { TT_CUT_BINS = 256 };
-typedef struct tt_cut {
+enum { TT_GLOBAL_TOP_K_BINS = 256 };
+typedef struct tt_global_top_k {
   int64_t lo, hi; /* those before lo are in, those from hi on are out */
   int64_t keep;   /* of [lo, hi) of all ranks */
   int digit;      /* next */
-} tt_cut;
-tt_cut tt_cut_begin(const tt_top *t, int64_t keep);
-void tt_cut_count(const tt_top *t, const tt_cut *cut, int64_t bin[TT_CUT_BINS]);
-int tt_cut_narrow(const tt_top *t, tt_cut *cut, const int64_t bin[TT_CUT_BINS]);
+} tt_global_top_k;
+tt_global_top_k tt_global_top_k_begin(const tt_top_k *t, int64_t keep);
+void tt_global_top_k_count(const tt_top_k *t, const tt_global_top_k *merge,
+                           int64_t bin[TT_GLOBAL_TOP_K_BINS]);
+int tt_global_top_k_narrow(const tt_top_k *t, tt_global_top_k *merge,
+                           const int64_t bin[TT_GLOBAL_TOP_K_BINS]);
 
 /* ---- Random keys; both depend on (seed, round, row) alone ---- */
 
 /* Uniform: the rows with the largest keys are a uniform draw without replacement. Words 0 and 1 of
  * tt_random. */
-uint64_t tt_draw_key(uint64_t seed, int64_t round, int64_t row);
+uint64_t tt_random_key(uint64_t seed, int64_t round, int64_t row);
 
 /* score / temperature + Gumbel noise -log(-log u): the rows with the largest values are a draw
  * without replacement by softmax of score / temperature (Gumbel top-k: Kool, van Hoof & Welling
  * 2019). u = (first 52 bits of words 2 and 1 of tt_random + 1/2) / 2^52, of stream
  * round + list * 2^32: ensembles that draw in turn have noise of their own. Word 3 is that of a
  * random score. */
-double tt_gumbel_value(double score, double temperature, uint64_t seed, int64_t round, int64_t list,
+double tt_gumbel_score(double score, double temperature, uint64_t seed, int64_t round, int64_t list,
                        int64_t row);
 
 /* ---- Parts of a batch ---- */
 
 /* `most` dealt over n by weights (NULL: all the same) by the largest remainder, of equal ones to
  * the first; part[n] adds up to most. Weights >= 0, at least one > 0. Errors: MEM. */
-tt_err tt_parts(int64_t most, int64_t n, const double *weight, int64_t *part);
+tt_err tt_apportion(int64_t total, int64_t n, const double *weight, int64_t *part);
 #ifdef __cplusplus
 }
 #endif

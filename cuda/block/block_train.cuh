@@ -7,57 +7,57 @@
  *
  * All sums have an order that the plan alone decides. Barriers: a function whose results other
  * threads read ends with one, unless it says that it does not. */
-#ifndef TT_BLOCK_CUH
-#define TT_BLOCK_CUH
+#ifndef TT_BLOCK_TRAIN_CUH
+#define TT_BLOCK_TRAIN_CUH
 #include "cuda/block/products_mma.cuh"
 #include "cuda/common/engine_internal.cuh"
 
 /* Arguments of the kernel. */
 typedef struct tt_block_args {
-  tt_view view;
+  tt_cuda_state view;
   tt_block_plan plan;
   int64_t steps;  /* that a member may take now */
   int32_t *next;  /* the member nobody has taken yet */
-  float *scratch; /* [blocks][tt_block_scratch] */
+  float *scratch; /* [blocks][tt_block_scratch_floats] */
 } tt_block_args;
 
 /* What all threads know; thread 0 writes it. It lives in shared memory in front of the arrays, so
  * that the registers are left to the products. */
-typedef struct tt_block_note {
-  double sums[TT_MAX_WARPS]; /* for tt_block_sum */
-  double loss_sum;           /* of the running epoch */
-  int64_t step, last;        /* steps taken, and when to stop */
-  tt_order order;            /* of the running epoch */
-  tt_step_args args;         /* of the running step */
-  int32_t member, training;  /* who; 1 until it has come to an end */
-  int32_t batch, rows, held_out; /* batches done; rows of an epoch, of its validation */
-  int32_t best;              /* whether the last validation was the best one */
-} tt_block_note;
-static_assert(sizeof(tt_block_note) <= TT_BLOCK_HEAD * sizeof(float), "it fits in front");
+typedef struct tt_block_context {
+  double sums[TT_MAX_WARPS];            /* for tt_block_sum */
+  double loss_sum;                      /* of the running epoch */
+  int64_t step, last;                   /* steps taken, and when to stop */
+  tt_sampler order;                     /* of the running epoch */
+  tt_optimizer_args args;               /* of the running step */
+  int32_t member, training;             /* who; 1 until it has come to an end */
+  int32_t batch, rows, validation_rows; /* batches done; rows of an epoch, of its validation */
+  int32_t best;                         /* whether the last validation was the best one */
+} tt_block_context;
+static_assert(sizeof(tt_block_context) <= TT_BLOCK_HEADER_FLOATS * sizeof(float),
+              "it fits in front");
 
-__device__ __forceinline__ tt_block_note *tt_block_note_of(float *shared)
+__device__ __forceinline__ tt_block_context *tt_block_context_of(float *shared)
 {
-  return reinterpret_cast<tt_block_note *>(shared);
+  return reinterpret_cast<tt_block_context *>(shared);
 }
 
 /* The gradient and slot k, [Q] each, in shared or in device memory. */
-__device__ __forceinline__ float *tt_block_gradient_of(const tt_block_args &a, float *shared)
+__device__ __forceinline__ float *tt_block_gradient_array(const tt_block_args &a, float *shared)
 {
   const tt_block_plan &p = a.plan;
   if (p.gradient_shared) return shared + p.gradient;
-  return a.scratch + (int64_t)blockIdx.x * tt_block_scratch(&p);
+  return a.scratch + (int64_t)blockIdx.x * tt_block_scratch_floats(&p);
 }
-__device__ __forceinline__ float *tt_block_slot_of(const tt_block_args &a, float *shared, int k)
+__device__ __forceinline__ float *tt_block_slot_array(const tt_block_args &a, float *shared, int k)
 {
   const tt_block_plan &p = a.plan;
   if (k < p.slots_shared) return shared + p.slot + k * p.params;
   int before = k - p.slots_shared + (p.gradient_shared ? 0 : 1);
-  return a.scratch + (int64_t)blockIdx.x * tt_block_scratch(&p) + before * p.params;
+  return a.scratch + (int64_t)blockIdx.x * tt_block_scratch_floats(&p) + before * p.params;
 }
 
 /* f(r, c) for all of [0, rows) x [0, columns), each by one thread. */
-template <class F>
-__device__ __forceinline__ void tt_block_each(int rows, int columns, F f)
+template <class F> __device__ __forceinline__ void tt_block_for_each(int rows, int columns, F f)
 {
   int threads = (int)blockDim.x, thread = (int)threadIdx.x;
   int r = thread / columns, c = thread % columns;
@@ -75,68 +75,69 @@ __device__ __forceinline__ void tt_block_each(int rows, int columns, F f)
 
 /* f(q, p) for every parameter: its place q in the padded [Q], p in [P]. */
 template <class F>
-__device__ __forceinline__ void tt_block_params(const tt_block_plan &plan, F f)
+__device__ __forceinline__ void tt_block_for_each_param(const tt_block_plan &plan, F f)
 {
   for (int l = 0; l < plan.layers; l++) {
     const tt_block_layer &n = plan.layer[l];
-    tt_block_each(n.out, n.in, [&](int r, int c) {
+    tt_block_for_each(n.out, n.in, [&](int r, int c) {
       f(n.weight + r * n.stride + c, n.source + r * n.in + c);
     });
-    tt_block_each(1, n.out, [&](int, int c) { f(n.bias + c, n.source + n.out * n.in + c); });
+    tt_block_for_each(1, n.out, [&](int, int c) { f(n.bias + c, n.source + n.out * n.in + c); });
   }
 }
 
-__device__ __forceinline__ void tt_block_clear(float *at, int count)
+__device__ __forceinline__ void tt_block_zero(float *at, int count)
 {
   for (int k = (int)threadIdx.x; k < count; k += (int)blockDim.x) at[k] = 0.0f;
 }
 
 /* ---- a visit begins and ends ---- */
 
-__device__ __forceinline__ void tt_block_load(const tt_block_args &a, float *shared)
+__device__ __forceinline__ void tt_block_load_member(const tt_block_args &a, float *shared)
 {
-  const tt_view &v = a.view;
+  const tt_cuda_state &v = a.view;
   const tt_block_plan &plan = a.plan;
-  tt_block_note *note = tt_block_note_of(shared);
+  tt_block_context *note = tt_block_context_of(shared);
   int i = note->member;
   float *to = shared + plan.weights;
-  tt_block_clear(to, plan.params);
-  for (int k = 0; k < plan.slots; k++) tt_block_clear(tt_block_slot_of(a, shared, k), plan.params);
+  tt_block_zero(to, plan.params);
+  for (int k = 0; k < plan.slots; k++)
+    tt_block_zero(tt_block_slot_array(a, shared, k), plan.params);
   if (threadIdx.x == 0) {
     note->loss_sum = v.loss_sum[i];
     note->step = v.step[i];
     note->last = note->step + a.steps;
-    note->order = tt_view_order(v, i);
+    note->order = tt_cuda_epoch_order(v, i);
     note->training = 1;
     note->batch = v.batch[i];
     note->rows = v.epoch_rows[i];
-    note->held_out = tt_view_lists(v, i).count[TT_VALIDATION];
+    note->validation_rows = tt_cuda_member_rows(v, i).count[TT_VALIDATION];
   }
   __syncthreads();
   const float *from = v.weights + (int64_t)i * v.params;
-  tt_block_params(plan, [&](int q, int p) { to[q] = from[p]; });
+  tt_block_for_each_param(plan, [&](int q, int p) { to[q] = from[p]; });
   for (int k = 0; k < plan.slots; k++) {
-    to = tt_block_slot_of(a, shared, k);
+    to = tt_block_slot_array(a, shared, k);
     from = v.slots + ((int64_t)i * plan.slots + k) * v.params;
-    tt_block_params(plan, [&](int q, int p) { to[q] = from[p]; });
+    tt_block_for_each_param(plan, [&](int q, int p) { to[q] = from[p]; });
   }
   __syncthreads();
 }
 
 /* Without a barrier at the end: nobody reads what it writes. */
-__device__ __forceinline__ void tt_block_save(const tt_block_args &a, float *shared)
+__device__ __forceinline__ void tt_block_store_member(const tt_block_args &a, float *shared)
 {
-  const tt_view &v = a.view;
+  const tt_cuda_state &v = a.view;
   const tt_block_plan &plan = a.plan;
-  const tt_block_note *note = tt_block_note_of(shared);
+  const tt_block_context *note = tt_block_context_of(shared);
   int i = note->member;
   const float *from = shared + plan.weights;
   float *to = v.weights + (int64_t)i * v.params;
-  tt_block_params(plan, [&](int q, int p) { to[p] = from[q]; });
+  tt_block_for_each_param(plan, [&](int q, int p) { to[p] = from[q]; });
   for (int k = 0; k < plan.slots; k++) {
-    from = tt_block_slot_of(a, shared, k);
+    from = tt_block_slot_array(a, shared, k);
     to = v.slots + ((int64_t)i * plan.slots + k) * v.params;
-    tt_block_params(plan, [&](int q, int p) { to[p] = from[q]; });
+    tt_block_for_each_param(plan, [&](int q, int p) { to[p] = from[q]; });
   }
   if (threadIdx.x != 0) return;
   v.batch[i] = note->batch;
@@ -148,30 +149,30 @@ __device__ __forceinline__ void tt_block_save(const tt_block_args &a, float *sha
 
 /* Rows [first, first + rows) of the epoch's order, or of the validation list: x, y and their
  * weights into shared memory. */
-__device__ __forceinline__ void tt_block_fetch(const tt_block_args &a, float *shared,
-                                               int validating, int first, int rows)
+__device__ __forceinline__ void tt_block_load_rows(const tt_block_args &a, float *shared,
+                                                   int validating, int first, int rows)
 {
-  const tt_view &v = a.view;
+  const tt_cuda_state &v = a.view;
   const tt_block_plan &p = a.plan;
-  const tt_block_note *note = tt_block_note_of(shared);
+  const tt_block_context *note = tt_block_context_of(shared);
   const tt_member &m = v.member[note->member];
   const int32_t *list = v.lists[m.ensemble].row[TT_VALIDATION];
   int32_t *number = reinterpret_cast<int32_t *>(shared + p.row);
   float *x = shared + p.x, *y = shared + p.y, *weight = shared + p.weight;
   for (int r = (int)threadIdx.x; r < rows; r += (int)blockDim.x)
-    number[r] = validating ? list[first + r]
-                           : tt_view_row(v, note->member, note->order, first + r);
+    number[r] =
+        validating ? list[first + r] : tt_cuda_epoch_row(v, note->member, note->order, first + r);
   __syncthreads();
   if (v.inputs % 4 == 0)
-    tt_block_each(rows, v.inputs / 4, [&](int r, int c) {
+    tt_block_for_each(rows, v.inputs / 4, [&](int r, int c) {
       tt_store4(x + r * p.x_ld + 4 * c, tt_load4(v.x + (int64_t)number[r] * v.inputs + 4 * c));
     });
   else
-    tt_block_each(rows, v.inputs, [&](int r, int c) {
+    tt_block_for_each(rows, v.inputs, [&](int r, int c) {
       x[r * p.x_ld + c] = v.x[(int64_t)number[r] * v.inputs + c];
     });
   const int32_t *column = v.column + m.ensemble * v.targets;
-  tt_block_each(rows, v.targets, [&](int r, int k) {
+  tt_block_for_each(rows, v.targets, [&](int r, int k) {
     y[r * v.targets + k] = v.y[(int64_t)number[r] * v.columns + column[k]];
   });
   for (int r = (int)threadIdx.x; r < rows; r += (int)blockDim.x)
@@ -183,7 +184,7 @@ __device__ __forceinline__ void tt_block_fetch(const tt_block_args &a, float *sh
 
 /* z -> f(z) for the first `count` of an array, a multiple of 4; f'(z) beside it if it is kept. */
 template <tt_activation A>
-__device__ __forceinline__ void tt_block_activate_as(float *z, float *slope, int count)
+__device__ __forceinline__ void tt_block_apply_activation_as(float *z, float *slope, int count)
 {
   for (int k = 4 * (int)threadIdx.x; k < count; k += 4 * (int)blockDim.x) {
     float4 x = tt_load4(z + k);
@@ -196,7 +197,8 @@ __device__ __forceinline__ void tt_block_activate_as(float *z, float *slope, int
 }
 
 /* y -> f'(z), where y says enough. */
-template <tt_activation A> __device__ __forceinline__ void tt_block_slope_as(float *y, int count)
+template <tt_activation A>
+__device__ __forceinline__ void tt_block_output_to_slope_as(float *y, int count)
 {
   for (int k = 4 * (int)threadIdx.x; k < count; k += 4 * (int)blockDim.x) {
     float4 h = tt_load4(y + k);
@@ -206,23 +208,23 @@ template <tt_activation A> __device__ __forceinline__ void tt_block_slope_as(flo
 }
 
 /* The formula is chosen once per array, not once per value. */
-__device__ __forceinline__ void tt_block_activate(tt_activation kind, float *z, float *slope,
-                                                  int count)
+__device__ __forceinline__ void tt_block_apply_activation(tt_activation kind, float *z,
+                                                          float *slope, int count)
 {
   switch (kind) {
-#define X(name, f, df, source) \
-  case TT_ACT_##name: tt_block_activate_as<TT_ACT_##name>(z, slope, count); break;
+#define X(name, f, df, source)                                                                     \
+  case TT_ACT_##name: tt_block_apply_activation_as<TT_ACT_##name>(z, slope, count); break;
     TT_ACTIVATIONS(X)
 #undef X
   default: break;
   }
 }
 
-__device__ __forceinline__ void tt_block_slope(tt_activation kind, float *y, int count)
+__device__ __forceinline__ void tt_block_output_to_slope(tt_activation kind, float *y, int count)
 {
   switch (kind) {
-#define X(name, f, df, source) \
-  case TT_ACT_##name: tt_block_slope_as<TT_ACT_##name>(y, count); break;
+#define X(name, f, df, source)                                                                     \
+  case TT_ACT_##name: tt_block_output_to_slope_as<TT_ACT_##name>(y, count); break;
     TT_ACTIVATIONS(X)
 #undef X
   default: break;
@@ -230,8 +232,8 @@ __device__ __forceinline__ void tt_block_slope(tt_activation kind, float *y, int
 }
 
 /* What layer l reads: the layer before it, or x. */
-__device__ __forceinline__ tt_block_matrix tt_block_input(const tt_block_args &a, float *shared,
-                                                          int l)
+__device__ __forceinline__ tt_block_matrix tt_block_layer_input(const tt_block_args &a,
+                                                                float *shared, int l)
 {
   const tt_block_plan &p = a.plan;
   int at = l ? p.layer[l - 1].output : p.x, ld = l ? p.layer[l - 1].ld : p.x_ld;
@@ -240,27 +242,29 @@ __device__ __forceinline__ tt_block_matrix tt_block_input(const tt_block_args &a
 }
 
 /* Values of `rows` rows that are a multiple of a tile's, hence of 4. */
-__device__ __forceinline__ int tt_block_count(int rows, int ld)
+__device__ __forceinline__ int tt_block_padded_count(int rows, int ld)
 {
-  return (rows + TT_BLOCK_ROWS - 1) / TT_BLOCK_ROWS * TT_BLOCK_ROWS * ld;
+  return (rows + TT_BLOCK_TILE_ROWS - 1) / TT_BLOCK_TILE_ROWS * TT_BLOCK_TILE_ROWS * ld;
 }
 
 /* x -> outputs of all layers; validation is exact, so that it is what prediction will be. */
 template <class KIND>
-__device__ __forceinline__ void tt_block_all_forward(const tt_block_args &a, float *shared,
-                                                     int rows, int validating)
+__device__ __forceinline__ void tt_block_network_forward(const tt_block_args &a, float *shared,
+                                                         int rows, int validating)
 {
   for (int l = 0; l < a.plan.layers; l++) {
     const tt_block_layer &n = a.plan.layer[l];
-    tt_block_matrix x = tt_block_input(a, shared, l), z = tt_block_input(a, shared, l + 1);
+    tt_block_matrix x = tt_block_layer_input(a, shared, l),
+                    z = tt_block_layer_input(a, shared, l + 1);
 #define CALL(TM, TN) tt_block_forward<TM, TN>(n, shared + a.plan.weights, x, z, rows)
-#define MMA(N, P)    tt_block_mma_forward<N, P>(n, shared + a.plan.weights, x, z, rows)
-    TT_BLOCK_SWITCH(validating ? KIND::exact(n.forward) : n.forward, CALL, MMA)
+#define MMA(N, P) tt_block_mma_forward<N, P>(n, shared + a.plan.weights, x, z, rows)
+    TT_BLOCK_SWITCH(validating ? KIND::fp32_tile(n.forward) : n.forward, CALL, MMA)
 #undef CALL
 #undef MMA
     __syncthreads();
     if (l == a.plan.layers - 1) break;
-    tt_block_activate(a.view.activation, z.at, shared + n.slope, tt_block_count(rows, n.ld));
+    tt_block_apply_activation(a.view.activation, z.at, shared + n.slope,
+                              tt_block_padded_count(rows, n.ld));
     __syncthreads();
   }
 }
@@ -268,10 +272,10 @@ __device__ __forceinline__ void tt_block_all_forward(const tt_block_args &a, flo
 /* ---- loss ---- */
 
 /* Rare losses are called: written out here, they would take registers from the products. */
-static __device__ TT_CALLED tt_loss_grad tt_block_rare_loss(tt_loss kind, float o0, float o1,
-                                                            float y, tt_loss_args a)
+static __device__ TT_NOINLINE tt_loss_grad tt_block_noinline_loss(tt_loss kind, float o0, float o1,
+                                                                  float y, tt_loss_args a)
 {
-  return tt_loss_at(kind, o0, o1, y, a);
+  return tt_loss_two_outputs(kind, o0, o1, y, a);
 }
 
 __device__ __forceinline__ tt_loss_grad tt_block_loss_at(tt_loss kind, float o0, float o1, float y,
@@ -280,16 +284,16 @@ __device__ __forceinline__ tt_loss_grad tt_block_loss_at(tt_loss kind, float o0,
   switch (kind) {
   case TT_LOSS_mse: return tt_loss_mse(o0, o1, y, a);
   case TT_LOSS_gaussian_nll: return tt_loss_gaussian_nll(o0, o1, y, a);
-  default: return tt_block_rare_loss(kind, o0, o1, y, a);
+  default: return tt_block_noinline_loss(kind, o0, o1, y, a);
   }
 }
 
 /* This thread's part of the loss of the rows; o [rows][O] becomes dL/do * factor. */
-__device__ __forceinline__ double tt_block_loss(const tt_block_args &a, float *shared, int rows,
-                                                float factor)
+__device__ __forceinline__ double tt_block_loss_backward(const tt_block_args &a, float *shared,
+                                                         int rows, float factor)
 {
-  const tt_view &v = a.view;
-  tt_block_matrix o = tt_block_input(a, shared, a.plan.layers);
+  const tt_cuda_state &v = a.view;
+  tt_block_matrix o = tt_block_layer_input(a, shared, a.plan.layers);
   int two = v.output == TT_OUTPUT_mean_variance;
   double sum = 0.0;
   for (int r = (int)threadIdx.x; r < rows; r += (int)blockDim.x) {
@@ -312,28 +316,31 @@ __device__ __forceinline__ double tt_block_loss(const tt_block_args &a, float *s
 /* dL/do -> the gradient of all layers.
  *   first  1: the gradient begins with these rows; 0: they are added */
 template <class KIND>
-__device__ __forceinline__ void tt_block_all_backward(const tt_block_args &a, float *shared,
-                                                      int rows, int first)
+__device__ __forceinline__ void tt_block_network_backward(const tt_block_args &a, float *shared,
+                                                          int rows, int first)
 {
   for (int l = a.plan.layers - 1; l >= 0; l--) {
     const tt_block_layer &n = a.plan.layer[l];
-    tt_block_matrix x = tt_block_input(a, shared, l), d = tt_block_input(a, shared, l + 1);
-    float *g = tt_block_gradient_of(a, shared);
-    tt_block_bias(n, d, rows, g, first);
-#define CALL(TM, TN) tt_block_gradient<tt_block_gradient_tile<TM, TN>>(n, d, x, rows, g, first)
-#define MMA(N, P)    tt_block_gradient<tt_block_mma_gradient_tile<N, P>>(n, d, x, rows, g, first)
+    tt_block_matrix x = tt_block_layer_input(a, shared, l),
+                    d = tt_block_layer_input(a, shared, l + 1);
+    float *g = tt_block_gradient_array(a, shared);
+    tt_block_bias_gradient(n, d, rows, g, first);
+#define CALL(TM, TN)                                                                               \
+  tt_block_weight_gradient<tt_block_weight_gradient_tile<TM, TN>>(n, d, x, rows, g, first)
+#define MMA(N, P)                                                                                  \
+  tt_block_weight_gradient<tt_block_mma_weight_gradient_tile<N, P>>(n, d, x, rows, g, first)
     TT_BLOCK_SWITCH(n.gradient, CALL, MMA)
 #undef CALL
 #undef MMA
     __syncthreads();
     if (l == 0) return;
-    if (!a.plan.keeps_slope) {
-      tt_block_slope(a.view.activation, x.at, tt_block_count(rows, x.ld));
+    if (!a.plan.stores_slope) {
+      tt_block_output_to_slope(a.view.activation, x.at, tt_block_padded_count(rows, x.ld));
       __syncthreads();
     }
     const float *slope = shared + a.plan.layer[l - 1].slope;
 #define CALL(TM, TN) tt_block_backward<TM, TN>(n, shared + a.plan.weights, d, x, slope, rows)
-#define MMA(N, P)    tt_block_mma_backward<N, P>(n, shared + a.plan.weights, d, x, slope, rows)
+#define MMA(N, P) tt_block_mma_backward<N, P>(n, shared + a.plan.weights, d, x, slope, rows)
     TT_BLOCK_SWITCH(n.backward, CALL, MMA)
 #undef CALL
 #undef MMA
@@ -349,18 +356,18 @@ template <class KIND>
 __device__ __forceinline__ double tt_block_pass(const tt_block_args &a, float *shared,
                                                 int validating, int first, int count, int of)
 {
-  tt_block_note *note = tt_block_note_of(shared);
+  tt_block_context *note = tt_block_context_of(shared);
   double sum = 0.0;
   float factor = 1.0f / (float)of;
   /* divisions and roots in double: while the others look for their rows */
   if (!validating && threadIdx.x == blockDim.x - 1)
-    note->args = tt_view_step(a.view, note->member, note->step + 1);
+    note->args = tt_cuda_step_args(a.view, note->member, note->step + 1);
   for (int done = 0; done < count; done += a.plan.rows) {
     int rows = min(a.plan.rows, count - done);
-    tt_block_fetch(a, shared, validating, first + done, rows);
-    tt_block_all_forward<KIND>(a, shared, rows, validating);
-    sum += tt_block_loss(a, shared, rows, factor);
-    if (!validating) tt_block_all_backward<KIND>(a, shared, rows, done == 0);
+    tt_block_load_rows(a, shared, validating, first + done, rows);
+    tt_block_network_forward<KIND>(a, shared, rows, validating);
+    sum += tt_block_loss_backward(a, shared, rows, factor);
+    if (!validating) tt_block_network_backward<KIND>(a, shared, rows, done == 0);
   }
   return tt_block_sum(sum, note->sums);
 }
@@ -369,12 +376,12 @@ __device__ __forceinline__ double tt_block_pass(const tt_block_args &a, float *s
 
 /* The factor that brings the gradient down to the member's own norm, as
  * torch.nn.utils.clip_grad_norm_; 1 if it need not. */
-__device__ __forceinline__ float tt_block_clip(const tt_block_args &a, float *shared)
+__device__ __forceinline__ float tt_block_clip_factor(const tt_block_args &a, float *shared)
 {
-  tt_block_note *note = tt_block_note_of(shared);
+  tt_block_context *note = tt_block_context_of(shared);
   double limit = (double)a.view.member[note->member].hyper.clip_norm, sum = 0.0;
   if (!(limit > 0.0)) return 1.0f;
-  const float *g = tt_block_gradient_of(a, shared);
+  const float *g = tt_block_gradient_array(a, shared);
   for (int q = (int)threadIdx.x; q < a.plan.params; q += (int)blockDim.x)
     sum += (double)g[q] * (double)g[q];
   double norm = sqrt(tt_block_sum(sum, note->sums));
@@ -383,21 +390,22 @@ __device__ __forceinline__ float tt_block_clip(const tt_block_args &a, float *sh
 
 /* The gaps take part: their gradient is zero. */
 template <tt_optimizer KIND>
-__device__ __forceinline__ void tt_block_step_as(const tt_block_args &a, float *shared, float scale)
+__device__ __forceinline__ void tt_block_optimizer_step_as(const tt_block_args &a, float *shared,
+                                                           float scale)
 {
   constexpr bool two = KIND != TT_OPT_sgd;
-  tt_step_args args = tt_block_note_of(shared)->args;
-  float *weights = shared + a.plan.weights, *slot0 = tt_block_slot_of(a, shared, 0);
-  float *slot1 = two ? tt_block_slot_of(a, shared, 1) : slot0;
-  const float *gradient = tt_block_gradient_of(a, shared);
+  tt_optimizer_args args = tt_block_context_of(shared)->args;
+  float *weights = shared + a.plan.weights, *slot0 = tt_block_slot_array(a, shared, 0);
+  float *slot1 = two ? tt_block_slot_array(a, shared, 1) : slot0;
+  const float *gradient = tt_block_gradient_array(a, shared);
 #pragma unroll 2
   for (int q = 4 * (int)threadIdx.x; q < a.plan.params; q += 4 * (int)blockDim.x) {
     float4 w = tt_load4(weights + q), g = tt_load4(gradient + q);
     float4 s0 = tt_load4(slot0 + q), s1 = two ? tt_load4(slot1 + q) : s0;
-    tt_step(KIND, &w.x, g.x * scale, &s0.x, &s1.x, &s1.x, args);
-    tt_step(KIND, &w.y, g.y * scale, &s0.y, &s1.y, &s1.y, args);
-    tt_step(KIND, &w.z, g.z * scale, &s0.z, &s1.z, &s1.z, args);
-    tt_step(KIND, &w.w, g.w * scale, &s0.w, &s1.w, &s1.w, args);
+    tt_optimizer_step(KIND, &w.x, g.x * scale, &s0.x, &s1.x, &s1.x, args);
+    tt_optimizer_step(KIND, &w.y, g.y * scale, &s0.y, &s1.y, &s1.y, args);
+    tt_optimizer_step(KIND, &w.z, g.z * scale, &s0.z, &s1.z, &s1.z, args);
+    tt_optimizer_step(KIND, &w.w, g.w * scale, &s0.w, &s1.w, &s1.w, args);
     tt_store4(weights + q, w);
     tt_store4(slot0 + q, s0);
     if (two) tt_store4(slot1 + q, s1);
@@ -405,20 +413,22 @@ __device__ __forceinline__ void tt_block_step_as(const tt_block_args &a, float *
 }
 
 /* One step with the gradient of a batch of that loss. */
-__device__ __forceinline__ void tt_block_step(const tt_block_args &a, float *shared, double loss)
+__device__ __forceinline__ void tt_block_optimizer_step(const tt_block_args &a, float *shared,
+                                                        double loss)
 {
-  tt_block_note *note = tt_block_note_of(shared);
+  tt_block_context *note = tt_block_context_of(shared);
   if (threadIdx.x == 0) {
     note->loss_sum += loss;
     note->batch++;
     note->step++;
   }
-  float scale = tt_block_clip(a, shared);
+  float scale = tt_block_clip_factor(a, shared);
   __syncthreads();
   switch (a.view.optimizer) {
-#define X(name, slots, source) \
-  case TT_OPT_##name: \
-    if constexpr (slots <= TT_FUSED_SLOTS) tt_block_step_as<TT_OPT_##name>(a, shared, scale); \
+#define X(name, slots, source)                                                                     \
+  case TT_OPT_##name:                                                                              \
+    if constexpr (slots <= TT_MAX_FUSED_SLOTS)                                                     \
+      tt_block_optimizer_step_as<TT_OPT_##name>(a, shared, scale);                                 \
     break;
     TT_OPTIMIZERS(X)
 #undef X
@@ -430,64 +440,64 @@ __device__ __forceinline__ void tt_block_step(const tt_block_args &a, float *sha
 /* ---- the end of an epoch ---- */
 
 /* 1 in every thread if all weights are finite. */
-__device__ __forceinline__ int tt_block_sound(const tt_block_args &a, float *shared)
+__device__ __forceinline__ int tt_block_weights_finite(const tt_block_args &a, float *shared)
 {
   float probe = 0.0f; /* 0 * finite = 0; anything else is NaN for ever */
   const float *w = shared + a.plan.weights;
-  tt_block_params(a.plan, [&](int q, int) { probe += 0.0f * w[q]; });
+  tt_block_for_each_param(a.plan, [&](int q, int) { probe += 0.0f * w[q]; });
   return __syncthreads_and(probe == 0.0f);
 }
 
 /*   loss  mean over the validation rows; not looked at without them */
-__device__ __forceinline__ void tt_block_end_epoch(const tt_block_args &a, float *shared, int sound,
-                                                   double loss)
+__device__ __forceinline__ void tt_block_end_epoch(const tt_block_args &a, float *shared,
+                                                   int all_finite, double loss)
 {
-  const tt_view &v = a.view;
-  tt_block_note *note = tt_block_note_of(shared);
+  const tt_cuda_state &v = a.view;
+  tt_block_context *note = tt_block_context_of(shared);
   int i = note->member;
   if (threadIdx.x == 0) {
     v.loss_sum[i] = note->loss_sum;
-    note->best = tt_view_end_epoch(v, i, sound, loss);
+    note->best = tt_cuda_end_epoch(v, i, all_finite, loss);
     note->loss_sum = 0.0;
     note->batch = 0;
-    note->training = tt_view_goes_on(v, i);
-    if (note->training) note->order = tt_view_order(v, i);
+    note->training = tt_cuda_keeps_training(v, i);
+    if (note->training) note->order = tt_cuda_epoch_order(v, i);
   }
   __syncthreads();
   if (!note->best) return;
   const float *w = shared + a.plan.weights;
   float *best = v.best_weights + (int64_t)i * v.params;
-  tt_block_params(a.plan, [&](int q, int p) { best[p] = w[q]; });
+  tt_block_for_each_param(a.plan, [&](int q, int p) { best[p] = w[q]; });
 }
 
 /* ---- a visit ---- */
 
 /* Up to a.steps steps of the member in the note, which is training. */
 template <class KIND>
-__device__ __forceinline__ void tt_block_train(const tt_block_args &a, float *shared)
+__device__ __forceinline__ void tt_block_train_member(const tt_block_args &a, float *shared)
 {
-  const tt_view &v = a.view;
-  const tt_block_note *note = tt_block_note_of(shared);
-  int validating = 0, sound = 1;
-  tt_block_load(a, shared);
+  const tt_cuda_state &v = a.view;
+  const tt_block_context *note = tt_block_context_of(shared);
+  int validating = 0, all_finite = 1;
+  tt_block_load_member(a, shared);
   while (validating || (note->training && note->step < note->last)) {
     int first = validating ? 0 : note->batch * v.batch_size;
-    int count = validating ? note->held_out : min(v.batch_size, note->rows - first);
+    int count = validating ? note->validation_rows : min(v.batch_size, note->rows - first);
     double loss = tt_block_pass<KIND>(a, shared, validating, first, count, count);
     if (!validating) {
       if (!isfinite(loss)) {
         if (threadIdx.x == 0) v.status[note->member] = TT_STATUS_diverged;
         break;
       }
-      tt_block_step(a, shared, loss);
+      tt_block_optimizer_step(a, shared, loss);
       if (note->batch * v.batch_size < note->rows) continue;
-      sound = tt_block_sound(a, shared);
-      validating = sound && note->held_out > 0;
+      all_finite = tt_block_weights_finite(a, shared);
+      validating = all_finite && note->validation_rows > 0;
       if (validating) continue;
     }
-    tt_block_end_epoch(a, shared, sound, loss / (double)count);
+    tt_block_end_epoch(a, shared, all_finite, loss / (double)count);
     validating = 0;
   }
-  tt_block_save(a, shared);
+  tt_block_store_member(a, shared);
 }
 #endif

@@ -9,56 +9,58 @@
  * Rows of a matrix are an odd number of float4 apart. Where a fragment runs along rows, lanes then
  * read different banks if their inner numbers are neighbours, pair and pair + 4; where it runs
  * along columns, if they lie two apart, 2 pair and 2 pair + 1. */
-#ifndef TT_BLOCK_MMA_CUH
-#define TT_BLOCK_MMA_CUH
+#ifndef TT_PRODUCTS_MMA_CUH
+#define TT_PRODUCTS_MMA_CUH
 #include "cuda/block/products_tile.cuh"
 #include "cuda/common/mma.cuh"
 
 /* A warp's tile: fragments down and across, and columns. */
-template <int N> struct tt_block_mma {
-  enum { M = TT_BLOCK_ROWS / TT_MMA_ROWS, WIDTH = N * TT_MMA_COLUMNS };
+template <int N> struct tt_block_mma_tile {
+  enum { M = TT_BLOCK_TILE_ROWS / TT_MMA_ROWS, WIDTH = N * TT_MMA_COLUMNS };
 };
 
 /* How fragments lie in the arrays, hence which two of eight inner numbers are a lane's. */
-enum tt_block_inner { TT_INNER_ALONG, TT_INNER_ACROSS };
+enum tt_block_inner_layout { TT_INNER_CONTIGUOUS, TT_INNER_STRIDED };
 
-__device__ __forceinline__ int tt_block_mma_row() { return tt_block_lane() / 4; }
-__device__ __forceinline__ int tt_block_mma_pair() { return tt_block_lane() % 4; }
+__device__ __forceinline__ int tt_block_mma_row() { return tt_block_lane_index() / 4; }
+__device__ __forceinline__ int tt_block_mma_pair() { return tt_block_lane_index() % 4; }
 
 /* Eight terms of all sums, from inner number k of this lane on; LAST: those past `count` are 0.
  *   a(r, k)  of row 8 r of the lane's rows;   b(j, k)  of column 8 j of its columns */
-template <tt_precision PRECISION, tt_block_inner INNER, bool LAST, int M, int N, class A, class B>
-__device__ __forceinline__ void tt_block_mma_step(float (&sum)[M][N][4], int k, int count, A a, B b)
+template <tt_precision PRECISION, tt_block_inner_layout INNER, bool LAST, int M, int N, class A,
+          class B>
+__device__ __forceinline__ void tt_block_mma_inner_step(float (&sum)[M][N][4], int k, int count,
+                                                        A a, B b)
 {
-  enum { NEXT = INNER == TT_INNER_ALONG ? TT_MMA_INNER / 2 : 1 };
-  tt_mma_part<4> u[M];
-  tt_mma_part<2> v[N];
+  enum { NEXT = INNER == TT_INNER_CONTIGUOUS ? TT_MMA_INNER / 2 : 1 };
+  tt_mma_fragment<4> u[M];
+  tt_mma_fragment<2> v[N];
 #pragma unroll
   for (int i = 0; i < M; i++)
 #pragma unroll
     for (int q = 0; q < 4; q++) {
       int at = k + q / 2 * NEXT;
-      tt_mma_split<PRECISION>(q, LAST && at >= count ? 0.0f : a(2 * i + q % 2, at), u[i]);
+      tt_mma_round_fragment<PRECISION>(q, LAST && at >= count ? 0.0f : a(2 * i + q % 2, at), u[i]);
     }
 #pragma unroll
   for (int j = 0; j < N; j++)
 #pragma unroll
     for (int q = 0; q < 2; q++) {
       int at = k + q * NEXT;
-      tt_mma_split<PRECISION>(q, LAST && at >= count ? 0.0f : b(j, at), v[j]);
+      tt_mma_round_fragment<PRECISION>(q, LAST && at >= count ? 0.0f : b(j, at), v[j]);
     }
-  tt_mma_add<PRECISION>(sum, u, v);
+  tt_mma_multiply_add<PRECISION>(sum, u, v);
 }
 
 /* sum += a b over the inner numbers [0, count). */
-template <tt_precision PRECISION, tt_block_inner INNER, int M, int N, class A, class B>
+template <tt_precision PRECISION, tt_block_inner_layout INNER, int M, int N, class A, class B>
 __device__ __forceinline__ void tt_block_mma_sum(float (&sum)[M][N][4], int count, A a, B b)
 {
-  int own = tt_block_mma_pair() * (INNER == TT_INNER_ALONG ? 1 : 2), done = 0;
+  int own = tt_block_mma_pair() * (INNER == TT_INNER_CONTIGUOUS ? 1 : 2), done = 0;
 #pragma unroll 1
   for (; done + TT_MMA_INNER <= count; done += TT_MMA_INNER)
-    tt_block_mma_step<PRECISION, INNER, false>(sum, done + own, count, a, b);
-  if (done < count) tt_block_mma_step<PRECISION, INNER, true>(sum, done + own, count, a, b);
+    tt_block_mma_inner_step<PRECISION, INNER, false>(sum, done + own, count, a, b);
+  if (done < count) tt_block_mma_inner_step<PRECISION, INNER, true>(sum, done + own, count, a, b);
 }
 
 /* Z = X W^T + b; as tt_block_forward. */
@@ -66,11 +68,11 @@ template <int N, tt_precision PRECISION>
 __device__ __forceinline__ void tt_block_mma_forward(const tt_block_layer &layer, const float *w,
                                                      tt_block_matrix x, tt_block_matrix z, int rows)
 {
-  typedef tt_block_mma<N> tile;
-  int down = (rows + TT_BLOCK_ROWS - 1) / TT_BLOCK_ROWS;
+  typedef tt_block_mma_tile<N> tile;
+  int down = (rows + TT_BLOCK_TILE_ROWS - 1) / TT_BLOCK_TILE_ROWS;
   int items = down * ((layer.out + tile::WIDTH - 1) / tile::WIDTH);
-  for (int item = tt_block_warp(); item < items; item += tt_block_warps()) {
-    int row = item % down * TT_BLOCK_ROWS + tt_block_mma_row();
+  for (int item = tt_block_warp_index(); item < items; item += tt_block_warp_count()) {
+    int row = item % down * TT_BLOCK_TILE_ROWS + tt_block_mma_row();
     int first = item / down * tile::WIDTH, left = first + 2 * tt_block_mma_pair();
     const float *from = x.at + row * x.ld, *weight[N];
     float sum[tile::M][N][4];
@@ -84,7 +86,7 @@ __device__ __forceinline__ void tt_block_mma_forward(const tt_block_layer &layer
         for (int i = 0; i < tile::M; i++)
           sum[i][j][q] = w[layer.bias + min(left + j * TT_MMA_COLUMNS + q % 2, layer.out - 1)];
     }
-    tt_block_mma_sum<PRECISION, TT_INNER_ALONG>(
+    tt_block_mma_sum<PRECISION, TT_INNER_CONTIGUOUS>(
         sum, layer.in, [&](int r, int k) { return from[8 * r * x.ld + k]; },
         [&](int j, int k) { return weight[j][k]; });
 #pragma unroll
@@ -106,11 +108,11 @@ __device__ __forceinline__ void tt_block_mma_backward(const tt_block_layer &laye
                                                       tt_block_matrix d, tt_block_matrix h,
                                                       const float *slope, int rows)
 {
-  typedef tt_block_mma<N> tile;
-  int down = (rows + TT_BLOCK_ROWS - 1) / TT_BLOCK_ROWS;
+  typedef tt_block_mma_tile<N> tile;
+  int down = (rows + TT_BLOCK_TILE_ROWS - 1) / TT_BLOCK_TILE_ROWS;
   int items = down * ((layer.in + tile::WIDTH - 1) / tile::WIDTH);
-  for (int item = tt_block_warp(); item < items; item += tt_block_warps()) {
-    int row = item % down * TT_BLOCK_ROWS + tt_block_mma_row();
+  for (int item = tt_block_warp_index(); item < items; item += tt_block_warp_count()) {
+    int row = item % down * TT_BLOCK_TILE_ROWS + tt_block_mma_row();
     int first = item / down * tile::WIDTH, left = first + 2 * tt_block_mma_pair();
     const float *from = d.at + row * d.ld, *weight = w + layer.weight;
     int column[N];
@@ -118,7 +120,7 @@ __device__ __forceinline__ void tt_block_mma_backward(const tt_block_layer &laye
 #pragma unroll
     for (int j = 0; j < N; j++)
       column[j] = min(first + j * TT_MMA_COLUMNS + tt_block_mma_row(), layer.in - 1);
-    tt_block_mma_sum<PRECISION, TT_INNER_ACROSS>(
+    tt_block_mma_sum<PRECISION, TT_INNER_STRIDED>(
         sum, layer.out, [&](int r, int o) { return from[8 * r * d.ld + o]; },
         [&](int j, int o) { return weight[o * layer.stride + column[j]]; });
 #pragma unroll
@@ -136,44 +138,46 @@ __device__ __forceinline__ void tt_block_mma_backward(const tt_block_layer &laye
   }
 }
 
-/* A warp's tile of the weights' gradient, 32 outputs x WIDTH inputs; as tt_block_gradient_tile. */
-template <int N, tt_precision PRECISION> struct tt_block_mma_gradient_tile {
-  typedef tt_block_mma<N> tile;
+/* A warp's tile of the weights' gradient, 32 outputs x WIDTH inputs; as
+ * tt_block_weight_gradient_tile. */
+template <int N, tt_precision PRECISION> struct tt_block_mma_weight_gradient_tile {
+  typedef tt_block_mma_tile<N> tile;
   int o, i; /* the first of this lane's */
   float sum[tile::M][N][4];
 
   static __device__ __forceinline__ int count(const tt_block_layer &layer)
   {
-    return (layer.out + TT_BLOCK_ROWS - 1) / TT_BLOCK_ROWS *
+    return (layer.out + TT_BLOCK_TILE_ROWS - 1) / TT_BLOCK_TILE_ROWS *
            ((layer.in + tile::WIDTH - 1) / tile::WIDTH);
   }
 
   __device__ __forceinline__ void add_rows(const tt_block_layer &layer, int number,
-                                           tt_block_matrix d, tt_block_matrix x, tt_block_span rows)
+                                           tt_block_matrix d, tt_block_matrix x,
+                                           tt_block_row_range rows)
   {
-    int down = (layer.out + TT_BLOCK_ROWS - 1) / TT_BLOCK_ROWS, from[2 * tile::M], to[N];
+    int down = (layer.out + TT_BLOCK_TILE_ROWS - 1) / TT_BLOCK_TILE_ROWS, from[2 * tile::M], to[N];
     const float *dr = d.at + rows.first * d.ld, *xr = x.at + rows.first * x.ld;
-    o = number % down * TT_BLOCK_ROWS + tt_block_mma_row();
+    o = number % down * TT_BLOCK_TILE_ROWS + tt_block_mma_row();
     i = number / down * tile::WIDTH + 2 * tt_block_mma_pair();
 #pragma unroll
     for (int r = 0; r < 2 * tile::M; r++) from[r] = min(o + 8 * r, layer.out - 1);
 #pragma unroll
     for (int j = 0; j < N; j++)
-      to[j] = min(number / down * tile::WIDTH + j * TT_MMA_COLUMNS + tt_block_mma_row(),
-                  layer.in - 1);
+      to[j] =
+          min(number / down * tile::WIDTH + j * TT_MMA_COLUMNS + tt_block_mma_row(), layer.in - 1);
 #pragma unroll
     for (int m = 0; m < tile::M; m++)
 #pragma unroll
       for (int j = 0; j < N; j++)
 #pragma unroll
         for (int q = 0; q < 4; q++) sum[m][j][q] = 0.0f;
-    tt_block_mma_sum<PRECISION, TT_INNER_ACROSS>(
+    tt_block_mma_sum<PRECISION, TT_INNER_STRIDED>(
         sum, rows.end - rows.first, [&](int r, int k) { return dr[k * d.ld + from[r]]; },
         [&](int j, int k) { return xr[k * x.ld + to[j]]; });
   }
 
   /* Into the padded gradient, whose gaps stay zero. */
-  __device__ __forceinline__ void put(const tt_block_layer &layer, float *g, int first) const
+  __device__ __forceinline__ void store(const tt_block_layer &layer, float *g, int first) const
   {
 #pragma unroll
     for (int r = 0; r < 2 * tile::M; r++) {
@@ -195,37 +199,37 @@ template <int N, tt_precision PRECISION> struct tt_block_mma_gradient_tile {
 /* ---- which tiles ---- */
 
 /* What a kernel is compiled for: its tiles, and what the tiles of tensor cores compute in. */
-template <int LARGEST, tt_precision PRECISION> struct tt_block_kind {
+template <int LARGEST, tt_precision PRECISION> struct tt_block_kernel_config {
   static constexpr tt_precision precision = PRECISION;
   static constexpr bool mma = LARGEST >= TT_BLOCK_TILE_mma16;
-  static constexpr __host__ __device__ bool knows(int tile)
+  static constexpr __host__ __device__ bool has_tile(int tile)
   {
     bool same = mma == (tile >= TT_BLOCK_TILE_mma16);
     return tile <= TT_BLOCK_TILE_4x4 || (same && tile <= LARGEST);
   }
   /* The tile that does the same in fp32. */
-  static __device__ __forceinline__ int exact(int tile)
+  static __device__ __forceinline__ int fp32_tile(int tile)
   {
     return mma && tile >= TT_BLOCK_TILE_mma16 ? TT_BLOCK_TILE_4x4 : tile;
   }
 };
 
 /* One case: CALL for lanes that work alone, with rows and columns; MMA with fragments. */
-#define TT_BLOCK_CASE(tile_, ...)                                 \
-  case TT_BLOCK_TILE_##tile_:                                     \
-    if constexpr (KIND::knows(TT_BLOCK_TILE_##tile_)) __VA_ARGS__; \
+#define TT_BLOCK_CASE(tile_, ...)                                                                  \
+  case TT_BLOCK_TILE_##tile_:                                                                      \
+    if constexpr (KIND::has_tile(TT_BLOCK_TILE_##tile_)) __VA_ARGS__;                              \
     break;
 
 /* A case for every tile that the kernel knows. */
-#define TT_BLOCK_SWITCH(tile_, CALL, MMA)          \
-  switch (tile_) {                                 \
-    TT_BLOCK_CASE(1x1, CALL(1, 1))                 \
-    TT_BLOCK_CASE(4x4, CALL(4, 4))                 \
-    TT_BLOCK_CASE(8x4, CALL(8, 4))                 \
-    TT_BLOCK_CASE(8x8, CALL(8, 8))                 \
-    TT_BLOCK_CASE(mma16, MMA(2, KIND::precision))  \
-    TT_BLOCK_CASE(mma32, MMA(4, KIND::precision))  \
-    TT_BLOCK_CASE(mma64, MMA(8, KIND::precision))  \
-  default: break;                                  \
+#define TT_BLOCK_SWITCH(tile_, CALL, MMA)                                                          \
+  switch (tile_) {                                                                                 \
+    TT_BLOCK_CASE(1x1, CALL(1, 1))                                                                 \
+    TT_BLOCK_CASE(4x4, CALL(4, 4))                                                                 \
+    TT_BLOCK_CASE(8x4, CALL(8, 4))                                                                 \
+    TT_BLOCK_CASE(8x8, CALL(8, 8))                                                                 \
+    TT_BLOCK_CASE(mma16, MMA(2, KIND::precision))                                                  \
+    TT_BLOCK_CASE(mma32, MMA(4, KIND::precision))                                                  \
+    TT_BLOCK_CASE(mma64, MMA(8, KIND::precision))                                                  \
+  default: break;                                                                                  \
   }
 #endif

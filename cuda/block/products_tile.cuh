@@ -9,10 +9,10 @@
  *
  * Columns past the end of a layer are summed from numbers that are there and not kept. What lies
  * behind the last column of a row, or in rows past the batch, enters no result. */
-#ifndef TT_BLOCK_TILE_CUH
-#define TT_BLOCK_TILE_CUH
-#include "cuda/plan/block_plan.h"
+#ifndef TT_PRODUCTS_TILE_CUH
+#define TT_PRODUCTS_TILE_CUH
 #include "cuda/common/device.cuh"
+#include "cuda/plan/block_plan.h"
 
 #include "core/formulas/elementwise.h"
 
@@ -23,21 +23,21 @@ typedef struct tt_block_matrix {
 } tt_block_matrix;
 
 /* Where a lane stands in a warp's tile. */
-template <int TM, int TN> struct tt_block_lanes {
-  enum { DOWN = TT_BLOCK_ROWS / TM, ACROSS = TT_WARP / DOWN, WIDTH = ACROSS * TN };
+template <int TM, int TN> struct tt_block_lane_layout {
+  enum { DOWN = TT_BLOCK_TILE_ROWS / TM, ACROSS = TT_WARP_SIZE / DOWN, WIDTH = ACROSS * TN };
 };
 
-__device__ __forceinline__ int tt_block_warp() { return (int)threadIdx.x / TT_WARP; }
-__device__ __forceinline__ int tt_block_warps() { return (int)blockDim.x / TT_WARP; }
-__device__ __forceinline__ int tt_block_lane() { return (int)threadIdx.x % TT_WARP; }
+__device__ __forceinline__ int tt_block_warp_index() { return (int)threadIdx.x / TT_WARP_SIZE; }
+__device__ __forceinline__ int tt_block_warp_count() { return (int)blockDim.x / TT_WARP_SIZE; }
+__device__ __forceinline__ int tt_block_lane_index() { return (int)threadIdx.x % TT_WARP_SIZE; }
 
 /* ---- forward: Z = X W^T + b ---- */
 
 /* sum[i][j] += sum over k of a[i][k] * b[j][k], k ascending. */
 template <int TM, int TN>
-__device__ __forceinline__ void tt_block_dots(const float *const (&a)[TM],
-                                              const float *const (&b)[TN], int count,
-                                              float (&sum)[TM][TN])
+__device__ __forceinline__ void tt_block_dot_products(const float *const (&a)[TM],
+                                                      const float *const (&b)[TN], int count,
+                                                      float (&sum)[TM][TN])
 {
   int k = 0;
 #pragma unroll 1
@@ -76,12 +76,12 @@ template <int TM, int TN>
 __device__ __forceinline__ void tt_block_forward(const tt_block_layer &layer, const float *w,
                                                  tt_block_matrix x, tt_block_matrix z, int rows)
 {
-  typedef tt_block_lanes<TM, TN> lanes;
-  int down = (rows + TT_BLOCK_ROWS - 1) / TT_BLOCK_ROWS;
+  typedef tt_block_lane_layout<TM, TN> lanes;
+  int down = (rows + TT_BLOCK_TILE_ROWS - 1) / TT_BLOCK_TILE_ROWS;
   int items = down * ((layer.out + lanes::WIDTH - 1) / lanes::WIDTH);
-  for (int item = tt_block_warp(); item < items; item += tt_block_warps()) {
-    int row = item % down * TT_BLOCK_ROWS + tt_block_lane() / lanes::ACROSS;
-    int column = item / down * lanes::WIDTH + tt_block_lane() % lanes::ACROSS;
+  for (int item = tt_block_warp_index(); item < items; item += tt_block_warp_count()) {
+    int row = item % down * TT_BLOCK_TILE_ROWS + tt_block_lane_index() / lanes::ACROSS;
+    int column = item / down * lanes::WIDTH + tt_block_lane_index() % lanes::ACROSS;
     const float *a[TM], *b[TN];
     float sum[TM][TN];
 #pragma unroll
@@ -93,7 +93,7 @@ __device__ __forceinline__ void tt_block_forward(const tt_block_layer &layer, co
 #pragma unroll
       for (int i = 0; i < TM; i++) sum[i][j] = w[layer.bias + o];
     }
-    tt_block_dots<TM, TN>(a, b, layer.in, sum);
+    tt_block_dot_products<TM, TN>(a, b, layer.in, sum);
 #pragma unroll
     for (int j = 0; j < TN; j++) {
       int o = column + j * lanes::ACROSS;
@@ -107,34 +107,35 @@ __device__ __forceinline__ void tt_block_forward(const tt_block_layer &layer, co
 /* ---- backward: H = (D W) * slope ---- */
 
 /* V neighbours: one float4, or one float. */
-template <int V> struct tt_block_some {
+template <int V> struct tt_block_vector {
   float v[V];
 };
-__device__ __forceinline__ tt_block_some<1> tt_load_some(const float *at, tt_block_some<1>)
+__device__ __forceinline__ tt_block_vector<1> tt_load_vector(const float *at, tt_block_vector<1>)
 {
-  tt_block_some<1> x = {{*at}};
+  tt_block_vector<1> x = {{*at}};
   return x;
 }
-__device__ __forceinline__ tt_block_some<4> tt_load_some(const float *at, tt_block_some<4>)
+__device__ __forceinline__ tt_block_vector<4> tt_load_vector(const float *at, tt_block_vector<4>)
 {
   float4 f = tt_load4(at);
-  tt_block_some<4> x = {{f.x, f.y, f.z, f.w}};
+  tt_block_vector<4> x = {{f.x, f.y, f.z, f.w}};
   return x;
 }
-__device__ __forceinline__ void tt_store_some(float *at, tt_block_some<1> x) { *at = x.v[0]; }
-__device__ __forceinline__ void tt_store_some(float *at, tt_block_some<4> x)
+__device__ __forceinline__ void tt_store_vector(float *at, tt_block_vector<1> x) { *at = x.v[0]; }
+__device__ __forceinline__ void tt_store_vector(float *at, tt_block_vector<4> x)
 {
   tt_store4(at, make_float4(x.v[0], x.v[1], x.v[2], x.v[3]));
 }
 
 /* sum[i][j] += a[i] * row[column of j], for one row of W. */
 template <int TM, int TN, int V>
-__device__ __forceinline__ void tt_block_outer(const float (&a)[TM], const float *row,
-                                               const int (&column)[TN / V], float (&sum)[TM][TN])
+__device__ __forceinline__ void tt_block_outer_product(const float (&a)[TM], const float *row,
+                                                       const int (&column)[TN / V],
+                                                       float (&sum)[TM][TN])
 {
 #pragma unroll
   for (int c = 0; c < TN / V; c++) {
-    tt_block_some<V> b = tt_load_some(row + column[c], tt_block_some<V>());
+    tt_block_vector<V> b = tt_load_vector(row + column[c], tt_block_vector<V>());
 #pragma unroll
     for (int i = 0; i < TM; i++)
 #pragma unroll
@@ -144,9 +145,9 @@ __device__ __forceinline__ void tt_block_outer(const float (&a)[TM], const float
 
 /* sum[i][j] += sum over o of d[i][o] * w[o][column of j], o ascending. */
 template <int TM, int TN, int V>
-__device__ __forceinline__ void tt_block_outers(const float *const (&d)[TM], const float *w,
-                                                int stride, int count, const int (&column)[TN / V],
-                                                float (&sum)[TM][TN])
+__device__ __forceinline__ void
+tt_block_outer_products(const float *const (&d)[TM], const float *w, int stride, int count,
+                        const int (&column)[TN / V], float (&sum)[TM][TN])
 {
   int o = 0;
 #pragma unroll 1
@@ -159,14 +160,14 @@ __device__ __forceinline__ void tt_block_outers(const float *const (&d)[TM], con
     }
 #pragma unroll
     for (int q = 0; q < 4; q++)
-      tt_block_outer<TM, TN, V>(u[q], w + (o + q) * stride, column, sum);
+      tt_block_outer_product<TM, TN, V>(u[q], w + (o + q) * stride, column, sum);
   }
 #pragma unroll 1
   for (; o < count; o++) {
     float u[TM];
 #pragma unroll
     for (int i = 0; i < TM; i++) u[i] = d[i][o];
-    tt_block_outer<TM, TN, V>(u, w + o * stride, column, sum);
+    tt_block_outer_product<TM, TN, V>(u, w + o * stride, column, sum);
   }
 }
 
@@ -176,14 +177,14 @@ __device__ __forceinline__ void tt_block_backward(const tt_block_layer &layer, c
                                                   tt_block_matrix d, tt_block_matrix h,
                                                   const float *slope, int rows)
 {
-  typedef tt_block_lanes<TM, TN> lanes;
+  typedef tt_block_lane_layout<TM, TN> lanes;
   enum { V = TN < 4 ? 1 : 4, C = TN / V };
-  int down = (rows + TT_BLOCK_ROWS - 1) / TT_BLOCK_ROWS;
+  int down = (rows + TT_BLOCK_TILE_ROWS - 1) / TT_BLOCK_TILE_ROWS;
   int items = down * ((layer.in + lanes::WIDTH - 1) / lanes::WIDTH);
   int last = (layer.in + V - 1) / V * V - V; /* column that a read may begin at */
-  for (int item = tt_block_warp(); item < items; item += tt_block_warps()) {
-    int row = item % down * TT_BLOCK_ROWS + tt_block_lane() / lanes::ACROSS;
-    int first = item / down * lanes::WIDTH + tt_block_lane() % lanes::ACROSS * V;
+  for (int item = tt_block_warp_index(); item < items; item += tt_block_warp_count()) {
+    int row = item % down * TT_BLOCK_TILE_ROWS + tt_block_lane_index() / lanes::ACROSS;
+    int first = item / down * lanes::WIDTH + tt_block_lane_index() % lanes::ACROSS * V;
     const float *a[TM];
     int column[C];
     float sum[TM][TN] = {};
@@ -191,17 +192,17 @@ __device__ __forceinline__ void tt_block_backward(const tt_block_layer &layer, c
     for (int i = 0; i < TM; i++) a[i] = d.at + (row + i * lanes::DOWN) * d.ld;
 #pragma unroll
     for (int c = 0; c < C; c++) column[c] = min(first + c * lanes::ACROSS * V, last);
-    tt_block_outers<TM, TN, V>(a, w + layer.weight, layer.stride, layer.out, column, sum);
+    tt_block_outer_products<TM, TN, V>(a, w + layer.weight, layer.stride, layer.out, column, sum);
 #pragma unroll
     for (int c = 0; c < C; c++) {
       if (first + c * lanes::ACROSS * V > last) break;
 #pragma unroll
       for (int i = 0; i < TM; i++) {
         int at = (row + i * lanes::DOWN) * h.ld + column[c];
-        tt_block_some<V> x = tt_load_some(slope + at, tt_block_some<V>());
+        tt_block_vector<V> x = tt_load_vector(slope + at, tt_block_vector<V>());
 #pragma unroll
         for (int q = 0; q < V; q++) x.v[q] *= sum[i][c * V + q];
-        tt_store_some(h.at + at, x);
+        tt_store_vector(h.at + at, x);
       }
     }
   }
@@ -210,43 +211,45 @@ __device__ __forceinline__ void tt_block_backward(const tt_block_layer &layer, c
 /* ---- gradient: G (+)= D^T X, gb (+)= column sums of D ---- */
 
 /* Rows [first, end) of a batch; none for a group that is not there. */
-typedef struct tt_block_span {
+typedef struct tt_block_row_range {
   int first, end;
-} tt_block_span;
+} tt_block_row_range;
 
-__device__ __forceinline__ tt_block_span tt_block_group(int rows, int groups, int group)
+__device__ __forceinline__ tt_block_row_range tt_block_group_rows(int rows, int groups, int group)
 {
   int share = group < groups ? (rows + groups - 1) / groups : 0;
-  tt_block_span s = {min(rows, group * share), min(rows, (group + 1) * share)};
+  tt_block_row_range s = {min(rows, group * share), min(rows, (group + 1) * share)};
   return s;
 }
 
 /* A warp's tile of 32 outputs x WIDTH inputs; a lane's are float4 apart, as it reads them. */
-template <int TM, int TN> struct tt_block_gradient_tile {
-  typedef tt_block_lanes<TM, TN> lanes;
+template <int TM, int TN> struct tt_block_weight_gradient_tile {
+  typedef tt_block_lane_layout<TM, TN> lanes;
   int o[TM / 4], i[TN / 4];
   float sum[TM][TN];
 
   static __device__ __forceinline__ int count(const tt_block_layer &layer)
   {
-    return (layer.out + TT_BLOCK_ROWS - 1) / TT_BLOCK_ROWS *
+    return (layer.out + TT_BLOCK_TILE_ROWS - 1) / TT_BLOCK_TILE_ROWS *
            ((layer.in + lanes::WIDTH - 1) / lanes::WIDTH);
   }
 
-  __device__ __forceinline__ void add_rows(const tt_block_layer &layer, int tile,
-                                           tt_block_matrix d, tt_block_matrix x, tt_block_span rows)
+  __device__ __forceinline__ void add_rows(const tt_block_layer &layer, int tile, tt_block_matrix d,
+                                           tt_block_matrix x, tt_block_row_range rows)
   {
-    int down = (layer.out + TT_BLOCK_ROWS - 1) / TT_BLOCK_ROWS;
+    int down = (layer.out + TT_BLOCK_TILE_ROWS - 1) / TT_BLOCK_TILE_ROWS;
     const float *dr = d.at + rows.first * d.ld, *xr = x.at + rows.first * x.ld;
     int from[TM / 4], to[TN / 4]; /* where reads begin: never past the padded row */
 #pragma unroll
     for (int c = 0; c < TM / 4; c++) {
-      o[c] = tile % down * TT_BLOCK_ROWS + (c * lanes::DOWN + tt_block_lane() / lanes::ACROSS) * 4;
+      o[c] = tile % down * TT_BLOCK_TILE_ROWS +
+             (c * lanes::DOWN + tt_block_lane_index() / lanes::ACROSS) * 4;
       from[c] = min(o[c], (layer.out - 1) / 4 * 4);
     }
 #pragma unroll
     for (int c = 0; c < TN / 4; c++) {
-      i[c] = tile / down * lanes::WIDTH + (c * lanes::ACROSS + tt_block_lane() % lanes::ACROSS) * 4;
+      i[c] = tile / down * lanes::WIDTH +
+             (c * lanes::ACROSS + tt_block_lane_index() % lanes::ACROSS) * 4;
       to[c] = min(i[c], (layer.in - 1) / 4 * 4);
     }
 #pragma unroll
@@ -261,12 +264,12 @@ template <int TM, int TN> struct tt_block_gradient_tile {
         float4 f = tt_load4(dr + from[c]);
         u[4 * c] = f.x, u[4 * c + 1] = f.y, u[4 * c + 2] = f.z, u[4 * c + 3] = f.w;
       }
-      tt_block_outer<TM, TN, 4>(u, xr, to, sum);
+      tt_block_outer_product<TM, TN, 4>(u, xr, to, sum);
     }
   }
 
   /* Into the padded gradient, whose gaps stay zero. */
-  __device__ __forceinline__ void put(const tt_block_layer &layer, float *g, int first) const
+  __device__ __forceinline__ void store(const tt_block_layer &layer, float *g, int first) const
   {
 #pragma unroll
     for (int a = 0; a < TM; a++) {
@@ -288,29 +291,28 @@ template <int TM, int TN> struct tt_block_gradient_tile {
 };
 
 /* For thin layers: 32 weights one after the other, a lane has one. */
-template <> struct tt_block_gradient_tile<1, 1> {
+template <> struct tt_block_weight_gradient_tile<1, 1> {
   int at;
   float sum;
 
   static __device__ __forceinline__ int count(const tt_block_layer &layer)
   {
-    return (layer.out * layer.in + TT_WARP - 1) / TT_WARP;
+    return (layer.out * layer.in + TT_WARP_SIZE - 1) / TT_WARP_SIZE;
   }
 
-  __device__ __forceinline__ void add_rows(const tt_block_layer &layer, int tile,
-                                           tt_block_matrix d, tt_block_matrix x, tt_block_span rows)
+  __device__ __forceinline__ void add_rows(const tt_block_layer &layer, int tile, tt_block_matrix d,
+                                           tt_block_matrix x, tt_block_row_range rows)
   {
-    at = tile * TT_WARP + tt_block_lane();
+    at = tile * TT_WARP_SIZE + tt_block_lane_index();
     int own = min(at, layer.out * layer.in - 1);
     const float *dr = d.at + rows.first * d.ld + own / layer.in;
     const float *xr = x.at + rows.first * x.ld + own % layer.in;
     sum = 0.0f;
 #pragma unroll 4
-    for (int r = rows.first; r < rows.end; r++, dr += d.ld, xr += x.ld)
-      sum = tt_fma(*dr, *xr, sum);
+    for (int r = rows.first; r < rows.end; r++, dr += d.ld, xr += x.ld) sum = tt_fma(*dr, *xr, sum);
   }
 
-  __device__ __forceinline__ void put(const tt_block_layer &layer, float *g, int first) const
+  __device__ __forceinline__ void store(const tt_block_layer &layer, float *g, int first) const
   {
     if (at >= layer.out * layer.in) return;
     float *to = g + layer.weight + at / layer.in * layer.stride + at % layer.in;
@@ -322,34 +324,37 @@ template <> struct tt_block_gradient_tile<1, 1> {
  *   TILE   what a warp sums at a time
  *   first  1: the gradient begins with these rows; 0: they are added */
 template <class TILE>
-__device__ __forceinline__ void tt_block_gradient(const tt_block_layer &layer, tt_block_matrix d,
-                                                  tt_block_matrix x, int rows, float *g, int first)
+__device__ __forceinline__ void tt_block_weight_gradient(const tt_block_layer &layer,
+                                                         tt_block_matrix d, tt_block_matrix x,
+                                                         int rows, float *g, int first)
 {
   TILE mine;
   int tiles = mine.count(layer), groups = layer.groups;
-  for (int base = 0; base < tiles * groups; base += tt_block_warps()) {
-    int item = base + tt_block_warp(), group = item / tiles;
-    mine.add_rows(layer, item % tiles, d, x, tt_block_group(rows, groups, group));
+  for (int base = 0; base < tiles * groups; base += tt_block_warp_count()) {
+    int item = base + tt_block_warp_index(), group = item / tiles;
+    mine.add_rows(layer, item % tiles, d, x, tt_block_group_rows(rows, groups, group));
     for (int turn = 0; turn < groups; turn++) {
-      if (turn == group) mine.put(layer, g, first && turn == 0);
+      if (turn == group) mine.store(layer, g, first && turn == 0);
       if (groups > 1) __syncthreads();
     }
   }
 }
 
 /* A warp takes a power of two of columns and splits the rows over its other lanes, then folds. */
-__device__ __forceinline__ void tt_block_bias(const tt_block_layer &layer, tt_block_matrix d,
-                                              int rows, float *g, int first)
+__device__ __forceinline__ void tt_block_bias_gradient(const tt_block_layer &layer,
+                                                       tt_block_matrix d, int rows, float *g,
+                                                       int first)
 {
-  int columns = 1, lane = tt_block_lane();
-  while (columns < TT_WARP && columns * tt_block_warps() < layer.out) columns *= 2;
-  for (int c = tt_block_warp() * columns; c < layer.out; c += tt_block_warps() * columns) {
+  int columns = 1, lane = tt_block_lane_index();
+  while (columns < TT_WARP_SIZE && columns * tt_block_warp_count() < layer.out) columns *= 2;
+  for (int c = tt_block_warp_index() * columns; c < layer.out;
+       c += tt_block_warp_count() * columns) {
     int o = c + lane % columns;
     const float *at = d.at + min(o, layer.out - 1);
     float sum = 0.0f;
 #pragma unroll 4
-    for (int r = lane / columns; r < rows; r += TT_WARP / columns) sum += at[r * d.ld];
-    for (int bits = TT_WARP / 2; bits >= columns; bits /= 2) sum += tt_shuffle_xor(sum, bits);
+    for (int r = lane / columns; r < rows; r += TT_WARP_SIZE / columns) sum += at[r * d.ld];
+    for (int bits = TT_WARP_SIZE / 2; bits >= columns; bits /= 2) sum += tt_shuffle_xor(sum, bits);
     if (lane < columns && o < layer.out)
       g[layer.bias + o] = (first ? 0.0f : g[layer.bias + o]) + sum;
   }

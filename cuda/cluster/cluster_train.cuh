@@ -22,16 +22,16 @@ typedef struct tt_cluster_args {
 } tt_cluster_args;
 
 /* What other ranks write: behind a barrier of the cluster it is there. */
-typedef struct tt_cluster_note {
-  double loss[TT_CLUSTER_MOST], square[TT_CLUSTER_MOST]; /* of the ranks */
-  int32_t member, best, training; /* by rank 0 */
-} tt_cluster_note;
-static_assert(sizeof(tt_cluster_note) <= TT_CLUSTER_NOTE * sizeof(float), "it fits");
+typedef struct tt_cluster_exchange {
+  double loss[TT_CLUSTER_MAX_RANKS], square[TT_CLUSTER_MAX_RANKS]; /* of the ranks */
+  int32_t member, best, training;                                  /* by rank 0 */
+} tt_cluster_exchange;
+static_assert(sizeof(tt_cluster_exchange) <= TT_CLUSTER_EXCHANGE_FLOATS * sizeof(float), "it fits");
 
-__device__ __forceinline__ tt_cluster_note *tt_cluster_note_of(const tt_cluster_args &a,
-                                                               float *shared)
+__device__ __forceinline__ tt_cluster_exchange *tt_cluster_exchange_of(const tt_cluster_args &a,
+                                                                       float *shared)
 {
-  return reinterpret_cast<tt_cluster_note *>(shared + a.note);
+  return reinterpret_cast<tt_cluster_exchange *>(shared + a.note);
 }
 
 /* The parameters [first, end) of this rank. */
@@ -46,18 +46,19 @@ __device__ __forceinline__ tt_cluster_slice tt_cluster_slice_of(const tt_cluster
   return s;
 }
 
-/* f(q, p) for the parameters of this rank, as tt_block_params. */
+/* f(q, p) for the parameters of this rank, as tt_block_for_each_param. */
 template <class F>
-__device__ __forceinline__ void tt_cluster_params(const tt_cluster_args &a, F f)
+__device__ __forceinline__ void tt_cluster_for_each_param(const tt_cluster_args &a, F f)
 {
   tt_cluster_slice mine = tt_cluster_slice_of(a);
-  tt_block_params(a.block.plan, [&](int q, int p) {
+  tt_block_for_each_param(a.block.plan, [&](int q, int p) {
     if (q >= mine.first && q < mine.end) f(q, p);
   });
 }
 
 /* Slot k of parameter 0, if this rank had it. */
-__device__ __forceinline__ float *tt_cluster_slot_of(const tt_cluster_args &a, float *shared, int k)
+__device__ __forceinline__ float *tt_cluster_slot_array(const tt_cluster_args &a, float *shared,
+                                                        int k)
 {
   return shared + a.slot + k * a.slice - tt_cluster_slice_of(a).first;
 }
@@ -68,45 +69,45 @@ __device__ __forceinline__ float *tt_cluster_slot_of(const tt_cluster_args &a, f
 __device__ __forceinline__ double tt_cluster_sum(const tt_cluster_args &a, double value, double *at)
 {
   int to = (int)threadIdx.x;
-  if (to < a.ranks) *tt_cluster_map(at + tt_cluster_rank(), to) = value;
+  if (to < a.ranks) *tt_cluster_map_shared(at + tt_cluster_rank(), to) = value;
   tt_cluster_sync();
-  double part[TT_CLUSTER_MOST], sum = 0.0;
+  double part[TT_CLUSTER_MAX_RANKS], sum = 0.0;
 #pragma unroll
-  for (int r = 0; r < TT_CLUSTER_MOST; r++) part[r] = r < a.ranks ? at[r] : 0.0;
+  for (int r = 0; r < TT_CLUSTER_MAX_RANKS; r++) part[r] = r < a.ranks ? at[r] : 0.0;
 #pragma unroll
-  for (int r = 0; r < TT_CLUSTER_MOST; r++) sum += part[r];
+  for (int r = 0; r < TT_CLUSTER_MAX_RANKS; r++) sum += part[r];
   return sum;
 }
 
 /* ---- a visit begins and ends ---- */
 
-__device__ __forceinline__ void tt_cluster_load(const tt_cluster_args &a, float *shared)
+__device__ __forceinline__ void tt_cluster_load_member(const tt_cluster_args &a, float *shared)
 {
-  const tt_view &v = a.block.view;
-  int64_t i = tt_block_note_of(shared)->member;
-  tt_block_clear(shared + a.slot, a.slots * a.slice);
-  tt_block_load(a.block, shared);
+  const tt_cuda_state &v = a.block.view;
+  int64_t i = tt_block_context_of(shared)->member;
+  tt_block_zero(shared + a.slot, a.slots * a.slice);
+  tt_block_load_member(a.block, shared);
   for (int k = 0; k < a.slots; k++) {
     const float *from = v.slots + (i * a.slots + k) * v.params;
-    float *to = tt_cluster_slot_of(a, shared, k);
-    tt_cluster_params(a, [&](int q, int p) { to[q] = from[p]; });
+    float *to = tt_cluster_slot_array(a, shared, k);
+    tt_cluster_for_each_param(a, [&](int q, int p) { to[q] = from[p]; });
   }
   __syncthreads();
 }
 
 /* The slices of this rank; without a barrier at the end. */
-__device__ __forceinline__ void tt_cluster_save(const tt_cluster_args &a, float *shared)
+__device__ __forceinline__ void tt_cluster_store_member(const tt_cluster_args &a, float *shared)
 {
-  const tt_view &v = a.block.view;
-  const tt_block_note *note = tt_block_note_of(shared);
+  const tt_cuda_state &v = a.block.view;
+  const tt_block_context *note = tt_block_context_of(shared);
   int64_t i = note->member;
   const float *from = shared + a.block.plan.weights;
   float *to = v.weights + i * v.params;
-  tt_cluster_params(a, [&](int q, int p) { to[p] = from[q]; });
+  tt_cluster_for_each_param(a, [&](int q, int p) { to[p] = from[q]; });
   for (int k = 0; k < a.slots; k++) {
-    from = tt_cluster_slot_of(a, shared, k);
+    from = tt_cluster_slot_array(a, shared, k);
     to = v.slots + (i * a.slots + k) * v.params;
-    tt_cluster_params(a, [&](int q, int p) { to[p] = from[q]; });
+    tt_cluster_for_each_param(a, [&](int q, int p) { to[p] = from[q]; });
   }
   if (tt_cluster_rank() != 0 || threadIdx.x != 0) return;
   v.batch[i] = note->batch;
@@ -126,23 +127,23 @@ __device__ __forceinline__ double tt_cluster_pass(const tt_cluster_args &a, floa
   int share = count / a.ranks + (rank < more);
   first += count / a.ranks * rank + min(rank, more);
   if (!validating && share == 0)
-    tt_block_clear(tt_block_gradient_of(a.block, shared), a.block.plan.params);
+    tt_block_zero(tt_block_gradient_array(a.block, shared), a.block.plan.params);
   double sum = tt_block_pass<KIND>(a.block, shared, validating, first, share, count);
-  return tt_cluster_sum(a, sum, tt_cluster_note_of(a, shared)->loss);
+  return tt_cluster_sum(a, sum, tt_cluster_exchange_of(a, shared)->loss);
 }
 
 /* ---- the optimiser ---- */
 
 /* Four parameters' gradient, over the ranks. */
-__device__ __forceinline__ float4 tt_cluster_add(float *gradient, int ranks)
+__device__ __forceinline__ float4 tt_cluster_sum_gradient4(float *gradient, int ranks)
 {
-  float4 part[TT_CLUSTER_MOST]; /* all on their way at the same time */
+  float4 part[TT_CLUSTER_MAX_RANKS]; /* all on their way at the same time */
 #pragma unroll
-  for (int r = 0; r < TT_CLUSTER_MOST; r++)
-    part[r] = r < ranks ? tt_load4(tt_cluster_map(gradient, r)) : make_float4(0, 0, 0, 0);
+  for (int r = 0; r < TT_CLUSTER_MAX_RANKS; r++)
+    part[r] = r < ranks ? tt_load4(tt_cluster_map_shared(gradient, r)) : make_float4(0, 0, 0, 0);
   float4 sum = part[0];
 #pragma unroll
-  for (int r = 1; r < TT_CLUSTER_MOST; r++) {
+  for (int r = 1; r < TT_CLUSTER_MAX_RANKS; r++) {
     sum.x += part[r].x;
     sum.y += part[r].y;
     sum.z += part[r].z;
@@ -153,7 +154,7 @@ __device__ __forceinline__ float4 tt_cluster_add(float *gradient, int ranks)
 
 /* f(q) for the first of every four parameters of this rank, always by the same thread. */
 template <class F>
-__device__ __forceinline__ void tt_cluster_fours(const tt_cluster_args &a, F f)
+__device__ __forceinline__ void tt_cluster_for_each_float4(const tt_cluster_args &a, F f)
 {
   tt_cluster_slice mine = tt_cluster_slice_of(a);
   for (int q = mine.first + 4 * (int)threadIdx.x; q < mine.end; q += 4 * (int)blockDim.x) f(q);
@@ -161,61 +162,62 @@ __device__ __forceinline__ void tt_cluster_fours(const tt_cluster_args &a, F f)
 
 /* This rank's slice of the gradient, over the ranks, in the place of its own part, which no other
  * rank looks at. Without a barrier: the thread that steps a parameter has summed it. Returns the
- * factor that brings the gradient down to the member's own norm, as tt_block_clip. */
-__device__ __forceinline__ float tt_cluster_reduce(const tt_cluster_args &a, float *shared)
+ * factor that brings the gradient down to the member's own norm, as tt_block_clip_factor. */
+__device__ __forceinline__ float tt_cluster_reduce_gradient(const tt_cluster_args &a, float *shared)
 {
-  tt_block_note *note = tt_block_note_of(shared);
+  tt_block_context *note = tt_block_context_of(shared);
   double limit = (double)a.block.view.member[note->member].hyper.clip_norm, sum = 0.0;
-  float *gradient = tt_block_gradient_of(a.block, shared);
-  tt_cluster_fours(a, [&](int q) {
-    float4 g = tt_cluster_add(gradient + q, a.ranks);
+  float *gradient = tt_block_gradient_array(a.block, shared);
+  tt_cluster_for_each_float4(a, [&](int q) {
+    float4 g = tt_cluster_sum_gradient4(gradient + q, a.ranks);
     tt_store4(gradient + q, g);
     sum += (double)g.x * (double)g.x + (double)g.y * (double)g.y;
     sum += (double)g.z * (double)g.z + (double)g.w * (double)g.w;
   });
   if (!(limit > 0.0)) return 1.0f;
-  sum = tt_cluster_sum(a, tt_block_sum(sum, note->sums), tt_cluster_note_of(a, shared)->square);
+  sum = tt_cluster_sum(a, tt_block_sum(sum, note->sums), tt_cluster_exchange_of(a, shared)->square);
   double norm = sqrt(sum);
   return norm + 1e-6 > limit ? (float)(limit / (norm + 1e-6)) : 1.0f;
 }
 
 template <tt_optimizer KIND>
-__device__ __forceinline__ void tt_cluster_step_as(const tt_cluster_args &a, float *shared,
-                                                   float scale)
+__device__ __forceinline__ void tt_cluster_optimizer_step_as(const tt_cluster_args &a,
+                                                             float *shared, float scale)
 {
   constexpr bool two = KIND != TT_OPT_sgd;
-  tt_step_args args = tt_block_note_of(shared)->args;
-  float *weights = shared + a.block.plan.weights, *slot0 = tt_cluster_slot_of(a, shared, 0);
-  float *slot1 = two ? tt_cluster_slot_of(a, shared, 1) : slot0;
-  const float *gradient = tt_block_gradient_of(a.block, shared);
-  tt_cluster_fours(a, [&](int q) {
+  tt_optimizer_args args = tt_block_context_of(shared)->args;
+  float *weights = shared + a.block.plan.weights, *slot0 = tt_cluster_slot_array(a, shared, 0);
+  float *slot1 = two ? tt_cluster_slot_array(a, shared, 1) : slot0;
+  const float *gradient = tt_block_gradient_array(a.block, shared);
+  tt_cluster_for_each_float4(a, [&](int q) {
     float4 w = tt_load4(weights + q), g = tt_load4(gradient + q);
     float4 s0 = tt_load4(slot0 + q), s1 = two ? tt_load4(slot1 + q) : s0;
-    tt_step(KIND, &w.x, g.x * scale, &s0.x, &s1.x, &s1.x, args);
-    tt_step(KIND, &w.y, g.y * scale, &s0.y, &s1.y, &s1.y, args);
-    tt_step(KIND, &w.z, g.z * scale, &s0.z, &s1.z, &s1.z, args);
-    tt_step(KIND, &w.w, g.w * scale, &s0.w, &s1.w, &s1.w, args);
-    for (int r = 0; r < a.ranks; r++) tt_store4(tt_cluster_map(weights + q, r), w);
+    tt_optimizer_step(KIND, &w.x, g.x * scale, &s0.x, &s1.x, &s1.x, args);
+    tt_optimizer_step(KIND, &w.y, g.y * scale, &s0.y, &s1.y, &s1.y, args);
+    tt_optimizer_step(KIND, &w.z, g.z * scale, &s0.z, &s1.z, &s1.z, args);
+    tt_optimizer_step(KIND, &w.w, g.w * scale, &s0.w, &s1.w, &s1.w, args);
+    for (int r = 0; r < a.ranks; r++) tt_store4(tt_cluster_map_shared(weights + q, r), w);
     tt_store4(slot0 + q, s0);
     if (two) tt_store4(slot1 + q, s1);
   });
 }
 
 /* One step with the gradients of the ranks for a batch of that loss. */
-__device__ __forceinline__ void tt_cluster_step(const tt_cluster_args &a, float *shared,
-                                                double loss)
+__device__ __forceinline__ void tt_cluster_optimizer_step(const tt_cluster_args &a, float *shared,
+                                                          double loss)
 {
-  tt_block_note *note = tt_block_note_of(shared);
+  tt_block_context *note = tt_block_context_of(shared);
   if (threadIdx.x == 0) {
     note->loss_sum += loss;
     note->batch++;
     note->step++;
   }
-  float scale = tt_cluster_reduce(a, shared);
+  float scale = tt_cluster_reduce_gradient(a, shared);
   switch (a.block.view.optimizer) {
-#define X(name, slots, source) \
-  case TT_OPT_##name: \
-    if constexpr (slots <= TT_FUSED_SLOTS) tt_cluster_step_as<TT_OPT_##name>(a, shared, scale); \
+#define X(name, slots, source)                                                                     \
+  case TT_OPT_##name:                                                                              \
+    if constexpr (slots <= TT_MAX_FUSED_SLOTS)                                                     \
+      tt_cluster_optimizer_step_as<TT_OPT_##name>(a, shared, scale);                               \
     break;
     TT_OPTIMIZERS(X)
 #undef X
@@ -229,18 +231,18 @@ __device__ __forceinline__ void tt_cluster_step(const tt_cluster_args &a, float 
 /* Rank 0 decides and tells; the others have the same numbers but must not write them down too.
  *   loss  mean over the validation rows; not looked at without them */
 __device__ __forceinline__ void tt_cluster_end_epoch(const tt_cluster_args &a, float *shared,
-                                                     int sound, double loss)
+                                                     int all_finite, double loss)
 {
-  const tt_view &v = a.block.view;
-  tt_block_note *note = tt_block_note_of(shared);
-  tt_cluster_note *told = tt_cluster_note_of(a, shared);
+  const tt_cuda_state &v = a.block.view;
+  tt_block_context *note = tt_block_context_of(shared);
+  tt_cluster_exchange *exchange = tt_cluster_exchange_of(a, shared);
   int i = note->member;
   if (tt_cluster_rank() == 0 && threadIdx.x == 0) {
     v.loss_sum[i] = note->loss_sum;
-    int best = tt_view_end_epoch(v, i, sound, loss);
-    int training = tt_view_goes_on(v, i);
+    int best = tt_cuda_end_epoch(v, i, all_finite, loss);
+    int training = tt_cuda_keeps_training(v, i);
     for (int r = 0; r < a.ranks; r++) {
-      tt_cluster_note *to = tt_cluster_map(told, r);
+      tt_cluster_exchange *to = tt_cluster_map_shared(exchange, r);
       to->best = best;
       to->training = training;
     }
@@ -249,46 +251,46 @@ __device__ __forceinline__ void tt_cluster_end_epoch(const tt_cluster_args &a, f
   if (threadIdx.x == 0) {
     note->loss_sum = 0.0;
     note->batch = 0;
-    note->training = told->training;
-    if (told->training) note->order = tt_view_order(v, i);
+    note->training = exchange->training;
+    if (exchange->training) note->order = tt_cuda_epoch_order(v, i);
   }
-  if (told->best) {
+  if (exchange->best) {
     const float *w = shared + a.block.plan.weights;
     float *best = v.best_weights + (int64_t)i * v.params;
-    tt_cluster_params(a, [&](int q, int p) { best[p] = w[q]; });
+    tt_cluster_for_each_param(a, [&](int q, int p) { best[p] = w[q]; });
   }
   __syncthreads();
 }
 
 /* ---- a visit ---- */
 
-/* Up to a.block.steps steps of the member in the note, which is training; as tt_block_train. */
+/* Up to a.block.steps steps of the member in the note, which is training; as tt_block_train_member.
+ */
 template <class KIND>
-__device__ __forceinline__ void tt_cluster_train(const tt_cluster_args &a, float *shared)
+__device__ __forceinline__ void tt_cluster_train_member(const tt_cluster_args &a, float *shared)
 {
-  const tt_view &v = a.block.view;
-  const tt_block_note *note = tt_block_note_of(shared);
-  int validating = 0, sound = 1;
-  tt_cluster_load(a, shared);
+  const tt_cuda_state &v = a.block.view;
+  const tt_block_context *note = tt_block_context_of(shared);
+  int validating = 0, all_finite = 1;
+  tt_cluster_load_member(a, shared);
   while (validating || (note->training && note->step < note->last)) {
     int first = validating ? 0 : note->batch * v.batch_size;
-    int count = validating ? note->held_out : min(v.batch_size, note->rows - first);
+    int count = validating ? note->validation_rows : min(v.batch_size, note->rows - first);
     double loss = tt_cluster_pass<KIND>(a, shared, validating, first, count);
     if (!validating) {
       if (!isfinite(loss)) {
-        if (tt_cluster_rank() == 0 && threadIdx.x == 0)
-          v.status[note->member] = TT_STATUS_diverged;
+        if (tt_cluster_rank() == 0 && threadIdx.x == 0) v.status[note->member] = TT_STATUS_diverged;
         break;
       }
-      tt_cluster_step(a, shared, loss);
+      tt_cluster_optimizer_step(a, shared, loss);
       if (note->batch * v.batch_size < note->rows) continue;
-      sound = tt_block_sound(a.block, shared);
-      validating = sound && note->held_out > 0;
+      all_finite = tt_block_weights_finite(a.block, shared);
+      validating = all_finite && note->validation_rows > 0;
       if (validating) continue;
     }
-    tt_cluster_end_epoch(a, shared, sound, loss / (double)count);
+    tt_cluster_end_epoch(a, shared, all_finite, loss / (double)count);
     validating = 0;
   }
-  tt_cluster_save(a, shared);
+  tt_cluster_store_member(a, shared);
 }
 #endif

@@ -5,8 +5,8 @@
  * tt_cluster_sync on, and must not end before a tt_cluster_sync that follows the last touch.
  * Clusters exist from capability 9.0 on; for older GPUs the words compile and mean a cluster of
  * one. */
-#ifndef TT_CLUSTER_CUH
-#define TT_CLUSTER_CUH
+#ifndef TT_THREAD_BLOCK_CLUSTER_CUH
+#define TT_THREAD_BLOCK_CLUSTER_CUH
 #include "cuda/common/device.cuh"
 
 #if defined(TT_CUDA_DOUBLE)
@@ -45,7 +45,7 @@ __device__ __forceinline__ void tt_cluster_sync()
 #endif
 
 /* Where rank `rank` has in its shared memory what this block has at `at` in its own. */
-template <class T> __device__ __forceinline__ T *tt_cluster_map(T *at, int rank)
+template <class T> __device__ __forceinline__ T *tt_cluster_map_shared(T *at, int rank)
 {
 #if defined(TT_CUDA_DOUBLE)
   return static_cast<T *>(tt_double_cluster_map(at, rank));

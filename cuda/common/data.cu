@@ -8,31 +8,31 @@
 #include <inttypes.h>
 
 /* What is being put together on the host; freed when it lies on the device. */
-typedef struct tt_pack {
-  tt_row_lists list;
+typedef struct tt_row_staging {
+  tt_host_row_lists list;
   int64_t rows;    /* in all lists */
   int32_t *all;    /* [rows] one list after the other */
   int32_t *column; /* [ensembles][K] */
-} tt_pack;
+} tt_row_staging;
 
-static void lists_free(tt_row_lists *list, int64_t views)
+static void free_row_lists(tt_host_row_lists *list, int64_t row_sets)
 {
-  for (int64_t i = 0; list->row && i < views * TT_SPLITS; i++) tt_free(list->row[i]);
+  for (int64_t i = 0; list->row && i < row_sets * TT_SPLITS; i++) tt_free(list->row[i]);
   tt_free(list->row);
   tt_free(list->count);
 }
 
-static void pack_free(tt_pack *p, int64_t views)
+static void free_staging(tt_row_staging *p, int64_t row_sets)
 {
-  lists_free(&p->list, views);
+  free_row_lists(&p->list, row_sets);
   tt_free(p->all);
   tt_free(p->column);
 }
 
 /* Without training rows: which ensemble, and which of its folds. */
-static tt_err nothing_to_train(const tt_cohort *c, int64_t view)
+static tt_err fail_no_training_rows(const tt_cohort *c, int64_t view)
 {
-  int64_t folds = tt_cohort_views(c) / c->ensembles;
+  int64_t folds = tt_cohort_row_sets(c) / c->ensembles;
   const char *name = c->ensemble[view / folds].name;
   if (folds > 1)
     return TT_FAIL(DATA,
@@ -42,27 +42,27 @@ static tt_err nothing_to_train(const tt_cohort *c, int64_t view)
   return TT_FAIL(DATA, "ensemble %s: no training row has a label for its targets", name);
 }
 
-static tt_err find_rows(const tt_cohort *c, const tt_dataset *data, tt_pack *p)
+static tt_err collect_rows(const tt_cohort *c, const tt_dataset *data, tt_row_staging *p)
 {
-  int64_t views = tt_cohort_views(c);
-  TT_TRY(TT_ALLOC(p->list.row, views * TT_SPLITS));
-  TT_TRY(TT_ALLOC(p->list.count, views * TT_SPLITS));
-  for (int64_t i = 0; i < views; i++) {
+  int64_t row_sets = tt_cohort_row_sets(c);
+  TT_TRY(TT_ALLOC(p->list.row, row_sets * TT_SPLITS));
+  TT_TRY(TT_ALLOC(p->list.count, row_sets * TT_SPLITS));
+  for (int64_t i = 0; i < row_sets; i++) {
     for (int k = 0; k < TT_SPLITS; k++) {
       int64_t at = i * TT_SPLITS + k;
       TT_TRY(tt_cohort_rows(c, data, i, (tt_split)k, &p->list.row[at], &p->list.count[at]));
       p->rows += p->list.count[at];
     }
-    if (p->list.count[i * TT_SPLITS + TT_TRAIN] < 1) return nothing_to_train(c, i);
+    if (p->list.count[i * TT_SPLITS + TT_TRAIN] < 1) return fail_no_training_rows(c, i);
   }
   return TT_OK;
 }
 
-static tt_err join_rows(const tt_cohort *c, tt_pack *p)
+static tt_err concatenate_rows(const tt_cohort *c, tt_row_staging *p)
 {
   int64_t next = 0, targets = c->model.targets;
   TT_TRY(TT_ALLOC(p->all, p->rows));
-  for (int64_t i = 0; i < tt_cohort_views(c) * TT_SPLITS; next += p->list.count[i++])
+  for (int64_t i = 0; i < tt_cohort_row_sets(c) * TT_SPLITS; next += p->list.count[i++])
     memcpy(p->all + next, p->list.row[i], (size_t)p->list.count[i] * sizeof *p->all);
   TT_TRY(TT_ALLOC(p->column, c->ensembles * targets));
   for (int64_t i = 0; i < c->ensembles; i++)
@@ -71,91 +71,92 @@ static tt_err join_rows(const tt_cohort *c, tt_pack *p)
 }
 
 template <class T>
-static tt_err put(tt_engine *e, T **to, const T *from, int64_t count, const char *what)
+static tt_err upload_array(tt_engine *e, T **to, const T *from, int64_t count, const char *what)
 {
   TT_TRY(tt_dev_alloc(to, count, what));
-  return tt_dev_upload_now(*to, from, count, e->dev.stream);
+  return tt_dev_upload_sync(*to, from, count, e->dev.stream);
 }
 
 /* The view of every member, and the rows of its epochs. */
-static tt_err put_members(tt_engine *e, const tt_pack *p)
+static tt_err upload_member_views(tt_engine *e, const tt_row_staging *p)
 {
   const tt_cohort *c = e->cohort;
   int32_t *view = NULL;
   TT_TRY(TT_ALLOC(view, e->slice.count));
   for (int64_t i = 0; i < e->slice.count; i++) {
-    int64_t at = tt_cohort_view_of(c, &c->member[e->slice.first + i]);
+    int64_t at = tt_member_row_set(c, &c->member[e->slice.first + i]);
     view[i] = (int32_t)at;
     e->host_epoch_rows[i] =
         (int32_t)tt_cohort_epoch_rows(c, p->list.count[at * TT_SPLITS + TT_TRAIN]);
   }
-  tt_err err = put(e, &e->list_of, view, e->slice.count, "views of the members");
+  tt_err err = upload_array(e, &e->view_of_member, view, e->slice.count, "views of the members");
   tt_free(view);
-  if (!err) err = put(e, &e->epoch_rows, e->host_epoch_rows, e->slice.count, "rows of an epoch");
+  if (!err)
+    err = upload_array(e, &e->epoch_rows, e->host_epoch_rows, e->slice.count, "rows of an epoch");
   return err;
 }
 
-/* Lists point into list_rows: device addresses, made on the host. */
-static tt_err put_lists(tt_engine *e, const tt_pack *p)
+/* Lists point into all_list_rows: device addresses, made on the host. */
+static tt_err upload_row_lists(tt_engine *e, const tt_row_staging *p)
 {
   const tt_cohort *c = e->cohort;
-  int64_t views = tt_cohort_views(c);
-  TT_TRY(TT_ALLOC(e->host_lists, views));
+  int64_t row_sets = tt_cohort_row_sets(c);
+  TT_TRY(TT_ALLOC(e->host_lists, row_sets));
   TT_TRY(TT_ALLOC(e->host_epoch_rows, e->slice.count));
-  TT_TRY(put(e, &e->list_rows, p->all, p->rows, "row lists"));
-  const int32_t *next = e->list_rows;
-  for (int64_t i = 0; i < views * TT_SPLITS; next += p->list.count[i++]) {
+  TT_TRY(upload_array(e, &e->all_list_rows, p->all, p->rows, "row lists"));
+  const int32_t *next = e->all_list_rows;
+  for (int64_t i = 0; i < row_sets * TT_SPLITS; next += p->list.count[i++]) {
     e->host_lists[i / TT_SPLITS].row[i % TT_SPLITS] = next;
     e->host_lists[i / TT_SPLITS].count[i % TT_SPLITS] = (int32_t)p->list.count[i];
   }
-  TT_TRY(put(e, &e->lists, e->host_lists, views, "row lists"));
-  TT_TRY(put(e, &e->column, p->column, c->ensembles * c->model.targets, "target columns"));
-  return put_members(e, p);
+  TT_TRY(upload_array(e, &e->lists, e->host_lists, row_sets, "row lists"));
+  TT_TRY(upload_array(e, &e->column, p->column, c->ensembles * c->model.targets, "target columns"));
+  return upload_member_views(e, p);
 }
 
 /* By how much adversarial training moves inputs, if a member wants it. */
-static tt_err put_ranges(tt_engine *e, const tt_dataset *d)
+static tt_err upload_input_ranges(tt_engine *e, const tt_dataset *d)
 {
-  float *range = NULL;
+  float *input_range = NULL;
   int wanted = 0;
   for (int64_t i = 0; i < e->slice.count; i++)
     wanted |= e->cohort->member[e->slice.first + i].hyper.adversarial > 0.0f;
   if (!wanted) return TT_OK;
-  TT_TRY(TT_ALLOC(range, d->inputs));
-  tt_dataset_ranges(d, range);
-  tt_err err = put(e, &e->range, range, d->inputs, "ranges of the inputs");
-  tt_free(range);
+  TT_TRY(TT_ALLOC(input_range, d->inputs));
+  tt_dataset_ranges(d, input_range);
+  tt_err err = upload_array(e, &e->input_range, input_range, d->inputs, "ranges of the inputs");
+  tt_free(input_range);
   return err;
 }
 
 /* The order of member i and epoch t begins at (i * E + t) * rows of its epoch. */
-static tt_err put_replay(tt_engine *e, const int32_t *order)
+static tt_err upload_replay(tt_engine *e, const int32_t *order)
 {
   int64_t length = 0, epochs = e->cohort->max_epochs;
   for (int64_t i = 0; i < e->slice.count; i++) {
     int64_t end = (i + 1) * epochs * e->host_epoch_rows[i];
     length = end > length ? end : length;
   }
-  return put(e, &e->replay, order, length, "orders to replay");
+  return upload_array(e, &e->replay, order, length, "orders to replay");
 }
 
-static tt_err put_samples(tt_engine *e, const tt_dataset *d, const tt_replay *replay)
+static tt_err upload_samples(tt_engine *e, const tt_dataset *d, const tt_replay *replay)
 {
-  TT_TRY(put(e, &e->x, d->x, d->rows * d->inputs, "inputs of the data set"));
-  TT_TRY(put(e, &e->y, d->y, d->rows * d->targets, "targets of the data set"));
-  if (d->weight) TT_TRY(put(e, &e->weight, d->weight, d->rows, "weights of the data set"));
-  return replay && replay->order ? put_replay(e, replay->order) : TT_OK;
+  TT_TRY(upload_array(e, &e->x, d->x, d->rows * d->inputs, "inputs of the data set"));
+  TT_TRY(upload_array(e, &e->y, d->y, d->rows * d->targets, "targets of the data set"));
+  if (d->weight) TT_TRY(upload_array(e, &e->weight, d->weight, d->rows, "weights of the data set"));
+  return replay && replay->order ? upload_replay(e, replay->order) : TT_OK;
 }
 
-static void show(tt_engine *e, const tt_dataset *d)
+static void set_state_pointers(tt_engine *e, const tt_dataset *d)
 {
   e->rows = d->rows;
   e->view.x = e->x;
   e->view.y = e->y;
   e->view.weight = e->weight;
   e->view.lists = e->lists;
-  e->view.list_of = e->list_of;
-  e->view.range = e->range;
+  e->view.view_of_member = e->view_of_member;
+  e->view.input_range = e->input_range;
   e->view.column = e->column;
   e->view.epoch_rows = e->epoch_rows;
   e->view.replay = e->replay;
@@ -164,66 +165,67 @@ static void show(tt_engine *e, const tt_dataset *d)
   e->view.columns = (int32_t)d->targets;
 }
 
-void tt_cuda_drop_data(tt_engine *e)
+void tt_cuda_free_data(tt_engine *e)
 {
   tt_dev_free(e->x);
   tt_dev_free(e->y);
   tt_dev_free(e->weight);
   tt_dev_free(e->lists);
-  tt_dev_free(e->list_of);
-  tt_dev_free(e->range);
-  tt_dev_free(e->list_rows);
+  tt_dev_free(e->view_of_member);
+  tt_dev_free(e->input_range);
+  tt_dev_free(e->all_list_rows);
   tt_dev_free(e->column);
   tt_dev_free(e->epoch_rows);
   tt_dev_free(e->replay);
   tt_free(e->host_lists);
   tt_free(e->host_epoch_rows);
-  lists_free(&e->host_rows, tt_cohort_views(e->cohort));
+  free_row_lists(&e->host_rows, tt_cohort_row_sets(e->cohort));
   e->data = NULL;
   e->host_replay = NULL;
 }
 
-static double gib_of(const tt_dataset *d)
+static double dataset_gib(const tt_dataset *d)
 {
   double values = (double)(d->inputs + d->targets + (d->weight ? 1 : 0));
   return (double)sizeof(float) * (double)d->rows * values / (1 << 30);
 }
 
 /* Memory ran out: say what the whole of it needs, not just the array that met the end. */
-static tt_err too_large(const tt_engine *e, const tt_dataset *d)
+static tt_err fail_too_large(const tt_engine *e, const tt_dataset *d)
 {
   return TT_FAIL(MEM,
                  "the data set of %" PRId64 " rows, %" PRId64 " inputs and %" PRId64
                  " targets needs %.2f GiB of device memory beside the %" PRId64
                  " members of this rank: use more ranks, fewer rows or columns, or run.device: "
                  "cpu; %s",
-                 d->rows, d->inputs, d->targets, gib_of(d), e->slice.count, tt_err_last());
+                 d->rows, d->inputs, d->targets, dataset_gib(d), e->slice.count, tt_err_last());
 }
 
 static tt_err prepare(tt_engine *e, const tt_dataset *d)
 {
-  TT_TRY(put_ranges(e, d));
-  show(e, d);
+  TT_TRY(upload_input_ranges(e, d));
+  set_state_pointers(e, d);
   return e->slice.count ? e->path->prepare(e) : TT_OK;
 }
 
 static tt_err keep_on_device(tt_engine *e, const tt_dataset *d, const tt_replay *replay,
-                             const tt_pack *p)
+                             const tt_row_staging *p)
 {
-  TT_TRY(put_lists(e, p));
-  TT_TRY(put_samples(e, d, replay));
+  TT_TRY(upload_row_lists(e, p));
+  TT_TRY(upload_samples(e, d, replay));
   return prepare(e, d);
 }
 
 /* Takes the lists out of the pack. */
-static tt_err keep_on_host(tt_engine *e, const tt_dataset *d, const tt_replay *replay, tt_pack *p)
+static tt_err keep_on_host(tt_engine *e, const tt_dataset *d, const tt_replay *replay,
+                           tt_row_staging *p)
 {
   char why[sizeof e->why];
-  tt_cuda_drop_data(e);
-  snprintf(why, sizeof why, "%.2f GiB of data do not fit: rows come from the host", gib_of(d));
+  tt_cuda_free_data(e);
+  snprintf(why, sizeof why, "%.2f GiB of data do not fit: rows come from the host", dataset_gib(d));
   TT_TRY(tt_cuda_change_path(e, &tt_cuda_layered, why));
-  tt_log_each(TT_LOG_WARN, "%s: %s, which is slower", tt_cuda_place(), why);
-  TT_TRY(put_lists(e, p));
+  tt_log_this_rank(TT_LOG_WARN, "%s: %s, which is slower", tt_cuda_location(), why);
+  TT_TRY(upload_row_lists(e, p));
   e->host_rows = p->list;
   p->list = {};
   e->host_replay = replay ? replay->order : NULL;
@@ -231,22 +233,22 @@ static tt_err keep_on_host(tt_engine *e, const tt_dataset *d, const tt_replay *r
   return prepare(e, d);
 }
 
-static tt_err place(tt_engine *e, const tt_dataset *d, const tt_replay *replay, tt_pack *p)
+static tt_err place_data(tt_engine *e, const tt_dataset *d, const tt_replay *replay,
+                         tt_row_staging *p)
 {
-  int free_choice = e->wanted == TT_PATH_auto || e->path == &tt_cuda_layered;
+  int path_may_change = e->wanted == TT_GPU_PATH_auto || e->path == &tt_cuda_layered;
   tt_err err = keep_on_device(e, d, replay, p);
-  if (err == TT_E_MEM && free_choice)
-    err = keep_on_host(e, d, replay, p);
-  return err == TT_E_MEM ? too_large(e, d) : err;
+  if (err == TT_E_MEM && path_may_change) err = keep_on_host(e, d, replay, p);
+  return err == TT_E_MEM ? fail_too_large(e, d) : err;
 }
 
 tt_err tt_cuda_set_data(tt_engine *e, const tt_dataset *data, const tt_replay *replay)
 {
-  tt_pack p = {};
-  tt_cuda_drop_data(e);
-  tt_err err = find_rows(e->cohort, data, &p);
-  if (!err) err = join_rows(e->cohort, &p);
-  if (!err) err = place(e, data, replay, &p);
-  pack_free(&p, tt_cohort_views(e->cohort));
+  tt_row_staging p = {};
+  tt_cuda_free_data(e);
+  tt_err err = collect_rows(e->cohort, data, &p);
+  if (!err) err = concatenate_rows(e->cohort, &p);
+  if (!err) err = place_data(e, data, replay, &p);
+  free_staging(&p, tt_cohort_row_sets(e->cohort));
   return err;
 }

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { OLDEST_CAPABILITY = 80, BLAS_WORKSPACE = 32 << 20 }; /* 32 MiB: NVIDIA's advice for sm_90 */
+enum { MIN_CAPABILITY = 80, BLAS_WORKSPACE = 32 << 20 }; /* 32 MiB: NVIDIA's advice for sm_90 */
 
 tt_err tt_dev_count(int *out)
 {
@@ -15,12 +15,12 @@ tt_err tt_dev_count(int *out)
     *out = 0;
     return TT_OK;
   }
-  tt_cuda_set_place(-1, "");
+  tt_cuda_set_location(-1, "");
   return tt_cuda_check(e, __FILE__, __LINE__, "cudaGetDeviceCount");
 }
 
 /* "GPU-00112233-4455-6677-8899-aabbccddeeff" */
-static void uuid_text(const cudaUUID_t *uuid, char *text, size_t room)
+static void format_uuid(const cudaUUID_t *uuid, char *text, size_t room)
 {
   size_t at = (size_t)snprintf(text, room, "GPU");
   for (int i = 0; i < 16; i++) {
@@ -33,7 +33,7 @@ tt_err tt_dev_describe(int number, tt_dev *out)
 {
   memset(out, 0, sizeof *out);
   cudaDeviceProp properties;
-  tt_cuda_set_place(number, "unknown");
+  tt_cuda_set_location(number, "unknown");
   TT_TRY(TT_CUDA(cudaGetDeviceProperties(&properties, number)));
   out->number = number;
   out->capability = 10 * properties.major + properties.minor;
@@ -41,8 +41,8 @@ tt_err tt_dev_describe(int number, tt_dev *out)
   out->shared_bytes = (int64_t)properties.sharedMemPerBlockOptin;
   out->total_bytes = (int64_t)properties.totalGlobalMem;
   snprintf(out->name, sizeof out->name, "%s", properties.name);
-  uuid_text(&properties.uuid, out->uuid, sizeof out->uuid);
-  tt_cuda_set_place(number, out->name);
+  format_uuid(&properties.uuid, out->uuid, sizeof out->uuid);
+  tt_cuda_set_location(number, out->name);
   return TT_OK;
 }
 
@@ -55,13 +55,13 @@ tt_err tt_dev_open(int number, tt_dev *out)
     return TT_FAIL(UNAVAILABLE,
                    "%s: GPU %d was asked for, %d found; check nvidia-smi, the job's --gpus option "
                    "and CUDA_VISIBLE_DEVICES, or set run.device: cpu",
-                   tt_cuda_place(), number, count);
+                   tt_cuda_location(), number, count);
   tt_dev d;
   TT_TRY(tt_dev_describe(number, &d));
-  if (d.capability < OLDEST_CAPABILITY)
+  if (d.capability < MIN_CAPABILITY)
     return TT_FAIL(UNAVAILABLE,
                    "%s has compute capability %d.%d; tutti needs 8.0 or newer: set run.device: cpu",
-                   tt_cuda_place(), d.capability / 10, d.capability % 10);
+                   tt_cuda_location(), d.capability / 10, d.capability % 10);
   TT_TRY(TT_CUDA(cudaSetDevice(number)));
   TT_TRY(TT_CUDA(cudaStreamCreateWithFlags(&d.stream, cudaStreamNonBlocking)));
   *out = d;
@@ -106,9 +106,9 @@ void tt_dev_close(tt_dev *d)
   memset(d, 0, sizeof *d);
 }
 
-tt_err tt_dev_wait(cudaStream_t stream) { return TT_CUDA(cudaStreamSynchronize(stream)); }
+tt_err tt_stream_synchronize(cudaStream_t stream) { return TT_CUDA(cudaStreamSynchronize(stream)); }
 
-tt_err tt_dev_free_bytes(int64_t *out)
+tt_err tt_dev_available_bytes(int64_t *out)
 {
   size_t free_bytes = 0, total = 0;
   TT_TRY(TT_CUDA(cudaMemGetInfo(&free_bytes, &total)));

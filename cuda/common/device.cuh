@@ -6,13 +6,13 @@
  *
  * Rules that keep the sources the same for both, and their bits the same on every run:
  *   - a kernel takes one plain struct by value and is started with tt_launch;
- *   - dynamic shared memory comes from TT_SHARED; no static __shared__, __constant__ or __device__
- *     variables;
+ *   - dynamic shared memory comes from TT_SHARED_MEMORY; no static __shared__, __constant__ or
+ * __device__ variables;
  *   - blocks that use warp functions have a multiple of 32 threads, and all 32 lanes take part;
  *   - a sum has a fixed order: no atomics on float or double;
  *   - fused multiply-adds are written out (tt_fma, fmaf): nothing is contracted (-fmad=false). */
-#ifndef TT_DEV_CUH
-#define TT_DEV_CUH
+#ifndef TT_DEVICE_CUH
+#define TT_DEVICE_CUH
 #include "cuda/common/device_error.cuh"
 
 #include <stddef.h>
@@ -58,10 +58,10 @@ tt_err tt_dev_set_tf32(tt_dev *d, int tf32);
 void tt_dev_close(tt_dev *d);
 
 /* Wait until all work of a stream is done; errors of earlier kernels come out here. */
-tt_err tt_dev_wait(cudaStream_t stream);
+tt_err tt_stream_synchronize(cudaStream_t stream);
 
 /* Bytes of device memory that are free now, of all processes on the GPU. */
-tt_err tt_dev_free_bytes(int64_t *out);
+tt_err tt_dev_available_bytes(int64_t *out);
 
 /* ---- memory: device_memory.cu ---- */
 
@@ -71,17 +71,17 @@ tt_err tt_dev_free_bytes(int64_t *out);
  *   what   names it for people when memory runs out: "weights of 300 members"
  * Not during capture. Errors: MEM. */
 tt_err tt_dev_alloc_bytes(void **out, int64_t count, size_t size, const char *what);
-void tt_dev_free_block(const void *block); /* accepts NULL */
+void tt_dev_free_pointer(const void *block); /* accepts NULL */
 
 /* The same in page-locked host memory, which copies need to run beside kernels. */
 tt_err tt_pinned_alloc_bytes(void **out, int64_t count, size_t size, const char *what);
-void tt_pinned_free_block(const void *block);
+void tt_pinned_free_pointer(const void *block);
 
 /* Bytes and blocks now held through the four functions above, device and pinned. */
-typedef struct tt_dev_held {
+typedef struct tt_dev_memory_stats {
   int64_t device_bytes, device_blocks, pinned_bytes, pinned_blocks;
-} tt_dev_held;
-tt_dev_held tt_dev_balance(void);
+} tt_dev_memory_stats;
+tt_dev_memory_stats tt_dev_memory_allocated(void);
 
 /* Typed: float *w; tt_dev_alloc(&w, count, "weights"); ... tt_dev_free(w) sets w to NULL. */
 template <class T> tt_err tt_dev_alloc(T **out, int64_t count, const char *what)
@@ -93,7 +93,7 @@ template <class T> tt_err tt_dev_alloc(T **out, int64_t count, const char *what)
 }
 template <class T> void tt_dev_free(T *&block)
 {
-  tt_dev_free_block(block);
+  tt_dev_free_pointer(block);
   block = NULL;
 }
 template <class T> tt_err tt_pinned_alloc(T **out, int64_t count, const char *what)
@@ -105,14 +105,14 @@ template <class T> tt_err tt_pinned_alloc(T **out, int64_t count, const char *wh
 }
 template <class T> void tt_pinned_free(T *&block)
 {
-  tt_pinned_free_block(block);
+  tt_pinned_free_pointer(block);
   block = NULL;
 }
 
 /* Copy `bytes` along a stream, in its order; the direction follows from where the pointers live. */
 tt_err tt_dev_copy_bytes(void *to, const void *from, int64_t bytes, cudaMemcpyKind kind,
                          cudaStream_t stream);
-tt_err tt_dev_clear_bytes(void *to, int64_t bytes, cudaStream_t stream);
+tt_err tt_dev_zero_bytes(void *to, int64_t bytes, cudaStream_t stream);
 
 /* Host to device, device to host, device to device, `count` elements. Asynchronous: the host side
  * must stay as it is, and must not be read, until the stream has been waited for. May be captured,
@@ -129,23 +129,23 @@ template <class T> tt_err tt_dev_copy(T *to, const T *from, int64_t count, cudaS
 {
   return tt_dev_copy_bytes(to, from, count * (int64_t)sizeof(T), cudaMemcpyDeviceToDevice, stream);
 }
-template <class T> tt_err tt_dev_clear(T *to, int64_t count, cudaStream_t stream)
+template <class T> tt_err tt_dev_zero(T *to, int64_t count, cudaStream_t stream)
 {
-  return tt_dev_clear_bytes(to, count * (int64_t)sizeof(T), stream);
+  return tt_dev_zero_bytes(to, count * (int64_t)sizeof(T), stream);
 }
 
 /* The same, done when the call returns; also waits for everything before them in the stream. */
 template <class T>
-tt_err tt_dev_upload_now(T *to, const T *from, int64_t count, cudaStream_t stream)
+tt_err tt_dev_upload_sync(T *to, const T *from, int64_t count, cudaStream_t stream)
 {
   TT_TRY(tt_dev_upload(to, from, count, stream));
-  return tt_dev_wait(stream);
+  return tt_stream_synchronize(stream);
 }
 template <class T>
-tt_err tt_dev_download_now(T *to, const T *from, int64_t count, cudaStream_t stream)
+tt_err tt_dev_download_sync(T *to, const T *from, int64_t count, cudaStream_t stream)
 {
   TT_TRY(tt_dev_download(to, from, count, stream));
-  return tt_dev_wait(stream);
+  return tt_stream_synchronize(stream);
 }
 
 /* ---- launches ---- */
@@ -153,18 +153,18 @@ tt_err tt_dev_download_now(T *to, const T *from, int64_t count, cudaStream_t str
 /* Dynamic shared memory of the block as an array of `type`, 16-byte aligned, contents undefined;
  * its size is the shared_bytes of tt_launch. Once per kernel. */
 #ifdef TT_CUDA_DOUBLE
-#define TT_CALLED
-#define TT_SHARED(type_, name_)              type_ *name_ = static_cast<type_ *>(tt_double_shared())
-#define TT_LAUNCH_LABEL(file_, line_, text_) tt_double_label(file_, line_, text_)
+#define TT_NOINLINE
+#define TT_SHARED_MEMORY(type_, name_) type_ *name_ = static_cast<type_ *>(tt_double_shared())
+#define TT_LAUNCH_LABEL(file_, line_, text_) tt_double_set_launch_site(file_, line_, text_)
 #else
-#define TT_CALLED __noinline__ /* a device function whose registers are not the caller's */
-#define TT_SHARED(type_, name_)                                                                    \
+#define TT_NOINLINE __noinline__ /* a device function whose registers are not the caller's */
+#define TT_SHARED_MEMORY(type_, name_)                                                             \
   extern __shared__ __align__(16) unsigned char tt_shared_raw[];                                   \
   type_ *name_ = reinterpret_cast<type_ *>(tt_shared_raw)
 #define TT_LAUNCH_LABEL(file_, line_, text_) (void)0
 #endif
 
-enum { TT_SHARED_PLAIN = 48 * 1024, TT_MAX_ARGS = 4096 };
+enum { TT_SHARED_DEFAULT_BYTES = 48 * 1024, TT_MAX_KERNEL_ARGS_BYTES = 4096 };
 
 /* tt_launch(kernel, grid, block, shared_bytes, stream, args): start `kernel<<<...>>>(args)`.
  *   kernel  void kernel(Args), Args a plain struct of at most 4 KiB, copied now
@@ -173,14 +173,15 @@ enum { TT_SHARED_PLAIN = 48 * 1024, TT_MAX_ARGS = 4096 };
  * earlier kernels. */
 #define tt_launch(...) tt_launch_at(__FILE__, __LINE__, "tt_launch(" #__VA_ARGS__ ")", __VA_ARGS__)
 
-template <class T> struct tt_as_declared { /* keeps T out of argument deduction */
+template <class T> struct tt_type_identity { /* keeps T out of argument deduction */
   typedef T type;
 };
 
 /* What CUDA wants to know of a launch in clusters.
  *   size  room for a part of it, which it points to */
-static inline cudaLaunchConfig_t tt_cluster_config(int ranks, dim3 grid, dim3 block,
-                                                   size_t shared_bytes, cudaLaunchAttribute *size)
+static inline cudaLaunchConfig_t tt_cluster_launch_config(int ranks, dim3 grid, dim3 block,
+                                                          size_t shared_bytes,
+                                                          cudaLaunchAttribute *size)
 {
   cudaLaunchConfig_t config = {};
   *size = {};
@@ -194,21 +195,21 @@ static inline cudaLaunchConfig_t tt_cluster_config(int ranks, dim3 grid, dim3 bl
   return config;
 }
 
-template <class Args> constexpr void tt_check_args()
+template <class Args> constexpr void tt_check_kernel_args()
 {
   static_assert(std::is_trivially_copyable<Args>::value, "kernel arguments are a plain struct");
-  static_assert(sizeof(Args) <= TT_MAX_ARGS, "kernel arguments of at most 4 KiB");
+  static_assert(sizeof(Args) <= TT_MAX_KERNEL_ARGS_BYTES, "kernel arguments of at most 4 KiB");
 }
 
 template <class Args>
 tt_err tt_launch_at(const char *file, int line, const char *text, void (*kernel)(Args), dim3 grid,
                     dim3 block, size_t shared_bytes, cudaStream_t stream,
-                    const typename tt_as_declared<Args>::type &args)
+                    const typename tt_type_identity<Args>::type &args)
 {
-  tt_check_args<Args>();
+  tt_check_kernel_args<Args>();
   TT_LAUNCH_LABEL(file, line, text);
   cudaError_t e = cudaSuccess;
-  if (shared_bytes > TT_SHARED_PLAIN)
+  if (shared_bytes > TT_SHARED_DEFAULT_BYTES)
     e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              (int)shared_bytes);
   void *list[] = {const_cast<Args *>(&args)};
@@ -226,15 +227,15 @@ tt_err tt_launch_at(const char *file, int line, const char *text, void (*kernel)
 template <class Args>
 tt_err tt_launch_cluster_at(const char *file, int line, const char *text, void (*kernel)(Args),
                             int ranks, dim3 grid, dim3 block, size_t shared_bytes,
-                            cudaStream_t stream, const typename tt_as_declared<Args>::type &args)
+                            cudaStream_t stream, const typename tt_type_identity<Args>::type &args)
 {
-  tt_check_args<Args>();
+  tt_check_kernel_args<Args>();
   TT_LAUNCH_LABEL(file, line, text);
   cudaLaunchAttribute size;
-  cudaLaunchConfig_t config = tt_cluster_config(ranks, grid, block, shared_bytes, &size);
+  cudaLaunchConfig_t config = tt_cluster_launch_config(ranks, grid, block, shared_bytes, &size);
   config.stream = stream;
-  cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                       (int)shared_bytes);
+  cudaError_t e =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
   if (e == cudaSuccess) e = cudaLaunchKernelEx(&config, kernel, args);
   cudaError_t last = cudaGetLastError();
   return tt_cuda_check(e != cudaSuccess ? e : last, file, line, text);
@@ -243,20 +244,21 @@ tt_err tt_launch_cluster_at(const char *file, int line, const char *text, void (
 /* Blocks of `kernel` that run at the same time on the whole GPU, at least 1; also allows it that
  * much dynamic shared memory. Errors: INTERNAL. */
 template <class Kernel>
-tt_err tt_dev_resident(const tt_dev *d, Kernel kernel, int threads, size_t shared_bytes,
-                       int64_t *out)
+tt_err tt_dev_max_active_blocks(const tt_dev *d, Kernel kernel, int threads, size_t shared_bytes,
+                                int64_t *out)
 {
-  int each = 0;
+  int blocks_per_multiprocessor = 0;
   TT_TRY(TT_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                       (int)shared_bytes)));
-  TT_TRY(TT_CUDA(
-      cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, shared_bytes)));
-  *out = (int64_t)(each > 0 ? each : 1) * d->multiprocessors;
+  TT_TRY(TT_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks_per_multiprocessor, kernel,
+                                                               threads, shared_bytes)));
+  *out =
+      (int64_t)(blocks_per_multiprocessor > 0 ? blocks_per_multiprocessor : 1) * d->multiprocessors;
   return TT_OK;
 }
 
 /* Blocks of `threads` that cover `items`. */
-static inline unsigned tt_blocks(int64_t items, int threads)
+static inline unsigned tt_grid_size(int64_t items, int threads)
 {
   return (unsigned)((items + threads - 1) / threads);
 }
@@ -281,8 +283,8 @@ void tt_graph_destroy(cudaGraphExec_t *graph); /* accepts NULL in *graph, sets i
 
 /* ---- device code ---- */
 
-enum { TT_WARP = 32, TT_MAX_WARPS = 32 };
-#define TT_FULL_WARP 0xFFFFFFFFu
+enum { TT_WARP_SIZE = 32, TT_MAX_WARPS = 32 };
+#define TT_FULL_WARP_MASK 0xFFFFFFFFu
 
 /* Four or two neighbours at an address that is a multiple of their 16 or 8 bytes. */
 __device__ __forceinline__ float4 tt_load4(const float *at)
@@ -305,14 +307,13 @@ __device__ __forceinline__ void tt_store2(float *at, float2 x)
 /* The value of the lane whose number differs in the bits of `bits`. All 32 lanes take part. */
 template <class T> __device__ __forceinline__ T tt_shuffle_xor(T value, int bits)
 {
-  return __shfl_xor_sync(TT_FULL_WARP, value, bits);
+  return __shfl_xor_sync(TT_FULL_WARP_MASK, value, bits);
 }
 
 /* The sum over the 32 lanes, the same bits in every lane: a butterfly adds pairs in one order. */
 template <class T> __device__ __forceinline__ T tt_warp_sum(T value)
 {
-  for (int bits = TT_WARP / 2; bits > 0; bits /= 2)
-    value += tt_shuffle_xor(value, bits);
+  for (int bits = TT_WARP_SIZE / 2; bits > 0; bits /= 2) value += tt_shuffle_xor(value, bits);
   return value;
 }
 
@@ -322,13 +323,12 @@ template <class T> __device__ __forceinline__ T tt_warp_sum(T value)
  *   scratch  [TT_MAX_WARPS] in shared memory, no other use meanwhile */
 template <class T> __device__ __forceinline__ T tt_block_sum(T value, T *scratch)
 {
-  int warps = (int)blockDim.x / TT_WARP;
+  int warps = (int)blockDim.x / TT_WARP_SIZE;
   value = tt_warp_sum(value);
-  if (threadIdx.x % TT_WARP == 0) scratch[threadIdx.x / TT_WARP] = value;
+  if (threadIdx.x % TT_WARP_SIZE == 0) scratch[threadIdx.x / TT_WARP_SIZE] = value;
   __syncthreads();
   T sum = scratch[0];
-  for (int warp = 1; warp < warps; warp++)
-    sum += scratch[warp];
+  for (int warp = 1; warp < warps; warp++) sum += scratch[warp];
   __syncthreads();
   return sum;
 }

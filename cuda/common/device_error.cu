@@ -7,24 +7,25 @@
 #include <string.h>
 #include <unistd.h>
 
-static char place[512] = "GPU";
+static char location[512] = "GPU";
 
-void tt_cuda_set_place(int number, const char *name)
+void tt_cuda_set_location(int number, const char *name)
 {
   char host[256] = "this host";
   gethostname(host, sizeof host - 1);
   if (number < 0)
-    snprintf(place, sizeof place, "%s%s", tt_log_rank(), host);
+    snprintf(location, sizeof location, "%s%s", tt_log_rank_text(), host);
   else
-    snprintf(place, sizeof place, "%s%s, GPU %d (%.200s)", tt_log_rank(), host, number, name);
+    snprintf(location, sizeof location, "%s%s, GPU %d (%.200s)", tt_log_rank_text(), host, number,
+             name);
 }
 
-const char *tt_cuda_place(void) { return place; }
+const char *tt_cuda_location(void) { return location; }
 
 /* What kind of trouble an error is. */
-enum trouble { NO_MEMORY, NO_DEVICE, OLD_DRIVER, LOST, CRASHED, OTHER };
+enum error_kind { NO_MEMORY, NO_DEVICE, OLD_DRIVER, GPU_LOST, GPU_CRASHED, OTHER };
 
-static trouble trouble_of(cudaError_t e)
+static error_kind classify_error(cudaError_t e)
 {
   switch (e) {
   case cudaErrorMemoryAllocation: return NO_MEMORY;
@@ -45,7 +46,7 @@ static trouble trouble_of(cudaError_t e)
   case cudaErrorHardwareStackError:
   case cudaErrorMpsClientTerminated:
   case cudaErrorExternalDevice:
-  case cudaErrorUnknown: return LOST;
+  case cudaErrorUnknown: return GPU_LOST;
   case cudaErrorIllegalAddress:
   case cudaErrorMisalignedAddress:
   case cudaErrorInvalidAddressSpace:
@@ -53,12 +54,12 @@ static trouble trouble_of(cudaError_t e)
   case cudaErrorIllegalInstruction:
   case cudaErrorAssert:
   case cudaErrorLaunchTimeout:
-  case cudaErrorLaunchFailure: return CRASHED;
+  case cudaErrorLaunchFailure: return GPU_CRASHED;
   default: return OTHER;
   }
 }
 
-static const char *advice(trouble t)
+static const char *remedy(error_kind t)
 {
   switch (t) {
   case NO_MEMORY: return "use more ranks, a smaller train.batch_size or fewer members per rank";
@@ -69,10 +70,10 @@ static const char *advice(trouble t)
   case OLD_DRIVER:
     return "this program needs a newer NVIDIA driver or was built for other GPUs (compute "
            "capability 8.0 and up): see tutti doctor";
-  case LOST:
+  case GPU_LOST:
     return "the GPU is lost; the checkpoint is whole: run again, on another host if it "
            "comes back";
-  case CRASHED:
+  case GPU_CRASHED:
     return "the GPU gave up on a computation; the checkpoint is whole: run again, and "
            "report it if it comes back";
   default: return "this is an error in tutti: please report it";
@@ -80,7 +81,7 @@ static const char *advice(trouble t)
 }
 
 /* ", 3.10 GiB of 139.80 GiB free", or nothing when the device does not answer. */
-static void memory_text(char *text, size_t room)
+static void free_memory_text(char *text, size_t room)
 {
   size_t free_bytes = 0, total = 0;
   text[0] = '\0';
@@ -91,29 +92,30 @@ static void memory_text(char *text, size_t room)
 
 tt_err tt_cuda_fail(cudaError_t e, const char *file, int line, const char *call)
 {
-  trouble t = trouble_of(e);
+  error_kind t = classify_error(e);
   char memory[96] = "";
   cudaGetLastError(); /* told here: the next launch must not tell it again */
-  if (t == NO_MEMORY) memory_text(memory, sizeof memory);
-  tt_err kind = t == NO_MEMORY                                   ? TT_E_MEM
-                : t == NO_DEVICE || t == OLD_DRIVER || t == LOST ? TT_E_UNAVAILABLE
-                                                                 : TT_E_INTERNAL;
-  return tt_fail_at(file, line, kind, "%s: %s: %s (%s)%s; %s", place, call, cudaGetErrorName(e),
-                    cudaGetErrorString(e), memory, advice(t));
+  if (t == NO_MEMORY) free_memory_text(memory, sizeof memory);
+  tt_err kind = t == NO_MEMORY                                       ? TT_E_MEM
+                : t == NO_DEVICE || t == OLD_DRIVER || t == GPU_LOST ? TT_E_UNAVAILABLE
+                                                                     : TT_E_INTERNAL;
+  return tt_fail_at(file, line, kind, "%s: %s: %s (%s)%s; %s", location, call, cudaGetErrorName(e),
+                    cudaGetErrorString(e), memory, remedy(t));
 }
 
 tt_err tt_cublas_fail(cublasStatus_t s, const char *file, int line, const char *call)
 {
   /* cuBLAS hides what the device said; a device that no longer works says it here once more. */
-  cudaError_t below = cudaDeviceSynchronize();
-  if (below != cudaSuccess) return tt_cuda_fail(below, file, line, call);
-  trouble t = s == CUBLAS_STATUS_ALLOC_FAILED                                          ? NO_MEMORY
-              : s == CUBLAS_STATUS_NOT_INITIALIZED || s == CUBLAS_STATUS_ARCH_MISMATCH ? OLD_DRIVER
-              : s == CUBLAS_STATUS_EXECUTION_FAILED                                    ? CRASHED
-                                                                                       : OTHER;
+  cudaError_t sync_error = cudaDeviceSynchronize();
+  if (sync_error != cudaSuccess) return tt_cuda_fail(sync_error, file, line, call);
+  error_kind t = s == CUBLAS_STATUS_ALLOC_FAILED ? NO_MEMORY
+                 : s == CUBLAS_STATUS_NOT_INITIALIZED || s == CUBLAS_STATUS_ARCH_MISMATCH
+                     ? OLD_DRIVER
+                 : s == CUBLAS_STATUS_EXECUTION_FAILED ? GPU_CRASHED
+                                                       : OTHER;
   char memory[96] = "";
-  if (t == NO_MEMORY) memory_text(memory, sizeof memory);
+  if (t == NO_MEMORY) free_memory_text(memory, sizeof memory);
   tt_err kind = t == NO_MEMORY ? TT_E_MEM : t == OLD_DRIVER ? TT_E_UNAVAILABLE : TT_E_INTERNAL;
-  return tt_fail_at(file, line, kind, "%s: %s: %s (%s)%s; %s", place, call, cublasGetStatusName(s),
-                    cublasGetStatusString(s), memory, advice(t));
+  return tt_fail_at(file, line, kind, "%s: %s: %s (%s)%s; %s", location, call,
+                    cublasGetStatusName(s), cublasGetStatusString(s), memory, remedy(t));
 }

@@ -11,13 +11,13 @@
  * host, GPU, the call, CUDA's own words and what to do.
  * Errors: MEM (device or pinned memory), UNAVAILABLE (no GPU, driver too old, GPU lost: the
  * checkpoint is whole, run again), INTERNAL (the rest). */
-#define TT_CUDA(...)   tt_cuda_check((__VA_ARGS__), __FILE__, __LINE__, #__VA_ARGS__)
+#define TT_CUDA(...) tt_cuda_check((__VA_ARGS__), __FILE__, __LINE__, #__VA_ARGS__)
 #define TT_CUBLAS(...) tt_cublas_check((__VA_ARGS__), __FILE__, __LINE__, #__VA_ARGS__)
 
 /* Which GPU the messages name, from now on; number -1 for none. */
-void tt_cuda_set_place(int number, const char *name);
+void tt_cuda_set_location(int number, const char *name);
 /* "rank 3 on node17, GPU 0 (NVIDIA H200)" */
-const char *tt_cuda_place(void);
+const char *tt_cuda_location(void);
 
 tt_err tt_cuda_fail(cudaError_t e, const char *file, int line, const char *call);
 tt_err tt_cublas_fail(cublasStatus_t s, const char *file, int line, const char *call);

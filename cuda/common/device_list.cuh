@@ -1,6 +1,6 @@
 /* device_list.cuh — the GPUs of this process, for the table of the cuda engine. Floor 3; local. */
-#ifndef TT_DESCRIBE_CUH
-#define TT_DESCRIBE_CUH
+#ifndef TT_DEVICE_LIST_CUH
+#define TT_DEVICE_LIST_CUH
 #include "core/engine/engine.h"
 
 /* engine.h: count, describe and versions. */

@@ -1,21 +1,21 @@
 /* engine_functions.cuh — the functions of the cuda engine's table that have a file of their own.
  * Floor 3. */
-#ifndef TT_PARTS_CUH
-#define TT_PARTS_CUH
+#ifndef TT_ENGINE_FUNCTIONS_CUH
+#define TT_ENGINE_FUNCTIONS_CUH
 #include "cuda/common/engine_internal.cuh"
 
 /* engine.h: set_data, evaluate and predict. */
 tt_err tt_cuda_set_data(tt_engine *e, const tt_dataset *data, const tt_replay *replay);
 tt_err tt_cuda_evaluate(tt_engine *e, tt_split split, double *loss);
-tt_err tt_cuda_predict(const tt_committee *c, const tt_resources *use, int64_t rows, const float *x,
-                       tt_moments *into, float *members);
+tt_err tt_cuda_predict(const tt_trained_ensemble *c, const tt_resources *use, int64_t rows,
+                       const float *x, tt_moments *into, float *members);
 
 /* Members that the weights have room for: whole groups of the path. */
-int64_t tt_cuda_weights_room(const tt_engine *e);
+int64_t tt_cuda_weights_capacity(const tt_engine *e);
 
 /* Another path from now on, not yet prepared; the members stay where they stand. Errors: MEM. */
 tt_err tt_cuda_change_path(tt_engine *e, const tt_cuda_path *path, const char *why);
 
 /* Give back what set_data took. */
-void tt_cuda_drop_data(tt_engine *e);
+void tt_cuda_free_data(tt_engine *e);
 #endif

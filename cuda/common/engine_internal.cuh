@@ -4,43 +4,43 @@
  * The state of the members lies on the device in the same arrays as tt_state has them on the host,
  * [M][length] a field. A path moves it forward by steps; all paths and the cpu engine agree on what
  * a step, an epoch, a validation and an end are (src/cpu/member.c). */
-#ifndef TT_ENGINE_CUH
-#define TT_ENGINE_CUH
+#ifndef TT_ENGINE_INTERNAL_CUH
+#define TT_ENGINE_INTERNAL_CUH
 #include "cuda/common/device.cuh"
 
 #include "core/engine/engine.h"
 #include "core/engine/progress.h"
 
 /* The rows of one view of the data (cohort.h), by split; device pointers. */
-typedef struct tt_dev_lists {
+typedef struct tt_dev_row_lists {
   const int32_t *row[TT_SPLITS];
   int32_t count[TT_SPLITS];
-} tt_dev_lists;
+} tt_dev_row_lists;
 
 /* What a kernel may see: passed by value in its arguments; every pointer is to device memory.
  * M members here, P parameters, S slots, E epochs, N rows, D inputs, T target columns, K targets of
  * a member. Without kfold the views are the ensembles, in their order. */
-typedef struct tt_view {
-  const tt_model *model;      /* the shape, once */
-  const tt_member *member;    /* [M] hyper-parameters, stream, ensemble */
-  const tt_dev_lists *lists;  /* [views] */
-  const int32_t *list_of;     /* [M] the view of a member */
-  const int32_t *column;      /* [ensembles][K] target columns */
-  const int32_t *epoch_rows;  /* [M] rows of an epoch, after resampling */
-  const float *x, *y, *weight; /* [N][D], [N][T], [N] or NULL */
-  const int32_t *replay;      /* [M][E][rows of an epoch] or NULL */
-  const float *anchor;        /* [M][P] initial weights of the running attempt, or NULL */
-  const int8_t *seen;         /* [M][D] tt_cohort_features, or NULL: all see all */
-  const float *range;         /* [D] tt_dataset_ranges, or NULL: no adversarial training */
+typedef struct tt_cuda_state {
+  const tt_model *model;         /* the shape, once */
+  const tt_member *member;       /* [M] hyper-parameters, stream, ensemble */
+  const tt_dev_row_lists *lists; /* [views] */
+  const int32_t *view_of_member; /* [M] the view of a member */
+  const int32_t *column;         /* [ensembles][K] target columns */
+  const int32_t *epoch_rows;     /* [M] rows of an epoch, after resampling */
+  const float *x, *y, *weight;   /* [N][D], [N][T], [N] or NULL */
+  const int32_t *replay;         /* [M][E][rows of an epoch] or NULL */
+  const float *anchor;           /* [M][P] initial weights of the running attempt, or NULL */
+  const int8_t *feature_mask;    /* [M][D] tt_member_input_mask, or NULL: all see all */
+  const float *input_range;      /* [D] tt_dataset_ranges, or NULL: no adversarial training */
   int32_t members, inputs, columns, targets, outputs; /* M, D, T, K, O */
-  int32_t params, slot_count, epochs, layers; /* P, S, E; `slots` is the array */
-  int32_t batch_size, nesterov, weighted; /* rows have weights */
+  int32_t params, slot_count, epochs, layers;         /* P, S, E; `slots` is the array */
+  int32_t batch_size, nesterov, weighted;             /* rows have weights */
   int32_t snapshot_count, reseed; /* `snapshots` is the array; retries draw anew */
-  int32_t paced; /* the learning rate may change with every step */
-  int32_t joint; /* the caller stops the ensemble: one epoch a call at most */
+  int32_t lr_varies;              /* the learning rate may change with every step */
+  int32_t ensemble_stopping;      /* the caller stops the ensemble: one epoch a call at most */
   tt_schedule schedule;
-  tt_schedule_shape schedule_shape;
-  tt_average average_kind;
+  tt_schedule_options schedule_options;
+  tt_weight_average average_kind;
   uint64_t seed;
   tt_resample resample;
   tt_loss loss;
@@ -51,13 +51,14 @@ typedef struct tt_view {
 #define X(name, type, length) type *name;
   TT_STATE_FIELDS(X)
 #undef X
-} tt_view;
+} tt_cuda_state;
 
 /* How members are trained. Functions return when the work is done; errors as in engine.h. */
 typedef struct tt_cuda_path {
   const char *name; /* "block" */
   /* Can it do this shape on this device? NULL = yes, else the reason in words. Host code only. */
-  const char *(*refuses)(const tt_cohort *cohort, tt_precision precision, int64_t shared_bytes);
+  const char *(*unsupported_reason)(const tt_cohort *cohort, tt_precision precision,
+                                    int64_t shared_bytes);
   /* Arrays of weights have room for a multiple of this many members; NULL: 1. */
   int64_t (*group)(const tt_cohort *cohort);
   tt_err (*prepare)(tt_engine *e); /* memory of its own, after set_data; may be called again */
@@ -75,86 +76,87 @@ typedef struct tt_cuda_path {
 extern const tt_cuda_path tt_cuda_warp, tt_cuda_block, tt_cuda_layered, tt_cuda_cluster;
 
 /* Rows of the data set, by view and split; on the host. */
-typedef struct tt_row_lists {
+typedef struct tt_host_row_lists {
   int32_t **row;  /* [views * TT_SPLITS] */
   int64_t *count; /* [views * TT_SPLITS] */
-} tt_row_lists;
+} tt_host_row_lists;
 
 struct tt_engine {
   const tt_cohort *cohort;
   tt_slice slice;
-  int threads;    /* of the host, where rows come from there */
-  tt_path wanted; /* by the caller */
+  int threads;        /* of the host, where rows come from there */
+  tt_gpu_path wanted; /* by the caller */
   tt_dev dev;
   tt_precision precision; /* of training steps; all else is fp32 */
   const tt_cuda_path *path;
-  char why[112];     /* this path: the reason, for people */
-  void *own;         /* of the path */
-  tt_view view;
-  tt_model *model;   /* device copies behind the view */
+  char why[112]; /* this path: the reason, for people */
+  void *own;     /* of the path */
+  tt_cuda_state view;
+  tt_model *model; /* device copies behind the view */
   tt_member *member;
-  tt_dev_lists *lists;
-  int32_t *list_rows; /* all lists one after the other */
-  int32_t *column, *epoch_rows, *replay, *list_of;
-  float *x, *y, *weight, *anchor, *range;
-  int8_t *seen;
-  int64_t rows;             /* N */
-  const tt_dataset *data;   /* it stays on the host, borrowed; NULL: it lies on the device */
-  tt_row_lists host_rows;   /* with it */
-  const int32_t *host_replay; /* with it, borrowed; or NULL */
-  tt_dev_lists *host_lists; /* [views] counts are valid on the host; pointers are not */
-  int32_t *host_epoch_rows; /* [M] */
-  tt_standing *standing;    /* [M] for the report after a call of train */
-  int64_t *before;          /* [M] steps taken before it */
+  tt_dev_row_lists *lists;
+  int32_t *all_list_rows; /* all lists one after the other */
+  int32_t *column, *epoch_rows, *replay, *view_of_member;
+  float *x, *y, *weight, *anchor, *input_range;
+  int8_t *feature_mask;
+  int64_t rows;                 /* N */
+  const tt_dataset *data;       /* it stays on the host, borrowed; NULL: it lies on the device */
+  tt_host_row_lists host_rows;  /* with it */
+  const int32_t *host_replay;   /* with it, borrowed; or NULL */
+  tt_dev_row_lists *host_lists; /* [views] counts are valid on the host; pointers are not */
+  int32_t *host_epoch_rows;     /* [M] */
+  tt_member_progress *standing; /* [M] for the report after a call of train */
+  int64_t *before;              /* [M] steps taken before it */
 };
 
 /* ---- device code that all paths share: what a step and an epoch mean ---- */
 
 /* The rows that member i trains on, and is judged by. */
-__device__ __forceinline__ const tt_dev_lists &tt_view_lists(const tt_view &v, int i)
+__device__ __forceinline__ const tt_dev_row_lists &tt_cuda_member_rows(const tt_cuda_state &v,
+                                                                       int i)
 {
-  return v.lists[v.list_of[i]];
+  return v.lists[v.view_of_member[i]];
 }
 
 /* Seed of what member i draws in its running attempt. */
-__device__ __forceinline__ uint64_t tt_view_seed(const tt_view &v, int i)
+__device__ __forceinline__ uint64_t tt_cuda_member_seed(const tt_cuda_state &v, int i)
 {
   return tt_attempt_seed(v.seed, v.reseed, v.attempt[i]);
 }
 
 /* The order of member i's running epoch. */
-__device__ __forceinline__ tt_order tt_view_order(const tt_view &v, int i)
+__device__ __forceinline__ tt_sampler tt_cuda_epoch_order(const tt_cuda_state &v, int i)
 {
   const tt_member &m = v.member[i];
-  return tt_order_fix(tt_view_seed(v, i), m.stream, (tt_batches)m.hyper.batches, v.resample,
-                      (uint32_t)tt_view_lists(v, i).count[TT_TRAIN], (uint32_t)v.epoch_rows[i],
-                      (uint32_t)v.epoch[i]);
+  return tt_sampler_init(tt_cuda_member_seed(v, i), m.stream, (tt_batch_order)m.hyper.batches,
+                         v.resample, (uint32_t)tt_cuda_member_rows(v, i).count[TT_TRAIN],
+                         (uint32_t)v.epoch_rows[i], (uint32_t)v.epoch[i]);
 }
 
 /* Row of the data set in slot `slot` of member i's running epoch. */
-__device__ __forceinline__ int32_t tt_view_row(const tt_view &v, int i, const tt_order &order,
-                                               int32_t slot)
+__device__ __forceinline__ int32_t tt_cuda_epoch_row(const tt_cuda_state &v, int i,
+                                                     const tt_sampler &order, int32_t slot)
 {
-  if (v.replay)
-    return v.replay[((int64_t)i * v.epochs + v.epoch[i]) * v.epoch_rows[i] + slot];
-  return tt_view_lists(v, i).row[TT_TRAIN][tt_order_at(&order, (uint32_t)slot)];
+  if (v.replay) return v.replay[((int64_t)i * v.epochs + v.epoch[i]) * v.epoch_rows[i] + slot];
+  return tt_cuda_member_rows(v, i).row[TT_TRAIN][tt_sampler_at(&order, (uint32_t)slot)];
 }
 
 /* Step size of member i's step t (from 1), which is one of its running epoch. */
-__device__ __forceinline__ float tt_view_rate(const tt_view &v, int i, int64_t t)
+__device__ __forceinline__ float tt_cuda_learning_rate(const tt_cuda_state &v, int i, int64_t t)
 {
   const tt_hyper &h = v.member[i].hyper;
-  if (!v.paced) return (float)((double)h.learning_rate * (double)v.rate[i]);
+  if (!v.lr_varies) return (float)((double)h.learning_rate * (double)v.rate[i]);
   int64_t steps = ((int64_t)v.epoch_rows[i] + v.batch_size - 1) / v.batch_size;
-  return tt_member_rate(&h, v.schedule, &v.schedule_shape, v.rate[i], v.epoch[i], t - 1, steps);
+  return tt_member_learning_rate(&h, v.schedule, &v.schedule_options, v.rate[i], v.epoch[i], t - 1,
+                                 steps);
 }
 
 /* Arguments of the optimiser for member i, but for what changes with a step: the step size is that
  * of v.paced = 0, the corrections are 0. */
-__device__ __forceinline__ tt_step_args tt_view_hyper(const tt_view &v, int i)
+__device__ __forceinline__ tt_optimizer_args tt_cuda_step_args_base(const tt_cuda_state &v, int i)
 {
   const tt_hyper &h = v.member[i].hyper;
-  tt_step_args a;
+  tt_optimizer_args a;
   a.learning_rate = (float)((double)h.learning_rate * (double)v.rate[i]);
   a.l2 = h.l2;
   a.decay = h.weight_decay;
@@ -168,18 +170,20 @@ __device__ __forceinline__ tt_step_args tt_view_hyper(const tt_view &v, int i)
 }
 
 /* Arguments of the optimiser for step t (from 1) of member i. */
-__device__ __forceinline__ tt_step_args tt_view_step(const tt_view &v, int i, int64_t t)
+__device__ __forceinline__ tt_optimizer_args tt_cuda_step_args(const tt_cuda_state &v, int i,
+                                                               int64_t t)
 {
-  tt_step_args a = tt_view_hyper(v, i);
-  a.learning_rate = tt_view_rate(v, i, t);
-  tt_step_correct(&a, t);
+  tt_optimizer_args a = tt_cuda_step_args_base(v, i);
+  a.learning_rate = tt_cuda_learning_rate(v, i, t);
+  tt_optimizer_bias_correction(&a, t);
   return a;
 }
 
-enum { TT_FUSED_SLOTS = 2 }; /* of an optimiser in paths that keep them in shared memory */
+enum { TT_MAX_FUSED_SLOTS = 2 }; /* of an optimiser in paths that keep them in shared memory */
 
 /* One thread: what reduce_on_plateau makes of the loss of a whole epoch. */
-__device__ __forceinline__ void tt_view_plateau(const tt_view &v, int i, double loss)
+__device__ __forceinline__ void tt_cuda_reduce_on_plateau(const tt_cuda_state &v, int i,
+                                                          double loss)
 {
   const tt_hyper &h = v.member[i].hyper;
   tt_plateau p;
@@ -197,30 +201,31 @@ __device__ __forceinline__ void tt_view_plateau(const tt_view &v, int i, double 
  *   sound  1 if all weights are finite
  *   loss   mean validation loss; not looked at without validation rows
  * Returns 1 if the weights now are the best ones: the caller copies them into best_weights. */
-__device__ __forceinline__ int tt_view_end_epoch(const tt_view &v, int i, int sound, double loss)
+__device__ __forceinline__ int tt_cuda_end_epoch(const tt_cuda_state &v, int i, int all_finite,
+                                                 double loss)
 {
   const tt_member &m = v.member[i];
-  int validated = tt_view_lists(v, i).count[TT_VALIDATION] > 0, best = 0;
+  int validated = tt_cuda_member_rows(v, i).count[TT_VALIDATION] > 0, best = 0;
   int32_t epoch = v.epoch[i];
   double mean = v.loss_sum[i] / (double)v.epoch_rows[i];
   v.loss_train[(int64_t)i * v.epochs + epoch] = (float)mean;
-  if (sound && validated) {
+  if (all_finite && validated) {
     v.loss_validation[(int64_t)i * v.epochs + epoch] = (float)loss;
-    sound = isfinite(loss);
-    best = sound && !v.joint && loss < v.best_loss[i] - (double)m.hyper.min_delta;
+    all_finite = isfinite(loss);
+    best = all_finite && !v.ensemble_stopping && loss < v.best_loss[i] - (double)m.hyper.min_delta;
     if (best) {
       v.best_loss[i] = loss;
       v.best_epoch[i] = epoch;
     }
   }
-  if (sound && v.schedule == TT_SCHEDULE_reduce_on_plateau)
-    tt_view_plateau(v, i, validated ? loss : mean);
+  if (all_finite && v.schedule == TT_SCHEDULE_reduce_on_plateau)
+    tt_cuda_reduce_on_plateau(v, i, validated ? loss : mean);
   v.loss_sum[i] = 0.0;
   v.batch[i] = 0;
   v.epoch[i] = epoch + 1;
-  if (!sound)
+  if (!all_finite)
     v.status[i] = TT_STATUS_diverged;
-  else if (m.hyper.patience > 0 && validated && !v.joint &&
+  else if (m.hyper.patience > 0 && validated && !v.ensemble_stopping &&
            epoch - v.best_epoch[i] >= m.hyper.patience)
     v.status[i] = TT_STATUS_early_stopped;
   else if (epoch + 1 >= m.hyper.epochs)
@@ -229,8 +234,8 @@ __device__ __forceinline__ int tt_view_end_epoch(const tt_view &v, int i, int so
 }
 
 /* Whether member i goes on after the end of an epoch, in the running call of train. */
-__device__ __forceinline__ int tt_view_goes_on(const tt_view &v, int i)
+__device__ __forceinline__ int tt_cuda_keeps_training(const tt_cuda_state &v, int i)
 {
-  return v.status[i] == TT_STATUS_training && !v.joint;
+  return v.status[i] == TT_STATUS_training && !v.ensemble_stopping;
 }
 #endif

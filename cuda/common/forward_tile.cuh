@@ -1,15 +1,15 @@
 /* forward_tile.cuh — the network of one member over a tile of rows, for evaluation and prediction.
  * Floor 3; device code. One formula for both, whatever path trained the member.
  *
- * A tile is feature-major, [feature][TT_TILE], in two buffers of the widest layer that the layers
- * fill in turn. Products add in index order from the bias on, as in every engine. */
-#ifndef TT_TILE_CUH
-#define TT_TILE_CUH
+ * A tile is feature-major, [feature][TT_TILE_ROWS], in two buffers of the widest layer that the
+ * layers fill in turn. Products add in index order from the bias on, as in every engine. */
+#ifndef TT_FORWARD_TILE_CUH
+#define TT_FORWARD_TILE_CUH
 #include "cuda/common/device.cuh"
 
 #include "core/model/model.h"
 
-enum { TT_TILE = 2 * TT_WARP, TT_TILE_THREADS = 128, TT_TILE_OUTPUTS = 4 };
+enum { TT_TILE_ROWS = 2 * TT_WARP_SIZE, TT_TILE_THREADS = 128, TT_TILE_OUTPUTS = 4 };
 
 /* Floats of the buffers of one block. */
 static inline int64_t tt_tile_floats(const tt_model *model)
@@ -17,7 +17,7 @@ static inline int64_t tt_tile_floats(const tt_model *model)
   int64_t widest = model->inputs;
   for (int l = 0; l < model->layers; l++)
     widest = model->layer[l].out > widest ? model->layer[l].out : widest;
-  return 2 * widest * TT_TILE;
+  return 2 * widest * TT_TILE_ROWS;
 }
 
 /* Rows x[row[0..count)][inputs], or x[0..count)[inputs] without a list, into a tile; zeros behind
@@ -25,8 +25,8 @@ static inline int64_t tt_tile_floats(const tt_model *model)
 __device__ __forceinline__ void tt_tile_load(const float *x, int32_t inputs, const int32_t *row,
                                              int32_t count, float *to)
 {
-  for (int32_t k = (int32_t)threadIdx.x; k < inputs * TT_TILE; k += (int32_t)blockDim.x) {
-    int32_t r = k % TT_TILE, i = k / TT_TILE;
+  for (int32_t k = (int32_t)threadIdx.x; k < inputs * TT_TILE_ROWS; k += (int32_t)blockDim.x) {
+    int32_t r = k % TT_TILE_ROWS, i = k / TT_TILE_ROWS;
     int64_t from = r < count ? (row ? row[r] : r) : 0;
     to[k] = r < count ? x[from * inputs + i] : 0.0f;
   }
@@ -37,9 +37,10 @@ __device__ __forceinline__ void tt_tile_load(const float *x, int32_t inputs, con
 __device__ __forceinline__ void tt_tile_layer(const tt_layer &layer, tt_activation activation,
                                               const float *w, const float *x, float *y)
 {
-  int32_t lane = (int32_t)threadIdx.x % TT_WARP, in = (int32_t)layer.in, out = (int32_t)layer.out;
-  int32_t first = TT_TILE_OUTPUTS * ((int32_t)threadIdx.x / TT_WARP);
-  for (int32_t o = first; o < out; o += TT_TILE_OUTPUTS * ((int32_t)blockDim.x / TT_WARP)) {
+  int32_t lane = (int32_t)threadIdx.x % TT_WARP_SIZE, in = (int32_t)layer.in,
+          out = (int32_t)layer.out;
+  int32_t first = TT_TILE_OUTPUTS * ((int32_t)threadIdx.x / TT_WARP_SIZE);
+  for (int32_t o = first; o < out; o += TT_TILE_OUTPUTS * ((int32_t)blockDim.x / TT_WARP_SIZE)) {
     const float *a[TT_TILE_OUTPUTS];
     float z[TT_TILE_OUTPUTS][2];
     for (int32_t j = 0; j < TT_TILE_OUTPUTS; j++) {
@@ -48,44 +49,44 @@ __device__ __forceinline__ void tt_tile_layer(const tt_layer &layer, tt_activati
       z[j][0] = z[j][1] = w[layer.bias + at];
     }
     for (int32_t i = 0; i < in; i++) {
-      float low = x[i * TT_TILE + lane], high = x[i * TT_TILE + TT_WARP + lane];
+      float low = x[i * TT_TILE_ROWS + lane], high = x[i * TT_TILE_ROWS + TT_WARP_SIZE + lane];
       for (int32_t j = 0; j < TT_TILE_OUTPUTS; j++) {
         z[j][0] = tt_fma(a[j][i], low, z[j][0]);
         z[j][1] = tt_fma(a[j][i], high, z[j][1]);
       }
     }
     for (int32_t j = 0; j < TT_TILE_OUTPUTS && o + j < out; j++) {
-      y[(o + j) * TT_TILE + lane] = tt_act(activation, z[j][0]);
-      y[(o + j) * TT_TILE + TT_WARP + lane] = tt_act(activation, z[j][1]);
+      y[(o + j) * TT_TILE_ROWS + lane] = tt_act(activation, z[j][0]);
+      y[(o + j) * TT_TILE_ROWS + TT_WARP_SIZE + lane] = tt_act(activation, z[j][1]);
     }
   }
 }
 
 /* z of one layer with a layer_norm, in place: a thread has one row. */
-__device__ __forceinline__ void tt_tile_normalise(const tt_layer &layer, const float *w, float *y)
+__device__ __forceinline__ void tt_tile_layer_norm(const tt_layer &layer, const float *w, float *y)
 {
   int32_t out = (int32_t)layer.out;
   const float *gain = w + layer.norm, *shift = gain + out;
-  for (int32_t r = (int32_t)threadIdx.x; r < TT_TILE; r += (int32_t)blockDim.x) {
+  for (int32_t r = (int32_t)threadIdx.x; r < TT_TILE_ROWS; r += (int32_t)blockDim.x) {
     float sum = 0.0f, square = 0.0f;
-    for (int32_t o = 0; o < out; o++) sum += y[o * TT_TILE + r];
+    for (int32_t o = 0; o < out; o++) sum += y[o * TT_TILE_ROWS + r];
     float mean = sum / (float)out;
     for (int32_t o = 0; o < out; o++) {
-      float d = y[o * TT_TILE + r] - mean;
+      float d = y[o * TT_TILE_ROWS + r] - mean;
       square = tt_fma(d, d, square);
     }
     float root = 1.0f / sqrtf(square / (float)out + TT_NORM_EPSILON);
     for (int32_t o = 0; o < out; o++)
-      y[o * TT_TILE + r] = tt_fma(gain[o], (y[o * TT_TILE + r] - mean) * root, shift[o]);
+      y[o * TT_TILE_ROWS + r] = tt_fma(gain[o], (y[o * TT_TILE_ROWS + r] - mean) * root, shift[o]);
   }
 }
 
 /* What a layer has beyond a product and an activation; y holds z. */
-__device__ __forceinline__ void tt_tile_finish(const tt_layer &layer, const float *w,
-                                               const float *x, float *y)
+__device__ __forceinline__ void tt_tile_layer_extras(const tt_layer &layer, const float *w,
+                                                     const float *x, float *y)
 {
-  int32_t count = (int32_t)layer.out * TT_TILE;
-  if (layer.norm >= 0) tt_tile_normalise(layer, w, y);
+  int32_t count = (int32_t)layer.out * TT_TILE_ROWS;
+  if (layer.norm >= 0) tt_tile_layer_norm(layer, w, y);
   __syncthreads();
   for (int32_t k = (int32_t)threadIdx.x; k < count; k += (int32_t)blockDim.x) {
     float f = tt_act(layer.activation, y[k]);
@@ -94,7 +95,7 @@ __device__ __forceinline__ void tt_tile_finish(const tt_layer &layer, const floa
 }
 
 /* All layers, from the tile at `buffer` on. All threads take part; there is a barrier before the
- * first layer and after every one. Returns the outputs [O][TT_TILE], inside the buffer.
+ * first layer and after every one. Returns the outputs [O][TT_TILE_ROWS], inside the buffer.
  *   floats  tt_tile_floats */
 __device__ __forceinline__ const float *tt_tile_forward(const tt_model &model, const float *w,
                                                         float *buffer, int64_t floats)
@@ -107,7 +108,7 @@ __device__ __forceinline__ const float *tt_tile_forward(const tt_model &model, c
     tt_tile_layer(layer, plain ? layer.activation : TT_ACT_identity, w, x, y);
     __syncthreads();
     if (!plain) {
-      tt_tile_finish(layer, w, x, y);
+      tt_tile_layer_extras(layer, w, x, y);
       __syncthreads();
     }
     float *swap = x;
@@ -120,10 +121,10 @@ __device__ __forceinline__ const float *tt_tile_forward(const tt_model &model, c
 /* Where the blocks of a launch keep their tiles: in shared memory if a tile fits, else in a scratch
  * array in global memory, with as many blocks as it has room for. */
 typedef struct tt_tile_plan {
-  int64_t floats;     /* of one block */
+  int64_t floats; /* of one block */
   int64_t blocks;
   size_t shared_bytes;
-  float *scratch;     /* [blocks][floats], or NULL; owned: tt_tile_plan_free */
+  float *scratch; /* [blocks][floats], or NULL; owned: tt_tile_plan_free */
 } tt_tile_plan;
 
 /*   work      what there is to do, in blocks

@@ -19,7 +19,7 @@
 enum { TT_MMA_ROWS = 16, TT_MMA_COLUMNS = 8, TT_MMA_INNER = 8 };
 
 /* To the nearest TF32, halves away from zero. */
-__device__ __forceinline__ float tt_tf32(float x)
+__device__ __forceinline__ float tt_round_to_tf32(float x)
 {
 #ifdef TT_CUDA_DOUBLE
   return tt_double_tf32(x);
@@ -31,15 +31,15 @@ __device__ __forceinline__ float tt_tf32(float x)
 }
 
 /* A fragment of N numbers as the tensor cores take them; low counts for 3xtf32 alone. */
-template <int N> struct tt_mma_part {
+template <int N> struct tt_mma_fragment {
   float high[N], low[N];
 };
 
 template <tt_precision PRECISION, int N>
-__device__ __forceinline__ void tt_mma_split(int k, float x, tt_mma_part<N> &to)
+__device__ __forceinline__ void tt_mma_round_fragment(int k, float x, tt_mma_fragment<N> &to)
 {
-  to.high[k] = tt_tf32(x);
-  to.low[k] = PRECISION == TT_PRECISION_3xtf32 ? tt_tf32(x - to.high[k]) : 0.0f;
+  to.high[k] = tt_round_to_tf32(x);
+  to.low[k] = PRECISION == TT_PRECISION_3xtf32 ? tt_round_to_tf32(x - to.high[k]) : 0.0f;
 }
 
 /* c += a b, of TF32 numbers. All lanes of the warp take part. */
@@ -51,17 +51,18 @@ __device__ __forceinline__ void tt_mma(float (&c)[4], const float (&a)[4], const
   asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
                "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-               : "r"(__float_as_uint(a[0])), "r"(__float_as_uint(a[1])),
-                 "r"(__float_as_uint(a[2])), "r"(__float_as_uint(a[3])),
-                 "r"(__float_as_uint(b[0])), "r"(__float_as_uint(b[1])));
+               : "r"(__float_as_uint(a[0])), "r"(__float_as_uint(a[1])), "r"(__float_as_uint(a[2])),
+                 "r"(__float_as_uint(a[3])), "r"(__float_as_uint(b[0])),
+                 "r"(__float_as_uint(b[1])));
 #endif
 }
 
 /* c += a b for M x N fragments of C; the small parts of every sum first. Between two products that
  * go to the same place lie all others. */
 template <tt_precision PRECISION, int M, int N>
-__device__ __forceinline__ void tt_mma_add(float (&c)[M][N][4], const tt_mma_part<4> (&a)[M],
-                                           const tt_mma_part<2> (&b)[N])
+__device__ __forceinline__ void tt_mma_multiply_add(float (&c)[M][N][4],
+                                                    const tt_mma_fragment<4> (&a)[M],
+                                                    const tt_mma_fragment<2> (&b)[N])
 {
   if (PRECISION == TT_PRECISION_3xtf32) {
 #pragma unroll

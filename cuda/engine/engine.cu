@@ -9,18 +9,18 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { STAND_THREADS = 128 };
-static const int64_t init_members = 256; /* on the host at a time */
+enum { REPORT_THREADS = 128 };
+static const int64_t init_chunk_members = 256; /* on the host at a time */
 /* Of a call of train: paths add it to the steps taken. */
-static const int64_t most_steps = INT64_C(1) << 62;
+static const int64_t max_steps = INT64_C(1) << 62;
 
-static const tt_cuda_path *const paths[TT_PATH_COUNT] = {NULL, &tt_cuda_warp, &tt_cuda_block,
-                                                         &tt_cuda_layered, &tt_cuda_cluster};
+static const tt_cuda_path *const paths[TT_GPU_PATH_COUNT] = {NULL, &tt_cuda_warp, &tt_cuda_block,
+                                                             &tt_cuda_layered, &tt_cuda_cluster};
 
 /* ---- fields of the state ---- */
 
 /* Shape of field `f` as for members of this engine; no data. */
-static tt_state_field shape_of(const tt_engine *e, int f)
+static tt_state_field field_shape(const tt_engine *e, int f)
 {
   tt_state_shape shape = tt_cohort_state_shape(e->cohort);
   tt_state s = {};
@@ -34,10 +34,10 @@ static tt_state_field shape_of(const tt_engine *e, int f)
 }
 
 /* Where the view keeps the pointer to field `f` of the device. */
-static void **place_of(tt_engine *e, int f)
+static void **field_pointer(tt_engine *e, int f)
 {
   switch (f) {
-#define X(name, type, length) \
+#define X(name, type, length)                                                                      \
   case TT_STATE_FIELD_##name: return reinterpret_cast<void **>(&e->view.name);
     TT_STATE_FIELDS(X)
 #undef X
@@ -49,48 +49,49 @@ static tt_err allocate_state(tt_engine *e)
 {
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
     char what[64];
-    tt_state_field field = shape_of(e, f);
-    int64_t members = f == TT_STATE_FIELD_weights ? tt_cuda_weights_room(e) : e->slice.count;
+    tt_state_field field = field_shape(e, f);
+    int64_t members = f == TT_STATE_FIELD_weights ? tt_cuda_weights_capacity(e) : e->slice.count;
     snprintf(what, sizeof what, "%s of %" PRId64 " members", field.name, e->slice.count);
-    TT_TRY(tt_dev_alloc_bytes(place_of(e, f), members * field.length, (size_t)field.bytes, what));
+    TT_TRY(
+        tt_dev_alloc_bytes(field_pointer(e, f), members * field.length, (size_t)field.bytes, what));
   }
   TT_TRY(tt_dev_alloc(&e->standing, e->slice.count, "report"));
   return tt_dev_alloc(&e->before, e->slice.count, "report");
 }
 
 /* Whether a state is of members like these, and holds `which`. */
-static int holds(const tt_engine *e, tt_slice which, const tt_state *s)
+static int state_covers(const tt_engine *e, tt_slice which, const tt_state *s)
 {
   tt_state_shape own = tt_cohort_state_shape(e->cohort);
   int64_t last = which.first + which.count, end = e->slice.first + e->slice.count;
   int there = which.first >= s->first && last <= s->first + s->count &&
               which.first >= e->slice.first && last <= end;
   return there && s->params == own.params && s->slots == own.slots && s->epochs == own.epochs &&
-         s->averages == own.averages && s->snapshots == own.snapshots &&
-         s->judged == own.judged;
+         s->averages == own.averages && s->snapshots == own.snapshots && s->judged == own.judged;
 }
 
 /* Copy members `which` between the device and a state that must hold them. */
 static tt_err copy_members(tt_engine *e, tt_slice which, const tt_state *s, cudaMemcpyKind kind)
 {
-  if (!holds(e, which, s))
+  if (!state_covers(e, which, s))
     return TT_FAIL(INTERNAL, "members %" PRId64 " + %" PRId64 " do not fit engine and state",
                    which.first, which.count);
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
     tt_state_field field = tt_state_get(s, f);
     int64_t each = field.bytes * field.length;
-    char *device = static_cast<char *>(*place_of(e, f)) + (which.first - e->slice.first) * each;
+    char *device =
+        static_cast<char *>(*field_pointer(e, f)) + (which.first - e->slice.first) * each;
     char *host = static_cast<char *>(field.data) + (which.first - s->first) * each;
     int up = kind == cudaMemcpyHostToDevice;
     if (!each) continue;
     TT_TRY(tt_dev_copy_bytes(up ? device : host, up ? host : device, which.count * each, kind,
                              e->dev.stream));
   }
-  return tt_dev_wait(e->dev.stream);
+  return tt_stream_synchronize(e->dev.stream);
 }
 
 /* Where the weights of members `which` are pulled to: those they began their attempt with. */
-static tt_err put_anchors(tt_engine *e, tt_slice which, const tt_state *from)
+static tt_err upload_anchors(tt_engine *e, tt_slice which, const tt_state *from)
 {
   const tt_cohort *c = e->cohort;
   int64_t params = c->model.params;
@@ -99,10 +100,10 @@ static tt_err put_anchors(tt_engine *e, tt_slice which, const tt_state *from)
   for (int64_t i = 0; i < which.count; i++) {
     const tt_member *m = &c->member[which.first + i];
     int32_t attempt = TT_FIELD(from, attempt)[which.first + i - from->first];
-    if (m->hyper.anchor > 0.0f) tt_cohort_init(c, m, attempt, w + i * params);
+    if (m->hyper.anchor > 0.0f) tt_member_init_weights(c, m, attempt, w + i * params);
   }
-  tt_err err = tt_dev_upload_now(e->anchor + (which.first - e->slice.first) * params, w,
-                                 which.count * params, e->dev.stream);
+  tt_err err = tt_dev_upload_sync(e->anchor + (which.first - e->slice.first) * params, w,
+                                  which.count * params, e->dev.stream);
   tt_free(w);
   return err;
 }
@@ -115,7 +116,7 @@ static tt_err save(tt_engine *e, tt_slice which, tt_state *to)
 static tt_err load(tt_engine *e, tt_slice which, const tt_state *from)
 {
   TT_TRY(copy_members(e, which, from, cudaMemcpyHostToDevice));
-  return e->anchor ? put_anchors(e, which, from) : TT_OK;
+  return e->anchor ? upload_anchors(e, which, from) : TT_OK;
 }
 
 /* ---- birth and death ---- */
@@ -125,22 +126,22 @@ static void destroy(tt_engine **engine)
   tt_engine *e = *engine;
   if (!e) return;
   if (e->path) e->path->release(e);
-  tt_cuda_drop_data(e);
-  for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) tt_dev_free(*place_of(e, f));
+  tt_cuda_free_data(e);
+  for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) tt_dev_free(*field_pointer(e, f));
   tt_dev_free(e->standing);
   tt_dev_free(e->before);
   tt_dev_free(e->model);
   tt_dev_free(e->member);
   tt_dev_free(e->anchor);
-  tt_dev_free(e->seen);
+  tt_dev_free(e->feature_mask);
   tt_dev_close(&e->dev);
   tt_free(*engine);
 }
 
-static void show_shape(tt_engine *e)
+static void set_state_constants(tt_engine *e)
 {
   const tt_cohort *c = e->cohort;
-  tt_view *v = &e->view;
+  tt_cuda_state *v = &e->view;
   v->members = (int32_t)e->slice.count;
   v->targets = (int32_t)c->model.targets;
   v->outputs = (int32_t)c->model.outputs;
@@ -152,10 +153,10 @@ static void show_shape(tt_engine *e)
   v->nesterov = c->nesterov;
   v->snapshot_count = (int32_t)c->snapshots;
   v->reseed = c->retry_reseed;
-  v->paced = tt_cohort_paced(c);
-  v->joint = c->stop == TT_STOP_AT_ensemble;
+  v->lr_varies = tt_cohort_lr_varies(c);
+  v->ensemble_stopping = c->stop == TT_EARLY_STOPPING_ensemble;
   v->schedule = c->schedule;
-  v->schedule_shape = c->schedule_shape;
+  v->schedule_options = c->schedule_options;
   v->average_kind = c->average;
   v->seed = c->seed;
   v->resample = c->resample;
@@ -166,16 +167,19 @@ static void show_shape(tt_engine *e)
   v->activation = c->model.layer[0].activation;
 }
 
-static tt_err choose_path(tt_engine *e, tt_path wanted)
+static tt_err choose_path(tt_engine *e, tt_gpu_path wanted)
 {
   tt_path_choice chosen;
   int64_t shared_bytes = e->dev.shared_bytes;
-  tt_path_device on = {shared_bytes, e->precision,
-                       tt_cuda_warp.refuses(e->cohort, e->precision, shared_bytes),
-                       tt_cuda_block.refuses(e->cohort, e->precision, shared_bytes),
-                       tt_cuda_layered.refuses(e->cohort, e->precision, shared_bytes),
-                       tt_cuda_cluster.refuses(e->cohort, e->precision, shared_bytes),
-                       e->dev.capability, e->dev.multiprocessors, e->slice.count};
+  tt_path_context on = {shared_bytes,
+                        e->precision,
+                        tt_cuda_warp.unsupported_reason(e->cohort, e->precision, shared_bytes),
+                        tt_cuda_block.unsupported_reason(e->cohort, e->precision, shared_bytes),
+                        tt_cuda_layered.unsupported_reason(e->cohort, e->precision, shared_bytes),
+                        tt_cuda_cluster.unsupported_reason(e->cohort, e->precision, shared_bytes),
+                        e->dev.capability,
+                        e->dev.multiprocessors,
+                        e->slice.count};
   TT_TRY(tt_path_choose(e->cohort, &on, wanted, &chosen));
   e->path = paths[chosen.path];
   snprintf(e->why, sizeof e->why, "%s", chosen.why);
@@ -183,26 +187,26 @@ static tt_err choose_path(tt_engine *e, tt_path wanted)
 }
 
 /* The inputs each member sees, if one does not see all. */
-static tt_err put_seen(tt_engine *e)
+static tt_err upload_feature_masks(tt_engine *e)
 {
   const tt_cohort *c = e->cohort;
   int64_t members = e->slice.count, inputs = c->model.inputs;
-  int8_t *seen = NULL;
+  int8_t *feature_mask = NULL;
   int some = 0;
-  for (int64_t i = 0; i < members; i++)
-    some |= c->member[e->slice.first + i].hyper.features < 1.0f;
+  for (int64_t i = 0; i < members; i++) some |= c->member[e->slice.first + i].hyper.features < 1.0f;
   if (!some) return TT_OK;
-  TT_TRY(TT_ALLOC(seen, members * inputs));
+  TT_TRY(TT_ALLOC(feature_mask, members * inputs));
   for (int64_t i = 0; i < members; i++)
-    tt_cohort_features(c, &c->member[e->slice.first + i], seen + i * inputs);
-  tt_err err = tt_dev_alloc(&e->seen, members * inputs, "inputs of the members");
-  if (!err) err = tt_dev_upload_now(e->seen, seen, members * inputs, e->dev.stream);
-  tt_free(seen);
+    tt_member_input_mask(c, &c->member[e->slice.first + i], feature_mask + i * inputs);
+  tt_err err = tt_dev_alloc(&e->feature_mask, members * inputs, "inputs of the members");
+  if (!err)
+    err = tt_dev_upload_sync(e->feature_mask, feature_mask, members * inputs, e->dev.stream);
+  tt_free(feature_mask);
   return err;
 }
 
 /* What single members have beside their state. */
-static tt_err put_extras(tt_engine *e)
+static tt_err upload_member_extras(tt_engine *e)
 {
   const tt_cohort *c = e->cohort;
   int anchored = 0;
@@ -210,13 +214,13 @@ static tt_err put_extras(tt_engine *e)
     anchored |= c->member[e->slice.first + i].hyper.anchor > 0.0f;
   if (anchored)
     TT_TRY(tt_dev_alloc(&e->anchor, e->slice.count * c->model.params, "initial weights"));
-  TT_TRY(put_seen(e));
+  TT_TRY(upload_feature_masks(e));
   e->view.anchor = e->anchor;
-  e->view.seen = e->seen;
+  e->view.feature_mask = e->feature_mask;
   return TT_OK;
 }
 
-static tt_err prepare(tt_engine *e, const tt_resources *use)
+static tt_err open_engine(tt_engine *e, const tt_resources *use)
 {
   const tt_cohort *c = e->cohort;
   TT_TRY(tt_dev_open(use->device, &e->dev));
@@ -224,15 +228,15 @@ static tt_err prepare(tt_engine *e, const tt_resources *use)
   e->threads = use->threads;
   e->wanted = use->path;
   TT_TRY(choose_path(e, use->path));
-  show_shape(e);
+  set_state_constants(e);
   TT_TRY(allocate_state(e));
   TT_TRY(tt_dev_alloc(&e->model, 1, "shape of a member"));
   TT_TRY(tt_dev_upload(e->model, &c->model, 1, e->dev.stream));
   TT_TRY(tt_dev_alloc(&e->member, e->slice.count, "settings of the members"));
-  TT_TRY(tt_dev_upload_now(e->member, c->member + e->slice.first, e->slice.count, e->dev.stream));
+  TT_TRY(tt_dev_upload_sync(e->member, c->member + e->slice.first, e->slice.count, e->dev.stream));
   e->view.model = e->model;
   e->view.member = e->member;
-  return put_extras(e);
+  return upload_member_extras(e);
 }
 
 static tt_err create(const tt_cohort *cohort, tt_slice slice, const tt_resources *use,
@@ -242,7 +246,7 @@ static tt_err create(const tt_cohort *cohort, tt_slice slice, const tt_resources
   TT_TRY(TT_ALLOC(e, 1));
   e->cohort = cohort;
   e->slice = slice;
-  tt_err err = prepare(e, use);
+  tt_err err = open_engine(e, use);
   if (err)
     destroy(&e);
   else
@@ -252,15 +256,15 @@ static tt_err create(const tt_cohort *cohort, tt_slice slice, const tt_resources
 
 /* Members [first, first + count) of the slice: on the host, so that the bits are those of every
  * engine. */
-static tt_err init_some(tt_engine *e, int64_t first, int64_t count)
+static tt_err init_range(tt_engine *e, int64_t first, int64_t count)
 {
   const tt_cohort *c = e->cohort;
   tt_slice some = {e->slice.first + first, count};
   tt_state *fresh = NULL;
   TT_TRY(tt_state_create(some, tt_cohort_state_shape(c), &fresh));
   for (int64_t i = 0; i < count; i++)
-    tt_cohort_init(c, &c->member[some.first + i], 0,
-                   TT_FIELD(fresh, weights) + i * c->model.params);
+    tt_member_init_weights(c, &c->member[some.first + i], 0,
+                           TT_FIELD(fresh, weights) + i * c->model.params);
   tt_err err = load(e, some, fresh);
   tt_state_destroy(&fresh);
   return err;
@@ -268,22 +272,22 @@ static tt_err init_some(tt_engine *e, int64_t first, int64_t count)
 
 static tt_err init(tt_engine *e)
 {
-  for (int64_t first = 0; first < e->slice.count; first += init_members) {
+  for (int64_t first = 0; first < e->slice.count; first += init_chunk_members) {
     int64_t left = e->slice.count - first;
-    TT_TRY(init_some(e, first, left < init_members ? left : init_members));
+    TT_TRY(init_range(e, first, left < init_chunk_members ? left : init_chunk_members));
   }
   return TT_OK;
 }
 
 /* ---- training ---- */
 
-typedef struct stand_args {
-  tt_view v;
+typedef struct report_args {
+  tt_cuda_state v;
   const int64_t *before;
-  tt_standing *out; /* [M] */
-} stand_args;
+  tt_member_progress *out; /* [M] */
+} report_args;
 
-static __global__ void stand(stand_args a)
+static __global__ void report_progress(report_args a)
 {
   int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
   if (i >= a.v.members) return;
@@ -294,22 +298,23 @@ static __global__ void stand(stand_args a)
   a.out[i].status = a.v.status[i];
 }
 
-static tt_err train_members(tt_engine *e, int64_t steps, tt_standing *at)
+static tt_err train_members(tt_engine *e, int64_t steps, tt_member_progress *at)
 {
   int64_t members = e->slice.count;
   TT_TRY(tt_dev_copy(e->before, e->view.step, members, e->dev.stream));
-  if (steps > 0) TT_TRY(e->path->train(e, steps < most_steps ? steps : most_steps));
-  stand_args a = {e->view, e->before, e->standing};
-  TT_TRY(tt_launch(stand, tt_blocks(members, STAND_THREADS), STAND_THREADS, 0, e->dev.stream, a));
-  return tt_dev_download_now(at, e->standing, members, e->dev.stream);
+  if (steps > 0) TT_TRY(e->path->train(e, steps < max_steps ? steps : max_steps));
+  report_args a = {e->view, e->before, e->standing};
+  TT_TRY(tt_launch(report_progress, tt_grid_size(members, REPORT_THREADS), REPORT_THREADS, 0,
+                   e->dev.stream, a));
+  return tt_dev_download_sync(at, e->standing, members, e->dev.stream);
 }
 
 static tt_err train(tt_engine *e, int64_t steps, tt_progress *out)
 {
-  tt_standing *at = NULL;
+  tt_member_progress *at = NULL;
   TT_TRY(TT_ALLOC(at, e->slice.count));
   tt_err err = e->slice.count ? train_members(e, steps, at) : TT_OK;
-  if (!err) tt_progress_take(e->slice.count, at, e->cohort->max_epochs, out);
+  if (!err) tt_progress_from_members(e->slice.count, at, e->cohort->max_epochs, out);
   tt_free(at);
   return err;
 }
@@ -333,7 +338,7 @@ static tt_err info(const tt_engine *e, tt_engine_info *out)
 {
   char text[512];
   *out = {};
-  out->bytes = tt_dev_balance().device_bytes;
+  out->bytes = tt_dev_memory_allocated().device_bytes;
   snprintf(text, sizeof text, "%s (%s), %s path: %s", e->dev.name, e->dev.uuid, e->path->name,
            e->why);
   snprintf(out->device, sizeof out->device, "%.*s", (int)sizeof out->device - 1, text);
@@ -345,7 +350,20 @@ static tt_err info(const tt_engine *e, tt_engine_info *out)
 }
 
 extern const tt_engine_ops tt_engine_cuda = {
-    "cuda", tt_cuda_count, tt_cuda_describe, tt_cuda_versions, create, destroy, tt_cuda_set_data,
-    init,   train,         tt_cuda_evaluate, save,             load,   info,    tt_cuda_predict,
-    forward, apply,
+    "cuda",
+    tt_cuda_count,
+    tt_cuda_describe,
+    tt_cuda_versions,
+    create,
+    destroy,
+    tt_cuda_set_data,
+    init,
+    train,
+    tt_cuda_evaluate,
+    save,
+    load,
+    info,
+    tt_cuda_predict,
+    forward,
+    apply,
 };

@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-static const int64_t scratch_blocks = 1024; /* several for every multiprocessor */
+static const int64_t max_scratch_blocks = 1024; /* several for every multiprocessor */
 
 tt_err tt_tile_plan_make(const tt_dev *dev, const tt_model *model, int64_t work, size_t reserved,
                          tt_tile_plan *out)
@@ -18,44 +18,45 @@ tt_err tt_tile_plan_make(const tt_dev *dev, const tt_model *model, int64_t work,
   out->shared_bytes = reserved + (size_t)out->floats * sizeof(float);
   if ((int64_t)out->shared_bytes <= dev->shared_bytes) return TT_OK;
   out->shared_bytes = reserved ? reserved : sizeof(float); /* a kernel may not have none */
-  out->blocks = work < scratch_blocks ? work : scratch_blocks;
+  out->blocks = work < max_scratch_blocks ? work : max_scratch_blocks;
   return tt_dev_alloc(&out->scratch, out->blocks * out->floats, "activations of wide layers");
 }
 
 void tt_tile_plan_free(tt_tile_plan *plan) { tt_dev_free(plan->scratch); }
 
-typedef struct mean_args {
-  tt_view v;
+typedef struct mean_loss_args {
+  tt_cuda_state v;
   int32_t split;
   int64_t floats;
   float *scratch; /* [blocks][floats] or NULL */
   double *loss;   /* [M] */
-} mean_args;
+} mean_loss_args;
 
 /* Loss of one row, times its weight. */
-static __device__ double row_loss(const tt_view &v, int i, int32_t row, const float *out, int32_t r)
+static __device__ double row_loss(const tt_cuda_state &v, int i, int32_t row, const float *out,
+                                  int32_t r)
 {
   const int32_t *column = v.column + (int64_t)v.member[i].ensemble * v.targets;
   float sum = 0.0f;
   for (int32_t k = 0; k < v.targets; k++) {
-    float o1 = v.outputs > v.targets ? out[(v.targets + k) * TT_TILE + r] : 0.0f;
+    float o1 = v.outputs > v.targets ? out[(v.targets + k) * TT_TILE_ROWS + r] : 0.0f;
     float y = v.y[(int64_t)row * v.columns + column[k]];
-    sum += tt_loss_at(v.loss, out[k * TT_TILE + r], o1, y, v.loss_args).value;
+    sum += tt_loss_two_outputs(v.loss, out[k * TT_TILE_ROWS + r], o1, y, v.loss_args).value;
   }
   return v.weight ? (double)v.weight[row] * (double)sum : (double)sum;
 }
 
-/* Sum over all rows: each of the first TT_TILE threads adds its rows of the tiles in order. */
-static __device__ double member_loss(const mean_args &a, int i, float *tile, double *sums)
+/* Sum over all rows: each of the first TT_TILE_ROWS threads adds its rows of the tiles in order. */
+static __device__ double member_loss(const mean_loss_args &a, int i, float *tile, double *sums)
 {
-  const tt_view &v = a.v;
-  const tt_dev_lists &list = v.lists[v.member[i].ensemble];
+  const tt_cuda_state &v = a.v;
+  const tt_dev_row_lists &list = v.lists[v.member[i].ensemble];
   const int32_t *row = list.row[a.split];
   const float *w = (v.best_epoch[i] >= 0 ? v.best_weights : v.weights) + (int64_t)i * v.params;
   int32_t r = (int32_t)threadIdx.x;
   double sum = 0.0;
-  for (int32_t first = 0; first < list.count[a.split]; first += TT_TILE) {
-    int32_t left = list.count[a.split] - first, rows = left < TT_TILE ? left : TT_TILE;
+  for (int32_t first = 0; first < list.count[a.split]; first += TT_TILE_ROWS) {
+    int32_t left = list.count[a.split] - first, rows = left < TT_TILE_ROWS ? left : TT_TILE_ROWS;
     tt_tile_load(v.x, v.inputs, row + first, rows, tile);
     const float *out = tt_tile_forward(*v.model, w, tile, a.floats);
     if (r < rows) sum += row_loss(v, i, row[first + r], out, r);
@@ -64,9 +65,9 @@ static __device__ double member_loss(const mean_args &a, int i, float *tile, dou
   return tt_block_sum(sum, sums);
 }
 
-static __global__ void mean_loss(mean_args a)
+static __global__ void mean_loss(mean_loss_args a)
 {
-  TT_SHARED(double, sums);
+  TT_SHARED_MEMORY(double, sums);
   float *tile = a.scratch ? a.scratch + blockIdx.x * a.floats
                           : reinterpret_cast<float *>(sums + TT_MAX_WARPS);
   for (int i = (int)blockIdx.x; i < a.v.members; i += (int)gridDim.x) {
@@ -76,13 +77,13 @@ static __global__ void mean_loss(mean_args a)
   }
 }
 
-static tt_err run(tt_engine *e, tt_split split, const tt_tile_plan *plan, double *loss)
+static tt_err evaluate_split(tt_engine *e, tt_split split, const tt_tile_plan *plan, double *loss)
 {
-  mean_args a = {e->view, (int32_t)split, plan->floats, plan->scratch, NULL};
+  mean_loss_args a = {e->view, (int32_t)split, plan->floats, plan->scratch, NULL};
   TT_TRY(tt_dev_alloc(&a.loss, e->slice.count, "losses of the members"));
   tt_err err = tt_launch(mean_loss, (unsigned)plan->blocks, TT_TILE_THREADS, plan->shared_bytes,
                          e->dev.stream, a);
-  if (!err) err = tt_dev_download_now(loss, a.loss, e->slice.count, e->dev.stream);
+  if (!err) err = tt_dev_download_sync(loss, a.loss, e->slice.count, e->dev.stream);
   tt_dev_free(a.loss);
   return err;
 }
@@ -94,7 +95,7 @@ tt_err tt_cuda_evaluate(tt_engine *e, tt_split split, double *loss)
   if (e->path->evaluate) return e->path->evaluate(e, split, loss);
   tt_err err = tt_tile_plan_make(&e->dev, &e->cohort->model, e->slice.count,
                                  TT_MAX_WARPS * sizeof(double), &plan);
-  if (!err) err = run(e, split, &plan, loss);
+  if (!err) err = evaluate_split(e, split, &plan, loss);
   tt_tile_plan_free(&plan);
   return err;
 }

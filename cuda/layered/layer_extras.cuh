@@ -5,126 +5,128 @@
  * Forward, a product has left z in y; a warp finishes four rows. f'(n) times the mask is kept as
  * the slope, so that dropout costs nothing on the way back. Layer normalisation is that of Ba,
  * Kiros & Hinton 2016 as torch.nn.LayerNorm does it: biased variance, TT_NORM_EPSILON. */
-#ifndef TT_LAYERED_FINISH_CUH
-#define TT_LAYERED_FINISH_CUH
+#ifndef TT_LAYER_EXTRAS_CUH
+#define TT_LAYER_EXTRAS_CUH
 #include "cuda/layered/layer_kernels.cuh"
 
-enum { TT_FINISH_ROWS = 4 }; /* of a warp: those that share a draw of dropout */
+enum { TT_DROPOUT_DRAW_ROWS = 4 }; /* of a warp: those that share a draw of dropout */
 
 /* Member `m` counts from `first`, the first one of the pass; pointers are those of that one. */
-typedef struct tt_finish_args {
-  tt_view v;
-  const int8_t *skip;     /* [members] or NULL */
-  const float *gain;      /* [out], then the shifts; next member: + params; NULL: no layer_norm */
-  const float *x;         /* [rows][in] if the layer is residual, else NULL; next: + x_step */
-  float *y, *slope, *hat; /* [members][rows][out]; slope and hat of a training step, or NULL */
-  float *root;            /* [members][rows] 1 / standard deviation, with hat */
-  float *delta;           /* [members][rows][out] on the way back */
-  const float *carry;     /* likewise, dL/dy as it came */
-  float *gradient;        /* of the gains, then of the shifts; next member: + params */
-  int64_t x_step, params;
+typedef struct tt_layer_extras_args {
+  tt_cuda_state v;
+  const int8_t *skip;      /* [members] or NULL */
+  const float *gain;       /* [out], then the shifts; next member: + params; NULL: no layer_norm */
+  const float *x;          /* [rows][in] if the layer is residual, else NULL; next: + x_stride */
+  float *y, *slope, *xhat; /* [members][rows][out]; slope and hat of a training step, or NULL */
+  float *rstd;             /* [members][rows] 1 / standard deviation, with hat */
+  float *delta;            /* [members][rows][out] on the way back */
+  const float *residual_delta; /* likewise, dL/dy as it came */
+  float *gradient;             /* of the gains, then of the shifts; next member: + params */
+  int64_t x_stride, params;
   int32_t first, rows, out, parts;
-  int32_t unit;  /* number of the layer's first unit, of all hidden ones */
-  int32_t drops; /* dropout acts on it */
+  int32_t unit;         /* number of the layer's first unit, of all hidden ones */
+  int32_t uses_dropout; /* dropout acts on it */
   tt_activation activation;
-} tt_finish_args;
+} tt_layer_extras_args;
 
 /* Dropout of one layer of one member in its running step. */
-typedef struct tt_drop {
+typedef struct tt_dropout_draw_args {
   uint64_t seed, stream;
   int64_t step;
   uint32_t batch_size;
   float p, scale; /* 1 / (1 - p) */
-} tt_drop;
+} tt_dropout_draw_args;
 
-__device__ __forceinline__ tt_drop tt_drop_of(const tt_finish_args &a, int64_t member)
+__device__ __forceinline__ tt_dropout_draw_args tt_dropout_args_of(const tt_layer_extras_args &a,
+                                                                   int64_t member)
 {
   int i = a.first + (int)member;
-  tt_drop d;
-  d.seed = tt_view_seed(a.v, i);
+  tt_dropout_draw_args d;
+  d.seed = tt_cuda_member_seed(a.v, i);
   d.stream = a.v.member[i].stream;
   d.step = a.v.step[i];
   d.batch_size = (uint32_t)a.v.batch_size;
-  d.p = a.drops ? a.v.member[i].hyper.dropout : 0.0f;
+  d.p = a.uses_dropout ? a.v.member[i].hyper.dropout : 0.0f;
   d.scale = 1.0f / (1.0f - d.p);
   return d;
 }
 
 /* One row of z becomes gain (z - mean) / sd + shift. All lanes of a warp; a lane has the units that
  * it will go on with. */
-__device__ __forceinline__ void tt_normalise(const tt_finish_args &a, const float *gain,
-                                             int64_t row)
+__device__ __forceinline__ void tt_layer_norm_row(const tt_layer_extras_args &a, const float *gain,
+                                                  int64_t row)
 {
-  int32_t lane = (int32_t)threadIdx.x % TT_WARP;
+  int32_t lane = (int32_t)threadIdx.x % TT_WARP_SIZE;
   float *z = a.y + row * a.out, sum = 0.0f, square = 0.0f;
-  for (int32_t o = lane; o < a.out; o += TT_WARP) sum += z[o];
+  for (int32_t o = lane; o < a.out; o += TT_WARP_SIZE) sum += z[o];
   float mean = tt_warp_sum(sum) / (float)a.out;
-  for (int32_t o = lane; o < a.out; o += TT_WARP) square = tt_fma(z[o] - mean, z[o] - mean, square);
-  float root = 1.0f / sqrtf(tt_warp_sum(square) / (float)a.out + TT_NORM_EPSILON);
-  for (int32_t o = lane; o < a.out; o += TT_WARP) {
-    float hat = (z[o] - mean) * root;
-    if (a.hat) a.hat[row * a.out + o] = hat;
-    z[o] = tt_fma(gain[o], hat, gain[a.out + o]);
+  for (int32_t o = lane; o < a.out; o += TT_WARP_SIZE)
+    square = tt_fma(z[o] - mean, z[o] - mean, square);
+  float rstd = 1.0f / sqrtf(tt_warp_sum(square) / (float)a.out + TT_NORM_EPSILON);
+  for (int32_t o = lane; o < a.out; o += TT_WARP_SIZE) {
+    float xhat = (z[o] - mean) * rstd;
+    if (a.xhat) a.xhat[row * a.out + o] = xhat;
+    z[o] = tt_fma(gain[o], xhat, gain[a.out + o]);
   }
-  if (a.root && lane == 0) a.root[row] = root;
+  if (a.rstd && lane == 0) a.rstd[row] = rstd;
 }
 
-static __global__ void finish_rows(tt_finish_args a)
+static __global__ void layer_extras_forward(tt_layer_extras_args a)
 {
-  tt_part p = tt_part_of(a.parts, a.skip);
-  if (!p.live) return;
-  int32_t lane = (int32_t)threadIdx.x % TT_WARP;
-  int32_t warp = p.part * TT_LAYERED_WARPS + (int32_t)threadIdx.x / TT_WARP;
-  int32_t begin = warp * TT_FINISH_ROWS;
-  int32_t left = a.rows - begin, rows = left < TT_FINISH_ROWS ? left : TT_FINISH_ROWS;
+  tt_member_block p = tt_member_block_of(a.parts, a.skip);
+  if (!p.active) return;
+  int32_t lane = (int32_t)threadIdx.x % TT_WARP_SIZE;
+  int32_t warp = p.part * TT_LAYERED_WARPS + (int32_t)threadIdx.x / TT_WARP_SIZE;
+  int32_t begin = warp * TT_DROPOUT_DRAW_ROWS;
+  int32_t left = a.rows - begin, rows = left < TT_DROPOUT_DRAW_ROWS ? left : TT_DROPOUT_DRAW_ROWS;
   int64_t row = p.member * a.rows + begin;
-  tt_drop drop = tt_drop_of(a, p.member);
+  tt_dropout_draw_args dropout_args = tt_dropout_args_of(a, p.member);
   for (int32_t r = 0; a.gain && r < rows; r++)
-    tt_normalise(a, a.gain + p.member * a.params, row + r);
-  for (int32_t o = lane; o < a.out; o += TT_WARP) {
+    tt_layer_norm_row(a, a.gain + p.member * a.params, row + r);
+  for (int32_t o = lane; o < a.out; o += TT_WARP_SIZE) {
     tt_random4 draw = {};
-    if (drop.p > 0.0f)
-      draw = tt_dropout_draw(drop.seed, drop.stream, drop.step, (uint32_t)(a.unit + o),
-                             (uint32_t)begin, drop.batch_size);
+    if (dropout_args.p > 0.0f)
+      draw = tt_dropout_draw(dropout_args.seed, dropout_args.stream, dropout_args.step,
+                             (uint32_t)(a.unit + o), (uint32_t)begin, dropout_args.batch_size);
 #pragma unroll
-    for (int32_t r = 0; r < TT_FINISH_ROWS; r++) {
+    for (int32_t r = 0; r < TT_DROPOUT_DRAW_ROWS; r++) {
       if (r >= rows) break;
       int64_t at = (row + r) * a.out + o;
       float z = a.y[at], y = tt_act(a.activation, z), slope = tt_act_grad(a.activation, z, y);
-      if (drop.p > 0.0f) {
-        float mask = tt_unit(draw.v[r]) >= drop.p ? drop.scale : 0.0f;
+      if (dropout_args.p > 0.0f) {
+        float mask = tt_uniform(draw.v[r]) >= dropout_args.p ? dropout_args.scale : 0.0f;
         y *= mask;
         slope *= mask;
       }
       if (a.slope) a.slope[at] = slope;
-      a.y[at] = a.x ? y + a.x[p.member * a.x_step + (int64_t)(begin + r) * a.out + o] : y;
+      a.y[at] = a.x ? y + a.x[p.member * a.x_stride + (int64_t)(begin + r) * a.out + o] : y;
     }
   }
 }
 
 /* delta *= slope, and the gradients of gains and shifts: a block has 32 units, its warps the rows
  * in turn. */
-static __global__ void norm_gradient(tt_finish_args a)
+static __global__ void layer_norm_gradient(tt_layer_extras_args a)
 {
-  TT_SHARED(float, sums); /* [2][TT_ROW_LANES][TT_WARP] */
-  tt_part p = tt_part_of(a.parts, a.skip);
-  if (!p.live) return;
-  int32_t column = (int32_t)threadIdx.x % TT_WARP, lane = (int32_t)threadIdx.x / TT_WARP;
-  int32_t o = p.part * TT_WARP + column;
+  TT_SHARED_MEMORY(float, sums); /* [2][TT_ROW_PARTIALS][TT_WARP_SIZE] */
+  tt_member_block p = tt_member_block_of(a.parts, a.skip);
+  if (!p.active) return;
+  int32_t column = (int32_t)threadIdx.x % TT_WARP_SIZE, lane = (int32_t)threadIdx.x / TT_WARP_SIZE;
+  int32_t o = p.part * TT_WARP_SIZE + column;
   float gain = 0.0f, shift = 0.0f;
-  for (int32_t r = lane; o < a.out && r < a.rows; r += TT_ROW_LANES) {
+  for (int32_t r = lane; o < a.out && r < a.rows; r += TT_ROW_PARTIALS) {
     int64_t at = (p.member * a.rows + r) * a.out + o;
     float d = a.delta[at] *= a.slope[at];
-    gain = tt_fma(d, a.hat[at], gain);
+    gain = tt_fma(d, a.xhat[at], gain);
     shift += d;
   }
   sums[threadIdx.x] = gain;
   sums[TT_LAYERED_THREADS + threadIdx.x] = shift;
   __syncthreads();
   if (lane || o >= a.out) return;
-  for (int32_t k = 1; k < TT_ROW_LANES; k++) {
-    gain += sums[k * TT_WARP + column];
-    shift += sums[TT_LAYERED_THREADS + k * TT_WARP + column];
+  for (int32_t k = 1; k < TT_ROW_PARTIALS; k++) {
+    gain += sums[k * TT_WARP_SIZE + column];
+    shift += sums[TT_LAYERED_THREADS + k * TT_WARP_SIZE + column];
   }
   float *to = a.gradient + p.member * a.params;
   to[o] = gain;
@@ -133,36 +135,36 @@ static __global__ void norm_gradient(tt_finish_args a)
 
 /* dL/dn -> dL/dz of a layer_norm; a warp has one row:
  *   dz = root (g - mean(g) - hat mean(g hat)),  g = gain dL/dn */
-static __global__ void norm_back(tt_finish_args a)
+static __global__ void layer_norm_backward(tt_layer_extras_args a)
 {
-  tt_part p = tt_part_of(a.parts, a.skip);
-  if (!p.live) return;
-  int32_t lane = (int32_t)threadIdx.x % TT_WARP;
-  int32_t r = p.part * TT_LAYERED_WARPS + (int32_t)threadIdx.x / TT_WARP;
+  tt_member_block p = tt_member_block_of(a.parts, a.skip);
+  if (!p.active) return;
+  int32_t lane = (int32_t)threadIdx.x % TT_WARP_SIZE;
+  int32_t r = p.part * TT_LAYERED_WARPS + (int32_t)threadIdx.x / TT_WARP_SIZE;
   if (r >= a.rows) return;
   int64_t row = p.member * a.rows + r;
   float *d = a.delta + row * a.out, plain = 0.0f, along = 0.0f;
-  const float *hat = a.hat + row * a.out, *gain = a.gain + p.member * a.params;
-  for (int32_t o = lane; o < a.out; o += TT_WARP) {
+  const float *xhat = a.xhat + row * a.out, *gain = a.gain + p.member * a.params;
+  for (int32_t o = lane; o < a.out; o += TT_WARP_SIZE) {
     float g = gain[o] * d[o];
     plain += g;
-    along = tt_fma(g, hat[o], along);
+    along = tt_fma(g, xhat[o], along);
   }
   plain = tt_warp_sum(plain) / (float)a.out;
   along = tt_warp_sum(along) / (float)a.out;
-  for (int32_t o = lane; o < a.out; o += TT_WARP)
-    d[o] = a.root[row] * (gain[o] * d[o] - plain - hat[o] * along);
+  for (int32_t o = lane; o < a.out; o += TT_WARP_SIZE)
+    d[o] = a.rstd[row] * (gain[o] * d[o] - plain - xhat[o] * along);
 }
 
 /* What goes round a residual layer: y holds W^T dL/dz of the layer. */
-static __global__ void add_carry(tt_finish_args a)
+static __global__ void add_residual_delta(tt_layer_extras_args a)
 {
-  tt_part p = tt_part_of(a.parts, a.skip);
-  if (!p.live) return;
-  uint32_t count = (uint32_t)a.rows * (uint32_t)a.out, first = (uint32_t)p.part * TT_ELEMENTS;
-  uint32_t last = count - first < TT_ELEMENTS ? count : first + TT_ELEMENTS;
+  tt_member_block p = tt_member_block_of(a.parts, a.skip);
+  if (!p.active) return;
+  uint32_t count = (uint32_t)a.rows * (uint32_t)a.out, first = (uint32_t)p.part * TT_BLOCK_ELEMENTS;
+  uint32_t last = count - first < TT_BLOCK_ELEMENTS ? count : first + TT_BLOCK_ELEMENTS;
   int64_t base = p.member * (int64_t)count;
   for (uint32_t k = first + threadIdx.x; k < last; k += blockDim.x)
-    a.y[base + k] += a.carry[base + k];
+    a.y[base + k] += a.residual_delta[base + k];
 }
 #endif

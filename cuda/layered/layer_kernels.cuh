@@ -1,120 +1,121 @@
 /* layer_kernels.cuh — kernels of the layered path for one layer at a time. Floor 3.
  *
  * A launch has `parts` blocks for each member, member by member. */
-#ifndef TT_LAYERED_KERNELS_CUH
-#define TT_LAYERED_KERNELS_CUH
+#ifndef TT_LAYER_KERNELS_CUH
+#define TT_LAYER_KERNELS_CUH
 #include "cuda/layered/layered_internal.cuh"
 
 enum {
-  TT_WIDE = 64,        /* outputs of a block of thin_inputs */
-  TT_TALL = 64,        /* its rows */
-  TT_ELEMENTS = 1024,  /* of a block of kernels that go over all elements */
-  TT_ROW_LANES = 8,    /* of a sum over rows */
-  TT_LAYERED_WARPS = TT_LAYERED_THREADS / TT_WARP
+  TT_NARROW_TILE_OUTPUTS = 64, /* outputs of a block of narrow_input_forward */
+  TT_NARROW_TILE_ROWS = 64,    /* its rows */
+  TT_BLOCK_ELEMENTS = 1024,    /* of a block of kernels that go over all elements */
+  TT_ROW_PARTIALS = 8,         /* of a sum over rows */
+  TT_LAYERED_WARPS = TT_LAYERED_THREADS / TT_WARP_SIZE
 };
 
 /* Member `m` counts from the first one of the pass; pointers are those of that one. */
 typedef struct tt_layer_args {
-  const int8_t *skip;  /* [members] or NULL */
-  const float *w;      /* the layer's weights, then its biases; next member: + params */
-  const float *x;      /* [rows][in]; next member: + x_step */
-  float *y;            /* [members][rows][out] */
-  float *slope;        /* likewise f'(z), or NULL */
-  const float *delta;  /* [members][rows][out] */
-  float *before;       /* [members][rows][in] what delta becomes on the other side of the layer */
-  float *gradient;     /* of the layer; next member: + params */
-  int64_t x_step, params;
+  const int8_t *skip; /* [members] or NULL */
+  const float *w;     /* the layer's weights, then its biases; next member: + params */
+  const float *x;     /* [rows][in]; next member: + x_stride */
+  float *y;           /* [members][rows][out] */
+  float *slope;       /* likewise f'(z), or NULL */
+  const float *delta; /* [members][rows][out] */
+  float *input_delta; /* [members][rows][in] what delta becomes on the other side of the layer */
+  float *gradient;    /* of the layer; next member: + params */
+  int64_t x_stride, params;
   int32_t rows, in, out, parts;
   tt_activation activation;
 } tt_layer_args;
 
-typedef struct tt_part {
+typedef struct tt_member_block {
   int64_t member;
-  int32_t part, live;
-} tt_part;
+  int32_t part, active;
+} tt_member_block;
 
-__device__ __forceinline__ tt_part tt_part_of(int32_t parts, const int8_t *skip)
+__device__ __forceinline__ tt_member_block tt_member_block_of(int32_t parts, const int8_t *skip)
 {
-  tt_part p;
+  tt_member_block p;
   p.member = (int64_t)(blockIdx.x / (unsigned)parts);
   p.part = (int32_t)(blockIdx.x % (unsigned)parts);
-  p.live = !skip || skip[p.member] == 0;
+  p.active = !skip || skip[p.member] == 0;
   return p;
 }
 
 /* y = f(z), slope = f'(z). */
-__device__ __forceinline__ void tt_put_activation(const tt_layer_args &a, int64_t at, float z)
+__device__ __forceinline__ void tt_store_activation(const tt_layer_args &a, int64_t at, float z)
 {
   float y = tt_act(a.activation, z);
   a.y[at] = y;
   if (a.slope) a.slope[at] = tt_act_grad(a.activation, z, y);
 }
 
-/* Few inputs: a block has TT_WIDE outputs of TT_TALL rows. */
-static __global__ void thin_inputs(tt_layer_args a)
+/* Few inputs: a block has TT_NARROW_TILE_OUTPUTS outputs of TT_NARROW_TILE_ROWS rows. */
+static __global__ void narrow_input_forward(tt_layer_args a)
 {
-  TT_SHARED(float, w); /* [in][wide + 1] transposed */
-  tt_part p = tt_part_of(a.parts, a.skip);
-  if (!p.live) return;
-  int32_t across = (a.out + TT_WIDE - 1) / TT_WIDE, threads = (int32_t)blockDim.x;
-  int32_t o0 = p.part % across * TT_WIDE, r0 = p.part / across * TT_TALL;
-  int32_t wide = a.out - o0 < TT_WIDE ? a.out - o0 : TT_WIDE;
-  int32_t tall = a.rows - r0 < TT_TALL ? a.rows - r0 : TT_TALL;
+  TT_SHARED_MEMORY(float, w); /* [in][wide + 1] transposed */
+  tt_member_block p = tt_member_block_of(a.parts, a.skip);
+  if (!p.active) return;
+  int32_t across = (a.out + TT_NARROW_TILE_OUTPUTS - 1) / TT_NARROW_TILE_OUTPUTS,
+          threads = (int32_t)blockDim.x;
+  int32_t o0 = p.part % across * TT_NARROW_TILE_OUTPUTS, r0 = p.part / across * TT_NARROW_TILE_ROWS;
+  int32_t wide = a.out - o0 < TT_NARROW_TILE_OUTPUTS ? a.out - o0 : TT_NARROW_TILE_OUTPUTS;
+  int32_t tall = a.rows - r0 < TT_NARROW_TILE_ROWS ? a.rows - r0 : TT_NARROW_TILE_ROWS;
   const float *from = a.w + p.member * a.params, *bias = from + (int64_t)a.in * a.out + o0;
   for (int32_t k = (int32_t)threadIdx.x; k < wide * a.in; k += threads)
     w[k % a.in * (wide + 1) + k / a.in] = from[(int64_t)o0 * a.in + k];
   __syncthreads();
   for (int32_t k = (int32_t)threadIdx.x; k < tall * wide; k += threads) {
     int32_t r = k / wide, o = k % wide;
-    const float *x = a.x + p.member * a.x_step + (int64_t)(r0 + r) * a.in;
+    const float *x = a.x + p.member * a.x_stride + (int64_t)(r0 + r) * a.in;
     float z = bias[o];
     for (int32_t i = 0; i < a.in; i++) z = tt_fma(w[i * (wide + 1) + o], x[i], z);
-    tt_put_activation(a, (p.member * a.rows + r0 + r) * a.out + o0 + o, z);
+    tt_store_activation(a, (p.member * a.rows + r0 + r) * a.out + o0 + o, z);
   }
 }
 
 /* Few outputs: a warp has one row, its lanes the inputs in turn. */
-static __global__ void thin_outputs(tt_layer_args a)
+static __global__ void narrow_output_forward(tt_layer_args a)
 {
-  tt_part p = tt_part_of(a.parts, a.skip);
-  if (!p.live) return;
-  int32_t lane = (int32_t)threadIdx.x % TT_WARP;
-  int32_t row = p.part * TT_LAYERED_WARPS + (int32_t)threadIdx.x / TT_WARP;
+  tt_member_block p = tt_member_block_of(a.parts, a.skip);
+  if (!p.active) return;
+  int32_t lane = (int32_t)threadIdx.x % TT_WARP_SIZE;
+  int32_t row = p.part * TT_LAYERED_WARPS + (int32_t)threadIdx.x / TT_WARP_SIZE;
   if (row >= a.rows) return;
-  const float *x = a.x + p.member * a.x_step + (int64_t)row * a.in;
+  const float *x = a.x + p.member * a.x_stride + (int64_t)row * a.in;
   const float *w = a.w + p.member * a.params, *bias = w + (int64_t)a.in * a.out;
   for (int32_t o = 0; o < a.out; o++, w += a.in) {
     float sum = 0.0f;
-    for (int32_t i = lane; i < a.in; i += TT_WARP) sum = tt_fma(w[i], x[i], sum);
+    for (int32_t i = lane; i < a.in; i += TT_WARP_SIZE) sum = tt_fma(w[i], x[i], sum);
     sum = tt_warp_sum(sum);
-    if (lane == 0) tt_put_activation(a, (p.member * a.rows + row) * a.out + o, sum + bias[o]);
+    if (lane == 0) tt_store_activation(a, (p.member * a.rows + row) * a.out + o, sum + bias[o]);
   }
 }
 
 /* After a product of cuBLAS: y holds W x. */
 static __global__ void add_bias(tt_layer_args a)
 {
-  tt_part p = tt_part_of(a.parts, a.skip);
-  if (!p.live) return;
+  tt_member_block p = tt_member_block_of(a.parts, a.skip);
+  if (!p.active) return;
   const float *bias = a.w + p.member * a.params + (int64_t)a.in * a.out;
-  uint32_t count = (uint32_t)a.rows * (uint32_t)a.out, first = (uint32_t)p.part * TT_ELEMENTS;
-  uint32_t last = count - first < TT_ELEMENTS ? count : first + TT_ELEMENTS;
+  uint32_t count = (uint32_t)a.rows * (uint32_t)a.out, first = (uint32_t)p.part * TT_BLOCK_ELEMENTS;
+  uint32_t last = count - first < TT_BLOCK_ELEMENTS ? count : first + TT_BLOCK_ELEMENTS;
   int64_t base = p.member * (int64_t)count;
   for (uint32_t k = first + threadIdx.x; k < last; k += blockDim.x)
-    tt_put_activation(a, base + k, a.y[base + k] + bias[k % (uint32_t)a.out]);
+    tt_store_activation(a, base + k, a.y[base + k] + bias[k % (uint32_t)a.out]);
 }
 
 /* delta *= slope, where there is one, and the gradient of the biases: a block has 32 outputs, its
  * warps the rows in turn. */
-static __global__ void finish_delta(tt_layer_args a)
+static __global__ void delta_bias_gradient(tt_layer_args a)
 {
-  TT_SHARED(float, sums); /* [TT_ROW_LANES][TT_WARP] */
-  tt_part p = tt_part_of(a.parts, a.skip);
-  if (!p.live) return;
-  int32_t column = (int32_t)threadIdx.x % TT_WARP, lane = (int32_t)threadIdx.x / TT_WARP;
-  int32_t o = p.part * TT_WARP + column;
+  TT_SHARED_MEMORY(float, sums); /* [TT_ROW_PARTIALS][TT_WARP_SIZE] */
+  tt_member_block p = tt_member_block_of(a.parts, a.skip);
+  if (!p.active) return;
+  int32_t column = (int32_t)threadIdx.x % TT_WARP_SIZE, lane = (int32_t)threadIdx.x / TT_WARP_SIZE;
+  int32_t o = p.part * TT_WARP_SIZE + column;
   float sum = 0.0f;
-  for (int32_t r = lane; o < a.out && r < a.rows; r += TT_ROW_LANES) {
+  for (int32_t r = lane; o < a.out && r < a.rows; r += TT_ROW_PARTIALS) {
     int64_t at = (p.member * a.rows + r) * a.out + o;
     if (a.slope) a.y[at] *= a.slope[at];
     sum += a.y[at];
@@ -122,45 +123,45 @@ static __global__ void finish_delta(tt_layer_args a)
   sums[threadIdx.x] = sum;
   __syncthreads();
   if (lane || o >= a.out) return;
-  for (int32_t k = 1; k < TT_ROW_LANES; k++) sum += sums[k * TT_WARP + column];
+  for (int32_t k = 1; k < TT_ROW_PARTIALS; k++) sum += sums[k * TT_WARP_SIZE + column];
   a.gradient[p.member * a.params + (int64_t)a.in * a.out + o] = sum;
 }
 
 /* Gradient of the weights of a thin layer: a block has 32 of them, its warps the rows in turn. */
-static __global__ void thin_gradient(tt_layer_args a)
+static __global__ void narrow_weight_gradient(tt_layer_args a)
 {
-  TT_SHARED(float, sums); /* [TT_ROW_LANES][TT_WARP] */
-  tt_part p = tt_part_of(a.parts, a.skip);
-  if (!p.live) return;
-  int32_t column = (int32_t)threadIdx.x % TT_WARP, lane = (int32_t)threadIdx.x / TT_WARP;
-  int32_t k = p.part * TT_WARP + column, count = a.in * a.out, o = k / a.in, i = k % a.in;
-  const float *x = a.x + p.member * a.x_step + i;
+  TT_SHARED_MEMORY(float, sums); /* [TT_ROW_PARTIALS][TT_WARP_SIZE] */
+  tt_member_block p = tt_member_block_of(a.parts, a.skip);
+  if (!p.active) return;
+  int32_t column = (int32_t)threadIdx.x % TT_WARP_SIZE, lane = (int32_t)threadIdx.x / TT_WARP_SIZE;
+  int32_t k = p.part * TT_WARP_SIZE + column, count = a.in * a.out, o = k / a.in, i = k % a.in;
+  const float *x = a.x + p.member * a.x_stride + i;
   const float *delta = a.delta + p.member * a.rows * a.out + o;
   float sum = 0.0f;
-  for (int32_t r = lane; k < count && r < a.rows; r += TT_ROW_LANES)
+  for (int32_t r = lane; k < count && r < a.rows; r += TT_ROW_PARTIALS)
     sum = tt_fma(delta[(int64_t)r * a.out], x[(int64_t)r * a.in], sum);
   sums[threadIdx.x] = sum;
   __syncthreads();
   if (lane || k >= count) return;
-  for (int32_t j = 1; j < TT_ROW_LANES; j++) sum += sums[j * TT_WARP + column];
+  for (int32_t j = 1; j < TT_ROW_PARTIALS; j++) sum += sums[j * TT_WARP_SIZE + column];
   a.gradient[p.member * a.params + k] = sum;
 }
 
 /* before = W^T delta of a thin layer. */
-static __global__ void thin_back(tt_layer_args a)
+static __global__ void narrow_input_gradient(tt_layer_args a)
 {
-  tt_part p = tt_part_of(a.parts, a.skip);
-  if (!p.live) return;
+  tt_member_block p = tt_member_block_of(a.parts, a.skip);
+  if (!p.active) return;
   const float *w = a.w + p.member * a.params;
   const float *delta = a.delta + p.member * a.rows * a.out;
-  uint32_t count = (uint32_t)a.rows * (uint32_t)a.in, first = (uint32_t)p.part * TT_ELEMENTS;
-  uint32_t last = count - first < TT_ELEMENTS ? count : first + TT_ELEMENTS;
+  uint32_t count = (uint32_t)a.rows * (uint32_t)a.in, first = (uint32_t)p.part * TT_BLOCK_ELEMENTS;
+  uint32_t last = count - first < TT_BLOCK_ELEMENTS ? count : first + TT_BLOCK_ELEMENTS;
   for (uint32_t k = first + threadIdx.x; k < last; k += blockDim.x) {
     uint32_t r = k / (uint32_t)a.in, i = k % (uint32_t)a.in;
     const float *d = delta + (int64_t)r * a.out;
     float sum = 0.0f;
     for (int32_t o = 0; o < a.out; o++) sum = tt_fma(w[(int64_t)o * a.in + i], d[o], sum);
-    a.before[p.member * (int64_t)count + k] = sum;
+    a.input_delta[p.member * (int64_t)count + k] = sum;
   }
 }
 #endif

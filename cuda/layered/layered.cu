@@ -10,36 +10,36 @@
 
 /* ---- the schedule ---- */
 
-static tt_err advance(tt_engine *e, int64_t steps, int8_t *due)
+static tt_err train_until(tt_engine *e, int64_t steps, int8_t *ending_views)
 {
-  TT_TRY(tt_layered_ask(e));
-  TT_TRY(tt_layered_begin(e));
-  for (int64_t next; steps > 0 && (next = tt_layered_next_end(e)) > 0; steps -= next) {
-    if (next > steps) return tt_layered_steps(e, steps);
-    TT_TRY(tt_layered_steps(e, next));
-    tt_layered_due(e, next, due);
-    TT_TRY(tt_layered_end(e, due));
-    TT_TRY(tt_layered_ask(e));
+  TT_TRY(tt_layered_download_progress(e));
+  TT_TRY(tt_layered_begin_epochs(e));
+  for (int64_t next; steps > 0 && (next = tt_layered_steps_to_epoch_end(e)) > 0; steps -= next) {
+    if (next > steps) return tt_layered_run_steps(e, steps);
+    TT_TRY(tt_layered_run_steps(e, next));
+    tt_layered_find_ending_views(e, next, ending_views);
+    TT_TRY(tt_layered_end_epochs(e, ending_views));
+    TT_TRY(tt_layered_download_progress(e));
   }
   return TT_OK;
 }
 
 static tt_err train(tt_engine *e, int64_t steps)
 {
-  int8_t *due = NULL;
+  int8_t *ending_views = NULL;
   if (!e->slice.count) return TT_OK;
-  TT_TRY(TT_ALLOC(due, tt_cohort_views(e->cohort)));
-  tt_err err = advance(e, steps, due);
-  if (e->view.joint && !err) err = tt_layered_resume(e);
-  tt_err wait = tt_dev_wait(e->dev.stream);
-  tt_free(due);
+  TT_TRY(TT_ALLOC(ending_views, tt_cohort_row_sets(e->cohort)));
+  tt_err err = train_until(e, steps, ending_views);
+  if (e->view.ensemble_stopping && !err) err = tt_layered_resume_members(e);
+  tt_err wait = tt_stream_synchronize(e->dev.stream);
+  tt_free(ending_views);
   return err ? err : wait;
 }
 
 /* ---- memory ---- */
 
 /* Whether a member of the slice has more than 0 of a hyper-parameter. */
-static int wants(const tt_engine *e, float tt_hyper::*what)
+static int any_member_uses(const tt_engine *e, float tt_hyper::*what)
 {
   for (int64_t i = 0; i < e->slice.count; i++)
     if (e->cohort->member[e->slice.first + i].hyper.*what > 0.0f) return 1;
@@ -51,12 +51,12 @@ static void release(tt_engine *e)
   tt_layered *own = tt_layered_of(e);
   if (!own) return;
   for (int k = 0; k < TT_LAYERED_GRAPHS; k++) tt_graph_destroy(&own->graph[k]);
-  tt_lots_close(e);
+  tt_row_stream_close(e);
   for (int l = 0; l < TT_MAX_LAYERS; l++) {
     tt_dev_free(own->h[l]);
     tt_dev_free(own->slope[l]);
-    tt_dev_free(own->hat[l]);
-    tt_dev_free(own->root[l]);
+    tt_dev_free(own->xhat[l]);
+    tt_dev_free(own->rstd[l]);
   }
   tt_dev_free(own->x);
   tt_dev_free(own->y);
@@ -64,7 +64,7 @@ static void release(tt_engine *e)
   tt_dev_free(own->delta[0]);
   tt_dev_free(own->delta[1]);
   tt_dev_free(own->gradient);
-  tt_dev_free(own->picked);
+  tt_dev_free(own->eval_weights);
   tt_dev_free(own->scale);
   tt_dev_free(own->parts);
   tt_dev_free(own->order);
@@ -72,11 +72,11 @@ static void release(tt_engine *e)
   tt_dev_free(own->lane);
   tt_dev_free(own->end);
   tt_dev_free(own->mean);
-  tt_dev_free(own->carry);
+  tt_dev_free(own->residual_delta);
   tt_dev_free(own->inputs);
   tt_dev_free(own->more);
-  tt_dev_free(own->calm);
-  tt_dev_free(own->apart);
+  tt_dev_free(own->skip_adversarial);
+  tt_dev_free(own->other_view);
   tt_dev_free(own->row);
   tt_pinned_free(own->status);
   tt_pinned_free(own->batch);
@@ -86,7 +86,7 @@ static void release(tt_engine *e)
   e->own = NULL;
 }
 
-static int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static int64_t widest(const tt_model *m)
 {
@@ -104,21 +104,22 @@ static tt_err allocate_extras(tt_layered *own, const tt_model *m, int64_t member
     const tt_layer *layer = &m->layer[l];
     residual |= layer->residual;
     if (layer->norm < 0) continue;
-    TT_TRY(tt_dev_alloc(&own->hat[l], members * own->rows * layer->out, "layers of a batch"));
-    TT_TRY(tt_dev_alloc(&own->root[l], members * own->rows, "layers of a batch"));
+    TT_TRY(tt_dev_alloc(&own->xhat[l], members * own->rows * layer->out, "layers of a batch"));
+    TT_TRY(tt_dev_alloc(&own->rstd[l], members * own->rows, "layers of a batch"));
   }
   if (!residual) return TT_OK;
-  return tt_dev_alloc(&own->carry, members * own->rows * own->widest, "gradients of a batch");
+  return tt_dev_alloc(&own->residual_delta, members * own->rows * own->widest,
+                      "gradients of a batch");
 }
 
 /* What adversarial training has beyond a plain step. */
-static tt_err allocate_moved(const tt_engine *e, tt_layered *own)
+static tt_err allocate_adversarial(const tt_engine *e, tt_layered *own)
 {
   const tt_model *m = &e->cohort->model;
-  if (!wants(e, &tt_hyper::adversarial)) return TT_OK;
+  if (!any_member_uses(e, &tt_hyper::adversarial)) return TT_OK;
   TT_TRY(tt_dev_alloc(&own->inputs, own->padded * own->rows * m->inputs, "gradients of inputs"));
   TT_TRY(tt_dev_alloc(&own->more, own->padded * m->params, "gradients at moved inputs"));
-  return tt_dev_alloc(&own->calm, e->slice.count, "members");
+  return tt_dev_alloc(&own->skip_adversarial, e->slice.count, "members");
 }
 
 static tt_err allocate_layers(tt_layered *own, const tt_model *m, int64_t members)
@@ -132,22 +133,22 @@ static tt_err allocate_layers(tt_layered *own, const tt_model *m, int64_t member
   for (int k = 0; k < 2; k++)
     TT_TRY(tt_dev_alloc(&own->delta[k], padded * own->widest, "gradients of a batch"));
   TT_TRY(tt_dev_alloc(&own->gradient, own->padded * m->params, "gradients of the weights"));
-  return tt_dev_alloc(&own->picked, (members + own->group) * tt_picked_step(m),
+  return tt_dev_alloc(&own->eval_weights, (members + own->group) * tt_eval_weights_stride(m),
                       "weights to evaluate");
 }
 
 static tt_err allocate_members(const tt_engine *e, tt_layered *own)
 {
   int64_t members = e->slice.count;
-  if (wants(e, &tt_hyper::clip_norm))
+  if (any_member_uses(e, &tt_hyper::clip_norm))
     TT_TRY(tt_dev_alloc(&own->scale, members, "norms of the gradients"));
   TT_TRY(tt_dev_alloc(&own->order, members, "orders of the rows"));
   TT_TRY(tt_dev_alloc(&own->step, members, "steps of the members"));
-  TT_TRY(tt_dev_alloc(&own->lane, members * TT_LOSS_LANES, "validation losses"));
+  TT_TRY(tt_dev_alloc(&own->lane, members * TT_LOSS_PARTIALS, "validation losses"));
   TT_TRY(tt_dev_alloc(&own->end, members, "ends of epochs"));
   TT_TRY(tt_dev_alloc(&own->mean, members, "losses of the members"));
   if (e->cohort->resample == TT_RESAMPLE_kfold)
-    TT_TRY(tt_dev_alloc(&own->apart, members, "members of other folds"));
+    TT_TRY(tt_dev_alloc(&own->other_view, members, "members of other folds"));
   TT_TRY(tt_dev_alloc(&own->row, members * own->rows, "row numbers of a batch"));
   TT_TRY(tt_pinned_alloc(&own->attempt, members, "attempts of the members"));
   TT_TRY(tt_pinned_alloc(&own->status, members, "status of the members"));
@@ -183,23 +184,22 @@ static tt_err allocate(tt_engine *e, tt_layered *own)
 {
   const tt_model *m = &e->cohort->model;
   int64_t members = e->slice.count;
-  own->rows = lesser(e->cohort->batch_size, e->rows);
+  own->rows = min_i64(e->cohort->batch_size, e->rows);
   own->group = tt_layered_group(e->cohort);
   own->padded = (members + own->group - 1) / own->group * own->group;
-  own->split_rows = lesser(TT_LAYERED_ROWS / own->group, e->rows);
+  own->split_rows = min_i64(TT_VALIDATION_GROUP_ROWS / own->group, e->rows);
   own->capacity = own->padded * own->rows;
-  if (own->capacity < own->group * own->split_rows)
-    own->capacity = own->group * own->split_rows;
+  if (own->capacity < own->group * own->split_rows) own->capacity = own->group * own->split_rows;
   own->widest = widest(m);
-  own->drops = wants(e, &tt_hyper::dropout);
-  own->noisy = wants(e, &tt_hyper::label_noise);
+  own->uses_dropout = any_member_uses(e, &tt_hyper::dropout);
+  own->uses_label_noise = any_member_uses(e, &tt_hyper::label_noise);
   TT_TRY(check_size(e, own));
-  TT_TRY(e->data ? tt_lots_open(e) : allocate_rows(e, own));
+  TT_TRY(e->data ? tt_row_stream_open(e) : allocate_rows(e, own));
   TT_TRY(allocate_layers(own, m, members));
   TT_TRY(allocate_extras(own, m, members));
-  TT_TRY(allocate_moved(e, own));
+  TT_TRY(allocate_adversarial(e, own));
   TT_TRY(allocate_members(e, own));
-  return tt_layered_open(e);
+  return tt_layered_open_gemm(e);
 }
 
 static tt_err prepare(tt_engine *e)
@@ -214,7 +214,8 @@ static tt_err prepare(tt_engine *e)
   return err;
 }
 
-static const char *refuses(const tt_cohort *cohort, tt_precision precision, int64_t shared_bytes)
+static const char *unsupported_reason(const tt_cohort *cohort, tt_precision precision,
+                                      int64_t shared_bytes)
 {
   (void)cohort;
   (void)precision;
@@ -225,11 +226,18 @@ static const char *refuses(const tt_cohort *cohort, tt_precision precision, int6
 /* Where cuBLAS multiplies, bits are those of its version on this kind of GPU. */
 static void arithmetic(const tt_engine *e, char *text, size_t room)
 {
-  if (!tt_layered_multiplies(&e->cohort->model)) return;
+  if (!tt_layered_uses_gemm(&e->cohort->model)) return;
   int n = snprintf(text, room, "sm%d x%d ", e->dev.capability, e->dev.multiprocessors);
   tt_cublas_version(text + n, room - (size_t)n);
 }
 
-const tt_cuda_path tt_cuda_layered = {
-    "layered", refuses,    tt_layered_group,    prepare,               train,
-    release,   arithmetic, tt_layered_evaluate, tt_layered_first_half, tt_layered_second_half};
+const tt_cuda_path tt_cuda_layered = {"layered",
+                                      unsupported_reason,
+                                      tt_layered_group,
+                                      prepare,
+                                      train,
+                                      release,
+                                      arithmetic,
+                                      tt_layered_evaluate,
+                                      tt_layered_step_forward,
+                                      tt_layered_step_apply};

@@ -5,109 +5,112 @@
 
 /* ---- memory ---- */
 
-static tt_err open_lot(tt_engine *e, tt_lot *lot)
+static tt_err create_buffer(tt_engine *e, tt_staging_buffer *buffer)
 {
   const tt_model *m = &e->cohort->model;
   int64_t rows = tt_layered_of(e)->capacity;
   const char *what = "rows from the host";
-  TT_TRY(tt_dev_alloc(&lot->device.x, rows * m->inputs, what));
-  TT_TRY(tt_dev_alloc(&lot->device.y, rows * m->targets, what));
-  TT_TRY(tt_pinned_alloc(&lot->host.x, rows * m->inputs, what));
-  TT_TRY(tt_pinned_alloc(&lot->host.y, rows * m->targets, what));
+  TT_TRY(tt_dev_alloc(&buffer->device.x, rows * m->inputs, what));
+  TT_TRY(tt_dev_alloc(&buffer->device.y, rows * m->targets, what));
+  TT_TRY(tt_pinned_alloc(&buffer->host.x, rows * m->inputs, what));
+  TT_TRY(tt_pinned_alloc(&buffer->host.y, rows * m->targets, what));
   if (e->data->weight) {
-    TT_TRY(tt_dev_alloc(&lot->device.weight, rows, what));
-    TT_TRY(tt_pinned_alloc(&lot->host.weight, rows, what));
+    TT_TRY(tt_dev_alloc(&buffer->device.weight, rows, what));
+    TT_TRY(tt_pinned_alloc(&buffer->host.weight, rows, what));
   }
-  TT_TRY(TT_CUDA(cudaEventCreateWithFlags(&lot->copied, cudaEventDisableTiming)));
-  return TT_CUDA(cudaEventCreateWithFlags(&lot->used, cudaEventDisableTiming));
+  TT_TRY(TT_CUDA(cudaEventCreateWithFlags(&buffer->copy_done, cudaEventDisableTiming)));
+  return TT_CUDA(cudaEventCreateWithFlags(&buffer->compute_done, cudaEventDisableTiming));
 }
 
-static void close_lot(tt_lot *lot)
+static void destroy_buffer(tt_staging_buffer *buffer)
 {
-  tt_dev_free(lot->device.x);
-  tt_dev_free(lot->device.y);
-  tt_dev_free(lot->device.weight);
-  tt_pinned_free(lot->host.x);
-  tt_pinned_free(lot->host.y);
-  tt_pinned_free(lot->host.weight);
-  if (lot->copied) cudaEventDestroy(lot->copied);
-  if (lot->used) cudaEventDestroy(lot->used);
+  tt_dev_free(buffer->device.x);
+  tt_dev_free(buffer->device.y);
+  tt_dev_free(buffer->device.weight);
+  tt_pinned_free(buffer->host.x);
+  tt_pinned_free(buffer->host.y);
+  tt_pinned_free(buffer->host.weight);
+  if (buffer->copy_done) cudaEventDestroy(buffer->copy_done);
+  if (buffer->compute_done) cudaEventDestroy(buffer->compute_done);
 }
 
-tt_err tt_lots_open(tt_engine *e)
+tt_err tt_row_stream_open(tt_engine *e)
 {
   tt_layered *own = tt_layered_of(e);
-  TT_TRY(TT_ALLOC(own->lots, 1));
-  own->lots->from = {e->cohort,          e->slice,           e->data,        e->host_rows.row,
-                     e->host_rows.count, e->host_epoch_rows, e->host_replay, e->threads};
-  TT_TRY(TT_CUDA(cudaStreamCreateWithFlags(&own->lots->copies, cudaStreamNonBlocking)));
-  for (int k = 0; k < TT_LOTS; k++) TT_TRY(open_lot(e, &own->lots->lot[k]));
+  TT_TRY(TT_ALLOC(own->row_stream, 1));
+  own->row_stream->from = {e->cohort,          e->slice,           e->data,        e->host_rows.row,
+                           e->host_rows.count, e->host_epoch_rows, e->host_replay, e->threads};
+  TT_TRY(TT_CUDA(cudaStreamCreateWithFlags(&own->row_stream->copy_stream, cudaStreamNonBlocking)));
+  for (int k = 0; k < TT_STAGING_BUFFERS; k++)
+    TT_TRY(create_buffer(e, &own->row_stream->buffer[k]));
   return TT_OK;
 }
 
-void tt_lots_close(tt_engine *e)
+void tt_row_stream_close(tt_engine *e)
 {
   tt_layered *own = tt_layered_of(e);
-  tt_lots *lots = own->lots;
-  if (!lots) return;
-  if (lots->copies) cudaStreamSynchronize(lots->copies);
+  tt_row_stream *row_stream = own->row_stream;
+  if (!row_stream) return;
+  if (row_stream->copy_stream) cudaStreamSynchronize(row_stream->copy_stream);
   cudaStreamSynchronize(e->dev.stream);
-  for (int k = 0; k < TT_LOTS; k++) close_lot(&lots->lot[k]);
-  if (lots->copies) cudaStreamDestroy(lots->copies);
+  for (int k = 0; k < TT_STAGING_BUFFERS; k++) destroy_buffer(&row_stream->buffer[k]);
+  if (row_stream->copy_stream) cudaStreamDestroy(row_stream->copy_stream);
   own->x = own->y = own->weight = NULL; /* they were parts of a lot */
-  tt_free(lots);
-  own->lots = NULL;
+  tt_free(row_stream);
+  own->row_stream = NULL;
 }
 
 /* ---- a lot goes to the device ---- */
 
 /* The next lot, once the host may write its part. */
-static tt_err take(tt_lots *lots, tt_lot **out)
+static tt_err next_free_buffer(tt_row_stream *row_stream, tt_staging_buffer **out)
 {
-  *out = &lots->lot[lots->next];
-  return TT_CUDA(cudaEventSynchronize((*out)->copied));
+  *out = &row_stream->buffer[row_stream->next];
+  return TT_CUDA(cudaEventSynchronize((*out)->copy_done));
 }
 
 /* Copy `rows` rows, and let the engine's stream wait for them. */
-static tt_err send(tt_engine *e, tt_lot *lot, int64_t rows)
+static tt_err copy_to_device(tt_engine *e, tt_staging_buffer *buffer, int64_t rows)
 {
   const tt_model *m = &e->cohort->model;
   tt_layered *own = tt_layered_of(e);
-  cudaStream_t copies = own->lots->copies;
-  TT_TRY(TT_CUDA(cudaStreamWaitEvent(copies, lot->used, 0)));
-  TT_TRY(tt_dev_upload(lot->device.x, lot->host.x, rows * m->inputs, copies));
-  TT_TRY(tt_dev_upload(lot->device.y, lot->host.y, rows * m->targets, copies));
-  if (lot->host.weight)
-    TT_TRY(tt_dev_upload(lot->device.weight, lot->host.weight, rows, copies));
-  TT_TRY(TT_CUDA(cudaEventRecord(lot->copied, copies)));
-  own->x = lot->device.x;
-  own->y = lot->device.y;
-  own->weight = lot->device.weight;
-  return TT_CUDA(cudaStreamWaitEvent(e->dev.stream, lot->copied, 0));
+  cudaStream_t copy_stream = own->row_stream->copy_stream;
+  TT_TRY(TT_CUDA(cudaStreamWaitEvent(copy_stream, buffer->compute_done, 0)));
+  TT_TRY(tt_dev_upload(buffer->device.x, buffer->host.x, rows * m->inputs, copy_stream));
+  TT_TRY(tt_dev_upload(buffer->device.y, buffer->host.y, rows * m->targets, copy_stream));
+  if (buffer->host.weight)
+    TT_TRY(tt_dev_upload(buffer->device.weight, buffer->host.weight, rows, copy_stream));
+  TT_TRY(TT_CUDA(cudaEventRecord(buffer->copy_done, copy_stream)));
+  own->x = buffer->device.x;
+  own->y = buffer->device.y;
+  own->weight = buffer->device.weight;
+  return TT_CUDA(cudaStreamWaitEvent(e->dev.stream, buffer->copy_done, 0));
 }
 
-tt_err tt_lots_batches(tt_engine *e, const tt_stream_at *at, int64_t ahead)
+tt_err tt_row_stream_load_batches(tt_engine *e, const tt_member_positions *at, int64_t ahead)
 {
   tt_layered *own = tt_layered_of(e);
-  tt_lot *lot;
-  TT_TRY(take(own->lots, &lot));
-  tt_stream_batches(&own->lots->from, at, ahead, own->rows, &lot->host);
-  return send(e, lot, e->slice.count * own->rows);
+  tt_staging_buffer *buffer;
+  TT_TRY(next_free_buffer(own->row_stream, &buffer));
+  tt_host_batches_fill(&own->row_stream->from, at, ahead, own->rows, &buffer->host);
+  return copy_to_device(e, buffer, e->slice.count * own->rows);
 }
 
-tt_err tt_lots_split(tt_engine *e, int64_t view, tt_split split, int64_t first, int64_t rows)
+tt_err tt_row_stream_load_split(tt_engine *e, int64_t row_set, tt_split split, int64_t first,
+                                int64_t rows)
 {
   tt_layered *own = tt_layered_of(e);
-  tt_lot *lot;
-  TT_TRY(take(own->lots, &lot));
-  tt_stream_split(&own->lots->from, view, split, first, rows, &lot->host);
-  return send(e, lot, rows);
+  tt_staging_buffer *buffer;
+  TT_TRY(next_free_buffer(own->row_stream, &buffer));
+  tt_host_batches_fill_split(&own->row_stream->from, row_set, split, first, rows, &buffer->host);
+  return copy_to_device(e, buffer, rows);
 }
 
-tt_err tt_lots_used(tt_engine *e)
+tt_err tt_row_stream_release_buffer(tt_engine *e)
 {
-  tt_lots *lots = tt_layered_of(e)->lots;
-  TT_TRY(TT_CUDA(cudaEventRecord(lots->lot[lots->next].used, e->dev.stream)));
-  lots->next = (lots->next + 1) % TT_LOTS;
+  tt_row_stream *row_stream = tt_layered_of(e)->row_stream;
+  TT_TRY(
+      TT_CUDA(cudaEventRecord(row_stream->buffer[row_stream->next].compute_done, e->dev.stream)));
+  row_stream->next = (row_stream->next + 1) % TT_STAGING_BUFFERS;
   return TT_OK;
 }

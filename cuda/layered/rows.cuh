@@ -1,24 +1,24 @@
 /* rows.cuh — rows of the data set into the buffers of the layered path, and the loss of one
  * row. Floor 3; device code. */
-#ifndef TT_LAYERED_ROWS_CUH
-#define TT_LAYERED_ROWS_CUH
+#ifndef TT_ROWS_CUH
+#define TT_ROWS_CUH
 #include "cuda/layered/layered_internal.cuh"
 
 enum {
-  TT_GATHER_ROWS = 64, /* of a block */
-  TT_SUMS_BYTES = (TT_MAX_WARPS + 1) * sizeof(double) /* of tt_block_sum, and a word to all */
+  TT_GATHER_ROWS = 64,                                     /* of a block */
+  TT_BLOCK_SUM_BYTES = (TT_MAX_WARPS + 1) * sizeof(double) /* of tt_block_sum, and a word to all */
 };
 
 /* Where one block of a gather writes: `tile` rows from row `begin` of the buffers on. */
-typedef struct tt_gather_to {
+typedef struct tt_gather_target {
   float *x, *y, *weight;
   int64_t begin;
   int32_t tile, ensemble;
-} tt_gather_to;
+} tt_gather_target;
 
 /* Rows row[0..tile) of the data set, zeros where the row is -1. All threads; after a barrier. */
-__device__ __forceinline__ void tt_gather_rows(const tt_view &v, const int32_t *row,
-                                               const tt_gather_to &to)
+__device__ __forceinline__ void tt_gather_rows(const tt_cuda_state &v, const int32_t *row,
+                                               const tt_gather_target &to)
 {
   const int32_t *column = v.column + (int64_t)to.ensemble * v.targets;
   int32_t t = (int32_t)threadIdx.x, threads = (int32_t)blockDim.x, d = v.inputs, k = v.targets;
@@ -35,12 +35,12 @@ __device__ __forceinline__ void tt_gather_rows(const tt_view &v, const int32_t *
 }
 
 /* Loss of one row, without its weight; d [O] takes its gradient times `factor`, unless NULL. */
-__device__ __forceinline__ float tt_row_loss(const tt_view &v, const float *o, const float *y,
+__device__ __forceinline__ float tt_row_loss(const tt_cuda_state &v, const float *o, const float *y,
                                              float factor, float *d)
 {
   float value = 0.0f;
   for (int32_t k = 0; k < v.targets; k++) {
-    tt_loss_wide w;
+    tt_loss_sample w;
     w.n = v.outputs / v.targets;
     w.level = v.model->level;
     w.o = o + k;

@@ -6,7 +6,7 @@
 #include "core/base/mem.h"
 
 /* Rows come from the host only where they do not fit: then their numbers are not at hand. */
-static tt_err check_place(const tt_engine *e)
+static tt_err check_data_on_device(const tt_engine *e)
 {
   if (!e->data) return TT_OK;
   return TT_FAIL(MEM, "train.method: fusion needs the whole data set on the GPU, where it does not "
@@ -18,25 +18,24 @@ static tt_err copy_batches(tt_engine *e, void *to, const void *from, size_t widt
 {
   size_t device = (size_t)tt_layered_of(e)->rows * width;
   size_t host = (size_t)e->cohort->batch_size * width;
-  return TT_CUDA(cudaMemcpy2DAsync(to, down ? host : device, from, down ? device : host, device,
-                                   (size_t)e->slice.count,
-                                   down ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice,
-                                   e->dev.stream));
+  return TT_CUDA(cudaMemcpy2DAsync(
+      to, down ? host : device, from, down ? device : host, device, (size_t)e->slice.count,
+      down ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice, e->dev.stream));
 }
 
-tt_err tt_layered_first_half(tt_engine *e, float *output, int32_t *row)
+tt_err tt_layered_step_forward(tt_engine *e, float *output, int32_t *row)
 {
   const tt_layered *own = tt_layered_of(e);
   int64_t batch = e->cohort->batch_size, outputs = e->cohort->model.outputs;
-  TT_TRY(check_place(e));
+  TT_TRY(check_data_on_device(e));
   for (int64_t k = 0; k < e->slice.count * batch; k++) row[k] = -1;
   for (int64_t k = 0; k < e->slice.count * batch * outputs; k++) output[k] = 0.0f;
-  TT_TRY(tt_layered_begin(e));
-  TT_TRY(tt_layered_outputs(e));
+  TT_TRY(tt_layered_begin_epochs(e));
+  TT_TRY(tt_layered_forward_batch(e));
   const float *last = own->h[e->cohort->model.layers - 1];
   TT_TRY(copy_batches(e, output, last, (size_t)outputs * sizeof *output, 1));
   TT_TRY(copy_batches(e, row, own->row, sizeof *row, 1));
-  TT_TRY(tt_layered_ask(e));
+  TT_TRY(tt_layered_download_progress(e));
   for (int64_t i = 0; i < e->slice.count; i++)
     for (int64_t k = 0; own->status[i] != TT_STATUS_training && k < batch; k++)
       row[i * batch + k] = -1;
@@ -44,30 +43,30 @@ tt_err tt_layered_first_half(tt_engine *e, float *output, int32_t *row)
 }
 
 /* The end of the epoch of members for which this was its last batch. */
-static tt_err end_if_due(tt_engine *e)
+static tt_err end_finished_epochs(tt_engine *e)
 {
-  int8_t *due = NULL;
+  int8_t *ending_views = NULL;
   int ends = 0;
-  int64_t views = tt_cohort_views(e->cohort);
-  TT_TRY(TT_ALLOC(due, views));
-  tt_layered_due(e, 1, due);
-  for (int64_t k = 0; k < views; k++) ends |= due[k];
-  tt_err err = ends ? tt_layered_end(e, due) : TT_OK;
-  if (!err && e->view.joint) err = tt_layered_resume(e);
-  tt_free(due);
+  int64_t row_sets = tt_cohort_row_sets(e->cohort);
+  TT_TRY(TT_ALLOC(ending_views, row_sets));
+  tt_layered_find_ending_views(e, 1, ending_views);
+  for (int64_t k = 0; k < row_sets; k++) ends |= ending_views[k];
+  tt_err err = ends ? tt_layered_end_epochs(e, ending_views) : TT_OK;
+  if (!err && e->view.ensemble_stopping) err = tt_layered_resume_members(e);
+  tt_free(ending_views);
   return err;
 }
 
-tt_err tt_layered_second_half(tt_engine *e, const float *delta, const double *loss)
+tt_err tt_layered_step_apply(tt_engine *e, const float *delta, const double *loss)
 {
   tt_layered *own = tt_layered_of(e);
   size_t width = (size_t)e->cohort->model.outputs * sizeof *delta;
-  TT_TRY(check_place(e));
-  TT_TRY(tt_layered_ask(e));
+  TT_TRY(check_data_on_device(e));
+  TT_TRY(tt_layered_download_progress(e));
   TT_TRY(copy_batches(e, own->delta[0], delta, width, 0));
   TT_TRY(tt_dev_upload(own->mean, loss, e->slice.count, e->dev.stream));
-  TT_TRY(tt_layered_settle(e, 1));
+  TT_TRY(tt_layered_record_losses(e, 1));
   TT_TRY(tt_layered_update(e));
-  TT_TRY(end_if_due(e));
-  return tt_dev_wait(e->dev.stream);
+  TT_TRY(end_finished_epochs(e));
+  return tt_stream_synchronize(e->dev.stream);
 }

@@ -1,39 +1,39 @@
 /* step_kernels.cuh — kernels of the layered path for what lies around the layers in a step: rows,
  * loss, optimiser. Floor 3. */
-#ifndef TT_LAYERED_TRAIN_CUH
-#define TT_LAYERED_TRAIN_CUH
+#ifndef TT_STEP_KERNELS_CUH
+#define TT_STEP_KERNELS_CUH
 #include "cuda/layered/rows.cuh"
 
-enum { TT_STEP_PARAMS = 1024 }; /* of a block */
+enum { TT_STEP_BLOCK_ELEMENTS = 1024 }; /* of a block */
 
 /* Which loss of a step it is. */
-enum tt_loss_of {
-  TT_LOSS_ALONE, /* the only one */
-  TT_LOSS_FIRST, /* there is another one before the step counts */
-  TT_LOSS_MOVED  /* that one, at moved inputs; it enters no history */
+enum tt_loss_pass {
+  TT_LOSS_PASS_ONLY,       /* the only one */
+  TT_LOSS_PASS_FIRST,      /* there is another one before the step counts */
+  TT_LOSS_PASS_ADVERSARIAL /* that one, at moved inputs; it enters no history */
 };
 
-typedef struct tt_train_args {
-  tt_view v;
+typedef struct tt_step_kernel_args {
+  tt_cuda_state v;
   int32_t rows, parts; /* rows of a batch that are computed; blocks of a member */
-  int clips;
-  enum tt_loss_of of;
+  int uses_clipping;
+  enum tt_loss_pass of;
   const int8_t *skip; /* [M] members with another value than 0 take no part in a loss */
   float *x, *y, *weight;
   const float *output; /* [M][rows][O] */
   float *delta;        /* [M][rows][O] */
   float *gradient, *scale;
-  float *inputs;       /* [M][rows][D] dL/dx */
-  const float *more;   /* [M][P] gradient at the moved inputs */
-  int8_t *calm;        /* [M] */
-  int32_t *row;        /* [M][rows] row numbers of the batch */
-  double *told;        /* [M] losses of a batch that is not settled yet */
-  tt_order *order;
-  tt_step_args *step;
-} tt_train_args;
+  float *inputs;            /* [M][rows][D] dL/dx */
+  const float *more;        /* [M][P] gradient at the moved inputs */
+  int8_t *skip_adversarial; /* [M] */
+  int32_t *row;             /* [M][rows] row numbers of the batch */
+  double *pending_loss;     /* [M] losses of a batch that is not settled yet */
+  tt_sampler *order;
+  tt_optimizer_args *step;
+} tt_step_kernel_args;
 
 /* Rows of member i's next batch, and the slot of the first one in its epoch. */
-__device__ __forceinline__ int32_t tt_batch_rows(const tt_view &v, int64_t i, int64_t *first)
+__device__ __forceinline__ int32_t tt_batch_rows(const tt_cuda_state &v, int64_t i, int64_t *first)
 {
   *first = (int64_t)v.batch[i] * v.batch_size;
   int64_t left = v.epoch_rows[i] - *first;
@@ -41,10 +41,10 @@ __device__ __forceinline__ int32_t tt_batch_rows(const tt_view &v, int64_t i, in
 }
 
 /* The next batch of every member. */
-static __global__ void gather_batch(tt_train_args a)
+static __global__ void gather_batch(tt_step_kernel_args a)
 {
-  TT_SHARED(int32_t, row); /* [TT_GATHER_ROWS] */
-  const tt_view &v = a.v;
+  TT_SHARED_MEMORY(int32_t, row); /* [TT_GATHER_ROWS] */
+  const tt_cuda_state &v = a.v;
   int i = (int)(blockIdx.x / (unsigned)a.parts);
   int32_t begin = (int32_t)(blockIdx.x % (unsigned)a.parts) * TT_GATHER_ROWS;
   int32_t tile = a.rows - begin < TT_GATHER_ROWS ? a.rows - begin : TT_GATHER_ROWS;
@@ -53,24 +53,25 @@ static __global__ void gather_batch(tt_train_args a)
   int32_t rows = tt_batch_rows(v, i, &first), t = (int32_t)threadIdx.x;
   int64_t at = (int64_t)i * a.rows + begin;
   if (t < tile) {
-    row[t] = begin + t < rows ? tt_view_row(v, i, a.order[i], (int32_t)(first + begin + t)) : -1;
+    row[t] =
+        begin + t < rows ? tt_cuda_epoch_row(v, i, a.order[i], (int32_t)(first + begin + t)) : -1;
     a.row[at + t] = row[t];
   }
   __syncthreads();
-  tt_gather_to to = {a.x, a.y, a.weight, at, tile, v.member[i].ensemble};
+  tt_gather_target to = {a.x, a.y, a.weight, at, tile, v.member[i].ensemble};
   tt_gather_rows(v, row, to);
 }
 
 /* What members add to the labels of their batch, whose rows gather_batch has noted; in the words of
  * cuda/plan/host_batches.c, for the same bits. */
-static __global__ void add_noise(tt_train_args a)
+static __global__ void add_label_noise(tt_step_kernel_args a)
 {
-  const tt_view &v = a.v;
+  const tt_cuda_state &v = a.v;
   int i = (int)(blockIdx.x / (unsigned)a.parts);
   const tt_member &m = v.member[i];
-  uint32_t first = blockIdx.x % (unsigned)a.parts * TT_STEP_PARAMS;
+  uint32_t first = blockIdx.x % (unsigned)a.parts * TT_STEP_BLOCK_ELEMENTS;
   uint32_t count = (uint32_t)a.rows * (uint32_t)v.targets;
-  uint32_t last = count - first < TT_STEP_PARAMS ? count : first + TT_STEP_PARAMS;
+  uint32_t last = count - first < TT_STEP_BLOCK_ELEMENTS ? count : first + TT_STEP_BLOCK_ELEMENTS;
   if (v.status[i] != TT_STATUS_training || !(m.hyper.label_noise > 0.0f)) return;
   const int32_t *column = v.column + (int64_t)m.ensemble * v.targets;
   for (uint32_t k = first + threadIdx.x; k < last; k += blockDim.x) {
@@ -83,15 +84,16 @@ static __global__ void add_noise(tt_train_args a)
 }
 
 /* Whether member i's steps go into a moving average. */
-__device__ __forceinline__ int tt_averages_steps(const tt_view &v, int64_t i)
+__device__ __forceinline__ int tt_uses_ema(const tt_cuda_state &v, int64_t i)
 {
   return v.average_kind == TT_AVERAGE_ema && v.epoch[i] >= v.member[i].hyper.average_start;
 }
 
 /* The loss of member i's batch is known: freeze it, or count the step. One thread. */
-__device__ __forceinline__ void tt_settle(const tt_train_args &a, int i, double loss)
+__device__ __forceinline__ void tt_record_batch_loss(const tt_step_kernel_args &a, int i,
+                                                     double loss)
 {
-  const tt_view &v = a.v;
+  const tt_cuda_state &v = a.v;
   if (!isfinite(loss)) {
     v.status[i] = TT_STATUS_diverged;
     return;
@@ -99,20 +101,20 @@ __device__ __forceinline__ void tt_settle(const tt_train_args &a, int i, double 
   v.loss_sum[i] += loss;
   v.batch[i]++;
   v.step[i]++;
-  a.step[i] = tt_view_step(v, i, v.step[i]);
-  v.averaged[i] += tt_averages_steps(v, i);
+  a.step[i] = tt_cuda_step_args(v, i, v.step[i]);
+  v.averaged[i] += tt_uses_ema(v, i);
 }
 
 /* Loss and its gradient; a block has one member, which is one batch further once it is settled. */
-static __global__ void batch_loss(tt_train_args a)
+static __global__ void batch_loss(tt_step_kernel_args a)
 {
-  TT_SHARED(double, sums);
-  const tt_view &v = a.v;
+  TT_SHARED_MEMORY(double, sums);
+  const tt_cuda_state &v = a.v;
   int i = (int)blockIdx.x;
   int64_t first, at = (int64_t)i * a.rows;
   if (a.skip[i]) return;
   int32_t rows = tt_batch_rows(v, i, &first);
-  float share = 1.0f / (float)rows;
+  float loss_factor = 1.0f / (float)rows;
   double sum = 0.0;
   for (int32_t r = (int32_t)threadIdx.x; r < a.rows; r += (int32_t)blockDim.x) {
     float *d = a.delta + (at + r) * v.outputs;
@@ -120,30 +122,31 @@ static __global__ void batch_loss(tt_train_args a)
     if (r >= rows) continue;
     float weight = v.weighted ? a.weight[at + r] : 1.0f;
     float value = tt_row_loss(v, a.output + (at + r) * v.outputs, a.y + (at + r) * v.targets,
-                              weight * share, d);
+                              weight * loss_factor, d);
     sum += (double)weight * (double)value;
   }
   sum = tt_block_sum(sum, sums);
   if (threadIdx.x) return;
-  if (a.of == TT_LOSS_ALONE)
-    tt_settle(a, i, sum);
+  if (a.of == TT_LOSS_PASS_ONLY)
+    tt_record_batch_loss(a, i, sum);
   else if (!isfinite(sum))
     v.status[i] = TT_STATUS_diverged;
-  else if (a.of == TT_LOSS_FIRST)
-    a.told[i] = sum;
+  else if (a.of == TT_LOSS_PASS_FIRST)
+    a.pending_loss[i] = sum;
 }
 
-static __global__ void settle_members(tt_train_args a)
+static __global__ void record_losses(tt_step_kernel_args a)
 {
   int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
-  if (i < a.v.members && a.v.status[i] == TT_STATUS_training) tt_settle(a, i, a.told[i]);
+  if (i < a.v.members && a.v.status[i] == TT_STATUS_training)
+    tt_record_batch_loss(a, i, a.pending_loss[i]);
 }
 
 /* No gradient for rows that a short batch does not have, whatever a caller says; a block has one
  * member. */
-static __global__ void clear_missing(tt_train_args a)
+static __global__ void clear_missing_rows(tt_step_kernel_args a)
 {
-  const tt_view &v = a.v;
+  const tt_cuda_state &v = a.v;
   int64_t i = (int64_t)blockIdx.x, first;
   if (v.status[i] != TT_STATUS_training) return;
   int64_t rows = tt_batch_rows(v, i, &first), count = (int64_t)a.rows * v.outputs;
@@ -153,58 +156,59 @@ static __global__ void clear_missing(tt_train_args a)
 
 /* The inputs of members with adversarial training, moved by a part of their range to where the loss
  * grows: Goodfellow, Shlens & Szegedy 2015, for ensembles Lakshminarayanan et al. 2017. */
-static __global__ void move_inputs(tt_train_args a)
+static __global__ void perturb_inputs(tt_step_kernel_args a)
 {
-  const tt_view &v = a.v;
+  const tt_cuda_state &v = a.v;
   int64_t i = (int64_t)(blockIdx.x / (unsigned)a.parts);
   uint32_t part = blockIdx.x % (unsigned)a.parts, count = (uint32_t)a.rows * (uint32_t)v.inputs;
   float size = v.member[i].hyper.adversarial;
-  int calm = v.status[i] != TT_STATUS_training || !(size > 0.0f);
-  if (part == 0 && threadIdx.x == 0) a.calm[i] = (int8_t)calm;
-  if (calm) return;
-  uint32_t first = part * TT_STEP_PARAMS;
-  uint32_t last = count - first < TT_STEP_PARAMS ? count : first + TT_STEP_PARAMS;
+  int skip_adversarial = v.status[i] != TT_STATUS_training || !(size > 0.0f);
+  if (part == 0 && threadIdx.x == 0) a.skip_adversarial[i] = (int8_t)skip_adversarial;
+  if (skip_adversarial) return;
+  uint32_t first = part * TT_STEP_BLOCK_ELEMENTS;
+  uint32_t last = count - first < TT_STEP_BLOCK_ELEMENTS ? count : first + TT_STEP_BLOCK_ELEMENTS;
   float *x = a.x + i * (int64_t)count;
   const float *d = a.inputs + i * (int64_t)count;
   for (uint32_t k = first + threadIdx.x; k < last; k += blockDim.x) {
     float sign = d[k] > 0.0f ? 1.0f : d[k] < 0.0f ? -1.0f : 0.0f;
-    x[k] += size * v.range[k % (uint32_t)v.inputs] * sign;
+    x[k] += size * v.input_range[k % (uint32_t)v.inputs] * sign;
   }
 }
 
-static __global__ void add_more(tt_train_args a)
+static __global__ void add_adversarial_gradient(tt_step_kernel_args a)
 {
-  const tt_view &v = a.v;
+  const tt_cuda_state &v = a.v;
   int64_t i = (int64_t)(blockIdx.x / (unsigned)a.parts), at = i * v.params;
-  if (a.calm[i]) return;
-  uint32_t first = blockIdx.x % (unsigned)a.parts * TT_STEP_PARAMS, count = (uint32_t)v.params;
-  uint32_t last = count - first < TT_STEP_PARAMS ? count : first + TT_STEP_PARAMS;
+  if (a.skip_adversarial[i]) return;
+  uint32_t first = blockIdx.x % (unsigned)a.parts * TT_STEP_BLOCK_ELEMENTS,
+           count = (uint32_t)v.params;
+  uint32_t last = count - first < TT_STEP_BLOCK_ELEMENTS ? count : first + TT_STEP_BLOCK_ELEMENTS;
   for (uint32_t p = first + threadIdx.x; p < last; p += blockDim.x)
     a.gradient[at + p] += a.more[at + p];
 }
 
 /* No gradient for the weights of inputs that a member does not see: the first out * D of its
  * parameters. */
-static __global__ void hide_inputs(tt_train_args a)
+static __global__ void mask_feature_gradient(tt_step_kernel_args a)
 {
-  const tt_view &v = a.v;
+  const tt_cuda_state &v = a.v;
   int64_t i = (int64_t)(blockIdx.x / (unsigned)a.parts);
   if (v.status[i] != TT_STATUS_training) return;
-  const int8_t *seen = v.seen + i * v.inputs;
+  const int8_t *feature_mask = v.feature_mask + i * v.inputs;
   float *gradient = a.gradient + i * v.params + v.model->layer[0].weight;
-  uint32_t first = blockIdx.x % (unsigned)a.parts * TT_STEP_PARAMS;
+  uint32_t first = blockIdx.x % (unsigned)a.parts * TT_STEP_BLOCK_ELEMENTS;
   uint32_t count = (uint32_t)(v.model->layer[0].out * v.inputs);
-  uint32_t last = count - first < TT_STEP_PARAMS ? count : first + TT_STEP_PARAMS;
+  uint32_t last = count - first < TT_STEP_BLOCK_ELEMENTS ? count : first + TT_STEP_BLOCK_ELEMENTS;
   for (uint32_t k = first + threadIdx.x; k < last; k += blockDim.x)
-    if (!seen[k % (uint32_t)v.inputs]) gradient[k] = 0.0f;
+    if (!feature_mask[k % (uint32_t)v.inputs]) gradient[k] = 0.0f;
 }
 
 /* By how much member i's gradient is scaled down, as torch.nn.utils.clip_grad_norm_; a block has
  * one member. */
-static __global__ void clip_scale(tt_train_args a)
+static __global__ void clip_factor(tt_step_kernel_args a)
 {
-  TT_SHARED(double, sums);
-  const tt_view &v = a.v;
+  TT_SHARED_MEMORY(double, sums);
+  const tt_cuda_state &v = a.v;
   int i = (int)blockIdx.x;
   float limit = v.member[i].hyper.clip_norm;
   if (v.status[i] != TT_STATUS_training) return;
@@ -218,39 +222,42 @@ static __global__ void clip_scale(tt_train_args a)
   a.scale[i] = over ? (float)((double)limit / (norm + 1e-6)) : 1.0f;
 }
 
-static __global__ void step_all(tt_train_args a)
+static __global__ void optimizer_step(tt_step_kernel_args a)
 {
-  const tt_view &v = a.v;
+  const tt_cuda_state &v = a.v;
   int64_t i = (int64_t)(blockIdx.x / (unsigned)a.parts), at = i * v.params;
   if (v.status[i] != TT_STATUS_training) return;
-  uint32_t first = blockIdx.x % (unsigned)a.parts * TT_STEP_PARAMS, count = (uint32_t)v.params;
-  uint32_t last = count - first < TT_STEP_PARAMS ? count : first + TT_STEP_PARAMS;
-  tt_step_args args = a.step[i];
-  float scale = a.clips ? a.scale[i] : 1.0f;
+  uint32_t first = blockIdx.x % (unsigned)a.parts * TT_STEP_BLOCK_ELEMENTS,
+           count = (uint32_t)v.params;
+  uint32_t last = count - first < TT_STEP_BLOCK_ELEMENTS ? count : first + TT_STEP_BLOCK_ELEMENTS;
+  tt_optimizer_args args = a.step[i];
+  float scale = a.uses_clipping ? a.scale[i] : 1.0f;
   float *s0 = v.slots + i * v.slot_count * v.params, *s1 = v.slot_count > 1 ? s0 + v.params : s0;
   float *s2 = v.slot_count > 2 ? s1 + v.params : s0;
   const tt_hyper &h = v.member[i].hyper;
-  int averages = tt_averages_steps(v, i);
+  int averages = tt_uses_ema(v, i);
   for (uint32_t p = first + threadIdx.x; p < last; p += blockDim.x) {
     float *w = v.weights + at + p, g = a.gradient[at + p] * scale;
     if (h.anchor > 0.0f) g = tt_fma(h.anchor, *w - v.anchor[at + p], g);
-    tt_step(v.optimizer, w, g, s0 + p, s1 + p, s2 + p, args);
+    tt_optimizer_step(v.optimizer, w, g, s0 + p, s1 + p, s2 + p, args);
     if (averages)
-      v.average[at + p] = tt_average_ema(v.average[at + p], *w, h.average_decay, v.averaged[i] - 1);
+      v.average[at + p] = tt_ema_update(v.average[at + p], *w, h.average_decay, v.averaged[i] - 1);
   }
 }
 
 /* A call of train is over. */
-static __global__ void resume_members(tt_train_args a)
+static __global__ void resume_members(tt_step_kernel_args a)
 {
   int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
-  if (i < a.v.members && a.v.status[i] == TT_STATUS_WAITS) a.v.status[i] = TT_STATUS_training;
+  if (i < a.v.members && a.v.status[i] == TT_STATUS_BETWEEN_EPOCHS)
+    a.v.status[i] = TT_STATUS_training;
 }
 
 /* The order of every member's running epoch. */
-static __global__ void make_orders(tt_train_args a)
+static __global__ void make_epoch_orders(tt_step_kernel_args a)
 {
   int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
-  if (i < a.v.members && a.v.status[i] == TT_STATUS_training) a.order[i] = tt_view_order(a.v, i);
+  if (i < a.v.members && a.v.status[i] == TT_STATUS_training)
+    a.order[i] = tt_cuda_epoch_order(a.v, i);
 }
 #endif

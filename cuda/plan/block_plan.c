@@ -13,18 +13,18 @@
  * shared memory serves a quarter of a warp with float4. */
 enum {
   SCHEDULERS = 4,
-  WAIT = 24,          /* for shared memory, per step of a product, if a scheduler has one warp */
-  STORES = 8,         /* storing a tile costs as much as so many inner numbers */
-  MMA = 4,            /* of a tensor core for 16 x 8 x 8 products */
-  MMA_WAIT = 60,      /* for shared memory and the tensor cores, likewise per step */
-  ROUND = 60,         /* from reading to storing a value that stays in its place */
-  VALUES = 4,         /* activations, there and back, that are done in a cycle */
-  UPDATES = 3,        /* parameters that are moved in a cycle */
-  PASS_WAIT = 2000,   /* fetching rows from device memory */
-  LAYER_WAIT = 600,   /* barriers of a layer, there and back */
-  L2_BYTES = 24,      /* a cycle, of one multiprocessor's share */
+  SHARED_LATENCY = 24, /* for shared memory, per step of a product, if a scheduler has one warp */
+  STORE_TERMS = 8,     /* storing a tile costs as much as so many inner numbers */
+  MMA_CYCLES = 4,      /* of a tensor core for 16 x 8 x 8 products */
+  MMA_LATENCY = 60,    /* for shared memory and the tensor cores, likewise per step */
+  SWEEP_LATENCY = 60,  /* from reading to storing a value that stays in its place */
+  ACTIVATIONS_PER_CYCLE = 4, /* activations, there and back, that are done in a cycle */
+  UPDATES_PER_CYCLE = 3,     /* parameters that are moved in a cycle */
+  FETCH_LATENCY = 2000,      /* fetching rows from device memory */
+  BARRIER_CYCLES = 600,      /* barriers of a layer, there and back */
+  L2_BYTES_PER_CYCLE = 24,   /* a cycle, of one multiprocessor's share */
   REGISTERS = 65536,
-  RESERVED = 1024     /* bytes of shared memory the driver keeps per block */
+  RESERVED_BYTES = 1024 /* bytes of shared memory the driver keeps per block */
 };
 
 /* Registers of a kernel whose largest tile it is. */
@@ -33,7 +33,7 @@ static const struct tile {
 } tiles[TT_BLOCK_TILE_COUNT] = {{1, 1, 120},   {4, 4, 120},   {8, 4, 128},  {8, 8, 168},
                                 {32, 16, 128}, {32, 32, 128}, {32, 64, 200}};
 
-int tt_block_keeps_slope(tt_activation a)
+int tt_block_stores_slope(tt_activation a)
 {
   switch (a) {
   case TT_ACT_identity:
@@ -41,76 +41,78 @@ int tt_block_keeps_slope(tt_activation a)
   case TT_ACT_leaky_relu:
   case TT_ACT_tanh:
   case TT_ACT_sigmoid:
-  case TT_ACT_elu:
-    return 0;
-  default:
-    return 1;
+  case TT_ACT_elu: return 0;
+  default: return 1;
   }
 }
 
-static int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t greater(int64_t a, int64_t b) { return a > b ? a : b; }
-static int64_t parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
-static int64_t up_to(int64_t x, int64_t step) { return parts(x, step) * step; }
+static int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t ceil_div(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
+static int64_t round_up(int64_t x, int64_t step) { return ceil_div(x, step) * step; }
 
 /* Distance of rows: an odd number of float4, so that eight rows lie on different banks. Thin rows,
  * which are read float by float, are packed. */
-static int64_t spread(int64_t width)
+static int64_t padded_stride(int64_t width)
 {
-  return width < 4 ? width : up_to(width, 4) + (up_to(width, 4) % 8 == 0 ? 4 : 0);
+  return width < 4 ? width : round_up(width, 4) + (round_up(width, 4) % 8 == 0 ? 4 : 0);
 }
 
 /* x is read along rows alone but for the few steps of the first layer, and by tensor cores. */
-static int64_t input_spread(int64_t width, tt_precision precision)
+static int64_t input_stride(int64_t width, tt_precision precision)
 {
-  if (precision != TT_PRECISION_fp32) return spread(width);
-  return width < 4 ? width : up_to(width, 4);
+  if (precision != TT_PRECISION_fp32) return padded_stride(width);
+  return width < 4 ? width : round_up(width, 4);
 }
 
 /* Layers that tensor cores are of use for. */
-static int suits_mma(int64_t in, int64_t out)
+static int mma_applies(int64_t in, int64_t out)
 {
-  return in >= TT_BLOCK_MMA_LEAST && out >= TT_BLOCK_MMA_LEAST;
+  return in >= TT_BLOCK_MMA_MIN_WIDTH && out >= TT_BLOCK_MMA_MIN_WIDTH;
 }
 
 /* What the kernel computes in: fp32 where nothing suits tensor cores. */
-static tt_precision precision_of(const tt_model *m, tt_precision wanted)
+static tt_precision effective_precision(const tt_model *m, tt_precision wanted)
 {
   for (int l = 0; l < m->layers; l++)
-    if (suits_mma(m->layer[l].in, m->layer[l].out)) return wanted;
+    if (mma_applies(m->layer[l].in, m->layer[l].out)) return wanted;
   return TT_PRECISION_fp32;
 }
 
 /* What a plan is made of, whatever its rows and places: floats. */
-typedef struct size {
+typedef struct footprint {
   int64_t params; /* Q */
   int64_t row;    /* of one row of a batch: x, all layers, y, weight, number */
-} size;
+} footprint;
 
-static size size_of(const tt_cohort *c, tt_precision precision)
+static footprint footprint_of(const tt_cohort *c, tt_precision precision)
 {
   const tt_model *m = &c->model;
-  size s = {0, input_spread(m->inputs, precision) + m->targets + 2};
+  footprint s = {0, input_stride(m->inputs, precision) + m->targets + 2};
   for (int l = 0; l < m->layers; l++) {
     const tt_layer *layer = &m->layer[l];
-    int keeps = l < m->layers - 1 && tt_block_keeps_slope(layer->activation);
-    s.params += up_to(layer->out * spread(layer->in), 4) + up_to(layer->out, 4);
-    s.row += spread(layer->out) * (keeps ? 2 : 1);
+    int keeps = l < m->layers - 1 && tt_block_stores_slope(layer->activation);
+    s.params += round_up(layer->out * padded_stride(layer->in), 4) + round_up(layer->out, 4);
+    s.row += padded_stride(layer->out) * (keeps ? 2 : 1);
   }
   return s;
 }
 
-static int64_t bytes_of(size s, int64_t rows, int64_t vectors)
+static int64_t plan_bytes(footprint s, int64_t rows, int64_t vectors)
 {
-  return (int64_t)sizeof(float) * (TT_BLOCK_HEAD + s.params * vectors + s.row * rows);
+  return (int64_t)sizeof(float) * (TT_BLOCK_HEADER_FLOATS + s.params * vectors + s.row * rows);
 }
 
-int64_t tt_block_least_bytes(const tt_cohort *c, tt_precision precision)
+int64_t tt_block_min_bytes(const tt_cohort *c, tt_precision precision)
 {
-  return bytes_of(size_of(c, precision_of(&c->model, precision)), TT_BLOCK_ROWS, 1);
+  return plan_bytes(footprint_of(c, effective_precision(&c->model, precision)), TT_BLOCK_TILE_ROWS,
+                    1);
 }
 
-int64_t tt_block_padded(const tt_cohort *c) { return size_of(c, TT_PRECISION_fp32).params; }
+int64_t tt_block_padded_params(const tt_cohort *c)
+{
+  return footprint_of(c, TT_PRECISION_fp32).params;
+}
 
 /* ---- the model of time ---- */
 
@@ -127,37 +129,37 @@ typedef struct step {
 
 /* Tensor cores take eight terms; a lane reads four numbers for 16 rows and two for 8 columns, half
  * of them in one of the products from banks that others read too, and rounds them. */
-static step step_of(int t, tt_precision precision)
+static step tile_step_of(int t, tt_precision precision)
 {
   int64_t down = tiles[t].rows, across = tiles[t].columns, reads = down + across;
   if (t < TT_BLOCK_TILE_mma16)
-    return (step){1, down * across + parts(reads, 4), reads, WAIT};
+    return (step){1, down * across + ceil_div(reads, 4), reads, SHARED_LATENCY};
   int64_t numbers = reads / 4, each = precision == TT_PRECISION_3xtf32 ? 3 : 1;
   int64_t products = down / 16 * (across / 8) * each;
-  return (step){8, numbers * (1 + each) + products * MMA, numbers * 3 / 2, MMA_WAIT};
+  return (step){8, numbers * (1 + each) + products * MMA_CYCLES, numbers * 3 / 2, MMA_LATENCY};
 }
 
 /* One step of as many tiles as there are warps. */
 static int64_t wave(int64_t warps, step s)
 {
   if (!warps) return 0;
-  int64_t deep = parts(warps, SCHEDULERS);
-  return greater(deep * s.issue, warps * s.reads) + s.wait / deep;
+  int64_t deep = ceil_div(warps, SCHEDULERS);
+  return max_i64(deep * s.issue, warps * s.reads) + s.wait / deep;
 }
 
 /* `items` tiles that sum `inner` terms each and are stored `stores` times, over `warps` warps. */
 static cost cost_of(int t, tt_precision precision, int64_t items, int64_t inner, int64_t stores,
                     int64_t warps)
 {
-  step s = step_of(t, precision);
-  int64_t steps = parts(inner, s.inner) + parts(STORES, s.inner) * stores;
+  step s = tile_step_of(t, precision);
+  int64_t steps = ceil_div(inner, s.inner) + ceil_div(STORE_TERMS, s.inner) * stores;
   cost c = {steps * (items / warps * wave(warps, s) + wave(items % warps, s)),
-            steps * items * greater(s.issue, SCHEDULERS * s.reads) / SCHEDULERS};
+            steps * items * max_i64(s.issue, SCHEDULERS * s.reads) / SCHEDULERS};
   return c;
 }
 
 /* Columns that a warp covers with 32 rows. */
-static int64_t columns_of(int t)
+static int64_t tile_columns(int t)
 {
   return t < TT_BLOCK_TILE_mma16 ? tiles[t].rows * tiles[t].columns : tiles[t].columns;
 }
@@ -170,24 +172,24 @@ static void add(cost *sum, cost c)
 
 /* Whether a product of a layer may use tile t: a kernel with tensor cores has no large tiles of
  * another kind, and thin layers are for lanes that work alone. */
-static int may_use(int t, tt_precision precision, int64_t in, int64_t out, int thin)
+static int tile_allowed(int t, tt_precision precision, int64_t in, int64_t out, int narrow)
 {
   if (t == TT_BLOCK_TILE_1x1) return 1;
-  if (thin) return 0;
-  if (t >= TT_BLOCK_TILE_mma16) return precision != TT_PRECISION_fp32 && suits_mma(in, out);
+  if (narrow) return 0;
+  if (t >= TT_BLOCK_TILE_mma16) return precision != TT_PRECISION_fp32 && mma_applies(in, out);
   return precision == TT_PRECISION_fp32 || t == TT_BLOCK_TILE_4x4;
 }
 
 /* The best tile of Z = X W^T, or with `turned` of X = Z W; adds its cost. */
 static int8_t pick_product(tt_precision precision, int64_t rows, int64_t in, int64_t out,
-                           int turned, int64_t warps, cost *sum)
+                           int transposed, int64_t warps, cost *sum)
 {
-  int best = TT_BLOCK_TILE_1x1, thin = turned && in < 4;
-  int64_t inner = turned ? out : in, columns = turned ? in : out;
+  int best = TT_BLOCK_TILE_1x1, narrow = transposed && in < 4;
+  int64_t inner = transposed ? out : in, columns = transposed ? in : out;
   cost least = {INT64_MAX, 0};
   for (int t = 0; t < TT_BLOCK_TILE_COUNT; t++) {
-    if (!may_use(t, precision, in, out, thin)) continue;
-    int64_t items = rows / TT_BLOCK_ROWS * parts(columns, columns_of(t));
+    if (!tile_allowed(t, precision, in, out, narrow)) continue;
+    int64_t items = rows / TT_BLOCK_TILE_ROWS * ceil_div(columns, tile_columns(t));
     cost c = cost_of(t, precision, items, inner, 1, warps);
     if (c.time < least.time) best = t, least = c;
   }
@@ -198,11 +200,11 @@ static int8_t pick_product(tt_precision precision, int64_t rows, int64_t in, int
 /* Warps' tiles of the weights' gradient: the smallest takes 32 weights one after the other. */
 static int64_t gradient_tiles(int t, int64_t in, int64_t out)
 {
-  if (t == TT_BLOCK_TILE_1x1) return parts(in * out, TT_BLOCK_ROWS);
-  return parts(out, TT_BLOCK_ROWS) * parts(in, columns_of(t));
+  if (t == TT_BLOCK_TILE_1x1) return ceil_div(in * out, TT_BLOCK_TILE_ROWS);
+  return ceil_div(out, TT_BLOCK_TILE_ROWS) * ceil_div(in, tile_columns(t));
 }
 
-static int64_t groups_of(int64_t items, int64_t warps) { return greater(1, warps / items); }
+static int64_t group_count(int64_t items, int64_t warps) { return max_i64(1, warps / items); }
 
 static int8_t pick_gradient(tt_precision precision, int64_t rows, int64_t in, int64_t out,
                             int64_t warps, cost *sum)
@@ -210,9 +212,9 @@ static int8_t pick_gradient(tt_precision precision, int64_t rows, int64_t in, in
   int best = TT_BLOCK_TILE_1x1;
   cost least = {INT64_MAX, 0};
   for (int t = 0; t < TT_BLOCK_TILE_COUNT; t++) {
-    if (!may_use(t, precision, in, out, in < 4 || out < 4)) continue;
-    int64_t items = gradient_tiles(t, in, out), groups = groups_of(items, warps);
-    cost c = cost_of(t, precision, items * groups, parts(rows, groups), groups, warps);
+    if (!tile_allowed(t, precision, in, out, in < 4 || out < 4)) continue;
+    int64_t items = gradient_tiles(t, in, out), groups = group_count(items, warps);
+    cost c = cost_of(t, precision, items * groups, ceil_div(rows, groups), groups, warps);
     if (c.time < least.time) best = t, least = c;
   }
   add(sum, least);
@@ -223,37 +225,37 @@ static int8_t pick_gradient(tt_precision precision, int64_t rows, int64_t in, in
 static void pick_layer(const tt_block_plan *p, int first, tt_block_layer *to, cost *sum)
 {
   tt_precision precision = (tt_precision)p->precision;
-  int64_t rows = p->rows, warps = p->threads / TT_BLOCK_ROWS;
+  int64_t rows = p->rows, warps = p->threads / TT_BLOCK_TILE_ROWS;
   to->forward = pick_product(precision, rows, to->in, to->out, 0, warps, sum);
   to->gradient = pick_gradient(precision, rows, to->in, to->out, warps, sum);
-  to->groups = (int8_t)groups_of(gradient_tiles(to->gradient, to->in, to->out), warps);
+  to->groups = (int8_t)group_count(gradient_tiles(to->gradient, to->in, to->out), warps);
   to->backward = to->forward;
   if (!first) to->backward = pick_product(precision, rows, to->in, to->out, 1, warps, sum);
 }
 
 /* `count` values that all threads pass over, `each` of them done in a cycle. */
-static cost sweep_of(int64_t count, int64_t each, int64_t threads)
+static cost sweep_cost(int64_t count, int64_t each, int64_t threads)
 {
-  cost c = {greater(parts(count, 4 * threads) * ROUND, count / each), count / each};
+  cost c = {max_i64(ceil_div(count, 4 * threads) * SWEEP_LATENCY, count / each), count / each};
   return c;
 }
 
 /* Fill in tiles and groups for R rows at a time; the cost of one optimiser step. */
 static cost pick_tiles(const tt_cohort *c, tt_block_plan *p)
 {
-  cost sum = {PASS_WAIT + LAYER_WAIT * p->layers, 0};
-  cost update = sweep_of(p->params, UPDATES, p->threads);
-  int64_t passes = parts(c->batch_size, p->rows), outside = p->slots - p->slots_shared;
-  p->largest = TT_BLOCK_TILE_4x4;
+  cost sum = {FETCH_LATENCY + BARRIER_CYCLES * p->layers, 0};
+  cost update = sweep_cost(p->params, UPDATES_PER_CYCLE, p->threads);
+  int64_t passes = ceil_div(c->batch_size, p->rows), outside = p->slots - p->slots_shared;
+  p->largest_tile = TT_BLOCK_TILE_4x4;
   for (int l = 0; l < p->layers; l++) {
     tt_block_layer *to = &p->layer[l];
     pick_layer(p, l == 0, to, &sum);
-    add(&sum, sweep_of((int64_t)p->rows * to->out, VALUES, p->threads));
-    p->largest = (int32_t)greater(p->largest, greater(to->forward, greater(to->backward,
-                                                                           to->gradient)));
+    add(&sum, sweep_cost((int64_t)p->rows * to->out, ACTIVATIONS_PER_CYCLE, p->threads));
+    p->largest_tile = (int32_t)max_i64(p->largest_tile,
+                                       max_i64(to->forward, max_i64(to->backward, to->gradient)));
   }
   int64_t vectors = 2 * outside + (p->gradient_shared ? 0 : 2 * passes);
-  int64_t traffic = vectors * p->params * (int64_t)sizeof(float) / L2_BYTES;
+  int64_t traffic = vectors * p->params * (int64_t)sizeof(float) / L2_BYTES_PER_CYCLE;
   return (cost){passes * sum.time + update.time + traffic,
                 passes * sum.busy + update.busy + traffic};
 }
@@ -261,18 +263,18 @@ static cost pick_tiles(const tt_cohort *c, tt_block_plan *p)
 /* Time of a step of a block that is alone on its multiprocessor, as in a small ensemble, times the
  * time per step when it is full of such blocks, as in a large one: the plan has to do for both. A
  * part of a member is always alone. */
-static double score_of(const tt_cohort *c, int64_t shared_bytes, tt_block_plan *p)
+static double plan_score(const tt_cohort *c, int64_t shared_bytes, tt_block_plan *p)
 {
   cost step = pick_tiles(c, p);
   if (!p->slots) return (double)step.time;
-  int64_t blocks = lesser((shared_bytes + RESERVED) / (p->bytes + RESERVED),
-                          REGISTERS / (p->threads * tiles[p->largest].registers));
-  return (double)step.time * (double)greater(step.busy, step.time / greater(1, blocks));
+  int64_t blocks = min_i64((shared_bytes + RESERVED_BYTES) / (p->bytes + RESERVED_BYTES),
+                           REGISTERS / (p->threads * tiles[p->largest_tile].registers));
+  return (double)step.time * (double)max_i64(step.busy, step.time / max_i64(1, blocks));
 }
 
 /* ---- places ---- */
 
-static void place_params(const tt_model *m, tt_block_plan *p)
+static void assign_param_offsets(const tt_model *m, tt_block_plan *p)
 {
   int64_t at = 0;
   for (int l = 0; l < m->layers; l++) {
@@ -281,34 +283,34 @@ static void place_params(const tt_model *m, tt_block_plan *p)
     to->in = (int32_t)from->in;
     to->out = (int32_t)from->out;
     to->source = (int32_t)from->weight;
-    to->stride = (int32_t)spread(from->in);
+    to->stride = (int32_t)padded_stride(from->in);
     to->weight = (int32_t)at;
-    to->bias = (int32_t)(at + up_to(from->out * to->stride, 4));
-    at = to->bias + up_to(from->out, 4);
+    to->bias = (int32_t)(at + round_up(from->out * to->stride, 4));
+    at = to->bias + round_up(from->out, 4);
   }
   p->params = (int32_t)at;
 }
 
 /* Offsets in shared memory, for R rows and places of slots and gradient that are set. */
-static void place_all(const tt_model *m, tt_block_plan *p)
+static void assign_offsets(const tt_model *m, tt_block_plan *p)
 {
-  int32_t at = TT_BLOCK_HEAD, rows = p->rows;
-#define PLACE(field, floats) (p->field = at, at += (int32_t)(floats))
-  PLACE(weights, p->params);
-  PLACE(gradient, p->gradient_shared ? p->params : 0);
-  PLACE(slot, p->slots_shared * p->params);
-  p->x_ld = (int32_t)input_spread(m->inputs, (tt_precision)p->precision);
-  PLACE(x, rows * p->x_ld);
+  int32_t at = TT_BLOCK_HEADER_FLOATS, rows = p->rows;
+#define ASSIGN(field, floats) (p->field = at, at += (int32_t)(floats))
+  ASSIGN(weights, p->params);
+  ASSIGN(gradient, p->gradient_shared ? p->params : 0);
+  ASSIGN(slot, p->slots_shared * p->params);
+  p->x_ld = (int32_t)input_stride(m->inputs, (tt_precision)p->precision);
+  ASSIGN(x, rows * p->x_ld);
   for (int l = 0; l < p->layers; l++) {
-    p->layer[l].ld = (int32_t)spread(p->layer[l].out);
-    PLACE(layer[l].output, rows * p->layer[l].ld);
+    p->layer[l].ld = (int32_t)padded_stride(p->layer[l].out);
+    ASSIGN(layer[l].output, rows * p->layer[l].ld);
     p->layer[l].slope = p->layer[l].output;
-    if (p->keeps_slope && l < p->layers - 1) PLACE(layer[l].slope, rows * p->layer[l].ld);
+    if (p->stores_slope && l < p->layers - 1) ASSIGN(layer[l].slope, rows * p->layer[l].ld);
   }
-  PLACE(y, rows * m->targets);
-  PLACE(weight, rows);
-  PLACE(row, rows);
-#undef PLACE
+  ASSIGN(y, rows * m->targets);
+  ASSIGN(weight, rows);
+  ASSIGN(row, rows);
+#undef ASSIGN
   p->bytes = (int64_t)sizeof(float) * at;
 }
 
@@ -316,9 +318,9 @@ static void place_all(const tt_model *m, tt_block_plan *p)
 static void try_warps(const tt_cohort *c, int64_t shared_bytes, tt_block_plan *p, double *least,
                       tt_block_plan *best)
 {
-  for (int warps = TT_BLOCK_WARPS; warps >= 1; warps /= 2) {
-    p->threads = warps * TT_BLOCK_ROWS;
-    double score = score_of(c, shared_bytes, p);
+  for (int warps = TT_BLOCK_MAX_WARPS; warps >= 1; warps /= 2) {
+    p->threads = warps * TT_BLOCK_TILE_ROWS;
+    double score = plan_score(c, shared_bytes, p);
     if (score >= *least) continue;
     *least = score;
     *best = *p;
@@ -327,40 +329,40 @@ static void try_warps(const tt_cohort *c, int64_t shared_bytes, tt_block_plan *p
 
 /* The same for all places of slots and gradient that fit with R rows; a part of a member, which has
  * no slots, shows its gradient to others. */
-static void try_places(const tt_cohort *c, size s, int64_t shared_bytes, tt_block_plan *p,
-                       double *least, tt_block_plan *best)
+static void try_placements(const tt_cohort *c, footprint s, int64_t shared_bytes, tt_block_plan *p,
+                           double *least, tt_block_plan *best)
 {
   for (int inside = p->slots + 1; inside >= !p->slots; inside--) {
-    if (bytes_of(s, p->rows, 1 + inside) > shared_bytes) continue;
+    if (plan_bytes(s, p->rows, 1 + inside) > shared_bytes) continue;
     p->gradient_shared = inside > 0;
     p->slots_shared = inside > 0 ? inside - 1 : 0;
-    place_all(&c->model, p);
+    assign_offsets(&c->model, p);
     try_warps(c, shared_bytes, p, least, best);
     return;
   }
 }
 
 /* For an optimiser with that many slots, or a part of a member without any. */
-static int make(const tt_cohort *c, int slots, tt_precision precision, int64_t shared_bytes,
-                tt_block_plan *out)
+static int make_plan(const tt_cohort *c, int slots, tt_precision precision, int64_t shared_bytes,
+                     tt_block_plan *out)
 {
   const tt_model *m = &c->model;
-  precision = precision_of(m, precision);
-  size s = size_of(c, precision);
+  precision = effective_precision(m, precision);
+  footprint s = footprint_of(c, precision);
   int64_t previous = INT64_MAX;
   double least = (double)INFINITY;
-  if (bytes_of(s, TT_BLOCK_ROWS, slots ? 1 : 2) > lesser(shared_bytes, INT32_MAX)) return 0;
+  if (plan_bytes(s, TT_BLOCK_TILE_ROWS, slots ? 1 : 2) > min_i64(shared_bytes, INT32_MAX)) return 0;
   tt_block_plan p = {.slots = slots,
                      .precision = (int32_t)precision,
                      .layers = m->layers,
-                     .keeps_slope = tt_block_keeps_slope(m->layer[0].activation)};
-  place_params(m, &p);
-  for (int64_t n = parts(c->batch_size, TT_BLOCK_MOST_ROWS); previous > TT_BLOCK_ROWS; n++) {
-    int64_t rows = up_to(parts(c->batch_size, n), TT_BLOCK_ROWS);
+                     .stores_slope = tt_block_stores_slope(m->layer[0].activation)};
+  assign_param_offsets(m, &p);
+  for (int64_t n = ceil_div(c->batch_size, TT_BLOCK_MAX_ROWS); previous > TT_BLOCK_TILE_ROWS; n++) {
+    int64_t rows = round_up(ceil_div(c->batch_size, n), TT_BLOCK_TILE_ROWS);
     if (rows == previous) continue;
     previous = rows;
     p.rows = (int32_t)rows;
-    try_places(c, s, shared_bytes, &p, &least, out);
+    try_placements(c, s, shared_bytes, &p, &least, out);
   }
   return 1;
 }
@@ -368,13 +370,13 @@ static int make(const tt_cohort *c, int slots, tt_precision precision, int64_t s
 int tt_block_plan_make(const tt_cohort *c, tt_precision precision, int64_t shared_bytes,
                        tt_block_plan *out)
 {
-  return make(c, tt_optimizer_slots(c->optimizer), precision, shared_bytes, out);
+  return make_plan(c, tt_optimizer_slots(c->optimizer), precision, shared_bytes, out);
 }
 
-int tt_block_plan_make_part(const tt_cohort *c, tt_precision precision, int64_t rows,
+int tt_block_plan_make_rank(const tt_cohort *c, tt_precision precision, int64_t rows,
                             int64_t shared_bytes, tt_block_plan *out)
 {
   tt_cohort part = *c;
   part.batch_size = rows;
-  return make(&part, 0, precision, shared_bytes, out);
+  return make_plan(&part, 0, precision, shared_bytes, out);
 }

@@ -15,7 +15,7 @@ extern "C" {
  * lanes cover 32 rows and (rows of a lane * columns of a lane) columns. Tiles of tensor cores: the
  * columns that a warp covers with 32 rows. Ascending: a kernel knows the tiles
  * of its own kind up to one of them, and the first two. */
-#define TT_BLOCK_TILES(X)     X(1, 1) X(4, 4) X(8, 4) X(8, 8)
+#define TT_BLOCK_TILES(X) X(1, 1) X(4, 4) X(8, 4) X(8, 8)
 #define TT_BLOCK_MMA_TILES(X) X(16) X(32) X(64)
 typedef enum tt_block_tile {
 #define X(rows, columns) TT_BLOCK_TILE_##rows##x##columns,
@@ -28,11 +28,11 @@ typedef enum tt_block_tile {
 } tt_block_tile;
 
 enum {
-  TT_BLOCK_ROWS = 32,      /* of a warp's tile; R is a multiple */
-  TT_BLOCK_MOST_ROWS = 256, /* R at most */
-  TT_BLOCK_WARPS = 8,      /* most warps of a block */
-  TT_BLOCK_MMA_LEAST = 8,  /* inputs and outputs of a layer that tensor cores are of use for */
-  TT_BLOCK_HEAD = 160      /* floats in front, for sums and the block's own notes */
+  TT_BLOCK_TILE_ROWS = 32,     /* of a warp's tile; R is a multiple */
+  TT_BLOCK_MAX_ROWS = 256,     /* R at most */
+  TT_BLOCK_MAX_WARPS = 8,      /* most warps of a block */
+  TT_BLOCK_MMA_MIN_WIDTH = 8,  /* inputs and outputs of a layer that tensor cores are of use for */
+  TT_BLOCK_HEADER_FLOATS = 160 /* floats in front, for sums and the block's own notes */
 };
 
 /* One layer. Offsets and distances in floats. */
@@ -50,15 +50,15 @@ typedef struct tt_block_layer {
 /* Parameters are padded inside a block, so that four neighbours can be read at once and eight rows
  * of W lie on different banks: Q floats, zero in the gaps. */
 typedef struct tt_block_plan {
-  int64_t bytes;           /* of shared memory */
-  int32_t rows;            /* R: rows of a batch at a time */
+  int64_t bytes; /* of shared memory */
+  int32_t rows;  /* R: rows of a batch at a time */
   int32_t threads;
-  int32_t largest;         /* tt_block_tile in use */
+  int32_t largest_tile;    /* tt_block_tile in use */
   int32_t params;          /* Q */
   int32_t slots;           /* of the optimiser */
   int32_t slots_shared;    /* the first ones live in shared memory, the others in device memory */
   int32_t gradient_shared; /* 1: the gradient too */
-  int32_t keeps_slope;     /* 1: f'(z) has arrays of its own */
+  int32_t stores_slope;    /* 1: f'(z) has arrays of its own */
   int32_t weights, gradient, slot; /* offsets of [Q], [Q], [slots_shared][Q] in shared memory */
   int32_t x, x_ld;                 /* [R][x_ld] */
   int32_t y, weight, row;          /* [R][K], [R] weights of rows, [R] numbers of rows */
@@ -68,28 +68,28 @@ typedef struct tt_block_plan {
 } tt_block_plan;
 
 /* 1 if dy/dx of an activation needs x; 0 if y says enough: tt_act_grad(a, y, y) is it then. */
-int tt_block_keeps_slope(tt_activation a);
+int tt_block_stores_slope(tt_activation a);
 
 /* Floats of device memory one block needs for what does not fit: [scratch]. */
-TT_HD int64_t tt_block_scratch(const tt_block_plan *p)
+TT_HD int64_t tt_block_scratch_floats(const tt_block_plan *p)
 {
   return (int64_t)p->params * (p->slots - p->slots_shared + (p->gradient_shared ? 0 : 1));
 }
 
 /* Bytes of shared memory of the smallest plan: weights and the fewest rows. */
-int64_t tt_block_least_bytes(const tt_cohort *c, tt_precision precision);
+int64_t tt_block_min_bytes(const tt_cohort *c, tt_precision precision);
 
 /* Plan for the cohort where a block can have `shared_bytes`. Returns 1, or 0 if the cohort does not
- * fit, then *out is untouched: tt_block_least_bytes says what it would take. Local. */
+ * fit, then *out is untouched: tt_block_min_bytes says what it would take. Local. */
 int tt_block_plan_make(const tt_cohort *c, tt_precision precision, int64_t shared_bytes,
                        tt_block_plan *out);
 
 /* The same for a block that takes `rows` rows of a batch and leaves the optimiser to others: no
  * slots, the gradient in shared memory, and a multiprocessor to itself. */
-int tt_block_plan_make_part(const tt_cohort *c, tt_precision precision, int64_t rows,
+int tt_block_plan_make_rank(const tt_cohort *c, tt_precision precision, int64_t rows,
                             int64_t shared_bytes, tt_block_plan *out);
 /* Q */
-int64_t tt_block_padded(const tt_cohort *c);
+int64_t tt_block_padded_params(const tt_cohort *c);
 #ifdef __cplusplus
 }
 #endif

@@ -14,10 +14,10 @@ extern "C" {
 #endif
 
 enum {
-  TT_CLUSTER_LEAST = 2, /* ranks */
-  TT_CLUSTER_MOST = 8,  /* that every GPU with clusters has */
-  TT_CLUSTER_CAPABILITY = 90,
-  TT_CLUSTER_NOTE = 36  /* floats for what ranks tell one another */
+  TT_CLUSTER_MIN_RANKS = 2, /* ranks */
+  TT_CLUSTER_MAX_RANKS = 8, /* that every GPU with clusters has */
+  TT_CLUSTER_MIN_CAPABILITY = 90,
+  TT_CLUSTER_EXCHANGE_FLOATS = 36 /* floats for what ranks tell one another */
 };
 
 /* Offsets in floats, as in the plan of a block. */
@@ -27,15 +27,15 @@ typedef struct tt_cluster_plan {
   int32_t ranks;      /* C */
   int32_t slice;      /* of [Q] that a rank steps: r has [r slice, (r + 1) slice) */
   int32_t slots;      /* of the optimiser */
-  int32_t slot, note; /* [slots][slice], [TT_CLUSTER_NOTE] */
+  int32_t slot, note; /* [slots][slice], [TT_CLUSTER_EXCHANGE_FLOATS] */
 } tt_cluster_plan;
 
 /* Bytes of shared memory of a rank of the smallest plan. */
-int64_t tt_cluster_least_bytes(const tt_cohort *c);
+int64_t tt_cluster_min_bytes(const tt_cohort *c);
 
 /* Plan for the cohort where a block can have `shared_bytes`, in fp32: so many ranks that a share of
  * a batch is one row for each lane of a warp, if there are as many; more if the slots ask for them.
- * Returns 1, or 0 if the cohort does not fit, then *out is untouched: tt_cluster_least_bytes says
+ * Returns 1, or 0 if the cohort does not fit, then *out is untouched: tt_cluster_min_bytes says
  * what it would take. Local. */
 int tt_cluster_plan_make(const tt_cohort *c, int64_t shared_bytes, tt_cluster_plan *out);
 #ifdef __cplusplus

@@ -6,15 +6,17 @@
 #include <string.h>
 
 /* Room from row `row` on. */
-static tt_stream_room room_at(const tt_stream *s, const tt_stream_room *room, int64_t row)
+static tt_batch_buffers buffers_at(const tt_host_batches *s, const tt_batch_buffers *buffers,
+                                   int64_t row)
 {
-  return (tt_stream_room){room->x + row * s->data->inputs,
-                          room->y + row * s->cohort->model.targets,
-                          room->weight ? room->weight + row : NULL};
+  return (tt_batch_buffers){buffers->x + row * s->data->inputs,
+                            buffers->y + row * s->cohort->model.targets,
+                            buffers->weight ? buffers->weight + row : NULL};
 }
 
 /* Row `from` of the data set into the first row of `to`; -1: zeros. */
-static void put_row(const tt_stream *s, const tt_ensemble *e, int64_t from, tt_stream_room to)
+static void copy_row(const tt_host_batches *s, const tt_ensemble *e, int64_t from,
+                     tt_batch_buffers to)
 {
   const tt_dataset *d = s->data;
   if (from < 0) {
@@ -24,58 +26,56 @@ static void put_row(const tt_stream *s, const tt_ensemble *e, int64_t from, tt_s
     return;
   }
   memcpy(to.x, d->x + from * d->inputs, (size_t)d->inputs * sizeof *to.x);
-  for (int64_t k = 0; k < e->targets; k++)
-    to.y[k] = d->y[from * d->targets + e->column[k]];
+  for (int64_t k = 0; k < e->targets; k++) to.y[k] = d->y[from * d->targets + e->column[k]];
   if (to.weight) *to.weight = d->weight[from];
 }
 
 /* What label_noise adds to the labels of a row. */
-static void add_noise(const tt_stream *s, const tt_member *m, int64_t from, float *y)
+static void add_label_noise(const tt_host_batches *s, const tt_member *m, int64_t from, float *y)
 {
   const tt_ensemble *e = &s->cohort->ensemble[m->ensemble];
   for (int64_t k = 0; k < e->targets; k++)
-    y[k] += m->hyper.label_noise * tt_label_noise(s->cohort->seed, m->stream,
-                                                  (uint32_t)e->column[k], (uint32_t)from);
+    y[k] += m->hyper.label_noise *
+            tt_label_noise(s->cohort->seed, m->stream, (uint32_t)e->column[k], (uint32_t)from);
 }
 
-static void put_batch(const tt_stream *s, int64_t i, const tt_stream_at *at, int64_t batch,
-                      int64_t rows, const tt_stream_room *to)
+static void fill_batch(const tt_host_batches *s, int64_t i, const tt_member_positions *at,
+                       int64_t batch, int64_t rows, const tt_batch_buffers *to)
 {
   const tt_member *m = &s->cohort->member[s->slice.first + i];
   const tt_ensemble *e = &s->cohort->ensemble[m->ensemble];
-  int64_t list = tt_cohort_view_of(s->cohort, m) * TT_SPLITS + TT_TRAIN;
+  int64_t list = tt_member_row_set(s->cohort, m) * TT_SPLITS + TT_TRAIN;
   int64_t epoch = at->epoch[i], epoch_rows = s->epoch_rows[i];
   int64_t first = batch * s->cohort->batch_size, left = epoch_rows - first;
-  tt_order order = tt_order_make(s->cohort, m, at->attempt[i], s->count[list], epoch);
+  tt_sampler order = tt_member_sampler(s->cohort, m, at->attempt[i], s->count[list], epoch);
   const int32_t *replay =
       s->replay ? s->replay + (i * s->cohort->max_epochs + epoch) * epoch_rows : NULL;
   for (int64_t r = 0; r < rows; r++) {
-    tt_stream_room room = room_at(s, to, i * rows + r);
+    tt_batch_buffers buffers = buffers_at(s, to, i * rows + r);
     int64_t from = -1;
     if (r < left && replay)
       from = replay[first + r];
     else if (r < left)
-      from = s->row[list][tt_order_at(&order, (uint32_t)(first + r))];
-    put_row(s, e, from, room);
-    if (from >= 0 && m->hyper.label_noise > 0.0f) add_noise(s, m, from, room.y);
+      from = s->row[list][tt_sampler_at(&order, (uint32_t)(first + r))];
+    copy_row(s, e, from, buffers);
+    if (from >= 0 && m->hyper.label_noise > 0.0f) add_label_noise(s, m, from, buffers.y);
   }
 }
 
-void tt_stream_batches(const tt_stream *s, const tt_stream_at *at, int64_t ahead, int64_t rows,
-                       const tt_stream_room *to)
+void tt_host_batches_fill(const tt_host_batches *s, const tt_member_positions *at, int64_t ahead,
+                          int64_t rows, const tt_batch_buffers *to)
 {
 #pragma omp parallel for schedule(static) num_threads(s->threads)
   for (int64_t i = 0; i < s->slice.count; i++)
-    if (at->status[i] == TT_STATUS_training)
-      put_batch(s, i, at, at->batch[i] + ahead, rows, to);
+    if (at->status[i] == TT_STATUS_training) fill_batch(s, i, at, at->batch[i] + ahead, rows, to);
 }
 
-void tt_stream_split(const tt_stream *s, int64_t view, tt_split split, int64_t first, int64_t rows,
-                     const tt_stream_room *to)
+void tt_host_batches_fill_split(const tt_host_batches *s, int64_t row_set, tt_split split,
+                                int64_t first, int64_t rows, const tt_batch_buffers *to)
 {
-  const int32_t *row = s->row[view * TT_SPLITS + split] + first;
-  int64_t ensemble = view / (tt_cohort_views(s->cohort) / s->cohort->ensembles);
+  const int32_t *row = s->row[row_set * TT_SPLITS + split] + first;
+  int64_t ensemble = row_set / (tt_cohort_row_sets(s->cohort) / s->cohort->ensembles);
 #pragma omp parallel for schedule(static) num_threads(s->threads)
   for (int64_t r = 0; r < rows; r++)
-    put_row(s, &s->cohort->ensemble[ensemble], row[r], room_at(s, to, r));
+    copy_row(s, &s->cohort->ensemble[ensemble], row[r], buffers_at(s, to, r));
 }

@@ -6,28 +6,27 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { LEAST_ACROSS = 4 }; /* then every group of lanes has whole float4 of rows */
+enum { MIN_LANES = 4 }; /* then every group of lanes has whole float4 of rows */
 
-static int32_t up4(int64_t x) { return (int32_t)((x + 3) / 4 * 4); }
+static int32_t round_up4(int64_t x) { return (int32_t)((x + 3) / 4 * 4); }
 
 /* The reason against the shape, or 1. */
-static int shape_fits(const tt_model *m, char *why, size_t room)
+static int check_shape(const tt_model *m, char *why, size_t room)
 {
   int64_t widest = m->inputs;
-  for (int l = 0; l < m->layers; l++)
-    widest = m->layer[l].out > widest ? m->layer[l].out : widest;
-  if (m->layers > TT_WARP_LAYERS)
-    snprintf(why, room, "%d layers, a warp takes %d", m->layers, TT_WARP_LAYERS);
-  else if (widest > TT_WARP_WIDTH)
-    snprintf(why, room, "a layer is %" PRId64 " wide, a warp takes %d", widest, TT_WARP_WIDTH);
-  else if (m->params > TT_WARP_PARAMS)
-    snprintf(why, room, "%" PRId64 " parameters, a warp takes %d", m->params, TT_WARP_PARAMS);
+  for (int l = 0; l < m->layers; l++) widest = m->layer[l].out > widest ? m->layer[l].out : widest;
+  if (m->layers > TT_WARP_MAX_LAYERS)
+    snprintf(why, room, "%d layers, a warp takes %d", m->layers, TT_WARP_MAX_LAYERS);
+  else if (widest > TT_WARP_MAX_WIDTH)
+    snprintf(why, room, "a layer is %" PRId64 " wide, a warp takes %d", widest, TT_WARP_MAX_WIDTH);
+  else if (m->params > TT_WARP_MAX_PARAMS)
+    snprintf(why, room, "%" PRId64 " parameters, a warp takes %d", m->params, TT_WARP_MAX_PARAMS);
   else
     return 1;
   return 0;
 }
 
-static void place_params(const tt_model *m, tt_warp_plan *p)
+static void assign_param_offsets(const tt_model *m, tt_warp_plan *p)
 {
   int32_t at = 0;
   for (int l = 0; l < m->layers; l++) {
@@ -37,38 +36,38 @@ static void place_params(const tt_model *m, tt_warp_plan *p)
     to->in = (int32_t)from->in;
     to->out = (int32_t)from->out;
     to->source = (int32_t)from->weight;
-    to->stride = to->in < 4 ? to->in : up4(to->in);
+    to->stride = to->in < 4 ? to->in : round_up4(to->in);
     to->weight = at;
-    to->bias = up4(at + to->out * to->stride);
-    to->by_unit = to->out >= to->in;
-    to->across = LEAST_ACROSS;
+    to->bias = round_up4(at + to->out * to->stride);
+    to->by_output = to->out >= to->in;
+    to->across = MIN_LANES;
     while (to->across < larger && to->across < TT_WARP_LANES) to->across *= 2;
-    at = to->bias + up4(to->out);
+    at = to->bias + round_up4(to->out);
   }
   p->params = at;
 }
 
 /* Offsets for R rows at a time. */
-static void place_all(const tt_model *m, int32_t rows, tt_warp_plan *p)
+static void assign_offsets(const tt_model *m, int32_t rows, tt_warp_plan *p)
 {
-  int32_t at = TT_WARP_HEAD;
+  int32_t at = TT_WARP_HEADER_FLOATS;
   p->rows = rows;
-  p->ld = rows + TT_WARP_GAP;
-#define PLACE(field, floats) (p->field = at, at += up4(floats))
-  PLACE(weights, p->params);
-  PLACE(gradient, p->params);
-  PLACE(slot, p->slots * p->params);
-  PLACE(row, TT_WARP_AHEAD);
-  PLACE(step, (p->paced ? 3 : 2) * TT_WARP_LANES);
-  PLACE(x, m->inputs * p->ld);
-  PLACE(y, m->targets * p->ld);
+  p->ld = rows + TT_WARP_PADDING;
+#define ASSIGN(field, floats) (p->field = at, at += round_up4(floats))
+  ASSIGN(weights, p->params);
+  ASSIGN(gradient, p->params);
+  ASSIGN(slot, p->slots * p->params);
+  ASSIGN(row, TT_WARP_PREFETCH_ROWS);
+  ASSIGN(step, (p->lr_varies ? 3 : 2) * TT_WARP_LANES);
+  ASSIGN(x, m->inputs * p->ld);
+  ASSIGN(y, m->targets * p->ld);
   for (int l = 0; l < p->layers; l++) {
     p->layer[l].input = l ? p->layer[l - 1].output : p->x;
-    PLACE(layer[l].output, p->layer[l].out * p->ld);
+    ASSIGN(layer[l].output, p->layer[l].out * p->ld);
     p->layer[l].slope = p->layer[l].output;
-    if (p->keeps_slope && l < p->layers - 1) PLACE(layer[l].slope, p->layer[l].out * p->ld);
+    if (p->stores_slope && l < p->layers - 1) ASSIGN(layer[l].slope, p->layer[l].out * p->ld);
   }
-#undef PLACE
+#undef ASSIGN
   p->bytes = (int64_t)sizeof(float) * at;
 }
 
@@ -80,16 +79,16 @@ int tt_warp_plan_make(const tt_cohort *c, tt_precision precision, int64_t shared
     snprintf(why, room, "a warp multiplies in fp32, not in %s", tt_choice_precision[precision]);
     return 0;
   }
-  if (!shape_fits(m, why, room)) return 0;
-  tt_warp_plan p = {.warps = TT_WARP_TEAM,
+  if (!check_shape(m, why, room)) return 0;
+  tt_warp_plan p = {.warps = TT_WARPS_PER_BLOCK,
                     .slots = tt_optimizer_slots(c->optimizer),
                     .layers = m->layers,
-                    .paced = tt_cohort_paced(c),
-                    .keeps_slope = tt_block_keeps_slope(m->layer[0].activation)};
-  place_params(m, &p);
-  place_all(m, TT_WARP_MOST_ROWS, &p);
-  if (c->batch_size <= TT_WARP_LANES || TT_WARP_CROWD * p.bytes > shared_bytes)
-    place_all(m, TT_WARP_LANES, &p);
+                    .lr_varies = tt_cohort_lr_varies(c),
+                    .stores_slope = tt_block_stores_slope(m->layer[0].activation)};
+  assign_param_offsets(m, &p);
+  assign_offsets(m, TT_WARP_MAX_ROWS, &p);
+  if (c->batch_size <= TT_WARP_LANES || TT_WARPS_PER_MULTIPROCESSOR * p.bytes > shared_bytes)
+    assign_offsets(m, TT_WARP_LANES, &p);
   while (p.warps > 1 && p.warps * p.bytes > shared_bytes) p.warps /= 2;
   if (p.bytes > shared_bytes) {
     snprintf(why, room, "a warp needs %" PRId64 " bytes of shared memory, a block has %" PRId64,

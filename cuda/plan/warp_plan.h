@@ -11,16 +11,16 @@ extern "C" {
 #endif
 
 enum {
-  TT_WARP_LAYERS = 5,   /* hidden ones and the last */
-  TT_WARP_WIDTH = 64,   /* of a layer, inputs and outputs too */
-  TT_WARP_PARAMS = 1024,
+  TT_WARP_MAX_LAYERS = 5, /* hidden ones and the last */
+  TT_WARP_MAX_WIDTH = 64, /* of a layer, inputs and outputs too */
+  TT_WARP_MAX_PARAMS = 1024,
   TT_WARP_LANES = 32,
-  TT_WARP_MOST_ROWS = 64, /* R at most: two rows a lane */
-  TT_WARP_GAP = 4,      /* floats between features: an odd number of float4 from one to the next */
-  TT_WARP_AHEAD = 256,  /* slots of the epoch whose rows are worked out at a time */
-  TT_WARP_HEAD = 32,    /* floats in front, for the order of the epoch */
-  TT_WARP_TEAM = 4,     /* warps of a block at most, each with a member of its own */
-  TT_WARP_CROWD = 12    /* warps of a multiprocessor that hide each other's waits */
+  TT_WARP_MAX_ROWS = 64, /* R at most: two rows a lane */
+  TT_WARP_PADDING = 4,   /* floats between features: an odd number of float4 from one to the next */
+  TT_WARP_PREFETCH_ROWS = 256,     /* slots of the epoch whose rows are worked out at a time */
+  TT_WARP_HEADER_FLOATS = 32,      /* floats in front, for the order of the epoch */
+  TT_WARPS_PER_BLOCK = 4,          /* warps of a block at most, each with a member of its own */
+  TT_WARPS_PER_MULTIPROCESSOR = 12 /* warps of a multiprocessor that hide each other's waits */
 };
 
 /* One layer. Offsets and distances in floats. */
@@ -31,7 +31,7 @@ typedef struct tt_warp_layer {
   int32_t stride;        /* between rows of W there */
   int32_t input, output; /* [in][ld], [out][ld]: z, then f(z), then dL/dz */
   int32_t slope;         /* [out][ld]: f'(z), if it is kept */
-  int32_t by_unit;       /* 1: a lane sums the gradient of an output's weights, 0: of an input's */
+  int32_t by_output;     /* 1: a lane sums the gradient of an output's weights, 0: of an input's */
   int32_t across;        /* lanes side by side, a power of two; the others take other rows */
 } tt_warp_layer;
 
@@ -39,20 +39,20 @@ typedef struct tt_warp_layer {
  * itself on the way there and back: the lanes meet at the weights' gradient alone. Features are an
  * odd number of float4 apart: eight of them lie on different banks. */
 typedef struct tt_warp_plan {
-  int64_t bytes;       /* of shared memory, of one warp */
-  int32_t warps;       /* of a block */
-  int32_t rows;        /* R: rows of a batch at a time, 32 or 64 */
-  int32_t ld;          /* between features */
-  int32_t params;      /* Q: rows of W padded to float4, zero in the gaps */
-  int32_t slots;       /* of the optimiser */
-  int32_t keeps_slope; /* 1: f'(z) has arrays of its own */
+  int64_t bytes;                   /* of shared memory, of one warp */
+  int32_t warps;                   /* of a block */
+  int32_t rows;                    /* R: rows of a batch at a time, 32 or 64 */
+  int32_t ld;                      /* between features */
+  int32_t params;                  /* Q: rows of W padded to float4, zero in the gaps */
+  int32_t slots;                   /* of the optimiser */
+  int32_t stores_slope;            /* 1: f'(z) has arrays of its own */
   int32_t weights, gradient, slot; /* offsets of [Q], [Q], [slots][Q] */
-  int32_t x, y;        /* [D][ld], [K][ld] */
-  int32_t row;         /* [TT_WARP_AHEAD] numbers of rows */
-  int32_t step;        /* [2][32] corrections of 32 steps; paced: [3][32], and step sizes */
-  int32_t paced;       /* tt_cohort_paced */
+  int32_t x, y;                    /* [D][ld], [K][ld] */
+  int32_t row;                     /* [TT_WARP_PREFETCH_ROWS] numbers of rows */
+  int32_t step;      /* [2][32] corrections of 32 steps; paced: [3][32], and step sizes */
+  int32_t lr_varies; /* tt_cohort_lr_varies */
   int32_t layers;
-  tt_warp_layer layer[TT_WARP_LAYERS];
+  tt_warp_layer layer[TT_WARP_MAX_LAYERS];
 } tt_warp_plan;
 
 /* Plan for the cohort where a block can have `shared_bytes`.

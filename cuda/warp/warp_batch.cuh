@@ -7,14 +7,14 @@
  * (or an input) and sums over rows. Hence the barriers: one before a layer's gradient, one after.
  *
  * Rows past the end of a batch are copies of the last one with dL/do = 0. */
-#ifndef TT_WARP_ROWS_CUH
-#define TT_WARP_ROWS_CUH
+#ifndef TT_WARP_BATCH_CUH
+#define TT_WARP_BATCH_CUH
 #include "cuda/common/engine_internal.cuh"
 #include "cuda/plan/warp_plan.h"
 
 /* Arguments of the kernels. */
 typedef struct tt_warp_args {
-  tt_view view;
+  tt_cuda_state view;
   tt_warp_plan plan;
   int64_t steps; /* that a member may take now */
   int32_t *next; /* the member nobody has taken yet */
@@ -22,20 +22,20 @@ typedef struct tt_warp_args {
   double *loss;  /* [M] the mean losses */
 } tt_warp_args;
 
-__device__ __forceinline__ int tt_warp_lane() { return (int)threadIdx.x % TT_WARP; }
+__device__ __forceinline__ int tt_warp_lane_index() { return (int)threadIdx.x % TT_WARP_SIZE; }
 
 /* ---- a lane's rows ---- */
 
-template <int N> struct tt_warp_rows {
+template <int N> struct tt_warp_values {
   float v[N];
 };
 /* The plan's ld and rows, where the compiler sees them. */
-template <int N> struct tt_warp_sizes {
-  enum { ROWS = TT_WARP * N, LD = ROWS + TT_WARP_GAP };
+template <int N> struct tt_warp_layout {
+  enum { ROWS = TT_WARP_SIZE * N, LD = ROWS + TT_WARP_PADDING };
 };
-template <int N> __device__ __forceinline__ tt_warp_rows<N> tt_warp_get(const float *at)
+template <int N> __device__ __forceinline__ tt_warp_values<N> tt_warp_load_values(const float *at)
 {
-  tt_warp_rows<N> x;
+  tt_warp_values<N> x;
   if constexpr (N == 2) {
     float2 f = *reinterpret_cast<const float2 *>(at);
     x.v[0] = f.x, x.v[1] = f.y;
@@ -44,7 +44,8 @@ template <int N> __device__ __forceinline__ tt_warp_rows<N> tt_warp_get(const fl
   }
   return x;
 }
-template <int N> __device__ __forceinline__ void tt_warp_set(float *at, const tt_warp_rows<N> &x)
+template <int N>
+__device__ __forceinline__ void tt_warp_store_values(float *at, const tt_warp_values<N> &x)
 {
   if constexpr (N == 2)
     *reinterpret_cast<float2 *>(at) = make_float2(x.v[0], x.v[1]);
@@ -56,10 +57,11 @@ template <int N> __device__ __forceinline__ void tt_warp_set(float *at, const tt
 
 /* z = W x + b of T units from `unit` on; inputs ascending. */
 template <int N, int T>
-__device__ __forceinline__ void tt_warp_dots(const tt_warp_layer &layer, const float *w,
-                                             const float *x, int unit, tt_warp_rows<N> (&z)[T])
+__device__ __forceinline__ void tt_warp_dot_products(const tt_warp_layer &layer, const float *w,
+                                                     const float *x, int unit,
+                                                     tt_warp_values<N> (&z)[T])
 {
-  enum { LD = tt_warp_sizes<N>::LD };
+  enum { LD = tt_warp_layout<N>::LD };
   const float *row = w + layer.weight + unit * layer.stride;
 #pragma unroll
   for (int t = 0; t < T; t++)
@@ -68,9 +70,9 @@ __device__ __forceinline__ void tt_warp_dots(const tt_warp_layer &layer, const f
   int k = 0;
 #pragma unroll 1
   for (; k + 4 <= layer.in; k += 4) {
-    tt_warp_rows<N> u[4];
+    tt_warp_values<N> u[4];
 #pragma unroll
-    for (int j = 0; j < 4; j++) u[j] = tt_warp_get<N>(x + (k + j) * LD);
+    for (int j = 0; j < 4; j++) u[j] = tt_warp_load_values<N>(x + (k + j) * LD);
 #pragma unroll
     for (int t = 0; t < T; t++) {
       float4 v = tt_load4(row + t * layer.stride + k);
@@ -85,7 +87,7 @@ __device__ __forceinline__ void tt_warp_dots(const tt_warp_layer &layer, const f
   }
 #pragma unroll 1
   for (; k < layer.in; k++) {
-    tt_warp_rows<N> u = tt_warp_get<N>(x + k * LD);
+    tt_warp_values<N> u = tt_warp_load_values<N>(x + k * LD);
 #pragma unroll
     for (int t = 0; t < T; t++)
 #pragma unroll
@@ -95,18 +97,18 @@ __device__ __forceinline__ void tt_warp_dots(const tt_warp_layer &layer, const f
 
 /* z -> f(z); f'(z) into slope if it is kept. */
 template <tt_activation A, int N, int T>
-__device__ __forceinline__ void tt_warp_activate_as(tt_warp_rows<N> (&z)[T], float *slope)
+__device__ __forceinline__ void tt_warp_apply_activation_as(tt_warp_values<N> (&z)[T], float *slope)
 {
 #pragma unroll
   for (int t = 0; t < T; t++) {
-    tt_warp_rows<N> y;
+    tt_warp_values<N> y;
 #pragma unroll
     for (int r = 0; r < N; r++) y.v[r] = tt_act(A, z[t].v[r]);
     if (slope) {
-      tt_warp_rows<N> d;
+      tt_warp_values<N> d;
 #pragma unroll
       for (int r = 0; r < N; r++) d.v[r] = tt_act_grad(A, z[t].v[r], y.v[r]);
-      tt_warp_set(slope + t * tt_warp_sizes<N>::LD, d);
+      tt_warp_store_values(slope + t * tt_warp_layout<N>::LD, d);
     }
     z[t] = y;
   }
@@ -114,12 +116,12 @@ __device__ __forceinline__ void tt_warp_activate_as(tt_warp_rows<N> (&z)[T], flo
 
 /* The formula is chosen once for all units. */
 template <int N, int T>
-__device__ __forceinline__ void tt_warp_activate(tt_activation kind, tt_warp_rows<N> (&z)[T],
-                                                 float *slope)
+__device__ __forceinline__ void tt_warp_apply_activation(tt_activation kind,
+                                                         tt_warp_values<N> (&z)[T], float *slope)
 {
   switch (kind) {
-#define X(name, f, df, source) \
-  case TT_ACT_##name: tt_warp_activate_as<TT_ACT_##name, N, T>(z, slope); break;
+#define X(name, f, df, source)                                                                     \
+  case TT_ACT_##name: tt_warp_apply_activation_as<TT_ACT_##name, N, T>(z, slope); break;
     TT_ACTIVATIONS(X)
 #undef X
   default: break;
@@ -128,32 +130,33 @@ __device__ __forceinline__ void tt_warp_activate(tt_activation kind, tt_warp_row
 
 /* Units [unit, unit + T) of layer l. */
 template <int N, int T>
-__device__ __forceinline__ void tt_warp_units(const tt_warp_args &a, float *own, int l, int unit)
+__device__ __forceinline__ void tt_warp_forward_units(const tt_warp_args &a, float *own, int l,
+                                                      int unit)
 {
   const tt_warp_plan &p = a.plan;
   const tt_warp_layer &layer = p.layer[l];
-  enum { LD = tt_warp_sizes<N>::LD };
-  int column = tt_warp_lane() * N, at = unit * LD + column;
-  tt_warp_rows<N> z[T];
-  tt_warp_dots<N, T>(layer, own + p.weights, own + layer.input + column, unit, z);
+  enum { LD = tt_warp_layout<N>::LD };
+  int column = tt_warp_lane_index() * N, at = unit * LD + column;
+  tt_warp_values<N> z[T];
+  tt_warp_dot_products<N, T>(layer, own + p.weights, own + layer.input + column, unit, z);
   if (l < p.layers - 1)
-    tt_warp_activate<N, T>(a.view.activation, z,
-                           p.keeps_slope ? own + layer.slope + at : NULL);
+    tt_warp_apply_activation<N, T>(a.view.activation, z,
+                                   p.stores_slope ? own + layer.slope + at : NULL);
 #pragma unroll
-  for (int t = 0; t < T; t++) tt_warp_set(own + layer.output + at + t * LD, z[t]);
+  for (int t = 0; t < T; t++) tt_warp_store_values(own + layer.output + at + t * LD, z[t]);
 }
 
 /* x -> outputs of all layers. */
 template <int N>
-__device__ __forceinline__ void tt_warp_all_forward(const tt_warp_args &a, float *own)
+__device__ __forceinline__ void tt_warp_network_forward(const tt_warp_args &a, float *own)
 {
 #pragma unroll 1
   for (int l = 0; l < a.plan.layers; l++) {
     int unit = 0, out = a.plan.layer[l].out;
 #pragma unroll 1
-    for (; unit + 4 <= out; unit += 4) tt_warp_units<N, 4>(a, own, l, unit);
+    for (; unit + 4 <= out; unit += 4) tt_warp_forward_units<N, 4>(a, own, l, unit);
 #pragma unroll 1
-    for (; unit < out; unit++) tt_warp_units<N, 1>(a, own, l, unit);
+    for (; unit < out; unit++) tt_warp_forward_units<N, 1>(a, own, l, unit);
   }
 }
 
@@ -161,31 +164,33 @@ __device__ __forceinline__ void tt_warp_all_forward(const tt_warp_args &a, float
 
 /* This lane's part of the loss of the first `rows` rows; the outputs become dL/do * factor. */
 template <int N>
-__device__ __forceinline__ double tt_warp_loss(const tt_warp_args &a, float *own, int rows,
-                                               const tt_warp_rows<N> &weight, float factor)
+__device__ __forceinline__ double tt_warp_loss_backward(const tt_warp_args &a, float *own, int rows,
+                                                        const tt_warp_values<N> &weight,
+                                                        float factor)
 {
-  const tt_view &v = a.view;
+  const tt_cuda_state &v = a.view;
   const tt_warp_plan &p = a.plan;
-  enum { LD = tt_warp_sizes<N>::LD };
-  int column = tt_warp_lane() * N, two = v.output == TT_OUTPUT_mean_variance;
+  enum { LD = tt_warp_layout<N>::LD };
+  int column = tt_warp_lane_index() * N, two = v.output == TT_OUTPUT_mean_variance;
   float *o = own + p.layer[p.layers - 1].output + column;
   const float *y = own + p.y + column;
-  tt_warp_rows<N> value = {}, none = {};
+  tt_warp_values<N> value = {}, none = {};
 #pragma unroll 1
   for (int k = 0; k < v.targets; k++) {
     float *second = o + (v.targets + k) * LD;
-    tt_warp_rows<N> o0 = tt_warp_get<N>(o + k * LD), o1 = two ? tt_warp_get<N>(second) : none;
-    tt_warp_rows<N> want = tt_warp_get<N>(y + k * LD);
+    tt_warp_values<N> o0 = tt_warp_load_values<N>(o + k * LD),
+                      o1 = two ? tt_warp_load_values<N>(second) : none;
+    tt_warp_values<N> want = tt_warp_load_values<N>(y + k * LD);
 #pragma unroll
     for (int r = 0; r < N; r++) {
       int there = column + r < rows;
-      tt_loss_grad g = tt_loss_at(v.loss, o0.v[r], o1.v[r], want.v[r], v.loss_args);
+      tt_loss_grad g = tt_loss_two_outputs(v.loss, o0.v[r], o1.v[r], want.v[r], v.loss_args);
       value.v[r] += g.value;
       o0.v[r] = there ? g.d0 * (weight.v[r] * factor) : 0.0f;
       o1.v[r] = there ? g.d1 * (weight.v[r] * factor) : 0.0f;
     }
-    tt_warp_set(o + k * LD, o0);
-    if (two) tt_warp_set(second, o1);
+    tt_warp_store_values(o + k * LD, o0);
+    if (two) tt_warp_store_values(second, o1);
   }
   double sum = 0.0;
 #pragma unroll
@@ -198,7 +203,7 @@ __device__ __forceinline__ double tt_warp_loss(const tt_warp_args &a, float *own
 
 /* f(z) -> f'(z), where f(z) says enough. */
 template <tt_activation A, int N, int T>
-__device__ __forceinline__ void tt_warp_slope_as(tt_warp_rows<N> (&h)[T])
+__device__ __forceinline__ void tt_warp_output_to_slope_as(tt_warp_values<N> (&h)[T])
 {
 #pragma unroll
   for (int t = 0; t < T; t++)
@@ -208,16 +213,16 @@ __device__ __forceinline__ void tt_warp_slope_as(tt_warp_rows<N> (&h)[T])
 
 /* f'(z) of T units, from `at` where f(z) is, or from where it is kept. */
 template <int N, int T>
-__device__ __forceinline__ void tt_warp_slopes(const tt_warp_args &a, const float *at,
-                                               const float *kept, tt_warp_rows<N> (&h)[T])
+__device__ __forceinline__ void tt_warp_load_slopes(const tt_warp_args &a, const float *at,
+                                                    const float *kept, tt_warp_values<N> (&h)[T])
 {
-  const float *from = a.plan.keeps_slope ? kept : at;
+  const float *from = a.plan.stores_slope ? kept : at;
 #pragma unroll
-  for (int t = 0; t < T; t++) h[t] = tt_warp_get<N>(from + t * tt_warp_sizes<N>::LD);
-  if (a.plan.keeps_slope) return;
+  for (int t = 0; t < T; t++) h[t] = tt_warp_load_values<N>(from + t * tt_warp_layout<N>::LD);
+  if (a.plan.stores_slope) return;
   switch (a.view.activation) {
-#define X(name, f, df, source) \
-  case TT_ACT_##name: tt_warp_slope_as<TT_ACT_##name, N, T>(h); break;
+#define X(name, f, df, source)                                                                     \
+  case TT_ACT_##name: tt_warp_output_to_slope_as<TT_ACT_##name, N, T>(h); break;
     TT_ACTIVATIONS(X)
 #undef X
   default: break;
@@ -226,18 +231,19 @@ __device__ __forceinline__ void tt_warp_slopes(const tt_warp_args &a, const floa
 
 /* Inputs [at, at + T) of layer l, units of the layer before it: f(z) -> dL/dz. */
 template <int N, int T>
-__device__ __forceinline__ void tt_warp_back(const tt_warp_args &a, float *own, int l, int at)
+__device__ __forceinline__ void tt_warp_backward_units(const tt_warp_args &a, float *own, int l,
+                                                       int at)
 {
   const tt_warp_plan &p = a.plan;
   const tt_warp_layer &layer = p.layer[l];
-  enum { LD = tt_warp_sizes<N>::LD };
-  int column = tt_warp_lane() * N;
+  enum { LD = tt_warp_layout<N>::LD };
+  int column = tt_warp_lane_index() * N;
   const float *d = own + layer.output + column, *w = own + p.weights + layer.weight + at;
   float *to = own + layer.input + at * LD + column;
-  tt_warp_rows<N> sum[T] = {}, h[T];
+  tt_warp_values<N> sum[T] = {}, h[T];
 #pragma unroll 2
   for (int o = 0; o < layer.out; o++) {
-    tt_warp_rows<N> u = tt_warp_get<N>(d + o * LD);
+    tt_warp_values<N> u = tt_warp_load_values<N>(d + o * LD);
     float v[T];
     if constexpr (T == 4) {
       float4 f = tt_load4(w + o * layer.stride);
@@ -250,12 +256,12 @@ __device__ __forceinline__ void tt_warp_back(const tt_warp_args &a, float *own, 
 #pragma unroll
       for (int r = 0; r < N; r++) sum[t].v[r] = tt_fma(u.v[r], v[t], sum[t].v[r]);
   }
-  tt_warp_slopes<N, T>(a, to, own + p.layer[l - 1].slope + at * LD + column, h);
+  tt_warp_load_slopes<N, T>(a, to, own + p.layer[l - 1].slope + at * LD + column, h);
 #pragma unroll
   for (int t = 0; t < T; t++) {
 #pragma unroll
     for (int r = 0; r < N; r++) h[t].v[r] *= sum[t].v[r];
-    tt_warp_set(to + t * LD, h[t]);
+    tt_warp_store_values(to + t * LD, h[t]);
   }
 }
 
@@ -264,8 +270,8 @@ __device__ __forceinline__ void tt_warp_back(const tt_warp_args &a, float *own, 
 /* Sums over rows [first, end), first a multiple of 4: of this lane's feature times T others, and of
  * the feature alone if it has a bias. */
 template <int LD, int T, bool BIAS>
-__device__ __forceinline__ void tt_warp_sums(const float *mine, const float *other, int first,
-                                             int end, float (&sum)[T], float *bias)
+__device__ __forceinline__ void tt_warp_sum_rows(const float *mine, const float *other, int first,
+                                                 int end, float (&sum)[T], float *bias)
 {
 #pragma unroll
   for (int t = 0; t < T; t++) sum[t] = 0.0f;
@@ -285,121 +291,123 @@ __device__ __forceinline__ void tt_warp_sums(const float *mine, const float *oth
 }
 
 /* The sum of all groups of `across` lanes, in every lane. */
-__device__ __forceinline__ float tt_warp_fold(float sum, int across)
+__device__ __forceinline__ float tt_warp_sum_groups(float sum, int across)
 {
 #pragma unroll 1
-  for (int bits = across; bits < TT_WARP; bits *= 2) sum += tt_shuffle_xor(sum, bits);
+  for (int bits = across; bits < TT_WARP_SIZE; bits *= 2) sum += tt_shuffle_xor(sum, bits);
   return sum;
 }
 
-__device__ __forceinline__ void tt_warp_put(float *at, float x, int begins)
+__device__ __forceinline__ void tt_warp_accumulate(float *at, float x, int overwrite)
 {
-  *at = (begins ? 0.0f : *at) + x;
+  *at = (overwrite ? 0.0f : *at) + x;
 }
 
 /* What a lane does for the gradient of a layer's weights: which rows, and where its sums go. */
-typedef struct tt_warp_share {
+typedef struct tt_warp_gradient_task {
   const float *mine, *other; /* its feature, the first of the others: rows side by side */
   float *weights, *bias;     /* of the first of the others; of its own feature */
-  int across, between;       /* lanes side by side; distance of the weights of two others */
+  int across, weight_stride; /* lanes side by side; distance of the weights of two others */
   int first, end;            /* rows */
   int writes, writes_bias;   /* one lane of those with the same sum; if the feature is a unit's */
-  int begins;                /* 1: the gradient begins with these rows; 0: they are added */
-} tt_warp_share;
+  int overwrite;             /* 1: the gradient begins with these rows; 0: they are added */
+} tt_warp_gradient_task;
 
 /* The lane's feature and T others from number `at` on. */
 template <int LD, int T, bool BIAS>
-__device__ __forceinline__ void tt_warp_weights(const tt_warp_share &of, int at)
+__device__ __forceinline__ void tt_warp_weight_gradient(const tt_warp_gradient_task &of, int at)
 {
-  float sum[T], bias = 0.0f, *to = of.weights + at * of.between;
-  tt_warp_sums<LD, T, BIAS>(of.mine, of.other + at * LD, of.first, of.end, sum, &bias);
+  float sum[T], bias = 0.0f, *to = of.weights + at * of.weight_stride;
+  tt_warp_sum_rows<LD, T, BIAS>(of.mine, of.other + at * LD, of.first, of.end, sum, &bias);
 #pragma unroll
   for (int t = 0; t < T; t++) {
-    sum[t] = tt_warp_fold(sum[t], of.across);
-    if (of.writes) tt_warp_put(to + t * of.between, sum[t], of.begins);
+    sum[t] = tt_warp_sum_groups(sum[t], of.across);
+    if (of.writes) tt_warp_accumulate(to + t * of.weight_stride, sum[t], of.overwrite);
   }
   if (!BIAS) return;
-  bias = tt_warp_fold(bias, of.across);
-  if (of.writes_bias) tt_warp_put(of.bias, bias, of.begins);
+  bias = tt_warp_sum_groups(bias, of.across);
+  if (of.writes_bias) tt_warp_accumulate(of.bias, bias, of.overwrite);
 }
 
 /* All weights of the lane's feature, with the first of them its bias. */
 template <int LD>
-__device__ __forceinline__ void tt_warp_feature(const tt_warp_share &of, int others)
+__device__ __forceinline__ void tt_warp_feature_gradient(const tt_warp_gradient_task &of,
+                                                         int others)
 {
   int at = 0;
   if (others >= 4)
-    tt_warp_weights<LD, 4, true>(of, at), at += 4;
+    tt_warp_weight_gradient<LD, 4, true>(of, at), at += 4;
   else
-    tt_warp_weights<LD, 1, true>(of, at++);
+    tt_warp_weight_gradient<LD, 1, true>(of, at++);
 #pragma unroll 1
-  for (; at + 4 <= others; at += 4) tt_warp_weights<LD, 4, false>(of, at);
+  for (; at + 4 <= others; at += 4) tt_warp_weight_gradient<LD, 4, false>(of, at);
 #pragma unroll 1
-  for (; at < others; at++) tt_warp_weights<LD, 1, false>(of, at);
+  for (; at < others; at++) tt_warp_weight_gradient<LD, 1, false>(of, at);
 }
 
 /* The biases of few units: every lane adds its rows, then all lanes. */
 template <int N>
-__device__ __forceinline__ void tt_warp_biases(const tt_warp_layer &layer, const float *own,
-                                               float *g, int begins)
+__device__ __forceinline__ void tt_warp_bias_gradient(const tt_warp_layer &layer, const float *own,
+                                                      float *g, int overwrite)
 {
-  const float *d = own + layer.output + tt_warp_lane() * N;
+  const float *d = own + layer.output + tt_warp_lane_index() * N;
 #pragma unroll 1
   for (int o = 0; o < layer.out; o++) {
-    tt_warp_rows<N> x = tt_warp_get<N>(d + o * tt_warp_sizes<N>::LD);
+    tt_warp_values<N> x = tt_warp_load_values<N>(d + o * tt_warp_layout<N>::LD);
     float sum = x.v[0];
     if constexpr (N == 2) sum += x.v[1];
     sum = tt_warp_sum(sum);
-    if (tt_warp_lane() == 0) tt_warp_put(g + layer.bias + o, sum, begins);
+    if (tt_warp_lane_index() == 0) tt_warp_accumulate(g + layer.bias + o, sum, overwrite);
   }
 }
 
 /* dL/dz of a layer and its inputs -> the gradient of its weights. */
 template <int N>
-__device__ __forceinline__ void tt_warp_gradient(const tt_warp_args &a, float *own,
-                                                 const tt_warp_layer &layer, int rows, int begins)
+__device__ __forceinline__ void tt_warp_layer_gradient(const tt_warp_args &a, float *own,
+                                                       const tt_warp_layer &layer, int rows,
+                                                       int overwrite)
 {
-  enum { LD = tt_warp_sizes<N>::LD };
-  int group = tt_warp_lane() / layer.across, rows_each = N * layer.across;
-  int by_unit = layer.by_unit, count = by_unit ? layer.out : layer.in;
+  enum { LD = tt_warp_layout<N>::LD };
+  int group = tt_warp_lane_index() / layer.across, rows_each = N * layer.across;
+  int by_output = layer.by_output, count = by_output ? layer.out : layer.in;
   float *g = own + a.plan.gradient;
 #pragma unroll 1
   for (int base = 0; base < count; base += layer.across) {
-    int feature = base + tt_warp_lane() % layer.across, f = min(feature, count - 1);
-    tt_warp_share of;
-    of.mine = own + (by_unit ? layer.output : layer.input) + f * LD;
-    of.other = own + (by_unit ? layer.input : layer.output);
-    of.weights = g + layer.weight + f * (by_unit ? layer.stride : 1);
+    int feature = base + tt_warp_lane_index() % layer.across, f = min(feature, count - 1);
+    tt_warp_gradient_task of;
+    of.mine = own + (by_output ? layer.output : layer.input) + f * LD;
+    of.other = own + (by_output ? layer.input : layer.output);
+    of.weights = g + layer.weight + f * (by_output ? layer.stride : 1);
     of.bias = g + layer.bias + f;
     of.across = layer.across;
-    of.between = by_unit ? 1 : layer.stride;
+    of.weight_stride = by_output ? 1 : layer.stride;
     of.first = group * rows_each;
     of.end = min(of.first + rows_each, rows);
     of.writes = feature < count && group == 0;
-    of.begins = begins;
-    of.writes_bias = of.writes && by_unit;
-    tt_warp_feature<LD>(of, by_unit ? layer.in : layer.out);
+    of.overwrite = overwrite;
+    of.writes_bias = of.writes && by_output;
+    tt_warp_feature_gradient<LD>(of, by_output ? layer.in : layer.out);
   }
-  if (!by_unit) tt_warp_biases<N>(layer, own, g, begins);
+  if (!by_output) tt_warp_bias_gradient<N>(layer, own, g, overwrite);
 }
 
 /* dL/do -> the gradient of all layers. Ends with a barrier. */
 template <int N>
-__device__ __forceinline__ void tt_warp_all_backward(const tt_warp_args &a, float *own, int rows,
-                                                     int begins)
+__device__ __forceinline__ void tt_warp_network_backward(const tt_warp_args &a, float *own,
+                                                         int rows, int overwrite)
 {
 #pragma unroll 1
   for (int l = a.plan.layers - 1;; l--) {
     const tt_warp_layer &layer = a.plan.layer[l];
     __syncwarp(); /* the others' rows are there */
-    tt_warp_gradient<N>(a, own, layer, rows, begins);
+    tt_warp_layer_gradient<N>(a, own, layer, rows, overwrite);
     __syncwarp(); /* the others have read them */
     if (l == 0) return;
     int at = 0;
 #pragma unroll 1
-    for (; at + 4 <= layer.in; at += 4) tt_warp_back<N, 4>(a, own, l, at);
+    for (; at + 4 <= layer.in; at += 4) tt_warp_backward_units<N, 4>(a, own, l, at);
 #pragma unroll 1
-    for (; at < layer.in; at++) tt_warp_back<N, 1>(a, own, l, at);
+    for (; at < layer.in; at++) tt_warp_backward_units<N, 1>(a, own, l, at);
   }
 }
 #endif

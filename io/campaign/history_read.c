@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static tt_err damaged(tt_h5_reader *r, const char *what)
+static tt_err damage_error(tt_h5_reader *r, const char *what)
 {
   return TT_FAIL(DATA, "%s: %s" TT_DAMAGED, tt_h5_file_name(r), what);
 }
@@ -16,63 +16,62 @@ static tt_err damaged(tt_h5_reader *r, const char *what)
 static tt_err read_hash(tt_h5_reader *r, const char *name, uint64_t *hash)
 {
   char *text = NULL;
-  TT_TRY(tt_h5_attr_text_local(r, "/", name, &text));
+  TT_TRY(tt_h5_read_attr_text_local(r, "/", name, &text));
   int bad = strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16;
   *hash = strtoull(text, NULL, 16);
   tt_free(text);
-  return bad ? damaged(r, "a checksum is no number") : TT_OK;
+  return bad ? damage_error(r, "a checksum is no number") : TT_OK;
 }
 
 static tt_err read_ended(tt_h5_reader *r, int *ended)
 {
   char *text = NULL;
-  TT_TRY(tt_h5_attr_text_local(r, "/", "ended", &text));
+  TT_TRY(tt_h5_read_attr_text_local(r, "/", "ended", &text));
   int rule = 0;
-  while (tt_rule_name[rule] && strcmp(text, tt_rule_name[rule]) != 0)
-    rule++;
-  int known = !*text || tt_rule_name[rule];
+  while (tt_stop_rule_name[rule] && strcmp(text, tt_stop_rule_name[rule]) != 0) rule++;
+  int known = !*text || tt_stop_rule_name[rule];
   *ended = *text ? rule : -1;
   tt_free(text);
-  return known ? TT_OK : damaged(r, "attribute 'ended' names no rule");
+  return known ? TT_OK : damage_error(r, "attribute 'ended' names no rule");
 }
 
 /* Sizes of a matrix, either of which may be 0. */
 static tt_err read_shape(tt_h5_reader *r, const char *path, int64_t *rows, int64_t *columns)
 {
   tt_h5_info info;
-  TT_TRY(tt_h5_info_local(r, path, &info));
-  if (info.ndims != 2) return damaged(r, "a table has another number of axes");
+  TT_TRY(tt_h5_dataset_info_local(r, path, &info));
+  if (info.ndims != 2) return damage_error(r, "a table has another number of axes");
   *rows = info.dims[0];
   *columns = info.dims[1];
-  return tt_schema_shape_local(r, path, 2, info.dims);
+  return tt_schema_check_shape_local(r, path, 2, info.dims);
 }
 
-static tt_err read_item(tt_h5_reader *r, const tt_history_item *item, tt_history *h)
+static tt_err read_variable(tt_h5_reader *r, const tt_history_variable *item, tt_history *h)
 {
   int64_t dims[2];
   char *array = NULL;
-  int n = tt_history_item_dims(h, item, dims);
-  TT_TRY(tt_schema_shape_local(r, item->v.name, n, dims));
-  TT_TRY(tt_alloc_bytes(&array, dims[0] * dims[1], (size_t)tt_h5_bytes(item->v.type), "history"));
-  tt_err e = tt_h5_read_local(r, item->v.name, item->v.type, 0, dims[0], array);
-  if (!e) tt_history_item_set(h, item, array);
+  int n = tt_history_variable_dims(h, item, dims);
+  TT_TRY(tt_schema_check_shape_local(r, item->v.name, n, dims));
+  TT_TRY(
+      tt_alloc_bytes(&array, dims[0] * dims[1], (size_t)tt_h5_type_bytes(item->v.type), "history"));
+  tt_err e = tt_h5_read_rows_local(r, item->v.name, item->v.type, 0, dims[0], array);
+  if (!e) tt_history_variable_set(h, item, array);
   tt_free(array);
   return e;
 }
 
 /* Rounds and picks of these sizes, without values yet. */
-static tt_err make_room(tt_history *h, int64_t rounds, int64_t columns, int64_t picks)
+static tt_err allocate_rounds(tt_history *h, int64_t rounds, int64_t columns, int64_t queries)
 {
-  tt_picked *pick = NULL;
+  tt_query *query = NULL;
   double *x = NULL, *y = NULL;
   tt_round *unused;
-  for (int64_t i = 0; i < rounds; i++)
-    TT_TRY(tt_history_add_round(h, columns, &unused));
-  tt_err e = TT_ALLOC(pick, picks);
-  if (!e) e = TT_ALLOC(x, picks * h->inputs);
-  if (!e) e = TT_ALLOC(y, picks * h->targets);
-  if (!e) e = tt_history_add_picks(h, picks, pick, x, y);
-  tt_free(pick);
+  for (int64_t i = 0; i < rounds; i++) TT_TRY(tt_history_add_round(h, columns, &unused));
+  tt_err e = TT_ALLOC(query, queries);
+  if (!e) e = TT_ALLOC(x, queries * h->inputs);
+  if (!e) e = TT_ALLOC(y, queries * h->targets);
+  if (!e) e = tt_history_add_queries(h, queries, query, x, y);
+  tt_free(query);
   tt_free(x);
   tt_free(y);
   return e;
@@ -80,21 +79,21 @@ static tt_err make_room(tt_history *h, int64_t rounds, int64_t columns, int64_t 
 
 static tt_err read_all(tt_h5_reader *r, tt_history **out)
 {
-  int64_t rounds = 0, columns = 0, picks = 0, inputs = 0, targets = 0;
+  int64_t rounds = 0, columns = 0, queries = 0, inputs = 0, targets = 0;
   uint64_t wanted = 0, hash = 0;
   TT_TRY(tt_schema_check_local(r, TT_SCHEMA_CAMPAIGN, "campaign"));
   TT_TRY(read_shape(r, "rmse", &rounds, &columns));
-  TT_TRY(read_shape(r, "pick_x", &picks, &inputs));
-  TT_TRY(read_shape(r, "pick_y", &picks, &targets));
+  TT_TRY(read_shape(r, "pick_x", &queries, &inputs));
+  TT_TRY(read_shape(r, "pick_y", &queries, &targets));
   TT_TRY(tt_history_create(inputs, targets, out));
-  TT_TRY(make_room(*out, rounds, columns, picks));
-  for (int i = 0; i < tt_history_item_count; i++)
-    TT_TRY(read_item(r, &tt_history_items[i], *out));
+  TT_TRY(allocate_rounds(*out, rounds, columns, queries));
+  for (int i = 0; i < tt_history_variable_count; i++)
+    TT_TRY(read_variable(r, &tt_history_variables[i], *out));
   TT_TRY(read_ended(r, &(*out)->ended));
   TT_TRY(read_hash(r, "identity", &(*out)->identity));
   TT_TRY(read_hash(r, "checksum", &wanted));
   TT_TRY(tt_history_hash(*out, &hash));
-  return hash == wanted ? TT_OK : damaged(r, "the values are not those of the checksum");
+  return hash == wanted ? TT_OK : damage_error(r, "the values are not those of the checksum");
 }
 
 tt_err tt_history_read_local(const char *file, tt_history **out)
@@ -119,12 +118,12 @@ static tt_err prepare_local(const int64_t size[SIZES], int root, tt_history **h,
   int64_t most = 0;
   if (!root) {
     TT_TRY(tt_history_create(size[0], size[1], h));
-    TT_TRY(make_room(*h, size[3], size[2], size[4]));
+    TT_TRY(allocate_rounds(*h, size[3], size[2], size[4]));
   }
-  for (int i = 0; i < tt_history_item_count; i++) {
+  for (int i = 0; i < tt_history_variable_count; i++) {
     int64_t dims[2];
-    tt_history_item_dims(*h, &tt_history_items[i], dims);
-    int64_t bytes = dims[0] * dims[1] * tt_h5_bytes(tt_history_items[i].v.type);
+    tt_history_variable_dims(*h, &tt_history_variables[i], dims);
+    int64_t bytes = dims[0] * dims[1] * tt_h5_type_bytes(tt_history_variables[i].v.type);
     most = bytes > most ? bytes : most;
   }
   (*h)->ended = (int)size[5];
@@ -132,15 +131,15 @@ static tt_err prepare_local(const int64_t size[SIZES], int root, tt_history **h,
   return tt_alloc_bytes(array, most, 1, "history");
 }
 
-static void share_items(tt_comm *c, tt_history *h, char *array)
+static void broadcast_variables(tt_comm *c, tt_history *h, char *array)
 {
-  for (int i = 0; i < tt_history_item_count; i++) {
-    const tt_history_item *item = &tt_history_items[i];
+  for (int i = 0; i < tt_history_variable_count; i++) {
+    const tt_history_variable *item = &tt_history_variables[i];
     int64_t dims[2];
-    tt_history_item_dims(h, item, dims);
-    if (tt_comm_is_root(c)) tt_history_item_get(h, item, array);
-    tt_bcast(c, array, dims[0] * dims[1] * tt_h5_bytes(item->v.type));
-    tt_history_item_set(h, item, array);
+    tt_history_variable_dims(h, item, dims);
+    if (tt_comm_is_root(c)) tt_history_variable_get(h, item, array);
+    tt_bcast(c, array, dims[0] * dims[1] * tt_h5_type_bytes(item->v.type));
+    tt_history_variable_set(h, item, array);
   }
 }
 
@@ -158,12 +157,12 @@ tt_err tt_history_read(tt_comm *c, const char *file, tt_history **out)
   }
   if (root)
     memcpy(size,
-           (int64_t[SIZES]){h->inputs, h->targets, h->columns, h->rounds, h->picks, h->ended,
+           (int64_t[SIZES]){h->inputs, h->targets, h->columns, h->rounds, h->queries, h->ended,
                             (int64_t)h->identity},
            sizeof size);
   tt_bcast(c, size, sizeof size);
   e = tt_agree(c, prepare_local(size, root, &h, &array));
-  if (!e) share_items(c, h, array);
+  if (!e) broadcast_variables(c, h, array);
   tt_free(array);
   if (e) tt_history_destroy(&h);
   *out = h;
@@ -175,35 +174,35 @@ tt_err tt_history_read(tt_comm *c, const char *file, tt_history **out)
 
 static tt_err read_columns(tt_h5_reader *r, const char *name, const char *units, tt_columns *out)
 {
-  TT_TRY(tt_h5_texts_local(r, name, &out->count, &out->name));
-  return tt_schema_texts_local(r, units, out->count, &out->units);
+  TT_TRY(tt_h5_read_texts_local(r, name, &out->count, &out->name));
+  return tt_schema_read_texts_local(r, units, out->count, &out->units);
 }
 
-static tt_err read_texts(tt_h5_reader *r, tt_history_texts *t)
+static tt_err read_texts(tt_h5_reader *r, tt_history_metadata *t)
 {
   TT_TRY(tt_schema_check_local(r, TT_SCHEMA_CAMPAIGN, "campaign"));
   TT_TRY(read_columns(r, "feature_name", "feature_units", &t->input));
   TT_TRY(read_columns(r, "target_name", "target_units", &t->target));
-  TT_TRY(tt_h5_texts_local(r, "column_label", &t->columns, &t->column));
-  return tt_h5_text_local(r, "provenance/resolved", &t->resolved);
+  TT_TRY(tt_h5_read_texts_local(r, "column_label", &t->columns, &t->column));
+  return tt_h5_read_text_local(r, "provenance/resolved", &t->resolved);
 }
 
-tt_err tt_history_texts_local(const char *file, tt_history_texts *out)
+tt_err tt_history_read_metadata_local(const char *file, tt_history_metadata *out)
 {
   tt_h5_reader *r = NULL;
-  *out = (tt_history_texts){0};
+  *out = (tt_history_metadata){0};
   TT_TRY(tt_h5_open_local(file, &r));
   tt_err e = read_texts(r, out);
   tt_h5_close_local(&r);
-  if (e) tt_history_texts_free(out);
+  if (e) tt_history_metadata_free(out);
   return e;
 }
 
-void tt_history_texts_free(tt_history_texts *t)
+void tt_history_metadata_free(tt_history_metadata *t)
 {
   tt_columns_free(&t->input);
   tt_columns_free(&t->target);
   tt_h5_texts_free(t->columns, &t->column);
   tt_free(t->resolved);
-  *t = (tt_history_texts){0};
+  *t = (tt_history_metadata){0};
 }

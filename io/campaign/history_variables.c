@@ -8,27 +8,27 @@
 #include <xxhash.h>
 
 /* One line each: variable, type, second axis or NULL, meaning, labels of that axis, home, field. */
-#define OF_ROUND(name, type, axis, meaning, labels, home, field)                                   \
+#define OF_ROUND(name, type, axis, meaning, labels, location, field)                               \
   {{name, TT_H5_##type, {"round", axis}, NULL, meaning, labels},                                   \
-   TT_HOME_##home,                                                                                 \
+   TT_LOCATION_##location,                                                                         \
    offsetof(tt_round, field),                                                                      \
    0,                                                                                              \
    NULL},
-#define OF_PICK(name, type, field, meaning, flags, meanings)                                       \
+#define OF_QUERY(name, type, field, meaning, flags, meanings)                                      \
   {{name, TT_H5_##type, {"pick"}, NULL, meaning, NULL},                                            \
-   TT_HOME_PICK,                                                                                   \
-   offsetof(tt_picked, field),                                                                     \
+   TT_LOCATION_QUERY,                                                                              \
+   offsetof(tt_query, field),                                                                      \
    flags,                                                                                          \
    meanings},
-#define OF_MATRIX(name, axis, meaning, labels, home)                                               \
-  {{name, TT_H5_F64, {"pick", axis}, NULL, meaning, labels}, TT_HOME_##home, 0, 0, NULL},
-#define COUNT(name, meaning)  OF_ROUND(#name, I64, NULL, meaning, NULL, ROUND, name)
+#define OF_MATRIX(name, axis, meaning, labels, location)                                           \
+  {{name, TT_H5_F64, {"pick", axis}, NULL, meaning, labels}, TT_LOCATION_##location, 0, 0, NULL},
+#define COUNT(name, meaning) OF_ROUND(#name, I64, NULL, meaning, NULL, ROUND, name)
 #define NUMBER(name, meaning) OF_ROUND(#name, F64, NULL, meaning, NULL, ROUND, name)
 #define COLUMNS(name, meaning)                                                                     \
   OF_ROUND(#name, F64, "column", meaning, "column_label", COLUMNS, name)
 
 /* clang-format off */
-const tt_history_item tt_history_items[] = {
+const tt_history_variable tt_history_variables[] = {
   OF_ROUND("round", I32, NULL, "round of the campaign, from 1", NULL, NUMBER, model)
   TT_ROUND_COUNTS(COUNT)
   TT_ROUND_NUMBERS(NUMBER)
@@ -37,88 +37,88 @@ const tt_history_item tt_history_items[] = {
   COLUMNS(rmse, "error on the test rows, root mean square, in the user's units")
   COLUMNS(nll, "negative log likelihood of the test rows")
   COLUMNS(spread, "epistemic standard deviation, mean over the candidates, in the user's units")
-  OF_PICK("pick_row", I64, row, "number of the candidate", 0, NULL)
-  OF_PICK("pick_round", I32, round, "round that asked for it", 0, NULL)
-  OF_PICK("pick_score", F64, score, "when it was chosen, missing if at random", 0, NULL)
-  OF_PICK("pick_random", I8, random, "how it was chosen", 2, "by_score at_random")
-  OF_PICK("pick_answer", I8, answer, "what became of it", 2, "failed labelled")
-  OF_PICK("pick_split", I8, split, "what its label is for, -1 = not used", TT_SPLITS,
+  OF_QUERY("pick_row", I64, row, "number of the candidate", 0, NULL)
+  OF_QUERY("pick_round", I32, round, "round that asked for it", 0, NULL)
+  OF_QUERY("pick_score", F64, score, "when it was chosen, missing if at random", 0, NULL)
+  OF_QUERY("pick_random", I8, random, "how it was chosen", 2, "by_score at_random")
+  OF_QUERY("pick_answer", I8, label_status, "what became of it", 2, "failed labelled")
+  OF_QUERY("pick_split", I8, split, "what its label is for, -1 = not used", TT_SPLITS,
           "train validation test")
   OF_MATRIX("pick_x", "feature", "inputs", "feature_name feature_units", X)
   OF_MATRIX("pick_y", "target", "labels, missing where unlabelled", "target_name target_units", Y)
 };
 /* clang-format on */
-const int tt_history_item_count = (int)(sizeof tt_history_items / sizeof *tt_history_items);
+const int tt_history_variable_count =
+    (int)(sizeof tt_history_variables / sizeof *tt_history_variables);
 
-static int64_t size_of(const tt_history *h, const char *dim)
+static int64_t dimension_size(const tt_history *h, const char *dim)
 {
   const struct {
     const char *name;
     int64_t size;
-  } of[] = {{"round", h->rounds},   {"pick", h->picks},     {"stage", TT_STAGE_COUNT},
+  } of[] = {{"round", h->rounds},   {"pick", h->queries},   {"stage", TT_STAGE_COUNT},
             {"column", h->columns}, {"feature", h->inputs}, {"target", h->targets}};
   for (size_t i = 0; i < sizeof of / sizeof *of; i++)
     if (!strcmp(dim, of[i].name)) return of[i].size;
   return -1;
 }
 
-int tt_history_item_dims(const tt_history *h, const tt_history_item *item, int64_t dims[2])
+int tt_history_variable_dims(const tt_history *h, const tt_history_variable *item, int64_t dims[2])
 {
   int n = item->v.dim[1] ? 2 : 1;
   dims[1] = 1;
-  for (int i = 0; i < n; i++)
-    dims[i] = size_of(h, item->v.dim[i]);
+  for (int i = 0; i < n; i++) dims[i] = dimension_size(h, item->v.dim[i]);
   return n;
 }
 
 /* Where the values of round or pick i are. */
-static void *place(const tt_history *h, const tt_history_item *item, int64_t i)
+static void *value_address(const tt_history *h, const tt_history_variable *item, int64_t i)
 {
   char *at;
-  switch (item->home) {
-  case TT_HOME_X: return h->x + i * h->inputs;
-  case TT_HOME_Y: return h->y + i * h->targets;
-  case TT_HOME_PICK: return (char *)&h->pick[i] + item->offset;
-  case TT_HOME_COLUMNS: memcpy(&at, (char *)&h->round[i] + item->offset, sizeof at); return at;
+  switch (item->location) {
+  case TT_LOCATION_X: return h->x + i * h->inputs;
+  case TT_LOCATION_Y: return h->y + i * h->targets;
+  case TT_LOCATION_QUERY: return (char *)&h->query[i] + item->offset;
+  case TT_LOCATION_COLUMNS: memcpy(&at, (char *)&h->round[i] + item->offset, sizeof at); return at;
   default: return (char *)&h->round[i] + item->offset;
   }
 }
 
-void tt_history_item_get(const tt_history *h, const tt_history_item *item, void *array)
+void tt_history_variable_get(const tt_history *h, const tt_history_variable *item, void *array)
 {
   int64_t dims[2];
-  tt_history_item_dims(h, item, dims);
-  size_t bytes = (size_t)(dims[1] * tt_h5_bytes(item->v.type));
+  tt_history_variable_dims(h, item, dims);
+  size_t bytes = (size_t)(dims[1] * tt_h5_type_bytes(item->v.type));
   for (int64_t i = 0; i < dims[0]; i++) {
     const int32_t number = (int32_t)(i + 1);
-    const void *from = item->home == TT_HOME_NUMBER ? &number : place(h, item, i);
+    const void *from = item->location == TT_LOCATION_NUMBER ? &number : value_address(h, item, i);
     memcpy((char *)array + (size_t)i * bytes, from, bytes);
   }
 }
 
-void tt_history_item_set(tt_history *h, const tt_history_item *item, const void *array)
+void tt_history_variable_set(tt_history *h, const tt_history_variable *item, const void *array)
 {
   int64_t dims[2];
-  if (item->home == TT_HOME_NUMBER) return;
-  tt_history_item_dims(h, item, dims);
-  size_t bytes = (size_t)(dims[1] * tt_h5_bytes(item->v.type));
+  if (item->location == TT_LOCATION_NUMBER) return;
+  tt_history_variable_dims(h, item, dims);
+  size_t bytes = (size_t)(dims[1] * tt_h5_type_bytes(item->v.type));
   for (int64_t i = 0; i < dims[0]; i++)
-    memcpy(place(h, item, i), (const char *)array + (size_t)i * bytes, bytes);
+    memcpy(value_address(h, item, i), (const char *)array + (size_t)i * bytes, bytes);
 }
 
 tt_err tt_history_hash(const tt_history *h, uint64_t *hash)
 {
-  const int64_t head[] = {h->inputs, h->targets, h->columns,          h->rounds,
-                          h->picks,  h->ended,   (int64_t)h->identity};
+  const int64_t head[] = {h->inputs,  h->targets, h->columns,          h->rounds,
+                          h->queries, h->ended,   (int64_t)h->identity};
   uint64_t sum = XXH3_64bits(head, sizeof head);
-  for (int i = 0; i < tt_history_item_count; i++) {
-    const tt_history_item *item = &tt_history_items[i];
+  for (int i = 0; i < tt_history_variable_count; i++) {
+    const tt_history_variable *item = &tt_history_variables[i];
     int64_t dims[2];
     char *array = NULL;
-    tt_history_item_dims(h, item, dims);
-    int64_t bytes = dims[0] * dims[1] * tt_h5_bytes(item->v.type);
+    tt_history_variable_dims(h, item, dims);
+    int64_t bytes = dims[0] * dims[1] * tt_h5_type_bytes(item->v.type);
     TT_TRY(TT_ALLOC(array, bytes));
-    tt_history_item_get(h, item, array);
+    tt_history_variable_get(h, item, array);
     sum = XXH3_64bits_withSeed(array, (size_t)bytes, sum);
     tt_free(array);
   }

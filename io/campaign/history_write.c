@@ -11,37 +11,40 @@ static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static void write_names(tt_schema *s, const tt_history *h, const tt_history_names *names)
 {
-  int64_t length = tt_schema_columns_length(names->input);
-  length = larger(length, tt_schema_columns_length(names->target));
-  length = larger(length, tt_h5_text_length(h->columns, names->column));
-  length = larger(length, tt_h5_text_length(TT_STAGE_COUNT, tt_stage_name));
-  tt_schema_dim(s, "name_strlen", length);
-  tt_schema_dim(s, "stage", TT_STAGE_COUNT);
-  tt_schema_texts(s, "stage_name", "stage", "name_strlen", tt_stage_name, "stages of a round");
-  tt_schema_dim(s, "column", h->columns);
-  tt_schema_texts(s, "column_label", "column", "name_strlen", names->column, "predicted columns");
-  tt_schema_columns(s, "feature", "name_strlen", "feature_name", "feature_units", names->input);
-  tt_schema_columns(s, "target", "name_strlen", "target_name", "target_units", names->target);
+  int64_t length = tt_schema_max_column_text(names->input);
+  length = larger(length, tt_schema_max_column_text(names->target));
+  length = larger(length, tt_h5_max_text_length(h->columns, names->column));
+  length = larger(length, tt_h5_max_text_length(TT_STAGE_COUNT, tt_stage_name));
+  tt_schema_create_dimension(s, "name_strlen", length);
+  tt_schema_create_dimension(s, "stage", TT_STAGE_COUNT);
+  tt_schema_write_texts(s, "stage_name", "stage", "name_strlen", tt_stage_name,
+                        "stages of a round");
+  tt_schema_create_dimension(s, "column", h->columns);
+  tt_schema_write_texts(s, "column_label", "column", "name_strlen", names->column,
+                        "predicted columns");
+  tt_schema_write_columns(s, "feature", "name_strlen", "feature_name", "feature_units",
+                          names->input);
+  tt_schema_write_columns(s, "target", "name_strlen", "target_name", "target_units", names->target);
 }
 
 static void write_hash(tt_h5_file *f, const char *name, uint64_t hash)
 {
   char text[20];
   snprintf(text, sizeof text, "%016" PRIx64, hash);
-  tt_h5_attr_text(f, "/", name, text);
+  tt_h5_write_attr_text(f, "/", name, text);
 }
 
 /* array  room for the largest item */
-static void write_items(tt_schema *s, const tt_history *h, void *array)
+static void write_variables(tt_schema *s, const tt_history *h, void *array)
 {
-  for (int i = 0; i < tt_history_item_count; i++) {
-    const tt_history_item *item = &tt_history_items[i];
-    tt_history_item_get(h, item, array);
-    if (item->home == TT_HOME_NUMBER)
-      tt_schema_coordinate(s, &item->v, h->rounds, array);
+  for (int i = 0; i < tt_history_variable_count; i++) {
+    const tt_history_variable *item = &tt_history_variables[i];
+    tt_history_variable_get(h, item, array);
+    if (item->location == TT_LOCATION_NUMBER)
+      tt_schema_write_coordinate(s, &item->v, h->rounds, array);
     else
-      tt_schema_root(s, &item->v, array);
-    if (item->flags) tt_schema_flags(s, item->v.name, item->flags, item->meanings);
+      tt_schema_write_from_root(s, &item->v, array);
+    if (item->flags) tt_schema_write_flags(s, item->v.name, item->flags, item->meanings);
   }
 }
 
@@ -49,10 +52,10 @@ static tt_err prepare_local(const tt_history *h, void *array, int64_t *bytes, ui
 {
   int64_t most = 0;
   *bytes = 1 << 16;
-  for (int i = 0; i < tt_history_item_count; i++) {
+  for (int i = 0; i < tt_history_variable_count; i++) {
     int64_t dims[2];
-    tt_history_item_dims(h, &tt_history_items[i], dims);
-    int64_t size = dims[0] * dims[1] * tt_h5_bytes(tt_history_items[i].v.type);
+    tt_history_variable_dims(h, &tt_history_variables[i], dims);
+    int64_t size = dims[0] * dims[1] * tt_h5_type_bytes(tt_history_variables[i].v.type);
     most = larger(most, size);
     *bytes += size;
   }
@@ -62,7 +65,7 @@ static tt_err prepare_local(const tt_history *h, void *array, int64_t *bytes, ui
 
 tt_err tt_history_write(tt_comm *c, const char *file, const tt_history *h,
                         const tt_history_names *names, const tt_provenance *from,
-                        const tt_h5_fence *fence)
+                        const tt_h5_commit_hook *hook)
 {
   tt_schema s;
   tt_h5_file *f = NULL;
@@ -72,14 +75,14 @@ tt_err tt_history_write(tt_comm *c, const char *file, const tt_history *h,
   tt_err e = tt_agree(c, prepare_local(h, &array, &bytes, &hash));
   if (!e) e = tt_h5_create(c, file, bytes, &f);
   if (!e) {
-    tt_schema_begin(&s, c, f, TT_SCHEMA_CAMPAIGN, from);
+    tt_schema_write_header(&s, c, f, TT_SCHEMA_CAMPAIGN, from);
     write_hash(f, "identity", h->identity);
     write_hash(f, "checksum", hash);
-    tt_h5_attr_text(f, "/", "ended", h->ended < 0 ? "" : tt_rule_name[h->ended]);
+    tt_h5_write_attr_text(f, "/", "ended", h->ended < 0 ? "" : tt_stop_rule_name[h->ended]);
     write_names(&s, h, names);
-    tt_schema_dim(&s, "pick", h->picks);
-    write_items(&s, h, array);
-    e = tt_h5_commit(&f, fence);
+    tt_schema_create_dimension(&s, "pick", h->queries);
+    write_variables(&s, h, array);
+    e = tt_h5_commit(&f, hook);
   }
   tt_free(array);
   return e;

@@ -9,19 +9,20 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TT_SCHEMA_QUESTION "tutti-question-1.0"
+#define TT_SCHEMA_ORACLE "tutti-question-1.0"
 
 /* ---- HDF5 --------------------------------------------------------------------------------------
  */
 
-static int64_t longest(const tt_columns *c)
+static int64_t max_column_text(const tt_columns *c)
 {
-  int64_t a = tt_h5_text_length(c->count, (const char *const *)c->name);
-  int64_t b = tt_h5_text_length(c->count, (const char *const *)c->units);
+  int64_t a = tt_h5_max_text_length(c->count, (const char *const *)c->name);
+  int64_t b = tt_h5_max_text_length(c->count, (const char *const *)c->units);
   return a > b ? a : b;
 }
 
-static const tt_variable numbers = {"id", TT_H5_I64, {"id"}, NULL, "number of the candidate", NULL};
+static const tt_variable id_variable = {"id", TT_H5_I64, {"id"}, NULL, "number of the candidate",
+                                        NULL};
 static const tt_variable inputs = {"x",  TT_H5_F64, {"id", "feature"},
                                    NULL, "inputs",  "feature_name feature_units"};
 static const tt_variable labels = {"y",
@@ -32,34 +33,34 @@ static const tt_variable labels = {"y",
                                    "target_name target_units"};
 
 /* HDF5 cannot recover from a disk that is full in the middle of a small file's own records. */
-enum { RECORDS = 32768 };
+enum { METADATA_BYTES = 32768 };
 
 /* One variable over candidates and named columns. Errors stick to the file. */
-static tt_err begin(tt_schema *s, const char *file, int64_t count, const int64_t *id,
-                    const tt_variable *v, const tt_columns *c, const double *value)
+static tt_err create_oracle_file(tt_schema *s, const char *file, int64_t count, const int64_t *id,
+                                 const tt_variable *v, const tt_columns *c, const double *value)
 {
-  char name[TT_SCHEMA_NAME], units[TT_SCHEMA_NAME];
+  char name[TT_SCHEMA_NAME_MAX], units[TT_SCHEMA_NAME_MAX];
   snprintf(name, sizeof name, "%s_name", v->dim[1]);
   snprintf(units, sizeof units, "%s_units", v->dim[1]);
-  int64_t length = longest(c), bytes = 8 * count * (c->count + 1) + 2 * length * c->count;
-  TT_TRY(tt_h5_create(NULL, file, bytes + RECORDS, &s->file));
-  (void)tt_h5_attr_text(s->file, "/", "Conventions", "CF-1.10 " TT_SCHEMA_QUESTION);
-  (void)tt_h5_attr_text(s->file, "/", "tutti_schema", TT_SCHEMA_QUESTION);
-  tt_schema_coordinate(s, &numbers, count, id);
-  tt_schema_dim(s, "name_strlen", length);
-  tt_schema_dim(s, v->dim[1], c->count);
-  tt_schema_texts(s, name, v->dim[1], "name_strlen", (const char *const *)c->name, NULL);
-  tt_schema_texts(s, units, v->dim[1], "name_strlen", (const char *const *)c->units, NULL);
-  tt_schema_root(s, v, value);
+  int64_t length = max_column_text(c), bytes = 8 * count * (c->count + 1) + 2 * length * c->count;
+  TT_TRY(tt_h5_create(NULL, file, bytes + METADATA_BYTES, &s->file));
+  (void)tt_h5_write_attr_text(s->file, "/", "Conventions", "CF-1.10 " TT_SCHEMA_ORACLE);
+  (void)tt_h5_write_attr_text(s->file, "/", "tutti_schema", TT_SCHEMA_ORACLE);
+  tt_schema_write_coordinate(s, &id_variable, count, id);
+  tt_schema_create_dimension(s, "name_strlen", length);
+  tt_schema_create_dimension(s, v->dim[1], c->count);
+  tt_schema_write_texts(s, name, v->dim[1], "name_strlen", (const char *const *)c->name, NULL);
+  tt_schema_write_texts(s, units, v->dim[1], "name_strlen", (const char *const *)c->units, NULL);
+  tt_schema_write_from_root(s, v, value);
   return TT_OK;
 }
 
-tt_err tt_labels_write_local(const char *file, int64_t count, const int64_t *id, const double *y,
-                             const tt_columns *target, const char *why)
+tt_err tt_accepted_labels_write_local(const char *file, int64_t count, const int64_t *id,
+                                      const double *y, const tt_columns *target, const char *why)
 {
   tt_schema s = {0};
-  TT_TRY(begin(&s, file, count, id, &labels, target, y));
-  if (*why) (void)tt_h5_attr_text(s.file, "/", "failed", why);
+  TT_TRY(create_oracle_file(&s, file, count, id, &labels, target, y));
+  if (*why) (void)tt_h5_write_attr_text(s.file, "/", "failed", why);
   return tt_h5_commit(&s.file, NULL);
 }
 
@@ -67,7 +68,7 @@ tt_err tt_labels_write_local(const char *file, int64_t count, const int64_t *id,
  */
 
 /* A name as a cell: in quotes where it must be. *to may be NULL: count only. */
-static int64_t put_cell(const char *name, char *to)
+static int64_t write_cell(const char *name, char *to)
 {
   int quoted = name[strcspn(name, ",\";\t\r\n# ")] != '\0';
   int64_t n = 0;
@@ -90,24 +91,22 @@ enum { NUMBER_ROOM = 26 }; /* of "%.17g" or a 64-bit integer, and a separator */
 static int64_t text_bytes(int64_t count, const tt_columns *input)
 {
   int64_t bytes = 16 + count * (input->count + 1) * NUMBER_ROOM;
-  for (int64_t k = 0; k < input->count; k++)
-    bytes += put_cell(input->name[k], NULL) + 1;
+  for (int64_t k = 0; k < input->count; k++) bytes += write_cell(input->name[k], NULL) + 1;
   return bytes;
 }
 
-static void put_table(char *text, int64_t count, const int64_t *id, const double *x,
-                      const tt_columns *input)
+static void write_table(char *text, int64_t count, const int64_t *id, const double *x,
+                        const tt_columns *input)
 {
   char *to = text + sprintf(text, "id");
   for (int64_t k = 0; k < input->count; k++) {
     *to++ = ',';
-    to += put_cell(input->name[k], to);
+    to += write_cell(input->name[k], to);
   }
   *to++ = '\n';
   for (int64_t i = 0; i < count; i++) {
     to += sprintf(to, "%" PRId64, id[i]);
-    for (int64_t k = 0; k < input->count; k++)
-      to += sprintf(to, ",%.17g", x[i * input->count + k]);
+    for (int64_t k = 0; k < input->count; k++) to += sprintf(to, ",%.17g", x[i * input->count + k]);
     *to++ = '\n';
   }
   *to = '\0';
@@ -118,8 +117,8 @@ static tt_err write_csv(const char *file, int64_t count, const int64_t *id, cons
 {
   char *text = NULL;
   TT_TRY(tt_alloc_bytes(&text, text_bytes(count, input), 1, file));
-  put_table(text, count, id, x, input);
-  tt_err e = tt_file_replace_local(file, text);
+  write_table(text, count, id, x, input);
+  tt_err e = tt_file_write_atomic_local(file, text);
   tt_free(text);
   return e;
 }
@@ -130,16 +129,16 @@ int tt_is_csv(const char *file)
   return n > 4 && !strcmp(file + n - 4, ".csv");
 }
 
-tt_err tt_header_write_local(const char *file, const tt_columns *target)
+tt_err tt_output_header_write_local(const char *file, const tt_columns *target)
 {
   return write_csv(file, 0, NULL, NULL, target);
 }
 
-tt_err tt_asked_write_local(const char *file, int64_t count, const int64_t *id, const double *x,
-                            const tt_columns *input)
+tt_err tt_oracle_input_write_local(const char *file, int64_t count, const int64_t *id,
+                                   const double *x, const tt_columns *input)
 {
   tt_schema s = {0};
   if (tt_is_csv(file)) return write_csv(file, count, id, x, input);
-  TT_TRY(begin(&s, file, count, id, &inputs, input, x));
+  TT_TRY(create_oracle_file(&s, file, count, id, &inputs, input, x));
   return tt_h5_commit(&s.file, NULL);
 }

@@ -3,8 +3,8 @@
 
 #include "core/base/csv.h"
 #include "core/base/mem.h"
-#include "io/data/guarded_check.h"
 #include "io/data/data_internal.h"
+#include "io/data/guarded_check.h"
 #include "io/hdf5/files.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-void tt_asked_destroy(tt_asked **a)
+void tt_oracle_input_destroy(tt_oracle_input **a)
 {
   if (!*a) return;
   tt_free((*a)->id);
@@ -25,7 +25,7 @@ void tt_asked_destroy(tt_asked **a)
   tt_free(*a);
 }
 
-void tt_labels_destroy(tt_labels **l)
+void tt_oracle_output_destroy(tt_oracle_output **l)
 {
   if (!*l) return;
   tt_free((*l)->file);
@@ -38,7 +38,7 @@ void tt_labels_destroy(tt_labels **l)
  */
 
 /* A whole number, also as 12.0, which is what tools make of a column with gaps. */
-static int whole(double v, int64_t *out)
+static int to_integer(double v, int64_t *out)
 {
   if (!(fabs(v) <= 9007199254740992.0) || v != floor(v)) return 0;
   *out = (int64_t)v;
@@ -52,7 +52,7 @@ static tt_err cell_id(const char *file, const tt_csv *t, int64_t row, int64_t co
   *out = strtoll(cell, &end, 10);
   if (*cell && !*end) return TT_OK;
   double v = strtod(cell, &end);
-  if (*cell && !*end && whole(v, out)) return TT_OK;
+  if (*cell && !*end && to_integer(v, out)) return TT_OK;
   return TT_FAIL(DATA, "%s:%" PRId64 ": id '%.40s' is not a whole number", file, t->line[row],
                  cell);
 }
@@ -69,7 +69,7 @@ static tt_err cell_number(const char *file, const tt_csv *t, int64_t row, int64_
                  cell, t->name[column]);
 }
 
-static int64_t column_of(const tt_csv *t, const char *name)
+static int64_t find_column(const tt_csv *t, const char *name)
 {
   for (int64_t k = 0; k < t->columns; k++)
     if (!strcmp(t->name[k], name)) return k;
@@ -77,7 +77,7 @@ static int64_t column_of(const tt_csv *t, const char *name)
 }
 
 /* A table whose last line ends. */
-static tt_err read_whole_csv(const char *file, tt_csv **out)
+static tt_err read_complete_csv(const char *file, tt_csv **out)
 {
   char last = 0;
   int fd = open(file, O_RDONLY | O_CLOEXEC);
@@ -87,13 +87,13 @@ static tt_err read_whole_csv(const char *file, tt_csv **out)
     if (last != '\n')
       return TT_FAIL(DATA, "%s: its last line does not end: it is not complete", file);
   }
-  return tt_csv_read_local(file, out);
+  return tt_csv_read(file, out);
 }
 
 /* ---- inputs ------------------------------------------------------------------------------------
  */
 
-static tt_err make_asked(int64_t count, int64_t width, tt_asked *a)
+static tt_err allocate_input(int64_t count, int64_t width, tt_oracle_input *a)
 {
   a->count = count;
   a->inputs = width;
@@ -101,11 +101,11 @@ static tt_err make_asked(int64_t count, int64_t width, tt_asked *a)
   return TT_ALLOC(a->x, count * width);
 }
 
-static tt_err asked_of_table(const char *file, const tt_csv *t, tt_asked *a)
+static tt_err input_from_table(const char *file, const tt_csv *t, tt_oracle_input *a)
 {
   if (t->columns < 2 || strcmp(t->name[0], "id"))
     return TT_FAIL(DATA, "%s: its first column is not 'id'; tutti has not written this", file);
-  TT_TRY(make_asked(t->rows, t->columns - 1, a));
+  TT_TRY(allocate_input(t->rows, t->columns - 1, a));
   for (int64_t i = 0; i < a->count; i++) {
     TT_TRY(cell_id(file, t, i, 0, &a->id[i]));
     for (int64_t k = 0; k < a->inputs; k++)
@@ -114,70 +114,70 @@ static tt_err asked_of_table(const char *file, const tt_csv *t, tt_asked *a)
   return TT_OK;
 }
 
-static tt_err asked_of_csv(const char *file, tt_asked *a)
+static tt_err input_from_csv(const char *file, tt_oracle_input *a)
 {
   tt_csv *t = NULL;
-  TT_TRY(read_whole_csv(file, &t));
-  tt_err e = asked_of_table(file, t, a);
-  tt_csv_destroy_local(&t);
+  TT_TRY(read_complete_csv(file, &t));
+  tt_err e = input_from_table(file, t, a);
+  tt_csv_destroy(&t);
   return e;
 }
 
-static tt_err asked_of_reader(tt_h5_reader *r, tt_asked *a)
+static tt_err input_from_reader(tt_h5_reader *r, tt_oracle_input *a)
 {
-  tt_matrix id, x;
-  TT_TRY(tt_matrix_open_local(r, "numbers", "id", &id));
-  TT_TRY(tt_matrix_open_local(r, "inputs", "x", &x));
+  tt_h5_matrix id, x;
+  TT_TRY(tt_h5_matrix_open_local(r, "numbers", "id", &id));
+  TT_TRY(tt_h5_matrix_open_local(r, "inputs", "x", &x));
   if (id.columns != 1 || id.rows != x.rows)
     return TT_FAIL(DATA, "%s: %" PRId64 " numbers for %" PRId64 " rows", tt_h5_file_name(r),
                    id.rows * id.columns, x.rows);
-  TT_TRY(make_asked(x.rows, x.columns, a));
-  TT_TRY(tt_h5_read_local(r, "id", TT_H5_I64, 0, a->count, a->id));
-  return tt_h5_read_local(r, "x", TT_H5_F64, 0, a->count, a->x);
+  TT_TRY(allocate_input(x.rows, x.columns, a));
+  TT_TRY(tt_h5_read_rows_local(r, "id", TT_H5_I64, 0, a->count, a->id));
+  return tt_h5_read_rows_local(r, "x", TT_H5_F64, 0, a->count, a->x);
 }
 
-static tt_err asked_of_h5(const char *file, tt_asked *a)
+static tt_err input_from_h5(const char *file, tt_oracle_input *a)
 {
   tt_h5_reader *r = NULL;
   TT_TRY(tt_h5_open_local(file, &r));
-  tt_err e = asked_of_reader(r, a);
+  tt_err e = input_from_reader(r, a);
   tt_h5_close_local(&r);
   return e;
 }
 
-tt_err tt_asked_read_local(const char *file, tt_asked **out)
+tt_err tt_oracle_input_read_local(const char *file, tt_oracle_input **out)
 {
-  tt_asked *a = NULL;
+  tt_oracle_input *a = NULL;
   TT_TRY(TT_ALLOC(a, 1));
-  tt_err e = tt_is_csv(file) ? asked_of_csv(file, a) : asked_of_h5(file, a);
-  if (e) tt_asked_destroy(&a);
+  tt_err e = tt_is_csv(file) ? input_from_csv(file, a) : input_from_h5(file, a);
+  if (e) tt_oracle_input_destroy(&a);
   *out = a;
   return e;
 }
 
-static tt_err header_of_list(const char *file, const char *line, tt_columns *target)
+static tt_err parse_header(const char *file, const char *line, tt_columns *target)
 {
   tt_csv *t = NULL;
-  TT_TRY(tt_csv_list_local(file, line, &t));
+  TT_TRY(tt_csv_parse_list(file, line, &t));
   tt_err e = TT_OK;
   if (t->columns < 2 || strcmp(t->name[0], "id") != 0)
     e = TT_FAIL(DATA, "%s: does not begin with 'id' and the names of targets", file);
   if (!e) e = tt_columns_create(t->columns - 1, target);
   for (int64_t k = 0; !e && k < target->count; k++)
     e = tt_text_set(&target->name[k], t->name[k + 1]);
-  tt_csv_destroy_local(&t);
+  tt_csv_destroy(&t);
   return e;
 }
 
-tt_err tt_header_read_local(const char *file, tt_columns *target)
+tt_err tt_output_header_read_local(const char *file, tt_columns *target)
 {
   char *text = NULL;
   struct stat is;
   if (stat(file, &is)) return TT_FAIL(NOINPUT, "%s: %s", file, strerror(errno));
   TT_TRY(tt_alloc_bytes(&text, is.st_size + 1, 1, file));
-  tt_err e = tt_file_text_local(file, text, is.st_size + 1);
+  tt_err e = tt_file_read_text_local(file, text, is.st_size + 1);
   if (!e && is.st_size && text[is.st_size - 1] == '\n') text[is.st_size - 1] = '\0';
-  if (!e) e = header_of_list(file, text, target);
+  if (!e) e = parse_header(file, text, target);
   tt_free(text);
   return e;
 }
@@ -185,7 +185,7 @@ tt_err tt_header_read_local(const char *file, tt_columns *target)
 /* ---- outputs -----------------------------------------------------------------------------------
  */
 
-static tt_err make_labels(tt_labels *l, int64_t count, int64_t targets, int numbered)
+static tt_err allocate_output(tt_oracle_output *l, int64_t count, int64_t targets, int numbered)
 {
   l->count = count;
   l->targets = targets;
@@ -200,13 +200,13 @@ static tt_err find_columns(const char *file, const tt_csv *t, const tt_columns *
   int64_t named = 0, made = 0;
   char name[32];
   for (int64_t k = 0; k < target->count; k++) {
-    column[k] = column_of(t, target->name[k]);
+    column[k] = find_column(t, target->name[k]);
     named += column[k] >= 0;
   }
   for (int64_t k = 0; named < target->count && k < target->count; k++) {
     snprintf(name, sizeof name, "y%" PRId64, k);
-    column[k] = column_of(t, name);
-    if (column[k] < 0 && target->count == 1) column[k] = column_of(t, "y");
+    column[k] = find_column(t, name);
+    if (column[k] < 0 && target->count == 1) column[k] = find_column(t, "y");
     made += column[k] >= 0;
   }
   if (named == target->count || made == target->count) return TT_OK;
@@ -216,54 +216,54 @@ static tt_err find_columns(const char *file, const tt_csv *t, const tt_columns *
                  file, target->count, target->name[0], target->count - 1);
 }
 
-static tt_err labels_of_table(tt_labels *l, const tt_csv *t, const tt_columns *target,
-                              int64_t *column)
+static tt_err output_from_table(tt_oracle_output *l, const tt_csv *t, const tt_columns *target,
+                                int64_t *column)
 {
-  int64_t id = column_of(t, "id"), T = target->count;
+  int64_t id = find_column(t, "id"), T = target->count;
   TT_TRY(find_columns(l->file, t, target, column));
-  TT_TRY(make_labels(l, t->rows, T, id >= 0));
+  TT_TRY(allocate_output(l, t->rows, T, id >= 0));
   for (int64_t i = 0; i < l->count; i++) {
     if (id >= 0) TT_TRY(cell_id(l->file, t, i, id, &l->id[i]));
-    for (int64_t k = 0; k < T; k++)
-      TT_TRY(cell_number(l->file, t, i, column[k], &l->y[i * T + k]));
+    for (int64_t k = 0; k < T; k++) TT_TRY(cell_number(l->file, t, i, column[k], &l->y[i * T + k]));
   }
   return TT_OK;
 }
 
-static tt_err labels_of_csv(tt_labels *l, const tt_columns *target)
+static tt_err output_from_csv(tt_oracle_output *l, const tt_columns *target)
 {
   tt_csv *t = NULL;
   int64_t *column = NULL;
-  TT_TRY(read_whole_csv(l->file, &t));
+  TT_TRY(read_complete_csv(l->file, &t));
   tt_err e = TT_ALLOC(column, target->count);
-  if (!e) e = labels_of_table(l, t, target, column);
+  if (!e) e = output_from_table(l, t, target, column);
   tt_free(column);
-  tt_csv_destroy_local(&t);
+  tt_csv_destroy(&t);
   return e;
 }
 
 /* Numbers of rows, as integers or as the floats that some tools make of them. */
-static tt_err read_ids(tt_h5_reader *r, tt_labels *l)
+static tt_err read_ids(tt_h5_reader *r, tt_oracle_output *l)
 {
   tt_h5_info info;
   double *value = NULL;
-  TT_TRY(tt_h5_info_local(r, "id", &info));
-  if (info.kind == TT_H5_INTEGER) return tt_h5_read_local(r, "id", TT_H5_I64, 0, l->count, l->id);
+  TT_TRY(tt_h5_dataset_info_local(r, "id", &info));
+  if (info.kind == TT_H5_INTEGER)
+    return tt_h5_read_rows_local(r, "id", TT_H5_I64, 0, l->count, l->id);
   TT_TRY(TT_ALLOC(value, l->count));
-  tt_err e = tt_h5_read_local(r, "id", TT_H5_F64, 0, l->count, value);
+  tt_err e = tt_h5_read_rows_local(r, "id", TT_H5_F64, 0, l->count, value);
   for (int64_t i = 0; !e && i < l->count; i++)
-    if (!whole(value[i], &l->id[i]))
+    if (!to_integer(value[i], &l->id[i]))
       e = TT_FAIL(DATA, "%s: id[%" PRId64 "] = %g is not a whole number", l->file, i, value[i]);
   tt_free(value);
   return e;
 }
 
-static tt_err labels_of_reader(tt_h5_reader *r, tt_labels *l, int64_t targets)
+static tt_err output_from_reader(tt_h5_reader *r, tt_oracle_output *l, int64_t targets)
 {
-  tt_matrix id = {0}, y;
+  tt_h5_matrix id = {0}, y;
   int numbered = tt_h5_has_local(r, "id");
-  TT_TRY(tt_matrix_open_local(r, "labels", "y", &y));
-  if (numbered) TT_TRY(tt_matrix_open_local(r, "numbers", "id", &id));
+  TT_TRY(tt_h5_matrix_open_local(r, "labels", "y", &y));
+  if (numbered) TT_TRY(tt_h5_matrix_open_local(r, "numbers", "id", &id));
   if (y.columns != targets)
     return TT_FAIL(DATA,
                    "%s: 'y' has %" PRId64 " rows of %" PRId64 " value(s), but there are %" PRId64
@@ -272,20 +272,20 @@ static tt_err labels_of_reader(tt_h5_reader *r, tt_labels *l, int64_t targets)
   if (numbered && (id.columns != 1 || id.rows != y.rows))
     return TT_FAIL(DATA, "%s: %" PRId64 " numbers in 'id' for %" PRId64 " rows of 'y'", l->file,
                    id.rows * id.columns, y.rows);
-  TT_TRY(make_labels(l, y.rows, targets, numbered));
+  TT_TRY(allocate_output(l, y.rows, targets, numbered));
   if (!l->count) return TT_OK;
   if (numbered) TT_TRY(read_ids(r, l));
-  return tt_h5_read_local(r, "y", TT_H5_F64, 0, l->count, l->y);
+  return tt_h5_read_rows_local(r, "y", TT_H5_F64, 0, l->count, l->y);
 }
 
-static tt_err labels_of_h5(tt_labels *l, int64_t targets, char *why, int room)
+static tt_err output_from_h5(tt_oracle_output *l, int64_t targets, char *why, int room)
 {
   tt_h5_reader *r = NULL;
   char *text = NULL;
   TT_TRY(tt_h5_open_local(l->file, &r));
-  tt_err e = labels_of_reader(r, l, targets);
+  tt_err e = output_from_reader(r, l, targets);
   if (!e && why && tt_h5_has_attr_local(r, "/", "failed"))
-    e = tt_h5_attr_text_local(r, "/", "failed", &text);
+    e = tt_h5_read_attr_text_local(r, "/", "failed", &text);
   if (!e && text) snprintf(why, (size_t)room, "%s", text);
   tt_free(text);
   tt_h5_close_local(&r);
@@ -306,13 +306,12 @@ static int by_id(const void *a, const void *b)
 static tt_err sort_ids(const int64_t *id, int64_t count, numbered_row **out)
 {
   TT_TRY(TT_ALLOC(*out, count));
-  for (int64_t i = 0; i < count; i++)
-    (*out)[i] = (numbered_row){id[i], i};
+  for (int64_t i = 0; i < count; i++) (*out)[i] = (numbered_row){id[i], i};
   if (count) qsort(*out, (size_t)count, sizeof **out, by_id);
   return TT_OK;
 }
 
-static tt_err check_ids(const tt_labels *l)
+static tt_err check_ids(const tt_oracle_output *l)
 {
   numbered_row *row = NULL;
   tt_err e = TT_OK;
@@ -326,39 +325,40 @@ static tt_err check_ids(const tt_labels *l)
   return e;
 }
 
-static tt_err read_labels(tt_labels *l, const char *file, const tt_columns *target, int foreign,
-                          char *why, int room)
+static tt_err read_output(tt_oracle_output *l, const char *file, const tt_columns *target,
+                          int foreign, char *why, int room)
 {
   static const char *const dataset[] = {"y", "?id"};
   TT_TRY(tt_text_set(&l->file, file));
   if (access(file, R_OK)) return TT_FAIL(NOINPUT, "%s: there is no output", file);
   if (tt_is_csv(file)) {
-    TT_TRY(labels_of_csv(l, target));
+    TT_TRY(output_from_csv(l, target));
   } else {
-    if (foreign) TT_TRY(tt_data_check_local(file, dataset, 2));
-    TT_TRY(labels_of_h5(l, target->count, why, room));
+    if (foreign) TT_TRY(tt_guarded_check_local(file, dataset, 2));
+    TT_TRY(output_from_h5(l, target->count, why, room));
   }
   return check_ids(l);
 }
 
-tt_err tt_labels_read_local(const char *file, const tt_columns *target, tt_labels **out)
+tt_err tt_oracle_output_read_local(const char *file, const tt_columns *target,
+                                   tt_oracle_output **out)
 {
-  tt_labels *l = NULL;
+  tt_oracle_output *l = NULL;
   TT_TRY(TT_ALLOC(l, 1));
-  tt_err e = read_labels(l, file, target, 1, NULL, 0);
-  if (e) tt_labels_destroy(&l);
+  tt_err e = read_output(l, file, target, 1, NULL, 0);
+  if (e) tt_oracle_output_destroy(&l);
   *out = l;
   return e;
 }
 
-tt_err tt_labels_reread_local(const char *file, const tt_columns *target, tt_labels **out,
-                              char *why, int room)
+tt_err tt_accepted_labels_read_local(const char *file, const tt_columns *target,
+                                     tt_oracle_output **out, char *why, int room)
 {
-  tt_labels *l = NULL;
+  tt_oracle_output *l = NULL;
   if (why) *why = '\0';
   TT_TRY(TT_ALLOC(l, 1));
-  tt_err e = read_labels(l, file, target, 0, why, room);
-  if (e) tt_labels_destroy(&l);
+  tt_err e = read_output(l, file, target, 0, why, room);
+  if (e) tt_oracle_output_destroy(&l);
   *out = l;
   return e;
 }
@@ -366,17 +366,16 @@ tt_err tt_labels_reread_local(const char *file, const tt_columns *target, tt_lab
 /* ---- outputs against what was asked ------------------------------------------------------------
  */
 
-static void take_row(const tt_labels *l, int64_t from, double *y)
+static void copy_row(const tt_oracle_output *l, int64_t from, double *y)
 {
   int good = 1;
-  for (int64_t k = 0; k < l->targets; k++)
-    good = good && !isinf(l->y[from * l->targets + k]);
-  for (int64_t k = 0; k < l->targets; k++)
-    y[k] = good ? l->y[from * l->targets + k] : NAN;
+  for (int64_t k = 0; k < l->targets; k++) good = good && !isinf(l->y[from * l->targets + k]);
+  for (int64_t k = 0; k < l->targets; k++) y[k] = good ? l->y[from * l->targets + k] : NAN;
 }
 
 /* asked [count] by id. */
-static tt_err take_numbered(const tt_labels *l, const numbered_row *asked, int64_t count, double *y)
+static tt_err copy_rows_by_id(const tt_oracle_output *l, const numbered_row *asked, int64_t count,
+                              double *y)
 {
   for (int64_t i = 0; i < l->count; i++) {
     int64_t low = 0, high = count;
@@ -390,28 +389,26 @@ static tt_err take_numbered(const tt_labels *l, const numbered_row *asked, int64
     if (low == count || asked[low].id != l->id[i])
       return TT_FAIL(DATA, "%s: row %" PRId64 " has id %" PRId64 ", which was not asked for",
                      l->file, i, l->id[i]);
-    take_row(l, i, y + asked[low].row * l->targets);
+    copy_row(l, i, y + asked[low].row * l->targets);
   }
   return TT_OK;
 }
 
-tt_err tt_labels_match(const tt_labels *l, int64_t count, const int64_t *id, double *y,
-                       int64_t *given)
+tt_err tt_oracle_output_align(const tt_oracle_output *l, int64_t count, const int64_t *id,
+                              double *y, int64_t *given)
 {
   numbered_row *asked = NULL;
-  for (int64_t i = 0; i < count * l->targets; i++)
-    y[i] = NAN;
+  for (int64_t i = 0; i < count * l->targets; i++) y[i] = NAN;
   *given = l->count; /* an id stands there once at most */
   if (!l->id && l->count != count)
     return TT_FAIL(DATA,
                    "%s: %" PRId64 " rows, but %" PRId64
                    " were asked for; where rows are missing there must be an 'id'",
                    l->file, l->count, count);
-  for (int64_t i = 0; !l->id && i < count; i++)
-    take_row(l, i, y + i * l->targets);
+  for (int64_t i = 0; !l->id && i < count; i++) copy_row(l, i, y + i * l->targets);
   if (!l->id) return TT_OK;
   TT_TRY(sort_ids(id, count, &asked));
-  tt_err e = take_numbered(l, asked, count, y);
+  tt_err e = copy_rows_by_id(l, asked, count, y);
   tt_free(asked);
   return e;
 }

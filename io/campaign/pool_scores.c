@@ -8,12 +8,12 @@
 
 static const char dataset[] = "score", attribute[] = "first";
 
-struct tt_scores_file {
+struct tt_pool_scores_writer {
   tt_h5_file *file;
   int64_t lists, first;
 };
 
-struct tt_scores_reader {
+struct tt_pool_scores_reader {
   tt_h5_reader *file;
   int64_t lists, first, rows;
 };
@@ -21,22 +21,22 @@ struct tt_scores_reader {
 /* ---- write -------------------------------------------------------------------------------------
  */
 
-tt_err tt_scores_file_create(tt_comm *c, const char *file, int64_t lists, int64_t first,
-                             int64_t rows, tt_scores_file **out)
+tt_err tt_pool_scores_create(tt_comm *c, const char *file, int64_t lists, int64_t first,
+                             int64_t rows, tt_pool_scores_writer **out)
 {
   const int64_t dims[] = {lists, rows};
-  tt_scores_file *f = NULL;
+  tt_pool_scores_writer *f = NULL;
   *out = NULL;
   tt_err e = tt_agree(c, TT_ALLOC(f, 1));
   if (!e) e = tt_h5_create(c, file, lists * rows * (int64_t)sizeof(float) + (1 << 16), &f->file);
-  if (!e) e = tt_h5_dataset(f->file, dataset, TT_H5_F32, 2, dims);
-  if (!e) e = tt_h5_attr(f->file, dataset, attribute, TT_H5_I64, 1, &first);
+  if (!e) e = tt_h5_create_dataset(f->file, dataset, TT_H5_F32, 2, dims);
+  if (!e) e = tt_h5_write_attr(f->file, dataset, attribute, TT_H5_I64, 1, &first);
   if (!e)
-    e = tt_h5_attr_text(f->file, dataset, "long_name",
-                        "how much the label of a candidate is wanted; NaN = taken or "
-                        "excluded; candidates are first, first + 1, ...");
+    e = tt_h5_write_attr_text(f->file, dataset, "long_name",
+                              "how much the label of a candidate is wanted; NaN = taken or "
+                              "excluded; candidates are first, first + 1, ...");
   if (e) {
-    tt_scores_file_destroy(&f);
+    tt_pool_scores_discard(&f);
     return e;
   }
   f->lists = lists;
@@ -45,65 +45,66 @@ tt_err tt_scores_file_create(tt_comm *c, const char *file, int64_t lists, int64_
   return TT_OK;
 }
 
-tt_err tt_scores_file_write(tt_scores_file *f, int64_t first, int64_t count, const float *score)
+tt_err tt_pool_scores_write(tt_pool_scores_writer *f, int64_t first, int64_t count,
+                            const float *score)
 {
   const int64_t from[] = {0, count ? first - f->first : 0};
   const int64_t size[] = {count ? f->lists : 0, count};
   return tt_h5_write_block(f->file, dataset, from, size, score);
 }
 
-tt_err tt_scores_file_close(tt_scores_file **f)
+tt_err tt_pool_scores_commit(tt_pool_scores_writer **f)
 {
   tt_err e = tt_h5_commit(&(*f)->file, NULL);
   tt_free(*f);
   return e;
 }
 
-void tt_scores_file_destroy(tt_scores_file **f)
+void tt_pool_scores_discard(tt_pool_scores_writer **f)
 {
   if (!*f) return;
-  tt_h5_abandon(&(*f)->file);
+  tt_h5_discard(&(*f)->file);
   tt_free(*f);
 }
 
 /* ---- read --------------------------------------------------------------------------------------
  */
 
-static tt_err look_local(tt_scores_reader *r)
+static tt_err read_header_local(tt_pool_scores_reader *r)
 {
   tt_h5_info info;
-  TT_TRY(tt_h5_info_local(r->file, dataset, &info));
+  TT_TRY(tt_h5_dataset_info_local(r->file, dataset, &info));
   if (info.ndims != 2 || info.kind != TT_H5_FLOAT || info.dims[0] < 1)
     return TT_FAIL(DATA, "%s: dataset '%s' is not a table of scores, lists x candidates",
                    tt_h5_file_name(r->file), dataset);
   r->lists = info.dims[0];
   r->rows = info.dims[1];
-  return tt_h5_attr_local(r->file, dataset, attribute, TT_H5_I64, 1, &r->first);
+  return tt_h5_read_attr_local(r->file, dataset, attribute, TT_H5_I64, 1, &r->first);
 }
 
-tt_err tt_scores_open_local(const char *file, tt_scores_reader **out)
+tt_err tt_pool_scores_open_local(const char *file, tt_pool_scores_reader **out)
 {
-  tt_scores_reader *r = NULL;
+  tt_pool_scores_reader *r = NULL;
   TT_TRY(TT_ALLOC(r, 1));
   tt_err e = tt_h5_open_local(file, &r->file);
-  if (!e) e = look_local(r);
-  if (e) tt_scores_close_local(&r);
+  if (!e) e = read_header_local(r);
+  if (e) tt_pool_scores_close_local(&r);
   *out = r;
   return e;
 }
 
-int64_t tt_scores_lists(const tt_scores_reader *r) { return r->lists; }
-int64_t tt_scores_first(const tt_scores_reader *r) { return r->first; }
-int64_t tt_scores_rows(const tt_scores_reader *r) { return r->rows; }
+int64_t tt_pool_scores_lists(const tt_pool_scores_reader *r) { return r->lists; }
+int64_t tt_pool_scores_first(const tt_pool_scores_reader *r) { return r->first; }
+int64_t tt_pool_scores_rows(const tt_pool_scores_reader *r) { return r->rows; }
 
-tt_err tt_scores_read_local(tt_scores_reader *r, int64_t list, int64_t first, int64_t count,
-                            float *score)
+tt_err tt_pool_scores_read_local(tt_pool_scores_reader *r, int64_t list, int64_t first,
+                                 int64_t count, float *score)
 {
   const int64_t from[] = {list, first - r->first}, size[] = {1, count};
   return tt_h5_read_block_local(r->file, dataset, TT_H5_F32, from, size, score);
 }
 
-void tt_scores_close_local(tt_scores_reader **r)
+void tt_pool_scores_close_local(tt_pool_scores_reader **r)
 {
   if (!*r) return;
   tt_h5_close_local(&(*r)->file);

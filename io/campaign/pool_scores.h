@@ -8,24 +8,25 @@
 
 #include <stdint.h>
 
-typedef struct tt_scores_file tt_scores_file;
+typedef struct tt_pool_scores_writer tt_pool_scores_writer;
 
 /* Collective: create, write, close (verified, then renamed), destroy without close leaves nothing.
  * write: this rank's candidates [first, first + count), count may be 0; score [L][count].
  * Errors: CANTCREAT, IO, MEM. */
-tt_err tt_scores_file_create(tt_comm *c, const char *file, int64_t lists, int64_t first,
-                             int64_t rows, tt_scores_file **out);
-tt_err tt_scores_file_write(tt_scores_file *f, int64_t first, int64_t count, const float *score);
-tt_err tt_scores_file_close(tt_scores_file **f);
-void tt_scores_file_destroy(tt_scores_file **f);
+tt_err tt_pool_scores_create(tt_comm *c, const char *file, int64_t lists, int64_t first,
+                             int64_t rows, tt_pool_scores_writer **out);
+tt_err tt_pool_scores_write(tt_pool_scores_writer *f, int64_t first, int64_t count,
+                            const float *score);
+tt_err tt_pool_scores_commit(tt_pool_scores_writer **f);
+void tt_pool_scores_discard(tt_pool_scores_writer **f);
 
 /* Local, serial, in pieces. Errors: NOINPUT, DATA, IO, MEM. */
-typedef struct tt_scores_reader tt_scores_reader;
-tt_err tt_scores_open_local(const char *file, tt_scores_reader **out);
-int64_t tt_scores_lists(const tt_scores_reader *r);
-int64_t tt_scores_first(const tt_scores_reader *r);
-int64_t tt_scores_rows(const tt_scores_reader *r);
-tt_err tt_scores_read_local(tt_scores_reader *r, int64_t list, int64_t first, int64_t count,
-                            float *score);
-void tt_scores_close_local(tt_scores_reader **r);
+typedef struct tt_pool_scores_reader tt_pool_scores_reader;
+tt_err tt_pool_scores_open_local(const char *file, tt_pool_scores_reader **out);
+int64_t tt_pool_scores_lists(const tt_pool_scores_reader *r);
+int64_t tt_pool_scores_first(const tt_pool_scores_reader *r);
+int64_t tt_pool_scores_rows(const tt_pool_scores_reader *r);
+tt_err tt_pool_scores_read_local(tt_pool_scores_reader *r, int64_t list, int64_t first,
+                                 int64_t count, float *score);
+void tt_pool_scores_close_local(tt_pool_scores_reader **r);
 #endif

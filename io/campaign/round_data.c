@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static tt_err keep_local(tt_dataset *d, tt_base_data **out)
+static tt_err move_dataset_local(tt_dataset *d, tt_initial_data **out)
 {
-  tt_base_data *b = NULL;
+  tt_initial_data *b = NULL;
   TT_TRY(TT_ALLOC(b, 1));
   *out = b;
   b->rows = d->rows;
@@ -23,14 +23,14 @@ static tt_err keep_local(tt_dataset *d, tt_base_data **out)
   return tt_columns_copy(&d->target, &b->target);
 }
 
-tt_err tt_base_data_read(tt_comm *c, const tt_config *cfg, tt_base_data **out)
+tt_err tt_initial_data_read(tt_comm *c, const tt_config *cfg, tt_initial_data **out)
 {
   tt_dataset *d = NULL;
-  tt_base_data *b = NULL;
+  tt_initial_data *b = NULL;
   double *x = NULL, *y = NULL;
   *out = NULL;
   tt_err e = tt_data_read_raw(c, cfg, &d, &x, &y);
-  if (!e) e = tt_agree(c, keep_local(d, &b));
+  if (!e) e = tt_agree(c, move_dataset_local(d, &b));
   if (!e) {
     b->x = x;
     b->y = y;
@@ -38,15 +38,15 @@ tt_err tt_base_data_read(tt_comm *c, const tt_config *cfg, tt_base_data **out)
   } else {
     tt_free(x);
     tt_free(y);
-    tt_base_data_destroy(&b);
+    tt_initial_data_destroy(&b);
   }
   tt_dataset_destroy(&d);
   return e;
 }
 
-void tt_base_data_destroy(tt_base_data **d)
+void tt_initial_data_destroy(tt_initial_data **d)
 {
-  tt_base_data *b = *d;
+  tt_initial_data *b = *d;
   if (!b) return;
   tt_free(b->x);
   tt_free(b->y);
@@ -65,8 +65,8 @@ typedef struct rows {
   int8_t *split;
 } rows;
 
-static void add_rows(rows *r, int64_t count, int64_t inputs, int64_t targets, const double *x,
-                     const double *y, const int8_t *split)
+static void append_rows(rows *r, int64_t count, int64_t inputs, int64_t targets, const double *x,
+                        const double *y, const int8_t *split)
 {
   memcpy(r->x + r->count * inputs, x, (size_t)(count * inputs) * sizeof *x);
   memcpy(r->y + r->count * targets, y, (size_t)(count * targets) * sizeof *y);
@@ -74,10 +74,10 @@ static void add_rows(rows *r, int64_t count, int64_t inputs, int64_t targets, co
   r->count += count;
 }
 
-static tt_err join_local(const tt_base_data *b, const tt_history *h, rows *r)
+static tt_err concatenate_local(const tt_initial_data *b, const tt_history *h, rows *r)
 {
-  int64_t d = b->inputs, t = b->targets, most = b->rows + h->picks;
-  if (h->picks && (h->inputs != d || h->targets != t))
+  int64_t d = b->inputs, t = b->targets, most = b->rows + h->queries;
+  if (h->queries && (h->inputs != d || h->targets != t))
     return TT_FAIL(INTERNAL,
                    "picks of %" PRId64 " inputs and %" PRId64 " targets for data of %" PRId64
                    " and %" PRId64,
@@ -85,25 +85,25 @@ static tt_err join_local(const tt_base_data *b, const tt_history *h, rows *r)
   TT_TRY(TT_ALLOC(r->x, most * d));
   TT_TRY(TT_ALLOC(r->y, most * t));
   TT_TRY(TT_ALLOC(r->split, most));
-  add_rows(r, b->rows, d, t, b->x, b->y, b->split);
-  for (int64_t i = 0; i < h->picks; i++)
-    if (h->pick[i].answer == TT_ANSWER_labelled)
-      add_rows(r, 1, d, t, h->x + i * d, h->y + i * t, &h->pick[i].split);
+  append_rows(r, b->rows, d, t, b->x, b->y, b->split);
+  for (int64_t i = 0; i < h->queries; i++)
+    if (h->query[i].label_status == TT_LABEL_STATUS_labelled)
+      append_rows(r, 1, d, t, h->x + i * d, h->y + i * t, &h->query[i].split);
   return TT_OK;
 }
 
-tt_err tt_round_data_write(tt_comm *c, const char *file, const tt_base_data *base,
+tt_err tt_round_data_write(tt_comm *c, const char *file, const tt_initial_data *base,
                            const tt_history *h)
 {
   char history[128];
   rows r = {0};
-  tt_err e = tt_agree(c, join_local(base, h, &r));
+  tt_err e = tt_agree(c, concatenate_local(base, h, &r));
   if (!e) {
     snprintf(history, sizeof history,
              "tutti campaign: %" PRId64 " first rows, then the labels of %" PRId64 " rounds",
              base->rows, h->rounds);
-    const tt_table t = {r.count, &base->input, &base->target, r.x, r.y, r.split, history};
-    e = tt_table_write(c, file, &t);
+    const tt_raw_dataset t = {r.count, &base->input, &base->target, r.x, r.y, r.split, history};
+    e = tt_raw_dataset_write(c, file, &t);
   }
   tt_free(r.x);
   tt_free(r.y);

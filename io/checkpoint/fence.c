@@ -14,9 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static tt_err join(const char *directory, const char *name, char path[TT_PATH_ROOM])
+static tt_err join_path(const char *directory, const char *name, char path[TT_PATH_MAX])
 {
-  if (snprintf(path, TT_PATH_ROOM, "%s/%s", directory, name) >= TT_PATH_ROOM)
+  if (snprintf(path, TT_PATH_MAX, "%s/%s", directory, name) >= TT_PATH_MAX)
     return TT_FAIL(CANTCREAT, "%s: the path is too long", directory);
   return TT_OK;
 }
@@ -24,31 +24,31 @@ static tt_err join(const char *directory, const char *name, char path[TT_PATH_RO
 /* ---- the owner ---------------------------------------------------------------------------------
  */
 
-static const char *environment(const char *name, const char *otherwise)
+static const char *getenv_or(const char *name, const char *otherwise)
 {
   const char *value = getenv(name);
   return value && value[0] ? value : otherwise;
 }
 
 /* job.restart.host.random of this start of the program. */
-static tt_err name_incarnation(char *text, size_t room)
+static tt_err make_incarnation(char *text, size_t room)
 {
   char host[256] = "host";
   uint64_t random = 0;
   if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
     return TT_FAIL(CANTCREAT, "no random number for the owner file: %s", strerror(errno));
   gethostname(host, sizeof host - 1);
-  snprintf(text, room, "%.16s.%.8s.%.40s.%016" PRIx64, environment("SLURM_JOB_ID", "0"),
-           environment("SLURM_RESTART_COUNT", "0"), host, random);
+  snprintf(text, room, "%.16s.%.8s.%.40s.%016" PRIx64, getenv_or("SLURM_JOB_ID", "0"),
+           getenv_or("SLURM_RESTART_COUNT", "0"), host, random);
   return TT_OK;
 }
 
 /* The directory and its missing parents. */
-static tt_err make_directory(const char *directory)
+static tt_err create_directories(const char *directory)
 {
-  char part[TT_PATH_ROOM];
+  char part[TT_PATH_MAX];
   struct stat s;
-  TT_TRY(join(directory, "", part)); /* ends in a slash, so the last part is made too */
+  TT_TRY(join_path(directory, "", part)); /* ends in a slash, so the last part is made too */
   for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
     *slash = 0;
     if (mkdir(part, 0777) != 0 && errno != EEXIST)
@@ -64,14 +64,14 @@ static tt_err make_directory(const char *directory)
 /* Read the owner file, without the line end. */
 static tt_err read_owner(const char *directory, char *text, int64_t room)
 {
-  char path[TT_PATH_ROOM];
-  TT_TRY(join(directory, "owner", path));
-  TT_TRY(tt_file_text_local(path, text, room));
+  char path[TT_PATH_MAX];
+  TT_TRY(join_path(directory, "owner", path));
+  TT_TRY(tt_file_read_text_local(path, text, room));
   text[strcspn(text, "\n")] = 0;
   return TT_OK;
 }
 
-tt_err tt_ckpt_owner_local(const char *directory, const char *incarnation)
+tt_err tt_ckpt_check_owner_local(const char *directory, const char *incarnation)
 {
   char owner[256];
   tt_err e = read_owner(directory, owner, sizeof owner);
@@ -86,11 +86,11 @@ tt_err tt_ckpt_owner_local(const char *directory, const char *incarnation)
 /* ---- what lies in the directory ----------------------------------------------------------------
  */
 
-tt_err tt_ckpt_path_local(const char *directory, int64_t generation, char path[TT_PATH_ROOM])
+tt_err tt_ckpt_file_path_local(const char *directory, int64_t generation, char path[TT_PATH_MAX])
 {
   char name[64];
   snprintf(name, sizeof name, "ckpt-g%06" PRId64 ".h5", generation);
-  return join(directory, name, path);
+  return join_path(directory, name, path);
 }
 
 /* The generation of a file name, -1 if it is not one of ours. */
@@ -144,26 +144,27 @@ tt_err tt_ckpt_list_local(const char *directory, int64_t **list, int64_t *count)
 
 /* What the files of a run are called before they count. Whoever is still writing one has just lost
  * the directory. */
-static int is_ours_unfinished(const char *name)
+static int is_temporary_of_run(const char *name)
 {
-  static const char *const begin[] = {".tmp-ckpt-g", ".tmp-owner-", ".tmp-model.h5-",
-                                      ".tmp-results.h5-", ".tmp-status-"};
-  for (size_t i = 0; i < sizeof begin / sizeof *begin; i++)
-    if (!strncmp(name, begin[i], strlen(begin[i]))) return 1;
+  static const char *const prefix[] = {".tmp-ckpt-g", ".tmp-owner-", ".tmp-model.h5-",
+                                       ".tmp-results.h5-", ".tmp-status-"};
+  for (size_t i = 0; i < sizeof prefix / sizeof *prefix; i++)
+    if (!strncmp(name, prefix[i], strlen(prefix[i]))) return 1;
   return 0;
 }
 
 /* Remove files of the directory for which `which` says yes. Errors: IO. */
-static tt_err remove_some(const char *directory, int (*which)(const char *directory, const char *))
+static tt_err remove_matching(const char *directory,
+                              int (*which)(const char *directory, const char *))
 {
-  char path[TT_PATH_ROOM];
+  char path[TT_PATH_MAX];
   DIR *d = opendir(directory);
   if (!d && errno == ENOENT) return TT_OK;
   if (!d) return TT_FAIL(IO, "%s: cannot be listed: %s", directory, strerror(errno));
   tt_err e = TT_OK;
   for (struct dirent *entry = readdir(d); !e && entry; entry = readdir(d)) {
     if (!which(directory, entry->d_name)) continue;
-    e = join(directory, entry->d_name, path);
+    e = join_path(directory, entry->d_name, path);
     if (!e && unlink(path) != 0 && errno != ENOENT)
       e = TT_FAIL(IO, "%s: cannot be removed: %s", path, strerror(errno));
   }
@@ -171,14 +172,14 @@ static tt_err remove_some(const char *directory, int (*which)(const char *direct
   return e;
 }
 
-static int is_left_over(const char *directory, const char *name)
+static int is_leftover(const char *directory, const char *name)
 {
-  return is_ours_unfinished(name) || tt_file_is_stale_local(directory, name);
+  return is_temporary_of_run(name) || tt_file_is_stale_local(directory, name);
 }
 
 static int is_checkpoint(const char *directory, const char *name)
 {
-  return generation_of(name) > 0 || is_left_over(directory, name);
+  return generation_of(name) > 0 || is_leftover(directory, name);
 }
 
 static int is_owner(const char *directory, const char *name)
@@ -192,15 +193,15 @@ static int is_owner(const char *directory, const char *name)
 
 static tt_err claim_local(const char *directory, tt_run_id *id)
 {
-  char path[TT_PATH_ROOM], text[sizeof id->incarnation + 1], before[256] = "";
-  TT_TRY(name_incarnation(id->incarnation, sizeof id->incarnation));
-  TT_TRY(make_directory(directory));
-  TT_TRY(join(directory, "owner", path));
-  if (read_owner(directory, before, sizeof before) == TT_OK)
-    tt_log_once(TT_LOG_DEBUG, "%s: taken over from %s", directory, before);
+  char path[TT_PATH_MAX], text[sizeof id->incarnation + 1], previous_owner[256] = "";
+  TT_TRY(make_incarnation(id->incarnation, sizeof id->incarnation));
+  TT_TRY(create_directories(directory));
+  TT_TRY(join_path(directory, "owner", path));
+  if (read_owner(directory, previous_owner, sizeof previous_owner) == TT_OK)
+    tt_log_root(TT_LOG_DEBUG, "%s: taken over from %s", directory, previous_owner);
   snprintf(text, sizeof text, "%s\n", id->incarnation);
-  TT_TRY(tt_file_replace_local(path, text));
-  return remove_some(directory, is_left_over);
+  TT_TRY(tt_file_write_atomic_local(path, text));
+  return remove_matching(directory, is_leftover);
 }
 
 tt_err tt_ckpt_claim(tt_comm *c, const char *directory, tt_run_id *id)
@@ -215,8 +216,8 @@ tt_err tt_ckpt_claim(tt_comm *c, const char *directory, tt_run_id *id)
 /* The owner file goes last: until then a later start finds a directory that is whole. */
 static tt_err remove_all_local(const char *directory)
 {
-  TT_TRY(remove_some(directory, is_checkpoint));
-  return remove_some(directory, is_owner);
+  TT_TRY(remove_matching(directory, is_checkpoint));
+  return remove_matching(directory, is_owner);
 }
 
 tt_err tt_ckpt_remove_all(tt_comm *c, const char *directory)

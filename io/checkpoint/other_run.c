@@ -8,11 +8,11 @@
 
 struct tt_ckpt_last {
   tt_h5_reader *r;
-  char path[TT_PATH_ROOM];
+  char path[TT_PATH_MAX];
 };
 
 /* Whatever the reader calls it: the file is not what it should be. */
-static tt_err damaged(tt_err e, const tt_ckpt_last *l)
+static tt_err damage_error(tt_err e, const tt_ckpt_last *l)
 {
   if (!e || e == TT_E_MEM) return e;
   int named = !strncmp(tt_err_last(), l->path, strlen(l->path));
@@ -22,11 +22,11 @@ static tt_err damaged(tt_err e, const tt_ckpt_last *l)
 static tt_err check_schema(tt_ckpt_last *l)
 {
   char *schema = NULL;
-  tt_err e = tt_h5_attr_text_local(l->r, "/", "schema", &schema);
+  tt_err e = tt_h5_read_attr_text_local(l->r, "/", "schema", &schema);
   if (!e && strcmp(schema, TT_CKPT_SCHEMA) != 0)
     e = TT_FAIL(DATA, "%s has schema '%s', not %s", l->path, schema, TT_CKPT_SCHEMA);
   tt_free(schema);
-  return damaged(e, l);
+  return damage_error(e, l);
 }
 
 static tt_err open_newest(const char *directory, tt_ckpt_last *l)
@@ -36,9 +36,9 @@ static tt_err open_newest(const char *directory, tt_ckpt_last *l)
   if (!e && count == 0)
     e = TT_FAIL(NOINPUT, "%s: no checkpoint to go on from; it was removed, or never written",
                 directory);
-  if (!e) e = tt_ckpt_path_local(directory, list[0], l->path);
+  if (!e) e = tt_ckpt_file_path_local(directory, list[0], l->path);
   tt_free(list);
-  if (!e) e = damaged(tt_h5_open_local(l->path, &l->r), l);
+  if (!e) e = damage_error(tt_h5_open_local(l->path, &l->r), l);
   return e ? e : check_schema(l);
 }
 
@@ -61,57 +61,57 @@ void tt_ckpt_last_close_local(tt_ckpt_last **l)
   tt_free(*l);
 }
 
-static tt_err sizes(tt_ckpt_last *l, int64_t part, int64_t size[TT_CKPT_SIZES])
+static tt_err read_sizes(tt_ckpt_last *l, int64_t cohort, int64_t size[TT_CKPT_SIZES])
 {
-  char group[TT_CKPT_NAME];
-  tt_ckpt_name_local(part, NULL, group);
+  char group[TT_CKPT_OBJECT_PATH_MAX];
+  tt_ckpt_object_path_local(cohort, NULL, group);
   for (int i = 0; i < TT_CKPT_SIZES; i++)
-    TT_TRY(tt_h5_attr_local(l->r, group, tt_ckpt_size_name[i], TT_H5_I64, 1, &size[i]));
+    TT_TRY(tt_h5_read_attr_local(l->r, group, tt_ckpt_size_name[i], TT_H5_I64, 1, &size[i]));
   return TT_OK;
 }
 
-static tt_err column(tt_ckpt_last *l, int64_t part, const char *name, tt_h5_type type,
-                     int64_t members, void *out)
+static tt_err read_column(tt_ckpt_last *l, int64_t cohort, const char *name, tt_h5_type type,
+                          int64_t members, void *out)
 {
-  char path[TT_CKPT_NAME];
-  tt_ckpt_name_local(part, name, path);
-  return tt_h5_read_local(l->r, path, type, 0, members, out);
+  char path[TT_CKPT_OBJECT_PATH_MAX];
+  tt_ckpt_object_path_local(cohort, name, path);
+  return tt_h5_read_rows_local(l->r, path, type, 0, members, out);
 }
 
-tt_err tt_ckpt_last_stands_local(tt_ckpt_last *l, int64_t part, int64_t members, int32_t *epoch,
-                                 int8_t *status, uint64_t *hash)
+tt_err tt_ckpt_last_progress_local(tt_ckpt_last *l, int64_t cohort, int64_t members, int32_t *epoch,
+                                   int8_t *status, uint64_t *hash)
 {
   int64_t size[TT_CKPT_SIZES];
-  tt_err e = sizes(l, part, size);
+  tt_err e = read_sizes(l, cohort, size);
   if (!e && size[0] != members)
     e = TT_FAIL(DATA,
                 "%s has %" PRId64 " members in cohort %" PRId64 ", but the model beside it has "
                 "%" PRId64,
-                l->path, size[0], part, members);
-  if (!e) e = column(l, part, "epoch", TT_H5_I32, members, epoch);
-  if (!e) e = column(l, part, "status", TT_H5_I8, members, status);
-  if (!e) e = column(l, part, "member_hash", TT_H5_U64, members, hash);
-  return damaged(e, l);
+                l->path, size[0], cohort, members);
+  if (!e) e = read_column(l, cohort, "epoch", TT_H5_I32, members, epoch);
+  if (!e) e = read_column(l, cohort, "status", TT_H5_I8, members, status);
+  if (!e) e = read_column(l, cohort, "member_hash", TT_H5_U64, members, hash);
+  return damage_error(e, l);
 }
 
-static tt_err read_members(tt_ckpt_last *l, int64_t part, tt_state *s, int64_t members)
+static tt_err read_members(tt_ckpt_last *l, int64_t cohort, tt_state *s, int64_t members)
 {
   uint64_t *hash = NULL;
-  tt_ckpt_part mine = {members, s};
+  tt_ckpt_shard mine = {members, s};
   TT_TRY(TT_ALLOC(hash, s->count));
-  tt_err e = tt_ckpt_part_local(l->r, part, &mine, hash);
+  tt_err e = tt_ckpt_read_shard_local(l->r, cohort, &mine, hash);
   tt_free(hash);
   return e;
 }
 
-tt_err tt_ckpt_last_read_local(tt_ckpt_last *l, int64_t part, tt_slice which, tt_state **out)
+tt_err tt_ckpt_last_read_local(tt_ckpt_last *l, int64_t cohort, tt_slice which, tt_state **out)
 {
   int64_t size[TT_CKPT_SIZES];
   tt_state *s = NULL;
-  TT_TRY(damaged(sizes(l, part, size), l));
+  TT_TRY(damage_error(read_sizes(l, cohort, size), l));
   tt_state_shape shape = {size[1], size[2], size[3], size[4], size[5], size[6]};
   TT_TRY(tt_state_create(which, shape, &s));
-  tt_err e = damaged(read_members(l, part, s, size[0]), l);
+  tt_err e = damage_error(read_members(l, cohort, s, size[0]), l);
   if (e)
     tt_state_destroy(&s);
   else

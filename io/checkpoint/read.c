@@ -12,22 +12,22 @@
 enum { REASONS_ROOM = 8192 };
 
 /* What a checkpoint must be. */
-typedef struct wanted {
+typedef struct expected {
   const tt_run_id *id;
   int64_t generation;
   int any_device;
-  int64_t parts;
-  const tt_ckpt_part *part; /* [parts] */
-  uint64_t *hash;           /* room for the largest slice of them */
-} wanted;
+  int64_t shards;
+  const tt_ckpt_shard *shard; /* [parts] */
+  uint64_t *hash;             /* room for the largest slice of them */
+} expected;
 
 static tt_err number(tt_h5_reader *r, const char *name, int64_t *value)
 {
-  return tt_h5_attr_local(r, "/", name, TT_H5_I64, 1, value);
+  return tt_h5_read_attr_local(r, "/", name, TT_H5_I64, 1, value);
 }
 
 /* A checkpoint that is whole but of another run is an error at once: falling back would hide it. */
-static tt_err other_run(tt_h5_reader *r, const char *what, const char *why)
+static tt_err other_run_error(tt_h5_reader *r, const char *what, const char *why)
 {
   return TT_FAIL(DATA,
                  "%s belongs to another run: %s; start anew with --resume never (removes the "
@@ -35,11 +35,11 @@ static tt_err other_run(tt_h5_reader *r, const char *what, const char *why)
                  tt_h5_file_name(r), what, why);
 }
 
-static tt_err check_schema(tt_h5_reader *r, const wanted *w)
+static tt_err check_schema(tt_h5_reader *r, const expected *w)
 {
   char *schema = NULL;
   int64_t generation = 0;
-  TT_TRY(tt_h5_attr_text_local(r, "/", "schema", &schema));
+  TT_TRY(tt_h5_read_attr_text_local(r, "/", "schema", &schema));
   int known = !strcmp(schema, TT_CKPT_SCHEMA);
   tt_err e = known ? number(r, "generation", &generation)
                    : TT_FAIL(DATA, "%s has schema '%s', not %s", tt_h5_file_name(r), schema,
@@ -50,40 +50,40 @@ static tt_err check_schema(tt_h5_reader *r, const wanted *w)
   return e;
 }
 
-typedef struct identity {
-  uint64_t science, data;
+typedef struct run_identity {
+  uint64_t config_hash, data;
   int64_t cohorts;
   char *arithmetic;
-} identity;
+} run_identity;
 
-static tt_err read_identity(tt_h5_reader *r, identity *i)
+static tt_err read_identity(tt_h5_reader *r, run_identity *i)
 {
-  TT_TRY(tt_h5_attr_local(r, "/", "science", TT_H5_U64, 1, &i->science));
-  TT_TRY(tt_h5_attr_local(r, "/", "data", TT_H5_U64, 1, &i->data));
+  TT_TRY(tt_h5_read_attr_local(r, "/", "science", TT_H5_U64, 1, &i->config_hash));
+  TT_TRY(tt_h5_read_attr_local(r, "/", "data", TT_H5_U64, 1, &i->data));
   TT_TRY(number(r, "cohorts", &i->cohorts));
-  return tt_h5_attr_text_local(r, "/", "arithmetic", &i->arithmetic);
+  return tt_h5_read_attr_text_local(r, "/", "arithmetic", &i->arithmetic);
 }
 
-static tt_err compare_identity(tt_h5_reader *r, const identity *i, const wanted *w)
+static tt_err compare_identity(tt_h5_reader *r, const run_identity *i, const expected *w)
 {
   char what[512];
-  if (i->science != w->id->science) {
+  if (i->config_hash != w->id->config_hash) {
     snprintf(what, sizeof what,
              "its configuration (hash %016" PRIx64 ") is not this one (%016" PRIx64
              "): data, model, ensembles, train or run.seed differ",
-             i->science, w->id->science);
-    return other_run(r, what, "");
+             i->config_hash, w->id->config_hash);
+    return other_run_error(r, what, "");
   }
   if (i->data != w->id->data) {
     snprintf(what, sizeof what,
              "it was trained on other data (hash %016" PRIx64 ", now %016" PRIx64 ")", i->data,
              w->id->data);
-    return other_run(r, what, ", or restore the data file");
+    return other_run_error(r, what, ", or restore the data file");
   }
-  if (i->cohorts != w->parts) {
+  if (i->cohorts != w->shards) {
     snprintf(what, sizeof what, "it has %" PRId64 " cohorts; this run has %" PRId64, i->cohorts,
-             w->parts);
-    return other_run(r, what, "");
+             w->shards);
+    return other_run_error(r, what, "");
   }
   if (w->any_device || !strcmp(i->arithmetic, w->id->arithmetic)) return TT_OK;
   return TT_FAIL(
@@ -95,34 +95,33 @@ static tt_err compare_identity(tt_h5_reader *r, const identity *i, const wanted 
 }
 
 static tt_err read_field(tt_h5_reader *r, int64_t number, const tt_state_field *field,
-                         const tt_ckpt_part *part)
+                         const tt_ckpt_shard *shard)
 {
   tt_h5_info info;
   int64_t dims[2];
   int ndims = 0;
-  char name[TT_CKPT_NAME];
-  const tt_state *s = part->mine;
-  tt_h5_type type = tt_ckpt_shape_local(field, part->members, dims, &ndims);
-  tt_ckpt_name_local(number, field->name, name);
-  TT_TRY(tt_h5_info_local(r, name, &info));
-  int same = info.ndims == ndims && info.bytes == tt_h5_bytes(type);
-  for (int i = 0; same && i < ndims; i++)
-    same = info.dims[i] == dims[i];
+  char name[TT_CKPT_OBJECT_PATH_MAX];
+  const tt_state *s = shard->mine;
+  tt_h5_type type = tt_ckpt_field_shape_local(field, shard->members, dims, &ndims);
+  tt_ckpt_object_path_local(number, field->name, name);
+  TT_TRY(tt_h5_dataset_info_local(r, name, &info));
+  int same = info.ndims == ndims && info.bytes == tt_h5_type_bytes(type);
+  for (int i = 0; same && i < ndims; i++) same = info.dims[i] == dims[i];
   if (!same) return TT_FAIL(DATA, "'%s' has another shape or type", name);
-  return tt_h5_read_local(r, name, type, s->first, s->count, field->data);
+  return tt_h5_read_rows_local(r, name, type, s->first, s->count, field->data);
 }
 
-tt_err tt_ckpt_part_local(tt_h5_reader *r, int64_t number, const tt_ckpt_part *part,
-                          uint64_t *hash)
+tt_err tt_ckpt_read_shard_local(tt_h5_reader *r, int64_t number, const tt_ckpt_shard *shard,
+                                uint64_t *hash)
 {
-  tt_state *s = part->mine;
-  char name[TT_CKPT_NAME];
+  tt_state *s = shard->mine;
+  char name[TT_CKPT_OBJECT_PATH_MAX];
   for (int i = 0; i < TT_STATE_FIELD_COUNT; i++) {
     tt_state_field field = tt_state_get(s, i);
-    if (field.length > 0) TT_TRY(read_field(r, number, &field, part));
+    if (field.length > 0) TT_TRY(read_field(r, number, &field, shard));
   }
-  tt_ckpt_name_local(number, "member_hash", name);
-  TT_TRY(tt_h5_read_local(r, name, TT_H5_U64, s->first, s->count, hash));
+  tt_ckpt_object_path_local(number, "member_hash", name);
+  TT_TRY(tt_h5_read_rows_local(r, name, TT_H5_U64, s->first, s->count, hash));
   for (int64_t i = 0; i < s->count; i++)
     if (tt_state_hash(s, i) != hash[i])
       return TT_FAIL(DATA, "the checksum of member %" PRId64 " of cohort %" PRId64 " is wrong",
@@ -130,15 +129,16 @@ tt_err tt_ckpt_part_local(tt_h5_reader *r, int64_t number, const tt_ckpt_part *p
   return TT_OK;
 }
 
-static tt_err read_parts(tt_h5_reader *r, const wanted *w)
+static tt_err read_shards(tt_h5_reader *r, const expected *w)
 {
-  for (int64_t k = 0; k < w->parts; k++) TT_TRY(tt_ckpt_part_local(r, k, &w->part[k], w->hash));
+  for (int64_t k = 0; k < w->shards; k++)
+    TT_TRY(tt_ckpt_read_shard_local(r, k, &w->shard[k], w->hash));
   return TT_OK;
 }
 
 /* Damage is IO, whatever the reader called it: this generation is rejected and an older one may do.
  * MEM stays: no older one would fit either. */
-static tt_err as_damage(tt_err e, const char *path)
+static tt_err damage_error(tt_err e, const char *path)
 {
   if (!e || e == TT_E_MEM) return e;
   int named = !strncmp(tt_err_last(), path, strlen(path));
@@ -146,44 +146,44 @@ static tt_err as_damage(tt_err e, const char *path)
 }
 
 /* Sizes of a part in the file; IO if they cannot be read, DATA if they are of another run. */
-static tt_err compare_sizes(tt_h5_reader *r, const char *path, const wanted *w)
+static tt_err compare_sizes(tt_h5_reader *r, const char *path, const expected *w)
 {
-  char name[TT_CKPT_NAME], what[256];
-  for (int64_t k = 0; k < w->parts; k++) {
+  char name[TT_CKPT_OBJECT_PATH_MAX], what[256];
+  for (int64_t k = 0; k < w->shards; k++) {
     int64_t size[TT_CKPT_SIZES], found;
-    tt_ckpt_sizes_local(&w->part[k], size);
-    tt_ckpt_name_local(k, NULL, name);
+    tt_ckpt_sizes_local(&w->shard[k], size);
+    tt_ckpt_object_path_local(k, NULL, name);
     for (int i = 0; i < TT_CKPT_SIZES; i++) {
-      tt_err e = tt_h5_attr_local(r, name, tt_ckpt_size_name[i], TT_H5_I64, 1, &found);
-      TT_TRY(as_damage(e, path));
+      tt_err e = tt_h5_read_attr_local(r, name, tt_ckpt_size_name[i], TT_H5_I64, 1, &found);
+      TT_TRY(damage_error(e, path));
       if (found == size[i]) continue;
       snprintf(what, sizeof what, "%s has %" PRId64 " %s; this run has %" PRId64, name, found,
                tt_ckpt_size_name[i], size[i]);
-      return other_run(r, what, "");
+      return other_run_error(r, what, "");
     }
   }
   return TT_OK;
 }
 
 /* Errors: IO (rejected), DATA (of another run), MEM. */
-static tt_err read_one_local(const char *path, const wanted *w)
+static tt_err read_generation_local(const char *path, const expected *w)
 {
   tt_h5_reader *r = NULL;
-  identity found = {0};
+  run_identity found = {0};
   tt_err e = tt_h5_open_local(path, &r);
   if (!e) e = check_schema(r, w);
   if (!e) e = read_identity(r, &found);
-  e = as_damage(e, path);
+  e = damage_error(e, path);
   if (!e) e = compare_identity(r, &found, w);
   if (!e) e = compare_sizes(r, path, w);
-  if (!e) e = as_damage(read_parts(r, w), path);
+  if (!e) e = damage_error(read_shards(r, w), path);
   tt_free(found.arithmetic);
   tt_h5_close_local(&r);
   return e;
 }
 
 /* The same list on all ranks: rank 0 looks. *list is freed by the caller. */
-static tt_err share_list(tt_comm *c, const char *directory, int64_t **list, int64_t *count)
+static tt_err broadcast_list(tt_comm *c, const char *directory, int64_t **list, int64_t *count)
 {
   *list = NULL;
   *count = 0;
@@ -196,7 +196,7 @@ static tt_err share_list(tt_comm *c, const char *directory, int64_t **list, int6
   return e;
 }
 
-static tt_err none_is_good(const char *directory, int64_t count, const char *reasons)
+static tt_err no_usable_error(const char *directory, int64_t count, const char *reasons)
 {
   return TT_FAIL(DATA,
                  "%s has %" PRId64 " checkpoint%s, but none can be used:%s\nstart anew with "
@@ -205,34 +205,34 @@ static tt_err none_is_good(const char *directory, int64_t count, const char *rea
 }
 
 /* Newest first until one is good on all ranks. *generation stays 0 if none is. */
-static tt_err try_all(tt_comm *c, const char *directory, const int64_t *list, int64_t count,
-                      wanted *w, int64_t *generation)
+static tt_err read_newest_usable(tt_comm *c, const char *directory, const int64_t *list,
+                                 int64_t count, expected *w, int64_t *generation)
 {
-  char path[TT_PATH_ROOM], reasons[REASONS_ROOM] = "";
+  char path[TT_PATH_MAX], reasons[REASONS_ROOM] = "";
   for (int64_t i = 0; i < count; i++) {
     w->generation = list[i];
-    tt_err e = tt_ckpt_path_local(directory, list[i], path);
-    e = tt_agree(c, e ? e : read_one_local(path, w));
+    tt_err e = tt_ckpt_file_path_local(directory, list[i], path);
+    e = tt_agree(c, e ? e : read_generation_local(path, w));
     if (!e) *generation = list[i];
     if (e != TT_E_IO) return e;
-    tt_log_once(TT_LOG_WARN, "checkpoint rejected: %s", tt_err_last());
+    tt_log_root(TT_LOG_WARN, "checkpoint rejected: %s", tt_err_last());
     size_t used = strlen(reasons);
     snprintf(reasons + used, sizeof reasons - used, "\n  %s", tt_err_last());
   }
-  return none_is_good(directory, count, reasons);
+  return no_usable_error(directory, count, reasons);
 }
 
 tt_err tt_ckpt_read(tt_comm *c, const char *directory, const tt_run_id *id, int any_device,
-                    int64_t parts, const tt_ckpt_part *part, int64_t *generation)
+                    int64_t shards, const tt_ckpt_shard *shard, int64_t *generation)
 {
   int64_t *list = NULL, count = 0, most = 0;
-  wanted w = {.id = id, .any_device = any_device, .parts = parts, .part = part};
+  expected w = {.id = id, .any_device = any_device, .shards = shards, .shard = shard};
   *generation = 0;
-  for (int64_t k = 0; k < parts; k++)
-    if (part[k].mine->count > most) most = part[k].mine->count;
-  tt_err e = share_list(c, directory, &list, &count);
+  for (int64_t k = 0; k < shards; k++)
+    if (shard[k].mine->count > most) most = shard[k].mine->count;
+  tt_err e = broadcast_list(c, directory, &list, &count);
   if (!e) e = tt_agree(c, TT_ALLOC(w.hash, most));
-  if (!e && count > 0) e = try_all(c, directory, list, count, &w, generation);
+  if (!e && count > 0) e = read_newest_usable(c, directory, list, count, &w, generation);
   tt_free(w.hash);
   tt_free(list);
   return e;

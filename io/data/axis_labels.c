@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-void tt_outline_free(tt_outline *o)
+void tt_axis_labels_free(tt_axis_labels *o)
 {
   tt_free(o->member);
   tt_free(o->cohort);
@@ -19,7 +19,7 @@ void tt_outline_free(tt_outline *o)
   tt_free(o->label);
 }
 
-static tt_err allocate(tt_outline *o)
+static tt_err allocate(tt_axis_labels *o)
 {
   TT_TRY(TT_ALLOC(o->member, o->members));
   TT_TRY(TT_ALLOC(o->cohort, o->members));
@@ -33,15 +33,15 @@ static tt_err allocate(tt_outline *o)
 }
 
 /* Probabilities have none, whatever the labels are counted in. */
-static const char *units_of(const tt_committee *m, int32_t target, int64_t quantity)
+static const char *units_of(const tt_trained_ensemble *m, int32_t target, int64_t quantity)
 {
   if (m->model.output == TT_OUTPUT_softmax) return quantity < m->model.levels ? "1" : "nat";
   return m->model.output == TT_OUTPUT_sigmoid ? "1" : m->target.units[target];
 }
 
 /* Column j of ensemble e. */
-static tt_err fill_column(const tt_committee *m, const tt_ensemble *e, int64_t j, int64_t column,
-                          tt_outline *o)
+static tt_err fill_column(const tt_trained_ensemble *m, const tt_ensemble *e, int64_t j,
+                          int64_t column, tt_axis_labels *o)
 {
   char label[512];
   int64_t q = m->model.quantities;
@@ -49,13 +49,13 @@ static tt_err fill_column(const tt_committee *m, const tt_ensemble *e, int64_t j
   o->ensemble[column] = e->name;
   o->target[column] = m->target.name[target];
   o->units[column] = units_of(m, target, j % q);
-  tt_committee_label(m, e, j, label, sizeof label);
+  tt_trained_ensemble_column_name(m, e, j, label, sizeof label);
   return tt_text_set(&o->label[column], label);
 }
 
 /* Committee `number`, its members from `first` on and its columns from *column on. */
-static tt_err fill(const tt_committee *m, int32_t number, int64_t first, int64_t *column,
-                   tt_outline *o)
+static tt_err fill_cohort(const tt_trained_ensemble *m, int32_t number, int64_t first,
+                          int64_t *column, tt_axis_labels *o)
 {
   for (int64_t i = 0; i < m->members; i++) {
     o->member[first + i] = first + i;
@@ -67,27 +67,27 @@ static tt_err fill(const tt_committee *m, int32_t number, int64_t first, int64_t
   for (int64_t i = 0; i < m->ensembles; i++) {
     const tt_ensemble *e = &m->ensemble[i];
     for (int64_t j = 0; j < e->members; j++) o->owner[first + e->first + j] = e->name;
-    for (int64_t j = 0; j < tt_committee_width(m); j++, ++*column)
+    for (int64_t j = 0; j < tt_trained_ensemble_width(m); j++, ++*column)
       TT_TRY(fill_column(m, e, j, *column, o));
   }
   return TT_OK;
 }
 
-static tt_err fill_all(const tt_committees *all, tt_outline *o)
+static tt_err fill_cohorts(const tt_trained_ensembles *all, tt_axis_labels *o)
 {
   int64_t first = 0, column = 0;
   for (int64_t i = 0; i < all->count; i++) {
-    TT_TRY(fill(all->at[i], (int32_t)i, first, &column, o));
+    TT_TRY(fill_cohort(all->at[i], (int32_t)i, first, &column, o));
     first += all->at[i]->members;
   }
   return TT_OK;
 }
 
-static void summarise(tt_outline *o)
+static void find_common_units(tt_axis_labels *o)
 {
   const char **texts[] = {o->ensemble, o->target, o->units, (const char **)o->label};
   for (int i = 0; i < 4; i++) {
-    int64_t length = tt_h5_text_length(o->columns, texts[i]);
+    int64_t length = tt_h5_max_text_length(o->columns, texts[i]);
     o->text = length > o->text ? length : o->text;
   }
   o->common_units = o->columns && o->units[0][0] ? o->units[0] : NULL;
@@ -95,47 +95,52 @@ static void summarise(tt_outline *o)
     if (strcmp(o->units[i], o->common_units) != 0) o->common_units = NULL;
 }
 
-tt_err tt_outline_make(const tt_committees *all, tt_outline *out)
+tt_err tt_axis_labels_create(const tt_trained_ensembles *all, tt_axis_labels *out)
 {
-  tt_outline o = {.members = tt_committees_members(all), .columns = tt_committees_columns(all)};
+  tt_axis_labels o = {.members = tt_trained_ensembles_members(all),
+                      .columns = tt_trained_ensembles_columns(all)};
   for (int64_t i = 0; i < all->count; i++)
     if (all->at[i]->model.targets > o.targets) o.targets = all->at[i]->model.targets;
   tt_err e = allocate(&o);
-  if (!e) e = fill_all(all, &o);
+  if (!e) e = fill_cohorts(all, &o);
   if (e) {
-    tt_outline_free(&o);
+    tt_axis_labels_free(&o);
     return e;
   }
-  summarise(&o);
+  find_common_units(&o);
   *out = o;
   return TT_OK;
 }
 
-void tt_outline_write_columns(tt_schema *s, const tt_outline *o)
+void tt_axis_labels_write_columns(tt_schema *s, const tt_axis_labels *o)
 {
-  tt_schema_dim(s, "column", o->columns);
-  tt_schema_dim(s, "name_strlen", o->text);
-  tt_schema_texts(s, "column_ensemble", "column", "name_strlen", o->ensemble,
-                  "ensemble that predicts the column");
-  tt_schema_texts(s, "column_target", "column", "name_strlen", o->target, "target of the column");
-  tt_schema_texts(s, "column_label", "column", "name_strlen", (const char *const *)o->label,
-                  "target, with its level or class");
-  tt_schema_texts(s, "column_units", "column", "name_strlen", o->units, "units of the column");
+  tt_schema_create_dimension(s, "column", o->columns);
+  tt_schema_create_dimension(s, "name_strlen", o->text);
+  tt_schema_write_texts(s, "column_ensemble", "column", "name_strlen", o->ensemble,
+                        "ensemble that predicts the column");
+  tt_schema_write_texts(s, "column_target", "column", "name_strlen", o->target,
+                        "target of the column");
+  tt_schema_write_texts(s, "column_label", "column", "name_strlen", (const char *const *)o->label,
+                        "target, with its level or class");
+  tt_schema_write_texts(s, "column_units", "column", "name_strlen", o->units,
+                        "units of the column");
 }
 
-void tt_outline_write_members(tt_schema *s, const tt_outline *o)
+void tt_axis_labels_write_members(tt_schema *s, const tt_axis_labels *o)
 {
   const tt_variable member = {"member", TT_H5_I64, {"member"}, NULL, "number of the member", NULL};
-  tt_schema_coordinate(s, &member, o->members, o->member);
-  tt_schema_dim(s, "target", o->targets);
-  tt_schema_texts(s, "ensemble", "member", "name_strlen", o->owner, "ensemble of the member");
-  const tt_variable cohort = {"cohort", TT_H5_I32, {"member"}, NULL,
-                              "cohort of the member: equal networks train together", "ensemble"};
-  const tt_variable index = {"member_index", TT_H5_I32, {"member"}, NULL,
-                             "number of the member in its ensemble", "ensemble"};
-  const tt_variable snapshot = {"snapshot", TT_H5_I32, {"member"}, NULL,
-                                "which snapshot of that member, from 1", "ensemble"};
-  tt_schema_root(s, &cohort, o->cohort);
-  tt_schema_root(s, &index, o->index);
-  if (o->snapshots) tt_schema_root(s, &snapshot, o->snapshot);
+  tt_schema_write_coordinate(s, &member, o->members, o->member);
+  tt_schema_create_dimension(s, "target", o->targets);
+  tt_schema_write_texts(s, "ensemble", "member", "name_strlen", o->owner, "ensemble of the member");
+  const tt_variable cohort = {
+      "cohort",  TT_H5_I32, {"member"}, NULL, "cohort of the member: equal networks train together",
+      "ensemble"};
+  const tt_variable index = {
+      "member_index", TT_H5_I32, {"member"}, NULL, "number of the member in its ensemble",
+      "ensemble"};
+  const tt_variable snapshot = {
+      "snapshot", TT_H5_I32, {"member"}, NULL, "which snapshot of that member, from 1", "ensemble"};
+  tt_schema_write_from_root(s, &cohort, o->cohort);
+  tt_schema_write_from_root(s, &index, o->index);
+  if (o->snapshots) tt_schema_write_from_root(s, &snapshot, o->snapshot);
 }

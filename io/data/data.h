@@ -2,11 +2,11 @@
  * Any HDF5 file: float32, float64 or integers, N x D inputs, N x T or N targets, names of the
  * datasets from the configuration; feature_name, feature_units, target_name, target_units are used
  * if they are there (character arrays [n][length] or string datasets). */
-#ifndef TT_DATA_IO_H
-#define TT_DATA_IO_H
-#include "mpi/comm.h"
+#ifndef TT_DATA_H
+#define TT_DATA_H
 #include "core/config/config.h"
 #include "core/model/dataset.h"
+#include "mpi/comm.h"
 
 /* What the headers say; no data are read. `input`/`target` are owned by the caller. */
 typedef struct tt_data_shape {
@@ -16,8 +16,8 @@ typedef struct tt_data_shape {
 /* targets may be NULL: inputs only (prediction); then shape->targets is 0.
  * Local. Errors: NOINPUT, DATA (not HDF5, truncated, no such dataset: the message lists those there
  * are, wrong rank, type or row count). */
-tt_err tt_data_shape_local(const char *file, const char *inputs, const char *targets,
-                           tt_data_shape *out);
+tt_err tt_data_read_shape_local(const char *file, const char *inputs, const char *targets,
+                                tt_data_shape *out);
 void tt_data_shape_free(tt_data_shape *s);
 
 /* Collective. Read the whole data set of a job: every rank reads its own blocks of rows once, with
@@ -35,13 +35,15 @@ tt_err tt_data_read(tt_comm *c, const tt_config *cfg, tt_dataset **out);
 int64_t tt_data_bytes_read_local(void);
 
 /* Rows of inputs (and targets, if the file is to be scored) in pieces. Local; serial driver. */
-typedef struct tt_rows tt_rows;
-tt_err tt_rows_open_local(const char *file, const char *inputs, const char *targets, tt_rows **out);
+typedef struct tt_data_reader tt_data_reader;
+tt_err tt_data_reader_open_local(const char *file, const char *inputs, const char *targets,
+                                 tt_data_reader **out);
 /* x [count][D], y [count][T], as they stand in the file, in double; NULL: not wanted. Errors: DATA,
  * IO. */
-tt_err tt_rows_read_local(tt_rows *r, int64_t first, int64_t count, double *x, double *y);
-const tt_data_shape *tt_rows_shape(const tt_rows *r);
-void tt_rows_close_local(tt_rows **r);
+tt_err tt_data_reader_read_local(tt_data_reader *r, int64_t first, int64_t count, double *x,
+                                 double *y);
+const tt_data_shape *tt_data_reader_shape(const tt_data_reader *r);
+void tt_data_reader_close_local(tt_data_reader **r);
 
 /* A new dataset file (schema tutti-dataset-1.0: x, y, names, units, dimension scales), written
  * under a temporary name, verified, then renamed. x [rows][D], y [rows][T]; without targets (count

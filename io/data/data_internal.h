@@ -1,61 +1,63 @@
 /* data_internal.h — a dataset of numbers with one or two axes, the split and the choice of its
  * rows, the labels in its columns; whole tables as they are read and written. Floor 3, for the
  * files io/data_*.c only. All functions are local but the last two. */
-#ifndef TT_DATA_MATRIX_H
-#define TT_DATA_MATRIX_H
+#ifndef TT_DATA_INTERNAL_H
+#define TT_DATA_INTERNAL_H
 #include "io/data/data.h"
 #include "io/hdf5/h5.h"
 
-typedef struct tt_matrix {
+typedef struct tt_h5_matrix {
   const char *path; /* borrowed */
   int64_t rows, columns;
   int64_t bytes; /* of one value in the file */
-} tt_matrix;
+} tt_h5_matrix;
 
 /* Look at a dataset: N x D numbers, or N numbers as one column. 0 rows are allowed here.
  *   role  what it is for: "inputs", "targets"; for the message
  * Errors: DATA. */
-tt_err tt_matrix_open_local(tt_h5_reader *r, const char *role, const char *path, tt_matrix *out);
+tt_err tt_h5_matrix_open_local(tt_h5_reader *r, const char *role, const char *path,
+                               tt_h5_matrix *out);
 
 /* Rows [first, first + count) in double, value [count][columns]; counted by
  * tt_data_bytes_read_local. Errors: DATA, IO. */
-tt_err tt_matrix_read_local(tt_h5_reader *r, const tt_matrix *m, int64_t first, int64_t count,
-                            double *value);
+tt_err tt_h5_matrix_read_local(tt_h5_reader *r, const tt_h5_matrix *m, int64_t first, int64_t count,
+                               double *value);
 
-/* The open file of tt_rows; still owned by it. */
-tt_h5_reader *tt_rows_reader_local(const tt_rows *r);
+/* The open file of tt_data_reader; still owned by it. */
+tt_h5_reader *tt_data_reader_file_local(const tt_data_reader *r);
 
 /* Fill split[rows] as data.split of the configuration says: fractions, a column or index datasets.
  * Errors: CONFIG (two ways at once), DATA. */
-tt_err tt_data_split_local(tt_h5_reader *r, const tt_config *cfg, int64_t rows, int8_t *split);
+tt_err tt_data_read_split_local(tt_h5_reader *r, const tt_config *cfg, int64_t rows, int8_t *split);
 
 /* Rows that a dataset names: row numbers, or a mask of one byte 0 or 1 a row; read in pieces.
  *   role  the option it is given by, for the message
  *   bit   [(rows + 7) / 8], 0 before; bit row % 8 of byte row / 8 is set
  * Errors: DATA (out of range, twice, neither 0 nor 1, another type or length), IO, MEM. */
-tt_err tt_named_rows_local(tt_h5_reader *r, const char *role, const char *path, int64_t rows,
-                           uint8_t *bit);
+tt_err tt_data_read_row_mask_local(tt_h5_reader *r, const char *role, const char *path,
+                                   int64_t rows, uint8_t *bit);
 
 /* Fill selected[selections][rows] as `rows` of the ensembles say: row numbers, or one byte a row.
  *   split  [rows]: every selection must have a row to train on
  * Errors: DATA (out of range, twice, neither 0 nor 1, empty, another type or length). */
-tt_err tt_data_select_local(tt_h5_reader *r, const tt_config *cfg, int64_t rows,
-                            const int8_t *split, int8_t *selected);
+tt_err tt_data_read_selections_local(tt_h5_reader *r, const tt_config *cfg, int64_t rows,
+                                     const int8_t *split, int8_t *selected);
 
 /* What the ensembles that learn a target column ask of it. */
-typedef struct tt_label {
+typedef struct tt_label_rule {
   int raw, measured; /* some output takes labels as they are (softmax, sigmoid, rate); some not */
   int whole;         /* classes */
   double low, high;  /* range of its values */
   int64_t by;        /* the first ensemble that learns it */
-} tt_label;
+} tt_label_rule;
 
 /* label[target->count]. Errors: CONFIG (unknown target; a column with both kinds, unless nothing is
  * normalised), MEM. */
-tt_err tt_data_labels_local(const tt_config *cfg, const tt_columns *target, tt_label *label);
+tt_err tt_data_label_rules_local(const tt_config *cfg, const tt_columns *target,
+                                 tt_label_rule *label);
 
 /* What is wrong with a label y, for people; NULL: nothing. NaN is unlabelled. */
-const char *tt_label_fault(const tt_label *l, double y);
+const char *tt_label_invalid_reason(const tt_label_rule *l, double y);
 
 /* Collective. What tt_data_read reads, before it is normalised, on all ranks: x [rows][D], y
  * [rows][T] in the user's units, owned by the caller, tt_free; d has names, splits and hash, but no
@@ -63,15 +65,15 @@ const char *tt_label_fault(const tt_label *l, double y);
 tt_err tt_data_read_raw(tt_comm *c, const tt_config *cfg, tt_dataset **d, double **x, double **y);
 
 /* A dataset file to be. Borrowed. */
-typedef struct tt_table {
+typedef struct tt_raw_dataset {
   int64_t rows;
   const tt_columns *input, *target;
   const double *x, *y; /* [rows][D], [rows][T] */
   const int8_t *split; /* [rows] or NULL */
   const char *history;
-} tt_table;
+} tt_raw_dataset;
 
 /* Collective, the same on all ranks; local if c is NULL. See tt_data_write_local, which is this
  * without a split. */
-tt_err tt_table_write(tt_comm *c, const char *file, const tt_table *t);
+tt_err tt_raw_dataset_write(tt_comm *c, const char *file, const tt_raw_dataset *t);
 #endif

@@ -1,8 +1,8 @@
 /* guarded_check.c — see guarded_check.h. */
 #include "io/data/guarded_check.h"
 
-#include "core/base/process.h"
 #include "core/base/log.h"
+#include "core/base/process.h"
 #include "io/hdf5/foreign_check.h"
 
 #include <limits.h>
@@ -15,36 +15,36 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CHILD_SECONDS = 120, CHILD_CPU_SECONDS = 60, MOST_ARGUMENTS = 64 };
+enum { CHILD_SECONDS = 120, CHILD_CPU_SECONDS = 60, MAX_ARGUMENTS = 64 };
 
 /* ---- the child ---------------------------------------------------------------------------------
  */
 
-static void limit(int what, rlim_t soft, rlim_t hard)
+static void set_limit(int what, rlim_t soft, rlim_t hard)
 {
   const struct rlimit r = {soft, hard};
   (void)setrlimit(what, &r); /* a lower limit that is there already stays */
 }
 
-static void limit_self(void)
+static void limit_resources(void)
 {
 #ifndef __SANITIZE_ADDRESS__ /* whose shadow memory is far larger */
-  limit(RLIMIT_AS, (rlim_t)4 << 30, (rlim_t)4 << 30);
+  set_limit(RLIMIT_AS, (rlim_t)4 << 30, (rlim_t)4 << 30);
 #endif
-  limit(RLIMIT_CPU, CHILD_CPU_SECONDS, CHILD_CPU_SECONDS + 5); /* SIGXCPU, then SIGKILL */
-  limit(RLIMIT_CORE, 0, 0);
-  limit(RLIMIT_FSIZE, 0, 0);
+  set_limit(RLIMIT_CPU, CHILD_CPU_SECONDS, CHILD_CPU_SECONDS + 5); /* SIGXCPU, then SIGKILL */
+  set_limit(RLIMIT_CORE, 0, 0);
+  set_limit(RLIMIT_FSIZE, 0, 0);
   signal(SIGXFSZ, SIG_IGN); /* run by hand with stdout in a file: the exit code still tells */
 }
 
-int tt_data_check_child_local(int argc, char **argv)
+int tt_guarded_check_child_local(int argc, char **argv)
 {
   if (argc < 3) {
     fputs("usage: tutti check-data FILE DATASET...\n", stderr);
     return tt_err_exit_code(TT_E_USAGE);
   }
-  limit_self();
-  tt_err e = tt_h5_check_local(argv[2], (const char *const *)argv + 3, argc - 3);
+  limit_resources();
+  tt_err e = tt_foreign_check_local(argv[2], (const char *const *)argv + 3, argc - 3);
   if (e) puts(tt_err_last());
   fflush(stdout);
   return tt_err_exit_code(e);
@@ -69,7 +69,7 @@ static int find_program(char path[PATH_MAX])
 }
 
 /* Is it an exit code of ours? Sanitizers and libraries that end a process have others. */
-static int of_exit_code(int code, tt_err *out)
+static int error_of_exit_code(int code, tt_err *out)
 {
   for (int e = TT_OK; e < TT_E_COUNT; e++) {
     if (tt_err_exit_code((tt_err)e) != code) continue;
@@ -79,47 +79,47 @@ static int of_exit_code(int code, tt_err *out)
   return 0;
 }
 
-static tt_err judge(const char *file, int status, int in_time, const char *text)
+static tt_err child_error(const char *file, int status, int in_time, const char *text)
 {
-  int sign = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-  int crash =
-      sign == SIGSEGV || sign == SIGBUS || sign == SIGABRT || sign == SIGFPE || sign == SIGILL;
+  int signal_number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  int crash = signal_number == SIGSEGV || signal_number == SIGBUS || signal_number == SIGABRT ||
+              signal_number == SIGFPE || signal_number == SIGILL;
   tt_err e = TT_OK;
-  if (!in_time || sign == SIGXCPU)
+  if (!in_time || signal_number == SIGXCPU)
     return TT_FAIL(DATA,
                    "%s: opening it took a test reader more than %d s; the file is damaged, or its "
                    "file system hangs",
                    file, in_time ? CHILD_CPU_SECONDS : CHILD_SECONDS);
-  if (sign && !crash)
-    return TT_FAIL(IO, "%s: its test reader was ended by signal %d (%s)", file, sign,
-                   strsignal(sign));
-  if (crash || !of_exit_code(WEXITSTATUS(status), &e))
+  if (signal_number && !crash)
+    return TT_FAIL(IO, "%s: its test reader was ended by signal %d (%s)", file, signal_number,
+                   strsignal(signal_number));
+  if (crash || !error_of_exit_code(WEXITSTATUS(status), &e))
     return TT_FAIL(DATA,
                    "%s is damaged: reading it crashed a test reader (%s); make the file again",
-                   file, crash ? strsignal(sign) : "unexpected end");
+                   file, crash ? strsignal(signal_number) : "unexpected end");
   if (!e) return TT_OK;
   return tt_fail_at(__FILE__, __LINE__, e, "%s", *text ? text : tt_err_text(e));
 }
 
-tt_err tt_data_check_local(const char *file, const char *const *dataset, int n)
+tt_err tt_guarded_check_local(const char *file, const char *const *dataset, int n)
 {
   char program[PATH_MAX];
-  char *argv[MOST_ARGUMENTS] = {"tutti", "check-data", (char *)(uintptr_t)file};
-  char text[TT_ERR_TEXT];
+  char *argv[MAX_ARGUMENTS] = {"tutti", "check-data", (char *)(uintptr_t)file};
+  char text[TT_ERR_MESSAGE_SIZE];
   int arguments = 3;
   if (!find_program(program)) {
-    tt_log_once(TT_LOG_DEBUG,
+    tt_log_root(TT_LOG_DEBUG,
                 "%s is not checked in a process of its own: this program is not tutti, "
                 "and TUTTI_EXE does not name one",
                 file);
     return TT_OK;
   }
-  for (int i = 0; i < n && arguments < MOST_ARGUMENTS - 1; i++)
+  for (int i = 0; i < n && arguments < MAX_ARGUMENTS - 1; i++)
     if (dataset[i] && *dataset[i]) argv[arguments++] = (char *)(uintptr_t)dataset[i];
-  tt_child child = tt_child_run(program, argv, CHILD_SECONDS, text, sizeof text);
+  tt_process_result child = tt_process_run(program, argv, CHILD_SECONDS, text, sizeof text);
   text[strcspn(text, "\n")] = '\0';
-  if (!child.failed) return judge(file, child.status, !child.late, text);
-  tt_log_once(TT_LOG_WARN, "%s is not checked in a process of its own: %s cannot be run: %s", file,
+  if (!child.failed) return child_error(file, child.status, !child.timed_out, text);
+  tt_log_root(TT_LOG_WARN, "%s is not checked in a process of its own: %s cannot be run: %s", file,
               program, strerror(child.failed));
   return TT_OK;
 }

@@ -3,8 +3,8 @@
  * The HDF5 library can crash on damaged files. Before the ranks read a file that tutti has not
  * written, one of them lets a child process with small limits open it and touch what will be read.
  * All functions are local. */
-#ifndef TT_DATA_CHECK_H
-#define TT_DATA_CHECK_H
+#ifndef TT_GUARDED_CHECK_H
+#define TT_GUARDED_CHECK_H
 #include "core/base/err.h"
 
 /* Run `tutti check-data file dataset...` and wait for it, at most two minutes.
@@ -12,10 +12,11 @@
  * Where this program is not tutti itself (its file is not named tutti, as with a client of the
  * library), TUTTI_EXE names the program to run; without it nothing is checked, which the log says
  * at debug level. Call it on one rank, then vote.
- * Errors: NOINPUT, DATA (as tt_h5_check_local says it, or the child died or took too long), MEM. */
-tt_err tt_data_check_local(const char *file, const char *const *dataset, int n);
+ * Errors: NOINPUT, DATA (as tt_foreign_check_local says it, or the child died or took too long),
+ * MEM. */
+tt_err tt_guarded_check_local(const char *file, const char *const *dataset, int n);
 
 /* The child: argv = {tutti, check-data, file, dataset...}. Limits itself, checks, prints the error
  * on stdout, and returns the exit code for main. Must be called before anything else: no MPI. */
-int tt_data_check_child_local(int argc, char **argv);
+int tt_guarded_check_child_local(int argc, char **argv);
 #endif

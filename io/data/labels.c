@@ -8,7 +8,7 @@
 #include <math.h>
 
 /* What one ensemble asks of a column. */
-static void ask(const tt_ensemble_config *own, tt_label *l)
+static void add_requirement(const tt_ensemble_config *own, tt_label_rule *l)
 {
   switch (own->model_output) {
   case TT_OUTPUT_softmax:
@@ -32,7 +32,8 @@ static void ask(const tt_ensemble_config *own, tt_label *l)
 }
 
 /* Ensemble k beside one that wants the column as the other kind, if there is one before it. */
-static tt_err both_ways(const tt_config *cfg, int64_t k, int64_t before, const char *target)
+static tt_err conflicting_use_error(const tt_config *cfg, int64_t k, int64_t before,
+                                    const char *target)
 {
   const tt_ensemble_config *a = &cfg->ensemble[before], *b = &cfg->ensemble[k];
   return TT_FAIL(
@@ -44,34 +45,35 @@ static tt_err both_ways(const tt_config *cfg, int64_t k, int64_t before, const c
       tt_choice_output[b->model_output]);
 }
 
-static tt_err learn(const tt_config *cfg, const tt_columns *target, int64_t k, tt_label *label)
+static tt_err add_ensemble(const tt_config *cfg, const tt_columns *target, int64_t k,
+                           tt_label_rule *label)
 {
   int32_t *column = NULL;
   int64_t count = 0;
   tt_err e = TT_OK;
-  TT_TRY(tt_cohort_columns(&cfg->ensemble[k], target, &count, &column));
+  TT_TRY(tt_cohort_target_columns(&cfg->ensemble[k], target, &count, &column));
   for (int64_t i = 0; !e && i < count; i++) {
-    tt_label *l = &label[column[i]];
+    tt_label_rule *l = &label[column[i]];
     int known = l->raw || l->measured;
-    ask(&cfg->ensemble[k], l);
+    add_requirement(&cfg->ensemble[k], l);
     if (l->raw && l->measured && cfg->data_normalize != TT_NORMALIZE_none)
-      e = both_ways(cfg, k, l->by, target->name[column[i]]);
+      e = conflicting_use_error(cfg, k, l->by, target->name[column[i]]);
     if (!known) l->by = k;
   }
   tt_free(column);
   return e;
 }
 
-tt_err tt_data_labels_local(const tt_config *cfg, const tt_columns *target, tt_label *label)
+tt_err tt_data_label_rules_local(const tt_config *cfg, const tt_columns *target,
+                                 tt_label_rule *label)
 {
   for (int64_t i = 0; i < target->count; i++)
-    label[i] = (tt_label){.low = -INFINITY, .high = INFINITY};
-  for (int64_t k = 0; k < cfg->ensembles; k++)
-    TT_TRY(learn(cfg, target, k, label));
+    label[i] = (tt_label_rule){.low = -INFINITY, .high = INFINITY};
+  for (int64_t k = 0; k < cfg->ensembles; k++) TT_TRY(add_ensemble(cfg, target, k, label));
   return TT_OK;
 }
 
-const char *tt_label_fault(const tt_label *l, double y)
+const char *tt_label_invalid_reason(const tt_label_rule *l, double y)
 {
   if (isnan(y) || (y >= l->low && y <= l->high && (!l->whole || y == floor(y)))) return NULL;
   if (l->whole) return "a class is a whole number from 0 to the number of classes less 1";

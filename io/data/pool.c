@@ -3,8 +3,8 @@
 #include "io/data/pool.h"
 
 #include "core/base/mem.h"
-#include "io/data/guarded_check.h"
 #include "io/data/data_internal.h"
+#include "io/data/guarded_check.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -14,8 +14,8 @@
 enum {
   HASH_BLOCKS = 64,
   HASH_ROWS = 256,
-  BLOCK_VALUES = 1 << 17, /* read in one go for single candidates: 1 MiB */
-  NEAR_VALUES = 1 << 15   /* between two of them: reading that much costs less than another read */
+  BLOCK_VALUES = 1 << 17,  /* read in one go for single candidates: 1 MiB */
+  MAX_GAP_VALUES = 1 << 15 /* between two of them: reading that much costs less than another read */
 };
 
 struct tt_pool {
@@ -26,9 +26,9 @@ struct tt_pool {
   int64_t first, width, targets;
   uint8_t *excluded; /* [(rows + 7) / 8] a bit a row, or NULL */
   uint64_t hash;
-  int64_t open;  /* the file that `rows` reads */
-  tt_rows *rows; /* or NULL */
-  double *block; /* [BLOCK_VALUES or one row] */
+  int64_t open;         /* the file that `rows` reads */
+  tt_data_reader *rows; /* or NULL */
+  double *block;        /* [BLOCK_VALUES or one row] */
 };
 
 int64_t tt_pool_first(const tt_pool *p) { return p->first; }
@@ -53,7 +53,7 @@ static int64_t rows_of_block(const tt_pool *p)
 
 static tt_err check_width(const tt_pool *p, int64_t i)
 {
-  const tt_data_shape *s = tt_rows_shape(p->rows);
+  const tt_data_shape *s = tt_data_reader_shape(p->rows);
   if (s->inputs != p->width)
     return TT_FAIL(DATA,
                    "%s: dataset '%s' has %" PRId64 " columns, but the model takes %" PRId64
@@ -68,32 +68,32 @@ static tt_err check_width(const tt_pool *p, int64_t i)
 }
 
 /* Make file i the open one. */
-static tt_err turn_to(tt_pool *p, int64_t i)
+static tt_err open_file(tt_pool *p, int64_t i)
 {
   if (p->rows && p->open == i) return TT_OK;
-  tt_rows_close_local(&p->rows);
-  TT_TRY(tt_rows_open_local(p->file[i], p->inputs, p->labels, &p->rows));
+  tt_data_reader_close_local(&p->rows);
+  TT_TRY(tt_data_reader_open_local(p->file[i], p->inputs, p->labels, &p->rows));
   p->open = i;
   return check_width(p, i);
 }
 
 /* The same, of a file that rank 0 has seen before. */
-static tt_err return_to(tt_pool *p, int64_t i)
+static tt_err reopen_file(tt_pool *p, int64_t i)
 {
   int64_t known = p->start[i + 1] - p->start[i];
-  TT_TRY(turn_to(p, i));
-  if (tt_rows_shape(p->rows)->rows == known) return TT_OK;
+  TT_TRY(open_file(p, i));
+  if (tt_data_reader_shape(p->rows)->rows == known) return TT_OK;
   tt_err e = TT_FAIL(DATA,
                      "%s: dataset '%s' has %" PRId64 " rows here, but had %" PRId64
                      " on rank 0 at the start: the file is changing, or is not the same on all "
                      "nodes",
-                     p->file[i], p->inputs, tt_rows_shape(p->rows)->rows, known);
-  tt_rows_close_local(&p->rows);
+                     p->file[i], p->inputs, tt_data_reader_shape(p->rows)->rows, known);
+  tt_data_reader_close_local(&p->rows);
   return e;
 }
 
 /* The file that row lies in: start[i] <= row < start[i + 1]. */
-static int64_t file_of(const tt_pool *p, int64_t row)
+static int64_t file_of_row(const tt_pool *p, int64_t row)
 {
   int64_t low = 0, high = p->files;
   while (high - low > 1) {
@@ -128,13 +128,14 @@ static tt_err check_values(const tt_pool *p, int64_t row, int64_t count, int is_
 }
 
 /* Inputs or labels of rows [at, at + count), out [count][columns]. */
-static tt_err read_across(tt_pool *p, int64_t at, int64_t count, int is_label, double *out)
+static tt_err read_rows(tt_pool *p, int64_t at, int64_t count, int is_label, double *out)
 {
   while (count > 0) {
-    int64_t i = file_of(p, at), from = at - p->start[i];
+    int64_t i = file_of_row(p, at), from = at - p->start[i];
     int64_t n = p->start[i + 1] - at < count ? p->start[i + 1] - at : count;
-    TT_TRY(return_to(p, i));
-    TT_TRY(tt_rows_read_local(p->rows, from, n, is_label ? NULL : out, is_label ? out : NULL));
+    TT_TRY(reopen_file(p, i));
+    TT_TRY(
+        tt_data_reader_read_local(p->rows, from, n, is_label ? NULL : out, is_label ? out : NULL));
     TT_TRY(check_values(p, from, n, is_label, out));
     out += n * (is_label ? p->targets : p->width);
     at += n;
@@ -146,32 +147,34 @@ static tt_err read_across(tt_pool *p, int64_t at, int64_t count, int is_label, d
 /* ---- open --------------------------------------------------------------------------------------
  */
 
-static int excludes(const tt_pool_plan *plan) { return plan->exclude && *plan->exclude; }
-
-static tt_err copy_plan(const tt_pool_plan *plan, tt_pool *p)
+static int has_excluded(const tt_pool_options *options)
 {
-  TT_TRY(TT_ALLOC(p->file, plan->files));
-  p->files = plan->files;
-  p->first = plan->first;
-  p->width = plan->width;
-  p->targets = plan->targets;
-  for (int64_t i = 0; i < p->files; i++)
-    TT_TRY(tt_text_set(&p->file[i], plan->file[i]));
+  return options->exclude && *options->exclude;
+}
+
+static tt_err copy_options(const tt_pool_options *options, tt_pool *p)
+{
+  TT_TRY(TT_ALLOC(p->file, options->files));
+  p->files = options->files;
+  p->first = options->first;
+  p->width = options->width;
+  p->targets = options->targets;
+  for (int64_t i = 0; i < p->files; i++) TT_TRY(tt_text_set(&p->file[i], options->file[i]));
   TT_TRY(TT_ALLOC(p->start, p->files + 1));
-  TT_TRY(tt_text_set(&p->inputs, plan->inputs));
-  if (plan->labels && *plan->labels) TT_TRY(tt_text_set(&p->labels, plan->labels));
+  TT_TRY(tt_text_set(&p->inputs, options->inputs));
+  if (options->labels && *options->labels) TT_TRY(tt_text_set(&p->labels, options->labels));
   int64_t row = p->width > p->targets ? p->width : p->targets;
   return TT_ALLOC(p->block, row > BLOCK_VALUES ? row : BLOCK_VALUES);
 }
 
 /* Rank 0: the shapes of all files. */
-static tt_err survey_local(const tt_pool_plan *plan, tt_pool *p)
+static tt_err read_shapes_local(const tt_pool_options *options, tt_pool *p)
 {
-  const char *const dataset[] = {plan->inputs, plan->labels, plan->exclude};
+  const char *const dataset[] = {options->inputs, options->labels, options->exclude};
   for (int64_t i = 0; i < p->files; i++) {
-    if (!plan->looked) TT_TRY(tt_data_check_local(p->file[i], dataset, 3));
-    TT_TRY(turn_to(p, i));
-    p->start[i + 1] = p->start[i] + tt_rows_shape(p->rows)->rows;
+    if (!options->checked) TT_TRY(tt_guarded_check_local(p->file[i], dataset, 3));
+    TT_TRY(open_file(p, i));
+    p->start[i + 1] = p->start[i] + tt_data_reader_shape(p->rows)->rows;
   }
   return TT_OK;
 }
@@ -184,10 +187,10 @@ static tt_err hash_blocks(tt_pool *p, XXH3_state_t *state)
   for (int64_t b = 0; b < HASH_BLOCKS; b++) {
     int64_t at = (int64_t)((double)rows / HASH_BLOCKS * (double)b);
     int64_t n = rows - at < most ? rows - at : most;
-    TT_TRY(read_across(p, at, n, 0, p->block));
+    TT_TRY(read_rows(p, at, n, 0, p->block));
     XXH3_64bits_update(state, p->block, (size_t)(n * p->width) * sizeof(double));
     if (!p->labels) continue;
-    TT_TRY(read_across(p, at, n, 1, p->block));
+    TT_TRY(read_rows(p, at, n, 1, p->block));
     XXH3_64bits_update(state, p->block, (size_t)(n * p->targets) * sizeof(double));
   }
   return TT_OK;
@@ -208,41 +211,42 @@ static tt_err hash_local(tt_pool *p)
 }
 
 /* Rank 0: which rows are excluded, and the hash of it all. */
-static tt_err look_inside_local(const tt_pool_plan *plan, tt_pool *p)
+static tt_err read_excluded_and_hash_local(const tt_pool_options *options, tt_pool *p)
 {
-  TT_TRY(turn_to(p, 0));
+  TT_TRY(open_file(p, 0));
   if (p->excluded)
-    TT_TRY(tt_named_rows_local(tt_rows_reader_local(p->rows), "pool.exclude", plan->exclude,
-                               tt_pool_rows(p), p->excluded));
+    TT_TRY(tt_data_read_row_mask_local(tt_data_reader_file_local(p->rows), "pool.exclude",
+                                       options->exclude, tt_pool_rows(p), p->excluded));
   return hash_local(p);
 }
 
-static tt_err open_all(tt_comm *c, const tt_pool_plan *plan, tt_pool *p)
+static tt_err open_all(tt_comm *c, const tt_pool_options *options, tt_pool *p)
 {
   int root = tt_comm_is_root(c);
-  tt_err e = tt_agree(c, copy_plan(plan, p));
-  if (!e) e = tt_agree(c, root ? survey_local(plan, p) : TT_OK);
+  tt_err e = tt_agree(c, copy_options(options, p));
+  if (!e) e = tt_agree(c, root ? read_shapes_local(options, p) : TT_OK);
   if (e) return e;
   tt_bcast(c, p->start, (p->files + 1) * (int64_t)sizeof *p->start);
-  int64_t bytes = excludes(plan) ? (tt_pool_rows(p) + 7) / 8 : 0;
-  e = tt_agree(c, excludes(plan) ? TT_ALLOC(p->excluded, bytes) : TT_OK);
-  if (!e) e = tt_agree(c, root ? look_inside_local(plan, p) : TT_OK);
+  int64_t bytes = has_excluded(options) ? (tt_pool_rows(p) + 7) / 8 : 0;
+  e = tt_agree(c, has_excluded(options) ? TT_ALLOC(p->excluded, bytes) : TT_OK);
+  if (!e) e = tt_agree(c, root ? read_excluded_and_hash_local(options, p) : TT_OK);
   if (e) return e;
   tt_bcast(c, &p->hash, sizeof p->hash);
-  if (excludes(plan)) tt_bcast(c, p->excluded, bytes);
-  return tt_agree(c, return_to(p, 0));
+  if (has_excluded(options)) tt_bcast(c, p->excluded, bytes);
+  return tt_agree(c, reopen_file(p, 0));
 }
 
-tt_err tt_pool_open(tt_comm *c, const tt_pool_plan *plan, tt_pool **out)
+tt_err tt_pool_open(tt_comm *c, const tt_pool_options *options, tt_pool **out)
 {
   tt_pool *p = NULL;
-  tt_err e = plan->files < 1 || plan->width < 1 || (plan->files > 1 && excludes(plan))
-                 ? TT_FAIL(INTERNAL, "a pool of %" PRId64 " files, %" PRId64 " inputs", plan->files,
-                           plan->width)
-                 : TT_OK;
+  tt_err e =
+      options->files < 1 || options->width < 1 || (options->files > 1 && has_excluded(options))
+          ? TT_FAIL(INTERNAL, "a pool of %" PRId64 " files, %" PRId64 " inputs", options->files,
+                    options->width)
+          : TT_OK;
   if (!e) e = TT_ALLOC(p, 1);
   e = tt_agree(c, e);
-  if (!e) e = open_all(c, plan, p);
+  if (!e) e = open_all(c, options, p);
   if (e) tt_pool_close_local(&p);
   *out = p;
   return e;
@@ -252,9 +256,8 @@ void tt_pool_close_local(tt_pool **pool)
 {
   tt_pool *p = *pool;
   if (!p) return;
-  tt_rows_close_local(&p->rows);
-  for (int64_t i = 0; i < p->files; i++)
-    tt_free(p->file[i]);
+  tt_data_reader_close_local(&p->rows);
+  for (int64_t i = 0; i < p->files; i++) tt_free(p->file[i]);
   tt_free(p->file);
   tt_free(p->start);
   tt_free(p->inputs);
@@ -264,27 +267,27 @@ void tt_pool_close_local(tt_pool **pool)
   tt_free(*pool);
 }
 
-static tt_err look_at_values(tt_pool *p)
+static tt_err check_all_values(tt_pool *p)
 {
   int64_t rows = tt_pool_rows(p), most = rows_of_block(p);
   for (int64_t at = 0; at < rows; at += most) {
     int64_t n = rows - at < most ? rows - at : most;
-    TT_TRY(read_across(p, at, n, 0, p->block));
-    if (p->labels) TT_TRY(read_across(p, at, n, 1, p->block));
+    TT_TRY(read_rows(p, at, n, 0, p->block));
+    if (p->labels) TT_TRY(read_rows(p, at, n, 1, p->block));
   }
   return TT_OK;
 }
 
-tt_err tt_pool_look_local(const tt_pool_plan *plan)
+tt_err tt_pool_check_local(const tt_pool_options *options)
 {
   tt_pool *p = NULL;
-  tt_pool_plan anew = *plan;
-  anew.looked = 0;
+  tt_pool_options anew = *options;
+  anew.checked = 0;
   anew.exclude = NULL;
   TT_TRY(TT_ALLOC(p, 1));
-  tt_err e = copy_plan(&anew, p);
-  if (!e) e = survey_local(&anew, p);
-  if (!e) e = look_at_values(p);
+  tt_err e = copy_options(&anew, p);
+  if (!e) e = read_shapes_local(&anew, p);
+  if (!e) e = check_all_values(p);
   tt_pool_close_local(&p);
   return e;
 }
@@ -305,30 +308,31 @@ static tt_err check_range(const tt_pool *p, int64_t row, int64_t count)
 tt_err tt_pool_read_local(tt_pool *p, int64_t row, int64_t count, double *x)
 {
   TT_TRY(check_range(p, row, count));
-  return read_across(p, row - p->first, count, 0, x);
+  return read_rows(p, row - p->first, count, 0, x);
 }
 
 /* How many of the candidates from row[0] on, all in the open file, are read in one go: no more than
- * NEAR_VALUES between neighbours, no more than the block holds in all. */
-static int64_t near_ones(const int64_t *row, int64_t count, int64_t columns)
+ * MAX_GAP_VALUES between neighbours, no more than the block holds in all. */
+static int64_t count_near_rows(const int64_t *row, int64_t count, int64_t columns)
 {
-  int64_t most = columns < BLOCK_VALUES ? BLOCK_VALUES / columns : 1, near = NEAR_VALUES / columns;
+  int64_t most = columns < BLOCK_VALUES ? BLOCK_VALUES / columns : 1,
+          near = MAX_GAP_VALUES / columns;
   int64_t n = 1;
-  while (n < count && row[n] - row[n - 1] <= near + 1 && row[n] - row[0] < most)
-    n++;
+  while (n < count && row[n] - row[n - 1] <= near + 1 && row[n] - row[0] < most) n++;
   return n;
 }
 
 /* Inputs or labels of candidates that all lie in the open file. */
-static tt_err pick_open(tt_pool *p, const int64_t *row, int64_t count, int is_label, double *out)
+static tt_err read_rows_of_open_file(tt_pool *p, const int64_t *row, int64_t count, int is_label,
+                                     double *out)
 {
   int64_t columns = is_label ? p->targets : p->width;
   int64_t before = p->first + p->start[p->open];
   for (int64_t i = 0, n; i < count; i += n) {
-    n = near_ones(row + i, count - i, columns);
+    n = count_near_rows(row + i, count - i, columns);
     int64_t from = row[i] - before, size = row[i + n - 1] - row[i] + 1;
-    TT_TRY(tt_rows_read_local(p->rows, from, size, is_label ? NULL : p->block,
-                              is_label ? p->block : NULL));
+    TT_TRY(tt_data_reader_read_local(p->rows, from, size, is_label ? NULL : p->block,
+                                     is_label ? p->block : NULL));
     for (int64_t j = i; j < i + n; j++) {
       const double *one = p->block + (row[j] - row[i]) * columns;
       TT_TRY(check_values(p, row[j] - before, 1, is_label, one));
@@ -338,7 +342,7 @@ static tt_err pick_open(tt_pool *p, const int64_t *row, int64_t count, int is_la
   return TT_OK;
 }
 
-tt_err tt_pool_pick_local(tt_pool *p, const int64_t *row, int64_t count, double *x, double *y)
+tt_err tt_pool_read_rows_local(tt_pool *p, const int64_t *row, int64_t count, double *x, double *y)
 {
   if (count < 1) return TT_OK;
   TT_TRY(check_range(p, row[0], 1));
@@ -347,14 +351,12 @@ tt_err tt_pool_pick_local(tt_pool *p, const int64_t *row, int64_t count, double 
     if (row[i] < row[i - 1])
       return TT_FAIL(INTERNAL, "candidate %" PRId64 " after %" PRId64, row[i], row[i - 1]);
   for (int64_t i = 0, n; i < count; i += n) {
-    int64_t file = file_of(p, row[i] - p->first), end = p->first + p->start[file + 1];
-    for (n = 1; i + n < count && row[i + n] < end; n++)
-      continue;
-    TT_TRY(return_to(p, file));
-    if (x) TT_TRY(pick_open(p, row + i, n, 0, x + i * p->width));
-    if (y && p->labels) TT_TRY(pick_open(p, row + i, n, 1, y + i * p->targets));
+    int64_t file = file_of_row(p, row[i] - p->first), end = p->first + p->start[file + 1];
+    for (n = 1; i + n < count && row[i + n] < end; n++) continue;
+    TT_TRY(reopen_file(p, file));
+    if (x) TT_TRY(read_rows_of_open_file(p, row + i, n, 0, x + i * p->width));
+    if (y && p->labels) TT_TRY(read_rows_of_open_file(p, row + i, n, 1, y + i * p->targets));
   }
-  for (int64_t i = 0; y && !p->labels && i < count * p->targets; i++)
-    y[i] = NAN;
+  for (int64_t i = 0; y && !p->labels && i < count * p->targets; i++) y[i] = NAN;
   return TT_OK;
 }

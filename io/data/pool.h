@@ -3,15 +3,15 @@
  * A pool is one or more files, one after the other, each with a dataset of inputs (rows x features,
  * as data.h reads them). Candidates have numbers: `first` is that of the first row. Readers are
  * serial; memory is O(chunk), but for 1 bit a row where rows are excluded. */
-#ifndef TT_POOL_IO_H
-#define TT_POOL_IO_H
+#ifndef TT_POOL_H
+#define TT_POOL_H
 #include "mpi/comm.h"
 
 #include <stdint.h>
 
 typedef struct tt_pool tt_pool;
 
-typedef struct tt_pool_plan {
+typedef struct tt_pool_options {
   const char *const *file; /* [files] */
   int64_t files;
   int64_t first;       /* number of the first row of the first file */
@@ -19,20 +19,20 @@ typedef struct tt_pool_plan {
   const char *labels;  /* dataset rows x targets, or NULL */
   const char *exclude; /* dataset of row numbers or of a byte a row; NULL = none; one file only */
   int64_t width, targets; /* features the model takes; targets of the data */
-  int looked;             /* the files were looked at when they were made: not again */
-} tt_pool_plan;
+  int checked;            /* the files were looked at when they were made: not again */
+} tt_pool_options;
 
 /* Collective. Rank 0 first lets io/data/guarded_check.h look at the files, and reads their shapes
  * for all. Every rank keeps its own reader, of one file at a time. The plan is copied. Owner: the
  * caller. Errors: NOINPUT, DATA (not HDF5; no such dataset; no rows; another width: file, dataset,
  * both numbers; excluded rows out of range or twice), MEM. */
-tt_err tt_pool_open(tt_comm *c, const tt_pool_plan *plan, tt_pool **out);
+tt_err tt_pool_open(tt_comm *c, const tt_pool_options *options, tt_pool **out);
 void tt_pool_close_local(tt_pool **p); /* accepts NULL */
 
 /* Local: look at the files of a plan as tt_pool_open does, in a process that may crash first, and
  * at every value in them; `exclude` and `looked` do not count. Errors: as tt_pool_open and
  * tt_pool_read_local. */
-tt_err tt_pool_look_local(const tt_pool_plan *plan);
+tt_err tt_pool_check_local(const tt_pool_options *options);
 
 int64_t tt_pool_first(const tt_pool *p);
 int64_t tt_pool_rows(const tt_pool *p);
@@ -49,5 +49,5 @@ tt_err tt_pool_read_local(tt_pool *p, int64_t row, int64_t count, double *x);
 /* The same of `count` single candidates, ascending; y [count][T] too, NaN = unlabelled, all NaN if
  * the pool has no labels. Candidates that are near each other in the file are read in one go. x or
  * y may be NULL. */
-tt_err tt_pool_pick_local(tt_pool *p, const int64_t *row, int64_t count, double *x, double *y);
+tt_err tt_pool_read_rows_local(tt_pool *p, const int64_t *row, int64_t count, double *x, double *y);
 #endif

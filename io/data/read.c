@@ -3,8 +3,8 @@
  * Rows are dealt in blocks of a fixed size. Sums are taken per block, gathered, and added in the
  * order of the blocks on every rank, and so is the hash: nothing depends on how many ranks there
  * are. Arrays of "own" rows belong to this rank, [first, first + count). */
-#include "io/data/guarded_check.h"
 #include "io/data/data_internal.h"
+#include "io/data/guarded_check.h"
 
 #include "core/base/mem.h"
 #include "core/model/partition.h"
@@ -17,24 +17,24 @@
 enum { BLOCK_ROWS = 1024, HASHES = 3 };
 
 /* One of the three arrays of samples, as it comes from the file and as it goes to the networks. */
-typedef struct part {
+typedef struct sample_array {
   const char *path;
   int64_t columns;
-  double *own;  /* [count][columns] */
-  float *ready; /* [count][columns] normalised */
-} part;
+  double *own;       /* [count][columns] */
+  float *normalised; /* [count][columns] normalised */
+} sample_array;
 
 typedef struct loader {
   tt_comm *comm;
   const tt_config *cfg;
   const char *file;
-  tt_rows *rows;
-  tt_matrix weights;
+  tt_data_reader *rows;
+  tt_h5_matrix weights;
   int64_t blocks;
   tt_slice block;       /* this rank's blocks */
   int64_t first, count; /* this rank's rows */
-  part x, y, w;
-  tt_label *label; /* [T] */
+  sample_array x, y, w;
+  tt_label_rule *label; /* [T] */
   tt_dataset *d;
 } loader;
 
@@ -46,7 +46,7 @@ static const char *weights_path(const tt_config *cfg)
   return *cfg->data_weights ? cfg->data_weights : NULL;
 }
 
-static tt_err check_foreign_local(const tt_config *cfg)
+static tt_err guarded_check_local(const tt_config *cfg)
 {
   const char *const always[] = {cfg->data_inputs,           cfg->data_targets,
                                 cfg->data_weights,          cfg->data_split_column,
@@ -59,7 +59,7 @@ static tt_err check_foreign_local(const tt_config *cfg)
   memcpy(dataset, always, sizeof always);
   for (int64_t k = 0; k < cfg->ensembles; k++)
     if (cfg->ensemble[k].selection == n - ALWAYS) dataset[n++] = cfg->ensemble[k].rows;
-  tt_err e = tt_data_check_local(cfg->data_file, dataset, n);
+  tt_err e = tt_guarded_check_local(cfg->data_file, dataset, n);
   tt_free(dataset);
   return e;
 }
@@ -68,7 +68,7 @@ static tt_err open_weights_local(loader *l, int64_t rows)
 {
   const char *path = weights_path(l->cfg);
   if (!path) return TT_OK;
-  TT_TRY(tt_matrix_open_local(tt_rows_reader_local(l->rows), "weights", path, &l->weights));
+  TT_TRY(tt_h5_matrix_open_local(tt_data_reader_file_local(l->rows), "weights", path, &l->weights));
   if (l->weights.columns == 1 && l->weights.rows == rows) return TT_OK;
   return TT_FAIL(DATA,
                  "%s: dataset '%s' (weights) is %" PRId64 " x %" PRId64 "; it must have one value "
@@ -79,8 +79,8 @@ static tt_err open_weights_local(loader *l, int64_t rows)
 static tt_err open_local(loader *l)
 {
   const tt_config *cfg = l->cfg;
-  TT_TRY(tt_rows_open_local(l->file, cfg->data_inputs, cfg->data_targets, &l->rows));
-  const tt_data_shape *s = tt_rows_shape(l->rows);
+  TT_TRY(tt_data_reader_open_local(l->file, cfg->data_inputs, cfg->data_targets, &l->rows));
+  const tt_data_shape *s = tt_data_reader_shape(l->rows);
   if (s->rows > INT32_MAX)
     return TT_FAIL(DATA, "%s: %" PRId64 " rows; at most %" PRId32 " can be trained on", l->file,
                    s->rows, INT32_MAX);
@@ -93,13 +93,13 @@ static tt_err open_local(loader *l)
   TT_TRY(TT_ALLOC(l->d->selected, cfg->selections * s->rows));
   l->d->selections = cfg->selections;
   TT_TRY(TT_ALLOC(l->label, s->targets));
-  return tt_data_labels_local(cfg, &l->d->target, l->label);
+  return tt_data_label_rules_local(cfg, &l->d->target, l->label);
 }
 
 /* A file that is being written may look different to different nodes. */
-static tt_err same_shape(loader *l)
+static tt_err check_same_shape(loader *l)
 {
-  const tt_data_shape *s = tt_rows_shape(l->rows);
+  const tt_data_shape *s = tt_data_reader_shape(l->rows);
   const int64_t mine[] = {s->rows, s->inputs, s->targets};
   int64_t root[] = {s->rows, s->inputs, s->targets};
   tt_bcast(l->comm, root, sizeof root);
@@ -116,12 +116,12 @@ static tt_err same_shape(loader *l)
 
 static tt_err read_splits_local(const loader *l)
 {
-  tt_h5_reader *r = tt_rows_reader_local(l->rows);
-  TT_TRY(tt_data_split_local(r, l->cfg, l->d->rows, l->d->split));
-  return tt_data_select_local(r, l->cfg, l->d->rows, l->d->split, l->d->selected);
+  tt_h5_reader *r = tt_data_reader_file_local(l->rows);
+  TT_TRY(tt_data_read_split_local(r, l->cfg, l->d->rows, l->d->split));
+  return tt_data_read_selections_local(r, l->cfg, l->d->rows, l->d->split, l->d->selected);
 }
 
-static tt_err share_splits(loader *l)
+static tt_err broadcast_splits(loader *l)
 {
   tt_err e = tt_agree(l->comm, tt_comm_is_root(l->comm) ? read_splits_local(l) : TT_OK);
   if (e) return e;
@@ -133,21 +133,21 @@ static tt_err share_splits(loader *l)
 /* ---- read --------------------------------------------------------------------------------------
  */
 
-static tt_err part_create(part *p, const char *path, int64_t rows, int64_t columns)
+static tt_err sample_array_create(sample_array *p, const char *path, int64_t rows, int64_t columns)
 {
   p->path = path;
   p->columns = columns;
   TT_TRY(tt_alloc_bytes(&p->own, rows * columns, sizeof *p->own, path));
-  return tt_alloc_bytes(&p->ready, rows * columns, sizeof *p->ready, path);
+  return tt_alloc_bytes(&p->normalised, rows * columns, sizeof *p->normalised, path);
 }
 
-static void part_free(part *p)
+static void sample_array_free(sample_array *p)
 {
   tt_free(p->own);
-  tt_free(p->ready);
+  tt_free(p->normalised);
 }
 
-static tt_err bad_value(const loader *l, const part *p, const tt_columns *names, int64_t i,
+static tt_err bad_value(const loader *l, const sample_array *p, const tt_columns *names, int64_t i,
                         const char *cure)
 {
   int64_t row = l->first + i / p->columns, column = i % p->columns;
@@ -160,7 +160,7 @@ static tt_err bad_value(const loader *l, const part *p, const tt_columns *names,
 
 static tt_err check_values_local(const loader *l)
 {
-  const part *x = &l->x, *y = &l->y, *w = &l->w;
+  const sample_array *x = &l->x, *y = &l->y, *w = &l->w;
   for (int64_t i = 0; i < l->count * x->columns; i++)
     if (!isfinite(x->own[i]))
       return bad_value(l, x, &l->d->input, i, "every input must be a finite number");
@@ -168,7 +168,7 @@ static tt_err check_values_local(const loader *l)
     if (isinf(y->own[i]))
       return bad_value(l, y, &l->d->target, i, "a target is finite, or NaN where unlabelled");
   for (int64_t i = 0; i < l->count * y->columns; i++) {
-    const char *fault = tt_label_fault(&l->label[i % y->columns], y->own[i]);
+    const char *fault = tt_label_invalid_reason(&l->label[i % y->columns], y->own[i]);
     if (fault) return bad_value(l, y, &l->d->target, i, fault);
   }
   for (int64_t i = 0; i < l->count * w->columns; i++)
@@ -181,17 +181,17 @@ static tt_err read_own_local(loader *l)
 {
   const tt_dataset *d = l->d;
   l->blocks = (d->rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
-  TT_TRY(tt_plan_slice(l->blocks, tt_comm_ranks(l->comm), tt_comm_rank(l->comm), &l->block));
+  TT_TRY(tt_partition_even(l->blocks, tt_comm_ranks(l->comm), tt_comm_rank(l->comm), &l->block));
   int64_t end = (l->block.first + l->block.count) * BLOCK_ROWS;
   l->first = l->block.first * BLOCK_ROWS;
   l->count = l->block.count ? (end < d->rows ? end : d->rows) - l->first : 0;
-  TT_TRY(part_create(&l->x, l->cfg->data_inputs, l->count, d->inputs));
-  TT_TRY(part_create(&l->y, l->cfg->data_targets, l->count, d->targets));
-  TT_TRY(part_create(&l->w, l->cfg->data_weights, l->count, d->weight ? 1 : 0));
-  TT_TRY(tt_rows_read_local(l->rows, l->first, l->count, l->x.own, l->y.own));
+  TT_TRY(sample_array_create(&l->x, l->cfg->data_inputs, l->count, d->inputs));
+  TT_TRY(sample_array_create(&l->y, l->cfg->data_targets, l->count, d->targets));
+  TT_TRY(sample_array_create(&l->w, l->cfg->data_weights, l->count, d->weight ? 1 : 0));
+  TT_TRY(tt_data_reader_read_local(l->rows, l->first, l->count, l->x.own, l->y.own));
   if (d->weight)
-    TT_TRY(tt_matrix_read_local(tt_rows_reader_local(l->rows), &l->weights, l->first, l->count,
-                                l->w.own));
+    TT_TRY(tt_h5_matrix_read_local(tt_data_reader_file_local(l->rows), &l->weights, l->first,
+                                   l->count, l->w.own));
   return check_values_local(l);
 }
 
@@ -211,10 +211,10 @@ static int64_t block_end(const loader *l, int64_t block)
 }
 
 /* Add the own rows of own block `block` into s[columns]; the mean is NULL in the first pass. */
-static void add_block(const loader *l, const part *p, int64_t block, const double *mean, sums *s)
+static void add_block(const loader *l, const sample_array *p, int64_t block, const double *mean,
+                      sums *s)
 {
-  for (int64_t k = 0; k < p->columns && !mean; k++)
-    s[k] = (sums){0, 0, 0, INFINITY, -INFINITY};
+  for (int64_t k = 0; k < p->columns && !mean; k++) s[k] = (sums){0, 0, 0, INFINITY, -INFINITY};
   for (int64_t i = block * BLOCK_ROWS; i < block_end(l, block); i++) {
     if (l->d->split[l->first + i] != TT_TRAIN) continue;
     for (int64_t k = 0; k < p->columns; k++) {
@@ -233,15 +233,14 @@ static void add_block(const loader *l, const part *p, int64_t block, const doubl
 }
 
 /* mine [own blocks][columns] -> all [blocks][columns], the same on every rank. Collective. */
-static void gather_sums(loader *l, const part *p, const double *mean, sums *mine, sums *all)
+static void gather_sums(loader *l, const sample_array *p, const double *mean, sums *mine, sums *all)
 {
-  for (int64_t b = 0; b < l->block.count; b++)
-    add_block(l, p, b, mean, mine + b * p->columns);
-  tt_allgather(l->comm, mine, l->block.count * p->columns * (int64_t)sizeof *mine, all, NULL);
+  for (int64_t b = 0; b < l->block.count; b++) add_block(l, p, b, mean, mine + b * p->columns);
+  tt_allgatherv(l->comm, mine, l->block.count * p->columns * (int64_t)sizeof *mine, all, NULL);
 }
 
 /* Column k over all blocks, in their order. */
-static sums add_up(const loader *l, const part *p, const sums *all, int64_t k)
+static sums sum_blocks(const loader *l, const sample_array *p, const sums *all, int64_t k)
 {
   sums s = {0, 0, 0, INFINITY, -INFINITY};
   for (int64_t b = 0; b < l->blocks; b++) {
@@ -257,19 +256,19 @@ static sums add_up(const loader *l, const part *p, const sums *all, int64_t k)
 
 /* A column without a label keeps mean 0 and scale 1; a constant one has exactly its value as mean,
  * which a rounded sum would miss, and scale 1. */
-static void means_of(const loader *l, const part *p, const sums *all, double *mean)
+static void compute_means(const loader *l, const sample_array *p, const sums *all, double *mean)
 {
   for (int64_t k = 0; k < p->columns; k++) {
-    sums s = add_up(l, p, all, k);
+    sums s = sum_blocks(l, p, all, k);
     mean[k] = s.rows == 0 ? 0 : s.low == s.high ? s.low : s.sum / s.rows;
   }
 }
 
-static tt_err scales_of(const loader *l, const part *p, const sums *all, const double *mean,
-                        double *scale)
+static tt_err compute_scales(const loader *l, const sample_array *p, const sums *all,
+                             const double *mean, double *scale)
 {
   for (int64_t k = 0; k < p->columns; k++) {
-    sums s = add_up(l, p, all, k);
+    sums s = sum_blocks(l, p, all, k);
     scale[k] = s.rows == 0 || s.low == s.high ? 1 : sqrt(s.squares / s.rows);
     if (!isfinite(mean[k]) || !isfinite(scale[k]) || scale[k] == 0)
       return TT_FAIL(DATA,
@@ -281,7 +280,7 @@ static tt_err scales_of(const loader *l, const part *p, const sums *all, const d
 }
 
 /* Collective. */
-static tt_err moments(loader *l, const part *p, double *mean, double *scale)
+static tt_err moments(loader *l, const sample_array *p, double *mean, double *scale)
 {
   sums *mine = NULL, *all = NULL;
   tt_err e = TT_ALLOC(mine, l->block.count * p->columns);
@@ -289,9 +288,9 @@ static tt_err moments(loader *l, const part *p, double *mean, double *scale)
   e = tt_agree(l->comm, e);
   if (!e) {
     gather_sums(l, p, NULL, mine, all);
-    means_of(l, p, all, mean);
+    compute_means(l, p, all, mean);
     gather_sums(l, p, mean, mine, all);
-    e = tt_agree(l->comm, scales_of(l, p, all, mean, scale));
+    e = tt_agree(l->comm, compute_scales(l, p, all, mean, scale));
   }
   tt_free(mine);
   tt_free(all);
@@ -300,7 +299,7 @@ static tt_err moments(loader *l, const part *p, double *mean, double *scale)
 
 /* Collective. Weights are divided by their mean over the training rows, so that a learning rate
  * means the same with and without them. */
-static tt_err find_scales(loader *l, double *weight_mean)
+static tt_err compute_scaler(loader *l, double *weight_mean)
 {
   tt_scaler *s = &l->d->scaler;
   double unused = 1;
@@ -321,13 +320,13 @@ static tt_err find_scales(loader *l, double *weight_mean)
 /* ---- normalise and share -----------------------------------------------------------------------
  */
 
-static tt_err normalise_local(const loader *l, part *p, const double *mean, const double *scale,
-                              const tt_columns *names)
+static tt_err normalise_local(const loader *l, sample_array *p, const double *mean,
+                              const double *scale, const tt_columns *names)
 {
   for (int64_t i = 0; i < l->count * p->columns; i++) {
     int64_t k = i % p->columns;
-    p->ready[i] = (float)((p->own[i] - mean[k]) / scale[k]);
-    if (isinf(p->ready[i]))
+    p->normalised[i] = (float)((p->own[i] - mean[k]) / scale[k]);
+    if (isinf(p->normalised[i]))
       return bad_value(l, p, names, i, "too large for single precision; use other units");
   }
   return TT_OK;
@@ -342,19 +341,19 @@ static tt_err normalise_all_local(loader *l, double weight_mean)
   return normalise_local(l, &l->w, &zero, &weight_mean, NULL);
 }
 
-static void share_part(loader *l, const part *p, float *all)
+static void gather_normalised(loader *l, const sample_array *p, float *all)
 {
-  tt_allgather(l->comm, p->ready, l->count * p->columns * (int64_t)sizeof *all, all, NULL);
+  tt_allgatherv(l->comm, p->normalised, l->count * p->columns * (int64_t)sizeof *all, all, NULL);
 }
 
-static void share_rows(loader *l)
+static void gather_all(loader *l)
 {
-  share_part(l, &l->x, l->d->x);
-  share_part(l, &l->y, l->d->y);
-  if (l->d->weight) share_part(l, &l->w, l->d->weight);
+  gather_normalised(l, &l->x, l->d->x);
+  gather_normalised(l, &l->y, l->d->y);
+  if (l->d->weight) gather_normalised(l, &l->w, l->d->weight);
 }
 
-static uint64_t hash_part(const loader *l, const part *p, int64_t block)
+static uint64_t hash_part(const loader *l, const sample_array *p, int64_t block)
 {
   int64_t from = block * BLOCK_ROWS, rows = block_end(l, block) - from;
   return XXH3_64bits(p->own + from * p->columns, (size_t)(rows * p->columns) * sizeof *p->own);
@@ -374,17 +373,17 @@ static uint64_t hash_all(const tt_dataset *d, const uint64_t *block, int64_t blo
 }
 
 /* Collective. */
-static tt_err share_hash(loader *l)
+static tt_err gather_hash(loader *l)
 {
   uint64_t *mine = NULL, *all = NULL;
-  const part *const parts[HASHES] = {&l->x, &l->y, &l->w};
+  const sample_array *const parts[HASHES] = {&l->x, &l->y, &l->w};
   tt_err e = TT_ALLOC(mine, l->block.count * HASHES);
   if (!e) e = TT_ALLOC(all, l->blocks * HASHES);
   e = tt_agree(l->comm, e);
   if (!e) {
     for (int64_t i = 0; i < l->block.count * HASHES; i++)
       mine[i] = hash_part(l, parts[i % HASHES], i / HASHES);
-    tt_allgather(l->comm, mine, l->block.count * HASHES * (int64_t)sizeof *mine, all, NULL);
+    tt_allgatherv(l->comm, mine, l->block.count * HASHES * (int64_t)sizeof *mine, all, NULL);
     l->d->hash = hash_all(l->d, all, l->blocks);
   }
   tt_free(mine);
@@ -395,10 +394,10 @@ static tt_err share_hash(loader *l)
 /* Collective. Everything but the scales. */
 static tt_err load_raw(loader *l)
 {
-  tt_err e = tt_agree(l->comm, tt_comm_is_root(l->comm) ? check_foreign_local(l->cfg) : TT_OK);
+  tt_err e = tt_agree(l->comm, tt_comm_is_root(l->comm) ? guarded_check_local(l->cfg) : TT_OK);
   if (!e) e = tt_agree(l->comm, open_local(l));
-  if (!e) e = same_shape(l);
-  if (!e) e = share_splits(l);
+  if (!e) e = check_same_shape(l);
+  if (!e) e = broadcast_splits(l);
   if (!e) e = tt_agree(l->comm, read_own_local(l));
   return e;
 }
@@ -407,37 +406,37 @@ static tt_err load(loader *l)
 {
   double weight_mean = 1;
   tt_err e = load_raw(l);
-  if (!e) e = find_scales(l, &weight_mean);
+  if (!e) e = compute_scaler(l, &weight_mean);
   if (!e) e = tt_agree(l->comm, normalise_all_local(l, weight_mean));
-  if (!e) share_rows(l);
-  if (!e) e = share_hash(l);
+  if (!e) gather_all(l);
+  if (!e) e = gather_hash(l);
   return e;
 }
 
 /* Gives the data set away, or destroys it after an error. */
-static tt_err unload(loader *l, tt_err e, tt_dataset **out)
+static tt_err finish(loader *l, tt_err e, tt_dataset **out)
 {
   if (e)
     tt_dataset_destroy(&l->d);
   else
     *out = l->d;
-  tt_rows_close_local(&l->rows);
+  tt_data_reader_close_local(&l->rows);
   tt_free(l->label);
-  part_free(&l->x);
-  part_free(&l->y);
-  part_free(&l->w);
+  sample_array_free(&l->x);
+  sample_array_free(&l->y);
+  sample_array_free(&l->w);
   return e;
 }
 
 tt_err tt_data_read(tt_comm *c, const tt_config *cfg, tt_dataset **out)
 {
   loader l = {.comm = c, .cfg = cfg, .file = cfg->data_file};
-  return unload(&l, load(&l), out);
+  return finish(&l, load(&l), out);
 }
 
-static void share_own(loader *l, const part *p, double *all)
+static void gather_raw(loader *l, const sample_array *p, double *all)
 {
-  tt_allgather(l->comm, p->own, l->count * p->columns * (int64_t)sizeof *all, all, NULL);
+  tt_allgatherv(l->comm, p->own, l->count * p->columns * (int64_t)sizeof *all, all, NULL);
 }
 
 tt_err tt_data_read_raw(tt_comm *c, const tt_config *cfg, tt_dataset **out, double **x, double **y)
@@ -448,10 +447,10 @@ tt_err tt_data_read_raw(tt_comm *c, const tt_config *cfg, tt_dataset **out, doub
   if (!e) e = TT_ALLOC(*y, l.d->rows * l.d->targets);
   e = tt_agree(c, e);
   if (!e) {
-    share_own(&l, &l.x, *x);
-    share_own(&l, &l.y, *y);
-    e = share_hash(&l);
+    gather_raw(&l, &l.x, *x);
+    gather_raw(&l, &l.y, *y);
+    e = gather_hash(&l);
   }
   if (e) tt_free(*x), tt_free(*y);
-  return unload(&l, e, out);
+  return finish(&l, e, out);
 }

@@ -6,16 +6,16 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { PIECE = 1 << 16 }; /* values read at a time */
+enum { VALUES_PER_READ = 1 << 16 }; /* values read at a time */
 
 /* A dataset that names rows. */
-typedef struct chosen {
+typedef struct row_source {
   tt_h5_reader *reader;
   const char *file, *path, *role;
-  tt_matrix values;
+  tt_h5_matrix values;
   int64_t rows; /* of the samples */
   uint8_t *bit; /* [(rows + 7) / 8] */
-} chosen;
+} row_source;
 
 static int has_bit(const uint8_t *bit, int64_t row) { return bit[row >> 3] >> (row & 7) & 1; }
 
@@ -25,7 +25,7 @@ static void set_bit(uint8_t *bit, int64_t row)
 }
 
 /* `count` values from `first` on, of a mask. */
-static tt_err from_mask(const chosen *c, int64_t first, int64_t count, const double *value)
+static tt_err add_mask_rows(const row_source *c, int64_t first, int64_t count, const double *value)
 {
   for (int64_t i = 0; i < count; i++) {
     if (value[i] != 0 && value[i] != 1)
@@ -38,7 +38,8 @@ static tt_err from_mask(const chosen *c, int64_t first, int64_t count, const dou
   return TT_OK;
 }
 
-static tt_err from_numbers(const chosen *c, int64_t first, int64_t count, const double *value)
+static tt_err add_numbered_rows(const row_source *c, int64_t first, int64_t count,
+                                const double *value)
 {
   for (int64_t i = 0; i < count; i++) {
     double at = value[i];
@@ -55,33 +56,33 @@ static tt_err from_numbers(const chosen *c, int64_t first, int64_t count, const 
   return TT_OK;
 }
 
-static tt_err read_pieces(const chosen *c, int is_mask)
+static tt_err read_pieces(const row_source *c, int is_mask)
 {
   double *value = NULL;
-  int64_t all = c->values.rows, room = all < PIECE ? all : PIECE;
+  int64_t all = c->values.rows, room = all < VALUES_PER_READ ? all : VALUES_PER_READ;
   TT_TRY(TT_ALLOC(value, room));
   tt_err e = TT_OK;
   for (int64_t first = 0; !e && first < all; first += room) {
     int64_t count = all - first < room ? all - first : room;
-    e = tt_matrix_read_local(c->reader, &c->values, first, count, value);
-    if (!e) e = (is_mask ? from_mask : from_numbers)(c, first, count, value);
+    e = tt_h5_matrix_read_local(c->reader, &c->values, first, count, value);
+    if (!e) e = (is_mask ? add_mask_rows : add_numbered_rows)(c, first, count, value);
   }
   tt_free(value);
   return e;
 }
 
-tt_err tt_named_rows_local(tt_h5_reader *r, const char *role, const char *path, int64_t rows,
-                           uint8_t *bit)
+tt_err tt_data_read_row_mask_local(tt_h5_reader *r, const char *role, const char *path,
+                                   int64_t rows, uint8_t *bit)
 {
-  chosen c = {.reader = r,
-              .file = tt_h5_file_name(r),
-              .path = path,
-              .role = role,
-              .rows = rows,
-              .bit = bit};
+  row_source c = {.reader = r,
+                  .file = tt_h5_file_name(r),
+                  .path = path,
+                  .role = role,
+                  .rows = rows,
+                  .bit = bit};
   tt_h5_info info;
-  TT_TRY(tt_matrix_open_local(r, role, path, &c.values));
-  TT_TRY(tt_h5_info_local(r, path, &info));
+  TT_TRY(tt_h5_matrix_open_local(r, role, path, &c.values));
+  TT_TRY(tt_h5_dataset_info_local(r, path, &info));
   if (c.values.columns != 1 || info.kind != TT_H5_INTEGER)
     return TT_FAIL(DATA,
                    "%s: dataset '%s' (%s) must be one column of whole numbers: row "
@@ -104,27 +105,26 @@ static tt_err check_not_empty(tt_h5_reader *r, const char *path, int64_t rows, c
                  tt_h5_file_name(r), path);
 }
 
-static tt_err select_local(tt_h5_reader *r, const char *path, int64_t rows, const int8_t *split,
-                           int8_t *mark)
+static tt_err read_selection_local(tt_h5_reader *r, const char *path, int64_t rows,
+                                   const int8_t *split, int8_t *mark)
 {
   uint8_t *bit = NULL;
   TT_TRY(TT_ALLOC(bit, (rows + 7) / 8));
-  tt_err e = tt_named_rows_local(r, "ensembles.rows", path, rows, bit);
-  for (int64_t i = 0; !e && i < rows; i++)
-    mark[i] = (int8_t)has_bit(bit, i);
+  tt_err e = tt_data_read_row_mask_local(r, "ensembles.rows", path, rows, bit);
+  for (int64_t i = 0; !e && i < rows; i++) mark[i] = (int8_t)has_bit(bit, i);
   if (!e) e = check_not_empty(r, path, rows, mark, split);
   tt_free(bit);
   return e;
 }
 
-tt_err tt_data_select_local(tt_h5_reader *r, const tt_config *cfg, int64_t rows,
-                            const int8_t *split, int8_t *selected)
+tt_err tt_data_read_selections_local(tt_h5_reader *r, const tt_config *cfg, int64_t rows,
+                                     const int8_t *split, int8_t *selected)
 {
   int64_t next = 0;
   for (int64_t k = 0; k < cfg->ensembles; k++) {
     const tt_ensemble_config *own = &cfg->ensemble[k];
     if (own->selection != next) continue;
-    TT_TRY(select_local(r, own->rows, rows, split, selected + next * rows));
+    TT_TRY(read_selection_local(r, own->rows, rows, split, selected + next * rows));
     next++;
   }
   return TT_OK;

@@ -12,53 +12,54 @@ static _Atomic int64_t bytes_read;
 
 int64_t tt_data_bytes_read_local(void) { return bytes_read; }
 
-struct tt_rows {
+struct tt_data_reader {
   tt_h5_reader *reader;
   char *inputs, *targets; /* owned; the matrices borrow them */
-  tt_matrix x, y;
+  tt_h5_matrix x, y;
   tt_data_shape shape;
 };
 
-tt_err tt_matrix_open_local(tt_h5_reader *r, const char *role, const char *path, tt_matrix *out)
+tt_err tt_h5_matrix_open_local(tt_h5_reader *r, const char *role, const char *path,
+                               tt_h5_matrix *out)
 {
   tt_h5_info info;
   const char *file = tt_h5_file_name(r);
-  TT_TRY(tt_h5_info_local(r, path, &info));
+  TT_TRY(tt_h5_dataset_info_local(r, path, &info));
   if (info.kind != TT_H5_FLOAT && info.kind != TT_H5_INTEGER)
     return TT_FAIL(DATA, "%s: dataset '%s' (%s) does not hold numbers but %s", file, path, role,
                    info.kind == TT_H5_TEXT ? "text" : "another type");
   if (info.ndims < 1 || info.ndims > 2)
     return TT_FAIL(DATA, "%s: dataset '%s' (%s) has %d axes; it must have rows x columns, or rows",
                    file, path, role, info.ndims);
-  *out = (tt_matrix){path, info.dims[0], info.ndims == 2 ? info.dims[1] : 1, info.bytes};
+  *out = (tt_h5_matrix){path, info.dims[0], info.ndims == 2 ? info.dims[1] : 1, info.bytes};
   if (out->columns < 1)
     return TT_FAIL(DATA, "%s: dataset '%s' (%s) has no columns", file, path, role);
   return TT_OK;
 }
 
-tt_err tt_matrix_read_local(tt_h5_reader *r, const tt_matrix *m, int64_t first, int64_t count,
-                            double *value)
+tt_err tt_h5_matrix_read_local(tt_h5_reader *r, const tt_h5_matrix *m, int64_t first, int64_t count,
+                               double *value)
 {
   if (count == 0) return TT_OK;
-  TT_TRY(tt_h5_read_local(r, m->path, TT_H5_F64, first, count, value));
+  TT_TRY(tt_h5_read_rows_local(r, m->path, TT_H5_F64, first, count, value));
   bytes_read += count * m->columns * m->bytes;
   return TT_OK;
 }
 
 /* Replace the made names by those of the file, if it has as many. A file of somebody else may use
  * the same word for something else: then the made names stay, with a warning. */
-static tt_err take_texts(tt_h5_reader *r, const char *path, int64_t count, char **to)
+static tt_err read_names(tt_h5_reader *r, const char *path, int64_t count, char **to)
 {
   int64_t n = 0;
   char **text = NULL;
   if (!tt_h5_has_local(r, path)) return TT_OK;
-  tt_err e = tt_h5_texts_local(r, path, &n, &text);
+  tt_err e = tt_h5_read_texts_local(r, path, &n, &text);
   if (e == TT_E_DATA) {
-    tt_log_once(TT_LOG_WARN, "%s; not used", tt_err_last());
+    tt_log_root(TT_LOG_WARN, "%s; not used", tt_err_last());
     return TT_OK;
   }
   if (!e && n != count)
-    tt_log_once(TT_LOG_WARN, "%s: '%s' has %" PRId64 " texts for %" PRId64 " column(s); not used",
+    tt_log_root(TT_LOG_WARN, "%s: '%s' has %" PRId64 " texts for %" PRId64 " column(s); not used",
                 tt_h5_file_name(r), path, n, count);
   for (int64_t i = 0; !e && n == count && i < n; i++)
     if (*text[i]) e = tt_text_set(&to[i], text[i]);
@@ -75,15 +76,15 @@ static tt_err read_columns(tt_h5_reader *r, const char *letter, const char *name
     snprintf(made, sizeof made, "%s%" PRId64, letter, i);
     TT_TRY(tt_text_set(&out->name[i], made));
   }
-  TT_TRY(take_texts(r, name, count, out->name));
-  return take_texts(r, units, count, out->units);
+  TT_TRY(read_names(r, name, count, out->name));
+  return read_names(r, units, count, out->units);
 }
 
-static tt_err open_targets(tt_rows *r, const char *targets)
+static tt_err open_targets(tt_data_reader *r, const char *targets)
 {
   const char *file = tt_h5_file_name(r->reader);
   TT_TRY(tt_text_set(&r->targets, targets));
-  TT_TRY(tt_matrix_open_local(r->reader, "targets", r->targets, &r->y));
+  TT_TRY(tt_h5_matrix_open_local(r->reader, "targets", r->targets, &r->y));
   if (r->y.rows != r->x.rows)
     return TT_FAIL(DATA,
                    "%s: '%s' has %" PRId64 " rows, but '%s' has %" PRId64
@@ -94,11 +95,11 @@ static tt_err open_targets(tt_rows *r, const char *targets)
                       &r->shape.target);
 }
 
-static tt_err open_all(tt_rows *r, const char *file, const char *inputs, const char *targets)
+static tt_err open_all(tt_data_reader *r, const char *file, const char *inputs, const char *targets)
 {
   TT_TRY(tt_h5_open_local(file, &r->reader));
   TT_TRY(tt_text_set(&r->inputs, inputs));
-  TT_TRY(tt_matrix_open_local(r->reader, "inputs", r->inputs, &r->x));
+  TT_TRY(tt_h5_matrix_open_local(r->reader, "inputs", r->inputs, &r->x));
   if (r->x.rows < 1) return TT_FAIL(DATA, "%s: dataset '%s' has no rows", file, inputs);
   r->shape.rows = r->x.rows;
   r->shape.inputs = r->x.columns;
@@ -107,27 +108,29 @@ static tt_err open_all(tt_rows *r, const char *file, const char *inputs, const c
   return targets ? open_targets(r, targets) : tt_columns_create(0, &r->shape.target);
 }
 
-tt_err tt_rows_open_local(const char *file, const char *inputs, const char *targets, tt_rows **out)
+tt_err tt_data_reader_open_local(const char *file, const char *inputs, const char *targets,
+                                 tt_data_reader **out)
 {
-  tt_rows *r = NULL;
+  tt_data_reader *r = NULL;
   TT_TRY(TT_ALLOC(r, 1));
   tt_err e = open_all(r, file, inputs, targets);
-  if (e) tt_rows_close_local(&r);
+  if (e) tt_data_reader_close_local(&r);
   *out = r;
   return e;
 }
 
-tt_err tt_rows_read_local(tt_rows *r, int64_t first, int64_t count, double *x, double *y)
+tt_err tt_data_reader_read_local(tt_data_reader *r, int64_t first, int64_t count, double *x,
+                                 double *y)
 {
-  if (x) TT_TRY(tt_matrix_read_local(r->reader, &r->x, first, count, x));
-  if (y && r->targets) TT_TRY(tt_matrix_read_local(r->reader, &r->y, first, count, y));
+  if (x) TT_TRY(tt_h5_matrix_read_local(r->reader, &r->x, first, count, x));
+  if (y && r->targets) TT_TRY(tt_h5_matrix_read_local(r->reader, &r->y, first, count, y));
   return TT_OK;
 }
 
-const tt_data_shape *tt_rows_shape(const tt_rows *r) { return &r->shape; }
-tt_h5_reader *tt_rows_reader_local(const tt_rows *r) { return r->reader; }
+const tt_data_shape *tt_data_reader_shape(const tt_data_reader *r) { return &r->shape; }
+tt_h5_reader *tt_data_reader_file_local(const tt_data_reader *r) { return r->reader; }
 
-void tt_rows_close_local(tt_rows **r)
+void tt_data_reader_close_local(tt_data_reader **r)
 {
   if (!*r) return;
   tt_h5_close_local(&(*r)->reader);
@@ -137,14 +140,14 @@ void tt_rows_close_local(tt_rows **r)
   tt_free(*r);
 }
 
-tt_err tt_data_shape_local(const char *file, const char *inputs, const char *targets,
-                           tt_data_shape *out)
+tt_err tt_data_read_shape_local(const char *file, const char *inputs, const char *targets,
+                                tt_data_shape *out)
 {
-  tt_rows *r = NULL;
-  TT_TRY(tt_rows_open_local(file, inputs, targets, &r));
+  tt_data_reader *r = NULL;
+  TT_TRY(tt_data_reader_open_local(file, inputs, targets, &r));
   *out = r->shape;
   r->shape = (tt_data_shape){0}; /* the names are the caller's now */
-  tt_rows_close_local(&r);
+  tt_data_reader_close_local(&r);
   return TT_OK;
 }
 

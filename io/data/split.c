@@ -8,24 +8,24 @@
 #include <string.h>
 
 /* All of a dataset with one column; *value is owned by the caller, tt_free. */
-static tt_err read_vector(tt_h5_reader *r, const char *role, const char *path, tt_matrix *m,
+static tt_err read_vector(tt_h5_reader *r, const char *role, const char *path, tt_h5_matrix *m,
                           double **value)
 {
-  TT_TRY(tt_matrix_open_local(r, role, path, m));
+  TT_TRY(tt_h5_matrix_open_local(r, role, path, m));
   if (m->columns != 1)
     return TT_FAIL(DATA, "%s: dataset '%s' (%s) has %" PRId64 " columns; it must have one",
                    tt_h5_file_name(r), path, role, m->columns);
   double *all = NULL;
   TT_TRY(TT_ALLOC(all, m->rows));
-  tt_err e = tt_matrix_read_local(r, m, 0, m->rows, all);
+  tt_err e = tt_h5_matrix_read_local(r, m, 0, m->rows, all);
   if (e) tt_free(all);
   *value = all;
   return e;
 }
 
-static tt_err from_column(tt_h5_reader *r, const char *path, int64_t rows, int8_t *split)
+static tt_err read_split_column(tt_h5_reader *r, const char *path, int64_t rows, int8_t *split)
 {
-  tt_matrix m;
+  tt_h5_matrix m;
   double *value = NULL;
   TT_TRY(read_vector(r, "data.split.column", path, &m, &value));
   tt_err e = TT_OK;
@@ -65,14 +65,14 @@ static tt_err mark_rows(const char *file, const char *const path[TT_SPLITS], int
   return TT_OK;
 }
 
-static tt_err from_indices(tt_h5_reader *r, const char *const path[TT_SPLITS], int64_t rows,
-                           int8_t *split)
+static tt_err read_split_indices(tt_h5_reader *r, const char *const path[TT_SPLITS], int64_t rows,
+                                 int8_t *split)
 {
   static const char *const role[] = {"data.split.train_rows", "data.split.validation_rows",
                                      "data.split.test_rows"};
   memset(split, TT_UNUSED_ROW, (size_t)rows);
   for (int which = 0; which < TT_SPLITS; which++) {
-    tt_matrix m;
+    tt_h5_matrix m;
     double *index = NULL;
     if (!*path[which]) continue;
     TT_TRY(read_vector(r, role[which], path[which], &m, &index));
@@ -83,7 +83,7 @@ static tt_err from_indices(tt_h5_reader *r, const char *const path[TT_SPLITS], i
   return TT_OK;
 }
 
-tt_err tt_data_split_local(tt_h5_reader *r, const tt_config *cfg, int64_t rows, int8_t *split)
+tt_err tt_data_read_split_local(tt_h5_reader *r, const tt_config *cfg, int64_t rows, int8_t *split)
 {
   const char *const path[TT_SPLITS] = {cfg->data_split_train_rows, cfg->data_split_validation_rows,
                                        cfg->data_split_test_rows};
@@ -97,7 +97,8 @@ tt_err tt_data_split_local(tt_h5_reader *r, const tt_config *cfg, int64_t rows, 
     return TT_FAIL(CONFIG, "data.split: validation_rows or test_rows is given, but not train_rows");
   if (!indexed && !*column)
     return tt_split_fractions(rows, fraction, (uint64_t)cfg->data_split_seed, split);
-  TT_TRY(indexed ? from_indices(r, path, rows, split) : from_column(r, column, rows, split));
+  TT_TRY(indexed ? read_split_indices(r, path, rows, split)
+                 : read_split_column(r, column, rows, split));
   for (int64_t i = 0; i < rows; i++)
     if (split[i] == TT_TRAIN) return TT_OK;
   return TT_FAIL(DATA, "%s: dataset '%s' leaves no row to train on", tt_h5_file_name(r),

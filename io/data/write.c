@@ -12,7 +12,7 @@ static tt_err check_text(const char *what, int64_t column, const char *text)
 {
   const char *p = text;
   for (int n; *p; p += n) {
-    n = tt_utf8_length(p);
+    n = tt_utf8_char_bytes(p);
     if (!n)
       return TT_FAIL(DATA, "%s of column %" PRId64 ": '%s' is not UTF-8; save the table as UTF-8",
                      what, column + 1, text);
@@ -40,50 +40,49 @@ static const tt_variable targets = {"y",
                                     "targets, missing where unlabelled",
                                     "target_name target_units"};
 
-static const tt_variable splits = {
+static const tt_variable split_variable = {
     "split", TT_H5_I8, {"sample"}, NULL, "what the row is for, -1 = not used", NULL};
 
-static void write_variables(tt_schema *s, const tt_table *t, const int64_t *number)
+static void write_variables(tt_schema *s, const tt_raw_dataset *t, const int64_t *number)
 {
-  int64_t length = tt_schema_columns_length(t->input);
-  int64_t of_targets = tt_schema_columns_length(t->target);
-  tt_schema_dim(s, "name_strlen", of_targets > length ? of_targets : length);
-  tt_schema_coordinate(s, &sample, t->rows, number);
-  tt_schema_columns(s, "feature", "name_strlen", "feature_name", "feature_units", t->input);
-  tt_schema_root(s, &inputs, t->x);
+  int64_t length = tt_schema_max_column_text(t->input);
+  int64_t of_targets = tt_schema_max_column_text(t->target);
+  tt_schema_create_dimension(s, "name_strlen", of_targets > length ? of_targets : length);
+  tt_schema_write_coordinate(s, &sample, t->rows, number);
+  tt_schema_write_columns(s, "feature", "name_strlen", "feature_name", "feature_units", t->input);
+  tt_schema_write_from_root(s, &inputs, t->x);
   if (t->target->count) {
-    tt_schema_columns(s, "target", "name_strlen", "target_name", "target_units", t->target);
-    tt_schema_root(s, &targets, t->y);
+    tt_schema_write_columns(s, "target", "name_strlen", "target_name", "target_units", t->target);
+    tt_schema_write_from_root(s, &targets, t->y);
   }
   if (t->split) {
-    tt_schema_root(s, &splits, t->split);
-    tt_schema_flags(s, "split", TT_SPLITS, "train validation test");
+    tt_schema_write_from_root(s, &split_variable, t->split);
+    tt_schema_write_flags(s, "split", TT_SPLITS, "train validation test");
   }
 }
 
-static tt_err number_rows(const tt_table *t, int64_t **number)
+static tt_err check_and_number_rows(const tt_raw_dataset *t, int64_t **number)
 {
   TT_TRY(check_columns(t->input));
   TT_TRY(check_columns(t->target));
   TT_TRY(TT_ALLOC(*number, t->rows));
-  for (int64_t i = 0; i < t->rows; i++)
-    (*number)[i] = i;
+  for (int64_t i = 0; i < t->rows; i++) (*number)[i] = i;
   return TT_OK;
 }
 
 /* Errors stick to the file: the commit says what the first one was. */
-tt_err tt_table_write(tt_comm *c, const char *file, const tt_table *t)
+tt_err tt_raw_dataset_write(tt_comm *c, const char *file, const tt_raw_dataset *t)
 {
   int64_t *number = NULL;
   tt_schema s = {0};
-  tt_err e = number_rows(t, &number);
+  tt_err e = check_and_number_rows(t, &number);
   if (c) e = tt_agree(c, e);
   if (!e)
     e = tt_h5_create(c, file, 8 * t->rows * (t->input->count + t->target->count + 2), &s.file);
   if (!e) {
-    (void)tt_h5_attr_text(s.file, "/", "Conventions", "CF-1.10 " TT_SCHEMA_DATASET);
-    (void)tt_h5_attr_text(s.file, "/", "tutti_schema", TT_SCHEMA_DATASET);
-    (void)tt_h5_attr_text(s.file, "/", "history", t->history);
+    (void)tt_h5_write_attr_text(s.file, "/", "Conventions", "CF-1.10 " TT_SCHEMA_DATASET);
+    (void)tt_h5_write_attr_text(s.file, "/", "tutti_schema", TT_SCHEMA_DATASET);
+    (void)tt_h5_write_attr_text(s.file, "/", "history", t->history);
     write_variables(&s, t, number);
     e = tt_h5_commit(&s.file, NULL);
   }
@@ -95,6 +94,6 @@ tt_err tt_data_write_local(const char *file, int64_t rows, const tt_columns *inp
                            const tt_columns *target, const double *x, const double *y,
                            const char *history)
 {
-  const tt_table t = {rows, input, target, x, y, NULL, history};
-  return tt_table_write(NULL, file, &t);
+  const tt_raw_dataset t = {rows, input, target, x, y, NULL, history};
+  return tt_raw_dataset_write(NULL, file, &t);
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* netCDF-4 knows a dimension without values by this name, with its size in ten places. */
-#define PURE_DIMENSION "This is a netCDF dimension but not a netCDF variable.%10" PRId64
+#define NETCDF_DIMENSION_NAME "This is a netCDF dimension but not a netCDF variable.%10" PRId64
 
 static const char *object_path(const char *object) { return object[0] ? object : "/"; }
 
@@ -29,8 +29,8 @@ static tt_err write_attr(tt_h5_file *f, const char *object, const char *name, hi
   return e;
 }
 
-tt_err tt_h5_attr(tt_h5_file *f, const char *object, const char *name, tt_h5_type type, int64_t n,
-                  const void *values)
+tt_err tt_h5_write_attr(tt_h5_file *f, const char *object, const char *name, tt_h5_type type,
+                        int64_t n, const void *values)
 {
   hsize_t size = (hsize_t)n;
   if (f->error) return f->error;
@@ -40,7 +40,7 @@ tt_err tt_h5_attr(tt_h5_file *f, const char *object, const char *name, tt_h5_typ
   return tt_h5_vote(f, e);
 }
 
-tt_err tt_h5_attr_text(tt_h5_file *f, const char *object, const char *name, const char *text)
+tt_err tt_h5_write_attr_text(tt_h5_file *f, const char *object, const char *name, const char *text)
 {
   if (f->error) return f->error;
   size_t length = strlen(text);
@@ -57,7 +57,7 @@ tt_err tt_h5_attr_text(tt_h5_file *f, const char *object, const char *name, cons
 /* ---- texts -------------------------------------------------------------------------------------
  */
 
-int64_t tt_h5_text_length(int64_t n, const char *const *text)
+int64_t tt_h5_max_text_length(int64_t n, const char *const *text)
 {
   int64_t longest = 1;
   for (int64_t i = 0; i < n; i++) {
@@ -68,46 +68,45 @@ int64_t tt_h5_text_length(int64_t n, const char *const *text)
 }
 
 /* *table [n][length], padded with NUL. */
-static tt_err pack_local(const tt_h5_file *f, const char *path, int64_t n, int64_t length,
-                         const char *const *text, char **table)
+static tt_err pad_texts_local(const tt_h5_file *f, const char *path, int64_t n, int64_t length,
+                              const char *const *text, char **table)
 {
-  int64_t longest = tt_h5_text_length(n, text);
+  int64_t longest = tt_h5_max_text_length(n, text);
   if (longest > length)
     return TT_FAIL(INTERNAL, "%s: '%s': a text of %" PRId64 " bytes in %" PRId64, f->path, path,
                    longest, length);
   TT_TRY(tt_alloc_bytes(table, n * length, 1, "texts"));
-  for (int64_t i = 0; i < n; i++)
-    memcpy(*table + i * length, text[i], strlen(text[i]));
+  for (int64_t i = 0; i < n; i++) memcpy(*table + i * length, text[i], strlen(text[i]));
   return TT_OK;
 }
 
-static tt_err write_table(tt_h5_file *f, const char *path, int ndims, int64_t n, int64_t length,
-                          const char *const *text)
+static tt_err write_padded_texts(tt_h5_file *f, const char *path, int ndims, int64_t n,
+                                 int64_t length, const char *const *text)
 {
   const int64_t dims[2] = {ndims == 2 ? n : length, length};
   char *table = NULL;
   if (f->error) return f->error;
-  if (!tt_h5_vote(f, pack_local(f, path, n, length, text, &table)))
-    tt_h5_write_root(f, path, TT_H5_CHAR, ndims, dims, table);
+  if (!tt_h5_vote(f, pad_texts_local(f, path, n, length, text, &table)))
+    tt_h5_write_from_root(f, path, TT_H5_CHAR, ndims, dims, table);
   tt_free(table);
-  return tt_h5_attr_text(f, path, "_Encoding", "utf-8");
+  return tt_h5_write_attr_text(f, path, "_Encoding", "utf-8");
 }
 
 tt_err tt_h5_write_texts(tt_h5_file *f, const char *path, int64_t n, int64_t length,
                          const char *const *text)
 {
-  return write_table(f, path, 2, n, length, text);
+  return write_padded_texts(f, path, 2, n, length, text);
 }
 
 tt_err tt_h5_write_text(tt_h5_file *f, const char *path, int64_t length, const char *text)
 {
-  return write_table(f, path, 1, 1, length, &text);
+  return write_padded_texts(f, path, 1, 1, length, &text);
 }
 
 /* ---- dimensions --------------------------------------------------------------------------------
  */
 
-static tt_err make_scale(tt_h5_file *f, const char *path, const char *name)
+static tt_err set_scale(tt_h5_file *f, const char *path, const char *name)
 {
   if (f->error) return f->error;
   hid_t d = H5Dopen2(f->id, path, H5P_DEFAULT);
@@ -118,21 +117,21 @@ static tt_err make_scale(tt_h5_file *f, const char *path, const char *name)
   return tt_h5_vote(f, e);
 }
 
-tt_err tt_h5_dim(tt_h5_file *f, const char *path, int64_t size)
+tt_err tt_h5_create_dimension(tt_h5_file *f, const char *path, int64_t size)
 {
   char name[128];
-  snprintf(name, sizeof name, PURE_DIMENSION, size);
-  tt_h5_dataset(f, path, TT_H5_F32, 1, &size);
-  return make_scale(f, path, name);
+  snprintf(name, sizeof name, NETCDF_DIMENSION_NAME, size);
+  tt_h5_create_dataset(f, path, TT_H5_F32, 1, &size);
+  return set_scale(f, path, name);
 }
 
 tt_err tt_h5_set_scale(tt_h5_file *f, const char *path)
 {
   const char *slash = strrchr(path, '/');
-  return make_scale(f, path, slash ? slash + 1 : path);
+  return set_scale(f, path, slash ? slash + 1 : path);
 }
 
-tt_err tt_h5_attach(tt_h5_file *f, const char *dataset, int axis, const char *scale)
+tt_err tt_h5_attach_scale(tt_h5_file *f, const char *dataset, int axis, const char *scale)
 {
   char what[256];
   if (f->error) return f->error;
@@ -146,9 +145,8 @@ tt_err tt_h5_attach(tt_h5_file *f, const char *dataset, int axis, const char *sc
   return tt_h5_vote(f, e);
 }
 
-tt_err tt_h5_attach_all(tt_h5_file *f, const char *dataset, const char *const *scale, int ndims)
+tt_err tt_h5_attach_scales(tt_h5_file *f, const char *dataset, const char *const *scale, int ndims)
 {
-  for (int i = 0; i < ndims; i++)
-    tt_h5_attach(f, dataset, i, scale[i]);
+  for (int i = 0; i < ndims; i++) tt_h5_attach_scale(f, dataset, i, scale[i]);
   return f->error;
 }

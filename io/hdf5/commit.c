@@ -10,16 +10,16 @@
 #include <xxhash.h>
 
 /* Bytes compared at a time. */
-enum { COMPARE_BYTES = 16 << 20 };
+enum { VERIFY_BYTES = 16 << 20 };
 
 static int is_root(const tt_h5_file *f) { return !f->comm || tt_comm_is_root(f->comm); }
 
 /* Read one block again in pieces and hash it. */
-static tt_err hash_again_local(tt_h5_reader *r, const tt_h5_block *b, char *buffer, int64_t per,
-                               XXH3_state_t *state, uint64_t *hash)
+static tt_err rehash_block_local(tt_h5_reader *r, const tt_h5_written_block *b, char *buffer,
+                                 int64_t per, XXH3_state_t *state, uint64_t *hash)
 {
   int64_t first[TT_H5_MAX_DIMS], count[TT_H5_MAX_DIMS];
-  int64_t row = tt_h5_product(1, b->ndims, b->count) * tt_h5_bytes(b->type);
+  int64_t row = tt_h5_product(1, b->ndims, b->count) * tt_h5_type_bytes(b->type);
   memcpy(first, b->first, sizeof first);
   memcpy(count, b->count, sizeof count);
   XXH3_64bits_reset(state);
@@ -34,15 +34,15 @@ static tt_err hash_again_local(tt_h5_reader *r, const tt_h5_block *b, char *buff
   return TT_OK;
 }
 
-static tt_err verify_block_local(tt_h5_reader *r, const tt_h5_block *b, XXH3_state_t *state)
+static tt_err verify_block_local(tt_h5_reader *r, const tt_h5_written_block *b, XXH3_state_t *state)
 {
   char *buffer = NULL;
   uint64_t hash = 0;
-  int64_t row = tt_h5_product(1, b->ndims, b->count) * tt_h5_bytes(b->type);
-  int64_t per = row < COMPARE_BYTES ? COMPARE_BYTES / row : 1;
+  int64_t row = tt_h5_product(1, b->ndims, b->count) * tt_h5_type_bytes(b->type);
+  int64_t per = row < VERIFY_BYTES ? VERIFY_BYTES / row : 1;
   if (per > b->count[0]) per = b->count[0];
   TT_TRY(tt_alloc_bytes(&buffer, per * row, 1, "the comparison of a written file"));
-  tt_err e = hash_again_local(r, b, buffer, per, state, &hash);
+  tt_err e = rehash_block_local(r, b, buffer, per, state, &hash);
   if (!e && hash != b->hash)
     e = TT_FAIL(IO,
                 "%s: '%s': what was read back is not what was written (rows %" PRId64 " to %" PRId64
@@ -59,8 +59,7 @@ static tt_err verify_local(const tt_h5_file *f)
   XXH3_state_t *state = XXH3_createState();
   tt_err e = state ? tt_h5_open_local(f->temporary, &r)
                    : TT_FAIL(MEM, "%s: no memory to verify it", f->path);
-  for (int64_t i = 0; !e && i < f->blocks; i++)
-    e = verify_block_local(r, &f->block[i], state);
+  for (int64_t i = 0; !e && i < f->blocks; i++) e = verify_block_local(r, &f->block[i], state);
   tt_h5_close_local(&r);
   XXH3_freeState(state);
   if (e && e != TT_E_MEM)
@@ -82,35 +81,34 @@ static tt_err sync_local(const tt_h5_file *f)
   return mine ? tt_file_sync_local(f->temporary) : TT_OK;
 }
 
-static tt_err publish_local(const tt_h5_file *f, const tt_h5_fence *fence)
+static tt_err publish_local(const tt_h5_file *f, const tt_h5_commit_hook *hook)
 {
   if (!is_root(f)) return TT_OK;
-  if (fence) TT_TRY(fence->check_local(fence->arg));
+  if (hook) TT_TRY(hook->check_local(hook->arg));
   return tt_file_publish_local(f->temporary, f->path);
 }
 
-tt_err tt_h5_commit(tt_h5_file **file, const tt_h5_fence *fence)
+tt_err tt_h5_commit(tt_h5_file **file, const tt_h5_commit_hook *hook)
 {
   tt_h5_file *f = *file;
   tt_err e = f->error;
   if (!e) e = tt_h5_vote(f, close_file(f));
   if (!e) e = tt_h5_vote(f, verify_local(f));
   if (!e) e = tt_h5_vote(f, sync_local(f));
-  if (!e) e = tt_h5_vote(f, publish_local(f, fence));
+  if (!e) e = tt_h5_vote(f, publish_local(f, hook));
   if (!e) f->temporary[0] = 0;
-  tt_h5_abandon(file);
+  tt_h5_discard(file);
   return e;
 }
 
-void tt_h5_abandon(tt_h5_file **file)
+void tt_h5_discard(tt_h5_file **file)
 {
   tt_h5_file *f = *file;
   if (!f) return;
   if (f->id >= 0) H5Fclose(f->id);
   if (is_root(f) && f->temporary[0]) unlink(f->temporary);
   if (f->comm) tt_barrier(f->comm); /* no rank sees the temporary file any more */
-  for (int64_t i = 0; i < f->blocks; i++)
-    tt_free(f->block[i].path);
+  for (int64_t i = 0; i < f->blocks; i++) tt_free(f->block[i].path);
   tt_free(f->block);
   tt_free(*file);
 }

@@ -8,16 +8,14 @@ hid_t tt_h5_native(tt_h5_type type)
 {
   switch (type) {
 #define X(name, ctype, h5)                                                                         \
-  case TT_H5_##name:                                                                               \
-    return h5;
+  case TT_H5_##name: return h5;
     TT_H5_TYPES(X)
 #undef X
-  default:
-    return -1;
+  default: return -1;
   }
 }
 
-int64_t tt_h5_bytes(tt_h5_type type)
+int64_t tt_h5_type_bytes(tt_h5_type type)
 {
   static const int64_t bytes[] = {
 #define X(name, ctype, h5) (int64_t)sizeof(ctype),
@@ -27,31 +25,31 @@ int64_t tt_h5_bytes(tt_h5_type type)
   return (unsigned)type < TT_H5_TYPE_COUNT ? bytes[type] : 0;
 }
 
-void tt_h5_quiet(void) { H5Eset_auto2(H5E_DEFAULT, NULL, NULL); }
+void tt_h5_silence(void) { H5Eset_auto2(H5E_DEFAULT, NULL, NULL); }
 
 typedef struct reason {
   char *text;
   size_t room;
 } reason;
 
-static herr_t first_entry(unsigned n, const H5E_error2_t *entry, void *arg)
+static herr_t copy_first_message(unsigned n, const H5E_error2_t *entry, void *arg)
 {
   const reason *r = arg;
   if (n == 0) snprintf(r->text, r->room, "%s", entry->desc ? entry->desc : "");
   return 0;
 }
 
-void tt_h5_reason(char *text, size_t room)
+void tt_h5_last_message(char *text, size_t room)
 {
   reason r = {text, room};
   text[0] = 0;
-  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, first_entry, &r);
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, copy_first_message, &r);
 }
 
 tt_err tt_h5_fail_at(int line, tt_err e, const char *file, const char *object, const char *what)
 {
   char text[1024];
-  tt_h5_reason(text, sizeof text);
+  tt_h5_last_message(text, sizeof text);
   H5Eclear2(H5E_DEFAULT);
   int named = object && object[0] && strcmp(object, "/") != 0;
   return tt_fail_at(__FILE__, line, e, "%s: %s%s%s%s%s%s", file, named ? "'" : "",
@@ -67,18 +65,16 @@ tt_err tt_h5_vote(tt_h5_file *f, tt_err mine)
 int64_t tt_h5_product(int from, int ndims, const int64_t *dims)
 {
   int64_t n = 1;
-  for (int i = from; i < ndims; i++)
-    n *= dims[i];
+  for (int i = from; i < ndims; i++) n *= dims[i];
   return n;
 }
 
-void tt_h5_hsize(int ndims, const int64_t *dims, hsize_t *out)
+void tt_h5_to_hsize(int ndims, const int64_t *dims, hsize_t *out)
 {
-  for (int i = 0; i < ndims; i++)
-    out[i] = (hsize_t)dims[i];
+  for (int i = 0; i < ndims; i++) out[i] = (hsize_t)dims[i];
 }
 
-hid_t tt_h5_serial_access(void)
+hid_t tt_h5_serial_fapl(void)
 {
   hid_t p = H5Pcreate(H5P_FILE_ACCESS);
   /* flock fails on some parallel file systems, and our files never change once they are there */

@@ -17,62 +17,62 @@
 /* A file name has 255 bytes: prefix, name, host, process and random number share them. */
 enum { NAME_ROOM = 160, HOST_ROOM = 40, RANDOM_DIGITS = 16, STALE_SECONDS = 3600 };
 
-static void host_name(char host[HOST_ROOM + 1])
+static void get_host_name(char host[HOST_ROOM + 1])
 {
   char full[256] = "host";
   gethostname(full, sizeof full - 1);
   snprintf(host, HOST_ROOM + 1, "%.*s", HOST_ROOM, full);
 }
 
-void tt_file_directory_local(const char *path, char directory[TT_PATH_ROOM])
+void tt_file_dirname_local(const char *path, char directory[TT_PATH_MAX])
 {
   const char *slash = strrchr(path, '/');
   if (!slash)
-    snprintf(directory, TT_PATH_ROOM, ".");
+    snprintf(directory, TT_PATH_MAX, ".");
   else if (slash == path)
-    snprintf(directory, TT_PATH_ROOM, "/");
+    snprintf(directory, TT_PATH_MAX, "/");
   else
-    snprintf(directory, TT_PATH_ROOM, "%.*s", (int)(slash - path), path);
+    snprintf(directory, TT_PATH_MAX, "%.*s", (int)(slash - path), path);
 }
 
-tt_err tt_file_temporary_local(const char *path, char temporary[TT_PATH_ROOM])
+tt_err tt_file_temporary_name_local(const char *path, char temporary[TT_PATH_MAX])
 {
   char host[HOST_ROOM + 1];
   uint64_t random = 0;
   const char *slash = strrchr(path, '/');
   const char *name = slash ? slash + 1 : path;
-  host_name(host);
+  get_host_name(host);
   if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
     return TT_FAIL(CANTCREAT, "%s: no random number for a temporary name: %s", path,
                    strerror(errno));
-  int n = snprintf(temporary, TT_PATH_ROOM, "%.*s.tmp-%.*s-%s-%ld-%016" PRIx64, (int)(name - path),
+  int n = snprintf(temporary, TT_PATH_MAX, "%.*s.tmp-%.*s-%s-%ld-%016" PRIx64, (int)(name - path),
                    path, NAME_ROOM, name, host, (long)getpid(), random);
-  if (n >= TT_PATH_ROOM) return TT_FAIL(CANTCREAT, "%s: the path is too long", path);
+  if (n >= TT_PATH_MAX) return TT_FAIL(CANTCREAT, "%s: the path is too long", path);
   return TT_OK;
 }
 
-static tt_err disk_full(const char *temporary, int64_t bytes, const char *why)
+static tt_err disk_full_error(const char *temporary, int64_t bytes, const char *why)
 {
-  char directory[TT_PATH_ROOM];
-  tt_file_directory_local(temporary, directory);
+  char directory[TT_PATH_MAX];
+  tt_file_dirname_local(temporary, directory);
   return TT_FAIL(IO,
                  "disk full: %.3f MiB do not fit into %s (%s); free some space, or write "
                  "elsewhere",
                  (double)bytes / 1048576.0, directory, why);
 }
 
-static tt_err probe_space(int fd, const char *temporary, int64_t bytes)
+static tt_err check_space(int fd, const char *temporary, int64_t bytes)
 {
   struct statvfs fs;
   char why[96];
   if (fstatvfs(fd, &fs) == 0 && (double)fs.f_bavail * (double)fs.f_frsize < (double)bytes) {
     snprintf(why, sizeof why, "%.3f MiB are free",
              (double)fs.f_bavail * (double)fs.f_frsize / 1048576.0);
-    return disk_full(temporary, bytes, why);
+    return disk_full_error(temporary, bytes, why);
   }
   /* The kernel call: where it is not supported, posix_fallocate would write every block. */
   if (fallocate(fd, 0, 0, bytes) != 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
-    return disk_full(temporary, bytes, strerror(errno));
+    return disk_full_error(temporary, bytes, strerror(errno));
   if (ftruncate(fd, 0) != 0)
     return TT_FAIL(IO, "%s: cannot be truncated: %s", temporary, strerror(errno));
   return TT_OK;
@@ -82,15 +82,15 @@ tt_err tt_file_reserve_local(const char *temporary, int64_t bytes)
 {
   int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (fd < 0) {
-    char directory[TT_PATH_ROOM];
+    char directory[TT_PATH_MAX];
     tt_err full = errno == ENOSPC || errno == EDQUOT || errno == EIO ? TT_E_IO : TT_E_CANTCREAT;
     int why = errno;
-    tt_file_directory_local(temporary, directory);
+    tt_file_dirname_local(temporary, directory);
     return tt_fail_at(__FILE__, __LINE__, full,
                       "cannot create a file in %s: %s; choose another directory", directory,
                       strerror(why));
   }
-  tt_err e = bytes > 0 ? probe_space(fd, temporary, bytes) : TT_OK;
+  tt_err e = bytes > 0 ? check_space(fd, temporary, bytes) : TT_OK;
   close(fd);
   if (e) unlink(temporary);
   return e;
@@ -110,10 +110,10 @@ tt_err tt_file_sync_local(const char *path)
 
 tt_err tt_file_publish_local(const char *temporary, const char *path)
 {
-  char directory[TT_PATH_ROOM];
+  char directory[TT_PATH_MAX];
   if (rename(temporary, path) != 0)
     return TT_FAIL(IO, "%s: cannot be renamed to %s: %s", temporary, path, strerror(errno));
-  tt_file_directory_local(path, directory);
+  tt_file_dirname_local(path, directory);
   return tt_file_sync_local(directory);
 }
 
@@ -134,10 +134,10 @@ static tt_err write_all(const char *path, const char *text)
   return e;
 }
 
-tt_err tt_file_replace_local(const char *path, const char *text)
+tt_err tt_file_write_atomic_local(const char *path, const char *text)
 {
-  char temporary[TT_PATH_ROOM];
-  TT_TRY(tt_file_temporary_local(path, temporary));
+  char temporary[TT_PATH_MAX];
+  TT_TRY(tt_file_temporary_name_local(path, temporary));
   TT_TRY(tt_file_reserve_local(temporary, 0));
   tt_err e = write_all(temporary, text);
   if (!e) e = tt_file_sync_local(temporary);
@@ -146,7 +146,7 @@ tt_err tt_file_replace_local(const char *path, const char *text)
   return e;
 }
 
-tt_err tt_file_text_local(const char *path, char *text, int64_t room)
+tt_err tt_file_read_text_local(const char *path, char *text, int64_t room)
 {
   int64_t have = 0;
   int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -163,7 +163,7 @@ tt_err tt_file_text_local(const char *path, char *text, int64_t room)
 }
 
 /* Cut the last "-part" off `name` and return it; NULL if there is none. */
-static char *cut_last(char *name)
+static char *split_last(char *name)
 {
   char *dash = strrchr(name, '-');
   if (!dash) return NULL;
@@ -173,7 +173,7 @@ static char *cut_last(char *name)
 
 static int is_older_than_an_hour(const char *directory, const char *name)
 {
-  char path[TT_PATH_ROOM];
+  char path[TT_PATH_MAX];
   struct stat s;
   snprintf(path, sizeof path, "%s/%s", directory, name);
   return lstat(path, &s) == 0 && time(NULL) - s.st_mtime > STALE_SECONDS;
@@ -184,14 +184,14 @@ int tt_file_is_stale_local(const char *directory, const char *name)
   char copy[256], host[HOST_ROOM + 1];
   if (strncmp(name, ".tmp-", 5) != 0 || strlen(name) >= sizeof copy) return 0;
   snprintf(copy, sizeof copy, "%s", name);
-  char *random = cut_last(copy);
-  char *process = random ? cut_last(copy) : NULL;
+  char *random = split_last(copy);
+  char *process = random ? split_last(copy) : NULL;
   if (!process || strlen(random) != RANDOM_DIGITS ||
       strspn(random, "0123456789abcdef") != RANDOM_DIGITS)
     return 0;
   long pid = strtol(process, NULL, 10);
   if (pid < 1) return 0;
-  host_name(host);
+  get_host_name(host);
   size_t tail = strlen(host), all = strlen(copy);
   int ours = all > tail && copy[all - tail - 1] == '-' && !strcmp(copy + all - tail, host);
   if (ours && kill((pid_t)pid, 0) != 0 && errno == ESRCH) return 1;

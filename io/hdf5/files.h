@@ -6,11 +6,11 @@
 
 #include <stdint.h>
 
-enum { TT_PATH_ROOM = 4096 };
+enum { TT_PATH_MAX = 4096 };
 
 /* A name in the directory of `path` that no other process uses:
  * ".tmp-<name>-<host>-<process>-<16 hex digits>". Errors: CANTCREAT (too long). */
-tt_err tt_file_temporary_local(const char *path, char temporary[TT_PATH_ROOM]);
+tt_err tt_file_temporary_name_local(const char *path, char temporary[TT_PATH_MAX]);
 
 /* Create `temporary` empty (it must not exist) and make sure that `bytes` fit beside it: asks for
  * the free space, then really allocates them for a moment. 0 bytes = do not ask.
@@ -27,15 +27,15 @@ tt_err tt_file_sync_local(const char *path);
 tt_err tt_file_publish_local(const char *temporary, const char *path);
 
 /* Write a small text file as a whole: temporary name, sync, rename. Errors: CANTCREAT, IO. */
-tt_err tt_file_replace_local(const char *path, const char *text);
+tt_err tt_file_write_atomic_local(const char *path, const char *text);
 
 /* Read at most room - 1 bytes of a small file. Errors: NOINPUT, IO. */
-tt_err tt_file_text_local(const char *path, char *text, int64_t room);
+tt_err tt_file_read_text_local(const char *path, char *text, int64_t room);
 
 /* Is `name` (no directory) a temporary name that nobody can be using: made by a process of this
  * host that has ended, or older than an hour? Files of other hosts count as used for that hour. */
 int tt_file_is_stale_local(const char *directory, const char *name);
 
 /* Directory part of `path` ("." if it has none). */
-void tt_file_directory_local(const char *path, char directory[TT_PATH_ROOM]);
+void tt_file_dirname_local(const char *path, char directory[TT_PATH_MAX]);
 #endif

@@ -10,9 +10,8 @@
 /* Every part of a path: a link that leaves the file could lead anywhere. */
 static tt_err check_links(tt_h5_reader *r, const char *path)
 {
-  char part[TT_PATH_ROOM];
-  while (*path == '/')
-    path++;
+  char part[TT_PATH_MAX];
+  while (*path == '/') path++;
   size_t length = strlen(path);
   for (size_t end = 1; end <= length; end++) {
     H5L_info_t info;
@@ -64,7 +63,7 @@ static tt_err check_type(const tt_h5_reader *r, const char *path, hid_t dataset)
 }
 
 /* One row of any shape; numbers only. */
-static tt_err touch_row(tt_h5_reader *r, const char *path, const tt_h5_info *info, int64_t row)
+static tt_err try_read_row(tt_h5_reader *r, const char *path, const tt_h5_info *info, int64_t row)
 {
   char *bytes = NULL;
   int64_t values = 1;
@@ -72,7 +71,7 @@ static tt_err touch_row(tt_h5_reader *r, const char *path, const tt_h5_info *inf
     if (__builtin_mul_overflow(values, info->dims[i], &values))
       return TT_FAIL(DATA, "%s: '%s': a row is impossibly long", r->file, path);
   TT_TRY(tt_alloc_bytes(&bytes, values, sizeof(double), path));
-  tt_err e = tt_h5_read_local(r, path, TT_H5_F64, row, 1, bytes);
+  tt_err e = tt_h5_read_rows_local(r, path, TT_H5_F64, row, 1, bytes);
   tt_free(bytes);
   return e;
 }
@@ -82,34 +81,34 @@ static tt_err check_dataset(tt_h5_reader *r, const char *path)
   hid_t dataset = -1;
   tt_h5_info info;
   TT_TRY(check_links(r, path));
-  TT_TRY(tt_h5_info_local(r, path, &info)); /* refuses external and virtual storage */
+  TT_TRY(tt_h5_dataset_info_local(r, path, &info)); /* refuses external and virtual storage */
   TT_TRY(tt_h5_open_dataset_local(r, path, &dataset));
   tt_err e = check_filters(r, path, dataset);
   if (!e) e = check_type(r, path, dataset);
   H5Dclose(dataset);
   if (e || info.ndims < 1 || info.dims[0] < 1 || info.kind > TT_H5_INTEGER) return e;
-  TT_TRY(touch_row(r, path, &info, 0));
-  return touch_row(r, path, &info, info.dims[0] - 1);
+  TT_TRY(try_read_row(r, path, &info, 0));
+  return try_read_row(r, path, &info, info.dims[0] - 1);
 }
 
 /* Names are a comfort: what cannot be used is passed over by the reader. They are read here because
  * texts of variable length are where damage crashes. */
-static tt_err touch_texts(tt_h5_reader *r, const char *path)
+static tt_err try_read_texts(tt_h5_reader *r, const char *path)
 {
   char **text = NULL;
   int64_t n = 0;
   if (!tt_h5_has_local(r, path)) return TT_OK;
-  tt_err e = tt_h5_texts_local(r, path, &n, &text);
+  tt_err e = tt_h5_read_texts_local(r, path, &n, &text);
   tt_h5_texts_free(n, &text);
   return e == TT_E_DATA ? TT_OK : e;
 }
 
-tt_err tt_h5_check_local(const char *file, const char *const *dataset, int n)
+tt_err tt_foreign_check_local(const char *file, const char *const *dataset, int n)
 {
   static const char *const texts[] = {"feature_name", "feature_units", "target_name",
                                       "target_units"};
   tt_h5_reader *r = NULL;
-  tt_h5_quiet();
+  tt_h5_silence();
   H5PLset_loading_state(0);
   TT_TRY(tt_h5_open_local(file, &r));
   tt_err e = TT_OK;
@@ -117,7 +116,7 @@ tt_err tt_h5_check_local(const char *file, const char *const *dataset, int n)
     if (*dataset[i] != '?' || tt_h5_has_local(r, dataset[i] + 1))
       e = check_dataset(r, dataset[i] + (*dataset[i] == '?'));
   for (int i = 0; !e && i < (int)(sizeof texts / sizeof *texts); i++)
-    e = touch_texts(r, texts[i]);
+    e = try_read_texts(r, texts[i]);
   tt_h5_close_local(&r);
   return e;
 }

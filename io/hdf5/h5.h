@@ -13,24 +13,24 @@
 enum { TT_H5_MAX_DIMS = 8 };
 
 /* name, C type, HDF5 type: the same in memory and in the file. char = one byte of text. */
-#define TT_H5_TYPES(X)                    \
-  X(CHAR, char, H5T_C_S1)                 \
-  X(I8, int8_t, H5T_NATIVE_INT8)          \
-  X(I32, int32_t, H5T_NATIVE_INT32)       \
-  X(I64, int64_t, H5T_NATIVE_INT64)       \
-  X(U64, uint64_t, H5T_NATIVE_UINT64)     \
-  X(F32, float, H5T_NATIVE_FLOAT)         \
+#define TT_H5_TYPES(X)                                                                             \
+  X(CHAR, char, H5T_C_S1)                                                                          \
+  X(I8, int8_t, H5T_NATIVE_INT8)                                                                   \
+  X(I32, int32_t, H5T_NATIVE_INT32)                                                                \
+  X(I64, int64_t, H5T_NATIVE_INT64)                                                                \
+  X(U64, uint64_t, H5T_NATIVE_UINT64)                                                              \
+  X(F32, float, H5T_NATIVE_FLOAT)                                                                  \
   X(F64, double, H5T_NATIVE_DOUBLE)
 
 typedef enum tt_h5_type {
 #define X(name, ctype, h5) TT_H5_##name,
   TT_H5_TYPES(X)
 #undef X
-  TT_H5_TYPE_COUNT
+      TT_H5_TYPE_COUNT
 } tt_h5_type;
 
 /* Bytes of one value. */
-int64_t tt_h5_bytes(tt_h5_type type);
+int64_t tt_h5_type_bytes(tt_h5_type type);
 
 /* ---- A new file --------------------------------------------------------------------------------
  * Collective on the communicator given to create; with comm NULL everything is local and serial.
@@ -49,11 +49,11 @@ typedef struct tt_h5_file tt_h5_file;
 tt_err tt_h5_create(tt_comm *c, const char *path, int64_t bytes, tt_h5_file **out);
 
 /* A group; its parent must exist. */
-tt_err tt_h5_group(tt_h5_file *f, const char *path);
+tt_err tt_h5_create_group(tt_h5_file *f, const char *path);
 
 /* A dataset without its data yet.  dims [ndims] global; a size may be 0; ndims 0 = scalar. */
-tt_err tt_h5_dataset(tt_h5_file *f, const char *path, tt_h5_type type, int ndims,
-                     const int64_t *dims);
+tt_err tt_h5_create_dataset(tt_h5_file *f, const char *path, tt_h5_type type, int ndims,
+                            const int64_t *dims);
 
 /* Write the block [first, first + count) of an existing dataset of this file; first, count [ndims]
  * and data are own. A rank with nothing to write passes count[0] = 0 and may pass data NULL.
@@ -63,44 +63,44 @@ tt_err tt_h5_write_block(tt_h5_file *f, const char *path, const int64_t *first,
 
 /* Dataset and rows [first, first + count) of axis 0 in one: first, count, data are own.
  * data [count][dims[1]]... */
-tt_err tt_h5_write_slice(tt_h5_file *f, const char *path, tt_h5_type type, int ndims,
-                         const int64_t *dims, int64_t first, int64_t count, const void *data);
+tt_err tt_h5_write_rows(tt_h5_file *f, const char *path, tt_h5_type type, int ndims,
+                        const int64_t *dims, int64_t first, int64_t count, const void *data);
 
 /* Dataset and all of it, written by rank 0; data is not looked at on the others. */
-tt_err tt_h5_write_root(tt_h5_file *f, const char *path, tt_h5_type type, int ndims,
-                        const int64_t *dims, const void *data);
+tt_err tt_h5_write_from_root(tt_h5_file *f, const char *path, tt_h5_type type, int ndims,
+                             const int64_t *dims, const void *data);
 
 /* Texts as characters [n][length] with _Encoding = utf-8, written by rank 0; shorter ones are
- * padded with NUL. length >= tt_h5_text_length(n, text). */
+ * padded with NUL. length >= tt_h5_max_text_length(n, text). */
 tt_err tt_h5_write_texts(tt_h5_file *f, const char *path, int64_t n, int64_t length,
                          const char *const *text);
 /* One text as characters [length]; for texts too long for an attribute (above 60 kB). */
 tt_err tt_h5_write_text(tt_h5_file *f, const char *path, int64_t length, const char *text);
 /* Bytes of the longest text, at least 1. Local. */
-int64_t tt_h5_text_length(int64_t n, const char *const *text);
+int64_t tt_h5_max_text_length(int64_t n, const char *const *text);
 
 /* Attributes of the root, a group or a dataset of this file. One value makes a scalar, more an
  * array [n]. Text: scalar, fixed length, UTF-8. Same values on all ranks. */
-tt_err tt_h5_attr(tt_h5_file *f, const char *object, const char *name, tt_h5_type type, int64_t n,
-                  const void *values);
-tt_err tt_h5_attr_text(tt_h5_file *f, const char *object, const char *name, const char *text);
+tt_err tt_h5_write_attr(tt_h5_file *f, const char *object, const char *name, tt_h5_type type,
+                        int64_t n, const void *values);
+tt_err tt_h5_write_attr_text(tt_h5_file *f, const char *object, const char *name, const char *text);
 
 /* Dimensions as netCDF-4 has them. Either every dimension of every dataset of a file has a scale or
  * none has: files that mix do not open in xarray.
- * tt_h5_dim makes a dimension without values; tt_h5_set_scale makes a coordinate out of a dataset
- * [n] that is there; tt_h5_attach says that axis `axis` of a dataset is that dimension;
- * tt_h5_attach_all does it for all axes, in order: tt_h5_attach_all(f, "y", (const char *[]){"row",
- * "column"}, 2). */
-tt_err tt_h5_dim(tt_h5_file *f, const char *path, int64_t size);
+ * tt_h5_create_dimension makes a dimension without values; tt_h5_set_scale makes a coordinate out
+ * of a dataset [n] that is there; tt_h5_attach_scale says that axis `axis` of a dataset is that
+ * dimension; tt_h5_attach_scales does it for all axes, in order: tt_h5_attach_scales(f, "y", (const
+ * char *[]){"row", "column"}, 2). */
+tt_err tt_h5_create_dimension(tt_h5_file *f, const char *path, int64_t size);
 tt_err tt_h5_set_scale(tt_h5_file *f, const char *path);
-tt_err tt_h5_attach(tt_h5_file *f, const char *dataset, int axis, const char *scale);
-tt_err tt_h5_attach_all(tt_h5_file *f, const char *dataset, const char *const *scale, int ndims);
+tt_err tt_h5_attach_scale(tt_h5_file *f, const char *dataset, int axis, const char *scale);
+tt_err tt_h5_attach_scales(tt_h5_file *f, const char *dataset, const char *const *scale, int ndims);
 
 /* Asked on rank 0 directly before the rename; an error there is the error of the commit. */
-typedef struct tt_h5_fence {
+typedef struct tt_h5_commit_hook {
   tt_err (*check_local)(void *arg);
   void *arg;
-} tt_h5_fence;
+} tt_h5_commit_hook;
 
 /* Close; every rank reads back with the serial driver what it wrote and compares; vote; sync;
  * fence; rename; sync of the directory; vote. Then `path` is the new file on all ranks, or, on
@@ -108,10 +108,10 @@ typedef struct tt_h5_fence {
  * file, complete, stands there). Frees *f and sets it to NULL in any case.
  *   fence  may be NULL
  * Errors: the first one of the file, IO (not what was written), what the fence says. */
-tt_err tt_h5_commit(tt_h5_file **f, const tt_h5_fence *fence);
+tt_err tt_h5_commit(tt_h5_file **f, const tt_h5_commit_hook *hook);
 
 /* Close and remove the temporary file. Accepts a NULL file. */
-void tt_h5_abandon(tt_h5_file **f);
+void tt_h5_discard(tt_h5_file **f);
 
 /* ---- An existing file --------------------------------------------------------------------------
  * Read-only, serial driver, no locks; every function is local. */
@@ -134,7 +134,7 @@ typedef struct tt_h5_info {
 
 /* What a dataset is. Errors: DATA (not there: the message lists the datasets there are; not a
  * dataset; more than TT_H5_MAX_DIMS axes; kept in other files: external or virtual). */
-tt_err tt_h5_info_local(tt_h5_reader *r, const char *path, tt_h5_info *out);
+tt_err tt_h5_dataset_info_local(tt_h5_reader *r, const char *path, tt_h5_info *out);
 
 /* 1 if `path` (with all its parents) exists, else 0. */
 int tt_h5_has_local(tt_h5_reader *r, const char *path);
@@ -142,8 +142,8 @@ int tt_h5_has_local(tt_h5_reader *r, const char *path);
 /* Rows [first, first + count) of axis 0 (the whole of a scalar: 0, 1), converted to `type`.
  * data [count][dims[1]]...; the dataset must be of numbers, or of one-byte text for CHAR.
  * Errors: DATA (out of range, not numbers), IO (cannot be read). */
-tt_err tt_h5_read_local(tt_h5_reader *r, const char *path, tt_h5_type type, int64_t first,
-                        int64_t count, void *data);
+tt_err tt_h5_read_rows_local(tt_h5_reader *r, const char *path, tt_h5_type type, int64_t first,
+                             int64_t count, void *data);
 /* The same for a block; first, count [ndims]. */
 tt_err tt_h5_read_block_local(tt_h5_reader *r, const char *path, tt_h5_type type,
                               const int64_t *first, const int64_t *count, void *data);
@@ -151,21 +151,22 @@ tt_err tt_h5_read_block_local(tt_h5_reader *r, const char *path, tt_h5_type type
 /* Texts of a dataset: characters [n][length], fixed strings [n] of any length (also of one byte),
  * or variable strings [n]; a scalar string is one text. Padding (NUL, trailing blanks) is cut.
  * Owner: the caller, tt_h5_texts_free. Errors: DATA, IO, MEM. */
-tt_err tt_h5_texts_local(tt_h5_reader *r, const char *path, int64_t *n, char ***text);
+tt_err tt_h5_read_texts_local(tt_h5_reader *r, const char *path, int64_t *n, char ***text);
 void tt_h5_texts_free(int64_t n, char ***text);
 /* One text: characters [length], or a scalar string. Owner: the caller, tt_free. */
-tt_err tt_h5_text_local(tt_h5_reader *r, const char *path, char **text);
+tt_err tt_h5_read_text_local(tt_h5_reader *r, const char *path, char **text);
 
 /* Attributes. `n` values exactly. *text is owned by the caller, tt_free. Errors: DATA (not there,
  * another size or type), IO, MEM. */
 int tt_h5_has_attr_local(tt_h5_reader *r, const char *object, const char *name);
-tt_err tt_h5_attr_local(tt_h5_reader *r, const char *object, const char *name, tt_h5_type type,
-                        int64_t n, void *values);
-tt_err tt_h5_attr_text_local(tt_h5_reader *r, const char *object, const char *name, char **text);
+tt_err tt_h5_read_attr_local(tt_h5_reader *r, const char *object, const char *name, tt_h5_type type,
+                             int64_t n, void *values);
+tt_err tt_h5_read_attr_text_local(tt_h5_reader *r, const char *object, const char *name,
+                                  char **text);
 
 /* Names of all datasets, "a, b/c, d", shortened if there are many. *names is owned by the caller,
  * tt_free. Errors: MEM. */
-tt_err tt_h5_names_local(tt_h5_reader *r, char **names);
+tt_err tt_h5_list_datasets_local(tt_h5_reader *r, char **names);
 
 /* Version of HDF5 for provenance. Local. */
 void tt_h5_version_local(char *text, int64_t room);

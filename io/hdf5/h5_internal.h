@@ -1,6 +1,6 @@
 /* h5_internal.h — what the files io/h5*.c share. Floor 3. */
-#ifndef TT_H5_PRIV_H
-#define TT_H5_PRIV_H
+#ifndef TT_H5_INTERNAL_H
+#define TT_H5_INTERNAL_H
 #define TT_COMM_MPI
 #include "io/hdf5/files.h"
 #include "io/hdf5/h5.h"
@@ -8,47 +8,47 @@
 #include <hdf5.h>
 
 /* One block this rank wrote, to be compared after closing. */
-typedef struct tt_h5_block {
+typedef struct tt_h5_written_block {
   char *path;
   tt_h5_type type;
   int ndims;
   int64_t first[TT_H5_MAX_DIMS], count[TT_H5_MAX_DIMS];
   uint64_t hash; /* XXH3 of the bytes given to write */
-} tt_h5_block;
+} tt_h5_written_block;
 
 struct tt_h5_file {
   tt_comm *comm; /* NULL = serial */
   hid_t id;
   tt_err error; /* the first one, the same on all ranks */
-  char path[TT_PATH_ROOM], temporary[TT_PATH_ROOM];
+  char path[TT_PATH_MAX], temporary[TT_PATH_MAX];
   int64_t blocks, room;
-  tt_h5_block *block; /* [room], `blocks` of them used */
+  tt_h5_written_block *block; /* [room], `blocks` of them used */
 };
 
 /* A dataset that is read in pieces stays open: opening it costs as much as reading 64 KiB, and the
  * chunks that HDF5 has unpacked would be lost. */
-enum { TT_H5_KEPT = 2 };
-typedef struct tt_h5_open {
+enum { TT_H5_CACHED_DATASETS = 2 };
+typedef struct tt_h5_cached_dataset {
   hid_t id; /* 0 = none */
   tt_h5_info info;
-  char path[TT_PATH_ROOM];
-} tt_h5_open;
+  char path[TT_PATH_MAX];
+} tt_h5_cached_dataset;
 
 struct tt_h5_reader {
   hid_t id, access; /* access list that follows no link into another file */
-  char file[TT_PATH_ROOM];
-  tt_h5_open kept[TT_H5_KEPT]; /* the last ones read */
-  int oldest;
+  char file[TT_PATH_MAX];
+  tt_h5_cached_dataset cached[TT_H5_CACHED_DATASETS]; /* the last ones read */
+  int next_slot;
 };
 
 /* Most bytes one rank gives to one collective write: the MPI-IO below HDF5 1.10 counts in ints. */
-extern int64_t tt_h5_round_bytes;
+extern int64_t tt_h5_max_write_bytes;
 
 /* HDF5's type of a value; not to be closed. */
 hid_t tt_h5_native(tt_h5_type type);
 
 /* Nothing is printed by HDF5 from here on. */
-void tt_h5_quiet(void);
+void tt_h5_silence(void);
 
 /* Record "file: object: what: HDF5's innermost message". Clears HDF5's stack. */
 tt_err tt_h5_fail_at(int line, tt_err e, const char *file, const char *object, const char *what);
@@ -56,7 +56,7 @@ tt_err tt_h5_fail_at(int line, tt_err e, const char *file, const char *object, c
   tt_h5_fail_at(__LINE__, TT_E_##e_, file_, object_, what_)
 
 /* The innermost message of HDF5's error stack, "" if it is empty. */
-void tt_h5_reason(char *text, size_t room);
+void tt_h5_last_message(char *text, size_t room);
 
 /* Vote of a new file: sets and returns its sticky error. */
 tt_err tt_h5_vote(tt_h5_file *f, tt_err mine);
@@ -65,11 +65,11 @@ tt_err tt_h5_vote(tt_h5_file *f, tt_err mine);
 int64_t tt_h5_product(int from, int ndims, const int64_t *dims);
 
 /* dims as HDF5 wants them. */
-void tt_h5_hsize(int ndims, const int64_t *dims, hsize_t *out);
+void tt_h5_to_hsize(int ndims, const int64_t *dims, hsize_t *out);
 
 /* Open a dataset of an existing file; *dataset is to be closed. Errors: DATA. */
 tt_err tt_h5_open_dataset_local(tt_h5_reader *r, const char *path, hid_t *dataset);
 
 /* File access list of the serial driver without locks, -1 on error. */
-hid_t tt_h5_serial_access(void);
+hid_t tt_h5_serial_fapl(void);
 #endif

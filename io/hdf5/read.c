@@ -11,14 +11,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { NAMES_SHOWN = 40, NAMES_ROOM = 4096 };
+enum { MAX_NAMES_SHOWN = 40, NAMES_ROOM = 4096 };
 /* Unpacked chunks that HDF5 keeps of an open dataset; slots: a prime, far more than chunks. */
 enum { CHUNK_BYTES = 64 << 20, CHUNK_SLOTS = 12421 };
 
 const char *tt_h5_file_name(const tt_h5_reader *r) { return r->file; }
 
 /* What can be said without HDF5. */
-static tt_err look_local(const char *file)
+static tt_err check_readable_local(const char *file)
 {
   struct stat s;
   if (stat(file, &s) != 0) return TT_FAIL(NOINPUT, "%s: %s", file, strerror(errno));
@@ -30,10 +30,10 @@ static tt_err look_local(const char *file)
   return TT_OK;
 }
 
-static tt_err cannot_open(const char *file)
+static tt_err open_error(const char *file)
 {
   char text[1024];
-  tt_h5_reason(text, sizeof text);
+  tt_h5_last_message(text, sizeof text);
   if (strstr(text, "signature not found")) {
     H5Eclear2(H5E_DEFAULT);
     return TT_FAIL(DATA, "%s is not an HDF5 file", file);
@@ -44,8 +44,8 @@ static tt_err cannot_open(const char *file)
 }
 
 /* A link into another file is not followed: that file could be anything. */
-static herr_t refuse_link(const char *parent, const char *group, const char *file,
-                          const char *object, unsigned *flags, hid_t access, void *arg)
+static herr_t reject_external_link(const char *parent, const char *group, const char *file,
+                                   const char *object, unsigned *flags, hid_t access, void *arg)
 {
   (void)parent, (void)group, (void)file, (void)object, (void)flags, (void)access, (void)arg;
   return -1;
@@ -54,16 +54,16 @@ static herr_t refuse_link(const char *parent, const char *group, const char *fil
 tt_err tt_h5_open_local(const char *file, tt_h5_reader **out)
 {
   tt_h5_reader *r = NULL;
-  tt_h5_quiet();
-  TT_TRY(look_local(file));
+  tt_h5_silence();
+  TT_TRY(check_readable_local(file));
   TT_TRY(TT_ALLOC(r, 1));
   snprintf(r->file, sizeof r->file, "%s", file);
-  hid_t access = tt_h5_serial_access();
+  hid_t access = tt_h5_serial_fapl();
   r->id = access < 0 ? -1 : H5Fopen(file, H5F_ACC_RDONLY, access);
-  tt_err e = r->id < 0 ? cannot_open(file) : TT_OK;
+  tt_err e = r->id < 0 ? open_error(file) : TT_OK;
   if (access >= 0) H5Pclose(access);
   r->access = H5Pcreate(H5P_DATASET_ACCESS);
-  if (!e && (r->access < 0 || H5Pset_elink_cb(r->access, refuse_link, NULL) < 0 ||
+  if (!e && (r->access < 0 || H5Pset_elink_cb(r->access, reject_external_link, NULL) < 0 ||
              H5Pset_chunk_cache(r->access, CHUNK_SLOTS, CHUNK_BYTES, 1.0) < 0))
     e = TT_H5_FAIL(MEM, file, "", "no access list");
   if (e)
@@ -76,8 +76,8 @@ tt_err tt_h5_open_local(const char *file, tt_h5_reader **out)
 void tt_h5_close_local(tt_h5_reader **r)
 {
   if (!*r) return;
-  for (int i = 0; i < TT_H5_KEPT; i++)
-    if ((*r)->kept[i].id > 0) H5Dclose((*r)->kept[i].id);
+  for (int i = 0; i < TT_H5_CACHED_DATASETS; i++)
+    if ((*r)->cached[i].id > 0) H5Dclose((*r)->cached[i].id);
   if ((*r)->access >= 0) H5Pclose((*r)->access);
   if ((*r)->id >= 0) H5Fclose((*r)->id);
   H5Eclear2(H5E_DEFAULT);
@@ -87,27 +87,27 @@ void tt_h5_close_local(tt_h5_reader **r)
 /* ---- names -------------------------------------------------------------------------------------
  */
 
-typedef struct name_list {
+typedef struct dataset_names {
   char *text;
   int64_t shown, all;
-} name_list;
+} dataset_names;
 
 static herr_t add_name(hid_t file, const char *name, const H5O_info_t *info, void *arg)
 {
-  name_list *l = arg;
+  dataset_names *l = arg;
   (void)file;
   if (info->type != H5O_TYPE_DATASET) return 0;
   l->all++;
   size_t used = strlen(l->text);
-  if (l->shown == NAMES_SHOWN || used + strlen(name) + 32 > NAMES_ROOM) return 0;
+  if (l->shown == MAX_NAMES_SHOWN || used + strlen(name) + 32 > NAMES_ROOM) return 0;
   snprintf(l->text + used, NAMES_ROOM - used, "%s%s", l->shown ? ", " : "", name);
   l->shown++;
   return 0;
 }
 
-tt_err tt_h5_names_local(tt_h5_reader *r, char **names)
+tt_err tt_h5_list_datasets_local(tt_h5_reader *r, char **names)
 {
-  name_list l = {NULL, 0, 0};
+  dataset_names l = {NULL, 0, 0};
   TT_TRY(tt_alloc_bytes(&l.text, NAMES_ROOM, 1, "names of datasets"));
   H5Ovisit2(r->id, H5_INDEX_NAME, H5_ITER_INC, add_name, &l, H5O_INFO_BASIC);
   H5Eclear2(H5E_DEFAULT);
@@ -119,12 +119,11 @@ tt_err tt_h5_names_local(tt_h5_reader *r, char **names)
 }
 
 /* 1, 0, or -1 if the file is damaged. */
-static int look_for(tt_h5_reader *r, const char *path)
+static int link_exists(tt_h5_reader *r, const char *path)
 {
-  char part[TT_PATH_ROOM];
+  char part[TT_PATH_MAX];
   htri_t there = 1;
-  while (*path == '/')
-    path++;
+  while (*path == '/') path++;
   /* H5Lexists needs every parent to exist */
   for (const char *end = strchr(path, '/'); there > 0 && end; end = strchr(end + 1, '/')) {
     snprintf(part, sizeof part, "%.*s", (int)(end - path), path);
@@ -137,9 +136,8 @@ static int look_for(tt_h5_reader *r, const char *path)
 
 int tt_h5_has_local(tt_h5_reader *r, const char *path)
 {
-  while (*path == '/')
-    path++;
-  int there = look_for(r, path) > 0 && (!*path || H5Oexists_by_name(r->id, path, r->access) > 0);
+  while (*path == '/') path++;
+  int there = link_exists(r, path) > 0 && (!*path || H5Oexists_by_name(r->id, path, r->access) > 0);
   H5Eclear2(H5E_DEFAULT);
   return there;
 }
@@ -147,10 +145,10 @@ int tt_h5_has_local(tt_h5_reader *r, const char *path)
 /* ---- data --------------------------------------------------------------------------------------
  */
 
-static tt_err no_dataset(tt_h5_reader *r, const char *path)
+static tt_err missing_dataset_error(tt_h5_reader *r, const char *path)
 {
   char *names = NULL;
-  TT_TRY(tt_h5_names_local(r, &names));
+  TT_TRY(tt_h5_list_datasets_local(r, &names));
   tt_err e = TT_FAIL(DATA, "%s: there is no dataset '%s'; there are: %s", r->file, path,
                      names[0] ? names : "none at all");
   tt_free(names);
@@ -160,10 +158,10 @@ static tt_err no_dataset(tt_h5_reader *r, const char *path)
 tt_err tt_h5_open_dataset_local(tt_h5_reader *r, const char *path, hid_t *dataset)
 {
   H5O_info_t info;
-  int there = look_for(r, path);
+  int there = link_exists(r, path);
   if (there < 0)
     return TT_FAIL(DATA, "%s: '%s' cannot be found: the file is damaged", r->file, path);
-  if (!path[0] || !there) return no_dataset(r, path);
+  if (!path[0] || !there) return missing_dataset_error(r, path);
   if (H5Oget_info_by_name2(r->id, path, &info, H5O_INFO_BASIC, r->access) < 0)
     return TT_H5_FAIL(DATA, r->file, path,
                       "cannot be looked at: it is damaged, or a link out of this file");
@@ -175,7 +173,7 @@ tt_err tt_h5_open_dataset_local(tt_h5_reader *r, const char *path, hid_t *datase
 }
 
 /* Data of other files could be anything by now. */
-static tt_err refuse_foreign(const tt_h5_reader *r, const char *path, hid_t dataset)
+static tt_err reject_foreign_storage(const tt_h5_reader *r, const char *path, hid_t dataset)
 {
   hid_t p = H5Dget_create_plist(dataset);
   int foreign = p < 0 || H5Pget_layout(p) == H5D_VIRTUAL || H5Pget_external_count(p) > 0;
@@ -187,7 +185,7 @@ static tt_err refuse_foreign(const tt_h5_reader *r, const char *path, hid_t data
                  r->file, path);
 }
 
-static tt_h5_kind kind_of(hid_t type)
+static tt_h5_kind class_of_type(hid_t type)
 {
   switch (H5Tget_class(type)) {
   case H5T_FLOAT: return TT_H5_FLOAT;
@@ -198,7 +196,7 @@ static tt_h5_kind kind_of(hid_t type)
   }
 }
 
-static tt_err describe(const tt_h5_reader *r, const char *path, hid_t dataset, tt_h5_info *out)
+static tt_err get_info(const tt_h5_reader *r, const char *path, hid_t dataset, tt_h5_info *out)
 {
   hsize_t dims[H5S_MAX_RANK] = {0};
   hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
@@ -212,7 +210,7 @@ static tt_err describe(const tt_h5_reader *r, const char *path, hid_t dataset, t
     e = TT_FAIL(DATA, "%s: '%s' has %d axes%s; at most %d are possible", r->file, path, n,
                 empty ? " and no values" : "", TT_H5_MAX_DIMS);
   } else {
-    out->kind = kind_of(type);
+    out->kind = class_of_type(type);
     out->bytes = (int64_t)H5Tget_size(type);
     out->is_signed = out->kind == TT_H5_INTEGER && H5Tget_sign(type) == H5T_SGN_2;
     out->ndims = n;
@@ -228,34 +226,34 @@ static tt_err describe(const tt_h5_reader *r, const char *path, hid_t dataset, t
 }
 
 /* A dataset among those kept open, opened if need be. *out is valid until the next call. */
-static tt_err keep(tt_h5_reader *r, const char *path, const tt_h5_open **out)
+static tt_err open_cached(tt_h5_reader *r, const char *path, const tt_h5_cached_dataset **out)
 {
-  for (int i = 0; i < TT_H5_KEPT; i++) {
-    *out = &r->kept[i];
-    if (r->kept[i].id > 0 && !strcmp(r->kept[i].path, path)) return TT_OK;
+  for (int i = 0; i < TT_H5_CACHED_DATASETS; i++) {
+    *out = &r->cached[i];
+    if (r->cached[i].id > 0 && !strcmp(r->cached[i].path, path)) return TT_OK;
   }
-  tt_h5_open *k = &r->kept[r->oldest];
+  tt_h5_cached_dataset *k = &r->cached[r->next_slot];
   if (k->id > 0) H5Dclose(k->id);
   k->id = 0;
   hid_t dataset = -1;
   TT_TRY(tt_h5_open_dataset_local(r, path, &dataset));
-  tt_err e = refuse_foreign(r, path, dataset);
-  if (!e) e = describe(r, path, dataset, &k->info);
+  tt_err e = reject_foreign_storage(r, path, dataset);
+  if (!e) e = get_info(r, path, dataset, &k->info);
   if (e) {
     H5Dclose(dataset);
     return e;
   }
   k->id = dataset;
   snprintf(k->path, sizeof k->path, "%s", path); /* one too long is opened every time */
-  r->oldest = (r->oldest + 1) % TT_H5_KEPT;
+  r->next_slot = (r->next_slot + 1) % TT_H5_CACHED_DATASETS;
   *out = k;
   return TT_OK;
 }
 
-tt_err tt_h5_info_local(tt_h5_reader *r, const char *path, tt_h5_info *out)
+tt_err tt_h5_dataset_info_local(tt_h5_reader *r, const char *path, tt_h5_info *out)
 {
-  const tt_h5_open *k = NULL;
-  TT_TRY(keep(r, path, &k));
+  const tt_h5_cached_dataset *k = NULL;
+  TT_TRY(open_cached(r, path, &k));
   *out = k->info;
   return TT_OK;
 }
@@ -284,8 +282,8 @@ static tt_err read_checked(const tt_h5_reader *r, const char *path, hid_t datase
 {
   hsize_t from[TT_H5_MAX_DIMS], size[TT_H5_MAX_DIMS];
   if (tt_h5_product(0, info->ndims, count) == 0) return TT_OK;
-  tt_h5_hsize(info->ndims, first, from);
-  tt_h5_hsize(info->ndims, count, size);
+  tt_h5_to_hsize(info->ndims, first, from);
+  tt_h5_to_hsize(info->ndims, count, size);
   hid_t space = H5Dget_space(dataset), file_type = H5Dget_type(dataset);
   hid_t memory = info->ndims ? H5Screate_simple(info->ndims, size, NULL) : H5Screate(H5S_SCALAR);
   int ok = space >= 0 && file_type >= 0 && memory >= 0;
@@ -304,18 +302,18 @@ static tt_err read_checked(const tt_h5_reader *r, const char *path, hid_t datase
 tt_err tt_h5_read_block_local(tt_h5_reader *r, const char *path, tt_h5_type type,
                               const int64_t *first, const int64_t *count, void *data)
 {
-  const tt_h5_open *k = NULL;
-  TT_TRY(keep(r, path, &k));
+  const tt_h5_cached_dataset *k = NULL;
+  TT_TRY(open_cached(r, path, &k));
   TT_TRY(check_read(r, path, &k->info, type, first, count));
   return read_checked(r, path, k->id, &k->info, type, first, count, data);
 }
 
-tt_err tt_h5_read_local(tt_h5_reader *r, const char *path, tt_h5_type type, int64_t first,
-                        int64_t count, void *data)
+tt_err tt_h5_read_rows_local(tt_h5_reader *r, const char *path, tt_h5_type type, int64_t first,
+                             int64_t count, void *data)
 {
   int64_t from[TT_H5_MAX_DIMS] = {first};
   tt_h5_info info;
-  TT_TRY(tt_h5_info_local(r, path, &info));
+  TT_TRY(tt_h5_dataset_info_local(r, path, &info));
   info.dims[0] = count;
   return tt_h5_read_block_local(r, path, type, from, info.dims, data);
 }

@@ -9,14 +9,13 @@
 #include <string.h>
 
 /* Longest single text and largest number of texts that are believed. */
-enum { TEXT_MOST = 64 << 20 };
+enum { MAX_TEXT_BYTES = 64 << 20 };
 
 /* Copy `length` bytes, ending at the first NUL and without trailing blanks. */
 static tt_err copy_text(const char *from, int64_t length, char **out)
 {
   int64_t n = (int64_t)strnlen(from, (size_t)length);
-  while (n > 0 && from[n - 1] == ' ')
-    n--;
+  while (n > 0 && from[n - 1] == ' ') n--;
   TT_TRY(tt_alloc_bytes(out, n + 1, 1, "a text"));
   memcpy(*out, from, (size_t)n);
   return TT_OK;
@@ -30,8 +29,8 @@ typedef struct raw_texts {
   hid_t type, space;
 } raw_texts;
 
-static tt_err shape_texts(const tt_h5_reader *r, const char *path, const tt_h5_info *info, int one,
-                          raw_texts *t)
+static tt_err get_text_shape(const tt_h5_reader *r, const char *path, const tt_h5_info *info,
+                             int one, raw_texts *t)
 {
   int characters = !t->variable && info->bytes == 1;
   if (info->kind != TT_H5_TEXT) return TT_FAIL(DATA, "%s: '%s' holds no text", r->file, path);
@@ -45,22 +44,23 @@ static tt_err shape_texts(const tt_h5_reader *r, const char *path, const tt_h5_i
     t->length = info->dims[0];
     t->n = 1;
   }
-  if (t->n > TEXT_MOST || t->length > TEXT_MOST || t->n * t->length > 16LL * TEXT_MOST)
+  if (t->n > MAX_TEXT_BYTES || t->length > MAX_TEXT_BYTES ||
+      t->n * t->length > 16LL * MAX_TEXT_BYTES)
     return TT_FAIL(DATA, "%s: '%s': %" PRId64 " texts of %" PRId64 " bytes are too many", r->file,
                    path, t->n, t->length);
   return TT_OK;
 }
 
-static tt_err read_raw(tt_h5_reader *r, const char *path, int one, raw_texts *t)
+static tt_err read_raw_texts(tt_h5_reader *r, const char *path, int one, raw_texts *t)
 {
   tt_h5_info info;
   hid_t dataset = -1;
-  TT_TRY(tt_h5_info_local(r, path, &info));
+  TT_TRY(tt_h5_dataset_info_local(r, path, &info));
   TT_TRY(tt_h5_open_dataset_local(r, path, &dataset));
   t->type = H5Dget_type(dataset);
   t->space = H5Dget_space(dataset);
   t->variable = H5Tis_variable_str(t->type) > 0;
-  tt_err e = shape_texts(r, path, &info, one, t);
+  tt_err e = get_text_shape(r, path, &info, one, t);
   if (!e) e = tt_alloc_bytes(&t->bytes, t->n * t->length, 1, "texts of a file");
   if (!e && t->n > 0 && t->length > 0 &&
       H5Dread(dataset, t->type, H5S_ALL, H5S_ALL, H5P_DEFAULT, t->bytes) < 0)
@@ -70,7 +70,7 @@ static tt_err read_raw(tt_h5_reader *r, const char *path, int one, raw_texts *t)
   return e;
 }
 
-static void free_raw(raw_texts *t)
+static void free_raw_texts(raw_texts *t)
 {
   if (t->variable && t->n > 0) H5Dvlen_reclaim(t->type, t->space, H5P_DEFAULT, t->bytes);
   if (t->space >= 0) H5Sclose(t->space);
@@ -78,7 +78,7 @@ static void free_raw(raw_texts *t)
   tt_free(t->bytes);
 }
 
-static tt_err copy_item(const raw_texts *t, int64_t i, char **out)
+static tt_err copy_raw_text(const raw_texts *t, int64_t i, char **out)
 {
   const char *at = t->bytes + i * t->length;
   if (!t->variable) return copy_text(at, t->length, out);
@@ -90,32 +90,30 @@ static tt_err read_texts(tt_h5_reader *r, const char *path, int one, int64_t *n,
 {
   raw_texts t = {.type = -1, .space = -1};
   char **list = NULL;
-  tt_err e = read_raw(r, path, one, &t);
+  tt_err e = read_raw_texts(r, path, one, &t);
   if (!e) e = TT_ALLOC(list, t.n);
-  for (int64_t i = 0; !e && i < t.n; i++)
-    e = copy_item(&t, i, &list[i]);
+  for (int64_t i = 0; !e && i < t.n; i++) e = copy_raw_text(&t, i, &list[i]);
   if (e && list) tt_h5_texts_free(t.n, &list);
   if (!e) {
     *n = t.n;
     *text = list;
   }
-  free_raw(&t);
+  free_raw_texts(&t);
   return e;
 }
 
-tt_err tt_h5_texts_local(tt_h5_reader *r, const char *path, int64_t *n, char ***text)
+tt_err tt_h5_read_texts_local(tt_h5_reader *r, const char *path, int64_t *n, char ***text)
 {
   return read_texts(r, path, 0, n, text);
 }
 
 void tt_h5_texts_free(int64_t n, char ***text)
 {
-  for (int64_t i = 0; *text && i < n; i++)
-    tt_free((*text)[i]);
+  for (int64_t i = 0; *text && i < n; i++) tt_free((*text)[i]);
   tt_free(*text);
 }
 
-tt_err tt_h5_text_local(tt_h5_reader *r, const char *path, char **text)
+tt_err tt_h5_read_text_local(tt_h5_reader *r, const char *path, char **text)
 {
   int64_t n = 0;
   char **list = NULL;
@@ -153,8 +151,8 @@ static tt_err open_attr(tt_h5_reader *r, const char *object, const char *name, h
   return TT_OK;
 }
 
-tt_err tt_h5_attr_local(tt_h5_reader *r, const char *object, const char *name, tt_h5_type type,
-                        int64_t n, void *values)
+tt_err tt_h5_read_attr_local(tt_h5_reader *r, const char *object, const char *name, tt_h5_type type,
+                             int64_t n, void *values)
 {
   hid_t attr = -1;
   TT_TRY(open_attr(r, object, name, &attr));
@@ -194,7 +192,8 @@ static tt_err read_attr_text(tt_h5_reader *r, const char *object, hid_t attr, hi
   return e;
 }
 
-tt_err tt_h5_attr_text_local(tt_h5_reader *r, const char *object, const char *name, char **text)
+tt_err tt_h5_read_attr_text_local(tt_h5_reader *r, const char *object, const char *name,
+                                  char **text)
 {
   hid_t attr = -1;
   TT_TRY(open_attr(r, object, name, &attr));

@@ -8,9 +8,9 @@
  * first and count. */
 #ifndef TT_SCHEMA_H
 #define TT_SCHEMA_H
+#include "core/model/dataset.h"
 #include "io/hdf5/h5.h"
 #include "io/hdf5/provenance.h"
-#include "core/model/dataset.h"
 
 #define TT_SCHEMA_MODEL "tutti-model-1.0"
 #define TT_SCHEMA_RESULT "tutti-result-1.0"
@@ -18,17 +18,17 @@
 #define TT_SCHEMA_SCORE "tutti-score-1.0"
 #define TT_SCHEMA_DATASET "tutti-dataset-1.0"
 #define TT_SCHEMA_CAMPAIGN "tutti-campaign-1.0"
-#define TT_SCHEMA_PICKS "tutti-picks-1.0"
-#define TT_SCHEMA_ANSWERS "tutti-answers-1.0"
+#define TT_SCHEMA_QUERIES "tutti-picks-1.0"
+#define TT_SCHEMA_LABELS "tutti-answers-1.0"
 
-enum { TT_SCHEMA_DIMS = 3, TT_SCHEMA_MAX_DIMENSIONS = 96, TT_SCHEMA_NAME = 64 };
+enum { TT_SCHEMA_MAX_AXES = 3, TT_SCHEMA_MAX_DIMENSIONS = 96, TT_SCHEMA_NAME_MAX = 64 };
 
 /* A file being written and the dimensions it has so far; names are at the root. */
 typedef struct tt_schema {
   tt_h5_file *file;
   int dims;
   struct {
-    char name[TT_SCHEMA_NAME];
+    char name[TT_SCHEMA_NAME_MAX];
     int64_t size;
   } dim[TT_SCHEMA_MAX_DIMENSIONS];
 } tt_schema;
@@ -38,39 +38,40 @@ typedef struct tt_schema {
 typedef struct tt_variable {
   const char *name;
   tt_h5_type type;
-  const char *dim[TT_SCHEMA_DIMS]; /* up to the first NULL */
+  const char *dim[TT_SCHEMA_MAX_AXES]; /* up to the first NULL */
   const char *units, *long_name, *coordinates;
 } tt_variable;
 
 /* Root attributes (Conventions, tutti_schema, title, source) and the whole of /provenance, which is
  * where what may differ from run to run lives: times, hosts, ranks. `from` counts on rank 0 only.
  *   schema  TT_SCHEMA_MODEL, ... */
-void tt_schema_begin(tt_schema *s, tt_comm *c, tt_h5_file *f, const char *schema,
-                     const tt_provenance *from);
+void tt_schema_write_header(tt_schema *s, tt_comm *c, tt_h5_file *f, const char *schema,
+                            const tt_provenance *from);
 
 /* A dimension without values, and one with: coordinate `v` has one axis, its own name. */
-void tt_schema_dim(tt_schema *s, const char *name, int64_t size);
-void tt_schema_coordinate(tt_schema *s, const tt_variable *v, int64_t size, const void *values);
+void tt_schema_create_dimension(tt_schema *s, const char *name, int64_t size);
+void tt_schema_write_coordinate(tt_schema *s, const tt_variable *v, int64_t size,
+                                const void *values);
 
 /* A variable: without its data (returns the file's error so far); with the rows
  * [first, first + count) of this rank; with all of it from rank 0. */
-tt_err tt_schema_declare(tt_schema *s, const tt_variable *v);
-void tt_schema_slice(tt_schema *s, const tt_variable *v, int64_t first, int64_t count,
-                     const void *data);
-void tt_schema_root(tt_schema *s, const tt_variable *v, const void *data);
+tt_err tt_schema_create_variable(tt_schema *s, const tt_variable *v);
+void tt_schema_write_rows(tt_schema *s, const tt_variable *v, int64_t first, int64_t count,
+                          const void *data);
+void tt_schema_write_from_root(tt_schema *s, const tt_variable *v, const void *data);
 
 /* Texts along one dimension; `length` is the dimension of their characters. */
-void tt_schema_texts(tt_schema *s, const char *name, const char *dim, const char *length,
-                     const char *const *text, const char *long_name);
+void tt_schema_write_texts(tt_schema *s, const char *name, const char *dim, const char *length,
+                           const char *const *text, const char *long_name);
 
 /* The names and units of columns along a new dimension: dataset `name` and `units`. */
-void tt_schema_columns(tt_schema *s, const char *dim, const char *length, const char *name,
-                       const char *units, const tt_columns *c);
+void tt_schema_write_columns(tt_schema *s, const char *dim, const char *length, const char *name,
+                             const char *units, const tt_columns *c);
 /* Bytes of the longest of their texts. Local. */
-int64_t tt_schema_columns_length(const tt_columns *c);
+int64_t tt_schema_max_column_text(const tt_columns *c);
 
 /* What the values 0, 1, 2, ... of an int8 variable mean: "training finished ...". */
-void tt_schema_flags(tt_schema *s, const char *variable, int64_t flags, const char *meanings);
+void tt_schema_write_flags(tt_schema *s, const char *variable, int64_t flags, const char *meanings);
 
 /* Reading; local. `schema` must be the file's up to the minor version, which only adds; `what` says
  * it to people: "model". Errors: DATA. */
@@ -78,13 +79,13 @@ tt_err tt_schema_check_local(tt_h5_reader *r, const char *schema, const char *wh
 
 /* The dataset must have exactly these sizes; a size of -1 is filled in from the file and is at
  * least 1. Sizes that cannot be in a file as long as this one are refused. Errors: DATA. */
-tt_err tt_schema_shape_local(tt_h5_reader *r, const char *path, int ndims, int64_t *dims);
+tt_err tt_schema_check_shape_local(tt_h5_reader *r, const char *path, int ndims, int64_t *dims);
 
 /* `n` texts exactly; owner: the caller, tt_h5_texts_free. Errors: DATA, IO, MEM. */
-tt_err tt_schema_texts_local(tt_h5_reader *r, const char *path, int64_t n, char ***text);
+tt_err tt_schema_read_texts_local(tt_h5_reader *r, const char *path, int64_t n, char ***text);
 
 #define TT_DAMAGED "; the file is damaged or was not written by tutti"
 
 /* Meanings of tt_status, in order. */
-extern const char tt_schema_status[];
+extern const char tt_schema_status_meanings[];
 #endif

@@ -11,101 +11,100 @@
 
 /* What rank 0 says, because attributes must be the same on all ranks: times, hosts and even
  * processors are not. Long texts are cut, except the two configurations, which are datasets. */
-typedef struct facts {
+typedef struct provenance_values {
   char title[1024], command[4096], device[256], arithmetic[64];
   char version[64], dependence[128], mpi[512], hdf5[64], date[32], host[256], job[64];
-  uint64_t seed, data_hash, science_hash;
+  uint64_t seed, data_hash, config_hash;
   int64_t resolved, original; /* lengths */
   int32_t ranks, threads;
   double wall_seconds;
   int64_t epochs_planned, epochs_trained;
-} facts;
+} provenance_values;
 
-#define TAKE(field_, text_) snprintf(field_, sizeof(field_), "%s", (text_) ? (text_) : "")
+#define COPY_TEXT(field_, text_) snprintf(field_, sizeof(field_), "%s", (text_) ? (text_) : "")
 
-static void collect_local(const tt_provenance *from, facts *k)
+static void collect_provenance_local(const tt_provenance *from, provenance_values *k)
 {
   const char *job = getenv("SLURM_JOB_ID");
   time_t now = time(NULL);
   struct tm utc;
-  TAKE(k->title, from->title);
-  TAKE(k->command, from->command);
-  TAKE(k->device, from->device);
-  TAKE(k->arithmetic, from->arithmetic);
-  TAKE(k->dependence, from->dependence);
-  TAKE(k->version, "tutti " TUTTI_VERSION);
-  TAKE(k->job, job);
+  COPY_TEXT(k->title, from->title);
+  COPY_TEXT(k->command, from->command);
+  COPY_TEXT(k->device, from->device);
+  COPY_TEXT(k->arithmetic, from->arithmetic);
+  COPY_TEXT(k->dependence, from->dependence);
+  COPY_TEXT(k->version, "tutti " TUTTI_VERSION);
+  COPY_TEXT(k->job, job);
   tt_comm_versions_local(k->mpi, sizeof k->mpi);
   tt_h5_version_local(k->hdf5, sizeof k->hdf5);
   if (gmtime_r(&now, &utc)) strftime(k->date, sizeof k->date, "%Y-%m-%dT%H:%M:%SZ", &utc);
   gethostname(k->host, sizeof k->host - 1);
   k->seed = from->seed;
   k->data_hash = from->data_hash;
-  k->science_hash = from->science_hash;
+  k->config_hash = from->config_hash;
   k->ranks = from->ranks;
   k->threads = from->threads;
   k->wall_seconds = from->wall_seconds;
   k->epochs_planned = from->epochs_planned;
   k->epochs_trained = from->epochs_trained;
-  k->resolved = tt_h5_text_length(1, &from->resolved);
-  k->original = tt_h5_text_length(1, &from->original);
+  k->resolved = tt_h5_max_text_length(1, &from->resolved);
+  k->original = tt_h5_max_text_length(1, &from->original);
 }
 
 static void write_text(tt_h5_file *f, const char *path, const char *dim, int64_t length,
                        const char *text)
 {
-  tt_h5_dim(f, dim, length);
+  tt_h5_create_dimension(f, dim, length);
   tt_h5_write_text(f, path, length, text);
-  tt_h5_attach_all(f, path, &dim, 1);
+  tt_h5_attach_scales(f, path, &dim, 1);
 }
 
 static void write_hash(tt_h5_file *f, const char *name, uint64_t hash)
 {
   char text[20];
   snprintf(text, sizeof text, "%016" PRIx64, hash);
-  tt_h5_attr_text(f, "provenance", name, text);
+  tt_h5_write_attr_text(f, "provenance", name, text);
 }
 
-static void write_group(tt_h5_file *f, const facts *k, const tt_provenance *from)
+static void write_group(tt_h5_file *f, const provenance_values *k, const tt_provenance *from)
 {
-  tt_h5_group(f, "provenance");
+  tt_h5_create_group(f, "provenance");
   const struct {
     const char *name, *text;
-  } texts[] = {{"command", k->command},   {"version", k->version},
-               {"mpi_version", k->mpi},   {"hdf5_version", k->hdf5},
-               {"date_created", k->date}, {"host", k->host},
-               {"slurm_job_id", k->job},  {"device", k->device},
-               {"arithmetic", k->arithmetic},
-               {"member_dependence", k->dependence}};
+  } texts[] = {{"command", k->command},       {"version", k->version},
+               {"mpi_version", k->mpi},       {"hdf5_version", k->hdf5},
+               {"date_created", k->date},     {"host", k->host},
+               {"slurm_job_id", k->job},      {"device", k->device},
+               {"arithmetic", k->arithmetic}, {"member_dependence", k->dependence}};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-    if (texts[i].text[0]) tt_h5_attr_text(f, "provenance", texts[i].name, texts[i].text);
-  tt_h5_attr(f, "provenance", "seed", TT_H5_U64, 1, &k->seed);
+    if (texts[i].text[0]) tt_h5_write_attr_text(f, "provenance", texts[i].name, texts[i].text);
+  tt_h5_write_attr(f, "provenance", "seed", TT_H5_U64, 1, &k->seed);
   write_hash(f, "data_hash_xxh3", k->data_hash);
-  write_hash(f, "science_hash_xxh3", k->science_hash);
-  tt_h5_attr(f, "provenance", "ranks", TT_H5_I32, 1, &k->ranks);
-  tt_h5_attr(f, "provenance", "threads", TT_H5_I32, 1, &k->threads);
-  tt_h5_attr(f, "provenance", "wall_seconds", TT_H5_F64, 1, &k->wall_seconds);
+  write_hash(f, "science_hash_xxh3", k->config_hash);
+  tt_h5_write_attr(f, "provenance", "ranks", TT_H5_I32, 1, &k->ranks);
+  tt_h5_write_attr(f, "provenance", "threads", TT_H5_I32, 1, &k->threads);
+  tt_h5_write_attr(f, "provenance", "wall_seconds", TT_H5_F64, 1, &k->wall_seconds);
   if (k->epochs_planned > 0) {
-    tt_h5_attr(f, "provenance", "member_epochs_planned", TT_H5_I64, 1, &k->epochs_planned);
-    tt_h5_attr(f, "provenance", "member_epochs_trained", TT_H5_I64, 1, &k->epochs_trained);
+    tt_h5_write_attr(f, "provenance", "member_epochs_planned", TT_H5_I64, 1, &k->epochs_planned);
+    tt_h5_write_attr(f, "provenance", "member_epochs_trained", TT_H5_I64, 1, &k->epochs_trained);
   }
   write_text(f, "provenance/resolved", "provenance/resolved_strlen", k->resolved, from->resolved);
   write_text(f, "provenance/original", "provenance/original_strlen", k->original, from->original);
 }
 
-void tt_schema_begin(tt_schema *s, tt_comm *c, tt_h5_file *f, const char *schema,
-                     const tt_provenance *from)
+void tt_schema_write_header(tt_schema *s, tt_comm *c, tt_h5_file *f, const char *schema,
+                            const tt_provenance *from)
 {
-  facts k = {0};
+  provenance_values k = {0};
   char conventions[64];
   memset(s, 0, sizeof *s);
   s->file = f;
-  if (tt_comm_is_root(c)) collect_local(from, &k);
+  if (tt_comm_is_root(c)) collect_provenance_local(from, &k);
   tt_bcast(c, &k, sizeof k);
   snprintf(conventions, sizeof conventions, "CF-1.10 %s", schema);
-  tt_h5_attr_text(f, "/", "Conventions", conventions);
-  tt_h5_attr_text(f, "/", "tutti_schema", schema);
-  if (k.title[0]) tt_h5_attr_text(f, "/", "title", k.title);
-  tt_h5_attr_text(f, "/", "source", k.version);
+  tt_h5_write_attr_text(f, "/", "Conventions", conventions);
+  tt_h5_write_attr_text(f, "/", "tutti_schema", schema);
+  if (k.title[0]) tt_h5_write_attr_text(f, "/", "title", k.title);
+  tt_h5_write_attr_text(f, "/", "source", k.version);
   write_group(f, &k, from);
 }

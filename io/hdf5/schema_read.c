@@ -7,9 +7,9 @@
 #include <sys/stat.h>
 
 /* A damaged size must not become an allocation: data compress by less than this. */
-enum { MOST_COMPRESSION = 1024 };
+enum { MAX_COMPRESSION = 1024 };
 
-static tt_err check_room(tt_h5_reader *r, const char *path, const tt_h5_info *info)
+static tt_err check_plausible_size(tt_h5_reader *r, const char *path, const tt_h5_info *info)
 {
   struct stat st;
   int64_t bytes = info->bytes;
@@ -18,16 +18,16 @@ static tt_err check_room(tt_h5_reader *r, const char *path, const tt_h5_info *in
     return TT_FAIL(NOINPUT, "%s: cannot be read", tt_h5_file_name(r));
   for (int i = 0; i < info->ndims; i++)
     overflow |= __builtin_mul_overflow(bytes, info->dims[i], &bytes);
-  if (overflow || bytes / MOST_COMPRESSION > (int64_t)st.st_size)
+  if (overflow || bytes / MAX_COMPRESSION > (int64_t)st.st_size)
     return TT_FAIL(DATA, "%s: '%s' cannot have its size in a file of %" PRId64 " bytes" TT_DAMAGED,
                    tt_h5_file_name(r), path, (int64_t)st.st_size);
   return TT_OK;
 }
 
-tt_err tt_schema_shape_local(tt_h5_reader *r, const char *path, int ndims, int64_t *dims)
+tt_err tt_schema_check_shape_local(tt_h5_reader *r, const char *path, int ndims, int64_t *dims)
 {
   tt_h5_info info;
-  TT_TRY(tt_h5_info_local(r, path, &info));
+  TT_TRY(tt_h5_dataset_info_local(r, path, &info));
   if (info.ndims != ndims)
     return TT_FAIL(DATA, "%s: '%s' has %d axes, expected %d" TT_DAMAGED, tt_h5_file_name(r), path,
                    info.ndims, ndims);
@@ -37,13 +37,13 @@ tt_err tt_schema_shape_local(tt_h5_reader *r, const char *path, int ndims, int64
       return TT_FAIL(DATA, "%s: axis %d of '%s' has size %" PRId64 ", expected %" PRId64 TT_DAMAGED,
                      tt_h5_file_name(r), i, path, info.dims[i], dims[i]);
   }
-  return check_room(r, path, &info);
+  return check_plausible_size(r, path, &info);
 }
 
-tt_err tt_schema_texts_local(tt_h5_reader *r, const char *path, int64_t n, char ***text)
+tt_err tt_schema_read_texts_local(tt_h5_reader *r, const char *path, int64_t n, char ***text)
 {
   int64_t found = 0;
-  TT_TRY(tt_h5_texts_local(r, path, &found, text));
+  TT_TRY(tt_h5_read_texts_local(r, path, &found, text));
   if (found == n) return TT_OK;
   tt_h5_texts_free(found, text);
   return TT_FAIL(DATA, "%s: '%s' has %" PRId64 " texts, expected %" PRId64 TT_DAMAGED,
@@ -57,7 +57,7 @@ tt_err tt_schema_check_local(tt_h5_reader *r, const char *schema, const char *wh
   if (!tt_h5_has_attr_local(r, "/", "tutti_schema"))
     return TT_FAIL(DATA, "%s: not a tutti file (no attribute 'tutti_schema'); expected a %s file",
                    file, what);
-  TT_TRY(tt_h5_attr_text_local(r, "/", "tutti_schema", &found));
+  TT_TRY(tt_h5_read_attr_text_local(r, "/", "tutti_schema", &found));
   size_t major = (size_t)(strrchr(schema, '.') - schema) + 1;
   tt_err e = TT_OK;
   if (strncmp(found, schema, major) != 0)

@@ -5,118 +5,120 @@
 #include <stdio.h>
 #include <string.h>
 
-const char tt_schema_status[] = "training finished early_stopped diverged";
+const char tt_schema_status_meanings[] = "training finished early_stopped diverged";
 
-static int axes_of(const tt_variable *v)
+static int count_axes(const tt_variable *v)
 {
   int n = 0;
-  while (n < TT_SCHEMA_DIMS && v->dim[n]) n++;
+  while (n < TT_SCHEMA_MAX_AXES && v->dim[n]) n++;
   return n;
 }
 
-static int64_t size_of(const tt_schema *s, const char *dim)
+static int64_t dimension_size(const tt_schema *s, const char *dim)
 {
   for (int i = 0; i < s->dims; i++)
     if (strcmp(s->dim[i].name, dim) == 0) return s->dim[i].size;
-  return -1; /* refused by tt_h5_dataset */
+  return -1; /* refused by tt_h5_create_dataset */
 }
 
-static int sizes_of(const tt_schema *s, const tt_variable *v, int64_t size[TT_SCHEMA_DIMS])
+static int dimension_sizes(const tt_schema *s, const tt_variable *v,
+                           int64_t size[TT_SCHEMA_MAX_AXES])
 {
-  int n = axes_of(v);
-  for (int i = 0; i < n; i++) size[i] = size_of(s, v->dim[i]);
+  int n = count_axes(v);
+  for (int i = 0; i < n; i++) size[i] = dimension_size(s, v->dim[i]);
   return n;
 }
 
-static void remember(tt_schema *s, const char *name, int64_t size)
+static void add_dimension(tt_schema *s, const char *name, int64_t size)
 {
   if (s->dims == TT_SCHEMA_MAX_DIMENSIONS) return;
-  snprintf(s->dim[s->dims].name, TT_SCHEMA_NAME, "%s", name);
+  snprintf(s->dim[s->dims].name, TT_SCHEMA_NAME_MAX, "%s", name);
   s->dim[s->dims++].size = size;
 }
 
-static void describe(tt_schema *s, const tt_variable *v)
+static void write_attributes(tt_schema *s, const tt_variable *v)
 {
   tt_h5_file *f = s->file;
-  if (v->units) tt_h5_attr_text(f, v->name, "units", v->units);
-  if (v->long_name) tt_h5_attr_text(f, v->name, "long_name", v->long_name);
-  if (v->coordinates) tt_h5_attr_text(f, v->name, "coordinates", v->coordinates);
-  if (v->type == TT_H5_F32) tt_h5_attr(f, v->name, "_FillValue", v->type, 1, &(float){NAN});
-  if (v->type == TT_H5_F64) tt_h5_attr(f, v->name, "_FillValue", v->type, 1, &(double){NAN});
+  if (v->units) tt_h5_write_attr_text(f, v->name, "units", v->units);
+  if (v->long_name) tt_h5_write_attr_text(f, v->name, "long_name", v->long_name);
+  if (v->coordinates) tt_h5_write_attr_text(f, v->name, "coordinates", v->coordinates);
+  if (v->type == TT_H5_F32) tt_h5_write_attr(f, v->name, "_FillValue", v->type, 1, &(float){NAN});
+  if (v->type == TT_H5_F64) tt_h5_write_attr(f, v->name, "_FillValue", v->type, 1, &(double){NAN});
 }
 
-static tt_err finish(tt_schema *s, const tt_variable *v)
+static tt_err write_attributes_and_scales(tt_schema *s, const tt_variable *v)
 {
-  describe(s, v);
-  return tt_h5_attach_all(s->file, v->name, v->dim, axes_of(v));
+  write_attributes(s, v);
+  return tt_h5_attach_scales(s->file, v->name, v->dim, count_axes(v));
 }
 
-void tt_schema_dim(tt_schema *s, const char *name, int64_t size)
+void tt_schema_create_dimension(tt_schema *s, const char *name, int64_t size)
 {
-  tt_h5_dim(s->file, name, size);
-  remember(s, name, size);
+  tt_h5_create_dimension(s->file, name, size);
+  add_dimension(s, name, size);
 }
 
-void tt_schema_coordinate(tt_schema *s, const tt_variable *v, int64_t size, const void *values)
+void tt_schema_write_coordinate(tt_schema *s, const tt_variable *v, int64_t size,
+                                const void *values)
 {
-  tt_h5_write_root(s->file, v->name, v->type, 1, &size, values);
+  tt_h5_write_from_root(s->file, v->name, v->type, 1, &size, values);
   tt_h5_set_scale(s->file, v->name);
-  remember(s, v->name, size);
-  if (v->units) tt_h5_attr_text(s->file, v->name, "units", v->units);
-  if (v->long_name) tt_h5_attr_text(s->file, v->name, "long_name", v->long_name);
+  add_dimension(s, v->name, size);
+  if (v->units) tt_h5_write_attr_text(s->file, v->name, "units", v->units);
+  if (v->long_name) tt_h5_write_attr_text(s->file, v->name, "long_name", v->long_name);
 }
 
-tt_err tt_schema_declare(tt_schema *s, const tt_variable *v)
+tt_err tt_schema_create_variable(tt_schema *s, const tt_variable *v)
 {
-  int64_t size[TT_SCHEMA_DIMS];
-  int n = sizes_of(s, v, size);
-  tt_h5_dataset(s->file, v->name, v->type, n, size);
-  return finish(s, v);
+  int64_t size[TT_SCHEMA_MAX_AXES];
+  int n = dimension_sizes(s, v, size);
+  tt_h5_create_dataset(s->file, v->name, v->type, n, size);
+  return write_attributes_and_scales(s, v);
 }
 
-void tt_schema_slice(tt_schema *s, const tt_variable *v, int64_t first, int64_t count,
-                     const void *data)
+void tt_schema_write_rows(tt_schema *s, const tt_variable *v, int64_t first, int64_t count,
+                          const void *data)
 {
-  int64_t size[TT_SCHEMA_DIMS];
-  int n = sizes_of(s, v, size);
-  tt_h5_write_slice(s->file, v->name, v->type, n, size, first, count, data);
-  finish(s, v);
+  int64_t size[TT_SCHEMA_MAX_AXES];
+  int n = dimension_sizes(s, v, size);
+  tt_h5_write_rows(s->file, v->name, v->type, n, size, first, count, data);
+  write_attributes_and_scales(s, v);
 }
 
-void tt_schema_root(tt_schema *s, const tt_variable *v, const void *data)
+void tt_schema_write_from_root(tt_schema *s, const tt_variable *v, const void *data)
 {
-  int64_t size[TT_SCHEMA_DIMS];
-  int n = sizes_of(s, v, size);
-  tt_h5_write_root(s->file, v->name, v->type, n, size, data);
-  finish(s, v);
+  int64_t size[TT_SCHEMA_MAX_AXES];
+  int n = dimension_sizes(s, v, size);
+  tt_h5_write_from_root(s->file, v->name, v->type, n, size, data);
+  write_attributes_and_scales(s, v);
 }
 
-void tt_schema_texts(tt_schema *s, const char *name, const char *dim, const char *length,
-                     const char *const *text, const char *long_name)
+void tt_schema_write_texts(tt_schema *s, const char *name, const char *dim, const char *length,
+                           const char *const *text, const char *long_name)
 {
   tt_variable v = {name, TT_H5_CHAR, {dim, length}, NULL, long_name, NULL};
-  tt_h5_write_texts(s->file, name, size_of(s, dim), size_of(s, length), text);
-  finish(s, &v);
+  tt_h5_write_texts(s->file, name, dimension_size(s, dim), dimension_size(s, length), text);
+  write_attributes_and_scales(s, &v);
 }
 
-int64_t tt_schema_columns_length(const tt_columns *c)
+int64_t tt_schema_max_column_text(const tt_columns *c)
 {
-  int64_t a = tt_h5_text_length(c->count, (const char *const *)c->name);
-  int64_t b = tt_h5_text_length(c->count, (const char *const *)c->units);
+  int64_t a = tt_h5_max_text_length(c->count, (const char *const *)c->name);
+  int64_t b = tt_h5_max_text_length(c->count, (const char *const *)c->units);
   return a > b ? a : b;
 }
 
-void tt_schema_columns(tt_schema *s, const char *dim, const char *length, const char *name,
-                       const char *units, const tt_columns *c)
+void tt_schema_write_columns(tt_schema *s, const char *dim, const char *length, const char *name,
+                             const char *units, const tt_columns *c)
 {
-  tt_schema_dim(s, dim, c->count);
-  tt_schema_texts(s, name, dim, length, (const char *const *)c->name, NULL);
-  tt_schema_texts(s, units, dim, length, (const char *const *)c->units, NULL);
+  tt_schema_create_dimension(s, dim, c->count);
+  tt_schema_write_texts(s, name, dim, length, (const char *const *)c->name, NULL);
+  tt_schema_write_texts(s, units, dim, length, (const char *const *)c->units, NULL);
 }
 
-void tt_schema_flags(tt_schema *s, const char *variable, int64_t flags, const char *meanings)
+void tt_schema_write_flags(tt_schema *s, const char *variable, int64_t flags, const char *meanings)
 {
   static const int8_t value[] = {0, 1, 2, 3, 4, 5, 6, 7};
-  tt_h5_attr(s->file, variable, "flag_values", TT_H5_I8, flags, value);
-  tt_h5_attr_text(s->file, variable, "flag_meanings", meanings);
+  tt_h5_write_attr(s->file, variable, "flag_values", TT_H5_I8, flags, value);
+  tt_h5_write_attr_text(s->file, variable, "flag_meanings", meanings);
 }

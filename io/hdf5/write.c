@@ -13,26 +13,26 @@
 #include <xxhash.h>
 
 /* MANY = more links or attributes than an object of ours has. */
-enum { MANY = 1024, ORDER = H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED };
+enum { MAX_COMPACT = 1024, CREATION_ORDER = H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED };
 
-int64_t tt_h5_round_bytes = 256 << 20;
+int64_t tt_h5_max_write_bytes = 256 << 20;
 
 static int is_root(const tt_h5_file *f) { return !f->comm || tt_comm_is_root(f->comm); }
 
 /* Names are made on rank 0, where the space is asked for too. */
-static tt_err prepare_local(tt_h5_file *f, int64_t bytes)
+static tt_err create_temporary_local(tt_h5_file *f, int64_t bytes)
 {
   struct stat there;
   if (!is_root(f)) return TT_OK;
   if (stat(f->path, &there) == 0 && S_ISDIR(there.st_mode))
     return TT_FAIL(CANTCREAT, "%s: is a directory; give the name of a file in it", f->path);
-  TT_TRY(tt_file_temporary_local(f->path, f->temporary));
+  TT_TRY(tt_file_temporary_name_local(f->path, f->temporary));
   tt_err e = tt_file_reserve_local(f->temporary, bytes);
   if (e) f->temporary[0] = 0;
   return e;
 }
 
-static tt_err look_for_file_local(const tt_h5_file *f)
+static tt_err check_visible_local(const tt_h5_file *f)
 {
   if (access(f->temporary, R_OK | W_OK) == 0) return TT_OK;
   char host[256] = "?";
@@ -43,9 +43,9 @@ static tt_err look_for_file_local(const tt_h5_file *f)
                  f->temporary, tt_comm_rank(f->comm), host);
 }
 
-static hid_t access_list(const tt_h5_file *f)
+static hid_t create_fapl(const tt_h5_file *f)
 {
-  hid_t p = f->comm ? H5Pcreate(H5P_FILE_ACCESS) : tt_h5_serial_access();
+  hid_t p = f->comm ? H5Pcreate(H5P_FILE_ACCESS) : tt_h5_serial_fapl();
   int ok = p >= 0 && H5Pset_libver_bounds(p, H5F_LIBVER_V110, H5F_LIBVER_V110) >= 0 &&
            H5Pset_fclose_degree(p, H5F_CLOSE_STRONG) >= 0;
   if (f->comm)
@@ -56,25 +56,27 @@ static hid_t access_list(const tt_h5_file *f)
 
 /* Creation order, as netCDF-4 has it. Links and attributes stay inside the object header, however
  * many: HDF5 1.10 crashes while it cleans up after a damaged heap of links. */
-static int order_links(hid_t p)
+static int track_link_order(hid_t p)
 {
-  return H5Pset_link_creation_order(p, ORDER) >= 0 && H5Pset_link_phase_change(p, MANY, MANY) >= 0;
+  return H5Pset_link_creation_order(p, CREATION_ORDER) >= 0 &&
+         H5Pset_link_phase_change(p, MAX_COMPACT, MAX_COMPACT) >= 0;
 }
 
-static int order_attributes(hid_t p)
+static int track_attribute_order(hid_t p)
 {
-  return H5Pset_attr_creation_order(p, ORDER) >= 0 && H5Pset_attr_phase_change(p, MANY, MANY) >= 0;
+  return H5Pset_attr_creation_order(p, CREATION_ORDER) >= 0 &&
+         H5Pset_attr_phase_change(p, MAX_COMPACT, MAX_COMPACT) >= 0;
 }
 
-static hid_t create_list(void)
+static hid_t create_fcpl(void)
 {
   hid_t p = H5Pcreate(H5P_FILE_CREATE);
-  return p >= 0 && order_links(p) && order_attributes(p) ? p : -1;
+  return p >= 0 && track_link_order(p) && track_attribute_order(p) ? p : -1;
 }
 
-static tt_err open_new(tt_h5_file *f)
+static tt_err create_file(tt_h5_file *f)
 {
-  hid_t fapl = access_list(f), fcpl = create_list();
+  hid_t fapl = create_fapl(f), fcpl = create_fcpl();
   if (fapl >= 0 && fcpl >= 0) f->id = H5Fcreate(f->temporary, H5F_ACC_TRUNC, fcpl, fapl);
   tt_err e = f->id < 0 ? TT_H5_FAIL(CANTCREAT, f->temporary, "", "cannot be created") : TT_OK;
   if (fapl >= 0) H5Pclose(fapl);
@@ -86,7 +88,7 @@ tt_err tt_h5_create(tt_comm *c, const char *path, int64_t bytes, tt_h5_file **ou
 {
   tt_h5_file *f = NULL;
   *out = NULL;
-  tt_h5_quiet();
+  tt_h5_silence();
   tt_err e = TT_ALLOC(f, 1);
   e = c ? tt_agree(c, e) : e;
   if (e) {
@@ -96,14 +98,14 @@ tt_err tt_h5_create(tt_comm *c, const char *path, int64_t bytes, tt_h5_file **ou
   f->comm = c;
   f->id = -1;
   snprintf(f->path, sizeof f->path, "%s", path);
-  e = tt_h5_vote(f, prepare_local(f, bytes));
+  e = tt_h5_vote(f, create_temporary_local(f, bytes));
   if (!e && c) {
     tt_bcast(c, f->temporary, sizeof f->temporary);
-    e = tt_h5_vote(f, look_for_file_local(f));
+    e = tt_h5_vote(f, check_visible_local(f));
   }
-  if (!e) e = tt_h5_vote(f, open_new(f));
+  if (!e) e = tt_h5_vote(f, create_file(f));
   if (e)
-    tt_h5_abandon(&f);
+    tt_h5_discard(&f);
   else
     *out = f;
   return e;
@@ -112,11 +114,11 @@ tt_err tt_h5_create(tt_comm *c, const char *path, int64_t bytes, tt_h5_file **ou
 /* ---- groups and datasets -----------------------------------------------------------------------
  */
 
-tt_err tt_h5_group(tt_h5_file *f, const char *path)
+tt_err tt_h5_create_group(tt_h5_file *f, const char *path)
 {
   if (f->error) return f->error;
   hid_t p = H5Pcreate(H5P_GROUP_CREATE), g = -1;
-  if (order_links(p) && order_attributes(p))
+  if (track_link_order(p) && track_attribute_order(p))
     g = H5Gcreate2(f->id, path, H5P_DEFAULT, p, H5P_DEFAULT);
   tt_err e = g < 0 ? TT_H5_FAIL(IO, f->path, path, "cannot create the group") : TT_OK;
   if (g >= 0) H5Gclose(g);
@@ -125,7 +127,7 @@ tt_err tt_h5_group(tt_h5_file *f, const char *path)
 }
 
 /* Contiguous, no filters, allocated at once; no time stamps: equal data make equal files. */
-static hid_t dataset_list(tt_h5_type type)
+static hid_t create_dcpl(tt_h5_type type)
 {
   static const float nan32 = NAN;
   static const double nan64 = NAN;
@@ -133,7 +135,7 @@ static hid_t dataset_list(tt_h5_type type)
   int ok = p >= 0 && H5Pset_layout(p, H5D_CONTIGUOUS) >= 0 &&
            H5Pset_alloc_time(p, H5D_ALLOC_TIME_EARLY) >= 0 &&
            H5Pset_fill_time(p, H5D_FILL_TIME_NEVER) >= 0 && H5Pset_obj_track_times(p, 0) >= 0 &&
-           order_attributes(p);
+           track_attribute_order(p);
   if (ok && type == TT_H5_F32) ok = H5Pset_fill_value(p, H5T_NATIVE_FLOAT, &nan32) >= 0;
   if (ok && type == TT_H5_F64) ok = H5Pset_fill_value(p, H5T_NATIVE_DOUBLE, &nan64) >= 0;
   return ok ? p : -1;
@@ -142,7 +144,7 @@ static hid_t dataset_list(tt_h5_type type)
 static tt_err check_dims_local(const tt_h5_file *f, const char *path, tt_h5_type type, int ndims,
                                const int64_t *dims)
 {
-  if (tt_h5_bytes(type) == 0 || ndims < 0 || ndims > TT_H5_MAX_DIMS)
+  if (tt_h5_type_bytes(type) == 0 || ndims < 0 || ndims > TT_H5_MAX_DIMS)
     return TT_FAIL(INTERNAL, "%s: '%s': type %d with %d axes", f->path, path, (int)type, ndims);
   for (int i = 0; i < ndims; i++)
     if (dims[i] < 0)
@@ -150,14 +152,14 @@ static tt_err check_dims_local(const tt_h5_file *f, const char *path, tt_h5_type
   return TT_OK;
 }
 
-tt_err tt_h5_dataset(tt_h5_file *f, const char *path, tt_h5_type type, int ndims,
-                     const int64_t *dims)
+tt_err tt_h5_create_dataset(tt_h5_file *f, const char *path, tt_h5_type type, int ndims,
+                            const int64_t *dims)
 {
   hsize_t size[TT_H5_MAX_DIMS] = {0};
   if (f->error) return f->error;
   if (tt_h5_vote(f, check_dims_local(f, path, type, ndims, dims))) return f->error;
-  tt_h5_hsize(ndims, dims, size);
-  hid_t p = dataset_list(type), d = -1;
+  tt_h5_to_hsize(ndims, dims, size);
+  hid_t p = create_dcpl(type), d = -1;
   hid_t space = ndims ? H5Screate_simple(ndims, size, NULL) : H5Screate(H5S_SCALAR);
   if (p >= 0 && space >= 0)
     d = H5Dcreate2(f->id, path, tt_h5_native(type), space, H5P_DEFAULT, p, H5P_DEFAULT);
@@ -173,12 +175,12 @@ tt_err tt_h5_dataset(tt_h5_file *f, const char *path, tt_h5_type type, int ndims
 
 /* One collective write in progress. */
 typedef struct writing {
-  hid_t dataset, space, transfer;
-  tt_h5_block b;
+  hid_t dataset, space, dxpl;
+  tt_h5_written_block b;
   int64_t row_bytes; /* bytes of one index of axis 0 of this rank's block */
 } writing;
 
-static tt_h5_type type_of(hid_t dataset)
+static tt_h5_type dataset_type(hid_t dataset)
 {
   hid_t t = H5Dget_type(dataset);
   tt_h5_type found = TT_H5_TYPE_COUNT;
@@ -188,7 +190,7 @@ static tt_h5_type type_of(hid_t dataset)
   return found;
 }
 
-static tt_err check_block_local(const tt_h5_file *f, const char *path, const tt_h5_block *b,
+static tt_err check_block_local(const tt_h5_file *f, const char *path, const tt_h5_written_block *b,
                                 const hsize_t *dims)
 {
   for (int i = 0; i < b->ndims; i++)
@@ -200,19 +202,19 @@ static tt_err check_block_local(const tt_h5_file *f, const char *path, const tt_
   return TT_OK;
 }
 
-static tt_err begin_local(tt_h5_file *f, const char *path, const int64_t *first,
-                          const int64_t *count, writing *w)
+static tt_err open_block_local(tt_h5_file *f, const char *path, const int64_t *first,
+                               const int64_t *count, writing *w)
 {
   hsize_t dims[TT_H5_MAX_DIMS] = {0};
   w->dataset = H5Dopen2(f->id, path, H5P_DEFAULT);
   if (w->dataset < 0) return TT_H5_FAIL(INTERNAL, f->path, path, "no such dataset to write to");
   w->space = H5Dget_space(w->dataset);
-  w->transfer = H5Pcreate(H5P_DATASET_XFER);
+  w->dxpl = H5Pcreate(H5P_DATASET_XFER);
   w->b.ndims = H5Sget_simple_extent_dims(w->space, dims, NULL);
-  w->b.type = type_of(w->dataset);
+  w->b.type = dataset_type(w->dataset);
   if (w->b.ndims < 0 || w->b.type == TT_H5_TYPE_COUNT)
     return TT_H5_FAIL(INTERNAL, f->path, path, "dataset of another type");
-  if (f->comm && H5Pset_dxpl_mpio(w->transfer, H5FD_MPIO_COLLECTIVE) < 0)
+  if (f->comm && H5Pset_dxpl_mpio(w->dxpl, H5FD_MPIO_COLLECTIVE) < 0)
     return TT_H5_FAIL(IO, f->path, path, "no collective write");
   if (w->b.ndims == 0) { /* a scalar is one row */
     w->b.count[0] = count[0];
@@ -220,61 +222,60 @@ static tt_err begin_local(tt_h5_file *f, const char *path, const int64_t *first,
     memcpy(w->b.first, first, (size_t)w->b.ndims * sizeof *first);
     memcpy(w->b.count, count, (size_t)w->b.ndims * sizeof *count);
   }
-  w->row_bytes = tt_h5_product(1, w->b.ndims, w->b.count) * tt_h5_bytes(w->b.type);
+  w->row_bytes = tt_h5_product(1, w->b.ndims, w->b.count) * tt_h5_type_bytes(w->b.type);
   return check_block_local(f, path, &w->b, dims);
 }
 
-static void end_writing(writing *w)
+static void close_block(writing *w)
 {
-  if (w->transfer >= 0) H5Pclose(w->transfer);
+  if (w->dxpl >= 0) H5Pclose(w->dxpl);
   if (w->space >= 0) H5Sclose(w->space);
   if (w->dataset >= 0) H5Dclose(w->dataset);
 }
 
 /* Indices of axis 0 that go into one round. */
-static int64_t rows_per_round(const writing *w)
+static int64_t rows_per_write(const writing *w)
 {
   if (w->row_bytes <= 0) return 1;
-  int64_t rows = tt_h5_round_bytes / w->row_bytes;
+  int64_t rows = tt_h5_max_write_bytes / w->row_bytes;
   return rows > 0 ? rows : 1;
 }
 
 /* Every rank is here in every round; one that has nothing left selects nothing. */
-static tt_err write_round(tt_h5_file *f, const char *path, const writing *w, int64_t round,
+static tt_err write_piece(tt_h5_file *f, const char *path, const writing *w, int64_t piece,
                           const char *data)
 {
   hsize_t first[TT_H5_MAX_DIMS] = {0}, count[TT_H5_MAX_DIMS] = {0};
   static const char nothing[8];
-  int64_t per = rows_per_round(w), from = round * per;
+  int64_t per = rows_per_write(w), from = piece * per;
   int64_t rows = w->b.count[0] - from < per ? w->b.count[0] - from : per;
-  int some = rows > 0 && w->row_bytes > 0;
-  tt_h5_hsize(w->b.ndims, w->b.first, first);
-  tt_h5_hsize(w->b.ndims, w->b.count, count);
-  first[0] += (hsize_t)(some ? from : 0);
-  count[0] = (hsize_t)(some ? rows : 1);
+  int has_rows = rows > 0 && w->row_bytes > 0;
+  tt_h5_to_hsize(w->b.ndims, w->b.first, first);
+  tt_h5_to_hsize(w->b.ndims, w->b.count, count);
+  first[0] += (hsize_t)(has_rows ? from : 0);
+  count[0] = (hsize_t)(has_rows ? rows : 1);
   hid_t memory =
-      w->b.ndims && some ? H5Screate_simple(w->b.ndims, count, NULL) : H5Screate(H5S_SCALAR);
+      w->b.ndims && has_rows ? H5Screate_simple(w->b.ndims, count, NULL) : H5Screate(H5S_SCALAR);
   int ok = memory >= 0;
-  if (!some)
+  if (!has_rows)
     ok = ok && H5Sselect_none(w->space) >= 0 && H5Sselect_none(memory) >= 0;
   else if (w->b.ndims)
     ok = ok && H5Sselect_hyperslab(w->space, H5S_SELECT_SET, first, NULL, count, NULL) >= 0;
-  const void *from_here = some ? data + from * w->row_bytes : nothing;
-  ok = ok &&
-       H5Dwrite(w->dataset, tt_h5_native(w->b.type), memory, w->space, w->transfer, from_here) >= 0;
+  const void *source = has_rows ? data + from * w->row_bytes : nothing;
+  ok = ok && H5Dwrite(w->dataset, tt_h5_native(w->b.type), memory, w->space, w->dxpl, source) >= 0;
   tt_err e = ok ? TT_OK : TT_H5_FAIL(IO, f->path, path, "cannot be written");
   if (memory >= 0) H5Sclose(memory);
   return e;
 }
 
 /* Remember what was written, for the comparison after closing. */
-static tt_err remember_local(tt_h5_file *f, const char *path, tt_h5_block *b, const void *data,
-                             int64_t bytes)
+static tt_err record_block_local(tt_h5_file *f, const char *path, tt_h5_written_block *b,
+                                 const void *data, int64_t bytes)
 {
   size_t length = strlen(path) + 1;
   if (bytes == 0) return TT_OK;
   if (f->blocks == f->room) {
-    tt_h5_block *more = NULL;
+    tt_h5_written_block *more = NULL;
     int64_t room = 2 * f->room + 16;
     TT_TRY(TT_ALLOC(more, room));
     if (f->blocks) memcpy(more, f->block, (size_t)f->blocks * sizeof *more);
@@ -292,34 +293,32 @@ static tt_err remember_local(tt_h5_file *f, const char *path, tt_h5_block *b, co
 tt_err tt_h5_write_block(tt_h5_file *f, const char *path, const int64_t *first,
                          const int64_t *count, const void *data)
 {
-  writing w = {.dataset = -1, .space = -1, .transfer = -1};
+  writing w = {.dataset = -1, .space = -1, .dxpl = -1};
   if (f->error) return f->error;
-  tt_err e = begin_local(f, path, first, count, &w);
-  if (!e) e = remember_local(f, path, &w.b, data, w.b.count[0] * w.row_bytes);
+  tt_err e = open_block_local(f, path, first, count, &w);
+  if (!e) e = record_block_local(f, path, &w.b, data, w.b.count[0] * w.row_bytes);
   e = tt_h5_vote(f, e);
   /* HDF5 cannot write a dataset without values, not even nothing: then there is no round at all */
-  int64_t per = rows_per_round(&w), rounds = w.row_bytes > 0 ? (w.b.count[0] + per - 1) / per : 0;
-  if (!e && f->comm) tt_max_i64(f->comm, &rounds, 1);
-  for (int64_t i = 0; !e && i < rounds; i++)
-    e = tt_h5_vote(f, write_round(f, path, &w, i, data));
-  end_writing(&w);
+  int64_t per = rows_per_write(&w), pieces = w.row_bytes > 0 ? (w.b.count[0] + per - 1) / per : 0;
+  if (!e && f->comm) tt_allreduce_max_i64(f->comm, &pieces, 1);
+  for (int64_t i = 0; !e && i < pieces; i++) e = tt_h5_vote(f, write_piece(f, path, &w, i, data));
+  close_block(&w);
   return e;
 }
 
-tt_err tt_h5_write_slice(tt_h5_file *f, const char *path, tt_h5_type type, int ndims,
-                         const int64_t *dims, int64_t first, int64_t count, const void *data)
+tt_err tt_h5_write_rows(tt_h5_file *f, const char *path, tt_h5_type type, int ndims,
+                        const int64_t *dims, int64_t first, int64_t count, const void *data)
 {
   int64_t from[TT_H5_MAX_DIMS] = {first}, size[TT_H5_MAX_DIMS] = {0};
-  if (tt_h5_dataset(f, path, type, ndims, dims)) return f->error;
-  for (int i = 1; i < ndims; i++)
-    size[i] = dims[i];
+  if (tt_h5_create_dataset(f, path, type, ndims, dims)) return f->error;
+  for (int i = 1; i < ndims; i++) size[i] = dims[i];
   size[0] = count;
   return tt_h5_write_block(f, path, from, size, data);
 }
 
-tt_err tt_h5_write_root(tt_h5_file *f, const char *path, tt_h5_type type, int ndims,
-                        const int64_t *dims, const void *data)
+tt_err tt_h5_write_from_root(tt_h5_file *f, const char *path, tt_h5_type type, int ndims,
+                             const int64_t *dims, const void *data)
 {
   int64_t rows = ndims ? dims[0] : 1;
-  return tt_h5_write_slice(f, path, type, ndims, dims, 0, is_root(f) ? rows : 0, data);
+  return tt_h5_write_rows(f, path, type, ndims, dims, 0, is_root(f) ? rows : 0, data);
 }

@@ -6,122 +6,122 @@
 
 /* Everything of a committee but its weights, as one block of bytes. One function walks through the
  * fields; the walk counts bytes, copies them out, or copies them in. */
-typedef enum walk_mode { COUNT, PACK, UNPACK } walk_mode;
-typedef struct walk {
-  walk_mode mode;
+typedef enum archive_mode { COUNT, PACK, UNPACK } archive_mode;
+typedef struct archive {
+  archive_mode mode;
   char *bytes;
   int64_t at;
-} walk;
+} archive;
 
-static void pass(walk *k, void *field, int64_t bytes)
+static void archive_bytes(archive *k, void *field, int64_t bytes)
 {
   if (k->mode == PACK) memcpy(k->bytes + k->at, field, (size_t)bytes);
   if (k->mode == UNPACK) memcpy(field, k->bytes + k->at, (size_t)bytes);
   k->at += bytes;
 }
 
-static tt_err pass_text(walk *k, char **text)
+static tt_err archive_text(archive *k, char **text)
 {
   if (k->mode == UNPACK) TT_TRY(tt_text_set(text, k->bytes + k->at));
-  pass(k, *text, (int64_t)strlen(*text) + 1);
+  archive_bytes(k, *text, (int64_t)strlen(*text) + 1);
   return TT_OK;
 }
 
-static tt_err pass_ensemble(walk *k, tt_ensemble *e)
+static tt_err archive_ensemble(archive *k, tt_ensemble *e)
 {
-  TT_TRY(pass_text(k, &e->name));
-  pass(k, &e->first, sizeof e->first);
-  pass(k, &e->members, sizeof e->members);
-  pass(k, &e->targets, sizeof e->targets);
-  pass(k, &e->key, sizeof e->key);
+  TT_TRY(archive_text(k, &e->name));
+  archive_bytes(k, &e->first, sizeof e->first);
+  archive_bytes(k, &e->members, sizeof e->members);
+  archive_bytes(k, &e->targets, sizeof e->targets);
+  archive_bytes(k, &e->key, sizeof e->key);
   if (k->mode == UNPACK) TT_TRY(TT_ALLOC(e->column, e->targets));
-  pass(k, e->column, e->targets * (int64_t)sizeof *e->column);
+  archive_bytes(k, e->column, e->targets * (int64_t)sizeof *e->column);
   return TT_OK;
 }
 
-static tt_err pass_columns(walk *k, tt_columns *c)
+static tt_err archive_columns(archive *k, tt_columns *c)
 {
   int64_t count = c->count;
-  pass(k, &count, sizeof count);
+  archive_bytes(k, &count, sizeof count);
   if (k->mode == UNPACK) TT_TRY(tt_columns_create(count, c));
   for (int64_t i = 0; i < count; i++) {
-    TT_TRY(pass_text(k, &c->name[i]));
-    TT_TRY(pass_text(k, &c->units[i]));
+    TT_TRY(archive_text(k, &c->name[i]));
+    TT_TRY(archive_text(k, &c->units[i]));
   }
   return TT_OK;
 }
 
-static tt_err pass_scaler(walk *k, tt_scaler *s, int64_t inputs, int64_t targets)
+static tt_err archive_scaler(archive *k, tt_scaler *s, int64_t inputs, int64_t targets)
 {
   const int64_t bytes = sizeof *s->x_mean;
   if (k->mode == UNPACK) TT_TRY(tt_scaler_create(inputs, targets, s));
-  pass(k, s->x_mean, inputs * bytes);
-  pass(k, s->x_scale, inputs * bytes);
-  pass(k, s->y_mean, targets * bytes);
-  pass(k, s->y_scale, targets * bytes);
+  archive_bytes(k, s->x_mean, inputs * bytes);
+  archive_bytes(k, s->x_scale, inputs * bytes);
+  archive_bytes(k, s->y_mean, targets * bytes);
+  archive_bytes(k, s->y_scale, targets * bytes);
   return TT_OK;
 }
 
-static tt_err pass_calibration(walk *k, tt_calibration *c)
+static tt_err archive_calibration(archive *k, tt_calibration *c)
 {
   const double none[TT_MAX_CONFORMAL] = {0};
   int64_t size[2] = {c->columns, c->levels};
-  pass(k, size, sizeof size);
+  archive_bytes(k, size, sizeof size);
   if (!size[0]) return TT_OK;
   if (k->mode == UNPACK) TT_TRY(tt_calibration_create(size[0], size[1], none, c));
-  pass(k, c->spread, size[0] * (int64_t)sizeof *c->spread);
-  pass(k, c->rows, size[0] * (int64_t)sizeof *c->rows);
-  pass(k, c->level, size[1] * (int64_t)sizeof *c->level);
-  pass(k, c->width, size[1] * size[0] * (int64_t)sizeof *c->width);
+  archive_bytes(k, c->std_scale, size[0] * (int64_t)sizeof *c->std_scale);
+  archive_bytes(k, c->rows, size[0] * (int64_t)sizeof *c->rows);
+  archive_bytes(k, c->level, size[1] * (int64_t)sizeof *c->level);
+  archive_bytes(k, c->width, size[1] * size[0] * (int64_t)sizeof *c->width);
   return TT_OK;
 }
 
-static tt_err pass_committee(walk *k, tt_committee *m)
+static tt_err archive_committee(archive *k, tt_trained_ensemble *m)
 {
-  pass(k, &m->variance_floor, sizeof m->variance_floor);
-  pass(k, m->weight, m->members * (int64_t)sizeof *m->weight);
-  pass(k, m->status, m->members * (int64_t)sizeof *m->status);
-  pass(k, m->index, m->members * (int64_t)sizeof *m->index);
-  pass(k, m->snapshot, m->members * (int64_t)sizeof *m->snapshot);
-  for (int64_t i = 0; i < m->ensembles; i++) TT_TRY(pass_ensemble(k, &m->ensemble[i]));
-  TT_TRY(pass_columns(k, &m->input));
-  TT_TRY(pass_columns(k, &m->target));
-  TT_TRY(pass_calibration(k, &m->calibration));
-  return pass_scaler(k, &m->scaler, m->input.count, m->target.count);
+  archive_bytes(k, &m->variance_floor, sizeof m->variance_floor);
+  archive_bytes(k, m->weight, m->members * (int64_t)sizeof *m->weight);
+  archive_bytes(k, m->status, m->members * (int64_t)sizeof *m->status);
+  archive_bytes(k, m->index, m->members * (int64_t)sizeof *m->index);
+  archive_bytes(k, m->snapshot, m->members * (int64_t)sizeof *m->snapshot);
+  for (int64_t i = 0; i < m->ensembles; i++) TT_TRY(archive_ensemble(k, &m->ensemble[i]));
+  TT_TRY(archive_columns(k, &m->input));
+  TT_TRY(archive_columns(k, &m->target));
+  TT_TRY(archive_calibration(k, &m->calibration));
+  return archive_scaler(k, &m->scaler, m->input.count, m->target.count);
 }
 
 /* What the others need to make room. */
-typedef struct head {
+typedef struct header {
   tt_model model;
   int64_t ensembles, members, bytes;
-} head;
+} header;
 
-static void describe_local(tt_committee *m, head *h)
+static void measure_local(tt_trained_ensemble *m, header *h)
 {
-  walk k = {COUNT, NULL, 0};
-  pass_committee(&k, m);
-  *h = (head){m->model, m->ensembles, m->members, k.at};
+  archive k = {COUNT, NULL, 0};
+  archive_committee(&k, m);
+  *h = (header){m->model, m->ensembles, m->members, k.at};
 }
 
-static tt_err make_room_local(const head *h, int root, tt_committee **m, char **bytes)
+static tt_err allocate_local(const header *h, int root, tt_trained_ensemble **m, char **bytes)
 {
   TT_TRY(TT_ALLOC(*bytes, h->bytes));
-  return root ? TT_OK : tt_committee_create(&h->model, h->ensembles, h->members, m);
+  return root ? TT_OK : tt_trained_ensemble_create(&h->model, h->ensembles, h->members, m);
 }
 
 /* Collective. *m is there on rank 0 and made on the others. */
-static tt_err share(tt_comm *c, tt_committee **m)
+static tt_err broadcast_cohort(tt_comm *c, tt_trained_ensemble **m)
 {
-  head h = {0};
+  header h = {0};
   char *bytes = NULL;
   int root = tt_comm_is_root(c);
-  if (root) describe_local(*m, &h);
+  if (root) measure_local(*m, &h);
   tt_bcast(c, &h, sizeof h);
-  tt_err e = tt_agree(c, make_room_local(&h, root, m, &bytes));
+  tt_err e = tt_agree(c, allocate_local(&h, root, m, &bytes));
   if (!e) {
-    if (root) e = pass_committee(&(walk){PACK, bytes, 0}, *m);
+    if (root) e = archive_committee(&(archive){PACK, bytes, 0}, *m);
     tt_bcast(c, bytes, h.bytes);
-    if (!root) e = pass_committee(&(walk){UNPACK, bytes, 0}, *m);
+    if (!root) e = archive_committee(&(archive){UNPACK, bytes, 0}, *m);
     e = tt_agree(c, e);
   }
   if (!e) tt_bcast(c, (*m)->w, h.members * h.model.params * (int64_t)sizeof *(*m)->w);
@@ -129,16 +129,16 @@ static tt_err share(tt_comm *c, tt_committee **m)
   return e;
 }
 
-tt_err tt_model_read(tt_comm *c, const char *file, tt_committees *out)
+tt_err tt_model_read(tt_comm *c, const char *file, tt_trained_ensembles *out)
 {
-  tt_committees all = {0};
+  tt_trained_ensembles all = {0};
   tt_err e = tt_agree(c, tt_comm_is_root(c) ? tt_model_read_local(file, &all) : TT_OK);
   int64_t count = all.count;
   if (!e) tt_bcast(c, &count, sizeof count);
-  if (!e) e = tt_agree(c, tt_comm_is_root(c) ? TT_OK : tt_committees_create(count, &all));
-  for (int64_t i = 0; !e && i < count; i++) e = share(c, &all.at[i]);
+  if (!e) e = tt_agree(c, tt_comm_is_root(c) ? TT_OK : tt_trained_ensembles_create(count, &all));
+  for (int64_t i = 0; !e && i < count; i++) e = broadcast_cohort(c, &all.at[i]);
   if (e)
-    tt_committees_destroy(&all);
+    tt_trained_ensembles_destroy(&all);
   else
     *out = all;
   return e;

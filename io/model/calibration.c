@@ -7,10 +7,10 @@
 #include <math.h>
 #include <string.h>
 
-tt_err tt_model_calibration_join(const tt_committees *all, tt_calibration *out)
+tt_err tt_calibration_concat(const tt_trained_ensembles *all, tt_calibration *out)
 {
   const tt_calibration *any = NULL;
-  int64_t columns = tt_committees_columns(all), first = 0;
+  int64_t columns = tt_trained_ensembles_columns(all), first = 0;
   for (int64_t i = 0; i < all->count; i++)
     if (all->at[i]->calibration.columns) any = &all->at[i]->calibration;
   if (!any) return TT_OK;
@@ -18,16 +18,16 @@ tt_err tt_model_calibration_join(const tt_committees *all, tt_calibration *out)
   for (int64_t i = 0; i < all->count; i++) {
     const tt_calibration *k = &all->at[i]->calibration;
     size_t bytes = (size_t)k->columns * sizeof(double);
-    if (k->columns) memcpy(out->spread + first, k->spread, bytes);
+    if (k->columns) memcpy(out->std_scale + first, k->std_scale, bytes);
     if (k->columns) memcpy(out->rows + first, k->rows, bytes);
     for (int64_t l = 0; k->columns && l < k->levels; l++)
       memcpy(out->width + l * columns + first, k->width + l * k->columns, bytes);
-    first += tt_committee_columns(all->at[i]);
+    first += tt_trained_ensemble_columns(all->at[i]);
   }
   return TT_OK;
 }
 
-void tt_model_calibration_write(tt_schema *s, const tt_calibration *k)
+void tt_calibration_write(tt_schema *s, const tt_calibration *k)
 {
   const tt_variable level = {"conformal_level",
                              TT_H5_F64,
@@ -35,8 +35,8 @@ void tt_model_calibration_write(tt_schema *s, const tt_calibration *k)
                              "1",
                              "share of new rows the interval covers",
                              NULL};
-  const tt_variable spread = {"calibration/std_scale",         TT_H5_F64, {"column"}, "1",
-                              "factor on standard deviations", NULL};
+  const tt_variable std_scale = {"calibration/std_scale",         TT_H5_F64, {"column"}, "1",
+                                 "factor on standard deviations", NULL};
   const tt_variable rows = {"calibration/rows",
                             TT_H5_I64,
                             {"column"},
@@ -50,22 +50,22 @@ void tt_model_calibration_write(tt_schema *s, const tt_calibration *k)
                              "half width in standard deviations; of quantiles in normalised units",
                              NULL};
   if (!k->columns) return;
-  tt_schema_dim(s, "column", k->columns);
-  tt_h5_group(s->file, "calibration");
-  tt_schema_root(s, &spread, k->spread);
-  tt_schema_root(s, &rows, k->rows);
+  tt_schema_create_dimension(s, "column", k->columns);
+  tt_h5_create_group(s->file, "calibration");
+  tt_schema_write_from_root(s, &std_scale, k->std_scale);
+  tt_schema_write_from_root(s, &rows, k->rows);
   if (!k->levels) return;
-  tt_schema_coordinate(s, &level, k->levels, k->level);
-  tt_schema_root(s, &width, k->width);
+  tt_schema_write_coordinate(s, &level, k->levels, k->level);
+  tt_schema_write_from_root(s, &width, k->width);
 }
 
 static tt_err check(tt_h5_reader *r, const tt_calibration *k)
 {
   const char *file = tt_h5_file_name(r);
   for (int64_t i = 0; i < k->columns; i++)
-    if (!(k->spread[i] > 0.0 && k->spread[i] < INFINITY))
+    if (!(k->std_scale[i] > 0.0 && k->std_scale[i] < INFINITY))
       return TT_FAIL(DATA, "%s: 'calibration/std_scale' of column %" PRId64 " is %g" TT_DAMAGED,
-                     file, i, k->spread[i]);
+                     file, i, k->std_scale[i]);
   for (int64_t i = 0; i < k->levels; i++)
     if (!(k->level[i] > 0.0 && k->level[i] < 1.0))
       return TT_FAIL(DATA, "%s: 'conformal_level' holds %g" TT_DAMAGED, file, k->level[i]);
@@ -77,53 +77,54 @@ static tt_err check(tt_h5_reader *r, const tt_calibration *k)
 
 static tt_err read_numbers(tt_h5_reader *r, tt_calibration *k)
 {
-  TT_TRY(tt_h5_read_local(r, "calibration/std_scale", TT_H5_F64, 0, k->columns, k->spread));
-  TT_TRY(tt_schema_shape_local(r, "calibration/rows", 1, &k->columns));
-  TT_TRY(tt_h5_read_local(r, "calibration/rows", TT_H5_I64, 0, k->columns, k->rows));
+  TT_TRY(tt_h5_read_rows_local(r, "calibration/std_scale", TT_H5_F64, 0, k->columns, k->std_scale));
+  TT_TRY(tt_schema_check_shape_local(r, "calibration/rows", 1, &k->columns));
+  TT_TRY(tt_h5_read_rows_local(r, "calibration/rows", TT_H5_I64, 0, k->columns, k->rows));
   if (k->levels) {
     int64_t shape[2] = {k->levels, k->columns};
-    TT_TRY(tt_schema_shape_local(r, "calibration/conformal_width", 2, shape));
-    TT_TRY(tt_h5_read_local(r, "calibration/conformal_width", TT_H5_F64, 0, k->levels, k->width));
-    TT_TRY(tt_h5_read_local(r, "conformal_level", TT_H5_F64, 0, k->levels, k->level));
+    TT_TRY(tt_schema_check_shape_local(r, "calibration/conformal_width", 2, shape));
+    TT_TRY(
+        tt_h5_read_rows_local(r, "calibration/conformal_width", TT_H5_F64, 0, k->levels, k->width));
+    TT_TRY(tt_h5_read_rows_local(r, "conformal_level", TT_H5_F64, 0, k->levels, k->level));
   }
   return check(r, k);
 }
 
 /* The columns of each committee out of those of all. */
-static tt_err deal(const tt_calibration *whole, tt_committees *all)
+static tt_err split_by_cohort(const tt_calibration *joined, tt_trained_ensembles *all)
 {
   int64_t first = 0;
   for (int64_t i = 0; i < all->count; i++) {
     tt_calibration *k = &all->at[i]->calibration;
-    int64_t columns = tt_committee_columns(all->at[i]);
+    int64_t columns = tt_trained_ensemble_columns(all->at[i]);
     size_t bytes = (size_t)columns * sizeof(double);
-    TT_TRY(tt_calibration_create(columns, whole->levels, whole->level, k));
-    memcpy(k->spread, whole->spread + first, bytes);
-    memcpy(k->rows, whole->rows + first, bytes);
+    TT_TRY(tt_calibration_create(columns, joined->levels, joined->level, k));
+    memcpy(k->std_scale, joined->std_scale + first, bytes);
+    memcpy(k->rows, joined->rows + first, bytes);
     for (int64_t l = 0; l < k->levels; l++)
-      memcpy(k->width + l * columns, whole->width + l * whole->columns + first, bytes);
+      memcpy(k->width + l * columns, joined->width + l * joined->columns + first, bytes);
     first += columns;
   }
   return TT_OK;
 }
 
-tt_err tt_model_calibration_read(tt_h5_reader *r, tt_committees *all)
+tt_err tt_calibration_read_local(tt_h5_reader *r, tt_trained_ensembles *all)
 {
   const double none[TT_MAX_CONFORMAL] = {0};
-  int64_t columns = tt_committees_columns(all), levels = 0;
-  tt_calibration whole = {0};
+  int64_t columns = tt_trained_ensembles_columns(all), levels = 0;
+  tt_calibration joined = {0};
   if (!tt_h5_has_local(r, "calibration/std_scale")) return TT_OK;
-  TT_TRY(tt_schema_shape_local(r, "calibration/std_scale", 1, &columns));
+  TT_TRY(tt_schema_check_shape_local(r, "calibration/std_scale", 1, &columns));
   if (tt_h5_has_local(r, "conformal_level")) {
     levels = -1;
-    TT_TRY(tt_schema_shape_local(r, "conformal_level", 1, &levels));
+    TT_TRY(tt_schema_check_shape_local(r, "conformal_level", 1, &levels));
     if (levels > TT_MAX_CONFORMAL)
       return TT_FAIL(DATA, "%s: 'conformal_level' has %" PRId64 " values, expected 1 to %d",
                      tt_h5_file_name(r), levels, TT_MAX_CONFORMAL);
   }
-  tt_err e = tt_calibration_create(columns, levels, none, &whole);
-  if (!e) e = read_numbers(r, &whole);
-  if (!e) e = deal(&whole, all);
-  tt_calibration_free(&whole);
+  tt_err e = tt_calibration_create(columns, levels, none, &joined);
+  if (!e) e = read_numbers(r, &joined);
+  if (!e) e = split_by_cohort(&joined, all);
+  tt_calibration_free(&joined);
   return e;
 }

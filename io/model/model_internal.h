@@ -1,31 +1,32 @@
 /* model_internal.h — what the files io/model/read.c and read_shape.c share. Floor 3; local. */
-#ifndef TT_MODEL_PRIV_H
-#define TT_MODEL_PRIV_H
-#include "io/hdf5/h5.h"
+#ifndef TT_MODEL_INTERNAL_H
+#define TT_MODEL_INTERNAL_H
 #include "core/model/model.h"
+#include "io/hdf5/h5.h"
 
 /* What the file holds of one committee. */
-typedef struct tt_model_sizes {
+typedef struct tt_model_cohort_info {
   char prefix[24];         /* of its networks: "" or "cohort3/" */
   int64_t member, members; /* first of the file, count */
   int64_t ensemble, ensembles;
   tt_model model;
-} tt_model_sizes;
+} tt_model_cohort_info;
 
-typedef struct tt_model_whole {
+typedef struct tt_model_file_info {
   int64_t cohorts, members, ensembles, targets; /* targets: the largest K */
-  tt_model_sizes *part;                         /* [cohorts] */
-} tt_model_whole;
+  tt_model_cohort_info *cohort_info;            /* [cohorts] */
+} tt_model_file_info;
 
 /* Sizes of everything in a model file, and the networks they add up to; w->part is freed by the
  * caller in any case. Errors: DATA, IO, MEM. */
-tt_err tt_model_sizes_local(tt_h5_reader *r, tt_model_whole *w);
+tt_err tt_model_read_info_local(tt_h5_reader *r, tt_model_file_info *w);
 
 /* All n values of a dataset of one axis. Errors: DATA, IO. */
-tt_err tt_model_vector_local(tt_h5_reader *r, const char *path, tt_h5_type type, int64_t n,
-                             void *out);
+tt_err tt_model_read_vector_local(tt_h5_reader *r, const char *path, tt_h5_type type, int64_t n,
+                                  void *out);
 
 /* Path of a tensor: "net/layer0/weight". */
-enum { TT_MODEL_PATH = 96 };
-void tt_model_tensor(const tt_model_sizes *s, int l, const char *which, char path[TT_MODEL_PATH]);
+enum { TT_MODEL_PATH_MAX = 96 };
+void tt_model_tensor_path(const tt_model_cohort_info *s, int l, const char *which,
+                          char path[TT_MODEL_PATH_MAX]);
 #endif

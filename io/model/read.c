@@ -1,48 +1,50 @@
 /* read.c — tt_model_read_local of model_file.h, after the sizes (read_shape.c). */
 #include "core/base/mem.h"
+#include "core/model/state.h"
 #include "io/hdf5/h5.h"
+#include "io/hdf5/schema.h"
 #include "io/model/calibration.h"
 #include "io/model/model_file.h"
 #include "io/model/model_internal.h"
-#include "io/hdf5/schema.h"
-#include "core/model/state.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { BATCH = 1 << 22 }; /* numbers to read at a time */
+enum { VALUES_PER_READ = 1 << 22 }; /* numbers to read at a time */
 
 /* ---- Contents -------------------------------------------------------------------------------- */
 
 /* One value of each member of this committee. */
-static tt_err read_own(tt_h5_reader *r, const char *path, tt_h5_type type, const tt_model_whole *w,
-                       const tt_model_sizes *s, void *out)
+static tt_err read_cohort_members(tt_h5_reader *r, const char *path, tt_h5_type type,
+                                  const tt_model_file_info *w, const tt_model_cohort_info *s,
+                                  void *out)
 {
-  TT_TRY(tt_schema_shape_local(r, path, 1, (int64_t[]){w->members}));
-  return tt_h5_read_local(r, path, type, s->member, s->members, out);
+  TT_TRY(tt_schema_check_shape_local(r, path, 1, (int64_t[]){w->members}));
+  return tt_h5_read_rows_local(r, path, type, s->member, s->members, out);
 }
 
 /* Numbers of members; files of before do not have them. */
-static tt_err read_numbers(tt_h5_reader *r, const tt_model_whole *w, const tt_model_sizes *s,
-                           tt_committee *m)
+static tt_err read_member_index(tt_h5_reader *r, const tt_model_file_info *w,
+                                const tt_model_cohort_info *s, tt_trained_ensemble *m)
 {
   for (int64_t i = 0; i < m->ensembles; i++)
     for (int64_t j = 0; j < m->ensemble[i].members; j++)
       m->index[m->ensemble[i].first + j] = (int32_t)j;
   if (tt_h5_has_local(r, "member_index"))
-    TT_TRY(read_own(r, "member_index", TT_H5_I32, w, s, m->index));
-  return tt_h5_has_local(r, "snapshot") ? read_own(r, "snapshot", TT_H5_I32, w, s, m->snapshot)
-                                        : TT_OK;
+    TT_TRY(read_cohort_members(r, "member_index", TT_H5_I32, w, s, m->index));
+  return tt_h5_has_local(r, "snapshot")
+             ? read_cohort_members(r, "snapshot", TT_H5_I32, w, s, m->snapshot)
+             : TT_OK;
 }
 
-static tt_err read_members(tt_h5_reader *r, const tt_model_whole *w, const tt_model_sizes *s,
-                           tt_committee *m)
+static tt_err read_members(tt_h5_reader *r, const tt_model_file_info *w,
+                           const tt_model_cohort_info *s, tt_trained_ensemble *m)
 {
   const char *file = tt_h5_file_name(r);
-  TT_TRY(read_own(r, "status", TT_H5_I8, w, s, m->status));
-  TT_TRY(read_own(r, "weight_share", TT_H5_F64, w, s, m->weight));
+  TT_TRY(read_cohort_members(r, "status", TT_H5_I8, w, s, m->status));
+  TT_TRY(read_cohort_members(r, "weight_share", TT_H5_F64, w, s, m->weight));
   for (int64_t i = 0; i < m->members; i++) {
     if (m->status[i] < TT_STATUS_training || m->status[i] > TT_STATUS_diverged)
       return TT_FAIL(DATA, "%s: 'status' of member %" PRId64 " is %d, expected 0 to %d", file,
@@ -58,7 +60,7 @@ static tt_err read_members(tt_h5_reader *r, const tt_model_whole *w, const tt_mo
 }
 
 /* Ensembles are consecutive and hold all members. */
-static tt_err check_ensembles(tt_h5_reader *r, const tt_committee *m, int64_t targets)
+static tt_err check_ensembles(tt_h5_reader *r, const tt_trained_ensemble *m, int64_t targets)
 {
   const char *file = tt_h5_file_name(r);
   int64_t next = 0;
@@ -85,15 +87,16 @@ static tt_err check_ensembles(tt_h5_reader *r, const tt_committee *m, int64_t ta
 }
 
 /* name [all ensembles]; number: room for [3 + targets][all ensembles] */
-static tt_err fill_ensembles(tt_h5_reader *r, const tt_model_whole *w, const tt_model_sizes *s,
-                             tt_committee *m, char **name, int64_t *number)
+static tt_err fill_ensembles(tt_h5_reader *r, const tt_model_file_info *w,
+                             const tt_model_cohort_info *s, tt_trained_ensemble *m, char **name,
+                             int64_t *number)
 {
   int64_t n = w->ensembles, k = m->model.targets;
   int64_t *first = number, *members = number + n, *key = number + 2 * n, *column = number + 3 * n;
-  TT_TRY(tt_model_vector_local(r, "ensemble_first", TT_H5_I64, n, first));
-  TT_TRY(tt_model_vector_local(r, "ensemble_members", TT_H5_I64, n, members));
-  TT_TRY(tt_model_vector_local(r, "ensemble_key", TT_H5_I64, n, key));
-  TT_TRY(tt_h5_read_local(r, "ensemble_column", TT_H5_I64, 0, n, column));
+  TT_TRY(tt_model_read_vector_local(r, "ensemble_first", TT_H5_I64, n, first));
+  TT_TRY(tt_model_read_vector_local(r, "ensemble_members", TT_H5_I64, n, members));
+  TT_TRY(tt_model_read_vector_local(r, "ensemble_key", TT_H5_I64, n, key));
+  TT_TRY(tt_h5_read_rows_local(r, "ensemble_column", TT_H5_I64, 0, n, column));
   for (int64_t i = 0; i < m->ensembles; i++) {
     int64_t at = s->ensemble + i;
     tt_ensemble *e = &m->ensemble[i];
@@ -104,18 +107,17 @@ static tt_err fill_ensembles(tt_h5_reader *r, const tt_model_whole *w, const tt_
     e->selection = -1;
     TT_TRY(tt_text_set(&e->name, name[at]));
     TT_TRY(TT_ALLOC(e->column, k));
-    for (int64_t j = 0; j < k; j++)
-      e->column[j] = (int32_t)column[at * w->targets + j];
+    for (int64_t j = 0; j < k; j++) e->column[j] = (int32_t)column[at * w->targets + j];
   }
   return TT_OK;
 }
 
-static tt_err read_ensembles(tt_h5_reader *r, const tt_model_whole *w, const tt_model_sizes *s,
-                             tt_committee *m)
+static tt_err read_ensembles(tt_h5_reader *r, const tt_model_file_info *w,
+                             const tt_model_cohort_info *s, tt_trained_ensemble *m)
 {
   char **name = NULL;
   int64_t *number = NULL;
-  tt_err e = tt_schema_texts_local(r, "ensemble_name", w->ensembles, &name);
+  tt_err e = tt_schema_read_texts_local(r, "ensemble_name", w->ensembles, &name);
   if (!e) e = TT_ALLOC(number, (3 + w->targets) * w->ensembles);
   if (!e) e = fill_ensembles(r, w, s, m, name, number);
   tt_h5_texts_free(w->ensembles, &name);
@@ -128,8 +130,8 @@ static tt_err read_columns(tt_h5_reader *r, const char *names, const char *units
 {
   char **name = NULL, **unit = NULL;
   tt_err e = tt_columns_create(count, out);
-  if (!e) e = tt_schema_texts_local(r, names, count, &name);
-  if (!e) e = tt_schema_texts_local(r, units, count, &unit);
+  if (!e) e = tt_schema_read_texts_local(r, names, count, &name);
+  if (!e) e = tt_schema_read_texts_local(r, units, count, &unit);
   for (int64_t i = 0; !e && i < count; i++) {
     e = tt_text_set(&out->name[i], name[i]);
     if (!e) e = tt_text_set(&out->units[i], unit[i]);
@@ -142,7 +144,7 @@ static tt_err read_columns(tt_h5_reader *r, const char *names, const char *units
 /* Means are finite, scales are finite and not zero. */
 static tt_err read_scale(tt_h5_reader *r, const char *path, int64_t n, int is_scale, double *out)
 {
-  TT_TRY(tt_model_vector_local(r, path, TT_H5_F64, n, out));
+  TT_TRY(tt_model_read_vector_local(r, path, TT_H5_F64, n, out));
   for (int64_t i = 0; i < n; i++)
     if (!isfinite(out[i]) || (is_scale && !(out[i] > 0.0)))
       return TT_FAIL(DATA, "%s: '%s' of column %" PRId64 " is %g" TT_DAMAGED, tt_h5_file_name(r),
@@ -160,8 +162,8 @@ static tt_err read_scaler(tt_h5_reader *r, int64_t inputs, int64_t targets, tt_s
 }
 
 /* Finite, unless the member diverged. */
-static tt_err check_finite(tt_h5_reader *r, const char *path, const tt_committee *m, int64_t member,
-                           const float *w, int64_t size)
+static tt_err check_finite(tt_h5_reader *r, const char *path, const tt_trained_ensemble *m,
+                           int64_t member, const float *w, int64_t size)
 {
   if (m->status[member] == TT_STATUS_diverged) return TT_OK;
   for (int64_t j = 0; j < size; j++)
@@ -175,13 +177,13 @@ static tt_err check_finite(tt_h5_reader *r, const char *path, const tt_committee
 
 /* One tensor: `size` numbers of each member, to `offset` of its parameters. buffer: room for one
  * member, and for BATCH numbers if there are as many. */
-static tt_err read_tensor(tt_h5_reader *r, const char *path, tt_committee *m, int64_t offset,
+static tt_err read_tensor(tt_h5_reader *r, const char *path, tt_trained_ensemble *m, int64_t offset,
                           int64_t size, float *buffer)
 {
-  int64_t step = size < BATCH ? BATCH / size : 1;
+  int64_t step = size < VALUES_PER_READ ? VALUES_PER_READ / size : 1;
   for (int64_t first = 0; first < m->members; first += step) {
     int64_t count = m->members - first < step ? m->members - first : step;
-    TT_TRY(tt_h5_read_local(r, path, TT_H5_F32, first, count, buffer));
+    TT_TRY(tt_h5_read_rows_local(r, path, TT_H5_F32, first, count, buffer));
     for (int64_t i = 0; i < count; i++) {
       TT_TRY(check_finite(r, path, m, first + i, buffer + i * size, size));
       memcpy(m->w + (first + i) * m->model.params + offset, buffer + i * size,
@@ -191,78 +193,79 @@ static tt_err read_tensor(tt_h5_reader *r, const char *path, tt_committee *m, in
   return TT_OK;
 }
 
-static tt_err read_layer(tt_h5_reader *r, const tt_model_sizes *s, int l, tt_committee *m,
-                         float *buffer)
+static tt_err read_layer(tt_h5_reader *r, const tt_model_cohort_info *s, int l,
+                         tt_trained_ensemble *m, float *buffer)
 {
   const tt_layer *layer = &m->model.layer[l];
   char path[96];
-  tt_model_tensor(s, l, "weight", path);
+  tt_model_tensor_path(s, l, "weight", path);
   TT_TRY(read_tensor(r, path, m, layer->weight, layer->in * layer->out, buffer));
-  tt_model_tensor(s, l, "bias", path);
+  tt_model_tensor_path(s, l, "bias", path);
   TT_TRY(read_tensor(r, path, m, layer->bias, layer->out, buffer));
   if (layer->norm < 0) return TT_OK;
-  tt_model_tensor(s, l, "gain", path);
+  tt_model_tensor_path(s, l, "gain", path);
   TT_TRY(read_tensor(r, path, m, layer->norm, layer->out, buffer));
-  tt_model_tensor(s, l, "shift", path);
+  tt_model_tensor_path(s, l, "shift", path);
   return read_tensor(r, path, m, layer->norm + layer->out, layer->out, buffer);
 }
 
-static tt_err read_weights(tt_h5_reader *r, const tt_model_sizes *s, tt_committee *m)
+static tt_err read_weights(tt_h5_reader *r, const tt_model_cohort_info *s, tt_trained_ensemble *m)
 {
   float *buffer = NULL;
   int64_t all = m->members * m->model.params, one = m->model.params;
-  tt_err e = TT_ALLOC(buffer, one > BATCH ? one : all < BATCH ? all : BATCH);
-  for (int l = 0; !e && l < m->model.layers; l++)
-    e = read_layer(r, s, l, m, buffer);
+  tt_err e = TT_ALLOC(buffer, one > VALUES_PER_READ   ? one
+                              : all < VALUES_PER_READ ? all
+                                                      : VALUES_PER_READ);
+  for (int l = 0; !e && l < m->model.layers; l++) e = read_layer(r, s, l, m, buffer);
   tt_free(buffer);
   return e;
 }
 
-static tt_err read_contents(tt_h5_reader *r, const tt_model_whole *w, const tt_model_sizes *s,
-                            tt_committee *m)
+static tt_err read_contents(tt_h5_reader *r, const tt_model_file_info *w,
+                            const tt_model_cohort_info *s, tt_trained_ensemble *m)
 {
   int64_t targets[1] = {-1};
   char group[64];
   snprintf(group, sizeof group, "%snet", s->prefix);
-  TT_TRY(tt_h5_attr_local(r, group, "variance_floor", TT_H5_F32, 1, &m->variance_floor));
+  TT_TRY(tt_h5_read_attr_local(r, group, "variance_floor", TT_H5_F32, 1, &m->variance_floor));
   if (!isfinite(m->variance_floor) || m->variance_floor < 0.0f)
     return TT_FAIL(DATA, "%s: attribute 'variance_floor' of '%s' is %g" TT_DAMAGED,
                    tt_h5_file_name(r), group, (double)m->variance_floor);
-  TT_TRY(tt_schema_shape_local(r, "scaler/y_mean", 1, targets));
+  TT_TRY(tt_schema_check_shape_local(r, "scaler/y_mean", 1, targets));
   TT_TRY(read_members(r, w, s, m));
   TT_TRY(read_ensembles(r, w, s, m));
   TT_TRY(check_ensembles(r, m, targets[0]));
-  TT_TRY(read_numbers(r, w, s, m));
+  TT_TRY(read_member_index(r, w, s, m));
   TT_TRY(read_columns(r, "names/feature_name", "names/feature_units", m->model.inputs, &m->input));
   TT_TRY(read_columns(r, "names/target_name", "names/target_units", targets[0], &m->target));
   TT_TRY(read_scaler(r, m->model.inputs, targets[0], &m->scaler));
   return read_weights(r, s, m);
 }
 
-static tt_err read_all(tt_h5_reader *r, tt_model_whole *w, tt_committees *all)
+static tt_err read_all(tt_h5_reader *r, tt_model_file_info *w, tt_trained_ensembles *all)
 {
   TT_TRY(tt_schema_check_local(r, TT_SCHEMA_MODEL, "model"));
-  TT_TRY(tt_model_sizes_local(r, w));
-  TT_TRY(tt_committees_create(w->cohorts, all));
+  TT_TRY(tt_model_read_info_local(r, w));
+  TT_TRY(tt_trained_ensembles_create(w->cohorts, all));
   for (int64_t k = 0; k < w->cohorts; k++) {
-    const tt_model_sizes *s = &w->part[k];
-    TT_TRY(tt_committee_create(&s->model, s->ensembles, s->members, &all->at[k]));
+    const tt_model_cohort_info *s = &w->cohort_info[k];
+    TT_TRY(tt_trained_ensemble_create(&s->model, s->ensembles, s->members, &all->at[k]));
     TT_TRY(read_contents(r, w, s, all->at[k]));
   }
-  return tt_model_calibration_read(r, all);
+  return tt_calibration_read_local(r, all);
 }
 
-tt_err tt_model_read_local(const char *file, tt_committees *out)
+tt_err tt_model_read_local(const char *file, tt_trained_ensembles *out)
 {
   tt_h5_reader *r = NULL;
-  tt_model_whole w = {0};
-  tt_committees all = {0};
+  tt_model_file_info w = {0};
+  tt_trained_ensembles all = {0};
   TT_TRY(tt_h5_open_local(file, &r));
   tt_err e = read_all(r, &w, &all);
-  tt_free(w.part);
+  tt_free(w.cohort_info);
   tt_h5_close_local(&r);
   if (e)
-    tt_committees_destroy(&all);
+    tt_trained_ensembles_destroy(&all);
   else
     *out = all;
   return e;

@@ -10,27 +10,27 @@
 #include <stdio.h>
 #include <string.h>
 
-tt_err tt_model_vector_local(tt_h5_reader *r, const char *path, tt_h5_type type, int64_t n,
-                             void *out)
+tt_err tt_model_read_vector_local(tt_h5_reader *r, const char *path, tt_h5_type type, int64_t n,
+                                  void *out)
 {
-  TT_TRY(tt_schema_shape_local(r, path, 1, &n));
-  return tt_h5_read_local(r, path, type, 0, n, out);
+  TT_TRY(tt_schema_check_shape_local(r, path, 1, &n));
+  return tt_h5_read_rows_local(r, path, type, 0, n, out);
 }
 
-void tt_model_tensor(const tt_model_sizes *s, int l, const char *which, char path[TT_MODEL_PATH])
+void tt_model_tensor_path(const tt_model_cohort_info *s, int l, const char *which,
+                          char path[TT_MODEL_PATH_MAX])
 {
-  snprintf(path, TT_MODEL_PATH, "%snet/layer%d/%s", s->prefix, l, which);
+  snprintf(path, TT_MODEL_PATH_MAX, "%snet/layer%d/%s", s->prefix, l, which);
 }
 
 /* The place of a text attribute in a list of names. */
-static tt_err read_choice(tt_h5_reader *r, const char *object, const char *name,
-                          const char *const *choice, int *out)
+static tt_err read_choice_attr(tt_h5_reader *r, const char *object, const char *name,
+                               const char *const *choice, int *out)
 {
   char *text = NULL;
-  TT_TRY(tt_h5_attr_text_local(r, object, name, &text));
+  TT_TRY(tt_h5_read_attr_text_local(r, object, name, &text));
   int i = 0;
-  while (choice[i] && strcmp(choice[i], text) != 0)
-    i++;
+  while (choice[i] && strcmp(choice[i], text) != 0) i++;
   tt_err e = TT_OK;
   if (!choice[i])
     e = TT_FAIL(DATA, "%s: attribute '%s' of '%s' is '%s', which this version does not know",
@@ -46,16 +46,16 @@ typedef struct net_shape {
   int32_t layers;
   int activation[TT_MAX_LAYERS];
   int64_t width[TT_MAX_LAYERS];
-  double level[TT_MAX_LEVELS];
+  double level[TT_MAX_QUANTILES];
 } net_shape;
 
 /* A whole number that files of before do not have. */
-static tt_err read_optional(tt_h5_reader *r, const char *group, const char *name, int32_t least,
-                            int32_t most, int32_t *out)
+static tt_err read_optional_attr(tt_h5_reader *r, const char *group, const char *name,
+                                 int32_t least, int32_t most, int32_t *out)
 {
   *out = least;
   if (!tt_h5_has_attr_local(r, group, name)) return TT_OK;
-  TT_TRY(tt_h5_attr_local(r, group, name, TT_H5_I32, 1, out));
+  TT_TRY(tt_h5_read_attr_local(r, group, name, TT_H5_I32, 1, out));
   if (*out < least || *out > most)
     return TT_FAIL(DATA,
                    "%s: attribute '%s' of '%s' is %" PRId32 ", expected %" PRId32 " to %" PRId32,
@@ -65,16 +65,16 @@ static tt_err read_optional(tt_h5_reader *r, const char *group, const char *name
 
 static tt_err read_levels(tt_h5_reader *r, const char *group, net_shape *n)
 {
-  float level[TT_MAX_LEVELS];
+  float level[TT_MAX_QUANTILES];
   int quantiles = n->shape.output == TT_OUTPUT_quantiles;
   if (!quantiles && n->shape.output != TT_OUTPUT_softmax) return TT_OK;
-  TT_TRY(read_optional(r, group, "levels", 0, quantiles ? TT_MAX_LEVELS : TT_MAX_CLASSES,
-                       &n->shape.levels));
+  TT_TRY(read_optional_attr(r, group, "levels", 0, quantiles ? TT_MAX_QUANTILES : TT_MAX_CLASSES,
+                            &n->shape.levels));
   if (n->shape.levels < 1)
     return TT_FAIL(DATA, "%s: '%s' has no attribute 'levels'" TT_DAMAGED, tt_h5_file_name(r),
                    group);
   if (!quantiles) return TT_OK;
-  TT_TRY(tt_h5_attr_local(r, group, "level", TT_H5_F32, n->shape.levels, level));
+  TT_TRY(tt_h5_read_attr_local(r, group, "level", TT_H5_F32, n->shape.levels, level));
   for (int32_t j = 0; j < n->shape.levels; j++) {
     n->level[j] = (double)level[j];
     if (!(level[j] > 0.0f && level[j] < 1.0f) || (j > 0 && !(level[j] > level[j - 1])))
@@ -89,13 +89,13 @@ static tt_err read_net(tt_h5_reader *r, const char *group, net_shape *n)
 {
   int output = 0;
   int32_t norm, residual;
-  TT_TRY(tt_h5_attr_local(r, group, "n_layers", TT_H5_I32, 1, &n->layers));
+  TT_TRY(tt_h5_read_attr_local(r, group, "n_layers", TT_H5_I32, 1, &n->layers));
   if (n->layers < 1 || n->layers > TT_MAX_LAYERS)
     return TT_FAIL(DATA, "%s: attribute 'n_layers' of '%s' is %" PRId32 ", expected 1 to %d",
                    tt_h5_file_name(r), group, n->layers, TT_MAX_LAYERS);
-  TT_TRY(read_choice(r, group, "output", tt_choice_output, &output));
-  TT_TRY(read_optional(r, group, "layer_norm", 0, 1, &norm));
-  TT_TRY(read_optional(r, group, "residual", 0, 1, &residual));
+  TT_TRY(read_choice_attr(r, group, "output", tt_choice_output, &output));
+  TT_TRY(read_optional_attr(r, group, "layer_norm", 0, 1, &norm));
+  TT_TRY(read_optional_attr(r, group, "residual", 0, 1, &residual));
   n->shape.output = (tt_output)output;
   n->shape.layer_norm = norm;
   n->shape.residual = residual;
@@ -103,23 +103,23 @@ static tt_err read_net(tt_h5_reader *r, const char *group, net_shape *n)
 }
 
 /* Widths of the layers from their tensors; members of the committee from the first. */
-static tt_err read_layers(tt_h5_reader *r, tt_model_sizes *s, net_shape *n)
+static tt_err read_layers(tt_h5_reader *r, tt_model_cohort_info *s, net_shape *n)
 {
   int64_t in = -1;
   char path[96];
   for (int l = 0; l < n->layers; l++) {
     int64_t shape[3] = {s->members, -1, in};
-    tt_model_tensor(s, l, "weight", path);
-    TT_TRY(tt_schema_shape_local(r, path, 3, shape));
+    tt_model_tensor_path(s, l, "weight", path);
+    TT_TRY(tt_schema_check_shape_local(r, path, 3, shape));
     s->members = shape[0];
-    tt_model_tensor(s, l, "bias", path);
-    TT_TRY(tt_schema_shape_local(r, path, 2, shape));
+    tt_model_tensor_path(s, l, "bias", path);
+    TT_TRY(tt_schema_check_shape_local(r, path, 2, shape));
     for (int k = 0; n->shape.layer_norm && l + 1 < n->layers && k < 2; k++) {
-      tt_model_tensor(s, l, k ? "shift" : "gain", path);
-      TT_TRY(tt_schema_shape_local(r, path, 2, shape));
+      tt_model_tensor_path(s, l, k ? "shift" : "gain", path);
+      TT_TRY(tt_schema_check_shape_local(r, path, 2, shape));
     }
     snprintf(path, sizeof path, "%snet/layer%d", s->prefix, l);
-    TT_TRY(read_choice(r, path, "activation", tt_choice_activation, &n->activation[l]));
+    TT_TRY(read_choice_attr(r, path, "activation", tt_choice_activation, &n->activation[l]));
     if (l == 0) n->shape.inputs = shape[2];
     n->width[l] = in = shape[1];
   }
@@ -128,7 +128,7 @@ static tt_err read_layers(tt_h5_reader *r, tt_model_sizes *s, net_shape *n)
 
 /* Shapes of all tensors, and the model they add up to: what tt_model_lay_out makes of the widths
  * must be what the file holds. */
-static tt_err read_model_shape(tt_h5_reader *r, tt_model_sizes *s)
+static tt_err read_model_shape(tt_h5_reader *r, tt_model_cohort_info *s)
 {
   const char *file = tt_h5_file_name(r);
   net_shape n = {0};
@@ -136,7 +136,8 @@ static tt_err read_model_shape(tt_h5_reader *r, tt_model_sizes *s)
   snprintf(group, sizeof group, "%snet", s->prefix);
   TT_TRY(read_net(r, group, &n));
   TT_TRY(read_layers(r, s, &n));
-  int64_t last = n.width[n.layers - 1], each = tt_output_each(n.shape.output, n.shape.levels);
+  int64_t last = n.width[n.layers - 1],
+          each = tt_outputs_per_target(n.shape.output, n.shape.levels);
   if (last % each || last < each)
     return TT_FAIL(DATA, "%s: the last layer has %" PRId64 " outputs, which does not fit output %s",
                    file, last, tt_choice_output[n.shape.output]);
@@ -155,19 +156,18 @@ static tt_err read_model_shape(tt_h5_reader *r, tt_model_sizes *s)
 }
 
 /* Ensembles of each cohort: those of one are consecutive, and none is without. */
-static tt_err deal_ensembles(tt_h5_reader *r, tt_model_whole *w)
+static tt_err read_ensemble_cohorts(tt_h5_reader *r, tt_model_file_info *w)
 {
   int32_t *cohort = NULL;
   int64_t next = 0;
   int empty = 0;
   TT_TRY(TT_ALLOC(cohort, w->ensembles));
-  tt_err e = tt_model_vector_local(r, "ensemble_cohort", TT_H5_I32, w->ensembles, cohort);
+  tt_err e = tt_model_read_vector_local(r, "ensemble_cohort", TT_H5_I32, w->ensembles, cohort);
   for (int64_t k = 0; !e && k < w->cohorts; k++) {
-    w->part[k].ensemble = next;
-    while (next < w->ensembles && cohort[next] == k)
-      next++;
-    w->part[k].ensembles = next - w->part[k].ensemble;
-    empty |= w->part[k].ensembles < 1;
+    w->cohort_info[k].ensemble = next;
+    while (next < w->ensembles && cohort[next] == k) next++;
+    w->cohort_info[k].ensembles = next - w->cohort_info[k].ensemble;
+    empty |= w->cohort_info[k].ensembles < 1;
   }
   if (!e && (empty || next < w->ensembles))
     e = TT_FAIL(DATA, "%s: 'ensemble_cohort' does not go through %" PRId64 " cohorts" TT_DAMAGED,
@@ -176,18 +176,18 @@ static tt_err deal_ensembles(tt_h5_reader *r, tt_model_whole *w)
   return e;
 }
 
-static tt_err read_parts(tt_h5_reader *r, tt_model_whole *w)
+static tt_err read_cohorts(tt_h5_reader *r, tt_model_file_info *w)
 {
   int64_t members = 0;
   for (int64_t k = 0; k < w->cohorts; k++) {
-    tt_model_sizes *s = &w->part[k];
+    tt_model_cohort_info *s = &w->cohort_info[k];
     s->member = members;
     s->members = w->cohorts > 1 ? -1 : w->members;
     if (w->cohorts > 1) snprintf(s->prefix, sizeof s->prefix, "cohort%d/", (int)k);
     TT_TRY(read_model_shape(r, s));
     members += s->members;
     if (s->model.targets > w->targets) w->targets = s->model.targets;
-    if (s->model.inputs != w->part[0].model.inputs)
+    if (s->model.inputs != w->cohort_info[0].model.inputs)
       return TT_FAIL(DATA, "%s: the cohorts have not the same inputs" TT_DAMAGED,
                      tt_h5_file_name(r));
   }
@@ -198,23 +198,24 @@ static tt_err read_parts(tt_h5_reader *r, tt_model_whole *w)
   return TT_OK;
 }
 
-tt_err tt_model_sizes_local(tt_h5_reader *r, tt_model_whole *w)
+tt_err tt_model_read_info_local(tt_h5_reader *r, tt_model_file_info *w)
 {
   int64_t members[1] = {-1}, ensembles[1] = {-1};
-  TT_TRY(tt_schema_shape_local(r, "status", 1, members));
-  TT_TRY(tt_schema_shape_local(r, "ensemble_first", 1, ensembles));
+  TT_TRY(tt_schema_check_shape_local(r, "status", 1, members));
+  TT_TRY(tt_schema_check_shape_local(r, "ensemble_first", 1, ensembles));
   w->members = members[0];
   w->ensembles = ensembles[0];
   w->cohorts = 1;
   if (tt_h5_has_attr_local(r, "/", "cohorts"))
-    TT_TRY(tt_h5_attr_local(r, "/", "cohorts", TT_H5_I64, 1, &w->cohorts));
+    TT_TRY(tt_h5_read_attr_local(r, "/", "cohorts", TT_H5_I64, 1, &w->cohorts));
   if (w->cohorts < 1 || w->cohorts > w->ensembles)
     return TT_FAIL(DATA,
                    "%s: attribute 'cohorts' is %" PRId64 ", with %" PRId64 " ensembles" TT_DAMAGED,
                    tt_h5_file_name(r), w->cohorts, w->ensembles);
-  TT_TRY(TT_ALLOC(w->part, w->cohorts));
-  w->part[0].ensembles = w->ensembles;
-  if (w->cohorts > 1) TT_TRY(deal_ensembles(r, w));
-  TT_TRY(read_parts(r, w));
-  return tt_schema_shape_local(r, "ensemble_column", 2, (int64_t[]){w->ensembles, w->targets});
+  TT_TRY(TT_ALLOC(w->cohort_info, w->cohorts));
+  w->cohort_info[0].ensembles = w->ensembles;
+  if (w->cohorts > 1) TT_TRY(read_ensemble_cohorts(r, w));
+  TT_TRY(read_cohorts(r, w));
+  return tt_schema_check_shape_local(r, "ensemble_column", 2,
+                                     (int64_t[]){w->ensembles, w->targets});
 }

@@ -1,34 +1,35 @@
 /* write.c — tt_model_write of model_file.h; the layout is in docs/files.md. */
 #include "core/base/mem.h"
+#include "core/model/state.h"
 #include "io/model/calibration.h"
 #include "io/model/model_file.h"
-#include "core/model/state.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 /* Columns of the file that the committees hold in another form, made before anything is written. */
-typedef struct tables {
+typedef struct model_arrays {
   int64_t members, ensembles, targets; /* of all cohorts together; the largest K */
   int64_t *member;                     /* [G] 0, 1, 2, ... */
-  int32_t *owner, *index, *snapshot;   /* [G] ensemble of each member, its number there */
-  double *weight;                      /* [G] */
-  int8_t *status;                      /* [G] */
-  int snapshots;                       /* whether there are any */
-  const char **name;                   /* [ensembles] borrowed */
-  int64_t *first, *count, *key;        /* [ensembles] */
-  int32_t *cohort;                     /* [ensembles] */
-  int32_t *column;                     /* [ensembles][K], -1 beyond an ensemble's own */
-  float *tensor;                       /* [own members][numbers] of the largest tensor */
-  tt_calibration calibration;          /* of all columns */
-  int64_t name_length;                 /* bytes of the longest name or unit */
-} tables;
+  int32_t *ensemble_of_member, *index,
+      *snapshot;                /* [G] ensemble of each member, its number there */
+  double *weight;               /* [G] */
+  int8_t *status;               /* [G] */
+  int snapshots;                /* whether there are any */
+  const char **name;            /* [ensembles] borrowed */
+  int64_t *first, *count, *key; /* [ensembles] */
+  int32_t *cohort;              /* [ensembles] */
+  int32_t *column;              /* [ensembles][K], -1 beyond an ensemble's own */
+  float *tensor;                /* [own members][numbers] of the largest tensor */
+  tt_calibration calibration;   /* of all columns */
+  int64_t name_length;          /* bytes of the longest name or unit */
+} model_arrays;
 
-static void free_tables(tables *t)
+static void free_file_arrays(model_arrays *t)
 {
   tt_free(t->member);
-  tt_free(t->owner);
+  tt_free(t->ensemble_of_member);
   tt_free(t->index);
   tt_free(t->snapshot);
   tt_free(t->weight);
@@ -43,19 +44,19 @@ static void free_tables(tables *t)
   tt_calibration_free(&t->calibration);
 }
 
-static int64_t longest(int64_t n, const char *const *text, int64_t so_far)
+static int64_t longer_of(int64_t n, const char *const *text, int64_t so_far)
 {
-  int64_t length = tt_h5_text_length(n, text);
+  int64_t length = tt_h5_max_text_length(n, text);
   return length > so_far ? length : so_far;
 }
 
-static int64_t longest_name(const tt_committee *m, const tables *t)
+static int64_t longest_name(const tt_trained_ensemble *m, const model_arrays *t)
 {
-  int64_t most = longest(t->ensembles, t->name, 1);
-  most = longest(m->input.count, (const char *const *)m->input.name, most);
-  most = longest(m->input.count, (const char *const *)m->input.units, most);
-  most = longest(m->target.count, (const char *const *)m->target.name, most);
-  return longest(m->target.count, (const char *const *)m->target.units, most);
+  int64_t most = longer_of(t->ensembles, t->name, 1);
+  most = longer_of(m->input.count, (const char *const *)m->input.name, most);
+  most = longer_of(m->input.count, (const char *const *)m->input.units, most);
+  most = longer_of(m->target.count, (const char *const *)m->target.name, most);
+  return longer_of(m->target.count, (const char *const *)m->target.units, most);
 }
 
 static int64_t largest_layer(const tt_model *model)
@@ -68,19 +69,20 @@ static int64_t largest_layer(const tt_model *model)
   return most;
 }
 
-static tt_err allocate(const tt_committees *all, const tt_model_part *part, tables *t)
+static tt_err allocate(const tt_trained_ensembles *all, const tt_model_shard *shard,
+                       model_arrays *t)
 {
   int64_t room = 1;
   for (int64_t i = 0; i < all->count; i++) {
-    const tt_committee *m = all->at[i];
-    int64_t size = part[i].slice.count * largest_layer(&m->model);
+    const tt_trained_ensemble *m = all->at[i];
+    int64_t size = shard[i].slice.count * largest_layer(&m->model);
     room = size > room ? size : room;
     t->members += m->members;
     t->ensembles += m->ensembles;
     t->targets = m->model.targets > t->targets ? m->model.targets : t->targets;
   }
   TT_TRY(TT_ALLOC(t->member, t->members));
-  TT_TRY(TT_ALLOC(t->owner, t->members));
+  TT_TRY(TT_ALLOC(t->ensemble_of_member, t->members));
   TT_TRY(TT_ALLOC(t->index, t->members));
   TT_TRY(TT_ALLOC(t->snapshot, t->members));
   TT_TRY(TT_ALLOC(t->weight, t->members));
@@ -95,8 +97,8 @@ static tt_err allocate(const tt_committees *all, const tt_model_part *part, tabl
 }
 
 /* Committee `number`: its members from `member` on, its ensembles from `ensemble` on. */
-static tt_err fill(const tt_committee *m, int32_t number, int64_t member, int64_t ensemble,
-                   tables *t)
+static tt_err fill_cohort(const tt_trained_ensemble *m, int32_t number, int64_t member,
+                          int64_t ensemble, model_arrays *t)
 {
   for (int64_t i = 0; i < m->members; i++) {
     t->member[member + i] = member + i;
@@ -119,78 +121,97 @@ static tt_err fill(const tt_committee *m, int32_t number, int64_t member, int64_
     t->cohort[at] = number;
     for (int64_t j = 0; j < t->targets; j++)
       t->column[at * t->targets + j] = j < e->targets ? e->column[j] : -1;
-    for (int64_t j = 0; j < e->members; j++) t->owner[member + e->first + j] = (int32_t)at;
+    for (int64_t j = 0; j < e->members; j++)
+      t->ensemble_of_member[member + e->first + j] = (int32_t)at;
   }
   return TT_OK;
 }
 
-static tt_err make_tables_local(const tt_committees *all, const tt_model_part *part, tables *t)
+static tt_err make_file_arrays_local(const tt_trained_ensembles *all, const tt_model_shard *shard,
+                                     model_arrays *t)
 {
   int64_t member = 0, ensemble = 0;
-  TT_TRY(allocate(all, part, t));
+  TT_TRY(allocate(all, shard, t));
   for (int64_t i = 0; i < all->count; i++) {
-    TT_TRY(fill(all->at[i], (int32_t)i, member, ensemble, t));
+    TT_TRY(fill_cohort(all->at[i], (int32_t)i, member, ensemble, t));
     member += all->at[i]->members;
     ensemble += all->at[i]->ensembles;
   }
   t->name_length = longest_name(all->at[0], t);
-  return tt_model_calibration_join(all, &t->calibration);
+  return tt_calibration_concat(all, &t->calibration);
 }
 
-static void write_dimensions(tt_schema *s, const tt_committee *m, const tables *t)
+static void write_dimensions(tt_schema *s, const tt_trained_ensemble *m, const model_arrays *t)
 {
   const tt_variable member = {"member", TT_H5_I64, {"member"}, NULL, "number of the member", NULL};
-  tt_schema_coordinate(s, &member, t->members, t->member);
-  tt_schema_dim(s, "ensemble", t->ensembles);
-  tt_schema_dim(s, "ensemble_target", t->targets);
-  tt_schema_dim(s, "feature", m->input.count);
-  tt_schema_dim(s, "target", m->target.count);
-  tt_schema_dim(s, "name_strlen", t->name_length);
+  tt_schema_write_coordinate(s, &member, t->members, t->member);
+  tt_schema_create_dimension(s, "ensemble", t->ensembles);
+  tt_schema_create_dimension(s, "ensemble_target", t->targets);
+  tt_schema_create_dimension(s, "feature", m->input.count);
+  tt_schema_create_dimension(s, "target", m->target.count);
+  tt_schema_create_dimension(s, "name_strlen", t->name_length);
 }
 
-static void write_members(tt_schema *s, const tables *t)
+static void write_members(tt_schema *s, const model_arrays *t)
 {
-  const tt_variable owner = {"ensemble_of_member", TT_H5_I32, {"member"}, NULL,
-                             "ensemble the member belongs to, from 0", NULL};
-  const tt_variable share = {"weight_share", TT_H5_F64, {"member"}, "1",
-                             "weight in the averages of its ensemble; 0 = left out", NULL};
+  const tt_variable ensemble_of_member = {"ensemble_of_member",
+                                          TT_H5_I32,
+                                          {"member"},
+                                          NULL,
+                                          "ensemble the member belongs to, from 0",
+                                          NULL};
+  const tt_variable share = {"weight_share",
+                             TT_H5_F64,
+                             {"member"},
+                             "1",
+                             "weight in the averages of its ensemble; 0 = left out",
+                             NULL};
   const tt_variable status = {"status", TT_H5_I8, {"member"}, NULL, "how training ended", NULL};
-  tt_schema_root(s, &owner, t->owner);
-  const tt_variable index = {"member_index", TT_H5_I32, {"member"}, NULL,
-                             "number of the member in its ensemble", NULL};
-  const tt_variable snapshot = {"snapshot", TT_H5_I32, {"member"}, NULL,
-                                "which snapshot of that member, from 1", NULL};
-  tt_schema_root(s, &share, t->weight);
-  tt_schema_root(s, &status, t->status);
-  tt_schema_flags(s, "status", TT_STATUS_diverged + 1, tt_schema_status);
-  tt_schema_root(s, &index, t->index);
-  if (t->snapshots) tt_schema_root(s, &snapshot, t->snapshot);
+  tt_schema_write_from_root(s, &ensemble_of_member, t->ensemble_of_member);
+  const tt_variable index = {
+      "member_index", TT_H5_I32, {"member"}, NULL, "number of the member in its ensemble", NULL};
+  const tt_variable snapshot = {
+      "snapshot", TT_H5_I32, {"member"}, NULL, "which snapshot of that member, from 1", NULL};
+  tt_schema_write_from_root(s, &share, t->weight);
+  tt_schema_write_from_root(s, &status, t->status);
+  tt_schema_write_flags(s, "status", TT_STATUS_diverged + 1, tt_schema_status_meanings);
+  tt_schema_write_from_root(s, &index, t->index);
+  if (t->snapshots) tt_schema_write_from_root(s, &snapshot, t->snapshot);
 }
 
-static void write_ensembles(tt_schema *s, int64_t cohorts, const tables *t)
+static void write_ensembles(tt_schema *s, int64_t cohorts, const model_arrays *t)
 {
-  const tt_variable first = {"ensemble_first", TT_H5_I64, {"ensemble"}, NULL, "its first member",
-                             "ensemble_name"};
-  const tt_variable members = {"ensemble_members", TT_H5_I64, {"ensemble"}, NULL,
+  const tt_variable first = {"ensemble_first",   TT_H5_I64,      {"ensemble"}, NULL,
+                             "its first member", "ensemble_name"};
+  const tt_variable members = {"ensemble_members",      TT_H5_I64,      {"ensemble"}, NULL,
                                "number of its members", "ensemble_name"};
-  const tt_variable key = {"ensemble_key", TT_H5_I64, {"ensemble"}, NULL,
-                           "upper half of its members' random streams", "ensemble_name"};
-  const tt_variable column = {"ensemble_column", TT_H5_I32, {"ensemble", "ensemble_target"}, NULL,
-                              "target column it predicts, from 0; -1 = none", "ensemble_name"};
-  const tt_variable cohort = {"ensemble_cohort", TT_H5_I32, {"ensemble"}, NULL,
+  const tt_variable key = {
+      "ensemble_key", TT_H5_I64, {"ensemble"}, NULL, "upper half of its members' random streams",
+      "ensemble_name"};
+  const tt_variable column = {"ensemble_column",
+                              TT_H5_I32,
+                              {"ensemble", "ensemble_target"},
+                              NULL,
+                              "target column it predicts, from 0; -1 = none",
+                              "ensemble_name"};
+  const tt_variable cohort = {"ensemble_cohort",
+                              TT_H5_I32,
+                              {"ensemble"},
+                              NULL,
                               "cohort of its members: their networks are in /cohortN/net",
                               "ensemble_name"};
-  tt_schema_texts(s, "ensemble_name", "ensemble", "name_strlen", t->name, "name of the ensemble");
-  tt_schema_root(s, &first, t->first);
-  tt_schema_root(s, &members, t->count);
-  tt_schema_root(s, &key, t->key);
-  tt_schema_root(s, &column, t->column);
+  tt_schema_write_texts(s, "ensemble_name", "ensemble", "name_strlen", t->name,
+                        "name of the ensemble");
+  tt_schema_write_from_root(s, &first, t->first);
+  tt_schema_write_from_root(s, &members, t->count);
+  tt_schema_write_from_root(s, &key, t->key);
+  tt_schema_write_from_root(s, &column, t->column);
   if (cohorts == 1) return;
-  tt_schema_root(s, &cohort, t->cohort);
-  tt_h5_attr(s->file, "/", "cohorts", TT_H5_I64, 1, &cohorts);
+  tt_schema_write_from_root(s, &cohort, t->cohort);
+  tt_h5_write_attr(s->file, "/", "cohorts", TT_H5_I64, 1, &cohorts);
 }
 
-static void write_columns(tt_schema *s, const tt_committee *m)
+static void write_columns(tt_schema *s, const tt_trained_ensemble *m)
 {
   const tt_variable scale[] = {
       {"scaler/x_mean", TT_H5_F64, {"feature"}, NULL, "x = normalised * x_scale + x_mean", NULL},
@@ -199,57 +220,57 @@ static void write_columns(tt_schema *s, const tt_committee *m)
       {"scaler/y_scale", TT_H5_F64, {"target"}, NULL, "y = normalised * y_scale + y_mean", NULL}};
   const tt_scaler *k = &m->scaler;
   const double *value[] = {k->x_mean, k->x_scale, k->y_mean, k->y_scale};
-  tt_h5_group(s->file, "scaler");
-  for (int i = 0; i < 4; i++) tt_schema_root(s, &scale[i], value[i]);
+  tt_h5_create_group(s->file, "scaler");
+  for (int i = 0; i < 4; i++) tt_schema_write_from_root(s, &scale[i], value[i]);
 
-  tt_h5_group(s->file, "names");
-  tt_schema_texts(s, "names/feature_name", "feature", "name_strlen",
-                  (const char *const *)m->input.name, "input column");
-  tt_schema_texts(s, "names/feature_units", "feature", "name_strlen",
-                  (const char *const *)m->input.units, "units of the input column");
-  tt_schema_texts(s, "names/target_name", "target", "name_strlen",
-                  (const char *const *)m->target.name, "target column");
-  tt_schema_texts(s, "names/target_units", "target", "name_strlen",
-                  (const char *const *)m->target.units, "units of the target column");
+  tt_h5_create_group(s->file, "names");
+  tt_schema_write_texts(s, "names/feature_name", "feature", "name_strlen",
+                        (const char *const *)m->input.name, "input column");
+  tt_schema_write_texts(s, "names/feature_units", "feature", "name_strlen",
+                        (const char *const *)m->input.units, "units of the input column");
+  tt_schema_write_texts(s, "names/target_name", "target", "name_strlen",
+                        (const char *const *)m->target.name, "target column");
+  tt_schema_write_texts(s, "names/target_units", "target", "name_strlen",
+                        (const char *const *)m->target.units, "units of the target column");
 }
 
 /* Where the networks of a committee are: at the root if it is the only one. */
 typedef struct net {
-  const tt_committee *m;
-  const tt_model_part *part;
-  char prefix[24];              /* "" or "cohort3/" */
-  char member[TT_SCHEMA_NAME];  /* dimension of its members */
-  float *packed;                /* room for a tensor of the own members */
+  const tt_trained_ensemble *m;
+  const tt_model_shard *shard;
+  char prefix[24];                 /* "" or "cohort3/" */
+  char member[TT_SCHEMA_NAME_MAX]; /* dimension of its members */
+  float *tensor_buffer;            /* room for a tensor of the own members */
 } net;
 
-static void name_width(const net *n, int l, char out[TT_SCHEMA_NAME])
+static void output_dimension_name(const net *n, int l, char out[TT_SCHEMA_NAME_MAX])
 {
-  snprintf(out, TT_SCHEMA_NAME, "%slayer%d_out", n->prefix, l);
+  snprintf(out, TT_SCHEMA_NAME_MAX, "%slayer%d_out", n->prefix, l);
 }
 
 /* One tensor of a layer: `size` numbers at `offset` of each own member, packed and written. */
 static void write_tensor(tt_schema *s, const net *n, int l, const char *name, const char *meaning,
                          const char *in, int64_t offset, int64_t size)
 {
-  char path[96], out[TT_SCHEMA_NAME];
-  const tt_slice slice = n->part->slice;
+  char path[96], out[TT_SCHEMA_NAME_MAX];
+  const tt_slice slice = n->shard->slice;
   snprintf(path, sizeof path, "%snet/layer%d/%s", n->prefix, l, name);
-  name_width(n, l, out);
+  output_dimension_name(n, l, out);
   const tt_variable v = {path, TT_H5_F32, {n->member, out, in}, "1", meaning, NULL};
   for (int64_t i = 0; i < slice.count; i++)
-    memcpy(n->packed + i * size, n->part->w + i * n->m->model.params + offset,
-           (size_t)size * sizeof *n->packed);
-  tt_schema_slice(s, &v, slice.first, slice.count, n->packed);
+    memcpy(n->tensor_buffer + i * size, n->shard->w + i * n->m->model.params + offset,
+           (size_t)size * sizeof *n->tensor_buffer);
+  tt_schema_write_rows(s, &v, slice.first, slice.count, n->tensor_buffer);
 }
 
 static void write_layer(tt_schema *s, const net *n, int l)
 {
   const tt_layer *layer = &n->m->model.layer[l];
-  char group[64], in[TT_SCHEMA_NAME] = "feature";
+  char group[64], in[TT_SCHEMA_NAME_MAX] = "feature";
   snprintf(group, sizeof group, "%snet/layer%d", n->prefix, l);
-  if (l > 0) name_width(n, l - 1, in);
-  tt_h5_group(s->file, group);
-  tt_h5_attr_text(s->file, group, "activation", tt_choice_activation[layer->activation]);
+  if (l > 0) output_dimension_name(n, l - 1, in);
+  tt_h5_create_group(s->file, group);
+  tt_h5_write_attr_text(s->file, group, "activation", tt_choice_activation[layer->activation]);
   write_tensor(s, n, l, "weight", "weights, out x in", in, layer->weight, layer->out * layer->in);
   write_tensor(s, n, l, "bias", "biases", NULL, layer->bias, layer->out);
   if (layer->norm < 0) return;
@@ -259,7 +280,7 @@ static void write_layer(tt_schema *s, const net *n, int l)
 }
 
 /* What beside the tensors makes the networks. */
-static void write_shape(tt_schema *s, const char *group, const tt_committee *m)
+static void write_shape(tt_schema *s, const char *group, const tt_trained_ensemble *m)
 {
   const tt_model *model = &m->model;
   int32_t layers = model->layers, norm = 0, residual = 0;
@@ -267,42 +288,43 @@ static void write_shape(tt_schema *s, const char *group, const tt_committee *m)
     norm |= model->layer[l].norm >= 0;
     residual |= model->layer[l].residual;
   }
-  tt_h5_attr(s->file, group, "n_layers", TT_H5_I32, 1, &layers);
-  tt_h5_attr_text(s->file, group, "output", tt_choice_output[model->output]);
-  tt_h5_attr(s->file, group, "variance_floor", TT_H5_F32, 1, &m->variance_floor);
-  tt_h5_attr(s->file, group, "layer_norm", TT_H5_I32, 1, &norm);
-  tt_h5_attr(s->file, group, "residual", TT_H5_I32, 1, &residual);
-  if (model->levels > 0) tt_h5_attr(s->file, group, "levels", TT_H5_I32, 1, &model->levels);
+  tt_h5_write_attr(s->file, group, "n_layers", TT_H5_I32, 1, &layers);
+  tt_h5_write_attr_text(s->file, group, "output", tt_choice_output[model->output]);
+  tt_h5_write_attr(s->file, group, "variance_floor", TT_H5_F32, 1, &m->variance_floor);
+  tt_h5_write_attr(s->file, group, "layer_norm", TT_H5_I32, 1, &norm);
+  tt_h5_write_attr(s->file, group, "residual", TT_H5_I32, 1, &residual);
+  if (model->levels > 0) tt_h5_write_attr(s->file, group, "levels", TT_H5_I32, 1, &model->levels);
   if (model->output == TT_OUTPUT_quantiles)
-    tt_h5_attr(s->file, group, "level", TT_H5_F32, model->levels, model->level);
+    tt_h5_write_attr(s->file, group, "level", TT_H5_F32, model->levels, model->level);
 }
 
 /* The networks of one committee; the dimensions of their group are forgotten after it. */
 static void write_net(tt_schema *s, const net *n)
 {
-  char group[40], name[TT_SCHEMA_NAME];
+  char group[40], name[TT_SCHEMA_NAME_MAX];
   int dims = s->dims;
   snprintf(group, sizeof group, "%snet", n->prefix);
   if (n->prefix[0]) {
     snprintf(name, sizeof name, "%.*s", (int)strlen(n->prefix) - 1, n->prefix);
-    tt_h5_group(s->file, name);
-    tt_schema_dim(s, n->member, n->m->members);
+    tt_h5_create_group(s->file, name);
+    tt_schema_create_dimension(s, n->member, n->m->members);
   }
   for (int l = 0; l < n->m->model.layers; l++) {
-    name_width(n, l, name);
-    tt_schema_dim(s, name, n->m->model.layer[l].out);
+    output_dimension_name(n, l, name);
+    tt_schema_create_dimension(s, name, n->m->model.layer[l].out);
   }
-  tt_h5_group(s->file, group);
+  tt_h5_create_group(s->file, group);
   write_shape(s, group, n->m);
   for (int l = 0; l < n->m->model.layers; l++) write_layer(s, n, l);
   s->dims = dims;
 }
 
-static void write_nets(tt_schema *s, const tt_committees *all, const tt_model_part *part,
-                       float *packed)
+static void write_nets(tt_schema *s, const tt_trained_ensembles *all, const tt_model_shard *shard,
+                       float *tensor_buffer)
 {
   for (int64_t i = 0; i < all->count; i++) {
-    net n = {.m = all->at[i], .part = &part[i], .member = "member", .packed = packed};
+    net n = {
+        .m = all->at[i], .shard = &shard[i], .member = "member", .tensor_buffer = tensor_buffer};
     if (all->count > 1) {
       snprintf(n.prefix, sizeof n.prefix, "cohort%d/", (int)i);
       snprintf(n.member, sizeof n.member, "cohort%d/cohort_member", (int)i);
@@ -311,27 +333,27 @@ static void write_nets(tt_schema *s, const tt_committees *all, const tt_model_pa
   }
 }
 
-tt_err tt_model_write(tt_comm *c, const char *file, const tt_committees *all,
-                      const tt_model_part *part, const tt_provenance *from)
+tt_err tt_model_write(tt_comm *c, const char *file, const tt_trained_ensembles *all,
+                      const tt_model_shard *shard, const tt_provenance *from)
 {
-  tables t = {0};
+  model_arrays t = {0};
   tt_schema s;
   tt_h5_file *f = NULL;
   int64_t bytes = 1 << 16;
   for (int64_t i = 0; i < all->count; i++)
     bytes += all->at[i]->members * (all->at[i]->model.params * (int64_t)sizeof(float) + 64);
-  tt_err e = tt_agree(c, make_tables_local(all, part, &t));
+  tt_err e = tt_agree(c, make_file_arrays_local(all, shard, &t));
   if (!e) e = tt_h5_create(c, file, bytes, &f);
   if (!e) {
-    tt_schema_begin(&s, c, f, TT_SCHEMA_MODEL, from);
+    tt_schema_write_header(&s, c, f, TT_SCHEMA_MODEL, from);
     write_dimensions(&s, all->at[0], &t);
     write_members(&s, &t);
     write_ensembles(&s, all->count, &t);
     write_columns(&s, all->at[0]);
-    tt_model_calibration_write(&s, &t.calibration);
-    write_nets(&s, all, part, t.tensor);
+    tt_calibration_write(&s, &t.calibration);
+    write_nets(&s, all, shard, t.tensor);
     e = tt_h5_commit(&f, NULL);
   }
-  free_tables(&t);
+  free_file_arrays(&t);
   return e;
 }

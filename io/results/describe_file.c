@@ -12,7 +12,8 @@ static void print_attr(tt_h5_reader *r, const char *object, const char *name, co
 {
   char *text = NULL;
   if (!tt_h5_has_attr_local(r, object, name)) return;
-  if (!tt_h5_attr_text_local(r, object, name, &text) && text[0]) printf("%-12s %s\n", label, text);
+  if (!tt_h5_read_attr_text_local(r, object, name, &text) && text[0])
+    printf("%-12s %s\n", label, text);
   tt_free(text);
 }
 
@@ -20,7 +21,7 @@ static void print_number(tt_h5_reader *r, const char *object, const char *name)
 {
   int64_t value;
   if (tt_h5_has_attr_local(r, object, name) &&
-      !tt_h5_attr_local(r, object, name, TT_H5_I64, 1, &value))
+      !tt_h5_read_attr_local(r, object, name, TT_H5_I64, 1, &value))
     printf("%-12s %" PRId64 "\n", name, value);
 }
 
@@ -30,7 +31,7 @@ static int is_pure_dimension(tt_h5_reader *r, const char *path)
   static const char mark[] = "This is a netCDF dimension but not a netCDF variable.";
   char *text = NULL;
   int pure = tt_h5_has_attr_local(r, path, "NAME") &&
-             !tt_h5_attr_text_local(r, path, "NAME", &text) &&
+             !tt_h5_read_attr_text_local(r, path, "NAME", &text) &&
              !strncmp(text, mark, sizeof mark - 1);
   tt_free(text);
   return pure;
@@ -40,10 +41,9 @@ static tt_err print_dataset(tt_h5_reader *r, const char *path)
 {
   static const char *const kinds[] = {"float", "int", "text", "other"};
   tt_h5_info info;
-  TT_TRY(tt_h5_info_local(r, path, &info));
+  TT_TRY(tt_h5_dataset_info_local(r, path, &info));
   printf("  %-32s %s%" PRId64 " (", path, kinds[info.kind], 8 * info.bytes);
-  for (int i = 0; i < info.ndims; i++)
-    printf("%s%" PRId64, i ? ", " : "", info.dims[i]);
+  for (int i = 0; i < info.ndims; i++) printf("%s%" PRId64, i ? ", " : "", info.dims[i]);
   printf(")\n");
   return TT_OK;
 }
@@ -62,12 +62,11 @@ static tt_err print_all(tt_h5_reader *r)
   printf("%-12s %s\n", "file", tt_h5_file_name(r));
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
     print_attr(r, "/", texts[i][0], texts[i][1]);
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-    print_number(r, "/", numbers[i]);
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) print_number(r, "/", numbers[i]);
   if (tt_h5_has_local(r, "provenance"))
     for (size_t i = 0; i < sizeof origin / sizeof *origin; i++)
       print_attr(r, "provenance", origin[i][0], origin[i][1]);
-  TT_TRY(tt_h5_names_local(r, &names));
+  TT_TRY(tt_h5_list_datasets_local(r, &names));
   printf("datasets\n");
   tt_err e = TT_OK;
   for (char *name = strtok_r(names, ", ", &place); !e && name; name = strtok_r(NULL, ", ", &place))
@@ -82,13 +81,13 @@ static tt_err print_config(tt_h5_reader *r)
   if (!tt_h5_has_local(r, "provenance/resolved"))
     return TT_FAIL(DATA, "%s holds no configuration; model.h5 and results.h5 do",
                    tt_h5_file_name(r));
-  TT_TRY(tt_h5_text_local(r, "provenance/resolved", &text));
+  TT_TRY(tt_h5_read_text_local(r, "provenance/resolved", &text));
   fputs(text, stdout);
   tt_free(text);
   return TT_OK;
 }
 
-tt_err tt_describe_local(const char *file, int config)
+tt_err tt_describe_file_local(const char *file, int config)
 {
   tt_h5_reader *r = NULL;
   TT_TRY(tt_h5_open_local(file, &r));

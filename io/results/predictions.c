@@ -19,7 +19,8 @@ static const char *const column_meaning[] = {"predicted mean", "standard deviati
                                              "noise the members see in the data",
                                              "disagreement of the members"};
 
-static int64_t size_of(const tt_prediction_shape *shape, const tt_outline *o, int64_t width)
+static int64_t expected_bytes(const tt_prediction_shape *shape, const tt_axis_labels *o,
+                              int64_t width)
 {
   int64_t per_row = o->columns * (4 + shape->quantiles) * (int64_t)sizeof(double);
   if (shape->members) per_row += 2 * o->members * width * (int64_t)sizeof(float);
@@ -30,12 +31,12 @@ static tt_err declare_columns(tt_schema *s, const char *units)
 {
   tt_err e = TT_OK;
   for (int i = 0; i < 4; i++)
-    e = tt_schema_declare(s, &(tt_variable){column_variable[i],
-                                            TT_H5_F64,
-                                            {"sample", "column"},
-                                            units,
-                                            column_meaning[i],
-                                            TT_OUTLINE_COLUMN});
+    e = tt_schema_create_variable(s, &(tt_variable){column_variable[i],
+                                                    TT_H5_F64,
+                                                    {"sample", "column"},
+                                                    units,
+                                                    column_meaning[i],
+                                                    TT_COLUMN_COORDINATES});
   return e;
 }
 
@@ -47,38 +48,38 @@ static tt_err declare_quantiles(tt_schema *s, const tt_prediction_shape *shape, 
                          {"quantile", "sample", "column"},
                          units,
                          "quantile of the mixture of the members",
-                         TT_OUTLINE_COLUMN};
-  tt_schema_coordinate(s, &level, shape->quantiles, shape->quantile);
-  return tt_schema_declare(s, &v);
+                         TT_COLUMN_COORDINATES};
+  tt_schema_write_coordinate(s, &level, shape->quantiles, shape->quantile);
+  return tt_schema_create_variable(s, &v);
 }
 
 /* The last axis are a member's targets, or more: what it says of each (levels, classes). */
-static tt_err declare_members(tt_schema *s, const tt_outline *o, int64_t width)
+static tt_err declare_members(tt_schema *s, const tt_axis_labels *o, int64_t width)
 {
   const char *last = width == o->targets ? "target" : "quantity";
   const tt_variable mean = {"y_member_mean", TT_H5_F32,          {"member", "sample", last},
-                            o->common_units, "mean of a member", TT_OUTLINE_MEMBER};
+                            o->common_units, "mean of a member", TT_MEMBER_COORDINATES};
   const tt_variable variance = {"y_member_variance",        TT_H5_F32,
                                 {"member", "sample", last}, NULL,
-                                "variance of a member",     TT_OUTLINE_MEMBER};
-  tt_outline_write_members(s, o);
-  if (width != o->targets) tt_schema_dim(s, last, width);
-  tt_schema_declare(s, &mean);
-  return tt_schema_declare(s, &variance);
+                                "variance of a member",     TT_MEMBER_COORDINATES};
+  tt_axis_labels_write_members(s, o);
+  if (width != o->targets) tt_schema_create_dimension(s, last, width);
+  tt_schema_create_variable(s, &mean);
+  return tt_schema_create_variable(s, &variance);
 }
 
 /* Conformal levels, the same in all that have them, and whether there are classes. */
-static void find_extra(const tt_committees *model, tt_prediction_file *f)
+static void find_extras(const tt_trained_ensembles *model, tt_prediction_file *f)
 {
   for (int64_t i = 0; i < model->count; i++) {
-    const tt_committee *m = model->at[i];
+    const tt_trained_ensemble *m = model->at[i];
     if (m->calibration.levels) f->level = m->calibration.level;
     if (m->calibration.levels) f->levels = m->calibration.levels;
     f->classes |= m->model.output == TT_OUTPUT_softmax || m->model.output == TT_OUTPUT_sigmoid;
   }
 }
 
-static tt_err declare_extra(tt_schema *s, const tt_prediction_file *f, const char *units)
+static tt_err declare_extras(tt_schema *s, const tt_prediction_file *f, const char *units)
 {
   const tt_variable level = {"conformal_level",
                              TT_H5_F64,
@@ -91,91 +92,91 @@ static tt_err declare_extra(tt_schema *s, const tt_prediction_file *f, const cha
                                 {"conformal_level", "sample", "column"},
                                 units,
                                 "lower end of the conformal interval",
-                                TT_OUTLINE_COLUMN},
+                                TT_COLUMN_COORDINATES},
                                {"y_pred_upper",
                                 TT_H5_F64,
                                 {"conformal_level", "sample", "column"},
                                 units,
                                 "upper end of the conformal interval",
-                                TT_OUTLINE_COLUMN}};
+                                TT_COLUMN_COORDINATES}};
   const tt_variable part[] = {{"y_entropy",
                                TT_H5_F64,
                                {"sample", "column"},
                                "nat",
                                "entropy of the mean probabilities",
-                               TT_OUTLINE_COLUMN},
+                               TT_COLUMN_COORDINATES},
                               {"y_mutual_information",
                                TT_H5_F64,
                                {"sample", "column"},
                                "nat",
                                "entropy of the mean less mean entropy: disagreement of the members",
-                               TT_OUTLINE_COLUMN}};
+                               TT_COLUMN_COORDINATES}};
   tt_err e = TT_OK;
-  if (f->levels) tt_schema_coordinate(s, &level, f->levels, f->level);
+  if (f->levels) tt_schema_write_coordinate(s, &level, f->levels, f->level);
   for (int i = 0; i < 2; i++) {
-    if (f->levels) e = tt_schema_declare(s, &bound[i]);
-    if (f->classes) e = tt_schema_declare(s, &part[i]);
+    if (f->levels) e = tt_schema_create_variable(s, &bound[i]);
+    if (f->classes) e = tt_schema_create_variable(s, &part[i]);
   }
   return e;
 }
 
-static int64_t widest(const tt_committees *model)
+static int64_t max_width(const tt_trained_ensembles *model)
 {
   int64_t width = 0;
   for (int64_t i = 0; i < model->count; i++) {
-    int64_t own = tt_committee_width(model->at[i]);
+    int64_t own = tt_trained_ensemble_width(model->at[i]);
     width = own > width ? own : width;
   }
   return width;
 }
 
-static tt_err begin_local(const tt_committees *model, const tt_prediction_shape *shape,
-                          tt_outline *o, tt_prediction_file **out)
+static tt_err prepare_local(const tt_trained_ensembles *model, const tt_prediction_shape *shape,
+                            tt_axis_labels *o, tt_prediction_file **out)
 {
-  int64_t columns = tt_committees_columns(model);
+  int64_t columns = tt_trained_ensembles_columns(model);
   if (shape->columns != columns)
     return TT_FAIL(INTERNAL, "%" PRId64 " columns, the model has %" PRId64, shape->columns,
                    columns);
-  TT_TRY(tt_outline_make(model, o));
+  TT_TRY(tt_axis_labels_create(model, o));
   TT_TRY(TT_ALLOC(*out, 1));
   (*out)->columns = columns;
   (*out)->quantiles = shape->quantiles;
   (*out)->members = shape->members ? o->members : 0;
-  (*out)->width = widest(model);
-  find_extra(model, *out);
+  (*out)->width = max_width(model);
+  find_extras(model, *out);
   return TT_OK;
 }
 
-tt_err tt_prediction_create(tt_comm *c, const char *file, const tt_committees *model,
-                            const tt_prediction_shape *shape, const tt_provenance *from,
-                            tt_prediction_file **out)
+tt_err tt_prediction_file_create(tt_comm *c, const char *file, const tt_trained_ensembles *model,
+                                 const tt_prediction_shape *shape, const tt_provenance *from,
+                                 tt_prediction_file **out)
 {
-  tt_outline o = {0};
+  tt_axis_labels o = {0};
   tt_prediction_file *p = NULL;
   tt_schema s;
-  tt_err e = tt_agree(c, begin_local(model, shape, &o, &p));
-  if (!e) e = tt_h5_create(c, file, size_of(shape, &o, p->width), &p->file);
+  tt_err e = tt_agree(c, prepare_local(model, shape, &o, &p));
+  if (!e) e = tt_h5_create(c, file, expected_bytes(shape, &o, p->width), &p->file);
   if (!e) {
-    tt_schema_begin(&s, c, p->file, TT_SCHEMA_PREDICTION, from);
-    tt_outline_write_columns(&s, &o);
-    tt_schema_dim(&s, "sample", shape->rows);
+    tt_schema_write_header(&s, c, p->file, TT_SCHEMA_PREDICTION, from);
+    tt_axis_labels_write_columns(&s, &o);
+    tt_schema_create_dimension(&s, "sample", shape->rows);
     e = declare_columns(&s, o.common_units);
     if (!e && shape->quantiles) e = declare_quantiles(&s, shape, o.common_units);
-    if (!e && (p->levels || p->classes)) e = declare_extra(&s, p, o.common_units);
+    if (!e && (p->levels || p->classes)) e = declare_extras(&s, p, o.common_units);
     if (!e && shape->members) e = declare_members(&s, &o, p->width);
   }
-  tt_outline_free(&o);
+  tt_axis_labels_free(&o);
   if (e)
-    tt_prediction_destroy(&p);
+    tt_prediction_file_destroy(&p);
   else
     *out = p;
   return e;
 }
 
-tt_err tt_prediction_write(tt_prediction_file *f, int64_t first, int64_t count, const double *mean,
-                           const double *total, const double *aleatoric, const double *epistemic,
-                           const double *quantile, const float *members_mean,
-                           const float *members_variance)
+tt_err tt_prediction_file_write(tt_prediction_file *f, int64_t first, int64_t count,
+                                const double *mean, const double *total, const double *aleatoric,
+                                const double *epistemic, const double *quantile,
+                                const float *members_mean, const float *members_variance)
 {
   const double *column[] = {mean, total, aleatoric, epistemic};
   const int64_t at[] = {0, first, 0};
@@ -195,9 +196,9 @@ tt_err tt_prediction_write(tt_prediction_file *f, int64_t first, int64_t count, 
   return e;
 }
 
-tt_err tt_prediction_write_extra(tt_prediction_file *f, int64_t first, int64_t count,
-                                 const double *lower, const double *upper, const double *entropy,
-                                 const double *information)
+tt_err tt_prediction_file_write_extras(tt_prediction_file *f, int64_t first, int64_t count,
+                                       const double *lower, const double *upper,
+                                       const double *entropy, const double *information)
 {
   const int64_t at[] = {0, first, 0}, size[] = {count ? f->levels : 0, count, f->columns};
   tt_err e = TT_OK;
@@ -212,16 +213,16 @@ tt_err tt_prediction_write_extra(tt_prediction_file *f, int64_t first, int64_t c
   return e;
 }
 
-tt_err tt_prediction_close(tt_prediction_file **f)
+tt_err tt_prediction_file_close(tt_prediction_file **f)
 {
   tt_err e = tt_h5_commit(&(*f)->file, NULL);
   tt_free(*f);
   return e;
 }
 
-void tt_prediction_destroy(tt_prediction_file **f)
+void tt_prediction_file_destroy(tt_prediction_file **f)
 {
   if (!*f) return;
-  tt_h5_abandon(&(*f)->file);
+  tt_h5_discard(&(*f)->file);
   tt_free(*f);
 }

@@ -1,40 +1,40 @@
 /* read.c — tt_results_read_local of results.h. */
 #include "core/base/mem.h"
-#include "io/results/results.h"
 #include "io/hdf5/schema.h"
+#include "io/results/results.h"
 
 #include <math.h>
 
 static tt_err read_history(tt_h5_reader *r, tt_results *k)
 {
   int64_t size[2] = {-1, -1};
-  TT_TRY(tt_schema_shape_local(r, "loss_train", 2, size));
+  TT_TRY(tt_schema_check_shape_local(r, "loss_train", 2, size));
   k->members = size[0];
   k->epochs = size[1];
-  TT_TRY(tt_schema_shape_local(r, "loss_validation", 2, size));
+  TT_TRY(tt_schema_check_shape_local(r, "loss_validation", 2, size));
   TT_TRY(TT_ALLOC(k->loss_train, k->members * k->epochs));
   TT_TRY(TT_ALLOC(k->loss_validation, k->members * k->epochs));
-  TT_TRY(tt_schema_texts_local(r, "ensemble", k->members, &k->owner));
-  TT_TRY(tt_h5_read_local(r, "loss_train", TT_H5_F32, 0, k->members, k->loss_train));
-  return tt_h5_read_local(r, "loss_validation", TT_H5_F32, 0, k->members, k->loss_validation);
+  TT_TRY(tt_schema_read_texts_local(r, "ensemble", k->members, &k->owner));
+  TT_TRY(tt_h5_read_rows_local(r, "loss_train", TT_H5_F32, 0, k->members, k->loss_train));
+  return tt_h5_read_rows_local(r, "loss_validation", TT_H5_F32, 0, k->members, k->loss_validation);
 }
 
 static tt_err read_test(tt_h5_reader *r, tt_results *k)
 {
-  tt_test_table *t = &k->test;
+  tt_test_predictions *t = &k->test;
   const char *const path[] = {"y_true", "y_pred_mean", "y_pred_std", "y_pred_std_aleatoric",
                               "y_pred_std_epistemic"};
   double **to[] = {&t->y, &t->mean, &t->total, &t->aleatoric, &t->epistemic};
   int64_t size[2] = {-1, k->columns};
-  TT_TRY(tt_schema_shape_local(r, "sample", 1, size));
+  TT_TRY(tt_schema_check_shape_local(r, "sample", 1, size));
   t->rows = k->rows = size[0];
   for (int i = 0; i < 5; i++) {
-    TT_TRY(tt_schema_shape_local(r, path[i], 2, size));
+    TT_TRY(tt_schema_check_shape_local(r, path[i], 2, size));
     TT_TRY(TT_ALLOC(*to[i], k->rows * k->columns));
-    TT_TRY(tt_h5_read_local(r, path[i], TT_H5_F64, 0, k->rows, *to[i]));
+    TT_TRY(tt_h5_read_rows_local(r, path[i], TT_H5_F64, 0, k->rows, *to[i]));
   }
   TT_TRY(TT_ALLOC(t->row, k->rows));
-  return tt_h5_read_local(r, "sample", TT_H5_I64, 0, k->rows, t->row);
+  return tt_h5_read_rows_local(r, "sample", TT_H5_I64, 0, k->rows, t->row);
 }
 
 /* A score of the columns, NaN if the file has none. */
@@ -44,8 +44,8 @@ static tt_err read_score(tt_h5_reader *r, const char *name, int64_t columns, dou
   TT_TRY(TT_ALLOC(*out, columns));
   for (int64_t i = 0; i < columns; i++) (*out)[i] = NAN;
   if (!tt_h5_has_local(r, name)) return TT_OK;
-  TT_TRY(tt_schema_shape_local(r, name, 1, size));
-  return tt_h5_read_local(r, name, TT_H5_F64, 0, columns, *out);
+  TT_TRY(tt_schema_check_shape_local(r, name, 1, size));
+  return tt_h5_read_rows_local(r, name, TT_H5_F64, 0, columns, *out);
 }
 
 static tt_err read_scores(tt_h5_reader *r, tt_results *k)
@@ -64,10 +64,10 @@ static tt_err read_all(tt_h5_reader *r, tt_results *k)
 {
   int64_t size[2] = {-1, -1};
   TT_TRY(tt_schema_check_local(r, TT_SCHEMA_RESULT, "results"));
-  TT_TRY(tt_schema_shape_local(r, "column_target", 2, size));
+  TT_TRY(tt_schema_check_shape_local(r, "column_target", 2, size));
   k->columns = size[0];
-  TT_TRY(tt_schema_texts_local(r, "column_ensemble", k->columns, &k->ensemble));
-  TT_TRY(tt_schema_texts_local(r, "column_target", k->columns, &k->target));
+  TT_TRY(tt_schema_read_texts_local(r, "column_ensemble", k->columns, &k->ensemble));
+  TT_TRY(tt_schema_read_texts_local(r, "column_target", k->columns, &k->target));
   TT_TRY(read_history(r, k));
   TT_TRY(read_scores(r, k));
   return tt_h5_has_local(r, "y_true") ? read_test(r, k) : TT_OK;

@@ -1,64 +1,68 @@
 /* results.h — results.h5 (schema tutti-result-1.0) and the files of `tutti predict`. Floor 3.
  * Flat at the root, dimension scales everywhere: opens directly in xarray (both engines), h5py,
  * MATLAB, Julia. Errors of all: CANTCREAT, IO, MEM. */
-#ifndef TT_RESULTS_IO_H
-#define TT_RESULTS_IO_H
-#include "io/hdf5/provenance.h"
-#include "mpi/comm.h"
+#ifndef TT_RESULTS_H
+#define TT_RESULTS_H
 #include "core/model/cohort.h"
+#include "core/model/state.h"
 #include "core/model/trained_ensemble.h"
 #include "core/stats/metrics.h"
-#include "core/model/state.h"
+#include "io/hdf5/provenance.h"
+#include "mpi/comm.h"
 
 /* Scores on some rows (core/stats/metrics.h), in the user's units. C columns as in
- * tt_committee_columns: of the columns of one target all hold its score, but pinball, which is that
- * of the column's level; a member scores its own K targets. NaN where nothing could be scored. */
+ * tt_trained_ensemble_columns: of the columns of one target all hold its score, but pinball, which
+ * is that of the column's level; a member scores its own K targets. NaN where nothing could be
+ * scored. */
 typedef struct tt_scores {
   int64_t members, targets, columns;
-  unsigned outputs;                  /* set of TT_OF: outputs of the forecasts */
+  unsigned outputs;                  /* set of TT_OUTPUT_BIT: outputs of the forecasts */
   double *member[TT_METRIC_COUNT];   /* [G][K] of each metric */
   double *ensemble[TT_METRIC_COUNT]; /* [C] */
-  double *coverage;  /* [TT_INTERVALS][C] share of rows inside the central intervals */
-  double *covered;   /* [TT_SHOWN][C] some of them */
-  double *diversity; /* [C] mean correlation of the errors of two members */
-  int64_t *rows;     /* [C] rows scored */
-  int64_t levels;    /* of conformal intervals */
-  double *level;     /* [levels] */
-  double *inside;    /* [levels][C] share of rows inside them */
+  double *calibration_curve; /* [TT_INTERVALS][C] share of rows inside the central intervals */
+  double *interval_coverage; /* [TT_COVERAGE_LEVELS][C] some of them */
+  double *diversity;         /* [C] mean correlation of the errors of two members */
+  int64_t *rows;             /* [C] rows scored */
+  int64_t levels;            /* of conformal intervals */
+  double *level;             /* [levels] */
+  double *inside;            /* [levels][C] share of rows inside them */
 } tt_scores;
-/* Central intervals that have a table of their own, as numbers of tt_interval: 50, 90, 95 %. */
-enum { TT_SHOWN = 3 };
-extern const int tt_shown[TT_SHOWN];
+/* Central intervals that have a table of their own, as numbers of tt_interval_level: 50, 90, 95 %.
+ */
+enum { TT_COVERAGE_LEVELS = 3 };
+extern const int tt_coverage_level[TT_COVERAGE_LEVELS];
 
 tt_err tt_scores_create(int64_t members, int64_t targets, int64_t columns, tt_scores **out);
 /* Room for conformal intervals. Errors: MEM. */
-tt_err tt_scores_add_levels(tt_scores *s, int64_t levels, const double *level);
+tt_err tt_scores_add_conformal(tt_scores *s, int64_t levels, const double *level);
 void tt_scores_destroy(tt_scores **s);
 
 /* Those of several committees as one, members and columns one after the other, targets the largest
  * K, NaN where a member has fewer or a committee has none (part[i] NULL; one has some). Local;
  * owner: the caller. Errors: MEM. */
-tt_err tt_scores_join(const tt_committees *all, const tt_scores *const *part, tt_scores **out);
+tt_err tt_scores_concat(const tt_trained_ensembles *all, const tt_scores *const *part,
+                        tt_scores **out);
 
 /* Predictions of the test rows.
  *   row   [rows] row numbers in the data file
  *   y, mean, total, aleatoric, epistemic   [rows][C] in the user's units, on rank 0 only */
-typedef struct tt_test_table {
+typedef struct tt_test_predictions {
   int64_t rows;
   int64_t *row;
   double *y, *mean, *total, *aleatoric, *epistemic;
-} tt_test_table;
-void tt_test_table_free(tt_test_table *t);
+} tt_test_predictions;
+void tt_test_predictions_free(tt_test_predictions *t);
 
 /* The tables of several committees, over the same rows, as one; row numbers excepted. Where they
  * are NULL (not on rank 0) so is the whole. Local; owner: the caller. Errors: MEM. */
-tt_err tt_test_table_join(const tt_committees *all, const tt_test_table *part, tt_test_table *out);
+tt_err tt_test_predictions_concat(const tt_trained_ensembles *all, const tt_test_predictions *part,
+                                  tt_test_predictions *out);
 
 /* What each rank knows of one cohort. */
-typedef struct tt_result_part {
+typedef struct tt_result_shard {
   const tt_cohort *cohort;
   const tt_state *mine; /* this rank's slice */
-} tt_result_part;
+} tt_result_shard;
 
 /* Collective. Write results.h5: from the states history, status, best epoch of each member; from
  * the rest (same on all ranks) hyper-parameters, scores, and the predictions of the test rows.
@@ -67,13 +71,14 @@ typedef struct tt_result_part {
  *   scores  of all committees together; NULL if there are no test rows
  *   oob     the same of the training rows, by the members that did not see them, or NULL
  *   test    of all together, or NULL */
-tt_err tt_results_write(tt_comm *c, const char *file, const tt_result_part *part,
-                        const tt_committees *all, const tt_scores *scores, const tt_scores *oob,
-                        const tt_test_table *test, const tt_provenance *from);
+tt_err tt_results_write(tt_comm *c, const char *file, const tt_result_shard *part,
+                        const tt_trained_ensembles *all, const tt_scores *scores,
+                        const tt_scores *oob, const tt_test_predictions *test,
+                        const tt_provenance *from);
 
 /* Collective. The scores alone, of all committees together: what `tutti evaluate --output` writes
  * (schema tutti-score-1.0). */
-tt_err tt_scores_write(tt_comm *c, const char *file, const tt_committees *all,
+tt_err tt_scores_write(tt_comm *c, const char *file, const tt_trained_ensembles *all,
                        const tt_scores *scores, const tt_provenance *from);
 
 /* What tables and pictures need of a results.h5. C columns, G members, E epochs. */
@@ -82,7 +87,7 @@ typedef struct tt_results {
   char **owner;                           /* [G] name of the member's ensemble */
   char **ensemble, **target;              /* [C] of each column */
   float *loss_train, *loss_validation;    /* [G][E] NaN after the end */
-  tt_test_table test;
+  tt_test_predictions test;
   double *rmse, *nll; /* [C] of the ensembles on the test rows, NaN = none; rmse of classes: root
                          of the mean squared error of the probabilities, of the Brier score */
 } tt_results;
@@ -99,22 +104,22 @@ typedef struct tt_prediction_shape {
   const double *quantile; /* [quantiles] */
   int members;            /* also write every member's mean and variance */
 } tt_prediction_shape;
-tt_err tt_prediction_create(tt_comm *c, const char *file, const tt_committees *model,
-                            const tt_prediction_shape *shape, const tt_provenance *from,
-                            tt_prediction_file **out);
+tt_err tt_prediction_file_create(tt_comm *c, const char *file, const tt_trained_ensembles *model,
+                                 const tt_prediction_shape *shape, const tt_provenance *from,
+                                 tt_prediction_file **out);
 /* Collective: each rank passes its own rows of this round, count may be 0. Arrays [count][C];
  * quantile [Q][count][C] or NULL; members_mean and members_variance [G][count][W] or NULL, W the
- * largest tt_committee_width, NaN beyond a committee's own. */
-tt_err tt_prediction_write(tt_prediction_file *f, int64_t first, int64_t count, const double *mean,
-                           const double *total, const double *aleatoric, const double *epistemic,
-                           const double *quantile, const float *members_mean,
-                           const float *members_variance);
+ * largest tt_trained_ensemble_width, NaN beyond a committee's own. */
+tt_err tt_prediction_file_write(tt_prediction_file *f, int64_t first, int64_t count,
+                                const double *mean, const double *total, const double *aleatoric,
+                                const double *epistemic, const double *quantile,
+                                const float *members_mean, const float *members_variance);
 /* Collective, in the same rounds: conformal intervals [levels][count][C] of a calibrated model,
  * entropy and mutual information [count][C] of one that predicts classes; what the model has not is
  * not looked at. */
-tt_err tt_prediction_write_extra(tt_prediction_file *f, int64_t first, int64_t count,
-                                 const double *lower, const double *upper, const double *entropy,
-                                 const double *information);
-tt_err tt_prediction_close(tt_prediction_file **f);
-void tt_prediction_destroy(tt_prediction_file **f);
+tt_err tt_prediction_file_write_extras(tt_prediction_file *f, int64_t first, int64_t count,
+                                       const double *lower, const double *upper,
+                                       const double *entropy, const double *information);
+tt_err tt_prediction_file_close(tt_prediction_file **f);
+void tt_prediction_file_destroy(tt_prediction_file **f);
 #endif

@@ -9,28 +9,27 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MEMBER TT_OUTLINE_MEMBER " learning_rate"
-#define COLUMN TT_OUTLINE_COLUMN
+#define MEMBER_COORDINATES TT_MEMBER_COORDINATES " learning_rate"
+#define COLUMN_COORDINATES TT_COLUMN_COORDINATES
 
 enum { OF_TRAIN, OF_VALIDATION, OF_ENSEMBLE, HISTORIES };
 
 /* What the arguments hold in another form, made before anything is written. */
-typedef struct tables {
-  tt_outline outline;
-  int64_t parts, longest; /* cohorts; E, the longest history */
-  int64_t *first;        /* [parts] number of the first member of each */
-  float **history;       /* [HISTORIES][parts] own members' losses, [..][E] */
-  int32_t *epoch;        /* [E] 0, 1, 2, ... */
+typedef struct file_arrays {
+  tt_axis_labels labels;
+  int64_t parts, longest;                /* cohorts; E, the longest history */
+  int64_t *first;                        /* [parts] number of the first member of each */
+  float **history;                       /* [HISTORIES][parts] own members' losses, [..][E] */
+  int32_t *epoch;                        /* [E] 0, 1, 2, ... */
 #define X(field, type, ...) type *field; /* [G] */
   TT_HYPERS(X)
 #undef X
-} tables;
+} file_arrays;
 
-static void free_tables(tables *t)
+static void free_file_arrays(file_arrays *t)
 {
-  tt_outline_free(&t->outline);
-  for (int64_t i = 0; t->history && i < HISTORIES * t->parts; i++)
-    tt_free(t->history[i]);
+  tt_axis_labels_free(&t->labels);
+  for (int64_t i = 0; t->history && i < HISTORIES * t->parts; i++) tt_free(t->history[i]);
   tt_free(t->history);
   tt_free(t->first);
   tt_free(t->epoch);
@@ -49,7 +48,7 @@ static tt_err pad_history(const tt_state *mine, const float *loss, int64_t epoch
   return TT_OK;
 }
 
-static tt_err make_histories(const tt_result_part *part, tables *t)
+static tt_err make_histories(const tt_result_shard *part, file_arrays *t)
 {
   TT_TRY(TT_ALLOC(t->history, HISTORIES * t->parts));
   for (int64_t i = 0; i < t->parts; i++) {
@@ -62,10 +61,10 @@ static tt_err make_histories(const tt_result_part *part, tables *t)
   return TT_OK;
 }
 
-static tt_err make_hypers(const tt_result_part *part, tables *t)
+static tt_err make_hypers(const tt_result_shard *part, file_arrays *t)
 {
 #define X(field, ...)                                                                              \
-  TT_TRY(TT_ALLOC(t->field, t->outline.members));                                                  \
+  TT_TRY(TT_ALLOC(t->field, t->labels.members));                                                   \
   for (int64_t p = 0; p < t->parts; p++)                                                           \
     for (int64_t i = 0; i < part[p].cohort->members; i++)                                          \
       t->field[t->first[p] + i] = part[p].cohort->member[i].hyper.field;
@@ -74,7 +73,8 @@ static tt_err make_hypers(const tt_result_part *part, tables *t)
   return TT_OK;
 }
 
-static tt_err make_parts(const tt_result_part *part, const tt_committees *all, tables *t)
+static tt_err check_shards(const tt_result_shard *part, const tt_trained_ensembles *all,
+                           file_arrays *t)
 {
   int64_t first = 0;
   t->parts = all->count;
@@ -91,10 +91,11 @@ static tt_err make_parts(const tt_result_part *part, const tt_committees *all, t
   return TT_OK;
 }
 
-static tt_err make_tables_local(const tt_result_part *part, const tt_committees *all, tables *t)
+static tt_err make_file_arrays_local(const tt_result_shard *part, const tt_trained_ensembles *all,
+                                     file_arrays *t)
 {
-  TT_TRY(make_parts(part, all, t));
-  TT_TRY(tt_outline_make(all, &t->outline));
+  TT_TRY(check_shards(part, all, t));
+  TT_TRY(tt_axis_labels_create(all, &t->labels));
   TT_TRY(make_histories(part, t));
   TT_TRY(make_hypers(part, t));
   TT_TRY(TT_ALLOC(t->epoch, t->longest));
@@ -102,20 +103,20 @@ static tt_err make_tables_local(const tt_result_part *part, const tt_committees 
   return TT_OK;
 }
 
-static void write_hypers(tt_schema *s, const tables *t)
+static void write_hypers(tt_schema *s, const file_arrays *t)
 {
 #define X(field, ctype, h5, units, meaning)                                                        \
-  tt_schema_root(s, &(tt_variable){#field, TT_H5_##h5, {"member"}, units, meaning, "ensemble"},    \
-                 t->field);
+  tt_schema_write_from_root(                                                                       \
+      s, &(tt_variable){#field, TT_H5_##h5, {"member"}, units, meaning, "ensemble"}, t->field);
   TT_HYPERS(X)
 #undef X
 }
 
 /* A variable of members: every rank writes its own of each cohort; data [parts]. */
-static void write_own(tt_schema *s, const tables *t, const tt_result_part *part,
-                      const tt_variable *v, const void *const *data)
+static void write_member_variable(tt_schema *s, const file_arrays *t, const tt_result_shard *part,
+                                  const tt_variable *v, const void *const *data)
 {
-  tt_schema_declare(s, v);
+  tt_schema_create_variable(s, v);
   for (int64_t i = 0; i < t->parts; i++) {
     const int64_t first[] = {t->first[i] + part[i].mine->first, 0};
     const int64_t count[] = {part[i].mine->count, t->longest};
@@ -124,108 +125,141 @@ static void write_own(tt_schema *s, const tables *t, const tt_result_part *part,
 }
 
 /* How each member ended: the fields of its state that are single values. */
-static void write_ends(tt_schema *s, const tables *t, const tt_result_part *part,
-                         const void **data)
+static void write_final_state(tt_schema *s, const file_arrays *t, const tt_result_shard *part,
+                              const void **data)
 {
   const struct {
     int field;
     tt_variable v;
   } of[] = {
       {TT_STATE_FIELD_status,
-       {"status", TT_H5_I8, {"member"}, NULL, "how training ended", MEMBER}},
+       {"status", TT_H5_I8, {"member"}, NULL, "how training ended", MEMBER_COORDINATES}},
       {TT_STATE_FIELD_best_loss,
-       {"best_loss", TT_H5_F64, {"member"}, "1", "lowest validation loss", MEMBER}},
+       {"best_loss", TT_H5_F64, {"member"}, "1", "lowest validation loss", MEMBER_COORDINATES}},
       {TT_STATE_FIELD_best_epoch,
-       {"best_epoch", TT_H5_I32, {"member"}, NULL, "its epoch, from 0; -1 = none", MEMBER}},
+       {"best_epoch",
+        TT_H5_I32,
+        {"member"},
+        NULL,
+        "its epoch, from 0; -1 = none",
+        MEMBER_COORDINATES}},
       {TT_STATE_FIELD_epoch,
-       {"epochs_done", TT_H5_I32, {"member"}, "epochs", "whole epochs trained", MEMBER}},
+       {"epochs_done",
+        TT_H5_I32,
+        {"member"},
+        "epochs",
+        "whole epochs trained",
+        MEMBER_COORDINATES}},
       {TT_STATE_FIELD_step,
-       {"steps_done", TT_H5_I64, {"member"}, "steps", "optimiser steps taken", MEMBER}},
+       {"steps_done", TT_H5_I64, {"member"}, "steps", "optimiser steps taken", MEMBER_COORDINATES}},
       {TT_STATE_FIELD_attempt,
-       {"attempts", TT_H5_I32, {"member"}, NULL, "new starts after divergence", MEMBER}}};
+       {"attempts",
+        TT_H5_I32,
+        {"member"},
+        NULL,
+        "new starts after divergence",
+        MEMBER_COORDINATES}}};
   for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
     for (int64_t i = 0; i < t->parts; i++) data[i] = tt_state_get(part[i].mine, of[k].field).data;
-    write_own(s, t, part, &of[k].v, data);
+    write_member_variable(s, t, part, &of[k].v, data);
   }
-  tt_schema_flags(s, "status", TT_STATUS_diverged + 1, tt_schema_status);
+  tt_schema_write_flags(s, "status", TT_STATUS_diverged + 1, tt_schema_status_meanings);
 }
 
 /* data  room for [parts] */
-static void write_members(tt_schema *s, const tables *t, const tt_result_part *part,
+static void write_members(tt_schema *s, const file_arrays *t, const tt_result_shard *part,
                           const void **data)
 {
-  const tt_variable loss[] = {
-      {"loss_train", TT_H5_F32, {"member", "epoch"}, "1", "mean training loss of an epoch", MEMBER},
-      {"loss_validation", TT_H5_F32, {"member", "epoch"}, "1", "validation loss", MEMBER},
-      {"ensemble_loss_validation", TT_H5_F32, {"member", "epoch"}, "1",
-       "validation loss of the member's ensemble as one", MEMBER}};
+  const tt_variable loss[] = {{"loss_train",
+                               TT_H5_F32,
+                               {"member", "epoch"},
+                               "1",
+                               "mean training loss of an epoch",
+                               MEMBER_COORDINATES},
+                              {"loss_validation",
+                               TT_H5_F32,
+                               {"member", "epoch"},
+                               "1",
+                               "validation loss",
+                               MEMBER_COORDINATES},
+                              {"ensemble_loss_validation",
+                               TT_H5_F32,
+                               {"member", "epoch"},
+                               "1",
+                               "validation loss of the member's ensemble as one",
+                               MEMBER_COORDINATES}};
   int judged = 0;
   for (int64_t i = 0; i < t->parts; i++) judged |= part[i].mine->judged > 0;
   for (int k = 0; k < HISTORIES; k++) {
     if (k == OF_ENSEMBLE && !judged) continue;
     for (int64_t i = 0; i < t->parts; i++) data[i] = t->history[k * t->parts + i];
-    write_own(s, t, part, &loss[k], data);
+    write_member_variable(s, t, part, &loss[k], data);
   }
-  write_ends(s, t, part, data);
+  write_final_state(s, t, part, data);
 }
 
-static void write_test(tt_schema *s, const tt_test_table *t, const char *units)
+static void write_test(tt_schema *s, const tt_test_predictions *t, const char *units)
 {
   const tt_variable row = {"sample", TT_H5_I64, {"sample"}, NULL, "row of the data file, from 0",
                            NULL};
   const tt_variable v[] = {
-      {"y_true", TT_H5_F64, {"sample", "column"}, units, "measured", COLUMN},
-      {"y_pred_mean", TT_H5_F64, {"sample", "column"}, units, "predicted mean", COLUMN},
-      {"y_pred_std", TT_H5_F64, {"sample", "column"}, units, "standard deviation", COLUMN},
+      {"y_true", TT_H5_F64, {"sample", "column"}, units, "measured", COLUMN_COORDINATES},
+      {"y_pred_mean", TT_H5_F64, {"sample", "column"}, units, "predicted mean", COLUMN_COORDINATES},
+      {"y_pred_std",
+       TT_H5_F64,
+       {"sample", "column"},
+       units,
+       "standard deviation",
+       COLUMN_COORDINATES},
       {"y_pred_std_aleatoric",
        TT_H5_F64,
        {"sample", "column"},
        units,
        "noise the members see in the data",
-       COLUMN},
+       COLUMN_COORDINATES},
       {"y_pred_std_epistemic",
        TT_H5_F64,
        {"sample", "column"},
        units,
        "disagreement of the members",
-       COLUMN}};
+       COLUMN_COORDINATES}};
   const double *data[] = {t->y, t->mean, t->total, t->aleatoric, t->epistemic};
-  tt_schema_coordinate(s, &row, t->rows, t->row);
-  for (int i = 0; i < 5; i++)
-    tt_schema_root(s, &v[i], data[i]);
+  tt_schema_write_coordinate(s, &row, t->rows, t->row);
+  for (int i = 0; i < 5; i++) tt_schema_write_from_root(s, &v[i], data[i]);
 }
 
-tt_err tt_results_write(tt_comm *c, const char *file, const tt_result_part *part,
-                        const tt_committees *all, const tt_scores *scores, const tt_scores *oob,
-                        const tt_test_table *test, const tt_provenance *from)
+tt_err tt_results_write(tt_comm *c, const char *file, const tt_result_shard *part,
+                        const tt_trained_ensembles *all, const tt_scores *scores,
+                        const tt_scores *oob, const tt_test_predictions *test,
+                        const tt_provenance *from)
 {
   const tt_variable epoch = {"epoch", TT_H5_I32, {"epoch"}, NULL, "epoch, from 0", NULL};
-  tables t = {0};
+  file_arrays t = {0};
   tt_schema s;
   tt_h5_file *f = NULL;
   const char *units;
   const void **data = NULL;
-  int64_t rows = test ? test->rows : 0, columns = tt_committees_columns(all);
-  tt_err e = make_tables_local(part, all, &t);
+  int64_t rows = test ? test->rows : 0, columns = tt_trained_ensembles_columns(all);
+  tt_err e = make_file_arrays_local(part, all, &t);
   if (!e) e = TT_ALLOC(data, all->count);
   e = tt_agree(c, e);
   if (!e)
     e = tt_h5_create(
-        c, file, t.outline.members * (t.longest * 8 + 256) + rows * columns * 48 + (1 << 16), &f);
+        c, file, t.labels.members * (t.longest * 8 + 256) + rows * columns * 48 + (1 << 16), &f);
   if (!e) {
-    units = t.outline.common_units;
-    tt_schema_begin(&s, c, f, TT_SCHEMA_RESULT, from);
-    tt_outline_write_columns(&s, &t.outline);
-    tt_outline_write_members(&s, &t.outline);
-    tt_schema_coordinate(&s, &epoch, t.longest, t.epoch);
+    units = t.labels.common_units;
+    tt_schema_write_header(&s, c, f, TT_SCHEMA_RESULT, from);
+    tt_axis_labels_write_columns(&s, &t.labels);
+    tt_axis_labels_write_members(&s, &t.labels);
+    tt_schema_write_coordinate(&s, &epoch, t.longest, t.epoch);
     write_hypers(&s, &t);
     write_members(&s, &t, part, data);
-    if (scores) tt_scores_put(&s, scores, units);
-    if (oob) tt_scores_put_out_of_bag(&s, oob, units);
+    if (scores) tt_scores_write_variables(&s, scores, units);
+    if (oob) tt_scores_write_out_of_bag(&s, oob, units);
     if (rows > 0) write_test(&s, test, units);
     e = tt_h5_commit(&f, NULL);
   }
   tt_free(data);
-  free_tables(&t);
+  free_file_arrays(&t);
   return e;
 }

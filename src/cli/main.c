@@ -15,8 +15,7 @@ static void print_help(FILE *to)
 {
   fprintf(to, "Usage: tutti VERB [OPTION...]\n"
               "Train ensembles of small neural networks all together.\n\n");
-  for (const tt_verb *v = tt_verbs; v->name; v++)
-    fprintf(to, "  %-10s %s\n", v->name, v->summary);
+  for (const tt_verb *v = tt_verbs; v->name; v++) fprintf(to, "  %-10s %s\n", v->name, v->summary);
   fprintf(to, "\n`tutti VERB --help` explains a verb, `tutti --version` names the libraries.\n"
               "On several ranks: srun tutti train job.yaml, or mpirun -n 4 tutti train job.yaml\n");
 }
@@ -37,11 +36,11 @@ static const tt_verb *find(const char *name)
   return NULL;
 }
 
-static void join(int argc, char **argv, char *text, size_t room)
+static void join_args(int argc, char **argv, char *text, size_t size)
 {
   size_t used = 0;
-  for (int i = 0; i < argc && used + 1 < room; i++)
-    used += (size_t)snprintf(text + used, room - used, "%s%s", i ? " " : "", argv[i]);
+  for (int i = 0; i < argc && used + 1 < size; i++)
+    used += (size_t)snprintf(text + used, size - used, "%s%s", i ? " " : "", argv[i]);
 }
 
 static int run(const tt_verb *verb, int argc, char **argv)
@@ -51,8 +50,8 @@ static int run(const tt_verb *verb, int argc, char **argv)
   argv[0] = name;
   tt_err e = verb->run(argc, argv);
   tt_log_level level = e == TT_E_STOPPED ? TT_LOG_WARN : TT_LOG_ERROR;
-  if (e) tt_log_once(level, "%s", tt_err_last());
-  if (e == TT_E_INTERNAL) tt_log_once(TT_LOG_ERROR, "raised at %s", tt_err_where());
+  if (e) tt_log_root(level, "%s", tt_err_last());
+  if (e == TT_E_INTERNAL) tt_log_root(TT_LOG_ERROR, "raised at %s", tt_err_where());
   tt_comm_end(&tt_world);
   return tt_err_exit_code(e);
 }
@@ -61,7 +60,7 @@ int main(int argc, char **argv)
 {
   static char command[4096];
   setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* a pipe to slurmstepd would hold lines back */
-  if (argc > 1 && !strcmp(argv[1], "check-data")) return tt_data_check_child_local(argc, argv);
+  if (argc > 1 && !strcmp(argv[1], "check-data")) return tt_guarded_check_child_local(argc, argv);
   if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") ||
       !strcmp(argv[1], "help")) {
     print_help(argc < 2 ? stderr : stdout);
@@ -74,7 +73,7 @@ int main(int argc, char **argv)
     print_help(stderr);
     return tt_err_exit_code(TT_E_USAGE);
   }
-  join(argc, argv, command, sizeof command);
+  join_args(argc, argv, command, sizeof command);
   tt_command_line = command;
   return run(verb, argc - 1, argv + 1);
 }

@@ -19,27 +19,25 @@ static void destroy(tt_engine **engine)
 {
   tt_engine *e = *engine;
   if (!e) return;
-  for (int64_t i = 0; e->lists && i < e->views; i++)
-    for (int k = 0; k < TT_SPLITS; k++)
-      tt_free(e->lists[i].row[k]);
+  for (int64_t i = 0; e->lists && i < e->row_sets; i++)
+    for (int k = 0; k < TT_SPLITS; k++) tt_free(e->lists[i].row[k]);
   tt_free(e->lists);
   tt_free(e->anchor);
   tt_free(e->range);
-  for (int t = 0; e->work && t < e->threads; t++)
-    tt_work_destroy(&e->work[t]);
-  tt_free(e->work);
+  for (int t = 0; e->buffers && t < e->threads; t++) tt_cpu_buffers_destroy(&e->buffers[t]);
+  tt_free(e->buffers);
   tt_state_destroy(&e->state);
   tt_free(*engine);
 }
 
 /* What members of the slice need beyond the usual. */
-static tt_work_for needs(const tt_engine *e, int *anchored)
+static tt_cpu_buffers_use buffers_use(const tt_engine *e, int *anchored)
 {
-  tt_work_for use = TT_WORK_TRAIN;
+  tt_cpu_buffers_use use = TT_BUFFERS_TRAIN;
   *anchored = 0;
   for (int64_t i = 0; i < e->slice.count; i++) {
     const tt_hyper *h = &e->cohort->member[e->slice.first + i].hyper;
-    if (h->adversarial > 0.0f) use = TT_WORK_ADVERSARIAL;
+    if (h->adversarial > 0.0f) use = TT_BUFFERS_ADVERSARIAL;
     *anchored |= h->anchor > 0.0f;
   }
   return use;
@@ -49,14 +47,14 @@ static tt_err allocate(tt_engine *e)
 {
   const tt_cohort *c = e->cohort;
   int anchored;
-  tt_work_for use = needs(e, &anchored);
+  tt_cpu_buffers_use use = buffers_use(e, &anchored);
   if (anchored) TT_TRY(TT_ALLOC(e->anchor, e->slice.count * c->model.params));
-  if (use == TT_WORK_ADVERSARIAL) TT_TRY(TT_ALLOC(e->range, c->model.inputs));
+  if (use == TT_BUFFERS_ADVERSARIAL) TT_TRY(TT_ALLOC(e->range, c->model.inputs));
   TT_TRY(tt_state_create(e->slice, tt_cohort_state_shape(c), &e->state));
-  TT_TRY(TT_ALLOC(e->lists, e->views));
-  TT_TRY(TT_ALLOC(e->work, e->threads));
+  TT_TRY(TT_ALLOC(e->lists, e->row_sets));
+  TT_TRY(TT_ALLOC(e->buffers, e->threads));
   for (int t = 0; t < e->threads; t++)
-    TT_TRY(tt_work_create(&c->model, c->batch_size, use, &e->work[t]));
+    TT_TRY(tt_cpu_buffers_create(&c->model, c->batch_size, use, &e->buffers[t]));
   return TT_OK;
 }
 
@@ -70,7 +68,7 @@ static tt_err create(const tt_cohort *cohort, tt_slice slice, const tt_resources
   *e = (tt_engine){.cohort = cohort,
                    .slice = slice,
                    .kernels = kernels,
-                   .views = tt_cohort_views(cohort),
+                   .row_sets = tt_cohort_row_sets(cohort),
                    .threads = use->threads < 1 ? 1 : use->threads};
   tt_err err = allocate(e);
   if (err)
@@ -80,14 +78,14 @@ static tt_err create(const tt_cohort *cohort, tt_slice slice, const tt_resources
   return err;
 }
 
-static tt_err no_row(const tt_cohort *c, int64_t view)
+static tt_err no_training_row(const tt_cohort *c, int64_t row_set)
 {
-  const char *name = c->ensemble[view / (tt_cohort_views(c) / c->ensembles)].name;
+  const char *name = c->ensemble[row_set / (tt_cohort_row_sets(c) / c->ensembles)].name;
   if (c->resample == TT_RESAMPLE_kfold)
     return TT_FAIL(DATA,
                    "ensemble %s, fold %" PRId64 " of %" PRId64
                    ": no training row with a label for its targets is left",
-                   name, view % c->folds, c->folds);
+                   name, row_set % c->folds, c->folds);
   return TT_FAIL(DATA, "ensemble %s: no training row has a label for its targets", name);
 }
 
@@ -96,43 +94,43 @@ static tt_err set_data(tt_engine *e, const tt_dataset *data, const tt_replay *re
   e->data = data;
   e->replay = replay ? replay->order : NULL;
   if (e->range) tt_dataset_ranges(data, e->range);
-  for (int64_t v = 0; v < e->views; v++) {
-    tt_row_lists *to = &e->lists[v];
+  for (int64_t v = 0; v < e->row_sets; v++) {
+    tt_cpu_row_lists *to = &e->lists[v];
     for (int k = 0; k < TT_SPLITS; k++) {
       tt_free(to->row[k]);
       TT_TRY(tt_cohort_rows(e->cohort, data, v, (tt_split)k, &to->row[k], &to->count[k]));
     }
-    if (to->count[TT_TRAIN] < 1) return no_row(e->cohort, v);
+    if (to->count[TT_TRAIN] < 1) return no_training_row(e->cohort, v);
   }
   return TT_OK;
 }
 
 /* Initial weights that members `which` are anchored to, by their attempts. */
-static void drop_anchors(tt_engine *e, tt_slice which)
+static void set_anchors(tt_engine *e, tt_slice which)
 {
   const tt_cohort *c = e->cohort;
   for (int64_t m = which.first; e->anchor && m < which.first + which.count; m++) {
     int64_t i = m - e->slice.first;
-    tt_cohort_init(c, &c->member[m], TT_FIELD(e->state, attempt)[i],
-                   e->anchor + i * c->model.params);
+    tt_member_init_weights(c, &c->member[m], TT_FIELD(e->state, attempt)[i],
+                           e->anchor + i * c->model.params);
   }
 }
 
 static tt_err init(tt_engine *e)
 {
   const tt_cohort *c = e->cohort;
-  tt_state *fresh = NULL;
-  TT_TRY(tt_state_create(e->slice, tt_cohort_state_shape(c), &fresh));
+  tt_state *new_state = NULL;
+  TT_TRY(tt_state_create(e->slice, tt_cohort_state_shape(c), &new_state));
   for (int64_t i = 0; i < e->slice.count; i++)
-    tt_cohort_init(c, &c->member[e->slice.first + i], 0,
-                   TT_FIELD(fresh, weights) + i * c->model.params);
+    tt_member_init_weights(c, &c->member[e->slice.first + i], 0,
+                           TT_FIELD(new_state, weights) + i * c->model.params);
   tt_state_destroy(&e->state);
-  e->state = fresh;
-  drop_anchors(e, e->slice);
+  e->state = new_state;
+  set_anchors(e, e->slice);
   return TT_OK;
 }
 
-static void stand(const tt_state *s, int64_t i, tt_standing *out)
+static void get_standing(const tt_state *s, int64_t i, tt_member_progress *out)
 {
   out->epoch = TT_FIELD(s, epoch)[i];
   out->status = TT_FIELD(s, status)[i];
@@ -141,19 +139,19 @@ static void stand(const tt_state *s, int64_t i, tt_standing *out)
 
 static tt_err train(tt_engine *e, int64_t steps, tt_progress *out)
 {
-  tt_standing *at = NULL;
+  tt_member_progress *at = NULL;
   TT_TRY(TT_ALLOC(at, e->slice.count));
 #pragma omp parallel num_threads(e->threads)
   {
     unsigned mode = tt_cpu_flush_denormals();
 #pragma omp for schedule(dynamic, 1)
     for (int64_t i = 0; i < e->slice.count; i++) {
-      at[i].taken = tt_cpu_train_member(e, e->work[omp_get_thread_num()], i, steps);
-      stand(e->state, i, &at[i]);
+      at[i].taken = tt_cpu_train_member(e, e->buffers[omp_get_thread_num()], i, steps);
+      get_standing(e->state, i, &at[i]);
     }
     tt_cpu_restore_denormals(mode);
   }
-  tt_progress_take(e->slice.count, at, e->cohort->max_epochs, out);
+  tt_progress_from_members(e->slice.count, at, e->cohort->max_epochs, out);
   tt_free(at);
   return TT_OK;
 }
@@ -166,10 +164,10 @@ static tt_err evaluate(tt_engine *e, tt_split split, double *loss)
 #pragma omp for schedule(dynamic, 1)
     for (int64_t i = 0; i < e->slice.count; i++) {
       const tt_member *m = &e->cohort->member[e->slice.first + i];
-      const tt_row_lists *lists = &e->lists[tt_cohort_view_of(e->cohort, m)];
-      loss[i] =
-          tt_cpu_mean_loss(e, e->work[omp_get_thread_num()], &e->cohort->ensemble[m->ensemble],
-                           tt_state_result(e->state, i), lists->row[split], lists->count[split]);
+      const tt_cpu_row_lists *lists = &e->lists[tt_member_row_set(e->cohort, m)];
+      loss[i] = tt_cpu_mean_loss(
+          e, e->buffers[omp_get_thread_num()], &e->cohort->ensemble[m->ensemble],
+          tt_state_prediction_weights(e->state, i), lists->row[split], lists->count[split]);
     }
     tt_cpu_restore_denormals(mode);
   }
@@ -204,7 +202,7 @@ static tt_err save(tt_engine *e, tt_slice which, tt_state *to)
 static tt_err load(tt_engine *e, tt_slice which, const tt_state *from)
 {
   TT_TRY(copy_members(which, from, e->state));
-  drop_anchors(e, which);
+  set_anchors(e, which);
   return TT_OK;
 }
 
@@ -212,8 +210,9 @@ static tt_err info(const tt_engine *e, tt_engine_info *out)
 {
   const tt_model *m = &e->cohort->model;
   int anchored;
-  tt_work_for use = needs(e, &anchored);
-  *out = (tt_engine_info){.bytes = e->threads * tt_work_bytes(m, e->cohort->batch_size, use)};
+  tt_cpu_buffers_use use = buffers_use(e, &anchored);
+  *out =
+      (tt_engine_info){.bytes = e->threads * tt_cpu_buffers_bytes(m, e->cohort->batch_size, use)};
   if (anchored) out->bytes += 4 * e->slice.count * m->params;
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
     tt_state_field field = tt_state_get(e->state, f);

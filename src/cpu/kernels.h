@@ -44,11 +44,11 @@ typedef struct tt_kernels {
                  int64_t ld);
   /* One optimiser step of `count` parameters; slots [S][count]. */
   void (*step)(tt_optimizer kind, int64_t count, float *w, const float *g, float *slots,
-               tt_step_args args);
+               tt_optimizer_args args);
   /* Sum of squares, in double, in a fixed order. */
   double (*square_sum)(int64_t count, const float *g);
   /* Slots [first, first + count) of an epoch's order: row numbers out of list[labelled]. */
-  void (*order)(const tt_order *order, const int32_t *list, int64_t first, int64_t count,
+  void (*order)(const tt_sampler *order, const int32_t *list, int64_t first, int64_t count,
                 int32_t *row);
   /* x[columns][ld] from table[...][columns]: the given rows, transposed; zero in the padding to n.
    *   pick [columns] columns of a table with `width` columns, or NULL for the first `columns` */
@@ -60,11 +60,11 @@ typedef struct tt_kernels {
    * features, kept in hat unless NULL with root[ld] = 1 / standard deviation; then
    * gain * hat + shift.
    *   gain [out], then shift [out] */
-  void (*norm)(int64_t out, const float *gain, float *z, float *hat, float *root, int64_t ld,
-               int64_t n);
+  void (*norm)(int64_t out, const float *gain, float *z, float *normalized, float *inverse_std,
+               int64_t ld, int64_t n);
   /* d = dL/d(result of norm) becomes dL/d(z before it); g [2][out] of gain, then shift. */
-  void (*norm_gradient)(int64_t out, const float *gain, const float *hat, const float *root,
-                        float *d, float *g, int64_t ld, int64_t n);
+  void (*norm_gradient)(int64_t out, const float *gain, const float *normalized,
+                        const float *inverse_std, float *d, float *g, int64_t ld, int64_t n);
   /* Units [first, first + units) of all hidden ones: h and, unless NULL, slope times 0 or
    * 1 / (1 - p). */
   void (*drop)(const tt_dropout *p, int64_t first, int64_t units, float *h, float *slope,

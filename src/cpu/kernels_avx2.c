@@ -2,16 +2,16 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#define WIDTH        8
-#define VECTOR       __m256
+#define WIDTH 8
+#define VECTOR __m256
 #define FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
-#define PRODUCT_OUT  6
+#define PRODUCT_OUT 6
 #define PRODUCT_ROWS 2
-#define GRAD_OUT     3
-#define GRAD_IN      2
-#define GRAD_LINE    4
-#define TABLE        tt_kernels_avx2
-#define NAME         "avx2"
-#define ARITHMETIC   "cpu fused 16 lanes"
+#define GRAD_OUT 3
+#define GRAD_IN 2
+#define GRAD_LINE 4
+#define KERNEL_TABLE tt_kernels_avx2
+#define KERNEL_NAME "avx2"
+#define ARITHMETIC "cpu fused 16 lanes"
 #include "src/cpu/kernels_body.h"
 #endif

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define REGS   (TT_LANES / WIDTH) /* registers that make 16 lanes */
+#define REGISTERS (TT_LANES / WIDTH) /* registers that make 16 lanes */
 #define INLINE static inline __attribute__((always_inline))
 
 INLINE VECTOR load(const float *p)
@@ -17,7 +17,7 @@ INLINE VECTOR load(const float *p)
   return v;
 }
 INLINE void store(float *p, VECTOR v) { memcpy(p, &v, sizeof v); }
-INLINE VECTOR spread(float x) { return x - (VECTOR){0}; }
+INLINE VECTOR broadcast(float x) { return x - (VECTOR){0}; }
 
 /* O outputs x V vectors of rows, all in registers. */
 INLINE void product_tile(const int O, const int V, int64_t in, const float *a, int64_t row_step,
@@ -28,19 +28,16 @@ INLINE void product_tile(const int O, const int V, int64_t in, const float *a, i
 #pragma GCC unroll 16
   for (int o = 0; o < O; o++)
 #pragma GCC unroll 16
-    for (int v = 0; v < V; v++)
-      sum[o][v] = spread(bias ? bias[o] : 0.0f);
+    for (int v = 0; v < V; v++) sum[o][v] = broadcast(bias ? bias[o] : 0.0f);
   for (int64_t i = 0; i < in; i++) {
     VECTOR xi[PRODUCT_ROWS];
 #pragma GCC unroll 16
-    for (int v = 0; v < V; v++)
-      xi[v] = load(x + i * ld + v * WIDTH);
+    for (int v = 0; v < V; v++) xi[v] = load(x + i * ld + v * WIDTH);
 #pragma GCC unroll 16
     for (int o = 0; o < O; o++) {
-      VECTOR w = spread(a[o * row_step + i * column_step]);
+      VECTOR w = broadcast(a[o * row_step + i * column_step]);
 #pragma GCC unroll 16
-      for (int v = 0; v < V; v++)
-        sum[o][v] = FMA(w, xi[v], sum[o][v]);
+      for (int v = 0; v < V; v++) sum[o][v] = FMA(w, xi[v], sum[o][v]);
     }
   }
 #pragma GCC unroll 16
@@ -62,14 +59,10 @@ INLINE void product_panel(const int V, int64_t out, int64_t in, const float *a, 
   product_tile(n, V, in, a + o * row_step, row_step, column_step, bias ? bias + o : NULL, x,       \
                scale ? scale + o * ld : NULL, y + o * ld, ld)
   int64_t o = 0;
-  for (; o + PRODUCT_OUT <= out; o += PRODUCT_OUT)
-    TILE(PRODUCT_OUT);
-  for (; PRODUCT_OUT > 4 && o + 4 <= out; o += 4)
-    TILE(PRODUCT_OUT > 4 ? 4 : 1);
-  for (; o + 2 <= out; o += 2)
-    TILE(2);
-  for (; o < out; o++)
-    TILE(1);
+  for (; o + PRODUCT_OUT <= out; o += PRODUCT_OUT) TILE(PRODUCT_OUT);
+  for (; PRODUCT_OUT > 4 && o + 4 <= out; o += 4) TILE(PRODUCT_OUT > 4 ? 4 : 1);
+  for (; o + 2 <= out; o += 2) TILE(2);
+  for (; o < out; o++) TILE(1);
 #undef TILE
 }
 
@@ -81,35 +74,31 @@ static void product(int64_t out, int64_t in, const float *a, int64_t row_step, i
   product_panel(V, out, in, a, row_step, column_step, bias, x + r, scale ? scale + r : NULL,       \
                 y + r, ld)
   int64_t r = 0;
-  for (; r + PRODUCT_ROWS * WIDTH <= n; r += PRODUCT_ROWS * WIDTH)
-    PANEL(PRODUCT_ROWS);
-  for (; r < n; r += WIDTH)
-    PANEL(1);
+  for (; r + PRODUCT_ROWS * WIDTH <= n; r += PRODUCT_ROWS * WIDTH) PANEL(PRODUCT_ROWS);
+  for (; r < n; r += WIDTH) PANEL(1);
 #undef PANEL
 }
 
 /* Lane sums of 16 lanes held in REGS registers, folding halves. */
-INLINE float fold(const VECTOR *lanes)
+INLINE float sum_lanes(const VECTOR *lanes)
 {
   float s[TT_LANES];
 #pragma GCC unroll 16
-  for (int r = 0; r < REGS; r++)
-    store(s + r * WIDTH, lanes[r]);
+  for (int r = 0; r < REGISTERS; r++) store(s + r * WIDTH, lanes[r]);
 #pragma GCC unroll 4
   for (int half = TT_LANES / 2; half > 0; half /= 2)
 #pragma GCC unroll 8
-    for (int l = 0; l < half; l++)
-      s[l] += s[l + half];
+    for (int l = 0; l < half; l++) s[l] += s[l + half];
   return s[0];
 }
 
 #if WIDTH == 16
-#define PAIR(a, b, l, h) (__builtin_shuffle(a, b, l) + __builtin_shuffle(a, b, h))
+#define FOLD_PAIR(a, b, l, h) (__builtin_shuffle(a, b, l) + __builtin_shuffle(a, b, h))
 typedef int tt_mask __attribute__((vector_size(64)));
 
 /* out[t] = sum of the lanes of v[t] for 16 vectors at once: each level folds halves of two vectors
  * into one, so that 15 steps do the work of 64. */
-INLINE VECTOR fold16(VECTOR v[16])
+INLINE VECTOR sum_lanes_of_16(VECTOR v[16])
 {
   const tt_mask low8 = {0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23};
   const tt_mask low4 = {0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27};
@@ -117,15 +106,12 @@ INLINE VECTOR fold16(VECTOR v[16])
   const tt_mask low1 = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30};
   const tt_mask reverse = {0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15};
 #pragma GCC unroll 8
-  for (int t = 0; t < 8; t++)
-    v[t] = PAIR(v[t], v[t + 8], low8, low8 + 8);
+  for (int t = 0; t < 8; t++) v[t] = FOLD_PAIR(v[t], v[t + 8], low8, low8 + 8);
 #pragma GCC unroll 4
-  for (int t = 0; t < 4; t++)
-    v[t] = PAIR(v[t], v[t + 4], low4, low4 + 4);
+  for (int t = 0; t < 4; t++) v[t] = FOLD_PAIR(v[t], v[t + 4], low4, low4 + 4);
 #pragma GCC unroll 2
-  for (int t = 0; t < 2; t++)
-    v[t] = PAIR(v[t], v[t + 2], low2, low2 + 2);
-  v[0] = PAIR(v[0], v[1], low1, low1 + 1);
+  for (int t = 0; t < 2; t++) v[t] = FOLD_PAIR(v[t], v[t + 2], low2, low2 + 2);
+  v[0] = FOLD_PAIR(v[0], v[1], low1, low1 + 1);
   return __builtin_shuffle(v[0], reverse); /* the levels leave the sums in bit-reversed order */
 }
 #endif
@@ -134,25 +120,22 @@ INLINE VECTOR fold16(VECTOR v[16])
 INLINE void gradient_tile(const int O, const int I, const float *d, const float *x, float *g,
                           int64_t in, int64_t ld, int64_t n)
 {
-  VECTOR sum[16][REGS]; /* at least O * I */
+  VECTOR sum[16][REGISTERS]; /* at least O * I */
 #pragma GCC unroll 32
   for (int t = 0; t < O * I; t++)
 #pragma GCC unroll 4
-    for (int h = 0; h < REGS; h++)
-      sum[t][h] = spread(0.0f);
+    for (int h = 0; h < REGISTERS; h++) sum[t][h] = broadcast(0.0f);
   for (int64_t r = 0; r < n; r += TT_LANES)
 #pragma GCC unroll 4
-    for (int h = 0; h < REGS; h++) {
+    for (int h = 0; h < REGISTERS; h++) {
       VECTOR xi[16];
 #pragma GCC unroll 16
-      for (int i = 0; i < I; i++)
-        xi[i] = load(x + i * ld + r + h * WIDTH);
+      for (int i = 0; i < I; i++) xi[i] = load(x + i * ld + r + h * WIDTH);
 #pragma GCC unroll 16
       for (int o = 0; o < O; o++) {
         VECTOR od = load(d + o * ld + r + h * WIDTH);
 #pragma GCC unroll 16
-        for (int i = 0; i < I; i++)
-          sum[o * I + i][h] = FMA(od, xi[i], sum[o * I + i][h]);
+        for (int i = 0; i < I; i++) sum[o * I + i][h] = FMA(od, xi[i], sum[o * I + i][h]);
       }
     }
 #if WIDTH == 16
@@ -160,20 +143,17 @@ INLINE void gradient_tile(const int O, const int I, const float *d, const float 
     VECTOR all[16];
     float s[16];
 #pragma GCC unroll 16
-    for (int t = 0; t < 16; t++)
-      all[t] = sum[t][0];
-    store(s, fold16(all));
+    for (int t = 0; t < 16; t++) all[t] = sum[t][0];
+    store(s, sum_lanes_of_16(all));
 #pragma GCC unroll 16
-    for (int o = 0; o < O; o++)
-      memcpy(g + o * in, s + o * I, (size_t)I * sizeof *s);
+    for (int o = 0; o < O; o++) memcpy(g + o * in, s + o * I, (size_t)I * sizeof *s);
     return;
   }
 #endif
 #pragma GCC unroll 16
   for (int o = 0; o < O; o++)
 #pragma GCC unroll 16
-    for (int i = 0; i < I; i++)
-      g[o * in + i] = fold(sum[o * I + i]);
+    for (int i = 0; i < I; i++) g[o * in + i] = sum_lanes(sum[o * I + i]);
 }
 
 /* All outputs against a block of inputs that stays in the first-level cache. */
@@ -184,17 +164,13 @@ INLINE void gradient_block(int64_t out, int64_t block, const float *d, const flo
   int64_t o = 0;
   for (; o + GRAD_OUT <= out; o += GRAD_OUT) {
     int64_t i = 0;
-    for (; i + GRAD_IN <= block; i += GRAD_IN)
-      TILE(GRAD_OUT, GRAD_IN);
-    for (; i < block; i++)
-      TILE(GRAD_OUT, 1);
+    for (; i + GRAD_IN <= block; i += GRAD_IN) TILE(GRAD_OUT, GRAD_IN);
+    for (; i < block; i++) TILE(GRAD_OUT, 1);
   }
   for (; o < out; o++) {
     int64_t i = 0;
-    for (; i + GRAD_LINE <= block; i += GRAD_LINE)
-      TILE(1, GRAD_LINE);
-    for (; i < block; i++)
-      TILE(1, 1);
+    for (; i + GRAD_LINE <= block; i += GRAD_LINE) TILE(1, GRAD_LINE);
+    for (; i < block; i++) TILE(1, 1);
   }
 #undef TILE
 }
@@ -202,24 +178,22 @@ INLINE void gradient_block(int64_t out, int64_t block, const float *d, const flo
 /* Sums over the rows of `count` <= 16 features. */
 static void row_sums(int64_t count, const float *d, float *sum, int64_t ld, int64_t n)
 {
-  VECTOR all[TT_LANES][REGS];
+  VECTOR all[TT_LANES][REGISTERS];
   for (int64_t o = 0; o < count; o++)
-    for (int h = 0; h < REGS; h++) {
-      VECTOR s = spread(0.0f);
-      for (int64_t r = h * WIDTH; r < n; r += TT_LANES)
-        s += load(d + o * ld + r);
+    for (int h = 0; h < REGISTERS; h++) {
+      VECTOR s = broadcast(0.0f);
+      for (int64_t r = h * WIDTH; r < n; r += TT_LANES) s += load(d + o * ld + r);
       all[o][h] = s;
     }
 #if WIDTH == 16
   if (count == TT_LANES) {
-    VECTOR folded[TT_LANES];
-    memcpy(folded, all, sizeof folded);
-    store(sum, fold16(folded));
+    VECTOR all_lanes[TT_LANES];
+    memcpy(all_lanes, all, sizeof all_lanes);
+    store(sum, sum_lanes_of_16(all_lanes));
     return;
   }
 #endif
-  for (int64_t o = 0; o < count; o++)
-    sum[o] = fold(all[o]);
+  for (int64_t o = 0; o < count; o++) sum[o] = sum_lanes(all[o]);
 }
 
 static void weight_gradient(int64_t out, int64_t in, const float *d, const float *x, float *g,
@@ -233,7 +207,7 @@ static void weight_gradient(int64_t out, int64_t in, const float *d, const float
 }
 
 #define X(name, f, df, source)                                                                     \
-  static void both_##name(int64_t count, float *restrict z, float *restrict y)                     \
+  static void value_and_gradient_##name(int64_t count, float *restrict z, float *restrict y)       \
   {                                                                                                \
     for (int64_t i = 0; i < count; i++) {                                                          \
       float v = z[i], r = tt_act(TT_ACT_##name, v);                                                \
@@ -243,8 +217,7 @@ static void weight_gradient(int64_t out, int64_t in, const float *d, const float
   }                                                                                                \
   static void value_##name(int64_t count, const float *restrict z, float *restrict y)              \
   {                                                                                                \
-    for (int64_t i = 0; i < count; i++)                                                            \
-      y[i] = tt_act(TT_ACT_##name, z[i]);                                                          \
+    for (int64_t i = 0; i < count; i++) y[i] = tt_act(TT_ACT_##name, z[i]);                        \
   }
 TT_ACTIVATIONS(X)
 #undef X
@@ -255,14 +228,13 @@ static void activate(tt_activation kind, int64_t count, float *z, float *y, int 
 #define X(name, f, df, source)                                                                     \
   case TT_ACT_##name:                                                                              \
     if (gradient)                                                                                  \
-      both_##name(count, z, y);                                                                    \
+      value_and_gradient_##name(count, z, y);                                                      \
     else                                                                                           \
       value_##name(count, z, y);                                                                   \
     return;
     TT_ACTIVATIONS(X)
 #undef X
-  default:
-    return;
+  default: return;
   }
 }
 
@@ -279,7 +251,7 @@ static void activate(tt_activation kind, int64_t count, float *z, float *y, int 
       d1[r] = l.d1;                                                                                \
     }                                                                                              \
   }
-TT_PAIR_LOSSES(X)
+TT_TWO_OUTPUT_LOSSES(X)
 #undef X
 
 static void loss_target(tt_loss kind, tt_loss_args args, int64_t rows, const float *o0,
@@ -287,24 +259,22 @@ static void loss_target(tt_loss kind, tt_loss_args args, int64_t rows, const flo
 {
   switch (kind) {
 #define X(name, output, source)                                                                    \
-  case TT_LOSS_##name:                                                                             \
-    loss_##name(args, rows, o0, o1, y, value, d0, d1);                                             \
-    return;
-    TT_PAIR_LOSSES(X)
+  case TT_LOSS_##name: loss_##name(args, rows, o0, o1, y, value, d0, d1); return;
+    TT_TWO_OUTPUT_LOSSES(X)
 #undef X
-  default:
-    return;
+  default: return;
   }
 }
 
-static int has_variance(tt_loss kind) { return tt_loss_output(kind) == TT_OUTPUT_mean_variance; }
-
-static void weigh(float *d, const float *weight, float factor, int64_t rows, int64_t padded)
+static int has_variance(tt_loss kind)
 {
-  for (int64_t r = 0; r < rows; r++)
-    d[r] *= weight ? weight[r] * factor : factor;
-  for (int64_t r = rows; r < padded; r++)
-    d[r] = 0.0f;
+  return tt_loss_output_head(kind) == TT_OUTPUT_mean_variance;
+}
+
+static void apply_weights(float *d, const float *weight, float factor, int64_t rows, int64_t padded)
+{
+  for (int64_t r = 0; r < rows; r++) d[r] *= weight ? weight[r] * factor : factor;
+  for (int64_t r = rows; r < padded; r++) d[r] = 0.0f;
 }
 
 enum { LOSS_CHUNK = 256 };
@@ -321,10 +291,10 @@ static double loss_chunk(tt_loss kind, tt_loss_args args, int64_t targets, int64
     const float *o0 = o + k * ld, *o1 = two ? o0 + targets * ld : o0;
     loss_target(kind, args, rows, o0, o1, y + k * ld, value, d0, d1);
     if (!d) continue;
-    weigh(d0, weight, factor, rows, padded);
+    apply_weights(d0, weight, factor, rows, padded);
     memcpy(d + k * ld, d0, (size_t)padded * sizeof *d);
     if (!two) continue;
-    weigh(d1, weight, factor, rows, padded);
+    apply_weights(d1, weight, factor, rows, padded);
     memcpy(d + (targets + k) * ld, d1, (size_t)padded * sizeof *d);
   }
   double sum = 0.0;
@@ -340,8 +310,8 @@ static double loss(tt_loss kind, tt_loss_args args, const tt_model *model, int64
                    int64_t ld)
 {
   double sum = 0.0;
-  if (tt_loss_is_wide(kind))
-    return loss_wide(kind, args, model, rows, o, y, weight, factor, d, ld);
+  if (tt_loss_is_multi_output(kind))
+    return loss_multi_output(kind, args, model, rows, o, y, weight, factor, d, ld);
   for (int64_t r = 0; r < rows; r += LOSS_CHUNK) {
     int64_t count = rows - r < LOSS_CHUNK ? rows - r : LOSS_CHUNK;
     sum += loss_chunk(kind, args, model->targets, count, o + r, y + r, weight ? weight + r : NULL,
@@ -353,17 +323,17 @@ static double loss(tt_loss kind, tt_loss_args args, const tt_model *model, int64
 #define X(name, slots, source)                                                                     \
   static void step_##name(int64_t count, float *restrict w, const float *restrict g,               \
                           float *restrict s0, float *restrict s1, float *restrict s2,              \
-                          tt_step_args args)                                                       \
+                          tt_optimizer_args args)                                                  \
   {                                                                                                \
     for (int64_t i = 0; i < count; i++)                                                            \
-      tt_step_##name(w + i, g[i], s0 + i, slots > 1 ? s1 + i : s0 + i,                             \
-                     slots > 2 ? s2 + i : s0 + i, args);                                           \
+      tt_optimizer_step_##name(w + i, g[i], s0 + i, slots > 1 ? s1 + i : s0 + i,                   \
+                               slots > 2 ? s2 + i : s0 + i, args);                                 \
   }
 TT_OPTIMIZERS(X)
 #undef X
 
 static void step(tt_optimizer kind, int64_t count, float *w, const float *g, float *slots,
-                 tt_step_args args)
+                 tt_optimizer_args args)
 {
   switch (kind) {
 #define X(name, slot_count, source)                                                                \
@@ -373,8 +343,7 @@ static void step(tt_optimizer kind, int64_t count, float *w, const float *g, flo
     return;
     TT_OPTIMIZERS(X)
 #undef X
-  default:
-    return;
+  default: return;
   }
 }
 
@@ -383,12 +352,9 @@ static double square_sum(int64_t count, const float *g)
   double lane[TT_LANES] = {0}, sum = 0.0;
   int64_t i = 0;
   for (; i + TT_LANES <= count; i += TT_LANES)
-    for (int l = 0; l < TT_LANES; l++)
-      lane[l] += (double)g[i + l] * (double)g[i + l];
-  for (; i < count; i++)
-    lane[i % TT_LANES] += (double)g[i] * (double)g[i];
-  for (int l = 0; l < TT_LANES; l++)
-    sum += lane[l];
+    for (int l = 0; l < TT_LANES; l++) lane[l] += (double)g[i + l] * (double)g[i + l];
+  for (; i < count; i++) lane[i % TT_LANES] += (double)g[i] * (double)g[i];
+  for (int l = 0; l < TT_LANES; l++) sum += lane[l];
   return sum;
 }
 
@@ -398,40 +364,36 @@ static void shuffle_all(const tt_shuffle *s, int32_t *restrict slot, int64_t cou
 {
   enum { CHUNK = 1024 };
   uint32_t value[CHUNK];
-  int32_t place[CHUNK];
+  int32_t slot_of[CHUNK];
   for (int64_t first = 0; first < count; first += CHUNK) {
     int64_t n = count - first < CHUNK ? count - first : CHUNK, left = n;
-    for (int64_t i = 0; i < n; i++)
-      value[i] = (uint32_t)slot[first + i], place[i] = (int32_t)i;
+    for (int64_t i = 0; i < n; i++) value[i] = (uint32_t)slot[first + i], slot_of[i] = (int32_t)i;
     while (left > 0) {
-      for (int64_t i = 0; i < left; i++)
-        value[i] = tt_shuffle_pass(s, value[i]);
-      int64_t still = 0;
+      for (int64_t i = 0; i < left; i++) value[i] = tt_shuffle_pass(s, value[i]);
+      int64_t unfinished = 0;
       for (int64_t i = 0; i < left; i++) {
-        slot[first + place[i]] = (int32_t)value[i];
-        place[still] = place[i];
-        value[still] = value[i];
-        still += value[i] >= s->n;
+        slot[first + slot_of[i]] = (int32_t)value[i];
+        slot_of[unfinished] = slot_of[i];
+        value[unfinished] = value[i];
+        unfinished += value[i] >= s->n;
       }
-      left = still;
+      left = unfinished;
     }
   }
 }
 
-static void order(const tt_order *o, const int32_t *list, int64_t first, int64_t count,
+static void order(const tt_sampler *o, const int32_t *list, int64_t first, int64_t count,
                   int32_t *row)
 {
-  for (int64_t i = 0; i < count; i++)
-    row[i] = (int32_t)(first + i);
+  for (int64_t i = 0; i < count; i++) row[i] = (int32_t)(first + i);
   shuffle_all(&o->epoch, row, count);
   if (o->resample == TT_RESAMPLE_subsample) shuffle_all(&o->subset, row, count);
   if (o->resample == TT_RESAMPLE_bootstrap)
     for (int64_t i = 0; i < count; i++) {
-      tt_random4 r = tt_random(o->seed, o->stream, TT_FOR_RESAMPLE, 0, (uint32_t)row[i]);
-      row[i] = (int32_t)tt_below(r.v[0], r.v[1], o->labelled);
+      tt_random4 r = tt_random(o->seed, o->stream, TT_PURPOSE_RESAMPLE, 0, (uint32_t)row[i]);
+      row[i] = (int32_t)tt_uniform_below(r.v[0], r.v[1], o->labelled);
     }
-  for (int64_t i = 0; i < count; i++)
-    row[i] = list[row[i]];
+  for (int64_t i = 0; i < count; i++) row[i] = list[row[i]];
 }
 
 static void gather(int64_t columns, int64_t width, const int32_t *pick, const float *table,
@@ -440,15 +402,13 @@ static void gather(int64_t columns, int64_t width, const int32_t *pick, const fl
   for (int64_t k = 0; k < columns; k++) {
     const float *from = table + (pick ? pick[k] : k);
     float *restrict to = x + k * ld;
-    for (int64_t r = 0; r < rows; r++)
-      to[r] = from[row[r] * width];
-    for (int64_t r = rows; r < n; r++)
-      to[r] = 0.0f;
+    for (int64_t r = 0; r < rows; r++) to[r] = from[row[r] * width];
+    for (int64_t r = rows; r < n; r++) to[r] = 0.0f;
   }
 }
 
-const tt_kernels TABLE = {
-    .name = NAME,
+const tt_kernels KERNEL_TABLE = {
+    .name = KERNEL_NAME,
     .arithmetic = ARITHMETIC,
     .product = product,
     .weight_gradient = weight_gradient,

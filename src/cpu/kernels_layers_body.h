@@ -2,75 +2,72 @@
  * losses of many outputs; a part of kernels_body.h. Floor 3. */
 
 /* v[l] of 16 rows at a time. */
-#define LANES for (int l = 0; l < TT_LANES; l++)
+#define EACH_LANE for (int l = 0; l < TT_LANES; l++)
 
 static void add(int64_t out, const float *x, float *y, int64_t ld, int64_t n)
 {
   for (int64_t o = 0; o < out; o++)
-    for (int64_t r = 0; r < n; r++)
-      y[o * ld + r] += x[o * ld + r];
+    for (int64_t r = 0; r < n; r++) y[o * ld + r] += x[o * ld + r];
 }
 
 static void times(int64_t out, const float *x, float *y, int64_t ld, int64_t n)
 {
   for (int64_t o = 0; o < out; o++)
-    for (int64_t r = 0; r < n; r++)
-      y[o * ld + r] *= x[o * ld + r];
+    for (int64_t r = 0; r < n; r++) y[o * ld + r] *= x[o * ld + r];
 }
 
 /* Mean over features, and 1 / standard deviation, of 16 rows of z[out][ld]. */
-static void center(int64_t out, const float *z, int64_t ld, float *mean, float *root)
+static void row_mean_std(int64_t out, const float *z, int64_t ld, float *mean, float *inverse_std)
 {
   float sum[TT_LANES] = {0}, squares[TT_LANES] = {0}, share = 1.0f / (float)out;
-  for (int64_t o = 0; o < out; o++)
-    LANES sum[l] += z[o * ld + l];
-  LANES mean[l] = sum[l] * share;
-  for (int64_t o = 0; o < out; o++)
-    LANES {
+  for (int64_t o = 0; o < out; o++) EACH_LANE sum[l] += z[o * ld + l];
+  EACH_LANE mean[l] = sum[l] * share;
+  for (int64_t o = 0; o < out; o++) EACH_LANE
+    {
       float e = z[o * ld + l] - mean[l];
       squares[l] = tt_fma(e, e, squares[l]);
     }
-  LANES root[l] = 1.0f / sqrtf(tt_fma(squares[l], share, TT_NORM_EPSILON));
+  EACH_LANE inverse_std[l] = 1.0f / sqrtf(tt_fma(squares[l], share, TT_NORM_EPSILON));
 }
 
-static void norm(int64_t out, const float *gain, float *z, float *hat, float *root, int64_t ld,
-                 int64_t n)
+static void norm(int64_t out, const float *gain, float *z, float *normalized, float *inverse_std,
+                 int64_t ld, int64_t n)
 {
   const float *shift = gain + out;
   for (int64_t r = 0; r < n; r += TT_LANES) {
     float mean[TT_LANES], inverse[TT_LANES];
-    center(out, z + r, ld, mean, inverse);
-    if (hat) memcpy(root + r, inverse, sizeof inverse);
+    row_mean_std(out, z + r, ld, mean, inverse);
+    if (normalized) memcpy(inverse_std + r, inverse, sizeof inverse);
     for (int64_t o = 0; o < out; o++) {
       float *at = z + o * ld + r, scaled[TT_LANES];
-      LANES scaled[l] = (at[l] - mean[l]) * inverse[l];
-      if (hat) memcpy(hat + o * ld + r, scaled, sizeof scaled);
-      LANES at[l] = tt_fma(gain[o], scaled[l], shift[o]);
+      EACH_LANE scaled[l] = (at[l] - mean[l]) * inverse[l];
+      if (normalized) memcpy(normalized + o * ld + r, scaled, sizeof scaled);
+      EACH_LANE at[l] = tt_fma(gain[o], scaled[l], shift[o]);
     }
   }
 }
 
-static void norm_gradient(int64_t out, const float *gain, const float *hat, const float *root,
-                          float *d, float *g, int64_t ld, int64_t n)
+static void norm_gradient(int64_t out, const float *gain, const float *normalized,
+                          const float *inverse_std, float *d, float *g, int64_t ld, int64_t n)
 {
   float share = 1.0f / (float)out;
   for (int64_t o = 0; o < out; o++)
-    weight_gradient(1, 1, d + o * ld, hat + o * ld, g + o, g + out + o, ld, n);
+    weight_gradient(1, 1, d + o * ld, normalized + o * ld, g + o, g + out + o, ld, n);
   for (int64_t r = 0; r < n; r += TT_LANES) {
     float sum[TT_LANES] = {0}, along[TT_LANES] = {0};
-    for (int64_t o = 0; o < out; o++)
-      LANES {
+    for (int64_t o = 0; o < out; o++) EACH_LANE
+      {
         float e = gain[o] * d[o * ld + r + l];
         sum[l] += e;
-        along[l] = tt_fma(e, hat[o * ld + r + l], along[l]);
+        along[l] = tt_fma(e, normalized[o * ld + r + l], along[l]);
       }
-    LANES sum[l] *= share;
-    LANES along[l] *= share;
-    for (int64_t o = 0; o < out; o++)
-      LANES {
+    EACH_LANE sum[l] *= share;
+    EACH_LANE along[l] *= share;
+    for (int64_t o = 0; o < out; o++) EACH_LANE
+      {
         float *at = d + o * ld + r + l;
-        float e = tt_fma(-along[l], hat[o * ld + r + l], gain[o] * *at - sum[l]);
-        *at = root[r + l] * e;
+        float e = tt_fma(-along[l], normalized[o * ld + r + l], gain[o] * *at - sum[l]);
+        *at = inverse_std[r + l] * e;
       }
   }
 }
@@ -84,7 +81,7 @@ static void drop(const tt_dropout *p, int64_t first, int64_t units, float *h, fl
       tt_random4 x = tt_dropout_draw(p->seed, p->stream, p->step, (uint32_t)(first + u),
                                      (uint32_t)r, p->batch_size);
       for (int j = 0; j < 4; j++) {
-        float factor = tt_unit(x.v[j]) >= p->p ? kept : 0.0f;
+        float factor = tt_uniform(x.v[j]) >= p->p ? kept : 0.0f;
         h[u * ld + r + j] *= factor;
         if (slope) slope[u * ld + r + j] *= factor;
       }
@@ -92,12 +89,12 @@ static void drop(const tt_dropout *p, int64_t first, int64_t units, float *h, fl
 }
 
 /* Losses that look at all outputs of a target at once, row by row; as loss of kernels.h. */
-static double loss_wide(tt_loss kind, tt_loss_args args, const tt_model *m, int64_t rows,
-                        const float *o, const float *y, const float *weight, float factor, float *d,
-                        int64_t ld)
+static double loss_multi_output(tt_loss kind, tt_loss_args args, const tt_model *m, int64_t rows,
+                                const float *o, const float *y, const float *weight, float factor,
+                                float *d, int64_t ld)
 {
   int64_t padded = (rows + TT_LANES - 1) / TT_LANES * TT_LANES;
-  tt_loss_wide at = {.n = m->each, .level = m->level, .step = m->targets * ld};
+  tt_loss_sample at = {.n = m->each, .level = m->level, .step = m->targets * ld};
   double sum = 0.0;
   for (int64_t r = 0; r < rows; r++) {
     float value = 0.0f, share = weight ? weight[r] : 1.0f;
@@ -114,4 +111,4 @@ static double loss_wide(tt_loss kind, tt_loss_args args, const tt_model *m, int6
     memset(d + j * ld + rows, 0, (size_t)(padded - rows) * sizeof *d);
   return sum;
 }
-#undef LANES
+#undef EACH_LANE

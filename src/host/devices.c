@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static tt_err pick_from_map(const tt_seat *s, const tt_int_list *map, int share, int *device)
+static tt_err assign_from_map(const tt_rank_binding *s, const tt_int_list *map, int share,
+                              int *device)
 {
   if (s->node_rank >= map->count && !share)
     return TT_FAIL(UNAVAILABLE,
@@ -13,19 +14,19 @@ static tt_err pick_from_map(const tt_seat *s, const tt_int_list *map, int share,
                    "each rank (--gpu-map), start fewer ranks per node (--ntasks-per-node=%" PRId64
                    "), or let ranks share GPUs (--share-gpu, run.share_gpu: true)",
                    map->count, s->node_ranks, map->count);
-  int64_t wanted = map->value[s->node_rank % map->count];
-  if (wanted >= s->devices)
+  int64_t gpu = map->value[s->node_rank % map->count];
+  if (gpu >= s->devices)
     return TT_FAIL(UNAVAILABLE,
                    "run.gpu_map gives GPU %" PRId64 " to rank %d of the node, which sees %d (from "
                    "0 to %d): correct --gpu-map, or CUDA_VISIBLE_DEVICES, or the job's --gpus",
-                   wanted, s->node_rank, s->devices, s->devices - 1);
-  *device = (int)wanted;
+                   gpu, s->node_rank, s->devices, s->devices - 1);
+  *device = (int)gpu;
   return TT_OK;
 }
 
-tt_err tt_device_pick(const tt_seat *s, const tt_int_list *map, int share, int *device)
+tt_err tt_device_assign(const tt_rank_binding *s, const tt_int_list *map, int share, int *device)
 {
-  if (map->count > 0) return pick_from_map(s, map, share, device);
+  if (map->count > 0) return assign_from_map(s, map, share, device);
   if (s->peers > s->devices && !share)
     return TT_FAIL(UNAVAILABLE,
                    "%d ranks of this node see the same %d GPU%s: start fewer ranks per node "
@@ -36,30 +37,30 @@ tt_err tt_device_pick(const tt_seat *s, const tt_int_list *map, int share, int *
   return TT_OK;
 }
 
-int tt_device_twin(const tt_place *place, int rank)
+int tt_device_shared_with(const tt_rank_resources *rank_entry, int rank)
 {
-  const char *uuid = place[rank].info.uuid;
+  const char *uuid = rank_entry[rank].info.uuid;
   for (int r = 0; r < rank && *uuid; r++)
-    if (!strcmp(place[r].info.uuid, uuid)) return r;
+    if (!strcmp(rank_entry[r].info.uuid, uuid)) return r;
   return -1;
 }
 
-tt_err tt_device_check_twins(int ranks, const tt_place *place)
+tt_err tt_device_check_shared(int ranks, const tt_rank_resources *rank_entry)
 {
   for (int r = 0; r < ranks; r++) {
-    int twin = tt_device_twin(place, r);
-    if (twin >= 0)
+    int other = tt_device_shared_with(rank_entry, r);
+    if (other >= 0)
       return TT_FAIL(UNAVAILABLE,
                      "rank %d on %s and rank %d on %s use one GPU, %s (%s): give each rank its own "
                      "(srun --gpus-per-task=1, or --gpu-map), or let ranks share GPUs "
                      "(--share-gpu, run.share_gpu: true)",
-                     twin, place[twin].host, r, place[r].host, place[r].info.uuid,
-                     place[r].info.name);
+                     other, rank_entry[other].host, r, rank_entry[r].host, rank_entry[r].info.uuid,
+                     rank_entry[r].info.name);
   }
   return TT_OK;
 }
 
-int tt_device_unseen(const tt_place *p, char *text, size_t room)
+int tt_device_not_visible(const tt_rank_resources *p, char *text, size_t room)
 {
   if (!p->no_gpu || p->err || p->slurm_gpus < 1) return 0;
   snprintf(
@@ -71,10 +72,10 @@ int tt_device_unseen(const tt_place *p, char *text, size_t room)
   return 1;
 }
 
-int tt_device_crowded(const tt_place *p, char *text, size_t room)
+int tt_cores_oversubscribed(const tt_rank_resources *p, char *text, size_t room)
 {
-  if ((int64_t)p->threads * p->sharers <= p->cores) return 0;
-  if (p->sharers == 1)
+  if ((int64_t)p->threads * p->ranks_on_cores <= p->cores) return 0;
+  if (p->ranks_on_cores == 1)
     snprintf(text, room,
              "%d threads on %d core%s: give the rank more cores (srun --cpus-per-task=%d, mpirun "
              "--map-by slot:PE=%d), or set run.threads: auto",
@@ -84,23 +85,23 @@ int tt_device_crowded(const tt_place *p, char *text, size_t room)
              "%d ranks of %s are bound to the same %d core%s with %d thread%s each: give each rank "
              "cores of its own (srun --cpus-per-task=%d --cpu-bind=cores, mpirun --map-by "
              "slot:PE=%d --bind-to core), start fewer ranks, or set run.threads: auto",
-             p->sharers, p->host, p->cores, p->cores == 1 ? "" : "s", p->threads,
+             p->ranks_on_cores, p->host, p->cores, p->cores == 1 ? "" : "s", p->threads,
              p->threads == 1 ? "" : "s", p->threads, p->threads);
   return 1;
 }
 
-tt_err tt_device_check_engines(int ranks, const tt_place *place)
+tt_err tt_device_check_engines(int ranks, const tt_rank_resources *rank_entry)
 {
   int first = -1;
   for (int r = 0; r < ranks; r++) {
-    if (!*place[r].engine) continue;
+    if (!*rank_entry[r].engine) continue;
     if (first < 0) first = r;
-    if (strcmp(place[r].engine, place[first].engine) != 0)
+    if (strcmp(rank_entry[r].engine, rank_entry[first].engine) != 0)
       return TT_FAIL(UNAVAILABLE,
                      "rank %d on %s would use the %s engine, rank %d on %s the %s engine: ask for "
                      "GPUs on every node (srun --gpus-per-task=1), or set run.device: cpu",
-                     first, place[first].host, place[first].engine, r, place[r].host,
-                     place[r].engine);
+                     first, rank_entry[first].host, rank_entry[first].engine, r, rank_entry[r].host,
+                     rank_entry[r].engine);
   }
   return TT_OK;
 }

@@ -19,96 +19,98 @@ static int ascending(const void *a, const void *b)
 /* Median over ranks of one quartile, ranks without members left out. */
 static double median(const double *all, int ranks, int which)
 {
-  double some[1024];
+  double values[1024];
   int n = 0;
   for (int r = 0; r < ranks && n < 1024; r++)
-    if (!isnan(all[3 * r + which])) some[n++] = all[3 * r + which];
-  qsort(some, (size_t)n, sizeof *some, ascending);
-  return n ? some[(n - 1) / 2] : (double)NAN;
+    if (!isnan(all[3 * r + which])) values[n++] = all[3 * r + which];
+  qsort(values, (size_t)n, sizeof *values, ascending);
+  return n ? values[(n - 1) / 2] : (double)NAN;
 }
 
 tt_err tt_progress_merge(tt_comm *c, const tt_progress *mine, tt_progress *all)
 {
-  int64_t sums[6] = {mine->training, mine->finished, mine->early_stopped, mine->diverged,
-                     mine->member_steps, mine->restarted};
-  int64_t behind = -mine->epoch_min;
+  int64_t sums[6] = {mine->training, mine->finished,     mine->early_stopped,
+                     mine->diverged, mine->member_steps, mine->restarted};
+  int64_t minus_epoch_min = -mine->epoch_min;
   double *loss = NULL;
   tt_err e = tt_agree(c, TT_ALLOC(loss, 3 * (int64_t)tt_comm_ranks(c)));
   if (!e) {
-    tt_sum_i64(c, sums, 6);
-    tt_max_i64(c, &behind, 1);
-    tt_allgather(c, mine->loss, sizeof mine->loss, loss, NULL);
+    tt_allreduce_sum_i64(c, sums, 6);
+    tt_allreduce_max_i64(c, &minus_epoch_min, 1);
+    tt_allgatherv(c, mine->loss, sizeof mine->loss, loss, NULL);
     *all = (tt_progress){.training = sums[0],
                          .finished = sums[1],
                          .early_stopped = sums[2],
                          .diverged = sums[3],
                          .member_steps = sums[4],
                          .restarted = sums[5],
-                         .epoch_min = -behind};
-    for (int q = 0; q < 3; q++)
-      all->loss[q] = median(loss, tt_comm_ranks(c), q);
+                         .epoch_min = -minus_epoch_min};
+    for (int q = 0; q < 3; q++) all->loss[q] = median(loss, tt_comm_ranks(c), q);
   }
   tt_free(loss);
   return e;
 }
 
-void tt_meter_start(tt_meter *m, int64_t epochs, int64_t epoch)
+void tt_progress_meter_start(tt_progress_meter *m, int64_t epochs, int64_t epoch)
 {
-  *m = (tt_meter){.started = tt_clock_local()};
-  m->spoken = m->started;
-  m->share_then = epochs ? (double)epoch / (double)epochs : 0.0;
+  *m = (tt_progress_meter){.started = tt_monotonic_seconds_local()};
+  m->last_printed = m->started;
+  m->fraction_at_start = epochs ? (double)epoch / (double)epochs : 0.0;
 }
 
-double tt_meter_rate(const tt_meter *m)
+double tt_progress_meter_rate(const tt_progress_meter *m)
 {
-  double seconds = tt_clock_local() - m->started;
+  double seconds = tt_monotonic_seconds_local() - m->started;
   return m->started > 0.0 && seconds > 0.0 ? (double)m->steps / seconds : 0.0;
 }
 
-double tt_meter_eta(const tt_meter *m, const tt_progress *all, int64_t epochs)
+double tt_progress_meter_eta(const tt_progress_meter *m, const tt_progress *all, int64_t epochs)
 {
-  double share = epochs ? (double)all->epoch_min / (double)epochs : 1.0;
-  double done = share - m->share_then, seconds = tt_clock_local() - m->started;
+  double fraction = epochs ? (double)all->epoch_min / (double)epochs : 1.0;
+  double done = fraction - m->fraction_at_start,
+         seconds = tt_monotonic_seconds_local() - m->started;
   if (all->training == 0) return 0.0;
-  return done > 0.0 && m->started > 0.0 ? seconds * (1.0 - share) / done : -1.0;
+  return done > 0.0 && m->started > 0.0 ? seconds * (1.0 - fraction) / done : -1.0;
 }
 
 /* For people; "?" before anything is known. */
-static void eta(const tt_meter *m, const tt_progress *all, int64_t epochs, char *text, size_t room)
+static void eta(const tt_progress_meter *m, const tt_progress *all, int64_t epochs, char *text,
+                size_t size)
 {
-  double seconds = tt_meter_eta(m, all, epochs);
+  double seconds = tt_progress_meter_eta(m, all, epochs);
   int64_t left = (int64_t)(seconds + 0.5);
   if (seconds < 0.0)
-    snprintf(text, room, "?");
+    snprintf(text, size, "?");
   else if (left >= 3600)
-    snprintf(text, room, "%" PRId64 ":%02d:%02d", left / 3600, (int)(left / 60 % 60),
+    snprintf(text, size, "%" PRId64 ":%02d:%02d", left / 3600, (int)(left / 60 % 60),
              (int)(left % 60));
   else
-    snprintf(text, room, "%d:%02d", (int)(left / 60), (int)(left % 60));
+    snprintf(text, size, "%d:%02d", (int)(left / 60), (int)(left % 60));
 }
 
-void tt_meter_show_local(tt_meter *m, const tt_comm *c, const tt_progress *all, int64_t epochs,
-                         int now)
+void tt_progress_meter_print_local(tt_progress_meter *m, const tt_comm *c, const tt_progress *all,
+                                   int64_t epochs, int now)
 {
-  double clock = tt_clock_local(), since = clock - m->spoken;
+  double clock = tt_monotonic_seconds_local(), since = clock - m->last_printed;
   int bar = tt_log_is_terminal();
   m->steps += all->member_steps;
   m->restarts += all->restarted;
   if (!tt_comm_is_root(c) || (!now && since < (bar ? 0.2 : 30.0))) return;
-  char left[32], again[48] = "", line[300];
-  double rate = since > 0.0 ? (double)(m->steps - m->steps_then) / since : 0.0;
+  char left[32], restarted_text[48] = "", line[300];
+  double rate = since > 0.0 ? (double)(m->steps - m->steps_at_last_print) / since : 0.0;
   eta(m, all, epochs, left, sizeof left);
-  if (m->restarts) snprintf(again, sizeof again, "  restarted %" PRId64, m->restarts);
+  if (m->restarts)
+    snprintf(restarted_text, sizeof restarted_text, "  restarted %" PRId64, m->restarts);
   snprintf(line, sizeof line,
            "epoch %" PRId64 "/%" PRId64 "  training %" PRId64 "  stopped %" PRId64
            "  diverged %" PRId64 "%s  loss %.4g %.4g %.4g  %.3g member-steps/s  ETA %s",
            all->training ? all->epoch_min : epochs, epochs, all->training,
-           all->finished + all->early_stopped, all->diverged, again, all->loss[0], all->loss[1],
-           all->loss[2], rate, left);
+           all->finished + all->early_stopped, all->diverged, restarted_text, all->loss[0],
+           all->loss[1], all->loss[2], rate, left);
   if (bar && !now)
     fprintf(stderr, "\r\033[K%s", line);
   else
-    tt_log_once(TT_LOG_INFO, "%s%s", bar ? "\r\033[K" : "", line);
-  m->spoken = clock;
-  m->steps_then = m->steps;
+    tt_log_root(TT_LOG_INFO, "%s%s", bar ? "\r\033[K" : "", line);
+  m->last_printed = clock;
+  m->steps_at_last_print = m->steps;
 }

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <time.h>
 
-static const double patience = 10.0; /* seconds for a command of Slurm */
+static const double command_timeout = 10.0; /* seconds for a command of Slurm */
 
-static const char *environment(const char *name)
+static const char *env_or_empty(const char *name)
 {
   const char *value = getenv(name);
   return value ? value : "";
@@ -20,12 +20,12 @@ static const char *environment(const char *name)
 
 tt_err tt_slurm_parse_time(const char *text, double *seconds)
 {
-  static const char *const endless[] = {"UNLIMITED", "NOT_SET", "INVALID", "N/A"};
+  static const char *const unlimited[] = {"UNLIMITED", "NOT_SET", "INVALID", "N/A"};
   int64_t days = 0, part[3] = {0};
   int n = 0, end = 0;
   *seconds = -1.0;
-  for (size_t i = 0; i < sizeof endless / sizeof *endless; i++)
-    if (!strcmp(text, endless[i])) return TT_OK;
+  for (size_t i = 0; i < sizeof unlimited / sizeof *unlimited; i++)
+    if (!strcmp(text, unlimited[i])) return TT_OK;
   const char *at = strchr(text, '-');
   if (at && sscanf(text, "%4" SCNd64 "-%n", &days, &end) != 1) at = text;
   at = at ? text + end : text;
@@ -44,7 +44,7 @@ tt_err tt_slurm_parse_time(const char *text, double *seconds)
 tt_err tt_slurm_seconds_left_local(double *seconds)
 {
   char text[64];
-  const char *job = environment("SLURM_JOB_ID"), *end = environment("SLURM_JOB_END_TIME");
+  const char *job = env_or_empty("SLURM_JOB_ID"), *end = env_or_empty("SLURM_JOB_END_TIME");
   *seconds = -1.0;
   if (!*job) return TT_OK;
   if (*end && strtoll(end, NULL, 10) > 0) {
@@ -53,27 +53,27 @@ tt_err tt_slurm_seconds_left_local(double *seconds)
     return TT_OK;
   }
   char *argv[] = {"squeue", "-h", "-j", (char *)(uintptr_t)job, "-o", "%L", NULL};
-  tt_child c = tt_child_run("squeue", argv, patience, text, sizeof text);
+  tt_process_result c = tt_process_run("squeue", argv, command_timeout, text, sizeof text);
   text[strcspn(text, "\n")] = '\0';
-  if (tt_child_code(&c) == 0 && tt_slurm_parse_time(text, seconds) == TT_OK) return TT_OK;
+  if (tt_process_exit_code(&c) == 0 && tt_slurm_parse_time(text, seconds) == TT_OK) return TT_OK;
   return TT_FAIL(UNAVAILABLE,
                  "when Slurm ends job %s is not known (%s%s): give --max-time, or "
                  "#SBATCH --signal=USR1@300",
                  job,
-                 c.failed ? "squeue cannot be run: "
-                 : c.late ? "squeue did not answer in time"
-                          : "squeue said: ",
-                 c.failed ? strerror(c.failed)
-                 : c.late ? ""
-                          : text);
+                 c.failed      ? "squeue cannot be run: "
+                 : c.timed_out ? "squeue did not answer in time"
+                               : "squeue said: ",
+                 c.failed      ? strerror(c.failed)
+                 : c.timed_out ? ""
+                               : text);
 }
 
-int tt_slurm_job_local(char *text, size_t room)
+int tt_slurm_job_id_local(char *text, size_t room)
 {
-  const char *job = environment("SLURM_JOB_ID"), *array = environment("SLURM_ARRAY_JOB_ID");
+  const char *job = env_or_empty("SLURM_JOB_ID"), *array = env_or_empty("SLURM_ARRAY_JOB_ID");
   if (!*job) return 0;
   if (*array) /* the number of an array is that of one of its tasks: requeue would take them all */
-    snprintf(text, room, "%s_%s", array, environment("SLURM_ARRAY_TASK_ID"));
+    snprintf(text, room, "%s_%s", array, env_or_empty("SLURM_ARRAY_TASK_ID"));
   else
     snprintf(text, room, "%s", job);
   return 1;
@@ -81,25 +81,25 @@ int tt_slurm_job_local(char *text, size_t room)
 
 int64_t tt_slurm_restarts_local(void)
 {
-  return strtoll(environment("SLURM_RESTART_COUNT"), NULL, 10);
+  return strtoll(env_or_empty("SLURM_RESTART_COUNT"), NULL, 10);
 }
 
-int tt_slurm_is_this_life_local(const char *incarnation)
+int tt_slurm_is_this_start_local(const char *incarnation)
 {
-  char wanted[64];
-  snprintf(wanted, sizeof wanted, "%.16s.%" PRId64 ".", environment("SLURM_JOB_ID"),
+  char prefix[64];
+  snprintf(prefix, sizeof prefix, "%.16s.%" PRId64 ".", env_or_empty("SLURM_JOB_ID"),
            tt_slurm_restarts_local());
-  return !strncmp(incarnation, wanted, strlen(wanted));
+  return !strncmp(incarnation, prefix, strlen(prefix));
 }
 
 tt_err tt_slurm_requeue_local(const char *job)
 {
   char text[64];
   char *argv[] = {"scontrol", "requeue", (char *)(uintptr_t)job, NULL};
-  tt_child c = tt_child_run("scontrol", argv, patience, text, sizeof text);
-  if (tt_child_code(&c) == 0) return TT_OK;
+  tt_process_result c = tt_process_run("scontrol", argv, command_timeout, text, sizeof text);
+  if (tt_process_exit_code(&c) == 0) return TT_OK;
   return TT_FAIL(UNAVAILABLE, "`scontrol requeue %s` did not work (%s): sbatch the job again", job,
-                 c.failed ? strerror(c.failed)
-                 : c.late ? "no answer in time"
-                          : "its message is above");
+                 c.failed      ? strerror(c.failed)
+                 : c.timed_out ? "no answer in time"
+                               : "its message is above");
 }

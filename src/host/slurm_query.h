@@ -1,7 +1,7 @@
 /* slurm_query.h — what a program inside a Slurm job asks of Slurm: through its commands and its
  * environment, without a library. Floor 4; all local. */
-#ifndef TT_SLURM_H
-#define TT_SLURM_H
+#ifndef TT_SLURM_QUERY_H
+#define TT_SLURM_QUERY_H
 #include "core/base/err.h"
 
 #include <stddef.h>
@@ -17,13 +17,13 @@ tt_err tt_slurm_parse_time(const char *text, double *seconds);
 tt_err tt_slurm_seconds_left_local(double *seconds);
 
 /* What scontrol calls this job: "17", "17_3" for a task of an array; 0 outside a job. */
-int tt_slurm_job_local(char *text, size_t room);
+int tt_slurm_job_id_local(char *text, size_t room);
 
 /* How often Slurm has started this job again: SLURM_RESTART_COUNT, 0 in the first life. */
 int64_t tt_slurm_restarts_local(void);
 
 /* Does the incarnation (io/checkpoint/checkpoint.h) belong to this life of this job? */
-int tt_slurm_is_this_life_local(const char *incarnation);
+int tt_slurm_is_this_start_local(const char *incarnation);
 
 /* scontrol requeue. Slurm then ends this job at once, usually before this returns.
  * Errors: UNAVAILABLE. */

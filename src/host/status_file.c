@@ -13,35 +13,35 @@
 #include <time.h>
 #include <unistd.h>
 
-static void quote(FILE *f, const char *key, const char *text)
+static void write_string(FILE *f, const char *key, const char *text)
 {
   fprintf(f, "  \"%s\": ", key);
-  tt_json_text(f, text);
+  tt_json_write_string(f, text);
   fputs(",\n", f);
 }
 
-static void print(FILE *f, const tt_run_status *s)
+static void write_json(FILE *f, const tt_run_status *s)
 {
   char when[32] = "";
   time_t now = time(NULL);
   struct tm utc;
   if (gmtime_r(&now, &utc)) strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &utc);
   fputs("{\n", f);
-  quote(f, "state", s->state);
-  quote(f, "reason", s->reason);
-  quote(f, "stop", s->stop);
-  quote(f, "incarnation", s->incarnation);
-  quote(f, "time", when);
+  write_string(f, "state", s->state);
+  write_string(f, "reason", s->reason);
+  write_string(f, "stop", s->stop);
+  write_string(f, "incarnation", s->incarnation);
+  write_string(f, "time", when);
 #define X(name) fprintf(f, "  \"" #name "\": %" PRId64 ",\n", s->name);
-  TT_STATUS_NUMBERS(X)
+  TT_RUN_STATUS_INTEGERS(X)
 #undef X
 #define X(name) fprintf(f, "  \"" #name "\": %.3f,\n", s->name);
-  TT_STATUS_FRACTIONS(X)
+  TT_RUN_STATUS_REALS(X)
 #undef X
   fprintf(f, "  \"pid\": %ld\n}\n", (long)getpid());
 }
 
-tt_err tt_status_write_local(const char *directory, const tt_run_status *s)
+tt_err tt_status_file_write_local(const char *directory, const tt_run_status *s)
 {
   char path[PATH_MAX], temporary[PATH_MAX];
   snprintf(path, sizeof path, "%s/status.json", directory);
@@ -49,7 +49,7 @@ tt_err tt_status_write_local(const char *directory, const tt_run_status *s)
   if (n >= (int)sizeof temporary) return TT_FAIL(IO, "%s: path is too long", directory);
   FILE *f = fopen(temporary, "w");
   if (!f) return TT_FAIL(IO, "%s: %s", temporary, strerror(errno));
-  print(f, s);
+  write_json(f, s);
   int bad = ferror(f);
   if (fclose(f) || bad || rename(temporary, path)) {
     int why = errno;
@@ -60,11 +60,11 @@ tt_err tt_status_write_local(const char *directory, const tt_run_status *s)
 }
 
 /* The value of a key, which begins a line; NULL if it is not there. No value holds a line end. */
-static char *find(char *text, const char *key)
+static char *find_value(char *text, const char *key)
 {
-  char wanted[64];
-  int n = snprintf(wanted, sizeof wanted, "\n  \"%s\": ", key);
-  char *at = strstr(text, wanted);
+  char pattern[64];
+  int n = snprintf(pattern, sizeof pattern, "\n  \"%s\": ", key);
+  char *at = strstr(text, pattern);
   return at ? at + n : NULL;
 }
 
@@ -81,19 +81,20 @@ static const char *unquote(char *value)
   return value;
 }
 
-static void take(tt_status_file *f)
+static void parse_fields(tt_status_file *f)
 {
   tt_run_status *s = &f->status;
   const char *at;
   /* numbers first: texts are cut in place, and the end of one would be the end of the file */
-#define X(name) s->name = (at = find(f->text, #name)) ? strtoll(at, NULL, 10) : 0;
-  TT_STATUS_NUMBERS(X)
+#define X(name) s->name = (at = find_value(f->text, #name)) ? strtoll(at, NULL, 10) : 0;
+  TT_RUN_STATUS_INTEGERS(X)
 #undef X
-#define X(name) s->name = (at = find(f->text, #name)) ? strtod(at, NULL) : 0.0;
-  TT_STATUS_FRACTIONS(X)
+#define X(name) s->name = (at = find_value(f->text, #name)) ? strtod(at, NULL) : 0.0;
+  TT_RUN_STATUS_REALS(X)
 #undef X
-  char *value[] = {find(f->text, "state"), find(f->text, "reason"), find(f->text, "stop"),
-                   find(f->text, "incarnation"), find(f->text, "time")};
+  char *value[] = {find_value(f->text, "state"), find_value(f->text, "reason"),
+                   find_value(f->text, "stop"), find_value(f->text, "incarnation"),
+                   find_value(f->text, "time")};
   s->state = unquote(value[0]);
   s->reason = unquote(value[1]);
   s->stop = unquote(value[2]);
@@ -101,7 +102,7 @@ static void take(tt_status_file *f)
   s->time = unquote(value[4]);
 }
 
-tt_err tt_status_read_local(const char *directory, tt_status_file *out)
+tt_err tt_status_file_read_local(const char *directory, tt_status_file *out)
 {
   char path[PATH_MAX];
   struct stat at;
@@ -117,19 +118,20 @@ tt_err tt_status_read_local(const char *directory, tt_status_file *out)
   if (bad) return TT_FAIL(IO, "%s: cannot be read", path);
   out->text[n] = '\0';
   out->age = (int64_t)(time(NULL) - at.st_mtime);
-  take(out);
+  parse_fields(out);
   if (!*out->status.state) return TT_FAIL(DATA, "%s: is not the status file of a run", path);
   return TT_OK;
 }
 
-tt_err tt_status_amend_local(const char *directory, const char *incarnation, const char *state,
-                             const char *reason, int exit_code)
+tt_err tt_status_file_update_local(const char *directory, const char *incarnation,
+                                   const char *state, const char *reason, int exit_code)
 {
   static tt_status_file f; /* a watchdog's stack is small */
-  if (tt_status_read_local(directory, &f)) f.status = (tt_run_status){.incarnation = incarnation};
+  if (tt_status_file_read_local(directory, &f))
+    f.status = (tt_run_status){.incarnation = incarnation};
   if (strcmp(f.status.incarnation, incarnation) != 0) return TT_OK;
   f.status.state = state;
   f.status.reason = reason;
   f.status.exit_code = exit_code;
-  return tt_status_write_local(directory, &f.status);
+  return tt_status_file_write_local(directory, &f.status);
 }

@@ -8,37 +8,38 @@
 #include <time.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t heard; /* the last signal, 0 = none */
+static volatile sig_atomic_t received_signal; /* the last signal, 0 = none */
 
-static void hear(int number)
+static void handle_signal(int number)
 {
-  if (number == SIGINT && heard == SIGINT) _exit(128 + SIGINT);
-  heard = number;
+  if (number == SIGINT && received_signal == SIGINT) _exit(128 + SIGINT);
+  received_signal = number;
 }
 
-void tt_stop_listen_local(void)
+void tt_stop_install_handlers_local(void)
 {
-  static const int asked[] = {SIGTERM, SIGUSR1, SIGINT};
+  static const int stop_signals[] = {SIGTERM, SIGUSR1, SIGINT};
   struct sigaction act;
   memset(&act, 0, sizeof act);
-  act.sa_handler = hear;
+  act.sa_handler = handle_signal;
   act.sa_flags = SA_RESTART;
   sigemptyset(&act.sa_mask);
-  for (size_t i = 0; i < sizeof asked / sizeof *asked; i++)
-    sigaction(asked[i], &act, NULL);
+  for (size_t i = 0; i < sizeof stop_signals / sizeof *stop_signals; i++)
+    sigaction(stop_signals[i], &act, NULL);
 }
 
-double tt_clock_local(void)
+double tt_monotonic_seconds_local(void)
 {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static tt_stop ask_local(const tt_comm *c, double deadline, const char *directory)
+static tt_stop_reason stop_reason_local(const tt_comm *c, double deadline, const char *directory)
 {
-  tt_stop why = deadline > 0.0 && tt_clock_local() >= deadline ? TT_STOP_time : TT_STOP_no;
-  if (heard) why = heard == SIGINT ? TT_STOP_interrupt : TT_STOP_signal;
+  tt_stop_reason why =
+      deadline > 0.0 && tt_monotonic_seconds_local() >= deadline ? TT_STOP_time : TT_STOP_none;
+  if (received_signal) why = received_signal == SIGINT ? TT_STOP_interrupt : TT_STOP_signal;
   if (directory && tt_comm_is_root(c)) {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/STOP", directory);
@@ -47,30 +48,30 @@ static tt_stop ask_local(const tt_comm *c, double deadline, const char *director
   return why;
 }
 
-tt_stop tt_stop_agreed(tt_comm *c, double deadline, const char *directory)
+tt_stop_reason tt_stop_agreed(tt_comm *c, double deadline, const char *directory)
 {
-  int64_t why = (int64_t)ask_local(c, deadline, directory);
-  tt_max_i64(c, &why, 1);
-  return (tt_stop)why;
+  int64_t why = (int64_t)stop_reason_local(c, deadline, directory);
+  tt_allreduce_max_i64(c, &why, 1);
+  return (tt_stop_reason)why;
 }
 
-const char *tt_stop_word(tt_stop why)
+const char *tt_stop_name(tt_stop_reason why)
 {
-  static const char *const word[] = {"", "time", "signal", "interrupt", "file"};
-  return word[why];
+  static const char *const name[] = {"", "time", "signal", "interrupt", "file"};
+  return name[why];
 }
 
-const char *tt_stop_text(tt_stop why)
+const char *tt_stop_text(tt_stop_reason why)
 {
   switch (why) {
   case TT_STOP_time: return "the time limit";
   case TT_STOP_file: return "the file STOP";
   case TT_STOP_signal:
   case TT_STOP_interrupt:
-    return heard == SIGTERM   ? "SIGTERM"
-           : heard == SIGUSR1 ? "SIGUSR1"
-           : heard == SIGINT  ? "SIGINT"
-                              : "a signal";
+    return received_signal == SIGTERM   ? "SIGTERM"
+           : received_signal == SIGUSR1 ? "SIGUSR1"
+           : received_signal == SIGINT  ? "SIGINT"
+                                        : "a signal";
   default: return "nothing";
   }
 }

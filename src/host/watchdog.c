@@ -21,17 +21,17 @@ static int my_rank;
 static _Atomic double last;
 static _Atomic(const char *) phase;
 
-static void end_process(double silent)
+static void end_process(double idle_seconds)
 {
   char reason[256];
   const char *during = atomic_load(&phase);
-  snprintf(reason, sizeof reason, "rank %d made no progress for %.0f s during %s", my_rank, silent,
-           during);
+  snprintf(reason, sizeof reason, "rank %d made no progress for %.0f s during %s", my_rank,
+           idle_seconds, during);
   fprintf(stderr,
           "tutti: error: watchdog: %s; a rank hangs or was stopped. The last checkpoint is whole: "
           "run again to go on (raise run.watchdog if a step may take this long)\n",
           reason);
-  if (directory[0]) (void)tt_status_amend_local(directory, incarnation, "hung", reason, 75);
+  if (directory[0]) (void)tt_status_file_update_local(directory, incarnation, "hung", reason, 75);
   _exit(75);
 }
 
@@ -40,12 +40,12 @@ static void *watch(void *arg)
   (void)arg;
   pthread_mutex_lock(&lock);
   while (!ending) {
-    double silent = tt_clock_local() - atomic_load(&last);
-    if (silent > limit) end_process(silent);
-    double nap = limit / 10.0 < 1.0 ? limit / 10.0 : 1.0;
+    double idle_seconds = tt_monotonic_seconds_local() - atomic_load(&last);
+    if (idle_seconds > limit) end_process(idle_seconds);
+    double poll_seconds = limit / 10.0 < 1.0 ? limit / 10.0 : 1.0;
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += (long)(nap * 1e9);
+    until.tv_nsec += (long)(poll_seconds * 1e9);
     until.tv_sec += until.tv_nsec / 1000000000L;
     until.tv_nsec %= 1000000000L;
     pthread_cond_timedwait(&wake, &lock, &until);
@@ -67,7 +67,7 @@ static int start_thread(void)
 
 tt_err tt_watchdog_start_local(const char *where, const char *start, int rank, double seconds)
 {
-  tt_watchdog_alive_local("start");
+  tt_watchdog_heartbeat_local("start");
   pthread_mutex_lock(&lock);
   my_rank = rank;
   limit = seconds;
@@ -79,10 +79,10 @@ tt_err tt_watchdog_start_local(const char *where, const char *start, int rank, d
   return failed ? TT_FAIL(INTERNAL, "the watchdog thread cannot be started") : TT_OK;
 }
 
-void tt_watchdog_alive_local(const char *next)
+void tt_watchdog_heartbeat_local(const char *next)
 {
   atomic_store(&phase, next);
-  atomic_store(&last, tt_clock_local());
+  atomic_store(&last, tt_monotonic_seconds_local());
 }
 
 void tt_watchdog_stop_local(void)

@@ -27,11 +27,11 @@ static tt_err copy_text_local(const tt_job_options *o, tt_job *job)
 }
 
 /* The bytes of the file on all ranks. */
-static tt_err share_file(tt_comm *c, const tt_job_options *o, tt_job *job)
+static tt_err broadcast_file(tt_comm *c, const tt_job_options *o, tt_job *job)
 {
   tt_err e = TT_OK;
   if (o->text) return tt_agree(c, copy_text_local(o, job));
-  if (tt_comm_is_root(c)) e = tt_config_read_file_local(o->file, &job->original, &job->bytes);
+  if (tt_comm_is_root(c)) e = tt_config_read_file(o->file, &job->original, &job->bytes);
   e = tt_agree(c, e);
   if (e) return e;
   tt_bcast(c, &job->bytes, sizeof job->bytes);
@@ -44,14 +44,14 @@ static tt_err share_file(tt_comm *c, const tt_job_options *o, tt_job *job)
 static tt_err parse_local(const tt_job_options *o, tt_job *job)
 {
   TT_TRY(tt_config_parse(o->file, job->original, job->bytes, o->set, o->nset, &job->cfg));
-  return tt_config_text(job->cfg, &job->resolved);
+  return tt_config_to_yaml(job->cfg, &job->resolved);
 }
 
 tt_err tt_job_open(tt_comm *c, const tt_job_options *o, tt_job **out)
 {
   tt_job *job = NULL;
   tt_err e = tt_agree(c, TT_ALLOC(job, 1));
-  if (!e) e = share_file(c, o, job);
+  if (!e) e = broadcast_file(c, o, job);
   if (!e) e = tt_agree(c, parse_local(o, job));
   if (e)
     tt_job_close(&job);
@@ -62,7 +62,7 @@ tt_err tt_job_open(tt_comm *c, const tt_job_options *o, tt_job **out)
 
 tt_err tt_job_load(tt_comm *c, tt_job *job)
 {
-  tt_err e = job->ops ? TT_OK : tt_machine_choose(c, job->cfg, &job->ops, &job->use);
+  tt_err e = job->ops ? TT_OK : tt_resources_for_job(c, job->cfg, &job->ops, &job->use);
   if (!e) e = tt_data_read(c, job->cfg, &job->data);
   if (!e)
     e = tt_agree(c, tt_cohorts_create(job->cfg, job->data->inputs, &job->data->target, job->data,
@@ -70,9 +70,8 @@ tt_err tt_job_load(tt_comm *c, tt_job *job)
   return e;
 }
 
-tt_provenance tt_job_provenance(const tt_job *job, const tt_job_options *o,
-                                const char *device, const char *arithmetic, int ranks,
-                                double seconds)
+tt_provenance tt_job_provenance(const tt_job *job, const tt_job_options *o, const char *device,
+                                const char *arithmetic, int ranks, double seconds)
 {
   return (tt_provenance){.title = job->cfg->top_title,
                          .resolved = job->resolved,
@@ -82,7 +81,7 @@ tt_provenance tt_job_provenance(const tt_job *job, const tt_job_options *o,
                          .command = o->command ? o->command : "",
                          .seed = (uint64_t)job->cfg->run_seed,
                          .data_hash = job->data->hash,
-                         .science_hash = tt_config_science_hash(job->cfg),
+                         .config_hash = tt_config_result_hash(job->cfg),
                          .ranks = ranks,
                          .threads = job->use.threads,
                          .wall_seconds = seconds};

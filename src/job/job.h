@@ -2,9 +2,9 @@
 #ifndef TT_JOB_H
 #define TT_JOB_H
 #include "core/engine/engine.h"
+#include "core/model/cohort.h"
 #include "io/hdf5/provenance.h"
 #include "mpi/comm.h"
-#include "core/model/cohort.h"
 
 /* What the command line adds to a job file. Borrowed texts. */
 typedef struct tt_job_options {
@@ -30,7 +30,7 @@ typedef struct tt_job {
 tt_err tt_job_open(tt_comm *c, const tt_job_options *o, tt_job **out);
 
 /* Collective. Data, cohorts, engine (unless job->ops and use are set already). Errors: of
- * tt_data_read, tt_cohorts_create, tt_machine_choose.
+ * tt_data_read, tt_cohorts_create, tt_resources_for_job.
  */
 tt_err tt_job_load(tt_comm *c, tt_job *job);
 void tt_job_close(tt_job **job);

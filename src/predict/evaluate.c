@@ -2,8 +2,8 @@
 #include "src/predict/predict.h"
 
 #include "core/base/mem.h"
-#include "io/data/guarded_check.h"
 #include "io/data/data.h"
+#include "io/data/guarded_check.h"
 #include "io/model/model_file.h"
 #include "src/host/resources.h"
 #include "src/predict/normalization.h"
@@ -14,14 +14,14 @@
 #include <string.h>
 
 typedef struct labelled_rows {
-  tt_rows *rows;
-  const tt_committees *model;
-  const tt_committee *first; /* of the model: inputs and targets are those of all */
+  tt_data_reader *rows;
+  const tt_trained_ensembles *model;
+  const tt_trained_ensemble *first; /* of the model: inputs and targets are those of all */
   const char *file, *inputs;
   int64_t *column; /* [targets of the model] column of the file, -1 = none */
 } labelled_rows;
 
-static int used_by(const tt_committee *m, int64_t target)
+static int is_used_by(const tt_trained_ensemble *m, int64_t target)
 {
   for (int64_t e = 0; e < m->ensembles; e++)
     for (int64_t k = 0; k < m->ensemble[e].targets; k++)
@@ -29,40 +29,40 @@ static int used_by(const tt_committee *m, int64_t target)
   return 0;
 }
 
-static int used(const tt_committees *all, int64_t target)
+static int is_used(const tt_trained_ensembles *all, int64_t target)
 {
   for (int64_t i = 0; i < all->count; i++)
-    if (used_by(all->at[i], target)) return 1;
+    if (is_used_by(all->at[i], target)) return 1;
   return 0;
 }
 
 /* The file's column of each target of the model. */
 static tt_err match_targets(labelled_rows *l)
 {
-  const tt_data_shape *shape = tt_rows_shape(l->rows);
-  const tt_committee *m = l->first;
+  const tt_data_shape *shape = tt_data_reader_shape(l->rows);
+  const tt_trained_ensemble *m = l->first;
   int named = shape->targets > 0 && shape->target.name[0][0] != '\0';
   TT_TRY(TT_ALLOC(l->column, m->target.count));
   for (int64_t t = 0; t < m->target.count; t++) {
     l->column[t] = !named && t < shape->targets ? t : -1;
     for (int64_t i = 0; named && i < shape->targets; i++)
       if (!strcmp(shape->target.name[i], m->target.name[t])) l->column[t] = i;
-    if (l->column[t] < 0 && used(l->model, t))
+    if (l->column[t] < 0 && is_used(l->model, t))
       return TT_FAIL(DATA, "%s has no target column '%s', which the model predicts", l->file,
                      m->target.name[t]);
   }
   return TT_OK;
 }
 
-static tt_err pick(labelled_rows *l, int64_t first, int64_t count, double *raw, double *all,
-                   float *x, double *y)
+static tt_err read_normalized(labelled_rows *l, int64_t first, int64_t count, double *raw,
+                              double *all, float *x, double *y)
 {
-  int64_t given = tt_rows_shape(l->rows)->targets, targets = l->first->target.count;
-  TT_TRY(tt_rows_read_local(l->rows, first, count, raw, all));
+  int64_t given = tt_data_reader_shape(l->rows)->targets, targets = l->first->target.count;
+  TT_TRY(tt_data_reader_read_local(l->rows, first, count, raw, all));
   for (int64_t r = 0; r < count; r++)
     for (int64_t t = 0; t < targets; t++)
       y[r * targets + t] = l->column[t] < 0 ? (double)NAN : all[r * given + l->column[t]];
-  return tt_normal_rows_local(l->first, l->file, l->inputs, first, count, raw, x);
+  return tt_normalize_checked_local(l->first, l->file, l->inputs, first, count, raw, x);
 }
 
 static tt_err read_labelled(void *from, int64_t first, int64_t count, float *x, double *y)
@@ -70,8 +70,8 @@ static tt_err read_labelled(void *from, int64_t first, int64_t count, float *x, 
   labelled_rows *l = from;
   double *raw = NULL, *all = NULL;
   tt_err e = TT_ALLOC(raw, count * l->first->model.inputs);
-  if (!e) e = TT_ALLOC(all, count * tt_rows_shape(l->rows)->targets);
-  if (!e) e = pick(l, first, count, raw, all, x, y);
+  if (!e) e = TT_ALLOC(all, count * tt_data_reader_shape(l->rows)->targets);
+  if (!e) e = read_normalized(l, first, count, raw, all, x, y);
   tt_free(raw);
   tt_free(all);
   return e;
@@ -79,13 +79,13 @@ static tt_err read_labelled(void *from, int64_t first, int64_t count, float *x, 
 
 static tt_err open_local(labelled_rows *l, const char *targets)
 {
-  TT_TRY(tt_rows_open_local(l->file, l->inputs, targets, &l->rows));
-  TT_TRY(tt_normal_check_local(l->first, l->file, tt_rows_shape(l->rows)));
+  TT_TRY(tt_data_reader_open_local(l->file, l->inputs, targets, &l->rows));
+  TT_TRY(tt_normalize_check_columns_local(l->first, l->file, tt_data_reader_shape(l->rows)));
   return match_targets(l);
 }
 
-static tt_err write_scores(tt_comm *c, const tt_evaluate_options *o, const tt_committees *all,
-                           const tt_scores *const *part)
+static tt_err write_scores(tt_comm *c, const tt_evaluate_options *o,
+                           const tt_trained_ensembles *all, const tt_scores *const *part)
 {
   tt_scores *joined = NULL;
   tt_provenance from = {.title = "",
@@ -96,14 +96,14 @@ static tt_err write_scores(tt_comm *c, const tt_evaluate_options *o, const tt_co
                         .command = o->command ? o->command : "",
                         .ranks = tt_comm_ranks(c),
                         .threads = 1};
-  tt_err e = tt_agree(c, tt_scores_join(all, part, &joined));
+  tt_err e = tt_agree(c, tt_scores_concat(all, part, &joined));
   if (!e) e = tt_scores_write(c, o->output, all, joined, &from);
   tt_scores_destroy(&joined);
   return e;
 }
 
 /* Every committee is scored on the same rows, each with a table of its own. */
-static tt_err score_all(tt_comm *c, const tt_evaluate_options *o, const tt_committees *all,
+static tt_err score_all(tt_comm *c, const tt_evaluate_options *o, const tt_trained_ensembles *all,
                         const tt_engine_ops *ops, const tt_resources *use,
                         const tt_row_source *source)
 {
@@ -114,8 +114,7 @@ static tt_err score_all(tt_comm *c, const tt_evaluate_options *o, const tt_commi
     if (!e) tt_score_print_local(c, all->at[i], part[i]);
   }
   if (!e && o->output) e = write_scores(c, o, all, (const tt_scores *const *)part);
-  for (int64_t i = 0; part && i < all->count; i++)
-    tt_scores_destroy(&part[i]);
+  for (int64_t i = 0; part && i < all->count; i++) tt_scores_destroy(&part[i]);
   tt_free(part);
   return e;
 }
@@ -124,22 +123,22 @@ tt_err tt_evaluate(tt_comm *c, const tt_evaluate_options *o)
 {
   const char *inputs = o->inputs ? o->inputs : "x", *targets = o->targets ? o->targets : "y";
   const char *names[] = {inputs, targets};
-  tt_committees model = {0};
+  tt_trained_ensembles model = {0};
   const tt_engine_ops *ops;
   tt_resources use;
   labelled_rows l = {.model = &model, .file = o->data, .inputs = inputs};
-  tt_err e = tt_machine_default(c, &ops, &use);
+  tt_err e = tt_resources_default(c, &ops, &use);
   if (!e) e = tt_model_read(c, o->model, &model);
-  if (!e) e = tt_agree(c, tt_comm_is_root(c) ? tt_data_check_local(o->data, names, 2) : TT_OK);
+  if (!e) e = tt_agree(c, tt_comm_is_root(c) ? tt_guarded_check_local(o->data, names, 2) : TT_OK);
   if (!e) l.first = model.at[0];
   if (!e) e = tt_agree(c, open_local(&l, targets));
   if (!e) {
     tt_row_source source = {
-        .rows = tt_rows_shape(l.rows)->rows, .read_local = read_labelled, .from = &l};
+        .rows = tt_data_reader_shape(l.rows)->rows, .read_local = read_labelled, .from = &l};
     e = score_all(c, o, &model, ops, &use, &source);
   }
   tt_free(l.column);
-  tt_rows_close_local(&l.rows);
-  tt_committees_destroy(&model);
+  tt_data_reader_close_local(&l.rows);
+  tt_trained_ensembles_destroy(&model);
   return e;
 }

@@ -5,7 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-tt_err tt_normal_check_local(const tt_committee *c, const char *file, const tt_data_shape *shape)
+tt_err tt_normalize_check_columns_local(const tt_trained_ensemble *c, const char *file,
+                                        const tt_data_shape *shape)
 {
   if (shape->inputs != c->model.inputs)
     return TT_FAIL(DATA, "%s has %" PRId64 " input columns; the model was trained on %" PRId64,
@@ -22,7 +23,7 @@ tt_err tt_normal_check_local(const tt_committee *c, const char *file, const tt_d
   return TT_OK;
 }
 
-void tt_normal_scale_local(const tt_committee *c, int64_t rows, const double *raw, float *x)
+void tt_normalize_local(const tt_trained_ensemble *c, int64_t rows, const double *raw, float *x)
 {
   int64_t columns = c->model.inputs;
   for (int64_t r = 0; r < rows; r++)
@@ -31,8 +32,9 @@ void tt_normal_scale_local(const tt_committee *c, int64_t rows, const double *ra
           (float)((raw[r * columns + i] - c->scaler.x_mean[i]) / c->scaler.x_scale[i]);
 }
 
-tt_err tt_normal_rows_local(const tt_committee *c, const char *file, const char *dataset,
-                            int64_t first, int64_t rows, const double *raw, float *x)
+tt_err tt_normalize_checked_local(const tt_trained_ensemble *c, const char *file,
+                                  const char *dataset, int64_t first, int64_t rows,
+                                  const double *raw, float *x)
 {
   int64_t columns = c->model.inputs;
   for (int64_t r = 0; r < rows; r++)
@@ -44,6 +46,6 @@ tt_err tt_normal_rows_local(const tt_committee *c, const char *file, const char 
                        " (%s) is %g; inputs must be finite",
                        file, dataset, first + r, i, c->input.name[i], v);
     }
-  tt_normal_scale_local(c, rows, raw, x);
+  tt_normalize_local(c, rows, raw, x);
   return TT_OK;
 }

@@ -4,30 +4,30 @@
 #include "core/base/mem.h"
 #include "src/predict/row_source.h"
 
-typedef struct bag {
+typedef struct oob_mask {
   tt_split_rows training; /* first: what is read */
   const tt_cohort *cohort;
   int64_t *number; /* [N] place of a row in that list */
   int64_t stride;  /* bytes of a member */
   uint8_t *left;   /* [G][stride] a bit for each training row: the member did not see it */
-} bag;
+} oob_mask;
 
-static int is_left(void *from, int64_t row, int64_t member)
+static int is_out_of_bag(void *from, int64_t row, int64_t member)
 {
-  const bag *b = from;
+  const oob_mask *b = from;
   return b->left[member * b->stride + row / 8] >> row % 8 & 1;
 }
 
-static void set(bag *b, int64_t member, int64_t data_row, int left)
+static void set_out_of_bag(oob_mask *b, int64_t member, int64_t data_row, int left)
 {
   int64_t row = b->number[data_row];
   uint8_t *byte = &b->left[member * b->stride + row / 8];
   *byte = (uint8_t)(left ? *byte | 1u << row % 8 : *byte & ~(1u << row % 8));
 }
 
-static tt_err list_rows(const tt_cohort *cohort, const tt_dataset *d, bag *b)
+static tt_err list_rows(const tt_cohort *cohort, const tt_dataset *d, oob_mask *b)
 {
-  *b = (bag){.cohort = cohort};
+  *b = (oob_mask){.cohort = cohort};
   TT_TRY(tt_split_rows_list(d, TT_TRAIN, &b->training));
   TT_TRY(TT_ALLOC(b->number, d->rows));
   for (int64_t i = 0; i < b->training.count; i++) b->number[b->training.row[i]] = i;
@@ -36,56 +36,53 @@ static tt_err list_rows(const tt_cohort *cohort, const tt_dataset *d, bag *b)
 }
 
 /* Rows of the ensemble that a view's members do not train on, whatever they draw: a fold. */
-static tt_err leave_fold(bag *b, int64_t view, int64_t member)
+static tt_err mark_fold(oob_mask *b, int64_t view, int64_t member)
 {
   int32_t *row = NULL;
   int64_t count = 0;
   if (b->cohort->resample != TT_RESAMPLE_kfold) return TT_OK;
   TT_TRY(tt_cohort_rows(b->cohort, b->training.d, view, TT_VALIDATION, &row, &count));
-  for (int64_t i = 0; i < count; i++)
-    set(b, member, row[i], 1);
+  for (int64_t i = 0; i < count; i++) set_out_of_bag(b, member, row[i], 1);
   tt_free(row);
   return TT_OK;
 }
 
-/* Room for seen: every row of the data set. */
-static tt_err leave_rows(bag *b, int64_t member, int32_t attempt, int8_t *seen)
+/* Room for seen: every row of the dataset. */
+static tt_err mark_rows(oob_mask *b, int64_t member, int32_t attempt, int8_t *seen)
 {
   const tt_member *m = &b->cohort->member[member];
-  int64_t view = tt_cohort_view_of(b->cohort, m), count = 0;
+  int64_t view = tt_member_row_set(b->cohort, m), count = 0;
   int32_t *row = NULL;
   TT_TRY(tt_cohort_rows(b->cohort, b->training.d, view, TT_TRAIN, &row, &count));
-  tt_cohort_seen(b->cohort, m, attempt, count, seen);
-  for (int64_t i = 0; i < count; i++)
-    set(b, member, row[i], !seen[i]);
+  tt_member_row_mask(b->cohort, m, attempt, count, seen);
+  for (int64_t i = 0; i < count; i++) set_out_of_bag(b, member, row[i], !seen[i]);
   tt_free(row);
-  return leave_fold(b, view, member);
+  return mark_fold(b, view, member);
 }
 
-static tt_err fill_local(const tt_cohort *cohort, const tt_dataset *d, const int32_t *attempt,
-                         bag *b)
+static tt_err mark_members_local(const tt_cohort *cohort, const tt_dataset *d,
+                                 const int32_t *attempt, oob_mask *b)
 {
   int8_t *seen = NULL;
   tt_err e = list_rows(cohort, d, b);
   if (!e) e = TT_ALLOC(seen, d->rows);
-  for (int64_t i = 0; !e && i < cohort->members; i++)
-    e = leave_rows(b, i, attempt[i], seen);
+  for (int64_t i = 0; !e && i < cohort->members; i++) e = mark_rows(b, i, attempt[i], seen);
   tt_free(seen);
   return e;
 }
 
 tt_err tt_out_of_bag(tt_comm *c, const tt_cohort *cohort, const tt_dataset *d,
-                     const int32_t *attempt, const tt_committee *all, const tt_engine_ops *ops,
-                     const tt_resources *use, tt_scores **out)
+                     const int32_t *attempt, const tt_trained_ensemble *all,
+                     const tt_engine_ops *ops, const tt_resources *use, tt_scores **out)
 {
-  bag b = {0};
+  oob_mask b = {0};
   *out = NULL;
   if (cohort->resample == TT_RESAMPLE_none) return TT_OK;
-  tt_err e = tt_agree(c, fill_local(cohort, d, attempt, &b));
+  tt_err e = tt_agree(c, mark_members_local(cohort, d, attempt, &b));
   tt_row_source source = {.rows = b.training.count,
                           .read_local = tt_split_rows_read_local,
                           .from = &b,
-                          .counts_local = is_left};
+                          .uses_member_local = is_out_of_bag};
   if (!e) e = tt_score(c, all, ops, use, &source, out, NULL);
   tt_free(b.training.row);
   tt_free(b.number);

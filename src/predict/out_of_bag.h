@@ -6,9 +6,9 @@
 
 /* Collective. Score the training rows of a cohort that leaves rows out (bootstrap, subsample,
  * kfold). attempt  [G] retries of each member: they may have drawn other rows out      columns as
- * in tt_committee_columns, no scores of members; NULL where every member sees every row. Owner: the
- * caller. Errors: of the engine, MEM. */
+ * in tt_trained_ensemble_columns, no scores of members; NULL where every member sees every row.
+ * Owner: the caller. Errors: of the engine, MEM. */
 tt_err tt_out_of_bag(tt_comm *c, const tt_cohort *cohort, const tt_dataset *d,
-                     const int32_t *attempt, const tt_committee *all, const tt_engine_ops *ops,
-                     const tt_resources *use, tt_scores **out);
+                     const int32_t *attempt, const tt_trained_ensemble *all,
+                     const tt_engine_ops *ops, const tt_resources *use, tt_scores **out);
 #endif

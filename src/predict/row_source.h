@@ -7,14 +7,14 @@
 /* Where the rows come from. Local calls, each row asked for by one rank.
  *   x  [count][D] normalised;  y  [count][T] in the user's units, NaN = unlabelled, T columns of
  *      the committee's target table
- *   counts_local  whether a member's word counts in a row; NULL: always. With it the ensemble's
- *      forecast of a row is the mixture of those that count, and neither the members' own scores
- * nor diversity and crps of the mixture are known. */
+ *   uses_member_local  whether a member's word counts in a row; NULL: always. With it the
+ * ensemble's forecast of a row is the mixture of those that count, and neither the members' own
+ * scores nor diversity and crps of the mixture are known. */
 typedef struct tt_row_source {
   int64_t rows;
   tt_err (*read_local)(void *from, int64_t first, int64_t count, float *x, double *y);
   void *from;
-  int (*counts_local)(void *from, int64_t row, int64_t member);
+  int (*uses_member_local)(void *from, int64_t row, int64_t member);
 } tt_row_source;
 
 typedef struct tt_split_rows {

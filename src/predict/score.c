@@ -2,21 +2,22 @@
 #include "src/predict/score.h"
 
 #include "core/base/mem.h"
-#include "src/predict/score_rows.h"
-#include "src/host/watchdog.h"
 #include "core/model/partition.h"
+#include "src/host/watchdog.h"
+#include "src/predict/score_rows.h"
 
 #include <inttypes.h>
 #include <math.h>
 
-enum { MOST_BLOCKS = 64 }; /* fixed blocks of rows: the unit of work and of summation */
+enum { MAX_BLOCKS = 64 }; /* fixed blocks of rows: the unit of work and of summation */
 
 static tt_err score_block(tt_scorer *s, int64_t first, int64_t rows, double *sum)
 {
-  for (int64_t r = 0; r < rows; r += TT_SCORE_PIECE) {
+  for (int64_t r = 0; r < rows; r += TT_SCORE_CHUNK_ROWS) {
     int64_t left = rows - r;
-    tt_watchdog_alive_local("scoring");
-    TT_TRY(tt_scorer_piece(s, first + r, left < TT_SCORE_PIECE ? left : TT_SCORE_PIECE, sum));
+    tt_watchdog_heartbeat_local("scoring");
+    TT_TRY(tt_scorer_add_chunk(s, first + r,
+                               left < TT_SCORE_CHUNK_ROWS ? left : TT_SCORE_CHUNK_ROWS, sum));
   }
   return TT_OK;
 }
@@ -24,8 +25,8 @@ static tt_err score_block(tt_scorer *s, int64_t first, int64_t rows, double *sum
 /* Rows of one block: a function of the number of rows alone. */
 static int64_t block_rows(int64_t rows)
 {
-  int64_t most = (rows + MOST_BLOCKS - 1) / MOST_BLOCKS;
-  return (most + TT_SCORE_PIECE - 1) / TT_SCORE_PIECE * TT_SCORE_PIECE;
+  int64_t most = (rows + MAX_BLOCKS - 1) / MAX_BLOCKS;
+  return (most + TT_SCORE_CHUNK_ROWS - 1) / TT_SCORE_CHUNK_ROWS * TT_SCORE_CHUNK_ROWS;
 }
 
 /* ---- Scores from sums -------------------------------------------------------------------------
@@ -35,77 +36,76 @@ static int64_t block_rows(int64_t rows)
 static void add_blocks(const tt_scorer *s, double *all, int64_t blocks)
 {
   for (int64_t b = 1; b < blocks; b++)
-    for (int64_t i = 0; i < s->sums; i++)
-      all[i] += all[b * s->sums + i];
+    for (int64_t i = 0; i < s->sums; i++) all[i] += all[b * s->sums + i];
 }
 
 static double diversity(const tt_scorer *s, double *sums, int64_t e, int64_t k, double *sd)
 {
   const tt_ensemble *from = &s->model->ensemble[e];
-  if (s->source->counts_local) return NAN;
+  if (s->source->uses_member_local) return NAN;
   for (int64_t i = 0; i < from->members; i++)
-    sd[i] = sqrt(tt_tally_error_variance(tt_scorer_member(s, sums, from->first + i, k)));
+    sd[i] = sqrt(tt_tally_error_variance(tt_scorer_member_tally(s, sums, from->first + i, k)));
   return tt_error_correlation(from->members, s->model->weight + from->first, sd,
-                              tt_tally_error_variance(tt_scorer_errors(s, sums, e, k)));
+                              tt_tally_error_variance(tt_scorer_error_tally(s, sums, e, k)));
 }
 
 /* Target k of ensemble e: the same score in each of its columns, but pinball of its own level. */
-static void conclude_target(const tt_scorer *s, double *sums, int64_t e, int64_t k, tt_scores *out)
+static void finish_target(const tt_scorer *s, double *sums, int64_t e, int64_t k, tt_scores *out)
 {
   const tt_model *m = &s->model->model;
-  const double *tally = tt_scorer_ensemble(s, sums, e, k);
-  double alike = diversity(s, sums, e, k, s->part);
+  const double *tally = tt_scorer_ensemble_tally(s, sums, e, k);
+  double correlation = diversity(s, sums, e, k, s->part);
   for (int32_t j = 0; j < m->quantities; j++) {
     int64_t column = e * s->width + k * m->quantities + j;
     for (int v = 0; v < TT_METRIC_COUNT; v++)
-      out->ensemble[v][column] = tt_tally_score(m, tally, (tt_metric)v);
+      out->ensemble[v][column] = tt_tally_metric(m, tally, (tt_metric)v);
     out->ensemble[TT_METRIC_pinball][column] = tt_tally_pinball(m, tally, j);
     for (int i = 0; i < TT_INTERVALS; i++)
-      out->coverage[i * out->columns + column] = tt_tally_coverage(m, tally, i);
-    for (int i = 0; i < TT_SHOWN; i++)
-      out->covered[i * out->columns + column] = tt_tally_coverage(m, tally, tt_shown[i]);
+      out->calibration_curve[i * out->columns + column] = tt_tally_coverage(m, tally, i);
+    for (int i = 0; i < TT_COVERAGE_LEVELS; i++)
+      out->interval_coverage[i * out->columns + column] =
+          tt_tally_coverage(m, tally, tt_coverage_level[i]);
     out->rows[column] = (int64_t)tt_tally_rows(tally);
-    out->diversity[column] = alike;
+    out->diversity[column] = correlation;
     for (int64_t l = 0; l < out->levels; l++)
       out->inside[l * out->columns + column] =
-          tt_scorer_inside(s, sums, e, k)[l] / tt_tally_rows(tally);
+          tt_scorer_rows_inside(s, sums, e, k)[l] / tt_tally_rows(tally);
   }
 }
 
-static void conclude(const tt_scorer *s, double *sums, tt_scores *out)
+static void finish_scores(const tt_scorer *s, double *sums, tt_scores *out)
 {
-  const tt_committee *c = s->model;
+  const tt_trained_ensemble *c = s->model;
   out->outputs = 1u << c->model.output;
   for (int64_t i = 0; i < c->members; i++)
     for (int64_t k = 0; k < s->targets; k++)
       for (int v = 0; v < TT_METRIC_COUNT; v++)
         out->member[v][i * s->targets + k] =
-            tt_tally_score(&c->model, tt_scorer_member(s, sums, i, k), (tt_metric)v);
+            tt_tally_metric(&c->model, tt_scorer_member_tally(s, sums, i, k), (tt_metric)v);
   for (int64_t e = 0; e < c->ensembles; e++)
-    for (int64_t k = 0; k < s->targets; k++)
-      conclude_target(s, sums, e, k, out);
+    for (int64_t k = 0; k < s->targets; k++) finish_target(s, sums, e, k, out);
 }
 
 /* ---- All rows ---------------------------------------------------------------------------------
  */
 
 /* Rank 0 gets the rows of all ranks, in row order. */
-static tt_err gather_table(tt_comm *c, const tt_scorer *s, int64_t rows, tt_test_table *test)
+static tt_err gather_table(tt_comm *c, const tt_scorer *s, int64_t rows, tt_test_predictions *test)
 {
-  double **to[TT_TABLE_PARTS] = {&test->y, &test->mean, &test->total, &test->aleatoric,
-                                 &test->epistemic};
-  int64_t columns = tt_committee_columns(s->model), mine = s->table_rows * columns;
+  double **to[TT_TEST_TABLE_FIELDS] = {&test->y, &test->mean, &test->total, &test->aleatoric,
+                                       &test->epistemic};
+  int64_t columns = tt_trained_ensemble_columns(s->model), mine = s->table_rows * columns;
   tt_err e = TT_OK;
   test->rows = rows;
-  for (int v = 0; !e && v < TT_TABLE_PARTS; v++)
+  for (int v = 0; !e && v < TT_TEST_TABLE_FIELDS; v++)
     if (tt_comm_is_root(c)) e = TT_ALLOC(*to[v], rows * columns);
   e = tt_agree(c, e);
-  for (int v = 0; !e && v < TT_TABLE_PARTS; v++)
-    tt_gather(c, s->table + v * mine, mine * (int64_t)sizeof(double), *to[v], NULL);
+  for (int v = 0; !e && v < TT_TEST_TABLE_FIELDS; v++)
+    tt_gatherv(c, s->table + v * mine, mine * (int64_t)sizeof(double), *to[v], NULL);
   return e;
 }
 
-static tt_err run_blocks_local(tt_scorer *s, tt_slice blocks, int64_t each, double *sums)
+static tt_err score_blocks_local(tt_scorer *s, tt_slice blocks, int64_t each, double *sums)
 {
   for (int64_t b = 0; b < blocks.count; b++) {
     int64_t first = (blocks.first + b) * each, left = s->source->rows - first;
@@ -116,18 +116,18 @@ static tt_err run_blocks_local(tt_scorer *s, tt_slice blocks, int64_t each, doub
 
 /* This rank's blocks, then everybody's sums. */
 static tt_err score_all(tt_comm *c, tt_scorer *s, tt_slice mine, int64_t blocks, int64_t each,
-                        tt_scores *out, tt_test_table *test)
+                        tt_scores *out, tt_test_predictions *test)
 {
   double *sums = NULL, *all = NULL;
-  tt_err e = tt_scorer_make(s, test != NULL);
+  tt_err e = tt_scorer_create(s, test != NULL);
   if (!e) e = TT_ALLOC(sums, mine.count * s->sums);
   if (!e) e = TT_ALLOC(all, (blocks > 0 ? blocks : 1) * s->sums);
-  if (!e) e = run_blocks_local(s, mine, each, sums);
+  if (!e) e = score_blocks_local(s, mine, each, sums);
   e = tt_agree(c, e);
   if (!e) {
-    tt_allgather(c, sums, mine.count * s->sums * (int64_t)sizeof *sums, all, NULL);
+    tt_allgatherv(c, sums, mine.count * s->sums * (int64_t)sizeof *sums, all, NULL);
     add_blocks(s, all, blocks);
-    conclude(s, all, out);
+    finish_scores(s, all, out);
     if (test) e = gather_table(c, s, s->source->rows, test);
   }
   tt_free(sums);
@@ -135,23 +135,24 @@ static tt_err score_all(tt_comm *c, tt_scorer *s, tt_slice mine, int64_t blocks,
   return e;
 }
 
-tt_err tt_score(tt_comm *c, const tt_committee *committee, const tt_engine_ops *ops,
+tt_err tt_score(tt_comm *c, const tt_trained_ensemble *committee, const tt_engine_ops *ops,
                 const tt_resources *use, const tt_row_source *source, tt_scores **out,
-                tt_test_table *test)
+                tt_test_predictions *test)
 {
   tt_scorer s = {.model = committee, .ops = ops, .use = use, .source = source};
   int64_t each = block_rows(source->rows), blocks = each ? (source->rows + each - 1) / each : 0;
   tt_slice mine = {0, 0};
   tt_scores *scores = NULL;
-  tt_err e = tt_plan_slice(blocks, tt_comm_ranks(c), tt_comm_rank(c), &mine);
+  tt_err e = tt_partition_even(blocks, tt_comm_ranks(c), tt_comm_rank(c), &mine);
   int64_t end = (mine.first + mine.count) * each;
   s.table_first = mine.first * each;
   s.table_rows = mine.count ? (end < source->rows ? end : source->rows) - s.table_first : 0;
   if (!e)
     e = tt_scores_create(committee->members, committee->model.targets,
-                         tt_committee_columns(committee), &scores);
+                         tt_trained_ensemble_columns(committee), &scores);
   if (!e)
-    e = tt_scores_add_levels(scores, committee->calibration.levels, committee->calibration.level);
+    e = tt_scores_add_conformal(scores, committee->calibration.levels,
+                                committee->calibration.level);
   e = tt_agree(c, e);
   if (!e) e = score_all(c, &s, mine, blocks, each, scores, test);
   tt_scorer_free(&s);

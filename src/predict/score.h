@@ -10,14 +10,16 @@
 #include "src/predict/row_source.h"
 
 /* Collective. Score all rows of the source. test may be NULL; else filled as io/results/results.h
- * says (row numbers excepted), owned by the caller, tt_test_table_free. Errors: MEM, and of the
- * source; DATA (a label that the output cannot say: row, value). */
-tt_err tt_score(tt_comm *c, const tt_committee *committee, const tt_engine_ops *ops,
+ * says (row numbers excepted), owned by the caller, tt_test_predictions_free. Errors: MEM, and of
+ * the source; DATA (a label that the output cannot say: row, value). */
+tt_err tt_score(tt_comm *c, const tt_trained_ensemble *committee, const tt_engine_ops *ops,
                 const tt_resources *use, const tt_row_source *source, tt_scores **out,
-                tt_test_table *test);
+                tt_test_predictions *test);
 
 /* The ensembles' scores as a table for people, on rank 0's standard output. Local. */
-void tt_score_print_local(const tt_comm *c, const tt_committee *committee, const tt_scores *s);
+void tt_score_print_local(const tt_comm *c, const tt_trained_ensemble *committee,
+                          const tt_scores *s);
 /* The same of tt_out_of_bag. */
-void tt_score_print_oob_local(const tt_comm *c, const tt_committee *committee, const tt_scores *s);
+void tt_score_print_oob_local(const tt_comm *c, const tt_trained_ensemble *committee,
+                              const tt_scores *s);
 #endif

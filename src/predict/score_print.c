@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Central intervals that are shown: 90 and 95 %, as numbers of tt_interval. */
+/* Central intervals that are shown: 90 and 95 %, as numbers of tt_interval_level. */
 static const int shown[] = {17, 18};
 
 static void print_header(const tt_model *m)
@@ -13,8 +13,7 @@ static void print_header(const tt_model *m)
   printf("%-16s %-20s %7s %6s", "ensemble", "target", "members", "rows");
   for (int v = 0; v < TT_METRIC_COUNT; v++)
     if (tt_metric_fits((tt_metric)v, m->output)) printf(" %11s", tt_metric_table[v].name);
-  for (int i = 0; i < 2; i++)
-    printf(" in %2.0f%%", 100.0 * tt_interval(shown[i]));
+  for (int i = 0; i < 2; i++) printf(" in %2.0f%%", 100.0 * tt_interval_level(shown[i]));
   printf(" %10s\n", "error corr");
 }
 
@@ -24,24 +23,22 @@ static double score_of(const tt_model *m, const tt_scores *s, int metric, int64_
   const double *at = s->ensemble[metric] + column;
   double sum = 0.0;
   if (metric != TT_METRIC_pinball) return at[0];
-  for (int32_t j = 0; j < m->quantities; j++)
-    sum += at[j];
+  for (int32_t j = 0; j < m->quantities; j++) sum += at[j];
   return sum / m->quantities;
 }
 
-static void print_target(const tt_committee *c, const tt_ensemble *e, int64_t k, int64_t column,
-                         const tt_scores *s)
+static void print_target(const tt_trained_ensemble *c, const tt_ensemble *e, int64_t k,
+                         int64_t column, const tt_scores *s)
 {
   int64_t sound = 0;
-  for (int64_t i = 0; i < e->members; i++)
-    sound += c->weight[e->first + i] > 0.0;
+  for (int64_t i = 0; i < e->members; i++) sound += c->weight[e->first + i] > 0.0;
   printf("%-16s %-20s %7" PRId64 " %6" PRId64, e->name, c->target.name[e->column[k]], sound,
          s->rows[column]);
   for (int v = 0; v < TT_METRIC_COUNT; v++)
     if (tt_metric_fits((tt_metric)v, c->model.output))
       printf(" %11.5g", score_of(&c->model, s, v, column));
   for (int i = 0; i < 2; i++) {
-    double share = s->coverage[shown[i] * s->columns + column];
+    double share = s->calibration_curve[shown[i] * s->columns + column];
     if (isnan(share))
       printf(" %6s", "-");
     else
@@ -55,8 +52,8 @@ static void print_target(const tt_committee *c, const tt_ensemble *e, int64_t k,
 }
 
 /* Shares of rows inside the conformal intervals, if there are any. */
-static void print_conformal(const tt_committee *c, const tt_ensemble *e, int64_t k, int64_t column,
-                            const tt_scores *s)
+static void print_conformal(const tt_trained_ensemble *c, const tt_ensemble *e, int64_t k,
+                            int64_t column, const tt_scores *s)
 {
   if (!s->levels) return;
   printf("%-16s %-20s conformal:", e->name, c->target.name[e->column[k]]);
@@ -65,27 +62,29 @@ static void print_conformal(const tt_committee *c, const tt_ensemble *e, int64_t
            100.0 * s->level[l], l + 1 < s->levels ? "," : "\n");
 }
 
-void tt_score_print_local(const tt_comm *c, const tt_committee *committee, const tt_scores *s)
+void tt_score_print_local(const tt_comm *c, const tt_trained_ensemble *committee,
+                          const tt_scores *s)
 {
   if (!tt_comm_is_root(c)) return;
   const tt_model *m = &committee->model;
   print_header(m);
   for (int64_t e = 0; e < committee->ensembles; e++)
     for (int64_t k = 0; k < m->targets; k++) {
-      int64_t column = e * tt_committee_width(committee) + k * m->quantities;
+      int64_t column = e * tt_trained_ensemble_width(committee) + k * m->quantities;
       print_target(committee, &committee->ensemble[e], k, column, s);
       print_conformal(committee, &committee->ensemble[e], k, column, s);
     }
   fflush(stdout);
 }
 
-void tt_score_print_oob_local(const tt_comm *c, const tt_committee *committee, const tt_scores *s)
+void tt_score_print_oob_local(const tt_comm *c, const tt_trained_ensemble *committee,
+                              const tt_scores *s)
 {
   if (!tt_comm_is_root(c)) return;
   const tt_model *m = &committee->model;
   for (int64_t e = 0; e < committee->ensembles; e++)
     for (int64_t k = 0; k < m->targets; k++) {
-      int64_t column = e * tt_committee_width(committee) + k * m->quantities;
+      int64_t column = e * tt_trained_ensemble_width(committee) + k * m->quantities;
       printf("%-16s %-20s out of bag: %" PRId64 " rows", committee->ensemble[e].name,
              committee->target.name[committee->ensemble[e].column[k]], s->rows[column]);
       for (int v = 0; v < TT_METRIC_COUNT; v++)

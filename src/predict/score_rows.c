@@ -17,23 +17,23 @@ static int64_t ensemble_sums(const tt_scorer *s)
   return s->tally + TT_TALLY_ERRORS + s->model->calibration.levels;
 }
 
-tt_err tt_scorer_make(tt_scorer *s, int table)
+tt_err tt_scorer_create(tt_scorer *s, int table)
 {
-  const tt_committee *c = s->model;
-  int64_t columns = tt_committee_columns(c);
+  const tt_trained_ensemble *c = s->model;
+  int64_t columns = tt_trained_ensemble_columns(c);
   s->targets = c->model.targets;
-  s->width = tt_committee_width(c);
+  s->width = tt_trained_ensemble_width(c);
   s->tally = tt_tally_size(&c->model);
   s->sums = (c->members * s->tally + c->ensembles * ensemble_sums(s)) * s->targets;
-  TT_TRY(TT_ALLOC(s->x, TT_SCORE_PIECE * c->model.inputs));
-  TT_TRY(TT_ALLOC(s->y, TT_SCORE_PIECE * c->target.count));
-  TT_TRY(TT_ALLOC(s->members, c->members * 2 * s->width * TT_SCORE_PIECE));
-  TT_TRY(tt_moments_create(TT_SCORE_PIECE, columns, &s->moments));
+  TT_TRY(TT_ALLOC(s->x, TT_SCORE_CHUNK_ROWS * c->model.inputs));
+  TT_TRY(TT_ALLOC(s->y, TT_SCORE_CHUNK_ROWS * c->target.count));
+  TT_TRY(TT_ALLOC(s->members, c->members * 2 * s->width * TT_SCORE_CHUNK_ROWS));
+  TT_TRY(tt_moments_create(TT_SCORE_CHUNK_ROWS, columns, &s->moments));
   TT_TRY(tt_moments_create(1, s->width, &s->row));
   TT_TRY(TT_ALLOC(s->quantity, c->model.quantities));
   TT_TRY(TT_ALLOC(s->part, 3 * c->members));
-  TT_TRY(TT_ALLOC(s->errors, s->targets * TT_SCORE_PIECE));
-  return table ? TT_ALLOC(s->table, TT_TABLE_PARTS * s->table_rows * columns) : TT_OK;
+  TT_TRY(TT_ALLOC(s->errors, s->targets * TT_SCORE_CHUNK_ROWS));
+  return table ? TT_ALLOC(s->table, TT_TEST_TABLE_FIELDS * s->table_rows * columns) : TT_OK;
 }
 
 void tt_scorer_free(tt_scorer *s)
@@ -45,30 +45,30 @@ void tt_scorer_free(tt_scorer *s)
   tt_free(s->part);
   tt_free(s->errors);
   tt_free(s->table);
-  if (s->moments) s->moments->rows = TT_SCORE_PIECE;
+  if (s->moments) s->moments->rows = TT_SCORE_CHUNK_ROWS;
   tt_moments_destroy(&s->moments);
   tt_moments_destroy(&s->row);
 }
 
-double *tt_scorer_member(const tt_scorer *s, double *sums, int64_t member, int64_t k)
+double *tt_scorer_member_tally(const tt_scorer *s, double *sums, int64_t member, int64_t k)
 {
   return sums + (member * s->targets + k) * s->tally;
 }
 
-double *tt_scorer_ensemble(const tt_scorer *s, double *sums, int64_t e, int64_t k)
+double *tt_scorer_ensemble_tally(const tt_scorer *s, double *sums, int64_t e, int64_t k)
 {
-  double *of_ensembles = tt_scorer_member(s, sums, s->model->members, 0);
+  double *of_ensembles = tt_scorer_member_tally(s, sums, s->model->members, 0);
   return of_ensembles + (e * s->targets + k) * ensemble_sums(s);
 }
 
-double *tt_scorer_errors(const tt_scorer *s, double *sums, int64_t e, int64_t k)
+double *tt_scorer_error_tally(const tt_scorer *s, double *sums, int64_t e, int64_t k)
 {
-  return tt_scorer_ensemble(s, sums, e, k) + s->tally;
+  return tt_scorer_ensemble_tally(s, sums, e, k) + s->tally;
 }
 
-double *tt_scorer_inside(const tt_scorer *s, double *sums, int64_t e, int64_t k)
+double *tt_scorer_rows_inside(const tt_scorer *s, double *sums, int64_t e, int64_t k)
 {
-  return tt_scorer_errors(s, sums, e, k) + TT_TALLY_ERRORS;
+  return tt_scorer_error_tally(s, sums, e, k) + TT_TALLY_ERRORS;
 }
 
 /* ---- Members ----------------------------------------------------------------------------------
@@ -79,13 +79,14 @@ static double label(const tt_scorer *s, const tt_ensemble *e, int64_t k, int64_t
   return s->y[r * s->model->target.count + e->column[k]];
 }
 
-static int counts(const tt_scorer *s, int64_t row, int64_t member)
+static int uses_member(const tt_scorer *s, int64_t row, int64_t member)
 {
-  return !s->source->counts_local || s->source->counts_local(s->source->from, row, member);
+  return !s->source->uses_member_local ||
+         s->source->uses_member_local(s->source->from, row, member);
 }
 
 /* Member i's means of the quantities of target k; their variances are `width * rows` numbers on. */
-static const float *said(const tt_scorer *s, int64_t i, int64_t k, int64_t rows)
+static const float *member_outputs(const tt_scorer *s, int64_t i, int64_t k, int64_t rows)
 {
   return s->members + (i * 2 * s->width + k * s->model->model.quantities) * rows;
 }
@@ -93,11 +94,11 @@ static const float *said(const tt_scorer *s, int64_t i, int64_t k, int64_t rows)
 static void add_member(const tt_scorer *s, const tt_ensemble *e, int64_t i, int64_t k, int64_t rows,
                        double *tally)
 {
-  const tt_committee *c = s->model;
+  const tt_trained_ensemble *c = s->model;
   const tt_model *m = &c->model;
   int32_t t = e->column[k];
   double scale = c->scaler.y_scale[t], mean = c->scaler.y_mean[t], share = c->weight[i];
-  const float *at = said(s, i, k, rows), *variance = at + s->width * rows;
+  const float *at = member_outputs(s, i, k, rows), *variance = at + s->width * rows;
   tt_forecast f = {.quantity = s->quantity};
   for (int64_t r = 0; r < rows; r++) {
     double y = label(s, e, k, r);
@@ -106,7 +107,7 @@ static void add_member(const tt_scorer *s, const tt_ensemble *e, int64_t i, int6
       s->quantity[j] = (double)at[j * rows + r] * scale + mean;
     f.variance = (double)variance[r] * scale * scale;
     tt_tally_add(m, &f, y, tally);
-    if (share > 0.0) s->errors[k * TT_SCORE_PIECE + r] += share * tt_forecast_error(m, &f, y);
+    if (share > 0.0) s->errors[k * TT_SCORE_CHUNK_ROWS + r] += share * tt_forecast_error(m, &f, y);
   }
 }
 
@@ -114,15 +115,15 @@ static void add_member(const tt_scorer *s, const tt_ensemble *e, int64_t i, int6
  */
 
 /* Moments of row r: the engine's, or those of the members that count in it. */
-static const tt_moments *moments_of(const tt_scorer *s, const tt_ensemble *e, int64_t first,
-                                    int64_t r, int64_t rows)
+static const tt_moments *row_moments(const tt_scorer *s, const tt_ensemble *e, int64_t first,
+                                     int64_t r, int64_t rows)
 {
-  const tt_committee *c = s->model;
-  if (!s->source->counts_local) return s->moments;
+  const tt_trained_ensemble *c = s->model;
+  if (!s->source->uses_member_local) return s->moments;
   tt_moments_clear(s->row);
   for (int64_t i = e->first; i < e->first + e->members; i++) {
-    if (c->weight[i] <= 0.0 || !counts(s, first + r, i)) continue;
-    const float *at = said(s, i, 0, rows) + r;
+    if (c->weight[i] <= 0.0 || !uses_member(s, first + r, i)) continue;
+    const float *at = member_outputs(s, i, 0, rows) + r;
     tt_moments_add(s->row, 0, s->width, c->weight[i], at, at + s->width * rows, rows);
   }
   return s->row;
@@ -130,48 +131,50 @@ static const tt_moments *moments_of(const tt_scorer *s, const tt_ensemble *e, in
 
 /* Share, mean and variance of each member in a row, where a score needs the mixture itself; its
  * distances from the ensemble's mean times `spread`. */
-static void find_parts(const tt_scorer *s, const tt_ensemble *e, int64_t k, int64_t row, int64_t r,
-                       int64_t rows, double spread, tt_forecast *f)
+static void find_mixture(const tt_scorer *s, const tt_ensemble *e, int64_t k, int64_t row,
+                         int64_t r, int64_t rows, double std_scale, tt_forecast *f)
 {
-  const tt_committee *c = s->model;
+  const tt_trained_ensemble *c = s->model;
   int32_t t = e->column[k];
   double scale = c->scaler.y_scale[t], shift = c->scaler.y_mean[t];
   double *share = s->part, *mean = share + c->members, *variance = mean + c->members;
-  unsigned needed = s->source->counts_local ? TT_OF(rate) : TT_GAUSSIANS | TT_OF(rate);
+  unsigned needed = s->source->uses_member_local ? TT_OUTPUT_BIT(rate)
+                                                 : TT_GAUSSIAN_OUTPUTS | TT_OUTPUT_BIT(rate);
   if (!(1u << c->model.output & needed)) return;
   for (int64_t i = 0; i < e->members; i++) {
-    const float *at = said(s, e->first + i, k, rows) + r;
-    share[i] = counts(s, row, e->first + i) ? c->weight[e->first + i] : 0.0;
+    const float *at = member_outputs(s, e->first + i, k, rows) + r;
+    share[i] = uses_member(s, row, e->first + i) ? c->weight[e->first + i] : 0.0;
     mean[i] = (double)at[0] * scale + shift;
     variance[i] = (double)at[s->width * rows] * scale * scale;
-    if (spread == 1.0) continue;
-    mean[i] = f->quantity[0] + spread * (mean[i] - f->quantity[0]);
-    variance[i] *= spread * spread;
+    if (std_scale == 1.0) continue;
+    mean[i] = f->quantity[0] + std_scale * (mean[i] - f->quantity[0]);
+    variance[i] *= std_scale * std_scale;
   }
   f->parts = e->members;
   f->share = share;
   f->mean = mean;
-  f->spread = variance;
+  f->variances = variance;
 }
 
 /* What was measured, for column j of a target with label y: of a class, whether it is the one. */
-static double measured(const tt_model *m, int32_t j, double y)
+static double observed(const tt_model *m, int32_t j, double y)
 {
   if (m->output != TT_OUTPUT_softmax || isnan(y)) return y;
   return j == m->levels ? (double)NAN : y == j;
 }
 
-static void keep(const tt_scorer *s, int64_t row, int64_t column, double y, const tt_spread *at)
+static void store_table_row(const tt_scorer *s, int64_t row, int64_t column, double y,
+                            const tt_uncertainty *at)
 {
-  const double value[TT_TABLE_PARTS] = {y, at->mean, at->total, at->aleatoric, at->epistemic};
-  int64_t columns = tt_committee_columns(s->model);
-  for (int v = 0; v < TT_TABLE_PARTS; v++)
+  const double value[TT_TEST_TABLE_FIELDS] = {y, at->mean, at->total, at->aleatoric, at->epistemic};
+  int64_t columns = tt_trained_ensemble_columns(s->model);
+  for (int v = 0; v < TT_TEST_TABLE_FIELDS; v++)
     s->table[(v * s->table_rows + row - s->table_first) * columns + column] = value[v];
 }
 
 /* Whether the label lies in each conformal interval of the target at `column`. */
-static void add_inside(const tt_scorer *s, const tt_forecast *f, int64_t column, double y,
-                       double unit, double *inside)
+static void count_inside(const tt_scorer *s, const tt_forecast *f, int64_t column, double y,
+                         double unit, double *inside)
 {
   const tt_calibration *k = &s->model->calibration;
   double low, high;
@@ -186,30 +189,31 @@ static void add_inside(const tt_scorer *s, const tt_forecast *f, int64_t column,
 static void add_row(const tt_scorer *s, int64_t number, int64_t k, int64_t first, int64_t r,
                     int64_t rows, double *tally)
 {
-  const tt_committee *c = s->model;
+  const tt_trained_ensemble *c = s->model;
   const tt_model *m = &c->model;
   const tt_ensemble *e = &c->ensemble[number];
-  const tt_moments *from = moments_of(s, e, first, r, rows);
+  const tt_moments *from = row_moments(s, e, first, r, rows);
   int64_t base = from == s->row ? 0 : number * s->width, row = from == s->row ? 0 : r;
   double scale = c->scaler.y_scale[e->column[k]], y = label(s, e, k, r);
-  double spread = tt_calibration_spread(&c->calibration, number * s->width + k * m->quantities);
+  double std_scale =
+      tt_calibration_std_scale(&c->calibration, number * s->width + k * m->quantities);
   tt_forecast f = {.quantity = s->quantity};
   for (int32_t j = 0; j < m->quantities; j++) {
     int64_t column = k * m->quantities + j;
-    tt_spread at = tt_moments_at(from, row, base + column);
+    tt_uncertainty at = tt_moments_at(from, row, base + column);
     at.mean = at.mean * scale + c->scaler.y_mean[e->column[k]];
-    at.total *= scale * spread;
-    at.aleatoric *= scale * spread;
-    at.epistemic *= scale * spread;
+    at.total *= scale * std_scale;
+    at.aleatoric *= scale * std_scale;
+    at.epistemic *= scale * std_scale;
     s->quantity[j] = at.mean;
     if (j == 0) f.variance = at.total * at.total;
-    if (s->table) keep(s, first + r, number * s->width + column, measured(m, j, y), &at);
+    if (s->table) store_table_row(s, first + r, number * s->width + column, observed(m, j, y), &at);
   }
   if (isnan(y) || (from == s->row && from->weight[0] <= 0.0)) return;
-  find_parts(s, e, k, first + r, r, rows, spread, &f);
+  find_mixture(s, e, k, first + r, r, rows, std_scale, &f);
   tt_tally_add(m, &f, y, tally);
-  add_inside(s, &f, number * s->width + k * m->quantities, y, scale,
-             tally + s->tally + TT_TALLY_ERRORS);
+  count_inside(s, &f, number * s->width + k * m->quantities, y, scale,
+               tally + s->tally + TT_TALLY_ERRORS);
 }
 
 /* ---- A piece ----------------------------------------------------------------------------------
@@ -217,13 +221,13 @@ static void add_row(const tt_scorer *s, int64_t number, int64_t k, int64_t first
 
 static tt_err check_labels(const tt_scorer *s, int64_t first, int64_t rows)
 {
-  const tt_committee *c = s->model;
+  const tt_trained_ensemble *c = s->model;
   const char *want;
   for (int64_t e = 0; e < c->ensembles; e++)
     for (int64_t k = 0; k < s->targets; k++)
       for (int64_t r = 0; r < rows; r++) {
         double y = label(s, &c->ensemble[e], k, r);
-        if (isnan(y) || tt_label_fits(&c->model, y, &want)) continue;
+        if (isnan(y) || tt_label_is_valid(&c->model, y, &want)) continue;
         return TT_FAIL(DATA, "target '%s' is %.9g in row %" PRId64 "; with output %s it must be %s",
                        c->target.name[c->ensemble[e].column[k]], y, first + r,
                        tt_choice_output[c->model.output], want);
@@ -235,27 +239,25 @@ static void add_ensemble(tt_scorer *s, int64_t number, int64_t k, int64_t first,
                          double *sums)
 {
   const tt_ensemble *e = &s->model->ensemble[number];
-  double *errors = s->errors + k * TT_SCORE_PIECE;
-  for (int64_t r = 0; r < rows; r++)
-    errors[r] = 0.0;
-  for (int64_t i = e->first; !s->source->counts_local && i < e->first + e->members; i++)
-    add_member(s, e, i, k, rows, tt_scorer_member(s, sums, i, k));
+  double *errors = s->errors + k * TT_SCORE_CHUNK_ROWS;
+  for (int64_t r = 0; r < rows; r++) errors[r] = 0.0;
+  for (int64_t i = e->first; !s->source->uses_member_local && i < e->first + e->members; i++)
+    add_member(s, e, i, k, rows, tt_scorer_member_tally(s, sums, i, k));
   for (int64_t r = 0; r < rows; r++) {
-    add_row(s, number, k, first, r, rows, tt_scorer_ensemble(s, sums, number, k));
+    add_row(s, number, k, first, r, rows, tt_scorer_ensemble_tally(s, sums, number, k));
     if (!isnan(label(s, e, k, r)))
-      tt_tally_add_error(errors[r], tt_scorer_errors(s, sums, number, k));
+      tt_tally_add_error(errors[r], tt_scorer_error_tally(s, sums, number, k));
   }
 }
 
-tt_err tt_scorer_piece(tt_scorer *s, int64_t first, int64_t rows, double *sums)
+tt_err tt_scorer_add_chunk(tt_scorer *s, int64_t first, int64_t rows, double *sums)
 {
-  const tt_committee *c = s->model;
+  const tt_trained_ensemble *c = s->model;
   TT_TRY(s->source->read_local(s->source->from, first, rows, s->x, s->y));
   TT_TRY(check_labels(s, first, rows));
   s->moments->rows = rows;
   TT_TRY(s->ops->predict(c, s->use, rows, s->x, s->moments, s->members));
   for (int64_t e = 0; e < c->ensembles; e++)
-    for (int64_t k = 0; k < s->targets; k++)
-      add_ensemble(s, e, k, first, rows, sums);
+    for (int64_t k = 0; k < s->targets; k++) add_ensemble(s, e, k, first, rows, sums);
   return TT_OK;
 }

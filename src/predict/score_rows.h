@@ -5,11 +5,11 @@
 #include "core/engine/engine.h"
 #include "src/predict/row_source.h"
 
-enum { TT_SCORE_PIECE = 256 }; /* rows predicted at a time */
-enum { TT_TABLE_PARTS = 5 };   /* label, mean, total, aleatoric, epistemic */
+enum { TT_SCORE_CHUNK_ROWS = 256 }; /* rows predicted at a time */
+enum { TT_TEST_TABLE_FIELDS = 5 };  /* label, mean, total, aleatoric, epistemic */
 
 typedef struct tt_scorer {
-  const tt_committee *model;
+  const tt_trained_ensemble *model;
   const tt_engine_ops *ops;
   const tt_resources *use;
   const tt_row_source *source;
@@ -27,18 +27,18 @@ typedef struct tt_scorer {
 } tt_scorer;
 
 /* Fill in sizes and make room, with a table of table_rows rows if asked for. Errors: MEM. */
-tt_err tt_scorer_make(tt_scorer *s, int table);
+tt_err tt_scorer_create(tt_scorer *s, int table);
 void tt_scorer_free(tt_scorer *s);
 
 /* Places in a block's sums: a member's tally of its target k; of target k of ensemble e, the
  * ensemble's tally and the one of its members' summed errors. */
-double *tt_scorer_member(const tt_scorer *s, double *sums, int64_t member, int64_t k);
-double *tt_scorer_ensemble(const tt_scorer *s, double *sums, int64_t e, int64_t k);
-double *tt_scorer_errors(const tt_scorer *s, double *sums, int64_t e, int64_t k);
+double *tt_scorer_member_tally(const tt_scorer *s, double *sums, int64_t member, int64_t k);
+double *tt_scorer_ensemble_tally(const tt_scorer *s, double *sums, int64_t e, int64_t k);
+double *tt_scorer_error_tally(const tt_scorer *s, double *sums, int64_t e, int64_t k);
 /* Rows inside each conformal interval: [levels]. */
-double *tt_scorer_inside(const tt_scorer *s, double *sums, int64_t e, int64_t k);
+double *tt_scorer_rows_inside(const tt_scorer *s, double *sums, int64_t e, int64_t k);
 
-/* Add rows [first, first + rows), at most TT_SCORE_PIECE, to `sums`. Errors: of the source, of the
- * engine; DATA (a label that the output cannot say). */
-tt_err tt_scorer_piece(tt_scorer *s, int64_t first, int64_t rows, double *sums);
+/* Add rows [first, first + rows), at most TT_SCORE_CHUNK_ROWS, to `sums`. Errors: of the source, of
+ * the engine; DATA (a label that the output cannot say). */
+tt_err tt_scorer_add_chunk(tt_scorer *s, int64_t first, int64_t rows, double *sums);
 #endif

@@ -20,11 +20,11 @@ enum {
   LEGEND = 20, /* height of a line of the legend */
   BELOW = 58,
   TICKS = 24,
-  NAME_MOST = 80,
-  STYLES = 6, /* colours; then they begin again, with other dashes */
-  MARKS = 80  /* points that are marked: more of them would be a caterpillar */
+  MAX_NAME_CHARACTERS = 80,
+  STYLES = 6,            /* colours; then they begin again, with other dashes */
+  MAX_MARKED_POINTS = 80 /* points that are marked: more of them would be a caterpillar */
 };
-static const double log_from = 5.0; /* largest over smallest */
+static const double log_scale_ratio = 5.0; /* largest over smallest */
 
 typedef struct axis {
   double low, high;
@@ -43,21 +43,24 @@ typedef struct picture {
 /* ---- Axes --------------------------------------------------------------------------------------
  */
 
-static double axis_part(const axis *a, double v)
+static double axis_fraction(const axis *a, double v)
 {
   if (a->is_log) return (log(v) - log(a->low)) / (log(a->high) - log(a->low));
   return (v - a->low) / (a->high - a->low);
 }
 
-static double at_x(const picture *p, double v)
+static double pixel_x(const picture *p, double v)
 {
-  return LEFT + (WIDTH - LEFT - RIGHT) * axis_part(&p->x, v);
+  return LEFT + (WIDTH - LEFT - RIGHT) * axis_fraction(&p->x, v);
 }
 
-static double at_y(const picture *p, double v) { return p->top + PLOT * (1 - axis_part(&p->y, v)); }
+static double pixel_y(const picture *p, double v)
+{
+  return p->top + PLOT * (1 - axis_fraction(&p->y, v));
+}
 
 /* The smallest of 1, 2, 5, 10, 20, ... times a power of ten that is at least v. */
-static double round_up(double v)
+static double nice_step(double v)
 {
   static const double nice[] = {1, 2, 5, 10};
   double power = pow(10, floor(log10(v) + 1e-9));
@@ -69,13 +72,12 @@ static double round_up(double v)
 static void make_linear(axis *a, double least_step)
 {
   double pad = a->high > a->low ? 0 : a->low != 0 ? 0.1 * fabs(a->low) : 1;
-  double step = round_up((a->high - a->low + 2 * pad) / 7);
+  double step = nice_step((a->high - a->low + 2 * pad) / 7);
   if (step < least_step) step = least_step;
   double from = floor((a->low - pad) / step + 1e-9), to = ceil((a->high + pad) / step - 1e-9);
   a->low = from * step;
   a->high = to * step;
-  for (double i = from; i <= to && a->ticks < TICKS; i++)
-    a->tick[a->ticks++] = i * step;
+  for (double i = from; i <= to && a->ticks < TICKS; i++) a->tick[a->ticks++] = i * step;
 }
 
 /* Ticks at 1, 2, 5 of each decade, or at some powers of ten where there are many decades. */
@@ -88,10 +90,8 @@ static void make_log(axis *a)
   double tick[TICKS];
   int n = 0, from = 0;
   for (double d = first; d <= last && n < TICKS; d += by)
-    for (int i = 0; i < each && n < TICKS; i++)
-      tick[n++] = nice[i] * pow(10, d);
-  while (from + 1 < n && tick[from + 1] <= a->low)
-    from++;
+    for (int i = 0; i < each && n < TICKS; i++) tick[n++] = nice[i] * pow(10, d);
+  while (from + 1 < n && tick[from + 1] <= a->low) from++;
   for (int i = from; i < n && (a->ticks < 2 || a->tick[a->ticks - 1] < a->high); i++)
     a->tick[a->ticks++] = tick[i];
   a->low = fmin(a->tick[0], a->low);
@@ -103,7 +103,7 @@ static int is_drawn(const tt_chart_line *l, int64_t i)
   return isfinite(l->x[i]) && isfinite(l->y[i]);
 }
 
-static void take(axis *a, double v)
+static void extend_axis(axis *a, double v)
 {
   a->low = fmin(a->low, v);
   a->high = fmax(a->high, v);
@@ -115,12 +115,12 @@ static void make_axes(picture *p)
   for (int64_t k = 0; k < p->c->lines; k++)
     for (int64_t i = 0; i < p->c->line[k].points; i++) {
       if (!is_drawn(&p->c->line[k], i)) continue;
-      take(&p->x, p->c->line[k].x[i]);
-      take(&p->y, p->c->line[k].y[i]);
+      extend_axis(&p->x, p->c->line[k].x[i]);
+      extend_axis(&p->y, p->c->line[k].y[i]);
       p->points++;
     }
   if (p->points == 0) p->x.low = p->y.low = 0, p->x.high = p->y.high = 1;
-  p->y.is_log = p->y.low > 0 && p->y.high > log_from * p->y.low;
+  p->y.is_log = p->y.low > 0 && p->y.high > log_scale_ratio * p->y.low;
   make_linear(&p->x, 1);
   if (p->y.is_log)
     make_log(&p->y);
@@ -131,14 +131,14 @@ static void make_axes(picture *p)
 /* ---- Text --------------------------------------------------------------------------------------
  */
 
-/* At most NAME_MOST characters that XML may hold. */
+/* At most MAX_NAME_CHARACTERS characters that XML may hold. */
 static void put_text(FILE *f, const char *text)
 {
   int n = 0;
   for (const char *p = text; *p; n++) {
-    int bytes = tt_utf8_length(p);
+    int bytes = tt_utf8_char_bytes(p);
     int no_character = bytes == 3 && !memcmp(p, "\xEF\xBF", 2) && (unsigned char)p[2] >= 0xBE;
-    if (n == NAME_MOST) {
+    if (n == MAX_NAME_CHARACTERS) {
       fputs("\xE2\x80\xA6", f);
       return;
     }
@@ -166,7 +166,7 @@ static void put_label(FILE *f, double x, double y, const char *how, const char *
 /* ---- Parts of the picture ----------------------------------------------------------------------
  */
 
-static void put_head(const picture *p, double height)
+static void put_header(const picture *p, double height)
 {
   static const char *const style =
       "<style>\n"
@@ -195,7 +195,7 @@ static void put_head(const picture *p, double height)
   put_label(p->f, LEFT, 28, "class=\"title\"", p->c->title);
 }
 
-static void put_rule(FILE *f, const char *name, double x1, double y1, double x2, double y2)
+static void put_segment(FILE *f, const char *name, double x1, double y1, double x2, double y2)
 {
   fprintf(f, "<line class=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n", name, x1, y1,
           x2, y2);
@@ -206,19 +206,19 @@ static void put_axes(const picture *p)
   char text[64], turned[96];
   double bottom = p->top + PLOT, right = WIDTH - RIGHT, middle = p->top + PLOT / 2.0;
   for (int i = 0; i < p->y.ticks; i++) {
-    double y = at_y(p, p->y.tick[i]);
+    double y = pixel_y(p, p->y.tick[i]);
     snprintf(text, sizeof text, "%.6g", fabs(p->y.tick[i]) < 1e-12 * p->y.high ? 0 : p->y.tick[i]);
-    put_rule(p->f, "grid", LEFT, y, right, y);
+    put_segment(p->f, "grid", LEFT, y, right, y);
     put_label(p->f, LEFT - 8, y + 4.5, "text-anchor=\"end\"", text);
   }
   for (int i = 0; i < p->x.ticks; i++) {
-    double x = at_x(p, p->x.tick[i]);
+    double x = pixel_x(p, p->x.tick[i]);
     snprintf(text, sizeof text, "%.9g", p->x.tick[i]);
-    put_rule(p->f, "axis", x, bottom, x, bottom + 5);
+    put_segment(p->f, "axis", x, bottom, x, bottom + 5);
     put_label(p->f, x, bottom + 20, "text-anchor=\"middle\"", text);
   }
-  put_rule(p->f, "axis", LEFT, bottom, right, bottom);
-  put_rule(p->f, "axis", LEFT, p->top, LEFT, bottom);
+  put_segment(p->f, "axis", LEFT, bottom, right, bottom);
+  put_segment(p->f, "axis", LEFT, p->top, LEFT, bottom);
   put_label(p->f, (LEFT + right) / 2, bottom + 44, "text-anchor=\"middle\"", p->c->x_label);
   snprintf(turned, sizeof turned, "text-anchor=\"middle\" transform=\"rotate(-90 18 %.1f)\"",
            middle);
@@ -243,14 +243,15 @@ static void put_line(const picture *p, int64_t k)
   fputs(" d=\"M0 0", p->f); /* a path may not be empty */
   for (int64_t i = 0; i < l->points; i++) {
     int drawn = is_drawn(l, i);
-    if (drawn) fprintf(p->f, "%c%.1f %.1f", pen ? 'L' : 'M', at_x(p, l->x[i]), at_y(p, l->y[i]));
+    if (drawn)
+      fprintf(p->f, "%c%.1f %.1f", pen ? 'L' : 'M', pixel_x(p, l->x[i]), pixel_y(p, l->y[i]));
     pen = drawn;
   }
   fputs("\"/>\n", p->f);
-  for (int64_t i = 0; i < l->points && l->points <= MARKS; i++)
+  for (int64_t i = 0; i < l->points && l->points <= MAX_MARKED_POINTS; i++)
     if (is_drawn(l, i))
       fprintf(p->f, "<circle class=\"mark m%d\" cx=\"%.1f\" cy=\"%.1f\" r=\"%s\"/>\n",
-              (int)(k % STYLES), at_x(p, l->x[i]), at_y(p, l->y[i]), k ? "3.5" : "4.5");
+              (int)(k % STYLES), pixel_x(p, l->x[i]), pixel_y(p, l->y[i]), k ? "3.5" : "4.5");
 }
 
 static void put_legend(const picture *p)
@@ -268,10 +269,9 @@ static void draw(picture *p)
 {
   p->top = TITLE + LEGEND * (double)p->c->lines + 12;
   make_axes(p);
-  put_head(p, p->top + PLOT + BELOW);
+  put_header(p, p->top + PLOT + BELOW);
   put_axes(p);
-  for (int64_t k = p->c->lines - 1; k >= 0; k--)
-    put_line(p, k);
+  for (int64_t k = p->c->lines - 1; k >= 0; k--) put_line(p, k);
   put_legend(p);
   if (p->points == 0)
     put_label(p->f, WIDTH / 2.0, p->top + PLOT / 2.0, "text-anchor=\"middle\"",
@@ -288,8 +288,8 @@ tt_err tt_chart_write_local(const char *file, const tt_chart *c)
   draw(&p);
   int bad = ferror(p.f);
   bad |= fclose(p.f) != 0;
-  tt_err e =
-      bad ? TT_FAIL(MEM, "%s: no memory for the picture", file) : tt_file_replace_local(file, text);
+  tt_err e = bad ? TT_FAIL(MEM, "%s: no memory for the picture", file)
+                 : tt_file_write_atomic_local(file, text);
   free(text);
   return e;
 }

@@ -33,7 +33,7 @@ static tt_err close_table(FILE *f, const char *path)
 static tt_err write_predictions(const tt_results *k, const char *directory)
 {
   static const char *const part[] = {"true", "mean", "std", "std_aleatoric", "std_epistemic"};
-  const tt_test_table *t = &k->test;
+  const tt_test_predictions *t = &k->test;
   const double *value[] = {t->y, t->mean, t->total, t->aleatoric, t->epistemic};
   char path[PATH_MAX];
   FILE *f = NULL;
@@ -60,20 +60,20 @@ static int64_t ensemble_end(const tt_results *k, int64_t first)
   return end;
 }
 
-static int ascending(const void *a, const void *b)
+static int compare_floats(const void *a, const void *b)
 {
   float x = *(const float *)a, y = *(const float *)b;
   return (x > y) - (x < y);
 }
 
 /* Finite losses of an epoch, sorted; returns how many. */
-static int64_t gather(const tt_results *k, const float *loss, int64_t first, int64_t end,
-                      int64_t epoch, float *sorted)
+static int64_t sort_finite_losses(const tt_results *k, const float *loss, int64_t first,
+                                  int64_t end, int64_t epoch, float *sorted)
 {
   int64_t n = 0;
   for (int64_t m = first; m < end; m++)
     if (isfinite(loss[m * k->epochs + epoch])) sorted[n++] = loss[m * k->epochs + epoch];
-  qsort(sorted, (size_t)n, sizeof *sorted, ascending);
+  qsort(sorted, (size_t)n, sizeof *sorted, compare_floats);
   return n;
 }
 
@@ -91,7 +91,7 @@ static void write_losses(FILE *f, const tt_results *k, int64_t first, int64_t en
 {
   const float *loss[] = {k->loss_train, k->loss_validation};
   for (int i = 0; i < 2; i++) {
-    int64_t n = gather(k, loss[i], first, end, epoch, sorted);
+    int64_t n = sort_finite_losses(k, loss[i], first, end, epoch, sorted);
     if (i == 0) fprintf(f, "\t%" PRId64, n);
     for (int j = 1; j <= 9; j += 4) fprintf(f, "\t%.9g", quantile(sorted, n, j / 10.0));
   }
@@ -99,8 +99,8 @@ static void write_losses(FILE *f, const tt_results *k, int64_t first, int64_t en
 
 static void write_history_rows(FILE *f, const tt_results *k, float *sorted)
 {
-  static const char *const part[] = {"members",        "train_q10",      "train_q50",
-                                     "train_q90",      "validation_q10", "validation_q50",
+  static const char *const part[] = {"members",       "train_q10",      "train_q50",
+                                     "train_q90",     "validation_q10", "validation_q50",
                                      "validation_q90"};
   fprintf(f, "epoch");
   for (int64_t first = 0; first < k->members; first = ensemble_end(k, first))

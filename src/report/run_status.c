@@ -13,19 +13,19 @@
 #include <time.h>
 
 /* A running job renews its status every 10 s; on a slow file system that may take a while. */
-enum { SILENT_SECONDS = 120 };
+enum { STALE_SECONDS = 120 };
 
-typedef struct overview {
+typedef struct run_summary {
   const char *directory;
   tt_status_file file;
   int64_t checkpoint_age; /* -1 = there is none */
   int results;
   char job[24];
   int64_t restart;
-} overview;
+} run_summary;
 
 /* Seconds since a file was written; -1 if it is not there. */
-static int64_t age_of(const char *directory, const char *name)
+static int64_t file_age(const char *directory, const char *name)
 {
   char path[PATH_MAX];
   struct stat s;
@@ -35,22 +35,22 @@ static int64_t age_of(const char *directory, const char *name)
   return age > 0 ? age : 0;
 }
 
-static tt_err look(const char *directory, overview *o)
+static tt_err read_run(const char *directory, run_summary *o)
 {
   char name[64];
   o->directory = directory;
-  TT_TRY(tt_status_read_local(directory, &o->file));
+  TT_TRY(tt_status_file_read_local(directory, &o->file));
   const tt_run_status *s = &o->file.status;
   snprintf(name, sizeof name, "ckpt-g%06" PRId64 ".h5", s->generation);
-  o->checkpoint_age = s->generation > 0 ? age_of(directory, name) : -1;
-  o->results = age_of(directory, "model.h5") >= 0 && age_of(directory, "results.h5") >= 0;
+  o->checkpoint_age = s->generation > 0 ? file_age(directory, name) : -1;
+  o->results = file_age(directory, "model.h5") >= 0 && file_age(directory, "results.h5") >= 0;
   snprintf(o->job, sizeof o->job, "%.*s", (int)strcspn(s->incarnation, "."), s->incarnation);
   const char *dot = strchr(s->incarnation, '.');
   o->restart = dot ? strtoll(dot + 1, NULL, 10) : 0;
   return TT_OK;
 }
 
-static void print_state(const overview *o)
+static void print_state(const run_summary *o)
 {
   const tt_run_status *s = &o->file.status;
   char text[32];
@@ -61,13 +61,13 @@ static void print_state(const overview *o)
     printf(", Slurm job %s, restart %" PRId64, o->job, o->restart);
   printf("\n%s%s", *s->reason ? "reason      " : "", s->reason);
   printf("%swritten     %s, %s ago", *s->reason ? "\n" : "", s->time,
-         tt_clock_text((double)o->file.age, text));
-  if (running && o->file.age > SILENT_SECONDS)
+         tt_duration_text((double)o->file.age, text));
+  if (running && o->file.age > STALE_SECONDS)
     printf(": no sign of life since; was the job killed? Run it again to go on");
   printf("\n");
 }
 
-static void print_people(const overview *o)
+static void print_summary(const run_summary *o)
 {
   const tt_run_status *s = &o->file.status;
   char text[32];
@@ -83,20 +83,20 @@ static void print_people(const overview *o)
     printf("checkpoint  %" PRId64 "\n", s->generation);
   else
     printf("checkpoint  %" PRId64 ", %s ago\n", s->generation,
-           tt_clock_text((double)o->checkpoint_age, text));
+           tt_duration_text((double)o->checkpoint_age, text));
   if (s->rate > 0.0) printf("rate        %.3g member-steps/s\n", s->rate);
-  if (running) printf("time left   %s\n", tt_clock_text(s->eta, text));
+  if (running) printf("time left   %s\n", tt_duration_text(s->eta, text));
   printf("results     %s\n", o->results ? "model.h5, results.h5" : "not yet");
 }
 
 static void print_text(const char *key, const char *text)
 {
   printf("  \"%s\": ", key);
-  tt_json_text(stdout, text);
+  tt_json_write_string(stdout, text);
   printf(",\n");
 }
 
-static void print_json(const overview *o)
+static void print_json(const run_summary *o)
 {
   const tt_run_status *s = &o->file.status;
   printf("{\n");
@@ -107,23 +107,23 @@ static void print_json(const overview *o)
   print_text("time", s->time);
   print_text("job", o->job);
 #define X(name) printf("  \"" #name "\": %" PRId64 ",\n", s->name);
-  TT_STATUS_NUMBERS(X)
+  TT_RUN_STATUS_INTEGERS(X)
 #undef X
 #define X(name) printf("  \"" #name "\": %.3f,\n", s->name);
-  TT_STATUS_FRACTIONS(X)
+  TT_RUN_STATUS_REALS(X)
 #undef X
   printf("  \"restart\": %" PRId64 ",\n  \"age_seconds\": %" PRId64
          ",\n  \"checkpoint_age_seconds\": %" PRId64 ",\n  \"results\": %d\n}\n",
          o->restart, o->file.age, o->checkpoint_age, o->results);
 }
 
-tt_err tt_overview_print_local(const char *directory, int json)
+tt_err tt_run_status_print_local(const char *directory, int json)
 {
-  static overview o;
-  TT_TRY(look(directory, &o));
+  static run_summary o;
+  TT_TRY(read_run(directory, &o));
   if (json)
     print_json(&o);
   else
-    print_people(&o);
+    print_summary(&o);
   return TT_OK;
 }

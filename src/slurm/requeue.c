@@ -3,9 +3,9 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/stats/history.h"
 #include "src/host/slurm_query.h"
 #include "src/host/status_file.h"
-#include "core/stats/history.h"
 
 #include <errno.h>
 #include <glob.h>
@@ -19,11 +19,12 @@
 static int is(const char *text, const char *word) { return !strcmp(text, word); }
 
 /* Did it end in a way that another life can mend? */
-static int can_go_on(const tt_life *l, char *why, size_t room)
+static int can_resume(const tt_slurm_start *l, char *why, size_t room)
 {
   if (is(l->state, "hung")) return 1;
   if (is(l->state, "stopped")) {
-    if (is(l->stop, "time") || is(l->stop, "signal") || is(l->stop, "oracle")) return 1;
+    if (is(l->stopped_by, "time") || is(l->stopped_by, "signal") || is(l->stopped_by, "oracle"))
+      return 1;
     snprintf(why, room, "a person stopped it: sbatch the job to go on");
     return 0;
   }
@@ -31,36 +32,36 @@ static int can_go_on(const tt_life *l, char *why, size_t room)
     snprintf(why, room, "it is done");
   } else if (is(l->state, "failed")) {
     snprintf(why, room, "it failed with exit code %d: another life would too", l->exit_code);
-  } else if (!*l->state && *l->other) {
+  } else if (!*l->state && *l->other_incarnation) {
     snprintf(why, room,
              "the directory's last status is of another start, %.96s: the reason is above",
-             l->other);
+             l->other_incarnation);
   } else if (!*l->state) {
     snprintf(why, room, "this life has left no status, exit code %d: the reason is above",
              l->launch_code);
   } else { /* it says "training", but its launcher has returned */
-    if (l->generation > l->resumed || l->part > l->part_resumed) return 1;
+    if (l->generation > l->resumed || l->stage_progress > l->stage_progress_resumed) return 1;
     snprintf(why, room, "it died, exit code %d, before it could write a checkpoint",
              l->launch_code);
   }
   return 0;
 }
 
-int tt_life_again(const tt_life *l, char *why, size_t room)
+int tt_requeue_is_allowed(const tt_slurm_start *l, char *why, size_t room)
 {
-  if (!can_go_on(l, why, room)) return 0;
-  if (l->stuck >= TT_LIVES_STUCK) {
+  if (!can_resume(l, why, room)) return 0;
+  if (l->stuck >= TT_REQUEUE_MAX_STUCK) {
     snprintf(why, room,
              "%d lives have ended at this checkpoint: give a life more time, or checkpoint.every "
              "less (label.patience more, where labels are awaited), then sbatch the job to go on",
-             TT_LIVES_STUCK);
+             TT_REQUEUE_MAX_STUCK);
     return 0;
   }
-  if (l->restarts >= l->most) {
+  if (l->restarts >= l->max_restarts) {
     snprintf(why, room,
              "this was restart %" PRId64 " of at most %" PRId64 ": sbatch the job to go on, or "
              "raise --max-restarts",
-             l->restarts, l->most);
+             l->restarts, l->max_restarts);
     return 0;
   }
   snprintf(why, room, "queued again");
@@ -81,7 +82,7 @@ static int64_t count_files(const char *pattern)
 /* What the stage that a campaign is in has kept: of training its last checkpoint, of labelling the
  * groups that have their answer. Names are those of src/campaign/state/file_names.h and
  * src/campaign/label/oracle.h. A training that hung has said so in its own directory alone. */
-static void look_into_round(const char *directory, tt_life *l)
+static void read_round_status(const char *directory, tt_slurm_start *l)
 {
   static tt_status_file f;
   char path[PATH_MAX];
@@ -89,11 +90,11 @@ static void look_into_round(const char *directory, tt_life *l)
   int n = snprintf(path, sizeof path, "%s/round-%04" PRId64 "%s", directory, round,
                    stage == TT_STAGE_label ? "/label/*/answer.h5" : "");
   if (n >= (int)sizeof path) return;
-  if (stage == TT_STAGE_label) l->part = count_files(path);
-  if (stage != TT_STAGE_train || tt_status_read_local(path, &f)) return;
-  int mine = tt_slurm_is_this_life_local(f.status.incarnation);
-  l->part = f.status.generation;
-  l->part_resumed = mine ? f.status.resumed : l->part;
+  if (stage == TT_STAGE_label) l->stage_progress = count_files(path);
+  if (stage != TT_STAGE_train || tt_status_file_read_local(path, &f)) return;
+  int mine = tt_slurm_is_this_start_local(f.status.incarnation);
+  l->stage_progress = f.status.generation;
+  l->stage_progress_resumed = mine ? f.status.resumed : l->stage_progress;
   if (mine && l->exit_code < 0 && is(f.status.state, "hung")) {
     l->state = f.status.state;
     l->reason = f.status.reason;
@@ -102,27 +103,27 @@ static void look_into_round(const char *directory, tt_life *l)
 }
 
 /* Of this life, or who else's the status file is. */
-static void look(const char *directory, tt_life *l)
+static void read_status(const char *directory, tt_slurm_start *l)
 {
   static tt_status_file f;
-  l->state = l->stop = l->other = l->reason = "";
+  l->state = l->stopped_by = l->other_incarnation = l->reason = "";
   l->exit_code = -1;
-  if (tt_status_read_local(directory, &f)) return;
-  if (!tt_slurm_is_this_life_local(f.status.incarnation)) {
-    l->other = f.status.incarnation;
+  if (tt_status_file_read_local(directory, &f)) return;
+  if (!tt_slurm_is_this_start_local(f.status.incarnation)) {
+    l->other_incarnation = f.status.incarnation;
     return;
   }
   l->state = f.status.state;
-  l->stop = f.status.stop;
+  l->stopped_by = f.status.stop;
   l->reason = f.status.reason;
   l->generation = f.status.generation;
   l->resumed = f.status.resumed;
   l->exit_code = (int)f.status.exit_code;
-  if (l->is_campaign) look_into_round(directory, l);
+  if (l->is_campaign) read_round_status(directory, l);
 }
 
 /* "37", of a campaign "12.4"; for people "at checkpoint 37", "in round 3, score". */
-static void name_place(const tt_life *l, char key[64], char text[128])
+static void describe_position(const tt_slurm_start *l, char key[64], char text[128])
 {
   int64_t round = l->generation / TT_STAGE_COUNT + 1, stage = l->generation % TT_STAGE_COUNT;
   if (!l->is_campaign) {
@@ -130,29 +131,30 @@ static void name_place(const tt_life *l, char key[64], char text[128])
     snprintf(text, 128, "at checkpoint %" PRId64, l->generation);
     return;
   }
-  snprintf(key, 64, "%" PRId64 ".%" PRId64, l->generation, l->part);
+  snprintf(key, 64, "%" PRId64 ".%" PRId64, l->generation, l->stage_progress);
   int n = snprintf(text, 128, "in round %" PRId64 ", %s", round, tt_stage_name[stage]);
   if (stage == TT_STAGE_train)
-    snprintf(text + n, 128 - (size_t)n, ", at checkpoint %" PRId64, l->part);
+    snprintf(text + n, 128 - (size_t)n, ", at checkpoint %" PRId64, l->stage_progress);
   else if (stage == TT_STAGE_label)
-    snprintf(text + n, 128 - (size_t)n, ", %" PRId64 " groups answered", l->part);
+    snprintf(text + n, 128 - (size_t)n, ", %" PRId64 " groups answered", l->stage_progress);
 }
 
-/* ---- lives.tsv: time, job, restart, checkpoint, state, stop, decision --------------------------
+/* ---- starts.tsv: time, job, restart, checkpoint, state, stop, decision --------------------------
  */
 
-static FILE *open_lives(const char *directory, const char *mode)
+static FILE *open_starts(const char *directory, const char *mode)
 {
   char path[PATH_MAX];
-  int n = snprintf(path, sizeof path, "%s/lives.tsv", directory);
+  int n = snprintf(path, sizeof path, "%s/starts.tsv", directory);
   return n < (int)sizeof path ? fopen(path, mode) : NULL;
 }
 
 /* Earlier lives of this job. Another job's are no sign of being stuck: somebody has looked. */
-static void recall(const char *directory, const char *job, const char *place, tt_life *l)
+static void count_stuck(const char *directory, const char *job, const char *place,
+                        tt_slurm_start *l)
 {
   char line[1024], of[64], at[64];
-  FILE *f = open_lives(directory, "r");
+  FILE *f = open_starts(directory, "r");
   l->stuck = 1;
   while (f && fgets(line, sizeof line, f)) {
     int n = sscanf(line, "%*[^\t]\t%63[^\t]\t%*[^\t]\t%63[^\t]", of, at);
@@ -161,32 +163,32 @@ static void recall(const char *directory, const char *job, const char *place, tt
   if (f) fclose(f);
 }
 
-/* Best effort: without the record a job might be queued too often, but only up to its cap. */
-static void record(const char *directory, const char *job, const char *place, const tt_life *l,
-                   const char *why)
+/* Best effort: without this file a job might be queued too often, but only up to its cap. */
+static void append_start(const char *directory, const char *job, const char *place,
+                         const tt_slurm_start *l, const char *why)
 {
   char when[32] = "";
   time_t now = time(NULL);
   struct tm utc;
   if (gmtime_r(&now, &utc)) strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  FILE *f = open_lives(directory, "a");
+  FILE *f = open_starts(directory, "a");
   if (f && ftell(f) == 0)
     fputs("#time\tjob\trestart\tcheckpoint\tstate\tstopped_by\tdecision\n", f);
   if (f)
     fprintf(f, "%s\t%s\t%" PRId64 "\t%s\t%s\t%s\t%s\n", when, job, l->restarts, place,
-            *l->state ? l->state : "none", l->stop, why);
-  if (!f || fclose(f)) tt_log_once(TT_LOG_WARN, "%s/lives.tsv: %s", directory, strerror(errno));
+            *l->state ? l->state : "none", l->stopped_by, why);
+  if (!f || fclose(f)) tt_log_root(TT_LOG_WARN, "%s/starts.tsv: %s", directory, strerror(errno));
 }
 
-static tt_err decide(const char *directory, const char *job, tt_life *l, int *code)
+static tt_err decide(const char *directory, const char *job, tt_slurm_start *l, int *code)
 {
   char why[256], place[64], where[128];
-  look(directory, l);
+  read_status(directory, l);
   *code = l->exit_code >= 0 ? l->exit_code : l->launch_code;
-  name_place(l, place, where);
-  recall(directory, job, place, l);
-  int again = tt_life_again(l, why, sizeof why);
-  record(directory, job, place, l, why);
+  describe_position(l, place, where);
+  count_stuck(directory, job, place, l);
+  int again = tt_requeue_is_allowed(l, why, sizeof why);
+  append_start(directory, job, place, l, why);
   printf("tutti: job %s, restart %" PRId64 ": %s %s%s%s%s: %s\n", job, l->restarts,
          *l->state ? l->state : "ended", where, *l->reason ? " (" : "", l->reason,
          *l->reason ? ")" : "", why);
@@ -195,17 +197,20 @@ static tt_err decide(const char *directory, const char *job, tt_life *l, int *co
   return again ? tt_slurm_requeue_local(job) : TT_OK;
 }
 
-tt_err tt_lives_next_local(const tt_job_options *o, int64_t most, int launch_code, int *code)
+tt_err tt_requeue_decide_local(const tt_job_options *o, int64_t max_restarts, int launch_code,
+                               int *code)
 {
   char job[64], *text = NULL;
   int64_t bytes = 0;
   tt_config *cfg = NULL;
-  if (!tt_slurm_job_local(job, sizeof job))
+  if (!tt_slurm_job_id_local(job, sizeof job))
     return TT_FAIL(USAGE, "this is not a job of Slurm (SLURM_JOB_ID is not set): it belongs into a "
                           "batch script, after srun");
-  tt_err e = tt_config_read_file_local(o->file, &text, &bytes);
+  tt_err e = tt_config_read_file(o->file, &text, &bytes);
   if (!e) e = tt_config_parse(o->file, text, bytes, o->set, o->nset, &cfg);
-  tt_life life = {.restarts = tt_slurm_restarts_local(), .most = most, .launch_code = launch_code};
+  tt_slurm_start life = {.restarts = tt_slurm_restarts_local(),
+                         .max_restarts = max_restarts,
+                         .launch_code = launch_code};
   if (!e) {
     life.is_campaign = cfg->campaign;
     e = decide(cfg->campaign ? cfg->campaign_directory : cfg->run_directory, job, &life, code);

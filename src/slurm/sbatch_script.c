@@ -1,8 +1,8 @@
 /* sbatch_script.c — see sbatch_script.h. */
 #include "src/slurm/sbatch_script.h"
 
-#include "core/base/process.h"
 #include "core/base/mem.h"
+#include "core/base/process.h"
 #include "core/config/config.h"
 
 #include <stdint.h>
@@ -11,22 +11,22 @@
 #include <string.h>
 #include <unistd.h>
 
-static const double plan_seconds = 120.0;
+static const double plan_timeout = 120.0;
 
-static const char *find(const char *name)
+static const char *find_embedded(const char *name)
 {
-  for (const tt_text *t = tt_embedded; t->name; t++)
+  for (const tt_embedded_file *t = tt_embedded_files; t->name; t++)
     if (!strcmp(t->name, name)) return t->text;
   return NULL;
 }
 
-static tt_err find_site(const char *site, const char **out)
+static tt_err find_site_block(const char *site, const char **out)
 {
   char name[128], known[512] = "";
   snprintf(name, sizeof name, "site/%s", site);
-  *out = find(name);
+  *out = find_embedded(name);
   if (*out) return TT_OK;
-  for (const tt_text *t = tt_embedded; t->name; t++) {
+  for (const tt_embedded_file *t = tt_embedded_files; t->name; t++) {
     size_t n = strlen(known);
     if (!strncmp(t->name, "site/", 5))
       snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", t->name + 5);
@@ -34,16 +34,19 @@ static tt_err find_site(const char *site, const char **out)
   return TT_FAIL(USAGE, "--site: '%s' is not known; there are %s", site, known);
 }
 
-static int begins(const char *line, const char *with) { return !strncmp(line, with, strlen(with)); }
+static int starts_with(const char *line, const char *with)
+{
+  return !strncmp(line, with, strlen(with));
+}
 
 /* The whole number after `key` in a text, 0 if it is not there. */
-static int number_after(const char *text, const char *key)
+static int read_number_after(const char *text, const char *key)
 {
   const char *at = strstr(text, key);
   return at ? atoi(at + strlen(key)) : 0;
 }
 
-void tt_shell_quoted(FILE *to, const char *text)
+void tt_shell_print_quoted(FILE *to, const char *text)
 {
   fputc('\'', to);
   for (; *text; text++)
@@ -63,8 +66,8 @@ static tt_err plan(const char *job, int ranks, char *text, size_t room)
   ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
   if (n < 0) return TT_FAIL(UNAVAILABLE, "/proc/self/exe cannot be read");
   program[n] = '\0';
-  tt_child c = tt_child_run(program, argv, plan_seconds, text, room);
-  int code = tt_child_code(&c);
+  tt_process_result c = tt_process_run(program, argv, plan_timeout, text, room);
+  int code = tt_process_exit_code(&c);
   if (code == 0) return TT_OK;
   for (int e = TT_OK + 1; e < TT_E_COUNT; e++)
     if (code == tt_err_exit_code((tt_err)e))
@@ -78,7 +81,7 @@ static tt_err check_campaign(const char *file)
   char *text = NULL;
   int64_t bytes = 0;
   tt_config *cfg = NULL;
-  tt_err e = tt_config_read_file_local(file, &text, &bytes);
+  tt_err e = tt_config_read_file(file, &text, &bytes);
   if (!e) e = tt_config_parse(file, text, bytes, NULL, 0, &cfg);
   if (!e && !cfg->campaign)
     e = TT_FAIL(USAGE,
@@ -90,7 +93,7 @@ static tt_err check_campaign(const char *file)
   return e;
 }
 
-static void print_plan(const tt_batch *b, const char *text)
+static void print_plan(const tt_sbatch_script *b, const char *text)
 {
   if (!strcmp(b->script, "campaign"))
     printf("# The training of a round, by `tutti plan` with the first data; rows grow by "
@@ -103,49 +106,49 @@ static void print_plan(const tt_batch *b, const char *text)
 }
 
 /* A line of the script, with what was asked for in place of what it says. */
-static void print_line(const tt_batch *b, const char *line, int n)
+static void print_line(const tt_sbatch_script *b, const char *line, int n)
 {
   static const char *const per_node[] = {
       "#SBATCH --ntasks-per-node=", "#SBATCH --gpus-per-node=", "#SBATCH --gres=gpu:"};
-  if (b->nodes > 0 && begins(line, "#SBATCH --nodes=")) {
+  if (b->nodes > 0 && starts_with(line, "#SBATCH --nodes=")) {
     printf("#SBATCH --nodes=%d\n", b->nodes);
     return;
   }
-  if (b->time && begins(line, "#SBATCH --time=")) {
+  if (b->time && starts_with(line, "#SBATCH --time=")) {
     printf("#SBATCH --time=%s\n", b->time);
     return;
   }
   for (size_t i = 0; i < sizeof per_node / sizeof *per_node; i++)
-    if (b->gpus_per_node > 0 && begins(line, per_node[i])) {
+    if (b->gpus_per_node > 0 && starts_with(line, per_node[i])) {
       printf("%s%d\n", per_node[i], b->gpus_per_node);
       return;
     }
   printf("%.*s\n", n, line);
 }
 
-static void print_text(const tt_batch *b, const char *text, const char *until)
+static void print_text(const tt_sbatch_script *b, const char *text, const char *until)
 {
-  for (const char *line = text; *line && !(until && begins(line, until));) {
+  for (const char *line = text; *line && !(until && starts_with(line, until));) {
     int n = (int)strcspn(line, "\n");
     print_line(b, line, n);
     line += n + (line[n] == '\n');
   }
 }
 
-static void print_script(const tt_batch *b, const char *script, const char *site,
-                         const char *estimate)
+static void print_script(const tt_sbatch_script *b, const char *script, const char *site,
+                         const char *plan_text)
 {
   const char *line = script;
   while (*line) {
     int n = (int)strcspn(line, "\n");
-    if (begins(line, "# ---- site")) {
+    if (starts_with(line, "# ---- site")) {
       print_text(b, site, NULL);
       line = strstr(line, "# ---- end of site");
       n = (int)strcspn(line, "\n");
-    } else if (begins(line, "job=")) {
-      print_plan(b, estimate);
+    } else if (starts_with(line, "job=")) {
+      print_plan(b, plan_text);
       printf("job=");
-      tt_shell_quoted(stdout, b->job);
+      tt_shell_print_quoted(stdout, b->job);
       printf("\n");
     } else {
       print_line(b, line, n);
@@ -154,22 +157,22 @@ static void print_script(const tt_batch *b, const char *script, const char *site
   }
 }
 
-tt_err tt_batch_print_local(const tt_batch *b)
+tt_err tt_sbatch_script_print_local(const tt_sbatch_script *b)
 {
-  static char estimate[1 << 16];
+  static char plan_text[1 << 16];
   const char *site;
   char name[64];
   snprintf(name, sizeof name, "%.40s.sbatch",
            strcmp(b->script, "array") != 0 ? b->script : "train-array");
-  const char *script = find(name);
+  const char *script = find_embedded(name);
   if (b->time && strspn(b->time, "0123456789:-") != strlen(b->time))
     return TT_FAIL(USAGE, "--time: '%s' is not a time of Slurm, as 30, 4:00:00 or 1-12", b->time);
-  TT_TRY(find_site(b->site, &site));
+  TT_TRY(find_site_block(b->site, &site));
   if (!strcmp(b->script, "campaign")) TT_TRY(check_campaign(b->job));
-  int nodes = b->nodes > 0 ? b->nodes : number_after(script, "#SBATCH --nodes=");
-  int per_node =
-      b->gpus_per_node > 0 ? b->gpus_per_node : number_after(site, "#SBATCH --ntasks-per-node=");
-  TT_TRY(plan(b->job, nodes * per_node, estimate, sizeof estimate));
-  print_script(b, script, site, estimate);
+  int nodes = b->nodes > 0 ? b->nodes : read_number_after(script, "#SBATCH --nodes=");
+  int per_node = b->gpus_per_node > 0 ? b->gpus_per_node
+                                      : read_number_after(site, "#SBATCH --ntasks-per-node=");
+  TT_TRY(plan(b->job, nodes * per_node, plan_text, sizeof plan_text));
+  print_script(b, script, site, plan_text);
   return TT_OK;
 }

@@ -2,11 +2,11 @@
 #include "src/tools/doctor.h"
 
 #include "core/base/mem.h"
-#include "src/cpu/kernels.h"
 #include "io/hdf5/files.h"
 #include "io/hdf5/h5.h"
-#include "src/tools/plan.h"
+#include "src/cpu/kernels.h"
 #include "src/host/diagnostics.h"
+#include "src/tools/plan.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -17,75 +17,76 @@
 #include <unistd.h>
 
 /* What only the rank itself can see; gathered on rank 0. */
-enum { MOST_COMPLAINTS = 8, COMPLAINT_ROOM = 1024, PER_SURVEYED_RANK = 4 };
-typedef struct complaints {
+enum { MAX_PROBLEMS = 8, PROBLEM_SIZE = 1024, MAX_SURVEY_FINDINGS_PER_RANK = 4 };
+typedef struct problems {
   int count;
-  char text[MOST_COMPLAINTS][COMPLAINT_ROOM];
-} complaints;
+  char text[MAX_PROBLEMS][PROBLEM_SIZE];
+} problems;
 
-static void complain(complaints *to, const char *text)
+static void add_problem(problems *to, const char *text)
 {
-  if (to->count < MOST_COMPLAINTS)
-    snprintf(to->text[to->count++], COMPLAINT_ROOM, "%.*s", COMPLAINT_ROOM - 1, text);
+  if (to->count < MAX_PROBLEMS)
+    snprintf(to->text[to->count++], PROBLEM_SIZE, "%.*s", PROBLEM_SIZE - 1, text);
 }
 
-static void check_settings(complaints *to)
+static void check_settings(problems *to)
 {
-  for (const tt_comm_setting *s = tt_comm_settings; s->name; s++) {
-    char text[COMPLAINT_ROOM];
+  for (const tt_comm_env *s = tt_comm_env_defaults; s->name; s++) {
+    char text[PROBLEM_SIZE];
     const char *now = getenv(s->name);
     if (!now || !strcmp(now, s->value)) continue;
     snprintf(text, sizeof text,
              "%s is '%s' where tutti sets '%s', because %s: unset it (or drop "
              "mpirun's --mca %s)",
              s->name, now, s->value, s->why, s->name + strlen("OMPI_MCA_"));
-    complain(to, text);
+    add_problem(to, text);
   }
 }
 
 /* Try for real, in the nearest directory that is there: permissions do not say all. */
-static tt_err try_directory(const char *directory)
+static tt_err check_writable(const char *directory)
 {
-  char at[TT_PATH_ROOM], above[TT_PATH_ROOM], probe[TT_PATH_ROOM], temporary[TT_PATH_ROOM];
+  char at[TT_PATH_MAX], above[TT_PATH_MAX], probe[TT_PATH_MAX], temporary[TT_PATH_MAX];
   struct stat s;
   snprintf(at, sizeof at, "%s", directory);
   while (stat(at, &s) != 0 && errno == ENOENT && strcmp(at, "/") != 0 && strcmp(at, ".") != 0) {
-    tt_file_directory_local(at, above);
+    tt_file_dirname_local(at, above);
     memcpy(at, above, sizeof at);
   }
   if (snprintf(probe, sizeof probe, "%s/doctor", at) >= (int)sizeof probe)
     return TT_FAIL(CANTCREAT, "%s: the path is too long", directory);
-  TT_TRY(tt_file_temporary_local(probe, temporary));
+  TT_TRY(tt_file_temporary_name_local(probe, temporary));
   TT_TRY(tt_file_reserve_local(temporary, 0));
   unlink(temporary);
   return TT_OK;
 }
 
-static void look_local(const tt_comm *c, const tt_job *job, const tt_wish *wish, complaints *to)
+static void check_rank_local(const tt_comm *c, const tt_job *job,
+                             const tt_resource_request *request, problems *to)
 {
   const tt_kernels *kernels;
-  char text[COMPLAINT_ROOM];
-  if (tt_comm_check_launch_local(c)) complain(to, tt_err_last());
+  char text[PROBLEM_SIZE];
+  if (tt_comm_check_launch_local(c)) add_problem(to, tt_err_last());
   check_settings(to);
-  if (tt_kernels_get(wish->simd, &kernels)) complain(to, tt_err_last());
-  if (job && try_directory(job->cfg->run_directory)) {
+  if (tt_kernels_get(request->simd, &kernels)) add_problem(to, tt_err_last());
+  if (job && check_writable(job->cfg->run_directory)) {
     snprintf(text, sizeof text, "run.directory %s: %.600s", job->cfg->run_directory, tt_err_last());
-    complain(to, text);
+    add_problem(to, text);
   }
 }
 
-static void print_ranks(const tt_survey *s)
+static void print_ranks(const tt_inventory *s)
 {
   int host = 4, name = 4;
   for (int r = 0; r < s->ranks; r++) {
-    int h = (int)strlen(s->place[r].host), n = (int)strlen(s->place[r].info.name);
+    int h = (int)strlen(s->rank_entry[r].host), n = (int)strlen(s->rank_entry[r].info.name);
     host = h > host ? h : host;
     name = n > name ? n : name;
   }
   printf("%5s  %-*s  %7s  %5s  %7s  %-6s  %3s  %-*s  %s\n", "rank", host, "host", "on node",
          "cores", "threads", "engine", "gpu", name, "name", "uuid");
   for (int r = 0; r < s->ranks; r++) {
-    const tt_place *p = &s->place[r];
+    const tt_rank_resources *p = &s->rank_entry[r];
     char gpu[16] = "-";
     if (p->devices > 0 && !p->err) snprintf(gpu, sizeof gpu, "%d", p->device);
     printf("%5d  %-*s  %7d  %5d  %7d  %-6s  %3s  %-*s  %s\n", r, host, p->host, p->node_rank,
@@ -94,7 +95,7 @@ static void print_ranks(const tt_survey *s)
   }
 }
 
-static void print_versions(const tt_wish *wish)
+static void print_versions(const tt_resource_request *request)
 {
   char text[512];
   int gpu = 0;
@@ -110,70 +111,74 @@ static void print_versions(const tt_wish *wish)
     printf("%s engine: %s\n", tt_engines[i]->name, text);
   }
   if (!gpu) printf("built without CUDA\n");
-  if (!tt_kernels_get(wish->simd, &kernels))
-    printf("vector instructions: %s (run.simd: %s)\n", kernels->name, tt_choice_simd[wish->simd]);
+  if (!tt_kernels_get(request->simd, &kernels))
+    printf("vector instructions: %s (run.simd: %s)\n", kernels->name,
+           tt_choice_simd[request->simd]);
 }
 
 /* Which way the job's members would go on rank 0's GPU. */
-static void print_path(const tt_survey *s, const tt_job *job, tt_findings *to)
+static void print_path(const tt_inventory *s, const tt_job *job, tt_diagnostics *to)
 {
-  char text[TT_FINDING_ROOM];
-  const tt_place *p = &s->place[0];
+  char text[TT_DIAGNOSTIC_SIZE];
+  const tt_rank_resources *p = &s->rank_entry[0];
   if (!job || p->err || p->info.shared_bytes == 0) return;
-  if (tt_estimate_path_local(job->cfg, s->ranks, &p->info, text, sizeof text))
-    tt_findings_add(to, -1, tt_err_last());
+  if (tt_plan_path_local(job->cfg, s->ranks, &p->info, text, sizeof text))
+    tt_diagnostics_add(to, -1, tt_err_last());
   else
     printf("path: %s\n", text);
 }
 
-static void print_all(const tt_survey *s, const tt_job *job, const tt_wish *wish, tt_findings *f)
+static void print_all(const tt_inventory *s, const tt_job *job, const tt_resource_request *request,
+                      tt_diagnostics *f)
 {
   print_ranks(s);
-  print_versions(wish);
+  print_versions(request);
   print_path(s, job, f);
   if (s->seen > s->used)
     printf("note: %" PRId64 " of %" PRId64 " GPUs have no rank and stay idle\n", s->seen - s->used,
            s->seen);
   printf("\n");
-  tt_findings_print(f);
+  tt_diagnostics_print(f);
 }
 
 /* Rank 0: all findings of all ranks, printed. `all` [R] complaints. */
-static tt_err report_local(const tt_survey *s, const tt_job *job, const tt_wish *wish,
-                           const char *job_fault, const complaints *all, int64_t *count)
+static tt_err report_local(const tt_inventory *s, const tt_job *job,
+                           const tt_resource_request *request, const char *job_error,
+                           const problems *all, int64_t *count)
 {
-  tt_findings *f = NULL;
-  TT_TRY(tt_findings_create((MOST_COMPLAINTS + PER_SURVEYED_RANK) * (int64_t)s->ranks + 3, &f));
-  if (*job_fault) tt_findings_add(f, -1, job_fault);
-  for (int i = 0; i < MOST_COMPLAINTS; i++)
+  tt_diagnostics *f = NULL;
+  TT_TRY(tt_diagnostics_create(
+      (MAX_PROBLEMS + MAX_SURVEY_FINDINGS_PER_RANK) * (int64_t)s->ranks + 3, &f));
+  if (*job_error) tt_diagnostics_add(f, -1, job_error);
+  for (int i = 0; i < MAX_PROBLEMS; i++)
     for (int r = 0; r < s->ranks; r++)
-      if (i < all[r].count) tt_findings_add(f, r, all[r].text[i]);
-  tt_findings_survey(f, s, wish);
-  print_all(s, job, wish, f);
+      if (i < all[r].count) tt_diagnostics_add(f, r, all[r].text[i]);
+  tt_diagnostics_check_inventory(f, s, request);
+  print_all(s, job, request, f);
   *count = f->count;
-  tt_findings_destroy(&f);
+  tt_diagnostics_destroy(&f);
   return TT_OK;
 }
 
-static tt_err examine(tt_comm *c, const tt_job *job, const tt_wish *wish, const char *job_fault,
-                      int64_t *count)
+static tt_err examine(tt_comm *c, const tt_job *job, const tt_resource_request *request,
+                      const char *job_error, int64_t *count)
 {
-  tt_survey *s = NULL;
-  complaints *mine = NULL, *all = NULL;
-  tt_err e = tt_machine_survey(c, tt_engines, wish, &s);
+  tt_inventory *s = NULL;
+  problems *mine = NULL, *all = NULL;
+  tt_err e = tt_inventory_create(c, tt_engines, request, &s);
   if (e) return e;
   int root = tt_comm_is_root(c);
   e = TT_ALLOC(mine, 1);
   if (!e && root) e = TT_ALLOC(all, s->ranks);
   e = tt_agree(c, e);
   if (!e) {
-    look_local(c, job, wish, mine);
-    tt_gather(c, mine, sizeof *mine, all, NULL);
-    e = tt_agree(c, root ? report_local(s, job, wish, job_fault, all, count) : TT_OK);
+    check_rank_local(c, job, request, mine);
+    tt_gatherv(c, mine, sizeof *mine, all, NULL);
+    e = tt_agree(c, root ? report_local(s, job, request, job_error, all, count) : TT_OK);
   }
   tt_free(mine);
   tt_free(all);
-  tt_survey_destroy(&s);
+  tt_inventory_destroy(&s);
   return e;
 }
 
@@ -181,12 +186,12 @@ tt_err tt_doctor(tt_comm *c, const tt_job_options *o)
 {
   tt_job *job = NULL;
   int64_t count = 0;
-  char fault[TT_FINDING_ROOM] = "";
+  char fault[TT_DIAGNOSTIC_SIZE] = "";
   if (o->file && tt_job_open(c, o, &job))
     snprintf(fault, sizeof fault, "the job file: %.*s", (int)sizeof fault - 32, tt_err_last());
-  tt_wish wish = tt_machine_wish(job ? job->cfg : NULL);
-  if (!job) wish.share_gpu = 0;
-  tt_err e = examine(c, job, &wish, fault, &count);
+  tt_resource_request request = tt_resources_request(job ? job->cfg : NULL);
+  if (!job) request.share_gpu = 0;
+  tt_err e = examine(c, job, &request, fault, &count);
   tt_job_close(&job);
   if (e) return e;
   tt_bcast(c, &count, sizeof count);

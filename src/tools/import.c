@@ -14,12 +14,12 @@
 #include <sys/stat.h>
 
 /* Columns of the table that go into one dataset. */
-typedef struct choice {
+typedef struct column_selection {
   int64_t count;
   int64_t *column; /* [count] of the table */
   double *value;   /* [rows][count] */
   tt_columns names;
-} choice;
+} column_selection;
 
 enum { CELL_OK, CELL_TEXT, CELL_EMPTY, CELL_INFINITE, CELL_NAN };
 
@@ -50,7 +50,7 @@ static tt_err bad_cell(const char *file, int64_t line, const char *column, const
 }
 
 /* All chosen columns as numbers; the first cell that is none is the error. */
-static tt_err convert(const tt_csv *t, const char *file, int target, choice *c)
+static tt_err parse_cells(const tt_csv *t, const char *file, int target, column_selection *c)
 {
   TT_TRY(
       tt_alloc_bytes(&c->value, t->rows * c->count, sizeof *c->value, "the values of the table"));
@@ -67,13 +67,12 @@ static tt_err convert(const tt_csv *t, const char *file, int target, choice *c)
 
 /* Edits (insert, remove, replace one byte) from one name to the other; names are cut at 63 bytes.
  */
-static int distance(const char *a, const char *b)
+static int edit_distance(const char *a, const char *b)
 {
   enum { LONGEST = 63 };
   int row[LONGEST + 1];
   int m = (int)strnlen(a, LONGEST), n = (int)strnlen(b, LONGEST);
-  for (int j = 0; j <= n; j++)
-    row[j] = j;
+  for (int j = 0; j <= n; j++) row[j] = j;
   for (int i = 1; i <= m; i++) {
     int diagonal = row[0];
     row[0] = i;
@@ -95,7 +94,7 @@ static tt_err unknown_column(const tt_csv *t, const char *file, const char *opti
   size_t used = 0;
   int64_t nearest = 0, listed = 0;
   for (int64_t i = 0; i < t->columns; i++)
-    if (distance(name, t->name[i]) < distance(name, t->name[nearest])) nearest = i;
+    if (edit_distance(name, t->name[i]) < edit_distance(name, t->name[nearest])) nearest = i;
   for (; listed < t->columns; listed++) {
     size_t length = strlen(t->name[listed]);
     if (used + length + 16 > sizeof all) break;
@@ -117,8 +116,8 @@ static tt_err find_column(const tt_csv *t, const char *file, const char *option,
   return unknown_column(t, file, option, name);
 }
 
-static tt_err choose(const tt_csv *t, const char *file, const char *option, const tt_csv *list,
-                     choice *c)
+static tt_err select_columns(const tt_csv *t, const char *file, const char *option,
+                             const tt_csv *list, column_selection *c)
 {
   c->count = list->columns;
   TT_TRY(TT_ALLOC(c->column, c->count));
@@ -133,18 +132,18 @@ static tt_err choose(const tt_csv *t, const char *file, const char *option, cons
   return TT_OK;
 }
 
-static tt_err choose_list(const tt_csv *t, const char *file, const char *option, const char *text,
-                          choice *c)
+static tt_err select_list(const tt_csv *t, const char *file, const char *option, const char *text,
+                          column_selection *c)
 {
   if (!text || !*text) return tt_columns_create(0, &c->names);
   tt_csv *list = NULL;
-  TT_TRY(tt_csv_list_local(option, text, &list));
-  tt_err e = choose(t, file, option, list, c);
-  tt_csv_destroy_local(&list);
+  TT_TRY(tt_csv_parse_list(option, text, &list));
+  tt_err e = select_columns(t, file, option, list, c);
+  tt_csv_destroy(&list);
   return e;
 }
 
-static tt_err no_overlap(const choice *x, const choice *y)
+static tt_err check_no_overlap(const column_selection *x, const column_selection *y)
 {
   for (int64_t i = 0; i < x->count; i++)
     for (int64_t k = 0; k < y->count; k++)
@@ -155,7 +154,7 @@ static tt_err no_overlap(const choice *x, const choice *y)
 }
 
 /* One "column=unit"; the last = separates, so that a name may hold one. */
-static tt_err set_unit(char *item, choice *const part[2])
+static tt_err set_unit(char *item, column_selection *const part[2])
 {
   char *sign = strrchr(item, '=');
   if (!sign || sign == item) return TT_FAIL(USAGE, "--units: '%s' is not column=unit", item);
@@ -167,15 +166,14 @@ static tt_err set_unit(char *item, choice *const part[2])
   return TT_FAIL(USAGE, "--units: column '%s' is neither in --inputs nor in --targets", item);
 }
 
-static tt_err set_units(const char *text, choice *x, choice *y)
+static tt_err set_units(const char *text, column_selection *x, column_selection *y)
 {
   if (!text || !*text) return TT_OK;
   tt_csv *list = NULL;
-  choice *const part[2] = {x, y};
-  tt_err e = tt_csv_list_local("--units", text, &list);
-  for (int64_t i = 0; !e && i < list->columns; i++)
-    e = set_unit(list->name[i], part);
-  tt_csv_destroy_local(&list);
+  column_selection *const part[2] = {x, y};
+  tt_err e = tt_csv_parse_list("--units", text, &list);
+  for (int64_t i = 0; !e && i < list->columns; i++) e = set_unit(list->name[i], part);
+  tt_csv_destroy(&list);
   return e;
 }
 
@@ -195,8 +193,8 @@ static tt_err check_options(const tt_import_options *o)
   return TT_OK;
 }
 
-static tt_err write_output(const tt_import_options *o, const tt_csv *t, const choice *x,
-                           const choice *y)
+static tt_err write_output(const tt_import_options *o, const tt_csv *t, const column_selection *x,
+                           const column_selection *y)
 {
   char history[4096];
   snprintf(history, sizeof history, "tutti %s import %s --inputs %s%s%s%s%s", TUTTI_VERSION,
@@ -205,27 +203,27 @@ static tt_err write_output(const tt_import_options *o, const tt_csv *t, const ch
   TT_TRY(
       tt_data_write_local(o->output, t->rows, &x->names, &y->names, x->value, y->value, history));
   int64_t unlabelled = 0;
-  for (int64_t i = 0; i < t->rows * y->count; i++)
-    unlabelled += isnan(y->value[i]) != 0;
-  tt_log_once(TT_LOG_INFO,
+  for (int64_t i = 0; i < t->rows * y->count; i++) unlabelled += isnan(y->value[i]) != 0;
+  tt_log_root(TT_LOG_INFO,
               "%s: rows %" PRId64 ", inputs %" PRId64 ", targets %" PRId64
               ", unlabelled values %" PRId64,
               o->output, t->rows, x->count, y->count, unlabelled);
   return TT_OK;
 }
 
-static tt_err import_table(const tt_import_options *o, const tt_csv *t, choice *x, choice *y)
+static tt_err import_table(const tt_import_options *o, const tt_csv *t, column_selection *x,
+                           column_selection *y)
 {
-  TT_TRY(choose_list(t, o->table, "--inputs", o->inputs, x));
-  TT_TRY(choose_list(t, o->table, "--targets", o->targets, y));
-  TT_TRY(no_overlap(x, y));
+  TT_TRY(select_list(t, o->table, "--inputs", o->inputs, x));
+  TT_TRY(select_list(t, o->table, "--targets", o->targets, y));
+  TT_TRY(check_no_overlap(x, y));
   TT_TRY(set_units(o->units, x, y));
-  TT_TRY(convert(t, o->table, 0, x));
-  TT_TRY(convert(t, o->table, 1, y));
+  TT_TRY(parse_cells(t, o->table, 0, x));
+  TT_TRY(parse_cells(t, o->table, 1, y));
   return write_output(o, t, x, y);
 }
 
-static void choice_free(choice *c)
+static void selection_free(column_selection *c)
 {
   tt_free(c->column);
   tt_free(c->value);
@@ -236,11 +234,11 @@ tt_err tt_import_local(const tt_import_options *o)
 {
   TT_TRY(check_options(o));
   tt_csv *t = NULL;
-  TT_TRY(tt_csv_read_local(o->table, &t));
-  choice x = {0}, y = {0};
+  TT_TRY(tt_csv_read(o->table, &t));
+  column_selection x = {0}, y = {0};
   tt_err e = import_table(o, t, &x, &y);
-  choice_free(&x);
-  choice_free(&y);
-  tt_csv_destroy_local(&t);
+  selection_free(&x);
+  selection_free(&y);
+  tt_csv_destroy(&t);
   return e;
 }

@@ -2,36 +2,35 @@
 #include "src/tools/plan.h"
 
 #include "core/base/mem.h"
+#include "core/model/load_balance.h"
+#include "core/model/state.h"
 #include "cuda/plan/path.h"
 #include "io/data/data.h"
 #include "src/host/resources.h"
-#include "core/model/load_balance.h"
-#include "core/model/state.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-typedef struct estimate {
+typedef struct job_plan {
   const tt_config *cfg;
   tt_data_shape shape;
   tt_cohorts all;
   double data_bytes; /* of the samples on a rank */
-} estimate;
+} job_plan;
 
-static void amount(double bytes, char *text, size_t room)
+static void format_bytes(double bytes, char *text, size_t room)
 {
   static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   int u = 0;
-  for (; bytes >= 1024.0 && u < 4; u++)
-    bytes /= 1024.0;
+  for (; bytes >= 1024.0 && u < 4; u++) bytes /= 1024.0;
   snprintf(text, room, u ? "%.1f %s" : "%.0f %s", bytes, unit[u]);
 }
 
-static void line(const char *what, double bytes)
+static void print_bytes(const char *what, double bytes)
 {
   char text[32];
-  amount(bytes, text, sizeof text);
+  format_bytes(bytes, text, sizeof text);
   printf("  %-34s %12s\n", what, text);
 }
 
@@ -61,18 +60,17 @@ static double model_bytes(const tt_cohort *c)
   return final_members(c) * (4.0 * (double)c->model.params + 32.0);
 }
 
-static int64_t training_rows(const estimate *p)
+static int64_t training_rows(const job_plan *p)
 {
   return (int64_t)(p->cfg->data_split_train * (double)p->shape.rows);
 }
 
-static void print_network(const estimate *p, const tt_cohort *c)
+static void print_network(const job_plan *p, const tt_cohort *c)
 {
   const tt_model *m = &c->model;
   tt_activation first = m->layers > 1 ? m->layer[0].activation : TT_ACT_identity;
   printf("network    %" PRId64, m->inputs);
-  for (int l = 0; l < m->layers; l++)
-    printf("-%" PRId64, m->layer[l].out);
+  for (int l = 0; l < m->layers; l++) printf("-%" PRId64, m->layer[l].out);
   printf(", %s, %" PRId64 " parameters\n", tt_choice_activation[first], m->params);
   for (int64_t e = 0; e < c->ensembles; e++) {
     const tt_ensemble *from = &c->ensemble[e];
@@ -84,12 +82,13 @@ static void print_network(const estimate *p, const tt_cohort *c)
 }
 
 /* State of the members on a rank, in bytes, and how many they are. */
-static tt_err weigh_rank(const estimate *p, int ranks, int rank, double *bytes, int64_t *members)
+static tt_err rank_state_bytes(const job_plan *p, int ranks, int rank, double *bytes,
+                               int64_t *members)
 {
   tt_slice *slice = NULL;
   double each;
   TT_TRY(TT_ALLOC(slice, p->all.count));
-  tt_err e = tt_deal(&p->all, training_rows(p), ranks, rank, slice);
+  tt_err e = tt_load_balance(&p->all, training_rows(p), ranks, rank, slice);
   *bytes = 0.0;
   *members = 0;
   for (int64_t i = 0; !e && i < p->all.count; i++) {
@@ -101,24 +100,23 @@ static tt_err weigh_rank(const estimate *p, int ranks, int rank, double *bytes, 
   return e;
 }
 
-static tt_err print_ranks(const estimate *p, int ranks)
+static tt_err print_ranks(const job_plan *p, int ranks)
 {
   double most = 0.0, bytes, all = 0.0;
   int64_t first = 0, last = 0;
   for (int r = 0; r < ranks; r++) {
-    TT_TRY(weigh_rank(p, ranks, r, &bytes, &last));
+    TT_TRY(rank_state_bytes(p, ranks, r, &bytes, &last));
     if (r == 0) first = last;
     if (bytes > most) most = bytes;
   }
-  for (int64_t i = 0; i < p->all.count; i++)
-    all += model_bytes(p->all.at[i]);
+  for (int64_t i = 0; i < p->all.count; i++) all += model_bytes(p->all.at[i]);
   printf("ranks      %d: %" PRId64 " members on rank 0, %" PRId64 " on rank %d\n", ranks, first,
          last, ranks - 1);
   printf("memory per rank\n");
-  line("samples", p->data_bytes);
-  line("members in training", most);
-  line("members on their way to files", most);
-  line("all members at the end", all);
+  print_bytes("samples", p->data_bytes);
+  print_bytes("members in training", most);
+  print_bytes("members on their way to files", most);
+  print_bytes("all members at the end", all);
   return TT_OK;
 }
 
@@ -131,37 +129,38 @@ static const struct {
   int capability, multiprocessors;
 } gpus[] = {{"A100", 163 * 1024, 80, 108}, {"H100, H200", 227 * 1024, 90, 132}};
 
-static tt_err choose(const estimate *p, const tt_cohort *c, tt_path_device on, int ranks,
-                     tt_path_choice *out)
+static tt_err choose_path(const job_plan *p, const tt_cohort *c, tt_path_context on, int ranks,
+                          tt_path_choice *out)
 {
   on.precision = (tt_precision)p->cfg->run_precision;
   on.members = (c->members + ranks - 1) / ranks;
-  return tt_path_choose(c, &on, (tt_path)p->cfg->run_path, out);
+  return tt_path_choose(c, &on, (tt_gpu_path)p->cfg->run_path, out);
 }
 
-static void print_paths(const estimate *p, const tt_cohort *c, int ranks)
+static void print_paths(const job_plan *p, const tt_cohort *c, int ranks)
 {
   for (size_t i = 0; i < sizeof gpus / sizeof *gpus; i++) {
     tt_path_choice choice;
-    tt_path_device on = {.shared_bytes = gpus[i].shared_bytes,
-                         .capability = gpus[i].capability,
-                         .multiprocessors = gpus[i].multiprocessors};
-    if (choose(p, c, on, ranks, &choice))
+    tt_path_context on = {.shared_bytes = gpus[i].shared_bytes,
+                          .capability = gpus[i].capability,
+                          .multiprocessors = gpus[i].multiprocessors};
+    if (choose_path(p, c, on, ranks, &choice))
       printf("path       none on %s: %s\n", gpus[i].name, tt_err_last());
     else
-      printf("path       %s on %s: %s\n", tt_choice_path[choice.path], gpus[i].name, choice.why);
+      printf("path       %s on %s: %s\n", tt_choice_gpu_kernel[choice.path], gpus[i].name,
+             choice.why);
   }
 }
 
 /* Where the members of a cohort are, as "0-2" or "1". */
-static tt_err print_owners(const estimate *p, int64_t number, int ranks)
+static tt_err print_cohort_ranks(const job_plan *p, int64_t number, int ranks)
 {
   tt_slice *slice = NULL;
   int first = -1, last = -1;
   TT_TRY(TT_ALLOC(slice, p->all.count));
   tt_err e = TT_OK;
   for (int r = 0; !e && r < ranks; r++) {
-    e = tt_deal(&p->all, training_rows(p), ranks, r, slice);
+    e = tt_load_balance(&p->all, training_rows(p), ranks, r, slice);
     if (e || slice[number].count == 0) continue;
     if (first < 0) first = r;
     last = r;
@@ -176,20 +175,20 @@ static tt_err print_owners(const estimate *p, int64_t number, int ranks)
 }
 
 /* Networks, ensembles and ways of each cohort; where there are several, who trains them. */
-static tt_err print_cohorts(const estimate *p, int gpu, int ranks)
+static tt_err print_cohorts(const job_plan *p, int gpu, int ranks)
 {
   for (int64_t i = 0; i < p->all.count; i++) {
-    if (p->all.count > 1) TT_TRY(print_owners(p, i, ranks));
+    if (p->all.count > 1) TT_TRY(print_cohort_ranks(p, i, ranks));
     print_network(p, p->all.at[i]);
     if (gpu) print_paths(p, p->all.at[i], ranks);
   }
   return TT_OK;
 }
 
-static tt_err print_engine(const estimate *p, int *gpu)
+static tt_err print_engine(const job_plan *p, int *gpu)
 {
   const tt_engine_ops *ops;
-  TT_TRY(tt_machine_engine_local((tt_device)p->cfg->run_device, &ops));
+  TT_TRY(tt_resources_engine_local((tt_device)p->cfg->run_device, &ops));
   int fp32 = p->cfg->run_precision == TT_PRECISION_fp32;
   *gpu = strcmp(ops->name, "cpu") != 0;
   int either = *gpu && fp32 && p->cfg->run_device == TT_DEVICE_auto;
@@ -201,7 +200,7 @@ static tt_err print_engine(const estimate *p, int *gpu)
 }
 
 /* Sizes of the files, and the work. */
-static tt_err print_sums(const estimate *p)
+static tt_err print_files_and_compute(const job_plan *p)
 {
   double model = 0.0, members = 0.0, state = 0.0, epoch = 0.0, all = 0.0, each;
   int64_t longest = 0;
@@ -218,17 +217,17 @@ static tt_err print_sums(const estimate *p)
     longest = c->max_epochs > longest ? c->max_epochs : longest;
   }
   printf("files in %s\n", p->cfg->run_directory);
-  line("model.h5", model);
-  line("results.h5", members * 8.0 * (double)longest);
+  print_bytes("model.h5", model);
+  print_bytes("results.h5", members * 8.0 * (double)longest);
   snprintf(name, sizeof name, "checkpoints (%" PRId64 " kept, one in work)",
            p->cfg->checkpoint_keep);
-  line(name, state * (double)(p->cfg->checkpoint_keep + 1));
+  print_bytes(name, state * (double)(p->cfg->checkpoint_keep + 1));
   printf("work       %.3g GFLOP per epoch of all members, at most %.3g in all\n", 1e-9 * epoch,
          1e-9 * all);
   return TT_OK;
 }
 
-static tt_err print_all(estimate *p, int ranks)
+static tt_err print_all(job_plan *p, int ranks)
 {
   int gpu = 0;
   printf("data       %s: %" PRId64 " rows, %" PRId64 " inputs, %" PRId64 " targets\n",
@@ -236,11 +235,11 @@ static tt_err print_all(estimate *p, int ranks)
   TT_TRY(print_engine(p, &gpu));
   TT_TRY(print_cohorts(p, gpu, ranks));
   TT_TRY(print_ranks(p, ranks));
-  return print_sums(p);
+  return print_files_and_compute(p);
 }
 
 /* Whether the labels decide how many outputs there are. */
-static int counts_classes(const tt_config *cfg)
+static int needs_class_count(const tt_config *cfg)
 {
   for (int64_t k = 0; k < cfg->ensembles; k++)
     if (cfg->ensemble[k].model_output == TT_OUTPUT_softmax && cfg->ensemble[k].model_classes < 0)
@@ -248,15 +247,15 @@ static int counts_classes(const tt_config *cfg)
   return 0;
 }
 
-static tt_err copy_labels(tt_rows *from, tt_dataset *to)
+static tt_err copy_labels(tt_data_reader *from, tt_dataset *to)
 {
-  enum { PIECE = 4096 };
+  enum { CHUNK_ROWS = 4096 };
   double *y = NULL;
   tt_err e = TT_OK;
-  TT_TRY(TT_ALLOC(y, PIECE * to->targets));
-  for (int64_t first = 0; !e && first < to->rows; first += PIECE) {
-    int64_t count = first + PIECE < to->rows ? PIECE : to->rows - first;
-    e = tt_rows_read_local(from, first, count, NULL, y);
+  TT_TRY(TT_ALLOC(y, CHUNK_ROWS * to->targets));
+  for (int64_t first = 0; !e && first < to->rows; first += CHUNK_ROWS) {
+    int64_t count = first + CHUNK_ROWS < to->rows ? CHUNK_ROWS : to->rows - first;
+    e = tt_data_reader_read_local(from, first, count, NULL, y);
     for (int64_t i = 0; !e && i < count * to->targets; i++)
       to->y[first * to->targets + i] = (float)y[i];
   }
@@ -265,24 +264,25 @@ static tt_err copy_labels(tt_rows *from, tt_dataset *to)
 }
 
 /* The targets as they stand in the file. */
-static tt_err read_labels(const estimate *p, tt_dataset **out)
+static tt_err read_labels(const job_plan *p, tt_dataset **out)
 {
-  tt_rows *rows = NULL;
-  if (!counts_classes(p->cfg)) return TT_OK;
-  TT_TRY(tt_rows_open_local(p->cfg->data_file, p->cfg->data_inputs, p->cfg->data_targets, &rows));
+  tt_data_reader *rows = NULL;
+  if (!needs_class_count(p->cfg)) return TT_OK;
+  TT_TRY(tt_data_reader_open_local(p->cfg->data_file, p->cfg->data_inputs, p->cfg->data_targets,
+                                   &rows));
   tt_err e = tt_dataset_create(p->shape.rows, 1, p->shape.targets, 0, out);
   if (!e) e = copy_labels(rows, *out);
   if (!e) tt_free((*out)->split); /* nothing is known of it */
-  tt_rows_close_local(&rows);
+  tt_data_reader_close_local(&rows);
   return e;
 }
 
 /* What the headers of the data say, and the labels where classes are counted. */
-static tt_err look(estimate *p)
+static tt_err read_shapes(job_plan *p)
 {
   const tt_config *cfg = p->cfg;
   tt_dataset *labels = NULL;
-  TT_TRY(tt_data_shape_local(cfg->data_file, cfg->data_inputs, cfg->data_targets, &p->shape));
+  TT_TRY(tt_data_read_shape_local(cfg->data_file, cfg->data_inputs, cfg->data_targets, &p->shape));
   tt_err e = read_labels(p, &labels);
   if (!e) e = tt_cohorts_create(cfg, p->shape.inputs, &p->shape.target, labels, &p->all);
   tt_dataset_destroy(&labels);
@@ -292,46 +292,46 @@ static tt_err look(estimate *p)
   return TT_OK;
 }
 
-static void forget(estimate *p)
+static void free_plan(job_plan *p)
 {
   tt_cohorts_destroy(&p->all);
   tt_data_shape_free(&p->shape);
 }
 
-tt_err tt_estimate_path_local(const tt_config *cfg, int ranks, const tt_device_info *gpu,
-                              char *text, int64_t room)
+tt_err tt_plan_path_local(const tt_config *cfg, int ranks, const tt_device_info *gpu, char *text,
+                          int64_t room)
 {
-  estimate p = {.cfg = cfg};
+  job_plan p = {.cfg = cfg};
   tt_path_choice choice;
-  const tt_path_device on = {.shared_bytes = gpu->shared_bytes,
-                             .capability = gpu->capability,
-                             .multiprocessors = gpu->multiprocessors};
+  const tt_path_context on = {.shared_bytes = gpu->shared_bytes,
+                              .capability = gpu->capability,
+                              .multiprocessors = gpu->multiprocessors};
   int64_t used = 0;
-  tt_err e = look(&p);
+  tt_err e = read_shapes(&p);
   text[0] = '\0';
   for (int64_t i = 0; !e && i < p.all.count && used < room; i++) {
-    e = choose(&p, p.all.at[i], on, ranks, &choice);
+    e = choose_path(&p, p.all.at[i], on, ranks, &choice);
     if (!e)
       used += snprintf(text + used, (size_t)(room - used), "%s%s: %s", i ? "; " : "",
-                       tt_choice_path[choice.path], choice.why);
+                       tt_choice_gpu_kernel[choice.path], choice.why);
   }
-  forget(&p);
+  free_plan(&p);
   return e;
 }
 
-tt_err tt_estimate_print_local(const tt_job_options *o, int ranks)
+tt_err tt_plan_print_local(const tt_job_options *o, int ranks)
 {
-  estimate p = {0};
+  job_plan p = {0};
   char *text = NULL;
   int64_t bytes = 0;
   tt_config *cfg = NULL;
   if (ranks < 1) return TT_FAIL(USAGE, "--ranks: %d is not a number of ranks", ranks);
-  tt_err e = tt_config_read_file_local(o->file, &text, &bytes);
+  tt_err e = tt_config_read_file(o->file, &text, &bytes);
   if (!e) e = tt_config_parse(o->file, text, bytes, o->set, o->nset, &cfg);
   p.cfg = cfg;
-  if (!e) e = look(&p);
+  if (!e) e = read_shapes(&p);
   if (!e) e = print_all(&p, ranks);
-  forget(&p);
+  free_plan(&p);
   tt_config_destroy(&cfg);
   tt_free(text);
   return e;

@@ -7,55 +7,55 @@
 #include <math.h>
 #include <string.h>
 
-enum { PIECE = 256 }; /* rows predicted and gathered at a time */
+enum { CHUNK_ROWS = 256 }; /* rows predicted and gathered at a time */
 
-typedef struct jury {
+typedef struct ensemble_validation {
   tt_comm *c;
-  tt_crew *w;
+  tt_shard *w;
   const tt_ensemble *e;
-  tt_slice here;     /* its members on this rank, numbers of the cohort */
-  tt_ensemble part;  /* these as an ensemble, for predictions */
-  tt_committee some; /* a committee of that one */
-  int8_t *take;      /* [members] which count */
-  int32_t *row;      /* [rows] validation rows */
+  tt_slice slice;             /* its members on this rank, numbers of the cohort */
+  tt_ensemble local_ensemble; /* these as an ensemble, for predictions */
+  tt_trained_ensemble model;  /* a committee of that one */
+  int8_t *included;           /* [members] which count */
+  int32_t *row;               /* [rows] validation rows */
   int64_t rows;
-  float *x;           /* [PIECE][D] */
-  float *mine, *all;  /* [members][2][K q][PIECE] here, and everywhere */
+  float *x;                /* [PIECE][D] */
+  float *mine, *all;       /* [members][2][K q][PIECE] here, and everywhere */
   double *mean, *variance; /* [q] */
-} jury;
+} ensemble_validation;
 
-tt_err tt_stands_gather(tt_comm *c, const tt_crew *w, tt_stand **all)
+tt_err tt_member_summaries_gather(tt_comm *c, const tt_shard *w, tt_member_summary **all)
 {
-  const tt_state *s = w->mine;
-  tt_stand *mine = NULL;
+  const tt_state *s = w->state;
+  tt_member_summary *mine = NULL;
   tt_err e = TT_ALLOC(mine, w->slice.count);
   if (!e) e = TT_ALLOC(*all, w->cohort->members);
   e = tt_agree(c, e);
   for (int64_t i = 0; !e && i < w->slice.count; i++)
-    mine[i] = (tt_stand){.epoch = TT_FIELD(s, epoch)[i],
-                         .batch = TT_FIELD(s, batch)[i],
-                         .best_epoch = TT_FIELD(s, best_epoch)[i],
-                         .best_loss = TT_FIELD(s, best_loss)[i],
-                         .status = TT_FIELD(s, status)[i]};
-  if (!e) tt_allgather(c, mine, w->slice.count * (int64_t)sizeof *mine, *all, NULL);
+    mine[i] = (tt_member_summary){.epoch = TT_FIELD(s, epoch)[i],
+                                  .batch = TT_FIELD(s, batch)[i],
+                                  .best_epoch = TT_FIELD(s, best_epoch)[i],
+                                  .best_loss = TT_FIELD(s, best_loss)[i],
+                                  .status = TT_FIELD(s, status)[i]};
+  if (!e) tt_allgatherv(c, mine, w->slice.count * (int64_t)sizeof *mine, *all, NULL);
   tt_free(mine);
   return e;
 }
 
-int64_t tt_front_of(const tt_ensemble *e, const tt_stand *all)
+int64_t tt_ensemble_max_epoch(const tt_ensemble *e, const tt_member_summary *all)
 {
-  int64_t front = -1;
+  int64_t max_epoch = -1;
   for (int64_t i = e->first; i < e->first + e->members; i++)
-    if (all[i].status != TT_STATUS_diverged && all[i].epoch > front) front = all[i].epoch;
-  return front;
+    if (all[i].status != TT_STATUS_diverged && all[i].epoch > max_epoch) max_epoch = all[i].epoch;
+  return max_epoch;
 }
 
 /* Whether a member belongs to the ensemble's mixture now: not diverged, and if it still trains, as
  * far as the others. */
-static int counts(const tt_stand *at, int64_t front)
+static int is_in_mixture(const tt_member_summary *at, int64_t max_epoch)
 {
   return at->status != TT_STATUS_diverged &&
-         (at->status != TT_STATUS_training || at->epoch == front);
+         (at->status != TT_STATUS_training || at->epoch == max_epoch);
 }
 
 /* The part of a slice that belongs to the ensemble. */
@@ -67,150 +67,153 @@ static tt_slice overlap(tt_slice s, const tt_ensemble *e)
   return last > first ? (tt_slice){first, last - first} : (tt_slice){e->first, 0};
 }
 
-static int64_t quantities(const jury *j)
+static int64_t output_columns(const ensemble_validation *v)
 {
-  return j->w->cohort->model.targets * j->w->cohort->model.quantities;
+  return v->w->cohort->model.targets * v->w->cohort->model.quantities;
 }
 
 /* The weights that predict now, as a committee of this rank's members. */
-static tt_err seat_local(jury *j)
+static tt_err copy_weights_local(ensemble_validation *v)
 {
-  const tt_state *s = j->w->mine;
-  const tt_model *model = &j->w->cohort->model;
-  int64_t params = model->params, skip = j->here.first - s->first;
-  j->part = *j->e;
-  j->part.first = 0;
-  j->part.members = j->here.count;
-  j->some = (tt_committee){.model = *model,
-                           .variance_floor = j->w->cohort->variance_floor,
-                           .ensembles = 1,
-                           .ensemble = &j->part,
-                           .members = j->here.count};
-  TT_TRY(TT_ALLOC(j->some.w, j->here.count * params));
-  TT_TRY(TT_ALLOC(j->some.weight, j->here.count));
-  TT_TRY(TT_ALLOC(j->some.status, j->here.count));
-  for (int64_t i = 0; i < j->here.count; i++) {
+  const tt_state *s = v->w->state;
+  const tt_model *model = &v->w->cohort->model;
+  int64_t params = model->params, skip = v->slice.first - s->first;
+  v->local_ensemble = *v->e;
+  v->local_ensemble.first = 0;
+  v->local_ensemble.members = v->slice.count;
+  v->model = (tt_trained_ensemble){.model = *model,
+                                   .variance_floor = v->w->cohort->variance_floor,
+                                   .ensembles = 1,
+                                   .ensemble = &v->local_ensemble,
+                                   .members = v->slice.count};
+  TT_TRY(TT_ALLOC(v->model.w, v->slice.count * params));
+  TT_TRY(TT_ALLOC(v->model.weight, v->slice.count));
+  TT_TRY(TT_ALLOC(v->model.status, v->slice.count));
+  for (int64_t i = 0; i < v->slice.count; i++) {
     int averaged = s->averages && TT_FIELD(s, averaged)[skip + i] > 0;
     const float *from = averaged ? TT_FIELD(s, average) : TT_FIELD(s, weights);
-    memcpy(j->some.w + i * params, from + (skip + i) * params, (size_t)params * sizeof *from);
-    j->some.weight[i] = 1.0;
+    memcpy(v->model.w + i * params, from + (skip + i) * params, (size_t)params * sizeof *from);
+    v->model.weight[i] = 1.0;
   }
   return TT_OK;
 }
 
-static tt_err begin_local(jury *j, const tt_stand *all, int64_t front)
+static tt_err begin_local(ensemble_validation *v, const tt_member_summary *all, int64_t max_epoch)
 {
-  const tt_cohort *c = j->w->cohort;
-  int64_t view = tt_cohort_view_of(c, &c->member[j->e->first]);
-  int64_t each = 2 * quantities(j) * PIECE;
-  TT_TRY(tt_cohort_rows(c, j->w->data, view, TT_VALIDATION, &j->row, &j->rows));
-  TT_TRY(TT_ALLOC(j->take, j->e->members));
-  for (int64_t i = 0; i < j->e->members; i++)
-    j->take[i] = (int8_t)counts(&all[j->e->first + i], front);
-  TT_TRY(TT_ALLOC(j->x, PIECE * c->model.inputs));
-  TT_TRY(TT_ALLOC(j->mine, j->here.count * each));
-  TT_TRY(TT_ALLOC(j->all, j->e->members * each));
-  TT_TRY(TT_ALLOC(j->mean, c->model.quantities));
-  TT_TRY(TT_ALLOC(j->variance, c->model.quantities));
-  return seat_local(j);
+  const tt_cohort *c = v->w->cohort;
+  int64_t view = tt_member_row_set(c, &c->member[v->e->first]);
+  int64_t each = 2 * output_columns(v) * CHUNK_ROWS;
+  TT_TRY(tt_cohort_rows(c, v->w->data, view, TT_VALIDATION, &v->row, &v->rows));
+  TT_TRY(TT_ALLOC(v->included, v->e->members));
+  for (int64_t i = 0; i < v->e->members; i++)
+    v->included[i] = (int8_t)is_in_mixture(&all[v->e->first + i], max_epoch);
+  TT_TRY(TT_ALLOC(v->x, CHUNK_ROWS * c->model.inputs));
+  TT_TRY(TT_ALLOC(v->mine, v->slice.count * each));
+  TT_TRY(TT_ALLOC(v->all, v->e->members * each));
+  TT_TRY(TT_ALLOC(v->mean, c->model.quantities));
+  TT_TRY(TT_ALLOC(v->variance, c->model.quantities));
+  return copy_weights_local(v);
 }
 
-static void end(jury *j)
+static void end(ensemble_validation *v)
 {
-  tt_free(j->some.w);
-  tt_free(j->some.weight);
-  tt_free(j->some.status);
-  tt_free(j->take);
-  tt_free(j->row);
-  tt_free(j->x);
-  tt_free(j->mine);
-  tt_free(j->all);
-  tt_free(j->mean);
-  tt_free(j->variance);
+  tt_free(v->model.w);
+  tt_free(v->model.weight);
+  tt_free(v->model.status);
+  tt_free(v->included);
+  tt_free(v->row);
+  tt_free(v->x);
+  tt_free(v->mine);
+  tt_free(v->all);
+  tt_free(v->mean);
+  tt_free(v->variance);
 }
 
-static tt_err predict_local(jury *j, int64_t first, int64_t rows)
+static tt_err predict_local(ensemble_validation *v, int64_t first, int64_t rows)
 {
-  const tt_dataset *d = j->w->data;
-  if (j->here.count == 0) return TT_OK;
+  const tt_dataset *d = v->w->data;
+  if (v->slice.count == 0) return TT_OK;
   for (int64_t r = 0; r < rows; r++)
-    memcpy(j->x + r * d->inputs, d->x + j->row[first + r] * d->inputs,
-           (size_t)d->inputs * sizeof *j->x);
-  return j->w->ops->predict(&j->some, j->w->use, rows, j->x, NULL, j->mine);
+    memcpy(v->x + r * d->inputs, d->x + v->row[first + r] * d->inputs,
+           (size_t)d->inputs * sizeof *v->x);
+  return v->w->ops->predict(&v->model, v->w->use, rows, v->x, NULL, v->mine);
 }
 
 /* Loss of the mixture in one row, over all targets: r of the `rows` predicted. */
-static double row_loss(jury *j, int64_t row, int64_t r, int64_t rows)
+static double row_loss(ensemble_validation *v, int64_t row, int64_t r, int64_t rows)
 {
-  const tt_cohort *c = j->w->cohort;
-  const tt_dataset *d = j->w->data;
-  int64_t q = c->model.quantities, all = quantities(j);
-  tt_mixture x = {j->e->members, 2 * all * rows, rows, all * rows, j->take};
+  const tt_cohort *c = v->w->cohort;
+  const tt_dataset *d = v->w->data;
+  int64_t q = c->model.quantities, all = output_columns(v);
+  tt_mixture x = {v->e->members, 2 * all * rows, rows, all * rows, v->included};
   double sum = 0.0;
-  for (int64_t k = 0; k < j->e->targets; k++) {
-    double y = (double)d->y[row * d->targets + j->e->column[k]];
-    tt_mixture_take(&x, q, j->all + k * q * rows + r, j->mean, j->variance);
-    sum += tt_ensemble_loss(&c->model, c->loss, tt_cohort_loss_args(c), j->mean, j->variance, y);
+  for (int64_t k = 0; k < v->e->targets; k++) {
+    double y = (double)d->y[row * d->targets + v->e->column[k]];
+    tt_mixture_moments(&x, q, v->all + k * q * rows + r, v->mean, v->variance);
+    sum += tt_ensemble_loss(&c->model, c->loss, tt_cohort_loss_args(c), v->mean, v->variance, y);
   }
   return d->weight ? sum * (double)d->weight[row] : sum;
 }
 
-static tt_err mean_loss(jury *j, double *loss)
+static tt_err mean_loss(ensemble_validation *v, double *loss)
 {
   double sum = 0.0;
-  for (int64_t first = 0; first < j->rows; first += PIECE) {
-    int64_t rows = j->rows - first < PIECE ? j->rows - first : PIECE;
-    int64_t each = 2 * quantities(j) * rows * (int64_t)sizeof(float);
-    tt_err e = tt_agree(j->c, predict_local(j, first, rows));
+  for (int64_t first = 0; first < v->rows; first += CHUNK_ROWS) {
+    int64_t rows = v->rows - first < CHUNK_ROWS ? v->rows - first : CHUNK_ROWS;
+    int64_t each = 2 * output_columns(v) * rows * (int64_t)sizeof(float);
+    tt_err e = tt_agree(v->c, predict_local(v, first, rows));
     if (e) return e;
-    tt_allgather(j->c, j->mine, j->here.count * each, j->all, NULL);
-    for (int64_t r = 0; r < rows; r++) sum += row_loss(j, j->row[first + r], r, rows);
+    tt_allgatherv(v->c, v->mine, v->slice.count * each, v->all, NULL);
+    for (int64_t r = 0; r < rows; r++) sum += row_loss(v, v->row[first + r], r, rows);
   }
-  *loss = j->rows ? sum / (double)j->rows : (double)NAN;
+  *loss = v->rows ? sum / (double)v->rows : (double)NAN;
   return TT_OK;
 }
 
 /* What follows from the loss of the epoch that ended, for this rank's members. */
-static void pass(jury *j, const tt_stand *all, int64_t front, double loss)
+static void update_members(ensemble_validation *v, const tt_member_summary *all, int64_t max_epoch,
+                           double loss)
 {
-  tt_state *s = j->w->mine;
-  const tt_hyper *h = &j->w->cohort->member[j->e->first].hyper;
-  const tt_stand *one = all + j->e->first;
-  while (!counts(one, front)) one++;
+  tt_state *s = v->w->state;
+  const tt_hyper *h = &v->w->cohort->member[v->e->first].hyper;
+  const tt_member_summary *one = all + v->e->first;
+  while (!is_in_mixture(one, max_epoch)) one++;
   int better = loss < one->best_loss - (double)h->min_delta;
-  int64_t epoch = front - 1, best = better ? epoch : one->best_epoch;
+  int64_t epoch = max_epoch - 1, best = better ? epoch : one->best_epoch;
   int stop = h->patience > 0 && epoch - best >= h->patience;
-  for (int64_t n = 0; n < j->here.count; n++) {
-    int64_t i = j->here.first - s->first + n;
-    if (!counts(&all[j->here.first + n], front)) continue;
+  for (int64_t n = 0; n < v->slice.count; n++) {
+    int64_t i = v->slice.first - s->first + n;
+    if (!is_in_mixture(&all[v->slice.first + n], max_epoch)) continue;
     TT_FIELD(s, loss_ensemble)[i * s->judged + epoch] = (float)loss;
     if (stop && TT_FIELD(s, status)[i] == TT_STATUS_training)
       TT_FIELD(s, status)[i] = TT_STATUS_early_stopped;
     if (!better) continue;
     TT_FIELD(s, best_loss)[i] = loss;
     TT_FIELD(s, best_epoch)[i] = (int32_t)epoch;
-    memcpy(TT_FIELD(s, best_weights) + i * s->params, j->some.w + n * s->params,
+    memcpy(TT_FIELD(s, best_weights) + i * s->params, v->model.w + n * s->params,
            (size_t)s->params * sizeof(float));
   }
 }
 
-static tt_err judge_one(tt_comm *c, tt_crew *w, const tt_ensemble *ensemble, const tt_stand *all)
+static tt_err update_ensemble(tt_comm *c, tt_shard *w, const tt_ensemble *ensemble,
+                              const tt_member_summary *all)
 {
-  int64_t front = tt_front_of(ensemble, all);
-  jury j = {.c = c, .w = w, .e = ensemble, .here = overlap(w->slice, ensemble)};
+  int64_t max_epoch = tt_ensemble_max_epoch(ensemble, all);
+  ensemble_validation v = {.c = c, .w = w, .e = ensemble, .slice = overlap(w->slice, ensemble)};
   double loss = (double)NAN;
-  if (front < 1) return TT_OK;
-  tt_err e = tt_agree(c, begin_local(&j, all, front));
-  if (!e) e = mean_loss(&j, &loss);
-  if (!e && j.rows > 0) pass(&j, all, front, loss);
-  end(&j);
+  if (max_epoch < 1) return TT_OK;
+  tt_err e = tt_agree(c, begin_local(&v, all, max_epoch));
+  if (!e) e = mean_loss(&v, &loss);
+  if (!e && v.rows > 0) update_members(&v, all, max_epoch, loss);
+  end(&v);
   return e;
 }
 
-tt_err tt_judge(tt_comm *c, tt_crew *w, const tt_stand *all, const int8_t *due)
+tt_err tt_ensemble_early_stopping_update(tt_comm *c, tt_shard *w, const tt_member_summary *all,
+                                         const int8_t *due)
 {
   tt_err e = TT_OK;
   for (int64_t i = 0; !e && i < w->cohort->ensembles; i++)
-    if (due[i]) e = judge_one(c, w, &w->cohort->ensemble[i], all);
+    if (due[i]) e = update_ensemble(c, w, &w->cohort->ensemble[i], all);
   return e;
 }

@@ -4,49 +4,49 @@
 #include "core/base/mem.h"
 #include "src/train/ensemble_early_stopping.h"
 
-/* One call: where the members stood before and stand after it. */
-typedef struct call {
-  tt_stand *before, *after; /* [G] */
-  int8_t *due;              /* [ensembles] whose members are an epoch further */
-  int64_t steps;            /* here */
-} call;
+/* One epoch of all members: where the members stood before and stand after it. */
+typedef struct joint_epoch {
+  tt_member_summary *before, *after; /* [G] */
+  int8_t *due;                       /* [ensembles] whose members are an epoch further */
+  int64_t steps;                     /* here */
+} joint_epoch;
 
-static tt_err move_local(tt_crew *w, call *x)
+static tt_err train_epoch_local(tt_shard *shard, joint_epoch *x)
 {
-  TT_TRY(tt_crew_train_local(w, INT64_MAX));
-  x->steps = w->here.member_steps;
-  return tt_crew_save_local(w);
+  TT_TRY(tt_shard_train_local(shard, INT64_MAX));
+  x->steps = shard->local_progress.member_steps;
+  return tt_shard_save_local(shard);
 }
 
-static tt_err judge(tt_comm *c, tt_crew *w, call *x)
+static tt_err update_early_stopping(tt_comm *c, tt_shard *shard, joint_epoch *x)
 {
-  const tt_cohort *cohort = w->cohort;
+  const tt_cohort *cohort = shard->cohort;
   for (int64_t i = 0; i < cohort->ensembles; i++) {
     const tt_ensemble *e = &cohort->ensemble[i];
-    x->due[i] = tt_front_of(e, x->after) > tt_front_of(e, x->before);
+    x->due[i] = tt_ensemble_max_epoch(e, x->after) > tt_ensemble_max_epoch(e, x->before);
   }
-  return tt_judge(c, w, x->after, x->due);
+  return tt_ensemble_early_stopping_update(c, shard, x->after, x->due);
 }
 
-static tt_err give_back_local(tt_crew *w, const call *x)
+static tt_err reload_engine_local(tt_shard *shard, const joint_epoch *x)
 {
-  TT_TRY(tt_crew_load_local(w));
-  TT_TRY(tt_crew_train_local(w, 0)); /* where they stand now */
-  w->here.member_steps = x->steps;
+  TT_TRY(tt_shard_load_local(shard));
+  TT_TRY(tt_shard_train_local(shard, 0)); /* where they stand now */
+  shard->local_progress.member_steps = x->steps;
   return TT_OK;
 }
 
-tt_err tt_together_train(tt_comm *c, tt_crew *w)
+tt_err tt_ensemble_train_epoch(tt_comm *c, tt_shard *shard)
 {
-  call x = {0};
-  tt_err e = tt_crew_save_local(w);
-  if (!e) e = TT_ALLOC(x.due, w->cohort->ensembles);
+  joint_epoch x = {0};
+  tt_err e = tt_shard_save_local(shard);
+  if (!e) e = TT_ALLOC(x.due, shard->cohort->ensembles);
   e = tt_agree(c, e);
-  if (!e) e = tt_stands_gather(c, w, &x.before);
-  if (!e) e = tt_agree(c, move_local(w, &x));
-  if (!e) e = tt_stands_gather(c, w, &x.after);
-  if (!e) e = judge(c, w, &x);
-  if (!e) e = tt_agree(c, give_back_local(w, &x));
+  if (!e) e = tt_member_summaries_gather(c, shard, &x.before);
+  if (!e) e = tt_agree(c, train_epoch_local(shard, &x));
+  if (!e) e = tt_member_summaries_gather(c, shard, &x.after);
+  if (!e) e = update_early_stopping(c, shard, &x);
+  if (!e) e = tt_agree(c, reload_engine_local(shard, &x));
   tt_free(x.before);
   tt_free(x.after);
   tt_free(x.due);

@@ -15,19 +15,20 @@
  *   sound    [members] 1 = was in the mean
  *   mean     [O] room
  * Local. */
-typedef struct tt_fused {
+typedef struct tt_fusion_batch {
   int64_t members;
   const float *output;
   const int32_t *row;
   float *delta, *mean;
-  int8_t *sound;
+  int8_t *finite;
   double loss;
-} tt_fused;
+} tt_fusion_batch;
 void tt_fusion_loss_local(const tt_cohort *c, const tt_dataset *d, const tt_ensemble *e,
-                          tt_fused *f);
+                          tt_fusion_batch *f);
 
 /* Collective. Up to `steps` (rank 0's) steps of every member that still trains; at the end of an
- * epoch its ensemble is judged (ensemble_early_stopping.h). Fills w->here. Errors: UNAVAILABLE (an
- * engine without steps in two halves), MEM, of the engine. */
-tt_err tt_fusion_train(tt_comm *c, tt_crew *w, int64_t steps);
+ * epoch early stopping of its ensemble is updated (ensemble_early_stopping.h). Fills
+ * shard->local_progress. Errors: UNAVAILABLE (an engine without steps in two halves), MEM, of the
+ * engine. */
+tt_err tt_fusion_train(tt_comm *c, tt_shard *w, int64_t steps);
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Member i of `mine` becomes the only one of `fresh`. */
-static void replace(const tt_state *fresh, tt_state *mine, int64_t i)
+static void copy_member(const tt_state *fresh, tt_state *mine, int64_t i)
 {
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
     tt_state_field from = tt_state_get(fresh, f), to = tt_state_get(mine, f);
@@ -13,45 +13,46 @@ static void replace(const tt_state *fresh, tt_state *mine, int64_t i)
   }
 }
 
-static tt_err restart(const tt_crew *w, int64_t i)
+static tt_err restart_member(const tt_shard *shard, int64_t i)
 {
-  const tt_cohort *c = w->cohort;
-  int32_t attempt = TT_FIELD(w->mine, attempt)[i] + 1;
-  int64_t member = w->slice.first + i;
+  const tt_cohort *c = shard->cohort;
+  int32_t attempt = TT_FIELD(shard->state, attempt)[i] + 1;
+  int64_t member = shard->slice.first + i;
   tt_state *fresh = NULL;
   TT_TRY(tt_state_create((tt_slice){member, 1}, tt_cohort_state_shape(c), &fresh));
-  tt_cohort_init(c, &c->member[member], attempt, TT_FIELD(fresh, weights));
+  tt_member_init_weights(c, &c->member[member], attempt, TT_FIELD(fresh, weights));
   TT_FIELD(fresh, attempt)[0] = attempt;
-  TT_FIELD(fresh, rate)[0] = (float)tt_power((double)c->retry_rate, attempt);
-  replace(fresh, w->mine, i);
+  TT_FIELD(fresh, rate)[0] = (float)tt_power((double)c->retry_lr_scale, attempt);
+  copy_member(fresh, shard->state, i);
   tt_state_destroy(&fresh);
   return TT_OK;
 }
 
-/* Every diverged member of w->mine that has retries left becomes as new. */
-static tt_err restart_all(const tt_crew *w, int64_t *restarted)
+/* Every diverged member of shard->state that has retries left becomes as new. */
+static tt_err restart_diverged(const tt_shard *shard, int64_t *restarted)
 {
-  for (int64_t i = 0; i < w->slice.count; i++) {
-    if (TT_FIELD(w->mine, status)[i] != TT_STATUS_diverged ||
-        TT_FIELD(w->mine, attempt)[i] >= w->cohort->retries)
+  for (int64_t i = 0; i < shard->slice.count; i++) {
+    if (TT_FIELD(shard->state, status)[i] != TT_STATUS_diverged ||
+        TT_FIELD(shard->state, attempt)[i] >= shard->cohort->retries)
       continue;
-    TT_TRY(restart(w, i));
+    TT_TRY(restart_member(shard, i));
     ++*restarted;
   }
   return TT_OK;
 }
 
-tt_err tt_retry_local(tt_crew *w)
+tt_err tt_retry_diverged_local(tt_shard *shard)
 {
   int64_t restarted = 0;
-  if (w->cohort->retries == 0 || w->here.diverged <= w->failed) return TT_OK;
-  TT_TRY(tt_crew_save_local(w));
-  TT_TRY(restart_all(w, &restarted));
-  if (restarted > 0) TT_TRY(tt_crew_load_local(w));
-  w->here.diverged -= restarted;
-  w->here.training += restarted;
-  w->here.restarted = restarted;
-  if (restarted > 0) w->here.epoch_min = 0;
-  w->failed = w->here.diverged;
+  if (shard->cohort->retries == 0 || shard->local_progress.diverged <= shard->known_diverged)
+    return TT_OK;
+  TT_TRY(tt_shard_save_local(shard));
+  TT_TRY(restart_diverged(shard, &restarted));
+  if (restarted > 0) TT_TRY(tt_shard_load_local(shard));
+  shard->local_progress.diverged -= restarted;
+  shard->local_progress.training += restarted;
+  shard->local_progress.restarted = restarted;
+  if (restarted > 0) shard->local_progress.epoch_min = 0;
+  shard->known_diverged = shard->local_progress.diverged;
   return TT_OK;
 }

@@ -4,8 +4,9 @@
 #include "src/train/shard.h"
 
 /* After a call of train: every diverged member that has retries left becomes as new, with initial
- * weights and orders of the next attempt, its learning rate times retry_rate once more. What it was
- * is dropped. Depends on nothing but the member itself. w->here counts it as training again. Looks
- * only when there are new diverged ones. Local. Errors: MEM, of the engine. */
-tt_err tt_retry_local(tt_crew *w);
+ * weights and orders of the next attempt, its learning rate times retry_lr_scale once more. What it
+ * was is dropped. Depends on nothing but the member itself. shard->local_progress counts it as
+ * training again. Looks only when there are new diverged ones. Local. Errors: MEM, of the engine.
+ */
+tt_err tt_retry_diverged_local(tt_shard *w);
 #endif

@@ -2,28 +2,29 @@
 #include "src/train/shard.h"
 
 #include "core/base/mem.h"
-#include "src/host/resources.h"
 #include "core/model/load_balance.h"
 #include "core/model/snapshot.h"
+#include "src/host/resources.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-static tt_err create_one(const tt_job *job, const tt_cohort *cohort, tt_slice slice, tt_crew *w)
+static tt_err create_shard(const tt_job *job, const tt_cohort *cohort, tt_slice slice,
+                           tt_shard *shard)
 {
-  *w = (tt_crew){.cohort = cohort,
-                 .ops = job->ops,
-                 .use = &job->use,
-                 .data = job->data,
-                 .slice = slice,
-                 .steps = 1};
-  TT_TRY(tt_state_create(slice, tt_cohort_state_shape(cohort), &w->mine));
+  *shard = (tt_shard){.cohort = cohort,
+                      .ops = job->ops,
+                      .use = &job->use,
+                      .data = job->data,
+                      .slice = slice,
+                      .steps = 1};
+  TT_TRY(tt_state_create(slice, tt_cohort_state_shape(cohort), &shard->state));
   if (slice.count == 0) return TT_OK;
-  TT_TRY(w->ops->create(cohort, slice, &job->use, &w->engine));
-  TT_TRY(w->ops->set_data(w->engine, job->data, NULL));
-  TT_TRY(w->ops->init(w->engine));
-  return w->ops->info(w->engine, &w->info);
+  TT_TRY(shard->ops->create(cohort, slice, &job->use, &shard->engine));
+  TT_TRY(shard->ops->set_data(shard->engine, job->data, NULL));
+  TT_TRY(shard->ops->init(shard->engine));
+  return shard->ops->info(shard->engine, &shard->info);
 }
 
 static int64_t training_rows(const tt_dataset *d)
@@ -33,122 +34,125 @@ static int64_t training_rows(const tt_dataset *d)
   return rows;
 }
 
-static tt_err create_all(const tt_job *job, const tt_slice *slice, tt_crews *all)
+static tt_err create_all(const tt_job *job, const tt_slice *slice, tt_shards *all)
 {
   for (int64_t i = 0; i < all->count; i++)
-    TT_TRY(create_one(job, job->cohorts.at[i], slice[i], &all->at[i]));
+    TT_TRY(create_shard(job, job->cohorts.at[i], slice[i], &all->at[i]));
   return TT_OK;
 }
 
-tt_err tt_crews_create_local(const tt_job *job, int ranks, int rank, tt_crews *out)
+tt_err tt_shards_create_local(const tt_job *job, int ranks, int rank, tt_shards *out)
 {
-  tt_crews all = {.count = job->cohorts.count};
+  tt_shards all = {.count = job->cohorts.count};
   tt_slice *slice = NULL;
   tt_err e = TT_ALLOC(slice, all.count);
   if (!e) e = TT_ALLOC(all.at, all.count);
-  if (!e) e = tt_deal(&job->cohorts, training_rows(job->data), ranks, rank, slice);
+  if (!e) e = tt_load_balance(&job->cohorts, training_rows(job->data), ranks, rank, slice);
   if (!e) e = create_all(job, slice, &all);
   tt_free(slice);
   if (e)
-    tt_crews_destroy(&all);
+    tt_shards_destroy(&all);
   else
     *out = all;
   return e;
 }
 
-void tt_crews_destroy(tt_crews *all)
+void tt_shards_destroy(tt_shards *all)
 {
   for (int64_t i = 0; all->at && i < all->count; i++) {
-    tt_crew *w = &all->at[i];
-    if (w->engine) w->ops->destroy(&w->engine);
-    tt_state_destroy(&w->mine);
+    tt_shard *shard = &all->at[i];
+    if (shard->engine) shard->ops->destroy(&shard->engine);
+    tt_state_destroy(&shard->state);
   }
   tt_free(all->at);
-  *all = (tt_crews){0, NULL};
+  *all = (tt_shards){0, NULL};
 }
 
-tt_err tt_crew_save_local(tt_crew *w)
+tt_err tt_shard_save_local(tt_shard *shard)
 {
-  return w->engine ? w->ops->save(w->engine, w->slice, w->mine) : TT_OK;
+  return shard->engine ? shard->ops->save(shard->engine, shard->slice, shard->state) : TT_OK;
 }
 
-tt_err tt_crew_load_local(tt_crew *w)
+tt_err tt_shard_load_local(tt_shard *shard)
 {
-  return w->engine ? w->ops->load(w->engine, w->slice, w->mine) : TT_OK;
+  return shard->engine ? shard->ops->load(shard->engine, shard->slice, shard->state) : TT_OK;
 }
 
-tt_err tt_crew_train_local(tt_crew *w, int64_t steps)
+tt_err tt_shard_train_local(tt_shard *shard, int64_t steps)
 {
-  if (w->engine) return w->ops->train(w->engine, steps, &w->here);
-  w->here = (tt_progress){.epoch_min = w->cohort->max_epochs,
-                          .loss = {(double)NAN, (double)NAN, (double)NAN}};
+  if (shard->engine) return shard->ops->train(shard->engine, steps, &shard->local_progress);
+  shard->local_progress = (tt_progress){.epoch_min = shard->cohort->max_epochs,
+                                        .loss = {(double)NAN, (double)NAN, (double)NAN}};
   return TT_OK;
 }
 
-static tt_err take_snapshots(tt_cohort **of, tt_crew *w)
+static tt_err expand_snapshots(tt_cohort **of, tt_shard *shard)
 {
   tt_cohort *wide = NULL;
   tt_state *members = NULL;
-  TT_TRY(tt_snapshot_expand(*of, w->mine, &wide, &members));
-  if (w->engine) w->ops->destroy(&w->engine);
-  tt_state_destroy(&w->mine);
+  TT_TRY(tt_snapshot_expand(*of, shard->state, &wide, &members));
+  if (shard->engine) shard->ops->destroy(&shard->engine);
+  tt_state_destroy(&shard->state);
   tt_cohort_destroy(of);
   *of = wide;
-  w->cohort = wide;
-  w->mine = members;
-  w->slice = (tt_slice){members->first, members->count};
+  shard->cohort = wide;
+  shard->state = members;
+  shard->slice = (tt_slice){members->first, members->count};
   return TT_OK;
 }
 
-tt_err tt_crews_take_snapshots_local(tt_job *job, tt_crews *all)
+tt_err tt_shards_expand_snapshots_local(tt_job *job, tt_shards *all)
 {
   for (int64_t i = 0; i < all->count; i++)
     if (all->at[i].cohort->method == TT_METHOD_snapshot)
-      TT_TRY(take_snapshots(&job->cohorts.at[i], &all->at[i]));
+      TT_TRY(expand_snapshots(&job->cohorts.at[i], &all->at[i]));
   return TT_OK;
 }
 
-static double part_done(const tt_crew *w)
+static double fraction_done(const tt_shard *shard)
 {
-  return w->cohort->max_epochs ? (double)w->at.epoch_min / (double)w->cohort->max_epochs : 1.0;
+  return shard->cohort->max_epochs
+             ? (double)shard->progress.epoch_min / (double)shard->cohort->max_epochs
+             : 1.0;
 }
 
-tt_progress tt_crews_progress(const tt_crews *all, int64_t *max_epochs)
+tt_progress tt_shards_total_progress(const tt_shards *all, int64_t *max_epochs)
 {
-  const tt_crew *last = &all->at[0];
+  const tt_shard *last = &all->at[0];
   tt_progress sum = {0};
   for (int64_t i = 0; i < all->count; i++) {
-    const tt_crew *w = &all->at[i];
-    sum.training += w->at.training;
-    sum.finished += w->at.finished;
-    sum.early_stopped += w->at.early_stopped;
-    sum.diverged += w->at.diverged;
-    sum.member_steps += w->at.member_steps;
-    sum.restarted += w->at.restarted;
-    if (part_done(w) < part_done(last)) last = w;
+    const tt_shard *shard = &all->at[i];
+    sum.training += shard->progress.training;
+    sum.finished += shard->progress.finished;
+    sum.early_stopped += shard->progress.early_stopped;
+    sum.diverged += shard->progress.diverged;
+    sum.member_steps += shard->progress.member_steps;
+    sum.restarted += shard->progress.restarted;
+    if (fraction_done(shard) < fraction_done(last)) last = shard;
   }
-  sum.epoch_min = last->at.epoch_min;
-  memcpy(sum.loss, last->at.loss, sizeof sum.loss);
+  sum.epoch_min = last->progress.epoch_min;
+  memcpy(sum.loss, last->progress.loss, sizeof sum.loss);
   *max_epochs = last->cohort->max_epochs;
   return sum;
 }
 
-static void add_text(char text[TT_ARITHMETICS], const char *more)
+static void append_if_new(char text[TT_ARITHMETIC_LIST_SIZE], const char *more)
 {
   size_t used = strlen(text);
   if (strstr(text, more)) return;
-  snprintf(text + used, TT_ARITHMETICS - used, "%s%s", used ? "; " : "", more);
+  snprintf(text + used, TT_ARITHMETIC_LIST_SIZE - used, "%s%s", used ? "; " : "", more);
 }
 
-tt_err tt_crews_same_bits(tt_comm *c, const tt_crews *all, int anyhow, char text[TT_ARITHMETICS])
+tt_err tt_shards_check_arithmetic(tt_comm *c, const tt_shards *all, int anyhow,
+                                  char text[TT_ARITHMETIC_LIST_SIZE])
 {
   tt_err e = TT_OK;
   text[0] = '\0';
   for (int64_t i = 0; !e && i < all->count; i++) {
-    const tt_crew *w = &all->at[i];
-    char first[TT_ARITHMETIC_ROOM] = "";
-    e = tt_machine_same_bits(c, w->info.arithmetic, anyhow, first);
-    if (!e) add_text(text, first);
+    const tt_shard *shard = &all->at[i];
+    char first[TT_ARITHMETIC_SIZE] = "";
+    e = tt_resources_check_arithmetic(c, shard->info.arithmetic, anyhow, first);
+    if (!e) append_if_new(text, first);
   }
   return e;
 }

@@ -7,11 +7,11 @@
 #include "src/train/fusion.h"
 #include "src/train/retry.h"
 
-static tt_err meet(tt_comm *c, tt_crews *all)
+static tt_err merge_progress(tt_comm *c, tt_shards *all)
 {
   tt_err e = TT_OK;
   for (int64_t i = 0; !e && i < all->count; i++)
-    e = tt_progress_merge(c, &all->at[i].here, &all->at[i].at);
+    e = tt_progress_merge(c, &all->at[i].local_progress, &all->at[i].progress);
   return e;
 }
 
@@ -25,57 +25,58 @@ static int64_t next_steps(int64_t steps, double seconds, double aim)
 }
 
 /* Whether its members look at each other while they train: every call is collective. */
-static int is_joint(const tt_crew *w)
+static int is_collective(const tt_shard *shard)
 {
-  return w->cohort->method == TT_METHOD_fusion || w->cohort->stop == TT_STOP_AT_ensemble;
+  return shard->cohort->method == TT_METHOD_fusion ||
+         shard->cohort->stop == TT_EARLY_STOPPING_ensemble;
 }
 
-static tt_err train_apart_local(tt_crews *all, double seconds)
+static tt_err train_independent_local(tt_shards *all, double seconds)
 {
   for (int64_t i = 0; i < all->count; i++) {
-    tt_crew *w = &all->at[i];
-    double before = tt_clock_local();
-    if (is_joint(w)) continue;
-    TT_TRY(tt_crew_train_local(w, w->steps));
-    TT_TRY(tt_retry_local(w));
-    w->steps = next_steps(w->steps, tt_clock_local() - before, seconds);
+    tt_shard *shard = &all->at[i];
+    double before = tt_monotonic_seconds_local();
+    if (is_collective(shard)) continue;
+    TT_TRY(tt_shard_train_local(shard, shard->steps));
+    TT_TRY(tt_retry_diverged_local(shard));
+    shard->steps = next_steps(shard->steps, tt_monotonic_seconds_local() - before, seconds);
   }
   return TT_OK;
 }
 
-static tt_err train_joint(tt_comm *c, tt_crew *w, double seconds)
+static tt_err train_joint(tt_comm *c, tt_shard *shard, double seconds)
 {
-  double before = tt_clock_local();
+  double before = tt_monotonic_seconds_local();
   tt_err e = TT_OK;
-  w->here.member_steps = w->here.restarted = 0;
-  if (w->at.training == 0) return TT_OK;
-  if (w->cohort->method == TT_METHOD_fusion)
-    e = tt_fusion_train(c, w, w->steps);
+  shard->local_progress.member_steps = shard->local_progress.restarted = 0;
+  if (shard->progress.training == 0) return TT_OK;
+  if (shard->cohort->method == TT_METHOD_fusion)
+    e = tt_fusion_train(c, shard, shard->steps);
   else
-    e = tt_together_train(c, w);
-  w->steps = next_steps(w->steps, tt_clock_local() - before, seconds);
+    e = tt_ensemble_train_epoch(c, shard);
+  shard->steps = next_steps(shard->steps, tt_monotonic_seconds_local() - before, seconds);
   return e;
 }
 
-tt_err tt_crews_train(tt_comm *c, tt_crews *all, double seconds)
+tt_err tt_shards_train(tt_comm *c, tt_shards *all, double seconds)
 {
   int64_t active = 0;
-  for (int64_t i = 0; i < all->count; i++) active += all->at[i].at.training > 0;
+  for (int64_t i = 0; i < all->count; i++) active += all->at[i].progress.training > 0;
   double each = seconds / (double)(active > 1 ? active : 1);
-  tt_err e = tt_agree(c, train_apart_local(all, each));
+  tt_err e = tt_agree(c, train_independent_local(all, each));
   for (int64_t i = 0; !e && i < all->count; i++)
-    if (is_joint(&all->at[i])) e = train_joint(c, &all->at[i], each);
-  return e ? e : meet(c, all);
+    if (is_collective(&all->at[i])) e = train_joint(c, &all->at[i], each);
+  return e ? e : merge_progress(c, all);
 }
 
-static tt_err stand_local(tt_crews *all)
+static tt_err update_local_progress(tt_shards *all)
 {
-  for (int64_t i = 0; i < all->count; i++) TT_TRY(tt_crew_train_local(&all->at[i], 0));
+  for (int64_t i = 0; i < all->count; i++) TT_TRY(tt_shard_train_local(&all->at[i], 0));
   return TT_OK;
 }
 
-tt_err tt_crews_stand(tt_comm *c, tt_crews *all)
+tt_err tt_shards_update_progress(tt_comm *c, tt_shards *all)
 {
-  tt_err e = tt_agree(c, stand_local(all));
-  return e ? e : meet(c, all);
+  tt_err e = tt_agree(c, update_local_progress(all));
+  return e ? e : merge_progress(c, all);
 }

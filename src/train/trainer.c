@@ -1,206 +1,209 @@
-/* trainer.c — see trainer.h. The heart is train_chunks. */
+/* trainer.c — see trainer.h. The heart is training_loop. */
 #include "src/train/trainer.h"
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "io/checkpoint/checkpoint.h"
+#include "src/host/progress_display.h"
+#include "src/host/status_file.h"
+#include "src/host/stop_request.h"
+#include "src/host/time_limit.h"
+#include "src/host/watchdog.h"
 #include "src/train/shard.h"
 #include "src/train/shard_train.h"
 #include "src/train/training_cost.h"
 #include "src/train/write_outputs.h"
-#include "src/host/time_limit.h"
-#include "src/host/progress_display.h"
-#include "src/host/status_file.h"
-#include "src/host/stop_request.h"
-#include "src/host/watchdog.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
 /* Chunks of about this long at most: signals are heard between them. */
-static const double chunk_seconds = 0.5;
-static const double status_seconds = 10.0; /* status.json is renewed so often */
-enum { MOST_FAILED_WRITES = 3 };
+static const double stop_check_interval = 0.5;
+static const double status_interval = 10.0; /* status.json is renewed so often */
+enum { MAX_FAILED_WRITES = 3 };
 
-typedef struct tt_run {
+typedef struct training_run {
   tt_comm *c;
   const tt_train_options *o;
   tt_job *job;
-  tt_crews crews;
-  tt_ckpt_part *part; /* [crews] their members on the way to and from files */
-  tt_warm_source *earlier; /* whose weights members begin with; NULL = nobody's */
+  tt_shards shards;
+  tt_ckpt_shard *part;         /* [shards] their members on the way to and from files */
+  tt_warm_source *warm_source; /* whose weights members begin with; NULL = nobody's */
   tt_run_id id;
   int64_t generation, resumed; /* the last checkpoint, and the one this life began with */
   int failed_writes;
   int claimed; /* the run directory is ours */
-  double started, saved, told;
-  tt_limit limit;
-  tt_stop why; /* it stops; TT_STOP_no while it goes on */
-  tt_meter meter;
-  tt_progress at; /* of all ranks and crews */
-  int64_t epochs; /* whole of at.epoch_min */
-  int64_t members; /* that train, of all cohorts */
-} tt_run;
+  double started, checkpoint_time, status_time;
+  tt_time_limit limit;
+  tt_stop_reason stop_reason; /* it stops; TT_STOP_none while it goes on */
+  tt_progress_meter meter;
+  tt_progress progress; /* of all ranks and crews */
+  int64_t epochs;       /* in all, where progress.epoch_min is done */
+  int64_t members;      /* that train, of all cohorts */
+} training_run;
 
-static const char *directory(const tt_run *r) { return r->job->cfg->run_directory; }
-static const char *stop_directory(const tt_run *r)
+static const char *directory(const training_run *r) { return r->job->cfg->run_directory; }
+static const char *stop_directory(const training_run *r)
 {
   return r->o->stop_directory ? r->o->stop_directory : directory(r);
 }
 
 /* Best effort: a status that cannot be written must not end a run. Whoever has lost the directory
  * keeps quiet: the file is the other's. */
-static void tell(tt_run *r, const char *state, const char *reason, int exit_code)
+static void write_status(training_run *r, const char *state, const char *reason, int exit_code)
 {
   if (!r->claimed || !tt_comm_is_root(r->c)) return;
-  if (tt_ckpt_owner_local(directory(r), r->id.incarnation)) return;
-  r->told = tt_clock_local();
+  if (tt_ckpt_check_owner_local(directory(r), r->id.incarnation)) return;
+  r->status_time = tt_monotonic_seconds_local();
   tt_run_status s = {.state = state,
                      .reason = reason,
-                     .stop = tt_stop_word(r->why),
+                     .stop = tt_stop_name(r->stop_reason),
                      .incarnation = r->id.incarnation,
                      .exit_code = exit_code,
                      .generation = r->generation,
                      .resumed = r->resumed,
                      .members = r->members,
-                     .training = r->at.training,
-                     .finished = r->at.finished,
-                     .early_stopped = r->at.early_stopped,
-                     .diverged = r->at.diverged,
-                     .epoch = r->at.epoch_min,
+                     .training = r->progress.training,
+                     .finished = r->progress.finished,
+                     .early_stopped = r->progress.early_stopped,
+                     .diverged = r->progress.diverged,
+                     .epoch = r->progress.epoch_min,
                      .epochs = r->epochs,
-                     .rate = tt_meter_rate(&r->meter),
-                     .eta = tt_meter_eta(&r->meter, &r->at, r->epochs),
-                     .seconds = tt_clock_local() - r->started};
-  if (tt_status_write_local(directory(r), &s)) tt_log_once(TT_LOG_WARN, "%s", tt_err_last());
+                     .rate = tt_progress_meter_rate(&r->meter),
+                     .eta = tt_progress_meter_eta(&r->meter, &r->progress, r->epochs),
+                     .seconds = tt_monotonic_seconds_local() - r->started};
+  if (tt_status_file_write_local(directory(r), &s)) tt_log_root(TT_LOG_WARN, "%s", tt_err_last());
 }
 
-static tt_err create_crews_local(tt_run *r)
+static tt_err create_shards_local(training_run *r)
 {
-  TT_TRY(tt_crews_create_local(r->job, tt_comm_ranks(r->c), tt_comm_rank(r->c), &r->crews));
-  TT_TRY(TT_ALLOC(r->part, r->crews.count));
-  for (int64_t i = 0; i < r->crews.count; i++)
-    r->part[i] = (tt_ckpt_part){r->crews.at[i].cohort->members, r->crews.at[i].mine};
+  TT_TRY(tt_shards_create_local(r->job, tt_comm_ranks(r->c), tt_comm_rank(r->c), &r->shards));
+  TT_TRY(TT_ALLOC(r->part, r->shards.count));
+  for (int64_t i = 0; i < r->shards.count; i++)
+    r->part[i] = (tt_ckpt_shard){r->shards.at[i].cohort->members, r->shards.at[i].state};
   return TT_OK;
 }
 
 /* What a rank computes on; one without members only says which engine. */
-static const char *device(const tt_run *r)
+static const char *device(const training_run *r)
 {
-  for (int64_t i = 0; i < r->crews.count; i++)
-    if (r->crews.at[i].engine) return r->crews.at[i].info.device;
+  for (int64_t i = 0; i < r->shards.count; i++)
+    if (r->shards.at[i].engine) return r->shards.at[i].info.device;
   return r->job->ops->name;
 }
 
-static tt_err save_all_local(tt_run *r)
+static tt_err save_states_local(training_run *r)
 {
-  for (int64_t i = 0; i < r->crews.count; i++) TT_TRY(tt_crew_save_local(&r->crews.at[i]));
+  for (int64_t i = 0; i < r->shards.count; i++) TT_TRY(tt_shard_save_local(&r->shards.at[i]));
   return TT_OK;
 }
 
-static tt_err load_all_local(tt_run *r)
+static tt_err load_states_local(training_run *r)
 {
-  for (int64_t i = 0; i < r->crews.count; i++) TT_TRY(tt_crew_load_local(&r->crews.at[i]));
+  for (int64_t i = 0; i < r->shards.count; i++) TT_TRY(tt_shard_load_local(&r->shards.at[i]));
   return TT_OK;
 }
 
 /* From now on the watchdog may write the status of this start. */
-static tt_err watch(const tt_run *r)
+static tt_err start_watchdog(const training_run *r)
 {
-  return tt_agree(r->c, tt_watchdog_start_local(directory(r), r->id.incarnation,
-                                                tt_comm_rank(r->c), r->job->cfg->run_watchdog));
+  return tt_agree(r->c, tt_watchdog_start_local(directory(r), r->id.incarnation, tt_comm_rank(r->c),
+                                                r->job->cfg->run_watchdog));
 }
 
 /* Where the last life of this run stopped, or the beginning. */
-static tt_err resume(tt_run *r)
+static tt_err resume(training_run *r)
 {
   tt_err e = TT_OK;
   if (r->o->resume == TT_RESUME_never) {
     e = tt_ckpt_remove_all(r->c, directory(r)); /* the mark that the directory is ours goes too */
     if (!e) e = tt_ckpt_claim(r->c, directory(r), &r->id);
-    return e ? e : watch(r);
+    return e ? e : start_watchdog(r);
   }
-  e = tt_ckpt_read(r->c, directory(r), &r->id, r->o->any_device, r->crews.count, r->part,
+  e = tt_ckpt_read(r->c, directory(r), &r->id, r->o->any_device, r->shards.count, r->part,
                    &r->generation);
   if (e) return e;
   r->resumed = r->generation;
   if (r->generation == 0 && r->o->resume == TT_RESUME_must)
     return tt_agree(
         r->c, TT_FAIL(NOINPUT, "%s: no checkpoint to resume; use --resume auto", directory(r)));
-  if (r->generation > 0) e = tt_agree(r->c, load_all_local(r));
+  if (r->generation > 0) e = tt_agree(r->c, load_states_local(r));
   if (!e && r->generation > 0)
-    tt_log_once(TT_LOG_INFO, "resumed generation %" PRId64 " of %s", r->generation, directory(r));
+    tt_log_root(TT_LOG_INFO, "resumed generation %" PRId64 " of %s", r->generation, directory(r));
   return e;
 }
 
 /* Make this moment a generation. A write that fails keeps the run alive: the next one may succeed.
  */
-static tt_err save(tt_run *r, int must)
+static tt_err write_checkpoint(training_run *r, int must)
 {
   const tt_config *cfg = r->job->cfg;
-  double before = tt_clock_local();
-  tt_watchdog_alive_local("writing a checkpoint");
-  tt_err e = tt_agree(r->c, save_all_local(r));
+  double before = tt_monotonic_seconds_local();
+  tt_watchdog_heartbeat_local("writing a checkpoint");
+  tt_err e = tt_agree(r->c, save_states_local(r));
   if (!e)
     e = tt_ckpt_write(r->c, directory(r), &r->id, r->generation + 1, cfg->checkpoint_keep,
-                      r->crews.count, r->part);
-  r->saved = tt_clock_local();
-  tt_limit_saved_local(&r->limit, r->saved - before);
+                      r->shards.count, r->part);
+  r->checkpoint_time = tt_monotonic_seconds_local();
+  tt_time_limit_record_checkpoint_local(&r->limit, r->checkpoint_time - before);
   if (!e) {
     r->generation++;
     r->failed_writes = 0;
-    tt_log_once(TT_LOG_DEBUG, "checkpoint %" PRId64, r->generation);
+    tt_log_root(TT_LOG_DEBUG, "checkpoint %" PRId64, r->generation);
   } else if (!must && (e == TT_E_IO || e == TT_E_CANTCREAT) &&
-             ++r->failed_writes < MOST_FAILED_WRITES) {
-    tt_log_once(TT_LOG_WARN,
+             ++r->failed_writes < MAX_FAILED_WRITES) {
+    tt_log_root(TT_LOG_WARN,
                 "checkpoint %" PRId64 " was not written, going on with the one before: %s",
                 r->generation + 1, tt_err_last());
     e = TT_OK;
   }
-  tell(r, "training", "", -1);
+  write_status(r, "training", "", -1);
   return e;
 }
 
-/* Is a checkpoint due? Rank 0's clock decides. */
-static int due(tt_run *r)
+/* Is it time for a checkpoint? Rank 0's clock decides. */
+static int checkpoint_due(training_run *r)
 {
-  int64_t yes = tt_clock_local() - r->saved >= r->job->cfg->checkpoint_every;
+  int64_t yes = tt_monotonic_seconds_local() - r->checkpoint_time >= r->job->cfg->checkpoint_every;
   tt_bcast(r->c, &yes, sizeof yes);
   return (int)yes;
 }
 
-static tt_err train_chunks(tt_run *r)
+static tt_err training_loop(training_run *r)
 {
   double every = r->job->cfg->checkpoint_every;
-  double aim = every < chunk_seconds ? every : chunk_seconds;
+  double aim = every < stop_check_interval ? every : stop_check_interval;
   tt_err e = TT_OK;
   do {
-    tt_watchdog_alive_local("training");
-    e = tt_crews_train(r->c, &r->crews, aim);
+    tt_watchdog_heartbeat_local("training");
+    e = tt_shards_train(r->c, &r->shards, aim);
     if (e) break;
-    r->at = tt_crews_progress(&r->crews, &r->epochs);
-    tt_meter_show_local(&r->meter, r->c, &r->at, r->epochs, 0);
-    r->why = tt_stop_agreed(r->c, tt_limit_deadline_local(&r->limit), stop_directory(r));
-    if (r->at.training == 0) r->why = TT_STOP_no;
-    if (r->why || r->at.training == 0 || due(r)) e = save(r, r->why != TT_STOP_no);
-    if (!e && tt_clock_local() - r->told > status_seconds) tell(r, "training", "", -1);
-  } while (!e && !r->why && r->at.training > 0);
+    r->progress = tt_shards_total_progress(&r->shards, &r->epochs);
+    tt_progress_meter_print_local(&r->meter, r->c, &r->progress, r->epochs, 0);
+    r->stop_reason =
+        tt_stop_agreed(r->c, tt_time_limit_deadline_local(&r->limit), stop_directory(r));
+    if (r->progress.training == 0) r->stop_reason = TT_STOP_none;
+    if (r->stop_reason || r->progress.training == 0 || checkpoint_due(r))
+      e = write_checkpoint(r, r->stop_reason != TT_STOP_none);
+    if (!e && tt_monotonic_seconds_local() - r->status_time > status_interval)
+      write_status(r, "training", "", -1);
+  } while (!e && !r->stop_reason && r->progress.training > 0);
   return e;
 }
 
-static tt_err check_diverged(const tt_run *r)
+static tt_err check_diverged(const training_run *r)
 {
   int64_t members = r->members;
   double most = r->job->cfg->train_max_failed;
-  if ((double)r->at.diverged <= most * (double)members) return TT_OK;
+  if ((double)r->progress.diverged <= most * (double)members) return TT_OK;
   return TT_FAIL(DIVERGED,
                  "%" PRId64 " of %" PRId64 " members diverged, more than train.max_failed = %g "
                  "allows; try a smaller learning_rate or clip_norm",
-                 r->at.diverged, members, most);
+                 r->progress.diverged, members, most);
 }
 
 /* What the independence of members is given up for; NULL: they are independent. */
-static const char *dependence(const tt_run *r)
+static const char *dependence(const training_run *r)
 {
   static const char *const says[] = {
       NULL, "train.stop: ensemble: the end and best epoch of a member depend on its ensemble",
@@ -211,131 +214,132 @@ static const char *dependence(const tt_run *r)
     const tt_cohort *c = r->job->cohorts.at[i];
     if (c->method == TT_METHOD_fusion)
       fusion = 2;
-    else if (c->stop == TT_STOP_AT_ensemble)
+    else if (c->stop == TT_EARLY_STOPPING_ensemble)
       stop = 1;
   }
   return says[fusion + stop];
 }
 
 /* Model, scores and results of a run whose members are all done. */
-static tt_err finish(tt_run *r)
+static tt_err finish_run(training_run *r)
 {
-  tt_watchdog_alive_local("writing results");
-  tt_err e = tt_agree(r->c, save_all_local(r));
+  tt_watchdog_heartbeat_local("writing results");
+  tt_err e = tt_agree(r->c, save_states_local(r));
   tt_provenance from =
       tt_job_provenance(r->job, &r->o->job, device(r), r->id.arithmetic, tt_comm_ranks(r->c),
-                        tt_clock_local() - r->started);
+                        tt_monotonic_seconds_local() - r->started);
   if (e) return e;
-  tt_effort effort = tt_effort_count(r->c, &r->crews);
-  if (!r->o->brief)
-    tt_effort_show_local(&effort, r->meter.steps, tt_clock_local() - r->meter.started);
-  from.epochs_planned = effort.planned;
-  from.epochs_trained = effort.trained;
+  tt_training_cost cost = tt_training_cost_sum(r->c, &r->shards);
+  if (!r->o->quiet)
+    tt_training_cost_log_local(&cost, r->meter.steps,
+                               tt_monotonic_seconds_local() - r->meter.started);
+  from.epochs_planned = cost.planned;
+  from.epochs_trained = cost.trained;
   from.dependence = dependence(r);
-  e = tt_agree(r->c, tt_crews_take_snapshots_local(r->job, &r->crews));
-  if (!e) e = tt_finish(r->c, r->job, &r->crews, &from, r->o->brief);
+  e = tt_agree(r->c, tt_shards_expand_snapshots_local(r->job, &r->shards));
+  if (!e) e = tt_write_outputs(r->c, r->job, &r->shards, &from, r->o->quiet);
   return e ? e : check_diverged(r);
 }
 
-static void announce_cohort(const tt_cohort *c, int64_t number)
+static void log_cohort(const tt_cohort *c, int64_t number)
 {
   char widths[256] = "";
   size_t used = 0;
   for (int l = 0; l < c->model.layers && used + 1 < sizeof widths; l++)
-    used += (size_t)snprintf(widths + used, sizeof widths - used, "-%" PRId64,
-                             c->model.layer[l].out);
-  tt_log_once(TT_LOG_INFO,
+    used +=
+        (size_t)snprintf(widths + used, sizeof widths - used, "-%" PRId64, c->model.layer[l].out);
+  tt_log_root(TT_LOG_INFO,
               "cohort %" PRId64 ": %" PRId64 " members in %" PRId64 " ensembles, network %" PRId64
               "%s, %" PRId64 " parameters each",
               number, c->members, c->ensembles, c->model.inputs, widths, c->model.params);
 }
 
-static void announce(const tt_run *r)
+static void log_job(const training_run *r)
 {
   const tt_cohorts *all = &r->job->cohorts;
   int ranks = tt_comm_ranks(r->c);
   const char *s = ranks > 1 ? "s" : "";
   if (all->count == 1) {
     const tt_cohort *c = all->at[0];
-    tt_log_once(TT_LOG_INFO,
+    tt_log_root(TT_LOG_INFO,
                 "%" PRId64 " members in %" PRId64 " ensembles, %" PRId64
                 " parameters each, %d rank%s, %s",
                 c->members, c->ensembles, c->model.params, ranks, s, device(r));
     return;
   }
-  tt_log_once(TT_LOG_INFO, "%" PRId64 " members in %" PRId64 " cohorts, %d rank%s, %s",
+  tt_log_root(TT_LOG_INFO, "%" PRId64 " members in %" PRId64 " cohorts, %d rank%s, %s",
               tt_cohorts_members(all), all->count, ranks, s, device(r));
-  for (int64_t i = 0; i < all->count; i++) announce_cohort(all->at[i], i);
+  for (int64_t i = 0; i < all->count; i++) log_cohort(all->at[i], i);
 }
 
 /* Everything between the job and the first step. */
-static tt_err prepare(tt_run *r)
+static tt_err prepare(training_run *r)
 {
   const tt_config *cfg = r->job->cfg;
   double limit = r->o->max_time > 0.0 ? r->o->max_time : cfg->run_max_time;
   tt_err e =
       tt_agree(r->c, tt_watchdog_start_local(NULL, NULL, tt_comm_rank(r->c), cfg->run_watchdog));
-  tt_watchdog_alive_local("reading data");
+  tt_watchdog_heartbeat_local("reading data");
   r->job->ops = r->o->ops;
   r->job->use = r->o->use;
   if (!e) e = tt_job_load(r->c, r->job);
-  if (!e) e = tt_warm_open(r->c, &r->o->warm, &r->earlier);
-  if (!e) e = tt_agree(r->c, tt_warm_match_local(r->earlier, r->job));
+  if (!e) e = tt_warm_open(r->c, &r->o->warm, &r->warm_source);
+  if (!e) e = tt_agree(r->c, tt_warm_match_local(r->warm_source, r->job));
   if (!e) r->members = tt_cohorts_members(&r->job->cohorts);
-  if (!e) e = tt_agree(r->c, create_crews_local(r));
-  if (!e) e = tt_crews_same_bits(r->c, &r->crews, r->o->any_device, r->id.arithmetic);
+  if (!e) e = tt_agree(r->c, create_shards_local(r));
+  if (!e) e = tt_shards_check_arithmetic(r->c, &r->shards, r->o->any_device, r->id.arithmetic);
   if (e) return e;
-  tt_limit_begin(r->c, limit, cfg->run_reserve, r->started, &r->limit);
-  r->id.science = tt_config_science_hash(cfg) ^ tt_warm_source_hash(r->earlier);
+  tt_time_limit_begin(r->c, limit, cfg->run_reserve, r->started, &r->limit);
+  r->id.config_hash = tt_config_result_hash(cfg) ^ tt_warm_source_hash(r->warm_source);
   r->id.data = r->job->data->hash;
   e = tt_ckpt_claim(r->c, directory(r), &r->id);
   r->claimed = !e;
-  if (!e) e = watch(r);
+  if (!e) e = start_watchdog(r);
   if (!e) e = resume(r);
-  if (!e && r->generation == 0) e = tt_warm_begin(r->c, r->earlier, &r->crews);
-  tt_warm_close(&r->earlier);
+  if (!e && r->generation == 0) e = tt_warm_apply(r->c, r->warm_source, &r->shards);
+  tt_warm_close(&r->warm_source);
   return e;
 }
 
-static tt_err train(tt_run *r)
+static tt_err train(training_run *r)
 {
   tt_err e = prepare(r);
   if (e) return e;
-  if (!r->o->brief) announce(r);
-  if (dependence(r) && !r->o->brief) tt_log_once(TT_LOG_INFO, "%s", dependence(r));
-  tell(r, "training", "", -1);
+  if (!r->o->quiet) log_job(r);
+  if (dependence(r) && !r->o->quiet) tt_log_root(TT_LOG_INFO, "%s", dependence(r));
+  write_status(r, "training", "", -1);
   /* a call of no steps: where the members stand, without moving them */
-  e = tt_crews_stand(r->c, &r->crews);
+  e = tt_shards_update_progress(r->c, &r->shards);
   if (e) return e;
-  r->at = tt_crews_progress(&r->crews, &r->epochs);
-  tt_meter_start(&r->meter, r->epochs, r->at.epoch_min);
-  r->saved = tt_clock_local();
-  if (r->at.training > 0) e = train_chunks(r);
+  r->progress = tt_shards_total_progress(&r->shards, &r->epochs);
+  tt_progress_meter_start(&r->meter, r->epochs, r->progress.epoch_min);
+  r->checkpoint_time = tt_monotonic_seconds_local();
+  if (r->progress.training > 0) e = training_loop(r);
   if (e) return e;
-  if (!r->o->brief) tt_meter_show_local(&r->meter, r->c, &r->at, r->epochs, 1);
-  if (!r->why) return finish(r);
-  return TT_FAIL(STOPPED,
-                 "stopped by %s at checkpoint %" PRId64 " after %.0f s: run again to go on",
-                 tt_stop_text(r->why), r->generation, tt_clock_local() - r->started);
+  if (!r->o->quiet) tt_progress_meter_print_local(&r->meter, r->c, &r->progress, r->epochs, 1);
+  if (!r->stop_reason) return finish_run(r);
+  return TT_FAIL(
+      STOPPED, "stopped by %s at checkpoint %" PRId64 " after %.0f s: run again to go on",
+      tt_stop_text(r->stop_reason), r->generation, tt_monotonic_seconds_local() - r->started);
 }
 
-static void say_end(tt_run *r, tt_err e)
+static void write_final_status(training_run *r, tt_err e)
 {
   const char *state = !e || e == TT_E_DIVERGED ? "done" : e == TT_E_STOPPED ? "stopped" : "failed";
-  tell(r, state, e ? tt_err_last() : "", tt_err_exit_code(e));
+  write_status(r, state, e ? tt_err_last() : "", tt_err_exit_code(e));
 }
 
 tt_err tt_train(tt_comm *c, const tt_train_options *o)
 {
-  tt_run r = {.c = c, .o = o, .started = tt_clock_local()};
-  tt_stop_listen_local();
+  training_run r = {.c = c, .o = o, .started = tt_monotonic_seconds_local()};
+  tt_stop_install_handlers_local();
   tt_err e = tt_job_open(c, &o->job, &r.job);
   if (!e) e = train(&r);
-  if (r.job) say_end(&r, e);
+  if (r.job) write_final_status(&r, e);
   tt_watchdog_stop_local();
-  tt_crews_destroy(&r.crews);
+  tt_shards_destroy(&r.shards);
   tt_free(r.part);
-  tt_warm_close(&r.earlier);
+  tt_warm_close(&r.warm_source);
   tt_job_close(&r.job);
   return e;
 }

@@ -12,7 +12,7 @@ typedef struct tt_train_options {
   tt_resume resume;
   int any_device;           /* resume from another arithmetic: no longer the same bits */
   double max_time;          /* seconds, 0 = what the job says */
-  int brief;                /* part of something larger: no tables, lines on long trainings alone */
+  int quiet;                /* part of something larger: no tables, lines on long trainings alone */
   const tt_engine_ops *ops; /* chosen already, with `use`; NULL = as the job says */
   tt_resources use;
   const char *stop_directory; /* where a file STOP asks for a stop; NULL = run.directory */

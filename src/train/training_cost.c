@@ -6,9 +6,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static void add_member(const tt_crew *w, int64_t i, tt_effort *e)
+static void add_member(const tt_shard *w, int64_t i, tt_training_cost *e)
 {
-  const tt_state *s = w->mine;
+  const tt_state *s = w->state;
   int64_t planned = w->cohort->member[w->slice.first + i].hyper.epochs;
   int64_t trained = TT_FIELD(s, epoch)[i];
   e->planned += planned;
@@ -18,27 +18,27 @@ static void add_member(const tt_crew *w, int64_t i, tt_effort *e)
   e->retries += TT_FIELD(s, attempt)[i];
 }
 
-tt_effort tt_effort_count(tt_comm *c, const tt_crews *all)
+tt_training_cost tt_training_cost_sum(tt_comm *c, const tt_shards *all)
 {
-  tt_effort e = {0};
+  tt_training_cost e = {0};
   for (int64_t k = 0; k < all->count; k++)
     for (int64_t i = 0; i < all->at[k].slice.count; i++) add_member(&all->at[k], i, &e);
   int64_t sums[] = {e.planned, e.trained, e.saved, e.steps, e.retries};
-  tt_sum_i64(c, sums, 5);
-  return (tt_effort){sums[0], sums[1], sums[2], sums[3], sums[4]};
+  tt_allreduce_sum_i64(c, sums, 5);
+  return (tt_training_cost){sums[0], sums[1], sums[2], sums[3], sums[4]};
 }
 
-void tt_effort_show_local(const tt_effort *e, int64_t steps, double seconds)
+void tt_training_cost_log_local(const tt_training_cost *e, int64_t steps, double seconds)
 {
   char time[48] = "";
   double each = e->trained ? (double)e->steps / (double)e->trained : 0.0; /* steps of an epoch */
   if (e->retries > 0)
-    tt_log_once(TT_LOG_INFO, "diverged members began again %" PRId64 " times", e->retries);
+    tt_log_root(TT_LOG_INFO, "diverged members began again %" PRId64 " times", e->retries);
   if (e->saved == 0) return;
   if (steps > 0 && each > 0.0)
     snprintf(time, sizeof time, ", about %.3g s",
              seconds * (double)e->saved * each / (double)steps);
-  tt_log_once(TT_LOG_INFO,
+  tt_log_root(TT_LOG_INFO,
               "early stopping saved %.0f %% of the member-epochs: %" PRId64 " of %" PRId64 "%s",
               100.0 * (double)e->saved / (double)e->planned, e->saved, e->planned, time);
 }

@@ -15,54 +15,55 @@
 #include <xxhash.h>
 
 /* Where a member comes from: a row of a committee of the earlier model; -1: it begins anew. */
-typedef struct tt_origin_row {
+typedef struct tt_source_row {
   int64_t committee, row;
-} tt_origin_row;
+} tt_source_row;
 
 /* Where the members of a committee stood at the end. */
-typedef struct tt_ends {
+typedef struct tt_final_states {
   int32_t *epoch; /* [G] */
   int8_t *status;
   uint64_t *hash;
-} tt_ends;
+} tt_final_states;
 
 struct tt_warm_source {
   tt_warm_start w;
-  char directory[TT_PATH_ROOM];
-  tt_committees model;
-  tt_ends *end;       /* [model.count], of optimizer */
-  tt_ckpt_last *last; /* of optimizer */
+  char directory[TT_PATH_MAX];
+  tt_trained_ensembles model;
+  tt_final_states *final; /* [model.count], of optimizer */
+  tt_ckpt_last *last;     /* of optimizer */
   uint64_t hash;
   int64_t cohorts;
-  tt_origin_row **from; /* [cohorts][members of the cohort] */
+  tt_source_row **from; /* [cohorts][members of the cohort] */
 };
 
 /* ---- reading ---- */
 
-static tt_err read_ends(const tt_committee *m, tt_ckpt_last *last, int64_t part, tt_ends *out)
+static tt_err read_final_states(const tt_trained_ensemble *m, tt_ckpt_last *last, int64_t part,
+                                tt_final_states *out)
 {
   TT_TRY(TT_ALLOC(out->epoch, m->members));
   TT_TRY(TT_ALLOC(out->status, m->members));
   TT_TRY(TT_ALLOC(out->hash, m->members));
-  return tt_ckpt_last_stands_local(last, part, m->members, out->epoch, out->status, out->hash);
+  return tt_ckpt_last_progress_local(last, part, m->members, out->epoch, out->status, out->hash);
 }
 
 static tt_err read_checkpoint(tt_warm_source *s)
 {
   TT_TRY(tt_ckpt_last_open_local(s->directory, &s->last));
-  TT_TRY(TT_ALLOC(s->end, s->model.count));
+  TT_TRY(TT_ALLOC(s->final, s->model.count));
   for (int64_t k = 0; k < s->model.count; k++) {
-    const tt_committee *m = s->model.at[k];
-    TT_TRY(read_ends(m, s->last, k, &s->end[k]));
+    const tt_trained_ensemble *m = s->model.at[k];
+    TT_TRY(read_final_states(m, s->last, k, &s->final[k]));
     for (int64_t i = 0; i < m->members; i++)
-      if (s->end[k].status[i] == TT_STATUS_training)
+      if (s->final[k].status[i] == TT_STATUS_training)
         return TT_FAIL(DATA, "%s: its last checkpoint is from before its end; use params",
                        s->directory);
   }
   return TT_OK;
 }
 
-static tt_err no_snapshots(const tt_warm_source *s)
+static tt_err reject_snapshots(const tt_warm_source *s)
 {
   for (int64_t k = 0; k < s->model.count; k++)
     for (int64_t i = 0; i < s->model.at[k]->members; i++)
@@ -77,16 +78,16 @@ static tt_err no_snapshots(const tt_warm_source *s)
 static uint64_t hash_all(const tt_warm_source *s)
 {
   const double number[] = {(double)s->w.how, s->w.shrink, s->w.perturb, (double)s->w.round};
-  int noise = s->w.how == TT_WARM_shrink_perturb;
+  int noise = s->w.how == TT_WARM_START_shrink_perturb;
   uint64_t h = HASH(number, noise ? sizeof number : sizeof *number, 0);
   for (int64_t k = 0; k < s->model.count; k++) {
-    const tt_committee *m = s->model.at[k];
+    const tt_trained_ensemble *m = s->model.at[k];
     for (int64_t i = 0; i < m->ensembles; i++)
       h = HASH(m->ensemble[i].name, strlen(m->ensemble[i].name), h);
     h = HASH(m->index, m->members * (int64_t)sizeof *m->index, h);
     h = HASH(m->status, m->members * (int64_t)sizeof *m->status, h);
-    h = s->end ? HASH(s->end[k].hash, m->members * (int64_t)sizeof *s->end[k].hash, h)
-               : HASH(m->w, m->members * m->model.params * (int64_t)sizeof *m->w, h);
+    h = s->final ? HASH(s->final[k].hash, m->members * (int64_t)sizeof *s->final[k].hash, h)
+                 : HASH(m->w, m->members * m->model.params * (int64_t)sizeof *m->w, h);
   }
   return h ? h : 1;
 }
@@ -95,21 +96,21 @@ static tt_err begin_local(const tt_warm_start *w, tt_warm_source **out)
 {
   TT_TRY(TT_ALLOC(*out, 1));
   (*out)->w = *w;
-  int n = snprintf((*out)->directory, TT_PATH_ROOM, "%s", w->directory);
-  return n < TT_PATH_ROOM - 16 ? TT_OK : TT_FAIL(NOINPUT, "%s: too long", w->directory);
+  int n = snprintf((*out)->directory, TT_PATH_MAX, "%s", w->directory);
+  return n < TT_PATH_MAX - 16 ? TT_OK : TT_FAIL(NOINPUT, "%s: too long", w->directory);
 }
 
 tt_err tt_warm_open(tt_comm *c, const tt_warm_start *w, tt_warm_source **out)
 {
   tt_warm_source *s = NULL;
-  char path[TT_PATH_ROOM + 16];
+  char path[TT_PATH_MAX + 16];
   *out = NULL;
-  if (w->how == TT_WARM_none) return TT_OK;
+  if (w->how == TT_WARM_START_none) return TT_OK;
   tt_err e = tt_agree(c, begin_local(w, &s));
   if (!e) snprintf(path, sizeof path, "%s/model.h5", s->directory);
   if (!e) e = tt_model_read(c, path, &s->model);
-  if (!e) e = no_snapshots(s);
-  if (!e && w->how == TT_WARM_optimizer) e = read_checkpoint(s);
+  if (!e) e = reject_snapshots(s);
+  if (!e && w->how == TT_WARM_START_optimizer) e = read_checkpoint(s);
   e = tt_agree(c, e);
   if (!e) s->hash = hash_all(s);
   if (e)
@@ -123,16 +124,16 @@ void tt_warm_close(tt_warm_source **source)
 {
   tt_warm_source *s = *source;
   if (!s) return;
-  for (int64_t k = 0; s->end && k < s->model.count; k++) {
-    tt_free(s->end[k].epoch);
-    tt_free(s->end[k].status);
-    tt_free(s->end[k].hash);
+  for (int64_t k = 0; s->final && k < s->model.count; k++) {
+    tt_free(s->final[k].epoch);
+    tt_free(s->final[k].status);
+    tt_free(s->final[k].hash);
   }
-  tt_free(s->end);
+  tt_free(s->final);
   for (int64_t k = 0; s->from && k < s->cohorts; k++) tt_free(s->from[k]);
   tt_free(s->from);
   tt_ckpt_last_close_local(&s->last);
-  tt_committees_destroy(&s->model);
+  tt_trained_ensembles_destroy(&s->model);
   tt_free(*source);
 }
 
@@ -159,7 +160,7 @@ static int same_layers(const tt_model *a, const tt_model *b)
   return same;
 }
 
-static void describe(const tt_model *m, char text[256])
+static void describe_network(const tt_model *m, char text[256])
 {
   size_t used = (size_t)snprintf(text, 256, "%" PRId64, m->inputs);
   for (int l = 0; l < m->layers && used < 200; l++)
@@ -169,13 +170,14 @@ static void describe(const tt_model *m, char text[256])
 }
 
 /* Ensemble e of cohort c against ensemble `was` of committee m, which has its name. */
-static tt_err fits(const tt_warm_source *s, const tt_cohort *c, const tt_ensemble *e,
-                   const tt_columns *target, const tt_committee *m, const tt_ensemble *was)
+static tt_err check_compatible(const tt_warm_source *s, const tt_cohort *c, const tt_ensemble *e,
+                               const tt_columns *target, const tt_trained_ensemble *m,
+                               const tt_ensemble *was)
 {
   char now[256], then[256];
   if (!same_layers(&c->model, &m->model)) {
-    describe(&c->model, now);
-    describe(&m->model, then);
+    describe_network(&c->model, now);
+    describe_network(&m->model, then);
     return TT_FAIL(DATA,
                    "%s: ensemble %s was a network %s, and is %s now: its weights do not fit; use "
                    "campaign.warm_start: none",
@@ -194,11 +196,11 @@ static tt_err fits(const tt_warm_source *s, const tt_cohort *c, const tt_ensembl
 static int64_t find_row(const tt_warm_source *s, int64_t committee, const tt_ensemble *was,
                         int32_t index)
 {
-  const tt_committee *m = s->model.at[committee];
+  const tt_trained_ensemble *m = s->model.at[committee];
   int64_t row = was->first + index - m->index[was->first];
   if (row < was->first || row >= was->first + was->members || m->index[row] != index) return -1;
   if (m->status[row] == TT_STATUS_diverged) return -1;
-  return s->end && s->end[committee].status[row] == TT_STATUS_diverged ? -1 : row;
+  return s->final && s->final[committee].status[row] == TT_STATUS_diverged ? -1 : row;
 }
 
 static tt_err match_ensemble(tt_warm_source *s, const tt_job *job, int64_t k, const tt_ensemble *e)
@@ -208,38 +210,39 @@ static tt_err match_ensemble(tt_warm_source *s, const tt_job *job, int64_t k, co
     for (int64_t i = 0; i < s->model.at[q]->ensembles; i++) {
       const tt_ensemble *was = &s->model.at[q]->ensemble[i];
       if (strcmp(was->name, e->name) != 0) continue;
-      TT_TRY(fits(s, c, e, &job->data->target, s->model.at[q], was));
+      TT_TRY(check_compatible(s, c, e, &job->data->target, s->model.at[q], was));
       for (int64_t m = e->first; m < e->first + e->members; m++)
-        s->from[k][m] = (tt_origin_row){q, find_row(s, q, was, c->member[m].index)};
+        s->from[k][m] = (tt_source_row){q, find_row(s, q, was, c->member[m].index)};
     }
   return TT_OK;
 }
 
-static int is_joint(const tt_cohort *c)
+static int is_collective(const tt_cohort *c)
 {
-  return c->method == TT_METHOD_fusion || c->stop == TT_STOP_AT_ensemble;
+  return c->method == TT_METHOD_fusion || c->stop == TT_EARLY_STOPPING_ensemble;
 }
 
 /* Epochs that member m of cohort k has behind it when it begins. Members that look at each other
  * are as far as the furthest of them. */
-static int64_t epochs_behind(const tt_warm_source *s, const tt_cohort *c, int64_t k, int64_t m)
+static int64_t epochs_done(const tt_warm_source *s, const tt_cohort *c, int64_t k, int64_t m)
 {
   const tt_ensemble *e = &c->ensemble[c->member[m].ensemble];
-  int64_t first = is_joint(c) ? e->first : m, count = is_joint(c) ? e->members : 1, most = 0;
-  if (!s->end) return 0;
+  int64_t first = is_collective(c) ? e->first : m, count = is_collective(c) ? e->members : 1,
+          most = 0;
+  if (!s->final) return 0;
   for (int64_t i = first; i < first + count; i++) {
-    tt_origin_row o = s->from[k][i];
-    if (o.row >= 0 && s->end[o.committee].epoch[o.row] > most)
-      most = s->end[o.committee].epoch[o.row];
+    tt_source_row o = s->from[k][i];
+    if (o.row >= 0 && s->final[o.committee].epoch[o.row] > most)
+      most = s->final[o.committee].epoch[o.row];
   }
   return most;
 }
 
-static tt_err raise_epochs(const tt_warm_source *s, tt_cohort *c, int64_t k)
+static tt_err extend_epochs(const tt_warm_source *s, tt_cohort *c, int64_t k)
 {
   int64_t most = c->max_epochs;
   for (int64_t m = 0; m < c->members; m++) {
-    int64_t epochs = epochs_behind(s, c, k, m) + c->member[m].hyper.epochs;
+    int64_t epochs = epochs_done(s, c, k, m) + c->member[m].hyper.epochs;
     if (epochs > INT32_MAX / 2)
       return TT_FAIL(CONFIG, "%" PRId64 " epochs in all rounds: use campaign.warm_start: params",
                      epochs);
@@ -258,10 +261,9 @@ tt_err tt_warm_match_local(tt_warm_source *s, tt_job *job)
   for (int64_t k = 0; k < s->cohorts; k++) {
     tt_cohort *c = job->cohorts.at[k];
     TT_TRY(TT_ALLOC(s->from[k], c->members));
-    for (int64_t m = 0; m < c->members; m++) s->from[k][m] = (tt_origin_row){-1, -1};
-    for (int64_t i = 0; i < c->ensembles; i++)
-      TT_TRY(match_ensemble(s, job, k, &c->ensemble[i]));
-    TT_TRY(raise_epochs(s, c, k));
+    for (int64_t m = 0; m < c->members; m++) s->from[k][m] = (tt_source_row){-1, -1};
+    for (int64_t i = 0; i < c->ensembles; i++) TT_TRY(match_ensemble(s, job, k, &c->ensemble[i]));
+    TT_TRY(extend_epochs(s, c, k));
   }
   return TT_OK;
 }
@@ -270,27 +272,29 @@ tt_err tt_warm_match_local(tt_warm_source *s, tt_job *job)
 
 /* shrink * old + perturb * noise, in double, rounded once: the same bits everywhere. The noise is
  * what a member would begin with after so many retries: other weights, from the inputs it sees. */
-static void blend(const tt_warm_source *s, const tt_cohort *c, const tt_member *m,
-                  const float *old, float *w)
+static void shrink_and_perturb(const tt_warm_source *s, const tt_cohort *c, const tt_member *m,
+                               const float *old, float *w)
 {
   tt_cohort noisy = *c;
   noisy.retry_reseed = 1;
-  if (s->w.how == TT_WARM_shrink_perturb) tt_cohort_init(&noisy, m, (int32_t)s->w.round, w);
+  if (s->w.how == TT_WARM_START_shrink_perturb)
+    tt_member_init_weights(&noisy, m, (int32_t)s->w.round, w);
   for (int64_t p = 0; p < c->model.params; p++)
-    w[p] = s->w.how == TT_WARM_params
+    w[p] = s->w.how == TT_WARM_START_params
                ? old[p]
                : (float)(s->w.shrink * (double)old[p] + s->w.perturb * (double)w[p]);
 }
 
-static void place_weights(const tt_warm_source *s, int64_t k, tt_crew *w)
+static void apply_weights(const tt_warm_source *s, int64_t k, tt_shard *w)
 {
-  int64_t params = w->mine->params;
+  int64_t params = w->state->params;
   for (int64_t i = 0; i < w->slice.count; i++) {
     int64_t m = w->slice.first + i;
-    tt_origin_row o = s->from[k][m];
+    tt_source_row o = s->from[k][m];
     if (o.row < 0) continue;
-    blend(s, w->cohort, &w->cohort->member[m], s->model.at[o.committee]->w + o.row * params,
-          TT_FIELD(w->mine, weights) + i * params);
+    shrink_and_perturb(s, w->cohort, &w->cohort->member[m],
+                       s->model.at[o.committee]->w + o.row * params,
+                       TT_FIELD(w->state, weights) + i * params);
   }
 }
 
@@ -303,94 +307,95 @@ static void copy_field(const tt_state *from, int64_t i, tt_state *to, int64_t j,
          (size_t)(count * a.bytes));
 }
 
-void tt_warm_go_on_local(const tt_state *from, int64_t i, tt_state *to, int64_t j)
+void tt_warm_resume_member_local(const tt_state *from, int64_t i, tt_state *to, int64_t j)
 {
-  static const int goes_on[] = {
-      TT_STATE_FIELD_weights,         TT_STATE_FIELD_slots,         TT_STATE_FIELD_step,
-      TT_STATE_FIELD_epoch,           TT_STATE_FIELD_loss_train,    TT_STATE_FIELD_loss_validation,
-      TT_STATE_FIELD_loss_ensemble,   TT_STATE_FIELD_average,       TT_STATE_FIELD_averaged,
-      TT_STATE_FIELD_rate,            TT_STATE_FIELD_attempt};
-  for (size_t f = 0; f < sizeof goes_on / sizeof *goes_on; f++)
-    copy_field(from, i, to, j, goes_on[f]);
+  static const int resumed[] = {
+      TT_STATE_FIELD_weights,       TT_STATE_FIELD_slots,      TT_STATE_FIELD_step,
+      TT_STATE_FIELD_epoch,         TT_STATE_FIELD_loss_train, TT_STATE_FIELD_loss_validation,
+      TT_STATE_FIELD_loss_ensemble, TT_STATE_FIELD_average,    TT_STATE_FIELD_averaged,
+      TT_STATE_FIELD_rate,          TT_STATE_FIELD_attempt};
+  for (size_t f = 0; f < sizeof resumed / sizeof *resumed; f++)
+    copy_field(from, i, to, j, resumed[f]);
 }
 
-static tt_err of_another_run(const tt_warm_source *s)
+static tt_err error_other_run(const tt_warm_source *s)
 {
   return TT_FAIL(DATA, "%s: its checkpoint and its model.h5 are of different trainings; use params",
                  s->directory);
 }
 
 /* Members of the crew that go on from rows of committee q, which lie in `rows`. */
-static tt_err go_on(const tt_warm_source *s, int64_t k, tt_crew *w, int64_t q, tt_slice rows)
+static tt_err resume_members(const tt_warm_source *s, int64_t k, tt_shard *w, int64_t q,
+                             tt_slice rows)
 {
-  const tt_committee *m = s->model.at[q];
+  const tt_trained_ensemble *m = s->model.at[q];
   tt_state *from = NULL;
   TT_TRY(tt_ckpt_last_read_local(s->last, q, rows, &from));
   size_t bytes = (size_t)m->model.params * sizeof *m->w;
   tt_err e = TT_OK;
-  if (from->params != w->mine->params || from->slots != w->mine->slots ||
-      from->averages != w->mine->averages)
+  if (from->params != w->state->params || from->slots != w->state->slots ||
+      from->averages != w->state->averages)
     e = TT_FAIL(DATA, "%s: another train.optimizer or train.average than now; use params",
                 s->directory);
   for (int64_t i = 0; !e && i < w->slice.count; i++) {
-    tt_origin_row o = s->from[k][w->slice.first + i];
+    tt_source_row o = s->from[k][w->slice.first + i];
     if (o.committee != q || o.row < 0) continue;
-    const float *result = tt_state_result(from, o.row - rows.first);
-    if (memcmp(result, m->w + o.row * m->model.params, bytes) != 0) e = of_another_run(s);
-    tt_warm_go_on_local(from, o.row - rows.first, w->mine, i);
+    const float *result = tt_state_prediction_weights(from, o.row - rows.first);
+    if (memcmp(result, m->w + o.row * m->model.params, bytes) != 0) e = error_other_run(s);
+    tt_warm_resume_member_local(from, o.row - rows.first, w->state, i);
   }
   tt_state_destroy(&from);
   return e;
 }
 
-static tt_err place_states(const tt_warm_source *s, int64_t k, tt_crew *w)
+static tt_err apply_states(const tt_warm_source *s, int64_t k, tt_shard *w)
 {
   for (int64_t q = 0; q < s->model.count; q++) {
     int64_t low = INT64_MAX, high = -1;
     for (int64_t i = 0; i < w->slice.count; i++) {
-      tt_origin_row o = s->from[k][w->slice.first + i];
+      tt_source_row o = s->from[k][w->slice.first + i];
       if (o.committee != q || o.row < 0) continue;
       low = o.row < low ? o.row : low;
       high = o.row > high ? o.row : high;
     }
-    if (high >= 0) TT_TRY(go_on(s, k, w, q, (tt_slice){low, high - low + 1}));
+    if (high >= 0) TT_TRY(resume_members(s, k, w, q, (tt_slice){low, high - low + 1}));
   }
-  for (int64_t i = 0; is_joint(w->cohort) && i < w->slice.count; i++)
-    TT_FIELD(w->mine, epoch)[i] = (int32_t)epochs_behind(s, w->cohort, k, w->slice.first + i);
+  for (int64_t i = 0; is_collective(w->cohort) && i < w->slice.count; i++)
+    TT_FIELD(w->state, epoch)[i] = (int32_t)epochs_done(s, w->cohort, k, w->slice.first + i);
   return TT_OK;
 }
 
-static tt_err place_all(const tt_warm_source *s, tt_crews *crews)
+static tt_err apply_all(const tt_warm_source *s, tt_shards *shards)
 {
-  for (int64_t k = 0; k < crews->count; k++) {
-    tt_crew *w = &crews->at[k];
+  for (int64_t k = 0; k < shards->count; k++) {
+    tt_shard *w = &shards->at[k];
     if (!w->engine) continue;
-    TT_TRY(tt_crew_save_local(w));
-    if (s->end)
-      TT_TRY(place_states(s, k, w));
+    TT_TRY(tt_shard_save_local(w));
+    if (s->final)
+      TT_TRY(apply_states(s, k, w));
     else
-      place_weights(s, k, w);
-    TT_TRY(tt_crew_load_local(w));
+      apply_weights(s, k, w);
+    TT_TRY(tt_shard_load_local(w));
   }
   return TT_OK;
 }
 
-static void tell(const tt_warm_source *s, const tt_crews *crews)
+static void log_warm_start(const tt_warm_source *s, const tt_shards *shards)
 {
   int64_t warm = 0, members = 0;
-  for (int64_t k = 0; k < crews->count; k++) {
-    members += crews->at[k].cohort->members;
-    for (int64_t m = 0; m < crews->at[k].cohort->members; m++) warm += s->from[k][m].row >= 0;
+  for (int64_t k = 0; k < shards->count; k++) {
+    members += shards->at[k].cohort->members;
+    for (int64_t m = 0; m < shards->at[k].cohort->members; m++) warm += s->from[k][m].row >= 0;
   }
-  tt_log_once(warm == members ? TT_LOG_DEBUG : TT_LOG_INFO,
-              "%" PRId64 " of %" PRId64 " members begin with the weights of %s (%s)",
-              warm, members, s->directory, tt_choice_warm[s->w.how]);
+  tt_log_root(warm == members ? TT_LOG_DEBUG : TT_LOG_INFO,
+              "%" PRId64 " of %" PRId64 " members begin with the weights of %s (%s)", warm, members,
+              s->directory, tt_choice_warm_start[s->w.how]);
 }
 
-tt_err tt_warm_begin(tt_comm *c, const tt_warm_source *s, tt_crews *crews)
+tt_err tt_warm_apply(tt_comm *c, const tt_warm_source *s, tt_shards *shards)
 {
   if (!s) return TT_OK;
-  tt_err e = tt_agree(c, place_all(s, crews));
-  if (!e) tell(s, crews);
+  tt_err e = tt_agree(c, apply_all(s, shards));
+  if (!e) log_warm_start(s, shards);
   return e;
 }

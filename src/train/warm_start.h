@@ -3,14 +3,14 @@
  * Weights belong to normalised inputs and targets: where the training rows, and with them means and
  * spreads, have changed since, the same weights predict something else in the user's units, the
  * less the more rows there are. */
-#ifndef TT_WARM_H
-#define TT_WARM_H
+#ifndef TT_WARM_START_H
+#define TT_WARM_START_H
 #include "src/train/shard.h"
 
 /* Where they come from. Members are matched by ensemble name and number; those that the earlier run
  * did not have, or that had diverged, begin anew. */
 typedef struct tt_warm_start {
-  tt_warm how;           /* TT_WARM_none: everything below is ignored */
+  tt_warm how;           /* TT_WARM_START_none: everything below is ignored */
   const char *directory; /* of the earlier run: its model.h5, for optimizer its last checkpoint */
   double shrink, perturb;
   int64_t round; /* of shrink_perturb: another number, other noise; >= 1 */
@@ -48,9 +48,9 @@ tt_err tt_warm_match_local(tt_warm_source *s, tt_job *job);
  *                   where their ensemble is; a retry (train.on_diverged) takes as many as the
  *                   others have had in all
  * Errors: DATA (another optimiser; a checkpoint of another run), IO, MEM, of the engine. */
-tt_err tt_warm_begin(tt_comm *c, const tt_warm_source *s, tt_crews *crews);
+tt_err tt_warm_apply(tt_comm *c, const tt_warm_source *s, tt_shards *shards);
 
 /* optimizer, of one member: member i of `from` [its place] goes on as member j of `to`, a blank
  * state with at least as many epochs. Local. */
-void tt_warm_go_on_local(const tt_state *from, int64_t i, tt_state *to, int64_t j);
+void tt_warm_resume_member_local(const tt_state *from, int64_t i, tt_state *to, int64_t j);
 #endif

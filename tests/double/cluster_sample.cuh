@@ -1,7 +1,7 @@
 /* cluster_sample.cuh — small kernels in clusters of blocks, right ones and deliberately wrong ones;
  * nvcc compiles them too. One float of shared memory per thread. */
-#ifndef TT_CLUSTER_SAMPLE_CUH
-#define TT_CLUSTER_SAMPLE_CUH
+#ifndef TT_DOUBLE_CLUSTER_SAMPLE_CUH
+#define TT_DOUBLE_CLUSTER_SAMPLE_CUH
 #include "cuda/cluster/thread_block_cluster.cuh"
 #include "tests/double/sample.cuh"
 
@@ -16,14 +16,14 @@ typedef struct ring_args {
  * keeps a fast rank from overwriting what a slow one still has to read. */
 template <bool SECOND_BARRIER> __global__ void ring(ring_args a)
 {
-  TT_SHARED(float, value);
+  TT_SHARED_MEMORY(float, value);
   int t = (int)threadIdx.x, at = (int)(blockIdx.x * blockDim.x) + t;
   int next = (tt_cluster_rank() + 1) % a.ranks;
   float mine = a.in[at];
   for (int step = 0; step < a.steps; step++) {
     value[t] = mine;
     tt_cluster_sync();
-    mine = 0.75f * mine + 0.25f * *tt_cluster_map(value + t, next);
+    mine = 0.75f * mine + 0.25f * *tt_cluster_map_shared(value + t, next);
     if (SECOND_BARRIER) tt_cluster_sync();
   }
   a.out[at] = mine;
@@ -31,9 +31,9 @@ template <bool SECOND_BARRIER> __global__ void ring(ring_args a)
 }
 
 /* Every rank passes as many barriers of its own as it likes, and finds its memory fresh. */
-static __global__ void apart(ring_args a)
+static __global__ void independent_ranks(ring_args a)
 {
-  TT_SHARED(float, value);
+  TT_SHARED_MEMORY(float, value);
   int t = (int)threadIdx.x, at = (int)(blockIdx.x * blockDim.x) + t;
   int right = (t + 1) % (int)blockDim.x;
   int fresh = value[t] != value[t]; /* the double's poison is NaN */
@@ -48,21 +48,21 @@ static __global__ void apart(ring_args a)
 }
 
 /* Rank 1 looks at rank 0, which does not wait for it. */
-static __global__ void leaves(ring_args a)
+static __global__ void ends_too_early(ring_args a)
 {
-  TT_SHARED(float, value);
+  TT_SHARED_MEMORY(float, value);
   value[threadIdx.x] = 1.0f;
   tt_cluster_sync();
   if (tt_cluster_rank() == 0) return;
   for (int step = 0; step < a.steps; step++) __syncthreads();
-  a.out[threadIdx.x] = *tt_cluster_map(value + threadIdx.x, 0);
+  a.out[threadIdx.x] = *tt_cluster_map_shared(value + threadIdx.x, 0);
 }
 
 /* The same with an address from before, to write to. */
 static __global__ void writes_late(ring_args a)
 {
-  TT_SHARED(float, value);
-  float *there = tt_cluster_map(value + threadIdx.x, 0);
+  TT_SHARED_MEMORY(float, value);
+  float *there = tt_cluster_map_shared(value + threadIdx.x, 0);
   tt_cluster_sync();
   if (tt_cluster_rank() == 0) return;
   for (int step = 0; step < a.steps; step++) __syncthreads();
@@ -81,16 +81,18 @@ static __global__ void two_cluster_barriers(ring_args)
 /* Half of rank 0 waits for the cluster, the other half for its block. */
 static __global__ void half_a_rank(ring_args)
 {
-  if (tt_cluster_rank() == 0 && threadIdx.x < blockDim.x / 2) __syncthreads();
-  else tt_cluster_sync();
+  if (tt_cluster_rank() == 0 && threadIdx.x < blockDim.x / 2)
+    __syncthreads();
+  else
+    tt_cluster_sync();
 }
 
 /* Addresses that are none: of another rank's memory, of a rank that is not there. */
 static __global__ void maps_wrongly(ring_args a)
 {
-  TT_SHARED(float, value);
-  float *there = tt_cluster_map(value, a.steps);
-  a.out[threadIdx.x] = there == tt_cluster_map(there, 0) ? 1.0f : 0.0f;
+  TT_SHARED_MEMORY(float, value);
+  float *there = tt_cluster_map_shared(value, a.steps);
+  a.out[threadIdx.x] = there == tt_cluster_map_shared(there, 0) ? 1.0f : 0.0f;
   tt_cluster_sync();
 }
 #endif

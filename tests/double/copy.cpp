@@ -26,7 +26,7 @@ void check_side(const void *at, size_t bytes, bool device, const char *call)
 void do_copy(const copy &c)
 {
   if (!c.width || !c.height) return;
-  open_memory open;
+  device_access open;
   size_t to_bytes = (c.height - 1) * c.to_pitch + c.width;
   size_t from_bytes = (c.height - 1) * c.from_pitch + c.width;
   bool any = c.kind == cudaMemcpyDefault;
@@ -39,7 +39,7 @@ void do_copy(const copy &c)
                  : c.kind == cudaMemcpyDeviceToHost || c.kind == cudaMemcpyDeviceToDevice,
              c.call);
   if (c.to < c.from + from_bytes && c.from < c.to + to_bytes)
-    die("%s: from and to overlap", c.call);
+    fail_hard("%s: from and to overlap", c.call);
   for (size_t row = 0; row < c.height; row++)
     memcpy(c.to + row * c.to_pitch, c.from + row * c.from_pitch, c.width);
 }
@@ -49,8 +49,8 @@ cudaError_t submit_copy(void *to, size_t to_pitch, const void *from, size_t from
                         const char *call)
 {
   if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
-    return note(cudaErrorInvalidMemcpyDirection);
-  if (width > to_pitch || width > from_pitch) return note(cudaErrorInvalidValue);
+    return set_last_error(cudaErrorInvalidMemcpyDirection);
+  if (width > to_pitch || width > from_pitch) return set_last_error(cudaErrorInvalidValue);
   copy c = {static_cast<unsigned char *>(to),
             static_cast<const unsigned char *>(from),
             to_pitch,
@@ -66,7 +66,7 @@ cudaError_t submit_fill(void *to, int value, size_t bytes, cudaStream_t stream, 
 {
   return submit(stream, [=] {
     if (!bytes) return;
-    open_memory open;
+    device_access open;
     check_device_range(to, bytes, false, call);
     memset(to, value, bytes);
   });

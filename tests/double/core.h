@@ -22,7 +22,7 @@ namespace tt_double
 {
 
 /* Print what is wrong and where, and abort. */
-[[noreturn]] void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
+[[noreturn]] void fail_hard(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- device.cpp: settings, faults, counts ---- */
 
@@ -40,26 +40,26 @@ settings &now();
 tt_double_counts &counts();
 
 /* Every runtime call begins with it: counts, and says what the call must return. */
-cudaError_t enter();
+cudaError_t begin_call();
 /* True if this allocation is the one that was told to fail. */
 bool allocation_fails();
 /* Remember an error for cudaGetLastError; passes it through. */
-cudaError_t note(cudaError_t e);
+cudaError_t set_last_error(cudaError_t e);
 #define TT_DOUBLE_ENTER()                                                                          \
   do {                                                                                             \
-    cudaError_t entered = tt_double::enter();                                                      \
+    cudaError_t entered = tt_double::begin_call();                                                 \
     if (entered != cudaSuccess) return entered;                                                    \
   } while (0)
 
 /* The numbers 0..n-1 in an order. */
-void arrange(const order &o, std::mt19937_64 &random, std::vector<unsigned> &out, size_t n);
+void make_sequence(const order &o, std::mt19937_64 &random, std::vector<unsigned> &out, size_t n);
 
 /* ---- memory.cpp ---- */
 
-/* While an open_memory lives, the device memory can be touched: in kernels and copies. */
-struct open_memory {
-  open_memory();
-  ~open_memory();
+/* While an device_access lives, the device memory can be touched: in kernels and copies. */
+struct device_access {
+  device_access();
+  ~device_access();
 };
 /* [at, at + bytes) must lie inside one live allocation, or inside pinned memory if allowed. */
 void check_device_range(const void *at, size_t bytes, bool pinned_too, const char *call);
@@ -88,15 +88,15 @@ void run_kernel(const kernel_call &call);
 /* ", in tt_launch(...) at engine.cu:41, block 3, thread 17"; "" outside a kernel. */
 const char *position();
 bool in_kernel();
-int running_rank(); /* of the running block in its cluster */
+int current_rank(); /* of the running block in its cluster */
 
 /* ---- dynamic shared memory of the running blocks, by rank: memory.cpp ---- */
 
-enum { MOST_RANKS = 8 };
+enum { MAX_RANKS = 8 };
 void shared_begin(int rank, size_t bytes); /* poisoned, guarded */
 void shared_leave(int rank);   /* its block has ended: poisoned again, nobody may touch it now */
 void shared_settled(int rank); /* at a barrier of the cluster: nobody is in it from here on */
-void shared_end(int rank);     /* guards are whole, nobody has written to it since its block ended */
+void shared_end(int rank); /* guards are whole, nobody has written to it since its block ended */
 
 /* ---- stream.cpp ---- */
 
@@ -106,10 +106,10 @@ cudaError_t submit(cudaStream_t stream, work what);
 /* Everything that was put on the streams has been done when it returns. */
 void wait_for_all();
 /* What cannot be captured ends the capture that is going on, if there is one, with an error. */
-cudaError_t forbid_capture();
-#define TT_DOUBLE_NO_CAPTURE()                                                                     \
+cudaError_t fail_if_capturing();
+#define TT_DOUBLE_FAIL_IF_CAPTURING()                                                              \
   do {                                                                                             \
-    cudaError_t forbidden = tt_double::forbid_capture();                                           \
+    cudaError_t forbidden = tt_double::fail_if_capturing();                                        \
     if (forbidden != cudaSuccess) return forbidden;                                                \
   } while (0)
 bool is_capturing(cudaStream_t stream);

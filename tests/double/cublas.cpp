@@ -29,7 +29,7 @@ struct product {
 
 cublasStatus_t begin()
 {
-  cudaError_t e = enter();
+  cudaError_t e = begin_call();
   return e == cudaSuccess                 ? CUBLAS_STATUS_SUCCESS
          : e == cudaErrorMemoryAllocation ? CUBLAS_STATUS_ALLOC_FAILED
                                           : CUBLAS_STATUS_EXECUTION_FAILED;
@@ -50,8 +50,8 @@ void check(const operand &x, int64_t batch, const char *call)
 }
 
 /* cuBLAS picks an algorithm, and with it the order of a sum, by sizes, layout, alignment and the
- * number of matrices. So does the double: a product whose bits must not depend on one of them has to
- * keep it the same. The number of interleaved parts a sum is cut into. */
+ * number of matrices. So does the double: a product whose bits must not depend on one of them has
+ * to keep it the same. The number of interleaved parts a sum is cut into. */
 int64_t parts_of(const product &p)
 {
   uint64_t h = 14695981039346656037ull;
@@ -92,7 +92,7 @@ void multiply(const product &p, const float *a, const float *b, float *c, std::v
 
 void do_product(const product &p)
 {
-  open_memory open;
+  device_access open;
   check(p.a, p.batch, "cublasSgemm: A");
   check(p.b, p.batch, "cublasSgemm: B");
   check(p.c, p.batch, "cublasSgemm: C");
@@ -210,8 +210,8 @@ cublasStatus_t cublasSgemmStridedBatched(cublasHandle_t handle, cublasOperation_
                handle->math == CUBLAS_TF32_TENSOR_OP_MATH};
   if (batch < 0 || !fits(p.a) || !fits(p.b) || !fits(p.c)) return CUBLAS_STATUS_INVALID_VALUE;
   if (is_capturing(handle->stream) && !handle->workspace)
-    die("cublasSgemm is captured without a workspace: call cublasSetWorkspace after "
-        "cublasSetStream");
+    fail_hard("cublasSgemm is captured without a workspace: call cublasSetWorkspace after "
+              "cublasSetStream");
   cudaError_t e = submit(handle->stream, [p] { do_product(p); });
   return e == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INTERNAL_ERROR;
 }

@@ -1,6 +1,6 @@
 /* death.h — what a child process says when it is stopped by the double. */
-#ifndef TT_DEATH_H
-#define TT_DEATH_H
+#ifndef TT_DOUBLE_DEATH_H
+#define TT_DOUBLE_DEATH_H
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 /* Run `action` in a child; its standard error if it was stopped, "" if it came to the end. */
-template <class Action> std::string death_of(Action action)
+template <class Action> std::string output_of_aborted(Action action)
 {
   int ends[2];
   if (pipe(ends)) return "";
@@ -22,8 +22,7 @@ template <class Action> std::string death_of(Action action)
   close(ends[1]);
   std::string said;
   char part[512];
-  for (ssize_t n; (n = read(ends[0], part, sizeof part)) > 0;)
-    said.append(part, (size_t)n);
+  for (ssize_t n; (n = read(ends[0], part, sizeof part)) > 0;) said.append(part, (size_t)n);
   close(ends[0]);
   int status = 0;
   waitpid(child, &status, 0);
@@ -42,12 +41,12 @@ template <class Action> std::string death_of(Action action)
 #ifndef TT_SANITIZED
 #define TT_SANITIZED false
 #endif
-#define TT_SANITIZER_SAYS(said_)                                                                   \
+#define TT_SANITIZER_STOPPED(said_)                                                                \
   (TT_SANITIZED && (said_).find("AddressSanitizer") != std::string::npos)
 #define TT_CHECK_DIES(part_, ...)                                                                  \
   do {                                                                                             \
-    std::string tt_said = death_of([&] { __VA_ARGS__; });                                          \
-    if (!TT_SANITIZER_SAYS(tt_said)) TT_CHECK_HAS(tt_said.c_str(), part_);                         \
+    std::string tt_said = output_of_aborted([&] { __VA_ARGS__; });                                 \
+    if (!TT_SANITIZER_STOPPED(tt_said)) TT_CHECK_HAS(tt_said.c_str(), part_);                      \
     TT_CHECK(tt_said.empty(), ==, false);                                                          \
   } while (0)
 #endif

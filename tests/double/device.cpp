@@ -83,12 +83,12 @@ faults first_faults()
   return f;
 }
 
-state &all();
+state &globals();
 
 /* What is still held when the program ends fails it: on a GPU it would be lost until the exit. */
-void tell_leaks()
+void report_leaks()
 {
-  const tt_double_counts &c = all().counts;
+  const tt_double_counts &c = globals().counts;
   if (!(c.buffers + c.pinned + c.streams + c.events + c.graphs + c.handles)) return;
   fflush(nullptr);
   fprintf(stderr,
@@ -99,9 +99,9 @@ void tell_leaks()
   _exit(EXIT_FAILURE);
 }
 
-state::state() : now(first_settings()), fault(first_faults()) { atexit(tell_leaks); }
+state::state() : now(first_settings()), fault(first_faults()) { atexit(report_leaks); }
 
-state &all()
+state &globals()
 {
   static state *s = new state; /* never destroyed: used until the end of the program */
   return *s;
@@ -110,7 +110,7 @@ state &all()
 
 namespace tt_double
 {
-void die(const char *format, ...)
+void fail_hard(const char *format, ...)
 {
   va_list values;
   fflush(stdout);
@@ -123,31 +123,31 @@ void die(const char *format, ...)
   abort();
 }
 
-settings &now() { return all().now; }
-tt_double_counts &counts() { return all().counts; }
+settings &now() { return globals().now; }
+tt_double_counts &counts() { return globals().counts; }
 
-cudaError_t note(cudaError_t e)
+cudaError_t set_last_error(cudaError_t e)
 {
-  if (e != cudaSuccess) all().fault.last = e;
+  if (e != cudaSuccess) globals().fault.last = e;
   return e;
 }
 
-cudaError_t enter()
+cudaError_t begin_call()
 {
-  faults &f = all().fault;
-  if (in_kernel()) die("a call of the runtime from inside a kernel");
-  all().counts.calls++;
+  faults &f = globals().fault;
+  if (in_kernel()) fail_hard("a call of the runtime from inside a kernel");
+  globals().counts.calls++;
   if (f.sticky == cudaSuccess && f.call_at && --f.call_at == 0) f.sticky = f.error;
-  return note(f.sticky);
+  return set_last_error(f.sticky);
 }
 
 bool allocation_fails()
 {
-  faults &f = all().fault;
+  faults &f = globals().fault;
   return f.alloc_at && --f.alloc_at == 0;
 }
 
-void arrange(const order &o, std::mt19937_64 &random, std::vector<unsigned> &out, size_t n)
+void make_sequence(const order &o, std::mt19937_64 &random, std::vector<unsigned> &out, size_t n)
 {
   out.resize(n);
   std::iota(out.begin(), out.end(), 0u);
@@ -170,38 +170,38 @@ void tt_double_set_lazy(int lazy)
 void tt_double_set_devices(int count)
 {
   now().devices = count;
-  all().device = 0;
+  globals().device = 0;
 }
 
 void tt_double_set_memory(int64_t bytes)
 {
-  if (counts().buffers) die("tt_double_set_memory while memory is allocated");
+  if (counts().buffers) fail_hard("tt_double_set_memory while memory is allocated");
   now().memory = (size_t)bytes;
 }
 
-void tt_double_fail_alloc(int64_t n) { all().fault.alloc_at = n; }
+void tt_double_fail_alloc(int64_t n) { globals().fault.alloc_at = n; }
 
 void tt_double_fail_call(int64_t n, int error)
 {
-  all().fault.call_at = n;
-  all().fault.error = (cudaError_t)error;
+  globals().fault.call_at = n;
+  globals().fault.error = (cudaError_t)error;
 }
 
 void tt_double_reset(void)
 {
   wait_for_all();
   size_t memory = now().memory;
-  all().fault = faults();
+  globals().fault = faults();
   now() = first_settings();
   if (counts().buffers) now().memory = memory;
-  all().device = 0;
+  globals().device = 0;
 }
 
 tt_double_counts tt_double_count(void) { return counts(); }
 
-void tt_double_label(const char *file, int line, const char *text)
+void tt_double_set_launch_site(const char *file, int line, const char *text)
 {
-  all().where = {file, text, line};
+  globals().where = {file, text, line};
 }
 
 /* ---- errors ---- */
@@ -228,11 +228,11 @@ const char *cudaGetErrorString(cudaError_t e)
   return "unrecognized error code";
 }
 
-cudaError_t cudaPeekAtLastError() { return all().fault.last; }
+cudaError_t cudaPeekAtLastError() { return globals().fault.last; }
 
 cudaError_t cudaGetLastError()
 {
-  faults &f = all().fault;
+  faults &f = globals().fault;
   cudaError_t e = f.last;
   f.last = f.sticky;
   return e;
@@ -244,32 +244,31 @@ cudaError_t cudaGetDeviceCount(int *count)
 {
   TT_DOUBLE_ENTER();
   *count = now().devices;
-  return now().devices ? cudaSuccess : note(cudaErrorNoDevice);
+  return now().devices ? cudaSuccess : set_last_error(cudaErrorNoDevice);
 }
 
 cudaError_t cudaGetDevice(int *device)
 {
   TT_DOUBLE_ENTER();
-  *device = all().device;
-  return now().devices ? cudaSuccess : note(cudaErrorNoDevice);
+  *device = globals().device;
+  return now().devices ? cudaSuccess : set_last_error(cudaErrorNoDevice);
 }
 
 cudaError_t cudaSetDevice(int device)
 {
   TT_DOUBLE_ENTER();
-  if (device < 0 || device >= now().devices) return note(cudaErrorInvalidDevice);
-  all().device = device;
+  if (device < 0 || device >= now().devices) return set_last_error(cudaErrorInvalidDevice);
+  globals().device = device;
   return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device)
 {
   TT_DOUBLE_ENTER();
-  if (device < 0 || device >= now().devices) return note(cudaErrorInvalidDevice);
+  if (device < 0 || device >= now().devices) return set_last_error(cudaErrorInvalidDevice);
   *out = {};
   snprintf(out->name, sizeof out->name, "test double of an NVIDIA H200");
-  for (int i = 0; i < 16; i++)
-    out->uuid.bytes[i] = (char)(0x10 * device + i);
+  for (int i = 0; i < 16; i++) out->uuid.bytes[i] = (char)(0x10 * device + i);
   out->totalGlobalMem = now().memory;
   out->sharedMemPerBlock = SHARED_BLOCK;
   out->sharedMemPerBlockOptin = SHARED_OPTIN;
@@ -296,7 +295,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device)
 cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device)
 {
   TT_DOUBLE_ENTER();
-  if (device < 0 || device >= now().devices) return note(cudaErrorInvalidDevice);
+  if (device < 0 || device >= now().devices) return set_last_error(cudaErrorInvalidDevice);
   switch (attribute) {
   case cudaDevAttrMaxThreadsPerBlock: *value = THREADS_BLOCK; break;
   case cudaDevAttrMaxSharedMemoryPerBlock: *value = SHARED_BLOCK; break;
@@ -318,7 +317,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int dev
 cudaError_t cudaDeviceGetPCIBusId(char *text, int room, int device)
 {
   TT_DOUBLE_ENTER();
-  if (device < 0 || device >= now().devices) return note(cudaErrorInvalidDevice);
+  if (device < 0 || device >= now().devices) return set_last_error(cudaErrorInvalidDevice);
   snprintf(text, (size_t)room, "0000:%02X:00.0", 0x10 + device);
   return cudaSuccess;
 }
@@ -342,7 +341,7 @@ int cluster_of(const cudaLaunchConfig_t &config)
   for (unsigned i = 0; i < config.numAttrs; i++) {
     if (config.attrs[i].id != cudaLaunchAttributeClusterDimension) continue;
     auto size = config.attrs[i].val.clusterDim;
-    bool portable = size.x >= 1 && size.x <= MOST_RANKS && size.y == 1 && size.z == 1;
+    bool portable = size.x >= 1 && size.x <= MAX_RANKS && size.y == 1 && size.z == 1;
     ranks = portable && config.gridDim.x % size.x == 0 ? (int)size.x : 0;
   }
   return ranks;
@@ -357,8 +356,8 @@ bool can_launch(dim3 grid, dim3 block)
 
 int shared_limit(void (*kernel)())
 {
-  auto it = all().shared_limit.find(kernel);
-  return it == all().shared_limit.end() ? (int)SHARED_BLOCK : it->second;
+  auto it = globals().shared_limit.find(kernel);
+  return it == globals().shared_limit.end() ? (int)SHARED_BLOCK : it->second;
 }
 } // namespace
 
@@ -371,14 +370,13 @@ cudaError_t launch(kernel_thunk thunk, void (*kernel)(), const void *args,
   dim3 grid = config.gridDim, block = config.blockDim;
   size_t shared_bytes = config.dynamicSmemBytes;
   int cluster = cluster_of(config);
-  if (!kernel) return note(cudaErrorInvalidDeviceFunction);
+  if (!kernel) return set_last_error(cudaErrorInvalidDeviceFunction);
   if (!can_launch(grid, block) || bytes > ARGUMENT_BYTES || !cluster)
-    return note(cudaErrorInvalidConfiguration);
-  if (shared_bytes > (size_t)shared_limit(kernel)) return note(cudaErrorInvalidValue);
+    return set_last_error(cudaErrorInvalidConfiguration);
+  if (shared_bytes > (size_t)shared_limit(kernel)) return set_last_error(cudaErrorInvalidValue);
   const unsigned char *from = static_cast<const unsigned char *>(args);
-  auto call = std::make_shared<kernel_call>(
-      kernel_call{thunk, kernel, {from, from + bytes}, grid, block, cluster, shared_bytes,
-                  all().where});
+  auto call = std::make_shared<kernel_call>(kernel_call{
+      thunk, kernel, {from, from + bytes}, grid, block, cluster, shared_bytes, globals().where});
   check_arguments(args, fields, bytes);
   return submit(config.stream, [call] { run_kernel(*call); });
 }
@@ -387,8 +385,8 @@ cudaError_t set_attribute(void (*kernel)(), cudaFuncAttribute attribute, int val
 {
   TT_DOUBLE_ENTER();
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
-  if (value < 0 || value > SHARED_OPTIN) return note(cudaErrorInvalidValue);
-  all().shared_limit[kernel] = std::max(value, (int)SHARED_BLOCK);
+  if (value < 0 || value > SHARED_OPTIN) return set_last_error(cudaErrorInvalidValue);
+  globals().shared_limit[kernel] = std::max(value, (int)SHARED_BLOCK);
   return cudaSuccess;
 }
 
@@ -406,7 +404,7 @@ cudaError_t get_attributes(cudaFuncAttributes *out, void (*kernel)())
 cudaError_t occupancy(int *blocks, int threads, size_t shared_bytes)
 {
   TT_DOUBLE_ENTER();
-  if (threads < 1) return note(cudaErrorInvalidValue);
+  if (threads < 1) return set_last_error(cudaErrorInvalidValue);
   int by_threads = THREADS_MULTIPROCESSOR / ((threads + 31) / 32 * 32);
   int by_shared = (int)(SHARED_MULTIPROCESSOR / (shared_bytes + SHARED_RESERVED));
   *blocks = threads > THREADS_BLOCK || shared_bytes > SHARED_OPTIN
@@ -419,7 +417,7 @@ cudaError_t active_clusters(int *clusters, const cudaLaunchConfig_t &config)
 {
   int ranks = cluster_of(config), blocks = 0;
   dim3 block = config.blockDim;
-  if (!ranks) return note(cudaErrorInvalidConfiguration);
+  if (!ranks) return set_last_error(cudaErrorInvalidConfiguration);
   cudaError_t e = occupancy(&blocks, (int)(block.x * block.y * block.z), config.dynamicSmemBytes);
   *clusters = blocks * MULTIPROCESSORS / ranks;
   return e;

@@ -1,14 +1,14 @@
 /* formulas.cuh — every formula of the headers that host and device share, in one kernel: nvcc and a
  * C++17 compiler take them all, and both sides compute the same. */
-#ifndef TT_FORMULAS_CUH
-#define TT_FORMULAS_CUH
+#ifndef TT_DOUBLE_FORMULAS_CUH
+#define TT_DOUBLE_FORMULAS_CUH
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/rng.h"
-#include "cuda/common/device.cuh"
 #include "core/engine/engine.h"
 #include "core/model/partition.h"
 #include "core/model/state.h"
+#include "cuda/common/device.cuh"
 
 /* What one thread found, one value per formula. */
 typedef struct formula_results {
@@ -20,8 +20,8 @@ typedef struct formula_results {
 } formula_results;
 
 typedef struct formula_args {
-  tt_order order;    /* its resample is replaced by each of the words */
-  tt_step_args step; /* corrected on the device */
+  tt_sampler order;       /* its resample is replaced by each of the words */
+  tt_optimizer_args step; /* corrected on the device */
   tt_loss_args loss;
   formula_results *out; /* one per thread of the grid */
 } formula_args;
@@ -35,24 +35,23 @@ TT_HD formula_results formulas_at(formula_args a, uint32_t i)
     r.act_grad[act] = tt_act_grad((tt_activation)act, x, r.act[act]);
   }
   for (int loss = 0; loss < TT_LOSS_COUNT; loss++)
-    r.loss[loss] = tt_loss_at((tt_loss)loss, x, 0.5f * x, 0.25f, a.loss);
-  tt_step_correct(&a.step, (int64_t)i + 1);
+    r.loss[loss] = tt_loss_two_outputs((tt_loss)loss, x, 0.5f * x, 0.25f, a.loss);
+  tt_optimizer_bias_correction(&a.step, (int64_t)i + 1);
   for (int kind = 0; kind < TT_OPT_COUNT; kind++) {
     r.stepped[kind] = 0.5f;
-    tt_step((tt_optimizer)kind, &r.stepped[kind], x, &r.slot[kind][0], &r.slot[kind][1],
-            &r.slot[kind][2], a.step);
+    tt_optimizer_step((tt_optimizer)kind, &r.stepped[kind], x, &r.slot[kind][0], &r.slot[kind][1],
+                      &r.slot[kind][2], a.step);
   }
   r.shuffled = tt_shuffle_at(&a.order.epoch, i);
   for (int kind = 0; kind < TT_RESAMPLE_COUNT; kind++) {
     a.order.resample = kind;
-    r.ordered[kind] = tt_order_at(&a.order, i);
+    r.ordered[kind] = tt_sampler_at(&a.order, i);
   }
-  tt_random4 drawn = tt_random(a.order.seed, a.order.stream, TT_FOR_INIT, 3, i);
-  for (int word = 0; word < 4; word++)
-    r.drawn[word] = drawn.v[word];
-  r.unit = tt_unit(drawn.v[0]);
-  r.below = tt_below(drawn.v[1], drawn.v[2], 1000);
-  r.log1p = tt_log1p(r.unit);
+  tt_random4 drawn = tt_random(a.order.seed, a.order.stream, TT_PURPOSE_INIT, 3, i);
+  for (int word = 0; word < 4; word++) r.drawn[word] = drawn.v[word];
+  r.unit = tt_uniform(drawn.v[0]);
+  r.below = tt_uniform_below(drawn.v[1], drawn.v[2], 1000);
+  r.log1p = tt_log1pf(r.unit);
   return r;
 }
 

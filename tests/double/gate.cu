@@ -5,11 +5,11 @@
 #include "tests/double/product.cuh"
 #include "tests/double/sample.cuh"
 
-tt_err gate_launch(cudaStream_t stream, formula_args f, sample_args s, sum_args u, queue_args q,
-                   fill_args v, product_args p, ring_args r);
+tt_err launch_everything(cudaStream_t stream, formula_args f, sample_args s, sum_args u,
+                         queue_args q, fill_args v, product_args p, ring_args r);
 
-tt_err gate_launch(cudaStream_t stream, formula_args f, sample_args s, sum_args u, queue_args q,
-                   fill_args v, product_args p, ring_args r)
+tt_err launch_everything(cudaStream_t stream, formula_args f, sample_args s, sum_args u,
+                         queue_args q, fill_args v, product_args p, ring_args r)
 {
   const size_t shared_bytes = 100 * 1024;
   TT_TRY(tt_launch(formulas, 4, 64, 0, stream, f));
@@ -21,8 +21,8 @@ tt_err gate_launch(cudaStream_t stream, formula_args f, sample_args s, sum_args 
   TT_TRY(tt_launch(fill, 2, 256, 0, stream, v));
   TT_TRY(tt_launch((products<4, TT_PRECISION_3xtf32>), 1, 96, 0, stream, p));
   TT_TRY(tt_launch_cluster(ring<true>, 4, 8, 64, 256, stream, r));
-  TT_TRY(tt_launch_cluster(apart, 4, 8, 64, 256, stream, r));
-  TT_TRY(tt_launch_cluster(leaves, 4, 8, 64, 256, stream, r));
+  TT_TRY(tt_launch_cluster(independent_ranks, 4, 8, 64, 256, stream, r));
+  TT_TRY(tt_launch_cluster(ends_too_early, 4, 8, 64, 256, stream, r));
   TT_TRY(tt_launch_cluster(writes_late, 4, 8, 64, 256, stream, r));
   TT_TRY(tt_launch_cluster(two_cluster_barriers, 4, 8, 64, 256, stream, r));
   TT_TRY(tt_launch_cluster(half_a_rank, 4, 8, 64, 256, stream, r));

@@ -52,8 +52,7 @@ void sanitize(void *at, size_t bytes, bool allowed)
 
 void write_guard(char *from, char *to)
 {
-  for (char *at = from; at < to; at++)
-    *at = (char)GUARD_BYTES[(uintptr_t)at & 1];
+  for (char *at = from; at < to; at++) *at = (char)GUARD_BYTES[(uintptr_t)at & 1];
 }
 
 bool guard_is_whole(const char *from, const char *to)
@@ -68,8 +67,9 @@ void on_fault(int number, siginfo_t *info, void *)
 {
   const char *at = static_cast<const char *>(info->si_addr);
   if (is_device(at) && !device.open)
-    die("the host touched device memory at %p; copy it with cudaMemcpy", info->si_addr);
-  if (is_device(at)) die("device memory that was never allocated was touched at %p", info->si_addr);
+    fail_hard("the host touched device memory at %p; copy it with cudaMemcpy", info->si_addr);
+  if (is_device(at))
+    fail_hard("device memory that was never allocated was touched at %p", info->si_addr);
   sigaction(number, &device.before, nullptr); /* not ours: comes again, to whom it was before */
 }
 
@@ -90,7 +90,7 @@ void make_arena()
 {
   void *base = mmap(nullptr, ARENA_BYTES + HUGE_PAGE, PROT_NONE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (base == MAP_FAILED) die("no room for 64 GiB of addresses");
+  if (base == MAP_FAILED) fail_hard("no room for 64 GiB of addresses");
   device.base = reinterpret_cast<char *>(round_up(reinterpret_cast<size_t>(base), HUGE_PAGE));
   madvise(device.base, ARENA_BYTES, MADV_HUGEPAGE);
 }
@@ -115,12 +115,11 @@ char *find_gap(size_t room)
 size_t bytes_in_use()
 {
   size_t sum = 0;
-  for (const auto &entry : device.live)
-    sum += entry.second.bytes;
+  for (const auto &entry : device.live) sum += entry.second.bytes;
   return sum;
 }
 
-char *take(size_t bytes)
+char *allocate(size_t bytes)
 {
   if (!device.base) make_arena();
   size_t room = GUARD + round_up(bytes, ALIGNMENT) + GUARD;
@@ -128,7 +127,7 @@ char *take(size_t bytes)
   if (!front) return nullptr;
   char *begin = front + GUARD;
   device.used = std::max(device.used, (size_t)(front + room - device.base));
-  open_memory open;
+  device_access open;
   protect(PROT_READ | PROT_WRITE); /* `used` has grown */
   sanitize(front, room, true);
   write_guard(front, begin);
@@ -140,11 +139,11 @@ char *take(size_t bytes)
   return begin;
 }
 
-void give_back(std::map<char *, allocation>::iterator which)
+void deallocate(std::map<char *, allocation>::iterator which)
 {
   char *front = which->first - GUARD;
   size_t room = which->second.room;
-  open_memory open;
+  device_access open;
   sanitize(front, room, true);
   memset(front, POISON, room); /* who uses it after this reads NaN */
   sanitize(front, room, false);
@@ -170,11 +169,11 @@ std::map<char *, size_t>::const_iterator pinned_of(const char *at)
 }
 } // namespace
 
-open_memory::open_memory()
+device_access::device_access()
 {
   if (device.open++ == 0) protect(PROT_READ | PROT_WRITE);
 }
-open_memory::~open_memory()
+device_access::~device_access()
 {
   if (--device.open > 0) return;
   protect(PROT_NONE);
@@ -193,8 +192,8 @@ void check_guards()
   for (const auto &[begin, a] : device.live) {
     bool front = guard_is_whole(begin - GUARD, begin);
     if (!front || !guard_is_whole(begin + a.bytes, begin - GUARD + a.room))
-      die("written %s allocation %lld of %zu bytes of device memory", front ? "behind" : "before",
-          (long long)a.number, a.bytes);
+      fail_hard("written %s allocation %lld of %zu bytes of device memory",
+                front ? "behind" : "before", (long long)a.number, a.bytes);
   }
 #endif
 }
@@ -206,25 +205,25 @@ void check_device_range(const void *at, size_t bytes, bool pinned_too, const cha
     return check_host_range(at, bytes, call);
   auto it = allocation_of(begin);
   if (it == device.live.end())
-    die("%s: %p %s", call, at,
-        is_device(at) ? "is not (or no longer) allocated on the device"
-                      : "is host memory where device memory must be");
+    fail_hard("%s: %p %s", call, at,
+              is_device(at) ? "is not (or no longer) allocated on the device"
+                            : "is host memory where device memory must be");
   size_t offset = (size_t)(begin - it->first), size = it->second.bytes;
   if (bytes > size - offset)
-    die("%s: bytes %zu to %zu of allocation %lld, which has %zu", call, offset, offset + bytes,
-        (long long)it->second.number, size);
+    fail_hard("%s: bytes %zu to %zu of allocation %lld, which has %zu", call, offset,
+              offset + bytes, (long long)it->second.number, size);
 }
 
 void check_host_range(const void *at, size_t bytes, const char *call)
 {
   const char *begin = static_cast<const char *>(at);
-  if (is_device(at)) die("%s: %p is device memory where host memory must be", call, at);
+  if (is_device(at)) fail_hard("%s: %p is device memory where host memory must be", call, at);
   auto it = pinned_of(begin);
   if (it == device.pinned.end()) return;
   size_t offset = (size_t)(begin - it->first);
   if (bytes > it->second - offset)
-    die("%s: bytes %zu to %zu of a pinned block, which has %zu", call, offset, offset + bytes,
-        it->second);
+    fail_hard("%s: bytes %zu to %zu of a pinned block, which has %zu", call, offset, offset + bytes,
+              it->second);
 }
 
 /* Addresses of programs, heaps and stacks lie above 2^45 on 64-bit Linux; numbers seldom do, and
@@ -243,7 +242,7 @@ void check_arguments(const void *args, const unsigned char *fields, size_t bytes
     if (is_device(address)) continue;
     if (pinned_of(static_cast<char *>(address)) != device.pinned.end()) continue;
     if (mincore(reinterpret_cast<void *>(word / PAGE * PAGE), 1, &state) == 0)
-      die("byte %zu of the kernel's arguments holds %p, which is host memory", at, address);
+      fail_hard("byte %zu of the kernel's arguments holds %p, which is host memory", at, address);
   }
 }
 
@@ -255,9 +254,10 @@ enum { SHARED_MAX = 227 * 1024, SHARED_GUARD = 4096 };
 struct shared_memory {
   alignas(128) unsigned char bytes[SHARED_GUARD + SHARED_MAX + SHARED_GUARD];
   size_t size;
-  bool left;    /* its block has ended */
-  bool touched; /* others may be in it: they have had its address since the cluster's last barrier */
-} ranks[MOST_RANKS];
+  bool ended; /* its block has ended */
+  bool
+      touched; /* others may be in it: they have had its address since the cluster's last barrier */
+} ranks[MAX_RANKS];
 } // namespace
 
 void shared_begin(int rank, size_t bytes)
@@ -271,7 +271,7 @@ void shared_begin(int rank, size_t bytes)
   sanitize(all, SHARED_GUARD, false);
   sanitize(begin + bytes, sizeof shared.bytes - SHARED_GUARD - bytes, false);
   shared.size = bytes;
-  shared.left = shared.touched = false;
+  shared.ended = shared.touched = false;
 }
 
 void shared_settled(int rank) { ranks[rank].touched = false; }
@@ -279,7 +279,7 @@ void shared_settled(int rank) { ranks[rank].touched = false; }
 void shared_leave(int rank)
 {
   memset(ranks[rank].bytes + SHARED_GUARD, POISON, ranks[rank].size);
-  ranks[rank].left = true;
+  ranks[rank].ended = true;
 }
 
 void shared_end(int rank)
@@ -287,15 +287,16 @@ void shared_end(int rank)
   shared_memory &shared = ranks[rank];
   char *all = reinterpret_cast<char *>(shared.bytes), *begin = all + SHARED_GUARD;
   sanitize(all, sizeof shared.bytes, true);
-  if (!guard_is_whole(all, begin)) die("written before the block's shared memory");
+  if (!guard_is_whole(all, begin)) fail_hard("written before the block's shared memory");
   if (!guard_is_whole(begin + shared.size, begin + shared.size + SHARED_GUARD))
-    die("written behind the block's %zu bytes of shared memory", shared.size);
+    fail_hard("written behind the block's %zu bytes of shared memory", shared.size);
   if (shared.touched)
-    die("rank %d has ended without a barrier of the cluster after others mapped its shared memory",
+    fail_hard(
+        "rank %d has ended without a barrier of the cluster after others mapped its shared memory",
         rank);
-  for (size_t i = 0; shared.left && i < shared.size; i++)
+  for (size_t i = 0; shared.ended && i < shared.size; i++)
     if ((unsigned char)begin[i] != POISON)
-      die("written to the shared memory of rank %d of a cluster after it had ended", rank);
+      fail_hard("written to the shared memory of rank %d of a cluster after it had ended", rank);
 }
 } // namespace tt_double
 
@@ -303,9 +304,9 @@ using namespace tt_double;
 
 void *tt_double_shared()
 {
-  if (!in_kernel()) die("shared memory outside a kernel");
-  shared_memory &shared = ranks[running_rank()];
-  if (!shared.size) die("shared memory of a kernel that was launched with 0 bytes of it");
+  if (!in_kernel()) fail_hard("shared memory outside a kernel");
+  shared_memory &shared = ranks[current_rank()];
+  if (!shared.size) fail_hard("shared memory of a kernel that was launched with 0 bytes of it");
   return shared.bytes + SHARED_GUARD;
 }
 
@@ -313,11 +314,12 @@ void *tt_double_cluster_map(void *at, int rank)
 {
   unsigned char *begin = static_cast<unsigned char *>(tt_double_shared());
   unsigned char *byte = static_cast<unsigned char *>(at);
-  if (byte < begin || byte >= begin + ranks[running_rank()].size)
-    die("%p is not in the block's own shared memory, of which there is one in every rank", at);
-  if (rank < 0 || rank >= tt_double_cluster_size()) die("rank %d of a smaller cluster", rank);
-  if (ranks[rank].left) die("shared memory of rank %d, which has ended", rank);
-  ranks[rank].touched |= rank != running_rank();
+  if (byte < begin || byte >= begin + ranks[current_rank()].size)
+    fail_hard("%p is not in the block's own shared memory, of which there is one in every rank",
+              at);
+  if (rank < 0 || rank >= tt_double_cluster_size()) fail_hard("rank %d of a smaller cluster", rank);
+  if (ranks[rank].ended) fail_hard("shared memory of rank %d, which has ended", rank);
+  ranks[rank].touched |= rank != current_rank();
   return ranks[rank].bytes + SHARED_GUARD + (byte - begin);
 }
 
@@ -327,12 +329,12 @@ cudaError_t cudaMalloc(void **out, size_t bytes)
 {
   TT_DOUBLE_ENTER();
   *out = nullptr;
-  TT_DOUBLE_NO_CAPTURE();
+  TT_DOUBLE_FAIL_IF_CAPTURING();
   if (!bytes) return cudaSuccess;
   counts().allocations++;
   bool full = bytes > now().memory || bytes_in_use() > now().memory - bytes;
-  char *block = full || allocation_fails() ? nullptr : take(bytes);
-  if (!block) return note(cudaErrorMemoryAllocation);
+  char *block = full || allocation_fails() ? nullptr : allocate(bytes);
+  if (!block) return set_last_error(cudaErrorMemoryAllocation);
   counts().buffers++;
   counts().bytes += (int64_t)bytes;
   *out = block;
@@ -341,16 +343,16 @@ cudaError_t cudaMalloc(void **out, size_t bytes)
 
 cudaError_t cudaFree(void *block)
 {
-  cudaError_t e = enter();
+  cudaError_t e = begin_call();
   if (!block) return e;
-  TT_DOUBLE_NO_CAPTURE();
+  TT_DOUBLE_FAIL_IF_CAPTURING();
   wait_for_all();
   auto it = device.live.find(static_cast<char *>(block));
   if (it == device.live.end())
-    die("cudaFree(%p): not (or no longer) the start of an allocation", block);
+    fail_hard("cudaFree(%p): not (or no longer) the start of an allocation", block);
   counts().buffers--;
   counts().bytes -= (int64_t)it->second.bytes;
-  give_back(it);
+  deallocate(it);
   return e;
 }
 
@@ -360,7 +362,7 @@ cudaError_t cudaMallocHost(void **out, size_t bytes)
   *out = nullptr;
   if (!bytes) return cudaSuccess;
   char *block = static_cast<char *>(malloc(bytes));
-  if (!block) return note(cudaErrorMemoryAllocation);
+  if (!block) return set_last_error(cudaErrorMemoryAllocation);
   memset(block, POISON, bytes);
   device.pinned[block] = bytes;
   counts().pinned++;
@@ -372,11 +374,11 @@ cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned) { return cudaMallo
 
 cudaError_t cudaFreeHost(void *block)
 {
-  cudaError_t e = enter();
+  cudaError_t e = begin_call();
   if (!block) return e;
   wait_for_all();
   if (!device.pinned.erase(static_cast<char *>(block)))
-    die("cudaFreeHost(%p): not (or no longer) a pinned block", block);
+    fail_hard("cudaFreeHost(%p): not (or no longer) a pinned block", block);
   free(block);
   counts().pinned--;
   return e;

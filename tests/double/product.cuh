@@ -1,12 +1,12 @@
 /* product.cuh — the three products of a layer on tensor cores as kernels of their own, for
  * test_mma.cpp; nvcc compiles them too. Arrays lie in device memory, which is as good. */
-#ifndef TT_PRODUCT_CUH
-#define TT_PRODUCT_CUH
+#ifndef TT_DOUBLE_PRODUCT_CUH
+#define TT_DOUBLE_PRODUCT_CUH
 #include "cuda/block/products_mma.cuh"
 
 typedef struct product_args {
   tt_block_layer layer;
-  const float *w;             /* padded parameters */
+  const float *w;               /* padded parameters */
   float *x, *z, *slope, *h, *g; /* [R][x_ld], [R][z_ld], [R][x_ld], [R][x_ld], as w */
   int x_ld, z_ld, rows;
 } product_args;
@@ -18,10 +18,11 @@ template <int N, tt_precision PRECISION> static __global__ void products(product
   int half = (a.rows + 1) / 2;
   tt_block_matrix x2 = {a.x + half * a.x_ld, a.x_ld}, z2 = {a.z + half * a.z_ld, a.z_ld};
   tt_block_mma_backward<N, PRECISION>(a.layer, a.w, z, h, a.slope, a.rows);
-  tt_block_gradient<tt_block_mma_gradient_tile<N, PRECISION>>(a.layer, z, x, half, a.g, 1);
+  tt_block_weight_gradient<tt_block_mma_weight_gradient_tile<N, PRECISION>>(a.layer, z, x, half,
+                                                                            a.g, 1);
   __syncthreads();
-  tt_block_gradient<tt_block_mma_gradient_tile<N, PRECISION>>(a.layer, z2, x2, a.rows - half, a.g,
-                                                              0);
+  tt_block_weight_gradient<tt_block_mma_weight_gradient_tile<N, PRECISION>>(a.layer, z2, x2,
+                                                                            a.rows - half, a.g, 0);
   __syncthreads();
   tt_block_mma_forward<N, PRECISION>(a.layer, a.w, x, z, a.rows);
 }

@@ -19,15 +19,14 @@ static inline int open_device(void **) { return tt_dev_open(0, &dev) ? -1 : 0; }
 static inline int close_device(void **)
 {
   tt_dev_close(&dev);
-  tt_dev_held held = tt_dev_balance();
+  tt_dev_memory_stats held = tt_dev_memory_allocated();
   return held.device_blocks + held.pinned_blocks ? -1 : 0;
 }
 
 static inline std::vector<float> numbers(int n)
 {
   std::vector<float> v((size_t)n);
-  for (int i = 0; i < n; i++)
-    v[(size_t)i] = sinf(0.7f * (float)i) + 0.01f * (float)(i % 7);
+  for (int i = 0; i < n; i++) v[(size_t)i] = sinf(0.7f * (float)i) + 0.01f * (float)(i % 7);
   return v;
 }
 
@@ -35,14 +34,14 @@ template <class T> T *on_device(const std::vector<T> &from)
 {
   T *at = nullptr;
   TT_CHECK_OK(tt_dev_alloc(&at, (int64_t)from.size(), "a test's array"));
-  TT_CHECK_OK(tt_dev_upload_now(at, from.data(), (int64_t)from.size(), dev.stream));
+  TT_CHECK_OK(tt_dev_upload_sync(at, from.data(), (int64_t)from.size(), dev.stream));
   return at;
 }
 
 template <class T> std::vector<T> from_device(const T *from, int64_t count)
 {
   std::vector<T> v((size_t)count);
-  TT_CHECK_OK(tt_dev_download_now(v.data(), from, count, dev.stream));
+  TT_CHECK_OK(tt_dev_download_sync(v.data(), from, count, dev.stream));
   return v;
 }
 
@@ -51,8 +50,7 @@ template <class T> uint64_t hash_of(const std::vector<T> &v)
 {
   const unsigned char *byte = reinterpret_cast<const unsigned char *>(v.data());
   uint64_t h = 14695981039346656037ull;
-  for (size_t i = 0; i < v.size() * sizeof(T); i++)
-    h = (h ^ byte[i]) * 1099511628211ull;
+  for (size_t i = 0; i < v.size() * sizeof(T); i++) h = (h ^ byte[i]) * 1099511628211ull;
   return h;
 }
 

@@ -1,8 +1,8 @@
 /* sample.cuh — small kernels for the tests of the double, right ones and deliberately wrong ones;
  * nvcc compiles them too. A block has `blockDim.x` threads; arrays are one value per thread of the
  * grid unless a comment says more. */
-#ifndef TT_SAMPLE_CUH
-#define TT_SAMPLE_CUH
+#ifndef TT_DOUBLE_SAMPLE_CUH
+#define TT_DOUBLE_SAMPLE_CUH
 #include "cuda/common/device.cuh"
 
 typedef struct sample_args {
@@ -20,7 +20,7 @@ static __device__ __forceinline__ int sample_thread()
  * thread from overwriting what a slow one still has to read. */
 template <bool SECOND_BARRIER> __global__ void neighbours(sample_args a)
 {
-  TT_SHARED(float, value);
+  TT_SHARED_MEMORY(float, value);
   int t = (int)threadIdx.x, right = (t + 1) % (int)blockDim.x;
   float mine = a.in[sample_thread()];
   for (int step = 0; step < a.steps; step++) {
@@ -35,7 +35,7 @@ template <bool SECOND_BARRIER> __global__ void neighbours(sample_args a)
 /* The same inside one warp, with __syncwarp. */
 template <bool SECOND_BARRIER> __global__ void warp_neighbours(sample_args a)
 {
-  TT_SHARED(float, value);
+  TT_SHARED_MEMORY(float, value);
   int t = (int)threadIdx.x, right = (t & ~31) | ((t + 1) & 31);
   float mine = a.in[sample_thread()];
   for (int step = 0; step < a.steps; step++) {
@@ -51,14 +51,13 @@ template <bool SECOND_BARRIER> __global__ void warp_neighbours(sample_args a)
  * that runs ahead writes its part of the next sum while others still read this one. */
 template <bool SECOND_BARRIER> __global__ void sums_in_a_row(sample_args a)
 {
-  TT_SHARED(float, scratch);
+  TT_SHARED_MEMORY(float, scratch);
   float mine = a.in[sample_thread()];
   for (int step = 0; step < a.steps; step++) {
     float part = tt_warp_sum(mine), sum = 0.0f;
-    if (threadIdx.x % TT_WARP == 0) scratch[threadIdx.x / TT_WARP] = part;
+    if (threadIdx.x % TT_WARP_SIZE == 0) scratch[threadIdx.x / TT_WARP_SIZE] = part;
     __syncthreads();
-    for (int warp = 0; warp < (int)blockDim.x / TT_WARP; warp++)
-      sum += scratch[warp];
+    for (int warp = 0; warp < (int)blockDim.x / TT_WARP_SIZE; warp++) sum += scratch[warp];
     if (SECOND_BARRIER) __syncthreads();
     mine = 0.5f * mine + 0.25f * sum;
   }
@@ -76,7 +75,7 @@ typedef struct sum_args {
 
 __global__ void sums(sum_args a)
 {
-  TT_SHARED(double, scratch);
+  TT_SHARED_MEMORY(double, scratch);
   float *float_scratch = reinterpret_cast<float *>(scratch);
   int i = sample_thread();
   float x = a.in[i];
@@ -84,10 +83,10 @@ __global__ void sums(sum_args a)
   a.block[i] = tt_block_sum(x, float_scratch);
   a.block_double[i] = tt_block_sum((double)x * x, scratch);
   a.swapped[0][i] = tt_shuffle_xor(x, 5);
-  a.swapped[1][i] = __shfl_sync(TT_FULL_WARP, x, 3, 8);
-  a.swapped[2][i] = __shfl_up_sync(TT_FULL_WARP, x, 2);
-  a.swapped[3][i] = __shfl_down_sync(TT_FULL_WARP, x, 2, 16);
-  a.ballot[i] = __ballot_sync(TT_FULL_WARP, x > 0.0f);
+  a.swapped[1][i] = __shfl_sync(TT_FULL_WARP_MASK, x, 3, 8);
+  a.swapped[2][i] = __shfl_up_sync(TT_FULL_WARP_MASK, x, 2);
+  a.swapped[3][i] = __shfl_down_sync(TT_FULL_WARP_MASK, x, 2, 16);
+  a.ballot[i] = __ballot_sync(TT_FULL_WARP_MASK, x > 0.0f);
   a.count[i] = __syncthreads_count(x > 0.0f);
 }
 
@@ -114,7 +113,7 @@ __global__ void shift_and_double(sample_args a)
 /* What shared and device memory hold before anybody has written. */
 __global__ void read_unwritten(sample_args a)
 {
-  TT_SHARED(float, value);
+  TT_SHARED_MEMORY(float, value);
   a.out[2 * sample_thread()] = value[threadIdx.x];
   a.out[2 * sample_thread() + 1] = a.in[sample_thread()];
 }
@@ -122,7 +121,7 @@ __global__ void read_unwritten(sample_args a)
 /* Element n of the shared memory is written: behind its end if n is too large. */
 __global__ void write_shared(sample_args a)
 {
-  TT_SHARED(float, value);
+  TT_SHARED_MEMORY(float, value);
   if (threadIdx.x == 0) value[a.n] = 1.0f;
   __syncthreads();
   a.out[sample_thread()] = 0.0f;
@@ -164,7 +163,7 @@ typedef struct queue_args {
 /* Blocks pull items until there are none left. */
 __global__ void pull(queue_args a)
 {
-  TT_SHARED(int, item);
+  TT_SHARED_MEMORY(int, item);
   for (;;) {
     if (threadIdx.x == 0) *item = atomicAdd(a.next, 1);
     __syncthreads();

@@ -71,7 +71,7 @@ cudaStream_t next_stream()
   return first;
 }
 
-void do_one(cudaStream_t stream)
+void run_item(cudaStream_t stream)
 {
   item i = stream->queue.front();
   stream->queue.pop_front();
@@ -81,12 +81,12 @@ void do_one(cudaStream_t stream)
 }
 
 /* Do the streams' work until `done` holds. */
-template <class Condition> void work_until(Condition done)
+template <class Condition> void run_until(Condition done)
 {
   while (!done()) {
     cudaStream_t next = next_stream();
-    if (!next) die("streams wait for an event that nobody will record");
-    do_one(next);
+    if (!next) fail_hard("streams wait for an event that nobody will record");
+    run_item(next);
   }
 }
 
@@ -106,26 +106,26 @@ bool exists(cudaStream_t stream)
   return false;
 }
 
-cudaError_t put(cudaStream_t stream, item i)
+cudaError_t enqueue(cudaStream_t stream, item i)
 {
-  if (busy) die("a call of the runtime from inside a kernel");
-  if (!exists(stream)) die("a stream that does not exist (any more)");
+  if (busy) fail_hard("a call of the runtime from inside a kernel");
+  if (!exists(stream)) fail_hard("a stream that does not exist (any more)");
   if (!stream) {
-    if (forbid_capture() != cudaSuccess) return note(cudaErrorStreamCaptureImplicit);
-    work_until([] { return idle(true); });
+    if (fail_if_capturing() != cudaSuccess) return set_last_error(cudaErrorStreamCaptureImplicit);
+    run_until([] { return idle(true); });
     busy = true;
     if (i.what) i.what();
     busy = false;
     return cudaSuccess;
   }
   if (stream->capture) {
-    if (stream->invalid) return note(cudaErrorStreamCaptureInvalidated);
+    if (stream->invalid) return set_last_error(cudaErrorStreamCaptureInvalidated);
     if (i.what) stream->capture->nodes.push_back(i.what);
     return cudaSuccess;
   }
   i.number = ++items_made;
   stream->queue.push_back(i);
-  if (!now().lazy) work_until([stream] { return stream->queue.empty(); });
+  if (!now().lazy) run_until([stream] { return stream->queue.empty(); });
   return cudaSuccess;
 }
 
@@ -138,23 +138,26 @@ double clock_ms()
 
 namespace tt_double
 {
-cudaError_t submit(cudaStream_t stream, work what) { return put(stream, {0, what, nullptr, 0}); }
+cudaError_t submit(cudaStream_t stream, work what)
+{
+  return enqueue(stream, {0, what, nullptr, 0});
+}
 
 void wait_for_all()
 {
-  work_until([] { return idle(false); });
+  run_until([] { return idle(false); });
 }
 
 bool is_capturing(cudaStream_t stream) { return stream && stream->capture; }
 
-cudaError_t forbid_capture()
+cudaError_t fail_if_capturing()
 {
   bool any = false;
   for (auto &entry : streams) {
     any |= entry.second->capture != nullptr;
     entry.second->invalid |= entry.second->capture != nullptr;
   }
-  return any ? note(cudaErrorStreamCaptureUnsupported) : cudaSuccess;
+  return any ? set_last_error(cudaErrorStreamCaptureUnsupported) : cudaSuccess;
 }
 } // namespace tt_double
 
@@ -176,10 +179,10 @@ cudaError_t cudaStreamCreate(cudaStream_t *out)
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
-  cudaError_t e = enter();
-  if (!stream || !exists(stream)) die("cudaStreamDestroy: not (or no longer) a stream");
-  if (stream->capture) die("cudaStreamDestroy: the stream is still capturing");
-  work_until([stream] { return stream->queue.empty(); });
+  cudaError_t e = begin_call();
+  if (!stream || !exists(stream)) fail_hard("cudaStreamDestroy: not (or no longer) a stream");
+  if (stream->capture) fail_hard("cudaStreamDestroy: the stream is still capturing");
+  run_until([stream] { return stream->queue.empty(); });
   for (auto it = streams.begin(); it != streams.end(); ++it)
     if (it->second == stream) {
       streams.erase(it);
@@ -193,17 +196,17 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
   TT_DOUBLE_ENTER();
-  if (!exists(stream)) die("cudaStreamSynchronize: not (or no longer) a stream");
-  TT_DOUBLE_NO_CAPTURE();
-  if (stream) work_until([stream] { return stream->queue.empty(); });
-  if (!stream) work_until([] { return idle(true); });
+  if (!exists(stream)) fail_hard("cudaStreamSynchronize: not (or no longer) a stream");
+  TT_DOUBLE_FAIL_IF_CAPTURING();
+  if (stream) run_until([stream] { return stream->queue.empty(); });
+  if (!stream) run_until([] { return idle(true); });
   return cudaSuccess;
 }
 
 cudaError_t cudaDeviceSynchronize()
 {
   TT_DOUBLE_ENTER();
-  TT_DOUBLE_NO_CAPTURE();
+  TT_DOUBLE_FAIL_IF_CAPTURING();
   wait_for_all();
   return cudaSuccess;
 }
@@ -225,7 +228,7 @@ cudaError_t cudaEventCreate(cudaEvent_t *out)
 
 cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
-  cudaError_t e = enter();
+  cudaError_t e = begin_call();
   delete event;
   counts().events--;
   return e;
@@ -247,18 +250,18 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 {
   TT_DOUBLE_ENTER();
   if (is_capturing(stream) && event->state->recorded > event->state->reached) {
-    forbid_capture();
-    return note(cudaErrorStreamCaptureIsolation);
+    fail_if_capturing();
+    return set_last_error(cudaErrorStreamCaptureIsolation);
   }
-  return put(stream, {0, nullptr, event->state, event->state->recorded});
+  return enqueue(stream, {0, nullptr, event->state, event->state->recorded});
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
   TT_DOUBLE_ENTER();
-  TT_DOUBLE_NO_CAPTURE();
+  TT_DOUBLE_FAIL_IF_CAPTURING();
   std::shared_ptr<event_state> state = event->state;
-  work_until([state] { return state->reached >= state->recorded; });
+  run_until([state] { return state->reached >= state->recorded; });
   return cudaSuccess;
 }
 
@@ -266,8 +269,8 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
 {
   TT_DOUBLE_ENTER();
   const event_state &a = *from->state, &b = *to->state;
-  if (!a.recorded || !b.recorded) return note(cudaErrorInvalidResourceHandle);
-  if (a.reached < a.recorded || b.reached < b.recorded) return note(cudaErrorNotReady);
+  if (!a.recorded || !b.recorded) return set_last_error(cudaErrorInvalidResourceHandle);
+  if (a.reached < a.recorded || b.reached < b.recorded) return set_last_error(cudaErrorNotReady);
   *ms = (float)(b.ms - a.ms);
   return cudaSuccess;
 }
@@ -277,9 +280,9 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode)
 {
   TT_DOUBLE_ENTER();
-  if (!stream) return note(cudaErrorStreamCaptureUnsupported);
-  if (!exists(stream)) die("cudaStreamBeginCapture: not (or no longer) a stream");
-  if (stream->capture) return note(cudaErrorStreamCaptureUnsupported);
+  if (!stream) return set_last_error(cudaErrorStreamCaptureUnsupported);
+  if (!exists(stream)) fail_hard("cudaStreamBeginCapture: not (or no longer) a stream");
+  if (stream->capture) return set_last_error(cudaErrorStreamCaptureUnsupported);
   stream->capture = new CUgraph_st;
   stream->invalid = false;
   counts().graphs++;
@@ -288,9 +291,9 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode)
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out)
 {
-  cudaError_t e = enter();
+  cudaError_t e = begin_call();
   *out = nullptr;
-  if (!stream || !stream->capture) return note(cudaErrorStreamCaptureUnmatched);
+  if (!stream || !stream->capture) return set_last_error(cudaErrorStreamCaptureUnmatched);
   CUgraph_st *recorded = stream->capture;
   bool invalid = stream->invalid;
   stream->capture = nullptr;
@@ -301,7 +304,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out)
   }
   delete recorded;
   counts().graphs--;
-  return e != cudaSuccess ? e : note(cudaErrorStreamCaptureInvalidated);
+  return e != cudaSuccess ? e : set_last_error(cudaErrorStreamCaptureInvalidated);
 }
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *out)
@@ -326,9 +329,8 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream)
   TT_DOUBLE_ENTER();
   std::shared_ptr<const std::vector<work>> nodes = graph->nodes;
   return submit(stream, [nodes] {
-    open_memory open;
-    for (const work &node : *nodes)
-      node();
+    device_access open;
+    for (const work &node : *nodes) node();
   });
 }
 
@@ -340,7 +342,7 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t)
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 {
-  cudaError_t e = enter();
+  cudaError_t e = begin_call();
   delete graph;
   counts().graphs--;
   return e;
@@ -348,7 +350,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph)
 {
-  cudaError_t e = enter();
+  cudaError_t e = begin_call();
   delete graph;
   counts().graphs--;
   return e;

@@ -64,8 +64,7 @@ static void check_shape(const shape &s, double tolerance)
   std::vector<float> a = numbers((int)(s.stride_a * s.batch)), b = numbers(3 * s.ldb * 9),
                      c = numbers((int)(s.stride_c * s.batch));
   if (s.beta == 0.0f)
-    for (float &x : c)
-      x = NAN; /* must not be read */
+    for (float &x : c) x = NAN; /* must not be read */
   std::vector<float> got = product(s, a, b, c);
   for (int i = 0; i < s.batch; i++)
     for (int column = 0; column < s.n; column++)
@@ -83,8 +82,7 @@ static void check_shape(const shape &s, double tolerance)
 }
 
 TT_TEST (products_equal_sums_in_double_for_every_transpose) {
-  for (int code = 0; code < 128; code++)
-    check_shape(make_shape(code), 4e-6);
+  for (int code = 0; code < 128; code++) check_shape(make_shape(code), 4e-6);
 }
 
 TT_TEST (tf32_rounds_the_operands_alone) {
@@ -95,8 +93,7 @@ TT_TEST (tf32_rounds_the_operands_alone) {
   std::vector<float> rounded = product(s, a, b, c);
   TT_CHECK_OK(tt_dev_set_tf32(&dev, 0));
   double largest = 0;
-  for (size_t i = 0; i < full.size(); i++)
-    largest = fmax(largest, fabs(full[i] - rounded[i]));
+  for (size_t i = 0; i < full.size(); i++) largest = fmax(largest, fabs(full[i] - rounded[i]));
   TT_CHECK(largest, >, 1e-5);
   TT_CHECK(largest, <, 1e-2); /* 9 products of two numbers off by 2^-11 */
 }

@@ -27,17 +27,14 @@ static std::vector<uint64_t> results_of(void (*kernel)(sample_args))
 
 TT_TEST (a_right_kernel_gives_the_same_bits_in_every_schedule) {
   for (auto kernel : {neighbours<true>, warp_neighbours<true>, sums_in_a_row<true>})
-    for (uint64_t hash : results_of(kernel))
-      TT_CHECK(hash, ==, results_of(kernel)[0]);
+    for (uint64_t hash : results_of(kernel)) TT_CHECK(hash, ==, results_of(kernel)[0]);
 }
 
 TT_TEST (a_missing_barrier_gives_other_bits_in_every_other_schedule) {
   for (auto kernel : {neighbours<false>, warp_neighbours<false>, sums_in_a_row<false>}) {
     std::vector<uint64_t> hashes = results_of(kernel);
-    for (size_t i = 1; i < hashes.size(); i++)
-      TT_CHECK(hashes[i], !=, hashes[0]);
-    for (size_t i = 0; i < hashes.size(); i++)
-      TT_CHECK(hashes[i], ==, results_of(kernel)[i]);
+    for (size_t i = 1; i < hashes.size(); i++) TT_CHECK(hashes[i], !=, hashes[0]);
+    for (size_t i = 0; i < hashes.size(); i++) TT_CHECK(hashes[i], ==, results_of(kernel)[i]);
   }
 }
 
@@ -75,8 +72,7 @@ static void check_sums(const std::vector<float> &in, const sum_args &a)
   std::vector<unsigned> ballot = from_device(a.ballot, N);
   std::vector<int> count = from_device(a.count, N);
   std::vector<float> swapped[4];
-  for (int k = 0; k < 4; k++)
-    swapped[k] = from_device(a.swapped[k], N);
+  for (int k = 0; k < 4; k++) swapped[k] = from_device(a.swapped[k], N);
   for (int i = 0; i < N; i++) {
     int lane = i % 32, warp0 = i - lane, block0 = i / THREADS * THREADS;
     double warp_sum = 0, block_sum = 0, square_sum = 0;
@@ -115,8 +111,7 @@ TT_TEST (sums_and_shuffles_are_those_of_the_host_and_the_same_bits_in_every_sche
   TT_CHECK_OK(tt_dev_alloc(&a.block_double, N, "sums"));
   TT_CHECK_OK(tt_dev_alloc(&a.ballot, N, "votes"));
   TT_CHECK_OK(tt_dev_alloc(&a.count, N, "votes"));
-  for (int k = 0; k < 4; k++)
-    TT_CHECK_OK(tt_dev_alloc(&a.swapped[k], N, "shuffles"));
+  for (int k = 0; k < 4; k++) TT_CHECK_OK(tt_dev_alloc(&a.swapped[k], N, "shuffles"));
   uint64_t first = 0;
   for (const schedule &s : schedules) {
     use_schedule(s);
@@ -133,14 +128,13 @@ TT_TEST (sums_and_shuffles_are_those_of_the_host_and_the_same_bits_in_every_sche
   tt_dev_free(a.block_double);
   tt_dev_free(a.ballot);
   tt_dev_free(a.count);
-  for (int k = 0; k < 4; k++)
-    tt_dev_free(a.swapped[k]);
+  for (int k = 0; k < 4; k++) tt_dev_free(a.swapped[k]);
 }
 
 static tt_err launch_and_wait(void (*kernel)(sample_args), int threads, sample_args a)
 {
   TT_TRY(tt_launch(kernel, 1, threads, 256, dev.stream, a));
-  return tt_dev_wait(dev.stream);
+  return tt_stream_synchronize(dev.stream);
 }
 
 TT_TEST (barriers_that_cannot_be_passed_are_told_with_their_place) {
@@ -168,8 +162,7 @@ TT_TEST (shared_memory_is_poisoned_and_bounded) {
   TT_CHECK_OK(tt_dev_alloc(&out, 128, "result"));
   sample_args a = {out, static_cast<float *>(raw), 64, 0};
   TT_CHECK_OK(launch_and_wait(read_unwritten, 64, a));
-  for (float x : from_device(out, 128))
-    TT_CHECK(isnan(x), !=, 0);
+  for (float x : from_device(out, 128)) TT_CHECK(isnan(x), !=, 0);
   a.n = 63;
   TT_CHECK_OK(launch_and_wait(write_shared, 64, a));
   a.n = 64;
@@ -204,8 +197,7 @@ TT_TEST (a_queue_hands_out_every_item_once) {
     TT_CHECK_OK(tt_dev_alloc(&a.next, 1, "queue"));
     TT_CHECK_OK(tt_dev_alloc(&a.taken, ITEMS, "queue"));
     TT_CHECK_OK(tt_launch(pull, 4, 64, sizeof(int), dev.stream, a));
-    for (int times : from_device(a.taken, ITEMS))
-      TT_CHECK(times, ==, 1);
+    for (int times : from_device(a.taken, ITEMS)) TT_CHECK(times, ==, 1);
     tt_dev_free(a.next);
     tt_dev_free(a.taken);
   }
@@ -214,8 +206,8 @@ TT_TEST (a_queue_hands_out_every_item_once) {
 
 TT_TEST (formulas_are_the_same_in_kernels_and_on_the_host) {
   formula_args a = {};
-  a.order.epoch = tt_shuffle_make(200, 5, 6, TT_FOR_ORDER, 0);
-  a.order.subset = tt_shuffle_make(300, 5, 6, TT_FOR_RESAMPLE, 0);
+  a.order.epoch = tt_shuffle_make(200, 5, 6, TT_PURPOSE_SHUFFLE, 0);
+  a.order.subset = tt_shuffle_make(300, 5, 6, TT_PURPOSE_RESAMPLE, 0);
   a.order.labelled = 300;
   a.step = {1e-3f, 1e-4f, 1e-2f, 0.9f, 1.0f, 0.9f, 0.999f, 1e-8f, 0.0f, 0.0f};
   a.loss = {1e-6f, 0.5f, 1.0f, 0.5f};

@@ -11,7 +11,7 @@ static tt_err run(void (*kernel)(ring_args), ring_args a)
 {
   unsigned blocks = (unsigned)(N / THREADS / RANKS * a.ranks);
   TT_TRY(tt_launch_cluster(kernel, a.ranks, blocks, THREADS, shared_bytes, dev.stream, a));
-  return tt_dev_wait(dev.stream);
+  return tt_stream_synchronize(dev.stream);
 }
 
 /* Hashes of the kernel's results, schedule by schedule. */
@@ -49,23 +49,20 @@ static std::vector<float> ring_on_the_host()
 
 TT_TEST (a_right_kernel_gives_the_right_bits_in_every_schedule) {
   std::vector<float> got, want = ring_on_the_host();
-  for (uint64_t hash : results_of(ring<true>, &got))
-    TT_CHECK(hash, ==, hash_of(want));
+  for (uint64_t hash : results_of(ring<true>, &got)) TT_CHECK(hash, ==, hash_of(want));
 }
 
 TT_TEST (a_missing_barrier_of_the_cluster_gives_other_bits) {
   std::vector<float> last;
   std::vector<uint64_t> hashes = results_of(ring<false>, &last);
-  for (size_t i = 1; i < hashes.size(); i++)
-    TT_CHECK(hashes[i], !=, hashes[0]);
+  for (size_t i = 1; i < hashes.size(); i++) TT_CHECK(hashes[i], !=, hashes[0]);
   TT_CHECK(results_of(ring<false>, &last)[3], ==, hashes[3]);
 }
 
 TT_TEST (ranks_have_memories_and_barriers_of_their_own) {
   std::vector<float> got;
-  std::vector<uint64_t> hashes = results_of(apart, &got);
-  for (uint64_t hash : hashes)
-    TT_CHECK(hash, ==, hashes[0]);
+  std::vector<uint64_t> hashes = results_of(independent_ranks, &got);
+  for (uint64_t hash : hashes) TT_CHECK(hash, ==, hashes[0]);
   for (int i = 0; i < N; i++) {
     int rank = i / THREADS % RANKS;
     TT_CHECK(got[(size_t)i], ==, (float)(100 * rank + 1 + rank));
@@ -76,10 +73,10 @@ TT_TEST (memory_of_a_rank_that_has_ended_is_gone) {
   float *out = nullptr;
   TT_CHECK_OK(tt_dev_alloc(&out, N, "result"));
   ring_args a = {out, nullptr, 2, 5};
-  TT_CHECK_DIES("shared memory of rank 0, which has ended", (void)run(leaves, a));
+  TT_CHECK_DIES("shared memory of rank 0, which has ended", (void)run(ends_too_early, a));
   TT_CHECK_DIES("rank 0 of a cluster after it had ended", (void)run(writes_late, a));
   tt_double_set_schedule(TT_DOUBLE_REVERSE, 1); /* rank 1 is in time, by luck */
-  TT_CHECK_DIES("rank 0 has ended without a barrier", (void)run(leaves, a));
+  TT_CHECK_DIES("rank 0 has ended without a barrier", (void)run(ends_too_early, a));
   tt_double_reset();
   tt_dev_free(out);
 }
@@ -88,8 +85,7 @@ TT_TEST (what_no_cluster_can_do_is_told) {
   float *out = nullptr;
   TT_CHECK_OK(tt_dev_alloc(&out, N, "result"));
   ring_args a = {out, nullptr, 2, 1};
-  TT_CHECK_DIES("threads of one cluster at different barriers",
-                (void)run(two_cluster_barriers, a));
+  TT_CHECK_DIES("threads of one cluster at different barriers", (void)run(two_cluster_barriers, a));
   TT_CHECK_DIES("deadlock", (void)run(half_a_rank, a));
   TT_CHECK_DIES("is not in the block's own shared memory", (void)run(maps_wrongly, a));
   a.steps = 2;
@@ -111,7 +107,7 @@ TT_TEST (launches_that_a_device_refuses_are_errors) {
   TT_CHECK_OK(tt_launch_cluster(ring<true>, 1, 2, 64, 256, dev.stream, a));
   a.ranks = 8; /* the largest cluster with the largest memory */
   TT_CHECK_OK(tt_launch_cluster(ring<true>, 8, 8, 64, too_much - 1, dev.stream, a));
-  TT_CHECK_OK(tt_dev_wait(dev.stream));
+  TT_CHECK_OK(tt_stream_synchronize(dev.stream));
   tt_dev_free(in);
   tt_dev_free(out);
 }

@@ -1,6 +1,6 @@
-/* test_cluster_train.c — members in clusters of blocks: the order in which the threads, the ranks and
- * the clusters run changes no bit, and members train as on the CPU: with 2, 4 and 8 ranks, ranks
- * without rows, clipped, stopped early, diverged, without validation. */
+/* test_cluster_train.c — members in clusters of blocks: the order in which the threads, the ranks
+ * and the clusters run changes no bit, and members train as on the CPU: with 2, 4 and 8 ranks,
+ * ranks without rows, clipped, stopped early, diverged, without validation. */
 #include "tests/problem.h"
 
 #include "tests/double/double.h"
@@ -14,14 +14,14 @@ typedef struct shape {
 } shape;
 
 /* 2 ranks; 4, of which some have no row of an epoch's last batch; 8, with one batch an epoch. */
-static const shape shapes[] = {{20, {5}, 1, TT_OPT_adam, 1},
-                               {118, {3, 17}, 2, TT_OPT_sgd, 1},
-                               {256, {9}, 1, TT_OPT_adamw, 0}};
+static const shape shapes[] = {
+    {20, {5}, 1, TT_OPT_adam, 1}, {118, {3, 17}, 2, TT_OPT_sgd, 1}, {256, {9}, 1, TT_OPT_adamw, 0}};
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 static problem make(const shape *s)
 {
-  problem p = problem_make(200, 4, 1, 1, MEMBERS, s->hidden, s->layers, TT_ACT_tanh, TT_OUTPUT_mean);
+  problem p =
+      problem_make(200, 4, 1, 1, MEMBERS, s->hidden, s->layers, TT_ACT_tanh, TT_OUTPUT_mean);
   p.c.batch_size = s->batch;
   p.c.optimizer = s->optimizer;
   for (int64_t i = 0; i < MEMBERS; i++) {
@@ -39,7 +39,7 @@ static problem make(const shape *s)
 
 static const way plain = {"generic", &tt_engine_cpu, {.threads = 1, .simd = TT_SIMD_generic}, 0, 0,
                           1};
-static const way cluster = {"cluster", &tt_engine_cuda, {.path = TT_PATH_cluster}, 0, 0, 1};
+static const way cluster = {"cluster", &tt_engine_cuda, {.path = TT_GPU_PATH_cluster}, 0, 0, 1};
 
 static tt_state *run(problem *p, tt_double_order order, uint64_t seed)
 {
@@ -75,8 +75,7 @@ static void as_on_the_cpu(problem *p, const tt_state *got)
   tt_state_destroy(&want);
 }
 
-TT_TEST(no_schedule_changes_a_bit_of_what_the_cpu_does)
-{
+TT_TEST (no_schedule_changes_a_bit_of_what_the_cpu_does) {
   for (int k = 0; k < SHAPES; k++) {
     problem p = make(&shapes[k]);
     tt_state *want = run(&p, TT_DOUBLE_FORWARD, 1);

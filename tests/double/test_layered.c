@@ -6,7 +6,7 @@
 enum { ROWS = 70, INPUTS = 5, EACH = 4, EPOCHS = 4 };
 
 /* A network and what differs from the usual. */
-typedef struct ask {
+typedef struct feature_case {
   const char *name;
   tt_loss loss;
   tt_optimizer optimizer;
@@ -14,12 +14,9 @@ typedef struct ask {
   int64_t width[2];
   int norm, residual;
   void (*set)(problem *p, tt_hyper *h, int64_t i); /* of member i */
-} ask;
+} feature_case;
 
-static void nothing(problem *p, tt_hyper *h, int64_t i)
-{
-  (void)p, (void)h, (void)i;
-}
+static void nothing(problem *p, tt_hyper *h, int64_t i) { (void)p, (void)h, (void)i; }
 
 static void folds(problem *p, tt_hyper *h, int64_t i)
 {
@@ -67,7 +64,7 @@ static void plateau(problem *p, tt_hyper *h, int64_t i)
 
 static void joint(problem *p, tt_hyper *h, int64_t i)
 {
-  p->c.stop = TT_STOP_AT_ensemble;
+  p->c.stop = TT_EARLY_STOPPING_ensemble;
   h->patience = 1;
   h->epochs = EPOCHS - (int32_t)(i % 2);
 }
@@ -81,7 +78,7 @@ static void snapshots(problem *p, tt_hyper *h, int64_t i)
   h->schedule_step = 2;
 }
 
-static const ask asks[] = {
+static const feature_case feature_cases[] = {
     {"kfold, swa", TT_LOSS_mse, TT_OPT_adam, TT_SCHEDULE_cosine, {6, 0}, 0, 0, folds},
     {"quantile", TT_LOSS_quantile, TT_OPT_adam, TT_SCHEDULE_constant, {6, 0}, 0, 0, drop},
     {"cross_entropy", TT_LOSS_cross_entropy, TT_OPT_sgd, TT_SCHEDULE_step, {6, 0}, 0, 0, nothing},
@@ -96,7 +93,7 @@ static const ask asks[] = {
     {"all layers", TT_LOSS_mse, TT_OPT_adam, TT_SCHEDULE_constant, {18, 18}, 1, 1, everything},
     {"amsgrad", TT_LOSS_mse, TT_OPT_amsgrad, TT_SCHEDULE_one_cycle, {6, 0}, 0, 0, pull},
 };
-enum { ASKS = sizeof asks / sizeof *asks };
+enum { FEATURE_CASES = sizeof feature_cases / sizeof *feature_cases };
 
 /* Labels that the loss can take. */
 static void label(problem *p)
@@ -109,14 +106,20 @@ static void label(problem *p)
   }
 }
 
-static problem make(const ask *a)
+static problem make(const feature_case *a)
 {
   static const double level[] = {0.1, 0.5, 0.9};
-  tt_output output = tt_loss_output(a->loss);
-  tt_model_shape shape = {.inputs = INPUTS, .targets = 1, .hidden = a->width,
-                          .layers = a->width[1] ? 2 : 1, .activation = TT_ACT_tanh,
-                          .output = output, .layer_norm = a->norm, .residual = a->residual,
-                          .levels = 3, .level = level};
+  tt_output output = tt_loss_output_head(a->loss);
+  tt_model_shape shape = {.inputs = INPUTS,
+                          .targets = 1,
+                          .hidden = a->width,
+                          .layers = a->width[1] ? 2 : 1,
+                          .activation = TT_ACT_tanh,
+                          .output = output,
+                          .layer_norm = a->norm,
+                          .residual = a->residual,
+                          .levels = 3,
+                          .level = level};
   problem p = problem_make(ROWS, INPUTS, 2, 2, EACH, a->width, 1, TT_ACT_tanh, TT_OUTPUT_mean);
   TT_CHECK_OK(tt_model_lay_out(&shape, &p.c.model));
   p.c.loss = a->loss;
@@ -124,7 +127,7 @@ static problem make(const ask *a)
   p.c.nll_beta = 0.5f;
   p.c.optimizer = a->optimizer;
   p.c.schedule = a->schedule;
-  p.c.schedule_shape = (tt_schedule_shape){2, {1, 3}, 2.0f, 0.3f};
+  p.c.schedule_options = (tt_schedule_options){2, {1, 3}, 2.0f, 0.3f};
   p.c.batch_size = 9;
   p.c.max_epochs = EPOCHS;
   p.c.retries = 2;
@@ -149,7 +152,7 @@ static tt_state *trained(problem *p, way by, tt_slice slice, int64_t steps)
     if (slice.first + i == 1) {
       TT_FIELD(s, attempt)[i] = 1;
       TT_FIELD(s, rate)[i] = 0.5f;
-      tt_cohort_init(&p->c, &p->c.member[1], 1, TT_FIELD(s, weights) + i * s->params);
+      tt_member_init_weights(&p->c, &p->c.member[1], 1, TT_FIELD(s, weights) + i * s->params);
     }
   TT_CHECK_OK(by.ops->load(p->engine, slice, s));
   tt_state_destroy(&s);
@@ -170,7 +173,7 @@ static double value_of(const tt_state_field *f, int64_t i)
   }
 }
 
-static void agree(const char *name, const tt_state *want, const tt_state *got)
+static void check_states_close(const char *name, const tt_state *want, const tt_state *got)
 {
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
     tt_state_field a = tt_state_get(want, f), b = tt_state_get(got, f);
@@ -185,16 +188,17 @@ static void agree(const char *name, const tt_state *want, const tt_state *got)
 }
 
 /* Everyone, and once a part of them, in other pieces. */
-static void one_way(const ask *a, problem *p, way by, const tt_state *want, tt_state **before)
+static void check_engine(const feature_case *a, problem *p, way by, const tt_state *want,
+                         tt_state **before)
 {
   char what[128];
   tt_slice some = {1, 5};
   snprintf(what, sizeof what, "%s, %s", a->name, by.name);
   tt_state *got = trained(p, by, everyone(p), 7);
-  agree(what, want, got);
+  check_states_close(what, want, got);
   for (int64_t i = 0; *before && by.schedule && i < p->c.members; i++)
     same_member(*before, got, i, what);
-  if (by.use.path == TT_PATH_layered && by.schedule) {
+  if (by.use.path == TT_GPU_PATH_layered && by.schedule) {
     tt_state *part = trained(p, by, some, 5);
     for (int64_t i = some.first; i < some.first + some.count; i++) same_member(got, part, i, what);
     tt_state_destroy(&part);
@@ -203,18 +207,17 @@ static void one_way(const ask *a, problem *p, way by, const tt_state *want, tt_s
   *before = got;
 }
 
-TT_TEST(members_do_what_is_asked_of_them)
-{
+TT_TEST (members_do_what_is_asked_of_them) {
   way plain = {"generic", &tt_engine_cpu, {.threads = 1, .simd = TT_SIMD_generic}, 0, 0, 1};
-  for (int k = 0; k < ASKS; k++) {
+  for (int k = 0; k < FEATURE_CASES; k++) {
     way by[MAX_WAYS];
-    problem p = make(&asks[k]);
+    problem p = make(&feature_cases[k]);
     tt_state *want = trained(&p, plain, everyone(&p), 1000), *before = NULL;
     for (int i = 0, n = ways(by); i < n; i++) {
-      int layered = by[i].use.path == TT_PATH_layered, resting = 1 + k % 2;
+      int layered = by[i].use.path == TT_GPU_PATH_layered, resting = 1 + k % 2;
       if (!suits(by[i], &p.c) || (layered ? by[i].schedule == resting : !takes(by[i], k))) continue;
       if (!layered) tt_state_destroy(&before);
-      one_way(&asks[k], &p, by[i], want, &before);
+      check_engine(&feature_cases[k], &p, by[i], want, &before);
     }
     tt_state_destroy(&before);
     tt_state_destroy(&want);
@@ -227,8 +230,8 @@ TT_TEST(members_do_what_is_asked_of_them)
 enum { BATCH = 9 };
 
 /* What the caller of two halves does for an ordinary loss. */
-static void look_at(const problem *p, const float *output, const int32_t *row, float *delta,
-                    double *loss)
+static void compute_deltas(const problem *p, const float *output, const int32_t *row, float *delta,
+                           double *loss)
 {
   tt_loss_args args = tt_cohort_loss_args(&p->c);
   for (int64_t m = 0; m < p->c.members; m++) {
@@ -240,14 +243,14 @@ static void look_at(const problem *p, const float *output, const int32_t *row, f
       delta[at] = NAN; /* of a row that is not there: not looked at */
       if (r >= rows) continue;
       float y = p->d->y[row[at] * p->d->targets + column];
-      tt_loss_grad g = tt_loss_at(p->c.loss, output[at], 0.0f, y, args);
+      tt_loss_grad g = tt_loss_two_outputs(p->c.loss, output[at], 0.0f, y, args);
       delta[at] = g.d0 * (1.0f / (float)rows);
       loss[m] += (double)g.value;
     }
   }
 }
 
-static tt_state *in_halves(problem *p, way by)
+static tt_state *trained_by_split_steps(problem *p, way by)
 {
   float output[2 * EACH * BATCH], delta[2 * EACH * BATCH];
   int32_t row[2 * EACH * BATCH];
@@ -257,7 +260,7 @@ static tt_state *in_halves(problem *p, way by)
   problem_start(p, by, everyone(p));
   do {
     TT_CHECK_OK(by.ops->forward(p->engine, output, row));
-    look_at(p, output, row, delta, loss);
+    compute_deltas(p, output, row, delta, loss);
     TT_CHECK_OK(by.ops->apply(p->engine, delta, loss));
     TT_CHECK_OK(by.ops->train(p->engine, 0, &at));
   } while (at.training > 0);
@@ -267,18 +270,22 @@ static tt_state *in_halves(problem *p, way by)
   return s;
 }
 
-TT_TEST(two_halves_are_a_step)
-{
-  static const ask halves[] = {
+TT_TEST (two_halves_are_a_step) {
+  static const feature_case halves[] = {
       {"halves", TT_LOSS_mse, TT_OPT_adam, TT_SCHEDULE_cosine, {18, 18}, 1, 1, drop},
       {"joint halves", TT_LOSS_mse, TT_OPT_adam, TT_SCHEDULE_cosine, {6, 0}, 0, 0, joint}};
   for (int k = 0; k < 2; k++)
     for (int schedule = 0; schedule < SCHEDULES; schedule++) {
-      way by = {"cuda layered", &tt_engine_cuda, {.threads = 1, .path = TT_PATH_layered}, schedule,
-                0, 1};
+      way by = {"cuda layered",
+                &tt_engine_cuda,
+                {.threads = 1, .path = TT_GPU_PATH_layered},
+                schedule,
+                0,
+                1};
       problem p = make(&halves[k]);
-      tt_state *want = problem_run(&p, by, everyone(&p), 1000), *got = in_halves(&p, by);
-      agree(halves[k].name, want, got); /* the losses are added in another order */
+      tt_state *want = problem_run(&p, by, everyone(&p), 1000),
+               *got = trained_by_split_steps(&p, by);
+      check_states_close(halves[k].name, want, got); /* the losses are added in another order */
       size_t bytes = (size_t)(want->count * want->params) * sizeof(float);
       TT_CHECK(memcmp(TT_FIELD(want, weights), TT_FIELD(got, weights), bytes), ==, 0);
       tt_state_destroy(&want);
@@ -289,16 +296,16 @@ TT_TEST(two_halves_are_a_step)
 
 /* ---- predictions ---- */
 
-static tt_committee *committee_of(const problem *p)
+static tt_trained_ensemble *committee_of(const problem *p)
 {
-  tt_committee *c = NULL;
-  TT_CHECK_OK(tt_committee_create(&p->c.model, p->c.ensembles, p->c.members, &c));
+  tt_trained_ensemble *c = NULL;
+  TT_CHECK_OK(tt_trained_ensemble_create(&p->c.model, p->c.ensembles, p->c.members, &c));
   c->variance_floor = p->c.variance_floor;
   for (int64_t e = 0; e < c->ensembles; e++)
     c->ensemble[e] = (tt_ensemble){.first = e * EACH, .members = EACH, .targets = 1};
   for (int64_t m = 0; m < p->c.members; m++) {
     float *w = c->w + m * c->model.params;
-    tt_cohort_init(&p->c, &p->c.member[m], 0, w);
+    tt_member_init_weights(&p->c, &p->c.member[m], 0, w);
     for (int64_t i = 0; i < c->model.params; i++) w[i] *= 1.0f + 0.1f * (float)(i % 7);
     c->weight[m] = m % 3 ? 1.0 : 0.25;
   }
@@ -313,10 +320,10 @@ static void close(const char *what, const double *want, const double *got, int64
   }
 }
 
-static void predict_by(const tt_committee *c, way by, const float *x, tt_moments *into,
+static void predict_by(const tt_trained_ensemble *c, way by, const float *x, tt_moments *into,
                        double *each)
 {
-  int64_t n = c->members * 2 * tt_committee_width(c) * ROWS;
+  int64_t n = c->members * 2 * tt_trained_ensemble_width(c) * ROWS;
   float *out = NULL;
   TT_CHECK_OK(TT_ALLOC(out, n));
   follow_schedule(by);
@@ -325,14 +332,15 @@ static void predict_by(const tt_committee *c, way by, const float *x, tt_moments
   tt_free(out);
 }
 
-TT_TEST(predictions_have_all_quantities)
-{
+TT_TEST (predictions_have_all_quantities) {
   way cpu = {"generic", &tt_engine_cpu, {.threads = 1, .simd = TT_SIMD_generic}, 0, 0, 1};
-  for (int k = 0; k < ASKS; k++) {
-    way cuda = {"cuda", &tt_engine_cuda, {.threads = 1, .path = TT_PATH_auto}, k % SCHEDULES, 0, 1};
-    problem p = make(&asks[k]);
-    tt_committee *c = committee_of(&p);
-    int64_t columns = tt_committee_columns(c), n = c->members * 2 * tt_committee_width(c) * ROWS;
+  for (int k = 0; k < FEATURE_CASES; k++) {
+    way cuda = {"cuda", &tt_engine_cuda, {.threads = 1, .path = TT_GPU_PATH_auto}, k % SCHEDULES, 0,
+                1};
+    problem p = make(&feature_cases[k]);
+    tt_trained_ensemble *c = committee_of(&p);
+    int64_t columns = tt_trained_ensemble_columns(c),
+            n = c->members * 2 * tt_trained_ensemble_width(c) * ROWS;
     tt_moments *want = NULL, *got = NULL;
     double *each[2] = {NULL, NULL};
     for (int j = 0; j < 2; j++) TT_CHECK_OK(TT_ALLOC(each[j], n));
@@ -340,15 +348,15 @@ TT_TEST(predictions_have_all_quantities)
     TT_CHECK_OK(tt_moments_create(ROWS, columns, &got));
     predict_by(c, cpu, p.d->x, want, each[0]);
     predict_by(c, cuda, p.d->x, got, each[1]);
-    close(asks[k].name, each[0], each[1], n);
-    close(asks[k].name, want->weight, got->weight, columns);
-    close(asks[k].name, want->mean, got->mean, ROWS * columns);
-    close(asks[k].name, want->between, got->between, ROWS * columns);
-    close(asks[k].name, want->within, got->within, ROWS * columns);
+    close(feature_cases[k].name, each[0], each[1], n);
+    close(feature_cases[k].name, want->weight, got->weight, columns);
+    close(feature_cases[k].name, want->mean, got->mean, ROWS * columns);
+    close(feature_cases[k].name, want->between, got->between, ROWS * columns);
+    close(feature_cases[k].name, want->within, got->within, ROWS * columns);
     for (int j = 0; j < 2; j++) tt_free(each[j]);
     tt_moments_destroy(&want);
     tt_moments_destroy(&got);
-    tt_committee_destroy(&c);
+    tt_trained_ensemble_destroy(&c);
     problem_free(&p);
   }
 }

@@ -9,16 +9,15 @@ TT_TEST (blocks_are_zeroed_and_copies_go_there_and_back) {
   std::vector<float> in = numbers(N);
   float *a = nullptr, *b = nullptr, *pinned = nullptr;
   TT_CHECK_OK(tt_dev_alloc(&a, N, "a"));
-  for (float x : from_device(a, N))
-    TT_CHECK(x, ==, 0.0f);
+  for (float x : from_device(a, N)) TT_CHECK(x, ==, 0.0f);
   TT_CHECK_OK(tt_dev_alloc(&b, N, "b"));
   TT_CHECK_OK(tt_pinned_alloc(&pinned, N, "pinned"));
-  TT_CHECK(tt_dev_balance().device_bytes, ==, (int64_t)(2 * N * sizeof(float)));
-  TT_CHECK(tt_dev_balance().pinned_blocks, ==, 1);
+  TT_CHECK(tt_dev_memory_allocated().device_bytes, ==, (int64_t)(2 * N * sizeof(float)));
+  TT_CHECK(tt_dev_memory_allocated().pinned_blocks, ==, 1);
   memcpy(pinned, in.data(), N * sizeof(float));
   TT_CHECK_OK(tt_dev_upload(a, pinned, N, dev.stream));
   TT_CHECK_OK(tt_dev_copy(b + 10, a + 20, 30, dev.stream));
-  TT_CHECK_OK(tt_dev_clear(b + 15, 2, dev.stream));
+  TT_CHECK_OK(tt_dev_zero(b + 15, 2, dev.stream));
   std::vector<float> out = from_device(b, N);
   for (int i = 0; i < N; i++) {
     bool copied = i >= 10 && i < 40 && i != 15 && i != 16;
@@ -49,7 +48,7 @@ TT_TEST (copies_outside_an_allocation_stop_the_program) {
   TT_CHECK_OK(tt_pinned_alloc(&pinned, N, "pinned"));
   TT_CHECK_DIES("bytes 0 to 404 of allocation", tt_dev_upload(a, host.data(), N + 1, dev.stream));
   TT_CHECK_DIES("bytes 4 to 404", tt_dev_download(host.data(), a + 1, N, dev.stream));
-  TT_CHECK_DIES("bytes 200 to 404", tt_dev_clear(a + 50, 51, dev.stream));
+  TT_CHECK_DIES("bytes 200 to 404", tt_dev_zero(a + 50, 51, dev.stream));
   TT_CHECK_DIES("host memory where device memory",
                 tt_dev_upload(host.data(), host.data() + 1, 1, dev.stream));
   TT_CHECK_DIES("device memory where host memory", tt_dev_download(a, b, 1, dev.stream));
@@ -77,8 +76,8 @@ TT_TEST (the_host_cannot_touch_device_memory) {
 static tt_err fill_and_wait(float *out, int n)
 {
   fill_args a = {out, 2.0f, n};
-  TT_TRY(tt_launch(fill, tt_blocks(n, 128), 128, 0, dev.stream, a));
-  return tt_dev_wait(dev.stream);
+  TT_TRY(tt_launch(fill, tt_grid_size(n, 128), 128, 0, dev.stream, a));
+  return tt_stream_synchronize(dev.stream);
 }
 
 TT_TEST (kernels_cannot_leave_their_arrays) {
@@ -123,7 +122,7 @@ static tt_err whole_round(void)
   if (!e) e = tt_dev_alloc(&a, N, "a");
   fill_args args = {a, 1.0f, N};
   if (!e) e = tt_launch(fill, 1, 128, 0, d.stream, args);
-  if (!e) e = tt_dev_download_now(back, a, N, d.stream);
+  if (!e) e = tt_dev_download_sync(back, a, N, d.stream);
   tt_dev_free(a);
   tt_dev_close(&d);
   return e;
@@ -155,14 +154,14 @@ TT_TEST (an_error_of_the_device_sticks) {
   float *a = nullptr;
   TT_CHECK_OK(tt_dev_alloc(&a, N, "a"));
   tt_double_fail_call(2, cudaErrorLaunchFailure);
-  TT_CHECK_OK(tt_dev_clear(a, N, dev.stream));
-  TT_CHECK(tt_dev_wait(dev.stream), ==, TT_E_INTERNAL);
+  TT_CHECK_OK(tt_dev_zero(a, N, dev.stream));
+  TT_CHECK(tt_stream_synchronize(dev.stream), ==, TT_E_INTERNAL);
   TT_CHECK_HAS(tt_err_last(), "unspecified launch failure");
   TT_CHECK_HAS(tt_err_last(), "run again");
-  TT_CHECK(tt_dev_clear(a, N, dev.stream), ==, TT_E_INTERNAL);
+  TT_CHECK(tt_dev_zero(a, N, dev.stream), ==, TT_E_INTERNAL);
   TT_CHECK(cudaGetLastError(), ==, cudaErrorLaunchFailure);
   tt_double_reset();
-  TT_CHECK_OK(tt_dev_clear(a, N, dev.stream));
+  TT_CHECK_OK(tt_dev_zero(a, N, dev.stream));
   tt_dev_free(a);
 }
 
@@ -202,7 +201,7 @@ static void end_with(bool leak)
 
 TT_TEST (what_is_not_given_back_is_told_at_the_end) {
   TT_CHECK_DIES("not given back at the end: 1 buffers (400 bytes)", end_with(true));
-  std::string said = death_of([] { end_with(false); });
+  std::string said = output_of_aborted([] { end_with(false); });
   TT_CHECK(said.empty(), ==, true);
 }
 

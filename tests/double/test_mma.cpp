@@ -4,7 +4,7 @@
 
 #include "tests/double/rig.h"
 
-enum { WARPS = 3, ROOM = 2 * TT_BLOCK_ROWS };
+enum { WARPS = 3, ROOM = 2 * TT_BLOCK_TILE_ROWS };
 
 /* One layer with its arrays on the host; NaN wherever nothing belongs to it. */
 typedef struct layer_case {
@@ -24,8 +24,7 @@ static float number(int seed, int i) { return sinf(1.3f * (float)i + (float)seed
 static void fill(std::vector<float> &to, int at, int rows, int columns, int ld, int seed)
 {
   for (int r = 0; r < rows; r++)
-    for (int c = 0; c < columns; c++)
-      to[(size_t)(at + r * ld + c)] = number(seed, r * columns + c);
+    for (int c = 0; c < columns; c++) to[(size_t)(at + r * ld + c)] = number(seed, r * columns + c);
 }
 
 static layer_case make(int in, int out, int rows, int groups)
@@ -62,12 +61,11 @@ static results run_case(layer_case k, void (*kernel)(product_args))
   a.w = w;
   a.x = on_device(k.x), a.z = on_device(k.z), a.slope = on_device(k.slope);
   a.h = on_device(k.slope), a.g = on_device(gradient);
-  TT_CHECK_OK(tt_launch(kernel, 1, WARPS * TT_WARP, 0, dev.stream, a));
+  TT_CHECK_OK(tt_launch(kernel, 1, WARPS * TT_WARP_SIZE, 0, dev.stream, a));
   got.z = from_device(a.z, (int64_t)k.z.size());
   got.h = from_device(a.h, (int64_t)k.slope.size());
   got.g = from_device(a.g, (int64_t)k.w.size());
-  for (float *at : {w, a.x, a.z, a.slope, a.h, a.g})
-    tt_dev_free(at);
+  for (float *at : {w, a.x, a.z, a.slope, a.h, a.g}) tt_dev_free(at);
   return got;
 }
 
@@ -104,8 +102,8 @@ static void compare_backward(const layer_case &k, const results &got, errors *e)
       size_t at = (size_t)(r * k.a.x_ld + i);
       double sum = 0.0, size = 0.0, slope = k.slope[at];
       for (int o = 0; o < k.out; o++) {
-        double t = (double)k.z[(size_t)(r * k.a.z_ld + o)] *
-                   k.w[(size_t)(o * k.a.layer.stride + i)];
+        double t =
+            (double)k.z[(size_t)(r * k.a.z_ld + o)] * k.w[(size_t)(o * k.a.layer.stride + i)];
         sum += t, size += fabs(t);
       }
       worst(&e->backward, got.h[at], sum * slope, size * fabs(slope));
@@ -132,7 +130,7 @@ static void compare_gradient(const layer_case &k, const results &got, errors *e)
 }
 
 static const int shapes[][4] = {/* in, out, rows, groups */
-                                {8, 8, 1, 1},    {8, 16, 32, 3},  {9, 8, 31, 1},  {17, 33, 40, 2},
+                                {8, 8, 1, 1},    {8, 16, 32, 3},  {9, 8, 31, 1},   {17, 33, 40, 2},
                                 {20, 12, 64, 3}, {31, 65, 33, 1}, {64, 32, 64, 1}, {70, 10, 7, 3}};
 
 static errors errors_of(void (*kernel)(product_args))
@@ -167,8 +165,7 @@ TT_TEST (three_products_are_as_good_as_fp32) {
   for (auto kernel : {products<2, TT_PRECISION_3xtf32>, products<4, TT_PRECISION_3xtf32>,
                       products<8, TT_PRECISION_3xtf32>}) {
     errors e = errors_of(kernel);
-    for (double x : {e.forward, e.backward, e.gradient})
-      TT_CHECK(x, <, 8 * 0x1p-24);
+    for (double x : {e.forward, e.backward, e.gradient}) TT_CHECK(x, <, 8 * 0x1p-24);
   }
 }
 
@@ -181,26 +178,24 @@ TT_TEST (products_are_the_same_bits_in_every_schedule) {
     hashes.push_back(hash_of(got.z) ^ hash_of(got.h) ^ hash_of(got.g));
   }
   tt_double_reset();
-  for (uint64_t hash : hashes)
-    TT_CHECK(hash, ==, hashes[0]);
+  for (uint64_t hash : hashes) TT_CHECK(hash, ==, hashes[0]);
 }
 
 /* The parts of a split are TF32 numbers, and their sum is x to 2^-22 at least. */
 TT_TEST (a_split_loses_next_to_nothing) {
   for (int i = 0; i < 100000; i++) {
     float x = number(0, i) * powf(2.0f, (float)(i % 61 - 30));
-    tt_mma_part<1> part;
-    tt_mma_split<TT_PRECISION_3xtf32>(0, x, part);
-    for (float p : {part.high[0], part.low[0]})
-      TT_CHECK(__float_as_uint(p) & 0x1FFFu, ==, 0u);
+    tt_mma_fragment<1> part;
+    tt_mma_round_fragment<TT_PRECISION_3xtf32>(0, x, part);
+    for (float p : {part.high[0], part.low[0]}) TT_CHECK(__float_as_uint(p) & 0x1FFFu, ==, 0u);
     TT_CHECK(fabs((double)part.high[0] - (double)x), <=, 0x1p-11 * fabs((double)x));
     TT_CHECK(fabs((double)part.high[0] + (double)part.low[0] - (double)x), <=,
              0x1p-22 * fabs((double)x));
   }
-  TT_CHECK(tt_tf32(INFINITY), ==, INFINITY);
-  TT_CHECK(isnan(tt_tf32(NAN)), !=, 0);
-  TT_CHECK(tt_tf32(1.0f + 0x1p-11f), ==, 1.0f + 0x1p-10f); /* a half goes away from zero */
-  TT_CHECK(tt_tf32(-1.0f - 0x1p-11f), ==, -1.0f - 0x1p-10f);
+  TT_CHECK(tt_round_to_tf32(INFINITY), ==, INFINITY);
+  TT_CHECK(isnan(tt_round_to_tf32(NAN)), !=, 0);
+  TT_CHECK(tt_round_to_tf32(1.0f + 0x1p-11f), ==, 1.0f + 0x1p-10f); /* a half goes away from zero */
+  TT_CHECK(tt_round_to_tf32(-1.0f - 0x1p-11f), ==, -1.0f - 0x1p-10f);
 }
 
 int main(void)

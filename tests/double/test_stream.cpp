@@ -37,7 +37,7 @@ static tt_err put_round(const buffers *x)
                                x->b, 10, &one, x->c, 10)));
   TT_TRY(tt_dev_upload(x->c + 190, x->pinned, 10, dev.stream));
   TT_TRY(tt_launch(shift_and_double, 2, 128, 0, dev.stream, back));
-  TT_TRY(tt_dev_clear(x->a + 50, 10, dev.stream));
+  TT_TRY(tt_dev_zero(x->a + 50, 10, dev.stream));
   return tt_dev_copy(x->a, x->b + 100, 25, dev.stream);
 }
 
@@ -47,7 +47,7 @@ static uint64_t direct_rounds(void)
   for (int round = 0; round < ROUNDS; round++) {
     x.pinned[3] = (float)round; /* read by this round's upload: wait before it changes again */
     TT_CHECK_OK(put_round(&x));
-    TT_CHECK_OK(tt_dev_wait(dev.stream));
+    TT_CHECK_OK(tt_stream_synchronize(dev.stream));
   }
   uint64_t hash = hash_of(from_device(x.a, N));
   free_buffers(&x);
@@ -66,7 +66,7 @@ static uint64_t recorded_rounds(void)
   for (int round = 0; round < ROUNDS; round++) {
     x.pinned[3] = (float)round;
     TT_CHECK_OK(tt_graph_launch(graph, dev.stream));
-    TT_CHECK_OK(tt_dev_wait(dev.stream));
+    TT_CHECK_OK(tt_stream_synchronize(dev.stream));
   }
   uint64_t hash = hash_of(from_device(x.a, N));
   tt_graph_destroy(&graph);
@@ -92,13 +92,13 @@ TT_TEST (what_a_graph_cannot_hold_breaks_the_capture) {
     TT_CHECK_OK(tt_dev_alloc(&kept, 1, "kept"));
     TT_CHECK_OK(tt_graph_begin(dev.stream));
     tt_err e = what == 0   ? tt_dev_alloc(&a, 1, "in a capture")
-               : what == 1 ? tt_dev_wait(dev.stream)
+               : what == 1 ? tt_stream_synchronize(dev.stream)
                : what == 2 ? TT_CUDA(cudaMemset(kept, 0, 4))
                            : TT_CUDA(cudaDeviceSynchronize());
     TT_CHECK(e, ==, TT_E_INTERNAL);
     TT_CHECK(tt_graph_end(dev.stream, &graph), ==, TT_E_INTERNAL);
     TT_CHECK(graph == nullptr, ==, true);
-    TT_CHECK_OK(tt_dev_wait(dev.stream)); /* the stream works as before */
+    TT_CHECK_OK(tt_stream_synchronize(dev.stream)); /* the stream works as before */
     tt_dev_free(kept);
   }
 }
@@ -122,7 +122,7 @@ TT_TEST (late_work_shows_a_missing_wait) {
     memset(back, 0, sizeof back);
     TT_CHECK_OK(tt_dev_download(back, a, N, dev.stream));
     TT_CHECK(back[7] == numbers(N)[7], ==, !lazy);
-    TT_CHECK_OK(tt_dev_wait(dev.stream));
+    TT_CHECK_OK(tt_stream_synchronize(dev.stream));
     TT_CHECK(back[7], ==, numbers(N)[7]);
   }
   tt_double_reset();
@@ -146,7 +146,7 @@ static float passed_on(bool wait, const schedule &s)
   TT_CHECK_OK(TT_CUDA(cudaEventRecord(ready, dev.stream)));
   if (wait) TT_CHECK_OK(TT_CUDA(cudaStreamWaitEvent(other, ready)));
   TT_CHECK_OK(tt_launch(shift_and_double, 1, 32, 0, other, five));
-  TT_CHECK_OK(tt_dev_download_now(&back, b, 1, other));
+  TT_CHECK_OK(tt_dev_download_sync(&back, b, 1, other));
   TT_CHECK_OK(TT_CUDA(cudaEventSynchronize(ready)));
   cudaEventDestroy(ready);
   cudaStreamDestroy(other);
@@ -157,8 +157,7 @@ static float passed_on(bool wait, const schedule &s)
 }
 
 TT_TEST (events_order_streams_and_a_missing_one_shows) {
-  for (const schedule &s : schedules)
-    TT_CHECK(passed_on(true, s), ==, 5.0f);
+  for (const schedule &s : schedules) TT_CHECK(passed_on(true, s), ==, 5.0f);
   TT_CHECK(passed_on(false, schedules[0]), ==, 5.0f); /* by luck */
   TT_CHECK(passed_on(false, schedules[1]), ==, 1.0f);
 }

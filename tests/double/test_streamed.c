@@ -1,11 +1,11 @@
-/* test_streamed.c — law: where the data set lies changes no bit. A data set that does not fit on the
- * device is left on the host, and the layered path gets its rows from there. */
+/* test_streamed.c — law: where the data set lies changes no bit. A data set that does not fit on
+ * the device is left on the host, and the layered path gets its rows from there. */
 #include "tests/problem.h"
 
 enum { ROWS = 840000, LABELLED = 90, INPUTS = 21, MEMORY = 64 << 20 }; /* x alone: 70 MB */
 
 /* Few rows have labels, so that the double is done soon: they lie at both ends and between. */
-static problem large(int weighted, tt_resample resample, tt_batches batches)
+static problem large(int weighted, tt_resample resample, tt_batch_order batches)
 {
   const int64_t hidden[] = {18, 17};
   problem p = problem_make(ROWS, INPUTS, 2, 2, 3, hidden, 2, TT_ACT_tanh, TT_OUTPUT_mean);
@@ -38,7 +38,7 @@ typedef struct outcome {
   double loss[6];
 } outcome;
 
-static outcome run(problem *p, tt_path path, int schedule, int64_t memory, const char *told)
+static outcome run(problem *p, tt_gpu_path path, int schedule, int64_t memory, const char *told)
 {
   outcome out;
   way by = {"cuda", &tt_engine_cuda, {.threads = 2, .path = path}, schedule, 0, 1};
@@ -54,10 +54,10 @@ static outcome run(problem *p, tt_path path, int schedule, int64_t memory, const
 
 static void compare_in(problem p)
 {
-  outcome want = run(&p, TT_PATH_layered, 0, INT64_C(1) << 33, "as run.path says");
+  outcome want = run(&p, TT_GPU_PATH_layered, 0, INT64_C(1) << 33, "as run.path says");
   for (int k = 0; k < 4; k++) { /* streams at once, and late in any order */
     tt_double_set_lazy(k < SCHEDULES);
-    outcome got = run(&p, k % 2 ? TT_PATH_auto : TT_PATH_layered, k % SCHEDULES, MEMORY,
+    outcome got = run(&p, k % 2 ? TT_GPU_PATH_auto : TT_GPU_PATH_layered, k % SCHEDULES, MEMORY,
                       "rows come from the host");
     for (int64_t m = 0; m < p.c.members; m++) {
       same_member(want.state, got.state, m, k < SCHEDULES ? "late streams" : "prompt streams");
@@ -70,7 +70,7 @@ static void compare_in(problem p)
   problem_free(&p);
 }
 
-static void compare(int weighted, tt_resample resample, tt_batches batches)
+static void compare(int weighted, tt_resample resample, tt_batch_order batches)
 {
   compare_in(large(weighted, resample, batches));
 }
@@ -78,7 +78,7 @@ static void compare(int weighted, tt_resample resample, tt_batches batches)
 /* What looks at the rows of a batch beside their values. */
 static problem noisy(void)
 {
-  problem p = large(0, TT_RESAMPLE_kfold, TT_BATCHES_own);
+  problem p = large(0, TT_RESAMPLE_kfold, TT_BATCH_ORDER_own);
   for (int64_t i = 0; i < p.c.members; i++) {
     tt_hyper *h = &p.c.member[i].hyper;
     h->label_noise = i % 2 ? 0.1f : 0.0f;
@@ -88,21 +88,19 @@ static problem noisy(void)
   return p;
 }
 
-TT_TEST(rows_from_the_host_give_the_same_bits)
-{
-  compare(0, TT_RESAMPLE_none, TT_BATCHES_own);
-  compare(1, TT_RESAMPLE_bootstrap, TT_BATCHES_own);
-  compare(0, TT_RESAMPLE_subsample, TT_BATCHES_shared);
+TT_TEST (rows_from_the_host_give_the_same_bits) {
+  compare(0, TT_RESAMPLE_none, TT_BATCH_ORDER_own);
+  compare(1, TT_RESAMPLE_bootstrap, TT_BATCH_ORDER_own);
+  compare(0, TT_RESAMPLE_subsample, TT_BATCH_ORDER_shared);
   compare_in(noisy());
 }
 
 /* A step in two halves tells row numbers, which the device has of its own rows alone. */
-TT_TEST(fusion_needs_the_data_on_the_device)
-{
-  problem p = large(0, TT_RESAMPLE_none, TT_BATCHES_own);
+TT_TEST (fusion_needs_the_data_on_the_device) {
+  problem p = large(0, TT_RESAMPLE_none, TT_BATCH_ORDER_own);
   static float output[6 * 20];
   static int32_t row[6 * 20];
-  way by = {"cuda", &tt_engine_cuda, {.threads = 1, .path = TT_PATH_layered}, 0, 0, 1};
+  way by = {"cuda", &tt_engine_cuda, {.threads = 1, .path = TT_GPU_PATH_layered}, 0, 0, 1};
   p.c.method = TT_METHOD_fusion;
   tt_double_set_memory(MEMORY);
   problem_start(&p, by, everyone(&p));
@@ -112,10 +110,9 @@ TT_TEST(fusion_needs_the_data_on_the_device)
 }
 
 /* A path that was asked for is not changed behind the caller's back. */
-TT_TEST(a_wanted_path_is_kept)
-{
-  problem p = large(0, TT_RESAMPLE_none, TT_BATCHES_own);
-  tt_resources use = {.threads = 1, .path = TT_PATH_block};
+TT_TEST (a_wanted_path_is_kept) {
+  problem p = large(0, TT_RESAMPLE_none, TT_BATCH_ORDER_own);
+  tt_resources use = {.threads = 1, .path = TT_GPU_PATH_block};
   tt_double_set_memory(MEMORY);
   TT_CHECK_OK(tt_engine_cuda.create(&p.c, everyone(&p), &use, &p.engine));
   TT_CHECK((int)tt_engine_cuda.set_data(p.engine, p.d, NULL), ==, TT_E_MEM);

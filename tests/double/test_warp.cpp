@@ -12,23 +12,23 @@ struct site {
   int line;
 };
 static std::vector<site> sites; /* that lanes came by */
-static int left_out = -1;       /* of them; -1: none */
-static void planted(const char *file, int line)
+static int omitted = -1;        /* of them; -1: none */
+static void instrumented_syncwarp(const char *file, int line)
 {
   size_t at = 0;
   while (at < sites.size() && (sites[at].line != line || sites[at].file != file)) at++;
   if (at == sites.size()) sites.push_back({file, line});
-  if ((int)at != left_out) __syncwarp();
+  if ((int)at != omitted) __syncwarp();
 }
-#define __syncwarp() planted(__FILE__, __LINE__)
-#define tt_cuda_warp planted_warp
-extern const tt_cuda_path planted_warp;
+#define __syncwarp() instrumented_syncwarp(__FILE__, __LINE__)
+#define tt_cuda_warp instrumented_warp
+extern const tt_cuda_path instrumented_warp;
 #include "cuda/warp/warp.cu"
 #undef tt_cuda_warp
 #undef __syncwarp
 
-#include "tests/double/rig.h"
 #include "core/model/state.h"
+#include "tests/double/rig.h"
 
 enum { ROWS = 180, INPUTS = 5, MEMBERS = 6, EPOCHS = 4 };
 
@@ -46,8 +46,8 @@ static void fill_rows(tt_dataset *d)
 }
 
 /* 5-4-18-2: layers that are shared out by unit and by input, with and without groups of lanes. More
- * members than warps of a block, some clipped, one that stops early; batches in pieces, orders longer
- * than a look ahead. */
+ * members than warps of a block, some clipped, one that stops early; batches in pieces, orders
+ * longer than a look ahead. */
 struct problem {
   tt_cohort c = {};
   tt_ensemble ensemble = {};
@@ -58,7 +58,7 @@ struct problem {
   explicit problem(int64_t batch)
   {
     const int64_t hidden[] = {4, 18};
-    TT_CHECK_OK(tt_model_build(INPUTS, 2, hidden, 2, TT_ACT_tanh, TT_OUTPUT_mean, &c.model));
+    TT_CHECK_OK(tt_model_plain(INPUTS, 2, hidden, 2, TT_ACT_tanh, TT_OUTPUT_mean, &c.model));
     TT_CHECK_OK(tt_dataset_create(ROWS, INPUTS, 2, 0, &d));
     fill_rows(d);
     c.optimizer = TT_OPT_adam;
@@ -98,14 +98,13 @@ static uint64_t train_all(const problem &p, const schedule &s)
   tt_progress at;
   std::vector<double> loss(MEMBERS);
   tt_resources use = {};
-  use.path = TT_PATH_warp;
+  use.path = TT_GPU_PATH_warp;
   use_schedule(s);
   TT_CHECK_OK(tt_engine_cuda.create(&p.c, {0, MEMBERS}, &use, &e));
-  e->path = &planted_warp;
+  e->path = &instrumented_warp;
   TT_CHECK_OK(tt_engine_cuda.set_data(e, p.d, nullptr));
   TT_CHECK_OK(tt_engine_cuda.init(e));
-  do
-    TT_CHECK_OK(tt_engine_cuda.train(e, 5, &at));
+  do TT_CHECK_OK(tt_engine_cuda.train(e, 5, &at));
   while (at.training > 0);
   TT_CHECK_OK(tt_engine_cuda.evaluate(e, TT_VALIDATION, loss.data()));
   TT_CHECK_OK(tt_state_create({0, MEMBERS}, tt_cohort_state_shape(&p.c), &state));
@@ -127,16 +126,16 @@ TT_TEST (training_gives_the_same_bits_in_every_schedule) {
   for (int64_t batch : {20, 50, 135}) {
     problem p(batch);
     uint64_t right = train_all(p, schedules[0]);
-    for (const schedule &s : schedules)
-      TT_CHECK(train_all(p, s), ==, right);
+    for (const schedule &s : schedules) TT_CHECK(train_all(p, s), ==, right);
   }
 }
 
-/* Without one of its barriers the path gives other bits in some schedule, or the double stops it. */
+/* Without one of its barriers the path gives other bits in some schedule, or the double stops it.
+ */
 static bool is_seen(const problem &p, int barrier, uint64_t right)
 {
-  std::string said = death_of([&] {
-    left_out = barrier;
+  std::string said = output_of_aborted([&] {
+    omitted = barrier;
     for (const schedule &s : schedules)
       if (train_all(p, s) != right) _exit(1);
   });

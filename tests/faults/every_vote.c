@@ -18,20 +18,19 @@
 
 enum { ROWS = 40, INPUTS = 2, TARGETS = 1, MOST_VOTES = 100000, FILE_ROOM = 1 << 20 };
 
-static const char job_text[] =
-    "data: {file: data.h5}\n"
-    "model: {hidden: [4], activation: tanh}\n"
-    "ensembles: [{name: only, members: 3}]\n"
-    "train: {batch_size: 8, epochs: 3}\n"
-    "checkpoint: {every: 1h}\n"
-    "run: {device: cpu, threads: 1, watchdog: 30s, directory: out}\n";
+static const char job_text[] = "data: {file: data.h5}\n"
+                               "model: {hidden: [4], activation: tanh}\n"
+                               "ensembles: [{name: only, members: 3}]\n"
+                               "train: {batch_size: 8, epochs: 3}\n"
+                               "checkpoint: {every: 1h}\n"
+                               "run: {device: cpu, threads: 1, watchdog: 30s, directory: out}\n";
 
 /* Everything a trial needs. */
 typedef struct site {
   tt_comm *world;
   char folder[SCRATCH_ROOM], out[2 * SCRATCH_ROOM], job[2 * SCRATCH_ROOM];
-  tt_committees wanted;   /* rank 0 */
-  char *first, *second;   /* rank 0: bytes of the two checkpoints every trial starts from */
+  tt_trained_ensembles wanted; /* rank 0 */
+  char *first, *second;        /* rank 0: bytes of the two checkpoints every trial starts from */
   int64_t first_bytes, second_bytes;
   int untouched_is_known; /* that the two alone can be resumed has been shown */
   int64_t stride, failures, trials, met;
@@ -104,13 +103,13 @@ static int is_untouched(const site *s)
 static tt_err is_wanted_model(const site *s)
 {
   char path[3 * SCRATCH_ROOM];
-  tt_committees got = {0};
+  tt_trained_ensembles got = {0};
   name_of(s, "model.h5", path);
   TT_TRY(tt_model_read_local(path, &got));
-  const tt_committee *one = got.at[0], *wanted = s->wanted.at[0];
+  const tt_trained_ensemble *one = got.at[0], *wanted = s->wanted.at[0];
   size_t bytes = (size_t)(one->members * one->model.params) * sizeof *one->w;
   int same = one->members == wanted->members && !memcmp(one->w, wanted->w, bytes);
-  tt_committees_destroy(&got);
+  tt_trained_ensembles_destroy(&got);
   return same ? TT_OK : TT_FAIL(DATA, "model.h5 has other bits than the undisturbed run's");
 }
 
@@ -156,7 +155,7 @@ static tt_err life(int rank, int64_t n, double max_time, const site *s, int64_t 
 static int all_same(const site *s, tt_err e)
 {
   int64_t both[2] = {(int64_t)e, -(int64_t)e};
-  tt_max_i64(s->world, both, 2);
+  tt_allreduce_max_i64(s->world, both, 2);
   return both[0] == -both[1];
 }
 
@@ -169,12 +168,13 @@ static tt_err root_says(const site *s, tt_err mine)
 static void judge_rest(site *s, int rank, int64_t n)
 {
   int64_t untouched = tt_comm_is_root(s->world) && is_untouched(s), votes = 0;
-  tt_max_i64(s->world, &untouched, 1);
+  tt_allreduce_max_i64(s->world, &untouched, 1);
   if (untouched && s->untouched_is_known) return;
   int64_t lost = tt_comm_is_root(s->world) && scratch_count(s->out, "ckpt-") == 0;
-  tt_max_i64(s->world, &lost, 1);
+  tt_allreduce_max_i64(s->world, &lost, 1);
   if (lost) complain(s, rank, n, "no checkpoint is left");
-  if (life(0, 0, 0.0, s, &votes)) complain(s, rank, n, "training on failed");
+  if (life(0, 0, 0.0, s, &votes))
+    complain(s, rank, n, "training on failed");
   else if (root_says(s, tt_comm_is_root(s->world) ? is_wanted_model(s) : TT_OK))
     complain(s, rank, n, "training on");
   if (untouched) s->untouched_is_known = 1;
@@ -242,11 +242,11 @@ int main(int argc, char **argv)
   if (!s.folder[0]) return 1;
   prepare(&s);
   try_all(&s);
-  tt_sum_i64(s.world, &s.failures, 1);
+  tt_allreduce_sum_i64(s.world, &s.failures, 1);
   if (tt_comm_is_root(s.world))
     fprintf(stderr, "%" PRId64 " trials, %" PRId64 " faults met, %" PRId64 " failures\n", s.trials,
             s.met, s.failures);
-  tt_committees_destroy(&s.wanted);
+  tt_trained_ensembles_destroy(&s.wanted);
   tt_free(s.first);
   tt_free(s.second);
   scratch_end(s.world, s.folder);

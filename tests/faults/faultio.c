@@ -50,11 +50,11 @@ __attribute__((constructor)) static void read_plan(void)
 }
 
 /* The C library's own function, found once. memcpy because ISO C keeps data and code apart. */
-#define REAL(name_)                              \
-  static __typeof__(name_) *real;                \
-  if (!real) {                                   \
-    void *found = dlsym(RTLD_NEXT, #name_);      \
-    memcpy(&real, &found, sizeof real);          \
+#define REAL(name_)                                                                                \
+  static __typeof__(name_) *real;                                                                  \
+  if (!real) {                                                                                     \
+    void *found = dlsym(RTLD_NEXT, #name_);                                                        \
+    memcpy(&real, &found, sizeof real);                                                            \
   }
 
 static void note(const char *what, const char *op, long number, const char *path)
@@ -176,13 +176,13 @@ int rename(const char *from, const char *to)
 }
 
 /* The mode that comes with O_CREAT. */
-#define MODE(flags_, last_)                        \
-  mode_t mode = 0;                                 \
-  if ((flags_) & (O_CREAT | O_TMPFILE)) {          \
-    va_list list;                                  \
-    va_start(list, last_);                         \
-    mode = va_arg(list, mode_t);                   \
-    va_end(list);                                  \
+#define MODE(flags_, last_)                                                                        \
+  mode_t mode = 0;                                                                                 \
+  if ((flags_) & (O_CREAT | O_TMPFILE)) {                                                          \
+    va_list list;                                                                                  \
+    va_start(list, last_);                                                                         \
+    mode = va_arg(list, mode_t);                                                                   \
+    va_end(list);                                                                                  \
   }
 
 int open(const char *name, int flags, ...)

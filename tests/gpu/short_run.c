@@ -1,6 +1,6 @@
 /* short_run.c — a few steps, an evaluation and a prediction by every way of every engine: so little
- * that tools which watch each access to memory finish soon. Agreement is looked at coarsely; closely
- * it is in laws/test_engines.c. */
+ * that tools which watch each access to memory finish soon. Agreement is looked at coarsely;
+ * closely it is in laws/test_engines.c. */
 #include "tests/problem.h"
 
 #include "core/model/trained_ensemble.h"
@@ -8,8 +8,8 @@
 enum { ROWS = 45, MEMBERS = 3, EPOCHS = 2, NEW_ROWS = 40 };
 static const double COARSE = 1e-2;
 
-static const way plain = {"generic", &tt_engine_cpu, {.threads = 1, .simd = TT_SIMD_generic}, 0,
-                          0, 1};
+static const way plain = {"generic", &tt_engine_cpu, {.threads = 1, .simd = TT_SIMD_generic}, 0, 0,
+                          1};
 
 static problem make(tt_output output)
 {
@@ -27,15 +27,16 @@ static problem make(tt_output output)
   return p;
 }
 
-static tt_committee *committee_of(const problem *p, const tt_state *s)
+static tt_trained_ensemble *committee_of(const problem *p, const tt_state *s)
 {
-  tt_committee *c = NULL;
-  TT_CHECK_OK(tt_committee_create(&p->c.model, 1, p->c.members, &c));
+  tt_trained_ensemble *c = NULL;
+  TT_CHECK_OK(tt_trained_ensemble_create(&p->c.model, 1, p->c.members, &c));
   c->variance_floor = p->c.variance_floor;
   c->ensemble[0] = (tt_ensemble){.members = p->c.members, .targets = p->c.model.targets};
   TT_CHECK_OK(TT_ALLOC(c->ensemble[0].column, p->c.model.targets));
   for (int64_t i = 0; i < p->c.members; i++) {
-    memcpy(c->w + i * s->params, tt_state_result(s, i), (size_t)s->params * sizeof *c->w);
+    memcpy(c->w + i * s->params, tt_state_prediction_weights(s, i),
+           (size_t)s->params * sizeof *c->w);
     c->weight[i] = 1.0;
   }
   return c;
@@ -52,18 +53,17 @@ static void run(way by, tt_output output, double *out)
   problem_finish(&p, 2);
   TT_CHECK_OK(by.ops->evaluate(p.engine, TT_VALIDATION, out));
   tt_state *s = problem_state(&p, everyone(&p));
-  tt_committee *c = committee_of(&p, s);
-  TT_CHECK_OK(tt_moments_create(NEW_ROWS, tt_committee_columns(c), &m));
+  tt_trained_ensemble *c = committee_of(&p, s);
+  TT_CHECK_OK(tt_moments_create(NEW_ROWS, tt_trained_ensemble_columns(c), &m));
   TT_CHECK_OK(by.ops->predict(c, &by.use, NEW_ROWS, x, m, NULL));
   for (int r = 0; r < NEW_ROWS; r++) out[MEMBERS + r] = m->mean[r * m->columns];
   tt_moments_destroy(&m);
-  tt_committee_destroy(&c);
+  tt_trained_ensemble_destroy(&c);
   tt_state_destroy(&s);
   problem_free(&p);
 }
 
-TT_TEST(every_way_runs)
-{
+TT_TEST (every_way_runs) {
   way by[2 * MAX_WAYS];
   double want[MEMBERS + NEW_ROWS], got[MEMBERS + NEW_ROWS];
   int n = ways(by);

@@ -263,7 +263,7 @@ def check_headers(tree, only=None):
     return findings
 
 
-CHECKS = (check_rooms, check_circles, check_libraries, check_sizes, check_headers)
+CHECKS = (check_rooms, check_circles, check_names, check_libraries, check_sizes, check_headers)
 
 LONG = "int f(void)\n{\n" + "  f();\n" * 61 + "}\n"
 PLANTED = (  # file, text to append, words of the finding, check

@@ -122,8 +122,8 @@ typedef struct ref_batch {
   int64_t member;
   const int32_t *row;
   int64_t rows;
-  int64_t step;         /* optimiser steps taken before; -1: not in training */
-  const double *moved;  /* [rows][D] in place of the inputs, or NULL */
+  int64_t step;        /* optimiser steps taken before; -1: not in training */
+  const double *moved; /* [rows][D] in place of the inputs, or NULL */
 } ref_batch;
 
 static inline void ref_masks(const ref_batch *b, int64_t r, double *mask)
@@ -132,8 +132,9 @@ static inline void ref_masks(const ref_batch *b, int64_t r, double *mask)
   const tt_member *m = &c->member[b->member];
   double p = (double)m->hyper.dropout;
   for (uint32_t u = 0; u < 4 * REF_WIDEST; u++)
-    mask[u] = tt_dropout_keeps(c->seed, m->stream, b->step, u, (uint32_t)r,
-                               (uint32_t)c->batch_size, m->hyper.dropout) / (1.0 - p);
+    mask[u] = tt_dropout_keeps(c->seed, m->stream, b->step, u, (uint32_t)r, (uint32_t)c->batch_size,
+                               m->hyper.dropout) /
+              (1.0 - p);
 }
 
 static inline void ref_inputs(const ref_batch *b, int64_t r, double *x)
@@ -214,7 +215,7 @@ static inline void ref_hide(const ref_batch *b, double *g)
   const tt_cohort *c = &b->p->c;
   const tt_layer *first = &c->model.layer[0];
   int8_t seen[REF_WIDEST];
-  tt_cohort_features(c, &c->member[b->member], seen);
+  tt_member_input_mask(c, &c->member[b->member], seen);
   for (int64_t i = 0; i < first->in * first->out; i++)
     if (!seen[i % first->in]) g[first->weight + i] = 0.0;
 }
@@ -259,7 +260,7 @@ static inline double ref_one_cycle(double step, double steps, double peak)
 static inline double ref_schedule(const tt_cohort *c, const tt_hyper *h, int64_t step,
                                   int64_t steps)
 {
-  const tt_schedule_shape *s = &c->schedule_shape;
+  const tt_schedule_options *s = &c->schedule_options;
   double epoch = floor((double)step / (double)steps), epochs = (double)h->epochs;
   double gamma = (double)h->schedule_gamma, low = (double)h->schedule_min, passed = 0.0;
   double every = (double)h->schedule_step, factor = 1.0;
@@ -298,9 +299,7 @@ static inline double ref_follow(const tt_cohort *c, const tt_hyper *h, double lr
   double b1 = (double)h->beta1, b2 = (double)h->beta2, mu = (double)h->momentum;
   double decayed = w - lr * (double)h->weight_decay * w;
   switch (c->optimizer) {
-  case TT_OPT_sgd:
-    s[0] = mu * s[0] + g;
-    return w - lr * (c->nesterov ? g + mu * s[0] : s[0]);
+  case TT_OPT_sgd: s[0] = mu * s[0] + g; return w - lr * (c->nesterov ? g + mu * s[0] : s[0]);
   case TT_OPT_rmsprop:
     s[0] = b2 * s[0] + (1.0 - b2) * g * g;
     s[1] = mu * s[1] + g / (sqrt(s[0]) + (double)h->epsilon);
@@ -352,7 +351,7 @@ static inline double ref_largest(const double *v, int64_t n)
 static inline problem ref_network(tt_activation activation, tt_loss loss, int64_t k, int flags)
 {
   const int64_t hidden[] = {7, flags & 4 ? 7 : 5};
-  tt_output output = tt_loss_output(loss);
+  tt_output output = tt_loss_output_head(loss);
   problem p = problem_make(REF_ROWS, 3, REF_COLUMNS, 1, 2, hidden, 2, activation, output);
   tt_model_shape shape = usual_shape(3, k, hidden, 2, activation, output);
   shape.layer_norm = flags & 2;

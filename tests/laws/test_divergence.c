@@ -14,8 +14,8 @@ typedef struct setting {
 static problem make(setting v)
 {
   const int64_t hidden[] = {9, 4};
-  problem p = problem_make(ROWS, 3, 1, 1, MEMBERS, hidden, 2, v.activation,
-                           tt_loss_output(v.loss));
+  problem p =
+      problem_make(ROWS, 3, 1, 1, MEMBERS, hidden, 2, v.activation, tt_loss_output_head(v.loss));
   p.c.loss = v.loss;
   p.c.optimizer = v.optimizer;
   p.c.batch_size = v.batch;
@@ -65,8 +65,7 @@ static void all_settings(void (*law)(way by, setting v, const tt_state *sound))
 }
 
 /* The settings use every row. */
-TT_TEST(every_row_is_met)
-{
+TT_TEST (every_row_is_met) {
   int activation[TT_ACT_COUNT] = {0}, optimizer[TT_OPT_COUNT] = {0}, loss[TT_LOSS_COUNT] = {0};
   for (int k = 0; k < SETTINGS; k++) {
     setting v = setting_of(k);
@@ -200,22 +199,29 @@ static void frozen_by_status(way by, setting v, const tt_state *sound)
   problem_free(&p);
 }
 
-TT_TEST(a_large_learning_rate_hurts_one_member_alone) { all_settings(large_rate); }
-TT_TEST(bad_weights_are_noticed_within_the_epoch) { all_settings(bad_weights); }
-TT_TEST(an_overflow_in_the_last_step_is_noticed) { all_settings(last_step); }
-TT_TEST(the_status_freezes_a_member) { all_settings(frozen_by_status); }
+TT_TEST (a_large_learning_rate_hurts_one_member_alone) {
+  all_settings(large_rate);
+}
+TT_TEST (bad_weights_are_noticed_within_the_epoch) {
+  all_settings(bad_weights);
+}
+TT_TEST (an_overflow_in_the_last_step_is_noticed) {
+  all_settings(last_step);
+}
+TT_TEST (the_status_freezes_a_member) {
+  all_settings(frozen_by_status);
+}
 
 /* What a network that overflowed says must not pass for a loss. */
-TT_TEST(a_loss_of_infinite_outputs_is_not_finite)
-{
+TT_TEST (a_loss_of_infinite_outputs_is_not_finite) {
   const float bad[] = {INFINITY, -INFINITY, NAN}, level[] = {0.1f, 0.5f, 0.9f};
   const tt_loss_args args = {1e-6f, 1.0f, 1.0f, 0.5f};
   for (int l = 0; l < TT_LOSS_COUNT; l++)
     for (int i = 0; i < 3; i++)
       for (int which = 1; which < 8; which++) {
         float o[3];
-        int32_t n = tt_output_each(tt_loss_output((tt_loss)l), 3);
-        tt_loss_wide at = {n, level, o, NULL, 1, 1.0f, 1.0f};
+        int32_t n = tt_outputs_per_target(tt_loss_output_head((tt_loss)l), 3);
+        tt_loss_sample at = {n, level, o, NULL, 1, 1.0f, 1.0f};
         if (which >= 1 << n) continue;
         for (int j = 0; j < 3; j++) o[j] = which & 1 << j ? bad[i] : 0.5f;
         TT_CHECK(isfinite(tt_loss_target((tt_loss)l, &at, args)), ==, 0);
@@ -223,8 +229,7 @@ TT_TEST(a_loss_of_infinite_outputs_is_not_finite)
 }
 
 /* All of them: training ends, and there is no loss to report. */
-TT_TEST(all_members_may_diverge)
-{
+TT_TEST (all_members_may_diverge) {
   way by[MAX_WAYS];
   for (int i = 0, n = ways(by); i < n; i++) {
     problem p = make((setting){TT_ACT_relu, TT_OPT_adam, TT_LOSS_mse, 1000});

@@ -12,7 +12,7 @@ static const way plain = {"generic", &tt_engine_cpu, {.threads = 1, .simd = TT_S
 static problem usual(tt_loss loss, tt_optimizer optimizer, tt_activation activation)
 {
   const int64_t hidden[] = {10, 7};
-  problem p = problem_make(60, 3, 2, 2, MEMBERS, hidden, 2, activation, tt_loss_output(loss));
+  problem p = problem_make(60, 3, 2, 2, MEMBERS, hidden, 2, activation, tt_loss_output_head(loss));
   p.c.loss = loss;
   p.c.optimizer = optimizer;
   p.c.nesterov = 1;
@@ -46,8 +46,7 @@ static double apart(const float *a, const float *b, int64_t n)
   return size > 0.0 ? worst / size : worst;
 }
 
-TT_TEST(first_weights_are_the_same_bits)
-{
+TT_TEST (first_weights_are_the_same_bits) {
   way by[MAX_WAYS];
   for (int i = 0, n = ways(by); i < n; i++)
     for (int init = 0; init < TT_INIT_COUNT; init++) {
@@ -82,14 +81,14 @@ static tt_state *walk(problem *p, way by, double *loss)
 static void enrich(problem *p, int number)
 {
   const int64_t hidden[] = {9, 9};
-  tt_model_shape shape = usual_shape(3, 1, hidden, 2, TT_ACT_tanh, tt_loss_output(p->c.loss));
+  tt_model_shape shape = usual_shape(3, 1, hidden, 2, TT_ACT_tanh, tt_loss_output_head(p->c.loss));
   shape.layer_norm = number % 2;
   shape.residual = number % 3 != 0;
   TT_CHECK_OK(tt_model_lay_out(&shape, &p->c.model));
   p->c.resample = TT_RESAMPLE_kfold;
   p->c.schedule = (tt_schedule)(1 + number % (TT_SCHEDULE_COUNT - 1));
-  p->c.schedule_shape = (tt_schedule_shape){2, {3, 20}, 1.5f, 0.3f};
-  p->c.average = (tt_average)(number % TT_AVERAGE_COUNT);
+  p->c.schedule_options = (tt_schedule_options){2, {3, 20}, 1.5f, 0.3f};
+  p->c.average = (tt_weight_average)(number % TT_AVERAGE_COUNT);
   for (int64_t i = 0; i < p->c.members; i++) {
     tt_hyper *h = &p->c.member[i].hyper;
     h->schedule_gamma = 0.9f;
@@ -133,8 +132,7 @@ static void compare(way by, tt_loss loss, tt_optimizer optimizer, tt_activation 
   problem_free(&p);
 }
 
-TT_TEST(fifty_steps_stay_together)
-{
+TT_TEST (fifty_steps_stay_together) {
   way by[MAX_WAYS];
   for (int i = 0, n = ways(by); i < n; i++)
     for (int k = 0; k < 15; k++)
@@ -143,8 +141,7 @@ TT_TEST(fifty_steps_stay_together)
                 k % 2 ? TT_ACT_tanh : TT_ACT_silu, -1);
 }
 
-TT_TEST(fifty_steps_with_everything_stay_together)
-{
+TT_TEST (fifty_steps_with_everything_stay_together) {
   way by[MAX_WAYS];
   for (int i = 0, n = ways(by); i < n; i++)
     for (int k = 0; k < 6; k++)
@@ -154,8 +151,7 @@ TT_TEST(fifty_steps_with_everything_stay_together)
 }
 
 /* No step: nothing moves, and the report tells what there is. */
-TT_TEST(no_steps_are_a_report)
-{
+TT_TEST (no_steps_are_a_report) {
   way by[MAX_WAYS];
   for (int i = 0, n = ways(by); i < n; i++) {
     tt_progress at;
@@ -209,23 +205,23 @@ static const shape shapes[] = {
 enum { SHAPES = sizeof shapes / sizeof *shapes, CAST = 5 };
 
 /* Two ensembles of three and two members; one member has no share. */
-static tt_committee *cast(const shape *s)
+static tt_trained_ensemble *cast(const shape *s)
 {
   tt_model m;
-  tt_committee *c = NULL;
-  tt_model_shape of = usual_shape(s->inputs, s->targets, s->hidden, s->layers, TT_ACT_tanh,
-                                  s->output);
+  tt_trained_ensemble *c = NULL;
+  tt_model_shape of =
+      usual_shape(s->inputs, s->targets, s->hidden, s->layers, TT_ACT_tanh, s->output);
   of.layer_norm = s->layer_norm;
   of.residual = s->residual;
   TT_CHECK_OK(tt_model_lay_out(&of, &m));
-  TT_CHECK_OK(tt_committee_create(&m, 2, CAST, &c));
+  TT_CHECK_OK(tt_trained_ensemble_create(&m, 2, CAST, &c));
   c->variance_floor = 1e-3f;
   for (int e = 0; e < 2; e++) {
     c->ensemble[e] = (tt_ensemble){.first = 3 * e, .members = 3 - e, .targets = s->targets};
     TT_CHECK_OK(TT_ALLOC(c->ensemble[e].column, s->targets));
   }
   for (int64_t i = 0; i < CAST; i++) {
-    tt_model_init(&m, TT_INIT_glorot_uniform, 3, (uint64_t)i, c->w + i * m.params);
+    tt_model_init_weights(&m, TT_INIT_glorot_uniform, 3, (uint64_t)i, c->w + i * m.params);
     c->weight[i] = i == 1 ? 0.0 : 0.5 + (double)i;
   }
   return c;
@@ -236,12 +232,12 @@ typedef struct prediction {
   float *members; /* [CAST][2][K q][rows] */
 } prediction;
 
-static prediction predict(const tt_committee *c, const shape *s, way by, const float *x)
+static prediction predict(const tt_trained_ensemble *c, const shape *s, way by, const float *x)
 {
   prediction out = {0};
   follow_schedule(by);
-  TT_CHECK_OK(tt_moments_create(s->rows, tt_committee_columns(c), &out.moments));
-  TT_CHECK_OK(TT_ALLOC(out.members, CAST * 2 * tt_committee_width(c) * s->rows));
+  TT_CHECK_OK(tt_moments_create(s->rows, tt_trained_ensemble_columns(c), &out.moments));
+  TT_CHECK_OK(TT_ALLOC(out.members, CAST * 2 * tt_trained_ensemble_width(c) * s->rows));
   TT_CHECK_OK(by.ops->predict(c, &by.use, s->rows, x, out.moments, out.members));
   return out;
 }
@@ -253,10 +249,10 @@ static void prediction_free(prediction *p)
 }
 
 /* The moments are those that the members' own predictions give. */
-static void add_up(const tt_committee *c, const shape *s, const prediction *p)
+static void add_up(const tt_trained_ensemble *c, const shape *s, const prediction *p)
 {
   tt_moments *want = NULL;
-  int64_t column = 0, width = tt_committee_width(c), each = width * s->rows;
+  int64_t column = 0, width = tt_trained_ensemble_width(c), each = width * s->rows;
   int64_t cells = s->rows * p->moments->columns;
   TT_CHECK_OK(tt_moments_create(s->rows, p->moments->columns, &want));
   for (int e = 0; e < 2; e++, column += width)
@@ -272,7 +268,7 @@ static void add_up(const tt_committee *c, const shape *s, const prediction *p)
 }
 
 /* The members' predictions are no other when only the moments are asked for. */
-static void moments_alone(const tt_committee *c, const shape *s, way by, const float *x,
+static void moments_alone(const tt_trained_ensemble *c, const shape *s, way by, const float *x,
                           const prediction *p)
 {
   tt_moments *m = NULL;
@@ -301,8 +297,7 @@ static void quantity(const tt_model *m, double floor, const double *o, int32_t j
     for (int32_t i = 0; i < 3; i++) sorted[i] = o[i * m->targets];
     for (int32_t i = 0; i < 3; i++)
       for (int32_t k = 0; k < 2; k++)
-        if (sorted[k] > sorted[k + 1])
-          p = sorted[k], sorted[k] = sorted[k + 1], sorted[k + 1] = p;
+        if (sorted[k] > sorted[k + 1]) p = sorted[k], sorted[k] = sorted[k + 1], sorted[k + 1] = p;
     *mean = sorted[j];
     return;
   case TT_OUTPUT_softmax:
@@ -319,11 +314,12 @@ static void quantity(const tt_model *m, double floor, const double *o, int32_t j
 }
 
 /* What the members say, with networks by the book. */
-static void by_the_book(const tt_committee *c, const shape *s, const float *x, const prediction *p)
+static void by_the_book(const tt_trained_ensemble *c, const shape *s, const float *x,
+                        const prediction *p)
 {
   static double w[4096], out[4096];
   const tt_model *m = &c->model;
-  int64_t width = tt_committee_width(c), q = m->quantities;
+  int64_t width = tt_trained_ensemble_width(c), q = m->quantities;
   if (m->params > 4096 || s->hidden[0] > REF_WIDEST) return;
   for (int64_t cell = 0; cell < CAST * s->rows; cell++) {
     int64_t i = cell / s->rows, r = cell % s->rows;
@@ -342,9 +338,9 @@ static void by_the_book(const tt_committee *c, const shape *s, const float *x, c
 
 static void predictions(way by, const shape *s, int number, const float *x)
 {
-  tt_committee *c = cast(s);
+  tt_trained_ensemble *c = cast(s);
   prediction want = predict(c, s, plain, x), got = predict(c, s, by, x);
-  double gap = apart(want.members, got.members, CAST * 2 * tt_committee_width(c) * s->rows);
+  double gap = apart(want.members, got.members, CAST * 2 * tt_trained_ensemble_width(c) * s->rows);
   fprintf(stderr, "  %-21s shape %d: %.1e apart\n", by.name, number, gap);
   TT_CHECK(gap, <=, 1e-6);
   by_the_book(c, s, x, &want);
@@ -352,11 +348,10 @@ static void predictions(way by, const shape *s, int number, const float *x)
   moments_alone(c, s, by, x, &got);
   prediction_free(&want);
   prediction_free(&got);
-  tt_committee_destroy(&c);
+  tt_trained_ensemble_destroy(&c);
 }
 
-TT_TEST(predictions_agree)
-{
+TT_TEST (predictions_agree) {
   way by[MAX_WAYS];
   float *x = NULL;
   TT_CHECK_OK(TT_ALLOC(x, 150 * 4));

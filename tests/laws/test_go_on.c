@@ -1,8 +1,8 @@
 /* test_go_on.c — law of warm starts with the optimiser's state: so many epochs, and as many more in
  * another run on the same rows with the same seed, are twice as many without a break. Bitwise, on
  * every path of every engine; what begins anew are best weights and patience. */
-#include "tests/problem.h"
 #include "src/train/warm_start.h"
+#include "tests/problem.h"
 
 enum { ROWS = 40, EPOCHS = 2, EACH = 3 };
 
@@ -11,7 +11,7 @@ static problem make(int number, int epochs)
   const int64_t hidden[] = {5};
   problem p = problem_make(ROWS, 3, 2, 2, EACH, hidden, 1, TT_ACT_tanh, TT_OUTPUT_mean_variance);
   p.c.optimizer = (tt_optimizer)(number % 4);
-  p.c.average = (tt_average)(number % TT_AVERAGE_COUNT);
+  p.c.average = (tt_weight_average)(number % TT_AVERAGE_COUNT);
   p.c.max_epochs = epochs;
   for (int64_t m = 0; m < p.c.members; m++) {
     tt_hyper *h = &p.c.member[m].hyper;
@@ -56,7 +56,7 @@ static void check(int number, way by)
     tt_state *want = problem_run(&whole, by, everyone(&whole), 7);
     tt_state *first = problem_run(&half, by, everyone(&half), 1000), *begin = NULL;
     TT_CHECK_OK(tt_state_create(everyone(&whole), tt_cohort_state_shape(&whole.c), &begin));
-    for (int64_t m = 0; m < whole.c.members; m++) tt_warm_go_on_local(first, m, begin, m);
+    for (int64_t m = 0; m < whole.c.members; m++) tt_warm_resume_member_local(first, m, begin, m);
     problem_start(&whole, by, everyone(&whole));
     TT_CHECK_OK(by.ops->load(whole.engine, everyone(&whole), begin));
     problem_finish(&whole, 5);
@@ -77,7 +77,7 @@ TT_TEST (two_halves_are_a_whole) {
   for (int i = 0; i < n; i++)
     for (int number = 0; number < 12; number++)
       if (has_turn(way[i], number)) check(number, way[i]);
-  TT_CHECK(tt_mem_balance(), ==, 0);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 /* With validation: patience counts from the second beginning, and the best weights are of it. */
@@ -89,7 +89,7 @@ TT_TEST (best_weights_and_patience_begin_anew) {
     if (suits(way[i], &whole.c)) {
       tt_state *first = problem_run(&half, way[i], everyone(&half), 1000), *begin = NULL;
       TT_CHECK_OK(tt_state_create(everyone(&whole), tt_cohort_state_shape(&whole.c), &begin));
-      for (int64_t m = 0; m < whole.c.members; m++) tt_warm_go_on_local(first, m, begin, m);
+      for (int64_t m = 0; m < whole.c.members; m++) tt_warm_resume_member_local(first, m, begin, m);
       problem_start(&whole, way[i], everyone(&whole));
       TT_CHECK_OK(way[i].ops->load(whole.engine, everyone(&whole), begin));
       problem_finish(&whole, 1000);
@@ -105,7 +105,7 @@ TT_TEST (best_weights_and_patience_begin_anew) {
     problem_free(&whole);
     problem_free(&half);
   }
-  TT_CHECK(tt_mem_balance(), ==, 0);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 int main(void)

@@ -69,8 +69,7 @@ static int64_t take_rows(hid_t file, const char *x, const char *y, tt_split spli
   from = read_all(file, y, H5T_NATIVE_FLOAT, dims);
   memcpy(d->y + row * d->targets, from, dims[0] * dims[1] * sizeof *from);
   tt_free(from);
-  for (hsize_t r = 0; r < dims[0]; r++)
-    d->split[row + (int64_t)r] = (int8_t)split;
+  for (hsize_t r = 0; r < dims[0]; r++) d->split[row + (int64_t)r] = (int8_t)split;
   return row + (int64_t)dims[0];
 }
 
@@ -116,8 +115,7 @@ static double *widen(const float *from, int64_t n)
 {
   double *to = NULL;
   TT_CHECK_OK(TT_ALLOC(to, n));
-  for (int64_t i = 0; i < n; i++)
-    to[i] = (double)from[i];
+  for (int64_t i = 0; i < n; i++) to[i] = (double)from[i];
   return to;
 }
 
@@ -125,12 +123,11 @@ static tt_model shape_of(const char *config, int64_t targets)
 {
   int64_t size[8], n = 0;
   char *at = strstr(config, "\"sizes\": [") + strlen("\"sizes\": [");
-  for (; at[-1] != ']'; at++)
-    size[n++] = strtoll(at, &at, 10);
+  for (; at[-1] != ']'; at++) size[n++] = strtoll(at, &at, 10);
   tt_activation act = strstr(config, "\"tanh\"") ? TT_ACT_tanh : TT_ACT_relu;
   tt_output output = strstr(config, "gnll") ? TT_OUTPUT_mean_variance : TT_OUTPUT_mean;
   tt_model m;
-  TT_CHECK_OK(tt_model_build(size[0], targets, size + 1, n - 2, act, output, &m));
+  TT_CHECK_OK(tt_model_plain(size[0], targets, size + 1, n - 2, act, output, &m));
   TT_CHECK(m.outputs, ==, size[n - 1]);
   return m;
 }
@@ -163,8 +160,7 @@ static golden golden_open(const char *name, int patience)
   g.p.c.max_epochs = (int64_t)setting(config, "epochs");
   tt_free(g.p.c.ensemble[0].column);
   TT_CHECK_OK(TT_ALLOC(g.p.c.ensemble[0].column, targets));
-  for (int64_t t = 0; t < targets; t++)
-    g.p.c.ensemble[0].column[t] = (int32_t)t;
+  for (int64_t t = 0; t < targets; t++) g.p.c.ensemble[0].column[t] = (int32_t)t;
   g.p.c.ensemble[0].targets = targets;
   for (int64_t i = 0; i < g.p.c.members; i++) {
     tt_hyper *h = &g.p.c.member[i].hyper;
@@ -193,8 +189,7 @@ static tt_state *golden_run(golden *g, way by)
   problem_start(&g->p, by, all);
   tt_state *s = problem_state(&g->p, all);
   double *init = read_weights(g->in, "init", &g->p.c.model, g->p.c.members);
-  for (int64_t k = 0; k < s->count * s->params; k++)
-    TT_FIELD(s, weights)[k] = (float)init[k];
+  for (int64_t k = 0; k < s->count * s->params; k++) TT_FIELD(s, weights)[k] = (float)init[k];
   tt_free(init);
   TT_CHECK_OK(by.ops->load(g->p.engine, all, s));
   problem_finish(&g->p, 7);
@@ -256,8 +251,7 @@ TT_TEST (gaussian_nll_follows_float64) {
 
 TT_TEST (steps_on_tensor_cores_follow_float64) {
   way by[MAX_WAYS];
-  for (int i = 0, n = tensor_ways(by); i < n; i++)
-    follows_by("mse_boot_l2_energy2", by[i]);
+  for (int i = 0, n = tensor_ways(by); i < n; i++) follows_by("mse_boot_l2_energy2", by[i]);
 }
 
 TT_TEST (early_stopping_keeps_the_best_weights) {

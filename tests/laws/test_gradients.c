@@ -32,8 +32,7 @@ static double activation_value(const void *kind, float x)
   return (double)tt_act(*(const tt_activation *)kind, x);
 }
 
-TT_TEST(activations_are_the_textbook_functions)
-{
+TT_TEST (activations_are_the_textbook_functions) {
   for (int a = 0; a < TT_ACT_COUNT; a++)
     for (int i = -3000; i <= 3000; i++) {
       float x = (float)i / 128.0f; /* exact, so that x +- h is too */
@@ -42,8 +41,7 @@ TT_TEST(activations_are_the_textbook_functions)
     }
 }
 
-TT_TEST(activation_slopes_are_finite_differences)
-{
+TT_TEST (activation_slopes_are_finite_differences) {
   for (int a = 0; a < TT_ACT_COUNT; a++) {
     int kinks = 0;
     double worst = 0.0;
@@ -67,7 +65,7 @@ TT_TEST(activation_slopes_are_finite_differences)
 static tt_cohort loss_of(tt_loss loss, int64_t k)
 {
   tt_cohort c = {.loss = loss, .variance_floor = 1e-6f, .huber_delta = 1.0f, .nll_beta = 0.5f};
-  tt_model_shape shape = usual_shape(1, k, NULL, 0, TT_ACT_identity, tt_loss_output(loss));
+  tt_model_shape shape = usual_shape(1, k, NULL, 0, TT_ACT_identity, tt_loss_output_head(loss));
   TT_CHECK_OK(tt_model_lay_out(&shape, &c.model));
   if (k == 1) return c;
   c.variance_floor = 0.25f;
@@ -96,7 +94,7 @@ static void loss_at(const tt_cohort *c, const float *out, float y)
   double book[8] = {0};
   int64_t k = c->model.targets;
   for (int32_t j = 0; j < c->model.each; j++) book[j * k] = (double)(o[j * k] = out[j]);
-  tt_loss_wide at = {c->model.each, c->model.level, o, d, k, y, 2.0f};
+  tt_loss_sample at = {c->model.each, c->model.level, o, d, k, y, 2.0f};
   double want = ref_loss(c, book, book, (double)y);
   double got = (double)tt_loss_target(c->loss, &at, tt_cohort_loss_args(c));
   TT_CHECK(fabs(got - want), <=, 2e-6 * (1.0 + fabs(want)));
@@ -106,8 +104,7 @@ static void loss_at(const tt_cohort *c, const float *out, float y)
   }
 }
 
-TT_TEST(losses_and_their_slopes)
-{
+TT_TEST (losses_and_their_slopes) {
   for (int l = 0; l < TT_LOSS_COUNT; l++)
     for (int64_t k = 1; k <= 2; k++) {
       tt_cohort c = loss_of((tt_loss)l, k);
@@ -140,7 +137,7 @@ static double gradient_error(problem *p, way by, int64_t batch)
   tt_state *after = problem_state(p, everyone(p));
   for (int64_t m = 0; m < p->c.members; m++) {
     const float *old = TT_FIELD(before, weights) + m * params;
-    const float *new = TT_FIELD(after, weights) + m * params;
+    const float *new = TT_FIELD(after, weights) + m *params;
     for (int64_t i = 0; i < params; i++) w[i] = (double)old[i];
     ref_gradient((ref_batch){p, m, order, batch < rows ? batch : rows, 0, NULL}, w, want);
     for (int64_t i = 0; i < params; i++) {
@@ -160,16 +157,15 @@ static int one_gradient(way by, tt_loss loss, int number, double *worst)
 {
   /* one target or two, weighted or not, plain or with other layers */
   int kind = number % 4, layers = number / 4 % 3 ? 0 : 2 + 4 * (number % 2);
-  problem p = ref_network((tt_activation)(number % TT_ACT_COUNT), loss, 1 + kind % 2,
-                          kind / 2 + layers);
+  problem p =
+      ref_network((tt_activation)(number % TT_ACT_COUNT), loss, 1 + kind % 2, kind / 2 + layers);
   int suited = can(by, &p.c);
   if (suited) *worst = fmax(*worst, gradient_error(&p, by, kind == 1 || kind == 2 ? 1000 : 21));
   problem_free(&p);
   return suited;
 }
 
-TT_TEST(network_gradients_are_finite_differences)
-{
+TT_TEST (network_gradients_are_finite_differences) {
   way by[MAX_WAYS];
   for (int i = 0, n = ways(by); i < n; i++)
     for (int l = 0; l < TT_LOSS_COUNT; l++) {
@@ -197,8 +193,7 @@ static void history(way by, tt_loss loss)
   int32_t *order = ref_in_turn(&p, &rows);
   tt_state *s = can(by, &p.c) ? problem_run(&p, by, everyone(&p), 100) : NULL;
   for (int64_t m = 0; s && m < p.c.members; m++) {
-    for (int64_t k = 0; k < s->params; k++)
-      w[k] = (double)TT_FIELD(s, weights)[m * s->params + k];
+    for (int64_t k = 0; k < s->params; k++) w[k] = (double)TT_FIELD(s, weights)[m * s->params + k];
     double want = ref_batch_loss(&(ref_batch){&p, m, order, rows, 0, NULL}, w, w);
     double got = (double)TT_FIELD(s, loss_train)[m * s->epochs];
     TT_CHECK(fabs(got - want), <=, 1e-6 * (1.0 + fabs(want)));
@@ -208,8 +203,7 @@ static void history(way by, tt_loss loss)
   tt_free(order);
 }
 
-TT_TEST(the_history_is_the_weighted_mean_loss)
-{
+TT_TEST (the_history_is_the_weighted_mean_loss) {
   way by[MAX_WAYS];
   for (int i = 0, n = ways(by); i < n; i++)
     for (int l = 0; l < TT_LOSS_COUNT; l++)
@@ -220,7 +214,7 @@ TT_TEST(the_history_is_the_weighted_mean_loss)
 static problem two_targets(tt_loss loss)
 {
   const int64_t hidden = 6;
-  problem p = problem_make(60, 3, 2, 2, 2, &hidden, 1, TT_ACT_tanh, tt_loss_output(loss));
+  problem p = problem_make(60, 3, 2, 2, 2, &hidden, 1, TT_ACT_tanh, tt_loss_output_head(loss));
   p.c.loss = loss;
   return p;
 }
@@ -245,7 +239,8 @@ static void skipped(way by, tt_loss loss)
   same_member(c, b, 2, "rows without a label count as absent");
   same_member(c, b, 3, "rows without a label count as absent");
   TT_CHECK(memcmp(TT_FIELD(a, weights) + 2 * a->params, TT_FIELD(b, weights) + 2 * a->params,
-                  (size_t)a->params * sizeof(float)), !=, 0);
+                  (size_t)a->params * sizeof(float)),
+           !=, 0);
   tt_state_destroy(&a);
   tt_state_destroy(&b);
   tt_state_destroy(&c);
@@ -254,8 +249,7 @@ static void skipped(way by, tt_loss loss)
   problem_free(&fewer);
 }
 
-TT_TEST(unlabelled_rows_are_skipped_for_their_members)
-{
+TT_TEST (unlabelled_rows_are_skipped_for_their_members) {
   way by[MAX_WAYS];
   for (int i = 0, n = ways(by); i < n; i++)
     for (int l = 0; l < TT_LOSS_COUNT; l++) {

@@ -10,11 +10,11 @@ typedef struct setting {
   int number;
   tt_optimizer optimizer;
   tt_resample resample;
-  tt_batches batches;
+  tt_batch_order batches;
   tt_loss loss;
   tt_schedule schedule;
-  tt_average average;
-  tt_stop_at stop;
+  tt_weight_average average;
+  tt_early_stopping stop;
   int snapshots, layer_norm, residual;
   int dropout, noise, anchor, adversarial, features; /* 0 or 1 */
 } setting;
@@ -28,7 +28,7 @@ static setting setting_of(int number)
   setting v = {.number = number,
                .optimizer = (tt_optimizer)(number % 4),
                .resample = (tt_resample)((number + number / 3) % 3),
-               .batches = (tt_batches)(number / 2 % 2),
+               .batches = (tt_batch_order)(number / 2 % 2),
                .loss = (tt_loss)((2 * number + number / 2) % 7),
                .schedule = (tt_schedule)(number % TT_SCHEDULE_COUNT)};
   if (number < PLAIN) return v;
@@ -37,8 +37,8 @@ static setting setting_of(int number)
   v.resample = (tt_resample)(k % TT_RESAMPLE_COUNT);
   v.loss = (tt_loss)(k % TT_LOSS_COUNT);
   v.schedule = (tt_schedule)(k % TT_SCHEDULE_COUNT);
-  v.average = (tt_average)(k % TT_AVERAGE_COUNT);
-  v.stop = k % 7 == 1 ? TT_STOP_AT_ensemble : TT_STOP_AT_member;
+  v.average = (tt_weight_average)(k % TT_AVERAGE_COUNT);
+  v.stop = k % 7 == 1 ? TT_EARLY_STOPPING_ensemble : TT_EARLY_STOPPING_member;
   v.snapshots = k % 5 == 2;
   v.layer_norm = k % 2;
   v.residual = k % 3 != 1;
@@ -85,8 +85,8 @@ static tt_model network(setting v)
   int which = v.residual && v.number % 2 ? 6 : v.number % 7;
   tt_model m;
   tt_model_shape shape =
-      usual_shape(INPUTS, 1, hidden[which], layers[which],
-                  (tt_activation)(v.number % TT_ACT_COUNT), tt_loss_output(v.loss));
+      usual_shape(INPUTS, 1, hidden[which], layers[which], (tt_activation)(v.number % TT_ACT_COUNT),
+                  tt_loss_output_head(v.loss));
   shape.layer_norm = v.layer_norm;
   shape.residual = v.residual;
   TT_CHECK_OK(tt_model_lay_out(&shape, &m));
@@ -111,7 +111,7 @@ static void settle(problem *p, setting v)
   p->c.batch_size = batch[v.number % 5];
   p->c.max_epochs = EPOCHS;
   p->c.schedule = v.schedule;
-  p->c.schedule_shape = (tt_schedule_shape){1, {1}, 2.0f, 0.4f};
+  p->c.schedule_options = (tt_schedule_options){1, {1}, 2.0f, 0.4f};
   p->c.average = v.average;
   p->c.stop = v.stop;
   p->c.method = v.snapshots ? TT_METHOD_snapshot : TT_METHOD_independent;
@@ -122,7 +122,8 @@ static void settle(problem *p, setting v)
 static problem cast(setting v, const int64_t *id, int64_t n, int64_t from, int64_t each)
 {
   const int64_t none = 1;
-  problem p = problem_make(ROWS, INPUTS, 2, n, each, &none, 1, TT_ACT_tanh, tt_loss_output(v.loss));
+  problem p =
+      problem_make(ROWS, INPUTS, 2, n, each, &none, 1, TT_ACT_tanh, tt_loss_output_head(v.loss));
   settle(&p, v);
   for (int64_t i = 0; i < n * each; i++) {
     tt_ensemble *e = &p.c.ensemble[i / each];
@@ -148,7 +149,7 @@ static const char *tell(setting v, way by, const char *what)
 {
   snprintf(told, sizeof told, "%s, setting %d, %s, %s, %s, %s: %s", by.name, v.number,
            tt_choice_optimizer[v.optimizer], tt_choice_resample[v.resample],
-           tt_choice_batches[v.batches], tt_choice_loss[v.loss], what);
+           tt_choice_batch_order[v.batches], tt_choice_loss[v.loss], what);
   return told;
 }
 
@@ -174,7 +175,7 @@ static int meets(way by, setting v)
   problem p = usual(v);
   int suited = can(by, &p.c);
   problem_free(&p);
-  if (DOUBLE && by.use.path == TT_PATH_layered && v.number < PLAIN && v.number % 2) return 0;
+  if (DOUBLE && by.use.path == TT_GPU_PATH_layered && v.number < PLAIN && v.number % 2) return 0;
   return suited && takes(by, v.number);
 }
 
@@ -205,8 +206,13 @@ static void uses_every_row(int half)
   for (int k = 0; k < SETTINGS; k++) {
     setting v = setting_of(k);
     if (!is_dealt(v, half)) continue;
-    const int on[] = {v.snapshots, v.layer_norm, v.residual && network(v).layer[1].residual,
-                      v.dropout && network(v).layers > 1, v.noise, v.anchor, v.adversarial,
+    const int on[] = {v.snapshots,
+                      v.layer_norm,
+                      v.residual && network(v).layer[1].residual,
+                      v.dropout && network(v).layers > 1,
+                      v.noise,
+                      v.anchor,
+                      v.adversarial,
                       v.features};
     for (int f = 0; f < 8; f++) *(on[f] ? &flags : &flagless) |= bit(f);
     optimizer |= bit((int)v.optimizer), resample |= bit((int)v.resample);
@@ -215,16 +221,15 @@ static void uses_every_row(int half)
   }
   TT_CHECK(optimizer, ==, bit(TT_OPT_COUNT) - 1);
   TT_CHECK(resample, ==, bit(TT_RESAMPLE_COUNT) - 1);
-  TT_CHECK(batches, ==, bit(TT_BATCHES_COUNT) - 1);
+  TT_CHECK(batches, ==, bit(TT_BATCH_ORDER_COUNT) - 1);
   TT_CHECK(loss, ==, bit(TT_LOSS_COUNT) - 1);
   TT_CHECK(schedule, ==, bit(TT_SCHEDULE_COUNT) - 1);
   TT_CHECK(average, ==, bit(TT_AVERAGE_COUNT) - 1);
-  TT_CHECK(stop, ==, bit(TT_STOP_AT_COUNT) - 1);
+  TT_CHECK(stop, ==, bit(TT_EARLY_STOPPING_COUNT) - 1);
   TT_CHECK(flags & flagless, ==, bit(8) - 1);
 }
 
-TT_TEST(the_settings_use_every_row)
-{
+TT_TEST (the_settings_use_every_row) {
   uses_every_row(0);
   uses_every_row(1);
 }
@@ -238,12 +243,14 @@ static void learns(setting v, way by, const tt_state *want)
   for (int64_t i = 0; i < p.c.members; i++) {
     int64_t at = i * p.c.model.params;
     TT_CHECK(memcmp(TT_FIELD(start, weights) + at, TT_FIELD(want, weights) + at,
-                    (size_t)p.c.model.params * sizeof(float)), !=, 0);
+                    (size_t)p.c.model.params * sizeof(float)),
+             !=, 0);
     TT_CHECK(TT_FIELD(want, status)[i], !=, TT_STATUS_diverged);
     TT_CHECK(TT_FIELD(want, step)[i], >, 0);
     for (int64_t j = 0; j < i; j++)
       TT_CHECK(memcmp(TT_FIELD(want, weights) + j * p.c.model.params, TT_FIELD(want, weights) + at,
-                      (size_t)p.c.model.params * sizeof(float)), !=, 0);
+                      (size_t)p.c.model.params * sizeof(float)),
+               !=, 0);
   }
   tt_state_destroy(&start);
   problem_free(&p);
@@ -358,13 +365,27 @@ static void scored(setting v, way by, const tt_state *want)
   problem_free(&p);
 }
 
-TT_TEST(members_learn_and_differ) { all_settings(learns, 0); }
-TT_TEST(a_member_alone_is_the_member_in_the_cohort) { all_settings(alone, 1); }
-TT_TEST(neighbours_and_ensembles_change_nothing) { all_settings(in_a_crowd, 0); }
-TT_TEST(slices_change_nothing) { all_settings(any_slice, 1); }
-TT_TEST(cuts_and_threads_change_nothing) { all_settings(any_cut_any_threads, 0); }
-TT_TEST(a_restart_changes_nothing) { all_settings(restarted, 1); }
-TT_TEST(scores_depend_on_the_member_alone) { all_settings(scored, 0); }
+TT_TEST (members_learn_and_differ) {
+  all_settings(learns, 0);
+}
+TT_TEST (a_member_alone_is_the_member_in_the_cohort) {
+  all_settings(alone, 1);
+}
+TT_TEST (neighbours_and_ensembles_change_nothing) {
+  all_settings(in_a_crowd, 0);
+}
+TT_TEST (slices_change_nothing) {
+  all_settings(any_slice, 1);
+}
+TT_TEST (cuts_and_threads_change_nothing) {
+  all_settings(any_cut_any_threads, 0);
+}
+TT_TEST (a_restart_changes_nothing) {
+  all_settings(restarted, 1);
+}
+TT_TEST (scores_depend_on_the_member_alone) {
+  all_settings(scored, 0);
+}
 
 static void arithmetic_of(way by, char text[64])
 {
@@ -393,7 +414,9 @@ static void same_way(setting v, way by, const tt_state *want)
   }
 }
 
-TT_TEST(equal_arithmetic_means_equal_bits) { all_settings(same_way, 1); }
+TT_TEST (equal_arithmetic_means_equal_bits) {
+  all_settings(same_way, 1);
+}
 
 /* After a retry a member draws orders, dropout and initial weights as under another seed. */
 static void retried(way by, int rich)
@@ -407,7 +430,7 @@ static void retried(way by, int rich)
     tt_state *s = problem_state(&p, everyone(&p));
     for (int64_t i = 0; i < p.c.members; i++) {
       TT_FIELD(s, attempt)[i] = 2;
-      tt_cohort_init(&p.c, &p.c.member[i], 2, TT_FIELD(s, weights) + i * s->params);
+      tt_member_init_weights(&p.c, &p.c.member[i], 2, TT_FIELD(s, weights) + i * s->params);
     }
     TT_CHECK_OK(by.ops->load(p.engine, everyone(&p), s));
     problem_finish(&p, 3);
@@ -424,8 +447,7 @@ static void retried(way by, int rich)
   problem_free(&other);
 }
 
-TT_TEST(a_retry_is_another_seed)
-{
+TT_TEST (a_retry_is_another_seed) {
   way by[MAX_WAYS];
   for (int k = 0, n = ways(by); k < n; k++)
     for (int rich = 0; rich < 2; rich++)
@@ -436,8 +458,8 @@ TT_TEST(a_retry_is_another_seed)
 static void long_epochs(way by, tt_resample resample)
 {
   const int64_t hidden = 2;
-  problem p = problem_make(DOUBLE ? 3000 : 12000, 2, 1, 1, 2, &hidden, 1, TT_ACT_relu,
-                           TT_OUTPUT_mean);
+  problem p =
+      problem_make(DOUBLE ? 3000 : 12000, 2, 1, 1, 2, &hidden, 1, TT_ACT_relu, TT_OUTPUT_mean);
   p.c.resample = resample;
   p.c.batch_size = 300;
   p.c.max_epochs = p.c.member[0].hyper.epochs = p.c.member[1].hyper.epochs = 2;
@@ -451,8 +473,7 @@ static void long_epochs(way by, tt_resample resample)
   problem_free(&p);
 }
 
-TT_TEST(long_epochs_are_cut_anywhere)
-{
+TT_TEST (long_epochs_are_cut_anywhere) {
   way by[MAX_WAYS];
   for (int k = 0, n = ways(by); k < n; k++)
     for (int resample = 0; resample < TT_RESAMPLE_COUNT; resample++)

@@ -19,12 +19,12 @@ void *aligned_alloc(size_t alignment, size_t bytes)
 
 static void starve(const char *name, tt_err (*scenario)(void *), void *with)
 {
-  int64_t before = tt_mem_balance(), failures = 0;
+  int64_t before = tt_mem_live_blocks(), failures = 0;
   for (;; failures++) {
     allowed = failures;
     tt_err e = scenario(with);
     allowed = -1;
-    TT_CHECK(tt_mem_balance(), ==, before);
+    TT_CHECK(tt_mem_live_blocks(), ==, before);
     if (e == TT_OK) break;
     TT_CHECK((int)e, ==, TT_E_MEM);
     TT_CHECK(failures, <, 1000);
@@ -103,7 +103,7 @@ static tt_err jobs(void *with)
   tt_config *cfg = NULL;
   char *text = NULL;
   tt_err e = tt_config_parse("job.yaml", with, (int64_t)strlen(with), NULL, 0, &cfg);
-  if (!e) e = tt_config_text(cfg, &text);
+  if (!e) e = tt_config_to_yaml(cfg, &text);
   tt_free(text);
   tt_config_destroy(&cfg);
   return e;
@@ -125,34 +125,32 @@ static tt_err engines(void *with)
 static tt_err predictions(void *with)
 {
   problem *p = with;
-  tt_committee *c = NULL;
+  tt_trained_ensemble *c = NULL;
   tt_moments *m = NULL;
   float x[6] = {0};
-  tt_err e = tt_committee_from_cohort(&p->c, p->d, &c);
-  if (!e) e = tt_moments_create(2, tt_committee_columns(c), &m);
+  tt_err e = tt_trained_ensemble_from_cohort(&p->c, p->d, &c);
+  if (!e) e = tt_moments_create(2, tt_trained_ensemble_columns(c), &m);
   if (!e) e = p->by.ops->predict(c, &p->by.use, 2, x, m, NULL);
   tt_moments_destroy(&m);
-  tt_committee_destroy(&c);
+  tt_trained_ensemble_destroy(&c);
   return e;
 }
 
-TT_TEST(data_and_states_survive_hunger)
-{
+TT_TEST (data_and_states_survive_hunger) {
   starve("data set", datasets, NULL);
   starve("state", states, NULL);
 }
 
-TT_TEST(jobs_survive_hunger)
-{
-  static char text[] = "data: {file: d.h5}\nensembles:\n"
-                       "- {name: a, targets: [y0, y1], train: {epochs: 3}, rows: some,\n"
-                       "   sweep: {l2: {uniform: [0, 1]}, beta1: {choice: [0, 0.5]}}}\n"
-                       "- {name: b, model: {hidden: [3], quantiles: [0.5]}, train: {loss: quantile}}\n";
+TT_TEST (jobs_survive_hunger) {
+  static char text[] =
+      "data: {file: d.h5}\nensembles:\n"
+      "- {name: a, targets: [y0, y1], train: {epochs: 3}, rows: some,\n"
+      "   sweep: {l2: {uniform: [0, 1]}, beta1: {choice: [0, 0.5]}}}\n"
+      "- {name: b, model: {hidden: [3], quantiles: [0.5]}, train: {loss: quantile}}\n";
   starve("job", jobs, text);
 }
 
-TT_TEST(cohorts_survive_hunger)
-{
+TT_TEST (cohorts_survive_hunger) {
   const char *text = "data: {file: a.h5}\nensembles: [{name: one, members: 2}, {name: two}]\n";
   tt_config *cfg = NULL;
   TT_CHECK_OK(tt_config_parse("job.yaml", text, (int64_t)strlen(text), NULL, 0, &cfg));
@@ -180,8 +178,7 @@ static void enrich(problem *p, const int64_t *hidden)
   }
 }
 
-TT_TEST(engines_survive_hunger)
-{
+TT_TEST (engines_survive_hunger) {
   way by[MAX_WAYS];
   const int64_t hidden[] = {5, 5};
   for (int i = 0, n = ways(by); i < n; i++) {
@@ -200,8 +197,7 @@ TT_TEST(engines_survive_hunger)
 }
 
 /* Sizes that no machine has are refused before anything is asked for. */
-TT_TEST(impossible_sizes_are_refused)
-{
+TT_TEST (impossible_sizes_are_refused) {
   double *block = NULL;
   TT_CHECK((int)TT_ALLOC(block, INT64_MAX / 4), ==, TT_E_MEM);
   TT_CHECK((int)TT_ALLOC(block, -1), ==, TT_E_MEM);
@@ -214,17 +210,15 @@ TT_TEST(impossible_sizes_are_refused)
 static int nothing_is_left(void **state)
 {
   (void)state;
-  if (tt_mem_balance()) fprintf(stderr, "%d blocks not freed\n", (int)tt_mem_balance());
-  return tt_mem_balance() != 0;
+  if (tt_mem_live_blocks()) fprintf(stderr, "%d blocks not freed\n", (int)tt_mem_live_blocks());
+  return tt_mem_live_blocks() != 0;
 }
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(data_and_states_survive_hunger),
-      cmocka_unit_test(jobs_survive_hunger),
-      cmocka_unit_test(cohorts_survive_hunger),
-      cmocka_unit_test(engines_survive_hunger),
+      cmocka_unit_test(data_and_states_survive_hunger), cmocka_unit_test(jobs_survive_hunger),
+      cmocka_unit_test(cohorts_survive_hunger),         cmocka_unit_test(engines_survive_hunger),
       cmocka_unit_test(impossible_sizes_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, nothing_is_left);

@@ -57,10 +57,12 @@ static void set_hyper(const char *s, tt_hyper *h)
   *h = usual_hyper();
   h->beta2 = 0.99f;
 #define TAKE(name) h->name = number(s, #name, h->name);
-  TAKE(learning_rate) TAKE(l2) TAKE(weight_decay) TAKE(momentum) TAKE(clip_norm) TAKE(warmup)
-  TAKE(schedule_gamma) TAKE(schedule_min) TAKE(min_delta) TAKE(average_decay)
+  TAKE(learning_rate)
+  TAKE(l2)
+  TAKE(weight_decay) TAKE(momentum) TAKE(clip_norm) TAKE(warmup) TAKE(schedule_gamma)
+      TAKE(schedule_min) TAKE(min_delta) TAKE(average_decay)
 #undef TAKE
-  h->schedule_step = (int32_t)number(s, "schedule_step", 0.0f);
+          h->schedule_step = (int32_t)number(s, "schedule_step", 0.0f);
   h->epochs = 50;
 }
 
@@ -75,14 +77,14 @@ static void set_cohort(const char *s, tt_cohort *c)
   c->loss = (tt_loss)choice(s, "loss", tt_choice_loss);
   c->optimizer = (tt_optimizer)choice(s, "optimizer", tt_choice_optimizer);
   c->schedule = (tt_schedule)choice(s, "schedule", tt_choice_schedule);
-  c->average = (tt_average)choice(s, "average", tt_choice_average);
+  c->average = (tt_weight_average)choice(s, "average", tt_choice_average);
   c->nesterov = number(s, "nesterov", 0.0f) > 0.0f;
   c->variance_floor = 1e-3f;
-  c->schedule_shape = (tt_schedule_shape){.growth = number(s, "growth", 1.0f),
-                                          .peak = number(s, "peak", 0.3f)};
+  c->schedule_options =
+      (tt_schedule_options){.growth = number(s, "growth", 1.0f), .peak = number(s, "peak", 0.3f)};
   char *at = (char *)(uintptr_t)find(s, "milestones");
   for (; at && *at && *at != ' '; at += *at == ',')
-    c->schedule_shape.milestone[c->schedule_shape.milestones++] = (int32_t)strtol(at, &at, 10);
+    c->schedule_options.milestone[c->schedule_options.milestones++] = (int32_t)strtol(at, &at, 10);
   c->batch_size = TRAIN;
   c->max_epochs = 50;
 }
@@ -160,8 +162,7 @@ static void one_run(hid_t file, const char *name, int turn)
   H5Gclose(run);
 }
 
-TT_TEST(fifty_steps_are_those_of_torch)
-{
+TT_TEST (fifty_steps_are_those_of_torch) {
   char path[512], name[64];
   const char *elsewhere = getenv("TUTTI_TEST_DATA"); /* for a program carried to another machine */
   snprintf(path, sizeof path, "%s/oracle.h5", elsewhere ? elsewhere : TUTTI_TEST_DATA);

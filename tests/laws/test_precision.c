@@ -1,6 +1,6 @@
-/* test_precision.c — laws of run.precision: steps on tensor cores are near those in fp32, as near as
- * their name says; they keep the laws of independence, restart and divergence to the bit; what is
- * measured (validation, scores) is in fp32. Over the ways with tensor cores alone. */
+/* test_precision.c — laws of run.precision: steps on tensor cores are near those in fp32, as near
+ * as their name says; they keep the laws of independence, restart and divergence to the bit; what
+ * is measured (validation, scores) is in fp32. Over the ways with tensor cores alone. */
 #include "tests/problem.h"
 
 enum { EACH = 2, ENSEMBLES = 2, MEMBERS = EACH * ENSEMBLES, ROWS = 90, EPOCHS = 3, BAD = 1 };
@@ -19,8 +19,8 @@ enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 static problem make(const shape *s)
 {
-  problem p = problem_make(ROWS, s->inputs, 2, ENSEMBLES, EACH, s->hidden, 2, s->activation,
-                           s->output);
+  problem p =
+      problem_make(ROWS, s->inputs, 2, ENSEMBLES, EACH, s->hidden, 2, s->activation, s->output);
   p.c.batch_size = s->batch;
   p.c.max_epochs = EPOCHS;
   for (int i = 0; i < MEMBERS; i++) {
@@ -62,7 +62,9 @@ static void company(const shape *s, way by, const tt_state *want)
   for (int k = 0; k < 3; k++) same_slice(want, &p, by, slices[k], 1 + k);
   problem_free(&p);
 }
-TT_TEST(company_and_cuts_change_nothing) { all_ways(company); }
+TT_TEST (company_and_cuts_change_nothing) {
+  all_ways(company);
+}
 
 /* Over the double: the order of threads neither. */
 static void schedule(const shape *s, way by, const tt_state *want)
@@ -72,7 +74,9 @@ static void schedule(const shape *s, way by, const tt_state *want)
   same_slice(want, &p, by, everyone(&p), 1000);
   problem_free(&p);
 }
-TT_TEST(the_order_of_threads_changes_nothing) { all_ways(schedule); }
+TT_TEST (the_order_of_threads_changes_nothing) {
+  all_ways(schedule);
+}
 
 static void restart(const shape *s, way by, const tt_state *want)
 {
@@ -93,7 +97,9 @@ static void restart(const shape *s, way by, const tt_state *want)
   tt_state_destroy(&got);
   problem_free(&p);
 }
-TT_TEST(a_restart_changes_nothing) { all_ways(restart); }
+TT_TEST (a_restart_changes_nothing) {
+  all_ways(restart);
+}
 
 static void diverges(const shape *s, way by, const tt_state *want)
 {
@@ -106,7 +112,9 @@ static void diverges(const shape *s, way by, const tt_state *want)
   tt_state_destroy(&got);
   problem_free(&p);
 }
-TT_TEST(a_diverged_member_is_noticed_by_nobody) { all_ways(diverges); }
+TT_TEST (a_diverged_member_is_noticed_by_nobody) {
+  all_ways(diverges);
+}
 
 /* Largest difference of the weights, relative to the largest weight. */
 static double apart(const tt_state *a, const tt_state *b)
@@ -134,7 +142,9 @@ static void near_fp32(const shape *s, way by, const tt_state *got)
   tt_state_destroy(&want);
   problem_free(&p);
 }
-TT_TEST(steps_are_as_near_as_their_name_says) { all_ways(near_fp32); }
+TT_TEST (steps_are_as_near_as_their_name_says) {
+  all_ways(near_fp32);
+}
 
 static void losses(const shape *s, way by, const tt_state *weights, double loss[TT_SPLITS][MEMBERS])
 {
@@ -158,11 +168,12 @@ static void measured(const shape *s, way by, const tt_state *trained)
   for (int i = 0; i < MEMBERS; i++)
     TT_CHECK(mine[TT_VALIDATION][i], ==, TT_FIELD(trained, best_loss)[i]);
 }
-TT_TEST(losses_are_measured_in_fp32) { all_ways(measured); }
+TT_TEST (losses_are_measured_in_fp32) {
+  all_ways(measured);
+}
 
 /* Other precision or path, other name: a checkpoint then belongs to another run. */
-TT_TEST(every_precision_has_a_name_of_its_own)
-{
+TT_TEST (every_precision_has_a_name_of_its_own) {
   way by[MAX_WAYS];
   tt_engine_info info[MAX_WAYS];
   int n = tensor_ways(by);

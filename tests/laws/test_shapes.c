@@ -45,7 +45,7 @@ static problem make(const shape *s)
 {
   problem p = problem_make(300, s->inputs, s->targets, 1, 2, s->hidden, s->layers, s->activation,
                            s->output);
-  TT_CHECK_OK(tt_model_build(s->inputs, s->targets, s->hidden, s->layers, s->activation, s->output,
+  TT_CHECK_OK(tt_model_plain(s->inputs, s->targets, s->hidden, s->layers, s->activation, s->output,
                              &p.c.model));
   widen_targets(&p, s->targets);
   p.c.batch_size = s->batch;
@@ -113,8 +113,8 @@ static void agree(const char *name, int which, const tt_state *want, const tt_st
     for (int f = 0; f < 4; f++) {
       int64_t n = field[f].length;
       double d = apart(n, field[f].want + i * n, field[f].got + i * n);
-      if (d > 1e-5) fprintf(stderr, "shape %d, member %d, %s, %s:\n", which, (int)i, name,
-                            field[f].name);
+      if (d > 1e-5)
+        fprintf(stderr, "shape %d, member %d, %s, %s:\n", which, (int)i, name, field[f].name);
       TT_CHECK(d, <=, 1e-5);
     }
     TT_CHECK(TT_FIELD(got, step)[i], ==, STEPS);

@@ -9,48 +9,141 @@ typedef struct recipe {
   tt_optimizer optimizer;
   int nesterov, flags; /* of ref_network */
   tt_schedule schedule;
-  tt_average average;
+  tt_weight_average average;
   tt_hyper hyper;
 } recipe;
 
 /* At least one for each row of the tables of optimizers, schedules and averages. */
 static const recipe recipes[] = {
     {"sgd", TT_OPT_sgd, 0, 1, TT_SCHEDULE_constant, TT_AVERAGE_none, {.learning_rate = 0.1f}},
-    {"sgd, momentum, l2", TT_OPT_sgd, 0, 1, TT_SCHEDULE_constant, TT_AVERAGE_none,
+    {"sgd, momentum, l2",
+     TT_OPT_sgd,
+     0,
+     1,
+     TT_SCHEDULE_constant,
+     TT_AVERAGE_none,
      {.learning_rate = 0.05f, .momentum = 0.9f, .l2 = 0.01f}},
-    {"sgd, nesterov, step", TT_OPT_sgd, 1, 1, TT_SCHEDULE_step, TT_AVERAGE_none,
+    {"sgd, nesterov, step",
+     TT_OPT_sgd,
+     1,
+     1,
+     TT_SCHEDULE_step,
+     TT_AVERAGE_none,
      {.learning_rate = 0.05f, .momentum = 0.8f, .schedule_gamma = 0.5f, .schedule_step = 5}},
-    {"sgd, clipped", TT_OPT_sgd, 0, 1, TT_SCHEDULE_exponential, TT_AVERAGE_none,
+    {"sgd, clipped",
+     TT_OPT_sgd,
+     0,
+     1,
+     TT_SCHEDULE_exponential,
+     TT_AVERAGE_none,
      {.learning_rate = 0.3f, .momentum = 0.5f, .clip_norm = 0.2f, .schedule_gamma = 0.9f}},
-    {"adam, one_cycle", TT_OPT_adam, 0, 1, TT_SCHEDULE_one_cycle, TT_AVERAGE_none,
+    {"adam, one_cycle",
+     TT_OPT_adam,
+     0,
+     1,
+     TT_SCHEDULE_one_cycle,
+     TT_AVERAGE_none,
      {.learning_rate = 0.02f}},
-    {"adam, l2, warm-up", TT_OPT_adam, 0, 1, TT_SCHEDULE_constant, TT_AVERAGE_none,
+    {"adam, l2, warm-up",
+     TT_OPT_adam,
+     0,
+     1,
+     TT_SCHEDULE_constant,
+     TT_AVERAGE_none,
      {.learning_rate = 0.01f, .l2 = 0.1f, .warmup = 7.5f}},
-    {"adam, clipped, cosine", TT_OPT_adam, 0, 1, TT_SCHEDULE_cosine, TT_AVERAGE_none,
+    {"adam, clipped, cosine",
+     TT_OPT_adam,
+     0,
+     1,
+     TT_SCHEDULE_cosine,
+     TT_AVERAGE_none,
      {.learning_rate = 0.01f, .clip_norm = 0.1f, .l2 = 0.01f, .schedule_min = 0.1f}},
-    {"adamw, restarts", TT_OPT_adamw, 0, 1, TT_SCHEDULE_cosine_restarts, TT_AVERAGE_none,
+    {"adamw, restarts",
+     TT_OPT_adamw,
+     0,
+     1,
+     TT_SCHEDULE_cosine_restarts,
+     TT_AVERAGE_none,
      {.learning_rate = 0.01f, .weight_decay = 0.5f, .schedule_step = 4, .warmup = 2.0f}},
-    {"adamw, l2, clipped", TT_OPT_adamw, 0, 1, TT_SCHEDULE_constant, TT_AVERAGE_none,
+    {"adamw, l2, clipped",
+     TT_OPT_adamw,
+     0,
+     1,
+     TT_SCHEDULE_constant,
+     TT_AVERAGE_none,
      {.learning_rate = 0.01f, .weight_decay = 0.1f, .l2 = 0.05f, .clip_norm = 0.3f}},
-    {"rmsprop, multistep", TT_OPT_rmsprop, 0, 1, TT_SCHEDULE_multistep, TT_AVERAGE_none,
+    {"rmsprop, multistep",
+     TT_OPT_rmsprop,
+     0,
+     1,
+     TT_SCHEDULE_multistep,
+     TT_AVERAGE_none,
      {.learning_rate = 0.005f, .momentum = 0.5f, .l2 = 0.01f, .schedule_gamma = 0.3f}},
-    {"amsgrad, plateau", TT_OPT_amsgrad, 0, 1, TT_SCHEDULE_reduce_on_plateau, TT_AVERAGE_none,
-     {.learning_rate = 0.02f, .weight_decay = 0.1f, .l2 = 0.01f, .schedule_gamma = 0.5f,
-      .schedule_min = 0.1f, .schedule_step = 1, .min_delta = 3e-3f}},
-    {"anchor, ema", TT_OPT_adam, 0, 1, TT_SCHEDULE_constant, TT_AVERAGE_ema,
-     {.learning_rate = 0.02f, .anchor = 0.3f, .clip_norm = 0.1f, .average_decay = 0.8f,
+    {"amsgrad, plateau",
+     TT_OPT_amsgrad,
+     0,
+     1,
+     TT_SCHEDULE_reduce_on_plateau,
+     TT_AVERAGE_none,
+     {.learning_rate = 0.02f,
+      .weight_decay = 0.1f,
+      .l2 = 0.01f,
+      .schedule_gamma = 0.5f,
+      .schedule_min = 0.1f,
+      .schedule_step = 1,
+      .min_delta = 3e-3f}},
+    {"anchor, ema",
+     TT_OPT_adam,
+     0,
+     1,
+     TT_SCHEDULE_constant,
+     TT_AVERAGE_ema,
+     {.learning_rate = 0.02f,
+      .anchor = 0.3f,
+      .clip_norm = 0.1f,
+      .average_decay = 0.8f,
       .average_start = 3}},
-    {"features, swa", TT_OPT_sgd, 0, 1, TT_SCHEDULE_constant, TT_AVERAGE_swa,
+    {"features, swa",
+     TT_OPT_sgd,
+     0,
+     1,
+     TT_SCHEDULE_constant,
+     TT_AVERAGE_swa,
      {.learning_rate = 0.1f, .features = 0.6f, .clip_norm = 0.3f, .average_start = 5}},
-    {"noise on labels", TT_OPT_adam, 0, 0, TT_SCHEDULE_constant, TT_AVERAGE_none,
+    {"noise on labels",
+     TT_OPT_adam,
+     0,
+     0,
+     TT_SCHEDULE_constant,
+     TT_AVERAGE_none,
      {.learning_rate = 0.01f, .label_noise = 0.2f}},
-    {"dropout", TT_OPT_sgd, 0, 0, TT_SCHEDULE_constant, TT_AVERAGE_none,
+    {"dropout",
+     TT_OPT_sgd,
+     0,
+     0,
+     TT_SCHEDULE_constant,
+     TT_AVERAGE_none,
      {.learning_rate = 0.1f, .dropout = 0.3f}},
-    {"adversarial", TT_OPT_sgd, 0, 1, TT_SCHEDULE_constant, TT_AVERAGE_none,
+    {"adversarial",
+     TT_OPT_sgd,
+     0,
+     1,
+     TT_SCHEDULE_constant,
+     TT_AVERAGE_none,
      {.learning_rate = 0.1f, .adversarial = 0.03f}},
-    {"layers, dropout, anchor", TT_OPT_adam, 0, 7, TT_SCHEDULE_cosine, TT_AVERAGE_ema,
+    {"layers, dropout, anchor",
+     TT_OPT_adam,
+     0,
+     7,
+     TT_SCHEDULE_cosine,
+     TT_AVERAGE_ema,
      {.learning_rate = 0.01f, .dropout = 0.2f, .anchor = 0.1f, .average_decay = 0.9f}},
-    {"layers, adversarial", TT_OPT_sgd, 0, 7, TT_SCHEDULE_constant, TT_AVERAGE_swa,
+    {"layers, adversarial",
+     TT_OPT_sgd,
+     0,
+     7,
+     TT_SCHEDULE_constant,
+     TT_AVERAGE_swa,
      {.learning_rate = 0.05f, .dropout = 0.1f, .adversarial = 0.05f, .label_noise = 0.1f}},
 };
 enum { RECIPES = sizeof recipes / sizeof *recipes, STEPS = 50, BATCH = 20, EPOCHS = 25 };
@@ -74,8 +167,8 @@ static problem one_member(const recipe *r)
   p.c.optimizer = r->optimizer;
   p.c.nesterov = r->nesterov;
   p.c.schedule = r->schedule;
-  p.c.schedule_shape = (tt_schedule_shape){.milestones = 2, .milestone = {4, 15}, .growth = 1.5f,
-                                           .peak = 0.3f};
+  p.c.schedule_options =
+      (tt_schedule_options){.milestones = 2, .milestone = {4, 15}, .growth = 1.5f, .peak = 0.3f};
   p.c.average = r->average;
   p.c.batch_size = BATCH;
   p.c.max_epochs = EPOCHS;
@@ -142,10 +235,9 @@ static double book_walk(const problem *p, const tt_state *start, const tt_state 
   walk k = {.rate = 1.0, .best = INFINITY};
   int32_t *check = NULL;
   int64_t checks, params = p->c.model.params, batches = (rows + BATCH - 1) / BATCH;
-  TT_CHECK_OK(tt_dataset_rows(p->d, TT_VALIDATION, p->c.ensemble[0].column, REF_COLUMNS, &check,
-                              &checks));
-  for (int64_t i = 0; i < params; i++)
-    k.w[i] = k.start[i] = (double)TT_FIELD(start, weights)[i];
+  TT_CHECK_OK(
+      tt_dataset_rows(p->d, TT_VALIDATION, p->c.ensemble[0].column, REF_COLUMNS, &check, &checks));
+  for (int64_t i = 0; i < params; i++) k.w[i] = k.start[i] = (double)TT_FIELD(start, weights)[i];
   for (int64_t t = 0; t < STEPS; t++) {
     book_step(p, &k, t, order, rows);
     if ((t + 1) % batches == 0) book_epoch(p, &k, t / batches, check, checks);
@@ -184,8 +276,7 @@ static double walk_error(way by, const recipe *r)
   return worst;
 }
 
-TT_TEST(steps_follow_the_textbook)
-{
+TT_TEST (steps_follow_the_textbook) {
   way by[MAX_WAYS];
   for (int i = 0, n = ways(by); i < n; i++)
     for (int r = 0; r < RECIPES; r++) {
@@ -198,13 +289,12 @@ TT_TEST(steps_follow_the_textbook)
     }
 }
 
-TT_TEST(the_recipes_use_every_row)
-{
+TT_TEST (the_recipes_use_every_row) {
   int optimizer[TT_OPT_COUNT] = {0}, schedule[TT_SCHEDULE_COUNT] = {0};
   int average[TT_AVERAGE_COUNT] = {0};
   for (int r = 0; r < RECIPES; r++)
-    optimizer[recipes[r].optimizer] = schedule[recipes[r].schedule] =
-        average[recipes[r].average] = 1;
+    optimizer[recipes[r].optimizer] = schedule[recipes[r].schedule] = average[recipes[r].average] =
+        1;
   for (int i = 0; i < TT_OPT_COUNT; i++) TT_CHECK(optimizer[i], ==, 1);
   for (int i = 0; i < TT_SCHEDULE_COUNT; i++) TT_CHECK(schedule[i], ==, 1);
   for (int i = 0; i < TT_AVERAGE_COUNT; i++) TT_CHECK(average[i], ==, 1);
@@ -212,37 +302,40 @@ TT_TEST(the_recipes_use_every_row)
 
 /* ---- schedules, as functions ---- */
 
-TT_TEST(schedules_are_the_textbook_formulas)
-{
-  const tt_schedule_shape shape = {3, {2, 3, 11}, 1.5f, 0.25f};
+TT_TEST (schedules_are_the_textbook_formulas) {
+  const tt_schedule_options shape = {3, {2, 3, 11}, 1.5f, 0.25f};
   const int64_t steps = 4;
   for (int kind = 0; kind < TT_SCHEDULE_COUNT; kind++)
     for (int warm = 0; warm < 2; warm++)
       for (int64_t step = 0; step < 20 * steps; step++) {
-        tt_cohort c = {.schedule = (tt_schedule)kind, .schedule_shape = shape};
-        tt_hyper h = {.learning_rate = 0.5f, .schedule_gamma = 0.75f, .schedule_min = 0.125f,
-                      .schedule_step = 3, .epochs = 20, .warmup = warm ? 2.5f : 0.0f};
+        tt_cohort c = {.schedule = (tt_schedule)kind, .schedule_options = shape};
+        tt_hyper h = {.learning_rate = 0.5f,
+                      .schedule_gamma = 0.75f,
+                      .schedule_min = 0.125f,
+                      .schedule_step = 3,
+                      .epochs = 20,
+                      .warmup = warm ? 2.5f : 0.0f};
         double want = 0.25 * ref_schedule(&c, &h, step, steps);
-        double got = (double)tt_member_rate(&h, c.schedule, &c.schedule_shape, 0.5f,
-                                            (int32_t)(step / steps), step, steps);
+        double got = (double)tt_member_learning_rate(&h, c.schedule, &c.schedule_options, 0.5f,
+                                                     (int32_t)(step / steps), step, steps);
         TT_CHECK(fabs(got - want), <=, 1e-7);
       }
 }
 
 /* A schedule that does nothing changes no bit of the step size. */
-TT_TEST(a_constant_schedule_keeps_the_bits_of_the_rate)
-{
-  const tt_schedule_shape none = {0};
+TT_TEST (a_constant_schedule_keeps_the_bits_of_the_rate) {
+  const tt_schedule_options none = {0};
   for (int i = 0; i < 1000; i++) {
-    tt_hyper h = {.learning_rate = tt_unit(tt_random(1, 1, TT_FOR_INIT, 0, (uint32_t)i).v[0]),
+    tt_hyper h = {.learning_rate =
+                      tt_uniform(tt_random(1, 1, TT_PURPOSE_INIT, 0, (uint32_t)i).v[0]),
                   .epochs = 5};
-    TT_CHECK(tt_member_rate(&h, TT_SCHEDULE_constant, &none, 1.0f, 3, i, 7), ==, h.learning_rate);
+    TT_CHECK(tt_member_learning_rate(&h, TT_SCHEDULE_constant, &none, 1.0f, 3, i, 7), ==,
+             h.learning_rate);
   }
 }
 
 /* Retries may leave a rate below schedule_min: a plateau does not bring it up again. */
-TT_TEST(a_plateau_never_raises_the_rate)
-{
+TT_TEST (a_plateau_never_raises_the_rate) {
   for (int32_t i = 0; i < 100; i++) {
     tt_plateau p = {0.01f * (float)i, 1.0, 0};
     tt_plateau q = tt_plateau_end_epoch(p, 1.0, 0.5f, 0.3f, 0, 0.0f);
@@ -267,8 +360,7 @@ static problem several(tt_loss loss, int plain)
 }
 
 /* With stop: ensemble a call ends with the epoch; weights are as ever, the best ones left alone. */
-TT_TEST(the_ensemble_stops_between_epochs)
-{
+TT_TEST (the_ensemble_stops_between_epochs) {
   way by[MAX_WAYS];
   for (int i = 0, n = ways(by); i < n; i++) {
     tt_progress at;
@@ -279,7 +371,7 @@ TT_TEST(the_ensemble_stops_between_epochs)
       p = several(TT_LOSS_mse, 1);
     }
     tt_state *alone = problem_run(&p, by[i], everyone(&p), 1000);
-    p.c.stop = TT_STOP_AT_ensemble;
+    p.c.stop = TT_EARLY_STOPPING_ensemble;
     p.c.member[1].hyper.patience = 1;
     problem_start(&p, by[i], everyone(&p));
     TT_CHECK_OK(by[i].ops->train(p.engine, 1, &at));
@@ -290,9 +382,11 @@ TT_TEST(the_ensemble_stops_between_epochs)
     }
     tt_state *s = problem_state(&p, everyone(&p));
     TT_CHECK(memcmp(TT_FIELD(s, weights), TT_FIELD(alone, weights),
-                    (size_t)(2 * s->params) * sizeof(float)), ==, 0);
+                    (size_t)(2 * s->params) * sizeof(float)),
+             ==, 0);
     TT_CHECK(memcmp(TT_FIELD(s, loss_validation), TT_FIELD(alone, loss_validation),
-                    (size_t)(2 * s->epochs) * sizeof(float)), ==, 0);
+                    (size_t)(2 * s->epochs) * sizeof(float)),
+             ==, 0);
     for (int m = 0; m < 2; m++) {
       TT_CHECK(TT_FIELD(s, best_epoch)[m], ==, -1);
       TT_CHECK(TT_FIELD(s, status)[m], ==, TT_STATUS_finished);
@@ -304,8 +398,7 @@ TT_TEST(the_ensemble_stops_between_epochs)
 }
 
 /* Snapshot k holds the weights after (k + 1) of the equal parts of the epochs. */
-TT_TEST(snapshots_are_the_weights_at_the_ends_of_cycles)
-{
+TT_TEST (snapshots_are_the_weights_at_the_ends_of_cycles) {
   way by[MAX_WAYS];
   for (int i = 0, n = ways(by); i < n; i++) {
     tt_progress at;
@@ -344,8 +437,13 @@ static double own_delta(const problem *p, int64_t m, const float *output, const 
     float weight = p->d->weight[row[r]];
     for (int64_t t = 0; t < k; t++) {
       int32_t column = c->ensemble[c->member[m].ensemble].column[t];
-      tt_loss_wide at = {c->model.each, c->model.level, output + r * o + t, delta + r * o + t, k,
-                         p->d->y[row[r] * p->d->targets + column], weight / (float)rows};
+      tt_loss_sample at = {c->model.each,
+                           c->model.level,
+                           output + r * o + t,
+                           delta + r * o + t,
+                           k,
+                           p->d->y[row[r] * p->d->targets + column],
+                           weight / (float)rows};
       sum += (double)weight * (double)tt_loss_target(c->loss, &at, tt_cohort_loss_args(c));
     }
   }
@@ -376,8 +474,7 @@ static void in_halves(problem *p, way by)
 }
 
 /* A step in halves, with the gradient of the member's own loss between them, is a step. */
-TT_TEST(two_halves_are_a_step)
-{
+TT_TEST (two_halves_are_a_step) {
   way by[MAX_WAYS];
   for (int i = 0, n = ways(by); i < n; i++)
     for (int l = 0; l < TT_LOSS_COUNT; l++) {

@@ -1,8 +1,8 @@
 /* test_traps.c — twelve mistakes seen in programs that train ensembles, each a test by its name.
  * The ninth, inference that reads the weights again for every batch, needs a file: it is in
  * tests/mpi/test_trap_inference.c. */
-#include "tests/problem.h"
 #include "core/stats/metrics.h"
+#include "tests/problem.h"
 
 enum { MEMBERS = 4, ROWS = 67, EPOCHS = 4, BATCH = 8 };
 
@@ -56,13 +56,13 @@ static void keeps_its_bits(way by, tt_optimizer optimizer, void (*usual)(tt_hype
 
 enum { SAYING = 3 };
 
-static tt_committee *sayings(int64_t members, const double *mean, const double *variance,
-                             const double *share)
+static tt_trained_ensemble *sayings(int64_t members, const double *mean, const double *variance,
+                                    const double *share)
 {
-  tt_committee *c = NULL;
+  tt_trained_ensemble *c = NULL;
   tt_model m;
-  TT_CHECK_OK(tt_model_build(1, 1, NULL, 0, TT_ACT_identity, TT_OUTPUT_mean_variance, &m));
-  TT_CHECK_OK(tt_committee_create(&m, 1, members, &c));
+  TT_CHECK_OK(tt_model_plain(1, 1, NULL, 0, TT_ACT_identity, TT_OUTPUT_mean_variance, &m));
+  TT_CHECK_OK(tt_trained_ensemble_create(&m, 1, members, &c));
   c->ensemble[0] = (tt_ensemble){.members = members, .targets = 1};
   TT_CHECK_OK(TT_ALLOC(c->ensemble[0].column, 1));
   for (int64_t i = 0; i < members; i++) {
@@ -75,13 +75,13 @@ static tt_committee *sayings(int64_t members, const double *mean, const double *
   return c;
 }
 
-static tt_spread says(way by, const tt_committee *c, float *members)
+static tt_uncertainty says(way by, const tt_trained_ensemble *c, float *members)
 {
   const float x = 0.5f;
   tt_moments *m = NULL;
   TT_CHECK_OK(tt_moments_create(1, 1, &m));
   TT_CHECK_OK(by.ops->predict(c, &by.use, 1, &x, m, members));
-  tt_spread at = tt_moments_at(m, 0, 0);
+  tt_uncertainty at = tt_moments_at(m, 0, 0);
   tt_moments_destroy(&m);
   return at;
 }
@@ -95,16 +95,18 @@ static void near(double got, double want)
 static void parameters_are_not_averaged(way by)
 {
   const double mean[] = {-3.0, 3.0}, variance[] = {1.0, 1.0}, share[] = {1.0, 1.0};
-  tt_committee *c = sayings(2, mean, variance, share);
-  tt_spread at = says(by, c, NULL);
+  tt_trained_ensemble *c = sayings(2, mean, variance, share);
+  tt_uncertainty at = says(by, c, NULL);
   near(at.mean, 0.0);
   near(at.aleatoric, 1.0);
   near(at.epistemic, 3.0);
   near(at.total * at.total, 10.0);
   near(tt_crps_mixture(2, share, mean, variance, 3.0), 1.61685); /* of N(0, 1) 2.4366 */
-  tt_committee_destroy(&c);
+  tt_trained_ensemble_destroy(&c);
 }
-TT_TEST(averaged_parameters) { each_way(parameters_are_not_averaged); }
+TT_TEST (averaged_parameters) {
+  each_way(parameters_are_not_averaged);
+}
 
 /* 2. Best weights are those of each member's own best epoch. */
 static double least(const float *loss, int *epoch)
@@ -137,7 +139,9 @@ static void snapshots_are_each_members_own(way by)
   tt_state_destroy(&s);
   problem_free(&p);
 }
-TT_TEST(whole_ensemble_snapshot) { each_way(snapshots_are_each_members_own); }
+TT_TEST (whole_ensemble_snapshot) {
+  each_way(snapshots_are_each_members_own);
+}
 
 /* 3. Nothing that is trained is shared: members that learn nothing leave the others alone. */
 static void stand_still(tt_hyper *h) { h->learning_rate = 0.0f; }
@@ -145,7 +149,9 @@ static void parameters_are_own(way by)
 {
   keeps_its_bits(by, TT_OPT_adam, NULL, stand_still, "shared parameters");
 }
-TT_TEST(shared_parameters) { each_way(parameters_are_own); }
+TT_TEST (shared_parameters) {
+  each_way(parameters_are_own);
+}
 
 /* 4. Plain gradient descent feels a factor on the loss: more members, the same step. */
 static void faster(tt_hyper *h) { h->learning_rate *= 7.0f; }
@@ -153,7 +159,9 @@ static void losses_are_summed(way by)
 {
   keeps_its_bits(by, TT_OPT_sgd, NULL, faster, "mean over members");
 }
-TT_TEST(mean_over_members_loss) { each_way(losses_are_summed); }
+TT_TEST (mean_over_members_loss) {
+  each_way(losses_are_summed);
+}
 
 /* 5. A neighbour's large gradient does not shorten the own one. */
 static void clip(tt_hyper *h) { h->clip_norm = 0.05f; }
@@ -170,13 +178,15 @@ static void clipping_is_own(way by)
   problem_free(&p);
   problem_free(&q);
 }
-TT_TEST(joint_clipping) { each_way(clipping_is_own); }
+TT_TEST (joint_clipping) {
+  each_way(clipping_is_own);
+}
 
 /* 6. No output depends on another member's weights. */
 static void members_do_not_talk(way by)
 {
   const double mean[] = {1.0, 2.0, 3.0}, variance[] = {0.5, 0.25, 2.0}, share[] = {1.0, 1.0, 1.0};
-  tt_committee *c = sayings(SAYING, mean, variance, share);
+  tt_trained_ensemble *c = sayings(SAYING, mean, variance, share);
   float before[2 * SAYING], after[2 * SAYING];
   says(by, c, before);
   for (int64_t i = 0; i < c->model.params; i++) c->w[c->model.params + i] += 10.0f;
@@ -185,39 +195,44 @@ static void members_do_not_talk(way by)
     TT_CHECK(before[2 * i] == after[2 * i], ==, i != 1);
     TT_CHECK(before[2 * i + 1] == after[2 * i + 1], ==, i != 1);
   }
-  tt_committee_destroy(&c);
+  tt_trained_ensemble_destroy(&c);
 }
-TT_TEST(cross_talk) { each_way(members_do_not_talk); }
+TT_TEST (cross_talk) {
+  each_way(members_do_not_talk);
+}
 
 /* 7. Errors that cancel: the ensemble is right where every member is wrong. */
 static void the_ensemble_is_not_a_member(way by)
 {
   const double mean[] = {-1.0, 1.0, 0.0}, variance[] = {1.0, 1.0, 1.0}, share[] = {1.0, 1.0, 0.0};
-  tt_committee *c = sayings(SAYING, mean, variance, share);
+  tt_trained_ensemble *c = sayings(SAYING, mean, variance, share);
   float said[2 * SAYING];
   double tally[3][64] = {{0}};
-  tt_spread at = says(by, c, said);
+  tt_uncertainty at = says(by, c, said);
   TT_CHECK(tt_tally_size(&c->model), <=, 64);
   for (int i = 0; i < 3; i++) {
     double own = i < 2 ? (double)said[2 * i] : at.mean;
     tt_forecast f = {.quantity = &own, .variance = 1.0};
     tt_tally_add(&c->model, &f, 0.0, tally[i]);
   }
-  near(tt_tally_score(&c->model, tally[0], TT_METRIC_rmse), 1.0);
-  near(tt_tally_score(&c->model, tally[1], TT_METRIC_rmse), 1.0);
-  near(tt_tally_score(&c->model, tally[2], TT_METRIC_rmse), 0.0);
-  tt_committee_destroy(&c);
+  near(tt_tally_metric(&c->model, tally[0], TT_METRIC_rmse), 1.0);
+  near(tt_tally_metric(&c->model, tally[1], TT_METRIC_rmse), 1.0);
+  near(tt_tally_metric(&c->model, tally[2], TT_METRIC_rmse), 0.0);
+  tt_trained_ensemble_destroy(&c);
 }
-TT_TEST(one_member_reported_as_the_ensemble) { each_way(the_ensemble_is_not_a_member); }
+TT_TEST (one_member_reported_as_the_ensemble) {
+  each_way(the_ensemble_is_not_a_member);
+}
 
 /* 8. A share of 2 is the member twice, in every part of the spread; a share of 0 is no member. */
 static void weights_count(way by)
 {
   const double mean[] = {-1.0, 2.0, 2.0}, variance[] = {1.0, 0.25, 0.25};
   const double once[] = {1.0, 1.0, 1.0}, twice[] = {1.0, 2.0, 0.0};
-  tt_committee *a = sayings(SAYING, mean, variance, once), *b = sayings(2, mean, variance, twice);
-  tt_committee *c = sayings(SAYING, mean, variance, twice);
-  tt_spread x = says(by, a, NULL), y = says(by, b, NULL), z = says(by, c, NULL);
+  tt_trained_ensemble *a = sayings(SAYING, mean, variance, once),
+                      *b = sayings(2, mean, variance, twice);
+  tt_trained_ensemble *c = sayings(SAYING, mean, variance, twice);
+  tt_uncertainty x = says(by, a, NULL), y = says(by, b, NULL), z = says(by, c, NULL);
   near(x.mean, y.mean);
   near(x.aleatoric, y.aleatoric);
   near(x.epistemic, y.epistemic);
@@ -227,11 +242,13 @@ static void weights_count(way by)
        tt_mixture_quantile(2, twice, mean, variance, 0.3));
   near(tt_crps_mixture(3, once, mean, variance, 0.3),
        tt_crps_mixture(2, twice, mean, variance, 0.3));
-  tt_committee_destroy(&a);
-  tt_committee_destroy(&b);
-  tt_committee_destroy(&c);
+  tt_trained_ensemble_destroy(&a);
+  tt_trained_ensemble_destroy(&b);
+  tt_trained_ensemble_destroy(&c);
 }
-TT_TEST(weights_ignored) { each_way(weights_count); }
+TT_TEST (weights_ignored) {
+  each_way(weights_count);
+}
 
 /* 10. A checkpoint holds the optimiser: taken up again it ends with the same bits, and without the
  * slots it would not. */
@@ -252,7 +269,8 @@ static void resume(way by, int forget, const tt_state *want)
   for (int i = 0; !forget && i < MEMBERS; i++) same_member(end, want, i, "resumed");
   if (forget)
     TT_CHECK(memcmp(TT_FIELD(end, weights), TT_FIELD(want, weights),
-                    (size_t)s->params * sizeof(float)) != 0, ==, 1);
+                    (size_t)s->params * sizeof(float)) != 0,
+             ==, 1);
   tt_state_destroy(&s);
   tt_state_destroy(&end);
   problem_free(&p);
@@ -266,7 +284,9 @@ static void slots_are_saved(way by)
   resume(by, 1, want);
   tt_state_destroy(&want);
 }
-TT_TEST(checkpoint_without_optimiser_state) { each_way(slots_are_saved); }
+TT_TEST (checkpoint_without_optimiser_state) {
+  each_way(slots_are_saved);
+}
 
 /* 11. Any batch size: the last batch is smaller, every row is met once in an epoch. */
 static void batches_need_not_divide(way by)
@@ -288,22 +308,26 @@ static void batches_need_not_divide(way by)
   tt_state_destroy(&s);
   problem_free(&p);
 }
-TT_TEST(batch_size_must_divide) { each_way(batches_need_not_divide); }
+TT_TEST (batch_size_must_divide) {
+  each_way(batches_need_not_divide);
+}
 
 /* 12. An ensemble of one says what its member says, to the bit. */
 static void one_is_one(way by)
 {
   const double mean[] = {0.7}, variance[] = {0.3}, share[] = {0.4};
-  tt_committee *c = sayings(1, mean, variance, share);
+  tt_trained_ensemble *c = sayings(1, mean, variance, share);
   float said[2];
-  tt_spread at = says(by, c, said);
+  tt_uncertainty at = says(by, c, said);
   TT_CHECK(at.mean, ==, (double)said[0]);
   TT_CHECK(at.epistemic, ==, 0.0);
   TT_CHECK(at.total, ==, at.aleatoric);
   near(at.total * at.total, (double)said[1]);
-  tt_committee_destroy(&c);
+  tt_trained_ensemble_destroy(&c);
 }
-TT_TEST(one_member_reduction) { each_way(one_is_one); }
+TT_TEST (one_member_reduction) {
+  each_way(one_is_one);
+}
 
 int main(void)
 {

@@ -56,23 +56,23 @@ static inline tt_state *state_of(int64_t first, int64_t count, int64_t slots)
 }
 
 /* This rank's part of a job of two cohorts of different shapes, `members` and OTHERS. */
-static inline void my_parts(int64_t members, tt_ckpt_part part[2])
+static inline void my_parts(int64_t members, tt_ckpt_shard part[2])
 {
   tt_slice line;
   int64_t all = members + OTHERS;
-  TT_CHECK_OK(tt_plan_slice(all, tt_comm_ranks(comm), tt_comm_rank(comm), &line));
-  const tt_slice other = tt_plan_common(line, members, OTHERS);
-  const tt_slice slice = tt_plan_common(line, 0, members);
-  part[0] = (tt_ckpt_part){members, state_of(slice.first, slice.count, SLOTS)};
-  part[1] = (tt_ckpt_part){OTHERS, shaped(other, (tt_state_shape){.params = PARAMS + 1,
-                                                                  .slots = 3,
-                                                                  .epochs = 2 * EPOCHS,
-                                                                  .averages = 1,
-                                                                  .snapshots = 4,
-                                                                  .judged = 2 * EPOCHS})};
+  TT_CHECK_OK(tt_partition_even(all, tt_comm_ranks(comm), tt_comm_rank(comm), &line));
+  const tt_slice other = tt_slice_intersect(line, members, OTHERS);
+  const tt_slice slice = tt_slice_intersect(line, 0, members);
+  part[0] = (tt_ckpt_shard){members, state_of(slice.first, slice.count, SLOTS)};
+  part[1] = (tt_ckpt_shard){OTHERS, shaped(other, (tt_state_shape){.params = PARAMS + 1,
+                                                                   .slots = 3,
+                                                                   .epochs = 2 * EPOCHS,
+                                                                   .averages = 1,
+                                                                   .snapshots = 4,
+                                                                   .judged = 2 * EPOCHS})};
 }
 
-static inline void free_parts(tt_ckpt_part part[2])
+static inline void free_parts(tt_ckpt_shard part[2])
 {
   tt_state_destroy(&part[0].mine);
   tt_state_destroy(&part[1].mine);
@@ -86,8 +86,7 @@ static inline int holds(const tt_state *s, int64_t generation)
       (tt_slice){s->first, s->count},
       (tt_state_shape){s->params, s->slots, s->epochs, s->averages, s->snapshots, s->judged});
   fill(wanted, generation);
-  for (int64_t i = 0; i < s->count; i++)
-    same &= tt_state_hash(s, i) == tt_state_hash(wanted, i);
+  for (int64_t i = 0; i < s->count; i++) same &= tt_state_hash(s, i) == tt_state_hash(wanted, i);
   tt_state_destroy(&wanted);
   return same;
 }
@@ -95,7 +94,7 @@ static inline int holds(const tt_state *s, int64_t generation)
 static inline tt_err write_with(tt_comm *c, const char *directory, const tt_run_id *id,
                                 int64_t generation, int64_t members, int64_t keep)
 {
-  tt_ckpt_part part[2];
+  tt_ckpt_shard part[2];
   my_parts(members, part);
   fill(part[0].mine, generation);
   fill(part[1].mine, generation);
@@ -108,7 +107,7 @@ static inline tt_err write_with(tt_comm *c, const char *directory, const tt_run_
 static inline tt_err read_with(tt_comm *c, const char *directory, const tt_run_id *id,
                                int any_device, int64_t members, int64_t *generation)
 {
-  tt_ckpt_part part[2];
+  tt_ckpt_shard part[2];
   my_parts(members, part);
   tt_err e = tt_ckpt_read(c, directory, id, any_device, 2, part, generation);
   for (int i = 0; i < 2; i++)
@@ -122,8 +121,7 @@ static inline tt_run_id start(const char *directory, int64_t last, int64_t membe
 {
   tt_run_id id = run_id();
   TT_CHECK_OK(tt_ckpt_claim(comm, directory, &id));
-  for (int64_t g = 1; g <= last; g++)
-    TT_CHECK_OK(write_with(comm, directory, &id, g, members, 2));
+  for (int64_t g = 1; g <= last; g++) TT_CHECK_OK(write_with(comm, directory, &id, g, members, 2));
   return id;
 }
 

@@ -3,12 +3,12 @@
 #define TT_MADE_UP_H
 #include "core/base/mem.h"
 #include "core/base/rng.h"
-#include "tests/check.h"
+#include "core/model/state.h"
+#include "core/model/trained_ensemble.h"
 #include "io/hdf5/provenance.h"
 #include "mpi/comm.h"
+#include "tests/check.h"
 #include "tests/mpi/scratch.h"
-#include "core/model/trained_ensemble.h"
-#include "core/model/state.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ enum { MADE_UP_INPUTS = 3, MADE_UP_TARGETS = 4, MADE_UP_K = 2 };
 
 static inline float made_up_number(int64_t i)
 {
-  return 4.0f * tt_unit(tt_random(11, 22, TT_FOR_INIT, 0, (uint32_t)i).v[0]) - 2.0f;
+  return 4.0f * tt_uniform(tt_random(11, 22, TT_PURPOSE_INIT, 0, (uint32_t)i).v[0]) - 2.0f;
 }
 
 static inline void made_up_columns(tt_columns *c, int64_t count, const char *prefix)
@@ -35,15 +35,15 @@ static inline void made_up_columns(tt_columns *c, int64_t count, const char *pre
 /* One ensemble of all members, or two where there are two members; column i of ensemble e is
  * (e + 2 * i) of four. The second member of each ensemble diverged: NaN weights, share 0. The shape
  * has up to MADE_UP_K targets; its inputs are not looked at. */
-static inline tt_committee *made_up_shape(int64_t members, tt_model_shape shape)
+static inline tt_trained_ensemble *made_up_shape(int64_t members, tt_model_shape shape)
 {
-  tt_committee *m = NULL;
+  tt_trained_ensemble *m = NULL;
   tt_model model;
   int64_t ensembles = members > 1 ? 2 : 1, k = shape.targets;
   memset(&model, 0, sizeof model); /* padding too: the test compares bytes */
   shape.inputs = MADE_UP_INPUTS;
   TT_CHECK_OK(tt_model_lay_out(&shape, &model));
-  TT_CHECK_OK(tt_committee_create(&model, ensembles, members, &m));
+  TT_CHECK_OK(tt_trained_ensemble_create(&model, ensembles, members, &m));
   m->variance_floor = 1e-6f;
   for (int64_t i = 0; i < ensembles; i++) {
     tt_ensemble *e = &m->ensemble[i];
@@ -74,8 +74,8 @@ static inline tt_committee *made_up_shape(int64_t members, tt_model_shape shape)
 }
 
 /* A plain one of MADE_UP_K targets. */
-static inline tt_committee *made_up_committee(int64_t members, const int64_t *hidden, int layers,
-                                              tt_output output)
+static inline tt_trained_ensemble *made_up_committee(int64_t members, const int64_t *hidden,
+                                                     int layers, tt_output output)
 {
   return made_up_shape(members, (tt_model_shape){.targets = MADE_UP_K,
                                                  .hidden = hidden,
@@ -94,7 +94,7 @@ static inline tt_provenance made_up_provenance(const tt_comm *c)
                          .command = "test",
                          .seed = 2026,
                          .data_hash = 0xDEADBEEFull,
-                         .science_hash = 0xFFFFFFFFFFFFFFFFull,
+                         .config_hash = 0xFFFFFFFFFFFFFFFFull,
                          .ranks = tt_comm_ranks(c),
                          .threads = 1,
                          .wall_seconds = 0.25 * tt_comm_rank(c)};

@@ -23,7 +23,7 @@ static inline void oracle_label(const double *x, double *y)
 }
 
 /* Rows [0, count) of an output in CSV, without the last `torn` bytes. */
-static inline int oracle_csv(const char *path, const tt_asked *a, int64_t count, int torn)
+static inline int oracle_csv(const char *path, const tt_oracle_input *a, int64_t count, int torn)
 {
   char *text = NULL;
   size_t bytes = 0;
@@ -42,7 +42,8 @@ static inline int oracle_csv(const char *path, const tt_asked *a, int64_t count,
 }
 
 /* An output of `targets` columns, spoiled as the word says. */
-static inline int oracle_h5(const char *path, const tt_asked *a, int64_t targets, const char *word)
+static inline int oracle_h5(const char *path, const tt_oracle_input *a, int64_t targets,
+                            const char *word)
 {
   double *y = NULL;
   tt_columns names = {0};
@@ -59,13 +60,13 @@ static inline int oracle_h5(const char *path, const tt_asked *a, int64_t targets
   if (!strcmp(word, "twice")) a->id[count - 1] = a->id[0];
   if (!strcmp(word, "unasked")) a->id[0] = -5;
   if (!strcmp(word, "partial") || !strcmp(word, "exit_1_partial")) count--;
-  int bad = tt_labels_write_local(path, count, a->id, y, &names, "") != TT_OK;
+  int bad = tt_accepted_labels_write_local(path, count, a->id, y, &names, "") != TT_OK;
   tt_columns_free(&names);
   tt_free(y);
   return bad ? 2 : 0;
 }
 
-static inline int oracle_write(const char *word, const tt_asked *a, const char *path)
+static inline int oracle_write(const char *word, const tt_oracle_input *a, const char *path)
 {
   if (!strcmp(word, "torn")) return oracle_csv(path, a, a->count, 3);
   if (!strcmp(word, "not_hdf5")) return oracle_csv(path, a, a->count, 0);
@@ -82,7 +83,7 @@ static inline int oracle_code(const char *word)
 /* argv = {program, "oracle", word, input, output}. */
 static inline int oracle_main(int argc, char **argv)
 {
-  tt_asked *a = NULL;
+  tt_oracle_input *a = NULL;
   if (argc != 5) return 100;
   const char *word = argv[2], *number = strstr(argv[4], "/try-");
   int first = number && atoi(number + 5) == 1;
@@ -91,14 +92,13 @@ static inline int oracle_main(int argc, char **argv)
   fflush(stdout);
   if (!strcmp(word, "crash") || (first && !strcmp(word, "crash_once"))) abort();
   if (!strcmp(word, "hang"))
-    for (;;)
-      poll(NULL, 0, 1000);
+    for (;;) poll(NULL, 0, 1000);
   if (first && !strcmp(word, "later_once")) return 75;
   if (!strcmp(word, "nothing")) return 0;
   if (oracle_code(word) && strcmp(word, "exit_1_partial")) return oracle_code(word);
-  if (tt_asked_read_local(argv[3], &a)) return 101;
+  if (tt_oracle_input_read_local(argv[3], &a)) return 101;
   int bad = oracle_write(word, a, argv[4]);
-  tt_asked_destroy(&a);
+  tt_oracle_input_destroy(&a);
   return bad ? bad : oracle_code(word);
 }
 
@@ -107,8 +107,8 @@ static inline int oracle_main(int argc, char **argv)
 static inline int drop_main(int argc, char **argv)
 {
   char text[1 << 16] = "", temporary[4096];
-  tt_asked *a = NULL;
-  if (argc != 5 || tt_asked_read_local(argv[3], &a)) return 101;
+  tt_oracle_input *a = NULL;
+  if (argc != 5 || tt_oracle_input_read_local(argv[3], &a)) return 101;
   int bad = oracle_csv(argv[4], a, a->count - 1, 0);
   while (!bad && !strstr(text, "not taken yet")) {
     poll(NULL, 0, 2);
@@ -119,7 +119,7 @@ static inline int drop_main(int argc, char **argv)
   snprintf(temporary, sizeof temporary, "%s.part", argv[4]);
   if (!bad) bad = oracle_csv(temporary, a, a->count, 0);
   if (!bad) bad = rename(temporary, argv[4]);
-  tt_asked_destroy(&a);
+  tt_oracle_input_destroy(&a);
   return bad;
 }
 #endif

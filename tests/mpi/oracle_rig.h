@@ -7,10 +7,10 @@
 #include "tests/mpi/scratch.h"
 
 #include "core/base/log.h"
-#include "src/campaign/label/oracle.h"
 #include "io/checkpoint/checkpoint.h"
 #include "io/data/guarded_check.h"
 #include "io/hdf5/files.h"
+#include "src/campaign/label/oracle.h"
 
 #include <inttypes.h>
 
@@ -46,39 +46,37 @@ static inline tt_config *job(const char *word, const char *more)
   return cfg;
 }
 
-static inline tt_picks *picks(void)
+static inline tt_queries *queries(void)
 {
-  tt_picks *p = NULL;
-  TT_CHECK_OK(tt_picks_create(N, D, &p));
-  for (int i = 0; i < N; i++)
-    p->row[i] = rows[i];
-  for (int i = 0; i < N * D; i++)
-    p->x[i] = (i + 1) / 3.0;
+  tt_queries *p = NULL;
+  TT_CHECK_OK(tt_queries_create(N, D, &p));
+  for (int i = 0; i < N; i++) p->row[i] = rows[i];
+  for (int i = 0; i < N * D; i++) p->x[i] = (i + 1) / 3.0;
   return p;
 }
 
-static inline tt_err ask_of(const tt_config *cfg, const tt_picks *p, tt_pool *pool,
-                            tt_answers **out)
+static inline tt_err ask_of(const tt_config *cfg, const tt_queries *p, tt_pool *pool,
+                            tt_query_labels **out)
 {
-  tt_question q = {.cfg = cfg,
-                   .file = "campaign.yaml",
-                   .campaign = campaign,
-                   .incarnation = owner.incarnation,
-                   .directory = label,
-                   .round = 1,
-                   .picks = p,
-                   .pool = pool,
-                   .input = &input,
-                   .target = &target};
-  return tt_ask(comm, &q, out);
+  tt_label_request q = {.cfg = cfg,
+                        .file = "campaign.yaml",
+                        .campaign = campaign,
+                        .incarnation = owner.incarnation,
+                        .directory = label,
+                        .round = 1,
+                        .queries = p,
+                        .pool = pool,
+                        .input = &input,
+                        .target = &target};
+  return tt_oracle_label(comm, &q, out);
 }
 
-static inline tt_err ask(const char *word, const char *more, tt_answers **out)
+static inline tt_err ask(const char *word, const char *more, tt_query_labels **out)
 {
   tt_config *cfg = job(word, more);
-  tt_picks *p = picks();
+  tt_queries *p = queries();
   tt_err e = ask_of(cfg, p, NULL, out);
-  tt_picks_destroy(&p);
+  tt_queries_destroy(&p);
   tt_config_destroy(&cfg);
   return e;
 }
@@ -114,34 +112,34 @@ static inline int calls(void)
 }
 
 /* Labelled rows; what is labelled is right. The same on all ranks. */
-static inline int check_labels(const tt_answers *a)
+static inline int check_labels(const tt_query_labels *a)
 {
   int n = 0;
-  tt_picks *p = picks();
+  tt_queries *p = queries();
   for (int i = 0; i < N; i++) {
     double y[T];
     oracle_label(p->x + i * D, y);
     for (int k = 0; k < T; k++)
       if (!isnan(a->y[i * T + k])) TT_CHECK(a->y[i * T + k], ==, y[k]);
-    TT_CHECK((int)a->answer[i], ==, !isnan(a->y[i * T]) || !isnan(a->y[i * T + 1]));
-    n += a->answer[i];
+    TT_CHECK((int)a->label_status[i], ==, !isnan(a->y[i * T]) || !isnan(a->y[i * T + 1]));
+    n += a->label_status[i];
   }
-  tt_picks_destroy(&p);
+  tt_queries_destroy(&p);
   return n;
 }
 
 static inline int labelled_by(const char *word, const char *more)
 {
-  tt_answers *a = NULL;
+  tt_query_labels *a = NULL;
   TT_CHECK_OK(ask(word, more, &a));
   int n = check_labels(a);
-  tt_answers_destroy(&a);
+  tt_query_labels_destroy(&a);
   return n;
 }
 
 static inline void refused(const char *word, const char *more, tt_err wanted, const char *text)
 {
-  tt_answers *a = NULL;
+  tt_query_labels *a = NULL;
   TT_CHECK((int)ask(word, more, &a), ==, (int)wanted);
   TT_CHECK_HAS(tt_err_last(), text);
   TT_CHECK(a == NULL, ==, 1);
@@ -175,7 +173,7 @@ static inline int other_main(int argc, char **argv)
 {
   if (argc > 1 && !strcmp(argv[1], "oracle")) return oracle_main(argc, argv);
   if (argc > 1 && !strcmp(argv[1], "drop")) return drop_main(argc, argv);
-  if (argc > 1 && !strcmp(argv[1], "check-data")) return tt_data_check_child_local(argc, argv);
+  if (argc > 1 && !strcmp(argv[1], "check-data")) return tt_guarded_check_child_local(argc, argv);
   return -1;
 }
 
@@ -195,11 +193,11 @@ static inline int rig_begin(void)
 
 static inline int rig_end(int64_t failed)
 {
-  tt_sum_i64(comm, &failed, 1);
+  tt_allreduce_sum_i64(comm, &failed, 1);
   tt_columns_free(&input);
   tt_columns_free(&target);
   scratch_end(comm, scratch);
   tt_comm_end(&comm);
-  return failed != 0 || tt_mem_balance() != 0;
+  return failed != 0 || tt_mem_live_blocks() != 0;
 }
 #endif

@@ -80,13 +80,13 @@ static inline void hear_begin(const tt_comm *c, const char *directory, hearing *
   close(fd);
 }
 
-static inline void hear_end(hearing *h, char text[TT_ERR_TEXT])
+static inline void hear_end(hearing *h, char text[TT_ERR_MESSAGE_SIZE])
 {
   fflush(stderr);
   dup2(h->kept, STDERR_FILENO);
   close(h->kept);
   FILE *f = fopen(h->path, "r");
-  size_t n = f ? fread(text, 1, TT_ERR_TEXT - 1, f) : 0;
+  size_t n = f ? fread(text, 1, TT_ERR_MESSAGE_SIZE - 1, f) : 0;
   text[n] = 0;
   if (f) fclose(f);
 }

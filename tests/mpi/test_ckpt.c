@@ -21,7 +21,7 @@ TT_TEST (any_deal_of_members_reads_what_another_wrote) {
                               {cut_at, members - cut_at},
                               {0, rank == ranks - 1 ? members : 0}};
     for (size_t d = 0; d < sizeof deals / sizeof *deals; d++) {
-      tt_ckpt_part part[2];
+      tt_ckpt_shard part[2];
       my_parts(members, part);
       tt_state_destroy(&part[0].mine);
       part[0].mine = state_of(deals[d].first, deals[d].count, SLOTS);
@@ -41,8 +41,8 @@ TT_TEST (an_optimiser_without_slots_is_kept) {
   tt_state *s = state_of(tt_comm_rank(comm), 1, 0), *back = state_of(tt_comm_rank(comm), 1, 0);
   fill(s, 3);
   const int64_t ranks = tt_comm_ranks(comm);
-  TT_CHECK_OK(tt_ckpt_write(comm, directory, &id, 3, 1, 1, &(tt_ckpt_part){ranks, s}));
-  TT_CHECK_OK(tt_ckpt_read(comm, directory, &id, 0, 1, &(tt_ckpt_part){ranks, back}, &g));
+  TT_CHECK_OK(tt_ckpt_write(comm, directory, &id, 3, 1, 1, &(tt_ckpt_shard){ranks, s}));
+  TT_CHECK_OK(tt_ckpt_read(comm, directory, &id, 0, 1, &(tt_ckpt_shard){ranks, back}, &g));
   TT_CHECK(holds(back, 3), ==, 1);
   tt_state_destroy(&s);
   tt_state_destroy(&back);
@@ -87,7 +87,7 @@ TT_TEST (no_directory_and_an_empty_one_are_fresh_starts) {
 
 /* A wrong byte anywhere: rejected, or in a place that holds nothing. Never loaded. */
 TT_TEST (a_wrong_byte_is_never_loaded) {
-  char directory[SCRATCH_ROOM], path[2 * SCRATCH_ROOM], said[TT_ERR_TEXT];
+  char directory[SCRATCH_ROOM], path[2 * SCRATCH_ROOM], said[TT_ERR_MESSAGE_SIZE];
   hearing h;
   directory_of("flip", directory);
   tt_run_id id = start(directory, 2, 6);
@@ -109,7 +109,7 @@ TT_TEST (a_wrong_byte_is_never_loaded) {
 }
 
 TT_TEST (a_cut_file_is_rejected) {
-  char directory[SCRATCH_ROOM], path[2 * SCRATCH_ROOM], said[TT_ERR_TEXT];
+  char directory[SCRATCH_ROOM], path[2 * SCRATCH_ROOM], said[TT_ERR_MESSAGE_SIZE];
   hearing h;
   directory_of("cut", directory);
   tt_run_id id = start(directory, 2, 6);
@@ -133,7 +133,7 @@ TT_TEST (a_cut_file_is_rejected) {
 
 /* Files, but none that is good: an error that names them all, never a fresh start. */
 TT_TEST (no_good_checkpoint_is_not_a_fresh_start) {
-  char directory[SCRATCH_ROOM], path[2 * SCRATCH_ROOM], said[TT_ERR_TEXT];
+  char directory[SCRATCH_ROOM], path[2 * SCRATCH_ROOM], said[TT_ERR_MESSAGE_SIZE];
   int64_t g = 0;
   hearing h;
   directory_of("bad", directory);
@@ -154,7 +154,8 @@ TT_TEST (no_good_checkpoint_is_not_a_fresh_start) {
 
 /* A whole file under the name of another generation is not that generation. */
 TT_TEST (a_renamed_generation_is_rejected) {
-  char directory[SCRATCH_ROOM], from[2 * SCRATCH_ROOM], to[2 * SCRATCH_ROOM], said[TT_ERR_TEXT];
+  char directory[SCRATCH_ROOM], from[2 * SCRATCH_ROOM], to[2 * SCRATCH_ROOM],
+      said[TT_ERR_MESSAGE_SIZE];
   int64_t g = 0;
   hearing h;
   directory_of("renamed", directory);
@@ -197,7 +198,7 @@ TT_TEST (checkpoints_of_another_run_are_refused) {
   int64_t g = 0;
   directory_of("other", directory);
   tt_run_id id = start(directory, 2, 5), other = id;
-  other.science++;
+  other.config_hash++;
   TT_CHECK((int)read_with(comm, directory, &other, 1, 5, &g), ==, TT_E_DATA);
   TT_CHECK_HAS(tt_err_last(), "configuration");
   TT_CHECK_HAS(tt_err_last(), "--resume never");
@@ -247,7 +248,7 @@ TT_TEST (left_overs_of_the_dead_are_removed) {
 /* Every seventh vote of writing and reading fails on every rank, which are votes of every kind: the
  * same error on all, no temporary file, and what is there is whole. */
 TT_TEST (a_fault_at_any_vote_loses_nothing) {
-  char directory[SCRATCH_ROOM], fault[32], said[TT_ERR_TEXT];
+  char directory[SCRATCH_ROOM], fault[32], said[TT_ERR_MESSAGE_SIZE];
   hearing h;
   directory_of("votes", directory);
   tt_run_id id = start(directory, 2, 4);
@@ -330,9 +331,9 @@ int main(void)
   scratch_begin(comm, scratch);
   if (!scratch[0]) return 1;
   int64_t failed = cmocka_run_group_tests(tests, NULL, NULL);
-  tt_sum_i64(comm, &failed, 1);
+  tt_allreduce_sum_i64(comm, &failed, 1);
   scratch_end(comm, scratch);
-  int64_t balance = tt_mem_balance();
+  int64_t balance = tt_mem_live_blocks();
   if (balance != 1) fprintf(stderr, "%d blocks were not freed\n", (int)balance - 1);
   tt_comm_end(&comm);
   return failed != 0 || balance != 1;

@@ -65,8 +65,7 @@ TT_TEST (a_fault_can_be_injected_at_every_vote) {
       setenv("TUTTI_FAULT", fault, 1);
       TT_CHECK_OK(tt_comm_begin(&c));
       unsetenv("TUTTI_FAULT");
-      for (int v = 1; v <= 5; v++)
-        TT_CHECK((int)tt_agree(c, TT_OK), ==, v == at ? TT_E_IO : TT_OK);
+      for (int v = 1; v <= 5; v++) TT_CHECK((int)tt_agree(c, TT_OK), ==, v == at ? TT_E_IO : TT_OK);
       TT_CHECK_HAS(tt_err_last(), "TUTTI_FAULT");
       TT_CHECK(tt_comm_votes(c), ==, 5);
       tt_comm_end(&c);
@@ -93,21 +92,18 @@ static void check_gather(int64_t unit, int to_all)
   int ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm);
   unsigned char *mine = NULL, *all = NULL;
   int64_t counts[16] = {0}, size = rank * unit + (rank ? rank : 0), total = 0, at = 0;
-  for (int r = 0; r < ranks; r++)
-    total += r * unit + r;
+  for (int r = 0; r < ranks; r++) total += r * unit + r;
   TT_CHECK_OK(TT_ALLOC(mine, size));
   TT_CHECK_OK(TT_ALLOC(all, total));
-  for (int64_t i = 0; i < size; i++)
-    mine[i] = byte_of(rank, i);
+  for (int64_t i = 0; i < size; i++) mine[i] = byte_of(rank, i);
   if (to_all)
-    tt_allgather(comm, mine, size, all, counts);
+    tt_allgatherv(comm, mine, size, all, counts);
   else
-    tt_gather(comm, mine, size, rank == 0 ? all : NULL, counts);
+    tt_gatherv(comm, mine, size, rank == 0 ? all : NULL, counts);
   int64_t wrong = 0;
   for (int r = 0; r < ranks && (to_all || rank == 0); r++) {
     TT_CHECK(counts[r], ==, r * unit + r);
-    for (int64_t i = 0; i < counts[r]; i++)
-      wrong += all[at + i] != byte_of(r, i);
+    for (int64_t i = 0; i < counts[r]; i++) wrong += all[at + i] != byte_of(r, i);
     at += counts[r];
   }
   TT_CHECK(wrong, ==, 0);
@@ -134,7 +130,7 @@ TT_TEST (a_gather_may_exceed_two_gibibytes) {
   TT_CHECK_OK(TT_ALLOC(mine, size));
   TT_CHECK_OK(TT_ALLOC(all, rank ? 0 : big + 3));
   mine[size - 1] = (unsigned char)(rank + 1);
-  tt_gather(comm, mine, size, rank ? NULL : all, counts);
+  tt_gatherv(comm, mine, size, rank ? NULL : all, counts);
   TT_CHECK(counts[1], ==, big);
   if (!rank) TT_CHECK(all[2] * 256 + all[big + 2], ==, 256 + 2);
   tt_free(mine);
@@ -145,9 +141,9 @@ TT_TEST (sums_and_maxima_are_those_of_all_ranks) {
   int64_t ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm);
   int64_t sum[3] = {1, rank, INT64_C(1) << 40}, most[2] = {rank, -rank};
   double peak[2] = {(double)rank + 0.5, -(double)rank};
-  tt_sum_i64(comm, sum, 3);
-  tt_max_i64(comm, most, 2);
-  tt_max_f64(comm, peak, 2);
+  tt_allreduce_sum_i64(comm, sum, 3);
+  tt_allreduce_max_i64(comm, most, 2);
+  tt_allreduce_max_f64(comm, peak, 2);
   TT_CHECK(sum[0], ==, ranks);
   TT_CHECK(sum[1], ==, ranks * (ranks - 1) / 2);
   TT_CHECK(sum[2], ==, ranks << 40);
@@ -168,9 +164,8 @@ TT_TEST (node_ranks_number_the_ranks_of_a_node) {
   int64_t seen[64] = {0};
   TT_CHECK(tt_comm_node_ranks(comm), ==, tt_comm_ranks(comm)); /* tests run on one machine */
   seen[tt_comm_node_rank(comm)] = 1;
-  tt_sum_i64(comm, seen, 64);
-  for (int i = 0; i < tt_comm_node_ranks(comm); i++)
-    TT_CHECK(seen[i], ==, 1);
+  tt_allreduce_sum_i64(comm, seen, 64);
+  for (int i = 0; i < tt_comm_node_ranks(comm); i++) TT_CHECK(seen[i], ==, 1);
 }
 
 /* Slurm promised several tasks but the world has one rank: a refusal that names the fix, except
@@ -208,8 +203,8 @@ int main(void)
   };
   if (tt_comm_begin(&comm)) return 1;
   int64_t failed = cmocka_run_group_tests(tests, NULL, NULL);
-  tt_sum_i64(comm, &failed, 1);
-  int64_t balance = tt_mem_balance();
+  tt_allreduce_sum_i64(comm, &failed, 1);
+  int64_t balance = tt_mem_live_blocks();
   tt_comm_end(&comm);
   if (balance != 1) fprintf(stderr, "%d blocks were not freed\n", (int)balance - 1);
   return failed != 0 || balance != 1;

@@ -27,14 +27,12 @@ TT_TEST (ensembles_choose_rows_by_mask_or_by_number) {
   int64_t before = tt_data_bytes_read_local();
   TT_CHECK_OK(tt_data_read(comm, cfg, &d));
   int64_t sum = tt_data_bytes_read_local() - before;
-  tt_sum_i64(comm, &sum, 1);
+  tt_allreduce_sum_i64(comm, &sum, 1);
   TT_CHECK(sum, ==, (int64_t)(sizeof x + sizeof y + sizeof mask + sizeof chosen));
   TT_CHECK(d->selections, ==, 2);
-  for (int i = 0; i < 2 * N; i++)
-    TT_CHECK((int)d->selected[i], ==, (int)mask[i % N]);
+  for (int i = 0; i < 2 * N; i++) TT_CHECK((int)d->selected[i], ==, (int)mask[i % N]);
   static const int64_t of[] = {0, -1, 1, 0};
-  for (int k = 0; k < 4; k++)
-    TT_CHECK(cfg->ensemble[k].selection, ==, of[k]);
+  for (int k = 0; k < 4; k++) TT_CHECK(cfg->ensemble[k].selection, ==, of[k]);
   uint64_t hash = d->hash;
   tt_dataset_destroy(&d);
   mask[0] = 1;
@@ -47,8 +45,7 @@ TT_TEST (ensembles_choose_rows_by_mask_or_by_number) {
 
 TT_TEST (labels_are_not_normalised) {
   make_values();
-  for (int i = 0; i < N; i++)
-    y[i * T] = i % 3;
+  for (int i = 0; i < N; i++) y[i * T] = i % 3;
   put();
   tt_config *cfg = job("[{name: a, target: load, train: {loss: cross_entropy}},"
                        " {name: b, target: load, train: {loss: poisson}},"
@@ -58,8 +55,7 @@ TT_TEST (labels_are_not_normalised) {
   TT_CHECK(d->scaler.y_mean[0], ==, 0.0);
   TT_CHECK(d->scaler.y_scale[0], ==, 1.0);
   TT_CHECK(d->scaler.y_mean[1], >, 1e5);
-  for (int i = 0; i < N; i++)
-    TT_CHECK(d->y[i * T], ==, (float)(i % 3));
+  for (int i = 0; i < N; i++) TT_CHECK(d->y[i * T], ==, (float)(i % 3));
   tt_dataset_destroy(&d);
   tt_config_destroy(&cfg);
 }
@@ -102,8 +98,7 @@ TT_TEST (labels_that_an_output_cannot_have_are_named_on_all_ranks) {
              {-0.5, "[{name: a, train: {loss: poisson}}]", "a count is not negative"}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     char wanted[128];
-    for (int r = 0; r < N * T; r++)
-      y[r] = r % 2;
+    for (int r = 0; r < N * T; r++) y[r] = r % 2;
     y[2000 * T + 1] = bad[i].y;
     snprintf(wanted, sizeof wanted, "'y', row 2000, column 1 ('state'): %g; ", bad[i].y);
     job_refused(bad[i].ensembles, TT_E_DATA, wanted, bad[i].why);
@@ -126,8 +121,8 @@ int main(void)
   if (!scratch[0]) return 1;
   snprintf(file, sizeof file, "%s/samples.h5", scratch);
   int64_t failed = cmocka_run_group_tests(tests, NULL, NULL);
-  tt_sum_i64(comm, &failed, 1);
+  tt_allreduce_sum_i64(comm, &failed, 1);
   scratch_end(comm, scratch);
   tt_comm_end(&comm);
-  return failed != 0 || tt_mem_balance() != 0;
+  return failed != 0 || tt_mem_live_blocks() != 0;
 }

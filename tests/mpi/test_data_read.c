@@ -85,8 +85,7 @@ static void check_part(const double *v, int columns, const int8_t *split, const 
 /* ---- laws --------------------------------------------------------------------------------------
  */
 
-TT_TEST(bits_are_those_of_a_serial_loop)
-{
+TT_TEST (bits_are_those_of_a_serial_loop) {
   static double wide[N * D];
   int8_t split[N];
   tt_dataset *d = NULL;
@@ -97,13 +96,11 @@ TT_TEST(bits_are_those_of_a_serial_loop)
   TT_CHECK_OK(tt_data_read(comm, &cfg, &d));
   TT_CHECK_OK(tt_split_fractions(N, (const double[]){0.7, 0.2, 0.05}, 7, split));
   assert_memory_equal(d->split, split, N);
-  for (int i = 0; i < N * D; i++)
-    wide[i] = x[i];
+  for (int i = 0; i < N * D; i++) wide[i] = x[i];
   check_part(wide, D, split, d->x, d->scaler.x_mean, d->scaler.x_scale);
   check_part(y, T, split, d->y, d->scaler.y_mean, d->scaler.y_scale);
   golden_scale(w, 1, 0, split, &mean, &scale);
-  for (int i = 0; i < N; i++)
-    same_float(d->weight[i], w[i] / mean);
+  for (int i = 0; i < N; i++) same_float(d->weight[i], w[i] / mean);
   TT_CHECK(d->scaler.x_scale[CONSTANT], ==, 1.0);
   TT_CHECK(d->x[CONSTANT], ==, 0.0f);
   assert_string_equal(d->input.name[1], "b");
@@ -114,8 +111,7 @@ TT_TEST(bits_are_those_of_a_serial_loop)
   tt_dataset_destroy(&d);
 }
 
-TT_TEST(every_byte_is_read_once)
-{
+TT_TEST (every_byte_is_read_once) {
   static char column[] = "part", none[] = "";
   tt_config cfg = config();
   make_values();
@@ -129,19 +125,17 @@ TT_TEST(every_byte_is_read_once)
     int64_t before = tt_data_bytes_read_local();
     TT_CHECK_OK(tt_data_read(comm, &cfg, &d));
     int64_t mine = tt_data_bytes_read_local() - before, sum = mine;
-    tt_sum_i64(comm, &sum, 1);
+    tt_allreduce_sum_i64(comm, &sum, 1);
     TT_CHECK(sum, ==, wanted);
     if (tt_comm_ranks(comm) > 1) TT_CHECK(mine, <, wanted); /* nobody reads it all */
     if (way & 1)
-      for (int i = 0; i < N; i++)
-        TT_CHECK((int)d->split[i], ==, part[i]);
+      for (int i = 0; i < N; i++) TT_CHECK((int)d->split[i], ==, part[i]);
     TT_CHECK(d->weight != NULL, ==, (way & 2) != 0);
     tt_dataset_destroy(&d);
   }
 }
 
-TT_TEST(without_normalisation_values_stay)
-{
+TT_TEST (without_normalisation_values_stay) {
   tt_dataset *d = NULL;
   tt_config cfg = config();
   cfg.data_normalize = TT_NORMALIZE_none;
@@ -149,15 +143,13 @@ TT_TEST(without_normalisation_values_stay)
   put();
   TT_CHECK_OK(tt_data_read(comm, &cfg, &d));
   assert_memory_equal(d->x, x, sizeof x);
-  for (int i = 0; i < N * T; i++)
-    same_float(d->y[i], y[i]);
+  for (int i = 0; i < N * T; i++) same_float(d->y[i], y[i]);
   TT_CHECK(d->scaler.y_mean[0], ==, 0.0);
   TT_CHECK(d->scaler.y_scale[1], ==, 1.0);
   tt_dataset_destroy(&d);
 }
 
-TT_TEST(one_column_may_have_one_axis)
-{
+TT_TEST (one_column_may_have_one_axis) {
   static char inputs[] = "w", targets[] = "part", none[] = "";
   tt_dataset *d = NULL;
   tt_config cfg = config();
@@ -176,22 +168,19 @@ TT_TEST(one_column_may_have_one_axis)
 
 /* The sum of many 0.1 is not many times 0.1: a mean by division would leave noise to be scaled up.
  */
-TT_TEST(a_constant_column_becomes_zero)
-{
+TT_TEST (a_constant_column_becomes_zero) {
   static char inputs[] = "w", none[] = "";
   tt_dataset *d = NULL;
   tt_config cfg = config();
   cfg.data_inputs = inputs;
   cfg.data_weights = none;
   make_values();
-  for (int i = 0; i < N; i++)
-    w[i] = 0.1;
+  for (int i = 0; i < N; i++) w[i] = 0.1;
   put();
   TT_CHECK_OK(tt_data_read(comm, &cfg, &d));
   TT_CHECK(d->scaler.x_mean[0], ==, 0.1);
   TT_CHECK(d->scaler.x_scale[0], ==, 1.0);
-  for (int i = 0; i < N; i++)
-    TT_CHECK(d->x[i], ==, 0.0f);
+  for (int i = 0; i < N; i++) TT_CHECK(d->x[i], ==, 0.0f);
   tt_dataset_destroy(&d);
 }
 
@@ -205,8 +194,7 @@ static uint64_t hash_of(const tt_config *cfg)
   return hash;
 }
 
-TT_TEST(the_hash_knows_every_value)
-{
+TT_TEST (the_hash_knows_every_value) {
   static char none[] = "";
   tt_config cfg = config();
   uint64_t hash[8];
@@ -228,15 +216,13 @@ TT_TEST(the_hash_knows_every_value)
   cfg.data_weights = none;
   hash[5] = hash_of(&cfg);
   for (int i = 0; i < 6; i++)
-    for (int j = 0; j < i; j++)
-      TT_CHECK(hash[i] == hash[j], ==, 0);
+    for (int j = 0; j < i; j++) TT_CHECK(hash[i] == hash[j], ==, 0);
 }
 
 /* ---- errors ------------------------------------------------------------------------------------
  */
 
-TT_TEST(bad_values_are_named_on_all_ranks)
-{
+TT_TEST (bad_values_are_named_on_all_ranks) {
   tt_config cfg = config();
   make_values();
   x[2100 * D + 1] = NAN; /* a row of the last rank */
@@ -257,16 +243,14 @@ TT_TEST(bad_values_are_named_on_all_ranks)
   put();
   refused(&cfg, TT_E_DATA, "dataset 'w' (weights) is zero on all training rows", file);
   make_values();
-  for (int i = 0; i < N; i++)
-    y[i * T] = i % 2 ? 1e200 : -1e200;
+  for (int i = 0; i < N; i++) y[i * T] = i % 2 ? 1e200 : -1e200;
   put();
   refused(&cfg, TT_E_DATA, "dataset 'y', column 0: mean", "use other units");
   cfg.data_normalize = TT_NORMALIZE_none;
   refused(&cfg, TT_E_DATA, "dataset 'y', row 0, column 0 ('load'): -1e+200", "single precision");
 }
 
-TT_TEST(what_is_missing_or_does_not_fit_is_named_on_all_ranks)
-{
+TT_TEST (what_is_missing_or_does_not_fit_is_named_on_all_ranks) {
   static char nothing[] = "nothing", longer[] = "x", shorter[] = "short",
               away[] = "/tmp/no/such.h5";
   tt_config cfg = config();
@@ -295,14 +279,13 @@ TT_TEST(what_is_missing_or_does_not_fit_is_named_on_all_ranks)
 }
 
 /* A rank that fails before any collective step takes all others with it: no hang, nothing leaks. */
-TT_TEST(a_fault_at_any_vote_is_shared)
-{
+TT_TEST (a_fault_at_any_vote_is_shared) {
   tt_config cfg = config();
   make_values();
   put();
   for (int bad = 0; bad < tt_comm_ranks(comm); bad++) {
     tt_err e = TT_E_IO;
-    int64_t n = 0, before = tt_mem_balance();
+    int64_t n = 0, before = tt_mem_live_blocks();
     while (e != TT_OK) {
       char fault[32];
       tt_comm *c = NULL;
@@ -316,7 +299,7 @@ TT_TEST(a_fault_at_any_vote_is_shared)
       tt_dataset_destroy(&d);
       tt_comm_end(&c);
       TT_CHECK((int)tt_agree(comm, e), ==, (int)e);
-      TT_CHECK(tt_mem_balance(), ==, before);
+      TT_CHECK(tt_mem_live_blocks(), ==, before);
     }
     TT_CHECK(n, >, 10); /* the faults did reach the votes of reading */
   }
@@ -341,8 +324,8 @@ int main(void)
   if (!scratch[0]) return 1;
   snprintf(file, sizeof file, "%s/samples.h5", scratch);
   int64_t failed = cmocka_run_group_tests(tests, NULL, NULL);
-  tt_sum_i64(comm, &failed, 1);
+  tt_allreduce_sum_i64(comm, &failed, 1);
   scratch_end(comm, scratch);
   tt_comm_end(&comm);
-  return failed != 0 || tt_mem_balance() != 0;
+  return failed != 0 || tt_mem_live_blocks() != 0;
 }

@@ -1,13 +1,13 @@
-/* Laws of the pools that a command makes (src/campaign/pool/candidates.h): the same candidates after any
- * number of lives, and nothing half-made. The command is a shell script that takes its file from
- * beside it: HDF5 files are written here. */
+/* Laws of the pools that a command makes (src/campaign/pool/candidates.h): the same candidates
+ * after any number of lives, and nothing half-made. The command is a shell script that takes its
+ * file from beside it: HDF5 files are written here. */
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "io/hdf5/h5.h"
 #include "src/campaign/pool/candidates.h"
 #include "src/campaign/state/file_names.h"
-#include "tests/check.h"
-#include "io/hdf5/h5.h"
 #include "src/host/stop_request.h"
+#include "tests/check.h"
 #include "tests/mpi/scratch.h"
 
 #include <inttypes.h>
@@ -36,12 +36,11 @@ static void put_made(int64_t chunk, int64_t columns, int bad)
   const int64_t dims[] = {ROWS, columns};
   tt_h5_file *f = NULL;
   if (!tt_comm_is_root(comm)) return;
-  for (int64_t i = 0; i < ROWS * columns; i++)
-    x[i] = value_of(chunk, i / columns, i % columns);
+  for (int64_t i = 0; i < ROWS * columns; i++) x[i] = value_of(chunk, i / columns, i % columns);
   if (bad) x[3 * columns] = NAN;
   snprintf(path, sizeof path, "%s/made-%" PRId64 ".h5", scratch, chunk);
   TT_CHECK_OK(tt_h5_create(NULL, path, 0, &f));
-  tt_h5_write_root(f, "x", TT_H5_F32, 2, dims, x);
+  tt_h5_write_from_root(f, "x", TT_H5_F32, 2, dims, x);
   TT_CHECK_OK(tt_h5_commit(&f, NULL));
 }
 
@@ -62,16 +61,15 @@ static void put_script(const char *body)
 
 static void begin(void)
 {
-  char path[TT_PATH_ROOM];
+  char path[TT_PATH_MAX];
   if (tt_comm_is_root(comm)) {
     TT_CHECK_OK(tt_round_remove_local(scratch, ROUND));
     tt_round_path(scratch, ROUND, "", path);
-    TT_CHECK_OK(tt_make_directory_local(path));
+    TT_CHECK_OK(tt_make_directories_local(path));
     snprintf(path, sizeof path, "%s/calls", scratch);
     unlink(path);
   }
-  for (int64_t i = 0; i < CHUNKS; i++)
-    put_made(i, D, 0);
+  for (int64_t i = 0; i < CHUNKS; i++) put_made(i, D, 0);
   put_script("echo \"$2 $3\" >> calls; cp made-$2.h5 \"$1\"");
 }
 
@@ -89,27 +87,26 @@ static tt_err make(tt_comm *c, double deadline, tt_pool **out)
                    .pool_command = {4, command},
                    .pool_chunks = CHUNKS,
                    .run_seed = 7};
-  const tt_pool_order o = {&cfg, ROUND, FIRST, D, 1, deadline};
-  return tt_pool_make(c, &o, out);
+  const tt_round_pool_settings o = {&cfg, ROUND, FIRST, D, 1, deadline};
+  return tt_round_pool_open(c, &o, out);
 }
 
 /* What the calls were given, all of them. */
-static int64_t calls(char text[TT_ERR_TEXT])
+static int64_t calls(char text[TT_ERR_MESSAGE_SIZE])
 {
   char path[2 * SCRATCH_ROOM];
   int64_t lines = 0;
   snprintf(path, sizeof path, "%s/calls", scratch);
   tt_barrier(comm);
-  if (tt_file_text_local(path, text, TT_ERR_TEXT)) text[0] = '\0';
-  for (const char *p = text; *p; p++)
-    lines += *p == '\n';
+  if (tt_file_read_text_local(path, text, TT_ERR_MESSAGE_SIZE)) text[0] = '\0';
+  for (const char *p = text; *p; p++) lines += *p == '\n';
   tt_barrier(comm);
   return lines;
 }
 
 static int leftovers(const char *prefix)
 {
-  char path[TT_PATH_ROOM];
+  char path[TT_PATH_MAX];
   tt_barrier(comm);
   tt_round_path(scratch, ROUND, "", path);
   int n = scratch_count(path, prefix);
@@ -150,7 +147,7 @@ static void refused(tt_err wanted, const char *one, const char *two)
  */
 
 TT_TEST (a_round_is_made_once) {
-  char first[TT_ERR_TEXT], again[TT_ERR_TEXT];
+  char first[TT_ERR_MESSAGE_SIZE], again[TT_ERR_MESSAGE_SIZE];
   begin();
   made();
   TT_CHECK(calls(first), ==, CHUNKS);
@@ -162,7 +159,7 @@ TT_TEST (a_round_is_made_once) {
 
 /* Recorded once: they depend on run.seed, round and chunk alone. */
 TT_TEST (seeds_are_recorded) {
-  char text[TT_ERR_TEXT];
+  char text[TT_ERR_MESSAGE_SIZE];
   begin();
   made();
   calls(text);
@@ -170,7 +167,7 @@ TT_TEST (seeds_are_recorded) {
 }
 
 TT_TEST (a_restart_keeps_what_is_there) {
-  char text[TT_ERR_TEXT];
+  char text[TT_ERR_MESSAGE_SIZE];
   begin();
   put_script(
       "echo \"$2 $3\" >> calls; test $2 = 1 && { echo alas; exit 3; }; cp made-$2.h5 \"$1\"");
@@ -209,7 +206,7 @@ TT_TEST (every_end_of_a_call_has_its_error) {
 
 /* A call that would never end is ended, with its children, when a stop is asked for. */
 TT_TEST (a_stop_ends_the_call) {
-  char path[TT_PATH_ROOM], text[TT_ERR_TEXT];
+  char path[TT_PATH_MAX], text[TT_ERR_MESSAGE_SIZE];
   tt_pool *pool = NULL;
   begin();
   put_script("echo \"$2\" >> calls; sleep 1000 & touch STOP; sleep 1000");
@@ -219,7 +216,7 @@ TT_TEST (a_stop_ends_the_call) {
   tt_campaign_path(scratch, "STOP", path);
   if (tt_comm_is_root(comm)) unlink(path);
   put_script("sleep 1000");
-  TT_CHECK((int)make(comm, tt_clock_local() - 1.0, &pool), ==, (int)TT_E_STOPPED);
+  TT_CHECK((int)make(comm, tt_monotonic_seconds_local() - 1.0, &pool), ==, (int)TT_E_STOPPED);
   TT_CHECK_HAS(tt_err_last(), "the time limit");
   TT_CHECK(calls(text), >=, 1);
 }
@@ -232,7 +229,7 @@ TT_TEST (a_fault_at_any_vote_is_shared) {
       char fault[32];
       tt_comm *c = NULL;
       tt_pool *pool = NULL;
-      int64_t before = tt_mem_balance();
+      int64_t before = tt_mem_live_blocks();
       snprintf(fault, sizeof fault, "%d:%d", bad, n);
       setenv("TUTTI_FAULT", fault, 1);
       TT_CHECK_OK(tt_comm_begin(&c));
@@ -243,7 +240,7 @@ TT_TEST (a_fault_at_any_vote_is_shared) {
       tt_pool_close_local(&pool);
       tt_comm_end(&c);
       TT_CHECK((int)tt_agree(comm, e), ==, (int)e);
-      TT_CHECK(tt_mem_balance(), ==, before);
+      TT_CHECK(tt_mem_live_blocks(), ==, before);
       TT_CHECK(leftovers(".tmp"), ==, 0);
     }
   }
@@ -264,8 +261,8 @@ int main(void)
   scratch_begin(comm, scratch);
   if (!scratch[0]) return 1;
   int64_t failed = cmocka_run_group_tests(tests, NULL, NULL);
-  tt_sum_i64(comm, &failed, 1);
+  tt_allreduce_sum_i64(comm, &failed, 1);
   scratch_end(comm, scratch);
   tt_comm_end(&comm);
-  return failed != 0 || tt_mem_balance() != 0;
+  return failed != 0 || tt_mem_live_blocks() != 0;
 }

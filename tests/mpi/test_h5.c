@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-extern int64_t tt_h5_round_bytes;
+extern int64_t tt_h5_max_write_bytes;
 
 static tt_comm *comm;
 static char scratch[SCRATCH_ROOM];
@@ -26,13 +26,10 @@ static void put(tt_h5_type type, void *data, int64_t at, int64_t value)
 {
   switch (type) {
 #define X(name, ctype, h5)                                                                         \
-  case TT_H5_##name:                                                                               \
-    ((ctype *)data)[at] = (ctype)value;                                                            \
-    break;
+  case TT_H5_##name: ((ctype *)data)[at] = (ctype)value; break;
     TT_H5_TYPES(X)
 #undef X
-  default:
-    fail();
+  default: fail();
   }
 }
 
@@ -40,12 +37,10 @@ static double get(tt_h5_type type, const void *data, int64_t at)
 {
   switch (type) {
 #define X(name, ctype, h5)                                                                         \
-  case TT_H5_##name:                                                                               \
-    return (double)((const ctype *)data)[at];
+  case TT_H5_##name: return (double)((const ctype *)data)[at];
     TT_H5_TYPES(X)
 #undef X
-  default:
-    return -1;
+  default: return -1;
   }
 }
 
@@ -70,7 +65,7 @@ static void write_types(tt_h5_file *f, int64_t rows, int64_t columns)
     snprintf(path, sizeof path, "group/type%d", t);
     for (int64_t i = 0; i < count * columns; i++)
       put((tt_h5_type)t, data, i, value_at(first * columns + i));
-    TT_CHECK_OK(tt_h5_write_slice(f, path, (tt_h5_type)t, 2, dims, first, count, data));
+    TT_CHECK_OK(tt_h5_write_rows(f, path, (tt_h5_type)t, 2, dims, first, count, data));
   }
   tt_free(data);
 }
@@ -84,7 +79,7 @@ static void check_types(const char *file, int64_t rows, int64_t columns)
   for (int t = 0; t < TT_H5_TYPE_COUNT; t++) {
     char path[32];
     snprintf(path, sizeof path, "group/type%d", t);
-    TT_CHECK_OK(tt_h5_read_local(r, path, (tt_h5_type)t, 0, rows, data));
+    TT_CHECK_OK(tt_h5_read_rows_local(r, path, (tt_h5_type)t, 0, rows, data));
     for (int64_t i = 0; i < rows * columns; i++)
       TT_CHECK(get((tt_h5_type)t, data, i), ==, (double)value_at(i));
   }
@@ -98,14 +93,14 @@ TT_TEST (what_is_written_is_what_is_read) {
   for (size_t k = 0; k < sizeof rounds / sizeof *rounds; k++) {
     char path[2 * SCRATCH_ROOM];
     tt_h5_file *f = NULL;
-    int64_t normal = tt_h5_round_bytes;
+    int64_t normal = tt_h5_max_write_bytes;
     file_in("types.h5", path);
-    tt_h5_round_bytes = rounds[k];
+    tt_h5_max_write_bytes = rounds[k];
     TT_CHECK_OK(tt_h5_create(comm, path, 1 << 20, &f));
-    TT_CHECK_OK(tt_h5_group(f, "group"));
+    TT_CHECK_OK(tt_h5_create_group(f, "group"));
     write_types(f, 13, 5);
     TT_CHECK_OK(tt_h5_commit(&f, NULL));
-    tt_h5_round_bytes = normal;
+    tt_h5_max_write_bytes = normal;
     assert_null(f);
     check_types(path, 13, 5);
     tt_barrier(comm);
@@ -124,7 +119,7 @@ TT_TEST (blocks_of_columns_make_the_whole) {
   file_in("blocks.h5", path);
   my_rows(COLUMNS, &first, &count);
   TT_CHECK_OK(tt_h5_create(comm, path, 0, &f));
-  TT_CHECK_OK(tt_h5_dataset(f, "x", TT_H5_F64, 2, dims));
+  TT_CHECK_OK(tt_h5_create_dataset(f, "x", TT_H5_F64, 2, dims));
   for (int64_t half = 0; half < 2; half++) { /* upper and lower half of the rows */
     const int64_t from[2] = {3 * half, first}, size[2] = {3, count};
     for (int64_t i = 0; i < 3 * count; i++)
@@ -133,9 +128,8 @@ TT_TEST (blocks_of_columns_make_the_whole) {
   }
   TT_CHECK_OK(tt_h5_commit(&f, NULL));
   TT_CHECK_OK(tt_h5_open_local(path, &r));
-  TT_CHECK_OK(tt_h5_read_local(r, "x", TT_H5_F64, 0, ROWS, all));
-  for (int64_t i = 0; i < ROWS * COLUMNS; i++)
-    TT_CHECK(all[i], ==, (double)value_at(i));
+  TT_CHECK_OK(tt_h5_read_rows_local(r, "x", TT_H5_F64, 0, ROWS, all));
+  for (int64_t i = 0; i < ROWS * COLUMNS; i++) TT_CHECK(all[i], ==, (double)value_at(i));
   tt_h5_close_local(&r);
   tt_barrier(comm);
 }
@@ -145,19 +139,19 @@ static void write_words(tt_h5_file *f)
   static const char *const units[] = {"m", "W/m\xc2\xb2", ""};
   const int64_t three[3] = {1, 2, 3}, scalar = 0;
   const double pi = 3.25;
-  tt_h5_dim(f, "column", 3);
-  tt_h5_dim(f, "length", 5);
+  tt_h5_create_dimension(f, "column", 3);
+  tt_h5_create_dimension(f, "length", 5);
   tt_h5_write_texts(f, "units", 3, 6, units);
-  tt_h5_attach(f, "units", 0, "column");
-  tt_h5_write_text(f, "job", tt_h5_text_length(1, (const char *[]){"a: 1\nb: 2\n"}),
+  tt_h5_attach_scale(f, "units", 0, "column");
+  tt_h5_write_text(f, "job", tt_h5_max_text_length(1, (const char *[]){"a: 1\nb: 2\n"}),
                    "a: 1\nb: 2\n");
-  tt_h5_write_slice(f, "row", TT_H5_I64, 1, &three[2], 0, tt_comm_rank(comm) ? 0 : 3, three);
+  tt_h5_write_rows(f, "row", TT_H5_I64, 1, &three[2], 0, tt_comm_rank(comm) ? 0 : 3, three);
   tt_h5_set_scale(f, "row");
-  tt_h5_write_root(f, "pi", TT_H5_F64, 0, &scalar, &pi);
-  tt_h5_attr(f, "row", "many", TT_H5_I64, 3, three);
-  tt_h5_attr(f, "/", "one", TT_H5_F64, 1, &pi);
-  tt_h5_attr_text(f, "row", "note", "r\xc3\xa9sum\xc3\xa9");
-  tt_h5_attr_text(f, "", "empty", "");
+  tt_h5_write_from_root(f, "pi", TT_H5_F64, 0, &scalar, &pi);
+  tt_h5_write_attr(f, "row", "many", TT_H5_I64, 3, three);
+  tt_h5_write_attr(f, "/", "one", TT_H5_F64, 1, &pi);
+  tt_h5_write_attr_text(f, "row", "note", "r\xc3\xa9sum\xc3\xa9");
+  tt_h5_write_attr_text(f, "", "empty", "");
 }
 
 TT_TEST (texts_and_attributes_come_back) {
@@ -171,32 +165,32 @@ TT_TEST (texts_and_attributes_come_back) {
   write_words(f);
   TT_CHECK_OK(tt_h5_commit(&f, NULL));
   TT_CHECK_OK(tt_h5_open_local(path, &r));
-  TT_CHECK_OK(tt_h5_texts_local(r, "units", &n, &units));
+  TT_CHECK_OK(tt_h5_read_texts_local(r, "units", &n, &units));
   TT_CHECK(n, ==, 3);
   assert_string_equal(units[0], "m");
   assert_string_equal(units[1], "W/m\xc2\xb2");
   assert_string_equal(units[2], "");
   tt_h5_texts_free(n, &units);
-  TT_CHECK_OK(tt_h5_text_local(r, "job", &text));
+  TT_CHECK_OK(tt_h5_read_text_local(r, "job", &text));
   assert_string_equal(text, "a: 1\nb: 2\n");
   tt_free(text);
-  TT_CHECK_OK(tt_h5_attr_text_local(r, "row", "note", &text));
+  TT_CHECK_OK(tt_h5_read_attr_text_local(r, "row", "note", &text));
   assert_string_equal(text, "r\xc3\xa9sum\xc3\xa9");
   tt_free(text);
-  TT_CHECK_OK(tt_h5_attr_text_local(r, "/", "empty", &text));
+  TT_CHECK_OK(tt_h5_read_attr_text_local(r, "/", "empty", &text));
   assert_string_equal(text, "");
   tt_free(text);
-  TT_CHECK_OK(tt_h5_attr_local(r, "row", "many", TT_H5_I64, 3, many));
+  TT_CHECK_OK(tt_h5_read_attr_local(r, "row", "many", TT_H5_I64, 3, many));
   TT_CHECK(many[2], ==, 3);
-  TT_CHECK_OK(tt_h5_attr_local(r, "/", "one", TT_H5_F64, 1, &one));
+  TT_CHECK_OK(tt_h5_read_attr_local(r, "/", "one", TT_H5_F64, 1, &one));
   TT_CHECK(one, ==, 3.25);
-  TT_CHECK_OK(tt_h5_read_local(r, "pi", TT_H5_F64, 0, 1, &one));
+  TT_CHECK_OK(tt_h5_read_rows_local(r, "pi", TT_H5_F64, 0, 1, &one));
   TT_CHECK(one, ==, 3.25);
   TT_CHECK(tt_h5_has_attr_local(r, "row", "many"), ==, 1);
   TT_CHECK(tt_h5_has_attr_local(r, "row", "few"), ==, 0);
   TT_CHECK(tt_h5_has_attr_local(r, "nowhere", "few"), ==, 0);
-  TT_CHECK((int)tt_h5_attr_local(r, "row", "many", TT_H5_I64, 2, many), ==, TT_E_DATA);
-  TT_CHECK((int)tt_h5_attr_text_local(r, "row", "many", &text), ==, TT_E_DATA);
+  TT_CHECK((int)tt_h5_read_attr_local(r, "row", "many", TT_H5_I64, 2, many), ==, TT_E_DATA);
+  TT_CHECK((int)tt_h5_read_attr_text_local(r, "row", "many", &text), ==, TT_E_DATA);
   tt_h5_close_local(&r);
   tt_barrier(comm);
 }
@@ -210,16 +204,14 @@ TT_TEST (the_serial_writer_makes_the_same_file) {
   tt_h5_reader *r = NULL;
   snprintf(name, sizeof name, "serial-%d.h5", tt_comm_rank(comm));
   file_in(name, path);
-  for (int i = 0; i < 12; i++)
-    x[i] = (float)i + 0.5f;
+  for (int i = 0; i < 12; i++) x[i] = (float)i + 0.5f;
   TT_CHECK_OK(tt_h5_create(NULL, path, 48, &f));
-  tt_h5_write_root(f, "x", TT_H5_F32, 2, dims, x);
-  tt_h5_attr_text(f, "/", "title", "serial");
+  tt_h5_write_from_root(f, "x", TT_H5_F32, 2, dims, x);
+  tt_h5_write_attr_text(f, "/", "title", "serial");
   TT_CHECK_OK(tt_h5_commit(&f, NULL));
   TT_CHECK_OK(tt_h5_open_local(path, &r));
-  TT_CHECK_OK(tt_h5_read_local(r, "x", TT_H5_F32, 1, 2, back));
-  for (int i = 0; i < 6; i++)
-    TT_CHECK(back[i], ==, x[3 + i]);
+  TT_CHECK_OK(tt_h5_read_rows_local(r, "x", TT_H5_F32, 1, 2, back));
+  for (int i = 0; i < 6; i++) TT_CHECK(back[i], ==, x[3 + i]);
   tt_h5_close_local(&r);
 }
 
@@ -231,11 +223,11 @@ TT_TEST (an_error_leaves_the_old_file) {
   const double x[4] = {1, 2, 3, 4};
   file_in("types.h5", path);
   TT_CHECK_OK(tt_h5_create(comm, path, 0, &f));
-  tt_h5_write_root(f, "x", TT_H5_F64, 1, dims, x);
+  tt_h5_write_from_root(f, "x", TT_H5_F64, 1, dims, x);
   int64_t outside = tt_comm_rank(comm) == tt_comm_ranks(comm) - 1; /* only the last rank is wrong */
   TT_CHECK((int)tt_h5_write_block(f, "x", &(int64_t){outside}, &(int64_t){outside * 4}, x), ==,
            TT_E_INTERNAL);
-  TT_CHECK((int)tt_h5_group(f, "later"), ==, TT_E_INTERNAL);
+  TT_CHECK((int)tt_h5_create_group(f, "later"), ==, TT_E_INTERNAL);
   TT_CHECK((int)tt_h5_commit(&f, NULL), ==, TT_E_INTERNAL);
   TT_CHECK_HAS(tt_err_last(), "'x'");
   assert_null(f);
@@ -257,13 +249,13 @@ TT_TEST (a_fence_stops_the_commit) {
   tt_h5_file *f = NULL;
   int64_t asked = 0;
   int count = 0;
-  const tt_h5_fence fence = {refuse, &count};
+  const tt_h5_commit_hook hook = {refuse, &count};
   file_in("fenced.h5", path);
   TT_CHECK_OK(tt_h5_create(comm, path, 0, &f));
-  TT_CHECK((int)tt_h5_commit(&f, &fence), ==, TT_E_STOPPED);
+  TT_CHECK((int)tt_h5_commit(&f, &hook), ==, TT_E_STOPPED);
   TT_CHECK_HAS(tt_err_last(), "not now");
   asked = count;
-  tt_sum_i64(comm, &asked, 1);
+  tt_allreduce_sum_i64(comm, &asked, 1);
   TT_CHECK(asked, ==, 1);
   TT_CHECK(scratch_count(scratch, "fenced.h5"), ==, 0);
   TT_CHECK(scratch_count(scratch, ".tmp-"), ==, 0);
@@ -280,10 +272,9 @@ TT_TEST (a_disk_that_lies_is_found) {
   file_in("lie.h5", path);
   my_rows(N, &first, &count);
   TT_CHECK_OK(TT_ALLOC(x, count));
-  for (int64_t i = 0; i < count; i++)
-    x[i] = (double)(first + i);
+  for (int64_t i = 0; i < count; i++) x[i] = (double)(first + i);
   TT_CHECK_OK(tt_h5_create(comm, path, 8 * N, &f));
-  TT_CHECK_OK(tt_h5_write_slice(f, "x", TT_H5_F64, 1, dims, first, count, x));
+  TT_CHECK_OK(tt_h5_write_rows(f, "x", TT_H5_F64, 1, dims, first, count, x));
   DIR *d = tt_comm_is_root(comm) ? opendir(scratch) : NULL;
   for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
     if (!strncmp(e->d_name, ".tmp-lie.h5-", 12)) file_in(e->d_name, temporary);
@@ -356,17 +347,17 @@ TT_TEST (datasets_that_do_not_fit_are_refused) {
   tt_h5_info info;
   file_in("words.h5", path);
   TT_CHECK_OK(tt_h5_open_local(path, &r));
-  TT_CHECK((int)tt_h5_info_local(r, "nothing", &info), ==, TT_E_DATA);
+  TT_CHECK((int)tt_h5_dataset_info_local(r, "nothing", &info), ==, TT_E_DATA);
   TT_CHECK_HAS(tt_err_last(), "job");
   TT_CHECK_HAS(tt_err_last(), "units");
-  TT_CHECK((int)tt_h5_info_local(r, "/", &info), ==, TT_E_DATA);
-  TT_CHECK((int)tt_h5_info_local(r, "row/deeper", &info), ==, TT_E_DATA);
-  TT_CHECK_OK(tt_h5_info_local(r, "units", &info));
+  TT_CHECK((int)tt_h5_dataset_info_local(r, "/", &info), ==, TT_E_DATA);
+  TT_CHECK((int)tt_h5_dataset_info_local(r, "row/deeper", &info), ==, TT_E_DATA);
+  TT_CHECK_OK(tt_h5_dataset_info_local(r, "units", &info));
   TT_CHECK((int)info.kind, ==, TT_H5_TEXT);
   TT_CHECK(info.dims[1], ==, 6);
-  TT_CHECK((int)tt_h5_read_local(r, "units", TT_H5_F64, 0, 1, x), ==, TT_E_DATA);
+  TT_CHECK((int)tt_h5_read_rows_local(r, "units", TT_H5_F64, 0, 1, x), ==, TT_E_DATA);
   TT_CHECK_HAS(tt_err_last(), "numbers");
-  TT_CHECK((int)tt_h5_read_local(r, "row", TT_H5_F64, 2, 2, x), ==, TT_E_DATA);
+  TT_CHECK((int)tt_h5_read_rows_local(r, "row", TT_H5_F64, 2, 2, x), ==, TT_E_DATA);
   TT_CHECK_HAS(tt_err_last(), "'row'");
   tt_h5_close_local(&r);
 }
@@ -389,9 +380,9 @@ int main(void)
   scratch_begin(comm, scratch);
   if (!scratch[0]) return 1;
   int64_t failed = cmocka_run_group_tests(tests, NULL, NULL);
-  tt_sum_i64(comm, &failed, 1);
+  tt_allreduce_sum_i64(comm, &failed, 1);
   scratch_end(comm, scratch);
-  int64_t balance = tt_mem_balance();
+  int64_t balance = tt_mem_live_blocks();
   if (balance != 1) fprintf(stderr, "%d blocks were not freed\n", (int)balance - 1);
   tt_comm_end(&comm);
   return failed != 0 || balance != 1;

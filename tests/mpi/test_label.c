@@ -50,7 +50,7 @@ static const struct {
 
 TT_TEST (whatever_an_oracle_does_is_handled) {
   for (size_t i = 0; i < sizeof misdeeds / sizeof *misdeeds; i++) {
-    char more[256], text[TT_ERR_TEXT];
+    char more[256], text[TT_ERR_MESSAGE_SIZE];
     hearing h;
     snprintf(more, sizeof more, "group: 100, %s", misdeeds[i].more);
     hear_begin(comm, scratch, &h);
@@ -135,7 +135,7 @@ static void forget_answer(const char *group, const char *ended)
   snprintf(name, sizeof name, "%s/answer.h5", group);
   unlink(in_label(name));
   snprintf(name, sizeof name, "%s/try-1/ended", group);
-  if (*ended) TT_CHECK_OK(tt_file_replace_local(in_label(name), ended));
+  if (*ended) TT_CHECK_OK(tt_file_write_atomic_local(in_label(name), ended));
 }
 
 TT_TEST (whole_outputs_of_a_killed_campaign_are_taken) {
@@ -166,15 +166,15 @@ TT_TEST (other_groups_keep_what_is_labelled) {
   TT_CHECK(calls(), ==, 1 + 2 + 1);
   TT_CHECK(is_there("0003/input.csv"), ==, 1);
   tt_config *cfg = job("good", "group: 3");
-  tt_picks *p = picks();
-  tt_answers *a = NULL;
+  tt_queries *p = queries();
+  tt_query_labels *a = NULL;
   p->x[D] += 1.0; /* candidate 7, of group 1, is another one now */
   TT_CHECK_OK(ask_of(cfg, p, NULL, &a));
   TT_CHECK(a->y[T], ==, p->x[D] + p->x[D + 1]);
   TT_CHECK(is_there("0001/input.h5"), ==, 0);
   TT_CHECK(calls(), ==, 2 + 1 + 1);
-  tt_answers_destroy(&a);
-  tt_picks_destroy(&p);
+  tt_query_labels_destroy(&a);
+  tt_queries_destroy(&p);
   tt_config_destroy(&cfg);
   clear();
 }
@@ -204,8 +204,8 @@ TT_TEST (one_group_alone_is_a_task) {
   refused("exit_75", "patience: 0s, group: 3, format: csv", TT_E_STOPPED, "label.patience");
   tt_config *cfg = job("crash_once", "retries: 1");
   if (tt_comm_is_root(comm)) {
-    TT_CHECK_OK(tt_ask_group_local(cfg, in_label("0002")));
-    TT_CHECK((int)tt_ask_group_local(cfg, in_label("0009")), ==, (int)TT_E_NOINPUT);
+    TT_CHECK_OK(tt_oracle_label_group_local(cfg, in_label("0002")));
+    TT_CHECK((int)tt_oracle_label_group_local(cfg, in_label("0009")), ==, (int)TT_E_NOINPUT);
   }
   tt_config_destroy(&cfg);
   tt_barrier(comm);

@@ -11,16 +11,16 @@
 static void put_csv(const char *group, const char *name, int64_t count, int torn)
 {
   char file[64];
-  tt_asked *a = NULL;
+  tt_oracle_input *a = NULL;
   snprintf(file, sizeof file, "%s/input.csv", group);
-  TT_CHECK_OK(tt_asked_read_local(in_label(file), &a));
+  TT_CHECK_OK(tt_oracle_input_read_local(in_label(file), &a));
   snprintf(file, sizeof file, "%s/%s", group, name);
   TT_CHECK(oracle_csv(in_label(file), a, count < 0 ? a->count : count, torn), ==, 0);
-  tt_asked_destroy(&a);
+  tt_oracle_input_destroy(&a);
 }
 
 /* Ask without patience; what rank 0 says. */
-static void still_waiting(const char *more, char text[TT_ERR_TEXT])
+static void still_waiting(const char *more, char text[TT_ERR_MESSAGE_SIZE])
 {
   hearing h;
   hear_begin(comm, scratch, &h);
@@ -32,7 +32,7 @@ static void still_waiting(const char *more, char text[TT_ERR_TEXT])
   "mode: files, format: csv, group: " #group_ ", patience: " #patience_
 
 TT_TEST (outputs_are_taken_when_they_are_whole) {
-  char text[TT_ERR_TEXT];
+  char text[TT_ERR_MESSAGE_SIZE];
   int root = tt_comm_is_root(comm);
   still_waiting(FILES(2, 0s), text);
   TT_CHECK_HAS(tt_err_last(), "3 group(s) have no output after label.patience (0 s)");
@@ -59,7 +59,7 @@ TT_TEST (outputs_are_taken_when_they_are_whole) {
 
 /* The child writes a part first, and the rest once the campaign has said that it saw the part. */
 TT_TEST (an_output_that_came_too_early_is_looked_at_again) {
-  char text[TT_ERR_TEXT], input_file[ROOM], output[ROOM];
+  char text[TT_ERR_MESSAGE_SIZE], input_file[ROOM], output[ROOM];
   hearing h;
   pid_t pid = 0;
   int status = 0;
@@ -68,14 +68,13 @@ TT_TEST (an_output_that_came_too_early_is_looked_at_again) {
   snprintf(input_file, sizeof input_file, "%s", in_label("0001/input.csv"));
   snprintf(output, sizeof output, "%s", in_label("0001/output.csv"));
   char *const argv[] = {program, "drop", h.path, input_file, output, NULL};
-  const tt_child_order order = {argv, scratch, "/dev/null"};
-  if (tt_comm_is_root(comm)) TT_CHECK(tt_child_start(&order, &pid), ==, 0);
+  const tt_process_options order = {argv, scratch, "/dev/null"};
+  if (tt_comm_is_root(comm)) TT_CHECK(tt_process_start(&order, &pid), ==, 0);
   int labelled = labelled_by("", FILES(5, 1h));
   hear_end(&h, text);
   TT_CHECK(labelled, ==, N);
   if (pid) {
-    while (!tt_child_has_ended(pid, &status))
-      poll(NULL, 0, 2);
+    while (!tt_process_has_exited(pid, &status)) poll(NULL, 0, 2);
     TT_CHECK(status, ==, 0);
     char *first = strstr(text, "not taken yet");
     TT_CHECK(first != NULL, ==, 1);
@@ -89,13 +88,13 @@ TT_TEST (an_output_that_came_too_early_is_looked_at_again) {
 
 static void put_text(const char *name, const char *text)
 {
-  TT_CHECK_OK(tt_file_replace_local(in_label(name), text));
+  TT_CHECK_OK(tt_file_write_atomic_local(in_label(name), text));
 }
 
 static void by_hand_refused(const char *text, tt_err wanted, const char *why)
 {
   put_text("hand.csv", text);
-  TT_CHECK((int)tt_answer_by_hand_local(campaign, in_label("hand.csv")), ==, (int)wanted);
+  TT_CHECK((int)tt_oracle_import_labels_local(campaign, in_label("hand.csv")), ==, (int)wanted);
   TT_CHECK_HAS(tt_err_last(), why);
   TT_CHECK(is_there("0001/output.h5"), ==, 0);
 }
@@ -104,7 +103,7 @@ static void give(int64_t first, int64_t count)
 {
   char *text = NULL;
   size_t bytes = 0;
-  tt_picks *p = picks();
+  tt_queries *p = queries();
   FILE *f = open_memstream(&text, &bytes);
   fprintf(f, "id,y0,y1\n");
   for (int64_t i = first; i < first + count; i++) {
@@ -115,8 +114,8 @@ static void give(int64_t first, int64_t count)
   fclose(f);
   put_text("hand.csv", text);
   free(text);
-  tt_picks_destroy(&p);
-  TT_CHECK_OK(tt_answer_by_hand_local(campaign, in_label("hand.csv")));
+  tt_queries_destroy(&p);
+  TT_CHECK_OK(tt_oracle_import_labels_local(campaign, in_label("hand.csv")));
 }
 
 static void give_by_hand(void)
@@ -128,13 +127,13 @@ static void give_by_hand(void)
   by_hand_refused("y0,y1\n40,1\n", TT_E_DATA, "there is no 'id'");
   by_hand_refused("id,y0,y1\n40.5,1,2\n", TT_E_DATA, "id '40.5' is not a whole number");
   by_hand_refused("id,y0,y1\n40,x,2\n", TT_E_DATA, "'x' in column 'y0' is not a number");
-  TT_CHECK((int)tt_answer_by_hand_local(campaign, "/nowhere.csv"), ==, (int)TT_E_NOINPUT);
-  TT_CHECK((int)tt_answer_by_hand_local(scratch, "/nowhere.csv"), ==, (int)TT_E_NOINPUT);
+  TT_CHECK((int)tt_oracle_import_labels_local(campaign, "/nowhere.csv"), ==, (int)TT_E_NOINPUT);
+  TT_CHECK((int)tt_oracle_import_labels_local(scratch, "/nowhere.csv"), ==, (int)TT_E_NOINPUT);
   give(0, 3); /* group 1, and a part of group 2 */
 }
 
 TT_TEST (labels_by_hand_go_to_their_groups) {
-  char text[TT_ERR_TEXT];
+  char text[TT_ERR_MESSAGE_SIZE];
   still_waiting(FILES(2, 0s), text);
   if (tt_comm_is_root(comm)) give_by_hand();
   tt_barrier(comm);
@@ -156,8 +155,7 @@ TT_TEST (labels_by_hand_go_to_their_groups) {
 static void write_pool(const char *file)
 {
   double x[50 * D], y[50 * T];
-  for (int i = 0; i < 50 * D; i++)
-    x[i] = i;
+  for (int i = 0; i < 50 * D; i++) x[i] = i;
   for (int i = 0; i < 50; i++) {
     y[i * T] = i % 5 ? (double)i : (double)NAN;
     y[i * T + 1] = NAN;
@@ -168,36 +166,36 @@ static void write_pool(const char *file)
 TT_TEST (hidden_labels_come_from_the_pool) {
   char file[ROOM];
   const char *const files[] = {file};
-  const tt_pool_plan plan = {.file = files,
-                             .files = 1,
-                             .first = 100,
-                             .inputs = "x",
-                             .labels = "y",
-                             .width = D,
-                             .targets = T};
+  const tt_pool_options plan = {.file = files,
+                                .files = 1,
+                                .first = 100,
+                                .inputs = "x",
+                                .labels = "y",
+                                .width = D,
+                                .targets = T};
   static const int64_t row[N] = {149, 101, 120, 108, 107};
   tt_config *cfg = job("good", "retries: 0");
-  tt_picks *p = picks();
+  tt_queries *p = queries();
   tt_pool *pool = NULL;
-  tt_answers *a = NULL;
+  tt_query_labels *a = NULL;
   snprintf(file, sizeof file, "%s/pool.h5", scratch);
   if (tt_comm_is_root(comm)) write_pool(file);
   tt_barrier(comm);
   TT_CHECK_OK(tt_pool_open(comm, &plan, &pool));
-  for (int i = 0; i < N; i++)
-    p->row[i] = row[i];
+  for (int i = 0; i < N; i++) p->row[i] = row[i];
   cfg->label_mode = TT_LABEL_hidden;
   TT_CHECK_OK(ask_of(cfg, p, pool, &a));
   for (int i = 0; i < N; i++) {
     int has = (row[i] - 100) % 5 != 0;
-    TT_CHECK((int)a->answer[i], ==, has ? (int)TT_ANSWER_labelled : (int)TT_ANSWER_failed);
+    TT_CHECK((int)a->label_status[i], ==,
+             has ? (int)TT_LABEL_STATUS_labelled : (int)TT_LABEL_STATUS_failed);
     if (has) TT_CHECK(a->y[i * T], ==, (double)(row[i] - 100));
     TT_CHECK(isnan(a->y[i * T + 1]), !=, 0);
   }
   TT_CHECK(access(label, F_OK), ==, -1);
-  tt_answers_destroy(&a);
+  tt_query_labels_destroy(&a);
   tt_pool_close_local(&pool);
-  tt_picks_destroy(&p);
+  tt_queries_destroy(&p);
   tt_config_destroy(&cfg);
 }
 

@@ -1,10 +1,10 @@
 /* test_model_io.c — model.h5: what is written is what is read, bit for bit, on any number of ranks;
  * files that are not whole are refused with a message that names the place. */
 #include "core/base/mem.h"
-#include "tests/check.h"
-#include "io/model/model_file.h"
-#include "tests/mpi/made_up.h"
 #include "core/model/state.h"
+#include "io/model/model_file.h"
+#include "tests/check.h"
+#include "tests/mpi/made_up.h"
 
 #include <hdf5.h>
 #include <math.h>
@@ -24,7 +24,7 @@ static void check_same_columns(const tt_columns *a, const tt_columns *b)
   check_same_texts(a->count, a->units, b->units);
 }
 
-static void check_same(const tt_committee *a, const tt_committee *b)
+static void check_same(const tt_trained_ensemble *a, const tt_trained_ensemble *b)
 {
   const int64_t g = a->members;
   TT_CHECK(g, ==, b->members);
@@ -56,27 +56,27 @@ static void check_same(const tt_committee *a, const tt_committee *b)
   TT_CHECK(memcmp(a->scaler.y_scale, b->scaler.y_scale, t), ==, 0);
 }
 
-static void write_model(const char *file, tt_committee *m, tt_slice slice)
+static void write_model(const char *file, tt_trained_ensemble *m, tt_slice slice)
 {
   tt_provenance from = made_up_provenance(comm);
-  const tt_committees only = {1, (tt_committee *[]){m}};
-  const tt_model_part part = {slice, m->w + slice.first * m->model.params};
+  const tt_trained_ensembles only = {1, (tt_trained_ensemble *[]){m}};
+  const tt_model_shard part = {slice, m->w + slice.first * m->model.params};
   TT_CHECK_OK(tt_model_write(comm, file, &only, &part, &from));
 }
 
 /* Slices as the plan deals them, and all members on the last rank. */
-TT_TEST(a_model_comes_back_bit_for_bit)
-{
+TT_TEST (a_model_comes_back_bit_for_bit) {
   const int64_t members[] = {1, 2, 7};
   const int64_t widths[] = {5, 3};
   for (int hidden = 0; hidden <= 2; hidden++)
     for (int i = 0; i < 3; i++)
       for (int uneven = 0; uneven < 2; uneven++) {
-        tt_committee *m = made_up_committee(members[i], widths, hidden, TT_OUTPUT_mean_variance);
-        tt_committees back = {0}, alone = {0};
+        tt_trained_ensemble *m =
+            made_up_committee(members[i], widths, hidden, TT_OUTPUT_mean_variance);
+        tt_trained_ensembles back = {0}, alone = {0};
         tt_slice slice;
         int last = tt_comm_rank(comm) == tt_comm_ranks(comm) - 1;
-        TT_CHECK_OK(tt_plan_slice(m->members, tt_comm_ranks(comm), tt_comm_rank(comm), &slice));
+        TT_CHECK_OK(tt_partition_even(m->members, tt_comm_ranks(comm), tt_comm_rank(comm), &slice));
         if (uneven) slice = (tt_slice){last ? 0 : m->members, last ? m->members : 0};
         write_model(at("round.h5"), m, slice);
         TT_CHECK_OK(tt_model_read(comm, at("round.h5"), &back));
@@ -84,15 +84,15 @@ TT_TEST(a_model_comes_back_bit_for_bit)
         TT_CHECK(back.count, ==, 1);
         check_same(m, back.at[0]);
         check_same(m, alone.at[0]);
-        tt_committee_destroy(&m);
-        tt_committees_destroy(&back);
-        tt_committees_destroy(&alone);
+        tt_trained_ensemble_destroy(&m);
+        tt_trained_ensembles_destroy(&back);
+        tt_trained_ensembles_destroy(&alone);
         tt_barrier(comm);
       }
 }
 
 /* Cohorts of every kind of network: the shape comes back from attributes and tensors alone. */
-static tt_committees many_shapes(void)
+static tt_trained_ensembles many_shapes(void)
 {
   static const int64_t widths[] = {4, 4, 3};
   static const double levels[] = {0.1, 0.5, 0.9};
@@ -101,39 +101,47 @@ static tt_committees many_shapes(void)
       {.targets = 2, .hidden = widths, .layers = 3, .layer_norm = 1, .activation = TT_ACT_tanh},
       {.targets = 1, .hidden = widths, .layers = 3, .residual = 1, .activation = TT_ACT_tanh},
       {.targets = 2, .output = TT_OUTPUT_quantiles, .levels = 3, .level = levels},
-      {.targets = 1, .output = TT_OUTPUT_softmax, .levels = 5, .hidden = widths, .layers = 2,
+      {.targets = 1,
+       .output = TT_OUTPUT_softmax,
+       .levels = 5,
+       .hidden = widths,
+       .layers = 2,
        .activation = TT_ACT_silu},
-      {.targets = 1, .output = TT_OUTPUT_sigmoid, .layer_norm = 1, .residual = 1, .hidden = widths,
-       .layers = 2, .activation = TT_ACT_gelu},
+      {.targets = 1,
+       .output = TT_OUTPUT_sigmoid,
+       .layer_norm = 1,
+       .residual = 1,
+       .hidden = widths,
+       .layers = 2,
+       .activation = TT_ACT_gelu},
       {.targets = 2, .output = TT_OUTPUT_rate}};
   const int64_t count = sizeof shapes / sizeof *shapes;
-  tt_committees all = {0};
-  TT_CHECK_OK(tt_committees_create(count, &all));
+  tt_trained_ensembles all = {0};
+  TT_CHECK_OK(tt_trained_ensembles_create(count, &all));
   for (int64_t i = 0; i < count; i++) all.at[i] = made_up_shape(1 + i % 4, shapes[i]);
   all.at[1]->snapshot[0] = 3;
   return all;
 }
 
 /* Members dealt over one line of all cohorts, as the program deals them. */
-static void write_cohorts(const char *file, const tt_committees *all)
+static void write_cohorts(const char *file, const tt_trained_ensembles *all)
 {
-  tt_model_part part[16];
+  tt_model_shard part[16];
   tt_slice line;
   tt_provenance from = made_up_provenance(comm);
-  int64_t first = 0, members = tt_committees_members(all);
-  TT_CHECK_OK(tt_plan_slice(members, tt_comm_ranks(comm), tt_comm_rank(comm), &line));
+  int64_t first = 0, members = tt_trained_ensembles_members(all);
+  TT_CHECK_OK(tt_partition_even(members, tt_comm_ranks(comm), tt_comm_rank(comm), &line));
   for (int64_t i = 0; i < all->count; i++) {
-    const tt_committee *m = all->at[i];
-    part[i].slice = tt_plan_common(line, first, m->members);
+    const tt_trained_ensemble *m = all->at[i];
+    part[i].slice = tt_slice_intersect(line, first, m->members);
     part[i].w = m->w + part[i].slice.first * m->model.params;
     first += m->members;
   }
   TT_CHECK_OK(tt_model_write(comm, file, all, part, &from));
 }
 
-TT_TEST(cohorts_of_every_shape_come_back)
-{
-  tt_committees all = many_shapes(), back = {0}, alone = {0};
+TT_TEST (cohorts_of_every_shape_come_back) {
+  tt_trained_ensembles all = many_shapes(), back = {0}, alone = {0};
   write_cohorts(at("cohorts.h5"), &all);
   TT_CHECK_OK(tt_model_read(comm, at("cohorts.h5"), &back));
   TT_CHECK_OK(tt_model_read_local(at("cohorts.h5"), &alone));
@@ -143,26 +151,25 @@ TT_TEST(cohorts_of_every_shape_come_back)
     check_same(all.at[i], back.at[i]);
     check_same(all.at[i], alone.at[i]);
   }
-  tt_committees_destroy(&all);
-  tt_committees_destroy(&back);
-  tt_committees_destroy(&alone);
+  tt_trained_ensembles_destroy(&all);
+  tt_trained_ensembles_destroy(&back);
+  tt_trained_ensembles_destroy(&alone);
   tt_barrier(comm);
 }
 
 /* Each of those shapes alone, as the only cohort of its file. */
-TT_TEST(every_shape_comes_back_alone)
-{
-  tt_committees all = many_shapes();
+TT_TEST (every_shape_comes_back_alone) {
+  tt_trained_ensembles all = many_shapes();
   for (int64_t i = 0; i < all.count; i++) {
-    tt_committees back = {0};
-    const tt_committees only = {1, &all.at[i]};
+    tt_trained_ensembles back = {0};
+    const tt_trained_ensembles only = {1, &all.at[i]};
     write_cohorts(at("alone.h5"), &only);
     TT_CHECK_OK(tt_model_read(comm, at("alone.h5"), &back));
     check_same(all.at[i], back.at[0]);
-    tt_committees_destroy(&back);
+    tt_trained_ensembles_destroy(&back);
     tt_barrier(comm);
   }
-  tt_committees_destroy(&all);
+  tt_trained_ensembles_destroy(&all);
 }
 
 /* ---- Refusals: one process damages a good file and reads it ---------------------------------- */
@@ -296,7 +303,7 @@ static void store(const char *file, int64_t count)
 
 static void refused(const char *file, const char *what, const char *part)
 {
-  tt_committees m = {0};
+  tt_trained_ensembles m = {0};
   tt_err e = tt_model_read_local(file, &m);
   if (e != TT_E_DATA || m.at) fprintf(stderr, "%s: error %d (%s)\n", what, (int)e, tt_err_last());
   TT_CHECK((int)e, ==, (int)TT_E_DATA);
@@ -308,10 +315,10 @@ static void refused(const char *file, const char *what, const char *part)
 static void write_good(void)
 {
   if (tt_comm_ranks(comm) > 1) skip();
-  tt_committee *m = made_up_committee(4, (int64_t[]){6}, 1, TT_OUTPUT_mean);
+  tt_trained_ensemble *m = made_up_committee(4, (int64_t[]){6}, 1, TT_OUTPUT_mean);
   write_model(at("good.h5"), m, (tt_slice){0, 4});
   load(at("good.h5"));
-  tt_committee_destroy(&m);
+  tt_trained_ensemble_destroy(&m);
 }
 
 static const damage of_cohorts[] = {
@@ -337,13 +344,12 @@ static const damage of_cohorts[] = {
     {SET, "cohort1/net/layer0/gain", NULL, 0, NAN, "cohort1/net/layer0/gain"},
 };
 
-TT_TEST(cohorts_that_do_not_fit_are_refused)
-{
+TT_TEST (cohorts_that_do_not_fit_are_refused) {
   if (tt_comm_ranks(comm) > 1) skip();
-  tt_committees all = many_shapes();
+  tt_trained_ensembles all = many_shapes();
   write_cohorts(at("good.h5"), &all);
   load(at("good.h5"));
-  tt_committees_destroy(&all);
+  tt_trained_ensembles_destroy(&all);
   for (size_t i = 0; i < sizeof of_cohorts / sizeof *of_cohorts; i++) {
     store(at("bad.h5"), length);
     apply(at("bad.h5"), &of_cohorts[i]);
@@ -359,10 +365,9 @@ static void drop_attribute(const char *file, const char *object, const char *nam
 }
 
 /* Files of the first version of the schema say nothing of layer_norm, residual and numbers. */
-TT_TEST(files_of_before_are_read)
-{
+TT_TEST (files_of_before_are_read) {
   const damage numbers = {DROP, "member_index", NULL, 0, 0, ""};
-  tt_committees old = {0};
+  tt_trained_ensembles old = {0};
   write_good();
   store(at("old.h5"), length);
   apply(at("old.h5"), &numbers);
@@ -371,11 +376,10 @@ TT_TEST(files_of_before_are_read)
   TT_CHECK_OK(tt_model_read_local(at("old.h5"), &old));
   TT_CHECK(old.at[0]->members, ==, 4);
   for (int i = 0; i < 4; i++) TT_CHECK(old.at[0]->index[i], ==, i % 2);
-  tt_committees_destroy(&old);
+  tt_trained_ensembles_destroy(&old);
 }
 
-TT_TEST(a_model_that_is_not_whole_is_refused)
-{
+TT_TEST (a_model_that_is_not_whole_is_refused) {
   write_good();
   for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
     store(at("bad.h5"), length);
@@ -388,27 +392,25 @@ TT_TEST(a_model_that_is_not_whole_is_refused)
   }
 }
 
-/* A wrong byte is an error or goes unnoticed; it never ends the program, and an error leaves nothing
- * behind. */
-TT_TEST(a_wrong_byte_never_crashes_the_reader)
-{
+/* A wrong byte is an error or goes unnoticed; it never ends the program, and an error leaves
+ * nothing behind. */
+TT_TEST (a_wrong_byte_never_crashes_the_reader) {
   write_good();
-  int64_t balance = tt_mem_balance();
+  int64_t balance = tt_mem_live_blocks();
   for (int64_t i = 0; i < length; i += 1 + length / 500) {
-    tt_committees m = {0};
+    tt_trained_ensembles m = {0};
     bytes[i] = (char)~bytes[i];
     store(at("bad.h5"), length);
     bytes[i] = (char)~bytes[i];
     tt_err e = tt_model_read_local(at("bad.h5"), &m);
     TT_CHECK(!e, ==, m.at != NULL);
-    tt_committees_destroy(&m);
-    TT_CHECK(tt_mem_balance(), ==, balance);
+    tt_trained_ensembles_destroy(&m);
+    TT_CHECK(tt_mem_live_blocks(), ==, balance);
   }
 }
 
-TT_TEST(all_ranks_hear_of_a_missing_or_wrong_file)
-{
-  tt_committees m = {0};
+TT_TEST (all_ranks_hear_of_a_missing_or_wrong_file) {
+  tt_trained_ensembles m = {0};
   TT_CHECK((int)tt_model_read(comm, at("nowhere.h5"), &m), ==, (int)TT_E_NOINPUT);
   TT_CHECK_HAS(tt_err_last(), "nowhere.h5");
   TT_CHECK((int)tt_model_read(comm, TUTTI_SOURCE "/CMakeLists.txt", &m), ==, (int)TT_E_DATA);
@@ -432,7 +434,7 @@ int main(void)
   scratch_begin(comm, made_up_place);
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   scratch_end(comm, made_up_place);
-  TT_CHECK(tt_mem_balance(), ==, 1); /* the communicator */
+  TT_CHECK(tt_mem_live_blocks(), ==, 1); /* the communicator */
   tt_comm_end(&comm);
   return failed;
 }

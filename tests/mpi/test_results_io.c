@@ -2,10 +2,10 @@
  * whatever the number of ranks and the order of the pieces. With TUTTI_TEST_KEEP=DIR the files stay
  * in DIR for a look with other programs. */
 #include "core/base/mem.h"
-#include "tests/check.h"
 #include "io/hdf5/h5.h"
 #include "io/model/model_file.h"
 #include "io/results/results.h"
+#include "tests/check.h"
 #include "tests/mpi/made_up.h"
 
 #include <math.h>
@@ -14,8 +14,8 @@
 
 enum { G = 5, E = 4, ROWS = 6, Q = 3, C = 2 * MADE_UP_K };
 static tt_comm *comm;
-static tt_committee *all;
-static tt_committees only; /* of it alone */
+static tt_trained_ensemble *all;
+static tt_trained_ensembles only; /* of it alone */
 
 /* A number that says where it belongs. */
 static double value_at(int64_t table, int64_t i, int64_t j, int64_t k)
@@ -29,7 +29,8 @@ static void fill(double *to, int64_t table, int64_t rows, int64_t columns)
     for (int64_t j = 0; j < columns; j++) to[i * columns + j] = value_at(table, i, j, 0);
 }
 
-/* ---- results.h5 -------------------------------------------------------------------------------- */
+/* ---- results.h5 --------------------------------------------------------------------------------
+ */
 
 static tt_state *made_up_state(tt_slice slice)
 {
@@ -59,9 +60,10 @@ static tt_scores *made_up_scores(void)
     fill(s->member[v], 40 + v, G, MADE_UP_K);
     fill(s->ensemble[v], 60 + v, 1, C);
   }
-  fill(s->coverage, 13, TT_INTERVALS, C);
-  for (int i = 0; i < TT_SHOWN; i++)
-    memcpy(s->covered + i * C, s->coverage + tt_shown[i] * C, C * sizeof(double));
+  fill(s->calibration_curve, 13, TT_INTERVALS, C);
+  for (int i = 0; i < TT_COVERAGE_LEVELS; i++)
+    memcpy(s->interval_coverage + i * C, s->calibration_curve + tt_coverage_level[i] * C,
+           C * sizeof(double));
   fill(s->diversity, 14, 1, C);
   for (int i = 0; i < C; i++) s->rows[i] = ROWS - i;
   return s;
@@ -78,12 +80,14 @@ static void write_results(const char *file, int tested)
   tt_slice slice;
   for (int i = 0; i < 5; i++) fill(table[i], 20 + i, ROWS, C);
   for (int i = 0; i < G; i++)
-    member[i].hyper = (tt_hyper){.learning_rate = 0.5f * (float)i, .beta1 = 0.9f, .epochs = E - i % 2};
-  tt_test_table test = {ROWS, row, table[0], table[1], table[2], table[3], table[4]};
-  if (!tt_comm_is_root(comm)) test.y = test.mean = test.total = test.aleatoric = test.epistemic = NULL;
-  TT_CHECK_OK(tt_plan_slice(G, tt_comm_ranks(comm), tt_comm_rank(comm), &slice));
+    member[i].hyper =
+        (tt_hyper){.learning_rate = 0.5f * (float)i, .beta1 = 0.9f, .epochs = E - i % 2};
+  tt_test_predictions test = {ROWS, row, table[0], table[1], table[2], table[3], table[4]};
+  if (!tt_comm_is_root(comm))
+    test.y = test.mean = test.total = test.aleatoric = test.epistemic = NULL;
+  TT_CHECK_OK(tt_partition_even(G, tt_comm_ranks(comm), tt_comm_rank(comm), &slice));
   tt_state *mine = made_up_state(slice);
-  const tt_result_part part = {&cohort, mine};
+  const tt_result_shard part = {&cohort, mine};
   TT_CHECK_OK(tt_results_write(comm, file, &part, &only, tested ? scores : NULL, NULL,
                                tested ? &test : NULL, &from));
   tt_state_destroy(&mine);
@@ -95,7 +99,7 @@ static void check_table(tt_h5_reader *r, const char *path, int64_t table, int64_
                         int64_t columns)
 {
   double got[G * ROWS * C];
-  TT_CHECK_OK(tt_h5_read_local(r, path, TT_H5_F64, 0, rows, got));
+  TT_CHECK_OK(tt_h5_read_rows_local(r, path, TT_H5_F64, 0, rows, got));
   for (int64_t i = 0; i < rows; i++)
     for (int64_t j = 0; j < columns; j++)
       TT_CHECK(got[i * columns + j], ==, value_at(table, i, j, 0));
@@ -119,11 +123,11 @@ static void check_members(tt_h5_reader *r)
 {
   int64_t epochs[G], status[G], best[G], steps[G];
   double rate[G];
-  TT_CHECK_OK(tt_h5_read_local(r, "epochs_done", TT_H5_I64, 0, G, epochs));
-  TT_CHECK_OK(tt_h5_read_local(r, "status", TT_H5_I64, 0, G, status));
-  TT_CHECK_OK(tt_h5_read_local(r, "best_epoch", TT_H5_I64, 0, G, best));
-  TT_CHECK_OK(tt_h5_read_local(r, "steps_done", TT_H5_I64, 0, G, steps));
-  TT_CHECK_OK(tt_h5_read_local(r, "learning_rate", TT_H5_F64, 0, G, rate));
+  TT_CHECK_OK(tt_h5_read_rows_local(r, "epochs_done", TT_H5_I64, 0, G, epochs));
+  TT_CHECK_OK(tt_h5_read_rows_local(r, "status", TT_H5_I64, 0, G, status));
+  TT_CHECK_OK(tt_h5_read_rows_local(r, "best_epoch", TT_H5_I64, 0, G, best));
+  TT_CHECK_OK(tt_h5_read_rows_local(r, "steps_done", TT_H5_I64, 0, G, steps));
+  TT_CHECK_OK(tt_h5_read_rows_local(r, "learning_rate", TT_H5_F64, 0, G, rate));
   for (int64_t m = 0; m < G; m++) {
     TT_CHECK(epochs[m], ==, m % E + 1);
     TT_CHECK(status[m], ==, (int64_t)all->status[m]);
@@ -136,19 +140,17 @@ static void check_members(tt_h5_reader *r)
 static void check_coverage(tt_h5_reader *r)
 {
   double coverage[3 * C], level[3], curve[TT_INTERVALS * C];
-  TT_CHECK_OK(tt_h5_read_local(r, "coverage", TT_H5_F64, 0, 3, coverage));
-  TT_CHECK_OK(tt_h5_read_local(r, "interval", TT_H5_F64, 0, 3, level));
-  TT_CHECK_OK(tt_h5_read_local(r, "calibration", TT_H5_F64, 0, TT_INTERVALS, curve));
+  TT_CHECK_OK(tt_h5_read_rows_local(r, "coverage", TT_H5_F64, 0, 3, coverage));
+  TT_CHECK_OK(tt_h5_read_rows_local(r, "interval", TT_H5_F64, 0, 3, level));
+  TT_CHECK_OK(tt_h5_read_rows_local(r, "calibration", TT_H5_F64, 0, TT_INTERVALS, curve));
   const int at[3] = {9, 17, 18};
-  for (int64_t i = 0; i < 3 * C; i++)
-    TT_CHECK(coverage[i], ==, value_at(13, at[i / C], i % C, 0));
+  for (int64_t i = 0; i < 3 * C; i++) TT_CHECK(coverage[i], ==, value_at(13, at[i / C], i % C, 0));
   for (int64_t i = 0; i < TT_INTERVALS * C; i++)
     TT_CHECK(curve[i], ==, value_at(13, i / C, i % C, 0));
   TT_CHECK(level[2], ==, 0.95);
 }
 
-TT_TEST(results_stand_where_they_belong)
-{
+TT_TEST (results_stand_where_they_belong) {
   write_results(at("results.h5"), 1);
   tt_h5_reader *r = NULL;
   tt_results *k = NULL;
@@ -181,8 +183,7 @@ TT_TEST(results_stand_where_they_belong)
   tt_barrier(comm);
 }
 
-TT_TEST(results_without_test_rows_have_the_history)
-{
+TT_TEST (results_without_test_rows_have_the_history) {
   tt_results *k = NULL;
   write_results(at("untested.h5"), 0);
   TT_CHECK_OK(tt_results_read_local(at("untested.h5"), &k));
@@ -211,30 +212,31 @@ static tt_state *other_state(tt_slice slice)
   return s;
 }
 
-static void write_two(const char *file, tt_committee *other)
+static void write_two(const char *file, tt_trained_ensemble *other)
 {
-  tt_committee *both[] = {all, other};
-  const tt_committees two = {2, both};
+  tt_trained_ensemble *both[] = {all, other};
+  const tt_trained_ensembles two = {2, both};
   tt_member member[G] = {0};
   tt_cohort one = {.members = G, .max_epochs = E, .member = member, .model = all->model};
   tt_cohort second = {.members = G2, .max_epochs = E2, .member = member, .model = other->model};
   tt_provenance from = made_up_provenance(comm);
   tt_scores *part[2] = {made_up_scores(), NULL}, *scores = NULL;
   tt_slice line;
-  TT_CHECK_OK(tt_plan_slice(G + G2, tt_comm_ranks(comm), tt_comm_rank(comm), &line));
-  tt_state *a = made_up_state(tt_plan_common(line, 0, G));
-  tt_state *b = other_state(tt_plan_common(line, G, G2));
+  TT_CHECK_OK(tt_partition_even(G + G2, tt_comm_ranks(comm), tt_comm_rank(comm), &line));
+  tt_state *a = made_up_state(tt_slice_intersect(line, 0, G));
+  tt_state *b = other_state(tt_slice_intersect(line, G, G2));
   TT_CHECK_OK(tt_scores_create(G2, 1, C2, &part[1]));
   for (int v = 0; v < TT_METRIC_COUNT; v++) {
     fill(part[1]->member[v], 70 + v, G2, 1);
     fill(part[1]->ensemble[v], 80 + v, 1, C2);
   }
-  fill(part[1]->coverage, 15, TT_INTERVALS, C2);
-  for (int i = 0; i < TT_SHOWN; i++)
-    memcpy(part[1]->covered + i * C2, part[1]->coverage + tt_shown[i] * C2, C2 * sizeof(double));
+  fill(part[1]->calibration_curve, 15, TT_INTERVALS, C2);
+  for (int i = 0; i < TT_COVERAGE_LEVELS; i++)
+    memcpy(part[1]->interval_coverage + i * C2,
+           part[1]->calibration_curve + tt_coverage_level[i] * C2, C2 * sizeof(double));
   part[1]->rows[1] = 77;
-  TT_CHECK_OK(tt_scores_join(&two, (const tt_scores *const *)part, &scores));
-  const tt_result_part parts[] = {{&one, a}, {&second, b}};
+  TT_CHECK_OK(tt_scores_concat(&two, (const tt_scores *const *)part, &scores));
+  const tt_result_shard parts[] = {{&one, a}, {&second, b}};
   TT_CHECK_OK(tt_results_write(comm, file, parts, &two, scores, NULL, NULL, &from));
   tt_scores_destroy(&part[0]);
   tt_scores_destroy(&part[1]);
@@ -247,13 +249,13 @@ static void check_two(tt_h5_reader *r)
 {
   double loss[(G + G2) * E], rmse[(G + G2) * MADE_UP_K], of[C + C2], inside[3 * (C + C2)];
   int64_t cohort[G + G2], steps[G + G2], rows[C + C2];
-  TT_CHECK_OK(tt_h5_read_local(r, "cohort", TT_H5_I64, 0, G + G2, cohort));
-  TT_CHECK_OK(tt_h5_read_local(r, "steps_done", TT_H5_I64, 0, G + G2, steps));
-  TT_CHECK_OK(tt_h5_read_local(r, "loss_train", TT_H5_F64, 0, G + G2, loss));
-  TT_CHECK_OK(tt_h5_read_local(r, "test_rmse", TT_H5_F64, 0, G + G2, rmse));
-  TT_CHECK_OK(tt_h5_read_local(r, "ensemble_rmse", TT_H5_F64, 0, C + C2, of));
-  TT_CHECK_OK(tt_h5_read_local(r, "coverage", TT_H5_F64, 0, 3, inside));
-  TT_CHECK_OK(tt_h5_read_local(r, "test_rows", TT_H5_I64, 0, C + C2, rows));
+  TT_CHECK_OK(tt_h5_read_rows_local(r, "cohort", TT_H5_I64, 0, G + G2, cohort));
+  TT_CHECK_OK(tt_h5_read_rows_local(r, "steps_done", TT_H5_I64, 0, G + G2, steps));
+  TT_CHECK_OK(tt_h5_read_rows_local(r, "loss_train", TT_H5_F64, 0, G + G2, loss));
+  TT_CHECK_OK(tt_h5_read_rows_local(r, "test_rmse", TT_H5_F64, 0, G + G2, rmse));
+  TT_CHECK_OK(tt_h5_read_rows_local(r, "ensemble_rmse", TT_H5_F64, 0, C + C2, of));
+  TT_CHECK_OK(tt_h5_read_rows_local(r, "coverage", TT_H5_F64, 0, 3, inside));
+  TT_CHECK_OK(tt_h5_read_rows_local(r, "test_rows", TT_H5_I64, 0, C + C2, rows));
   for (int64_t i = 0; i < G + G2; i++) {
     TT_CHECK(cohort[i], ==, i >= G);
     TT_CHECK(steps[i], ==, i < G ? 10 * i : 1000 + i - G);
@@ -270,49 +272,49 @@ static void check_two(tt_h5_reader *r)
   TT_CHECK(rows[C + 1], ==, 77);
 }
 
-TT_TEST(cohorts_share_the_axes)
-{
+TT_TEST (cohorts_share_the_axes) {
   tt_h5_reader *r = NULL;
-  tt_committee *other = made_up_shape(G2, (tt_model_shape){.targets = 1});
+  tt_trained_ensemble *other = made_up_shape(G2, (tt_model_shape){.targets = 1});
   write_two(at("two.h5"), other);
   TT_CHECK_OK(tt_h5_open_local(at("two.h5"), &r));
   check_two(r);
   tt_h5_close_local(&r);
-  tt_committee_destroy(&other);
+  tt_trained_ensemble_destroy(&other);
   tt_barrier(comm);
 }
 
 /* Tables of test rows side by side. */
-TT_TEST(test_tables_are_joined)
-{
-  tt_committee *other = made_up_shape(G2, (tt_model_shape){.targets = 1});
-  tt_committee *both[] = {all, other};
-  const tt_committees two = {2, both};
+TT_TEST (test_tables_are_joined) {
+  tt_trained_ensemble *other = made_up_shape(G2, (tt_model_shape){.targets = 1});
+  tt_trained_ensemble *both[] = {all, other};
+  const tt_trained_ensembles two = {2, both};
   double one[ROWS * C], second[ROWS * C2];
   fill(one, 1, ROWS, C);
   fill(second, 2, ROWS, C2);
-  const tt_test_table part[] = {{ROWS, NULL, one, one, one, one, one},
-                                {ROWS, NULL, second, second, second, second, second}};
-  tt_test_table whole = {0}, none = {0};
-  TT_CHECK_OK(tt_test_table_join(&two, part, &whole));
+  const tt_test_predictions part[] = {{ROWS, NULL, one, one, one, one, one},
+                                      {ROWS, NULL, second, second, second, second, second}};
+  tt_test_predictions whole = {0}, none = {0};
+  TT_CHECK_OK(tt_test_predictions_concat(&two, part, &whole));
   for (int64_t i = 0; i < ROWS; i++) {
     for (int64_t k = 0; k < C; k++)
       TT_CHECK(whole.mean[i * (C + C2) + k], ==, value_at(1, i, k, 0));
     for (int64_t k = 0; k < C2; k++)
       TT_CHECK(whole.total[i * (C + C2) + C + k], ==, value_at(2, i, k, 0));
   }
-  tt_test_table_free(&whole);
-  const tt_test_table elsewhere[2] = {{.rows = ROWS}, {.rows = ROWS}};
-  TT_CHECK_OK(tt_test_table_join(&two, elsewhere, &none));
+  tt_test_predictions_free(&whole);
+  const tt_test_predictions elsewhere[2] = {{.rows = ROWS}, {.rows = ROWS}};
+  TT_CHECK_OK(tt_test_predictions_concat(&two, elsewhere, &none));
   TT_CHECK(none.y == NULL && none.rows == ROWS, ==, 1);
-  tt_committee_destroy(&other);
+  tt_trained_ensemble_destroy(&other);
 }
 
-/* ---- Predictions ------------------------------------------------------------------------------- */
+/* ---- Predictions -------------------------------------------------------------------------------
+ */
 
 static const double levels[Q] = {0.05, 0.5, 0.95};
 
-/* The piece [first, first + count) of all arrays, as the caller of tt_prediction_write has it. */
+/* The piece [first, first + count) of all arrays, as the caller of tt_prediction_file_write has it.
+ */
 typedef struct piece {
   double *column[4], *quantile;
   float *members[2];
@@ -355,23 +357,23 @@ static tt_err write_prediction(const char *file, int64_t rows, int everything, i
   tt_provenance from = made_up_provenance(comm);
   tt_prediction_shape shape = {rows, C, everything ? Q : 0, levels, everything};
   int64_t ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm);
-  tt_err e = tt_prediction_create(comm, file, &only, &shape, &from, &f);
+  tt_err e = tt_prediction_file_create(comm, file, &only, &shape, &from, &f);
   for (int64_t done = 0; !e && done < rows; done += 2 * ranks) {
     int64_t last = rows - done - 2 * rank, first = last > 2 ? last - 2 : 0;
     int64_t count = last > 0 ? last - first : 0;
     piece p = make_piece(first, count);
-    e = tt_prediction_write(f, first, count, p.column[0], p.column[1], p.column[2], p.column[3],
-                            everything ? p.quantile : NULL, everything ? p.members[0] : NULL,
-                            everything ? p.members[1] : NULL);
+    e = tt_prediction_file_write(f, first, count, p.column[0], p.column[1], p.column[2],
+                                 p.column[3], everything ? p.quantile : NULL,
+                                 everything ? p.members[0] : NULL,
+                                 everything ? p.members[1] : NULL);
     free_piece(&p);
   }
-  if (!e && close) return tt_prediction_close(&f);
-  tt_prediction_destroy(&f);
+  if (!e && close) return tt_prediction_file_close(&f);
+  tt_prediction_file_destroy(&f);
   return e;
 }
 
-TT_TEST(predictions_stand_where_they_belong)
-{
+TT_TEST (predictions_stand_where_they_belong) {
   const char *const column[] = {"y_pred_mean", "y_pred_std", "y_pred_std_aleatoric",
                                 "y_pred_std_epistemic"};
   static double got[G * 7 * C];
@@ -379,12 +381,13 @@ TT_TEST(predictions_stand_where_they_belong)
   TT_CHECK_OK(write_prediction(at("predicted.h5"), 7, 1, 1));
   TT_CHECK_OK(tt_h5_open_local(at("predicted.h5"), &r));
   for (int t = 0; t < 4; t++) check_table(r, column[t], 30 + t, 7, C);
-  TT_CHECK_OK(tt_h5_read_local(r, "y_pred_quantile", TT_H5_F64, 0, Q, got));
+  TT_CHECK_OK(tt_h5_read_rows_local(r, "y_pred_quantile", TT_H5_F64, 0, Q, got));
   for (int64_t i = 0; i < Q * 7 * C; i++)
     TT_CHECK(got[i], ==, value_at(40, i / C % 7, i % C, i / C / 7));
   for (int t = 0; t < 2; t++) {
     const int64_t k = MADE_UP_K;
-    TT_CHECK_OK(tt_h5_read_local(r, t ? "y_member_variance" : "y_member_mean", TT_H5_F64, 0, G, got));
+    TT_CHECK_OK(
+        tt_h5_read_rows_local(r, t ? "y_member_variance" : "y_member_mean", TT_H5_F64, 0, G, got));
     for (int64_t i = 0; i < G * 7 * k; i++)
       TT_CHECK(got[i], ==, (double)(float)value_at(50 + t, i / k % 7, i % k, i / k / 7));
   }
@@ -392,8 +395,7 @@ TT_TEST(predictions_stand_where_they_belong)
   tt_barrier(comm);
 }
 
-TT_TEST(predictions_leave_out_what_was_not_asked_for)
-{
+TT_TEST (predictions_leave_out_what_was_not_asked_for) {
   tt_h5_reader *r = NULL;
   TT_CHECK_OK(write_prediction(at("few.h5"), 1, 0, 1));
   TT_CHECK_OK(tt_h5_open_local(at("few.h5"), &r));
@@ -404,8 +406,7 @@ TT_TEST(predictions_leave_out_what_was_not_asked_for)
   tt_barrier(comm);
 }
 
-TT_TEST(predictions_given_up_leave_nothing)
-{
+TT_TEST (predictions_given_up_leave_nothing) {
   int before = scratch_count(made_up_place, "");
   tt_barrier(comm);
   TT_CHECK_OK(write_prediction(at("given_up.h5"), 7, 1, 0));
@@ -421,7 +422,7 @@ static void write_model(void)
   tt_provenance from = made_up_provenance(comm);
   int root = tt_comm_is_root(comm);
   tt_slice slice = {root ? 0 : G, root ? G : 0};
-  const tt_model_part part = {slice, all->w};
+  const tt_model_shard part = {slice, all->w};
   TT_CHECK_OK(tt_model_write(comm, at("model.h5"), &only, &part, &from));
 }
 
@@ -443,12 +444,12 @@ int main(void)
   else
     scratch_begin(comm, made_up_place);
   all = made_up_committee(G, (int64_t[]){4, 3}, 2, TT_OUTPUT_mean_variance);
-  only = (tt_committees){1, &all};
+  only = (tt_trained_ensembles){1, &all};
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   write_model();
-  tt_committee_destroy(&all);
+  tt_trained_ensemble_destroy(&all);
   if (!keep) scratch_end(comm, made_up_place);
-  TT_CHECK(tt_mem_balance(), ==, 1); /* the communicator */
+  TT_CHECK(tt_mem_live_blocks(), ==, 1); /* the communicator */
   tt_comm_end(&comm);
   return failed;
 }

@@ -4,12 +4,12 @@
 #include "tests/mpi/made_up.h"
 
 #include "core/base/log.h"
-#include "src/report/chart.h"
-#include "src/campaign/state/journal.h"
-#include "src/campaign/state/file_names.h"
-#include "src/campaign/report/campaign_report.h"
 #include "io/campaign/campaign_files.h"
+#include "src/campaign/report/campaign_report.h"
+#include "src/campaign/state/file_names.h"
+#include "src/campaign/state/journal.h"
 #include "src/host/status_file.h"
+#include "src/report/chart.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -32,11 +32,10 @@ static void make_round(tt_history *h, int64_t columns, int64_t i, double power)
   r->pool = r->pool_rows = 1000 - 10 * i;
   r->accurate = r->pool / 2;
   r->candidate = r->pool - r->accurate;
-  r->asked = i + 1 < ROUNDS ? 11 : 0;
+  r->queried = i + 1 < ROUNDS ? 11 : 0;
   r->unlabelled = i + 1 < ROUNDS ? 1 : 0;
   r->diverged = i == 2;
-  for (int k = 0; k < TT_STAGE_COUNT; k++)
-    r->seconds[k] = 0.5 * (k + 1);
+  for (int k = 0; k < TT_STAGE_COUNT; k++) r->seconds[k] = 0.5 * (k + 1);
   for (int64_t c = 0; c < columns; c++) {
     r->rmse[c] = (double)(c + 1) * pow(20.0 / (double)r->labels, power);
     r->nll[c] = -r->rmse[c];
@@ -46,7 +45,7 @@ static void make_round(tt_history *h, int64_t columns, int64_t i, double power)
 
 static const char *place(const char *name)
 {
-  tt_make_directory_local(at(name));
+  tt_make_directories_local(at(name));
   return at(name);
 }
 
@@ -54,14 +53,13 @@ static void make_campaign(const char *name, int64_t rounds, int64_t columns, dou
                           const char *by, int ended)
 {
   static const char *const label[] = {"q<e>", "\xCE\xB8 & co"};
-  char resolved[512], path[TT_PATH_ROOM];
+  char resolved[512], path[TT_PATH_MAX];
   tt_history *h = NULL;
   tt_columns input = {0}, target = {0};
   made_up_columns(&input, 3, "feature");
   made_up_columns(&target, columns, "target");
   TT_CHECK_OK(tt_history_create(3, columns, &h));
-  for (int64_t i = 0; i < rounds; i++)
-    make_round(h, columns, i, power);
+  for (int64_t i = 0; i < rounds; i++) make_round(h, columns, i, power);
   h->ended = ended;
   snprintf(resolved, sizeof resolved,
            "data: {file: d.h5}\nmodel: {hidden: [5]}\npool: {file: p.h5}\n"
@@ -80,7 +78,7 @@ static void make_campaign(const char *name, int64_t rounds, int64_t columns, dou
 /* What a driver says of round `round` and its stage, and of the stages before it. */
 static void make_status(const char *name, const char *state, int64_t round, tt_stage stage)
 {
-  char path[TT_PATH_ROOM];
+  char path[TT_PATH_MAX];
   tt_journal *j = NULL;
   tt_run_status s = {.state = state,
                      .reason = tt_stage_name[stage],
@@ -88,16 +86,17 @@ static void make_status(const char *name, const char *state, int64_t round, tt_s
                      .incarnation = "4712.3.elsewhere.0123456789abcdef",
                      .exit_code = -1,
                      .generation = TT_STAGE_COUNT * (round - 1) + (int64_t)stage};
-  TT_CHECK_OK(tt_status_write_local(place(name), &s));
+  TT_CHECK_OK(tt_status_file_write_local(place(name), &s));
   tt_campaign_path(at(name), "journal.jsonl", path);
   TT_CHECK_OK(tt_journal_open_local(path, "1", &j));
-  TT_CHECK_OK(tt_journal_done_local(j, &(tt_entry){round, TT_STAGE_train, 1, 2, 3661.0}));
+  TT_CHECK_OK(
+      tt_journal_append_done_local(j, &(tt_journal_entry){round, TT_STAGE_train, 1, 2, 3661.0}));
   tt_journal_close_local(&j);
 }
 
 static void make_training(const char *name, int64_t round)
 {
-  char path[TT_PATH_ROOM];
+  char path[TT_PATH_MAX];
   const tt_run_status s = {.state = "training",
                            .incarnation = "0.0.elsewhere.1",
                            .exit_code = -1,
@@ -109,8 +108,8 @@ static void make_training(const char *name, int64_t round)
                            .rate = 1234.5,
                            .eta = 75};
   tt_round_path(at(name), round, "", path);
-  TT_CHECK_OK(tt_make_directory_local(path));
-  TT_CHECK_OK(tt_status_write_local(path, &s));
+  TT_CHECK_OK(tt_make_directories_local(path));
+  TT_CHECK_OK(tt_status_file_write_local(path, &s));
 }
 
 /* ---- What is printed ---------------------------------------------------------------------------
@@ -152,8 +151,7 @@ static tt_err listen_to_report(const char *const *name, int n, const char *to)
   char file[60];
   const char *directory[4];
   char path[4][SCRATCH_ROOM + 64];
-  for (int i = 0; i < n; i++)
-    directory[i] = strcpy(path[i], at(name[i]));
+  for (int i = 0; i < n; i++) directory[i] = strcpy(path[i], at(name[i]));
   snprintf(file, sizeof file, "%s.txt", to);
   int kept = begin_listening(file);
   tt_err e = tt_campaign_report_local(directory, n, strcpy(path[3], at(to)));
@@ -163,8 +161,7 @@ static tt_err listen_to_report(const char *const *name, int n, const char *to)
 
 static void has_all(const char *const *part)
 {
-  for (; *part; part++)
-    TT_CHECK_HAS(output, *part);
+  for (; *part; part++) TT_CHECK_HAS(output, *part);
 }
 
 TT_TEST (status_of_a_round_that_trains) {
@@ -187,7 +184,7 @@ TT_TEST (status_of_a_round_that_trains) {
 }
 
 TT_TEST (status_of_an_end) {
-  make_campaign("ended", ROUNDS, 1, 0.5, "bald", TT_RULE_plateau);
+  make_campaign("ended", ROUNDS, 1, 0.5, "bald", TT_STOP_RULE_plateau);
   make_status("ended", "done", ROUNDS, TT_STAGE_merge);
   listen_to_status("ended", 0);
   has_all((const char *const[]){"ended by rule plateau (stop.plateau_rounds)", "rounds      5",
@@ -199,12 +196,12 @@ TT_TEST (status_of_an_end) {
 /* Nothing is whole yet; the oracle is at work; the status is gone; nothing is there at all. */
 TT_TEST (status_of_a_beginning) {
   make_status("young", "running", 1, TT_STAGE_label);
-  char path[TT_PATH_ROOM];
+  char path[TT_PATH_MAX];
   for (int i = 0; i < 5; i++) {
     char group[32];
     snprintf(group, sizeof group, "label/%04d%s", i, i % 2 ? "/answer.h5" : "");
     tt_round_path(at("young"), 1, group, path);
-    TT_CHECK_OK(tt_make_directory_local(path)); /* a directory will do for a file here */
+    TT_CHECK_OK(tt_make_directories_local(path)); /* a directory will do for a file here */
   }
   listen_to_status("young", 0);
   has_all((const char *const[]){"running: round 1, label", "2 of 5 groups", NULL});
@@ -227,7 +224,7 @@ TT_TEST (a_killed_campaign_is_seen) {
     const tt_run_status s = {.state = "running", .incarnation = incarnation, .generation = 3};
     pid_t child = alive ? 0 : fork();
     if (child == 0) {
-      if (tt_status_write_local(place("killed"), &s)) _exit(1);
+      if (tt_status_file_write_local(place("killed"), &s)) _exit(1);
       if (!alive) _exit(0);
     } else {
       waitpid(child, NULL, 0);
@@ -238,7 +235,7 @@ TT_TEST (a_killed_campaign_is_seen) {
 }
 
 TT_TEST (a_report_says_all_rounds) {
-  make_campaign("variance", ROUNDS, 2, 1.0, "epistemic_std", TT_RULE_labels);
+  make_campaign("variance", ROUNDS, 2, 1.0, "epistemic_std", TT_STOP_RULE_labels);
   make_campaign("baseline", ROUNDS, 2, 0.5, "random", -1);
   const char *const both[] = {"variance", "baseline"};
   TT_CHECK_OK(listen_to_report(both, 2, "report"));
@@ -268,7 +265,7 @@ TT_TEST (any_lines_can_be_drawn) {
   static const double edge[] = {0,    1,     -1,       1e-300, 1e300, 0.1,  1e12,
                                 -1e9, 1e-12, INFINITY, NAN,    5,     5.01, 123456789};
   enum { N = sizeof edge / sizeof *edge };
-  char path[TT_PATH_ROOM];
+  char path[TT_PATH_MAX];
   for (int from = 0; from < N; from++) {
     double x[N], y[N];
     for (int i = 0; i < N; i++) {
@@ -305,5 +302,5 @@ int main(int argc, char **argv)
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   scratch_end(comm, scratch);
   tt_comm_end(&comm);
-  return failed != 0 || tt_mem_balance() != 0;
+  return failed != 0 || tt_mem_live_blocks() != 0;
 }

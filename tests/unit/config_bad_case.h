@@ -3,8 +3,8 @@
 #define TT_CONFIG_BAD_CASE_H
 #include <stddef.h>
 
-#define JOB  "data: {file: d.h5}\nensembles: [{name: a}]\n" /* the case goes on in line 3 */
-#define DATA "data: {file: d.h5}\n"                         /* ... in line 2 */
+#define JOB "data: {file: d.h5}\nensembles: [{name: a}]\n" /* the case goes on in line 3 */
+#define DATA "data: {file: d.h5}\n"                        /* ... in line 2 */
 
 typedef struct tt_bad {
   int errors;          /* how many must be counted: one mistake is one error */

@@ -2,8 +2,8 @@
 #ifndef TT_CONFIG_JOB_H
 #define TT_CONFIG_JOB_H
 #include "core/base/mem.h"
-#include "tests/check.h"
 #include "core/config/config.h"
+#include "tests/check.h"
 
 #include <string.h>
 
@@ -44,12 +44,12 @@ static inline uint64_t next_random(uint64_t *s) /* xorshift64, Marsaglia 2003 */
 static inline void round_trip(tt_config *c)
 {
   char *text = NULL, *again = NULL;
-  TT_CHECK_OK(tt_config_text(c, &text));
+  TT_CHECK_OK(tt_config_to_yaml(c, &text));
   tt_config *back = NULL;
   TT_CHECK_OK(tt_config_parse("/other/place.yaml", text, (int64_t)strlen(text), NULL, 0, &back));
-  TT_CHECK_OK(tt_config_text(back, &again));
+  TT_CHECK_OK(tt_config_to_yaml(back, &again));
   same_text(again, text);
-  TT_CHECK(tt_config_science_hash(back) == tt_config_science_hash(c), ==, 1);
+  TT_CHECK(tt_config_result_hash(back) == tt_config_result_hash(c), ==, 1);
   tt_free(text);
   tt_free(again);
   tt_config_destroy(&back);

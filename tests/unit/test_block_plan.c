@@ -9,15 +9,15 @@
 
 static void check_params(const tt_model *m, const tt_block_plan *p)
 {
-  map q = map_of(TT_BLOCK_HEAD, TT_BLOCK_HEAD + p->params);
+  map q = map_of(TT_BLOCK_HEADER_FLOATS, TT_BLOCK_HEADER_FLOATS + p->params);
   TT_CHECK(p->params % 4, ==, 0);
   for (int l = 0; l < p->layers; l++) {
     const tt_block_layer *n = &p->layer[l];
     TT_CHECK(n->source, ==, m->layer[l].weight);
     TT_CHECK(n->source + n->in * n->out, ==, m->layer[l].bias);
     TT_CHECK(n->stride, >=, n->in);
-    take(&q, TT_BLOCK_HEAD + n->weight, (int64_t)n->out * n->stride);
-    take(&q, TT_BLOCK_HEAD + n->bias, n->out);
+    take(&q, TT_BLOCK_HEADER_FLOATS + n->weight, (int64_t)n->out * n->stride);
+    take(&q, TT_BLOCK_HEADER_FLOATS + n->bias, n->out);
   }
 }
 
@@ -26,30 +26,30 @@ static void check_plan(const tt_cohort *c, tt_precision precision, int64_t share
   static map shared;
   tt_block_plan p;
   if (!tt_block_plan_make(c, precision, shared_bytes, &p)) {
-    TT_CHECK(tt_block_least_bytes(c, precision), >, shared_bytes);
+    TT_CHECK(tt_block_min_bytes(c, precision), >, shared_bytes);
     return;
   }
-  shared = map_of(TT_BLOCK_HEAD, p.bytes / 4);
+  shared = map_of(TT_BLOCK_HEADER_FLOATS, p.bytes / 4);
   TT_CHECK(p.bytes, <=, shared_bytes);
-  TT_CHECK(p.bytes, >=, tt_block_least_bytes(c, precision));
-  TT_CHECK(p.rows % TT_BLOCK_ROWS, ==, 0);
-  TT_CHECK(p.rows, <=, c->batch_size + TT_BLOCK_ROWS - 1);
+  TT_CHECK(p.bytes, >=, tt_block_min_bytes(c, precision));
+  TT_CHECK(p.rows % TT_BLOCK_TILE_ROWS, ==, 0);
+  TT_CHECK(p.rows, <=, c->batch_size + TT_BLOCK_TILE_ROWS - 1);
   TT_CHECK(p.slots_shared, <=, p.gradient_shared ? p.slots : 0);
   take(&shared, p.weights, p.params);
   if (p.gradient_shared) take(&shared, p.gradient, p.params);
   take(&shared, p.slot, (int64_t)p.slots_shared * p.params);
-  TT_CHECK(tt_block_scratch(&p), ==,
+  TT_CHECK(tt_block_scratch_floats(&p), ==,
            (int64_t)p.params * (1 + p.slots - p.gradient_shared - p.slots_shared));
   take(&shared, p.x, (int64_t)p.rows * p.x_ld);
   for (int l = 0; l < p.layers; l++) {
     const tt_block_layer *n = &p.layer[l];
     take(&shared, n->output, (int64_t)p.rows * n->ld);
     if (n->slope != n->output) take(&shared, n->slope, (int64_t)p.rows * n->ld);
-    TT_CHECK(n->slope != n->output, ==, p.keeps_slope && l < p.layers - 1);
+    TT_CHECK(n->slope != n->output, ==, p.stores_slope && l < p.layers - 1);
     TT_CHECK(n->groups, >=, 1);
-    TT_CHECK(n->groups * TT_BLOCK_ROWS, <=, p.threads);
-    int largest = n->forward > n->backward ? n->forward : n->backward;
-    TT_CHECK(largest > n->gradient ? largest : n->gradient, <=, p.largest);
+    TT_CHECK(n->groups * TT_BLOCK_TILE_ROWS, <=, p.threads);
+    int largest_tile = n->forward > n->backward ? n->forward : n->backward;
+    TT_CHECK(largest_tile > n->gradient ? largest_tile : n->gradient, <=, p.largest_tile);
   }
   take(&shared, p.y, (int64_t)p.rows * c->model.targets);
   take(&shared, p.weight, p.rows);
@@ -57,8 +57,7 @@ static void check_plan(const tt_cohort *c, tt_precision precision, int64_t share
   check_params(&c->model, &p);
 }
 
-TT_TEST(arrays_of_a_plan_do_not_overlap)
-{
+TT_TEST (arrays_of_a_plan_do_not_overlap) {
   const int64_t widths[] = {1, 2, 3, 4, 5, 16, 31, 32, 50, 64, 96, 128, 130, 256, 700};
   const int64_t batches[] = {1, 20, 64, 200, 256, 1000, 1048576};
   for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
@@ -75,8 +74,7 @@ TT_TEST(arrays_of_a_plan_do_not_overlap)
 
 /* Eight rows that lanes read at once lie on the eight groups of four banks; tiles that read float4
  * along a row find it there. */
-TT_TEST(eight_rows_lie_on_different_banks)
-{
+TT_TEST (eight_rows_lie_on_different_banks) {
   for (int64_t width = 4; width <= 300; width++) {
     tt_cohort c = wide(4, width, 2, 32);
     tt_block_plan p;
@@ -103,11 +101,10 @@ static tt_block_plan plan_of(tt_cohort c, int64_t shared_bytes)
 }
 
 /* Small members keep everything inside, larger ones send out slots, then the gradient. */
-TT_TEST(places_follow_the_size)
-{
+TT_TEST (places_follow_the_size) {
   tt_block_plan p = plan_of(wide(8, 32, 2, 256), HOPPER);
   TT_CHECK(p.slots_shared, ==, 2);
-  TT_CHECK(tt_block_scratch(&p), ==, 0);
+  TT_CHECK(tt_block_scratch_floats(&p), ==, 0);
   p = plan_of(wide(8, 64, 2, 256), HOPPER);
   TT_CHECK(p.gradient_shared, ==, 1);
   TT_CHECK(p.threads, ==, 256);
@@ -118,20 +115,18 @@ TT_TEST(places_follow_the_size)
   TT_CHECK(p.gradient_shared, ==, 0);
 }
 
-TT_TEST(tiny_members_take_few_threads)
-{
+TT_TEST (tiny_members_take_few_threads) {
   tt_block_plan p = plan_of(wide(4, 16, 1, 64), HOPPER);
   TT_CHECK(p.threads, <=, 64);
   TT_CHECK(p.rows, ==, 64);
 }
 
-TT_TEST(what_does_not_fit_is_refused)
-{
+TT_TEST (what_does_not_fit_is_refused) {
   tt_block_plan p = {.rows = -1};
   tt_cohort c = wide(32, 256, 3, 512);
   TT_CHECK(tt_block_plan_make(&c, TT_PRECISION_fp32, HOPPER, &p), ==, 0);
   TT_CHECK(p.rows, ==, -1);
-  TT_CHECK(tt_block_least_bytes(&c, TT_PRECISION_fp32), >, HOPPER);
+  TT_CHECK(tt_block_min_bytes(&c, TT_PRECISION_fp32), >, HOPPER);
   c = wide(65536, 20000, 3, 512);
   TT_CHECK(tt_block_plan_make(&c, TT_PRECISION_fp32, HOPPER, &p), ==, 0);
   c = wide(16, 128, 3, 256);
@@ -140,8 +135,7 @@ TT_TEST(what_does_not_fit_is_refused)
 }
 
 /* Plans follow shape and device alone: the number of members is not looked at. */
-TT_TEST(a_plan_does_not_depend_on_the_members)
-{
+TT_TEST (a_plan_does_not_depend_on_the_members) {
   tt_block_plan a, b;
   memset(&a, 0, sizeof a);
   memset(&b, 0, sizeof b);
@@ -158,7 +152,7 @@ static int is_mma(int tile) { return tile >= TT_BLOCK_TILE_mma16; }
 static void check_tiles(const tt_block_layer *n, int precision)
 {
   const int tiles[] = {n->forward, n->backward, n->gradient};
-  int suits = n->in >= TT_BLOCK_MMA_LEAST && n->out >= TT_BLOCK_MMA_LEAST;
+  int suits = n->in >= TT_BLOCK_MMA_MIN_WIDTH && n->out >= TT_BLOCK_MMA_MIN_WIDTH;
   for (int k = 0; k < 3; k++) {
     if (is_mma(tiles[k])) TT_CHECK(suits && precision != TT_PRECISION_fp32, ==, 1);
     if (precision != TT_PRECISION_fp32 && !is_mma(tiles[k]))
@@ -168,8 +162,7 @@ static void check_tiles(const tt_block_layer *n, int precision)
 
 /* Tensor cores where a layer is wide enough, beside them the tiles that their kernels know. Where
  * they are of no use at all, the plan is that of fp32. */
-TT_TEST(tensor_cores_are_for_wide_layers)
-{
+TT_TEST (tensor_cores_are_for_wide_layers) {
   for (int precision = 0; precision < TT_PRECISION_COUNT; precision++)
     for (int64_t width = 1; width <= 128; width++)
       for (int64_t inputs = 3; inputs <= 16; inputs += 5) {
@@ -188,8 +181,7 @@ TT_TEST(tensor_cores_are_for_wide_layers)
 }
 
 /* Wide layers do use them, in every precision but fp32, for all three products. */
-TT_TEST(wide_layers_go_to_tensor_cores)
-{
+TT_TEST (wide_layers_go_to_tensor_cores) {
   tt_cohort c = wide(16, 64, 2, 256);
   for (int precision = TT_PRECISION_tf32; precision < TT_PRECISION_COUNT; precision++) {
     tt_block_plan p;
@@ -204,10 +196,10 @@ TT_TEST(wide_layers_go_to_tensor_cores)
 }
 
 /* Where f(z) is to say enough, it does: f'(z) has the same bits with f(z) in the place of z. */
-TT_TEST(slopes_that_are_not_kept_follow_from_the_value)
-{
+TT_TEST (slopes_that_are_not_kept_follow_from_the_value) {
   for (int a = 0; a < TT_ACT_COUNT; a++)
-    for (float x = -20.0f; !tt_block_keeps_slope((tt_activation)a) && x <= 20.0f; x += 0.0078125f) {
+    for (float x = -20.0f; !tt_block_stores_slope((tt_activation)a) && x <= 20.0f;
+         x += 0.0078125f) {
       float y = tt_act((tt_activation)a, x);
       TT_CHECK(tt_act_grad((tt_activation)a, y, y), ==, tt_act_grad((tt_activation)a, x, y));
     }

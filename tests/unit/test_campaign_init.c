@@ -2,10 +2,10 @@
  * names and sizes. */
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/config/config.h"
+#include "io/data/data.h"
 #include "src/campaign/driver/init.h"
 #include "tests/check.h"
-#include "io/data/data.h"
-#include "core/config/config.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static tt_config *must_parse(const char *file)
   char *text = NULL;
   int64_t bytes = 0;
   tt_config *c = NULL;
-  TT_CHECK_OK(tt_config_read_file_local(file, &text, &bytes));
+  TT_CHECK_OK(tt_config_read_file(file, &text, &bytes));
   tt_err e = tt_config_parse(file, text, bytes, NULL, 0, &c);
   if (e) fprintf(stderr, "%.*s\n", (int)bytes, text);
   TT_CHECK_OK(e);
@@ -52,14 +52,14 @@ TT_TEST (the_example_is_a_campaign_with_its_files) {
   tt_config *c = must_parse(at("example/deep/campaign.yaml"));
   TT_CHECK(c->campaign, ==, 1);
   TT_CHECK(c->label_mode, ==, (int)TT_LABEL_hidden);
-  TT_CHECK_OK(tt_data_shape_local(c->data_file, c->data_inputs, c->data_targets, &s));
+  TT_CHECK_OK(tt_data_read_shape_local(c->data_file, c->data_inputs, c->data_targets, &s));
   TT_CHECK(s.rows, ==, 80);
   tt_data_shape_free(&s);
-  TT_CHECK_OK(tt_data_shape_local(c->pool_file, c->pool_inputs, c->pool_labels, &s));
+  TT_CHECK_OK(tt_data_read_shape_local(c->pool_file, c->pool_inputs, c->pool_labels, &s));
   TT_CHECK(s.rows, ==, 2000);
   tt_data_shape_free(&s);
   tt_config_destroy(&c);
-  TT_CHECK(tt_mem_balance(), ==, 0);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 TT_TEST (files_of_any_size_and_names_become_a_campaign) {
@@ -74,15 +74,14 @@ TT_TEST (files_of_any_size_and_names_become_a_campaign) {
     snprintf(folder, sizeof folder, "files%d/campaign.yaml", i);
     tt_config *c = must_parse(at(folder));
     TT_CHECK(c->ensembles, ==, 1 + i % 4);
-    for (int k = 0; k < 1 + i % 4; k++)
-      TT_CHECK(strcmp(c->ensemble[k].target, odd[k]), ==, 0);
+    for (int k = 0; k < 1 + i % 4; k++) TT_CHECK(strcmp(c->ensemble[k].target, odd[k]), ==, 0);
     TT_CHECK(c->label_mode, ==, (int)(i % 2 ? TT_LABEL_hidden : TT_LABEL_command));
     TT_CHECK(strstr(c->data_file, "/d.h5") != NULL, ==, 1);
     tt_config_destroy(&c);
     unlink(at("d.h5"));
     unlink(at("p.h5"));
   }
-  TT_CHECK(tt_mem_balance(), ==, 0);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 static void refused(tt_err e, tt_err wanted, const char *part)
@@ -106,7 +105,7 @@ TT_TEST (what_cannot_be_is_refused) {
   refused(tt_campaign_init_local(at("x"), at("d.h5"), at("wide.h5")), TT_E_DATA,
           "wide.h5 has 3 inputs, but");
   TT_CHECK(access(at("x/campaign.yaml"), F_OK), !=, 0);
-  TT_CHECK(tt_mem_balance(), ==, 0);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 /* test_child.c — programs that run beside us: as at a start, and gone when they should be. */
-#include "core/base/process.h"
 #include "core/base/mem.h"
+#include "core/base/process.h"
 #include "tests/check.h"
 
 #include <errno.h>
@@ -27,17 +27,16 @@ static pid_t start(const char *script, const char *argument, const char *output)
 {
   char *const argv[] = {"sh", "-c", (char *)(uintptr_t)script, "sh", (char *)(uintptr_t)argument,
                         NULL};
-  tt_child_order o = {argv, scratch, in_scratch(output)};
+  tt_process_options o = {argv, scratch, in_scratch(output)};
   pid_t pid = 0;
-  TT_CHECK(tt_child_start(&o, &pid), ==, 0);
+  TT_CHECK(tt_process_start(&o, &pid), ==, 0);
   return pid;
 }
 
 static int end_of(pid_t pid)
 {
   int status = -1;
-  while (!tt_child_has_ended(pid, &status))
-    poll(NULL, 0, 2);
+  while (!tt_process_has_exited(pid, &status)) poll(NULL, 0, 2);
   return status;
 }
 
@@ -83,16 +82,16 @@ TT_TEST (it_starts_with_nothing_of_ours) {
 
 TT_TEST (what_does_not_start_says_why) {
   char *const nothing[] = {"./nothing here", NULL};
-  tt_child_order o = {nothing, scratch, in_scratch("said")};
+  tt_process_options o = {nothing, scratch, in_scratch("said")};
   pid_t pid = -1;
-  TT_CHECK(tt_child_start(&o, &pid), ==, ENOENT);
+  TT_CHECK(tt_process_start(&o, &pid), ==, ENOENT);
   TT_CHECK(pid, ==, 0);
   o.argv = (char *const[]){"true", NULL};
   o.directory = "/nowhere";
-  TT_CHECK(tt_child_start(&o, &pid), ==, ENOENT);
+  TT_CHECK(tt_process_start(&o, &pid), ==, ENOENT);
   o.directory = NULL;
   o.output = "/nowhere/said";
-  TT_CHECK(tt_child_start(&o, &pid), ==, ENOENT);
+  TT_CHECK(tt_process_start(&o, &pid), ==, ENOENT);
   TT_CHECK(waitpid(-1, NULL, WNOHANG), ==, -1); /* no zombie */
 }
 
@@ -122,8 +121,7 @@ static pid_t left_behind(const char *output)
 
 static void gone(pid_t pid)
 {
-  while (runs(pid))
-    poll(NULL, 0, 2);
+  while (runs(pid)) poll(NULL, 0, 2);
 }
 
 TT_TEST (its_group_ends_with_it) {
@@ -134,8 +132,8 @@ TT_TEST (its_group_ends_with_it) {
   pid = start("sleep 1000 & echo $!; wait", "", "killed");
   behind = left_behind("killed");
   int status;
-  TT_CHECK(tt_child_has_ended(pid, &status), ==, 0);
-  tt_child_kill(pid);
+  TT_CHECK(tt_process_has_exited(pid, &status), ==, 0);
+  tt_process_kill(pid);
   TT_CHECK(runs(pid), ==, 0);
   gone(behind);
 }
@@ -156,9 +154,9 @@ TT_TEST (it_dies_with_its_parent) {
 
 TT_TEST (words_are_filled_in_and_nothing_is_a_shell) {
   char *command[] = {"prog", "--in={input}", "{output}{output}", "{other} {", "{input"};
-  const tt_word word[] = {{"input", "/a b/it's \"one\" $HOME"}, {"output", "o"}};
+  const tt_placeholder word[] = {{"input", "/a b/it's \"one\" $HOME"}, {"output", "o"}};
   char **argv = NULL, text[4096];
-  TT_CHECK_OK(tt_argv_make(command, 5, word, 2, &argv));
+  TT_CHECK_OK(tt_argv_expand(command, 5, word, 2, &argv));
   assert_string_equal(argv[0], "prog");
   assert_string_equal(argv[1], "--in=/a b/it's \"one\" $HOME");
   assert_string_equal(argv[2], "oo");
@@ -183,8 +181,7 @@ int main(void)
   if (!mkdtemp(scratch)) return 1;
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   static const char *const name[] = {"said", "left", "killed", "orphan"};
-  for (size_t i = 0; i < sizeof name / sizeof *name; i++)
-    unlink(in_scratch(name[i]));
+  for (size_t i = 0; i < sizeof name / sizeof *name; i++) unlink(in_scratch(name[i]));
   rmdir(scratch);
-  return failed || tt_mem_balance() != 0;
+  return failed || tt_mem_live_blocks() != 0;
 }

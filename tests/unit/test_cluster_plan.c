@@ -2,8 +2,8 @@
  * slices that cover all parameters once, memory that holds what the plan says. */
 #include "tests/check.h"
 
-#include "cuda/plan/cluster_plan.h"
 #include "core/formulas/optimizer.h"
+#include "cuda/plan/cluster_plan.h"
 
 #include <string.h>
 
@@ -15,9 +15,9 @@ typedef struct shape {
 } shape;
 
 static const shape shapes[] = {
-    {1, {0}, 0, 1, TT_OPT_sgd},        {3, {2}, 1, 1, TT_OPT_adam},
-    {8, {32, 32}, 2, 1, TT_OPT_adam},  {7, {33, 5, 17}, 3, 3, TT_OPT_adamw},
-    {8, {64, 64}, 2, 1, TT_OPT_adam},  {16, {128, 128}, 2, 1, TT_OPT_adam},
+    {1, {0}, 0, 1, TT_OPT_sgd},         {3, {2}, 1, 1, TT_OPT_adam},
+    {8, {32, 32}, 2, 1, TT_OPT_adam},   {7, {33, 5, 17}, 3, 3, TT_OPT_adamw},
+    {8, {64, 64}, 2, 1, TT_OPT_adam},   {16, {128, 128}, 2, 1, TT_OPT_adam},
     {16, {128, 128}, 2, 4, TT_OPT_sgd}, {16, {128, 128, 128}, 3, 1, TT_OPT_adam},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
@@ -28,7 +28,7 @@ enum { BATCHES = sizeof batches / sizeof *batches };
 static tt_cohort cohort_of(const shape *s, int64_t batch)
 {
   tt_cohort c = {.optimizer = s->optimizer, .batch_size = batch, .members = 16};
-  TT_CHECK_OK(tt_model_build(s->inputs, s->targets, s->hidden, s->layers, TT_ACT_tanh,
+  TT_CHECK_OK(tt_model_plain(s->inputs, s->targets, s->hidden, s->layers, TT_ACT_tanh,
                              TT_OUTPUT_mean, &c.model));
   return c;
 }
@@ -44,16 +44,15 @@ static void holds_together(const tt_cohort *c, const tt_cluster_plan *p)
   TT_CHECK(p->slot, ==, floats);
   TT_CHECK(p->note, ==, floats + p->slots * p->slice);
   TT_CHECK(p->note % 2, ==, 0); /* doubles begin there */
-  TT_CHECK(p->bytes, ==, 4 * (p->note + TT_CLUSTER_NOTE));
+  TT_CHECK(p->bytes, ==, 4 * (p->note + TT_CLUSTER_EXCHANGE_FLOATS));
   TT_CHECK(p->bytes, <=, H200);
   TT_CHECK(p->part.gradient_shared, ==, 1);
   TT_CHECK(p->part.slots, ==, 0);
-  TT_CHECK(p->part.params, ==, tt_block_padded(c));
-  TT_CHECK(share <= TT_BLOCK_ROWS || p->ranks == TT_CLUSTER_MOST, ==, 1);
+  TT_CHECK(p->part.params, ==, tt_block_padded_params(c));
+  TT_CHECK(share <= TT_BLOCK_TILE_ROWS || p->ranks == TT_CLUSTER_MAX_RANKS, ==, 1);
 }
 
-TT_TEST(a_plan_holds_together)
-{
+TT_TEST (a_plan_holds_together) {
   for (int i = 0; i < SHAPES; i++)
     for (int b = 0; b < BATCHES; b++) {
       tt_cluster_plan p;
@@ -63,8 +62,7 @@ TT_TEST(a_plan_holds_together)
 }
 
 /* So many ranks that a share fits the lanes of a warp. */
-TT_TEST(ranks_follow_the_batch)
-{
+TT_TEST (ranks_follow_the_batch) {
   const int want[BATCHES] = {2, 2, 2, 2, 4, 4, 4, 8, 8, 8, 8, 8, 8};
   for (int b = 0; b < BATCHES; b++) {
     tt_cluster_plan p;
@@ -75,11 +73,10 @@ TT_TEST(ranks_follow_the_batch)
 }
 
 /* Where two ranks have no room for their slots, more have. */
-TT_TEST(ranks_follow_the_room)
-{
+TT_TEST (ranks_follow_the_room) {
   tt_cluster_plan p;
   tt_cohort c = cohort_of(&shapes[5], 20);
-  int64_t least = tt_cluster_least_bytes(&c);
+  int64_t least = tt_cluster_min_bytes(&c);
   TT_CHECK(tt_cluster_plan_make(&c, 2 * least, &p), ==, 1);
   TT_CHECK(p.ranks, ==, 2);
   TT_CHECK(tt_cluster_plan_make(&c, least, &p), ==, 1);
@@ -87,14 +84,13 @@ TT_TEST(ranks_follow_the_room)
 }
 
 /* To the byte. */
-TT_TEST(the_border_is_the_smallest_plan)
-{
+TT_TEST (the_border_is_the_smallest_plan) {
   for (int i = 0; i < SHAPES; i++) {
     tt_cluster_plan p, untouched;
     memset(&p, 7, sizeof p);
     memset(&untouched, 7, sizeof untouched);
     tt_cohort c = cohort_of(&shapes[i], 256);
-    int64_t least = tt_cluster_least_bytes(&c);
+    int64_t least = tt_cluster_min_bytes(&c);
     TT_CHECK(tt_cluster_plan_make(&c, least - 1, &p), ==, 0);
     TT_CHECK(memcmp(&p, &untouched, sizeof p), ==, 0);
     TT_CHECK(tt_cluster_plan_make(&c, least, &p), ==, 1);
@@ -102,8 +98,7 @@ TT_TEST(the_border_is_the_smallest_plan)
   }
 }
 
-TT_TEST(company_changes_nothing)
-{
+TT_TEST (company_changes_nothing) {
   for (int i = 0; i < SHAPES; i++) {
     tt_cluster_plan a, b;
     memset(&a, 0, sizeof a);
@@ -121,8 +116,8 @@ TT_TEST(company_changes_nothing)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_plan_holds_together),       cmocka_unit_test(ranks_follow_the_batch),
-      cmocka_unit_test(ranks_follow_the_room),       cmocka_unit_test(the_border_is_the_smallest_plan),
+      cmocka_unit_test(a_plan_holds_together),   cmocka_unit_test(ranks_follow_the_batch),
+      cmocka_unit_test(ranks_follow_the_room),   cmocka_unit_test(the_border_is_the_smallest_plan),
       cmocka_unit_test(company_changes_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,8 +3,8 @@
  * answer is known. */
 #include "core/base/mem.h"
 #include "core/base/rng.h"
-#include "tests/check.h"
 #include "core/stats/member_weights.h"
+#include "tests/check.h"
 
 #include <math.h>
 #include <string.h>
@@ -13,10 +13,10 @@ enum { MOST = 8, CELLS = 60 };
 
 typedef struct room {
   tt_model model;
-  tt_statements s;
+  tt_member_predictions s;
   float part[CELLS * MOST * 4];
   double y[CELLS];
-  int8_t sound[MOST];
+  int8_t alive[MOST];
   double share[MOST], best;
 } room;
 
@@ -24,41 +24,40 @@ static void start(room *r, tt_loss loss, int64_t members)
 {
   static const double level[] = {0.1, 0.5, 0.9};
   tt_model_shape shape = {
-      .inputs = 1, .targets = 1, .output = tt_loss_output(loss), .levels = 3, .level = level};
+      .inputs = 1, .targets = 1, .output = tt_loss_output_head(loss), .levels = 3, .level = level};
   memset(r, 0, sizeof *r);
   TT_CHECK_OK(tt_model_lay_out(&shape, &r->model));
-  r->s = (tt_statements){.model = &r->model,
-                         .loss = loss,
-                         .args = {1e-6f, 1.0f, 1.0f, 0.5f},
-                         .members = members,
-                         .cells = CELLS,
-                         .stride = MOST,
-                         .part = r->part,
-                         .y = r->y,
-                         .sound = r->sound};
-  memset(r->sound, 1, sizeof r->sound);
+  r->s = (tt_member_predictions){.model = &r->model,
+                                 .loss = loss,
+                                 .args = {1e-6f, 1.0f, 1.0f, 0.5f},
+                                 .members = members,
+                                 .cells = CELLS,
+                                 .stride = MOST,
+                                 .part = r->part,
+                                 .y = r->y,
+                                 .alive = r->alive};
+  memset(r->alive, 1, sizeof r->alive);
 }
 
 static void say(room *r, int64_t cell, int64_t member, const float *mean, const float *variance)
 {
-  int32_t n = tt_statement_parts(&r->model);
-  tt_statement_make(&r->model, mean, variance, 1, r->y[cell], r->part + (cell * MOST + member) * n);
+  int32_t n = tt_member_prediction_size(&r->model);
+  tt_member_prediction_pack(&r->model, mean, variance, 1, r->y[cell],
+                            r->part + (cell * MOST + member) * n);
 }
 
 /* Cells with label noise; member i is off by offset[i]. */
 static void numbers(room *r, const double *offset)
 {
   for (uint32_t c = 0; c < CELLS; c++) {
-    tt_random4 u = tt_random(1, 2, TT_FOR_INIT, 0, c);
-    r->y[c] = 4.0 * (double)tt_unit(u.v[0]);
+    tt_random4 u = tt_random(1, 2, TT_PURPOSE_INIT, 0, c);
+    r->y[c] = 4.0 * (double)tt_uniform(u.v[0]);
     for (int64_t i = 0; i < r->s.members; i++) {
       float mean[4], variance[4] = {0.5f, 0, 0, 0};
-      for (int j = 0; j < 4; j++)
-        mean[j] = (float)(r->y[c] + offset[i]);
+      for (int j = 0; j < 4; j++) mean[j] = (float)(r->y[c] + offset[i]);
       if (r->model.output == TT_OUTPUT_softmax) {
         r->y[c] = (double)(c % 3);
-        for (int j = 0; j < 3; j++)
-          mean[j] = j == (int)(c % 3) ? 0.9f - (float)offset[i] : 0.05f;
+        for (int j = 0; j < 3; j++) mean[j] = j == (int)(c % 3) ? 0.9f - (float)offset[i] : 0.05f;
       }
       if (r->model.output == TT_OUTPUT_sigmoid) {
         r->y[c] = (double)(c % 2);
@@ -70,18 +69,17 @@ static void numbers(room *r, const double *offset)
   }
 }
 
-static tt_combine_rule rule_of(tt_combine method)
+static tt_combine_options rule_of(tt_combine method)
 {
-  return (tt_combine_rule){.method = method, .k = 2, .rounds = 20, .temperature = 0.1};
+  return (tt_combine_options){.method = method, .k = 2, .rounds = 20, .temperature = 0.1};
 }
 
-static void combine(room *r, tt_combine_rule rule)
+static void combine(room *r, tt_combine_options rule)
 {
-  TT_CHECK_OK(tt_combine_shares(&rule, &r->s, r->share, &r->best));
+  TT_CHECK_OK(tt_member_weights_compute(&rule, &r->s, r->share, &r->best));
 }
 
-TT_TEST(one_member_reproduces_itself)
-{
+TT_TEST (one_member_reproduces_itself) {
   const double offset[] = {0.25};
   for (int loss = 0; loss < TT_LOSS_COUNT; loss++)
     for (int method = 0; method < TT_COMBINE_COUNT; method++) {
@@ -98,24 +96,21 @@ TT_TEST(one_member_reproduces_itself)
 }
 
 /* Members that say the same have the same weight; top_k and greedy take the first. */
-TT_TEST(equal_members_have_equal_weights)
-{
+TT_TEST (equal_members_have_equal_weights) {
   const double offset[] = {0.25, 0.25, 0.25, 0.25};
   for (int loss = 0; loss < TT_LOSS_COUNT; loss++) {
     room r;
     start(&r, (tt_loss)loss, 4);
     numbers(&r, offset);
     combine(&r, rule_of(TT_COMBINE_weights));
-    for (int i = 0; i < 4; i++)
-      TT_CHECK(r.share[i], ==, 1.0);
+    for (int i = 0; i < 4; i++) TT_CHECK(r.share[i], ==, 1.0);
     combine(&r, rule_of(TT_COMBINE_top_k));
     TT_CHECK(r.share[0] + r.share[1], ==, 2.0);
     TT_CHECK(r.share[2] + r.share[3], ==, 0.0);
   }
 }
 
-TT_TEST(the_better_member_counts_more)
-{
+TT_TEST (the_better_member_counts_more) {
   const double offset[] = {0.4, 0.1, 0.3};
   for (int loss = 0; loss < TT_LOSS_COUNT; loss++) {
     room r;
@@ -132,16 +127,14 @@ TT_TEST(the_better_member_counts_more)
   }
 }
 
-TT_TEST(a_member_that_diverged_has_no_share)
-{
+TT_TEST (a_member_that_diverged_has_no_share) {
   const double offset[] = {0.4, 0.1, 0.3};
   for (int method = 0; method < TT_COMBINE_COUNT; method++) {
     room r;
     start(&r, TT_LOSS_gaussian_nll, 3);
     numbers(&r, offset);
-    for (int c = 0; c < CELLS; c++)
-      r.part[(c * MOST + 1) * 2] = NAN;
-    r.sound[1] = 0;
+    for (int c = 0; c < CELLS; c++) r.part[(c * MOST + 1) * 2] = NAN;
+    r.alive[1] = 0;
     combine(&r, rule_of((tt_combine)method));
     TT_CHECK(r.share[1], ==, 0.0);
     TT_CHECK(r.share[0] + r.share[2], >, 0.0);
@@ -150,8 +143,7 @@ TT_TEST(a_member_that_diverged_has_no_share)
 }
 
 /* Offsets 1 and -2 in shares 2 to 1 cancel; the third member only disturbs. */
-TT_TEST(greedy_finds_the_set_that_cancels)
-{
+TT_TEST (greedy_finds_the_set_that_cancels) {
   const double offset[] = {1.0, -2.0, 5.0};
   room r;
   start(&r, TT_LOSS_mse, 3);
@@ -163,8 +155,7 @@ TT_TEST(greedy_finds_the_set_that_cancels)
 }
 
 /* The set is never worse than its best member: it was the first choice. */
-TT_TEST(greedy_is_no_worse_than_the_best_member)
-{
+TT_TEST (greedy_is_no_worse_than_the_best_member) {
   for (int loss = 0; loss < TT_LOSS_COUNT; loss++) {
     const double offset[] = {0.4, 0.1, -0.3, 0.05};
     room r;
@@ -172,15 +163,14 @@ TT_TEST(greedy_is_no_worse_than_the_best_member)
     numbers(&r, offset);
     combine(&r, rule_of(TT_COMBINE_greedy));
     double greedy = r.best;
-    tt_combine_rule one = rule_of(TT_COMBINE_top_k);
+    tt_combine_options one = rule_of(TT_COMBINE_top_k);
     one.k = 1;
     combine(&r, one);
     TT_CHECK(greedy, <=, r.best + 1e-12);
   }
 }
 
-TT_TEST(rows_without_labels_or_weight_do_not_count)
-{
+TT_TEST (rows_without_labels_or_weight_do_not_count) {
   const double offset[] = {0.4, 0.1, 0.3};
   float weight[CELLS];
   for (int method = 0; method < TT_COMBINE_COUNT; method++) {
@@ -196,14 +186,11 @@ TT_TEST(rows_without_labels_or_weight_do_not_count)
     r.s.weight = weight;
     combine(&r, rule_of((tt_combine)method));
     combine(&few, rule_of((tt_combine)method));
-    for (int i = 0; i < 3; i++)
-      TT_CHECK(fabs(r.share[i] - few.share[i]), <=, 1e-12);
+    for (int i = 0; i < 3; i++) TT_CHECK(fabs(r.share[i] - few.share[i]), <=, 1e-12);
     TT_CHECK(fabs(r.best - few.best), <=, 1e-12);
-    for (int c = 0; c < CELLS; c++)
-      few.y[c] = NAN;
+    for (int c = 0; c < CELLS; c++) few.y[c] = NAN;
     combine(&few, rule_of((tt_combine)method));
-    for (int i = 0; i < 3; i++)
-      TT_CHECK(few.share[i], ==, 1.0);
+    for (int i = 0; i < 3; i++) TT_CHECK(few.share[i], ==, 1.0);
   }
 }
 

@@ -1,9 +1,9 @@
 /* test_config.c — laws of the job file: what is right is read, and survives every round trip.
  * `test_config --write-docs` writes docs/options.md. */
 #include "core/base/mem.h"
+#include "core/config/config_internal.h"
 #include "tests/check.h"
 #include "tests/unit/config_job.h"
-#include "core/config/config_internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ TT_TEST (main_job_file_has_the_values_it_says) {
   TT_CHECK(c->run_threads, ==, -1);
   TT_CHECK(c->run_max_time, ==, -1.0);
   tt_config_destroy(&c);
-  TT_CHECK(tt_mem_balance(), ==, 0);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 TT_TEST (json_comments_and_byte_order_mark_are_fine) {
@@ -71,7 +71,7 @@ TT_TEST (json_comments_and_byte_order_mark_are_fine) {
     TT_CHECK(c->ensemble[0].members, ==, 5);
     tt_config_destroy(&c);
   }
-  TT_CHECK(tt_mem_balance(), ==, 0);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 TT_TEST (durations_take_units) {
@@ -115,7 +115,7 @@ TT_TEST (set_reaches_ensembles_by_number_and_by_name) {
   TT_CHECK(c->model_hidden.count, ==, 0);
   same_text(c->top_title, "");
   tt_config_destroy(&c);
-  TT_CHECK(tt_mem_balance(), ==, 0);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 TT_TEST (relative_paths_start_from_the_job_file) {
@@ -151,15 +151,16 @@ static void other_value(const tt_option *o, char yaml[128], char written[128])
     snprintf(yaml, 128, "3min");
     snprintf(written, 128, "180s");
     break;
-  case TT_KIND_BOOL: snprintf(yaml, 128, "%s", *o->preset == 't' ? "false" : "true"); break;
+  case TT_KIND_BOOL: snprintf(yaml, 128, "%s", *o->default_value == 't' ? "false" : "true"); break;
   case TT_KIND_NAME:
-    snprintf(yaml, 128, "%s", o->choices[!strcmp(o->choices[0], o->preset) || *o->preset == 'a']);
+    snprintf(yaml, 128, "%s",
+             o->choices[!strcmp(o->choices[0], o->default_value) || *o->default_value == 'a']);
     break;
   case TT_KIND_TEXT:
     snprintf(yaml, 128, "\"%s\"",
-             o->preset ? "a: 'b' # \\\"c\\\" \\\\ \xC3\xA9\\n\\u0001\\x85" : "q.1");
+             o->default_value ? "a: 'b' # \\\"c\\\" \\\\ \xC3\xA9\\n\\u0001\\x85" : "q.1");
     snprintf(written, 128, "\"%s\"",
-             o->preset ? "a: 'b' # \\\"c\\\" \\\\ \xC3\xA9\\u000A\\u0001\\u0085" : "q.1");
+             o->default_value ? "a: 'b' # \\\"c\\\" \\\\ \xC3\xA9\\u000A\\u0001\\u0085" : "q.1");
     break;
   case TT_KIND_PATH: snprintf(yaml, 128, "\"/a b/c: d\""); break;
   case TT_KIND_LIST: snprintf(yaml, 128, "[3, 5, 7]"); break;
@@ -222,7 +223,7 @@ static void check_row(const tt_option *o, int64_t element)
   static const char campaign[] =
       "data: {file: /d.h5, split: {train: 0.2, validation: 0.2, test: 0.2}}\n"
       "ensembles: [{name: a}, {name: b}]\npool: {file: /p.h5}\nlabel: {command: [a, b]}\n";
-  char path[TT_PATH_TEXT], option[TT_PATH_TEXT], yaml[128], written[128], set[300];
+  char path[TT_OPTION_PATH_SIZE], option[TT_OPTION_PATH_SIZE], yaml[128], written[128], set[300];
   const char *text = tt_is_campaign_section(o->section) ? campaign : job;
   other_value(o, yaml, written);
   tt_option_path(o, element, path);
@@ -232,11 +233,11 @@ static void check_row(const tt_option *o, int64_t element)
     snprintf(written, sizeof written, "\"0.25\"");
   }
   snprintf(set, sizeof set, "%s=%s", path, yaml);
-  const char *also = !strcmp(option, "train.nesterov") ? "train.optimizer=sgd"
-                     : !strcmp(option, "label.mode")   ? "pool.labels=y"
-                     : !strcmp(option, "pool.chunks")  ? "pool.file=''"
+  const char *also = !strcmp(option, "train.nesterov")     ? "train.optimizer=sgd"
+                     : !strcmp(option, "label.mode")       ? "pool.labels=y"
+                     : !strcmp(option, "pool.chunks")      ? "pool.file=''"
                      : !strcmp(option, "select.prefilter") ? "select.batch=1"
-                                                       : "data.split.seed=1";
+                                                           : "data.split.seed=1";
   const char *all[] = {companion(option), also, set};
   tt_config *c = must_parse(text, all, 3);
   value_is(o, element < 0 ? (void *)c : (void *)&c->ensemble[element], written);
@@ -245,11 +246,9 @@ static void check_row(const tt_option *o, int64_t element)
 }
 
 TT_TEST (every_option_can_be_set_and_survives_a_round_trip) {
-  for (int i = 0; i < TT_OPTION_COUNT; i++)
-    check_row(&tt_option_table[i], -1);
-  for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++)
-    check_row(&tt_ensemble_option_table[i], 0);
-  TT_CHECK(tt_mem_balance(), ==, 0);
+  for (int i = 0; i < TT_OPTION_COUNT; i++) check_row(&tt_option_table[i], -1);
+  for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++) check_row(&tt_ensemble_option_table[i], 0);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 TT_TEST (defaults_are_what_the_table_says) {
@@ -259,11 +258,11 @@ TT_TEST (defaults_are_what_the_table_says) {
     char wanted[128];
     int text = o->kind == TT_KIND_TEXT;
     if (o->kind == TT_KIND_TEXTLIST) continue; /* not given: not written */
-    if (i == TT_AT_model_output) continue; /* auto, resolved */
-    if (!o->preset || o->kind == TT_KIND_PATH || o->kind == TT_KIND_SECONDS) continue;
-    snprintf(wanted, sizeof wanted, text ? "\"%s\"" : "%s", o->preset);
+    if (i == TT_OPTION_model_output) continue; /* auto, resolved */
+    if (!o->default_value || o->kind == TT_KIND_PATH || o->kind == TT_KIND_SECONDS) continue;
+    snprintf(wanted, sizeof wanted, text ? "\"%s\"" : "%s", o->default_value);
     double x = strtod(wanted, NULL);
-    if (o->kind != TT_KIND_F64 || strcmp(o->preset, "auto") == 0)
+    if (o->kind != TT_KIND_F64 || strcmp(o->default_value, "auto") == 0)
       value_is(o, c, wanted);
     else
       TT_CHECK(*(double *)(void *)((char *)c + o->offset), ==, x);
@@ -290,17 +289,16 @@ TT_TEST (ensembles_may_differ_from_the_job) {
   TT_CHECK(c->ensemble[2].train_on_diverged_reseed, ==, 1);
   TT_CHECK(c->ensemble[0].model_output, ==, (int)TT_OUTPUT_mean);
   TT_CHECK(c->ensemble[1].model_output, ==, (int)TT_OUTPUT_quantiles);
-  for (int i = 0; i < 3; i++)
-    TT_CHECK(c->ensemble[i].model_activation, ==, (int)TT_ACT_tanh);
+  for (int i = 0; i < 3; i++) TT_CHECK(c->ensemble[i].model_activation, ==, (int)TT_ACT_tanh);
   char *text = NULL;
-  TT_CHECK_OK(tt_config_text(c, &text));
+  TT_CHECK_OK(tt_config_to_yaml(c, &text));
   TT_CHECK_HAS(text, "  - name: \"b\"\n    members: 5\n    first: 0\n    model:\n"
                      "      output: quantiles\n    train:\n      loss: quantile\n"
                      "      on_diverged:\n        reseed: false\n");
   tt_free(text);
   round_trip(c);
   tt_config_destroy(&c);
-  TT_CHECK(tt_mem_balance(), ==, 0);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 TT_TEST (sweeps_are_kept_in_their_order) {
@@ -318,18 +316,18 @@ TT_TEST (sweeps_are_kept_in_their_order) {
   TT_CHECK(s[0].hyper, ==, (int)TT_HYPER_learning_rate);
   TT_CHECK((int)s[0].kind, ==, (int)TT_SWEEP_uniform);
   TT_CHECK(s[0].value[1], ==, 0.2);
-  TT_CHECK(s[1].value[1], ==, (double)TT_BATCHES_shared);
+  TT_CHECK(s[1].value[1], ==, (double)TT_BATCH_ORDER_shared);
   TT_CHECK(s[2].count, ==, 2);
   TT_CHECK(c->ensemble[1].sweep[0].value[1], ==, 0.25);
   char *text = NULL;
-  TT_CHECK_OK(tt_config_text(c, &text));
+  TT_CHECK_OK(tt_config_to_yaml(c, &text));
   TT_CHECK_HAS(text, "    sweep:\n      learning_rate: {uniform: [0.1, 0.2]}\n"
                      "      batches: {list: [own, shared, own, own]}\n"
                      "      epochs: {grid: [3, 9]}\n");
   tt_free(text);
   round_trip(c);
   tt_config_destroy(&c);
-  TT_CHECK(tt_mem_balance(), ==, 0);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 TT_TEST (snapshots_bring_their_schedule) {
@@ -345,15 +343,14 @@ TT_TEST (doubles_survive_bit_by_bit) {
   uint64_t s = 88172645463325252ull;
   for (int i = 0; i < 500; i++) {
     double x = (double)(next_random(&s) >> 11) * 0x1p-53;
-    for (uint64_t k = next_random(&s) % 8; k > 0; k--)
-      x *= 1e-4;
+    for (uint64_t k = next_random(&s) % 8; k > 0; k--) x *= 1e-4;
     char set[64];
     const char *one = set;
     snprintf(set, sizeof set, "train.learning_rate=%.17g", x);
     tt_config *c = must_parse(least_job, &one, 1);
     TT_CHECK(c->train_learning_rate, ==, x);
     char *text = NULL;
-    TT_CHECK_OK(tt_config_text(c, &text));
+    TT_CHECK_OK(tt_config_to_yaml(c, &text));
     tt_config *back = must_parse(text, NULL, 0);
     TT_CHECK(back->train_learning_rate, ==, x);
     TT_CHECK(back->ensemble[0].train_learning_rate, ==, x);
@@ -391,14 +388,14 @@ TT_TEST (hash_knows_science_from_housekeeping) {
                 {"train.init=he_uniform", 1},
                 {"model.activation=relu", 1}};
   tt_config *c = must_parse(main_job, NULL, 0);
-  uint64_t before = tt_config_science_hash(c);
+  uint64_t before = tt_config_result_hash(c);
   tt_config_destroy(&c);
   for (size_t i = 0; i < sizeof change / sizeof *change; i++) {
     const char *set = change[i].set;
     if (strcmp(set, "train.init=he_uniform") == 0) set = "model.init=he_uniform";
     c = must_parse(main_job, &set, 1);
-    if ((tt_config_science_hash(c) != before) != change[i].differs) fprintf(stderr, "%s\n", set);
-    TT_CHECK(tt_config_science_hash(c) != before, ==, change[i].differs);
+    if ((tt_config_result_hash(c) != before) != change[i].differs) fprintf(stderr, "%s\n", set);
+    TT_CHECK(tt_config_result_hash(c) != before, ==, change[i].differs);
     tt_config_destroy(&c);
   }
 }
@@ -406,28 +403,28 @@ TT_TEST (hash_knows_science_from_housekeeping) {
 TT_TEST (files_that_cannot_be_read_are_missing_input) {
   char *text = NULL, name[] = "/tmp/test_config_XXXXXX";
   int64_t bytes = 0;
-  TT_CHECK(tt_config_read_file_local("/no/such/job.yaml", &text, &bytes), ==, (tt_err)TT_E_NOINPUT);
+  TT_CHECK(tt_config_read_file("/no/such/job.yaml", &text, &bytes), ==, (tt_err)TT_E_NOINPUT);
   TT_CHECK_HAS(tt_err_last(), "/no/such/job.yaml: cannot be opened: No such file");
-  TT_CHECK(tt_config_read_file_local("/tmp", &text, &bytes), ==, (tt_err)TT_E_NOINPUT);
+  TT_CHECK(tt_config_read_file("/tmp", &text, &bytes), ==, (tt_err)TT_E_NOINPUT);
   TT_CHECK_HAS(tt_err_last(), "/tmp: cannot be read: Is a directory");
-  TT_CHECK(tt_config_read_file_local("/dev/zero", &text, &bytes), ==, (tt_err)TT_E_NOINPUT);
+  TT_CHECK(tt_config_read_file("/dev/zero", &text, &bytes), ==, (tt_err)TT_E_NOINPUT);
   TT_CHECK_HAS(tt_err_last(), "/dev/zero: longer than 1 MiB");
   int fd = mkstemp(name);
   TT_CHECK(write(fd, main_job, sizeof main_job - 1), ==, (ssize_t)sizeof main_job - 1);
   close(fd);
-  TT_CHECK_OK(tt_config_read_file_local(name, &text, &bytes));
+  TT_CHECK_OK(tt_config_read_file(name, &text, &bytes));
   unlink(name);
   TT_CHECK(bytes, ==, (int64_t)sizeof main_job - 1);
   TT_CHECK(memcmp(text, main_job, (size_t)bytes), ==, 0);
   tt_free(text);
-  TT_CHECK(tt_mem_balance(), ==, 0);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 /* ---- the page of options ---- */
 
 TT_TEST (help_names_every_option) {
-  char *text = NULL, path[TT_PATH_TEXT];
-  TT_CHECK_OK(tt_config_help(0, &text));
+  char *text = NULL, path[TT_OPTION_PATH_SIZE];
+  TT_CHECK_OK(tt_config_options_text(0, &text));
   for (int i = 0; i < TT_OPTION_COUNT; i++) {
     tt_option_path(&tt_option_table[i], -1, path);
     TT_CHECK_HAS(text, path);
@@ -439,8 +436,8 @@ TT_TEST (help_names_every_option) {
 TT_TEST (the_page_in_docs_is_up_to_date) {
   char *wanted = NULL, *got = NULL;
   int64_t bytes = 0;
-  TT_CHECK_OK(tt_config_help(1, &wanted));
-  TT_CHECK_OK(tt_config_read_file_local(TUTTI_SOURCE "/docs/options.md", &got, &bytes));
+  TT_CHECK_OK(tt_config_options_text(1, &wanted));
+  TT_CHECK_OK(tt_config_read_file(TUTTI_SOURCE "/docs/options.md", &got, &bytes));
   if (strcmp(got, wanted) != 0) fprintf(stderr, "run: test_config --write-docs\n");
   same_text(got, wanted);
   tt_free(wanted);
@@ -451,7 +448,7 @@ static int write_docs(void)
 {
   char *text = NULL;
   FILE *f = fopen(TUTTI_SOURCE "/docs/options.md", "w");
-  if (!f || tt_config_help(1, &text) != TT_OK) return 1;
+  if (!f || tt_config_options_text(1, &text) != TT_OK) return 1;
   fputs(text, f);
   tt_free(text);
   return fclose(f) != 0;

@@ -17,18 +17,15 @@ static void check_bad(const tt_bad *b)
   if (e != TT_E_CONFIG) fprintf(stderr, "accepted: %s%s\n", b->text, b->set ? b->set : "");
   TT_CHECK(e, ==, (tt_err)TT_E_CONFIG);
   TT_CHECK(c == NULL, ==, 1);
-  for (int i = 0; i < 3 && b->part[i]; i++)
-    TT_CHECK_HAS(tt_err_last(), b->part[i]);
+  for (int i = 0; i < 3 && b->part[i]; i++) TT_CHECK_HAS(tt_err_last(), b->part[i]);
   snprintf(end, sizeof end, "\n%d error%s; nothing was run", b->errors, b->errors == 1 ? "" : "s");
   TT_CHECK_HAS(tt_err_last(), end);
 }
 
 TT_TEST (every_mistake_is_named_with_its_place) {
-  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-    check_bad(&bad[i]);
-  for (size_t i = 0; i < sizeof bad_rules / sizeof *bad_rules; i++)
-    check_bad(&bad_rules[i]);
-  TT_CHECK(tt_mem_balance(), ==, 0);
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) check_bad(&bad[i]);
+  for (size_t i = 0; i < sizeof bad_rules / sizeof *bad_rules; i++) check_bad(&bad_rules[i]);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 /* Every score with every loss: refused exactly where the output has not what the score needs, and
@@ -39,7 +36,7 @@ static tt_err score_with_loss(int by, int loss)
   char text[512];
   snprintf(text, sizeof text,
            JOB "pool: {file: p.h5}\nlabel: {command: [f]}\nscore: {by: %s}\ntrain: {loss: %s}\n",
-           tt_choice_score[by], tt_choice_loss[loss]);
+           tt_choice_acquisition[by], tt_choice_loss[loss]);
   tt_err e = parse(text, NULL, 0, &c);
   tt_config_destroy(&c);
   return e;
@@ -47,21 +44,24 @@ static tt_err score_with_loss(int by, int loss)
 
 TT_TEST (scores_that_an_output_has_not_are_refused_and_others_offered) {
   for (int loss = 0; tt_choice_loss[loss]; loss++)
-    for (int by = 0; by < TT_SCORE_COUNT; by++) {
+    for (int by = 0; by < TT_ACQUISITION_COUNT; by++) {
       char part[64];
-      int fits = tt_score_fits((tt_score_by)by, tt_loss_output((tt_loss)loss));
+      int fits = tt_acquisition_supports((tt_acquisition)by, tt_loss_output_head((tt_loss)loss));
       tt_err e = score_with_loss(by, loss);
       TT_CHECK(e, ==, fits ? TT_OK : (tt_err)TT_E_CONFIG);
       if (fits) continue;
       snprintf(part, sizeof part, "job.yaml:5:13: score.by: %s does not fit ensembles[0]",
-               tt_choice_score[by]);
+               tt_choice_acquisition[by]);
       TT_CHECK_HAS(tt_err_last(), part);
-      for (int other = 0; other < TT_SCORE_COUNT; other++) {
-        int offered = strstr(strstr(tt_err_last(), "; choose "), tt_choice_score[other]) != NULL;
-        TT_CHECK(offered, ==, tt_score_fits((tt_score_by)other, tt_loss_output((tt_loss)loss)));
+      for (int other = 0; other < TT_ACQUISITION_COUNT; other++) {
+        int offered =
+            strstr(strstr(tt_err_last(), "; choose "), tt_choice_acquisition[other]) != NULL;
+        TT_CHECK(
+            offered, ==,
+            tt_acquisition_supports((tt_acquisition)other, tt_loss_output_head((tt_loss)loss)));
       }
     }
-  TT_CHECK(tt_mem_balance(), ==, 0);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 TT_TEST (bytes_that_are_no_job_file_are_refused) {
@@ -74,8 +74,7 @@ TT_TEST (bytes_that_are_no_job_file_are_refused) {
   static const char *const deep[] = {"[", "{", "- ", "? ", "{a: ", "[\n"};
   for (size_t i = 0; i < sizeof deep / sizeof *deep; i++) {
     size_t unit = strlen(deep[i]);
-    for (size_t at = 0; at + unit <= MOST; at += unit)
-      memcpy(text + at, deep[i], unit);
+    for (size_t at = 0; at + unit <= MOST; at += unit) memcpy(text + at, deep[i], unit);
     TT_CHECK(tt_config_parse("job.yaml", text, MOST, NULL, 0, &c), ==, (tt_err)TT_E_CONFIG);
     TT_CHECK_HAS(tt_err_last(), "nested too deeply; 64 levels are allowed");
   }
@@ -94,7 +93,7 @@ TT_TEST (bytes_that_are_no_job_file_are_refused) {
   TT_CHECK(tt_config_parse("job.yaml", text, MOST, NULL, 0, &c), ==, (tt_err)TT_E_CONFIG);
   TT_CHECK_HAS(tt_err_last(), "bytes long; 4096 are allowed");
   tt_free(text);
-  TT_CHECK(tt_mem_balance(), ==, 0);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 TT_TEST (a_thousand_errors_are_counted_and_the_first_are_shown) {
@@ -120,12 +119,8 @@ static size_t mutate(char *text, size_t n, size_t room, uint64_t *s)
                               "09eE.~ax";
   size_t at = next_random(s) % n, to = next_random(s) % n, length = 1 + next_random(s) % 12;
   switch (next_random(s) % 4) {
-  case 0:
-    text[at] = (char)next_random(s);
-    return n;
-  case 1:
-    text[at] = spice[next_random(s) % (sizeof spice - 1)];
-    return n;
+  case 0: text[at] = (char)next_random(s); return n;
+  case 1: text[at] = spice[next_random(s) % (sizeof spice - 1)]; return n;
   case 2: /* cut */
     if (n < 2 * length || at + length > n) return n;
     memmove(text + at, text + at + length, n - at - length);
@@ -145,8 +140,7 @@ TT_TEST (damaged_files_end_in_a_config_or_in_an_error_with_a_place) {
     char text[2048];
     size_t n = sizeof main_job - 1;
     memcpy(text, main_job, n);
-    for (uint64_t k = 1 + next_random(&s) % 4; k > 0; k--)
-      n = mutate(text, n, sizeof text, &s);
+    for (uint64_t k = 1 + next_random(&s) % 4; k > 0; k--) n = mutate(text, n, sizeof text, &s);
     char *exact = malloc(n); /* so that a read past the end is seen */
     assert_non_null(exact);
     memcpy(exact, text, n);
@@ -161,7 +155,7 @@ TT_TEST (damaged_files_end_in_a_config_or_in_an_error_with_a_place) {
   }
   TT_CHECK(accepted, >, 100); /* the law is about both outcomes */
   TT_CHECK(accepted, <, 3000);
-  TT_CHECK(tt_mem_balance(), ==, 0);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 int main(void)

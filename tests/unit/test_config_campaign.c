@@ -10,8 +10,8 @@
 #include <string.h>
 
 /* Cases go on in line 4, those that need another pool or oracle in line 3. */
-#define POOL             JOB "pool: {file: p.h5}\n"
-#define CAMPAIGN         DATA "ensembles: [{name: a}]\nlabel: {command: [f]}\npool: {file: p.h5}\n"
+#define POOL JOB "pool: {file: p.h5}\n"
+#define CAMPAIGN DATA "ensembles: [{name: a}]\nlabel: {command: [f]}\npool: {file: p.h5}\n"
 #define OTHER(ensembles) DATA ensembles "\npool: {file: p.h5}\nlabel: {command: [f]}\n"
 
 static const tt_bad bad[] = {
@@ -214,18 +214,15 @@ static void check_bad(const tt_bad *b)
   tt_err e = parse(b->text, &b->set, b->set != NULL, &c);
   if (e != TT_E_CONFIG) fprintf(stderr, "accepted: %s%s\n", b->text, b->set ? b->set : "");
   TT_CHECK(e, ==, (tt_err)TT_E_CONFIG);
-  for (int i = 0; i < 3 && b->part[i]; i++)
-    TT_CHECK_HAS(tt_err_last(), b->part[i]);
+  for (int i = 0; i < 3 && b->part[i]; i++) TT_CHECK_HAS(tt_err_last(), b->part[i]);
   snprintf(end, sizeof end, "\n%d error%s; nothing was run", b->errors, b->errors == 1 ? "" : "s");
   TT_CHECK_HAS(tt_err_last(), end);
 }
 
 TT_TEST (every_contradiction_is_named_with_its_place) {
-  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-    check_bad(&bad[i]);
-  for (size_t i = 0; i < sizeof unused / sizeof *unused; i++)
-    check_bad(&unused[i]);
-  TT_CHECK(tt_mem_balance(), ==, 0);
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) check_bad(&bad[i]);
+  for (size_t i = 0; i < sizeof unused / sizeof *unused; i++) check_bad(&unused[i]);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 TT_TEST (a_threshold_is_a_score_or_a_quantile) {
@@ -273,7 +270,7 @@ TT_TEST (thresholds_may_be_numbers_or_texts_of_yaml) {
     round_trip(c);
     tt_config_destroy(&c);
   }
-  TT_CHECK(tt_mem_balance(), ==, 0);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 TT_TEST (arguments_of_a_command_stay_what_they_are) {
@@ -291,7 +288,7 @@ TT_TEST (arguments_of_a_command_stay_what_they_are) {
   TT_CHECK(c->label_command.count, ==, 1);
   same_text(c->label_command.value[0], "./label");
   tt_config_destroy(&c);
-  TT_CHECK(tt_mem_balance(), ==, 0);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 TT_TEST (a_switch_on_the_command_line_leaves_the_other_choice_waiting) {
@@ -308,27 +305,27 @@ TT_TEST (a_switch_on_the_command_line_leaves_the_other_choice_waiting) {
   TT_CHECK(c->stop_plateau_delta, ==, 0.01);
   round_trip(c);
   tt_config_destroy(&c);
-  TT_CHECK(tt_mem_balance(), ==, 0);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 TT_TEST (only_a_campaign_has_its_sections) {
   char *text = NULL;
   tt_config *c = must_parse(least_job, NULL, 0);
   TT_CHECK(c->campaign, ==, 0);
-  TT_CHECK_OK(tt_config_text(c, &text));
+  TT_CHECK_OK(tt_config_to_yaml(c, &text));
   TT_CHECK(strstr(text, "pool:") == NULL, ==, 1);
   tt_free(text);
   tt_config_destroy(&c);
   c = must_parse(CAMPAIGN, NULL, 0);
   TT_CHECK(c->campaign, ==, 1);
   TT_CHECK(c->label_validation, ==, -1.0);
-  TT_CHECK_OK(tt_config_text(c, &text));
+  TT_CHECK_OK(tt_config_to_yaml(c, &text));
   TT_CHECK_HAS(text, "\nlabel:\n");
   TT_CHECK_HAS(text, "  validation: auto\n");
   tt_free(text);
   round_trip(c);
   tt_config_destroy(&c);
-  TT_CHECK(tt_mem_balance(), ==, 0);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 int main(void)

@@ -1,8 +1,8 @@
-/* test_config_examples.c — every job and campaign in README.md, docs/ and examples/ is one that tutti
- * reads. */
+/* test_config_examples.c — every job and campaign in README.md, docs/ and examples/ is one that
+ * tutti reads. */
 #include "core/base/mem.h"
-#include "tests/check.h"
 #include "core/config/config.h"
+#include "tests/check.h"
 
 #include <glob.h>
 #include <string.h>
@@ -57,8 +57,7 @@ static void check_block(const char *file, char *text)
   }
   for (char *at = text, *end; *at; at = end) {
     end = at + strcspn(at, "\n");
-    while (end[0] && (end[1] == ' ' || end[1] == '-'))
-      end += 1 + strcspn(end + 1, "\n");
+    while (end[0] && (end[1] == ' ' || end[1] == '-')) end += 1 + strcspn(end + 1, "\n");
     end += *end == '\n';
     int n = snprintf(
         job, sizeof job, "%s%s%.*s", strncmp(at, "data:", 5) ? "data: {file: d.h5}\n" : "",
@@ -73,7 +72,7 @@ static void check_examples(const char *file)
   char *text = NULL;
   int64_t bytes = 0;
   int page = strstr(file, ".md") != NULL;
-  TT_CHECK_OK(tt_config_read_file_local(file, &text, &bytes)); /* room for a byte more */
+  TT_CHECK_OK(tt_config_read_file(file, &text, &bytes)); /* room for a byte more */
   text[bytes] = '\0';
   if (!page) check_block(file, text);
   for (char *at = text; page && (at = strstr(at, "```yaml\n"));) {
@@ -93,8 +92,7 @@ TT_TEST (every_example_is_a_job) {
     glob_t all;
     snprintf(pattern, sizeof pattern, "%s/%s", TUTTI_SOURCE, place[i]);
     TT_CHECK(glob(pattern, 0, NULL, &all), ==, 0);
-    for (size_t f = 0; f < all.gl_pathc; f++)
-      check_examples(all.gl_pathv[f]);
+    for (size_t f = 0; f < all.gl_pathc; f++) check_examples(all.gl_pathv[f]);
     globfree(&all);
   }
 }

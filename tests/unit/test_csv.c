@@ -1,7 +1,7 @@
 /* test_csv.c — the CSV reader: RFC 4180, what is met in practice, and what is refused. */
+#include "core/base/csv.h"
 #include "core/base/mem.h"
 #include "tests/check.h"
-#include "core/base/csv.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static void put(const char *bytes, size_t count)
 static void dump(char *out, size_t room)
 {
   tt_csv *t = NULL;
-  if (tt_csv_read_local(path, &t)) {
+  if (tt_csv_read(path, &t)) {
     const char *text = tt_err_last();
     snprintf(out, room, "ERR:%s", strncmp(text, path, strlen(path)) ? text : text + strlen(path));
     return;
@@ -35,7 +35,7 @@ static void dump(char *out, size_t room)
                                : r >= 0 ? "/"
                                         : "",
                                r < 0 ? t->name[c] : t->cell[r * t->columns + c]);
-  tt_csv_destroy_local(&t);
+  tt_csv_destroy(&t);
 }
 
 #define TEXT(s_) s_, sizeof s_ - 1
@@ -77,8 +77,7 @@ static const struct {
      "CSV first"},
 };
 
-TT_TEST(every_form_is_read_or_refused_by_line)
-{
+TT_TEST (every_form_is_read_or_refused_by_line) {
   for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
     char got[1024];
     put(table[i].bytes, table[i].count);
@@ -86,56 +85,52 @@ TT_TEST(every_form_is_read_or_refused_by_line)
     if (strcmp(got, table[i].wanted)) print_error("case %zu: '%s'\n", i, table[i].bytes);
     assert_string_equal(got, table[i].wanted);
   }
-  assert_int_equal(tt_mem_balance(), 0);
+  assert_int_equal(tt_mem_live_blocks(), 0);
 }
 
-TT_TEST(rows_know_their_line)
-{
+TT_TEST (rows_know_their_line) {
   put(TEXT("# c\na,b\n\n1,\"2\r\n\n\"\n# d\n3,4\n"));
   tt_csv *t = NULL;
-  TT_CHECK_OK(tt_csv_read_local(path, &t));
+  TT_CHECK_OK(tt_csv_read(path, &t));
   TT_CHECK(t->rows, ==, 2);
   TT_CHECK(t->line[0], ==, 4);
   TT_CHECK(t->line[1], ==, 8);
-  tt_csv_destroy_local(&t);
+  tt_csv_destroy(&t);
 }
 
 /* Any prefix of a table with every feature is read or refused, never read past its end (the
  * sanitizers watch), and nothing leaks. */
-TT_TEST(every_prefix_is_survived)
-{
+TT_TEST (every_prefix_is_survived) {
   static const char all[] =
       "\xEF\xBB\xBF# c\r\n\"a \"\"b\"\"\",\"c\nd\" , e\r\n1,\"2\" ,3\n\n4,,\"\"";
   for (size_t n = 0; n < sizeof all; n++) {
     tt_csv *t = NULL;
     put(all, n);
-    if (!tt_csv_read_local(path, &t)) TT_CHECK(t->rows, >, 0);
-    tt_csv_destroy_local(&t);
+    if (!tt_csv_read(path, &t)) TT_CHECK(t->rows, >, 0);
+    tt_csv_destroy(&t);
   }
-  assert_int_equal(tt_mem_balance(), 0);
+  assert_int_equal(tt_mem_live_blocks(), 0);
 }
 
-TT_TEST(a_missing_file_or_a_directory_is_no_input)
-{
+TT_TEST (a_missing_file_or_a_directory_is_no_input) {
   tt_csv *t = NULL;
-  assert_int_equal(tt_csv_read_local("/tmp/no/such/table.csv", &t), TT_E_NOINPUT);
+  assert_int_equal(tt_csv_read("/tmp/no/such/table.csv", &t), TT_E_NOINPUT);
   TT_CHECK_HAS(tt_err_last(), "/tmp/no/such/table.csv");
-  assert_int_equal(tt_csv_read_local("/tmp", &t), TT_E_NOINPUT);
+  assert_int_equal(tt_csv_read("/tmp", &t), TT_E_NOINPUT);
   assert_null(t);
 }
 
-TT_TEST(lists_of_the_command_line)
-{
+TT_TEST (lists_of_the_command_line) {
   tt_csv *t = NULL;
-  TT_CHECK_OK(tt_csv_list_local("--inputs", "a, b,\"c,d\"", &t));
+  TT_CHECK_OK(tt_csv_parse_list("--inputs", "a, b,\"c,d\"", &t));
   TT_CHECK(t->columns, ==, 3);
   assert_string_equal(t->name[1], "b");
   assert_string_equal(t->name[2], "c,d");
-  tt_csv_destroy_local(&t);
-  assert_int_equal(tt_csv_list_local("--inputs", "a,,b", &t), TT_E_USAGE);
+  tt_csv_destroy(&t);
+  assert_int_equal(tt_csv_parse_list("--inputs", "a,,b", &t), TT_E_USAGE);
   TT_CHECK_HAS(tt_err_last(), "--inputs: item 2 of 'a,,b' is empty");
-  assert_int_equal(tt_csv_list_local("--inputs", "a,\"b", &t), TT_E_USAGE);
-  assert_int_equal(tt_mem_balance(), 0);
+  assert_int_equal(tt_csv_parse_list("--inputs", "a,\"b", &t), TT_E_USAGE);
+  assert_int_equal(tt_mem_live_blocks(), 0);
 }
 
 int main(void)

@@ -2,9 +2,9 @@
  * its own child: TUTTI_EXE names it. */
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "tests/check.h"
 #include "io/data/guarded_check.h"
 #include "io/hdf5/h5.h"
+#include "tests/check.h"
 
 #include <hdf5.h>
 #include <signal.h>
@@ -22,7 +22,7 @@ static void make_plain(const char *file)
   tt_h5_file *f = NULL;
   const char *const texts[] = {"a", "b"};
   TT_CHECK_OK(tt_h5_create(NULL, file, 0, &f));
-  TT_CHECK_OK(tt_h5_write_root(f, "x", TT_H5_F64, 2, (const int64_t[]){3, 2}, v));
+  TT_CHECK_OK(tt_h5_write_from_root(f, "x", TT_H5_F64, 2, (const int64_t[]){3, 2}, v));
   TT_CHECK_OK(tt_h5_write_texts(f, "feature_name", 2, 4, texts));
   TT_CHECK_OK(tt_h5_commit(&f, NULL));
 }
@@ -72,21 +72,19 @@ static void make_foreign(void)
 static tt_err check_one(const char *file, const char *name)
 {
   const char *const dataset_name[] = {NULL, "", name};
-  return tt_data_check_local(file, dataset_name, 3);
+  return tt_guarded_check_local(file, dataset_name, 3);
 }
 
-TT_TEST(good_files_pass)
-{
+TT_TEST (good_files_pass) {
   make_plain(path);
   TT_CHECK_OK(check_one(path, "x"));
   make_foreign();
   TT_CHECK_OK(check_one(path, "good"));
   TT_CHECK_OK(check_one(path, "soft"));
-  assert_int_equal(tt_mem_balance(), 0);
+  assert_int_equal(tt_mem_live_blocks(), 0);
 }
 
-TT_TEST(what_leaves_the_file_or_needs_plugins_is_refused)
-{
+TT_TEST (what_leaves_the_file_or_needs_plugins_is_refused) {
   static const struct {
     const char *name, *part;
   } bad[] = {
@@ -106,8 +104,7 @@ TT_TEST(what_leaves_the_file_or_needs_plugins_is_refused)
   }
 }
 
-TT_TEST(bad_files_keep_their_error_code)
-{
+TT_TEST (bad_files_keep_their_error_code) {
   assert_int_equal(check_one("/tmp/no/such.h5", "x"), TT_E_NOINPUT);
   TT_CHECK_HAS(tt_err_last(), "/tmp/no/such.h5");
   make_plain(path);
@@ -116,8 +113,7 @@ TT_TEST(bad_files_keep_their_error_code)
   TT_CHECK_HAS(tt_err_last(), "truncated");
 }
 
-TT_TEST(a_crashing_reader_is_bad_data)
-{
+TT_TEST (a_crashing_reader_is_bad_data) {
   assert_int_equal(check_one("crash", "x"), TT_E_DATA);
   TT_CHECK_HAS(tt_err_last(), "crash is damaged: reading it crashed a test reader");
   assert_int_equal(check_one("kill", "x"), TT_E_IO);
@@ -126,8 +122,7 @@ TT_TEST(a_crashing_reader_is_bad_data)
 
 /* A damaged file of the old format, the kind that can crash the library: whatever the damage, the
  * answer is a tt_err and this process lives. */
-TT_TEST(damage_never_reaches_this_process)
-{
+TT_TEST (damage_never_reaches_this_process) {
   unsigned char bytes[1 << 15], hurt[1 << 15];
   make_foreign();
   FILE *f = fopen(path, "rb");
@@ -148,8 +143,7 @@ TT_TEST(damage_never_reaches_this_process)
   }
 }
 
-TT_TEST(without_a_tutti_program_nothing_is_checked)
-{
+TT_TEST (without_a_tutti_program_nothing_is_checked) {
   char exe[256];
   snprintf(exe, sizeof exe, "%s", getenv("TUTTI_EXE"));
   unsetenv("TUTTI_EXE");
@@ -166,7 +160,7 @@ static int child(int argc, char **argv)
   signal(SIGABRT, SIG_DFL);
   if (!strcmp(argv[2], "crash")) raise(SIGSEGV);
   if (!strcmp(argv[2], "kill")) raise(SIGKILL);
-  return tt_data_check_child_local(argc, argv);
+  return tt_guarded_check_child_local(argc, argv);
 }
 
 int main(int argc, char **argv)

@@ -2,8 +2,8 @@
  * can be unusable. */
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "tests/check.h"
 #include "io/data/data_internal.h"
+#include "tests/check.h"
 
 #include <hdf5.h>
 #include <math.h>
@@ -26,52 +26,47 @@ static void put(tt_h5_file *f, const char *name, tt_h5_type type, int ndims, int
                 int64_t columns, const void *data)
 {
   const int64_t dims[] = {rows, columns, 1};
-  TT_CHECK_OK(tt_h5_write_root(f, name, type, ndims, dims, data));
+  TT_CHECK_OK(tt_h5_write_from_root(f, name, type, ndims, dims, data));
 }
 
 static void end(tt_h5_file *f) { TT_CHECK_OK(tt_h5_commit(&f, NULL)); }
 
-TT_TEST(a_written_file_reads_back_in_any_pieces)
-{
+TT_TEST (a_written_file_reads_back_in_any_pieces) {
   double x[N * D], y[N * T], got_x[N * D], got_y[N * T];
   tt_columns input = {0}, target = {0};
   TT_CHECK_OK(tt_columns_create(D, &input));
   TT_CHECK_OK(tt_columns_create(T, &target));
-  for (int i = 0; i < D; i++)
-    TT_CHECK_OK(tt_text_set(&input.name[i], i ? "b" : "a long name"));
-  for (int i = 0; i < N * D; i++)
-    x[i] = 1.0 / (i + 1);
-  for (int i = 0; i < N * T; i++)
-    y[i] = i % 3 ? i * 1e-3 : NAN;
+  for (int i = 0; i < D; i++) TT_CHECK_OK(tt_text_set(&input.name[i], i ? "b" : "a long name"));
+  for (int i = 0; i < N * D; i++) x[i] = 1.0 / (i + 1);
+  for (int i = 0; i < N * T; i++) y[i] = i % 3 ? i * 1e-3 : NAN;
   TT_CHECK_OK(tt_data_write_local(path, N, &input, &target, x, y, "made by a test"));
-  tt_rows *r = NULL;
-  TT_CHECK_OK(tt_rows_open_local(path, "x", "y", &r));
-  assert_string_equal(tt_rows_shape(r)->input.name[0], "a long name");
-  assert_string_equal(tt_rows_shape(r)->target.name[1], "y1");
+  tt_data_reader *r = NULL;
+  TT_CHECK_OK(tt_data_reader_open_local(path, "x", "y", &r));
+  assert_string_equal(tt_data_reader_shape(r)->input.name[0], "a long name");
+  assert_string_equal(tt_data_reader_shape(r)->target.name[1], "y1");
   for (int piece = 1; piece <= N; piece++) {
     for (int first = 0; first < N; first += piece) {
       int n = N - first < piece ? N - first : piece;
-      TT_CHECK_OK(tt_rows_read_local(r, first, n, got_x + first * D, got_y + first * T));
+      TT_CHECK_OK(tt_data_reader_read_local(r, first, n, got_x + first * D, got_y + first * T));
     }
     assert_memory_equal(got_x, x, sizeof x);
     for (int i = 0; i < N * T; i++)
       TT_CHECK(isnan(y[i]) ? isnan(got_y[i]) : got_y[i] == y[i], ==, 1);
   }
-  assert_int_equal(tt_rows_read_local(r, N - 1, 2, got_x, NULL), TT_E_DATA);
-  tt_rows_close_local(&r);
+  assert_int_equal(tt_data_reader_read_local(r, N - 1, 2, got_x, NULL), TT_E_DATA);
+  tt_data_reader_close_local(&r);
   tt_columns_free(&input);
   tt_columns_free(&target);
-  assert_int_equal(tt_mem_balance(), 0);
+  assert_int_equal(tt_mem_live_blocks(), 0);
 }
 
-TT_TEST(any_number_type_and_one_axis_are_read)
-{
+TT_TEST (any_number_type_and_one_axis_are_read) {
   const float x32[] = {1.5f, 2, 3, 4, 5, 6};
   const int32_t i32[] = {-1, 2, 3};
   const int8_t i8[] = {-1, 2, 3};
   const double vector[] = {0.25, 0.5, 0.75};
   tt_h5_file *f = begin();
-  TT_CHECK_OK(tt_h5_group(f, "g"));
+  TT_CHECK_OK(tt_h5_create_group(f, "g"));
   put(f, "g/x32", TT_H5_F32, 2, 3, 2, x32);
   put(f, "i32", TT_H5_I32, 1, 3, 1, i32);
   put(f, "i8", TT_H5_I8, 2, 3, 1, i8);
@@ -84,22 +79,21 @@ TT_TEST(any_number_type_and_one_axis_are_read)
   } wanted[] = {
       {"g/x32", "i32", 2, 1, 6, 3}, {"vector", "i8", 1, 1, 0.75, 3}, {"i8", "/g/x32", 1, 2, 3, 6}};
   for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
-    tt_rows *r = NULL;
+    tt_data_reader *r = NULL;
     double x[6], y[6];
-    TT_CHECK_OK(tt_rows_open_local(path, wanted[i].x, wanted[i].y, &r));
-    const tt_data_shape *s = tt_rows_shape(r);
+    TT_CHECK_OK(tt_data_reader_open_local(path, wanted[i].x, wanted[i].y, &r));
+    const tt_data_shape *s = tt_data_reader_shape(r);
     TT_CHECK(s->inputs, ==, wanted[i].inputs);
     TT_CHECK(s->targets, ==, wanted[i].targets);
-    TT_CHECK_OK(tt_rows_read_local(r, 0, 3, x, y));
+    TT_CHECK_OK(tt_data_reader_read_local(r, 0, 3, x, y));
     TT_CHECK(x[3 * s->inputs - 1], ==, wanted[i].last_x);
     TT_CHECK(y[3 * s->targets - 1], ==, wanted[i].last_y);
     assert_string_equal(s->input.name[0], "x0");
-    tt_rows_close_local(&r);
+    tt_data_reader_close_local(&r);
   }
 }
 
-TT_TEST(names_that_do_not_fit_are_passed_over)
-{
+TT_TEST (names_that_do_not_fit_are_passed_over) {
   const double x[] = {1, 2, 3, 4};
   const char *const two[] = {"a", ""}, *const three[] = {"a", "b", "c"};
   tt_data_shape s;
@@ -109,17 +103,16 @@ TT_TEST(names_that_do_not_fit_are_passed_over)
   TT_CHECK_OK(tt_h5_write_texts(f, "feature_name", 2, 4, two));
   TT_CHECK_OK(tt_h5_write_texts(f, "feature_units", 3, 4, three));
   end(f);
-  TT_CHECK_OK(tt_data_shape_local(path, "x", "x", &s));
+  TT_CHECK_OK(tt_data_read_shape_local(path, "x", "x", &s));
   assert_string_equal(s.input.name[0], "a");
   assert_string_equal(s.input.name[1], "x1");
   assert_string_equal(s.input.units[0], "");
   assert_string_equal(s.target.name[1], "y1");
   tt_data_shape_free(&s);
-  assert_int_equal(tt_mem_balance(), 0);
+  assert_int_equal(tt_mem_live_blocks(), 0);
 }
 
-TT_TEST(names_may_be_strings_of_variable_length)
-{
+TT_TEST (names_may_be_strings_of_variable_length) {
   const char *name[] = {"caf\xC3\xA9", "b"};
   const double x[] = {1, 2, 3, 4};
   hsize_t dims[] = {2, 2};
@@ -133,7 +126,7 @@ TT_TEST(names_may_be_strings_of_variable_length)
   assert_true(H5Dwrite(n, text, H5S_ALL, H5S_ALL, H5P_DEFAULT, name) >= 0);
   H5Dclose(d), H5Dclose(n), H5Tclose(text), H5Sclose(matrix), H5Sclose(vector), H5Fclose(f);
   tt_data_shape s;
-  TT_CHECK_OK(tt_data_shape_local(path, "x", NULL, &s));
+  TT_CHECK_OK(tt_data_read_shape_local(path, "x", NULL, &s));
   assert_string_equal(s.input.name[0], "caf\xC3\xA9");
   assert_string_equal(s.input.name[1], "b");
   tt_data_shape_free(&s);
@@ -144,7 +137,7 @@ static void make_unusable(void)
   static const double v[12] = {0};
   const char *const texts[] = {"a"};
   tt_h5_file *f = begin();
-  TT_CHECK_OK(tt_h5_group(f, "group"));
+  TT_CHECK_OK(tt_h5_create_group(f, "group"));
   put(f, "x", TT_H5_F64, 2, 4, 3, v);
   put(f, "short", TT_H5_F64, 2, 3, 2, v);
   put(f, "cube", TT_H5_F64, 3, 2, 2, v);
@@ -155,8 +148,7 @@ static void make_unusable(void)
   end(f);
 }
 
-TT_TEST(every_unusable_dataset_is_named)
-{
+TT_TEST (every_unusable_dataset_is_named) {
   static const struct {
     const char *x, *y, *part;
   } bad[] = {
@@ -175,28 +167,27 @@ TT_TEST(every_unusable_dataset_is_named)
   make_unusable();
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     tt_data_shape s;
-    assert_int_equal(tt_data_shape_local(path, bad[i].x, bad[i].y, &s), TT_E_DATA);
+    assert_int_equal(tt_data_read_shape_local(path, bad[i].x, bad[i].y, &s), TT_E_DATA);
     TT_CHECK_HAS(tt_err_last(), bad[i].part);
     TT_CHECK_HAS(tt_err_last(), path);
   }
-  assert_int_equal(tt_mem_balance(), 0);
+  assert_int_equal(tt_mem_live_blocks(), 0);
 }
 
-TT_TEST(files_that_are_no_files)
-{
+TT_TEST (files_that_are_no_files) {
   tt_data_shape s;
-  assert_int_equal(tt_data_shape_local("/tmp/no/such.h5", "x", NULL, &s), TT_E_NOINPUT);
-  assert_int_equal(tt_data_shape_local("/tmp", "x", NULL, &s), TT_E_NOINPUT);
+  assert_int_equal(tt_data_read_shape_local("/tmp/no/such.h5", "x", NULL, &s), TT_E_NOINPUT);
+  assert_int_equal(tt_data_read_shape_local("/tmp", "x", NULL, &s), TT_E_NOINPUT);
   FILE *f = fopen(path, "w");
   fputs("a,b\n1,2\n", f);
   fclose(f);
-  assert_int_equal(tt_data_shape_local(path, "x", NULL, &s), TT_E_DATA);
+  assert_int_equal(tt_data_read_shape_local(path, "x", NULL, &s), TT_E_DATA);
   TT_CHECK_HAS(tt_err_last(), "is not an HDF5 file");
   make_unusable();
   assert_int_equal(truncate(path, 2000), 0);
-  assert_int_equal(tt_data_shape_local(path, "x", NULL, &s), TT_E_DATA);
+  assert_int_equal(tt_data_read_shape_local(path, "x", NULL, &s), TT_E_DATA);
   TT_CHECK_HAS(tt_err_last(), "is truncated");
-  assert_int_equal(tt_mem_balance(), 0);
+  assert_int_equal(tt_mem_live_blocks(), 0);
 }
 
 /* ---- splits ------------------------------------------------------------------------------------
@@ -234,13 +225,12 @@ static tt_err split_by(const char *column, const char *train, const char *valida
   cfg.data_split_test_rows = (char *)(uintptr_t)test;
   tt_h5_reader *r = NULL;
   TT_CHECK_OK(tt_h5_open_local(path, &r));
-  tt_err e = tt_data_split_local(r, &cfg, ROWS, split);
+  tt_err e = tt_data_read_split_local(r, &cfg, ROWS, split);
   tt_h5_close_local(&r);
   return e;
 }
 
-TT_TEST(splits_follow_the_file)
-{
+TT_TEST (splits_follow_the_file) {
   int8_t split[ROWS], fractions[ROWS];
   const int8_t by_column[ROWS] = {0, 1, 2, -1, 0, 1}, by_rows[ROWS] = {0, -1, 2, -1, -1, 0};
   make_splits();
@@ -254,8 +244,7 @@ TT_TEST(splits_follow_the_file)
   assert_memory_equal(split, fractions, ROWS);
 }
 
-TT_TEST(every_bad_split_is_named)
-{
+TT_TEST (every_bad_split_is_named) {
   static const struct {
     const char *column, *train, *validation, *test, *part;
     tt_err wanted;
@@ -282,11 +271,10 @@ TT_TEST(every_bad_split_is_named)
     assert_int_equal(e, bad[i].wanted);
     TT_CHECK_HAS(tt_err_last(), bad[i].part);
   }
-  assert_int_equal(tt_mem_balance(), 0);
+  assert_int_equal(tt_mem_live_blocks(), 0);
 }
 
-TT_TEST(names_and_units_must_be_utf8)
-{
+TT_TEST (names_and_units_must_be_utf8) {
   static const struct {
     const char *text;
     tt_err wanted;

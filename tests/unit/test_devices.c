@@ -52,12 +52,11 @@ TT_TEST (the_choice_of_a_gpu_is_this_table) {
   for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
     const choice *k = &choices[i];
     int64_t value[4];
-    for (int n = 0; n < 4; n++)
-      value[n] = k->map[n];
-    tt_seat seat = {k->node_rank, k->node_ranks, k->peer, k->peers, k->devices};
+    for (int n = 0; n < 4; n++) value[n] = k->map[n];
+    tt_rank_binding binding = {k->node_rank, k->node_ranks, k->peer, k->peers, k->devices};
     tt_int_list map = {k->entries, value};
     int device = -1;
-    tt_err e = tt_device_pick(&seat, &map, k->share, &device);
+    tt_err e = tt_device_assign(&binding, &map, k->share, &device);
     if (e != (k->words ? TT_E_UNAVAILABLE : TT_OK) || device != k->device)
       fprintf(stderr, "row %zu\n", i);
     TT_CHECK((int)e, ==, k->words ? TT_E_UNAVAILABLE : TT_OK);
@@ -73,9 +72,9 @@ TT_TEST (peers_get_gpus_of_their_own) {
     for (int peers = 1; peers <= devices; peers++) {
       int taken[6] = {0};
       for (int peer = 0; peer < peers; peer++) {
-        tt_seat seat = {peer, peers, peer, peers, devices};
+        tt_rank_binding binding = {peer, peers, peer, peers, devices};
         int device = -1;
-        TT_CHECK_OK(tt_device_pick(&seat, &none, 0, &device));
+        TT_CHECK_OK(tt_device_assign(&binding, &none, 0, &device));
         TT_CHECK(device, >=, 0);
         TT_CHECK(device, <, devices);
         TT_CHECK(taken[device]++, ==, 0);
@@ -85,7 +84,7 @@ TT_TEST (peers_get_gpus_of_their_own) {
 }
 
 /* `ranks` ranks, two a node, each with a GPU and cores of its own. */
-static void make_places(int ranks, tt_place *p)
+static void make_places(int ranks, tt_rank_resources *p)
 {
   memset(p, 0, (size_t)ranks * sizeof *p);
   for (int r = 0; r < ranks; r++) {
@@ -96,21 +95,20 @@ static void make_places(int ranks, tt_place *p)
     p[r].node_rank = r % 2;
     p[r].node_ranks = 2;
     p[r].cores = p[r].threads = 8;
-    p[r].sharers = p[r].devices = 1;
+    p[r].ranks_on_cores = p[r].devices = 1;
   }
 }
 
 TT_TEST (two_ranks_on_one_gpu_are_named) {
-  tt_place p[6];
+  tt_rank_resources p[6];
   for (int a = 0; a < 6; a++) {
     for (int b = a + 1; b < 6; b++) {
       char words[96];
       make_places(6, p);
-      TT_CHECK_OK(tt_device_check_twins(6, p));
+      TT_CHECK_OK(tt_device_check_shared(6, p));
       memcpy(p[b].info.uuid, p[a].info.uuid, sizeof p[a].info.uuid);
-      for (int r = 0; r < 6; r++)
-        TT_CHECK(tt_device_twin(p, r), ==, r == b ? a : -1);
-      TT_CHECK((int)tt_device_check_twins(6, p), ==, TT_E_UNAVAILABLE);
+      for (int r = 0; r < 6; r++) TT_CHECK(tt_device_shared_with(p, r), ==, r == b ? a : -1);
+      TT_CHECK((int)tt_device_check_shared(6, p), ==, TT_E_UNAVAILABLE);
       snprintf(words, sizeof words, "rank %d on node%d and rank %d on node%d use one GPU, GPU-%04d",
                a, a / 2, b, b / 2, a);
       TT_CHECK_HAS(tt_err_last(), words);
@@ -122,15 +120,14 @@ TT_TEST (two_ranks_on_one_gpu_are_named) {
 
 /* Devices without a UUID, as the CPU, are nobody's twins. */
 TT_TEST (processors_may_be_shared) {
-  tt_place p[4];
+  tt_rank_resources p[4];
   make_places(4, p);
-  for (int r = 0; r < 4; r++)
-    p[r].info.uuid[0] = 0;
-  TT_CHECK_OK(tt_device_check_twins(4, p));
+  for (int r = 0; r < 4; r++) p[r].info.uuid[0] = 0;
+  TT_CHECK_OK(tt_device_check_shared(4, p));
 }
 
 TT_TEST (all_ranks_have_the_same_engine) {
-  tt_place p[4];
+  tt_rank_resources p[4];
   for (int odd = 0; odd < 4; odd++) {
     char words[64];
     make_places(4, p);
@@ -146,22 +143,22 @@ TT_TEST (all_ranks_have_the_same_engine) {
 
 /* ---- findings ---- */
 
-static tt_findings *examine(int ranks, tt_place *p, const tt_wish *wish)
+static tt_diagnostics *examine(int ranks, tt_rank_resources *p, const tt_resource_request *request)
 {
-  tt_findings *f = NULL;
-  tt_survey s = {.ranks = ranks, .place = p};
-  TT_CHECK_OK(tt_findings_create(64, &f));
-  tt_findings_survey(f, &s, wish);
+  tt_diagnostics *f = NULL;
+  tt_inventory s = {.ranks = ranks, .rank_entry = p};
+  TT_CHECK_OK(tt_diagnostics_create(64, &f));
+  tt_diagnostics_check_inventory(f, &s, request);
   return f;
 }
 
 TT_TEST (a_sound_machine_has_no_findings) {
-  tt_place p[6];
-  tt_wish wish = {.threads = -1};
+  tt_rank_resources p[6];
+  tt_resource_request request = {.threads = -1};
   make_places(6, p);
-  tt_findings *f = examine(6, p, &wish);
+  tt_diagnostics *f = examine(6, p, &request);
   TT_CHECK(f->count, ==, 0);
-  tt_findings_destroy(&f);
+  tt_diagnostics_destroy(&f);
 }
 
 /* Every fault is found, whatever else is wrong: none hides another. */
@@ -169,8 +166,8 @@ TT_TEST (one_finding_does_not_hide_the_next) {
   static const char *const words[] = {"no device here", "the same GPU as rank 0 on node0, GPU-0000",
                                       "sees no GPU", "3 ranks of node0", "8 threads on 1 core:"};
   for (unsigned faults = 0; faults < 32; faults++) {
-    tt_place p[6];
-    tt_wish wish = {.threads = -1};
+    tt_rank_resources p[6];
+    tt_resource_request request = {.threads = -1};
     make_places(6, p);
     if (faults & 1) {
       p[1].err = TT_E_UNAVAILABLE;
@@ -179,44 +176,42 @@ TT_TEST (one_finding_does_not_hide_the_next) {
     }
     if (faults & 2) memcpy(p[2].info.uuid, p[0].info.uuid, sizeof p[0].info.uuid);
     p[3].no_gpu = (faults & 4) != 0;
-    if (faults & 8) p[0].sharers = 3;
+    if (faults & 8) p[0].ranks_on_cores = 3;
     if (faults & 16) p[4].cores = 1;
-    tt_findings *f = examine(6, p, &wish);
+    tt_diagnostics *f = examine(6, p, &request);
     int64_t wanted = 0;
     for (int i = 0; i < 5; i++) {
       int found = 0;
-      for (int64_t k = 0; k < f->count; k++)
-        found |= strstr(f->all[k].text, words[i]) != NULL;
+      for (int64_t k = 0; k < f->count; k++) found |= strstr(f->all[k].text, words[i]) != NULL;
       TT_CHECK(found, ==, (int)(faults >> i & 1));
       wanted += faults >> i & 1;
     }
     TT_CHECK(f->count, ==, wanted);
-    tt_findings_destroy(&f);
+    tt_diagnostics_destroy(&f);
   }
 }
 
 TT_TEST (shared_gpus_are_no_finding_where_allowed) {
-  tt_place p[2];
-  tt_wish wish = {.threads = -1, .share_gpu = 1};
+  tt_rank_resources p[2];
+  tt_resource_request request = {.threads = -1, .share_gpu = 1};
   make_places(2, p);
   memcpy(p[1].info.uuid, p[0].info.uuid, sizeof p[0].info.uuid);
-  tt_findings *f = examine(2, p, &wish);
+  tt_diagnostics *f = examine(2, p, &request);
   TT_CHECK(f->count, ==, 0);
-  tt_findings_destroy(&f);
+  tt_diagnostics_destroy(&f);
 }
 
 TT_TEST (equal_words_are_one_finding_of_many_ranks) {
-  tt_findings *f = NULL;
-  TT_CHECK_OK(tt_findings_create(2, &f));
-  for (int r = 0; r < 12; r++)
-    tt_findings_add(f, r, r == 5 ? "other" : "same");
-  tt_findings_add(f, 0, "no room for this");
+  tt_diagnostics *f = NULL;
+  TT_CHECK_OK(tt_diagnostics_create(2, &f));
+  for (int r = 0; r < 12; r++) tt_diagnostics_add(f, r, r == 5 ? "other" : "same");
+  tt_diagnostics_add(f, 0, "no room for this");
   TT_CHECK(f->count, ==, 2);
   TT_CHECK(f->all[0].ranks, ==, 11);
-  assert_string_equal(f->all[0].who, "0, 1, 2, 3");
+  assert_string_equal(f->all[0].rank_list, "0, 1, 2, 3");
   TT_CHECK(f->all[1].ranks, ==, 1);
-  assert_string_equal(f->all[1].who, "5");
-  tt_findings_destroy(&f);
+  assert_string_equal(f->all[1].rank_list, "5");
+  tt_diagnostics_destroy(&f);
 }
 
 int main(void)

@@ -1,9 +1,9 @@
 /* test_import.c — `tutti import`: what comes out of a table, and every way it is refused. */
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "tests/check.h"
 #include "io/data/data.h"
 #include "src/tools/import.h"
+#include "tests/check.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -22,8 +22,7 @@ static void put(const char *text)
   fclose(f);
 }
 
-TT_TEST(a_table_comes_back_as_written)
-{
+TT_TEST (a_table_comes_back_as_written) {
   put("\xEF\xBB\xBF# hand made\r\nmass,\"r, \xC3\x85\",load,state\r\n"
       "1,-2.5e-3,10,nan\r\n 0.1 ,1e300,,7\r\n+3,.5,-0,NaN\r\n");
   tt_import_options o = {.table = table,
@@ -32,9 +31,9 @@ TT_TEST(a_table_comes_back_as_written)
                          .targets = "state,load",
                          .units = "mass=kg,load=kWh/m^2"};
   TT_CHECK_OK(tt_import_local(&o));
-  tt_rows *r = NULL;
-  TT_CHECK_OK(tt_rows_open_local(output, "x", "y", &r));
-  const tt_data_shape *s = tt_rows_shape(r);
+  tt_data_reader *r = NULL;
+  TT_CHECK_OK(tt_data_reader_open_local(output, "x", "y", &r));
+  const tt_data_shape *s = tt_data_reader_shape(r);
   TT_CHECK(s->rows, ==, 3);
   TT_CHECK(s->inputs, ==, 2);
   TT_CHECK(s->targets, ==, 2);
@@ -48,7 +47,7 @@ TT_TEST(a_table_comes_back_as_written)
   const double wanted_x[] = {-2.5e-3, 1, 1e300, 0.1, .5, 3};
   const double wanted_y[] = {NAN, 10, 7, NAN, NAN, -0.0};
   double x[6], y[6];
-  TT_CHECK_OK(tt_rows_read_local(r, 0, 3, x, y));
+  TT_CHECK_OK(tt_data_reader_read_local(r, 0, 3, x, y));
   for (int i = 0; i < 6; i++) {
     TT_CHECK(x[i], ==, wanted_x[i]);
     if (isnan(wanted_y[i]))
@@ -56,26 +55,25 @@ TT_TEST(a_table_comes_back_as_written)
     else
       TT_CHECK(y[i], ==, wanted_y[i]);
   }
-  tt_rows_close_local(&r);
+  tt_data_reader_close_local(&r);
   assert_int_equal(tt_import_local(&o), TT_E_CANTCREAT);
   TT_CHECK_HAS(tt_err_last(), "exists; give another output file, or --force");
   o.force = 1;
   TT_CHECK_OK(tt_import_local(&o));
   unlink(output);
-  assert_int_equal(tt_mem_balance(), 0);
+  assert_int_equal(tt_mem_live_blocks(), 0);
 }
 
-TT_TEST(a_table_without_targets_has_no_y)
-{
+TT_TEST (a_table_without_targets_has_no_y) {
   put("a,b\n1,2\n");
   tt_import_options o = {.table = table, .output = output, .inputs = "b"};
   tt_data_shape s;
   TT_CHECK_OK(tt_import_local(&o));
-  TT_CHECK_OK(tt_data_shape_local(output, "x", NULL, &s));
+  TT_CHECK_OK(tt_data_read_shape_local(output, "x", NULL, &s));
   TT_CHECK(s.inputs, ==, 1);
   TT_CHECK(s.targets, ==, 0);
   tt_data_shape_free(&s);
-  assert_int_equal(tt_data_shape_local(output, "x", "y", &s), TT_E_DATA);
+  assert_int_equal(tt_data_read_shape_local(output, "x", "y", &s), TT_E_DATA);
   unlink(output);
 }
 
@@ -114,8 +112,7 @@ static const struct {
     {"\xE5,b\n1,2\n", "\xE5", "b", NULL, "is not UTF-8", TT_E_DATA},
 };
 
-TT_TEST(every_bad_table_is_refused_and_leaves_nothing)
-{
+TT_TEST (every_bad_table_is_refused_and_leaves_nothing) {
   for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
     put(refused[i].text);
     tt_import_options o = {.table = table,
@@ -130,11 +127,10 @@ TT_TEST(every_bad_table_is_refused_and_leaves_nothing)
     TT_CHECK_HAS(tt_err_last(), refused[i].part);
     assert_int_equal(access(output, F_OK), -1);
   }
-  assert_int_equal(tt_mem_balance(), 0);
+  assert_int_equal(tt_mem_live_blocks(), 0);
 }
 
-TT_TEST(files_that_are_not_there_or_cannot_be_made)
-{
+TT_TEST (files_that_are_not_there_or_cannot_be_made) {
   put("a,b\n1,2\n");
   tt_import_options o = {.table = "/tmp/no/table.csv", .output = output, .inputs = "a"};
   assert_int_equal(tt_import_local(&o), TT_E_NOINPUT);

@@ -3,8 +3,8 @@
 #include "tests/mpi/scratch.h"
 
 #include "core/base/mem.h"
-#include "src/campaign/state/journal.h"
 #include "src/campaign/state/file_names.h"
+#include "src/campaign/state/journal.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -39,10 +39,10 @@ static tt_journal *opened(void)
   return j;
 }
 
-static tt_entry entry_of(int64_t round, tt_stage stage)
+static tt_journal_entry entry_of(int64_t round, tt_stage stage)
 {
-  return (tt_entry){round, stage, 0x123456789abcdef0U + (uint64_t)round, (uint64_t)stage,
-                    0.25 * (double)(stage + 1)};
+  return (tt_journal_entry){round, stage, 0x123456789abcdef0U + (uint64_t)round, (uint64_t)stage,
+                            0.25 * (double)(stage + 1)};
 }
 
 /* Two rounds, all stages. */
@@ -52,8 +52,8 @@ static void write_two_rounds(void)
   tt_journal *j = opened();
   for (int64_t round = 1; round <= 2; round++)
     for (tt_stage s = 0; s < TT_STAGE_COUNT; s++) {
-      const tt_entry e = entry_of(round, s);
-      TT_CHECK_OK(tt_journal_done_local(j, &e));
+      const tt_journal_entry e = entry_of(round, s);
+      TT_CHECK_OK(tt_journal_append_done_local(j, &e));
     }
   tt_journal_close_local(&j);
 }
@@ -62,7 +62,7 @@ static void check_two_rounds(const tt_journal *j)
 {
   for (int64_t round = 1; round <= 2; round++)
     for (tt_stage s = 0; s < TT_STAGE_COUNT; s++) {
-      const tt_entry *e = tt_journal_find(j, round, s), wanted = entry_of(round, s);
+      const tt_journal_entry *e = tt_journal_find(j, round, s), wanted = entry_of(round, s);
       TT_CHECK(e != NULL, ==, 1);
       TT_CHECK(e->round, ==, round);
       TT_CHECK(e->stage, ==, s);
@@ -79,7 +79,7 @@ TT_TEST (lines_come_back) {
   tt_journal *j = opened();
   check_two_rounds(j);
   tt_journal_close_local(&j);
-  TT_CHECK(tt_mem_balance(), ==, 0);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 /* Killed after any byte of the last line: that line is absent, the next one is whole. */
@@ -87,16 +87,15 @@ TT_TEST (a_torn_last_line_is_cut_off) {
   char whole[8192], text[8192];
   write_two_rounds();
   size_t n = get(whole, sizeof whole), start = n - 1;
-  while (whole[start - 1] != '\n')
-    start--;
+  while (whole[start - 1] != '\n') start--;
   for (size_t bytes = start; bytes < n; bytes++) {
     put(whole, bytes);
     tt_journal *j = opened();
     TT_CHECK(tt_journal_find(j, 2, TT_STAGE_merge) == NULL, ==, 1);
     TT_CHECK(tt_journal_find(j, 2, TT_STAGE_label) != NULL, ==, 1);
     TT_CHECK(get(text, sizeof text), ==, bytes); /* only the first line written changes the file */
-    const tt_entry e = entry_of(2, TT_STAGE_merge);
-    TT_CHECK_OK(tt_journal_done_local(j, &e));
+    const tt_journal_entry e = entry_of(2, TT_STAGE_merge);
+    TT_CHECK_OK(tt_journal_append_done_local(j, &e));
     TT_CHECK(get(text, sizeof text), ==, n);
     check_two_rounds(j);
     tt_journal_close_local(&j);
@@ -104,7 +103,7 @@ TT_TEST (a_torn_last_line_is_cut_off) {
     check_two_rounds(j);
     tt_journal_close_local(&j);
   }
-  TT_CHECK(tt_mem_balance(), ==, 0);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 TT_TEST (again_undoes_from_there_on_and_only_there) {
@@ -112,7 +111,7 @@ TT_TEST (again_undoes_from_there_on_and_only_there) {
     for (tt_stage stage = 0; stage < TT_STAGE_COUNT; stage++) {
       write_two_rounds();
       tt_journal *j = opened();
-      TT_CHECK_OK(tt_journal_again_local(j, round, stage));
+      TT_CHECK_OK(tt_journal_append_redo_local(j, round, stage));
       for (int life = 0; life < 2; life++) { /* this one, and one that reads the file */
         for (int64_t r = 1; r <= 2; r++)
           for (tt_stage s = 0; s < TT_STAGE_COUNT; s++) {
@@ -122,13 +121,13 @@ TT_TEST (again_undoes_from_there_on_and_only_there) {
         tt_journal_close_local(&j);
         j = opened();
       }
-      tt_entry e = entry_of(round, stage);
+      tt_journal_entry e = entry_of(round, stage);
       e.outputs = 77;
-      TT_CHECK_OK(tt_journal_done_local(j, &e));
+      TT_CHECK_OK(tt_journal_append_done_local(j, &e));
       TT_CHECK((int)tt_journal_find(j, round, stage)->outputs, ==, 77);
       tt_journal_close_local(&j);
     }
-  TT_CHECK(tt_mem_balance(), ==, 0);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 TT_TEST (a_damaged_line_is_named) {
@@ -168,7 +167,7 @@ TT_TEST (a_damaged_line_is_named) {
     tt_journal *j = NULL;
     TT_CHECK((int)tt_journal_open_local(file, "1", &j), ==, TT_E_DATA);
   }
-  TT_CHECK(tt_mem_balance(), ==, 0);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 TT_TEST (looking_changes_nothing) {
@@ -192,9 +191,9 @@ TT_TEST (looking_changes_nothing) {
 TT_TEST (two_writers_are_noticed) {
   write_two_rounds();
   tt_journal *a = opened(), *b = opened();
-  const tt_entry e = entry_of(3, TT_STAGE_train);
-  TT_CHECK_OK(tt_journal_done_local(a, &e));
-  TT_CHECK((int)tt_journal_done_local(b, &e), ==, TT_E_IO);
+  const tt_journal_entry e = entry_of(3, TT_STAGE_train);
+  TT_CHECK_OK(tt_journal_append_done_local(a, &e));
+  TT_CHECK((int)tt_journal_append_done_local(b, &e), ==, TT_E_IO);
   TT_CHECK_HAS(tt_err_last(), "running twice");
   tt_journal_close_local(&a);
   tt_journal_close_local(&b);
@@ -205,7 +204,7 @@ TT_TEST (a_full_disk_loses_nothing) {
   char whole[8192], text[8192];
   write_two_rounds();
   size_t n = get(whole, sizeof whole);
-  const tt_entry e = entry_of(3, TT_STAGE_train);
+  const tt_journal_entry e = entry_of(3, TT_STAGE_train);
   struct rlimit before, small;
   signal(SIGXFSZ, SIG_IGN);
   TT_CHECK(getrlimit(RLIMIT_FSIZE, &before), ==, 0);
@@ -213,12 +212,12 @@ TT_TEST (a_full_disk_loses_nothing) {
     tt_journal *j = opened();
     small = (struct rlimit){n + more, before.rlim_max};
     TT_CHECK(setrlimit(RLIMIT_FSIZE, &small), ==, 0);
-    tt_err full = tt_journal_done_local(j, &e);
+    tt_err full = tt_journal_append_done_local(j, &e);
     TT_CHECK(setrlimit(RLIMIT_FSIZE, &before), ==, 0);
     TT_CHECK((int)full, ==, TT_E_IO);
     TT_CHECK(get(text, sizeof text), ==, n);
     TT_CHECK(tt_journal_find(j, 3, TT_STAGE_train) == NULL, ==, 1);
-    TT_CHECK_OK(tt_journal_done_local(j, &e));
+    TT_CHECK_OK(tt_journal_append_done_local(j, &e));
     TT_CHECK(tt_journal_find(j, 3, TT_STAGE_train) != NULL, ==, 1);
     tt_journal_close_local(&j);
     put(whole, n);
@@ -229,7 +228,7 @@ TT_TEST (a_name_that_would_break_the_line_does_not) {
   unlink(file);
   tt_journal *j = NULL;
   TT_CHECK_OK(tt_journal_open_local(file, "a\"b\\c\nd", &j));
-  TT_CHECK_OK(tt_journal_again_local(j, 1, TT_STAGE_train));
+  TT_CHECK_OK(tt_journal_append_redo_local(j, 1, TT_STAGE_train));
   tt_journal_close_local(&j);
   j = opened();
   tt_journal_close_local(&j);
@@ -239,8 +238,7 @@ TT_TEST (the_hash_is_that_of_the_bytes) {
   enum { MOST = (1 << 20) + 4321 };
   static const size_t size[] = {0, 1, 240, 1 << 20, MOST};
   char *bytes = malloc(MOST);
-  for (size_t i = 0; i < MOST; i++)
-    bytes[i] = (char)(i * 7 + i / 255);
+  for (size_t i = 0; i < MOST; i++) bytes[i] = (char)(i * 7 + i / 255);
   for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
     uint64_t hash = 0;
     put(bytes, size[i]);
@@ -256,7 +254,7 @@ TT_TEST (the_hash_is_that_of_the_bytes) {
 
 static void make_file(const char *where, const char *name)
 {
-  char path[TT_PATH_ROOM];
+  char path[TT_PATH_MAX];
   tt_campaign_path(where, name, path);
   FILE *f = fopen(path, "w");
   TT_CHECK(f != NULL, ==, 1);
@@ -264,13 +262,13 @@ static void make_file(const char *where, const char *name)
 }
 
 TT_TEST (directories_of_rounds_are_made_and_removed) {
-  char path[TT_PATH_ROOM], deep[TT_PATH_ROOM], kept[TT_PATH_ROOM];
+  char path[TT_PATH_MAX], deep[TT_PATH_MAX], kept[TT_PATH_MAX];
   tt_round_path(directory, 12, "label/0003", deep);
   TT_CHECK_HAS(deep, "/round-0012/label/0003");
-  TT_CHECK_OK(tt_make_directory_local(deep));
-  TT_CHECK_OK(tt_make_directory_local(deep));
+  TT_CHECK_OK(tt_make_directories_local(deep));
+  TT_CHECK_OK(tt_make_directories_local(deep));
   tt_campaign_path(directory, "kept", kept);
-  TT_CHECK_OK(tt_make_directory_local(kept));
+  TT_CHECK_OK(tt_make_directories_local(kept));
   make_file(kept, "file");
   make_file(deep, "input.h5");
   tt_campaign_path(deep, "link", path);
@@ -281,15 +279,15 @@ TT_TEST (directories_of_rounds_are_made_and_removed) {
   TT_CHECK(access(path, F_OK), !=, 0);
   TT_CHECK(scratch_count(kept, "file"), ==, 1); /* links are removed, not followed */
   tt_campaign_path(kept, "file", path);
-  TT_CHECK((int)tt_make_directory_local(path), ==, TT_E_CANTCREAT);
+  TT_CHECK((int)tt_make_directories_local(path), ==, TT_E_CANTCREAT);
   tt_campaign_path(kept, "file/more", path);
-  TT_CHECK((int)tt_make_directory_local(path), ==, TT_E_CANTCREAT);
-  char *name = malloc(TT_PATH_ROOM);
-  memset(name, 'a', TT_PATH_ROOM - 1);
-  name[TT_PATH_ROOM - 1] = 0;
+  TT_CHECK((int)tt_make_directories_local(path), ==, TT_E_CANTCREAT);
+  char *name = malloc(TT_PATH_MAX);
+  memset(name, 'a', TT_PATH_MAX - 1);
+  name[TT_PATH_MAX - 1] = 0;
   tt_campaign_path(directory, name, path);
   TT_CHECK(path[0], ==, 0);
-  TT_CHECK((int)tt_make_directory_local(path), ==, TT_E_CANTCREAT);
+  TT_CHECK((int)tt_make_directories_local(path), ==, TT_E_CANTCREAT);
   free(name);
 }
 

@@ -22,8 +22,7 @@ static tt_dataset *labels(void)
 }
 
 /* Options that need validation rows, or enough of them to train on, are no question then. */
-TT_TEST(labels_alone_tell_the_classes)
-{
+TT_TEST (labels_alone_tell_the_classes) {
   static const char job[] =
       "data: {file: a.h5}\n"
       "ensembles: [{name: a, target: load, train: {loss: cross_entropy, patience: 3}},\n"

@@ -1,9 +1,9 @@
 /* test_lives.c — whether a job of Slurm is queued again; the times of Slurm; the status file. */
 #include "tests/check.h"
 
-#include "src/slurm/requeue.h"
 #include "src/host/slurm_query.h"
 #include "src/host/status_file.h"
+#include "src/slurm/requeue.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 typedef struct row {
-  tt_life life;
+  tt_slurm_start life;
   int again;
   const char *words;
 } row;
@@ -20,8 +20,8 @@ typedef struct row {
 #define LIFE(state_, stop_, other_, generation_, resumed_, stuck_, restarts_, most_, code_,        \
              launch_)                                                                              \
   {                                                                                                \
-    .state = state_, .stop = stop_, .other = other_, .generation = generation_,                    \
-    .resumed = resumed_, .stuck = stuck_, .restarts = restarts_, .most = most_,                    \
+    .state = state_, .stopped_by = stop_, .other_incarnation = other_, .generation = generation_,  \
+    .resumed = resumed_, .stuck = stuck_, .restarts = restarts_, .max_restarts = most_,            \
     .exit_code = code_, .launch_code = launch_                                                     \
   }
 static const row rows[] = {
@@ -49,18 +49,28 @@ static const row rows[] = {
     /* a campaign: its oracle says later; a stage that has kept something is progress */
     {LIFE("stopped", "oracle", "", 8, 5, 1, 0, 50, 75, 75), 1, "queued again"},
     {LIFE("stopped", "oracle", "", 8, 5, 3, 3, 50, 75, 75), 0, "label.patience"},
-    {{.state = "training", .stop = "", .other = "", .most = 50, .part = 4, .part_resumed = 3},
+    {{.state = "training",
+      .stopped_by = "",
+      .other_incarnation = "",
+      .max_restarts = 50,
+      .stage_progress = 4,
+      .stage_progress_resumed = 3},
      1,
      "queued again"},
-    {{.state = "training", .stop = "", .other = "", .most = 50, .part = 3, .part_resumed = 3},
+    {{.state = "training",
+      .stopped_by = "",
+      .other_incarnation = "",
+      .max_restarts = 50,
+      .stage_progress = 3,
+      .stage_progress_resumed = 3},
      0,
      "before it could write"},
 };
 
-TT_TEST (another_life_is_this_table) {
+TT_TEST (requeue_decisions_are_this_table) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     char why[256] = "";
-    TT_CHECK(tt_life_again(&rows[i].life, why, sizeof why), ==, rows[i].again);
+    TT_CHECK(tt_requeue_is_allowed(&rows[i].life, why, sizeof why), ==, rows[i].again);
     TT_CHECK_HAS(why, rows[i].words);
   }
 }
@@ -96,23 +106,22 @@ TT_TEST (this_job_and_this_life) {
   double left = 0.0;
   static const char *const all[] = {"SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID",
                                     "SLURM_RESTART_COUNT", "SLURM_JOB_END_TIME"};
-  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-    unsetenv(all[i]);
-  TT_CHECK(tt_slurm_job_local(job, sizeof job), ==, 0);
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) unsetenv(all[i]);
+  TT_CHECK(tt_slurm_job_id_local(job, sizeof job), ==, 0);
   TT_CHECK_OK(tt_slurm_seconds_left_local(&left));
   TT_CHECK(left, ==, -1.0);
   setenv("SLURM_JOB_ID", "18", 1);
-  TT_CHECK(tt_slurm_job_local(job, sizeof job), ==, 1);
+  TT_CHECK(tt_slurm_job_id_local(job, sizeof job), ==, 1);
   assert_string_equal(job, "18");
   setenv("SLURM_ARRAY_JOB_ID", "17", 1);
   setenv("SLURM_ARRAY_TASK_ID", "3", 1);
-  TT_CHECK(tt_slurm_job_local(job, sizeof job), ==, 1);
+  TT_CHECK(tt_slurm_job_id_local(job, sizeof job), ==, 1);
   assert_string_equal(job, "17_3");
-  TT_CHECK(tt_slurm_is_this_life_local("18.0.host.ab"), ==, 1);
+  TT_CHECK(tt_slurm_is_this_start_local("18.0.host.ab"), ==, 1);
   setenv("SLURM_RESTART_COUNT", "2", 1);
-  TT_CHECK(tt_slurm_is_this_life_local("18.0.host.ab"), ==, 0);
-  TT_CHECK(tt_slurm_is_this_life_local("18.2.host.ab"), ==, 1);
-  TT_CHECK(tt_slurm_is_this_life_local("18.20.host.ab"), ==, 0);
+  TT_CHECK(tt_slurm_is_this_start_local("18.0.host.ab"), ==, 0);
+  TT_CHECK(tt_slurm_is_this_start_local("18.2.host.ab"), ==, 1);
+  TT_CHECK(tt_slurm_is_this_start_local("18.20.host.ab"), ==, 0);
   setenv("SLURM_JOB_END_TIME", "1000", 1);
   TT_CHECK_OK(tt_slurm_seconds_left_local(&left));
   TT_CHECK(left, ==, 0.0);
@@ -136,7 +145,7 @@ static void put(const char *folder, const char *name, const char *text)
   TT_CHECK(chmod(path, 0755), ==, 0);
 }
 
-/* One life of a campaign that ends as its status says: the last line of lives.tsv. */
+/* One life of a campaign that ends as its status says: the last line of starts.tsv. */
 static void live(const char *folder, int restart, tt_run_status s, tt_run_status training,
                  int *code, char line[512])
 {
@@ -149,11 +158,11 @@ static void live(const char *folder, int restart, tt_run_status s, tt_run_status
   snprintf(path, sizeof path, "%s/c", folder);
   snprintf(round, sizeof round, "%s/c/round-0002", folder);
   snprintf(job, sizeof job, "%s/campaign.yaml", folder);
-  TT_CHECK_OK(tt_status_write_local(path, &s));
-  TT_CHECK_OK(tt_status_write_local(round, &training));
+  TT_CHECK_OK(tt_status_file_write_local(path, &s));
+  TT_CHECK_OK(tt_status_file_write_local(round, &training));
   tt_job_options o = {.file = job};
-  TT_CHECK_OK(tt_lives_next_local(&o, 50, 137, code));
-  snprintf(path, sizeof path, "%s/c/lives.tsv", folder);
+  TT_CHECK_OK(tt_requeue_decide_local(&o, 50, 137, code));
+  snprintf(path, sizeof path, "%s/c/starts.tsv", folder);
   FILE *f = fopen(path, "r");
   assert_non_null(f);
   while (fgets(line, 512, f))
@@ -225,23 +234,23 @@ TT_TEST (a_status_is_read_as_it_was_written) {
                      .rate = 1.5,
                      .eta = -1.0};
   assert_non_null(mkdtemp(folder));
-  TT_CHECK((int)tt_status_read_local(folder, &f), ==, TT_E_NOINPUT);
-  TT_CHECK_OK(tt_status_write_local(folder, &s));
-  TT_CHECK_OK(tt_status_read_local(folder, &f));
+  TT_CHECK((int)tt_status_file_read_local(folder, &f), ==, TT_E_NOINPUT);
+  TT_CHECK_OK(tt_status_file_write_local(folder, &s));
+  TT_CHECK_OK(tt_status_file_read_local(folder, &f));
   assert_string_equal(f.status.state, "stopped");
   TT_CHECK_HAS(f.status.reason, "a \"quoted\\\" reason,");
   TT_CHECK_HAS(f.status.reason, "of two lines");
-  TT_CHECK_OK(tt_status_amend_local(folder, "19.0.host.cd", "hung", "other", 75));
-  TT_CHECK_OK(tt_status_read_local(folder, &f));
+  TT_CHECK_OK(tt_status_file_update_local(folder, "19.0.host.cd", "hung", "other", 75));
+  TT_CHECK_OK(tt_status_file_read_local(folder, &f));
   assert_string_equal(f.status.state, "stopped"); /* of another start: left alone */
-  TT_CHECK_OK(tt_status_amend_local(folder, "18.2.host.ab", "hung", "", 75));
-  TT_CHECK_OK(tt_status_read_local(folder, &f));
+  TT_CHECK_OK(tt_status_file_update_local(folder, "18.2.host.ab", "hung", "", 75));
+  TT_CHECK_OK(tt_status_file_read_local(folder, &f));
   assert_string_equal(f.status.state, "hung");
   assert_string_equal(f.status.reason, "");
   assert_string_equal(f.status.incarnation, "18.2.host.ab");
 #define X(name) TT_CHECK(f.status.name, ==, s.name);
-  TT_STATUS_NUMBERS(X)
-  TT_STATUS_FRACTIONS(X)
+  TT_RUN_STATUS_INTEGERS(X)
+  TT_RUN_STATUS_REALS(X)
 #undef X
   snprintf(path, sizeof path, "%s/status.json", folder);
   TT_CHECK(unlink(path), ==, 0);
@@ -251,7 +260,7 @@ TT_TEST (a_status_is_read_as_it_was_written) {
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(another_life_is_this_table),
+      cmocka_unit_test(requeue_decisions_are_this_table),
       cmocka_unit_test(times_of_slurm_are_seconds),
       cmocka_unit_test(this_job_and_this_life),
       cmocka_unit_test(a_campaign_lives_again_where_it_gets_on),

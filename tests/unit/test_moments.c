@@ -18,13 +18,12 @@ static void near(double got, double want)
 }
 
 /* w1 N(m1, v1) + w2 N(m2, v2): mean and the two parts of the variance by hand. */
-TT_TEST(two_gaussians_have_their_closed_form)
-{
+TT_TEST (two_gaussians_have_their_closed_form) {
   const float mean[2] = {1.25f, -3.5f}, variance[2] = {0.5f, 2.0f};
   const double w[2] = {0.75, 2.25}, p = w[0] / (w[0] + w[1]), q = 1.0 - p;
   tt_moments *m = moments(1, 1);
   for (int i = 0; i < 2; i++) tt_moments_add(m, 0, 1, w[i], &mean[i], &variance[i], 1);
-  tt_spread s = tt_moments_at(m, 0, 0);
+  tt_uncertainty s = tt_moments_at(m, 0, 0);
   double apart = (double)mean[0] - (double)mean[1];
   double within = p * 0.5 + q * 2.0, between = p * q * apart * apart;
   near(s.mean, p * 1.25 - q * 3.5);
@@ -34,13 +33,12 @@ TT_TEST(two_gaussians_have_their_closed_form)
   tt_moments_destroy(&m);
 }
 
-TT_TEST(one_member_reproduces_itself)
-{
+TT_TEST (one_member_reproduces_itself) {
   const float mean[3] = {0.1f, -7e5f, 3e-20f}, variance[3] = {0.3f, 1e4f, 1e-30f};
   tt_moments *m = moments(3, 1);
   tt_moments_add(m, 0, 1, 0.7, mean, variance, 3);
   for (int i = 0; i < 3; i++) {
-    tt_spread s = tt_moments_at(m, i, 0);
+    tt_uncertainty s = tt_moments_at(m, i, 0);
     TT_CHECK(s.mean, ==, (double)mean[i]);
     TT_CHECK(s.epistemic, ==, 0.0);
     TT_CHECK(s.total, ==, s.aleatoric);
@@ -49,8 +47,7 @@ TT_TEST(one_member_reproduces_itself)
   tt_moments_destroy(&m);
 }
 
-TT_TEST(equal_members_have_no_epistemic_part)
-{
+TT_TEST (equal_members_have_no_epistemic_part) {
   const float mean = 0.1f, variance = 0.3f;
   const double w[] = {1.0, 0.3, 7.0, 1e-3};
   tt_moments *m = moments(1, 1);
@@ -64,15 +61,14 @@ TT_TEST(equal_members_have_no_epistemic_part)
 
 static void same_spread(const tt_moments *a, const tt_moments *b, int64_t row, int64_t column)
 {
-  tt_spread x = tt_moments_at(a, row, column), y = tt_moments_at(b, row, column);
+  tt_uncertainty x = tt_moments_at(a, row, column), y = tt_moments_at(b, row, column);
   near(x.mean, y.mean);
   near(x.total, y.total);
   near(x.aleatoric, y.aleatoric);
   near(x.epistemic, y.epistemic);
 }
 
-TT_TEST(weights_count)
-{
+TT_TEST (weights_count) {
   const float mean[] = {1.0f, 4.0f, -2.0f}, variance[] = {0.1f, 0.2f, 5.0f};
   tt_moments *a = moments(1, 1), *b = moments(1, 1), *c = moments(1, 1);
   for (int i = 0; i < 3; i++) { /* member 1 twice, or once with weight 2 */
@@ -83,10 +79,10 @@ TT_TEST(weights_count)
   }
   same_spread(a, b, 0, 0);
   same_spread(a, c, 0, 0);
-  tt_spread before = tt_moments_at(a, 0, 0);
+  tt_uncertainty before = tt_moments_at(a, 0, 0);
   const float wild = NAN;
   tt_moments_add(a, 0, 1, 0.0, &wild, &wild, 1);
-  tt_spread after = tt_moments_at(a, 0, 0);
+  tt_uncertainty after = tt_moments_at(a, 0, 0);
   TT_CHECK(memcmp(&before, &after, sizeof before), ==, 0);
   tt_moments_destroy(&a);
   tt_moments_destroy(&b);
@@ -94,25 +90,24 @@ TT_TEST(weights_count)
 }
 
 /* Moments of one row do not depend on its neighbours or where it stands; columns keep apart. */
-TT_TEST(rows_and_columns_keep_apart)
-{
+TT_TEST (rows_and_columns_keep_apart) {
   enum { ROWS = 5, MEMBERS = 4, K = 2 };
   tt_moments *a = moments(ROWS, 3), *b = moments(ROWS, 3);
   for (uint32_t i = 0; i < MEMBERS; i++) {
     float mean[K * ROWS], variance[K * ROWS], turned_mean[K * ROWS], turned_variance[K * ROWS];
     for (int k = 0; k < K; k++)
       for (int r = 0; r < ROWS; r++) {
-        tt_random4 u = tt_random(1, i, TT_FOR_INIT, (uint32_t)k, (uint32_t)r);
+        tt_random4 u = tt_random(1, i, TT_PURPOSE_INIT, (uint32_t)k, (uint32_t)r);
         int at = k * ROWS + r, turned = k * ROWS + ROWS - 1 - r;
-        mean[at] = turned_mean[turned] = tt_unit(u.v[0]);
-        variance[at] = turned_variance[turned] = tt_unit(u.v[1]);
+        mean[at] = turned_mean[turned] = tt_uniform(u.v[0]);
+        variance[at] = turned_variance[turned] = tt_uniform(u.v[1]);
       }
     tt_moments_add(a, 1, K, 1.0 + i, mean, variance, ROWS);
     tt_moments_add(b, 1, K, 1.0 + i, turned_mean, turned_variance, ROWS);
   }
   for (int r = 0; r < ROWS; r++) {
     for (int k = 1; k < 3; k++) {
-      tt_spread x = tt_moments_at(a, r, k), y = tt_moments_at(b, ROWS - 1 - r, k);
+      tt_uncertainty x = tt_moments_at(a, r, k), y = tt_moments_at(b, ROWS - 1 - r, k);
       TT_CHECK(memcmp(&x, &y, sizeof x), ==, 0);
     }
     TT_CHECK(isnan(tt_moments_at(a, r, 0).mean), !=, 0); /* nobody predicted column 0 */
@@ -124,14 +119,13 @@ TT_TEST(rows_and_columns_keep_apart)
 }
 
 /* The sums of squares do not cancel for members that agree on a large mean. */
-TT_TEST(small_spreads_around_large_means_survive)
-{
+TT_TEST (small_spreads_around_large_means_survive) {
   tt_moments *m = moments(1, 1);
   for (int i = 0; i < 1000; i++) {
     float mean = 1e6f + (float)(i % 2);
     tt_moments_add(m, 0, 1, 1.0, &mean, NULL, 1);
   }
-  tt_spread s = tt_moments_at(m, 0, 0);
+  tt_uncertainty s = tt_moments_at(m, 0, 0);
   near(s.mean, 1e6 + 0.5);
   TT_CHECK(fabs(s.epistemic - 0.5), <=, 1e-9);
   TT_CHECK(s.aleatoric, ==, 0.0);
@@ -140,8 +134,7 @@ TT_TEST(small_spreads_around_large_means_survive)
 
 /* ---- quantiles ---- */
 
-TT_TEST(quantiles_of_one_gaussian)
-{
+TT_TEST (quantiles_of_one_gaussian) {
   const double q[] = {0.001, 0.025, 0.1, 0.5, 0.9, 0.975, 0.999};
   const double z[] = {-3.090232306167813, -1.959963984540054, -1.281551565544600, 0.0,
                       1.281551565544600,  1.959963984540054,  3.090232306167813};
@@ -152,8 +145,7 @@ TT_TEST(quantiles_of_one_gaussian)
   }
 }
 
-TT_TEST(quantiles_of_points_are_the_points)
-{
+TT_TEST (quantiles_of_points_are_the_points) {
   const double w[] = {1.0, 2.0, 0.0, 1.0}, mean[] = {3.0, -1.0, 99.0, 7.0}, none[4] = {0};
   const double q[] = {0.1, 0.49, 0.51, 0.74, 0.76, 0.99}, want[] = {-1, -1, 3, 3, 7, 7};
   for (int i = 0; i < 6; i++)
@@ -161,8 +153,7 @@ TT_TEST(quantiles_of_points_are_the_points)
 }
 
 /* The quantile is where the distribution function is q, and rises with q. */
-TT_TEST(quantiles_invert_the_distribution)
-{
+TT_TEST (quantiles_invert_the_distribution) {
   const double w[] = {1.0, 3.0, 0.5}, mean[] = {0.0, 5.0, -40.0}, variance[] = {1.0, 0.01, 9.0};
   double last = -INFINITY;
   for (int i = 1; i < 200; i++) {
@@ -181,16 +172,22 @@ TT_TEST(quantiles_invert_the_distribution)
 enum { EACH = 4, ROWS = 600, INPUTS = 3 };
 
 /* Two ensembles of two targets each; one member has no share, one a double. */
-static tt_committee *committee(tt_output output)
+static tt_trained_ensemble *committee(tt_output output)
 {
   const int64_t hidden[] = {17, 5};
   const double level[] = {0.1, 0.5, 0.9};
-  tt_model_shape shape = {.inputs = INPUTS, .targets = 2, .hidden = hidden, .layers = 2,
-                          .activation = TT_ACT_tanh, .output = output, .levels = 3, .level = level};
-  tt_committee *c = NULL;
+  tt_model_shape shape = {.inputs = INPUTS,
+                          .targets = 2,
+                          .hidden = hidden,
+                          .layers = 2,
+                          .activation = TT_ACT_tanh,
+                          .output = output,
+                          .levels = 3,
+                          .level = level};
+  tt_trained_ensemble *c = NULL;
   tt_model m;
   TT_CHECK_OK(tt_model_lay_out(&shape, &m));
-  TT_CHECK_OK(tt_committee_create(&m, 2, 2 * EACH, &c));
+  TT_CHECK_OK(tt_trained_ensemble_create(&m, 2, 2 * EACH, &c));
   c->variance_floor = 1e-3f;
   for (int e = 0; e < 2; e++) {
     c->ensemble[e] = (tt_ensemble){.first = e * EACH, .members = EACH, .targets = 2};
@@ -199,7 +196,7 @@ static tt_committee *committee(tt_output output)
     c->ensemble[e].column[1] = 1 - e;
   }
   for (int64_t i = 0; i < c->members; i++) {
-    tt_model_init(&m, TT_INIT_fan_in_uniform, 3, (uint64_t)i, c->w + i * m.params);
+    tt_model_init_weights(&m, TT_INIT_fan_in_uniform, 3, (uint64_t)i, c->w + i * m.params);
     c->weight[i] = i == 1 ? 0.0 : i == 6 ? 2.0 : 1.0;
   }
   return c;
@@ -210,15 +207,15 @@ static float *inputs(void)
   float *x = NULL;
   TT_CHECK_OK(TT_ALLOC(x, ROWS * INPUTS));
   for (uint32_t i = 0; i < ROWS * INPUTS; i++)
-    x[i] = 4.0f * tt_unit(tt_random(5, 5, TT_FOR_INIT, 0, i).v[0]) - 2.0f;
+    x[i] = 4.0f * tt_uniform(tt_random(5, 5, TT_PURPOSE_INIT, 0, i).v[0]) - 2.0f;
   return x;
 }
 
 /* Moments of the members' own predictions [G][2][K q][ROWS], added in member order. */
-static tt_moments *by_hand(const tt_committee *c, const float *said)
+static tt_moments *by_hand(const tt_trained_ensemble *c, const float *said)
 {
-  int64_t k = tt_committee_width(c), column = 0;
-  tt_moments *m = moments(ROWS, tt_committee_columns(c));
+  int64_t k = tt_trained_ensemble_width(c), column = 0;
+  tt_moments *m = moments(ROWS, tt_trained_ensemble_columns(c));
   for (int64_t e = 0; e < c->ensembles; column += k, e++)
     for (int64_t i = 0; i < c->ensemble[e].members; i++) {
       int64_t who = c->ensemble[e].first + i;
@@ -233,7 +230,7 @@ static void same_moments(const tt_moments *all, const tt_moments *some, int64_t 
 {
   for (int64_t r = 0; r < rows; r++)
     for (int64_t k = 0; k < all->columns; k++) {
-      tt_spread a = tt_moments_at(all, first + r, k), b = tt_moments_at(some, r, k);
+      tt_uncertainty a = tt_moments_at(all, first + r, k), b = tt_moments_at(some, r, k);
       TT_CHECK(a.mean, ==, b.mean);
       TT_CHECK(a.total, ==, b.total);
       TT_CHECK(a.aleatoric, ==, b.aleatoric);
@@ -243,12 +240,12 @@ static void same_moments(const tt_moments *all, const tt_moments *some, int64_t 
 
 static void predicts(way by, tt_output output)
 {
-  tt_committee *c = committee(output);
+  tt_trained_ensemble *c = committee(output);
   float *x = inputs(), *said = NULL;
-  int64_t columns = tt_committee_columns(c);
+  int64_t columns = tt_trained_ensemble_columns(c);
   TT_CHECK(columns, ==, 4 * c->model.quantities);
   tt_moments *all = moments(ROWS, columns);
-  TT_CHECK_OK(TT_ALLOC(said, c->members * 2 * tt_committee_width(c) * ROWS));
+  TT_CHECK_OK(TT_ALLOC(said, c->members * 2 * tt_trained_ensemble_width(c) * ROWS));
   TT_CHECK_OK(by.ops->predict(c, &by.use, ROWS, x, all, said));
   tt_moments *want = by_hand(c, said);
   same_moments(want, all, 0, ROWS);
@@ -270,26 +267,24 @@ static void predicts(way by, tt_output output)
   tt_moments_destroy(&want);
   tt_free(said);
   tt_free(x);
-  tt_committee_destroy(&c);
+  tt_trained_ensemble_destroy(&c);
 }
 
-TT_TEST(predictions_are_the_moments_of_the_members)
-{
+TT_TEST (predictions_are_the_moments_of_the_members) {
   way by[MAX_WAYS];
   for (int i = 0, n = ways(by); i < n; i++)
     for (int output = 0; output < TT_OUTPUT_COUNT; output++) predicts(by[i], (tt_output)output);
 }
 
 /* A member of the committee says what its network computes, in double. */
-TT_TEST(members_say_what_their_networks_compute)
-{
+TT_TEST (members_say_what_their_networks_compute) {
   way by[MAX_WAYS];
   for (int i = 0, n = ways(by); i < n; i++) {
     const int64_t hidden = 1; /* one tanh: written out by hand */
-    tt_committee *c = NULL;
+    tt_trained_ensemble *c = NULL;
     tt_model m;
-    TT_CHECK_OK(tt_model_build(1, 1, &hidden, 1, TT_ACT_tanh, TT_OUTPUT_mean_variance, &m));
-    TT_CHECK_OK(tt_committee_create(&m, 1, 1, &c));
+    TT_CHECK_OK(tt_model_plain(1, 1, &hidden, 1, TT_ACT_tanh, TT_OUTPUT_mean_variance, &m));
+    TT_CHECK_OK(tt_trained_ensemble_create(&m, 1, 1, &c));
     c->ensemble[0] = (tt_ensemble){.members = 1, .targets = 1};
     c->variance_floor = 0.01f;
     c->weight[0] = 1.0;
@@ -300,7 +295,7 @@ TT_TEST(members_say_what_their_networks_compute)
     double h = tanh(0.5 * 0.75 + 0.25);
     TT_CHECK(fabs((double)said[0] - (2.0 * h + 0.125)), <=, 1e-6);
     TT_CHECK(fabs((double)said[1] - (log1p(exp(-3.0 * h + 1.5)) + 0.01)), <=, 1e-6);
-    tt_committee_destroy(&c);
+    tt_trained_ensemble_destroy(&c);
   }
 }
 

@@ -33,9 +33,9 @@ static const struct {
 typedef struct rig {
   char folder[64], label[128];
   tt_config cfg;
-  tt_question q;
-  tt_group group[8];
-  tt_asking a;
+  tt_label_request request;
+  tt_label_group group[8];
+  tt_labelling a;
 } rig;
 
 static void path_of(const rig *r, const char *name, char path[256])
@@ -73,8 +73,7 @@ static int calls(const rig *r, const char *program)
   char name[64];
   int n = 0;
   snprintf(name, sizeof name, "%s.log", program);
-  for (const char *c = get(r, name); *c; c++)
-    n += *c == '\n';
+  for (const char *c = get(r, name); *c; c++) n += *c == '\n';
   return n;
 }
 
@@ -124,21 +123,22 @@ static void begin(rig *r, int groups)
                        .label_script = strdup(path),
                        .directory = r->folder};
   path_of(r, "c.yaml", path);
-  r->q = (tt_question){.cfg = &r->cfg,
-                       .file = strdup(path),
-                       .set = settings,
-                       .nset = 1,
-                       .campaign = r->folder,
-                       .incarnation = "one",
-                       .directory = r->label,
-                       .round = 12};
+  r->request = (tt_label_request){.cfg = &r->cfg,
+                                  .file = strdup(path),
+                                  .set = settings,
+                                  .nset = 1,
+                                  .campaign = r->folder,
+                                  .incarnation = "one",
+                                  .directory = r->label,
+                                  .round = 12};
   for (int i = 0; i < groups; i++) {
     snprintf(path, sizeof path, "label/%04d", i);
     make_folder(r, path);
     path_of(r, path, text);
     r->group[i].directory = strdup(text);
   }
-  r->a = (tt_asking){.q = &r->q, .groups = groups, .group = r->group, .left = groups};
+  r->a = (tt_labelling){
+      .request = &r->request, .groups = groups, .group = r->group, .pending = groups};
 }
 
 static void finish(rig *r)
@@ -146,11 +146,10 @@ static void finish(rig *r)
   char command[128];
   snprintf(command, sizeof command, "rm -r %s", r->folder);
   TT_CHECK(system(command), ==, 0);
-  for (int i = 0; i < r->a.groups; i++)
-    free(r->group[i].directory);
+  for (int i = 0; i < r->a.groups; i++) free(r->group[i].directory);
   free(r->cfg.label_script);
-  free((void *)(uintptr_t)r->q.file);
-  TT_CHECK(tt_mem_balance(), ==, 0);
+  free((void *)(uintptr_t)r->request.file);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 static void answer(const rig *r, int first, int end)
@@ -168,9 +167,9 @@ enum { MOST_POLLS = 20000 };
 static tt_err until(rig *r, const char *program, int least)
 {
   tt_err e = TT_OK;
-  for (int n = 0; !e && r->a.left > 0 && calls(r, program) < least; n++) {
+  for (int n = 0; !e && r->a.pending > 0 && calls(r, program) < least; n++) {
     TT_CHECK(n, <, MOST_POLLS);
-    e = tt_label_by_slurm.poll(&r->a);
+    e = tt_label_backend_slurm.poll(&r->a);
     poll(NULL, 0, 1);
   }
   return e;
@@ -182,8 +181,8 @@ TT_TEST (an_array_for_the_groups_that_wait) {
   rig r;
   begin(&r, 7);
   answer(&r, 2, 3);
-  tt_group_look(&r.group[2]);
-  TT_CHECK_OK(tt_label_by_slurm.start(&r.a));
+  tt_label_group_update(&r.group[2]);
+  TT_CHECK_OK(tt_label_backend_slurm.start(&r.a));
   TT_CHECK_OK(until(&r, "squeue", 3));
   /* three tasks are the most here: two arrays share the concurrency */
   TT_CHECK(calls(&r, "sbatch"), ==, 2);
@@ -201,13 +200,13 @@ TT_TEST (an_array_for_the_groups_that_wait) {
                "campaign task --set 'label.command=['\\''it'\\'''\\''s'\\'']' '/tmp/");
   answer(&r, 0, 7);
   TT_CHECK_OK(to_the_end(&r));
-  TT_CHECK(r.a.left, ==, 0);
+  TT_CHECK(r.a.pending, ==, 0);
   /* a task that is late finds another attempt's record, and asks for nothing */
   put(&r, "label/job.json", "\"tutti-of-another-r12-a1\"");
   TT_CHECK(system("cd $FAKE && SLURM_ARRAY_TASK_ID=1 sh label/job-1-0.sbatch | grep -q 'no longer "
                   "asked for'"),
            ==, 0);
-  tt_label_by_slurm.end(&r.a);
+  tt_label_backend_slurm.end(&r.a);
   finish(&r);
 }
 
@@ -228,13 +227,13 @@ TT_TEST (a_restart_finds_its_job) {
     if (how == 0) put(&r, "label/job-1-0.said", "77\n");
     put(&r, where[how], how == 3 ? "77_0|\n77_1|\n" : "77\n");
     put(&r, "fail.squeue", "1\n2\n3\n");
-    TT_CHECK_OK(tt_label_by_slurm.start(&r.a));
+    TT_CHECK_OK(tt_label_backend_slurm.start(&r.a));
     TT_CHECK_OK(until(&r, "squeue", how == 3 ? 10 : 5));
     TT_CHECK(calls(&r, "sbatch"), ==, 0);
     TT_CHECK_HAS(get(&r, "label/job.json"), "\"id\": 77, \"state\": \"submitted\"");
     answer(&r, 0, 2);
     TT_CHECK_OK(to_the_end(&r));
-    tt_label_by_slurm.end(&r.a);
+    tt_label_backend_slurm.end(&r.a);
     finish(&r);
   }
 }
@@ -247,16 +246,16 @@ TT_TEST (a_lost_number_is_found) {
     if (lost) put(&r, "lose", "");
     put(&r, "fail.sbatch", lost ? "" : "1\n2\n");
     put(&r, "fail.scontrol", "1\n");
-    TT_CHECK_OK(tt_label_by_slurm.start(&r.a));
+    TT_CHECK_OK(tt_label_backend_slurm.start(&r.a));
     for (int n = 0; !strstr(get(&r, "label/job.json"), "submitted"); n++) {
       TT_CHECK(n, <, MOST_POLLS);
-      TT_CHECK_OK(tt_label_by_slurm.poll(&r.a));
+      TT_CHECK_OK(tt_label_backend_slurm.poll(&r.a));
       poll(NULL, 0, 1);
     }
     TT_CHECK(calls(&r, "sbatch"), ==, lost ? 1 : 3);
     answer(&r, 0, 2);
     TT_CHECK_OK(to_the_end(&r));
-    tt_label_by_slurm.end(&r.a);
+    tt_label_backend_slurm.end(&r.a);
     finish(&r);
   }
 }
@@ -265,26 +264,26 @@ TT_TEST (what_slurm_refuses_is_said) {
   rig r;
   begin(&r, 2);
   put(&r, "fail.sbatch", "1\n2\n3\n4\n5\n6\n7\n8\n9\n");
-  TT_CHECK_OK(tt_label_by_slurm.start(&r.a));
+  TT_CHECK_OK(tt_label_backend_slurm.start(&r.a));
   TT_CHECK((int)to_the_end(&r), ==, TT_E_UNAVAILABLE);
   TT_CHECK_HAS(tt_err_last(), "sbatch: no answer");
-  tt_label_by_slurm.end(&r.a);
+  tt_label_backend_slurm.end(&r.a);
   put(&r, "job.sh", "#!/bin/sh\n#SBATCH --mended\n");
   put(&r, "fail.sbatch", "");
-  TT_CHECK_OK(tt_label_by_slurm.start(&r.a));
+  TT_CHECK_OK(tt_label_backend_slurm.start(&r.a));
   TT_CHECK_OK(until(&r, "squeue", calls(&r, "squeue") + 8));
   TT_CHECK_HAS(get(&r, "label/job-1-0.sbatch"), "--mended");
   TT_CHECK_HAS(get(&r, "label/job.json"), "submitted");
-  tt_label_by_slurm.end(&r.a);
+  tt_label_backend_slurm.end(&r.a);
   put(&r, "label/job.json", "{\n  \"round\": 12,\n");
-  TT_CHECK((int)tt_label_by_slurm.start(&r.a), ==, TT_E_DATA);
-  tt_label_by_slurm.end(&r.a);
+  TT_CHECK((int)tt_label_backend_slurm.start(&r.a), ==, TT_E_DATA);
+  tt_label_backend_slurm.end(&r.a);
   finish(&r);
   begin(&r, 2);
   put(&r, "job.sh", "echo no first line\n");
-  TT_CHECK_OK(tt_label_by_slurm.start(&r.a));
+  TT_CHECK_OK(tt_label_backend_slurm.start(&r.a));
   TT_CHECK((int)to_the_end(&r), ==, TT_E_CONFIG);
-  tt_label_by_slurm.end(&r.a);
+  tt_label_backend_slurm.end(&r.a);
   finish(&r);
 }
 
@@ -293,7 +292,7 @@ TT_TEST (jobs_that_are_gone_are_submitted_again_but_not_for_ever) {
   rig r;
   char path[256];
   begin(&r, 2);
-  TT_CHECK_OK(tt_label_by_slurm.start(&r.a));
+  TT_CHECK_OK(tt_label_backend_slurm.start(&r.a));
   for (int attempt = 1; attempt <= 3; attempt++) {
     TT_CHECK_OK(until(&r, "sbatch", attempt));
     TT_CHECK_OK(until(&r, "squeue", calls(&r, "squeue") + 2));
@@ -303,16 +302,16 @@ TT_TEST (jobs_that_are_gone_are_submitted_again_but_not_for_ever) {
   TT_CHECK_OK(to_the_end(&r));
   TT_CHECK(calls(&r, "sbatch"), ==, 3);
   TT_CHECK_HAS(get(&r, "sbatch.log"), "-r12-a3 --array=0-0%5");
-  TT_CHECK((int)r.group[0].state, ==, TT_GROUP_answered);
-  TT_CHECK((int)r.group[1].state, ==, TT_GROUP_failed);
+  TT_CHECK((int)r.group[0].state, ==, TT_LABEL_GROUP_labelled);
+  TT_CHECK((int)r.group[1].state, ==, TT_LABEL_GROUP_failed);
   TT_CHECK_HAS(get(&r, "label/0001/failed"), "left the queue without an answer, attempt 3 of 3");
-  tt_label_by_slurm.end(&r.a);
+  tt_label_backend_slurm.end(&r.a);
   /* a person wants it asked for again: with all retries */
   path_of(&r, "label/0001/failed", path);
   TT_CHECK(unlink(path), ==, 0);
-  tt_group_look(&r.group[1]);
-  r.a.left = 1;
-  TT_CHECK_OK(tt_label_by_slurm.start(&r.a));
+  tt_label_group_update(&r.group[1]);
+  r.a.pending = 1;
+  TT_CHECK_OK(tt_label_backend_slurm.start(&r.a));
   TT_CHECK_OK(until(&r, "sbatch", 4));
   TT_CHECK_OK(until(&r, "squeue", calls(&r, "squeue") + 2));
   put(&r, "queue", "");
@@ -321,7 +320,7 @@ TT_TEST (jobs_that_are_gone_are_submitted_again_but_not_for_ever) {
   TT_CHECK_HAS(get(&r, "sbatch.log"), "-r12-a5 ");
   answer(&r, 1, 2);
   TT_CHECK_OK(to_the_end(&r));
-  tt_label_by_slurm.end(&r.a);
+  tt_label_backend_slurm.end(&r.a);
   finish(&r);
 }
 
@@ -331,24 +330,24 @@ TT_TEST (later_does_not_count) {
   begin(&r, 1);
   r.cfg.label_retries = 1;
   for (int life = 1; life <= 3; life++) {
-    TT_CHECK_OK(tt_label_by_slurm.start(&r.a));
+    TT_CHECK_OK(tt_label_backend_slurm.start(&r.a));
     TT_CHECK_OK(until(&r, "sbatch", life));
     TT_CHECK_OK(until(&r, "squeue", calls(&r, "squeue") + 1));
     put(&r, "label/0000/later", "later\n");
     put(&r, "queue", "");
     TT_CHECK((int)to_the_end(&r), ==, TT_E_STOPPED);
-    tt_label_by_slurm.end(&r.a);
+    tt_label_backend_slurm.end(&r.a);
   }
   r.cfg.label_patience = 0.0;
-  TT_CHECK_OK(tt_label_by_slurm.start(&r.a));
+  TT_CHECK_OK(tt_label_backend_slurm.start(&r.a));
   TT_CHECK((int)to_the_end(&r), ==, TT_E_STOPPED); /* submitted, and left alone */
   TT_CHECK_HAS(tt_err_last(), "nothing new for label.patience");
   TT_CHECK(calls(&r, "sbatch"), ==, 4);
-  tt_label_by_slurm.end(&r.a);
-  TT_CHECK_OK(tt_label_by_slurm.start(&r.a));
+  tt_label_backend_slurm.end(&r.a);
+  TT_CHECK_OK(tt_label_backend_slurm.start(&r.a));
   answer(&r, 0, 1);
   TT_CHECK_OK(to_the_end(&r));
-  tt_label_by_slurm.end(&r.a);
+  tt_label_backend_slurm.end(&r.a);
   finish(&r);
 }
 
@@ -357,19 +356,19 @@ TT_TEST (a_task_can_stop_the_campaign) {
   rig r;
   char path[256];
   begin(&r, 3);
-  TT_CHECK_OK(tt_label_by_slurm.start(&r.a));
+  TT_CHECK_OK(tt_label_backend_slurm.start(&r.a));
   TT_CHECK_OK(until(&r, "squeue", 1));
   path_of(&r, "label/0001", path);
-  tt_task_ended_local(path, TT_FAIL(UNAVAILABLE, "exit code 64"));
+  tt_label_task_report_local(path, TT_FAIL(UNAVAILABLE, "exit code 64"));
   TT_CHECK((int)to_the_end(&r), ==, TT_E_UNAVAILABLE);
   TT_CHECK_HAS(tt_err_last(), "exit code 64");
   TT_CHECK_HAS(get(&r, "scancel.log"), "101");
-  tt_label_by_slurm.end(&r.a);
-  TT_CHECK_OK(tt_label_by_slurm.start(&r.a));
+  tt_label_backend_slurm.end(&r.a);
+  TT_CHECK_OK(tt_label_backend_slurm.start(&r.a));
   TT_CHECK_OK(until(&r, "squeue", 3));
   TT_CHECK(calls(&r, "sbatch"), ==, 2);
   TT_CHECK_HAS(get(&r, "label/job.json"), "\"attempt\": 1,");
-  tt_label_by_slurm.end(&r.a);
+  tt_label_backend_slurm.end(&r.a);
   finish(&r);
 }
 
@@ -378,10 +377,10 @@ TT_TEST (the_fence_holds_for_jobs_too) {
   rig r;
   begin(&r, 1);
   put(&r, "owner", "two\n");
-  TT_CHECK_OK(tt_label_by_slurm.start(&r.a));
+  TT_CHECK_OK(tt_label_backend_slurm.start(&r.a));
   TT_CHECK((int)to_the_end(&r), ==, TT_E_STOPPED);
   TT_CHECK(calls(&r, "sbatch"), ==, 0);
-  tt_label_by_slurm.end(&r.a);
+  tt_label_backend_slurm.end(&r.a);
   finish(&r);
 }
 

@@ -1,10 +1,10 @@
 /* test_spec.c — laws of floor 1: plan, model, initial weights, split, rows, state. */
 #include "core/base/mem.h"
-#include "tests/check.h"
 #include "core/model/dataset.h"
 #include "core/model/model.h"
 #include "core/model/partition.h"
 #include "core/model/state.h"
+#include "tests/check.h"
 
 #include <math.h>
 #include <string.h>
@@ -13,14 +13,13 @@ static void fails(tt_err got, tt_err wanted) { TT_CHECK((int)got, ==, (int)wante
 
 /* ---- plan ---- */
 
-TT_TEST(a_plan_covers_every_member_once)
-{
+TT_TEST (a_plan_covers_every_member_once) {
   for (int64_t members = 0; members <= 30; members++)
     for (int ranks = 1; ranks <= 12; ranks++) {
       int64_t next = 0, least = members / ranks;
       for (int rank = 0; rank < ranks; rank++) {
         tt_slice s;
-        TT_CHECK_OK(tt_plan_slice(members, ranks, rank, &s));
+        TT_CHECK_OK(tt_partition_even(members, ranks, rank, &s));
         TT_CHECK(s.first, ==, next);
         TT_CHECK(s.count - least, >=, 0);
         TT_CHECK(s.count - least, <=, 1);
@@ -30,13 +29,12 @@ TT_TEST(a_plan_covers_every_member_once)
     }
 }
 
-TT_TEST(an_impossible_plan_is_refused)
-{
+TT_TEST (an_impossible_plan_is_refused) {
   tt_slice s = {-7, -7};
-  fails(tt_plan_slice(5, 2, 2, &s), TT_E_INTERNAL);
-  fails(tt_plan_slice(5, 2, -1, &s), TT_E_INTERNAL);
-  fails(tt_plan_slice(5, 0, 0, &s), TT_E_INTERNAL);
-  fails(tt_plan_slice(-1, 2, 0, &s), TT_E_INTERNAL);
+  fails(tt_partition_even(5, 2, 2, &s), TT_E_INTERNAL);
+  fails(tt_partition_even(5, 2, -1, &s), TT_E_INTERNAL);
+  fails(tt_partition_even(5, 0, 0, &s), TT_E_INTERNAL);
+  fails(tt_partition_even(-1, 2, 0, &s), TT_E_INTERNAL);
   TT_CHECK(s.first, ==, -7);
 }
 
@@ -58,16 +56,16 @@ static int64_t tiles(const tt_model *m, int l, int64_t in, int64_t next, int nor
   return norm && !last ? next + 2 * layer->out : next;
 }
 
-TT_TEST(layers_tile_the_parameters)
-{
-  const int64_t hidden[] = {5, 17, 1, 33, 33}, each[] = {1, 2, 3, 3, 1, 1}, q[] = {1, 1, 3, 4, 1, 1};
+TT_TEST (layers_tile_the_parameters) {
+  const int64_t hidden[] = {5, 17, 1, 33, 33}, each[] = {1, 2, 3, 3, 1, 1},
+                q[] = {1, 1, 3, 4, 1, 1};
   const double level[] = {0.1, 0.5, 0.9};
   for (int64_t layers = 0; layers <= 5; layers++)
     for (int output = 0; output < TT_OUTPUT_COUNT; output++)
       for (int kind = 0; kind < 4; kind++) {
         tt_model m;
-        tt_model_shape shape = {5, 3, hidden, layers, TT_ACT_relu, (tt_output)output,
-                                kind & 1, kind & 2, 3, level};
+        tt_model_shape shape = {5,        3,        hidden, layers, TT_ACT_relu, (tt_output)output,
+                                kind & 1, kind & 2, 3,      level};
         TT_CHECK_OK(tt_model_lay_out(&shape, &m));
         int64_t next = 0, in = 5;
         TT_CHECK(m.layers, ==, layers + 1);
@@ -80,26 +78,24 @@ TT_TEST(layers_tile_the_parameters)
       }
 }
 
-TT_TEST(models_too_large_are_refused)
-{
+TT_TEST (models_too_large_are_refused) {
   int64_t hidden[TT_MAX_LAYERS];
   tt_model m = {.params = -7};
   for (int l = 0; l < TT_MAX_LAYERS; l++) hidden[l] = 2;
-  TT_CHECK_OK(tt_model_build(1, 1, hidden, TT_MAX_LAYERS - 1, TT_ACT_tanh, TT_OUTPUT_mean, &m));
+  TT_CHECK_OK(tt_model_plain(1, 1, hidden, TT_MAX_LAYERS - 1, TT_ACT_tanh, TT_OUTPUT_mean, &m));
   int64_t before = m.params;
-  fails(tt_model_build(1, 1, hidden, TT_MAX_LAYERS, TT_ACT_tanh, TT_OUTPUT_mean, &m), TT_E_CONFIG);
+  fails(tt_model_plain(1, 1, hidden, TT_MAX_LAYERS, TT_ACT_tanh, TT_OUTPUT_mean, &m), TT_E_CONFIG);
   TT_CHECK_HAS(tt_err_last(), "64");
   hidden[0] = hidden[1] = 65536;
-  fails(tt_model_build(1, 1, hidden, 2, TT_ACT_tanh, TT_OUTPUT_mean, &m), TT_E_CONFIG);
+  fails(tt_model_plain(1, 1, hidden, 2, TT_ACT_tanh, TT_OUTPUT_mean, &m), TT_E_CONFIG);
   TT_CHECK_HAS(tt_err_last(), "2147483647 parameters");
   TT_CHECK(m.params, ==, before);
 }
 
-TT_TEST(work_is_three_products_a_layer_but_the_first)
-{
+TT_TEST (work_is_three_products_a_layer_but_the_first) {
   const int64_t hidden[] = {32, 16};
   tt_model m;
-  TT_CHECK_OK(tt_model_build(8, 1, hidden, 2, TT_ACT_relu, TT_OUTPUT_mean, &m));
+  TT_CHECK_OK(tt_model_plain(8, 1, hidden, 2, TT_ACT_relu, TT_OUTPUT_mean, &m));
   double products = 2.0 * 8 * 32 + 3.0 * 32 * 16 + 3.0 * 16 * 1;
   TT_CHECK(tt_model_flops(&m, 10), ==, 2.0 * 10 * products);
 }
@@ -155,15 +151,14 @@ static void uniform(const float *w, int64_t n, double bound)
            5.0 * bound * bound * sqrt(4.0 / 45.0 / (double)n));
 }
 
-TT_TEST(initial_weights_have_the_bounds_of_their_table)
-{
+TT_TEST (initial_weights_have_the_bounds_of_their_table) {
   const int64_t hidden[] = {101, 53};
   tt_model m;
-  TT_CHECK_OK(tt_model_build(23, 2, hidden, 2, TT_ACT_relu, TT_OUTPUT_mean, &m));
+  TT_CHECK_OK(tt_model_plain(23, 2, hidden, 2, TT_ACT_relu, TT_OUTPUT_mean, &m));
   float *w = NULL;
   TT_CHECK_OK(TT_ALLOC(w, m.params));
   for (int init = 0; init < TT_INIT_COUNT; init++) {
-    tt_model_init(&m, (tt_init)init, 7, 8, w);
+    tt_model_init_weights(&m, (tt_init)init, 7, 8, w);
     for (int l = 0; l < m.layers; l++) {
       const tt_layer *layer = &m.layer[l];
       double weights, biases;
@@ -179,22 +174,21 @@ TT_TEST(initial_weights_have_the_bounds_of_their_table)
   tt_free(w);
 }
 
-TT_TEST(initial_weights_depend_on_seed_and_stream_alone)
-{
+TT_TEST (initial_weights_depend_on_seed_and_stream_alone) {
   enum { H = 9 };
   const int64_t hidden[] = {H, H, H};
   tt_model m, wide;
-  TT_CHECK_OK(tt_model_build(H, 1, hidden, 3, TT_ACT_relu, TT_OUTPUT_mean, &m));
-  TT_CHECK_OK(tt_model_build(H, 1, hidden, 2, TT_ACT_tanh, TT_OUTPUT_mean_variance, &wide));
+  TT_CHECK_OK(tt_model_plain(H, 1, hidden, 3, TT_ACT_relu, TT_OUTPUT_mean, &m));
+  TT_CHECK_OK(tt_model_plain(H, 1, hidden, 2, TT_ACT_tanh, TT_OUTPUT_mean_variance, &wide));
   float a[400] = {0}, b[400] = {0}, c[400] = {0};
-  tt_model_init(&m, TT_INIT_he_uniform, 1, 2, a);
-  tt_model_init(&m, TT_INIT_he_uniform, 1, 2, b);
-  tt_model_init(&wide, TT_INIT_he_uniform, 1, 2, c);
+  tt_model_init_weights(&m, TT_INIT_he_uniform, 1, 2, a);
+  tt_model_init_weights(&m, TT_INIT_he_uniform, 1, 2, b);
+  tt_model_init_weights(&wide, TT_INIT_he_uniform, 1, 2, c);
   TT_CHECK(memcmp(a, b, sizeof a), ==, 0);
   TT_CHECK(memcmp(a, c, (size_t)m.layer[2].weight * sizeof *a), ==, 0); /* the layers in common */
   TT_CHECK(memcmp(a, a + m.layer[1].weight, H * H * sizeof *a), !=, 0);
-  tt_model_init(&m, TT_INIT_he_uniform, 2, 2, b);
-  tt_model_init(&m, TT_INIT_he_uniform, 1, 3, c);
+  tt_model_init_weights(&m, TT_INIT_he_uniform, 2, 2, b);
+  tt_model_init_weights(&m, TT_INIT_he_uniform, 1, 3, c);
   for (int64_t i = 0; i < H * H; i++) {
     TT_CHECK(a[i], !=, b[i]);
     TT_CHECK(a[i], !=, c[i]);
@@ -216,8 +210,7 @@ static void counted(int64_t rows, const double fraction[TT_SPLITS], const int8_t
   TT_CHECK(count[0], ==, left);
 }
 
-TT_TEST(a_split_has_exact_fractions)
-{
+TT_TEST (a_split_has_exact_fractions) {
   const double fractions[][TT_SPLITS] = {
       {0.8, 0.1, 0.1}, {1.0, 0.0, 0.0}, {0.5, 0.5, 0.0}, {0.3, 0.2, 0.1}, {0.34, 0.33, 0.33}};
   static int8_t split[1000], again[1000], other[1000];
@@ -233,8 +226,7 @@ TT_TEST(a_split_has_exact_fractions)
     }
 }
 
-TT_TEST(impossible_splits_are_refused)
-{
+TT_TEST (impossible_splits_are_refused) {
   int8_t split[10];
   fails(tt_split_fractions(10, (double[]){0.8, 0.2, 0.1}, 1, split), TT_E_CONFIG);
   TT_CHECK_HAS(tt_err_last(), "0.8 + 0.2 + 0.1");
@@ -243,8 +235,7 @@ TT_TEST(impossible_splits_are_refused)
   fails(tt_split_fractions(1ll << 33, (double[]){0.8, 0.1, 0.1}, 1, split), TT_E_DATA);
 }
 
-TT_TEST(rows_of_a_split_are_labelled_and_ascending)
-{
+TT_TEST (rows_of_a_split_are_labelled_and_ascending) {
   tt_dataset *d = NULL;
   const int32_t columns[] = {2, 0};
   TT_CHECK_OK(tt_dataset_create(60, 1, 3, 0, &d));
@@ -271,10 +262,12 @@ TT_TEST(rows_of_a_split_are_labelled_and_ascending)
 
 /* ---- state ---- */
 
-TT_TEST(the_state_table_is_complete)
-{
-  static const int64_t bytes[] = {[TT_TYPE_float] = 4, [TT_TYPE_double] = 8, [TT_TYPE_int8_t] = 1,
-                                  [TT_TYPE_int32_t] = 4, [TT_TYPE_int64_t] = 8};
+TT_TEST (the_state_table_is_complete) {
+  static const int64_t bytes[] = {[TT_TYPE_float] = 4,
+                                  [TT_TYPE_double] = 8,
+                                  [TT_TYPE_int8_t] = 1,
+                                  [TT_TYPE_int32_t] = 4,
+                                  [TT_TYPE_int64_t] = 8};
   tt_state *s = NULL;
   TT_CHECK_OK(tt_state_create((tt_slice){3, 4}, (tt_state_shape){10, 2, 6, 1, 3, 6}, &s));
   TT_CHECK(sizeof(tt_state), ==,
@@ -297,8 +290,7 @@ TT_TEST(the_state_table_is_complete)
 }
 
 /* Member 5 in a state of members 3 to 6 and in one of its own. */
-TT_TEST(the_hash_of_a_member_does_not_know_its_slice)
-{
+TT_TEST (the_hash_of_a_member_does_not_know_its_slice) {
   tt_state *many = NULL, *one = NULL;
   TT_CHECK_OK(tt_state_create((tt_slice){3, 4}, (tt_state_shape){7, 2, 5, 1, 2, 5}, &many));
   TT_CHECK_OK(tt_state_create((tt_slice){5, 1}, (tt_state_shape){7, 2, 5, 1, 2, 5}, &one));
@@ -322,21 +314,20 @@ TT_TEST(the_hash_of_a_member_does_not_know_its_slice)
   tt_state_destroy(&one);
 }
 
-TT_TEST(a_member_predicts_with_its_best_weights)
-{
+TT_TEST (a_member_predicts_with_its_best_weights) {
   tt_state *s = NULL;
   TT_CHECK_OK(tt_state_create((tt_slice){0, 2}, (tt_state_shape){3, 1, 1, 0, 0, 0}, &s));
   TT_FIELD(s, best_epoch)[1] = 0;
-  TT_CHECK(tt_state_result(s, 0) - TT_FIELD(s, weights), ==, 0);
-  TT_CHECK(tt_state_result(s, 1) - TT_FIELD(s, best_weights), ==, 3);
+  TT_CHECK(tt_state_prediction_weights(s, 0) - TT_FIELD(s, weights), ==, 0);
+  TT_CHECK(tt_state_prediction_weights(s, 1) - TT_FIELD(s, best_weights), ==, 3);
   tt_state_destroy(&s);
 }
 
 static int nothing_is_left(void **state)
 {
   (void)state;
-  if (tt_mem_balance()) fprintf(stderr, "%d blocks not freed\n", (int)tt_mem_balance());
-  return tt_mem_balance() != 0;
+  if (tt_mem_live_blocks()) fprintf(stderr, "%d blocks not freed\n", (int)tt_mem_live_blocks());
+  return tt_mem_live_blocks() != 0;
 }
 
 int main(void)

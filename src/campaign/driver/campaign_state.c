@@ -12,74 +12,75 @@
 #include <string.h>
 #include <unistd.h>
 
-void tt_round_file(const tt_campaign *k, const char *name, char path[TT_PATH_ROOM])
+void tt_round_file_path(const tt_campaign *k, const char *name, char path[TT_PATH_MAX])
 {
-  tt_round_path(k->cfg->campaign_directory, k->number, name, path);
+  tt_round_path(k->cfg->campaign_directory, k->round_number, name, path);
 }
 
-tt_round *tt_round_now(const tt_campaign *k) { return &k->h->round[k->h->rounds - 1]; }
+tt_round *tt_current_round(const tt_campaign *k) { return &k->h->round[k->h->rounds - 1]; }
 
-void tt_campaign_tell_local(tt_campaign *k, const char *state, const char *reason, const char *stop,
-                            int exit_code)
+void tt_campaign_write_status_local(tt_campaign *k, const char *state, const char *reason,
+                                    const char *stop, int exit_code)
 {
   const char *directory = k->cfg->campaign_directory;
   if (!k->claimed || !tt_comm_is_root(k->c)) return;
-  if (tt_ckpt_owner_local(directory, k->id.incarnation)) return; /* the file is another's */
+  if (tt_ckpt_check_owner_local(directory, k->run_id.incarnation))
+    return; /* the file is another's */
   int64_t members = 0;
-  for (int64_t i = 0; i < k->model.count; i++)
-    members += k->model.at[i]->members;
+  for (int64_t i = 0; i < k->model.count; i++) members += k->model.at[i]->members;
   tt_run_status s = {.state = state,
                      .reason = reason,
                      .stop = stop,
-                     .incarnation = k->id.incarnation,
+                     .incarnation = k->run_id.incarnation,
                      .exit_code = exit_code,
-                     .generation = TT_STAGE_COUNT * (k->number - 1) + (int64_t)k->stage,
+                     .generation = TT_STAGE_COUNT * (k->round_number - 1) + (int64_t)k->stage,
                      .resumed = k->resumed,
                      .members = members,
                      .eta = -1.0,
-                     .seconds = tt_clock_local() - k->started};
-  if (tt_status_write_local(directory, &s)) tt_log_once(TT_LOG_WARN, "%s", tt_err_last());
+                     .seconds = tt_monotonic_seconds_local() - k->started};
+  if (tt_status_file_write_local(directory, &s)) tt_log_root(TT_LOG_WARN, "%s", tt_err_last());
 }
 
 /* A name for what is put aside: "path.before-1", -2, ... */
-tt_err tt_put_aside_local(const char *path)
+tt_err tt_backup_path_local(const char *path)
 {
-  char to[TT_PATH_ROOM + 32];
+  char to[TT_PATH_MAX + 32];
   if (access(path, F_OK)) return TT_OK;
   for (int n = 1; n < 100000; n++) {
     snprintf(to, sizeof to, "%s.before-%d", path, n);
     if (!access(to, F_OK)) continue;
     if (rename(path, to)) return TT_FAIL(IO, "%s: cannot be renamed: %s", path, strerror(errno));
-    tt_log_once(TT_LOG_INFO, "put aside as %s", to);
+    tt_log_root(TT_LOG_INFO, "put aside as %s", to);
     return TT_OK;
   }
   return TT_FAIL(IO, "%s: too many of its kind are put aside already; remove some", path);
 }
 
-tt_stop_limits tt_campaign_limits(const tt_config *cfg)
+tt_stop_settings tt_campaign_stop_settings(const tt_config *cfg)
 {
-  return (tt_stop_limits){.rounds = cfg->stop_rounds,
-                          .labels = cfg->stop_labels,
-                          .wall_time = cfg->stop_wall_time,
-                          .accurate = cfg->stop_accurate,
-                          .accurate_rounds = cfg->stop_accurate_rounds,
-                          .plateau_rounds = cfg->stop_plateau_rounds,
-                          .plateau_delta = cfg->stop_plateau_delta,
-                          .change = cfg->stop_change,
-                          .change_rounds = cfg->stop_change_rounds};
+  return (tt_stop_settings){.rounds = cfg->stop_rounds,
+                            .labels = cfg->stop_labels,
+                            .wall_time = cfg->stop_wall_time,
+                            .accurate = cfg->stop_accurate,
+                            .accurate_rounds = cfg->stop_accurate_rounds,
+                            .plateau_rounds = cfg->stop_plateau_rounds,
+                            .plateau_delta = cfg->stop_plateau_delta,
+                            .change = cfg->stop_change,
+                            .change_rounds = cfg->stop_change_rounds};
 }
 
-static tt_err still_owner_local(void *arg)
+static tt_err check_owner_local(void *arg)
 {
   const tt_campaign *k = arg;
-  return tt_ckpt_owner_local(k->cfg->campaign_directory, k->id.incarnation);
+  return tt_ckpt_check_owner_local(k->cfg->campaign_directory, k->run_id.incarnation);
 }
 
 tt_err tt_campaign_commit(tt_campaign *k)
 {
-  char path[TT_PATH_ROOM];
-  tt_h5_fence fence = {still_owner_local, k};
-  tt_history_names names = {&k->base->input, &k->base->target, (const char *const *)k->column};
+  char path[TT_PATH_MAX];
+  tt_h5_commit_hook hook = {check_owner_local, k};
+  tt_history_names names = {&k->initial_data->input, &k->initial_data->target,
+                            (const char *const *)k->column};
   tt_provenance from = {.title = k->cfg->top_title,
                         .resolved = k->job->resolved,
                         .original = k->job->original,
@@ -87,22 +88,22 @@ tt_err tt_campaign_commit(tt_campaign *k)
                         .arithmetic = "",
                         .command = k->o->job.command ? k->o->job.command : "",
                         .seed = (uint64_t)k->cfg->run_seed,
-                        .data_hash = k->base->hash,
-                        .science_hash = tt_config_science_hash(k->cfg),
+                        .data_hash = k->initial_data->hash,
+                        .config_hash = tt_config_result_hash(k->cfg),
                         .ranks = tt_comm_ranks(k->c),
                         .threads = k->use.threads,
-                        .wall_seconds = tt_clock_local() - k->started};
+                        .wall_seconds = tt_monotonic_seconds_local() - k->started};
   tt_campaign_path(k->cfg->campaign_directory, "campaign.h5", path);
-  return tt_history_write(k->c, path, k->h, &names, &from, &fence);
+  return tt_history_write(k->c, path, k->h, &names, &from, &hook);
 }
 
 /* DIR/model.h5 is that of the last whole round. */
 static tt_err link_model_local(const tt_campaign *k)
 {
-  char path[TT_PATH_ROOM], to[64], temporary[TT_PATH_ROOM];
-  snprintf(to, sizeof to, "round-%04" PRId64 "/model.h5", k->number);
+  char path[TT_PATH_MAX], to[64], temporary[TT_PATH_MAX];
+  snprintf(to, sizeof to, "round-%04" PRId64 "/model.h5", k->round_number);
   tt_campaign_path(k->cfg->campaign_directory, "model.h5", path);
-  TT_TRY(tt_file_temporary_local(path, temporary));
+  TT_TRY(tt_file_temporary_name_local(path, temporary));
   if (symlink(to, temporary) || rename(temporary, path)) {
     unlink(temporary);
     return TT_FAIL(IO, "%s: cannot be made a link to %s: %s", path, to, strerror(errno));
@@ -110,25 +111,24 @@ static tt_err link_model_local(const tt_campaign *k)
   return TT_OK;
 }
 
-tt_err tt_campaign_tidy_local(const tt_campaign *k)
+tt_err tt_campaign_prune_local(const tt_campaign *k)
 {
-  if (!tt_comm_is_root(k->c) || k->number < 1) return TT_OK;
+  if (!tt_comm_is_root(k->c) || k->round_number < 1) return TT_OK;
   TT_TRY(link_model_local(k));
   int64_t keep = k->cfg->campaign_keep + (k->h->ended >= 0); /* what reopens looks one back */
-  for (int64_t r = 1; r <= k->number - keep; r++)
+  for (int64_t r = 1; r <= k->round_number - keep; r++)
     TT_TRY(tt_round_remove_local(k->cfg->campaign_directory, r));
   return TT_OK;
 }
 
-void tt_round_forget(tt_campaign *k)
+void tt_round_free(tt_campaign *k)
 {
-  tt_committees_destroy(&k->model);
-  for (int64_t i = 0; k->column && i < k->columns; i++)
-    tt_free(k->column[i]);
+  tt_trained_ensembles_destroy(&k->model);
+  for (int64_t i = 0; k->column && i < k->columns; i++) tt_free(k->column[i]);
   tt_free(k->column);
   k->columns = 0;
-  tt_taken_free(&k->taken);
-  tt_picks_destroy(&k->picks);
-  tt_answers_destroy(&k->answers);
+  tt_used_rows_free(&k->used_rows);
+  tt_queries_destroy(&k->queries);
+  tt_query_labels_destroy(&k->query_labels);
   if (k->cfg && !*k->cfg->pool_file) tt_pool_close_local(&k->pool);
 }

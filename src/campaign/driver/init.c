@@ -4,8 +4,8 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/rng.h"
-#include "src/campaign/state/file_names.h"
 #include "io/data/data.h"
+#include "src/campaign/state/file_names.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -17,16 +17,16 @@
 #include <unistd.h>
 
 /* What the file is made for. */
-typedef struct tt_plan_of {
+typedef struct tt_init_files {
   char data[PATH_MAX], pool[PATH_MAX]; /* as the file names them */
   tt_data_shape shape;
   int64_t candidates;
-  int hidden, example;
-} tt_plan_of;
+  int has_hidden_labels, is_example;
+} tt_init_files;
 
 /* ---- the example: a function of two inputs with a ridge that a few samples miss ---- */
 
-enum { FIRST = 20, TESTS = 60, CANDIDATES = 2000, EXAMPLE_INPUTS = 2 };
+enum { INITIAL_ROWS = 20, TEST_ROWS = 60, POOL_ROWS = 2000, EXAMPLE_INPUTS = 2 };
 
 static double ridge(double a, double b)
 {
@@ -41,9 +41,9 @@ static tt_err write_samples(const char *file, int64_t rows, uint32_t which)
   tt_err e = TT_ALLOC(x, rows * EXAMPLE_INPUTS);
   if (!e) e = TT_ALLOC(y, rows);
   for (int64_t i = 0; !e && i < rows; i++) {
-    tt_random4 r = tt_random(1, which, TT_FOR_INIT, 0, (uint32_t)i);
+    tt_random4 r = tt_random(1, which, TT_PURPOSE_INIT, 0, (uint32_t)i);
     for (int k = 0; k < EXAMPLE_INPUTS; k++)
-      x[EXAMPLE_INPUTS * i + k] = 2.0 * (double)tt_unit(r.v[k]) - 1.0;
+      x[EXAMPLE_INPUTS * i + k] = 2.0 * (double)tt_uniform(r.v[k]) - 1.0;
     y[i] = ridge(x[EXAMPLE_INPUTS * i], x[EXAMPLE_INPUTS * i + 1]);
   }
   if (!e) e = tt_data_write_local(file, rows, &input, &target, x, y, "tutti campaign init");
@@ -52,24 +52,24 @@ static tt_err write_samples(const char *file, int64_t rows, uint32_t which)
   return e;
 }
 
-static tt_err write_example(const char *directory, tt_plan_of *p)
+static tt_err write_example(const char *directory, tt_init_files *p)
 {
-  char path[TT_PATH_ROOM];
+  char path[TT_PATH_MAX];
   tt_campaign_path(directory, "pool.h5", path);
-  TT_TRY(write_samples(path, CANDIDATES, 2));
+  TT_TRY(write_samples(path, POOL_ROWS, 2));
   tt_campaign_path(directory, "data.h5", path);
-  TT_TRY(write_samples(path, FIRST + TESTS, 1));
+  TT_TRY(write_samples(path, INITIAL_ROWS + TEST_ROWS, 1));
   snprintf(p->data, sizeof p->data, "data.h5");
   snprintf(p->pool, sizeof p->pool, "pool.h5");
-  p->example = p->hidden = 1;
-  p->candidates = CANDIDATES;
-  return tt_data_shape_local(path, "x", "y", &p->shape);
+  p->is_example = p->has_hidden_labels = 1;
+  p->candidates = POOL_ROWS;
+  return tt_data_read_shape_local(path, "x", "y", &p->shape);
 }
 
 /* ---- the files of the user ---- */
 
 /* A path that holds from within `directory`: a name of that directory, or an absolute one. */
-static tt_err path_from(const char *directory, const char *file, char out[PATH_MAX])
+static tt_err relative_path(const char *directory, const char *file, char out[PATH_MAX])
 {
   char base[PATH_MAX], whole[PATH_MAX];
   if (!realpath(file, whole)) return TT_FAIL(NOINPUT, "%s: %s", file, strerror(errno));
@@ -79,38 +79,39 @@ static tt_err path_from(const char *directory, const char *file, char out[PATH_M
   return TT_OK;
 }
 
-static tt_err look_at_pool(const char *data, const char *pool, tt_plan_of *p)
+static tt_err inspect_pool(const char *data, const char *pool, tt_init_files *p)
 {
   tt_data_shape all, labelled;
-  TT_TRY(tt_data_shape_local(pool, "x", NULL, &all));
+  TT_TRY(tt_data_read_shape_local(pool, "x", NULL, &all));
   int same = all.inputs == p->shape.inputs;
   tt_err e = same ? TT_OK
                   : TT_FAIL(DATA, "%s has %" PRId64 " inputs, but %s has %" PRId64, pool,
                             all.inputs, data, p->shape.inputs);
   p->candidates = all.rows;
   tt_data_shape_free(&all);
-  if (e || tt_data_shape_local(pool, "x", "y", &labelled)) return e;
-  p->hidden = labelled.targets == p->shape.targets;
+  if (e || tt_data_read_shape_local(pool, "x", "y", &labelled)) return e;
+  p->has_hidden_labels = labelled.targets == p->shape.targets;
   tt_data_shape_free(&labelled);
   return TT_OK;
 }
 
-static tt_err look(const char *directory, const char *data, const char *pool, tt_plan_of *p)
+static tt_err inspect_files(const char *directory, const char *data, const char *pool,
+                            tt_init_files *p)
 {
   if (!data && pool) return TT_FAIL(USAGE, "--pool needs --data: the first labelled samples");
   if (!data) return write_example(directory, p);
-  TT_TRY(path_from(directory, data, p->data));
-  TT_TRY(tt_data_shape_local(data, "x", "y", &p->shape));
+  TT_TRY(relative_path(directory, data, p->data));
+  TT_TRY(tt_data_read_shape_local(data, "x", "y", &p->shape));
   snprintf(p->pool, sizeof p->pool, "pool.h5");
   if (!pool) return TT_OK;
-  TT_TRY(path_from(directory, pool, p->pool));
-  return look_at_pool(data, pool, p);
+  TT_TRY(relative_path(directory, pool, p->pool));
+  return inspect_pool(data, pool, p);
 }
 
 /* ---- the text ---- */
 
 /* A name as YAML in double quotes. */
-static void quote(const char *text, FILE *out)
+static void write_quoted(const char *text, FILE *out)
 {
   fputc('"', out);
   for (; *text; text++) {
@@ -135,42 +136,42 @@ static void ensemble_name(const char *target, int64_t number, char out[64])
     snprintf(out, 64, "target%" PRId64, number);
 }
 
-enum { MOST_ENSEMBLES = 20 };
+enum { MAX_ENSEMBLES = 20 };
 
-static void write_ensembles(const tt_plan_of *p, FILE *out)
+static void write_ensembles(const tt_init_files *p, FILE *out)
 {
   const tt_columns *t = &p->shape.target;
   fputs("\n# Members disagree where they know little. Ensembles may have networks and settings of\n"
         "# their own: {name: a, target: t, members: 5, model: {hidden: [50]}}\nensembles:\n",
         out);
-  if (t->count > MOST_ENSEMBLES)
+  if (t->count > MAX_ENSEMBLES)
     fprintf(out, "- {name: all, members: 5} # learns all %" PRId64 " targets together\n", t->count);
-  for (int64_t i = 0; t->count <= MOST_ENSEMBLES && i < t->count; i++) {
+  for (int64_t i = 0; t->count <= MAX_ENSEMBLES && i < t->count; i++) {
     char name[64];
     ensemble_name(t->name[i], i, name);
     fprintf(out, "- {name: %s, target: ", name);
-    quote(t->name[i], out);
+    write_quoted(t->name[i], out);
     fputs(", members: 5}\n", out);
   }
 }
 
-static int64_t within(int64_t low, int64_t x, int64_t high)
+static int64_t clamp(int64_t low, int64_t x, int64_t high)
 {
   return x < low ? low : x > high ? high : x;
 }
 
 /* So many rows validate that a mean over them says something. */
-static const char *split_of(const tt_plan_of *p)
+static const char *choose_split(const tt_init_files *p)
 {
-  if (p->example) return "train: 0.25, validation: 0, test: 0.75";
+  if (p->is_example) return "train: 0.25, validation: 0, test: 0.75";
   return p->shape.rows < 100 ? "train: 0.9, validation: 0, test: 0.1"
                              : "train: 0.8, validation: 0.1, test: 0.1";
 }
 
-static void write_job(const tt_plan_of *p, FILE *out)
+static void write_job(const tt_init_files *p, FILE *out)
 {
-  int64_t rows = p->example ? FIRST : p->shape.rows;
-  int64_t batch = within(4, rows / 10, 64), epochs = within(50, 4000 * batch / rows, 1000);
+  int64_t rows = p->is_example ? INITIAL_ROWS : p->shape.rows;
+  int64_t batch = clamp(4, rows / 10, 64), epochs = clamp(50, 4000 * batch / rows, 1000);
   fprintf(out,
           "# An active-learning campaign: train, score the candidates, have the best labelled, and "
           "again.\n"
@@ -180,7 +181,7 @@ static void write_job(const tt_plan_of *p, FILE *out)
           "data: # the first labelled samples: %" PRId64 " rows, %" PRId64 " inputs, %" PRId64
           " targets\n  file: ",
           p->shape.rows, p->shape.inputs, p->shape.targets);
-  quote(p->data, out);
+  write_quoted(p->data, out);
   fprintf(out,
           "\n  inputs: x\n  targets: y\n"
           "  split: {%s, seed: 1} # the test rows measure every round\n\n"
@@ -190,25 +191,26 @@ static void write_job(const tt_plan_of *p, FILE *out)
           "  learning_rate: 1e-3\n"
           "  batch_size: %" PRId64 "\n"
           "  epochs: %" PRId64 " # of each round\n",
-          split_of(p), batch, epochs);
+          choose_split(p), batch, epochs);
   write_ensembles(p, out);
 }
 
-static void write_pool(const tt_plan_of *p, FILE *out)
+static void write_pool(const tt_init_files *p, FILE *out)
 {
   if (p->candidates > 0)
     fprintf(out, "\npool: # %" PRId64 " candidates\n  file: ", p->candidates);
   else
     fputs("\npool: # a file with dataset x, rows x inputs: the candidates\n  file: ", out);
-  quote(p->pool, out);
+  write_quoted(p->pool, out);
   fputs("\n  inputs: x\n", out);
-  if (p->hidden) fputs("  labels: y # looked up instead of measured, to try things out\n", out);
+  if (p->has_hidden_labels)
+    fputs("  labels: y # looked up instead of measured, to try things out\n", out);
 }
 
-static void write_label(const tt_plan_of *p, FILE *out)
+static void write_label(const tt_init_files *p, FILE *out)
 {
   fputs("\nlabel:\n", out);
-  if (p->hidden)
+  if (p->has_hidden_labels)
     fputs("  mode: hidden # the real thing: mode: command, files or slurm (docs/oracle.md), as\n"
           "  # command: [./label, \"{input}\", \"{output}\"] # a program, in any language\n",
           out);
@@ -223,9 +225,9 @@ static void write_label(const tt_plan_of *p, FILE *out)
   fputs("  max_failed: 0.5 # stop when more of a round's labels fail\n", out);
 }
 
-static void write_campaign(const tt_plan_of *p, FILE *out)
+static void write_campaign(const tt_init_files *p, FILE *out)
 {
-  int64_t rows = p->example ? FIRST : p->shape.rows;
+  int64_t rows = p->is_example ? INITIAL_ROWS : p->shape.rows;
   write_pool(p, out);
   fprintf(out,
           "\nscore:\n"
@@ -234,7 +236,7 @@ static void write_campaign(const tt_plan_of *p, FILE *out)
           "  batch: %" PRId64 " # labels in a round\n"
           "  method: top # kcenter, penalty: picks that differ from each other\n"
           "  # lower: 0.05 # candidates with a smaller score count as accurate\n",
-          within(1, rows / 10 ? rows / 10 : 1, 1000) * (p->example ? 5 : 1));
+          clamp(1, rows / 10 ? rows / 10 : 1, 1000) * (p->is_example ? 5 : 1));
   write_label(p, out);
   fprintf(out,
           "\nstop: # the first of these ends it\n"
@@ -247,10 +249,10 @@ static void write_campaign(const tt_plan_of *p, FILE *out)
           "  directory: campaign # campaign.h5, the model and the rounds\n"
           "  warm_start: none # params: members begin with the weights of the round before\n\n"
           "run: {seed: 1, device: auto}\n",
-          p->example ? 8 : 20);
+          p->is_example ? 8 : 20);
 }
 
-static tt_err write_text(const char *path, const tt_plan_of *p)
+static tt_err write_text(const char *path, const tt_init_files *p)
 {
   char *text = NULL;
   size_t bytes = 0;
@@ -259,23 +261,24 @@ static tt_err write_text(const char *path, const tt_plan_of *p)
   write_job(p, out);
   write_campaign(p, out);
   int failed = fclose(out) != 0;
-  tt_err e = failed ? TT_FAIL(MEM, "no memory for %s", path) : tt_file_replace_local(path, text);
+  tt_err e =
+      failed ? TT_FAIL(MEM, "no memory for %s", path) : tt_file_write_atomic_local(path, text);
   free(text);
   return e;
 }
 
 tt_err tt_campaign_init_local(const char *directory, const char *data, const char *pool)
 {
-  char path[TT_PATH_ROOM];
-  tt_plan_of *p = NULL;
-  TT_TRY(tt_make_directory_local(directory));
+  char path[TT_PATH_MAX];
+  tt_init_files *p = NULL;
+  TT_TRY(tt_make_directories_local(directory));
   tt_campaign_path(directory, "campaign.yaml", path);
   if (!access(path, F_OK))
     return TT_FAIL(CANTCREAT, "%s exists; remove it, or give another directory", path);
   TT_TRY(TT_ALLOC(p, 1));
-  tt_err e = look(directory, data, pool, p);
+  tt_err e = inspect_files(directory, data, pool, p);
   if (!e) e = write_text(path, p);
-  if (!e) tt_log_once(TT_LOG_INFO, "wrote %s; next: tutti campaign run %s", path, path);
+  if (!e) tt_log_root(TT_LOG_INFO, "wrote %s; next: tutti campaign run %s", path, path);
   if (p->shape.inputs) tt_data_shape_free(&p->shape);
   tt_free(p);
   return e;

@@ -1,6 +1,6 @@
 /* init.h — `tutti campaign init`: a campaign to begin with. Floor 5; local. */
-#ifndef TT_INIT_H
-#define TT_INIT_H
+#ifndef TT_CAMPAIGN_INIT_H
+#define TT_CAMPAIGN_INIT_H
 #include "core/base/err.h"
 
 /* A commented campaign.yaml in `directory` (made if missing), for the files that are named: their

@@ -33,7 +33,7 @@ static tt_err open_job(tt_campaign *k)
 /* What must not change from life to life: labels and candidates would lose their meaning. */
 static uint64_t identity(const tt_campaign *k)
 {
-  uint64_t h = tt_hash_u64(k->base->hash, (uint64_t)k->cfg->run_seed);
+  uint64_t h = tt_hash_u64(k->initial_data->hash, (uint64_t)k->cfg->run_seed);
   if (k->pool) return tt_hash_u64(h, tt_pool_hash(k->pool));
   return tt_hash_u64(h, tt_config_section_hash(k->cfg, "pool"));
 }
@@ -43,26 +43,27 @@ static tt_err open_pool(tt_campaign *k)
 {
   const char *file = k->cfg->pool_file, *labels = k->cfg->pool_labels,
              *exclude = k->cfg->pool_exclude;
-  tt_pool_plan plan = {.file = &file,
-                       .files = 1,
-                       .inputs = k->cfg->pool_inputs,
-                       .labels = *labels ? labels : NULL,
-                       .exclude = *exclude ? exclude : NULL,
-                       .width = k->base->inputs,
-                       .targets = k->base->targets};
+  tt_pool_options plan = {.file = &file,
+                          .files = 1,
+                          .inputs = k->cfg->pool_inputs,
+                          .labels = *labels ? labels : NULL,
+                          .exclude = *exclude ? exclude : NULL,
+                          .width = k->initial_data->inputs,
+                          .targets = k->initial_data->targets};
   return *file ? tt_pool_open(k->c, &plan, &k->pool) : TT_OK;
 }
 
 /* What campaign.h5 says, or the beginning. */
 static tt_err read_history(tt_campaign *k)
 {
-  char path[TT_PATH_ROOM];
+  char path[TT_PATH_MAX];
   uint64_t own = identity(k);
   tt_campaign_path(directory(k), "campaign.h5", path);
   int64_t there = tt_comm_is_root(k->c) && !access(path, F_OK);
   tt_bcast(k->c, &there, sizeof there);
   tt_err e = there ? tt_history_read(k->c, path, &k->h)
-                   : tt_agree(k->c, tt_history_create(k->base->inputs, k->base->targets, &k->h));
+                   : tt_agree(k->c, tt_history_create(k->initial_data->inputs,
+                                                      k->initial_data->targets, &k->h));
   if (!e && !there) k->h->identity = own;
   if (!e && k->h->identity != own)
     e = TT_FAIL(DATA,
@@ -93,14 +94,14 @@ static tt_err parse_from(const tt_campaign *k, int64_t *round, tt_stage *stage)
 }
 
 /* The history as it was stays beside the one that is cut. */
-static tt_err keep_history_local(const tt_campaign *k)
+static tt_err backup_history_local(const tt_campaign *k)
 {
-  char path[TT_PATH_ROOM], to[TT_PATH_ROOM + 32];
+  char path[TT_PATH_MAX], to[TT_PATH_MAX + 32];
   tt_campaign_path(directory(k), "campaign.h5", path);
   for (int n = 1; n < 100000; n++) {
     snprintf(to, sizeof to, "%s.before-%d", path, n);
     if (!link(path, to)) {
-      tt_log_once(TT_LOG_INFO, "the history so far stays as %s", to);
+      tt_log_root(TT_LOG_INFO, "the history so far stays as %s", to);
       return TT_OK;
     }
     if (errno != EEXIST) break;
@@ -109,24 +110,25 @@ static tt_err keep_history_local(const tt_campaign *k)
 }
 
 /* Later rounds, and labels of other picks, make room; they are not lost. */
-static tt_err make_room_local(const tt_campaign *k, int64_t round, tt_stage stage, int64_t rounds)
+static tt_err backup_later_rounds_local(const tt_campaign *k, int64_t round, tt_stage stage,
+                                        int64_t rounds)
 {
-  char path[TT_PATH_ROOM];
+  char path[TT_PATH_MAX];
   for (int64_t r = round + 1; r <= rounds + 1; r++) {
     tt_round_path(directory(k), r, "", path);
-    TT_TRY(tt_put_aside_local(path));
+    TT_TRY(tt_backup_path_local(path));
   }
   if (stage > TT_STAGE_label) return TT_OK;
   tt_round_path(directory(k), round, "label", path);
-  return tt_put_aside_local(path);
+  return tt_backup_path_local(path);
 }
 
 /* Whatever cannot be done again is known before anything is cut. */
 static tt_err check_files_local(const tt_campaign *k, int64_t round, tt_stage stage)
 {
-  char path[TT_PATH_ROOM];
+  char path[TT_PATH_MAX];
   tt_round_path(directory(k), round - 1, "", path);
-  if (k->cfg->campaign_warm_start != TT_WARM_none && round > 1 && access(path, F_OK))
+  if (k->cfg->campaign_warm_start != TT_WARM_START_none && round > 1 && access(path, F_OK))
     return TT_FAIL(USAGE,
                    "--from %s: its members begin with the weights of %s, which is gone "
                    "(campaign.keep: %" PRId64 "); begin at 1:train, or with campaign.warm_start: "
@@ -138,7 +140,7 @@ static tt_err check_files_local(const tt_campaign *k, int64_t round, tt_stage st
                    "--from %s: %s is gone (campaign.keep: %" PRId64 "); begin at %" PRId64 ":train",
                    k->o->from, path, k->cfg->campaign_keep, round);
   tt_round_path(directory(k), round - 1, "model.h5", path);
-  if (k->cfg->campaign_warm_start == TT_WARM_none || round == 1 || !access(path, F_OK))
+  if (k->cfg->campaign_warm_start == TT_WARM_START_none || round == 1 || !access(path, F_OK))
     return TT_OK;
   return TT_FAIL(USAGE,
                  "--from %s: its members begin with the weights of %s, which is gone "
@@ -149,105 +151,105 @@ static tt_err check_files_local(const tt_campaign *k, int64_t round, tt_stage st
 /* The rounds from `round` on out of campaign.h5. keep: the file as it was stays too. */
 static tt_err cut_history(tt_campaign *k, int64_t round, int keep)
 {
-  char path[TT_PATH_ROOM];
-  tt_history_texts texts = {0};
+  char path[TT_PATH_MAX];
+  tt_history_metadata texts = {0};
   tt_campaign_path(directory(k), "campaign.h5", path);
-  tt_err e = keep && tt_comm_is_root(k->c) ? keep_history_local(k) : TT_OK;
-  if (!e) e = tt_history_texts_local(path, &texts);
+  tt_err e = keep && tt_comm_is_root(k->c) ? backup_history_local(k) : TT_OK;
+  if (!e) e = tt_history_read_metadata_local(path, &texts);
   k->columns = texts.columns; /* until a round has some */
   k->column = texts.column;
   texts.column = NULL;
   texts.columns = 0;
-  tt_history_texts_free(&texts);
+  tt_history_metadata_free(&texts);
   e = tt_agree(k->c, e);
   if (e) return e;
-  tt_history_cut(k->h, round);
+  tt_history_truncate(k->h, round);
   e = tt_campaign_commit(k);
-  tt_round_forget(k);
+  tt_round_free(k);
   return e;
 }
 
 /* --from: everything from a stage of a round on is to be done again. Each step may be the last one
  * of this life: what is left then is a whole campaign. */
-static tt_err go_back(tt_campaign *k)
+static tt_err redo_from(tt_campaign *k)
 {
   int64_t round = 0, rounds = k->h->rounds;
   tt_stage stage = TT_STAGE_train;
   int root = tt_comm_is_root(k->c);
   tt_err e = parse_from(k, &round, &stage);
   if (!e) e = check_files_local(k, round, stage);
-  if (!e && root) e = tt_journal_again_local(k->journal, round, stage);
+  if (!e && root) e = tt_journal_append_redo_local(k->journal, round, stage);
   e = tt_agree(k->c, e);
   if (!e && round <= rounds) e = cut_history(k, round, 1);
-  return e ? e : tt_agree(k->c, root ? make_room_local(k, round, stage, rounds) : TT_OK);
+  return e ? e : tt_agree(k->c, root ? backup_later_rounds_local(k, round, stage, rounds) : TT_OK);
 }
 
 /* A campaign that had ended goes on if its rules allow more now: its last round, which asked for
  * nothing, is looked at again. */
-static tt_err reopen(tt_campaign *k)
+static tt_err reopen_if_allowed(tt_campaign *k)
 {
   tt_history *h = k->h;
-  char why[256];
-  tt_stop_limits limits = tt_campaign_limits(k->cfg);
-  if (h->ended < 0 || h->ended == TT_RULE_candidates || h->rounds == 0) return TT_OK;
-  if (tt_history_ends(h, &limits, *k->cfg->select_lower != '\0', why, sizeof why) >= 0)
+  char reason[256];
+  tt_stop_settings limits = tt_campaign_stop_settings(k->cfg);
+  if (h->ended < 0 || h->ended == TT_STOP_RULE_candidates || h->rounds == 0) return TT_OK;
+  if (tt_history_should_stop(h, &limits, *k->cfg->select_lower != '\0', reason, sizeof reason) >= 0)
     return TT_OK;
-  tt_log_once(TT_LOG_INFO, "the rules allow more now: going on after round %" PRId64,
+  tt_log_root(TT_LOG_INFO, "the rules allow more now: going on after round %" PRId64,
               h->rounds - 1);
   return cut_history(k, h->rounds, 0);
 }
 
 static tt_err open_journal_local(tt_campaign *k)
 {
-  char path[TT_PATH_ROOM];
+  char path[TT_PATH_MAX];
   if (!tt_comm_is_root(k->c)) return TT_OK;
   tt_campaign_path(directory(k), "journal.jsonl", path);
-  return tt_journal_open_local(path, k->id.incarnation, &k->journal);
+  return tt_journal_open_local(path, k->run_id.incarnation, &k->journal);
 }
 
 /* Whoever runs a paused campaign again wants it to go on. */
-static tt_err go_on_local(const tt_campaign *k)
+static tt_err remove_stop_file_local(const tt_campaign *k)
 {
-  char path[TT_PATH_ROOM];
+  char path[TT_PATH_MAX];
   tt_campaign_path(directory(k), "STOP", path);
   if (!tt_comm_is_root(k->c) || !unlink(path) || errno == ENOENT) return TT_OK;
   return TT_FAIL(IO, "%s: cannot be removed: %s", path, strerror(errno));
 }
 
-static tt_err claim(tt_campaign *k)
+static tt_err claim_directory(tt_campaign *k)
 {
-  double limit = k->o->max_time > 0.0 ? k->o->max_time : k->cfg->run_max_time;
+  double time_limit = k->o->max_time > 0.0 ? k->o->max_time : k->cfg->run_max_time;
   tt_err e =
       tt_agree(k->c, tt_watchdog_start_local(NULL, NULL, tt_comm_rank(k->c), k->cfg->run_watchdog));
-  tt_watchdog_alive_local("opening the campaign");
-  tt_limit_begin(k->c, limit, k->cfg->run_reserve, k->started, &k->limit);
-  if (!e) e = tt_ckpt_claim(k->c, directory(k), &k->id);
+  tt_watchdog_heartbeat_local("opening the campaign");
+  tt_time_limit_begin(k->c, time_limit, k->cfg->run_reserve, k->started, &k->time_limit);
+  if (!e) e = tt_ckpt_claim(k->c, directory(k), &k->run_id);
   k->claimed = !e;
   if (!e)
-    e = tt_agree(k->c, tt_watchdog_start_local(directory(k), k->id.incarnation, tt_comm_rank(k->c),
-                                               k->cfg->run_watchdog));
+    e = tt_agree(k->c, tt_watchdog_start_local(directory(k), k->run_id.incarnation,
+                                               tt_comm_rank(k->c), k->cfg->run_watchdog));
   if (!e) e = tt_agree(k->c, open_journal_local(k));
-  if (!e) e = tt_agree(k->c, go_on_local(k));
+  if (!e) e = tt_agree(k->c, remove_stop_file_local(k));
   return e;
 }
 
-tt_err tt_campaign_begin(tt_campaign *k)
+tt_err tt_campaign_open(tt_campaign *k)
 {
   tt_err e = open_job(k);
-  if (!e) e = claim(k);
-  if (!e) e = tt_machine_choose(k->c, k->cfg, &k->ops, &k->use);
-  if (!e) e = tt_base_data_read(k->c, k->cfg, &k->base);
-  if (!e) e = tt_agree(k->c, tt_score_check_local(k->cfg, k->base->targets));
+  if (!e) e = claim_directory(k);
+  if (!e) e = tt_resources_for_job(k->c, k->cfg, &k->ops, &k->use);
+  if (!e) e = tt_initial_data_read(k->c, k->cfg, &k->initial_data);
+  if (!e) e = tt_agree(k->c, tt_score_pool_check_local(k->cfg, k->initial_data->targets));
   if (!e) e = open_pool(k);
   if (!e) e = read_history(k);
-  if (!e && k->o->from) e = go_back(k);
-  if (!e) e = reopen(k);
+  if (!e && k->o->from) e = redo_from(k);
+  if (!e) e = reopen_if_allowed(k);
   if (e) return e;
-  k->number = k->h->rounds; /* its life may have ended before it tidied */
-  e = tt_agree(k->c, tt_campaign_tidy_local(k));
+  k->round_number = k->h->rounds; /* its life may have ended before it tidied */
+  e = tt_agree(k->c, tt_campaign_prune_local(k));
   if (e) return e;
   if (k->h->rounds > 0)
-    tt_log_once(TT_LOG_INFO, "%s: %" PRId64 " rounds are done, %" PRId64 " labels", directory(k),
-                k->h->rounds, tt_campaign_labels(k));
+    tt_log_root(TT_LOG_INFO, "%s: %" PRId64 " rounds are done, %" PRId64 " labels", directory(k),
+                k->h->rounds, tt_campaign_count_labels(k));
   return TT_OK;
 }

@@ -1,8 +1,8 @@
 /* round_metrics.c — see driver_internal.h: what a round's model has come to, and what the labels
  * are. */
 #include "core/base/mem.h"
-#include "src/campaign/driver/driver_internal.h"
 #include "io/results/results.h"
+#include "src/campaign/driver/driver_internal.h"
 
 #include <math.h>
 #include <string.h>
@@ -15,45 +15,44 @@ uint64_t tt_hash_bytes(uint64_t h, const void *bytes, size_t n)
 
 uint64_t tt_hash_u64(uint64_t h, uint64_t x) { return tt_hash_bytes(h, &x, sizeof x); }
 
-int64_t tt_campaign_labels(const tt_campaign *k)
+int64_t tt_campaign_count_labels(const tt_campaign *k)
 {
   int64_t n = 0;
-  for (int64_t r = 0; r < k->base->rows; r++)
-    n += k->base->split[r] == TT_TRAIN || k->base->split[r] == TT_VALIDATION;
-  for (int64_t i = 0; i < k->h->picks; i++)
-    n += k->h->pick[i].answer == TT_ANSWER_labelled;
+  for (int64_t r = 0; r < k->initial_data->rows; r++)
+    n += k->initial_data->split[r] == TT_TRAIN || k->initial_data->split[r] == TT_VALIDATION;
+  for (int64_t i = 0; i < k->h->queries; i++)
+    n += k->h->query[i].label_status == TT_LABEL_STATUS_labelled;
   return n;
 }
 
-static void offer(double *best, double y, int goal)
+static void update_best(double *best, double y, int goal)
 {
   if (isnan(y)) return;
   if (isnan(*best) || (goal == TT_GOAL_maximize ? y > *best : y < *best)) *best = y;
 }
 
-void tt_campaign_best(const tt_campaign *k, double *best)
+void tt_campaign_best_labels(const tt_campaign *k, double *best)
 {
-  int64_t targets = k->base->targets;
+  int64_t targets = k->initial_data->targets;
   int goal = k->cfg->score_goal;
-  for (int64_t t = 0; t < targets; t++)
-    best[t] = NAN;
-  for (int64_t r = 0; r < k->base->rows; r++)
-    if (k->base->split[r] == TT_TRAIN || k->base->split[r] == TT_VALIDATION)
+  for (int64_t t = 0; t < targets; t++) best[t] = NAN;
+  for (int64_t r = 0; r < k->initial_data->rows; r++)
+    if (k->initial_data->split[r] == TT_TRAIN || k->initial_data->split[r] == TT_VALIDATION)
       for (int64_t t = 0; t < targets; t++)
-        offer(&best[t], k->base->y[r * targets + t], goal);
-  for (int64_t i = 0; i < k->h->picks * targets; i++)
-    offer(&best[i % targets], k->h->y[i], goal);
+        update_best(&best[t], k->initial_data->y[r * targets + t], goal);
+  for (int64_t i = 0; i < k->h->queries * targets; i++)
+    update_best(&best[i % targets], k->h->y[i], goal);
 }
 
-uint64_t tt_campaign_labels_hash(const tt_campaign *k)
+uint64_t tt_campaign_hash_labels(const tt_campaign *k)
 {
   const tt_history *h = k->h;
-  uint64_t hash = (uint64_t)h->picks;
-  for (int64_t i = 0; i < h->picks; i++) {
-    hash = tt_hash_u64(hash, (uint64_t)h->pick[i].row);
-    hash = tt_hash_u64(hash, (uint64_t)h->pick[i].split);
+  uint64_t hash = (uint64_t)h->queries;
+  for (int64_t i = 0; i < h->queries; i++) {
+    hash = tt_hash_u64(hash, (uint64_t)h->query[i].row);
+    hash = tt_hash_u64(hash, (uint64_t)h->query[i].split);
   }
-  return tt_hash_bytes(hash, h->y, (size_t)(h->picks * h->targets) * sizeof *h->y);
+  return tt_hash_bytes(hash, h->y, (size_t)(h->queries * h->targets) * sizeof *h->y);
 }
 
 /* The scale of each predicted column: of its target. */
@@ -61,72 +60,75 @@ static void column_scales(const tt_campaign *k, double *scale)
 {
   int64_t column = 0;
   for (int64_t i = 0; i < k->model.count; i++) {
-    const tt_committee *m = k->model.at[i];
+    const tt_trained_ensemble *m = k->model.at[i];
     for (int64_t e = 0; e < m->ensembles; e++)
-      for (int64_t j = 0; j < tt_committee_width(m); j++)
+      for (int64_t j = 0; j < tt_trained_ensemble_width(m); j++)
         scale[column++] = m->scaler.y_scale[m->ensemble[e].column[j / m->model.quantities]];
   }
 }
 
 /* Root mean square, over rows and columns, of how far predictions of the same rows have moved. */
-static double moved(const tt_results *now, const tt_results *then, const double *scale)
+static double prediction_change(const tt_results *current, const tt_results *previous,
+                                const double *scale)
 {
   double sum = 0.0;
-  int64_t n = now->rows * now->columns;
-  if (now->rows == 0 || now->rows != then->rows || now->columns != then->columns) return NAN;
+  int64_t n = current->rows * current->columns;
+  if (current->rows == 0 || current->rows != previous->rows ||
+      current->columns != previous->columns)
+    return NAN;
   for (int64_t i = 0; i < n; i++) {
-    double d = (now->test.mean[i] - then->test.mean[i]) / scale[i % now->columns];
+    double d = (current->test.mean[i] - previous->test.mean[i]) / scale[i % current->columns];
     sum += d * d;
   }
   return sqrt(sum / (double)n);
 }
 
-static tt_err change_local(tt_campaign *k, const tt_results *now, double *change)
+static tt_err set_change_local(tt_campaign *k, const tt_results *current, double *change)
 {
-  char path[TT_PATH_ROOM];
-  tt_results *then = NULL;
+  char path[TT_PATH_MAX];
+  tt_results *previous = NULL;
   double *scale = NULL;
   *change = NAN;
-  if (k->number == 1) return TT_OK;
-  tt_round_path(k->cfg->campaign_directory, k->number - 1, "results.h5", path);
-  if (tt_results_read_local(path, &then)) return TT_OK; /* removed by hand: not known */
+  if (k->round_number == 1) return TT_OK;
+  tt_round_path(k->cfg->campaign_directory, k->round_number - 1, "results.h5", path);
+  if (tt_results_read_local(path, &previous)) return TT_OK; /* removed by hand: not known */
   tt_err e = TT_ALLOC(scale, k->columns);
   if (!e) {
     column_scales(k, scale);
-    *change = moved(now, then, scale);
+    *change = prediction_change(current, previous, scale);
   }
   tt_free(scale);
-  tt_results_destroy(&then);
+  tt_results_destroy(&previous);
   return e;
 }
 
-static tt_err errors_local(tt_campaign *k, tt_round *round)
+static tt_err set_errors_local(tt_campaign *k, tt_round *round)
 {
-  char path[TT_PATH_ROOM];
-  tt_results *now = NULL;
-  tt_round_path(k->cfg->campaign_directory, k->number, "results.h5", path);
-  TT_TRY(tt_results_read_local(path, &now));
+  char path[TT_PATH_MAX];
+  tt_results *current = NULL;
+  tt_round_path(k->cfg->campaign_directory, k->round_number, "results.h5", path);
+  TT_TRY(tt_results_read_local(path, &current));
   tt_err e = TT_OK;
-  if (now->columns != k->columns)
+  if (current->columns != k->columns)
     e = TT_FAIL(DATA, "%s is not of the model beside it; remove the directory of the round", path);
-  if (!e) e = change_local(k, now, &round->change);
+  if (!e) e = set_change_local(k, current, &round->change);
   for (int64_t i = 0; !e && i < k->columns; i++) {
-    round->rmse[i] = now->rmse[i];
-    round->nll[i] = now->nll[i];
+    round->rmse[i] = current->rmse[i];
+    round->nll[i] = current->nll[i];
   }
-  tt_results_destroy(&now);
+  tt_results_destroy(&current);
   return e;
 }
 
-tt_err tt_round_learnt(tt_campaign *k, tt_round *round)
+tt_err tt_round_set_metrics(tt_campaign *k, tt_round *round)
 {
   int64_t bytes = k->columns * (int64_t)sizeof(double);
-  tt_err e = tt_agree(k->c, tt_comm_is_root(k->c) ? errors_local(k, round) : TT_OK);
+  tt_err e = tt_agree(k->c, tt_comm_is_root(k->c) ? set_errors_local(k, round) : TT_OK);
   if (e) return e;
   tt_bcast(k->c, round->rmse, bytes);
   tt_bcast(k->c, round->nll, bytes);
   tt_bcast(k->c, &round->change, sizeof round->change);
-  round->labels = tt_campaign_labels(k);
+  round->labels = tt_campaign_count_labels(k);
   for (int64_t i = 0; i < k->model.count; i++)
     for (int64_t m = 0; m < k->model.at[i]->members; m++)
       round->diverged += k->model.at[i]->status[m] == TT_STATUS_diverged;

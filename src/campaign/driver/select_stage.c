@@ -1,10 +1,10 @@
 /* select_stage.c — see stage.h: score and select. */
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "src/campaign/driver/stage.h"
 #include "src/campaign/pool/candidates.h"
 #include "src/campaign/pool/score_pool.h"
 #include "src/campaign/select/select.h"
-#include "src/campaign/driver/stage.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -13,11 +13,12 @@
 static const char *directory(const tt_campaign *k) { return k->cfg->campaign_directory; }
 
 /* The numbers of a stage, beside its file: a history of this round alone. */
-static tt_err write_numbers(tt_campaign *k, const char *name)
+static tt_err write_round_stats(tt_campaign *k, const char *name)
 {
-  char path[TT_PATH_ROOM];
+  char path[TT_PATH_MAX];
   tt_history one = *k->h;
-  tt_history_names names = {&k->base->input, &k->base->target, (const char *const *)k->column};
+  tt_history_names names = {&k->initial_data->input, &k->initial_data->target,
+                            (const char *const *)k->column};
   tt_provenance from = {.title = "",
                         .resolved = "",
                         .original = "",
@@ -26,26 +27,26 @@ static tt_err write_numbers(tt_campaign *k, const char *name)
                         .command = "",
                         .ranks = tt_comm_ranks(k->c),
                         .threads = k->use.threads};
-  one.round = tt_round_now(k);
+  one.round = tt_current_round(k);
   one.rounds = 1;
-  one.picks = 0;
-  tt_round_file(k, name, path);
+  one.queries = 0;
+  tt_round_file_path(k, name, path);
   return tt_history_write(k->c, path, &one, &names, &from, NULL);
 }
 
 /* What was written before the program ended, into the round that runs; the times stay. */
-static tt_err read_numbers(tt_campaign *k, const char *name)
+static tt_err read_round_stats(tt_campaign *k, const char *name)
 {
-  char path[TT_PATH_ROOM];
+  char path[TT_PATH_MAX];
   tt_history *one = NULL;
-  tt_round_file(k, name, path);
+  tt_round_file_path(k, name, path);
   tt_err e = tt_history_read(k->c, path, &one);
   if (e) return e;
   if (one->rounds != 1 || one->columns != k->columns)
     e = TT_FAIL(DATA, "%s is not of this round; begin it again with --from %" PRId64, path,
-                k->number);
+                k->round_number);
   if (!e) {
-    tt_round *to = tt_round_now(k), kept = *to;
+    tt_round *to = tt_current_round(k), kept = *to;
     size_t bytes = (size_t)k->columns * sizeof(double);
     *to = one->round[0];
     to->rmse = kept.rmse, to->nll = kept.nll, to->spread = kept.spread;
@@ -60,14 +61,13 @@ static tt_err read_numbers(tt_campaign *k, const char *name)
 static int64_t first_candidate(const tt_campaign *k)
 {
   int64_t first = 0;
-  for (int64_t r = 0; r + 1 < k->h->rounds; r++)
-    first += k->h->round[r].pool_rows;
+  for (int64_t r = 0; r + 1 < k->h->rounds; r++) first += k->h->round[r].pool_rows;
   return first;
 }
 
 /* Whether the candidates are rows of the first data, however both are spelled: then those that
  * data.split uses are taken. */
-static int is_data_the_pool_local(const tt_config *c)
+static int pool_is_data_file_local(const tt_config *c)
 {
   struct stat pool, data;
   const char *a = c->pool_inputs, *b = c->data_inputs;
@@ -77,85 +77,85 @@ static int is_data_the_pool_local(const tt_config *c)
   return pool.st_dev == data.st_dev && pool.st_ino == data.st_ino && !strcmp(a, b);
 }
 
-static tt_err take_first_data(const tt_campaign *k, tt_taken *t)
+static tt_err exclude_initial_data(const tt_campaign *k, tt_used_rows *t)
 {
   int64_t *row = NULL, count = 0, next = 0;
-  TT_TRY(TT_ALLOC(row, t->count + k->base->rows));
-  for (int64_t r = 0; r < k->base->rows; r++) {
+  TT_TRY(TT_ALLOC(row, t->count + k->initial_data->rows));
+  for (int64_t r = 0; r < k->initial_data->rows; r++) {
     int picked = next < t->count && t->row[next] == r;
     next += picked;
-    if (picked || k->base->split[r] != TT_UNUSED_ROW) row[count++] = r;
+    if (picked || k->initial_data->split[r] != TT_UNUSED_ROW) row[count++] = r;
   }
   tt_free(t->row);
-  *t = (tt_taken){count, row};
+  *t = (tt_used_rows){count, row};
   return TT_OK;
 }
 
-static tt_err take(tt_campaign *k)
+static tt_err find_used_rows(tt_campaign *k)
 {
-  int64_t same = tt_comm_is_root(k->c) && is_data_the_pool_local(k->cfg);
+  int64_t same = tt_comm_is_root(k->c) && pool_is_data_file_local(k->cfg);
   tt_bcast(k->c, &same, sizeof same);
-  tt_err e = tt_history_taken(k->h, &k->taken);
-  if (!e && same) e = take_first_data(k, &k->taken);
+  tt_err e = tt_history_used_rows(k->h, &k->used_rows);
+  if (!e && same) e = exclude_initial_data(k, &k->used_rows);
   return tt_agree(k->c, e);
 }
 
 /* Candidates of this round, where they are not those of every round. */
-static tt_err open_pool(tt_campaign *k)
+static tt_err open_round_pool(tt_campaign *k)
 {
-  tt_pool_order o = {.cfg = k->cfg,
-                     .round = k->number,
-                     .first = first_candidate(k),
-                     .width = k->base->inputs,
-                     .targets = k->base->targets,
-                     .deadline = tt_limit_deadline_local(&k->limit)};
-  tt_err e = *k->cfg->pool_file ? TT_OK : tt_pool_make(k->c, &o, &k->pool);
-  if (!e) e = take(k);
-  if (!e) tt_round_now(k)->pool_rows = tt_pool_rows(k->pool);
+  tt_round_pool_settings o = {.cfg = k->cfg,
+                              .round = k->round_number,
+                              .first = first_candidate(k),
+                              .width = k->initial_data->inputs,
+                              .targets = k->initial_data->targets,
+                              .deadline = tt_time_limit_deadline_local(&k->time_limit)};
+  tt_err e = *k->cfg->pool_file ? TT_OK : tt_round_pool_open(k->c, &o, &k->pool);
+  if (!e) e = find_used_rows(k);
+  if (!e) tt_current_round(k)->pool_rows = tt_pool_rows(k->pool);
   return e;
 }
 
-static tt_err score_with(tt_campaign *k, double *best, const char *file)
+static tt_err run_scoring(tt_campaign *k, double *best, const char *file)
 {
-  tt_campaign_best(k, best);
-  tt_pool_scoring s = {.cfg = k->cfg,
-                       .model = &k->model,
-                       .ops = k->ops,
-                       .use = &k->use,
-                       .pool = k->pool,
-                       .taken = &k->taken,
-                       .best = best,
-                       .round = k->number,
-                       .file = file,
-                       .directory = directory(k),
-                       .deadline = tt_limit_deadline_local(&k->limit)};
-  return tt_score_pool(k->c, &s, tt_round_now(k));
+  tt_campaign_best_labels(k, best);
+  tt_score_pool_args s = {.cfg = k->cfg,
+                          .model = &k->model,
+                          .ops = k->ops,
+                          .use = &k->use,
+                          .pool = k->pool,
+                          .used_rows = &k->used_rows,
+                          .best = best,
+                          .round = k->round_number,
+                          .file = file,
+                          .directory = directory(k),
+                          .deadline = tt_time_limit_deadline_local(&k->time_limit)};
+  return tt_score_pool(k->c, &s, tt_current_round(k));
 }
 
-static tt_err do_score(tt_campaign *k, const tt_work *w)
+static tt_err do_score(tt_campaign *k, const tt_stage_io *w)
 {
-  char path[TT_PATH_ROOM];
+  char path[TT_PATH_MAX];
   double *best = NULL;
-  tt_round_file(k, w->file[0], path);
-  tt_err e = tt_agree(k->c, TT_ALLOC(best, k->base->targets));
-  if (!e) e = score_with(k, best, path);
+  tt_round_file_path(k, w->file[0], path);
+  tt_err e = tt_agree(k->c, TT_ALLOC(best, k->initial_data->targets));
+  if (!e) e = run_scoring(k, best, path);
   tt_free(best);
-  return e ? e : write_numbers(k, w->file[1]);
+  return e ? e : write_round_stats(k, w->file[1]);
 }
 
-tt_err tt_stage_score(tt_campaign *k)
+tt_err tt_run_score_stage(tt_campaign *k)
 {
   double seconds;
-  tt_err e = open_pool(k);
+  tt_err e = open_round_pool(k);
   if (e) return e;
-  uint64_t h = tt_hash_u64(tt_round_now(k)->model, tt_pool_hash(k->pool));
+  uint64_t h = tt_hash_u64(tt_current_round(k)->model, tt_pool_hash(k->pool));
   h = tt_hash_u64(h, tt_config_section_hash(k->cfg, "score"));
-  h = tt_hash_u64(h, tt_campaign_labels_hash(k));
+  h = tt_hash_u64(h, tt_campaign_hash_labels(k));
   h = tt_hash_u64(h, (uint64_t)k->cfg->run_seed);
-  tt_work w = {h, {"scores.h5", "scored.h5"}};
-  e = tt_stage_run(k, TT_STAGE_score, &w, do_score, &seconds);
-  if (!e) e = read_numbers(k, w.file[1]);
-  if (!e) tt_round_now(k)->seconds[TT_STAGE_score] = seconds;
+  tt_stage_io w = {h, {"scores.h5", "scored.h5"}};
+  e = tt_run_stage(k, TT_STAGE_score, &w, do_score, &seconds);
+  if (!e) e = read_round_stats(k, w.file[1]);
+  if (!e) tt_current_round(k)->seconds[TT_STAGE_score] = seconds;
   return e;
 }
 
@@ -163,86 +163,87 @@ tt_err tt_stage_score(tt_campaign *k)
  * then picks. */
 static tt_err labelled_inputs_local(const tt_campaign *k, double **x, int64_t *count)
 {
-  int64_t d = k->base->inputs, n = 0;
-  TT_TRY(TT_ALLOC(*x, (k->base->rows + k->h->picks) * d));
-  for (int64_t r = 0; r < k->base->rows; r++)
-    if (k->base->split[r] == TT_TRAIN || k->base->split[r] == TT_VALIDATION)
-      memcpy(*x + n++ * d, k->base->x + r * d, (size_t)d * sizeof **x);
-  for (int64_t i = 0; i < k->h->picks; i++)
+  int64_t d = k->initial_data->inputs, n = 0;
+  TT_TRY(TT_ALLOC(*x, (k->initial_data->rows + k->h->queries) * d));
+  for (int64_t r = 0; r < k->initial_data->rows; r++)
+    if (k->initial_data->split[r] == TT_TRAIN || k->initial_data->split[r] == TT_VALIDATION)
+      memcpy(*x + n++ * d, k->initial_data->x + r * d, (size_t)d * sizeof **x);
+  for (int64_t i = 0; i < k->h->queries; i++)
     memcpy(*x + n++ * d, k->h->x + i * d, (size_t)d * sizeof **x);
   *count = n;
   return TT_OK;
 }
 
 /* Rows to ask for: a batch, or what stop.labels leaves. */
-static int64_t most_picks(const tt_campaign *k)
+static int64_t max_batch(const tt_campaign *k)
 {
-  int64_t left = k->cfg->stop_labels - tt_round_now(k)->labels;
+  int64_t left = k->cfg->stop_labels - tt_current_round(k)->labels;
   if (k->cfg->stop_labels < 0 || left > k->cfg->select_batch) return k->cfg->select_batch;
   return left > 0 ? left : 0;
 }
 
 /* The trust window, the rules that end a campaign, and only then the picks. */
-static tt_err select_with(tt_campaign *k, tt_selection *s)
+static tt_err run_selection(tt_campaign *k, tt_select_args *s)
 {
-  char why[256];
-  tt_stop_limits limits = tt_campaign_limits(k->cfg);
-  tt_err e = tt_select_window(k->c, s, tt_round_now(k));
+  char reason[256];
+  tt_stop_settings limits = tt_campaign_stop_settings(k->cfg);
+  tt_err e = tt_select_window_only(k->c, s, tt_current_round(k));
   if (e) return e;
-  k->h->ended = tt_history_ends(k->h, &limits, *k->cfg->select_lower != '\0', why, sizeof why);
+  k->h->ended =
+      tt_history_should_stop(k->h, &limits, *k->cfg->select_lower != '\0', reason, sizeof reason);
   if (k->h->ended >= 0) {
-    tt_log_once(TT_LOG_INFO, "round %" PRId64 " is the last: %s", k->number, why);
-    s->most = 0;
-    return tt_agree(k->c, tt_picks_create(0, k->base->inputs, &k->picks));
+    tt_log_root(TT_LOG_INFO, "round %" PRId64 " is the last: %s", k->round_number, reason);
+    s->max_queries = 0;
+    return tt_agree(k->c, tt_queries_create(0, k->initial_data->inputs, &k->queries));
   }
-  e = tt_select_picks(k->c, s, tt_round_now(k), &k->picks);
-  if (!e && k->picks->count == 0) k->h->ended = TT_RULE_candidates;
+  e = tt_select_queries(k->c, s, tt_current_round(k), &k->queries);
+  if (!e && k->queries->count == 0) k->h->ended = TT_STOP_RULE_candidates;
   return e;
 }
 
-static tt_err do_select(tt_campaign *k, const tt_work *w)
+static tt_err do_select(tt_campaign *k, const tt_stage_io *w)
 {
-  char scores[TT_PATH_ROOM], picks[TT_PATH_ROOM];
+  char scores[TT_PATH_MAX], queries[TT_PATH_MAX];
   double *labelled = NULL;
-  tt_round_file(k, "scores.h5", scores);
-  tt_round_file(k, w->file[0], picks);
-  tt_selection s = {.cfg = k->cfg,
-                    .scores = scores,
-                    .pool = k->pool,
-                    .taken = &k->taken,
-                    .round = k->number,
-                    .most = most_picks(k),
-                    .scaler = &k->model.at[0]->scaler,
-                    .ensembles = k->cfg->ensembles,
-                    .directory = directory(k),
-                    .deadline = tt_limit_deadline_local(&k->limit)};
+  tt_round_file_path(k, "scores.h5", scores);
+  tt_round_file_path(k, w->file[0], queries);
+  tt_select_args s = {.cfg = k->cfg,
+                      .scores = scores,
+                      .pool = k->pool,
+                      .used_rows = &k->used_rows,
+                      .round = k->round_number,
+                      .max_queries = max_batch(k),
+                      .scaler = &k->model.at[0]->scaler,
+                      .ensembles = k->cfg->ensembles,
+                      .directory = directory(k),
+                      .deadline = tt_time_limit_deadline_local(&k->time_limit)};
   tt_err e = tt_agree(k->c, labelled_inputs_local(k, &labelled, &s.labelled_count));
   s.labelled = labelled;
-  if (!e) e = select_with(k, &s);
+  if (!e) e = run_selection(k, &s);
   tt_free(labelled);
-  if (!e) e = tt_picks_write(k->c, picks, k->picks, &k->base->input);
-  tt_picks_destroy(&k->picks);
-  return e ? e : write_numbers(k, w->file[1]);
+  if (!e) e = tt_queries_write(k->c, queries, k->queries, &k->initial_data->input);
+  tt_queries_destroy(&k->queries);
+  return e ? e : write_round_stats(k, w->file[1]);
 }
 
-tt_err tt_stage_choose(tt_campaign *k)
+tt_err tt_run_select_stage(tt_campaign *k)
 {
-  char path[TT_PATH_ROOM];
+  char path[TT_PATH_MAX];
   uint64_t scores = 0;
   double seconds;
-  tt_round_file(k, "scores.h5", path);
+  tt_round_file_path(k, "scores.h5", path);
   tt_err e = tt_agree(k->c, tt_comm_is_root(k->c) ? tt_file_hash_local(path, &scores) : TT_OK);
   if (e) return e;
   tt_bcast(k->c, &scores, sizeof scores);
   uint64_t h = tt_hash_u64(scores, tt_config_section_hash(k->cfg, "select"));
   h = tt_hash_u64(h, tt_config_section_hash(k->cfg, "stop"));
   h = tt_hash_u64(h, tt_config_section_hash(k->cfg, "score"));
-  tt_work w = {h, {"picks.h5", "selected.h5"}};
-  e = tt_stage_run(k, TT_STAGE_select, &w, do_select, &seconds);
-  if (!e) e = read_numbers(k, w.file[1]);
-  tt_round_file(k, "picks.h5", path);
-  if (!e) e = tt_picks_read(k->c, path, &k->picks);
-  if (!e) tt_round_now(k)->seconds[TT_STAGE_select] = seconds;
-  if (!e) tt_round_now(k)->asked = k->picks->count;
+  tt_stage_io w = {h, {"picks.h5", "selected.h5"}};
+  e = tt_run_stage(k, TT_STAGE_select, &w, do_select, &seconds);
+  if (!e) e = read_round_stats(k, w.file[1]);
+  tt_round_file_path(k, "picks.h5", path);
+  if (!e) e = tt_queries_read(k->c, path, &k->queries);
+  if (!e) tt_current_round(k)->seconds[TT_STAGE_select] = seconds;
+  if (!e) tt_current_round(k)->queried = k->queries->count;
   return e;
 }

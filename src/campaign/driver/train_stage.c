@@ -1,9 +1,9 @@
 /* train_stage.c — see stage.h: the campaign's file, with the labels there are, is a job. */
 #include "core/base/mem.h"
-#include "src/campaign/driver/stage.h"
 #include "io/model/model_file.h"
-#include "src/train/trainer.h"
+#include "src/campaign/driver/stage.h"
 #include "src/host/watchdog.h"
+#include "src/train/trainer.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -17,33 +17,33 @@ static const char *directory(const tt_campaign *k) { return k->cfg->campaign_dir
  * on are the same ones: they see the same inputs, folds and noise. */
 static int64_t round_seed(const tt_campaign *k)
 {
-  if (k->cfg->campaign_warm_start != TT_WARM_none) return k->cfg->run_seed;
-  uint64_t seed = (uint64_t)k->cfg->run_seed + (uint64_t)(k->number - 1) * 1000003u;
+  if (k->cfg->campaign_warm_start != TT_WARM_START_none) return k->cfg->run_seed;
+  uint64_t seed = (uint64_t)k->cfg->run_seed + (uint64_t)(k->round_number - 1) * 1000003u;
   return (int64_t)(seed & (uint64_t)INT64_MAX);
 }
 
-static tt_warm_start warm_of(const tt_campaign *k, char path[TT_PATH_ROOM])
+static tt_warm_start make_warm_start(const tt_campaign *k, char path[TT_PATH_MAX])
 {
   tt_warm_start w = {.how = (tt_warm)k->cfg->campaign_warm_start,
                      .directory = path,
                      .shrink = k->cfg->campaign_shrink,
-                     .round = k->number,
+                     .round = k->round_number,
                      .perturb = k->cfg->campaign_perturb};
-  if (k->number == 1) w.how = TT_WARM_none;
-  tt_round_path(directory(k), k->number - 1, "", path);
+  if (k->round_number == 1) w.how = TT_WARM_START_none;
+  tt_round_path(directory(k), k->round_number - 1, "", path);
   return w;
 }
 
-static uint64_t train_inputs(const tt_campaign *k, uint64_t warm)
+static uint64_t hash_train_inputs(const tt_campaign *k, uint64_t warm)
 {
-  uint64_t h = tt_hash_u64(k->base->hash, tt_config_science_hash(k->cfg));
+  uint64_t h = tt_hash_u64(k->initial_data->hash, tt_config_result_hash(k->cfg));
   h = tt_hash_u64(h, tt_config_section_hash(k->cfg, "combine"));
   h = tt_hash_u64(h, tt_config_section_hash(k->cfg, "calibration"));
-  h = tt_hash_u64(h, tt_campaign_labels_hash(k));
+  h = tt_hash_u64(h, tt_campaign_hash_labels(k));
   return tt_hash_u64(tt_hash_u64(h, (uint64_t)round_seed(k)), warm);
 }
 
-static tt_err move_local(const char *from, const char *to)
+static tt_err rename_if_free_local(const char *from, const char *to)
 {
   if (access(from, F_OK) || !access(to, F_OK) || !rename(from, to)) return TT_OK;
   return TT_FAIL(IO, "%s: cannot be renamed to %s: %s", from, to, strerror(errno));
@@ -51,28 +51,28 @@ static tt_err move_local(const char *from, const char *to)
 
 /* A directory that began with other options or labels is put aside; a mark says with which. Answers
  * to its questions stay, for those that are asked again; jobs of Slurm know where they write. */
-static tt_err make_directory_local(tt_campaign *k, uint64_t inputs)
+static tt_err prepare_directory_local(tt_campaign *k, uint64_t inputs)
 {
-  char path[TT_PATH_ROOM], mark[TT_PATH_ROOM], label[TT_PATH_ROOM], safe[TT_PATH_ROOM + 8];
-  char is[32] = "", wanted[32];
+  char path[TT_PATH_MAX], mark[TT_PATH_MAX], label[TT_PATH_MAX], label_backup[TT_PATH_MAX + 8];
+  char current[32] = "", wanted[32];
   snprintf(wanted, sizeof wanted, "%016" PRIx64 "\n", inputs);
-  tt_round_file(k, "", path);
-  tt_round_file(k, "inputs", mark);
-  tt_round_file(k, "label", label);
-  snprintf(safe, sizeof safe, "%s.label", path);
+  tt_round_file_path(k, "", path);
+  tt_round_file_path(k, "inputs", mark);
+  tt_round_file_path(k, "label", label);
+  snprintf(label_backup, sizeof label_backup, "%s.label", path);
   if (!access(mark, F_OK)) {
-    TT_TRY(tt_file_text_local(mark, is, sizeof is));
-    if (!strcmp(is, wanted)) return TT_OK;
-    if (k->cfg->label_mode != TT_LABEL_slurm) TT_TRY(move_local(label, safe));
-    TT_TRY(tt_put_aside_local(path));
+    TT_TRY(tt_file_read_text_local(mark, current, sizeof current));
+    if (!strcmp(current, wanted)) return TT_OK;
+    if (k->cfg->label_mode != TT_LABEL_slurm) TT_TRY(rename_if_free_local(label, label_backup));
+    TT_TRY(tt_backup_path_local(path));
   }
-  TT_TRY(tt_make_directory_local(path));
-  TT_TRY(move_local(safe, label));
-  return tt_file_replace_local(mark, wanted);
+  TT_TRY(tt_make_directories_local(path));
+  TT_TRY(rename_if_free_local(label_backup, label));
+  return tt_file_write_atomic_local(mark, wanted);
 }
 
 /* section.option='text' for --set, a quote doubled as YAML wants it. */
-static void set_text(char *to, size_t room, const char *option, const char *text)
+static void format_override(char *to, size_t room, const char *option, const char *text)
 {
   size_t used = (size_t)snprintf(to, room, "%s='", option);
   for (; *text && used + 3 < room; text++) {
@@ -82,75 +82,73 @@ static void set_text(char *to, size_t room, const char *option, const char *text
   snprintf(to + used, room - used, "'");
 }
 
-enum { SETTINGS = 9, SETTING_ROOM = TT_PATH_ROOM * 2 + 64 };
+enum { OVERRIDES = 9, OVERRIDE_SIZE = TT_PATH_MAX * 2 + 64 };
 
-/* What makes the campaign's file the job of this round: text [SETTINGS][SETTING_ROOM]. */
-static void settings(const tt_campaign *k, char *text)
+/* What makes the campaign's file the job of this round: text [SETTINGS][OVERRIDE_SIZE]. */
+static void make_overrides(const tt_campaign *k, char *text)
 {
-  static const char *const fixed[] = {"data.inputs=x",
-                                      "data.targets=y",
-                                      "data.split.column=split",
-                                      "data.split.train_rows=''",
-                                      "data.split.validation_rows=''",
-                                      "data.split.test_rows=''"};
-  char path[TT_PATH_ROOM];
+  static const char *const fixed_override[] = {"data.inputs=x",
+                                               "data.targets=y",
+                                               "data.split.column=split",
+                                               "data.split.train_rows=''",
+                                               "data.split.validation_rows=''",
+                                               "data.split.test_rows=''"};
+  char path[TT_PATH_MAX];
   int n = 0;
-  for (; n < 6; n++)
-    snprintf(text + n * SETTING_ROOM, SETTING_ROOM, "%s", fixed[n]);
-  tt_round_file(k, "data.h5", path);
-  set_text(text + n++ * SETTING_ROOM, SETTING_ROOM, "data.file", path);
-  tt_round_file(k, "", path);
-  set_text(text + n++ * SETTING_ROOM, SETTING_ROOM, "run.directory", path);
-  snprintf(text + n * SETTING_ROOM, SETTING_ROOM, "run.seed=%" PRId64, round_seed(k));
+  for (; n < 6; n++) snprintf(text + n * OVERRIDE_SIZE, OVERRIDE_SIZE, "%s", fixed_override[n]);
+  tt_round_file_path(k, "data.h5", path);
+  format_override(text + n++ * OVERRIDE_SIZE, OVERRIDE_SIZE, "data.file", path);
+  tt_round_file_path(k, "", path);
+  format_override(text + n++ * OVERRIDE_SIZE, OVERRIDE_SIZE, "run.directory", path);
+  snprintf(text + n * OVERRIDE_SIZE, OVERRIDE_SIZE, "run.seed=%" PRId64, round_seed(k));
 }
 
 /* Seconds left, as an option of training; 0 = no limit. */
-static double time_left(const tt_campaign *k)
+static double seconds_left(const tt_campaign *k)
 {
-  double deadline = tt_limit_deadline_local(&k->limit), left = deadline - tt_clock_local();
+  double deadline = tt_time_limit_deadline_local(&k->time_limit),
+         left = deadline - tt_monotonic_seconds_local();
   if (deadline <= 0.0) return 0.0;
   return left > 0.01 ? left : 0.01;
 }
 
-static tt_err train_with(tt_campaign *k, const char **set, char *text)
+static tt_err run_training(tt_campaign *k, const char **set, char *text)
 {
-  char earlier[TT_PATH_ROOM];
+  char earlier[TT_PATH_MAX];
   int own = k->o->job.nset;
-  for (int i = 0; i < own; i++)
-    set[i] = k->o->job.set[i];
-  settings(k, text);
-  for (int i = 0; i < SETTINGS; i++)
-    set[own + i] = text + i * SETTING_ROOM;
+  for (int i = 0; i < own; i++) set[i] = k->o->job.set[i];
+  make_overrides(k, text);
+  for (int i = 0; i < OVERRIDES; i++) set[own + i] = text + i * OVERRIDE_SIZE;
   tt_train_options o = {.job = {.file = k->o->job.file,
                                 .set = set,
-                                .nset = own + SETTINGS,
+                                .nset = own + OVERRIDES,
                                 .command = k->o->job.command,
                                 .text = k->job->original,
                                 .bytes = k->job->bytes},
                         .any_device = k->o->any_device,
-                        .max_time = time_left(k),
-                        .brief = 1,
+                        .max_time = seconds_left(k),
+                        .quiet = 1,
                         .ops = k->ops,
                         .use = k->use,
                         .stop_directory = directory(k),
-                        .warm = warm_of(k, earlier)};
+                        .warm = make_warm_start(k, earlier)};
   tt_err e = tt_train(k->c, &o);
-  tt_err watched = tt_watchdog_start_local(directory(k), k->id.incarnation, tt_comm_rank(k->c),
+  tt_err watched = tt_watchdog_start_local(directory(k), k->run_id.incarnation, tt_comm_rank(k->c),
                                            k->cfg->run_watchdog);
   return e ? e : tt_agree(k->c, watched);
 }
 
-static tt_err do_train(tt_campaign *k, const tt_work *w)
+static tt_err do_train(tt_campaign *k, const tt_stage_io *w)
 {
-  char path[TT_PATH_ROOM], *text = NULL;
+  char path[TT_PATH_MAX], *text = NULL;
   const char **set = NULL;
-  tt_err e = tt_comm_is_root(k->c) ? make_directory_local(k, w->inputs) : TT_OK;
-  if (!e) e = TT_ALLOC(text, (int64_t)SETTINGS * SETTING_ROOM);
-  if (!e) e = TT_ALLOC(set, k->o->job.nset + SETTINGS);
+  tt_err e = tt_comm_is_root(k->c) ? prepare_directory_local(k, w->inputs) : TT_OK;
+  if (!e) e = TT_ALLOC(text, (int64_t)OVERRIDES * OVERRIDE_SIZE);
+  if (!e) e = TT_ALLOC(set, k->o->job.nset + OVERRIDES);
   e = tt_agree(k->c, e);
-  tt_round_file(k, "data.h5", path);
-  if (!e) e = tt_round_data_write(k->c, path, k->base, k->h);
-  if (!e) e = train_with(k, set, text);
+  tt_round_file_path(k, "data.h5", path);
+  if (!e) e = tt_round_data_write(k->c, path, k->initial_data, k->h);
+  if (!e) e = run_training(k, set, text);
   tt_free(text);
   tt_free(set);
   return e;
@@ -160,15 +158,14 @@ static tt_err name_columns_local(tt_campaign *k)
 {
   char label[256], whole[512];
   int64_t column = 0, ensembles = 0;
-  k->columns = tt_committees_columns(&k->model);
-  for (int64_t i = 0; i < k->model.count; i++)
-    ensembles += k->model.at[i]->ensembles;
+  k->columns = tt_trained_ensembles_columns(&k->model);
+  for (int64_t i = 0; i < k->model.count; i++) ensembles += k->model.at[i]->ensembles;
   TT_TRY(TT_ALLOC(k->column, k->columns));
   for (int64_t i = 0; i < k->model.count; i++)
     for (int64_t e = 0; e < k->model.at[i]->ensembles; e++)
-      for (int64_t j = 0; j < tt_committee_width(k->model.at[i]); j++) {
+      for (int64_t j = 0; j < tt_trained_ensemble_width(k->model.at[i]); j++) {
         const tt_ensemble *own = &k->model.at[i]->ensemble[e];
-        tt_committee_label(k->model.at[i], own, j, label, sizeof label);
+        tt_trained_ensemble_column_name(k->model.at[i], own, j, label, sizeof label);
         snprintf(whole, sizeof whole, "%s %s", own->name, label);
         TT_TRY(tt_text_set(&k->column[column++], ensembles > 1 ? whole : label));
       }
@@ -178,15 +175,14 @@ static tt_err name_columns_local(tt_campaign *k)
 /* A history has one set of columns: another ensemble, another history. */
 static tt_err check_columns_local(const tt_campaign *k)
 {
-  char path[TT_PATH_ROOM];
-  tt_history_texts then;
+  char path[TT_PATH_MAX];
+  tt_history_metadata then;
   if (k->h->rounds == 0) return TT_OK;
   tt_campaign_path(directory(k), "campaign.h5", path);
-  TT_TRY(tt_history_texts_local(path, &then));
+  TT_TRY(tt_history_read_metadata_local(path, &then));
   int same = then.columns == k->columns;
-  for (int64_t i = 0; same && i < k->columns; i++)
-    same = !strcmp(then.column[i], k->column[i]);
-  tt_history_texts_free(&then);
+  for (int64_t i = 0; same && i < k->columns; i++) same = !strcmp(then.column[i], k->column[i]);
+  tt_history_metadata_free(&then);
   if (same) return TT_OK;
   return TT_FAIL(DATA,
                  "%s has other predicted columns than the ensembles of now: members may be added "
@@ -196,18 +192,18 @@ static tt_err check_columns_local(const tt_campaign *k)
 }
 
 /* The trained members, and the round with what they say on the test rows. */
-static tt_err take_model(tt_campaign *k, double seconds)
+static tt_err load_model(tt_campaign *k, double seconds)
 {
-  char path[TT_PATH_ROOM];
+  char path[TT_PATH_MAX];
   tt_round *round = NULL;
-  tt_round_file(k, "model.h5", path);
+  tt_round_file_path(k, "model.h5", path);
   tt_err e = tt_model_read(k->c, path, &k->model);
   if (e) return e;
   e = name_columns_local(k);
   if (!e && tt_comm_is_root(k->c)) e = check_columns_local(k);
   if (!e) e = tt_history_add_round(k->h, k->columns, &round);
   e = tt_agree(k->c, e);
-  if (!e) e = tt_round_learnt(k, round);
+  if (!e) e = tt_round_set_metrics(k, round);
   if (!e) round->seconds[TT_STAGE_train] = seconds;
   for (int64_t i = 0; !e && i < k->model.count; i++)
     round->model = tt_hash_bytes(round->model, k->model.at[i]->w,
@@ -216,15 +212,15 @@ static tt_err take_model(tt_campaign *k, double seconds)
   return e;
 }
 
-tt_err tt_stage_train(tt_campaign *k)
+tt_err tt_run_train_stage(tt_campaign *k)
 {
-  char earlier[TT_PATH_ROOM];
-  tt_warm_start warm = warm_of(k, earlier);
+  char earlier[TT_PATH_MAX];
+  tt_warm_start warm = make_warm_start(k, earlier);
   uint64_t hash = 0;
   double seconds;
   tt_err e = tt_warm_hash(k->c, &warm, &hash);
   if (e) return e;
-  tt_work w = {train_inputs(k, hash), {"model.h5", "results.h5"}};
-  e = tt_stage_run(k, TT_STAGE_train, &w, do_train, &seconds);
-  return e ? e : take_model(k, seconds);
+  tt_stage_io w = {hash_train_inputs(k, hash), {"model.h5", "results.h5"}};
+  e = tt_run_stage(k, TT_STAGE_train, &w, do_train, &seconds);
+  return e ? e : load_model(k, seconds);
 }

@@ -1,12 +1,12 @@
-/* by_hand.c — see oracle.h: tutti campaign label. The rows of one file become outputs in the
+/* label_import.c — see oracle.h: tutti campaign label. The rows of one file become outputs in the
  * groups of the newest round that wait for them; a group that has not got all of its rows keeps
  * those it has until the rest comes. */
 #include "src/campaign/label/oracle_internal.h"
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "src/campaign/state/file_names.h"
 #include "io/campaign/oracle_files.h"
+#include "src/campaign/state/file_names.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -18,9 +18,9 @@
 #include <unistd.h>
 
 /* label/ of the newest round that has one. */
-static tt_err newest_round(const char *campaign, char directory[TT_PATH_ROOM])
+static tt_err newest_round(const char *campaign, char directory[TT_PATH_MAX])
 {
-  char path[TT_PATH_ROOM];
+  char path[TT_PATH_MAX];
   int64_t newest = 0;
   DIR *d = opendir(campaign);
   if (!d) return TT_FAIL(NOINPUT, "%s: %s", campaign, strerror(errno));
@@ -36,69 +36,70 @@ static tt_err newest_round(const char *campaign, char directory[TT_PATH_ROOM])
   return TT_OK;
 }
 
-typedef struct place {
+typedef struct label_row {
   int64_t id, row;
-} place;
+} label_row;
 
-typedef struct by_hand {
+typedef struct label_import {
   tt_columns target;
-  tt_labels *given;
-  place *sorted; /* [given->count] by id */
-  int8_t *used;  /* [given->count] 1 = a group has asked for it */
-  tt_group *group;
+  tt_oracle_output *imported;
+  label_row *sorted; /* [given->count] by id */
+  int8_t *matched;   /* [given->count] 1 = a group has asked for it */
+  tt_label_group *group;
   int64_t groups;
-  int64_t rows, into, whole, before; /* given; groups they go into; of these whole now; rows whose
-                                        group was answered already */
-} by_hand;
+  int64_t rows, groups_written, groups_complete,
+      rows_already_labelled; /* given; groups they go into; of these whole now; rows whose
+group was answered already */
+} label_import;
 
-static int by_id(const void *a, const void *b)
+static int compare_ids(const void *a, const void *b)
 {
-  const place *x = a, *y = b;
+  const label_row *x = a, *y = b;
   return (x->id > y->id) - (x->id < y->id);
 }
 
 /* Row of a list sorted by id, -1 if it is not there. */
-static int64_t row_of(const place *sorted, int64_t count, int64_t id)
+static int64_t find_row(const label_row *sorted, int64_t count, int64_t id)
 {
-  const place wanted = {id, 0};
-  const place *p = count ? bsearch(&wanted, sorted, (size_t)count, sizeof *sorted, by_id) : NULL;
+  const label_row wanted = {id, 0};
+  const label_row *p =
+      count ? bsearch(&wanted, sorted, (size_t)count, sizeof *sorted, compare_ids) : NULL;
   return p ? p->row : -1;
 }
 
-static tt_err sort_rows(const tt_labels *l, place **out)
+static tt_err sort_rows(const tt_oracle_output *l, label_row **out)
 {
   TT_TRY(TT_ALLOC(*out, l->count));
-  for (int64_t i = 0; i < l->count; i++)
-    (*out)[i] = (place){l->id[i], i};
-  if (l->count) qsort(*out, (size_t)l->count, sizeof **out, by_id);
+  for (int64_t i = 0; i < l->count; i++) (*out)[i] = (label_row){l->id[i], i};
+  if (l->count) qsort(*out, (size_t)l->count, sizeof **out, compare_ids);
   return TT_OK;
 }
 
-static tt_err read_given(by_hand *b, const char *directory, const char *file)
+static tt_err read_labels(label_import *b, const char *directory, const char *file)
 {
-  char header[TT_PATH_ROOM];
+  char header[TT_PATH_MAX];
   tt_campaign_path(directory, "header.csv", header);
-  TT_TRY(tt_header_read_local(header, &b->target));
-  TT_TRY(tt_labels_read_local(file, &b->target, &b->given));
-  const tt_labels *l = b->given;
+  TT_TRY(tt_output_header_read_local(header, &b->target));
+  TT_TRY(tt_oracle_output_read_local(file, &b->target, &b->imported));
+  const tt_oracle_output *l = b->imported;
   if (!l->id) return TT_FAIL(DATA, "%s: there is no 'id'; say which candidates these are", file);
   for (int64_t i = 0; i < l->count * l->targets; i++)
     if (isinf(l->y[i]))
       return TT_FAIL(DATA, "%s: id %" PRId64 ", target '%s' is %g; write nan for what has no label",
                      file, l->id[i / l->targets], b->target.name[i % l->targets], l->y[i]);
-  TT_TRY(TT_ALLOC(b->used, l->count));
+  TT_TRY(TT_ALLOC(b->matched, l->count));
   return sort_rows(l, &b->sorted);
 }
 
-static tt_err open_groups(by_hand *b, const char *directory)
+static tt_err open_groups(label_import *b, const char *directory)
 {
   int64_t *number = NULL, count = 0;
-  char path[TT_PATH_ROOM];
-  TT_TRY(tt_groups_list(directory, &number, &count));
+  char path[TT_PATH_MAX];
+  TT_TRY(tt_label_groups_list(directory, &number, &count));
   tt_err e = TT_ALLOC(b->group, count);
   for (int64_t i = 0; !e && i < count; i++) {
-    tt_groups_path(directory, number[i], path);
-    e = tt_group_open(path, &b->group[b->groups]);
+    tt_label_groups_path_of(directory, number[i], path);
+    e = tt_label_group_open(path, &b->group[b->groups]);
     if (e == TT_E_NOINPUT)
       e = TT_OK; /* being made */
     else
@@ -109,35 +110,36 @@ static tt_err open_groups(by_hand *b, const char *directory)
 }
 
 /* Nothing is written unless every row has a group. */
-static tt_err find_groups(by_hand *b)
+static tt_err match_rows(label_import *b)
 {
   for (int64_t i = 0; i < b->groups; i++)
     for (int64_t k = 0; k < b->group[i].count; k++) {
-      int64_t row = row_of(b->sorted, b->given->count, b->group[i].id[k]);
+      int64_t row = find_row(b->sorted, b->imported->count, b->group[i].id[k]);
       if (row < 0) continue;
-      b->used[row] = 1;
-      b->rows += b->group[i].state == TT_GROUP_waits;
-      b->before += b->group[i].state != TT_GROUP_waits;
+      b->matched[row] = 1;
+      b->rows += b->group[i].state == TT_LABEL_GROUP_pending;
+      b->rows_already_labelled += b->group[i].state != TT_LABEL_GROUP_pending;
     }
-  for (int64_t row = 0; row < b->given->count; row++)
-    if (!b->used[row])
+  for (int64_t row = 0; row < b->imported->count; row++)
+    if (!b->matched[row])
       return TT_FAIL(DATA, "%s: id %" PRId64 " was not asked for in this round; nothing was taken",
-                     b->given->file, b->given->id[row]);
+                     b->imported->file, b->imported->id[row]);
   return TT_OK;
 }
 
 /* Rows of a group so far: those given now, and those of an output that is there already. */
-static tt_err merge(const by_hand *b, const tt_group *g, const tt_labels *old, tt_labels *all)
+static tt_err merge_rows(const label_import *b, const tt_label_group *g,
+                         const tt_oracle_output *old, tt_oracle_output *all)
 {
   int64_t T = b->target.count;
-  place *sorted = NULL;
+  label_row *sorted = NULL;
   if (old) TT_TRY(sort_rows(old, &sorted));
   for (int64_t i = 0; i < g->count; i++) {
-    const tt_labels *from = b->given;
-    int64_t row = row_of(b->sorted, b->given->count, g->id[i]);
+    const tt_oracle_output *from = b->imported;
+    int64_t row = find_row(b->sorted, b->imported->count, g->id[i]);
     if (row < 0 && old) {
       from = old;
-      row = row_of(sorted, old->count, g->id[i]);
+      row = find_row(sorted, old->count, g->id[i]);
     }
     if (row < 0) continue;
     all->id[all->count] = g->id[i];
@@ -147,65 +149,64 @@ static tt_err merge(const by_hand *b, const tt_group *g, const tt_labels *old, t
   return TT_OK;
 }
 
-static tt_err make_room(const by_hand *b, const tt_group *g, tt_labels *all)
+static tt_err allocate_rows(const label_import *b, const tt_label_group *g, tt_oracle_output *all)
 {
   TT_TRY(TT_ALLOC(all->id, g->count));
   return TT_ALLOC(all->y, g->count * b->target.count);
 }
 
-static tt_err give(by_hand *b, const tt_group *g)
+static tt_err write_group_output(label_import *b, const tt_label_group *g)
 {
-  char path[TT_PATH_ROOM];
-  tt_labels *old = NULL, all = {0};
-  tt_group_path(g, "output.h5", path);
-  tt_err e = tt_labels_read_local(path, &b->target, &old);
+  char path[TT_PATH_MAX];
+  tt_oracle_output *old = NULL, all = {0};
+  tt_label_group_path(g, "output.h5", path);
+  tt_err e = tt_oracle_output_read_local(path, &b->target, &old);
   if (e && e != TT_E_NOINPUT && e != TT_E_DATA) return e; /* what is no output is replaced */
-  if (!e && !old->id) tt_labels_destroy(&old);
-  e = make_room(b, g, &all);
-  if (!e) e = merge(b, g, old, &all);
-  if (!e) e = tt_labels_write_local(path, all.count, all.id, all.y, &b->target, "");
-  b->into += !e;
-  b->whole += !e && all.count == g->count;
+  if (!e && !old->id) tt_oracle_output_destroy(&old);
+  e = allocate_rows(b, g, &all);
+  if (!e) e = merge_rows(b, g, old, &all);
+  if (!e) e = tt_accepted_labels_write_local(path, all.count, all.id, all.y, &b->target, "");
+  b->groups_written += !e;
+  b->groups_complete += !e && all.count == g->count;
   tt_free(all.id);
   tt_free(all.y);
-  tt_labels_destroy(&old);
+  tt_oracle_output_destroy(&old);
   return e;
 }
 
-static int is_given(const by_hand *b, const tt_group *g)
+static int has_rows_for(const label_import *b, const tt_label_group *g)
 {
   for (int64_t k = 0; k < g->count; k++)
-    if (row_of(b->sorted, b->given->count, g->id[k]) >= 0) return 1;
+    if (find_row(b->sorted, b->imported->count, g->id[k]) >= 0) return 1;
   return 0;
 }
 
-static tt_err give_all(by_hand *b)
+static tt_err write_all_outputs(label_import *b)
 {
   for (int64_t i = 0; i < b->groups; i++)
-    if (b->group[i].state == TT_GROUP_waits && is_given(b, &b->group[i]))
-      TT_TRY(give(b, &b->group[i]));
-  tt_log_once(TT_LOG_INFO,
+    if (b->group[i].state == TT_LABEL_GROUP_pending && has_rows_for(b, &b->group[i]))
+      TT_TRY(write_group_output(b, &b->group[i]));
+  tt_log_root(TT_LOG_INFO,
               "%" PRId64 " row(s) into %" PRId64 " group(s), %" PRId64
               " of which are whole; %" PRId64 " row(s) had an answer before",
-              b->rows, b->into, b->whole, b->before);
+              b->rows, b->groups_written, b->groups_complete, b->rows_already_labelled);
   return TT_OK;
 }
 
-tt_err tt_answer_by_hand_local(const char *campaign, const char *file)
+tt_err tt_oracle_import_labels_local(const char *campaign, const char *file)
 {
-  char directory[TT_PATH_ROOM];
-  by_hand b = {0};
+  char directory[TT_PATH_MAX];
+  label_import b = {0};
   tt_err e = newest_round(campaign, directory);
-  if (!e) e = read_given(&b, directory, file);
+  if (!e) e = read_labels(&b, directory, file);
   if (!e) e = open_groups(&b, directory);
-  if (!e) e = find_groups(&b);
-  if (!e) e = give_all(&b);
-  for (int64_t i = 0; i < b.groups; i++)
-    tt_group_free(&b.group[i]);
+  if (!e) e = match_rows(&b);
+  if (!e) e = write_all_outputs(&b);
+  for (int64_t i = 0; i < b.groups; i++) tt_label_group_free(&b.group[i]);
   tt_free(b.group);
   tt_free(b.sorted);
-  tt_free(b.used);
-  tt_labels_destroy(&b.given);
+  tt_free(b.matched);
+  tt_oracle_output_destroy(&b.imported);
   tt_columns_free(&b.target);
   return e;
 }

@@ -6,11 +6,11 @@
  * There is none while it runs, after a good end, and where we were ended first. */
 #include "src/campaign/label/oracle_internal.h"
 
-#include "core/base/process.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "src/campaign/state/file_names.h"
+#include "core/base/process.h"
 #include "io/campaign/oracle_files.h"
+#include "src/campaign/state/file_names.h"
 #include "src/host/stop_request.h"
 
 #include <ctype.h>
@@ -23,38 +23,45 @@
 #include <string.h>
 #include <sys/wait.h>
 
-enum { LATER = 75, FAILED = 1, STOP = 64, SHELL_SIGNAL = 128, WHY_ROOM = 1024, MOST_SHOWN = 10 };
+enum {
+  EXIT_RETRY_LATER = 75,
+  EXIT_LABEL_FAILED = 1,
+  EXIT_FIRST_FATAL = 64,
+  EXIT_SIGNAL_BASE = 128,
+  REASON_SIZE = 1024,
+  MAX_LOGGED = 10
+};
 
-static void try_path(const tt_call *c, int64_t number, const char *name, char path[TT_PATH_ROOM])
+static void try_path(const tt_oracle_call *c, int64_t last_try, const char *name,
+                     char path[TT_PATH_MAX])
 {
   char within[64];
-  snprintf(within, sizeof within, "try-%" PRId64 "%s%s", number, *name ? "/" : "", name);
-  tt_group_path(c->group, within, path);
+  snprintf(within, sizeof within, "try-%" PRId64 "%s%s", last_try, *name ? "/" : "", name);
+  tt_label_group_path(c->group, within, path);
 }
 
-static void output_path(const tt_call *c, int64_t number, char path[TT_PATH_ROOM])
+static void output_path(const tt_oracle_call *c, int64_t last_try, char path[TT_PATH_MAX])
 {
-  try_path(c, number, c->group->csv ? "output.csv" : "output.h5", path);
+  try_path(c, last_try, c->group->csv ? "output.csv" : "output.h5", path);
 }
 
-static tt_err note_end(const tt_call *c, const char *text)
+static tt_err write_ended(const tt_oracle_call *c, const char *text)
 {
-  char path[TT_PATH_ROOM];
-  try_path(c, c->number, "ended", path);
-  return tt_file_replace_local(path, text);
+  char path[TT_PATH_MAX];
+  try_path(c, c->last_try, "ended", path);
+  return tt_file_write_atomic_local(path, text);
 }
 
 /* ---- outputs -----------------------------------------------------------------------------------
  */
 
 /* Rows with at least one label. */
-static int64_t labelled_rows(const double *y, int64_t rows, int64_t targets)
+static int64_t count_labelled_rows(const double *y, int64_t rows, int64_t targets)
 {
   int64_t n = 0;
   for (int64_t i = 0; i < rows; i++) {
     int any = 0;
-    for (int64_t k = 0; k < targets; k++)
-      any |= !isnan(y[i * targets + k]);
+    for (int64_t k = 0; k < targets; k++) any |= !isnan(y[i * targets + k]);
     n += any;
   }
   return n;
@@ -62,23 +69,26 @@ static int64_t labelled_rows(const double *y, int64_t rows, int64_t targets)
 
 /* Read the output of a try. y: owned by the caller, in the order of the group.
  *   given     rows that stand in it;  labelled  those with a number */
-static tt_err read_output(const tt_call *c, int64_t number, double **y, int64_t *given,
-                          int64_t *labelled)
+static tt_err read_output(const tt_oracle_call *c, int64_t last_try, double **y,
+                          int64_t *rows_present, int64_t *labelled)
 {
-  char path[TT_PATH_ROOM];
-  tt_labels *l = NULL;
+  char path[TT_PATH_MAX];
+  tt_oracle_output *l = NULL;
   int64_t T = c->target->count;
-  output_path(c, number, path);
-  TT_TRY(tt_labels_read_local(path, c->target, &l));
+  output_path(c, last_try, path);
+  TT_TRY(tt_oracle_output_read_local(path, c->target, &l));
   tt_err e = TT_ALLOC(*y, c->group->count * T);
-  if (!e) e = tt_labels_match(l, c->group->count, c->group->id, *y, given);
-  if (!e) *labelled = labelled_rows(*y, c->group->count, T);
-  tt_labels_destroy(&l);
+  if (!e) e = tt_oracle_output_align(l, c->group->count, c->group->id, *y, rows_present);
+  if (!e) *labelled = count_labelled_rows(*y, c->group->count, T);
+  tt_oracle_output_destroy(&l);
   return e;
 }
 
 /* Not the fault of whoever wrote the output. */
-static int is_ours(tt_err e) { return e == TT_E_MEM || e == TT_E_IO || e == TT_E_CANTCREAT; }
+static int is_internal_error(tt_err e)
+{
+  return e == TT_E_MEM || e == TT_E_IO || e == TT_E_CANTCREAT;
+}
 
 /* ---- what earlier lives left -------------------------------------------------------------------
  */
@@ -86,44 +96,44 @@ static int is_ours(tt_err e) { return e == TT_E_MEM || e == TT_E_IO || e == TT_E
 /* A try that was not judged was running when we were ended, or had just done so. A part of its rows
  * may be missing because it was ended too: only what speaks of every row is taken. A nan in a table
  * was written there; in HDF5 it may be what a dataset begins with. */
-static tt_err adopt(tt_call *c, int64_t number)
+static tt_err recover_output(tt_oracle_call *c, int64_t last_try)
 {
   double *y = NULL;
-  int64_t given = 0, labelled = 0;
-  tt_err e = read_output(c, number, &y, &given, &labelled);
-  int whole = !e && (c->group->csv ? given : labelled) == c->group->count;
-  const char *why = labelled < c->group->count ? "the oracle gave no label" : "";
-  if (whole) e = tt_group_answer(c->group, c->target, y, why);
-  if (whole && !e)
-    tt_log_once(TT_LOG_INFO, "%s: taken from try-%" PRId64 ", which had ended before",
-                c->group->directory, number);
+  int64_t rows_present = 0, labelled = 0;
+  tt_err e = read_output(c, last_try, &y, &rows_present, &labelled);
+  int complete = !e && (c->group->csv ? rows_present : labelled) == c->group->count;
+  const char *reason = labelled < c->group->count ? "the oracle gave no label" : "";
+  if (complete) e = tt_label_group_write_labels(c->group, c->target, y, reason);
+  if (complete && !e)
+    tt_log_root(TT_LOG_INFO, "%s: taken from try-%" PRId64 ", which had ended before",
+                c->group->directory, last_try);
   tt_free(y);
-  return is_ours(e) ? e : TT_OK;
+  return is_internal_error(e) ? e : TT_OK;
 }
 
-static tt_err look_at_try(tt_call *c, int64_t number)
+static tt_err read_try(tt_oracle_call *c, int64_t last_try)
 {
-  char path[TT_PATH_ROOM], text[64];
-  try_path(c, number, "ended", path);
-  if (number > c->number) c->number = number;
-  tt_err e = tt_file_text_local(path, text, sizeof text);
+  char path[TT_PATH_MAX], text[64];
+  try_path(c, last_try, "ended", path);
+  if (last_try > c->last_try) c->last_try = last_try;
+  tt_err e = tt_file_read_text_local(path, text, sizeof text);
   if (e == TT_E_IO) return e;
   if (!e) c->crashes += !strncmp(text, "crashed", 7);
-  if (!e && !strncmp(text, "later", 5)) c->forget = number;
-  return e && c->group->state == TT_GROUP_waits ? adopt(c, number) : TT_OK;
+  if (!e && !strncmp(text, "later", 5)) c->retry_later_try = last_try;
+  return e && c->group->state == TT_LABEL_GROUP_pending ? recover_output(c, last_try) : TT_OK;
 }
 
-static tt_err look_back(tt_call *c)
+static tt_err scan_tries(tt_oracle_call *c)
 {
   DIR *d = opendir(c->group->directory);
   if (!d) return TT_FAIL(IO, "%s: cannot be listed: %s", c->group->directory, strerror(errno));
   tt_err e = TT_OK;
   for (struct dirent *entry = readdir(d); !e && entry; entry = readdir(d)) {
-    int64_t number = 0;
+    int64_t last_try = 0;
     int length = 0;
-    if (sscanf(entry->d_name, "try-%9" SCNd64 "%n", &number, &length) == 1 &&
-        !entry->d_name[length] && number > 0)
-      e = look_at_try(c, number);
+    if (sscanf(entry->d_name, "try-%9" SCNd64 "%n", &last_try, &length) == 1 &&
+        !entry->d_name[length] && last_try > 0)
+      e = read_try(c, last_try);
   }
   closedir(d);
   if (c->crashes > c->cfg->label_retries) c->crashes = 0;
@@ -133,121 +143,123 @@ static tt_err look_back(tt_call *c)
 /* ---- begin -------------------------------------------------------------------------------------
  */
 
-int tt_call_runs(const tt_call *c) { return c->pid > 0 || c->held; }
+int tt_oracle_call_is_running(const tt_oracle_call *c) { return c->pid > 0 || c->exit_pending; }
 
-int tt_call_is_ready(const tt_call *c)
+int tt_oracle_call_is_ready(const tt_oracle_call *c)
 {
-  return !tt_call_runs(c) && !c->gave_up && c->group->state == TT_GROUP_waits &&
-         tt_clock_local() >= c->until;
+  return !tt_oracle_call_is_running(c) && !c->max_wait_exceeded &&
+         c->group->state == TT_LABEL_GROUP_pending && tt_monotonic_seconds_local() >= c->deadline;
 }
 
-static tt_err launch(tt_call *c, const char *input, const char *output, const char *messages)
+static tt_err start_process(tt_oracle_call *c, const char *input, const char *output,
+                            const char *messages)
 {
-  const tt_word word[] = {{"input", input}, {"output", output}};
+  const tt_placeholder word[] = {{"input", input}, {"output", output}};
   const tt_text_list *command = &c->cfg->label_command;
   char **argv = NULL;
-  TT_TRY(tt_argv_make(command->value, command->count, word, 2, &argv));
-  const tt_child_order order = {argv, c->cfg->directory, messages};
-  int why = tt_child_start(&order, &c->pid);
+  TT_TRY(tt_argv_expand(command->value, command->count, word, 2, &argv));
+  const tt_process_options order = {argv, c->cfg->directory, messages};
+  int reason = tt_process_start(&order, &c->pid);
   tt_free(argv);
-  if (why == ENOSPC || why == EDQUOT)
-    return TT_FAIL(IO, "%s: cannot be created: %s; free some space", messages, strerror(why));
-  if (why)
+  if (reason == ENOSPC || reason == EDQUOT)
+    return TT_FAIL(IO, "%s: cannot be created: %s; free some space", messages, strerror(reason));
+  if (reason)
     return TT_FAIL(UNAVAILABLE,
                    "label.command: '%s' cannot be started in %s: %s; correct the command and run "
                    "again",
-                   command->value[0], c->cfg->directory, strerror(why));
-  c->until = tt_clock_local() + c->cfg->label_timeout;
+                   command->value[0], c->cfg->directory, strerror(reason));
+  c->deadline = tt_monotonic_seconds_local() + c->cfg->label_timeout;
   return TT_OK;
 }
 
-static tt_err begin(tt_call *c)
+static tt_err start_try(tt_oracle_call *c)
 {
-  char input[TT_PATH_ROOM], output[TT_PATH_ROOM], messages[TT_PATH_ROOM], path[TT_PATH_ROOM];
-  try_path(c, c->number + 1, "", path);
-  TT_TRY(tt_make_directory_local(path));
-  c->number++;
-  if (c->forget) {
-    try_path(c, c->forget, "", path);
-    TT_TRY(tt_remove_directory_local(path));
-    c->forget = 0;
+  char input[TT_PATH_MAX], output[TT_PATH_MAX], messages[TT_PATH_MAX], path[TT_PATH_MAX];
+  try_path(c, c->last_try + 1, "", path);
+  TT_TRY(tt_make_directories_local(path));
+  c->last_try++;
+  if (c->retry_later_try) {
+    try_path(c, c->retry_later_try, "", path);
+    TT_TRY(tt_remove_tree_local(path));
+    c->retry_later_try = 0;
   }
-  tt_group_path(c->group, c->group->csv ? "input.csv" : "input.h5", input);
-  output_path(c, c->number, output);
-  try_path(c, c->number, "messages.txt", messages);
-  return launch(c, input, output, messages);
+  tt_label_group_path(c->group, c->group->csv ? "input.csv" : "input.h5", input);
+  output_path(c, c->last_try, output);
+  try_path(c, c->last_try, "messages.txt", messages);
+  return start_process(c, input, output, messages);
 }
 
-tt_err tt_call_start(tt_call *c)
+tt_err tt_oracle_call_start(tt_oracle_call *c)
 {
-  if (!c->known) TT_TRY(look_back(c));
-  c->known = 1;
-  return c->group->state == TT_GROUP_waits ? begin(c) : TT_OK;
+  if (!c->scanned) TT_TRY(scan_tries(c));
+  c->scanned = 1;
+  return c->group->state == TT_LABEL_GROUP_pending ? start_try(c) : TT_OK;
 }
 
 /* ---- the end -----------------------------------------------------------------------------------
  */
 
 /* The first lines of its messages, indented; "" if it said nothing. */
-static void first_words(const tt_call *c, char text[WHY_ROOM])
+static void read_first_messages(const tt_oracle_call *c, char text[REASON_SIZE])
 {
-  char path[TT_PATH_ROOM], said[WHY_ROOM / 2];
+  char path[TT_PATH_MAX], messages_text[REASON_SIZE / 2];
   int lines = 0, n = 0;
   text[0] = '\0';
-  try_path(c, c->number, "messages.txt", path);
-  if (tt_file_text_local(path, said, sizeof said) || !*said) return;
-  for (char *line = strtok(said, "\n"); line && lines < 5; line = strtok(NULL, "\n"), lines++) {
+  try_path(c, c->last_try, "messages.txt", path);
+  if (tt_file_read_text_local(path, messages_text, sizeof messages_text) || !*messages_text) return;
+  for (char *line = strtok(messages_text, "\n"); line && lines < 5;
+       line = strtok(NULL, "\n"), lines++) {
     for (char *p = line; *p; p++)
       if (iscntrl((unsigned char)*p)) *p = ' ';
-    n += snprintf(text + n, (size_t)(WHY_ROOM - n), "\n  | %s", line);
+    n += snprintf(text + n, (size_t)(REASON_SIZE - n), "\n  | %s", line);
   }
 }
 
 /* What it said goes to the log, but not for each of thousands. */
-static void show(const tt_call *c, const char *what)
+static void log_failure(const tt_oracle_call *c, const char *what)
 {
   static int shown;
-  char text[WHY_ROOM], path[TT_PATH_ROOM];
-  int level = ++shown <= MOST_SHOWN ? TT_LOG_WARN : TT_LOG_DEBUG;
-  first_words(c, text);
-  try_path(c, c->number, "messages.txt", path);
-  tt_log_once((tt_log_level)level, "oracle: %s; %s%s", what, path, text);
+  char text[REASON_SIZE], path[TT_PATH_MAX];
+  int level = ++shown <= MAX_LOGGED ? TT_LOG_WARN : TT_LOG_DEBUG;
+  read_first_messages(c, text);
+  try_path(c, c->last_try, "messages.txt", path);
+  tt_log_root((tt_log_level)level, "oracle: %s; %s%s", what, path, text);
 }
 
 /* `failed` comes first: a group that has no such file, but has used up its retries, is one that
  * somebody wants to be asked again. */
-static tt_err crashed(tt_call *c, const char *why)
+static tt_err record_crash(tt_oracle_call *c, const char *reason)
 {
-  char text[WHY_ROOM + 64];
+  char text[REASON_SIZE + 64];
   int64_t most = c->cfg->label_retries + 1;
   c->crashes++;
-  c->until = 0.0;
-  snprintf(text, sizeof text, "%s (crash %" PRId64 " of %" PRId64 ")", why, c->crashes, most);
-  show(c, text);
-  if (c->crashes >= most) TT_TRY(tt_group_fail(c->group, why));
-  snprintf(text, sizeof text, "crashed: %s\n", why);
-  return note_end(c, text);
+  c->deadline = 0.0;
+  snprintf(text, sizeof text, "%s (crash %" PRId64 " of %" PRId64 ")", reason, c->crashes, most);
+  log_failure(c, text);
+  if (c->crashes >= most) TT_TRY(tt_label_group_write_failed(c->group, reason));
+  snprintf(text, sizeof text, "crashed: %s\n", reason);
+  return write_ended(c, text);
 }
 
-static tt_err said_later(tt_call *c)
+static tt_err record_retry_later(tt_oracle_call *c)
 {
-  double now = tt_clock_local();
-  TT_TRY(note_end(c, "later\n"));
-  c->forget = c->number;
-  if (c->later <= 0.0) c->later = now;
-  c->until = now + c->cfg->label_pause;
-  c->gave_up = c->until - c->later > c->cfg->label_patience;
-  tt_log_once(TT_LOG_DEBUG, "%s: the oracle says later (exit 75)", c->group->directory);
+  double now = tt_monotonic_seconds_local();
+  TT_TRY(write_ended(c, "later\n"));
+  c->retry_later_try = c->last_try;
+  if (c->retry_later_since <= 0.0) c->retry_later_since = now;
+  c->deadline = now + c->cfg->label_pause;
+  c->max_wait_exceeded = c->deadline - c->retry_later_since > c->cfg->label_patience;
+  tt_log_root(TT_LOG_DEBUG, "%s: the oracle says later (exit 75)", c->group->directory);
   return TT_OK;
 }
 
-static tt_err asked_to_stop(tt_call *c, int code)
+static tt_err stop_campaign(tt_oracle_call *c, int code)
 {
-  char text[WHY_ROOM], path[TT_PATH_ROOM];
+  char text[REASON_SIZE], path[TT_PATH_MAX];
   snprintf(text, sizeof text, "stopped: exit %d\n", code);
-  TT_TRY(note_end(c, text));
-  first_words(c, text);
-  try_path(c, c->number, "messages.txt", path);
+  TT_TRY(write_ended(c, text));
+  read_first_messages(c, text);
+  try_path(c, c->last_try, "messages.txt", path);
   return TT_FAIL(UNAVAILABLE,
                  "label.command stops the campaign: exit %d; correct what it says and run again; "
                  "%s%s",
@@ -255,74 +267,75 @@ static tt_err asked_to_stop(tt_call *c, int code)
 }
 
 /* Exit code 0, and 1: then no output is as good as none. */
-static tt_err take_output(tt_call *c, int code)
+static tt_err accept_output(tt_oracle_call *c, int code)
 {
-  char why[WHY_ROOM];
+  char reason[REASON_SIZE];
   double *y = NULL;
-  int64_t given = 0, labelled = 0;
-  tt_err e = read_output(c, c->number, &y, &given, &labelled);
-  snprintf(why, sizeof why, code ? "exit %d" : "no value", code);
+  int64_t rows_present = 0, labelled = 0;
+  tt_err e = read_output(c, c->last_try, &y, &rows_present, &labelled);
+  snprintf(reason, sizeof reason, code ? "exit %d" : "no value", code);
   if (!e && labelled)
-    e = tt_group_answer(c->group, c->target, y, labelled < c->group->count ? why : "");
-  else if (!is_ours(e) && (!e || code)) {
-    show(c, why);
-    e = tt_group_fail(c->group, why);
-  } else if (!is_ours(e)) {
-    snprintf(why, sizeof why, "exit 0, but %s", tt_err_last());
-    e = crashed(c, why);
+    e = tt_label_group_write_labels(c->group, c->target, y,
+                                    labelled < c->group->count ? reason : "");
+  else if (!is_internal_error(e) && (!e || code)) {
+    log_failure(c, reason);
+    e = tt_label_group_write_failed(c->group, reason);
+  } else if (!is_internal_error(e)) {
+    snprintf(reason, sizeof reason, "exit 0, but %s", tt_err_last());
+    e = record_crash(c, reason);
   }
   tt_free(y);
   return e;
 }
 
-static tt_err judge(tt_call *c, int status)
+static tt_err handle_exit(tt_oracle_call *c, int status)
 {
-  char why[WHY_ROOM];
-  int code = WIFEXITED(status) ? WEXITSTATUS(status) : SHELL_SIGNAL + WTERMSIG(status);
-  if (code == 0 || code == FAILED) return take_output(c, code);
-  if (code == LATER) return said_later(c);
-  if (code > SHELL_SIGNAL && code - SHELL_SIGNAL <= SIGRTMAX)
-    snprintf(why, sizeof why, "signal %d (%s)", code - SHELL_SIGNAL,
-             strsignal(code - SHELL_SIGNAL));
-  else if (code < STOP)
-    snprintf(why, sizeof why, "exit %d", code);
+  char reason[REASON_SIZE];
+  int code = WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_SIGNAL_BASE + WTERMSIG(status);
+  if (code == 0 || code == EXIT_LABEL_FAILED) return accept_output(c, code);
+  if (code == EXIT_RETRY_LATER) return record_retry_later(c);
+  if (code > EXIT_SIGNAL_BASE && code - EXIT_SIGNAL_BASE <= SIGRTMAX)
+    snprintf(reason, sizeof reason, "signal %d (%s)", code - EXIT_SIGNAL_BASE,
+             strsignal(code - EXIT_SIGNAL_BASE));
+  else if (code < EXIT_FIRST_FATAL)
+    snprintf(reason, sizeof reason, "exit %d", code);
   else
-    return asked_to_stop(c, code);
-  return crashed(c, why);
+    return stop_campaign(c, code);
+  return record_crash(c, reason);
 }
 
 /* Slurm and terminals send these to everybody; then we are about to hear it too. */
-static int may_be_meant_for_us(int status)
+static int is_broadcast_signal(int status)
 {
   int s = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   return s == SIGTERM || s == SIGINT || s == SIGHUP;
 }
 
-static tt_err too_late(tt_call *c)
+static tt_err handle_timeout(tt_oracle_call *c)
 {
-  char why[64];
-  tt_call_end(c);
-  snprintf(why, sizeof why, "longer than label.timeout (%g s)", c->cfg->label_timeout);
-  return crashed(c, why);
+  char reason[64];
+  tt_oracle_call_kill(c);
+  snprintf(reason, sizeof reason, "longer than label.timeout (%g s)", c->cfg->label_timeout);
+  return record_crash(c, reason);
 }
 
-tt_err tt_call_poll(tt_call *c)
+tt_err tt_oracle_call_poll(tt_oracle_call *c)
 {
-  if (c->held) {
-    c->held = 0;
-    return judge(c, c->status);
+  if (c->exit_pending) {
+    c->exit_pending = 0;
+    return handle_exit(c, c->status);
   }
   if (c->pid <= 0) return TT_OK;
-  if (!tt_child_has_ended(c->pid, &c->status))
-    return tt_clock_local() > c->until ? too_late(c) : TT_OK;
+  if (!tt_process_has_exited(c->pid, &c->status))
+    return tt_monotonic_seconds_local() > c->deadline ? handle_timeout(c) : TT_OK;
   c->pid = 0;
-  c->held = may_be_meant_for_us(c->status);
-  return c->held ? TT_OK : judge(c, c->status);
+  c->exit_pending = is_broadcast_signal(c->status);
+  return c->exit_pending ? TT_OK : handle_exit(c, c->status);
 }
 
-void tt_call_end(tt_call *c)
+void tt_oracle_call_kill(tt_oracle_call *c)
 {
-  if (c->pid > 0) tt_child_kill(c->pid);
+  if (c->pid > 0) tt_process_kill(c->pid);
   c->pid = 0;
-  c->held = 0;
+  c->exit_pending = 0;
 }

@@ -3,9 +3,9 @@
 #include "src/campaign/label/oracle_internal.h"
 
 #include "core/base/mem.h"
-#include "src/campaign/state/file_names.h"
 #include "io/campaign/oracle_files.h"
 #include "io/checkpoint/checkpoint.h"
+#include "src/campaign/state/file_names.h"
 #include "src/host/stop_request.h"
 
 #include <errno.h>
@@ -15,55 +15,54 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double most_seconds = 0.5; /* that a poll begins calls */
+static const double max_start_seconds = 0.5; /* that a poll begins calls */
 
-static tt_err start(tt_asking *a)
+static tt_err create_calls(tt_labelling *a)
 {
-  tt_call *call = NULL;
+  tt_oracle_call *call = NULL;
   TT_TRY(TT_ALLOC(call, a->groups));
   for (int64_t i = 0; i < a->groups; i++)
-    call[i] = (tt_call){.cfg = a->q->cfg, .target = a->target, .group = &a->group[i]};
-  a->mine = call;
+    call[i] = (tt_oracle_call){.cfg = a->request->cfg, .target = a->target, .group = &a->group[i]};
+  a->backend_data = call;
   return TT_OK;
 }
 
-static void end(tt_asking *a)
+static void end_calls(tt_labelling *a)
 {
-  tt_call *call = a->mine;
-  for (int64_t i = 0; call && i < a->groups; i++)
-    tt_call_end(&call[i]);
-  tt_free(a->mine);
+  tt_oracle_call *call = a->backend_data;
+  for (int64_t i = 0; call && i < a->groups; i++) tt_oracle_call_kill(&call[i]);
+  tt_free(a->backend_data);
 }
 
 /* Those that run; *running: how many are left. */
-static tt_err poll_running(tt_asking *a, tt_call *call, int64_t *running)
+static tt_err poll_running(tt_labelling *a, tt_oracle_call *call, int64_t *running)
 {
   *running = 0;
   for (int64_t i = 0; i < a->groups; i++) {
-    if (!tt_call_runs(&call[i])) continue;
-    if (a->stopping && call[i].held) continue;
-    TT_TRY(tt_call_poll(&call[i]));
-    a->stirred |= !tt_call_runs(&call[i]);
-    *running += tt_call_runs(&call[i]);
+    if (!tt_oracle_call_is_running(&call[i])) continue;
+    if (a->stopping && call[i].exit_pending) continue;
+    TT_TRY(tt_oracle_call_poll(&call[i]));
+    a->progressed |= !tt_oracle_call_is_running(&call[i]);
+    *running += tt_oracle_call_is_running(&call[i]);
   }
   return TT_OK;
 }
 
-static tt_err start_ready(tt_asking *a, tt_call *call, int64_t *running)
+static tt_err start_ready(tt_labelling *a, tt_oracle_call *call, int64_t *running)
 {
-  double until = tt_clock_local() + most_seconds;
-  for (int64_t i = 0; i < a->groups && *running < a->q->cfg->label_concurrency; i++) {
-    if (!tt_call_is_ready(&call[i])) continue;
-    TT_TRY(tt_ckpt_owner_local(a->q->campaign, a->q->incarnation));
-    TT_TRY(tt_call_start(&call[i]));
-    a->stirred = 1;
-    *running += tt_call_runs(&call[i]);
-    if (tt_clock_local() > until) break;
+  double until = tt_monotonic_seconds_local() + max_start_seconds;
+  for (int64_t i = 0; i < a->groups && *running < a->request->cfg->label_concurrency; i++) {
+    if (!tt_oracle_call_is_ready(&call[i])) continue;
+    TT_TRY(tt_ckpt_check_owner_local(a->request->campaign, a->request->incarnation));
+    TT_TRY(tt_oracle_call_start(&call[i]));
+    a->progressed = 1;
+    *running += tt_oracle_call_is_running(&call[i]);
+    if (tt_monotonic_seconds_local() > until) break;
   }
   return TT_OK;
 }
 
-static tt_err out_of_patience(const tt_config *cfg, const char *directory)
+static tt_err stop_after_max_wait(const tt_config *cfg, const char *directory)
 {
   return TT_FAIL(STOPPED,
                  "%s: the oracle has said later (exit 75) for label.patience (%g s); what is "
@@ -71,65 +70,67 @@ static tt_err out_of_patience(const tt_config *cfg, const char *directory)
                  directory, cfg->label_patience);
 }
 
-static tt_err poll_all(tt_asking *a)
+static tt_err poll_all(tt_labelling *a)
 {
-  tt_call *call = a->mine;
+  tt_oracle_call *call = a->backend_data;
   int64_t running = 0, waiting = 0, given_up = 0;
   TT_TRY(poll_running(a, call, &running));
   if (!a->stopping) TT_TRY(start_ready(a, call, &running));
   for (int64_t i = 0; i < a->groups; i++) {
-    waiting += a->group[i].state == TT_GROUP_waits;
-    given_up += a->group[i].state == TT_GROUP_waits && call[i].gave_up;
+    waiting += a->group[i].state == TT_LABEL_GROUP_pending;
+    given_up += a->group[i].state == TT_LABEL_GROUP_pending && call[i].max_wait_exceeded;
   }
-  a->left = waiting;
-  return waiting && given_up == waiting ? out_of_patience(a->q->cfg, a->q->directory) : TT_OK;
+  a->pending = waiting;
+  return waiting && given_up == waiting
+             ? stop_after_max_wait(a->request->cfg, a->request->directory)
+             : TT_OK;
 }
 
-const tt_label_way tt_label_by_command = {start, poll_all, end};
+const tt_label_backend tt_label_backend_command = {create_calls, poll_all, end_calls};
 
 /* ---- one group alone ---------------------------------------------------------------------------
  */
 
-static tt_err call_until_done(tt_call *c)
+static tt_err run_calls_until_done(tt_oracle_call *c)
 {
-  int nap = 0; /* ms */
-  while (c->group->state == TT_GROUP_waits) {
-    int ran = tt_call_runs(c);
-    TT_TRY(tt_call_poll(c));
-    if (tt_call_is_ready(c)) TT_TRY(tt_call_start(c));
-    if (c->gave_up) return out_of_patience(c->cfg, c->group->directory);
-    nap = ran != tt_call_runs(c) ? 10 : nap < 500 ? nap + 10 : 500;
-    if (c->group->state == TT_GROUP_waits) poll(NULL, 0, nap);
+  int pause_ms = 0; /* ms */
+  while (c->group->state == TT_LABEL_GROUP_pending) {
+    int ran = tt_oracle_call_is_running(c);
+    TT_TRY(tt_oracle_call_poll(c));
+    if (tt_oracle_call_is_ready(c)) TT_TRY(tt_oracle_call_start(c));
+    if (c->max_wait_exceeded) return stop_after_max_wait(c->cfg, c->group->directory);
+    pause_ms = ran != tt_oracle_call_is_running(c) ? 10 : pause_ms < 500 ? pause_ms + 10 : 500;
+    if (c->group->state == TT_LABEL_GROUP_pending) poll(NULL, 0, pause_ms);
   }
   return TT_OK;
 }
 
 /* The names of the targets lie beside the groups. */
-static tt_err ask_group(const tt_config *cfg, const char *directory)
+static tt_err label_group(const tt_config *cfg, const char *directory)
 {
-  char beside[TT_PATH_ROOM], header[TT_PATH_ROOM];
+  char beside[TT_PATH_MAX], header[TT_PATH_MAX];
   tt_columns target = {0};
-  tt_group group = {0};
-  tt_file_directory_local(directory, beside);
+  tt_label_group group = {0};
+  tt_file_dirname_local(directory, beside);
   tt_campaign_path(beside, "header.csv", header);
-  tt_err e = tt_header_read_local(header, &target);
-  if (!e) e = tt_group_open(directory, &group);
+  tt_err e = tt_output_header_read_local(header, &target);
+  if (!e) e = tt_label_group_open(directory, &group);
   if (!e) {
-    tt_call call = {.cfg = cfg, .target = &target, .group = &group};
-    e = call_until_done(&call);
-    tt_call_end(&call);
+    tt_oracle_call call = {.cfg = cfg, .target = &target, .group = &group};
+    e = run_calls_until_done(&call);
+    tt_oracle_call_kill(&call);
   }
-  tt_group_free(&group);
+  tt_label_group_free(&group);
   tt_columns_free(&target);
   return e;
 }
 
-tt_err tt_ask_group_local(const tt_config *cfg, const char *group)
+tt_err tt_oracle_label_group_local(const tt_config *cfg, const char *group)
 {
   char *directory = realpath(group, NULL);
   if (!directory) return TT_FAIL(NOINPUT, "%s: %s", group, strerror(errno));
-  tt_err e = ask_group(cfg, directory);
-  tt_task_ended_local(directory, e);
+  tt_err e = label_group(cfg, directory);
+  tt_label_task_report_local(directory, e);
   free(directory);
   return e;
 }

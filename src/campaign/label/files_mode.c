@@ -13,129 +13,130 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const char *const name[] = {"output.h5", "output.csv"};
-enum { NAMES = 2 };
+static const char *const output_name[] = {"output.h5", "output.csv"};
+enum { OUTPUT_NAMES = 2 };
 
 /* By which a file that has changed is known. */
-typedef struct mark {
+typedef struct file_version {
   int64_t inode, bytes, seconds, nanoseconds;
-} mark;
+} file_version;
 
-typedef struct waiting {
-  double next, until;  /* tt_clock_local: of the next look; of the end of patience */
-  mark (*seen)[NAMES]; /* [groups] what was looked at and was not whole */
-} waiting;
+typedef struct files_state {
+  double next_check,
+      deadline; /* tt_monotonic_seconds_local: of the next look; of the end of patience */
+  file_version (*rejected)[OUTPUT_NAMES]; /* [groups] what was looked at and was not whole */
+} files_state;
 
-static tt_err start(tt_asking *a)
+static tt_err start_waiting(tt_labelling *a)
 {
-  waiting *w = NULL;
+  files_state *w = NULL;
   TT_TRY(TT_ALLOC(w, 1));
-  a->mine = w;
-  w->until = tt_clock_local() + a->q->cfg->label_patience;
-  tt_log_once(TT_LOG_INFO,
+  a->backend_data = w;
+  w->deadline = tt_monotonic_seconds_local() + a->request->cfg->label_patience;
+  tt_log_root(TT_LOG_INFO,
               "waiting for labels: %" PRId64
               " file(s) output.h5 or output.csv in %s/NNNN/; or tutti "
               "campaign label",
-              a->left, a->q->directory);
-  return TT_ALLOC(w->seen, a->groups);
+              a->pending, a->request->directory);
+  return TT_ALLOC(w->rejected, a->groups);
 }
 
-static void end(tt_asking *a)
+static void stop_waiting(tt_labelling *a)
 {
-  waiting *w = a->mine;
-  if (w) tt_free(w->seen);
-  tt_free(a->mine);
+  files_state *w = a->backend_data;
+  if (w) tt_free(w->rejected);
+  tt_free(a->backend_data);
 }
 
 /* Whole: it has every row that was asked for. */
-static tt_err read_whole(const tt_asking *a, const tt_group *g, const char *path, double *y)
+static tt_err read_complete_output(const tt_labelling *a, const tt_label_group *g, const char *path,
+                                   double *y)
 {
-  tt_labels *l = NULL;
+  tt_oracle_output *l = NULL;
   int64_t given = 0;
-  TT_TRY(tt_labels_read_local(path, a->target, &l));
-  tt_err e = tt_labels_match(l, g->count, g->id, y, &given);
+  TT_TRY(tt_oracle_output_read_local(path, a->target, &l));
+  tt_err e = tt_oracle_output_align(l, g->count, g->id, y, &given);
   if (!e && given < g->count)
     e = TT_FAIL(DATA,
                 "%s: %" PRId64 " of %" PRId64 " rows; write nan for those that cannot be labelled",
                 path, given, g->count);
-  tt_labels_destroy(&l);
+  tt_oracle_output_destroy(&l);
   return e;
 }
 
 /* Rows without a label, as a reason for people. */
-static const char *reason(const tt_asking *a, const tt_group *g, const double *y)
+static const char *failure_reason(const tt_labelling *a, const tt_label_group *g, const double *y)
 {
   int64_t T = a->target->count;
   for (int64_t i = 0; i < g->count; i++) {
     int any = 0;
-    for (int64_t k = 0; k < T; k++)
-      any |= !isnan(y[i * T + k]);
+    for (int64_t k = 0; k < T; k++) any |= !isnan(y[i * T + k]);
     if (!any) return "no value";
   }
   return "";
 }
 
-static tt_err take(tt_asking *a, tt_group *g, const char *path)
+static tt_err accept_output(tt_labelling *a, tt_label_group *g, const char *path)
 {
   double *y = NULL;
   TT_TRY(TT_ALLOC(y, g->count * a->target->count));
-  tt_err e = read_whole(a, g, path, y);
+  tt_err e = read_complete_output(a, g, path, y);
   if (e == TT_E_DATA || e == TT_E_NOINPUT) {
-    tt_log_once(TT_LOG_WARN, "not taken yet: %s; looked at again when it changes", tt_err_last());
+    tt_log_root(TT_LOG_WARN, "not taken yet: %s; looked at again when it changes", tt_err_last());
     e = TT_OK;
   } else if (!e) {
-    e = tt_ckpt_owner_local(a->q->campaign, a->q->incarnation);
-    if (!e) e = tt_group_answer(g, a->target, y, reason(a, g, y));
+    e = tt_ckpt_check_owner_local(a->request->campaign, a->request->incarnation);
+    if (!e) e = tt_label_group_write_labels(g, a->target, y, failure_reason(a, g, y));
   }
   tt_free(y);
   return e;
 }
 
-static tt_err look_at(tt_asking *a, tt_group *g, mark seen[NAMES])
+static tt_err check_group(tt_labelling *a, tt_label_group *g, file_version rejected[OUTPUT_NAMES])
 {
-  char path[TT_PATH_ROOM];
+  char path[TT_PATH_MAX];
   struct stat is;
-  tt_group_look(g);
-  for (int i = 0; i < NAMES && g->state == TT_GROUP_waits; i++) {
-    tt_group_path(g, name[i], path);
+  tt_label_group_update(g);
+  for (int i = 0; i < OUTPUT_NAMES && g->state == TT_LABEL_GROUP_pending; i++) {
+    tt_label_group_path(g, output_name[i], path);
     if (stat(path, &is)) continue;
-    mark now = {(int64_t)is.st_ino, is.st_size, is.st_mtim.tv_sec, is.st_mtim.tv_nsec};
-    if (!memcmp(&now, &seen[i], sizeof now)) continue;
-    seen[i] = now;
-    TT_TRY(take(a, g, path));
+    file_version current = {(int64_t)is.st_ino, is.st_size, is.st_mtim.tv_sec, is.st_mtim.tv_nsec};
+    if (!memcmp(&current, &rejected[i], sizeof current)) continue;
+    rejected[i] = current;
+    TT_TRY(accept_output(a, g, path));
   }
   return TT_OK;
 }
 
-static tt_err look_at_all(tt_asking *a, waiting *w)
+static tt_err check_groups(tt_labelling *a, files_state *w)
 {
-  double until = tt_clock_local() + 1.0;
-  int64_t left = 0, unseen = 0;
+  double deadline = tt_monotonic_seconds_local() + 1.0;
+  int64_t pending = 0, unchecked = 0;
   for (int64_t i = 0; i < a->groups; i++) {
-    tt_group *g = &a->group[i];
-    if (g->state != TT_GROUP_waits) continue;
-    if (tt_clock_local() < until)
-      TT_TRY(look_at(a, g, w->seen[i]));
+    tt_label_group *g = &a->group[i];
+    if (g->state != TT_LABEL_GROUP_pending) continue;
+    if (tt_monotonic_seconds_local() < deadline)
+      TT_TRY(check_group(a, g, w->rejected[i]));
     else
-      unseen++;
-    left += g->state == TT_GROUP_waits;
+      unchecked++;
+    pending += g->state == TT_LABEL_GROUP_pending;
   }
-  a->stirred = left < a->left || unseen;
-  a->left = left;
-  if (!unseen) w->next = tt_clock_local() + a->q->cfg->label_pause;
+  a->progressed = pending < a->pending || unchecked;
+  a->pending = pending;
+  if (!unchecked) w->next_check = tt_monotonic_seconds_local() + a->request->cfg->label_pause;
   return TT_OK;
 }
 
-static tt_err poll_files(tt_asking *a)
+static tt_err poll_files(tt_labelling *a)
 {
-  waiting *w = a->mine;
-  double now = tt_clock_local();
-  if (now >= w->next || now >= w->until) TT_TRY(look_at_all(a, w));
-  if (!a->left || now < w->until) return TT_OK;
+  files_state *w = a->backend_data;
+  double current = tt_monotonic_seconds_local();
+  if (current >= w->next_check || current >= w->deadline) TT_TRY(check_groups(a, w));
+  if (!a->pending || current < w->deadline) return TT_OK;
   return TT_FAIL(STOPPED,
                  "%s: %" PRId64 " group(s) have no output after label.patience (%g s); put "
                  "output.h5 or output.csv beside each input and run again",
-                 a->q->directory, a->left, a->q->cfg->label_patience);
+                 a->request->directory, a->pending, a->request->cfg->label_patience);
 }
 
-const tt_label_way tt_label_by_files = {start, poll_files, end};
+const tt_label_backend tt_label_backend_files = {start_waiting, poll_files, stop_waiting};

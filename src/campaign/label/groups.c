@@ -10,73 +10,74 @@
 #include <string.h>
 #include <unistd.h>
 
-void tt_group_path(const tt_group *g, const char *name, char path[TT_PATH_ROOM])
+void tt_label_group_path(const tt_label_group *g, const char *name, char path[TT_PATH_MAX])
 {
-  if (snprintf(path, TT_PATH_ROOM, "%s/%s", g->directory, name) >= TT_PATH_ROOM) path[0] = '\0';
+  if (snprintf(path, TT_PATH_MAX, "%s/%s", g->directory, name) >= TT_PATH_MAX) path[0] = '\0';
 }
 
-static int has(const tt_group *g, const char *name)
+static int has_file(const tt_label_group *g, const char *name)
 {
-  char path[TT_PATH_ROOM];
-  tt_group_path(g, name, path);
+  char path[TT_PATH_MAX];
+  tt_label_group_path(g, name, path);
   return !access(path, F_OK);
 }
 
-void tt_group_look(tt_group *g)
+void tt_label_group_update(tt_label_group *g)
 {
-  g->state = has(g, "answer.h5") ? TT_GROUP_answered
-             : has(g, "failed")  ? TT_GROUP_failed
-                                 : TT_GROUP_waits;
+  g->state = has_file(g, "answer.h5") ? TT_LABEL_GROUP_labelled
+             : has_file(g, "failed")  ? TT_LABEL_GROUP_failed
+                                      : TT_LABEL_GROUP_pending;
 }
 
-tt_err tt_group_open(const char *directory, tt_group *out)
+tt_err tt_label_group_open(const char *directory, tt_label_group *out)
 {
-  char path[TT_PATH_ROOM];
-  tt_asked *a = NULL;
-  tt_group g = {0};
+  char path[TT_PATH_MAX];
+  tt_oracle_input *a = NULL;
+  tt_label_group g = {0};
   TT_TRY(tt_text_set(&g.directory, directory));
-  g.csv = !has(&g, "input.h5");
-  tt_group_path(&g, g.csv ? "input.csv" : "input.h5", path);
-  tt_err e = tt_asked_read_local(path, &a);
+  g.csv = !has_file(&g, "input.h5");
+  tt_label_group_path(&g, g.csv ? "input.csv" : "input.h5", path);
+  tt_err e = tt_oracle_input_read_local(path, &a);
   if (!e) {
     g.count = a->count;
     g.id = a->id;
     a->id = NULL;
-    tt_group_look(&g);
+    tt_label_group_update(&g);
   }
-  tt_asked_destroy(&a);
+  tt_oracle_input_destroy(&a);
   if (e)
-    tt_group_free(&g);
+    tt_label_group_free(&g);
   else
     *out = g;
   return e;
 }
 
-void tt_group_free(tt_group *g)
+void tt_label_group_free(tt_label_group *g)
 {
   tt_free(g->directory);
   tt_free(g->id);
-  tt_free(g->pick);
-  *g = (tt_group){0};
+  tt_free(g->query);
+  *g = (tt_label_group){0};
 }
 
-tt_err tt_group_answer(tt_group *g, const tt_columns *target, const double *y, const char *why)
+tt_err tt_label_group_write_labels(tt_label_group *g, const tt_columns *target, const double *y,
+                                   const char *reason)
 {
-  char path[TT_PATH_ROOM];
-  tt_group_path(g, "answer.h5", path);
-  TT_TRY(tt_labels_write_local(path, g->count, g->id, y, target, why));
-  g->state = TT_GROUP_answered;
+  char path[TT_PATH_MAX];
+  tt_label_group_path(g, "answer.h5", path);
+  TT_TRY(tt_accepted_labels_write_local(path, g->count, g->id, y, target, reason));
+  g->state = TT_LABEL_GROUP_labelled;
   return TT_OK;
 }
 
-tt_err tt_group_fail(tt_group *g, const char *why)
+tt_err tt_label_group_write_failed(tt_label_group *g, const char *reason)
 {
-  char path[TT_PATH_ROOM], text[2048];
-  tt_group_path(g, "failed", path);
-  snprintf(text, sizeof text, "%.*s\n", (int)strcspn(why, "\n"), why);
-  TT_TRY(tt_file_replace_local(path, text));
-  g->state = TT_GROUP_failed;
-  tt_log_once(TT_LOG_WARN, "%s: no labels for its %" PRId64 " candidate(s): %s", g->directory,
-              g->count, why);
+  char path[TT_PATH_MAX], text[2048];
+  tt_label_group_path(g, "failed", path);
+  snprintf(text, sizeof text, "%.*s\n", (int)strcspn(reason, "\n"), reason);
+  TT_TRY(tt_file_write_atomic_local(path, text));
+  g->state = TT_LABEL_GROUP_failed;
+  tt_log_root(TT_LOG_WARN, "%s: no labels for its %" PRId64 " candidate(s): %s", g->directory,
+              g->count, reason);
   return TT_OK;
 }

@@ -11,55 +11,49 @@
 #include <stdlib.h>
 
 /* label.mode: its row; hidden needs none. */
-static const tt_label_way *const ways[TT_LABEL_COUNT] = {
-    [TT_LABEL_command] = &tt_label_by_command,
-    [TT_LABEL_files] = &tt_label_by_files,
-    [TT_LABEL_slurm] = &tt_label_by_slurm,
+static const tt_label_backend *const backends[TT_LABEL_COUNT] = {
+    [TT_LABEL_command] = &tt_label_backend_command,
+    [TT_LABEL_files] = &tt_label_backend_files,
+    [TT_LABEL_slurm] = &tt_label_backend_slurm,
 };
 
-enum { FIRST_NAP = 10, MOST_NAP = 500 }; /* ms */
+enum { MIN_NAP_MS = 10, MAX_NAP_MS = 500 }; /* ms */
 
 /* ---- hidden labels -----------------------------------------------------------------------------
  */
 
-typedef struct place {
-  int64_t row, pick;
-} place;
-
-static int by_row(const void *a, const void *b)
+static int compare_rows(const void *a, const void *b)
 {
-  const place *x = a, *y = b;
+  const tt_query_index *x = a, *y = b;
   return (x->row > y->row) - (x->row < y->row);
 }
 
 /* The pool reads ascending rows. */
-static tt_err read_ascending(const tt_question *q, place *sorted, int64_t *row, double *y,
-                             tt_answers *out)
+static tt_err read_hidden_rows(const tt_label_request *request, tt_query_index *sorted,
+                               int64_t *row, double *y, tt_query_labels *out)
 {
-  int64_t n = q->picks->count, T = q->target->count;
-  for (int64_t i = 0; i < n; i++)
-    sorted[i] = (place){q->picks->row[i], i};
-  if (n) qsort(sorted, (size_t)n, sizeof *sorted, by_row);
-  for (int64_t i = 0; i < n; i++)
-    row[i] = sorted[i].row;
-  TT_TRY(tt_pool_pick_local(q->pool, row, n, NULL, y));
+  int64_t n = request->queries->count, T = request->target->count;
+  for (int64_t i = 0; i < n; i++) sorted[i] = (tt_query_index){request->queries->row[i], i};
+  if (n) qsort(sorted, (size_t)n, sizeof *sorted, compare_rows);
+  for (int64_t i = 0; i < n; i++) row[i] = sorted[i].row;
+  TT_TRY(tt_pool_read_rows_local(request->pool, row, n, NULL, y));
   for (int64_t i = 0; i < n; i++)
     for (int64_t k = 0; k < T; k++) {
-      double v = out->y[sorted[i].pick * T + k] = y[i * T + k];
-      if (v == v) out->answer[sorted[i].pick] = TT_ANSWER_labelled;
+      double v = out->y[sorted[i].query * T + k] = y[i * T + k];
+      if (v == v) out->label_status[sorted[i].query] = TT_LABEL_STATUS_labelled;
     }
   return TT_OK;
 }
 
-static tt_err read_hidden(const tt_question *q, tt_answers *out)
+static tt_err read_hidden_labels(const tt_label_request *request, tt_query_labels *out)
 {
-  int64_t n = q->picks->count, *row = NULL;
-  place *sorted = NULL;
+  int64_t n = request->queries->count, *row = NULL;
+  tt_query_index *sorted = NULL;
   double *y = NULL;
   tt_err e = TT_ALLOC(sorted, n);
   if (!e) e = TT_ALLOC(row, n);
-  if (!e) e = TT_ALLOC(y, n * q->target->count);
-  if (!e) e = read_ascending(q, sorted, row, y, out);
+  if (!e) e = TT_ALLOC(y, n * request->target->count);
+  if (!e) e = read_hidden_rows(request, sorted, row, y, out);
   tt_free(sorted);
   tt_free(row);
   tt_free(y);
@@ -70,99 +64,105 @@ static tt_err read_hidden(const tt_question *q, tt_answers *out)
  */
 
 /* What rank 0 tells the others after each look. */
-typedef struct look {
-  int64_t left, nap;
-} look;
+typedef struct poll_result {
+  int64_t pending, nap_ms;
+} poll_result;
 
-static tt_err poll_local(const tt_label_way *way, tt_asking *a, look *l)
+static tt_err poll_local(const tt_label_backend *backend, tt_labelling *a, poll_result *l)
 {
-  a->stirred = 0;
-  tt_err e = way->poll(a);
-  l->left = a->left;
-  l->nap = a->stirred || !l->nap ? FIRST_NAP : l->nap < MOST_NAP / 2 ? 2 * l->nap : MOST_NAP;
+  a->progressed = 0;
+  tt_err e = backend->poll(a);
+  l->pending = a->pending;
+  l->nap_ms = a->progressed || !l->nap_ms  ? MIN_NAP_MS
+              : l->nap_ms < MAX_NAP_MS / 2 ? 2 * l->nap_ms
+                                           : MAX_NAP_MS;
   return e;
 }
 
 /* Collective. A call that has ended by now counts: one more look before calls are killed. */
-static tt_err stop(tt_comm *c, const tt_label_way *way, tt_asking *a, tt_stop why)
+static tt_err stop_labelling(tt_comm *c, const tt_label_backend *backend, tt_labelling *a,
+                             tt_stop_reason reason)
 {
-  look last = {0};
+  poll_result last = {0};
   if (a) a->stopping = 1;
-  tt_err e = tt_agree(c, a ? poll_local(way, a, &last) : TT_OK);
+  tt_err e = tt_agree(c, a ? poll_local(backend, a, &last) : TT_OK);
   tt_bcast(c, &last, sizeof last);
-  if (e || !last.left) return e;
+  if (e || !last.pending) return e;
   return TT_FAIL(STOPPED,
                  "stopped by %s while labelling: what is labelled is kept; run again to go on",
-                 tt_stop_text(why));
+                 tt_stop_text(reason));
 }
 
 /* Collective; a is NULL on all ranks but 0. */
-static tt_err wait_for_all(tt_comm *c, const tt_question *q, const tt_label_way *way, tt_asking *a)
+static tt_err poll_until_labelled(tt_comm *c, const tt_label_request *request,
+                                  const tt_label_backend *backend, tt_labelling *a)
 {
-  look l = {0};
+  poll_result l = {0};
   for (;;) {
-    tt_err e = tt_agree(c, a ? poll_local(way, a, &l) : TT_OK);
+    tt_err e = tt_agree(c, a ? poll_local(backend, a, &l) : TT_OK);
     tt_bcast(c, &l, sizeof l);
-    if (e || !l.left) return e;
-    tt_stop why = tt_stop_agreed(c, q->deadline, q->campaign);
-    if (why) return stop(c, way, a, why);
-    tt_watchdog_alive_local("label");
-    poll(NULL, 0, (int)l.nap);
+    if (e || !l.pending) return e;
+    tt_stop_reason reason = tt_stop_agreed(c, request->deadline, request->campaign);
+    if (reason) return stop_labelling(c, backend, a, reason);
+    tt_watchdog_heartbeat_local("label");
+    poll(NULL, 0, (int)l.nap_ms);
   }
 }
 
-static void say(const tt_answers *out, const char *why)
+static void log_labelled(const tt_query_labels *out, const char *reason)
 {
   int64_t labelled = 0;
   for (int64_t i = 0; i < out->count; i++)
-    labelled += out->answer[i] == TT_ANSWER_labelled;
+    labelled += out->label_status[i] == TT_LABEL_STATUS_labelled;
   if (labelled == out->count)
-    tt_log_once(TT_LOG_INFO, "labelled %" PRId64 " of %" PRId64, labelled, out->count);
+    tt_log_root(TT_LOG_INFO, "labelled %" PRId64 " of %" PRId64, labelled, out->count);
   else
-    tt_log_once(TT_LOG_WARN, "labelled %" PRId64 " of %" PRId64 ", %" PRId64 " failed (oracle: %s)",
-                labelled, out->count, out->count - labelled, *why ? why : "no value");
+    tt_log_root(TT_LOG_WARN, "labelled %" PRId64 " of %" PRId64 ", %" PRId64 " failed (oracle: %s)",
+                labelled, out->count, out->count - labelled, *reason ? reason : "no value");
 }
 
 /* Collective. */
-static tt_err ask_all(tt_comm *c, const tt_question *q, tt_asking *a, tt_answers *out)
+static tt_err label_by_backend(tt_comm *c, const tt_label_request *request, tt_labelling *a,
+                               tt_query_labels *out)
 {
-  char why[1024];
+  char reason[1024];
   int root = tt_comm_is_root(c);
-  const tt_label_way *way = ways[q->cfg->label_mode];
-  tt_err e = tt_agree(c, root ? tt_groups_make(a) : TT_OK);
+  const tt_label_backend *backend = backends[request->cfg->label_mode];
+  tt_err e = tt_agree(c, root ? tt_label_groups_create(a) : TT_OK);
   if (e) return e;
-  e = tt_agree(c, root ? way->start(a) : TT_OK);
-  if (!e) e = wait_for_all(c, q, way, root ? a : NULL);
-  if (root) way->end(a);
+  e = tt_agree(c, root ? backend->start(a) : TT_OK);
+  if (!e) e = poll_until_labelled(c, request, backend, root ? a : NULL);
+  if (root) backend->end(a);
   if (e) return e;
-  e = root ? tt_groups_collect(a, out, why, sizeof why) : TT_OK;
-  if (root && !e) say(out, why);
+  e = root ? tt_label_groups_collect(a, out, reason, sizeof reason) : TT_OK;
+  if (root && !e) log_labelled(out, reason);
   return tt_agree(c, e);
 }
 
 /* Collective. */
-static tt_err ask(tt_comm *c, const tt_question *q, tt_answers *out)
+static tt_err label_queries(tt_comm *c, const tt_label_request *request, tt_query_labels *out)
 {
-  tt_asking a = {.q = q, .target = q->target};
+  tt_labelling a = {.request = request, .target = request->target};
   int root = tt_comm_is_root(c);
   tt_err e = TT_OK;
-  if (q->cfg->label_mode == TT_LABEL_hidden)
-    e = tt_agree(c, root ? read_hidden(q, out) : TT_OK);
+  if (request->cfg->label_mode == TT_LABEL_hidden)
+    e = tt_agree(c, root ? read_hidden_labels(request, out) : TT_OK);
   else
-    e = ask_all(c, q, &a, out);
-  tt_groups_free(&a);
+    e = label_by_backend(c, request, &a, out);
+  tt_label_groups_free(&a);
   if (e) return e;
-  tt_bcast(c, out->answer, out->count * (int64_t)sizeof *out->answer);
+  tt_bcast(c, out->label_status, out->count * (int64_t)sizeof *out->label_status);
   tt_bcast(c, out->y, out->count * out->targets * (int64_t)sizeof *out->y);
   return TT_OK;
 }
 
-tt_err tt_ask(tt_comm *c, const tt_question *q, tt_answers **out)
+tt_err tt_oracle_label(tt_comm *c, const tt_label_request *request, tt_query_labels **out)
 {
-  tt_answers *a = NULL;
-  tt_err e = tt_agree(c, tt_answers_create(q->picks->count, q->target->count, &a));
-  if (!e) e = ask(c, q, a);
-  if (e) tt_answers_destroy(&a);
+  tt_query_labels *a = NULL;
+  tt_err e =
+      tt_agree(c, tt_query_labels_create(request->queries->count, request->target->count, &a));
+  if (!e) e = label_queries(c, request, a);
+  if (e) tt_query_labels_destroy(&a);
   *out = a;
   return e;
 }

@@ -29,12 +29,12 @@
  * bad. */
 #ifndef TT_ORACLE_H
 #define TT_ORACLE_H
+#include "core/config/config.h"
 #include "io/campaign/campaign_files.h"
 #include "io/data/pool.h"
 #include "mpi/comm.h"
-#include "core/config/config.h"
 
-typedef struct tt_question {
+typedef struct tt_label_request {
   const tt_config *cfg;   /* section label */
   const char *file;       /* the campaign file, for messages and jobs */
   const char *const *set; /* [nset] the settings given beside it, for jobs */
@@ -43,25 +43,25 @@ typedef struct tt_question {
   const char *incarnation; /* of the owner of that directory: asked before every call */
   const char *directory;   /* DIR/round-0012/label: made if missing */
   int64_t round;
-  const tt_picks *picks;
+  const tt_queries *queries;
   tt_pool *pool; /* for hidden labels */
   const tt_columns *input, *target;
   double deadline; /* as tt_stop_agreed */
-} tt_question;
+} tt_label_request;
 
 /* Collective; rank 0 asks, all wait and feed the watchdog. Answers in the order of the picks, on
  * all ranks; owner: the caller. May be called again after any end: what was answered stays. Errors:
  * STOPPED (asked to stop; the oracle said later, or no file came, for label.patience; calls that
  * run are ended first), UNAVAILABLE (a call asked to stop the campaign: its exit code and the end
  * of its messages; the command cannot be started), CANTCREAT, IO, MEM. */
-tt_err tt_ask(tt_comm *c, const tt_question *q, tt_answers **out);
+tt_err tt_oracle_label(tt_comm *c, const tt_label_request *q, tt_query_labels **out);
 
 /* One group in its directory, from calls to answer.h5 or `failed`: what a task of a Slurm array
- * does (tutti campaign task). Local. Errors: as tt_ask. */
-tt_err tt_ask_group_local(const tt_config *cfg, const char *group);
+ * does (tutti campaign task). Local. Errors: as tt_oracle_label. */
+tt_err tt_oracle_label_group_local(const tt_config *cfg, const char *group);
 
 /* `tutti campaign label DIR FILE`: answers by hand, HDF5 or CSV with ids, into the groups that wait
  * for them (label.mode: files). Says how many rows were taken. Local. Errors: NOINPUT, DATA (ids
  * that nobody asked for, twice, not finite, wrong shape), CANTCREAT, IO, MEM. */
-tt_err tt_answer_by_hand_local(const char *campaign, const char *file);
+tt_err tt_oracle_import_labels_local(const char *campaign, const char *file);
 #endif

@@ -14,24 +14,24 @@
  *   0             the file is there
  *   75            stop the campaign for now: run again later
  *   any other     stop the campaign: somebody has to look */
-#ifndef TT_GENERATOR_H
-#define TT_GENERATOR_H
-#include "io/data/pool.h"
+#ifndef TT_CANDIDATES_H
+#define TT_CANDIDATES_H
 #include "core/config/config.h"
+#include "io/data/pool.h"
 
-typedef struct tt_pool_order {
+typedef struct tt_round_pool_settings {
   const tt_config *cfg; /* section pool, campaign.directory, run.seed */
   int64_t round;
   int64_t first;          /* number of the round's first candidate: 0 with pool.file; else the
                              pool_rows of all rounds before */
   int64_t width, targets; /* of the data */
   double deadline;        /* as tt_stop_agreed */
-} tt_pool_order;
+} tt_round_pool_settings;
 
 /* Collective; rank 0 runs the command, one call at a time, all wait and feed the watchdog. The
  * round's directory must be there. Owner of *out: the caller, tt_pool_close_local. Errors: STOPPED
  * (asked to stop: the call that runs is ended; or exit code 75); UNAVAILABLE (the command cannot be
  * started, or another exit code); DATA (what it wrote, or pool.file, is not usable: as
  * tt_pool_open); NOINPUT, CANTCREAT, IO, MEM. */
-tt_err tt_pool_make(tt_comm *c, const tt_pool_order *o, tt_pool **out);
+tt_err tt_round_pool_open(tt_comm *c, const tt_round_pool_settings *o, tt_pool **out);
 #endif

@@ -1,7 +1,7 @@
 /* campaign_report.h — what a campaign has come to, for people: `tutti campaign status` and
  * `report`. Floor 5; local, from the files alone, safe while it runs. */
-#ifndef TT_STORY_H
-#define TT_STORY_H
+#ifndef TT_CAMPAIGN_REPORT_H
+#define TT_CAMPAIGN_REPORT_H
 #include "core/base/err.h"
 
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* campaign_status.c — `tutti campaign status`; see campaign_report.h. */
-#include "src/campaign/state/journal.h"
-#include "src/campaign/state/file_names.h"
 #include "src/campaign/report/campaign_report.h"
 #include "src/campaign/report/report_internal.h"
+#include "src/campaign/state/file_names.h"
+#include "src/campaign/state/journal.h"
 
 #include "core/base/mem.h"
 #include "core/base/text.h"
@@ -18,23 +18,24 @@
 #include <unistd.h>
 
 /* A training renews its status every 10 s; on a slow file system that may take a while. */
-enum { SILENT_SECONDS = 120 };
+enum { STALE_SECONDS = 120 };
 
-typedef struct view {
+typedef struct status_view {
   const char *directory;
-  tt_story story; /* story.h NULL: no round is whole yet */
-  tt_status_file file, training;
-  int told, trains;     /* there is a status of the campaign; of the training that runs */
-  int64_t round;        /* that runs, or the last one */
-  tt_stage stage;       /* that runs, or ran when it stopped */
-  double seconds;       /* in finished stages */
-  int running, gone;    /* it says that it runs; but its process has ended */
-  int64_t groups, done; /* of labels, and those that have their answer or never will */
-} view;
+  tt_campaign_record record; /* story.h NULL: no round is whole yet */
+  tt_status_file campaign_file, training;
+  int has_status, has_training; /* there is a status of the campaign; of the training that runs */
+  int64_t round;                /* that runs, or the last one */
+  tt_stage stage;               /* that runs, or ran when it stopped */
+  double seconds;               /* in finished stages */
+  int running, process_ended;   /* it says that it runs; but its process has ended */
+  int64_t label_groups,
+      label_groups_done; /* of labels, and those that have their answer or never will */
+} status_view;
 
-static int64_t count(const view *v, const char *pattern)
+static int64_t count_files(const status_view *v, const char *pattern)
 {
-  char path[TT_PATH_ROOM];
+  char path[TT_PATH_MAX];
   glob_t found;
   tt_round_path(v->directory, v->round, pattern, path);
   if (glob(path, GLOB_NOSORT, NULL, &found)) return 0;
@@ -45,37 +46,37 @@ static int64_t count(const view *v, const char *pattern)
 
 /* Known only on the host where it runs: the third part of job.restart.host.random, which may hold
  * dots itself. */
-static int has_ended(const char *directory, const char *incarnation)
+static int process_has_ended(const char *directory, const char *incarnation)
 {
-  char host[256] = "", path[TT_PATH_ROOM], text[2 * TT_ERR_TEXT], *at;
+  char host[256] = "", path[TT_PATH_MAX], text[2 * TT_ERR_MESSAGE_SIZE], *at;
   const char *name = strchr(incarnation, '.');
   if (name) name = strchr(name + 1, '.');
   gethostname(host, sizeof host - 1);
   size_t n = strlen(host) < 40 ? strlen(host) : 40; /* longer ones are cut */
   if (!name || strncmp(name + 1, host, n) != 0 || name[1 + n] != '.') return 0;
   tt_campaign_path(directory, "status.json", path);
-  if (tt_file_text_local(path, text, sizeof text) || !(at = strstr(text, "\n  \"pid\": ")))
+  if (tt_file_read_text_local(path, text, sizeof text) || !(at = strstr(text, "\n  \"pid\": ")))
     return 0;
   long pid = strtol(at + 10, NULL, 10);
   return pid > 1 && kill((pid_t)pid, 0) != 0 && errno == ESRCH;
 }
 
-static tt_err look_for_history(view *v)
+static tt_err read_history(status_view *v)
 {
-  char path[TT_PATH_ROOM];
+  char path[TT_PATH_MAX];
   tt_campaign_path(v->directory, "campaign.h5", path);
   if (access(path, F_OK)) return TT_OK;
-  TT_TRY(tt_story_read_local(v->directory, &v->story));
-  v->round = v->story.h->rounds;
+  TT_TRY(tt_campaign_record_read_local(v->directory, &v->record));
+  v->round = v->record.h->rounds;
   return TT_OK;
 }
 
-static tt_err look_into_journal(view *v)
+static tt_err read_journal(status_view *v)
 {
-  char path[TT_PATH_ROOM];
+  char path[TT_PATH_MAX];
   tt_journal *j = NULL;
   tt_campaign_path(v->directory, "journal.jsonl", path);
-  if (!v->told && !v->story.h && access(path, F_OK))
+  if (!v->has_status && !v->record.h && access(path, F_OK))
     return TT_FAIL(NOINPUT,
                    "%s: no campaign has begun in this directory (campaign.directory of the file)",
                    v->directory);
@@ -85,29 +86,30 @@ static tt_err look_into_journal(view *v)
   return TT_OK;
 }
 
-static tt_err look(const char *directory, view *v)
+static tt_err read_view(const char *directory, status_view *v)
 {
-  char path[TT_PATH_ROOM];
+  char path[TT_PATH_MAX];
   v->directory = directory;
-  TT_TRY(look_for_history(v));
-  tt_err e = tt_status_read_local(directory, &v->file);
+  TT_TRY(read_history(v));
+  tt_err e = tt_status_file_read_local(directory, &v->campaign_file);
   if (e && e != TT_E_NOINPUT) return e;
-  v->told = !e;
-  TT_TRY(look_into_journal(v));
-  const tt_run_status *s = &v->file.status;
-  if (!v->told) return TT_OK;
-  int ended = v->story.h && v->story.h->ended >= 0;
+  v->has_status = !e;
+  TT_TRY(read_journal(v));
+  const tt_run_status *s = &v->campaign_file.status;
+  if (!v->has_status) return TT_OK;
+  int ended = v->record.h && v->record.h->ended >= 0;
   if (!ended) v->round = s->generation / TT_STAGE_COUNT + 1;
   v->stage = ended ? TT_STAGE_merge : (tt_stage)(s->generation % TT_STAGE_COUNT);
   v->running = !strcmp(s->state, "running");
-  v->gone = v->running && has_ended(directory, s->incarnation);
+  v->process_ended = v->running && process_has_ended(directory, s->incarnation);
   if (v->running && v->stage == TT_STAGE_train) {
     tt_round_path(directory, v->round, "", path);
-    v->trains = !tt_status_read_local(path, &v->training);
+    v->has_training = !tt_status_file_read_local(path, &v->training);
   }
   if (v->stage == TT_STAGE_label && !ended) {
-    v->groups = count(v, "label/[0-9]*");
-    v->done = count(v, "label/[0-9]*/answer.h5") + count(v, "label/[0-9]*/failed");
+    v->label_groups = count_files(v, "label/[0-9]*");
+    v->label_groups_done =
+        count_files(v, "label/[0-9]*/answer.h5") + count_files(v, "label/[0-9]*/failed");
   }
   return TT_OK;
 }
@@ -115,29 +117,30 @@ static tt_err look(const char *directory, view *v)
 /* ---- For people --------------------------------------------------------------------------------
  */
 
-static void print_state(const view *v)
+static void print_state(const status_view *v)
 {
-  const tt_run_status *s = &v->file.status;
-  const tt_history *h = v->story.h;
+  const tt_run_status *s = &v->campaign_file.status;
+  const tt_history *h = v->record.h;
   char text[32];
   if (h && h->ended >= 0)
-    printf("state       ended by rule %s (%s)\n", tt_rule_name[h->ended], tt_rule_option[h->ended]);
-  else if (!v->told)
+    printf("state       ended by rule %s (%s)\n", tt_stop_rule_name[h->ended],
+           tt_stop_rule_option[h->ended]);
+  else if (!v->has_status)
     printf("state       not known: there is no status.json\n");
   else
     printf("state       %s%s: round %" PRId64 ", %s\n", s->state,
-           v->gone ? ", but its process is gone; run it again to go on" : "", v->round,
+           v->process_ended ? ", but its process is gone; run it again to go on" : "", v->round,
            tt_stage_name[v->stage]);
-  if (!v->told) return;
+  if (!v->has_status) return;
   int64_t job = strtoll(s->incarnation, NULL, 10);
   const char *dot = strchr(s->incarnation, '.');
   if (job) printf("job         Slurm %" PRId64 ", restart %ld\n", job, dot ? atol(dot + 1) : 0L);
   if (!v->running && *s->reason) printf("reason      %s\n", s->reason);
   printf("%s %s, %s ago\n", v->running ? "since      " : "written    ", s->time,
-         tt_clock_text((double)v->file.age, text));
+         tt_duration_text((double)v->campaign_file.age, text));
 }
 
-static void print_training(const view *v)
+static void print_training(const status_view *v)
 {
   const tt_run_status *s = &v->training.status;
   char text[32];
@@ -146,36 +149,35 @@ static void print_training(const view *v)
          s->epoch, s->epochs, s->members, s->training, s->finished, s->early_stopped, s->diverged);
   if (strcmp(s->state, "training") != 0) return;
   if (s->rate > 0.0) printf("rate        %.3g member-steps/s\n", s->rate);
-  if (s->eta >= 0.0) printf("time left   %s to train this round\n", tt_clock_text(s->eta, text));
-  if (v->training.age > SILENT_SECONDS)
-    printf("            no sign of life for %s\n", tt_clock_text((double)v->training.age, text));
+  if (s->eta >= 0.0) printf("time left   %s to train this round\n", tt_duration_text(s->eta, text));
+  if (v->training.age > STALE_SECONDS)
+    printf("            no sign of life for %s\n", tt_duration_text((double)v->training.age, text));
 }
 
 /* "qe 0.123, qi 0.0456" */
-static void print_columns(const char *what, const view *v, const double *value)
+static void print_columns(const char *what, const status_view *v, const double *value)
 {
   int64_t known = 0;
-  for (int64_t c = 0; c < v->story.h->columns; c++)
-    known += isfinite(value[c]);
+  for (int64_t c = 0; c < v->record.h->columns; c++) known += isfinite(value[c]);
   if (!known) return;
   printf("%-11s", what);
-  for (int64_t c = 0; c < v->story.h->columns; c++)
-    printf("%s %s %.4g", c ? "," : "", v->story.texts.column[c], value[c]);
+  for (int64_t c = 0; c < v->record.h->columns; c++)
+    printf("%s %s %.4g", c ? "," : "", v->record.texts.column[c], value[c]);
   printf("\n");
 }
 
-static void print_rounds(const view *v)
+static void print_rounds(const status_view *v)
 {
-  const tt_history *h = v->story.h;
+  const tt_history *h = v->record.h;
   const tt_round *r = &h->round[h->rounds - 1];
   int64_t failed = 0, asked = 0;
   for (int64_t i = 0; i < h->rounds; i++) {
-    asked += h->round[i].asked;
+    asked += h->round[i].queried;
     failed += h->round[i].unlabelled;
   }
   printf("rounds      %" PRId64 " whole\n", h->rounds);
   printf("labels      %" PRId64 "; %" PRId64 " asked for, %" PRId64 " of them in vain\n",
-         tt_story_labels_after(r), asked, failed);
+         tt_round_labels_after(r), asked, failed);
   if (r->pool)
     printf("pool        %" PRId64 " candidates: accurate %.2f %%, candidate %.2f %%, failed %.2f "
            "%% in round %" PRId64 "\n",
@@ -186,9 +188,9 @@ static void print_rounds(const view *v)
   print_columns("spread", v, r->spread);
 }
 
-static void print_time(const view *v)
+static void print_time(const status_view *v)
 {
-  const tt_history *h = v->story.h;
+  const tt_history *h = v->record.h;
   double of[TT_STAGE_COUNT] = {0}, sum = 0.0;
   char text[32];
   for (int64_t i = 0; h && i < h->rounds; i++)
@@ -196,113 +198,114 @@ static void print_time(const view *v)
       of[k] += h->round[i].seconds[k];
       sum += h->round[i].seconds[k];
     }
-  printf("time        %s in finished stages", tt_clock_text(v->seconds, text));
+  printf("time        %s in finished stages", tt_duration_text(v->seconds, text));
   for (int k = 0; sum > 0.0 && k < TT_STAGE_COUNT; k++)
     printf("%s %s %.0f %%", k ? "," : ":", tt_stage_name[k], 100.0 * of[k] / sum);
   printf("\n");
 }
 
-static void print_people(const view *v)
+static void print_text(const status_view *v)
 {
   print_state(v);
-  if (v->story.h && v->story.h->rounds) print_rounds(v);
-  if (v->trains) print_training(v);
-  if (v->groups)
-    printf("labelling   %" PRId64 " of %" PRId64 " groups are answered\n", v->done, v->groups);
+  if (v->record.h && v->record.h->rounds) print_rounds(v);
+  if (v->has_training) print_training(v);
+  if (v->label_groups)
+    printf("labelling   %" PRId64 " of %" PRId64 " groups are answered\n", v->label_groups_done,
+           v->label_groups);
   print_time(v);
 }
 
 /* ---- For programs ------------------------------------------------------------------------------
  */
 
-static void put_text(const char *key, const char *text)
+static void json_text(const char *key, const char *text)
 {
   printf("  \"%s\": ", key);
-  tt_json_text(stdout, text);
+  tt_json_write_string(stdout, text);
   printf(",\n");
 }
 
-static void put_columns(const char *key, const view *v, const double *value)
+static void json_columns(const char *key, const status_view *v, const double *value)
 {
   printf("  \"%s\": {", key);
-  for (int64_t c = 0; c < v->story.h->columns; c++) {
+  for (int64_t c = 0; c < v->record.h->columns; c++) {
     printf("%s", c ? ", " : "");
-    tt_json_text(stdout, v->story.texts.column[c]);
+    tt_json_write_string(stdout, v->record.texts.column[c]);
     printf(": ");
-    tt_json_number(stdout, value[c]);
+    tt_json_write_number(stdout, value[c]);
   }
   printf("},\n");
 }
 
-static void put_last_round(const view *v)
+static void json_last_round(const status_view *v)
 {
-  const tt_history *h = v->story.h;
+  const tt_history *h = v->record.h;
   const tt_round *r = &h->round[h->rounds - 1];
 #define X(name, meaning) printf("  \"" #name "\": %" PRId64 ",\n", r->name);
   TT_ROUND_COUNTS(X)
 #undef X
 #define X(name, meaning)                                                                           \
   printf("  \"" #name "\": ");                                                                     \
-  tt_json_number(stdout, r->name);                                                                 \
+  tt_json_write_number(stdout, r->name);                                                           \
   printf(",\n");
   TT_ROUND_NUMBERS(X)
 #undef X
-  printf("  \"labels_now\": %" PRId64 ",\n", tt_story_labels_after(r));
-  put_columns("rmse", v, r->rmse);
-  put_columns("nll", v, r->nll);
-  put_columns("spread", v, r->spread);
+  printf("  \"labels_now\": %" PRId64 ",\n", tt_round_labels_after(r));
+  json_columns("rmse", v, r->rmse);
+  json_columns("nll", v, r->nll);
+  json_columns("spread", v, r->spread);
 }
 
-static void put_training(const view *v)
+static void json_training(const status_view *v)
 {
   const tt_run_status *s = &v->training.status;
   printf("  \"training\": {\"state\": ");
-  tt_json_text(stdout, s->state);
+  tt_json_write_string(stdout, s->state);
 #define X(name) printf(", \"" #name "\": %" PRId64, s->name);
-  TT_STATUS_NUMBERS(X)
+  TT_RUN_STATUS_INTEGERS(X)
 #undef X
 #define X(name)                                                                                    \
   printf(", \"" #name "\": ");                                                                     \
-  tt_json_number(stdout, s->name);
-  TT_STATUS_FRACTIONS(X)
+  tt_json_write_number(stdout, s->name);
+  TT_RUN_STATUS_REALS(X)
 #undef X
   printf(", \"age_seconds\": %" PRId64 "},\n", v->training.age);
 }
 
-static void print_json(const view *v)
+static void print_json(const status_view *v)
 {
   static const tt_run_status nothing = {.state = "", .exit_code = -1};
-  const tt_run_status *s = v->told ? &v->file.status : &nothing;
-  const tt_history *h = v->story.h;
+  const tt_run_status *s = v->has_status ? &v->campaign_file.status : &nothing;
+  const tt_history *h = v->record.h;
   int rule = h ? h->ended : -1;
   printf("{\n");
-  put_text("state", s->state);
-  put_text("reason", s->reason);
-  put_text("stop", s->stop);
-  put_text("incarnation", s->incarnation);
-  put_text("time", s->time);
-  put_text("ended", rule < 0 ? "" : tt_rule_name[rule]);
-  put_text("ended_option", rule < 0 ? "" : tt_rule_option[rule]);
-  put_text("stage", v->told ? tt_stage_name[v->stage] : "");
-  if (h && h->rounds) put_last_round(v);
-  if (v->trains) put_training(v);
+  json_text("state", s->state);
+  json_text("reason", s->reason);
+  json_text("stop", s->stop);
+  json_text("incarnation", s->incarnation);
+  json_text("time", s->time);
+  json_text("ended", rule < 0 ? "" : tt_stop_rule_name[rule]);
+  json_text("ended_option", rule < 0 ? "" : tt_stop_rule_option[rule]);
+  json_text("stage", v->has_status ? tt_stage_name[v->stage] : "");
+  if (h && h->rounds) json_last_round(v);
+  if (v->has_training) json_training(v);
   printf("  \"round\": %" PRId64 ",\n  \"rounds\": %" PRId64 ",\n  \"exit_code\": %" PRId64
          ",\n  \"gone\": %s,\n  \"groups\": %" PRId64 ",\n  \"groups_answered\": %" PRId64
          ",\n  \"age_seconds\": %" PRId64 ",\n  \"seconds\": ",
-         v->round, h ? h->rounds : 0, s->exit_code, v->gone ? "true" : "false", v->groups, v->done,
-         v->told ? v->file.age : -1);
-  tt_json_number(stdout, v->seconds);
+         v->round, h ? h->rounds : 0, s->exit_code, v->process_ended ? "true" : "false",
+         v->label_groups, v->label_groups_done, v->has_status ? v->campaign_file.age : -1);
+  tt_json_write_number(stdout, v->seconds);
   printf("\n}\n");
 }
 
 tt_err tt_campaign_status_local(const char *directory, int json)
 {
-  view *v = NULL;
+  status_view *v = NULL;
   TT_TRY(TT_ALLOC(v, 1));
-  tt_err e = look(directory, v);
+  tt_err e = read_view(directory, v);
   if (!e && json) print_json(v);
-  if (!e && !json) print_people(v);
-  tt_story_free(&v->story);
+  if (!e && !json) print_text(v);
+  tt_campaign_record_free(&v->record);
   tt_free(v);
   return e;
 }

@@ -1,7 +1,7 @@
 /* learning_curves.c — the learning curve as a table and a picture; see report_internal.h. */
-#include "src/report/chart.h"
-#include "src/campaign/state/file_names.h"
 #include "src/campaign/report/report_internal.h"
+#include "src/campaign/state/file_names.h"
+#include "src/report/chart.h"
 
 #include "core/base/mem.h"
 
@@ -11,18 +11,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_ROOM = 512 };
+enum { NAME_SIZE = 512 };
 
 /* The curves of all campaigns: one value a round. */
 typedef struct curves {
-  const tt_story *s;
+  const tt_campaign_record *s;
   int n;
   int is_error; /* 0: no test rows, the spread is shown */
-  char (*name)[NAME_ROOM];
+  char (*name)[NAME_SIZE];
   double **labels, **value; /* [n][rounds] */
 } curves;
 
-static tt_err check_alike(const tt_story *s, int n)
+static tt_err check_columns(const tt_campaign_record *s, int n)
 {
   for (int k = 1; k < n; k++) {
     int same = s[k].h->rounds == 0 || s[k].h->columns == s->h->columns;
@@ -36,27 +36,27 @@ static tt_err check_alike(const tt_story *s, int n)
 }
 
 /* By what each does, where that is different; else by the directory too. */
-static void name_all(curves *v)
+static void name_curves(curves *v)
 {
   for (int k = 0; k < v->n; k++) {
-    const tt_story *s = &v->s[k];
+    const tt_campaign_record *s = &v->s[k];
     int alone = *s->score != '\0';
     for (int i = 0; i < v->n; i++)
       alone = alone && (i == k || strcmp(v->s[i].score, s->score) != 0);
     if (alone)
-      snprintf(v->name[k], NAME_ROOM, "%s", s->score);
+      snprintf(v->name[k], NAME_SIZE, "%s", s->score);
     else
-      snprintf(v->name[k], NAME_ROOM, "%s%s%.300s", s->score, *s->score ? " \xE2\x80\x93 " : "",
+      snprintf(v->name[k], NAME_SIZE, "%s%s%.300s", s->score, *s->score ? " \xE2\x80\x93 " : "",
                s->directory);
   }
 }
 
-static double value_of(const curves *v, int k, int64_t round)
+static double round_value(const curves *v, int k, int64_t round)
 {
   const tt_history *h = v->s[k].h;
   const tt_round *r = &h->round[round - 1];
   int plain = h->columns == 1; /* then in the user's units */
-  if (!v->is_error) return plain ? r->spread[0] : tt_story_spread(h, round, v->s->h);
+  if (!v->is_error) return plain ? r->spread[0] : tt_history_spread(h, round, v->s->h);
   if (!plain) return tt_history_error(h, round, v->s->h);
   return isfinite(v->s->h->round[0].rmse[0]) ? r->rmse[0] : r->nll[0];
 }
@@ -74,10 +74,10 @@ static tt_err make_curves(curves *v)
     TT_TRY(TT_ALLOC(v->value[k], h->rounds));
     for (int64_t i = 0; i < h->rounds; i++) {
       v->labels[k][i] = (double)h->round[i].labels;
-      v->value[k][i] = value_of(v, k, i + 1);
+      v->value[k][i] = round_value(v, k, i + 1);
     }
   }
-  name_all(v);
+  name_curves(v);
   return TT_OK;
 }
 
@@ -96,9 +96,9 @@ static void free_curves(curves *v)
  */
 
 /* What the y axis says. */
-static void name_value(const curves *v, char *text, size_t room)
+static void name_y_axis(const curves *v, char *text, size_t room)
 {
-  const tt_story *s = v->s;
+  const tt_campaign_record *s = v->s;
   int has_rmse = isfinite(s->h->round[0].rmse[0]);
   const char *what = !v->is_error ? "spread over the candidates" : has_rmse ? "rmse" : "nll";
   const char *where = v->is_error ? "test " : "";
@@ -112,11 +112,11 @@ static void name_value(const curves *v, char *text, size_t room)
            units, *units ? "]" : "");
 }
 
-static tt_err draw(const curves *v, const char *output)
+static tt_err write_chart(const curves *v, const char *output)
 {
-  char path[TT_PATH_ROOM], y_label[512];
+  char path[TT_PATH_MAX], y_label[512];
   tt_chart_line *line = NULL;
-  name_value(v, y_label, sizeof y_label);
+  name_y_axis(v, y_label, sizeof y_label);
   TT_TRY(TT_ALLOC(line, v->n));
   for (int k = 0; k < v->n; k++)
     line[k] = (tt_chart_line){v->name[k], v->s[k].h->rounds, v->labels[k], v->value[k]};
@@ -132,13 +132,12 @@ static tt_err draw(const curves *v, const char *output)
  */
 
 /* A cell of a table: what would end it becomes a blank. */
-static void put_cell(FILE *f, const char *text)
+static void write_cell(FILE *f, const char *text)
 {
-  for (; *text; text++)
-    fputc((unsigned char)*text < 0x20 ? ' ' : *text, f);
+  for (; *text; text++) fputc((unsigned char)*text < 0x20 ? ' ' : *text, f);
 }
 
-static void put_names(FILE *f, const tt_story *s)
+static void write_header(FILE *f, const tt_campaign_record *s)
 {
   static const char *const of_column[] = {"rmse", "nll", "spread"};
   fputs("campaign\tround\terror", f);
@@ -146,21 +145,20 @@ static void put_names(FILE *f, const tt_story *s)
   TT_ROUND_COUNTS(X)
   TT_ROUND_NUMBERS(X)
 #undef X
-  for (int k = 0; k < TT_STAGE_COUNT; k++)
-    fprintf(f, "\tseconds.%s", tt_stage_name[k]);
+  for (int k = 0; k < TT_STAGE_COUNT; k++) fprintf(f, "\tseconds.%s", tt_stage_name[k]);
   for (int k = 0; k < 3; k++)
     for (int64_t c = 0; c < s->h->columns; c++) {
       fprintf(f, "\t%s.", of_column[k]);
-      put_cell(f, s->texts.column[c]);
+      write_cell(f, s->texts.column[c]);
     }
   fputc('\n', f);
 }
 
-static void put_row(FILE *f, const curves *v, int k, int64_t i)
+static void write_row(FILE *f, const curves *v, int k, int64_t i)
 {
   const tt_round *r = &v->s[k].h->round[i];
   const double *of_column[] = {r->rmse, r->nll, r->spread};
-  put_cell(f, v->name[k]);
+  write_cell(f, v->name[k]);
   fprintf(f, "\t%" PRId64 "\t%.9g", i + 1, tt_history_error(v->s[k].h, i + 1, v->s->h));
 #define X(name, meaning) fprintf(f, "\t%" PRId64, r->name);
   TT_ROUND_COUNTS(X)
@@ -168,32 +166,29 @@ static void put_row(FILE *f, const curves *v, int k, int64_t i)
 #define X(name, meaning) fprintf(f, "\t%.9g", r->name);
   TT_ROUND_NUMBERS(X)
 #undef X
-  for (int j = 0; j < TT_STAGE_COUNT; j++)
-    fprintf(f, "\t%.9g", r->seconds[j]);
+  for (int j = 0; j < TT_STAGE_COUNT; j++) fprintf(f, "\t%.9g", r->seconds[j]);
   for (int j = 0; j < 3; j++)
-    for (int64_t c = 0; c < v->s[k].h->columns; c++)
-      fprintf(f, "\t%.9g", of_column[j][c]);
+    for (int64_t c = 0; c < v->s[k].h->columns; c++) fprintf(f, "\t%.9g", of_column[j][c]);
   fputc('\n', f);
 }
 
 /* Campaigns one after the other, with two empty lines between: an index of gnuplot each. */
 static tt_err write_table(const curves *v, const char *output)
 {
-  char path[TT_PATH_ROOM], *text = NULL;
+  char path[TT_PATH_MAX], *text = NULL;
   size_t size = 0;
   tt_campaign_path(output, "learning.tsv", path);
   FILE *f = open_memstream(&text, &size);
   if (!f) return TT_FAIL(MEM, "%s: %s", path, strerror(errno));
-  put_names(f, v->s);
+  write_header(f, v->s);
   for (int k = 0; k < v->n; k++) {
     if (k) fputs("\n\n", f);
-    for (int64_t i = 0; i < v->s[k].h->rounds; i++)
-      put_row(f, v, k, i);
+    for (int64_t i = 0; i < v->s[k].h->rounds; i++) write_row(f, v, k, i);
   }
   int bad = ferror(f);
   bad |= fclose(f) != 0;
-  tt_err e =
-      bad ? TT_FAIL(MEM, "%s: no memory for the table", path) : tt_file_replace_local(path, text);
+  tt_err e = bad ? TT_FAIL(MEM, "%s: no memory for the table", path)
+                 : tt_file_write_atomic_local(path, text);
   if (!e) printf("table:   %s\n", path);
   free(text);
   return e;
@@ -207,8 +202,7 @@ static double interpolate(const curves *v, int k, double x)
 {
   const double *at = v->labels[k], *y = v->value[k];
   int64_t i = 1, n = v->s[k].h->rounds;
-  while (i + 1 < n && at[i] < x)
-    i++;
+  while (i + 1 < n && at[i] < x) i++;
   if (at[i] <= at[i - 1]) return y[i];
   return y[i - 1] + (y[i] - y[i - 1]) * (x - at[i - 1]) / (at[i] - at[i - 1]);
 }
@@ -234,17 +228,16 @@ static void compare(const curves *v, int k)
          mean[0] <= mean[1] ? "lower" : "higher");
 }
 
-tt_err tt_story_curves_local(const tt_story *s, int n, const char *output)
+tt_err tt_learning_curves_write_local(const tt_campaign_record *s, int n, const char *output)
 {
   curves v = {.s = s, .n = n};
-  TT_TRY(check_alike(s, n));
-  TT_TRY(tt_make_directory_local(output));
+  TT_TRY(check_columns(s, n));
+  TT_TRY(tt_make_directories_local(output));
   tt_err e = make_curves(&v);
   printf("\n");
-  for (int k = 1; !e && v.is_error && k < n; k++)
-    compare(&v, k);
+  for (int k = 1; !e && v.is_error && k < n; k++) compare(&v, k);
   if (!e) e = write_table(&v, output);
-  if (!e) e = draw(&v, output);
+  if (!e) e = write_chart(&v, output);
   free_curves(&v);
   return e;
 }

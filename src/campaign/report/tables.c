@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { ACROSS = 6 }; /* columns of a table of columns */
+enum { COLUMNS_PER_TABLE = 6 }; /* columns of a table of columns */
 
 static void print_share(int64_t a, const tt_round *r)
 {
@@ -30,8 +30,7 @@ static void print_head(void)
 {
   printf("%5s %8s %10s %10s %9s %9s %9s %7s %10s", "round", "labels", "error", "spread",
          "accurate%", "candid.%", "failed%", "asked", "unlabelled");
-  for (int k = 0; k < TT_STAGE_COUNT; k++)
-    printf(" %9s", tt_stage_name[k]);
+  for (int k = 0; k < TT_STAGE_COUNT; k++) printf(" %9s", tt_stage_name[k]);
   printf("\n");
 }
 
@@ -42,11 +41,11 @@ static void print_rounds(const tt_history *h)
     const tt_round *r = &h->round[i];
     printf("%5" PRId64 " %8" PRId64, i + 1, r->labels);
     print_number(tt_history_error(h, i + 1, h), 10);
-    print_number(tt_story_spread(h, i + 1, h), 10);
+    print_number(tt_history_spread(h, i + 1, h), 10);
     print_share(r->accurate, r);
     print_share(r->candidate, r);
     print_share(r->failed, r);
-    printf(" %7" PRId64 " %10" PRId64, r->asked, r->unlabelled);
+    printf(" %7" PRId64 " %10" PRId64, r->queried, r->unlabelled);
     for (int k = 0; k < TT_STAGE_COUNT; k++)
       printf(" %9.*f", r->seconds[k] < 1000 ? 2 : 0, r->seconds[k]);
     printf("%s\n", r->diverged ? " *" : "");
@@ -57,14 +56,14 @@ static void print_rounds(const tt_history *h)
       printf("* round %" PRId64 ": %" PRId64 " members diverged\n", i + 1, h->round[i].diverged);
 }
 
-typedef enum kind { OF_RMSE, OF_NLL, OF_SPREAD, KINDS } kind;
+typedef enum column_kind { KIND_RMSE, KIND_NLL, KIND_SPREAD, KINDS } column_kind;
 
-static const double *values(const tt_round *r, kind k)
+static const double *values(const tt_round *r, column_kind k)
 {
-  return k == OF_RMSE ? r->rmse : k == OF_NLL ? r->nll : r->spread;
+  return k == KIND_RMSE ? r->rmse : k == KIND_NLL ? r->nll : r->spread;
 }
 
-static int is_known(const tt_history *h, kind k)
+static int is_known(const tt_history *h, column_kind k)
 {
   for (int64_t i = 0; i < h->rounds; i++)
     for (int64_t c = 0; c < h->columns; c++)
@@ -72,11 +71,10 @@ static int is_known(const tt_history *h, kind k)
   return 0;
 }
 
-static int width_of(const char *label)
+static int display_width(const char *label)
 {
   int n = 0;
-  for (; *label; label++)
-    n += (*label & 0xC0) != 0x80; /* characters of UTF-8 */
+  for (; *label; label++) n += (*label & 0xC0) != 0x80; /* characters of UTF-8 */
   return n;
 }
 
@@ -84,26 +82,24 @@ static int width_of(const char *label)
 static void print_label(const char *label, int width)
 {
   printf(" ");
-  for (int i = width_of(label); i < width; i++)
-    printf(" ");
+  for (int i = display_width(label); i < width; i++) printf(" ");
   printf("%s", label);
 }
 
-static void print_columns(const tt_story *s, kind k)
+static void print_columns(const tt_campaign_record *s, column_kind k)
 {
   static const char *const title[] = {"test rmse", "test nll", "spread over the candidates"};
   const tt_history *h = s->h;
   if (!is_known(h, k)) return;
-  for (int64_t from = 0; from < h->columns; from += ACROSS) {
-    int64_t end = from + ACROSS < h->columns ? from + ACROSS : h->columns;
+  for (int64_t from = 0; from < h->columns; from += COLUMNS_PER_TABLE) {
+    int64_t end = from + COLUMNS_PER_TABLE < h->columns ? from + COLUMNS_PER_TABLE : h->columns;
     printf("\n%s\n%5s", title[k], "round");
-    for (int64_t c = from; c < end; c++)
-      print_label(s->texts.column[c], 12);
+    for (int64_t c = from; c < end; c++) print_label(s->texts.column[c], 12);
     printf("\n");
     for (int64_t i = 0; i < h->rounds; i++) {
       printf("%5" PRId64, i + 1);
       for (int64_t c = from; c < end; c++) {
-        int width = width_of(s->texts.column[c]);
+        int width = display_width(s->texts.column[c]);
         print_number(values(&h->round[i], k)[c], width > 12 ? width : 12);
       }
       printf("\n");
@@ -111,27 +107,24 @@ static void print_columns(const tt_story *s, kind k)
   }
 }
 
-static tt_err tell(const tt_story *s, int n, const char *output)
+static tt_err print_report(const tt_campaign_record *s, int n, const char *output)
 {
   const tt_history *h = s->h;
   if (h->rounds == 0) return TT_FAIL(DATA, "%s: no round is whole yet", s->directory);
   print_rounds(h);
-  for (int k = 0; k < KINDS; k++)
-    print_columns(s, (kind)k);
+  for (int k = 0; k < KINDS; k++) print_columns(s, (column_kind)k);
   if (h->ended >= 0)
-    printf("\nended by rule %s (%s)\n", tt_rule_name[h->ended], tt_rule_option[h->ended]);
-  return tt_story_curves_local(s, n, output);
+    printf("\nended by rule %s (%s)\n", tt_stop_rule_name[h->ended], tt_stop_rule_option[h->ended]);
+  return tt_learning_curves_write_local(s, n, output);
 }
 
 tt_err tt_campaign_report_local(const char *const *directory, int n, const char *output)
 {
-  tt_story *s = NULL;
+  tt_campaign_record *s = NULL;
   tt_err e = TT_ALLOC(s, n);
-  for (int i = 0; !e && i < n; i++)
-    e = tt_story_read_local(directory[i], &s[i]);
-  if (!e) e = tell(s, n, output);
-  for (int i = 0; s && i < n; i++)
-    tt_story_free(&s[i]);
+  for (int i = 0; !e && i < n; i++) e = tt_campaign_record_read_local(directory[i], &s[i]);
+  if (!e) e = print_report(s, n, output);
+  for (int i = 0; s && i < n; i++) tt_campaign_record_free(&s[i]);
   tt_free(s);
   return e;
 }

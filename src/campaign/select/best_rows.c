@@ -6,122 +6,124 @@
 #include <math.h>
 #include <stdlib.h>
 
-typedef struct offer {
-  const tt_chooser *k;
-  const tt_wish *wish;
-  tt_top top;
-} offer;
+typedef struct top_k_search {
+  const tt_selector *k;
+  const tt_ranking *ranking;
+  tt_top_k top;
+} top_k_search;
 
-static void see_offer(void *to, int64_t row, float joint, float own)
+static void visit_for_top_k(void *to, int64_t row, float max_score, float list_score)
 {
-  offer *o = to;
-  if (!o->wish->whole_pool && (isnan(own) || tt_window_of(&o->k->window, joint) != TT_CANDIDATE))
+  top_k_search *o = to;
+  if (!o->ranking->whole_pool &&
+      (isnan(list_score) ||
+       tt_trust_window_classify(&o->k->window, max_score) != TT_TRUST_CANDIDATE))
     return;
-  tt_ranked item = {o->wish->key(o->wish, row, own), row, (double)own};
-  if (tt_top_takes(&o->top, &item) && !tt_is_taken(&o->k->got, row)) tt_top_offer(&o->top, item);
+  tt_top_k_item item = {o->ranking->key(o->ranking, row, list_score), row, (double)list_score};
+  if (tt_top_k_accepts(&o->top, &item) && !tt_is_row_used(&o->k->selected_rows, row))
+    tt_top_k_push(&o->top, item);
 }
 
-static tt_err offer_local(offer *o, tt_chooser *k, int64_t most)
+static tt_err search_local(top_k_search *o, tt_selector *k, int64_t count_max)
 {
-  TT_TRY(tt_top_create(most < k->mine.count ? most : k->mine.count, &o->top));
-  TT_TRY(tt_select_pass_local(k, o->wish->list, see_offer, o));
-  tt_top_sort(&o->top);
+  TT_TRY(tt_top_k_create(count_max < k->mine.count ? count_max : k->mine.count, &o->top));
+  TT_TRY(tt_selector_scan_local(k, o->ranking->list, visit_for_top_k, o));
+  tt_top_k_sort(&o->top);
   return TT_OK;
 }
 
 /* How many of this rank's list are among the best `most` of all. */
-static int64_t cut(tt_comm *c, const tt_top *top, int64_t most)
+static int64_t merge_top_k(tt_comm *c, const tt_top_k *top, int64_t count_max)
 {
-  int64_t bin[TT_CUT_BINS];
-  tt_cut at = tt_cut_begin(top, most);
+  int64_t bin[TT_GLOBAL_TOP_K_BINS];
+  tt_global_top_k merge = tt_global_top_k_begin(top, count_max);
   do {
-    tt_cut_count(top, &at, bin);
-    tt_sum_i64(c, bin, TT_CUT_BINS);
-  } while (tt_cut_narrow(top, &at, bin));
-  return at.lo;
+    tt_global_top_k_count(top, &merge, bin);
+    tt_allreduce_sum_i64(c, bin, TT_GLOBAL_TOP_K_BINS);
+  } while (tt_global_top_k_narrow(top, &merge, bin));
+  return merge.lo;
 }
 
-tt_err tt_select_best(tt_chooser *k, const tt_wish *wish, int64_t most, tt_ranked **best,
-                      int64_t *count)
+tt_err tt_select_top_k(tt_selector *k, const tt_ranking *ranking, int64_t count_max,
+                       tt_top_k_item **best, int64_t *count)
 {
-  offer o = {.k = k, .wish = wish};
+  top_k_search o = {.k = k, .ranking = ranking};
   *best = NULL;
   *count = 0;
-  tt_err e = tt_agree(k->c, offer_local(&o, k, most));
-  int64_t mine = e ? 0 : cut(k->c, &o.top, most);
+  tt_err e = tt_agree(k->c, search_local(&o, k, count_max));
+  int64_t mine = e ? 0 : merge_top_k(k->c, &o.top, count_max);
   if (!e) {
     *count = mine;
-    tt_sum_i64(k->c, count, 1);
+    tt_allreduce_sum_i64(k->c, count, 1);
     e = tt_agree(k->c, TT_ALLOC(*best, *count));
   }
   if (!e) {
-    tt_allgather(k->c, o.top.item, mine * (int64_t)sizeof *o.top.item, *best, NULL);
-    tt_ranked_sort(*best, *count);
+    tt_allgatherv(k->c, o.top.item, mine * (int64_t)sizeof *o.top.item, *best, NULL);
+    tt_top_k_items_sort(*best, *count);
   }
-  tt_top_free(&o.top);
+  tt_top_k_free(&o.top);
   return e;
 }
 
-uint64_t tt_key_of_score(const tt_wish *w, int64_t row, float own)
+uint64_t tt_score_key(const tt_ranking *w, int64_t row, float list_score)
 {
   (void)w, (void)row;
-  return tt_order_f32(own);
+  return tt_sortable_f32(list_score);
 }
 
-static int by_number(const void *a, const void *b)
+static int compare_rows(const void *a, const void *b)
 {
   int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
   return (x > y) - (x < y);
 }
 
-void tt_choose_add_local(tt_chooser *k, const tt_ranked *item, int64_t count)
+void tt_selector_add_local(tt_selector *k, const tt_top_k_item *item, int64_t count)
 {
   for (int64_t i = 0; i < count; i++) {
-    k->chosen[k->count++] = item[i];
-    k->got.row[k->got.count++] = item[i].row;
+    k->selected[k->count++] = item[i];
+    k->selected_rows.row[k->selected_rows.count++] = item[i].row;
   }
-  if (k->got.count > 1) qsort(k->got.row, (size_t)k->got.count, sizeof *k->got.row, by_number);
+  if (k->selected_rows.count > 1)
+    qsort(k->selected_rows.row, (size_t)k->selected_rows.count, sizeof *k->selected_rows.row,
+          compare_rows);
 }
 
 /* ---- inputs ---- */
 
-typedef struct place {
-  int64_t row, at;
-} place; /* by_number compares the row */
+typedef struct row_position {
+  int64_t row, merge;
+} row_position; /* compare_rows compares the row */
 
-static tt_err read_local(tt_chooser *k, place *p, int64_t *row, const tt_ranked *item,
-                         int64_t count, double *sorted)
+static tt_err read_sorted_local(tt_selector *k, row_position *p, int64_t *row,
+                                const tt_top_k_item *item, int64_t count, double *sorted)
 {
-  for (int64_t i = 0; i < count; i++)
-    p[i] = (place){item[i].row, i};
-  if (count > 1) qsort(p, (size_t)count, sizeof *p, by_number);
-  for (int64_t i = 0; i < count; i++)
-    row[i] = p[i].row;
-  return tt_pool_pick_local(k->s->pool, row, count, sorted, NULL);
+  for (int64_t i = 0; i < count; i++) p[i] = (row_position){item[i].row, i};
+  if (count > 1) qsort(p, (size_t)count, sizeof *p, compare_rows);
+  for (int64_t i = 0; i < count; i++) row[i] = p[i].row;
+  return tt_pool_read_rows_local(k->s->pool, row, count, sorted, NULL);
 }
 
-static tt_err inputs_local(tt_chooser *k, const tt_ranked *item, int64_t count, double *x)
+static tt_err read_inputs_local(tt_selector *k, const tt_top_k_item *item, int64_t count, double *x)
 {
   int64_t width = k->s->scaler->inputs, *row = NULL;
-  place *p = NULL;
+  row_position *p = NULL;
   double *sorted = NULL;
   tt_err e = TT_ALLOC(p, count);
   if (!e) e = TT_ALLOC(row, count);
   if (!e) e = TT_ALLOC(sorted, count * width);
-  if (!e) e = read_local(k, p, row, item, count, sorted);
+  if (!e) e = read_sorted_local(k, p, row, item, count, sorted);
   for (int64_t i = 0; i < count && !e; i++)
-    for (int64_t d = 0; d < width; d++)
-      x[p[i].at * width + d] = sorted[i * width + d];
+    for (int64_t d = 0; d < width; d++) x[p[i].merge * width + d] = sorted[i * width + d];
   tt_free(p);
   tt_free(row);
   tt_free(sorted);
   return e;
 }
 
-tt_err tt_select_inputs(tt_chooser *k, const tt_ranked *item, int64_t count, double *x)
+tt_err tt_selector_read_inputs(tt_selector *k, const tt_top_k_item *item, int64_t count, double *x)
 {
   if (count == 0) return TT_OK;
-  tt_err e = tt_agree(k->c, tt_comm_is_root(k->c) ? inputs_local(k, item, count, x) : TT_OK);
+  tt_err e = tt_agree(k->c, tt_comm_is_root(k->c) ? read_inputs_local(k, item, count, x) : TT_OK);
   if (!e) tt_bcast(k->c, x, count * k->s->scaler->inputs * (int64_t)sizeof *x);
   return e;
 }

@@ -2,42 +2,48 @@
 #include "src/campaign/select/select_internal.h"
 
 #include "core/base/mem.h"
+#include "core/stats/k_center.h"
 #include "src/host/stop_request.h"
 #include "src/host/watchdog.h"
-#include "core/stats/k_center.h"
 
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
-enum { AUTO_BATCHES = 100, AUTO_ROWS = 200000 };
-enum { READ = 1 << 22 };          /* values at once */
-enum { CENTRES = 64, LOOK = 64 }; /* centres, picks until a request to stop is looked for */
+enum { AUTO_PREFILTER_BATCHES = 100, AUTO_PREFILTER_ROWS = 200000 };
+enum { READ_VALUES = 1 << 22 }; /* values at once */
+enum {
+  CENTRE_BLOCK = 64,
+  STOP_CHECK_INTERVAL = 64
+}; /* centres, picks until a request to stop is looked for */
 
-typedef struct far_apart {
-  tt_chooser *k;
+typedef struct diverse_batch {
+  tt_selector *k;
   int by_penalty;
-  tt_ranked *item; /* [count] the prefiltered, by row: positions are those of this list */
+  tt_top_k_item *item; /* [count] the prefiltered, by row: positions are those of this list */
   int64_t count;
   int64_t best; /* position of the highest score */
-  tt_apart part;
+  tt_k_center my_candidates;
   float *centre;  /* [CENTRES][D] */
   double *inputs; /* [picks of this round so far][D] in the user's units */
-  int centres;    /* whether there is one yet */
-} far_apart;
+  int has_centre; /* whether there is one yet */
+} diverse_batch;
 
-static int by_row(const void *a, const void *b)
+static int compare_rows(const void *a, const void *b)
 {
-  const tt_ranked *x = a, *y = b;
+  const tt_top_k_item *x = a, *y = b;
   return (x->row > y->row) - (x->row < y->row);
 }
 
-static int64_t prefilter(const tt_selection *s, int64_t most)
+static int64_t prefilter_size(const tt_select_args *s, int64_t max_queries)
 {
   int64_t m = s->cfg->select_prefilter;
-  if (m < 0) m = s->most < AUTO_ROWS / AUTO_BATCHES ? s->most * AUTO_BATCHES : AUTO_ROWS;
-  return m > most ? m : most;
+  if (m < 0)
+    m = s->max_queries < AUTO_PREFILTER_ROWS / AUTO_PREFILTER_BATCHES
+            ? s->max_queries * AUTO_PREFILTER_BATCHES
+            : AUTO_PREFILTER_ROWS;
+  return m > max_queries ? m : max_queries;
 }
 
 static void normalise(const tt_scaler *s, const double *x, int64_t rows, float *out)
@@ -49,31 +55,31 @@ static void normalise(const tt_scaler *s, const double *x, int64_t rows, float *
 
 /* ---- this rank's part of the list ---- */
 
-static tt_err read_part_local(far_apart *f, int64_t at_once, double *piece, int64_t *row, float *x)
+static tt_err read_part_local(diverse_batch *f, int64_t rows_at_once, double *piece, int64_t *row,
+                              float *x)
 {
   const tt_scaler *scaler = f->k->s->scaler;
-  for (int64_t at = 0, n = 0; at < f->part.count; at += n) {
-    n = f->part.count - at < at_once ? f->part.count - at : at_once;
-    for (int64_t i = 0; i < n; i++)
-      row[i] = f->item[f->part.first + at + i].row;
-    TT_TRY(tt_pool_pick_local(f->k->s->pool, row, n, piece, NULL));
+  for (int64_t at = 0, n = 0; at < f->my_candidates.count; at += n) {
+    n = f->my_candidates.count - at < rows_at_once ? f->my_candidates.count - at : rows_at_once;
+    for (int64_t i = 0; i < n; i++) row[i] = f->item[f->my_candidates.first + at + i].row;
+    TT_TRY(tt_pool_read_rows_local(f->k->s->pool, row, n, piece, NULL));
     normalise(scaler, piece, n, x);
-    tt_apart_load(&f->part, at, n, x);
-    tt_watchdog_alive_local("select");
+    tt_k_center_load(&f->my_candidates, at, n, x);
+    tt_watchdog_heartbeat_local("select");
   }
   return TT_OK;
 }
 
-static tt_err read_local(far_apart *f)
+static tt_err read_local(diverse_batch *f)
 {
-  int64_t width = f->part.inputs, at_once = READ / width + 1, *row = NULL;
+  int64_t width = f->my_candidates.inputs, rows_at_once = READ_VALUES / width + 1, *row = NULL;
   double *piece = NULL;
   float *x = NULL;
-  if (at_once > f->part.count) at_once = f->part.count;
-  tt_err e = TT_ALLOC(row, at_once);
-  if (!e) e = TT_ALLOC(piece, at_once * width);
-  if (!e) e = TT_ALLOC(x, at_once * width);
-  if (!e) e = read_part_local(f, at_once, piece, row, x);
+  if (rows_at_once > f->my_candidates.count) rows_at_once = f->my_candidates.count;
+  tt_err e = TT_ALLOC(row, rows_at_once);
+  if (!e) e = TT_ALLOC(piece, rows_at_once * width);
+  if (!e) e = TT_ALLOC(x, rows_at_once * width);
+  if (!e) e = read_part_local(f, rows_at_once, piece, row, x);
   tt_free(row);
   tt_free(piece);
   tt_free(x);
@@ -82,62 +88,64 @@ static tt_err read_local(far_apart *f)
 
 /* Scores of the penalty from 0 on: as they are, or, if one is negative, above the lowest. Those
  * that stand for no finite score are 0. */
-static void shift_scores(const far_apart *f, tt_slice part, double *score)
+static void shift_scores(const diverse_batch *f, tt_slice my_candidates, double *score)
 {
   double lowest = 0.0;
   for (int64_t i = 0; i < f->count; i++)
     if (f->item[i].score > -(double)FLT_MAX) lowest = fmin(lowest, f->item[i].score);
-  for (int64_t i = 0; i < part.count; i++)
-    score[i] = fmax(0.0, fmin(f->item[part.first + i].score, (double)FLT_MAX) - lowest);
+  for (int64_t i = 0; i < my_candidates.count; i++)
+    score[i] = fmax(0.0, fmin(f->item[my_candidates.first + i].score, (double)FLT_MAX) - lowest);
 }
 
-static tt_err load_local(far_apart *f)
+static tt_err load_local(diverse_batch *f)
 {
   tt_comm *c = f->k->c;
   int64_t width = f->k->s->scaler->inputs;
   double *score = NULL;
-  tt_slice part = {0};
-  tt_err e = tt_plan_slice(f->count, tt_comm_ranks(c), tt_comm_rank(c), &part);
-  if (!e && f->by_penalty) e = TT_ALLOC(score, part.count);
-  if (!e && f->by_penalty) shift_scores(f, part, score);
-  if (!e) e = tt_apart_create(part.first, part.count, width, score, &f->part);
+  tt_slice my_candidates = {0};
+  tt_err e = tt_partition_even(f->count, tt_comm_ranks(c), tt_comm_rank(c), &my_candidates);
+  if (!e && f->by_penalty) e = TT_ALLOC(score, my_candidates.count);
+  if (!e && f->by_penalty) shift_scores(f, my_candidates, score);
+  if (!e)
+    e = tt_k_center_create(my_candidates.first, my_candidates.count, width, score,
+                           &f->my_candidates);
   if (!e) e = read_local(f);
-  if (!e) e = TT_ALLOC(f->centre, CENTRES * width);
+  if (!e) e = TT_ALLOC(f->centre, CENTRE_BLOCK * width);
   if (!e) e = TT_ALLOC(f->inputs, f->k->count * width);
   tt_free(score);
   return e;
 }
 
-static tt_err heard(tt_comm *c, const tt_selection *s)
+static tt_err check_stop(tt_comm *c, const tt_select_args *s)
 {
-  tt_stop why = tt_stop_agreed(c, s->deadline, s->directory);
-  if (why == TT_STOP_no) return TT_OK;
+  tt_stop_reason why = tt_stop_agreed(c, s->deadline, s->directory);
+  if (why == TT_STOP_none) return TT_OK;
   return TT_FAIL(STOPPED, "stopped by %s while selecting; nothing is lost: run it again to go on",
                  tt_stop_text(why));
 }
 
 /* ---- centres ---- */
 
-static tt_err add_centres(far_apart *f, const double *x, int64_t count)
+static tt_err add_centres(diverse_batch *f, const double *x, int64_t count)
 {
-  int64_t width = f->part.inputs;
+  int64_t width = f->my_candidates.inputs;
   tt_err e = TT_OK;
   for (int64_t at = 0, n = 0; at < count && !e; at += n) {
-    n = count - at < CENTRES ? count - at : CENTRES;
+    n = count - at < CENTRE_BLOCK ? count - at : CENTRE_BLOCK;
     normalise(f->k->s->scaler, x + at * width, n, f->centre);
-    tt_apart_centres(&f->part, f->centre, n);
-    f->centres = 1;
-    tt_watchdog_alive_local("select");
-    e = heard(f->k->c, f->k->s);
+    tt_k_center_add_centres(&f->my_candidates, f->centre, n);
+    f->has_centre = 1;
+    tt_watchdog_heartbeat_local("select");
+    e = check_stop(f->k->c, f->k->s);
   }
   return e;
 }
 
 /* What the picks keep away from: this round's so far, for kcenter also what has labels. */
-static tt_err start(far_apart *f)
+static tt_err add_initial_centres(diverse_batch *f)
 {
-  const tt_selection *s = f->k->s;
-  tt_err e = tt_select_inputs(f->k, f->k->chosen, f->k->count, f->inputs);
+  const tt_select_args *s = f->k->s;
+  tt_err e = tt_selector_read_inputs(f->k, f->k->selected, f->k->count, f->inputs);
   if (!e) e = add_centres(f, f->inputs, f->k->count);
   if (!e && !f->by_penalty) e = add_centres(f, s->labelled, s->labelled_count);
   return e;
@@ -146,61 +154,65 @@ static tt_err start(far_apart *f)
 /* ---- picks ---- */
 
 /* The position of the next pick; -1 = none is left. */
-static int64_t next(far_apart *f)
+static int64_t next_position(diverse_batch *f)
 {
-  int64_t key = f->by_penalty ? tt_apart_penalised(&f->part, f->k->s->cfg->select_length)
-                              : tt_apart_farthest(&f->part);
-  tt_max_i64(f->k->c, &key, 1);
-  if (key == TT_APART_NONE) return -1;
-  return f->centres || f->by_penalty ? tt_apart_position(key) : f->best;
+  int64_t key = f->by_penalty
+                    ? tt_k_center_penalised(&f->my_candidates, f->k->s->cfg->select_length)
+                    : tt_k_center_farthest(&f->my_candidates);
+  tt_allreduce_max_i64(f->k->c, &key, 1);
+  if (key == TT_K_CENTER_NONE) return -1;
+  return f->has_centre || f->by_penalty ? tt_k_center_position(key) : f->best;
 }
 
 /* Greedy: one pass over the candidates a pick. */
-static tt_err pick(far_apart *f, int64_t most, tt_ranked *picked, int64_t *count)
+static tt_err select_greedily(diverse_batch *f, int64_t max_queries, tt_top_k_item *selected_items,
+                              int64_t *count)
 {
   tt_err e = TT_OK;
-  for (*count = 0; *count < most; ++*count) {
-    if (*count % LOOK == 0) e = heard(f->k->c, f->k->s);
-    int64_t at = e ? -1 : next(f);
+  for (*count = 0; *count < max_queries; ++*count) {
+    if (*count % STOP_CHECK_INTERVAL == 0) e = check_stop(f->k->c, f->k->s);
+    int64_t at = e ? -1 : next_position(f);
     if (at < 0) break;
-    picked[*count] = f->item[at];
-    int mine = tt_apart_take(&f->part, at, f->centre + f->part.inputs);
-    tt_allgather(f->k->c, f->centre + f->part.inputs,
-                 mine ? f->part.inputs * (int64_t)sizeof *f->centre : 0, f->centre, NULL);
-    tt_apart_centres(&f->part, f->centre, 1);
-    f->centres = 1;
-    tt_watchdog_alive_local("select");
+    selected_items[*count] = f->item[at];
+    int mine = tt_k_center_choose(&f->my_candidates, at, f->centre + f->my_candidates.inputs);
+    tt_allgatherv(f->k->c, f->centre + f->my_candidates.inputs,
+                  mine ? f->my_candidates.inputs * (int64_t)sizeof *f->centre : 0, f->centre, NULL);
+    tt_k_center_add_centres(&f->my_candidates, f->centre, 1);
+    f->has_centre = 1;
+    tt_watchdog_heartbeat_local("select");
   }
   return e;
 }
 
-static void free_all(far_apart *f)
+static void free_batch(diverse_batch *f)
 {
   tt_free(f->item);
   tt_free(f->centre);
   tt_free(f->inputs);
-  tt_apart_free(&f->part);
+  tt_k_center_free(&f->my_candidates);
 }
 
-tt_err tt_choose_apart(tt_chooser *k, int64_t list, int64_t most)
+tt_err tt_select_diverse(tt_selector *k, int64_t list, int64_t max_queries)
 {
-  far_apart f = {.k = k, .by_penalty = k->s->cfg->select_method == TT_SELECT_penalty};
-  tt_wish wish = {.list = list, .key = tt_key_of_score, .s = k->s};
-  tt_ranked *picked = NULL;
+  diverse_batch f = {.k = k, .by_penalty = k->s->cfg->select_method == TT_SELECT_penalty};
+  tt_ranking ranking = {.list = list, .key = tt_score_key, .s = k->s};
+  tt_top_k_item *selected_items = NULL;
   int64_t count = 0;
-  tt_err e = tt_select_best(k, &wish, prefilter(k->s, most), &f.item, &f.count);
+  tt_err e = tt_select_top_k(k, &ranking, prefilter_size(k->s, max_queries), &f.item, &f.count);
   if (!e && f.count > 0) {
     int64_t row = f.item[0].row;
-    qsort(f.item, (size_t)f.count, sizeof *f.item, by_row);
-    while (f.item[f.best].row != row)
-      f.best++;
+    qsort(f.item, (size_t)f.count, sizeof *f.item, compare_rows);
+    while (f.item[f.best].row != row) f.best++;
     e = tt_agree(k->c, load_local(&f));
-    if (!e) e = tt_agree(k->c, TT_ALLOC(picked, most < f.count ? most : f.count));
-    if (!e) e = start(&f);
-    if (!e) e = pick(&f, most < f.count ? most : f.count, picked, &count);
-    if (!e) tt_choose_add_local(k, picked, count);
+    if (!e)
+      e = tt_agree(k->c, TT_ALLOC(selected_items, max_queries < f.count ? max_queries : f.count));
+    if (!e) e = add_initial_centres(&f);
+    if (!e)
+      e = select_greedily(&f, max_queries < f.count ? max_queries : f.count, selected_items,
+                          &count);
+    if (!e) tt_selector_add_local(k, selected_items, count);
   }
-  tt_free(picked);
-  free_all(&f);
+  tt_free(selected_items);
+  free_batch(&f);
   return e;
 }

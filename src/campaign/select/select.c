@@ -7,53 +7,53 @@
 
 /* ---- methods ---- */
 
-static uint64_t key_of_gumbel(const tt_wish *w, int64_t row, float own)
+static uint64_t gumbel_key(const tt_ranking *w, int64_t row, float list_score)
 {
-  return tt_order_f64(tt_gumbel_value((double)own, w->temperature, (uint64_t)w->s->cfg->run_seed,
-                                      w->s->round, w->list, row));
+  return tt_sortable_f64(tt_gumbel_score((double)list_score, w->temperature,
+                                         (uint64_t)w->s->cfg->run_seed, w->s->round, w->list, row));
 }
 
-static uint64_t key_of_draw(const tt_wish *w, int64_t row, float own)
+static uint64_t random_key(const tt_ranking *w, int64_t row, float list_score)
 {
-  (void)own;
-  return tt_draw_key((uint64_t)w->s->cfg->run_seed, w->s->round, row);
+  (void)list_score;
+  return tt_random_key((uint64_t)w->s->cfg->run_seed, w->s->round, row);
 }
 
-static tt_err choose_best(tt_chooser *k, const tt_wish *wish, int64_t most)
+static tt_err select_top_k(tt_selector *k, const tt_ranking *ranking, int64_t max_queries)
 {
-  tt_ranked *best = NULL;
+  tt_top_k_item *best = NULL;
   int64_t count = 0;
-  tt_err e = tt_select_best(k, wish, most, &best, &count);
-  if (!e) tt_choose_add_local(k, best, count);
+  tt_err e = tt_select_top_k(k, ranking, max_queries, &best, &count);
+  if (!e) tt_selector_add_local(k, best, count);
   tt_free(best);
   return e;
 }
 
-static tt_err choose_top(tt_chooser *k, int64_t list, int64_t most)
+static tt_err select_top(tt_selector *k, int64_t list, int64_t max_queries)
 {
-  return choose_best(k, &(tt_wish){.list = list, .key = tt_key_of_score, .s = k->s}, most);
+  return select_top_k(k, &(tt_ranking){.list = list, .key = tt_score_key, .s = k->s}, max_queries);
 }
 
-static tt_err choose_stochastic(tt_chooser *k, int64_t list, int64_t most)
+static tt_err select_stochastic(tt_selector *k, int64_t list, int64_t max_queries)
 {
   double median = 0.0;
-  tt_err e = tt_select_median(k, list, &median);
+  tt_err e = tt_selector_median(k, list, &median);
   if (e) return e;
   double unit = isfinite(median) && median != 0.0 ? fabs(median) : 1.0;
-  tt_wish wish = {.list = list,
-                  .key = key_of_gumbel,
-                  .temperature = k->s->cfg->select_temperature * unit,
-                  .s = k->s};
-  return choose_best(k, &wish, most);
+  tt_ranking ranking = {.list = list,
+                        .key = gumbel_key,
+                        .temperature = k->s->cfg->select_temperature * unit,
+                        .s = k->s};
+  return select_top_k(k, &ranking, max_queries);
 }
 
-static tt_err choose_by_score(tt_chooser *k, int64_t list, int64_t most)
+static tt_err select_by_method(tt_selector *k, int64_t list, int64_t max_queries)
 {
-  switch ((tt_select)k->s->cfg->select_method) {
-  case TT_SELECT_top: return choose_top(k, list, most);
-  case TT_SELECT_stochastic: return choose_stochastic(k, list, most);
+  switch ((tt_select_method)k->s->cfg->select_method) {
+  case TT_SELECT_top: return select_top(k, list, max_queries);
+  case TT_SELECT_stochastic: return select_stochastic(k, list, max_queries);
   case TT_SELECT_kcenter:
-  case TT_SELECT_penalty: return tt_choose_apart(k, list, most);
+  case TT_SELECT_penalty: return tt_select_diverse(k, list, max_queries);
   case TT_SELECT_COUNT: break;
   }
   return TT_FAIL(INTERNAL, "select.method %d", (int)k->s->cfg->select_method);
@@ -63,74 +63,73 @@ static tt_err choose_by_score(tt_chooser *k, int64_t list, int64_t most)
 
 /* Each list chooses its part in turn; what one could not fill, for want of scores of its own, goes
  * to whoever can. */
-static tt_err choose_parts(tt_chooser *k, const int64_t *part)
+static tt_err select_quotas(tt_selector *k, const int64_t *quota)
 {
   tt_err e = TT_OK;
   for (int64_t l = 0; l < k->lists && !e; l++)
-    if (part[l] > 0) e = choose_by_score(k, l, part[l]);
-  for (int64_t l = 0; l < k->lists && !e && k->lists > 1 && k->count < k->room; l++)
-    e = choose_by_score(k, l, k->room - k->count);
+    if (quota[l] > 0) e = select_by_method(k, l, quota[l]);
+  for (int64_t l = 0; l < k->lists && !e && k->lists > 1 && k->count < k->capacity; l++)
+    e = select_by_method(k, l, k->capacity - k->count);
   return e;
 }
 
 /* Random ones first, so that they are of the whole pool. */
-static tt_err choose(tt_chooser *k, int64_t *random)
+static tt_err select_batch(tt_selector *k, int64_t *random)
 {
   const tt_config *cfg = k->s->cfg;
-  int64_t *part = NULL;
+  int64_t *quota = NULL;
   const double *weight = k->lists > 1 && cfg->score_weights.count ? cfg->score_weights.value : NULL;
-  tt_wish draw = {.key = key_of_draw, .whole_pool = 1, .s = k->s};
-  int64_t wanted = (int64_t)floor(cfg->select_random * (double)k->room + 0.5);
-  tt_err e = wanted > 0 ? choose_best(k, &draw, wanted) : TT_OK;
+  tt_ranking random_ranking = {.key = random_key, .whole_pool = 1, .s = k->s};
+  int64_t random_count = (int64_t)floor(cfg->select_random * (double)k->capacity + 0.5);
+  tt_err e = random_count > 0 ? select_top_k(k, &random_ranking, random_count) : TT_OK;
   *random = k->count;
-  if (!e) e = tt_agree(k->c, TT_ALLOC(part, k->lists));
-  if (!e) e = tt_agree(k->c, tt_parts(k->room - k->count, k->lists, weight, part));
-  if (!e) e = choose_parts(k, part);
-  tt_free(part);
+  if (!e) e = tt_agree(k->c, TT_ALLOC(quota, k->lists));
+  if (!e) e = tt_agree(k->c, tt_apportion(k->capacity - k->count, k->lists, weight, quota));
+  if (!e) e = select_quotas(k, quota);
+  tt_free(quota);
   return e;
 }
 
 /* By score first, then the `random` ones that were chosen before them. */
-static tt_err make_picks(tt_chooser *k, int64_t random, tt_picks **out)
+static tt_err make_query_batch(tt_selector *k, int64_t random, tt_queries **out)
 {
-  tt_picks *p = NULL;
-  tt_err e = tt_agree(k->c, tt_picks_create(k->count, k->s->scaler->inputs, &p));
+  tt_queries *p = NULL;
+  tt_err e = tt_agree(k->c, tt_queries_create(k->count, k->s->scaler->inputs, &p));
   if (!e) {
-    tt_ranked *item = k->chosen;
+    tt_top_k_item *item = k->selected;
     for (int64_t i = 0; i < k->count; i++) {
       int drawn = i >= k->count - random;
-      const tt_ranked *from = &item[drawn ? i - (k->count - random) : i + random];
+      const tt_top_k_item *from = &item[drawn ? i - (k->count - random) : i + random];
       p->row[i] = from->row;
       p->score[i] = drawn ? NAN : from->score;
       p->random[i] = (int8_t)drawn;
     }
-    for (int64_t i = 0; i < k->count; i++)
-      item[i] = (tt_ranked){.row = p->row[i]};
-    e = tt_select_inputs(k, item, k->count, p->x);
+    for (int64_t i = 0; i < k->count; i++) item[i] = (tt_top_k_item){.row = p->row[i]};
+    e = tt_selector_read_inputs(k, item, k->count, p->x);
   }
-  if (e) tt_picks_destroy(&p);
+  if (e) tt_queries_destroy(&p);
   *out = p;
   return e;
 }
 
-tt_err tt_select_picks(tt_comm *c, const tt_selection *s, tt_round *round, tt_picks **out)
+tt_err tt_select_queries(tt_comm *c, const tt_select_args *s, tt_round *round, tt_queries **out)
 {
-  tt_chooser k;
+  tt_selector k;
   int64_t random = 0;
   *out = NULL;
-  tt_err e = tt_chooser_open(c, s, &k);
-  if (!e) e = tt_choose_window(&k, round);
-  if (!e && k.trusted[TT_CANDIDATE] > 0 && k.room > 0) e = choose(&k, &random);
-  if (!e) e = make_picks(&k, random, out);
-  tt_chooser_close(&k);
+  tt_err e = tt_selector_open(c, s, &k);
+  if (!e) e = tt_select_trust_window(&k, round);
+  if (!e && k.trust_count[TT_TRUST_CANDIDATE] > 0 && k.capacity > 0) e = select_batch(&k, &random);
+  if (!e) e = make_query_batch(&k, random, out);
+  tt_selector_close(&k);
   return e;
 }
 
-tt_err tt_select_window(tt_comm *c, const tt_selection *s, tt_round *round)
+tt_err tt_select_window_only(tt_comm *c, const tt_select_args *s, tt_round *round)
 {
-  tt_chooser k;
-  tt_err e = tt_chooser_open(c, s, &k);
-  if (!e) e = tt_choose_window(&k, round);
-  tt_chooser_close(&k);
+  tt_selector k;
+  tt_err e = tt_selector_open(c, s, &k);
+  if (!e) e = tt_select_trust_window(&k, round);
+  tt_selector_close(&k);
   return e;
 }

@@ -10,39 +10,39 @@
 #include <unistd.h>
 
 /* A name that was cut would be another file. */
-static void mark_cut(int length, char path[TT_PATH_ROOM])
+static void clear_if_truncated(int length, char path[TT_PATH_MAX])
 {
-  if (length < 0 || length >= TT_PATH_ROOM) path[0] = '\0';
+  if (length < 0 || length >= TT_PATH_MAX) path[0] = '\0';
 }
 
-void tt_campaign_path(const char *directory, const char *name, char path[TT_PATH_ROOM])
+void tt_campaign_path(const char *directory, const char *name, char path[TT_PATH_MAX])
 {
-  mark_cut(snprintf(path, TT_PATH_ROOM, "%s/%s", directory, name), path);
+  clear_if_truncated(snprintf(path, TT_PATH_MAX, "%s/%s", directory, name), path);
 }
 
-void tt_round_path(const char *directory, int64_t round, const char *name, char path[TT_PATH_ROOM])
+void tt_round_path(const char *directory, int64_t round, const char *name, char path[TT_PATH_MAX])
 {
   const char *slash = *name ? "/" : "";
-  mark_cut(
-      snprintf(path, TT_PATH_ROOM, "%s/round-%04" PRId64 "%s%s", directory, round, slash, name),
+  clear_if_truncated(
+      snprintf(path, TT_PATH_MAX, "%s/round-%04" PRId64 "%s%s", directory, round, slash, name),
       path);
 }
 
-static tt_err make_one(const char *path)
+static tt_err make_one_directory(const char *path)
 {
   struct stat is;
   if (mkdir(path, 0777) == 0) return TT_OK;
-  int why = errno;
+  int error_number = errno;
   if (stat(path, &is) == 0) {
     if (S_ISDIR(is.st_mode)) return TT_OK;
-    why = ENOTDIR;
+    error_number = ENOTDIR;
   }
-  return TT_FAIL(CANTCREAT, "%s: directory cannot be made: %s", path, strerror(why));
+  return TT_FAIL(CANTCREAT, "%s: directory cannot be made: %s", path, strerror(error_number));
 }
 
-tt_err tt_make_directory_local(const char *path)
+tt_err tt_make_directories_local(const char *path)
 {
-  char part[TT_PATH_ROOM];
+  char part[TT_PATH_MAX];
   size_t n = strlen(path);
   if (n == 0 || n >= sizeof part)
     return TT_FAIL(CANTCREAT, "'%.80s': no name for a directory (%zu characters)", path, n);
@@ -50,41 +50,42 @@ tt_err tt_make_directory_local(const char *path)
     if (path[i] != '/' || path[i - 1] == '/') continue;
     memcpy(part, path, i);
     part[i] = '\0';
-    TT_TRY(make_one(part));
+    TT_TRY(make_one_directory(part));
   }
-  return make_one(path);
+  return make_one_directory(path);
 }
 
-static int remove_one(const char *path, const struct stat *is, int type, struct FTW *at)
+static int remove_entry(const char *path, const struct stat *is, int type, struct FTW *at)
 {
   (void)is, (void)at;
   return (type == FTW_DP ? rmdir(path) : unlink(path)) && errno != ENOENT ? errno : 0;
 }
 
-tt_err tt_remove_directory_local(const char *path)
+tt_err tt_remove_tree_local(const char *path)
 {
-  int why = nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-  if (why < 0) why = errno;
-  if (why && why != ENOENT) return TT_FAIL(IO, "%s: cannot be removed: %s", path, strerror(why));
+  int error_number = nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+  if (error_number < 0) error_number = errno;
+  if (error_number && error_number != ENOENT)
+    return TT_FAIL(IO, "%s: cannot be removed: %s", path, strerror(error_number));
   return TT_OK;
 }
 
 tt_err tt_round_remove_local(const char *directory, int64_t round)
 {
-  char path[TT_PATH_ROOM];
+  char path[TT_PATH_MAX];
   tt_round_path(directory, round, "", path);
-  return tt_remove_directory_local(path);
+  return tt_remove_tree_local(path);
 }
 
-tt_err tt_put_beside_local(const char *directory, const char *name)
+tt_err tt_backup_entry_local(const char *directory, const char *name)
 {
-  char from[TT_PATH_ROOM], beside[TT_PATH_ROOM + 32], to[TT_PATH_ROOM];
+  char from[TT_PATH_MAX], beside[TT_PATH_MAX + 32], to[TT_PATH_MAX];
   tt_campaign_path(directory, name, from);
   for (int n = 1; n < 100000; n++) {
     snprintf(beside, sizeof beside, "%s.before-%d", directory, n);
     tt_campaign_path(beside, name, to);
     if (*to && !access(to, F_OK)) continue;
-    TT_TRY(tt_make_directory_local(beside));
+    TT_TRY(tt_make_directories_local(beside));
     if (rename(from, to))
       return TT_FAIL(IO, "%s: cannot be renamed to %s: %s", from, to, strerror(errno));
     return TT_OK;

@@ -7,21 +7,21 @@
  *   DIR/STOP             a request to pause
  *   DIR/round-0001/      run.directory of its training: data.h5, model.h5, results.h5, checkpoints
  *     scores.h5 picks.h5 answers.h5 pool-0000.h5 label/ */
-#ifndef TT_LAYOUT_H
-#define TT_LAYOUT_H
+#ifndef TT_CAMPAIGN_FILE_NAMES_H
+#define TT_CAMPAIGN_FILE_NAMES_H
 #include "io/hdf5/files.h"
 
 /* DIR/name; DIR/round-0001 (name "") or DIR/round-0001/name. A name that is too long becomes "",
  * which is never found and cannot be made. */
-void tt_campaign_path(const char *directory, const char *name, char path[TT_PATH_ROOM]);
-void tt_round_path(const char *directory, int64_t round, const char *name, char path[TT_PATH_ROOM]);
+void tt_campaign_path(const char *directory, const char *name, char path[TT_PATH_MAX]);
+void tt_round_path(const char *directory, int64_t round, const char *name, char path[TT_PATH_MAX]);
 /* mkdir, also of parents; one that is there is fine. Errors: CANTCREAT. */
-tt_err tt_make_directory_local(const char *path);
+tt_err tt_make_directories_local(const char *path);
 /* Remove a directory, or that of a round, and all in it; one that is missing is fine.
  * Errors: IO. */
-tt_err tt_remove_directory_local(const char *path);
+tt_err tt_remove_tree_local(const char *path);
 tt_err tt_round_remove_local(const char *directory, int64_t round);
 /* DIRECTORY/name becomes DIRECTORY.before-N/name, with the first N where that is free: what may be
  * wanted again is never removed. Errors: CANTCREAT, IO. */
-tt_err tt_put_beside_local(const char *directory, const char *name);
+tt_err tt_backup_entry_local(const char *directory, const char *name);
 #endif

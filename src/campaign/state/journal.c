@@ -16,28 +16,28 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-enum { LINE_ROOM = 512, HASH_BLOCK = 1 << 20 };
+enum { LINE_SIZE = 512, HASH_BLOCK = 1 << 20 };
 
-typedef struct line {
-  tt_entry entry;
-  int again;
-} line;
+typedef struct journal_line {
+  tt_journal_entry entry;
+  int redo;
+} journal_line;
 
 struct tt_journal {
   char *file;
   char incarnation[128];
-  int descriptor; /* -1 = only to look at */
-  int64_t bytes;  /* of the file up to the end of its last whole line */
-  int64_t torn;   /* after them */
+  int descriptor;     /* -1 = only to look at */
+  int64_t bytes;      /* of the file up to the end of its last whole line */
+  int64_t torn_bytes; /* after them */
   int64_t lines;
-  line *line; /* [lines], room for the next power of two */
+  journal_line *journal_line; /* [lines], room for the next power of two */
 };
 
 /* ---- One line ----------------------------------------------------------------------------------
  */
 
 /* Pass over `text`, which must stand there. */
-static int pass(const char **at, const char *text)
+static int skip_text(const char **at, const char *text)
 {
   size_t n = strlen(text);
   if (strncmp(*at, text, n) != 0) return 0;
@@ -45,7 +45,7 @@ static int pass(const char **at, const char *text)
   return 1;
 }
 
-static int pass_whole(const char **at, int64_t *value)
+static int parse_integer(const char **at, int64_t *value)
 {
   char *end;
   if (**at < '1' || **at > '9') return 0;
@@ -55,7 +55,7 @@ static int pass_whole(const char **at, int64_t *value)
   return errno == 0;
 }
 
-static int pass_hash(const char **at, uint64_t *value)
+static int parse_hash(const char **at, uint64_t *value)
 {
   char digits[17] = "";
   size_t n = strspn(*at, "0123456789abcdef");
@@ -66,7 +66,7 @@ static int pass_hash(const char **at, uint64_t *value)
   return 1;
 }
 
-static int pass_seconds(const char **at, double *value)
+static int parse_seconds(const char **at, double *value)
 {
   size_t n = strspn(*at, "0123456789.");
   char *end;
@@ -76,7 +76,7 @@ static int pass_seconds(const char **at, double *value)
   return 1;
 }
 
-static int pass_stage(const char **at, tt_stage *stage)
+static int parse_stage(const char **at, tt_stage *stage)
 {
   for (int i = 0; tt_stage_name[i]; i++) {
     size_t n = strlen(tt_stage_name[i]);
@@ -89,44 +89,43 @@ static int pass_stage(const char **at, tt_stage *stage)
 }
 
 /* A text without quotes, escapes and control characters, up to its quote. */
-static int pass_text(const char **at)
+static int skip_string(const char **at)
 {
-  while ((unsigned char)**at >= 0x20 && **at != '"' && **at != '\\')
-    ++*at;
+  while ((unsigned char)**at >= 0x20 && **at != '"' && **at != '\\') ++*at;
   return **at == '"';
 }
 
 /* Exactly what print_line writes, without the line end. */
-static int parse(const char *text, line *out)
+static int parse_line(const char *text, journal_line *out)
 {
   const char *at = text;
-  tt_entry *e = &out->entry;
-  *out = (line){0};
-  if (!pass(&at, "{\"round\": ") || !pass_whole(&at, &e->round)) return 0;
-  if (!pass(&at, ", \"stage\": \"") || !pass_stage(&at, &e->stage)) return 0;
-  out->again = pass(&at, "\", \"again\": true, \"time\": \"");
-  if (!out->again) {
-    if (!pass(&at, "\", \"inputs\": \"") || !pass_hash(&at, &e->inputs)) return 0;
-    if (!pass(&at, "\", \"outputs\": \"") || !pass_hash(&at, &e->outputs)) return 0;
-    if (!pass(&at, "\", \"seconds\": ") || !pass_seconds(&at, &e->seconds)) return 0;
-    if (!pass(&at, ", \"time\": \"")) return 0;
+  tt_journal_entry *e = &out->entry;
+  *out = (journal_line){0};
+  if (!skip_text(&at, "{\"round\": ") || !parse_integer(&at, &e->round)) return 0;
+  if (!skip_text(&at, ", \"stage\": \"") || !parse_stage(&at, &e->stage)) return 0;
+  out->redo = skip_text(&at, "\", \"again\": true, \"time\": \"");
+  if (!out->redo) {
+    if (!skip_text(&at, "\", \"inputs\": \"") || !parse_hash(&at, &e->inputs)) return 0;
+    if (!skip_text(&at, "\", \"outputs\": \"") || !parse_hash(&at, &e->outputs)) return 0;
+    if (!skip_text(&at, "\", \"seconds\": ") || !parse_seconds(&at, &e->seconds)) return 0;
+    if (!skip_text(&at, ", \"time\": \"")) return 0;
   }
-  return pass_text(&at) && pass(&at, "\", \"incarnation\": \"") && pass_text(&at) &&
-         pass(&at, "\"}") && *at == '\0';
+  return skip_string(&at) && skip_text(&at, "\", \"incarnation\": \"") && skip_string(&at) &&
+         skip_text(&at, "\"}") && *at == '\0';
 }
 
-static int print_line(const line *l, const char *incarnation, char text[LINE_ROOM])
+static int print_line(const journal_line *l, const char *incarnation, char text[LINE_SIZE])
 {
-  const tt_entry *e = &l->entry;
+  const tt_journal_entry *e = &l->entry;
   char when[32] = "", middle[160] = "\"again\": true";
   time_t now = time(NULL);
   struct tm utc;
   if (gmtime_r(&now, &utc)) strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  if (!l->again)
+  if (!l->redo)
     snprintf(middle, sizeof middle,
              "\"inputs\": \"%016" PRIx64 "\", \"outputs\": \"%016" PRIx64 "\", \"seconds\": %.3f",
              e->inputs, e->outputs, e->seconds);
-  return snprintf(text, LINE_ROOM,
+  return snprintf(text, LINE_SIZE,
                   "{\"round\": %" PRId64
                   ", \"stage\": \"%s\", %s, \"time\": \"%s\", \"incarnation\": \"%s\"}\n",
                   e->round, tt_stage_name[e->stage], middle, when, incarnation);
@@ -135,34 +134,34 @@ static int print_line(const line *l, const char *incarnation, char text[LINE_ROO
 /* ---- Reading -----------------------------------------------------------------------------------
  */
 
-static tt_err remember(tt_journal *j, const line *l)
+static tt_err store_line(tt_journal *j, const journal_line *l)
 {
-  line *more = NULL;
-  if (!j->line || (j->lines & (j->lines - 1)) == 0) {
+  journal_line *more = NULL;
+  if (!j->journal_line || (j->lines & (j->lines - 1)) == 0) {
     TT_TRY(TT_ALLOC(more, j->lines ? 2 * j->lines : 1));
-    if (j->lines) memcpy(more, j->line, (size_t)j->lines * sizeof *more);
-    tt_free(j->line);
-    j->line = more;
+    if (j->lines) memcpy(more, j->journal_line, (size_t)j->lines * sizeof *more);
+    tt_free(j->journal_line);
+    j->journal_line = more;
   }
-  j->line[j->lines++] = *l;
+  j->journal_line[j->lines++] = *l;
   return TT_OK;
 }
 
 static tt_err read_lines(tt_journal *j, FILE *f)
 {
   char *text = NULL;
-  size_t room = 0;
+  size_t capacity = 0;
   ssize_t n;
   tt_err e = TT_OK;
-  while (!e && (n = getline(&text, &room, f)) > 0) {
-    line l;
+  while (!e && (n = getline(&text, &capacity, f)) > 0) {
+    journal_line l;
     if (text[n - 1] != '\n') {
-      j->torn = n;
+      j->torn_bytes = n;
       break;
     }
     text[n - 1] = '\0';
-    if ((ssize_t)strlen(text) == n - 1 && parse(text, &l))
-      e = remember(j, &l);
+    if ((ssize_t)strlen(text) == n - 1 && parse_line(text, &l))
+      e = store_line(j, &l);
     else
       e = TT_FAIL(DATA,
                   "%s:%" PRId64 ": '%.80s' is no line of a journal; put the line right or remove "
@@ -175,7 +174,7 @@ static tt_err read_lines(tt_journal *j, FILE *f)
   return e;
 }
 
-static tt_err read_file(tt_journal *j)
+static tt_err read_journal(tt_journal *j)
 {
   FILE *f = fopen(j->file, "re");
   if (!f && errno == ENOENT) return TT_OK;
@@ -185,12 +184,12 @@ static tt_err read_file(tt_journal *j)
   return e;
 }
 
-static tt_err begin_to_append(tt_journal *j)
+static tt_err open_for_append(tt_journal *j)
 {
-  char directory[TT_PATH_ROOM];
+  char directory[TT_PATH_MAX];
   j->descriptor = open(j->file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (j->descriptor < 0) return TT_FAIL(CANTCREAT, "%s: %s", j->file, strerror(errno));
-  tt_file_directory_local(j->file, directory);
+  tt_file_dirname_local(j->file, directory);
   return tt_file_sync_local(directory);
 }
 
@@ -206,8 +205,8 @@ tt_err tt_journal_open_local(const char *file, const char *incarnation, tt_journ
     unsigned char c = (unsigned char)incarnation[i];
     j->incarnation[i] = (char)(c < 0x20 || c == '"' || c == '\\' ? '_' : c);
   }
-  if (!e) e = read_file(j);
-  if (!e && incarnation) e = begin_to_append(j);
+  if (!e) e = read_journal(j);
+  if (!e && incarnation) e = open_for_append(j);
   if (e) tt_journal_close_local(&j);
   *out = j;
   return e;
@@ -218,17 +217,17 @@ void tt_journal_close_local(tt_journal **j)
   if (!*j) return;
   if ((*j)->descriptor >= 0) close((*j)->descriptor);
   tt_free((*j)->file);
-  tt_free((*j)->line);
+  tt_free((*j)->journal_line);
   tt_free(*j);
 }
 
-const tt_entry *tt_journal_find(const tt_journal *j, int64_t round, tt_stage stage)
+const tt_journal_entry *tt_journal_find(const tt_journal *j, int64_t round, tt_stage stage)
 {
   for (int64_t i = j->lines - 1; i >= 0; i--) {
-    const line *l = &j->line[i];
-    const tt_entry *e = &l->entry;
-    if (!l->again && e->round == round && e->stage == stage) return e;
-    if (l->again && (e->round < round || (e->round == round && e->stage <= stage))) return NULL;
+    const journal_line *l = &j->journal_line[i];
+    const tt_journal_entry *e = &l->entry;
+    if (!l->redo && e->round == round && e->stage == stage) return e;
+    if (l->redo && (e->round < round || (e->round == round && e->stage <= stage))) return NULL;
   }
   return NULL;
 }
@@ -236,8 +235,7 @@ const tt_entry *tt_journal_find(const tt_journal *j, int64_t round, tt_stage sta
 double tt_journal_seconds(const tt_journal *j)
 {
   double seconds = 0.0;
-  for (int64_t i = 0; i < j->lines; i++)
-    seconds += j->line[i].entry.seconds;
+  for (int64_t i = 0; i < j->lines; i++) seconds += j->journal_line[i].entry.seconds;
   return seconds;
 }
 
@@ -245,18 +243,18 @@ double tt_journal_seconds(const tt_journal *j)
  */
 
 /* Nobody else has written, and the file ends with a whole line. */
-static tt_err tidy(tt_journal *j)
+static tt_err truncate_torn_line(tt_journal *j)
 {
   struct stat is;
   if (fstat(j->descriptor, &is)) return TT_FAIL(IO, "%s: %s", j->file, strerror(errno));
-  if (is.st_size != j->bytes + j->torn)
+  if (is.st_size != j->bytes + j->torn_bytes)
     return TT_FAIL(IO,
                    "%s: has %lld bytes instead of %" PRId64 ": something else writes to it; is "
                    "the campaign running twice?",
-                   j->file, (long long)is.st_size, j->bytes + j->torn);
-  if (j->torn && ftruncate(j->descriptor, j->bytes))
+                   j->file, (long long)is.st_size, j->bytes + j->torn_bytes);
+  if (j->torn_bytes && ftruncate(j->descriptor, j->bytes))
     return TT_FAIL(IO, "%s: %s", j->file, strerror(errno));
-  j->torn = 0;
+  j->torn_bytes = 0;
   return TT_OK;
 }
 
@@ -268,49 +266,49 @@ static tt_err write_line(tt_journal *j, const char *text, int n)
     j->bytes += n;
     return TT_OK;
   }
-  int why = done >= 0 && done < n ? ENOSPC : errno;
-  if (done > 0 && ftruncate(j->descriptor, j->bytes)) j->torn = done;
-  return TT_FAIL(IO, "%s: %s", j->file, strerror(why));
+  int error_number = done >= 0 && done < n ? ENOSPC : errno;
+  if (done > 0 && ftruncate(j->descriptor, j->bytes)) j->torn_bytes = done;
+  return TT_FAIL(IO, "%s: %s", j->file, strerror(error_number));
 }
 
-static tt_err append(tt_journal *j, const line *l)
+static tt_err append_line(tt_journal *j, const journal_line *l)
 {
-  char text[LINE_ROOM];
-  line exact;
+  char text[LINE_SIZE];
+  journal_line exact;
   int n = print_line(l, j->incarnation, text);
-  if (n >= LINE_ROOM || j->descriptor < 0)
+  if (n >= LINE_SIZE || j->descriptor < 0)
     return TT_FAIL(INTERNAL, "%s: a line of %d bytes, descriptor %d", j->file, n, j->descriptor);
   text[n - 1] = '\0';
-  if (!parse(text, &exact))
+  if (!parse_line(text, &exact))
     return TT_FAIL(INTERNAL, "%s: would not be read again: %s", j->file, text);
   text[n - 1] = '\n';
-  TT_TRY(tidy(j));
+  TT_TRY(truncate_torn_line(j));
   TT_TRY(write_line(j, text, n));
-  return remember(j, &exact);
+  return store_line(j, &exact);
 }
 
-tt_err tt_journal_done_local(tt_journal *j, const tt_entry *e)
+tt_err tt_journal_append_done_local(tt_journal *j, const tt_journal_entry *e)
 {
-  line l = {.entry = *e};
+  journal_line l = {.entry = *e};
   if (!(l.entry.seconds >= 0.0)) l.entry.seconds = 0.0;
-  return append(j, &l);
+  return append_line(j, &l);
 }
 
-tt_err tt_journal_again_local(tt_journal *j, int64_t round, tt_stage stage)
+tt_err tt_journal_append_redo_local(tt_journal *j, int64_t round, tt_stage stage)
 {
-  const line l = {.entry = {.round = round, .stage = stage}, .again = 1};
-  return append(j, &l);
+  const journal_line l = {.entry = {.round = round, .stage = stage}, .redo = 1};
+  return append_line(j, &l);
 }
 
 /* ---- Hash of a file ----------------------------------------------------------------------------
  */
 
-static tt_err hash_all(const char *path, FILE *f, XXH3_state_t *state, char *block, uint64_t *hash)
+static tt_err hash_stream(const char *path, FILE *f, XXH3_state_t *state, char *block,
+                          uint64_t *hash)
 {
   size_t n;
   XXH3_64bits_reset(state);
-  while ((n = fread(block, 1, HASH_BLOCK, f)) > 0)
-    XXH3_64bits_update(state, block, n);
+  while ((n = fread(block, 1, HASH_BLOCK, f)) > 0) XXH3_64bits_update(state, block, n);
   if (ferror(f)) return TT_FAIL(IO, "%s: %s", path, strerror(errno));
   *hash = XXH3_64bits_digest(state);
   return TT_OK;
@@ -324,7 +322,7 @@ tt_err tt_file_hash_local(const char *path, uint64_t *hash)
   XXH3_state_t *state = XXH3_createState();
   tt_err e = TT_ALLOC(block, HASH_BLOCK);
   if (!e && !state) e = TT_FAIL(MEM, "no memory to hash %s", path);
-  if (!e) e = hash_all(path, f, state, block, hash);
+  if (!e) e = hash_stream(path, f, state, block, hash);
   XXH3_freeState(state);
   tt_free(block);
   fclose(f);

@@ -13,12 +13,12 @@
 
 typedef struct tt_journal tt_journal;
 
-typedef struct tt_entry {
+typedef struct tt_journal_entry {
   int64_t round;
   tt_stage stage;
   uint64_t inputs, outputs;
   double seconds;
-} tt_entry;
+} tt_journal_entry;
 
 /* Read what is there (a missing file is an empty journal) and get ready to append. incarnation is
  * borrowed; NULL = only look, while another may be writing: nothing is made, changed or appended.
@@ -28,12 +28,12 @@ void tt_journal_close_local(tt_journal **j); /* accepts NULL */
 
 /* The last entry of a stage that nothing has undone since: by a later `again` of it or of an
  * earlier stage, of this or an earlier round. NULL = not done. Valid until the next append. */
-const tt_entry *tt_journal_find(const tt_journal *j, int64_t round, tt_stage stage);
+const tt_journal_entry *tt_journal_find(const tt_journal *j, int64_t round, tt_stage stage);
 
 /* Append and sync; a torn last line is cut off first. Errors: IO (disk full: nothing is lost, the
  * stage will be done again; the file has grown meanwhile: another life is writing). */
-tt_err tt_journal_done_local(tt_journal *j, const tt_entry *e);
-tt_err tt_journal_again_local(tt_journal *j, int64_t round, tt_stage stage);
+tt_err tt_journal_append_done_local(tt_journal *j, const tt_journal_entry *e);
+tt_err tt_journal_append_redo_local(tt_journal *j, int64_t round, tt_stage stage);
 
 /* Wall time of all finished stages, of all lives, those that were done again too. */
 double tt_journal_seconds(const tt_journal *j);

@@ -1,8 +1,9 @@
 /* cuda_runtime.h — stands in for the header of that name: the part of the CUDA runtime and of the
  * device language that tutti uses, for a host compiler. See double.h for what it checks.
  *
- * Left out on purpose: static __shared__, __constant__ and __device__ variables (use TT_SHARED and
- * arguments), <<<>>> (use tt_launch), atomics on floating point, masks other than the full warp. */
+ * Left out on purpose: static __shared__, __constant__ and __device__ variables (use
+ * TT_SHARED_MEMORY and arguments), <<<>>> (use tt_launch), atomics on floating point, masks other
+ * than the full warp. */
 #ifndef TT_DOUBLE_CUDA_RUNTIME_H
 #define TT_DOUBLE_CUDA_RUNTIME_H
 #ifndef TT_CUDA_DOUBLE
@@ -246,7 +247,8 @@ template <class Args> void call_kernel(void (*kernel)(), const void *args)
   reinterpret_cast<void (*)(Args)>(kernel)(*static_cast<const Args *>(args));
 }
 
-/* gcc 12 takes a number for padding in one of them: hence a mask for looking, not a copy to run on. */
+/* gcc 12 takes a number for padding in one of them: hence a mask for looking, not a copy to run on.
+ */
 template <class Args> const unsigned char *fields_of()
 {
   alignas(Args) static unsigned char bytes[sizeof(Args)];

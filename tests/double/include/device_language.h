@@ -80,12 +80,12 @@ template <class T> const unsigned char *exchange(unsigned mask, const T &value, 
 }
 } // namespace tt_double
 
-/* For TT_SHARED, tt_launch and cuda/cluster/thread_block_cluster.cuh. */
+/* For TT_SHARED_MEMORY, tt_launch and cuda/cluster/thread_block_cluster.cuh. */
 void *tt_double_shared();
 int tt_double_cluster_size();
 int tt_double_cluster_rank();
 void *tt_double_cluster_map(void *at, int rank); /* `at` lies in the block's own shared memory */
-void tt_double_label(const char *file, int line, const char *text);
+void tt_double_set_launch_site(const char *file, int line, const char *text);
 
 /* ---- barriers ---- */
 
@@ -218,8 +218,8 @@ static inline float tt_double_tf32(float x)
 }
 
 /* mma.sync.m16n8k8 of TF32 numbers, fragments as the PTX ISA has them. As the hardware does, it
- * ignores the bits that TF32 does not have. The sum is one of floats in ascending order; a GPU's has
- * an order of its own and cuts off instead of rounding. */
+ * ignores the bits that TF32 does not have. The sum is one of floats in ascending order; a GPU's
+ * has an order of its own and cuts off instead of rounding. */
 static inline void tt_double_mma(float (&c)[4], const float (&a)[4], const float (&b)[2],
                                  TT_DOUBLE_HERE)
 {
@@ -227,8 +227,7 @@ static inline void tt_double_mma(float (&c)[4], const float (&a)[4], const float
     float a[4], b[2];
   } mine = {{a[0], a[1], a[2], a[3]}, {b[0], b[1]}};
   float *const number[] = {mine.a, mine.a + 1, mine.a + 2, mine.a + 3, mine.b, mine.b + 1};
-  for (float *x : number)
-    *x = __uint_as_float(__float_as_uint(*x) & 0xFFFFE000u);
+  for (float *x : number) *x = __uint_as_float(__float_as_uint(*x) & 0xFFFFE000u);
   const unsigned char *slots = tt_double::exchange(0xFFFFFFFFu, mine, {"mma.sync", file, line});
   int row = tt_double::lane() / 4, pair = tt_double::lane() % 4;
   float sum[4] = {};
@@ -241,8 +240,7 @@ static inline void tt_double_mma(float (&c)[4], const float (&a)[4], const float
     sum[2] += left.a[k / 4 * 2 + 1] * even.b[k / 4];
     sum[3] += left.a[k / 4 * 2 + 1] * odd.b[k / 4];
   }
-  for (int q = 0; q < 4; q++)
-    c[q] += sum[q];
+  for (int q = 0; q < 4; q++) c[q] += sum[q];
 }
 
 #define TT_DOUBLE_MINMAX(type_)                                                                    \
