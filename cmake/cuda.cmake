@@ -1,6 +1,6 @@
-# The CUDA floor, twice from the same cuda/*/*.cu: for the GPU with nvcc, where there is one
-# (tutti_cuda), and for the host over the test double (tutti_cuda_double). Include it before
-# enable_language(CUDA): it sets the default architectures.
+# The .cu files are compiled twice: for the GPU with nvcc, where there is one (rooms.cmake), and for
+# the host over the test double (tutti_cuda_double). Include it before enable_language(CUDA): it sets
+# the default architectures.
 if(NOT CMAKE_CUDA_ARCHITECTURES)
   # A100 and H100/H200 as machine code; PTX of the newest for what comes after.
   set(CMAKE_CUDA_ARCHITECTURES "80-real;90" CACHE STRING "GPU architectures to compile for")
@@ -11,9 +11,7 @@ endif()
 # the inner loops write their fused multiply-adds out (fmaf) and lose nothing. Division, square root
 # and subnormal numbers keep nvcc's defaults, which are those of IEEE 754.
 function(tutti_cuda_compile target)
-  target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR})
-  target_link_libraries(${target} PRIVATE tutti_random123)
-  target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
+  target_link_libraries(${target} PRIVATE tutti_flags tutti_random123)
   target_compile_options(${target} PRIVATE -fmad=false -Xptxas=-v -Xcompiler=-Wall,-Wextra,-ffp-contract=off
                          $<$<BOOL:${TUTTI_WERROR}>:--Werror=all-warnings>
                          $<$<BOOL:${TUTTI_WERROR}>:-Xcompiler=-Werror>
@@ -23,20 +21,11 @@ function(tutti_cuda_compile target)
                         CUDA_COMPILER_LAUNCHER ${CMAKE_SOURCE_DIR}/cmake/keep_ptxas.sh)
 endfunction()
 
-# Floor 3 for the GPU. Call it after enable_language(CUDA).
-function(tutti_cuda_rooms)
-  find_package(CUDAToolkit REQUIRED)
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cuda/*/*.cu)
-  add_library(tutti_cuda OBJECT ${sources})
-  tutti_cuda_compile(tutti_cuda)
-  target_link_libraries(tutti_cuda INTERFACE CUDA::cudart_static CUDA::cublas stdc++)
-endfunction()
-
 # The same sources as C++, with the double instead of CUDA's headers and libraries:
 #   tutti_double       the double and the layer of cuda/common/device.cuh over it; needs no floor but base
 #   tutti_cuda_double  the rest of the CUDA floor; a program links it beside the floors 0 to 3
 # Needs enable_language(CXX). The language is a property of sources in one directory: call it in
-# another one than tutti_cuda_rooms.
+# another one than the rooms.
 function(tutti_cuda_double)
   file(GLOB layer CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cuda/common/device*.cu)
   file(GLOB cuda CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cuda/*/*.cu)

@@ -4,16 +4,25 @@
 #
 #   tutti_room(FOLDER [USE FOLDER...] [LINK LIBRARY...])
 #
-# The library of core/base is called tutti_core_base. Rooms without .c files (formulas, and the rooms
-# of cuda/ that nvcc compiles, see cuda.cmake) are INTERFACE libraries.
+# The library of core/base is called tutti_core_base. nvcc compiles the .cu files of a room, if there
+# is one: these rooms are in TUTTI_CUDA_ROOMS, all others in TUTTI_ROOMS. A room without anything to
+# compile is an INTERFACE library.
 set(TUTTI_ROOMS)
+set(TUTTI_CUDA_ROOMS)
 function(tutti_room folder)
   cmake_parse_arguments(ROOM "" "" "USE;LINK" ${ARGN})
   string(REPLACE / _ name tutti_${folder})
   list(TRANSFORM ROOM_USE REPLACE / _)
   list(TRANSFORM ROOM_USE PREPEND tutti_)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.c)
-  if(sources)
+  file(GLOB kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cu)
+  if(kernels AND CMAKE_CUDA_COMPILER)
+    add_library(${name} OBJECT ${kernels})
+    target_link_libraries(${name} PUBLIC tutti_flags ${ROOM_USE} ${ROOM_LINK})
+    tutti_cuda_compile(${name})
+    target_link_libraries(${name} INTERFACE CUDA::cudart_static CUDA::cublas stdc++)
+    set(TUTTI_CUDA_ROOMS ${TUTTI_CUDA_ROOMS} ${name} PARENT_SCOPE)
+  elseif(sources)
     add_library(${name} OBJECT ${sources})
     target_link_libraries(${name} PUBLIC tutti_flags ${ROOM_USE} ${ROOM_LINK})
     set(TUTTI_ROOMS ${TUTTI_ROOMS} ${name} PARENT_SCOPE)

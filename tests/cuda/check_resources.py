@@ -32,7 +32,7 @@ def plain_name(mangled):
 def read_build(folder):
     """{(kernel, architecture): figures}"""
     found, who, frame = {}, None, None
-    for path in sorted(folder.glob("CMakeFiles/tutti_cuda.dir/cuda/*.ptxas")):
+    for path in sorted(folder.glob("CMakeFiles/tutti_cuda*.dir/cuda/*/*.ptxas")):
         for line in path.read_text().splitlines():
             if entry := ENTRY.search(line):
                 who = (plain_name(entry[1]), entry[2])
