@@ -173,44 +173,29 @@ tt_err tt_prediction_file_create(tt_comm *c, const char *file, const tt_trained_
   return e;
 }
 
-tt_err tt_prediction_file_write(tt_prediction_file *f, int64_t first, int64_t count,
-                                const double *mean, const double *total, const double *aleatoric,
-                                const double *epistemic, const double *quantile,
-                                const float *members_mean, const float *members_variance)
+tt_err tt_prediction_file_write(tt_prediction_file *f, const tt_prediction_block *b)
 {
-  const double *column[] = {mean, total, aleatoric, epistemic};
-  const int64_t at[] = {0, first, 0};
+  const double *column[] = {b->mean, b->total, b->aleatoric, b->epistemic};
+  const struct {
+    const char *variable;
+    int64_t layers, width;
+    const void *from;
+  } part[] = {{"y_pred_quantile", f->quantiles, f->columns, b->quantile},
+              {"y_member_mean", f->members, f->width, b->member_mean},
+              {"y_member_variance", f->members, f->width, b->member_variance},
+              {"y_pred_lower", f->levels, f->columns, b->lower},
+              {"y_pred_upper", f->levels, f->columns, b->upper}};
+  const int64_t at[] = {0, b->first, 0}, *size = (int64_t[]){b->rows, f->columns};
   tt_err e = TT_OK;
   for (int i = 0; i < 4; i++)
-    e = tt_h5_write_block(f->file, column_variable[i], &at[1], (int64_t[]){count, f->columns},
-                          column[i]);
-  if (f->quantiles) {
-    const int64_t size[] = {count ? f->quantiles : 0, count, f->columns};
-    e = tt_h5_write_block(f->file, "y_pred_quantile", at, size, quantile);
+    e = tt_h5_write_block(f->file, column_variable[i], &at[1], size, column[i]);
+  for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
+    const int64_t block[] = {b->rows ? part[i].layers : 0, b->rows, part[i].width};
+    if (part[i].layers) e = tt_h5_write_block(f->file, part[i].variable, at, block, part[i].from);
   }
-  if (f->members) {
-    const int64_t size[] = {count ? f->members : 0, count, f->width};
-    tt_h5_write_block(f->file, "y_member_mean", at, size, members_mean);
-    e = tt_h5_write_block(f->file, "y_member_variance", at, size, members_variance);
-  }
-  return e;
-}
-
-tt_err tt_prediction_file_write_extras(tt_prediction_file *f, int64_t first, int64_t count,
-                                       const double *lower, const double *upper,
-                                       const double *entropy, const double *information)
-{
-  const int64_t at[] = {0, first, 0}, size[] = {count ? f->levels : 0, count, f->columns};
-  tt_err e = TT_OK;
-  if (f->levels) {
-    tt_h5_write_block(f->file, "y_pred_lower", at, size, lower);
-    e = tt_h5_write_block(f->file, "y_pred_upper", at, size, upper);
-  }
-  if (f->classes) {
-    tt_h5_write_block(f->file, "y_entropy", &at[1], &size[1], entropy);
-    e = tt_h5_write_block(f->file, "y_mutual_information", &at[1], &size[1], information);
-  }
-  return e;
+  if (!f->classes) return e;
+  tt_h5_write_block(f->file, "y_entropy", &at[1], size, b->entropy);
+  return tt_h5_write_block(f->file, "y_mutual_information", &at[1], size, b->mutual_information);
 }
 
 tt_err tt_prediction_file_close(tt_prediction_file **f)

@@ -107,19 +107,24 @@ typedef struct tt_prediction_shape {
 tt_err tt_prediction_file_create(tt_comm *c, const char *file, const tt_trained_ensembles *model,
                                  const tt_prediction_shape *shape, const tt_provenance *from,
                                  tt_prediction_file **out);
-/* Collective: each rank passes its own rows of this round, count may be 0. Arrays [count][C];
- * quantile [Q][count][C] or NULL; members_mean and members_variance [G][count][W] or NULL, W the
- * largest tt_trained_ensemble_width, NaN beyond a committee's own. */
-tt_err tt_prediction_file_write(tt_prediction_file *f, int64_t first, int64_t count,
-                                const double *mean, const double *total, const double *aleatoric,
-                                const double *epistemic, const double *quantile,
-                                const float *members_mean, const float *members_variance);
-/* Collective, in the same rounds: conformal intervals [levels][count][C] of a calibrated model,
- * entropy and mutual information [count][C] of one that predicts classes; what the model has not is
- * not looked at. */
-tt_err tt_prediction_file_write_extras(tt_prediction_file *f, int64_t first, int64_t count,
-                                       const double *lower, const double *upper,
-                                       const double *entropy, const double *information);
+/* Predictions of rows [first, first + rows) of the file, in the user's units; NULL = not predicted.
+ * W is the largest tt_trained_ensemble_width. */
+typedef struct tt_prediction_block {
+  int64_t first, rows, columns;                 /* C columns */
+  double *mean, *total, *aleatoric, *epistemic; /* [rows][C] */
+  int64_t quantiles;
+  const double *probability; /* [Q] borrowed */
+  double *quantile;          /* [Q][rows][C] of the mixture of the members */
+  int64_t levels;
+  double *lower, *upper;                /* [levels][rows][C] conformal intervals */
+  double *entropy, *mutual_information; /* [rows][C] in nats; NaN where there are no classes */
+  int64_t width;
+  float *member_mean, *member_variance; /* [G][rows][W] NaN beyond a member's own width */
+} tt_prediction_block;
+
+/* Collective: each rank passes its own rows of this round, perhaps none. What the shape and the
+ * model of the file do not have is not read. */
+tt_err tt_prediction_file_write(tt_prediction_file *f, const tt_prediction_block *b);
 tt_err tt_prediction_file_close(tt_prediction_file **f);
 void tt_prediction_file_destroy(tt_prediction_file **f);
 #endif

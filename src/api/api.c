@@ -6,6 +6,7 @@
 #include "io/model/model_file.h"
 #include "src/host/resources.h"
 #include "src/predict/normalization.h"
+#include "src/predict/prediction_block.h"
 #include "src/train/trainer.h"
 
 enum { CHUNK_ROWS = 4096 }; /* rows at a time */
@@ -68,21 +69,12 @@ const char *tutti_input_name(const tutti_model *model, int64_t input)
   return input >= 0 && input < c->count ? c->name[input] : NULL;
 }
 
-/* The ensemble a column of one committee belongs to, and its target column. */
-static const tt_ensemble *column_in(const tt_trained_ensemble *c, int64_t column, int32_t *target)
-{
-  int64_t width = tt_trained_ensemble_width(c);
-  const tt_ensemble *e = &c->ensemble[column / width];
-  *target = e->column[column % width / c->model.quantities];
-  return e;
-}
-
 /* The ensemble a predicted column belongs to, and its target column; NULL if there is none. */
 static const tt_ensemble *find_column(const tutti_model *model, int64_t column, int32_t *target)
 {
   for (int64_t i = 0; column >= 0 && i < model->all.count; i++) {
     int64_t columns = tt_trained_ensemble_columns(model->all.at[i]);
-    if (column < columns) return column_in(model->all.at[i], column, target);
+    if (column < columns) return tt_column_ensemble(model->all.at[i], column, target);
     column -= columns;
   }
   return NULL;
@@ -107,67 +99,44 @@ const char *tutti_target_units(const tutti_model *model, int64_t column)
   return find_column(model, column, &t) ? model->all.at[0]->target.units[t] : NULL;
 }
 
-static void store(double *out, int64_t cell, double value)
+/* The rows of a block, with columns of every trained ensemble. */
+static tt_err predict_block(const tutti_model *model, const tt_resources *use, const double *x,
+                            float *normalized, tt_prediction_block *b)
 {
-  if (out) out[cell] = value;
-}
-
-/* Rows of one call: normalised inputs, and columns [first_column, ...) of the whole table. */
-typedef struct chunk {
-  int64_t first, rows;
-  const float *normalized;
-  int64_t first_column, columns;
-  double *const *out;
-} chunk;
-
-static tt_err predict_ensemble(const tt_trained_ensemble *c, const tt_resources *use,
-                               const chunk *p, tt_moments *moments)
-{
-  TT_TRY(tt_engine_cpu.predict(c, use, p->rows, p->normalized, moments, NULL));
-  for (int64_t column = 0; column < moments->columns; column++) {
-    int32_t t = 0;
-    column_in(c, column, &t);
-    double scale = c->scaler.y_scale[t];
-    double spread = scale * tt_calibration_std_scale(&c->calibration, column);
-    for (int64_t r = 0; r < p->rows; r++) {
-      tt_uncertainty at = tt_moments_at(moments, r, column);
-      int64_t cell = (p->first + r) * p->columns + p->first_column + column;
-      store(p->out[0], cell, at.mean * scale + c->scaler.y_mean[t]);
-      store(p->out[1], cell, at.total * spread);
-      store(p->out[2], cell, at.aleatoric * spread);
-      store(p->out[3], cell, at.epistemic * spread);
-    }
-  }
-  return TT_OK;
-}
-
-static tt_err predict_chunk(const tutti_model *model, const tt_resources *use, chunk *p,
-                            const double *x, float *normalized)
-{
-  tt_err e = tt_normalize_checked_local(model->all.at[0], "tutti_predict", "x", p->first, p->rows,
-                                        x + p->first * tutti_inputs(model), normalized);
-  p->first_column = 0;
+  tt_err e = tt_normalize_checked_local(model->all.at[0], "tutti_predict", "x", b->first, b->rows,
+                                        x + b->first * tutti_inputs(model), normalized);
+  int64_t column = 0;
   for (int64_t i = 0; !e && i < model->all.count; i++) {
+    const tt_trained_ensemble *m = model->all.at[i];
     tt_moments *moments = NULL;
-    e = tt_moments_create(p->rows, tt_trained_ensemble_columns(model->all.at[i]), &moments);
-    if (!e) e = predict_ensemble(model->all.at[i], use, p, moments);
-    p->first_column += tt_trained_ensemble_columns(model->all.at[i]);
+    e = tt_moments_create(b->rows, tt_trained_ensemble_columns(m), &moments);
+    if (!e) e = tt_engine_cpu.predict(m, use, b->rows, normalized, moments, NULL);
+    tt_ensemble_prediction own = {.m = m, .column = column, .moments = moments};
+    if (!e) e = tt_prediction_block_fill(b, &own);
+    column += tt_trained_ensemble_columns(m);
     tt_moments_destroy(&moments);
   }
   return e;
 }
 
+static double *at_row(double *out, int64_t cell) { return out ? out + cell : NULL; }
+
 int tutti_predict(const tutti_model *model, int64_t rows, const double *x, int threads,
                   double *mean, double *total, double *aleatoric, double *epistemic)
 {
-  double *const out[4] = {mean, total, aleatoric, epistemic};
   tt_resources use = {.threads = threads > 0 ? threads : tt_resources_cores_local()};
+  int64_t columns = tutti_columns(model);
   float *normalized = NULL;
   tt_err e = TT_ALLOC(normalized, CHUNK_ROWS * tutti_inputs(model));
-  chunk p = {.normalized = normalized, .columns = tutti_columns(model), .out = out};
-  for (; !e && p.first < rows; p.first += CHUNK_ROWS) {
-    p.rows = rows - p.first < CHUNK_ROWS ? rows - p.first : CHUNK_ROWS;
-    e = predict_chunk(model, &use, &p, x, normalized);
+  for (int64_t first = 0; !e && first < rows; first += CHUNK_ROWS) {
+    tt_prediction_block b = {.first = first,
+                             .rows = rows - first < CHUNK_ROWS ? rows - first : CHUNK_ROWS,
+                             .columns = columns,
+                             .mean = at_row(mean, first * columns),
+                             .total = at_row(total, first * columns),
+                             .aleatoric = at_row(aleatoric, first * columns),
+                             .epistemic = at_row(epistemic, first * columns)};
+    e = predict_block(model, &use, x, normalized, &b);
   }
   tt_free(normalized);
   return tt_err_exit_code(e);

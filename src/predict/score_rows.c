@@ -1,9 +1,9 @@
 /* score_rows.c — see score_rows.h. */
 #include "src/predict/score_rows.h"
 
-#include "core/stats/metrics.h"
-
 #include "core/base/mem.h"
+#include "core/stats/metrics.h"
+#include "src/predict/prediction_block.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -91,21 +91,28 @@ static const float *member_outputs(const tt_scorer *s, int64_t i, int64_t k, int
   return s->members + (i * 2 * s->width + k * s->model->model.quantities) * rows;
 }
 
+/* The units of all columns of target k. */
+static tt_column_scale target_scale(const tt_scorer *s, const tt_ensemble *e, int64_t k)
+{
+  int64_t column = (e - s->model->ensemble) * s->width + k * s->model->model.quantities;
+  return tt_column_scale_of(s->model, column);
+}
+
 static void add_member(const tt_scorer *s, const tt_ensemble *e, int64_t i, int64_t k, int64_t rows,
                        double *tally)
 {
   const tt_trained_ensemble *c = s->model;
   const tt_model *m = &c->model;
-  int32_t t = e->column[k];
-  double scale = c->scaler.y_scale[t], mean = c->scaler.y_mean[t], share = c->weight[i];
+  tt_column_scale scale = target_scale(s, e, k);
+  double share = c->weight[i];
   const float *at = member_outputs(s, i, k, rows), *variance = at + s->width * rows;
   tt_forecast f = {.quantity = s->quantity};
   for (int64_t r = 0; r < rows; r++) {
     double y = label(s, e, k, r);
     if (isnan(y)) continue;
     for (int32_t j = 0; j < m->quantities; j++)
-      s->quantity[j] = (double)at[j * rows + r] * scale + mean;
-    f.variance = (double)variance[r] * scale * scale;
+      s->quantity[j] = tt_denormalize_mean(&scale, (double)at[j * rows + r]);
+    f.variance = tt_denormalize_variance(&scale, (double)variance[r]);
     tt_tally_add(m, &f, y, tally);
     if (share > 0.0) s->errors[k * TT_SCORE_CHUNK_ROWS + r] += share * tt_forecast_error(m, &f, y);
   }
@@ -130,13 +137,12 @@ static const tt_moments *row_moments(const tt_scorer *s, const tt_ensemble *e, i
 }
 
 /* Share, mean and variance of each member in a row, where a score needs the mixture itself; its
- * distances from the ensemble's mean times `spread`. */
+ * distances from the ensemble's mean times scale->std_scale. */
 static void find_mixture(const tt_scorer *s, const tt_ensemble *e, int64_t k, int64_t row,
-                         int64_t r, int64_t rows, double std_scale, tt_forecast *f)
+                         int64_t r, int64_t rows, const tt_column_scale *scale, tt_forecast *f)
 {
   const tt_trained_ensemble *c = s->model;
-  int32_t t = e->column[k];
-  double scale = c->scaler.y_scale[t], shift = c->scaler.y_mean[t];
+  double std_scale = scale->std_scale;
   double *share = s->part, *mean = share + c->members, *variance = mean + c->members;
   unsigned needed = s->source->uses_member_local ? TT_OUTPUT_BIT(rate)
                                                  : TT_GAUSSIAN_OUTPUTS | TT_OUTPUT_BIT(rate);
@@ -144,8 +150,8 @@ static void find_mixture(const tt_scorer *s, const tt_ensemble *e, int64_t k, in
   for (int64_t i = 0; i < e->members; i++) {
     const float *at = member_outputs(s, e->first + i, k, rows) + r;
     share[i] = uses_member(s, row, e->first + i) ? c->weight[e->first + i] : 0.0;
-    mean[i] = (double)at[0] * scale + shift;
-    variance[i] = (double)at[s->width * rows] * scale * scale;
+    mean[i] = tt_denormalize_mean(scale, (double)at[0]);
+    variance[i] = tt_denormalize_variance(scale, (double)at[s->width * rows]);
     if (std_scale == 1.0) continue;
     mean[i] = f->quantity[0] + std_scale * (mean[i] - f->quantity[0]);
     variance[i] *= std_scale * std_scale;
@@ -194,25 +200,20 @@ static void add_row(const tt_scorer *s, int64_t number, int64_t k, int64_t first
   const tt_ensemble *e = &c->ensemble[number];
   const tt_moments *from = row_moments(s, e, first, r, rows);
   int64_t base = from == s->row ? 0 : number * s->width, row = from == s->row ? 0 : r;
-  double scale = c->scaler.y_scale[e->column[k]], y = label(s, e, k, r);
-  double std_scale =
-      tt_calibration_std_scale(&c->calibration, number * s->width + k * m->quantities);
+  double y = label(s, e, k, r);
+  tt_column_scale scale = target_scale(s, e, k);
   tt_forecast f = {.quantity = s->quantity};
   for (int32_t j = 0; j < m->quantities; j++) {
     int64_t column = k * m->quantities + j;
-    tt_uncertainty at = tt_moments_at(from, row, base + column);
-    at.mean = at.mean * scale + c->scaler.y_mean[e->column[k]];
-    at.total *= scale * std_scale;
-    at.aleatoric *= scale * std_scale;
-    at.epistemic *= scale * std_scale;
+    tt_uncertainty at = tt_denormalize(&scale, tt_moments_at(from, row, base + column));
     s->quantity[j] = at.mean;
     if (j == 0) f.variance = at.total * at.total;
     if (s->table) store_table_row(s, first + r, number * s->width + column, observed(m, j, y), &at);
   }
   if (isnan(y) || (from == s->row && from->weight[0] <= 0.0)) return;
-  find_mixture(s, e, k, first + r, r, rows, std_scale, &f);
+  find_mixture(s, e, k, first + r, r, rows, &scale, &f);
   tt_tally_add(m, &f, y, tally);
-  count_inside(s, &f, number * s->width + k * m->quantities, y, scale,
+  count_inside(s, &f, number * s->width + k * m->quantities, y, scale.scale,
                tally + s->tally + TT_TALLY_ERRORS);
 }
 

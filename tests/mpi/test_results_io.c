@@ -313,7 +313,7 @@ TT_TEST (test_tables_are_joined) {
 
 static const double levels[Q] = {0.05, 0.5, 0.95};
 
-/* The piece [first, first + count) of all arrays, as the caller of tt_prediction_file_write has it.
+/* The piece [first, first + count) of all arrays, of a tt_prediction_block.
  */
 typedef struct piece {
   double *column[4], *quantile;
@@ -362,10 +362,17 @@ static tt_err write_prediction(const char *file, int64_t rows, int everything, i
     int64_t last = rows - done - 2 * rank, first = last > 2 ? last - 2 : 0;
     int64_t count = last > 0 ? last - first : 0;
     piece p = make_piece(first, count);
-    e = tt_prediction_file_write(f, first, count, p.column[0], p.column[1], p.column[2],
-                                 p.column[3], everything ? p.quantile : NULL,
-                                 everything ? p.members[0] : NULL,
-                                 everything ? p.members[1] : NULL);
+    tt_prediction_block b = {.first = first,
+                             .rows = count,
+                             .columns = C,
+                             .mean = p.column[0],
+                             .total = p.column[1],
+                             .aleatoric = p.column[2],
+                             .epistemic = p.column[3],
+                             .quantile = everything ? p.quantile : NULL,
+                             .member_mean = everything ? p.members[0] : NULL,
+                             .member_variance = everything ? p.members[1] : NULL};
+    e = tt_prediction_file_write(f, &b);
     free_piece(&p);
   }
   if (!e && close) return tt_prediction_file_close(&f);

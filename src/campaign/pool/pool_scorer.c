@@ -2,7 +2,7 @@
 #include "src/campaign/pool/pool_scorer.h"
 
 #include "core/base/mem.h"
-#include "src/predict/prediction_extras.h"
+#include "src/predict/prediction_block.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -283,7 +283,7 @@ static void hear_classes(const tt_pool_scorer *j, const scored_ensemble *s, int6
     o->p = p;
   }
   if (j->rule.by == TT_ACQUISITION_bald)
-    o->member_entropy = tt_prediction_extras_member_entropy(s->m, s->e, k, r, rows, mean, members);
+    o->member_entropy = tt_mean_member_entropy(s->m, s->e, k, r, rows, mean, members);
 }
 
 /* Score of target k of an ensemble in row r; its columns' spreads go into the sums. */

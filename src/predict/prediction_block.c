@@ -1,0 +1,296 @@
+/* prediction_block.c — see prediction_block.h. */
+#include "src/predict/prediction_block.h"
+
+#include "core/base/mem.h"
+#include "core/formulas/acquisition.h"
+
+#include <math.h>
+
+/* ---- Units ----------------------------------------------------------------------------------- */
+
+const tt_ensemble *tt_column_ensemble(const tt_trained_ensemble *m, int64_t column, int32_t *target)
+{
+  int64_t width = tt_trained_ensemble_width(m);
+  const tt_ensemble *e = &m->ensemble[column / width];
+  *target = e->column[column % width / m->model.quantities];
+  return e;
+}
+
+tt_column_scale tt_column_scale_of(const tt_trained_ensemble *m, int64_t column)
+{
+  int32_t t = 0;
+  tt_column_ensemble(m, column, &t);
+  return (tt_column_scale){m->scaler.y_mean[t], m->scaler.y_scale[t],
+                           tt_calibration_std_scale(&m->calibration, column)};
+}
+
+double tt_denormalize_mean(const tt_column_scale *s, double mean)
+{
+  return mean * s->scale + s->mean;
+}
+
+double tt_denormalize_variance(const tt_column_scale *s, double variance)
+{
+  return variance * s->scale * s->scale;
+}
+
+tt_uncertainty tt_denormalize(const tt_column_scale *s, tt_uncertainty at)
+{
+  double spread = s->scale * s->std_scale;
+  at.mean = tt_denormalize_mean(s, at.mean);
+  at.total *= spread;
+  at.aleatoric *= spread;
+  at.epistemic *= spread;
+  return at;
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+static int is_classifier(const tt_trained_ensemble *m)
+{
+  return m->model.output == TT_OUTPUT_softmax || m->model.output == TT_OUTPUT_sigmoid;
+}
+
+int tt_prediction_needs_members(const tt_trained_ensemble *m, const tt_prediction_shape *shape)
+{
+  return shape->members || shape->quantiles > 0 || m->model.output == TT_OUTPUT_sigmoid;
+}
+
+static tt_err allocate_members(const tt_trained_ensembles *all, int64_t rows,
+                               tt_prediction_block *b)
+{
+  int64_t members = tt_trained_ensembles_members(all);
+  for (int64_t i = 0; i < all->count; i++) {
+    int64_t width = tt_trained_ensemble_width(all->at[i]);
+    b->width = width > b->width ? width : b->width;
+  }
+  TT_TRY(TT_ALLOC(b->member_mean, members * rows * b->width));
+  return TT_ALLOC(b->member_variance, members * rows * b->width);
+}
+
+tt_err tt_prediction_block_create(const tt_trained_ensembles *all, int64_t rows,
+                                  const tt_prediction_shape *shape, tt_prediction_block *b)
+{
+  int classes = 0;
+  b->columns = tt_trained_ensembles_columns(all);
+  b->quantiles = shape->quantiles;
+  b->probability = shape->quantile;
+  for (int64_t i = 0; i < all->count; i++) {
+    int64_t levels = all->at[i]->calibration.levels;
+    b->levels = levels > b->levels ? levels : b->levels;
+    classes |= is_classifier(all->at[i]);
+  }
+  int64_t cells = rows * b->columns;
+  double **column[] = {&b->mean, &b->total, &b->aleatoric, &b->epistemic};
+  for (int i = 0; i < 4; i++) TT_TRY(TT_ALLOC(*column[i], cells));
+  TT_TRY(TT_ALLOC(b->quantile, b->quantiles * cells));
+  TT_TRY(TT_ALLOC(b->lower, b->levels * cells));
+  TT_TRY(TT_ALLOC(b->upper, b->levels * cells));
+  if (classes) TT_TRY(TT_ALLOC(b->entropy, cells));
+  if (classes) TT_TRY(TT_ALLOC(b->mutual_information, cells));
+  return shape->members ? allocate_members(all, rows, b) : TT_OK;
+}
+
+void tt_prediction_block_free(tt_prediction_block *b)
+{
+  tt_free(b->mean);
+  tt_free(b->total);
+  tt_free(b->aleatoric);
+  tt_free(b->epistemic);
+  tt_free(b->quantile);
+  tt_free(b->lower);
+  tt_free(b->upper);
+  tt_free(b->entropy);
+  tt_free(b->mutual_information);
+  tt_free(b->member_mean);
+  tt_free(b->member_variance);
+}
+
+/* ---- Means and standard deviations ----------------------------------------------------------- */
+
+static void store(double *out, int64_t cell, double value)
+{
+  if (out) out[cell] = value;
+}
+
+static void fill_column(tt_prediction_block *b, const tt_ensemble_prediction *p, int64_t column)
+{
+  tt_column_scale s = tt_column_scale_of(p->m, column);
+  for (int64_t r = 0; r < b->rows; r++) {
+    tt_uncertainty at = tt_denormalize(&s, tt_moments_at(p->moments, r, column));
+    int64_t cell = r * b->columns + p->column + column;
+    store(b->mean, cell, at.mean);
+    store(b->total, cell, at.total);
+    store(b->aleatoric, cell, at.aleatoric);
+    store(b->epistemic, cell, at.epistemic);
+  }
+}
+
+/* ---- Quantiles of the mixture ---------------------------------------------------------------- */
+
+/* Quantity j of the members of an ensemble in row r: weight, mean, variance, [members] each. */
+static void collect_mixture(const tt_ensemble_prediction *p, const tt_ensemble *e, int64_t j,
+                            int64_t r, int64_t rows, double *weight)
+{
+  int64_t n = e->members, width = tt_trained_ensemble_width(p->m);
+  double *mean = weight + n, *variance = mean + n;
+  for (int64_t i = 0; i < n; i++) {
+    const float *at = p->members + ((e->first + i) * 2 * width + j) * rows + r;
+    weight[i] = p->m->weight[e->first + i];
+    mean[i] = weight[i] > 0.0 ? (double)at[0] : 0.0;
+    variance[i] = weight[i] > 0.0 ? (double)at[width * rows] : 0.0;
+  }
+}
+
+/* Recalibration moves the quantiles away from the mean. scratch [3][members of the ensemble] */
+static void fill_quantiles_at(tt_prediction_block *b, const tt_ensemble_prediction *p,
+                              int64_t column, int64_t r, double *scratch)
+{
+  int32_t t;
+  int64_t width = tt_trained_ensemble_width(p->m);
+  const tt_ensemble *e = tt_column_ensemble(p->m, column, &t);
+  tt_column_scale s = tt_column_scale_of(p->m, column);
+  double centre = tt_moments_at(p->moments, r, column).mean;
+  collect_mixture(p, e, column % width, r, b->rows, scratch);
+  for (int64_t k = 0; k < b->quantiles; k++) {
+    int64_t n = e->members;
+    double at = tt_mixture_quantile(n, scratch, scratch + n, scratch + 2 * n, b->probability[k]);
+    if (s.std_scale != 1.0) at = centre + s.std_scale * (at - centre);
+    b->quantile[(k * b->rows + r) * b->columns + p->column + column] = tt_denormalize_mean(&s, at);
+  }
+}
+
+static tt_err fill_quantiles(tt_prediction_block *b, const tt_ensemble_prediction *p)
+{
+  double *scratch = NULL;
+  TT_TRY(TT_ALLOC(scratch, 3 * p->m->members));
+  for (int64_t column = 0; column < p->moments->columns; column++)
+    for (int64_t r = 0; r < b->rows; r++) fill_quantiles_at(b, p, column, r, scratch);
+  tt_free(scratch);
+  return TT_OK;
+}
+
+/* ---- Members --------------------------------------------------------------------------------- */
+
+/* Quantity j of member i, [2][width][rows] normalised -> [rows][b->width] in the user's units. */
+static void fill_member(tt_prediction_block *b, const tt_ensemble_prediction *p, int64_t i,
+                        int64_t j, const tt_column_scale *s)
+{
+  int64_t width = tt_trained_ensemble_width(p->m);
+  const float *mean = p->members + (i * 2 * width + j) * b->rows;
+  const float *variance = mean + width * b->rows;
+  for (int64_t r = 0; r < b->rows; r++) {
+    int64_t to = ((p->member + i) * b->rows + r) * b->width + j;
+    b->member_mean[to] = j < width ? (float)tt_denormalize_mean(s, (double)mean[r]) : NAN;
+    b->member_variance[to] =
+        j < width ? (float)tt_denormalize_variance(s, (double)variance[r]) : NAN;
+  }
+}
+
+static void fill_members(tt_prediction_block *b, const tt_ensemble_prediction *p)
+{
+  int64_t width = tt_trained_ensemble_width(p->m);
+  for (int64_t e = 0; e < p->m->ensembles; e++) {
+    const tt_ensemble *own = &p->m->ensemble[e];
+    for (int64_t j = 0; j < b->width; j++) {
+      tt_column_scale s = tt_column_scale_of(p->m, e * width + (j < width ? j : 0));
+      for (int64_t i = own->first; i < own->first + own->members; i++) fill_member(b, p, i, j, &s);
+    }
+  }
+}
+
+/* ---- Classes --------------------------------------------------------------------------------- */
+
+/* Entropy of p and 1 - p. */
+static double bernoulli_entropy(double p)
+{
+  double both[2] = {p, 1.0 - p};
+  return tt_entropy(2, both, 1);
+}
+
+/* Mean entropy of members that predict probabilities, by their weights. */
+static double mean_bernoulli_entropy(const tt_trained_ensemble *m, const tt_ensemble *e, int64_t k,
+                                     int64_t r, int64_t rows, const float *members)
+{
+  double sum = 0.0, all = 0.0;
+  for (int64_t i = e->first; i < e->first + e->members; i++) {
+    if (m->weight[i] <= 0.0) continue;
+    sum +=
+        m->weight[i] *
+        bernoulli_entropy((double)members[(i * 2 * tt_trained_ensemble_width(m) + k) * rows + r]);
+    all += m->weight[i];
+  }
+  return sum / all;
+}
+
+double tt_mean_member_entropy(const tt_trained_ensemble *m, const tt_ensemble *e, int64_t k,
+                              int64_t r, int64_t rows, const double *mean, const float *members)
+{
+  if (m->model.output == TT_OUTPUT_sigmoid)
+    return mean_bernoulli_entropy(m, e, k, r, rows, members);
+  return mean[m->model.levels];
+}
+
+/* Target k of an ensemble in row r; mean: of its first column. Depeweg et al. 2018. */
+static void decompose_entropy(const tt_ensemble_prediction *p, const tt_ensemble *e, int64_t k,
+                              int64_t r, int64_t rows, const double *mean, double *entropy,
+                              double *mutual_information)
+{
+  const tt_model *model = &p->m->model;
+  double own = tt_mean_member_entropy(p->m, e, k, r, rows, mean, p->members);
+  double whole = model->output == TT_OUTPUT_sigmoid ? bernoulli_entropy(mean[0])
+                                                    : tt_entropy(model->levels, mean, 1);
+  *entropy = whole;
+  *mutual_information = whole > own ? whole - own : 0.0;
+}
+
+/* All columns of target k of an ensemble, the first of which is `own`. */
+static void fill_entropies(tt_prediction_block *b, const tt_ensemble_prediction *p,
+                           const tt_ensemble *e, int64_t k, int64_t own)
+{
+  for (int64_t r = 0; r < b->rows; r++) {
+    int64_t cell = r * b->columns + p->column + own;
+    double entropy = NAN, mutual_information = NAN;
+    if (is_classifier(p->m))
+      decompose_entropy(p, e, k, r, b->rows, b->mean + cell, &entropy, &mutual_information);
+    for (int32_t j = 0; j < p->m->model.quantities; j++) {
+      b->entropy[cell + j] = entropy;
+      b->mutual_information[cell + j] = mutual_information;
+    }
+  }
+}
+
+/* ---- Conformal intervals --------------------------------------------------------------------- */
+
+/* All columns of the target whose first column is `own`. */
+static void fill_intervals(tt_prediction_block *b, const tt_ensemble_prediction *p, int64_t own)
+{
+  const tt_calibration *k = &p->m->calibration;
+  double unit = tt_column_scale_of(p->m, own).scale;
+  for (int64_t l = 0; l < b->levels; l++)
+    for (int64_t r = 0; r < b->rows; r++) {
+      int64_t cell = r * b->columns + p->column + own, to = l * b->rows * b->columns + cell;
+      double low = NAN, high = NAN;
+      if (l < k->levels)
+        tt_calibration_interval(k, &p->m->model, l, own, b->mean + cell, b->total[cell], unit, &low,
+                                &high);
+      for (int32_t j = 0; j < p->m->model.quantities; j++) {
+        b->lower[to + j] = low;
+        b->upper[to + j] = high;
+      }
+    }
+}
+
+tt_err tt_prediction_block_fill(tt_prediction_block *b, const tt_ensemble_prediction *p)
+{
+  const tt_trained_ensemble *m = p->m;
+  int64_t own = 0;
+  for (int64_t column = 0; column < p->moments->columns; column++) fill_column(b, p, column);
+  for (int64_t e = 0; e < m->ensembles; e++)
+    for (int64_t k = 0; k < m->model.targets; k++, own += m->model.quantities) {
+      if (b->levels) fill_intervals(b, p, own);
+      if (b->entropy) fill_entropies(b, p, &m->ensemble[e], k, own);
+    }
+  if (b->member_mean) fill_members(b, p);
+  return b->quantiles ? fill_quantiles(b, p) : TT_OK;
+}
