@@ -24,7 +24,7 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tuttiConfigVersion.cmake DESTINATION $
 list(JOIN HDF5_C_HL_LIBRARIES " " hl)
 list(JOIN HDF5_C_LIBRARIES " " hdf5)
 list(JOIN MPI_C_LIBRARIES " " mpi)
-set(TUTTI_LIBS_PRIVATE "${hl} ${hdf5} ${mpi} -lyaml -lxxhash ${OpenMP_C_FLAGS} -lm")
+set(TUTTI_LIBS_PRIVATE "${hl} ${hdf5} ${mpi} -lyaml -lxxhash -ljansson ${OpenMP_C_FLAGS} -lm")
 if(TUTTI_CUDA_ROOMS)
   find_package(CUDAToolkit REQUIRED)
   string(APPEND TUTTI_LIBS_PRIVATE

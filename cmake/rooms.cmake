@@ -33,7 +33,7 @@ function(tutti_room folder)
 endfunction()
 
 # Floor 0 and 1: what gcc and nvcc share, options, members, statistics.
-tutti_room(core/base LINK tutti_random123)
+tutti_room(core/base LINK tutti_random123 tutti_jansson m)
 tutti_room(core/formulas USE core/base)
 tutti_room(core/config USE core/base core/formulas LINK tutti_yaml tutti_xxhash m)
 tutti_room(core/model USE core/base core/formulas core/config LINK tutti_xxhash)

@@ -17,6 +17,7 @@ build  openmpi-bin           command -v mpirun
 build  libopenmpi-dev        command -v mpicc
 build  libhdf5-openmpi-dev   command -v h5pcc
 build  libyaml-dev           pkg-config --exists yaml-0.1
+build  libjansson-dev        pkg-config --exists jansson
 build  librandom123-dev      tutti_has_header Random123/philox.h
 build  libxxhash-dev         pkg-config --exists libxxhash
 test   g++                   command -v c++

@@ -4,7 +4,7 @@
 #include "core/base/mem.h"
 
 #include <inttypes.h>
-#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 int tt_utf8_char_bytes(const char *text)
@@ -26,24 +26,6 @@ int tt_utf8_char_bytes(const char *text)
     return form[i].bytes;
   }
   return 0;
-}
-
-void tt_json_write_string(FILE *f, const char *text)
-{
-  fputc('"', f);
-  for (; text && *text; text++) {
-    if (*text == '"' || *text == '\\') fputc('\\', f);
-    fputc((unsigned char)*text < 0x20 ? ' ' : *text, f);
-  }
-  fputc('"', f);
-}
-
-void tt_json_write_number(FILE *f, double value)
-{
-  if (isfinite(value))
-    fprintf(f, "%.9g", value);
-  else
-    fputs("null", f);
 }
 
 const char *tt_duration_text(double seconds, char text[32])

@@ -1,44 +1,42 @@
 /* status_file.c — see status_file.h. */
 #include "src/host/status_file.h"
 
-#include "core/base/text.h"
+#include "core/base/mem.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-static void write_string(FILE *f, const char *key, const char *text)
+void tt_run_status_to_json(json_t **object, const tt_run_status *s)
 {
-  fprintf(f, "  \"%s\": ", key);
-  tt_json_write_string(f, text);
-  fputs(",\n", f);
+#define X(name) tt_json_set(object, #name, tt_json_text(s->name));
+  TT_RUN_STATUS_TEXTS(X)
+#undef X
+#define X(name) tt_json_set(object, #name, json_integer(s->name));
+  TT_RUN_STATUS_INTEGERS(X)
+#undef X
+#define X(name) tt_json_set(object, #name, tt_json_number(round(1e3 * s->name) / 1e3));
+  TT_RUN_STATUS_REALS(X)
+#undef X
 }
 
-static void write_json(FILE *f, const tt_run_status *s)
+static tt_err format_status(const tt_run_status *s, char **text)
 {
   char when[32] = "";
   time_t now = time(NULL);
   struct tm utc;
+  tt_run_status written = *s;
+  json_t *object = json_object();
   if (gmtime_r(&now, &utc)) strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  fputs("{\n", f);
-  write_string(f, "state", s->state);
-  write_string(f, "reason", s->reason);
-  write_string(f, "stop", s->stop);
-  write_string(f, "incarnation", s->incarnation);
-  write_string(f, "time", when);
-#define X(name) fprintf(f, "  \"" #name "\": %" PRId64 ",\n", s->name);
-  TT_RUN_STATUS_INTEGERS(X)
-#undef X
-#define X(name) fprintf(f, "  \"" #name "\": %.3f,\n", s->name);
-  TT_RUN_STATUS_REALS(X)
-#undef X
-  fprintf(f, "  \"pid\": %ld\n}\n", (long)getpid());
+  written.time = when;
+  tt_run_status_to_json(&object, &written);
+  tt_json_set(&object, "pid", json_integer(getpid()));
+  return tt_json_format(object, 2, text);
 }
 
 tt_err tt_status_file_write_local(const char *directory, const tt_run_status *s)
@@ -47,11 +45,13 @@ tt_err tt_status_file_write_local(const char *directory, const tt_run_status *s)
   snprintf(path, sizeof path, "%s/status.json", directory);
   int n = snprintf(temporary, sizeof temporary, "%s/.tmp-status-%ld", directory, (long)getpid());
   if (n >= (int)sizeof temporary) return TT_FAIL(IO, "%s: path is too long", directory);
+  char *text = NULL;
+  TT_TRY(format_status(s, &text));
   FILE *f = fopen(temporary, "w");
-  if (!f) return TT_FAIL(IO, "%s: %s", temporary, strerror(errno));
-  write_json(f, s);
-  int bad = ferror(f);
-  if (fclose(f) || bad || rename(temporary, path)) {
+  int bad = !f || fputs(text, f) < 0;
+  bad |= f && fclose(f);
+  tt_free(text);
+  if (bad || rename(temporary, path)) {
     int why = errno;
     unlink(temporary);
     return TT_FAIL(IO, "%s: %s", path, strerror(why));
@@ -59,66 +59,48 @@ tt_err tt_status_file_write_local(const char *directory, const tt_run_status *s)
   return TT_OK;
 }
 
-/* The value of a key, which begins a line; NULL if it is not there. No value holds a line end. */
-static char *find_value(char *text, const char *key)
+/* A text behind those that lie in f->text[0, *used) already; "" if it is none. */
+static const char *keep_text(tt_status_file *f, size_t *used, const json_t *value)
 {
-  char pattern[64];
-  int n = snprintf(pattern, sizeof pattern, "\n  \"%s\": ", key);
-  char *at = strstr(text, pattern);
-  return at ? at + n : NULL;
+  char *to = f->text + *used;
+  size_t room = sizeof f->text - *used;
+  const char *text = json_string_value(value);
+  size_t bytes = (size_t)snprintf(to, room, "%s", text ? text : "") + 1;
+  *used += bytes < room ? bytes : room - 1;
+  return to;
 }
 
-/* Cut a quoted value out of the text, in place; "" if there is none. */
-static const char *unquote(char *value)
+/* What is missing is "" or 0. */
+static void read_fields(const json_t *object, tt_status_file *f)
 {
-  if (!value || *value != '"') return "";
-  char *to = value, *from = value + 1;
-  for (; *from && *from != '"' && *from != '\n'; from++) {
-    if (*from == '\\' && from[1]) from++;
-    *to++ = *from;
-  }
-  *to = '\0';
-  return value;
-}
-
-static void parse_fields(tt_status_file *f)
-{
+  size_t used = 0;
   tt_run_status *s = &f->status;
-  const char *at;
-  /* numbers first: texts are cut in place, and the end of one would be the end of the file */
-#define X(name) s->name = (at = find_value(f->text, #name)) ? strtoll(at, NULL, 10) : 0;
+#define X(name) s->name = keep_text(f, &used, json_object_get(object, #name));
+  TT_RUN_STATUS_TEXTS(X)
+#undef X
+#define X(name) s->name = json_integer_value(json_object_get(object, #name));
   TT_RUN_STATUS_INTEGERS(X)
 #undef X
-#define X(name) s->name = (at = find_value(f->text, #name)) ? strtod(at, NULL) : 0.0;
+#define X(name) s->name = json_number_value(json_object_get(object, #name));
   TT_RUN_STATUS_REALS(X)
 #undef X
-  char *value[] = {find_value(f->text, "state"), find_value(f->text, "reason"),
-                   find_value(f->text, "stop"), find_value(f->text, "incarnation"),
-                   find_value(f->text, "time")};
-  s->state = unquote(value[0]);
-  s->reason = unquote(value[1]);
-  s->stop = unquote(value[2]);
-  s->incarnation = unquote(value[3]);
-  s->time = unquote(value[4]);
+  f->pid = json_integer_value(json_object_get(object, "pid"));
 }
 
 tt_err tt_status_file_read_local(const char *directory, tt_status_file *out)
 {
   char path[PATH_MAX];
   struct stat at;
+  json_t *object = NULL;
   if (snprintf(path, sizeof path, "%s/status.json", directory) >= (int)sizeof path)
     return TT_FAIL(IO, "%s: path is too long", directory);
-  FILE *f = fopen(path, "r");
-  if (!f)
+  if (stat(path, &at))
     return TT_FAIL(NOINPUT, "%s: %s: no run has begun in this directory (run.directory of the job)",
                    path, strerror(errno));
-  size_t n = fread(out->text, 1, sizeof out->text - 1, f);
-  int bad = ferror(f) || fstat(fileno(f), &at);
-  fclose(f);
-  if (bad) return TT_FAIL(IO, "%s: cannot be read", path);
-  out->text[n] = '\0';
+  TT_TRY(tt_json_read_file(path, &object));
   out->age = (int64_t)(time(NULL) - at.st_mtime);
-  parse_fields(out);
+  read_fields(object, out);
+  json_decref(object);
   if (!*out->status.state) return TT_FAIL(DATA, "%s: is not the status file of a run", path);
   return TT_OK;
 }

@@ -89,41 +89,23 @@ static void print_summary(const run_summary *o)
   printf("results     %s\n", o->results ? "model.h5, results.h5" : "not yet");
 }
 
-static void print_text(const char *key, const char *text)
+static tt_err print_json(const run_summary *o)
 {
-  printf("  \"%s\": ", key);
-  tt_json_write_string(stdout, text);
-  printf(",\n");
-}
-
-static void print_json(const run_summary *o)
-{
-  const tt_run_status *s = &o->file.status;
-  printf("{\n");
-  print_text("state", s->state);
-  print_text("reason", s->reason);
-  print_text("stop", s->stop);
-  print_text("incarnation", s->incarnation);
-  print_text("time", s->time);
-  print_text("job", o->job);
-#define X(name) printf("  \"" #name "\": %" PRId64 ",\n", s->name);
-  TT_RUN_STATUS_INTEGERS(X)
-#undef X
-#define X(name) printf("  \"" #name "\": %.3f,\n", s->name);
-  TT_RUN_STATUS_REALS(X)
-#undef X
-  printf("  \"restart\": %" PRId64 ",\n  \"age_seconds\": %" PRId64
-         ",\n  \"checkpoint_age_seconds\": %" PRId64 ",\n  \"results\": %d\n}\n",
-         o->restart, o->file.age, o->checkpoint_age, o->results);
+  json_t *object = json_object();
+  tt_run_status_to_json(&object, &o->file.status);
+  tt_json_set(&object, "job", tt_json_text(o->job));
+  tt_json_set(&object, "restart", json_integer(o->restart));
+  tt_json_set(&object, "age_seconds", json_integer(o->file.age));
+  tt_json_set(&object, "checkpoint_age_seconds", json_integer(o->checkpoint_age));
+  tt_json_set(&object, "results", json_integer(o->results));
+  return tt_json_print(object, 2);
 }
 
 tt_err tt_run_status_print_local(const char *directory, int json)
 {
   static run_summary o;
   TT_TRY(read_run(directory, &o));
-  if (json)
-    print_json(&o);
-  else
-    print_summary(&o);
+  if (json) return print_json(&o);
+  print_summary(&o);
   return TT_OK;
 }

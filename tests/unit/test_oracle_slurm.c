@@ -191,7 +191,7 @@ TT_TEST (an_array_for_the_groups_that_wait) {
   TT_CHECK_HAS(get(&r, "world"), "none conf");
   TT_CHECK_HAS(get(&r, "label/job.json"), "{\"tasks\": 3, \"id\": 101, \"state\": \"submitted\"},");
   TT_CHECK_HAS(get(&r, "label/job.json"),
-               "{\"tasks\": 3, \"id\": 102, \"state\": \"submitted\"}\n");
+               "{\"tasks\": 3, \"id\": 102, \"state\": \"submitted\"}]");
   TT_CHECK_HAS(get(&r, "label/job-1-0.sbatch"), "#!/bin/bash\n#SBATCH --output=\"/tmp/");
   TT_CHECK_HAS(get(&r, "label/job-1-0.sbatch"), "/label/job-1-0.%a.out\"\n#SBATCH --time=5\n: mod");
   TT_CHECK_HAS(get(&r, "label/job-1-0.sbatch"), "\nset -- 0000 0001 0003\nshift ");

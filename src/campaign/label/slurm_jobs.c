@@ -1,6 +1,7 @@
 /* slurm_jobs.c — see slurm_jobs.h. */
 #include "src/campaign/label/slurm_jobs.h"
 
+#include "core/base/json.h"
 #include "core/base/mem.h"
 #include "src/campaign/state/file_names.h"
 #include "src/slurm/sbatch_script.h"
@@ -51,39 +52,38 @@ int64_t tt_label_jobs_parse_id(const char *text, const tt_label_jobs *known)
 /* ---- job.json ----------------------------------------------------------------------------------
  */
 
-static void print_jobs(FILE *f, const tt_label_request *request, const tt_label_jobs *j)
-{
-  fprintf(f,
-          "{\n  \"round\": %" PRId64 ",\n  \"attempt\": %" PRId64 ",\n  \"spare\": %" PRId64
-          ",\n  \"name\": \"%s\",\n  \"jobs\": [\n",
-          request->round, j->attempt, j->uncounted, j->name);
-  for (int64_t i = 0; i < j->count; i++)
-    fprintf(f, "    {\"tasks\": %" PRId64 ", \"id\": %" PRId64 ", \"state\": \"%s\"}%s\n",
-            j->job[i].tasks, j->job[i].id, submit_state_name[j->job[i].submit_state],
-            i + 1 < j->count ? "," : "");
-  fprintf(f, "  ]\n}\n");
-}
-
 tt_err tt_label_jobs_write_local(const tt_label_request *request, const tt_label_jobs *j)
 {
   char path[TT_PATH_MAX], *text = NULL;
-  size_t bytes = 0;
-  FILE *f = open_memstream(&text, &bytes);
-  if (!f) return TT_FAIL(MEM, "out of memory for the record of a job");
-  print_jobs(f, request, j);
+  json_t *jobs = json_array();
+  int failed = !jobs;
+  for (int64_t i = 0; i < j->count; i++) {
+    json_t *job =
+        json_pack("{s:I, s:I, s:s}", "tasks", (json_int_t)j->job[i].tasks, "id",
+                  (json_int_t)j->job[i].id, "state", submit_state_name[j->job[i].submit_state]);
+    failed |= json_array_append_new(jobs, job);
+  }
+  json_t *record = json_pack("{s:I, s:I, s:I, s:s, s:o}", "round", (json_int_t)request->round,
+                             "attempt", (json_int_t)j->attempt, "spare", (json_int_t)j->uncounted,
+                             "name", j->name, "jobs", jobs);
+  if (failed) {
+    json_decref(record);
+    return TT_FAIL(MEM, "out of memory for the record of a job");
+  }
+  TT_TRY(tt_json_format(record, 0, &text));
   tt_campaign_path(request->directory, "job.json", path);
-  tt_err e = fclose(f) ? TT_FAIL(MEM, "out of memory for the record of a job")
-                       : tt_file_write_atomic_local(path, text);
-  free(text);
+  tt_err e = tt_file_write_atomic_local(path, text);
+  tt_free(text);
   return e;
 }
 
-static int parse_job(const char *line, tt_label_job *job)
+static int parse_job(json_t *object, tt_label_job *job)
 {
-  char state[16];
-  int n = sscanf(line, " {\"tasks\": %" SCNd64 ", \"id\": %" SCNd64 ", \"state\": \"%15[a-z]",
-                 &job->tasks, &job->id, state);
-  for (int s = 0; n == 3 && s < (int)(sizeof submit_state_name / sizeof *submit_state_name); s++)
+  json_int_t tasks, id;
+  const char *state;
+  if (json_unpack(object, "{s:I, s:I, s:s}", "tasks", &tasks, "id", &id, "state", &state)) return 0;
+  *job = (tt_label_job){.tasks = tasks, .id = id};
+  for (int s = 0; s < (int)(sizeof submit_state_name / sizeof *submit_state_name); s++)
     if (!strcmp(state, submit_state_name[s])) {
       job->submit_state = (tt_submit_state)s;
       return 1;
@@ -91,41 +91,41 @@ static int parse_job(const char *line, tt_label_job *job)
   return 0;
 }
 
-/* Lines as print writes them; *count of jobs, -1 = damaged. */
-static tt_err parse_jobs(const char *text, tt_label_jobs *j, int *valid)
+static tt_err parse_jobs(json_t *record, tt_label_jobs *j, int *valid)
 {
-  int64_t room = 0;
-  *valid = 0;
-  if (sscanf(text,
-             "{ \"round\": %*d, \"attempt\": %" SCNd64 ", \"spare\": %" SCNd64
-             ", \"name\": \"%95[^\"]",
-             &j->attempt, &j->uncounted, j->name) != 3)
-    return TT_OK;
-  for (const char *at = text; (at = strstr(at, "{\"tasks\"")); at++) room++;
-  TT_TRY(TT_ALLOC(j->job, room));
-  for (const char *at = text; (at = strstr(at, "{\"tasks\"")); at++)
-    if (!parse_job(at, &j->job[j->count++])) return TT_OK;
-  *valid = j->attempt >= 1 && strstr(text, "\n  ]\n}\n");
+  json_int_t attempt, uncounted;
+  json_t *jobs, *job;
+  const char *name;
+  size_t i;
+  *valid = !json_unpack(record, "{s:I, s:I, s:s, s:o}", "attempt", &attempt, "spare", &uncounted,
+                        "name", &name, "jobs", &jobs) &&
+           json_is_array(jobs) && attempt >= 1 && strlen(name) < sizeof j->name;
+  if (!*valid) return TT_OK;
+  j->attempt = attempt;
+  j->uncounted = uncounted;
+  strcpy(j->name, name);
+  TT_TRY(TT_ALLOC(j->job, (int64_t)json_array_size(jobs)));
+  json_array_foreach(jobs, i, job) *valid &= parse_job(job, &j->job[j->count++]);
   return TT_OK;
 }
 
 tt_err tt_label_jobs_read_local(const tt_label_request *request, tt_label_jobs *out)
 {
-  char path[TT_PATH_MAX], *text = NULL;
-  int64_t bytes;
-  int valid;
+  char path[TT_PATH_MAX];
+  json_t *record = NULL;
+  int valid = 0;
   tt_label_jobs j = {0};
   tt_campaign_path(request->directory, "job.json", path);
   *out = j;
-  if (access(path, F_OK)) return TT_OK;
-  TT_TRY(tt_config_read_file(path, &text, &bytes));
-  tt_err e = parse_jobs(text, &j, &valid);
-  if (!e && !valid)
+  tt_err e = tt_json_read_file(path, &record);
+  if (e == TT_E_NOINPUT) return access(path, F_OK) ? TT_OK : e;
+  if (!e) e = parse_jobs(record, &j, &valid);
+  if (e == TT_E_DATA || (!e && !valid))
     e = TT_FAIL(DATA,
                 "%s is damaged: cancel the labelling jobs of this campaign that are still there "
                 "(squeue --me), remove the file, and run the campaign again",
                 path);
-  tt_free(text);
+  json_decref(record);
   if (e)
     tt_label_jobs_free(&j);
   else

@@ -46,19 +46,15 @@ static int64_t count_files(const status_view *v, const char *pattern)
 
 /* Known only on the host where it runs: the third part of job.restart.host.random, which may hold
  * dots itself. */
-static int process_has_ended(const char *directory, const char *incarnation)
+static int process_has_ended(const tt_status_file *f)
 {
-  char host[256] = "", path[TT_PATH_MAX], text[2 * TT_ERR_MESSAGE_SIZE], *at;
-  const char *name = strchr(incarnation, '.');
+  char host[256] = "";
+  const char *name = strchr(f->status.incarnation, '.');
   if (name) name = strchr(name + 1, '.');
   gethostname(host, sizeof host - 1);
   size_t n = strlen(host) < 40 ? strlen(host) : 40; /* longer ones are cut */
   if (!name || strncmp(name + 1, host, n) != 0 || name[1 + n] != '.') return 0;
-  tt_campaign_path(directory, "status.json", path);
-  if (tt_file_read_text_local(path, text, sizeof text) || !(at = strstr(text, "\n  \"pid\": ")))
-    return 0;
-  long pid = strtol(at + 10, NULL, 10);
-  return pid > 1 && kill((pid_t)pid, 0) != 0 && errno == ESRCH;
+  return f->pid > 1 && kill((pid_t)f->pid, 0) != 0 && errno == ESRCH;
 }
 
 static tt_err read_history(status_view *v)
@@ -101,7 +97,7 @@ static tt_err read_view(const char *directory, status_view *v)
   if (!ended) v->round = s->generation / TT_STAGE_COUNT + 1;
   v->stage = ended ? TT_STAGE_merge : (tt_stage)(s->generation % TT_STAGE_COUNT);
   v->running = !strcmp(s->state, "running");
-  v->process_ended = v->running && process_has_ended(directory, s->incarnation);
+  v->process_ended = v->running && process_has_ended(&v->campaign_file);
   if (v->running && v->stage == TT_STAGE_train) {
     tt_round_path(directory, v->round, "", path);
     v->has_training = !tt_status_file_read_local(path, &v->training);
@@ -218,84 +214,65 @@ static void print_text(const status_view *v)
 /* ---- For programs ------------------------------------------------------------------------------
  */
 
-static void json_text(const char *key, const char *text)
+static void set_columns(json_t **object, const char *key, const status_view *v, const double *value)
 {
-  printf("  \"%s\": ", key);
-  tt_json_write_string(stdout, text);
-  printf(",\n");
-}
-
-static void json_columns(const char *key, const status_view *v, const double *value)
-{
-  printf("  \"%s\": {", key);
+  json_t *columns = json_object();
   for (int64_t c = 0; c < v->record.h->columns; c++) {
-    printf("%s", c ? ", " : "");
-    tt_json_write_string(stdout, v->record.texts.column[c]);
-    printf(": ");
-    tt_json_write_number(stdout, value[c]);
+    json_t *name = tt_json_text(v->record.texts.column[c]);
+    tt_json_set(&columns, json_string_value(name), tt_json_number(value[c]));
+    json_decref(name);
   }
-  printf("},\n");
+  tt_json_set(object, key, columns);
 }
 
-static void json_last_round(const status_view *v)
+static void set_last_round(json_t **object, const status_view *v)
 {
   const tt_history *h = v->record.h;
   const tt_round *r = &h->round[h->rounds - 1];
-#define X(name, meaning) printf("  \"" #name "\": %" PRId64 ",\n", r->name);
+#define X(name, meaning) tt_json_set(object, #name, json_integer(r->name));
   TT_ROUND_COUNTS(X)
 #undef X
-#define X(name, meaning)                                                                           \
-  printf("  \"" #name "\": ");                                                                     \
-  tt_json_write_number(stdout, r->name);                                                           \
-  printf(",\n");
+#define X(name, meaning) tt_json_set(object, #name, tt_json_number(r->name));
   TT_ROUND_NUMBERS(X)
 #undef X
-  printf("  \"labels_now\": %" PRId64 ",\n", tt_round_labels_after(r));
-  json_columns("rmse", v, r->rmse);
-  json_columns("nll", v, r->nll);
-  json_columns("spread", v, r->spread);
+  tt_json_set(object, "labels_now", json_integer(tt_round_labels_after(r)));
+  set_columns(object, "rmse", v, r->rmse);
+  set_columns(object, "nll", v, r->nll);
+  set_columns(object, "spread", v, r->spread);
 }
 
-static void json_training(const status_view *v)
+static void set_training(json_t **object, const status_view *v)
 {
-  const tt_run_status *s = &v->training.status;
-  printf("  \"training\": {\"state\": ");
-  tt_json_write_string(stdout, s->state);
-#define X(name) printf(", \"" #name "\": %" PRId64, s->name);
-  TT_RUN_STATUS_INTEGERS(X)
-#undef X
-#define X(name)                                                                                    \
-  printf(", \"" #name "\": ");                                                                     \
-  tt_json_write_number(stdout, s->name);
-  TT_RUN_STATUS_REALS(X)
-#undef X
-  printf(", \"age_seconds\": %" PRId64 "},\n", v->training.age);
+  json_t *training = json_object();
+  tt_run_status_to_json(&training, &v->training.status);
+  tt_json_set(&training, "age_seconds", json_integer(v->training.age));
+  tt_json_set(object, "training", training);
 }
 
-static void print_json(const status_view *v)
+static tt_err print_json(const status_view *v)
 {
-  static const tt_run_status nothing = {.state = "", .exit_code = -1};
+  static const tt_run_status nothing = {.exit_code = -1};
   const tt_run_status *s = v->has_status ? &v->campaign_file.status : &nothing;
   const tt_history *h = v->record.h;
   int rule = h ? h->ended : -1;
-  printf("{\n");
-  json_text("state", s->state);
-  json_text("reason", s->reason);
-  json_text("stop", s->stop);
-  json_text("incarnation", s->incarnation);
-  json_text("time", s->time);
-  json_text("ended", rule < 0 ? "" : tt_stop_rule_name[rule]);
-  json_text("ended_option", rule < 0 ? "" : tt_stop_rule_option[rule]);
-  json_text("stage", v->has_status ? tt_stage_name[v->stage] : "");
-  if (h && h->rounds) json_last_round(v);
-  if (v->has_training) json_training(v);
-  printf("  \"round\": %" PRId64 ",\n  \"rounds\": %" PRId64 ",\n  \"exit_code\": %" PRId64
-         ",\n  \"gone\": %s,\n  \"groups\": %" PRId64 ",\n  \"groups_answered\": %" PRId64
-         ",\n  \"age_seconds\": %" PRId64 ",\n  \"seconds\": ",
-         v->round, h ? h->rounds : 0, s->exit_code, v->process_ended ? "true" : "false",
-         v->label_groups, v->label_groups_done, v->has_status ? v->campaign_file.age : -1);
-  tt_json_write_number(stdout, v->seconds);
-  printf("\n}\n");
+  json_t *object = json_object();
+#define X(name) tt_json_set(&object, #name, tt_json_text(s->name));
+  TT_RUN_STATUS_TEXTS(X)
+#undef X
+  tt_json_set(&object, "ended", tt_json_text(rule < 0 ? "" : tt_stop_rule_name[rule]));
+  tt_json_set(&object, "ended_option", tt_json_text(rule < 0 ? "" : tt_stop_rule_option[rule]));
+  tt_json_set(&object, "stage", tt_json_text(v->has_status ? tt_stage_name[v->stage] : ""));
+  if (h && h->rounds) set_last_round(&object, v);
+  if (v->has_training) set_training(&object, v);
+  tt_json_set(&object, "round", json_integer(v->round));
+  tt_json_set(&object, "rounds", json_integer(h ? h->rounds : 0));
+  tt_json_set(&object, "exit_code", json_integer(s->exit_code));
+  tt_json_set(&object, "gone", json_boolean(v->process_ended));
+  tt_json_set(&object, "groups", json_integer(v->label_groups));
+  tt_json_set(&object, "groups_answered", json_integer(v->label_groups_done));
+  tt_json_set(&object, "age_seconds", json_integer(v->has_status ? v->campaign_file.age : -1));
+  tt_json_set(&object, "seconds", tt_json_number(v->seconds));
+  return tt_json_print(object, 2);
 }
 
 tt_err tt_campaign_status_local(const char *directory, int json)
@@ -303,7 +280,7 @@ tt_err tt_campaign_status_local(const char *directory, int json)
   status_view *v = NULL;
   TT_TRY(TT_ALLOC(v, 1));
   tt_err e = read_view(directory, v);
-  if (!e && json) print_json(v);
+  if (!e && json) e = print_json(v);
   if (!e && !json) print_text(v);
   tt_campaign_record_free(&v->record);
   tt_free(v);

@@ -1,6 +1,7 @@
 /* journal.c — see journal.h. */
 #include "src/campaign/state/journal.h"
 
+#include "core/base/json.h"
 #include "core/base/mem.h"
 #include "io/hdf5/files.h"
 
@@ -16,7 +17,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-enum { LINE_SIZE = 512, HASH_BLOCK = 1 << 20 };
+enum { HASH_BLOCK = 1 << 20 };
 
 typedef struct journal_line {
   tt_journal_entry entry;
@@ -36,99 +37,73 @@ struct tt_journal {
 /* ---- One line ----------------------------------------------------------------------------------
  */
 
-/* Pass over `text`, which must stand there. */
-static int skip_text(const char **at, const char *text)
+static int parse_hash(const char *text, uint64_t *value)
 {
-  size_t n = strlen(text);
-  if (strncmp(*at, text, n) != 0) return 0;
-  *at += n;
+  if (strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16) return 0;
+  *value = strtoull(text, NULL, 16);
   return 1;
 }
 
-static int parse_integer(const char **at, int64_t *value)
+static int parse_stage(const char *text, tt_stage *stage)
 {
-  char *end;
-  if (**at < '1' || **at > '9') return 0;
-  errno = 0;
-  *value = strtoll(*at, &end, 10);
-  *at = end;
-  return errno == 0;
-}
-
-static int parse_hash(const char **at, uint64_t *value)
-{
-  char digits[17] = "";
-  size_t n = strspn(*at, "0123456789abcdef");
-  if (n != 16) return 0;
-  memcpy(digits, *at, n);
-  *value = strtoull(digits, NULL, 16);
-  *at += n;
-  return 1;
-}
-
-static int parse_seconds(const char **at, double *value)
-{
-  size_t n = strspn(*at, "0123456789.");
-  char *end;
-  *value = strtod(*at, &end);
-  if (n == 0 || end != *at + n || !isfinite(*value)) return 0;
-  *at = end;
-  return 1;
-}
-
-static int parse_stage(const char **at, tt_stage *stage)
-{
-  for (int i = 0; tt_stage_name[i]; i++) {
-    size_t n = strlen(tt_stage_name[i]);
-    if (strncmp(*at, tt_stage_name[i], n) != 0 || (*at)[n] != '"') continue;
-    *stage = (tt_stage)i;
-    *at += n;
-    return 1;
-  }
+  for (int i = 0; tt_stage_name[i]; i++)
+    if (!strcmp(text, tt_stage_name[i])) {
+      *stage = (tt_stage)i;
+      return 1;
+    }
   return 0;
 }
 
-/* A text without quotes, escapes and control characters, up to its quote. */
-static int skip_string(const char **at)
+/* Exactly the keys that format_line writes. */
+static int read_object(json_t *object, journal_line *out)
 {
-  while ((unsigned char)**at >= 0x20 && **at != '"' && **at != '\\') ++*at;
-  return **at == '"';
-}
-
-/* Exactly what print_line writes, without the line end. */
-static int parse_line(const char *text, journal_line *out)
-{
-  const char *at = text;
   tt_journal_entry *e = &out->entry;
-  *out = (journal_line){0};
-  if (!skip_text(&at, "{\"round\": ") || !parse_integer(&at, &e->round)) return 0;
-  if (!skip_text(&at, ", \"stage\": \"") || !parse_stage(&at, &e->stage)) return 0;
-  out->redo = skip_text(&at, "\", \"again\": true, \"time\": \"");
-  if (!out->redo) {
-    if (!skip_text(&at, "\", \"inputs\": \"") || !parse_hash(&at, &e->inputs)) return 0;
-    if (!skip_text(&at, "\", \"outputs\": \"") || !parse_hash(&at, &e->outputs)) return 0;
-    if (!skip_text(&at, "\", \"seconds\": ") || !parse_seconds(&at, &e->seconds)) return 0;
-    if (!skip_text(&at, ", \"time\": \"")) return 0;
-  }
-  return skip_string(&at) && skip_text(&at, "\", \"incarnation\": \"") && skip_string(&at) &&
-         skip_text(&at, "\"}") && *at == '\0';
+  const char *stage, *inputs, *outputs, *time, *incarnation;
+  json_int_t round;
+  *out = (journal_line){.redo = json_object_get(object, "again") != NULL};
+  int bad =
+      out->redo
+          ? json_unpack(object, "{s:I, s:s, s:b, s:s, s:s !}", "round", &round, "stage", &stage,
+                        "again", &out->redo, "time", &time, "incarnation", &incarnation)
+          : json_unpack(object, "{s:I, s:s, s:s, s:s, s:F, s:s, s:s !}", "round", &round, "stage",
+                        &stage, "inputs", &inputs, "outputs", &outputs, "seconds", &e->seconds,
+                        "time", &time, "incarnation", &incarnation);
+  if (bad || round < 1 || !parse_stage(stage, &e->stage)) return 0;
+  e->round = round;
+  if (out->redo) return 1;
+  return parse_hash(inputs, &e->inputs) && parse_hash(outputs, &e->outputs) && e->seconds >= 0.0;
 }
 
-static int print_line(const journal_line *l, const char *incarnation, char text[LINE_SIZE])
+static int parse_line(const char *text, size_t bytes, journal_line *out)
+{
+  json_t *object = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
+  int valid = read_object(object, out);
+  json_decref(object);
+  return valid;
+}
+
+static tt_err format_line(const journal_line *l, const char *incarnation, char **text)
 {
   const tt_journal_entry *e = &l->entry;
-  char when[32] = "", middle[160] = "\"again\": true";
+  char when[32] = "", inputs[17], outputs[17];
   time_t now = time(NULL);
   struct tm utc;
+  json_t *object = json_object();
   if (gmtime_r(&now, &utc)) strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  if (!l->redo)
-    snprintf(middle, sizeof middle,
-             "\"inputs\": \"%016" PRIx64 "\", \"outputs\": \"%016" PRIx64 "\", \"seconds\": %.3f",
-             e->inputs, e->outputs, e->seconds);
-  return snprintf(text, LINE_SIZE,
-                  "{\"round\": %" PRId64
-                  ", \"stage\": \"%s\", %s, \"time\": \"%s\", \"incarnation\": \"%s\"}\n",
-                  e->round, tt_stage_name[e->stage], middle, when, incarnation);
+  snprintf(inputs, sizeof inputs, "%016" PRIx64, e->inputs);
+  snprintf(outputs, sizeof outputs, "%016" PRIx64, e->outputs);
+  tt_json_set(&object, "round", json_integer(e->round));
+  tt_json_set(&object, "stage", json_string(tt_stage_name[e->stage]));
+  if (l->redo) {
+    tt_json_set(&object, "again", json_true());
+  } else {
+    tt_json_set(&object, "inputs", json_string(inputs));
+    tt_json_set(&object, "outputs", json_string(outputs));
+    tt_json_set(&object, "seconds", json_real(e->seconds));
+  }
+  tt_json_set(&object, "time", json_string(when));
+  tt_json_set(&object, "incarnation", tt_json_text(incarnation));
+  return tt_json_format(object, 0, text);
 }
 
 /* ---- Reading -----------------------------------------------------------------------------------
@@ -159,14 +134,13 @@ static tt_err read_lines(tt_journal *j, FILE *f)
       j->torn_bytes = n;
       break;
     }
-    text[n - 1] = '\0';
-    if ((ssize_t)strlen(text) == n - 1 && parse_line(text, &l))
+    if (parse_line(text, (size_t)n, &l))
       e = store_line(j, &l);
     else
       e = TT_FAIL(DATA,
-                  "%s:%" PRId64 ": '%.80s' is no line of a journal; put the line right or remove "
+                  "%s:%" PRId64 ": '%.*s' is no line of a journal; put the line right or remove "
                   "it: then its stage is done again",
-                  j->file, j->lines + 1, text);
+                  j->file, j->lines + 1, n > 80 ? 80 : (int)n - 1, text);
     j->bytes += n;
   }
   if (!e && ferror(f)) e = TT_FAIL(IO, "%s: %s", j->file, strerror(errno));
@@ -201,10 +175,7 @@ tt_err tt_journal_open_local(const char *file, const char *incarnation, tt_journ
   j->descriptor = -1;
   tt_err e = TT_ALLOC(j->file, (int64_t)strlen(file) + 1);
   if (!e) strcpy(j->file, file);
-  for (size_t i = 0; incarnation && incarnation[i] && i + 1 < sizeof j->incarnation; i++) {
-    unsigned char c = (unsigned char)incarnation[i];
-    j->incarnation[i] = (char)(c < 0x20 || c == '"' || c == '\\' ? '_' : c);
-  }
+  if (incarnation) snprintf(j->incarnation, sizeof j->incarnation, "%s", incarnation);
   if (!e) e = read_journal(j);
   if (!e && incarnation) e = open_for_append(j);
   if (e) tt_journal_close_local(&j);
@@ -259,8 +230,9 @@ static tt_err truncate_torn_line(tt_journal *j)
 }
 
 /* After an error a part of the line may stand there: it is cut off now, or by the next life. */
-static tt_err write_line(tt_journal *j, const char *text, int n)
+static tt_err write_line(tt_journal *j, const char *text)
 {
+  ssize_t n = (ssize_t)strlen(text);
   ssize_t done = write(j->descriptor, text, (size_t)n);
   if (done == n && fsync(j->descriptor) == 0) {
     j->bytes += n;
@@ -273,24 +245,19 @@ static tt_err write_line(tt_journal *j, const char *text, int n)
 
 static tt_err append_line(tt_journal *j, const journal_line *l)
 {
-  char text[LINE_SIZE];
-  journal_line exact;
-  int n = print_line(l, j->incarnation, text);
-  if (n >= LINE_SIZE || j->descriptor < 0)
-    return TT_FAIL(INTERNAL, "%s: a line of %d bytes, descriptor %d", j->file, n, j->descriptor);
-  text[n - 1] = '\0';
-  if (!parse_line(text, &exact))
-    return TT_FAIL(INTERNAL, "%s: would not be read again: %s", j->file, text);
-  text[n - 1] = '\n';
-  TT_TRY(truncate_torn_line(j));
-  TT_TRY(write_line(j, text, n));
-  return store_line(j, &exact);
+  char *text = NULL;
+  TT_TRY(format_line(l, j->incarnation, &text));
+  tt_err e = truncate_torn_line(j);
+  if (!e) e = write_line(j, text);
+  tt_free(text);
+  return e ? e : store_line(j, l);
 }
 
+/* Seconds have three digits here as in the file: whoever reads it has the same number. */
 tt_err tt_journal_append_done_local(tt_journal *j, const tt_journal_entry *e)
 {
   journal_line l = {.entry = *e};
-  if (!(l.entry.seconds >= 0.0)) l.entry.seconds = 0.0;
+  l.entry.seconds = l.entry.seconds >= 0.0 ? round(1e3 * l.entry.seconds) / 1e3 : 0.0;
   return append_line(j, &l);
 }
 
