@@ -63,7 +63,7 @@ class Clock:
 def program(name, build):
     """Where a program lies: in a pack, or in a build folder."""
     build = pathlib.Path(build)
-    for folder in (ROOT / "bin", build, build / "tests", build / "tests" / "gpu", build / "bench"):
+    for folder in (ROOT / "bin", build, build / "tests", build / "bench"):
         if os.access(folder / name, os.X_OK) and (folder / name).is_file():
             return str(folder / name)
     return None

@@ -58,7 +58,7 @@ TT_HD uint32_t tt_uniform_below(uint32_t hi, uint32_t lo, uint32_t n)
 /* A keyed bijection of [0, n): the i-th element of a random order, without storing the order.
  * Balanced Feistel network on the next power of two with cycle walking (Black & Rogaway, CT-RSA
  * 2002); as a shuffle for GPUs: Mitchell et al., "Bandwidth-optimal random shuffling for GPUs",
- * ACM TOPC 2022. The round function is a 32-bit finaliser; tests/unit/test_rng.c measures how
+ * ACM TOPC 2022. The round function is a 32-bit finaliser; tests/unit/base/test_rng.c measures how
  * uniform. Eight rounds on fewer than 6 bits are visibly not uniform (on 3 bits some orders of five
  * come up thrice as often as others), so short orders walk through 64 numbers: n = 1 takes 64
  * passes. */

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 /* Run `action` in a child; its standard error if it was stopped, "" if it came to the end. */
-template <class Action> std::string output_of_aborted(Action action)
+template <class Action> static std::string output_of_aborted(Action action)
 {
   int ends[2];
   if (pipe(ends)) return "";

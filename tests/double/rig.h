@@ -3,13 +3,13 @@
 #define TT_DOUBLE_RIG_H
 #include "cuda/common/device.cuh"
 #include "tests/double/death.h"
-#include "tests/double/double.h"
+#include "tests/double/runtime/double.h"
 
 #include <cmath>
 #include <cstring>
 #include <vector>
 extern "C" { /* the last one: cmocka's fail is a macro */
-#include "tests/check.h"
+#include "tests/support/check.h"
 }
 
 /* One device for the whole program; its blocks are counted at the end. */
@@ -30,7 +30,7 @@ static inline std::vector<float> numbers(int n)
   return v;
 }
 
-template <class T> T *on_device(const std::vector<T> &from)
+template <class T> static T *on_device(const std::vector<T> &from)
 {
   T *at = nullptr;
   TT_CHECK_OK(tt_dev_alloc(&at, (int64_t)from.size(), "a test's array"));
@@ -38,7 +38,7 @@ template <class T> T *on_device(const std::vector<T> &from)
   return at;
 }
 
-template <class T> std::vector<T> from_device(const T *from, int64_t count)
+template <class T> static std::vector<T> from_device(const T *from, int64_t count)
 {
   std::vector<T> v((size_t)count);
   TT_CHECK_OK(tt_dev_download_sync(v.data(), from, count, dev.stream));
@@ -46,7 +46,7 @@ template <class T> std::vector<T> from_device(const T *from, int64_t count)
 }
 
 /* FNV-1a over the bytes. */
-template <class T> uint64_t hash_of(const std::vector<T> &v)
+template <class T> static uint64_t hash_of(const std::vector<T> &v)
 {
   const unsigned char *byte = reinterpret_cast<const unsigned char *>(v.data());
   uint64_t h = 14695981039346656037ull;

@@ -5,6 +5,13 @@
 #define TT_DOUBLE_SAMPLE_CUH
 #include "cuda/common/device.cuh"
 
+/* On the host several files of one program include them; nvcc takes no inline kernels. */
+#ifdef __CUDACC__
+#define TT_SAMPLE_KERNEL __global__
+#else
+#define TT_SAMPLE_KERNEL inline __global__
+#endif
+
 typedef struct sample_args {
   float *out;
   const float *in;
@@ -73,7 +80,7 @@ typedef struct sum_args {
   int *count;        /* of in > 0 in the block */
 } sum_args;
 
-__global__ void sums(sum_args a)
+TT_SAMPLE_KERNEL void sums(sum_args a)
 {
   TT_SHARED_MEMORY(double, scratch);
   float *float_scratch = reinterpret_cast<float *>(scratch);
@@ -97,21 +104,21 @@ typedef struct fill_args {
 } fill_args;
 
 /* out = value in threads [0, n), whatever the array holds. */
-__global__ void fill(fill_args a)
+TT_SAMPLE_KERNEL void fill(fill_args a)
 {
   int i = sample_thread();
   if (i < a.n) a.out[i] = a.value;
 }
 
 /* out = 1 + 2 in: not commutative, so that an order of launches is seen. */
-__global__ void shift_and_double(sample_args a)
+TT_SAMPLE_KERNEL void shift_and_double(sample_args a)
 {
   int i = sample_thread();
   if (i < a.n) a.out[i] = 1.0f + 2.0f * a.in[i];
 }
 
 /* What shared and device memory hold before anybody has written. */
-__global__ void read_unwritten(sample_args a)
+TT_SAMPLE_KERNEL void read_unwritten(sample_args a)
 {
   TT_SHARED_MEMORY(float, value);
   a.out[2 * sample_thread()] = value[threadIdx.x];
@@ -119,7 +126,7 @@ __global__ void read_unwritten(sample_args a)
 }
 
 /* Element n of the shared memory is written: behind its end if n is too large. */
-__global__ void write_shared(sample_args a)
+TT_SAMPLE_KERNEL void write_shared(sample_args a)
 {
   TT_SHARED_MEMORY(float, value);
   if (threadIdx.x == 0) value[a.n] = 1.0f;
@@ -128,7 +135,7 @@ __global__ void write_shared(sample_args a)
 }
 
 /* Half of the block never comes to the barrier the others wait at. */
-__global__ void two_barriers(sample_args a)
+TT_SAMPLE_KERNEL void two_barriers(sample_args a)
 {
   if ((int)threadIdx.x < a.n)
     __syncthreads();
@@ -138,7 +145,7 @@ __global__ void two_barriers(sample_args a)
 }
 
 /* Lanes below n shuffle, the others go to the end of the block's barrier. */
-__global__ void half_a_warp(sample_args a)
+TT_SAMPLE_KERNEL void half_a_warp(sample_args a)
 {
   float x = 1.0f;
   if ((int)threadIdx.x < a.n) x = tt_warp_sum(x);
@@ -147,7 +154,7 @@ __global__ void half_a_warp(sample_args a)
 }
 
 /* Some threads end early; the rest may go on without them. */
-__global__ void early_end(sample_args a)
+TT_SAMPLE_KERNEL void early_end(sample_args a)
 {
   if ((int)threadIdx.x >= a.n) return;
   __syncthreads();
@@ -161,7 +168,7 @@ typedef struct queue_args {
 } queue_args;
 
 /* Blocks pull items until there are none left. */
-__global__ void pull(queue_args a)
+TT_SAMPLE_KERNEL void pull(queue_args a)
 {
   TT_SHARED_MEMORY(int, item);
   for (;;) {

@@ -123,12 +123,4 @@ static int open_with_blas(void **state)
   return open_device(state) || tt_dev_open_blas(&dev) ? -1 : 0;
 }
 
-int main(void)
-{
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(products_equal_sums_in_double_for_every_transpose),
-      cmocka_unit_test(tf32_rounds_the_operands_alone),
-      cmocka_unit_test(operands_outside_their_memory_and_wrong_sizes_are_told),
-  };
-  return cmocka_run_group_tests(tests, open_with_blas, close_device);
-}
+TT_SUITE(open_with_blas, close_device)

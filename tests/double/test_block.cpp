@@ -221,18 +221,4 @@ TT_TEST (formulas_are_the_same_in_kernels_and_on_the_host) {
   tt_dev_free(a.out);
 }
 
-int main(void)
-{
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_right_kernel_gives_the_same_bits_in_every_schedule),
-      cmocka_unit_test(a_missing_barrier_gives_other_bits_in_every_other_schedule),
-      cmocka_unit_test(the_environment_chooses_the_schedule),
-      cmocka_unit_test(sums_and_shuffles_are_those_of_the_host_and_the_same_bits_in_every_schedule),
-      cmocka_unit_test(barriers_that_cannot_be_passed_are_told_with_their_place),
-      cmocka_unit_test(shared_memory_is_poisoned_and_bounded),
-      cmocka_unit_test(launches_that_a_device_refuses_are_errors),
-      cmocka_unit_test(a_queue_hands_out_every_item_once),
-      cmocka_unit_test(formulas_are_the_same_in_kernels_and_on_the_host),
-  };
-  return cmocka_run_group_tests(tests, open_device, close_device);
-}
+TT_SUITE(open_device, close_device)

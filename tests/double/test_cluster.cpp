@@ -112,15 +112,4 @@ TT_TEST (launches_that_a_device_refuses_are_errors) {
   tt_dev_free(out);
 }
 
-int main(void)
-{
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_right_kernel_gives_the_right_bits_in_every_schedule),
-      cmocka_unit_test(a_missing_barrier_of_the_cluster_gives_other_bits),
-      cmocka_unit_test(ranks_have_memories_and_barriers_of_their_own),
-      cmocka_unit_test(memory_of_a_rank_that_has_ended_is_gone),
-      cmocka_unit_test(what_no_cluster_can_do_is_told),
-      cmocka_unit_test(launches_that_a_device_refuses_are_errors),
-  };
-  return cmocka_run_group_tests(tests, open_device, close_device);
-}
+TT_SUITE(open_device, close_device)

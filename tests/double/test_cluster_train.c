@@ -1,9 +1,9 @@
 /* test_cluster_train.c — members in clusters of blocks: the order in which the threads, the ranks
  * and the clusters run changes no bit, and members train as on the CPU: with 2, 4 and 8 ranks,
  * ranks without rows, clipped, stopped early, diverged, without validation. */
-#include "tests/problem.h"
+#include "tests/support/problem.h"
 
-#include "tests/double/double.h"
+#include "tests/double/runtime/double.h"
 
 enum { MEMBERS = 5, CLIPPED = 1, IMPATIENT = 2, BAD = 3, RANDOM_SEEDS = 3 };
 
@@ -87,12 +87,4 @@ TT_TEST (no_schedule_changes_a_bit_of_what_the_cpu_does) {
     tt_state_destroy(&want);
     problem_free(&p);
   }
-}
-
-int main(void)
-{
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(no_schedule_changes_a_bit_of_what_the_cpu_does),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* test_layered.c — law: whatever is asked of its members, the layered path does what the cpu engine
  * does, with the same bits in every order of threads and on every slice; the other paths do what
  * they take. */
-#include "tests/problem.h"
+#include "tests/support/problem.h"
 
 enum { ROWS = 70, INPUTS = 5, EACH = 4, EPOCHS = 4 };
 
@@ -359,14 +359,4 @@ TT_TEST (predictions_have_all_quantities) {
     tt_trained_ensemble_destroy(&c);
     problem_free(&p);
   }
-}
-
-int main(void)
-{
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(members_do_what_is_asked_of_them),
-      cmocka_unit_test(two_halves_are_a_step),
-      cmocka_unit_test(predictions_have_all_quantities),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

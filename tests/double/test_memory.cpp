@@ -205,19 +205,4 @@ TT_TEST (what_is_not_given_back_is_told_at_the_end) {
   TT_CHECK(said.empty(), ==, true);
 }
 
-int main(void)
-{
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(blocks_are_zeroed_and_copies_go_there_and_back),
-      cmocka_unit_test(empty_blocks_are_valid_and_sizes_are_checked),
-      cmocka_unit_test(copies_outside_an_allocation_stop_the_program),
-      cmocka_unit_test(the_host_cannot_touch_device_memory),
-      cmocka_unit_test(kernels_cannot_leave_their_arrays),
-      cmocka_unit_test(out_of_memory_names_sizes_and_knobs),
-      cmocka_unit_test(an_error_at_any_call_comes_back_and_nothing_is_lost),
-      cmocka_unit_test(an_error_of_the_device_sticks),
-      cmocka_unit_test(devices_are_counted_and_described),
-      cmocka_unit_test(what_is_not_given_back_is_told_at_the_end),
-  };
-  return cmocka_run_group_tests(tests, open_device, close_device);
-}
+TT_SUITE(open_device, close_device)

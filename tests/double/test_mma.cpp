@@ -198,13 +198,4 @@ TT_TEST (a_split_loses_next_to_nothing) {
   TT_CHECK(tt_round_to_tf32(-1.0f - 0x1p-11f), ==, -1.0f - 0x1p-10f);
 }
 
-int main(void)
-{
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(tf32_keeps_eleven_bits),
-      cmocka_unit_test(three_products_are_as_good_as_fp32),
-      cmocka_unit_test(products_are_the_same_bits_in_every_schedule),
-      cmocka_unit_test(a_split_loses_next_to_nothing),
-  };
-  return cmocka_run_group_tests(tests, open_device, close_device);
-}
+TT_SUITE(open_device, close_device)

@@ -167,14 +167,4 @@ static int open_with_blas(void **state)
   return open_device(state) || tt_dev_open_blas(&dev) ? -1 : 0;
 }
 
-int main(void)
-{
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_graph_gives_the_bits_of_direct_launches),
-      cmocka_unit_test(what_a_graph_cannot_hold_breaks_the_capture),
-      cmocka_unit_test(a_captured_product_needs_a_workspace),
-      cmocka_unit_test(late_work_shows_a_missing_wait),
-      cmocka_unit_test(events_order_streams_and_a_missing_one_shows),
-  };
-  return cmocka_run_group_tests(tests, open_with_blas, close_device);
-}
+TT_SUITE(open_with_blas, close_device)

@@ -1,6 +1,6 @@
 /* test_streamed.c — law: where the data set lies changes no bit. A data set that does not fit on
  * the device is left on the host, and the layered path gets its rows from there. */
-#include "tests/problem.h"
+#include "tests/support/problem.h"
 
 enum { ROWS = 840000, LABELLED = 90, INPUTS = 21, MEMORY = 64 << 20 }; /* x alone: 70 MB */
 
@@ -119,14 +119,4 @@ TT_TEST (a_wanted_path_is_kept) {
   TT_CHECK_HAS(tt_err_last(), "use more ranks");
   tt_engine_cuda.destroy(&p.engine);
   problem_free(&p);
-}
-
-int main(void)
-{
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(rows_from_the_host_give_the_same_bits),
-      cmocka_unit_test(fusion_needs_the_data_on_the_device),
-      cmocka_unit_test(a_wanted_path_is_kept),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,10 +7,13 @@
 #include <vector>
 
 /* Every __syncwarp of the path asks first whether it is there. */
+namespace
+{
 struct site {
   std::string file;
   int line;
 };
+} // namespace
 static std::vector<site> sites; /* that lanes came by */
 static int omitted = -1;        /* of them; -1: none */
 static void instrumented_syncwarp(const char *file, int line)
@@ -21,10 +24,7 @@ static void instrumented_syncwarp(const char *file, int line)
   if ((int)at != omitted) __syncwarp();
 }
 #define __syncwarp() instrumented_syncwarp(__FILE__, __LINE__)
-#define tt_cuda_warp instrumented_warp
-extern const tt_cuda_path instrumented_warp;
 #include "cuda/warp/warp.cu"
-#undef tt_cuda_warp
 #undef __syncwarp
 
 #include "core/model/state.h"
@@ -48,6 +48,8 @@ static void fill_rows(tt_dataset *d)
 /* 5-4-18-2: layers that are shared out by unit and by input, with and without groups of lanes. More
  * members than warps of a block, some clipped, one that stops early; batches in pieces, orders
  * longer than a look ahead. */
+namespace
+{
 struct problem {
   tt_cohort c = {};
   tt_ensemble ensemble = {};
@@ -89,6 +91,7 @@ struct problem {
   }
   ~problem() { tt_dataset_destroy(&d); }
 };
+} // namespace
 
 /* Hash of all states and losses after training in calls of 5 steps, by the planted path. */
 static uint64_t train_all(const problem &p, const schedule &s)
@@ -101,7 +104,7 @@ static uint64_t train_all(const problem &p, const schedule &s)
   use.path = TT_GPU_PATH_warp;
   use_schedule(s);
   TT_CHECK_OK(tt_engine_cuda.create(&p.c, {0, MEMBERS}, &use, &e));
-  e->path = &instrumented_warp;
+  e->path = &tt_cuda_warp;
   TT_CHECK_OK(tt_engine_cuda.set_data(e, p.d, nullptr));
   TT_CHECK_OK(tt_engine_cuda.init(e));
   do TT_CHECK_OK(tt_engine_cuda.train(e, 5, &at));
@@ -153,11 +156,4 @@ TT_TEST (a_barrier_that_is_left_out_is_seen) {
   }
 }
 
-int main(void)
-{
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(training_gives_the_same_bits_in_every_schedule),
-      cmocka_unit_test(a_barrier_that_is_left_out_is_seen),
-  };
-  return cmocka_run_group_tests(tests, open_device, close_device);
-}
+TT_SUITE(open_device, close_device)

@@ -6,7 +6,7 @@
  * A trial trains from two checkpoints. All ranks must get the same error, or, where the run lives
  * with the fault, the model of an undisturbed run; a checkpoint must be left, and training on from
  * it must give that model. */
-#include "tests/mpi/scratch.h"
+#include "tests/support/scratch.h"
 
 #include "core/base/log.h"
 #include "core/base/mem.h"

@@ -17,7 +17,7 @@ import sys
 import harness as h
 
 CODES = {int(code) for code in re.findall(
-    r"^  X\(\w+, (\d+),", (h.ROOT / "src" / "base" / "err.h").read_text(), re.M)} - {h.DONE}
+    r"^  X\(\w+, (\d+),", (h.ROOT / "core" / "base" / "err.h").read_text(), re.M)} - {h.DONE}
 
 
 def faulty_run(folder, base, args, rank, n):

@@ -1,7 +1,7 @@
 /* short_run.c — a few steps, an evaluation and a prediction by every way of every engine: so little
  * that tools which watch each access to memory finish soon. Agreement is looked at coarsely;
  * closely it is in laws/test_engines.c. */
-#include "tests/problem.h"
+#include "tests/support/problem.h"
 
 #include "core/model/trained_ensemble.h"
 
@@ -81,12 +81,4 @@ TT_TEST (every_way_runs) {
         TT_CHECK(fabs(got[k] - want[k]), <=, COARSE * (1.0 + fabs(want[k])));
     }
   }
-}
-
-int main(void)
-{
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_way_runs),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
  * differences. */
 #ifndef TT_REFERENCE_H
 #define TT_REFERENCE_H
-#include "tests/problem.h"
+#include "tests/support/problem.h"
 
 static inline void ref_missing(const char *kind, const char *name)
 {

@@ -241,17 +241,3 @@ TT_TEST (all_members_may_diverge) {
     problem_free(&p);
   }
 }
-
-int main(void)
-{
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_row_is_met),
-      cmocka_unit_test(a_large_learning_rate_hurts_one_member_alone),
-      cmocka_unit_test(bad_weights_are_noticed_within_the_epoch),
-      cmocka_unit_test(an_overflow_in_the_last_step_is_noticed),
-      cmocka_unit_test(the_status_freezes_a_member),
-      cmocka_unit_test(a_loss_of_infinite_outputs_is_not_finite),
-      cmocka_unit_test(all_members_may_diverge),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}

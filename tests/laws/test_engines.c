@@ -361,15 +361,3 @@ TT_TEST (predictions_agree) {
       if (takes(by[i], k)) predictions(by[i], &shapes[k], k, x);
   tt_free(x);
 }
-
-int main(void)
-{
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(first_weights_are_the_same_bits),
-      cmocka_unit_test(fifty_steps_stay_together),
-      cmocka_unit_test(fifty_steps_with_everything_stay_together),
-      cmocka_unit_test(no_steps_are_a_report),
-      cmocka_unit_test(predictions_agree),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}

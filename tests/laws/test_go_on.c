@@ -2,7 +2,7 @@
  * another run on the same rows with the same seed, are twice as many without a break. Bitwise, on
  * every path of every engine; what begins anew are best weights and patience. */
 #include "src/train/warm_start.h"
-#include "tests/problem.h"
+#include "tests/support/problem.h"
 
 enum { ROWS = 40, EPOCHS = 2, EACH = 3 };
 
@@ -106,11 +106,4 @@ TT_TEST (best_weights_and_patience_begin_anew) {
     problem_free(&half);
   }
   TT_CHECK(tt_mem_live_blocks(), ==, 0);
-}
-
-int main(void)
-{
-  const struct CMUnitTest tests[] = {cmocka_unit_test(two_halves_are_a_whole),
-                                     cmocka_unit_test(best_weights_and_patience_begin_anew)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* test_golden.c — law: from given initial weights and batch order, training follows the float64
  * trajectory of an independent program (tests/data/README.md): losses of every epoch to 1e-4, final
  * weights to 1e-3, both relative. Steps in 3xtf32 as well; those in tf32 to 5e-3 and 5e-2. */
-#include "tests/problem.h"
+#include "tests/support/problem.h"
 
 #include <hdf5.h>
 
@@ -275,16 +275,4 @@ TT_TEST (early_stopping_keeps_the_best_weights) {
     tt_free(stop);
     golden_close(&g);
   }
-}
-
-int main(void)
-{
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(mse_follows_float64),
-      cmocka_unit_test(mse_with_bootstrap_and_l2_follows_float64),
-      cmocka_unit_test(gaussian_nll_follows_float64),
-      cmocka_unit_test(steps_on_tensor_cores_follow_float64),
-      cmocka_unit_test(early_stopping_keeps_the_best_weights),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -259,16 +259,3 @@ TT_TEST (unlabelled_rows_are_skipped_for_their_members) {
       if (suited) skipped(by[i], (tt_loss)l);
     }
 }
-
-int main(void)
-{
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(activations_are_the_textbook_functions),
-      cmocka_unit_test(activation_slopes_are_finite_differences),
-      cmocka_unit_test(losses_and_their_slopes),
-      cmocka_unit_test(network_gradients_are_finite_differences),
-      cmocka_unit_test(the_history_is_the_weighted_mean_loss),
-      cmocka_unit_test(unlabelled_rows_are_skipped_for_their_members),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}

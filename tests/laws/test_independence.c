@@ -1,7 +1,7 @@
 /* test_independence.c — law C1: what becomes of a member depends on (seed, its stream, its
  * hyper-parameters, the data) alone. Bitwise, in every field of the state, over every optimizer,
  * resampling, batch order and loss, with shapes and batch sizes that fit no vector. */
-#include "tests/problem.h"
+#include "tests/support/problem.h"
 
 enum { ROWS = DOUBLE ? 37 : 67, INPUTS = 3, EPOCHS = 3, EACH = 3, ENSEMBLES = 2 };
 
@@ -478,22 +478,4 @@ TT_TEST (long_epochs_are_cut_anywhere) {
   for (int k = 0, n = ways(by); k < n; k++)
     for (int resample = 0; resample < TT_RESAMPLE_COUNT; resample++)
       if (has_turn(by[k], resample)) long_epochs(by[k], (tt_resample)resample);
-}
-
-int main(void)
-{
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_settings_use_every_row),
-      cmocka_unit_test(members_learn_and_differ),
-      cmocka_unit_test(a_member_alone_is_the_member_in_the_cohort),
-      cmocka_unit_test(neighbours_and_ensembles_change_nothing),
-      cmocka_unit_test(slices_change_nothing),
-      cmocka_unit_test(cuts_and_threads_change_nothing),
-      cmocka_unit_test(a_restart_changes_nothing),
-      cmocka_unit_test(scores_depend_on_the_member_alone),
-      cmocka_unit_test(equal_arithmetic_means_equal_bits),
-      cmocka_unit_test(a_retry_is_another_seed),
-      cmocka_unit_test(long_epochs_are_cut_anywhere),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* test_memory.c — law: when memory runs out at any allocation, the call fails with MEM, gives
  * nothing out and leaves nothing behind. Every allocation of each scenario fails once. */
-#include "tests/problem.h"
+#include "tests/support/problem.h"
 
 #include "core/model/trained_ensemble.h"
 
@@ -205,21 +205,4 @@ TT_TEST (impossible_sizes_are_refused) {
   TT_CHECK_OK(TT_ALLOC(block, 0));
   tt_free(block);
   tt_free(block);
-}
-
-static int nothing_is_left(void **state)
-{
-  (void)state;
-  if (tt_mem_live_blocks()) fprintf(stderr, "%d blocks not freed\n", (int)tt_mem_live_blocks());
-  return tt_mem_live_blocks() != 0;
-}
-
-int main(void)
-{
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(data_and_states_survive_hunger), cmocka_unit_test(jobs_survive_hunger),
-      cmocka_unit_test(cohorts_survive_hunger),         cmocka_unit_test(engines_survive_hunger),
-      cmocka_unit_test(impossible_sizes_are_refused),
-  };
-  return cmocka_run_group_tests(tests, NULL, nothing_is_left);
 }

@@ -1,7 +1,7 @@
 /* test_oracle.c — law: fifty steps are those of PyTorch in double precision, to 1e-5 of the largest
  * weight. Every optimizer, schedule, loss and average, layer_norm and residual layers; recorded by
  * tests/oracle/record.py in tests/data/oracle.h5. */
-#include "tests/problem.h"
+#include "tests/support/problem.h"
 
 #include <hdf5.h>
 
@@ -58,8 +58,7 @@ static void set_hyper(const char *s, tt_hyper *h)
   h->beta2 = 0.99f;
 #define TAKE(name) h->name = number(s, #name, h->name);
   TAKE(learning_rate)
-  TAKE(l2)
-  TAKE(weight_decay) TAKE(momentum) TAKE(clip_norm) TAKE(warmup) TAKE(schedule_gamma)
+  TAKE(l2) TAKE(weight_decay) TAKE(momentum) TAKE(clip_norm) TAKE(warmup) TAKE(schedule_gamma)
       TAKE(schedule_min) TAKE(min_delta) TAKE(average_decay)
 #undef TAKE
           h->schedule_step = (int32_t)number(s, "schedule_step", 0.0f);
@@ -178,10 +177,4 @@ TT_TEST (fifty_steps_are_those_of_torch) {
   }
   TT_CHECK(runs, >=, TT_OPT_COUNT + TT_SCHEDULE_COUNT + TT_LOSS_COUNT);
   H5Fclose(file);
-}
-
-int main(void)
-{
-  const struct CMUnitTest tests[] = {cmocka_unit_test(fifty_steps_are_those_of_torch)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* test_precision.c — laws of run.precision: steps on tensor cores are near those in fp32, as near
  * as their name says; they keep the laws of independence, restart and divergence to the bit; what
  * is measured (validation, scores) is in fp32. Over the ways with tensor cores alone. */
-#include "tests/problem.h"
+#include "tests/support/problem.h"
 
 enum { EACH = 2, ENSEMBLES = 2, MEMBERS = EACH * ENSEMBLES, ROWS = 90, EPOCHS = 3, BAD = 1 };
 
@@ -185,18 +185,4 @@ TT_TEST (every_precision_has_a_name_of_its_own) {
     for (int k = 0; k < i; k++) TT_CHECK(strcmp(info[i].arithmetic, info[k].arithmetic), !=, 0);
     problem_free(&p);
   }
-}
-
-int main(void)
-{
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(company_and_cuts_change_nothing),
-      cmocka_unit_test(the_order_of_threads_changes_nothing),
-      cmocka_unit_test(a_restart_changes_nothing),
-      cmocka_unit_test(a_diverged_member_is_noticed_by_nobody),
-      cmocka_unit_test(steps_are_as_near_as_their_name_says),
-      cmocka_unit_test(losses_are_measured_in_fp32),
-      cmocka_unit_test(every_precision_has_a_name_of_its_own),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

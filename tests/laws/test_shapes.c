@@ -2,7 +2,7 @@
  * (cpu, generic loops), to 1e-5, and the order in which threads run changes no bit. The shapes
  * between them use every register tile and every place that the block path has, and every way in
  * which a warp shares out a layer. */
-#include "tests/problem.h"
+#include "tests/support/problem.h"
 
 enum { STEPS = DOUBLE ? 20 : 50 };
 
@@ -152,12 +152,4 @@ TT_TEST (all_steps_of_any_shape) {
     tt_state_destroy(&want);
     problem_free(&p);
   }
-}
-
-int main(void)
-{
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(all_steps_of_any_shape),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

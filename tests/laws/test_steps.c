@@ -495,18 +495,3 @@ TT_TEST (two_halves_are_a_step) {
       problem_free(&p);
     }
 }
-
-int main(void)
-{
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(steps_follow_the_textbook),
-      cmocka_unit_test(the_recipes_use_every_row),
-      cmocka_unit_test(schedules_are_the_textbook_formulas),
-      cmocka_unit_test(a_constant_schedule_keeps_the_bits_of_the_rate),
-      cmocka_unit_test(a_plateau_never_raises_the_rate),
-      cmocka_unit_test(the_ensemble_stops_between_epochs),
-      cmocka_unit_test(snapshots_are_the_weights_at_the_ends_of_cycles),
-      cmocka_unit_test(two_halves_are_a_step),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}

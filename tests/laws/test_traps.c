@@ -1,8 +1,8 @@
 /* test_traps.c — twelve mistakes seen in programs that train ensembles, each a test by its name.
  * The ninth, inference that reads the weights again for every batch, needs a file: it is in
- * tests/mpi/test_trap_inference.c. */
+ * tests/mpi/train/test_trap_inference.c. */
 #include "core/stats/metrics.h"
-#include "tests/problem.h"
+#include "tests/support/problem.h"
 
 enum { MEMBERS = 4, ROWS = 67, EPOCHS = 4, BATCH = 8 };
 
@@ -327,22 +327,4 @@ static void one_is_one(way by)
 }
 TT_TEST (one_member_reduction) {
   each_way(one_is_one);
-}
-
-int main(void)
-{
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(averaged_parameters),
-      cmocka_unit_test(whole_ensemble_snapshot),
-      cmocka_unit_test(shared_parameters),
-      cmocka_unit_test(mean_over_members_loss),
-      cmocka_unit_test(joint_clipping),
-      cmocka_unit_test(cross_talk),
-      cmocka_unit_test(one_member_reported_as_the_ensemble),
-      cmocka_unit_test(weights_ignored),
-      cmocka_unit_test(checkpoint_without_optimiser_state),
-      cmocka_unit_test(batch_size_must_divide),
-      cmocka_unit_test(one_member_reduction),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
 }

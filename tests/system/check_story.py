@@ -59,7 +59,8 @@ def check_table(path, campaigns, rounds):
 
 def main(program):
     with tempfile.TemporaryDirectory() as place:
-        subprocess.run([program, place], check=True, timeout=120)
+        subprocess.run([program], check=True, timeout=120,
+                       env={**os.environ, "TUTTI_TEST_KEEP": place})
         pictures = glob.glob(place + "/**/*.svg", recursive=True)
         assert len(pictures) > 10, pictures
         for path in pictures:

@@ -1,7 +1,7 @@
 /* test_story.c — status and report of campaigns, from files that say what is known here. One
- * process. `test_story DIR`: what they print and draw stays in DIR for check_story.py. */
-#include "tests/check.h"
-#include "tests/mpi/made_up.h"
+ * process. With TUTTI_TEST_KEEP=DIR what they print and draw stays in DIR for check_story.py. */
+#include "tests/support/check.h"
+#include "tests/support/made_up.h"
 
 #include "core/base/log.h"
 #include "io/campaign/campaign_files.h"
@@ -17,8 +17,7 @@
 
 enum { ROUNDS = 5, OUTPUT_ROOM = 1 << 16 };
 
-static tt_comm *comm;
-static char output[OUTPUT_ROOM], scratch[SCRATCH_ROOM];
+static char output[OUTPUT_ROOM];
 
 /* ---- Made up campaigns -------------------------------------------------------------------------
  */
@@ -285,22 +284,4 @@ TT_TEST (any_lines_can_be_drawn) {
            TT_E_CANTCREAT);
 }
 
-int main(int argc, char **argv)
-{
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(status_of_a_round_that_trains), cmocka_unit_test(status_of_an_end),
-      cmocka_unit_test(status_of_a_beginning),         cmocka_unit_test(a_killed_campaign_is_seen),
-      cmocka_unit_test(a_report_says_all_rounds),      cmocka_unit_test(one_round_is_a_report),
-      cmocka_unit_test(any_lines_can_be_drawn),
-  };
-  const char *keep = argc > 1 ? argv[1] : NULL;
-  if (tt_comm_begin(&comm)) return 1;
-  tt_log_set_level(TT_LOG_ERROR);
-  scratch_begin(comm, scratch);
-  snprintf(made_up_place, sizeof made_up_place, "%s", keep ? keep : scratch);
-  if (!made_up_place[0]) return 1;
-  int failed = cmocka_run_group_tests(tests, NULL, NULL);
-  scratch_end(comm, scratch);
-  tt_comm_end(&comm);
-  return failed != 0 || tt_mem_live_blocks() != 0;
-}
+TT_SUITE(errors_only, NULL)

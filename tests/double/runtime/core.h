@@ -1,0 +1,118 @@
+/* core.h — what the parts of the double share. Private to this folder. */
+#ifndef TT_DOUBLE_CORE_H
+#define TT_DOUBLE_CORE_H
+#include "tests/double/runtime/double.h"
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <vector>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define TT_DOUBLE_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define TT_DOUBLE_ASAN 1
+#endif
+#endif
+
+namespace tt_double
+{
+
+/* Print what is wrong and where, and abort. */
+[[noreturn]] void fail_hard(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- device.cpp: settings, faults, counts ---- */
+
+struct order {
+  tt_double_order kind = TT_DOUBLE_FORWARD;
+  uint64_t seed = 1;
+};
+struct settings {
+  order threads, blocks;
+  bool lazy = false;
+  int devices = 1;
+  size_t memory = (size_t)8 << 30;
+};
+settings &now();
+tt_double_counts &counts();
+
+/* Every runtime call begins with it: counts, and says what the call must return. */
+cudaError_t begin_call();
+/* True if this allocation is the one that was told to fail. */
+bool allocation_fails();
+/* Remember an error for cudaGetLastError; passes it through. */
+cudaError_t set_last_error(cudaError_t e);
+#define TT_DOUBLE_ENTER()                                                                          \
+  do {                                                                                             \
+    cudaError_t entered = tt_double::begin_call();                                                 \
+    if (entered != cudaSuccess) return entered;                                                    \
+  } while (0)
+
+/* The numbers 0..n-1 in an order. */
+void make_sequence(const order &o, std::mt19937_64 &random, std::vector<unsigned> &out, size_t n);
+
+/* ---- memory.cpp ---- */
+
+/* While an device_access lives, the device memory can be touched: in kernels and copies. */
+struct device_access {
+  device_access();
+  ~device_access();
+};
+/* [at, at + bytes) must lie inside one live allocation, or inside pinned memory if allowed. */
+void check_device_range(const void *at, size_t bytes, bool pinned_too, const char *call);
+/* [at, at + bytes) must not touch the device's memory, nor leave a pinned block it begins in. */
+void check_host_range(const void *at, size_t bytes, const char *call);
+/* Words of a kernel's arguments that are pointers must not point into the host's memory. What is
+ * left over between `fields` may: it is nobody's. */
+void check_arguments(const void *args, const unsigned char *fields, size_t bytes);
+/* Guard bytes around every allocation are whole. */
+void check_guards();
+bool is_device(const void *at);
+
+/* ---- fiber.cpp ---- */
+
+struct kernel_call {
+  kernel_thunk thunk;
+  void (*kernel)();
+  std::vector<unsigned char> args;
+  dim3 grid, block;
+  int cluster; /* blocks of one, in x; 1: no cluster */
+  size_t shared_bytes;
+  label where;
+};
+/* All blocks of a grid, each to its end, those of a cluster side by side. */
+void run_kernel(const kernel_call &call);
+/* ", in tt_launch(...) at engine.cu:41, block 3, thread 17"; "" outside a kernel. */
+const char *position();
+bool in_kernel();
+int current_rank(); /* of the running block in its cluster */
+
+/* ---- dynamic shared memory of the running blocks, by rank: memory.cpp ---- */
+
+enum { MAX_RANKS = 8 };
+void shared_begin(int rank, size_t bytes); /* poisoned, guarded */
+void shared_leave(int rank);   /* its block has ended: poisoned again, nobody may touch it now */
+void shared_settled(int rank); /* at a barrier of the cluster: nobody is in it from here on */
+void shared_end(int rank); /* guards are whole, nobody has written to it since its block ended */
+
+/* ---- stream.cpp ---- */
+
+typedef std::function<void()> work;
+/* Do it now, later, or record it, as the stream's state asks. */
+cudaError_t submit(cudaStream_t stream, work what);
+/* Everything that was put on the streams has been done when it returns. */
+void wait_for_all();
+/* What cannot be captured ends the capture that is going on, if there is one, with an error. */
+cudaError_t fail_if_capturing();
+#define TT_DOUBLE_FAIL_IF_CAPTURING()                                                              \
+  do {                                                                                             \
+    cudaError_t forbidden = tt_double::fail_if_capturing();                                        \
+    if (forbidden != cudaSuccess) return forbidden;                                                \
+  } while (0)
+bool is_capturing(cudaStream_t stream);
+
+} // namespace tt_double
+#endif

@@ -1,0 +1,217 @@
+/* test_label.c — stage label by a command: whatever an oracle does, on any number of ranks, what
+ * is labelled is right, and nothing is asked twice. */
+#include "tests/mpi/campaign/oracle_rig.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+
+/* ---- laws --------------------------------------------------------------------------------------
+ */
+
+TT_TEST (labels_are_right_in_any_groups_and_formats) {
+  setenv("TUTTI_EXE", program, 1); /* looks at the outputs first */
+  static const char *const more[] = {"", "format: csv, group: 2, concurrency: 3", "group: 100"};
+  static const int groups[] = {5, 3, 1};
+  for (int i = 0; i < 3; i++) {
+    TT_CHECK(labelled_by("good", more[i]), ==, N);
+    TT_CHECK(calls(), ==, groups[i]);
+    TT_CHECK(labelled_by("exit_64", more[i]), ==, N); /* nobody is asked again */
+    TT_CHECK(calls(), ==, groups[i]);
+    clear();
+  }
+  unsetenv("TUTTI_EXE"); /* takes its time */
+}
+
+/* What an oracle does to a group of 5: rows with a label, calls, words of the log. */
+static const struct {
+  const char *word, *more;
+  int labelled, calls;
+  const char *why;
+} misdeeds[] = {
+    {"crash", "retries: 1", 0, 2, "signal 6"},
+    {"crash_once", "retries: 1", N, 2, "labelled 5 of 5"},
+    {"hang", "retries: 0, timeout: 0.1s", 0, 1, "label.timeout (0.1 s)"},
+    {"nothing", "retries: 0", 0, 1, "exit 0, but"},
+    {"not_hdf5", "retries: 0", 0, 1, "not an HDF5 file"},
+    {"torn", "retries: 0, format: csv", 0, 1, "its last line does not end"},
+    {"wrong_shape", "retries: 0", 0, 1, "3 value(s), but there are 2 target(s)"},
+    {"twice", "retries: 0", 0, 1, "id 40 is there twice"},
+    {"unasked", "retries: 0", 0, 1, "id -5, which was not asked for"},
+    {"partial", "retries: 0", 4, 1, "labelled 4 of 5, 1 failed (oracle: no value)"},
+    {"nan_in_one", "retries: 0", N, 1, "labelled 5 of 5"},
+    {"nan_in_all", "retries: 0", 4, 1, "no value"},
+    {"infinite", "retries: 0", 4, 1, "no value"},
+    {"exit_1", "retries: 5", 0, 1, "labelled 0 of 5, 5 failed (oracle: exit 1)"},
+    {"exit_1_partial", "retries: 5", 4, 1, "labelled 4 of 5, 1 failed (oracle: exit 1)"},
+    {"exit_3", "retries: 1", 0, 2, "exit 3"},
+    {"exit_139", "retries: 1", 0, 2, "signal 11"},
+    {"later_once", "patience: 1h", N, 1, "labelled 5 of 5"}, /* nothing stays of the first call */
+};
+
+TT_TEST (whatever_an_oracle_does_is_handled) {
+  for (size_t i = 0; i < sizeof misdeeds / sizeof *misdeeds; i++) {
+    char more[256], text[TT_ERR_MESSAGE_SIZE];
+    hearing h;
+    snprintf(more, sizeof more, "group: 100, %s", misdeeds[i].more);
+    hear_begin(comm, scratch, &h);
+    int labelled = labelled_by(misdeeds[i].word, more);
+    hear_end(&h, text);
+    if (labelled != misdeeds[i].labelled) fprintf(stderr, "%s\n", misdeeds[i].word);
+    TT_CHECK(labelled, ==, misdeeds[i].labelled);
+    TT_CHECK(calls(), ==, misdeeds[i].calls);
+    if (tt_comm_is_root(comm)) TT_CHECK_HAS(text, misdeeds[i].why);
+    TT_CHECK(labelled_by("exit_64", more), ==, labelled); /* what failed is not asked again */
+    clear();
+  }
+}
+
+TT_TEST (an_oracle_stops_the_campaign) {
+  refused("exit_64", "", TT_E_UNAVAILABLE, "exit 64");
+  TT_CHECK_HAS(tt_err_last(), "| asked with word exit_64");
+  refused("exit_70", "", TT_E_UNAVAILABLE, "exit 70");
+  TT_CHECK(labelled_by("good", "retries: 0"), ==, N); /* that was no crash */
+  clear();
+  refused("exit_75", "patience: 0.05s, concurrency: 2", TT_E_STOPPED, "label.patience (0.05 s)");
+  TT_CHECK(labelled_by("good", "retries: 0"), ==, N);
+  clear();
+  char kept[sizeof program];
+  memcpy(kept, program, sizeof kept);
+  snprintf(program, sizeof program, "./no such program");
+  refused("good", "", TT_E_UNAVAILABLE, "'./no such program' cannot be started");
+  memcpy(program, kept, sizeof kept);
+  clear();
+}
+
+TT_TEST (a_failed_group_is_asked_again_once_its_mark_is_removed) {
+  static const char more[] = "group: 5, retries: 1";
+  TT_CHECK(labelled_by("exit_5", more), ==, 0);
+  TT_CHECK(labelled_by("good", more), ==, 0);
+  TT_CHECK(calls(), ==, 2);
+  tt_barrier(comm);
+  if (tt_comm_is_root(comm)) unlink(in_label("0001/failed"));
+  tt_barrier(comm);
+  TT_CHECK(labelled_by("crash", more), ==, 0); /* and has all its retries again */
+  TT_CHECK(calls(), ==, 4);
+  tt_barrier(comm);
+  if (tt_comm_is_root(comm)) unlink(in_label("0001/failed"));
+  tt_barrier(comm);
+  TT_CHECK(labelled_by("good", more), ==, N);
+  clear();
+}
+
+TT_TEST (a_stop_is_heard_and_ends_the_calls) {
+  char stop[ROOM];
+  snprintf(stop, sizeof stop, "%s/STOP", campaign);
+  if (tt_comm_is_root(comm)) TT_CHECK(touch(campaign, "STOP"), ==, 0);
+  refused("hang", "concurrency: 2", TT_E_STOPPED, "the file STOP");
+  TT_CHECK(calls(), ==, 2);
+  TT_CHECK(is_there("0001/try-1/ended"), ==, 0);
+  if (tt_comm_is_root(comm)) unlink(stop);
+  tt_barrier(comm);
+  TT_CHECK(labelled_by("good", "retries: 0"), ==, N);
+  TT_CHECK(calls(), ==, N + 2);
+  TT_CHECK(is_there("0002/try-2/messages.txt"), ==, 1);
+  clear();
+}
+
+TT_TEST (another_incarnation_makes_no_call) {
+  tt_run_id later = {0};
+  TT_CHECK_OK(tt_ckpt_claim(comm, campaign, &later));
+  refused("good", "", TT_E_STOPPED, "another start of this run");
+  TT_CHECK(calls(), ==, 0);
+  owner = later;
+  TT_CHECK(labelled_by("good", ""), ==, N);
+  clear();
+}
+
+/* ---- what a killed campaign leaves -------------------------------------------------------------
+ */
+
+static void forget_answer(const char *group, const char *ended)
+{
+  char name[64];
+  tt_barrier(comm);
+  if (!tt_comm_is_root(comm)) return;
+  snprintf(name, sizeof name, "%s/answer.h5", group);
+  unlink(in_label(name));
+  snprintf(name, sizeof name, "%s/try-1/ended", group);
+  if (*ended) TT_CHECK_OK(tt_file_write_atomic_local(in_label(name), ended));
+}
+
+TT_TEST (whole_outputs_of_a_killed_campaign_are_taken) {
+  TT_CHECK(labelled_by("good", "group: 2, format: csv"), ==, N);
+  forget_answer("0001", "");
+  tt_barrier(comm);
+  TT_CHECK(labelled_by("exit_64", "group: 2"), ==, N);
+  TT_CHECK(calls(), ==, 3);
+  forget_answer("0002", "crashed: exit 3\n"); /* judged: it counts, and is not taken */
+  tt_barrier(comm);
+  TT_CHECK(labelled_by("exit_5", "group: 2, retries: 1"), ==, 3);
+  TT_CHECK(calls(), ==, 4);
+  clear();
+  TT_CHECK(labelled_by("partial", "group: 5"), ==, 4);
+  forget_answer("0001", ""); /* not whole: its writer was killed too, for all we know */
+  tt_barrier(comm);
+  TT_CHECK(labelled_by("good", "group: 5"), ==, N);
+  TT_CHECK(calls(), ==, 2);
+  clear();
+}
+
+TT_TEST (other_groups_keep_what_is_labelled) {
+  TT_CHECK(labelled_by("good", "group: 2"), ==, N);
+  forget_answer("0002", "stopped: exit 64\n");
+  if (tt_comm_is_root(comm)) scratch_remove(in_label("0003"));
+  tt_barrier(comm);
+  TT_CHECK(labelled_by("good", "group: 100, format: csv"), ==, N);
+  TT_CHECK(calls(), ==, 1 + 2 + 1);
+  TT_CHECK(is_there("0003/input.csv"), ==, 1);
+  tt_config *cfg = job("good", "group: 3");
+  tt_queries *p = queries();
+  tt_query_labels *a = NULL;
+  p->x[D] += 1.0; /* candidate 7, of group 1, is another one now */
+  TT_CHECK_OK(ask_of(cfg, p, NULL, &a));
+  TT_CHECK(a->y[T], ==, p->x[D] + p->x[D + 1]);
+  TT_CHECK(is_there("0001/input.h5"), ==, 0);
+  TT_CHECK(calls(), ==, 2 + 1 + 1);
+  tt_query_labels_destroy(&a);
+  tt_queries_destroy(&p);
+  tt_config_destroy(&cfg);
+  clear();
+}
+
+static void limit_files(rlim_t bytes)
+{
+  struct rlimit r;
+  getrlimit(RLIMIT_FSIZE, &r);
+  r.rlim_cur = bytes < r.rlim_max ? bytes : r.rlim_max;
+  setrlimit(RLIMIT_FSIZE, &r);
+}
+
+TT_TEST (a_full_disk_loses_nothing) {
+  TT_CHECK(labelled_by("good", "group: 2"), ==, N);
+  if (tt_comm_is_root(comm)) scratch_remove(in_label("0003"));
+  tt_barrier(comm);
+  signal(SIGXFSZ, SIG_IGN);
+  limit_files(512);
+  refused("good", "group: 2", TT_E_IO, label);
+  limit_files(RLIM_INFINITY);
+  TT_CHECK(labelled_by("good", "group: 2"), ==, N);
+  TT_CHECK(calls(), ==, 3);
+  clear();
+}
+
+TT_TEST (one_group_alone_is_a_task) {
+  refused("exit_75", "patience: 0s, group: 3, format: csv", TT_E_STOPPED, "label.patience");
+  tt_config *cfg = job("crash_once", "retries: 1");
+  if (tt_comm_is_root(comm)) {
+    TT_CHECK_OK(tt_oracle_label_group_local(cfg, in_label("0002")));
+    TT_CHECK((int)tt_oracle_label_group_local(cfg, in_label("0009")), ==, (int)TT_E_NOINPUT);
+  }
+  tt_config_destroy(&cfg);
+  tt_barrier(comm);
+  TT_CHECK(is_there("0002/answer.h5"), ==, 1);
+  TT_CHECK(is_there("0002/try-1/ended"), ==, 0); /* of the call that said later nothing is left */
+  TT_CHECK(is_there("0002/try-2/answer.h5"), ==, 0);
+  TT_CHECK(labelled_by("good", ""), ==, N);
+  clear();
+}

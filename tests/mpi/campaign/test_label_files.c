@@ -1,0 +1,200 @@
+/* test_label_files.c — stage label through files, by hand, and with labels hidden in the pool. */
+#include "tests/mpi/campaign/oracle_rig.h"
+
+#include "core/base/process.h"
+#include "io/data/data.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+
+/* An output of group `group` in CSV: its first rows. Rank 0. */
+static void put_csv(const char *group, const char *name, int64_t count, int torn)
+{
+  char file[64];
+  tt_oracle_input *a = NULL;
+  snprintf(file, sizeof file, "%s/input.csv", group);
+  TT_CHECK_OK(tt_oracle_input_read_local(in_label(file), &a));
+  snprintf(file, sizeof file, "%s/%s", group, name);
+  TT_CHECK(oracle_csv(in_label(file), a, count < 0 ? a->count : count, torn), ==, 0);
+  tt_oracle_input_destroy(&a);
+}
+
+/* Ask without patience; what rank 0 says. */
+static void still_waiting(const char *more, char text[TT_ERR_MESSAGE_SIZE])
+{
+  hearing h;
+  hear_begin(comm, scratch, &h);
+  refused("", more, TT_E_STOPPED, "label.patience");
+  hear_end(&h, text);
+}
+
+#define FILES(group_, patience_)                                                                   \
+  "mode: files, format: csv, group: " #group_ ", patience: " #patience_
+
+TT_TEST (outputs_are_taken_when_they_are_whole) {
+  char text[TT_ERR_MESSAGE_SIZE];
+  int root = tt_comm_is_root(comm);
+  still_waiting(FILES(2, 0s), text);
+  TT_CHECK_HAS(tt_err_last(), "3 group(s) have no output after label.patience (0 s)");
+  if (root) {
+    put_csv("0001", "output.csv", -1, 0);
+    put_csv("0002", "output.csv", 1, 0);
+    put_csv("0003", "output.csv", -1, 1);
+  }
+  tt_barrier(comm);
+  still_waiting(FILES(2, 0s), text);
+  TT_CHECK_HAS(tt_err_last(), "2 group(s)");
+  if (root) {
+    TT_CHECK_HAS(text, "0002/output.csv: 1 of 2 rows; write nan");
+    TT_CHECK_HAS(text, "0003/output.csv: its last line does not end");
+    TT_CHECK(is_there("0001/answer.h5"), ==, 1);
+    put_csv("0002", "output.csv", -1, 0);
+    put_csv("0003", "output.csv", -1, 0);
+  }
+  tt_barrier(comm);
+  TT_CHECK(labelled_by("", FILES(2, 1h)), ==, N);
+  TT_CHECK(calls(), ==, 0);
+  clear();
+}
+
+/* The child writes a part first, and the rest once the campaign has said that it saw the part. */
+TT_TEST (an_output_that_came_too_early_is_looked_at_again) {
+  char text[TT_ERR_MESSAGE_SIZE], input_file[ROOM], output[ROOM];
+  hearing h;
+  pid_t pid = 0;
+  int status = 0;
+  still_waiting(FILES(5, 0s), text);
+  hear_begin(comm, scratch, &h);
+  snprintf(input_file, sizeof input_file, "%s", in_label("0001/input.csv"));
+  snprintf(output, sizeof output, "%s", in_label("0001/output.csv"));
+  char *const argv[] = {program, "drop", h.path, input_file, output, NULL};
+  const tt_process_options order = {argv, scratch, "/dev/null"};
+  if (tt_comm_is_root(comm)) TT_CHECK(tt_process_start(&order, &pid), ==, 0);
+  int labelled = labelled_by("", FILES(5, 1h));
+  hear_end(&h, text);
+  TT_CHECK(labelled, ==, N);
+  if (pid) {
+    while (!tt_process_has_exited(pid, &status)) poll(NULL, 0, 2);
+    TT_CHECK(status, ==, 0);
+    char *first = strstr(text, "not taken yet");
+    TT_CHECK(first != NULL, ==, 1);
+    TT_CHECK(strstr(first + 1, "not taken yet") == NULL, ==, 1); /* said once */
+  }
+  clear();
+}
+
+/* ---- by hand -----------------------------------------------------------------------------------
+ */
+
+static void put_text(const char *name, const char *text)
+{
+  TT_CHECK_OK(tt_file_write_atomic_local(in_label(name), text));
+}
+
+static void by_hand_refused(const char *text, tt_err wanted, const char *why)
+{
+  put_text("hand.csv", text);
+  TT_CHECK((int)tt_oracle_import_labels_local(campaign, in_label("hand.csv")), ==, (int)wanted);
+  TT_CHECK_HAS(tt_err_last(), why);
+  TT_CHECK(is_there("0001/output.h5"), ==, 0);
+}
+
+static void give(int64_t first, int64_t count)
+{
+  char *text = NULL;
+  size_t bytes = 0;
+  tt_queries *p = queries();
+  FILE *f = open_memstream(&text, &bytes);
+  fprintf(f, "id,y0,y1\n");
+  for (int64_t i = first; i < first + count; i++) {
+    double y[T];
+    oracle_label(p->x + i * D, y);
+    fprintf(f, "%" PRId64 ",%.17g,%.17g\n", p->row[i], y[0], y[1]);
+  }
+  fclose(f);
+  put_text("hand.csv", text);
+  free(text);
+  tt_queries_destroy(&p);
+  TT_CHECK_OK(tt_oracle_import_labels_local(campaign, in_label("hand.csv")));
+}
+
+static void give_by_hand(void)
+{
+  by_hand_refused("id,y0,y1\n40,1,2\n99,1,2\n", TT_E_DATA, "id 99 was not asked for");
+  by_hand_refused("id,y0,y1\n40,1,2\n40,1,2\n", TT_E_DATA, "id 40 is there twice");
+  by_hand_refused("id,y0,y1\n40,1,inf\n", TT_E_DATA, "id 40, target 'b' is inf");
+  by_hand_refused("id,y0\n40,1\n", TT_E_DATA, "its columns are not those of the 2 target(s)");
+  by_hand_refused("y0,y1\n40,1\n", TT_E_DATA, "there is no 'id'");
+  by_hand_refused("id,y0,y1\n40.5,1,2\n", TT_E_DATA, "id '40.5' is not a whole number");
+  by_hand_refused("id,y0,y1\n40,x,2\n", TT_E_DATA, "'x' in column 'y0' is not a number");
+  TT_CHECK((int)tt_oracle_import_labels_local(campaign, "/nowhere.csv"), ==, (int)TT_E_NOINPUT);
+  TT_CHECK((int)tt_oracle_import_labels_local(scratch, "/nowhere.csv"), ==, (int)TT_E_NOINPUT);
+  give(0, 3); /* group 1, and a part of group 2 */
+}
+
+TT_TEST (labels_by_hand_go_to_their_groups) {
+  char text[TT_ERR_MESSAGE_SIZE];
+  still_waiting(FILES(2, 0s), text);
+  if (tt_comm_is_root(comm)) give_by_hand();
+  tt_barrier(comm);
+  still_waiting(FILES(2, 0s), text);
+  TT_CHECK(is_there("0001/answer.h5"), ==, 1);
+  if (tt_comm_is_root(comm)) {
+    TT_CHECK_HAS(text, "0002/output.h5: 1 of 2 rows");
+    give(1, 4); /* candidate 7 again: its group has an answer */
+  }
+  tt_barrier(comm);
+  TT_CHECK(labelled_by("", FILES(2, 1h)), ==, N);
+  clear();
+}
+
+/* ---- hidden ------------------------------------------------------------------------------------
+ */
+
+/* A pool of 50 rows, y = (row, unlabelled) or nothing at all where the row divides by 5. */
+static void write_pool(const char *file)
+{
+  double x[50 * D], y[50 * T];
+  for (int i = 0; i < 50 * D; i++) x[i] = i;
+  for (int i = 0; i < 50; i++) {
+    y[i * T] = i % 5 ? (double)i : (double)NAN;
+    y[i * T + 1] = NAN;
+  }
+  TT_CHECK_OK(tt_data_write_local(file, 50, &input, &target, x, y, "test"));
+}
+
+TT_TEST (hidden_labels_come_from_the_pool) {
+  char file[ROOM];
+  const char *const files[] = {file};
+  const tt_pool_options plan = {.file = files,
+                                .files = 1,
+                                .first = 100,
+                                .inputs = "x",
+                                .labels = "y",
+                                .width = D,
+                                .targets = T};
+  static const int64_t row[N] = {149, 101, 120, 108, 107};
+  tt_config *cfg = job("good", "retries: 0");
+  tt_queries *p = queries();
+  tt_pool *pool = NULL;
+  tt_query_labels *a = NULL;
+  snprintf(file, sizeof file, "%s/pool.h5", scratch);
+  if (tt_comm_is_root(comm)) write_pool(file);
+  tt_barrier(comm);
+  TT_CHECK_OK(tt_pool_open(comm, &plan, &pool));
+  for (int i = 0; i < N; i++) p->row[i] = row[i];
+  cfg->label_mode = TT_LABEL_hidden;
+  TT_CHECK_OK(ask_of(cfg, p, pool, &a));
+  for (int i = 0; i < N; i++) {
+    int has = (row[i] - 100) % 5 != 0;
+    TT_CHECK((int)a->label_status[i], ==,
+             has ? (int)TT_LABEL_STATUS_labelled : (int)TT_LABEL_STATUS_failed);
+    if (has) TT_CHECK(a->y[i * T], ==, (double)(row[i] - 100));
+    TT_CHECK(isnan(a->y[i * T + 1]), !=, 0);
+  }
+  TT_CHECK(access(label, F_OK), ==, -1);
+  tt_query_labels_destroy(&a);
+  tt_pool_close_local(&pool);
+  tt_queries_destroy(&p);
+  tt_config_destroy(&cfg);
+}

@@ -1,0 +1,68 @@
+/* samples.h — what the tests of reading read: values here, and a file of somebody else. */
+#ifndef TT_TEST_SAMPLES_H
+#define TT_TEST_SAMPLES_H
+#include "core/base/mem.h"
+#include "io/data/data.h"
+#include "io/hdf5/h5.h"
+#include "tests/support/check.h"
+#include "tests/support/ranks.h"
+
+#include <math.h>
+
+enum { N = 2500, D = 3, T = 2, BLOCK = 1024 }; /* three blocks of rows, the last one short */
+enum { CONSTANT = 2 };                         /* the input column that never changes */
+
+static char file[SCRATCH_ROOM + 16];
+
+/* The samples of the tests; every value is exact in the type of its dataset. */
+static float x[N * D];
+static double y[N * T], w[N];
+static int32_t part[N];
+static int8_t mask[N];
+static int32_t chosen[N / 2]; /* the rows that mask has, from the last to the first */
+
+static inline void make_values(void)
+{
+  for (int i = 0; i < N; i++) {
+    for (int k = 0; k < D; k++)
+      x[i * D + k] = (float)((i * 7919 + k * 104729) % 1009) / 8.0f - 40.0f;
+    for (int k = 0; k < T; k++) y[i * T + k] = 1e6 + (double)((i * 31 + k * 17) % 499) / 7.0;
+    if (i % 5 == 2) y[i * T + 1] = NAN;
+    x[i * D + CONSTANT] = 0.1f;
+    w[i] = 0.5 + i % 3;
+    mask[i] = i % 2 == 1;
+    if (mask[i]) chosen[(N - 1 - i) / 2] = i;
+    part[i] = i % 11 == 0 ? 1 : i % 13 == 0 ? -1 : 0;
+  }
+}
+
+/* Collective. The values as they are now, as a file of somebody else. */
+static inline void put(void)
+{
+  const char *const features[] = {"a", "b", "c"}, *const targets[] = {"load", "state"};
+  tt_h5_file *f = NULL;
+  TT_CHECK_OK(tt_h5_create(comm, file, 0, &f));
+  tt_h5_write_from_root(f, "x", TT_H5_F32, 2, (const int64_t[]){N, D}, x);
+  tt_h5_write_from_root(f, "y", TT_H5_F64, 2, (const int64_t[]){N, T}, y);
+  tt_h5_write_from_root(f, "w", TT_H5_F64, 1, (const int64_t[]){N}, w);
+  tt_h5_write_from_root(f, "part", TT_H5_I32, 1, (const int64_t[]){N}, part);
+  tt_h5_write_from_root(f, "short", TT_H5_F64, 1, (const int64_t[]){N - 1}, w);
+  tt_h5_write_from_root(f, "z_mask", TT_H5_I8, 1, (const int64_t[]){N}, mask);
+  tt_h5_write_from_root(f, "z_rows", TT_H5_I32, 1, (const int64_t[]){N / 2}, chosen);
+  tt_h5_write_texts(f, "feature_name", D, 8, features);
+  tt_h5_write_texts(f, "target_name", T, 8, targets);
+  TT_CHECK_OK(tt_h5_commit(&f, NULL));
+}
+
+/* Every rank gets this error and a text with these parts. */
+static inline void refused(const tt_config *cfg, tt_err wanted, const char *one, const char *two)
+{
+  tt_dataset *d = NULL;
+  int64_t before = tt_mem_live_blocks();
+  TT_CHECK((int)tt_data_read(comm, cfg, &d), ==, (int)wanted);
+  TT_CHECK_HAS(tt_err_last(), one);
+  TT_CHECK_HAS(tt_err_last(), two);
+  TT_CHECK(d == NULL, ==, 1);
+  TT_CHECK(tt_mem_live_blocks(), ==, before);
+}
+#endif

@@ -1,0 +1,429 @@
+/* test_campaign_io.c — files of a campaign: what is read is what was written, bit by bit, on any
+ * number of ranks. With TUTTI_TEST_KEEP=DIR it only leaves files in DIR for other programs. */
+#include "tests/mpi/io/samples.h"
+#include "tests/support/made_up.h"
+
+#include "core/base/log.h"
+#include "io/campaign/campaign_files.h"
+#include "io/campaign/history_variables.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum { C = 3, PICKS = 4, MOST = 7 };
+
+/* A NaN that says which one it is. */
+static double odd_nan(int64_t i)
+{
+  uint64_t bits = UINT64_C(0x7FF8000000000000) + (uint64_t)i;
+  double v;
+  memcpy(&v, &bits, sizeof v);
+  return v;
+}
+
+static double number(int64_t i) { return i % 5 == 3 ? odd_nan(i) : 1.0 / (double)(i + 3); }
+
+static void make_round(tt_history *h, int64_t r)
+{
+  tt_round *round;
+  int64_t i = 1000 * r;
+  TT_CHECK_OK(tt_history_add_round(h, C, &round));
+#define X(name, meaning) round->name = i++;
+  TT_ROUND_COUNTS(X)
+#undef X
+#define X(name, meaning) round->name = number(i++);
+  TT_ROUND_NUMBERS(X)
+#undef X
+  for (int k = 0; k < TT_STAGE_COUNT; k++) round->seconds[k] = number(i++);
+  round->model = UINT64_MAX - (uint64_t)r;
+  for (int k = 0; k < C; k++) {
+    round->rmse[k] = number(i++);
+    round->nll[k] = number(i++);
+    round->spread[k] = number(i++);
+  }
+}
+
+/* `picks` of them in every round but the last one, which asks for nothing. */
+static tt_history *made(int64_t rounds, int64_t queries)
+{
+  tt_history *h = NULL;
+  TT_CHECK_OK(tt_history_create(D, T, &h));
+  h->identity = UINT64_C(0x0123456789ABCDEF);
+  for (int64_t r = 1; r <= rounds; r++) {
+    tt_query query[PICKS];
+    double px[PICKS * D], py[PICKS * T];
+    make_round(h, r);
+    memset(query, 0, sizeof query);
+    for (int64_t i = 0; i < PICKS; i++) {
+      query[i].row = (INT64_C(1) << 40) + 100 * r - i;
+      query[i].round = (int32_t)r;
+      query[i].random = i == 1;
+      query[i].label_status = i != 2 ? TT_LABEL_STATUS_labelled : TT_LABEL_STATUS_failed;
+      query[i].split = (int8_t)(i == 3 ? TT_UNUSED_ROW : i % 2);
+      query[i].score = i == 1 ? odd_nan(r) : number(r + i);
+    }
+    for (int64_t i = 0; i < PICKS * D; i++) px[i] = 1.0 / (double)(r + i);
+    for (int64_t i = 0; i < PICKS * T; i++)
+      py[i] = i / T == 2 || i % 5 == 1 ? odd_nan(r + i) : 1e9 / (double)(r + i);
+    if (r < rounds) TT_CHECK_OK(tt_history_add_queries(h, queries, query, px, py));
+  }
+  return h;
+}
+
+static void check_same(const tt_history *a, const tt_history *b)
+{
+  TT_CHECK(a->inputs, ==, b->inputs);
+  TT_CHECK(a->targets, ==, b->targets);
+  TT_CHECK(a->columns, ==, b->columns);
+  TT_CHECK(a->identity == b->identity, ==, 1);
+  TT_CHECK(a->rounds, ==, b->rounds);
+  TT_CHECK(a->queries, ==, b->queries);
+  TT_CHECK(a->ended, ==, b->ended);
+  for (int64_t r = 0; r < a->rounds; r++) {
+    assert_memory_equal(&a->round[r], &b->round[r], offsetof(tt_round, rmse));
+    assert_memory_equal(a->round[r].rmse, b->round[r].rmse, C * sizeof(double));
+    assert_memory_equal(a->round[r].nll, b->round[r].nll, C * sizeof(double));
+    assert_memory_equal(a->round[r].spread, b->round[r].spread, C * sizeof(double));
+  }
+  size_t n = (size_t)a->queries;
+  if (n == 0) return;
+  assert_memory_equal(a->query, b->query, n * sizeof *a->query);
+  assert_memory_equal(a->x, b->x, n * D * sizeof *a->x);
+  assert_memory_equal(a->y, b->y, n * T * sizeof *a->y);
+}
+
+static tt_err write_history(tt_comm *c, const char *path, const tt_history *h)
+{
+  static const char *const label[] = {"qe", "qi digit=3", "\xCE\xB8"};
+  tt_columns input = {0}, target = {0};
+  made_up_columns(&input, D, "feature");
+  made_up_columns(&target, T, "\xCE\xB8");
+  const tt_history_names names = {&input, &target, label};
+  tt_provenance from = made_up_provenance(c);
+  tt_err e = tt_history_write(c, path, h, &names, &from, NULL);
+  tt_columns_free(&input);
+  tt_columns_free(&target);
+  return e;
+}
+
+TT_TEST (a_history_comes_back_bit_by_bit) {
+  static const int64_t size[][2] = {{0, 0}, {1, 0}, {2, 0}, {MOST, PICKS}};
+  for (int i = 0; i < 4; i++) {
+    int64_t rounds = size[i][0], queries = size[i][1];
+    tt_history *h = made(rounds, queries), *again = NULL, *shared = NULL;
+    h->ended = (int)rounds - 1; /* none, or a rule */
+    TT_CHECK_OK(write_history(comm, at("campaign.h5"), h));
+    TT_CHECK_OK(tt_history_read_local(at("campaign.h5"), &again));
+    check_same(again, h);
+    TT_CHECK_OK(tt_history_read(comm, at("campaign.h5"), &shared));
+    check_same(shared, h);
+    tt_history_destroy(&shared);
+    tt_history_truncate(again, rounds / 2 + 1); /* what was read is as alive as what was made */
+    tt_history_truncate(h, rounds / 2 + 1);
+    if (rounds > 1) make_round(again, 99), make_round(h, 99);
+    check_same(again, h);
+    tt_history_destroy(&h);
+    tt_history_destroy(&again);
+  }
+  TT_CHECK((int)TT_STOP_RULE_COUNT, ==, MOST);
+}
+
+TT_TEST (names_come_back) {
+  tt_history *h = made(2, PICKS);
+  tt_history_metadata t;
+  TT_CHECK_OK(write_history(comm, at("campaign.h5"), h));
+  TT_CHECK_OK(tt_history_read_metadata_local(at("campaign.h5"), &t));
+  TT_CHECK(t.input.count, ==, D);
+  TT_CHECK(t.target.count, ==, T);
+  TT_CHECK(t.columns, ==, C);
+  assert_string_equal(t.input.name[2], "feature_2");
+  assert_string_equal(t.target.name[0], "\xCE\xB8_0");
+  assert_string_equal(t.target.units[1], "\xC3\x85");
+  assert_string_equal(t.column[1], "qi digit=3");
+  assert_string_equal(t.resolved, made_up_provenance(comm).resolved);
+  tt_history_metadata_free(&t);
+  tt_history_destroy(&h);
+}
+
+static size_t slurp(const char *path, char **bytes)
+{
+  FILE *f = fopen(path, "r");
+  TT_CHECK(f != NULL, ==, 1);
+  fseek(f, 0, SEEK_END);
+  size_t n = (size_t)ftell(f);
+  rewind(f);
+  *bytes = malloc(n);
+  TT_CHECK(fread(*bytes, 1, n, f), ==, n);
+  fclose(f);
+  return n;
+}
+
+TT_TEST (every_variable_is_in_the_manual) {
+  char *text = NULL, name[64];
+  size_t n = slurp(TUTTI_SOURCE "/docs/files.md", &text);
+  text[n - 1] = 0;
+  for (int i = 0; i < tt_history_variable_count; i++) {
+    const tt_history_variable *item = &tt_history_variables[i];
+    snprintf(name, sizeof name, "`%s`", item->v.name);
+    if (item->location != TT_LOCATION_NUMBER) TT_CHECK_HAS(text, name);
+    TT_CHECK(item->v.long_name != NULL, ==, 1);
+  }
+  free(text);
+}
+
+/* ---- What is no history ------------------------------------------------------------------------
+ */
+
+static void spill(const char *path, const char *bytes, size_t n)
+{
+  FILE *f = fopen(path, "w");
+  TT_CHECK(fwrite(bytes, 1, n, f), ==, n);
+  fclose(f);
+}
+
+static void check_refused(const char *path, tt_err wanted)
+{
+  tt_history *h = NULL;
+  int64_t before = tt_mem_live_blocks();
+  TT_CHECK((int)tt_history_read_local(path, &h), ==, (int)wanted);
+  TT_CHECK(h == NULL, ==, 1);
+  TT_CHECK(tt_mem_live_blocks(), ==, before);
+  TT_CHECK_HAS(tt_err_last(), path);
+}
+
+/* One bit of one value, a file that ends early, another kind of file: each on one rank alone. */
+TT_TEST (a_damaged_file_is_refused) {
+  tt_history *h = made(3, PICKS);
+  char name[32], *bytes = NULL;
+  TT_CHECK_OK(write_history(comm, at("campaign.h5"), h));
+  snprintf(name, sizeof name, "damaged-%d.h5", tt_comm_rank(comm));
+  const char *path = at(name);
+  size_t n = slurp(at("campaign.h5"), &bytes), value = 0;
+  for (size_t i = 0; i + 8 <= n && !value; i++)
+    if (!memcmp(bytes + i, &h->y[3], 8)) value = i;
+  TT_CHECK(value, >, (size_t)0);
+  for (size_t bit = 0; bit < 64; bit += 7) {
+    bytes[value + bit / 8] ^= (char)(1 << bit % 8);
+    spill(path, bytes, n);
+    check_refused(path, TT_E_DATA);
+    TT_CHECK_HAS(tt_err_last(), "checksum");
+    bytes[value + bit / 8] ^= (char)(1 << bit % 8);
+  }
+  spill(path, bytes, n - 1);
+  check_refused(path, TT_E_DATA);
+  spill(path, bytes, 0);
+  check_refused(path, TT_E_DATA);
+  unlink(path);
+  check_refused(path, TT_E_NOINPUT);
+  free(bytes);
+  tt_history_destroy(&h);
+}
+
+/* ---- Picks and answers -------------------------------------------------------------------------
+ */
+
+static void fill_picks(tt_queries *p, tt_query_labels *a)
+{
+  for (int64_t i = 0; i < p->count; i++) {
+    p->row[i] = (INT64_C(1) << 50) - 7 * i;
+    p->random[i] = i % 3 == 1;
+    p->score[i] = p->random[i] ? odd_nan(i) : number(i);
+    a->label_status[i] = i % 2 ? TT_LABEL_STATUS_labelled : TT_LABEL_STATUS_failed;
+  }
+  for (int64_t i = 0; i < p->count * D; i++) p->x[i] = 1.0 / (double)(i + 1);
+  for (int64_t i = 0; i < p->count * T; i++) a->y[i] = number(i);
+}
+
+TT_TEST (picks_and_answers_come_back) {
+  tt_columns input = {0}, target = {0};
+  made_up_columns(&input, D, "feature");
+  made_up_columns(&target, T, "\xCE\xB8");
+  for (int64_t n = 11; n >= 0; n = n ? n - 11 : -1) {
+    tt_queries *p = NULL, *q = NULL;
+    tt_query_labels *a = NULL, *b = NULL, *b2 = NULL;
+    size_t size = (size_t)n;
+    TT_CHECK_OK(tt_queries_create(n, D, &p));
+    TT_CHECK_OK(tt_query_labels_create(n, T, &a));
+    for (int64_t i = 0; i < n * T; i++)
+      TT_CHECK(isnan(a->y[i]) && a->label_status[i / T] == TT_LABEL_STATUS_failed, ==, 1);
+    fill_picks(p, a);
+    TT_CHECK_OK(tt_queries_write(comm, at(n ? "picks.h5" : "none.h5"), p, &input));
+    TT_CHECK_OK(tt_query_labels_write(comm, at(n ? "answers.h5" : "no_answers.h5"), p, a, &target));
+    TT_CHECK_OK(tt_queries_read(comm, at(n ? "picks.h5" : "none.h5"), &q));
+    TT_CHECK_OK(tt_query_labels_read(comm, at(n ? "answers.h5" : "no_answers.h5"), &b));
+    TT_CHECK(q->count, ==, n);
+    TT_CHECK(q->inputs, ==, D);
+    TT_CHECK(b->count, ==, n);
+    TT_CHECK(b->targets, ==, T);
+    assert_int_equal(memcmp(p->row, q->row, size * sizeof *p->row), 0);
+    assert_int_equal(memcmp(p->score, q->score, size * sizeof *p->score), 0);
+    assert_int_equal(memcmp(p->random, q->random, size), 0);
+    assert_int_equal(memcmp(p->x, q->x, size * D * sizeof *p->x), 0);
+    assert_int_equal(memcmp(a->label_status, b->label_status, size), 0);
+    assert_int_equal(memcmp(a->y, b->y, size * T * sizeof *a->y), 0);
+    tt_queries_destroy(&q);
+    check_refused(at(n ? "picks.h5" : "none.h5"), TT_E_DATA);
+    TT_CHECK((int)tt_queries_read_local(at(n ? "answers.h5" : "no_answers.h5"), &q), ==, TT_E_DATA);
+    TT_CHECK((int)tt_queries_read(comm, at("missing.h5"), &q), ==, TT_E_NOINPUT);
+    TT_CHECK((int)tt_query_labels_read(comm, at("missing.h5"), &b2), ==, TT_E_NOINPUT);
+    tt_queries_destroy(&p);
+    tt_query_labels_destroy(&a);
+    tt_query_labels_destroy(&b);
+  }
+  tt_columns_free(&input);
+  tt_columns_free(&target);
+}
+
+/* ---- Data --------------------------------------------------------------------------------------
+ */
+
+static tt_config config(char *column)
+{
+  static char none[] = "", inputs[] = "x", targets[] = "y";
+  return (tt_config){.data_file = file,
+                     .data_inputs = inputs,
+                     .data_targets = targets,
+                     .data_weights = none,
+                     .data_split_train = 0.7,
+                     .data_split_validation = 0.2,
+                     .data_split_test = 0.05,
+                     .data_split_seed = 7,
+                     .data_split_column = column ? column : none,
+                     .data_split_train_rows = none,
+                     .data_split_validation_rows = none,
+                     .data_split_test_rows = none};
+}
+
+TT_TEST (first_data_are_those_of_the_file) {
+  static char column[] = "part";
+  const uint64_t recorded[] = {UINT64_C(0x2F04F8E240C79B4C), UINT64_C(0x1FA673AFA26E9441)};
+  make_values();
+  put();
+  for (int by_column = 0; by_column < 2; by_column++) {
+    tt_config cfg = config(by_column ? column : NULL);
+    tt_initial_data *b = NULL;
+    tt_dataset *d = NULL;
+    TT_CHECK_OK(tt_initial_data_read(comm, &cfg, &b));
+    TT_CHECK_OK(tt_data_read(comm, &cfg, &d));
+    TT_CHECK(b->rows, ==, N);
+    assert_memory_equal(b->split, d->split, N);
+    assert_memory_equal(b->y, y, sizeof y);
+    for (int i = 0; i < N * D; i++) TT_CHECK(b->x[i], ==, (double)x[i]);
+    assert_string_equal(b->input.name[1], "b");
+    assert_string_equal(b->target.name[1], "state");
+    if (b->hash != recorded[by_column]) print_error("hash 0x%016" PRIX64 "\n", b->hash);
+    TT_CHECK(b->hash == recorded[by_column], ==, 1);
+    tt_initial_data_destroy(&b);
+    tt_dataset_destroy(&d);
+  }
+}
+
+/* Trained on with data.split.column: split, the rows are the first ones, then the labelled picks.
+ */
+TT_TEST (data_of_a_round_are_first_data_and_labels) {
+  static char column[] = "split";
+  static double gx[(N + MOST * PICKS) * D], gy[(N + MOST * PICKS) * T];
+  make_values();
+  put();
+  for (int64_t rounds = 1; rounds <= 3; rounds += 2) {
+    tt_config cfg = config(NULL), of_round = config(column);
+    tt_history *h = made(rounds, PICKS);
+    tt_initial_data *b = NULL, *again = NULL;
+    tt_data_reader *rows = NULL;
+    int64_t n = N;
+    TT_CHECK_OK(tt_initial_data_read(comm, &cfg, &b));
+    TT_CHECK_OK(tt_round_data_write(comm, at("data.h5"), b, h));
+    of_round.data_file = strcpy((char[SCRATCH_ROOM + 64]){0}, at("data.h5"));
+    TT_CHECK_OK(tt_initial_data_read(comm, &of_round, &again));
+    TT_CHECK_OK(tt_data_reader_open_local(of_round.data_file, "x", "y", &rows));
+    TT_CHECK(tt_data_reader_shape(rows)->rows, ==, N + 3 * (rounds - 1));
+    TT_CHECK_OK(tt_data_reader_read_local(rows, 0, again->rows, gx, gy));
+    assert_memory_equal(gx, b->x, N * D * sizeof *gx);
+    assert_memory_equal(gy, b->y, N * T * sizeof *gy);
+    assert_memory_equal(again->split, b->split, N);
+    for (int64_t i = 0; i < h->queries; i++) {
+      if (h->query[i].label_status != TT_LABEL_STATUS_labelled) continue;
+      assert_memory_equal(gx + n * D, h->x + i * D, D * sizeof *gx);
+      assert_memory_equal(gy + n * T, h->y + i * T, T * sizeof *gy);
+      TT_CHECK(again->split[n], ==, h->query[i].split);
+      n++;
+    }
+    TT_CHECK(n, ==, again->rows);
+    assert_string_equal(again->target.name[0], "load");
+    tt_data_reader_close_local(&rows);
+    tt_initial_data_destroy(&b);
+    tt_initial_data_destroy(&again);
+    tt_history_destroy(&h);
+  }
+}
+
+/* ---- One rank's error is that of all -----------------------------------------------------------
+ */
+
+static tt_err all_files(tt_comm *c)
+{
+  tt_config cfg = config(NULL);
+  tt_initial_data *b = NULL;
+  tt_history *h = made(2, PICKS);
+  tt_err e = tt_initial_data_read(c, &cfg, &b);
+  if (!e) e = tt_round_data_write(c, at("data.h5"), b, h);
+  if (!e) e = write_history(c, at("campaign.h5"), h);
+  tt_initial_data_destroy(&b);
+  tt_history_destroy(&h);
+  return e;
+}
+
+/* Some of the votes; tests of the layers below try all of theirs. */
+TT_TEST (a_fault_at_a_vote_is_shared) {
+  char fault[32];
+  int64_t n = 1;
+  make_values();
+  put();
+  for (tt_err e = TT_E_IO; e; n += n + 1) {
+    tt_comm *c = NULL;
+    int64_t before = tt_mem_live_blocks();
+    snprintf(fault, sizeof fault, "%d:%" PRId64, tt_comm_ranks(comm) - 1, n);
+    setenv("TUTTI_FAULT", fault, 1);
+    TT_CHECK_OK(tt_comm_begin(&c));
+    unsetenv("TUTTI_FAULT");
+    e = all_files(c);
+    if (e) TT_CHECK_HAS(tt_err_last(), "fault injected");
+    tt_comm_end(&c);
+    TT_CHECK((int)tt_agree(comm, e), ==, (int)e);
+    TT_CHECK(tt_mem_live_blocks(), ==, before);
+    TT_CHECK(tt_comm_is_root(comm) ? scratch_count(scratch, ".tmp-") : 0, ==, 0);
+  }
+  TT_CHECK(n, >, 100); /* the faults did reach the votes of all files */
+}
+
+/* For other programs: a campaign in its last round, and one that has just begun. */
+static void leave_files(void)
+{
+  tt_config cfg = config(NULL);
+  tt_initial_data *b = NULL;
+  tt_history *h = made(4, PICKS), *young = made(1, 0);
+  make_values();
+  put();
+  TT_CHECK_OK(tt_initial_data_read(comm, &cfg, &b));
+  TT_CHECK_OK(tt_round_data_write(comm, at("data.h5"), b, h));
+  TT_CHECK_OK(write_history(comm, at("campaign.h5"), h));
+  TT_CHECK_OK(write_history(comm, at("young.h5"), young));
+  tt_initial_data_destroy(&b);
+  tt_history_destroy(&h);
+  tt_history_destroy(&young);
+}
+
+static int begin(void **unused)
+{
+  snprintf(file, sizeof file, "%s/samples.h5", scratch);
+  return errors_only(unused);
+}
+
+static int end(void **unused)
+{
+  (void)unused;
+  if (getenv("TUTTI_TEST_KEEP")) leave_files();
+  return 0;
+}
+
+TT_SUITE(begin, end)

@@ -1,0 +1,310 @@
+/* test_ckpt.c — laws of checkpoints: nothing is lost, nothing wrong is loaded, all ranks agree. */
+#include "tests/mpi/io/ckpt_rig.h"
+
+#include "core/base/mem.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <time.h>
+
+/* Written by R ranks, read by any other deal: every member has its bytes. */
+TT_TEST (any_deal_of_members_reads_what_another_wrote) {
+  static const int64_t sizes[] = {1, 2, 3, 7, 12};
+  char directory[SCRATCH_ROOM];
+  directory_of("deals", directory);
+  for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+    int64_t members = sizes[k], ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm), g = 0;
+    int64_t generation = (int64_t)k + 1, cut_at = members * (rank + 1) / (ranks + 1);
+    tt_run_id id = start(directory, 0, 0);
+    TT_CHECK_OK(write_with(comm, directory, &id, generation, members, 2));
+    const tt_slice deals[] = {{0, members}, /* all on every rank: another deal is a part of it */
+                              {cut_at, members - cut_at},
+                              {0, rank == ranks - 1 ? members : 0}};
+    for (size_t d = 0; d < sizeof deals / sizeof *deals; d++) {
+      tt_ckpt_shard part[2];
+      my_parts(members, part);
+      tt_state_destroy(&part[0].mine);
+      part[0].mine = state_of(deals[d].first, deals[d].count, SLOTS);
+      TT_CHECK_OK(tt_ckpt_read(comm, directory, &id, 0, 2, part, &g));
+      TT_CHECK(g, ==, generation);
+      TT_CHECK(holds(part[0].mine, generation) && holds(part[1].mine, generation), ==, 1);
+      free_parts(part);
+    }
+  }
+}
+
+TT_TEST (an_optimiser_without_slots_is_kept) {
+  char directory[SCRATCH_ROOM];
+  int64_t g = 0;
+  directory_of("noslots", directory);
+  tt_run_id id = start(directory, 0, 0);
+  tt_state *s = state_of(tt_comm_rank(comm), 1, 0), *back = state_of(tt_comm_rank(comm), 1, 0);
+  fill(s, 3);
+  const int64_t ranks = tt_comm_ranks(comm);
+  TT_CHECK_OK(tt_ckpt_write(comm, directory, &id, 3, 1, 1, &(tt_ckpt_shard){ranks, s}));
+  TT_CHECK_OK(tt_ckpt_read(comm, directory, &id, 0, 1, &(tt_ckpt_shard){ranks, back}, &g));
+  TT_CHECK(holds(back, 3), ==, 1);
+  tt_state_destroy(&s);
+  tt_state_destroy(&back);
+}
+
+/* The newest `keep` generations are there, also when numbers are left out, and each is its own. */
+TT_TEST (both_generations_advance) {
+  static const int64_t numbers[] = {1, 2, 3, 5, 9, 10};
+  char directory[SCRATCH_ROOM], path[2 * SCRATCH_ROOM];
+  directory_of("keep", directory);
+  tt_run_id id = start(directory, 0, 0);
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    TT_CHECK_OK(write_with(comm, directory, &id, numbers[i], 5, 2));
+    TT_CHECK(exists(directory, numbers[i]), ==, 1);
+    if (i > 0) TT_CHECK(exists(directory, numbers[i - 1]), ==, 1);
+    if (i > 1) TT_CHECK(exists(directory, numbers[i - 2]), ==, 0);
+  }
+  int64_t g = 0;
+  TT_CHECK_OK(read_with(comm, directory, &id, 0, 5, &g));
+  TT_CHECK(g, ==, 10);
+  file_of(directory, 10, path);
+  tt_barrier(comm);
+  if (tt_comm_is_root(comm)) TT_CHECK(unlink(path), ==, 0);
+  TT_CHECK_OK(read_with(comm, directory, &id, 0, 5, &g));
+  TT_CHECK(g, ==, 9);
+  TT_CHECK_OK(write_with(comm, directory, &id, 10, 5, 1));
+  TT_CHECK(exists(directory, 9), ==, 0);
+}
+
+TT_TEST (no_directory_and_an_empty_one_are_fresh_starts) {
+  char directory[SCRATCH_ROOM];
+  tt_run_id id = run_id();
+  int64_t g = 77;
+  directory_of("fresh/deep", directory);
+  TT_CHECK_OK(read_with(comm, directory, &id, 0, 4, &g));
+  TT_CHECK(g, ==, 0);
+  TT_CHECK_OK(tt_ckpt_claim(comm, directory, &id));
+  g = 77;
+  TT_CHECK_OK(read_with(comm, directory, &id, 0, 4, &g));
+  TT_CHECK(g, ==, 0);
+}
+
+/* A wrong byte anywhere: rejected, or in a place that holds nothing. Never loaded. */
+TT_TEST (a_wrong_byte_is_never_loaded) {
+  char directory[SCRATCH_ROOM], path[2 * SCRATCH_ROOM], said[TT_ERR_MESSAGE_SIZE];
+  hearing h;
+  directory_of("flip", directory);
+  tt_run_id id = start(directory, 2, 6);
+  file_of(directory, 2, path);
+  int64_t size = size_of(path), rejected = 0, tried = 0;
+  for (int64_t at = 3; at < size; at += size / 97, tried++) {
+    int64_t g = 0;
+    flip(path, at);
+    hear_begin(comm, scratch, &h);
+    tt_err e = read_with(comm, directory, &id, 0, 6, &g);
+    hear_end(&h, said);
+    flip(path, at);
+    TT_CHECK_OK(e);
+    TT_CHECK(g == 1 || g == 2, ==, 1);
+    if (g == 1 && tt_comm_is_root(comm)) TT_CHECK_HAS(said, "ckpt-g000002.h5");
+    rejected += g == 1;
+  }
+  TT_CHECK(rejected, >=, tried / 2); /* at least half of the file are values */
+}
+
+TT_TEST (a_cut_file_is_rejected) {
+  char directory[SCRATCH_ROOM], path[2 * SCRATCH_ROOM], said[TT_ERR_MESSAGE_SIZE];
+  hearing h;
+  directory_of("cut", directory);
+  tt_run_id id = start(directory, 2, 6);
+  file_of(directory, 2, path);
+  int64_t size = size_of(path);
+  for (int64_t part = 9; part >= 0; part--) {
+    int64_t g = 0;
+    cut(path, size * part / 10);
+    hear_begin(comm, scratch, &h);
+    tt_err e = read_with(comm, directory, &id, 0, 6, &g);
+    hear_end(&h, said);
+    TT_CHECK_OK(e);
+    TT_CHECK(g, ==, 1);
+    if (tt_comm_is_root(comm)) TT_CHECK_HAS(said, part ? "truncated" : "empty");
+  }
+  TT_CHECK_OK(write_with(comm, directory, &id, 2, 6, 2));
+  int64_t g = 0;
+  TT_CHECK_OK(read_with(comm, directory, &id, 0, 6, &g));
+  TT_CHECK(g, ==, 2);
+}
+
+/* Files, but none that is good: an error that names them all, never a fresh start. */
+TT_TEST (no_good_checkpoint_is_not_a_fresh_start) {
+  char directory[SCRATCH_ROOM], path[2 * SCRATCH_ROOM], said[TT_ERR_MESSAGE_SIZE];
+  int64_t g = 0;
+  hearing h;
+  directory_of("bad", directory);
+  tt_run_id id = start(directory, 2, 6);
+  for (int i = 1; i <= 2; i++) {
+    file_of(directory, i, path);
+    cut(path, i == 1 ? 0 : 700);
+  }
+  hear_begin(comm, scratch, &h);
+  tt_err e = read_with(comm, directory, &id, 0, 6, &g);
+  hear_end(&h, said);
+  TT_CHECK((int)e, ==, TT_E_DATA);
+  TT_CHECK(g, ==, 0);
+  TT_CHECK_HAS(tt_err_last(), "ckpt-g000001.h5");
+  TT_CHECK_HAS(tt_err_last(), "ckpt-g000002.h5");
+  TT_CHECK_HAS(tt_err_last(), "--resume never");
+}
+
+/* A whole file under the name of another generation is not that generation. */
+TT_TEST (a_renamed_generation_is_rejected) {
+  char directory[SCRATCH_ROOM], from[2 * SCRATCH_ROOM], to[2 * SCRATCH_ROOM],
+      said[TT_ERR_MESSAGE_SIZE];
+  int64_t g = 0;
+  hearing h;
+  directory_of("renamed", directory);
+  tt_run_id id = start(directory, 2, 3);
+  file_of(directory, 1, from);
+  file_of(directory, 7, to);
+  if (tt_comm_is_root(comm)) TT_CHECK(rename(from, to), ==, 0);
+  tt_barrier(comm);
+  hear_begin(comm, scratch, &h);
+  tt_err e = read_with(comm, directory, &id, 0, 3, &g);
+  hear_end(&h, said);
+  TT_CHECK_OK(e);
+  TT_CHECK(g, ==, 2);
+  if (tt_comm_is_root(comm)) TT_CHECK_HAS(said, "generation 1");
+}
+
+/* The earlier of two starts loses at its next commit, changes nothing, and the later goes on. */
+TT_TEST (the_fence_stops_the_earlier_start) {
+  char directory[SCRATCH_ROOM];
+  int64_t g = 0;
+  directory_of("fence", directory);
+  tt_run_id old = start(directory, 2, 5), new = run_id();
+  TT_CHECK_OK(tt_ckpt_claim(comm, directory, &new));
+  TT_CHECK(strcmp(old.incarnation, new.incarnation) != 0, ==, 1);
+  TT_CHECK((int)write_with(comm, directory, &old, 3, 5, 1), ==, TT_E_STOPPED);
+  TT_CHECK_HAS(tt_err_last(), new.incarnation);
+  TT_CHECK(exists(directory, 3), ==, 0);
+  TT_CHECK(exists(directory, 1), ==, 1); /* the loser has removed nothing either */
+  TT_CHECK(scratch_count(directory, ".tmp-"), ==, 0);
+  TT_CHECK_OK(read_with(comm, directory, &new, 0, 5, &g));
+  TT_CHECK(g, ==, 2);
+  TT_CHECK_OK(write_with(comm, directory, &new, 3, 5, 2));
+  TT_CHECK_OK(read_with(comm, directory, &new, 0, 5, &g));
+  TT_CHECK(g, ==, 3);
+}
+
+/* Checkpoints of another configuration, data set, size or arithmetic: an error that says which. */
+TT_TEST (checkpoints_of_another_run_are_refused) {
+  char directory[SCRATCH_ROOM];
+  int64_t g = 0;
+  directory_of("other", directory);
+  tt_run_id id = start(directory, 2, 5), other = id;
+  other.config_hash++;
+  TT_CHECK((int)read_with(comm, directory, &other, 1, 5, &g), ==, TT_E_DATA);
+  TT_CHECK_HAS(tt_err_last(), "configuration");
+  TT_CHECK_HAS(tt_err_last(), "--resume never");
+  other = id;
+  other.data++;
+  TT_CHECK((int)read_with(comm, directory, &other, 1, 5, &g), ==, TT_E_DATA);
+  TT_CHECK_HAS(tt_err_last(), "other data");
+  TT_CHECK((int)read_with(comm, directory, &id, 1, 6, &g), ==, TT_E_DATA);
+  TT_CHECK_HAS(tt_err_last(), "5 members");
+  other = id;
+  snprintf(other.arithmetic, sizeof other.arithmetic, "fp64");
+  TT_CHECK((int)read_with(comm, directory, &other, 0, 5, &g), ==, TT_E_DATA);
+  TT_CHECK_HAS(tt_err_last(), "--allow-different-device");
+  TT_CHECK(g, ==, 0);
+  TT_CHECK_OK(read_with(comm, directory, &other, 1, 5, &g));
+  TT_CHECK(g, ==, 2);
+}
+
+/* A start removes what dead ones left; files of the living and of people stay. */
+TT_TEST (left_overs_of_the_dead_are_removed) {
+  char directory[SCRATCH_ROOM], host[256] = "", dead[400], alive[400];
+  directory_of("left", directory);
+  tt_run_id id = start(directory, 1, 3);
+  gethostname(host, sizeof host - 1);
+  /* no process has a number above the kernel's limit of 2^22 */
+  snprintf(dead, sizeof dead, ".tmp-model.h5-%.40s-%d-0123456789abcdef", host, (1 << 22) + 1);
+  snprintf(alive, sizeof alive, ".tmp-pred.h5-%.40s-%ld-0123456789abcdef", host, (long)getpid());
+  tt_bcast(comm, alive, sizeof alive); /* the same name on all ranks */
+  if (tt_comm_is_root(comm)) {
+    TT_CHECK(touch(directory, dead), ==, 0);
+    TT_CHECK(touch(directory, alive), ==, 0);
+    TT_CHECK(touch(directory, ".tmp-notes"), ==, 0);
+    TT_CHECK(touch(directory, ".tmp-ckpt-g000002.h5-elsewhere-7-0123456789abcdef"), ==, 0);
+  }
+  TT_CHECK_OK(tt_ckpt_claim(comm, directory, &id));
+  TT_CHECK(scratch_count(directory, dead), ==, 0);
+  TT_CHECK(scratch_count(directory, ".tmp-ckpt"), ==, 0);
+  TT_CHECK(scratch_count(directory, alive), ==, 1);
+  TT_CHECK(scratch_count(directory, ".tmp-notes"), ==, 1);
+  TT_CHECK(exists(directory, 1), ==, 1);
+  TT_CHECK_OK(tt_ckpt_remove_all(comm, directory));
+  TT_CHECK(scratch_count(directory, "ckpt-"), ==, 0);
+  TT_CHECK(scratch_count(directory, "owner"), ==, 0);
+  TT_CHECK(scratch_count(directory, ".tmp-notes"), ==, 1);
+}
+
+/* Every seventh vote of writing and reading fails on every rank, which are votes of every kind: the
+ * same error on all, no temporary file, and what is there is whole. */
+TT_TEST (a_fault_at_any_vote_loses_nothing) {
+  char directory[SCRATCH_ROOM], fault[32], said[TT_ERR_MESSAGE_SIZE];
+  hearing h;
+  directory_of("votes", directory);
+  tt_run_id id = start(directory, 2, 4);
+  for (int bad = 0; bad < tt_comm_ranks(comm); bad++) {
+    tt_err e = TT_E_IO;
+    int64_t n = -6;
+    while (e != TT_OK) {
+      tt_comm *c = NULL;
+      int64_t g = 0;
+      snprintf(fault, sizeof fault, "%d:%" PRId64, bad, n += 7);
+      setenv("TUTTI_FAULT", fault, 1);
+      TT_CHECK_OK(tt_comm_begin(&c));
+      unsetenv("TUTTI_FAULT");
+      hear_begin(comm, scratch, &h);
+      e = write_with(c, directory, &id, 3, 4, 2);
+      tt_err later = read_with(c, directory, &id, 0, 4, &g);
+      hear_end(&h, said);
+      tt_comm_end(&c);
+      TT_CHECK((int)tt_agree(comm, e), ==, (int)e);
+      TT_CHECK(scratch_count(directory, ".tmp-"), ==, 0);
+      if (!later) TT_CHECK(g == 2 || g == 3, ==, 1);
+    }
+    TT_CHECK(n, >, 40); /* the faults did reach the votes of writing */
+    tt_barrier(comm);
+  }
+}
+
+/* A disk that cannot hold the next generation: an error on all ranks before anything is written. */
+TT_TEST (a_full_disk_keeps_the_old_generation) {
+  char directory[SCRATCH_ROOM];
+  int64_t g = 0;
+  struct rlimit before, tight;
+  directory_of("full", directory);
+  tt_run_id id = start(directory, 1, 3);
+  signal(SIGXFSZ, SIG_IGN);
+  getrlimit(RLIMIT_FSIZE, &before);
+  tight = before;
+  tight.rlim_cur = 4096; /* stands for the disk: the kernel refuses larger files */
+  setrlimit(RLIMIT_FSIZE, &tight);
+  tt_err e = write_with(comm, directory, &id, 2, 3, 2);
+  setrlimit(RLIMIT_FSIZE, &before);
+  TT_CHECK((int)e, ==, TT_E_IO);
+  TT_CHECK_HAS(tt_err_last(), "disk full");
+  TT_CHECK(scratch_count(directory, ".tmp-"), ==, 0);
+  tt_barrier(comm);
+  TT_CHECK_OK(read_with(comm, directory, &id, 0, 3, &g));
+  TT_CHECK(g, ==, 1);
+}
+
+TT_TEST (a_directory_that_cannot_be_is_refused) {
+  char directory[SCRATCH_ROOM];
+  tt_run_id id = run_id();
+  directory_of("file", directory);
+  if (tt_comm_is_root(comm)) TT_CHECK(touch(scratch, "file"), ==, 0);
+  TT_CHECK((int)tt_ckpt_claim(comm, directory, &id), ==, TT_E_CANTCREAT);
+  TT_CHECK_HAS(tt_err_last(), directory);
+  directory_of("file/below", directory);
+  TT_CHECK((int)tt_ckpt_claim(comm, directory, &id), ==, TT_E_CANTCREAT);
+}

@@ -1,0 +1,116 @@
+/* test_data_choice.c — laws of reading for ensembles: rows they choose, labels they learn. */
+#include "tests/mpi/io/samples.h"
+#include "tests/support/check.h"
+
+#include "core/base/log.h"
+#include "core/base/mem.h"
+
+#include <string.h>
+
+/* Local. The job with these ensembles. */
+static tt_config *job(const char *ensembles)
+{
+  char text[1024];
+  tt_config *cfg = NULL;
+  int64_t bytes =
+      snprintf(text, sizeof text, "data: {file: \"%s\"}\nensembles: %s\n", file, ensembles);
+  TT_CHECK_OK(tt_config_parse("job.yaml", text, bytes, NULL, 0, &cfg));
+  return cfg;
+}
+
+TT_TEST (ensembles_choose_rows_by_mask_or_by_number) {
+  make_values();
+  put();
+  tt_config *cfg = job("[{name: a, rows: z_rows}, {name: b}, {name: c, rows: z_mask},"
+                       " {name: d, rows: z_rows}]");
+  tt_dataset *d = NULL;
+  int64_t before = tt_data_bytes_read_local();
+  TT_CHECK_OK(tt_data_read(comm, cfg, &d));
+  int64_t sum = tt_data_bytes_read_local() - before;
+  tt_allreduce_sum_i64(comm, &sum, 1);
+  TT_CHECK(sum, ==, (int64_t)(sizeof x + sizeof y + sizeof mask + sizeof chosen));
+  TT_CHECK(d->selections, ==, 2);
+  for (int i = 0; i < 2 * N; i++) TT_CHECK((int)d->selected[i], ==, (int)mask[i % N]);
+  static const int64_t of[] = {0, -1, 1, 0};
+  for (int k = 0; k < 4; k++) TT_CHECK(cfg->ensemble[k].selection, ==, of[k]);
+  uint64_t hash = d->hash;
+  tt_dataset_destroy(&d);
+  mask[0] = 1;
+  put();
+  TT_CHECK_OK(tt_data_read(comm, cfg, &d));
+  TT_CHECK(d->hash != hash, ==, 1);
+  tt_dataset_destroy(&d);
+  tt_config_destroy(&cfg);
+}
+
+TT_TEST (labels_are_not_normalised) {
+  make_values();
+  for (int i = 0; i < N; i++) y[i * T] = i % 3;
+  put();
+  tt_config *cfg = job("[{name: a, target: load, train: {loss: cross_entropy}},"
+                       " {name: b, target: load, train: {loss: poisson}},"
+                       " {name: c, target: state}]");
+  tt_dataset *d = NULL;
+  TT_CHECK_OK(tt_data_read(comm, cfg, &d));
+  TT_CHECK(d->scaler.y_mean[0], ==, 0.0);
+  TT_CHECK(d->scaler.y_scale[0], ==, 1.0);
+  TT_CHECK(d->scaler.y_mean[1], >, 1e5);
+  for (int i = 0; i < N; i++) TT_CHECK(d->y[i * T], ==, (float)(i % 3));
+  tt_dataset_destroy(&d);
+  tt_config_destroy(&cfg);
+}
+
+static void job_refused(const char *ensembles, tt_err wanted, const char *one, const char *two)
+{
+  tt_config *cfg = job(ensembles);
+  put();
+  refused(cfg, wanted, one, two);
+  tt_config_destroy(&cfg);
+}
+
+TT_TEST (bad_choices_of_rows_are_named_on_all_ranks) {
+  make_values();
+  job_refused("[{name: a, rows: none}]", TT_E_DATA, "there is no dataset 'none'", "z_mask");
+  job_refused("[{name: a, rows: w}]", TT_E_DATA, "'w' (ensembles.rows) must be one column of",
+              file);
+  job_refused("[{name: a, rows: feature_name}]", TT_E_DATA, "'feature_name'", file);
+  mask[1000] = 2;
+  job_refused("[{name: a, rows: z_mask}]", TT_E_DATA, "'z_mask' (ensembles.rows), row 1000: 2",
+              "two bytes");
+  memset(mask, 0, sizeof mask);
+  job_refused("[{name: a, rows: z_mask}]", TT_E_DATA, "'z_mask'", "leaves no row to train on");
+  chosen[7] = N;
+  job_refused("[{name: a, rows: z_rows}]", TT_E_DATA, "entry 7: 2500 is not a row", "0 to 2499");
+  chosen[7] = chosen[3];
+  job_refused("[{name: a, rows: z_rows}]", TT_E_DATA,
+              "'z_rows' (ensembles.rows), entry 7: row 2493", "again");
+}
+
+TT_TEST (labels_that_an_output_cannot_have_are_named_on_all_ranks) {
+  static const struct {
+    double y;
+    const char *ensembles, *why;
+  } bad[] = {{2.5, "[{name: a, train: {loss: cross_entropy}}]", "a class is a whole number"},
+             {-1, "[{name: a, train: {loss: cross_entropy}}]", "a class is a whole number"},
+             {256, "[{name: a, train: {loss: cross_entropy}}]", "a class is a whole number"},
+             {3, "[{name: a, model: {classes: 3}, train: {loss: cross_entropy}}]", "a class is"},
+             {1.25, "[{name: a, train: {loss: bce}}]", "lies between 0 and 1"},
+             {-0.5, "[{name: a, train: {loss: poisson}}]", "a count is not negative"}};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    char wanted[128];
+    for (int r = 0; r < N * T; r++) y[r] = r % 2;
+    y[2000 * T + 1] = bad[i].y;
+    snprintf(wanted, sizeof wanted, "'y', row 2000, column 1 ('state'): %g; ", bad[i].y);
+    job_refused(bad[i].ensembles, TT_E_DATA, wanted, bad[i].why);
+  }
+  job_refused("[{name: a}, {name: b, target: state, train: {loss: bce}}]", TT_E_CONFIG,
+              "target 'state' is learnt by ensemble a with model.output: mean", "b with sigmoid");
+}
+
+static int begin(void **unused)
+{
+  snprintf(file, sizeof file, "%s/samples.h5", scratch);
+  return errors_only(unused);
+}
+
+TT_SUITE(begin, NULL)

@@ -1,0 +1,417 @@
+/* test_model_io.c — model.h5: what is written is what is read, bit for bit, on any number of ranks;
+ * files that are not whole are refused with a message that names the place. */
+#include "core/base/mem.h"
+#include "core/model/state.h"
+#include "io/model/model_file.h"
+#include "tests/support/check.h"
+#include "tests/support/made_up.h"
+
+#include <hdf5.h>
+#include <math.h>
+#include <string.h>
+
+static void check_same_texts(int64_t n, char *const *a, char *const *b)
+{
+  for (int64_t i = 0; i < n; i++) assert_string_equal(a[i], b[i]);
+}
+
+static void check_same_columns(const tt_columns *a, const tt_columns *b)
+{
+  TT_CHECK(a->count, ==, b->count);
+  check_same_texts(a->count, a->name, b->name);
+  check_same_texts(a->count, a->units, b->units);
+}
+
+static void check_same(const tt_trained_ensemble *a, const tt_trained_ensemble *b)
+{
+  const int64_t g = a->members;
+  TT_CHECK(g, ==, b->members);
+  TT_CHECK(a->ensembles, ==, b->ensembles);
+  TT_CHECK(a->model.params, ==, b->model.params);
+  TT_CHECK(memcmp(&a->model, &b->model, sizeof a->model), ==, 0);
+  TT_CHECK(a->variance_floor, ==, b->variance_floor);
+  for (int64_t i = 0; i < a->ensembles; i++) {
+    const tt_ensemble *p = &a->ensemble[i], *q = &b->ensemble[i];
+    assert_string_equal(p->name, q->name);
+    TT_CHECK(p->first, ==, q->first);
+    TT_CHECK(p->members, ==, q->members);
+    TT_CHECK(p->targets, ==, q->targets);
+    TT_CHECK(p->key, ==, q->key);
+    for (int64_t j = 0; j < p->targets; j++) TT_CHECK(p->column[j], ==, q->column[j]);
+  }
+  TT_CHECK(memcmp(a->w, b->w, (size_t)(g * a->model.params) * sizeof *a->w), ==, 0);
+  TT_CHECK(memcmp(a->weight, b->weight, (size_t)g * sizeof *a->weight), ==, 0);
+  TT_CHECK(memcmp(a->status, b->status, (size_t)g), ==, 0);
+  TT_CHECK(memcmp(a->index, b->index, (size_t)g * sizeof *a->index), ==, 0);
+  TT_CHECK(memcmp(a->snapshot, b->snapshot, (size_t)g * sizeof *a->snapshot), ==, 0);
+  check_same_columns(&a->input, &b->input);
+  check_same_columns(&a->target, &b->target);
+  const size_t d = (size_t)a->input.count * sizeof(double);
+  const size_t t = (size_t)a->target.count * sizeof(double);
+  TT_CHECK(memcmp(a->scaler.x_mean, b->scaler.x_mean, d), ==, 0);
+  TT_CHECK(memcmp(a->scaler.x_scale, b->scaler.x_scale, d), ==, 0);
+  TT_CHECK(memcmp(a->scaler.y_mean, b->scaler.y_mean, t), ==, 0);
+  TT_CHECK(memcmp(a->scaler.y_scale, b->scaler.y_scale, t), ==, 0);
+}
+
+static void write_model(const char *file, tt_trained_ensemble *m, tt_slice slice)
+{
+  tt_provenance from = made_up_provenance(comm);
+  const tt_trained_ensembles only = {1, (tt_trained_ensemble *[]){m}};
+  const tt_model_shard part = {slice, m->w + slice.first * m->model.params};
+  TT_CHECK_OK(tt_model_write(comm, file, &only, &part, &from));
+}
+
+/* Slices as the plan deals them, and all members on the last rank. */
+TT_TEST (a_model_comes_back_bit_for_bit) {
+  const int64_t members[] = {1, 2, 7};
+  const int64_t widths[] = {5, 3};
+  for (int hidden = 0; hidden <= 2; hidden++)
+    for (int i = 0; i < 3; i++)
+      for (int uneven = 0; uneven < 2; uneven++) {
+        tt_trained_ensemble *m =
+            made_up_committee(members[i], widths, hidden, TT_OUTPUT_mean_variance);
+        tt_trained_ensembles back = {0}, alone = {0};
+        tt_slice slice;
+        int last = tt_comm_rank(comm) == tt_comm_ranks(comm) - 1;
+        TT_CHECK_OK(tt_partition_even(m->members, tt_comm_ranks(comm), tt_comm_rank(comm), &slice));
+        if (uneven) slice = (tt_slice){last ? 0 : m->members, last ? m->members : 0};
+        write_model(at("round.h5"), m, slice);
+        TT_CHECK_OK(tt_model_read(comm, at("round.h5"), &back));
+        TT_CHECK_OK(tt_model_read_local(at("round.h5"), &alone));
+        TT_CHECK(back.count, ==, 1);
+        check_same(m, back.at[0]);
+        check_same(m, alone.at[0]);
+        tt_trained_ensemble_destroy(&m);
+        tt_trained_ensembles_destroy(&back);
+        tt_trained_ensembles_destroy(&alone);
+        tt_barrier(comm);
+      }
+}
+
+/* Cohorts of every kind of network: the shape comes back from attributes and tensors alone. */
+static tt_trained_ensembles many_shapes(void)
+{
+  static const int64_t widths[] = {4, 4, 3};
+  static const double levels[] = {0.1, 0.5, 0.9};
+  const tt_model_shape shapes[] = {
+      {.targets = 1, .hidden = widths, .layers = 1, .activation = TT_ACT_relu},
+      {.targets = 2, .hidden = widths, .layers = 3, .layer_norm = 1, .activation = TT_ACT_tanh},
+      {.targets = 1, .hidden = widths, .layers = 3, .residual = 1, .activation = TT_ACT_tanh},
+      {.targets = 2, .output = TT_OUTPUT_quantiles, .levels = 3, .level = levels},
+      {.targets = 1,
+       .output = TT_OUTPUT_softmax,
+       .levels = 5,
+       .hidden = widths,
+       .layers = 2,
+       .activation = TT_ACT_silu},
+      {.targets = 1,
+       .output = TT_OUTPUT_sigmoid,
+       .layer_norm = 1,
+       .residual = 1,
+       .hidden = widths,
+       .layers = 2,
+       .activation = TT_ACT_gelu},
+      {.targets = 2, .output = TT_OUTPUT_rate}};
+  const int64_t count = sizeof shapes / sizeof *shapes;
+  tt_trained_ensembles all = {0};
+  TT_CHECK_OK(tt_trained_ensembles_create(count, &all));
+  for (int64_t i = 0; i < count; i++) all.at[i] = made_up_shape(1 + i % 4, shapes[i]);
+  all.at[1]->snapshot[0] = 3;
+  return all;
+}
+
+/* Members dealt over one line of all cohorts, as the program deals them. */
+static void write_cohorts(const char *file, const tt_trained_ensembles *all)
+{
+  tt_model_shard part[16];
+  tt_slice line;
+  tt_provenance from = made_up_provenance(comm);
+  int64_t first = 0, members = tt_trained_ensembles_members(all);
+  TT_CHECK_OK(tt_partition_even(members, tt_comm_ranks(comm), tt_comm_rank(comm), &line));
+  for (int64_t i = 0; i < all->count; i++) {
+    const tt_trained_ensemble *m = all->at[i];
+    part[i].slice = tt_slice_intersect(line, first, m->members);
+    part[i].w = m->w + part[i].slice.first * m->model.params;
+    first += m->members;
+  }
+  TT_CHECK_OK(tt_model_write(comm, file, all, part, &from));
+}
+
+TT_TEST (cohorts_of_every_shape_come_back) {
+  tt_trained_ensembles all = many_shapes(), back = {0}, alone = {0};
+  write_cohorts(at("cohorts.h5"), &all);
+  TT_CHECK_OK(tt_model_read(comm, at("cohorts.h5"), &back));
+  TT_CHECK_OK(tt_model_read_local(at("cohorts.h5"), &alone));
+  TT_CHECK(back.count, ==, all.count);
+  TT_CHECK(alone.count, ==, all.count);
+  for (int64_t i = 0; i < all.count; i++) {
+    check_same(all.at[i], back.at[i]);
+    check_same(all.at[i], alone.at[i]);
+  }
+  tt_trained_ensembles_destroy(&all);
+  tt_trained_ensembles_destroy(&back);
+  tt_trained_ensembles_destroy(&alone);
+  tt_barrier(comm);
+}
+
+/* Each of those shapes alone, as the only cohort of its file. */
+TT_TEST (every_shape_comes_back_alone) {
+  tt_trained_ensembles all = many_shapes();
+  for (int64_t i = 0; i < all.count; i++) {
+    tt_trained_ensembles back = {0};
+    const tt_trained_ensembles only = {1, &all.at[i]};
+    write_cohorts(at("alone.h5"), &only);
+    TT_CHECK_OK(tt_model_read(comm, at("alone.h5"), &back));
+    check_same(all.at[i], back.at[0]);
+    tt_trained_ensembles_destroy(&back);
+    tt_barrier(comm);
+  }
+  tt_trained_ensembles_destroy(&all);
+}
+
+/* ---- Refusals: one process damages a good file and reads it ---------------------------------- */
+
+typedef struct damage {
+  enum { DROP, RESHAPE, SET, TEXT_ATTR, INT_ATTR } kind;
+  const char *object, *attribute; /* attribute: of a group, or the new text */
+  int64_t where;                  /* SET: flat index; RESHAPE: axis */
+  double value;                   /* SET: new value; RESHAPE: new size; INT_ATTR: new value */
+  const char *message;            /* part of what the reader must say */
+} damage;
+
+static const damage damages[] = {
+    {TEXT_ATTR, "/", "tutti_schema", 0, 0, "tutti-result-1.0"},
+    {TEXT_ATTR, "net", "output", 0, 0, "does not know"},
+    {TEXT_ATTR, "net/layer0", "activation", 0, 0, "does not know"},
+    {INT_ATTR, "net", "n_layers", 0, 0, "n_layers"},
+    {INT_ATTR, "net", "n_layers", 0, 65, "n_layers"},
+    {INT_ATTR, "net", "n_layers", 0, 3, "net/layer2/weight"},
+    {INT_ATTR, "net", "n_layers", 0, 1, "activation"},
+    {DROP, "status", NULL, 0, 0, "status"},
+    {DROP, "weight_share", NULL, 0, 0, "weight_share"},
+    {DROP, "ensemble_name", NULL, 0, 0, "ensemble_name"},
+    {DROP, "ensemble_first", NULL, 0, 0, "ensemble_first"},
+    {DROP, "ensemble_column", NULL, 0, 0, "ensemble_column"},
+    {DROP, "names/target_units", NULL, 0, 0, "names/target_units"},
+    {DROP, "scaler/x_scale", NULL, 0, 0, "scaler/x_scale"},
+    {DROP, "net/layer1/bias", NULL, 0, 0, "net/layer1/bias"},
+    {DROP, "net", NULL, 0, 0, "net"},
+    {RESHAPE, "status", NULL, 0, 5, "net/layer0/weight"},
+    {RESHAPE, "status", NULL, 0, 0, "status"},
+    {RESHAPE, "net/layer0/weight", NULL, 1, 7, "net/layer0/bias"},
+    {RESHAPE, "net/layer0/weight", NULL, 2, 2, "names/feature_name"},
+    {RESHAPE, "net/layer1/weight", NULL, 2, 7, "net/layer1/weight"},
+    {RESHAPE, "net/layer1/weight", NULL, 0, 3, "net/layer1/weight"},
+    {RESHAPE, "ensemble_column", NULL, 0, 9, "ensemble_column"},
+    {RESHAPE, "ensemble_first", NULL, 0, 9, "ensemble_"},
+    {RESHAPE, "scaler/y_mean", NULL, 0, 1, "ensemble_column"},
+    {RESHAPE, "scaler/y_scale", NULL, 0, 9, "scaler/y_scale"},
+    {SET, "status", NULL, 2, 9, "status"},
+    {SET, "weight_share", NULL, 1, 0.5, "weight_share"},
+    {SET, "weight_share", NULL, 2, -1, "weight_share"},
+    {SET, "weight_share", NULL, 2, NAN, "weight_share"},
+    {SET, "ensemble_members", NULL, 0, 9, "ensemble"},
+    {SET, "ensemble_members", NULL, 1, 1, "ensemble"},
+    {SET, "ensemble_first", NULL, 1, -1, "ensemble"},
+    {SET, "ensemble_column", NULL, 3, 4, "ensemble_column"},
+    {SET, "ensemble_column", NULL, 3, -1, "ensemble_column"},
+    {SET, "scaler/x_scale", NULL, 0, 0, "scaler/x_scale"},
+    {SET, "scaler/y_mean", NULL, 0, INFINITY, "scaler/y_mean"},
+    {SET, "net/layer0/weight", NULL, 0, NAN, "net/layer0/weight"},
+    {SET, "net/layer1/bias", NULL, 0, INFINITY, "net/layer1/bias"},
+};
+
+static void set_value(hid_t f, const damage *d)
+{
+  hid_t data = H5Dopen2(f, d->object, H5P_DEFAULT), space = H5Dget_space(data);
+  double value[256];
+  TT_CHECK(H5Sget_simple_extent_npoints(space), <=, 256);
+  TT_CHECK(H5Dread(data, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, value), >=, 0);
+  value[d->where] = d->value;
+  TT_CHECK(H5Dwrite(data, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, value), >=, 0);
+  H5Sclose(space);
+  H5Dclose(data);
+}
+
+/* The same type, zeros, one axis of another size. */
+static void reshape(hid_t f, const damage *d)
+{
+  hsize_t dims[H5S_MAX_RANK];
+  hid_t data = H5Dopen2(f, d->object, H5P_DEFAULT), space = H5Dget_space(data);
+  hid_t type = H5Dget_type(data);
+  int n = H5Sget_simple_extent_dims(space, dims, NULL);
+  dims[d->where] = (hsize_t)d->value;
+  H5Sclose(space);
+  H5Dclose(data);
+  TT_CHECK(H5Ldelete(f, d->object, H5P_DEFAULT), >=, 0);
+  space = H5Screate_simple(n, dims, NULL);
+  data = H5Dcreate2(f, d->object, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  TT_CHECK(data, >=, 0);
+  H5Dclose(data);
+  H5Sclose(space);
+  H5Tclose(type);
+}
+
+static void set_attribute(hid_t f, const damage *d)
+{
+  static const char text[] = "tutti-result-1.0";
+  int value = (int)d->value;
+  hid_t object = H5Oopen(f, d->object, H5P_DEFAULT), space = H5Screate(H5S_SCALAR);
+  hid_t type = H5Tcopy(d->kind == TEXT_ATTR ? H5T_C_S1 : H5T_NATIVE_INT);
+  if (d->kind == TEXT_ATTR) H5Tset_size(type, sizeof text);
+  TT_CHECK(H5Adelete(object, d->attribute), >=, 0);
+  hid_t a = H5Acreate2(object, d->attribute, type, space, H5P_DEFAULT, H5P_DEFAULT);
+  TT_CHECK(H5Awrite(a, type, d->kind == TEXT_ATTR ? (const void *)text : &value), >=, 0);
+  H5Aclose(a);
+  H5Tclose(type);
+  H5Sclose(space);
+  H5Oclose(object);
+}
+
+static void apply(const char *file, const damage *d)
+{
+  hid_t f = H5Fopen(file, H5F_ACC_RDWR, H5P_DEFAULT);
+  TT_CHECK(f, >=, 0);
+  if (d->kind == DROP) TT_CHECK(H5Ldelete(f, d->object, H5P_DEFAULT), >=, 0);
+  if (d->kind == RESHAPE) reshape(f, d);
+  if (d->kind == SET) set_value(f, d);
+  if (d->kind == TEXT_ATTR || d->kind == INT_ATTR) set_attribute(f, d);
+  H5Fclose(f);
+}
+
+/* The whole file into memory, and back with changes. */
+static char bytes[1 << 20];
+static int64_t length;
+
+static void load(const char *file)
+{
+  FILE *f = fopen(file, "rb");
+  length = (int64_t)fread(bytes, 1, sizeof bytes, f);
+  fclose(f);
+  TT_CHECK(length, <, (int64_t)sizeof bytes);
+}
+
+static void store(const char *file, int64_t count)
+{
+  FILE *f = fopen(file, "wb");
+  TT_CHECK((int64_t)fwrite(bytes, 1, (size_t)count, f), ==, count);
+  fclose(f);
+}
+
+static void refused(const char *file, const char *what, const char *part)
+{
+  tt_trained_ensembles m = {0};
+  tt_err e = tt_model_read_local(file, &m);
+  if (e != TT_E_DATA || m.at) fprintf(stderr, "%s: error %d (%s)\n", what, (int)e, tt_err_last());
+  TT_CHECK((int)e, ==, (int)TT_E_DATA);
+  TT_CHECK_HAS(tt_err_last(), file);
+  TT_CHECK_HAS(tt_err_last(), part);
+}
+
+/* Nothing here is collective: other ranks would only wait. */
+static void write_good(void)
+{
+  if (tt_comm_ranks(comm) > 1) skip();
+  tt_trained_ensemble *m = made_up_committee(4, (int64_t[]){6}, 1, TT_OUTPUT_mean);
+  write_model(at("good.h5"), m, (tt_slice){0, 4});
+  load(at("good.h5"));
+  tt_trained_ensemble_destroy(&m);
+}
+
+static const damage of_cohorts[] = {
+    {INT_ATTR, "/", "cohorts", 0, 0, "cohorts"},
+    {INT_ATTR, "/", "cohorts", 0, 99, "cohorts"},
+    {INT_ATTR, "/", "cohorts", 0, 6, "ensemble_cohort"},
+    {INT_ATTR, "/", "cohorts", 0, 8, "ensemble_cohort"},
+    {INT_ATTR, "cohort3/net", "levels", 0, 0, "levels"},
+    {INT_ATTR, "cohort3/net", "levels", 0, 2, "level"},
+    {INT_ATTR, "cohort4/net", "levels", 0, 4, "last layer"},
+    {INT_ATTR, "cohort1/net", "layer_norm", 0, 2, "layer_norm"},
+    {INT_ATTR, "cohort0/net", "layer_norm", 0, 1, "gain"},
+    {DROP, "cohort2/net", NULL, 0, 0, "cohort2/net"},
+    {DROP, "cohort1/net/layer1/shift", NULL, 0, 0, "cohort1/net/layer1/shift"},
+    {DROP, "ensemble_cohort", NULL, 0, 0, "ensemble_cohort"},
+    {SET, "ensemble_cohort", NULL, 1, 0, "expected to begin"},
+    {SET, "ensemble_cohort", NULL, 2, -1, "ensemble_cohort"},
+    {SET, "ensemble_first", NULL, 1, 0, "ensemble"},
+    {SET, "ensemble_column", NULL, 2, -1, "ensemble_column"},
+    {RESHAPE, "cohort1/net/layer0/weight", NULL, 0, 3, "cohort1/net/layer0/bias"},
+    {RESHAPE, "status", NULL, 0, 30, "status"},
+    {RESHAPE, "member_index", NULL, 0, 3, "member_index"},
+    {SET, "cohort1/net/layer0/gain", NULL, 0, NAN, "cohort1/net/layer0/gain"},
+};
+
+TT_TEST (cohorts_that_do_not_fit_are_refused) {
+  if (tt_comm_ranks(comm) > 1) skip();
+  tt_trained_ensembles all = many_shapes();
+  write_cohorts(at("good.h5"), &all);
+  load(at("good.h5"));
+  tt_trained_ensembles_destroy(&all);
+  for (size_t i = 0; i < sizeof of_cohorts / sizeof *of_cohorts; i++) {
+    store(at("bad.h5"), length);
+    apply(at("bad.h5"), &of_cohorts[i]);
+    refused(at("bad.h5"), of_cohorts[i].object, of_cohorts[i].message);
+  }
+}
+
+static void drop_attribute(const char *file, const char *object, const char *name)
+{
+  hid_t f = H5Fopen(file, H5F_ACC_RDWR, H5P_DEFAULT);
+  TT_CHECK(H5Adelete_by_name(f, object, name, H5P_DEFAULT), >=, 0);
+  H5Fclose(f);
+}
+
+/* Files of the first version of the schema say nothing of layer_norm, residual and numbers. */
+TT_TEST (files_of_before_are_read) {
+  const damage numbers = {DROP, "member_index", NULL, 0, 0, ""};
+  tt_trained_ensembles old = {0};
+  write_good();
+  store(at("old.h5"), length);
+  apply(at("old.h5"), &numbers);
+  drop_attribute(at("old.h5"), "net", "layer_norm");
+  drop_attribute(at("old.h5"), "net", "residual");
+  TT_CHECK_OK(tt_model_read_local(at("old.h5"), &old));
+  TT_CHECK(old.at[0]->members, ==, 4);
+  for (int i = 0; i < 4; i++) TT_CHECK(old.at[0]->index[i], ==, i % 2);
+  tt_trained_ensembles_destroy(&old);
+}
+
+TT_TEST (a_model_that_is_not_whole_is_refused) {
+  write_good();
+  for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
+    store(at("bad.h5"), length);
+    apply(at("bad.h5"), &damages[i]);
+    refused(at("bad.h5"), damages[i].object, damages[i].message);
+  }
+  for (int64_t cut = 1; cut < length; cut += length / 37) {
+    store(at("bad.h5"), length - cut);
+    refused(at("bad.h5"), "cut", "bad.h5");
+  }
+}
+
+/* A wrong byte is an error or goes unnoticed; it never ends the program, and an error leaves
+ * nothing behind. */
+TT_TEST (a_wrong_byte_never_crashes_the_reader) {
+  write_good();
+  int64_t balance = tt_mem_live_blocks();
+  for (int64_t i = 0; i < length; i += 1 + length / 500) {
+    tt_trained_ensembles m = {0};
+    bytes[i] = (char)~bytes[i];
+    store(at("bad.h5"), length);
+    bytes[i] = (char)~bytes[i];
+    tt_err e = tt_model_read_local(at("bad.h5"), &m);
+    TT_CHECK(!e, ==, m.at != NULL);
+    tt_trained_ensembles_destroy(&m);
+    TT_CHECK(tt_mem_live_blocks(), ==, balance);
+  }
+}
+
+TT_TEST (all_ranks_hear_of_a_missing_or_wrong_file) {
+  tt_trained_ensembles m = {0};
+  TT_CHECK((int)tt_model_read(comm, at("nowhere.h5"), &m), ==, (int)TT_E_NOINPUT);
+  TT_CHECK_HAS(tt_err_last(), "nowhere.h5");
+  TT_CHECK((int)tt_model_read(comm, TUTTI_SOURCE "/CMakeLists.txt", &m), ==, (int)TT_E_DATA);
+  TT_CHECK_HAS(tt_err_last(), "CMakeLists.txt");
+  TT_CHECK(m.at == NULL, ==, 1);
+}

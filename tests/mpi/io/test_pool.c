@@ -1,0 +1,383 @@
+/* Laws of pool files (io/data/pool.h) and of scores.h5 (io/campaign/pool_scores.h): what is read
+ * does not depend on how it is cut into pieces, files or ranks. */
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "core/model/partition.h"
+#include "io/campaign/pool_scores.h"
+#include "io/data/pool.h"
+#include "io/hdf5/h5.h"
+#include "tests/support/check.h"
+#include "tests/support/ranks.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum { D = 3, T = 2, FILES = 3, ROWS = 5000, FIRST = 1000 };
+static const int64_t part[FILES] = {1700, 1, 3299}; /* rows of each file; ROWS in all */
+
+static char name[FILES][2 * SCRATCH_ROOM];
+static const char *const files[FILES] = {name[0], name[1], name[2]};
+static float x[ROWS * D];
+static double y[ROWS * T];
+
+/* ---- files -------------------------------------------------------------------------------------
+ */
+
+static void make_values(void)
+{
+  for (int i = 0; i < ROWS * D; i++) x[i] = (float)i * 0.25f - 100.0f;
+  for (int i = 0; i < ROWS * T; i++) y[i] = i % 7 ? 0.5 * i : NAN;
+}
+
+/* Rank 0 writes rows [from, from + rows) of x and y, and what excludes some of them. */
+static void put_file(const char *file, int64_t from, int64_t rows, const int64_t *numbers,
+                     int64_t count, const int8_t *mask)
+{
+  tt_h5_file *f = NULL;
+  const int64_t inputs[] = {rows, D}, labels[] = {rows, T};
+  if (!tt_comm_is_root(comm)) return;
+  TT_CHECK_OK(tt_h5_create(NULL, file, 0, &f));
+  tt_h5_write_from_root(f, "x", TT_H5_F32, 2, inputs, x + from * D);
+  tt_h5_write_from_root(f, "y", TT_H5_F64, 2, labels, y + from * T);
+  tt_h5_write_from_root(f, "narrow", TT_H5_F64, 1, inputs, y);
+  if (numbers) tt_h5_write_from_root(f, "numbers", TT_H5_I64, 1, &count, numbers);
+  if (mask) tt_h5_write_from_root(f, "mask", TT_H5_I8, 1, inputs, mask);
+  TT_CHECK_OK(tt_h5_commit(&f, NULL));
+}
+
+static void put(void)
+{
+  int64_t from = 0;
+  make_values();
+  for (int i = 0; i < FILES; i++) {
+    put_file(name[i], from, part[i], NULL, 0, NULL);
+    from += part[i];
+  }
+  tt_barrier(comm);
+}
+
+static tt_pool_options plan(void)
+{
+  return (tt_pool_options){.file = files,
+                           .files = FILES,
+                           .first = FIRST,
+                           .inputs = "x",
+                           .labels = "y",
+                           .width = D,
+                           .targets = T};
+}
+
+static tt_pool *opened(const tt_pool_options *p)
+{
+  tt_pool *pool = NULL;
+  TT_CHECK_OK(tt_pool_open(comm, p, &pool));
+  return pool;
+}
+
+static void refused(const tt_pool_options *p, tt_err wanted, const char *one, const char *two)
+{
+  tt_pool *pool = NULL;
+  tt_barrier(comm);
+  TT_CHECK((int)tt_pool_open(comm, p, &pool), ==, (int)wanted);
+  TT_CHECK_HAS(tt_err_last(), one);
+  TT_CHECK_HAS(tt_err_last(), two);
+  TT_CHECK(pool == NULL, ==, 1);
+}
+
+static void same(double got, double wanted)
+{
+  if (!isnan(wanted) || !isnan(got)) TT_CHECK(got, ==, wanted);
+}
+
+/* ---- laws --------------------------------------------------------------------------------------
+ */
+
+TT_TEST (any_piece_is_the_files_rows) {
+  static const int64_t piece[] = {1, 7, 1699, 1700, 1701, 1702, ROWS};
+  static double got[ROWS * D];
+  put();
+  tt_pool_options p = plan();
+  tt_pool *pool = opened(&p);
+  TT_CHECK(tt_pool_first(pool), ==, FIRST);
+  TT_CHECK(tt_pool_rows(pool), ==, ROWS);
+  for (size_t k = 0; k < sizeof piece / sizeof *piece; k++) {
+    int64_t from = piece[k] == 1 ? 1690 : 0, end = piece[k] == 1 ? 1710 : ROWS;
+    for (int64_t at = from; at < end; at += piece[k]) {
+      int64_t n = end - at < piece[k] ? end - at : piece[k];
+      TT_CHECK_OK(tt_pool_read_local(pool, FIRST + at, n, got));
+      for (int64_t i = 0; i < n * D; i++) TT_CHECK(got[i], ==, (double)x[at * D + i]);
+    }
+  }
+  TT_CHECK_OK(tt_pool_read_local(pool, FIRST, 0, got));
+  tt_pool_close_local(&pool);
+}
+
+/* Candidates [count], as rows: what is picked is what stands there. */
+static void check_picks(tt_pool *pool, int64_t count, const int64_t *row)
+{
+  static double gx[ROWS * D], gy[ROWS * T];
+  int64_t candidate[ROWS] = {0};
+  for (int64_t i = 0; i < count; i++) candidate[i] = FIRST + row[i];
+  TT_CHECK_OK(tt_pool_read_rows_local(pool, candidate, count, gx, gy));
+  for (int64_t i = 0; i < count; i++) {
+    for (int k = 0; k < D; k++) TT_CHECK(gx[i * D + k], ==, (double)x[row[i] * D + k]);
+    for (int k = 0; k < T; k++) same(gy[i * T + k], y[row[i] * T + k]);
+  }
+}
+
+TT_TEST (picks_are_the_files_rows) {
+  static const int64_t border[] = {0, 1698, 1699, 1700, 1701, 1702, ROWS - 1};
+  static const int64_t again[] = {5, 5, 1700, 1700};
+  static int64_t row[ROWS];
+  put();
+  tt_pool_options p = plan();
+  tt_pool *pool = opened(&p);
+  for (int64_t step = 1; step < ROWS; step = 3 * step + 1) {
+    int64_t count = 0;
+    for (int64_t at = step / 2; at < ROWS; at += 1 + (at * 7919) % step) row[count++] = at;
+    check_picks(pool, count, row);
+  }
+  check_picks(pool, sizeof border / sizeof *border, border);
+  check_picks(pool, sizeof again / sizeof *again, again);
+  check_picks(pool, 0, border);
+  TT_CHECK_OK(tt_pool_read_rows_local(pool, border, 0, NULL, NULL));
+  tt_pool_close_local(&pool);
+}
+
+/* Wide rows are farther from each other, and a block holds few of them. */
+TT_TEST (wide_rows_are_picked_too) {
+  enum { WIDE = 40000, FEW = 9, PICKS = 6 };
+  static float wide[FEW * WIDE];
+  static double got[PICKS * WIDE];
+  static const int64_t row[PICKS] = {0, 1, 2, 3, 4, 8}, dims[] = {FEW, WIDE};
+  tt_pool *pool = NULL;
+  tt_h5_file *f = NULL;
+  tt_pool_options p = plan();
+  for (int i = 0; i < FEW * WIDE; i++) wide[i] = (float)i;
+  TT_CHECK_OK(tt_h5_create(comm, name[0], 0, &f));
+  tt_h5_write_from_root(f, "x", TT_H5_F32, 2, dims, wide);
+  TT_CHECK_OK(tt_h5_commit(&f, NULL));
+  p.files = 1;
+  p.first = 0;
+  p.width = WIDE;
+  p.labels = "";
+  TT_CHECK_OK(tt_pool_open(comm, &p, &pool));
+  double labels[PICKS * T] = {0};
+  TT_CHECK_OK(tt_pool_read_rows_local(pool, row, PICKS, got, labels));
+  for (int i = 0; i < PICKS; i++)
+    for (int k = 0; k < WIDE; k++) TT_CHECK(got[i * WIDE + k], ==, (double)wide[row[i] * WIDE + k]);
+  for (int i = 0; i < PICKS * T; i++)
+    TT_CHECK(isnan(labels[i]) != 0, ==, 1); /* a pool without labels */
+  tt_pool_close_local(&pool);
+}
+
+TT_TEST (excluded_by_number_or_by_mask) {
+  static const int64_t numbers[] = {1699, 0, 8, 7};
+  static int8_t mask[1700];
+  make_values();
+  for (int i = 0; i < 4; i++) mask[numbers[i]] = 1;
+  put_file(name[0], 0, 1700, numbers, 4, mask);
+  uint64_t hash[2];
+  for (int way = 0; way < 2; way++) {
+    tt_pool_options p = plan();
+    p.files = 1;
+    p.exclude = way ? "mask" : "numbers";
+    tt_barrier(comm);
+    tt_pool *pool = opened(&p);
+    for (int64_t i = 0; i < 1700; i++)
+      TT_CHECK(tt_pool_is_excluded(pool, FIRST + i), ==, (int)mask[i]);
+    hash[way] = tt_pool_hash(pool);
+    tt_pool_close_local(&pool);
+  }
+  TT_CHECK(hash[0] == hash[1], ==, 1);
+  const int64_t wrong[] = {3, 1700}, twice[] = {3, 3};
+  tt_pool_options p = plan();
+  p.files = 1;
+  p.exclude = "numbers";
+  put_file(name[0], 0, 1700, wrong, 2, NULL);
+  refused(&p, TT_E_DATA, "(pool.exclude), entry 1: 1700 is not a row", "0 to 1699");
+  put_file(name[0], 0, 1700, twice, 2, NULL);
+  refused(&p, TT_E_DATA, "(pool.exclude), entry 1: row 3 again", name[0]);
+  p.exclude = "x";
+  refused(&p, TT_E_DATA, "'x' (pool.exclude) must be one column of whole numbers", name[0]);
+}
+
+/* The same rows in one file or in three, but for the names; another value is another pool. */
+TT_TEST (the_hash_knows_the_rows_and_not_the_files) {
+  uint64_t hash[4];
+  put();
+  for (int way = 0; way < 4; way++) {
+    tt_pool_options p = plan();
+    if (way == 2) x[0] += 1.0f;
+    if (way == 3) p.labels = NULL;
+    if (way) put_file(name[0], 0, ROWS, NULL, 0, NULL);
+    if (way) p.files = 1;
+    tt_barrier(comm);
+    tt_pool *pool = opened(&p);
+    hash[way] = tt_pool_hash(pool);
+    tt_pool_close_local(&pool);
+    tt_barrier(comm);
+  }
+  TT_CHECK(hash[1] == hash[0], ==, 1);
+  TT_CHECK(hash[2] == hash[1], ==, 0);
+  TT_CHECK(hash[3] == hash[2], ==, 0);
+}
+
+/* ---- errors ------------------------------------------------------------------------------------
+ */
+
+TT_TEST (what_does_not_fit_is_named_on_all_ranks) {
+  static const char *const away[] = {"/no/such.h5"};
+  put();
+  tt_pool_options p = plan();
+  p.width = 7;
+  refused(&p, TT_E_DATA, "'x' has 3 columns, but the model takes 7 input(s)", name[0]);
+  p = plan();
+  p.targets = 5;
+  refused(&p, TT_E_DATA, "'y' has 2 columns, but the data have 5 target(s)", name[0]);
+  p = plan();
+  p.inputs = "nothing";
+  refused(&p, TT_E_DATA, "there is no dataset 'nothing'", "there are: narrow, x, y");
+  p = plan();
+  p.files = 1;
+  p.file = away;
+  refused(&p, TT_E_NOINPUT, "/no/such.h5", "No such file");
+  put_file(name[2], 0, 0, NULL, 0, NULL);
+  p = plan();
+  refused(&p, TT_E_DATA, "'x' has no rows", name[2]);
+}
+
+static void fails(tt_err e, const char *one, const char *two)
+{
+  TT_CHECK((int)e, ==, (int)TT_E_DATA);
+  TT_CHECK_HAS(tt_err_last(), one);
+  TT_CHECK_HAS(tt_err_last(), two);
+}
+
+TT_TEST (bad_values_are_named_by_their_place_in_the_file) {
+  static double got[ROWS * D], labels[ROWS * T];
+  const int64_t one[] = {FIRST + 10, FIRST + 2000};
+  put();
+  tt_pool_options p = plan();
+  tt_pool *pool = opened(&p);
+  tt_barrier(comm);
+  x[2000 * D + 1] = NAN; /* row 299 of the last file */
+  y[10 * T] = INFINITY;
+  int64_t from = 0;
+  for (int i = 0; i < FILES; from += part[i], i++) put_file(name[i], from, part[i], NULL, 0, NULL);
+  refused(&p, TT_E_DATA, "'y', row 10, column 0: inf; a label is finite", name[0]);
+  fails(tt_pool_read_local(pool, FIRST, ROWS, got), "dataset 'x', row 299, column 1: nan", name[2]);
+  fails(tt_pool_read_rows_local(pool, one, 2, got, NULL), "row 299, column 1: nan", name[2]);
+  fails(tt_pool_read_rows_local(pool, one, 1, NULL, labels), "'y', row 10, column 0: inf", name[0]);
+  fails(tt_pool_read_local(pool, FIRST + ROWS - 1, 2, got), "candidates 5999 to 6000 are wanted",
+        "the pool has 1000 to 5999");
+  fails(tt_pool_read_local(pool, FIRST - 1, 1, got), "candidates 999 to 999", "1000");
+  tt_barrier(comm);
+  put_file(name[2], 0, 3, NULL, 0, NULL);
+  put_file(name[0], 0, 3, NULL, 0, NULL);
+  tt_barrier(comm);
+  fails(tt_pool_read_local(pool, FIRST + 1701, 1, got), "has 3 rows here, but had 3299", name[2]);
+  tt_pool_close_local(&pool);
+}
+
+/* A rank that fails before any collective step takes all others with it; nothing leaks. */
+TT_TEST (a_fault_at_any_vote_is_shared) {
+  put();
+  for (int bad = 0; bad < tt_comm_ranks(comm); bad++) {
+    tt_err e = TT_E_IO;
+    for (int n = 1; e; n++) {
+      char fault[32];
+      tt_comm *c = NULL;
+      tt_pool *pool = NULL;
+      tt_pool_options p = plan();
+      int64_t before = tt_mem_live_blocks();
+      snprintf(fault, sizeof fault, "%d:%d", bad, n);
+      setenv("TUTTI_FAULT", fault, 1);
+      TT_CHECK_OK(tt_comm_begin(&c));
+      unsetenv("TUTTI_FAULT");
+      e = tt_pool_open(c, &p, &pool);
+      if (e) TT_CHECK_HAS(tt_err_last(), "fault injected");
+      tt_pool_close_local(&pool);
+      tt_comm_end(&c);
+      TT_CHECK((int)tt_agree(comm, e), ==, (int)e);
+      TT_CHECK(tt_mem_live_blocks(), ==, before);
+    }
+  }
+}
+
+/* ---- scores.h5 ---------------------------------------------------------------------------------
+ */
+
+static float score_of(int64_t list, int64_t row)
+{
+  return (row + list) % 5 == 0 ? NAN : (float)(row * 3 + list) * 0.125f;
+}
+
+/* Slices of all sizes, none at all on some ranks. */
+static void write_scores(const char *file, int64_t lists, int64_t rows, int64_t piece)
+{
+  tt_pool_scores_writer *f = NULL;
+  int rank = tt_comm_rank(comm), ranks = tt_comm_ranks(comm);
+  TT_CHECK_OK(tt_pool_scores_create(comm, file, lists, FIRST, rows, &f));
+  int64_t begin = rank ? rows * (rank + 1) / (ranks + 1) : 0;
+  int64_t end = rows * (rank + 2) / (ranks + 1);
+  for (int64_t round = 0, most = rows / piece + 1; round < most; round++) {
+    float score[3 * 64];
+    int64_t at = begin + round * piece, n = end - at < piece ? end - at : piece;
+    if (n < 0) n = 0;
+    for (int64_t i = 0; i < lists * n; i++) score[i] = score_of(i / n, at + i % n);
+    TT_CHECK_OK(tt_pool_scores_write(f, FIRST + at, n, n ? score : NULL));
+  }
+  TT_CHECK_OK(tt_pool_scores_commit(&f));
+}
+
+TT_TEST (scores_come_back_as_they_were_written) {
+  static const int64_t rows[] = {1, 2, 64, 333};
+  char file[2 * SCRATCH_ROOM];
+  float got[333];
+  snprintf(file, sizeof file, "%s/scores.h5", scratch);
+  for (int64_t lists = 1; lists <= 3; lists++)
+    for (int k = 0; k < 4; k++) {
+      tt_pool_scores_reader *r = NULL;
+      write_scores(file, lists, rows[k], k % 2 ? 64 : 33);
+      TT_CHECK_OK(tt_pool_scores_open_local(file, &r));
+      TT_CHECK(tt_pool_scores_lists(r), ==, lists);
+      TT_CHECK(tt_pool_scores_first(r), ==, FIRST);
+      TT_CHECK(tt_pool_scores_rows(r), ==, rows[k]);
+      for (int64_t l = 0; l < lists; l++) {
+        TT_CHECK_OK(
+            tt_pool_scores_read_local(r, l, FIRST + rows[k] / 3, rows[k] - rows[k] / 3, got));
+        for (int64_t i = rows[k] / 3; i < rows[k]; i++)
+          same((double)got[i - rows[k] / 3], (double)score_of(l, i));
+      }
+      TT_CHECK((int)tt_pool_scores_read_local(r, 0, FIRST, rows[k] + 1, got), ==, (int)TT_E_DATA);
+      tt_pool_scores_close_local(&r);
+      tt_barrier(comm);
+    }
+}
+
+TT_TEST (scores_are_whole_or_not_there) {
+  char file[2 * SCRATCH_ROOM];
+  tt_pool_scores_writer *f = NULL;
+  tt_pool_scores_reader *r = NULL;
+  snprintf(file, sizeof file, "%s/half.h5", scratch);
+  TT_CHECK_OK(tt_pool_scores_create(comm, file, 1, 0, 10, &f));
+  tt_pool_scores_discard(&f);
+  tt_pool_scores_discard(&f);
+  TT_CHECK((int)tt_pool_scores_open_local(file, &r), ==, (int)TT_E_NOINPUT);
+  TT_CHECK(scratch_count(scratch, ".tmp"), ==, 0);
+  TT_CHECK((int)tt_pool_scores_create(comm, "/no/such/place.h5", 1, 0, 10, &f), ==,
+           (int)TT_E_CANTCREAT);
+  put();
+  TT_CHECK((int)tt_pool_scores_open_local(name[0], &r), ==, (int)TT_E_DATA);
+  TT_CHECK_HAS(tt_err_last(), "there is no dataset 'score'");
+  tt_barrier(comm);
+}
+
+static int begin(void **unused)
+{
+  for (int i = 0; i < FILES; i++) snprintf(name[i], sizeof name[i], "%s/pool-%d.h5", scratch, i);
+  return errors_only(unused);
+}
+
+TT_SUITE(begin, NULL)

@@ -1,0 +1,338 @@
+/* problem.h — small training problems in memory, and the engines every law runs over. A test
+ * changes the fields it cares about between problem_make and problem_start. */
+#ifndef TT_PROBLEM_H
+#define TT_PROBLEM_H
+#include "core/base/mem.h"
+#include "core/engine/engine.h"
+#include "cuda/plan/cluster_plan.h"
+#include "cuda/plan/warp_plan.h"
+#include "src/cpu/kernels.h"
+#include "tests/support/check.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef TT_CUDA_DOUBLE
+#include "tests/double/runtime/double.h"
+enum { DOUBLE = 1, SCHEDULES = TT_DOUBLE_RANDOM + 1 };
+#else
+enum { DOUBLE = 0, SCHEDULES = 1 };
+#endif
+
+enum { MAX_WAYS = 16 };
+
+/* One way to run: an engine with what it may use; over the double also an order of threads. */
+typedef struct way {
+  const char *name;
+  const tt_engine_ops *ops;
+  tt_resources use;
+  int schedule;
+  int turn, turns; /* its place among the ways that share out the cases of a law */
+} way;
+
+static inline int cpu_ways(way *out)
+{
+  int n = 0;
+  for (int simd = TT_SIMD_avx512; simd < TT_SIMD_COUNT; simd++) {
+    const tt_kernels *k;
+    if (!tt_kernels_get((tt_simd)simd, &k))
+      out[n++] = (way){k->name, &tt_engine_cpu, {.threads = 1, .simd = (tt_simd)simd}, 0, 0, 1};
+  }
+  for (int i = 0; i < n; i++) out[i].turn = i, out[i].turns = n;
+  return n;
+}
+
+/* Whether the first GPU has what a path needs. */
+static inline int has(const tt_engine_ops *cuda, int path)
+{
+  tt_device_info gpu = {0};
+  TT_CHECK_OK(cuda->describe(0, &gpu));
+  return path != TT_GPU_PATH_cluster || gpu.capability >= TT_CLUSTER_MIN_CAPABILITY;
+}
+
+/* All paths, over the double in every order of threads. */
+static inline int cuda_ways(const tt_engine_ops *cuda, way *out)
+{
+  static const char *const name[TT_GPU_PATH_COUNT][3] = {
+      {"cuda", "cuda, reverse", "cuda, random"},
+      {"cuda warp", "cuda warp, reverse", "cuda warp, random"},
+      {"cuda block", "cuda block, reverse", "cuda block, random"},
+      {"cuda layered", "cuda layered, reverse", "cuda layered, random"},
+      {"cuda cluster", "cuda cluster, reverse", "cuda cluster, random"}};
+  int devices = 0, n = 0;
+  TT_CHECK_OK(cuda->count(&devices));
+  for (int path = TT_GPU_PATH_auto + 1; devices && path < TT_GPU_PATH_COUNT; path++)
+    for (int schedule = 0; schedule < SCHEDULES && has(cuda, path); schedule++)
+      out[n++] = (way){name[path][schedule],
+                       cuda,
+                       {.threads = 1, .path = (tt_gpu_path)path},
+                       schedule,
+                       schedule,
+                       SCHEDULES};
+  return n;
+}
+
+/* Every engine of the table that has a device here: the cpu engine once per instruction set this
+ * processor has, the cuda engine once per path. Over the double, the cuda engine alone. The
+ * variable TUTTI_TEST_ENGINE names the only engine to be tested; the program is skipped (exit
+ * status 77) where that one has no device. */
+static inline int ways(way *out)
+{
+#ifdef TT_CUDA_DOUBLE
+  return cuda_ways(&tt_engine_cuda, out);
+#else
+  const char *only = getenv("TUTTI_TEST_ENGINE");
+  int n = 0;
+  for (int i = 0; tt_engines[i]; i++)
+    if (!only || !strcmp(only, tt_engines[i]->name))
+      n += tt_engines[i] == &tt_engine_cpu ? cpu_ways(out + n) : cuda_ways(tt_engines[i], out + n);
+  if (only && !n) {
+    printf("skipped: no GPU: the %s engine has no device here\n", only);
+    exit(77);
+  }
+  return n;
+#endif
+}
+
+/* The ways of the cuda engine with tensor cores: the paths block and layered in each precision but
+ * fp32, over the double in an order of threads of its own. */
+static inline int tensor_ways(way *out)
+{
+  static const char *const name[][2] = {{"cuda tf32 block", "cuda tf32 layered"},
+                                        {"cuda 3xtf32 block", "cuda 3xtf32 layered"}};
+  way all[MAX_WAYS];
+  int n = 0, from = ways(all);
+  for (int i = 0; i < from; i++)
+    for (int p = TT_PRECISION_tf32; p < TT_PRECISION_COUNT; p++) {
+      int path = (int)all[i].use.path - TT_GPU_PATH_block;
+      if (all[i].ops == &tt_engine_cpu || path < 0 || path > 1) continue;
+      if ((p + path) % SCHEDULES != all[i].schedule) continue;
+      out[n] = all[i];
+      out[n].name = name[p - TT_PRECISION_tf32][path];
+      out[n++].use.precision = (tt_precision)p;
+    }
+  return n;
+}
+
+/* Whether a way trains members like these: the warp path takes small ones alone, the cluster path
+ * none of the widest. */
+static inline int suits(way by, const tt_cohort *c)
+{
+  tt_warp_plan plan;
+  tt_cluster_plan cluster;
+  char why[128];
+  int fused = by.ops != &tt_engine_cpu && by.use.path != TT_GPU_PATH_layered;
+  if (fused && tt_cohort_needs_layered(c)) return 0;
+  if (by.use.path == TT_GPU_PATH_cluster) return tt_cluster_plan_make(c, 227 * 1024, &cluster);
+  return by.use.path != TT_GPU_PATH_warp ||
+         tt_warp_plan_make(c, TT_PRECISION_fp32, 96 * 1024, &plan, why, sizeof why);
+}
+
+/* Whether a way trains members with all that these have. */
+static inline int can(way by, const tt_cohort *c)
+{
+  return by.ops == &tt_engine_cpu || by.use.path == TT_GPU_PATH_layered ||
+         !tt_cohort_needs_layered(c);
+}
+
+/* The double is slow: its orders of threads take the cases of a law in turn. */
+static inline int takes(way by, int number) { return number % SCHEDULES == by.schedule; }
+
+/* For laws of many cases: the instruction sets of the cpu engine take them in turn as well. */
+static inline int has_turn(way by, int number) { return number % by.turns == by.turn; }
+
+static inline void follow_schedule(way by)
+{
+#ifdef TT_CUDA_DOUBLE
+  tt_double_set_schedule((tt_double_order)by.schedule, 1);
+  tt_double_set_blocks((tt_double_order)by.schedule, 1);
+#endif
+  (void)by;
+}
+
+typedef struct problem {
+  tt_cohort c;
+  tt_dataset *d;
+  tt_replay replay;
+  tt_engine *engine;
+  way by;
+} problem;
+
+/* A smooth function of the inputs with a little noise: the same for every call. */
+static inline float made_up(const float *x, int64_t inputs, int64_t target, int64_t row)
+{
+  float s = 0.0f;
+  for (int64_t i = 0; i < inputs; i++) s += x[i] * (float)((i + target) % 3 - 1) + x[i] * x[0];
+  return sinf(s) +
+         0.1f * tt_uniform(tt_random(99, 1, TT_PURPOSE_INIT, 7, (uint32_t)row).v[target % 4]);
+}
+
+static inline void fill_data(tt_dataset *d)
+{
+  for (int64_t r = 0; r < d->rows; r++) {
+    for (int64_t i = 0; i < d->inputs; i++)
+      d->x[r * d->inputs + i] =
+          2.0f * tt_uniform(tt_random(98, 2, TT_PURPOSE_INIT, (uint32_t)i, (uint32_t)r).v[0]) -
+          1.0f;
+    for (int64_t t = 0; t < d->targets; t++)
+      d->y[r * d->targets + t] = made_up(d->x + r * d->inputs, d->inputs, t, r);
+    d->split[r] = r % 5 == 3 ? TT_VALIDATION : r % 5 == 4 ? TT_TEST : TT_TRAIN;
+  }
+}
+
+static inline tt_hyper usual_hyper(void)
+{
+  return (tt_hyper){.learning_rate = 1e-2f,
+                    .beta1 = 0.9f,
+                    .beta2 = 0.999f,
+                    .epsilon = 1e-8f,
+                    .epochs = 6,
+                    .init_scale = 1.0f,
+                    .features = 1.0f};
+}
+
+/* A network with this output, of three levels or classes. */
+static inline tt_model_shape usual_shape(int64_t inputs, int64_t targets, const int64_t *hidden,
+                                         int64_t layers, tt_activation activation, tt_output output)
+{
+  static const double level[] = {0.125, 0.5, 0.875};
+  return (tt_model_shape){.inputs = inputs,
+                          .targets = targets,
+                          .hidden = hidden,
+                          .layers = layers,
+                          .activation = activation,
+                          .output = output,
+                          .levels = 3,
+                          .level = level};
+}
+
+/* The first loss of the table for an output. */
+static inline tt_loss usual_loss(tt_output output)
+{
+  int loss = 0;
+  while (tt_loss_output_head((tt_loss)loss) != output) loss++;
+  return (tt_loss)loss;
+}
+
+/* Labels of the kind that goes with an output: one of three classes, 0 or 1, a count. */
+static inline void fit_labels(tt_dataset *d, tt_output output)
+{
+  for (int64_t i = 0; i < d->rows * d->targets; i++) {
+    float y = d->y[i];
+    if (output == TT_OUTPUT_softmax) d->y[i] = y < -0.25f ? 0.0f : y < 0.5f ? 1.0f : 2.0f;
+    if (output == TT_OUTPUT_sigmoid) d->y[i] = y < 0.125f ? 0.0f : 1.0f;
+    if (output == TT_OUTPUT_rate) d->y[i] = floorf(2.0f + 2.0f * y);
+  }
+}
+
+/* `ensembles` ensembles of `each` members that learn target column e % targets. */
+static inline problem problem_make(int64_t rows, int64_t inputs, int64_t targets, int64_t ensembles,
+                                   int64_t each, const int64_t *hidden, int64_t layers,
+                                   tt_activation activation, tt_output output)
+{
+  problem p = {0};
+  TT_CHECK_OK(tt_dataset_create(rows, inputs, targets, 0, &p.d));
+  fill_data(p.d);
+  fit_labels(p.d, output);
+  tt_model_shape shape = usual_shape(inputs, 1, hidden, layers, activation, output);
+  TT_CHECK_OK(tt_model_lay_out(&shape, &p.c.model));
+  p.c.loss = usual_loss(output);
+  p.c.variance_floor = 1e-6f;
+  p.c.huber_delta = 0.25f;
+  p.c.nll_beta = 0.5f;
+  p.c.optimizer = TT_OPT_adam;
+  p.c.batch_size = 20;
+  p.c.subsample = 0.7;
+  p.c.folds = 3;
+  p.c.retry_lr_scale = 1.0f;
+  p.c.retry_reseed = 1;
+  p.c.seed = 5;
+  p.c.max_epochs = 6;
+  p.c.ensembles = ensembles;
+  p.c.members = ensembles * each;
+  TT_CHECK_OK(TT_ALLOC(p.c.ensemble, ensembles));
+  TT_CHECK_OK(TT_ALLOC(p.c.member, p.c.members));
+  for (int64_t e = 0; e < ensembles; e++) {
+    tt_ensemble *to = &p.c.ensemble[e];
+    *to = (tt_ensemble){
+        .first = e * each, .members = each, .targets = 1, .key = (uint32_t)e + 7, .selection = -1};
+    TT_CHECK_OK(TT_ALLOC(to->column, 1));
+    to->column[0] = (int32_t)(e % targets);
+    for (int64_t i = 0; i < each; i++)
+      p.c.member[e * each + i] = (tt_member){.ensemble = (int32_t)e,
+                                             .index = (int32_t)i,
+                                             .stream = (uint64_t)to->key << 32 | (uint32_t)i,
+                                             .hyper = usual_hyper()};
+  }
+  return p;
+}
+
+static inline void problem_start(problem *p, way by, tt_slice slice)
+{
+  p->by = by;
+  follow_schedule(by);
+  TT_CHECK_OK(by.ops->create(&p->c, slice, &by.use, &p->engine));
+  TT_CHECK_OK(by.ops->set_data(p->engine, p->d, p->replay.order ? &p->replay : NULL));
+  TT_CHECK_OK(by.ops->init(p->engine));
+}
+
+static inline tt_slice everyone(const problem *p) { return (tt_slice){0, p->c.members}; }
+
+static inline void problem_stop(problem *p)
+{
+  if (p->engine) p->by.ops->destroy(&p->engine);
+}
+
+static inline void problem_free(problem *p)
+{
+  problem_stop(p);
+  for (int64_t e = 0; e < p->c.ensembles; e++) tt_free(p->c.ensemble[e].column);
+  tt_free(p->c.ensemble);
+  tt_free(p->c.member);
+  tt_dataset_destroy(&p->d);
+}
+
+/* Train to the end in calls of `steps` steps. */
+static inline tt_progress problem_finish(problem *p, int64_t steps)
+{
+  tt_progress at = {0};
+  do TT_CHECK_OK(p->by.ops->train(p->engine, steps, &at));
+  while (at.training > 0);
+  return at;
+}
+
+/* The state of `slice`; owned by the caller. */
+static inline tt_state *problem_state(problem *p, tt_slice slice)
+{
+  tt_state *s = NULL;
+  TT_CHECK_OK(tt_state_create(slice, tt_cohort_state_shape(&p->c), &s));
+  TT_CHECK_OK(p->by.ops->save(p->engine, slice, s));
+  return s;
+}
+
+/* Start, train to the end, give the state back. */
+static inline tt_state *problem_run(problem *p, way by, tt_slice slice, int64_t steps)
+{
+  problem_start(p, by, slice);
+  problem_finish(p, steps);
+  tt_state *s = problem_state(p, slice);
+  problem_stop(p);
+  return s;
+}
+
+/* Member `i` of the cohort has the same bits in both states. */
+static inline void same_member(const tt_state *a, const tt_state *b, int64_t i, const char *what)
+{
+  for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
+    tt_state_field x = tt_state_get(a, f), y = tt_state_get(b, f);
+    size_t bytes = (size_t)(x.bytes * x.length);
+    const char *u = (const char *)x.data + (size_t)(i - a->first) * bytes;
+    const char *v = (const char *)y.data + (size_t)(i - b->first) * bytes;
+    if (memcmp(u, v, bytes)) {
+      fprintf(stderr, "%s: member %d differs in %s\n", what, (int)i, x.name);
+      fail();
+    }
+  }
+}
+#endif

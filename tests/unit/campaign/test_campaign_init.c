@@ -1,0 +1,126 @@
+/* test_campaign_init.c — what `tutti campaign init` writes is a campaign that tutti reads, for any
+ * names and sizes. */
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "core/config/config.h"
+#include "io/data/data.h"
+#include "src/campaign/driver/init.h"
+#include "tests/support/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PATHS = 600 };
+static char place[] = "/tmp/test_campaign_init_XXXXXX";
+
+static const char *at(const char *name)
+{
+  static char path[4][PATHS];
+  static int turn;
+  char *to = path[turn++ % 4];
+  snprintf(to, PATHS, "%s/%s", place, name);
+  return to;
+}
+
+static tt_config *must_parse(const char *file)
+{
+  char *text = NULL;
+  int64_t bytes = 0;
+  tt_config *c = NULL;
+  TT_CHECK_OK(tt_config_read_file(file, &text, &bytes));
+  tt_err e = tt_config_parse(file, text, bytes, NULL, 0, &c);
+  if (e) fprintf(stderr, "%.*s\n", (int)bytes, text);
+  TT_CHECK_OK(e);
+  tt_free(text);
+  return c;
+}
+
+static void write_table(const char *file, int64_t rows, int64_t targets, char **names)
+{
+  char *in[] = {"p", "q"}, *none[] = {"", "", "", ""};
+  tt_columns input = {2, in, none}, target = {targets, names, none};
+  double *x = calloc((size_t)rows * 2, sizeof *x), *y = calloc((size_t)rows * 4, sizeof *y);
+  TT_CHECK_OK(tt_data_write_local(file, rows, &input, &target, x, y, "test"));
+  free(x);
+  free(y);
+}
+
+TT_TEST (the_example_is_a_campaign_with_its_files) {
+  tt_data_shape s;
+  TT_CHECK_OK(tt_campaign_init_local(at("example/deep"), NULL, NULL));
+  tt_config *c = must_parse(at("example/deep/campaign.yaml"));
+  TT_CHECK(c->campaign, ==, 1);
+  TT_CHECK(c->label_mode, ==, (int)TT_LABEL_hidden);
+  TT_CHECK_OK(tt_data_read_shape_local(c->data_file, c->data_inputs, c->data_targets, &s));
+  TT_CHECK(s.rows, ==, 80);
+  tt_data_shape_free(&s);
+  TT_CHECK_OK(tt_data_read_shape_local(c->pool_file, c->pool_inputs, c->pool_labels, &s));
+  TT_CHECK(s.rows, ==, 2000);
+  tt_data_shape_free(&s);
+  tt_config_destroy(&c);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
+}
+
+TT_TEST (files_of_any_size_and_names_become_a_campaign) {
+  static char *odd[] = {"load", "two words", "a: \"b\" \\ #", "\xC3\xA9"};
+  static const int64_t rows[] = {1, 7, 60, 99, 100, 3000};
+  for (int i = 0; i < 6; i++) {
+    char folder[32];
+    snprintf(folder, sizeof folder, "files%d", i);
+    write_table(at("d.h5"), rows[i], 1 + i % 4, odd);
+    write_table(at("p.h5"), 50, i % 2 ? 1 + i % 4 : 0, odd);
+    TT_CHECK_OK(tt_campaign_init_local(at(folder), at("d.h5"), i == 4 ? NULL : at("p.h5")));
+    snprintf(folder, sizeof folder, "files%d/campaign.yaml", i);
+    tt_config *c = must_parse(at(folder));
+    TT_CHECK(c->ensembles, ==, 1 + i % 4);
+    for (int k = 0; k < 1 + i % 4; k++) TT_CHECK(strcmp(c->ensemble[k].target, odd[k]), ==, 0);
+    TT_CHECK(c->label_mode, ==, (int)(i % 2 ? TT_LABEL_hidden : TT_LABEL_command));
+    TT_CHECK(strstr(c->data_file, "/d.h5") != NULL, ==, 1);
+    tt_config_destroy(&c);
+    unlink(at("d.h5"));
+    unlink(at("p.h5"));
+  }
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
+}
+
+static void refused(tt_err e, tt_err wanted, const char *part)
+{
+  TT_CHECK((int)e, ==, (int)wanted);
+  TT_CHECK_HAS(tt_err_last(), part);
+}
+
+TT_TEST (what_cannot_be_is_refused) {
+  char *name[] = {"t"}, *in[] = {"a", "b", "c"}, *none[] = {"", "", ""};
+  tt_columns three = {3, in, none}, no = {0, NULL, NULL};
+  double x[3] = {0};
+  write_table(at("d.h5"), 20, 1, name);
+  TT_CHECK_OK(tt_data_write_local(at("wide.h5"), 1, &three, &no, x, NULL, "test"));
+  TT_CHECK_OK(tt_campaign_init_local(at("once"), at("d.h5"), NULL));
+  refused(tt_campaign_init_local(at("once"), at("d.h5"), NULL), TT_E_CANTCREAT,
+          "once/campaign.yaml exists");
+  refused(tt_campaign_init_local(at("x"), NULL, at("d.h5")), TT_E_USAGE, "--pool needs --data");
+  refused(tt_campaign_init_local(at("x"), at("none.h5"), NULL), TT_E_NOINPUT, "none.h5");
+  refused(tt_campaign_init_local(at("x"), at("wide.h5"), NULL), TT_E_DATA, "wide.h5");
+  refused(tt_campaign_init_local(at("x"), at("d.h5"), at("wide.h5")), TT_E_DATA,
+          "wide.h5 has 3 inputs, but");
+  TT_CHECK(access(at("x/campaign.yaml"), F_OK), !=, 0);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
+}
+
+static int make_place(void **unused)
+{
+  (void)unused;
+  tt_log_set_level(TT_LOG_ERROR);
+  return mkdtemp(place) ? 0 : -1;
+}
+
+static int remove_place(void **unused)
+{
+  (void)unused;
+  char command[PATHS];
+  snprintf(command, sizeof command, "rm -rf %s", place);
+  return system(command);
+}
+
+TT_SUITE(make_place, remove_place)

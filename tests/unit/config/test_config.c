@@ -1,0 +1,457 @@
+/* test_config.c — laws of the job file: what is right is read, and survives every round trip.
+ * `unit_config --write-docs` writes docs/options.md. */
+#include "core/base/mem.h"
+#include "core/config/config_internal.h"
+#include "tests/support/check.h"
+#include "tests/unit/config/config_job.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static tt_config *must_parse(const char *text, const char *const *set, int nset)
+{
+  tt_config *cfg = NULL;
+  TT_CHECK_OK(parse(text, set, nset, &cfg));
+  return cfg;
+}
+
+/* ---- what is right ---- */
+
+TT_TEST (main_job_file_has_the_values_it_says) {
+  tt_config *c = must_parse(main_job, NULL, 0);
+  char here[4096], path[5000];
+  assert_non_null(getcwd(here, sizeof here));
+  same_text(c->top_title, "Heating and cooling load of buildings");
+  snprintf(path, sizeof path, "%s/energy.h5", here);
+  same_text(c->data_file, path);
+  snprintf(path, sizeof path, "%s/out", here);
+  same_text(c->run_directory, path);
+  same_text(c->data_inputs, "x");
+  same_text(c->data_weights, "");
+  TT_CHECK(c->data_normalize, ==, (int)TT_NORMALIZE_standard);
+  TT_CHECK(c->data_split_train, ==, 0.8);
+  TT_CHECK(c->data_split_seed, ==, 7);
+  TT_CHECK(c->model_hidden.count, ==, 2);
+  TT_CHECK(c->model_hidden.value[1], ==, 64);
+  TT_CHECK(c->model_activation, ==, (int)TT_ACT_silu);
+  TT_CHECK(c->model_output, ==, (int)TT_OUTPUT_mean_variance);
+  TT_CHECK(c->ensembles, ==, 2);
+  same_text(c->ensemble[0].name, "heating");
+  same_text(c->ensemble[1].target, "cooling_load");
+  TT_CHECK(c->ensemble[1].members, ==, 50);
+  TT_CHECK(c->ensemble[1].targets.count, ==, 0);
+  TT_CHECK(c->ensemble[0].train_learning_rate, ==, 1e-3);
+  TT_CHECK(c->train_loss, ==, (int)TT_LOSS_gaussian_nll);
+  TT_CHECK(c->train_learning_rate, ==, 1e-3);
+  TT_CHECK(c->train_epochs, ==, 200);
+  TT_CHECK(c->train_resample, ==, (int)TT_RESAMPLE_bootstrap);
+  TT_CHECK(c->train_patience, ==, 20);
+  TT_CHECK(c->train_nesterov, ==, 0);
+  TT_CHECK(c->checkpoint_every, ==, 600.0);
+  TT_CHECK(c->run_seed, ==, 2026);
+  TT_CHECK(c->run_threads, ==, -1);
+  TT_CHECK(c->run_max_time, ==, -1.0);
+  tt_config_destroy(&c);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
+}
+
+TT_TEST (json_comments_and_byte_order_mark_are_fine) {
+  static const char *const good[] = {
+      "{\"data\":{\"file\":\"d.h5\"},\"ensembles\":[{\"name\":\"a\",\"members\":5}]}",
+      "{\n\t\"data\": {\"file\": \"d.h5\"},\n\t\"ensembles\": [{\"name\": \"a\"}]\n}",
+      "\xEF\xBB\xBF# a job\ndata: {file: d.h5} # the samples\nensembles: [{name: a}]\n",
+      "%YAML 1.2\n---\ndata: {file: d.h5}\nensembles:\n  - name: a\n    targets: one\n...\n",
+      "data: {file: d.h5}\r\nensembles: [{name: a, targets: [b, c]}]\r\ntrain:\r\n",
+      "ensembles: [{name: a-b.c_9}]\ndata: {file: d.h5}\ntrain: {learning_rate: 1.e+2}",
+  };
+  for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+    tt_config *c = must_parse(good[i], NULL, 0);
+    TT_CHECK(c->ensemble[0].members, ==, 5);
+    tt_config_destroy(&c);
+  }
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
+}
+
+TT_TEST (durations_take_units) {
+  static const struct {
+    const char *set;
+    double seconds;
+  } good[] = {{"run.max_time=20s", 20},       {"run.max_time=0.5s", 0.5},
+              {"run.max_time=2h", 7200},      {"run.max_time=1d", 86400},
+              {"run.max_time=20ms", 0.02},    {"run.max_time=10 min", 600},
+              {"run.max_time=1.5e1min", 900}, {"run.max_time=auto", -1}};
+  for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+    tt_config *c = must_parse(least_job, &good[i].set, 1);
+    TT_CHECK(c->run_max_time, ==, good[i].seconds);
+    tt_config_destroy(&c);
+  }
+}
+
+TT_TEST (set_reaches_ensembles_by_number_and_by_name) {
+  static const char *const set[] = {"ensembles[0].members=3",
+                                    "ensembles.cooling.members=4",
+                                    "train.learning_rate=0.5",
+                                    "ensembles.heating.train.learning_rate=2",
+                                    "ensembles.cooling.name=a.b",
+                                    "ensembles.a.b.members=6",
+                                    "ensembles.a.b.train.on_diverged.retries=3",
+                                    "ensembles[1].model.quantiles=[0.1, 0.9]",
+                                    "data.split.seed=3",
+                                    "model.hidden=[]",
+                                    "title=''"};
+  tt_config *c = must_parse(main_job, set, (int)(sizeof set / sizeof *set));
+  TT_CHECK(c->ensemble[0].members, ==, 3);
+  TT_CHECK(c->ensemble[1].members, ==, 6);
+  TT_CHECK(c->ensemble[0].train_learning_rate, ==, 2.0);
+  TT_CHECK(c->ensemble[1].train_learning_rate, ==, 0.5);
+  TT_CHECK(c->ensemble[0].train_on_diverged_retries, ==, 0);
+  TT_CHECK(c->ensemble[1].train_on_diverged_retries, ==, 3);
+  TT_CHECK(c->ensemble[1].model_quantiles.value[1], ==, 0.9);
+  TT_CHECK(c->model_quantiles.count, ==, 5);
+  same_text(c->ensemble[1].name, "a.b");
+  TT_CHECK(c->data_split_seed, ==, 3);
+  TT_CHECK(c->model_hidden.count, ==, 0);
+  same_text(c->top_title, "");
+  tt_config_destroy(&c);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
+}
+
+TT_TEST (relative_paths_start_from_the_job_file) {
+  static const struct {
+    const char *file, *set, *wanted;
+  } path[] = {{"/no/such/place/job.yaml", "data.file=d.h5", "/no/such/place/d.h5"},
+              {"/no/such/place/job.yaml", "data.file=/abs/d.h5", "/abs/d.h5"},
+              {"/job.yaml", "data.file=./d.h5", "/d.h5"},
+              {"/usr/../job.yaml", "data.file=x/d.h5", "/x/d.h5"}};
+  for (size_t i = 0; i < sizeof path / sizeof *path; i++) {
+    tt_config *c = NULL;
+    TT_CHECK_OK(
+        tt_config_parse(path[i].file, least_job, (int64_t)strlen(least_job), &path[i].set, 1, &c));
+    same_text(c->data_file, path[i].wanted);
+    tt_config_destroy(&c);
+  }
+}
+
+/* ---- every row of the table ---- */
+
+/* A legal value of the option that is not its default, as YAML and as it is written back. */
+static void other_value(const tt_option *o, char yaml[128], char written[128])
+{
+  double some = (double)o->low + (o->high > 1e29L ? 0.37 : 0.37 * (double)(o->high - o->low));
+  written[0] = '\0';
+  switch (o->kind) {
+  case TT_KIND_I64: snprintf(yaml, 128, "%d", (int)o->low + 3); break;
+  case TT_KIND_F64:
+    snprintf(yaml, 128, "%.3g", some);
+    snprintf(written, 128, "%.15g", strtod(yaml, NULL));
+    break;
+  case TT_KIND_SECONDS:
+    snprintf(yaml, 128, "3min");
+    snprintf(written, 128, "180s");
+    break;
+  case TT_KIND_BOOL: snprintf(yaml, 128, "%s", *o->default_value == 't' ? "false" : "true"); break;
+  case TT_KIND_NAME:
+    snprintf(yaml, 128, "%s",
+             o->choices[!strcmp(o->choices[0], o->default_value) || *o->default_value == 'a']);
+    break;
+  case TT_KIND_TEXT:
+    snprintf(yaml, 128, "\"%s\"",
+             o->default_value ? "a: 'b' # \\\"c\\\" \\\\ \xC3\xA9\\n\\u0001\\x85" : "q.1");
+    snprintf(written, 128, "\"%s\"",
+             o->default_value ? "a: 'b' # \\\"c\\\" \\\\ \xC3\xA9\\u000A\\u0001\\u0085" : "q.1");
+    break;
+  case TT_KIND_PATH: snprintf(yaml, 128, "\"/a b/c: d\""); break;
+  case TT_KIND_LIST: snprintf(yaml, 128, "[3, 5, 7]"); break;
+  case TT_KIND_REALS: snprintf(yaml, 128, "[0.125, 0.5]"); break;
+  case TT_KIND_TEXTLIST: snprintf(yaml, 128, "[\"u\", \"v w\"]"); break;
+  }
+  if (!*written) snprintf(written, 128, "%s", yaml);
+}
+
+/* Options that rules tie to another one, and that other one (of the same ensemble or the job). */
+static const char *companion(const char *option)
+{
+  static const char *const pair[][2] = {
+      {"model.output", "train.loss=gaussian_nll"},
+      {"train.momentum", "train.optimizer=sgd"},
+      {"train.weight_decay", "train.optimizer=adamw"},
+      {"train.schedule_milestones", "train.schedule=multistep"},
+      {"train.method", "train.batches=shared"},
+      {"train.stop", "train.patience=3"},
+      {"data.split.validation_rows", "data.split.train_rows=rows"},
+      {"data.split.test_rows", "data.split.train_rows=rows"},
+      {"campaign.shrink", "campaign.warm_start=shrink_perturb"},
+      {"campaign.perturb", "campaign.warm_start=shrink_perturb"},
+      {"pool.labels", "label.mode=hidden"},
+      {"pool.command", "pool.file=''"},
+      {"pool.chunks", "pool.command=[a]"},
+      {"score.target_weights", "score.targets=weighted"},
+      {"score.weights", "score.combine=weighted"},
+      {"score.floor", "score.by=relative_std"},
+      {"score.goal", "score.by=expected_improvement"},
+      {"score.kappa", "score.by=confidence_bound"},
+      {"select.prefilter", "select.method=kcenter"},
+      {"select.length", "select.method=penalty"},
+      {"select.temperature", "select.method=stochastic"},
+      {"label.script", "label.mode=slurm"},
+      {"stop.accurate", "select.lower=0.1"},
+      {"stop.accurate_rounds", "select.lower=0.1"},
+      {"stop.plateau_delta", "stop.plateau_rounds=3"},
+      {"stop.change_rounds", "stop.change=0.1"}};
+  if (strcmp(option, "train.nesterov") == 0) return "train.momentum=0.5";
+  for (size_t i = 0; i < sizeof pair / sizeof *pair; i++)
+    if (strcmp(option, pair[i][0]) == 0) return pair[i][1];
+  return "data.split.seed=1";
+}
+
+static void value_is(const tt_option *o, const void *record, const char *wanted)
+{
+  char got[512] = "";
+  FILE *f = fmemopen(got, sizeof got, "w");
+  assert_non_null(f);
+  tt_value_write(o, record, f);
+  fclose(f);
+  same_text(got, wanted);
+}
+
+static void check_row(const tt_option *o, int64_t element)
+{
+  static const char job[] = "data: {file: /d.h5, split: {train: 0.2, validation: 0.2, test: 0.2}}\n"
+                            "ensembles: [{name: a}]\n";
+  static const char campaign[] =
+      "data: {file: /d.h5, split: {train: 0.2, validation: 0.2, test: 0.2}}\n"
+      "ensembles: [{name: a}, {name: b}]\npool: {file: /p.h5}\nlabel: {command: [a, b]}\n";
+  char path[TT_OPTION_PATH_SIZE], option[TT_OPTION_PATH_SIZE], yaml[128], written[128], set[300];
+  const char *text = tt_is_campaign_section(o->section) ? campaign : job;
+  other_value(o, yaml, written);
+  tt_option_path(o, element, path);
+  tt_option_path(o, -1, option);
+  if (!strncmp(option, "select.", 7) && o->kind == TT_KIND_TEXT) { /* a threshold */
+    snprintf(yaml, sizeof yaml, "0.25");
+    snprintf(written, sizeof written, "\"0.25\"");
+  }
+  snprintf(set, sizeof set, "%s=%s", path, yaml);
+  const char *also = !strcmp(option, "train.nesterov")     ? "train.optimizer=sgd"
+                     : !strcmp(option, "label.mode")       ? "pool.labels=y"
+                     : !strcmp(option, "pool.chunks")      ? "pool.file=''"
+                     : !strcmp(option, "select.prefilter") ? "select.batch=1"
+                                                           : "data.split.seed=1";
+  const char *all[] = {companion(option), also, set};
+  tt_config *c = must_parse(text, all, 3);
+  value_is(o, element < 0 ? (void *)c : (void *)&c->ensemble[element], written);
+  round_trip(c);
+  tt_config_destroy(&c);
+}
+
+TT_TEST (every_option_can_be_set_and_survives_a_round_trip) {
+  for (int i = 0; i < TT_OPTION_COUNT; i++) check_row(&tt_option_table[i], -1);
+  for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++) check_row(&tt_ensemble_option_table[i], 0);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
+}
+
+TT_TEST (defaults_are_what_the_table_says) {
+  tt_config *c = must_parse(least_job, NULL, 0);
+  for (int i = 0; i < TT_OPTION_COUNT; i++) {
+    const tt_option *o = &tt_option_table[i];
+    char wanted[128];
+    int text = o->kind == TT_KIND_TEXT;
+    if (o->kind == TT_KIND_TEXTLIST) continue; /* not given: not written */
+    if (i == TT_OPTION_model_output) continue; /* auto, resolved */
+    if (!o->default_value || o->kind == TT_KIND_PATH || o->kind == TT_KIND_SECONDS) continue;
+    snprintf(wanted, sizeof wanted, text ? "\"%s\"" : "%s", o->default_value);
+    double x = strtod(wanted, NULL);
+    if (o->kind != TT_KIND_F64 || strcmp(o->default_value, "auto") == 0)
+      value_is(o, c, wanted);
+    else
+      TT_CHECK(*(double *)(void *)((char *)c + o->offset), ==, x);
+  }
+  round_trip(c);
+  tt_config_destroy(&c);
+}
+
+TT_TEST (ensembles_may_differ_from_the_job) {
+  static const char job[] = "data: {file: d.h5}\n"
+                            "model: {hidden: [8], activation: tanh}\n"
+                            "train: {loss: mae, epochs: 7, on_diverged: {retries: 1}}\n"
+                            "ensembles:\n"
+                            "- {name: a, model: {hidden: [3, 3]}, train: {epochs: 9}}\n"
+                            "- {name: b, train: {loss: quantile, on_diverged: {reseed: false}}}\n"
+                            "- {name: c}\n";
+  tt_config *c = must_parse(job, NULL, 0);
+  TT_CHECK(c->ensemble[0].model_hidden.count, ==, 2);
+  TT_CHECK(c->ensemble[1].model_hidden.count, ==, 1);
+  TT_CHECK(c->ensemble[0].train_epochs, ==, 9);
+  TT_CHECK(c->ensemble[2].train_epochs, ==, 7);
+  TT_CHECK(c->ensemble[1].train_on_diverged_retries, ==, 1);
+  TT_CHECK(c->ensemble[1].train_on_diverged_reseed, ==, 0);
+  TT_CHECK(c->ensemble[2].train_on_diverged_reseed, ==, 1);
+  TT_CHECK(c->ensemble[0].model_output, ==, (int)TT_OUTPUT_mean);
+  TT_CHECK(c->ensemble[1].model_output, ==, (int)TT_OUTPUT_quantiles);
+  for (int i = 0; i < 3; i++) TT_CHECK(c->ensemble[i].model_activation, ==, (int)TT_ACT_tanh);
+  char *text = NULL;
+  TT_CHECK_OK(tt_config_to_yaml(c, &text));
+  TT_CHECK_HAS(text, "  - name: \"b\"\n    members: 5\n    first: 0\n    model:\n"
+                     "      output: quantiles\n    train:\n      loss: quantile\n"
+                     "      on_diverged:\n        reseed: false\n");
+  tt_free(text);
+  round_trip(c);
+  tt_config_destroy(&c);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
+}
+
+TT_TEST (sweeps_are_kept_in_their_order) {
+  static const char job[] =
+      "data: {file: d.h5}\n"
+      "ensembles:\n"
+      "- {name: a, members: 4, sweep: {learning_rate: {log_uniform: [1e-4, 1]},\n"
+      "   batches: {list: [own, shared, own, own]}, epochs: {grid: [3, 9]}}}\n"
+      "- {name: b}\n";
+  const char *const set[] = {"ensembles.b.sweep.l2={choice: [0, 0.25]}",
+                             "ensembles[0].sweep.learning_rate={uniform: [0.1, 0.2]}"};
+  tt_config *c = must_parse(job, set, 2);
+  const tt_sweep *s = c->ensemble[0].sweep;
+  TT_CHECK(c->ensemble[0].sweeps, ==, 3);
+  TT_CHECK(s[0].hyper, ==, (int)TT_HYPER_learning_rate);
+  TT_CHECK((int)s[0].kind, ==, (int)TT_SWEEP_uniform);
+  TT_CHECK(s[0].value[1], ==, 0.2);
+  TT_CHECK(s[1].value[1], ==, (double)TT_BATCH_ORDER_shared);
+  TT_CHECK(s[2].count, ==, 2);
+  TT_CHECK(c->ensemble[1].sweep[0].value[1], ==, 0.25);
+  char *text = NULL;
+  TT_CHECK_OK(tt_config_to_yaml(c, &text));
+  TT_CHECK_HAS(text, "    sweep:\n      learning_rate: {uniform: [0.1, 0.2]}\n"
+                     "      batches: {list: [own, shared, own, own]}\n"
+                     "      epochs: {grid: [3, 9]}\n");
+  tt_free(text);
+  round_trip(c);
+  tt_config_destroy(&c);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
+}
+
+TT_TEST (snapshots_bring_their_schedule) {
+  const char *set[] = {"train.method=snapshot", "train.epochs=40"};
+  tt_config *c = must_parse(least_job, set, 2);
+  TT_CHECK(c->ensemble[0].train_schedule, ==, (int)TT_SCHEDULE_cosine_restarts);
+  TT_CHECK(c->ensemble[0].train_schedule_step, ==, 8);
+  round_trip(c);
+  tt_config_destroy(&c);
+}
+
+TT_TEST (doubles_survive_bit_by_bit) {
+  uint64_t s = 88172645463325252ull;
+  for (int i = 0; i < 500; i++) {
+    double x = (double)(next_random(&s) >> 11) * 0x1p-53;
+    for (uint64_t k = next_random(&s) % 8; k > 0; k--) x *= 1e-4;
+    char set[64];
+    const char *one = set;
+    snprintf(set, sizeof set, "train.learning_rate=%.17g", x);
+    tt_config *c = must_parse(least_job, &one, 1);
+    TT_CHECK(c->train_learning_rate, ==, x);
+    char *text = NULL;
+    TT_CHECK_OK(tt_config_to_yaml(c, &text));
+    tt_config *back = must_parse(text, NULL, 0);
+    TT_CHECK(back->train_learning_rate, ==, x);
+    TT_CHECK(back->ensemble[0].train_learning_rate, ==, x);
+    tt_free(text);
+    tt_config_destroy(&c);
+    tt_config_destroy(&back);
+  }
+}
+
+TT_TEST (hash_knows_science_from_housekeeping) {
+  static const struct {
+    const char *set;
+    int differs;
+  } change[] = {{"run.directory=/else", 0},
+                {"run.threads=2", 0},
+                {"run.device=cpu", 0},
+                {"checkpoint.every=1min", 0},
+                {"run.max_time=1h", 0},
+                {"title=other", 0},
+                {"data.file=/moved.h5", 0},
+                {"train.max_failed=0.5", 0},
+                {"run.simd=generic", 0},
+                {"run.watchdog=1h", 0},
+                {"run.seed=5", 1},
+                {"data.split.seed=5", 1},
+                {"data.inputs=z", 1},
+                {"model.hidden=[64]", 1},
+                {"train.epochs=7", 1},
+                {"ensembles[1].members=7", 1},
+                {"ensembles[1].name=new", 1},
+                {"ensembles[0].train.learning_rate=7", 1},
+                {"ensembles[0].sweep.l2={uniform: [0, 1]}", 1},
+                {"ensembles[0].first=7", 1},
+                {"ensembles[0].target=t", 1},
+                {"train.init=he_uniform", 1},
+                {"model.activation=relu", 1}};
+  tt_config *c = must_parse(main_job, NULL, 0);
+  uint64_t before = tt_config_result_hash(c);
+  tt_config_destroy(&c);
+  for (size_t i = 0; i < sizeof change / sizeof *change; i++) {
+    const char *set = change[i].set;
+    if (strcmp(set, "train.init=he_uniform") == 0) set = "model.init=he_uniform";
+    c = must_parse(main_job, &set, 1);
+    if ((tt_config_result_hash(c) != before) != change[i].differs) fprintf(stderr, "%s\n", set);
+    TT_CHECK(tt_config_result_hash(c) != before, ==, change[i].differs);
+    tt_config_destroy(&c);
+  }
+}
+
+TT_TEST (files_that_cannot_be_read_are_missing_input) {
+  char *text = NULL, name[] = "/tmp/test_config_XXXXXX";
+  int64_t bytes = 0;
+  TT_CHECK(tt_config_read_file("/no/such/job.yaml", &text, &bytes), ==, (tt_err)TT_E_NOINPUT);
+  TT_CHECK_HAS(tt_err_last(), "/no/such/job.yaml: cannot be opened: No such file");
+  TT_CHECK(tt_config_read_file("/tmp", &text, &bytes), ==, (tt_err)TT_E_NOINPUT);
+  TT_CHECK_HAS(tt_err_last(), "/tmp: cannot be read: Is a directory");
+  TT_CHECK(tt_config_read_file("/dev/zero", &text, &bytes), ==, (tt_err)TT_E_NOINPUT);
+  TT_CHECK_HAS(tt_err_last(), "/dev/zero: longer than 1 MiB");
+  int fd = mkstemp(name);
+  TT_CHECK(write(fd, main_job, sizeof main_job - 1), ==, (ssize_t)sizeof main_job - 1);
+  close(fd);
+  TT_CHECK_OK(tt_config_read_file(name, &text, &bytes));
+  unlink(name);
+  TT_CHECK(bytes, ==, (int64_t)sizeof main_job - 1);
+  TT_CHECK(memcmp(text, main_job, (size_t)bytes), ==, 0);
+  tt_free(text);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
+}
+
+/* ---- the page of options ---- */
+
+TT_TEST (help_names_every_option) {
+  char *text = NULL, path[TT_OPTION_PATH_SIZE];
+  TT_CHECK_OK(tt_config_options_text(0, &text));
+  for (int i = 0; i < TT_OPTION_COUNT; i++) {
+    tt_option_path(&tt_option_table[i], -1, path);
+    TT_CHECK_HAS(text, path);
+    TT_CHECK_HAS(text, tt_option_table[i].help);
+  }
+  tt_free(text);
+}
+
+TT_TEST (the_page_in_docs_is_up_to_date) {
+  char *wanted = NULL, *got = NULL;
+  int64_t bytes = 0;
+  TT_CHECK_OK(tt_config_options_text(1, &wanted));
+  TT_CHECK_OK(tt_config_read_file(TUTTI_SOURCE "/docs/options.md", &got, &bytes));
+  if (strcmp(got, wanted) != 0) fprintf(stderr, "run: unit_config --write-docs\n");
+  same_text(got, wanted);
+  tt_free(wanted);
+  tt_free(got);
+}
+
+static int write_docs(int argc __attribute__((unused)), char **argv __attribute__((unused)))
+{
+  char *text = NULL;
+  FILE *f = fopen(TUTTI_SOURCE "/docs/options.md", "w");
+  if (!f || tt_config_options_text(1, &text) != TT_OK) return 1;
+  fputs(text, f);
+  tt_free(text);
+  return fclose(f) != 0;
+}
+
+TT_COMMAND("--write-docs", write_docs)

@@ -1,0 +1,159 @@
+/* test_config_bad.c — laws of the job file: what is wrong is refused with its place. */
+#include "core/base/mem.h"
+#include "tests/support/check.h"
+#include "tests/unit/config/config_bad.h"
+#include "tests/unit/config/config_bad_rules.h"
+#include "tests/unit/config/config_job.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void check_bad(const tt_bad *b)
+{
+  tt_config *c = NULL;
+  char end[64];
+  tt_err e = parse(b->text, &b->set, b->set != NULL, &c);
+  if (e != TT_E_CONFIG) fprintf(stderr, "accepted: %s%s\n", b->text, b->set ? b->set : "");
+  TT_CHECK(e, ==, (tt_err)TT_E_CONFIG);
+  TT_CHECK(c == NULL, ==, 1);
+  for (int i = 0; i < 3 && b->part[i]; i++) TT_CHECK_HAS(tt_err_last(), b->part[i]);
+  snprintf(end, sizeof end, "\n%d error%s; nothing was run", b->errors, b->errors == 1 ? "" : "s");
+  TT_CHECK_HAS(tt_err_last(), end);
+}
+
+TT_TEST (every_mistake_is_named_with_its_place) {
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) check_bad(&bad[i]);
+  for (size_t i = 0; i < sizeof bad_rules / sizeof *bad_rules; i++) check_bad(&bad_rules[i]);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
+}
+
+/* Every score with every loss: refused exactly where the output has not what the score needs, and
+ * what is offered instead is taken. */
+static tt_err score_with_loss(int by, int loss)
+{
+  tt_config *c = NULL;
+  char text[512];
+  snprintf(text, sizeof text,
+           JOB "pool: {file: p.h5}\nlabel: {command: [f]}\nscore: {by: %s}\ntrain: {loss: %s}\n",
+           tt_choice_acquisition[by], tt_choice_loss[loss]);
+  tt_err e = parse(text, NULL, 0, &c);
+  tt_config_destroy(&c);
+  return e;
+}
+
+TT_TEST (scores_that_an_output_has_not_are_refused_and_others_offered) {
+  for (int loss = 0; tt_choice_loss[loss]; loss++)
+    for (int by = 0; by < TT_ACQUISITION_COUNT; by++) {
+      char part[64];
+      int fits = tt_acquisition_supports((tt_acquisition)by, tt_loss_output_head((tt_loss)loss));
+      tt_err e = score_with_loss(by, loss);
+      TT_CHECK(e, ==, fits ? TT_OK : (tt_err)TT_E_CONFIG);
+      if (fits) continue;
+      snprintf(part, sizeof part, "job.yaml:5:13: score.by: %s does not fit ensembles[0]",
+               tt_choice_acquisition[by]);
+      TT_CHECK_HAS(tt_err_last(), part);
+      for (int other = 0; other < TT_ACQUISITION_COUNT; other++) {
+        int offered =
+            strstr(strstr(tt_err_last(), "; choose "), tt_choice_acquisition[other]) != NULL;
+        TT_CHECK(
+            offered, ==,
+            tt_acquisition_supports((tt_acquisition)other, tt_loss_output_head((tt_loss)loss)));
+      }
+    }
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
+}
+
+TT_TEST (bytes_that_are_no_job_file_are_refused) {
+  enum { MOST = 1048576 };
+  char *text = NULL;
+  tt_config *c = NULL;
+  TT_CHECK_OK(TT_ALLOC(text, MOST + 1));
+  TT_CHECK(tt_config_parse("job.yaml", "a:\n \0", 5, NULL, 0, &c), ==, (tt_err)TT_E_CONFIG);
+  TT_CHECK_HAS(tt_err_last(), "job.yaml:2:2: a NUL byte");
+  static const char *const deep[] = {"[", "{", "- ", "? ", "{a: ", "[\n"};
+  for (size_t i = 0; i < sizeof deep / sizeof *deep; i++) {
+    size_t unit = strlen(deep[i]);
+    for (size_t at = 0; at + unit <= MOST; at += unit) memcpy(text + at, deep[i], unit);
+    TT_CHECK(tt_config_parse("job.yaml", text, MOST, NULL, 0, &c), ==, (tt_err)TT_E_CONFIG);
+    TT_CHECK_HAS(tt_err_last(), "nested too deeply; 64 levels are allowed");
+  }
+  memset(text, '[', 65);
+  TT_CHECK(tt_config_parse("job.yaml", text, 64, NULL, 0, &c), ==, (tt_err)TT_E_CONFIG);
+  TT_CHECK_HAS(tt_err_last(), "job.yaml:2:1: YAML: did not find");
+  TT_CHECK(tt_config_parse("job.yaml", text, 65, NULL, 0, &c), ==, (tt_err)TT_E_CONFIG);
+  TT_CHECK_HAS(tt_err_last(), "job.yaml:1:65: nested too deeply; 64 levels are allowed");
+  memset(text, '#', MOST + 1);
+  TT_CHECK(tt_config_parse("job.yaml", text, MOST + 1, NULL, 0, &c), ==, (tt_err)TT_E_CONFIG);
+  TT_CHECK_HAS(tt_err_last(), "job.yaml:1:1: 1048577 bytes; a job file has at most 1 MiB");
+  memset(text, 'a', MOST);
+  memcpy(text, "t: ", 3);
+  TT_CHECK(tt_config_parse("job.yaml", text, MOST, NULL, 0, &c), ==, (tt_err)TT_E_CONFIG);
+  memcpy(text, "title: ", 7);
+  TT_CHECK(tt_config_parse("job.yaml", text, MOST, NULL, 0, &c), ==, (tt_err)TT_E_CONFIG);
+  TT_CHECK_HAS(tt_err_last(), "bytes long; 4096 are allowed");
+  tt_free(text);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
+}
+
+TT_TEST (a_thousand_errors_are_counted_and_the_first_are_shown) {
+  char text[20000] = "";
+  tt_config *c = NULL;
+  size_t used = 0;
+  for (int i = 0; i < 1000; i++)
+    used += (size_t)snprintf(text + used, sizeof text - used, "wombat%d: 1\n", i);
+  TT_CHECK(parse(text, NULL, 0, &c), ==, (tt_err)TT_E_CONFIG);
+  TT_CHECK_HAS(tt_err_last(), "job.yaml:1:1: unknown key 'wombat0'");
+  TT_CHECK_HAS(tt_err_last(), " more\n1002 errors; nothing was run");
+}
+
+static int has_place(const char *message)
+{
+  int line = 0, column = 0;
+  return sscanf(message, "job.yaml:%d:%d: ", &line, &column) == 2 && line > 0 && column > 0;
+}
+
+static size_t mutate(char *text, size_t n, size_t room, uint64_t *s)
+{
+  static const char spice[] = "{}[]:,-?&*!|>'\"%@`#\n\t \\\0\x80\xC3\xFF"
+                              "09eE.~ax";
+  size_t at = next_random(s) % n, to = next_random(s) % n, length = 1 + next_random(s) % 12;
+  switch (next_random(s) % 4) {
+  case 0: text[at] = (char)next_random(s); return n;
+  case 1: text[at] = spice[next_random(s) % (sizeof spice - 1)]; return n;
+  case 2: /* cut */
+    if (n < 2 * length || at + length > n) return n;
+    memmove(text + at, text + at + length, n - at - length);
+    return n - length;
+  default: /* repeat a piece elsewhere */
+    if (at + length > n || n + length > room) return n;
+    memmove(text + to + length, text + to, n - to);
+    memmove(text + to, text + (at < to ? at : 0), length);
+    return n + length;
+  }
+}
+
+TT_TEST (damaged_files_end_in_a_config_or_in_an_error_with_a_place) {
+  uint64_t s = 0x9E3779B97F4A7C15ull;
+  int accepted = 0;
+  for (int i = 0; i < 4000; i++) {
+    char text[2048];
+    size_t n = sizeof main_job - 1;
+    memcpy(text, main_job, n);
+    for (uint64_t k = 1 + next_random(&s) % 4; k > 0; k--) n = mutate(text, n, sizeof text, &s);
+    char *exact = malloc(n); /* so that a read past the end is seen */
+    assert_non_null(exact);
+    memcpy(exact, text, n);
+    tt_config *c = NULL;
+    tt_err e = tt_config_parse("job.yaml", exact, (int64_t)n, NULL, 0, &c);
+    free(exact);
+    if (e == TT_OK) round_trip(c);
+    if (e != TT_OK && !has_place(tt_err_last())) fprintf(stderr, "%s\n", tt_err_last());
+    TT_CHECK(e == TT_OK || (e == TT_E_CONFIG && has_place(tt_err_last())), ==, 1);
+    accepted += e == TT_OK;
+    tt_config_destroy(&c);
+  }
+  TT_CHECK(accepted, >, 100); /* the law is about both outcomes */
+  TT_CHECK(accepted, <, 3000);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
+}

@@ -1,0 +1,329 @@
+/* test_config_campaign.c — laws of the campaign's sections of a job file: contradictions are
+ * refused with their place and a way out; what counts survives a round trip. */
+#include "core/base/mem.h"
+#include "tests/support/check.h"
+#include "tests/unit/config/config_bad_case.h"
+#include "tests/unit/config/config_job.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Cases go on in line 4, those that need another pool or oracle in line 3. */
+#define POOL JOB "pool: {file: p.h5}\n"
+#define CAMPAIGN DATA "ensembles: [{name: a}]\nlabel: {command: [f]}\npool: {file: p.h5}\n"
+#define OTHER(ensembles) DATA ensembles "\npool: {file: p.h5}\nlabel: {command: [f]}\n"
+
+static const tt_bad bad[] = {
+    {1,
+     JOB "label: {command: [f]}\n",
+     NULL,
+     {"1:1: pool.file is missing: HDF5 file with the candidates; or give pool.command"}},
+    {1,
+     CAMPAIGN,
+     "pool.command=[g, '{output}']",
+     {"--set:1: 'pool.command=[g, '{output}']': pool.file and pool.command are both given"}},
+    {1,
+     JOB "pool: {command: [g], exclude: taken}\nlabel: {command: [f]}\n",
+     NULL,
+     {"3:31: pool.exclude needs pool.file; a command leaves rows out itself"}},
+    {1,
+     JOB "pool: {file: d.h5}\nlabel: {command: [f]}\n",
+     NULL,
+     {"3:14: pool.file: 'd.h5' is data.file, whose candidates are the rows that data.split leaves: "
+      "but train 0.8 + validation 0.1 + test 0.1 leave none"}},
+    {1,
+     CAMPAIGN "score: {by: bald}\n",
+     NULL,
+     {"5:13: score.by: bald does not fit ensembles[0], which has output mean; choose "
+      "epistemic_std, relative_std, "}},
+    {1,
+     OTHER("ensembles: [{name: a}, {name: b, train: {loss: cross_entropy}}]"),
+     NULL,
+     {"1:1: score.by: epistemic_std does not fit ensembles[1], which has output softmax; choose "
+      "disagreement, entropy, bald, vote_entropy or random"}},
+    {1,
+     CAMPAIGN "score: {targets: weighted}\n",
+     NULL,
+     {"5:18: score.targets: weighted needs score.target_weights"}},
+    {1,
+     CAMPAIGN "score: {targets: weighted, target_weights: [0, 0]}\n",
+     NULL,
+     {"5:44: score.target_weights are all 0: no target would count"}},
+    {1,
+     OTHER("ensembles: [{name: a, targets: [u, v]}, {name: b, target: u}]") "score: {targets: "
+                                                                            "weighted, "
+                                                                            "target_weights: [1, "
+                                                                            "2]}\n",
+     NULL,
+     {"5:44: score.target_weights has 2 numbers, but ensembles[1] has 1 targets"}},
+    {1,
+     CAMPAIGN "score: {combine: weighted}\n",
+     NULL,
+     {"5:18: score.combine: weighted needs score.weights"}},
+    {1,
+     CAMPAIGN "score: {combine: quota, weights: [1, 2]}\n",
+     NULL,
+     {"5:34: score.weights has 2 numbers, but there are 1 ensembles"}},
+    {1,
+     CAMPAIGN "score: {combine: quota, weights: [0]}\n",
+     NULL,
+     {"5:34: score.weights are all 0: no ensemble would count"}},
+    {1,
+     CAMPAIGN "select: {lower: q1.5}\n",
+     NULL,
+     {"5:17: select.lower: 'q1.5': write a score like 0.05, or a quantile from q0 to q1"}},
+    {1, CAMPAIGN "select: {upper: high}\n", NULL, {"5:17: select.upper: 'high': write a score"}},
+    {1,
+     CAMPAIGN "select: {lower: 0.2, upper: 0.1}\n",
+     NULL,
+     {"5:29: select.upper: 0.1 is not above select.lower: 0.2; there would be no candidates"}},
+    {1, CAMPAIGN "select: {lower: q0.9, upper: q0.9}\n", NULL, {"5:30: select.upper: q0.9 is not"}},
+    {1,
+     CAMPAIGN "select: {method: kcenter, batch: 50, prefilter: 20}\n",
+     NULL,
+     {"5:49: select.prefilter 20 is below select.batch 50"}},
+    {1,
+     POOL "label: {mode: command}\n",
+     NULL,
+     {"4:15: label.mode: command needs label.command, as [./label, '{input}', '{output}']"}},
+    {1, POOL "select: {batch: 2}\n", NULL, {"1:1: label.mode: command needs label.command"}},
+    {1, POOL "label: {mode: hidden}\n", NULL, {"4:15: label.mode: hidden needs pool.labels"}},
+    {1,
+     POOL "label: {mode: slurm, command: [f]}\n",
+     NULL,
+     {"4:15: label.mode: slurm needs label.script, a file with #SBATCH lines"}},
+    {1,
+     DATA "ensembles: [{name: a}]\npool: {file: p.h5}\n"
+          "label: {command: [f], validation: 0.5}\n",
+     "data.split.validation=0",
+     {"4:35: label.validation: 0.5, but the first data have no validation rows; give "
+      "data.split.validation above 0"}},
+    {1,
+     POOL "label: {command: [f], validation: 1}\n",
+     NULL,
+     {"4:35: label.validation: 1: no new label would be trained on"}},
+    {1,
+     POOL "label: {command: [f], validation: 1.5}\n",
+     NULL,
+     {"4:35: label.validation: 1.5 is out"}},
+    {2,
+     CAMPAIGN "stop: {plateau_rounds: 3, change: 0.1}\n",
+     "data.split.test=0",
+     {"5:24: stop.plateau_rounds looks at errors, which are measured on the test rows: give "
+      "data.split.test above 0",
+      "5:35: stop.change looks at predictions"}},
+    {1,
+     CAMPAIGN "stop: {accurate: 0.9}\n",
+     NULL,
+     {"5:18: stop.accurate: 0.9 counts the candidates below select.lower: give that too"}},
+    {1,
+     CAMPAIGN "stop: {accurate: 0.95}\nselect: {lower: q0.9}\n",
+     NULL,
+     {"5:18: stop.accurate: 0.95; with select.lower: q0.9 the accurate part is 0.9 in every round; "
+      "write select.lower as a score"}},
+    {1,
+     CAMPAIGN,
+     "data.weights=w",
+     {"data.weights: new labels have no weights; not in a campaign"}},
+    {1,
+     OTHER("ensembles: [{name: a, rows: mine}]"),
+     NULL,
+     {"2:29: ensembles[0].rows: new labels belong to no selection"}},
+    {1,
+     CAMPAIGN "campaign: {warm_start: optimizer}\ntrain: {schedule: cosine}\n",
+     NULL,
+     {"5:24: campaign.warm_start: optimizer needs train.schedule: constant and train.warmup: 0, "
+      "but ensembles[0] has others; use params"}},
+    {1,
+     CAMPAIGN "campaign: {warm_start: optimizer}\ntrain: {warmup: 2}\n",
+     NULL,
+     {"5:24: campaign.warm_start: optimizer needs"}},
+    {1,
+     CAMPAIGN "campaign: {warm_start: params}\ntrain: {method: snapshot}\n",
+     NULL,
+     {"5:24: campaign.warm_start: params: ensembles[0] has train.method: snapshot, whose members "
+      "are moments of others; use none"}},
+    {1, CAMPAIGN "label: {mode: files}\n", NULL, {"5:1: label is given twice"}},
+};
+
+/* What nothing looks at: the option, what it needs, and where the other side was decided. */
+static const tt_bad unused[] = {
+    {2,
+     CAMPAIGN "campaign: {shrink: 0.5, perturb: 0.2}\n",
+     NULL,
+     {"5:20: campaign.shrink has no effect with campaign.warm_start: none (the default); remove "
+      "it, or change that",
+      "5:34: campaign.perturb has no effect"}},
+    {1,
+     JOB "label: {command: [f]}\npool: {file: p.h5, labels: y}\n",
+     NULL,
+     {"4:28: pool.labels has no effect with label.mode: command (the default)"}},
+    {1,
+     POOL "label: {command: [f]}\n",
+     "pool.chunks=3",
+     {"pool.chunks has no effect with pool.command: not given"}},
+    {1,
+     CAMPAIGN "score: {target_weights: [1]}\n",
+     NULL,
+     {"5:25: score.target_weights has no effect with score.targets: max"}},
+    {1,
+     CAMPAIGN "score: {weights: [1], combine: mean}\n",
+     NULL,
+     {"5:18: score.weights has no effect with score.combine: mean (line 5)"}},
+    {2,
+     CAMPAIGN "score: {floor: 0.2, kappa: 3}\n",
+     NULL,
+     {"score.floor has no effect with score.by: epistemic_std", "score.kappa has no effect"}},
+    {1,
+     CAMPAIGN "score: {by: total_std, goal: minimize}\n",
+     NULL,
+     {"score.goal has no effect with score.by: total_std (line 5)"}},
+    {3,
+     CAMPAIGN "select: {prefilter: 50, length: 1, temperature: 0.5}\n",
+     NULL,
+     {"select.prefilter has no effect with select.method: top", "select.length has",
+      "select.temperature has"}},
+    {4,
+     POOL "label: {mode: files, command: [f], concurrency: 2, timeout: 2h, retries: 0}\n",
+     NULL,
+     {"4:31: label.command has no effect with label.mode: files (line 4)", "label.timeout has no",
+      "label.retries has no"}},
+    {1,
+     POOL "label: {command: [f], script: s.sh}\n",
+     NULL,
+     {"label.script has no effect with label.mode: command"}},
+    {1,
+     CAMPAIGN "stop: {accurate_rounds: 3}\n",
+     NULL,
+     {"stop.accurate_rounds has no effect with select.lower: not given"}},
+    {1,
+     CAMPAIGN "stop: {plateau_delta: 0.1}\n",
+     NULL,
+     {"stop.plateau_delta has no effect with stop.plateau_rounds: 0 (the default)"}},
+    {1,
+     CAMPAIGN "stop: {change_rounds: 4}\n",
+     NULL,
+     {"stop.change_rounds has no effect with stop.change: 0"}},
+};
+
+static void check_bad(const tt_bad *b)
+{
+  tt_config *c = NULL;
+  char end[64];
+  tt_err e = parse(b->text, &b->set, b->set != NULL, &c);
+  if (e != TT_E_CONFIG) fprintf(stderr, "accepted: %s%s\n", b->text, b->set ? b->set : "");
+  TT_CHECK(e, ==, (tt_err)TT_E_CONFIG);
+  for (int i = 0; i < 3 && b->part[i]; i++) TT_CHECK_HAS(tt_err_last(), b->part[i]);
+  snprintf(end, sizeof end, "\n%d error%s; nothing was run", b->errors, b->errors == 1 ? "" : "s");
+  TT_CHECK_HAS(tt_err_last(), end);
+}
+
+TT_TEST (every_contradiction_is_named_with_its_place) {
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) check_bad(&bad[i]);
+  for (size_t i = 0; i < sizeof unused / sizeof *unused; i++) check_bad(&unused[i]);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
+}
+
+TT_TEST (a_threshold_is_a_score_or_a_quantile) {
+  static const struct {
+    const char *text;
+    int good, quantile;
+    double value;
+  } all[] = {{"0.05", 1, 0, 0.05}, {"1e-3", 1, 0, 1e-3}, {"-2", 1, 0, -2.0}, {"+.5", 1, 0, 0.5},
+             {"q0", 1, 1, 0.0},    {"q0.9", 1, 1, 0.9},  {"q1", 1, 1, 1.0},  {"q1e-1", 1, 1, 0.1},
+             {"q", 0, 0, 0},       {"q1.01", 0, 0, 0},   {"q-0.1", 0, 0, 0}, {"Q0.9", 0, 0, 0},
+             {"nan", 0, 0, 0},     {"inf", 0, 0, 0},     {"1e999", 0, 0, 0}, {"0.1x", 0, 0, 0},
+             {" 0.1", 0, 0, 0},    {"q 0.9", 0, 0, 0},   {"0x1p3", 0, 0, 0}, {"90%", 0, 0, 0},
+             {"-", 0, 0, 0},       {"qnan", 0, 0, 0}};
+  tt_threshold t;
+  TT_CHECK(tt_threshold_parse("", &t), ==, 1);
+  TT_CHECK(t.given, ==, 0);
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    int good = tt_threshold_parse(all[i].text, &t);
+    if (good != all[i].good) fprintf(stderr, "'%s'\n", all[i].text);
+    TT_CHECK(good, ==, all[i].good);
+    if (!good) continue;
+    TT_CHECK(t.given, ==, 1);
+    TT_CHECK(t.is_quantile, ==, all[i].quantile);
+    TT_CHECK(t.value, ==, all[i].value);
+  }
+}
+
+static tt_config *must_parse(const char *text, const char *const *set, int nset)
+{
+  tt_config *c = NULL;
+  TT_CHECK_OK(parse(text, set, nset, &c));
+  return c;
+}
+
+TT_TEST (thresholds_may_be_numbers_or_texts_of_yaml) {
+  static const char *const lower[] = {"0.25", "'0.25'", "\"0.25\"", "25e-2"};
+  for (size_t i = 0; i < sizeof lower / sizeof *lower; i++) {
+    char set[64];
+    const char *one = set;
+    tt_threshold t;
+    snprintf(set, sizeof set, "select.lower=%s", lower[i]);
+    tt_config *c = must_parse(CAMPAIGN, &one, 1);
+    TT_CHECK(tt_threshold_parse(c->select_lower, &t), ==, 1);
+    TT_CHECK(t.value, ==, 0.25);
+    round_trip(c);
+    tt_config_destroy(&c);
+  }
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
+}
+
+TT_TEST (arguments_of_a_command_stay_what_they_are) {
+  static const char *const wanted[] = {
+      "./my label.sh", "{input}", "it's \"here\"", "a,b: #c", "-n", "10", "$HOME\n`x`", "\xC3\xA9"};
+  tt_config *c = must_parse(POOL "label:\n  command: [./my label.sh, '{input}', 'it''s \"here\"',"
+                                 " 'a,b: #c', -n, 10, \"$HOME\\n`x`\", \xC3\xA9]\n",
+                            NULL, 0);
+  TT_CHECK(c->label_command.count, ==, (int64_t)(sizeof wanted / sizeof *wanted));
+  for (int i = 0; i < (int)c->label_command.count; i++)
+    same_text(c->label_command.value[i], wanted[i]);
+  round_trip(c);
+  tt_config_destroy(&c);
+  c = must_parse(POOL "label: {command: ./label}\n", NULL, 0);
+  TT_CHECK(c->label_command.count, ==, 1);
+  same_text(c->label_command.value[0], "./label");
+  tt_config_destroy(&c);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
+}
+
+TT_TEST (a_switch_on_the_command_line_leaves_the_other_choice_waiting) {
+  const char *const set[] = {"score.by=random", "select.method=top", "campaign.warm_start=none",
+                             "stop.plateau_rounds=0"};
+  tt_config *c = must_parse(CAMPAIGN "score: {by: confidence_bound, kappa: 3, goal: minimize}\n"
+                                     "select: {method: penalty, length: 2}\n"
+                                     "campaign: {warm_start: shrink_perturb, shrink: 0.7}\n"
+                                     "stop: {plateau_rounds: 3, plateau_delta: 0.2}\n",
+                            set, 4);
+  TT_CHECK(c->score_kappa, ==, 3.0); /* `random` is the baseline of any score */
+  TT_CHECK(c->select_length, ==, 0.5);
+  TT_CHECK(c->campaign_shrink, ==, 0.4);
+  TT_CHECK(c->stop_plateau_delta, ==, 0.01);
+  round_trip(c);
+  tt_config_destroy(&c);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
+}
+
+TT_TEST (only_a_campaign_has_its_sections) {
+  char *text = NULL;
+  tt_config *c = must_parse(least_job, NULL, 0);
+  TT_CHECK(c->campaign, ==, 0);
+  TT_CHECK_OK(tt_config_to_yaml(c, &text));
+  TT_CHECK(strstr(text, "pool:") == NULL, ==, 1);
+  tt_free(text);
+  tt_config_destroy(&c);
+  c = must_parse(CAMPAIGN, NULL, 0);
+  TT_CHECK(c->campaign, ==, 1);
+  TT_CHECK(c->label_validation, ==, -1.0);
+  TT_CHECK_OK(tt_config_to_yaml(c, &text));
+  TT_CHECK_HAS(text, "\nlabel:\n");
+  TT_CHECK_HAS(text, "  validation: auto\n");
+  tt_free(text);
+  round_trip(c);
+  tt_config_destroy(&c);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
+}

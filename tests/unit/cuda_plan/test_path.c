@@ -1,0 +1,294 @@
+/* test_path.c — which way the GPU trains: a table of shapes, and what the choice may depend on. */
+#include "tests/support/check.h"
+
+#include "cuda/plan/block_plan.h"
+#include "cuda/plan/cluster_plan.h"
+#include "cuda/plan/path.h"
+
+#include <string.h>
+
+enum { H200 = 232448, A100 = 166912, ADA = 101376 }; /* bytes of shared memory a block can have */
+
+typedef struct shape {
+  int64_t inputs, targets, hidden[5], layers;
+  tt_optimizer optimizer;
+  tt_loss loss;
+  int64_t batch, shared;
+  tt_gpu_path path;
+} shape;
+
+#define ADAM TT_OPT_adam
+#define ADAMW TT_OPT_adamw
+#define SGD TT_OPT_sgd
+#define MSE TT_LOSS_mse
+#define NLL TT_LOSS_gaussian_nll
+
+static const shape shapes[] = {
+    /* tiny networks on small batches live in a warp */
+    {1, 1, {0}, 0, ADAM, MSE, 1, ADA, TT_GPU_PATH_warp},
+    {1, 1, {1}, 1, SGD, MSE, 1, ADA, TT_GPU_PATH_warp},
+    {4, 1, {16}, 1, ADAM, MSE, 64, ADA, TT_GPU_PATH_warp},
+    {4, 1, {16}, 1, ADAM, MSE, 64, H200, TT_GPU_PATH_warp},
+    {6, 1, {8, 8}, 2, ADAM, NLL, 32, ADA, TT_GPU_PATH_warp},
+    {8, 2, {16, 16}, 2, ADAMW, MSE, 64, H200, TT_GPU_PATH_warp},
+    {8, 1, {32}, 1, ADAM, MSE, 100, H200, TT_GPU_PATH_warp},
+    {6, 1, {8, 8, 8, 8}, 4, ADAM, NLL, 64, H200, TT_GPU_PATH_warp},
+    /* small ones live in a block on every GPU; so do tiny ones with work for several warps, or with
+     * too much beside it for a crowd of warps */
+    {4, 1, {16}, 1, ADAM, MSE, 100000, ADA, TT_GPU_PATH_block},
+    {4, 1, {16}, 1, ADAM, MSE, 512, ADA, TT_GPU_PATH_block},
+    {8, 1, {16, 16}, 2, ADAM, MSE, 256, ADA, TT_GPU_PATH_block},
+    {8, 1, {32}, 1, ADAM, MSE, 100, ADA, TT_GPU_PATH_block},
+    {8, 1, {65}, 1, ADAM, MSE, 16, H200, TT_GPU_PATH_block},
+    {6, 1, {8, 8, 8, 8, 8}, 5, ADAM, NLL, 64, H200, TT_GPU_PATH_block},
+    {8, 1, {32, 32}, 2, ADAM, MSE, 256, ADA, TT_GPU_PATH_block},
+    {8, 1, {32, 32}, 2, ADAMW, NLL, 256, H200, TT_GPU_PATH_block},
+    {8, 3, {32, 32, 32, 32}, 4, ADAM, NLL, 256, H200, TT_GPU_PATH_block},
+    {8, 1, {64, 64}, 2, ADAM, MSE, 256, H200, TT_GPU_PATH_block},
+    {8, 1, {64, 64}, 2, SGD, MSE, 256, A100, TT_GPU_PATH_block},
+    {8, 1, {64, 64}, 2, ADAM, MSE, 32, ADA, TT_GPU_PATH_block},
+    {16, 2, {64, 64, 64}, 3, ADAM, NLL, 256, H200, TT_GPU_PATH_block},
+    {16, 1, {96, 96}, 2, ADAM, MSE, 256, H200, TT_GPU_PATH_block},
+    {16, 1, {128, 128}, 2, ADAM, MSE, 256, H200, TT_GPU_PATH_block},
+    {16, 1, {128, 128}, 2, SGD, MSE, 1024, H200, TT_GPU_PATH_block},
+    {500, 1, {32}, 1, ADAM, MSE, 64, H200, TT_GPU_PATH_block},
+    /* wide or deep ones go layer by layer, smaller ones too where there is less shared memory */
+    {16, 1, {128, 128}, 2, ADAM, MSE, 256, ADA, TT_GPU_PATH_layered},
+    {16, 1, {192, 192}, 2, ADAM, MSE, 256, A100, TT_GPU_PATH_layered},
+    {16, 1, {256, 256}, 2, ADAM, MSE, 256, H200, TT_GPU_PATH_layered},
+    {32, 10, {256, 256, 256}, 3, ADAM, MSE, 512, H200, TT_GPU_PATH_layered},
+    {32, 10, {256, 256, 256}, 3, SGD, MSE, 1, H200, TT_GPU_PATH_layered},
+    {16, 1, {128, 128, 128, 128}, 4, ADAM, MSE, 256, H200, TT_GPU_PATH_layered},
+    {8, 1, {2048}, 1, ADAM, MSE, 256, H200, TT_GPU_PATH_layered},
+    {8, 1, {512, 512}, 2, ADAM, NLL, 64, H200, TT_GPU_PATH_layered},
+    {2000, 1, {32}, 1, ADAM, MSE, 64, H200, TT_GPU_PATH_layered},
+    {4000, 1, {0}, 0, SGD, MSE, 64, H200, TT_GPU_PATH_layered},
+    {64, 800, {16}, 1, ADAM, NLL, 64, H200, TT_GPU_PATH_layered},
+    {8, 1, {64, 64}, 2, ADAM, MSE, 256, 32 * 1024, TT_GPU_PATH_layered},
+    {4, 1, {16}, 1, ADAM, MSE, 64, 4 * 1024, TT_GPU_PATH_layered},
+};
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+enum { MEMBERS = 100 };
+static tt_member plain[4 * MEMBERS];
+
+static tt_cohort cohort_of(const shape *s)
+{
+  tt_cohort c = {.optimizer = s->optimizer,
+                 .loss = s->loss,
+                 .batch_size = s->batch,
+                 .members = MEMBERS,
+                 .member = plain};
+  tt_output output = s->loss == TT_LOSS_mse ? TT_OUTPUT_mean : TT_OUTPUT_mean_variance;
+  TT_CHECK_OK(
+      tt_model_plain(s->inputs, s->targets, s->hidden, s->layers, TT_ACT_tanh, output, &c.model));
+  return c;
+}
+
+static tt_path_choice choose_in(const shape *s, int precision)
+{
+  tt_path_choice got;
+  tt_cohort c = cohort_of(s);
+  tt_path_context on = {.shared_bytes = s->shared, .precision = (tt_precision)precision};
+  TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &got));
+  return got;
+}
+
+static tt_path_choice choose(const shape *s) { return choose_in(s, TT_PRECISION_fp32); }
+
+TT_TEST (all_shapes_go_their_way) {
+  for (int i = 0; i < SHAPES; i++) {
+    tt_cohort c = cohort_of(&shapes[i]);
+    tt_path_choice got = choose(&shapes[i]);
+    fprintf(stderr, "  %2d %7d parameters, batch %6d, %3d KiB: %s, %s\n", i, (int)c.model.params,
+            (int)c.batch_size, (int)(shapes[i].shared / 1024), tt_choice_gpu_kernel[got.path],
+            got.why);
+    TT_CHECK((int)got.path, ==, (int)shapes[i].path);
+    TT_CHECK_HAS(got.why, "of shared memory");
+    TT_CHECK_HAS(got.why, got.path == TT_GPU_PATH_layered ? "a member needs" : "rows at a time");
+    if (got.path == TT_GPU_PATH_warp) TT_CHECK_HAS(got.why, "multiply-adds a batch");
+  }
+}
+
+/* The border of the warp path is a batch's work: one row more is too much. */
+TT_TEST (the_border_of_a_warp_is_its_work) {
+  for (int i = 0; i < SHAPES; i++) {
+    shape s = shapes[i];
+    tt_cohort c = cohort_of(&s);
+    s.shared = H200;
+    s.batch = TT_PATH_WARP_MAX_MACS / c.model.params;
+    if (shapes[i].path != TT_GPU_PATH_warp || s.batch < 1) continue;
+    TT_CHECK((int)choose(&s).path, ==, TT_GPU_PATH_warp);
+    s.batch++;
+    TT_CHECK((int)choose(&s).path, ==, TT_GPU_PATH_block);
+  }
+}
+
+/* The border is what the smallest plan of the block path takes, to the byte, in every precision. */
+TT_TEST (the_border_is_the_smallest_plan) {
+  for (int i = 0; i < SHAPES; i++) {
+    shape s = shapes[i];
+    tt_cohort c = cohort_of(&s);
+    for (int precision = 0; precision < TT_PRECISION_COUNT; precision++) {
+      s.shared = tt_block_min_bytes(&c, (tt_precision)precision);
+      TT_CHECK((int)choose_in(&s, precision).path, ==, TT_GPU_PATH_block);
+      s.shared--;
+      TT_CHECK((int)choose_in(&s, precision).path, ==, TT_GPU_PATH_layered);
+    }
+  }
+}
+
+/* A warp has no tensor cores to itself: in other precisions its members go to a block. */
+TT_TEST (a_warp_is_for_fp32) {
+  for (int i = 0; i < SHAPES; i++)
+    for (int precision = TT_PRECISION_fp32 + 1; precision < TT_PRECISION_COUNT; precision++)
+      TT_CHECK((int)choose_in(&shapes[i], precision).path, !=, TT_GPU_PATH_warp);
+}
+
+/* Members, ensembles and seeds change nothing: a member goes the same way in any company. */
+TT_TEST (company_changes_nothing) {
+  for (int i = 0; i < SHAPES; i++) {
+    tt_path_choice want = choose(&shapes[i]), got;
+    tt_cohort c = cohort_of(&shapes[i]);
+    c.members = 4 * MEMBERS;
+    c.ensembles = 77;
+    c.seed = 12345;
+    tt_path_context on = {.shared_bytes = shapes[i].shared};
+    TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &got));
+    TT_CHECK((int)got.path, ==, (int)want.path);
+    TT_CHECK(strcmp(got.why, want.why), ==, 0);
+  }
+}
+
+static void refused(const tt_cohort *c, tt_path_context on, tt_gpu_path wanted, const char *why)
+{
+  tt_path_choice got = {.path = TT_GPU_PATH_COUNT};
+  TT_CHECK((int)tt_path_choose(c, &on, wanted, &got), ==, TT_E_UNAVAILABLE);
+  TT_CHECK((int)got.path, ==, TT_GPU_PATH_COUNT);
+  TT_CHECK_HAS(tt_err_last(), why);
+}
+
+TT_TEST (a_wanted_path_is_taken_or_refused) {
+  for (int i = 0; i < SHAPES; i++) {
+    tt_path_choice got;
+    tt_cohort c = cohort_of(&shapes[i]);
+    tt_path_context on = {.shared_bytes = shapes[i].shared};
+    TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_layered, &got));
+    TT_CHECK((int)got.path, ==, TT_GPU_PATH_layered);
+    TT_CHECK_HAS(got.why, "run.path");
+    if (shapes[i].path == TT_GPU_PATH_layered) {
+      refused(&c, on, TT_GPU_PATH_block,
+              "run.path: block cannot train these members: a member needs");
+      refused(&c, on, TT_GPU_PATH_warp, "run.path: warp cannot train these members: ");
+      continue;
+    }
+    if (shapes[i].path == TT_GPU_PATH_warp) {
+      TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_warp, &got));
+      TT_CHECK((int)got.path, ==, TT_GPU_PATH_warp);
+    }
+    TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_block, &got));
+    TT_CHECK((int)got.path, ==, TT_GPU_PATH_block);
+  }
+}
+
+static tt_path_context large_gpu(void)
+{
+  return (tt_path_context){.shared_bytes = H200, .capability = 90, .multiprocessors = 132};
+}
+
+/* What has no fused kernels goes layer by layer, and the reason is said. */
+TT_TEST (rare_features_go_layered) {
+  static tt_member some[MEMBERS];
+  tt_cohort c = cohort_of(&shapes[2]);
+  tt_path_context on = large_gpu();
+  tt_path_choice got;
+  tt_hyper *last = &some[MEMBERS - 1].hyper;
+  c.member = some;
+  float *const field[] = {&last->dropout, &last->label_noise, &last->anchor, &last->adversarial,
+                          &last->features};
+  const char *const word[] = {"dropout", "label_noise", "anchor", "adversarial", "features"};
+  for (int i = 0; i < 5; i++) {
+    *field[i] = 0.5f;
+    TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &got));
+    TT_CHECK((int)got.path, ==, TT_GPU_PATH_layered);
+    TT_CHECK_HAS(got.why, word[i]);
+    for (int path = TT_GPU_PATH_warp; path < TT_GPU_PATH_COUNT; path++)
+      if (path != TT_GPU_PATH_layered) refused(&c, on, (tt_gpu_path)path, word[i]);
+    *field[i] = 0.0f;
+  }
+  c.optimizer = TT_OPT_amsgrad;
+  refused(&c, on, TT_GPU_PATH_block, "amsgrad is for the layered path");
+  c.optimizer = TT_OPT_rmsprop;
+  TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &got));
+  TT_CHECK((int)got.path, ==, TT_GPU_PATH_warp);
+}
+
+TT_TEST (a_path_has_the_last_word) {
+  tt_path_choice got;
+  tt_cohort c = cohort_of(&shapes[2]);
+  tt_path_context on = {.shared_bytes = H200,
+                        .warp_unsupported = "too bright",
+                        .block_unsupported = "the moon is full"};
+  TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &got));
+  TT_CHECK((int)got.path, ==, TT_GPU_PATH_layered);
+  TT_CHECK_HAS(got.why, "the moon is full");
+  refused(&c, on, TT_GPU_PATH_warp, "too bright");
+  refused(&c, on, TT_GPU_PATH_block, "the moon is full");
+  on.layered_unsupported = "nor today";
+  refused(&c, on, TT_GPU_PATH_layered, "nor today");
+  refused(&c, on, TT_GPU_PATH_auto, "block: the moon is full; layered: nor today");
+  on.block_unsupported = NULL;
+  TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &got));
+  TT_CHECK((int)got.path, ==, TT_GPU_PATH_block);
+  on.warp_unsupported = NULL;
+  TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &got));
+  TT_CHECK((int)got.path, ==, TT_GPU_PATH_warp);
+}
+
+/* The cluster path is taken where it is asked for, and says what is in its way. */
+TT_TEST (a_cluster_must_be_asked_for) {
+  for (int i = 0; i < SHAPES; i++) {
+    tt_path_choice got;
+    tt_cluster_plan plan;
+    tt_cohort c = cohort_of(&shapes[i]);
+    tt_path_context on = large_gpu();
+    if (!tt_cluster_plan_make(&c, on.shared_bytes, &plan)) {
+      refused(&c, on, TT_GPU_PATH_cluster,
+              "run.path: cluster cannot train these members: a member");
+      continue;
+    }
+    TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_cluster, &got));
+    TT_CHECK((int)got.path, ==, TT_GPU_PATH_cluster);
+    TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &got));
+    TT_CHECK((int)got.path, !=, TT_GPU_PATH_cluster);
+    on.precision = TT_PRECISION_3xtf32;
+    refused(&c, on, TT_GPU_PATH_cluster, "in fp32 alone");
+    on = large_gpu();
+    on.cluster_unsupported = "no stars tonight";
+    refused(&c, on, TT_GPU_PATH_cluster, "no stars tonight");
+    on.capability = 89;
+    refused(&c, on, TT_GPU_PATH_cluster, "9.0 or newer, this one has 8.9");
+  }
+}
+
+/* Few members: the same path, with a hint where clusters can be had. */
+TT_TEST (few_members_are_advised) {
+  for (int i = 0; i < SHAPES; i++) {
+    tt_path_choice plain, few, many;
+    tt_cohort c = cohort_of(&shapes[i]);
+    tt_path_context on = large_gpu();
+    if (shapes[i].path != TT_GPU_PATH_block || shapes[i].shared != H200) continue;
+    TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &plain));
+    on.members = 65;
+    TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &few));
+    on.members = 66;
+    TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &many));
+    TT_CHECK((int)few.path, ==, (int)plain.path);
+    TT_CHECK(strcmp(many.why, plain.why), ==, 0);
+    TT_CHECK_HAS(few.why, "; few members: try run.path: cluster");
+    on.members = 65;
+    on.capability = 80;
+    TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &few));
+    TT_CHECK(strcmp(few.why, plain.why), ==, 0);
+  }
+}

@@ -1,0 +1,164 @@
+/* test_import.c — `tutti import`: what comes out of a table, and every way it is refused. */
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "io/data/data.h"
+#include "src/tools/import.h"
+#include "tests/support/check.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char directory[] = "/tmp/tutti_import_XXXXXX";
+static char table[64], output[64];
+
+static void put(const char *text)
+{
+  FILE *f = fopen(table, "w");
+  assert_non_null(f);
+  fputs(text, f);
+  fclose(f);
+}
+
+TT_TEST (a_table_comes_back_as_written) {
+  put("\xEF\xBB\xBF# hand made\r\nmass,\"r, \xC3\x85\",load,state\r\n"
+      "1,-2.5e-3,10,nan\r\n 0.1 ,1e300,,7\r\n+3,.5,-0,NaN\r\n");
+  tt_import_options o = {.table = table,
+                         .output = output,
+                         .inputs = "\"r, \xC3\x85\",mass",
+                         .targets = "state,load",
+                         .units = "mass=kg,load=kWh/m^2"};
+  TT_CHECK_OK(tt_import_local(&o));
+  tt_data_reader *r = NULL;
+  TT_CHECK_OK(tt_data_reader_open_local(output, "x", "y", &r));
+  const tt_data_shape *s = tt_data_reader_shape(r);
+  TT_CHECK(s->rows, ==, 3);
+  TT_CHECK(s->inputs, ==, 2);
+  TT_CHECK(s->targets, ==, 2);
+  assert_string_equal(s->input.name[0], "r, \xC3\x85");
+  assert_string_equal(s->input.units[0], "");
+  assert_string_equal(s->input.name[1], "mass");
+  assert_string_equal(s->input.units[1], "kg");
+  assert_string_equal(s->target.name[0], "state");
+  assert_string_equal(s->target.name[1], "load");
+  assert_string_equal(s->target.units[1], "kWh/m^2");
+  const double wanted_x[] = {-2.5e-3, 1, 1e300, 0.1, .5, 3};
+  const double wanted_y[] = {NAN, 10, 7, NAN, NAN, -0.0};
+  double x[6], y[6];
+  TT_CHECK_OK(tt_data_reader_read_local(r, 0, 3, x, y));
+  for (int i = 0; i < 6; i++) {
+    TT_CHECK(x[i], ==, wanted_x[i]);
+    if (isnan(wanted_y[i]))
+      TT_CHECK(isnan(y[i]) != 0, ==, 1);
+    else
+      TT_CHECK(y[i], ==, wanted_y[i]);
+  }
+  tt_data_reader_close_local(&r);
+  assert_int_equal(tt_import_local(&o), TT_E_CANTCREAT);
+  TT_CHECK_HAS(tt_err_last(), "exists; give another output file, or --force");
+  o.force = 1;
+  TT_CHECK_OK(tt_import_local(&o));
+  unlink(output);
+  assert_int_equal(tt_mem_live_blocks(), 0);
+}
+
+TT_TEST (a_table_without_targets_has_no_y) {
+  put("a,b\n1,2\n");
+  tt_import_options o = {.table = table, .output = output, .inputs = "b"};
+  tt_data_shape s;
+  TT_CHECK_OK(tt_import_local(&o));
+  TT_CHECK_OK(tt_data_read_shape_local(output, "x", NULL, &s));
+  TT_CHECK(s.inputs, ==, 1);
+  TT_CHECK(s.targets, ==, 0);
+  tt_data_shape_free(&s);
+  assert_int_equal(tt_data_read_shape_local(output, "x", "y", &s), TT_E_DATA);
+  unlink(output);
+}
+
+static const struct {
+  const char *text, *inputs, *targets, *units, *part; /* part of the message */
+  tt_err wanted;
+} refused[] = {
+    {"a,b\n1,2\n", NULL, "b", NULL, "no input columns: give --inputs", TT_E_USAGE},
+    {"a,b\n1,2\n", "a,c", "b", NULL, "--inputs: there is no column 'c' in", TT_E_USAGE},
+    {"height,load\n1,2\n", "heigth", "load", NULL, "did you mean 'height'? columns: height, load",
+     TT_E_USAGE},
+    {"a,b\n1,2\n", "a", "B", NULL, "--targets: there is no column 'B'", TT_E_USAGE},
+    {"a,b\n1,2\n", "a,a", "b", NULL, "--inputs: column 'a' is given twice", TT_E_USAGE},
+    {"a,b\n1,2\n", "a", "b,a", NULL, "column 'a' is given in --inputs and in --targets",
+     TT_E_USAGE},
+    {"a,b\n1,2\n", "a", "b", "a", "--units: 'a' is not column=unit", TT_E_USAGE},
+    {"a,b,c\n1,2,3\n", "a", "b", "c=kg", "--units: column 'c' is neither", TT_E_USAGE},
+    {"a,b\n1,2\n", "a,", "b", NULL, "--inputs: item 2 of 'a,' is empty", TT_E_USAGE},
+    {"a,b\n1,2\n1,n/a\n", "a", "b", NULL,
+     ".csv:3: column 'b': 'n/a' is not a number; leave the cell empty for an unlabelled target",
+     TT_E_DATA},
+    {"a,b\n1,2\n\n# c\nold,3\n", "a", "b", NULL, ".csv:5: column 'a': 'old' is not a number",
+     TT_E_DATA},
+    {"a,b\n1,2\n,3\n", "a", "b", NULL, ".csv:3: column 'a': '' is empty; every input must be given",
+     TT_E_DATA},
+    {"a,b\nNaN,2\n", "a", "b", NULL, ".csv:2: column 'a': 'NaN' is not a number", TT_E_DATA},
+    {"a,b\n1,inf\n", "a", "b", NULL, ".csv:2: column 'b': 'inf' is not a finite number", TT_E_DATA},
+    {"a,b\n1,1e999\n", "a", "b", NULL, "'1e999' is not a finite number", TT_E_DATA},
+    {"a;b\n1,5;2\n", "a", "b", NULL, "'1,5' is not a number; write decimals with a point",
+     TT_E_DATA},
+    {"a,b\n0x10,2\n", "a", "b", NULL, "'0x10' is not a number", TT_E_DATA},
+    {"a,b\n1 2,2\n", "a", "b", NULL, "'1 2' is not a number", TT_E_DATA},
+    {"a,b\n", "a", "b", NULL, "no rows after the header", TT_E_DATA},
+    {"a,b\n1,2,3\n", "a", "b", NULL, ".csv:2: 3 cells, but the header names 2 columns", TT_E_DATA},
+    {"a,a\n1,2\n", "a", NULL, NULL, "columns 1 and 2 are both named 'a'", TT_E_DATA},
+    {"\xE5,b\n1,2\n", "\xE5", "b", NULL, "is not UTF-8", TT_E_DATA},
+};
+
+TT_TEST (every_bad_table_is_refused_and_leaves_nothing) {
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+    put(refused[i].text);
+    tt_import_options o = {.table = table,
+                           .output = output,
+                           .inputs = refused[i].inputs,
+                           .targets = refused[i].targets,
+                           .units = refused[i].units};
+    tt_err e = tt_import_local(&o);
+    if (e != refused[i].wanted)
+      print_error("case %zu: %s: %s\n", i, refused[i].part, tt_err_last());
+    assert_int_equal(e, refused[i].wanted);
+    TT_CHECK_HAS(tt_err_last(), refused[i].part);
+    assert_int_equal(access(output, F_OK), -1);
+  }
+  assert_int_equal(tt_mem_live_blocks(), 0);
+}
+
+TT_TEST (files_that_are_not_there_or_cannot_be_made) {
+  put("a,b\n1,2\n");
+  tt_import_options o = {.table = "/tmp/no/table.csv", .output = output, .inputs = "a"};
+  assert_int_equal(tt_import_local(&o), TT_E_NOINPUT);
+  o.table = table;
+  o.output = "/tmp/no/such/directory/data.h5";
+  assert_int_equal(tt_import_local(&o), TT_E_CANTCREAT);
+  TT_CHECK_HAS(tt_err_last(), "/tmp/no/such/directory");
+  o.output = table;
+  o.force = 1;
+  assert_int_equal(tt_import_local(&o), TT_E_USAGE);
+  TT_CHECK_HAS(tt_err_last(), "is the table itself");
+}
+
+static int make_directory(void **unused)
+{
+  (void)unused;
+  if (!mkdtemp(directory)) return -1;
+  snprintf(table, sizeof table, "%s/t.csv", directory);
+  snprintf(output, sizeof output, "%s/t.h5", directory);
+  tt_log_set_level(TT_LOG_ERROR);
+  return 0;
+}
+
+static int remove_directory(void **unused)
+{
+  (void)unused;
+  unlink(table);
+  return rmdir(directory); /* anything else left behind makes this fail */
+}
+
+TT_SUITE(make_directory, remove_directory)

@@ -1,0 +1,46 @@
+/* test_labels.c — cohorts of a plan, which reads the labels alone. */
+#include "tests/support/check.h"
+
+#include "core/base/mem.h"
+#include "core/model/cohort.h"
+
+#include <string.h>
+
+enum { ROWS = 12 };
+
+/* Two columns: classes 0 to 3, classes 0 and 1; how the rows are split is not known. */
+static tt_dataset *labels(void)
+{
+  tt_dataset *d = NULL;
+  TT_CHECK_OK(tt_dataset_create(ROWS, 1, 2, 0, &d));
+  for (int r = 0; r < ROWS; r++) {
+    d->y[2 * r] = (float)(r % 4);
+    d->y[2 * r + 1] = (float)(r % 2);
+  }
+  tt_free(d->split);
+  return d;
+}
+
+/* Options that need validation rows, or enough of them to train on, are no question then. */
+TT_TEST (labels_alone_tell_the_classes) {
+  static const char job[] =
+      "data: {file: a.h5}\n"
+      "ensembles: [{name: a, target: load, train: {loss: cross_entropy, patience: 3}},\n"
+      "            {name: b, target: gain, train: {resample: kfold, folds: 100}}]\n"
+      "combine: {method: greedy}\n";
+  tt_config *cfg = NULL;
+  tt_cohorts all = {0};
+  tt_columns target = {0};
+  tt_dataset *d = labels();
+  TT_CHECK_OK(tt_columns_create(2, &target));
+  TT_CHECK_OK(tt_text_set(&target.name[0], "load"));
+  TT_CHECK_OK(tt_text_set(&target.name[1], "gain"));
+  TT_CHECK_OK(tt_config_parse("job.yaml", job, (int64_t)strlen(job), NULL, 0, &cfg));
+  TT_CHECK_OK(tt_cohorts_create(cfg, 4, &target, d, &all));
+  TT_CHECK(all.count, ==, 2);
+  TT_CHECK(all.at[0]->model.outputs, ==, 4);
+  tt_cohorts_destroy(&all);
+  tt_config_destroy(&cfg);
+  tt_columns_free(&target);
+  tt_dataset_destroy(&d);
+}

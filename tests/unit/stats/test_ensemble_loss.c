@@ -1,0 +1,140 @@
+/* test_ensemble_loss.c — laws of the loss of an ensemble as one, for every row of the table. */
+#include "tests/support/check.h"
+
+#include "core/base/rng.h"
+#include "core/stats/ensemble_loss.h"
+
+#include <math.h>
+
+enum { LEVELS = 4, MOST = LEVELS + 1, DRAWS = 50, MEMBERS = 3 };
+
+static tt_loss_args args(void)
+{
+  return (tt_loss_args){
+      .variance_floor = 1e-4f, .inverse_targets = 1.0f, .huber_delta = 0.7f, .nll_beta = 0.5f};
+}
+
+static tt_model model_of(tt_loss loss)
+{
+  const double level[LEVELS] = {0.1, 0.3, 0.6, 0.9};
+  tt_model m;
+  tt_output output = tt_loss_output_head(loss);
+  int wide = output == TT_OUTPUT_quantiles || output == TT_OUTPUT_softmax;
+  tt_model_shape shape = {.inputs = 1,
+                          .targets = 1,
+                          .output = output,
+                          .levels = wide ? LEVELS : 0,
+                          .level = output == TT_OUTPUT_quantiles ? level : NULL};
+  TT_CHECK_OK(tt_model_lay_out(&shape, &m));
+  return m;
+}
+
+/* Raw outputs of the last layer; ascending, as quantiles that do not cross are. */
+static void draw_outputs(int draw, int member, float o[LEVELS])
+{
+  tt_random4 r = tt_random(3, (uint64_t)member, TT_PURPOSE_INIT, 1, (uint32_t)draw);
+  float at = -1.5f;
+  for (int j = 0; j < LEVELS; j++) o[j] = at += 1.2f * tt_uniform(r.v[j]);
+}
+
+static float draw_label(tt_loss loss, int draw)
+{
+  float u = tt_uniform(tt_random(4, 0, TT_PURPOSE_INIT, 2, (uint32_t)draw).v[0]);
+  if (loss == TT_LOSS_cross_entropy) return floorf(u * (float)LEVELS);
+  if (loss == TT_LOSS_bce) return draw % 2 ? u : floorf(2.0f * u);
+  if (loss == TT_LOSS_poisson) return floorf(4.0f * u);
+  return 4.0f * u - 2.0f;
+}
+
+/* Means, then variances, of what one member says. */
+static void predict(const tt_model *m, int draw, int member, float to[2 * MOST])
+{
+  float o[LEVELS];
+  draw_outputs(draw, member, o);
+  tt_output_predict(m->output, m->levels, args().variance_floor, o, 1, to, to + MOST, 1);
+}
+
+static double loss_of(tt_loss loss, const tt_model *m, int members, const int8_t *included,
+                      int draw)
+{
+  float said[MEMBERS][2 * MOST];
+  double mean[MOST], variance[MOST];
+  for (int i = 0; i < members; i++) predict(m, draw, i, said[i]);
+  tt_mixture x = {members, 2 * MOST, 1, MOST, included};
+  tt_mixture_moments(&x, m->quantities, said[0], mean, variance);
+  return tt_ensemble_loss(m, loss, args(), mean, variance, (double)draw_label(loss, draw));
+}
+
+TT_TEST (one_member_has_its_own_loss) {
+  const int8_t included[] = {1};
+  for (int l = 0; l < TT_LOSS_COUNT; l++) {
+    tt_loss loss = (tt_loss)l;
+    tt_model m = model_of(loss);
+    for (int draw = 0; draw < DRAWS; draw++) {
+      float o[LEVELS];
+      draw_outputs(draw, 0, o);
+      tt_loss_sample w = {
+          .n = m.each, .level = m.level, .o = o, .step = 1, .y = draw_label(loss, draw)};
+      double alone = (double)tt_loss_target(loss, &w, args());
+      double got = loss_of(loss, &m, 1, included, draw);
+      if (fabs(got - alone) > 1e-5 * (1.0 + fabs(alone))) {
+        fprintf(stderr, "loss %d, draw %d: %.9g against %.9g\n", l, draw, got, alone);
+        fail();
+      }
+    }
+  }
+}
+
+/* A member that is left out does not count, nor does saying the same thing twice. */
+TT_TEST (only_members_that_count_are_mixed) {
+  const int8_t all[] = {1, 1, 1}, first[] = {1, 0, 0}, one[] = {1};
+  for (int l = 0; l < TT_LOSS_COUNT; l++) {
+    tt_model m = model_of((tt_loss)l);
+    for (int draw = 0; draw < DRAWS; draw++) {
+      double alone = loss_of((tt_loss)l, &m, 1, one, draw);
+      TT_CHECK(loss_of((tt_loss)l, &m, MEMBERS, first, draw), ==, alone);
+      TT_CHECK(isfinite(loss_of((tt_loss)l, &m, MEMBERS, all, draw)), !=, 0);
+    }
+  }
+}
+
+/* The losses that are convex in what is averaged: the mixture is no worse than its members are on
+ * average (Krogh & Vedelsby 1995). */
+TT_TEST (the_mixture_is_no_worse_than_its_members) {
+  const tt_loss convex[] = {TT_LOSS_mse, TT_LOSS_mae,           TT_LOSS_huber,  TT_LOSS_quantile,
+                            TT_LOSS_bce, TT_LOSS_cross_entropy, TT_LOSS_poisson};
+  const int8_t all[] = {1, 1, 1};
+  for (size_t l = 0; l < sizeof convex / sizeof *convex; l++) {
+    tt_model m = model_of(convex[l]);
+    for (int draw = 0; draw < DRAWS; draw++) {
+      double mean = 0.0;
+      for (int i = 0; i < MEMBERS; i++) {
+        const int8_t only[] = {i == 0, i == 1, i == 2};
+        mean += loss_of(convex[l], &m, MEMBERS, only, draw) / MEMBERS;
+      }
+      TT_CHECK(loss_of(convex[l], &m, MEMBERS, all, draw), <=, mean + 1e-12);
+    }
+  }
+}
+
+/* Outputs beyond what single precision can tell from 0 and 1 cost much, not all. */
+TT_TEST (one_wrong_row_is_not_infinitely_bad) {
+  tt_model m = model_of(TT_LOSS_bce);
+  for (int y = 0; y < 2; y++) {
+    double mean = (double)tt_sigmoid(y ? -40.0f : 40.0f), variance = 0.0;
+    double loss = tt_ensemble_loss(&m, TT_LOSS_bce, args(), &mean, &variance, (double)y);
+    TT_CHECK(loss, >, 17.0);
+    TT_CHECK(loss, <, 41.0);
+  }
+}
+
+/* Mixture of N(0, 1) and N(2, 3): variance 2 + 1. */
+TT_TEST (variances_of_a_mixture_add_up) {
+  const float said[] = {0.0f, 1.0f, 2.0f, 3.0f};
+  const int8_t both[] = {1, 1};
+  double mean, variance;
+  tt_mixture x = {2, 2, 1, 1, both};
+  tt_mixture_moments(&x, 1, said, &mean, &variance);
+  TT_CHECK(mean, ==, 1.0);
+  TT_CHECK(variance, ==, 3.0);
+}

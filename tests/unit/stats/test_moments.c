@@ -1,0 +1,300 @@
+/* test_moments.c — law C2: the ensemble's prediction is the weighted mixture of its members'.
+ * Closed forms, weights, order; and every engine's `predict` is exactly the moments of what its
+ * members say, on any number of threads and rows at a time. */
+#include "tests/support/problem.h"
+
+#include "core/model/trained_ensemble.h"
+
+static tt_moments *moments(int64_t rows, int64_t columns)
+{
+  tt_moments *m = NULL;
+  TT_CHECK_OK(tt_moments_create(rows, columns, &m));
+  return m;
+}
+
+static void near(double got, double want)
+{
+  TT_CHECK(fabs(got - want), <=, 1e-12 * (1.0 + fabs(want)));
+}
+
+/* w1 N(m1, v1) + w2 N(m2, v2): mean and the two parts of the variance by hand. */
+TT_TEST (two_gaussians_have_their_closed_form) {
+  const float mean[2] = {1.25f, -3.5f}, variance[2] = {0.5f, 2.0f};
+  const double w[2] = {0.75, 2.25}, p = w[0] / (w[0] + w[1]), q = 1.0 - p;
+  tt_moments *m = moments(1, 1);
+  for (int i = 0; i < 2; i++) tt_moments_add(m, 0, 1, w[i], &mean[i], &variance[i], 1);
+  tt_uncertainty s = tt_moments_at(m, 0, 0);
+  double apart = (double)mean[0] - (double)mean[1];
+  double within = p * 0.5 + q * 2.0, between = p * q * apart * apart;
+  near(s.mean, p * 1.25 - q * 3.5);
+  near(s.aleatoric * s.aleatoric, within);
+  near(s.epistemic * s.epistemic, between);
+  near(s.total * s.total, within + between);
+  tt_moments_destroy(&m);
+}
+
+TT_TEST (one_member_reproduces_itself) {
+  const float mean[3] = {0.1f, -7e5f, 3e-20f}, variance[3] = {0.3f, 1e4f, 1e-30f};
+  tt_moments *m = moments(3, 1);
+  tt_moments_add(m, 0, 1, 0.7, mean, variance, 3);
+  for (int i = 0; i < 3; i++) {
+    tt_uncertainty s = tt_moments_at(m, i, 0);
+    TT_CHECK(s.mean, ==, (double)mean[i]);
+    TT_CHECK(s.epistemic, ==, 0.0);
+    TT_CHECK(s.total, ==, s.aleatoric);
+    near(s.aleatoric * s.aleatoric / (double)variance[i], 1.0);
+  }
+  tt_moments_destroy(&m);
+}
+
+TT_TEST (equal_members_have_no_epistemic_part) {
+  const float mean = 0.1f, variance = 0.3f;
+  const double w[] = {1.0, 0.3, 7.0, 1e-3};
+  tt_moments *m = moments(1, 1);
+  for (int i = 0; i < 4; i++) {
+    tt_moments_add(m, 0, 1, w[i], &mean, &variance, 1);
+    TT_CHECK(tt_moments_at(m, 0, 0).epistemic, ==, 0.0);
+    TT_CHECK(tt_moments_at(m, 0, 0).mean, ==, (double)mean);
+  }
+  tt_moments_destroy(&m);
+}
+
+static void same_spread(const tt_moments *a, const tt_moments *b, int64_t row, int64_t column)
+{
+  tt_uncertainty x = tt_moments_at(a, row, column), y = tt_moments_at(b, row, column);
+  near(x.mean, y.mean);
+  near(x.total, y.total);
+  near(x.aleatoric, y.aleatoric);
+  near(x.epistemic, y.epistemic);
+}
+
+TT_TEST (weights_count) {
+  const float mean[] = {1.0f, 4.0f, -2.0f}, variance[] = {0.1f, 0.2f, 5.0f};
+  tt_moments *a = moments(1, 1), *b = moments(1, 1), *c = moments(1, 1);
+  for (int i = 0; i < 3; i++) { /* member 1 twice, or once with weight 2 */
+    tt_moments_add(a, 0, 1, i == 1 ? 2.0 : 1.0, &mean[i], &variance[i], 1);
+    tt_moments_add(b, 0, 1, 1.0, &mean[i], &variance[i], 1);
+    if (i == 1) tt_moments_add(b, 0, 1, 1.0, &mean[i], &variance[i], 1);
+    tt_moments_add(c, 0, 1, i == 1 ? 0.5 : 0.25, &mean[i], &variance[i], 1); /* scale is free */
+  }
+  same_spread(a, b, 0, 0);
+  same_spread(a, c, 0, 0);
+  tt_uncertainty before = tt_moments_at(a, 0, 0);
+  const float wild = NAN;
+  tt_moments_add(a, 0, 1, 0.0, &wild, &wild, 1);
+  tt_uncertainty after = tt_moments_at(a, 0, 0);
+  TT_CHECK(memcmp(&before, &after, sizeof before), ==, 0);
+  tt_moments_destroy(&a);
+  tt_moments_destroy(&b);
+  tt_moments_destroy(&c);
+}
+
+/* Moments of one row do not depend on its neighbours or where it stands; columns keep apart. */
+TT_TEST (rows_and_columns_keep_apart) {
+  enum { ROWS = 5, MEMBERS = 4, K = 2 };
+  tt_moments *a = moments(ROWS, 3), *b = moments(ROWS, 3);
+  for (uint32_t i = 0; i < MEMBERS; i++) {
+    float mean[K * ROWS], variance[K * ROWS], turned_mean[K * ROWS], turned_variance[K * ROWS];
+    for (int k = 0; k < K; k++)
+      for (int r = 0; r < ROWS; r++) {
+        tt_random4 u = tt_random(1, i, TT_PURPOSE_INIT, (uint32_t)k, (uint32_t)r);
+        int at = k * ROWS + r, turned = k * ROWS + ROWS - 1 - r;
+        mean[at] = turned_mean[turned] = tt_uniform(u.v[0]);
+        variance[at] = turned_variance[turned] = tt_uniform(u.v[1]);
+      }
+    tt_moments_add(a, 1, K, 1.0 + i, mean, variance, ROWS);
+    tt_moments_add(b, 1, K, 1.0 + i, turned_mean, turned_variance, ROWS);
+  }
+  for (int r = 0; r < ROWS; r++) {
+    for (int k = 1; k < 3; k++) {
+      tt_uncertainty x = tt_moments_at(a, r, k), y = tt_moments_at(b, ROWS - 1 - r, k);
+      TT_CHECK(memcmp(&x, &y, sizeof x), ==, 0);
+    }
+    TT_CHECK(isnan(tt_moments_at(a, r, 0).mean), !=, 0); /* nobody predicted column 0 */
+  }
+  tt_moments_clear(a);
+  TT_CHECK(isnan(tt_moments_at(a, 0, 1).mean), !=, 0);
+  tt_moments_destroy(&a);
+  tt_moments_destroy(&b);
+}
+
+/* The sums of squares do not cancel for members that agree on a large mean. */
+TT_TEST (small_spreads_around_large_means_survive) {
+  tt_moments *m = moments(1, 1);
+  for (int i = 0; i < 1000; i++) {
+    float mean = 1e6f + (float)(i % 2);
+    tt_moments_add(m, 0, 1, 1.0, &mean, NULL, 1);
+  }
+  tt_uncertainty s = tt_moments_at(m, 0, 0);
+  near(s.mean, 1e6 + 0.5);
+  TT_CHECK(fabs(s.epistemic - 0.5), <=, 1e-9);
+  TT_CHECK(s.aleatoric, ==, 0.0);
+  tt_moments_destroy(&m);
+}
+
+/* ---- quantiles ---- */
+
+TT_TEST (quantiles_of_one_gaussian) {
+  const double q[] = {0.001, 0.025, 0.1, 0.5, 0.9, 0.975, 0.999};
+  const double z[] = {-3.090232306167813, -1.959963984540054, -1.281551565544600, 0.0,
+                      1.281551565544600,  1.959963984540054,  3.090232306167813};
+  const double mean = 12.5, variance = 6.25, w = 3.0;
+  for (int i = 0; i < 7; i++) {
+    double got = tt_mixture_quantile(1, &w, &mean, &variance, q[i]);
+    TT_CHECK(fabs(got - (mean + 2.5 * z[i])), <=, 1e-8 * 12.5);
+  }
+}
+
+TT_TEST (quantiles_of_points_are_the_points) {
+  const double w[] = {1.0, 2.0, 0.0, 1.0}, mean[] = {3.0, -1.0, 99.0, 7.0}, none[4] = {0};
+  const double q[] = {0.1, 0.49, 0.51, 0.74, 0.76, 0.99}, want[] = {-1, -1, 3, 3, 7, 7};
+  for (int i = 0; i < 6; i++)
+    TT_CHECK(fabs(tt_mixture_quantile(4, w, mean, none, q[i]) - want[i]), <=, 1e-8 * 7.0);
+}
+
+/* The quantile is where the distribution function is q, and rises with q. */
+TT_TEST (quantiles_invert_the_distribution) {
+  const double w[] = {1.0, 3.0, 0.5}, mean[] = {0.0, 5.0, -40.0}, variance[] = {1.0, 0.01, 9.0};
+  double last = -INFINITY;
+  for (int i = 1; i < 200; i++) {
+    double q = i / 200.0, at = tt_mixture_quantile(3, w, mean, variance, q), cdf = 0.0;
+    for (int k = 0; k < 3; k++)
+      cdf += w[k] / 4.5 * 0.5 * erfc((mean[k] - at) / sqrt(2.0 * variance[k]));
+    TT_CHECK(fabs(cdf - q), <=, 1e-6);
+    TT_CHECK(at, >, last);
+    last = at;
+  }
+  TT_CHECK(isnan(tt_mixture_quantile(0, w, mean, variance, 0.5)), !=, 0);
+}
+
+/* ---- engines ---- */
+
+enum { EACH = 4, ROWS = 600, INPUTS = 3 };
+
+/* Two ensembles of two targets each; one member has no share, one a double. */
+static tt_trained_ensemble *committee(tt_output output)
+{
+  const int64_t hidden[] = {17, 5};
+  const double level[] = {0.1, 0.5, 0.9};
+  tt_model_shape shape = {.inputs = INPUTS,
+                          .targets = 2,
+                          .hidden = hidden,
+                          .layers = 2,
+                          .activation = TT_ACT_tanh,
+                          .output = output,
+                          .levels = 3,
+                          .level = level};
+  tt_trained_ensemble *c = NULL;
+  tt_model m;
+  TT_CHECK_OK(tt_model_lay_out(&shape, &m));
+  TT_CHECK_OK(tt_trained_ensemble_create(&m, 2, 2 * EACH, &c));
+  c->variance_floor = 1e-3f;
+  for (int e = 0; e < 2; e++) {
+    c->ensemble[e] = (tt_ensemble){.first = e * EACH, .members = EACH, .targets = 2};
+    TT_CHECK_OK(TT_ALLOC(c->ensemble[e].column, 2));
+    c->ensemble[e].column[0] = e;
+    c->ensemble[e].column[1] = 1 - e;
+  }
+  for (int64_t i = 0; i < c->members; i++) {
+    tt_model_init_weights(&m, TT_INIT_fan_in_uniform, 3, (uint64_t)i, c->w + i * m.params);
+    c->weight[i] = i == 1 ? 0.0 : i == 6 ? 2.0 : 1.0;
+  }
+  return c;
+}
+
+static float *inputs(void)
+{
+  float *x = NULL;
+  TT_CHECK_OK(TT_ALLOC(x, ROWS * INPUTS));
+  for (uint32_t i = 0; i < ROWS * INPUTS; i++)
+    x[i] = 4.0f * tt_uniform(tt_random(5, 5, TT_PURPOSE_INIT, 0, i).v[0]) - 2.0f;
+  return x;
+}
+
+/* Moments of the members' own predictions [G][2][K q][ROWS], added in member order. */
+static tt_moments *by_hand(const tt_trained_ensemble *c, const float *said)
+{
+  int64_t k = tt_trained_ensemble_width(c), column = 0;
+  tt_moments *m = moments(ROWS, tt_trained_ensemble_columns(c));
+  for (int64_t e = 0; e < c->ensembles; column += k, e++)
+    for (int64_t i = 0; i < c->ensemble[e].members; i++) {
+      int64_t who = c->ensemble[e].first + i;
+      const float *mean = said + who * 2 * k * ROWS;
+      tt_moments_add(m, column, k, c->weight[who], mean, mean + k * ROWS, ROWS);
+    }
+  return m;
+}
+
+/* Rows [first, first + rows) of two moments are equal to the bit. */
+static void same_moments(const tt_moments *all, const tt_moments *some, int64_t first, int64_t rows)
+{
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t k = 0; k < all->columns; k++) {
+      tt_uncertainty a = tt_moments_at(all, first + r, k), b = tt_moments_at(some, r, k);
+      TT_CHECK(a.mean, ==, b.mean);
+      TT_CHECK(a.total, ==, b.total);
+      TT_CHECK(a.aleatoric, ==, b.aleatoric);
+      TT_CHECK(a.epistemic, ==, b.epistemic);
+    }
+}
+
+static void predicts(way by, tt_output output)
+{
+  tt_trained_ensemble *c = committee(output);
+  float *x = inputs(), *said = NULL;
+  int64_t columns = tt_trained_ensemble_columns(c);
+  TT_CHECK(columns, ==, 4 * c->model.quantities);
+  tt_moments *all = moments(ROWS, columns);
+  TT_CHECK_OK(TT_ALLOC(said, c->members * 2 * tt_trained_ensemble_width(c) * ROWS));
+  TT_CHECK_OK(by.ops->predict(c, &by.use, ROWS, x, all, said));
+  tt_moments *want = by_hand(c, said);
+  same_moments(want, all, 0, ROWS);
+  for (int64_t k = 0; k < columns; k++) TT_CHECK(tt_moments_at(all, 0, k).epistemic, >, 0.0);
+  if (output == TT_OUTPUT_mean) TT_CHECK(tt_moments_at(all, 0, 0).aleatoric, ==, 0.0);
+  const int64_t cut[] = {0, 1, 2, 18, 35, 291, 547, ROWS};
+  for (int i = 0; i + 1 < 8; i++) {
+    way with = by;
+    with.use.threads = 1 + i % 2;
+    tt_moments *part = moments(cut[i + 1] - cut[i], columns);
+    TT_CHECK_OK(by.ops->predict(c, &with.use, part->rows, x + cut[i] * INPUTS, part, NULL));
+    same_moments(all, part, cut[i], part->rows);
+    tt_moments_destroy(&part);
+  }
+  by.use.threads = 2;
+  TT_CHECK_OK(by.ops->predict(c, &by.use, ROWS, x, all, NULL)); /* cleared first */
+  same_moments(want, all, 0, ROWS);
+  tt_moments_destroy(&all);
+  tt_moments_destroy(&want);
+  tt_free(said);
+  tt_free(x);
+  tt_trained_ensemble_destroy(&c);
+}
+
+TT_TEST (predictions_are_the_moments_of_the_members) {
+  way by[MAX_WAYS];
+  for (int i = 0, n = ways(by); i < n; i++)
+    for (int output = 0; output < TT_OUTPUT_COUNT; output++) predicts(by[i], (tt_output)output);
+}
+
+/* A member of the committee says what its network computes, in double. */
+TT_TEST (members_say_what_their_networks_compute) {
+  way by[MAX_WAYS];
+  for (int i = 0, n = ways(by); i < n; i++) {
+    const int64_t hidden = 1; /* one tanh: written out by hand */
+    tt_trained_ensemble *c = NULL;
+    tt_model m;
+    TT_CHECK_OK(tt_model_plain(1, 1, &hidden, 1, TT_ACT_tanh, TT_OUTPUT_mean_variance, &m));
+    TT_CHECK_OK(tt_trained_ensemble_create(&m, 1, 1, &c));
+    c->ensemble[0] = (tt_ensemble){.members = 1, .targets = 1};
+    c->variance_floor = 0.01f;
+    c->weight[0] = 1.0;
+    const float w[] = {0.5f, 0.25f, 2.0f, -3.0f, 0.125f, 1.5f}; /* W0 b0 | W1 (mean, raw) b1 */
+    memcpy(c->w, w, sizeof w);
+    float x = 0.75f, said[2];
+    TT_CHECK_OK(by[i].ops->predict(c, &by[i].use, 1, &x, NULL, said));
+    double h = tanh(0.5 * 0.75 + 0.25);
+    TT_CHECK(fabs((double)said[0] - (2.0 * h + 0.125)), <=, 1e-6);
+    TT_CHECK(fabs((double)said[1] - (log1p(exp(-3.0 * h + 1.5)) + 0.01)), <=, 1e-6);
+    tt_trained_ensemble_destroy(&c);
+  }
+}
