@@ -43,9 +43,9 @@ model:     {{hidden: [50], activation: relu}}
 ensembles: [{{name: ensemble, members: 5}}]
 train:     {{loss: {loss}, learning_rate: {rate}, batch_size: {batch}, epochs: {epochs}}}
 pool:      {{file: data.h5, labels: y}}
-score:     {{by: {by}}}
+score:     {{acquisition: {by}}}
 select:    {{batch: {picks}}}
-label:     {{mode: hidden, validation: 0}}
+label:     {{mode: hidden, validation_fraction: 0}}
 stop:      {{labels: {last}}}
 campaign:  {{directory: '{by}'}}
 run:       {{seed: {seed}, device: cpu, threads: 1}}
@@ -124,7 +124,7 @@ def main():
     p.add_argument("--splits", type=int, default=20)
     p.add_argument("--seed", type=int, default=1, help="of the first labels and the members")
     p.add_argument("--jobs", type=int, default=2, help="campaigns at a time")
-    p.add_argument("--by", default="epistemic_std", help="score.by of the picks")
+    p.add_argument("--by", default="epistemic_std", help="score.acquisition of the picks")
     p.add_argument("--loss", default="mse", help="train.loss; gaussian_nll for --by total_std")
     p.add_argument("--learning-rate", type=float, default=0.01)
     p.add_argument("--batch-size", type=int, default=10)

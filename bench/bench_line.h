@@ -18,7 +18,7 @@ typedef struct bench_setting {
   double roof;        /* FLOP/s that the device could reach, for a percentage */
 } bench_setting;
 
-/* NULL-terminated: of the cuda engine the words of run.path, of another its name alone. */
+/* NULL-terminated: of the cuda engine the words of run.gpu_path, of another its name alone. */
 const char *const *bench_ways(const tt_engine_ops *ops);
 extern const char *const *const bench_precisions; /* the words of run.precision */
 

@@ -74,7 +74,7 @@ data:      {{file: '{data}', inputs: x, targets: y, normalize: standard,
 model:     {{hidden: [50], activation: relu, output: mean_variance}}
 ensembles: [{{name: ensemble, members: 5}}]
 train:     {{loss: gaussian_nll, variance_floor: 1e-6, optimizer: adam, learning_rate: 0.01,
-            batch_size: 100, epochs: 40, adversarial: {adversarial}}}
+            batch_size: 100, epochs: 40, adversarial_epsilon: {adversarial}}}
 run:       {{seed: {seed}, device: cpu, threads: {threads}, directory: '{out}'}}
 """
 

@@ -65,7 +65,7 @@ def write_samples(path, rows, seed):
 def picks_of(campaign):
     import h5py
     with h5py.File(campaign / "campaign.h5") as f:
-        return f["pick_row"][:].tolist()
+        return f["query_row"][:].tolist()
 
 
 def run_step(args, folder, ranks):

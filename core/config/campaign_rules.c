@@ -78,18 +78,19 @@ static void check_pool(tt_config_reader *r)
 static void check_score(tt_config_reader *r)
 {
   static const tt_source_location start = {.line = 1, .column = 1};
-  const tt_source_location *at = AT(score_by)->given ? AT(score_by) : &start;
+  const tt_source_location *at = AT(score_acquisition)->given ? AT(score_acquisition) : &start;
   char fitting[TT_REASON_SIZE];
-  if (AT(score_by)->bad) return;
+  if (AT(score_acquisition)->bad) return;
   for (int64_t k = 0; k < r->cfg->ensembles; k++) {
     const tt_ensemble_config *own = &r->cfg->ensemble[k];
     tt_output output = own->model_output < 0 ? tt_loss_output_head((tt_loss)own->train_loss)
                                              : (tt_output)own->model_output;
-    if (tt_acquisition_supports((tt_acquisition)r->cfg->score_by, output)) continue;
+    if (tt_acquisition_supports((tt_acquisition)r->cfg->score_acquisition, output)) continue;
     tt_acquisition_list_supported(output, fitting, sizeof fitting);
     tt_config_error(
-        r, at, "score.by: %s does not fit ensembles[%" PRId64 "], which has output %s; choose %s",
-        tt_choice_acquisition[r->cfg->score_by], k, tt_choice_output[output], fitting);
+        r, at,
+        "score.acquisition: %s does not fit ensembles[%" PRId64 "], which has output %s; choose %s",
+        tt_choice_acquisition[r->cfg->score_acquisition], k, tt_choice_output[output], fitting);
   }
 }
 
@@ -105,9 +106,11 @@ static void check_target_weights(tt_config_reader *r)
 {
   const tt_config *c = r->cfg;
   int64_t given = c->score_target_weights.count;
-  if (c->score_targets != TT_TARGET_REDUCTION_weighted || AT(score_target_weights)->bad) return;
+  if (c->score_target_reduction != TT_TARGET_REDUCTION_weighted || AT(score_target_weights)->bad)
+    return;
   if (!given)
-    tt_config_error(r, AT(score_targets), "score.targets: weighted needs score.target_weights");
+    tt_config_error(r, AT(score_target_reduction),
+                    "score.target_reduction: weighted needs score.target_weights");
   if (all_zero(&c->score_target_weights))
     tt_config_error(r, AT(score_target_weights),
                     "score.target_weights are all 0: no target would count");
@@ -125,8 +128,9 @@ static void check_weights(tt_config_reader *r)
 {
   const tt_config *c = r->cfg;
   if (AT(score_weights)->bad) return;
-  if (c->score_combine == TT_ENSEMBLE_REDUCTION_weighted && !c->score_weights.count)
-    tt_config_error(r, AT(score_combine), "score.combine: weighted needs score.weights");
+  if (c->score_ensemble_reduction == TT_ENSEMBLE_REDUCTION_weighted && !c->score_weights.count)
+    tt_config_error(r, AT(score_ensemble_reduction),
+                    "score.ensemble_reduction: weighted needs score.weights");
   if (c->score_weights.count && c->score_weights.count != c->ensembles)
     tt_config_error(r, AT(score_weights),
                     "score.weights has %" PRId64 " numbers, but there are %" PRId64 " ensembles",
@@ -157,12 +161,12 @@ static void check_select(tt_config_reader *r)
     tt_config_error(r, AT(select_upper),
                     "select.upper: %s is not above select.lower: %s; there would be no candidates",
                     c->select_upper, c->select_lower);
-  if (lower.is_quantile && c->stop_accurate < 1.0)
+  if (lower.is_quantile && c->stop_accurate_fraction < 1.0)
     tt_config_error(
-        r, AT(stop_accurate),
-        "stop.accurate: %g; with select.lower: %s the accurate part is %g in every round; "
+        r, AT(stop_accurate_fraction),
+        "stop.accurate_fraction: %g; with select.lower: %s the accurate part is %g in every round; "
         "write select.lower as a score",
-        c->stop_accurate, c->select_lower, lower.value);
+        c->stop_accurate_fraction, c->select_lower, lower.value);
   if (c->select_prefilter >= 0 && c->select_prefilter < c->select_batch &&
       !AT(select_prefilter)->bad && !AT(select_batch)->bad)
     tt_config_error(r, AT(select_prefilter),
@@ -173,16 +177,16 @@ static void check_select(tt_config_reader *r)
 /* New labels go on where the first data leave off. */
 static void check_validation(tt_config_reader *r, int has_validation)
 {
-  double part = r->cfg->label_validation;
-  if (AT(label_validation)->bad) return;
+  double part = r->cfg->label_validation_fraction;
+  if (AT(label_validation_fraction)->bad) return;
   if (part > 0.0 && !has_validation)
-    tt_config_error(r, AT(label_validation),
-                    "label.validation: %g, but the first data have no validation rows; "
+    tt_config_error(r, AT(label_validation_fraction),
+                    "label.validation_fraction: %g, but the first data have no validation rows; "
                     "give data.split.validation above 0",
                     part);
   if (part >= 1.0)
-    tt_config_error(r, AT(label_validation),
-                    "label.validation: 1: no new label would be trained on");
+    tt_config_error(r, AT(label_validation_fraction),
+                    "label.validation_fraction: 1: no new label would be trained on");
 }
 
 static void check_label(tt_config_reader *r)
@@ -210,10 +214,11 @@ static void check_stop(tt_config_reader *r, int has_test)
     tt_config_error(r, AT(stop_plateau_rounds), "stop.plateau_rounds looks at errors, %s", fix);
   if (!has_test && c->stop_change > 0.0)
     tt_config_error(r, AT(stop_change), "stop.change looks at predictions, %s", fix);
-  if (c->stop_accurate < 1.0 && !*c->select_lower)
-    tt_config_error(r, AT(stop_accurate),
-                    "stop.accurate: %g counts the candidates below select.lower: give that too",
-                    c->stop_accurate);
+  if (c->stop_accurate_fraction < 1.0 && !*c->select_lower)
+    tt_config_error(
+        r, AT(stop_accurate_fraction),
+        "stop.accurate_fraction: %g counts the candidates below select.lower: give that too",
+        c->stop_accurate_fraction);
 }
 
 /* What a growing data set has no place for. */

@@ -226,14 +226,14 @@ static void check_fusion(const rules *c)
   const tt_ensemble_config *own = c->own;
   char text[TT_OPTION_PATH_SIZE];
   if (own->train_method != TT_METHOD_fusion || INVALID(train_method)) return;
-  if (own->train_batches != TT_BATCH_ORDER_shared && !INVALID(train_batches))
-    report_error(c, AT(train_method), ": fusion needs train.batches: shared, but that is %s",
-                 choice_and_origin(c, AT(train_batches), text));
+  if (own->train_batch_order != TT_BATCH_ORDER_shared && !INVALID(train_batch_order))
+    report_error(c, AT(train_method), ": fusion needs train.batch_order: shared, but that is %s",
+                 choice_and_origin(c, AT(train_batch_order), text));
   if (own->train_resample != TT_RESAMPLE_none && !INVALID(train_resample))
     report_error(c, AT(train_method), ": fusion needs train.resample: none, but that is %s",
                  choice_and_origin(c, AT(train_resample), text));
-  if (LARGEST(adversarial) > 0.0)
-    report_error(c, AT(train_adversarial), " cannot be combined with method: fusion");
+  if (LARGEST(adversarial_epsilon) > 0.0)
+    report_error(c, AT(train_adversarial_epsilon), " cannot be combined with method: fusion");
   if (LARGEST(label_noise) > 0.0)
     report_error(c, AT(train_label_noise), " cannot be combined with method: fusion");
   if (own->train_on_diverged_retries > 0 && !INVALID(train_on_diverged_retries))
@@ -247,15 +247,16 @@ static void check_stopping(const rules *c, int has_validation, const char *fix)
 {
   const tt_ensemble_config *own = c->own;
   int folds = own->train_resample == TT_RESAMPLE_kfold;
-  int ensemble = own->train_stop == TT_EARLY_STOPPING_ensemble && !INVALID(train_stop);
+  int ensemble =
+      own->train_early_stopping == TT_EARLY_STOPPING_ensemble && !INVALID(train_early_stopping);
   if (ensemble && own->train_on_diverged_retries > 0 && !INVALID(train_on_diverged_retries))
-    report_error(
-        c, AT(train_on_diverged_retries),
-        ": with stop: ensemble a member cannot begin again behind the others; set it to 0");
+    report_error(c, AT(train_on_diverged_retries),
+                 ": with early_stopping: ensemble a member cannot begin again behind the others; "
+                 "set it to 0");
   if (ensemble && LARGEST(patience) <= 0.0 && !INVALID(train_patience))
-    report_error(c, AT(train_stop), ": ensemble needs train.patience above 0");
+    report_error(c, AT(train_early_stopping), ": ensemble needs train.patience above 0");
   if (ensemble && folds && !INVALID(train_resample))
-    report_error(c, AT(train_stop),
+    report_error(c, AT(train_early_stopping),
                  ": with ensemble all members need the same validation rows, but "
                  "train.resample: kfold gives each its own");
   if (LARGEST(patience) > 0.0 && !has_validation && !folds)
@@ -304,7 +305,7 @@ static void check_sweeps(const rules *c)
                  ": list: %" PRId64 " values for %" PRId64 " members; give each member one",
                  own->sweep[i].count, own->members);
   }
-  int part = c->r->own[c->k][AT(first)].given; /* of a grid that other jobs complete */
+  int part = c->r->own[c->k][AT(first_member)].given; /* of a grid that other jobs complete */
   if (last >= 0 && own->members % product && !part)
     report_error(c, tt_hyper_option[own->sweep[last].hyper],
                  ": grid: %" PRId64 " members are not a multiple of the %" PRId64
@@ -351,7 +352,7 @@ static void check_shared_values(const rules *c)
   static const struct {
     int hyper, snapshot, fusion, ensemble;
   } common[] = {{TT_HYPER_epochs, 1, 1, 1},
-                {TT_HYPER_batches, 0, 1, 0},
+                {TT_HYPER_batch_order, 0, 1, 0},
                 {TT_HYPER_patience, 0, 1, 1},
                 {TT_HYPER_min_delta, 0, 1, 1}};
   const tt_ensemble_config *own = c->own;
@@ -361,7 +362,8 @@ static void check_shared_values(const rules *c)
     if (swept(c, row) < 0) continue;
     if (common[i].fusion && own->train_method == TT_METHOD_fusion) why = "method: fusion";
     if (common[i].snapshot && own->train_method == TT_METHOD_snapshot) why = "method: snapshot";
-    if (common[i].ensemble && own->train_stop == TT_EARLY_STOPPING_ensemble) why = "stop: ensemble";
+    if (common[i].ensemble && own->train_early_stopping == TT_EARLY_STOPPING_ensemble)
+      why = "early_stopping: ensemble";
     if (why) report_error(c, row, ": with %s all members of an ensemble have the same", why);
   }
 }

@@ -17,28 +17,29 @@ enum { MAX_DEPENDENCIES = 32 };
  * others waits. */
 static int list_dependencies(const tt_config *c, dependency dependencies[MAX_DEPENDENCIES])
 {
-  const int by = c->score_by, select = c->select_method;
+  const int by = c->score_acquisition, select = c->select_method;
   const int random = by == TT_ACQUISITION_random, hidden = c->label_mode == TT_LABEL_hidden;
   const int bound = by == TT_ACQUISITION_confidence_bound;
   const int noise = c->campaign_warm_start == TT_WARM_START_shrink_perturb;
   const int slurm = c->label_mode == TT_LABEL_slurm;
   const int called = c->label_mode == TT_LABEL_command || slurm;
-  const int needs_weights = c->score_combine == TT_ENSEMBLE_REDUCTION_weighted ||
-                            c->score_combine == TT_ENSEMBLE_REDUCTION_quota;
+  const int needs_weights = c->score_ensemble_reduction == TT_ENSEMBLE_REDUCTION_weighted ||
+                            c->score_ensemble_reduction == TT_ENSEMBLE_REDUCTION_quota;
   const dependency all[] = {
       {AT(campaign_shrink), AT(campaign_warm_start), noise},
       {AT(campaign_perturb), AT(campaign_warm_start), noise},
       {AT(pool_labels), AT(label_mode), hidden},
       {AT(pool_chunks), AT(pool_command), c->pool_command.count > 0},
-      {AT(score_target_weights), AT(score_targets),
-       c->score_targets == TT_TARGET_REDUCTION_weighted},
-      {AT(score_weights), AT(score_combine), needs_weights},
-      {AT(score_floor), AT(score_by), random || by == TT_ACQUISITION_relative_std},
-      {AT(score_goal), AT(score_by), random || bound || by == TT_ACQUISITION_expected_improvement},
-      {AT(score_kappa), AT(score_by), random || bound},
+      {AT(score_target_weights), AT(score_target_reduction),
+       c->score_target_reduction == TT_TARGET_REDUCTION_weighted},
+      {AT(score_weights), AT(score_ensemble_reduction), needs_weights},
+      {AT(score_floor), AT(score_acquisition), random || by == TT_ACQUISITION_relative_std},
+      {AT(score_goal), AT(score_acquisition),
+       random || bound || by == TT_ACQUISITION_expected_improvement},
+      {AT(score_kappa), AT(score_acquisition), random || bound},
       {AT(select_prefilter), AT(select_method),
        select == TT_SELECT_kcenter || select == TT_SELECT_penalty},
-      {AT(select_length), AT(select_method), select == TT_SELECT_penalty},
+      {AT(select_length_scale), AT(select_method), select == TT_SELECT_penalty},
       {AT(select_temperature), AT(select_method), select == TT_SELECT_stochastic},
       {AT(label_command), AT(label_mode), called || hidden},
       {AT(label_concurrency), AT(label_mode), called || hidden},

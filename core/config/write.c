@@ -256,10 +256,11 @@ static void write_ensemble_notes(int markdown, FILE *out)
 {
   const char *tick = markdown ? "`" : "", *indent = markdown ? "" : "  ";
   const char *mark = markdown ? "- " : "    ";
-  fprintf(out,
-          "\n%sAn ensemble may set any option of model and train but train.max_failed for itself:\n"
-          "%s%s{name: a, model: {hidden: [50]}, train: {learning_rate: 1e-2}}%s\n",
-          indent, indent, tick, tick);
+  fprintf(
+      out,
+      "\n%sAn ensemble may set any option of model and train but train.max_diverged for itself:\n"
+      "%s%s{name: a, model: {hidden: [50]}, train: {learning_rate: 1e-2}}%s\n",
+      indent, indent, tick, tick);
   fprintf(out, "\n%s%ssweep%s gives members values of their own, of the options\n%s", indent, tick,
           tick, indent);
   for (int i = 0; i < TT_HYPER_COUNT; i++)

@@ -2,7 +2,7 @@
  *
  * A score is a number for one row of the pool, one ensemble and one of its targets, the higher the
  * more wanted; over the targets of an ensemble, and over ensembles, scores are joined by the
- * options score.targets and score.combine.
+ * options score.target_reduction and score.ensemble_reduction.
  *
  * Units. score.scaled: true: predictions are what the networks say, counted from the mean of the
  * target's training labels in units of their standard deviation (data.normalize: none: 0 and 1);

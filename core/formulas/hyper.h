@@ -19,9 +19,10 @@
   X(anchor, float, F32, "1", "pull towards the initial weights")                                   \
   X(dropout, float, F32, "1", "probability of a hidden unit to be left out of a step")             \
   X(label_noise, float, F32, "1", "standard deviation of the noise on normalised targets")         \
-  X(adversarial, float, F32, "1", "step of adversarial inputs, part of each input's range")        \
+  X(adversarial_epsilon, float, F32, "1",                                                          \
+    "step of adversarial inputs, part of each input's range")                                      \
   X(init_scale, float, F32, "1", "factor on the initial weights")                                  \
-  X(features, float, F32, "1", "part of the inputs a member sees")                                 \
+  X(feature_fraction, float, F32, "1", "part of the inputs a member sees")                         \
   X(warmup, float, F32, "epochs", "linear growth of the step size at the start")                   \
   X(schedule_gamma, float, F32, "1", "factor of a step of the schedule")                           \
   X(schedule_min, float, F32, "1", "lowest part of learning_rate")                                 \
@@ -31,7 +32,7 @@
   X(min_delta, float, F32, "1", "how much better a validation loss must be to count")              \
   X(patience, int32_t, I32, "epochs", "epochs without a better loss; 0 = never stops")             \
   X(epochs, int32_t, I32, "epochs", "most epochs")                                                 \
-  X(batches, int32_t, I32, NULL, "order of rows: 0 own, 1 shared")
+  X(batch_order, int32_t, I32, NULL, "order of rows: 0 own, 1 shared")
 
 typedef struct tt_hyper {
 #define X(name, type, ...) type name;

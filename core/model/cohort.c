@@ -12,7 +12,8 @@ tt_state_shape tt_cohort_state_shape(const tt_cohort *c)
                           .epochs = c->max_epochs,
                           .averages = c->average != TT_AVERAGE_none,
                           .snapshots = c->snapshots,
-                          .judged = c->stop == TT_EARLY_STOPPING_ensemble ? c->max_epochs : 0};
+                          .ensemble_epochs =
+                              c->stop == TT_EARLY_STOPPING_ensemble ? c->max_epochs : 0};
 }
 
 tt_loss_args tt_cohort_loss_args(const tt_cohort *c)
@@ -37,8 +38,8 @@ static const char *member_needs_layered(const tt_hyper *h)
   if (h->dropout > 0.0f) return "dropout is for the layered path";
   if (h->label_noise > 0.0f) return "label_noise is for the layered path";
   if (h->anchor > 0.0f) return "anchor is for the layered path";
-  if (h->adversarial > 0.0f) return "adversarial training is for the layered path";
-  if (h->features < 1.0f && h->features > 0.0f)
+  if (h->adversarial_epsilon > 0.0f) return "adversarial training is for the layered path";
+  if (h->feature_fraction < 1.0f && h->feature_fraction > 0.0f)
     return "a part of the features is for the layered path";
   return NULL;
 }
@@ -111,7 +112,7 @@ tt_err tt_cohort_rows(const tt_cohort *c, const tt_dataset *d, int64_t row_set, 
 static tt_shuffle feature_order(const tt_cohort *c, const tt_member *m, int64_t *visible)
 {
   int64_t inputs = c->model.inputs;
-  *visible = llround((double)m->hyper.features * (double)inputs);
+  *visible = llround((double)m->hyper.feature_fraction * (double)inputs);
   if (*visible < 1) *visible = 1;
   return tt_shuffle_make((uint32_t)inputs, c->seed, m->stream, TT_PURPOSE_FEATURES, 0);
 }
@@ -145,7 +146,7 @@ void tt_member_init_weights(const tt_cohort *c, const tt_member *m, int32_t atte
     const tt_layer *layer = &model->layer[l];
     for (int64_t p = layer->weight; p < layer->bias + layer->out; p++) w[p] *= scale;
   }
-  if (m->hyper.features < 1.0f) zero_masked_inputs(c, m, w);
+  if (m->hyper.feature_fraction < 1.0f) zero_masked_inputs(c, m, w);
 }
 
 int64_t tt_cohort_epoch_rows(const tt_cohort *c, int64_t labelled)
@@ -159,7 +160,7 @@ tt_sampler tt_member_sampler(const tt_cohort *c, const tt_member *m, int32_t att
                              int64_t labelled, int64_t epoch)
 {
   return tt_sampler_init(tt_attempt_seed(c->seed, c->retry_reseed, attempt), m->stream,
-                         (tt_batch_order)m->hyper.batches, c->resample, (uint32_t)labelled,
+                         (tt_batch_order)m->hyper.batch_order, c->resample, (uint32_t)labelled,
                          (uint32_t)tt_cohort_epoch_rows(c, labelled), (uint32_t)epoch);
 }
 

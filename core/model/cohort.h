@@ -23,9 +23,10 @@ typedef struct tt_ensemble {
 } tt_ensemble;
 
 typedef struct tt_member {
-  int32_t ensemble, index; /* which ensemble, and its number there: from ensembles[].first on */
-  uint64_t stream;         /* key of its random numbers: (hash of ensemble name, index) */
-  int32_t snapshot;        /* 1, 2, ...: of snapshots made members (snapshot.h); else 0 */
+  int32_t ensemble,
+      index;        /* which ensemble, and its number there: from ensembles[].first_member on */
+  uint64_t stream;  /* key of its random numbers: (hash of ensemble name, index) */
+  int32_t snapshot; /* 1, 2, ...: of snapshots made members (snapshot.h); else 0 */
   tt_hyper hyper;
 } tt_member;
 

@@ -187,7 +187,7 @@ static tt_err add_ensemble(const cohort_builder *k, const tt_ensemble_config *ow
   for (int64_t i = 0; i < e->members; i++) {
     tt_member *m = &c->member[e->first + i];
     m->ensemble = (int32_t)number;
-    m->index = (int32_t)(own->first + i);
+    m->index = (int32_t)(own->first_member + i);
     m->stream = (uint64_t)e->key << 32 | (uint32_t)m->index;
     m->hyper = hyper(own);
     tt_sweep_apply(own->sweeps, own->sweep, &(tt_sweep_member){c->seed, m->stream, m->index, i},
@@ -230,7 +230,7 @@ static tt_err set_options(const cohort_builder *k, int64_t i, tt_cohort *c)
   c->nesterov = own->train_nesterov;
   c->schedule = (tt_schedule)own->train_schedule;
   c->schedule_options.growth = (float)own->train_schedule_growth;
-  c->schedule_options.peak = (float)own->train_schedule_peak;
+  c->schedule_options.peak = (float)own->train_schedule_pct_start;
   for (int64_t m = 0; m < own->train_schedule_milestones.count && m < TT_MAX_MILESTONES; m++)
     c->schedule_options.milestone[c->schedule_options.milestones++] =
         (int32_t)own->train_schedule_milestones.value[m];
@@ -243,7 +243,7 @@ static tt_err set_options(const cohort_builder *k, int64_t i, tt_cohort *c)
   c->average = (tt_weight_average)own->train_average;
   /* members that learn together are only good together */
   c->stop = c->method == TT_METHOD_fusion ? TT_EARLY_STOPPING_ensemble
-                                          : (tt_early_stopping)own->train_stop;
+                                          : (tt_early_stopping)own->train_early_stopping;
   c->retries = (int32_t)own->train_on_diverged_retries;
   c->retry_lr_scale = (float)own->train_on_diverged_lr_scale;
   c->retry_reseed = own->train_on_diverged_reseed;

@@ -71,7 +71,7 @@ static void copy_snapshot(const tt_state *from, int64_t i, int64_t s, int32_t ep
          (size_t)until * sizeof(float));
   TT_FIELD(expanded, epoch)[to] = until;
   TT_FIELD(expanded, step)[to] = taken ? batches * until : TT_FIELD(from, step)[i];
-  TT_FIELD(expanded, rate)[to] = TT_FIELD(from, rate)[i];
+  TT_FIELD(expanded, lr_factor)[to] = TT_FIELD(from, lr_factor)[i];
   TT_FIELD(expanded, attempt)[to] = TT_FIELD(from, attempt)[i];
   TT_FIELD(expanded, status)[to] = taken ? TT_STATUS_finished : TT_STATUS_diverged;
   float loss = taken ? TT_FIELD(from, loss_validation)[i * e + epochs - 1] : NAN;

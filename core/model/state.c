@@ -23,12 +23,12 @@ static void set_initial_values(tt_state *s)
 {
   for (int64_t i = 0; i < s->count; i++) {
     TT_FIELD(s, best_loss)[i] = TT_FIELD(s, plateau_best)[i] = INFINITY;
-    TT_FIELD(s, rate)[i] = 1.0f;
+    TT_FIELD(s, lr_factor)[i] = 1.0f;
     TT_FIELD(s, best_epoch)[i] = -1;
   }
   for (int64_t i = 0; i < s->count * s->epochs; i++)
     TT_FIELD(s, loss_train)[i] = TT_FIELD(s, loss_validation)[i] = NAN;
-  for (int64_t i = 0; i < s->count * s->judged; i++) TT_FIELD(s, loss_ensemble)[i] = NAN;
+  for (int64_t i = 0; i < s->count * s->ensemble_epochs; i++) TT_FIELD(s, loss_ensemble)[i] = NAN;
 }
 
 static tt_err allocate(tt_state *s)
@@ -50,7 +50,7 @@ tt_err tt_state_create(tt_slice which, tt_state_shape shape, tt_state **out)
                   .epochs = shape.epochs,
                   .averages = shape.averages,
                   .snapshots = shape.snapshots,
-                  .judged = shape.judged};
+                  .ensemble_epochs = shape.ensemble_epochs};
   tt_err e = allocate(s);
   if (e) {
     tt_state_destroy(&s);

@@ -32,11 +32,11 @@ typedef enum tt_status {
   X(status, int8_t, 1)                          /* tt_status */                                    \
   X(loss_train, float, s->epochs)               /* [E] NaN after the end */                        \
   X(loss_validation, float, s->epochs)          /* [E] NaN without validation */                   \
-  X(loss_ensemble, float, s->judged)            /* [E] validation loss of its ensemble as one */   \
+  X(loss_ensemble, float, s->ensemble_epochs)   /* [E] validation loss of its ensemble as one */   \
   X(average, float, s->averages * s->params)    /* [P] of the weights, with train.average */       \
   X(averaged, int64_t, 1)                       /* how many went into it */                        \
   X(snapshots, float, s->snapshots * s->params) /* [.][P] at ends of cycles */                     \
-  X(rate, float, 1)           /* factor on the learning rate: plateaus, retries */                 \
+  X(lr_factor, float, 1)      /* factor on the learning rate: plateaus, retries */                 \
   X(plateau_best, double, 1)  /* of reduce_on_plateau; +inf at first */                            \
   X(plateau_wait, int32_t, 1) /* epochs without a better loss */                                   \
   X(attempt, int32_t, 1)      /* retries after divergence so far */
@@ -45,7 +45,7 @@ typedef struct tt_state {
   int64_t first, count;                       /* members [first, first + count) of the cohort */
   int64_t params, slots, epochs;              /* P, S, E */
   int64_t averages, snapshots;                /* averaged weights (0 or 1), snapshots of a member */
-  int64_t judged;                             /* E with stop: ensemble, else 0 */
+  int64_t ensemble_epochs;                    /* E with stop: ensemble, else 0 */
 #define X(name, type, length) type *f_##name; /* [count][length] */
   TT_STATE_FIELDS(X)
 #undef X
@@ -54,7 +54,7 @@ typedef struct tt_state {
 
 /* What decides the lengths of the fields. */
 typedef struct tt_state_shape {
-  int64_t params, slots, epochs, averages, snapshots, judged;
+  int64_t params, slots, epochs, averages, snapshots, ensemble_epochs;
 } tt_state_shape;
 
 /* Allocate every field for `which` members; best_loss and plateau_best +inf, best_epoch -1, rate 1,

@@ -54,7 +54,7 @@ typedef struct tt_query {
   X(candidate, "from select.lower on and below select.upper")                                      \
   X(failed, "from select.upper on")                                                                \
   X(queried, "chosen and given to the oracle")                                                     \
-  X(unlabelled, "asked, but the oracle failed")                                                    \
+  X(label_failed, "asked, but the oracle failed")                                                  \
   X(diverged, "members that diverged")
 #define TT_ROUND_NUMBERS(X)                                                                        \
   X(lower, "select.lower as a score; NaN = not given")                                             \
@@ -119,7 +119,7 @@ int tt_is_row_used(const tt_used_rows *t, int64_t row);
   X(rounds, "stop.rounds", "so many rounds of labels are done")                                    \
   X(labels, "stop.labels", "there are so many labels")                                             \
   X(wall_time, "stop.wall_time", "so much time has gone by, all lives together")                   \
-  X(accurate, "stop.accurate", "enough of the pool counts as accurate")                            \
+  X(accurate, "stop.accurate_fraction", "enough of the pool counts as accurate")                   \
   X(candidates, "select.lower and select.upper", "no candidate is left to ask for")                \
   X(plateau, "stop.plateau_rounds", "the test error does not become better")                       \
   X(change, "stop.change", "the predictions do not change any more")

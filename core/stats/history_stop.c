@@ -62,8 +62,8 @@ static int holds_accurate(const stop_check *q)
   for (const tt_round *r = q->last; r > q->last - n; r--)
     if (r->pool == 0 || (double)r->accurate < q->l->accurate * (double)r->pool) return 0;
   snprintf(q->reason, q->room,
-           "%.2f %% of the pool is accurate, and was at least stop.accurate, %g %%, for %" PRId64
-           " round%s",
+           "%.2f %% of the pool is accurate, and was at least stop.accurate_fraction, %g %%, for "
+           "%" PRId64 " round%s",
            100.0 * (double)q->last->accurate / (double)q->last->pool, 100.0 * q->l->accurate, n,
            n == 1 ? "" : "s");
   return 1;

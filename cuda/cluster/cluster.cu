@@ -95,7 +95,7 @@ static tt_err count_clusters(const tt_engine *e, const tt_cluster_plan *p, unsig
   if (most < 1)
     return TT_FAIL(UNAVAILABLE,
                    "%s: no room for a cluster of %d blocks, perhaps because this is a part of a "
-                   "GPU; use run.path: auto",
+                   "GPU; use run.gpu_path: auto",
                    tt_cuda_location(), (int)p->ranks);
   *out = (unsigned)(e->slice.count < most ? e->slice.count : most);
   return TT_OK;

@@ -120,7 +120,7 @@ static tt_err upload_input_ranges(tt_engine *e, const tt_dataset *d)
   float *input_range = NULL;
   int wanted = 0;
   for (int64_t i = 0; i < e->slice.count; i++)
-    wanted |= e->cohort->member[e->slice.first + i].hyper.adversarial > 0.0f;
+    wanted |= e->cohort->member[e->slice.first + i].hyper.adversarial_epsilon > 0.0f;
   if (!wanted) return TT_OK;
   TT_TRY(TT_ALLOC(input_range, d->inputs));
   tt_dataset_ranges(d, input_range);

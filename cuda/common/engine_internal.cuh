@@ -128,7 +128,7 @@ __device__ __forceinline__ uint64_t tt_cuda_member_seed(const tt_cuda_state &v, 
 __device__ __forceinline__ tt_sampler tt_cuda_epoch_order(const tt_cuda_state &v, int i)
 {
   const tt_member &m = v.member[i];
-  return tt_sampler_init(tt_cuda_member_seed(v, i), m.stream, (tt_batch_order)m.hyper.batches,
+  return tt_sampler_init(tt_cuda_member_seed(v, i), m.stream, (tt_batch_order)m.hyper.batch_order,
                          v.resample, (uint32_t)tt_cuda_member_rows(v, i).count[TT_TRAIN],
                          (uint32_t)v.epoch_rows[i], (uint32_t)v.epoch[i]);
 }
@@ -145,10 +145,10 @@ __device__ __forceinline__ int32_t tt_cuda_epoch_row(const tt_cuda_state &v, int
 __device__ __forceinline__ float tt_cuda_learning_rate(const tt_cuda_state &v, int i, int64_t t)
 {
   const tt_hyper &h = v.member[i].hyper;
-  if (!v.lr_varies) return (float)((double)h.learning_rate * (double)v.rate[i]);
+  if (!v.lr_varies) return (float)((double)h.learning_rate * (double)v.lr_factor[i]);
   int64_t steps = ((int64_t)v.epoch_rows[i] + v.batch_size - 1) / v.batch_size;
-  return tt_member_learning_rate(&h, v.schedule, &v.schedule_options, v.rate[i], v.epoch[i], t - 1,
-                                 steps);
+  return tt_member_learning_rate(&h, v.schedule, &v.schedule_options, v.lr_factor[i], v.epoch[i],
+                                 t - 1, steps);
 }
 
 /* Arguments of the optimiser for member i, but for what changes with a step: the step size is that
@@ -157,7 +157,7 @@ __device__ __forceinline__ tt_optimizer_args tt_cuda_step_args_base(const tt_cud
 {
   const tt_hyper &h = v.member[i].hyper;
   tt_optimizer_args a;
-  a.learning_rate = (float)((double)h.learning_rate * (double)v.rate[i]);
+  a.learning_rate = (float)((double)h.learning_rate * (double)v.lr_factor[i]);
   a.l2 = h.l2;
   a.decay = h.weight_decay;
   a.momentum = h.momentum;
@@ -187,11 +187,11 @@ __device__ __forceinline__ void tt_cuda_reduce_on_plateau(const tt_cuda_state &v
 {
   const tt_hyper &h = v.member[i].hyper;
   tt_plateau p;
-  p.rate = v.rate[i];
+  p.rate = v.lr_factor[i];
   p.best = v.plateau_best[i];
   p.wait = v.plateau_wait[i];
   p = tt_plateau_end_epoch(p, loss, h.schedule_gamma, h.schedule_min, h.schedule_step, h.min_delta);
-  v.rate[i] = p.rate;
+  v.lr_factor[i] = p.rate;
   v.plateau_best[i] = p.best;
   v.plateau_wait[i] = p.wait;
 }

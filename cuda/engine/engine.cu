@@ -29,7 +29,7 @@ static tt_state_field field_shape(const tt_engine *e, int f)
   s.epochs = shape.epochs;
   s.averages = shape.averages;
   s.snapshots = shape.snapshots;
-  s.judged = shape.judged;
+  s.ensemble_epochs = shape.ensemble_epochs;
   return tt_state_get(&s, f);
 }
 
@@ -67,7 +67,8 @@ static int state_covers(const tt_engine *e, tt_slice which, const tt_state *s)
   int there = which.first >= s->first && last <= s->first + s->count &&
               which.first >= e->slice.first && last <= end;
   return there && s->params == own.params && s->slots == own.slots && s->epochs == own.epochs &&
-         s->averages == own.averages && s->snapshots == own.snapshots && s->judged == own.judged;
+         s->averages == own.averages && s->snapshots == own.snapshots &&
+         s->ensemble_epochs == own.ensemble_epochs;
 }
 
 /* Copy members `which` between the device and a state that must hold them. */
@@ -193,7 +194,8 @@ static tt_err upload_feature_masks(tt_engine *e)
   int64_t members = e->slice.count, inputs = c->model.inputs;
   int8_t *feature_mask = NULL;
   int some = 0;
-  for (int64_t i = 0; i < members; i++) some |= c->member[e->slice.first + i].hyper.features < 1.0f;
+  for (int64_t i = 0; i < members; i++)
+    some |= c->member[e->slice.first + i].hyper.feature_fraction < 1.0f;
   if (!some) return TT_OK;
   TT_TRY(TT_ALLOC(feature_mask, members * inputs));
   for (int64_t i = 0; i < members; i++)

@@ -116,7 +116,7 @@ static tt_err allocate_extras(tt_layered *own, const tt_model *m, int64_t member
 static tt_err allocate_adversarial(const tt_engine *e, tt_layered *own)
 {
   const tt_model *m = &e->cohort->model;
-  if (!any_member_uses(e, &tt_hyper::adversarial)) return TT_OK;
+  if (!any_member_uses(e, &tt_hyper::adversarial_epsilon)) return TT_OK;
   TT_TRY(tt_dev_alloc(&own->inputs, own->padded * own->rows * m->inputs, "gradients of inputs"));
   TT_TRY(tt_dev_alloc(&own->more, own->padded * m->params, "gradients at moved inputs"));
   return tt_dev_alloc(&own->skip_adversarial, e->slice.count, "members");

@@ -161,7 +161,7 @@ static __global__ void perturb_inputs(tt_step_kernel_args a)
   const tt_cuda_state &v = a.v;
   int64_t i = (int64_t)(blockIdx.x / (unsigned)a.parts);
   uint32_t part = blockIdx.x % (unsigned)a.parts, count = (uint32_t)a.rows * (uint32_t)v.inputs;
-  float size = v.member[i].hyper.adversarial;
+  float size = v.member[i].hyper.adversarial_epsilon;
   int skip_adversarial = v.status[i] != TT_STATUS_training || !(size > 0.0f);
   if (part == 0 && threadIdx.x == 0) a.skip_adversarial[i] = (int8_t)skip_adversarial;
   if (skip_adversarial) return;

@@ -106,7 +106,7 @@ static tt_err choose_by_shape(const tt_path_context *on, const path_verdict *ver
   snprintf(out->why, WHY_BYTES, "%s", reason->why);
   size_t used = strlen(out->why);
   if (out->path == TT_GPU_PATH_block && cluster_would_help(on, verdicts))
-    snprintf(out->why + used, WHY_BYTES - used, "; few members: try run.path: cluster");
+    snprintf(out->why + used, WHY_BYTES - used, "; few members: try run.gpu_path: cluster");
   return TT_OK;
 }
 
@@ -122,9 +122,10 @@ tt_err tt_path_choose(const tt_cohort *c, const tt_path_context *on, tt_gpu_path
   verdicts[TT_GPU_PATH_cluster] = fused_obstacle ? rejected(fused_obstacle) : assess_cluster(c, on);
   if (wanted == TT_GPU_PATH_auto) return choose_by_shape(on, verdicts, out);
   if (!verdicts[wanted].can)
-    return TT_FAIL(UNAVAILABLE, "run.path: %s cannot train these members: %s; use run.path: auto",
+    return TT_FAIL(UNAVAILABLE,
+                   "run.gpu_path: %s cannot train these members: %s; use run.gpu_path: auto",
                    tt_choice_gpu_kernel[wanted], verdicts[wanted].why);
   out->path = wanted;
-  snprintf(out->why, WHY_BYTES, "as run.path says");
+  snprintf(out->why, WHY_BYTES, "as run.gpu_path says");
   return TT_OK;
 }

@@ -1,5 +1,5 @@
 /* campaign_files.h — the files of a campaign: campaign.h5 (its history), and of a round data.h5,
- * picks.h5 and answers.h5. Floor 3. Written whole or not at all (io/hdf5/h5.h). */
+ * queries.h5 and labels.h5. Floor 3. Written whole or not at all (io/hdf5/h5.h). */
 #ifndef TT_CAMPAIGN_FILES_H
 #define TT_CAMPAIGN_FILES_H
 #include "core/config/config.h"

@@ -26,7 +26,7 @@ static tt_err read_hash(tt_h5_reader *r, const char *name, uint64_t *hash)
 static tt_err read_ended(tt_h5_reader *r, int *ended)
 {
   char *text = NULL;
-  TT_TRY(tt_h5_read_attr_text_local(r, "/", "ended", &text));
+  TT_TRY(tt_h5_read_attr_text_local(r, "/", "stop_rule", &text));
   int rule = 0;
   while (tt_stop_rule_name[rule] && strcmp(text, tt_stop_rule_name[rule]) != 0) rule++;
   int known = !*text || tt_stop_rule_name[rule];
@@ -83,8 +83,8 @@ static tt_err read_all(tt_h5_reader *r, tt_history **out)
   uint64_t wanted = 0, hash = 0;
   TT_TRY(tt_schema_check_local(r, TT_SCHEMA_CAMPAIGN, "campaign"));
   TT_TRY(read_shape(r, "rmse", &rounds, &columns));
-  TT_TRY(read_shape(r, "pick_x", &queries, &inputs));
-  TT_TRY(read_shape(r, "pick_y", &queries, &targets));
+  TT_TRY(read_shape(r, "query_x", &queries, &inputs));
+  TT_TRY(read_shape(r, "query_y", &queries, &targets));
   TT_TRY(tt_history_create(inputs, targets, out));
   TT_TRY(allocate_rounds(*out, rounds, columns, queries));
   for (int i = 0; i < tt_history_variable_count; i++)
@@ -184,7 +184,7 @@ static tt_err read_texts(tt_h5_reader *r, tt_history_metadata *t)
   TT_TRY(read_columns(r, "feature_name", "feature_units", &t->input));
   TT_TRY(read_columns(r, "target_name", "target_units", &t->target));
   TT_TRY(tt_h5_read_texts_local(r, "column_label", &t->columns, &t->column));
-  return tt_h5_read_text_local(r, "provenance/resolved", &t->resolved);
+  return tt_h5_read_text_local(r, "provenance/resolved_config", &t->resolved);
 }
 
 tt_err tt_history_read_metadata_local(const char *file, tt_history_metadata *out)

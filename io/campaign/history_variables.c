@@ -15,13 +15,13 @@
    0,                                                                                              \
    NULL},
 #define OF_QUERY(name, type, field, meaning, flags, meanings)                                      \
-  {{name, TT_H5_##type, {"pick"}, NULL, meaning, NULL},                                            \
+  {{name, TT_H5_##type, {"query"}, NULL, meaning, NULL},                                           \
    TT_LOCATION_QUERY,                                                                              \
    offsetof(tt_query, field),                                                                      \
    flags,                                                                                          \
    meanings},
 #define OF_MATRIX(name, axis, meaning, labels, location)                                           \
-  {{name, TT_H5_F64, {"pick", axis}, NULL, meaning, labels}, TT_LOCATION_##location, 0, 0, NULL},
+  {{name, TT_H5_F64, {"query", axis}, NULL, meaning, labels}, TT_LOCATION_##location, 0, 0, NULL},
 #define COUNT(name, meaning) OF_ROUND(#name, I64, NULL, meaning, NULL, ROUND, name)
 #define NUMBER(name, meaning) OF_ROUND(#name, F64, NULL, meaning, NULL, ROUND, name)
 #define COLUMNS(name, meaning)                                                                     \
@@ -37,15 +37,15 @@ const tt_history_variable tt_history_variables[] = {
   COLUMNS(rmse, "error on the test rows, root mean square, in the user's units")
   COLUMNS(nll, "negative log likelihood of the test rows")
   COLUMNS(spread, "epistemic standard deviation, mean over the candidates, in the user's units")
-  OF_QUERY("pick_row", I64, row, "number of the candidate", 0, NULL)
-  OF_QUERY("pick_round", I32, round, "round that asked for it", 0, NULL)
-  OF_QUERY("pick_score", F64, score, "when it was chosen, missing if at random", 0, NULL)
-  OF_QUERY("pick_random", I8, random, "how it was chosen", 2, "by_score at_random")
-  OF_QUERY("pick_answer", I8, label_status, "what became of it", 2, "failed labelled")
-  OF_QUERY("pick_split", I8, split, "what its label is for, -1 = not used", TT_SPLITS,
+  OF_QUERY("query_row", I64, row, "number of the candidate", 0, NULL)
+  OF_QUERY("query_round", I32, round, "round that asked for it", 0, NULL)
+  OF_QUERY("query_score", F64, score, "when it was chosen, missing if at random", 0, NULL)
+  OF_QUERY("query_random", I8, random, "how it was chosen", 2, "by_score at_random")
+  OF_QUERY("query_label_status", I8, label_status, "what became of it", 2, "failed labelled")
+  OF_QUERY("query_split", I8, split, "what its label is for, -1 = not used", TT_SPLITS,
           "train validation test")
-  OF_MATRIX("pick_x", "feature", "inputs", "feature_name feature_units", X)
-  OF_MATRIX("pick_y", "target", "labels, missing where unlabelled", "target_name target_units", Y)
+  OF_MATRIX("query_x", "feature", "inputs", "feature_name feature_units", X)
+  OF_MATRIX("query_y", "target", "labels, missing where unlabelled", "target_name target_units", Y)
 };
 /* clang-format on */
 const int tt_history_variable_count =
@@ -56,7 +56,7 @@ static int64_t dimension_size(const tt_history *h, const char *dim)
   const struct {
     const char *name;
     int64_t size;
-  } of[] = {{"round", h->rounds},   {"pick", h->queries},   {"stage", TT_STAGE_COUNT},
+  } of[] = {{"round", h->rounds},   {"query", h->queries},  {"stage", TT_STAGE_COUNT},
             {"column", h->columns}, {"feature", h->inputs}, {"target", h->targets}};
   for (size_t i = 0; i < sizeof of / sizeof *of; i++)
     if (!strcmp(dim, of[i].name)) return of[i].size;

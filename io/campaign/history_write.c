@@ -78,9 +78,9 @@ tt_err tt_history_write(tt_comm *c, const char *file, const tt_history *h,
     tt_schema_write_header(&s, c, f, TT_SCHEMA_CAMPAIGN, from);
     write_hash(f, "identity", h->identity);
     write_hash(f, "checksum", hash);
-    tt_h5_write_attr_text(f, "/", "ended", h->ended < 0 ? "" : tt_stop_rule_name[h->ended]);
+    tt_h5_write_attr_text(f, "/", "stop_rule", h->ended < 0 ? "" : tt_stop_rule_name[h->ended]);
     write_names(&s, h, names);
-    tt_schema_create_dimension(&s, "pick", h->queries);
+    tt_schema_create_dimension(&s, "query", h->queries);
     write_variables(&s, h, array);
     e = tt_h5_commit(&f, hook);
   }

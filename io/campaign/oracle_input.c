@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TT_SCHEMA_ORACLE "tutti-question-1.0"
+#define TT_SCHEMA_ORACLE_INPUT "tutti-oracle-input-1.0"
 
 /* ---- HDF5 --------------------------------------------------------------------------------------
  */
@@ -44,8 +44,8 @@ static tt_err create_oracle_file(tt_schema *s, const char *file, int64_t count, 
   snprintf(units, sizeof units, "%s_units", v->dim[1]);
   int64_t length = max_column_text(c), bytes = 8 * count * (c->count + 1) + 2 * length * c->count;
   TT_TRY(tt_h5_create(NULL, file, bytes + METADATA_BYTES, &s->file));
-  (void)tt_h5_write_attr_text(s->file, "/", "Conventions", "CF-1.10 " TT_SCHEMA_ORACLE);
-  (void)tt_h5_write_attr_text(s->file, "/", "tutti_schema", TT_SCHEMA_ORACLE);
+  (void)tt_h5_write_attr_text(s->file, "/", "Conventions", "CF-1.10 " TT_SCHEMA_ORACLE_INPUT);
+  (void)tt_h5_write_attr_text(s->file, "/", "tutti_schema", TT_SCHEMA_ORACLE_INPUT);
   tt_schema_write_coordinate(s, &id_variable, count, id);
   tt_schema_create_dimension(s, "name_strlen", length);
   tt_schema_create_dimension(s, v->dim[1], c->count);

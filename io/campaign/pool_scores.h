@@ -1,7 +1,8 @@
-/* pool_scores.h — scores.h5: what a round's model says of every candidate. Floor 3.
+/* pool_scores.h — pool_scores.h5: what a round's model says of every candidate. Floor 3.
  *
  * Dataset score [L][rows] float32, NaN = taken or excluded; L = 1, or one list for each ensemble
- * (score.combine: quota). Rows are candidates first, first + 1, ... (attribute first). */
+ * (score.ensemble_reduction: quota). Rows are candidates first, first + 1, ... (attribute first).
+ */
 #ifndef TT_POOL_SCORES_H
 #define TT_POOL_SCORES_H
 #include "mpi/comm.h"

@@ -1,4 +1,4 @@
-/* round_files.c — picks.h5 and answers.h5 of a round; see campaign_files.h. */
+/* round_files.c — queries.h5 and labels.h5 of a round; see campaign_files.h. */
 #include "io/campaign/campaign_files.h"
 #include "io/hdf5/schema.h"
 
@@ -57,18 +57,19 @@ void tt_query_labels_destroy(tt_query_labels **a)
 /* ---- Writing -----------------------------------------------------------------------------------
  */
 
-static const tt_variable v_row = {"row", TT_H5_I64, {"pick"}, NULL, "number of the candidate",
+static const tt_variable v_row = {"row", TT_H5_I64, {"query"}, NULL, "number of the candidate",
                                   NULL};
 static const tt_variable v_score = {
-    "score", TT_H5_F64, {"pick"}, NULL, "when it was chosen, missing if at random", NULL};
-static const tt_variable v_random = {"random", TT_H5_I8, {"pick"}, NULL, "how it was chosen", NULL};
-static const tt_variable v_x = {"x",  TT_H5_F64, {"pick", "feature"},
+    "score", TT_H5_F64, {"query"}, NULL, "when it was chosen, missing if at random", NULL};
+static const tt_variable v_random = {"random", TT_H5_I8, {"query"}, NULL, "how it was chosen",
+                                     NULL};
+static const tt_variable v_x = {"x",  TT_H5_F64, {"query", "feature"},
                                 NULL, "inputs",  "feature_name feature_units"};
-static const tt_variable v_label_status = {"answer", TT_H5_I8, {"pick"}, NULL, "what became of it",
-                                           NULL};
+static const tt_variable v_label_status = {"label_status",      TT_H5_I8, {"query"}, NULL,
+                                           "what became of it", NULL};
 static const tt_variable v_y = {"y",
                                 TT_H5_F64,
-                                {"pick", "target"},
+                                {"query", "target"},
                                 NULL,
                                 "labels, missing where unlabelled",
                                 "target_name target_units"};
@@ -83,7 +84,7 @@ static tt_err create_query_file(tt_comm *c, const char *file, const char *schema
   tt_h5_write_attr_text(s->file, "/", "Conventions", "CF-1.10");
   tt_h5_write_attr_text(s->file, "/", "tutti_schema", schema);
   tt_schema_create_dimension(s, "name_strlen", tt_schema_max_column_text(columns));
-  tt_schema_create_dimension(s, "pick", count);
+  tt_schema_create_dimension(s, "query", count);
   tt_schema_write_columns(s, dim, "name_strlen", name, units, columns);
   return TT_OK;
 }
@@ -111,7 +112,7 @@ tt_err tt_query_labels_write(tt_comm *c, const char *file, const tt_queries *p,
   if (e) return e;
   tt_schema_write_from_root(&s, &v_row, p->row);
   tt_schema_write_from_root(&s, &v_label_status, a->label_status);
-  tt_schema_write_flags(&s, "answer", 2, "failed labelled");
+  tt_schema_write_flags(&s, "label_status", 2, "failed labelled");
   tt_schema_write_from_root(&s, &v_y, a->y);
   return tt_h5_commit(&s.file, NULL);
 }
@@ -147,7 +148,7 @@ static tt_err invalid_entry_error(tt_h5_reader *r, const char *name, int64_t i)
 static tt_err read_queries(tt_h5_reader *r, tt_queries **out)
 {
   int64_t count = 0, inputs = 0;
-  TT_TRY(tt_schema_check_local(r, TT_SCHEMA_QUERIES, "picks"));
+  TT_TRY(tt_schema_check_local(r, TT_SCHEMA_QUERIES, "queries"));
   TT_TRY(read_sizes(r, "x", &count, &inputs));
   TT_TRY(tt_queries_create(count, inputs, out));
   const tt_queries *p = *out;
@@ -165,16 +166,16 @@ static tt_err read_queries(tt_h5_reader *r, tt_queries **out)
 static tt_err read_query_labels(tt_h5_reader *r, tt_query_labels **out)
 {
   int64_t count = 0, targets = 0;
-  TT_TRY(tt_schema_check_local(r, TT_SCHEMA_LABELS, "answers"));
+  TT_TRY(tt_schema_check_local(r, TT_SCHEMA_LABELS, "labels"));
   TT_TRY(read_sizes(r, "y", &count, &targets));
   TT_TRY(tt_query_labels_create(count, targets, out));
   const tt_query_labels *a = *out;
-  TT_TRY(read_vector(r, "answer", TT_H5_I8, count, a->label_status));
+  TT_TRY(read_vector(r, "label_status", TT_H5_I8, count, a->label_status));
   TT_TRY(tt_h5_read_rows_local(r, "y", TT_H5_F64, 0, count, a->y));
   for (int64_t i = 0; i < count; i++)
     if (a->label_status[i] != TT_LABEL_STATUS_failed &&
         a->label_status[i] != TT_LABEL_STATUS_labelled)
-      return invalid_entry_error(r, "answer", i);
+      return invalid_entry_error(r, "label_status", i);
   return TT_OK;
 }
 

@@ -17,7 +17,7 @@ typedef struct tt_ckpt_shard {
 
 /* What ties a checkpoint to its run. */
 typedef struct tt_run_id {
-  uint64_t config_hash; /* tt_config_result_hash */
+  uint64_t result_hash; /* tt_config_result_hash */
   uint64_t data;        /* tt_dataset.hash */
   char arithmetic[256]; /* tt_engine_info.arithmetic of its cohorts, "a; b" */
   char incarnation[96]; /* job.restart.host.random of this start of the program: the fence */

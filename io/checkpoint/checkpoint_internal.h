@@ -5,7 +5,7 @@
 #include "io/hdf5/files.h"
 #include "io/hdf5/h5.h"
 
-#define TT_CKPT_SCHEMA "tutti-checkpoint-2.0"
+#define TT_CKPT_SCHEMA "tutti-checkpoint-1.0"
 
 /* File of a generation: "<directory>/ckpt-gNNNNNN.h5". Local. Errors: CANTCREAT (too long). */
 tt_err tt_ckpt_file_path_local(const char *directory, int64_t generation, char path[TT_PATH_MAX]);

@@ -22,7 +22,7 @@ static tt_err damage_error(tt_err e, const tt_ckpt_last *l)
 static tt_err check_schema(tt_ckpt_last *l)
 {
   char *schema = NULL;
-  tt_err e = tt_h5_read_attr_text_local(l->r, "/", "schema", &schema);
+  tt_err e = tt_h5_read_attr_text_local(l->r, "/", "tutti_schema", &schema);
   if (!e && strcmp(schema, TT_CKPT_SCHEMA) != 0)
     e = TT_FAIL(DATA, "%s has schema '%s', not %s", l->path, schema, TT_CKPT_SCHEMA);
   tt_free(schema);

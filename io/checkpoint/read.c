@@ -39,7 +39,7 @@ static tt_err check_schema(tt_h5_reader *r, const expected *w)
 {
   char *schema = NULL;
   int64_t generation = 0;
-  TT_TRY(tt_h5_read_attr_text_local(r, "/", "schema", &schema));
+  TT_TRY(tt_h5_read_attr_text_local(r, "/", "tutti_schema", &schema));
   int known = !strcmp(schema, TT_CKPT_SCHEMA);
   tt_err e = known ? number(r, "generation", &generation)
                    : TT_FAIL(DATA, "%s has schema '%s', not %s", tt_h5_file_name(r), schema,
@@ -51,15 +51,15 @@ static tt_err check_schema(tt_h5_reader *r, const expected *w)
 }
 
 typedef struct run_identity {
-  uint64_t config_hash, data;
+  uint64_t result_hash, data;
   int64_t cohorts;
   char *arithmetic;
 } run_identity;
 
 static tt_err read_identity(tt_h5_reader *r, run_identity *i)
 {
-  TT_TRY(tt_h5_read_attr_local(r, "/", "science", TT_H5_U64, 1, &i->config_hash));
-  TT_TRY(tt_h5_read_attr_local(r, "/", "data", TT_H5_U64, 1, &i->data));
+  TT_TRY(tt_h5_read_attr_local(r, "/", "result_hash", TT_H5_U64, 1, &i->result_hash));
+  TT_TRY(tt_h5_read_attr_local(r, "/", "data_hash", TT_H5_U64, 1, &i->data));
   TT_TRY(number(r, "cohorts", &i->cohorts));
   return tt_h5_read_attr_text_local(r, "/", "arithmetic", &i->arithmetic);
 }
@@ -67,11 +67,11 @@ static tt_err read_identity(tt_h5_reader *r, run_identity *i)
 static tt_err compare_identity(tt_h5_reader *r, const run_identity *i, const expected *w)
 {
   char what[512];
-  if (i->config_hash != w->id->config_hash) {
+  if (i->result_hash != w->id->result_hash) {
     snprintf(what, sizeof what,
              "its configuration (hash %016" PRIx64 ") is not this one (%016" PRIx64
              "): data, model, ensembles, train or run.seed differ",
-             i->config_hash, w->id->config_hash);
+             i->result_hash, w->id->result_hash);
     return other_run_error(r, what, "");
   }
   if (i->data != w->id->data) {

@@ -38,14 +38,14 @@ tt_h5_type tt_ckpt_field_shape_local(const tt_state_field *field, int64_t member
   return types[field->type];
 }
 
-const char *const tt_ckpt_size_name[TT_CKPT_SIZES] = {"members",  "params",    "slots", "epochs",
-                                                      "averages", "snapshots", "judged"};
+const char *const tt_ckpt_size_name[TT_CKPT_SIZES] = {
+    "members", "params", "slots", "epochs", "averages", "snapshots", "ensemble_epochs"};
 
 void tt_ckpt_sizes_local(const tt_ckpt_shard *shard, int64_t size[TT_CKPT_SIZES])
 {
   const tt_state *s = shard->mine;
-  const int64_t all[TT_CKPT_SIZES] = {shard->members, s->params,    s->slots, s->epochs,
-                                      s->averages,    s->snapshots, s->judged};
+  const int64_t all[TT_CKPT_SIZES] = {shard->members, s->params,    s->slots,          s->epochs,
+                                      s->averages,    s->snapshots, s->ensemble_epochs};
   memcpy(size, all, sizeof all);
 }
 
@@ -94,12 +94,12 @@ static void write_identity(tt_h5_file *f, const tt_run_id *id, int64_t generatio
 {
   int64_t members = 0;
   for (int64_t k = 0; k < shards; k++) members += shard[k].members;
-  tt_h5_write_attr_text(f, "/", "schema", TT_CKPT_SCHEMA);
+  tt_h5_write_attr_text(f, "/", "tutti_schema", TT_CKPT_SCHEMA);
   tt_h5_write_attr(f, "/", "generation", TT_H5_I64, 1, &generation);
   tt_h5_write_attr(f, "/", "cohorts", TT_H5_I64, 1, &shards);
   tt_h5_write_attr(f, "/", "members", TT_H5_I64, 1, &members);
-  tt_h5_write_attr(f, "/", "science", TT_H5_U64, 1, &id->config_hash);
-  tt_h5_write_attr(f, "/", "data", TT_H5_U64, 1, &id->data);
+  tt_h5_write_attr(f, "/", "result_hash", TT_H5_U64, 1, &id->result_hash);
+  tt_h5_write_attr(f, "/", "data_hash", TT_H5_U64, 1, &id->data);
   tt_h5_write_attr_text(f, "/", "arithmetic", id->arithmetic);
   tt_h5_write_attr_text(f, "/", "incarnation", id->incarnation);
 }

@@ -1,9 +1,9 @@
 /* h5.h — HDF5 as the files of tutti use it: new files written whole, old files read serially.
  * Floor 3, for the files of io/ only; no HDF5 type leaves io/h5*.c.
  *
- * Paths of objects are absolute or relative to the root ("x", "provenance/resolved"); "/" or "" is
- * the root itself. Dimensions and counts are int64_t, arrays row-major. Every message names file,
- * object and HDF5's innermost reason; HDF5 itself prints nothing. */
+ * Paths of objects are absolute or relative to the root ("x", "provenance/resolved_config"); "/" or
+ * "" is the root itself. Dimensions and counts are int64_t, arrays row-major. Every message names
+ * file, object and HDF5's innermost reason; HDF5 itself prints nothing. */
 #ifndef TT_H5_H
 #define TT_H5_H
 #include "mpi/comm.h"

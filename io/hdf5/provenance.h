@@ -11,7 +11,7 @@ typedef struct tt_provenance {
   const char *original; /* the job file as given */
   const char *device, *arithmetic;
   const char *command;
-  uint64_t seed, data_hash, config_hash;
+  uint64_t seed, data_hash, result_hash;
   int ranks, threads;
   double wall_seconds;
   int64_t epochs_planned, epochs_trained; /* whole epochs of all members; 0 = nothing was trained */

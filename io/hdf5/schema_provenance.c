@@ -14,7 +14,7 @@
 typedef struct provenance_values {
   char title[1024], command[4096], device[256], arithmetic[64];
   char version[64], dependence[128], mpi[512], hdf5[64], date[32], host[256], job[64];
-  uint64_t seed, data_hash, config_hash;
+  uint64_t seed, data_hash, result_hash;
   int64_t resolved, original; /* lengths */
   int32_t ranks, threads;
   double wall_seconds;
@@ -41,7 +41,7 @@ static void collect_provenance_local(const tt_provenance *from, provenance_value
   gethostname(k->host, sizeof k->host - 1);
   k->seed = from->seed;
   k->data_hash = from->data_hash;
-  k->config_hash = from->config_hash;
+  k->result_hash = from->result_hash;
   k->ranks = from->ranks;
   k->threads = from->threads;
   k->wall_seconds = from->wall_seconds;
@@ -80,7 +80,7 @@ static void write_group(tt_h5_file *f, const provenance_values *k, const tt_prov
     if (texts[i].text[0]) tt_h5_write_attr_text(f, "provenance", texts[i].name, texts[i].text);
   tt_h5_write_attr(f, "provenance", "seed", TT_H5_U64, 1, &k->seed);
   write_hash(f, "data_hash_xxh3", k->data_hash);
-  write_hash(f, "science_hash_xxh3", k->config_hash);
+  write_hash(f, "result_hash_xxh3", k->result_hash);
   tt_h5_write_attr(f, "provenance", "ranks", TT_H5_I32, 1, &k->ranks);
   tt_h5_write_attr(f, "provenance", "threads", TT_H5_I32, 1, &k->threads);
   tt_h5_write_attr(f, "provenance", "wall_seconds", TT_H5_F64, 1, &k->wall_seconds);
@@ -88,8 +88,10 @@ static void write_group(tt_h5_file *f, const provenance_values *k, const tt_prov
     tt_h5_write_attr(f, "provenance", "member_epochs_planned", TT_H5_I64, 1, &k->epochs_planned);
     tt_h5_write_attr(f, "provenance", "member_epochs_trained", TT_H5_I64, 1, &k->epochs_trained);
   }
-  write_text(f, "provenance/resolved", "provenance/resolved_strlen", k->resolved, from->resolved);
-  write_text(f, "provenance/original", "provenance/original_strlen", k->original, from->original);
+  write_text(f, "provenance/resolved_config", "provenance/resolved_config_strlen", k->resolved,
+             from->resolved);
+  write_text(f, "provenance/original_config", "provenance/original_config_strlen", k->original,
+             from->original);
 }
 
 void tt_schema_write_header(tt_schema *s, tt_comm *c, tt_h5_file *f, const char *schema,

@@ -44,7 +44,7 @@ static tt_err read_members(tt_h5_reader *r, const tt_model_file_info *w,
 {
   const char *file = tt_h5_file_name(r);
   TT_TRY(read_cohort_members(r, "status", TT_H5_I8, w, s, m->status));
-  TT_TRY(read_cohort_members(r, "weight_share", TT_H5_F64, w, s, m->weight));
+  TT_TRY(read_cohort_members(r, "member_weight", TT_H5_F64, w, s, m->weight));
   for (int64_t i = 0; i < m->members; i++) {
     if (m->status[i] < TT_STATUS_training || m->status[i] > TT_STATUS_diverged)
       return TT_FAIL(DATA, "%s: 'status' of member %" PRId64 " is %d, expected 0 to %d", file,
@@ -52,7 +52,7 @@ static tt_err read_members(tt_h5_reader *r, const tt_model_file_info *w,
     if (!isfinite(m->weight[i]) || m->weight[i] < 0.0 ||
         (m->status[i] == TT_STATUS_diverged && m->weight[i] != 0.0))
       return TT_FAIL(DATA,
-                     "%s: 'weight_share' of member %" PRId64 " is %g, which cannot be with "
+                     "%s: 'member_weight' of member %" PRId64 " is %g, which cannot be with "
                      "status %d",
                      file, s->member + i, m->weight[i], m->status[i]);
   }

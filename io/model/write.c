@@ -160,7 +160,7 @@ static void write_members(tt_schema *s, const model_arrays *t)
                                           NULL,
                                           "ensemble the member belongs to, from 0",
                                           NULL};
-  const tt_variable share = {"weight_share",
+  const tt_variable share = {"member_weight",
                              TT_H5_F64,
                              {"member"},
                              "1",

@@ -78,10 +78,10 @@ static tt_err print_all(tt_h5_reader *r)
 static tt_err print_config(tt_h5_reader *r)
 {
   char *text = NULL;
-  if (!tt_h5_has_local(r, "provenance/resolved"))
+  if (!tt_h5_has_local(r, "provenance/resolved_config"))
     return TT_FAIL(DATA, "%s holds no configuration; model.h5 and results.h5 do",
                    tt_h5_file_name(r));
-  TT_TRY(tt_h5_read_text_local(r, "provenance/resolved", &text));
+  TT_TRY(tt_h5_read_text_local(r, "provenance/resolved_config", &text));
   fputs(text, stdout);
   tt_free(text);
   return TT_OK;

@@ -44,19 +44,27 @@ static void write_metrics(tt_schema *s, const tt_scores *k, const char *units)
 static void write_coverage(tt_schema *s, const tt_scores *k)
 {
   double level[TT_INTERVALS], few[TT_COVERAGE_LEVELS];
-  const tt_variable interval = {
-      "interval", TT_H5_F64, {"interval"}, "1", "probability of the central interval", NULL};
-  const tt_variable levels = {
-      "level", TT_H5_F64, {"level"}, "1", "probability of the central interval", NULL};
+  const tt_variable interval = {"coverage_level",
+                                TT_H5_F64,
+                                {"coverage_level"},
+                                "1",
+                                "probability of the central interval",
+                                NULL};
+  const tt_variable levels = {"calibration_level",
+                              TT_H5_F64,
+                              {"calibration_level"},
+                              "1",
+                              "probability of the central interval",
+                              NULL};
   const tt_variable covered = {"coverage",
                                TT_H5_F64,
-                               {"interval", "column"},
+                               {"coverage_level", "column"},
                                "1",
                                "share of test rows inside the interval",
                                COLUMN_COORDINATES};
-  const tt_variable curve = {"calibration",
+  const tt_variable curve = {"calibration_curve",
                              TT_H5_F64,
-                             {"level", "column"},
+                             {"calibration_level", "column"},
                              "1",
                              "share of test rows inside the interval",
                              COLUMN_COORDINATES};

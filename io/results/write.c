@@ -54,7 +54,7 @@ static tt_err make_histories(const tt_result_shard *part, file_arrays *t)
   for (int64_t i = 0; i < t->parts; i++) {
     const tt_state *m = part[i].mine;
     const float *loss[HISTORIES] = {TT_FIELD(m, loss_train), TT_FIELD(m, loss_validation),
-                                    m->judged ? TT_FIELD(m, loss_ensemble) : NULL};
+                                    m->ensemble_epochs ? TT_FIELD(m, loss_ensemble) : NULL};
     for (int k = 0; k < HISTORIES; k++)
       TT_TRY(pad_history(m, loss[k], t->longest, &t->history[k * t->parts + i]));
   }
@@ -189,7 +189,7 @@ static void write_members(tt_schema *s, const file_arrays *t, const tt_result_sh
                                "validation loss of the member's ensemble as one",
                                MEMBER_COORDINATES}};
   int judged = 0;
-  for (int64_t i = 0; i < t->parts; i++) judged |= part[i].mine->judged > 0;
+  for (int64_t i = 0; i < t->parts; i++) judged |= part[i].mine->ensemble_epochs > 0;
   for (int k = 0; k < HISTORIES; k++) {
     if (k == OF_ENSEMBLE && !judged) continue;
     for (int64_t i = 0; i < t->parts; i++) data[i] = t->history[k * t->parts + i];

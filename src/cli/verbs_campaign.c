@@ -146,7 +146,7 @@ static tt_err report(int argc, char **argv)
   campaign_args t =
       parse_args(argc, argv, options, "DIRECTORY [BASELINE...]",
                  "A table of all rounds, and the learning curve as table and picture; other "
-                 "campaigns, as one with score.by: random, are drawn beside it.",
+                 "campaigns, as one with score.acquisition: random, are drawn beside it.",
                  1, MAX_FILES);
   return tt_campaign_report_local(t.file, t.files, t.output ? t.output : ".");
 }

@@ -53,7 +53,7 @@ static error_t parse(int key, char *arg, struct argp_state *s)
   case KEY_TIME: t->batch.time = arg; return 0;
   case KEY_NODES: t->batch.nodes = number("nodes", arg, 1, s); return 0;
   case KEY_GPUS: t->batch.gpus_per_node = number("gpus-per-node", arg, 1, s); return 0;
-  case KEY_EXIT_CODE: t->code = number("launch-code", arg, 0, s); return 0;
+  case KEY_EXIT_CODE: t->code = number("exit-code", arg, 0, s); return 0;
   case KEY_MAX_RESTARTS: t->max_restarts = number("max-restarts", arg, 0, s); return 0;
   case KEY_JSON: t->json = 1; return 0;
   case ARGP_KEY_ARG:
@@ -112,7 +112,7 @@ static tt_err requeue(int argc, char **argv)
 {
   static const struct argp_option options[] = {
       {"set", 's', "KEY=VALUE", 0, "as given to train or campaign run", 0},
-      {"launch-code", KEY_EXIT_CODE, "CODE", 0, "exit code of srun or mpirun", 0},
+      {"exit-code", KEY_EXIT_CODE, "CODE", 0, "exit code of srun or mpirun", 0},
       {"max-restarts", KEY_MAX_RESTARTS, "N", 0,
        "times that Slurm may start the job again (default 50)", 0},
       {0}};

@@ -37,7 +37,7 @@ static tt_cpu_buffers_use buffers_use(const tt_engine *e, int *anchored)
   *anchored = 0;
   for (int64_t i = 0; i < e->slice.count; i++) {
     const tt_hyper *h = &e->cohort->member[e->slice.first + i].hyper;
-    if (h->adversarial > 0.0f) use = TT_BUFFERS_ADVERSARIAL;
+    if (h->adversarial_epsilon > 0.0f) use = TT_BUFFERS_ADVERSARIAL;
     *anchored |= h->anchor > 0.0f;
   }
   return use;
@@ -181,7 +181,7 @@ static tt_err copy_members(tt_slice which, const tt_state *from, tt_state *to)
   if (which.first < from->first || last > from->first + from->count || which.first < to->first ||
       last > to->first + to->count || from->params != to->params || from->slots != to->slots ||
       from->epochs != to->epochs || from->averages != to->averages ||
-      from->snapshots != to->snapshots || from->judged != to->judged)
+      from->snapshots != to->snapshots || from->ensemble_epochs != to->ensemble_epochs)
     return TT_FAIL(INTERNAL, "members %" PRId64 " + %" PRId64 " do not fit both states",
                    which.first, which.count);
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {

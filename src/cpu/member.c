@@ -82,10 +82,11 @@ static void update_plateau(const tt_engine *e, const tt_cpu_member *ctx, double 
   int64_t i = ctx->i;
   const tt_hyper *h = &ctx->member->hyper;
   if (e->cohort->schedule != TT_SCHEDULE_reduce_on_plateau) return;
-  tt_plateau p = {TT_FIELD(s, rate)[i], TT_FIELD(s, plateau_best)[i], TT_FIELD(s, plateau_wait)[i]};
+  tt_plateau p = {TT_FIELD(s, lr_factor)[i], TT_FIELD(s, plateau_best)[i],
+                  TT_FIELD(s, plateau_wait)[i]};
   p = tt_plateau_end_epoch(p, loss, h->schedule_gamma, h->schedule_min, h->schedule_step,
                            h->min_delta);
-  TT_FIELD(s, rate)[i] = p.rate;
+  TT_FIELD(s, lr_factor)[i] = p.rate;
   TT_FIELD(s, plateau_best)[i] = p.best;
   TT_FIELD(s, plateau_wait)[i] = p.wait;
 }

@@ -14,7 +14,7 @@ tt_cpu_member tt_cpu_member_begin(const tt_engine *e, tt_cpu_buffers *b, int64_t
   const tt_cpu_row_lists *lists = &e->lists[tt_member_row_set(c, m)];
   int64_t rows = tt_cohort_epoch_rows(c, lists->count[TT_TRAIN]);
   b->window_count = 0;
-  if (m->hyper.features < 1.0f) tt_member_input_mask(c, m, b->input_mask);
+  if (m->hyper.feature_fraction < 1.0f) tt_member_input_mask(c, m, b->input_mask);
   return (tt_cpu_member){.member = m,
                          .ensemble = &c->ensemble[m->ensemble],
                          .lists = lists,
@@ -131,7 +131,7 @@ static int add_adversarial(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_m
                            const batch_data *batch, const float *dx)
 {
   const tt_model *m = &e->cohort->model;
-  perturb_inputs(e, b, ctx->member->hyper.adversarial, dx, batch->count);
+  perturb_inputs(e, b, ctx->member->hyper.adversarial_epsilon, dx, batch->count);
   if (!isfinite(batch_loss(e, b, ctx, batch))) return 0;
   tt_cpu_backward(e->kernels, m, ctx->w, b, batch->count, b->adversarial_gradient, 0);
   for (int64_t p = 0; p < m->params; p++) b->gradient[p] += b->adversarial_gradient[p];
@@ -187,7 +187,7 @@ static void optimizer_update(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu
   const tt_hyper *h = &ctx->member->hyper;
   int64_t i = ctx->i, step = TT_FIELD(s, step)[i]++;
   tt_optimizer_args args = {.learning_rate = tt_member_learning_rate(
-                                h, c->schedule, &c->schedule_options, TT_FIELD(s, rate)[i],
+                                h, c->schedule, &c->schedule_options, TT_FIELD(s, lr_factor)[i],
                                 TT_FIELD(s, epoch)[i], step, ctx->batches),
                             .l2 = h->l2,
                             .decay = h->weight_decay,
@@ -197,7 +197,7 @@ static void optimizer_update(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu
                             .beta2 = h->beta2,
                             .epsilon = h->epsilon};
   tt_optimizer_bias_correction(&args, step + 1);
-  if (h->features < 1.0f) mask_input_gradient(e, b);
+  if (h->feature_fraction < 1.0f) mask_input_gradient(e, b);
   if (h->clip_norm > 0.0f) clip_gradient(e, b->gradient, h->clip_norm);
   if (h->anchor > 0.0f) add_anchor_gradient(e, b, ctx);
   e->kernels->step(c->optimizer, c->model.params, ctx->w, b->gradient, ctx->slots, args);
@@ -208,7 +208,7 @@ int tt_cpu_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
 {
   batch_data batch;
   tt_state *s = e->state;
-  int adversarial = ctx->member->hyper.adversarial > 0.0f;
+  int adversarial = ctx->member->hyper.adversarial_epsilon > 0.0f;
   next_batch(e, b, ctx, steps, &batch);
   double loss = batch_loss(e, b, ctx, &batch);
   if (!isfinite(loss)) return 0;

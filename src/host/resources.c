@@ -32,7 +32,7 @@ tt_resource_request tt_resources_request(const tt_config *cfg)
   if (!cfg) return (tt_resource_request){.threads = -1, .share_gpu = 1};
   return (tt_resource_request){.device = (tt_device)cfg->run_device,
                                .simd = (tt_simd)cfg->run_simd,
-                               .path = (tt_gpu_path)cfg->run_path,
+                               .path = (tt_gpu_path)cfg->run_gpu_path,
                                .precision = (tt_precision)cfg->run_precision,
                                .threads = cfg->run_threads,
                                .gpu_map = cfg->run_gpu_map,
@@ -286,11 +286,12 @@ tt_err tt_resources_assign(tt_comm *c, const tt_engine_ops *const *engines,
 
 static tt_err arithmetic_differs(const tt_comm *c, const char *mine, const char *first, int rank)
 {
-  return TT_FAIL(UNAVAILABLE,
-                 "rank %d would compute \"%s\", rank %d \"%s\": results would depend on which rank "
-                 "trains a member; use nodes of one kind, choose run.simd or run.path for all, or "
-                 "give --allow-different-device",
-                 tt_comm_rank(c), mine, rank, first);
+  return TT_FAIL(
+      UNAVAILABLE,
+      "rank %d would compute \"%s\", rank %d \"%s\": results would depend on which rank "
+      "trains a member; use nodes of one kind, choose run.simd or run.gpu_path for all, or "
+      "give --allow-different-device",
+      tt_comm_rank(c), mine, rank, first);
 }
 
 tt_err tt_resources_check_arithmetic(tt_comm *c, const char *arithmetic, int warn_only,

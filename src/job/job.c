@@ -81,7 +81,7 @@ tt_provenance tt_job_provenance(const tt_job *job, const tt_job_options *o, cons
                          .command = o->command ? o->command : "",
                          .seed = (uint64_t)job->cfg->run_seed,
                          .data_hash = job->data->hash,
-                         .config_hash = tt_config_result_hash(job->cfg),
+                         .result_hash = tt_config_result_hash(job->cfg),
                          .ranks = ranks,
                          .threads = job->use.threads,
                          .wall_seconds = seconds};

@@ -38,11 +38,11 @@ static int can_resume(const tt_slurm_start *l, char *why, size_t room)
              l->other_incarnation);
   } else if (!*l->state) {
     snprintf(why, room, "this life has left no status, exit code %d: the reason is above",
-             l->launch_code);
+             l->launcher_code);
   } else { /* it says "training", but its launcher has returned */
     if (l->generation > l->resumed || l->stage_progress > l->stage_progress_resumed) return 1;
     snprintf(why, room, "it died, exit code %d, before it could write a checkpoint",
-             l->launch_code);
+             l->launcher_code);
   }
   return 0;
 }
@@ -53,7 +53,7 @@ int tt_requeue_is_allowed(const tt_slurm_start *l, char *why, size_t room)
   if (l->stuck >= TT_REQUEUE_MAX_STUCK) {
     snprintf(why, room,
              "%d lives have ended at this checkpoint: give a life more time, or checkpoint.every "
-             "less (label.patience more, where labels are awaited), then sbatch the job to go on",
+             "less (label.max_wait more, where labels are awaited), then sbatch the job to go on",
              TT_REQUEUE_MAX_STUCK);
     return 0;
   }
@@ -88,7 +88,7 @@ static void read_round_status(const char *directory, tt_slurm_start *l)
   char path[PATH_MAX];
   int64_t round = l->generation / TT_STAGE_COUNT + 1, stage = l->generation % TT_STAGE_COUNT;
   int n = snprintf(path, sizeof path, "%s/round-%04" PRId64 "%s", directory, round,
-                   stage == TT_STAGE_label ? "/label/*/answer.h5" : "");
+                   stage == TT_STAGE_label ? "/label/*/accepted.h5" : "");
   if (n >= (int)sizeof path) return;
   if (stage == TT_STAGE_label) l->stage_progress = count_files(path);
   if (stage != TT_STAGE_train || tt_status_file_read_local(path, &f)) return;
@@ -184,7 +184,7 @@ static tt_err decide(const char *directory, const char *job, tt_slurm_start *l, 
 {
   char why[256], place[64], where[128];
   read_status(directory, l);
-  *code = l->exit_code >= 0 ? l->exit_code : l->launch_code;
+  *code = l->exit_code >= 0 ? l->exit_code : l->launcher_code;
   describe_position(l, place, where);
   count_stuck(directory, job, place, l);
   int again = tt_requeue_is_allowed(l, why, sizeof why);
@@ -197,7 +197,7 @@ static tt_err decide(const char *directory, const char *job, tt_slurm_start *l, 
   return again ? tt_slurm_requeue_local(job) : TT_OK;
 }
 
-tt_err tt_requeue_decide_local(const tt_job_options *o, int64_t max_restarts, int launch_code,
+tt_err tt_requeue_decide_local(const tt_job_options *o, int64_t max_restarts, int launcher_code,
                                int *code)
 {
   char job[64], *text = NULL;
@@ -210,7 +210,7 @@ tt_err tt_requeue_decide_local(const tt_job_options *o, int64_t max_restarts, in
   if (!e) e = tt_config_parse(o->file, text, bytes, o->set, o->nset, &cfg);
   tt_slurm_start life = {.restarts = tt_slurm_restarts_local(),
                          .max_restarts = max_restarts,
-                         .launch_code = launch_code};
+                         .launcher_code = launcher_code};
   if (!e) {
     life.is_campaign = cfg->campaign;
     e = decide(cfg->campaign ? cfg->campaign_directory : cfg->run_directory, job, &life, code);

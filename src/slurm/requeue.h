@@ -12,7 +12,7 @@ typedef struct tt_slurm_start {
   int64_t resumed;    /* the one it began with, 0 = none */
   int64_t stuck;      /* lives of this job in a row that ended at that place, with it */
   int64_t restarts, max_restarts; /* how often Slurm has started this job again, and may */
-  int exit_code, launch_code;     /* of the status file, -1 = none; of srun or mpirun */
+  int exit_code, launcher_code;   /* of the status file, -1 = none; of srun or mpirun */
   int is_campaign;
   int64_t stage_progress,
       stage_progress_resumed; /* of a campaign: what the stage it is in has kept, and had */
@@ -31,9 +31,9 @@ int tt_requeue_is_allowed(const tt_slurm_start *life, char *why, size_t room);
  * read the status file of the job's run directory (campaign.directory where the file is that of a
  * campaign), write the decision to standard output and to starts.tsv in that directory, and have
  * Slurm queue the job again if there shall be another life.
- *   launch_code  exit code of srun or mpirun, for a life that has left no status
+ *   launcher_code  exit code of srun or mpirun, for a life that has left no status
  *   code         exit code for the script: of the run itself where it has left one
  * Errors: USAGE (not in a job), UNAVAILABLE (scontrol failed), those of reading the job file. */
-tt_err tt_requeue_decide_local(const tt_job_options *o, int64_t max_restarts, int launch_code,
+tt_err tt_requeue_decide_local(const tt_job_options *o, int64_t max_restarts, int launcher_code,
                                int *code);
 #endif

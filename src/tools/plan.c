@@ -134,7 +134,7 @@ static tt_err choose_path(const job_plan *p, const tt_cohort *c, tt_path_context
 {
   on.precision = (tt_precision)p->cfg->run_precision;
   on.members = (c->members + ranks - 1) / ranks;
-  return tt_path_choose(c, &on, (tt_gpu_path)p->cfg->run_path, out);
+  return tt_path_choose(c, &on, (tt_gpu_path)p->cfg->run_gpu_path, out);
 }
 
 static void print_paths(const job_plan *p, const tt_cohort *c, int ranks)

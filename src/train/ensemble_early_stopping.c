@@ -184,7 +184,7 @@ static void update_members(ensemble_validation *v, const tt_member_summary *all,
   for (int64_t n = 0; n < v->slice.count; n++) {
     int64_t i = v->slice.first - s->first + n;
     if (!is_in_mixture(&all[v->slice.first + n], max_epoch)) continue;
-    TT_FIELD(s, loss_ensemble)[i * s->judged + epoch] = (float)loss;
+    TT_FIELD(s, loss_ensemble)[i * s->ensemble_epochs + epoch] = (float)loss;
     if (stop && TT_FIELD(s, status)[i] == TT_STATUS_training)
       TT_FIELD(s, status)[i] = TT_STATUS_early_stopped;
     if (!better) continue;

@@ -1,5 +1,5 @@
 /* ensemble_early_stopping.h — the ensemble as one: its validation loss, best weights and stopping
- * (train.stop: ensemble). Floor 4. */
+ * (train.early_stopping: ensemble). Floor 4. */
 #ifndef TT_ENSEMBLE_EARLY_STOPPING_H
 #define TT_ENSEMBLE_EARLY_STOPPING_H
 #include "src/train/shard.h"

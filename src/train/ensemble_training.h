@@ -1,5 +1,5 @@
-/* ensemble_training.h — training of a crew whose ensembles stop as one (train.stop: ensemble).
- * Floor 4. */
+/* ensemble_training.h — training of a crew whose ensembles stop as one (train.early_stopping:
+ * ensemble). Floor 4. */
 #ifndef TT_ENSEMBLE_TRAINING_H
 #define TT_ENSEMBLE_TRAINING_H
 #include "src/train/shard.h"

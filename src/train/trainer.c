@@ -194,10 +194,10 @@ static tt_err training_loop(training_run *r)
 static tt_err check_diverged(const training_run *r)
 {
   int64_t members = r->members;
-  double most = r->job->cfg->train_max_failed;
+  double most = r->job->cfg->train_max_diverged;
   if ((double)r->progress.diverged <= most * (double)members) return TT_OK;
   return TT_FAIL(DIVERGED,
-                 "%" PRId64 " of %" PRId64 " members diverged, more than train.max_failed = %g "
+                 "%" PRId64 " of %" PRId64 " members diverged, more than train.max_diverged = %g "
                  "allows; try a smaller learning_rate or clip_norm",
                  r->progress.diverged, members, most);
 }
@@ -206,9 +206,11 @@ static tt_err check_diverged(const training_run *r)
 static const char *dependence(const training_run *r)
 {
   static const char *const says[] = {
-      NULL, "train.stop: ensemble: the end and best epoch of a member depend on its ensemble",
+      NULL,
+      "train.early_stopping: ensemble: the end and best epoch of a member depend on its ensemble",
       "train.method: fusion: a member depends on the other members of its ensemble",
-      "train.method: fusion, train.stop: ensemble: a member depends on others of its ensemble"};
+      "train.method: fusion, train.early_stopping: ensemble: a member depends on others of its "
+      "ensemble"};
   int stop = 0, fusion = 0;
   for (int64_t i = 0; i < r->job->cohorts.count; i++) {
     const tt_cohort *c = r->job->cohorts.at[i];
@@ -289,8 +291,8 @@ static tt_err prepare(training_run *r)
   if (!e) e = tt_agree(r->c, create_shards_local(r));
   if (!e) e = tt_shards_check_arithmetic(r->c, &r->shards, r->o->any_device, r->id.arithmetic);
   if (e) return e;
-  tt_time_limit_begin(r->c, limit, cfg->run_reserve, r->started, &r->limit);
-  r->id.config_hash = tt_config_result_hash(cfg) ^ tt_warm_source_hash(r->warm_source);
+  tt_time_limit_begin(r->c, limit, cfg->run_stop_margin, r->started, &r->limit);
+  r->id.result_hash = tt_config_result_hash(cfg) ^ tt_warm_source_hash(r->warm_source);
   r->id.data = r->job->data->hash;
   e = tt_ckpt_claim(r->c, directory(r), &r->id);
   r->claimed = !e;

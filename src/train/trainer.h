@@ -22,7 +22,7 @@ typedef struct tt_train_options {
 /* Collective. Train all members of the job, or go on from its last checkpoint; write model.h5 and
  * results.h5 in run.directory. Prints the ensembles' scores on rank 0.
  * Errors: those of reading the job and the data; STOPPED (a signal, the time limit or a STOP file:
- * checkpointed, run again); DIVERGED (files are written, but more than train.max_failed of the
+ * checkpointed, run again); DIVERGED (files are written, but more than train.max_diverged of the
  * members diverged); IO, CANTCREAT; NOINPUT (resume must without a checkpoint). */
 tt_err tt_train(tt_comm *c, const tt_train_options *o);
 #endif

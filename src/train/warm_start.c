@@ -313,7 +313,7 @@ void tt_warm_resume_member_local(const tt_state *from, int64_t i, tt_state *to, 
       TT_STATE_FIELD_weights,       TT_STATE_FIELD_slots,      TT_STATE_FIELD_step,
       TT_STATE_FIELD_epoch,         TT_STATE_FIELD_loss_train, TT_STATE_FIELD_loss_validation,
       TT_STATE_FIELD_loss_ensemble, TT_STATE_FIELD_average,    TT_STATE_FIELD_averaged,
-      TT_STATE_FIELD_rate,          TT_STATE_FIELD_attempt};
+      TT_STATE_FIELD_lr_factor,     TT_STATE_FIELD_attempt};
   for (size_t f = 0; f < sizeof resumed / sizeof *resumed; f++)
     copy_field(from, i, to, j, resumed[f]);
 }

@@ -44,10 +44,10 @@ tt_err tt_warm_match_local(tt_warm_source *s, tt_job *job);
  *   optimizer       the last weights with the optimiser's state, counters and history: members go
  *                   on, for train.epochs more epochs, as if they had not ended; best weights and
  *                   patience begin anew, because the data are others. Needs a constant schedule.
- *                   With train.stop: ensemble or method: fusion new members count their epochs from
- *                   where their ensemble is; a retry (train.on_diverged) takes as many as the
- *                   others have had in all
- * Errors: DATA (another optimiser; a checkpoint of another run), IO, MEM, of the engine. */
+ *                   With train.early_stopping: ensemble or method: fusion new members count their
+ * epochs from where their ensemble is; a retry (train.on_diverged) takes as many as the others have
+ * had in all Errors: DATA (another optimiser; a checkpoint of another run), IO, MEM, of the engine.
+ */
 tt_err tt_warm_apply(tt_comm *c, const tt_warm_source *s, tt_shards *shards);
 
 /* optimizer, of one member: member i of `from` [its place] goes on as member j of `to`, a blank

@@ -27,7 +27,7 @@ CRASHED = (719, INTERNAL, ("rank 1 on ", ", GPU 0", "the GPU gave up", "the chec
 
 def train(folder, path, faults=()):
     """Both ranks; the faults, as NAME=VALUE, are rank 1's alone."""
-    settings = [*SETTINGS, f"run.path={path}"]
+    settings = [*SETTINGS, f"run.gpu_path={path}"]
     program = [h.TUTTI, *h.train_arguments(settings)]
     command = [*h.MPIRUN, "1", *program, ":", h.MPIRUN[-1], "1", "env", *faults, *program]
     with open(folder / "log", "w") as log:
@@ -87,8 +87,8 @@ def see_the_doctor(folder):
     args = ["doctor", "job.yaml", "--set", "run.device=gpu"]
     done = h.run(folder, 1, args)
     ends_together(done, h.DONE, ("GPU-0001", "path: warp: ", "nothing is wrong"), "doctor")
-    done = h.run(folder, 1, [*args, "--set", "run.path=block", "--set", "model.hidden=[900, 900]"])
-    ends_together(done, UNAVAILABLE, ("a member needs", "use run.path: auto"), "doctor, too wide")
+    done = h.run(folder, 1, [*args, "--set", "run.gpu_path=block", "--set", "model.hidden=[900, 900]"])
+    ends_together(done, UNAVAILABLE, ("a member needs", "use run.gpu_path: auto"), "doctor, too wide")
 
 
 def main():

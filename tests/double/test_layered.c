@@ -36,9 +36,9 @@ static void drop(problem *p, tt_hyper *h, int64_t i)
 static void everything(problem *p, tt_hyper *h, int64_t i)
 {
   drop(p, h, i);
-  h->adversarial = i % 2 ? 0.05f : 0.0f;
+  h->adversarial_epsilon = i % 2 ? 0.05f : 0.0f;
   h->label_noise = i % 3 == 1 ? 0.1f : 0.0f;
-  h->features = i % 3 == 2 ? 0.5f : 1.0f;
+  h->feature_fraction = i % 3 == 2 ? 0.5f : 1.0f;
 }
 
 static void pull(problem *p, tt_hyper *h, int64_t i)
@@ -151,7 +151,7 @@ static tt_state *trained(problem *p, way by, tt_slice slice, int64_t steps)
   for (int64_t i = 0; i < slice.count; i++)
     if (slice.first + i == 1) {
       TT_FIELD(s, attempt)[i] = 1;
-      TT_FIELD(s, rate)[i] = 0.5f;
+      TT_FIELD(s, lr_factor)[i] = 0.5f;
       tt_member_init_weights(&p->c, &p->c.member[1], 1, TT_FIELD(s, weights) + i * s->params);
     }
   TT_CHECK_OK(by.ops->load(p->engine, slice, s));

@@ -19,7 +19,7 @@ static problem large(int weighted, tt_resample resample, tt_batch_order batches)
   p.c.resample = resample;
   p.c.max_epochs = 3;
   for (int64_t i = 0; i < p.c.members; i++) {
-    p.c.member[i].hyper.batches = (int32_t)batches;
+    p.c.member[i].hyper.batch_order = (int32_t)batches;
     p.c.member[i].hyper.epochs = 3 - (int32_t)(i % 2);
     p.c.member[i].hyper.clip_norm = i % 3 ? 0.0f : 0.5f;
   }
@@ -54,7 +54,7 @@ static outcome run(problem *p, tt_gpu_path path, int schedule, int64_t memory, c
 
 static void compare_in(problem p)
 {
-  outcome want = run(&p, TT_GPU_PATH_layered, 0, INT64_C(1) << 33, "as run.path says");
+  outcome want = run(&p, TT_GPU_PATH_layered, 0, INT64_C(1) << 33, "as run.gpu_path says");
   for (int k = 0; k < 4; k++) { /* streams at once, and late in any order */
     tt_double_set_lazy(k < SCHEDULES);
     outcome got = run(&p, k % 2 ? TT_GPU_PATH_auto : TT_GPU_PATH_layered, k % SCHEDULES, MEMORY,
@@ -82,7 +82,7 @@ static problem noisy(void)
   for (int64_t i = 0; i < p.c.members; i++) {
     tt_hyper *h = &p.c.member[i].hyper;
     h->label_noise = i % 2 ? 0.1f : 0.0f;
-    h->adversarial = i % 3 ? 0.0f : 0.05f;
+    h->adversarial_epsilon = i % 3 ? 0.0f : 0.05f;
     h->dropout = 0.2f;
   }
   return p;

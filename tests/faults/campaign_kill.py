@@ -32,8 +32,8 @@ checkpoint: {every: 50ms}
 run: {seed: 11, device: cpu, threads: 1}
 campaign: {warm_start: params, keep: 3}
 pool: {file: pool.h5}
-select: {batch: 8, method: kcenter, random: 0.25}
-label: {command: [./oracle.py, "{input}", "{output}"], format: csv, group: 3, concurrency: 2}
+select: {batch: 8, method: kcenter, random_fraction: 0.25}
+label: {command: [./oracle.py, "{input}", "{output}"], format: csv, rows_per_call: 3, concurrency: 2}
 stop: {rounds: 4}
 """
 
@@ -152,7 +152,7 @@ def judge_labels(folder, out):
     twice = [n for n, times in asked.items() if times > 1]
     h.check(not twice, f"labelled twice: candidates {', '.join(twice[:8])}")
     with h.h5py.File(folder / out / "campaign.h5") as f:
-        row, answer = f["pick_row"][()], f["pick_answer"][()]
+        row, answer = f["query_row"][()], f["query_label_status"][()]
     h.check(set(asked) == {str(n) for n in row}, "asked for are others than picked")
     h.check(list(answer) == [int(n % 11 != 0) for n in row], "labels are lost")
 

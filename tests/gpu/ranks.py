@@ -56,9 +56,9 @@ def combinations(args):
     base = ["--set", f"run.device={args.device}"]
     if args.device == "cpu":
         return [base]
-    paths = [word for word in choices(args.tutti, "run.path") if word != "auto"]
+    paths = [word for word in choices(args.tutti, "run.gpu_path") if word != "auto"]
     precisions = choices(args.tutti, "run.precision")
-    return [base + ["--set", f"run.path={path}"] + part for path in paths
+    return [base + ["--set", f"run.gpu_path={path}"] + part for path in paths
             for part in ([["--set", f"run.precision={word}"] for word in precisions] or [[]])]
 
 

@@ -229,9 +229,10 @@ static inline void ref_gradient(ref_batch b, double *w, double *g)
   TT_CHECK(params, <=, (int64_t)REF_PARAMS);
   memcpy(held, w, (size_t)params * sizeof *w);
   for (int64_t i = 0; i < params; i++) g[i] = ref_slope(&b, &w[i], w, held, -1);
-  if (h->adversarial > 0.0f) b.moved = moved = ref_move(&b, w, (double)h->adversarial);
+  if (h->adversarial_epsilon > 0.0f)
+    b.moved = moved = ref_move(&b, w, (double)h->adversarial_epsilon);
   for (int64_t i = 0; moved && i < params; i++) g[i] += ref_slope(&b, &w[i], w, held, -1);
-  if (h->features < 1.0f) ref_hide(&b, g);
+  if (h->feature_fraction < 1.0f) ref_hide(&b, g);
   tt_free(moved);
 }
 
@@ -385,6 +386,6 @@ static inline int32_t *ref_in_turn(problem *p, int64_t *rows)
 
 static inline tt_hyper ref_plain(float rate)
 {
-  return (tt_hyper){rate, .epochs = 1, .init_scale = 1.0f, .features = 1.0f};
+  return (tt_hyper){rate, .epochs = 1, .init_scale = 1.0f, .feature_fraction = 1.0f};
 }
 #endif

@@ -62,7 +62,7 @@ static tt_hyper hyper_of(setting v, int64_t ensemble, int64_t index)
   h.clip_norm = index == 2 ? 0.5f : 0.0f;
   h.patience = index == 0 ? 1 : 0;
   h.epochs = EPOCHS - (int32_t)(index % 2);
-  h.batches = (int32_t)v.batches;
+  h.batch_order = (int32_t)v.batches;
   h.schedule_gamma = 0.3f + 0.05f * k;
   h.schedule_min = 0.1f;
   h.schedule_step = 1;
@@ -72,8 +72,8 @@ static tt_hyper hyper_of(setting v, int64_t ensemble, int64_t index)
   h.dropout = v.dropout ? 0.05f + 0.07f * k : 0.0f;
   h.label_noise = v.noise ? 0.1f * k : 0.0f;
   h.anchor = v.anchor ? 0.02f * k : 0.0f;
-  h.adversarial = v.adversarial && index ? 0.01f * (1.0f + k) : 0.0f;
-  h.features = v.features ? 0.3f + 0.2f * (float)index : 1.0f;
+  h.adversarial_epsilon = v.adversarial && index ? 0.01f * (1.0f + k) : 0.0f;
+  h.feature_fraction = v.features ? 0.3f + 0.2f * (float)index : 1.0f;
   return h;
 }
 

@@ -109,7 +109,7 @@ static const recipe recipes[] = {
      1,
      TT_SCHEDULE_constant,
      TT_AVERAGE_swa,
-     {.learning_rate = 0.1f, .features = 0.6f, .clip_norm = 0.3f, .average_start = 5}},
+     {.learning_rate = 0.1f, .feature_fraction = 0.6f, .clip_norm = 0.3f, .average_start = 5}},
     {"noise on labels",
      TT_OPT_adam,
      0,
@@ -130,7 +130,7 @@ static const recipe recipes[] = {
      1,
      TT_SCHEDULE_constant,
      TT_AVERAGE_none,
-     {.learning_rate = 0.1f, .adversarial = 0.03f}},
+     {.learning_rate = 0.1f, .adversarial_epsilon = 0.03f}},
     {"layers, dropout, anchor",
      TT_OPT_adam,
      0,
@@ -144,7 +144,7 @@ static const recipe recipes[] = {
      7,
      TT_SCHEDULE_constant,
      TT_AVERAGE_swa,
-     {.learning_rate = 0.05f, .dropout = 0.1f, .adversarial = 0.05f, .label_noise = 0.1f}},
+     {.learning_rate = 0.05f, .dropout = 0.1f, .adversarial_epsilon = 0.05f, .label_noise = 0.1f}},
 };
 enum { RECIPES = sizeof recipes / sizeof *recipes, STEPS = 50, BATCH = 20, EPOCHS = 25 };
 
@@ -157,7 +157,7 @@ static tt_hyper filled(const recipe *r)
   h.epsilon = 1e-4f;
   h.epochs = EPOCHS;
   h.init_scale = 1.0f;
-  if (h.features <= 0.0f) h.features = 1.0f;
+  if (h.feature_fraction <= 0.0f) h.feature_fraction = 1.0f;
   return h;
 }
 
@@ -247,7 +247,7 @@ static double book_walk(const problem *p, const tt_state *start, const tt_state 
   double loss = ref_batch_loss(&(ref_batch){p, 0, check, checks, -1, NULL}, used, used);
   TT_CHECK(fabs((double)TT_FIELD(end, loss_validation)[EPOCHS - 1] - loss), <=, 1e-5 * loss);
   tt_free(check);
-  TT_CHECK(fabs((double)TT_FIELD(end, rate)[0] - k.rate), <=, 1e-6);
+  TT_CHECK(fabs((double)TT_FIELD(end, lr_factor)[0] - k.rate), <=, 1e-6);
   TT_CHECK(TT_FIELD(end, averaged)[0], ==, k.averaged);
   if (k.averaged) worst = fmax(worst, gap(TT_FIELD(end, average), k.average, params));
   return worst;

@@ -144,9 +144,9 @@ def output(folder, name, job):
 
 
 def lives(directory):
-    """Rows of lives.tsv as dictionaries; one that is being written is not there yet."""
+    """Rows of starts.tsv as dictionaries; one that is being written is not there yet."""
     try:
-        text = (pathlib.Path(directory) / "lives.tsv").read_text()
+        text = (pathlib.Path(directory) / "starts.tsv").read_text()
     except OSError:
         return []
     lines = text[:text.rfind("\n") + 1].splitlines()

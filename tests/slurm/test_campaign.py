@@ -21,9 +21,9 @@ ensembles: [{{name: one, target: y0, members: 3}}, {{name: two, target: y1, memb
 train: {{learning_rate: 5e-3, batch_size: 16, epochs: 60}}
 run:   {{seed: 11, device: cpu, threads: 1}}
 pool:  {{file: pool.h5}}
-select: {{batch: {BATCH}, random: 0.2}}
-label: {{command: [./oracle, "{{input}}", "{{output}}"], format: csv, group: 2, concurrency: 2,
-        pause: 200ms}}
+select: {{batch: {BATCH}, random_fraction: 0.2}}
+label: {{command: [./oracle, "{{input}}", "{{output}}"], format: csv, rows_per_call: 2, concurrency: 2,
+        poll_interval: 200ms}}
 stop:  {{rounds: {ROUNDS}}}
 """
 
@@ -127,7 +127,7 @@ def check_job(folder, place, job, wanted, stops, decisions):
     h.check(rig.restarts(job) == stops, f"{place.name}: {rig.restarts(job)} restarts\n{log}")
     h.check(STOPPED.search(log), f"{place.name}: not stopped in round 2\n{log}")
     rows = rig.lives(place / "campaign")
-    h.check([r["decision"] for r in rows] == decisions, f"{place.name}: lives.tsv: {rows}")
+    h.check([r["decision"] for r in rows] == decisions, f"{place.name}: starts.tsv: {rows}")
     check_history(place, wanted, place.name)
     return log
 

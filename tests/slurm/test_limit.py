@@ -7,7 +7,7 @@ import rig
 from rig import h
 
 # Slurm's least time is a minute; nearly all of it is kept for the last checkpoint.
-LIVES = ["run.reserve=58s", "checkpoint.every=1h"]
+LIVES = ["run.stop_margin=58s", "checkpoint.every=1h"]
 WORK = 6.2  # seconds of training in the whole job at least: three lives have at most two each
 LONGER = (1, 3, 9, 27)  # times as many epochs, where the machine has become so much faster since
 ENDLESS = "train.epochs=16000000"
@@ -57,7 +57,7 @@ def several_lives(folder):
     for row in said[:-1]:
         h.check("the time limit" in row[4] and row[4].endswith(": queued again"), f"{row}")
     h.check(said[-1][4].endswith(": it is done"), f"{said[-1]}")
-    h.check(len(rows) == again + 1 and rows[-1]["state"] == "done", f"lives.tsv: {rows}")
+    h.check(len(rows) == again + 1 and rows[-1]["state"] == "done", f"starts.tsv: {rows}")
     h.check(log.count("tutti: resumed generation") == again, f"resumed every time:\n{log}")
     return again
 

@@ -46,7 +46,7 @@ def plain_srun(folder, wanted):
     """Without a script: it stops in time before the end of the job, and goes on when run again."""
     settings = [*SETTINGS, "run.directory=plain"]
     start = ["srun", "-Q", "--mpi=pmix", "-K1", "-N2", "-n2", "-t1", h.TUTTI]
-    done = rig.command(*start, *h.train_arguments([*settings, "run.reserve=1h"]), folder=folder)
+    done = rig.command(*start, *h.train_arguments([*settings, "run.stop_margin=1h"]), folder=folder)
     stopped = rig.command(h.TUTTI, "status", "--json", folder / "plain").stdout
     if h.check(h.newest(folder / "plain") > 0, f"plain srun: no checkpoint\n{done.stderr}"):
         stopped = json.loads(stopped)

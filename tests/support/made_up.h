@@ -94,7 +94,7 @@ static inline tt_provenance made_up_provenance(const tt_comm *c)
                          .command = "test",
                          .seed = 2026,
                          .data_hash = 0xDEADBEEFull,
-                         .config_hash = 0xFFFFFFFFFFFFFFFFull,
+                         .result_hash = 0xFFFFFFFFFFFFFFFFull,
                          .ranks = tt_comm_ranks(c),
                          .threads = 1,
                          .wall_seconds = 0.25 * tt_comm_rank(c)};

@@ -189,7 +189,7 @@ static inline tt_hyper usual_hyper(void)
                     .epsilon = 1e-8f,
                     .epochs = 6,
                     .init_scale = 1.0f,
-                    .features = 1.0f};
+                    .feature_fraction = 1.0f};
 }
 
 /* A network with this output, of three levels or classes. */

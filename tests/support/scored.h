@@ -14,7 +14,8 @@ static const char job[] =
     "data: {file: d.h5}\npool: {file: p.h5}\nlabel: {command: [f]}\nrun: {seed: 5}\n"
     "ensembles: [{name: fourth, targets: [u, v]}, {name: cooling, targets: [u, v]},\n"
     "  {name: third, targets: [u, v]}, {name: heating-1, targets: [u, v]}]\n"
-    "score: {targets: weighted, target_weights: [1, 3], combine: weighted, weights: [1, 2, 3, "
+    "score: {target_reduction: weighted, target_weights: [1, 3], ensemble_reduction: weighted, "
+    "weights: [1, 2, 3, "
     "4]}\n";
 
 /* ---- A model of two committees, its file, and a pool ---- */
@@ -51,7 +52,7 @@ static inline tt_config *config(tt_acquisition by)
 {
   tt_config *c = NULL;
   TT_CHECK_OK(tt_config_parse("job.yaml", job, (int64_t)strlen(job), NULL, 0, &c));
-  c->score_by = (int)by;
+  c->score_acquisition = (int)by;
   return c;
 }
 

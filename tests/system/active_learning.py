@@ -32,7 +32,7 @@ def settings(*some):
 
 def history(folder, name):
     with h5py.File(folder / name / "campaign.h5", "r") as f:
-        return {k: f[k][()] for k in ("labels", "rmse", "pick_row", "pick_round", "model_hash")}
+        return {k: f[k][()] for k in ("labels", "rmse", "query_row", "query_round", "model_hash")}
 
 
 def check(what, right):
@@ -47,22 +47,22 @@ def example(folder, tutti):
         "residuary_resistance")
     campaign = [tutti, "campaign", "run", "campaign.yaml", "-q"]
     run(folder, *campaign, *settings(*QUICK))
-    baseline = settings("score.by=random", "campaign.directory=random", *QUICK)
+    baseline = settings("score.acquisition=random", "campaign.directory=random", *QUICK)
     run(folder, *campaign, *baseline)
     picked, drawn = history(folder, "campaign"), history(folder, "random")
     for h in (picked, drawn):
         check("20 labels at first, then 25 more a round", list(h["labels"]) == [20, 45, 70, 95])
-        check("nothing is asked for twice", len(set(h["pick_row"])) == 75)
+        check("nothing is asked for twice", len(set(h["query_row"])) == 75)
         check("more labels, smaller errors", h["rmse"][-1, 0] < 0.7 * h["rmse"][0, 0])
     check("both begin alike", picked["model_hash"][0] == drawn["model_hash"][0])
-    check("the baseline picks otherwise", set(picked["pick_row"]) != set(drawn["pick_row"]))
+    check("the baseline picks otherwise", set(picked["query_row"]) != set(drawn["query_row"]))
     with h5py.File(folder / "campaign" / "round-0004" / "data.h5", "r") as f:
         split = f["split"][()]
         rows = np.flatnonzero(split[:308] >= 0)
     check("20 rows train at first, 62 test", len(rows) == 82)
     run(folder, tutti, "campaign", "report", "campaign", "random")
     check("a picture", (folder / "learning.svg").stat().st_size > 1000)
-    check("no pick is a row that trains or tests", not set(rows) & set(picked["pick_row"]))
+    check("no pick is a row that trains or tests", not set(rows) & set(picked["query_row"]))
 
 
 def main():

@@ -29,17 +29,17 @@ ensembles:
 train: {epochs: 40, learning_rate: 1e-2, batch_size: 16}
 run: {device: cpu, threads: 1, seed: 3}
 pool: {file: pool.h5, labels: y, exclude: never}
-select: {batch: 7, method: kcenter, lower: q0.2, upper: q0.99, random: 0.3}
+select: {batch: 7, method: kcenter, lower: q0.2, upper: q0.99, random_fraction: 0.3}
 label: {mode: hidden}
 stop: {rounds: 3}
 """
 # Each stands for a way through the stages that the others do not take.
 WAYS = {
     "kcenter": [],
-    "quota": ["score.combine=quota", "score.weights=[2, 1]", "select.method=top"],
+    "quota": ["score.ensemble_reduction=quota", "score.weights=[2, 1]", "select.method=top"],
     "moments": ["campaign.warm_start=optimizer", "select.method=stochastic"],
     "shrunk": ["campaign.warm_start=shrink_perturb", "select.method=penalty",
-               "score.by=total_std", "ensembles[0].train.loss=gaussian_nll"],
+               "score.acquisition=total_std", "ensembles[0].train.loss=gaussian_nll"],
 }
 failures = []
 
@@ -116,8 +116,8 @@ def check_ranks(run):
 
 def check_picks(run):
     with h5py.File(run.folder / "kcenter/campaign.h5") as f:
-        row, label = f["pick_row"][()], f["pick_y"][()]
-        drawn, rounds = f["pick_random"][()], f["pick_round"][()]
+        row, label = f["query_row"][()], f["query_y"][()]
+        drawn, rounds = f["query_random"][()], f["query_round"][()]
         sizes = f["labels"][()].tolist()
     with h5py.File(run.folder / "pool.h5") as f:
         truth = f["y"][()]
@@ -178,7 +178,7 @@ def check_classes(run):
         to["x"], to["y"] = f["x"][()], f["y"][()] * 0 + 2
     with h5py.File(run.folder / "data.h5") as f, h5py.File(run.folder / "classes.h5", "w") as to:
         to["x"], to["y"], to["split"] = f["x"][()], f["y"][()] > 0.1, f["split"][()]
-    settings = ["data.file=classes.h5", "pool.file=odd.h5", "pool.exclude=''", "score.by=entropy",
+    settings = ["data.file=classes.h5", "pool.file=odd.h5", "pool.exclude=''", "score.acquisition=entropy",
                 "ensembles[0].train.loss=cross_entropy", "train.epochs=2", "stop.rounds=1",
                 "ensembles[1].train.loss=bce"]
     said = run.good(2, "classes", settings, code=65).stderr
@@ -188,8 +188,8 @@ def check_classes(run):
 def check_batch(run):
     """Another batch, another training in the middle of a round: labels of candidates that are still
     wanted stay."""
-    settings = ["label.mode=files", "label.group=2", "label.patience=10ms", "label.pause=10ms",
-                "pool.labels=''", "select.random=1", "train.epochs=1"]
+    settings = ["label.mode=files", "label.rows_per_call=2", "label.max_wait=10ms", "label.poll_interval=10ms",
+                "pool.labels=''", "select.random_fraction=1", "train.epochs=1"]
     run.good(1, "batch", settings, code=75)
     label = run.folder / "batch/round-0001/label"
     with h5py.File(label / "0001/input.h5") as f:
@@ -199,24 +199,24 @@ def check_batch(run):
     settings[-1] = "train.epochs=2"
     run.good(1, "batch", [*settings, "select.batch=9"], code=75)
     check((run.folder / "batch/round-0001.before-1").exists(), "it has not trained anew")
-    check((label / "0001/answer.h5").exists(), "an answer is gone with the batch")
+    check((label / "0001/accepted.h5").exists(), "an answer is gone with the batch")
     run.good(1, "batch", [*settings, "select.batch=2"], code=75)
     with h5py.File(run.folder / "batch/campaign.h5") as f:
-        check(np.array_equal(f["pick_row"], asked) and f["pick_y"][()].tolist() == [[1, 2], [3, 4]],
+        check(np.array_equal(f["query_row"], asked) and f["query_y"][()].tolist() == [[1, 2], [3, 4]],
               "the answers that were there were not taken")
     check((run.folder / "batch/round-0001/label.before-1/0002").exists(), "a question is gone")
 
 
 def check_failed(run):
     """Too many rows without labels end the run, not the round: they may be asked for again."""
-    settings = ["label.mode=command", "label.command=[\"false\"]", "label.group=7", "stop.rounds=1"]
+    settings = ["label.mode=command", "label.command=[\"false\"]", "label.rows_per_call=7", "stop.rounds=1"]
     said = run.good(1, "failed", settings, code=76).stderr
     check("7 of 7 rows asked for have no label" in said, f"too many failed: {said}")
     (run.folder / "failed/round-0001/label/0001/failed").unlink()
     run.good(1, "failed", [*settings, "label.command=[sh, -c, exit 70]"], code=69)
     run.good(1, "failed", [*settings, "label.command=[\"false\"]", "label.max_failed=1"])
     with h5py.File(run.folder / "failed/campaign.h5") as f:
-        check(f["unlabelled"][()].tolist() == [7, 0], "rows without labels are not counted")
+        check(f["label_failed"][()].tolist() == [7, 0], "rows without labels are not counted")
 
 
 def check_fence(run):
@@ -244,7 +244,7 @@ def check_refused(run):
             (64, "is gone (campaign.keep: 2); begin at 1:train", dict(more=["--from", "1:label"])),
             (65, "belongs to another campaign", dict(settings=["run.seed=4"])),
             (78, "score.target_weights has 2 numbers",
-             dict(settings=["score.targets=weighted", "score.target_weights=[1, 2]"])),
+             dict(settings=["score.target_reduction=weighted", "score.target_weights=[1, 2]"])),
             (65, "the model takes 3 input(s)", dict(settings=["pool.inputs=y"]))):
         done = run.go(2, "kcenter", **how)
         check(done.returncode == code and text in done.stderr,

@@ -61,7 +61,7 @@ def calls(run):
 
 def check_numbers(run, made):
     with h5py.File(run.folder / "whole/campaign.h5") as f:
-        row, x = f["pick_row"][:], f["pick_x"][:]
+        row, x = f["query_row"][:], f["query_x"][:]
     check(len(set(row)) == 7 * ROUNDS, f"picks {row}")
     check(np.array_equal(x, made[row]), "a pick's number is not the row of its inputs")
     check((row[7:] >= 2 * ROWS + 21).all(), f"picks of round 2 from files of round 1: {row}")

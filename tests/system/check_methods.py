@@ -25,9 +25,9 @@ ensembles:
      train: {optimizer: sgd, on_diverged: {retries: 2, lr_scale: 1e-6}},
      sweep: {learning_rate: {list: [0.01, 1e4, 0.01]}}}
   - {name: as_one, target: y1, members: 4, model: {hidden: [24]},
-     train: {stop: ensemble, patience: 3, learning_rate: 0.05}}
+     train: {early_stopping: ensemble, patience: 3, learning_rate: 0.05}}
   - {name: cycles, target: y0, members: 2, train: {method: snapshot, snapshots: 3}}
-  - {name: fused, target: y1, members: 3, train: {method: fusion, batches: shared, epochs: 12}}
+  - {name: fused, target: y1, members: 3, train: {method: fusion, batch_order: shared, epochs: 12}}
 train: {loss: mse, learning_rate: 2e-2, batch_size: 32, epochs: 90}
 checkpoint: {every: 1h, keep: 2}
 run: {seed: 11, device: cpu, threads: 1, directory: out}

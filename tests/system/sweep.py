@@ -23,7 +23,7 @@ ensembles:
 - {name: a, target: y0, rows: chosen, members: 64%s}
 """
 SWEEP = """, sweep: {learning_rate: {log_uniform: [1e-4, 1e-1]},
-   weight_decay: {choice: [0, 0.01, 0.1]}, batches: {list: [%s]}}"""
+   weight_decay: {choice: [0, 0.01, 0.1]}, batch_order: {list: [%s]}}"""
 
 
 def fail(message):
@@ -63,7 +63,7 @@ def values_of(directory):
     with h5py.File(directory / "model.h5") as f:
         f["net"].visititems(lambda at, d: got.update({at: d[()]}) if hasattr(d, "shape") else None)
     with h5py.File(directory / "results.h5") as f:
-        swept = {name: f[name][()] for name in ("learning_rate", "weight_decay", "batches")}
+        swept = {name: f[name][()] for name in ("learning_rate", "weight_decay", "batch_order")}
     return got, swept
 
 
@@ -94,10 +94,10 @@ def main(tutti, library, mpirun):
         two_ranks = values_of(work / "two_ranks")[0]
         for m in range(MEMBERS):
             same("on two ranks", two_ranks, weights, m, m)
-        jobs = [f"one.yaml run.directory=m{m} ensembles.a.first={m} ensembles.a.members=1 "
+        jobs = [f"one.yaml run.directory=m{m} ensembles.a.first_member={m} ensembles.a.members=1 "
                 f"train.learning_rate={swept['learning_rate'][m]:.9g} "
                 f"train.weight_decay={swept['weight_decay'][m]:.9g} "
-                f"train.batches={'shared' if swept['batches'][m] else 'own'}"
+                f"train.batch_order={'shared' if swept['batch_order'][m] else 'own'}"
                 for m in range(MEMBERS)]
         run(work, sys.executable, pathlib.Path(__file__).resolve(), "--each", library, *jobs)
         for m in range(MEMBERS):

@@ -32,7 +32,7 @@ static void make_round(tt_history *h, int64_t columns, int64_t i, double power)
   r->accurate = r->pool / 2;
   r->candidate = r->pool - r->accurate;
   r->queried = i + 1 < ROUNDS ? 11 : 0;
-  r->unlabelled = i + 1 < ROUNDS ? 1 : 0;
+  r->label_failed = i + 1 < ROUNDS ? 1 : 0;
   r->diverged = i == 2;
   for (int k = 0; k < TT_STAGE_COUNT; k++) r->seconds[k] = 0.5 * (k + 1);
   for (int64_t c = 0; c < columns; c++) {
@@ -62,7 +62,7 @@ static void make_campaign(const char *name, int64_t rounds, int64_t columns, dou
   h->ended = ended;
   snprintf(resolved, sizeof resolved,
            "data: {file: d.h5}\nmodel: {hidden: [5]}\npool: {file: p.h5}\n"
-           "label: {command: [a]}\nscore: {by: %s}\nensembles: [{name: a}]\n",
+           "label: {command: [a]}\nscore: {acquisition: %s}\nensembles: [{name: a}]\n",
            by);
   tt_provenance from = made_up_provenance(comm);
   from.resolved = resolved;
@@ -198,7 +198,7 @@ TT_TEST (status_of_a_beginning) {
   char path[TT_PATH_MAX];
   for (int i = 0; i < 5; i++) {
     char group[32];
-    snprintf(group, sizeof group, "label/%04d%s", i, i % 2 ? "/answer.h5" : "");
+    snprintf(group, sizeof group, "label/%04d%s", i, i % 2 ? "/accepted.h5" : "");
     tt_round_path(at("young"), 1, group, path);
     TT_CHECK_OK(tt_make_directories_local(path)); /* a directory will do for a file here */
   }

@@ -78,7 +78,7 @@ def check_predictions(folder, y):
         near("pinball", np.maximum(tau * left, (tau - 1) * left).mean(axis=0),
              s["ensemble_pinball"][1:6])
     with h5py.File(folder / "one" / "results.h5") as r, h5py.File(folder / "one" / "model.h5") as m:
-        shares = m["weight_share"][()]
+        shares = m["member_weight"][()]
         if not (np.all(shares == np.round(shares)) and 0 < shares[:6].sum() <= 50):
             sys.exit(f"greedy shares {shares}")
         rows = r["oob_rows"][()]

@@ -61,7 +61,7 @@ tt_stop_settings tt_campaign_stop_settings(const tt_config *cfg)
   return (tt_stop_settings){.rounds = cfg->stop_rounds,
                             .labels = cfg->stop_labels,
                             .wall_time = cfg->stop_wall_time,
-                            .accurate = cfg->stop_accurate,
+                            .accurate = cfg->stop_accurate_fraction,
                             .accurate_rounds = cfg->stop_accurate_rounds,
                             .plateau_rounds = cfg->stop_plateau_rounds,
                             .plateau_delta = cfg->stop_plateau_delta,
@@ -89,7 +89,7 @@ tt_err tt_campaign_commit(tt_campaign *k)
                         .command = k->o->job.command ? k->o->job.command : "",
                         .seed = (uint64_t)k->cfg->run_seed,
                         .data_hash = k->initial_data->hash,
-                        .config_hash = tt_config_result_hash(k->cfg),
+                        .result_hash = tt_config_result_hash(k->cfg),
                         .ranks = tt_comm_ranks(k->c),
                         .threads = k->use.threads,
                         .wall_seconds = tt_monotonic_seconds_local() - k->started};

@@ -218,7 +218,7 @@ static void write_label(const tt_init_files *p, FILE *out)
     fputs("  mode: command # or files (a person, another program), or slurm (docs/oracle.md)\n"
           "  command: [./label, \"{input}\", \"{output}\"] # a program, in any language\n"
           "  format: csv # of input and output; or hdf5\n"
-          "  group: 1 # candidates in one call\n"
+          "  rows_per_call: 1 # candidates in one call\n"
           "  concurrency: 1 # calls at a time\n"
           "  timeout: 1h\n",
           out);
@@ -229,21 +229,22 @@ static void write_campaign(const tt_init_files *p, FILE *out)
 {
   int64_t rows = p->is_example ? INITIAL_ROWS : p->shape.rows;
   write_pool(p, out);
-  fprintf(out,
-          "\nscore:\n"
-          "  by: epistemic_std # how far the members disagree; `random` is the baseline\n\n"
-          "select:\n"
-          "  batch: %" PRId64 " # labels in a round\n"
-          "  method: top # kcenter, penalty: picks that differ from each other\n"
-          "  # lower: 0.05 # candidates with a smaller score count as accurate\n",
-          clamp(1, rows / 10 ? rows / 10 : 1, 1000) * (p->is_example ? 5 : 1));
+  fprintf(
+      out,
+      "\nscore:\n"
+      "  acquisition: epistemic_std # how far the members disagree; `random` is the baseline\n\n"
+      "select:\n"
+      "  batch: %" PRId64 " # labels in a round\n"
+      "  method: top # kcenter, penalty: picks that differ from each other\n"
+      "  # lower: 0.05 # candidates with a smaller score count as accurate\n",
+      clamp(1, rows / 10 ? rows / 10 : 1, 1000) * (p->is_example ? 5 : 1));
   write_label(p, out);
   fprintf(out,
           "\nstop: # the first of these ends it\n"
           "  rounds: %d\n"
           "  # labels: 500\n"
           "  # wall_time: 2d\n"
-          "  # accurate: 0.99 # with select.lower\n"
+          "  # accurate_fraction: 0.99 # with select.lower\n"
           "  # plateau_rounds: 5 # without a better test error\n\n"
           "campaign:\n"
           "  directory: campaign # campaign.h5, the model and the rounds\n"

@@ -31,7 +31,7 @@ static tt_err prepare_directory_local(tt_campaign *k, uint64_t inputs)
   char path[TT_PATH_MAX], mark[TT_PATH_MAX], current[32] = "", wanted[32];
   snprintf(wanted, sizeof wanted, "%016" PRIx64 "\n", inputs);
   tt_round_file_path(k, "label", path);
-  tt_round_file_path(k, "label/picks", mark);
+  tt_round_file_path(k, "label/queries", mark);
   if (!access(mark, F_OK)) {
     TT_TRY(tt_file_read_text_local(mark, current, sizeof current));
     if (!strcmp(current, wanted)) return TT_OK;
@@ -133,15 +133,15 @@ tt_err tt_run_label_stage(tt_campaign *k)
 {
   char path[TT_PATH_MAX];
   tt_round *r = tt_current_round(k);
-  tt_stage_io w = {hash_queries(k), {"answers.h5", NULL}};
+  tt_stage_io w = {hash_queries(k), {"labels.h5", NULL}};
   tt_err e = tt_run_stage(k, TT_STAGE_label, &w, do_label, &r->seconds[TT_STAGE_label]);
-  tt_round_file_path(k, "answers.h5", path);
+  tt_round_file_path(k, "labels.h5", path);
   if (!e) e = tt_query_labels_read(k->c, path, &k->query_labels);
   if (e) return e;
   if (k->query_labels->count != k->queries->count ||
       k->query_labels->targets != k->initial_data->targets)
-    e = TT_FAIL(DATA, "%s does not fit picks.h5 beside it", path);
-  r->unlabelled = count_failed(k->query_labels);
+    e = TT_FAIL(DATA, "%s does not fit queries.h5 beside it", path);
+  r->label_failed = count_failed(k->query_labels);
   return tt_agree(k->c, e);
 }
 
@@ -151,7 +151,7 @@ tt_err tt_run_label_stage(tt_campaign *k)
 static double validation_fraction(const tt_campaign *k)
 {
   int64_t count[TT_SPLITS] = {0};
-  if (k->cfg->label_validation >= 0.0) return k->cfg->label_validation;
+  if (k->cfg->label_validation_fraction >= 0.0) return k->cfg->label_validation_fraction;
   for (int64_t r = 0; r < k->initial_data->rows; r++)
     if (k->initial_data->split[r] >= 0) count[k->initial_data->split[r]]++;
   return (double)count[TT_VALIDATION] / (double)(count[TT_TRAIN] + count[TT_VALIDATION]);
@@ -209,7 +209,7 @@ static void log_round(const tt_campaign *k)
               ", without label %" PRId64 "; %.1f s",
               k->round_number, r->labels, errors, k->columns > 4 ? " ..." : "", r->pool,
               percent(r, r->accurate), percent(r, r->candidate), percent(r, r->failed), r->queried,
-              r->unlabelled, seconds);
+              r->label_failed, seconds);
 }
 
 /* Not a stage of the journal's kind: campaign.h5 itself says whether it is done. */

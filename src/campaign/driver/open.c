@@ -222,7 +222,7 @@ static tt_err claim_directory(tt_campaign *k)
   tt_err e =
       tt_agree(k->c, tt_watchdog_start_local(NULL, NULL, tt_comm_rank(k->c), k->cfg->run_watchdog));
   tt_watchdog_heartbeat_local("opening the campaign");
-  tt_time_limit_begin(k->c, time_limit, k->cfg->run_reserve, k->started, &k->time_limit);
+  tt_time_limit_begin(k->c, time_limit, k->cfg->run_stop_margin, k->started, &k->time_limit);
   if (!e) e = tt_ckpt_claim(k->c, directory(k), &k->run_id);
   k->claimed = !e;
   if (!e)

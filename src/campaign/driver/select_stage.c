@@ -152,7 +152,7 @@ tt_err tt_run_score_stage(tt_campaign *k)
   h = tt_hash_u64(h, tt_config_section_hash(k->cfg, "score"));
   h = tt_hash_u64(h, tt_campaign_hash_labels(k));
   h = tt_hash_u64(h, (uint64_t)k->cfg->run_seed);
-  tt_stage_io w = {h, {"scores.h5", "scored.h5"}};
+  tt_stage_io w = {h, {"pool_scores.h5", "round_after_score.h5"}};
   e = tt_run_stage(k, TT_STAGE_score, &w, do_score, &seconds);
   if (!e) e = read_round_stats(k, w.file[1]);
   if (!e) tt_current_round(k)->seconds[TT_STAGE_score] = seconds;
@@ -205,7 +205,7 @@ static tt_err do_select(tt_campaign *k, const tt_stage_io *w)
 {
   char scores[TT_PATH_MAX], queries[TT_PATH_MAX];
   double *labelled = NULL;
-  tt_round_file_path(k, "scores.h5", scores);
+  tt_round_file_path(k, "pool_scores.h5", scores);
   tt_round_file_path(k, w->file[0], queries);
   tt_select_args s = {.cfg = k->cfg,
                       .scores = scores,
@@ -231,17 +231,17 @@ tt_err tt_run_select_stage(tt_campaign *k)
   char path[TT_PATH_MAX];
   uint64_t scores = 0;
   double seconds;
-  tt_round_file_path(k, "scores.h5", path);
+  tt_round_file_path(k, "pool_scores.h5", path);
   tt_err e = tt_agree(k->c, tt_comm_is_root(k->c) ? tt_file_hash_local(path, &scores) : TT_OK);
   if (e) return e;
   tt_bcast(k->c, &scores, sizeof scores);
   uint64_t h = tt_hash_u64(scores, tt_config_section_hash(k->cfg, "select"));
   h = tt_hash_u64(h, tt_config_section_hash(k->cfg, "stop"));
   h = tt_hash_u64(h, tt_config_section_hash(k->cfg, "score"));
-  tt_stage_io w = {h, {"picks.h5", "selected.h5"}};
+  tt_stage_io w = {h, {"queries.h5", "round_after_select.h5"}};
   e = tt_run_stage(k, TT_STAGE_select, &w, do_select, &seconds);
   if (!e) e = read_round_stats(k, w.file[1]);
-  tt_round_file_path(k, "picks.h5", path);
+  tt_round_file_path(k, "queries.h5", path);
   if (!e) e = tt_queries_read(k->c, path, &k->queries);
   if (!e) tt_current_round(k)->seconds[TT_STAGE_select] = seconds;
   if (!e) tt_current_round(k)->queried = k->queries->count;

@@ -247,8 +247,8 @@ static tt_err record_retry_later(tt_oracle_call *c)
   TT_TRY(write_ended(c, "later\n"));
   c->retry_later_try = c->last_try;
   if (c->retry_later_since <= 0.0) c->retry_later_since = now;
-  c->deadline = now + c->cfg->label_pause;
-  c->max_wait_exceeded = c->deadline - c->retry_later_since > c->cfg->label_patience;
+  c->deadline = now + c->cfg->label_poll_interval;
+  c->max_wait_exceeded = c->deadline - c->retry_later_since > c->cfg->label_max_wait;
   tt_log_root(TT_LOG_DEBUG, "%s: the oracle says later (exit 75)", c->group->directory);
   return TT_OK;
 }

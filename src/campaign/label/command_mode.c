@@ -65,9 +65,9 @@ static tt_err start_ready(tt_labelling *a, tt_oracle_call *call, int64_t *runnin
 static tt_err stop_after_max_wait(const tt_config *cfg, const char *directory)
 {
   return TT_FAIL(STOPPED,
-                 "%s: the oracle has said later (exit 75) for label.patience (%g s); what is "
+                 "%s: the oracle has said later (exit 75) for label.max_wait (%g s); what is "
                  "labelled is kept, run again to go on",
-                 directory, cfg->label_patience);
+                 directory, cfg->label_max_wait);
 }
 
 static tt_err poll_all(tt_labelling *a)
@@ -106,7 +106,7 @@ static tt_err run_calls_until_done(tt_oracle_call *c)
 }
 
 /* The names of the targets lie beside the groups. */
-static tt_err label_group(const tt_config *cfg, const char *directory)
+static tt_err label_rows_per_call(const tt_config *cfg, const char *directory)
 {
   char beside[TT_PATH_MAX], header[TT_PATH_MAX];
   tt_columns target = {0};
@@ -129,7 +129,7 @@ tt_err tt_oracle_label_group_local(const tt_config *cfg, const char *group)
 {
   char *directory = realpath(group, NULL);
   if (!directory) return TT_FAIL(NOINPUT, "%s: %s", group, strerror(errno));
-  tt_err e = label_group(cfg, directory);
+  tt_err e = label_rows_per_call(cfg, directory);
   tt_label_task_report_local(directory, e);
   free(directory);
   return e;

@@ -32,7 +32,7 @@ static tt_err start_waiting(tt_labelling *a)
   files_state *w = NULL;
   TT_TRY(TT_ALLOC(w, 1));
   a->backend_data = w;
-  w->deadline = tt_monotonic_seconds_local() + a->request->cfg->label_patience;
+  w->deadline = tt_monotonic_seconds_local() + a->request->cfg->label_max_wait;
   tt_log_root(TT_LOG_INFO,
               "waiting for labels: %" PRId64
               " file(s) output.h5 or output.csv in %s/NNNN/; or tutti "
@@ -123,7 +123,8 @@ static tt_err check_groups(tt_labelling *a, files_state *w)
   }
   a->progressed = pending < a->pending || unchecked;
   a->pending = pending;
-  if (!unchecked) w->next_check = tt_monotonic_seconds_local() + a->request->cfg->label_pause;
+  if (!unchecked)
+    w->next_check = tt_monotonic_seconds_local() + a->request->cfg->label_poll_interval;
   return TT_OK;
 }
 
@@ -134,9 +135,9 @@ static tt_err poll_files(tt_labelling *a)
   if (current >= w->next_check || current >= w->deadline) TT_TRY(check_groups(a, w));
   if (!a->pending || current < w->deadline) return TT_OK;
   return TT_FAIL(STOPPED,
-                 "%s: %" PRId64 " group(s) have no output after label.patience (%g s); put "
+                 "%s: %" PRId64 " group(s) have no output after label.max_wait (%g s); put "
                  "output.h5 or output.csv beside each input and run again",
-                 a->request->directory, a->pending, a->request->cfg->label_patience);
+                 a->request->directory, a->pending, a->request->cfg->label_max_wait);
 }
 
 const tt_label_backend tt_label_backend_files = {start_waiting, poll_files, stop_waiting};

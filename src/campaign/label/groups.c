@@ -24,9 +24,9 @@ static int has_file(const tt_label_group *g, const char *name)
 
 void tt_label_group_update(tt_label_group *g)
 {
-  g->state = has_file(g, "answer.h5") ? TT_LABEL_GROUP_labelled
-             : has_file(g, "failed")  ? TT_LABEL_GROUP_failed
-                                      : TT_LABEL_GROUP_pending;
+  g->state = has_file(g, "accepted.h5") ? TT_LABEL_GROUP_labelled
+             : has_file(g, "failed")    ? TT_LABEL_GROUP_failed
+                                        : TT_LABEL_GROUP_pending;
 }
 
 tt_err tt_label_group_open(const char *directory, tt_label_group *out)
@@ -64,7 +64,7 @@ tt_err tt_label_group_write_labels(tt_label_group *g, const tt_columns *target, 
                                    const char *reason)
 {
   char path[TT_PATH_MAX];
-  tt_label_group_path(g, "answer.h5", path);
+  tt_label_group_path(g, "accepted.h5", path);
   TT_TRY(tt_accepted_labels_write_local(path, g->count, g->id, y, target, reason));
   g->state = TT_LABEL_GROUP_labelled;
   return TT_OK;

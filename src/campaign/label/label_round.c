@@ -222,7 +222,7 @@ static tt_err create_group(group_builder *m, const int64_t *query, int64_t count
 /* In the order of the picks. */
 static tt_err create_groups(group_builder *m)
 {
-  int64_t *ungrouped = NULL, count = 0, most = m->a->request->cfg->label_group;
+  int64_t *ungrouped = NULL, count = 0, most = m->a->request->cfg->label_rows_per_call;
   TT_TRY(TT_ALLOC(ungrouped, m->queries->count));
   for (int64_t p = 0; p < m->queries->count; p++)
     if (!m->grouped[p]) ungrouped[count++] = p;
@@ -288,7 +288,7 @@ static tt_err read_accepted(const tt_labelling *a, const tt_label_group *g, tt_q
   tt_oracle_output *l = NULL;
   double *y = NULL;
   int64_t given;
-  tt_label_group_path(g, "answer.h5", path);
+  tt_label_group_path(g, "accepted.h5", path);
   TT_TRY(tt_accepted_labels_read_local(path, a->target, &l, reason, capacity));
   tt_err e = TT_ALLOC(y, g->count * out->targets);
   if (!e) e = tt_oracle_output_align(l, g->count, g->id, y, &given);

@@ -17,7 +17,7 @@ typedef struct tt_query_index {
 
 typedef enum tt_label_group_state {
   TT_LABEL_GROUP_pending,  /* neither of the two */
-  TT_LABEL_GROUP_labelled, /* answer.h5 is there */
+  TT_LABEL_GROUP_labelled, /* accepted.h5 is there */
   TT_LABEL_GROUP_failed    /* the file `failed` is there */
 } tt_label_group_state;
 
@@ -41,7 +41,7 @@ void tt_label_group_free(tt_label_group *g);
 /* Look again whether it was answered or has failed, by somebody else maybe; sets `state`. */
 void tt_label_group_update(tt_label_group *g);
 
-/* Take a complete output: answer.h5 is written, the group answered.
+/* Take a complete output: accepted.h5 is written, the group answered.
  *   y    [count][T] in the order of `id`, NaN = unlabelled
  *   why  of rows without labels, "" if there are none
  * Errors: CANTCREAT, IO, MEM. */
@@ -67,9 +67,9 @@ typedef struct tt_labelling {
 
 /* What a mode does. Groups may be answered already, all of them too. A poll moves on what can be
  * moved, within about a second, and never waits; it is called until no group waits, every 10 ms to
- * 0.5 s (what costs more, label.pause apart, counts by itself). Errors of start and poll end the
- * stage: as tt_oracle_label. end is called in any case, after an error of start too, and ends what
- * may not outlive us. */
+ * 0.5 s (what costs more, label.poll_interval apart, counts by itself). Errors of start and poll
+ * end the stage: as tt_oracle_label. end is called in any case, after an error of start too, and
+ * ends what may not outlive us. */
 typedef struct tt_label_backend {
   tt_err (*start)(tt_labelling *a);
   tt_err (*poll)(tt_labelling *a);
@@ -80,8 +80,8 @@ extern const tt_label_backend tt_label_backend_command, tt_label_backend_files,
     tt_label_backend_slurm;
 
 /* Groups of all picks, in a->group, with inputs written: those that are there already, each with
- * the candidates it has, and new ones of label.group for the rest. Directories of other candidates
- * are put aside. Errors: DATA (an input that cannot be read), CANTCREAT, IO, MEM. */
+ * the candidates it has, and new ones of label.rows_per_call for the rest. Directories of other
+ * candidates are put aside. Errors: DATA (an input that cannot be read), CANTCREAT, IO, MEM. */
 tt_err tt_label_groups_create(tt_labelling *a);
 void tt_label_groups_free(tt_labelling *a);
 
@@ -113,7 +113,7 @@ typedef struct tt_oracle_call {
   double deadline; /* while it runs, when it is killed; else it is not called before: on the clock
                    of tt_monotonic_seconds_local */
   double retry_later_since; /* when it said later for the first time in this life; 0 = it did not */
-  int max_wait_exceeded;    /* it has said later for label.patience */
+  int max_wait_exceeded;    /* it has said later for label.max_wait */
   int exit_pending,
       status; /* it was ended by a signal that may be meant for us: judged by the next poll */
 } tt_oracle_call;

@@ -132,9 +132,9 @@ static tt_err stop_after_max_wait(const tt_labelling *a, const slurm_state *s)
 {
   return TT_FAIL(STOPPED,
                  "round %" PRId64 ": %" PRId64 " of %" PRId64 " groups still wait for Slurm jobs "
-                 "%s, nothing new for label.patience (%g s); the jobs go on, run again later",
+                 "%s, nothing new for label.max_wait (%g s); the jobs go on, run again later",
                  a->request->round, a->pending, a->groups, s->jobs.name,
-                 a->request->cfg->label_patience);
+                 a->request->cfg->label_max_wait);
 }
 
 /* The jobs have gone, but not all groups have an answer. Those whose oracle said later ask again in
@@ -172,9 +172,9 @@ static tt_err end_attempt(tt_labelling *a, slurm_state *s)
                 a->request->round, s->jobs.name, a->pending);
   if (later > 0 && (last || !lost))
     return TT_FAIL(STOPPED,
-                   "%s: the oracle has said later (exit 75) for label.patience (%g s); what is "
+                   "%s: the oracle has said later (exit 75) for label.max_wait (%g s); what is "
                    "labelled is kept, run again to go on",
-                   a->request->directory, a->request->cfg->label_patience);
+                   a->request->directory, a->request->cfg->label_max_wait);
   return TT_OK;
 }
 
@@ -310,7 +310,7 @@ static const char *first_line(char *text)
 static void schedule_retry(const tt_labelling *a, slurm_state *s, int failures, int code,
                            char *text)
 {
-  double wait = a->request->cfg->label_pause;
+  double wait = a->request->cfg->label_poll_interval;
   for (int i = 0; i < failures && wait < max_pause; i++) wait *= 2.0;
   s->next_command_at = tt_monotonic_seconds_local() + (wait < max_pause ? wait : max_pause);
   if (failures == 1)
@@ -365,7 +365,7 @@ static tt_err handle_command_end(tt_labelling *a, slurm_state *s, int code)
   tt_err e = TT_OK;
   if (tt_config_read_file(s->output_file, &text, &bytes)) text = NULL;
   char *output_file = text ? text : nothing;
-  s->next_command_at = tt_monotonic_seconds_local() + a->request->cfg->label_pause;
+  s->next_command_at = tt_monotonic_seconds_local() + a->request->cfg->label_poll_interval;
   if (s->slurm_command == SUBMIT) {
     e = handle_sbatch(a, s, code, output_file);
   } else if (s->slurm_command == FIND_IN_SACCT) {
@@ -445,7 +445,7 @@ static tt_err start_next_command(tt_labelling *a, slurm_state *s)
     TT_TRY(tt_label_jobs_prepare_local(a, s->max_array_size, &s->jobs));
     s->prepared_now = 1;
   }
-  int waited = tt_monotonic_seconds_local() - s->last_progress > a->request->cfg->label_patience;
+  int waited = tt_monotonic_seconds_local() - s->last_progress > a->request->cfg->label_max_wait;
   if (find_job_in_state(s, TT_SUBMIT_submitting))
     return waited && s->failed_commands ? stop_after_max_wait(a, s) : start_squeue(a, s, FIND_JOB);
   if (find_job_in_state(s, TT_SUBMIT_planned)) return start_sbatch(a, s);

@@ -43,7 +43,7 @@ struct tt_pool_scorer {
   scored_ensemble *scored_ensemble;
   committee_prediction *committee_prediction; /* [committees] */
   target_units *target_units;                 /* [T] */
-  double *weight;  /* [E] of the ensembles, for score.combine; 1 where none are given */
+  double *weight;  /* [E] of the ensembles, for score.ensemble_reduction; 1 where none are given */
   int64_t room;    /* of one scratch */
   double *scratch; /* [units][room]: scores [E], then of targets [K], then members' words */
 };
@@ -72,14 +72,15 @@ static tt_err check_ensemble_local(const tt_pool_scorer *j, const scored_ensembl
   char fitting[256];
   if (!tt_acquisition_supports(j->rule.by, s->m->model.output)) {
     tt_acquisition_list_supported(s->m->model.output, fitting, sizeof fitting);
-    return TT_FAIL(DATA, "score.by: %s does not fit ensemble '%s', whose output is %s; choose %s",
-                   by, s->e->name, tt_choice_output[s->m->model.output], fitting);
+    return TT_FAIL(
+        DATA, "score.acquisition: %s does not fit ensemble '%s', whose output is %s; choose %s", by,
+        s->e->name, tt_choice_output[s->m->model.output], fitting);
   }
   for (int64_t k = 0; tt_acquisition_needs(j->rule.by) & TT_NEEDS_BEST_LABEL && k < s->e->targets;
        k++)
     if (!isfinite(j->s->best[s->e->column[k]]))
-      return TT_FAIL(DATA, "score.by: %s: target '%s' has no label yet to be better than", by,
-                     s->m->target.name[s->e->column[k]]);
+      return TT_FAIL(DATA, "score.acquisition: %s: target '%s' has no label yet to be better than",
+                     by, s->m->target.name[s->e->column[k]]);
   if (j->rule.by == TT_ACQUISITION_random) return TT_OK;
   for (int64_t i = s->e->first; i < s->e->first + s->e->members; i++)
     if (s->m->weight[i] > 0.0) return TT_OK;
@@ -183,10 +184,10 @@ static tt_err allocate_local(tt_pool_scorer *j)
 static tt_err init_local(tt_pool_scorer *j)
 {
   const tt_config *cfg = j->s->cfg;
-  j->rule = (tt_acquisition_settings){(tt_acquisition)cfg->score_by, (tt_goal)cfg->score_goal,
-                                      cfg->score_floor, cfg->score_kappa};
+  j->rule = (tt_acquisition_settings){(tt_acquisition)cfg->score_acquisition,
+                                      (tt_goal)cfg->score_goal, cfg->score_floor, cfg->score_kappa};
   j->ensembles = cfg->ensembles;
-  j->lists = cfg->score_combine == TT_ENSEMBLE_REDUCTION_quota ? cfg->ensembles : 1;
+  j->lists = cfg->score_ensemble_reduction == TT_ENSEMBLE_REDUCTION_quota ? cfg->ensembles : 1;
   TT_TRY(map_ensembles_local(j));
   TT_TRY(set_target_units_local(j));
   j->rows = piece_rows(j);
@@ -325,8 +326,8 @@ static void score_row(tt_pool_scorer *j, int64_t row, int64_t r, tt_partial_sum 
     for (int64_t k = 0; k < s->e->targets; k++)
       target[k] = target_score(j, s, k, r, sums, target + s->e->targets);
     member_entropy[s->config_index] =
-        tt_reduce_target_scores((tt_target_reduction)cfg->score_targets, s->e->targets, target,
-                                cfg->score_target_weights.value);
+        tt_reduce_target_scores((tt_target_reduction)cfg->score_target_reduction, s->e->targets,
+                                target, cfg->score_target_weights.value);
   }
   if (j->rule.by == TT_ACQUISITION_random)
     for (int64_t e = 0; e < j->ensembles; e++)
@@ -337,7 +338,7 @@ static void score_row(tt_pool_scorer *j, int64_t row, int64_t r, tt_partial_sum 
 static void score_rows(tt_pool_scorer *j, int64_t first, int64_t from, int64_t to, int64_t rows,
                        const int8_t *skip, float *score, tt_partial_sum *sums, double *scratch)
 {
-  const tt_ensemble_reduction by = (tt_ensemble_reduction)j->s->cfg->score_combine;
+  const tt_ensemble_reduction by = (tt_ensemble_reduction)j->s->cfg->score_ensemble_reduction;
   for (int64_t r = from; r < to; r++) {
     if (skip[r]) {
       for (int64_t l = 0; l < j->lists; l++) score[l * rows + r] = NAN;

@@ -17,7 +17,7 @@ typedef struct tt_score_pool_args {
   const double *best;    /* [T] highest (goal: minimize: lowest) label so far of each target column,
                             user's units, NaN = none */
   int64_t round;         /* of `random` */
-  const char *file;      /* scores.h5 to write */
+  const char *file;      /* pool_scores.h5 to write */
   const char *directory; /* where a file STOP may ask for a stop */
   double deadline;       /* as tt_stop_agreed */
   int64_t max_piece_rows; /* of a piece; 0 = what memory and patience allow */
@@ -41,7 +41,7 @@ void tt_pool_scorer_destroy_local(tt_pool_scorer **j); /* accepts NULL */
 
 int64_t
 tt_pool_scorer_rows(const tt_pool_scorer *j); /* most rows at a time: a multiple of the unit */
-int64_t tt_pool_scorer_lists(const tt_pool_scorer *j);   /* L of scores.h5 */
+int64_t tt_pool_scorer_lists(const tt_pool_scorer *j);   /* L of pool_scores.h5 */
 int64_t tt_pool_scorer_columns(const tt_pool_scorer *j); /* C of all committees */
 
 /* Candidates [first, first + rows): row r of x [rows][D], normalised, is candidate first + r.

@@ -43,8 +43,8 @@ typedef struct scoring {
 tt_err tt_score_pool_check_local(const tt_config *cfg, int64_t targets)
 {
   int64_t given = cfg->score_target_weights.count;
-  for (int64_t k = 0; cfg->score_targets == TT_TARGET_REDUCTION_weighted && k < cfg->ensembles;
-       k++) {
+  for (int64_t k = 0;
+       cfg->score_target_reduction == TT_TARGET_REDUCTION_weighted && k < cfg->ensembles; k++) {
     const tt_ensemble_config *own = &cfg->ensemble[k];
     int64_t learned = *own->target ? 1 : own->targets.count ? own->targets.count : targets;
     if (learned != given)
@@ -240,7 +240,7 @@ tt_err tt_score_pool(tt_comm *c, const tt_score_pool_args *s, tt_round *round)
   if (!e)
     tt_log_root(seconds < LOG_SECONDS ? TT_LOG_DEBUG : TT_LOG_INFO,
                 "scored %" PRId64 " candidates by %s in %.3g s (%.3g rows/s)", round->pool,
-                tt_choice_acquisition[s->cfg->score_by], seconds,
+                tt_choice_acquisition[s->cfg->score_acquisition], seconds,
                 (double)tt_pool_rows(s->pool) / (seconds > 1e-9 ? seconds : 1e-9));
   cleanup(&w);
   return e;

@@ -105,7 +105,7 @@ static tt_err read_view(const char *directory, status_view *v)
   if (v->stage == TT_STAGE_label && !ended) {
     v->label_groups = count_files(v, "label/[0-9]*");
     v->label_groups_done =
-        count_files(v, "label/[0-9]*/answer.h5") + count_files(v, "label/[0-9]*/failed");
+        count_files(v, "label/[0-9]*/accepted.h5") + count_files(v, "label/[0-9]*/failed");
   }
   return TT_OK;
 }
@@ -169,7 +169,7 @@ static void print_rounds(const status_view *v)
   int64_t failed = 0, asked = 0;
   for (int64_t i = 0; i < h->rounds; i++) {
     asked += h->round[i].queried;
-    failed += h->round[i].unlabelled;
+    failed += h->round[i].label_failed;
   }
   printf("rounds      %" PRId64 " whole\n", h->rounds);
   printf("labels      %" PRId64 "; %" PRId64 " asked for, %" PRId64 " of them in vain\n",

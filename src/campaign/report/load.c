@@ -15,7 +15,7 @@ static void set_score_name(tt_campaign_record *s)
   if (tt_config_parse("campaign.h5", text, (int64_t)strlen(text), NULL, 0, &cfg)) return;
   const char *method = tt_choice_select[cfg->select_method];
   int plain = cfg->select_method == TT_SELECT_top;
-  snprintf(s->score, sizeof s->score, "%s%s%s", tt_choice_acquisition[cfg->score_by],
+  snprintf(s->score, sizeof s->score, "%s%s%s", tt_choice_acquisition[cfg->score_acquisition],
            plain ? "" : ", ", plain ? "" : method);
   tt_config_destroy(&cfg);
 }
@@ -58,4 +58,7 @@ double tt_history_spread(const tt_history *h, int64_t round, const tt_history *u
   return n ? sum / (double)n : NAN;
 }
 
-int64_t tt_round_labels_after(const tt_round *r) { return r->labels + r->queried - r->unlabelled; }
+int64_t tt_round_labels_after(const tt_round *r)
+{
+  return r->labels + r->queried - r->label_failed;
+}

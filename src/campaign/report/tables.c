@@ -45,7 +45,7 @@ static void print_rounds(const tt_history *h)
     print_share(r->accurate, r);
     print_share(r->candidate, r);
     print_share(r->failed, r);
-    printf(" %7" PRId64 " %10" PRId64, r->queried, r->unlabelled);
+    printf(" %7" PRId64 " %10" PRId64, r->queried, r->label_failed);
     for (int k = 0; k < TT_STAGE_COUNT; k++)
       printf(" %9.*f", r->seconds[k] < 1000 ? 2 : 0, r->seconds[k]);
     printf("%s\n", r->diverged ? " *" : "");

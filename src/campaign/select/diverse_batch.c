@@ -157,7 +157,7 @@ static tt_err add_initial_centres(diverse_batch *f)
 static int64_t next_position(diverse_batch *f)
 {
   int64_t key = f->by_penalty
-                    ? tt_k_center_penalised(&f->my_candidates, f->k->s->cfg->select_length)
+                    ? tt_k_center_penalised(&f->my_candidates, f->k->s->cfg->select_length_scale)
                     : tt_k_center_farthest(&f->my_candidates);
   tt_allreduce_max_i64(f->k->c, &key, 1);
   if (key == TT_K_CENTER_NONE) return -1;

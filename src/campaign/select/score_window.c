@@ -14,7 +14,8 @@ static tt_err open_local(tt_selector *k)
 {
   const tt_select_args *s = k->s;
   int64_t first = tt_pool_first(s->pool), rows = tt_pool_rows(s->pool);
-  int64_t lists = s->cfg->score_combine == TT_ENSEMBLE_REDUCTION_quota ? s->ensembles : 1;
+  int64_t lists =
+      s->cfg->score_ensemble_reduction == TT_ENSEMBLE_REDUCTION_quota ? s->ensembles : 1;
   TT_TRY(tt_pool_scores_open_local(s->scores, &k->file));
   int64_t rows_in_file = tt_pool_scores_rows(k->file), from = tt_pool_scores_first(k->file);
   if (rows_in_file != rows || from != first)
@@ -25,10 +26,11 @@ static tt_err open_local(tt_selector *k)
                    s->scores, rows_in_file, from, rows, first);
   if (tt_pool_scores_lists(k->file) != lists)
     return TT_FAIL(DATA,
-                   "%s has %" PRId64 " scores for each candidate, score.combine: %s needs %" PRId64
+                   "%s has %" PRId64
+                   " scores for each candidate, score.ensemble_reduction: %s needs %" PRId64
                    "; score the pool again",
                    s->scores, tt_pool_scores_lists(k->file),
-                   tt_choice_ensemble_reduction[s->cfg->score_combine], lists);
+                   tt_choice_ensemble_reduction[s->cfg->score_ensemble_reduction], lists);
   k->lists = lists;
   TT_TRY(tt_partition_even(rows, tt_comm_ranks(k->c), tt_comm_rank(k->c), &k->mine));
   k->mine.first += first;

@@ -7,8 +7,8 @@
 #include "io/data/pool.h"
 
 typedef struct tt_select_args {
-  const tt_config *cfg; /* section select, score.combine and score.weights, run.seed */
-  const char *scores;   /* scores.h5 */
+  const tt_config *cfg; /* section select, score.ensemble_reduction and score.weights, run.seed */
+  const char *scores;   /* pool_scores.h5 */
   tt_pool *pool;
   const tt_used_rows *used_rows;
   int64_t round,
@@ -33,15 +33,14 @@ typedef struct tt_select_args {
  *               candidates' scores|, that median being 1 if it is 0
  *   kcenter     of the select.prefilter highest, in turn the one furthest from every labelled input
  *               and every pick of the round so far; the highest score where there is neither
- *   penalty     of the same, in turn the largest score * (1 - exp(-(d / select.length)^2)), d to
- *               the nearest pick of the round so far; where one of them has a negative score, all
- *               are raised by the size of the lowest
- * round(select.random * most) rows are drawn before that, uniformly from the whole pool, in or out
- * of the window. *out: those by score, in the order chosen, then those drawn.
- * Fewer than `most` picks if there are no more candidates, none if no score is in the window. Two
- * passes over the scores, and two for quantiles, two for stochastic, one for random.
- * Owner of *out: the caller, on all ranks. Errors: DATA (the scores are of another pool or round),
- * NOINPUT, STOPPED (asked to while choosing by kcenter or penalty), IO, MEM. */
+ *   penalty     of the same, in turn the largest score * (1 - exp(-(d / select.length_scale)^2)), d
+ * to the nearest pick of the round so far; where one of them has a negative score, all are raised
+ * by the size of the lowest round(select.random_fraction * most) rows are drawn before that,
+ * uniformly from the whole pool, in or out of the window. *out: those by score, in the order
+ * chosen, then those drawn. Fewer than `most` picks if there are no more candidates, none if no
+ * score is in the window. Two passes over the scores, and two for quantiles, two for stochastic,
+ * one for random. Owner of *out: the caller, on all ranks. Errors: DATA (the scores are of another
+ * pool or round), NOINPUT, STOPPED (asked to while choosing by kcenter or penalty), IO, MEM. */
 tt_err tt_select_queries(tt_comm *c, const tt_select_args *s, tt_round *round, tt_queries **out);
 
 /* The trust window alone, of a pool that nobody is to choose from (the last round). */

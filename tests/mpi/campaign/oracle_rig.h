@@ -36,7 +36,7 @@ static inline tt_config *job(const char *word, const char *more)
   quote(program, quoted);
   snprintf(text, sizeof text,
            "data: {file: d.h5}\nensembles: [{name: a}]\npool: {file: p.h5}\n"
-           "label: {pause: 0.01s, %s%s%s%s%s}\n",
+           "label: {poll_interval: 0.01s, %s%s%s%s%s}\n",
            *word ? "command: ['" : "", *word ? quoted : "", *word ? "', oracle, " : "", word,
            *word ? ", '{input}', '{output}'], " : "");
   snprintf(text + strlen(text) - 2, sizeof text - strlen(text), "%s}\n", more);

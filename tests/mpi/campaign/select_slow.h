@@ -15,7 +15,7 @@ static tt_config cfg;
 static tt_scaler scaler;
 static float x[ROWS * D];
 static double labelled[LABELLED * D];
-static float score[LISTS * ROWS]; /* as scores.h5 */
+static float score[LISTS * ROWS]; /* as pool_scores.h5 */
 
 /* What this file's own, slow way chooses. */
 static int64_t want[ROWS], wanted, asked;
@@ -99,7 +99,7 @@ static void want_apart(const double *own, int64_t max_queries)
   static double value[ROWS];
   int64_t list[ROWS], before = wanted;
   int64_t m = cfg.select_prefilter > 0 ? cfg.select_prefilter : 100 * asked;
-  double lowest = 0.0, unit = D * cfg.select_length * cfg.select_length;
+  double lowest = 0.0, unit = D * cfg.select_length_scale * cfg.select_length_scale;
   want_best(own, m > max_queries ? m : max_queries);
   int64_t count = wanted - before;
   for (int64_t k = 0; k < count; k++) {
@@ -162,7 +162,7 @@ static int64_t want_all(int64_t lists, int64_t round, int64_t max_queries)
     value[i] =
         isnan(joint_of(lists, i)) ? NAN : (double)(tt_random_key(42, round, FIRST + i) >> 11);
   if (max_queries > ROWS) max_queries = ROWS;
-  want_best(value, (int64_t)floor(cfg.select_random * (double)max_queries + 0.5));
+  want_best(value, (int64_t)floor(cfg.select_random_fraction * (double)max_queries + 0.5));
   int64_t drawn = wanted;
   TT_CHECK_OK(
       tt_apportion(max_queries - drawn, lists, lists > 1 ? cfg.score_weights.value : NULL, part));

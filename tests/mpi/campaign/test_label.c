@@ -10,7 +10,8 @@
 
 TT_TEST (labels_are_right_in_any_groups_and_formats) {
   setenv("TUTTI_EXE", program, 1); /* looks at the outputs first */
-  static const char *const more[] = {"", "format: csv, group: 2, concurrency: 3", "group: 100"};
+  static const char *const more[] = {"", "format: csv, rows_per_call: 2, concurrency: 3",
+                                     "rows_per_call: 100"};
   static const int groups[] = {5, 3, 1};
   for (int i = 0; i < 3; i++) {
     TT_CHECK(labelled_by("good", more[i]), ==, N);
@@ -45,14 +46,14 @@ static const struct {
     {"exit_1_partial", "retries: 5", 4, 1, "labelled 4 of 5, 1 failed (oracle: exit 1)"},
     {"exit_3", "retries: 1", 0, 2, "exit 3"},
     {"exit_139", "retries: 1", 0, 2, "signal 11"},
-    {"later_once", "patience: 1h", N, 1, "labelled 5 of 5"}, /* nothing stays of the first call */
+    {"later_once", "max_wait: 1h", N, 1, "labelled 5 of 5"}, /* nothing stays of the first call */
 };
 
 TT_TEST (whatever_an_oracle_does_is_handled) {
   for (size_t i = 0; i < sizeof misdeeds / sizeof *misdeeds; i++) {
     char more[256], text[TT_ERR_MESSAGE_SIZE];
     hearing h;
-    snprintf(more, sizeof more, "group: 100, %s", misdeeds[i].more);
+    snprintf(more, sizeof more, "rows_per_call: 100, %s", misdeeds[i].more);
     hear_begin(comm, scratch, &h);
     int labelled = labelled_by(misdeeds[i].word, more);
     hear_end(&h, text);
@@ -71,7 +72,7 @@ TT_TEST (an_oracle_stops_the_campaign) {
   refused("exit_70", "", TT_E_UNAVAILABLE, "exit 70");
   TT_CHECK(labelled_by("good", "retries: 0"), ==, N); /* that was no crash */
   clear();
-  refused("exit_75", "patience: 0.05s, concurrency: 2", TT_E_STOPPED, "label.patience (0.05 s)");
+  refused("exit_75", "max_wait: 0.05s, concurrency: 2", TT_E_STOPPED, "label.max_wait (0.05 s)");
   TT_CHECK(labelled_by("good", "retries: 0"), ==, N);
   clear();
   char kept[sizeof program];
@@ -83,7 +84,7 @@ TT_TEST (an_oracle_stops_the_campaign) {
 }
 
 TT_TEST (a_failed_group_is_asked_again_once_its_mark_is_removed) {
-  static const char more[] = "group: 5, retries: 1";
+  static const char more[] = "rows_per_call: 5, retries: 1";
   TT_CHECK(labelled_by("exit_5", more), ==, 0);
   TT_CHECK(labelled_by("good", more), ==, 0);
   TT_CHECK(calls(), ==, 2);
@@ -132,40 +133,40 @@ static void forget_answer(const char *group, const char *ended)
   char name[64];
   tt_barrier(comm);
   if (!tt_comm_is_root(comm)) return;
-  snprintf(name, sizeof name, "%s/answer.h5", group);
+  snprintf(name, sizeof name, "%s/accepted.h5", group);
   unlink(in_label(name));
   snprintf(name, sizeof name, "%s/try-1/ended", group);
   if (*ended) TT_CHECK_OK(tt_file_write_atomic_local(in_label(name), ended));
 }
 
 TT_TEST (whole_outputs_of_a_killed_campaign_are_taken) {
-  TT_CHECK(labelled_by("good", "group: 2, format: csv"), ==, N);
+  TT_CHECK(labelled_by("good", "rows_per_call: 2, format: csv"), ==, N);
   forget_answer("0001", "");
   tt_barrier(comm);
-  TT_CHECK(labelled_by("exit_64", "group: 2"), ==, N);
+  TT_CHECK(labelled_by("exit_64", "rows_per_call: 2"), ==, N);
   TT_CHECK(calls(), ==, 3);
   forget_answer("0002", "crashed: exit 3\n"); /* judged: it counts, and is not taken */
   tt_barrier(comm);
-  TT_CHECK(labelled_by("exit_5", "group: 2, retries: 1"), ==, 3);
+  TT_CHECK(labelled_by("exit_5", "rows_per_call: 2, retries: 1"), ==, 3);
   TT_CHECK(calls(), ==, 4);
   clear();
-  TT_CHECK(labelled_by("partial", "group: 5"), ==, 4);
+  TT_CHECK(labelled_by("partial", "rows_per_call: 5"), ==, 4);
   forget_answer("0001", ""); /* not whole: its writer was killed too, for all we know */
   tt_barrier(comm);
-  TT_CHECK(labelled_by("good", "group: 5"), ==, N);
+  TT_CHECK(labelled_by("good", "rows_per_call: 5"), ==, N);
   TT_CHECK(calls(), ==, 2);
   clear();
 }
 
 TT_TEST (other_groups_keep_what_is_labelled) {
-  TT_CHECK(labelled_by("good", "group: 2"), ==, N);
+  TT_CHECK(labelled_by("good", "rows_per_call: 2"), ==, N);
   forget_answer("0002", "stopped: exit 64\n");
   if (tt_comm_is_root(comm)) scratch_remove(in_label("0003"));
   tt_barrier(comm);
-  TT_CHECK(labelled_by("good", "group: 100, format: csv"), ==, N);
+  TT_CHECK(labelled_by("good", "rows_per_call: 100, format: csv"), ==, N);
   TT_CHECK(calls(), ==, 1 + 2 + 1);
   TT_CHECK(is_there("0003/input.csv"), ==, 1);
-  tt_config *cfg = job("good", "group: 3");
+  tt_config *cfg = job("good", "rows_per_call: 3");
   tt_queries *p = queries();
   tt_query_labels *a = NULL;
   p->x[D] += 1.0; /* candidate 7, of group 1, is another one now */
@@ -188,20 +189,20 @@ static void limit_files(rlim_t bytes)
 }
 
 TT_TEST (a_full_disk_loses_nothing) {
-  TT_CHECK(labelled_by("good", "group: 2"), ==, N);
+  TT_CHECK(labelled_by("good", "rows_per_call: 2"), ==, N);
   if (tt_comm_is_root(comm)) scratch_remove(in_label("0003"));
   tt_barrier(comm);
   signal(SIGXFSZ, SIG_IGN);
   limit_files(512);
-  refused("good", "group: 2", TT_E_IO, label);
+  refused("good", "rows_per_call: 2", TT_E_IO, label);
   limit_files(RLIM_INFINITY);
-  TT_CHECK(labelled_by("good", "group: 2"), ==, N);
+  TT_CHECK(labelled_by("good", "rows_per_call: 2"), ==, N);
   TT_CHECK(calls(), ==, 3);
   clear();
 }
 
 TT_TEST (one_group_alone_is_a_task) {
-  refused("exit_75", "patience: 0s, group: 3, format: csv", TT_E_STOPPED, "label.patience");
+  refused("exit_75", "max_wait: 0s, rows_per_call: 3, format: csv", TT_E_STOPPED, "label.max_wait");
   tt_config *cfg = job("crash_once", "retries: 1");
   if (tt_comm_is_root(comm)) {
     TT_CHECK_OK(tt_oracle_label_group_local(cfg, in_label("0002")));
@@ -209,9 +210,9 @@ TT_TEST (one_group_alone_is_a_task) {
   }
   tt_config_destroy(&cfg);
   tt_barrier(comm);
-  TT_CHECK(is_there("0002/answer.h5"), ==, 1);
+  TT_CHECK(is_there("0002/accepted.h5"), ==, 1);
   TT_CHECK(is_there("0002/try-1/ended"), ==, 0); /* of the call that said later nothing is left */
-  TT_CHECK(is_there("0002/try-2/answer.h5"), ==, 0);
+  TT_CHECK(is_there("0002/try-2/accepted.h5"), ==, 0);
   TT_CHECK(labelled_by("good", ""), ==, N);
   clear();
 }

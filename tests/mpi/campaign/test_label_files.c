@@ -24,18 +24,18 @@ static void still_waiting(const char *more, char text[TT_ERR_MESSAGE_SIZE])
 {
   hearing h;
   hear_begin(comm, scratch, &h);
-  refused("", more, TT_E_STOPPED, "label.patience");
+  refused("", more, TT_E_STOPPED, "label.max_wait");
   hear_end(&h, text);
 }
 
 #define FILES(group_, patience_)                                                                   \
-  "mode: files, format: csv, group: " #group_ ", patience: " #patience_
+  "mode: files, format: csv, rows_per_call: " #group_ ", max_wait: " #patience_
 
 TT_TEST (outputs_are_taken_when_they_are_whole) {
   char text[TT_ERR_MESSAGE_SIZE];
   int root = tt_comm_is_root(comm);
   still_waiting(FILES(2, 0s), text);
-  TT_CHECK_HAS(tt_err_last(), "3 group(s) have no output after label.patience (0 s)");
+  TT_CHECK_HAS(tt_err_last(), "3 group(s) have no output after label.max_wait (0 s)");
   if (root) {
     put_csv("0001", "output.csv", -1, 0);
     put_csv("0002", "output.csv", 1, 0);
@@ -47,7 +47,7 @@ TT_TEST (outputs_are_taken_when_they_are_whole) {
   if (root) {
     TT_CHECK_HAS(text, "0002/output.csv: 1 of 2 rows; write nan");
     TT_CHECK_HAS(text, "0003/output.csv: its last line does not end");
-    TT_CHECK(is_there("0001/answer.h5"), ==, 1);
+    TT_CHECK(is_there("0001/accepted.h5"), ==, 1);
     put_csv("0002", "output.csv", -1, 0);
     put_csv("0003", "output.csv", -1, 0);
   }
@@ -138,7 +138,7 @@ TT_TEST (labels_by_hand_go_to_their_groups) {
   if (tt_comm_is_root(comm)) give_by_hand();
   tt_barrier(comm);
   still_waiting(FILES(2, 0s), text);
-  TT_CHECK(is_there("0001/answer.h5"), ==, 1);
+  TT_CHECK(is_there("0001/accepted.h5"), ==, 1);
   if (tt_comm_is_root(comm)) {
     TT_CHECK_HAS(text, "0002/output.h5: 1 of 2 rows");
     give(1, 4); /* candidate 7 again: its group has an answer */

@@ -1,5 +1,5 @@
-/* test_score_pool.c — laws of stage score: the bits of scores.h5 and of the sums do not depend on
- * ranks or pieces; what cannot be scored leaves nothing behind. */
+/* test_score_pool.c — laws of stage score: the bits of pool_scores.h5 and of the sums do not depend
+ * on ranks or pieces; what cannot be scored leaves nothing behind. */
 #include "core/base/log.h"
 #include "io/campaign/pool_scores.h"
 #include "io/hdf5/h5.h"
@@ -146,7 +146,7 @@ static void check_pool(tt_config *cfg, tt_trained_ensembles *m, const char *name
   tt_score_pool_args what = scoring(cfg, m);
   what.used_rows = used_rows;
   what.pool = pool_of(at(name), rows, raw);
-  what.file = at("scores.h5");
+  what.file = at("pool_scores.h5");
   work_out(&what, rows, block, raw, &w);
   for (int i = 0; i < (rows > ROWS ? 1 : 2); i++) { /* long pools take their time */
     tt_round round;
@@ -174,7 +174,7 @@ TT_TEST (ranks_and_pieces_change_no_bit) {
   for (size_t i = 0; i < sizeof law / sizeof *law; i++) {
     tt_trained_ensembles m = model_of(TT_OUTPUT_mean_variance);
     tt_config *cfg = config(law[i].by);
-    cfg->score_combine = (int)law[i].join;
+    cfg->score_ensemble_reduction = (int)law[i].join;
     use.threads = 1 + (int)i;
     check_pool(cfg, &m, "pool.h5", ROWS, TT_POOL_SCORER_SUM_ROWS, &used_rows);
     tt_config_destroy(&cfg);
@@ -238,11 +238,12 @@ TT_TEST (what_cannot_be_scored_is_refused_and_leaves_nothing) {
   inputs(PLENTY, raw);
   what.pool = pool_of(at("pool.h5"), PLENTY, raw);
   what.file = at("refused.h5");
-  refused(&what, TT_E_DATA, "score.by: bald does not fit ensemble 'heating-1', whose output is");
-  cfg->score_by = TT_ACQUISITION_expected_improvement;
+  refused(&what, TT_E_DATA,
+          "score.acquisition: bald does not fit ensemble 'heating-1', whose output is");
+  cfg->score_acquisition = TT_ACQUISITION_expected_improvement;
   what.best = none;
   refused(&what, TT_E_DATA, "has no label yet");
-  cfg->score_by = TT_ACQUISITION_total_std;
+  cfg->score_acquisition = TT_ACQUISITION_total_std;
   cfg->score_target_weights.count = 1;
   refused(&what, TT_E_CONFIG, "score.target_weights has 1 numbers, but ensemble 'fourth' learns 2");
   cfg->score_target_weights.count = 2;
@@ -254,7 +255,7 @@ TT_TEST (what_cannot_be_scored_is_refused_and_leaves_nothing) {
   TT_CHECK_OK(tt_text_set(&m.at[1]->ensemble[0].name, "third"));
   for (int64_t i = 0; i < m.at[1]->members; i++) m.at[1]->weight[i] = 0.0;
   refused(&what, TT_E_DIVERGED, "all 2 members of ensemble 'third' diverged: nobody can score");
-  cfg->score_by = TT_ACQUISITION_random; /* needs no member, but the rows all the same */
+  cfg->score_acquisition = TT_ACQUISITION_random; /* needs no member, but the rows all the same */
   spoil(at("pool.h5"), raw[700 * D + 1]);
   refused(&what, TT_E_DATA, "pool.h5: dataset 'x', row 700, column 1: nan");
   tt_pool_close_local(&what.pool);
@@ -278,7 +279,7 @@ TT_TEST (a_prediction_that_overflows_is_the_last_choice) {
     for (int l = 0; l < m.at[i]->model.layers; l++)
       m.at[i]->model.layer[l].activation = TT_ACT_identity;
   what.pool = pool_of(at("far.h5"), ROWS, raw);
-  what.file = at("scores.h5");
+  what.file = at("pool_scores.h5");
   begin_round(&round, spread);
   tt_log_set_level(TT_LOG_ERROR);
   TT_CHECK_OK(tt_score_pool(comm, &what, &round));

@@ -70,9 +70,9 @@ static void configure(tt_select_method method, const char *lower, const char *up
                     .select_lower = low,
                     .select_upper = up,
                     .select_prefilter = -1,
-                    .select_length = 0.5,
+                    .select_length_scale = 0.5,
                     .select_temperature = 0.8,
-                    .score_combine = TT_ENSEMBLE_REDUCTION_max};
+                    .score_ensemble_reduction = TT_ENSEMBLE_REDUCTION_max};
 }
 
 static tt_select_args question(int64_t round, int64_t max_queries)
@@ -150,7 +150,7 @@ TT_TEST (every_method_chooses_what_looking_at_all_would) {
     for (size_t w = 0; w < sizeof window / sizeof *window; w++) {
       configure((tt_select_method)m, window[w][0], window[w][1]);
       check_once(1, 1, 1);
-      cfg.select_random = 0.3;
+      cfg.select_random_fraction = 0.3;
       check_once(1, 1, 17);
     }
 }
@@ -185,10 +185,10 @@ TT_TEST (a_quota_is_kept) {
   for (int m = 0; m < TT_SELECT_COUNT; m++)
     for (int w = 0; w < 2; w++) {
       configure((tt_select_method)m, "0.5", "q0.8");
-      cfg.score_combine = TT_ENSEMBLE_REDUCTION_quota;
+      cfg.score_ensemble_reduction = TT_ENSEMBLE_REDUCTION_quota;
       cfg.score_weights.count = LISTS;
       cfg.score_weights.value = weight[w];
-      cfg.select_random = 0.1;
+      cfg.select_random_fraction = 0.1;
       check_once(LISTS, 3, 20);
     }
 }
@@ -200,7 +200,7 @@ TT_TEST (a_part_nobody_can_fill_goes_to_who_can) {
   for (int64_t i = 0; i < ROWS; i++) score[2 * ROWS + i] = NAN;
   put_scores(LISTS, FIRST, ROWS, score);
   configure(TT_SELECT_top, "", "");
-  cfg.score_combine = TT_ENSEMBLE_REDUCTION_quota;
+  cfg.score_ensemble_reduction = TT_ENSEMBLE_REDUCTION_quota;
   tt_queries *p = NULL;
   tt_round r = {0};
   tt_select_args s = question(4, 30);
@@ -224,7 +224,7 @@ TT_TEST (nothing_is_picked_twice) {
     for (int64_t i = 0; i < 1100; i++)
       if (i % 50 != 3) used_rows.row[used_rows.count++] = FIRST + i;
     configure((tt_select_method)m, "", "");
-    cfg.select_random = 0.25;
+    cfg.select_random_fraction = 0.25;
     cfg.select_prefilter = 50;
     for (round = 1; used_rows.count < all; round++) {
       tt_queries *p = NULL;
@@ -257,7 +257,7 @@ TT_TEST (fewer_candidates_than_wanted) {
     tt_round r = {0};
     tt_select_args s = question(5, MOST);
     configure((tt_select_method)m, "q1", "");
-    cfg.select_random = 0.5;
+    cfg.select_random_fraction = 0.5;
     TT_CHECK_OK(tt_select_queries(comm, &s, &r, &p));
     TT_CHECK(p->count, ==, 0);
     TT_CHECK(r.accurate, ==, ROWS - ROWS / 50);
@@ -340,7 +340,7 @@ TT_TEST (any_vote_may_fail) {
   small_pool();
   make_scores(1, 8, 0.0);
   configure(TT_SELECT_kcenter, "q0.5", "");
-  cfg.select_random = 0.2;
+  cfg.select_random_fraction = 0.2;
   int64_t votes = with_fault(0, 1000000, TT_OK);
   for (int64_t at = 1; at <= votes; at++) with_fault((int)(at % tt_comm_ranks(comm)), at, TT_E_IO);
 }
@@ -388,7 +388,7 @@ static int begin(void **unused)
     scaler.x_scale[d] = 3.0 / (1 + d);
   }
   snprintf(pool_file, sizeof pool_file, "%s/pool.h5", scratch);
-  snprintf(score_file, sizeof score_file, "%s/scores.h5", scratch);
+  snprintf(score_file, sizeof score_file, "%s/pool_scores.h5", scratch);
   return 0;
 }
 

@@ -247,10 +247,10 @@ TT_TEST (picks_and_answers_come_back) {
     for (int64_t i = 0; i < n * T; i++)
       TT_CHECK(isnan(a->y[i]) && a->label_status[i / T] == TT_LABEL_STATUS_failed, ==, 1);
     fill_picks(p, a);
-    TT_CHECK_OK(tt_queries_write(comm, at(n ? "picks.h5" : "none.h5"), p, &input));
-    TT_CHECK_OK(tt_query_labels_write(comm, at(n ? "answers.h5" : "no_answers.h5"), p, a, &target));
-    TT_CHECK_OK(tt_queries_read(comm, at(n ? "picks.h5" : "none.h5"), &q));
-    TT_CHECK_OK(tt_query_labels_read(comm, at(n ? "answers.h5" : "no_answers.h5"), &b));
+    TT_CHECK_OK(tt_queries_write(comm, at(n ? "queries.h5" : "none.h5"), p, &input));
+    TT_CHECK_OK(tt_query_labels_write(comm, at(n ? "labels.h5" : "no_labels.h5"), p, a, &target));
+    TT_CHECK_OK(tt_queries_read(comm, at(n ? "queries.h5" : "none.h5"), &q));
+    TT_CHECK_OK(tt_query_labels_read(comm, at(n ? "labels.h5" : "no_labels.h5"), &b));
     TT_CHECK(q->count, ==, n);
     TT_CHECK(q->inputs, ==, D);
     TT_CHECK(b->count, ==, n);
@@ -262,8 +262,8 @@ TT_TEST (picks_and_answers_come_back) {
     assert_int_equal(memcmp(a->label_status, b->label_status, size), 0);
     assert_int_equal(memcmp(a->y, b->y, size * T * sizeof *a->y), 0);
     tt_queries_destroy(&q);
-    check_refused(at(n ? "picks.h5" : "none.h5"), TT_E_DATA);
-    TT_CHECK((int)tt_queries_read_local(at(n ? "answers.h5" : "no_answers.h5"), &q), ==, TT_E_DATA);
+    check_refused(at(n ? "queries.h5" : "none.h5"), TT_E_DATA);
+    TT_CHECK((int)tt_queries_read_local(at(n ? "labels.h5" : "no_labels.h5"), &q), ==, TT_E_DATA);
     TT_CHECK((int)tt_queries_read(comm, at("missing.h5"), &q), ==, TT_E_NOINPUT);
     TT_CHECK((int)tt_query_labels_read(comm, at("missing.h5"), &b2), ==, TT_E_NOINPUT);
     tt_queries_destroy(&p);

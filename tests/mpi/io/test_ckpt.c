@@ -198,7 +198,7 @@ TT_TEST (checkpoints_of_another_run_are_refused) {
   int64_t g = 0;
   directory_of("other", directory);
   tt_run_id id = start(directory, 2, 5), other = id;
-  other.config_hash++;
+  other.result_hash++;
   TT_CHECK((int)read_with(comm, directory, &other, 1, 5, &g), ==, TT_E_DATA);
   TT_CHECK_HAS(tt_err_last(), "configuration");
   TT_CHECK_HAS(tt_err_last(), "--resume never");

@@ -1,5 +1,5 @@
-/* Laws of pool files (io/data/pool.h) and of scores.h5 (io/campaign/pool_scores.h): what is read
- * does not depend on how it is cut into pieces, files or ranks. */
+/* Laws of pool files (io/data/pool.h) and of pool_scores.h5 (io/campaign/pool_scores.h): what is
+ * read does not depend on how it is cut into pieces, files or ranks. */
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/model/partition.h"
@@ -305,7 +305,8 @@ TT_TEST (a_fault_at_any_vote_is_shared) {
   }
 }
 
-/* ---- scores.h5 ---------------------------------------------------------------------------------
+/* ---- pool_scores.h5
+ * ---------------------------------------------------------------------------------
  */
 
 static float score_of(int64_t list, int64_t row)
@@ -335,7 +336,7 @@ TT_TEST (scores_come_back_as_they_were_written) {
   static const int64_t rows[] = {1, 2, 64, 333};
   char file[2 * SCRATCH_ROOM];
   float got[333];
-  snprintf(file, sizeof file, "%s/scores.h5", scratch);
+  snprintf(file, sizeof file, "%s/pool_scores.h5", scratch);
   for (int64_t lists = 1; lists <= 3; lists++)
     for (int k = 0; k < 4; k++) {
       tt_pool_scores_reader *r = NULL;

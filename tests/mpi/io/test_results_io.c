@@ -140,8 +140,8 @@ static void check_coverage(tt_h5_reader *r)
 {
   double coverage[3 * C], level[3], curve[TT_INTERVALS * C];
   TT_CHECK_OK(tt_h5_read_rows_local(r, "coverage", TT_H5_F64, 0, 3, coverage));
-  TT_CHECK_OK(tt_h5_read_rows_local(r, "interval", TT_H5_F64, 0, 3, level));
-  TT_CHECK_OK(tt_h5_read_rows_local(r, "calibration", TT_H5_F64, 0, TT_INTERVALS, curve));
+  TT_CHECK_OK(tt_h5_read_rows_local(r, "coverage_level", TT_H5_F64, 0, 3, level));
+  TT_CHECK_OK(tt_h5_read_rows_local(r, "calibration_curve", TT_H5_F64, 0, TT_INTERVALS, curve));
   const int at[3] = {9, 17, 18};
   for (int64_t i = 0; i < 3 * C; i++) TT_CHECK(coverage[i], ==, value_at(13, at[i / C], i % C, 0));
   for (int64_t i = 0; i < TT_INTERVALS * C; i++)

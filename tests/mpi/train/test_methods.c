@@ -98,7 +98,7 @@ static tt_state *with_first_retry(problem *p)
   problem_start(p, plain(), everyone(p));
   tt_state *s = problem_state(p, everyone(p));
   TT_FIELD(s, attempt)[BAD] = 1;
-  TT_FIELD(s, rate)[BAD] = p->c.retry_lr_scale;
+  TT_FIELD(s, lr_factor)[BAD] = p->c.retry_lr_scale;
   tt_member_init_weights(&p->c, &p->c.member[BAD], 1, TT_FIELD(s, weights) + BAD * s->params);
   TT_CHECK_OK(p->by.ops->load(p->engine, everyone(p), s));
   tt_state_destroy(&s);
@@ -268,7 +268,7 @@ static problem make_fusion(tt_output output, tt_loss loss, int weighted)
   p.c.batch_size = 32; /* 90 rows: the last batch has 26 */
   if (weighted) TT_CHECK_OK(TT_ALLOC(p.d->weight, ROWS));
   for (int r = 0; weighted && r < ROWS; r++) p.d->weight[r] = r % 3 ? 0.7f : 1.6f;
-  for (int64_t i = 0; i < p.c.members; i++) p.c.member[i].hyper.batches = TT_BATCH_ORDER_shared;
+  for (int64_t i = 0; i < p.c.members; i++) p.c.member[i].hyper.batch_order = TT_BATCH_ORDER_shared;
   return p;
 }
 

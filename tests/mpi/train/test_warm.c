@@ -18,7 +18,7 @@ static const tt_warm_start cold; /* none */
 static const char job_text[] =
     "data: {file: d.h5, split: {train: 0.6, validation: 0.2, test: 0.2}}\n"
     "model: {hidden: [5], activation: tanh}\n"
-    "train: {epochs: 3, batch_size: 8, learning_rate: 0.01, max_failed: 1}\n"
+    "train: {epochs: 3, batch_size: 8, learning_rate: 0.01, max_diverged: 1}\n"
     "run: {seed: 3, device: cpu, threads: 1, directory: out}\n"
     "checkpoint: {every: 1h}\n"
     "ensembles: [{name: a, target: u, members: 3}, {name: b, target: v, members: 2,\n"
@@ -181,7 +181,7 @@ TT_TEST (with_the_optimizer_all_runs_are_one) {
 
 /* Members that are judged together stay together, also with one that is new. */
 TT_TEST (an_ensemble_that_stops_as_one_goes_on_as_one) {
-  static const char *const set[] = {"train.stop=ensemble", "train.patience=50"};
+  static const char *const set[] = {"train.early_stopping=ensemble", "train.patience=50"};
   TT_CHECK_OK(TRAIN("joint", cold, set[0], set[1]));
   TT_CHECK_OK(TRAIN("more", from(TT_WARM_START_optimizer, "joint"), set[0], set[1],
                     "ensembles.a.members=4"));

@@ -249,7 +249,7 @@ static void same_rows(const tt_kernels *k, const tt_cohort *c, int batches, int6
 {
   enum { MOST = 3000 };
   static int32_t list[MOST], row[MOST];
-  tt_member m = {.stream = 77ull << 32 | 3, .hyper.batches = batches};
+  tt_member m = {.stream = 77ull << 32 | 3, .hyper.batch_order = batches};
   tt_sampler o = tt_member_sampler(c, &m, 0, labelled, epoch);
   int64_t rows = tt_cohort_epoch_rows(c, labelled), cut = rows / 3;
   for (int32_t i = 0; i < labelled; i++) list[i] = 5 * i + 2;

@@ -42,7 +42,7 @@ static double plain_of(const tt_config *cfg, const tt_trained_ensemble *m, const
              .floor = cfg->score_floor,
              .kappa = cfg->score_kappa,
              .minimize = cfg->score_goal == TT_GOAL_minimize};
-  return plain_score(tt_choice_acquisition[cfg->score_by], &o);
+  return plain_score(tt_choice_acquisition[cfg->score_acquisition], &o);
 }
 
 /* Joined with the weights of `job`: of all targets 1 and 3, of all ensembles 1 to 4. */
@@ -55,10 +55,10 @@ static double plain_row(const tt_config *cfg, const tt_trained_ensembles *m, con
     for (int e = 0; e < 2; e++) {
       double u = plain_of(cfg, m->at[i], s->members[i], s->rows, e, 0, r);
       double v = plain_of(cfg, m->at[i], s->members[i], s->rows, e, 1, r);
-      member_entropy[place[i][e]] = cfg->score_targets == TT_TARGET_REDUCTION_weighted
-                                        ? (u + 3.0 * v) / 4.0
-                                    : cfg->score_targets == TT_TARGET_REDUCTION_mean ? (u + v) / 2.0
-                                                                                     : fmax(u, v);
+      member_entropy[place[i][e]] =
+          cfg->score_target_reduction == TT_TARGET_REDUCTION_weighted ? (u + 3.0 * v) / 4.0
+          : cfg->score_target_reduction == TT_TARGET_REDUCTION_mean   ? (u + v) / 2.0
+                                                                      : fmax(u, v);
     }
   for (int e = 0; e < E; e++) all += (e + 1.0) / 10.0 * member_entropy[e];
   return all;
@@ -68,7 +68,8 @@ static void check_close(const tt_config *cfg, tt_output output, double got, doub
 {
   double room = 3e-6 * fmax(1.0, fabs(wanted)); /* scores are floats, and so is softmax's entropy */
   if (!(fabs(got - wanted) <= room))
-    fprintf(stderr, "%s of %s: ", tt_choice_acquisition[cfg->score_by], tt_choice_output[output]);
+    fprintf(stderr, "%s of %s: ", tt_choice_acquisition[cfg->score_acquisition],
+            tt_choice_output[output]);
   TT_CHECK(fabs(got - wanted), <=, room);
 }
 
@@ -85,7 +86,7 @@ static void check_scores(const tt_config *cfg, const tt_trained_ensembles *m, co
   double most = -INFINITY, member_entropy[E];
   TT_CHECK_OK(tt_pool_scorer_create_local(&what, &j));
   TT_CHECK_OK(tt_pool_scorer_score_local(j, FIRST, N, x, skip, score, sums, &most));
-  for (int64_t r = 0; r < N && cfg->score_by != TT_ACQUISITION_random; r++) {
+  for (int64_t r = 0; r < N && cfg->score_acquisition != TT_ACQUISITION_random; r++) {
     double all = plain_row(cfg, m, s, r, member_entropy);
     if (tt_pool_scorer_lists(j) == 1) check_close(cfg, output, (double)score[r], all);
     for (int e = 0; tt_pool_scorer_lists(j) == E && e < E; e++)
@@ -115,8 +116,9 @@ TT_TEST (every_score_of_every_output_is_its_plain_formula) {
         tt_config *cfg = config((tt_acquisition)by);
         cfg->score_scaled = v % 2;
         cfg->score_goal = v / 2;
-        cfg->score_targets = (v + by) % TT_TARGET_REDUCTION_COUNT;
-        cfg->score_combine = v / 2 ? TT_ENSEMBLE_REDUCTION_quota : TT_ENSEMBLE_REDUCTION_weighted;
+        cfg->score_target_reduction = (v + by) % TT_TARGET_REDUCTION_COUNT;
+        cfg->score_ensemble_reduction =
+            v / 2 ? TT_ENSEMBLE_REDUCTION_quota : TT_ENSEMBLE_REDUCTION_weighted;
         check_scores(cfg, &m, x, &s);
         tt_config_destroy(&cfg);
       }

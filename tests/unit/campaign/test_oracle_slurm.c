@@ -118,8 +118,8 @@ static void begin(rig *r, int groups)
   path_of(r, "job.sh", path);
   r->cfg = (tt_config){.label_retries = 2,
                        .label_concurrency = 5,
-                       .label_pause = 0.001,
-                       .label_patience = 1000.0,
+                       .label_poll_interval = 0.001,
+                       .label_max_wait = 1000.0,
                        .label_script = strdup(path),
                        .directory = r->folder};
   path_of(r, "c.yaml", path);
@@ -156,7 +156,7 @@ static void answer(const rig *r, int first, int end)
 {
   char name[64];
   for (int i = first; i < end; i++) {
-    snprintf(name, sizeof name, "label/%04d/answer.h5", i);
+    snprintf(name, sizeof name, "label/%04d/accepted.h5", i);
     put(r, name, "");
   }
 }
@@ -338,10 +338,10 @@ TT_TEST (later_does_not_count) {
     TT_CHECK((int)to_the_end(&r), ==, TT_E_STOPPED);
     tt_label_backend_slurm.end(&r.a);
   }
-  r.cfg.label_patience = 0.0;
+  r.cfg.label_max_wait = 0.0;
   TT_CHECK_OK(tt_label_backend_slurm.start(&r.a));
   TT_CHECK((int)to_the_end(&r), ==, TT_E_STOPPED); /* submitted, and left alone */
-  TT_CHECK_HAS(tt_err_last(), "nothing new for label.patience");
+  TT_CHECK_HAS(tt_err_last(), "nothing new for label.max_wait");
   TT_CHECK(calls(&r, "sbatch"), ==, 4);
   tt_label_backend_slurm.end(&r.a);
   TT_CHECK_OK(tt_label_backend_slurm.start(&r.a));

@@ -241,7 +241,7 @@ static const tt_bad bad[] = {
     {1,
      DATA "ensembles: [{members: 3}]\n",
      NULL,
-     {"job.yaml:2:13: ensembles[0].name is missing: of the ensemble"}},
+     {"job.yaml:2:13: ensembles[0].name is missing: name of the ensemble"}},
     {1,
      DATA "ensembles: [{name: a b}]\n",
      NULL,

@@ -178,8 +178,8 @@ static const char *companion(const char *option)
       {"train.momentum", "train.optimizer=sgd"},
       {"train.weight_decay", "train.optimizer=adamw"},
       {"train.schedule_milestones", "train.schedule=multistep"},
-      {"train.method", "train.batches=shared"},
-      {"train.stop", "train.patience=3"},
+      {"train.method", "train.batch_order=shared"},
+      {"train.early_stopping", "train.patience=3"},
       {"data.split.validation_rows", "data.split.train_rows=rows"},
       {"data.split.test_rows", "data.split.train_rows=rows"},
       {"campaign.shrink", "campaign.warm_start=shrink_perturb"},
@@ -187,16 +187,16 @@ static const char *companion(const char *option)
       {"pool.labels", "label.mode=hidden"},
       {"pool.command", "pool.file=''"},
       {"pool.chunks", "pool.command=[a]"},
-      {"score.target_weights", "score.targets=weighted"},
-      {"score.weights", "score.combine=weighted"},
-      {"score.floor", "score.by=relative_std"},
-      {"score.goal", "score.by=expected_improvement"},
-      {"score.kappa", "score.by=confidence_bound"},
+      {"score.target_weights", "score.target_reduction=weighted"},
+      {"score.weights", "score.ensemble_reduction=weighted"},
+      {"score.floor", "score.acquisition=relative_std"},
+      {"score.goal", "score.acquisition=expected_improvement"},
+      {"score.kappa", "score.acquisition=confidence_bound"},
       {"select.prefilter", "select.method=kcenter"},
-      {"select.length", "select.method=penalty"},
+      {"select.length_scale", "select.method=penalty"},
       {"select.temperature", "select.method=stochastic"},
       {"label.script", "label.mode=slurm"},
-      {"stop.accurate", "select.lower=0.1"},
+      {"stop.accurate_fraction", "select.lower=0.1"},
       {"stop.accurate_rounds", "select.lower=0.1"},
       {"stop.plateau_delta", "stop.plateau_rounds=3"},
       {"stop.change_rounds", "stop.change=0.1"}};
@@ -292,7 +292,7 @@ TT_TEST (ensembles_may_differ_from_the_job) {
   for (int i = 0; i < 3; i++) TT_CHECK(c->ensemble[i].model_activation, ==, (int)TT_ACT_tanh);
   char *text = NULL;
   TT_CHECK_OK(tt_config_to_yaml(c, &text));
-  TT_CHECK_HAS(text, "  - name: \"b\"\n    members: 5\n    first: 0\n    model:\n"
+  TT_CHECK_HAS(text, "  - name: \"b\"\n    members: 5\n    first_member: 0\n    model:\n"
                      "      output: quantiles\n    train:\n      loss: quantile\n"
                      "      on_diverged:\n        reseed: false\n");
   tt_free(text);
@@ -306,7 +306,7 @@ TT_TEST (sweeps_are_kept_in_their_order) {
       "data: {file: d.h5}\n"
       "ensembles:\n"
       "- {name: a, members: 4, sweep: {learning_rate: {log_uniform: [1e-4, 1]},\n"
-      "   batches: {list: [own, shared, own, own]}, epochs: {grid: [3, 9]}}}\n"
+      "   batch_order: {list: [own, shared, own, own]}, epochs: {grid: [3, 9]}}}\n"
       "- {name: b}\n";
   const char *const set[] = {"ensembles.b.sweep.l2={choice: [0, 0.25]}",
                              "ensembles[0].sweep.learning_rate={uniform: [0.1, 0.2]}"};
@@ -322,7 +322,7 @@ TT_TEST (sweeps_are_kept_in_their_order) {
   char *text = NULL;
   TT_CHECK_OK(tt_config_to_yaml(c, &text));
   TT_CHECK_HAS(text, "    sweep:\n      learning_rate: {uniform: [0.1, 0.2]}\n"
-                     "      batches: {list: [own, shared, own, own]}\n"
+                     "      batch_order: {list: [own, shared, own, own]}\n"
                      "      epochs: {grid: [3, 9]}\n");
   tt_free(text);
   round_trip(c);
@@ -371,7 +371,7 @@ TT_TEST (hash_knows_science_from_housekeeping) {
                 {"run.max_time=1h", 0},
                 {"title=other", 0},
                 {"data.file=/moved.h5", 0},
-                {"train.max_failed=0.5", 0},
+                {"train.max_diverged=0.5", 0},
                 {"run.simd=generic", 0},
                 {"run.watchdog=1h", 0},
                 {"run.seed=5", 1},
@@ -383,7 +383,7 @@ TT_TEST (hash_knows_science_from_housekeeping) {
                 {"ensembles[1].name=new", 1},
                 {"ensembles[0].train.learning_rate=7", 1},
                 {"ensembles[0].sweep.l2={uniform: [0, 1]}", 1},
-                {"ensembles[0].first=7", 1},
+                {"ensembles[0].first_member=7", 1},
                 {"ensembles[0].target=t", 1},
                 {"train.init=he_uniform", 1},
                 {"model.activation=relu", 1}};

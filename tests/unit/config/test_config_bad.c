@@ -34,9 +34,11 @@ static tt_err score_with_loss(int by, int loss)
 {
   tt_config *c = NULL;
   char text[512];
-  snprintf(text, sizeof text,
-           JOB "pool: {file: p.h5}\nlabel: {command: [f]}\nscore: {by: %s}\ntrain: {loss: %s}\n",
-           tt_choice_acquisition[by], tt_choice_loss[loss]);
+  snprintf(
+      text, sizeof text,
+      JOB
+      "pool: {file: p.h5}\nlabel: {command: [f]}\nscore: {acquisition: %s}\ntrain: {loss: %s}\n",
+      tt_choice_acquisition[by], tt_choice_loss[loss]);
   tt_err e = parse(text, NULL, 0, &c);
   tt_config_destroy(&c);
   return e;
@@ -50,7 +52,7 @@ TT_TEST (scores_that_an_output_has_not_are_refused_and_others_offered) {
       tt_err e = score_with_loss(by, loss);
       TT_CHECK(e, ==, fits ? TT_OK : (tt_err)TT_E_CONFIG);
       if (fits) continue;
-      snprintf(part, sizeof part, "job.yaml:5:13: score.by: %s does not fit ensembles[0]",
+      snprintf(part, sizeof part, "job.yaml:5:22: score.acquisition: %s does not fit ensembles[0]",
                tt_choice_acquisition[by]);
       TT_CHECK_HAS(tt_err_last(), part);
       for (int other = 0; other < TT_ACQUISITION_COUNT; other++) {

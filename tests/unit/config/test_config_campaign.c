@@ -33,42 +33,41 @@ static const tt_bad bad[] = {
      {"3:14: pool.file: 'd.h5' is data.file, whose candidates are the rows that data.split leaves: "
       "but train 0.8 + validation 0.1 + test 0.1 leave none"}},
     {1,
-     CAMPAIGN "score: {by: bald}\n",
+     CAMPAIGN "score: {acquisition: bald}\n",
      NULL,
-     {"5:13: score.by: bald does not fit ensembles[0], which has output mean; choose "
+     {"5:22: score.acquisition: bald does not fit ensembles[0], which has output mean; choose "
       "epistemic_std, relative_std, "}},
     {1,
      OTHER("ensembles: [{name: a}, {name: b, train: {loss: cross_entropy}}]"),
      NULL,
-     {"1:1: score.by: epistemic_std does not fit ensembles[1], which has output softmax; choose "
+     {"1:1: score.acquisition: epistemic_std does not fit ensembles[1], which has output softmax; "
+      "choose "
       "disagreement, entropy, bald, vote_entropy or random"}},
     {1,
-     CAMPAIGN "score: {targets: weighted}\n",
+     CAMPAIGN "score: {target_reduction: weighted}\n",
      NULL,
-     {"5:18: score.targets: weighted needs score.target_weights"}},
+     {"5:27: score.target_reduction: weighted needs score.target_weights"}},
     {1,
-     CAMPAIGN "score: {targets: weighted, target_weights: [0, 0]}\n",
+     CAMPAIGN "score: {target_reduction: weighted, target_weights: [0, 0]}\n",
      NULL,
-     {"5:44: score.target_weights are all 0: no target would count"}},
+     {"5:53: score.target_weights are all 0: no target would count"}},
     {1,
-     OTHER("ensembles: [{name: a, targets: [u, v]}, {name: b, target: u}]") "score: {targets: "
-                                                                            "weighted, "
-                                                                            "target_weights: [1, "
-                                                                            "2]}\n",
+     DATA "ensembles: [{name: a, targets: [u, v]}, {name: b, target: u}]\npool: {file: p.h5}\n"
+          "label: {command: [f]}\nscore: {target_reduction: weighted, target_weights: [1, 2]}\n",
      NULL,
-     {"5:44: score.target_weights has 2 numbers, but ensembles[1] has 1 targets"}},
+     {"5:53: score.target_weights has 2 numbers, but ensembles[1] has 1 targets"}},
     {1,
-     CAMPAIGN "score: {combine: weighted}\n",
+     CAMPAIGN "score: {ensemble_reduction: weighted}\n",
      NULL,
-     {"5:18: score.combine: weighted needs score.weights"}},
+     {"5:29: score.ensemble_reduction: weighted needs score.weights"}},
     {1,
-     CAMPAIGN "score: {combine: quota, weights: [1, 2]}\n",
+     CAMPAIGN "score: {ensemble_reduction: quota, weights: [1, 2]}\n",
      NULL,
-     {"5:34: score.weights has 2 numbers, but there are 1 ensembles"}},
+     {"5:45: score.weights has 2 numbers, but there are 1 ensembles"}},
     {1,
-     CAMPAIGN "score: {combine: quota, weights: [0]}\n",
+     CAMPAIGN "score: {ensemble_reduction: quota, weights: [0]}\n",
      NULL,
-     {"5:34: score.weights are all 0: no ensemble would count"}},
+     {"5:45: score.weights are all 0: no ensemble would count"}},
     {1,
      CAMPAIGN "select: {lower: q1.5}\n",
      NULL,
@@ -95,18 +94,18 @@ static const tt_bad bad[] = {
      {"4:15: label.mode: slurm needs label.script, a file with #SBATCH lines"}},
     {1,
      DATA "ensembles: [{name: a}]\npool: {file: p.h5}\n"
-          "label: {command: [f], validation: 0.5}\n",
+          "label: {command: [f], validation_fraction: 0.5}\n",
      "data.split.validation=0",
-     {"4:35: label.validation: 0.5, but the first data have no validation rows; give "
+     {"4:44: label.validation_fraction: 0.5, but the first data have no validation rows; give "
       "data.split.validation above 0"}},
     {1,
-     POOL "label: {command: [f], validation: 1}\n",
+     POOL "label: {command: [f], validation_fraction: 1}\n",
      NULL,
-     {"4:35: label.validation: 1: no new label would be trained on"}},
+     {"4:44: label.validation_fraction: 1: no new label would be trained on"}},
     {1,
-     POOL "label: {command: [f], validation: 1.5}\n",
+     POOL "label: {command: [f], validation_fraction: 1.5}\n",
      NULL,
-     {"4:35: label.validation: 1.5 is out"}},
+     {"4:44: label.validation_fraction: 1.5 is out"}},
     {2,
      CAMPAIGN "stop: {plateau_rounds: 3, change: 0.1}\n",
      "data.split.test=0",
@@ -114,13 +113,14 @@ static const tt_bad bad[] = {
       "data.split.test above 0",
       "5:35: stop.change looks at predictions"}},
     {1,
-     CAMPAIGN "stop: {accurate: 0.9}\n",
+     CAMPAIGN "stop: {accurate_fraction: 0.9}\n",
      NULL,
-     {"5:18: stop.accurate: 0.9 counts the candidates below select.lower: give that too"}},
+     {"5:27: stop.accurate_fraction: 0.9 counts the candidates below select.lower: give that too"}},
     {1,
-     CAMPAIGN "stop: {accurate: 0.95}\nselect: {lower: q0.9}\n",
+     CAMPAIGN "stop: {accurate_fraction: 0.95}\nselect: {lower: q0.9}\n",
      NULL,
-     {"5:18: stop.accurate: 0.95; with select.lower: q0.9 the accurate part is 0.9 in every round; "
+     {"5:27: stop.accurate_fraction: 0.95; with select.lower: q0.9 the accurate part is 0.9 in "
+      "every round; "
       "write select.lower as a score"}},
     {1,
      CAMPAIGN,
@@ -166,23 +166,24 @@ static const tt_bad unused[] = {
     {1,
      CAMPAIGN "score: {target_weights: [1]}\n",
      NULL,
-     {"5:25: score.target_weights has no effect with score.targets: max"}},
+     {"5:25: score.target_weights has no effect with score.target_reduction: max"}},
     {1,
-     CAMPAIGN "score: {weights: [1], combine: mean}\n",
+     CAMPAIGN "score: {weights: [1], ensemble_reduction: mean}\n",
      NULL,
-     {"5:18: score.weights has no effect with score.combine: mean (line 5)"}},
+     {"5:18: score.weights has no effect with score.ensemble_reduction: mean (line 5)"}},
     {2,
      CAMPAIGN "score: {floor: 0.2, kappa: 3}\n",
      NULL,
-     {"score.floor has no effect with score.by: epistemic_std", "score.kappa has no effect"}},
+     {"score.floor has no effect with score.acquisition: epistemic_std",
+      "score.kappa has no effect"}},
     {1,
-     CAMPAIGN "score: {by: total_std, goal: minimize}\n",
+     CAMPAIGN "score: {acquisition: total_std, goal: minimize}\n",
      NULL,
-     {"score.goal has no effect with score.by: total_std (line 5)"}},
+     {"score.goal has no effect with score.acquisition: total_std (line 5)"}},
     {3,
-     CAMPAIGN "select: {prefilter: 50, length: 1, temperature: 0.5}\n",
+     CAMPAIGN "select: {prefilter: 50, length_scale: 1, temperature: 0.5}\n",
      NULL,
-     {"select.prefilter has no effect with select.method: top", "select.length has",
+     {"select.prefilter has no effect with select.method: top", "select.length_scale has",
       "select.temperature has"}},
     {4,
      POOL "label: {mode: files, command: [f], concurrency: 2, timeout: 2h, retries: 0}\n",
@@ -292,15 +293,16 @@ TT_TEST (arguments_of_a_command_stay_what_they_are) {
 }
 
 TT_TEST (a_switch_on_the_command_line_leaves_the_other_choice_waiting) {
-  const char *const set[] = {"score.by=random", "select.method=top", "campaign.warm_start=none",
-                             "stop.plateau_rounds=0"};
-  tt_config *c = must_parse(CAMPAIGN "score: {by: confidence_bound, kappa: 3, goal: minimize}\n"
-                                     "select: {method: penalty, length: 2}\n"
-                                     "campaign: {warm_start: shrink_perturb, shrink: 0.7}\n"
-                                     "stop: {plateau_rounds: 3, plateau_delta: 0.2}\n",
-                            set, 4);
+  const char *const set[] = {"score.acquisition=random", "select.method=top",
+                             "campaign.warm_start=none", "stop.plateau_rounds=0"};
+  tt_config *c =
+      must_parse(CAMPAIGN "score: {acquisition: confidence_bound, kappa: 3, goal: minimize}\n"
+                          "select: {method: penalty, length_scale: 2}\n"
+                          "campaign: {warm_start: shrink_perturb, shrink: 0.7}\n"
+                          "stop: {plateau_rounds: 3, plateau_delta: 0.2}\n",
+                 set, 4);
   TT_CHECK(c->score_kappa, ==, 3.0); /* `random` is the baseline of any score */
-  TT_CHECK(c->select_length, ==, 0.5);
+  TT_CHECK(c->select_length_scale, ==, 0.5);
   TT_CHECK(c->campaign_shrink, ==, 0.4);
   TT_CHECK(c->stop_plateau_delta, ==, 0.01);
   round_trip(c);
@@ -318,10 +320,10 @@ TT_TEST (only_a_campaign_has_its_sections) {
   tt_config_destroy(&c);
   c = must_parse(CAMPAIGN, NULL, 0);
   TT_CHECK(c->campaign, ==, 1);
-  TT_CHECK(c->label_validation, ==, -1.0);
+  TT_CHECK(c->label_validation_fraction, ==, -1.0);
   TT_CHECK_OK(tt_config_to_yaml(c, &text));
   TT_CHECK_HAS(text, "\nlabel:\n");
-  TT_CHECK_HAS(text, "  validation: auto\n");
+  TT_CHECK_HAS(text, "  validation_fraction: auto\n");
   tt_free(text);
   round_trip(c);
   tt_config_destroy(&c);

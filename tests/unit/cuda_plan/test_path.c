@@ -175,11 +175,11 @@ TT_TEST (a_wanted_path_is_taken_or_refused) {
     tt_path_context on = {.shared_bytes = shapes[i].shared};
     TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_layered, &got));
     TT_CHECK((int)got.path, ==, TT_GPU_PATH_layered);
-    TT_CHECK_HAS(got.why, "run.path");
+    TT_CHECK_HAS(got.why, "run.gpu_path");
     if (shapes[i].path == TT_GPU_PATH_layered) {
       refused(&c, on, TT_GPU_PATH_block,
-              "run.path: block cannot train these members: a member needs");
-      refused(&c, on, TT_GPU_PATH_warp, "run.path: warp cannot train these members: ");
+              "run.gpu_path: block cannot train these members: a member needs");
+      refused(&c, on, TT_GPU_PATH_warp, "run.gpu_path: warp cannot train these members: ");
       continue;
     }
     if (shapes[i].path == TT_GPU_PATH_warp) {
@@ -204,8 +204,8 @@ TT_TEST (rare_features_go_layered) {
   tt_path_choice got;
   tt_hyper *last = &some[MEMBERS - 1].hyper;
   c.member = some;
-  float *const field[] = {&last->dropout, &last->label_noise, &last->anchor, &last->adversarial,
-                          &last->features};
+  float *const field[] = {&last->dropout, &last->label_noise, &last->anchor,
+                          &last->adversarial_epsilon, &last->feature_fraction};
   const char *const word[] = {"dropout", "label_noise", "anchor", "adversarial", "features"};
   for (int i = 0; i < 5; i++) {
     *field[i] = 0.5f;
@@ -254,7 +254,7 @@ TT_TEST (a_cluster_must_be_asked_for) {
     tt_path_context on = large_gpu();
     if (!tt_cluster_plan_make(&c, on.shared_bytes, &plan)) {
       refused(&c, on, TT_GPU_PATH_cluster,
-              "run.path: cluster cannot train these members: a member");
+              "run.gpu_path: cluster cannot train these members: a member");
       continue;
     }
     TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_cluster, &got));
@@ -285,7 +285,7 @@ TT_TEST (few_members_are_advised) {
     TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &many));
     TT_CHECK((int)few.path, ==, (int)plain.path);
     TT_CHECK(strcmp(many.why, plain.why), ==, 0);
-    TT_CHECK_HAS(few.why, "; few members: try run.path: cluster");
+    TT_CHECK_HAS(few.why, "; few members: try run.gpu_path: cluster");
     on.members = 65;
     on.capability = 80;
     TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &few));

@@ -22,7 +22,7 @@ typedef struct row {
   {                                                                                                \
     .state = state_, .stopped_by = stop_, .other_incarnation = other_, .generation = generation_,  \
     .resumed = resumed_, .stuck = stuck_, .restarts = restarts_, .max_restarts = most_,            \
-    .exit_code = code_, .launch_code = launch_                                                     \
+    .exit_code = code_, .launcher_code = launch_                                                   \
   }
 static const row rows[] = {
     {LIFE("stopped", "signal", "", 5, 4, 1, 0, 50, 75, 143), 1, "queued again"},
@@ -48,7 +48,7 @@ static const row rows[] = {
     {LIFE("hung", "", "", 0, 0, 3, 2, 50, 75, 75), 0, "checkpoint.every"},
     /* a campaign: its oracle says later; a stage that has kept something is progress */
     {LIFE("stopped", "oracle", "", 8, 5, 1, 0, 50, 75, 75), 1, "queued again"},
-    {LIFE("stopped", "oracle", "", 8, 5, 3, 3, 50, 75, 75), 0, "label.patience"},
+    {LIFE("stopped", "oracle", "", 8, 5, 3, 3, 50, 75, 75), 0, "label.max_wait"},
     {{.state = "training",
       .stopped_by = "",
       .other_incarnation = "",
@@ -205,7 +205,7 @@ TT_TEST (a_campaign_lives_again_where_it_gets_on) {
   /* labels are awaited: another one is progress */
   tt_run_status asking = {.state = "stopped", .stop = "oracle", .exit_code = 75, .generation = 8};
   for (int n = 3; n < 6; n++) {
-    if (n == 4) put(folder, "c/round-0002/label/0000/answer.h5", "");
+    if (n == 4) put(folder, "c/round-0002/label/0000/accepted.h5", "");
     live(folder, n, asking, old, &code, line);
     TT_CHECK_HAS(line, n == 3 ? "8.0\tstopped\toracle\tqueued" : "8.1\tstopped\toracle\tqueued");
   }

@@ -32,7 +32,7 @@ TT_TEST (a_member_keeps_its_rows_over_the_epochs) {
   for (int resample = 0; resample < TT_RESAMPLE_COUNT; resample++)
     for (int batches = 0; batches < TT_BATCH_ORDER_COUNT; batches++) {
       tt_cohort c = {.resample = (tt_resample)resample, .seed = 1, .subsample = 0.4};
-      tt_member a = {.stream = 1ull << 32, .hyper.batches = batches}, b = a;
+      tt_member a = {.stream = 1ull << 32, .hyper.batch_order = batches}, b = a;
       int own = resample == TT_RESAMPLE_bootstrap || resample == TT_RESAMPLE_subsample;
       b.stream++;
       int first[LABELLED], later[LABELLED], others[LABELLED], most = 0;
@@ -81,8 +81,8 @@ static int64_t equal_places(const tt_sampler *a, const tt_sampler *b)
 TT_TEST (batches_are_own_or_shared) {
   for (int batches = 0; batches < TT_BATCH_ORDER_COUNT; batches++) {
     tt_cohort c = {.seed = 1};
-    tt_member a = {.stream = 1ull << 32, .hyper.batches = batches};
-    tt_member b = {.stream = 9ull << 32 | 1, .hyper.batches = batches};
+    tt_member a = {.stream = 1ull << 32, .hyper.batch_order = batches};
+    tt_member b = {.stream = 9ull << 32 | 1, .hyper.batch_order = batches};
     tt_sampler of_a = tt_member_sampler(&c, &a, 0, LABELLED, 0),
                of_b = tt_member_sampler(&c, &b, 0, LABELLED, 0);
     tt_sampler next = tt_member_sampler(&c, &a, 0, LABELLED, 1);
@@ -199,7 +199,7 @@ TT_TEST (a_swept_value_depends_on_the_member_alone) {
       "train: {schedule: step}, sweep: {learning_rate: {log_uniform: [1e-5, 1e-1]},"
       " l2: {uniform: [0.25, 0.5]}, epochs: {uniform: [3, 6]}, schedule_step: {log_uniform: [1, "
       "100]},"
-      " batches: {choice: [own, shared]}, beta1: {choice: [0.5, 0.75, 0.9]}}";
+      " batch_order: {choice: [own, shared]}, beta1: {choice: [0.5, 0.75, 0.9]}}";
   char alone[512], among[512], later[512];
   tt_err e;
   snprintf(alone, sizeof alone, "[{name: one, target: cost, members: 200, %s}]", swept);
@@ -207,7 +207,8 @@ TT_TEST (a_swept_value_depends_on_the_member_alone) {
            "[{name: zero, target: gain, train: {schedule: step}},"
            " {name: one, target: load, members: 300, %s}]",
            swept);
-  snprintf(later, sizeof later, "[{name: one, target: cost, first: 150, members: 50, %s}]", swept);
+  snprintf(later, sizeof later, "[{name: one, target: cost, first_member: 150, members: 50, %s}]",
+           swept);
   tt_cohort *a = cohort(alone, &e), *b = cohort(among, &e), *c = cohort(later, &e);
   int small = 0, seen[7] = {0};
   for (int64_t i = 0; i < 200; i++) {
@@ -222,7 +223,7 @@ TT_TEST (a_swept_value_depends_on_the_member_alone) {
     TT_CHECK(h.beta1 == 0.5f || h.beta1 == 0.75f || h.beta1 == 0.9f, ==, 1);
     small += h.learning_rate < 1e-3f;
     seen[h.epochs]++;
-    seen[h.batches]++;
+    seen[h.batch_order]++;
   }
   TT_CHECK(small, >, 75); /* of 200, half in the mean, by the logarithm */
   TT_CHECK(small, <, 125);
@@ -248,7 +249,7 @@ TT_TEST (grids_combine_and_lists_go_one_by_one) {
     TT_CHECK(h.epochs, ==, 3 + i % 2);
     TT_CHECK(h.patience, ==, i < 9 ? 9 - i : i - 7);
   }
-  tt_cohort *part = cohort("[{name: one, target: cost, first: 7, members: 2,"
+  tt_cohort *part = cohort("[{name: one, target: cost, first_member: 7, members: 2,"
                            " sweep: {l2: {grid: [0.5, 0, 0.25]}, epochs: {grid: [3, 4]}}}]",
                            &e);
   for (int i = 0; i < 2; i++) TT_CHECK(hyper_of(part, i).l2, ==, hyper_of(c, 7 + i).l2);
@@ -260,7 +261,7 @@ TT_TEST (grids_combine_and_lists_go_one_by_one) {
 TT_TEST (a_job_may_train_a_part_of_an_ensemble) {
   tt_err e;
   tt_cohort *all = cohort("[{name: one, target: cost, members: 9}]", &e);
-  tt_cohort *part = cohort("[{name: one, target: cost, first: 4, members: 3}]", &e);
+  tt_cohort *part = cohort("[{name: one, target: cost, first_member: 4, members: 3}]", &e);
   for (int i = 0; i < 3; i++) {
     TT_CHECK(part->member[i].stream, ==, all->member[4 + i].stream);
     TT_CHECK(part->member[i].index, ==, 4 + i);
@@ -276,7 +277,7 @@ TT_TEST (ensembles_that_differ_in_more_than_members_part) {
   static const struct {
     const char *own;
     int64_t cohorts;
-  } job[] = {{"train: {learning_rate: 2, l2: 1, epochs: 3, dropout: 0.5, batches: shared}", 1},
+  } job[] = {{"train: {learning_rate: 2, l2: 1, epochs: 3, dropout: 0.5, batch_order: shared}", 1},
              {"model: {hidden: [4]}", 2},
              {"model: {activation: tanh}", 2},
              {"model: {layer_norm: true}", 2},
@@ -285,7 +286,7 @@ TT_TEST (ensembles_that_differ_in_more_than_members_part) {
              {"train: {loss: mae}", 2},
              {"train: {resample: bootstrap}", 2},
              {"train: {on_diverged: {retries: 1}}", 2},
-             {"members: 3, first: 9", 1},
+             {"members: 3, first_member: 9", 1},
              {"targets: [load, gain]", 2}};
   for (size_t i = 0; i < sizeof job / sizeof *job; i++) {
     char text[1024];
