@@ -1,13 +1,13 @@
 /* bench_line.c — see bench_line.h. */
 #include "bench/bench_line.h"
 
+#include "core/base/clock.h"
 #include "core/base/mem.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum {
   MOST_CALL = 1 << 20, /* steps of one call of train */
@@ -33,13 +33,6 @@ struct bench_run {
 
 /* Of all runs with the cuda engine, which tells what the whole program holds. */
 static int64_t device_bytes;
-
-static double now(void)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- ways and precisions ---- */
 
@@ -152,27 +145,27 @@ static tt_err compare(bench_run *r, const char *folder)
 /* Double the steps of a call until it takes long enough; this is the warm-up too. */
 static tt_err warm_up(bench_run *r)
 {
-  double first = now();
+  double first = tt_monotonic_seconds();
   for (r->steps_per_call = 1;; r->steps_per_call *= 2) {
-    double begin = now();
+    double begin = tt_monotonic_seconds();
     TT_TRY(train(r, r->steps_per_call));
-    if (now() - begin > SHORTEST_CALL || r->steps_per_call == MOST_CALL) break;
+    if (tt_monotonic_seconds() - begin > SHORTEST_CALL || r->steps_per_call == MOST_CALL) break;
     if (2 * r->steps_per_call > steps_of_run(r)) break;
   }
-  r->warm_up_s = now() - first;
+  r->warm_up_s = tt_monotonic_seconds() - first;
   return TT_OK;
 }
 
 static tt_err start_engine(bench_run *r)
 {
   tt_slice all = {0, r->load.members};
-  double begin = now();
+  double begin = tt_monotonic_seconds();
   TT_TRY(bench_cohort(&r->load, RUN_STEPS, &r->cohort));
   TT_TRY(bench_data(&r->load, &r->data));
   TT_TRY(r->set.ops->create(r->cohort, all, &r->set.use, &r->engine));
   TT_TRY(r->set.ops->set_data(r->engine, r->data, NULL));
   TT_TRY(restart(r));
-  r->prepare_s = now() - begin;
+  r->prepare_s = tt_monotonic_seconds() - begin;
   return TT_OK;
 }
 
@@ -228,11 +221,11 @@ tt_err bench_time_steps(bench_run *r, double seconds, bench_time *out)
   tt_err e = TT_OK;
   if (r->left < steps_of_run(r) / 2) TT_TRY(restart(r));
   *out = (bench_time){0};
-  double begin = now();
+  double begin = tt_monotonic_seconds();
   do {
     e = train(r, r->steps_per_call);
     out->steps += r->steps_per_call;
-    out->seconds = now() - begin;
+    out->seconds = tt_monotonic_seconds() - begin;
   } while (!e && out->seconds < seconds);
   return e;
 }

@@ -1,6 +1,8 @@
 /* process.c — see process.h. */
 #include "core/base/process.h"
 
+#include "core/base/clock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -9,7 +11,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Its stdout is the pipe. Slurm sends its signals to every process of a step, so those that ask us
@@ -40,22 +41,15 @@ static int spawn(const char *program, char *const argv[], int to, pid_t *child)
   return e;
 }
 
-static int64_t milliseconds(void)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 /* Read until the child closes its end or the room is full; 0 if that took too long. */
 static int read_output(int from, double seconds, char *text, size_t room)
 {
   size_t used = 0;
-  int64_t until = milliseconds() + (int64_t)(seconds * 1000.0);
+  double until = tt_monotonic_seconds() + seconds;
   for (;;) {
     struct pollfd p = {from, POLLIN, 0};
-    int64_t left = until - milliseconds();
-    int ready = left > 0 ? poll(&p, 1, (int)left) : 0;
+    double left = until - tt_monotonic_seconds();
+    int ready = left > 0.0 ? poll(&p, 1, (int)(left * 1000.0)) : 0;
     if (ready < 0 && errno == EINTR) continue;
     if (ready <= 0) return 0;
     ssize_t n = read(from, text + used, room - 1 - used);

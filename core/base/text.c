@@ -28,6 +28,52 @@ int tt_utf8_char_bytes(const char *text)
   return 0;
 }
 
+int32_t tt_utf8_next(const char **at)
+{
+  const unsigned char *p = (const unsigned char *)*at;
+  int bytes = tt_utf8_char_bytes(*at);
+  int32_t code = bytes < 2 ? p[0] : p[0] & (0xFF >> (bytes + 1));
+  for (int i = 1; i < bytes; i++) code = code << 6 | (p[i] & 0x3F);
+  *at += bytes ? bytes : 1;
+  return bytes ? code : -1;
+}
+
+enum { MAX_WORD_LENGTH = 40 }; /* longer words get no suggestion */
+
+static int min_int(int a, int b) { return a < b ? a : b; }
+
+/* Edits (insert, delete, replace, swap neighbours) from a to b: Damerau 1964 in the restricted form
+ * of optimal string alignment. */
+static int edit_distance(const char *a, const char *b)
+{
+  int row[3][MAX_WORD_LENGTH + 1]; /* two rows back, one row back, this row */
+  int n = (int)strlen(a), m = (int)strlen(b);
+  for (int j = 0; j <= m; j++) row[0][j] = row[1][j] = j;
+  for (int i = 1; i <= n; i++) {
+    row[2][0] = i;
+    for (int j = 1; j <= m; j++) {
+      int best = row[1][j - 1] + (a[i - 1] != b[j - 1]);
+      best = min_int(best, min_int(row[1][j], row[2][j - 1]) + 1);
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        best = min_int(best, row[0][j - 2] + 1);
+      row[2][j] = best;
+    }
+    memcpy(row[0], row[1], sizeof row[0]);
+    memcpy(row[1], row[2], sizeof row[0]);
+  }
+  return row[1][m];
+}
+
+void tt_suggestion_consider(tt_suggestion *s, const char *candidate)
+{
+  size_t length = strlen(s->word);
+  if (length > MAX_WORD_LENGTH || strlen(candidate) > MAX_WORD_LENGTH) return;
+  int far = edit_distance(s->word, candidate), limit = min_int(1 + (int)length / 4, 3);
+  if (far > limit || (*s->best && far >= s->edit_distance)) return;
+  s->edit_distance = far;
+  snprintf(s->best, sizeof s->best, "%s", candidate);
+}
+
 const char *tt_duration_text(double seconds, char text[32])
 {
   int64_t s = (int64_t)(seconds + 0.5), d = s / 86400;

@@ -2,6 +2,7 @@
  * the collector of errors. Private to src/spec; config.h is the manual. */
 #ifndef TT_CONFIG_INTERNAL_H
 #define TT_CONFIG_INTERNAL_H
+#include "core/base/text.h"
 #include "core/config/config.h"
 
 #include <stddef.h>
@@ -114,8 +115,6 @@ void tt_sweeps_free(tt_ensemble_config *own);
 void tt_value_write(const tt_option *o, const void *record, FILE *out);
 /* True for a TEXT, PATH or TEXTLIST that was not given. */
 int tt_value_is_empty(const tt_option *o, const void *record);
-/* Next code point of UTF-8 and *at moved behind it; -1 and one byte further if it is not UTF-8. */
-int32_t tt_utf8_next(const char **at);
 
 /* ---- errors: errors.c ---- */
 
@@ -136,14 +135,6 @@ tt_err tt_config_error_result(const tt_config_reader *r);
 const char *tt_location_text(const tt_source_location *at, char text[TT_OPTION_PATH_SIZE]);
 /* A value made safe for one line of a message: shortened, control characters replaced. */
 void tt_printable(const char *text, char out[TT_PRINTABLE_SIZE]);
-
-/* The nearest word so far, if one is near enough to be what was meant. */
-typedef struct tt_suggestion {
-  const char *word;
-  char best[TT_OPTION_PATH_SIZE]; /* "" = none */
-  int edit_distance;
-} tt_suggestion;
-void tt_suggestion_consider(tt_suggestion *n, const char *candidate);
 
 /* ---- the reader: yaml_parse.c and job_rules.c, driven by config.c ---- */
 

@@ -1,11 +1,10 @@
-/* errors.c — all errors of a job file at once, each with its place; the nearest word. */
+/* errors.c — all errors of a job file at once, each with its place. */
+#include "core/base/text.h"
 #include "core/config/config_internal.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
-
-enum { MAX_WORD_LENGTH = 40 }; /* beyond it nobody mistyped an option */
 
 void tt_printable(const char *text, char out[TT_PRINTABLE_SIZE])
 {
@@ -58,40 +57,6 @@ tt_err tt_config_error_result(const tt_config_reader *r)
     snprintf(more, sizeof more, "and %" PRId64 " more\n", r->error_count - r->errors_listed);
   return TT_FAIL(CONFIG, "%s%s%" PRId64 " error%s; nothing was run", r->messages, more,
                  r->error_count, r->error_count == 1 ? "" : "s");
-}
-
-static int min_int(int a, int b) { return a < b ? a : b; }
-
-/* Edits (insert, delete, replace, swap neighbours) from a to b: Damerau 1964 in the restricted form
- * of optimal string alignment. */
-static int edit_distance(const char *a, const char *b)
-{
-  int row[3][MAX_WORD_LENGTH + 1]; /* two rows back, one row back, this row */
-  int n = (int)strlen(a), m = (int)strlen(b);
-  for (int j = 0; j <= m; j++) row[0][j] = row[1][j] = j;
-  for (int i = 1; i <= n; i++) {
-    row[2][0] = i;
-    for (int j = 1; j <= m; j++) {
-      int best = row[1][j - 1] + (a[i - 1] != b[j - 1]);
-      best = min_int(best, min_int(row[1][j], row[2][j - 1]) + 1);
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        best = min_int(best, row[0][j - 2] + 1);
-      row[2][j] = best;
-    }
-    memcpy(row[0], row[1], sizeof row[0]);
-    memcpy(row[1], row[2], sizeof row[0]);
-  }
-  return row[1][m];
-}
-
-void tt_suggestion_consider(tt_suggestion *n, const char *candidate)
-{
-  size_t length = strlen(n->word);
-  if (length > MAX_WORD_LENGTH || strlen(candidate) > MAX_WORD_LENGTH) return;
-  int far = edit_distance(n->word, candidate), limit = min_int(1 + (int)length / 4, 3);
-  if (far > limit || (*n->best && far >= n->edit_distance)) return;
-  n->edit_distance = far;
-  snprintf(n->best, sizeof n->best, "%s", candidate);
 }
 
 const char *tt_location_text(const tt_source_location *at, char text[TT_OPTION_PATH_SIZE])

@@ -12,14 +12,6 @@ static const void *const_field_of(const tt_option *o, const void *record)
   return (const char *)record + o->offset;
 }
 
-static tt_err copy_text(const char *text, char **out)
-{
-  size_t bytes = strlen(text) + 1;
-  TT_TRY(tt_alloc_bytes(out, (int64_t)bytes, 1, "text of an option"));
-  memcpy(*out, text, bytes);
-  return TT_OK;
-}
-
 static tt_err store_list(const tt_value *value, int64_t count, tt_int_list *list)
 {
   TT_TRY(TT_ALLOC(list->value, count));
@@ -40,7 +32,7 @@ static tt_err store_texts(const tt_value *value, int64_t count, tt_text_list *li
 {
   TT_TRY(TT_ALLOC(list->value, count));
   list->count = count;
-  for (int64_t i = 0; i < count; i++) TT_TRY(copy_text(value[i].text, &list->value[i]));
+  for (int64_t i = 0; i < count; i++) TT_TRY(tt_text_set(&list->value[i], value[i].text));
   return TT_OK;
 }
 
@@ -55,7 +47,7 @@ tt_err tt_value_store(const tt_option *o, void *record, const tt_value *value, i
   case TT_KIND_BOOL:
   case TT_KIND_NAME: *(int *)field = value->word; return TT_OK;
   case TT_KIND_TEXT:
-  case TT_KIND_PATH: return copy_text(value->text, (char **)field);
+  case TT_KIND_PATH: return tt_text_set(field, value->text);
   case TT_KIND_LIST: return store_list(value, count, field);
   case TT_KIND_REALS: return store_reals(value, count, field);
   case TT_KIND_TEXTLIST: return store_texts(value, count, field);
@@ -89,24 +81,6 @@ int tt_value_is_empty(const tt_option *o, const void *record)
   if (o->kind == TT_KIND_TEXTLIST) return ((const tt_text_list *)field)->count == 0;
   int text = o->kind == TT_KIND_TEXT || o->kind == TT_KIND_PATH;
   return text && (*(char *const *)field)[0] == '\0';
-}
-
-/* Overlong forms and surrogates are refused: YAML would refuse them when it reads the text back. */
-int32_t tt_utf8_next(const char **at)
-{
-  const unsigned char *s = (const unsigned char *)*at;
-  static const int32_t lowest[] = {0, 0, 0x80, 0x800, 0x10000};
-  int length = s[0] < 0x80 ? 1 : s[0] < 0xC2 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
-  int32_t code = length == 1 ? s[0] : s[0] & (0xFF >> (length + 1));
-  *at += 1;
-  if (length == 0 || s[0] > 0xF4) return -1;
-  for (int i = 1; i < length; i++) {
-    if ((s[i] & 0xC0) != 0x80) return -1;
-    code = code << 6 | (s[i] & 0x3F);
-  }
-  if (code < lowest[length] || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return -1;
-  *at += length - 1;
-  return code;
 }
 
 /* Double-quoted YAML, which JSON readers understand too; escapes what YAML would fold or refuse. */

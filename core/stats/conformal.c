@@ -1,5 +1,6 @@
 /* conformal.c — see conformal.h. */
 #include "core/stats/conformal.h"
+#include "core/base/sort.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -28,16 +29,10 @@ int64_t tt_conformal_min_rows(double level)
   return n;
 }
 
-static int ascending(const void *a, const void *b)
-{
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 void tt_conformal_widths(int64_t n, double *score, int64_t levels, const double *level,
                          double *width)
 {
-  if (n > 0) qsort(score, (size_t)n, sizeof *score, ascending);
+  if (n > 0) qsort(score, (size_t)n, sizeof *score, tt_compare_f64);
   for (int64_t i = 0; i < levels; i++) {
     int64_t rank = n > 0 ? tt_conformal_rank(n, level[i]) : 0;
     width[i] = rank > 0 ? score[rank - 1] : (double)INFINITY;

@@ -2,6 +2,7 @@
 #include "core/stats/history.h"
 
 #include "core/base/mem.h"
+#include "core/base/sort.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -111,18 +112,12 @@ void tt_history_truncate(tt_history *h, int64_t round)
 /* ---- What is taken -----------------------------------------------------------------------------
  */
 
-static int compare_rows(const void *a, const void *b)
-{
-  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-  return (x > y) - (x < y);
-}
-
 tt_err tt_history_used_rows(const tt_history *h, tt_used_rows *out)
 {
   *out = (tt_used_rows){0};
   TT_TRY(TT_ALLOC(out->row, h->queries));
   for (int64_t i = 0; i < h->queries; i++) out->row[i] = h->query[i].row;
-  if (h->queries) qsort(out->row, (size_t)h->queries, sizeof *out->row, compare_rows);
+  if (h->queries) qsort(out->row, (size_t)h->queries, sizeof *out->row, tt_compare_i64);
   for (int64_t i = 0; i < h->queries; i++)
     if (i == 0 || out->row[i] != out->row[i - 1]) out->row[out->count++] = out->row[i];
   return TT_OK;

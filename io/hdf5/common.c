@@ -46,13 +46,14 @@ void tt_h5_last_message(char *text, size_t room)
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, copy_first_message, &r);
 }
 
-tt_err tt_h5_fail_at(int line, tt_err e, const char *file, const char *object, const char *what)
+tt_err tt_h5_fail_at(const char *source, int line, tt_err e, const char *file, const char *object,
+                     const char *what)
 {
   char text[1024];
   tt_h5_last_message(text, sizeof text);
   H5Eclear2(H5E_DEFAULT);
   int named = object && object[0] && strcmp(object, "/") != 0;
-  return tt_fail_at(__FILE__, line, e, "%s: %s%s%s%s%s%s", file, named ? "'" : "",
+  return tt_fail_at(source, line, e, "%s: %s%s%s%s%s%s", file, named ? "'" : "",
                     named ? object : "", named ? "': " : "", what, text[0] ? ": " : "", text);
 }
 

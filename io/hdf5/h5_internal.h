@@ -51,9 +51,10 @@ hid_t tt_h5_native(tt_h5_type type);
 void tt_h5_silence(void);
 
 /* Record "file: object: what: HDF5's innermost message". Clears HDF5's stack. */
-tt_err tt_h5_fail_at(int line, tt_err e, const char *file, const char *object, const char *what);
+tt_err tt_h5_fail_at(const char *source, int line, tt_err e, const char *file, const char *object,
+                     const char *what);
 #define TT_H5_FAIL(e_, file_, object_, what_)                                                      \
-  tt_h5_fail_at(__LINE__, TT_E_##e_, file_, object_, what_)
+  tt_h5_fail_at(__FILE__, __LINE__, TT_E_##e_, file_, object_, what_)
 
 /* The innermost message of HDF5's error stack, "" if it is empty. */
 void tt_h5_last_message(char *text, size_t room);

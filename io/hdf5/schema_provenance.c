@@ -1,4 +1,5 @@
 /* schema_provenance.c — the beginning of every output file: what it is, and /provenance. */
+#include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "io/hdf5/schema.h"
 
@@ -6,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* What rank 0 says, because attributes must be the same on all ranks: times, hosts and even
@@ -26,8 +26,6 @@ typedef struct provenance_values {
 static void collect_provenance_local(const tt_provenance *from, provenance_values *k)
 {
   const char *job = getenv("SLURM_JOB_ID");
-  time_t now = time(NULL);
-  struct tm utc;
   COPY_TEXT(k->title, from->title);
   COPY_TEXT(k->command, from->command);
   COPY_TEXT(k->device, from->device);
@@ -37,7 +35,7 @@ static void collect_provenance_local(const tt_provenance *from, provenance_value
   COPY_TEXT(k->job, job);
   tt_comm_versions_local(k->mpi, sizeof k->mpi);
   tt_h5_version_local(k->hdf5, sizeof k->hdf5);
-  if (gmtime_r(&now, &utc)) strftime(k->date, sizeof k->date, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  tt_utc_text(k->date);
   gethostname(k->host, sizeof k->host - 1);
   k->seed = from->seed;
   k->data_hash = from->data_hash;

@@ -1,30 +1,27 @@
-/* progress_display.c — see progress.h. */
+/* progress_display.c — see progress_display.h. */
 #include "src/host/progress_display.h"
 
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "src/host/stop_request.h"
+#include "core/base/sort.h"
+#include "core/base/text.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-static int ascending(const void *a, const void *b)
+/* Median over ranks of one quartile, ranks without members left out.
+ *   all     [ranks][3]
+ *   sorted  [ranks] scratch */
+static double median(const double *all, int ranks, int which, double *sorted)
 {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-/* Median over ranks of one quartile, ranks without members left out. */
-static double median(const double *all, int ranks, int which)
-{
-  double values[1024];
   int n = 0;
-  for (int r = 0; r < ranks && n < 1024; r++)
-    if (!isnan(all[3 * r + which])) values[n++] = all[3 * r + which];
-  qsort(values, (size_t)n, sizeof *values, ascending);
-  return n ? values[(n - 1) / 2] : (double)NAN;
+  for (int r = 0; r < ranks; r++)
+    if (!isnan(all[3 * r + which])) sorted[n++] = all[3 * r + which];
+  qsort(sorted, (size_t)n, sizeof *sorted, tt_compare_f64);
+  return n ? sorted[(n - 1) / 2] : (double)NAN;
 }
 
 tt_err tt_progress_merge(tt_comm *c, const tt_progress *mine, tt_progress *all)
@@ -32,8 +29,9 @@ tt_err tt_progress_merge(tt_comm *c, const tt_progress *mine, tt_progress *all)
   int64_t sums[6] = {mine->training, mine->finished,     mine->early_stopped,
                      mine->diverged, mine->member_steps, mine->restarted};
   int64_t minus_epoch_min = -mine->epoch_min;
-  double *loss = NULL;
-  tt_err e = tt_agree(c, TT_ALLOC(loss, 3 * (int64_t)tt_comm_ranks(c)));
+  int ranks = tt_comm_ranks(c);
+  double *loss = NULL; /* [ranks][3], then room for [ranks] */
+  tt_err e = tt_agree(c, TT_ALLOC(loss, 4 * (int64_t)ranks));
   if (!e) {
     tt_allreduce_sum_i64(c, sums, 6);
     tt_allreduce_max_i64(c, &minus_epoch_min, 1);
@@ -45,7 +43,7 @@ tt_err tt_progress_merge(tt_comm *c, const tt_progress *mine, tt_progress *all)
                          .member_steps = sums[4],
                          .restarted = sums[5],
                          .epoch_min = -minus_epoch_min};
-    for (int q = 0; q < 3; q++) all->loss[q] = median(loss, tt_comm_ranks(c), q);
+    for (int q = 0; q < 3; q++) all->loss[q] = median(loss, ranks, q, loss + 3 * ranks);
   }
   tt_free(loss);
   return e;
@@ -53,52 +51,36 @@ tt_err tt_progress_merge(tt_comm *c, const tt_progress *mine, tt_progress *all)
 
 void tt_progress_meter_start(tt_progress_meter *m, int64_t epochs, int64_t epoch)
 {
-  *m = (tt_progress_meter){.started = tt_monotonic_seconds_local()};
+  *m = (tt_progress_meter){.started = tt_monotonic_seconds()};
   m->last_printed = m->started;
   m->fraction_at_start = epochs ? (double)epoch / (double)epochs : 0.0;
 }
 
 double tt_progress_meter_rate(const tt_progress_meter *m)
 {
-  double seconds = tt_monotonic_seconds_local() - m->started;
+  double seconds = tt_monotonic_seconds() - m->started;
   return m->started > 0.0 && seconds > 0.0 ? (double)m->steps / seconds : 0.0;
 }
 
 double tt_progress_meter_eta(const tt_progress_meter *m, const tt_progress *all, int64_t epochs)
 {
   double fraction = epochs ? (double)all->epoch_min / (double)epochs : 1.0;
-  double done = fraction - m->fraction_at_start,
-         seconds = tt_monotonic_seconds_local() - m->started;
+  double done = fraction - m->fraction_at_start, seconds = tt_monotonic_seconds() - m->started;
   if (all->training == 0) return 0.0;
   return done > 0.0 && m->started > 0.0 ? seconds * (1.0 - fraction) / done : -1.0;
-}
-
-/* For people; "?" before anything is known. */
-static void eta(const tt_progress_meter *m, const tt_progress *all, int64_t epochs, char *text,
-                size_t size)
-{
-  double seconds = tt_progress_meter_eta(m, all, epochs);
-  int64_t left = (int64_t)(seconds + 0.5);
-  if (seconds < 0.0)
-    snprintf(text, size, "?");
-  else if (left >= 3600)
-    snprintf(text, size, "%" PRId64 ":%02d:%02d", left / 3600, (int)(left / 60 % 60),
-             (int)(left % 60));
-  else
-    snprintf(text, size, "%d:%02d", (int)(left / 60), (int)(left % 60));
 }
 
 void tt_progress_meter_print_local(tt_progress_meter *m, const tt_comm *c, const tt_progress *all,
                                    int64_t epochs, int now)
 {
-  double clock = tt_monotonic_seconds_local(), since = clock - m->last_printed;
+  double clock = tt_monotonic_seconds(), since = clock - m->last_printed;
   int bar = tt_log_is_terminal();
   m->steps += all->member_steps;
   m->restarts += all->restarted;
   if (!tt_comm_is_root(c) || (!now && since < (bar ? 0.2 : 30.0))) return;
   char left[32], restarted_text[48] = "", line[300];
   double rate = since > 0.0 ? (double)(m->steps - m->steps_at_last_print) / since : 0.0;
-  eta(m, all, epochs, left, sizeof left);
+  tt_duration_text(tt_progress_meter_eta(m, all, epochs), left);
   if (m->restarts)
     snprintf(restarted_text, sizeof restarted_text, "  restarted %" PRId64, m->restarts);
   snprintf(line, sizeof line,

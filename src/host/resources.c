@@ -3,6 +3,7 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/sort.h"
 
 #include <inttypes.h>
 #include <sched.h>
@@ -163,16 +164,10 @@ static void assign_resources(const tt_resource_request *request, int rank, const
   if (!p->err) p->info = l->device[p->device];
 }
 
-static int ascending(const void *a, const void *b)
-{
-  uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-  return (x > y) - (x < y);
-}
-
 static int64_t count_distinct(uint64_t *v, int64_t n)
 {
   int64_t distinct = 0;
-  qsort(v, (size_t)n, sizeof *v, ascending);
+  qsort(v, (size_t)n, sizeof *v, tt_compare_i64);
   for (int64_t i = 0; i < n; i++) distinct += i == 0 || v[i] != v[i - 1];
   return distinct;
 }

@@ -1,6 +1,7 @@
 /* status_file.c — see status_file.h. */
 #include "src/host/status_file.h"
 
+#include "core/base/clock.h"
 #include "core/base/mem.h"
 
 #include <errno.h>
@@ -27,13 +28,10 @@ void tt_run_status_to_json(json_t **object, const tt_run_status *s)
 
 static tt_err format_status(const tt_run_status *s, char **text)
 {
-  char when[32] = "";
-  time_t now = time(NULL);
-  struct tm utc;
+  char when[32];
   tt_run_status written = *s;
   json_t *object = json_object();
-  if (gmtime_r(&now, &utc)) strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  written.time = when;
+  written.time = tt_utc_text(when);
   tt_run_status_to_json(&object, &written);
   tt_json_set(&object, "pid", json_integer(getpid()));
   return tt_json_format(object, 2, text);

@@ -1,11 +1,12 @@
 /* stop_request.c — see stop_request.h. */
 #include "src/host/stop_request.h"
 
+#include "core/base/clock.h"
+
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t received_signal; /* the last signal, 0 = none */
@@ -28,17 +29,10 @@ void tt_stop_install_handlers_local(void)
     sigaction(stop_signals[i], &act, NULL);
 }
 
-double tt_monotonic_seconds_local(void)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static tt_stop_reason stop_reason_local(const tt_comm *c, double deadline, const char *directory)
 {
   tt_stop_reason why =
-      deadline > 0.0 && tt_monotonic_seconds_local() >= deadline ? TT_STOP_time : TT_STOP_none;
+      deadline > 0.0 && tt_monotonic_seconds() >= deadline ? TT_STOP_time : TT_STOP_none;
   if (received_signal) why = received_signal == SIGINT ? TT_STOP_interrupt : TT_STOP_signal;
   if (directory && tt_comm_is_root(c)) {
     char path[PATH_MAX];

@@ -17,11 +17,8 @@ typedef enum tt_stop_reason {
  * once. Handlers only set a flag. Local. */
 void tt_stop_install_handlers_local(void);
 
-/* Seconds on a clock that never jumps. Local. */
-double tt_monotonic_seconds_local(void);
-
 /* Collective: one answer for all ranks, the strongest reason of any.
- *   deadline  on tt_monotonic_seconds_local's clock; <= 0 = none
+ *   deadline  on tt_monotonic_seconds's clock; <= 0 = none
  *   file      a file named STOP in this directory asks too (rank 0 looks); NULL = none */
 tt_stop_reason tt_stop_agreed(tt_comm *c, double deadline, const char *directory);
 

@@ -1,9 +1,9 @@
 /* time_limit.c — see time_limit.h. */
 #include "src/host/time_limit.h"
 
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "src/host/slurm_query.h"
-#include "src/host/stop_request.h"
 
 void tt_time_limit_begin(tt_comm *c, double max_time, double margin, double started,
                          tt_time_limit *out)
@@ -17,7 +17,7 @@ void tt_time_limit_begin(tt_comm *c, double max_time, double margin, double star
   if (left < 0.0) return;
   double default_margin = left < 600.0 ? 0.1 * left : 60.0;
   out->margin = margin > 0.0 ? margin : default_margin;
-  out->end = tt_monotonic_seconds_local() + left;
+  out->end = tt_monotonic_seconds() + left;
   tt_log_root(TT_LOG_INFO, "Slurm ends this job in %.0f s: stopping %.0f s before", left,
               out->margin);
 }

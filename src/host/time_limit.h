@@ -5,7 +5,7 @@
 #include "mpi/comm.h"
 
 typedef struct tt_time_limit {
-  double end;    /* on tt_monotonic_seconds_local's clock, when it is over; <= 0 = never */
+  double end;    /* on tt_monotonic_seconds's clock, when it is over; <= 0 = never */
   double margin; /* seconds before that to stop */
 } tt_time_limit;
 

@@ -1,8 +1,8 @@
 /* watchdog.c — see watchdog.h. */
 #include "src/host/watchdog.h"
 
+#include "core/base/clock.h"
 #include "src/host/status_file.h"
-#include "src/host/stop_request.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -40,7 +40,7 @@ static void *watch(void *arg)
   (void)arg;
   pthread_mutex_lock(&lock);
   while (!ending) {
-    double idle_seconds = tt_monotonic_seconds_local() - atomic_load(&last);
+    double idle_seconds = tt_monotonic_seconds() - atomic_load(&last);
     if (idle_seconds > limit) end_process(idle_seconds);
     double poll_seconds = limit / 10.0 < 1.0 ? limit / 10.0 : 1.0;
     struct timespec until;
@@ -82,7 +82,7 @@ tt_err tt_watchdog_start_local(const char *where, const char *start, int rank, d
 void tt_watchdog_heartbeat_local(const char *next)
 {
   atomic_store(&phase, next);
-  atomic_store(&last, tt_monotonic_seconds_local());
+  atomic_store(&last, tt_monotonic_seconds());
 }
 
 void tt_watchdog_stop_local(void)

@@ -2,6 +2,7 @@
 #include "src/report/report.h"
 
 #include "core/base/mem.h"
+#include "core/base/sort.h"
 #include "io/results/results.h"
 
 #include <errno.h>
@@ -60,34 +61,28 @@ static int64_t ensemble_end(const tt_results *k, int64_t first)
   return end;
 }
 
-static int compare_floats(const void *a, const void *b)
-{
-  float x = *(const float *)a, y = *(const float *)b;
-  return (x > y) - (x < y);
-}
-
 /* Finite losses of an epoch, sorted; returns how many. */
 static int64_t sort_finite_losses(const tt_results *k, const float *loss, int64_t first,
-                                  int64_t end, int64_t epoch, float *sorted)
+                                  int64_t end, int64_t epoch, double *sorted)
 {
   int64_t n = 0;
   for (int64_t m = first; m < end; m++)
     if (isfinite(loss[m * k->epochs + epoch])) sorted[n++] = loss[m * k->epochs + epoch];
-  qsort(sorted, (size_t)n, sizeof *sorted, compare_floats);
+  qsort(sorted, (size_t)n, sizeof *sorted, tt_compare_f64);
   return n;
 }
 
 /* Linear between order statistics, as numpy has it. */
-static double quantile(const float *sorted, int64_t n, double q)
+static double quantile(const double *sorted, int64_t n, double q)
 {
   if (n == 0) return NAN;
   double place = q * (double)(n - 1);
   int64_t below = (int64_t)place, above = below + 1 < n ? below + 1 : below;
-  return sorted[below] + (place - (double)below) * ((double)sorted[above] - sorted[below]);
+  return sorted[below] + (place - (double)below) * (sorted[above] - sorted[below]);
 }
 
 static void write_losses(FILE *f, const tt_results *k, int64_t first, int64_t end, int64_t epoch,
-                         float *sorted)
+                         double *sorted)
 {
   const float *loss[] = {k->loss_train, k->loss_validation};
   for (int i = 0; i < 2; i++) {
@@ -97,7 +92,7 @@ static void write_losses(FILE *f, const tt_results *k, int64_t first, int64_t en
   }
 }
 
-static void write_history_rows(FILE *f, const tt_results *k, float *sorted)
+static void write_history_rows(FILE *f, const tt_results *k, double *sorted)
 {
   static const char *const part[] = {"members",       "train_q10",      "train_q50",
                                      "train_q90",     "validation_q10", "validation_q50",
@@ -116,7 +111,7 @@ static void write_history_rows(FILE *f, const tt_results *k, float *sorted)
 static tt_err write_history(const tt_results *k, const char *directory)
 {
   char path[PATH_MAX];
-  float *sorted = NULL;
+  double *sorted = NULL;
   FILE *f = NULL;
   TT_TRY(TT_ALLOC(sorted, k->members));
   tt_err e = open_table(directory, "history.tsv", path, &f);

@@ -1,6 +1,7 @@
 /* requeue.c — see requeue.h. */
 #include "src/slurm/requeue.h"
 
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/stats/history.h"
@@ -14,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static int is(const char *text, const char *word) { return !strcmp(text, word); }
 
@@ -167,15 +167,12 @@ static void count_stuck(const char *directory, const char *job, const char *plac
 static void append_start(const char *directory, const char *job, const char *place,
                          const tt_slurm_start *l, const char *why)
 {
-  char when[32] = "";
-  time_t now = time(NULL);
-  struct tm utc;
-  if (gmtime_r(&now, &utc)) strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  char when[32];
   FILE *f = open_starts(directory, "a");
   if (f && ftell(f) == 0)
     fputs("#time\tjob\trestart\tcheckpoint\tstate\tstopped_by\tdecision\n", f);
   if (f)
-    fprintf(f, "%s\t%s\t%" PRId64 "\t%s\t%s\t%s\t%s\n", when, job, l->restarts, place,
+    fprintf(f, "%s\t%s\t%" PRId64 "\t%s\t%s\t%s\t%s\n", tt_utc_text(when), job, l->restarts, place,
             *l->state ? l->state : "none", l->stopped_by, why);
   if (!f || fclose(f)) tt_log_root(TT_LOG_WARN, "%s/starts.tsv: %s", directory, strerror(errno));
 }

@@ -4,6 +4,7 @@
 #include "core/base/csv.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/text.h"
 #include "io/data/data.h"
 
 #include <inttypes.h>
@@ -65,44 +66,24 @@ static tt_err parse_cells(const tt_csv *t, const char *file, int target, column_
   return TT_OK;
 }
 
-/* Edits (insert, remove, replace one byte) from one name to the other; names are cut at 63 bytes.
- */
-static int edit_distance(const char *a, const char *b)
-{
-  enum { LONGEST = 63 };
-  int row[LONGEST + 1];
-  int m = (int)strnlen(a, LONGEST), n = (int)strnlen(b, LONGEST);
-  for (int j = 0; j <= n; j++) row[j] = j;
-  for (int i = 1; i <= m; i++) {
-    int diagonal = row[0];
-    row[0] = i;
-    for (int j = 1; j <= n; j++) {
-      int replace = diagonal + (a[i - 1] != b[j - 1]);
-      int shift = 1 + (row[j] < row[j - 1] ? row[j] : row[j - 1]);
-      diagonal = row[j];
-      row[j] = replace < shift ? replace : shift;
-    }
-  }
-  return row[n];
-}
-
 /* "there is no column 'heigth' in t.csv; did you mean 'height'? columns: a, b, height" */
 static tt_err unknown_column(const tt_csv *t, const char *file, const char *option,
                              const char *name)
 {
   char all[4096];
   size_t used = 0;
-  int64_t nearest = 0, listed = 0;
-  for (int64_t i = 0; i < t->columns; i++)
-    if (edit_distance(name, t->name[i]) < edit_distance(name, t->name[nearest])) nearest = i;
+  int64_t listed = 0;
+  tt_suggestion near = {.word = name};
+  for (int64_t i = 0; i < t->columns; i++) tt_suggestion_consider(&near, t->name[i]);
   for (; listed < t->columns; listed++) {
     size_t length = strlen(t->name[listed]);
     if (used + length + 16 > sizeof all) break;
     used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", listed ? ", " : "",
                              t->name[listed]);
   }
-  return TT_FAIL(USAGE, "%s: there is no column '%s' in %s; did you mean '%s'? columns: %s%s",
-                 option, name, file, t->name[nearest], all, listed < t->columns ? ", ..." : "");
+  return TT_FAIL(USAGE, "%s: there is no column '%s' in %s; %s%s%scolumns: %s%s", option, name,
+                 file, *near.best ? "did you mean '" : "", near.best, *near.best ? "'? " : "", all,
+                 listed < t->columns ? ", ..." : "");
 }
 
 static tt_err find_column(const tt_csv *t, const char *file, const char *option, const char *name,

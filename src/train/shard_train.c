@@ -1,8 +1,8 @@
 /* shard_train.c — see shard_train.h. */
 #include "src/train/shard_train.h"
 
+#include "core/base/clock.h"
 #include "src/host/progress_display.h"
-#include "src/host/stop_request.h"
 #include "src/train/ensemble_training.h"
 #include "src/train/fusion.h"
 #include "src/train/retry.h"
@@ -35,18 +35,18 @@ static tt_err train_independent_local(tt_shards *all, double seconds)
 {
   for (int64_t i = 0; i < all->count; i++) {
     tt_shard *shard = &all->at[i];
-    double before = tt_monotonic_seconds_local();
+    double before = tt_monotonic_seconds();
     if (is_collective(shard)) continue;
     TT_TRY(tt_shard_train_local(shard, shard->steps));
     TT_TRY(tt_retry_diverged_local(shard));
-    shard->steps = next_steps(shard->steps, tt_monotonic_seconds_local() - before, seconds);
+    shard->steps = next_steps(shard->steps, tt_monotonic_seconds() - before, seconds);
   }
   return TT_OK;
 }
 
 static tt_err train_joint(tt_comm *c, tt_shard *shard, double seconds)
 {
-  double before = tt_monotonic_seconds_local();
+  double before = tt_monotonic_seconds();
   tt_err e = TT_OK;
   shard->local_progress.member_steps = shard->local_progress.restarted = 0;
   if (shard->progress.training == 0) return TT_OK;
@@ -54,7 +54,7 @@ static tt_err train_joint(tt_comm *c, tt_shard *shard, double seconds)
     e = tt_fusion_train(c, shard, shard->steps);
   else
     e = tt_ensemble_train_epoch(c, shard);
-  shard->steps = next_steps(shard->steps, tt_monotonic_seconds_local() - before, seconds);
+  shard->steps = next_steps(shard->steps, tt_monotonic_seconds() - before, seconds);
   return e;
 }
 

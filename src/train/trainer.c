@@ -1,5 +1,6 @@
 /* trainer.c — see trainer.h. The heart is training_loop. */
 #include "src/train/trainer.h"
+#include "core/base/clock.h"
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
@@ -54,7 +55,7 @@ static void write_status(training_run *r, const char *state, const char *reason,
 {
   if (!r->claimed || !tt_comm_is_root(r->c)) return;
   if (tt_ckpt_check_owner_local(directory(r), r->id.incarnation)) return;
-  r->status_time = tt_monotonic_seconds_local();
+  r->status_time = tt_monotonic_seconds();
   tt_run_status s = {.state = state,
                      .reason = reason,
                      .stop = tt_stop_name(r->stop_reason),
@@ -71,7 +72,7 @@ static void write_status(training_run *r, const char *state, const char *reason,
                      .epochs = r->epochs,
                      .rate = tt_progress_meter_rate(&r->meter),
                      .eta = tt_progress_meter_eta(&r->meter, &r->progress, r->epochs),
-                     .seconds = tt_monotonic_seconds_local() - r->started};
+                     .seconds = tt_monotonic_seconds() - r->started};
   if (tt_status_file_write_local(directory(r), &s)) tt_log_root(TT_LOG_WARN, "%s", tt_err_last());
 }
 
@@ -138,13 +139,13 @@ static tt_err resume(training_run *r)
 static tt_err write_checkpoint(training_run *r, int must)
 {
   const tt_config *cfg = r->job->cfg;
-  double before = tt_monotonic_seconds_local();
+  double before = tt_monotonic_seconds();
   tt_watchdog_heartbeat_local("writing a checkpoint");
   tt_err e = tt_agree(r->c, save_states_local(r));
   if (!e)
     e = tt_ckpt_write(r->c, directory(r), &r->id, r->generation + 1, cfg->checkpoint_keep,
                       r->shards.count, r->part);
-  r->checkpoint_time = tt_monotonic_seconds_local();
+  r->checkpoint_time = tt_monotonic_seconds();
   tt_time_limit_record_checkpoint_local(&r->limit, r->checkpoint_time - before);
   if (!e) {
     r->generation++;
@@ -164,7 +165,7 @@ static tt_err write_checkpoint(training_run *r, int must)
 /* Is it time for a checkpoint? Rank 0's clock decides. */
 static int checkpoint_due(training_run *r)
 {
-  int64_t yes = tt_monotonic_seconds_local() - r->checkpoint_time >= r->job->cfg->checkpoint_every;
+  int64_t yes = tt_monotonic_seconds() - r->checkpoint_time >= r->job->cfg->checkpoint_every;
   tt_bcast(r->c, &yes, sizeof yes);
   return (int)yes;
 }
@@ -185,7 +186,7 @@ static tt_err training_loop(training_run *r)
     if (r->progress.training == 0) r->stop_reason = TT_STOP_none;
     if (r->stop_reason || r->progress.training == 0 || checkpoint_due(r))
       e = write_checkpoint(r, r->stop_reason != TT_STOP_none);
-    if (!e && tt_monotonic_seconds_local() - r->status_time > status_interval)
+    if (!e && tt_monotonic_seconds() - r->status_time > status_interval)
       write_status(r, "training", "", -1);
   } while (!e && !r->stop_reason && r->progress.training > 0);
   return e;
@@ -227,14 +228,12 @@ static tt_err finish_run(training_run *r)
 {
   tt_watchdog_heartbeat_local("writing results");
   tt_err e = tt_agree(r->c, save_states_local(r));
-  tt_provenance from =
-      tt_job_provenance(r->job, &r->o->job, device(r), r->id.arithmetic, tt_comm_ranks(r->c),
-                        tt_monotonic_seconds_local() - r->started);
+  tt_provenance from = tt_job_provenance(r->job, &r->o->job, device(r), r->id.arithmetic,
+                                         tt_comm_ranks(r->c), tt_monotonic_seconds() - r->started);
   if (e) return e;
   tt_training_cost cost = tt_training_cost_sum(r->c, &r->shards);
   if (!r->o->quiet)
-    tt_training_cost_log_local(&cost, r->meter.steps,
-                               tt_monotonic_seconds_local() - r->meter.started);
+    tt_training_cost_log_local(&cost, r->meter.steps, tt_monotonic_seconds() - r->meter.started);
   from.epochs_planned = cost.planned;
   from.epochs_trained = cost.trained;
   from.dependence = dependence(r);
@@ -315,14 +314,14 @@ static tt_err train(training_run *r)
   if (e) return e;
   r->progress = tt_shards_total_progress(&r->shards, &r->epochs);
   tt_progress_meter_start(&r->meter, r->epochs, r->progress.epoch_min);
-  r->checkpoint_time = tt_monotonic_seconds_local();
+  r->checkpoint_time = tt_monotonic_seconds();
   if (r->progress.training > 0) e = training_loop(r);
   if (e) return e;
   if (!r->o->quiet) tt_progress_meter_print_local(&r->meter, r->c, &r->progress, r->epochs, 1);
   if (!r->stop_reason) return finish_run(r);
-  return TT_FAIL(
-      STOPPED, "stopped by %s at checkpoint %" PRId64 " after %.0f s: run again to go on",
-      tt_stop_text(r->stop_reason), r->generation, tt_monotonic_seconds_local() - r->started);
+  return TT_FAIL(STOPPED,
+                 "stopped by %s at checkpoint %" PRId64 " after %.0f s: run again to go on",
+                 tt_stop_text(r->stop_reason), r->generation, tt_monotonic_seconds() - r->started);
 }
 
 static void write_final_status(training_run *r, tt_err e)
@@ -333,7 +332,7 @@ static void write_final_status(training_run *r, tt_err e)
 
 tt_err tt_train(tt_comm *c, const tt_train_options *o)
 {
-  training_run r = {.c = c, .o = o, .started = tt_monotonic_seconds_local()};
+  training_run r = {.c = c, .o = o, .started = tt_monotonic_seconds()};
   tt_stop_install_handlers_local();
   tt_err e = tt_job_open(c, &o->job, &r.job);
   if (!e) e = train(&r);

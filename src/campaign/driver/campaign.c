@@ -1,4 +1,5 @@
 /* campaign.c — see campaign.h. The heart is rounds(). */
+#include "core/base/clock.h"
 #include "src/campaign/driver/stage.h"
 
 #include "core/base/log.h"
@@ -73,7 +74,7 @@ static void cleanup(tt_campaign *k)
 
 tt_err tt_campaign_run(tt_comm *c, const tt_campaign_options *o)
 {
-  tt_campaign k = {.c = c, .o = o, .started = tt_monotonic_seconds_local(), .round_number = 1};
+  tt_campaign k = {.c = c, .o = o, .started = tt_monotonic_seconds(), .round_number = 1};
   tt_stop_install_handlers_local();
   tt_err e = tt_campaign_open(&k);
   if (!e) k.resumed = TT_STAGE_COUNT * k.h->rounds;

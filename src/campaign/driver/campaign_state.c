@@ -1,5 +1,6 @@
 /* campaign_state.c — see driver_internal.h: what the stages share of a campaign's state, on disk
  * and in memory. */
+#include "core/base/clock.h"
 #include "src/campaign/driver/driver_internal.h"
 
 #include "core/base/log.h"
@@ -37,7 +38,7 @@ void tt_campaign_write_status_local(tt_campaign *k, const char *state, const cha
                      .resumed = k->resumed,
                      .members = members,
                      .eta = -1.0,
-                     .seconds = tt_monotonic_seconds_local() - k->started};
+                     .seconds = tt_monotonic_seconds() - k->started};
   if (tt_status_file_write_local(directory, &s)) tt_log_root(TT_LOG_WARN, "%s", tt_err_last());
 }
 
@@ -92,7 +93,7 @@ tt_err tt_campaign_commit(tt_campaign *k)
                         .result_hash = tt_config_result_hash(k->cfg),
                         .ranks = tt_comm_ranks(k->c),
                         .threads = k->use.threads,
-                        .wall_seconds = tt_monotonic_seconds_local() - k->started};
+                        .wall_seconds = tt_monotonic_seconds() - k->started};
   tt_campaign_path(k->cfg->campaign_directory, "campaign.h5", path);
   return tt_history_write(k->c, path, k->h, &names, &from, &hook);
 }

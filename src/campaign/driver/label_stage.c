@@ -1,4 +1,5 @@
 /* label_stage.c — see stage.h: label and merge, whose end is the commit of the round. */
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/rng.h"
@@ -215,14 +216,14 @@ static void log_round(const tt_campaign *k)
 /* Not a stage of the journal's kind: campaign.h5 itself says whether it is done. */
 tt_err tt_run_merge_stage(tt_campaign *k)
 {
-  double start = tt_monotonic_seconds_local(), seconds;
+  double start = tt_monotonic_seconds(), seconds;
   k->stage = TT_STAGE_merge;
   tt_err e = tt_agree(k->c, add_labels_local(k));
-  seconds = tt_monotonic_seconds_local() - start;
+  seconds = tt_monotonic_seconds() - start;
   tt_bcast(k->c, &seconds, sizeof seconds);
   tt_current_round(k)->seconds[TT_STAGE_merge] = seconds;
   if (!e) e = tt_campaign_commit(k);
-  if (!e) e = tt_agree(k->c, write_journal_local(k, tt_monotonic_seconds_local() - start));
+  if (!e) e = tt_agree(k->c, write_journal_local(k, tt_monotonic_seconds() - start));
   if (!e) e = tt_agree(k->c, tt_campaign_prune_local(k));
   if (!e) log_round(k);
   return e;

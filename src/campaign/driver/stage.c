@@ -1,5 +1,6 @@
 /* stage.c — see stage.h. */
 #include "src/campaign/driver/stage.h"
+#include "core/base/clock.h"
 
 #include "core/base/log.h"
 #include "src/host/watchdog.h"
@@ -59,9 +60,9 @@ tt_err tt_run_stage(tt_campaign *k, tt_stage stage_id, const tt_stage_io *w,
                 tt_stage_name[stage_id]);
     return TT_OK;
   }
-  double start = tt_monotonic_seconds_local();
+  double start = tt_monotonic_seconds();
   tt_err e = function(k, w);
-  *seconds = tt_monotonic_seconds_local() - start;
+  *seconds = tt_monotonic_seconds() - start;
   tt_bcast(k->c, seconds, sizeof *seconds);
   return e ? e : tt_agree(k->c, write_journal_local(k, w, *seconds));
 }

@@ -1,4 +1,5 @@
 /* train_stage.c — see stage.h: the campaign's file, with the labels there are, is a job. */
+#include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "io/model/model_file.h"
 #include "src/campaign/driver/stage.h"
@@ -107,7 +108,7 @@ static void make_overrides(const tt_campaign *k, char *text)
 static double seconds_left(const tt_campaign *k)
 {
   double deadline = tt_time_limit_deadline_local(&k->time_limit),
-         left = deadline - tt_monotonic_seconds_local();
+         left = deadline - tt_monotonic_seconds();
   if (deadline <= 0.0) return 0.0;
   return left > 0.01 ? left : 0.01;
 }

@@ -5,6 +5,7 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/sort.h"
 #include "io/campaign/oracle_files.h"
 #include "src/campaign/state/file_names.h"
 
@@ -52,18 +53,12 @@ typedef struct label_import {
 group was answered already */
 } label_import;
 
-static int compare_ids(const void *a, const void *b)
-{
-  const label_row *x = a, *y = b;
-  return (x->id > y->id) - (x->id < y->id);
-}
-
 /* Row of a list sorted by id, -1 if it is not there. */
 static int64_t find_row(const label_row *sorted, int64_t count, int64_t id)
 {
   const label_row wanted = {id, 0};
   const label_row *p =
-      count ? bsearch(&wanted, sorted, (size_t)count, sizeof *sorted, compare_ids) : NULL;
+      count ? bsearch(&wanted, sorted, (size_t)count, sizeof *sorted, tt_compare_i64) : NULL;
   return p ? p->row : -1;
 }
 
@@ -71,7 +66,7 @@ static tt_err sort_rows(const tt_oracle_output *l, label_row **out)
 {
   TT_TRY(TT_ALLOC(*out, l->count));
   for (int64_t i = 0; i < l->count; i++) (*out)[i] = (label_row){l->id[i], i};
-  if (l->count) qsort(*out, (size_t)l->count, sizeof **out, compare_ids);
+  if (l->count) qsort(*out, (size_t)l->count, sizeof **out, tt_compare_i64);
   return TT_OK;
 }
 

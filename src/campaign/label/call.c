@@ -6,12 +6,12 @@
  * There is none while it runs, after a good end, and where we were ended first. */
 #include "src/campaign/label/oracle_internal.h"
 
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/process.h"
 #include "io/campaign/oracle_files.h"
 #include "src/campaign/state/file_names.h"
-#include "src/host/stop_request.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -148,7 +148,7 @@ int tt_oracle_call_is_running(const tt_oracle_call *c) { return c->pid > 0 || c-
 int tt_oracle_call_is_ready(const tt_oracle_call *c)
 {
   return !tt_oracle_call_is_running(c) && !c->max_wait_exceeded &&
-         c->group->state == TT_LABEL_GROUP_pending && tt_monotonic_seconds_local() >= c->deadline;
+         c->group->state == TT_LABEL_GROUP_pending && tt_monotonic_seconds() >= c->deadline;
 }
 
 static tt_err start_process(tt_oracle_call *c, const char *input, const char *output,
@@ -168,7 +168,7 @@ static tt_err start_process(tt_oracle_call *c, const char *input, const char *ou
                    "label.command: '%s' cannot be started in %s: %s; correct the command and run "
                    "again",
                    command->value[0], c->cfg->directory, strerror(reason));
-  c->deadline = tt_monotonic_seconds_local() + c->cfg->label_timeout;
+  c->deadline = tt_monotonic_seconds() + c->cfg->label_timeout;
   return TT_OK;
 }
 
@@ -243,7 +243,7 @@ static tt_err record_crash(tt_oracle_call *c, const char *reason)
 
 static tt_err record_retry_later(tt_oracle_call *c)
 {
-  double now = tt_monotonic_seconds_local();
+  double now = tt_monotonic_seconds();
   TT_TRY(write_ended(c, "later\n"));
   c->retry_later_try = c->last_try;
   if (c->retry_later_since <= 0.0) c->retry_later_since = now;
@@ -327,7 +327,7 @@ tt_err tt_oracle_call_poll(tt_oracle_call *c)
   }
   if (c->pid <= 0) return TT_OK;
   if (!tt_process_has_exited(c->pid, &c->status))
-    return tt_monotonic_seconds_local() > c->deadline ? handle_timeout(c) : TT_OK;
+    return tt_monotonic_seconds() > c->deadline ? handle_timeout(c) : TT_OK;
   c->pid = 0;
   c->exit_pending = is_broadcast_signal(c->status);
   return c->exit_pending ? TT_OK : handle_exit(c, c->status);

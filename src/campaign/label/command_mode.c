@@ -2,11 +2,11 @@
  * calls of one group alone. */
 #include "src/campaign/label/oracle_internal.h"
 
+#include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "io/campaign/oracle_files.h"
 #include "io/checkpoint/checkpoint.h"
 #include "src/campaign/state/file_names.h"
-#include "src/host/stop_request.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -50,14 +50,14 @@ static tt_err poll_running(tt_labelling *a, tt_oracle_call *call, int64_t *runni
 
 static tt_err start_ready(tt_labelling *a, tt_oracle_call *call, int64_t *running)
 {
-  double until = tt_monotonic_seconds_local() + max_start_seconds;
+  double until = tt_monotonic_seconds() + max_start_seconds;
   for (int64_t i = 0; i < a->groups && *running < a->request->cfg->label_concurrency; i++) {
     if (!tt_oracle_call_is_ready(&call[i])) continue;
     TT_TRY(tt_ckpt_check_owner_local(a->request->campaign, a->request->incarnation));
     TT_TRY(tt_oracle_call_start(&call[i]));
     a->progressed = 1;
     *running += tt_oracle_call_is_running(&call[i]);
-    if (tt_monotonic_seconds_local() > until) break;
+    if (tt_monotonic_seconds() > until) break;
   }
   return TT_OK;
 }

@@ -2,11 +2,11 @@
  * output that appears beside one is taken once it is whole. */
 #include "src/campaign/label/oracle_internal.h"
 
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "io/campaign/oracle_files.h"
 #include "io/checkpoint/checkpoint.h"
-#include "src/host/stop_request.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -22,8 +22,7 @@ typedef struct file_version {
 } file_version;
 
 typedef struct files_state {
-  double next_check,
-      deadline; /* tt_monotonic_seconds_local: of the next look; of the end of patience */
+  double next_check, deadline; /* tt_monotonic_seconds: of the next look; of the end of patience */
   file_version (*rejected)[OUTPUT_NAMES]; /* [groups] what was looked at and was not whole */
 } files_state;
 
@@ -32,7 +31,7 @@ static tt_err start_waiting(tt_labelling *a)
   files_state *w = NULL;
   TT_TRY(TT_ALLOC(w, 1));
   a->backend_data = w;
-  w->deadline = tt_monotonic_seconds_local() + a->request->cfg->label_max_wait;
+  w->deadline = tt_monotonic_seconds() + a->request->cfg->label_max_wait;
   tt_log_root(TT_LOG_INFO,
               "waiting for labels: %" PRId64
               " file(s) output.h5 or output.csv in %s/NNNN/; or tutti "
@@ -110,12 +109,12 @@ static tt_err check_group(tt_labelling *a, tt_label_group *g, file_version rejec
 
 static tt_err check_groups(tt_labelling *a, files_state *w)
 {
-  double deadline = tt_monotonic_seconds_local() + 1.0;
+  double deadline = tt_monotonic_seconds() + 1.0;
   int64_t pending = 0, unchecked = 0;
   for (int64_t i = 0; i < a->groups; i++) {
     tt_label_group *g = &a->group[i];
     if (g->state != TT_LABEL_GROUP_pending) continue;
-    if (tt_monotonic_seconds_local() < deadline)
+    if (tt_monotonic_seconds() < deadline)
       TT_TRY(check_group(a, g, w->rejected[i]));
     else
       unchecked++;
@@ -123,15 +122,14 @@ static tt_err check_groups(tt_labelling *a, files_state *w)
   }
   a->progressed = pending < a->pending || unchecked;
   a->pending = pending;
-  if (!unchecked)
-    w->next_check = tt_monotonic_seconds_local() + a->request->cfg->label_poll_interval;
+  if (!unchecked) w->next_check = tt_monotonic_seconds() + a->request->cfg->label_poll_interval;
   return TT_OK;
 }
 
 static tt_err poll_files(tt_labelling *a)
 {
   files_state *w = a->backend_data;
-  double current = tt_monotonic_seconds_local();
+  double current = tt_monotonic_seconds();
   if (current >= w->next_check || current >= w->deadline) TT_TRY(check_groups(a, w));
   if (!a->pending || current < w->deadline) return TT_OK;
   return TT_FAIL(STOPPED,

@@ -3,6 +3,7 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/sort.h"
 #include "io/campaign/oracle_files.h"
 #include "src/campaign/state/file_names.h"
 #include "src/host/watchdog.h"
@@ -17,12 +18,6 @@
 
 /* ---- directories -------------------------------------------------------------------------------
  */
-
-static int compare_numbers(const void *a, const void *b)
-{
-  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-  return (x > y) - (x < y);
-}
 
 void tt_label_groups_path_of(const char *directory, int64_t number, char path[TT_PATH_MAX])
 {
@@ -68,7 +63,7 @@ tt_err tt_label_groups_list(const char *directory, int64_t **number, int64_t *co
     if (n >= 0) e = append_number(number, count, &capacity, n);
   }
   closedir(d);
-  if (*count) qsort(*number, (size_t)*count, sizeof **number, compare_numbers);
+  if (*count) qsort(*number, (size_t)*count, sizeof **number, tt_compare_i64);
   if (e) tt_free(*number);
   return e;
 }
@@ -85,8 +80,6 @@ typedef struct group_builder {
   int64_t next;           /* number of the next new group */
   int64_t capacity;       /* of a->group */
 } group_builder;
-
-static int compare_rows(const void *a, const void *b) { return compare_numbers(a, b); }
 
 static int64_t find_query(const group_builder *m, int64_t row)
 {
@@ -241,7 +234,7 @@ static tt_err build_groups(group_builder *m)
   for (int64_t p = 0; p < m->queries->count; p++)
     m->sorted[p] = (tt_query_index){m->queries->row[p], p};
   if (m->queries->count)
-    qsort(m->sorted, (size_t)m->queries->count, sizeof *m->sorted, compare_rows);
+    qsort(m->sorted, (size_t)m->queries->count, sizeof *m->sorted, tt_compare_i64);
   TT_TRY(tt_make_directories_local(m->a->request->directory));
   tt_campaign_path(m->a->request->directory, "header.csv", header);
   TT_TRY(tt_output_header_write_local(header, m->a->target));

@@ -3,6 +3,7 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/sort.h"
 #include "src/host/stop_request.h"
 #include "src/host/watchdog.h"
 
@@ -22,19 +23,13 @@ enum { MIN_NAP_MS = 10, MAX_NAP_MS = 500 }; /* ms */
 /* ---- hidden labels -----------------------------------------------------------------------------
  */
 
-static int compare_rows(const void *a, const void *b)
-{
-  const tt_query_index *x = a, *y = b;
-  return (x->row > y->row) - (x->row < y->row);
-}
-
 /* The pool reads ascending rows. */
 static tt_err read_hidden_rows(const tt_label_request *request, tt_query_index *sorted,
                                int64_t *row, double *y, tt_query_labels *out)
 {
   int64_t n = request->queries->count, T = request->target->count;
   for (int64_t i = 0; i < n; i++) sorted[i] = (tt_query_index){request->queries->row[i], i};
-  if (n) qsort(sorted, (size_t)n, sizeof *sorted, compare_rows);
+  if (n) qsort(sorted, (size_t)n, sizeof *sorted, tt_compare_i64);
   for (int64_t i = 0; i < n; i++) row[i] = sorted[i].row;
   TT_TRY(tt_pool_read_rows_local(request->pool, row, n, NULL, y));
   for (int64_t i = 0; i < n; i++)

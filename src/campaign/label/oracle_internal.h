@@ -111,7 +111,7 @@ typedef struct tt_oracle_call {
       retry_later_try; /* N of a try that said later: removed once there is a next one; 0 = none */
   pid_t pid;           /* 0 = none runs */
   double deadline; /* while it runs, when it is killed; else it is not called before: on the clock
-                   of tt_monotonic_seconds_local */
+                   of tt_monotonic_seconds */
   double retry_later_since; /* when it said later for the first time in this life; 0 = it did not */
   int max_wait_exceeded;    /* it has said later for label.max_wait */
   int exit_pending,

@@ -6,12 +6,12 @@
  * come later than that to this node. */
 #include "src/campaign/label/slurm_jobs.h"
 
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/process.h"
 #include "io/checkpoint/checkpoint.h"
 #include "src/campaign/state/file_names.h"
-#include "src/host/stop_request.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -121,7 +121,7 @@ static tt_err update_groups(tt_labelling *a, slurm_state *s)
   }
   if (pending < a->pending) {
     a->progressed = 1;
-    s->last_progress = tt_monotonic_seconds_local();
+    s->last_progress = tt_monotonic_seconds();
     s->missing_polls = 0;
   }
   a->pending = pending;
@@ -237,7 +237,7 @@ static tt_err start_command(tt_labelling *a, slurm_state *s, slurm_command what,
     return TT_FAIL(UNAVAILABLE, "label.mode: slurm: %s cannot be run: %s", slurm_command[0],
                    strerror(reason));
   s->slurm_command = what;
-  s->deadline = tt_monotonic_seconds_local() + command_timeout;
+  s->deadline = tt_monotonic_seconds() + command_timeout;
   return TT_OK;
 }
 
@@ -290,7 +290,7 @@ static tt_err record_submitted(tt_labelling *a, slurm_state *s, int64_t id)
   s->jobs.job[s->current_job].submit_state = TT_SUBMIT_submitted;
   s->jobs.job[s->current_job].id = id;
   s->refused_submits = s->missing_polls = 0;
-  s->last_progress = tt_monotonic_seconds_local();
+  s->last_progress = tt_monotonic_seconds();
   a->progressed = 1;
   TT_TRY(tt_label_jobs_write_local(a->request, &s->jobs));
   tt_log_root(TT_LOG_INFO,
@@ -312,7 +312,7 @@ static void schedule_retry(const tt_labelling *a, slurm_state *s, int failures, 
 {
   double wait = a->request->cfg->label_poll_interval;
   for (int i = 0; i < failures && wait < max_pause; i++) wait *= 2.0;
-  s->next_command_at = tt_monotonic_seconds_local() + (wait < max_pause ? wait : max_pause);
+  s->next_command_at = tt_monotonic_seconds() + (wait < max_pause ? wait : max_pause);
   if (failures == 1)
     tt_log_root(TT_LOG_WARN,
                 "%s failed (exit code %d: %.200s): asked again; no job is lost by that",
@@ -365,7 +365,7 @@ static tt_err handle_command_end(tt_labelling *a, slurm_state *s, int code)
   tt_err e = TT_OK;
   if (tt_config_read_file(s->output_file, &text, &bytes)) text = NULL;
   char *output_file = text ? text : nothing;
-  s->next_command_at = tt_monotonic_seconds_local() + a->request->cfg->label_poll_interval;
+  s->next_command_at = tt_monotonic_seconds() + a->request->cfg->label_poll_interval;
   if (s->slurm_command == SUBMIT) {
     e = handle_sbatch(a, s, code, output_file);
   } else if (s->slurm_command == FIND_IN_SACCT) {
@@ -410,7 +410,7 @@ static tt_err start_slurm(tt_labelling *a)
   slurm_state *s = NULL;
   TT_TRY(TT_ALLOC(s, 1));
   a->backend_data = s;
-  s->last_progress = tt_monotonic_seconds_local();
+  s->last_progress = tt_monotonic_seconds();
   TT_TRY(remove_task_marks(a, 1));
   TT_TRY(tt_label_jobs_read_local(a->request, &s->jobs));
   return recover_job_ids(a, s);
@@ -445,7 +445,7 @@ static tt_err start_next_command(tt_labelling *a, slurm_state *s)
     TT_TRY(tt_label_jobs_prepare_local(a, s->max_array_size, &s->jobs));
     s->prepared_now = 1;
   }
-  int waited = tt_monotonic_seconds_local() - s->last_progress > a->request->cfg->label_max_wait;
+  int waited = tt_monotonic_seconds() - s->last_progress > a->request->cfg->label_max_wait;
   if (find_job_in_state(s, TT_SUBMIT_submitting))
     return waited && s->failed_commands ? stop_after_max_wait(a, s) : start_squeue(a, s, FIND_JOB);
   if (find_job_in_state(s, TT_SUBMIT_planned)) return start_sbatch(a, s);
@@ -458,7 +458,7 @@ static tt_err poll_command(tt_labelling *a, slurm_state *s)
   int status = 0, code = -1;
   if (tt_process_has_exited(s->pid, &status)) {
     code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  } else if (tt_monotonic_seconds_local() > s->deadline) {
+  } else if (tt_monotonic_seconds() > s->deadline) {
     tt_process_kill(s->pid);
   } else {
     return TT_OK;
@@ -471,7 +471,7 @@ static tt_err poll_slurm(tt_labelling *a)
 {
   slurm_state *s = a->backend_data;
   if (s->pid) return poll_command(a, s);
-  if (tt_monotonic_seconds_local() < s->next_command_at) return TT_OK;
+  if (tt_monotonic_seconds() < s->next_command_at) return TT_OK;
   TT_TRY(update_groups(a, s));
   return a->pending > 0 && !a->stopping ? start_next_command(a, s) : TT_OK;
 }
@@ -481,8 +481,8 @@ static void stop_slurm(tt_labelling *a)
 {
   slurm_state *s = a->backend_data;
   if (!s) return;
-  double deadline = tt_monotonic_seconds_local() + 20.0;
-  while (s->pid && s->slurm_command == SUBMIT && tt_monotonic_seconds_local() < deadline) {
+  double deadline = tt_monotonic_seconds() + 20.0;
+  while (s->pid && s->slurm_command == SUBMIT && tt_monotonic_seconds() < deadline) {
     if (poll_command(a, s)) break;
     poll(NULL, 0, 20);
   }

@@ -3,6 +3,7 @@
  * The pool is cut into blocks whose length follows from its rows alone; ranks own whole blocks, and
  * sums are added up unit by unit in a block, then block by block. */
 #include "src/campaign/pool/score_pool.h"
+#include "core/base/clock.h"
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
@@ -225,7 +226,7 @@ tt_err tt_score_pool(tt_comm *c, const tt_score_pool_args *s, tt_round *round)
 {
   scoring w = {.c = c, .s = s, .score_largest = -INFINITY};
   tt_pool_scores_writer *f = NULL;
-  double start = tt_monotonic_seconds_local();
+  double start = tt_monotonic_seconds();
   tt_err e = tt_agree(c, prepare_local(&w));
   if (!e)
     e = tt_pool_scores_create(c, s->file, tt_pool_scorer_lists(w.scorer), tt_pool_first(s->pool),
@@ -236,7 +237,7 @@ tt_err tt_score_pool(tt_comm *c, const tt_score_pool_args *s, tt_round *round)
     e = tt_pool_scores_commit(&f);
   else
     tt_pool_scores_discard(&f);
-  double seconds = tt_monotonic_seconds_local() - start;
+  double seconds = tt_monotonic_seconds() - start;
   if (!e)
     tt_log_root(seconds < LOG_SECONDS ? TT_LOG_DEBUG : TT_LOG_INFO,
                 "scored %" PRId64 " candidates by %s in %.3g s (%.3g rows/s)", round->pool,

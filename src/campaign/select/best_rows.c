@@ -2,6 +2,7 @@
 #include "src/campaign/select/select_internal.h"
 
 #include "core/base/mem.h"
+#include "core/base/sort.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -71,12 +72,6 @@ uint64_t tt_score_key(const tt_ranking *w, int64_t row, float list_score)
   return tt_sortable_f32(list_score);
 }
 
-static int compare_rows(const void *a, const void *b)
-{
-  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-  return (x > y) - (x < y);
-}
-
 void tt_selector_add_local(tt_selector *k, const tt_top_k_item *item, int64_t count)
 {
   for (int64_t i = 0; i < count; i++) {
@@ -85,20 +80,20 @@ void tt_selector_add_local(tt_selector *k, const tt_top_k_item *item, int64_t co
   }
   if (k->selected_rows.count > 1)
     qsort(k->selected_rows.row, (size_t)k->selected_rows.count, sizeof *k->selected_rows.row,
-          compare_rows);
+          tt_compare_i64);
 }
 
 /* ---- inputs ---- */
 
 typedef struct row_position {
   int64_t row, merge;
-} row_position; /* compare_rows compares the row */
+} row_position;
 
 static tt_err read_sorted_local(tt_selector *k, row_position *p, int64_t *row,
                                 const tt_top_k_item *item, int64_t count, double *sorted)
 {
   for (int64_t i = 0; i < count; i++) p[i] = (row_position){item[i].row, i};
-  if (count > 1) qsort(p, (size_t)count, sizeof *p, compare_rows);
+  if (count > 1) qsort(p, (size_t)count, sizeof *p, tt_compare_i64);
   for (int64_t i = 0; i < count; i++) row[i] = p[i].row;
   return tt_pool_read_rows_local(k->s->pool, row, count, sorted, NULL);
 }

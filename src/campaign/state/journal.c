@@ -1,6 +1,7 @@
 /* journal.c — see journal.h. */
 #include "src/campaign/state/journal.h"
 
+#include "core/base/clock.h"
 #include "core/base/json.h"
 #include "core/base/mem.h"
 #include "io/hdf5/files.h"
@@ -13,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -85,11 +85,8 @@ static int parse_line(const char *text, size_t bytes, journal_line *out)
 static tt_err format_line(const journal_line *l, const char *incarnation, char **text)
 {
   const tt_journal_entry *e = &l->entry;
-  char when[32] = "", inputs[17], outputs[17];
-  time_t now = time(NULL);
-  struct tm utc;
+  char when[32], inputs[17], outputs[17];
   json_t *object = json_object();
-  if (gmtime_r(&now, &utc)) strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &utc);
   snprintf(inputs, sizeof inputs, "%016" PRIx64, e->inputs);
   snprintf(outputs, sizeof outputs, "%016" PRIx64, e->outputs);
   tt_json_set(&object, "round", json_integer(e->round));
@@ -101,7 +98,7 @@ static tt_err format_line(const journal_line *l, const char *incarnation, char *
     tt_json_set(&object, "outputs", json_string(outputs));
     tt_json_set(&object, "seconds", json_real(e->seconds));
   }
-  tt_json_set(&object, "time", json_string(when));
+  tt_json_set(&object, "time", json_string(tt_utc_text(when)));
   tt_json_set(&object, "incarnation", tt_json_text(incarnation));
   return tt_json_format(object, 0, text);
 }

@@ -1,14 +1,15 @@
 /* Laws of the pools that a command makes (src/campaign/pool/candidates.h): the same candidates
  * after any number of lives, and nothing half-made. The command is a shell script that takes its
  * file from beside it: HDF5 files are written here. */
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "io/hdf5/h5.h"
 #include "src/campaign/pool/candidates.h"
 #include "src/campaign/state/file_names.h"
-#include "src/host/stop_request.h"
 #include "tests/support/check.h"
 #include "tests/support/ranks.h"
+
 
 #include <inttypes.h>
 #include <math.h>
@@ -213,7 +214,7 @@ TT_TEST (a_stop_ends_the_call) {
   tt_campaign_path(scratch, "STOP", path);
   if (tt_comm_is_root(comm)) unlink(path);
   put_script("sleep 1000");
-  TT_CHECK((int)make(comm, tt_monotonic_seconds_local() - 1.0, &pool), ==, (int)TT_E_STOPPED);
+  TT_CHECK((int)make(comm, tt_monotonic_seconds() - 1.0, &pool), ==, (int)TT_E_STOPPED);
   TT_CHECK_HAS(tt_err_last(), "the time limit");
   TT_CHECK(calls(text), >=, 1);
 }
