@@ -1,23 +1,31 @@
-/* main.c — tutti VERB ...: find the verb, run it, turn its error into message and exit code. */
+/* main.c — tutti VERB ...: find the verb, run it, print its error, exit with the error's code. */
 #include "core/base/log.h"
+#include "core/base/text.h"
 #include "io/data/guarded_check.h"
 #include "io/hdf5/h5.h"
 #include "mpi/comm.h"
-#include "src/cli/verbs.h"
+#include "src/cli/cli_args.h"
 
 #include <stdio.h>
 #include <string.h>
 
-const char *tt_command_line = "";
 tt_comm *tt_world;
 
-static void print_help(FILE *to)
+/* The verbs of `family`, "tutti" or "tutti campaign". */
+static void print_help(FILE *to, const char *family, const tt_verb *verbs)
 {
-  fprintf(to, "Usage: tutti VERB [OPTION...]\n"
-              "Train ensembles of small neural networks all together.\n\n");
-  for (const tt_verb *v = tt_verbs; v->name; v++) fprintf(to, "  %-10s %s\n", v->name, v->summary);
-  fprintf(to, "\n`tutti VERB --help` explains a verb, `tutti --version` names the libraries.\n"
-              "On several ranks: srun tutti train job.yaml, or mpirun -n 4 tutti train job.yaml\n");
+  char label[64];
+  fprintf(to, "Usage: %s VERB [OPTION...]\n", family);
+  if (verbs == tt_verbs) fprintf(to, "Train ensembles of many small neural networks together.\n");
+  fprintf(to, "\n");
+  for (const tt_verb *v = verbs; v->name; v++) {
+    snprintf(label, sizeof label, "%s %s", v->name, v->files);
+    fprintf(to, "  %-30s %s\n", label, v->summary);
+  }
+  fprintf(to, "\n`%s VERB --help` explains a verb.\n", family);
+  if (verbs == tt_verbs)
+    fprintf(to, "`tutti --version` prints the versions of tutti, MPI and HDF5.\n"
+                "Several ranks: srun tutti train job.yaml, mpirun -n 4 tutti train job.yaml\n");
 }
 
 static int print_version(void)
@@ -29,11 +37,19 @@ static int print_version(void)
   return 0;
 }
 
-static const tt_verb *find(const char *name)
+static const tt_verb *find(const char *name, const tt_verb *verbs, tt_suggestion *near)
 {
-  for (const tt_verb *v = tt_verbs; v->name; v++)
+  for (const tt_verb *v = verbs; v->name; v++) {
     if (!strcmp(v->name, name)) return v;
+    tt_suggestion_consider(near, v->name);
+  }
   return NULL;
+}
+
+static int is_help(const char *word)
+{
+  return !strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "-?") ||
+         !strcmp(word, "help");
 }
 
 static void join_args(int argc, char **argv, char *text, size_t size)
@@ -43,12 +59,12 @@ static void join_args(int argc, char **argv, char *text, size_t size)
     used += (size_t)snprintf(text + used, size - used, "%s%s", i ? " " : "", argv[i]);
 }
 
-static int run(const tt_verb *verb, int argc, char **argv)
+static int run(const tt_verb *verb, int argc, char **argv, const char *command)
 {
-  char name[64];
-  snprintf(name, sizeof name, "tutti %s", verb->name);
-  argv[0] = name;
-  tt_err e = verb->run(argc, argv);
+  static tt_cli_args args;
+  args.command = command;
+  tt_cli_parse(verb, argc, argv, &args);
+  tt_err e = verb->run(&args);
   tt_log_level level = e == TT_E_STOPPED ? TT_LOG_WARN : TT_LOG_ERROR;
   if (e) tt_log_root(level, "%s", tt_err_last());
   if (e == TT_E_INTERNAL) tt_log_root(TT_LOG_ERROR, "raised at %s", tt_err_where());
@@ -59,21 +75,26 @@ static int run(const tt_verb *verb, int argc, char **argv)
 int main(int argc, char **argv)
 {
   static char command[4096];
+  char name[64] = "tutti";
+  const tt_verb *verbs = tt_verbs, *verb = NULL;
+  int at = 1;
   setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* a pipe to slurmstepd would hold lines back */
   if (argc > 1 && !strcmp(argv[1], "check-data")) return tt_guarded_check_child_local(argc, argv);
-  if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") ||
-      !strcmp(argv[1], "help")) {
-    print_help(argc < 2 ? stderr : stdout);
-    return argc < 2 ? tt_err_exit_code(TT_E_USAGE) : 0;
-  }
-  if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) return print_version();
-  const tt_verb *verb = find(argv[1]);
-  if (!verb) {
-    fprintf(stderr, "tutti: error: there is no verb '%s'\n\n", argv[1]);
-    print_help(stderr);
-    return tt_err_exit_code(TT_E_USAGE);
+  if (argc > 1 && (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))) return print_version();
+  for (; verbs; verbs = verb->verbs, at++) {
+    tt_suggestion near = {.word = at < argc ? argv[at] : ""};
+    int help = is_help(near.word);
+    verb = help ? NULL : find(near.word, verbs, &near);
+    if (!verb) {
+      if (*near.word && !help)
+        fprintf(stderr, "%s: error: there is no verb '%s'%s%s%s\n\n", name, near.word,
+                *near.best ? "; did you mean '" : "", near.best, *near.best ? "'?" : "");
+      print_help(help ? stdout : stderr, name, verbs);
+      return help ? 0 : tt_err_exit_code(TT_E_USAGE);
+    }
+    snprintf(name + strlen(name), sizeof name - strlen(name), " %s", verb->name);
   }
   join_args(argc, argv, command, sizeof command);
-  tt_command_line = command;
-  return run(verb, argc - 1, argv + 1);
+  argv[at - 1] = name;
+  return run(verb, argc - at + 1, argv + at - 1, command);
 }

@@ -1,39 +1,52 @@
-/* verbs.h — the verbs of the command line. Floor 6. */
+/* verbs.h — the verbs of the command line: a row of verb_table.c and a function each. Floor 6. */
 #ifndef TT_VERBS_H
 #define TT_VERBS_H
 #include "mpi/comm.h"
 
-/* One verb: its own options (argp), its work. Usage errors end the process with 64 in argp. */
+enum { TT_VERB_MAX_OPTIONS = 11 };
+typedef struct tt_cli_args tt_cli_args; /* cli_args.h */
+
+/* One verb, or a family of verbs ("campaign run", "campaign status"). */
 typedef struct tt_verb {
-  const char *name, *summary;
-  tt_err (*run)(int argc, char **argv); /* argv[0] is "tutti VERB" */
+  const char *name, *files; /* files: the positional arguments, as the help shows them */
+  int min_files, max_files;
+  const char *summary;                     /* at most 47 characters: one line of the help */
+  const char *help;                        /* of `tutti VERB --help` */
+  int8_t options[TT_VERB_MAX_OPTIONS + 1]; /* TT_CLI_SET ...; ends with TT_CLI_END */
+  tt_err (*run)(const tt_cli_args *args);
+  const struct tt_verb *verbs; /* of a family; NULL = one verb */
 } tt_verb;
 
 /* Ends with a NULL name. */
 extern const tt_verb tt_verbs[];
 
 /* Of verbs_job.c. */
-tt_err tt_verb_train(int argc, char **argv);
-tt_err tt_verb_predict(int argc, char **argv);
-tt_err tt_verb_evaluate(int argc, char **argv);
-tt_err tt_verb_plan(int argc, char **argv);
-tt_err tt_verb_doctor(int argc, char **argv);
-tt_err tt_verb_import(int argc, char **argv);
-tt_err tt_verb_info(int argc, char **argv);
-tt_err tt_verb_report(int argc, char **argv);
-tt_err tt_verb_options(int argc, char **argv);
+tt_err tt_verb_train(const tt_cli_args *args);
+tt_err tt_verb_predict(const tt_cli_args *args);
+tt_err tt_verb_evaluate(const tt_cli_args *args);
+tt_err tt_verb_plan(const tt_cli_args *args);
+tt_err tt_verb_doctor(const tt_cli_args *args);
+tt_err tt_verb_import(const tt_cli_args *args);
+tt_err tt_verb_info(const tt_cli_args *args);
+tt_err tt_verb_report(const tt_cli_args *args);
+tt_err tt_verb_options(const tt_cli_args *args);
 
-/* Of verbs_campaign.c: a family of verbs. */
-tt_err tt_verb_campaign(int argc, char **argv);
+/* Of verbs_campaign.c. */
+tt_err tt_verb_campaign_init(const tt_cli_args *args);
+tt_err tt_verb_campaign_run(const tt_cli_args *args);
+tt_err tt_verb_campaign_step(const tt_cli_args *args);
+tt_err tt_verb_campaign_status(const tt_cli_args *args);
+tt_err tt_verb_campaign_label(const tt_cli_args *args);
+tt_err tt_verb_campaign_pause(const tt_cli_args *args);
+tt_err tt_verb_campaign_report(const tt_cli_args *args);
+tt_err tt_verb_campaign_task(const tt_cli_args *args);
 
-/* Verbs that start no MPI, of verbs_slurm.c. */
-tt_err tt_verb_status(int argc, char **argv);
-tt_err tt_verb_slurm(int argc, char **argv);
+/* Of verbs_slurm.c: start no MPI. */
+tt_err tt_verb_status(const tt_cli_args *args);
+tt_err tt_verb_slurm_script(const tt_cli_args *args);
+tt_err tt_verb_slurm_requeue(const tt_cli_args *args);
 
 /* The ranks, if the verb needed them; begun by the verb, ended by main once the error is printed:
  * a launcher may stop listening to a rank that has ended MPI. */
 extern tt_comm *tt_world;
-
-/* The command line as one text, for provenance. Set by main. */
-extern const char *tt_command_line;
 #endif

@@ -10,7 +10,6 @@
 #include "tests/support/check.h"
 #include "tests/support/ranks.h"
 
-
 #include <inttypes.h>
 #include <math.h>
 #include <time.h>

@@ -1,0 +1,117 @@
+/* cli_args.c — see cli_args.h. */
+#include "src/cli/cli_args.h"
+
+#include "core/base/log.h"
+
+#include <argp.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct cli_option {
+  const char *name;
+  int key;
+  const char *argument, *help;
+  enum { OVERRIDE_KIND, SETTING_KIND, TEXT_KIND, COUNT_KIND, FLAG_KIND, LOG_KIND } kind;
+  size_t offset;               /* of the field in tt_cli_args */
+  const char *prefix, *suffix; /* SETTING: around the argument */
+  int number;                  /* COUNT: the lowest; LOG: the level */
+} cli_option;
+
+#define OVERRIDE .kind = OVERRIDE_KIND
+#define SETTING(prefix_, suffix_) .kind = SETTING_KIND, .prefix = prefix_, .suffix = suffix_
+#define TEXT(field_) .kind = TEXT_KIND, .offset = offsetof(tt_cli_args, field_)
+#define COUNT(field_, lowest_)                                                                     \
+  .kind = COUNT_KIND, .offset = offsetof(tt_cli_args, field_), .number = lowest_
+#define FLAG(field_) .kind = FLAG_KIND, .offset = offsetof(tt_cli_args, field_)
+#define LOG(level_) .kind = LOG_KIND, .number = level_
+
+static const cli_option table[TT_CLI_OPTION_COUNT] = {
+#define X(id, name_, key_, argument_, kind_, help_)                                                \
+  [TT_CLI_##id] = {.name = name_,                                                                  \
+                   .key = key_ ? key_ : 256 + TT_CLI_##id,                                         \
+                   .argument = argument_,                                                          \
+                   .help = help_,                                                                  \
+                   kind_},
+    TT_CLI_OPTIONS(X)
+#undef X
+};
+
+static void add_override(tt_cli_args *a, const char *text, struct argp_state *s)
+{
+  if (a->overrides == TT_CLI_MAX_OVERRIDES)
+    argp_error(s, "more than %d settings", TT_CLI_MAX_OVERRIDES);
+  else
+    a->override[a->overrides++] = text;
+}
+
+static void add_setting(tt_cli_args *a, const cli_option *o, const char *arg, struct argp_state *s)
+{
+  if (a->settings == TT_CLI_MAX_SETTINGS) argp_error(s, "--%s is given too often", o->name);
+  char *text = a->setting[a->settings++];
+  int n = snprintf(text, sizeof *a->setting, "%s%s%s", o->prefix, arg ? arg : "", o->suffix);
+  if (n >= (int)sizeof *a->setting) argp_error(s, "--%s: the text is too long", o->name);
+  add_override(a, text, s);
+}
+
+static int parse_count(const cli_option *o, const char *text, struct argp_state *s)
+{
+  char *end;
+  long n = strtol(text, &end, 10);
+  if (end == text || *end || n < o->number || n > 1000000)
+    argp_error(s, "--%s: '%s' is not a whole number from %d to 1000000", o->name, text, o->number);
+  return (int)n;
+}
+
+static void set_option(tt_cli_args *a, const cli_option *o, const char *arg, struct argp_state *s)
+{
+  void *field = (char *)a + o->offset;
+  switch (o->kind) {
+  case OVERRIDE_KIND: add_override(a, arg, s); return;
+  case SETTING_KIND: add_setting(a, o, arg, s); return;
+  case TEXT_KIND: *(const char **)field = arg; return;
+  case COUNT_KIND: *(int *)field = parse_count(o, arg, s); return;
+  case FLAG_KIND: *(int *)field = 1; return;
+  case LOG_KIND: tt_log_set_level((tt_log_level)o->number); return;
+  }
+}
+
+static error_t parse(int key, char *arg, struct argp_state *s)
+{
+  tt_cli_args *a = s->input;
+  if (key == ARGP_KEY_END && a->files < a->verb->min_files) argp_usage(s);
+  if (key == ARGP_KEY_ARG && a->files < a->verb->max_files) {
+    a->file[a->files++] = arg;
+    return 0;
+  }
+  for (const int8_t *o = a->verb->options; *o; o++)
+    if (key == table[*o].key) {
+      set_option(a, &table[*o], arg, s);
+      return 0;
+    }
+  return ARGP_ERR_UNKNOWN;
+}
+
+void tt_cli_parse(const tt_verb *verb, int argc, char **argv, tt_cli_args *args)
+{
+  struct argp_option options[TT_VERB_MAX_OPTIONS + 1] = {0};
+  struct argp argp = {options, parse, verb->files, verb->help, NULL, NULL, NULL};
+  for (int i = 0; verb->options[i]; i++) {
+    const cli_option *o = &table[verb->options[i]];
+    options[i] = (struct argp_option){o->name, o->key, o->argument, 0, o->help, 0};
+  }
+  args->verb = verb;
+  args->ranks = 1;
+  args->max_restarts = 50;
+  argp_err_exit_status = tt_err_exit_code(TT_E_USAGE);
+  argp_parse(&argp, argc, argv, 0, NULL, args);
+}
+
+tt_job_options tt_cli_job(const tt_cli_args *args)
+{
+  return (tt_job_options){.file = args->file[0],
+                          .set = args->override,
+                          .nset = args->overrides,
+                          .command = args->command};
+}

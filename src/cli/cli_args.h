@@ -1,0 +1,91 @@
+/* cli_args.h — the options of all verbs in one table, and what a command line gave. Floor 6. */
+#ifndef TT_CLI_ARGS_H
+#define TT_CLI_ARGS_H
+#include "src/cli/verbs.h"
+#include "src/job/job.h"
+
+enum { TT_CLI_MAX_FILES = 16, TT_CLI_MAX_OVERRIDES = 256, TT_CLI_MAX_SETTINGS = 4 };
+
+/* A text that was not given is NULL, a flag 0. */
+struct tt_cli_args {
+  const tt_verb *verb;
+  const char *command; /* the whole command line, for provenance */
+  int files;
+  const char *file[TT_CLI_MAX_FILES]; /* [files] positional arguments */
+  int overrides;
+  const char *override[TT_CLI_MAX_OVERRIDES]; /* [overrides] section.name=value: --set and the
+                                                 options that stand for one */
+  const char *output, *inputs, *targets, *units, *quantiles, *resume, *from, *data, *pool, *site,
+      *time;
+  int force, members, config, markdown, json, allow_different_device;
+  int ranks, nodes, gpus_per_node, exit_code, max_restarts;
+  int settings;
+  char setting[TT_CLI_MAX_SETTINGS][1024]; /* [settings] texts of overrides */
+};
+
+/* ID, name, key, argument, kind (see cli_args.c), help. A row of its own where a verb means
+ * something else by the same name. */
+#define TT_CLI_OPTIONS(X)                                                                          \
+  X(SET, "set", 's', "KEY=VALUE", OVERRIDE, "override an option of the file: train.epochs=50")     \
+  X(QUIET, "quiet", 'q', NULL, LOG(TT_LOG_WARN), "print only warnings and errors")                 \
+  X(VERBOSE, "verbose", 'v', NULL, LOG(TT_LOG_DEBUG), "print more")                                \
+  X(MAX_TIME, "max-time", 0, "TIME", SETTING("run.max_time=", ""),                                 \
+    "write a checkpoint and exit with code 75 after TIME, e.g. 20min")                             \
+  X(RESUME, "resume", 0, "HOW", TEXT(resume),                                                      \
+    "auto (default): continue from the last checkpoint if there is one; never: remove it and "     \
+    "start again; must: fail without one")                                                         \
+  X(ALLOW_DEVICE, "allow-different-device", 0, NULL, FLAG(allow_different_device),                 \
+    "continue on another device than the checkpoint's; the results are no longer bit-identical")   \
+  X(GPU_MAP, "gpu-map", 0, "LIST", SETTING("run.gpu_map=[", "]"),                                  \
+    "GPU number of each rank of a node, e.g. 3,2,1,0")                                             \
+  X(SHARE_GPU, "share-gpu", 0, NULL, SETTING("run.share_gpu=true", ""),                            \
+    "allow several ranks to use one GPU")                                                          \
+  X(RANKS, "ranks", 0, "N", COUNT(ranks, 1), "number of ranks to plan for (default 1)")            \
+  X(PREDICTIONS, "output", 'o', "FILE", TEXT(output), "file to write (default pred.h5)")           \
+  X(SCORES, "output", 'o', "FILE", TEXT(output), "file to write the scores to (default none)")     \
+  X(DATASET, "output", 'o', "FILE", TEXT(output), "data file to write")                            \
+  X(TABLES, "output", 'o', "DIR", TEXT(output), "directory of the files to write (default .)")     \
+  X(INPUTS, "inputs", 0, "NAME", TEXT(inputs), "dataset of the inputs (default x)")                \
+  X(TARGETS, "targets", 0, "NAME", TEXT(targets), "dataset of the targets (default y)")            \
+  X(INPUT_COLUMNS, "inputs", 0, "A,B", TEXT(inputs), "columns that are inputs")                    \
+  X(TARGET_COLUMNS, "targets", 0, "C,D", TEXT(targets),                                            \
+    "columns that are targets; an empty cell is unlabelled")                                       \
+  X(UNITS, "units", 0, "A=kg,C=m", TEXT(units), "units of columns")                                \
+  X(FORCE, "force", 0, NULL, FLAG(force), "replace an output file that exists")                    \
+  X(MEMBERS, "members", 0, NULL, FLAG(members), "also write each member's mean and variance")      \
+  X(QUANTILES, "quantiles", 0, "LIST", TEXT(quantiles),                                            \
+    "also write quantiles of the predictive mixture, e.g. 0.05,0.95")                              \
+  X(CONFIG, "config", 0, NULL, FLAG(config),                                                       \
+    "print the resolved configuration of the job that wrote the file")                             \
+  X(MARKDOWN, "markdown", 0, NULL, FLAG(markdown), "print a Markdown page")                        \
+  X(JSON, "json", 0, NULL, FLAG(json), "print one JSON object")                                    \
+  X(FROM, "from", 0, "ROUND:STAGE", TEXT(from),                                                    \
+    "repeat everything from this stage on, e.g. 12:select (stages: train, score, select, label, "  \
+    "merge)")                                                                                      \
+  X(DATA, "data", 0, "FILE.h5", TEXT(data), "the first labelled samples")                          \
+  X(POOL, "pool", 0, "FILE.h5", TEXT(pool), "the candidates")                                      \
+  X(SITE, "site", 0, "NAME", TEXT(site),                                                           \
+    "computing centre: a file of slurm/site (default generic)")                                    \
+  X(NODES, "nodes", 0, "N", COUNT(nodes, 1), "number of nodes")                                    \
+  X(GPUS, "gpus-per-node", 0, "G", COUNT(gpus_per_node, 1),                                        \
+    "number of GPUs of a node; each gets one rank")                                                \
+  X(TIME, "time", 0, "TIME", TEXT(time), "time limit of each Slurm job, e.g. 4:00:00")             \
+  X(EXIT_CODE, "exit-code", 0, "CODE", COUNT(exit_code, 0), "exit code of srun or mpirun")   \
+  X(MAX_RESTARTS, "max-restarts", 0, "N", COUNT(max_restarts, 0),                                  \
+    "how often Slurm may start the job again (default 50)")
+
+enum {
+  TT_CLI_END, /* ends the options of a verb */
+#define X(id, ...) TT_CLI_##id,
+  TT_CLI_OPTIONS(X)
+#undef X
+      TT_CLI_OPTION_COUNT
+};
+
+/* Read a command line by the row of its verb. A wrong one ends the process with 64, --help with 0.
+ *   argv  argv[0] is the name for messages, "tutti train" */
+void tt_cli_parse(const tt_verb *verb, int argc, char **argv, tt_cli_args *args);
+
+/* The job of the first file, with the overrides. */
+tt_job_options tt_cli_job(const tt_cli_args *args);
+#endif

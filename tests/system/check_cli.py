@@ -1,0 +1,36 @@
+"""check_cli.py TUTTI — every --help exits with 0 and fits into 80 columns; an unknown verb names the nearest."""
+import re
+import subprocess
+import sys
+
+
+def call(*words, code=0):
+    done = subprocess.run([sys.argv[1], *words], capture_output=True, text=True)
+    assert done.returncode == code, f"{words}: exit {done.returncode}, wanted {code}: {done.stderr}"
+    for line in done.stdout.splitlines():
+        assert len(line) <= 80, f"{words}: {len(line)} columns: {line}"
+    return done
+
+
+def verbs(*family):
+    rows = re.findall(r"^  (\w+) (\S*).*$", call(*family, "--help").stdout, re.M)
+    assert len(rows) > 3, rows
+    for verb, files in rows:
+        if files == "VERB":
+            verbs(*family, verb)
+        else:
+            text = call(*family, verb, "--help").stdout
+            assert text.startswith(f"Usage: tutti {' '.join(family + (verb,))} [OPTION...] {files}"), text
+            if files and not files.startswith("["):
+                call(*family, verb, code=64)
+
+
+verbs()
+assert "did you mean 'train'?" in call("trian", code=64).stderr
+assert "did you mean 'status'?" in call("campaign", "statsu", code=64).stderr
+assert "did you mean" not in call("xyzzy", code=64).stderr
+call(code=64)
+call("slurm", code=64)
+call("train", "job.yaml", "--resume", "perhaps", code=64)
+call("plan", "job.yaml", "--ranks", "0", code=64)
+call("predict", "model.h5", "data.h5", "--quantiles", "0.1;0.9", code=64)
