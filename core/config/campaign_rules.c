@@ -82,9 +82,7 @@ static void check_score(tt_config_reader *r)
   char fitting[TT_REASON_SIZE];
   if (AT(score_acquisition)->bad) return;
   for (int64_t k = 0; k < r->cfg->ensembles; k++) {
-    const tt_ensemble_config *own = &r->cfg->ensemble[k];
-    tt_output output = own->model_output < 0 ? tt_loss_output_head((tt_loss)own->train_loss)
-                                             : (tt_output)own->model_output;
+    tt_output output = tt_ensemble_output(&r->cfg->ensemble[k]);
     if (tt_acquisition_supports((tt_acquisition)r->cfg->score_acquisition, output)) continue;
     tt_acquisition_list_supported(output, fitting, sizeof fitting);
     tt_config_error(

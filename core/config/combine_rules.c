@@ -6,12 +6,6 @@
 
 static const tt_source_location *at(const tt_config_reader *r, int row) { return &r->job[row]; }
 
-static tt_output output_of(const tt_ensemble_config *own)
-{
-  return own->model_output < 0 ? tt_loss_output_head((tt_loss)own->train_loss)
-                               : (tt_output)own->model_output;
-}
-
 static int has_level(const tt_real_list *levels, double level)
 {
   for (int64_t i = 0; i < levels->count; i++)
@@ -40,7 +34,7 @@ static void check_output(tt_config_reader *r, int64_t k)
 {
   const tt_ensemble_config *own = &r->cfg->ensemble[k];
   const tt_real_list *levels = &r->cfg->calibration_conformal;
-  tt_output output = output_of(own);
+  tt_output output = tt_ensemble_output(own);
   int spread = output == TT_OUTPUT_mean || output == TT_OUTPUT_mean_variance;
   if (r->cfg->calibration_recalibrate && !spread)
     tt_config_error(r, at(r, TT_OPTION_calibration_recalibrate),

@@ -12,19 +12,22 @@
 #include <string.h>
 #include <unistd.h>
 
-const tt_option tt_option_table[TT_OPTION_COUNT] = {
-#define TT_OPTION(section_, name_, kind_, preset_, low_, high_, choices_, unit_, help_)            \
+#define ROW(section_, name_, record_, field_, kind_, default_, low_, high_, choices_, unit_,       \
+            help_)                                                                                 \
   {.section = #section_,                                                                           \
    .name = #name_,                                                                                 \
    .kind = TT_KIND_##kind_,                                                                        \
-   .default_value = preset_,                                                                       \
+   .default_value = default_,                                                                      \
    .low = (long double)(low_),                                                                     \
    .high = (long double)(high_),                                                                   \
    .choices = choices_,                                                                            \
    .unit = unit_,                                                                                  \
    .help = help_,                                                                                  \
-   .offset = offsetof(tt_config, section_##_##name_)},
-#define TT_MEMBER_OPTION TT_OPTION
+   .offset = offsetof(record_, field_)},
+const tt_option tt_option_table[TT_OPTION_COUNT] = {
+#define TT_OPTION(section, name, ...) ROW(section, name, tt_config, section##_##name, __VA_ARGS__)
+#define TT_MEMBER_OPTION(section, name, ...)                                                       \
+  ROW(section, name, tt_config, defaults.section##_##name, __VA_ARGS__)
 #define TT_ENSEMBLE_OPTION(name, ...)
 #include "core/config/options.def"
 #undef TT_OPTION
@@ -32,27 +35,16 @@ const tt_option tt_option_table[TT_OPTION_COUNT] = {
 #undef TT_ENSEMBLE_OPTION
 };
 
-#define ROW(section_, field_, name_, kind_, preset_, low_, high_, choices_, unit_, help_)          \
-  {.section = #section_,                                                                           \
-   .name = #name_,                                                                                 \
-   .kind = TT_KIND_##kind_,                                                                        \
-   .default_value = preset_,                                                                       \
-   .low = (long double)(low_),                                                                     \
-   .high = (long double)(high_),                                                                   \
-   .choices = choices_,                                                                            \
-   .unit = unit_,                                                                                  \
-   .help = help_,                                                                                  \
-   .offset = offsetof(tt_ensemble_config, field_)},
 const tt_option tt_ensemble_option_table[TT_ENSEMBLE_OPTION_COUNT] = {
 #define TT_OPTION(section, name, ...)
-#define TT_MEMBER_OPTION(section, name, ...) ROW(section, section##_##name, name, __VA_ARGS__)
-#define TT_ENSEMBLE_OPTION(name, ...) ROW(ensembles, name, name, __VA_ARGS__)
+#define TT_MEMBER_OPTION(section, name, ...)                                                       \
+  ROW(section, name, tt_ensemble_config, section##_##name, __VA_ARGS__)
+#define TT_ENSEMBLE_OPTION(name, ...) ROW(ensembles, name, tt_ensemble_config, name, __VA_ARGS__)
 #include "core/config/options.def"
 #undef TT_OPTION
 #undef TT_MEMBER_OPTION
 #undef TT_ENSEMBLE_OPTION
 };
-#undef ROW
 
 const int tt_inherited_option[TT_ENSEMBLE_OPTION_COUNT] = {
 #define TT_OPTION(section, name, ...)
@@ -145,16 +137,9 @@ static tt_err inherit_job_options(tt_config_reader *r)
   for (int64_t k = 0; k < r->cfg->ensembles; k++)
     for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++) {
       if (tt_inherited_option[i] < 0 || r->own[k][i].given) continue;
-      TT_TRY(tt_value_copy(&tt_option_table[tt_inherited_option[i]], r->cfg,
-                           &tt_ensemble_option_table[i], &r->cfg->ensemble[k]));
+      TT_TRY(tt_value_copy(&tt_ensemble_option_table[i], &r->cfg->defaults, &r->cfg->ensemble[k]));
     }
   return TT_OK;
-}
-
-/* output: auto */
-static void resolve_output(int loss, int *output)
-{
-  if (*output < 0) *output = (int)tt_loss_output_head((tt_loss)loss);
 }
 
 /* Cycles that end where snapshots are taken, unless the schedule is given. */
@@ -183,9 +168,11 @@ static void resolve_rows(tt_config *cfg, int64_t k)
 
 static void resolve(tt_config_reader *r)
 {
-  resolve_output(r->cfg->train_loss, &r->cfg->model_output);
+  tt_ensemble_config *job = &r->cfg->defaults, *own;
+  job->model_output = (int)tt_ensemble_output(job);
   for (int64_t k = 0; k < r->cfg->ensembles; k++) {
-    resolve_output(r->cfg->ensemble[k].train_loss, &r->cfg->ensemble[k].model_output);
+    own = &r->cfg->ensemble[k];
+    own->model_output = (int)tt_ensemble_output(own);
     resolve_schedule(r, k);
     resolve_rows(r->cfg, k);
   }

@@ -53,17 +53,18 @@ typedef struct tt_ensemble_config {
   int64_t selection; /* number of its `rows` among the different ones of the job; -1: all rows */
 } tt_ensemble_config;
 
-/* The whole job, every field set: cfg->data_split_seed, cfg->top_title. Results follow the
- * ensembles' values of model and train; the job's own are what ensembles start from. PATH fields
- * are absolute; an "auto" number is -1; a TEXT or PATH not given is "". */
+/* The whole job, every field set: cfg->data_split_seed, cfg->top_title. PATH fields are absolute;
+ * an "auto" number is -1; a TEXT or PATH not given is "". */
 typedef struct tt_config {
 #define TT_OPTION(section, name, kind, ...) TT_CTYPE_##kind section##_##name;
-#define TT_MEMBER_OPTION(section, name, kind, ...) TT_CTYPE_##kind section##_##name;
+#define TT_MEMBER_OPTION(section, name, kind, ...)
 #define TT_ENSEMBLE_OPTION(name, kind, ...)
 #include "core/config/options.def"
 #undef TT_OPTION
 #undef TT_MEMBER_OPTION
 #undef TT_ENSEMBLE_OPTION
+  tt_ensemble_config defaults;  /* model and train of the job: what an ensemble has where it says
+                                   nothing. Only the ensembles' values decide results. */
   int64_t ensembles;            /* at least 1 */
   tt_ensemble_config *ensemble; /* [ensembles] */
   int64_t selections;           /* different `rows` of the ensembles */

@@ -1,5 +1,6 @@
 /* config_internal.h — what the config*.c files share: the option table as data, values of options,
- * the collector of errors. Private to src/spec; config.h is the manual. */
+ * the collector of errors. Private to core/config; config.h is the
+ * manual. */
 #ifndef TT_CONFIG_INTERNAL_H
 #define TT_CONFIG_INTERNAL_H
 #include "core/base/text.h"
@@ -103,9 +104,9 @@ int tt_value_parse(const tt_option *o, const tt_yaml_scalar *from, tt_value *out
 /* Replace the field of `record` by `count` values (1 unless a list), texts copied. Errors: MEM. */
 tt_err tt_value_store(const tt_option *o, void *record, const tt_value *value, int64_t count);
 void tt_value_free(const tt_option *o, void *record);
-/* The same option of two records: a row of each table. */
-tt_err tt_value_copy(const tt_option *from, const void *source, const tt_option *to, void *record);
-int tt_value_equal(const tt_option *a, const void *one, const tt_option *b, const void *other);
+/* The same option of two records. Errors: MEM. */
+tt_err tt_value_copy(const tt_option *o, const void *from, void *to);
+int tt_value_equal(const tt_option *o, const void *one, const void *other);
 /* The shortest decimal that reads back to the same double. */
 void tt_double_write(double x, FILE *out);
 /* `sweep:` of an ensemble as YAML, if it has one, at the depth of its options. */
@@ -115,6 +116,13 @@ void tt_sweeps_free(tt_ensemble_config *own);
 void tt_value_write(const tt_option *o, const void *record, FILE *out);
 /* True for a TEXT, PATH or TEXTLIST that was not given. */
 int tt_value_is_empty(const tt_option *o, const void *record);
+
+/* What an ensemble predicts: model.output, or what its loss needs where that is auto. */
+static inline tt_output tt_ensemble_output(const tt_ensemble_config *own)
+{
+  return own->model_output < 0 ? tt_loss_output_head((tt_loss)own->train_loss)
+                               : (tt_output)own->model_output;
+}
 
 /* ---- errors: errors.c ---- */
 

@@ -139,13 +139,13 @@ static tt_value element_of(const tt_option *o, const void *record, int64_t i)
   }
 }
 
-tt_err tt_value_copy(const tt_option *from, const void *source, const tt_option *to, void *record)
+tt_err tt_value_copy(const tt_option *o, const void *from, void *to)
 {
-  int64_t count = count_of(from, source);
+  int64_t count = count_of(o, from);
   tt_value *value = NULL;
   TT_TRY(TT_ALLOC(value, count));
-  for (int64_t i = 0; i < count; i++) value[i] = element_of(from, source, i);
-  tt_err e = tt_value_store(to, record, value, count);
+  for (int64_t i = 0; i < count; i++) value[i] = element_of(o, from, i);
+  tt_err e = tt_value_store(o, to, value, count);
   tt_free(value);
   return e;
 }
@@ -164,12 +164,12 @@ static int equal_elements(tt_option_kind kind, tt_value a, tt_value b)
   }
 }
 
-int tt_value_equal(const tt_option *a, const void *one, const tt_option *b, const void *other)
+int tt_value_equal(const tt_option *o, const void *one, const void *other)
 {
-  int64_t count = count_of(a, one);
-  if (count_of(b, other) != count) return 0;
+  int64_t count = count_of(o, one);
+  if (count_of(o, other) != count) return 0;
   for (int64_t i = 0; i < count; i++)
-    if (!equal_elements(a->kind, element_of(a, one, i), element_of(b, other, i))) return 0;
+    if (!equal_elements(o->kind, element_of(o, one, i), element_of(o, other, i))) return 0;
   return 1;
 }
 

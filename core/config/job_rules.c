@@ -102,13 +102,13 @@ static void check_split(tt_config_reader *r)
   check_fractions(r);
 }
 
-/* Whether there are rows to validate on, as far as the configuration tells. */
-static int has_validation_rows(const tt_config_reader *r)
+/* Whether a part of the split has rows, as far as the configuration tells: `rows` names them, or
+ * there is a fraction. */
+static int part_has_rows(const tt_config_reader *r, const char *rows, double fraction)
 {
   const tt_config *c = r->cfg;
   if (split_is_bad(r) || *c->data_split_column) return 1;
-  if (*c->data_split_train_rows) return *c->data_split_validation_rows != '\0';
-  return c->data_split_validation > 0.0;
+  return *c->data_split_train_rows ? *rows != '\0' : fraction > 0.0;
 }
 
 static void check_name(tt_config_reader *r, int64_t k)
@@ -132,9 +132,8 @@ static void check_name(tt_config_reader *r, int64_t k)
   }
 }
 
-static void check_ensembles(tt_config_reader *r)
+static void check_ensembles(tt_config_reader *r, int has_validation)
 {
-  int has_validation = has_validation_rows(r);
   const char *fix = *r->cfg->data_split_train_rows ? "give data.split.validation_rows"
                                                    : "give data.split.validation above 0";
   for (int64_t k = 0; k < r->cfg->ensembles; k++) {
@@ -148,21 +147,15 @@ static void check_ensembles(tt_config_reader *r)
   tt_config_check_combine(r, has_validation, fix);
 }
 
-/* Whether there are test rows, as far as the configuration tells. */
-static int has_test_rows(const tt_config_reader *r)
-{
-  const tt_config *c = r->cfg;
-  if (split_is_bad(r) || *c->data_split_column) return 1;
-  if (*c->data_split_train_rows) return *c->data_split_test_rows != '\0';
-  return c->data_split_test > 0.0;
-}
-
 void tt_config_check(tt_config_reader *r)
 {
+  const tt_config *c = r->cfg;
+  int has_validation = part_has_rows(r, c->data_split_validation_rows, c->data_split_validation);
+  int has_test = part_has_rows(r, c->data_split_test_rows, c->data_split_test);
   check_required(r);
   check_precision(r);
   check_split(r);
-  check_ensembles(r);
+  check_ensembles(r, has_validation);
   r->cfg->campaign = tt_config_is_campaign(r);
-  if (r->cfg->campaign) tt_config_check_campaign(r, has_test_rows(r), has_validation_rows(r));
+  if (r->cfg->campaign) tt_config_check_campaign(r, has_test, has_validation);
 }

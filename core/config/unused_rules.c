@@ -54,24 +54,12 @@ static int list_dependencies(const tt_config *c, dependency dependencies[MAX_DEP
   return (int)(sizeof all / sizeof *all);
 }
 
-static int is_default(const tt_option *o, const void *record)
+static int is_default(const tt_option *o, const tt_config *c)
 {
-  const void *field = (const char *)record + o->offset;
-  tt_yaml_scalar default_value = {.text = o->default_value, .length = strlen(o->default_value)};
-  char why[TT_REASON_SIZE];
-  tt_value value = {0};
-  switch (o->kind) {
-  case TT_KIND_TEXT:
-  case TT_KIND_PATH:
-  case TT_KIND_TEXTLIST: return tt_value_is_empty(o, record);
-  case TT_KIND_LIST: return ((const tt_int_list *)field)->count == 0;
-  case TT_KIND_REALS: return ((const tt_real_list *)field)->count == 0;
-  default: break;
-  }
-  if (!tt_value_parse(o, &default_value, &value, why)) return 0;
-  if (o->kind == TT_KIND_I64) return *(const int64_t *)field == value.whole;
-  if (o->kind == TT_KIND_BOOL || o->kind == TT_KIND_NAME) return *(const int *)field == value.word;
-  return *(const double *)field == value.real;
+  tt_config defaults = {0};
+  int same = !tt_config_defaults(o, 1, &defaults) && tt_value_equal(o, c, &defaults);
+  tt_value_free(o, &defaults);
+  return same;
 }
 
 static void report_unused(tt_config_reader *r, const dependency *dependencies)

@@ -78,7 +78,7 @@ static void write_overrides(const tt_config *cfg, const tt_ensemble_config *own,
   for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++) {
     const tt_option *o = &tt_ensemble_option_table[i];
     if (tt_inherited_option[i] < 0) continue;
-    if (tt_value_equal(o, own, &tt_option_table[tt_inherited_option[i]], cfg)) continue;
+    if (tt_value_equal(o, own, &cfg->defaults)) continue;
     int depth = open_section(o->section, open, out);
     fprintf(out, "%*s%s: ", 4 + 2 * depth, "", o->name);
     tt_value_write(o, own, out);

@@ -1,5 +1,5 @@
 /* yaml_nodes.h — YAML text to nodes with places, and nodes to fields. Private to
- * src/spec/config*.c. */
+ * core/config. */
 #ifndef TT_YAML_NODES_H
 #define TT_YAML_NODES_H
 #include "core/config/config_internal.h"
