@@ -27,7 +27,7 @@ static const tt_verb campaign_verbs[] = {
          "Show the state of the campaign in a directory (campaign.directory), or why it ended. "
          "Reads its files only, so it is safe while the campaign runs.",
          TT_CLI_JSON),
-    VERB("label", "DIRECTORY ANSWERS", 2, 2, tt_verb_campaign_label, "import labels made by hand",
+    VERB("label", "DIRECTORY LABELS", 2, 2, tt_verb_campaign_label, "import labels made by hand",
          "Import labels made by hand (label.mode: files): an HDF5 or CSV file with the numbers of "
          "the candidates and their targets.",
          TT_CLI_END),
