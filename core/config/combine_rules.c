@@ -29,24 +29,42 @@ static void check_levels(tt_config_reader *r)
   }
 }
 
+/* "mean, mean_variance and quantiles": the outputs with one of these forecasts (a set of bits). */
+static const char *list_outputs(unsigned forecasts, char text[TT_REASON_SIZE])
+{
+  int fit[TT_OUTPUT_COUNT], count = 0, used = 0;
+  for (int o = 0; o < TT_OUTPUT_COUNT; o++)
+    if (forecasts >> tt_output_forecast((tt_output)o) & 1u) fit[count++] = o;
+  for (int i = 0; i < count && used < TT_REASON_SIZE; i++)
+    used += snprintf(text + used, (size_t)(TT_REASON_SIZE - used), "%s%s",
+                     i == 0           ? ""
+                     : i + 1 == count ? " and "
+                                      : ", ",
+                     tt_choice_output[fit[i]]);
+  return text;
+}
+
 /* What can be calibrated of one ensemble. */
 static void check_output(tt_config_reader *r, int64_t k)
 {
   const tt_ensemble_config *own = &r->cfg->ensemble[k];
   const tt_real_list *levels = &r->cfg->calibration_conformal;
   tt_output output = tt_ensemble_output(own);
-  int spread = output == TT_OUTPUT_mean || output == TT_OUTPUT_mean_variance;
-  if (r->cfg->calibration_recalibrate && !spread)
+  tt_forecast_kind forecast = tt_output_forecast(output);
+  unsigned recalibrated = 1u << TT_FORECAST_gaussian,
+           conformal = recalibrated | 1u << TT_FORECAST_quantiles;
+  char fitting[TT_REASON_SIZE];
+  if (r->cfg->calibration_recalibrate && !(recalibrated >> forecast & 1u))
     tt_config_error(r, at(r, TT_OPTION_calibration_recalibrate),
                     "calibration.recalibrate: ensembles[%" PRId64
-                    "] has output %s; only mean and mean_variance have a variance to scale",
-                    k, tt_choice_output[output]);
-  if (levels->count && !spread && output != TT_OUTPUT_quantiles)
+                    "] has output %s; only %s have a variance to scale",
+                    k, tt_choice_output[output], list_outputs(recalibrated, fitting));
+  if (levels->count && !(conformal >> forecast & 1u))
     tt_config_error(r, at(r, TT_OPTION_calibration_conformal),
                     "calibration.conformal: ensembles[%" PRId64
-                    "] has output %s; intervals are for mean, mean_variance and quantiles",
-                    k, tt_choice_output[output]);
-  for (int64_t i = 0; output == TT_OUTPUT_quantiles && i < levels->count; i++) {
+                    "] has output %s; intervals are for %s",
+                    k, tt_choice_output[output], list_outputs(conformal, fitting));
+  for (int64_t i = 0; forecast == TT_FORECAST_quantiles && i < levels->count; i++) {
     double low = 0.5 * (1.0 - levels->value[i]), high = 0.5 * (1.0 + levels->value[i]);
     if (has_level(&own->model_quantiles, low) && has_level(&own->model_quantiles, high)) continue;
     tt_config_error(r, at(r, TT_OPTION_calibration_conformal),

@@ -268,16 +268,10 @@ static void check_noise(const rules *c)
   const tt_ensemble_config *own = c->own;
   char text[TT_OPTION_PATH_SIZE];
   if (INVALID(train_loss) || LARGEST(label_noise) <= 0.0) return;
-  switch (tt_loss_output_head((tt_loss)own->train_loss)) {
-  case TT_OUTPUT_softmax:
-  case TT_OUTPUT_sigmoid:
-  case TT_OUTPUT_rate:
+  if (tt_output_labels(tt_loss_output_head((tt_loss)own->train_loss)) != TT_LABEL_TYPE_real)
     report_error(c, AT(train_label_noise),
                  " is for targets that are measured, but train.loss is %s",
                  choice_and_origin(c, AT(train_loss), text));
-    return;
-  default: return;
-  }
 }
 
 /* Masks are numbered by unit and row in 32 bits. */

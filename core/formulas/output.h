@@ -10,17 +10,54 @@
 
 enum { TT_MAX_QUANTILES = 32, TT_MAX_CLASSES = 256 };
 
-/* name, outputs a target, quantities a target (n levels or classes), meaning */
+/* What is predicted of a target. From it follow the scores of test rows, the units and names of
+ * columns, the intervals of calibration and the scores of candidates that are possible.
+ * name, largest n (0: there is no n), what the quantities are */
+#define TT_FORECAST_KINDS(X)                                                                       \
+  X(gaussian, 0, "a number and its variance")                                                      \
+  X(quantiles, TT_MAX_QUANTILES, "one number for each level of model.quantiles, ascending")        \
+  X(categorical, TT_MAX_CLASSES, "probability of each class of model.classes, then their entropy") \
+  X(bernoulli, 0, "probability of a class; its complement has the rest")                           \
+  X(poisson, 0, "mean of a count")
+
+typedef enum tt_forecast_kind {
+#define X(name, max_n, meaning) TT_FORECAST_##name,
+  TT_FORECAST_KINDS(X)
+#undef X
+      TT_FORECAST_KIND_COUNT
+} tt_forecast_kind;
+
+/* What a label y may be. Real labels are normalised, all others are used as they are.
+ * name, condition on y where there are n classes, what it must be */
+#define TT_LABEL_TYPES(X)                                                                          \
+  X(real, 1, "a number")                                                                           \
+  X(class_index, y >= 0.0 && y < n && y == (double)(int32_t)y,                                     \
+    "a whole number from 0 to the number of classes - 1")                                          \
+  X(probability, y >= 0.0 && y <= 1.0, "a number from 0 to 1")                                     \
+  X(count, y >= 0.0, "a number of at least 0")
+
+typedef enum tt_label_type {
+#define X(name, condition, text) TT_LABEL_TYPE_##name,
+  TT_LABEL_TYPES(X)
+#undef X
+      TT_LABEL_TYPE_COUNT
+} tt_label_type;
+
+/* name, outputs a target (with 2 the second one makes the variance), quantities a target (n levels
+ * or classes), tt_forecast_kind, tt_label_type, meaning. The quantities come from the function
+ * tt_predict_<name> below. */
 #define TT_OUTPUTS(X)                                                                              \
-  X(mean, 1, 1, "one number")                                                                      \
-  X(mean_variance, 2, 1, "mean, and softplus of the second output plus a floor as variance")       \
-  X(quantiles, n, n, "one number for each level, put in order")                                    \
-  X(softmax, n, n + 1, "probability of each class, then their entropy in nats")                    \
-  X(sigmoid, 1, 1, "probability p; its variance is p (1 - p)")                                     \
-  X(rate, 1, 1, "e to the output is the mean of a count, and its variance")
+  X(mean, 1, 1, gaussian, real, "one number")                                                      \
+  X(mean_variance, 2, 1, gaussian, real,                                                           \
+    "mean, and softplus of the second output plus a floor as variance")                            \
+  X(quantiles, n, n, quantiles, real, "one number for each level, put in order")                   \
+  X(softmax, n, n + 1, categorical, class_index,                                                   \
+    "probability of each class, then their entropy in nats")                                       \
+  X(sigmoid, 1, 1, bernoulli, probability, "probability p; its variance is p (1 - p)")             \
+  X(rate, 1, 1, poisson, count, "e to the output is the mean of a count, and its variance")
 
 typedef enum tt_output {
-#define X(name, each, quantities, meaning) TT_OUTPUT_##name,
+#define X(name, each, quantities, ...) TT_OUTPUT_##name,
   TT_OUTPUTS(X)
 #undef X
       TT_OUTPUT_COUNT
@@ -31,7 +68,7 @@ TT_HD int32_t tt_outputs_per_target(tt_output kind, int32_t n)
 {
   (void)n;
   switch (kind) {
-#define X(name, each, quantities, meaning)                                                         \
+#define X(name, each, quantities, ...)                                                             \
   case TT_OUTPUT_##name: return each;
     TT_OUTPUTS(X)
 #undef X
@@ -44,12 +81,103 @@ TT_HD int32_t tt_quantities_per_target(tt_output kind, int32_t n)
 {
   (void)n;
   switch (kind) {
-#define X(name, each, quantities, meaning)                                                         \
+#define X(name, each, quantities, ...)                                                             \
   case TT_OUTPUT_##name: return quantities;
     TT_OUTPUTS(X)
 #undef X
   default: return 0;
   }
+}
+
+/* 1 where the second output of a target makes the variance. */
+TT_HD int tt_output_has_variance(tt_output kind)
+{
+  const int32_t n = 0;
+  (void)n;
+  switch (kind) {
+#define X(name, each, ...)                                                                         \
+  case TT_OUTPUT_##name: return (each) == 2;
+    TT_OUTPUTS(X)
+#undef X
+  default: return 0;
+  }
+}
+
+TT_HD tt_forecast_kind tt_output_forecast(tt_output kind)
+{
+  switch (kind) {
+#define X(name, each, quantities, forecast, ...)                                                   \
+  case TT_OUTPUT_##name: return TT_FORECAST_##forecast;
+    TT_OUTPUTS(X)
+#undef X
+  default: return TT_FORECAST_gaussian;
+  }
+}
+
+/* 1 where probabilities of classes are predicted. */
+TT_HD int tt_output_is_class(tt_output kind)
+{
+  tt_forecast_kind forecast = tt_output_forecast(kind);
+  return forecast == TT_FORECAST_categorical || forecast == TT_FORECAST_bernoulli;
+}
+
+/* Largest number n of levels or classes; 0: the output has none. */
+TT_HD int32_t tt_output_max_levels(tt_output kind)
+{
+  switch (tt_output_forecast(kind)) {
+#define X(name, max_n, meaning)                                                                    \
+  case TT_FORECAST_##name: return max_n;
+    TT_FORECAST_KINDS(X)
+#undef X
+  default: return 0;
+  }
+}
+
+TT_HD tt_label_type tt_output_labels(tt_output kind)
+{
+  switch (kind) {
+#define X(name, each, quantities, forecast, labels, ...)                                           \
+  case TT_OUTPUT_##name: return TT_LABEL_TYPE_##labels;
+    TT_OUTPUTS(X)
+#undef X
+  default: return TT_LABEL_TYPE_real;
+  }
+}
+
+/* Whether y, not NaN, is such a label; n classes. */
+TT_HD int tt_label_fits(tt_label_type type, int32_t n, double y)
+{
+  (void)n;
+  switch (type) {
+#define X(name, condition, text)                                                                   \
+  case TT_LABEL_TYPE_##name: return condition;
+    TT_LABEL_TYPES(X)
+#undef X
+  default: return 0;
+  }
+}
+
+/* The functions of the table: the quantities of one target in one row.
+ *   o               outputs of the target at o[j * step]
+ *   mean, variance  quantity j at [j * to] */
+TT_HD void tt_predict_mean(int32_t n, float variance_floor, const float *o, int64_t step,
+                           float *mean, float *variance, int64_t to)
+{
+  mean[0] = o[0];
+  variance[0] = 0.0f;
+  (void)n;
+  (void)variance_floor;
+  (void)step;
+  (void)to;
+}
+
+TT_HD void tt_predict_mean_variance(int32_t n, float variance_floor, const float *o, int64_t step,
+                                    float *mean, float *variance, int64_t to)
+{
+  mean[0] = o[0];
+  variance[0] = tt_softplus(o[step]) + variance_floor;
+  (void)n;
+  (void)to;
 }
 
 /* Ascending, in place: levels must not cross. Chernozhukov, Fernandez-Val, Galichon 2010 show that
@@ -64,9 +192,20 @@ TT_HD void tt_sort_quantiles(int32_t n, float *q, int64_t step)
   }
 }
 
+TT_HD void tt_predict_quantiles(int32_t n, float variance_floor, const float *o, int64_t step,
+                                float *mean, float *variance, int64_t to)
+{
+  for (int32_t j = 0; j < n; j++) {
+    mean[j * to] = o[j * step];
+    variance[j * to] = 0.0f;
+  }
+  tt_sort_quantiles(n, mean, to);
+  (void)variance_floor;
+}
+
 /* Probabilities of n classes and their entropy, into mean[0..n]. */
-TT_HD void tt_predict_softmax(int32_t n, const float *o, int64_t step, float *mean, float *variance,
-                              int64_t to)
+TT_HD void tt_predict_softmax(int32_t n, float variance_floor, const float *o, int64_t step,
+                              float *mean, float *variance, int64_t to)
 {
   float most = o[0], sum = 0.0f, entropy = 0.0f;
   for (int32_t j = 1; j < n; j++) most = o[j * step] > most ? o[j * step] : most;
@@ -80,35 +219,41 @@ TT_HD void tt_predict_softmax(int32_t n, const float *o, int64_t step, float *me
   }
   mean[n * to] = entropy;
   variance[n * to] = 0.0f;
+  (void)variance_floor;
 }
 
-/* The quantities of one target in one row.
- *   o               outputs of the target at o[j * step]
- *   mean, variance  quantity j at [j * to] */
+TT_HD void tt_predict_sigmoid(int32_t n, float variance_floor, const float *o, int64_t step,
+                              float *mean, float *variance, int64_t to)
+{
+  float p = tt_sigmoid(o[0]);
+  mean[0] = p;
+  variance[0] = p * (1.0f - p);
+  (void)n;
+  (void)variance_floor;
+  (void)step;
+  (void)to;
+}
+
+TT_HD void tt_predict_rate(int32_t n, float variance_floor, const float *o, int64_t step,
+                           float *mean, float *variance, int64_t to)
+{
+  mean[0] = variance[0] = tt_expf(o[0]);
+  (void)n;
+  (void)variance_floor;
+  (void)step;
+  (void)to;
+}
+
+/* The quantities of one target, of any output. */
 TT_HD void tt_output_predict(tt_output kind, int32_t n, float variance_floor, const float *o,
                              int64_t step, float *mean, float *variance, int64_t to)
 {
-  float p;
   switch (kind) {
-  case TT_OUTPUT_mean_variance:
-    mean[0] = o[0];
-    variance[0] = tt_softplus(o[step]) + variance_floor;
-    return;
-  case TT_OUTPUT_quantiles:
-    for (int32_t j = 0; j < n; j++) {
-      mean[j * to] = o[j * step];
-      variance[j * to] = 0.0f;
-    }
-    tt_sort_quantiles(n, mean, to);
-    return;
-  case TT_OUTPUT_softmax: tt_predict_softmax(n, o, step, mean, variance, to); return;
-  case TT_OUTPUT_sigmoid:
-    p = tt_sigmoid(o[0]);
-    mean[0] = p;
-    variance[0] = p * (1.0f - p);
-    return;
-  case TT_OUTPUT_rate: mean[0] = variance[0] = tt_expf(o[0]); return;
-  default: mean[0] = o[0]; variance[0] = 0.0f;
+#define X(name, ...)                                                                               \
+  case TT_OUTPUT_##name: tt_predict_##name(n, variance_floor, o, step, mean, variance, to); return;
+    TT_OUTPUTS(X)
+#undef X
+  default: return;
   }
 }
 #endif

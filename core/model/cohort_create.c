@@ -16,7 +16,7 @@ typedef struct cohort_builder {
   const tt_columns *target;
   const tt_dataset *data; /* NULL: not read */
   int64_t *group;         /* [ensembles] the first ensemble of the cohort that each joins */
-  int64_t *classes;       /* [ensembles] of output softmax; else 0 */
+  int64_t *classes;       /* [ensembles] of categorical forecasts; else 0 */
 } cohort_builder;
 
 /* ---- target columns ---- */
@@ -203,7 +203,7 @@ static tt_err add_ensemble(const cohort_builder *k, const tt_ensemble_config *ow
 static tt_err set_model(const cohort_builder *k, int64_t i, tt_model *m)
 {
   const tt_ensemble_config *own = &k->cfg->ensemble[i];
-  int levels = own->model_output == TT_OUTPUT_quantiles;
+  int levels = tt_output_forecast((tt_output)own->model_output) == TT_FORECAST_quantiles;
   tt_model_shape shape = {.inputs = k->inputs,
                           .targets = count_targets(own, k->target),
                           .hidden = own->model_hidden.value,
@@ -275,7 +275,7 @@ static tt_err find_classes(cohort_builder *k)
   TT_TRY(TT_ALLOC(k->classes, k->cfg->ensembles));
   for (int64_t i = 0; i < k->cfg->ensembles; i++) {
     const tt_ensemble_config *own = &k->cfg->ensemble[i];
-    if (own->model_output != TT_OUTPUT_softmax) continue;
+    if (tt_output_forecast((tt_output)own->model_output) != TT_FORECAST_categorical) continue;
     k->classes[i] = own->model_classes;
     if (own->model_classes < 0) TT_TRY(count_classes(k, own, &k->classes[i]));
   }

@@ -9,15 +9,14 @@
 /* What the last layer gives for each target. */
 static tt_err set_output(const tt_model_shape *from, tt_model *m)
 {
-  int n = from->output == TT_OUTPUT_quantiles || from->output == TT_OUTPUT_softmax;
-  int32_t most = from->output == TT_OUTPUT_softmax ? TT_MAX_CLASSES : TT_MAX_QUANTILES;
+  int32_t most = tt_output_max_levels(from->output);
   m->output = from->output;
-  m->levels = n ? from->levels : 0;
-  if (n && (from->levels < 1 || from->levels > most))
+  m->levels = most ? from->levels : 0;
+  if (most && (from->levels < 1 || from->levels > most))
     return TT_FAIL(CONFIG, "model.output: %s with %d %s; 1 to %d are possible",
                    tt_choice_output[from->output], from->levels,
-                   from->output == TT_OUTPUT_softmax ? "classes" : "levels", most);
-  for (int32_t j = 0; from->output == TT_OUTPUT_quantiles && j < m->levels; j++)
+                   tt_output_is_class(from->output) ? "classes" : "levels", most);
+  for (int32_t j = 0; tt_model_has_quantiles(m) && j < m->levels; j++)
     m->level[j] = (float)from->level[j];
   m->each = tt_outputs_per_target(m->output, m->levels);
   m->quantities = tt_quantities_per_target(m->output, m->levels);
@@ -70,6 +69,19 @@ tt_err tt_model_plain(int64_t inputs, int64_t targets, const int64_t *hidden, in
                           .activation = activation,
                           .output = output};
   return tt_model_lay_out(&shape, out);
+}
+
+int tt_model_has_quantiles(const tt_model *m)
+{
+  return tt_output_forecast(m->output) == TT_FORECAST_quantiles;
+}
+
+int32_t tt_model_point_quantity(const tt_model *m)
+{
+  int32_t best = 0;
+  for (int32_t j = 1; tt_model_has_quantiles(m) && j < m->levels; j++)
+    if (fabsf(m->level[j] - 0.5f) < fabsf(m->level[best] - 0.5f)) best = j;
+  return best;
 }
 
 typedef enum distribution { DISTRIBUTION_uniform, DISTRIBUTION_normal } distribution;

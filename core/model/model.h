@@ -54,6 +54,13 @@ tt_err tt_model_lay_out(const tt_model_shape *shape, tt_model *out);
 tt_err tt_model_plain(int64_t inputs, int64_t targets, const int64_t *hidden, int64_t layers,
                       tt_activation activation, tt_output output, tt_model *out);
 
+/* Whether a member predicts one number for each of its levels. */
+int tt_model_has_quantiles(const tt_model *m);
+
+/* The quantity that is the forecast of a target where one number is asked for: of quantiles the
+ * level nearest to one half. */
+int32_t tt_model_point_quantity(const tt_model *m);
+
 /* Initial weights of one member: w[P] from (seed, stream) alone. The same bits on every engine.
  * Gains of layer_norm are 1, shifts 0. */
 void tt_model_init_weights(const tt_model *model, tt_init init, uint64_t seed, uint64_t stream,

@@ -106,14 +106,18 @@ void tt_trained_ensemble_column_name(const tt_trained_ensemble *c, const tt_ense
 {
   int32_t j = (int32_t)(column % c->model.quantities);
   const char *name = c->target.name[e->column[column / c->model.quantities]];
-  if (c->model.output == TT_OUTPUT_quantiles)
+  switch (tt_output_forecast(c->model.output)) {
+  case TT_FORECAST_quantiles:
     snprintf(text, room, "%s q%g", name, (double)c->model.level[j]);
-  else if (c->model.output == TT_OUTPUT_softmax && j < c->model.levels)
-    snprintf(text, room, "%s=%d", name, (int)j);
-  else if (c->model.output == TT_OUTPUT_softmax)
-    snprintf(text, room, "%s entropy", name);
-  else
-    snprintf(text, room, "%s", name);
+    return;
+  case TT_FORECAST_categorical:
+    if (j < c->model.levels)
+      snprintf(text, room, "%s=%d", name, (int)j);
+    else
+      snprintf(text, room, "%s entropy", name);
+    return;
+  default: snprintf(text, room, "%s", name);
+  }
 }
 
 tt_err tt_trained_ensembles_create(int64_t count, tt_trained_ensembles *out)

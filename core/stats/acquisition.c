@@ -19,23 +19,18 @@ unsigned tt_acquisition_needs(tt_acquisition by)
   }
 }
 
-static int has_classes(tt_output output)
-{
-  return output == TT_OUTPUT_softmax || output == TT_OUTPUT_sigmoid;
-}
-
 int tt_acquisition_supports(tt_acquisition by, tt_output output)
 {
   unsigned needs = tt_acquisition_needs(by);
-  if (needs & TT_NEEDS_MEAN_STD && output == TT_OUTPUT_softmax) return 0;
-  if (needs & TT_NEEDS_BEST_LABEL && has_classes(output)) return 0;
-  return !(needs & TT_NEEDS_CLASSES) || has_classes(output);
+  if (needs & TT_NEEDS_MEAN_STD && tt_output_forecast(output) == TT_FORECAST_categorical) return 0;
+  if (needs & TT_NEEDS_BEST_LABEL && tt_output_is_class(output)) return 0;
+  return !(needs & TT_NEEDS_CLASSES) || tt_output_is_class(output);
 }
 
 /* Softmax has the members' mean entropy among its quantities, sigmoid has not. */
 int tt_acquisition_uses_members(tt_acquisition by, tt_output output)
 {
-  if (by == TT_ACQUISITION_bald) return output == TT_OUTPUT_sigmoid;
+  if (by == TT_ACQUISITION_bald) return tt_output_forecast(output) == TT_FORECAST_bernoulli;
   return (tt_acquisition_needs(by) & TT_NEEDS_MEMBERS) != 0;
 }
 

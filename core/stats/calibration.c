@@ -65,7 +65,7 @@ static void conformal_scores(const tt_model *m, double level, double std_scale,
   find_interval_levels(m, level, &low, &high);
   for (int64_t r = 0; r < v->rows; r++) {
     const double *at = v->quantity + r * q;
-    score[r] = m->output == TT_OUTPUT_quantiles
+    score[r] = tt_model_has_quantiles(m)
                    ? tt_conformal_outside(v->y[r], at[low], at[high])
                    : tt_conformal_residual(v->y[r], at[0], std_or_unit(v->sd[r] * std_scale, 1.0));
   }
@@ -102,7 +102,7 @@ void tt_calibration_interval(const tt_calibration *k, const tt_model *m, int64_t
 {
   double width = k->width[level * k->columns + column];
   int32_t a, b;
-  if (m->output != TT_OUTPUT_quantiles) {
+  if (!tt_model_has_quantiles(m)) {
     *low = quantity[0] - width * std_or_unit(sd, unit);
     *high = quantity[0] + width * std_or_unit(sd, unit);
     return;

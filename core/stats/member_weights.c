@@ -9,17 +9,17 @@
 
 int32_t tt_member_prediction_size(const tt_model *m)
 {
-  if (m->output == TT_OUTPUT_mean_variance) return 2;
-  return m->output == TT_OUTPUT_quantiles ? m->levels : 1;
+  if (tt_output_has_variance(m->output)) return 2;
+  return tt_model_has_quantiles(m) ? m->levels : 1;
 }
 
 void tt_member_prediction_pack(const tt_model *m, const float *mean, const float *variance,
                                int64_t step, double y, float *part)
 {
   int32_t n = tt_member_prediction_size(m);
-  if (m->output == TT_OUTPUT_softmax) {
+  if (tt_output_forecast(m->output) == TT_FORECAST_categorical) {
     part[0] = isnan(y) ? 0.0f : mean[(int64_t)y * step];
-  } else if (m->output == TT_OUTPUT_mean_variance) {
+  } else if (tt_output_has_variance(m->output)) {
     part[0] = mean[0];
     part[1] = variance[0];
   } else {
@@ -31,7 +31,7 @@ void tt_member_prediction_pack(const tt_model *m, const float *mean, const float
  * do not cancel. */
 static int32_t sum_size(const tt_model *m)
 {
-  return tt_member_prediction_size(m) + (m->output == TT_OUTPUT_mean_variance);
+  return tt_member_prediction_size(m) + (tt_output_has_variance(m->output));
 }
 
 static void add_prediction(const tt_member_predictions *s, int64_t cell, int64_t member,
@@ -49,9 +49,9 @@ static double loss_at(const tt_member_predictions *s, int64_t cell, const double
   double mean[TT_MAX_CLASSES + 1], variance[TT_MAX_CLASSES + 1];
   double y = s->y[cell];
   int32_t n = tt_member_prediction_size(s->model);
-  int64_t first = s->model->output == TT_OUTPUT_softmax ? (int64_t)y : 0;
+  int64_t first = tt_output_forecast(s->model->output) == TT_FORECAST_categorical ? (int64_t)y : 0;
   for (int32_t j = 0; j < n; j++) mean[first + j] = sum[j] / all;
-  if (s->model->output == TT_OUTPUT_mean_variance)
+  if (tt_output_has_variance(s->model->output))
     variance[0] = (sum[1] + sum[2]) / all - mean[0] * mean[0];
   return tt_ensemble_loss(s->model, s->loss, s->args, mean, variance, y);
 }

@@ -9,38 +9,10 @@
 #ifndef TT_METRICS_H
 #define TT_METRICS_H
 #include "core/base/err.h"
-#include "core/model/model.h"
+#include "core/stats/metric_formulas.h"
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* Sets of outputs. */
-#define TT_OUTPUT_BIT(output_) (1u << TT_OUTPUT_##output_)
-#define TT_GAUSSIAN_OUTPUTS (TT_OUTPUT_BIT(mean) | TT_OUTPUT_BIT(mean_variance))
-#define TT_NUMERIC_OUTPUTS (TT_GAUSSIAN_OUTPUTS | TT_OUTPUT_BIT(quantiles) | TT_OUTPUT_BIT(rate))
-#define TT_CLASS_OUTPUTS (TT_OUTPUT_BIT(softmax) | TT_OUTPUT_BIT(sigmoid))
-
-/* name, of which outputs, units, meaning and source. Of
- * quantiles, rmse and mae are those of the level nearest to one half. */
-#define TT_METRICS(X)                                                                              \
-  X(rmse, TT_NUMERIC_OUTPUTS, TARGET, "root of the mean squared error")                            \
-  X(mae, TT_NUMERIC_OUTPUTS, TARGET, "mean absolute error")                                        \
-  X(nll, ~TT_OUTPUT_BIT(quantiles), NONE, "mean negative log likelihood")                          \
-  X(crps, TT_GAUSSIAN_OUTPUTS, TARGET, "continuous ranked probability score; Grimit et al. 2006")  \
-  X(sharpness, TT_GAUSSIAN_OUTPUTS, TARGET,                                                        \
-    "mean predicted standard deviation; Gneiting et al. 2007")                                     \
-  X(pinball, TT_OUTPUT_BIT(quantiles), TARGET,                                                     \
-    "quantile loss, mean of the levels; Koenker & Bassett 1978")                                   \
-  X(accuracy, TT_CLASS_OUTPUTS, DIMENSIONLESS, "share of rows whose most probable class is right") \
-  X(brier, TT_CLASS_OUTPUTS, DIMENSIONLESS, "squared error of the probabilities; Brier 1950")      \
-  X(ece, TT_CLASS_OUTPUTS, DIMENSIONLESS, "expected calibration error, 15 bins; Guo et al. 2017")
-
-typedef enum tt_metric {
-#define X(name, ...) TT_METRIC_##name,
-  TT_METRICS(X)
-#undef X
-      TT_METRIC_COUNT
-} tt_metric;
 
 /* None: nll of a density depends on the units of the target, but has none. */
 typedef enum tt_metric_units {
@@ -50,7 +22,7 @@ typedef enum tt_metric_units {
 } tt_metric_units;
 typedef struct tt_metric_row {
   const char *name;
-  unsigned outputs; /* set of TT_OUTPUT_BIT */
+  unsigned forecasts; /* set of TT_FORECAST_BIT */
   tt_metric_units units;
   const char *meaning;
 } tt_metric_row;
@@ -62,15 +34,6 @@ int tt_metric_fits(tt_metric metric, tt_output output);
 /* Central intervals of 5, 10, ..., 95 %: the calibration curve. */
 enum { TT_INTERVALS = 19, TT_ECE_BINS = 15 };
 double tt_interval_level(int i); /* 0.05 (i + 1) */
-
-/* What is said of one target in one row. */
-typedef struct tt_forecast {
-  const double *quantity; /* [q] means of the quantities of output.h */
-  double variance;        /* of quantity 0; unused for quantiles and classes */
-  int64_t parts;          /* members it is a mixture of; 0: none known, one distribution */
-  const double *share, *mean,
-      *variances; /* [parts] share, mean and variance of each; of quantity 0 */
-} tt_forecast;
 
 /* Forecast - label; of classes, probability of the right one - 1. */
 double tt_forecast_error(const tt_model *m, const tt_forecast *f, double y);
@@ -105,15 +68,6 @@ double tt_error_correlation(int64_t members, const double *w, const double *s, d
  * probability, a count. `want` (may be NULL) says it to people. */
 int tt_label_is_valid(const tt_model *m, double y, const char **want);
 
-/* CRPS of N(y + error, variance); variance 0 is a point. Gneiting et al. 2005, eq. 5. */
-double tt_crps_gaussian(double error, double variance);
-
-/* CRPS of a mixture of Gaussians, closed form of Grimit, Gneiting, Berrocal & Johnson 2006, eq. 5;
- * beyond TT_CRPS_MAX_MEMBERS members with a share, of the Gaussian with the mixture's mean and
- * variance: the work grows with their square. */
-enum { TT_CRPS_MAX_MEMBERS = 128 };
-double tt_crps_mixture(int64_t n, const double *w, const double *mean, const double *variance,
-                       double y);
 #ifdef __cplusplus
 }
 #endif

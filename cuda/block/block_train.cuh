@@ -294,7 +294,7 @@ __device__ __forceinline__ double tt_block_loss_backward(const tt_block_args &a,
 {
   const tt_cuda_state &v = a.view;
   tt_block_matrix o = tt_block_layer_input(a, shared, a.plan.layers);
-  int two = v.output == TT_OUTPUT_mean_variance;
+  int two = tt_output_has_variance(v.output);
   double sum = 0.0;
   for (int r = (int)threadIdx.x; r < rows; r += (int)blockDim.x) {
     float *at = o.at + r * o.ld, value = 0.0f, weight = shared[a.plan.weight + r];

@@ -171,7 +171,7 @@ __device__ __forceinline__ double tt_warp_loss_backward(const tt_warp_args &a, f
   const tt_cuda_state &v = a.view;
   const tt_warp_plan &p = a.plan;
   enum { LD = tt_warp_layout<N>::LD };
-  int column = tt_warp_lane_index() * N, two = v.output == TT_OUTPUT_mean_variance;
+  int column = tt_warp_lane_index() * N, two = tt_output_has_variance(v.output);
   float *o = own + p.layer[p.layers - 1].output + column;
   const float *y = own + p.y + column;
   tt_warp_values<N> value = {}, none = {};

@@ -35,8 +35,8 @@ static tt_err allocate(tt_axis_labels *o)
 /* Probabilities have none, whatever the labels are counted in. */
 static const char *units_of(const tt_trained_ensemble *m, int32_t target, int64_t quantity)
 {
-  if (m->model.output == TT_OUTPUT_softmax) return quantity < m->model.levels ? "1" : "nat";
-  return m->model.output == TT_OUTPUT_sigmoid ? "1" : m->target.units[target];
+  if (!tt_output_is_class(m->model.output)) return m->target.units[target];
+  return quantity > 0 && quantity == m->model.levels ? "nat" : "1";
 }
 
 /* Column j of ensemble e. */

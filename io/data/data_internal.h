@@ -45,11 +45,13 @@ tt_err tt_data_read_selections_local(tt_h5_reader *r, const tt_config *cfg, int6
 
 /* What the ensembles that learn a target column ask of it. */
 typedef struct tt_label_rule {
-  int raw, measured; /* some output takes labels as they are (softmax, sigmoid, rate); some not */
-  int whole;         /* classes */
-  double low, high;  /* range of its values */
-  int64_t by;        /* the first ensemble that learns it */
+  unsigned types;  /* set of bits 1 << tt_label_type (output.h); 0: nobody learns it */
+  int32_t classes; /* smallest number of classes */
+  int64_t by;      /* the first ensemble that learns it */
 } tt_label_rule;
+
+/* Whether labels are used as they are, not normalised. */
+int tt_label_rule_is_raw(const tt_label_rule *l);
 
 /* label[target->count]. Errors: CONFIG (unknown target; a column with both kinds, unless nothing is
  * normalised), MEM. */

@@ -7,29 +7,19 @@
 
 #include <math.h>
 
+static const unsigned normalized = 1u << TT_LABEL_TYPE_real;
+
 /* What one ensemble asks of a column. */
 static void add_requirement(const tt_ensemble_config *own, tt_label_rule *l)
 {
-  switch (own->model_output) {
-  case TT_OUTPUT_softmax:
-    l->whole = l->raw = 1;
-    l->low = 0.0;
-    l->high =
-        fmin(l->high,
-             (own->model_classes > 0 ? (double)own->model_classes : (double)TT_MAX_CLASSES) - 1.0);
-    break;
-  case TT_OUTPUT_sigmoid:
-    l->raw = 1;
-    l->low = 0.0;
-    l->high = fmin(l->high, 1.0);
-    break;
-  case TT_OUTPUT_rate:
-    l->raw = 1;
-    l->low = 0.0;
-    break;
-  default: l->measured = 1;
-  }
+  tt_label_type type = tt_output_labels((tt_output)own->model_output);
+  l->types |= 1u << type;
+  if (type == TT_LABEL_TYPE_class_index && own->model_classes > 0 &&
+      own->model_classes < l->classes)
+    l->classes = (int32_t)own->model_classes;
 }
+
+int tt_label_rule_is_raw(const tt_label_rule *l) { return (l->types & ~normalized) != 0; }
 
 /* Ensemble k beside one that wants the column as the other kind, if there is one before it. */
 static tt_err conflicting_use_error(const tt_config *cfg, int64_t k, int64_t before,
@@ -54,9 +44,10 @@ static tt_err add_ensemble(const tt_config *cfg, const tt_columns *target, int64
   TT_TRY(tt_cohort_target_columns(&cfg->ensemble[k], target, &count, &column));
   for (int64_t i = 0; !e && i < count; i++) {
     tt_label_rule *l = &label[column[i]];
-    int known = l->raw || l->measured;
+    int known = l->types != 0;
     add_requirement(&cfg->ensemble[k], l);
-    if (l->raw && l->measured && cfg->data_normalize != TT_NORMALIZE_none)
+    if (tt_label_rule_is_raw(l) && l->types & normalized &&
+        cfg->data_normalize != TT_NORMALIZE_none)
       e = conflicting_use_error(cfg, k, l->by, target->name[column[i]]);
     if (!known) l->by = k;
   }
@@ -67,16 +58,20 @@ static tt_err add_ensemble(const tt_config *cfg, const tt_columns *target, int64
 tt_err tt_data_label_rules_local(const tt_config *cfg, const tt_columns *target,
                                  tt_label_rule *label)
 {
-  for (int64_t i = 0; i < target->count; i++)
-    label[i] = (tt_label_rule){.low = -INFINITY, .high = INFINITY};
+  for (int64_t i = 0; i < target->count; i++) label[i] = (tt_label_rule){.classes = TT_MAX_CLASSES};
   for (int64_t k = 0; k < cfg->ensembles; k++) TT_TRY(add_ensemble(cfg, target, k, label));
   return TT_OK;
 }
 
 const char *tt_label_invalid_reason(const tt_label_rule *l, double y)
 {
-  if (isnan(y) || (y >= l->low && y <= l->high && (!l->whole || y == floor(y)))) return NULL;
-  if (l->whole) return "a class is a whole number from 0 to the number of classes less 1";
-  return l->high <= 1.0 ? "a label of output sigmoid lies between 0 and 1"
-                        : "a count is not negative";
+  static const char *const reason[] = {
+#define X(name, condition, text) "the label must be " text,
+      TT_LABEL_TYPES(X)
+#undef X
+  };
+  for (int type = 0; !isnan(y) && type < TT_LABEL_TYPE_COUNT; type++)
+    if (l->types >> type & 1u && !tt_label_fits((tt_label_type)type, l->classes, y))
+      return reason[type];
+  return NULL;
 }

@@ -309,7 +309,7 @@ static tt_err compute_scaler(loader *l, double *weight_mean)
     if (!e) e = moments(l, &l->y, s->y_mean, s->y_scale);
   }
   for (int64_t k = 0; k < s->targets; k++)
-    if (l->label[k].raw) s->y_mean[k] = 0, s->y_scale[k] = 1;
+    if (tt_label_rule_is_raw(&l->label[k])) s->y_mean[k] = 0, s->y_scale[k] = 1;
   if (!e && l->d->weight) e = moments(l, &l->w, weight_mean, &unused);
   if (!e && l->d->weight && *weight_mean <= 0)
     e = TT_FAIL(DATA, "%s: dataset '%s' (weights) is zero on all training rows", l->file,

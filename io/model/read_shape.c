@@ -66,10 +66,10 @@ static tt_err read_optional_attr(tt_h5_reader *r, const char *group, const char 
 static tt_err read_levels(tt_h5_reader *r, const char *group, net_shape *n)
 {
   float level[TT_MAX_QUANTILES];
-  int quantiles = n->shape.output == TT_OUTPUT_quantiles;
-  if (!quantiles && n->shape.output != TT_OUTPUT_softmax) return TT_OK;
-  TT_TRY(read_optional_attr(r, group, "levels", 0, quantiles ? TT_MAX_QUANTILES : TT_MAX_CLASSES,
-                            &n->shape.levels));
+  int quantiles = tt_output_forecast(n->shape.output) == TT_FORECAST_quantiles;
+  int32_t most = tt_output_max_levels(n->shape.output);
+  if (!most) return TT_OK;
+  TT_TRY(read_optional_attr(r, group, "levels", 0, most, &n->shape.levels));
   if (n->shape.levels < 1)
     return TT_FAIL(DATA, "%s: '%s' has no attribute 'levels'" TT_DAMAGED, tt_h5_file_name(r),
                    group);

@@ -294,7 +294,7 @@ static void write_shape(tt_schema *s, const char *group, const tt_trained_ensemb
   tt_h5_write_attr(s->file, group, "layer_norm", TT_H5_I32, 1, &norm);
   tt_h5_write_attr(s->file, group, "residual", TT_H5_I32, 1, &residual);
   if (model->levels > 0) tt_h5_write_attr(s->file, group, "levels", TT_H5_I32, 1, &model->levels);
-  if (model->output == TT_OUTPUT_quantiles)
+  if (tt_model_has_quantiles(model))
     tt_h5_write_attr(s->file, group, "level", TT_H5_F32, model->levels, model->level);
 }
 

@@ -75,7 +75,7 @@ static void find_extras(const tt_trained_ensembles *model, tt_prediction_file *f
     const tt_trained_ensemble *m = model->at[i];
     if (m->calibration.levels) f->level = m->calibration.level;
     if (m->calibration.levels) f->levels = m->calibration.levels;
-    f->classes |= m->model.output == TT_OUTPUT_softmax || m->model.output == TT_OUTPUT_sigmoid;
+    f->classes |= tt_output_is_class(m->model.output);
   }
 }
 

@@ -16,7 +16,7 @@
  * scored. */
 typedef struct tt_scores {
   int64_t members, targets, columns;
-  unsigned outputs;                  /* set of TT_OUTPUT_BIT: outputs of the forecasts */
+  unsigned forecasts;                /* set of TT_FORECAST_BIT */
   double *member[TT_METRIC_COUNT];   /* [G][K] of each metric */
   double *ensemble[TT_METRIC_COUNT]; /* [C] */
   double *calibration_curve; /* [TT_INTERVALS][C] share of rows inside the central intervals */

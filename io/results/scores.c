@@ -81,7 +81,7 @@ static void copy_part(const tt_scores *p, int64_t member, int64_t column, tt_sco
   copy_block(p->diversity, 1, p->columns, out->diversity, out->columns, 0, column);
   copy_block(p->inside, p->levels, p->columns, out->inside, out->columns, 0, column);
   memcpy(out->rows + column, p->rows, (size_t)p->columns * sizeof *p->rows);
-  out->outputs |= p->outputs;
+  out->forecasts |= p->forecasts;
 }
 
 static void fill_nan(double *to, int64_t n)

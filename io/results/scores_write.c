@@ -31,7 +31,7 @@ static void write_metrics(tt_schema *s, const tt_scores *k, const char *units)
   char name[64];
   for (int v = 0; v < TT_METRIC_COUNT; v++) {
     const tt_metric_row *row = &tt_metric_table[v];
-    if (!(row->outputs & k->outputs)) continue;
+    if (!(row->forecasts & k->forecasts)) continue;
     snprintf(name, sizeof name, "test_%s", row->name);
     const tt_variable of_member = {
         name,         TT_H5_F64,         {"member", "target"}, units_of(row->units, units),
@@ -116,7 +116,7 @@ void tt_scores_write_out_of_bag(tt_schema *s, const tt_scores *k, const char *un
                             "training rows that some member did not see",
                             COLUMN_COORDINATES};
   for (int v = 0; v < TT_METRIC_COUNT; v++)
-    if (tt_metric_table[v].outputs & k->outputs && v != TT_METRIC_crps)
+    if (tt_metric_table[v].forecasts & k->forecasts && v != TT_METRIC_crps)
       write_columns(s, "oob", v, k, units);
   tt_schema_write_from_root(s, &rows, k->rows);
 }

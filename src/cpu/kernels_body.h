@@ -266,11 +266,6 @@ static void loss_target(tt_loss kind, tt_loss_args args, int64_t rows, const flo
   }
 }
 
-static int has_variance(tt_loss kind)
-{
-  return tt_loss_output_head(kind) == TT_OUTPUT_mean_variance;
-}
-
 static void apply_weights(float *d, const float *weight, float factor, int64_t rows, int64_t padded)
 {
   for (int64_t r = 0; r < rows; r++) d[r] *= weight ? weight[r] * factor : factor;
@@ -286,7 +281,7 @@ static double loss_chunk(tt_loss kind, tt_loss_args args, int64_t targets, int64
 {
   float value[LOSS_CHUNK] = {0}, d0[LOSS_CHUNK], d1[LOSS_CHUNK];
   int64_t padded = (rows + TT_LANES - 1) / TT_LANES * TT_LANES;
-  int two = has_variance(kind);
+  int two = tt_output_has_variance(tt_loss_output_head(kind));
   for (int64_t k = 0; k < targets; k++) {
     const float *o0 = o + k * ld, *o1 = two ? o0 + targets * ld : o0;
     loss_target(kind, args, rows, o0, o1, y + k * ld, value, d0, d1);

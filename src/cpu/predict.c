@@ -20,48 +20,48 @@ typedef struct predict_job {
 /* Buffers of one thread beside tt_cpu_buffers. */
 typedef struct thread_scratch {
   tt_cpu_buffers *buffers;
-  float *mean;     /* [K q][ld] of outputs that are not means themselves */
+  float *mean;     /* [K q][ld] what a member predicts */
   float *variance; /* [K q][ld] */
   double *weight;  /* [columns] of the block's moments */
 } thread_scratch;
 
-/* What a member predicts for a block: [K q][ld]; variance NULL = 0. */
-typedef struct member_prediction {
-  const float *mean, *variance;
-} member_prediction;
+/* One target of a block; the loop over its rows is vectorised. */
+static void predict_target(const predict_job *job, const float *o, int64_t step, int64_t rows,
+                           float *mean, float *variance, int64_t to)
+{
+  const tt_model *m = &job->c->model;
+  switch (m->output) {
+#define X(name, ...)                                                                               \
+  case TT_OUTPUT_##name:                                                                           \
+    for (int64_t r = 0; r < rows; r++)                                                             \
+      tt_predict_##name(m->levels, job->c->variance_floor, o + r, step, mean + r, variance + r,    \
+                        to);                                                                       \
+    return;
+    TT_OUTPUTS(X)
+#undef X
+  default: return;
+  }
+}
 
-/* From the outputs of the last layer. */
-static member_prediction read_outputs(const predict_job *job, thread_scratch *s, int64_t rows)
+/* What a member predicts for a block, from the outputs of the last layer: mean, variance [K q][ld].
+ */
+static void read_outputs(const predict_job *job, thread_scratch *s, int64_t rows)
 {
   const tt_model *m = &job->c->model;
   int64_t ld = s->buffers->ld, q = m->quantities;
-  const float *o = s->buffers->z[m->layers - 1], *raw = o + m->targets * ld;
-  if (m->output == TT_OUTPUT_mean) return (member_prediction){o, NULL};
-  if (m->output == TT_OUTPUT_mean_variance) {
-    for (int64_t k = 0; k < m->targets; k++)
-      for (int64_t r = 0; r < rows; r++)
-        s->variance[k * ld + r] = tt_softplus(raw[k * ld + r]) + job->c->variance_floor;
-    return (member_prediction){o, s->variance};
-  }
   for (int64_t k = 0; k < m->targets; k++)
-    for (int64_t r = 0; r < rows; r++)
-      tt_output_predict(m->output, m->levels, job->c->variance_floor, o + k * ld + r,
-                        m->targets * ld, s->mean + k * q * ld + r, s->variance + k * q * ld + r,
-                        ld);
-  return (member_prediction){s->mean, s->variance};
+    predict_target(job, s->buffers->z[m->layers - 1] + k * ld, m->targets * ld, rows,
+                   s->mean + k * q * ld, s->variance + k * q * ld, ld);
 }
 
 static void store_member(const predict_job *job, const thread_scratch *s, int64_t member,
-                         int64_t first, int64_t rows, member_prediction prediction)
+                         int64_t first, int64_t rows)
 {
   int64_t width = tt_trained_ensemble_width(job->c), ld = s->buffers->ld;
   float *to = job->members + member * 2 * width * job->rows + first;
   for (int64_t j = 0; j < width; j++) {
-    memcpy(to + j * job->rows, prediction.mean + j * ld, (size_t)rows * sizeof *to);
-    if (prediction.variance)
-      memcpy(to + (width + j) * job->rows, prediction.variance + j * ld, (size_t)rows * sizeof *to);
-    else
-      memset(to + (width + j) * job->rows, 0, (size_t)rows * sizeof *to);
+    memcpy(to + j * job->rows, s->mean + j * ld, (size_t)rows * sizeof *to);
+    memcpy(to + (width + j) * job->rows, s->variance + j * ld, (size_t)rows * sizeof *to);
   }
 }
 
@@ -86,11 +86,10 @@ static void predict_block(const predict_job *job, thread_scratch *s, int64_t fir
     for (int64_t i = c->ensemble[e].first; i < c->ensemble[e].first + c->ensemble[e].members; i++) {
       if (c->weight[i] <= 0.0 && !job->members) continue;
       tt_cpu_forward(job->kernels, m, c->w + i * m->params, b, rows, NULL, 0);
-      member_prediction prediction = read_outputs(job, s, rows);
+      read_outputs(job, s, rows);
       if (job->into)
-        tt_moments_add(&part, e * width, width, c->weight[i], prediction.mean, prediction.variance,
-                       b->ld);
-      if (job->members) store_member(job, s, i, first, rows, prediction);
+        tt_moments_add(&part, e * width, width, c->weight[i], s->mean, s->variance, b->ld);
+      if (job->members) store_member(job, s, i, first, rows);
     }
 }
 

@@ -46,14 +46,14 @@ tt_uncertainty tt_denormalize(const tt_column_scale *s, tt_uncertainty at)
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-static int is_classifier(const tt_trained_ensemble *m)
+static int is_bernoulli(const tt_model *m)
 {
-  return m->model.output == TT_OUTPUT_softmax || m->model.output == TT_OUTPUT_sigmoid;
+  return tt_output_forecast(m->output) == TT_FORECAST_bernoulli;
 }
 
 int tt_prediction_needs_members(const tt_trained_ensemble *m, const tt_prediction_shape *shape)
 {
-  return shape->members || shape->quantiles > 0 || m->model.output == TT_OUTPUT_sigmoid;
+  return shape->members || shape->quantiles > 0 || is_bernoulli(&m->model);
 }
 
 static tt_err allocate_members(const tt_trained_ensembles *all, int64_t rows,
@@ -78,7 +78,7 @@ tt_err tt_prediction_block_create(const tt_trained_ensembles *all, int64_t rows,
   for (int64_t i = 0; i < all->count; i++) {
     int64_t levels = all->at[i]->calibration.levels;
     b->levels = levels > b->levels ? levels : b->levels;
-    classes |= is_classifier(all->at[i]);
+    classes |= tt_output_is_class(all->at[i]->model.output);
   }
   int64_t cells = rows * b->columns;
   double **column[] = {&b->mean, &b->total, &b->aleatoric, &b->epistemic};
@@ -226,8 +226,7 @@ static double mean_bernoulli_entropy(const tt_trained_ensemble *m, const tt_ense
 double tt_mean_member_entropy(const tt_trained_ensemble *m, const tt_ensemble *e, int64_t k,
                               int64_t r, int64_t rows, const double *mean, const float *members)
 {
-  if (m->model.output == TT_OUTPUT_sigmoid)
-    return mean_bernoulli_entropy(m, e, k, r, rows, members);
+  if (is_bernoulli(&m->model)) return mean_bernoulli_entropy(m, e, k, r, rows, members);
   return mean[m->model.levels];
 }
 
@@ -238,8 +237,8 @@ static void decompose_entropy(const tt_ensemble_prediction *p, const tt_ensemble
 {
   const tt_model *model = &p->m->model;
   double own = tt_mean_member_entropy(p->m, e, k, r, rows, mean, p->members);
-  double whole = model->output == TT_OUTPUT_sigmoid ? bernoulli_entropy(mean[0])
-                                                    : tt_entropy(model->levels, mean, 1);
+  double whole =
+      is_bernoulli(model) ? bernoulli_entropy(mean[0]) : tt_entropy(model->levels, mean, 1);
   *entropy = whole;
   *mutual_information = whole > own ? whole - own : 0.0;
 }
@@ -251,7 +250,7 @@ static void fill_entropies(tt_prediction_block *b, const tt_ensemble_prediction 
   for (int64_t r = 0; r < b->rows; r++) {
     int64_t cell = r * b->columns + p->column + own;
     double entropy = NAN, mutual_information = NAN;
-    if (is_classifier(p->m))
+    if (tt_output_is_class(p->m->model.output))
       decompose_entropy(p, e, k, r, b->rows, b->mean + cell, &entropy, &mutual_information);
     for (int32_t j = 0; j < p->m->model.quantities; j++) {
       b->entropy[cell + j] = entropy;

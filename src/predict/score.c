@@ -76,7 +76,7 @@ static void finish_target(const tt_scorer *s, double *sums, int64_t e, int64_t k
 static void finish_scores(const tt_scorer *s, double *sums, tt_scores *out)
 {
   const tt_trained_ensemble *c = s->model;
-  out->outputs = 1u << c->model.output;
+  out->forecasts = 1u << tt_output_forecast(c->model.output);
   for (int64_t i = 0; i < c->members; i++)
     for (int64_t k = 0; k < s->targets; k++)
       for (int v = 0; v < TT_METRIC_COUNT; v++)

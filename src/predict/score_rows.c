@@ -144,9 +144,9 @@ static void find_mixture(const tt_scorer *s, const tt_ensemble *e, int64_t k, in
   const tt_trained_ensemble *c = s->model;
   double std_scale = scale->std_scale;
   double *share = s->part, *mean = share + c->members, *variance = mean + c->members;
-  unsigned needed = s->source->uses_member_local ? TT_OUTPUT_BIT(rate)
-                                                 : TT_GAUSSIAN_OUTPUTS | TT_OUTPUT_BIT(rate);
-  if (!(1u << c->model.output & needed)) return;
+  unsigned needed = TT_FORECAST_BIT(poisson);
+  if (!s->source->uses_member_local) needed |= TT_FORECAST_BIT(gaussian);
+  if (!(needed >> tt_output_forecast(c->model.output) & 1u)) return;
   for (int64_t i = 0; i < e->members; i++) {
     const float *at = member_outputs(s, e->first + i, k, rows) + r;
     share[i] = uses_member(s, row, e->first + i) ? c->weight[e->first + i] : 0.0;
@@ -165,7 +165,7 @@ static void find_mixture(const tt_scorer *s, const tt_ensemble *e, int64_t k, in
 /* What was measured, for column j of a target with label y: of a class, whether it is the one. */
 static double observed(const tt_model *m, int32_t j, double y)
 {
-  if (m->output != TT_OUTPUT_softmax || isnan(y)) return y;
+  if (tt_output_forecast(m->output) != TT_FORECAST_categorical || isnan(y)) return y;
   return j == m->levels ? (double)NAN : y == j;
 }
 

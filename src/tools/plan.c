@@ -242,7 +242,8 @@ static tt_err print_all(job_plan *p, int ranks)
 static int needs_class_count(const tt_config *cfg)
 {
   for (int64_t k = 0; k < cfg->ensembles; k++)
-    if (cfg->ensemble[k].model_output == TT_OUTPUT_softmax && cfg->ensemble[k].model_classes < 0)
+    if (tt_output_forecast((tt_output)cfg->ensemble[k].model_output) == TT_FORECAST_categorical &&
+        cfg->ensemble[k].model_classes < 0)
       return 1;
   return 0;
 }

@@ -230,20 +230,6 @@ int64_t tt_pool_scorer_columns(const tt_pool_scorer *j) { return j->columns; }
 
 /* ---- What they say ---- */
 
-/* The quantity that stands for a target of one number. */
-static int32_t quantity_of(const tt_model *m)
-{
-  int32_t best = 0;
-  for (int32_t i = 1; m->output == TT_OUTPUT_quantiles && i < m->levels; i++)
-    if (fabsf(m->level[i] - 0.5f) < fabsf(m->level[best] - 0.5f)) best = i;
-  return best;
-}
-
-static int has_classes(const tt_model *m)
-{
-  return m->output == TT_OUTPUT_softmax || m->output == TT_OUTPUT_sigmoid;
-}
-
 /* What each member says of target k in row r, and its share: o->member and o->share in `words`. */
 static void read_member_predictions(const scored_ensemble *s, const float *members, int64_t k,
                                     int64_t r, int64_t rows, const target_units *u,
@@ -255,14 +241,14 @@ static void read_member_predictions(const scored_ensemble *s, const float *membe
   for (int64_t i = 0; i < n; i++) {
     const float *at = members + ((s->e->first + i) * 2 * width + k * m->quantities) * rows + r;
     member_weight[i] = s->m->weight[s->e->first + i];
-    if (m->output == TT_OUTPUT_sigmoid) {
+    if (tt_output_forecast(m->output) == TT_FORECAST_bernoulli) {
       member_value[2 * i] = 1.0 - (double)at[0];
       member_value[2 * i + 1] = (double)at[0];
     } else if (o->classes) {
       for (int32_t c = 0; c < o->classes; c++)
         member_value[i * o->classes + c] = (double)at[c * rows];
     } else {
-      member_value[i] = (double)at[quantity_of(m) * rows] * u->scale + u->offset;
+      member_value[i] = (double)at[tt_model_point_quantity(m) * rows] * u->scale + u->offset;
     }
   }
   o->members = n;
@@ -275,10 +261,10 @@ static void hear_classes(const tt_pool_scorer *j, const scored_ensemble *s, int6
                          int64_t rows, const double *mean, double *p, tt_prediction_stats *o)
 {
   const float *members = j->committee_prediction[s->committee_prediction].members;
-  int sigmoid = s->m->model.output == TT_OUTPUT_sigmoid;
-  o->classes = sigmoid ? 2 : s->m->model.levels;
+  int bernoulli = tt_output_forecast(s->m->model.output) == TT_FORECAST_bernoulli;
+  o->classes = bernoulli ? 2 : s->m->model.levels;
   o->p = mean;
-  if (sigmoid) {
+  if (bernoulli) {
     p[0] = 1.0 - mean[0];
     p[1] = mean[0];
     o->p = p;
@@ -297,7 +283,7 @@ static double target_score(tt_pool_scorer *j, const scored_ensemble *s, int64_t 
   int64_t first = k * m->quantities, column = s->column + first;
   const double *mean = q->moments->mean + r * q->moments->columns + column;
   tt_prediction_stats o = {.target_zero = u->target_zero, .best = u->best};
-  int32_t pick = quantity_of(m);
+  int32_t pick = tt_model_point_quantity(m);
   for (int32_t i = 0; i < m->quantities; i++) {
     tt_uncertainty at = tt_moments_at(q->moments, r, column + i);
     tt_partial_sum_add(&sums[s->first_column + first + i], at.epistemic * u->spread);
@@ -309,7 +295,8 @@ static double target_score(tt_pool_scorer *j, const scored_ensemble *s, int64_t 
   }
   if (j->rule.by == TT_ACQUISITION_random) return 0.0;
   int32_t classes = m->levels > 2 ? m->levels : 2;
-  if (has_classes(m)) hear_classes(j, s, k, r, q->moments->rows, mean, member_scratch, &o);
+  if (tt_output_is_class(m->output))
+    hear_classes(j, s, k, r, q->moments->rows, mean, member_scratch, &o);
   if (q->members)
     read_member_predictions(s, q->members, k, r, q->moments->rows, u, member_scratch + classes, &o);
   return tt_acquisition_score(&j->rule, &o);

@@ -90,12 +90,13 @@ TT_TEST (labels_that_an_output_cannot_have_are_named_on_all_ranks) {
   static const struct {
     double y;
     const char *ensembles, *why;
-  } bad[] = {{2.5, "[{name: a, train: {loss: cross_entropy}}]", "a class is a whole number"},
-             {-1, "[{name: a, train: {loss: cross_entropy}}]", "a class is a whole number"},
-             {256, "[{name: a, train: {loss: cross_entropy}}]", "a class is a whole number"},
-             {3, "[{name: a, model: {classes: 3}, train: {loss: cross_entropy}}]", "a class is"},
-             {1.25, "[{name: a, train: {loss: bce}}]", "lies between 0 and 1"},
-             {-0.5, "[{name: a, train: {loss: poisson}}]", "a count is not negative"}};
+  } bad[] = {
+      {2.5, "[{name: a, train: {loss: cross_entropy}}]", "must be a whole number"},
+      {-1, "[{name: a, train: {loss: cross_entropy}}]", "must be a whole number"},
+      {256, "[{name: a, train: {loss: cross_entropy}}]", "must be a whole number"},
+      {3, "[{name: a, model: {classes: 3}, train: {loss: cross_entropy}}]", "must be a whole"},
+      {1.25, "[{name: a, train: {loss: bce}}]", "must be a number from 0 to 1"},
+      {-0.5, "[{name: a, train: {loss: poisson}}]", "must be a number of at least 0"}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     char wanted[128];
     for (int r = 0; r < N * T; r++) y[r] = r % 2;

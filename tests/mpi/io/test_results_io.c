@@ -54,7 +54,7 @@ static tt_scores *made_up_scores(void)
 {
   tt_scores *s = NULL;
   TT_CHECK_OK(tt_scores_create(G, MADE_UP_K, C, &s));
-  s->outputs = 1u << all->model.output;
+  s->forecasts = 1u << tt_output_forecast(all->model.output);
   for (int v = 0; v < TT_METRIC_COUNT; v++) {
     fill(s->member[v], 40 + v, G, MADE_UP_K);
     fill(s->ensemble[v], 60 + v, 1, C);
