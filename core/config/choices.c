@@ -4,7 +4,6 @@
 #include <stddef.h>
 
 #define X(name) #name,
-const char *const tt_choice_normalize[] = {TT_NORMALIZES(X) NULL};
 const char *const tt_choice_batch_order[] = {TT_BATCH_ORDERS(X) NULL};
 const char *const tt_choice_resample[] = {TT_RESAMPLES(X) NULL};
 const char *const tt_choice_method[] = {TT_METHODS(X) NULL};
@@ -19,7 +18,6 @@ const char *const tt_choice_target_reduction[] = {TT_TARGET_REDUCTIONS(X) NULL};
 const char *const tt_choice_ensemble_reduction[] = {TT_ENSEMBLE_REDUCTIONS(X) NULL};
 const char *const tt_choice_goal[] = {TT_GOALS(X) NULL};
 const char *const tt_choice_warm_start[] = {TT_WARM_STARTS(X) NULL};
-const char *const tt_choice_select[] = {TT_SELECTS(X) NULL};
 const char *const tt_choice_label[] = {TT_LABELS(X) NULL};
 const char *const tt_choice_format[] = {TT_FORMATS(X) NULL};
 #undef X
@@ -29,7 +27,15 @@ const char *const tt_choice_activation[] = {TT_ACTIVATIONS(X) NULL};
 const char *const tt_choice_init[] = {TT_INITS(X) NULL};
 const char *const tt_choice_loss[] = {TT_LOSSES(X) NULL};
 const char *const tt_choice_optimizer[] = {TT_OPTIMIZERS(X) NULL};
+const char *const tt_choice_normalize[] = {TT_NORMALIZES(X) NULL};
 const char *const tt_choice_output[] = {TT_OUTPUTS(X) NULL};
 const char *const tt_choice_schedule[] = {TT_SCHEDULES(X) NULL};
 const char *const tt_choice_acquisition[] = {TT_ACQUISITIONS(X) NULL};
+const char *const tt_choice_select[] = {TT_SELECTS(X) NULL};
 #undef X
+
+const unsigned tt_select_options[] = {
+#define X(name, options) options,
+    TT_SELECTS(X)
+#undef X
+};

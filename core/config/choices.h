@@ -5,6 +5,7 @@
 #include "core/formulas/acquisition.h"
 #include "core/formulas/elementwise.h"
 #include "core/formulas/loss.h"
+#include "core/formulas/normalization.h"
 #include "core/formulas/output.h"
 #include "core/formulas/schedule.h"
 #ifdef __cplusplus
@@ -12,7 +13,6 @@ extern "C" {
 #endif
 
 /* name, meaning */
-#define TT_NORMALIZES(X) X(none) X(standard)
 #define TT_BATCH_ORDERS(X) X(own) X(shared)
 #define TT_RESAMPLES(X) X(none) X(bootstrap) X(subsample) X(kfold)
 #define TT_METHODS(X) X(independent) X(fusion) X(snapshot)
@@ -24,14 +24,27 @@ extern "C" {
 #define TT_GPU_PATHS(X) X(auto) X(warp) X(block) X(layered) X(cluster)
 #define TT_PRECISIONS(X) X(fp32) X(tf32) X(3xtf32)
 #define TT_WARM_STARTS(X) X(none) X(params) X(optimizer) X(shrink_perturb)
-#define TT_SELECTS(X) X(top) X(kcenter) X(penalty) X(stochastic)
 #define TT_LABELS(X) X(hidden) X(command) X(files) X(slurm)
 #define TT_FORMATS(X) X(hdf5) X(csv)
+
+/* Options of section select that only some methods have, as a set. */
+typedef enum tt_select_option {
+  TT_SELECT_PREFILTER = 1,
+  TT_SELECT_LENGTH = 2,
+  TT_SELECT_TEMPERATURE = 4
+} tt_select_option;
+
+/* name, its own options; the function is tt_select_<name> of src/campaign/select. */
+#define TT_SELECTS(X)                                                                              \
+  X(top, 0)                                                                                        \
+  X(kcenter, TT_SELECT_PREFILTER)                                                                  \
+  X(penalty, TT_SELECT_PREFILTER | TT_SELECT_LENGTH)                                               \
+  X(stochastic, TT_SELECT_TEMPERATURE)
 
 #define X(name) TT_WARM_START_##name,
 typedef enum tt_warm { TT_WARM_STARTS(X) TT_WARM_START_COUNT } tt_warm;
 #undef X
-#define X(name) TT_SELECT_##name,
+#define X(name, options) TT_SELECT_##name,
 typedef enum tt_select_method { TT_SELECTS(X) TT_SELECT_COUNT } tt_select_method;
 #undef X
 #define X(name) TT_LABEL_##name,
@@ -45,9 +58,6 @@ typedef enum tt_gpu_path { TT_GPU_PATHS(X) TT_GPU_PATH_COUNT } tt_gpu_path;
 #undef X
 #define X(name) TT_PRECISION_##name,
 typedef enum tt_precision { TT_PRECISIONS(X) TT_PRECISION_COUNT } tt_precision;
-#undef X
-#define X(name) TT_NORMALIZE_##name,
-typedef enum tt_normalize { TT_NORMALIZES(X) TT_NORMALIZE_COUNT } tt_normalize;
 #undef X
 #define X(name) TT_BATCH_ORDER_##name,
 typedef enum tt_batch_order { TT_BATCH_ORDERS(X) TT_BATCH_ORDER_COUNT } tt_batch_order;
@@ -100,6 +110,7 @@ extern const char *const tt_choice_ensemble_reduction[];
 extern const char *const tt_choice_goal[];
 extern const char *const tt_choice_warm_start[];
 extern const char *const tt_choice_select[];
+extern const unsigned tt_select_options[]; /* sets of tt_select_option, by tt_select_method */
 extern const char *const tt_choice_label[];
 extern const char *const tt_choice_format[];
 #ifdef __cplusplus

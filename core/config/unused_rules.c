@@ -17,9 +17,9 @@ enum { MAX_DEPENDENCIES = 32 };
  * others waits. */
 static int list_dependencies(const tt_config *c, dependency dependencies[MAX_DEPENDENCIES])
 {
-  const int by = c->score_acquisition, select = c->select_method;
-  const int random = by == TT_ACQUISITION_random, hidden = c->label_mode == TT_LABEL_hidden;
-  const int bound = by == TT_ACQUISITION_confidence_bound;
+  const unsigned score = tt_acquisition_needs((tt_acquisition)c->score_acquisition),
+                 select = tt_select_options[c->select_method];
+  const int random = !score, hidden = c->label_mode == TT_LABEL_hidden;
   const int noise = c->campaign_warm_start == TT_WARM_START_shrink_perturb;
   const int slurm = c->label_mode == TT_LABEL_slurm;
   const int called = c->label_mode == TT_LABEL_command || slurm;
@@ -33,14 +33,12 @@ static int list_dependencies(const tt_config *c, dependency dependencies[MAX_DEP
       {AT(score_target_weights), AT(score_target_reduction),
        c->score_target_reduction == TT_TARGET_REDUCTION_weighted},
       {AT(score_weights), AT(score_ensemble_reduction), needs_weights},
-      {AT(score_floor), AT(score_acquisition), random || by == TT_ACQUISITION_relative_std},
-      {AT(score_goal), AT(score_acquisition),
-       random || bound || by == TT_ACQUISITION_expected_improvement},
-      {AT(score_kappa), AT(score_acquisition), random || bound},
-      {AT(select_prefilter), AT(select_method),
-       select == TT_SELECT_kcenter || select == TT_SELECT_penalty},
-      {AT(select_length_scale), AT(select_method), select == TT_SELECT_penalty},
-      {AT(select_temperature), AT(select_method), select == TT_SELECT_stochastic},
+      {AT(score_floor), AT(score_acquisition), random || score & TT_NEEDS_FLOOR},
+      {AT(score_goal), AT(score_acquisition), random || score & TT_NEEDS_GOAL},
+      {AT(score_kappa), AT(score_acquisition), random || score & TT_NEEDS_KAPPA},
+      {AT(select_prefilter), AT(select_method), (select & TT_SELECT_PREFILTER) != 0},
+      {AT(select_length_scale), AT(select_method), (select & TT_SELECT_LENGTH) != 0},
+      {AT(select_temperature), AT(select_method), (select & TT_SELECT_TEMPERATURE) != 0},
       {AT(label_command), AT(label_mode), called || hidden},
       {AT(label_concurrency), AT(label_mode), called || hidden},
       {AT(label_timeout), AT(label_mode), called || hidden},

@@ -28,31 +28,45 @@ typedef enum tt_acquisition_need {
                           quantiles the level nearest to 0.5, of sigmoid the probability */
   TT_NEEDS_CLASSES = 2,  /* probabilities of classes: softmax, sigmoid */
   TT_NEEDS_MEMBERS = 4,  /* what each member says */
-  TT_NEEDS_BEST_LABEL = 8 /* the best label so far: not of classes */
+  TT_NEEDS_BEST_LABEL = 8,      /* the best label so far: not of classes */
+  TT_NEEDS_MEMBER_ENTROPY = 16, /* the members' mean entropy, of classes */
+  TT_NEEDS_GOAL = 32,           /* option score.goal */
+  TT_NEEDS_FLOOR = 64,          /* option score.floor */
+  TT_NEEDS_KAPPA = 128          /* option score.kappa */
 } tt_acquisition_need;
 
-/* name, what it needs (0: only the row's number), meaning with source. */
+/* One row is one score. Its formula sees `o` (tt_prediction_stats), `rule`
+ * (tt_acquisition_settings) and `sign`, -1 with goal: minimize, else 1.
+ * name, what it needs (0: only the row's number), formula, meaning with source. */
 #define TT_ACQUISITIONS(X)                                                                         \
-  X(epistemic_std, TT_NEEDS_MEAN_STD, "standard deviation of the members' means: the ensemble's")  \
-  X(relative_std, TT_NEEDS_MEAN_STD, "epistemic_std / (|prediction| + score.floor)")               \
-  X(total_std, TT_NEEDS_MEAN_STD, "epistemic and aleatoric together")                              \
+  X(epistemic_std, TT_NEEDS_MEAN_STD, o->epistemic,                                                \
+    "standard deviation of the members' means: the ensemble's")                                    \
+  X(relative_std, TT_NEEDS_MEAN_STD | TT_NEEDS_FLOOR,                                              \
+    o->epistemic / (fabs(o->mean - o->target_zero) + rule->floor),                                 \
+    "epistemic_std / (|prediction| + score.floor)")                                                \
+  X(total_std, TT_NEEDS_MEAN_STD, o->total, "epistemic and aleatoric together")                    \
   X(disagreement, TT_NEEDS_MEMBERS,                                                                \
+    o->classes ? tt_largest_kl_divergence(o) : tt_largest_distance(o),                             \
     "largest distance of a member from the mean; of classes: largest KL divergence of a member "   \
     "from the mean probabilities (McCallum & Nigam 1998)")                                         \
-  X(entropy, TT_NEEDS_CLASSES, "of the mean probabilities (Shannon 1948)")                         \
-  X(bald, TT_NEEDS_CLASSES,                                                                        \
+  X(entropy, TT_NEEDS_CLASSES, tt_clamp_to_zero(tt_entropy(o->classes, o->p, 1)),                  \
+    "of the mean probabilities (Shannon 1948)")                                                    \
+  X(bald, TT_NEEDS_CLASSES | TT_NEEDS_MEMBER_ENTROPY,                                              \
+    tt_clamp_to_zero(tt_entropy(o->classes, o->p, 1) - o->member_entropy),                         \
     "mutual information of label and member: entropy less the members' mean entropy "              \
     "(Houlsby et al. 2011)")                                                                       \
-  X(vote_entropy, TT_NEEDS_CLASSES | TT_NEEDS_MEMBERS,                                             \
+  X(vote_entropy, TT_NEEDS_CLASSES | TT_NEEDS_MEMBERS, tt_vote_entropy(o),                         \
     "entropy of the members' votes (Dagan & Engelson 1995)")                                       \
-  X(expected_improvement, TT_NEEDS_MEAN_STD | TT_NEEDS_BEST_LABEL,                                 \
+  X(expected_improvement, TT_NEEDS_MEAN_STD | TT_NEEDS_BEST_LABEL | TT_NEEDS_GOAL,                 \
+    tt_expected_improvement(sign * (o->mean - o->best), o->total),                                 \
     "over the best label so far, of a Gaussian with mean and total_std (Jones et al. 1998)")       \
-  X(confidence_bound, TT_NEEDS_MEAN_STD,                                                           \
+  X(confidence_bound, TT_NEEDS_MEAN_STD | TT_NEEDS_GOAL | TT_NEEDS_KAPPA,                          \
+    sign * o->mean + rule->kappa * o->total,                                                       \
     "mean + kappa total_std; minimize: -mean + kappa total_std (Cox & John 1992)")                 \
-  X(random, 0, "uniform in [0, 1), the same for every model: the baseline")
+  X(random, 0, (double)NAN, "uniform in [0, 1), the same for every model: the baseline")
 
 typedef enum tt_acquisition {
-#define X(name, needs, meaning) TT_ACQUISITION_##name,
+#define X(name, ...) TT_ACQUISITION_##name,
   TT_ACQUISITIONS(X)
 #undef X
       TT_ACQUISITION_COUNT
@@ -106,6 +120,77 @@ typedef struct tt_acquisition_settings {
   double floor, kappa;
 } tt_acquisition_settings;
 
+/* Entropy in nats of `classes` probabilities p[j * step]; 0 ln 0 = 0. */
+static inline double tt_entropy(int32_t classes, const double *p, int64_t step)
+{
+  double sum = 0.0;
+  for (int32_t j = 0; j < classes; j++)
+    if (!(p[j * step] <= 0.0)) sum -= p[j * step] * log(p[j * step]);
+  return sum;
+}
+
+/* Largest distance of a member from the mean. */
+static inline double tt_largest_distance(const tt_prediction_stats *o)
+{
+  double most = 0.0;
+  for (int64_t i = 0; i < o->members; i++) {
+    if (!(o->member_weight[i] > 0.0)) continue;
+    double d = fabs(o->member[i] - o->mean);
+    if (!(d <= most)) most = d; /* NaN too */
+  }
+  return most;
+}
+
+/* Largest sum of p_i ln(p_i / p) of a member. Where its p_i is above 0, so is the mean p. */
+static inline double tt_largest_kl_divergence(const tt_prediction_stats *o)
+{
+  double most = 0.0;
+  for (int64_t i = 0; i < o->members; i++) {
+    const double *member_p = o->member + i * o->classes;
+    double d = 0.0;
+    if (!(o->member_weight[i] > 0.0)) continue;
+    for (int32_t j = 0; j < o->classes; j++)
+      if (!(member_p[j] <= 0.0)) d += member_p[j] * log(member_p[j] / o->p[j]);
+    if (!(d <= most)) most = d;
+  }
+  return most;
+}
+
+/* The most probable class, of equal ones the first. */
+static inline int32_t tt_member_vote(const tt_prediction_stats *o, int64_t i)
+{
+  const double *member_p = o->member + i * o->classes;
+  int32_t vote = 0;
+  for (int32_t j = 1; j < o->classes; j++)
+    if (member_p[j] > member_p[vote]) vote = j;
+  return vote;
+}
+
+static inline double tt_vote_entropy(const tt_prediction_stats *o)
+{
+  double part[TT_MAX_CLASSES] = {0.0}, all = 0.0;
+  for (int64_t i = 0; i < o->members; i++) {
+    if (!(o->member_weight[i] > 0.0)) continue;
+    int32_t vote = tt_member_vote(o, i);
+    if (!isfinite(o->member[i * o->classes + vote])) return (double)NAN;
+    part[vote] += o->member_weight[i];
+    all += o->member_weight[i];
+  }
+  for (int32_t j = 0; j < o->classes; j++) part[j] /= all;
+  return tt_entropy(o->classes, part, 1);
+}
+
+static inline double tt_clamp_to_zero(double x) { return x < 0.0 ? 0.0 : x; }
+
+/* Mean of the positive part of a Gaussian with mean `gain`. */
+static inline double tt_expected_improvement(double gain, double sd)
+{
+  const double root2 = 1.4142135623730951, root2pi = 2.5066282746310002;
+  if (sd <= 0.0) return tt_clamp_to_zero(gain);
+  double z = gain / sd;
+  return tt_clamp_to_zero(gain * 0.5 * erfc(-z / root2) + sd * exp(-0.5 * z * z) / root2pi);
+}
+
 /* The score of one target; any row of the table but random, which asks nobody. May be NaN or
  * infinite where the opinion is. Scores that are 0 where members agree are never below 0. */
 double tt_acquisition_score(const tt_acquisition_settings *rule, const tt_prediction_stats *o);
@@ -125,8 +210,6 @@ double tt_reduce_ensemble_scores(tt_ensemble_reduction join, int64_t n, const do
 /* As a file holds it: not finite is -FLT_MAX, too large is FLT_MAX. */
 float tt_acquisition_score_to_float(double score);
 
-/* Entropy in nats of `classes` probabilities p[j * step]; 0 ln 0 = 0. */
-double tt_entropy(int32_t classes, const double *p, int64_t step);
 #ifdef __cplusplus
 }
 #endif

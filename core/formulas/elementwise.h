@@ -150,21 +150,23 @@ TT_HD float tt_box_muller(uint32_t a, uint32_t b, int second)
   return (float)(radius * wave);
 }
 
-/* name, y = f(x), dy/dx given x and y, source. NaN goes through all of them: x < 0 ? 0 : x, never
- * x > 0 ? x : 0, which would hide a diverged member. */
+/* name, y = f(x), dy/dx given x and y, whether dy/dx needs x (1) or y alone tells it (0), source.
+ * NaN goes through all of them: x < 0 ? 0 : x, never x > 0 ? x : 0, which would hide a diverged
+ * member. */
 #define TT_ACTIVATIONS(X)                                                                          \
-  X(identity, x, 1.0f, "")                                                                         \
-  X(relu, x<0.0f ? 0.0f : x, x> 0.0f ? 1.0f : 0.0f, "Nair & Hinton 2010")                          \
-  X(leaky_relu, x<0.0f ? 0.01f * x : x, x> 0.0f ? 1.0f : 0.01f, "Maas, Hannun & Ng 2013")          \
-  X(tanh, tt_tanhf(x), 1.0f - y * y, "LeCun et al. 1998")                                          \
-  X(sigmoid, tt_sigmoid(x), y *(1.0f - y), "Rumelhart, Hinton & Williams 1986")                    \
-  X(silu, x *tt_sigmoid(x), tt_sigmoid(x) * (1.0f + x - y), "Elfwing, Uchibe & Doya 2018")         \
-  X(gelu, x *tt_normal_cdf(x), tt_normal_cdf(x) + x * tt_normal_pdf(x), "Hendrycks & Gimpel 2016") \
-  X(softplus, tt_softplus(x), tt_sigmoid(x), "Dugas et al. 2001")                                  \
-  X(elu, x<0.0f ? tt_expf(x) - 1.0f : x, x> 0.0f ? 1.0f : y + 1.0f, "Clevert et al. 2016")
+  X(identity, x, 1.0f, 0, "")                                                                      \
+  X(relu, x<0.0f ? 0.0f : x, x> 0.0f ? 1.0f : 0.0f, 0, "Nair & Hinton 2010")                       \
+  X(leaky_relu, x<0.0f ? 0.01f * x : x, x> 0.0f ? 1.0f : 0.01f, 0, "Maas, Hannun & Ng 2013")       \
+  X(tanh, tt_tanhf(x), 1.0f - y * y, 0, "LeCun et al. 1998")                                       \
+  X(sigmoid, tt_sigmoid(x), y *(1.0f - y), 0, "Rumelhart, Hinton & Williams 1986")                 \
+  X(silu, x *tt_sigmoid(x), tt_sigmoid(x) * (1.0f + x - y), 1, "Elfwing, Uchibe & Doya 2018")      \
+  X(gelu, x *tt_normal_cdf(x), tt_normal_cdf(x) + x * tt_normal_pdf(x), 1,                         \
+    "Hendrycks & Gimpel 2016")                                                                     \
+  X(softplus, tt_softplus(x), tt_sigmoid(x), 1, "Dugas et al. 2001")                               \
+  X(elu, x<0.0f ? tt_expf(x) - 1.0f : x, x> 0.0f ? 1.0f : y + 1.0f, 0, "Clevert et al. 2016")
 
 typedef enum tt_activation {
-#define X(name, f, df, source) TT_ACT_##name,
+#define X(name, f, df, ...) TT_ACT_##name,
   TT_ACTIVATIONS(X)
 #undef X
       TT_ACT_COUNT
@@ -174,7 +176,7 @@ typedef enum tt_activation {
 TT_HD float tt_act(tt_activation a, float x)
 {
   switch (a) {
-#define X(name, f, df, source)                                                                     \
+#define X(name, f, df, ...)                                                                        \
   case TT_ACT_##name: return f;
     TT_ACTIVATIONS(X)
 #undef X
@@ -188,11 +190,23 @@ TT_HD float tt_act_grad(tt_activation a, float x, float y)
   (void)x;
   (void)y;
   switch (a) {
-#define X(name, f, df, source)                                                                     \
+#define X(name, f, df, ...)                                                                        \
   case TT_ACT_##name: return df;
     TT_ACTIVATIONS(X)
 #undef X
   default: return 1.0f;
+  }
+}
+
+/* 0 where y alone tells dy/dx: it is tt_act_grad(a, y, y) then. */
+TT_HD int tt_act_grad_needs_input(tt_activation a)
+{
+  switch (a) {
+#define X(name, f, df, needs_x, source)                                                            \
+  case TT_ACT_##name: return needs_x;
+    TT_ACTIVATIONS(X)
+#undef X
+  default: return 1;
   }
 }
 

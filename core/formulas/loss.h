@@ -6,11 +6,19 @@
 #define TT_LOSS_H
 #include "core/formulas/output.h"
 
+/* Parameters of losses: a row is a field of tt_loss_args and the option train.<name> it comes from
+ * (options.def).
+ * name, meaning */
+#define TT_LOSS_PARAMETERS(X)                                                                      \
+  X(variance_floor, "added to softplus(o1)")                                                       \
+  X(huber_delta, "where huber turns from a parabola into a line")                                  \
+  X(nll_beta, "power of the variance that weighs beta_nll")
+
 typedef struct tt_loss_args {
-  float variance_floor;  /* added to softplus(o1) */
+#define X(name, meaning) float name;
+  TT_LOSS_PARAMETERS(X)
+#undef X
   float inverse_targets; /* 1 / K: losses that average over targets multiply by it */
-  float huber_delta;     /* where huber turns from a parabola into a line */
-  float nll_beta;        /* power of the variance that weighs beta_nll */
 } tt_loss_args;
 
 /* What a network says about one target: o0 the mean, o1 the raw variance (0 where there is none).
@@ -19,6 +27,16 @@ typedef struct tt_loss_grad {
   float value, d0, d1; /* l, dl/do0, dl/do1 */
 } tt_loss_grad;
 
+/* What an ensemble predicts for one target as one: its mixture. The loss of it is in double, and
+ * for one member alone equal to that member's loss up to rounding. */
+typedef struct tt_ensemble_outputs {
+  int32_t n;                     /* levels */
+  const float *level;            /* [n] of quantile */
+  const double *mean, *variance; /* [q] of the mixture of the members' quantities (output.h) */
+  double y, inverse_targets;
+  tt_loss_args args;
+} tt_ensemble_outputs;
+
 /* (o0 - y)^2 / K, as torch.nn.MSELoss. */
 TT_HD tt_loss_grad tt_loss_mse(float o0, float o1, float y, tt_loss_args a)
 {
@@ -26,6 +44,12 @@ TT_HD tt_loss_grad tt_loss_mse(float o0, float o1, float y, tt_loss_args a)
   tt_loss_grad g = {e * e * a.inverse_targets, 2.0f * e * a.inverse_targets, 0.0f};
   (void)o1;
   return g;
+}
+
+TT_HD double tt_ensemble_mse(const tt_ensemble_outputs *v)
+{
+  double e = v->mean[0] - v->y;
+  return e * e * v->inverse_targets;
 }
 
 /* |o0 - y| / K, as torch.nn.L1Loss. */
@@ -38,6 +62,11 @@ TT_HD tt_loss_grad tt_loss_mae(float o0, float o1, float y, tt_loss_args a)
   return g;
 }
 
+TT_HD double tt_ensemble_mae(const tt_ensemble_outputs *v)
+{
+  return fabs(v->mean[0] - v->y) * v->inverse_targets;
+}
+
 /* e^2 / 2 near 0, delta (|e| - delta / 2) beyond delta, over K, as torch.nn.HuberLoss. */
 TT_HD tt_loss_grad tt_loss_huber(float o0, float o1, float y, tt_loss_args a)
 {
@@ -46,6 +75,13 @@ TT_HD tt_loss_grad tt_loss_huber(float o0, float o1, float y, tt_loss_args a)
   tt_loss_grad g = {cut * (e - 0.5f * cut) * a.inverse_targets, cut * a.inverse_targets, 0.0f};
   (void)o1;
   return g;
+}
+
+TT_HD double tt_ensemble_huber(const tt_ensemble_outputs *v)
+{
+  double e = fabs(v->mean[0] - v->y), delta = (double)v->args.huber_delta;
+  double cut = e > delta ? delta : e;
+  return cut * (e - 0.5 * cut) * v->inverse_targets;
 }
 
 /* ln(v) / 2 + (y - o0)^2 / (2 v) with v = softplus(o1) + floor, without the constant ln(2 pi) / 2,
@@ -60,6 +96,12 @@ TT_HD tt_loss_grad tt_loss_gaussian_nll(float o0, float o1, float y, tt_loss_arg
   return g;
 }
 
+TT_HD double tt_ensemble_gaussian_nll(const tt_ensemble_outputs *v)
+{
+  double e = v->mean[0] - v->y;
+  return 0.5 * (log(v->variance[0]) + e * e / v->variance[0]);
+}
+
 /* gaussian_nll times v^beta, which counts as a constant in the gradient. Seitzer et al. 2022. */
 TT_HD tt_loss_grad tt_loss_beta_nll(float o0, float o1, float y, tt_loss_args a)
 {
@@ -69,6 +111,11 @@ TT_HD tt_loss_grad tt_loss_beta_nll(float o0, float o1, float y, tt_loss_args a)
   g.d0 *= w;
   g.d1 *= w;
   return g;
+}
+
+TT_HD double tt_ensemble_beta_nll(const tt_ensemble_outputs *v)
+{
+  return tt_ensemble_gaussian_nll(v) * pow(v->variance[0], (double)v->args.nll_beta);
 }
 
 /* e^o0 - y o0, without ln(y!), summed over targets, as torch.nn.PoissonNLLLoss. */
@@ -81,6 +128,11 @@ TT_HD tt_loss_grad tt_loss_poisson(float o0, float o1, float y, tt_loss_args a)
   return g;
 }
 
+TT_HD double tt_ensemble_poisson(const tt_ensemble_outputs *v)
+{
+  return v->mean[0] - v->y * log(v->mean[0]);
+}
+
 /* -y ln p - (1 - y) ln(1 - p) with p = sigmoid(o0), y in [0, 1], summed over targets; as
  * torch.nn.BCEWithLogitsLoss. */
 TT_HD tt_loss_grad tt_loss_bce(float o0, float o1, float y, tt_loss_args a)
@@ -89,6 +141,16 @@ TT_HD tt_loss_grad tt_loss_bce(float o0, float o1, float y, tt_loss_args a)
   (void)o1;
   (void)a;
   return g;
+}
+
+/* A label of 0 or 1 does not ask for the other's logarithm. A probability that single precision
+ * rounds to 1 lies within 2^-25 of it: one row that is wrong must not cost infinitely much. */
+TT_HD double tt_ensemble_bce(const tt_ensemble_outputs *v)
+{
+  double p = v->mean[0], loss = 0.0;
+  if (v->y > 0.0) loss -= v->y * log(p);
+  if (v->y < 1.0) loss -= (1.0 - v->y) * log1p(-fmin(p, 1.0 - 0x1p-25));
+  return loss;
 }
 
 /* Losses that need all outputs of a target at once: o[j * step], and d[j * step] for the gradient
@@ -115,6 +177,16 @@ TT_HD float tt_loss_quantile(const tt_loss_sample *w, tt_loss_args a)
   return sum * inverse_targets;
 }
 
+TT_HD double tt_ensemble_quantile(const tt_ensemble_outputs *v)
+{
+  double sum = 0.0;
+  for (int32_t j = 0; j < v->n; j++) {
+    double e = v->y - v->mean[j], t = (double)v->level[j];
+    sum += (e < 0.0 ? t - 1.0 : t) * e;
+  }
+  return sum * v->inverse_targets / (double)v->n;
+}
+
 /* -ln softmax(o)[y], y a class number, summed over targets; as torch.nn.CrossEntropyLoss. */
 TT_HD float tt_loss_cross_entropy(const tt_loss_sample *w, tt_loss_args a)
 {
@@ -135,7 +207,13 @@ TT_HD float tt_loss_cross_entropy(const tt_loss_sample *w, tt_loss_args a)
   return value + finite;
 }
 
-/* name, output it needs, source. Losses of one or two outputs a target, then those of more. */
+TT_HD double tt_ensemble_cross_entropy(const tt_ensemble_outputs *v)
+{
+  return -log(v->mean[(int32_t)v->y]);
+}
+
+/* name, output it needs, source; the functions are tt_loss_<name>, and tt_ensemble_<name> of an
+ * ensemble that predicts as one. Losses of one or two outputs a target, then those of more. */
 #define TT_TWO_OUTPUT_LOSSES(X)                                                                    \
   X(mse, mean, "Gauss 1809")                                                                       \
   X(gaussian_nll, mean_variance, "Nix & Weigend 1994")                                             \
@@ -189,6 +267,18 @@ TT_HD tt_loss_grad tt_loss_two_outputs(tt_loss kind, float o0, float o1, float y
     TT_TWO_OUTPUT_LOSSES(X)
 #undef X
   default: return none;
+  }
+}
+
+/* Loss of an ensemble, of any loss. */
+TT_HD double tt_ensemble_loss_target(tt_loss kind, const tt_ensemble_outputs *v)
+{
+  switch (kind) {
+#define X(name, output, source)                                                                    \
+  case TT_LOSS_##name: return tt_ensemble_##name(v);
+    TT_LOSSES(X)
+#undef X
+  default: return 0.0;
   }
 }
 

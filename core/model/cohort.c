@@ -18,10 +18,11 @@ tt_state_shape tt_cohort_state_shape(const tt_cohort *c)
 
 tt_loss_args tt_cohort_loss_args(const tt_cohort *c)
 {
-  return (tt_loss_args){.variance_floor = c->variance_floor,
-                        .inverse_targets = 1.0f / (float)c->model.targets,
-                        .huber_delta = c->huber_delta,
-                        .nll_beta = c->nll_beta};
+  return (tt_loss_args){
+#define X(name, meaning) .name = c->name,
+      TT_LOSS_PARAMETERS(X)
+#undef X
+          .inverse_targets = 1.0f / (float)c->model.targets};
 }
 
 static const char *model_needs_layered(const tt_model *m)

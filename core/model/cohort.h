@@ -34,7 +34,9 @@ typedef struct tt_cohort {
   tt_model model;
   tt_init init;
   tt_loss loss;
-  float variance_floor, huber_delta, nll_beta;
+#define X(name, meaning) float name;
+  TT_LOSS_PARAMETERS(X)
+#undef X
   tt_optimizer optimizer;
   int nesterov;
   tt_schedule schedule;

@@ -223,9 +223,9 @@ static tt_err set_options(const cohort_builder *k, int64_t i, tt_cohort *c)
   const tt_ensemble_config *own = &k->cfg->ensemble[i];
   c->init = (tt_init)own->model_init;
   c->loss = (tt_loss)own->train_loss;
-  c->variance_floor = (float)own->train_variance_floor;
-  c->huber_delta = (float)own->train_huber_delta;
-  c->nll_beta = (float)own->train_nll_beta;
+#define X(name, meaning) c->name = (float)own->train_##name;
+  TT_LOSS_PARAMETERS(X)
+#undef X
   c->optimizer = (tt_optimizer)own->train_optimizer;
   c->nesterov = own->train_nesterov;
   c->schedule = (tt_schedule)own->train_schedule;

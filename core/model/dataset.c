@@ -85,6 +85,14 @@ void tt_scaler_free(tt_scaler *s)
   tt_free(s->y_scale);
 }
 
+void tt_scaler_normalize_inputs(const tt_scaler *s, int64_t rows, const double *raw, float *x)
+{
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t i = 0; i < s->inputs; i++)
+      x[r * s->inputs + i] =
+          (float)tt_normalize_value(raw[r * s->inputs + i], s->x_mean[i], s->x_scale[i]);
+}
+
 static tt_err allocate(tt_dataset *d, int weighted)
 {
   TT_TRY(TT_ALLOC(d->x, d->rows * d->inputs));

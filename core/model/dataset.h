@@ -19,8 +19,7 @@ typedef struct tt_columns {
 } tt_columns;
 
 /* user value = normalised value * scale + mean, per column; in double, from the training rows:
- * mean over rows, scale = population standard deviation (1 where that is 0). With
- * normalize: none, mean 0 and scale 1. */
+ * data.normalize (core/formulas/normalization.h). */
 typedef struct tt_scaler {
   int64_t inputs, targets;
   double *x_mean, *x_scale; /* [D] */
@@ -55,6 +54,8 @@ void tt_columns_free(tt_columns *c);
 tt_err tt_scaler_create(int64_t inputs, int64_t targets, tt_scaler *out);
 tt_err tt_scaler_copy(const tt_scaler *from, tt_scaler *out);
 void tt_scaler_free(tt_scaler *s);
+/* x [rows][D] normalised, rounded to float after the arithmetic in double. */
+void tt_scaler_normalize_inputs(const tt_scaler *s, int64_t rows, const double *raw, float *x);
 
 /* Fill split[N] with exact fractions of a random order: round(fraction * rows) rows to training,
  * then validation, then test; the rest is unused. Depends on (seed, rows) alone.

@@ -212,7 +212,7 @@ __device__ __forceinline__ void tt_block_apply_activation(tt_activation kind, fl
                                                           float *slope, int count)
 {
   switch (kind) {
-#define X(name, f, df, source)                                                                     \
+#define X(name, f, df, ...)                                                                        \
   case TT_ACT_##name: tt_block_apply_activation_as<TT_ACT_##name>(z, slope, count); break;
     TT_ACTIVATIONS(X)
 #undef X
@@ -223,7 +223,7 @@ __device__ __forceinline__ void tt_block_apply_activation(tt_activation kind, fl
 __device__ __forceinline__ void tt_block_output_to_slope(tt_activation kind, float *y, int count)
 {
   switch (kind) {
-#define X(name, f, df, source)                                                                     \
+#define X(name, f, df, ...)                                                                        \
   case TT_ACT_##name: tt_block_output_to_slope_as<TT_ACT_##name>(y, count); break;
     TT_ACTIVATIONS(X)
 #undef X

@@ -33,19 +33,6 @@ static const struct tile {
 } tiles[TT_BLOCK_TILE_COUNT] = {{1, 1, 120},   {4, 4, 120},   {8, 4, 128},  {8, 8, 168},
                                 {32, 16, 128}, {32, 32, 128}, {32, 64, 200}};
 
-int tt_block_stores_slope(tt_activation a)
-{
-  switch (a) {
-  case TT_ACT_identity:
-  case TT_ACT_relu:
-  case TT_ACT_leaky_relu:
-  case TT_ACT_tanh:
-  case TT_ACT_sigmoid:
-  case TT_ACT_elu: return 0;
-  default: return 1;
-  }
-}
-
 static int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t ceil_div(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
@@ -91,7 +78,7 @@ static footprint footprint_of(const tt_cohort *c, tt_precision precision)
   footprint s = {0, input_stride(m->inputs, precision) + m->targets + 2};
   for (int l = 0; l < m->layers; l++) {
     const tt_layer *layer = &m->layer[l];
-    int keeps = l < m->layers - 1 && tt_block_stores_slope(layer->activation);
+    int keeps = l < m->layers - 1 && tt_act_grad_needs_input(layer->activation);
     s.params += round_up(layer->out * padded_stride(layer->in), 4) + round_up(layer->out, 4);
     s.row += padded_stride(layer->out) * (keeps ? 2 : 1);
   }
@@ -355,7 +342,7 @@ static int make_plan(const tt_cohort *c, int slots, tt_precision precision, int6
   tt_block_plan p = {.slots = slots,
                      .precision = (int32_t)precision,
                      .layers = m->layers,
-                     .stores_slope = tt_block_stores_slope(m->layer[0].activation)};
+                     .stores_slope = tt_act_grad_needs_input(m->layer[0].activation)};
   assign_param_offsets(m, &p);
   for (int64_t n = ceil_div(c->batch_size, TT_BLOCK_MAX_ROWS); previous > TT_BLOCK_TILE_ROWS; n++) {
     int64_t rows = round_up(ceil_div(c->batch_size, n), TT_BLOCK_TILE_ROWS);

@@ -67,9 +67,6 @@ typedef struct tt_block_plan {
   int32_t precision; /* tt_precision of the kernel; fp32 where no layer is of use for more */
 } tt_block_plan;
 
-/* 1 if dy/dx of an activation needs x; 0 if y says enough: tt_act_grad(a, y, y) is it then. */
-int tt_block_stores_slope(tt_activation a);
-
 /* Floats of device memory one block needs for what does not fit: [scratch]. */
 TT_HD int64_t tt_block_scratch_floats(const tt_block_plan *p)
 {

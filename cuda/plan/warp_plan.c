@@ -84,7 +84,7 @@ int tt_warp_plan_make(const tt_cohort *c, tt_precision precision, int64_t shared
                     .slots = tt_optimizer_slots(c->optimizer),
                     .layers = m->layers,
                     .lr_varies = tt_cohort_lr_varies(c),
-                    .stores_slope = tt_block_stores_slope(m->layer[0].activation)};
+                    .stores_slope = tt_act_grad_needs_input(m->layer[0].activation)};
   assign_param_offsets(m, &p);
   assign_offsets(m, TT_WARP_MAX_ROWS, &p);
   if (c->batch_size <= TT_WARP_LANES || TT_WARPS_PER_MULTIPROCESSOR * p.bytes > shared_bytes)

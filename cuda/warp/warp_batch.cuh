@@ -120,7 +120,7 @@ __device__ __forceinline__ void tt_warp_apply_activation(tt_activation kind,
                                                          tt_warp_values<N> (&z)[T], float *slope)
 {
   switch (kind) {
-#define X(name, f, df, source)                                                                     \
+#define X(name, f, df, ...)                                                                        \
   case TT_ACT_##name: tt_warp_apply_activation_as<TT_ACT_##name, N, T>(z, slope); break;
     TT_ACTIVATIONS(X)
 #undef X
@@ -221,7 +221,7 @@ __device__ __forceinline__ void tt_warp_load_slopes(const tt_warp_args &a, const
   for (int t = 0; t < T; t++) h[t] = tt_warp_load_values<N>(from + t * tt_warp_layout<N>::LD);
   if (a.plan.stores_slope) return;
   switch (a.view.activation) {
-#define X(name, f, df, source)                                                                     \
+#define X(name, f, df, ...)                                                                        \
   case TT_ACT_##name: tt_warp_output_to_slope_as<TT_ACT_##name, N, T>(h); break;
     TT_ACTIVATIONS(X)
 #undef X

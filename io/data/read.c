@@ -254,8 +254,7 @@ static sums sum_blocks(const loader *l, const sample_array *p, const sums *all, 
   return s;
 }
 
-/* A column without a label keeps mean 0 and scale 1; a constant one has exactly its value as mean,
- * which a rounded sum would miss, and scale 1. */
+/* A constant column has exactly its value as mean, which a rounded sum would miss. */
 static void compute_means(const loader *l, const sample_array *p, const sums *all, double *mean)
 {
   for (int64_t k = 0; k < p->columns; k++) {
@@ -264,12 +263,14 @@ static void compute_means(const loader *l, const sample_array *p, const sums *al
   }
 }
 
-static tt_err compute_scales(const loader *l, const sample_array *p, const sums *all,
-                             const double *mean, double *scale)
+/* mean[columns]: of the columns, then their offset. */
+static tt_err fit_columns(const loader *l, const sample_array *p, const sums *all, tt_normalize by,
+                          double *mean, double *scale)
 {
   for (int64_t k = 0; k < p->columns; k++) {
     sums s = sum_blocks(l, p, all, k);
-    scale[k] = s.rows == 0 || s.low == s.high ? 1 : sqrt(s.squares / s.rows);
+    const tt_column_stats stats = {s.rows, mean[k], sqrt(s.squares / s.rows), s.low, s.high};
+    tt_normalize_fit(by, &stats, &mean[k], &scale[k]);
     if (!isfinite(mean[k]) || !isfinite(scale[k]) || scale[k] == 0)
       return TT_FAIL(DATA,
                      "%s: dataset '%s', column %" PRId64 ": mean %g, scale %g: values from %g to "
@@ -280,7 +281,7 @@ static tt_err compute_scales(const loader *l, const sample_array *p, const sums 
 }
 
 /* Collective. */
-static tt_err moments(loader *l, const sample_array *p, double *mean, double *scale)
+static tt_err fit(loader *l, const sample_array *p, tt_normalize by, double *mean, double *scale)
 {
   sums *mine = NULL, *all = NULL;
   tt_err e = TT_ALLOC(mine, l->block.count * p->columns);
@@ -290,7 +291,7 @@ static tt_err moments(loader *l, const sample_array *p, double *mean, double *sc
     gather_sums(l, p, NULL, mine, all);
     compute_means(l, p, all, mean);
     gather_sums(l, p, mean, mine, all);
-    e = tt_agree(l->comm, compute_scales(l, p, all, mean, scale));
+    e = tt_agree(l->comm, fit_columns(l, p, all, by, mean, scale));
   }
   tt_free(mine);
   tt_free(all);
@@ -302,15 +303,13 @@ static tt_err moments(loader *l, const sample_array *p, double *mean, double *sc
 static tt_err compute_scaler(loader *l, double *weight_mean)
 {
   tt_scaler *s = &l->d->scaler;
+  const tt_normalize by = (tt_normalize)l->cfg->data_normalize;
   double unused = 1;
-  tt_err e = TT_OK;
-  if (l->cfg->data_normalize == TT_NORMALIZE_standard) {
-    e = moments(l, &l->x, s->x_mean, s->x_scale);
-    if (!e) e = moments(l, &l->y, s->y_mean, s->y_scale);
-  }
+  tt_err e = fit(l, &l->x, by, s->x_mean, s->x_scale);
+  if (!e) e = fit(l, &l->y, by, s->y_mean, s->y_scale);
   for (int64_t k = 0; k < s->targets; k++)
     if (tt_label_rule_is_raw(&l->label[k])) s->y_mean[k] = 0, s->y_scale[k] = 1;
-  if (!e && l->d->weight) e = moments(l, &l->w, weight_mean, &unused);
+  if (!e && l->d->weight) e = fit(l, &l->w, TT_NORMALIZE_standard, weight_mean, &unused);
   if (!e && l->d->weight && *weight_mean <= 0)
     e = TT_FAIL(DATA, "%s: dataset '%s' (weights) is zero on all training rows", l->file,
                 l->w.path);
@@ -325,7 +324,7 @@ static tt_err normalise_local(const loader *l, sample_array *p, const double *me
 {
   for (int64_t i = 0; i < l->count * p->columns; i++) {
     int64_t k = i % p->columns;
-    p->normalised[i] = (float)((p->own[i] - mean[k]) / scale[k]);
+    p->normalised[i] = (float)tt_normalize_value(p->own[i], mean[k], scale[k]);
     if (isinf(p->normalised[i]))
       return bad_value(l, p, names, i, "too large for single precision; use other units");
   }

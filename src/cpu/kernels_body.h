@@ -206,7 +206,7 @@ static void weight_gradient(int64_t out, int64_t in, const float *d, const float
     row_sums(out - o < TT_LANES ? out - o : TT_LANES, d + o * ld, gb + o, ld, n);
 }
 
-#define X(name, f, df, source)                                                                     \
+#define X(name, f, df, ...)                                                                        \
   static void value_and_gradient_##name(int64_t count, float *restrict z, float *restrict y)       \
   {                                                                                                \
     for (int64_t i = 0; i < count; i++) {                                                          \
@@ -225,7 +225,7 @@ TT_ACTIVATIONS(X)
 static void activate(tt_activation kind, int64_t count, float *z, float *y, int gradient)
 {
   switch (kind) {
-#define X(name, f, df, source)                                                                     \
+#define X(name, f, df, ...)                                                                        \
   case TT_ACT_##name:                                                                              \
     if (gradient)                                                                                  \
       value_and_gradient_##name(count, z, y);                                                      \

@@ -23,15 +23,6 @@ tt_err tt_normalize_check_columns_local(const tt_trained_ensemble *c, const char
   return TT_OK;
 }
 
-void tt_normalize_local(const tt_trained_ensemble *c, int64_t rows, const double *raw, float *x)
-{
-  int64_t columns = c->model.inputs;
-  for (int64_t r = 0; r < rows; r++)
-    for (int64_t i = 0; i < columns; i++)
-      x[r * columns + i] =
-          (float)((raw[r * columns + i] - c->scaler.x_mean[i]) / c->scaler.x_scale[i]);
-}
-
 tt_err tt_normalize_checked_local(const tt_trained_ensemble *c, const char *file,
                                   const char *dataset, int64_t first, int64_t rows,
                                   const double *raw, float *x)
@@ -46,6 +37,6 @@ tt_err tt_normalize_checked_local(const tt_trained_ensemble *c, const char *file
                        " (%s) is %g; inputs must be finite",
                        file, dataset, first + r, i, c->input.name[i], v);
     }
-  tt_normalize_local(c, rows, raw, x);
+  tt_scaler_normalize_inputs(&c->scaler, rows, raw, x);
   return TT_OK;
 }

@@ -15,7 +15,4 @@ tt_err tt_normalize_check_columns_local(const tt_trained_ensemble *c, const char
 tt_err tt_normalize_checked_local(const tt_trained_ensemble *c, const char *file,
                                   const char *dataset, int64_t first, int64_t rows,
                                   const double *raw, float *x);
-
-/* The same of values that are known to be finite. */
-void tt_normalize_local(const tt_trained_ensemble *c, int64_t rows, const double *raw, float *x);
 #endif

@@ -26,7 +26,7 @@ tt_column_scale tt_column_scale_of(const tt_trained_ensemble *m, int64_t column)
 
 double tt_denormalize_mean(const tt_column_scale *s, double mean)
 {
-  return mean * s->scale + s->mean;
+  return tt_denormalize_value(mean, s->mean, s->scale);
 }
 
 double tt_denormalize_variance(const tt_column_scale *s, double variance)

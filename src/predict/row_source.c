@@ -22,8 +22,8 @@ tt_err tt_split_rows_read_local(void *from, int64_t first, int64_t count, float 
     int64_t r = s->row[first + i];
     memcpy(x + i * d->inputs, d->x + r * d->inputs, (size_t)d->inputs * sizeof *x);
     for (int64_t t = 0; t < d->targets; t++)
-      y[i * d->targets + t] =
-          (double)d->y[r * d->targets + t] * d->scaler.y_scale[t] + d->scaler.y_mean[t];
+      y[i * d->targets + t] = tt_denormalize_value((double)d->y[r * d->targets + t],
+                                                   d->scaler.y_mean[t], d->scaler.y_scale[t]);
   }
   return TT_OK;
 }

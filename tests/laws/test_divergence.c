@@ -215,7 +215,8 @@ TT_TEST (the_status_freezes_a_member) {
 /* What a network that overflowed says must not pass for a loss. */
 TT_TEST (a_loss_of_infinite_outputs_is_not_finite) {
   const float bad[] = {INFINITY, -INFINITY, NAN}, level[] = {0.1f, 0.5f, 0.9f};
-  const tt_loss_args args = {1e-6f, 1.0f, 1.0f, 0.5f};
+  const tt_loss_args args = {
+      .variance_floor = 1e-6f, .inverse_targets = 1.0f, .huber_delta = 1.0f, .nll_beta = 0.5f};
   for (int l = 0; l < TT_LOSS_COUNT; l++)
     for (int i = 0; i < 3; i++)
       for (int which = 1; which < 8; which++) {

@@ -81,7 +81,7 @@ static tt_err check_ensemble_local(const tt_pool_scorer *j, const scored_ensembl
     if (!isfinite(j->s->best[s->e->column[k]]))
       return TT_FAIL(DATA, "score.acquisition: %s: target '%s' has no label yet to be better than",
                      by, s->m->target.name[s->e->column[k]]);
-  if (j->rule.by == TT_ACQUISITION_random) return TT_OK;
+  if (!tt_acquisition_needs(j->rule.by)) return TT_OK;
   for (int64_t i = s->e->first; i < s->e->first + s->e->members; i++)
     if (s->m->weight[i] > 0.0) return TT_OK;
   return TT_FAIL(DIVERGED, "all %" PRId64 " members of ensemble '%s' diverged: nobody can score",
@@ -269,7 +269,7 @@ static void hear_classes(const tt_pool_scorer *j, const scored_ensemble *s, int6
     p[1] = mean[0];
     o->p = p;
   }
-  if (j->rule.by == TT_ACQUISITION_bald)
+  if (tt_acquisition_needs(j->rule.by) & TT_NEEDS_MEMBER_ENTROPY)
     o->member_entropy = tt_mean_member_entropy(s->m, s->e, k, r, rows, mean, members);
 }
 
@@ -293,7 +293,7 @@ static double target_score(tt_pool_scorer *j, const scored_ensemble *s, int64_t 
     o.aleatoric = at.aleatoric * u->scale;
     o.epistemic = at.epistemic * u->scale;
   }
-  if (j->rule.by == TT_ACQUISITION_random) return 0.0;
+  if (!tt_acquisition_needs(j->rule.by)) return 0.0;
   int32_t classes = m->levels > 2 ? m->levels : 2;
   if (tt_output_is_class(m->output))
     hear_classes(j, s, k, r, q->moments->rows, mean, member_scratch, &o);
@@ -316,7 +316,7 @@ static void score_row(tt_pool_scorer *j, int64_t row, int64_t r, tt_partial_sum 
         tt_reduce_target_scores((tt_target_reduction)cfg->score_target_reduction, s->e->targets,
                                 target, cfg->score_target_weights.value);
   }
-  if (j->rule.by == TT_ACQUISITION_random)
+  if (!tt_acquisition_needs(j->rule.by))
     for (int64_t e = 0; e < j->ensembles; e++)
       member_entropy[e] = tt_acquisition_random_score((uint64_t)cfg->run_seed, j->s->round, row);
 }

@@ -128,7 +128,7 @@ static tt_err score_piece_local(scoring *w, int64_t row, int64_t rows)
   int64_t first = tt_pool_first(w->s->pool) + row;
   if (rows == 0) return TT_OK;
   TT_TRY(tt_pool_read_local(w->s->pool, first, rows, w->raw));
-  tt_normalize_local(w->s->model->at[0], rows, w->raw, w->x);
+  tt_scaler_normalize_inputs(&w->s->model->at[0]->scaler, rows, w->raw, w->x);
   mark_candidates_local(w, first, rows);
   TT_TRY(tt_pool_scorer_score_local(w->scorer, first, rows, w->x, w->skip, w->score,
                                     w->partial_sums, &w->score_largest));

@@ -46,13 +46,6 @@ static int64_t prefilter_size(const tt_select_args *s, int64_t max_queries)
   return m > max_queries ? m : max_queries;
 }
 
-static void normalise(const tt_scaler *s, const double *x, int64_t rows, float *out)
-{
-  for (int64_t i = 0; i < rows; i++)
-    for (int64_t d = 0; d < s->inputs; d++)
-      out[i * s->inputs + d] = (float)((x[i * s->inputs + d] - s->x_mean[d]) / s->x_scale[d]);
-}
-
 /* ---- this rank's part of the list ---- */
 
 static tt_err read_part_local(diverse_batch *f, int64_t rows_at_once, double *piece, int64_t *row,
@@ -63,7 +56,7 @@ static tt_err read_part_local(diverse_batch *f, int64_t rows_at_once, double *pi
     n = f->my_candidates.count - at < rows_at_once ? f->my_candidates.count - at : rows_at_once;
     for (int64_t i = 0; i < n; i++) row[i] = f->item[f->my_candidates.first + at + i].row;
     TT_TRY(tt_pool_read_rows_local(f->k->s->pool, row, n, piece, NULL));
-    normalise(scaler, piece, n, x);
+    tt_scaler_normalize_inputs(scaler, n, piece, x);
     tt_k_center_load(&f->my_candidates, at, n, x);
     tt_watchdog_heartbeat_local("select");
   }
@@ -132,7 +125,7 @@ static tt_err add_centres(diverse_batch *f, const double *x, int64_t count)
   tt_err e = TT_OK;
   for (int64_t at = 0, n = 0; at < count && !e; at += n) {
     n = count - at < CENTRE_BLOCK ? count - at : CENTRE_BLOCK;
-    normalise(f->k->s->scaler, x + at * width, n, f->centre);
+    tt_scaler_normalize_inputs(f->k->s->scaler, n, x + at * width, f->centre);
     tt_k_center_add_centres(&f->my_candidates, f->centre, n);
     f->has_centre = 1;
     tt_watchdog_heartbeat_local("select");
@@ -192,9 +185,10 @@ static void free_batch(diverse_batch *f)
   tt_k_center_free(&f->my_candidates);
 }
 
-tt_err tt_select_diverse(tt_selector *k, int64_t list, int64_t max_queries)
+/* At most max_queries candidates that are far from each other. */
+static tt_err select_diverse(tt_selector *k, int64_t list, int64_t max_queries, int by_penalty)
 {
-  diverse_batch f = {.k = k, .by_penalty = k->s->cfg->select_method == TT_SELECT_penalty};
+  diverse_batch f = {.k = k, .by_penalty = by_penalty};
   tt_ranking ranking = {.list = list, .key = tt_score_key, .s = k->s};
   tt_top_k_item *selected_items = NULL;
   int64_t count = 0;
@@ -215,4 +209,14 @@ tt_err tt_select_diverse(tt_selector *k, int64_t list, int64_t max_queries)
   tt_free(selected_items);
   free_batch(&f);
   return e;
+}
+
+tt_err tt_select_kcenter(tt_selector *k, int64_t list, int64_t max_queries)
+{
+  return select_diverse(k, list, max_queries, 0);
+}
+
+tt_err tt_select_penalty(tt_selector *k, int64_t list, int64_t max_queries)
+{
+  return select_diverse(k, list, max_queries, 1);
 }

@@ -29,12 +29,12 @@ static tt_err select_top_k(tt_selector *k, const tt_ranking *ranking, int64_t ma
   return e;
 }
 
-static tt_err select_top(tt_selector *k, int64_t list, int64_t max_queries)
+tt_err tt_select_top(tt_selector *k, int64_t list, int64_t max_queries)
 {
   return select_top_k(k, &(tt_ranking){.list = list, .key = tt_score_key, .s = k->s}, max_queries);
 }
 
-static tt_err select_stochastic(tt_selector *k, int64_t list, int64_t max_queries)
+tt_err tt_select_stochastic(tt_selector *k, int64_t list, int64_t max_queries)
 {
   double median = 0.0;
   tt_err e = tt_selector_median(k, list, &median);
@@ -50,10 +50,10 @@ static tt_err select_stochastic(tt_selector *k, int64_t list, int64_t max_querie
 static tt_err select_by_method(tt_selector *k, int64_t list, int64_t max_queries)
 {
   switch ((tt_select_method)k->s->cfg->select_method) {
-  case TT_SELECT_top: return select_top(k, list, max_queries);
-  case TT_SELECT_stochastic: return select_stochastic(k, list, max_queries);
-  case TT_SELECT_kcenter:
-  case TT_SELECT_penalty: return tt_select_diverse(k, list, max_queries);
+#define X(name, options)                                                                           \
+  case TT_SELECT_##name: return tt_select_##name(k, list, max_queries);
+    TT_SELECTS(X)
+#undef X
   case TT_SELECT_COUNT: break;
   }
   return TT_FAIL(INTERNAL, "select.method %d", (int)k->s->cfg->select_method);

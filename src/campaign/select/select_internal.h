@@ -53,8 +53,10 @@ uint64_t tt_score_key(const tt_ranking *w, int64_t row, float list_score);
 /* Append to what is chosen; `count` must have room. Errors: none, local. */
 void tt_selector_add_local(tt_selector *k, const tt_top_k_item *item, int64_t count);
 
-/* At most `most` that are far from each other: select.method kcenter or penalty. */
-tt_err tt_select_diverse(tt_selector *k, int64_t list, int64_t max_rows);
+/* The methods: append at most max_rows candidates, chosen by the scores of `list`. */
+#define X(name, options) tt_err tt_select_##name(tt_selector *k, int64_t list, int64_t max_rows);
+TT_SELECTS(X)
+#undef X
 
 /* x [count][D] of candidates in any order, in the user's units, on all ranks. */
 tt_err tt_selector_read_inputs(tt_selector *k, const tt_top_k_item *item, int64_t count, double *x);

@@ -83,7 +83,7 @@ static void work_out(const tt_score_pool_args *what, int64_t rows, int64_t block
   TT_CHECK_OK(TT_ALLOC(w->score, w->lists * rows));
   for (int64_t at = 0; at < rows; at += PIECE) {
     int64_t n = rows - at < PIECE ? rows - at : PIECE;
-    tt_normalize_local(what->model->at[0], n, raw + at * D, x);
+    tt_scaler_normalize_inputs(&what->model->at[0]->scaler, n, raw + at * D, x);
     for (int64_t r = 0; r < n; r++) {
       skip[r] = (at + r) % 10 == 0 || tt_is_row_used(what->used_rows, FIRST + at + r);
       w->round.pool += !skip[r];

@@ -105,7 +105,7 @@ TT_TEST (every_score_of_every_output_is_its_plain_formula) {
   for (int out = 0; out < TT_OUTPUT_COUNT; out++) {
     tt_trained_ensembles m = model_of((tt_output)out);
     said s = {.rows = N};
-    tt_normalize_local(m.at[0], N, raw, x);
+    tt_scaler_normalize_inputs(&m.at[0]->scaler, N, raw, x);
     for (int i = 0; i < 2; i++) {
       TT_CHECK_OK(
           TT_ALLOC(s.members[i], m.at[i]->members * 2 * tt_trained_ensemble_width(m.at[i]) * N));
