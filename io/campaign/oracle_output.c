@@ -175,7 +175,7 @@ tt_err tt_output_header_read_local(const char *file, tt_columns *target)
   struct stat is;
   if (stat(file, &is)) return TT_FAIL(NOINPUT, "%s: %s", file, strerror(errno));
   TT_TRY(tt_alloc_bytes(&text, is.st_size + 1, 1, file));
-  tt_err e = tt_file_read_text_local(file, text, is.st_size + 1);
+  tt_err e = tt_file_read_text(file, text, is.st_size + 1);
   if (!e && is.st_size && text[is.st_size - 1] == '\n') text[is.st_size - 1] = '\0';
   if (!e) e = parse_header(file, text, target);
   tt_free(text);

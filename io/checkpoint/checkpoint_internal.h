@@ -10,7 +10,7 @@
 /* File of a generation: "<directory>/ckpt-gNNNNNN.h5". Local. Errors: CANTCREAT (too long). */
 tt_err tt_ckpt_file_path_local(const char *directory, int64_t generation, char path[TT_PATH_MAX]);
 
-/* Generations in the directory, newest first; none if the directory is not there.
+/* Generations in the directory, ascending; none if the directory is not there.
  * *list is owned by the caller, tt_free. Local. Errors: IO, MEM. */
 tt_err tt_ckpt_list_local(const char *directory, int64_t **list, int64_t *count);
 

@@ -2,16 +2,13 @@
 #include "io/checkpoint/checkpoint_internal.h"
 
 #include "core/base/log.h"
-#include "core/base/mem.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static tt_err join_path(const char *directory, const char *name, char path[TT_PATH_MAX])
@@ -43,30 +40,12 @@ static tt_err make_incarnation(char *text, size_t room)
   return TT_OK;
 }
 
-/* The directory and its missing parents. */
-static tt_err create_directories(const char *directory)
-{
-  char part[TT_PATH_MAX];
-  struct stat s;
-  TT_TRY(join_path(directory, "", part)); /* ends in a slash, so the last part is made too */
-  for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-    *slash = 0;
-    if (mkdir(part, 0777) != 0 && errno != EEXIST)
-      return TT_FAIL(CANTCREAT, "%s: cannot be created: %s; choose another run.directory", part,
-                     strerror(errno));
-    *slash = '/';
-  }
-  if (stat(directory, &s) != 0 || !S_ISDIR(s.st_mode))
-    return TT_FAIL(CANTCREAT, "%s is not a directory; choose another run.directory", directory);
-  return TT_OK;
-}
-
 /* Read the owner file, without the line end. */
 static tt_err read_owner(const char *directory, char *text, int64_t room)
 {
   char path[TT_PATH_MAX];
   TT_TRY(join_path(directory, "owner", path));
-  TT_TRY(tt_file_read_text_local(path, text, room));
+  TT_TRY(tt_file_read_text(path, text, room));
   text[strcspn(text, "\n")] = 0;
   return TT_OK;
 }
@@ -93,53 +72,9 @@ tt_err tt_ckpt_file_path_local(const char *directory, int64_t generation, char p
   return join_path(directory, name, path);
 }
 
-/* The generation of a file name, -1 if it is not one of ours. */
-static int64_t generation_of(const char *name)
-{
-  char again[64];
-  int64_t g = 0;
-  if (sscanf(name, "ckpt-g%" SCNd64 ".h5", &g) != 1 || g < 1) return -1;
-  snprintf(again, sizeof again, "ckpt-g%06" PRId64 ".h5", g);
-  return strcmp(again, name) == 0 ? g : -1;
-}
-
-static int newest_first(const void *a, const void *b)
-{
-  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-  return (x < y) - (x > y);
-}
-
-static tt_err append(int64_t **list, int64_t *count, int64_t *room, int64_t g)
-{
-  if (*count == *room) {
-    int64_t *more = NULL;
-    TT_TRY(TT_ALLOC(more, 2 * *room + 16));
-    if (*count) memcpy(more, *list, (size_t)*count * sizeof *more);
-    tt_free(*list);
-    *list = more;
-    *room = 2 * *room + 16;
-  }
-  (*list)[(*count)++] = g;
-  return TT_OK;
-}
-
 tt_err tt_ckpt_list_local(const char *directory, int64_t **list, int64_t *count)
 {
-  int64_t room = 0;
-  *list = NULL;
-  *count = 0;
-  DIR *d = opendir(directory);
-  if (!d && errno == ENOENT) return TT_OK;
-  if (!d) return TT_FAIL(IO, "%s: cannot be listed: %s", directory, strerror(errno));
-  tt_err e = TT_OK;
-  for (struct dirent *entry = readdir(d); !e && entry; entry = readdir(d)) {
-    int64_t g = generation_of(entry->d_name);
-    if (g > 0) e = append(list, count, &room, g);
-  }
-  closedir(d);
-  if (*count) qsort(*list, (size_t)*count, sizeof **list, newest_first);
-  if (e) tt_free(*list);
-  return e;
+  return tt_directory_list_numbers(directory, "ckpt-g", 6, ".h5", list, count);
 }
 
 /* What the files of a run are called before they count. Whoever is still writing one has just lost
@@ -153,25 +88,6 @@ static int is_temporary_of_run(const char *name)
   return 0;
 }
 
-/* Remove files of the directory for which `which` says yes. Errors: IO. */
-static tt_err remove_matching(const char *directory,
-                              int (*which)(const char *directory, const char *))
-{
-  char path[TT_PATH_MAX];
-  DIR *d = opendir(directory);
-  if (!d && errno == ENOENT) return TT_OK;
-  if (!d) return TT_FAIL(IO, "%s: cannot be listed: %s", directory, strerror(errno));
-  tt_err e = TT_OK;
-  for (struct dirent *entry = readdir(d); !e && entry; entry = readdir(d)) {
-    if (!which(directory, entry->d_name)) continue;
-    e = join_path(directory, entry->d_name, path);
-    if (!e && unlink(path) != 0 && errno != ENOENT)
-      e = TT_FAIL(IO, "%s: cannot be removed: %s", path, strerror(errno));
-  }
-  closedir(d);
-  return e;
-}
-
 static int is_leftover(const char *directory, const char *name)
 {
   return is_temporary_of_run(name) || tt_file_is_stale_local(directory, name);
@@ -179,7 +95,7 @@ static int is_leftover(const char *directory, const char *name)
 
 static int is_checkpoint(const char *directory, const char *name)
 {
-  return generation_of(name) > 0 || is_leftover(directory, name);
+  return tt_numbered_name_parse(name, "ckpt-g", 6, ".h5") > 0 || is_leftover(directory, name);
 }
 
 static int is_owner(const char *directory, const char *name)
@@ -195,13 +111,14 @@ static tt_err claim_local(const char *directory, tt_run_id *id)
 {
   char path[TT_PATH_MAX], text[sizeof id->incarnation + 1], previous_owner[256] = "";
   TT_TRY(make_incarnation(id->incarnation, sizeof id->incarnation));
-  TT_TRY(create_directories(directory));
+  if (tt_directory_create(directory))
+    return TT_FAIL(CANTCREAT, "%s; choose another run.directory", tt_err_last());
   TT_TRY(join_path(directory, "owner", path));
   if (read_owner(directory, previous_owner, sizeof previous_owner) == TT_OK)
     tt_log_root(TT_LOG_DEBUG, "%s: taken over from %s", directory, previous_owner);
   snprintf(text, sizeof text, "%s\n", id->incarnation);
   TT_TRY(tt_file_write_atomic_local(path, text));
-  return remove_matching(directory, is_leftover);
+  return tt_directory_remove_files(directory, is_leftover);
 }
 
 tt_err tt_ckpt_claim(tt_comm *c, const char *directory, tt_run_id *id)
@@ -216,8 +133,8 @@ tt_err tt_ckpt_claim(tt_comm *c, const char *directory, tt_run_id *id)
 /* The owner file goes last: until then a later start finds a directory that is whole. */
 static tt_err remove_all_local(const char *directory)
 {
-  TT_TRY(remove_matching(directory, is_checkpoint));
-  return remove_matching(directory, is_owner);
+  TT_TRY(tt_directory_remove_files(directory, is_checkpoint));
+  return tt_directory_remove_files(directory, is_owner);
 }
 
 tt_err tt_ckpt_remove_all(tt_comm *c, const char *directory)

@@ -36,7 +36,7 @@ static tt_err open_newest(const char *directory, tt_ckpt_last *l)
   if (!e && count == 0)
     e = TT_FAIL(NOINPUT, "%s: no checkpoint to go on from; it was removed, or never written",
                 directory);
-  if (!e) e = tt_ckpt_file_path_local(directory, list[0], l->path);
+  if (!e) e = tt_ckpt_file_path_local(directory, list[count - 1], l->path);
   tt_free(list);
   if (!e) e = damage_error(tt_h5_open_local(l->path, &l->r), l);
   return e ? e : check_schema(l);

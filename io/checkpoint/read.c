@@ -209,7 +209,7 @@ static tt_err read_newest_usable(tt_comm *c, const char *directory, const int64_
                                  int64_t count, expected *w, int64_t *generation)
 {
   char path[TT_PATH_MAX], reasons[REASONS_ROOM] = "";
-  for (int64_t i = 0; i < count; i++) {
+  for (int64_t i = count - 1; i >= 0; i--) {
     w->generation = list[i];
     tt_err e = tt_ckpt_file_path_local(directory, list[i], path);
     e = tt_agree(c, e ? e : read_generation_local(path, w));

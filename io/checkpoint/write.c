@@ -147,7 +147,7 @@ static void remove_old_local(const char *directory, int64_t generation, int64_t 
     tt_log_root(TT_LOG_WARN, "old checkpoints stay: %s", tt_err_last());
     return;
   }
-  for (int64_t i = 0; i < count; i++) {
+  for (int64_t i = count - 1; i >= 0; i--) {
     if (list[i] > generation || kept++ < keep) continue;
     if (tt_ckpt_file_path_local(directory, list[i], path) || unlink(path) != 0)
       tt_log_root(TT_LOG_WARN, "%s: cannot be removed: %s", path, strerror(errno));

@@ -146,22 +146,6 @@ tt_err tt_file_write_atomic_local(const char *path, const char *text)
   return e;
 }
 
-tt_err tt_file_read_text_local(const char *path, char *text, int64_t room)
-{
-  int64_t have = 0;
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return TT_FAIL(NOINPUT, "%s: %s", path, strerror(errno));
-  ssize_t n = 1;
-  while (n > 0 && have < room - 1) {
-    n = read(fd, text + have, (size_t)(room - 1 - have));
-    if (n > 0) have += n;
-    if (n < 0 && errno == EINTR) n = 1;
-  }
-  text[have] = 0;
-  close(fd);
-  return n < 0 ? TT_FAIL(IO, "%s: cannot be read: %s", path, strerror(errno)) : TT_OK;
-}
-
 /* Cut the last "-part" off `name` and return it; NULL if there is none. */
 static char *split_last(char *name)
 {

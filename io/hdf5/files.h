@@ -2,11 +2,7 @@
  * All functions are local. */
 #ifndef TT_FILES_H
 #define TT_FILES_H
-#include "core/base/err.h"
-
-#include <stdint.h>
-
-enum { TT_PATH_MAX = 4096 };
+#include "core/base/directory.h"
 
 /* A name in the directory of `path` that no other process uses:
  * ".tmp-<name>-<host>-<process>-<16 hex digits>". Errors: CANTCREAT (too long). */
@@ -28,9 +24,6 @@ tt_err tt_file_publish_local(const char *temporary, const char *path);
 
 /* Write a small text file as a whole: temporary name, sync, rename. Errors: CANTCREAT, IO. */
 tt_err tt_file_write_atomic_local(const char *path, const char *text);
-
-/* Read at most room - 1 bytes of a small file. Errors: NOINPUT, IO. */
-tt_err tt_file_read_text_local(const char *path, char *text, int64_t room);
 
 /* Is `name` (no directory) a temporary name that nobody can be using: made by a process of this
  * host that has ended, or older than an hour? Files of other hosts count as used for that hour. */

@@ -1,6 +1,7 @@
 /* report.c — see report.h. */
 #include "src/report/report.h"
 
+#include "core/base/directory.h"
 #include "core/base/mem.h"
 #include "core/base/sort.h"
 #include "io/results/results.h"
@@ -12,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static tt_err open_table(const char *directory, const char *name, char path[PATH_MAX], FILE **out)
 {
@@ -123,17 +123,11 @@ static tt_err write_history(const tt_results *k, const char *directory)
   return e;
 }
 
-static tt_err make_directory(const char *directory)
-{
-  if (mkdir(directory, 0777) == 0 || errno == EEXIST) return TT_OK;
-  return TT_FAIL(CANTCREAT, "%s: %s", directory, strerror(errno));
-}
-
 tt_err tt_report_tables_local(const char *results, const char *directory)
 {
   tt_results *k = NULL;
   TT_TRY(tt_results_read_local(results, &k));
-  tt_err e = make_directory(directory);
+  tt_err e = tt_directory_create(directory);
   if (!e) e = write_history(k, directory);
   if (!e && k->rows > 0) e = write_predictions(k, directory);
   tt_results_destroy(&k);

@@ -44,7 +44,7 @@ static void make_round(tt_history *h, int64_t columns, int64_t i, double power)
 
 static const char *place(const char *name)
 {
-  tt_make_directories_local(at(name));
+  tt_directory_create(at(name));
   return at(name);
 }
 
@@ -107,7 +107,7 @@ static void make_training(const char *name, int64_t round)
                            .rate = 1234.5,
                            .eta = 75};
   tt_round_path(at(name), round, "", path);
-  TT_CHECK_OK(tt_make_directories_local(path));
+  TT_CHECK_OK(tt_directory_create(path));
   TT_CHECK_OK(tt_status_file_write_local(path, &s));
 }
 
@@ -200,7 +200,7 @@ TT_TEST (status_of_a_beginning) {
     char group[32];
     snprintf(group, sizeof group, "label/%04d%s", i, i % 2 ? "/accepted.h5" : "");
     tt_round_path(at("young"), 1, group, path);
-    TT_CHECK_OK(tt_make_directories_local(path)); /* a directory will do for a file here */
+    TT_CHECK_OK(tt_directory_create(path)); /* a directory will do for a file here */
   }
   listen_to_status("young", 0);
   has_all((const char *const[]){"running: round 1, label", "2 of 5 groups", NULL});

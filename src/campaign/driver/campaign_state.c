@@ -42,21 +42,6 @@ void tt_campaign_write_status_local(tt_campaign *k, const char *state, const cha
   if (tt_status_file_write_local(directory, &s)) tt_log_root(TT_LOG_WARN, "%s", tt_err_last());
 }
 
-/* A name for what is put aside: "path.before-1", -2, ... */
-tt_err tt_backup_path_local(const char *path)
-{
-  char to[TT_PATH_MAX + 32];
-  if (access(path, F_OK)) return TT_OK;
-  for (int n = 1; n < 100000; n++) {
-    snprintf(to, sizeof to, "%s.before-%d", path, n);
-    if (!access(to, F_OK)) continue;
-    if (rename(path, to)) return TT_FAIL(IO, "%s: cannot be renamed: %s", path, strerror(errno));
-    tt_log_root(TT_LOG_INFO, "put aside as %s", to);
-    return TT_OK;
-  }
-  return TT_FAIL(IO, "%s: too many of its kind are put aside already; remove some", path);
-}
-
 tt_stop_settings tt_campaign_stop_settings(const tt_config *cfg)
 {
   return (tt_stop_settings){.rounds = cfg->stop_rounds,

@@ -64,9 +64,6 @@ tt_err tt_campaign_prune_local(const tt_campaign *k);
  * another's now). */
 tt_err tt_campaign_commit(tt_campaign *k);
 
-/* Rename what is there to "path.before-1", -2, ...: never lost. Local. Errors: IO. */
-tt_err tt_backup_path_local(const char *path);
-
 /* ---- round_metrics.c ---- */
 
 /* Errors on the test rows, change since the round before, spread of names: of the model

@@ -272,7 +272,7 @@ tt_err tt_campaign_init_local(const char *directory, const char *data, const cha
 {
   char path[TT_PATH_MAX];
   tt_init_files *p = NULL;
-  TT_TRY(tt_make_directories_local(directory));
+  TT_TRY(tt_directory_create(directory));
   tt_campaign_path(directory, "campaign.yaml", path);
   if (!access(path, F_OK))
     return TT_FAIL(CANTCREAT, "%s exists; remove it, or give another directory", path);

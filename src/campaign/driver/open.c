@@ -96,17 +96,13 @@ static tt_err parse_from(const tt_campaign *k, int64_t *round, tt_stage *stage)
 /* The history as it was stays beside the one that is cut. */
 static tt_err backup_history_local(const tt_campaign *k)
 {
-  char path[TT_PATH_MAX], to[TT_PATH_MAX + 32];
+  char path[TT_PATH_MAX], backup[TT_PATH_MAX];
   tt_campaign_path(directory(k), "campaign.h5", path);
-  for (int n = 1; n < 100000; n++) {
-    snprintf(to, sizeof to, "%s.before-%d", path, n);
-    if (!link(path, to)) {
-      tt_log_root(TT_LOG_INFO, "the history so far stays as %s", to);
-      return TT_OK;
-    }
-    if (errno != EEXIST) break;
-  }
-  return TT_FAIL(IO, "%s: cannot be kept as %s: %s", path, to, strerror(errno));
+  TT_TRY(tt_backup_name(path, "", backup));
+  if (link(path, backup))
+    return TT_FAIL(IO, "%s: cannot be kept as %s: %s", path, backup, strerror(errno));
+  tt_log_root(TT_LOG_INFO, "the history so far stays as %s", backup);
+  return TT_OK;
 }
 
 /* Later rounds, and labels of other picks, make room; they are not lost. */
@@ -116,11 +112,11 @@ static tt_err backup_later_rounds_local(const tt_campaign *k, int64_t round, tt_
   char path[TT_PATH_MAX];
   for (int64_t r = round + 1; r <= rounds + 1; r++) {
     tt_round_path(directory(k), r, "", path);
-    TT_TRY(tt_backup_path_local(path));
+    TT_TRY(tt_backup(path, ""));
   }
   if (stage > TT_STAGE_label) return TT_OK;
   tt_round_path(directory(k), round, "label", path);
-  return tt_backup_path_local(path);
+  return tt_backup(path, "");
 }
 
 /* Whatever cannot be done again is known before anything is cut. */

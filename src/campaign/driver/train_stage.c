@@ -62,12 +62,12 @@ static tt_err prepare_directory_local(tt_campaign *k, uint64_t inputs)
   tt_round_file_path(k, "label", label);
   snprintf(label_backup, sizeof label_backup, "%s.label", path);
   if (!access(mark, F_OK)) {
-    TT_TRY(tt_file_read_text_local(mark, current, sizeof current));
+    TT_TRY(tt_file_read_text(mark, current, sizeof current));
     if (!strcmp(current, wanted)) return TT_OK;
     if (k->cfg->label_mode != TT_LABEL_slurm) TT_TRY(rename_if_free_local(label, label_backup));
-    TT_TRY(tt_backup_path_local(path));
+    TT_TRY(tt_backup(path, ""));
   }
-  TT_TRY(tt_make_directories_local(path));
+  TT_TRY(tt_directory_create(path));
   TT_TRY(rename_if_free_local(label_backup, label));
   return tt_file_write_atomic_local(mark, wanted);
 }

@@ -9,8 +9,6 @@
 #include "io/campaign/oracle_files.h"
 #include "src/campaign/state/file_names.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -22,19 +20,15 @@
 static tt_err newest_round(const char *campaign, char directory[TT_PATH_MAX])
 {
   char path[TT_PATH_MAX];
-  int64_t newest = 0;
-  DIR *d = opendir(campaign);
-  if (!d) return TT_FAIL(NOINPUT, "%s: %s", campaign, strerror(errno));
-  for (struct dirent *entry = readdir(d); entry; entry = readdir(d)) {
-    int64_t round = 0;
-    if (sscanf(entry->d_name, "round-%" SCNd64, &round) != 1 || round <= newest) continue;
-    tt_round_path(campaign, round, "label/header.csv", path);
-    if (!access(path, R_OK)) newest = round;
+  int64_t *round = NULL, count;
+  TT_TRY(tt_directory_list_numbers(campaign, "round-", 4, "", &round, &count));
+  for (; count > 0; count--) {
+    tt_round_path(campaign, round[count - 1], "label/header.csv", path);
+    if (!access(path, R_OK)) break;
   }
-  closedir(d);
-  if (!newest) return TT_FAIL(NOINPUT, "%s: no round asks for labels", campaign);
-  tt_round_path(campaign, newest, "label", directory);
-  return TT_OK;
+  if (count) tt_round_path(campaign, round[count - 1], "label", directory);
+  tt_free(round);
+  return count ? TT_OK : TT_FAIL(NOINPUT, "%s: no round asks for labels", campaign);
 }
 
 typedef struct label_row {

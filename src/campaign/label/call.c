@@ -14,7 +14,6 @@
 #include "src/campaign/state/file_names.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -116,7 +115,7 @@ static tt_err read_try(tt_oracle_call *c, int64_t last_try)
   char path[TT_PATH_MAX], text[64];
   try_path(c, last_try, "ended", path);
   if (last_try > c->last_try) c->last_try = last_try;
-  tt_err e = tt_file_read_text_local(path, text, sizeof text);
+  tt_err e = tt_file_read_text(path, text, sizeof text);
   if (e == TT_E_IO) return e;
   if (!e) c->crashes += !strncmp(text, "crashed", 7);
   if (!e && !strncmp(text, "later", 5)) c->retry_later_try = last_try;
@@ -125,17 +124,11 @@ static tt_err read_try(tt_oracle_call *c, int64_t last_try)
 
 static tt_err scan_tries(tt_oracle_call *c)
 {
-  DIR *d = opendir(c->group->directory);
-  if (!d) return TT_FAIL(IO, "%s: cannot be listed: %s", c->group->directory, strerror(errno));
+  int64_t *number = NULL, count;
+  TT_TRY(tt_directory_list_numbers(c->group->directory, "try-", 1, "", &number, &count));
   tt_err e = TT_OK;
-  for (struct dirent *entry = readdir(d); !e && entry; entry = readdir(d)) {
-    int64_t last_try = 0;
-    int length = 0;
-    if (sscanf(entry->d_name, "try-%9" SCNd64 "%n", &last_try, &length) == 1 &&
-        !entry->d_name[length] && last_try > 0)
-      e = read_try(c, last_try);
-  }
-  closedir(d);
+  for (int64_t i = 0; !e && i < count; i++) e = read_try(c, number[i]);
+  tt_free(number);
   if (c->crashes > c->cfg->label_retries) c->crashes = 0;
   return e;
 }
@@ -176,11 +169,11 @@ static tt_err start_try(tt_oracle_call *c)
 {
   char input[TT_PATH_MAX], output[TT_PATH_MAX], messages[TT_PATH_MAX], path[TT_PATH_MAX];
   try_path(c, c->last_try + 1, "", path);
-  TT_TRY(tt_make_directories_local(path));
+  TT_TRY(tt_directory_create(path));
   c->last_try++;
   if (c->retry_later_try) {
     try_path(c, c->retry_later_try, "", path);
-    TT_TRY(tt_remove_tree_local(path));
+    TT_TRY(tt_directory_remove(path));
     c->retry_later_try = 0;
   }
   tt_label_group_path(c->group, c->group->csv ? "input.csv" : "input.h5", input);
@@ -206,7 +199,7 @@ static void read_first_messages(const tt_oracle_call *c, char text[REASON_SIZE])
   int lines = 0, n = 0;
   text[0] = '\0';
   try_path(c, c->last_try, "messages.txt", path);
-  if (tt_file_read_text_local(path, messages_text, sizeof messages_text) || !*messages_text) return;
+  if (tt_file_read_text(path, messages_text, sizeof messages_text) || !*messages_text) return;
   for (char *line = strtok(messages_text, "\n"); line && lines < 5;
        line = strtok(NULL, "\n"), lines++) {
     for (char *p = line; *p; p++)

@@ -8,8 +8,6 @@
 #include "src/campaign/state/file_names.h"
 #include "src/host/watchdog.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -25,47 +23,9 @@ void tt_label_groups_path_of(const char *directory, int64_t number, char path[TT
     path[0] = '\0';
 }
 
-/* The number of a group's directory, -1 for any other name. */
-static int64_t parse_group_number(const char *name)
-{
-  char again[32];
-  int64_t number = -1;
-  if (sscanf(name, "%15" SCNd64, &number) != 1 || number < 0) return -1;
-  snprintf(again, sizeof again, "%04" PRId64, number);
-  return strcmp(again, name) ? -1 : number;
-}
-
-static tt_err append_number(int64_t **list, int64_t *count, int64_t *capacity, int64_t value)
-{
-  if (*count == *capacity) {
-    int64_t *more = NULL;
-    TT_TRY(TT_ALLOC(more, 2 * *capacity + 64));
-    if (*count) memcpy(more, *list, (size_t)*count * sizeof *more);
-    tt_free(*list);
-    *list = more;
-    *capacity = 2 * *capacity + 64;
-  }
-  (*list)[(*count)++] = value;
-  return TT_OK;
-}
-
 tt_err tt_label_groups_list(const char *directory, int64_t **number, int64_t *count)
 {
-  int64_t capacity = 0;
-  *number = NULL;
-  *count = 0;
-  DIR *d = opendir(directory);
-  if (!d && errno == ENOENT) return TT_OK;
-  if (!d) return TT_FAIL(IO, "%s: cannot be listed: %s", directory, strerror(errno));
-  tt_err e = TT_OK;
-  for (struct dirent *entry = readdir(d); !e && entry; entry = readdir(d)) {
-    int64_t n = parse_group_number(entry->d_name);
-    if (n >= 0) e = append_number(number, count, &capacity, n);
-  }
-  closedir(d);
-  if (*count) qsort(*number, (size_t)*count, sizeof **number, tt_compare_i64);
-  if (e) tt_free(*number);
-  return e;
+  return tt_directory_list_numbers(directory, "", 4, "", number, count);
 }
 
 /* ---- groups that are there ---------------------------------------------------------------------
@@ -136,7 +96,7 @@ static tt_err reuse_group(group_builder *m, int64_t number)
   int matches = 0;
   tt_label_groups_path_of(m->a->request->directory, number, path);
   tt_err e = tt_label_group_open(path, &g);
-  if (e == TT_E_NOINPUT) return tt_remove_tree_local(path);
+  if (e == TT_E_NOINPUT) return tt_directory_remove(path);
   if (e) return e;
   tt_label_group_path(&g, g.csv ? "input.csv" : "input.h5", input);
   e = tt_oracle_input_read_local(input, &asked);
@@ -147,9 +107,8 @@ static tt_err reuse_group(group_builder *m, int64_t number)
   tt_label_group_free(&g);
   if (e) return e;
   snprintf(name, sizeof name, "%04" PRId64, number);
-  tt_log_root(TT_LOG_WARN, "%s: made for other candidates; put aside in %s.before-N", path,
-              m->a->request->directory);
-  return tt_backup_entry_local(m->a->request->directory, name);
+  tt_log_root(TT_LOG_WARN, "%s: made for other candidates", path);
+  return tt_backup(m->a->request->directory, name);
 }
 
 static tt_err reuse_groups(group_builder *m)
@@ -203,7 +162,7 @@ static tt_err create_group(group_builder *m, const int64_t *query, int64_t count
   tt_label_group g = {0};
   tt_label_groups_path_of(m->a->request->directory, m->next++, path);
   tt_err e = tt_text_set(&g.directory, path);
-  if (!e) e = tt_make_directories_local(path);
+  if (!e) e = tt_directory_create(path);
   if (!e) e = set_group_rows(m, &g, query, count);
   if (!e) e = write_input(m, &g);
   if (!e) e = add_group(m, &g);
@@ -235,7 +194,7 @@ static tt_err build_groups(group_builder *m)
     m->sorted[p] = (tt_query_index){m->queries->row[p], p};
   if (m->queries->count)
     qsort(m->sorted, (size_t)m->queries->count, sizeof *m->sorted, tt_compare_i64);
-  TT_TRY(tt_make_directories_local(m->a->request->directory));
+  TT_TRY(tt_directory_create(m->a->request->directory));
   tt_campaign_path(m->a->request->directory, "header.csv", header);
   TT_TRY(tt_output_header_write_local(header, m->a->target));
   TT_TRY(reuse_groups(m));
@@ -297,7 +256,7 @@ static tt_err collect_group(const tt_labelling *a, const tt_label_group *g, tt_q
   char path[TT_PATH_MAX];
   if (g->state == TT_LABEL_GROUP_labelled) return read_accepted(a, g, out, reason, capacity);
   tt_label_group_path(g, "failed", path);
-  TT_TRY(tt_file_read_text_local(path, reason, capacity));
+  TT_TRY(tt_file_read_text(path, reason, capacity));
   reason[strcspn(reason, "\n")] = '\0';
   return TT_OK;
 }

@@ -99,8 +99,7 @@ static tt_err cancel_jobs(const tt_labelling *a, slurm_state *s, const char *mar
   tt_campaign_path(a->request->directory, "job.json", path);
   if (!pending) unlink(path);
   tt_label_jobs_free(&s->jobs);
-  if (tt_file_read_text_local(mark, text, sizeof text))
-    snprintf(text, sizeof text, "see %.1900s", mark);
+  if (tt_file_read_text(mark, text, sizeof text)) snprintf(text, sizeof text, "see %.1900s", mark);
   text[strcspn(text, "\n")] = '\0';
   return TT_FAIL(UNAVAILABLE, "%s", text);
 }
@@ -394,9 +393,8 @@ static tt_err recover_job_ids(tt_labelling *a, slurm_state *s)
   for (s->current_job = 0; s->current_job < s->jobs.count; s->current_job++) {
     if (s->jobs.job[s->current_job].submit_state != TT_SUBMIT_submitting) continue;
     tt_label_jobs_path(a->request, &s->jobs, s->current_job, ".said", path);
-    int64_t id = tt_file_read_text_local(path, text, sizeof text)
-                     ? -1
-                     : tt_label_jobs_parse_id(text, &s->jobs);
+    int64_t id =
+        tt_file_read_text(path, text, sizeof text) ? -1 : tt_label_jobs_parse_id(text, &s->jobs);
     if (id > 0) TT_TRY(record_submitted(a, s, id));
   }
   if (s->jobs.count > 0)

@@ -10,7 +10,6 @@
 #include "src/host/stop_request.h"
 #include "src/host/watchdog.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -153,19 +152,14 @@ static tt_err handle_exit_local(generator *m, int64_t chunk)
 /* ---- all of them -------------------------------------------------------------------------------
  */
 
-/* What killed lives left behind. */
-static void remove_stale_local(const char *directory)
+/* A file that a killed start left behind. */
+static int is_stale(const char *directory, const char *file)
 {
-  char name[256], path[TT_PATH_MAX];
-  DIR *d = opendir(directory);
-  for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d)) {
-    size_t n = strlen(e->d_name);
-    if (n < 4 || n >= sizeof name || strcmp(e->d_name + n - 3, ".h5")) continue;
-    snprintf(name, sizeof name, "%.*s", (int)n - 3, e->d_name);
-    if (!tt_file_is_stale_local(directory, name)) continue;
-    if (snprintf(path, sizeof path, "%s/%s", directory, e->d_name) < TT_PATH_MAX) unlink(path);
-  }
-  if (d) closedir(d);
+  char name[256];
+  size_t n = strlen(file);
+  if (n < 4 || n >= sizeof name || strcmp(file + n - 3, ".h5")) return 0;
+  snprintf(name, sizeof name, "%.*s", (int)n - 3, file);
+  return tt_file_is_stale_local(directory, name);
 }
 
 static tt_err prepare_local(generator *m)
@@ -179,7 +173,7 @@ static tt_err prepare_local(generator *m)
     TT_TRY(tt_text_set(&m->file[i], path));
   }
   tt_round_path(cfg->campaign_directory, m->o->round, "", path);
-  if (tt_comm_is_root(m->c)) remove_stale_local(path);
+  if (tt_comm_is_root(m->c)) (void)tt_directory_remove_files(path, is_stale);
   return TT_OK;
 }
 

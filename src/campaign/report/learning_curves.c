@@ -232,7 +232,7 @@ tt_err tt_learning_curves_write_local(const tt_campaign_record *s, int n, const 
 {
   curves v = {.s = s, .n = n};
   TT_TRY(check_columns(s, n));
-  TT_TRY(tt_make_directories_local(output));
+  TT_TRY(tt_directory_create(output));
   tt_err e = make_curves(&v);
   printf("\n");
   for (int k = 1; !e && v.is_error && k < n; k++) compare(&v, k);

@@ -15,13 +15,6 @@
  * which is never found and cannot be made. */
 void tt_campaign_path(const char *directory, const char *name, char path[TT_PATH_MAX]);
 void tt_round_path(const char *directory, int64_t round, const char *name, char path[TT_PATH_MAX]);
-/* mkdir, also of parents; one that is there is fine. Errors: CANTCREAT. */
-tt_err tt_make_directories_local(const char *path);
-/* Remove a directory, or that of a round, and all in it; one that is missing is fine.
- * Errors: IO. */
-tt_err tt_remove_tree_local(const char *path);
+/* Remove the directory of a round and all in it; one that is missing is fine. Errors: IO. */
 tt_err tt_round_remove_local(const char *directory, int64_t round);
-/* DIRECTORY/name becomes DIRECTORY.before-N/name, with the first N where that is free: what may be
- * wanted again is never removed. Errors: CANTCREAT, IO. */
-tt_err tt_backup_entry_local(const char *directory, const char *name);
 #endif

@@ -62,7 +62,7 @@ static void begin(void)
   if (tt_comm_is_root(comm)) {
     TT_CHECK_OK(tt_round_remove_local(scratch, ROUND));
     tt_round_path(scratch, ROUND, "", path);
-    TT_CHECK_OK(tt_make_directories_local(path));
+    TT_CHECK_OK(tt_directory_create(path));
     snprintf(path, sizeof path, "%s/calls", scratch);
     unlink(path);
   }
@@ -95,7 +95,7 @@ static int64_t calls(char text[TT_ERR_MESSAGE_SIZE])
   int64_t lines = 0;
   snprintf(path, sizeof path, "%s/calls", scratch);
   tt_barrier(comm);
-  if (tt_file_read_text_local(path, text, TT_ERR_MESSAGE_SIZE)) text[0] = '\0';
+  if (tt_file_read_text(path, text, TT_ERR_MESSAGE_SIZE)) text[0] = '\0';
   for (const char *p = text; *p; p++) lines += *p == '\n';
   tt_barrier(comm);
   return lines;

@@ -265,10 +265,10 @@ TT_TEST (directories_of_rounds_are_made_and_removed) {
   char path[TT_PATH_MAX], deep[TT_PATH_MAX], kept[TT_PATH_MAX];
   tt_round_path(directory, 12, "label/0003", deep);
   TT_CHECK_HAS(deep, "/round-0012/label/0003");
-  TT_CHECK_OK(tt_make_directories_local(deep));
-  TT_CHECK_OK(tt_make_directories_local(deep));
+  TT_CHECK_OK(tt_directory_create(deep));
+  TT_CHECK_OK(tt_directory_create(deep));
   tt_campaign_path(directory, "kept", kept);
-  TT_CHECK_OK(tt_make_directories_local(kept));
+  TT_CHECK_OK(tt_directory_create(kept));
   make_file(kept, "file");
   make_file(deep, "input.h5");
   tt_campaign_path(deep, "link", path);
@@ -279,15 +279,15 @@ TT_TEST (directories_of_rounds_are_made_and_removed) {
   TT_CHECK(access(path, F_OK), !=, 0);
   TT_CHECK(scratch_count(kept, "file"), ==, 1); /* links are removed, not followed */
   tt_campaign_path(kept, "file", path);
-  TT_CHECK((int)tt_make_directories_local(path), ==, TT_E_CANTCREAT);
+  TT_CHECK((int)tt_directory_create(path), ==, TT_E_CANTCREAT);
   tt_campaign_path(kept, "file/more", path);
-  TT_CHECK((int)tt_make_directories_local(path), ==, TT_E_CANTCREAT);
+  TT_CHECK((int)tt_directory_create(path), ==, TT_E_CANTCREAT);
   char *name = malloc(TT_PATH_MAX);
   memset(name, 'a', TT_PATH_MAX - 1);
   name[TT_PATH_MAX - 1] = 0;
   tt_campaign_path(directory, name, path);
   TT_CHECK(path[0], ==, 0);
-  TT_CHECK((int)tt_make_directories_local(path), ==, TT_E_CANTCREAT);
+  TT_CHECK((int)tt_directory_create(path), ==, TT_E_CANTCREAT);
   free(name);
 }
 

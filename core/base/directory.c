@@ -1,0 +1,202 @@
+/* directory.c — see directory.h. */
+#include "core/base/directory.h"
+
+#include "core/base/log.h"
+#include "core/base/mem.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- Create and remove -------------------------------------------------------------------------
+ */
+
+static tt_err create_one(const char *path)
+{
+  struct stat is;
+  if (mkdir(path, 0777) == 0) return TT_OK;
+  int error_number = errno;
+  if (stat(path, &is) == 0) {
+    if (S_ISDIR(is.st_mode)) return TT_OK;
+    error_number = ENOTDIR;
+  }
+  return TT_FAIL(CANTCREAT, "%s: directory cannot be made: %s", path, strerror(error_number));
+}
+
+tt_err tt_directory_create(const char *path)
+{
+  char part[TT_PATH_MAX];
+  size_t n = strlen(path);
+  if (n == 0 || n >= sizeof part)
+    return TT_FAIL(CANTCREAT, "'%.80s': no name for a directory (%zu characters)", path, n);
+  for (size_t i = 1; i < n; i++) {
+    if (path[i] != '/' || path[i - 1] == '/') continue;
+    memcpy(part, path, i);
+    part[i] = '\0';
+    TT_TRY(create_one(part));
+  }
+  return create_one(path);
+}
+
+static int remove_entry(const char *path, const struct stat *is, int type, struct FTW *at)
+{
+  (void)is, (void)at;
+  return (type == FTW_DP ? rmdir(path) : unlink(path)) && errno != ENOENT ? errno : 0;
+}
+
+tt_err tt_directory_remove(const char *path)
+{
+  int error_number = nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+  if (error_number < 0) error_number = errno;
+  if (error_number && error_number != ENOENT)
+    return TT_FAIL(IO, "%s: cannot be removed: %s", path, strerror(error_number));
+  return TT_OK;
+}
+
+/* ---- Entries of a directory --------------------------------------------------------------------
+ */
+
+/* Call `visit` for every name. A directory that is missing has none. */
+static tt_err visit_names(const char *directory, tt_err (*visit)(void *arg, const char *name),
+                          void *arg)
+{
+  DIR *d = opendir(directory);
+  if (!d && errno == ENOENT) return TT_OK;
+  if (!d) return TT_FAIL(IO, "%s: cannot be listed: %s", directory, strerror(errno));
+  tt_err e = TT_OK;
+  for (struct dirent *entry = readdir(d); !e && entry; entry = readdir(d))
+    e = visit(arg, entry->d_name);
+  closedir(d);
+  return e;
+}
+
+typedef struct file_filter {
+  const char *directory;
+  int (*matches)(const char *directory, const char *name);
+} file_filter;
+
+static tt_err remove_if_match(void *arg, const char *name)
+{
+  const file_filter *filter = arg;
+  char path[TT_PATH_MAX];
+  if (!filter->matches(filter->directory, name)) return TT_OK;
+  if (snprintf(path, sizeof path, "%s/%s", filter->directory, name) >= TT_PATH_MAX)
+    return TT_FAIL(IO, "%s: the path is too long", filter->directory);
+  if (unlink(path) != 0 && errno != ENOENT)
+    return TT_FAIL(IO, "%s: cannot be removed: %s", path, strerror(errno));
+  return TT_OK;
+}
+
+tt_err tt_directory_remove_files(const char *directory,
+                                 int (*matches)(const char *directory, const char *name))
+{
+  file_filter filter = {directory, matches};
+  return visit_names(directory, remove_if_match, &filter);
+}
+
+int64_t tt_numbered_name_parse(const char *name, const char *prefix, int digits, const char *suffix)
+{
+  char again[256];
+  size_t skip = strlen(prefix);
+  if (strncmp(name, prefix, skip) != 0 || !isdigit((unsigned char)name[skip])) return -1;
+  int64_t number = strtoll(name + skip, NULL, 10);
+  int n = snprintf(again, sizeof again, "%s%0*" PRId64 "%s", prefix, digits, number, suffix);
+  return n < (int)sizeof again && strcmp(again, name) == 0 ? number : -1;
+}
+
+typedef struct number_list {
+  const char *prefix, *suffix;
+  int digits;
+  int64_t count, capacity, *number; /* [count] */
+} number_list;
+
+static tt_err append_number(void *arg, const char *name)
+{
+  number_list *list = arg;
+  int64_t value = tt_numbered_name_parse(name, list->prefix, list->digits, list->suffix);
+  if (value < 0) return TT_OK;
+  if (list->count == list->capacity) {
+    int64_t *more = NULL;
+    TT_TRY(TT_ALLOC(more, 2 * list->capacity + 64));
+    if (list->count) memcpy(more, list->number, (size_t)list->count * sizeof *more);
+    tt_free(list->number);
+    list->number = more;
+    list->capacity = 2 * list->capacity + 64;
+  }
+  list->number[list->count++] = value;
+  return TT_OK;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return (x > y) - (x < y);
+}
+
+tt_err tt_directory_list_numbers(const char *directory, const char *prefix, int digits,
+                                 const char *suffix, int64_t **number, int64_t *count)
+{
+  number_list list = {.prefix = prefix, .suffix = suffix, .digits = digits};
+  tt_err e = visit_names(directory, append_number, &list);
+  if (e) tt_free(list.number);
+  *number = list.number;
+  *count = e ? 0 : list.count;
+  if (*count) qsort(*number, (size_t)*count, sizeof **number, compare_numbers);
+  return e;
+}
+
+/* ---- Back up and read --------------------------------------------------------------------------
+ */
+
+tt_err tt_backup_name(const char *path, const char *entry, char backup[TT_PATH_MAX])
+{
+  for (int n = 1; n < 100000; n++) {
+    if (snprintf(backup, TT_PATH_MAX, "%s.before-%d%s%s", path, n, *entry ? "/" : "", entry) >=
+        TT_PATH_MAX)
+      break;
+    if (access(backup, F_OK)) return TT_OK;
+  }
+  return TT_FAIL(IO, "%s: too many backups of it, or too long a name; remove some", path);
+}
+
+tt_err tt_backup(const char *path, const char *entry)
+{
+  char from[TT_PATH_MAX], backup[TT_PATH_MAX];
+  int n = snprintf(from, sizeof from, "%s%s%s", path, *entry ? "/" : "", entry);
+  if (n < (int)sizeof from && access(from, F_OK)) return TT_OK;
+  TT_TRY(tt_backup_name(path, entry, backup));
+  if (*entry) {
+    char *slash = strrchr(backup, '/');
+    *slash = '\0';
+    TT_TRY(tt_directory_create(backup));
+    *slash = '/';
+  }
+  if (rename(from, backup))
+    return TT_FAIL(IO, "%s: cannot be renamed to %s: %s", from, backup, strerror(errno));
+  tt_log_root(TT_LOG_INFO, "%s is kept as %s", from, backup);
+  return TT_OK;
+}
+
+tt_err tt_file_read_text(const char *path, char *text, int64_t room)
+{
+  int64_t have = 0;
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return TT_FAIL(NOINPUT, "%s: %s", path, strerror(errno));
+  ssize_t n = 1;
+  while (n > 0 && have < room - 1) {
+    n = read(fd, text + have, (size_t)(room - 1 - have));
+    if (n > 0) have += n;
+    if (n < 0 && errno == EINTR) n = 1;
+  }
+  text[have] = 0;
+  close(fd);
+  return n < 0 ? TT_FAIL(IO, "%s: cannot be read: %s", path, strerror(errno)) : TT_OK;
+}
