@@ -69,10 +69,11 @@ tutti_room(src/train USE core/base core/model core/stats core/engine mpi io/hdf5
            io/checkpoint io/results src/host src/job src/predict)
 
 # Floor 5: what stands on a run.
-tutti_room(src/slurm USE core/base core/config core/stats src/host src/job)
 tutti_room(src/tools USE core/base core/model cuda/plan io/hdf5 io/data src/cpu src/host src/job)
-tutti_room(src/report USE core/base io/hdf5 io/results src/host)
 tutti_room(src/campaign/state USE core/base core/stats io/hdf5)
+tutti_room(src/slurm USE core/base core/config core/stats src/host src/job src/tools
+           src/campaign/state)
+tutti_room(src/report USE core/base io/hdf5 io/results src/host)
 tutti_room(src/campaign/pool USE core/base core/config core/model core/stats core/engine mpi io/data
            io/campaign src/host src/predict src/campaign/state)
 tutti_room(src/campaign/select USE core/base core/config core/model core/stats io/data io/campaign

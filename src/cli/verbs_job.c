@@ -86,7 +86,7 @@ tt_err tt_verb_evaluate(const tt_cli_args *args)
 tt_err tt_verb_plan(const tt_cli_args *args)
 {
   tt_job_options job = tt_cli_job(args);
-  return tt_plan_print_local(&job, args->ranks);
+  return tt_plan_print_local(&job, args->ranks, stdout);
 }
 
 tt_err tt_verb_doctor(const tt_cli_args *args)

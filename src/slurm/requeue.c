@@ -5,11 +5,11 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/stats/history.h"
+#include "src/campaign/state/file_names.h"
 #include "src/host/slurm_query.h"
 #include "src/host/status_file.h"
 
 #include <errno.h>
-#include <glob.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -70,27 +70,20 @@ int tt_requeue_is_allowed(const tt_slurm_start *l, char *why, size_t room)
 
 /* ---- where it stands ------------------------------------------------------------------------- */
 
-static int64_t count_files(const char *pattern)
-{
-  glob_t found;
-  if (glob(pattern, GLOB_NOSORT, NULL, &found)) return 0;
-  int64_t n = (int64_t)found.gl_pathc;
-  globfree(&found);
-  return n;
-}
-
 /* What the stage that a campaign is in has kept: of training its last checkpoint, of labelling the
- * groups that have their answer. Names are those of src/campaign/state/file_names.h and
- * src/campaign/label/oracle.h. A training that hung has said so in its own directory alone. */
+ * labelled groups. A training that hangs says so only in its own directory. */
 static void read_round_status(const char *directory, tt_slurm_start *l)
 {
   static tt_status_file f;
-  char path[PATH_MAX];
+  char path[TT_PATH_MAX];
+  tt_label_progress labels = {0};
   int64_t round = l->generation / TT_STAGE_COUNT + 1, stage = l->generation % TT_STAGE_COUNT;
-  int n = snprintf(path, sizeof path, "%s/round-%04" PRId64 "%s", directory, round,
-                   stage == TT_STAGE_label ? "/label/*/accepted.h5" : "");
-  if (n >= (int)sizeof path) return;
-  if (stage == TT_STAGE_label) l->stage_progress = count_files(path);
+  if (stage == TT_STAGE_label) {
+    if (!tt_label_progress_read_local(directory, round, &labels))
+      l->stage_progress = labels.labelled;
+    return;
+  }
+  tt_round_path(directory, round, "", path);
   if (stage != TT_STAGE_train || tt_status_file_read_local(path, &f)) return;
   int mine = tt_slurm_is_this_start_local(f.status.incarnation);
   l->stage_progress = f.status.generation;

@@ -2,16 +2,12 @@
 #include "src/slurm/sbatch_script.h"
 
 #include "core/base/mem.h"
-#include "core/base/process.h"
 #include "core/config/config.h"
+#include "src/tools/plan.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-static const double plan_timeout = 120.0;
 
 static const char *find_embedded(const char *name)
 {
@@ -57,22 +53,15 @@ void tt_shell_print_quoted(FILE *to, const char *text)
   fputc('\'', to);
 }
 
-/* What `tutti plan` says, as comment. A process of its own: it ends where the job is wrong. */
-static tt_err plan(const char *job, int ranks, char *text, size_t room)
+/* What `tutti plan` says; owner: the caller, free. */
+static tt_err format_plan(const char *job, int ranks, char **text)
 {
-  char program[4096], number[16];
-  char *argv[] = {"tutti", "plan", "--ranks", number, (char *)(uintptr_t)job, NULL};
-  snprintf(number, sizeof number, "%d", ranks);
-  ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
-  if (n < 0) return TT_FAIL(UNAVAILABLE, "/proc/self/exe cannot be read");
-  program[n] = '\0';
-  tt_process_result c = tt_process_run(program, argv, plan_timeout, text, room);
-  int code = tt_process_exit_code(&c);
-  if (code == 0) return TT_OK;
-  for (int e = TT_OK + 1; e < TT_E_COUNT; e++)
-    if (code == tt_err_exit_code((tt_err)e))
-      return tt_fail_at(__FILE__, __LINE__, (tt_err)e, "`tutti plan %s` says what is wrong", job);
-  return TT_FAIL(UNAVAILABLE, "`tutti plan %s` did not end well", job);
+  size_t bytes;
+  const tt_job_options o = {.file = job};
+  FILE *out = open_memstream(text, &bytes);
+  if (!out) return TT_FAIL(MEM, "out of memory for the plan of %s", job);
+  tt_err e = tt_plan_print_local(&o, ranks, out);
+  return fclose(out) && !e ? TT_FAIL(MEM, "out of memory for the plan of %s", job) : e;
 }
 
 /* A campaign's script is for a campaign's file. */
@@ -159,7 +148,7 @@ static void print_script(const tt_sbatch_script *b, const char *script, const ch
 
 tt_err tt_sbatch_script_print_local(const tt_sbatch_script *b)
 {
-  static char plan_text[1 << 16];
+  char *plan = NULL;
   const char *site;
   char name[64];
   snprintf(name, sizeof name, "%.40s.sbatch",
@@ -172,7 +161,8 @@ tt_err tt_sbatch_script_print_local(const tt_sbatch_script *b)
   int nodes = b->nodes > 0 ? b->nodes : read_number_after(script, "#SBATCH --nodes=");
   int per_node = b->gpus_per_node > 0 ? b->gpus_per_node
                                       : read_number_after(site, "#SBATCH --ntasks-per-node=");
-  TT_TRY(plan(b->job, nodes * per_node, plan_text, sizeof plan_text));
-  print_script(b, script, site, plan_text);
-  return TT_OK;
+  tt_err e = format_plan(b->job, nodes * per_node, &plan);
+  if (!e) print_script(b, script, site, plan);
+  free(plan);
+  return e;
 }

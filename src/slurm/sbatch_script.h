@@ -23,7 +23,7 @@ typedef struct tt_sbatch_script {
 
 /* Print the script, with what `tutti plan` says of the job (of one round of a campaign) as comment.
  * Errors: USAGE (no such site, the message lists them; a time that Slurm does not take; "campaign"
- * for a file without a campaign), those of `tutti plan`, UNAVAILABLE. */
+ * for a file without a campaign), those of tt_plan_print_local. */
 tt_err tt_sbatch_script_print_local(const tt_sbatch_script *b);
 
 /* Between single quotes, for a shell. */

@@ -17,6 +17,7 @@ typedef struct job_plan {
   tt_data_shape shape;
   tt_cohorts all;
   double data_bytes; /* of the samples on a rank */
+  FILE *out;
 } job_plan;
 
 static void format_bytes(double bytes, char *text, size_t room)
@@ -27,11 +28,11 @@ static void format_bytes(double bytes, char *text, size_t room)
   snprintf(text, room, u ? "%.1f %s" : "%.0f %s", bytes, unit[u]);
 }
 
-static void print_bytes(const char *what, double bytes)
+static void print_bytes(FILE *out, const char *what, double bytes)
 {
   char text[32];
   format_bytes(bytes, text, sizeof text);
-  printf("  %-34s %12s\n", what, text);
+  fprintf(out, "  %-34s %12s\n", what, text);
 }
 
 /* Of one member, as in a checkpoint. */
@@ -69,15 +70,15 @@ static void print_network(const job_plan *p, const tt_cohort *c)
 {
   const tt_model *m = &c->model;
   tt_activation first = m->layers > 1 ? m->layer[0].activation : TT_ACT_identity;
-  printf("network    %" PRId64, m->inputs);
-  for (int l = 0; l < m->layers; l++) printf("-%" PRId64, m->layer[l].out);
-  printf(", %s, %" PRId64 " parameters\n", tt_choice_activation[first], m->params);
+  fprintf(p->out, "network    %" PRId64, m->inputs);
+  for (int l = 0; l < m->layers; l++) fprintf(p->out, "-%" PRId64, m->layer[l].out);
+  fprintf(p->out, ", %s, %" PRId64 " parameters\n", tt_choice_activation[first], m->params);
   for (int64_t e = 0; e < c->ensembles; e++) {
     const tt_ensemble *from = &c->ensemble[e];
-    printf("ensemble   %s: %" PRId64 " members learn", from->name, from->members);
+    fprintf(p->out, "ensemble   %s: %" PRId64 " members learn", from->name, from->members);
     for (int64_t k = 0; k < from->targets; k++)
-      printf("%s %s", k ? "," : "", p->shape.target.name[from->column[k]]);
-    printf("\n");
+      fprintf(p->out, "%s %s", k ? "," : "", p->shape.target.name[from->column[k]]);
+    fprintf(p->out, "\n");
   }
 }
 
@@ -110,13 +111,13 @@ static tt_err print_ranks(const job_plan *p, int ranks)
     if (bytes > most) most = bytes;
   }
   for (int64_t i = 0; i < p->all.count; i++) all += model_bytes(p->all.at[i]);
-  printf("ranks      %d: %" PRId64 " members on rank 0, %" PRId64 " on rank %d\n", ranks, first,
-         last, ranks - 1);
-  printf("memory per rank\n");
-  print_bytes("samples", p->data_bytes);
-  print_bytes("members in training", most);
-  print_bytes("members on their way to files", most);
-  print_bytes("all members at the end", all);
+  fprintf(p->out, "ranks      %d: %" PRId64 " members on rank 0, %" PRId64 " on rank %d\n", ranks,
+          first, last, ranks - 1);
+  fprintf(p->out, "memory per rank\n");
+  print_bytes(p->out, "samples", p->data_bytes);
+  print_bytes(p->out, "members in training", most);
+  print_bytes(p->out, "members on their way to files", most);
+  print_bytes(p->out, "all members at the end", all);
   return TT_OK;
 }
 
@@ -145,10 +146,10 @@ static void print_paths(const job_plan *p, const tt_cohort *c, int ranks)
                           .capability = gpus[i].capability,
                           .multiprocessors = gpus[i].multiprocessors};
     if (choose_path(p, c, on, ranks, &choice))
-      printf("path       none on %s: %s\n", gpus[i].name, tt_err_last());
+      fprintf(p->out, "path       none on %s: %s\n", gpus[i].name, tt_err_last());
     else
-      printf("path       %s on %s: %s\n", tt_choice_gpu_kernel[choice.path], gpus[i].name,
-             choice.why);
+      fprintf(p->out, "path       %s on %s: %s\n", tt_choice_gpu_kernel[choice.path], gpus[i].name,
+              choice.why);
   }
 }
 
@@ -166,10 +167,10 @@ static tt_err print_cohort_ranks(const job_plan *p, int64_t number, int ranks)
     last = r;
   }
   if (!e)
-    printf("cohort     %" PRId64 ": %" PRId64 " members on rank%s %d", number,
-           p->all.at[number]->members, last > first ? "s" : "", first);
-  if (!e && last > first) printf("-%d", last);
-  if (!e) printf("\n");
+    fprintf(p->out, "cohort     %" PRId64 ": %" PRId64 " members on rank%s %d", number,
+            p->all.at[number]->members, last > first ? "s" : "", first);
+  if (!e && last > first) fprintf(p->out, "-%d", last);
+  if (!e) fprintf(p->out, "\n");
   tt_free(slice);
   return e;
 }
@@ -192,10 +193,10 @@ static tt_err print_engine(const job_plan *p, int *gpu)
   int fp32 = p->cfg->run_precision == TT_PRECISION_fp32;
   *gpu = strcmp(ops->name, "cpu") != 0;
   int either = *gpu && fp32 && p->cfg->run_device == TT_DEVICE_auto;
-  printf("engine     %s%s\n", ops->name, either ? ", or cpu where no GPU is found" : "");
+  fprintf(p->out, "engine     %s%s\n", ops->name, either ? ", or cpu where no GPU is found" : "");
   if (!fp32)
-    printf("precision  %s%s\n", tt_choice_precision[p->cfg->run_precision],
-           *gpu ? "" : ": not with this tutti, which was built without CUDA");
+    fprintf(p->out, "precision  %s%s\n", tt_choice_precision[p->cfg->run_precision],
+            *gpu ? "" : ": not with this tutti, which was built without CUDA");
   return TT_OK;
 }
 
@@ -216,22 +217,22 @@ static tt_err print_files_and_compute(const job_plan *p)
     all += g * flops * (double)c->max_epochs;
     longest = c->max_epochs > longest ? c->max_epochs : longest;
   }
-  printf("files in %s\n", p->cfg->run_directory);
-  print_bytes("model.h5", model);
-  print_bytes("results.h5", members * 8.0 * (double)longest);
+  fprintf(p->out, "files in %s\n", p->cfg->run_directory);
+  print_bytes(p->out, "model.h5", model);
+  print_bytes(p->out, "results.h5", members * 8.0 * (double)longest);
   snprintf(name, sizeof name, "checkpoints (%" PRId64 " kept, one in work)",
            p->cfg->checkpoint_keep);
-  print_bytes(name, state * (double)(p->cfg->checkpoint_keep + 1));
-  printf("work       %.3g GFLOP per epoch of all members, at most %.3g in all\n", 1e-9 * epoch,
-         1e-9 * all);
+  print_bytes(p->out, name, state * (double)(p->cfg->checkpoint_keep + 1));
+  fprintf(p->out, "work       %.3g GFLOP per epoch of all members, at most %.3g in all\n",
+          1e-9 * epoch, 1e-9 * all);
   return TT_OK;
 }
 
 static tt_err print_all(job_plan *p, int ranks)
 {
   int gpu = 0;
-  printf("data       %s: %" PRId64 " rows, %" PRId64 " inputs, %" PRId64 " targets\n",
-         p->cfg->data_file, p->shape.rows, p->shape.inputs, p->shape.targets);
+  fprintf(p->out, "data       %s: %" PRId64 " rows, %" PRId64 " inputs, %" PRId64 " targets\n",
+          p->cfg->data_file, p->shape.rows, p->shape.inputs, p->shape.targets);
   TT_TRY(print_engine(p, &gpu));
   TT_TRY(print_cohorts(p, gpu, ranks));
   TT_TRY(print_ranks(p, ranks));
@@ -320,9 +321,9 @@ tt_err tt_plan_path_local(const tt_config *cfg, int ranks, const tt_device_info 
   return e;
 }
 
-tt_err tt_plan_print_local(const tt_job_options *o, int ranks)
+tt_err tt_plan_print_local(const tt_job_options *o, int ranks, FILE *out)
 {
-  job_plan p = {0};
+  job_plan p = {.out = out};
   char *text = NULL;
   int64_t bytes = 0;
   tt_config *cfg = NULL;

@@ -84,10 +84,10 @@ static tt_err open_groups(label_import *b, const char *directory)
 {
   int64_t *number = NULL, count = 0;
   char path[TT_PATH_MAX];
-  TT_TRY(tt_label_groups_list(directory, &number, &count));
+  TT_TRY(tt_label_groups_list_local(directory, &number, &count));
   tt_err e = TT_ALLOC(b->group, count);
   for (int64_t i = 0; !e && i < count; i++) {
-    tt_label_groups_path_of(directory, number[i], path);
+    tt_label_group_directory(directory, number[i], path);
     e = tt_label_group_open(path, &b->group[b->groups]);
     if (e == TT_E_NOINPUT)
       e = TT_OK; /* being made */

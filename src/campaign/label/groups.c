@@ -1,5 +1,6 @@
 /* groups.c — see oracle_internal.h: candidates asked for together, and their directory. */
 #include "src/campaign/label/oracle_internal.h"
+#include "src/campaign/state/file_names.h"
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
@@ -24,9 +25,9 @@ static int has_file(const tt_label_group *g, const char *name)
 
 void tt_label_group_update(tt_label_group *g)
 {
-  g->state = has_file(g, "accepted.h5") ? TT_LABEL_GROUP_labelled
-             : has_file(g, "failed")    ? TT_LABEL_GROUP_failed
-                                        : TT_LABEL_GROUP_pending;
+  g->state = has_file(g, TT_LABEL_ACCEPTED_FILE) ? TT_LABEL_GROUP_labelled
+             : has_file(g, TT_LABEL_FAILED_FILE) ? TT_LABEL_GROUP_failed
+                                                 : TT_LABEL_GROUP_pending;
 }
 
 tt_err tt_label_group_open(const char *directory, tt_label_group *out)
@@ -64,7 +65,7 @@ tt_err tt_label_group_write_labels(tt_label_group *g, const tt_columns *target, 
                                    const char *reason)
 {
   char path[TT_PATH_MAX];
-  tt_label_group_path(g, "accepted.h5", path);
+  tt_label_group_path(g, TT_LABEL_ACCEPTED_FILE, path);
   TT_TRY(tt_accepted_labels_write_local(path, g->count, g->id, y, target, reason));
   g->state = TT_LABEL_GROUP_labelled;
   return TT_OK;
@@ -73,7 +74,7 @@ tt_err tt_label_group_write_labels(tt_label_group *g, const tt_columns *target, 
 tt_err tt_label_group_write_failed(tt_label_group *g, const char *reason)
 {
   char path[TT_PATH_MAX], text[2048];
-  tt_label_group_path(g, "failed", path);
+  tt_label_group_path(g, TT_LABEL_FAILED_FILE, path);
   snprintf(text, sizeof text, "%.*s\n", (int)strcspn(reason, "\n"), reason);
   TT_TRY(tt_file_write_atomic_local(path, text));
   g->state = TT_LABEL_GROUP_failed;

@@ -14,20 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- directories -------------------------------------------------------------------------------
- */
-
-void tt_label_groups_path_of(const char *directory, int64_t number, char path[TT_PATH_MAX])
-{
-  if (snprintf(path, TT_PATH_MAX, "%s/%04" PRId64, directory, number) >= TT_PATH_MAX)
-    path[0] = '\0';
-}
-
-tt_err tt_label_groups_list(const char *directory, int64_t **number, int64_t *count)
-{
-  return tt_directory_list_numbers(directory, "", 4, "", number, count);
-}
-
 /* ---- groups that are there ---------------------------------------------------------------------
  */
 
@@ -94,7 +80,7 @@ static tt_err reuse_group(group_builder *m, int64_t number)
   tt_label_group g = {0};
   tt_oracle_input *asked = NULL;
   int matches = 0;
-  tt_label_groups_path_of(m->a->request->directory, number, path);
+  tt_label_group_directory(m->a->request->directory, number, path);
   tt_err e = tt_label_group_open(path, &g);
   if (e == TT_E_NOINPUT) return tt_directory_remove(path);
   if (e) return e;
@@ -114,7 +100,7 @@ static tt_err reuse_group(group_builder *m, int64_t number)
 static tt_err reuse_groups(group_builder *m)
 {
   int64_t *number = NULL, count = 0;
-  TT_TRY(tt_label_groups_list(m->a->request->directory, &number, &count));
+  TT_TRY(tt_label_groups_list_local(m->a->request->directory, &number, &count));
   tt_err e = TT_OK;
   for (int64_t i = 0; !e && i < count; i++) {
     e = reuse_group(m, number[i]);
@@ -160,7 +146,7 @@ static tt_err create_group(group_builder *m, const int64_t *query, int64_t count
 {
   char path[TT_PATH_MAX];
   tt_label_group g = {0};
-  tt_label_groups_path_of(m->a->request->directory, m->next++, path);
+  tt_label_group_directory(m->a->request->directory, m->next++, path);
   tt_err e = tt_text_set(&g.directory, path);
   if (!e) e = tt_directory_create(path);
   if (!e) e = set_group_rows(m, &g, query, count);
@@ -240,7 +226,7 @@ static tt_err read_accepted(const tt_labelling *a, const tt_label_group *g, tt_q
   tt_oracle_output *l = NULL;
   double *y = NULL;
   int64_t given;
-  tt_label_group_path(g, "accepted.h5", path);
+  tt_label_group_path(g, TT_LABEL_ACCEPTED_FILE, path);
   TT_TRY(tt_accepted_labels_read_local(path, a->target, &l, reason, capacity));
   tt_err e = TT_ALLOC(y, g->count * out->targets);
   if (!e) e = tt_oracle_output_align(l, g->count, g->id, y, &given);
@@ -255,7 +241,7 @@ static tt_err collect_group(const tt_labelling *a, const tt_label_group *g, tt_q
 {
   char path[TT_PATH_MAX];
   if (g->state == TT_LABEL_GROUP_labelled) return read_accepted(a, g, out, reason, capacity);
-  tt_label_group_path(g, "failed", path);
+  tt_label_group_path(g, TT_LABEL_FAILED_FILE, path);
   TT_TRY(tt_file_read_text(path, reason, capacity));
   reason[strcspn(reason, "\n")] = '\0';
   return TT_OK;

@@ -89,12 +89,6 @@ void tt_label_groups_free(tt_labelling *a);
  */
 tt_err tt_label_groups_collect(const tt_labelling *a, tt_query_labels *out, char *why, int room);
 
-/* The numbers of the directories of a round's groups, ascending; owner: the caller, tt_free. A
- * directory that is missing has none. Errors: IO, MEM. */
-tt_err tt_label_groups_list(const char *directory, int64_t **last_try, int64_t *count);
-/* directory/0003 */
-void tt_label_groups_path_of(const char *directory, int64_t last_try, char path[TT_PATH_MAX]);
-
 /* ---- Calls of the command ----------------------------------------------------------------------
  */
 

@@ -9,7 +9,6 @@
 #include "src/host/status_file.h"
 
 #include <errno.h>
-#include <glob.h>
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
@@ -29,20 +28,8 @@ typedef struct status_view {
   tt_stage stage;               /* that runs, or ran when it stopped */
   double seconds;               /* in finished stages */
   int running, process_ended;   /* it says that it runs; but its process has ended */
-  int64_t label_groups,
-      label_groups_done; /* of labels, and those that have their answer or never will */
+  tt_label_progress labels;
 } status_view;
-
-static int64_t count_files(const status_view *v, const char *pattern)
-{
-  char path[TT_PATH_MAX];
-  glob_t found;
-  tt_round_path(v->directory, v->round, pattern, path);
-  if (glob(path, GLOB_NOSORT, NULL, &found)) return 0;
-  int64_t n = (int64_t)found.gl_pathc;
-  globfree(&found);
-  return n;
-}
 
 /* Known only on the host where it runs: the third part of job.restart.host.random, which may hold
  * dots itself. */
@@ -102,11 +89,8 @@ static tt_err read_view(const char *directory, status_view *v)
     tt_round_path(directory, v->round, "", path);
     v->has_training = !tt_status_file_read_local(path, &v->training);
   }
-  if (v->stage == TT_STAGE_label && !ended) {
-    v->label_groups = count_files(v, "label/[0-9]*");
-    v->label_groups_done =
-        count_files(v, "label/[0-9]*/accepted.h5") + count_files(v, "label/[0-9]*/failed");
-  }
+  if (v->stage == TT_STAGE_label && !ended)
+    return tt_label_progress_read_local(directory, v->round, &v->labels);
   return TT_OK;
 }
 
@@ -205,9 +189,9 @@ static void print_text(const status_view *v)
   print_state(v);
   if (v->record.h && v->record.h->rounds) print_rounds(v);
   if (v->has_training) print_training(v);
-  if (v->label_groups)
-    printf("labelling   %" PRId64 " of %" PRId64 " groups are answered\n", v->label_groups_done,
-           v->label_groups);
+  if (v->labels.groups)
+    printf("labelling   %" PRId64 " of %" PRId64 " groups are answered\n",
+           v->labels.labelled + v->labels.failed, v->labels.groups);
   print_time(v);
 }
 
@@ -268,8 +252,8 @@ static tt_err print_json(const status_view *v)
   tt_json_set(&object, "rounds", json_integer(h ? h->rounds : 0));
   tt_json_set(&object, "exit_code", json_integer(s->exit_code));
   tt_json_set(&object, "gone", json_boolean(v->process_ended));
-  tt_json_set(&object, "groups", json_integer(v->label_groups));
-  tt_json_set(&object, "groups_answered", json_integer(v->label_groups_done));
+  tt_json_set(&object, "groups", json_integer(v->labels.groups));
+  tt_json_set(&object, "groups_answered", json_integer(v->labels.labelled + v->labels.failed));
   tt_json_set(&object, "age_seconds", json_integer(v->has_status ? v->campaign_file.age : -1));
   tt_json_set(&object, "seconds", tt_json_number(v->seconds));
   return tt_json_print(object, 2);

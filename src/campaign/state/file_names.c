@@ -1,8 +1,11 @@
 /* file_names.c — see file_names.h. */
 #include "src/campaign/state/file_names.h"
 
+#include "core/base/mem.h"
+
 #include <inttypes.h>
 #include <stdio.h>
+#include <unistd.h>
 
 /* A name that was cut would be another file. */
 static void clear_if_truncated(int length, char path[TT_PATH_MAX])
@@ -28,4 +31,38 @@ tt_err tt_round_remove_local(const char *directory, int64_t round)
   char path[TT_PATH_MAX];
   tt_round_path(directory, round, "", path);
   return tt_directory_remove(path);
+}
+
+tt_err tt_label_groups_list_local(const char *label, int64_t **number, int64_t *count)
+{
+  return tt_directory_list_numbers(label, "", 4, "", number, count);
+}
+
+void tt_label_group_directory(const char *label, int64_t number, char path[TT_PATH_MAX])
+{
+  clear_if_truncated(snprintf(path, TT_PATH_MAX, "%s/%04" PRId64, label, number), path);
+}
+
+static int has_file(const char *directory, const char *name)
+{
+  char path[TT_PATH_MAX];
+  tt_campaign_path(directory, name, path);
+  return !access(path, F_OK);
+}
+
+tt_err tt_label_progress_read_local(const char *directory, int64_t round, tt_label_progress *out)
+{
+  char label[TT_PATH_MAX], group[TT_PATH_MAX];
+  int64_t *number = NULL;
+  *out = (tt_label_progress){0};
+  tt_round_path(directory, round, "label", label);
+  TT_TRY(tt_label_groups_list_local(label, &number, &out->groups));
+  for (int64_t i = 0; i < out->groups; i++) {
+    tt_label_group_directory(label, number[i], group);
+    int labelled = has_file(group, TT_LABEL_ACCEPTED_FILE);
+    out->labelled += labelled;
+    out->failed += !labelled && has_file(group, TT_LABEL_FAILED_FILE);
+  }
+  tt_free(number);
+  return TT_OK;
 }

@@ -17,4 +17,22 @@ void tt_campaign_path(const char *directory, const char *name, char path[TT_PATH
 void tt_round_path(const char *directory, int64_t round, const char *name, char path[TT_PATH_MAX]);
 /* Remove the directory of a round and all in it; one that is missing is fine. Errors: IO. */
 tt_err tt_round_remove_local(const char *directory, int64_t round);
+
+/* ---- Labels: DIR/round-0012/label/0003 is the directory of one group ---- */
+
+#define TT_LABEL_ACCEPTED_FILE "accepted.h5" /* in it: the labels that were accepted */
+#define TT_LABEL_FAILED_FILE "failed"      /* in it: why there are none */
+
+/* The numbers of the groups in a directory `label`, ascending; a directory that is missing has
+ * none. Owner: the caller, tt_free. Errors: IO, MEM. */
+tt_err tt_label_groups_list_local(const char *label, int64_t **number, int64_t *count);
+/* label/0003; "" if it is too long. */
+void tt_label_group_directory(const char *label, int64_t number, char path[TT_PATH_MAX]);
+
+/* How many groups of a round there are, and how many of them are labelled or have failed.
+ * Errors: IO, MEM. */
+typedef struct tt_label_progress {
+  int64_t groups, labelled, failed;
+} tt_label_progress;
+tt_err tt_label_progress_read_local(const char *directory, int64_t round, tt_label_progress *out);
 #endif
