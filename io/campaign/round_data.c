@@ -1,6 +1,6 @@
 /* round_data.c — the first data of a campaign, and those of its rounds; see campaign_files.h. */
 #include "io/campaign/campaign_files.h"
-#include "io/data/data_internal.h"
+#include "io/data/raw_data.h"
 
 #include "core/base/mem.h"
 
