@@ -291,6 +291,38 @@ TT_TEST (directories_of_rounds_are_made_and_removed) {
   free(name);
 }
 
+TT_TEST (numbered_names_are_listed_and_backups_are_numbered) {
+  static const char *const name[] = {
+      "g-0012", "g-0003",  "g-12345", "g-003",  "g-00012",
+      "g-",     "g-0004x", "h-0004",  "g--001", "g-99999999999999999999"};
+  char path[TT_PATH_MAX], sub[TT_PATH_MAX];
+  int64_t *number = NULL, count = 0;
+  tt_campaign_path(directory, "list", path);
+  TT_CHECK_OK(tt_directory_list_numbers(path, "g-", 4, "", &number, &count));
+  TT_CHECK(count, ==, 0); /* no such directory */
+  tt_free(number);
+  TT_CHECK_OK(tt_directory_create(path));
+  for (size_t i = 0; i < sizeof name / sizeof *name; i++) make_file(path, name[i]);
+  TT_CHECK_OK(tt_directory_list_numbers(path, "g-", 4, "", &number, &count));
+  TT_CHECK(count, ==, 3);
+  TT_CHECK(number[0], ==, 3);
+  TT_CHECK(number[1], ==, 12);
+  TT_CHECK(number[2], ==, 12345);
+  tt_free(number);
+  for (int n = 1; n <= 2; n++) {
+    make_file(path, "g-0012");
+    TT_CHECK_OK(tt_backup(path, "g-0012"));
+    snprintf(sub, sizeof sub, "%.4000s.before-%d", path, n);
+    TT_CHECK(scratch_count(sub, "g-0012"), ==, 1);
+  }
+  TT_CHECK_OK(tt_backup(path, "g-0012")); /* nothing is there */
+  TT_CHECK_OK(tt_backup(path, ""));
+  TT_CHECK(access(path, F_OK), !=, 0);
+  snprintf(sub, sizeof sub, "%.4000s.before-3", path);
+  TT_CHECK(scratch_count(sub, "g-0003"), ==, 1);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
+}
+
 static int begin(void **unused)
 {
   (void)unused;
