@@ -1,5 +1,5 @@
-/* campaign_files.h — the files of a campaign: campaign.h5 (its history), and of a round data.h5,
- * queries.h5 and labels.h5. Floor 3. Written whole or not at all (io/hdf5/h5.h). */
+/* campaign_files.h — the files of a campaign: campaign.h5 (its history), and of a round queries.h5
+ * and labels.h5. Floor 3. Written whole or not at all (io/hdf5/h5.h). */
 #ifndef TT_CAMPAIGN_FILES_H
 #define TT_CAMPAIGN_FILES_H
 #include "core/config/config.h"
@@ -50,12 +50,11 @@ typedef struct tt_initial_data {
 tt_err tt_initial_data_read(tt_comm *c, const tt_config *cfg, tt_initial_data **out);
 void tt_initial_data_destroy(tt_initial_data **d);
 
-/* Collective. The data of a round, a file that `tutti train` takes: the first data, then the picks
- * that have labels, with names and units; dataset `split` 0, 1, 2, or -1 for unused rows. Values
- * are those of data.file and of the history, in double. The same on all ranks.
- * Errors: CANTCREAT, DATA (a name is not UTF-8), IO, MEM. */
-tt_err tt_round_data_write(tt_comm *c, const char *file, const tt_initial_data *base,
-                           const tt_history *h);
+/* Collective. The data of a round: the rows of data.file, then the labelled queries of the history
+ * in their order, normalised. `base` and `h` are the same on all ranks. Owner: the caller.
+ * Errors: DATA, as tt_data_read; MEM. */
+tt_err tt_round_data_create(tt_comm *c, const tt_config *cfg, const tt_initial_data *base,
+                            const tt_history *h, tt_dataset **out);
 
 /* The candidates a round asks for, with their inputs; and what came back. */
 typedef struct tt_queries {

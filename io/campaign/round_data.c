@@ -5,7 +5,6 @@
 #include "core/base/mem.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 static tt_err move_dataset_local(tt_dataset *d, tt_initial_data **out)
@@ -92,18 +91,20 @@ static tt_err concatenate_local(const tt_initial_data *b, const tt_history *h, r
   return TT_OK;
 }
 
-tt_err tt_round_data_write(tt_comm *c, const char *file, const tt_initial_data *base,
-                           const tt_history *h)
+tt_err tt_round_data_create(tt_comm *c, const tt_config *cfg, const tt_initial_data *base,
+                            const tt_history *h, tt_dataset **out)
 {
-  char history[128];
   rows r = {0};
   tt_err e = tt_agree(c, concatenate_local(base, h, &r));
   if (!e) {
-    snprintf(history, sizeof history,
-             "tutti campaign: %" PRId64 " first rows, then the labels of %" PRId64 " rounds",
-             base->rows, h->rounds);
-    const tt_raw_dataset t = {r.count, &base->input, &base->target, r.x, r.y, r.split, history};
-    e = tt_raw_dataset_write(c, file, &t);
+    const tt_raw_dataset t = {"data.file and the labels of the campaign",
+                              r.count,
+                              &base->input,
+                              &base->target,
+                              r.x,
+                              r.y,
+                              r.split};
+    e = tt_data_from_memory(c, cfg, &t, out);
   }
   tt_free(r.x);
   tt_free(r.y);

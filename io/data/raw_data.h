@@ -27,16 +27,17 @@ tt_err tt_h5_matrix_read_local(tt_h5_reader *r, const tt_h5_matrix *m, int64_t f
  * values and no scales. Errors: as tt_data_read. */
 tt_err tt_data_read_raw(tt_comm *c, const tt_config *cfg, tt_dataset **d, double **x, double **y);
 
-/* A dataset file to be. Borrowed. */
+/* Samples in memory, in the user's units. Borrowed. */
 typedef struct tt_raw_dataset {
+  const char *name; /* for messages */
   int64_t rows;
   const tt_columns *input, *target;
   const double *x, *y; /* [rows][D], [rows][T] */
-  const int8_t *split; /* [rows] or NULL */
-  const char *history;
+  const int8_t *split; /* [rows] */
 } tt_raw_dataset;
 
-/* Collective, the same on all ranks; local if c is NULL. See tt_data_write_local, which is this
- * without a split. */
-tt_err tt_raw_dataset_write(tt_comm *c, const char *file, const tt_raw_dataset *t);
+/* Collective. What tt_data_read makes of a file with these samples, bit by bit; without weights and
+ * selections. `t` is the same on all ranks. Errors: as tt_data_read. */
+tt_err tt_data_from_memory(tt_comm *c, const tt_config *cfg, const tt_raw_dataset *t,
+                           tt_dataset **out);
 #endif

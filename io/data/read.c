@@ -76,24 +76,30 @@ static tt_err open_weights_local(loader *l, int64_t rows)
                  l->file, path, l->weights.rows, l->weights.columns, rows);
 }
 
-static tt_err open_local(loader *l)
+static tt_err create_dataset_local(loader *l, int64_t rows, const tt_columns *input,
+                                   const tt_columns *target)
 {
   const tt_config *cfg = l->cfg;
-  TT_TRY(tt_data_reader_open_local(l->file, cfg->data_inputs, cfg->data_targets, &l->rows));
-  const tt_data_shape *s = tt_data_reader_shape(l->rows);
-  if (s->rows > INT32_MAX)
+  if (rows > INT32_MAX)
     return TT_FAIL(DATA, "%s: %" PRId64 " rows; at most %" PRId32 " can be trained on", l->file,
-                   s->rows, INT32_MAX);
-  TT_TRY(open_weights_local(l, s->rows));
-  TT_TRY(tt_dataset_create(s->rows, s->inputs, s->targets, weights_path(cfg) != NULL, &l->d));
+                   rows, INT32_MAX);
+  TT_TRY(tt_dataset_create(rows, input->count, target->count, weights_path(cfg) != NULL, &l->d));
   tt_columns_free(&l->d->input);
   tt_columns_free(&l->d->target);
-  TT_TRY(tt_columns_copy(&s->input, &l->d->input));
-  TT_TRY(tt_columns_copy(&s->target, &l->d->target));
-  TT_TRY(TT_ALLOC(l->d->selected, cfg->selections * s->rows));
+  TT_TRY(tt_columns_copy(input, &l->d->input));
+  TT_TRY(tt_columns_copy(target, &l->d->target));
+  TT_TRY(TT_ALLOC(l->d->selected, cfg->selections * rows));
   l->d->selections = cfg->selections;
-  TT_TRY(TT_ALLOC(l->label, s->targets));
+  TT_TRY(TT_ALLOC(l->label, target->count));
   return tt_data_label_rules_local(cfg, &l->d->target, l->label);
+}
+
+static tt_err open_local(loader *l)
+{
+  TT_TRY(tt_data_reader_open_local(l->file, l->cfg->data_inputs, l->cfg->data_targets, &l->rows));
+  const tt_data_shape *s = tt_data_reader_shape(l->rows);
+  TT_TRY(open_weights_local(l, s->rows));
+  return create_dataset_local(l, s->rows, &s->input, &s->target);
 }
 
 /* A file that is being written may look different to different nodes. */
@@ -177,7 +183,8 @@ static tt_err check_values_local(const loader *l)
   return TT_OK;
 }
 
-static tt_err read_own_local(loader *l)
+/* Choose this rank's rows and make room for them. */
+static tt_err allocate_own_local(loader *l)
 {
   const tt_dataset *d = l->d;
   l->blocks = (d->rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
@@ -187,11 +194,28 @@ static tt_err read_own_local(loader *l)
   l->count = l->block.count ? (end < d->rows ? end : d->rows) - l->first : 0;
   TT_TRY(sample_array_create(&l->x, l->cfg->data_inputs, l->count, d->inputs));
   TT_TRY(sample_array_create(&l->y, l->cfg->data_targets, l->count, d->targets));
-  TT_TRY(sample_array_create(&l->w, l->cfg->data_weights, l->count, d->weight ? 1 : 0));
+  return sample_array_create(&l->w, l->cfg->data_weights, l->count, d->weight ? 1 : 0);
+}
+
+static tt_err read_own_local(loader *l)
+{
+  TT_TRY(allocate_own_local(l));
   TT_TRY(tt_data_reader_read_local(l->rows, l->first, l->count, l->x.own, l->y.own));
-  if (d->weight)
+  if (l->d->weight)
     TT_TRY(tt_h5_matrix_read_local(tt_data_reader_file_local(l->rows), &l->weights, l->first,
                                    l->count, l->w.own));
+  return check_values_local(l);
+}
+
+/* Everything from memory instead. */
+static tt_err copy_rows_local(loader *l, const tt_raw_dataset *t)
+{
+  TT_TRY(create_dataset_local(l, t->rows, t->input, t->target));
+  memcpy(l->d->split, t->split, (size_t)t->rows);
+  TT_TRY(allocate_own_local(l));
+  int64_t D = t->input->count, T = t->target->count;
+  memcpy(l->x.own, t->x + l->first * D, (size_t)(l->count * D) * sizeof *t->x);
+  memcpy(l->y.own, t->y + l->first * T, (size_t)(l->count * T) * sizeof *t->y);
   return check_values_local(l);
 }
 
@@ -401,11 +425,11 @@ static tt_err load_raw(loader *l)
   return e;
 }
 
-static tt_err load(loader *l)
+/* Collective. Values as read become those that networks see, on all ranks. */
+static tt_err normalise(loader *l)
 {
   double weight_mean = 1;
-  tt_err e = load_raw(l);
-  if (!e) e = compute_scaler(l, &weight_mean);
+  tt_err e = compute_scaler(l, &weight_mean);
   if (!e) e = tt_agree(l->comm, normalise_all_local(l, weight_mean));
   if (!e) gather_all(l);
   if (!e) e = gather_hash(l);
@@ -430,7 +454,18 @@ static tt_err finish(loader *l, tt_err e, tt_dataset **out)
 tt_err tt_data_read(tt_comm *c, const tt_config *cfg, tt_dataset **out)
 {
   loader l = {.comm = c, .cfg = cfg, .file = cfg->data_file};
-  return finish(&l, load(&l), out);
+  tt_err e = load_raw(&l);
+  if (!e) e = normalise(&l);
+  return finish(&l, e, out);
+}
+
+tt_err tt_data_from_memory(tt_comm *c, const tt_config *cfg, const tt_raw_dataset *t,
+                           tt_dataset **out)
+{
+  loader l = {.comm = c, .cfg = cfg, .file = t->name};
+  tt_err e = tt_agree(c, copy_rows_local(&l, t));
+  if (!e) e = normalise(&l);
+  return finish(&l, e, out);
 }
 
 static void gather_raw(loader *l, const sample_array *p, double *all)

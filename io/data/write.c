@@ -40,60 +40,40 @@ static const tt_variable targets = {"y",
                                     "targets, missing where unlabelled",
                                     "target_name target_units"};
 
-static const tt_variable split_variable = {
-    "split", TT_H5_I8, {"sample"}, NULL, "what the row is for, -1 = not used", NULL};
-
-static void write_variables(tt_schema *s, const tt_raw_dataset *t, const int64_t *number)
+static void write_variables(tt_schema *s, int64_t rows, const int64_t *number,
+                            const tt_columns *input, const tt_columns *target, const double *x,
+                            const double *y)
 {
-  int64_t length = tt_schema_max_column_text(t->input);
-  int64_t of_targets = tt_schema_max_column_text(t->target);
+  int64_t length = tt_schema_max_column_text(input);
+  int64_t of_targets = tt_schema_max_column_text(target);
   tt_schema_create_dimension(s, "name_strlen", of_targets > length ? of_targets : length);
-  tt_schema_write_coordinate(s, &sample, t->rows, number);
-  tt_schema_write_columns(s, "feature", "name_strlen", "feature_name", "feature_units", t->input);
-  tt_schema_write_from_root(s, &inputs, t->x);
-  if (t->target->count) {
-    tt_schema_write_columns(s, "target", "name_strlen", "target_name", "target_units", t->target);
-    tt_schema_write_from_root(s, &targets, t->y);
-  }
-  if (t->split) {
-    tt_schema_write_from_root(s, &split_variable, t->split);
-    tt_schema_write_flags(s, "split", TT_SPLITS, "train validation test");
-  }
-}
-
-static tt_err check_and_number_rows(const tt_raw_dataset *t, int64_t **number)
-{
-  TT_TRY(check_columns(t->input));
-  TT_TRY(check_columns(t->target));
-  TT_TRY(TT_ALLOC(*number, t->rows));
-  for (int64_t i = 0; i < t->rows; i++) (*number)[i] = i;
-  return TT_OK;
+  tt_schema_write_coordinate(s, &sample, rows, number);
+  tt_schema_write_columns(s, "feature", "name_strlen", "feature_name", "feature_units", input);
+  tt_schema_write_from_root(s, &inputs, x);
+  if (!target->count) return;
+  tt_schema_write_columns(s, "target", "name_strlen", "target_name", "target_units", target);
+  tt_schema_write_from_root(s, &targets, y);
 }
 
 /* Errors stick to the file: the commit says what the first one was. */
-tt_err tt_raw_dataset_write(tt_comm *c, const char *file, const tt_raw_dataset *t)
-{
-  int64_t *number = NULL;
-  tt_schema s = {0};
-  tt_err e = check_and_number_rows(t, &number);
-  if (c) e = tt_agree(c, e);
-  if (!e)
-    e = tt_h5_create(c, file, 8 * t->rows * (t->input->count + t->target->count + 2), &s.file);
-  if (!e) {
-    (void)tt_h5_write_attr_text(s.file, "/", "Conventions", "CF-1.10 " TT_SCHEMA_DATASET);
-    (void)tt_h5_write_attr_text(s.file, "/", "tutti_schema", TT_SCHEMA_DATASET);
-    (void)tt_h5_write_attr_text(s.file, "/", "history", t->history);
-    write_variables(&s, t, number);
-    e = tt_h5_commit(&s.file, NULL);
-  }
-  tt_free(number);
-  return e;
-}
-
 tt_err tt_data_write_local(const char *file, int64_t rows, const tt_columns *input,
                            const tt_columns *target, const double *x, const double *y,
                            const char *history)
 {
-  const tt_raw_dataset t = {rows, input, target, x, y, NULL, history};
-  return tt_raw_dataset_write(NULL, file, &t);
+  int64_t *number = NULL;
+  tt_schema s = {0};
+  TT_TRY(check_columns(input));
+  TT_TRY(check_columns(target));
+  TT_TRY(TT_ALLOC(number, rows));
+  for (int64_t i = 0; i < rows; i++) number[i] = i;
+  tt_err e = tt_h5_create(NULL, file, 8 * rows * (input->count + target->count + 2), &s.file);
+  if (!e) {
+    (void)tt_h5_write_attr_text(s.file, "/", "Conventions", "CF-1.10 " TT_SCHEMA_DATASET);
+    (void)tt_h5_write_attr_text(s.file, "/", "tutti_schema", TT_SCHEMA_DATASET);
+    (void)tt_h5_write_attr_text(s.file, "/", "history", history);
+    write_variables(&s, rows, number, input, target, x, y);
+    e = tt_h5_commit(&s.file, NULL);
+  }
+  tt_free(number);
+  return e;
 }

@@ -12,14 +12,14 @@ typedef struct tt_job_options {
   const char *const *set; /* [nset] "section.name=value" */
   int nset;
   const char *command; /* the command line, for provenance */
-  const char *text;    /* what the file says, if it was read before; NULL = read it */
-  int64_t bytes;       /* of text */
 } tt_job_options;
 
 typedef struct tt_job {
+  const struct tt_job *base; /* of a derived job: owns the values of cfg, and `original` */
   tt_config *cfg;
   char *original, *resolved; /* the file's text, and every option spelled out */
   int64_t bytes;
+  const char *command;
   tt_dataset *data; /* NULL until tt_job_load */
   tt_cohorts cohorts;
   const tt_engine_ops *ops;
@@ -29,13 +29,16 @@ typedef struct tt_job {
 /* Collective. Rank 0 reads the file; all ranks parse the same bytes. Errors: NOINPUT, CONFIG. */
 tt_err tt_job_open(tt_comm *c, const tt_job_options *o, tt_job **out);
 
-/* Collective. Data, cohorts, engine (unless job->ops and use are set already). Errors: of
- * tt_data_read, tt_cohorts_create, tt_resources_for_job.
- */
+/* Local. A job like `base` with another run.directory and run.seed, on the engine and resources
+ * that base has. `base` and `directory` are borrowed: close the derived job first. Errors: MEM. */
+tt_err tt_job_derive_local(const tt_job *base, char *directory, int64_t seed, tt_job **out);
+
+/* Collective. Data, cohorts, engine; job->data, or job->ops and use, may be set already.
+ * Errors: of tt_data_read, tt_cohorts_create, tt_resources_for_job. */
 tt_err tt_job_load(tt_comm *c, tt_job *job);
 void tt_job_close(tt_job **job);
 
 /* What every output of this job says of its origin; borrows from its arguments. */
-tt_provenance tt_job_provenance(const tt_job *job, const tt_job_options *o, const char *device,
-                                const char *arithmetic, int ranks, double seconds);
+tt_provenance tt_job_provenance(const tt_job *job, const char *device, const char *arithmetic,
+                                int ranks, double seconds);
 #endif

@@ -228,8 +228,8 @@ static tt_err finish_run(training_run *r)
 {
   tt_watchdog_heartbeat_local("writing results");
   tt_err e = tt_agree(r->c, save_states_local(r));
-  tt_provenance from = tt_job_provenance(r->job, &r->o->job, device(r), r->id.arithmetic,
-                                         tt_comm_ranks(r->c), tt_monotonic_seconds() - r->started);
+  tt_provenance from = tt_job_provenance(r->job, device(r), r->id.arithmetic, tt_comm_ranks(r->c),
+                                         tt_monotonic_seconds() - r->started);
   if (e) return e;
   tt_training_cost cost = tt_training_cost_sum(r->c, &r->shards);
   if (!r->o->quiet)
@@ -281,8 +281,6 @@ static tt_err prepare(training_run *r)
   tt_err e =
       tt_agree(r->c, tt_watchdog_start_local(NULL, NULL, tt_comm_rank(r->c), cfg->run_watchdog));
   tt_watchdog_heartbeat_local("reading data");
-  r->job->ops = r->o->ops;
-  r->job->use = r->o->use;
   if (!e) e = tt_job_load(r->c, r->job);
   if (!e) e = tt_warm_open(r->c, &r->o->warm, &r->warm_source);
   if (!e) e = tt_agree(r->c, tt_warm_match_local(r->warm_source, r->job));
@@ -332,15 +330,15 @@ static void write_final_status(training_run *r, tt_err e)
 
 tt_err tt_train(tt_comm *c, const tt_train_options *o)
 {
-  training_run r = {.c = c, .o = o, .started = tt_monotonic_seconds()};
+  training_run r = {.c = c, .o = o, .job = o->prepared, .started = tt_monotonic_seconds()};
   tt_stop_install_handlers_local();
-  tt_err e = tt_job_open(c, &o->job, &r.job);
+  tt_err e = o->prepared ? TT_OK : tt_job_open(c, &o->job, &r.job);
   if (!e) e = train(&r);
   if (r.job) write_final_status(&r, e);
   tt_watchdog_stop_local();
   tt_shards_destroy(&r.shards);
   tt_free(r.part);
   tt_warm_close(&r.warm_source);
-  tt_job_close(&r.job);
+  if (!o->prepared) tt_job_close(&r.job);
   return e;
 }

@@ -9,12 +9,11 @@ typedef enum tt_resume { TT_RESUME_auto, TT_RESUME_never, TT_RESUME_must } tt_re
 
 typedef struct tt_train_options {
   tt_job_options job;
+  tt_job *prepared; /* a job of the caller, instead of `job`; NULL = none */
   tt_resume resume;
-  int any_device;           /* resume from another arithmetic: no longer the same bits */
-  double max_time;          /* seconds, 0 = what the job says */
-  int quiet;                /* part of something larger: no tables, lines on long trainings alone */
-  const tt_engine_ops *ops; /* chosen already, with `use`; NULL = as the job says */
-  tt_resources use;
+  int any_device;  /* resume from another arithmetic: no longer the same bits */
+  double max_time; /* seconds, 0 = what the job says */
+  int quiet;       /* part of something larger: no tables, lines on long trainings alone */
   const char *stop_directory; /* where a file STOP asks for a stop; NULL = run.directory */
   tt_warm_start warm;         /* weights of an earlier run; all zero = none */
 } tt_train_options;

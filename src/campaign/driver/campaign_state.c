@@ -67,18 +67,9 @@ tt_err tt_campaign_commit(tt_campaign *k)
   tt_h5_commit_hook hook = {check_owner_local, k};
   tt_history_names names = {&k->initial_data->input, &k->initial_data->target,
                             (const char *const *)k->column};
-  tt_provenance from = {.title = k->cfg->top_title,
-                        .resolved = k->job->resolved,
-                        .original = k->job->original,
-                        .device = k->ops->name,
-                        .arithmetic = "",
-                        .command = k->o->job.command ? k->o->job.command : "",
-                        .seed = (uint64_t)k->cfg->run_seed,
-                        .data_hash = k->initial_data->hash,
-                        .result_hash = tt_config_result_hash(k->cfg),
-                        .ranks = tt_comm_ranks(k->c),
-                        .threads = k->use.threads,
-                        .wall_seconds = tt_monotonic_seconds() - k->started};
+  tt_provenance from = tt_job_provenance(k->job, k->job->ops->name, "", tt_comm_ranks(k->c),
+                                         tt_monotonic_seconds() - k->started);
+  from.data_hash = k->initial_data->hash;
   tt_campaign_path(k->cfg->campaign_directory, "campaign.h5", path);
   return tt_history_write(k->c, path, k->h, &names, &from, &hook);
 }

@@ -15,10 +15,8 @@
 typedef struct tt_campaign {
   tt_comm *c;
   const tt_campaign_options *o;
-  tt_job *job; /* the file; its data are not loaded */
+  tt_job *job; /* the file, with engine and resources; its data are not loaded */
   const tt_config *cfg;
-  const tt_engine_ops *ops;
-  tt_resources use;
   tt_initial_data *initial_data;
   tt_pool *pool;       /* of pool.file, or of this round */
   tt_history *h;       /* committed rounds, and at its end the one that runs */

@@ -233,7 +233,7 @@ tt_err tt_campaign_open(tt_campaign *k)
 {
   tt_err e = open_job(k);
   if (!e) e = claim_directory(k);
-  if (!e) e = tt_resources_for_job(k->c, k->cfg, &k->ops, &k->use);
+  if (!e) e = tt_resources_for_job(k->c, k->cfg, &k->job->ops, &k->job->use);
   if (!e) e = tt_initial_data_read(k->c, k->cfg, &k->initial_data);
   if (!e) e = tt_agree(k->c, tt_score_pool_check_local(k->cfg, k->initial_data->targets));
   if (!e) e = open_pool(k);

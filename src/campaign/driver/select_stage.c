@@ -26,7 +26,7 @@ static tt_err write_round_stats(tt_campaign *k, const char *name)
                         .arithmetic = "",
                         .command = "",
                         .ranks = tt_comm_ranks(k->c),
-                        .threads = k->use.threads};
+                        .threads = k->job->use.threads};
   one.round = tt_current_round(k);
   one.rounds = 1;
   one.queries = 0;
@@ -120,8 +120,8 @@ static tt_err run_scoring(tt_campaign *k, double *best, const char *file)
   tt_campaign_best_labels(k, best);
   tt_score_pool_args s = {.cfg = k->cfg,
                           .model = &k->model,
-                          .ops = k->ops,
-                          .use = &k->use,
+                          .ops = k->job->ops,
+                          .use = &k->job->use,
                           .pool = k->pool,
                           .used_rows = &k->used_rows,
                           .best = best,

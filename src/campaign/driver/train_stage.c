@@ -1,4 +1,4 @@
-/* train_stage.c — see stage.h: the campaign's file, with the labels there are, is a job. */
+/* train_stage.c — see stage.h: train the campaign's job on the labels there are. */
 #include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "io/model/model_file.h"
@@ -72,38 +72,6 @@ static tt_err prepare_directory_local(tt_campaign *k, uint64_t inputs)
   return tt_file_write_atomic_local(mark, wanted);
 }
 
-/* section.option='text' for --set, a quote doubled as YAML wants it. */
-static void format_override(char *to, size_t room, const char *option, const char *text)
-{
-  size_t used = (size_t)snprintf(to, room, "%s='", option);
-  for (; *text && used + 3 < room; text++) {
-    if (*text == '\'') to[used++] = '\'';
-    to[used++] = *text;
-  }
-  snprintf(to + used, room - used, "'");
-}
-
-enum { OVERRIDES = 9, OVERRIDE_SIZE = TT_PATH_MAX * 2 + 64 };
-
-/* What makes the campaign's file the job of this round: text [SETTINGS][OVERRIDE_SIZE]. */
-static void make_overrides(const tt_campaign *k, char *text)
-{
-  static const char *const fixed_override[] = {"data.inputs=x",
-                                               "data.targets=y",
-                                               "data.split.column=split",
-                                               "data.split.train_rows=''",
-                                               "data.split.validation_rows=''",
-                                               "data.split.test_rows=''"};
-  char path[TT_PATH_MAX];
-  int n = 0;
-  for (; n < 6; n++) snprintf(text + n * OVERRIDE_SIZE, OVERRIDE_SIZE, "%s", fixed_override[n]);
-  tt_round_file_path(k, "data.h5", path);
-  format_override(text + n++ * OVERRIDE_SIZE, OVERRIDE_SIZE, "data.file", path);
-  tt_round_file_path(k, "", path);
-  format_override(text + n++ * OVERRIDE_SIZE, OVERRIDE_SIZE, "run.directory", path);
-  snprintf(text + n * OVERRIDE_SIZE, OVERRIDE_SIZE, "run.seed=%" PRId64, round_seed(k));
-}
-
 /* Seconds left, as an option of training; 0 = no limit. */
 static double seconds_left(const tt_campaign *k)
 {
@@ -113,27 +81,20 @@ static double seconds_left(const tt_campaign *k)
   return left > 0.01 ? left : 0.01;
 }
 
-static tt_err run_training(tt_campaign *k, const char **set, char *text)
+/* The campaign's job with the data, directory and seed of this round. */
+static tt_err run_training(tt_campaign *k)
 {
-  char earlier[TT_PATH_MAX];
-  int own = k->o->job.nset;
-  for (int i = 0; i < own; i++) set[i] = k->o->job.set[i];
-  make_overrides(k, text);
-  for (int i = 0; i < OVERRIDES; i++) set[own + i] = text + i * OVERRIDE_SIZE;
-  tt_train_options o = {.job = {.file = k->o->job.file,
-                                .set = set,
-                                .nset = own + OVERRIDES,
-                                .command = k->o->job.command,
-                                .text = k->job->original,
-                                .bytes = k->job->bytes},
-                        .any_device = k->o->any_device,
-                        .max_time = seconds_left(k),
+  char path[TT_PATH_MAX], earlier[TT_PATH_MAX];
+  tt_train_options o = {.any_device = k->o->any_device,
                         .quiet = 1,
-                        .ops = k->ops,
-                        .use = k->use,
                         .stop_directory = directory(k),
                         .warm = make_warm_start(k, earlier)};
-  tt_err e = tt_train(k->c, &o);
+  tt_round_file_path(k, "", path);
+  tt_err e = tt_agree(k->c, tt_job_derive_local(k->job, path, round_seed(k), &o.prepared));
+  if (!e) e = tt_round_data_create(k->c, k->cfg, k->initial_data, k->h, &o.prepared->data);
+  o.max_time = seconds_left(k);
+  if (!e) e = tt_train(k->c, &o);
+  tt_job_close(&o.prepared);
   tt_err watched = tt_watchdog_start_local(directory(k), k->run_id.incarnation, tt_comm_rank(k->c),
                                            k->cfg->run_watchdog);
   return e ? e : tt_agree(k->c, watched);
@@ -141,18 +102,9 @@ static tt_err run_training(tt_campaign *k, const char **set, char *text)
 
 static tt_err do_train(tt_campaign *k, const tt_stage_io *w)
 {
-  char path[TT_PATH_MAX], *text = NULL;
-  const char **set = NULL;
   tt_err e = tt_comm_is_root(k->c) ? prepare_directory_local(k, w->inputs) : TT_OK;
-  if (!e) e = TT_ALLOC(text, (int64_t)OVERRIDES * OVERRIDE_SIZE);
-  if (!e) e = TT_ALLOC(set, k->o->job.nset + OVERRIDES);
   e = tt_agree(k->c, e);
-  tt_round_file_path(k, "data.h5", path);
-  if (!e) e = tt_round_data_write(k->c, path, k->initial_data, k->h);
-  if (!e) e = run_training(k, set, text);
-  tt_free(text);
-  tt_free(set);
-  return e;
+  return e ? e : run_training(k);
 }
 
 static tt_err name_columns_local(tt_campaign *k)

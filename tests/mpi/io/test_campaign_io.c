@@ -318,41 +318,61 @@ TT_TEST (first_data_are_those_of_the_file) {
   }
 }
 
-/* Trained on with data.split.column: split, the rows are the first ones, then the labelled picks.
- */
+/* Collective. The rows of a round as a file of somebody else. */
+static void put_round(const char *path, const tt_initial_data *b, const tt_history *h)
+{
+  static double gx[(N + MOST * PICKS) * D], gy[(N + MOST * PICKS) * T];
+  static int8_t split[N + MOST * PICKS];
+  tt_h5_file *f = NULL;
+  int64_t n = N;
+  memcpy(gx, b->x, N * D * sizeof *gx);
+  memcpy(gy, b->y, N * T * sizeof *gy);
+  memcpy(split, b->split, N);
+  for (int64_t i = 0; i < h->queries; i++) {
+    if (h->query[i].label_status != TT_LABEL_STATUS_labelled) continue;
+    memcpy(gx + n * D, h->x + i * D, D * sizeof *gx);
+    memcpy(gy + n * T, h->y + i * T, T * sizeof *gy);
+    split[n++] = h->query[i].split;
+  }
+  TT_CHECK(n, ==, N + 3 * (h->rounds - 1));
+  TT_CHECK_OK(tt_h5_create(comm, path, 0, &f));
+  tt_h5_write_from_root(f, "x", TT_H5_F64, 2, (const int64_t[]){n, D}, gx);
+  tt_h5_write_from_root(f, "y", TT_H5_F64, 2, (const int64_t[]){n, T}, gy);
+  tt_h5_write_from_root(f, "split", TT_H5_I8, 1, (const int64_t[]){n}, split);
+  tt_h5_write_texts(f, "feature_name", D, 8, (const char *const *)b->input.name);
+  tt_h5_write_texts(f, "target_name", T, 8, (const char *const *)b->target.name);
+  TT_CHECK_OK(tt_h5_commit(&f, NULL));
+}
+
+/* What is trained on is what a file with the first rows and the labels would give, bit by bit. */
 TT_TEST (data_of_a_round_are_first_data_and_labels) {
   static char column[] = "split";
-  static double gx[(N + MOST * PICKS) * D], gy[(N + MOST * PICKS) * T];
   make_values();
   put();
   for (int64_t rounds = 1; rounds <= 3; rounds += 2) {
-    tt_config cfg = config(NULL), of_round = config(column);
+    tt_config cfg = config(NULL), of_file = config(column);
     tt_history *h = made(rounds, PICKS);
-    tt_initial_data *b = NULL, *again = NULL;
-    tt_data_reader *rows = NULL;
-    int64_t n = N;
+    tt_initial_data *b = NULL;
+    tt_dataset *d = NULL, *wanted = NULL;
     TT_CHECK_OK(tt_initial_data_read(comm, &cfg, &b));
-    TT_CHECK_OK(tt_round_data_write(comm, at("data.h5"), b, h));
-    of_round.data_file = strcpy((char[SCRATCH_ROOM + 64]){0}, at("data.h5"));
-    TT_CHECK_OK(tt_initial_data_read(comm, &of_round, &again));
-    TT_CHECK_OK(tt_data_reader_open_local(of_round.data_file, "x", "y", &rows));
-    TT_CHECK(tt_data_reader_shape(rows)->rows, ==, N + 3 * (rounds - 1));
-    TT_CHECK_OK(tt_data_reader_read_local(rows, 0, again->rows, gx, gy));
-    assert_memory_equal(gx, b->x, N * D * sizeof *gx);
-    assert_memory_equal(gy, b->y, N * T * sizeof *gy);
-    assert_memory_equal(again->split, b->split, N);
-    for (int64_t i = 0; i < h->queries; i++) {
-      if (h->query[i].label_status != TT_LABEL_STATUS_labelled) continue;
-      assert_memory_equal(gx + n * D, h->x + i * D, D * sizeof *gx);
-      assert_memory_equal(gy + n * T, h->y + i * T, T * sizeof *gy);
-      TT_CHECK(again->split[n], ==, h->query[i].split);
-      n++;
-    }
-    TT_CHECK(n, ==, again->rows);
-    assert_string_equal(again->target.name[0], "load");
-    tt_data_reader_close_local(&rows);
+    put_round(at("data.h5"), b, h);
+    of_file.data_file = strcpy((char[SCRATCH_ROOM + 64]){0}, at("data.h5"));
+    TT_CHECK_OK(tt_data_read(comm, &of_file, &wanted));
+    TT_CHECK_OK(tt_round_data_create(comm, &cfg, b, h, &d));
+    TT_CHECK(d->rows, ==, wanted->rows);
+    size_t rows = (size_t)d->rows;
+    assert_memory_equal(d->x, wanted->x, rows * D * sizeof *d->x);
+    assert_memory_equal(d->y, wanted->y, rows * T * sizeof *d->y);
+    assert_memory_equal(d->split, wanted->split, rows);
+    assert_memory_equal(d->scaler.x_mean, wanted->scaler.x_mean, D * sizeof(double));
+    assert_memory_equal(d->scaler.x_scale, wanted->scaler.x_scale, D * sizeof(double));
+    assert_memory_equal(d->scaler.y_mean, wanted->scaler.y_mean, T * sizeof(double));
+    assert_memory_equal(d->scaler.y_scale, wanted->scaler.y_scale, T * sizeof(double));
+    assert_string_equal(d->target.name[0], "load");
+    TT_CHECK(d->hash == wanted->hash, ==, 1);
     tt_initial_data_destroy(&b);
-    tt_initial_data_destroy(&again);
+    tt_dataset_destroy(&d);
+    tt_dataset_destroy(&wanted);
     tt_history_destroy(&h);
   }
 }
@@ -364,11 +384,13 @@ static tt_err all_files(tt_comm *c)
 {
   tt_config cfg = config(NULL);
   tt_initial_data *b = NULL;
+  tt_dataset *d = NULL;
   tt_history *h = made(2, PICKS);
   tt_err e = tt_initial_data_read(c, &cfg, &b);
-  if (!e) e = tt_round_data_write(c, at("data.h5"), b, h);
+  if (!e) e = tt_round_data_create(c, &cfg, b, h, &d);
   if (!e) e = write_history(c, at("campaign.h5"), h);
   tt_initial_data_destroy(&b);
+  tt_dataset_destroy(&d);
   tt_history_destroy(&h);
   return e;
 }
@@ -405,7 +427,8 @@ static void leave_files(void)
   make_values();
   put();
   TT_CHECK_OK(tt_initial_data_read(comm, &cfg, &b));
-  TT_CHECK_OK(tt_round_data_write(comm, at("data.h5"), b, h));
+  if (tt_comm_is_root(comm))
+    TT_CHECK_OK(tt_data_write_local(at("data.h5"), b->rows, &b->input, &b->target, b->x, b->y, ""));
   TT_CHECK_OK(write_history(comm, at("campaign.h5"), h));
   TT_CHECK_OK(write_history(comm, at("young.h5"), young));
   tt_initial_data_destroy(&b);

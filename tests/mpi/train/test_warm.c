@@ -4,6 +4,7 @@
 #include "core/base/mem.h"
 #include "io/checkpoint/checkpoint.h"
 #include "io/data/data.h"
+#include "io/hdf5/files.h"
 #include "io/model/model_file.h"
 #include "src/train/trainer.h"
 #include "tests/support/check.h"
@@ -43,6 +44,8 @@ static void write_data(void)
   name_of("d.h5", path);
   if (tt_comm_is_root(comm))
     TT_CHECK_OK(tt_data_write_local(path, ROWS, &input, &target, x, y, "made up"));
+  name_of("job.yaml", path);
+  if (tt_comm_is_root(comm)) TT_CHECK_OK(tt_file_write_atomic_local(path, job_text));
   tt_barrier(comm);
 }
 
@@ -54,12 +57,7 @@ static tt_err train(const char *to, tt_warm_start warm, const char *const *set, 
   name_of("job.yaml", job);
   snprintf(out, sizeof out, "run.directory=%s", to);
   for (int i = 0; i < nset; i++) all[1 + i] = set[i];
-  tt_train_options o = {.job = {.file = job,
-                                .set = all,
-                                .nset = 1 + nset,
-                                .command = "test",
-                                .text = job_text,
-                                .bytes = (int64_t)strlen(job_text)},
+  tt_train_options o = {.job = {.file = job, .set = all, .nset = 1 + nset, .command = "test"},
                         .quiet = 1,
                         .warm = warm};
   return tt_train(comm, &o);
