@@ -1,5 +1,5 @@
-/* campaign_files.h — the files of a campaign: campaign.h5 (its history), and of a round queries.h5
- * and labels.h5. Floor 3. Written whole or not at all (io/hdf5/h5.h). */
+/* campaign_files.h — the files of a campaign: campaign.h5 (its history), and queries.h5 of a round.
+ * Floor 3. Written whole or not at all (io/hdf5/h5.h). */
 #ifndef TT_CAMPAIGN_FILES_H
 #define TT_CAMPAIGN_FILES_H
 #include "core/config/config.h"
@@ -78,12 +78,8 @@ void tt_query_labels_destroy(tt_query_labels **a);
 
 /* Collective; the same on all ranks. Errors: CANTCREAT, IO, MEM. */
 tt_err tt_queries_write(tt_comm *c, const char *file, const tt_queries *p, const tt_columns *input);
-tt_err tt_query_labels_write(tt_comm *c, const char *file, const tt_queries *p,
-                             const tt_query_labels *a, const tt_columns *target);
 /* Local. Errors: NOINPUT, DATA, MEM. */
 tt_err tt_queries_read_local(const char *file, tt_queries **out);
-tt_err tt_query_labels_read_local(const char *file, tt_query_labels **out);
 /* Collective: rank 0 reads for all. */
 tt_err tt_queries_read(tt_comm *c, const char *file, tt_queries **out);
-tt_err tt_query_labels_read(tt_comm *c, const char *file, tt_query_labels **out);
 #endif

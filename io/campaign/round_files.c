@@ -1,4 +1,4 @@
-/* round_files.c — queries.h5 and labels.h5 of a round; see campaign_files.h. */
+/* round_files.c — queries.h5 of a round, and its labels in memory; see campaign_files.h. */
 #include "io/campaign/campaign_files.h"
 #include "io/hdf5/schema.h"
 
@@ -65,36 +65,15 @@ static const tt_variable v_random = {"random", TT_H5_I8, {"query"}, NULL, "how i
                                      NULL};
 static const tt_variable v_x = {"x",  TT_H5_F64, {"query", "feature"},
                                 NULL, "inputs",  "feature_name feature_units"};
-static const tt_variable v_label_status = {"label_status",      TT_H5_I8, {"query"}, NULL,
-                                           "what became of it", NULL};
-static const tt_variable v_y = {"y",
-                                TT_H5_F64,
-                                {"query", "target"},
-                                NULL,
-                                "labels, missing where unlabelled",
-                                "target_name target_units"};
-
-/* Collective. A file of `count` picks with the names of `columns`. */
-static tt_err create_query_file(tt_comm *c, const char *file, const char *schema, const char *dim,
-                                const char *name, const char *units, const tt_columns *columns,
-                                int64_t count, tt_schema *s)
-{
-  *s = (tt_schema){0};
-  TT_TRY(tt_h5_create(c, file, count * (columns->count + 3) * 8 + (1 << 14), &s->file));
-  tt_h5_write_attr_text(s->file, "/", "Conventions", "CF-1.10");
-  tt_h5_write_attr_text(s->file, "/", "tutti_schema", schema);
-  tt_schema_create_dimension(s, "name_strlen", tt_schema_max_column_text(columns));
-  tt_schema_create_dimension(s, "query", count);
-  tt_schema_write_columns(s, dim, "name_strlen", name, units, columns);
-  return TT_OK;
-}
-
 tt_err tt_queries_write(tt_comm *c, const char *file, const tt_queries *p, const tt_columns *input)
 {
-  tt_schema s;
-  tt_err e = create_query_file(c, file, TT_SCHEMA_QUERIES, "feature", "feature_name",
-                               "feature_units", input, p->count, &s);
-  if (e) return e;
+  tt_schema s = {0};
+  TT_TRY(tt_h5_create(c, file, p->count * (input->count + 3) * 8 + (1 << 14), &s.file));
+  tt_h5_write_attr_text(s.file, "/", "Conventions", "CF-1.10");
+  tt_h5_write_attr_text(s.file, "/", "tutti_schema", TT_SCHEMA_QUERIES);
+  tt_schema_create_dimension(&s, "name_strlen", tt_schema_max_column_text(input));
+  tt_schema_create_dimension(&s, "query", p->count);
+  tt_schema_write_columns(&s, "feature", "name_strlen", "feature_name", "feature_units", input);
   tt_schema_write_from_root(&s, &v_row, p->row);
   tt_schema_write_from_root(&s, &v_score, p->score);
   tt_schema_write_from_root(&s, &v_random, p->random);
@@ -103,33 +82,19 @@ tt_err tt_queries_write(tt_comm *c, const char *file, const tt_queries *p, const
   return tt_h5_commit(&s.file, NULL);
 }
 
-tt_err tt_query_labels_write(tt_comm *c, const char *file, const tt_queries *p,
-                             const tt_query_labels *a, const tt_columns *target)
-{
-  tt_schema s;
-  tt_err e = create_query_file(c, file, TT_SCHEMA_LABELS, "target", "target_name", "target_units",
-                               target, p->count, &s);
-  if (e) return e;
-  tt_schema_write_from_root(&s, &v_row, p->row);
-  tt_schema_write_from_root(&s, &v_label_status, a->label_status);
-  tt_schema_write_flags(&s, "label_status", 2, "failed labelled");
-  tt_schema_write_from_root(&s, &v_y, a->y);
-  return tt_h5_commit(&s.file, NULL);
-}
-
 /* ---- Reading -----------------------------------------------------------------------------------
  */
 
-/* How many picks, and columns of the matrix. Picks may be none. */
-static tt_err read_sizes(tt_h5_reader *r, const char *matrix, int64_t *count, int64_t *columns)
+/* How many picks, which may be none, and inputs. */
+static tt_err read_sizes(tt_h5_reader *r, int64_t *count, int64_t *inputs)
 {
   tt_h5_info info;
-  TT_TRY(tt_h5_dataset_info_local(r, matrix, &info));
+  TT_TRY(tt_h5_dataset_info_local(r, "x", &info));
   if (info.ndims != 2 || info.dims[1] < 1)
-    return TT_FAIL(DATA, "%s: '%s' has no columns" TT_DAMAGED, tt_h5_file_name(r), matrix);
+    return TT_FAIL(DATA, "%s: 'x' has no columns" TT_DAMAGED, tt_h5_file_name(r));
   *count = info.dims[0];
-  *columns = info.dims[1];
-  return tt_schema_check_shape_local(r, matrix, 2, info.dims);
+  *inputs = info.dims[1];
+  return tt_schema_check_shape_local(r, "x", 2, info.dims);
 }
 
 static tt_err read_vector(tt_h5_reader *r, const char *name, tt_h5_type type, int64_t count,
@@ -149,7 +114,7 @@ static tt_err read_queries(tt_h5_reader *r, tt_queries **out)
 {
   int64_t count = 0, inputs = 0;
   TT_TRY(tt_schema_check_local(r, TT_SCHEMA_QUERIES, "queries"));
-  TT_TRY(read_sizes(r, "x", &count, &inputs));
+  TT_TRY(read_sizes(r, &count, &inputs));
   TT_TRY(tt_queries_create(count, inputs, out));
   const tt_queries *p = *out;
   TT_TRY(read_vector(r, "row", TT_H5_I64, count, p->row));
@@ -163,22 +128,6 @@ static tt_err read_queries(tt_h5_reader *r, tt_queries **out)
   return TT_OK;
 }
 
-static tt_err read_query_labels(tt_h5_reader *r, tt_query_labels **out)
-{
-  int64_t count = 0, targets = 0;
-  TT_TRY(tt_schema_check_local(r, TT_SCHEMA_LABELS, "labels"));
-  TT_TRY(read_sizes(r, "y", &count, &targets));
-  TT_TRY(tt_query_labels_create(count, targets, out));
-  const tt_query_labels *a = *out;
-  TT_TRY(read_vector(r, "label_status", TT_H5_I8, count, a->label_status));
-  TT_TRY(tt_h5_read_rows_local(r, "y", TT_H5_F64, 0, count, a->y));
-  for (int64_t i = 0; i < count; i++)
-    if (a->label_status[i] != TT_LABEL_STATUS_failed &&
-        a->label_status[i] != TT_LABEL_STATUS_labelled)
-      return invalid_entry_error(r, "label_status", i);
-  return TT_OK;
-}
-
 tt_err tt_queries_read_local(const char *file, tt_queries **out)
 {
   tt_h5_reader *r = NULL;
@@ -187,17 +136,6 @@ tt_err tt_queries_read_local(const char *file, tt_queries **out)
   tt_err e = read_queries(r, out);
   tt_h5_close_local(&r);
   if (e) tt_queries_destroy(out);
-  return e;
-}
-
-tt_err tt_query_labels_read_local(const char *file, tt_query_labels **out)
-{
-  tt_h5_reader *r = NULL;
-  *out = NULL;
-  TT_TRY(tt_h5_open_local(file, &r));
-  tt_err e = read_query_labels(r, out);
-  tt_h5_close_local(&r);
-  if (e) tt_query_labels_destroy(out);
   return e;
 }
 
@@ -222,24 +160,5 @@ tt_err tt_queries_read(tt_comm *c, const char *file, tt_queries **out)
   tt_bcast(c, p->score, p->count * (int64_t)sizeof *p->score);
   tt_bcast(c, p->random, p->count * (int64_t)sizeof *p->random);
   tt_bcast(c, p->x, p->count * p->inputs * (int64_t)sizeof *p->x);
-  return TT_OK;
-}
-
-tt_err tt_query_labels_read(tt_comm *c, const char *file, tt_query_labels **out)
-{
-  int root = tt_comm_is_root(c);
-  int64_t size[2] = {0};
-  *out = NULL;
-  tt_err e = tt_agree(c, root ? tt_query_labels_read_local(file, out) : TT_OK);
-  if (!e && root) size[0] = (*out)->count, size[1] = (*out)->targets;
-  if (!e) tt_bcast(c, size, sizeof size);
-  if (!e) e = tt_agree(c, root ? TT_OK : tt_query_labels_create(size[0], size[1], out));
-  if (e) {
-    tt_query_labels_destroy(out);
-    return e;
-  }
-  const tt_query_labels *a = *out;
-  tt_bcast(c, a->label_status, a->count * (int64_t)sizeof *a->label_status);
-  tt_bcast(c, a->y, a->count * a->targets * (int64_t)sizeof *a->y);
   return TT_OK;
 }

@@ -19,7 +19,6 @@
 #define TT_SCHEMA_DATASET "tutti-dataset-1.0"
 #define TT_SCHEMA_CAMPAIGN "tutti-campaign-1.0"
 #define TT_SCHEMA_QUERIES "tutti-queries-1.0"
-#define TT_SCHEMA_LABELS "tutti-labels-1.0"
 
 enum { TT_SCHEMA_MAX_AXES = 3, TT_SCHEMA_MAX_DIMENSIONS = 96, TT_SCHEMA_NAME_MAX = 64 };
 

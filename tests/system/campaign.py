@@ -144,6 +144,8 @@ def check_lives(run):
     run.same("lives", "kcenter", "from round 2 on again", unknown)
     run.good(1, "lives", more=["--from", "3:select"])
     run.same("lives", "kcenter", "from the picks of round 3 on again", unknown)
+    run.good(1, "lives", more=["--from", "3:merge"])
+    run.same("lives", "kcenter", "from the labels of round 3 on again", unknown)
 
 
 def check_keep(run):
@@ -201,9 +203,13 @@ def check_batch(run):
     check((run.folder / "batch/round-0001.before-1").exists(), "it has not trained anew")
     check((label / "0001/accepted.h5").exists(), "an answer is gone with the batch")
     run.good(1, "batch", [*settings, "select.batch=2"], code=75)
-    with h5py.File(run.folder / "batch/campaign.h5") as f:
-        check(np.array_equal(f["query_row"], asked) and f["query_y"][()].tolist() == [[1, 2], [3, 4]],
-              "the answers that were there were not taken")
+    for more in [], ["--from", "1:merge"]:
+        if more:
+            run.good(1, "batch", [*settings, "select.batch=2"], more, code=75)
+        with h5py.File(run.folder / "batch/campaign.h5") as f:
+            check(np.array_equal(f["query_row"], asked) and
+                  f["query_y"][()].tolist() == [[1, 2], [3, 4]],
+                  f"the answers that were there were not taken {more}")
     check((run.folder / "batch/round-0001/label.before-1/0002").exists(), "a question is gone")
 
 

@@ -94,11 +94,11 @@ static tt_err check_labels(const tt_campaign *k)
   return TT_OK;
 }
 
+/* Leaves k->query_labels. What the groups of the round have accepted is not asked for again. */
 static tt_err do_label(tt_campaign *k, const tt_stage_io *w)
 {
-  char label[TT_PATH_MAX], query_labels[TT_PATH_MAX];
+  char label[TT_PATH_MAX];
   tt_round_file_path(k, "label", label);
-  tt_round_file_path(k, w->file[0], query_labels);
   tt_label_request q = {.cfg = k->cfg,
                         .file = k->o->job.file,
                         .set = k->o->job.set,
@@ -122,28 +122,19 @@ static tt_err do_label(tt_campaign *k, const tt_stage_io *w)
   }
   if (!e) e = check_labels(k);
   if (!e) e = check_failed(k);
-  e = tt_agree(k->c, e);
-  if (!e)
-    e = tt_query_labels_write(k->c, query_labels, k->queries, k->query_labels,
-                              &k->initial_data->target);
-  tt_query_labels_destroy(&k->query_labels);
-  return e;
+  return tt_agree(k->c, e);
 }
 
+/* The stage leaves no file of its own: its labels go from the groups (or the pool) into
+ * campaign.h5. If an earlier start has finished it, this one only reads what was accepted. */
 tt_err tt_run_label_stage(tt_campaign *k)
 {
-  char path[TT_PATH_MAX];
   tt_round *r = tt_current_round(k);
-  tt_stage_io w = {hash_queries(k), {"labels.h5", NULL}};
+  tt_stage_io w = {hash_queries(k), {NULL, NULL}};
   tt_err e = tt_run_stage(k, TT_STAGE_label, &w, do_label, &r->seconds[TT_STAGE_label]);
-  tt_round_file_path(k, "labels.h5", path);
-  if (!e) e = tt_query_labels_read(k->c, path, &k->query_labels);
-  if (e) return e;
-  if (k->query_labels->count != k->queries->count ||
-      k->query_labels->targets != k->initial_data->targets)
-    e = TT_FAIL(DATA, "%s does not fit queries.h5 beside it", path);
-  r->label_failed = count_failed(k->query_labels);
-  return tt_agree(k->c, e);
+  if (!e && !k->query_labels) e = do_label(k, &w);
+  if (!e) r->label_failed = count_failed(k->query_labels);
+  return e;
 }
 
 /* ---- merge ---- */

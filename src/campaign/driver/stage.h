@@ -7,7 +7,7 @@
 /* What a stage depends on and leaves. */
 typedef struct tt_stage_io {
   uint64_t inputs;
-  const char *file[2]; /* names in the round's directory; the second may be NULL */
+  const char *file[2]; /* names in the round's directory, up to the first NULL */
 } tt_stage_io;
 typedef tt_err tt_stage_function(tt_campaign *k, const tt_stage_io *w);
 

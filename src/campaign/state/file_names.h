@@ -6,7 +6,7 @@
  *   DIR/model.h5         of the last whole round
  *   DIR/STOP             a request to pause
  *   DIR/round-0001/      run.directory of its training: model.h5, results.h5, checkpoints
- *     pool_scores.h5 queries.h5 labels.h5 pool-0000.h5 label/ */
+ *     pool_scores.h5 queries.h5 pool-0000.h5 label/ */
 #ifndef TT_CAMPAIGN_FILE_NAMES_H
 #define TT_CAMPAIGN_FILE_NAMES_H
 #include "io/hdf5/files.h"
