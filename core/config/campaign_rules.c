@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 int tt_threshold_parse(const char *text, tt_threshold *out)
 {
@@ -40,9 +41,16 @@ int tt_config_is_campaign(const tt_config_reader *r)
 
 #define AT(name_) (&r->job[TT_OPTION_##name_])
 
-static int pool_is_data_file(const tt_config *c)
+int tt_config_pool_is_data(const tt_config *c)
 {
-  return !strcmp(c->pool_file, c->data_file) && !strcmp(c->pool_inputs, c->data_inputs);
+  struct stat pool, data;
+  const char *a = c->pool_inputs, *b = c->data_inputs;
+  a += strspn(a, "/");
+  b += strspn(b, "/");
+  if (!*c->pool_file || strcmp(a, b)) return 0;
+  if (!strcmp(c->pool_file, c->data_file)) return 1;
+  return !stat(c->pool_file, &pool) && !stat(c->data_file, &data) && pool.st_dev == data.st_dev &&
+         pool.st_ino == data.st_ino;
 }
 
 /* Whether every row trains, validates or tests, as far as the configuration tells. */
@@ -66,7 +74,7 @@ static void check_pool(tt_config_reader *r)
   if (command && *c->pool_exclude)
     tt_config_error(r, AT(pool_exclude),
                     "pool.exclude needs pool.file; a command leaves rows out itself");
-  if (file && pool_is_data_file(c) && split_uses_all_rows(c))
+  if (file && split_uses_all_rows(c) && tt_config_pool_is_data(c))
     tt_config_error(
         r, AT(pool_file),
         "pool.file: '%s' is data.file, whose candidates are the rows that data.split leaves: "

@@ -80,6 +80,10 @@ typedef struct tt_threshold {
 /* 1 and *out, or 0: not such a text. */
 int tt_threshold_parse(const char *text, tt_threshold *out);
 
+/* Whether the candidates of a campaign are rows of data.file, whatever the two names of the file:
+ * then those that data.split uses are no candidates. Local. */
+int tt_config_pool_is_data(const tt_config *cfg);
+
 /* Read a job: one YAML document (JSON is a subset) of at most 1 MiB, without anchors and tags.
  *   file   path for messages; relative paths start from its directory, which need not exist
  *   text   bytes of the file (rank 0 reads and broadcasts them); need not end in NUL

@@ -48,8 +48,8 @@ static tt_err rounds(tt_campaign *k)
 /* Collective. A training may keep more time for its end than the campaign would. */
 static const char *stop_reason(tt_campaign *k)
 {
-  tt_stop_reason stop_cause = tt_stop_agreed(k->c, tt_time_limit_deadline_local(&k->time_limit),
-                                             k->cfg->campaign_directory);
+  tt_stop_reason stop_cause =
+      tt_stop_agreed(k->c, tt_time_limit_deadline_local(&k->time_limit), k->directory);
   if (stop_cause) return tt_stop_name(stop_cause);
   return k->stage == TT_STAGE_label ? "oracle" : tt_stop_name(TT_STOP_time);
 }

@@ -15,7 +15,7 @@
 
 void tt_round_file_path(const tt_campaign *k, const char *name, char path[TT_PATH_MAX])
 {
-  tt_round_path(k->cfg->campaign_directory, k->round_number, name, path);
+  tt_round_path(k->directory, k->round_number, name, path);
 }
 
 tt_round *tt_current_round(const tt_campaign *k) { return &k->h->round[k->h->rounds - 1]; }
@@ -23,9 +23,8 @@ tt_round *tt_current_round(const tt_campaign *k) { return &k->h->round[k->h->rou
 void tt_campaign_write_status_local(tt_campaign *k, const char *state, const char *reason,
                                     const char *stop, int exit_code)
 {
-  const char *directory = k->cfg->campaign_directory;
   if (!k->claimed || !tt_comm_is_root(k->c)) return;
-  if (tt_ckpt_check_owner_local(directory, k->run_id.incarnation))
+  if (tt_ckpt_check_owner_local(k->directory, k->run_id.incarnation))
     return; /* the file is another's */
   int64_t members = 0;
   for (int64_t i = 0; i < k->model.count; i++) members += k->model.at[i]->members;
@@ -39,7 +38,25 @@ void tt_campaign_write_status_local(tt_campaign *k, const char *state, const cha
                      .members = members,
                      .eta = -1.0,
                      .seconds = tt_monotonic_seconds() - k->started};
-  if (tt_status_file_write_local(directory, &s)) tt_log_root(TT_LOG_WARN, "%s", tt_err_last());
+  if (tt_status_file_write_local(k->directory, &s)) tt_log_root(TT_LOG_WARN, "%s", tt_err_last());
+}
+
+tt_err tt_mark_check_local(const char *mark, uint64_t inputs, tt_mark *out)
+{
+  char current[32] = "", wanted[32];
+  *out = TT_MARK_none;
+  if (access(mark, F_OK)) return TT_OK;
+  TT_TRY(tt_file_read_text(mark, current, sizeof current));
+  snprintf(wanted, sizeof wanted, "%016" PRIx64 "\n", inputs);
+  *out = strcmp(current, wanted) ? TT_MARK_other : TT_MARK_same;
+  return TT_OK;
+}
+
+tt_err tt_mark_write_local(const char *mark, uint64_t inputs)
+{
+  char text[32];
+  snprintf(text, sizeof text, "%016" PRIx64 "\n", inputs);
+  return tt_file_write_atomic_local(mark, text);
 }
 
 tt_stop_settings tt_campaign_stop_settings(const tt_config *cfg)
@@ -58,7 +75,7 @@ tt_stop_settings tt_campaign_stop_settings(const tt_config *cfg)
 static tt_err check_owner_local(void *arg)
 {
   const tt_campaign *k = arg;
-  return tt_ckpt_check_owner_local(k->cfg->campaign_directory, k->run_id.incarnation);
+  return tt_ckpt_check_owner_local(k->directory, k->run_id.incarnation);
 }
 
 tt_err tt_campaign_commit(tt_campaign *k)
@@ -70,7 +87,7 @@ tt_err tt_campaign_commit(tt_campaign *k)
   tt_provenance from = tt_job_provenance(k->job, k->job->ops->name, "", tt_comm_ranks(k->c),
                                          tt_monotonic_seconds() - k->started);
   from.data_hash = k->initial_data->hash;
-  tt_campaign_path(k->cfg->campaign_directory, "campaign.h5", path);
+  tt_campaign_path(k->directory, "campaign.h5", path);
   return tt_history_write(k->c, path, k->h, &names, &from, &hook);
 }
 
@@ -79,7 +96,7 @@ static tt_err link_model_local(const tt_campaign *k)
 {
   char path[TT_PATH_MAX], to[64], temporary[TT_PATH_MAX];
   snprintf(to, sizeof to, "round-%04" PRId64 "/model.h5", k->round_number);
-  tt_campaign_path(k->cfg->campaign_directory, "model.h5", path);
+  tt_campaign_path(k->directory, "model.h5", path);
   TT_TRY(tt_file_temporary_name_local(path, temporary));
   if (symlink(to, temporary) || rename(temporary, path)) {
     unlink(temporary);
@@ -94,7 +111,7 @@ tt_err tt_campaign_prune_local(const tt_campaign *k)
   TT_TRY(link_model_local(k));
   int64_t keep = k->cfg->campaign_keep + (k->h->ended >= 0); /* what reopens looks one back */
   for (int64_t r = 1; r <= k->round_number - keep; r++)
-    TT_TRY(tt_round_remove_local(k->cfg->campaign_directory, r));
+    TT_TRY(tt_round_remove_local(k->directory, r));
   return TT_OK;
 }
 

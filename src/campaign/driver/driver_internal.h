@@ -17,6 +17,7 @@ typedef struct tt_campaign {
   const tt_campaign_options *o;
   tt_job *job; /* the file, with engine and resources; its data are not loaded */
   const tt_config *cfg;
+  const char *directory; /* campaign.directory */
   tt_initial_data *initial_data;
   tt_pool *pool;       /* of pool.file, or of this round */
   tt_history *h;       /* committed rounds, and at its end the one that runs */
@@ -62,11 +63,19 @@ tt_err tt_campaign_prune_local(const tt_campaign *k);
  * another's now). */
 tt_err tt_campaign_commit(tt_campaign *k);
 
+/* A directory has a file with the hash of what it was made from: is it that of now? Local.
+ * Errors: IO, CANTCREAT. */
+typedef enum tt_mark { TT_MARK_none, TT_MARK_same, TT_MARK_other } tt_mark;
+tt_err tt_mark_check_local(const char *mark, uint64_t inputs, tt_mark *out);
+tt_err tt_mark_write_local(const char *mark, uint64_t inputs);
+
 /* ---- round_metrics.c ---- */
 
 /* Errors on the test rows, change since the round before, spread of names: of the model
  * that the round has trained, from its results.h5. Collective. Errors: of reading it, MEM. */
 tt_err tt_round_set_metrics(tt_campaign *k, tt_round *round);
+/* Whether a row of the initial data trains or validates. */
+int tt_is_labelled_row(const tt_campaign *k, int64_t row);
 /* Rows that were trained or validated on. */
 int64_t tt_campaign_count_labels(const tt_campaign *k);
 /* The highest (goal: minimize: lowest) label of each target, NaN = none: best [T]. */

@@ -7,14 +7,9 @@
 #include "src/campaign/driver/stage.h"
 #include "src/campaign/label/oracle.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
-static const char *directory(const tt_campaign *k) { return k->cfg->campaign_directory; }
 
 /* ---- label ---- */
 
@@ -29,17 +24,15 @@ static uint64_t hash_queries(const tt_campaign *k)
  * candidates that are wanted still keep their answers; the jobs of Slurm are about all of them. */
 static tt_err prepare_directory_local(tt_campaign *k, uint64_t inputs)
 {
-  char path[TT_PATH_MAX], mark[TT_PATH_MAX], current[32] = "", wanted[32];
-  snprintf(wanted, sizeof wanted, "%016" PRIx64 "\n", inputs);
+  char path[TT_PATH_MAX], mark[TT_PATH_MAX];
+  tt_mark found;
   tt_round_file_path(k, "label", path);
   tt_round_file_path(k, "label/queries", mark);
-  if (!access(mark, F_OK)) {
-    TT_TRY(tt_file_read_text(mark, current, sizeof current));
-    if (!strcmp(current, wanted)) return TT_OK;
-    if (k->cfg->label_mode == TT_LABEL_slurm) TT_TRY(tt_backup(path, ""));
-  }
+  TT_TRY(tt_mark_check_local(mark, inputs, &found));
+  if (found == TT_MARK_same) return TT_OK;
+  if (found == TT_MARK_other && k->cfg->label_mode == TT_LABEL_slurm) TT_TRY(tt_backup(path, ""));
   TT_TRY(tt_directory_create(path));
-  return tt_file_write_atomic_local(mark, wanted);
+  return tt_mark_write_local(mark, inputs);
 }
 
 static int64_t count_failed(const tt_query_labels *a)
@@ -61,7 +54,7 @@ static tt_err check_failed(const tt_campaign *k)
                  "/label, and run again: with a larger label.max_failed to go on without them; "
                  "without the files 'failed' there to ask these groups again; with --from %" PRId64
                  ":label to ask for all rows again",
-                 k->round_number, failed, asked, most, directory(k), k->round_number,
+                 k->round_number, failed, asked, most, k->directory, k->round_number,
                  k->round_number);
 }
 
@@ -103,7 +96,7 @@ static tt_err do_label(tt_campaign *k, const tt_stage_io *w)
                         .file = k->o->job.file,
                         .set = k->o->job.set,
                         .nset = k->o->job.nset,
-                        .campaign = directory(k),
+                        .campaign = k->directory,
                         .incarnation = k->run_id.incarnation,
                         .directory = label,
                         .round = k->round_number,

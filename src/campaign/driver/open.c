@@ -15,13 +15,12 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *directory(const tt_campaign *k) { return k->cfg->campaign_directory; }
-
 static tt_err open_job(tt_campaign *k)
 {
   tt_err e = tt_job_open(k->c, &k->o->job, &k->job);
   if (e) return e;
   k->cfg = k->job->cfg;
+  k->directory = k->cfg->campaign_directory;
   if (!k->cfg->campaign)
     e = TT_FAIL(CONFIG,
                 "%s is a job, not a campaign: it has no section pool; `tutti train` trains "
@@ -58,7 +57,7 @@ static tt_err read_history(tt_campaign *k)
 {
   char path[TT_PATH_MAX];
   uint64_t own = identity(k);
-  tt_campaign_path(directory(k), "campaign.h5", path);
+  tt_campaign_path(k->directory, "campaign.h5", path);
   int64_t there = tt_comm_is_root(k->c) && !access(path, F_OK);
   tt_bcast(k->c, &there, sizeof there);
   tt_err e = there ? tt_history_read(k->c, path, &k->h)
@@ -97,7 +96,7 @@ static tt_err parse_from(const tt_campaign *k, int64_t *round, tt_stage *stage)
 static tt_err backup_history_local(const tt_campaign *k)
 {
   char path[TT_PATH_MAX], backup[TT_PATH_MAX];
-  tt_campaign_path(directory(k), "campaign.h5", path);
+  tt_campaign_path(k->directory, "campaign.h5", path);
   TT_TRY(tt_backup_name(path, "", backup));
   if (link(path, backup))
     return TT_FAIL(IO, "%s: cannot be kept as %s: %s", path, backup, strerror(errno));
@@ -111,11 +110,11 @@ static tt_err backup_later_rounds_local(const tt_campaign *k, int64_t round, tt_
 {
   char path[TT_PATH_MAX];
   for (int64_t r = round + 1; r <= rounds + 1; r++) {
-    tt_round_path(directory(k), r, "", path);
+    tt_round_path(k->directory, r, "", path);
     TT_TRY(tt_backup(path, ""));
   }
   if (stage > TT_STAGE_label) return TT_OK;
-  tt_round_path(directory(k), round, "label", path);
+  tt_round_path(k->directory, round, "label", path);
   return tt_backup(path, "");
 }
 
@@ -123,19 +122,19 @@ static tt_err backup_later_rounds_local(const tt_campaign *k, int64_t round, tt_
 static tt_err check_files_local(const tt_campaign *k, int64_t round, tt_stage stage)
 {
   char path[TT_PATH_MAX];
-  tt_round_path(directory(k), round - 1, "", path);
+  tt_round_path(k->directory, round - 1, "", path);
   if (k->cfg->campaign_warm_start != TT_WARM_START_none && round > 1 && access(path, F_OK))
     return TT_FAIL(USAGE,
                    "--from %s: its members begin with the weights of %s, which is gone "
                    "(campaign.keep: %" PRId64 "); begin at 1:train, or with campaign.warm_start: "
                    "none",
                    k->o->from, path, k->cfg->campaign_keep);
-  tt_round_path(directory(k), round, "", path);
+  tt_round_path(k->directory, round, "", path);
   if (stage != TT_STAGE_train && access(path, F_OK))
     return TT_FAIL(USAGE,
                    "--from %s: %s is gone (campaign.keep: %" PRId64 "); begin at %" PRId64 ":train",
                    k->o->from, path, k->cfg->campaign_keep, round);
-  tt_round_path(directory(k), round - 1, "model.h5", path);
+  tt_round_path(k->directory, round - 1, "model.h5", path);
   if (k->cfg->campaign_warm_start == TT_WARM_START_none || round == 1 || !access(path, F_OK))
     return TT_OK;
   return TT_FAIL(USAGE,
@@ -144,12 +143,12 @@ static tt_err check_files_local(const tt_campaign *k, int64_t round, tt_stage st
                  k->o->from, path, k->cfg->campaign_keep);
 }
 
-/* The rounds from `round` on out of campaign.h5. keep: the file as it was stays too. */
+/* Remove the rounds from `round` on from campaign.h5. keep: a link to the file as it was stays. */
 static tt_err cut_history(tt_campaign *k, int64_t round, int keep)
 {
   char path[TT_PATH_MAX];
   tt_history_metadata texts = {0};
-  tt_campaign_path(directory(k), "campaign.h5", path);
+  tt_campaign_path(k->directory, "campaign.h5", path);
   tt_err e = keep && tt_comm_is_root(k->c) ? backup_history_local(k) : TT_OK;
   if (!e) e = tt_history_read_metadata_local(path, &texts);
   k->columns = texts.columns; /* until a round has some */
@@ -199,7 +198,7 @@ static tt_err open_journal_local(tt_campaign *k)
 {
   char path[TT_PATH_MAX];
   if (!tt_comm_is_root(k->c)) return TT_OK;
-  tt_campaign_path(directory(k), "journal.jsonl", path);
+  tt_campaign_path(k->directory, "journal.jsonl", path);
   return tt_journal_open_local(path, k->run_id.incarnation, &k->journal);
 }
 
@@ -207,7 +206,7 @@ static tt_err open_journal_local(tt_campaign *k)
 static tt_err remove_stop_file_local(const tt_campaign *k)
 {
   char path[TT_PATH_MAX];
-  tt_campaign_path(directory(k), "STOP", path);
+  tt_campaign_path(k->directory, "STOP", path);
   if (!tt_comm_is_root(k->c) || !unlink(path) || errno == ENOENT) return TT_OK;
   return TT_FAIL(IO, "%s: cannot be removed: %s", path, strerror(errno));
 }
@@ -219,10 +218,10 @@ static tt_err claim_directory(tt_campaign *k)
       tt_agree(k->c, tt_watchdog_start_local(NULL, NULL, tt_comm_rank(k->c), k->cfg->run_watchdog));
   tt_watchdog_heartbeat_local("opening the campaign");
   tt_time_limit_begin(k->c, time_limit, k->cfg->run_stop_margin, k->started, &k->time_limit);
-  if (!e) e = tt_ckpt_claim(k->c, directory(k), &k->run_id);
+  if (!e) e = tt_ckpt_claim(k->c, k->directory, &k->run_id);
   k->claimed = !e;
   if (!e)
-    e = tt_agree(k->c, tt_watchdog_start_local(directory(k), k->run_id.incarnation,
+    e = tt_agree(k->c, tt_watchdog_start_local(k->directory, k->run_id.incarnation,
                                                tt_comm_rank(k->c), k->cfg->run_watchdog));
   if (!e) e = tt_agree(k->c, open_journal_local(k));
   if (!e) e = tt_agree(k->c, remove_stop_file_local(k));
@@ -245,7 +244,7 @@ tt_err tt_campaign_open(tt_campaign *k)
   e = tt_agree(k->c, tt_campaign_prune_local(k));
   if (e) return e;
   if (k->h->rounds > 0)
-    tt_log_root(TT_LOG_INFO, "%s: %" PRId64 " rounds are done, %" PRId64 " labels", directory(k),
+    tt_log_root(TT_LOG_INFO, "%s: %" PRId64 " rounds are done, %" PRId64 " labels", k->directory,
                 k->h->rounds, tt_campaign_count_labels(k));
   return TT_OK;
 }

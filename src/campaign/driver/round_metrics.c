@@ -15,11 +15,16 @@ uint64_t tt_hash_bytes(uint64_t h, const void *bytes, size_t n)
 
 uint64_t tt_hash_u64(uint64_t h, uint64_t x) { return tt_hash_bytes(h, &x, sizeof x); }
 
+int tt_is_labelled_row(const tt_campaign *k, int64_t row)
+{
+  int8_t split = k->initial_data->split[row];
+  return split == TT_TRAIN || split == TT_VALIDATION;
+}
+
 int64_t tt_campaign_count_labels(const tt_campaign *k)
 {
   int64_t n = 0;
-  for (int64_t r = 0; r < k->initial_data->rows; r++)
-    n += k->initial_data->split[r] == TT_TRAIN || k->initial_data->split[r] == TT_VALIDATION;
+  for (int64_t r = 0; r < k->initial_data->rows; r++) n += tt_is_labelled_row(k, r);
   for (int64_t i = 0; i < k->h->queries; i++)
     n += k->h->query[i].label_status == TT_LABEL_STATUS_labelled;
   return n;
@@ -37,7 +42,7 @@ void tt_campaign_best_labels(const tt_campaign *k, double *best)
   int goal = k->cfg->score_goal;
   for (int64_t t = 0; t < targets; t++) best[t] = NAN;
   for (int64_t r = 0; r < k->initial_data->rows; r++)
-    if (k->initial_data->split[r] == TT_TRAIN || k->initial_data->split[r] == TT_VALIDATION)
+    if (tt_is_labelled_row(k, r))
       for (int64_t t = 0; t < targets; t++)
         update_best(&best[t], k->initial_data->y[r * targets + t], goal);
   for (int64_t i = 0; i < k->h->queries * targets; i++)
@@ -90,7 +95,7 @@ static tt_err set_change_local(tt_campaign *k, const tt_results *current, double
   double *scale = NULL;
   *change = NAN;
   if (k->round_number == 1) return TT_OK;
-  tt_round_path(k->cfg->campaign_directory, k->round_number - 1, "results.h5", path);
+  tt_round_path(k->directory, k->round_number - 1, "results.h5", path);
   if (tt_results_read_local(path, &previous)) return TT_OK; /* removed by hand: not known */
   tt_err e = TT_ALLOC(scale, k->columns);
   if (!e) {
@@ -106,7 +111,7 @@ static tt_err set_errors_local(tt_campaign *k, tt_round *round)
 {
   char path[TT_PATH_MAX];
   tt_results *current = NULL;
-  tt_round_path(k->cfg->campaign_directory, k->round_number, "results.h5", path);
+  tt_round_path(k->directory, k->round_number, "results.h5", path);
   TT_TRY(tt_results_read_local(path, &current));
   tt_err e = TT_OK;
   if (current->columns != k->columns)

@@ -8,9 +8,6 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <sys/stat.h>
-
-static const char *directory(const tt_campaign *k) { return k->cfg->campaign_directory; }
 
 /* The numbers of a stage, beside its file: a history of this round alone. */
 static tt_err write_round_stats(tt_campaign *k, const char *name)
@@ -65,18 +62,6 @@ static int64_t first_candidate(const tt_campaign *k)
   return first;
 }
 
-/* Whether the candidates are rows of the first data, however both are spelled: then those that
- * data.split uses are taken. */
-static int pool_is_data_file_local(const tt_config *c)
-{
-  struct stat pool, data;
-  const char *a = c->pool_inputs, *b = c->data_inputs;
-  if (!*c->pool_file || stat(c->pool_file, &pool) || stat(c->data_file, &data)) return 0;
-  a += strspn(a, "/");
-  b += strspn(b, "/");
-  return pool.st_dev == data.st_dev && pool.st_ino == data.st_ino && !strcmp(a, b);
-}
-
 static tt_err exclude_initial_data(const tt_campaign *k, tt_used_rows *t)
 {
   int64_t *row = NULL, count = 0, next = 0;
@@ -93,7 +78,7 @@ static tt_err exclude_initial_data(const tt_campaign *k, tt_used_rows *t)
 
 static tt_err find_used_rows(tt_campaign *k)
 {
-  int64_t same = tt_comm_is_root(k->c) && pool_is_data_file_local(k->cfg);
+  int64_t same = tt_comm_is_root(k->c) && tt_config_pool_is_data(k->cfg);
   tt_bcast(k->c, &same, sizeof same);
   tt_err e = tt_history_used_rows(k->h, &k->used_rows);
   if (!e && same) e = exclude_initial_data(k, &k->used_rows);
@@ -127,7 +112,7 @@ static tt_err run_scoring(tt_campaign *k, double *best, const char *file)
                           .best = best,
                           .round = k->round_number,
                           .file = file,
-                          .directory = directory(k),
+                          .directory = k->directory,
                           .deadline = tt_time_limit_deadline_local(&k->time_limit)};
   return tt_score_pool(k->c, &s, tt_current_round(k));
 }
@@ -166,7 +151,7 @@ static tt_err labelled_inputs_local(const tt_campaign *k, double **x, int64_t *c
   int64_t d = k->initial_data->inputs, n = 0;
   TT_TRY(TT_ALLOC(*x, (k->initial_data->rows + k->h->queries) * d));
   for (int64_t r = 0; r < k->initial_data->rows; r++)
-    if (k->initial_data->split[r] == TT_TRAIN || k->initial_data->split[r] == TT_VALIDATION)
+    if (tt_is_labelled_row(k, r))
       memcpy(*x + n++ * d, k->initial_data->x + r * d, (size_t)d * sizeof **x);
   for (int64_t i = 0; i < k->h->queries; i++)
     memcpy(*x + n++ * d, k->h->x + i * d, (size_t)d * sizeof **x);
@@ -215,7 +200,7 @@ static tt_err do_select(tt_campaign *k, const tt_stage_io *w)
                       .max_queries = max_batch(k),
                       .scaler = &k->model.at[0]->scaler,
                       .ensembles = k->cfg->ensembles,
-                      .directory = directory(k),
+                      .directory = k->directory,
                       .deadline = tt_time_limit_deadline_local(&k->time_limit)};
   tt_err e = tt_agree(k->c, labelled_inputs_local(k, &labelled, &s.labelled_count));
   s.labelled = labelled;

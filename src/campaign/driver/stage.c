@@ -43,7 +43,7 @@ static tt_err write_journal_local(tt_campaign *k, const tt_stage_io *w, double s
   tt_journal_entry e = {
       .round = k->round_number, .stage = k->stage, .inputs = w->inputs, .seconds = seconds};
   if (!tt_comm_is_root(k->c)) return TT_OK;
-  TT_TRY(tt_ckpt_check_owner_local(k->cfg->campaign_directory, k->run_id.incarnation));
+  TT_TRY(tt_ckpt_check_owner_local(k->directory, k->run_id.incarnation));
   TT_TRY(hash_outputs_local(k, w, &e.outputs));
   return tt_journal_append_done_local(k->journal, &e);
 }

@@ -12,8 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *directory(const tt_campaign *k) { return k->cfg->campaign_directory; }
-
 /* Another seed for each round: its members differ from those of the round before. Members that go
  * on are the same ones: they see the same inputs, folds and noise. */
 static int64_t round_seed(const tt_campaign *k)
@@ -31,7 +29,7 @@ static tt_warm_start make_warm_start(const tt_campaign *k, char path[TT_PATH_MAX
                      .round = k->round_number,
                      .perturb = k->cfg->campaign_perturb};
   if (k->round_number == 1) w.how = TT_WARM_START_none;
-  tt_round_path(directory(k), k->round_number - 1, "", path);
+  tt_round_path(k->directory, k->round_number - 1, "", path);
   return w;
 }
 
@@ -55,21 +53,20 @@ static tt_err rename_if_free_local(const char *from, const char *to)
 static tt_err prepare_directory_local(tt_campaign *k, uint64_t inputs)
 {
   char path[TT_PATH_MAX], mark[TT_PATH_MAX], label[TT_PATH_MAX], label_backup[TT_PATH_MAX + 8];
-  char current[32] = "", wanted[32];
-  snprintf(wanted, sizeof wanted, "%016" PRIx64 "\n", inputs);
+  tt_mark found;
   tt_round_file_path(k, "", path);
   tt_round_file_path(k, "inputs", mark);
   tt_round_file_path(k, "label", label);
   snprintf(label_backup, sizeof label_backup, "%s.label", path);
-  if (!access(mark, F_OK)) {
-    TT_TRY(tt_file_read_text(mark, current, sizeof current));
-    if (!strcmp(current, wanted)) return TT_OK;
+  TT_TRY(tt_mark_check_local(mark, inputs, &found));
+  if (found == TT_MARK_same) return TT_OK;
+  if (found == TT_MARK_other) {
     if (k->cfg->label_mode != TT_LABEL_slurm) TT_TRY(rename_if_free_local(label, label_backup));
     TT_TRY(tt_backup(path, ""));
   }
   TT_TRY(tt_directory_create(path));
   TT_TRY(rename_if_free_local(label_backup, label));
-  return tt_file_write_atomic_local(mark, wanted);
+  return tt_mark_write_local(mark, inputs);
 }
 
 /* Seconds left, as an option of training; 0 = no limit. */
@@ -87,7 +84,7 @@ static tt_err run_training(tt_campaign *k)
   char path[TT_PATH_MAX], earlier[TT_PATH_MAX];
   tt_train_options o = {.any_device = k->o->any_device,
                         .quiet = 1,
-                        .stop_directory = directory(k),
+                        .stop_directory = k->directory,
                         .warm = make_warm_start(k, earlier)};
   tt_round_file_path(k, "", path);
   tt_err e = tt_agree(k->c, tt_job_derive_local(k->job, path, round_seed(k), &o.prepared));
@@ -95,7 +92,7 @@ static tt_err run_training(tt_campaign *k)
   o.max_time = seconds_left(k);
   if (!e) e = tt_train(k->c, &o);
   tt_job_close(&o.prepared);
-  tt_err watched = tt_watchdog_start_local(directory(k), k->run_id.incarnation, tt_comm_rank(k->c),
+  tt_err watched = tt_watchdog_start_local(k->directory, k->run_id.incarnation, tt_comm_rank(k->c),
                                            k->cfg->run_watchdog);
   return e ? e : tt_agree(k->c, watched);
 }
@@ -131,7 +128,7 @@ static tt_err check_columns_local(const tt_campaign *k)
   char path[TT_PATH_MAX];
   tt_history_metadata then;
   if (k->h->rounds == 0) return TT_OK;
-  tt_campaign_path(directory(k), "campaign.h5", path);
+  tt_campaign_path(k->directory, "campaign.h5", path);
   TT_TRY(tt_history_read_metadata_local(path, &then));
   int same = then.columns == k->columns;
   for (int64_t i = 0; same && i < k->columns; i++) same = !strcmp(then.column[i], k->column[i]);
