@@ -50,14 +50,25 @@ static tt_err read_score(tt_h5_reader *r, const char *name, int64_t columns, dou
 
 static tt_err read_scores(tt_h5_reader *r, tt_results *k)
 {
-  double *brier = NULL;
   TT_TRY(read_score(r, "ensemble_nll", k->columns, &k->nll));
   TT_TRY(read_score(r, "ensemble_rmse", k->columns, &k->rmse));
-  tt_err e = read_score(r, "ensemble_brier", k->columns, &brier);
-  for (int64_t i = 0; !e && i < k->columns; i++)
-    if (isnan(k->rmse[i])) k->rmse[i] = sqrt(brier[i]);
-  tt_free(brier);
-  return e;
+  TT_TRY(read_score(r, "ensemble_brier", k->columns, &k->brier));
+  for (int64_t i = 0; i < k->columns; i++)
+    if (isnan(k->rmse[i])) k->rmse[i] = sqrt(k->brier[i]);
+  return TT_OK;
+}
+
+static tt_err read_calibration(tt_h5_reader *r, tt_results *k)
+{
+  int64_t size[2] = {-1, k->columns};
+  if (!tt_h5_has_local(r, "calibration")) return TT_OK;
+  TT_TRY(tt_schema_check_shape_local(r, "calibration", 2, size));
+  k->levels = size[0];
+  TT_TRY(tt_schema_check_shape_local(r, "level", 1, size));
+  TT_TRY(TT_ALLOC(k->level, k->levels));
+  TT_TRY(TT_ALLOC(k->calibration, k->levels * k->columns));
+  TT_TRY(tt_h5_read_rows_local(r, "level", TT_H5_F64, 0, k->levels, k->level));
+  return tt_h5_read_rows_local(r, "calibration", TT_H5_F64, 0, k->levels, k->calibration);
 }
 
 static tt_err read_all(tt_h5_reader *r, tt_results *k)
@@ -68,8 +79,12 @@ static tt_err read_all(tt_h5_reader *r, tt_results *k)
   k->columns = size[0];
   TT_TRY(tt_schema_read_texts_local(r, "column_ensemble", k->columns, &k->ensemble));
   TT_TRY(tt_schema_read_texts_local(r, "column_target", k->columns, &k->target));
+  TT_TRY(tt_schema_read_texts_local(r, "column_units", k->columns, &k->units));
+  if (tt_h5_has_attr_local(r, "/", "title"))
+    TT_TRY(tt_h5_read_attr_text_local(r, "/", "title", &k->title));
   TT_TRY(read_history(r, k));
   TT_TRY(read_scores(r, k));
+  TT_TRY(read_calibration(r, k));
   return tt_h5_has_local(r, "y_true") ? read_test(r, k) : TT_OK;
 }
 
@@ -95,8 +110,13 @@ void tt_results_destroy(tt_results **r)
   tt_h5_texts_free(k->members, &k->owner);
   tt_h5_texts_free(k->columns, &k->ensemble);
   tt_h5_texts_free(k->columns, &k->target);
+  tt_h5_texts_free(k->columns, &k->units);
+  tt_free(k->title);
   tt_free(k->rmse);
   tt_free(k->nll);
+  tt_free(k->brier);
+  tt_free(k->level);
+  tt_free(k->calibration);
   tt_free(k->loss_train);
   tt_free(k->loss_validation);
   tt_free(k->test.row);

@@ -83,13 +83,17 @@ tt_err tt_scores_write(tt_comm *c, const char *file, const tt_trained_ensembles 
 
 /* What tables and pictures need of a results.h5. C columns, G members, E epochs. */
 typedef struct tt_results {
+  char *title;                            /* of the job, or NULL */
   int64_t members, epochs, columns, rows; /* rows 0 = nothing was tested */
   char **owner;                           /* [G] name of the member's ensemble */
-  char **ensemble, **target;              /* [C] of each column */
+  char **ensemble, **target, **units;     /* [C] of each column */
   float *loss_train, *loss_validation;    /* [G][E] NaN after the end */
   tt_test_predictions test;
   double *rmse, *nll; /* [C] of the ensembles on the test rows, NaN = none; rmse of classes: root
                          of the mean squared error of the probabilities, of the Brier score */
+  double *brier;      /* [C] NaN = no class */
+  int64_t levels;     /* of central intervals; 0 = nothing was tested */
+  double *level, *calibration; /* [levels]; [levels][C] share of test rows inside, NaN = none */
 } tt_results;
 /* Local; owner: the caller. Errors: NOINPUT, DATA, MEM. */
 tt_err tt_results_read_local(const char *file, tt_results **out);

@@ -114,7 +114,7 @@ tt_err tt_verb_info(const tt_cli_args *args)
 
 tt_err tt_verb_report(const tt_cli_args *args)
 {
-  return tt_report_tables_local(args->file[0], args->output ? args->output : ".");
+  return tt_report_local(args->file[0], args->output ? args->output : ".");
 }
 
 tt_err tt_verb_options(const tt_cli_args *args)

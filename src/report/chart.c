@@ -3,135 +3,116 @@
 
 #include "core/base/text.h"
 #include "io/hdf5/files.h"
+#include "src/report/chart_axis.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-  WIDTH = 760,
-  LEFT = 78,
-  RIGHT = 22,
-  PLOT = 330, /* height of the plot */
-  TITLE = 44,
-  LEGEND = 20, /* height of a line of the legend */
-  BELOW = 58,
-  TICKS = 24,
+  PAGE_TITLE = 40,
+  TITLE = 26, /* heights of lines above a plot */
+  NOTE = 18,
+  LEGEND = 20,
+  BELOW = 58, /* tick labels and label of the x axis */
+  STRIP = 34, /* of counts */
+  GAP = 12,
+  STRIP_GAP = 22, /* room for the labels at the ends of two axes */
+  KEY = 36,       /* sample of a line in the legend, and the space after it */
+  SPACE = 16,     /* between entries of the legend */
   MAX_NAME_CHARACTERS = 80,
-  STYLES = 6,            /* colours; then they begin again, with other dashes */
-  MAX_MARKED_POINTS = 80 /* points that are marked: more of them would be a caterpillar */
+  STYLES = 6,             /* colours; then they begin again, with other dashes */
+  MAX_MARKED_POINTS = 80, /* more marks than these would hide the line */
+  CELLS = 52              /* of a density, along each axis */
 };
-static const double log_scale_ratio = 5.0; /* largest over smallest */
+static const double character_width = 7.2; /* of the legend's font, on average */
 
-typedef struct axis {
-  double low, high;
-  int is_log, ticks;
-  double tick[TICKS];
-} axis;
+/* Sizes of one chart alone, and of several in rows. */
+typedef struct frame {
+  double width, left, right, plot_height, radius;
+  int ticks;
+} frame;
+static const frame alone = {760, 78, 22, 330, 3.5, 7}, in_rows = {328, 66, 14, 248, 3, 5};
 
 typedef struct picture {
   FILE *f;
-  const tt_chart *c;
-  axis x, y;
-  int points;
-  double top; /* of the plot */
+  const char *title;
+  int columns;
+  int64_t charts;
+  const tt_chart *chart;
+  const frame *frame;
 } picture;
 
-/* ---- Axes --------------------------------------------------------------------------------------
- */
+/* One chart of the picture; all places in pixels. */
+typedef struct panel {
+  FILE *f;
+  const frame *frame;
+  const tt_chart *c;
+  tt_axis x, y;
+  double left, right, top, bottom; /* of the plot */
+  double base;                     /* of the x axis: below the strip of counts */
+  double count;                    /* the largest, of the strip */
+  int64_t points;
+} panel;
 
-static double axis_fraction(const axis *a, double v)
+/* ---- Axes ------------------------------------------------------------------------------------ */
+
+static double pixel_x(const panel *p, double v)
 {
-  if (a->is_log) return (log(v) - log(a->low)) / (log(a->high) - log(a->low));
-  return (v - a->low) / (a->high - a->low);
+  return p->left + (p->right - p->left) * tt_axis_fraction(&p->x, v);
 }
 
-static double pixel_x(const picture *p, double v)
+static double pixel_y(const panel *p, double v)
 {
-  return LEFT + (WIDTH - LEFT - RIGHT) * axis_fraction(&p->x, v);
+  return p->bottom + (p->top - p->bottom) * tt_axis_fraction(&p->y, v);
 }
 
-static double pixel_y(const picture *p, double v)
+/* Lower and upper end of what is drawn at point i. */
+static double low_at(const tt_chart_series *s, int64_t i) { return s->low ? s->low[i] : s->y[i]; }
+static double high_at(const tt_chart_series *s, int64_t i)
 {
-  return p->top + PLOT * (1 - axis_fraction(&p->y, v));
+  return s->high ? s->high[i] : s->y[i];
 }
 
-/* The smallest of 1, 2, 5, 10, 20, ... times a power of ten that is at least v. */
-static double nice_step(double v)
+static int is_drawn(const tt_chart_series *s, int64_t i)
 {
-  static const double nice[] = {1, 2, 5, 10};
-  double power = pow(10, floor(log10(v) + 1e-9));
-  for (int i = 0; i < 4; i++)
-    if (nice[i] * power >= v * (1 - 1e-9)) return nice[i] * power;
-  return 10 * power;
+  int inside = isfinite(s->x[i]) && isfinite(low_at(s, i)) && isfinite(high_at(s, i));
+  return inside && (s->mark == TT_CHART_BAND || isfinite(s->y[i]));
 }
 
-static void make_linear(axis *a, double least_step)
+static void extend_axes(panel *p, const tt_chart_series *s, int64_t i)
 {
-  double pad = a->high > a->low ? 0 : a->low != 0 ? 0.1 * fabs(a->low) : 1;
-  double step = nice_step((a->high - a->low + 2 * pad) / 7);
-  if (step < least_step) step = least_step;
-  double from = floor((a->low - pad) / step + 1e-9), to = ceil((a->high + pad) / step - 1e-9);
-  a->low = from * step;
-  a->high = to * step;
-  for (double i = from; i <= to && a->ticks < TICKS; i++) a->tick[a->ticks++] = i * step;
+  tt_axis_extend(&p->x, s->x[i]);
+  if (s->mark == TT_CHART_COUNT) {
+    p->count = fmax(p->count, s->y[i]);
+    return;
+  }
+  tt_axis_extend(&p->y, low_at(s, i));
+  tt_axis_extend(&p->y, high_at(s, i));
+  if (s->mark != TT_CHART_BAND) tt_axis_extend(&p->y, s->y[i]);
+  p->points++;
 }
 
-/* Ticks at 1, 2, 5 of each decade, or at some powers of ten where there are many decades. */
-static void make_log(axis *a)
+static void make_axes(panel *p)
 {
-  static const double nice[] = {1, 2, 5};
-  double first = floor(log10(a->low)), last = ceil(log10(a->high));
-  double by = last - first > 3 ? ceil((last - first) / 10) : 1;
-  int each = last - first > 3 ? 1 : 3;
-  double tick[TICKS];
-  int n = 0, from = 0;
-  for (double d = first; d <= last && n < TICKS; d += by)
-    for (int i = 0; i < each && n < TICKS; i++) tick[n++] = nice[i] * pow(10, d);
-  while (from + 1 < n && tick[from + 1] <= a->low) from++;
-  for (int i = from; i < n && (a->ticks < 2 || a->tick[a->ticks - 1] < a->high); i++)
-    a->tick[a->ticks++] = tick[i];
-  a->low = fmin(a->tick[0], a->low);
-  a->high = fmax(a->tick[a->ticks - 1], a->high);
+  p->x = p->y = tt_axis_empty();
+  for (int64_t k = 0; k < p->c->count; k++)
+    for (int64_t i = 0; i < p->c->series[k].points; i++)
+      if (is_drawn(&p->c->series[k], i)) extend_axes(p, &p->c->series[k], i);
+  if (p->c->is_square) {
+    tt_axis_extend(&p->x, p->y.low);
+    tt_axis_extend(&p->x, p->y.high);
+    p->y = p->x;
+  }
+  tt_axis_make_ticks(&p->x, p->frame->ticks, p->c->least_x_step, 0);
+  tt_axis_make_ticks(&p->y, p->frame->ticks, 0, !p->c->is_square);
 }
 
-static int is_drawn(const tt_chart_line *l, int64_t i)
-{
-  return isfinite(l->x[i]) && isfinite(l->y[i]);
-}
+/* ---- Text ------------------------------------------------------------------------------------ */
 
-static void extend_axis(axis *a, double v)
-{
-  a->low = fmin(a->low, v);
-  a->high = fmax(a->high, v);
-}
-
-static void make_axes(picture *p)
-{
-  p->x = p->y = (axis){.low = INFINITY, .high = -INFINITY};
-  for (int64_t k = 0; k < p->c->lines; k++)
-    for (int64_t i = 0; i < p->c->line[k].points; i++) {
-      if (!is_drawn(&p->c->line[k], i)) continue;
-      extend_axis(&p->x, p->c->line[k].x[i]);
-      extend_axis(&p->y, p->c->line[k].y[i]);
-      p->points++;
-    }
-  if (p->points == 0) p->x.low = p->y.low = 0, p->x.high = p->y.high = 1;
-  p->y.is_log = p->y.low > 0 && p->y.high > log_scale_ratio * p->y.low;
-  make_linear(&p->x, 1);
-  if (p->y.is_log)
-    make_log(&p->y);
-  else
-    make_linear(&p->y, 0);
-}
-
-/* ---- Text --------------------------------------------------------------------------------------
- */
-
-/* At most MAX_NAME_CHARACTERS characters that XML may hold. */
+/* At most MAX_NAME_CHARACTERS characters that XML may hold; a power of two or three of a unit. */
 static void put_text(FILE *f, const char *text)
 {
   int n = 0;
@@ -142,7 +123,10 @@ static void put_text(FILE *f, const char *text)
       fputs("\xE2\x80\xA6", f);
       return;
     }
-    if (*p == '&')
+    if (p[0] == '^' && (p[1] == '2' || p[1] == '3')) {
+      fputs(p[1] == '2' ? "\xC2\xB2" : "\xC2\xB3", f);
+      bytes = 2;
+    } else if (*p == '&')
       fputs("&amp;", f);
     else if (*p == '<')
       fputs("&lt;", f);
@@ -163,37 +147,7 @@ static void put_label(FILE *f, double x, double y, const char *how, const char *
   fputs("</text>\n", f);
 }
 
-/* ---- Parts of the picture ----------------------------------------------------------------------
- */
-
-static void put_header(const picture *p, double height)
-{
-  static const char *const style =
-      "<style>\n"
-      "text{font-family:system-ui,'DejaVu Sans',Helvetica,Arial,sans-serif;font-size:13px;"
-      "fill:#24292f}\n"
-      ".title{font-size:16px;font-weight:600}\n"
-      ".ground{fill:#ffffff}\n.grid{stroke:#e1e4e8;stroke-width:1}\n"
-      ".axis{stroke:#57606a;stroke-width:1.2}\n.line{fill:none;stroke-width:2}\n"
-      ".bold{stroke-width:3}\n.mark{stroke:#ffffff;stroke-width:1}\n"
-      ".s0{stroke:#0072b2}.s1{stroke:#d55e00}.s2{stroke:#009e73}.s3{stroke:#cc79a7}"
-      ".s4{stroke:#b58900}.s5{stroke:#6e7781}\n"
-      ".m0{fill:#0072b2}.m1{fill:#d55e00}.m2{fill:#009e73}.m3{fill:#cc79a7}"
-      ".m4{fill:#b58900}.m5{fill:#6e7781}\n"
-      "@media (prefers-color-scheme:dark){text{fill:#e6edf3}.ground{fill:#0d1117}"
-      ".grid{stroke:#30363d}.axis{stroke:#9198a1}.mark{stroke:#0d1117}"
-      ".s0{stroke:#56b4e9}.m0{fill:#56b4e9}}\n"
-      "</style>\n";
-  fprintf(p->f,
-          "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-          "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%.0f\" "
-          "viewBox=\"0 0 %d %.0f\" role=\"img\">\n<title>",
-          WIDTH, height, WIDTH, height);
-  put_text(p->f, p->c->title);
-  fprintf(p->f, "</title>\n%s<rect class=\"ground\" width=\"%d\" height=\"%.0f\"/>\n", style, WIDTH,
-          height);
-  put_label(p->f, LEFT, 28, "class=\"title\"", p->c->title);
-}
+/* ---- Parts of a chart ------------------------------------------------------------------------ */
 
 static void put_segment(FILE *f, const char *name, double x1, double y1, double x2, double y2)
 {
@@ -201,91 +155,317 @@ static void put_segment(FILE *f, const char *name, double x1, double y1, double 
           x2, y2);
 }
 
-static void put_axes(const picture *p)
+static void put_turned_label(FILE *f, double x, double y, const char *text)
 {
-  char text[64], turned[96];
-  double bottom = p->top + PLOT, right = WIDTH - RIGHT, middle = p->top + PLOT / 2.0;
+  char how[96];
+  snprintf(how, sizeof how, "text-anchor=\"middle\" transform=\"rotate(-90 %.1f %.1f)\"", x, y);
+  put_label(f, x, y, how, text);
+}
+
+static void put_axes(const panel *p)
+{
+  char text[64];
   for (int i = 0; i < p->y.ticks; i++) {
     double y = pixel_y(p, p->y.tick[i]);
     snprintf(text, sizeof text, "%.6g", fabs(p->y.tick[i]) < 1e-12 * p->y.high ? 0 : p->y.tick[i]);
-    put_segment(p->f, "grid", LEFT, y, right, y);
-    put_label(p->f, LEFT - 8, y + 4.5, "text-anchor=\"end\"", text);
+    put_segment(p->f, "grid", p->left, y, p->right, y);
+    put_label(p->f, p->left - 8, y + 4.5, "text-anchor=\"end\"", text);
   }
   for (int i = 0; i < p->x.ticks; i++) {
     double x = pixel_x(p, p->x.tick[i]);
-    snprintf(text, sizeof text, "%.9g", p->x.tick[i]);
-    put_segment(p->f, "axis", x, bottom, x, bottom + 5);
-    put_label(p->f, x, bottom + 20, "text-anchor=\"middle\"", text);
+    snprintf(text, sizeof text, "%.9g", fabs(p->x.tick[i]) < 1e-12 * p->x.high ? 0 : p->x.tick[i]);
+    put_segment(p->f, "axis", x, p->base, x, p->base + 5);
+    put_label(p->f, x, p->base + 20, "text-anchor=\"middle\"", text);
   }
-  put_segment(p->f, "axis", LEFT, bottom, right, bottom);
-  put_segment(p->f, "axis", LEFT, p->top, LEFT, bottom);
-  put_label(p->f, (LEFT + right) / 2, bottom + 44, "text-anchor=\"middle\"", p->c->x_label);
-  snprintf(turned, sizeof turned, "text-anchor=\"middle\" transform=\"rotate(-90 18 %.1f)\"",
-           middle);
-  put_label(p->f, 18, middle, turned, p->c->y_label);
+  put_segment(p->f, "axis", p->left, p->base, p->right, p->base);
+  put_segment(p->f, "axis", p->left, p->top, p->left, p->bottom);
+  put_label(p->f, (p->left + p->right) / 2, p->base + 44, "text-anchor=\"middle\"", p->c->x_label);
+  put_turned_label(p->f, p->left - p->frame->left + 18, (p->top + p->bottom) / 2, p->c->y_label);
 }
 
-/* Colour and dashes of line k. */
-static void put_style(FILE *f, int64_t k)
+/* Colour and dashes of a line. */
+static void put_line_style(FILE *f, int style)
 {
   static const char *const dashes[] = {"", "7 4", "2 4", "10 4 2 4", "4 2", "1 3"};
-  fprintf(f, "class=\"line s%d%s\"", (int)(k % STYLES), k ? "" : " bold");
-  int dash = (int)((k + k / STYLES) % STYLES);
-  if (*dashes[dash]) fprintf(f, " stroke-dasharray=\"%s\"", dashes[dash]);
+  int reference = style == TT_CHART_REFERENCE, dash = (style + style / STYLES) % STYLES;
+  fprintf(f, "class=\"line s%d%s\"", style % STYLES, style ? reference ? " thin" : "" : " bold");
+  if (*dashes[dash]) fprintf(f, " stroke-dasharray=\"%s\"", dashes[reference ? 1 : dash]);
 }
 
-static void put_line(const picture *p, int64_t k)
+static void put_mark(const panel *p, const tt_chart_series *s, double x, double y, double radius)
 {
-  const tt_chart_line *l = &p->c->line[k];
+  fprintf(p->f, "<circle class=\"mark m%d\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\"/>\n",
+          s->style % STYLES, x, y, radius);
+}
+
+static void put_line(const panel *p, const tt_chart_series *s)
+{
   int pen = 0;
   fputs("<path ", p->f);
-  put_style(p->f, k);
+  put_line_style(p->f, s->style);
   fputs(" d=\"M0 0", p->f); /* a path may not be empty */
-  for (int64_t i = 0; i < l->points; i++) {
-    int drawn = is_drawn(l, i);
+  for (int64_t i = 0; i < s->points; i++) {
+    int drawn = is_drawn(s, i);
     if (drawn)
-      fprintf(p->f, "%c%.1f %.1f", pen ? 'L' : 'M', pixel_x(p, l->x[i]), pixel_y(p, l->y[i]));
+      fprintf(p->f, "%c%.1f %.1f", pen ? 'L' : 'M', pixel_x(p, s->x[i]), pixel_y(p, s->y[i]));
     pen = drawn;
   }
   fputs("\"/>\n", p->f);
-  for (int64_t i = 0; i < l->points && l->points <= MAX_MARKED_POINTS; i++)
-    if (is_drawn(l, i))
-      fprintf(p->f, "<circle class=\"mark m%d\" cx=\"%.1f\" cy=\"%.1f\" r=\"%s\"/>\n",
-              (int)(k % STYLES), pixel_x(p, l->x[i]), pixel_y(p, l->y[i]), k ? "3.5" : "4.5");
+  if (s->points > MAX_MARKED_POINTS || s->style == TT_CHART_REFERENCE) return;
+  for (int64_t i = 0; i < s->points; i++)
+    if (is_drawn(s, i))
+      put_mark(p, s, pixel_x(p, s->x[i]), pixel_y(p, s->y[i]),
+               p->frame->radius * (s->style ? 1 : 1.25));
 }
 
-static void put_legend(const picture *p)
+/* The area between two lines over points [from, to). */
+static void put_area(const panel *p, const tt_chart_series *s, int64_t from, int64_t to)
 {
-  for (int64_t k = 0; k < p->c->lines; k++) {
-    double y = TITLE + LEGEND * (double)k + LEGEND / 2.0;
-    fputs("<path ", p->f);
-    put_style(p->f, k);
-    fprintf(p->f, " d=\"M%d %.1fH%d\"/>\n", LEFT, y, LEFT + 34);
-    put_label(p->f, LEFT + 42, y + 4.5, "", p->c->line[k].name);
+  int is_count = s->mark == TT_CHART_COUNT;
+  double scale = is_count ? STRIP / fmax(p->count, 1) : 0;
+  fprintf(p->f, "<path class=\"area m%d\" d=\"", s->style % STYLES);
+  for (int64_t i = from; i < to; i++)
+    fprintf(p->f, "%c%.1f %.1f", i > from ? 'L' : 'M', pixel_x(p, s->x[i]),
+            is_count ? p->base - scale * fmax(s->y[i], 0) : pixel_y(p, high_at(s, i)));
+  for (int64_t i = to - 1; i >= from; i--)
+    fprintf(p->f, "L%.1f %.1f", pixel_x(p, s->x[i]), is_count ? p->base : pixel_y(p, low_at(s, i)));
+  fputs("Z\"/>\n", p->f);
+}
+
+static void put_areas(const panel *p, const tt_chart_series *s)
+{
+  for (int64_t from = 0, to; from < s->points; from = to + 1) {
+    for (to = from; to < s->points && is_drawn(s, to);) to++;
+    if (to > from) put_area(p, s, from, to);
   }
 }
 
-static void draw(picture *p)
+static void put_counts(const panel *p, const tt_chart_series *s)
 {
-  p->top = TITLE + LEGEND * (double)p->c->lines + 12;
-  make_axes(p);
-  put_header(p, p->top + PLOT + BELOW);
-  put_axes(p);
-  for (int64_t k = p->c->lines - 1; k >= 0; k--) put_line(p, k);
-  put_legend(p);
-  if (p->points == 0)
-    put_label(p->f, WIDTH / 2.0, p->top + PLOT / 2.0, "text-anchor=\"middle\"",
-              "nothing to show yet");
-  fputs("</svg>\n", p->f);
+  put_areas(p, s);
+  if (s->name) put_label(p->f, p->left + 8, p->base - STRIP / 2.0 + 4.5, "class=\"note\"", s->name);
 }
 
-tt_err tt_chart_write_local(const char *file, const tt_chart *c)
+static void put_points(const panel *p, const tt_chart_series *s)
+{
+  char style[32];
+  snprintf(style, sizeof style, "bar s%d", s->style % STYLES);
+  for (int64_t i = 0; s->low && i < s->points; i++)
+    if (is_drawn(s, i)) {
+      double x = pixel_x(p, s->x[i]);
+      put_segment(p->f, style, x, pixel_y(p, s->low[i]), x, pixel_y(p, s->high[i]));
+    }
+  for (int64_t i = 0; i < s->points; i++)
+    if (is_drawn(s, i)) put_mark(p, s, pixel_x(p, s->x[i]), pixel_y(p, s->y[i]), p->frame->radius);
+}
+
+static int cell_of(double fraction)
+{
+  int cell = (int)(fraction * CELLS);
+  return cell < 0 ? 0 : cell < CELLS ? cell : CELLS - 1;
+}
+
+static void put_density(const panel *p, const tt_chart_series *s)
+{
+  static int64_t count[CELLS][CELLS];
+  double width = (p->right - p->left) / CELLS, height = (p->bottom - p->top) / CELLS, most = 0;
+  memset(count, 0, sizeof count);
+  for (int64_t i = 0; i < s->points; i++) {
+    if (!is_drawn(s, i)) continue;
+    int64_t *at = &count[cell_of(tt_axis_fraction(&p->y, s->y[i]))]
+                        [cell_of(tt_axis_fraction(&p->x, s->x[i]))];
+    most = fmax(most, (double)++*at);
+  }
+  for (int row = 0; row < CELLS; row++)
+    for (int column = 0; column < CELLS; column++)
+      if (count[row][column])
+        fprintf(p->f,
+                "<rect class=\"m%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.2f\" height=\"%.2f\" "
+                "opacity=\"%.2f\"/>\n",
+                s->style % STYLES, p->left + column * width, p->bottom - (row + 1) * height, width,
+                height, 0.15 + 0.85 * log1p((double)count[row][column] - 1) / log1p(most));
+}
+
+static void put_series(const panel *p, const tt_chart_series *s)
+{
+  static void (*const put[])(const panel *,
+                             const tt_chart_series *) = {[TT_CHART_LINE] = put_line,
+                                                         [TT_CHART_BAND] = put_areas,
+                                                         [TT_CHART_POINTS] = put_points,
+                                                         [TT_CHART_DENSITY] = put_density,
+                                                         [TT_CHART_COUNT] = put_counts};
+  put[s->mark](p, s);
+}
+
+/* Scale and name of the strip of counts. */
+static void put_strip_axis(const panel *p)
+{
+  char text[32];
+  if (p->base <= p->bottom) return;
+  snprintf(text, sizeof text, "%.6g", p->count);
+  put_segment(p->f, "grid", p->left, p->base - STRIP, p->right, p->base - STRIP);
+  put_label(p->f, p->left - 8, p->base - STRIP + 4.5, "text-anchor=\"end\"", text);
+  put_label(p->f, p->left - 8, p->base + 4.5, "text-anchor=\"end\"", "0");
+}
+
+/* ---- Legend ---------------------------------------------------------------------------------- */
+
+static double entry_width(const tt_chart_series *s)
+{
+  int characters = 0;
+  for (const char *p = s->name; *p && characters <= MAX_NAME_CHARACTERS; characters++) {
+    int bytes = tt_utf8_char_bytes(p);
+    p += bytes ? bytes : 1;
+  }
+  return KEY + character_width * characters + SPACE;
+}
+
+static void put_key(const panel *p, const tt_chart_series *s, double x, double y)
+{
+  double middle = x + (KEY - 8) / 2.0;
+  char style[32];
+  snprintf(style, sizeof style, "bar s%d", s->style % STYLES);
+  if (s->mark == TT_CHART_LINE) {
+    fputs("<path ", p->f);
+    put_line_style(p->f, s->style);
+    fprintf(p->f, " d=\"M%.1f %.1fh%d\"/>\n", x, y, KEY - 8);
+  } else if (s->mark == TT_CHART_POINTS) {
+    if (s->low) put_segment(p->f, style, middle, y - 8, middle, y + 8);
+    put_mark(p, s, middle, y, p->frame->radius);
+  } else
+    fprintf(p->f, "<rect class=\"area m%d\" x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"12\"/>\n",
+            s->style % STYLES, x, y - 6, KEY - 8);
+}
+
+/* Entries one after the other, in lines; returns how many lines. p->f NULL: only counts them. */
+static int put_legend(const panel *p, double top)
+{
+  int lines = 0;
+  double x = p->left, end = p->left + p->frame->width - p->frame->left - p->frame->right;
+  for (int64_t k = 0; k < p->c->count; k++) {
+    const tt_chart_series *s = &p->c->series[k];
+    if (!s->name || s->mark == TT_CHART_COUNT) continue;
+    if (lines == 0 || x + entry_width(s) - SPACE > end) {
+      lines++;
+      x = p->left;
+    }
+    double y = top + LEGEND * (lines - 0.5);
+    if (p->f) put_key(p, s, x, y);
+    if (p->f) put_label(p->f, x + KEY, y + 4.5, "", s->name);
+    x += entry_width(s);
+  }
+  return lines;
+}
+
+/* ---- The picture ----------------------------------------------------------------------------- */
+
+/* Heights of what stands above the plots of the row that begins with chart `first`. */
+static void measure_row(const picture *p, int64_t first, int *notes, int *lines)
+{
+  *notes = *lines = 0;
+  for (int64_t i = first; i < first + p->columns && i < p->charts; i++) {
+    panel own = {.frame = p->frame, .c = &p->chart[i]};
+    int n = put_legend(&own, 0);
+    if (n > *lines) *lines = n;
+    if (p->chart[i].note) *notes = 1;
+  }
+}
+
+/* Place of chart i in a row whose top is at `top`, and its parts from the back to the front. */
+static void put_chart(const picture *p, int64_t i, double top, int notes, int lines)
+{
+  const frame *m = p->frame;
+  const tt_chart *c = &p->chart[i];
+  panel own = {.f = p->f, .frame = m, .c = c};
+  own.left = m->width * (double)(i % p->columns) + m->left;
+  own.right = own.left + m->width - m->left - m->right;
+  put_label(p->f, own.left, top + 18, "class=\"title\"", c->title);
+  if (c->note) put_label(p->f, own.left, top + TITLE + 10, "class=\"note\"", c->note);
+  top += TITLE + NOTE * notes;
+  put_legend(&own, top);
+  own.top = top + LEGEND * lines + GAP;
+  own.base = own.bottom = own.top + m->plot_height;
+  make_axes(&own);
+  if (own.count > 0) own.bottom -= STRIP + STRIP_GAP;
+  put_axes(&own);
+  put_strip_axis(&own);
+  for (int64_t k = c->count - 1; k >= 0; k--) put_series(&own, &c->series[k]);
+  if (own.points == 0)
+    put_label(p->f, (own.left + own.right) / 2, (own.top + own.bottom) / 2,
+              "text-anchor=\"middle\"", "nothing to show yet");
+}
+
+static void put_header(const picture *p, double width, double height)
+{
+  static const char *const style =
+      "<style>\n"
+      "text{font-family:system-ui,'DejaVu Sans',Helvetica,Arial,sans-serif;font-size:13px;"
+      "fill:#24292f}\n"
+      ".page{font-size:18px;font-weight:600}\n.title{font-size:15px;font-weight:600}\n.note{fill:#"
+      "57606a}\n"
+      ".ground{fill:#ffffff}\n.grid{stroke:#e1e4e8;stroke-width:1}\n"
+      ".axis{stroke:#57606a;stroke-width:1.2}\n.line{fill:none;stroke-width:2}\n"
+      ".bold{stroke-width:3}\n.thin{stroke-width:1.5}\n.bar{stroke-width:1.5;opacity:0.55}\n"
+      ".mark{stroke:#ffffff;stroke-width:1}\n.area{opacity:0.25}\n"
+      ".s0{stroke:#0072b2}.s1{stroke:#d55e00}.s2{stroke:#009e73}.s3{stroke:#cc79a7}"
+      ".s4{stroke:#b58900}.s5{stroke:#6e7781}\n"
+      ".m0{fill:#0072b2}.m1{fill:#d55e00}.m2{fill:#009e73}.m3{fill:#cc79a7}"
+      ".m4{fill:#b58900}.m5{fill:#6e7781}\n"
+      "@media (prefers-color-scheme:dark){text{fill:#e6edf3}.note{fill:#9198a1}"
+      ".ground{fill:#0d1117}"
+      ".grid{stroke:#30363d}.axis{stroke:#9198a1}.mark{stroke:#0d1117}"
+      ".s0{stroke:#56b4e9}.m0{fill:#56b4e9}.s5{stroke:#9198a1}.m5{fill:#9198a1}}\n"
+      "</style>\n";
+  fprintf(p->f,
+          "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+          "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
+          "viewBox=\"0 0 %.0f %.0f\" role=\"img\">\n<title>",
+          width, height, width, height);
+  put_text(p->f, p->title);
+  fprintf(p->f, "</title>\n%s<rect class=\"ground\" width=\"%.0f\" height=\"%.0f\"/>\n", style,
+          width, height);
+}
+
+/* Without p->f only the height is computed. */
+static double put_rows(const picture *p)
+{
+  double top = p->charts > 1 ? PAGE_TITLE : GAP;
+  for (int64_t first = 0; first < p->charts; first += p->columns) {
+    int notes, lines;
+    measure_row(p, first, &notes, &lines);
+    for (int64_t i = first; p->f && i < first + p->columns && i < p->charts; i++)
+      put_chart(p, i, top, notes, lines);
+    top += TITLE + NOTE * notes + LEGEND * lines + GAP + p->frame->plot_height + BELOW + GAP;
+  }
+  return top;
+}
+
+static void put_picture(picture *p)
+{
+  FILE *f = p->f;
+  p->f = NULL;
+  double height = put_rows(p), width = p->frame->width * p->columns;
+  p->f = f;
+  put_header(p, width, height);
+  if (p->charts > 1) put_label(f, p->frame->left, 26, "class=\"page\"", p->title);
+  put_rows(p);
+  fputs("</svg>\n", f);
+}
+
+tt_err tt_charts_write_local(const char *file, const char *title, int columns, int64_t charts,
+                             const tt_chart *chart)
 {
   char *text = NULL;
   size_t size = 0;
-  picture p = {.f = open_memstream(&text, &size), .c = c};
+  int single = charts == 1;
+  picture p = {.f = open_memstream(&text, &size),
+               .title = single ? chart->title : title,
+               .columns = single ? 1 : columns,
+               .charts = charts,
+               .chart = chart,
+               .frame = single ? &alone : &in_rows};
   if (!p.f) return TT_FAIL(MEM, "%s: %s", file, strerror(errno));
-  draw(&p);
+  put_picture(&p);
   int bad = ferror(p.f);
   bad |= fclose(p.f) != 0;
   tt_err e = bad ? TT_FAIL(MEM, "%s: no memory for the picture", file)

@@ -3,21 +3,25 @@
 
 #include "core/base/directory.h"
 #include "core/base/mem.h"
-#include "core/base/sort.h"
-#include "io/results/results.h"
+#include "src/report/history.h"
+#include "src/report/picture.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-static tt_err open_table(const char *directory, const char *name, char path[PATH_MAX], FILE **out)
+static tt_err make_path(const char *directory, const char *name, char path[PATH_MAX])
 {
   if (snprintf(path, PATH_MAX, "%s/%s", directory, name) >= PATH_MAX)
     return TT_FAIL(CANTCREAT, "%s: the path is too long", directory);
+  return TT_OK;
+}
+
+static tt_err open_table(const char *directory, const char *name, char path[PATH_MAX], FILE **out)
+{
+  TT_TRY(make_path(directory, name, path));
   *out = fopen(path, "w");
   return *out ? TT_OK : TT_FAIL(CANTCREAT, "%s: %s", path, strerror(errno));
 }
@@ -53,57 +57,32 @@ static tt_err write_predictions(const tt_results *k, const char *directory)
 
 /* ---- history.tsv ----------------------------------------------------------------------------- */
 
-/* Members of an ensemble are consecutive. */
-static int64_t ensemble_end(const tt_results *k, int64_t first)
+/* Seven columns of each ensemble. */
+static tt_err open_histories(const tt_results *k, tt_loss_history **out, int64_t *count)
 {
-  int64_t end = first;
-  while (end < k->members && strcmp(k->owner[end], k->owner[first]) == 0) end++;
-  return end;
+  TT_TRY(TT_ALLOC(*out, k->members));
+  for (int64_t first = 0; first < k->members; first = (*out)[(*count)++].end)
+    TT_TRY(tt_loss_history_create(k, first, &(*out)[*count]));
+  return TT_OK;
 }
 
-/* Finite losses of an epoch, sorted; returns how many. */
-static int64_t sort_finite_losses(const tt_results *k, const float *loss, int64_t first,
-                                  int64_t end, int64_t epoch, double *sorted)
-{
-  int64_t n = 0;
-  for (int64_t m = first; m < end; m++)
-    if (isfinite(loss[m * k->epochs + epoch])) sorted[n++] = loss[m * k->epochs + epoch];
-  qsort(sorted, (size_t)n, sizeof *sorted, tt_compare_f64);
-  return n;
-}
-
-/* Linear between order statistics, as numpy has it. */
-static double quantile(const double *sorted, int64_t n, double q)
-{
-  if (n == 0) return NAN;
-  double place = q * (double)(n - 1);
-  int64_t below = (int64_t)place, above = below + 1 < n ? below + 1 : below;
-  return sorted[below] + (place - (double)below) * (sorted[above] - sorted[below]);
-}
-
-static void write_losses(FILE *f, const tt_results *k, int64_t first, int64_t end, int64_t epoch,
-                         double *sorted)
-{
-  const float *loss[] = {k->loss_train, k->loss_validation};
-  for (int i = 0; i < 2; i++) {
-    int64_t n = sort_finite_losses(k, loss[i], first, end, epoch, sorted);
-    if (i == 0) fprintf(f, "\t%" PRId64, n);
-    for (int j = 1; j <= 9; j += 4) fprintf(f, "\t%.9g", quantile(sorted, n, j / 10.0));
-  }
-}
-
-static void write_history_rows(FILE *f, const tt_results *k, double *sorted)
+static void write_history_rows(FILE *f, const tt_results *k, const tt_loss_history *h,
+                               int64_t count)
 {
   static const char *const part[] = {"members",       "train_q10",      "train_q50",
                                      "train_q90",     "validation_q10", "validation_q50",
                                      "validation_q90"};
   fprintf(f, "epoch");
-  for (int64_t first = 0; first < k->members; first = ensemble_end(k, first))
-    for (int i = 0; i < 7; i++) fprintf(f, "\t%s.%s", k->owner[first], part[i]);
+  for (int64_t e = 0; e < count; e++)
+    for (int i = 0; i < 7; i++) fprintf(f, "\t%s.%s", k->owner[h[e].first], part[i]);
   for (int64_t epoch = 0; epoch < k->epochs; epoch++) {
     fprintf(f, "\n%" PRId64, epoch);
-    for (int64_t first = 0; first < k->members; first = ensemble_end(k, first))
-      write_losses(f, k, first, ensemble_end(k, first), epoch, sorted);
+    for (int64_t e = 0; e < count; e++) {
+      fprintf(f, "\t%.0f", h[e].members[epoch]);
+      for (int i = 0; i < TT_LOSS_KINDS; i++)
+        for (int j = 0; j < TT_LOSS_QUANTILES; j++)
+          fprintf(f, "\t%.9g", h[e].quantile[i][j][epoch]);
+    }
   }
   fprintf(f, "\n");
 }
@@ -111,25 +90,37 @@ static void write_history_rows(FILE *f, const tt_results *k, double *sorted)
 static tt_err write_history(const tt_results *k, const char *directory)
 {
   char path[PATH_MAX];
-  double *sorted = NULL;
+  tt_loss_history *h = NULL;
+  int64_t count = 0;
   FILE *f = NULL;
-  TT_TRY(TT_ALLOC(sorted, k->members));
-  tt_err e = open_table(directory, "history.tsv", path, &f);
+  tt_err e = open_histories(k, &h, &count);
+  if (!e) e = open_table(directory, "history.tsv", path, &f);
   if (!e) {
-    write_history_rows(f, k, sorted);
+    write_history_rows(f, k, h, count);
     e = close_table(f, path);
   }
-  tt_free(sorted);
+  for (int64_t i = 0; i < count; i++) tt_loss_history_free(&h[i]);
+  tt_free(h);
   return e;
 }
 
-tt_err tt_report_tables_local(const char *results, const char *directory)
+/* ---- All ------------------------------------------------------------------------------------- */
+
+static tt_err draw_picture(const tt_results *k, const char *directory)
+{
+  char path[PATH_MAX];
+  TT_TRY(make_path(directory, "report.svg", path));
+  return tt_report_picture_local(k, path);
+}
+
+tt_err tt_report_local(const char *results, const char *directory)
 {
   tt_results *k = NULL;
   TT_TRY(tt_results_read_local(results, &k));
   tt_err e = tt_directory_create(directory);
   if (!e) e = write_history(k, directory);
   if (!e && k->rows > 0) e = write_predictions(k, directory);
+  if (!e) e = draw_picture(k, directory);
   tt_results_destroy(&k);
   return e;
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Are the tables of `tutti report` what numpy makes of the same results.h5?
+"""Are the tables of `tutti report` what numpy makes of the same results.h5, and does the picture show it?
 
     check_report.py TUTTI RESULTS.h5
 """
@@ -11,6 +11,7 @@ import warnings
 
 import h5py
 import numpy as np
+from check_story import SVG, check_picture
 
 
 def table(path):
@@ -56,6 +57,20 @@ def compare(path, expected):
             if not np.allclose(values[:, i], column, rtol=1e-8, equal_nan=True)]
 
 
+def check_charts(path, f):
+    """Three charts of each target, and a point for each test row that has a label."""
+    picture = check_picture(path)
+    said = [text.text for text in picture.iter(SVG + "text")]
+    names = list(zip(texts(f["column_ensemble"]), texts(f["column_target"])))
+    titles = [f"{ensemble}: {target}" for ensemble, target in dict.fromkeys(names)]
+    missing = [t for t in titles + ["Learning curves", "members training"] if t not in said]
+    labels = np.isfinite(f["y_true"][()] + f["y_pred_mean"][()]).sum()
+    points = len([mark for mark in picture.iter(SVG + "circle") if mark.get("class") == "mark m0"])
+    if points < labels:
+        missing.append(f"{labels} points, not {points}")
+    return [f"{path.name}: no {what}" for what in missing]
+
+
 def main(tutti, results):
     with tempfile.TemporaryDirectory() as made, h5py.File(results, "r") as f:
         folder = pathlib.Path(made) / "tables"
@@ -64,6 +79,7 @@ def main(tutti, results):
             warnings.simplefilter("ignore", RuntimeWarning)  # epochs without a member
             faults = compare(folder / "history.tsv", expected_history(f))
         faults += compare(folder / "predictions.tsv", expected_predictions(f))
+        faults += check_charts(folder / "report.svg", f)
     print("\n".join(faults) or "as numpy has it")
     return bool(faults)
 

@@ -271,17 +271,20 @@ TT_TEST (any_lines_can_be_drawn) {
       x[i] = edge[(i * 3 + from) % N];
       y[i] = edge[(i * 5 + 2 * from) % N];
     }
-    const tt_chart_line line[] = {{"\xFF<&>\x01\xEF\xBF\xBF", N - from, x, y},
-                                  {"alone", 1, x + from, y + from},
-                                  {"empty", 0, x, y}};
-    const tt_chart c = {"a & b", "x < y", "\"y\"", from % 4, line};
+    const char *const odd = "\xFF<&>\x01\xEF\xBF\xBF";
+    const tt_chart_series series[] = {
+        {odd, N - from, x, y, NULL, NULL, (tt_chart_mark)(from % TT_CHART_MARKS), 0},
+        {"alone", 1, x + from, y + from, NULL, NULL, TT_CHART_LINE, 1},
+        {"empty", 0, x, y, NULL, NULL, TT_CHART_LINE, 2}};
+    const tt_chart c = {"a & b", NULL, "x < y", "\"y\"", from % 4, series, from % 3 == 0, 1};
+    const tt_chart rows[] = {c, c, c, c, c};
     char name[32];
     snprintf(name, sizeof name, "chart-%d.svg", from);
     strcpy(path, at(name));
-    TT_CHECK_OK(tt_chart_write_local(path, &c));
+    TT_CHECK_OK(tt_charts_write_local(path, "many", 2, from % 2 ? 1 : 5, rows));
   }
-  TT_CHECK((int)tt_chart_write_local("/nowhere/chart.svg", &(tt_chart){"", "", "", 0, NULL}), ==,
-           TT_E_CANTCREAT);
+  const tt_chart empty = {.title = "", .x_label = "", .y_label = ""};
+  TT_CHECK((int)tt_charts_write_local("/nowhere/chart.svg", "", 1, 1, &empty), ==, TT_E_CANTCREAT);
 }
 
 TT_SUITE(errors_only, NULL)

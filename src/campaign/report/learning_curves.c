@@ -115,14 +115,24 @@ static void name_y_axis(const curves *v, char *text, size_t room)
 static tt_err write_chart(const curves *v, const char *output)
 {
   char path[TT_PATH_MAX], y_label[512];
-  tt_chart_line *line = NULL;
+  tt_chart_series *line = NULL;
   name_y_axis(v, y_label, sizeof y_label);
   TT_TRY(TT_ALLOC(line, v->n));
   for (int k = 0; k < v->n; k++)
-    line[k] = (tt_chart_line){v->name[k], v->s[k].h->rounds, v->labels[k], v->value[k]};
-  const tt_chart c = {"Learning curve", "labelled rows", y_label, v->n, line};
+    line[k] = (tt_chart_series){.name = v->name[k],
+                                .points = v->s[k].h->rounds,
+                                .x = v->labels[k],
+                                .y = v->value[k],
+                                .mark = TT_CHART_LINE,
+                                .style = k};
+  const tt_chart c = {.title = "Learning curve",
+                      .x_label = "labelled rows",
+                      .y_label = y_label,
+                      .count = v->n,
+                      .series = line,
+                      .least_x_step = 1};
   tt_campaign_path(output, "learning.svg", path);
-  tt_err e = tt_chart_write_local(path, &c);
+  tt_err e = tt_charts_write_local(path, NULL, 1, 1, &c);
   if (!e) printf("picture: %s\n", path);
   tt_free(line);
   return e;
