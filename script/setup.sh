@@ -34,7 +34,6 @@ slurm  slurmd                command -v slurmd
 slurm  slurm-client          command -v srun
 slurm  munge                 command -v munged
 slurm  shellcheck            command -v shellcheck
-demo   gnuplot-nox           command -v gnuplot
 TABLE
 }
 
