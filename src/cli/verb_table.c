@@ -38,7 +38,8 @@ static const tt_verb campaign_verbs[] = {
     VERB("report", "DIRECTORY [BASELINE...]", 1, TT_CLI_MAX_FILES, tt_verb_campaign_report,
          "write rounds and learning curve",
          "Print a table of all rounds and write the learning curve as learning.tsv and "
-         "learning.svg, together with the curves of other campaigns, e.g. one with score.by: "
+         "learning.svg, together with the curves of other campaigns, e.g. one with "
+         "score.acquisition: "
          "random.",
          TT_CLI_TABLES),
     VERB("task", "CAMPAIGN.yaml GROUP", 2, 2, tt_verb_campaign_task,
@@ -96,8 +97,10 @@ const tt_verb tt_verbs[] = {
     VERB("info", "FILE.h5", 1, 1, tt_verb_info, "show what a file holds and which job wrote it",
          "Show what a file holds and which job wrote it.", TT_CLI_CONFIG),
     VERB("report", "RESULTS.h5", 1, 1, tt_verb_report,
-         "write predictions and learning curves as tables",
-         "Write predictions.tsv and history.tsv, for gnuplot or a spreadsheet.", TT_CLI_TABLES),
+         "draw the results of a run; write tables",
+         "Write report.svg (predicted against measured, learning curves, calibration) and its "
+         "numbers: predictions.tsv, history.tsv.",
+         TT_CLI_TABLES),
     VERB("status", "DIRECTORY", 1, 1, tt_verb_status, "show the state of a run or a campaign",
          "Show the state of the run (run.directory) or the campaign (campaign.directory) in a "
          "directory, or why it ended. Reads its files only, so it is safe during the run.",
