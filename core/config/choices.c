@@ -7,7 +7,6 @@
 const char *const tt_choice_batch_order[] = {TT_BATCH_ORDERS(X) NULL};
 const char *const tt_choice_resample[] = {TT_RESAMPLES(X) NULL};
 const char *const tt_choice_method[] = {TT_METHODS(X) NULL};
-const char *const tt_choice_average[] = {TT_AVERAGES(X) NULL};
 const char *const tt_choice_early_stopping[] = {TT_EARLY_STOPPINGS(X) NULL};
 const char *const tt_choice_combine[] = {TT_COMBINES(X) NULL};
 const char *const tt_choice_device[] = {TT_DEVICES(X) NULL};
@@ -29,6 +28,7 @@ const char *const tt_choice_loss[] = {TT_LOSSES(X) NULL};
 const char *const tt_choice_optimizer[] = {TT_OPTIMIZERS(X) NULL};
 const char *const tt_choice_normalize[] = {TT_NORMALIZES(X) NULL};
 const char *const tt_choice_output[] = {TT_OUTPUTS(X) NULL};
+const char *const tt_choice_average[] = {TT_AVERAGES(X) NULL};
 const char *const tt_choice_schedule[] = {TT_SCHEDULES(X) NULL};
 const char *const tt_choice_acquisition[] = {TT_ACQUISITIONS(X) NULL};
 const char *const tt_choice_select[] = {TT_SELECTS(X) NULL};

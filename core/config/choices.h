@@ -16,7 +16,6 @@ extern "C" {
 #define TT_BATCH_ORDERS(X) X(own) X(shared)
 #define TT_RESAMPLES(X) X(none) X(bootstrap) X(subsample) X(kfold)
 #define TT_METHODS(X) X(independent) X(fusion) X(snapshot)
-#define TT_AVERAGES(X) X(none) X(ema) X(swa)
 #define TT_EARLY_STOPPINGS(X) X(member) X(ensemble)
 #define TT_COMBINES(X) X(mean) X(weights) X(top_k) X(greedy)
 #define TT_DEVICES(X) X(auto) X(gpu) X(cpu)
@@ -67,9 +66,6 @@ typedef enum tt_resample { TT_RESAMPLES(X) TT_RESAMPLE_COUNT } tt_resample;
 #undef X
 #define X(name) TT_METHOD_##name,
 typedef enum tt_train_method { TT_METHODS(X) TT_METHOD_COUNT } tt_train_method;
-#undef X
-#define X(name) TT_AVERAGE_##name,
-typedef enum tt_weight_average { TT_AVERAGES(X) TT_AVERAGE_COUNT } tt_weight_average;
 #undef X
 #define X(name) TT_EARLY_STOPPING_##name,
 typedef enum tt_early_stopping { TT_EARLY_STOPPINGS(X) TT_EARLY_STOPPING_COUNT } tt_early_stopping;

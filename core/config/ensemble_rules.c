@@ -110,38 +110,95 @@ static void check_levels(const rules *c)
   }
 }
 
+/* The options that a row of a table uses (TT_USES). */
+static unsigned optimizer_uses(int optimizer)
+{
+#define X(name, slots, uses, source) uses,
+  static const unsigned of[] = {TT_OPTIMIZERS(X)};
+#undef X
+  return of[optimizer];
+}
+
+static unsigned schedule_uses(int schedule)
+{
+#define X(name, uses, source) uses,
+  static const unsigned of[] = {TT_SCHEDULES(X)};
+#undef X
+  return of[schedule];
+}
+
+static unsigned average_uses(int average)
+{
+#define X(name, uses) uses,
+  static const unsigned of[] = {TT_AVERAGES(X)};
+#undef X
+  return of[average];
+}
+
+/* Options whose value decides which other options are used. */
+typedef struct deciding_option {
+  int row, count;
+  unsigned (*uses)(int value);
+} deciding_option;
+static const deciding_option optimizer = {AT(train_optimizer), TT_OPT_COUNT, optimizer_uses},
+                             schedule = {AT(train_schedule), TT_SCHEDULE_COUNT, schedule_uses},
+                             average = {AT(train_average), TT_AVERAGE_COUNT, average_uses};
+
+static int value_of(const rules *c, int row)
+{
+  return *(const int *)(const void *)((const char *)c->own + tt_ensemble_option_table[row].offset);
+}
+
+static int is_used(const rules *c, const deciding_option *by, unsigned option)
+{
+  return (by->uses(value_of(c, by->row)) & option) != 0;
+}
+
+/* Report option `row` if the value of `by` does not use it: " is for optimizers a and b, ...".
+ *   instead  an option that every value uses, or NULL */
+static void check_used(const rules *c, const deciding_option *by, unsigned option, int row,
+                       const char *instead)
+{
+  const tt_option *o = &tt_ensemble_option_table[by->row];
+  char users[TT_OPTION_PATH_SIZE] = "", hint[64] = "", text[TT_OPTION_PATH_SIZE];
+  const char *first = NULL;
+  int many = 0;
+  if (location_of(c, by->row)->bad || is_used(c, by, option)) return;
+  for (int i = 0; i < by->count; i++) {
+    if (!(by->uses(i) & option)) continue;
+    size_t used = strlen(users);
+    snprintf(users + used, sizeof users - used, "%s%s", first ? " and " : "", o->choices[i]);
+    if (first) many = 1;
+    if (!first) first = o->choices[i];
+  }
+  if (instead) snprintf(hint, sizeof hint, "; use %s, or %s", first, instead);
+  report_error(c, row, " is for %s%s %s, but that is %s%s", o->name, many ? "s" : "", users,
+               choice_and_origin(c, by->row, text), hint);
+}
+
 static void check_optimizer(const rules *c)
 {
   const tt_ensemble_config *own = c->own;
-  tt_optimizer is = (tt_optimizer)own->train_optimizer;
-  char text[TT_OPTION_PATH_SIZE];
-  if (INVALID(train_optimizer)) return;
-  choice_and_origin(c, AT(train_optimizer), text);
-  if (LARGEST(weight_decay) > 0.0 && is != TT_OPT_adamw && is != TT_OPT_amsgrad)
-    report_error(c, AT(train_weight_decay),
-                 " is for optimizers adamw and amsgrad, but that is %s; use adamw, or l2", text);
-  if (LARGEST(momentum) > 0.0 && is != TT_OPT_sgd && is != TT_OPT_rmsprop)
-    report_error(c, AT(train_momentum),
-                 " is for optimizers sgd and rmsprop, but that is %s; use sgd, or beta1", text);
-  if (!own->train_nesterov || INVALID(train_momentum)) return;
+  if (LARGEST(weight_decay) > 0.0)
+    check_used(c, &optimizer, TT_USES_weight_decay, AT(train_weight_decay), "l2");
+  if (LARGEST(momentum) > 0.0)
+    check_used(c, &optimizer, TT_USES_momentum, AT(train_momentum), "beta1");
+  if (!own->train_nesterov || INVALID(train_momentum) || INVALID(train_optimizer)) return;
   if (LARGEST(momentum) <= 0.0)
     report_error(c, AT(train_nesterov), " needs train.momentum above 0, e.g. momentum: 0.9");
-  else if (is == TT_OPT_rmsprop)
-    report_error(c, AT(train_nesterov), " is for optimizer sgd, but that is %s", text);
+  else if (is_used(c, &optimizer, TT_USES_momentum))
+    check_used(c, &optimizer, TT_USES_nesterov, AT(train_nesterov), NULL);
 }
 
 static void check_milestones(const rules *c)
 {
   const tt_int_list *m = &c->own->train_schedule_milestones;
-  int multistep = c->own->train_schedule == TT_SCHEDULE_multistep;
-  char text[TT_OPTION_PATH_SIZE];
   if (INVALID(train_schedule) || INVALID(train_schedule_milestones)) return;
-  if (multistep && m->count == 0)
-    report_error(c, AT(train_schedule),
-                 ": multistep needs train.schedule_milestones, e.g. [50, 80]");
-  if (m->count && !multistep)
-    report_error(c, AT(train_schedule_milestones), " is for schedule multistep, but that is %s",
-                 choice_and_origin(c, AT(train_schedule), text));
+  if (is_used(c, &schedule, TT_USES_schedule_milestones) && m->count == 0)
+    report_error(c, AT(train_schedule), ": %s needs train.schedule_milestones, e.g. [50, 80]",
+                 tt_choice_schedule[c->own->train_schedule]);
+  if (m->count)
+    check_used(c, &schedule, TT_USES_schedule_milestones, AT(train_schedule_milestones), NULL);
   if (m->count > TT_MAX_MILESTONES)
     report_error(c, AT(train_schedule_milestones),
                  ": %" PRId64 " milestones; at most %d are possible", m->count, TT_MAX_MILESTONES);
@@ -307,36 +364,26 @@ static void check_sweeps(const rules *c)
                  own->members, product);
 }
 
-#define OPT(name_) (1u << TT_OPT_##name_)
-#define SCHEDULE(name_) (1u << TT_SCHEDULE_##name_)
-#define ADAPTIVE (OPT(adam) | OPT(adamw) | OPT(amsgrad))
-#define PLATEAU SCHEDULE(reduce_on_plateau)
-#define RESTARTS SCHEDULE(cosine_restarts)
-
-/* A sweep of what nothing looks at would be an ensemble of equals that looks like a sweep. */
+/* Reject sweeping a hyper-parameter that the optimizer, schedule or average ignores: the members
+ * would be equal. */
 static void check_sweep_has_effect(const rules *c)
 {
-  static const struct {
-    int hyper, by; /* which choice decides */
-    unsigned used;
-  } of[] = {{TT_HYPER_beta1, AT(train_optimizer), ADAPTIVE},
-            {TT_HYPER_beta2, AT(train_optimizer), ADAPTIVE | OPT(rmsprop)},
-            {TT_HYPER_epsilon, AT(train_optimizer), ADAPTIVE | OPT(rmsprop)},
-            {TT_HYPER_schedule_gamma, AT(train_schedule),
-             SCHEDULE(step) | SCHEDULE(multistep) | SCHEDULE(exponential) | PLATEAU},
-            {TT_HYPER_schedule_min, AT(train_schedule), SCHEDULE(cosine) | RESTARTS | PLATEAU},
-            {TT_HYPER_schedule_step, AT(train_schedule), SCHEDULE(step) | RESTARTS | PLATEAU},
-            {TT_HYPER_average_decay, AT(train_average), 1u << TT_AVERAGE_ema},
-            {TT_HYPER_average_start, AT(train_average), ~(1u << TT_AVERAGE_none)}};
+  static const deciding_option *const all[] = {&optimizer, &schedule, &average};
+  const unsigned reported = TT_USES_momentum | TT_USES_weight_decay; /* by check_optimizer */
   char text[TT_OPTION_PATH_SIZE];
-  for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
-    int row = tt_hyper_option[of[i].hyper];
-    const tt_option *by = &tt_ensemble_option_table[of[i].by];
-    int value = *(const int *)(const void *)((const char *)c->own + by->offset);
-    if (swept(c, row) < 0 || location_of(c, of[i].by)->bad || of[i].used >> value & 1u) continue;
-    if (of[i].by == AT(train_schedule) && c->own->train_method == TT_METHOD_snapshot) continue;
-    report_error(c, row, ": has no effect with train.%s: %s", by->name,
-                 choice_and_origin(c, of[i].by, text));
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    const deciding_option *by = all[i];
+    unsigned some = 0;
+    for (int value = 0; value < by->count; value++) some |= by->uses(value);
+    if (location_of(c, by->row)->bad) continue;
+    if (by == &schedule && c->own->train_method == TT_METHOD_snapshot) continue;
+    for (int h = 0; h < TT_HYPER_COUNT; h++) {
+      unsigned option = 1u << h;
+      if (!(some & option & ~reported) || is_used(c, by, option)) continue;
+      if (swept(c, tt_hyper_option[h]) < 0) continue;
+      report_error(c, tt_hyper_option[h], ": has no effect with train.%s: %s",
+                   tt_ensemble_option_table[by->row].name, choice_and_origin(c, by->row, text));
+    }
   }
 }
 

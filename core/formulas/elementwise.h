@@ -125,6 +125,17 @@ TT_HD float tt_normal_cdf(float x)
 
 TT_HD float tt_normal_pdf(float x) { return 0.39894228f * tt_expf(-0.5f * x * x); }
 
+/* cos(pi x) for x in [0, 1], to 1e-15: Taylor series of sin(pi (1/2 - x)). */
+TT_HD double tt_cospi(double x)
+{
+  double y = 3.14159265358979323846 * (0.5 - x), z = y * y, term = y, sum = y;
+  for (int k = 1; k <= 11; k++) {
+    term *= -z / (double)(2 * k * (2 * k + 1));
+    sum += term;
+  }
+  return sum;
+}
+
 /* Standard normal number from two uniform words: Box & Muller 1958, the cosine's (second = 0) or
  * the sine's. In double from +, *, / and sqrt alone, so that every machine gives the same bits. */
 TT_HD float tt_box_muller(uint32_t a, uint32_t b, int second)
@@ -141,13 +152,7 @@ TT_HD float tt_box_muller(uint32_t a, uint32_t b, int second)
   double x = 2.0 * turn - (second ? 0.5 : 0.0); /* sin a = cos(a - pi / 2) */
   x = x < 0.0 ? -x : x;
   x = x > 1.0 ? 2.0 - x : x;
-  double y = 3.14159265358979323846 * (0.5 - x), yy = y * y, wave = y;
-  term = y;
-  for (int i = 1; i <= 11; i++) {
-    term *= -yy / (double)(2 * i * (2 * i + 1));
-    wave += term;
-  }
-  return (float)(radius * wave);
+  return (float)(radius * tt_cospi(x));
 }
 
 /* name, y = f(x), dy/dx given x and y, whether dy/dx needs x (1) or y alone tells it (0), source.

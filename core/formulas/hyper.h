@@ -46,4 +46,14 @@ enum {
 #undef X
       TT_HYPER_COUNT
 };
+
+/* Options that only some optimizers, schedules and averages use: a row of their tables has a set of
+ * these bits, from which the rules of the configuration follow. */
+enum {
+#define X(name, ...) TT_USES_##name = 1 << TT_HYPER_##name,
+  TT_HYPERS(X)
+#undef X
+      TT_USES_nesterov = 1 << TT_HYPER_COUNT,
+  TT_USES_schedule_milestones = 2 << TT_HYPER_COUNT
+};
 #endif

@@ -3,6 +3,7 @@
 #ifndef TT_OPTIMIZER_H
 #define TT_OPTIMIZER_H
 #include "core/formulas/elementwise.h"
+#include "core/formulas/hyper.h"
 
 typedef struct tt_optimizer_args {
   float learning_rate, l2, decay; /* decay = weight_decay, decoupled */
@@ -26,6 +27,14 @@ TT_HD void tt_optimizer_bias_correction(tt_optimizer_args *a, int64_t t)
 {
   a->step_size = (float)((double)a->learning_rate / (1.0 - tt_power((double)a->beta1, t)));
   a->root_scale = (float)(1.0 / sqrt(1.0 - tt_power((double)a->beta2, t)));
+}
+
+/* Factor that brings a gradient with that sum of squares down to norm `limit`, as
+ * torch.nn.utils.clip_grad_norm_; 1 if the norm is less, or limit is 0. */
+TT_HD float tt_clip_factor(double square_sum, float limit)
+{
+  double norm = sqrt(square_sum) + 1e-6;
+  return limit > 0.0f && norm > (double)limit ? (float)((double)limit / norm) : 1.0f;
 }
 
 /* Sutskever et al. 2013, as torch.optim.SGD without dampening. Slots: velocity. */
@@ -62,6 +71,17 @@ TT_HD void tt_optimizer_step_adamw(float *w, float g, float *s0, float *s1, floa
   tt_optimizer_step_adam(w, g, s0, s1, s2, a);
 }
 
+/* Duchi, Hazan & Singer 2011, as torch.optim.Adagrad. Slots: sum of squares. */
+TT_HD void tt_optimizer_step_adagrad(float *w, float g, float *s0, float *s1, float *s2,
+                                     tt_optimizer_args a)
+{
+  (void)s1;
+  (void)s2;
+  g = tt_fma(a.l2, *w, g);
+  *s0 = tt_fma(g, g, *s0);
+  *w = tt_fma(-a.learning_rate, g / (sqrtf(*s0) + a.epsilon), *w);
+}
+
 /* Hinton 2012, as torch.optim.RMSprop with alpha = beta2. Slots: mean square, velocity. */
 TT_HD void tt_optimizer_step_rmsprop(float *w, float g, float *s0, float *s1, float *s2,
                                      tt_optimizer_args a)
@@ -86,6 +106,48 @@ TT_HD void tt_optimizer_step_amsgrad(float *w, float g, float *s0, float *s1, fl
   *w = tt_fma(-a.step_size, *s0 / tt_fma(sqrtf(*s2), a.root_scale, a.epsilon), *w);
 }
 
+#define TT_USES_ADAM (TT_USES_beta1 | TT_USES_beta2 | TT_USES_epsilon)
+
+/* name, slots, options it uses (decoupled decay is for those that use weight_decay), source */
+#define TT_OPTIMIZERS(X)                                                                           \
+  X(sgd, 1, TT_USES_momentum | TT_USES_nesterov, "Sutskever et al. 2013")                          \
+  X(adam, 2, TT_USES_ADAM, "Kingma & Ba 2015")                                                     \
+  X(adamw, 2, TT_USES_ADAM | TT_USES_weight_decay, "Loshchilov & Hutter 2019")                     \
+  X(rmsprop, 2, TT_USES_momentum | TT_USES_beta2 | TT_USES_epsilon, "Hinton 2012")                 \
+  X(amsgrad, 3, TT_USES_ADAM | TT_USES_weight_decay, "Reddi, Kale & Kumar 2018")                   \
+  X(adagrad, 1, TT_USES_epsilon, "Duchi, Hazan & Singer 2011")
+
+typedef enum tt_optimizer {
+#define X(name, ...) TT_OPT_##name,
+  TT_OPTIMIZERS(X)
+#undef X
+      TT_OPT_COUNT
+} tt_optimizer;
+enum { TT_MAX_SLOTS = 3 };
+
+TT_HD int tt_optimizer_slots(tt_optimizer kind)
+{
+  switch (kind) {
+#define X(name, slots, ...)                                                                        \
+  case TT_OPT_##name: return slots;
+    TT_OPTIMIZERS(X)
+#undef X
+  default: return 0;
+  }
+}
+
+TT_HD void tt_optimizer_step(tt_optimizer kind, float *w, float g, float *s0, float *s1, float *s2,
+                             tt_optimizer_args a)
+{
+  switch (kind) {
+#define X(name, ...)                                                                               \
+  case TT_OPT_##name: tt_optimizer_step_##name(w, g, s0, s1, s2, a); return;
+    TT_OPTIMIZERS(X)
+#undef X
+  default: return;
+  }
+}
+
 /* Averages of a parameter over training, where `averaged` values went in before. Exponential:
  * average = decay * average + (1 - decay) * w, the first value as it is. Polyak & Juditsky 1992. */
 TT_HD float tt_ema_update(float average, float w, float decay, int64_t averaged)
@@ -99,42 +161,14 @@ TT_HD float tt_swa_update(float average, float w, int64_t averaged)
   return averaged ? tt_fma(w - average, 1.0f / (float)(averaged + 1), average) : w;
 }
 
-/* name, slots, source */
-#define TT_OPTIMIZERS(X)                                                                           \
-  X(sgd, 1, "Sutskever et al. 2013")                                                               \
-  X(adam, 2, "Kingma & Ba 2015")                                                                   \
-  X(adamw, 2, "Loshchilov & Hutter 2019")                                                          \
-  X(rmsprop, 2, "Hinton 2012")                                                                     \
-  X(amsgrad, 3, "Reddi, Kale & Kumar 2018")
+/* name, options it uses */
+#define TT_AVERAGES(X)                                                                             \
+  X(none, 0) X(ema, TT_USES_average_decay | TT_USES_average_start) X(swa, TT_USES_average_start)
 
-typedef enum tt_optimizer {
-#define X(name, slots, source) TT_OPT_##name,
-  TT_OPTIMIZERS(X)
+typedef enum tt_weight_average {
+#define X(name, uses) TT_AVERAGE_##name,
+  TT_AVERAGES(X)
 #undef X
-      TT_OPT_COUNT
-} tt_optimizer;
-enum { TT_MAX_SLOTS = 3 };
-
-TT_HD int tt_optimizer_slots(tt_optimizer kind)
-{
-  switch (kind) {
-#define X(name, slots, source)                                                                     \
-  case TT_OPT_##name: return slots;
-    TT_OPTIMIZERS(X)
-#undef X
-  default: return 0;
-  }
-}
-
-TT_HD void tt_optimizer_step(tt_optimizer kind, float *w, float g, float *s0, float *s1, float *s2,
-                             tt_optimizer_args a)
-{
-  switch (kind) {
-#define X(name, slots, source)                                                                     \
-  case TT_OPT_##name: tt_optimizer_step_##name(w, g, s0, s1, s2, a); return;
-    TT_OPTIMIZERS(X)
-#undef X
-  default: return;
-  }
-}
+      TT_AVERAGE_COUNT
+} tt_weight_average;
 #endif

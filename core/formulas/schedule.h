@@ -25,17 +25,6 @@ typedef struct tt_schedule_args {
   int64_t step, steps;   /* optimiser steps taken, and of one epoch */
 } tt_schedule_args;
 
-/* cos(pi x) for x in [0, 1], to 1e-15: Taylor series of sin(pi (1/2 - x)). */
-TT_HD double tt_cospi(double x)
-{
-  double y = 3.14159265358979323846 * (0.5 - x), z = y * y, term = y, sum = y;
-  for (int k = 1; k <= 11; k++) {
-    term *= -z / (double)(2 * k * (2 * k + 1));
-    sum += term;
-  }
-  return sum;
-}
-
 /* From `a` at t = 0 to `b` at t = 1 along half a cosine. */
 TT_HD double tt_cosine_anneal(double a, double b, double t)
 {
@@ -102,19 +91,22 @@ TT_HD double tt_schedule_reduce_on_plateau(const tt_schedule_args *at, const tt_
   return tt_schedule_constant(at, s);
 }
 
-/* name, source */
+/* name, options it uses, source */
 #define TT_SCHEDULES(X)                                                                            \
-  X(constant, "")                                                                                  \
-  X(step, "torch.optim.lr_scheduler.StepLR")                                                       \
-  X(multistep, "torch.optim.lr_scheduler.MultiStepLR")                                             \
-  X(exponential, "torch.optim.lr_scheduler.ExponentialLR")                                         \
-  X(cosine, "Loshchilov & Hutter 2017; torch CosineAnnealingLR")                                   \
-  X(cosine_restarts, "Loshchilov & Hutter 2017; torch CosineAnnealingWarmRestarts")                \
-  X(one_cycle, "Smith & Topin 2019; torch OneCycleLR with its defaults")                           \
-  X(reduce_on_plateau, "torch ReduceLROnPlateau, threshold_mode abs")
+  X(constant, 0, "")                                                                               \
+  X(step, TT_USES_schedule_gamma | TT_USES_schedule_step, "torch.optim.lr_scheduler.StepLR")       \
+  X(multistep, TT_USES_schedule_gamma | TT_USES_schedule_milestones,                               \
+    "torch.optim.lr_scheduler.MultiStepLR")                                                        \
+  X(exponential, TT_USES_schedule_gamma, "torch.optim.lr_scheduler.ExponentialLR")                 \
+  X(cosine, TT_USES_schedule_min, "Loshchilov & Hutter 2017; torch CosineAnnealingLR")             \
+  X(cosine_restarts, TT_USES_schedule_min | TT_USES_schedule_step,                                 \
+    "Loshchilov & Hutter 2017; torch CosineAnnealingWarmRestarts")                                 \
+  X(one_cycle, 0, "Smith & Topin 2019; torch OneCycleLR with its defaults")                        \
+  X(reduce_on_plateau, TT_USES_schedule_gamma | TT_USES_schedule_min | TT_USES_schedule_step,      \
+    "torch ReduceLROnPlateau, threshold_mode abs")
 
 typedef enum tt_schedule {
-#define X(name, source) TT_SCHEDULE_##name,
+#define X(name, ...) TT_SCHEDULE_##name,
   TT_SCHEDULES(X)
 #undef X
       TT_SCHEDULE_COUNT
@@ -127,7 +119,7 @@ TT_HD double tt_schedule_factor(tt_schedule kind, const tt_schedule_args *at,
 {
   double ramp = warmup * (double)at->steps, factor = 1.0;
   switch (kind) {
-#define X(name, source)                                                                            \
+#define X(name, ...)                                                                               \
   case TT_SCHEDULE_##name: factor = tt_schedule_##name(at, shape); break;
     TT_SCHEDULES(X)
 #undef X

@@ -49,7 +49,10 @@ const char *tt_cohort_needs_layered(const tt_cohort *c)
 {
   const char *why = model_needs_layered(&c->model);
   if (tt_loss_is_multi_output(c->loss)) why = "losses of many outputs are for the layered path";
-  if (tt_optimizer_slots(c->optimizer) > 2) why = "amsgrad is for the layered path";
+#define X(name, slots, ...) slots > TT_MAX_FUSED_SLOTS ? #name " is for the layered path" : NULL,
+  static const char *const optimizer_needs_layered[] = {TT_OPTIMIZERS(X)};
+#undef X
+  if (optimizer_needs_layered[c->optimizer]) why = optimizer_needs_layered[c->optimizer];
   if (c->average != TT_AVERAGE_none) why = "averaged weights are for the layered path";
   if (c->method != TT_METHOD_independent) why = "fusion and snapshots are for the layered path";
   if (c->resample == TT_RESAMPLE_kfold) why = "kfold is for the layered path";

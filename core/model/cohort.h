@@ -94,9 +94,12 @@ tt_state_shape tt_cohort_state_shape(const tt_cohort *c);
 /* What its losses need beside outputs and labels. */
 tt_loss_args tt_cohort_loss_args(const tt_cohort *c);
 
+/* Slots of the optimizers that keep them in shared memory: all paths of the cuda engine but one. */
+enum { TT_MAX_FUSED_SLOTS = 2 };
+
 /* Why only the layered path of the cuda engine trains such a cohort, for people: a feature beyond
- * dense layers, losses of one or two outputs and optimisers of two slots. NULL: any path may. Looks
- * at all members, so the answer does not depend on the slice. */
+ * dense layers, losses of one or two outputs and optimizers of TT_MAX_FUSED_SLOTS. NULL: any path
+ * may. Looks at all members, so the answer does not depend on the slice. */
 const char *tt_cohort_needs_layered(const tt_cohort *c);
 
 /* Seed of the random numbers of a member's training after `attempt` retries. */
@@ -122,6 +125,24 @@ TT_HD float tt_member_learning_rate(const tt_hyper *h, tt_schedule kind,
   at.steps = steps;
   return (float)((double)h->learning_rate * (double)rate *
                  tt_schedule_factor(kind, &at, shape, (double)h->warmup));
+}
+
+/* Arguments of the optimizer for a member, without the corrections of a step
+ * (tt_optimizer_bias_correction). */
+TT_HD tt_optimizer_args tt_member_optimizer_args(const tt_hyper *h, int nesterov,
+                                                 float learning_rate)
+{
+  tt_optimizer_args a;
+  a.learning_rate = learning_rate;
+  a.l2 = h->l2;
+  a.decay = h->weight_decay;
+  a.momentum = h->momentum;
+  a.nesterov = nesterov ? 1.0f : 0.0f;
+  a.beta1 = h->beta1;
+  a.beta2 = h->beta2;
+  a.epsilon = h->epsilon;
+  a.step_size = a.root_scale = 0.0f;
+  return a;
 }
 
 /* Whether the learning rate of a member follows a schedule or a warm-up. Looks at all members. */

@@ -374,66 +374,73 @@ __device__ __forceinline__ double tt_block_pass(const tt_block_args &a, float *s
 
 /* ---- the optimiser ---- */
 
-/* The factor that brings the gradient down to the member's own norm, as
- * torch.nn.utils.clip_grad_norm_; 1 if it need not. */
+/* tt_clip_factor of the member's gradient, in every thread. */
 __device__ __forceinline__ float tt_block_clip_factor(const tt_block_args &a, float *shared)
 {
   tt_block_context *note = tt_block_context_of(shared);
-  double limit = (double)a.view.member[note->member].hyper.clip_norm, sum = 0.0;
-  if (!(limit > 0.0)) return 1.0f;
+  float limit = a.view.member[note->member].hyper.clip_norm;
+  double sum = 0.0;
+  if (!(limit > 0.0f)) return 1.0f;
   const float *g = tt_block_gradient_array(a, shared);
   for (int q = (int)threadIdx.x; q < a.plan.params; q += (int)blockDim.x)
     sum += (double)g[q] * (double)g[q];
-  double norm = sqrt(tt_block_sum(sum, note->sums));
-  return norm + 1e-6 > limit ? (float)(limit / (norm + 1e-6)) : 1.0f;
+  return tt_clip_factor(tt_block_sum(sum, note->sums), limit);
+}
+
+/* Four parameters from q on: steps their slots and returns their new weights. */
+template <class OPTIMIZER>
+__device__ __forceinline__ float4 tt_block_update4(const float *weights, const float *gradient,
+                                                   float *const *slot, int q, float scale,
+                                                   const tt_optimizer_args &args)
+{
+  constexpr int LAST = OPTIMIZER::SLOTS - 1; /* stands for slots that there are not */
+  float4 w = tt_load4(weights + q), g = tt_load4(gradient + q), s[OPTIMIZER::SLOTS];
+#pragma unroll
+  for (int k = 0; k <= LAST; k++) s[k] = tt_load4(slot[k] + q);
+  OPTIMIZER::step(&w.x, g.x * scale, &s[0].x, &s[LAST].x, args);
+  OPTIMIZER::step(&w.y, g.y * scale, &s[0].y, &s[LAST].y, args);
+  OPTIMIZER::step(&w.z, g.z * scale, &s[0].z, &s[LAST].z, args);
+  OPTIMIZER::step(&w.w, g.w * scale, &s[0].w, &s[LAST].w, args);
+#pragma unroll
+  for (int k = 0; k <= LAST; k++) tt_store4(slot[k] + q, s[k]);
+  return w;
+}
+
+/* A step is taken: without a barrier at the end. */
+__device__ __forceinline__ void tt_block_count_step(float *shared, double loss)
+{
+  tt_block_context *note = tt_block_context_of(shared);
+  if (threadIdx.x != 0) return;
+  note->loss_sum += loss;
+  note->batch++;
+  note->step++;
 }
 
 /* The gaps take part: their gradient is zero. */
-template <tt_optimizer KIND>
+template <class OPTIMIZER>
 __device__ __forceinline__ void tt_block_optimizer_step_as(const tt_block_args &a, float *shared,
                                                            float scale)
 {
-  constexpr bool two = KIND != TT_OPT_sgd;
   tt_optimizer_args args = tt_block_context_of(shared)->args;
-  float *weights = shared + a.plan.weights, *slot0 = tt_block_slot_array(a, shared, 0);
-  float *slot1 = two ? tt_block_slot_array(a, shared, 1) : slot0;
+  float *weights = shared + a.plan.weights, *slot[OPTIMIZER::SLOTS];
+#pragma unroll
+  for (int k = 0; k < OPTIMIZER::SLOTS; k++) slot[k] = tt_block_slot_array(a, shared, k);
   const float *gradient = tt_block_gradient_array(a, shared);
 #pragma unroll 2
-  for (int q = 4 * (int)threadIdx.x; q < a.plan.params; q += 4 * (int)blockDim.x) {
-    float4 w = tt_load4(weights + q), g = tt_load4(gradient + q);
-    float4 s0 = tt_load4(slot0 + q), s1 = two ? tt_load4(slot1 + q) : s0;
-    tt_optimizer_step(KIND, &w.x, g.x * scale, &s0.x, &s1.x, &s1.x, args);
-    tt_optimizer_step(KIND, &w.y, g.y * scale, &s0.y, &s1.y, &s1.y, args);
-    tt_optimizer_step(KIND, &w.z, g.z * scale, &s0.z, &s1.z, &s1.z, args);
-    tt_optimizer_step(KIND, &w.w, g.w * scale, &s0.w, &s1.w, &s1.w, args);
-    tt_store4(weights + q, w);
-    tt_store4(slot0 + q, s0);
-    if (two) tt_store4(slot1 + q, s1);
-  }
+  for (int q = 4 * (int)threadIdx.x; q < a.plan.params; q += 4 * (int)blockDim.x)
+    tt_store4(weights + q, tt_block_update4<OPTIMIZER>(weights, gradient, slot, q, scale, args));
 }
 
 /* One step with the gradient of a batch of that loss. */
 __device__ __forceinline__ void tt_block_optimizer_step(const tt_block_args &a, float *shared,
                                                         double loss)
 {
-  tt_block_context *note = tt_block_context_of(shared);
-  if (threadIdx.x == 0) {
-    note->loss_sum += loss;
-    note->batch++;
-    note->step++;
-  }
+  tt_block_count_step(shared, loss);
   float scale = tt_block_clip_factor(a, shared);
   __syncthreads();
-  switch (a.view.optimizer) {
-#define X(name, slots, source)                                                                     \
-  case TT_OPT_##name:                                                                              \
-    if constexpr (slots <= TT_MAX_FUSED_SLOTS)                                                     \
-      tt_block_optimizer_step_as<TT_OPT_##name>(a, shared, scale);                                 \
-    break;
-    TT_OPTIMIZERS(X)
-#undef X
-  default: break;
-  }
+  tt_cuda_with_optimizer(a.view.optimizer, [&](auto optimizer) {
+    tt_block_optimizer_step_as<decltype(optimizer)>(a, shared, scale);
+  });
   __syncthreads();
 }
 

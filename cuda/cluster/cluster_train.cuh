@@ -161,12 +161,13 @@ __device__ __forceinline__ void tt_cluster_for_each_float4(const tt_cluster_args
 }
 
 /* This rank's slice of the gradient, over the ranks, in the place of its own part, which no other
- * rank looks at. Without a barrier: the thread that steps a parameter has summed it. Returns the
- * factor that brings the gradient down to the member's own norm, as tt_block_clip_factor. */
+ * rank looks at. Without a barrier: the thread that steps a parameter has summed it. Returns
+ * tt_clip_factor. */
 __device__ __forceinline__ float tt_cluster_reduce_gradient(const tt_cluster_args &a, float *shared)
 {
   tt_block_context *note = tt_block_context_of(shared);
-  double limit = (double)a.block.view.member[note->member].hyper.clip_norm, sum = 0.0;
+  float limit = a.block.view.member[note->member].hyper.clip_norm;
+  double sum = 0.0;
   float *gradient = tt_block_gradient_array(a.block, shared);
   tt_cluster_for_each_float4(a, [&](int q) {
     float4 g = tt_cluster_sum_gradient4(gradient + q, a.ranks);
@@ -174,31 +175,23 @@ __device__ __forceinline__ float tt_cluster_reduce_gradient(const tt_cluster_arg
     sum += (double)g.x * (double)g.x + (double)g.y * (double)g.y;
     sum += (double)g.z * (double)g.z + (double)g.w * (double)g.w;
   });
-  if (!(limit > 0.0)) return 1.0f;
+  if (!(limit > 0.0f)) return 1.0f;
   sum = tt_cluster_sum(a, tt_block_sum(sum, note->sums), tt_cluster_exchange_of(a, shared)->square);
-  double norm = sqrt(sum);
-  return norm + 1e-6 > limit ? (float)(limit / (norm + 1e-6)) : 1.0f;
+  return tt_clip_factor(sum, limit);
 }
 
-template <tt_optimizer KIND>
+template <class OPTIMIZER>
 __device__ __forceinline__ void tt_cluster_optimizer_step_as(const tt_cluster_args &a,
                                                              float *shared, float scale)
 {
-  constexpr bool two = KIND != TT_OPT_sgd;
   tt_optimizer_args args = tt_block_context_of(shared)->args;
-  float *weights = shared + a.block.plan.weights, *slot0 = tt_cluster_slot_array(a, shared, 0);
-  float *slot1 = two ? tt_cluster_slot_array(a, shared, 1) : slot0;
+  float *weights = shared + a.block.plan.weights, *slot[OPTIMIZER::SLOTS];
+#pragma unroll
+  for (int k = 0; k < OPTIMIZER::SLOTS; k++) slot[k] = tt_cluster_slot_array(a, shared, k);
   const float *gradient = tt_block_gradient_array(a.block, shared);
   tt_cluster_for_each_float4(a, [&](int q) {
-    float4 w = tt_load4(weights + q), g = tt_load4(gradient + q);
-    float4 s0 = tt_load4(slot0 + q), s1 = two ? tt_load4(slot1 + q) : s0;
-    tt_optimizer_step(KIND, &w.x, g.x * scale, &s0.x, &s1.x, &s1.x, args);
-    tt_optimizer_step(KIND, &w.y, g.y * scale, &s0.y, &s1.y, &s1.y, args);
-    tt_optimizer_step(KIND, &w.z, g.z * scale, &s0.z, &s1.z, &s1.z, args);
-    tt_optimizer_step(KIND, &w.w, g.w * scale, &s0.w, &s1.w, &s1.w, args);
+    float4 w = tt_block_update4<OPTIMIZER>(weights, gradient, slot, q, scale, args);
     for (int r = 0; r < a.ranks; r++) tt_store4(tt_cluster_map_shared(weights + q, r), w);
-    tt_store4(slot0 + q, s0);
-    if (two) tt_store4(slot1 + q, s1);
   });
 }
 
@@ -206,23 +199,11 @@ __device__ __forceinline__ void tt_cluster_optimizer_step_as(const tt_cluster_ar
 __device__ __forceinline__ void tt_cluster_optimizer_step(const tt_cluster_args &a, float *shared,
                                                           double loss)
 {
-  tt_block_context *note = tt_block_context_of(shared);
-  if (threadIdx.x == 0) {
-    note->loss_sum += loss;
-    note->batch++;
-    note->step++;
-  }
+  tt_block_count_step(shared, loss);
   float scale = tt_cluster_reduce_gradient(a, shared);
-  switch (a.block.view.optimizer) {
-#define X(name, slots, source)                                                                     \
-  case TT_OPT_##name:                                                                              \
-    if constexpr (slots <= TT_MAX_FUSED_SLOTS)                                                     \
-      tt_cluster_optimizer_step_as<TT_OPT_##name>(a, shared, scale);                               \
-    break;
-    TT_OPTIMIZERS(X)
-#undef X
-  default: break;
-  }
+  tt_cuda_with_optimizer(a.block.view.optimizer, [&](auto optimizer) {
+    tt_cluster_optimizer_step_as<decltype(optimizer)>(a, shared, scale);
+  });
   tt_cluster_sync();
 }
 

@@ -10,6 +10,7 @@
 
 #include "core/engine/engine.h"
 #include "core/engine/progress.h"
+#include "core/model/epoch_end.h"
 
 /* The rows of one view of the data (cohort.h), by split; device pointers. */
 typedef struct tt_dev_row_lists {
@@ -156,17 +157,8 @@ __device__ __forceinline__ float tt_cuda_learning_rate(const tt_cuda_state &v, i
 __device__ __forceinline__ tt_optimizer_args tt_cuda_step_args_base(const tt_cuda_state &v, int i)
 {
   const tt_hyper &h = v.member[i].hyper;
-  tt_optimizer_args a;
-  a.learning_rate = (float)((double)h.learning_rate * (double)v.lr_factor[i]);
-  a.l2 = h.l2;
-  a.decay = h.weight_decay;
-  a.momentum = h.momentum;
-  a.nesterov = v.nesterov ? 1.0f : 0.0f;
-  a.beta1 = h.beta1;
-  a.beta2 = h.beta2;
-  a.epsilon = h.epsilon;
-  a.step_size = a.root_scale = 0.0f;
-  return a;
+  return tt_member_optimizer_args(&h, v.nesterov,
+                                  (float)((double)h.learning_rate * (double)v.lr_factor[i]));
 }
 
 /* Arguments of the optimiser for step t (from 1) of member i. */
@@ -179,58 +171,61 @@ __device__ __forceinline__ tt_optimizer_args tt_cuda_step_args(const tt_cuda_sta
   return a;
 }
 
-enum { TT_MAX_FUSED_SLOTS = 2 }; /* of an optimiser in paths that keep them in shared memory */
+/* An optimizer as a type, for paths that keep its slots in shared memory: loops over parameters are
+ * compiled once for each row of TT_OPTIMIZERS. */
+template <tt_optimizer KIND, int SLOT_COUNT> struct tt_cuda_fused_optimizer {
+  static constexpr int SLOTS = SLOT_COUNT; /* 1 or 2 */
+  static __device__ __forceinline__ void step(float *w, float g, float *s0, float *s1,
+                                              const tt_optimizer_args &args)
+  {
+    tt_optimizer_step(KIND, w, g, s0, s1, s1, args); /* a row does not use slots it does not have */
+  }
+};
 
-/* One thread: what reduce_on_plateau makes of the loss of a whole epoch. */
-__device__ __forceinline__ void tt_cuda_reduce_on_plateau(const tt_cuda_state &v, int i,
-                                                          double loss)
+/* f(tt_cuda_fused_optimizer<...>()) of optimizer `kind`; nothing for one with more slots. */
+template <class F> __device__ __forceinline__ void tt_cuda_with_optimizer(tt_optimizer kind, F f)
 {
-  const tt_hyper &h = v.member[i].hyper;
-  tt_plateau p;
-  p.rate = v.lr_factor[i];
-  p.best = v.plateau_best[i];
-  p.wait = v.plateau_wait[i];
-  p = tt_plateau_end_epoch(p, loss, h.schedule_gamma, h.schedule_min, h.schedule_step, h.min_delta);
-  v.lr_factor[i] = p.rate;
-  v.plateau_best[i] = p.best;
-  v.plateau_wait[i] = p.wait;
+  switch (kind) {
+#define X(name, slots, ...)                                                                        \
+  case TT_OPT_##name:                                                                              \
+    if constexpr (slots <= TT_MAX_FUSED_SLOTS) f(tt_cuda_fused_optimizer<TT_OPT_##name, slots>()); \
+    break;
+    TT_OPTIMIZERS(X)
+#undef X
+  default: break;
+  }
 }
 
 /* One thread, after the last batch of member i's epoch: training loss into the history, validation
  * loss likewise, the counters, and who goes on.
- *   sound  1 if all weights are finite
- *   loss   mean validation loss; not looked at without validation rows
+ *   all_finite  1 if all weights are finite
+ *   loss        mean validation loss; ignored without validation rows
  * Returns 1 if the weights now are the best ones: the caller copies them into best_weights. */
 __device__ __forceinline__ int tt_cuda_end_epoch(const tt_cuda_state &v, int i, int all_finite,
                                                  double loss)
 {
-  const tt_member &m = v.member[i];
-  int validated = tt_cuda_member_rows(v, i).count[TT_VALIDATION] > 0, best = 0;
+  int validated = tt_cuda_member_rows(v, i).count[TT_VALIDATION] > 0;
   int32_t epoch = v.epoch[i];
   double mean = v.loss_sum[i] / (double)v.epoch_rows[i];
   v.loss_train[(int64_t)i * v.epochs + epoch] = (float)mean;
-  if (all_finite && validated) {
-    v.loss_validation[(int64_t)i * v.epochs + epoch] = (float)loss;
-    all_finite = isfinite(loss);
-    best = all_finite && !v.ensemble_stopping && loss < v.best_loss[i] - (double)m.hyper.min_delta;
-    if (best) {
-      v.best_loss[i] = loss;
-      v.best_epoch[i] = epoch;
-    }
-  }
-  if (all_finite && v.schedule == TT_SCHEDULE_reduce_on_plateau)
-    tt_cuda_reduce_on_plateau(v, i, validated ? loss : mean);
+  if (all_finite && validated) v.loss_validation[(int64_t)i * v.epochs + epoch] = (float)loss;
+  tt_epoch_end end;
+  end.best_loss = v.best_loss[i];
+  end.best_epoch = v.best_epoch[i];
+  end.plateau.rate = v.lr_factor[i];
+  end.plateau.best = v.plateau_best[i];
+  end.plateau.wait = v.plateau_wait[i];
+  v.status[i] = tt_epoch_end_decide(&v.member[i].hyper, v.schedule, epoch, validated ? loss : mean,
+                                    validated, !v.ensemble_stopping, all_finite, &end);
+  v.best_loss[i] = end.best_loss;
+  v.best_epoch[i] = end.best_epoch;
+  v.lr_factor[i] = end.plateau.rate;
+  v.plateau_best[i] = end.plateau.best;
+  v.plateau_wait[i] = end.plateau.wait;
   v.loss_sum[i] = 0.0;
   v.batch[i] = 0;
   v.epoch[i] = epoch + 1;
-  if (!all_finite)
-    v.status[i] = TT_STATUS_diverged;
-  else if (m.hyper.patience > 0 && validated && !v.ensemble_stopping &&
-           epoch - v.best_epoch[i] >= m.hyper.patience)
-    v.status[i] = TT_STATUS_early_stopped;
-  else if (epoch + 1 >= m.hyper.epochs)
-    v.status[i] = TT_STATUS_finished;
-  return best;
+  return end.best;
 }
 
 /* Whether member i goes on after the end of an epoch, in the running call of train. */

@@ -203,8 +203,7 @@ static __global__ void mask_feature_gradient(tt_step_kernel_args a)
     if (!feature_mask[k % (uint32_t)v.inputs]) gradient[k] = 0.0f;
 }
 
-/* By how much member i's gradient is scaled down, as torch.nn.utils.clip_grad_norm_; a block has
- * one member. */
+/* tt_clip_factor of every member; a block has one member. */
 static __global__ void clip_factor(tt_step_kernel_args a)
 {
   TT_SHARED_MEMORY(double, sums);
@@ -216,10 +215,8 @@ static __global__ void clip_factor(tt_step_kernel_args a)
   double sum = 0.0;
   for (int32_t p = (int32_t)threadIdx.x; limit > 0.0f && p < v.params; p += (int32_t)blockDim.x)
     sum += (double)g[p] * (double)g[p];
-  double norm = sqrt(tt_block_sum(sum, sums));
-  if (threadIdx.x) return;
-  int over = limit > 0.0f && norm + 1e-6 > (double)limit;
-  a.scale[i] = over ? (float)((double)limit / (norm + 1e-6)) : 1.0f;
+  sum = tt_block_sum(sum, sums);
+  if (threadIdx.x == 0) a.scale[i] = tt_clip_factor(sum, limit);
 }
 
 static __global__ void optimizer_step(tt_step_kernel_args a)

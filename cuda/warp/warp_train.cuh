@@ -277,41 +277,41 @@ __device__ __forceinline__ tt_optimizer_args tt_warp_step_args(const tt_warp_arg
   return args;
 }
 
-/* As tt_block_clip_factor. */
+/* tt_clip_factor of the member's gradient, in every lane. */
 __device__ __forceinline__ float tt_warp_clip_factor(const tt_warp_args &a, const float *own,
                                                      int member)
 {
-  double limit = (double)a.view.member[member].hyper.clip_norm, sum = 0.0;
-  if (!(limit > 0.0)) return 1.0f;
+  float limit = a.view.member[member].hyper.clip_norm;
+  double sum = 0.0;
+  if (!(limit > 0.0f)) return 1.0f;
   const float *g = own + a.plan.gradient;
   for (int q = tt_warp_lane_index(); q < a.plan.params; q += TT_WARP_SIZE)
     sum += (double)g[q] * (double)g[q];
-  double norm = sqrt(tt_warp_sum(sum));
-  return norm + 1e-6 > limit ? (float)(limit / (norm + 1e-6)) : 1.0f;
+  return tt_clip_factor(tt_warp_sum(sum), limit);
 }
 
 /* The gaps take part: their gradient is zero. */
-template <tt_optimizer KIND>
+template <class OPTIMIZER>
 __device__ __forceinline__ void tt_warp_optimizer_step_as(const tt_warp_args &a, float *own,
                                                           const tt_optimizer_args &args,
                                                           float scale)
 {
-  constexpr bool two = KIND != TT_OPT_sgd;
-  float *slot0 = own + a.plan.slot, *slot1 = two ? slot0 + a.plan.params : slot0;
+  constexpr int SLOTS = OPTIMIZER::SLOTS;
+  float *slot = own + a.plan.slot;
   const float *gradient = own + a.plan.gradient;
   float *weights = own + a.plan.weights;
 #pragma unroll 1
   for (int q = 2 * tt_warp_lane_index(); q < a.plan.params; q += 2 * TT_WARP_SIZE) {
     tt_warp_values<2> w = tt_warp_load_values<2>(weights + q),
-                      g = tt_warp_load_values<2>(gradient + q);
-    tt_warp_values<2> s0 = tt_warp_load_values<2>(slot0 + q),
-                      s1 = two ? tt_warp_load_values<2>(slot1 + q) : s0;
+                      g = tt_warp_load_values<2>(gradient + q), s[SLOTS];
+#pragma unroll
+    for (int k = 0; k < SLOTS; k++) s[k] = tt_warp_load_values<2>(slot + k * a.plan.params + q);
 #pragma unroll
     for (int k = 0; k < 2; k++)
-      tt_optimizer_step(KIND, &w.v[k], g.v[k] * scale, &s0.v[k], &s1.v[k], &s1.v[k], args);
+      OPTIMIZER::step(&w.v[k], g.v[k] * scale, &s[0].v[k], &s[SLOTS - 1].v[k], args);
     tt_warp_store_values(weights + q, w);
-    tt_warp_store_values(slot0 + q, s0);
-    if (two) tt_warp_store_values(slot1 + q, s1);
+#pragma unroll
+    for (int k = 0; k < SLOTS; k++) tt_warp_store_values(slot + k * a.plan.params + q, s[k]);
   }
 }
 
@@ -321,16 +321,9 @@ __device__ __forceinline__ void tt_warp_optimizer_step(const tt_warp_args &a, fl
 {
   tt_optimizer_args args = tt_warp_step_args(a, own, ctx);
   float scale = tt_warp_clip_factor(a, own, tt_warp_opaque(ctx.member));
-  switch (a.view.optimizer) {
-#define X(name, slots, source)                                                                     \
-  case TT_OPT_##name:                                                                              \
-    if constexpr (slots <= TT_MAX_FUSED_SLOTS)                                                     \
-      tt_warp_optimizer_step_as<TT_OPT_##name>(a, own, args, scale);                               \
-    break;
-    TT_OPTIMIZERS(X)
-#undef X
-  default: break;
-  }
+  tt_cuda_with_optimizer(a.view.optimizer, [&](auto optimizer) {
+    tt_warp_optimizer_step_as<decltype(optimizer)>(a, own, args, scale);
+  });
   if (tt_warp_lane_index() == 0) a.view.loss_sum[tt_warp_opaque(ctx.member)] += loss;
   ctx.batch++;
   ctx.step++;

@@ -315,7 +315,7 @@ static double loss(tt_loss kind, tt_loss_args args, const tt_model *model, int64
   return sum;
 }
 
-#define X(name, slots, source)                                                                     \
+#define X(name, slots, ...)                                                                        \
   static void step_##name(int64_t count, float *restrict w, const float *restrict g,               \
                           float *restrict s0, float *restrict s1, float *restrict s2,              \
                           tt_optimizer_args args)                                                  \
@@ -331,7 +331,7 @@ static void step(tt_optimizer kind, int64_t count, float *w, const float *g, flo
                  tt_optimizer_args args)
 {
   switch (kind) {
-#define X(name, slot_count, source)                                                                \
+#define X(name, slot_count, ...)                                                                   \
   case TT_OPT_##name:                                                                              \
     step_##name(count, w, g, slots, slot_count > 1 ? slots + count : NULL,                         \
                 slot_count > 2 ? slots + 2 * count : NULL, args);                                  \

@@ -1,6 +1,8 @@
 /* member.c — one member through its epochs and stopping rules; see cpu_internal.h. */
 #include "src/cpu/cpu_internal.h"
 
+#include "core/model/epoch_end.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -58,78 +60,47 @@ static const float *prediction_weights(const tt_state *s, const tt_cpu_member *c
   return averaged ? TT_FIELD(s, average) + ctx->i * s->params : ctx->w;
 }
 
-/* Validation of one member: history and, unless the ensemble stops as a whole, best weights. *loss
- * is left alone where there is no row for it. */
-static void validate(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx, double *loss)
+/* The last batch of an epoch is done: losses, averages, validation, who goes on. */
+static void end_epoch(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx)
 {
   tt_state *s = e->state;
   int64_t i = ctx->i, count = ctx->lists->count[TT_VALIDATION];
-  const float *w = prediction_weights(s, ctx);
-  int32_t epoch = TT_FIELD(s, epoch)[i];
-  if (!count) return;
-  *loss = tt_cpu_mean_loss(e, b, ctx->ensemble, w, ctx->lists->row[TT_VALIDATION], count);
-  TT_FIELD(s, loss_validation)[i * s->epochs + epoch] = (float)*loss;
-  if (e->cohort->stop != TT_EARLY_STOPPING_member || !isfinite(*loss)) return;
-  if (*loss >= TT_FIELD(s, best_loss)[i] - (double)ctx->member->hyper.min_delta) return;
-  TT_FIELD(s, best_loss)[i] = *loss;
-  TT_FIELD(s, best_epoch)[i] = epoch;
-  memcpy(TT_FIELD(s, best_weights) + i * s->params, w, (size_t)s->params * sizeof *w);
-}
-
-static void update_plateau(const tt_engine *e, const tt_cpu_member *ctx, double loss)
-{
-  tt_state *s = e->state;
-  int64_t i = ctx->i;
-  const tt_hyper *h = &ctx->member->hyper;
-  if (e->cohort->schedule != TT_SCHEDULE_reduce_on_plateau) return;
-  tt_plateau p = {TT_FIELD(s, lr_factor)[i], TT_FIELD(s, plateau_best)[i],
-                  TT_FIELD(s, plateau_wait)[i]};
-  p = tt_plateau_end_epoch(p, loss, h->schedule_gamma, h->schedule_min, h->schedule_step,
-                           h->min_delta);
-  TT_FIELD(s, lr_factor)[i] = p.rate;
-  TT_FIELD(s, plateau_best)[i] = p.best;
-  TT_FIELD(s, plateau_wait)[i] = p.wait;
-}
-
-/* Who goes on after an epoch, from 0, that ended well. */
-static tt_status next_status(const tt_engine *e, const tt_cpu_member *ctx, int32_t epoch)
-{
-  const tt_hyper *h = &ctx->member->hyper;
-  int early_stopping = h->patience > 0 && e->cohort->stop == TT_EARLY_STOPPING_member;
-  int validated = ctx->lists->count[TT_VALIDATION] > 0;
-  if (early_stopping && validated && epoch - TT_FIELD(e->state, best_epoch)[ctx->i] >= h->patience)
-    return TT_STATUS_early_stopped;
-  return epoch + 1 >= h->epochs ? TT_STATUS_finished : TT_STATUS_training;
-}
-
-/* The last batch of an epoch is done: losses, averages, validation, who goes on. */
-static tt_status end_epoch(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx)
-{
-  tt_state *s = e->state;
-  int64_t i = ctx->i;
   int32_t epoch = TT_FIELD(s, epoch)[i];
   double loss = TT_FIELD(s, loss_sum)[i] / (double)ctx->rows;
+  int finite = weights_are_finite(ctx->w, s->params);
   TT_FIELD(s, loss_train)[i * s->epochs + epoch] = (float)loss;
-  int is_finite = weights_are_finite(ctx->w, s->params);
-  if (is_finite) {
+  if (finite) {
     average(e, ctx);
     take_snapshot(e, ctx);
-    validate(e, b, ctx, &loss);
-    is_finite = isfinite(loss);
   }
+  const float *w = prediction_weights(s, ctx);
+  if (finite && count) {
+    loss = tt_cpu_mean_loss(e, b, ctx->ensemble, w, ctx->lists->row[TT_VALIDATION], count);
+    TT_FIELD(s, loss_validation)[i * s->epochs + epoch] = (float)loss;
+  }
+  tt_epoch_end end = {.best_loss = TT_FIELD(s, best_loss)[i],
+                      .best_epoch = TT_FIELD(s, best_epoch)[i],
+                      .plateau = {TT_FIELD(s, lr_factor)[i], TT_FIELD(s, plateau_best)[i],
+                                  TT_FIELD(s, plateau_wait)[i]}};
+  TT_FIELD(s, status)
+  [i] = tt_epoch_end_decide(&ctx->member->hyper, e->cohort->schedule, epoch, loss, count > 0,
+                            e->cohort->stop == TT_EARLY_STOPPING_member, finite, &end);
+  if (end.best) memcpy(TT_FIELD(s, best_weights) + i * s->params, w, (size_t)s->params * sizeof *w);
+  TT_FIELD(s, best_loss)[i] = end.best_loss;
+  TT_FIELD(s, best_epoch)[i] = end.best_epoch;
+  TT_FIELD(s, lr_factor)[i] = end.plateau.rate;
+  TT_FIELD(s, plateau_best)[i] = end.plateau.best;
+  TT_FIELD(s, plateau_wait)[i] = end.plateau.wait;
   TT_FIELD(s, loss_sum)[i] = 0.0;
   TT_FIELD(s, batch)[i] = 0;
   TT_FIELD(s, epoch)[i] = epoch + 1;
   b->window_count = 0;
-  if (!is_finite) return TT_STATUS_diverged;
-  update_plateau(e, ctx, loss);
-  return next_status(e, ctx, epoch);
 }
 
 int tt_cpu_end_epoch_if_due(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx)
 {
   if (TT_FIELD(e->state, batch)[ctx->i] < ctx->batches) return 0;
-  TT_FIELD(e->state, status)[ctx->i] = (int8_t)end_epoch(e, b, ctx);
+  end_epoch(e, b, ctx);
   return 1;
 }
 

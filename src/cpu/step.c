@@ -147,14 +147,11 @@ static void mask_input_gradient(const tt_engine *e, tt_cpu_buffers *b)
       if (!b->input_mask[i]) b->gradient[first->weight + o * first->in + i] = 0.0f;
 }
 
-/* Scale the gradient down to the member's own norm, as torch.nn.utils.clip_grad_norm_. */
 static void clip_gradient(const tt_engine *e, float *gradient, float limit)
 {
   int64_t params = e->cohort->model.params;
-  double norm = sqrt(e->kernels->square_sum(params, gradient));
-  if (!(norm + 1e-6 > (double)limit)) return;
-  float scale = (float)((double)limit / (norm + 1e-6));
-  for (int64_t p = 0; p < params; p++) gradient[p] *= scale;
+  float scale = tt_clip_factor(e->kernels->square_sum(params, gradient), limit);
+  for (int64_t p = 0; scale < 1.0f && p < params; p++) gradient[p] *= scale;
 }
 
 /* Pearce, Leibfried & Brintrup 2020: a pull towards where the member began. */
@@ -186,16 +183,10 @@ static void optimizer_update(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu
   tt_state *s = e->state;
   const tt_hyper *h = &ctx->member->hyper;
   int64_t i = ctx->i, step = TT_FIELD(s, step)[i]++;
-  tt_optimizer_args args = {.learning_rate = tt_member_learning_rate(
-                                h, c->schedule, &c->schedule_options, TT_FIELD(s, lr_factor)[i],
-                                TT_FIELD(s, epoch)[i], step, ctx->batches),
-                            .l2 = h->l2,
-                            .decay = h->weight_decay,
-                            .momentum = h->momentum,
-                            .nesterov = c->nesterov ? 1.0f : 0.0f,
-                            .beta1 = h->beta1,
-                            .beta2 = h->beta2,
-                            .epsilon = h->epsilon};
+  float learning_rate =
+      tt_member_learning_rate(h, c->schedule, &c->schedule_options, TT_FIELD(s, lr_factor)[i],
+                              TT_FIELD(s, epoch)[i], step, ctx->batches);
+  tt_optimizer_args args = tt_member_optimizer_args(h, c->nesterov, learning_rate);
   tt_optimizer_bias_correction(&args, step + 1);
   if (h->feature_fraction < 1.0f) mask_input_gradient(e, b);
   if (h->clip_norm > 0.0f) clip_gradient(e, b->gradient, h->clip_norm);

@@ -301,6 +301,7 @@ static inline double ref_follow(const tt_cohort *c, const tt_hyper *h, double lr
   double decayed = w - lr * (double)h->weight_decay * w;
   switch (c->optimizer) {
   case TT_OPT_sgd: s[0] = mu * s[0] + g; return w - lr * (c->nesterov ? g + mu * s[0] : s[0]);
+  case TT_OPT_adagrad: s[0] += g * g; return w - lr * g / (sqrt(s[0]) + (double)h->epsilon);
   case TT_OPT_rmsprop:
     s[0] = b2 * s[0] + (1.0 - b2) * g * g;
     s[1] = mu * s[1] + g / (sqrt(s[0]) + (double)h->epsilon);
