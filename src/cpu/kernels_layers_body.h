@@ -1,5 +1,37 @@
-/* kernels_layers_body.h — the loops of kernels.h for layer_norm, dropout, residual layers and
- * losses of many outputs; a part of kernels_body.h. Floor 3. */
+/* kernels_layers_body.h — activations, layer_norm, dropout and residual layers; a fragment of
+ * kernels_body.h. Floor 3. */
+
+#define X(name, f, df, ...)                                                                        \
+  static void value_and_gradient_##name(int64_t count, float *restrict z, float *restrict y)       \
+  {                                                                                                \
+    for (int64_t i = 0; i < count; i++) {                                                          \
+      float v = z[i], r = tt_act(TT_ACT_##name, v);                                                \
+      y[i] = r;                                                                                    \
+      z[i] = tt_act_grad(TT_ACT_##name, v, r);                                                     \
+    }                                                                                              \
+  }                                                                                                \
+  static void value_##name(int64_t count, const float *restrict z, float *restrict y)              \
+  {                                                                                                \
+    for (int64_t i = 0; i < count; i++) y[i] = tt_act(TT_ACT_##name, z[i]);                        \
+  }
+TT_ACTIVATIONS(X)
+#undef X
+
+static void activate(tt_activation kind, int64_t count, float *z, float *y, int gradient)
+{
+  switch (kind) {
+#define X(name, f, df, ...)                                                                        \
+  case TT_ACT_##name:                                                                              \
+    if (gradient)                                                                                  \
+      value_and_gradient_##name(count, z, y);                                                      \
+    else                                                                                           \
+      value_##name(count, z, y);                                                                   \
+    return;
+    TT_ACTIVATIONS(X)
+#undef X
+  default: return;
+  }
+}
 
 /* v[l] of 16 rows at a time. */
 #define EACH_LANE for (int l = 0; l < TT_LANES; l++)
@@ -86,29 +118,5 @@ static void drop(const tt_dropout *p, int64_t first, int64_t units, float *h, fl
         if (slope) slope[u * ld + r + j] *= factor;
       }
     }
-}
-
-/* Losses that look at all outputs of a target at once, row by row; as loss of kernels.h. */
-static double loss_multi_output(tt_loss kind, tt_loss_args args, const tt_model *m, int64_t rows,
-                                const float *o, const float *y, const float *weight, float factor,
-                                float *d, int64_t ld)
-{
-  int64_t padded = (rows + TT_LANES - 1) / TT_LANES * TT_LANES;
-  tt_loss_sample at = {.n = m->each, .level = m->level, .step = m->targets * ld};
-  double sum = 0.0;
-  for (int64_t r = 0; r < rows; r++) {
-    float value = 0.0f, share = weight ? weight[r] : 1.0f;
-    at.factor = weight ? share * factor : factor;
-    for (int64_t k = 0; k < m->targets; k++) {
-      at.o = o + k * ld + r;
-      at.d = d ? d + k * ld + r : NULL;
-      at.y = y[k * ld + r];
-      value += tt_loss_target(kind, &at, args);
-    }
-    sum += (double)share * (double)value;
-  }
-  for (int64_t j = 0; d && j < m->outputs; j++)
-    memset(d + j * ld + rows, 0, (size_t)(padded - rows) * sizeof *d);
-  return sum;
 }
 #undef EACH_LANE

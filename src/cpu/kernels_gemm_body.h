@@ -1,0 +1,198 @@
+/* kernels_gemm_body.h — products of matrices, sums over rows;
+ * a fragment of kernels_body.h. Floor 3. */
+
+INLINE VECTOR load(const float *p)
+{
+  VECTOR v;
+  memcpy(&v, p, sizeof v);
+  return v;
+}
+INLINE void store(float *p, VECTOR v) { memcpy(p, &v, sizeof v); }
+INLINE VECTOR broadcast(float x) { return x - (VECTOR){0}; }
+
+/* O outputs x V vectors of rows, all in registers. */
+INLINE void product_tile(const int O, const int V, int64_t in, const float *a, int64_t row_step,
+                         int64_t column_step, const float *bias, const float *x, const float *scale,
+                         float *y, int64_t ld)
+{
+  VECTOR sum[PRODUCT_OUT][PRODUCT_ROWS];
+#pragma GCC unroll 16
+  for (int o = 0; o < O; o++)
+#pragma GCC unroll 16
+    for (int v = 0; v < V; v++) sum[o][v] = broadcast(bias ? bias[o] : 0.0f);
+  for (int64_t i = 0; i < in; i++) {
+    VECTOR xi[PRODUCT_ROWS];
+#pragma GCC unroll 16
+    for (int v = 0; v < V; v++) xi[v] = load(x + i * ld + v * WIDTH);
+#pragma GCC unroll 16
+    for (int o = 0; o < O; o++) {
+      VECTOR w = broadcast(a[o * row_step + i * column_step]);
+#pragma GCC unroll 16
+      for (int v = 0; v < V; v++) sum[o][v] = FMA(w, xi[v], sum[o][v]);
+    }
+  }
+#pragma GCC unroll 16
+  for (int o = 0; o < O; o++)
+#pragma GCC unroll 16
+    for (int v = 0; v < V; v++) {
+      VECTOR s = sum[o][v];
+      if (scale) s *= load(scale + o * ld + v * WIDTH);
+      store(y + o * ld + v * WIDTH, s);
+    }
+}
+
+/* One panel of V vectors of rows, all outputs. */
+INLINE void product_panel(const int V, int64_t out, int64_t in, const float *a, int64_t row_step,
+                          int64_t column_step, const float *bias, const float *x,
+                          const float *scale, float *y, int64_t ld)
+{
+#define TILE(n)                                                                                    \
+  product_tile(n, V, in, a + o * row_step, row_step, column_step, bias ? bias + o : NULL, x,       \
+               scale ? scale + o * ld : NULL, y + o * ld, ld)
+  int64_t o = 0;
+  for (; o + PRODUCT_OUT <= out; o += PRODUCT_OUT) TILE(PRODUCT_OUT);
+  for (; PRODUCT_OUT > 4 && o + 4 <= out; o += 4) TILE(PRODUCT_OUT > 4 ? 4 : 1);
+  for (; o + 2 <= out; o += 2) TILE(2);
+  for (; o < out; o++) TILE(1);
+#undef TILE
+}
+
+static void product(int64_t out, int64_t in, const float *a, int64_t row_step, int64_t column_step,
+                    const float *bias, const float *x, const float *scale, float *y, int64_t ld,
+                    int64_t n)
+{
+#define PANEL(V)                                                                                   \
+  product_panel(V, out, in, a, row_step, column_step, bias, x + r, scale ? scale + r : NULL,       \
+                y + r, ld)
+  int64_t r = 0;
+  for (; r + PRODUCT_ROWS * WIDTH <= n; r += PRODUCT_ROWS * WIDTH) PANEL(PRODUCT_ROWS);
+  for (; r < n; r += WIDTH) PANEL(1);
+#undef PANEL
+}
+
+/* Lane sums of 16 lanes held in REGS registers, folding halves. */
+INLINE float sum_lanes(const VECTOR *lanes)
+{
+  float s[TT_LANES];
+#pragma GCC unroll 16
+  for (int r = 0; r < REGISTERS; r++) store(s + r * WIDTH, lanes[r]);
+#pragma GCC unroll 4
+  for (int half = TT_LANES / 2; half > 0; half /= 2)
+#pragma GCC unroll 8
+    for (int l = 0; l < half; l++) s[l] += s[l + half];
+  return s[0];
+}
+
+#if WIDTH == 16
+#define FOLD_PAIR(a, b, l, h) (__builtin_shuffle(a, b, l) + __builtin_shuffle(a, b, h))
+typedef int tt_mask __attribute__((vector_size(64)));
+
+/* out[t] = sum of the lanes of v[t] for 16 vectors at once: each level folds halves of two vectors
+ * into one, so that 15 steps do the work of 64. */
+INLINE VECTOR sum_lanes_of_16(VECTOR v[16])
+{
+  const tt_mask low8 = {0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23};
+  const tt_mask low4 = {0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27};
+  const tt_mask low2 = {0, 1, 4, 5, 8, 9, 12, 13, 16, 17, 20, 21, 24, 25, 28, 29};
+  const tt_mask low1 = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30};
+  const tt_mask reverse = {0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15};
+#pragma GCC unroll 8
+  for (int t = 0; t < 8; t++) v[t] = FOLD_PAIR(v[t], v[t + 8], low8, low8 + 8);
+#pragma GCC unroll 4
+  for (int t = 0; t < 4; t++) v[t] = FOLD_PAIR(v[t], v[t + 4], low4, low4 + 4);
+#pragma GCC unroll 2
+  for (int t = 0; t < 2; t++) v[t] = FOLD_PAIR(v[t], v[t + 2], low2, low2 + 2);
+  v[0] = FOLD_PAIR(v[0], v[1], low1, low1 + 1);
+  return __builtin_shuffle(v[0], reverse); /* the levels leave the sums in bit-reversed order */
+}
+#endif
+
+/* O outputs x I inputs: dot products over the rows. */
+INLINE void gradient_tile(const int O, const int I, const float *d, const float *x, float *g,
+                          int64_t in, int64_t ld, int64_t n)
+{
+  VECTOR sum[16][REGISTERS]; /* at least O * I */
+#pragma GCC unroll 32
+  for (int t = 0; t < O * I; t++)
+#pragma GCC unroll 4
+    for (int h = 0; h < REGISTERS; h++) sum[t][h] = broadcast(0.0f);
+  for (int64_t r = 0; r < n; r += TT_LANES)
+#pragma GCC unroll 4
+    for (int h = 0; h < REGISTERS; h++) {
+      VECTOR xi[16];
+#pragma GCC unroll 16
+      for (int i = 0; i < I; i++) xi[i] = load(x + i * ld + r + h * WIDTH);
+#pragma GCC unroll 16
+      for (int o = 0; o < O; o++) {
+        VECTOR od = load(d + o * ld + r + h * WIDTH);
+#pragma GCC unroll 16
+        for (int i = 0; i < I; i++) sum[o * I + i][h] = FMA(od, xi[i], sum[o * I + i][h]);
+      }
+    }
+#if WIDTH == 16
+  if (O * I == 16) {
+    VECTOR all[16];
+    float s[16];
+#pragma GCC unroll 16
+    for (int t = 0; t < 16; t++) all[t] = sum[t][0];
+    store(s, sum_lanes_of_16(all));
+#pragma GCC unroll 16
+    for (int o = 0; o < O; o++) memcpy(g + o * in, s + o * I, (size_t)I * sizeof *s);
+    return;
+  }
+#endif
+#pragma GCC unroll 16
+  for (int o = 0; o < O; o++)
+#pragma GCC unroll 16
+    for (int i = 0; i < I; i++) g[o * in + i] = sum_lanes(sum[o * I + i]);
+}
+
+/* All outputs against a block of inputs that stays in the first-level cache. */
+INLINE void gradient_block(int64_t out, int64_t block, const float *d, const float *x, float *g,
+                           int64_t in, int64_t ld, int64_t n)
+{
+#define TILE(O, I) gradient_tile(O, I, d + o * ld, x + i * ld, g + o * in + i, in, ld, n)
+  int64_t o = 0;
+  for (; o + GRAD_OUT <= out; o += GRAD_OUT) {
+    int64_t i = 0;
+    for (; i + GRAD_IN <= block; i += GRAD_IN) TILE(GRAD_OUT, GRAD_IN);
+    for (; i < block; i++) TILE(GRAD_OUT, 1);
+  }
+  for (; o < out; o++) {
+    int64_t i = 0;
+    for (; i + GRAD_LINE <= block; i += GRAD_LINE) TILE(1, GRAD_LINE);
+    for (; i < block; i++) TILE(1, 1);
+  }
+#undef TILE
+}
+
+/* Sums over the rows of `count` <= 16 features. */
+static void row_sums(int64_t count, const float *d, float *sum, int64_t ld, int64_t n)
+{
+  VECTOR all[TT_LANES][REGISTERS];
+  for (int64_t o = 0; o < count; o++)
+    for (int h = 0; h < REGISTERS; h++) {
+      VECTOR s = broadcast(0.0f);
+      for (int64_t r = h * WIDTH; r < n; r += TT_LANES) s += load(d + o * ld + r);
+      all[o][h] = s;
+    }
+#if WIDTH == 16
+  if (count == TT_LANES) {
+    VECTOR all_lanes[TT_LANES];
+    memcpy(all_lanes, all, sizeof all_lanes);
+    store(sum, sum_lanes_of_16(all_lanes));
+    return;
+  }
+#endif
+  for (int64_t o = 0; o < count; o++) sum[o] = sum_lanes(all[o]);
+}
+
+static void weight_gradient(int64_t out, int64_t in, const float *d, const float *x, float *g,
+                            float *gb, int64_t ld, int64_t n)
+{
+  enum { BLOCK = 16 };
+  for (int64_t i = 0; i < in; i += BLOCK)
+    gradient_block(out, in - i < BLOCK ? in - i : BLOCK, d, x + i * ld, g + i, in, ld, n);
+  for (int64_t o = 0; o < out; o += TT_LANES)
+    row_sums(out - o < TT_LANES ? out - o : TT_LANES, d + o * ld, gb + o, ld, n);
+}

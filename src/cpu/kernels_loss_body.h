@@ -1,0 +1,100 @@
+/* kernels_loss_body.h — losses and their derivatives; a fragment of kernels_body.h. Floor 3. */
+
+/* value[r] += l, d0[r], d1[r] of one target; the compiler turns the loop into vectors. */
+#define X(name, output, source)                                                                    \
+  static void loss_##name(tt_loss_args args, int64_t rows, const float *o0, const float *o1,       \
+                          const float *restrict y, float *restrict value, float *restrict d0,      \
+                          float *restrict d1)                                                      \
+  {                                                                                                \
+    for (int64_t r = 0; r < rows; r++) {                                                           \
+      tt_loss_grad l = tt_loss_##name(o0[r], o1[r], y[r], args);                                   \
+      value[r] += l.value;                                                                         \
+      d0[r] = l.d0;                                                                                \
+      d1[r] = l.d1;                                                                                \
+    }                                                                                              \
+  }
+TT_TWO_OUTPUT_LOSSES(X)
+#undef X
+
+static void loss_target(tt_loss kind, tt_loss_args args, int64_t rows, const float *o0,
+                        const float *o1, const float *y, float *value, float *d0, float *d1)
+{
+  switch (kind) {
+#define X(name, output, source)                                                                    \
+  case TT_LOSS_##name: loss_##name(args, rows, o0, o1, y, value, d0, d1); return;
+    TT_TWO_OUTPUT_LOSSES(X)
+#undef X
+  default: return;
+  }
+}
+
+static void apply_weights(float *d, const float *weight, float factor, int64_t rows, int64_t padded)
+{
+  for (int64_t r = 0; r < rows; r++) d[r] *= weight ? weight[r] * factor : factor;
+  for (int64_t r = rows; r < padded; r++) d[r] = 0.0f;
+}
+
+enum { LOSS_CHUNK = 256 };
+
+/* One chunk of rows: its loss; d as in kernels.h, or NULL. */
+static double loss_chunk(tt_loss kind, tt_loss_args args, int64_t targets, int64_t rows,
+                         const float *o, const float *y, const float *weight, float factor,
+                         float *d, int64_t ld)
+{
+  float value[LOSS_CHUNK] = {0}, d0[LOSS_CHUNK], d1[LOSS_CHUNK];
+  int64_t padded = (rows + TT_LANES - 1) / TT_LANES * TT_LANES;
+  int two = tt_output_has_variance(tt_loss_output_head(kind));
+  for (int64_t k = 0; k < targets; k++) {
+    const float *o0 = o + k * ld, *o1 = two ? o0 + targets * ld : o0;
+    loss_target(kind, args, rows, o0, o1, y + k * ld, value, d0, d1);
+    if (!d) continue;
+    apply_weights(d0, weight, factor, rows, padded);
+    memcpy(d + k * ld, d0, (size_t)padded * sizeof *d);
+    if (!two) continue;
+    apply_weights(d1, weight, factor, rows, padded);
+    memcpy(d + (targets + k) * ld, d1, (size_t)padded * sizeof *d);
+  }
+  double sum = 0.0;
+  for (int64_t r = 0; r < rows; r++)
+    sum += weight ? (double)weight[r] * (double)value[r] : (double)value[r];
+  return sum;
+}
+
+/* Losses that look at all outputs of a target at once, row by row; as loss of kernels.h. */
+static double loss_multi_output(tt_loss kind, tt_loss_args args, const tt_model *m, int64_t rows,
+                                const float *o, const float *y, const float *weight, float factor,
+                                float *d, int64_t ld)
+{
+  int64_t padded = (rows + TT_LANES - 1) / TT_LANES * TT_LANES;
+  tt_loss_sample at = {.n = m->each, .level = m->level, .step = m->targets * ld};
+  double sum = 0.0;
+  for (int64_t r = 0; r < rows; r++) {
+    float value = 0.0f, share = weight ? weight[r] : 1.0f;
+    at.factor = weight ? share * factor : factor;
+    for (int64_t k = 0; k < m->targets; k++) {
+      at.o = o + k * ld + r;
+      at.d = d ? d + k * ld + r : NULL;
+      at.y = y[k * ld + r];
+      value += tt_loss_target(kind, &at, args);
+    }
+    sum += (double)share * (double)value;
+  }
+  for (int64_t j = 0; d && j < m->outputs; j++)
+    memset(d + j * ld + rows, 0, (size_t)(padded - rows) * sizeof *d);
+  return sum;
+}
+
+static double loss(tt_loss kind, tt_loss_args args, const tt_model *model, int64_t rows,
+                   const float *o, const float *y, const float *weight, float factor, float *d,
+                   int64_t ld)
+{
+  double sum = 0.0;
+  if (tt_loss_is_multi_output(kind))
+    return loss_multi_output(kind, args, model, rows, o, y, weight, factor, d, ld);
+  for (int64_t r = 0; r < rows; r += LOSS_CHUNK) {
+    int64_t count = rows - r < LOSS_CHUNK ? rows - r : LOSS_CHUNK;
+    sum += loss_chunk(kind, args, model->targets, count, o + r, y + r, weight ? weight + r : NULL,
+                      factor, d ? d + r : NULL, ld);
+  }
+  return sum;
+}
