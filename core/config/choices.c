@@ -11,7 +11,6 @@ const char *const tt_choice_early_stopping[] = {TT_EARLY_STOPPINGS(X) NULL};
 const char *const tt_choice_combine[] = {TT_COMBINES(X) NULL};
 const char *const tt_choice_device[] = {TT_DEVICES(X) NULL};
 const char *const tt_choice_simd[] = {TT_SIMDS(X) NULL};
-const char *const tt_choice_gpu_kernel[] = {TT_GPU_PATHS(X) NULL};
 const char *const tt_choice_precision[] = {TT_PRECISIONS(X) NULL};
 const char *const tt_choice_target_reduction[] = {TT_TARGET_REDUCTIONS(X) NULL};
 const char *const tt_choice_ensemble_reduction[] = {TT_ENSEMBLE_REDUCTIONS(X) NULL};
@@ -23,6 +22,7 @@ const char *const tt_choice_format[] = {TT_FORMATS(X) NULL};
 
 #define X(name, ...) #name,
 const char *const tt_choice_activation[] = {TT_ACTIVATIONS(X) NULL};
+const char *const tt_choice_gpu_kernel[] = {"auto", TT_GPU_PATHS(X) NULL};
 const char *const tt_choice_init[] = {TT_INITS(X) NULL};
 const char *const tt_choice_loss[] = {TT_LOSSES(X) NULL};
 const char *const tt_choice_optimizer[] = {TT_OPTIMIZERS(X) NULL};

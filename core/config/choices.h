@@ -20,7 +20,6 @@ extern "C" {
 #define TT_COMBINES(X) X(mean) X(weights) X(top_k) X(greedy)
 #define TT_DEVICES(X) X(auto) X(gpu) X(cpu)
 #define TT_SIMDS(X) X(auto) X(avx512) X(avx2) X(generic)
-#define TT_GPU_PATHS(X) X(auto) X(warp) X(block) X(layered) X(cluster)
 #define TT_PRECISIONS(X) X(fp32) X(tf32) X(3xtf32)
 #define TT_WARM_STARTS(X) X(none) X(params) X(optimizer) X(shrink_perturb)
 #define TT_LABELS(X) X(hidden) X(command) X(files) X(slurm)
@@ -52,9 +51,26 @@ typedef enum tt_label_mode { TT_LABELS(X) TT_LABEL_COUNT } tt_label_mode;
 #define X(name) TT_FORMAT_##name,
 typedef enum tt_label_format { TT_FORMATS(X) TT_FORMAT_COUNT } tt_label_format;
 #undef X
-#define X(name) TT_GPU_PATH_##name,
-typedef enum tt_gpu_path { TT_GPU_PATHS(X) TT_GPU_PATH_COUNT } tt_gpu_path;
+
+/* How the cuda engine trains. run.gpu_path: auto takes the first row that is `automatic` and fits.
+ * name, automatic, fused (only what tt_cohort_needs_layered allows), fp32 alone, least compute
+ * capability, meaning */
+#define TT_GPU_PATHS(X)                                                                            \
+  X(warp, 1, 1, 1, 0, "one warp for each member")                                                  \
+  X(block, 1, 1, 0, 0, "one thread block for each member")                                         \
+  X(layered, 1, 0, 0, 0, "all members layer by layer")                                             \
+  X(cluster, 0, 1, 1, 90, "several thread blocks for each member, for few members on a large GPU")
+#define TT_GPU_PATH_MEANING(name, automatic, fused, fp32, capability, meaning)                     \
+  "; " #name " = " meaning
+
+typedef enum tt_gpu_path {
+  TT_GPU_PATH_auto,
+#define X(name, ...) TT_GPU_PATH_##name,
+  TT_GPU_PATHS(X)
 #undef X
+      TT_GPU_PATH_COUNT
+} tt_gpu_path;
+
 #define X(name) TT_PRECISION_##name,
 typedef enum tt_precision { TT_PRECISIONS(X) TT_PRECISION_COUNT } tt_precision;
 #undef X

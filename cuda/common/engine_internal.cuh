@@ -57,9 +57,6 @@ typedef struct tt_cuda_state {
 /* How members are trained. Functions return when the work is done; errors as in engine.h. */
 typedef struct tt_cuda_path {
   const char *name; /* "block" */
-  /* Can it do this shape on this device? NULL = yes, else the reason in words. Host code only. */
-  const char *(*unsupported_reason)(const tt_cohort *cohort, tt_precision precision,
-                                    int64_t shared_bytes);
   /* Arrays of weights have room for a multiple of this many members; NULL: 1. */
   int64_t (*group)(const tt_cohort *cohort);
   tt_err (*prepare)(tt_engine *e); /* memory of its own, after set_data; may be called again */
@@ -74,7 +71,9 @@ typedef struct tt_cuda_path {
   tt_err (*forward)(tt_engine *e, float *output, int32_t *row);
   tt_err (*apply)(tt_engine *e, const float *delta, const double *loss);
 } tt_cuda_path;
-extern const tt_cuda_path tt_cuda_warp, tt_cuda_block, tt_cuda_layered, tt_cuda_cluster;
+#define X(name, ...) extern const tt_cuda_path tt_cuda_##name;
+TT_GPU_PATHS(X)
+#undef X
 
 /* Rows of the data set, by view and split; on the host. */
 typedef struct tt_host_row_lists {

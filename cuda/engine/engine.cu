@@ -14,8 +14,9 @@ static const int64_t init_chunk_members = 256; /* on the host at a time */
 /* Of a call of train: paths add it to the steps taken. */
 static const int64_t max_steps = INT64_C(1) << 62;
 
-static const tt_cuda_path *const paths[TT_GPU_PATH_COUNT] = {NULL, &tt_cuda_warp, &tt_cuda_block,
-                                                             &tt_cuda_layered, &tt_cuda_cluster};
+#define X(name, ...) &tt_cuda_##name,
+static const tt_cuda_path *const paths[TT_GPU_PATH_COUNT] = {NULL, TT_GPU_PATHS(X)};
+#undef X
 
 /* ---- fields of the state ---- */
 
@@ -171,16 +172,8 @@ static void set_state_constants(tt_engine *e)
 static tt_err choose_path(tt_engine *e, tt_gpu_path wanted)
 {
   tt_path_choice chosen;
-  int64_t shared_bytes = e->dev.shared_bytes;
-  tt_path_context on = {shared_bytes,
-                        e->precision,
-                        tt_cuda_warp.unsupported_reason(e->cohort, e->precision, shared_bytes),
-                        tt_cuda_block.unsupported_reason(e->cohort, e->precision, shared_bytes),
-                        tt_cuda_layered.unsupported_reason(e->cohort, e->precision, shared_bytes),
-                        tt_cuda_cluster.unsupported_reason(e->cohort, e->precision, shared_bytes),
-                        e->dev.capability,
-                        e->dev.multiprocessors,
-                        e->slice.count};
+  tt_path_context on = {e->dev.shared_bytes, e->precision, e->dev.capability,
+                        e->dev.multiprocessors, e->slice.count};
   TT_TRY(tt_path_choose(e->cohort, &on, wanted, &chosen));
   e->path = paths[chosen.path];
   snprintf(e->why, sizeof e->why, "%s", chosen.why);

@@ -214,15 +214,6 @@ static tt_err prepare(tt_engine *e)
   return err;
 }
 
-static const char *unsupported_reason(const tt_cohort *cohort, tt_precision precision,
-                                      int64_t shared_bytes)
-{
-  (void)cohort;
-  (void)precision;
-  (void)shared_bytes;
-  return NULL;
-}
-
 /* Where cuBLAS multiplies, bits are those of its version on this kind of GPU. */
 static void arithmetic(const tt_engine *e, char *text, size_t room)
 {
@@ -232,7 +223,6 @@ static void arithmetic(const tt_engine *e, char *text, size_t room)
 }
 
 const tt_cuda_path tt_cuda_layered = {"layered",
-                                      unsupported_reason,
                                       tt_layered_group,
                                       prepare,
                                       train,

@@ -7,7 +7,9 @@
 
 #include "core/formulas/optimizer.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 
 /* A multiprocessor, in cycles: each of its four schedulers issues one instruction in a cycle, its
  * shared memory serves a quarter of a warp with float4. */
@@ -366,4 +368,23 @@ int tt_block_plan_make_rank(const tt_cohort *c, tt_precision precision, int64_t 
   tt_cohort part = *c;
   part.batch_size = rows;
   return make_plan(&part, 0, precision, shared_bytes, out);
+}
+
+void tt_block_too_large(int64_t bytes, const tt_path_context *on, tt_path_verdict *out)
+{
+  snprintf(out->why, sizeof out->why,
+           "a member needs %" PRId64 " KiB of shared memory, a block has %" PRId64,
+           ceil_div(bytes, 1024), on->shared_bytes / 1024);
+}
+
+void tt_path_assess_block(const tt_cohort *c, const tt_path_context *on, tt_path_verdict *out)
+{
+  tt_block_plan plan;
+  out->supported = out->preferred = tt_block_plan_make(c, on->precision, on->shared_bytes, &plan);
+  if (out->supported)
+    snprintf(out->why, sizeof out->why,
+             "%" PRId64 " of %" PRId64 " KiB of shared memory, %d rows at a time",
+             ceil_div(plan.bytes, 1024), on->shared_bytes / 1024, (int)plan.rows);
+  else
+    tt_block_too_large(tt_block_min_bytes(c, on->precision), on, out);
 }

@@ -6,7 +6,7 @@
  * the bits. */
 #ifndef TT_BLOCK_PLAN_H
 #define TT_BLOCK_PLAN_H
-#include "core/model/cohort.h"
+#include "cuda/plan/path_verdict.h"
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -75,6 +75,9 @@ TT_HD int64_t tt_block_scratch_floats(const tt_block_plan *p)
 
 /* Bytes of shared memory of the smallest plan: weights and the fewest rows. */
 int64_t tt_block_min_bytes(const tt_cohort *c, tt_precision precision);
+
+/* Write into out->why that a member needs `bytes` of shared memory. */
+void tt_block_too_large(int64_t bytes, const tt_path_context *on, tt_path_verdict *out);
 
 /* Plan for the cohort where a block can have `shared_bytes`. Returns 1, or 0 if the cohort does not
  * fit, then *out is untouched: tt_block_min_bytes says what it would take. Local. */

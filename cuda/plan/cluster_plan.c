@@ -40,3 +40,10 @@ int tt_cluster_plan_make(const tt_cohort *c, int64_t shared_bytes, tt_cluster_pl
   }
   return 0;
 }
+
+void tt_path_assess_cluster(const tt_cohort *c, const tt_path_context *on, tt_path_verdict *out)
+{
+  tt_cluster_plan plan;
+  out->supported = tt_cluster_plan_make(c, on->shared_bytes, &plan);
+  if (!out->supported) tt_block_too_large(tt_cluster_min_bytes(c), on, out);
+}

@@ -14,9 +14,8 @@ extern "C" {
 #endif
 
 enum {
-  TT_CLUSTER_MIN_RANKS = 2, /* ranks */
-  TT_CLUSTER_MAX_RANKS = 8, /* that every GPU with clusters has */
-  TT_CLUSTER_MIN_CAPABILITY = 90,
+  TT_CLUSTER_MIN_RANKS = 2,       /* ranks */
+  TT_CLUSTER_MAX_RANKS = 8,       /* that every GPU with clusters has */
   TT_CLUSTER_EXCHANGE_FLOATS = 36 /* floats for what ranks tell one another */
 };
 

@@ -1,131 +1,84 @@
 /* path.c — see path.h. */
 #include "cuda/plan/path.h"
 
-#include "cuda/plan/block_plan.h"
-#include "cuda/plan/cluster_plan.h"
-#include "cuda/plan/warp_plan.h"
-
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { KIB = 1024, WHY_BYTES = sizeof((tt_path_choice *)0)->why };
+/* A row of TT_GPU_PATHS. */
+typedef struct path_row {
+  int automatic, fused, fp32, capability;
+  void (*assess)(const tt_cohort *c, const tt_path_context *on, tt_path_verdict *out);
+} path_row;
+static const path_row rows[TT_GPU_PATH_COUNT] = {{0},
+#define X(name, automatic, fused, fp32, capability, meaning)                                       \
+  {automatic, fused, fp32, capability, tt_path_assess_##name},
+                                                 TT_GPU_PATHS(X)
+#undef X
+};
 
-/* What is to be said of one path. */
-typedef struct path_verdict {
-  int can;             /* it can do it */
-  int preferred;       /* for it: the warp path alone says so */
-  char why[WHY_BYTES]; /* why it can, or cannot */
-} path_verdict;
+int tt_path_min_capability(tt_gpu_path path) { return rows[path].capability; }
 
-static int64_t kib(int64_t bytes) { return (bytes + KIB - 1) / KIB; }
-
-static path_verdict rejected(const char *why)
+void tt_path_assess_layered(const tt_cohort *c, const tt_path_context *on, tt_path_verdict *out)
 {
-  path_verdict w = {0};
-  snprintf(w.why, WHY_BYTES, "%s", why);
-  return w;
+  (void)c;
+  (void)on;
+  out->supported = out->preferred = 1;
 }
 
-static path_verdict assess_warp(const tt_cohort *c, const tt_path_context *on)
+static tt_path_verdict assess(const tt_cohort *c, const tt_path_context *on, int path)
 {
-  tt_warp_plan plan;
-  path_verdict w = {0};
-  int64_t work = c->model.params * c->batch_size;
-  if (on->warp_unsupported) return rejected(on->warp_unsupported);
-  if (!tt_warp_plan_make(c, on->precision, on->shared_bytes, &plan, w.why, WHY_BYTES)) return w;
-  w.can = 1;
-  w.preferred =
-      work <= TT_PATH_WARP_MAX_MACS && plan.bytes * TT_WARPS_PER_MULTIPROCESSOR <= on->shared_bytes;
-  snprintf(w.why, WHY_BYTES,
-           "%" PRId64 " multiply-adds a batch, %" PRId64 " of %" PRId64
-           " KiB of shared memory, %d rows at a time",
-           work, kib(plan.bytes), on->shared_bytes / KIB, (int)plan.rows);
-  return w;
-}
-
-static path_verdict assess_block(const tt_cohort *c, const tt_path_context *on)
-{
-  tt_block_plan plan;
-  path_verdict w = {0};
-  w.can = tt_block_plan_make(c, on->precision, on->shared_bytes, &plan);
-  if (!w.can)
-    snprintf(w.why, WHY_BYTES,
-             "a member needs %" PRId64 " KiB of shared memory, a block has %" PRId64,
-             kib(tt_block_min_bytes(c, on->precision)), on->shared_bytes / KIB);
-  else if (on->block_unsupported)
-    return rejected(on->block_unsupported);
+  const path_row *row = &rows[path];
+  const char *not_fused = row->fused ? tt_cohort_needs_layered(c) : NULL;
+  tt_path_verdict v = {0};
+  if (not_fused)
+    snprintf(v.why, sizeof v.why, "%s", not_fused);
+  else if (on->capability < row->capability)
+    snprintf(v.why, sizeof v.why,
+             "it needs a GPU of compute capability %d.%d or newer, this one has %d.%d",
+             row->capability / 10, row->capability % 10, on->capability / 10, on->capability % 10);
+  else if (row->fp32 && on->precision != TT_PRECISION_fp32)
+    snprintf(v.why, sizeof v.why, "it trains in fp32 alone, not in %s",
+             tt_choice_precision[on->precision]);
   else
-    snprintf(w.why, WHY_BYTES, "%" PRId64 " of %" PRId64 " KiB of shared memory, %d rows at a time",
-             kib(plan.bytes), on->shared_bytes / KIB, (int)plan.rows);
-  return w;
+    row->assess(c, on, &v);
+  return v;
 }
 
-static path_verdict assess_cluster(const tt_cohort *c, const tt_path_context *on)
-{
-  tt_cluster_plan plan;
-  path_verdict w = {0};
-  if (on->capability < TT_CLUSTER_MIN_CAPABILITY)
-    snprintf(w.why, WHY_BYTES,
-             "it needs a GPU of compute capability 9.0 or newer, this one has %d.%d",
-             on->capability / 10, on->capability % 10);
-  else if (on->precision != TT_PRECISION_fp32)
-    return rejected("it trains in fp32 alone");
-  else if (on->cluster_unsupported)
-    return rejected(on->cluster_unsupported);
-  else if (!tt_cluster_plan_make(c, on->shared_bytes, &plan))
-    snprintf(w.why, WHY_BYTES,
-             "a member needs %" PRId64 " KiB of shared memory, a block has %" PRId64,
-             kib(tt_cluster_min_bytes(c)), on->shared_bytes / KIB);
-  else
-    w.can = 1;
-  return w;
-}
-
-/* Blocks of their own leave more than half of the GPU idle, clusters would not. */
-static int cluster_would_help(const tt_path_context *on, const path_verdict *verdicts)
+/* Members that leave more than half of the GPU idle with a block each. */
+static int cluster_would_help(const tt_cohort *c, const tt_path_context *on)
 {
   return on->members > 0 && 2 * on->members < on->multiprocessors &&
-         verdicts[TT_GPU_PATH_cluster].can;
+         assess(c, on, TT_GPU_PATH_cluster).supported;
 }
 
-static tt_err choose_by_shape(const tt_path_context *on, const path_verdict *verdicts,
-                              tt_path_choice *out)
+/* The layered path takes every cohort; the reason is that of the path before it. */
+static void choose_by_shape(const tt_cohort *c, const tt_path_context *on, tt_path_choice *out)
 {
-  const path_verdict *block = &verdicts[TT_GPU_PATH_block],
-                     *layered = &verdicts[TT_GPU_PATH_layered];
-  if (!verdicts[TT_GPU_PATH_warp].preferred && !block->can && !layered->can)
-    return TT_FAIL(UNAVAILABLE,
-                   "no way to train these members on this GPU; block: %s; layered: %s; use "
-                   "run.device: cpu",
-                   block->why, layered->why);
-  out->path = verdicts[TT_GPU_PATH_warp].preferred ? TT_GPU_PATH_warp
-              : block->can                         ? TT_GPU_PATH_block
-                                                   : TT_GPU_PATH_layered;
-  const path_verdict *reason = out->path == TT_GPU_PATH_layered ? block : &verdicts[out->path];
-  snprintf(out->why, WHY_BYTES, "%s", reason->why);
+  for (int path = TT_GPU_PATH_auto + 1; path < TT_GPU_PATH_COUNT; path++) {
+    if (!rows[path].automatic) continue;
+    tt_path_verdict v = assess(c, on, path);
+    if (*v.why) memcpy(out->why, v.why, sizeof v.why);
+    out->path = (tt_gpu_path)path;
+    if (v.supported && v.preferred) break;
+  }
   size_t used = strlen(out->why);
-  if (out->path == TT_GPU_PATH_block && cluster_would_help(on, verdicts))
-    snprintf(out->why + used, WHY_BYTES - used, "; few members: try run.gpu_path: cluster");
-  return TT_OK;
+  if (out->path == TT_GPU_PATH_block && cluster_would_help(c, on))
+    snprintf(out->why + used, sizeof out->why - used, "; few members: try run.gpu_path: cluster");
 }
 
 tt_err tt_path_choose(const tt_cohort *c, const tt_path_context *on, tt_gpu_path wanted,
                       tt_path_choice *out)
 {
-  path_verdict verdicts[TT_GPU_PATH_COUNT] = {0};
-  const char *fused_obstacle = tt_cohort_needs_layered(c);
-  verdicts[TT_GPU_PATH_warp] = fused_obstacle ? rejected(fused_obstacle) : assess_warp(c, on);
-  verdicts[TT_GPU_PATH_block] = fused_obstacle ? rejected(fused_obstacle) : assess_block(c, on);
-  verdicts[TT_GPU_PATH_layered].can = !on->layered_unsupported;
-  if (on->layered_unsupported) verdicts[TT_GPU_PATH_layered] = rejected(on->layered_unsupported);
-  verdicts[TT_GPU_PATH_cluster] = fused_obstacle ? rejected(fused_obstacle) : assess_cluster(c, on);
-  if (wanted == TT_GPU_PATH_auto) return choose_by_shape(on, verdicts, out);
-  if (!verdicts[wanted].can)
+  if (wanted == TT_GPU_PATH_auto) {
+    choose_by_shape(c, on, out);
+    return TT_OK;
+  }
+  tt_path_verdict v = assess(c, on, wanted);
+  if (!v.supported)
     return TT_FAIL(UNAVAILABLE,
                    "run.gpu_path: %s cannot train these members: %s; use run.gpu_path: auto",
-                   tt_choice_gpu_kernel[wanted], verdicts[wanted].why);
+                   tt_choice_gpu_kernel[wanted], v.why);
   out->path = wanted;
-  snprintf(out->why, WHY_BYTES, "as run.gpu_path says");
+  snprintf(out->why, sizeof out->why, "as run.gpu_path says");
   return TT_OK;
 }

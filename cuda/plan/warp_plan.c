@@ -71,14 +71,10 @@ static void assign_offsets(const tt_model *m, int32_t rows, tt_warp_plan *p)
   p->bytes = (int64_t)sizeof(float) * at;
 }
 
-int tt_warp_plan_make(const tt_cohort *c, tt_precision precision, int64_t shared_bytes,
-                      tt_warp_plan *out, char *why, size_t room)
+int tt_warp_plan_make(const tt_cohort *c, int64_t shared_bytes, tt_warp_plan *out, char *why,
+                      size_t room)
 {
   const tt_model *m = &c->model;
-  if (precision != TT_PRECISION_fp32) {
-    snprintf(why, room, "a warp multiplies in fp32, not in %s", tt_choice_precision[precision]);
-    return 0;
-  }
   if (!check_shape(m, why, room)) return 0;
   tt_warp_plan p = {.warps = TT_WARPS_PER_BLOCK,
                     .slots = tt_optimizer_slots(c->optimizer),
@@ -97,4 +93,18 @@ int tt_warp_plan_make(const tt_cohort *c, tt_precision precision, int64_t shared
   }
   *out = p;
   return 1;
+}
+
+void tt_path_assess_warp(const tt_cohort *c, const tt_path_context *on, tt_path_verdict *out)
+{
+  tt_warp_plan plan;
+  int64_t work = c->model.params * c->batch_size;
+  out->supported = tt_warp_plan_make(c, on->shared_bytes, &plan, out->why, sizeof out->why);
+  if (!out->supported) return;
+  out->preferred =
+      work <= TT_PATH_WARP_MAX_MACS && plan.bytes * TT_WARPS_PER_MULTIPROCESSOR <= on->shared_bytes;
+  snprintf(out->why, sizeof out->why,
+           "%" PRId64 " multiply-adds a batch, %" PRId64 " of %" PRId64
+           " KiB of shared memory, %d rows at a time",
+           work, (plan.bytes + 1023) / 1024, on->shared_bytes / 1024, (int)plan.rows);
 }

@@ -5,7 +5,7 @@
  * memory of the device alone, and decides the order of all sums, hence the bits. */
 #ifndef TT_WARP_PLAN_H
 #define TT_WARP_PLAN_H
-#include "core/model/cohort.h"
+#include "cuda/plan/path_verdict.h"
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -22,6 +22,12 @@ enum {
   TT_WARPS_PER_BLOCK = 4,          /* warps of a block at most, each with a member of its own */
   TT_WARPS_PER_MULTIPROCESSOR = 12 /* warps of a multiprocessor that hide each other's waits */
 };
+
+/* Multiply-adds of one forward pass over a batch, P B, up to which one warp is faster than a block:
+ * a step takes a warp about as many cycles, and a block about 3,000 for its barriers. A
+ * multiprocessor holds TT_WARPS_PER_MULTIPROCESSOR such members, which do not wait for each other.
+ */
+enum { TT_PATH_WARP_MAX_MACS = 32768 };
 
 /* One layer. Offsets and distances in floats. */
 typedef struct tt_warp_layer {
@@ -55,13 +61,12 @@ typedef struct tt_warp_plan {
   tt_warp_layer layer[TT_WARP_MAX_LAYERS];
 } tt_warp_plan;
 
-/* Plan for the cohort where a block can have `shared_bytes`.
- *   precision  fp32; others do not fit
+/* Plan for the cohort where a block can have `shared_bytes`, in fp32.
  *   out  untouched where the cohort does not fit
  *   why  [room] where it does not: the reason in words
  * Returns 1, or 0 if the cohort does not fit. Local. */
-int tt_warp_plan_make(const tt_cohort *c, tt_precision precision, int64_t shared_bytes,
-                      tt_warp_plan *out, char *why, size_t room);
+int tt_warp_plan_make(const tt_cohort *c, int64_t shared_bytes, tt_warp_plan *out, char *why,
+                      size_t room);
 #ifdef __cplusplus
 }
 #endif

@@ -5,6 +5,7 @@
 #include "core/base/mem.h"
 #include "core/engine/engine.h"
 #include "cuda/plan/cluster_plan.h"
+#include "cuda/plan/path.h"
 #include "cuda/plan/warp_plan.h"
 #include "src/cpu/kernels.h"
 #include "tests/support/check.h"
@@ -48,7 +49,7 @@ static inline int has(const tt_engine_ops *cuda, int path)
 {
   tt_device_info gpu = {0};
   TT_CHECK_OK(cuda->describe(0, &gpu));
-  return path != TT_GPU_PATH_cluster || gpu.capability >= TT_CLUSTER_MIN_CAPABILITY;
+  return gpu.capability >= tt_path_min_capability((tt_gpu_path)path);
 }
 
 /* All paths, over the double in every order of threads. */
@@ -125,8 +126,7 @@ static inline int suits(way by, const tt_cohort *c)
   int fused = by.ops != &tt_engine_cpu && by.use.path != TT_GPU_PATH_layered;
   if (fused && tt_cohort_needs_layered(c)) return 0;
   if (by.use.path == TT_GPU_PATH_cluster) return tt_cluster_plan_make(c, 227 * 1024, &cluster);
-  return by.use.path != TT_GPU_PATH_warp ||
-         tt_warp_plan_make(c, TT_PRECISION_fp32, 96 * 1024, &plan, why, sizeof why);
+  return by.use.path != TT_GPU_PATH_warp || tt_warp_plan_make(c, 96 * 1024, &plan, why, sizeof why);
 }
 
 /* Whether a way trains members with all that these have. */

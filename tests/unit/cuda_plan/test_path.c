@@ -4,6 +4,7 @@
 #include "cuda/plan/block_plan.h"
 #include "cuda/plan/cluster_plan.h"
 #include "cuda/plan/path.h"
+#include "cuda/plan/warp_plan.h"
 
 #include <string.h>
 
@@ -223,28 +224,6 @@ TT_TEST (rare_features_go_layered) {
   TT_CHECK((int)got.path, ==, TT_GPU_PATH_warp);
 }
 
-TT_TEST (a_path_has_the_last_word) {
-  tt_path_choice got;
-  tt_cohort c = cohort_of(&shapes[2]);
-  tt_path_context on = {.shared_bytes = H200,
-                        .warp_unsupported = "too bright",
-                        .block_unsupported = "the moon is full"};
-  TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &got));
-  TT_CHECK((int)got.path, ==, TT_GPU_PATH_layered);
-  TT_CHECK_HAS(got.why, "the moon is full");
-  refused(&c, on, TT_GPU_PATH_warp, "too bright");
-  refused(&c, on, TT_GPU_PATH_block, "the moon is full");
-  on.layered_unsupported = "nor today";
-  refused(&c, on, TT_GPU_PATH_layered, "nor today");
-  refused(&c, on, TT_GPU_PATH_auto, "block: the moon is full; layered: nor today");
-  on.block_unsupported = NULL;
-  TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &got));
-  TT_CHECK((int)got.path, ==, TT_GPU_PATH_block);
-  on.warp_unsupported = NULL;
-  TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &got));
-  TT_CHECK((int)got.path, ==, TT_GPU_PATH_warp);
-}
-
 /* The cluster path is taken where it is asked for, and says what is in its way. */
 TT_TEST (a_cluster_must_be_asked_for) {
   for (int i = 0; i < SHAPES; i++) {
@@ -264,8 +243,6 @@ TT_TEST (a_cluster_must_be_asked_for) {
     on.precision = TT_PRECISION_3xtf32;
     refused(&c, on, TT_GPU_PATH_cluster, "in fp32 alone");
     on = large_gpu();
-    on.cluster_unsupported = "no stars tonight";
-    refused(&c, on, TT_GPU_PATH_cluster, "no stars tonight");
     on.capability = 89;
     refused(&c, on, TT_GPU_PATH_cluster, "9.0 or newer, this one has 8.9");
   }

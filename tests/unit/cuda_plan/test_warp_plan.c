@@ -11,7 +11,7 @@ static char why[128];
 static tt_warp_plan plan_of(tt_cohort c, int64_t shared_bytes)
 {
   tt_warp_plan p = {0};
-  TT_CHECK(tt_warp_plan_make(&c, TT_PRECISION_fp32, shared_bytes, &p, why, sizeof why), ==, 1);
+  TT_CHECK(tt_warp_plan_make(&c, shared_bytes, &p, why, sizeof why), ==, 1);
   return p;
 }
 
@@ -46,7 +46,7 @@ static void check_plan(const tt_cohort *c, int64_t shared_bytes)
 {
   static map shared;
   tt_warp_plan p;
-  if (!tt_warp_plan_make(c, TT_PRECISION_fp32, shared_bytes, &p, why, sizeof why)) return;
+  if (!tt_warp_plan_make(c, shared_bytes, &p, why, sizeof why)) return;
   shared = map_of(TT_WARP_HEADER_FLOATS, p.bytes / 4);
   TT_CHECK(p.bytes % 16, ==, 0);
   TT_CHECK(p.warps, >=, 1);
@@ -101,7 +101,7 @@ TT_TEST (rows_follow_batch_and_size) {
 static void refused(tt_cohort c, int64_t shared_bytes, const char *reason)
 {
   tt_warp_plan p = {.rows = -1};
-  TT_CHECK(tt_warp_plan_make(&c, TT_PRECISION_fp32, shared_bytes, &p, why, sizeof why), ==, 0);
+  TT_CHECK(tt_warp_plan_make(&c, shared_bytes, &p, why, sizeof why), ==, 0);
   TT_CHECK(p.rows, ==, -1);
   TT_CHECK_HAS(why, reason);
 }
@@ -123,8 +123,8 @@ TT_TEST (a_plan_does_not_depend_on_the_members) {
   tt_cohort c = wide(8, 16, 2, 200);
   c.member = some;
   c.members = 1;
-  TT_CHECK(tt_warp_plan_make(&c, TT_PRECISION_fp32, HOPPER, &a, why, sizeof why), ==, 1);
+  TT_CHECK(tt_warp_plan_make(&c, HOPPER, &a, why, sizeof why), ==, 1);
   c.members = 10000;
-  TT_CHECK(tt_warp_plan_make(&c, TT_PRECISION_fp32, HOPPER, &b, why, sizeof why), ==, 1);
+  TT_CHECK(tt_warp_plan_make(&c, HOPPER, &b, why, sizeof why), ==, 1);
   TT_CHECK(memcmp(&a, &b, sizeof a), ==, 0);
 }

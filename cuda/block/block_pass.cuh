@@ -1,0 +1,375 @@
+/* block_pass.cuh — a thread block passes over rows with one member: fetch them, forward, loss,
+ * backward. Floor 3.
+ *
+ * The weights stay in shared memory for all steps of a visit. A pass goes over a list of rows in
+ * pieces of R: rows are fetched, the layers go forward, the loss turns the outputs into dL/dz, the
+ * layers go back, each layer's dL/dz over its own outputs. A batch is a pass that ends with an
+ * optimiser step, validation is one that ends with the epoch.
+ *
+ * All sums have an order that the plan alone decides. Barriers: a function whose results other
+ * threads read ends with one, unless it says that it does not. */
+#ifndef TT_BLOCK_PASS_CUH
+#define TT_BLOCK_PASS_CUH
+#include "cuda/block/products_mma.cuh"
+#include "cuda/common/engine_internal.cuh"
+
+/* Arguments of the kernel. */
+typedef struct tt_block_args {
+  tt_cuda_state view;
+  tt_block_plan plan;
+  int64_t steps;  /* that a member may take now */
+  int32_t *next;  /* the member nobody has taken yet */
+  float *scratch; /* [blocks][tt_block_scratch_floats] */
+} tt_block_args;
+
+/* What all threads know; thread 0 writes it. It lives in shared memory in front of the arrays, so
+ * that the registers are left to the products. */
+typedef struct tt_block_context {
+  double sums[TT_MAX_WARPS];            /* for tt_block_sum */
+  double loss_sum;                      /* of the running epoch */
+  int64_t step, last;                   /* steps taken, and when to stop */
+  tt_sampler order;                     /* of the running epoch */
+  tt_optimizer_args args;               /* of the running step */
+  int32_t member, training;             /* who; 1 until it has come to an end */
+  int32_t batch, rows, validation_rows; /* batches done; rows of an epoch, of its validation */
+  int32_t best;                         /* whether the last validation was the best one */
+} tt_block_context;
+static_assert(sizeof(tt_block_context) <= TT_BLOCK_HEADER_FLOATS * sizeof(float),
+              "it fits in front");
+
+__device__ __forceinline__ tt_block_context *tt_block_context_of(float *shared)
+{
+  return reinterpret_cast<tt_block_context *>(shared);
+}
+
+/* The gradient and slot k, [Q] each, in shared or in device memory. */
+__device__ __forceinline__ float *tt_block_gradient_array(const tt_block_args &a, float *shared)
+{
+  const tt_block_plan &p = a.plan;
+  if (p.gradient_shared) return shared + p.gradient;
+  return a.scratch + (int64_t)blockIdx.x * tt_block_scratch_floats(&p);
+}
+__device__ __forceinline__ float *tt_block_slot_array(const tt_block_args &a, float *shared, int k)
+{
+  const tt_block_plan &p = a.plan;
+  if (k < p.slots_shared) return shared + p.slot + k * p.params;
+  int before = k - p.slots_shared + (p.gradient_shared ? 0 : 1);
+  return a.scratch + (int64_t)blockIdx.x * tt_block_scratch_floats(&p) + before * p.params;
+}
+
+/* f(r, c) for all of [0, rows) x [0, columns), each by one thread. */
+template <class F> __device__ __forceinline__ void tt_block_for_each(int rows, int columns, F f)
+{
+  int threads = (int)blockDim.x, thread = (int)threadIdx.x;
+  int r = thread / columns, c = thread % columns;
+  int down = threads / columns, right = threads % columns;
+  while (r < rows) {
+    f(r, c);
+    r += down;
+    c += right;
+    if (c >= columns) {
+      c -= columns;
+      r++;
+    }
+  }
+}
+
+/* f(q, p) for every parameter: its place q in the padded [Q], p in [P]. */
+template <class F>
+__device__ __forceinline__ void tt_block_for_each_param(const tt_block_plan &plan, F f)
+{
+  for (int l = 0; l < plan.layers; l++) {
+    const tt_block_layer &n = plan.layer[l];
+    tt_block_for_each(n.out, n.in, [&](int r, int c) {
+      f(n.weight + r * n.stride + c, n.source + r * n.in + c);
+    });
+    tt_block_for_each(1, n.out, [&](int, int c) { f(n.bias + c, n.source + n.out * n.in + c); });
+  }
+}
+
+__device__ __forceinline__ void tt_block_zero(float *at, int count)
+{
+  for (int k = (int)threadIdx.x; k < count; k += (int)blockDim.x) at[k] = 0.0f;
+}
+
+/* ---- a visit begins and ends ---- */
+
+__device__ __forceinline__ void tt_block_load_member(const tt_block_args &a, float *shared)
+{
+  const tt_cuda_state &v = a.view;
+  const tt_block_plan &plan = a.plan;
+  tt_block_context *note = tt_block_context_of(shared);
+  int i = note->member;
+  float *to = shared + plan.weights;
+  tt_block_zero(to, plan.params);
+  for (int k = 0; k < plan.slots; k++)
+    tt_block_zero(tt_block_slot_array(a, shared, k), plan.params);
+  if (threadIdx.x == 0) {
+    note->loss_sum = v.loss_sum[i];
+    note->step = v.step[i];
+    note->last = note->step + a.steps;
+    note->order = tt_cuda_epoch_order(v, i);
+    note->training = 1;
+    note->batch = v.batch[i];
+    note->rows = v.epoch_rows[i];
+    note->validation_rows = tt_cuda_member_rows(v, i).count[TT_VALIDATION];
+  }
+  __syncthreads();
+  const float *from = v.weights + (int64_t)i * v.params;
+  tt_block_for_each_param(plan, [&](int q, int p) { to[q] = from[p]; });
+  for (int k = 0; k < plan.slots; k++) {
+    to = tt_block_slot_array(a, shared, k);
+    from = v.slots + ((int64_t)i * plan.slots + k) * v.params;
+    tt_block_for_each_param(plan, [&](int q, int p) { to[q] = from[p]; });
+  }
+  __syncthreads();
+}
+
+/* Without a barrier at the end: nobody reads what it writes. */
+__device__ __forceinline__ void tt_block_store_member(const tt_block_args &a, float *shared)
+{
+  const tt_cuda_state &v = a.view;
+  const tt_block_plan &plan = a.plan;
+  const tt_block_context *note = tt_block_context_of(shared);
+  int i = note->member;
+  const float *from = shared + plan.weights;
+  float *to = v.weights + (int64_t)i * v.params;
+  tt_block_for_each_param(plan, [&](int q, int p) { to[p] = from[q]; });
+  for (int k = 0; k < plan.slots; k++) {
+    from = tt_block_slot_array(a, shared, k);
+    to = v.slots + ((int64_t)i * plan.slots + k) * v.params;
+    tt_block_for_each_param(plan, [&](int q, int p) { to[p] = from[q]; });
+  }
+  if (threadIdx.x != 0) return;
+  v.batch[i] = note->batch;
+  v.step[i] = note->step;
+  v.loss_sum[i] = note->loss_sum;
+}
+
+/* ---- rows ---- */
+
+/* Rows [first, first + rows) of the epoch's order, or of the validation list: x, y and their
+ * weights into shared memory. */
+__device__ __forceinline__ void tt_block_load_rows(const tt_block_args &a, float *shared,
+                                                   int validating, int first, int rows)
+{
+  const tt_cuda_state &v = a.view;
+  const tt_block_plan &p = a.plan;
+  const tt_block_context *note = tt_block_context_of(shared);
+  const tt_member &m = v.member[note->member];
+  const int32_t *list = v.lists[m.ensemble].row[TT_VALIDATION];
+  int32_t *number = reinterpret_cast<int32_t *>(shared + p.row);
+  float *x = shared + p.x, *y = shared + p.y, *weight = shared + p.weight;
+  for (int r = (int)threadIdx.x; r < rows; r += (int)blockDim.x)
+    number[r] =
+        validating ? list[first + r] : tt_cuda_epoch_row(v, note->member, note->order, first + r);
+  __syncthreads();
+  if (v.inputs % 4 == 0)
+    tt_block_for_each(rows, v.inputs / 4, [&](int r, int c) {
+      tt_store4(x + r * p.x_ld + 4 * c, tt_load4(v.x + (int64_t)number[r] * v.inputs + 4 * c));
+    });
+  else
+    tt_block_for_each(rows, v.inputs, [&](int r, int c) {
+      x[r * p.x_ld + c] = v.x[(int64_t)number[r] * v.inputs + c];
+    });
+  const int32_t *column = v.column + m.ensemble * v.targets;
+  tt_block_for_each(rows, v.targets, [&](int r, int k) {
+    y[r * v.targets + k] = v.y[(int64_t)number[r] * v.columns + column[k]];
+  });
+  for (int r = (int)threadIdx.x; r < rows; r += (int)blockDim.x)
+    weight[r] = v.weight ? v.weight[number[r]] : 1.0f;
+  __syncthreads();
+}
+
+/* ---- forward ---- */
+
+/* z -> f(z) for the first `count` of an array, a multiple of 4; f'(z) beside it if it is kept. */
+template <tt_activation A>
+__device__ __forceinline__ void tt_block_apply_activation_as(float *z, float *slope, int count)
+{
+  for (int k = 4 * (int)threadIdx.x; k < count; k += 4 * (int)blockDim.x) {
+    float4 x = tt_load4(z + k);
+    float4 y = make_float4(tt_act(A, x.x), tt_act(A, x.y), tt_act(A, x.z), tt_act(A, x.w));
+    tt_store4(z + k, y);
+    if (slope != z)
+      tt_store4(slope + k, make_float4(tt_act_grad(A, x.x, y.x), tt_act_grad(A, x.y, y.y),
+                                       tt_act_grad(A, x.z, y.z), tt_act_grad(A, x.w, y.w)));
+  }
+}
+
+/* y -> f'(z), where y says enough. */
+template <tt_activation A>
+__device__ __forceinline__ void tt_block_output_to_slope_as(float *y, int count)
+{
+  for (int k = 4 * (int)threadIdx.x; k < count; k += 4 * (int)blockDim.x) {
+    float4 h = tt_load4(y + k);
+    tt_store4(y + k, make_float4(tt_act_grad(A, h.x, h.x), tt_act_grad(A, h.y, h.y),
+                                 tt_act_grad(A, h.z, h.z), tt_act_grad(A, h.w, h.w)));
+  }
+}
+
+/* The formula is chosen once per array, not once per value. */
+__device__ __forceinline__ void tt_block_apply_activation(tt_activation kind, float *z,
+                                                          float *slope, int count)
+{
+  switch (kind) {
+#define X(name, f, df, ...)                                                                        \
+  case TT_ACT_##name: tt_block_apply_activation_as<TT_ACT_##name>(z, slope, count); break;
+    TT_ACTIVATIONS(X)
+#undef X
+  default: break;
+  }
+}
+
+__device__ __forceinline__ void tt_block_output_to_slope(tt_activation kind, float *y, int count)
+{
+  switch (kind) {
+#define X(name, f, df, ...)                                                                        \
+  case TT_ACT_##name: tt_block_output_to_slope_as<TT_ACT_##name>(y, count); break;
+    TT_ACTIVATIONS(X)
+#undef X
+  default: break;
+  }
+}
+
+/* What layer l reads: the layer before it, or x. */
+__device__ __forceinline__ tt_block_matrix tt_block_layer_input(const tt_block_args &a,
+                                                                float *shared, int l)
+{
+  const tt_block_plan &p = a.plan;
+  int at = l ? p.layer[l - 1].output : p.x, ld = l ? p.layer[l - 1].ld : p.x_ld;
+  tt_block_matrix m = {shared + at, ld};
+  return m;
+}
+
+/* Values of `rows` rows that are a multiple of a tile's, hence of 4. */
+__device__ __forceinline__ int tt_block_padded_count(int rows, int ld)
+{
+  return (rows + TT_BLOCK_TILE_ROWS - 1) / TT_BLOCK_TILE_ROWS * TT_BLOCK_TILE_ROWS * ld;
+}
+
+/* x -> outputs of all layers; validation is exact, so that it is what prediction will be. */
+template <class KIND>
+__device__ __forceinline__ void tt_block_network_forward(const tt_block_args &a, float *shared,
+                                                         int rows, int validating)
+{
+  for (int l = 0; l < a.plan.layers; l++) {
+    const tt_block_layer &n = a.plan.layer[l];
+    tt_block_matrix x = tt_block_layer_input(a, shared, l),
+                    z = tt_block_layer_input(a, shared, l + 1);
+#define CALL(TM, TN) tt_block_forward<TM, TN>(n, shared + a.plan.weights, x, z, rows)
+#define MMA(N, P) tt_block_mma_forward<N, P>(n, shared + a.plan.weights, x, z, rows)
+    TT_BLOCK_SWITCH(validating ? KIND::fp32_tile(n.forward) : n.forward, CALL, MMA)
+#undef CALL
+#undef MMA
+    __syncthreads();
+    if (l == a.plan.layers - 1) break;
+    tt_block_apply_activation(a.view.activation, z.at, shared + n.slope,
+                              tt_block_padded_count(rows, n.ld));
+    __syncthreads();
+  }
+}
+
+/* ---- loss ---- */
+
+/* Rare losses are called: written out here, they would take registers from the products. */
+static __device__ TT_NOINLINE tt_loss_grad tt_block_noinline_loss(tt_loss kind, float o0, float o1,
+                                                                  float y, tt_loss_args a)
+{
+  return tt_loss_two_outputs(kind, o0, o1, y, a);
+}
+
+__device__ __forceinline__ tt_loss_grad tt_block_loss_at(tt_loss kind, float o0, float o1, float y,
+                                                         tt_loss_args a)
+{
+  switch (kind) {
+  case TT_LOSS_mse: return tt_loss_mse(o0, o1, y, a);
+  case TT_LOSS_gaussian_nll: return tt_loss_gaussian_nll(o0, o1, y, a);
+  default: return tt_block_noinline_loss(kind, o0, o1, y, a);
+  }
+}
+
+/* This thread's part of the loss of the rows; o [rows][O] becomes dL/do * factor. */
+__device__ __forceinline__ double tt_block_loss_backward(const tt_block_args &a, float *shared,
+                                                         int rows, float factor)
+{
+  const tt_cuda_state &v = a.view;
+  tt_block_matrix o = tt_block_layer_input(a, shared, a.plan.layers);
+  int two = tt_output_has_variance(v.output);
+  double sum = 0.0;
+  for (int r = (int)threadIdx.x; r < rows; r += (int)blockDim.x) {
+    float *at = o.at + r * o.ld, value = 0.0f, weight = shared[a.plan.weight + r];
+    for (int k = 0; k < v.targets; k++) {
+      float y = shared[a.plan.y + r * v.targets + k], raw = two ? at[v.targets + k] : 0.0f;
+      tt_loss_grad g = tt_block_loss_at(v.loss, at[k], raw, y, v.loss_args);
+      value += g.value;
+      at[k] = g.d0 * (weight * factor);
+      if (two) at[v.targets + k] = g.d1 * (weight * factor);
+    }
+    sum += (double)weight * (double)value;
+  }
+  __syncthreads();
+  return sum;
+}
+
+/* ---- backward ---- */
+
+/* dL/do -> the gradient of all layers.
+ *   first  1: the gradient begins with these rows; 0: they are added */
+template <class KIND>
+__device__ __forceinline__ void tt_block_network_backward(const tt_block_args &a, float *shared,
+                                                          int rows, int first)
+{
+  for (int l = a.plan.layers - 1; l >= 0; l--) {
+    const tt_block_layer &n = a.plan.layer[l];
+    tt_block_matrix x = tt_block_layer_input(a, shared, l),
+                    d = tt_block_layer_input(a, shared, l + 1);
+    float *g = tt_block_gradient_array(a, shared);
+    tt_block_bias_gradient(n, d, rows, g, first);
+#define CALL(TM, TN)                                                                               \
+  tt_block_weight_gradient<tt_block_weight_gradient_tile<TM, TN>>(n, d, x, rows, g, first)
+#define MMA(N, P)                                                                                  \
+  tt_block_weight_gradient<tt_block_mma_weight_gradient_tile<N, P>>(n, d, x, rows, g, first)
+    TT_BLOCK_SWITCH(n.gradient, CALL, MMA)
+#undef CALL
+#undef MMA
+    __syncthreads();
+    if (l == 0) return;
+    if (!a.plan.stores_slope) {
+      tt_block_output_to_slope(a.view.activation, x.at, tt_block_padded_count(rows, x.ld));
+      __syncthreads();
+    }
+    const float *slope = shared + a.plan.layer[l - 1].slope;
+#define CALL(TM, TN) tt_block_backward<TM, TN>(n, shared + a.plan.weights, d, x, slope, rows)
+#define MMA(N, P) tt_block_mma_backward<N, P>(n, shared + a.plan.weights, d, x, slope, rows)
+    TT_BLOCK_SWITCH(n.backward, CALL, MMA)
+#undef CALL
+#undef MMA
+    __syncthreads();
+  }
+}
+
+/* ---- a pass ---- */
+
+/* Sum of the losses of `count` rows from `first` on, in every thread; of a batch also what they add
+ * to the gradient of the mean of `of` rows. */
+template <class KIND>
+__device__ __forceinline__ double tt_block_pass(const tt_block_args &a, float *shared,
+                                                int validating, int first, int count, int of)
+{
+  tt_block_context *note = tt_block_context_of(shared);
+  double sum = 0.0;
+  float factor = 1.0f / (float)of;
+  /* divisions and roots in double: while the others look for their rows */
+  if (!validating && threadIdx.x == blockDim.x - 1)
+    note->args = tt_cuda_step_args(a.view, note->member, note->step + 1);
+  for (int done = 0; done < count; done += a.plan.rows) {
+    int rows = min(a.plan.rows, count - done);
+    tt_block_load_rows(a, shared, validating, first + done, rows);
+    tt_block_network_forward<KIND>(a, shared, rows, validating);
+    sum += tt_block_loss_backward(a, shared, rows, factor);
+    if (!validating) tt_block_network_backward<KIND>(a, shared, rows, done == 0);
+  }
+  return tt_block_sum(sum, note->sums);
+}
+#endif
