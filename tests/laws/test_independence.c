@@ -33,10 +33,11 @@ static setting setting_of(int number)
                .schedule = (tt_schedule)(number % TT_SCHEDULE_COUNT)};
   if (number < PLAIN) return v;
   int k = number - PLAIN;
-  v.optimizer = (tt_optimizer)(k % TT_OPT_COUNT);
+  int half = k / 3 % 2, i = 3 * (k / 6) + k % 3; /* 0 to 11 in each half (is_dealt) */
+  v.optimizer = (tt_optimizer)((i + half) % TT_OPT_COUNT);
   v.resample = (tt_resample)(k % TT_RESAMPLE_COUNT);
-  v.loss = (tt_loss)(k % TT_LOSS_COUNT);
-  v.schedule = (tt_schedule)(k % TT_SCHEDULE_COUNT);
+  v.loss = (tt_loss)((i + 5 * half) % TT_LOSS_COUNT);
+  v.schedule = (tt_schedule)((i + 3 * half) % TT_SCHEDULE_COUNT);
   v.average = (tt_weight_average)(k % TT_AVERAGE_COUNT);
   v.stop = k % 7 == 1 ? TT_EARLY_STOPPING_ensemble : TT_EARLY_STOPPING_member;
   v.snapshots = k % 5 == 2;

@@ -307,8 +307,6 @@ TT_TEST (the_recipes_use_every_row) {
   for (int i = 0; i < TT_AVERAGE_COUNT; i++) TT_CHECK(average[i], ==, 1);
 }
 
-/* ---- schedules, as functions ---- */
-
 TT_TEST (schedules_are_the_textbook_formulas) {
   const tt_schedule_options shape = {3, {2, 3, 11}, 1.5f, 0.25f};
   const int64_t steps = 4;
@@ -350,8 +348,6 @@ TT_TEST (a_plateau_never_raises_the_rate) {
     TT_CHECK(q.rate, ==, p.rate <= 0.3f ? p.rate : fmaxf(0.5f * p.rate, 0.3f));
   }
 }
-
-/* ---- stopping by the ensemble, snapshots, halves of steps ---- */
 
 /*   plain  without what only some ways can do */
 static problem several(tt_loss loss, int plain)
