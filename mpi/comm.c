@@ -13,20 +13,20 @@
 #include <string.h>
 #include <unistd.h>
 
-/* MPI counts are ints: everything travels in pieces of at most this many bytes. */
+/* MPI counts are int: data are sent in pieces of at most this many bytes. */
 enum { MAX_MESSAGE_BYTES = 1 << 30 };
 enum { GATHER_TAG = 7 };
 
 struct tt_comm {
   MPI_Comm mpi;
   int rank, ranks, node_rank, node_ranks;
-  int started;  /* MPI_Init was ours, so is MPI_Finalize */
-  int launched; /* by mpirun or srun: what the environment said before MPI_Init */
+  int started;  /* tt_comm_begin called MPI_Init, so tt_comm_end calls MPI_Finalize */
+  int launched; /* by mpirun or srun, from the environment before MPI_Init */
   int64_t votes;
   int64_t fault; /* number of the vote that fails on this rank, 0 = none */
 };
 
-/* What the rank that lost a vote tells the others. */
+/* The error that the failed rank broadcasts after a vote. */
 typedef struct error_text {
   char where[256];
   char text[TT_ERR_MESSAGE_SIZE];
@@ -42,7 +42,7 @@ MPI_Comm tt_comm_mpi(const tt_comm *c) { return c->mpi; }
 
 const tt_comm_env tt_comm_env_defaults[] = {
     {"OMPI_MCA_sharedfp", "individual",
-     "shared file pointers leave semaphores behind that make later opens hang"},
+     "shared file pointers leave semaphores behind, and later opens hang"},
 #if defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION == 4
     {"OMPI_MCA_io", "romio321", "OMPIO of Open MPI 4 reports short writes as success"},
 #endif
@@ -53,8 +53,8 @@ static void set_mpi_environment_local(void)
   for (const tt_comm_env *s = tt_comm_env_defaults; s->name; s++) setenv(s->name, s->value, 0);
 }
 
-/* A task of srun that cannot find its siblings: Open MPI would end the program inside MPI_Init,
- * with a page of text on every rank. */
+/* Detect srun without PMIx: otherwise Open MPI ends the program inside MPI_Init, with a long text
+ * on every rank. */
 static tt_err check_pmix_local(void)
 {
 #ifdef OPEN_MPI
@@ -64,19 +64,20 @@ static tt_err check_pmix_local(void)
     return TT_OK;
   tt_log_set_rank(atoi(rank), 1);
   if (!pmi2 || OMPI_MAJOR_VERSION > 4)
-    return TT_FAIL(UNAVAILABLE,
-                   "srun started this without PMIx (--mpi=%s), which Open MPI needs: start with "
-                   "`srun --mpi=pmix tutti ...` (`srun --mpi=list` shows what there is), or with "
-                   "mpirun inside the job",
-                   pmi2 ? "pmi2" : "none");
+    return TT_FAIL(
+        UNAVAILABLE,
+        "srun started this program without PMIx (--mpi=%s), which Open MPI needs: start with "
+        "`srun --mpi=pmix tutti ...` (`srun --mpi=list` shows the choices), or with "
+        "mpirun inside the job",
+        pmi2 ? "pmi2" : "none");
   tt_log_root(TT_LOG_INFO, "started by srun --mpi=pmi2: if MPI now ends the program, start with "
                            "`srun --mpi=pmix tutti ...`");
 #endif
   return TT_OK;
 }
 
-/* Slurm promised several ranks, but each process is a world of its own. mpirun inside a job starts
- * what the user asked for, so its word counts. */
+/* Slurm has several tasks, but each process is an MPI world of one rank. With mpirun inside a job
+ * the number of ranks is the choice of the user and is no error. */
 tt_err tt_comm_check_launch_local(const tt_comm *c)
 {
   const char *tasks = getenv("SLURM_NTASKS");
@@ -118,13 +119,13 @@ static tt_err begin(int singletons, tt_comm **out)
   if (!running) TT_TRY(check_pmix_local());
   TT_TRY(TT_ALLOC(c, 1));
   c->launched = getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMI_SIZE");
-  c->votes = -1; /* the vote of this function is not one of the program's */
+  c->votes = -1; /* do not count the vote of this function */
   if (!running) {
     set_mpi_environment_local();
     MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level);
     c->started = 1;
   }
-  /* Without this, one rank with a full disk leaves the others waiting in HDF5 for ever. */
+  /* Otherwise, if the disk of one rank is full, the other ranks wait in HDF5 forever. */
   MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_ARE_FATAL);
   MPI_Comm_dup(MPI_COMM_WORLD, &c->mpi);
   MPI_Comm_rank(c->mpi, &c->rank);
@@ -153,7 +154,7 @@ void tt_comm_end(tt_comm **c)
   tt_free(*c);
 }
 
-/* Make the text of rank `loser` the last error of this rank. */
+/* Make the error of `failed_rank` the last error of this rank. */
 static void receive_error(tt_comm *c, tt_err e, int failed_rank)
 {
   error_text v = {{0}, {0}};
@@ -219,8 +220,8 @@ static void bcast_from(tt_comm *c, int root, char *bytes, int64_t count)
 void tt_bcast(tt_comm *c, void *bytes, int64_t count) { bcast_from(c, 0, bytes, count); }
 void tt_barrier(tt_comm *c) { MPI_Barrier(c->mpi); }
 
-/* Bytes of each rank, and where they start in the whole; arrays [R + 1], the last start is the
- * sum. Freed by the caller. */
+/* Returns the offset of the bytes of each rank, [R + 1]; the last one is the sum. The caller frees
+ * it. counts  [R] bytes of each rank, may be NULL */
 static int64_t *gather_offsets(tt_comm *c, int64_t mine, int64_t *counts)
 {
   int64_t *start = NULL;
@@ -302,7 +303,7 @@ _Noreturn void tt_panic(const char *fmt, ...)
   MPI_Finalized(&ended);
   int alive = running && !ended;
   if (alive) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  tt_log_this_rank(TT_LOG_ERROR, "rank %d on %s cannot go on: %s", rank, host, text);
+  tt_log_this_rank(TT_LOG_ERROR, "rank %d on %s cannot continue: %s", rank, host, text);
   if (alive) MPI_Abort(MPI_COMM_WORLD, tt_err_exit_code(TT_E_INTERNAL));
   _exit(tt_err_exit_code(TT_E_INTERNAL));
 }

@@ -1,8 +1,8 @@
-/* comm.h — ranks: start and end of MPI, the vote, and the few collectives the program needs.
- * Floor 2. Everything is collective unless its name ends in _local or it only returns a number.
+/* comm.h — ranks: start and end of MPI, the vote, and the collectives that the program needs.
+ * Every function is collective unless its name ends in _local or it only returns a number.
  *
- * MPI errors and broken invariants inside a collective region end all ranks (tt_panic): there is no
- * state to go on from. Everything that can be planned for is a tt_err and a vote. */
+ * MPI errors and broken invariants inside a collective region end all ranks (tt_panic), because the
+ * program cannot continue. Every expected error is a tt_err and a vote. */
 #ifndef TT_COMM_H
 #define TT_COMM_H
 #include "core/base/err.h"
@@ -11,23 +11,24 @@
 
 typedef struct tt_comm tt_comm;
 
-/* What the environment must say before MPI_Init; a value the user has set stays. */
+/* Environment variables to set before MPI_Init; a value that the user has set is kept. */
 typedef struct tt_comm_env {
   const char *name, *value;
-  const char *why; /* what happens without it, for people */
+  const char *why; /* what happens without it, for messages */
 } tt_comm_env;
 extern const tt_comm_env tt_comm_env_defaults[]; /* ends with a NULL name */
 
 /* Start MPI (funneled) unless it runs already, with tt_comm_env_defaults; then, before any HDF5
- * call, MPI_ERRORS_ARE_FATAL on MPI_FILE_NULL. Tells the log its rank. Errors: UNAVAILABLE (N
- * singletons: SLURM_NTASKS > 1 but one rank; Open MPI under srun without PMIx, known before MPI
- * starts; the message names the fix). */
+ * call, MPI_ERRORS_ARE_FATAL on MPI_FILE_NULL. Sets the rank of the log. Errors: UNAVAILABLE
+ * (singletons: SLURM_NTASKS > 1 but one rank; Open MPI under srun without PMIx, detected before MPI
+ * starts; the message says what to do). */
 tt_err tt_comm_begin(tt_comm **out);
 
-/* The same, but N singletons are no error: for programs that report it with everything else. */
+/* The same, but singletons are no error: for programs that report them together with other
+ * findings. */
 tt_err tt_comm_begin_singletons(tt_comm **out);
 
-/* N singletons? Errors: UNAVAILABLE. */
+/* Check for singletons: each task of the job is an MPI world of one rank. Errors: UNAVAILABLE. */
 tt_err tt_comm_check_launch_local(const tt_comm *c);
 
 /* End MPI if tt_comm_begin started it. Accepts NULL. */
@@ -40,23 +41,25 @@ int tt_comm_is_root(const tt_comm *c);
 int tt_comm_node_rank(const tt_comm *c);
 int tt_comm_node_ranks(const tt_comm *c);
 
-/* The vote. Every rank passes its own result; every rank gets the same one back: the most severe,
- * with the text of the rank that had it. Put it after local work, before the next collective.
+/* The vote. Every rank passes its own result; every rank gets the most severe result, with the text
+ * of the rank that passed it. Call it after local work, before the next collective.
  * TUTTI_FAULT=rank:n in the environment makes the n-th vote of that rank fail (for tests). */
 tt_err tt_agree(tt_comm *c, tt_err mine);
 
-/* Votes taken so far: the same on all ranks. */
+/* Number of votes so far: the same on all ranks. */
 int64_t tt_comm_votes(const tt_comm *c);
 
-/* In place, same count on all ranks. Sums of integers and maxima do not depend on the rank count;
- * there is no sum of floating point numbers here, on purpose: gather and add in a fixed order. */
+/* In place, same count on all ranks. Sums of integers and maxima do not depend on the number of
+ * ranks. There is no sum of floating point numbers, because it would: gather and add in a fixed
+ * order. */
 void tt_allreduce_sum_i64(tt_comm *c, int64_t *v, int64_t count);
 void tt_allreduce_max_i64(tt_comm *c, int64_t *v, int64_t count);
 void tt_allreduce_max_f64(tt_comm *c, double *v, int64_t count);
 void tt_bcast(tt_comm *c, void *bytes, int64_t count); /* from rank 0 */
 void tt_barrier(tt_comm *c);
 
-/* Every rank has `mine` bytes; all get them concatenated in rank order. counts[R] may be NULL.
+/* Every rank passes mine[mine_bytes]; all ranks get the bytes concatenated in rank order, and the
+ * bytes of each rank in counts[R], which may be NULL.
  *   all   room for the sum of all contributions; may be larger than 2 GiB
  * `mine_bytes` may be 0. `all` must not overlap `mine`. */
 void tt_allgatherv(tt_comm *c, const void *mine, int64_t mine_bytes, void *all, int64_t *counts);
@@ -64,13 +67,14 @@ void tt_allgatherv(tt_comm *c, const void *mine, int64_t mine_bytes, void *all, 
 /* The same to rank 0 only; `all` is NULL elsewhere. */
 void tt_gatherv(tt_comm *c, const void *mine, int64_t mine_bytes, void *all, int64_t *counts);
 
-/* Broken world: print rank, host and text, end all ranks with exit code 70. Does not return. */
+/* For errors after which the ranks cannot communicate: print rank, host and text, end all ranks
+ * with exit code 70. Does not return. */
 _Noreturn void tt_panic(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Library and version texts for provenance. Local, needs no MPI_Init. */
 void tt_comm_versions_local(char *text, int64_t room);
 
-#ifdef TT_COMM_MPI /* defined by the files of mpi/ and io/ alone */
+#ifdef TT_COMM_MPI /* defined only by files of mpi/ and io/ */
 #include <mpi.h>
 MPI_Comm tt_comm_mpi(const tt_comm *c);
 #endif

@@ -1,5 +1,5 @@
 /* campaign_files.h — the files of a campaign: campaign.h5 (its history), and queries.h5 of a round.
- * Floor 3. Written whole or not at all (io/hdf5/h5.h). */
+ * Each file is complete or does not exist (io/hdf5/h5.h). */
 #ifndef TT_CAMPAIGN_FILES_H
 #define TT_CAMPAIGN_FILES_H
 #include "core/config/config.h"
@@ -8,25 +8,25 @@
 #include "io/hdf5/h5.h"
 #include "io/hdf5/provenance.h"
 
-/* Names that a history does not hold. Borrowed. */
+/* Names that a history does not contain. Borrowed. */
 typedef struct tt_history_names {
   const tt_columns *input, *target;
   const char *const *column; /* [C] labels of the predicted columns */
 } tt_history_names;
 
-/* Collective. Write campaign.h5 (schema tutti-campaign-1.0, docs/files.md; opens in xarray): the
- * commit of a round. Errors: CANTCREAT, IO, MEM, what the hook says. */
+/* Collective. Write campaign.h5 (schema tutti-campaign-1.0, docs/files.md; opens in xarray): this
+ * commits a round. Errors: CANTCREAT, IO, MEM, the error of the hook. */
 tt_err tt_history_write(tt_comm *c, const char *file, const tt_history *h,
                         const tt_history_names *names, const tt_provenance *from,
                         const tt_h5_commit_hook *hook);
-/* Local. Bit by bit what was written; a checksum of all values is checked. Owner: the caller.
- * Errors: NOINPUT (there is none), DATA (not a history, damaged), IO, MEM. */
+/* Local. The values are bit-identical to those written; the checksum of all values is verified.
+ * Owner: the caller. Errors: NOINPUT (no file), DATA (not a history, damaged), IO, MEM. */
 tt_err tt_history_read_local(const char *file, tt_history **out);
-/* Collective: rank 0 reads for all; a file that was renamed a moment ago may still be the one
- * before it on other nodes. */
+/* Collective: rank 0 reads and broadcasts, because other nodes may still see the previous file for
+ * a moment after the rename. */
 tt_err tt_history_read(tt_comm *c, const char *file, tt_history **out);
 
-/* The names in such a file. Local; owner: the caller. Errors: as above. */
+/* The names in campaign.h5. Local; owner: the caller. Errors: as tt_history_read_local. */
 typedef struct tt_history_metadata {
   tt_columns input, target;
   int64_t columns;
@@ -36,7 +36,7 @@ typedef struct tt_history_metadata {
 tt_err tt_history_read_metadata_local(const char *file, tt_history_metadata *out);
 void tt_history_metadata_free(tt_history_metadata *t);
 
-/* The first data of a campaign, as they stand in data.file. */
+/* The initial data of a campaign, not normalised. */
 typedef struct tt_initial_data {
   int64_t rows, inputs, targets;
   double *x, *y; /* [rows][D], [rows][T] in the user's units */
@@ -45,8 +45,8 @@ typedef struct tt_initial_data {
   uint64_t hash; /* XXH3 of the values and the split */
 } tt_initial_data;
 
-/* Collective. The first data of a campaign, on all ranks, split as data.split says.
- * Owner: the caller. Errors: as tt_data_read. */
+/* Collective. Read the initial data of a campaign from data.file, on all ranks, split by
+ * data.split. Owner: the caller. Errors: as tt_data_read. */
 tt_err tt_initial_data_read(tt_comm *c, const tt_config *cfg, tt_initial_data **out);
 void tt_initial_data_destroy(tt_initial_data **d);
 
@@ -56,30 +56,31 @@ void tt_initial_data_destroy(tt_initial_data **d);
 tt_err tt_round_data_create(tt_comm *c, const tt_config *cfg, const tt_initial_data *base,
                             const tt_history *h, tt_dataset **out);
 
-/* The candidates a round asks for, with their inputs; and what came back. */
+/* The queries of a round with their inputs. */
 typedef struct tt_queries {
   int64_t count, inputs;
-  int64_t *row;   /* [count] in the order chosen */
-  double *score;  /* [count] NaN with random */
+  int64_t *row;   /* [count] candidates in the order of selection */
+  double *score;  /* [count] NaN if random */
   int8_t *random; /* [count] */
   double *x;      /* [count][D] in the user's units */
 } tt_queries;
 tt_err tt_queries_create(int64_t count, int64_t inputs, tt_queries **out);
 void tt_queries_destroy(tt_queries **p);
 
+/* The labels of the queries of a round. */
 typedef struct tt_query_labels {
   int64_t count, targets;
-  int8_t *label_status; /* [count] tt_label_status, as the picks */
+  int8_t *label_status; /* [count] tt_label_status of each query */
   double *y;            /* [count][T]; NaN = unlabelled */
 } tt_query_labels;
 tt_err tt_query_labels_create(int64_t count, int64_t targets,
                               tt_query_labels **out); /* all failed, NaN */
 void tt_query_labels_destroy(tt_query_labels **a);
 
-/* Collective; the same on all ranks. Errors: CANTCREAT, IO, MEM. */
+/* Collective; the arguments are the same on all ranks. Errors: CANTCREAT, IO, MEM. */
 tt_err tt_queries_write(tt_comm *c, const char *file, const tt_queries *p, const tt_columns *input);
 /* Local. Errors: NOINPUT, DATA, MEM. */
 tt_err tt_queries_read_local(const char *file, tt_queries **out);
-/* Collective: rank 0 reads for all. */
+/* Collective: rank 0 reads and broadcasts. */
 tt_err tt_queries_read(tt_comm *c, const char *file, tt_queries **out);
 #endif

@@ -1,4 +1,4 @@
-/* history_read.c — campaign.h5 back into memory; see campaign_files.h. */
+/* history_read.c — reads campaign.h5; see campaign_files.h. */
 #include "io/campaign/campaign_files.h"
 #include "io/campaign/history_variables.h"
 
@@ -20,7 +20,7 @@ static tt_err read_hash(tt_h5_reader *r, const char *name, uint64_t *hash)
   int bad = strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16;
   *hash = strtoull(text, NULL, 16);
   tt_free(text);
-  return bad ? damage_error(r, "a checksum is no number") : TT_OK;
+  return bad ? damage_error(r, "a checksum is not a hexadecimal number") : TT_OK;
 }
 
 static tt_err read_ended(tt_h5_reader *r, int *ended)
@@ -32,7 +32,7 @@ static tt_err read_ended(tt_h5_reader *r, int *ended)
   int known = !*text || tt_stop_rule_name[rule];
   *ended = *text ? rule : -1;
   tt_free(text);
-  return known ? TT_OK : damage_error(r, "attribute 'ended' names no rule");
+  return known ? TT_OK : damage_error(r, "attribute 'stop_rule' is not a known rule");
 }
 
 /* Sizes of a matrix, either of which may be 0. */
@@ -40,7 +40,7 @@ static tt_err read_shape(tt_h5_reader *r, const char *path, int64_t *rows, int64
 {
   tt_h5_info info;
   TT_TRY(tt_h5_dataset_info_local(r, path, &info));
-  if (info.ndims != 2) return damage_error(r, "a table has another number of axes");
+  if (info.ndims != 2) return damage_error(r, "a dataset has the wrong number of axes");
   *rows = info.dims[0];
   *columns = info.dims[1];
   return tt_schema_check_shape_local(r, path, 2, info.dims);
@@ -60,7 +60,7 @@ static tt_err read_variable(tt_h5_reader *r, const tt_history_variable *item, tt
   return e;
 }
 
-/* Rounds and picks of these sizes, without values yet. */
+/* Allocate rounds and queries of these sizes, without values. */
 static tt_err allocate_rounds(tt_history *h, int64_t rounds, int64_t columns, int64_t queries)
 {
   tt_query *query = NULL;
@@ -93,7 +93,7 @@ static tt_err read_all(tt_h5_reader *r, tt_history **out)
   TT_TRY(read_hash(r, "identity", &(*out)->identity));
   TT_TRY(read_hash(r, "checksum", &wanted));
   TT_TRY(tt_history_hash(*out, &hash));
-  return hash == wanted ? TT_OK : damage_error(r, "the values are not those of the checksum");
+  return hash == wanted ? TT_OK : damage_error(r, "the values do not match the checksum");
 }
 
 tt_err tt_history_read_local(const char *file, tt_history **out)
@@ -107,12 +107,11 @@ tt_err tt_history_read_local(const char *file, tt_history **out)
   return e;
 }
 
-/* ---- All ranks ---------------------------------------------------------------------------------
- */
+/* All ranks */
 
 enum { SIZES = 7 };
 
-/* What an item is copied into. */
+/* On all ranks but 0 the history, and a buffer for its largest array. */
 static tt_err prepare_local(const int64_t size[SIZES], int root, tt_history **h, char **array)
 {
   int64_t most = 0;
@@ -169,8 +168,7 @@ tt_err tt_history_read(tt_comm *c, const char *file, tt_history **out)
   return e;
 }
 
-/* ---- Names -------------------------------------------------------------------------------------
- */
+/* Names */
 
 static tt_err read_columns(tt_h5_reader *r, const char *name, const char *units, tt_columns *out)
 {

@@ -7,7 +7,8 @@
 #include <string.h>
 #include <xxhash.h>
 
-/* One line each: variable, type, second axis or NULL, meaning, labels of that axis, home, field. */
+/* One line each: variable, type, second axis or NULL, meaning, labels of that axis, location,
+ * field. */
 #define OF_ROUND(name, type, axis, meaning, labels, location, field)                               \
   {{name, TT_H5_##type, {"round", axis}, NULL, meaning, labels},                                   \
    TT_LOCATION_##location,                                                                         \
@@ -34,15 +35,15 @@ const tt_history_variable tt_history_variables[] = {
   TT_ROUND_NUMBERS(NUMBER)
   OF_ROUND("seconds", F64, "stage", "wall time of a stage", "stage_name", ROUND, seconds)
   OF_ROUND("model_hash", U64, NULL, "XXH3 of the weights of model.h5", NULL, ROUND, model)
-  COLUMNS(rmse, "error on the test rows, root mean square, in the user's units")
+  COLUMNS(rmse, "root mean square error on the test rows, in the user's units")
   COLUMNS(nll, "negative log likelihood of the test rows")
   COLUMNS(spread, "epistemic standard deviation, mean over the candidates, in the user's units")
   OF_QUERY("query_row", I64, row, "number of the candidate", 0, NULL)
-  OF_QUERY("query_round", I32, round, "round that asked for it", 0, NULL)
-  OF_QUERY("query_score", F64, score, "when it was chosen, missing if at random", 0, NULL)
-  OF_QUERY("query_random", I8, random, "how it was chosen", 2, "by_score at_random")
-  OF_QUERY("query_label_status", I8, label_status, "what became of it", 2, "failed labelled")
-  OF_QUERY("query_split", I8, split, "what its label is for, -1 = not used", TT_SPLITS,
+  OF_QUERY("query_round", I32, round, "round that selected it", 0, NULL)
+  OF_QUERY("query_score", F64, score, "score at selection, missing if selected at random", 0, NULL)
+  OF_QUERY("query_random", I8, random, "how it was selected", 2, "by_score at_random")
+  OF_QUERY("query_label_status", I8, label_status, "result of labelling", 2, "failed labelled")
+  OF_QUERY("query_split", I8, split, "split of its label, -1 = not used", TT_SPLITS,
           "train validation test")
   OF_MATRIX("query_x", "feature", "inputs", "feature_name feature_units", X)
   OF_MATRIX("query_y", "target", "labels, missing where unlabelled", "target_name target_units", Y)
@@ -71,7 +72,7 @@ int tt_history_variable_dims(const tt_history *h, const tt_history_variable *ite
   return n;
 }
 
-/* Where the values of round or pick i are. */
+/* Address of the values of round or query i. */
 static void *value_address(const tt_history *h, const tt_history_variable *item, int64_t i)
 {
   char *at;

@@ -34,7 +34,7 @@ static void write_hash(tt_h5_file *f, const char *name, uint64_t hash)
   tt_h5_write_attr_text(f, "/", name, text);
 }
 
-/* array  room for the largest item */
+/* array  room for the largest array of the history */
 static void write_variables(tt_schema *s, const tt_history *h, void *array)
 {
   for (int i = 0; i < tt_history_variable_count; i++) {

@@ -1,4 +1,4 @@
-/* oracle_input.c — see oracle_files.h: what is given to an oracle, and what was taken from it. */
+/* oracle_input.c — see oracle_files.h: writing inputs and accepted labels. */
 #include "io/campaign/oracle_files.h"
 
 #include "core/base/mem.h"
@@ -11,8 +11,7 @@
 
 #define TT_SCHEMA_ORACLE_INPUT "tutti-oracle-input-1.0"
 
-/* ---- HDF5 --------------------------------------------------------------------------------------
- */
+/* HDF5 */
 
 static int64_t max_column_text(const tt_columns *c)
 {
@@ -29,13 +28,14 @@ static const tt_variable labels = {"y",
                                    TT_H5_F64,
                                    {"id", "target"},
                                    NULL,
-                                   "labels, missing where there is none",
+                                   "labels, missing where unlabelled",
                                    "target_name target_units"};
 
-/* HDF5 cannot recover from a disk that is full in the middle of a small file's own records. */
+/* Reserve space for the metadata too: HDF5 cannot recover when the disk is full while it writes
+ * them. */
 enum { METADATA_BYTES = 32768 };
 
-/* One variable over candidates and named columns. Errors stick to the file. */
+/* Write one variable over candidates and named columns. The file keeps its first error. */
 static tt_err create_oracle_file(tt_schema *s, const char *file, int64_t count, const int64_t *id,
                                  const tt_variable *v, const tt_columns *c, const double *value)
 {
@@ -64,10 +64,9 @@ tt_err tt_accepted_labels_write_local(const char *file, int64_t count, const int
   return tt_h5_commit(&s.file, NULL);
 }
 
-/* ---- CSV ---------------------------------------------------------------------------------------
- */
+/* CSV */
 
-/* A name as a cell: in quotes where it must be. *to may be NULL: count only. */
+/* Write a name as a cell, quoted if necessary; returns its bytes. `to` NULL: only count. */
 static int64_t write_cell(const char *name, char *to)
 {
   int quoted = name[strcspn(name, ",\";\t\r\n# ")] != '\0';
@@ -86,7 +85,7 @@ static int64_t write_cell(const char *name, char *to)
   return n + quoted;
 }
 
-enum { NUMBER_ROOM = 26 }; /* of "%.17g" or a 64-bit integer, and a separator */
+enum { NUMBER_ROOM = 26 }; /* bytes of "%.17g" or a 64-bit integer, and a separator */
 
 static int64_t text_bytes(int64_t count, const tt_columns *input)
 {

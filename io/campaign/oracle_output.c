@@ -1,10 +1,10 @@
-/* oracle_output.c — see oracle_files.h: reading, and what is asked of an output. */
+/* oracle_output.c — see oracle_files.h: reading and checking of inputs and outputs. */
 #include "io/campaign/oracle_files.h"
 
 #include "core/base/csv.h"
 #include "core/base/mem.h"
-#include "io/data/raw_data.h"
 #include "io/data/guarded_check.h"
+#include "io/data/raw_data.h"
 #include "io/hdf5/files.h"
 
 #include <errno.h>
@@ -34,10 +34,9 @@ void tt_oracle_output_destroy(tt_oracle_output **l)
   tt_free(*l);
 }
 
-/* ---- numbers -----------------------------------------------------------------------------------
- */
+/* Numbers */
 
-/* A whole number, also as 12.0, which is what tools make of a column with gaps. */
+/* Accept a whole number also as 12.0, because some tools write so a column with gaps. */
 static int to_integer(double v, int64_t *out)
 {
   if (!(fabs(v) <= 9007199254740992.0) || v != floor(v)) return 0;
@@ -57,7 +56,7 @@ static tt_err cell_id(const char *file, const tt_csv *t, int64_t row, int64_t co
                  cell);
 }
 
-/* An empty cell is no value. */
+/* An empty cell is NaN. */
 static tt_err cell_number(const char *file, const tt_csv *t, int64_t row, int64_t column,
                           double *out)
 {
@@ -76,7 +75,7 @@ static int64_t find_column(const tt_csv *t, const char *name)
   return -1;
 }
 
-/* A table whose last line ends. */
+/* A CSV file must end in a newline, or it is incomplete. */
 static tt_err read_complete_csv(const char *file, tt_csv **out)
 {
   char last = 0;
@@ -85,13 +84,12 @@ static tt_err read_complete_csv(const char *file, tt_csv **out)
     if (lseek(fd, -1, SEEK_END) >= 0 && read(fd, &last, 1) < 0) last = 0;
     close(fd);
     if (last != '\n')
-      return TT_FAIL(DATA, "%s: its last line does not end: it is not complete", file);
+      return TT_FAIL(DATA, "%s: the last line has no newline: the file is incomplete", file);
   }
   return tt_csv_read(file, out);
 }
 
-/* ---- inputs ------------------------------------------------------------------------------------
- */
+/* Inputs */
 
 static tt_err allocate_input(int64_t count, int64_t width, tt_oracle_input *a)
 {
@@ -104,7 +102,8 @@ static tt_err allocate_input(int64_t count, int64_t width, tt_oracle_input *a)
 static tt_err input_from_table(const char *file, const tt_csv *t, tt_oracle_input *a)
 {
   if (t->columns < 2 || strcmp(t->name[0], "id"))
-    return TT_FAIL(DATA, "%s: its first column is not 'id'; tutti has not written this", file);
+    return TT_FAIL(DATA, "%s: the first column is not 'id'; the file was not written by tutti",
+                   file);
   TT_TRY(allocate_input(t->rows, t->columns - 1, a));
   for (int64_t i = 0; i < a->count; i++) {
     TT_TRY(cell_id(file, t, i, 0, &a->id[i]));
@@ -129,8 +128,8 @@ static tt_err input_from_reader(tt_h5_reader *r, tt_oracle_input *a)
   TT_TRY(tt_h5_matrix_open_local(r, "numbers", "id", &id));
   TT_TRY(tt_h5_matrix_open_local(r, "inputs", "x", &x));
   if (id.columns != 1 || id.rows != x.rows)
-    return TT_FAIL(DATA, "%s: %" PRId64 " numbers for %" PRId64 " rows", tt_h5_file_name(r),
-                   id.rows * id.columns, x.rows);
+    return TT_FAIL(DATA, "%s: 'id' has %" PRId64 " values, but 'x' has %" PRId64 " rows",
+                   tt_h5_file_name(r), id.rows * id.columns, x.rows);
   TT_TRY(allocate_input(x.rows, x.columns, a));
   TT_TRY(tt_h5_read_rows_local(r, "id", TT_H5_I64, 0, a->count, a->id));
   return tt_h5_read_rows_local(r, "x", TT_H5_F64, 0, a->count, a->x);
@@ -161,7 +160,7 @@ static tt_err parse_header(const char *file, const char *line, tt_columns *targe
   TT_TRY(tt_csv_parse_list(file, line, &t));
   tt_err e = TT_OK;
   if (t->columns < 2 || strcmp(t->name[0], "id") != 0)
-    e = TT_FAIL(DATA, "%s: does not begin with 'id' and the names of targets", file);
+    e = TT_FAIL(DATA, "%s: the first line is not 'id' and the names of the targets", file);
   if (!e) e = tt_columns_create(t->columns - 1, target);
   for (int64_t k = 0; !e && k < target->count; k++)
     e = tt_text_set(&target->name[k], t->name[k + 1]);
@@ -182,8 +181,7 @@ tt_err tt_output_header_read_local(const char *file, tt_columns *target)
   return e;
 }
 
-/* ---- outputs -----------------------------------------------------------------------------------
- */
+/* Outputs */
 
 static tt_err allocate_output(tt_oracle_output *l, int64_t count, int64_t targets, int numbered)
 {
@@ -193,7 +191,7 @@ static tt_err allocate_output(tt_oracle_output *l, int64_t count, int64_t target
   return TT_ALLOC(l->y, count * targets);
 }
 
-/* The columns of the targets: by their names; or y0, y1, ...; or the only one there is, named y. */
+/* Find the columns of the targets: by their names; or y0, y1, ...; or y if there is only one. */
 static tt_err find_columns(const char *file, const tt_csv *t, const tt_columns *target,
                            int64_t *column)
 {
@@ -211,8 +209,8 @@ static tt_err find_columns(const char *file, const tt_csv *t, const tt_columns *
   }
   if (named == target->count || made == target->count) return TT_OK;
   return TT_FAIL(DATA,
-                 "%s: its columns are not those of the %" PRId64
-                 " target(s): '%s' ... by name, or y0 to y%" PRId64,
+                 "%s: the columns do not match the targets (%" PRId64
+                 "): expected '%s', ... by name, or y0 to y%" PRId64,
                  file, target->count, target->name[0], target->count - 1);
 }
 
@@ -241,7 +239,7 @@ static tt_err output_from_csv(tt_oracle_output *l, const tt_columns *target)
   return e;
 }
 
-/* Numbers of rows, as integers or as the floats that some tools make of them. */
+/* Read ids as integers, or as floats, which some tools write. */
 static tt_err read_ids(tt_h5_reader *r, tt_oracle_output *l)
 {
   tt_h5_info info;
@@ -266,11 +264,11 @@ static tt_err output_from_reader(tt_h5_reader *r, tt_oracle_output *l, int64_t t
   if (numbered) TT_TRY(tt_h5_matrix_open_local(r, "numbers", "id", &id));
   if (y.columns != targets)
     return TT_FAIL(DATA,
-                   "%s: 'y' has %" PRId64 " rows of %" PRId64 " value(s), but there are %" PRId64
-                   " target(s)",
+                   "%s: 'y' has shape %" PRId64 " x %" PRId64 ", expected %" PRId64
+                   " columns, one per target",
                    l->file, y.rows, y.columns, targets);
   if (numbered && (id.columns != 1 || id.rows != y.rows))
-    return TT_FAIL(DATA, "%s: %" PRId64 " numbers in 'id' for %" PRId64 " rows of 'y'", l->file,
+    return TT_FAIL(DATA, "%s: 'id' has %" PRId64 " values, but 'y' has %" PRId64 " rows", l->file,
                    id.rows * id.columns, y.rows);
   TT_TRY(allocate_output(l, y.rows, targets, numbered));
   if (!l->count) return TT_OK;
@@ -302,7 +300,7 @@ static int by_id(const void *a, const void *b)
   return x->id != y->id ? (x->id > y->id) - (x->id < y->id) : (x->row > y->row) - (x->row < y->row);
 }
 
-/* row[count] in the order of the numbers. */
+/* out[count] in ascending order of the ids. */
 static tt_err sort_ids(const int64_t *id, int64_t count, numbered_row **out)
 {
   TT_TRY(TT_ALLOC(*out, count));
@@ -319,8 +317,8 @@ static tt_err check_ids(const tt_oracle_output *l)
   TT_TRY(sort_ids(l->id, l->count, &row));
   for (int64_t i = 1; !e && i < l->count; i++)
     if (row[i].id == row[i - 1].id)
-      e = TT_FAIL(DATA, "%s: id %" PRId64 " is there twice: rows %" PRId64 " and %" PRId64, l->file,
-                  row[i].id, row[i - 1].row, row[i].row);
+      e = TT_FAIL(DATA, "%s: id %" PRId64 " occurs twice: in rows %" PRId64 " and %" PRId64,
+                  l->file, row[i].id, row[i - 1].row, row[i].row);
   tt_free(row);
   return e;
 }
@@ -330,7 +328,8 @@ static tt_err read_output(tt_oracle_output *l, const char *file, const tt_column
 {
   static const char *const dataset[] = {"y", "?id"};
   TT_TRY(tt_text_set(&l->file, file));
-  if (access(file, R_OK)) return TT_FAIL(NOINPUT, "%s: there is no output", file);
+  if (access(file, R_OK))
+    return TT_FAIL(NOINPUT, "%s: the output file does not exist or cannot be read", file);
   if (tt_is_csv(file)) {
     TT_TRY(output_from_csv(l, target));
   } else {
@@ -363,8 +362,7 @@ tt_err tt_accepted_labels_read_local(const char *file, const tt_columns *target,
   return e;
 }
 
-/* ---- outputs against what was asked ------------------------------------------------------------
- */
+/* Outputs aligned with the request */
 
 static void copy_row(const tt_oracle_output *l, int64_t from, double *y)
 {
@@ -373,23 +371,23 @@ static void copy_row(const tt_oracle_output *l, int64_t from, double *y)
   for (int64_t k = 0; k < l->targets; k++) y[k] = good ? l->y[from * l->targets + k] : NAN;
 }
 
-/* asked [count] by id. */
-static tt_err copy_rows_by_id(const tt_oracle_output *l, const numbered_row *asked, int64_t count,
-                              double *y)
+/* requested [count] in ascending order of the ids. */
+static tt_err copy_rows_by_id(const tt_oracle_output *l, const numbered_row *requested,
+                              int64_t count, double *y)
 {
   for (int64_t i = 0; i < l->count; i++) {
     int64_t low = 0, high = count;
     while (low < high) {
       int64_t middle = low + (high - low) / 2;
-      if (asked[middle].id < l->id[i])
+      if (requested[middle].id < l->id[i])
         low = middle + 1;
       else
         high = middle;
     }
-    if (low == count || asked[low].id != l->id[i])
+    if (low == count || requested[low].id != l->id[i])
       return TT_FAIL(DATA, "%s: row %" PRId64 " has id %" PRId64 ", which was not asked for",
                      l->file, i, l->id[i]);
-    copy_row(l, i, y + asked[low].row * l->targets);
+    copy_row(l, i, y + requested[low].row * l->targets);
   }
   return TT_OK;
 }
@@ -397,18 +395,17 @@ static tt_err copy_rows_by_id(const tt_oracle_output *l, const numbered_row *ask
 tt_err tt_oracle_output_align(const tt_oracle_output *l, int64_t count, const int64_t *id,
                               double *y, int64_t *given)
 {
-  numbered_row *asked = NULL;
+  numbered_row *requested = NULL;
   for (int64_t i = 0; i < count * l->targets; i++) y[i] = NAN;
-  *given = l->count; /* an id stands there once at most */
+  *given = l->count; /* each id occurs at most once */
   if (!l->id && l->count != count)
-    return TT_FAIL(DATA,
-                   "%s: %" PRId64 " rows, but %" PRId64
-                   " were asked for; where rows are missing there must be an 'id'",
-                   l->file, l->count, count);
+    return TT_FAIL(
+        DATA, "%s: %" PRId64 " rows, expected %" PRId64 "; a file with missing rows must have 'id'",
+        l->file, l->count, count);
   for (int64_t i = 0; !l->id && i < count; i++) copy_row(l, i, y + i * l->targets);
   if (!l->id) return TT_OK;
-  TT_TRY(sort_ids(id, count, &asked));
-  tt_err e = copy_rows_by_id(l, asked, count, y);
-  tt_free(asked);
+  TT_TRY(sort_ids(id, count, &requested));
+  tt_err e = copy_rows_by_id(l, requested, count, y);
+  tt_free(requested);
   return e;
 }

@@ -18,9 +18,6 @@ struct tt_pool_scores_reader {
   int64_t lists, first, rows;
 };
 
-/* ---- write -------------------------------------------------------------------------------------
- */
-
 tt_err tt_pool_scores_create(tt_comm *c, const char *file, int64_t lists, int64_t first,
                              int64_t rows, tt_pool_scores_writer **out)
 {
@@ -32,9 +29,10 @@ tt_err tt_pool_scores_create(tt_comm *c, const char *file, int64_t lists, int64_
   if (!e) e = tt_h5_create_dataset(f->file, dataset, TT_H5_F32, 2, dims);
   if (!e) e = tt_h5_write_attr(f->file, dataset, attribute, TT_H5_I64, 1, &first);
   if (!e)
-    e = tt_h5_write_attr_text(f->file, dataset, "long_name",
-                              "how much the label of a candidate is wanted; NaN = taken or "
-                              "excluded; candidates are first, first + 1, ...");
+    e = tt_h5_write_attr_text(
+        f->file, dataset, "long_name",
+        "score of a candidate, the higher the more useful its label; NaN = queried or "
+        "excluded; candidates are first, first + 1, ...");
   if (e) {
     tt_pool_scores_discard(&f);
     return e;
@@ -66,9 +64,6 @@ void tt_pool_scores_discard(tt_pool_scores_writer **f)
   tt_h5_discard(&(*f)->file);
   tt_free(*f);
 }
-
-/* ---- read --------------------------------------------------------------------------------------
- */
 
 static tt_err read_header_local(tt_pool_scores_reader *r)
 {

@@ -1,7 +1,8 @@
-/* pool_scores.h — pool_scores.h5: what a round's model says of every candidate. Floor 3.
+/* pool_scores.h — pool_scores.h5: the scores of all candidates in a round.
  *
- * Dataset score [L][rows] float32, NaN = taken or excluded; L = 1, or one list for each ensemble
- * (score.ensemble_reduction: quota). Rows are candidates first, first + 1, ... (attribute first).
+ * Dataset score [L][rows] float32, NaN = queried or excluded; L = 1, or one list for each ensemble
+ * (score.ensemble_reduction: quota). The rows are the candidates first, first + 1, ...; `first` is
+ * an attribute.
  */
 #ifndef TT_POOL_SCORES_H
 #define TT_POOL_SCORES_H
@@ -11,7 +12,7 @@
 
 typedef struct tt_pool_scores_writer tt_pool_scores_writer;
 
-/* Collective: create, write, close (verified, then renamed), destroy without close leaves nothing.
+/* Collective: create, write, commit (verify, then rename); discard removes the temporary file.
  * write: this rank's candidates [first, first + count), count may be 0; score [L][count].
  * Errors: CANTCREAT, IO, MEM. */
 tt_err tt_pool_scores_create(tt_comm *c, const char *file, int64_t lists, int64_t first,
@@ -21,7 +22,7 @@ tt_err tt_pool_scores_write(tt_pool_scores_writer *f, int64_t first, int64_t cou
 tt_err tt_pool_scores_commit(tt_pool_scores_writer **f);
 void tt_pool_scores_discard(tt_pool_scores_writer **f);
 
-/* Local, serial, in pieces. Errors: NOINPUT, DATA, IO, MEM. */
+/* Local; serial driver; reads in pieces. Errors: NOINPUT, DATA, IO, MEM. */
 typedef struct tt_pool_scores_reader tt_pool_scores_reader;
 tt_err tt_pool_scores_open_local(const char *file, tt_pool_scores_reader **out);
 int64_t tt_pool_scores_lists(const tt_pool_scores_reader *r);

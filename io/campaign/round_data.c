@@ -1,4 +1,5 @@
-/* round_data.c — the first data of a campaign, and those of its rounds; see campaign_files.h. */
+/* round_data.c — the initial data of a campaign, and the data of its rounds; see campaign_files.h.
+ */
 #include "io/campaign/campaign_files.h"
 #include "io/data/raw_data.h"
 
@@ -55,8 +56,7 @@ void tt_initial_data_destroy(tt_initial_data **d)
   tt_free(*d);
 }
 
-/* ---- The data of a round -----------------------------------------------------------------------
- */
+/* The data of a round */
 
 typedef struct rows {
   int64_t count;
@@ -78,8 +78,8 @@ static tt_err concatenate_local(const tt_initial_data *b, const tt_history *h, r
   int64_t d = b->inputs, t = b->targets, most = b->rows + h->queries;
   if (h->queries && (h->inputs != d || h->targets != t))
     return TT_FAIL(INTERNAL,
-                   "picks of %" PRId64 " inputs and %" PRId64 " targets for data of %" PRId64
-                   " and %" PRId64,
+                   "queries have %" PRId64 " inputs and %" PRId64
+                   " targets, but the data have %" PRId64 " and %" PRId64,
                    h->inputs, h->targets, d, t);
   TT_TRY(TT_ALLOC(r->x, most * d));
   TT_TRY(TT_ALLOC(r->y, most * t));

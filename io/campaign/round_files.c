@@ -1,4 +1,5 @@
-/* round_files.c — queries.h5 of a round, and its labels in memory; see campaign_files.h. */
+/* round_files.c — queries.h5 of a round, and the labels of a round in memory; see campaign_files.h.
+ */
 #include "io/campaign/campaign_files.h"
 #include "io/hdf5/schema.h"
 
@@ -54,14 +55,13 @@ void tt_query_labels_destroy(tt_query_labels **a)
   tt_free(*a);
 }
 
-/* ---- Writing -----------------------------------------------------------------------------------
- */
+/* Writing */
 
 static const tt_variable v_row = {"row", TT_H5_I64, {"query"}, NULL, "number of the candidate",
                                   NULL};
 static const tt_variable v_score = {
-    "score", TT_H5_F64, {"query"}, NULL, "when it was chosen, missing if at random", NULL};
-static const tt_variable v_random = {"random", TT_H5_I8, {"query"}, NULL, "how it was chosen",
+    "score", TT_H5_F64, {"query"}, NULL, "score at selection, missing if selected at random", NULL};
+static const tt_variable v_random = {"random", TT_H5_I8, {"query"}, NULL, "how it was selected",
                                      NULL};
 static const tt_variable v_x = {"x",  TT_H5_F64, {"query", "feature"},
                                 NULL, "inputs",  "feature_name feature_units"};
@@ -82,10 +82,9 @@ tt_err tt_queries_write(tt_comm *c, const char *file, const tt_queries *p, const
   return tt_h5_commit(&s.file, NULL);
 }
 
-/* ---- Reading -----------------------------------------------------------------------------------
- */
+/* Reading */
 
-/* How many picks, which may be none, and inputs. */
+/* Number of queries, which may be 0, and of inputs. */
 static tt_err read_sizes(tt_h5_reader *r, int64_t *count, int64_t *inputs)
 {
   tt_h5_info info;
@@ -106,8 +105,8 @@ static tt_err read_vector(tt_h5_reader *r, const char *name, tt_h5_type type, in
 
 static tt_err invalid_entry_error(tt_h5_reader *r, const char *name, int64_t i)
 {
-  return TT_FAIL(DATA, "%s: '%s', entry %" PRId64 " cannot be" TT_DAMAGED, tt_h5_file_name(r), name,
-                 i);
+  return TT_FAIL(DATA, "%s: '%s', entry %" PRId64 " has an impossible value" TT_DAMAGED,
+                 tt_h5_file_name(r), name, i);
 }
 
 static tt_err read_queries(tt_h5_reader *r, tt_queries **out)
@@ -139,8 +138,7 @@ tt_err tt_queries_read_local(const char *file, tt_queries **out)
   return e;
 }
 
-/* ---- All ranks ---------------------------------------------------------------------------------
- */
+/* All ranks */
 
 tt_err tt_queries_read(tt_comm *c, const char *file, tt_queries **out)
 {

@@ -1,9 +1,10 @@
-/* checkpoint.h — checkpoints: one new file per generation, verified before it counts. Floor 3.
+/* checkpoint.h — checkpoints: one new file per generation, verified before the rename.
  *
- * ckpt-gNNNNNN.h5 in the run directory. A generation is written under a unique temporary name,
- * closed, read back and compared by every rank, voted, synced, and only then renamed; after that
- * all but the newest `keep` are removed. Killed at any instant, the directory holds the last whole
- * generation. Members carry checksums; the layout holds no rank. */
+ * The file is ckpt-gNNNNNN.h5 in the run directory. A generation is written under a unique
+ * temporary name, closed, read back and compared by every rank, synced, and only then renamed, with
+ * a vote after each step; then all but the newest `keep` generations are removed. If the program is
+ * killed at any time, the directory contains the last complete generation. Each member has a
+ * checksum; the layout does not depend on the number of ranks. */
 #ifndef TT_CHECKPOINT_H
 #define TT_CHECKPOINT_H
 #include "core/model/state.h"
@@ -15,52 +16,53 @@ typedef struct tt_ckpt_shard {
   tt_state *mine;  /* this rank's slice */
 } tt_ckpt_shard;
 
-/* What ties a checkpoint to its run. */
+/* Identity of a run; a checkpoint of another run is refused. */
 typedef struct tt_run_id {
   uint64_t result_hash; /* tt_config_result_hash */
   uint64_t data;        /* tt_dataset.hash */
   char arithmetic[256]; /* tt_engine_info.arithmetic of its cohorts, "a; b" */
-  char incarnation[96]; /* job.restart.host.random of this start of the program: the fence */
+  char incarnation[96]; /* job.restart.host.random of this start of the program */
 } tt_run_id;
 
-/* Collective. Take the directory: creates it if missing, writes the owner file with our
- * incarnation, removes what dead starts left half-written. A later incarnation takes it over; the
- * earlier then fails its next commit (the fence). Fills id->incarnation (rank 0 makes it).
- * Errors: CANTCREAT. */
+/* Collective. Make this start the owner of the directory: create it if missing, write the owner
+ * file with this incarnation, remove temporary files of earlier starts. A later start becomes the
+ * owner in the same way; the earlier start then fails at its next commit (the fence). Fills
+ * id->incarnation, which rank 0 creates. Errors: CANTCREAT. */
 tt_err tt_ckpt_claim(tt_comm *c, const char *directory, tt_run_id *id);
 
-/* Is the directory still ours? Local. Errors: STOPPED (another incarnation owns it now), IO. */
+/* Does `incarnation` still own the directory? Local. Errors: STOPPED (another incarnation owns the
+ * directory), IO. */
 tt_err tt_ckpt_check_owner_local(const char *directory, const char *incarnation);
 
 /* Collective. Write generation `generation` from every rank's slices and make it the newest.
  *   generation  from 1 on
  *   keep        generations to keep, >= 1
- *   part        [parts] one for each cohort of the job, in the same order on all ranks
+ *   shard       [shards] one for each cohort of the job, in the same order on all ranks
  * On error every rank gets the same tt_err and the previous generation is still the newest.
- * Errors: IO, MEM, STOPPED (another incarnation owns the directory now). */
+ * Errors: IO, MEM, STOPPED (another incarnation owns the directory). */
 tt_err tt_ckpt_write(tt_comm *c, const char *directory, const tt_run_id *id, int64_t generation,
                      int64_t keep, int64_t shards, const tt_ckpt_shard *shard);
 
 /* Collective. Load the newest generation that every rank can read and verify into the states of
- * `part` [parts] (made by tt_state_create for this rank's slices).
- *   generation  0 if there is no checkpoint at all
+ * `shard` [shards] (created by tt_state_create for this rank's slices).
+ *   generation  0 if there is no checkpoint
  *   any_device  accept another `arithmetic`
- * Rejected generations are named in the log. Errors: DATA (checkpoints are there, none is good; or
- * they belong to another configuration, data set or arithmetic: the message says which and what to
- * do), MEM. */
+ * The log names each rejected generation. Errors: DATA (no checkpoint can be used, or they belong
+ * to another configuration, data set or arithmetic: the message says which and what to do), MEM. */
 tt_err tt_ckpt_read(tt_comm *c, const char *directory, const tt_run_id *id, int any_device,
                     int64_t shards, const tt_ckpt_shard *shard, int64_t *generation);
 
-/* ---- The last generation of a run that has ended, whichever run it was: for members that go on
- * from it (src/train/warm_start.h). Local. ---- */
+/* The last generation of any finished run, from which members continue training
+ * (src/train/warm_start.h). Local. */
 typedef struct tt_ckpt_last tt_ckpt_last;
 
-/* Errors: NOINPUT (there is none), DATA (damaged; an older one would be another moment), IO, MEM.
+/* Errors: NOINPUT (no checkpoint), DATA (damaged; an older generation is not used instead, because
+ * its members have fewer epochs), IO, MEM.
  */
 tt_err tt_ckpt_last_open_local(const char *directory, tt_ckpt_last **out);
 void tt_ckpt_last_close_local(tt_ckpt_last **l); /* accepts NULL */
 
-/* Where the members of `cohort` stand, which are `members`: epoch, status, hash [members].
+/* Progress of the `members` members of `cohort`: epoch, status, hash [members].
  * Errors: DATA (damaged, another number of members), MEM. */
 tt_err tt_ckpt_last_progress_local(tt_ckpt_last *l, int64_t cohort, int64_t members, int32_t *epoch,
                                    int8_t *status, uint64_t *hash);
@@ -69,7 +71,7 @@ tt_err tt_ckpt_last_progress_local(tt_ckpt_last *l, int64_t cohort, int64_t memb
  * Errors: DATA (damaged), MEM. */
 tt_err tt_ckpt_last_read_local(tt_ckpt_last *l, int64_t cohort, tt_slice which, tt_state **out);
 
-/* Collective. Remove all checkpoints, temporary files and the owner file (a run that starts anew,
- * or after the results are safe). Errors: IO. */
+/* Collective. Remove all checkpoints, temporary files and the owner file: before a run that starts
+ * from the beginning, or after the results are complete. Errors: IO. */
 tt_err tt_ckpt_remove_all(tt_comm *c, const char *directory);
 #endif

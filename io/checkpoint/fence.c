@@ -1,4 +1,4 @@
-/* fence.c — see checkpoint.h: who owns a run directory, and what lies in it. */
+/* fence.c — see checkpoint.h: the owner and the files of a run directory. */
 #include "io/checkpoint/checkpoint_internal.h"
 
 #include "core/base/log.h"
@@ -18,8 +18,7 @@ static tt_err join_path(const char *directory, const char *name, char path[TT_PA
   return TT_OK;
 }
 
-/* ---- the owner ---------------------------------------------------------------------------------
- */
+/* The owner */
 
 static const char *getenv_or(const char *name, const char *otherwise)
 {
@@ -56,14 +55,14 @@ tt_err tt_ckpt_check_owner_local(const char *directory, const char *incarnation)
   tt_err e = read_owner(directory, owner, sizeof owner);
   if (e == TT_E_IO) return e;
   if (!e && !strcmp(owner, incarnation)) return TT_OK;
-  return TT_FAIL(STOPPED,
-                 "%s: another start of this run (%s) has taken the directory over from this one "
-                 "(%s); this one stops and has changed nothing",
-                 directory, e ? "unknown: the owner file is gone" : owner, incarnation);
+  return TT_FAIL(
+      STOPPED,
+      "%s: another start of this run (%s) has taken the directory over from this start (%s); this "
+      "start stops and has changed nothing",
+      directory, e ? "unknown: the owner file is gone" : owner, incarnation);
 }
 
-/* ---- what lies in the directory ----------------------------------------------------------------
- */
+/* Files of the directory */
 
 tt_err tt_ckpt_file_path_local(const char *directory, int64_t generation, char path[TT_PATH_MAX])
 {
@@ -77,8 +76,7 @@ tt_err tt_ckpt_list_local(const char *directory, int64_t **list, int64_t *count)
   return tt_directory_list_numbers(directory, "ckpt-g", 6, ".h5", list, count);
 }
 
-/* What the files of a run are called before they count. Whoever is still writing one has just lost
- * the directory. */
+/* Prefixes of temporary files. A start that still writes one no longer owns the directory. */
 static int is_temporary_of_run(const char *name)
 {
   static const char *const prefix[] = {".tmp-ckpt-g", ".tmp-owner-", ".tmp-model.h5-",
@@ -104,8 +102,7 @@ static int is_owner(const char *directory, const char *name)
   return !strcmp(name, "owner");
 }
 
-/* ---- collective --------------------------------------------------------------------------------
- */
+/* Collective */
 
 static tt_err claim_local(const char *directory, tt_run_id *id)
 {
@@ -130,7 +127,7 @@ tt_err tt_ckpt_claim(tt_comm *c, const char *directory, tt_run_id *id)
   return e;
 }
 
-/* The owner file goes last: until then a later start finds a directory that is whole. */
+/* Remove the owner file last, so that a start after a kill still finds the owner of the rest. */
 static tt_err remove_all_local(const char *directory)
 {
   TT_TRY(tt_directory_remove_files(directory, is_checkpoint));

@@ -11,7 +11,7 @@ struct tt_ckpt_last {
   char path[TT_PATH_MAX];
 };
 
-/* Whatever the reader calls it: the file is not what it should be. */
+/* Report every error of the reader as DATA, with the name of the file. */
 static tt_err damage_error(tt_err e, const tt_ckpt_last *l)
 {
   if (!e || e == TT_E_MEM) return e;
@@ -34,7 +34,7 @@ static tt_err open_newest(const char *directory, tt_ckpt_last *l)
   int64_t *list = NULL, count = 0;
   tt_err e = tt_ckpt_list_local(directory, &list, &count);
   if (!e && count == 0)
-    e = TT_FAIL(NOINPUT, "%s: no checkpoint to go on from; it was removed, or never written",
+    e = TT_FAIL(NOINPUT, "%s: no checkpoint to continue from; it was removed or never written",
                 directory);
   if (!e) e = tt_ckpt_file_path_local(directory, list[count - 1], l->path);
   tt_free(list);
@@ -85,7 +85,7 @@ tt_err tt_ckpt_last_progress_local(tt_ckpt_last *l, int64_t cohort, int64_t memb
   tt_err e = read_sizes(l, cohort, size);
   if (!e && size[0] != members)
     e = TT_FAIL(DATA,
-                "%s has %" PRId64 " members in cohort %" PRId64 ", but the model beside it has "
+                "%s has %" PRId64 " members in cohort %" PRId64 ", but the model of the run has "
                 "%" PRId64,
                 l->path, size[0], cohort, members);
   if (!e) e = read_column(l, cohort, "epoch", TT_H5_I32, members, epoch);

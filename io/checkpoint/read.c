@@ -1,4 +1,4 @@
-/* read.c — see checkpoint.h: finding and loading the newest good generation. */
+/* read.c — see checkpoint.h: finding and loading the newest usable generation. */
 #include "io/checkpoint/checkpoint_internal.h"
 
 #include "core/base/log.h"
@@ -8,17 +8,17 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Room for the reasons why generations were rejected. */
+/* Bytes for the reasons why generations were rejected. */
 enum { REASONS_ROOM = 8192 };
 
-/* What a checkpoint must be. */
+/* What a checkpoint must match. */
 typedef struct expected {
   const tt_run_id *id;
   int64_t generation;
   int any_device;
   int64_t shards;
-  const tt_ckpt_shard *shard; /* [parts] */
-  uint64_t *hash;             /* room for the largest slice of them */
+  const tt_ckpt_shard *shard; /* [shards] */
+  uint64_t *hash;             /* buffer for the members of the largest slice */
 } expected;
 
 static tt_err number(tt_h5_reader *r, const char *name, int64_t *value)
@@ -26,12 +26,12 @@ static tt_err number(tt_h5_reader *r, const char *name, int64_t *value)
   return tt_h5_read_attr_local(r, "/", name, TT_H5_I64, 1, value);
 }
 
-/* A checkpoint that is whole but of another run is an error at once: falling back would hide it. */
+/* A complete checkpoint of another run is an error at once: an older generation would hide it. */
 static tt_err other_run_error(tt_h5_reader *r, const char *what, const char *why)
 {
   return TT_FAIL(DATA,
-                 "%s belongs to another run: %s; start anew with --resume never (removes the "
-                 "checkpoints), or choose another run.directory%s",
+                 "%s belongs to another run: %s; restart from the beginning with --resume never "
+                 "(removes the checkpoints), or choose another run.directory%s",
                  tt_h5_file_name(r), what, why);
 }
 
@@ -69,7 +69,7 @@ static tt_err compare_identity(tt_h5_reader *r, const run_identity *i, const exp
   char what[512];
   if (i->result_hash != w->id->result_hash) {
     snprintf(what, sizeof what,
-             "its configuration (hash %016" PRIx64 ") is not this one (%016" PRIx64
+             "its configuration (hash %016" PRIx64 ") differs from this one (%016" PRIx64
              "): data, model, ensembles, train or run.seed differ",
              i->result_hash, w->id->result_hash);
     return other_run_error(r, what, "");
@@ -89,7 +89,7 @@ static tt_err compare_identity(tt_h5_reader *r, const run_identity *i, const exp
   return TT_FAIL(
       DATA,
       "%s was computed with '%s', this engine computes with '%s': the results would not "
-      "be bit for bit those of an undisturbed run; use the same kind of device (run.device, "
+      "be bit-identical to those of an uninterrupted run; use the same kind of device (run.device, "
       "run.simd, run.precision), or accept the difference with --allow-different-device",
       tt_h5_file_name(r), i->arithmetic, w->id->arithmetic);
 }
@@ -107,7 +107,7 @@ static tt_err read_field(tt_h5_reader *r, int64_t number, const tt_state_field *
   TT_TRY(tt_h5_dataset_info_local(r, name, &info));
   int same = info.ndims == ndims && info.bytes == tt_h5_type_bytes(type);
   for (int i = 0; same && i < ndims; i++) same = info.dims[i] == dims[i];
-  if (!same) return TT_FAIL(DATA, "'%s' has another shape or type", name);
+  if (!same) return TT_FAIL(DATA, "'%s' has the wrong shape or type", name);
   return tt_h5_read_rows_local(r, name, type, s->first, s->count, field->data);
 }
 
@@ -136,8 +136,8 @@ static tt_err read_shards(tt_h5_reader *r, const expected *w)
   return TT_OK;
 }
 
-/* Damage is IO, whatever the reader called it: this generation is rejected and an older one may do.
- * MEM stays: no older one would fit either. */
+/* Report every error of the reader as IO: this generation is rejected and an older one is tried.
+ * MEM stays MEM: an older generation would not fit into memory either. */
 static tt_err damage_error(tt_err e, const char *path)
 {
   if (!e || e == TT_E_MEM) return e;
@@ -145,7 +145,8 @@ static tt_err damage_error(tt_err e, const char *path)
   return TT_FAIL(IO, "%s%s%s", named ? "" : path, named ? "" : ": ", tt_err_last());
 }
 
-/* Sizes of a part in the file; IO if they cannot be read, DATA if they are of another run. */
+/* Compare the sizes in the file. Errors: IO if they cannot be read, DATA if they are of another
+ * run. */
 static tt_err compare_sizes(tt_h5_reader *r, const char *path, const expected *w)
 {
   char name[TT_CKPT_OBJECT_PATH_MAX], what[256];
@@ -182,7 +183,7 @@ static tt_err read_generation_local(const char *path, const expected *w)
   return e;
 }
 
-/* The same list on all ranks: rank 0 looks. *list is freed by the caller. */
+/* Rank 0 lists the generations and broadcasts the list. The caller frees *list. */
 static tt_err broadcast_list(tt_comm *c, const char *directory, int64_t **list, int64_t *count)
 {
   *list = NULL;
@@ -199,12 +200,13 @@ static tt_err broadcast_list(tt_comm *c, const char *directory, int64_t **list, 
 static tt_err no_usable_error(const char *directory, int64_t count, const char *reasons)
 {
   return TT_FAIL(DATA,
-                 "%s has %" PRId64 " checkpoint%s, but none can be used:%s\nstart anew with "
-                 "--resume never (removes them), or choose another run.directory",
+                 "%s has %" PRId64
+                 " checkpoint%s, but none can be used:%s\nrestart from the beginning with --resume "
+                 "never (removes them), or choose another run.directory",
                  directory, count, count == 1 ? "" : "s", reasons);
 }
 
-/* Newest first until one is good on all ranks. *generation stays 0 if none is. */
+/* Try the newest first until one is usable on all ranks. *generation stays 0 if none is. */
 static tt_err read_newest_usable(tt_comm *c, const char *directory, const int64_t *list,
                                  int64_t count, expected *w, int64_t *generation)
 {

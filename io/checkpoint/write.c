@@ -10,10 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Room for what HDF5 adds to the data of a checkpoint, generously. */
+/* Upper bound of the metadata of a checkpoint. */
 enum { METADATA_BYTES = 256 << 10 };
 
-/* What the fence needs on rank 0. */
+/* Argument of the commit hook (the fence) on rank 0. */
 typedef struct owner_check {
   const char *directory, *incarnation;
 } owner_check;
@@ -69,13 +69,13 @@ static int64_t expected_bytes(int64_t shards, const tt_ckpt_shard *shard)
   return all;
 }
 
-/* hash  room for the members of the part's slice */
+/* hash  [s->count] */
 static void hash_members_local(const tt_state *s, uint64_t *hash)
 {
   for (int64_t i = 0; i < s->count; i++) hash[i] = tt_state_hash(s, i);
 }
 
-/* Checksums of all own members, part after part. */
+/* Checksums of all members on this rank, shard after shard. */
 static tt_err hash_all_local(int64_t shards, const tt_ckpt_shard *shard, uint64_t **hash)
 {
   int64_t count = 0;
@@ -104,7 +104,7 @@ static void write_identity(tt_h5_file *f, const tt_run_id *id, int64_t generatio
   tt_h5_write_attr_text(f, "/", "incarnation", id->incarnation);
 }
 
-/* A group with one dataset for each field; those without values are left out. */
+/* A group with one dataset for each field; fields without values are not written. */
 static void write_shard(tt_h5_file *f, int64_t number, const tt_ckpt_shard *shard,
                         const uint64_t *hash)
 {
@@ -137,14 +137,14 @@ static void write_shards(tt_h5_file *f, int64_t shards, const tt_ckpt_shard *sha
   }
 }
 
-/* Only the newest `keep` generations up to this one stay. What cannot be removed costs space, not
- * the run. */
+/* Keep only the newest `keep` generations up to this one. A file that cannot be removed is a
+ * warning, not an error: it only costs space. */
 static void remove_old_local(const char *directory, int64_t generation, int64_t keep)
 {
   char path[TT_PATH_MAX];
   int64_t *list = NULL, count = 0, kept = 0;
   if (tt_ckpt_list_local(directory, &list, &count)) {
-    tt_log_root(TT_LOG_WARN, "old checkpoints stay: %s", tt_err_last());
+    tt_log_root(TT_LOG_WARN, "old checkpoints cannot be removed: %s", tt_err_last());
     return;
   }
   for (int64_t i = count - 1; i >= 0; i--) {
@@ -155,7 +155,8 @@ static void remove_old_local(const char *directory, int64_t generation, int64_t 
   tt_free(list);
 }
 
-/* A lost fence explains failures of writing: the new owner clears the directory. */
+/* A write may fail because a later start owns the directory and has removed the temporary file:
+ * then the error is STOPPED. */
 static tt_err explain_by_owner(tt_comm *c, tt_err e, owner_check *o)
 {
   char text[TT_ERR_MESSAGE_SIZE];

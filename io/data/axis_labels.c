@@ -32,7 +32,7 @@ static tt_err allocate(tt_axis_labels *o)
   return TT_ALLOC(o->label, o->columns);
 }
 
-/* Probabilities have none, whatever the labels are counted in. */
+/* Probabilities have no units, even if the labels have units. */
 static const char *units_of(const tt_trained_ensemble *m, int32_t target, int64_t quantity)
 {
   if (!tt_output_is_class(m->model.output)) return m->target.units[target];
@@ -53,7 +53,7 @@ static tt_err fill_column(const tt_trained_ensemble *m, const tt_ensemble *e, in
   return tt_text_set(&o->label[column], label);
 }
 
-/* Committee `number`, its members from `first` on and its columns from *column on. */
+/* Cohort `number`: its members start at `first`, its columns at *column. */
 static tt_err fill_cohort(const tt_trained_ensemble *m, int32_t number, int64_t first,
                           int64_t *column, tt_axis_labels *o)
 {
@@ -132,14 +132,18 @@ void tt_axis_labels_write_members(tt_schema *s, const tt_axis_labels *o)
   tt_schema_write_coordinate(s, &member, o->members, o->member);
   tt_schema_create_dimension(s, "target", o->targets);
   tt_schema_write_texts(s, "ensemble", "member", "name_strlen", o->owner, "ensemble of the member");
-  const tt_variable cohort = {
-      "cohort",  TT_H5_I32, {"member"}, NULL, "cohort of the member: equal networks train together",
-      "ensemble"};
+  const tt_variable cohort = {"cohort",
+                              TT_H5_I32,
+                              {"member"},
+                              NULL,
+                              "cohort of the member: members with equal networks, trained together",
+                              "ensemble"};
   const tt_variable index = {
       "member_index", TT_H5_I32, {"member"}, NULL, "number of the member in its ensemble",
       "ensemble"};
   const tt_variable snapshot = {
-      "snapshot", TT_H5_I32, {"member"}, NULL, "which snapshot of that member, from 1", "ensemble"};
+      "snapshot", TT_H5_I32, {"member"}, NULL, "number of the snapshot of the member, from 1",
+      "ensemble"};
   tt_schema_write_from_root(s, &cohort, o->cohort);
   tt_schema_write_from_root(s, &index, o->index);
   if (o->snapshots) tt_schema_write_from_root(s, &snapshot, o->snapshot);

@@ -1,17 +1,18 @@
-/* axis_labels.h — who is who in results.h5 and in prediction files: members with the names of their
- * ensembles, predicted columns with ensemble, target and units. Floor 3, for the files of io/. */
+/* axis_labels.h — labels of the axes member and column in results.h5 and in prediction files:
+ * members with the names of their ensembles, predicted columns with ensemble, target and units. For
+ * the files of io/ only. */
 #ifndef TT_AXIS_LABELS_H
 #define TT_AXIS_LABELS_H
 #include "core/model/trained_ensemble.h"
 #include "io/hdf5/schema.h"
 
-/* Of all committees of a model, one after the other. Texts are borrowed from them, but the labels.
- */
+/* Of all cohorts of a model, one after the other. Texts are borrowed from the model, except the
+ * labels. */
 typedef struct tt_axis_labels {
   int64_t members, columns, targets;        /* G, C, the largest K */
   int64_t *member;                          /* [G] 0, 1, 2, ... */
-  int32_t *cohort, *index, *snapshot;       /* [G] its committee, its number in its ensemble */
-  int snapshots;                            /* whether any member is one */
+  int32_t *cohort, *index, *snapshot;       /* [G] cohort, number in the ensemble, snapshot or 0 */
+  int snapshots;                            /* whether any member is a snapshot */
   const char **owner;                       /* [G] name of the member's ensemble */
   const char **ensemble, **target, **units; /* [C] of each column */
   char **label;                             /* [C] tt_trained_ensemble_column_name, owned */
@@ -19,13 +20,13 @@ typedef struct tt_axis_labels {
   int64_t text;             /* bytes of the longest of these texts */
 } tt_axis_labels;
 
-/* Local. Errors: MEM. tt_axis_labels_free accepts a zeroed outline. */
+/* Local. Errors: MEM. tt_axis_labels_free accepts a zeroed struct. */
 tt_err tt_axis_labels_create(const tt_trained_ensembles *all, tt_axis_labels *out);
 void tt_axis_labels_free(tt_axis_labels *o);
 
-/* Dimensions column and name_strlen with column_ensemble, _target, _label, _units; and, second,
- * dimensions member and target with ensemble, cohort and member_index of each member, and snapshot
- * where some are snapshots. Collective. */
+/* write_columns: dimensions column and name_strlen with column_ensemble, _target, _label, _units.
+ * write_members: dimensions member and target with ensemble, cohort and member_index of each
+ * member, and snapshot if any member is a snapshot. Collective. */
 void tt_axis_labels_write_columns(tt_schema *s, const tt_axis_labels *o);
 void tt_axis_labels_write_members(tt_schema *s, const tt_axis_labels *o);
 

@@ -1,53 +1,53 @@
-/* data.h — samples from HDF5 files, and the dataset files of `tutti import`. Floor 3.
+/* data.h — samples from HDF5 files, and the dataset files of `tutti import`.
  * Any HDF5 file: float32, float64 or integers, N x D inputs, N x T or N targets, names of the
  * datasets from the configuration; feature_name, feature_units, target_name, target_units are used
- * if they are there (character arrays [n][length] or string datasets). */
+ * if they exist (character arrays [n][length] or string datasets). */
 #ifndef TT_DATA_H
 #define TT_DATA_H
 #include "core/config/config.h"
 #include "core/model/dataset.h"
 #include "mpi/comm.h"
 
-/* What the headers say; no data are read. `input`/`target` are owned by the caller. */
+/* Shape and names of a data file. `input` and `target` are owned by the caller. */
 typedef struct tt_data_shape {
   int64_t rows, inputs, targets;
   tt_columns input, target;
 } tt_data_shape;
-/* targets may be NULL: inputs only (prediction); then shape->targets is 0.
- * Local. Errors: NOINPUT, DATA (not HDF5, truncated, no such dataset: the message lists those there
- * are, wrong rank, type or row count). */
+/* Read the shape, but no data. targets NULL: inputs only (prediction); then out->targets is 0.
+ * Local. Errors: NOINPUT, DATA (not HDF5, truncated, no such dataset: the message lists the
+ * existing ones; wrong rank, type or row count). */
 tt_err tt_data_read_shape_local(const char *file, const char *inputs, const char *targets,
                                 tt_data_shape *out);
 void tt_data_shape_free(tt_data_shape *s);
 
 /* Collective. Read the whole data set of a job: every rank reads its own blocks of rows once, with
- * the serial driver; means and scales are added in fixed blocks of rows in double (the same bits
- * for every rank count); all ranks get all rows, normalised. Rank 0 first lets
- * io/data/guarded_check.h look at the file. Columns learnt as labels (output softmax, sigmoid,
- * rate) keep mean 0 and scale 1. Errors: NOINPUT, CONFIG (unknown target; a column learnt as label
- * and as measured value), DATA (NaN or infinity in inputs: dataset, row, column, value; infinite
- * targets; a label that its output cannot have; no rows; negative weights; rows of an index dataset
- * out of range, twice or in two splits), MEM. */
+ * the serial driver; means and scales are summed in fixed blocks of rows in double (bit-identical
+ * for every rank count); all ranks get all rows, normalised. Rank 0 first checks the file with
+ * io/data/guarded_check.h. Columns trained as labels (output softmax, sigmoid, rate) keep mean 0
+ * and scale 1. Errors: NOINPUT, CONFIG (unknown target; a column trained as label and as measured
+ * value), DATA (NaN or infinity in inputs: dataset, row, column, value; infinite targets; a label
+ * that is invalid for its output; no rows; negative weights; rows of an index dataset out of range,
+ * twice or in two splits), MEM. */
 tt_err tt_data_read(tt_comm *c, const tt_config *cfg, tt_dataset **out);
 
 /* Bytes of inputs, targets, weights and splits that this process has read from data files so far,
- * as the files hold them. Summed over the ranks, one tt_data_read adds their size exactly once. */
+ * in the types of the files. One tt_data_read adds their size exactly once, summed over the ranks.
+ */
 int64_t tt_data_bytes_read_local(void);
 
-/* Rows of inputs (and targets, if the file is to be scored) in pieces. Local; serial driver. */
+/* Read rows of inputs, and of targets if `targets` is not NULL, in pieces. Local; serial driver. */
 typedef struct tt_data_reader tt_data_reader;
 tt_err tt_data_reader_open_local(const char *file, const char *inputs, const char *targets,
                                  tt_data_reader **out);
-/* x [count][D], y [count][T], as they stand in the file, in double; NULL: not wanted. Errors: DATA,
- * IO. */
+/* x [count][D], y [count][T], not normalised, in double; NULL: not read. Errors: DATA, IO. */
 tt_err tt_data_reader_read_local(tt_data_reader *r, int64_t first, int64_t count, double *x,
                                  double *y);
 const tt_data_shape *tt_data_reader_shape(const tt_data_reader *r);
 void tt_data_reader_close_local(tt_data_reader **r);
 
-/* A new dataset file (schema tutti-dataset-1.0: x, y, names, units, dimension scales), written
- * under a temporary name, verified, then renamed. x [rows][D], y [rows][T]; without targets (count
- * 0) there is no y in the file. Local. Errors: DATA (a name or unit is not UTF-8), CANTCREAT, IO,
+/* Write a new dataset file (schema tutti-dataset-1.0: x, y, names, units, dimension scales),
+ * written under a temporary name, verified, then renamed. x [rows][D], y [rows][T]; without targets
+ * (count 0) the file has no y. Local. Errors: DATA (a name or unit is not UTF-8), CANTCREAT, IO,
  * MEM. */
 tt_err tt_data_write_local(const char *file, int64_t rows, const tt_columns *input,
                            const tt_columns *target, const double *x, const double *y,

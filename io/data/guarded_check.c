@@ -17,24 +17,24 @@
 
 enum { CHILD_SECONDS = 120, CHILD_CPU_SECONDS = 60, MAX_ARGUMENTS = 64 };
 
-/* ---- the child ---------------------------------------------------------------------------------
- */
+/* The child */
 
 static void set_limit(int what, rlim_t soft, rlim_t hard)
 {
   const struct rlimit r = {soft, hard};
-  (void)setrlimit(what, &r); /* a lower limit that is there already stays */
+  (void)setrlimit(what, &r); /* on failure an existing lower limit stays */
 }
 
 static void limit_resources(void)
 {
-#ifndef __SANITIZE_ADDRESS__ /* whose shadow memory is far larger */
+#ifndef __SANITIZE_ADDRESS__ /* the shadow memory of the sanitizer is far larger */
   set_limit(RLIMIT_AS, (rlim_t)4 << 30, (rlim_t)4 << 30);
 #endif
   set_limit(RLIMIT_CPU, CHILD_CPU_SECONDS, CHILD_CPU_SECONDS + 5); /* SIGXCPU, then SIGKILL */
   set_limit(RLIMIT_CORE, 0, 0);
   set_limit(RLIMIT_FSIZE, 0, 0);
-  signal(SIGXFSZ, SIG_IGN); /* run by hand with stdout in a file: the exit code still tells */
+  signal(SIGXFSZ,
+         SIG_IGN); /* if stdout is a file, writing fails, but the exit code is still correct */
 }
 
 int tt_guarded_check_child_local(int argc, char **argv)
@@ -50,8 +50,7 @@ int tt_guarded_check_child_local(int argc, char **argv)
   return tt_err_exit_code(e);
 }
 
-/* ---- the parent --------------------------------------------------------------------------------
- */
+/* The parent */
 
 /* The tutti program to run; 0 if there is none. */
 static int find_program(char path[PATH_MAX])
@@ -68,7 +67,8 @@ static int find_program(char path[PATH_MAX])
   return n >= (ssize_t)sizeof name - 1 && !strcmp(path + n - (sizeof name - 1), name);
 }
 
-/* Is it an exit code of ours? Sanitizers and libraries that end a process have others. */
+/* The error with this exit code; 0 if there is none, for example if a sanitizer ended the process.
+ */
 static int error_of_exit_code(int code, tt_err *out)
 {
   for (int e = TT_OK; e < TT_E_COUNT; e++) {
@@ -87,16 +87,16 @@ static tt_err child_error(const char *file, int status, int in_time, const char 
   tt_err e = TT_OK;
   if (!in_time || signal_number == SIGXCPU)
     return TT_FAIL(DATA,
-                   "%s: opening it took a test reader more than %d s; the file is damaged, or its "
+                   "%s: checking the file took more than %d s; the file is damaged, or its "
                    "file system hangs",
                    file, in_time ? CHILD_CPU_SECONDS : CHILD_SECONDS);
   if (signal_number && !crash)
-    return TT_FAIL(IO, "%s: its test reader was ended by signal %d (%s)", file, signal_number,
-                   strsignal(signal_number));
+    return TT_FAIL(IO, "%s: the process that checks the file was ended by signal %d (%s)", file,
+                   signal_number, strsignal(signal_number));
   if (crash || !error_of_exit_code(WEXITSTATUS(status), &e))
-    return TT_FAIL(DATA,
-                   "%s is damaged: reading it crashed a test reader (%s); make the file again",
-                   file, crash ? strsignal(signal_number) : "unexpected end");
+    return TT_FAIL(
+        DATA, "%s is damaged: the process that checks the file crashed (%s); create the file again",
+        file, crash ? strsignal(signal_number) : "unexpected end");
   if (!e) return TT_OK;
   return tt_fail_at(__FILE__, __LINE__, e, "%s", *text ? text : tt_err_text(e));
 }
@@ -109,7 +109,7 @@ tt_err tt_guarded_check_local(const char *file, const char *const *dataset, int 
   int arguments = 3;
   if (!find_program(program)) {
     tt_log_root(TT_LOG_DEBUG,
-                "%s is not checked in a process of its own: this program is not tutti, "
+                "%s is not checked in a separate process: this program is not tutti, "
                 "and TUTTI_EXE does not name one",
                 file);
     return TT_OK;
@@ -119,7 +119,7 @@ tt_err tt_guarded_check_local(const char *file, const char *const *dataset, int 
   tt_process_result child = tt_process_run(program, argv, CHILD_SECONDS, text, sizeof text);
   text[strcspn(text, "\n")] = '\0';
   if (!child.failed) return child_error(file, child.status, !child.timed_out, text);
-  tt_log_root(TT_LOG_WARN, "%s is not checked in a process of its own: %s cannot be run: %s", file,
+  tt_log_root(TT_LOG_WARN, "%s is not checked in a separate process: %s cannot be run: %s", file,
               program, strerror(child.failed));
   return TT_OK;
 }

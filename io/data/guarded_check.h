@@ -1,22 +1,22 @@
-/* guarded_check.h — look at somebody else's HDF5 file in a process that may crash. Floor 3.
+/* guarded_check.h — check an HDF5 file that tutti has not written, in a child process that may
+ * crash.
  *
  * The HDF5 library can crash on damaged files. Before the ranks read a file that tutti has not
- * written, one of them lets a child process with small limits open it and touch what will be read.
- * All functions are local. */
+ * written, one rank starts a child process with small resource limits, which opens the file and
+ * reads from the datasets. All functions are local. */
 #ifndef TT_GUARDED_CHECK_H
 #define TT_GUARDED_CHECK_H
 #include "core/base/err.h"
 
 /* Run `tutti check-data file dataset...` and wait for it, at most two minutes.
- *   dataset  [n] names; NULL and "" are passed over; "?name" need not be there
- * Where this program is not tutti itself (its file is not named tutti, as with a client of the
- * library), TUTTI_EXE names the program to run; without it nothing is checked, which the log says
- * at debug level. Call it on one rank, then vote.
- * Errors: NOINPUT, DATA (as tt_foreign_check_local says it, or the child died or took too long),
- * MEM. */
+ *   dataset  [n] names; NULL and "" are ignored; "?name" may be missing
+ * If the file of this program is not named tutti (a client of the library), TUTTI_EXE names the
+ * program to run; without TUTTI_EXE nothing is checked, and the log has a line at debug level. Call
+ * it on one rank, then vote. Errors: NOINPUT, DATA (as tt_foreign_check_local, or the child crashed
+ * or exceeded the time limit), MEM. */
 tt_err tt_guarded_check_local(const char *file, const char *const *dataset, int n);
 
-/* The child: argv = {tutti, check-data, file, dataset...}. Limits itself, checks, prints the error
- * on stdout, and returns the exit code for main. Must be called before anything else: no MPI. */
+/* The child: argv = {tutti, check-data, file, dataset...}. Sets its resource limits, checks the
+ * file, prints the error on stdout, and returns the exit code for main. Call it before MPI_Init. */
 int tt_guarded_check_child_local(int argc, char **argv);
 #endif

@@ -9,7 +9,7 @@
 
 static const unsigned normalized = 1u << TT_LABEL_TYPE_real;
 
-/* What one ensemble asks of a column. */
+/* Add the requirements of one ensemble on a column. */
 static void add_requirement(const tt_ensemble_config *own, tt_label_rule *l)
 {
   tt_label_type type = tt_output_labels((tt_output)own->model_output);
@@ -21,18 +21,18 @@ static void add_requirement(const tt_ensemble_config *own, tt_label_rule *l)
 
 int tt_label_rule_is_raw(const tt_label_rule *l) { return (l->types & ~normalized) != 0; }
 
-/* Ensemble k beside one that wants the column as the other kind, if there is one before it. */
+/* Ensemble k and the earlier ensemble `before` use the column as different kinds. */
 static tt_err conflicting_use_error(const tt_config *cfg, int64_t k, int64_t before,
                                     const char *target)
 {
   const tt_ensemble_config *a = &cfg->ensemble[before], *b = &cfg->ensemble[k];
-  return TT_FAIL(
-      CONFIG,
-      "target '%s' is learnt by ensemble %s with model.output: %s and by ensemble %s with "
-      "%s: labels are taken as they are, measured values are normalised; give one of "
-      "them a copy of the column, or set data.normalize: none",
-      target, a->name, tt_choice_output[a->model_output], b->name,
-      tt_choice_output[b->model_output]);
+  return TT_FAIL(CONFIG,
+                 "target '%s' is trained by ensemble %s with model.output: %s and by ensemble %s "
+                 "with %s: labels are used "
+                 "unchanged, measured values are normalised; give one of them a copy of the "
+                 "column, or set data.normalize: none",
+                 target, a->name, tt_choice_output[a->model_output], b->name,
+                 tt_choice_output[b->model_output]);
 }
 
 static tt_err add_ensemble(const tt_config *cfg, const tt_columns *target, int64_t k,

@@ -14,21 +14,21 @@
 enum {
   HASH_BLOCKS = 64,
   HASH_ROWS = 256,
-  BLOCK_VALUES = 1 << 17,  /* read in one go for single candidates: 1 MiB */
-  MAX_GAP_VALUES = 1 << 15 /* between two of them: reading that much costs less than another read */
+  BLOCK_VALUES = 1 << 17,  /* values read in one call for single candidates: 1 MiB */
+  MAX_GAP_VALUES = 1 << 15 /* between two candidates: reading these costs less than another call */
 };
 
 struct tt_pool {
   int64_t files;
   char **file;    /* [files] */
-  int64_t *start; /* [files + 1] rows of the files before */
+  int64_t *start; /* [files + 1] number of rows in the files before */
   char *inputs, *labels;
   int64_t first, width, targets;
-  uint8_t *excluded; /* [(rows + 7) / 8] a bit a row, or NULL */
+  uint8_t *excluded; /* [(rows + 7) / 8] one bit per row, or NULL */
   uint64_t hash;
   int64_t open;         /* the file that `rows` reads */
   tt_data_reader *rows; /* or NULL */
-  double *block;        /* [BLOCK_VALUES or one row] */
+  double *block;        /* [BLOCK_VALUES] or one row if that is larger */
 };
 
 int64_t tt_pool_first(const tt_pool *p) { return p->first; }
@@ -48,26 +48,27 @@ static int64_t rows_of_block(const tt_pool *p)
   return widest < BLOCK_VALUES ? BLOCK_VALUES / widest : 1;
 }
 
-/* ---- one file at a time ------------------------------------------------------------------------
- */
+/* One file at a time */
 
 static tt_err check_width(const tt_pool *p, int64_t i)
 {
   const tt_data_shape *s = tt_data_reader_shape(p->rows);
   if (s->inputs != p->width)
-    return TT_FAIL(DATA,
-                   "%s: dataset '%s' has %" PRId64 " columns, but the model takes %" PRId64
-                   " input(s); a pool has the columns of data.inputs, in the same order",
-                   p->file[i], p->inputs, s->inputs, p->width);
+    return TT_FAIL(
+        DATA,
+        "%s: dataset '%s' has %" PRId64 " columns, expected %" PRId64
+        " (inputs of the model); a pool must have the columns of data.inputs, in the same order",
+        p->file[i], p->inputs, s->inputs, p->width);
   if (p->labels && s->targets != p->targets)
     return TT_FAIL(DATA,
-                   "%s: dataset '%s' has %" PRId64 " columns, but the data have %" PRId64
-                   " target(s); pool.labels has the columns of data.targets, in the same order",
+                   "%s: dataset '%s' has %" PRId64 " columns, expected %" PRId64
+                   " (targets of the data); pool.labels must have the columns of data.targets, in "
+                   "the same order",
                    p->file[i], p->labels, s->targets, p->targets);
   return TT_OK;
 }
 
-/* Make file i the open one. */
+/* Open file i and close the previous one. */
 static tt_err open_file(tt_pool *p, int64_t i)
 {
   if (p->rows && p->open == i) return TT_OK;
@@ -77,14 +78,14 @@ static tt_err open_file(tt_pool *p, int64_t i)
   return check_width(p, i);
 }
 
-/* The same, of a file that rank 0 has seen before. */
+/* The same, and check that the file has as many rows as on rank 0 at the start. */
 static tt_err reopen_file(tt_pool *p, int64_t i)
 {
   int64_t known = p->start[i + 1] - p->start[i];
   TT_TRY(open_file(p, i));
   if (tt_data_reader_shape(p->rows)->rows == known) return TT_OK;
   tt_err e = TT_FAIL(DATA,
-                     "%s: dataset '%s' has %" PRId64 " rows here, but had %" PRId64
+                     "%s: dataset '%s' has %" PRId64 " rows on this rank, but had %" PRId64
                      " on rank 0 at the start: the file is changing, or is not the same on all "
                      "nodes",
                      p->file[i], p->inputs, tt_data_reader_shape(p->rows)->rows, known);
@@ -92,7 +93,7 @@ static tt_err reopen_file(tt_pool *p, int64_t i)
   return e;
 }
 
-/* The file that row lies in: start[i] <= row < start[i + 1]. */
+/* The file that contains the row: start[i] <= row < start[i + 1]. */
 static int64_t file_of_row(const tt_pool *p, int64_t row)
 {
   int64_t low = 0, high = p->files;
@@ -112,11 +113,11 @@ static tt_err bad_value(const tt_pool *p, int64_t row, int64_t column, int is_la
                  "%s: dataset '%s', row %" PRId64 ", column %" PRId64 ": %g; %s (rows and columns "
                  "count from 0)",
                  p->file[p->open], is_label ? p->labels : p->inputs, row, column, value,
-                 is_label ? "a label is finite, or NaN where there is none"
+                 is_label ? "a label must be finite, or NaN where unlabelled"
                           : "every input of a candidate must be a finite number");
 }
 
-/* Values [count][columns] of the open file, from its row `row` on. */
+/* value [count][columns] are the rows of the open file from `row` on. */
 static tt_err check_values(const tt_pool *p, int64_t row, int64_t count, int is_label,
                            const double *value)
 {
@@ -143,9 +144,6 @@ static tt_err read_rows(tt_pool *p, int64_t at, int64_t count, int is_label, dou
   }
   return TT_OK;
 }
-
-/* ---- open --------------------------------------------------------------------------------------
- */
 
 static int has_excluded(const tt_pool_options *options)
 {
@@ -179,7 +177,7 @@ static tt_err read_shapes_local(const tt_pool_options *options, tt_pool *p)
   return TT_OK;
 }
 
-/* Blocks of rows, spread evenly; few rows are hashed several times. */
+/* Blocks of rows, spread evenly; in a small pool the blocks overlap. */
 static tt_err hash_blocks(tt_pool *p, XXH3_state_t *state)
 {
   int64_t rows = tt_pool_rows(p), most = rows_of_block(p);
@@ -210,7 +208,7 @@ static tt_err hash_local(tt_pool *p)
   return e;
 }
 
-/* Rank 0: which rows are excluded, and the hash of it all. */
+/* Rank 0: the excluded rows, and the hash of the pool. */
 static tt_err read_excluded_and_hash_local(const tt_pool_options *options, tt_pool *p)
 {
   TT_TRY(open_file(p, 0));
@@ -281,27 +279,24 @@ static tt_err check_all_values(tt_pool *p)
 tt_err tt_pool_check_local(const tt_pool_options *options)
 {
   tt_pool *p = NULL;
-  tt_pool_options anew = *options;
-  anew.checked = 0;
-  anew.exclude = NULL;
+  tt_pool_options full_check = *options;
+  full_check.checked = 0;
+  full_check.exclude = NULL;
   TT_TRY(TT_ALLOC(p, 1));
-  tt_err e = copy_options(&anew, p);
-  if (!e) e = read_shapes_local(&anew, p);
+  tt_err e = copy_options(&full_check, p);
+  if (!e) e = read_shapes_local(&full_check, p);
   if (!e) e = check_all_values(p);
   tt_pool_close_local(&p);
   return e;
 }
-
-/* ---- read --------------------------------------------------------------------------------------
- */
 
 static tt_err check_range(const tt_pool *p, int64_t row, int64_t count)
 {
   int64_t rows = tt_pool_rows(p), at = row - p->first;
   if (at >= 0 && count >= 0 && at <= rows - count) return TT_OK;
   return TT_FAIL(DATA,
-                 "%s: candidates %" PRId64 " to %" PRId64 " are wanted, but the pool has %" PRId64
-                 " to %" PRId64 "; it is not the one they were chosen from",
+                 "%s: candidates %" PRId64 " to %" PRId64 " are needed, but the pool has %" PRId64
+                 " to %" PRId64 "; it is not the pool they were selected from",
                  p->file[0], row, row + count - 1, p->first, p->first + rows - 1);
 }
 
@@ -311,8 +306,8 @@ tt_err tt_pool_read_local(tt_pool *p, int64_t row, int64_t count, double *x)
   return read_rows(p, row - p->first, count, 0, x);
 }
 
-/* How many of the candidates from row[0] on, all in the open file, are read in one go: no more than
- * MAX_GAP_VALUES between neighbours, no more than the block holds in all. */
+/* Number of candidates from row[0] on, all in the open file, to read in one call: at most
+ * MAX_GAP_VALUES between neighbours, at most one block in total. */
 static int64_t count_near_rows(const int64_t *row, int64_t count, int64_t columns)
 {
   int64_t most = columns < BLOCK_VALUES ? BLOCK_VALUES / columns : 1,
@@ -322,7 +317,7 @@ static int64_t count_near_rows(const int64_t *row, int64_t count, int64_t column
   return n;
 }
 
-/* Inputs or labels of candidates that all lie in the open file. */
+/* Inputs or labels of candidates that are all in the open file. */
 static tt_err read_rows_of_open_file(tt_pool *p, const int64_t *row, int64_t count, int is_label,
                                      double *out)
 {
@@ -349,7 +344,7 @@ tt_err tt_pool_read_rows_local(tt_pool *p, const int64_t *row, int64_t count, do
   TT_TRY(check_range(p, row[count - 1], 1));
   for (int64_t i = 1; i < count; i++)
     if (row[i] < row[i - 1])
-      return TT_FAIL(INTERNAL, "candidate %" PRId64 " after %" PRId64, row[i], row[i - 1]);
+      return TT_FAIL(INTERNAL, "candidate %" PRId64 " comes after %" PRId64, row[i], row[i - 1]);
   for (int64_t i = 0, n; i < count; i += n) {
     int64_t file = file_of_row(p, row[i] - p->first), end = p->first + p->start[file + 1];
     for (n = 1; i + n < count && row[i + n] < end; n++) continue;

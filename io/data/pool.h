@@ -1,8 +1,8 @@
-/* pool.h — the candidates of a campaign in HDF5 files, too many for memory. Floor 3.
+/* pool.h — the candidates of a campaign in HDF5 files, which may be larger than memory.
  *
  * A pool is one or more files, one after the other, each with a dataset of inputs (rows x features,
- * as data.h reads them). Candidates have numbers: `first` is that of the first row. Readers are
- * serial; memory is O(chunk), but for 1 bit a row where rows are excluded. */
+ * as in data.h). Candidates are numbered from `first`, the number of the first row. Readers are
+ * serial; memory is O(chunk), plus 1 bit per row if rows are excluded. */
 #ifndef TT_POOL_H
 #define TT_POOL_H
 #include "mpi/comm.h"
@@ -17,37 +17,36 @@ typedef struct tt_pool_options {
   int64_t first;       /* number of the first row of the first file */
   const char *inputs;  /* dataset */
   const char *labels;  /* dataset rows x targets, or NULL */
-  const char *exclude; /* dataset of row numbers or of a byte a row; NULL = none; one file only */
-  int64_t width, targets; /* features the model takes; targets of the data */
-  int checked;            /* the files were looked at when they were made: not again */
+  const char *exclude; /* dataset of row numbers, or one byte per row; NULL = none; one file only */
+  int64_t width, targets; /* input features of the model; targets of the data */
+  int checked;            /* the files were checked before: do not check them again */
 } tt_pool_options;
 
-/* Collective. Rank 0 first lets io/data/guarded_check.h look at the files, and reads their shapes
- * for all. Every rank keeps its own reader, of one file at a time. The plan is copied. Owner: the
- * caller. Errors: NOINPUT, DATA (not HDF5; no such dataset; no rows; another width: file, dataset,
- * both numbers; excluded rows out of range or twice), MEM. */
+/* Collective. Rank 0 first checks the files with io/data/guarded_check.h, reads their shapes and
+ * broadcasts them. Every rank keeps its own reader, of one file at a time. The options are copied.
+ * Owner: the caller. Errors: NOINPUT, DATA (not HDF5; no such dataset; no rows; another width: the
+ * message has file, dataset and both numbers; excluded rows out of range or twice), MEM. */
 tt_err tt_pool_open(tt_comm *c, const tt_pool_options *options, tt_pool **out);
 void tt_pool_close_local(tt_pool **p); /* accepts NULL */
 
-/* Local: look at the files of a plan as tt_pool_open does, in a process that may crash first, and
- * at every value in them; `exclude` and `looked` do not count. Errors: as tt_pool_open and
- * tt_pool_read_local. */
+/* Local. Check the files of a pool as tt_pool_open does, first in a child process, and every value
+ * in them; `exclude` and `checked` are ignored. Errors: as tt_pool_open and tt_pool_read_local. */
 tt_err tt_pool_check_local(const tt_pool_options *options);
 
 int64_t tt_pool_first(const tt_pool *p);
 int64_t tt_pool_rows(const tt_pool *p);
 int tt_pool_is_excluded(const tt_pool *p, int64_t row);
-/* XXH3 of the shapes, of what is excluded, and of 64 blocks of rows (with their labels) spread
- * evenly: the same on all ranks, whatever the files are called. */
+/* XXH3 of the shapes, the excluded rows, and 64 blocks of rows (with their labels) spread
+ * evenly: the same on all ranks; it does not depend on the file names. */
 uint64_t tt_pool_hash(const tt_pool *p);
 
-/* x [count][D] of candidates [row, row + count), as they stand in the file. Local.
- * Errors: NOINPUT, DATA (a value that is not finite: file, dataset, row and column in that file;
- * candidates that the pool does not have; another file than at the start), IO, MEM. */
+/* x [count][D] of candidates [row, row + count), not normalised. Local.
+ * Errors: NOINPUT, DATA (a value that is not finite: the message has file, dataset, row and column;
+ * candidates out of range; a file that has changed since tt_pool_open), IO, MEM. */
 tt_err tt_pool_read_local(tt_pool *p, int64_t row, int64_t count, double *x);
 
-/* The same of `count` single candidates, ascending; y [count][T] too, NaN = unlabelled, all NaN if
- * the pool has no labels. Candidates that are near each other in the file are read in one go. x or
- * y may be NULL. */
+/* The same for `count` single candidates, ascending; y [count][T] too, NaN = unlabelled, all NaN if
+ * the pool has no labels. Candidates that are close to each other in the file are read in one call.
+ * x or y may be NULL. */
 tt_err tt_pool_read_rows_local(tt_pool *p, const int64_t *row, int64_t count, double *x, double *y);
 #endif

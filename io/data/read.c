@@ -1,8 +1,8 @@
-/* read.c — the samples of a job, read once and shared; see data.h.
+/* read.c — the samples of a job, each read once and sent to all ranks; see data.h.
  *
- * Rows are dealt in blocks of a fixed size. Sums are taken per block, gathered, and added in the
- * order of the blocks on every rank, and so is the hash: nothing depends on how many ranks there
- * are. Arrays of "own" rows belong to this rank, [first, first + count). */
+ * Rows are distributed in blocks of a fixed size. Sums and hashes are computed per block, gathered,
+ * and combined in the order of the blocks on every rank: the result does not depend on the number
+ * of ranks. Arrays of "own" rows belong to this rank, [first, first + count). */
 #include "io/data/data_internal.h"
 #include "io/data/guarded_check.h"
 
@@ -16,11 +16,11 @@
 
 enum { BLOCK_ROWS = 1024, HASHES = 3 };
 
-/* One of the three arrays of samples, as it comes from the file and as it goes to the networks. */
+/* One of the three arrays of samples: inputs, targets or weights. */
 typedef struct sample_array {
   const char *path;
   int64_t columns;
-  double *own;       /* [count][columns] */
+  double *own;       /* [count][columns] as in the file */
   float *normalised; /* [count][columns] normalised */
 } sample_array;
 
@@ -37,9 +37,6 @@ typedef struct loader {
   tt_label_rule *label; /* [T] */
   tt_dataset *d;
 } loader;
-
-/* ---- open --------------------------------------------------------------------------------------
- */
 
 static const char *weights_path(const tt_config *cfg)
 {
@@ -102,7 +99,7 @@ static tt_err open_local(loader *l)
   return create_dataset_local(l, s->rows, &s->input, &s->target);
 }
 
-/* A file that is being written may look different to different nodes. */
+/* While a file is written, nodes may read different shapes. */
 static tt_err check_same_shape(loader *l)
 {
   const tt_data_shape *s = tt_data_reader_shape(l->rows);
@@ -112,8 +109,8 @@ static tt_err check_same_shape(loader *l)
   tt_err e = TT_OK;
   if (memcmp(mine, root, sizeof mine))
     e = TT_FAIL(DATA,
-                "%s: %" PRId64 " x %" PRId64 " inputs and %" PRId64 " targets here, but %" PRId64
-                " x %" PRId64 " and %" PRId64
+                "%s: %" PRId64 " x %" PRId64 " inputs and %" PRId64
+                " targets on this rank, but %" PRId64 " x %" PRId64 " and %" PRId64
                 " on rank 0: the file is changing, or is not the same on "
                 "all nodes",
                 l->file, mine[0], mine[1], mine[2], root[0], root[1], root[2]);
@@ -135,9 +132,6 @@ static tt_err broadcast_splits(loader *l)
   tt_bcast(l->comm, l->d->selected, l->d->selections * l->d->rows);
   return TT_OK;
 }
-
-/* ---- read --------------------------------------------------------------------------------------
- */
 
 static tt_err sample_array_create(sample_array *p, const char *path, int64_t rows, int64_t columns)
 {
@@ -172,18 +166,18 @@ static tt_err check_values_local(const loader *l)
       return bad_value(l, x, &l->d->input, i, "every input must be a finite number");
   for (int64_t i = 0; i < l->count * y->columns; i++)
     if (isinf(y->own[i]))
-      return bad_value(l, y, &l->d->target, i, "a target is finite, or NaN where unlabelled");
+      return bad_value(l, y, &l->d->target, i, "a target must be finite, or NaN where unlabelled");
   for (int64_t i = 0; i < l->count * y->columns; i++) {
     const char *fault = tt_label_invalid_reason(&l->label[i % y->columns], y->own[i]);
     if (fault) return bad_value(l, y, &l->d->target, i, fault);
   }
   for (int64_t i = 0; i < l->count * w->columns; i++)
     if (!isfinite(w->own[i]) || w->own[i] < 0)
-      return bad_value(l, w, NULL, i, "a weight is a finite number and not negative");
+      return bad_value(l, w, NULL, i, "a weight must be a finite number and not negative");
   return TT_OK;
 }
 
-/* Choose this rank's rows and make room for them. */
+/* Choose this rank's rows and allocate their arrays. */
 static tt_err allocate_own_local(loader *l)
 {
   const tt_dataset *d = l->d;
@@ -207,7 +201,7 @@ static tt_err read_own_local(loader *l)
   return check_values_local(l);
 }
 
-/* Everything from memory instead. */
+/* Copy this rank's rows from memory instead of reading them. */
 static tt_err copy_rows_local(loader *l, const tt_raw_dataset *t)
 {
   TT_TRY(create_dataset_local(l, t->rows, t->input, t->target));
@@ -219,8 +213,7 @@ static tt_err copy_rows_local(loader *l, const tt_raw_dataset *t)
   return check_values_local(l);
 }
 
-/* ---- means and scales --------------------------------------------------------------------------
- */
+/* Means and scales */
 
 /* Over the labelled training rows of one block, one column. */
 typedef struct sums {
@@ -234,7 +227,7 @@ static int64_t block_end(const loader *l, int64_t block)
   return (end < l->first + l->count ? end : l->first + l->count) - l->first;
 }
 
-/* Add the own rows of own block `block` into s[columns]; the mean is NULL in the first pass. */
+/* Add the rows of this rank's block `block` to s[columns]; `mean` is NULL in the first pass. */
 static void add_block(const loader *l, const sample_array *p, int64_t block, const double *mean,
                       sums *s)
 {
@@ -278,7 +271,7 @@ static sums sum_blocks(const loader *l, const sample_array *p, const sums *all, 
   return s;
 }
 
-/* A constant column has exactly its value as mean, which a rounded sum would miss. */
+/* The mean of a constant column is exactly its value; a rounded sum might differ. */
 static void compute_means(const loader *l, const sample_array *p, const sums *all, double *mean)
 {
   for (int64_t k = 0; k < p->columns; k++) {
@@ -287,7 +280,7 @@ static void compute_means(const loader *l, const sample_array *p, const sums *al
   }
 }
 
-/* mean[columns]: of the columns, then their offset. */
+/* mean[columns]: on entry the means, on return the offsets of the normalisation. */
 static tt_err fit_columns(const loader *l, const sample_array *p, const sums *all, tt_normalize by,
                           double *mean, double *scale)
 {
@@ -322,8 +315,8 @@ static tt_err fit(loader *l, const sample_array *p, tt_normalize by, double *mea
   return e;
 }
 
-/* Collective. Weights are divided by their mean over the training rows, so that a learning rate
- * means the same with and without them. */
+/* Collective. Weights are divided by their mean over the training rows, so that a learning rate has
+ * the same effect with and without weights. */
 static tt_err compute_scaler(loader *l, double *weight_mean)
 {
   tt_scaler *s = &l->d->scaler;
@@ -340,8 +333,7 @@ static tt_err compute_scaler(loader *l, double *weight_mean)
   return tt_agree(l->comm, e);
 }
 
-/* ---- normalise and share -----------------------------------------------------------------------
- */
+/* Normalise and share */
 
 static tt_err normalise_local(const loader *l, sample_array *p, const double *mean,
                               const double *scale, const tt_columns *names)
@@ -414,7 +406,7 @@ static tt_err gather_hash(loader *l)
   return e;
 }
 
-/* Collective. Everything but the scales. */
+/* Collective. Read everything except the scales. */
 static tt_err load_raw(loader *l)
 {
   tt_err e = tt_agree(l->comm, tt_comm_is_root(l->comm) ? guarded_check_local(l->cfg) : TT_OK);
@@ -425,7 +417,7 @@ static tt_err load_raw(loader *l)
   return e;
 }
 
-/* Collective. Values as read become those that networks see, on all ranks. */
+/* Collective. Compute the normalised values, on all ranks. */
 static tt_err normalise(loader *l)
 {
   double weight_mean = 1;
@@ -436,7 +428,7 @@ static tt_err normalise(loader *l)
   return e;
 }
 
-/* Gives the data set away, or destroys it after an error. */
+/* Return the data set in *out, or destroy it after an error. */
 static tt_err finish(loader *l, tt_err e, tt_dataset **out)
 {
   if (e)

@@ -1,4 +1,4 @@
-/* row_lists.c — rows that a dataset names, and those that ensembles choose; see data_internal.h. */
+/* row_lists.c — sets of rows in a dataset, and the rows of ensembles; see data_internal.h. */
 #include "io/data/data_internal.h"
 
 #include "core/base/mem.h"
@@ -6,9 +6,9 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { VALUES_PER_READ = 1 << 16 }; /* values read at a time */
+enum { VALUES_PER_READ = 1 << 16 };
 
-/* A dataset that names rows. */
+/* A dataset that contains row numbers or a mask. */
 typedef struct row_source {
   tt_h5_reader *reader;
   const char *file, *path, *role;
@@ -24,14 +24,15 @@ static void set_bit(uint8_t *bit, int64_t row)
   bit[row >> 3] = (uint8_t)(bit[row >> 3] | 1u << (row & 7));
 }
 
-/* `count` values from `first` on, of a mask. */
+/* Add `count` values of a mask, from row `first` on. */
 static tt_err add_mask_rows(const row_source *c, int64_t first, int64_t count, const double *value)
 {
   for (int64_t i = 0; i < count; i++) {
     if (value[i] != 0 && value[i] != 1)
       return TT_FAIL(DATA,
-                     "%s: dataset '%s' (%s), row %" PRId64 ": %g; a mask has 1 for the rows it "
-                     "names and 0 for the others; row numbers have at least two bytes",
+                     "%s: dataset '%s' (%s), row %" PRId64
+                     ": %g; a mask has 1 for the rows of the set and 0 for the others; row numbers "
+                     "have at least two bytes",
                      c->file, c->path, c->role, first + i, value[i]);
     if (value[i] == 1) set_bit(c->bit, first + i);
   }
@@ -49,8 +50,8 @@ static tt_err add_numbered_rows(const row_source *c, int64_t first, int64_t coun
                      ": %.17g is not a row; rows go from 0 to %" PRId64,
                      c->file, c->path, c->role, first + i, at, c->rows - 1);
     if (has_bit(c->bit, (int64_t)at))
-      return TT_FAIL(DATA, "%s: dataset '%s' (%s), entry %" PRId64 ": row %.0f again", c->file,
-                     c->path, c->role, first + i, at);
+      return TT_FAIL(DATA, "%s: dataset '%s' (%s), entry %" PRId64 ": row %.0f occurs twice",
+                     c->file, c->path, c->role, first + i, at);
     set_bit(c->bit, (int64_t)at);
   }
   return TT_OK;
@@ -86,7 +87,7 @@ tt_err tt_data_read_row_mask_local(tt_h5_reader *r, const char *role, const char
   if (c.values.columns != 1 || info.kind != TT_H5_INTEGER)
     return TT_FAIL(DATA,
                    "%s: dataset '%s' (%s) must be one column of whole numbers: row "
-                   "numbers, or a mask of one byte a row",
+                   "numbers, or a mask of one byte per row",
                    c.file, path, role);
   if (info.bytes == 1 && c.values.rows != rows)
     return TT_FAIL(DATA,

@@ -1,4 +1,4 @@
-/* rows.c — what the headers of a data file say, and its rows in pieces; see data.h. */
+/* rows.c — shape, names and rows of a data file; see data.h. */
 #include "io/data/data_internal.h"
 
 #include "core/base/log.h"
@@ -46,8 +46,9 @@ tt_err tt_h5_matrix_read_local(tt_h5_reader *r, const tt_h5_matrix *m, int64_t f
   return TT_OK;
 }
 
-/* Replace the made names by those of the file, if it has as many. A file of somebody else may use
- * the same word for something else: then the made names stay, with a warning. */
+/* Replace the default names by those of the file, if it has as many. A file that tutti has not
+ * written may use the same dataset name for something else: then warn and keep the default names.
+ */
 static tt_err read_names(tt_h5_reader *r, const char *path, int64_t count, char **to)
 {
   int64_t n = 0;
@@ -59,7 +60,9 @@ static tt_err read_names(tt_h5_reader *r, const char *path, int64_t count, char 
     return TT_OK;
   }
   if (!e && n != count)
-    tt_log_root(TT_LOG_WARN, "%s: '%s' has %" PRId64 " texts for %" PRId64 " column(s); not used",
+    tt_log_root(TT_LOG_WARN,
+                "%s: '%s' has %" PRId64 " texts, but the number of columns is %" PRId64
+                "; not used",
                 tt_h5_file_name(r), path, n, count);
   for (int64_t i = 0; !e && n == count && i < n; i++)
     if (*text[i]) e = tt_text_set(&to[i], text[i]);
@@ -146,7 +149,7 @@ tt_err tt_data_read_shape_local(const char *file, const char *inputs, const char
   tt_data_reader *r = NULL;
   TT_TRY(tt_data_reader_open_local(file, inputs, targets, &r));
   *out = r->shape;
-  r->shape = (tt_data_shape){0}; /* the names are the caller's now */
+  r->shape = (tt_data_shape){0}; /* the caller owns the names now */
   tt_data_reader_close_local(&r);
   return TT_OK;
 }

@@ -1,4 +1,4 @@
-/* split.c — which rows train, validate and test; see data_internal.h. */
+/* split.c — which rows are for training, validation and test; see data_internal.h. */
 #include "io/data/data_internal.h"
 
 #include "core/base/mem.h"
@@ -46,7 +46,7 @@ static tt_err read_split_column(tt_h5_reader *r, const char *path, int64_t rows,
   return e;
 }
 
-/* One index dataset. path[which] names its datasets for the message. */
+/* Set the rows of one index dataset. path[] has the names of the datasets, for the message. */
 static tt_err mark_rows(const char *file, const char *const path[TT_SPLITS], int which, int64_t n,
                         const double *index, int64_t rows, int8_t *split)
 {

@@ -20,7 +20,7 @@ static tt_err check_text(const char *what, int64_t column, const char *text)
   return TT_OK;
 }
 
-/* Readers of the file trust its _Encoding. */
+/* All texts must be UTF-8, because the file has _Encoding = utf-8. */
 static tt_err check_columns(const tt_columns *c)
 {
   for (int64_t i = 0; i < c->count; i++) {
@@ -55,7 +55,7 @@ static void write_variables(tt_schema *s, int64_t rows, const int64_t *number,
   tt_schema_write_from_root(s, &targets, y);
 }
 
-/* Errors stick to the file: the commit says what the first one was. */
+/* The file keeps its first error; the commit returns it. */
 tt_err tt_data_write_local(const char *file, int64_t rows, const tt_columns *input,
                            const tt_columns *target, const double *x, const double *y,
                            const char *history)

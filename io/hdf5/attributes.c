@@ -8,12 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* netCDF-4 knows a dimension without values by this name, with its size in ten places. */
+/* Name of a dimension without values in netCDF-4; the size is padded to ten characters. */
 #define NETCDF_DIMENSION_NAME "This is a netCDF dimension but not a netCDF variable.%10" PRId64
 
 static const char *object_path(const char *object) { return object[0] ? object : "/"; }
 
-/* Create and write one attribute; `type` and `space` stay the caller's. */
+/* Create and write one attribute; the caller closes `type` and `space`. */
 static tt_err write_attr(tt_h5_file *f, const char *object, const char *name, hid_t type,
                          hid_t space, const void *values)
 {
@@ -48,14 +48,13 @@ tt_err tt_h5_write_attr_text(tt_h5_file *f, const char *object, const char *name
   int ok = H5Tset_size(type, length ? length : 1) >= 0 && H5Tset_cset(type, H5T_CSET_UTF8) >= 0 &&
            H5Tset_strpad(type, H5T_STR_NULLPAD) >= 0;
   tt_err e = ok ? write_attr(f, object, name, type, space, text)
-                : TT_H5_FAIL(IO, f->path, object, "no text type");
+                : TT_H5_FAIL(IO, f->path, object, "cannot create the text type");
   if (type >= 0) H5Tclose(type);
   if (space >= 0) H5Sclose(space);
   return tt_h5_vote(f, e);
 }
 
-/* ---- texts -------------------------------------------------------------------------------------
- */
+/* Texts */
 
 int64_t tt_h5_max_text_length(int64_t n, const char *const *text)
 {
@@ -73,8 +72,8 @@ static tt_err pad_texts_local(const tt_h5_file *f, const char *path, int64_t n, 
 {
   int64_t longest = tt_h5_max_text_length(n, text);
   if (longest > length)
-    return TT_FAIL(INTERNAL, "%s: '%s': a text of %" PRId64 " bytes in %" PRId64, f->path, path,
-                   longest, length);
+    return TT_FAIL(INTERNAL, "%s: '%s': a text of %" PRId64 " bytes is longer than %" PRId64,
+                   f->path, path, longest, length);
   TT_TRY(tt_alloc_bytes(table, n * length, 1, "texts"));
   for (int64_t i = 0; i < n; i++) memcpy(*table + i * length, text[i], strlen(text[i]));
   return TT_OK;
@@ -103,15 +102,14 @@ tt_err tt_h5_write_text(tt_h5_file *f, const char *path, int64_t length, const c
   return write_padded_texts(f, path, 1, 1, length, &text);
 }
 
-/* ---- dimensions --------------------------------------------------------------------------------
- */
+/* Dimensions */
 
 static tt_err set_scale(tt_h5_file *f, const char *path, const char *name)
 {
   if (f->error) return f->error;
   hid_t d = H5Dopen2(f->id, path, H5P_DEFAULT);
   tt_err e = d < 0 || H5DSset_scale(d, name) < 0
-                 ? TT_H5_FAIL(IO, f->path, path, "cannot become a dimension")
+                 ? TT_H5_FAIL(IO, f->path, path, "cannot be made a dimension scale")
                  : TT_OK;
   if (d >= 0) H5Dclose(d);
   return tt_h5_vote(f, e);
@@ -136,7 +134,7 @@ tt_err tt_h5_attach_scale(tt_h5_file *f, const char *dataset, int axis, const ch
   char what[256];
   if (f->error) return f->error;
   hid_t d = H5Dopen2(f->id, dataset, H5P_DEFAULT), s = H5Dopen2(f->id, scale, H5P_DEFAULT);
-  snprintf(what, sizeof what, "axis %d cannot have the dimension %s", axis, scale);
+  snprintf(what, sizeof what, "cannot attach to axis %d the dimension scale %s", axis, scale);
   tt_err e = d < 0 || s < 0 || H5DSattach_scale(d, s, (unsigned)axis) < 0
                  ? TT_H5_FAIL(IO, f->path, dataset, what)
                  : TT_OK;

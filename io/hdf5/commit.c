@@ -1,4 +1,4 @@
-/* commit.c — see h5.h: how a new file becomes the file, or disappears. */
+/* commit.c — see h5.h: commit or discard of a new file. */
 #include "io/hdf5/h5_internal.h"
 
 #include "core/base/mem.h"
@@ -9,12 +9,12 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-/* Bytes compared at a time. */
+/* Bytes read back at a time. */
 enum { VERIFY_BYTES = 16 << 20 };
 
 static int is_root(const tt_h5_file *f) { return !f->comm || tt_comm_is_root(f->comm); }
 
-/* Read one block again in pieces and hash it. */
+/* Read one block back in pieces and hash it. */
 static tt_err rehash_block_local(tt_h5_reader *r, const tt_h5_written_block *b, char *buffer,
                                  int64_t per, XXH3_state_t *state, uint64_t *hash)
 {
@@ -45,14 +45,14 @@ static tt_err verify_block_local(tt_h5_reader *r, const tt_h5_written_block *b, 
   tt_err e = rehash_block_local(r, b, buffer, per, state, &hash);
   if (!e && hash != b->hash)
     e = TT_FAIL(IO,
-                "%s: '%s': what was read back is not what was written (rows %" PRId64 " to %" PRId64
-                "): the disk is full or failing",
+                "%s: '%s': the data read back differ from the data written (rows %" PRId64
+                " to %" PRId64 "): the disk is full or failing",
                 tt_h5_file_name(r), b->path, b->first[0], b->first[0] + b->count[0] - 1);
   tt_free(buffer);
   return e;
 }
 
-/* Errors of the reader mean here that writing failed. */
+/* Report errors of the reader as IO, because they mean that writing failed. */
 static tt_err verify_local(const tt_h5_file *f)
 {
   tt_h5_reader *r = NULL;
@@ -74,7 +74,7 @@ static tt_err close_file(tt_h5_file *f)
   return H5Fclose(id) < 0 ? TT_H5_FAIL(IO, f->path, "", "cannot be closed") : TT_OK;
 }
 
-/* One rank per node: each node has its own pages to write back. */
+/* One rank per node syncs: each node has its own page cache. */
 static tt_err sync_local(const tt_h5_file *f)
 {
   int mine = !f->comm || tt_comm_node_rank(f->comm) == 0;
@@ -107,7 +107,7 @@ void tt_h5_discard(tt_h5_file **file)
   if (!f) return;
   if (f->id >= 0) H5Fclose(f->id);
   if (is_root(f) && f->temporary[0]) unlink(f->temporary);
-  if (f->comm) tt_barrier(f->comm); /* no rank sees the temporary file any more */
+  if (f->comm) tt_barrier(f->comm); /* when this returns, the temporary file is removed */
   for (int64_t i = 0; i < f->blocks; i++) tt_free(f->block[i].path);
   tt_free(f->block);
   tt_free(*file);

@@ -1,4 +1,4 @@
-/* common.c — see h5_internal.h: types, errors, votes and sizes that writing and reading share. */
+/* common.c — see h5_internal.h: types, errors, votes and sizes for writing and reading. */
 #include "io/hdf5/h5_internal.h"
 
 #include <stdio.h>
@@ -78,7 +78,8 @@ void tt_h5_to_hsize(int ndims, const int64_t *dims, hsize_t *out)
 hid_t tt_h5_serial_fapl(void)
 {
   hid_t p = H5Pcreate(H5P_FILE_ACCESS);
-  /* flock fails on some parallel file systems, and our files never change once they are there */
+  /* flock fails on some parallel file systems; locks are not needed, because a committed file never
+   * changes */
   int ok =
       p >= 0 && H5Pset_file_locking(p, 0, 1) >= 0 && H5Pset_fclose_degree(p, H5F_CLOSE_STRONG) >= 0;
   return ok ? p : -1;

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A file name has 255 bytes: prefix, name, host, process and random number share them. */
+/* A file name has at most 255 bytes in total: prefix, name, host, process and random number. */
 enum { NAME_ROOM = 160, HOST_ROOM = 40, RANDOM_DIGITS = 16, STALE_SECONDS = 3600 };
 
 static void get_host_name(char host[HOST_ROOM + 1])
@@ -70,7 +70,7 @@ static tt_err check_space(int fd, const char *temporary, int64_t bytes)
              (double)fs.f_bavail * (double)fs.f_frsize / 1048576.0);
     return disk_full_error(temporary, bytes, why);
   }
-  /* The kernel call: where it is not supported, posix_fallocate would write every block. */
+  /* Not posix_fallocate: where the kernel call is not supported, it would write every block. */
   if (fallocate(fd, 0, 0, bytes) != 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
     return disk_full_error(temporary, bytes, strerror(errno));
   if (ftruncate(fd, 0) != 0)
@@ -101,7 +101,7 @@ tt_err tt_file_sync_local(const char *path)
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return TT_FAIL(IO, "%s: cannot be opened for fsync: %s", path, strerror(errno));
   tt_err e = TT_OK;
-  /* Some file systems cannot sync a directory and say EINVAL: nothing is lost there. */
+  /* Some file systems cannot sync a directory and return EINVAL: no data are lost there. */
   if (fsync(fd) != 0 && errno != EINVAL)
     e = TT_FAIL(IO, "%s: fsync failed, the data may be lost: %s", path, strerror(errno));
   close(fd);
@@ -146,7 +146,7 @@ tt_err tt_file_write_atomic_local(const char *path, const char *text)
   return e;
 }
 
-/* Cut the last "-part" off `name` and return it; NULL if there is none. */
+/* Remove the last "-part" from `name` and return the part; NULL if there is none. */
 static char *split_last(char *name)
 {
   char *dash = strrchr(name, '-');

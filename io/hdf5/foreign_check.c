@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Every part of a path: a link that leaves the file could lead anywhere. */
+/* Check every part of a path: an external link could open any file. */
 static tt_err check_links(tt_h5_reader *r, const char *path)
 {
   char part[TT_PATH_MAX];
@@ -17,7 +17,8 @@ static tt_err check_links(tt_h5_reader *r, const char *path)
     H5L_info_t info;
     if (path[end] != '/' && path[end] != '\0') continue;
     snprintf(part, sizeof part, "%.*s", (int)end, path);
-    if (H5Lget_info(r->id, part, &info, H5P_DEFAULT) < 0) break; /* not there: said later */
+    if (H5Lget_info(r->id, part, &info, H5P_DEFAULT) < 0)
+      break; /* missing: reported by check_dataset */
     if (info.type != H5L_TYPE_HARD && info.type != H5L_TYPE_SOFT)
       return TT_FAIL(DATA,
                      "%s: '%s' is a link into another file; copy the data into this file, for "
@@ -43,8 +44,8 @@ static tt_err check_filters(const tt_h5_reader *r, const char *path, hid_t datas
     if (id == H5Z_FILTER_DEFLATE || id == H5Z_FILTER_SHUFFLE || id == H5Z_FILTER_FLETCHER32)
       continue;
     e = TT_FAIL(DATA,
-                "%s: '%s' is packed with the filter %d (%s); only deflate, shuffle and fletcher32 "
-                "are read: repack it, for example with h5repack -f SHUF -f GZIP=4",
+                "%s: '%s' is compressed with the filter %d (%s); only deflate, shuffle and "
+                "fletcher32 are allowed: repack it, for example with h5repack -f SHUF -f GZIP=4",
                 r->file, path, (int)id, name[0] ? name : "without a name");
   }
   if (p >= 0) H5Pclose(p);
@@ -62,14 +63,14 @@ static tt_err check_type(const tt_h5_reader *r, const char *path, hid_t dataset)
                  r->file, path);
 }
 
-/* One row of any shape; numbers only. */
+/* Read one row of a numeric dataset of any shape. */
 static tt_err try_read_row(tt_h5_reader *r, const char *path, const tt_h5_info *info, int64_t row)
 {
   char *bytes = NULL;
   int64_t values = 1;
   for (int i = 1; i < info->ndims; i++)
     if (__builtin_mul_overflow(values, info->dims[i], &values))
-      return TT_FAIL(DATA, "%s: '%s': a row is impossibly long", r->file, path);
+      return TT_FAIL(DATA, "%s: '%s': a row is too long; the file is damaged", r->file, path);
   TT_TRY(tt_alloc_bytes(&bytes, values, sizeof(double), path));
   tt_err e = tt_h5_read_rows_local(r, path, TT_H5_F64, row, 1, bytes);
   tt_free(bytes);
@@ -91,8 +92,8 @@ static tt_err check_dataset(tt_h5_reader *r, const char *path)
   return try_read_row(r, path, &info, info.dims[0] - 1);
 }
 
-/* Names are a comfort: what cannot be used is passed over by the reader. They are read here because
- * texts of variable length are where damage crashes. */
+/* Names are optional: unusable ones are no error. They are read here because damaged texts of
+ * variable length can crash HDF5. */
 static tt_err try_read_texts(tt_h5_reader *r, const char *path)
 {
   char **text = NULL;

@@ -1,9 +1,9 @@
-/* h5.h — HDF5 as the files of tutti use it: new files written whole, old files read serially.
- * Floor 3, for the files of io/ only; no HDF5 type leaves io/h5*.c.
+/* h5.h — HDF5 files: a new file is written and committed collectively, an existing file is read
+ * serially. For the files of io/ only; no HDF5 type is used outside io/hdf5.
  *
  * Paths of objects are absolute or relative to the root ("x", "provenance/resolved_config"); "/" or
  * "" is the root itself. Dimensions and counts are int64_t, arrays row-major. Every message names
- * file, object and HDF5's innermost reason; HDF5 itself prints nothing. */
+ * file, object and HDF5's innermost reason; HDF5 itself does not print. */
 #ifndef TT_H5_H
 #define TT_H5_H
 #include "mpi/comm.h"
@@ -32,92 +32,93 @@ typedef enum tt_h5_type {
 /* Bytes of one value. */
 int64_t tt_h5_type_bytes(tt_h5_type type);
 
-/* ---- A new file --------------------------------------------------------------------------------
+/* A new file.
  * Collective on the communicator given to create; with comm NULL everything is local and serial.
  * Every rank calls the same functions in the same order with the same arguments, except where a
  * function says "own": first, count and data may differ there.
- * Errors stick: after the first one (the same on all ranks) every further call does nothing and
- * returns it, so a caller may write everything and look only at what tt_h5_commit returns.
- * Datasets are contiguous, allocated at once, without filters; floats have the fill value NaN. */
+ * The file keeps its first error (the same on all ranks): every further call does nothing and
+ * returns it, so a caller may write everything and check only the result of tt_h5_commit. Datasets
+ * are contiguous, allocated at once, without filters; floats have the fill value NaN. */
 typedef struct tt_h5_file tt_h5_file;
 
-/* Begin the file that will be `path`, under a unique temporary name in the same directory.
- *   bytes  expected size of the data, or 0: a disk that cannot hold it is an error here, before
- *          anything is written (one that fills up later ends all ranks: HDF5 1.10 cannot recover)
+/* Create the file that becomes `path` on commit, under a unique temporary name in the same
+ * directory.
+ *   bytes  expected size of the data, or 0: if they do not fit on the disk, the error is here,
+ *          before anything is written (a disk that fills up later ends all ranks: HDF5 1.10 cannot
+ *          recover)
  *   out    NULL on error
  * Errors: CANTCREAT, IO (disk full), MEM. */
 tt_err tt_h5_create(tt_comm *c, const char *path, int64_t bytes, tt_h5_file **out);
 
-/* A group; its parent must exist. */
+/* Create a group; its parent must exist. */
 tt_err tt_h5_create_group(tt_h5_file *f, const char *path);
 
-/* A dataset without its data yet.  dims [ndims] global; a size may be 0; ndims 0 = scalar. */
+/* Create a dataset without data.  dims [ndims] global; a size may be 0; ndims 0 = scalar. */
 tt_err tt_h5_create_dataset(tt_h5_file *f, const char *path, tt_h5_type type, int ndims,
                             const int64_t *dims);
 
 /* Write the block [first, first + count) of an existing dataset of this file; first, count [ndims]
  * and data are own. A rank with nothing to write passes count[0] = 0 and may pass data NULL.
- * Several calls per dataset are fine; the blocks must not overlap. */
+ * Several calls per dataset are allowed; the blocks must not overlap. */
 tt_err tt_h5_write_block(tt_h5_file *f, const char *path, const int64_t *first,
                          const int64_t *count, const void *data);
 
-/* Dataset and rows [first, first + count) of axis 0 in one: first, count, data are own.
+/* Create a dataset and write rows [first, first + count) of axis 0: first, count, data are own.
  * data [count][dims[1]]... */
 tt_err tt_h5_write_rows(tt_h5_file *f, const char *path, tt_h5_type type, int ndims,
                         const int64_t *dims, int64_t first, int64_t count, const void *data);
 
-/* Dataset and all of it, written by rank 0; data is not looked at on the others. */
+/* Create a dataset; rank 0 writes all of it. data is ignored on the other ranks. */
 tt_err tt_h5_write_from_root(tt_h5_file *f, const char *path, tt_h5_type type, int ndims,
                              const int64_t *dims, const void *data);
 
-/* Texts as characters [n][length] with _Encoding = utf-8, written by rank 0; shorter ones are
+/* Write texts as characters [n][length] with _Encoding = utf-8, from rank 0; shorter texts are
  * padded with NUL. length >= tt_h5_max_text_length(n, text). */
 tt_err tt_h5_write_texts(tt_h5_file *f, const char *path, int64_t n, int64_t length,
                          const char *const *text);
-/* One text as characters [length]; for texts too long for an attribute (above 60 kB). */
+/* Write one text as characters [length]; for texts too long for an attribute (above 60 kB). */
 tt_err tt_h5_write_text(tt_h5_file *f, const char *path, int64_t length, const char *text);
 /* Bytes of the longest text, at least 1. Local. */
 int64_t tt_h5_max_text_length(int64_t n, const char *const *text);
 
-/* Attributes of the root, a group or a dataset of this file. One value makes a scalar, more an
- * array [n]. Text: scalar, fixed length, UTF-8. Same values on all ranks. */
+/* Write attributes of the root, a group or a dataset of this file. One value makes a scalar, more
+ * an array [n]. Text: scalar, fixed length, UTF-8. Same values on all ranks. */
 tt_err tt_h5_write_attr(tt_h5_file *f, const char *object, const char *name, tt_h5_type type,
                         int64_t n, const void *values);
 tt_err tt_h5_write_attr_text(tt_h5_file *f, const char *object, const char *name, const char *text);
 
-/* Dimensions as netCDF-4 has them. Either every dimension of every dataset of a file has a scale or
- * none has: files that mix do not open in xarray.
- * tt_h5_create_dimension makes a dimension without values; tt_h5_set_scale makes a coordinate out
- * of a dataset [n] that is there; tt_h5_attach_scale says that axis `axis` of a dataset is that
- * dimension; tt_h5_attach_scales does it for all axes, in order: tt_h5_attach_scales(f, "y", (const
- * char *[]){"row", "column"}, 2). */
+/* Dimensions as in netCDF-4. Either every axis of every dataset of a file has a dimension scale or
+ * none has: xarray does not open a file that mixes both. tt_h5_create_dimension makes a dimension
+ * without values; tt_h5_set_scale makes an existing dataset [n] a coordinate; tt_h5_attach_scale
+ * attaches the dimension `scale` to axis `axis` of a dataset; tt_h5_attach_scales does it for all
+ * axes, in order: tt_h5_attach_scales(f, "y", (const char *[]){"row", "column"}, 2). */
 tt_err tt_h5_create_dimension(tt_h5_file *f, const char *path, int64_t size);
 tt_err tt_h5_set_scale(tt_h5_file *f, const char *path);
 tt_err tt_h5_attach_scale(tt_h5_file *f, const char *dataset, int axis, const char *scale);
 tt_err tt_h5_attach_scales(tt_h5_file *f, const char *dataset, const char *const *scale, int ndims);
 
-/* Asked on rank 0 directly before the rename; an error there is the error of the commit. */
+/* Called on rank 0 directly before the rename; its error is the error of the commit. */
 typedef struct tt_h5_commit_hook {
   tt_err (*check_local)(void *arg);
   void *arg;
 } tt_h5_commit_hook;
 
-/* Close; every rank reads back with the serial driver what it wrote and compares; vote; sync;
- * fence; rename; sync of the directory; vote. Then `path` is the new file on all ranks, or, on
- * error, what it was before, and nothing is left behind (only if the very last sync fails, the new
- * file, complete, stands there). Frees *f and sets it to NULL in any case.
- *   fence  may be NULL
- * Errors: the first one of the file, IO (not what was written), what the fence says. */
+/* Close; every rank reads back with the serial driver what it wrote and compares; vote; sync; vote;
+ * commit hook; rename; sync of the directory; vote. Then `path` is the new file on all ranks, or,
+ * on error, unchanged, and the temporary file is removed (only if the last sync fails, `path` is
+ * already the complete new file). Frees *f and sets it to NULL in any case.
+ *   hook  may be NULL
+ * Errors: the first one of the file, IO (the data read back differ), the error of the hook. */
 tt_err tt_h5_commit(tt_h5_file **f, const tt_h5_commit_hook *hook);
 
 /* Close and remove the temporary file. Accepts a NULL file. */
 void tt_h5_discard(tt_h5_file **f);
 
-/* ---- An existing file --------------------------------------------------------------------------
+/* An existing file.
  * Read-only, serial driver, no locks; every function is local. */
 typedef struct tt_h5_reader tt_h5_reader;
 
-/* Errors: NOINPUT (missing, a directory, not allowed), DATA (empty, not HDF5, truncated,
+/* Errors: NOINPUT (missing, a directory, no permission), DATA (empty, not HDF5, truncated,
  * damaged), MEM. */
 tt_err tt_h5_open_local(const char *file, tt_h5_reader **out);
 void tt_h5_close_local(tt_h5_reader **r); /* accepts NULL */
@@ -132,15 +133,15 @@ typedef struct tt_h5_info {
   int64_t dims[TT_H5_MAX_DIMS];
 } tt_h5_info;
 
-/* What a dataset is. Errors: DATA (not there: the message lists the datasets there are; not a
- * dataset; more than TT_H5_MAX_DIMS axes; kept in other files: external or virtual). */
+/* Type and shape of a dataset. Errors: DATA (missing: the message lists the existing datasets; not
+ * a dataset; more than TT_H5_MAX_DIMS axes; stored in other files: external or virtual). */
 tt_err tt_h5_dataset_info_local(tt_h5_reader *r, const char *path, tt_h5_info *out);
 
 /* 1 if `path` (with all its parents) exists, else 0. */
 int tt_h5_has_local(tt_h5_reader *r, const char *path);
 
-/* Rows [first, first + count) of axis 0 (the whole of a scalar: 0, 1), converted to `type`.
- * data [count][dims[1]]...; the dataset must be of numbers, or of one-byte text for CHAR.
+/* Read rows [first, first + count) of axis 0 (of a scalar: 0, 1), converted to `type`.
+ * data [count][dims[1]]...; the dataset must be numeric, or one-byte text for CHAR.
  * Errors: DATA (out of range, not numbers), IO (cannot be read). */
 tt_err tt_h5_read_rows_local(tt_h5_reader *r, const char *path, tt_h5_type type, int64_t first,
                              int64_t count, void *data);
@@ -148,16 +149,16 @@ tt_err tt_h5_read_rows_local(tt_h5_reader *r, const char *path, tt_h5_type type,
 tt_err tt_h5_read_block_local(tt_h5_reader *r, const char *path, tt_h5_type type,
                               const int64_t *first, const int64_t *count, void *data);
 
-/* Texts of a dataset: characters [n][length], fixed strings [n] of any length (also of one byte),
- * or variable strings [n]; a scalar string is one text. Padding (NUL, trailing blanks) is cut.
- * Owner: the caller, tt_h5_texts_free. Errors: DATA, IO, MEM. */
+/* Read the texts of a dataset: characters [n][length], fixed strings [n] of any length (also of one
+ * byte), or variable strings [n]; a scalar string is one text. Padding (NUL, trailing blanks) is
+ * removed. Owner: the caller, tt_h5_texts_free. Errors: DATA, IO, MEM. */
 tt_err tt_h5_read_texts_local(tt_h5_reader *r, const char *path, int64_t *n, char ***text);
 void tt_h5_texts_free(int64_t n, char ***text);
-/* One text: characters [length], or a scalar string. Owner: the caller, tt_free. */
+/* Read one text: characters [length], or a scalar string. Owner: the caller, tt_free. */
 tt_err tt_h5_read_text_local(tt_h5_reader *r, const char *path, char **text);
 
-/* Attributes. `n` values exactly. *text is owned by the caller, tt_free. Errors: DATA (not there,
- * another size or type), IO, MEM. */
+/* Read attributes, exactly `n` values. *text is owned by the caller, tt_free. Errors: DATA
+ * (missing, another size or type), IO, MEM. */
 int tt_h5_has_attr_local(tt_h5_reader *r, const char *object, const char *name);
 tt_err tt_h5_read_attr_local(tt_h5_reader *r, const char *object, const char *name, tt_h5_type type,
                              int64_t n, void *values);

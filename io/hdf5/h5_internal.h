@@ -1,4 +1,4 @@
-/* h5_internal.h — what the files io/h5*.c share. Floor 3. */
+/* h5_internal.h — what the files of io/hdf5 share. */
 #ifndef TT_H5_INTERNAL_H
 #define TT_H5_INTERNAL_H
 #define TT_COMM_MPI
@@ -7,7 +7,7 @@
 
 #include <hdf5.h>
 
-/* One block this rank wrote, to be compared after closing. */
+/* One block that this rank has written, to verify after closing. */
 typedef struct tt_h5_written_block {
   char *path;
   tt_h5_type type;
@@ -25,8 +25,8 @@ struct tt_h5_file {
   tt_h5_written_block *block; /* [room], `blocks` of them used */
 };
 
-/* A dataset that is read in pieces stays open: opening it costs as much as reading 64 KiB, and the
- * chunks that HDF5 has unpacked would be lost. */
+/* A dataset that is read in pieces stays open: opening it costs as much as reading 64 KiB, and
+ * closing it discards the chunks that HDF5 has decompressed. */
 enum { TT_H5_CACHED_DATASETS = 2 };
 typedef struct tt_h5_cached_dataset {
   hid_t id; /* 0 = none */
@@ -41,16 +41,16 @@ struct tt_h5_reader {
   int next_slot;
 };
 
-/* Most bytes one rank gives to one collective write: the MPI-IO below HDF5 1.10 counts in ints. */
+/* Maximum bytes of one collective write per rank: the MPI-IO below HDF5 1.10 counts in int. */
 extern int64_t tt_h5_max_write_bytes;
 
-/* HDF5's type of a value; not to be closed. */
+/* HDF5 type of a value; do not close it. */
 hid_t tt_h5_native(tt_h5_type type);
 
-/* Nothing is printed by HDF5 from here on. */
+/* Stop HDF5 from printing errors. */
 void tt_h5_silence(void);
 
-/* Record "file: object: what: HDF5's innermost message". Clears HDF5's stack. */
+/* Record "file: object: what: HDF5's innermost message". Clears the error stack of HDF5. */
 tt_err tt_h5_fail_at(const char *source, int line, tt_err e, const char *file, const char *object,
                      const char *what);
 #define TT_H5_FAIL(e_, file_, object_, what_)                                                      \
@@ -59,16 +59,16 @@ tt_err tt_h5_fail_at(const char *source, int line, tt_err e, const char *file, c
 /* The innermost message of HDF5's error stack, "" if it is empty. */
 void tt_h5_last_message(char *text, size_t room);
 
-/* Vote of a new file: sets and returns its sticky error. */
+/* Vote on a new file: sets and returns f->error. */
 tt_err tt_h5_vote(tt_h5_file *f, tt_err mine);
 
 /* Product of dims[from..ndims), 1 if there are none. */
 int64_t tt_h5_product(int from, int ndims, const int64_t *dims);
 
-/* dims as HDF5 wants them. */
+/* Convert dims to hsize_t. */
 void tt_h5_to_hsize(int ndims, const int64_t *dims, hsize_t *out);
 
-/* Open a dataset of an existing file; *dataset is to be closed. Errors: DATA. */
+/* Open a dataset of an existing file; the caller closes *dataset. Errors: DATA. */
 tt_err tt_h5_open_dataset_local(tt_h5_reader *r, const char *path, hid_t *dataset);
 
 /* File access list of the serial driver without locks, -1 on error. */

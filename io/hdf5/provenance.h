@@ -1,10 +1,11 @@
-/* provenance.h — where a file comes from; the group /provenance of every output. Floor 3. */
+/* provenance.h — the group /provenance of every output file: command, versions, host,
+ * configuration. */
 #ifndef TT_PROVENANCE_H
 #define TT_PROVENANCE_H
 #include <stdint.h>
 
-/* Texts are borrowed. None of them, nor the file, depends on anything but its fields: wall times
- * and hosts are kept here and never enter results. */
+/* Texts are borrowed. Everything that differs between equal runs (wall time, host, ranks) is stored
+ * in this group and nowhere else in a file. */
 typedef struct tt_provenance {
   const char *title;    /* of the job, may be "" */
   const char *resolved; /* the resolved configuration as YAML */
@@ -14,7 +15,7 @@ typedef struct tt_provenance {
   uint64_t seed, data_hash, result_hash;
   int ranks, threads;
   double wall_seconds;
-  int64_t epochs_planned, epochs_trained; /* whole epochs of all members; 0 = nothing was trained */
-  const char *dependence; /* how members depend on each other; "" or NULL: they do not */
+  int64_t epochs_planned, epochs_trained; /* whole epochs of all members; 0 = no training */
+  const char *dependence; /* how members depend on each other; "" or NULL: independent */
 } tt_provenance;
 #endif

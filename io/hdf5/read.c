@@ -1,4 +1,4 @@
-/* read.c — see h5.h: an existing file. */
+/* read.c — see h5.h: reading an existing file. */
 #include "io/hdf5/h5_internal.h"
 
 #include "core/base/mem.h"
@@ -12,12 +12,12 @@
 #include <unistd.h>
 
 enum { MAX_NAMES_SHOWN = 40, NAMES_ROOM = 4096 };
-/* Unpacked chunks that HDF5 keeps of an open dataset; slots: a prime, far more than chunks. */
+/* Chunk cache of an open dataset; the number of slots is a prime, far more than chunks. */
 enum { CHUNK_BYTES = 64 << 20, CHUNK_SLOTS = 12421 };
 
 const char *tt_h5_file_name(const tt_h5_reader *r) { return r->file; }
 
-/* What can be said without HDF5. */
+/* Checks that do not need HDF5. */
 static tt_err check_readable_local(const char *file)
 {
   struct stat s;
@@ -39,11 +39,11 @@ static tt_err open_error(const char *file)
     return TT_FAIL(DATA, "%s is not an HDF5 file", file);
   }
   if (strstr(text, "truncated"))
-    return TT_H5_FAIL(DATA, file, "", "is truncated: a copy or a write did not end");
+    return TT_H5_FAIL(DATA, file, "", "is truncated: a copy or a write was interrupted");
   return TT_H5_FAIL(DATA, file, "", "is damaged and cannot be opened as HDF5");
 }
 
-/* A link into another file is not followed: that file could be anything. */
+/* Do not follow a link into another file: that file is not checked. */
 static herr_t reject_external_link(const char *parent, const char *group, const char *file,
                                    const char *object, unsigned *flags, hid_t access, void *arg)
 {
@@ -65,7 +65,7 @@ tt_err tt_h5_open_local(const char *file, tt_h5_reader **out)
   r->access = H5Pcreate(H5P_DATASET_ACCESS);
   if (!e && (r->access < 0 || H5Pset_elink_cb(r->access, reject_external_link, NULL) < 0 ||
              H5Pset_chunk_cache(r->access, CHUNK_SLOTS, CHUNK_BYTES, 1.0) < 0))
-    e = TT_H5_FAIL(MEM, file, "", "no access list");
+    e = TT_H5_FAIL(MEM, file, "", "cannot create the access property list");
   if (e)
     tt_h5_close_local(&r);
   else
@@ -84,8 +84,7 @@ void tt_h5_close_local(tt_h5_reader **r)
   tt_free(*r);
 }
 
-/* ---- names -------------------------------------------------------------------------------------
- */
+/* Names */
 
 typedef struct dataset_names {
   char *text;
@@ -142,8 +141,7 @@ int tt_h5_has_local(tt_h5_reader *r, const char *path)
   return there;
 }
 
-/* ---- data --------------------------------------------------------------------------------------
- */
+/* Data */
 
 static tt_err missing_dataset_error(tt_h5_reader *r, const char *path)
 {
@@ -164,7 +162,7 @@ tt_err tt_h5_open_dataset_local(tt_h5_reader *r, const char *path, hid_t *datase
   if (!path[0] || !there) return missing_dataset_error(r, path);
   if (H5Oget_info_by_name2(r->id, path, &info, H5O_INFO_BASIC, r->access) < 0)
     return TT_H5_FAIL(DATA, r->file, path,
-                      "cannot be looked at: it is damaged, or a link out of this file");
+                      "cannot be opened: it is damaged, or a link into another file");
   if (info.type != H5O_TYPE_DATASET)
     return TT_FAIL(DATA, "%s: '%s' is a group or a type, not a dataset", r->file, path);
   *dataset = H5Dopen2(r->id, path, r->access);
@@ -172,7 +170,7 @@ tt_err tt_h5_open_dataset_local(tt_h5_reader *r, const char *path, hid_t *datase
   return TT_OK;
 }
 
-/* Data of other files could be anything by now. */
+/* Data in other files are not checked and may have changed. */
 static tt_err reject_foreign_storage(const tt_h5_reader *r, const char *path, hid_t dataset)
 {
   hid_t p = H5Dget_create_plist(dataset);
@@ -180,7 +178,7 @@ static tt_err reject_foreign_storage(const tt_h5_reader *r, const char *path, hi
   if (p >= 0) H5Pclose(p);
   if (!foreign) return TT_OK;
   return TT_FAIL(DATA,
-                 "%s: '%s' is kept in other files (virtual or external); copy the data into this "
+                 "%s: '%s' is stored in other files (virtual or external); copy the data into this "
                  "file, for example with h5repack",
                  r->file, path);
 }
@@ -218,14 +216,14 @@ static tt_err get_info(const tt_h5_reader *r, const char *path, hid_t dataset, t
   for (int i = 0; !e && i < n; i++) {
     out->dims[i] = (int64_t)dims[i];
     if (dims[i] > INT64_MAX / 16)
-      e = TT_FAIL(DATA, "%s: '%s': axis %d is impossibly long", r->file, path, i);
+      e = TT_FAIL(DATA, "%s: '%s': axis %d is too long; the file is damaged", r->file, path, i);
   }
   if (space >= 0) H5Sclose(space);
   if (type >= 0) H5Tclose(type);
   return e;
 }
 
-/* A dataset among those kept open, opened if need be. *out is valid until the next call. */
+/* Find a dataset in the cache, or open it. *out is valid until the next call. */
 static tt_err open_cached(tt_h5_reader *r, const char *path, const tt_h5_cached_dataset **out)
 {
   for (int i = 0; i < TT_H5_CACHED_DATASETS; i++) {
@@ -244,7 +242,8 @@ static tt_err open_cached(tt_h5_reader *r, const char *path, const tt_h5_cached_
     return e;
   }
   k->id = dataset;
-  snprintf(k->path, sizeof k->path, "%s", path); /* one too long is opened every time */
+  snprintf(k->path, sizeof k->path, "%s",
+           path); /* a longer path is not found again: the dataset is opened every time */
   r->next_slot = (r->next_slot + 1) % TT_H5_CACHED_DATASETS;
   *out = k;
   return TT_OK;
@@ -289,7 +288,8 @@ static tt_err read_checked(const tt_h5_reader *r, const char *path, hid_t datase
   int ok = space >= 0 && file_type >= 0 && memory >= 0;
   if (ok && info->ndims)
     ok = H5Sselect_hyperslab(space, H5S_SELECT_SET, from, NULL, size, NULL) >= 0;
-  /* characters keep their own padding and encoding: converting could cut the only byte */
+  /* read characters in the type of the file: a conversion of the padding could remove the only byte
+   */
   hid_t as = type == TT_H5_CHAR ? file_type : tt_h5_native(type);
   ok = ok && H5Dread(dataset, as, memory, space, H5P_DEFAULT, data) >= 0;
   tt_err e = ok ? TT_OK : TT_H5_FAIL(IO, r->file, path, "cannot be read");

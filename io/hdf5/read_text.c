@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Longest single text and largest number of texts that are believed. */
+/* Limit of the bytes of one text and of the number of texts; larger values mean damage. */
 enum { MAX_TEXT_BYTES = 64 << 20 };
 
-/* Copy `length` bytes, ending at the first NUL and without trailing blanks. */
+/* Copy at most `length` bytes, up to the first NUL and without trailing blanks. */
 static tt_err copy_text(const char *from, int64_t length, char **out)
 {
   int64_t n = (int64_t)strnlen(from, (size_t)length);
@@ -33,7 +33,7 @@ static tt_err get_text_shape(const tt_h5_reader *r, const char *path, const tt_h
                              int one, raw_texts *t)
 {
   int characters = !t->variable && info->bytes == 1;
-  if (info->kind != TT_H5_TEXT) return TT_FAIL(DATA, "%s: '%s' holds no text", r->file, path);
+  if (info->kind != TT_H5_TEXT) return TT_FAIL(DATA, "%s: '%s' does not hold text", r->file, path);
   if (info->ndims > (characters && !one ? 2 : 1))
     return TT_FAIL(DATA, "%s: '%s' has %d axes; a list of texts is expected", r->file, path,
                    info->ndims);
@@ -128,8 +128,7 @@ tt_err tt_h5_read_text_local(tt_h5_reader *r, const char *path, char **text)
   return e;
 }
 
-/* ---- attributes --------------------------------------------------------------------------------
- */
+/* Attributes */
 
 static const char *object_path(const char *object) { return object[0] ? object : "/"; }
 
@@ -171,7 +170,7 @@ tt_err tt_h5_read_attr_local(tt_h5_reader *r, const char *object, const char *na
   return e;
 }
 
-/* A variable string comes as a pointer of HDF5's, a fixed one as bytes. */
+/* HDF5 returns a variable-length string as a pointer that it owns, a fixed string as bytes. */
 static tt_err read_attr_text(tt_h5_reader *r, const char *object, hid_t attr, hid_t type,
                              char **text)
 {

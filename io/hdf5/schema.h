@@ -1,11 +1,11 @@
 /* schema.h — what all output files of tutti have in common: named dimensions, variables with their
- * attributes, provenance. Floor 3, for the files of io/ only.
+ * attributes, provenance. For the files of io/ only.
  *
- * Follows the rules that make a file open in xarray with both of its HDF5 engines: every axis has a
+ * A file opens in xarray with both of its HDF5 engines, because every axis has a
  * dimension scale; text is characters with _Encoding; _FillValue is the fill value; flags carry
- * flag_values and flag_meanings. Errors stick to the file (io/hdf5/h5.h): nobody has to look before
- * tt_h5_commit. Everything is collective with the same arguments on all ranks, except data,
- * first and count. */
+ * flag_values and flag_meanings. The file keeps its first error (io/hdf5/h5.h): it is enough to
+ * check the result of tt_h5_commit. Everything is collective with the same arguments on all ranks,
+ * except data, first and count. */
 #ifndef TT_SCHEMA_H
 #define TT_SCHEMA_H
 #include "core/model/dataset.h"
@@ -32,8 +32,8 @@ typedef struct tt_schema {
   } dim[TT_SCHEMA_MAX_DIMENSIONS];
 } tt_schema;
 
-/* One variable. Texts may be NULL where there is nothing to say; units "1" = a plain number.
- * coordinates names the variables that label the same axes, as CF has it. */
+/* One variable. Texts may be NULL = not written; units "1" = dimensionless. coordinates names the
+ * variables that label the same axes (CF conventions). */
 typedef struct tt_variable {
   const char *name;
   tt_h5_type type;
@@ -41,46 +41,48 @@ typedef struct tt_variable {
   const char *units, *long_name, *coordinates;
 } tt_variable;
 
-/* Root attributes (Conventions, tutti_schema, title, source) and the whole of /provenance, which is
- * where what may differ from run to run lives: times, hosts, ranks. `from` counts on rank 0 only.
+/* Root attributes (Conventions, tutti_schema, title, source) and the group /provenance, the only
+ * part that differs between equal runs: times, hosts, ranks. `from` is used on
+ * rank 0 only.
  *   schema  TT_SCHEMA_MODEL, ... */
 void tt_schema_write_header(tt_schema *s, tt_comm *c, tt_h5_file *f, const char *schema,
                             const tt_provenance *from);
 
-/* A dimension without values, and one with: coordinate `v` has one axis, its own name. */
+/* Create a dimension without values, and one with values: the coordinate `v` has one axis with its
+ * own name. */
 void tt_schema_create_dimension(tt_schema *s, const char *name, int64_t size);
 void tt_schema_write_coordinate(tt_schema *s, const tt_variable *v, int64_t size,
                                 const void *values);
 
-/* A variable: without its data (returns the file's error so far); with the rows
- * [first, first + count) of this rank; with all of it from rank 0. */
+/* Create a variable: without data (returns the error of the file so far); with the rows [first,
+ * first + count) of this rank; with all data from rank 0. */
 tt_err tt_schema_create_variable(tt_schema *s, const tt_variable *v);
 void tt_schema_write_rows(tt_schema *s, const tt_variable *v, int64_t first, int64_t count,
                           const void *data);
 void tt_schema_write_from_root(tt_schema *s, const tt_variable *v, const void *data);
 
-/* Texts along one dimension; `length` is the dimension of their characters. */
+/* Write texts along one dimension; `length` is the dimension of their characters. */
 void tt_schema_write_texts(tt_schema *s, const char *name, const char *dim, const char *length,
                            const char *const *text, const char *long_name);
 
-/* The names and units of columns along a new dimension: dataset `name` and `units`. */
+/* Write the names and units of columns along a new dimension: datasets `name` and `units`. */
 void tt_schema_write_columns(tt_schema *s, const char *dim, const char *length, const char *name,
                              const char *units, const tt_columns *c);
-/* Bytes of the longest of their texts. Local. */
+/* Bytes of the longest name or unit. Local. */
 int64_t tt_schema_max_column_text(const tt_columns *c);
 
-/* What the values 0, 1, 2, ... of an int8 variable mean: "training finished ...". */
+/* Write the meanings of the values 0, 1, 2, ... of an int8 variable: "training finished ...". */
 void tt_schema_write_flags(tt_schema *s, const char *variable, int64_t flags, const char *meanings);
 
-/* Reading; local. `schema` must be the file's up to the minor version, which only adds; `what` says
- * it to people: "model". Errors: DATA. */
+/* Local. The file must have `schema`; the minor version may differ, because a new minor version
+ * only adds. `what` is the kind of file for messages: "model". Errors: DATA. */
 tt_err tt_schema_check_local(tt_h5_reader *r, const char *schema, const char *what);
 
 /* The dataset must have exactly these sizes; a size of -1 is filled in from the file and is at
- * least 1. Sizes that cannot be in a file as long as this one are refused. Errors: DATA. */
+ * least 1. Sizes that are impossible for the bytes of the file are refused. Errors: DATA. */
 tt_err tt_schema_check_shape_local(tt_h5_reader *r, const char *path, int ndims, int64_t *dims);
 
-/* `n` texts exactly; owner: the caller, tt_h5_texts_free. Errors: DATA, IO, MEM. */
+/* Read exactly `n` texts; owner: the caller, tt_h5_texts_free. Errors: DATA, IO, MEM. */
 tt_err tt_schema_read_texts_local(tt_h5_reader *r, const char *path, int64_t n, char ***text);
 
 #define TT_DAMAGED "; the file is damaged or was not written by tutti"

@@ -1,4 +1,4 @@
-/* schema_provenance.c — the beginning of every output file: what it is, and /provenance. */
+/* schema_provenance.c — root attributes and /provenance of every output file. */
 #include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "io/hdf5/schema.h"
@@ -9,8 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What rank 0 says, because attributes must be the same on all ranks: times, hosts and even
- * processors are not. Long texts are cut, except the two configurations, which are datasets. */
+/* Values of rank 0, because attributes must be the same on all ranks and times, hosts and
+ * processors differ. Long texts are truncated, except the two configurations, which are datasets.
+ */
 typedef struct provenance_values {
   char title[1024], command[4096], device[256], arithmetic[64];
   char version[64], dependence[128], mpi[512], hdf5[64], date[32], host[256], job[64];

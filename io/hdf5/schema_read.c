@@ -1,4 +1,4 @@
-/* schema_read.c — the reading half of schema.h. */
+/* schema_read.c — see schema.h: checks of files that are read. */
 #include "core/base/mem.h"
 #include "io/hdf5/schema.h"
 
@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* A damaged size must not become an allocation: data compress by less than this. */
+/* Largest accepted compression ratio: a larger size is damage and must not be allocated. */
 enum { MAX_COMPRESSION = 1024 };
 
 static tt_err check_plausible_size(tt_h5_reader *r, const char *path, const tt_h5_info *info)

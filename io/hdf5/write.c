@@ -12,20 +12,20 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-/* MANY = more links or attributes than an object of ours has. */
+/* MAX_COMPACT: more links or attributes than any object of a tutti file has. */
 enum { MAX_COMPACT = 1024, CREATION_ORDER = H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED };
 
 int64_t tt_h5_max_write_bytes = 256 << 20;
 
 static int is_root(const tt_h5_file *f) { return !f->comm || tt_comm_is_root(f->comm); }
 
-/* Names are made on rank 0, where the space is asked for too. */
+/* Rank 0 chooses the name and checks the space. */
 static tt_err create_temporary_local(tt_h5_file *f, int64_t bytes)
 {
   struct stat there;
   if (!is_root(f)) return TT_OK;
   if (stat(f->path, &there) == 0 && S_ISDIR(there.st_mode))
-    return TT_FAIL(CANTCREAT, "%s: is a directory; give the name of a file in it", f->path);
+    return TT_FAIL(CANTCREAT, "%s is a directory; give the name of a file in it", f->path);
   TT_TRY(tt_file_temporary_name_local(f->path, f->temporary));
   tt_err e = tt_file_reserve_local(f->temporary, bytes);
   if (e) f->temporary[0] = 0;
@@ -54,8 +54,8 @@ static hid_t create_fapl(const tt_h5_file *f)
   return ok ? p : -1;
 }
 
-/* Creation order, as netCDF-4 has it. Links and attributes stay inside the object header, however
- * many: HDF5 1.10 crashes while it cleans up after a damaged heap of links. */
+/* Creation order, as in netCDF-4. All links and attributes are stored inside the object header:
+ * HDF5 1.10 crashes while it cleans up after a damaged heap of links. */
 static int track_link_order(hid_t p)
 {
   return H5Pset_link_creation_order(p, CREATION_ORDER) >= 0 &&
@@ -111,8 +111,7 @@ tt_err tt_h5_create(tt_comm *c, const char *path, int64_t bytes, tt_h5_file **ou
   return e;
 }
 
-/* ---- groups and datasets -----------------------------------------------------------------------
- */
+/* Groups and datasets */
 
 tt_err tt_h5_create_group(tt_h5_file *f, const char *path)
 {
@@ -126,7 +125,8 @@ tt_err tt_h5_create_group(tt_h5_file *f, const char *path)
   return tt_h5_vote(f, e);
 }
 
-/* Contiguous, no filters, allocated at once; no time stamps: equal data make equal files. */
+/* Contiguous, no filters, allocated at once; no time stamps, so that equal data give equal files.
+ */
 static hid_t create_dcpl(tt_h5_type type)
 {
   static const float nan32 = NAN;
@@ -170,14 +170,13 @@ tt_err tt_h5_create_dataset(tt_h5_file *f, const char *path, tt_h5_type type, in
   return tt_h5_vote(f, e);
 }
 
-/* ---- writing -----------------------------------------------------------------------------------
- */
+/* Writing */
 
 /* One collective write in progress. */
 typedef struct writing {
   hid_t dataset, space, dxpl;
   tt_h5_written_block b;
-  int64_t row_bytes; /* bytes of one index of axis 0 of this rank's block */
+  int64_t row_bytes; /* bytes of one row (index of axis 0) of this rank's block */
 } writing;
 
 static tt_h5_type dataset_type(hid_t dataset)
@@ -197,8 +196,8 @@ static tt_err check_block_local(const tt_h5_file *f, const char *path, const tt_
     if (b->first[i] < 0 || b->count[i] < 0 ||
         (uint64_t)b->first[i] + (uint64_t)b->count[i] > dims[i])
       return TT_FAIL(INTERNAL,
-                     "%s: '%s': [%" PRId64 ", %" PRId64 ") of axis %d, which has %" PRIu64, f->path,
-                     path, b->first[i], b->first[i] + b->count[i], i, (uint64_t)dims[i]);
+                     "%s: '%s': [%" PRId64 ", %" PRId64 ") of axis %d, which has size %" PRIu64,
+                     f->path, path, b->first[i], b->first[i] + b->count[i], i, (uint64_t)dims[i]);
   return TT_OK;
 }
 
@@ -207,15 +206,15 @@ static tt_err open_block_local(tt_h5_file *f, const char *path, const int64_t *f
 {
   hsize_t dims[TT_H5_MAX_DIMS] = {0};
   w->dataset = H5Dopen2(f->id, path, H5P_DEFAULT);
-  if (w->dataset < 0) return TT_H5_FAIL(INTERNAL, f->path, path, "no such dataset to write to");
+  if (w->dataset < 0) return TT_H5_FAIL(INTERNAL, f->path, path, "the dataset does not exist");
   w->space = H5Dget_space(w->dataset);
   w->dxpl = H5Pcreate(H5P_DATASET_XFER);
   w->b.ndims = H5Sget_simple_extent_dims(w->space, dims, NULL);
   w->b.type = dataset_type(w->dataset);
   if (w->b.ndims < 0 || w->b.type == TT_H5_TYPE_COUNT)
-    return TT_H5_FAIL(INTERNAL, f->path, path, "dataset of another type");
+    return TT_H5_FAIL(INTERNAL, f->path, path, "the dataset has an unknown type");
   if (f->comm && H5Pset_dxpl_mpio(w->dxpl, H5FD_MPIO_COLLECTIVE) < 0)
-    return TT_H5_FAIL(IO, f->path, path, "no collective write");
+    return TT_H5_FAIL(IO, f->path, path, "cannot select a collective write");
   if (w->b.ndims == 0) { /* a scalar is one row */
     w->b.count[0] = count[0];
   } else {
@@ -233,7 +232,7 @@ static void close_block(writing *w)
   if (w->dataset >= 0) H5Dclose(w->dataset);
 }
 
-/* Indices of axis 0 that go into one round. */
+/* Rows (indices of axis 0) of one collective write. */
 static int64_t rows_per_write(const writing *w)
 {
   if (w->row_bytes <= 0) return 1;
@@ -241,7 +240,7 @@ static int64_t rows_per_write(const writing *w)
   return rows > 0 ? rows : 1;
 }
 
-/* Every rank is here in every round; one that has nothing left selects nothing. */
+/* Collective: every rank takes part in every write; a rank without rows selects nothing. */
 static tt_err write_piece(tt_h5_file *f, const char *path, const writing *w, int64_t piece,
                           const char *data)
 {
@@ -268,7 +267,7 @@ static tt_err write_piece(tt_h5_file *f, const char *path, const writing *w, int
   return e;
 }
 
-/* Remember what was written, for the comparison after closing. */
+/* Record the hash of a block, to verify it after closing. */
 static tt_err record_block_local(tt_h5_file *f, const char *path, tt_h5_written_block *b,
                                  const void *data, int64_t bytes)
 {
@@ -298,7 +297,7 @@ tt_err tt_h5_write_block(tt_h5_file *f, const char *path, const int64_t *first,
   tt_err e = open_block_local(f, path, first, count, &w);
   if (!e) e = record_block_local(f, path, &w.b, data, w.b.count[0] * w.row_bytes);
   e = tt_h5_vote(f, e);
-  /* HDF5 cannot write a dataset without values, not even nothing: then there is no round at all */
+  /* HDF5 fails to write a dataset of size 0, even with an empty selection: then write no piece */
   int64_t per = rows_per_write(&w), pieces = w.row_bytes > 0 ? (w.b.count[0] + per - 1) / per : 0;
   if (!e && f->comm) tt_allreduce_max_i64(f->comm, &pieces, 1);
   for (int64_t i = 0; !e && i < pieces; i++) e = tt_h5_vote(f, write_piece(f, path, &w, i, data));

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-/* Everything of a committee but its weights, as one block of bytes. One function walks through the
- * fields; the walk counts bytes, copies them out, or copies them in. */
+/* Everything of a cohort except its weights, as one block of bytes. The functions visit the fields
+ * in the same order in each mode: count the bytes, pack them, or unpack them. */
 typedef enum archive_mode { COUNT, PACK, UNPACK } archive_mode;
 typedef struct archive {
   archive_mode mode;
@@ -76,7 +76,7 @@ static tt_err archive_calibration(archive *k, tt_calibration *c)
   return TT_OK;
 }
 
-static tt_err archive_committee(archive *k, tt_trained_ensemble *m)
+static tt_err archive_trained_ensemble(archive *k, tt_trained_ensemble *m)
 {
   archive_bytes(k, &m->variance_floor, sizeof m->variance_floor);
   archive_bytes(k, m->weight, m->members * (int64_t)sizeof *m->weight);
@@ -90,7 +90,7 @@ static tt_err archive_committee(archive *k, tt_trained_ensemble *m)
   return archive_scaler(k, &m->scaler, m->input.count, m->target.count);
 }
 
-/* What the others need to make room. */
+/* What the other ranks need for allocation. */
 typedef struct header {
   tt_model model;
   int64_t ensembles, members, bytes;
@@ -99,7 +99,7 @@ typedef struct header {
 static void measure_local(tt_trained_ensemble *m, header *h)
 {
   archive k = {COUNT, NULL, 0};
-  archive_committee(&k, m);
+  archive_trained_ensemble(&k, m);
   *h = (header){m->model, m->ensembles, m->members, k.at};
 }
 
@@ -109,7 +109,7 @@ static tt_err allocate_local(const header *h, int root, tt_trained_ensemble **m,
   return root ? TT_OK : tt_trained_ensemble_create(&h->model, h->ensembles, h->members, m);
 }
 
-/* Collective. *m is there on rank 0 and made on the others. */
+/* Collective. *m exists on rank 0 and is created on the others. */
 static tt_err broadcast_cohort(tt_comm *c, tt_trained_ensemble **m)
 {
   header h = {0};
@@ -119,9 +119,9 @@ static tt_err broadcast_cohort(tt_comm *c, tt_trained_ensemble **m)
   tt_bcast(c, &h, sizeof h);
   tt_err e = tt_agree(c, allocate_local(&h, root, m, &bytes));
   if (!e) {
-    if (root) e = archive_committee(&(archive){PACK, bytes, 0}, *m);
+    if (root) e = archive_trained_ensemble(&(archive){PACK, bytes, 0}, *m);
     tt_bcast(c, bytes, h.bytes);
-    if (!root) e = archive_committee(&(archive){UNPACK, bytes, 0}, *m);
+    if (!root) e = archive_trained_ensemble(&(archive){UNPACK, bytes, 0}, *m);
     e = tt_agree(c, e);
   }
   if (!e) tt_bcast(c, (*m)->w, h.members * h.model.params * (int64_t)sizeof *(*m)->w);

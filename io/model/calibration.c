@@ -33,21 +33,17 @@ void tt_calibration_write(tt_schema *s, const tt_calibration *k)
                              TT_H5_F64,
                              {"conformal_level"},
                              "1",
-                             "share of new rows the interval covers",
+                             "nominal coverage of the conformal interval",
                              NULL};
   const tt_variable std_scale = {"calibration/std_scale",         TT_H5_F64, {"column"}, "1",
                                  "factor on standard deviations", NULL};
-  const tt_variable rows = {"calibration/rows",
-                            TT_H5_I64,
-                            {"column"},
-                            "rows",
-                            "validation rows it was learnt from",
-                            NULL};
+  const tt_variable rows = {
+      "calibration/rows", TT_H5_I64, {"column"}, "rows", "number of validation rows used", NULL};
   const tt_variable width = {"calibration/conformal_width",
                              TT_H5_F64,
                              {"conformal_level", "column"},
                              NULL,
-                             "half width in standard deviations; of quantiles in normalised units",
+                             "half width in standard deviations; for quantiles in normalised units",
                              NULL};
   if (!k->columns) return;
   tt_schema_create_dimension(s, "column", k->columns);
@@ -90,7 +86,7 @@ static tt_err read_numbers(tt_h5_reader *r, tt_calibration *k)
   return check(r, k);
 }
 
-/* The columns of each committee out of those of all. */
+/* Split the columns of all cohorts into those of each cohort. */
 static tt_err split_by_cohort(const tt_calibration *joined, tt_trained_ensembles *all)
 {
   int64_t first = 0;

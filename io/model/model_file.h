@@ -1,4 +1,4 @@
-/* model_file.h — model.h5: trained members (schema tutti-model-1.0, docs/files.md). Floor 3. */
+/* model_file.h — model.h5: trained members (schema tutti-model-1.0, docs/files.md). */
 #ifndef TT_MODEL_FILE_H
 #define TT_MODEL_FILE_H
 #include "core/model/partition.h"
@@ -6,21 +6,21 @@
 #include "io/hdf5/provenance.h"
 #include "mpi/comm.h"
 
-/* This rank's members of one committee and their weights. */
+/* This rank's members of one cohort and their weights. */
 typedef struct tt_model_shard {
   tt_slice slice;
   const float *w; /* [slice.count][P] */
 } tt_model_shard;
 
 /* Collective. Write model.h5 (unique temporary name, contiguous, read back, voted, renamed).
- *   all   shapes, ensembles, names, scales, shares and status of all members (same on all ranks);
- *         their w is not used
- *   part  [all->count]
+ *   all    shapes, ensembles, names, scales, member weights and status of all members (same on all
+ *          ranks); w of all members is not used
+ *   shard  [all->count]
  * Errors: CANTCREAT, IO, MEM. */
 tt_err tt_model_write(tt_comm *c, const char *file, const tt_trained_ensembles *all,
                       const tt_model_shard *shard, const tt_provenance *from);
 
-/* Collective. Every byte is read once, then shared: all ranks get all members. Owner: the caller.
+/* Collective. Rank 0 reads and broadcasts: all ranks get all members. Owner: the caller.
  * Errors: NOINPUT, DATA (not a model file, damaged), MEM. */
 tt_err tt_model_read(tt_comm *c, const char *file, tt_trained_ensembles *out);
 /* The same for one process, without MPI. Local. */

@@ -1,13 +1,13 @@
-/* model_internal.h — what the files io/model/read.c and read_shape.c share. Floor 3; local. */
+/* model_internal.h — what io/model/read.c and read_shape.c share. All functions are local. */
 #ifndef TT_MODEL_INTERNAL_H
 #define TT_MODEL_INTERNAL_H
 #include "core/model/model.h"
 #include "io/hdf5/h5.h"
 
-/* What the file holds of one committee. */
+/* The part of the file that belongs to one cohort. */
 typedef struct tt_model_cohort_info {
-  char prefix[24];         /* of its networks: "" or "cohort3/" */
-  int64_t member, members; /* first of the file, count */
+  char prefix[24];         /* path of its networks: "" or "cohort3/" */
+  int64_t member, members; /* first in the file, count */
   int64_t ensemble, ensembles;
   tt_model model;
 } tt_model_cohort_info;
@@ -17,11 +17,11 @@ typedef struct tt_model_file_info {
   tt_model_cohort_info *cohort_info;            /* [cohorts] */
 } tt_model_file_info;
 
-/* Sizes of everything in a model file, and the networks they add up to; w->part is freed by the
- * caller in any case. Errors: DATA, IO, MEM. */
+/* Read the sizes of everything in a model file, and the resulting networks. The caller frees
+ * w->cohort_info, also after an error. Errors: DATA, IO, MEM. */
 tt_err tt_model_read_info_local(tt_h5_reader *r, tt_model_file_info *w);
 
-/* All n values of a dataset of one axis. Errors: DATA, IO. */
+/* Read all n values of a dataset with one axis. Errors: DATA, IO. */
 tt_err tt_model_read_vector_local(tt_h5_reader *r, const char *path, tt_h5_type type, int64_t n,
                                   void *out);
 

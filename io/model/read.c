@@ -1,4 +1,4 @@
-/* read.c — tt_model_read_local of model_file.h, after the sizes (read_shape.c). */
+/* read.c — tt_model_read_local of model_file.h; the sizes are read in read_shape.c. */
 #include "core/base/mem.h"
 #include "core/model/state.h"
 #include "io/hdf5/h5.h"
@@ -12,11 +12,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { VALUES_PER_READ = 1 << 22 }; /* numbers to read at a time */
+enum { VALUES_PER_READ = 1 << 22 };
 
-/* ---- Contents -------------------------------------------------------------------------------- */
-
-/* One value of each member of this committee. */
+/* One value of each member of this cohort. */
 static tt_err read_cohort_members(tt_h5_reader *r, const char *path, tt_h5_type type,
                                   const tt_model_file_info *w, const tt_model_cohort_info *s,
                                   void *out)
@@ -25,7 +23,7 @@ static tt_err read_cohort_members(tt_h5_reader *r, const char *path, tt_h5_type 
   return tt_h5_read_rows_local(r, path, type, s->member, s->members, out);
 }
 
-/* Numbers of members; files of before do not have them. */
+/* Index and snapshot of members; old files do not have them. */
 static tt_err read_member_index(tt_h5_reader *r, const tt_model_file_info *w,
                                 const tt_model_cohort_info *s, tt_trained_ensemble *m)
 {
@@ -52,14 +50,14 @@ static tt_err read_members(tt_h5_reader *r, const tt_model_file_info *w,
     if (!isfinite(m->weight[i]) || m->weight[i] < 0.0 ||
         (m->status[i] == TT_STATUS_diverged && m->weight[i] != 0.0))
       return TT_FAIL(DATA,
-                     "%s: 'member_weight' of member %" PRId64 " is %g, which cannot be with "
+                     "%s: 'member_weight' of member %" PRId64 " is %g, which is invalid with "
                      "status %d",
                      file, s->member + i, m->weight[i], m->status[i]);
   }
   return TT_OK;
 }
 
-/* Ensembles are consecutive and hold all members. */
+/* Ensembles are consecutive and contain all members. */
 static tt_err check_ensembles(tt_h5_reader *r, const tt_trained_ensemble *m, int64_t targets)
 {
   const char *file = tt_h5_file_name(r);
@@ -86,7 +84,7 @@ static tt_err check_ensembles(tt_h5_reader *r, const tt_trained_ensemble *m, int
   return TT_OK;
 }
 
-/* name [all ensembles]; number: room for [3 + targets][all ensembles] */
+/* name [ensembles of the file]; number: buffer [3 + targets][ensembles of the file] */
 static tt_err fill_ensembles(tt_h5_reader *r, const tt_model_file_info *w,
                              const tt_model_cohort_info *s, tt_trained_ensemble *m, char **name,
                              int64_t *number)
@@ -176,7 +174,7 @@ static tt_err check_finite(tt_h5_reader *r, const char *path, const tt_trained_e
 }
 
 /* One tensor: `size` numbers of each member, to `offset` of its parameters. buffer: room for one
- * member, and for BATCH numbers if there are as many. */
+ * member, and for VALUES_PER_READ numbers if there are as many. */
 static tt_err read_tensor(tt_h5_reader *r, const char *path, tt_trained_ensemble *m, int64_t offset,
                           int64_t size, float *buffer)
 {

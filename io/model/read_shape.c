@@ -1,6 +1,5 @@
-/* read_shape.c — sizes and networks of a model file; see model_internal.h. Nothing in the file is
- * taken on trust: every number that leads to a size, an offset or an index is checked before it is
- * used. */
+/* read_shape.c — sizes and networks of a model file; see model_internal.h. Every number in the file
+ * that becomes a size, an offset or an index is checked before use. */
 #include "io/model/model_internal.h"
 
 #include "core/base/mem.h"
@@ -23,7 +22,7 @@ void tt_model_tensor_path(const tt_model_cohort_info *s, int l, const char *whic
   snprintf(path, TT_MODEL_PATH_MAX, "%snet/layer%d/%s", s->prefix, l, which);
 }
 
-/* The place of a text attribute in a list of names. */
+/* The index of a text attribute in a list of names. */
 static tt_err read_choice_attr(tt_h5_reader *r, const char *object, const char *name,
                                const char *const *choice, int *out)
 {
@@ -40,7 +39,7 @@ static tt_err read_choice_attr(tt_h5_reader *r, const char *object, const char *
   return e;
 }
 
-/* The attributes of a net that make its shape; the arrays are the shape's. */
+/* The attributes of a network that determine its shape; `shape` points into the arrays. */
 typedef struct net_shape {
   tt_model_shape shape;
   int32_t layers;
@@ -49,7 +48,7 @@ typedef struct net_shape {
   double level[TT_MAX_QUANTILES];
 } net_shape;
 
-/* A whole number that files of before do not have. */
+/* A whole number that old files do not have. */
 static tt_err read_optional_attr(tt_h5_reader *r, const char *group, const char *name,
                                  int32_t least, int32_t most, int32_t *out)
 {
@@ -102,7 +101,7 @@ static tt_err read_net(tt_h5_reader *r, const char *group, net_shape *n)
   return read_levels(r, group, n);
 }
 
-/* Widths of the layers from their tensors; members of the committee from the first. */
+/* Widths of the layers from their tensors; number of members from the first tensor. */
 static tt_err read_layers(tt_h5_reader *r, tt_model_cohort_info *s, net_shape *n)
 {
   int64_t in = -1;
@@ -126,8 +125,7 @@ static tt_err read_layers(tt_h5_reader *r, tt_model_cohort_info *s, net_shape *n
   return TT_OK;
 }
 
-/* Shapes of all tensors, and the model they add up to: what tt_model_lay_out makes of the widths
- * must be what the file holds. */
+/* Read the shapes of all tensors and lay out the model; the layout must match the file. */
 static tt_err read_model_shape(tt_h5_reader *r, tt_model_cohort_info *s)
 {
   const char *file = tt_h5_file_name(r);
@@ -155,7 +153,7 @@ static tt_err read_model_shape(tt_h5_reader *r, tt_model_cohort_info *s)
   return TT_OK;
 }
 
-/* Ensembles of each cohort: those of one are consecutive, and none is without. */
+/* Ensembles of each cohort: they are consecutive, and each cohort has at least one. */
 static tt_err read_ensemble_cohorts(tt_h5_reader *r, tt_model_file_info *w)
 {
   int32_t *cohort = NULL;
@@ -170,7 +168,7 @@ static tt_err read_ensemble_cohorts(tt_h5_reader *r, tt_model_file_info *w)
     empty |= w->cohort_info[k].ensembles < 1;
   }
   if (!e && (empty || next < w->ensembles))
-    e = TT_FAIL(DATA, "%s: 'ensemble_cohort' does not go through %" PRId64 " cohorts" TT_DAMAGED,
+    e = TT_FAIL(DATA, "%s: 'ensemble_cohort' does not list %" PRId64 " cohorts in order" TT_DAMAGED,
                 tt_h5_file_name(r), w->cohorts);
   tt_free(cohort);
   return e;
@@ -188,7 +186,7 @@ static tt_err read_cohorts(tt_h5_reader *r, tt_model_file_info *w)
     members += s->members;
     if (s->model.targets > w->targets) w->targets = s->model.targets;
     if (s->model.inputs != w->cohort_info[0].model.inputs)
-      return TT_FAIL(DATA, "%s: the cohorts have not the same inputs" TT_DAMAGED,
+      return TT_FAIL(DATA, "%s: the cohorts do not have the same number of inputs" TT_DAMAGED,
                      tt_h5_file_name(r));
   }
   if (members != w->members)

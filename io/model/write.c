@@ -8,20 +8,20 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Columns of the file that the committees hold in another form, made before anything is written. */
+/* Arrays of the file that must be assembled from the cohorts before the write. */
 typedef struct model_arrays {
   int64_t members, ensembles, targets; /* of all cohorts together; the largest K */
   int64_t *member;                     /* [G] 0, 1, 2, ... */
   int32_t *ensemble_of_member, *index,
-      *snapshot;                /* [G] ensemble of each member, its number there */
+      *snapshot;                /* [G] ensemble of each member, number in the ensemble, snapshot */
   double *weight;               /* [G] */
   int8_t *status;               /* [G] */
-  int snapshots;                /* whether there are any */
+  int snapshots;                /* whether any member is a snapshot */
   const char **name;            /* [ensembles] borrowed */
   int64_t *first, *count, *key; /* [ensembles] */
   int32_t *cohort;              /* [ensembles] */
-  int32_t *column;              /* [ensembles][K], -1 beyond an ensemble's own */
-  float *tensor;                /* [own members][numbers] of the largest tensor */
+  int32_t *column;              /* [ensembles][K], -1 beyond the targets of an ensemble */
+  float *tensor;                /* [members of this rank][numbers] of the largest tensor */
   tt_calibration calibration;   /* of all columns */
   int64_t name_length;          /* bytes of the longest name or unit */
 } model_arrays;
@@ -96,7 +96,7 @@ static tt_err allocate(const tt_trained_ensembles *all, const tt_model_shard *sh
   return TT_ALLOC(t->tensor, room);
 }
 
-/* Committee `number`: its members from `member` on, its ensembles from `ensemble` on. */
+/* Cohort `number`: its members start at `member`, its ensembles at `ensemble`. */
 static tt_err fill_cohort(const tt_trained_ensemble *m, int32_t number, int64_t member,
                           int64_t ensemble, model_arrays *t)
 {
@@ -164,14 +164,15 @@ static void write_members(tt_schema *s, const model_arrays *t)
                              TT_H5_F64,
                              {"member"},
                              "1",
-                             "weight in the averages of its ensemble; 0 = left out",
+                             "weight of the member in its ensemble; 0 = not used",
                              NULL};
   const tt_variable status = {"status", TT_H5_I8, {"member"}, NULL, "how training ended", NULL};
   tt_schema_write_from_root(s, &ensemble_of_member, t->ensemble_of_member);
   const tt_variable index = {
       "member_index", TT_H5_I32, {"member"}, NULL, "number of the member in its ensemble", NULL};
   const tt_variable snapshot = {
-      "snapshot", TT_H5_I32, {"member"}, NULL, "which snapshot of that member, from 1", NULL};
+      "snapshot", TT_H5_I32, {"member"}, NULL, "number of the snapshot of the member, from 1",
+      NULL};
   tt_schema_write_from_root(s, &share, t->weight);
   tt_schema_write_from_root(s, &status, t->status);
   tt_schema_write_flags(s, "status", TT_STATUS_diverged + 1, tt_schema_status_meanings);
@@ -181,13 +182,18 @@ static void write_members(tt_schema *s, const model_arrays *t)
 
 static void write_ensembles(tt_schema *s, int64_t cohorts, const model_arrays *t)
 {
-  const tt_variable first = {"ensemble_first",   TT_H5_I64,      {"ensemble"}, NULL,
-                             "its first member", "ensemble_name"};
-  const tt_variable members = {"ensemble_members",      TT_H5_I64,      {"ensemble"}, NULL,
-                               "number of its members", "ensemble_name"};
-  const tt_variable key = {
-      "ensemble_key", TT_H5_I64, {"ensemble"}, NULL, "upper half of its members' random streams",
+  const tt_variable first = {
+      "ensemble_first", TT_H5_I64, {"ensemble"}, NULL, "first member of the ensemble",
       "ensemble_name"};
+  const tt_variable members = {
+      "ensemble_members", TT_H5_I64, {"ensemble"}, NULL, "number of members of the ensemble",
+      "ensemble_name"};
+  const tt_variable key = {"ensemble_key",
+                           TT_H5_I64,
+                           {"ensemble"},
+                           NULL,
+                           "upper half of the random streams of its members",
+                           "ensemble_name"};
   const tt_variable column = {"ensemble_column",
                               TT_H5_I32,
                               {"ensemble", "ensemble_target"},
@@ -234,13 +240,13 @@ static void write_columns(tt_schema *s, const tt_trained_ensemble *m)
                         (const char *const *)m->target.units, "units of the target column");
 }
 
-/* Where the networks of a committee are: at the root if it is the only one. */
+/* Location of the networks of a cohort: at the root if there is one cohort. */
 typedef struct net {
   const tt_trained_ensemble *m;
   const tt_model_shard *shard;
   char prefix[24];                 /* "" or "cohort3/" */
   char member[TT_SCHEMA_NAME_MAX]; /* dimension of its members */
-  float *tensor_buffer;            /* room for a tensor of the own members */
+  float *tensor_buffer;            /* buffer for a tensor of the members of this rank */
 } net;
 
 static void output_dimension_name(const net *n, int l, char out[TT_SCHEMA_NAME_MAX])
@@ -248,7 +254,8 @@ static void output_dimension_name(const net *n, int l, char out[TT_SCHEMA_NAME_M
   snprintf(out, TT_SCHEMA_NAME_MAX, "%slayer%d_out", n->prefix, l);
 }
 
-/* One tensor of a layer: `size` numbers at `offset` of each own member, packed and written. */
+/* One tensor of a layer: `size` numbers at `offset` of each member of this rank, packed and
+ * written. */
 static void write_tensor(tt_schema *s, const net *n, int l, const char *name, const char *meaning,
                          const char *in, int64_t offset, int64_t size)
 {
@@ -279,7 +286,7 @@ static void write_layer(tt_schema *s, const net *n, int l)
                layer->out);
 }
 
-/* What beside the tensors makes the networks. */
+/* Attributes that determine the networks together with the tensors. */
 static void write_shape(tt_schema *s, const char *group, const tt_trained_ensemble *m)
 {
   const tt_model *model = &m->model;
@@ -298,7 +305,7 @@ static void write_shape(tt_schema *s, const char *group, const tt_trained_ensemb
     tt_h5_write_attr(s->file, group, "level", TT_H5_F32, model->levels, model->level);
 }
 
-/* The networks of one committee; the dimensions of their group are forgotten after it. */
+/* The networks of one cohort; the dimensions of their group are not visible after it. */
 static void write_net(tt_schema *s, const net *n)
 {
   char group[40], name[TT_SCHEMA_NAME_MAX];

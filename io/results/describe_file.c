@@ -25,7 +25,7 @@ static void print_number(tt_h5_reader *r, const char *object, const char *name)
     printf("%-12s %" PRId64 "\n", name, value);
 }
 
-/* A netCDF dimension without values holds nothing to look at. */
+/* A netCDF dimension without values is not printed. */
 static int is_pure_dimension(tt_h5_reader *r, const char *path)
 {
   static const char mark[] = "This is a netCDF dimension but not a netCDF variable.";
@@ -79,7 +79,7 @@ static tt_err print_config(tt_h5_reader *r)
 {
   char *text = NULL;
   if (!tt_h5_has_local(r, "provenance/resolved_config"))
-    return TT_FAIL(DATA, "%s holds no configuration; model.h5 and results.h5 do",
+    return TT_FAIL(DATA, "%s contains no configuration; model.h5 and results.h5 do",
                    tt_h5_file_name(r));
   TT_TRY(tt_h5_read_text_local(r, "provenance/resolved_config", &text));
   fputs(text, stdout);

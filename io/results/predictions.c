@@ -16,8 +16,8 @@ struct tt_prediction_file {
 static const char *const column_variable[] = {"y_pred_mean", "y_pred_std", "y_pred_std_aleatoric",
                                               "y_pred_std_epistemic"};
 static const char *const column_meaning[] = {"predicted mean", "standard deviation",
-                                             "noise the members see in the data",
-                                             "disagreement of the members"};
+                                             "standard deviation of the noise in the data",
+                                             "standard deviation between the members"};
 
 static int64_t expected_bytes(const tt_prediction_shape *shape, const tt_axis_labels *o,
                               int64_t width)
@@ -42,7 +42,8 @@ static tt_err declare_columns(tt_schema *s, const char *units)
 
 static tt_err declare_quantiles(tt_schema *s, const tt_prediction_shape *shape, const char *units)
 {
-  const tt_variable level = {"quantile", TT_H5_F64, {"quantile"}, "1", "probability below", NULL};
+  const tt_variable level = {
+      "quantile", TT_H5_F64, {"quantile"}, "1", "probability of the quantile", NULL};
   const tt_variable v = {"y_pred_quantile",
                          TT_H5_F64,
                          {"quantile", "sample", "column"},
@@ -53,7 +54,8 @@ static tt_err declare_quantiles(tt_schema *s, const tt_prediction_shape *shape, 
   return tt_schema_create_variable(s, &v);
 }
 
-/* The last axis are a member's targets, or more: what it says of each (levels, classes). */
+/* The last axis has the targets of a member, or its outputs if there are several per target
+ * (levels, classes). */
 static tt_err declare_members(tt_schema *s, const tt_axis_labels *o, int64_t width)
 {
   const char *last = width == o->targets ? "target" : "quantity";
@@ -68,7 +70,8 @@ static tt_err declare_members(tt_schema *s, const tt_axis_labels *o, int64_t wid
   return tt_schema_create_variable(s, &variance);
 }
 
-/* Conformal levels, the same in all that have them, and whether there are classes. */
+/* Find the conformal levels, which are the same in all cohorts that have them, and whether there
+ * are classes. */
 static void find_extras(const tt_trained_ensembles *model, tt_prediction_file *f)
 {
   for (int64_t i = 0; i < model->count; i++) {
@@ -85,7 +88,7 @@ static tt_err declare_extras(tt_schema *s, const tt_prediction_file *f, const ch
                              TT_H5_F64,
                              {"conformal_level"},
                              "1",
-                             "share of new rows the interval is made to cover",
+                             "nominal coverage of the conformal interval",
                              NULL};
   const tt_variable bound[] = {{"y_pred_lower",
                                 TT_H5_F64,
@@ -99,18 +102,19 @@ static tt_err declare_extras(tt_schema *s, const tt_prediction_file *f, const ch
                                 units,
                                 "upper end of the conformal interval",
                                 TT_COLUMN_COORDINATES}};
-  const tt_variable part[] = {{"y_entropy",
-                               TT_H5_F64,
-                               {"sample", "column"},
-                               "nat",
-                               "entropy of the mean probabilities",
-                               TT_COLUMN_COORDINATES},
-                              {"y_mutual_information",
-                               TT_H5_F64,
-                               {"sample", "column"},
-                               "nat",
-                               "entropy of the mean less mean entropy: disagreement of the members",
-                               TT_COLUMN_COORDINATES}};
+  const tt_variable part[] = {
+      {"y_entropy",
+       TT_H5_F64,
+       {"sample", "column"},
+       "nat",
+       "entropy of the mean probabilities",
+       TT_COLUMN_COORDINATES},
+      {"y_mutual_information",
+       TT_H5_F64,
+       {"sample", "column"},
+       "nat",
+       "entropy of the mean probabilities minus mean entropy of the members",
+       TT_COLUMN_COORDINATES}};
   tt_err e = TT_OK;
   if (f->levels) tt_schema_write_coordinate(s, &level, f->levels, f->level);
   for (int i = 0; i < 2; i++) {
@@ -135,7 +139,7 @@ static tt_err prepare_local(const tt_trained_ensembles *model, const tt_predicti
 {
   int64_t columns = tt_trained_ensembles_columns(model);
   if (shape->columns != columns)
-    return TT_FAIL(INTERNAL, "%" PRId64 " columns, the model has %" PRId64, shape->columns,
+    return TT_FAIL(INTERNAL, "%" PRId64 " columns, but the model has %" PRId64, shape->columns,
                    columns);
   TT_TRY(tt_axis_labels_create(model, o));
   TT_TRY(TT_ALLOC(*out, 1));

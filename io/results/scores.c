@@ -1,5 +1,5 @@
-/* scores.c — memory of tt_scores and tt_test_predictions, and those of several committees as one;
- * see results.h. */
+/* scores.c — memory of tt_scores and tt_test_predictions, and joining those of several cohorts; see
+ * results.h. */
 #include "core/base/mem.h"
 #include "io/results/results.h"
 
@@ -60,7 +60,7 @@ void tt_scores_destroy(tt_scores **s)
   tt_free(*s);
 }
 
-/* rows [rows][width] into a table [..][whole], its cell (row, column) first. */
+/* Copy from[rows][width] into the table to[..][whole], starting at cell (row, column). */
 static void copy_block(const double *from, int64_t rows, int64_t width, double *to, int64_t whole,
                        int64_t row, int64_t column)
 {

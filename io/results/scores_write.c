@@ -13,7 +13,7 @@ static const char *units_of(tt_metric_units kind, const char *of_target)
   return kind == TT_UNITS_TARGET ? of_target : kind == TT_UNITS_DIMENSIONLESS ? "1" : NULL;
 }
 
-/* One metric of columns. */
+/* One metric for all columns. */
 static void write_columns(tt_schema *s, const char *prefix, int metric, const tt_scores *k,
                           const char *units)
 {
@@ -25,7 +25,8 @@ static void write_columns(tt_schema *s, const char *prefix, int metric, const tt
   tt_schema_write_from_root(s, &v, k->ensemble[metric]);
 }
 
-/* One variable per metric that any of the forecasts has: of members, then of ensembles. */
+/* Two variables per metric that applies to any of the forecasts: for members, then for ensembles.
+ */
 static void write_metrics(tt_schema *s, const tt_scores *k, const char *units)
 {
   char name[64];
@@ -60,13 +61,13 @@ static void write_coverage(tt_schema *s, const tt_scores *k)
                                TT_H5_F64,
                                {"coverage_level", "column"},
                                "1",
-                               "share of test rows inside the interval",
+                               "fraction of test rows inside the interval",
                                COLUMN_COORDINATES};
   const tt_variable curve = {"calibration_curve",
                              TT_H5_F64,
                              {"calibration_level", "column"},
                              "1",
-                             "share of test rows inside the interval",
+                             "fraction of test rows inside the interval",
                              COLUMN_COORDINATES};
   for (int i = 0; i < TT_INTERVALS; i++) level[i] = tt_interval_level(i);
   for (int i = 0; i < TT_COVERAGE_LEVELS; i++) few[i] = level[tt_coverage_level[i]];
@@ -78,28 +79,28 @@ static void write_coverage(tt_schema *s, const tt_scores *k)
 
 void tt_scores_write_variables(tt_schema *s, const tt_scores *k, const char *units)
 {
-  const tt_variable alike = {"ensemble_error_correlation",
-                             TT_H5_F64,
-                             {"column"},
-                             "1",
-                             "mean correlation of the errors of two members",
-                             COLUMN_COORDINATES};
+  const tt_variable correlation = {"ensemble_error_correlation",
+                                   TT_H5_F64,
+                                   {"column"},
+                                   "1",
+                                   "mean correlation of the errors of two members",
+                                   COLUMN_COORDINATES};
   const tt_variable rows = {"test_rows", TT_H5_I64,          {"column"},
                             "rows",      "test rows scored", COLUMN_COORDINATES};
   const tt_variable level = {"conformal_level",
                              TT_H5_F64,
                              {"conformal_level"},
                              "1",
-                             "share of new rows the interval is made to cover",
+                             "nominal coverage of the conformal interval",
                              NULL};
   const tt_variable inside = {"conformal_coverage",
                               TT_H5_F64,
                               {"conformal_level", "column"},
                               "1",
-                              "share of test rows inside the conformal interval",
+                              "fraction of test rows inside the conformal interval",
                               COLUMN_COORDINATES};
   write_metrics(s, k, units);
-  tt_schema_write_from_root(s, &alike, k->diversity);
+  tt_schema_write_from_root(s, &correlation, k->diversity);
   tt_schema_write_from_root(s, &rows, k->rows);
   write_coverage(s, k);
   if (!k->levels) return;
@@ -113,7 +114,7 @@ void tt_scores_write_out_of_bag(tt_schema *s, const tt_scores *k, const char *un
                             TT_H5_I64,
                             {"column"},
                             "rows",
-                            "training rows that some member did not see",
+                            "training rows that at least one member was not trained on",
                             COLUMN_COORDINATES};
   for (int v = 0; v < TT_METRIC_COUNT; v++)
     if (tt_metric_table[v].forecasts & k->forecasts && v != TT_METRIC_crps)

@@ -14,13 +14,13 @@
 
 enum { OF_TRAIN, OF_VALIDATION, OF_ENSEMBLE, HISTORIES };
 
-/* What the arguments hold in another form, made before anything is written. */
+/* Arrays of the file that must be assembled from the arguments before the write. */
 typedef struct file_arrays {
   tt_axis_labels labels;
-  int64_t parts, longest;                /* cohorts; E, the longest history */
-  int64_t *first;                        /* [parts] number of the first member of each */
-  float **history;                       /* [HISTORIES][parts] own members' losses, [..][E] */
-  int32_t *epoch;                        /* [E] 0, 1, 2, ... */
+  int64_t shards, longest; /* cohorts; E, the longest history */
+  int64_t *first;          /* [shards] index of the first member of each */
+  float **history; /* [HISTORIES][shards] losses of this rank's members, each [members][E] */
+  int32_t *epoch;  /* [E] 0, 1, 2, ... */
 #define X(field, type, ...) type *field; /* [G] */
   TT_HYPERS(X)
 #undef X
@@ -29,7 +29,7 @@ typedef struct file_arrays {
 static void free_file_arrays(file_arrays *t)
 {
   tt_axis_labels_free(&t->labels);
-  for (int64_t i = 0; t->history && i < HISTORIES * t->parts; i++) tt_free(t->history[i]);
+  for (int64_t i = 0; t->history && i < HISTORIES * t->shards; i++) tt_free(t->history[i]);
   tt_free(t->history);
   tt_free(t->first);
   tt_free(t->epoch);
@@ -38,7 +38,8 @@ static void free_file_arrays(file_arrays *t)
 #undef X
 }
 
-/* Losses [own members][epochs of their cohort], or NULL, with NaN up to the longest. */
+/* Copy loss [members of this rank][epochs of their cohort], or NULL, to [..][epochs], padded with
+ * NaN. */
 static tt_err pad_history(const tt_state *mine, const float *loss, int64_t epochs, float **out)
 {
   TT_TRY(TT_ALLOC(*out, mine->count * epochs));
@@ -48,42 +49,42 @@ static tt_err pad_history(const tt_state *mine, const float *loss, int64_t epoch
   return TT_OK;
 }
 
-static tt_err make_histories(const tt_result_shard *part, file_arrays *t)
+static tt_err make_histories(const tt_result_shard *shard, file_arrays *t)
 {
-  TT_TRY(TT_ALLOC(t->history, HISTORIES * t->parts));
-  for (int64_t i = 0; i < t->parts; i++) {
-    const tt_state *m = part[i].mine;
+  TT_TRY(TT_ALLOC(t->history, HISTORIES * t->shards));
+  for (int64_t i = 0; i < t->shards; i++) {
+    const tt_state *m = shard[i].mine;
     const float *loss[HISTORIES] = {TT_FIELD(m, loss_train), TT_FIELD(m, loss_validation),
                                     m->ensemble_epochs ? TT_FIELD(m, loss_ensemble) : NULL};
     for (int k = 0; k < HISTORIES; k++)
-      TT_TRY(pad_history(m, loss[k], t->longest, &t->history[k * t->parts + i]));
+      TT_TRY(pad_history(m, loss[k], t->longest, &t->history[k * t->shards + i]));
   }
   return TT_OK;
 }
 
-static tt_err make_hypers(const tt_result_shard *part, file_arrays *t)
+static tt_err make_hypers(const tt_result_shard *shard, file_arrays *t)
 {
 #define X(field, ...)                                                                              \
   TT_TRY(TT_ALLOC(t->field, t->labels.members));                                                   \
-  for (int64_t p = 0; p < t->parts; p++)                                                           \
-    for (int64_t i = 0; i < part[p].cohort->members; i++)                                          \
-      t->field[t->first[p] + i] = part[p].cohort->member[i].hyper.field;
+  for (int64_t p = 0; p < t->shards; p++)                                                          \
+    for (int64_t i = 0; i < shard[p].cohort->members; i++)                                         \
+      t->field[t->first[p] + i] = shard[p].cohort->member[i].hyper.field;
   TT_HYPERS(X)
 #undef X
   return TT_OK;
 }
 
-static tt_err check_shards(const tt_result_shard *part, const tt_trained_ensembles *all,
+static tt_err check_shards(const tt_result_shard *shard, const tt_trained_ensembles *all,
                            file_arrays *t)
 {
   int64_t first = 0;
-  t->parts = all->count;
-  TT_TRY(TT_ALLOC(t->first, t->parts));
-  for (int64_t i = 0; i < t->parts; i++) {
-    const tt_cohort *c = part[i].cohort;
-    if (part[i].mine->epochs != c->max_epochs || all->at[i]->members != c->members)
+  t->shards = all->count;
+  TT_TRY(TT_ALLOC(t->first, t->shards));
+  for (int64_t i = 0; i < t->shards; i++) {
+    const tt_cohort *c = shard[i].cohort;
+    if (shard[i].mine->epochs != c->max_epochs || all->at[i]->members != c->members)
       return TT_FAIL(INTERNAL, "%" PRId64 " epochs of %" PRId64 ", %" PRId64 " members of %" PRId64,
-                     part[i].mine->epochs, c->max_epochs, all->at[i]->members, c->members);
+                     shard[i].mine->epochs, c->max_epochs, all->at[i]->members, c->members);
     t->first[i] = first;
     first += c->members;
     if (c->max_epochs > t->longest) t->longest = c->max_epochs;
@@ -91,13 +92,13 @@ static tt_err check_shards(const tt_result_shard *part, const tt_trained_ensembl
   return TT_OK;
 }
 
-static tt_err make_file_arrays_local(const tt_result_shard *part, const tt_trained_ensembles *all,
+static tt_err make_file_arrays_local(const tt_result_shard *shard, const tt_trained_ensembles *all,
                                      file_arrays *t)
 {
-  TT_TRY(check_shards(part, all, t));
+  TT_TRY(check_shards(shard, all, t));
   TT_TRY(tt_axis_labels_create(all, &t->labels));
-  TT_TRY(make_histories(part, t));
-  TT_TRY(make_hypers(part, t));
+  TT_TRY(make_histories(shard, t));
+  TT_TRY(make_hypers(shard, t));
   TT_TRY(TT_ALLOC(t->epoch, t->longest));
   for (int64_t i = 0; i < t->longest; i++) t->epoch[i] = (int32_t)i;
   return TT_OK;
@@ -112,20 +113,20 @@ static void write_hypers(tt_schema *s, const file_arrays *t)
 #undef X
 }
 
-/* A variable of members: every rank writes its own of each cohort; data [parts]. */
-static void write_member_variable(tt_schema *s, const file_arrays *t, const tt_result_shard *part,
+/* A variable of members: every rank writes its own members of each cohort; data [shards]. */
+static void write_member_variable(tt_schema *s, const file_arrays *t, const tt_result_shard *shard,
                                   const tt_variable *v, const void *const *data)
 {
   tt_schema_create_variable(s, v);
-  for (int64_t i = 0; i < t->parts; i++) {
-    const int64_t first[] = {t->first[i] + part[i].mine->first, 0};
-    const int64_t count[] = {part[i].mine->count, t->longest};
+  for (int64_t i = 0; i < t->shards; i++) {
+    const int64_t first[] = {t->first[i] + shard[i].mine->first, 0};
+    const int64_t count[] = {shard[i].mine->count, t->longest};
     tt_h5_write_block(s->file, v->name, first, count, data[i]);
   }
 }
 
-/* How each member ended: the fields of its state that are single values. */
-static void write_final_state(tt_schema *s, const file_arrays *t, const tt_result_shard *part,
+/* Final state of each member: the fields with one value per member. */
+static void write_final_state(tt_schema *s, const file_arrays *t, const tt_result_shard *shard,
                               const void **data)
 {
   const struct {
@@ -141,7 +142,7 @@ static void write_final_state(tt_schema *s, const file_arrays *t, const tt_resul
         TT_H5_I32,
         {"member"},
         NULL,
-        "its epoch, from 0; -1 = none",
+        "epoch of best_loss, from 0; -1 = none",
         MEMBER_COORDINATES}},
       {TT_STATE_FIELD_epoch,
        {"epochs_done",
@@ -153,21 +154,16 @@ static void write_final_state(tt_schema *s, const file_arrays *t, const tt_resul
       {TT_STATE_FIELD_step,
        {"steps_done", TT_H5_I64, {"member"}, "steps", "optimiser steps taken", MEMBER_COORDINATES}},
       {TT_STATE_FIELD_attempt,
-       {"attempts",
-        TT_H5_I32,
-        {"member"},
-        NULL,
-        "new starts after divergence",
-        MEMBER_COORDINATES}}};
+       {"attempts", TT_H5_I32, {"member"}, NULL, "restarts after divergence", MEMBER_COORDINATES}}};
   for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
-    for (int64_t i = 0; i < t->parts; i++) data[i] = tt_state_get(part[i].mine, of[k].field).data;
-    write_member_variable(s, t, part, &of[k].v, data);
+    for (int64_t i = 0; i < t->shards; i++) data[i] = tt_state_get(shard[i].mine, of[k].field).data;
+    write_member_variable(s, t, shard, &of[k].v, data);
   }
   tt_schema_write_flags(s, "status", TT_STATUS_diverged + 1, tt_schema_status_meanings);
 }
 
-/* data  room for [parts] */
-static void write_members(tt_schema *s, const file_arrays *t, const tt_result_shard *part,
+/* data  [shards] buffer */
+static void write_members(tt_schema *s, const file_arrays *t, const tt_result_shard *shard,
                           const void **data)
 {
   const tt_variable loss[] = {{"loss_train",
@@ -186,16 +182,16 @@ static void write_members(tt_schema *s, const file_arrays *t, const tt_result_sh
                                TT_H5_F32,
                                {"member", "epoch"},
                                "1",
-                               "validation loss of the member's ensemble as one",
+                               "validation loss of the ensemble of the member",
                                MEMBER_COORDINATES}};
-  int judged = 0;
-  for (int64_t i = 0; i < t->parts; i++) judged |= part[i].mine->ensemble_epochs > 0;
+  int has_ensemble_loss = 0;
+  for (int64_t i = 0; i < t->shards; i++) has_ensemble_loss |= shard[i].mine->ensemble_epochs > 0;
   for (int k = 0; k < HISTORIES; k++) {
-    if (k == OF_ENSEMBLE && !judged) continue;
-    for (int64_t i = 0; i < t->parts; i++) data[i] = t->history[k * t->parts + i];
-    write_member_variable(s, t, part, &loss[k], data);
+    if (k == OF_ENSEMBLE && !has_ensemble_loss) continue;
+    for (int64_t i = 0; i < t->shards; i++) data[i] = t->history[k * t->shards + i];
+    write_member_variable(s, t, shard, &loss[k], data);
   }
-  write_final_state(s, t, part, data);
+  write_final_state(s, t, shard, data);
 }
 
 static void write_test(tt_schema *s, const tt_test_predictions *t, const char *units)
@@ -203,7 +199,7 @@ static void write_test(tt_schema *s, const tt_test_predictions *t, const char *u
   const tt_variable row = {"sample", TT_H5_I64, {"sample"}, NULL, "row of the data file, from 0",
                            NULL};
   const tt_variable v[] = {
-      {"y_true", TT_H5_F64, {"sample", "column"}, units, "measured", COLUMN_COORDINATES},
+      {"y_true", TT_H5_F64, {"sample", "column"}, units, "measured value", COLUMN_COORDINATES},
       {"y_pred_mean", TT_H5_F64, {"sample", "column"}, units, "predicted mean", COLUMN_COORDINATES},
       {"y_pred_std",
        TT_H5_F64,
@@ -215,20 +211,20 @@ static void write_test(tt_schema *s, const tt_test_predictions *t, const char *u
        TT_H5_F64,
        {"sample", "column"},
        units,
-       "noise the members see in the data",
+       "standard deviation of the noise in the data",
        COLUMN_COORDINATES},
       {"y_pred_std_epistemic",
        TT_H5_F64,
        {"sample", "column"},
        units,
-       "disagreement of the members",
+       "standard deviation between the members",
        COLUMN_COORDINATES}};
   const double *data[] = {t->y, t->mean, t->total, t->aleatoric, t->epistemic};
   tt_schema_write_coordinate(s, &row, t->rows, t->row);
   for (int i = 0; i < 5; i++) tt_schema_write_from_root(s, &v[i], data[i]);
 }
 
-tt_err tt_results_write(tt_comm *c, const char *file, const tt_result_shard *part,
+tt_err tt_results_write(tt_comm *c, const char *file, const tt_result_shard *shard,
                         const tt_trained_ensembles *all, const tt_scores *scores,
                         const tt_scores *oob, const tt_test_predictions *test,
                         const tt_provenance *from)
@@ -240,7 +236,7 @@ tt_err tt_results_write(tt_comm *c, const char *file, const tt_result_shard *par
   const char *units;
   const void **data = NULL;
   int64_t rows = test ? test->rows : 0, columns = tt_trained_ensembles_columns(all);
-  tt_err e = make_file_arrays_local(part, all, &t);
+  tt_err e = make_file_arrays_local(shard, all, &t);
   if (!e) e = TT_ALLOC(data, all->count);
   e = tt_agree(c, e);
   if (!e)
@@ -253,7 +249,7 @@ tt_err tt_results_write(tt_comm *c, const char *file, const tt_result_shard *par
     tt_axis_labels_write_members(&s, &t.labels);
     tt_schema_write_coordinate(&s, &epoch, t.longest, t.epoch);
     write_hypers(&s, &t);
-    write_members(&s, &t, part, data);
+    write_members(&s, &t, shard, data);
     if (scores) tt_scores_write_variables(&s, scores, units);
     if (oob) tt_scores_write_out_of_bag(&s, oob, units);
     if (rows > 0) write_test(&s, test, units);

@@ -251,7 +251,7 @@ def check_refused(run):
             (65, "belongs to another campaign", dict(settings=["run.seed=4"])),
             (78, "score.target_weights has 2 numbers",
              dict(settings=["score.target_reduction=weighted", "score.target_weights=[1, 2]"])),
-            (65, "the model takes 3 input(s)", dict(settings=["pool.inputs=y"]))):
+            (65, "expected 3 (inputs of the model)", dict(settings=["pool.inputs=y"]))):
         done = run.go(2, "kcenter", **how)
         check(done.returncode == code and text in done.stderr,
               f"{how}: exit {done.returncode}, wanted {code} and '{text}':\n{done.stderr}")

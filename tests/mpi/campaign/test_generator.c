@@ -188,7 +188,7 @@ TT_TEST (every_end_of_a_call_has_its_error) {
   refused(TT_E_DATA, "is not an HDF5 file", "chunk 0 of round 4, seed ");
   put_script("cp made-$2.h5 \"$1\"");
   put_made(1, D + 1, 0);
-  refused(TT_E_DATA, "'x' has 3 columns, but the model takes 2 input(s)", "chunk 1 of round 4");
+  refused(TT_E_DATA, "'x' has 3 columns, expected 2 (inputs of the model)", "chunk 1 of round 4");
   put_made(1, D, 1);
   refused(TT_E_DATA, "dataset 'x', row 3, column 0: nan", "chunk 1 of round 4");
   TT_CHECK(leftovers("pool-0000.h5"), ==, 1);

@@ -46,7 +46,7 @@ TT_TEST (outputs_are_taken_when_they_are_whole) {
   TT_CHECK_HAS(tt_err_last(), "2 group(s)");
   if (root) {
     TT_CHECK_HAS(text, "0002/output.csv: 1 of 2 rows; write nan");
-    TT_CHECK_HAS(text, "0003/output.csv: its last line does not end");
+    TT_CHECK_HAS(text, "0003/output.csv: the last line has no newline");
     TT_CHECK(is_there("0001/accepted.h5"), ==, 1);
     put_csv("0002", "output.csv", -1, 0);
     put_csv("0003", "output.csv", -1, 0);
@@ -121,9 +121,9 @@ static void give(int64_t first, int64_t count)
 static void give_by_hand(void)
 {
   by_hand_refused("id,y0,y1\n40,1,2\n99,1,2\n", TT_E_DATA, "id 99 was not asked for");
-  by_hand_refused("id,y0,y1\n40,1,2\n40,1,2\n", TT_E_DATA, "id 40 is there twice");
+  by_hand_refused("id,y0,y1\n40,1,2\n40,1,2\n", TT_E_DATA, "id 40 occurs twice");
   by_hand_refused("id,y0,y1\n40,1,inf\n", TT_E_DATA, "id 40, target 'b' is inf");
-  by_hand_refused("id,y0\n40,1\n", TT_E_DATA, "its columns are not those of the 2 target(s)");
+  by_hand_refused("id,y0\n40,1\n", TT_E_DATA, "the columns do not match the targets (2)");
   by_hand_refused("y0,y1\n40,1\n", TT_E_DATA, "there is no 'id'");
   by_hand_refused("id,y0,y1\n40.5,1,2\n", TT_E_DATA, "id '40.5' is not a whole number");
   by_hand_refused("id,y0,y1\n40,x,2\n", TT_E_DATA, "'x' in column 'y0' is not a number");

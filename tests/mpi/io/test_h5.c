@@ -280,7 +280,7 @@ TT_TEST (a_disk_that_lies_is_found) {
   if (fd >= 0) TT_CHECK((int)pwrite(fd, "lie", 3, 4 * N), ==, 3);
   if (fd >= 0) close(fd);
   TT_CHECK((int)tt_h5_commit(&f, NULL), ==, TT_E_IO);
-  TT_CHECK_HAS(tt_err_last(), "not what was written");
+  TT_CHECK_HAS(tt_err_last(), "differ from the data written");
   TT_CHECK(scratch_count(scratch, "lie.h5"), ==, 0);
   TT_CHECK(scratch_count(scratch, ".tmp-"), ==, 0);
   tt_free(x);

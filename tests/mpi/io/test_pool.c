@@ -231,10 +231,10 @@ TT_TEST (what_does_not_fit_is_named_on_all_ranks) {
   put();
   tt_pool_options p = plan();
   p.width = 7;
-  refused(&p, TT_E_DATA, "'x' has 3 columns, but the model takes 7 input(s)", name[0]);
+  refused(&p, TT_E_DATA, "'x' has 3 columns, expected 7 (inputs of the model)", name[0]);
   p = plan();
   p.targets = 5;
-  refused(&p, TT_E_DATA, "'y' has 2 columns, but the data have 5 target(s)", name[0]);
+  refused(&p, TT_E_DATA, "'y' has 2 columns, expected 5 (targets of the data)", name[0]);
   p = plan();
   p.inputs = "nothing";
   refused(&p, TT_E_DATA, "there is no dataset 'nothing'", "there are: narrow, x, y");
@@ -269,14 +269,15 @@ TT_TEST (bad_values_are_named_by_their_place_in_the_file) {
   fails(tt_pool_read_local(pool, FIRST, ROWS, got), "dataset 'x', row 299, column 1: nan", name[2]);
   fails(tt_pool_read_rows_local(pool, one, 2, got, NULL), "row 299, column 1: nan", name[2]);
   fails(tt_pool_read_rows_local(pool, one, 1, NULL, labels), "'y', row 10, column 0: inf", name[0]);
-  fails(tt_pool_read_local(pool, FIRST + ROWS - 1, 2, got), "candidates 5999 to 6000 are wanted",
+  fails(tt_pool_read_local(pool, FIRST + ROWS - 1, 2, got), "candidates 5999 to 6000 are needed",
         "the pool has 1000 to 5999");
   fails(tt_pool_read_local(pool, FIRST - 1, 1, got), "candidates 999 to 999", "1000");
   tt_barrier(comm);
   put_file(name[2], 0, 3, NULL, 0, NULL);
   put_file(name[0], 0, 3, NULL, 0, NULL);
   tt_barrier(comm);
-  fails(tt_pool_read_local(pool, FIRST + 1701, 1, got), "has 3 rows here, but had 3299", name[2]);
+  fails(tt_pool_read_local(pool, FIRST + 1701, 1, got), "has 3 rows on this rank, but had 3299",
+        name[2]);
   tt_pool_close_local(&pool);
 }
 

@@ -267,7 +267,7 @@ TT_TEST (what_does_not_fit_is_named) {
   name_of("again", path);
   TT_CHECK_OK(tt_ckpt_remove_all(comm, path));
   refused(TRAIN("x", from(TT_WARM_START_optimizer, "again"), "title=x"), TT_E_NOINPUT, "again",
-          "no checkpoint to go on from");
+          "no checkpoint to continue from");
 }
 
 static int begin(void **unused)
