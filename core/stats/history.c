@@ -24,7 +24,7 @@ tt_err tt_history_create(int64_t inputs, int64_t targets, tt_history **out)
   return TT_OK;
 }
 
-/* rmse, nll and spread are one block, which begins with rmse. */
+/* rmse, nll and spread share one allocation, which begins with rmse. */
 static void free_rounds(tt_history *h, int64_t from)
 {
   for (int64_t i = from; i < h->rounds; i++) tt_free(h->round[i].rmse);
@@ -41,7 +41,7 @@ void tt_history_destroy(tt_history **h)
   tt_free(*h);
 }
 
-/* Room for `n` elements at least: a power of two, so that many small additions stay cheap. */
+/* Capacity for at least `n` elements: a power of two, so that appending is amortised O(1). */
 static int64_t capacity_for(int64_t n)
 {
   int64_t room = 16;
@@ -49,7 +49,7 @@ static int64_t capacity_for(int64_t n)
   return room;
 }
 
-/* Make the block *array (a pointer to the pointer) with `used` elements fit for `wanted` of them.
+/* Grow the block with `used` elements to hold `wanted`; array: address of the pointer to the block.
  */
 static tt_err reserve(void *array, int64_t used, int64_t wanted, size_t size)
 {
@@ -67,7 +67,7 @@ tt_err tt_history_add_round(tt_history *h, int64_t columns, tt_round **out)
 {
   double *block = NULL;
   if (h->rounds && columns != h->columns)
-    return TT_FAIL(INTERNAL, "a round of %lld columns in a history of %lld", (long long)columns,
+    return TT_FAIL(INTERNAL, "a round has %lld columns, its history %lld", (long long)columns,
                    (long long)h->columns);
   TT_TRY(reserve(&h->round, h->rounds, h->rounds + 1, sizeof *h->round));
   TT_TRY(TT_ALLOC(block, 3 * columns));
@@ -109,8 +109,7 @@ void tt_history_truncate(tt_history *h, int64_t round)
   h->ended = -1;
 }
 
-/* ---- What is taken -----------------------------------------------------------------------------
- */
+/* Used rows */
 
 tt_err tt_history_used_rows(const tt_history *h, tt_used_rows *out)
 {

@@ -1,8 +1,9 @@
-/* history.h — what a campaign knows: its rounds and its labels. Floor 1: no files, no MPI.
+/* history.h — the history of a campaign: its rounds and its queries. No files, no MPI: all
+ * functions are local.
  *
- * A round trains on the labels there are, scores the pool, selects, asks for labels, and takes them
- * in. It counts once all of that is committed: campaign.h5 is this struct, and its rename is the
- * commit. The last round of a campaign asks for nothing. */
+ * A round trains on the present labels, scores the pool, selects the queries, has them labelled and
+ * adds the labels. A round is committed when campaign.h5, which holds this struct, is renamed. The
+ * last round of a campaign has no queries. */
 #ifndef TT_HISTORY_H
 #define TT_HISTORY_H
 #include "core/base/err.h"
@@ -14,11 +15,11 @@ extern "C" {
 
 /* The stages of a round, in order: name, what it does. */
 #define TT_STAGES(X)                                                                               \
-  X(train, "all members, on the labels there are")                                                 \
-  X(score, "every candidate of the pool")                                                          \
-  X(select, "the candidates to label")                                                             \
-  X(label, "by the oracle")                                                                        \
-  X(merge, "the answers into the labels, the round into campaign.h5")
+  X(train, "train all members on the present labels")                                              \
+  X(score, "score every candidate of the pool")                                                    \
+  X(select, "select the candidates to label")                                                      \
+  X(label, "have the oracle label them")                                                           \
+  X(merge, "add the new labels, commit the round to campaign.h5")
 
 typedef enum tt_stage {
 #define X(name, meaning) TT_STAGE_##name,
@@ -28,41 +29,41 @@ typedef enum tt_stage {
 } tt_stage;
 extern const char *const tt_stage_name[]; /* ends with NULL */
 
-/* What became of a candidate that was asked for. */
+/* The result of a query. */
 typedef enum tt_label_status {
-  TT_LABEL_STATUS_failed,  /* never asked again */
+  TT_LABEL_STATUS_failed,  /* never queried again */
   TT_LABEL_STATUS_labelled /* y has at least one number */
 } tt_label_status;
 
-/* Candidates are numbered over the whole campaign: rows of pool.file, or of all files that
- * pool.command has written, one after the other. */
+/* A candidate that was selected. Candidates are numbered over the whole campaign: rows of
+ * pool.file, or of all files that pool.command has written, one after the other. */
 typedef struct tt_query {
   int64_t row;
   int32_t round;       /* 1, 2, ... */
   int8_t random;       /* drawn at random, not by score */
   int8_t label_status; /* tt_label_status */
   int8_t split;        /* tt_split of its label */
-  double score;        /* when it was chosen; NaN with random */
+  double score;        /* at its selection; NaN with random */
 } tt_query;
 
-/* Counts of rows: name, type, meaning. One value a round. */
+/* Numbers of a round: name, meaning. Counts are int64_t, the others double. */
 #define TT_ROUND_COUNTS(X)                                                                         \
   X(labels, "labelled rows the round trained and validated on")                                    \
   X(pool, "candidates scored")                                                                     \
-  X(pool_rows, "rows of the pool of this round, those taken or excluded too")                      \
+  X(pool_rows, "rows of the pool of this round, queried or excluded ones too")                     \
   X(accurate, "candidates below select.lower")                                                     \
-  X(candidate, "from select.lower on and below select.upper")                                      \
-  X(failed, "from select.upper on")                                                                \
-  X(queried, "chosen and given to the oracle")                                                     \
-  X(label_failed, "asked, but the oracle failed")                                                  \
+  X(candidate, "candidates from select.lower on and below select.upper")                           \
+  X(failed, "candidates from select.upper on")                                                     \
+  X(queried, "candidates selected and given to the oracle")                                        \
+  X(label_failed, "queries that the oracle could not label")                                       \
   X(diverged, "members that diverged")
 #define TT_ROUND_NUMBERS(X)                                                                        \
   X(lower, "select.lower as a score; NaN = not given")                                             \
   X(upper, "select.upper as a score; NaN = not given")                                             \
-  X(score_mean, "of the candidates")                                                               \
-  X(score_max, "of the candidates")                                                                \
-  X(change, "of the test predictions since the round before, root mean square in units of the "    \
-            "targets' spread; NaN = unknown")
+  X(score_mean, "mean score of the candidates")                                                    \
+  X(score_max, "largest score of the candidates")                                                  \
+  X(change, "of the test predictions since the previous round: root mean square in units of the "  \
+            "targets' scale; NaN = unknown")
 
 typedef struct tt_round {
 #define X(name, meaning) int64_t name;
@@ -71,58 +72,58 @@ typedef struct tt_round {
 #define X(name, meaning) double name;
   TT_ROUND_NUMBERS(X)
 #undef X
-  double seconds[TT_STAGE_COUNT]; /* wall time of each stage, in the life that finished it */
+  double seconds[TT_STAGE_COUNT]; /* wall time of each stage, in the process that finished it */
   uint64_t model;                 /* XXH3 of model.h5's weights */
   double *rmse, *nll;             /* [C] on the test rows, in the user's units; NaN = none */
   double *spread; /* [C] mean epistemic_std over the candidates, in the user's units */
 } tt_round;
 
 typedef struct tt_history {
-  int64_t inputs, targets,
-      columns;       /* D, T, C of tt_trained_ensembles_columns; 0 before the first round */
-  uint64_t identity; /* of data, pool and seed: another campaign's file is refused */
+  int64_t inputs, targets; /* D, T */
+  int64_t columns;         /* C of tt_trained_ensembles_columns; 0 before the first round */
+  uint64_t identity;       /* hash of data, pool and seed: detects the file of another campaign */
   int64_t rounds;
   tt_round *round; /* [rounds] */
-  int64_t queries; /* of all rounds, in the order chosen */
-  tt_query *query; /* [picks] */
-  double *x;       /* [picks][D] inputs in the user's units */
-  double *y;       /* [picks][T] labels in the user's units; NaN = unlabelled */
-  int ended;       /* tt_stop_rule that ended it, -1 = it goes on */
+  int64_t queries; /* of all rounds, in the order selected */
+  tt_query *query; /* [queries] */
+  double *x;       /* [queries][D] inputs in the user's units */
+  double *y;       /* [queries][T] labels in the user's units; NaN = unlabelled */
+  int ended;       /* tt_stop_rule that ended the campaign, -1 = not ended */
 } tt_history;
 
-/* An empty one. Owner: the caller. Errors: MEM. */
+/* An empty history. Owner: the caller. Errors: MEM. */
 tt_err tt_history_create(int64_t inputs, int64_t targets, tt_history **out);
 void tt_history_destroy(tt_history **h);
 
-/* Append a round with room for C columns, all counts 0, numbers and columns NaN; C must be that of
- * the rounds before. *out is valid until the next call. Errors: MEM, INTERNAL (other C). */
+/* Append a round with C columns: counts 0, numbers and columns NaN; C must be the same in all
+ * rounds. *out is valid until the next call. Errors: MEM, INTERNAL (other C). */
 tt_err tt_history_add_round(tt_history *h, int64_t columns, tt_round **out);
-/* Append `count` picks with their inputs x [count][D] and labels y [count][T]. Errors: MEM. */
+/* Append `count` queries with their inputs x [count][D] and labels y [count][T]. Errors: MEM. */
 tt_err tt_history_add_queries(tt_history *h, int64_t count, const tt_query *query, const double *x,
                               const double *y);
-/* Forget rounds from `round` (1, 2, ...) on, their picks and the end. */
+/* Remove the rounds from `round` (1, 2, ...) on and their queries; set ended = -1. */
 void tt_history_truncate(tt_history *h, int64_t round);
 
-/* The candidates that are taken: picked in any round, labelled or not. */
+/* The rows queried in any round, labelled or failed. */
 typedef struct tt_used_rows {
   int64_t count;
   int64_t *row; /* [count] ascending; owned */
 } tt_used_rows;
 tt_err tt_history_used_rows(const tt_history *h, tt_used_rows *out);
 void tt_used_rows_free(tt_used_rows *t);
-/* How many taken rows are below `row`; whether `row` is taken. Binary search. */
+/* The number of used rows below `row`; whether `row` is used. Binary search. */
 int64_t tt_used_rows_below(const tt_used_rows *t, int64_t row);
 int tt_is_row_used(const tt_used_rows *t, int64_t row);
 
-/* ---- When a campaign ends: any of these; name, option that sets it, meaning ---- */
+/* The rules that end a campaign, each on its own: name, option that sets it, meaning. */
 #define TT_STOP_RULES(X)                                                                           \
-  X(rounds, "stop.rounds", "so many rounds of labels are done")                                    \
-  X(labels, "stop.labels", "there are so many labels")                                             \
-  X(wall_time, "stop.wall_time", "so much time has gone by, all lives together")                   \
-  X(accurate, "stop.accurate_fraction", "enough of the pool counts as accurate")                   \
-  X(candidates, "select.lower and select.upper", "no candidate is left to ask for")                \
-  X(plateau, "stop.plateau_rounds", "the test error does not become better")                       \
-  X(change, "stop.change", "the predictions do not change any more")
+  X(rounds, "stop.rounds", "this number of rounds of labels is done")                              \
+  X(labels, "stop.labels", "this number of labels is reached")                                     \
+  X(wall_time, "stop.wall_time", "the finished stages have used this time")                        \
+  X(accurate, "stop.accurate_fraction", "this fraction of the pool is accurate")                   \
+  X(candidates, "select.lower and select.upper", "no candidate is left to query")                  \
+  X(plateau, "stop.plateau_rounds", "the test error no longer improves")                           \
+  X(change, "stop.change", "the test predictions no longer change")
 
 typedef enum tt_stop_rule {
 #define X(name, option, meaning) TT_STOP_RULE_##name,
@@ -133,7 +134,7 @@ typedef enum tt_stop_rule {
 extern const char *const tt_stop_rule_name[];   /* "plateau"; ends with NULL */
 extern const char *const tt_stop_rule_option[]; /* "stop.plateau_rounds" */
 
-/* The numbers of the rules, from the options of section stop. */
+/* The limits of the rules, from the options of section stop. */
 typedef struct tt_stop_settings {
   int64_t rounds, labels; /* labels < 0 = no limit */
   double wall_time;       /* seconds, < 0 = no limit */
@@ -144,17 +145,17 @@ typedef struct tt_stop_settings {
   int64_t change_rounds;
 } tt_stop_settings;
 
-/* The error of a round in one number: the mean over the columns of rmse (of classes, which have
- * none, nll), each in units of its value in the first round of `unit`; NaN = none is known.
+/* The error of a round in one number: the mean over the columns of rmse (nll for class targets,
+ * which have no rmse), each divided by its value in the first round of `unit`; NaN = not known.
  *   round  1, 2, ...; the columns of both histories are the same */
 double tt_history_error(const tt_history *h, int64_t round, const tt_history *unit);
 
-/* The first rule that holds after the last round of `h` was trained and scored (its counts labels,
- * pool, accurate, candidate, failed, its change and errors are set), before it asks; -1 = none.
- *   trusted  select.lower was given: without it nothing counts as accurate and rule accurate is
- *            silent
- * The plateau looks at tt_history_error in units of the campaign's own first round. why [room]: one
- * sentence with the numbers. */
+/* The first rule that holds for the last round of `h`, -1 = none. Call it after the round was
+ * trained and scored and its counts labels, pool, accurate, candidate, failed, its change and
+ * errors are set, before its queries are selected.
+ *   has_lower  1 = select.lower is given; without it rule accurate never holds
+ *   reason     [size] one sentence with the numbers; "" if no rule holds
+ * Rule plateau uses tt_history_error in units of the campaign's own first round. */
 int tt_history_should_stop(const tt_history *h, const tt_stop_settings *l, int has_lower,
                            char *reason, int size);
 #ifdef __cplusplus

@@ -27,10 +27,10 @@ typedef struct stop_check {
 
 static int holds_rounds(const stop_check *q)
 {
-  int64_t done = q->h->rounds - 1; /* the last one has not asked yet */
+  int64_t done = q->h->rounds - 1; /* the last round has no labels yet */
   if (done < q->l->rounds) return 0;
-  snprintf(q->reason, q->room, "%" PRId64 " rounds of labels are done, stop.rounds is %" PRId64,
-           done, q->l->rounds);
+  snprintf(q->reason, q->room, "%" PRId64 " round%s of labels %s done, stop.rounds is %" PRId64,
+           done, done == 1 ? "" : "s", done == 1 ? "is" : "are", q->l->rounds);
   return 1;
 }
 
@@ -49,12 +49,12 @@ static int holds_wall_time(const stop_check *q)
   for (int64_t i = 0; i < q->h->rounds; i++)
     for (int k = 0; k < TT_STAGE_COUNT; k++) seconds += q->h->round[i].seconds[k];
   if (!(seconds >= q->l->wall_time)) return 0;
-  snprintf(q->reason, q->room, "it has worked for %.0f s, stop.wall_time is %.0f s", seconds,
+  snprintf(q->reason, q->room, "the stages took %.0f s, stop.wall_time is %.0f s", seconds,
            q->l->wall_time);
   return 1;
 }
 
-/* A pool without candidates is no accurate one: that is rule candidates. */
+/* A pool without candidates does not count as accurate: rule candidates handles it. */
 static int holds_accurate(const stop_check *q)
 {
   int64_t n = q->l->accurate_rounds;
@@ -74,7 +74,7 @@ static int holds_candidates(const stop_check *q)
   const tt_round *r = q->last;
   if (r->candidate > 0) return 0;
   snprintf(q->reason, q->room,
-           "none of the %" PRId64 " candidates is left to ask for: %" PRId64
+           "none of the %" PRId64 " candidates is left to query: %" PRId64
            " are accurate (select.lower), %" PRId64 " failed (select.upper)",
            r->pool, r->accurate, r->failed);
   return 1;
@@ -112,7 +112,7 @@ static int holds_plateau(const stop_check *q)
   }
   if (isnan(best) || q->h->rounds - 1 - at < q->l->plateau_rounds) return 0;
   snprintf(q->reason, q->room,
-           "the test error has not become better by %g %% since round %" PRId64
+           "the test error has not improved by %g %% since round %" PRId64
            " (then %.4g of the first round's, now %.4g); stop.plateau_rounds is %" PRId64,
            100.0 * q->l->plateau_delta, at + 1, best, tt_history_error(q->h, q->h->rounds, q->h),
            q->l->plateau_rounds);
@@ -126,7 +126,7 @@ static int holds_change(const stop_check *q)
   for (const tt_round *r = q->last; r > q->last - n; r--)
     if (!(r->change < q->l->change)) return 0;
   snprintf(q->reason, q->room,
-           "the test predictions moved by %.3g, and less than stop.change, %g, for %" PRId64
+           "the test predictions changed by %.3g, and by less than stop.change, %g, for %" PRId64
            " round%s",
            q->last->change, q->l->change, n, n == 1 ? "" : "s");
   return 1;

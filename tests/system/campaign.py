@@ -157,7 +157,7 @@ def check_keep(run):
     run.good(2, "reopened", more)
     run.same("reopened", "kept", "one round is kept, and the campaign goes on after its end")
     gone = run.good(1, "kept", more, ["--from", "2:label"], code=64).stderr
-    check("begin with the weights of" in gone, f"weights that are gone: {gone}")
+    check("start from the weights in" in gone, f"weights that are gone: {gone}")
     (run.folder / "other.yaml").write_text(CAMPAIGN.replace("name: two", "name: three"))
     other = run.good(1, "kept", [*settings, "stop.rounds=3"], file="other.yaml", code=65).stderr
     check("has other predicted columns" in other, f"another ensemble: {other}")
@@ -217,7 +217,7 @@ def check_failed(run):
     """Too many rows without labels end the run, not the round: they may be asked for again."""
     settings = ["label.mode=command", "label.command=[\"false\"]", "label.rows_per_call=7", "stop.rounds=1"]
     said = run.good(1, "failed", settings, code=76).stderr
-    check("7 of 7 rows asked for have no label" in said, f"too many failed: {said}")
+    check("7 of 7 queried rows have no label" in said, f"too many failed: {said}")
     (run.folder / "failed/round-0001/label/0001/failed").unlink()
     run.good(1, "failed", [*settings, "label.command=[sh, -c, exit 70]"], code=69)
     run.good(1, "failed", [*settings, "label.command=[\"false\"]", "label.max_failed=1"])

@@ -69,7 +69,7 @@ def check_numbers(run, made):
 
 def check_lives(run, wanted):
     """A call that says later, one that fails, then all is well: no call is made twice."""
-    for code, end, text in ((75, 75, "said later (exit code 75) for chunk 1 of round 2"),
+    for code, end, text in ((75, 75, "retry later (exit code 75) for chunk 1 of round 2"),
                             (3, 69, "./make ended with exit code 3 for chunk 1 of round 2")):
         (run.folder / "ends").write_text(f"{code}\n")
         done = run.go(1, "lives")

@@ -169,7 +169,7 @@ TT_TEST (status_of_a_round_that_trains) {
   make_training("trains", 4);
   listen_to_status("trains", 0);
   has_all((const char *const[]){"running: round 4, train", "Slurm 4712, restart 3", "rounds      3",
-                                "labels      50; 33 asked for, 3 of them in vain",
+                                "labels      50; 33 requested, 3 failed",
                                 "980 candidates: accurate 50.00 %, candidate 50.00 %, failed 0.00",
                                 "test rmse   q<e> 0.7071, \xCE\xB8 & co 1.414",
                                 "epoch 120 of at most 200, 50 members: 47 in training",
@@ -187,7 +187,7 @@ TT_TEST (status_of_an_end) {
   make_status("ended", "done", ROUNDS, TT_STAGE_merge);
   listen_to_status("ended", 0);
   has_all((const char *const[]){"ended by rule plateau (stop.plateau_rounds)", "rounds      5",
-                                "labels      60; 44 asked for, 4", NULL});
+                                "labels      60; 44 requested, 4 failed", NULL});
   listen_to_status("ended", 1);
   has_all((const char *const[]){"\"ended\": \"plateau\"", "\"round\": 5,", NULL});
 }
@@ -240,7 +240,7 @@ TT_TEST (a_report_says_all_rounds) {
   TT_CHECK_OK(listen_to_report(both, 2, "report"));
   has_all((const char *const[]){"round   labels      error", "    5       60     0.3333",
                                 "test rmse", "ended by rule labels (stop.labels)",
-                                "* round 3: 1 members diverged",
+                                "* round 3: 1 member diverged",
                                 "epistemic_std against random, mean from 20 to 60 labels:", "lower",
                                 "learning.svg", "learning.tsv", NULL});
   const char *const same[] = {"variance", "variance"};

@@ -1,4 +1,4 @@
-/* campaign.c — see campaign.h. The heart is rounds(). */
+/* campaign.c — see campaign.h. */
 #include "core/base/clock.h"
 #include "src/campaign/driver/stage.h"
 
@@ -10,15 +10,17 @@
 
 #include <inttypes.h>
 
-/* Rules that look at scores do not see that section score or select has changed. */
+/* Rules that depend on scores are not evaluated again if section score or select changes. */
 static void log_stop_rule(const tt_campaign *k)
 {
   int rule = k->h->ended;
-  tt_log_root(TT_LOG_INFO, "the campaign has ended after %" PRId64 " rounds: %s (%s)", k->h->rounds,
-              tt_stop_rule_name[rule], tt_stop_rule_option[rule]);
+  tt_log_root(TT_LOG_INFO, "the campaign has ended after %" PRId64 " round%s: %s (%s)",
+              k->h->rounds, k->h->rounds == 1 ? "" : "s", tt_stop_rule_name[rule],
+              tt_stop_rule_option[rule]);
   if (rule == TT_STOP_RULE_candidates || rule == TT_STOP_RULE_accurate)
     tt_log_root(TT_LOG_INFO,
-                "with other options of score or select, --from %" PRId64 ":score goes on",
+                "to continue after a change of section score or select, run with --from %" PRId64
+                ":score",
                 k->h->rounds);
 }
 
@@ -45,7 +47,7 @@ static tt_err rounds(tt_campaign *k)
   return e;
 }
 
-/* Collective. A training may keep more time for its end than the campaign would. */
+/* Collective. Training may stop earlier before the time limit than the campaign does. */
 static const char *stop_reason(tt_campaign *k)
 {
   tt_stop_reason stop_cause =
@@ -58,7 +60,7 @@ static void write_final_status(tt_campaign *k, tt_err e)
 {
   const char *state = !e ? "done" : e == TT_E_STOPPED ? "stopped" : "failed";
   const char *stop_cause = e == TT_E_STOPPED ? stop_reason(k) : "";
-  if (!e && k->h->ended < 0) state = "stopped"; /* so many rounds were asked for, no more */
+  if (!e && k->h->ended < 0) state = "stopped"; /* stopped by option rounds */
   tt_campaign_write_status_local(k, state, e ? tt_err_last() : "", stop_cause, tt_err_exit_code(e));
 }
 

@@ -1,5 +1,4 @@
-/* campaign_state.c — see driver_internal.h: what the stages share of a campaign's state, on disk
- * and in memory. */
+/* campaign_state.c — see driver_internal.h: the state of a campaign on disk and in memory. */
 #include "core/base/clock.h"
 #include "src/campaign/driver/driver_internal.h"
 
@@ -25,7 +24,7 @@ void tt_campaign_write_status_local(tt_campaign *k, const char *state, const cha
 {
   if (!k->claimed || !tt_comm_is_root(k->c)) return;
   if (tt_ckpt_check_owner_local(k->directory, k->run_id.incarnation))
-    return; /* the file is another's */
+    return; /* another process owns the file */
   int64_t members = 0;
   for (int64_t i = 0; i < k->model.count; i++) members += k->model.at[i]->members;
   tt_run_status s = {.state = state,
@@ -91,7 +90,7 @@ tt_err tt_campaign_commit(tt_campaign *k)
   return tt_history_write(k->c, path, k->h, &names, &from, &hook);
 }
 
-/* DIR/model.h5 is that of the last whole round. */
+/* DIR/model.h5 is a link to the model of the last committed round. */
 static tt_err link_model_local(const tt_campaign *k)
 {
   char path[TT_PATH_MAX], to[64], temporary[TT_PATH_MAX];
@@ -100,7 +99,7 @@ static tt_err link_model_local(const tt_campaign *k)
   TT_TRY(tt_file_temporary_name_local(path, temporary));
   if (symlink(to, temporary) || rename(temporary, path)) {
     unlink(temporary);
-    return TT_FAIL(IO, "%s: cannot be made a link to %s: %s", path, to, strerror(errno));
+    return TT_FAIL(IO, "%s: cannot create a link to %s: %s", path, to, strerror(errno));
   }
   return TT_OK;
 }
@@ -109,7 +108,7 @@ tt_err tt_campaign_prune_local(const tt_campaign *k)
 {
   if (!tt_comm_is_root(k->c) || k->round_number < 1) return TT_OK;
   TT_TRY(link_model_local(k));
-  int64_t keep = k->cfg->campaign_keep + (k->h->ended >= 0); /* what reopens looks one back */
+  int64_t keep = k->cfg->campaign_keep + (k->h->ended >= 0); /* reopening needs one more round */
   for (int64_t r = 1; r <= k->round_number - keep; r++)
     TT_TRY(tt_round_remove_local(k->directory, r));
   return TT_OK;

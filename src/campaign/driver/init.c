@@ -16,15 +16,15 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What the file is made for. */
+/* The files that campaign.yaml is written for. */
 typedef struct tt_init_files {
-  char data[PATH_MAX], pool[PATH_MAX]; /* as the file names them */
+  char data[PATH_MAX], pool[PATH_MAX]; /* paths as written to campaign.yaml */
   tt_data_shape shape;
   int64_t candidates;
   int has_hidden_labels, is_example;
 } tt_init_files;
 
-/* ---- the example: a function of two inputs with a ridge that a few samples miss ---- */
+/* The example: a function of two inputs with a ridge that a few samples do not resolve */
 
 enum { INITIAL_ROWS = 20, TEST_ROWS = 60, POOL_ROWS = 2000, EXAMPLE_INPUTS = 2 };
 
@@ -66,9 +66,9 @@ static tt_err write_example(const char *directory, tt_init_files *p)
   return tt_data_read_shape_local(path, "x", "y", &p->shape);
 }
 
-/* ---- the files of the user ---- */
+/* The files of the user */
 
-/* A path that holds from within `directory`: a name of that directory, or an absolute one. */
+/* The path of `file` relative to `directory` if it is inside, otherwise absolute. */
 static tt_err relative_path(const char *directory, const char *file, char out[PATH_MAX])
 {
   char base[PATH_MAX], whole[PATH_MAX];
@@ -108,9 +108,9 @@ static tt_err inspect_files(const char *directory, const char *data, const char 
   return inspect_pool(data, pool, p);
 }
 
-/* ---- the text ---- */
+/* The text of campaign.yaml */
 
-/* A name as YAML in double quotes. */
+/* A YAML string in double quotes. */
 static void write_quoted(const char *text, FILE *out)
 {
   fputc('"', out);
@@ -125,7 +125,8 @@ static void write_quoted(const char *text, FILE *out)
   fputc('"', out);
 }
 
-/* Letters, digits and . _ - only, at most 48 of them, with a number where two would be alike. */
+/* The target's name if it has at most 48 letters, digits and . _ - only; otherwise "target" and its
+ * number. */
 static void ensemble_name(const char *target, int64_t number, char out[64])
 {
   static const char good[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
@@ -160,7 +161,7 @@ static int64_t clamp(int64_t low, int64_t x, int64_t high)
   return x < low ? low : x > high ? high : x;
 }
 
-/* So many rows validate that a mean over them says something. */
+/* Use validation rows only if there are enough for a meaningful mean. */
 static const char *choose_split(const tt_init_files *p)
 {
   if (p->is_example) return "train: 0.25, validation: 0, test: 0.75";
@@ -173,13 +174,12 @@ static void write_job(const tt_init_files *p, FILE *out)
   int64_t rows = p->is_example ? INITIAL_ROWS : p->shape.rows;
   int64_t batch = clamp(4, rows / 10, 64), epochs = clamp(50, 4000 * batch / rows, 1000);
   fprintf(out,
-          "# An active-learning campaign: train, score the candidates, have the best labelled, and "
-          "again.\n"
-          "#   tutti campaign run campaign.yaml     begins, or goes on where it stopped\n"
-          "#   tutti campaign report campaign       what it has come to\n"
+          "# An active-learning campaign: repeat: train, score the candidates, label the best.\n"
+          "#   tutti campaign run campaign.yaml     starts it, or continues where it stopped\n"
+          "#   tutti campaign report campaign       prints its results\n"
           "# Every option with its range and default: tutti options; docs/active-learning.md.\n\n"
-          "data: # the first labelled samples: %" PRId64 " rows, %" PRId64 " inputs, %" PRId64
-          " targets\n  file: ",
+          "data: # the initial labelled samples; rows: %" PRId64 ", inputs: %" PRId64
+          ", targets: %" PRId64 "\n  file: ",
           p->shape.rows, p->shape.inputs, p->shape.targets);
   write_quoted(p->data, out);
   fprintf(out,
@@ -198,20 +198,20 @@ static void write_job(const tt_init_files *p, FILE *out)
 static void write_pool(const tt_init_files *p, FILE *out)
 {
   if (p->candidates > 0)
-    fprintf(out, "\npool: # %" PRId64 " candidates\n  file: ", p->candidates);
+    fprintf(out, "\npool: # candidates: %" PRId64 "\n  file: ", p->candidates);
   else
     fputs("\npool: # a file with dataset x, rows x inputs: the candidates\n  file: ", out);
   write_quoted(p->pool, out);
   fputs("\n  inputs: x\n", out);
   if (p->has_hidden_labels)
-    fputs("  labels: y # looked up instead of measured, to try things out\n", out);
+    fputs("  labels: y # known labels, read instead of measured, to test the method\n", out);
 }
 
 static void write_label(const tt_init_files *p, FILE *out)
 {
   fputs("\nlabel:\n", out);
   if (p->has_hidden_labels)
-    fputs("  mode: hidden # the real thing: mode: command, files or slurm (docs/oracle.md), as\n"
+    fputs("  mode: hidden # for real labels: mode: command, files or slurm (docs/oracle.md), as\n"
           "  # command: [./label, \"{input}\", \"{output}\"] # a program, in any language\n",
           out);
   else
@@ -222,7 +222,7 @@ static void write_label(const tt_init_files *p, FILE *out)
           "  concurrency: 1 # calls at a time\n"
           "  timeout: 1h\n",
           out);
-  fputs("  max_failed: 0.5 # stop when more of a round's labels fail\n", out);
+  fputs("  max_failed: 0.5 # stop if a larger fraction of a round's labels fails\n", out);
 }
 
 static void write_campaign(const tt_init_files *p, FILE *out)
@@ -234,21 +234,21 @@ static void write_campaign(const tt_init_files *p, FILE *out)
       "\nscore:\n"
       "  acquisition: epistemic_std # how far the members disagree; `random` is the baseline\n\n"
       "select:\n"
-      "  batch: %" PRId64 " # labels in a round\n"
-      "  method: top # kcenter, penalty: picks that differ from each other\n"
+      "  batch: %" PRId64 " # labels per round\n"
+      "  method: top # kcenter, penalty: queries that differ from each other\n"
       "  # lower: 0.05 # candidates with a smaller score count as accurate\n",
       clamp(1, rows / 10 ? rows / 10 : 1, 1000) * (p->is_example ? 5 : 1));
   write_label(p, out);
   fprintf(out,
-          "\nstop: # the first of these ends it\n"
+          "\nstop: # the first rule that holds ends the campaign\n"
           "  rounds: %d\n"
           "  # labels: 500\n"
           "  # wall_time: 2d\n"
           "  # accurate_fraction: 0.99 # with select.lower\n"
-          "  # plateau_rounds: 5 # without a better test error\n\n"
+          "  # plateau_rounds: 5 # rounds without a better test error\n\n"
           "campaign:\n"
           "  directory: campaign # campaign.h5, the model and the rounds\n"
-          "  warm_start: none # params: members begin with the weights of the round before\n\n"
+          "  warm_start: none # params: start from the weights of the previous round\n\n"
           "run: {seed: 1, device: auto}\n",
           p->is_example ? 8 : 20);
 }

@@ -1,13 +1,13 @@
-/* init.h — `tutti campaign init`: a campaign to begin with. Floor 5; local. */
+/* init.h — `tutti campaign init`: write a first campaign file. Local. */
 #ifndef TT_CAMPAIGN_INIT_H
 #define TT_CAMPAIGN_INIT_H
 #include "core/base/err.h"
 
-/* A commented campaign.yaml in `directory` (made if missing), for the files that are named: their
- * columns and sizes, 10 % of the rows for tests, labels of the pool if it holds any. data, pool:
- * datasets x and y, as tutti import writes them; NULL = a small example: data.h5 and pool.h5 of a
- * made-up function are written beside it.
- * Errors: CANTCREAT (one is there already), NOINPUT, DATA (no such datasets; a pool of other
+/* Write a commented campaign.yaml to `directory` (created if missing) that fits the columns and
+ * sizes of the given files: 10 % of the rows for tests, hidden labels if the pool has labels.
+ *   data, pool  files with datasets x and y, as tutti import writes them; both NULL = a small
+ *               example: data.h5 and pool.h5 of an artificial function are written too
+ * Errors: CANTCREAT (campaign.yaml exists), NOINPUT, DATA (no such datasets; the pool has other
  * columns), USAGE (a pool without data), IO, MEM. */
 tt_err tt_campaign_init_local(const char *directory, const char *data, const char *pool);
 #endif

@@ -1,4 +1,4 @@
-/* label_stage.c — see stage.h: label and merge, whose end is the commit of the round. */
+/* label_stage.c — see stage.h: label, and merge, which commits the round. */
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* ---- label ---- */
+/* label */
 
 static uint64_t hash_queries(const tt_campaign *k)
 {
@@ -20,8 +20,9 @@ static uint64_t hash_queries(const tt_campaign *k)
   return tt_hash_bytes(h, p->x, (size_t)(p->count * p->inputs) * sizeof *p->x);
 }
 
-/* A mark says which picks the questions are about. Where these have changed since, groups of
- * candidates that are wanted still keep their answers; the jobs of Slurm are about all of them. */
+/* A mark holds the hash of the queries that the groups were made for. If the queries have changed,
+ * groups whose candidates are still queried keep their labels. Slurm jobs refer to all groups of
+ * the directory, so with label.mode slurm the directory is moved aside. */
 static tt_err prepare_directory_local(tt_campaign *k, uint64_t inputs)
 {
   char path[TT_PATH_MAX], mark[TT_PATH_MAX];
@@ -42,19 +43,19 @@ static int64_t count_failed(const tt_query_labels *a)
   return n;
 }
 
-/* Before the stage counts as done: what is mended by hand is looked at again. */
+/* Check before the stage is recorded as done: the next start then reads the labels again. */
 static tt_err check_failed(const tt_campaign *k)
 {
-  int64_t failed = count_failed(k->query_labels), asked = k->queries->count;
+  int64_t failed = count_failed(k->query_labels), queried = k->queries->count;
   double most = k->cfg->label_max_failed;
-  if ((double)failed <= most * (double)asked) return TT_OK;
+  if ((double)failed <= most * (double)queried) return TT_OK;
   return TT_FAIL(DIVERGED,
-                 "round %" PRId64 ": %" PRId64 " of %" PRId64 " rows asked for have no label, more "
-                 "than label.max_failed = %g allows; the others are kept: see %s/round-%04" PRId64
-                 "/label, and run again: with a larger label.max_failed to go on without them; "
-                 "without the files 'failed' there to ask these groups again; with --from %" PRId64
-                 ":label to ask for all rows again",
-                 k->round_number, failed, asked, most, k->directory, k->round_number,
+                 "round %" PRId64 ": %" PRId64 " of %" PRId64 " queried rows have no label, more "
+                 "than label.max_failed = %g allows; the other labels are kept in "
+                 "%s/round-%04" PRId64 "/label. To continue without the failed rows, run again "
+                 "with a larger label.max_failed; to label these groups again, remove their files "
+                 "'failed' first; to label all rows again, use --from %" PRId64 ":label",
+                 k->round_number, failed, queried, most, k->directory, k->round_number,
                  k->round_number);
 }
 
@@ -63,14 +64,14 @@ static tt_err invalid_label(const tt_campaign *k, int64_t query, int64_t target,
 {
   return TT_FAIL(DATA,
                  "round %" PRId64 ": the label of candidate %" PRId64 ", target '%s', is %g, but "
-                 "has to be %s; nothing was learnt from it: correct the oracle (or give "
+                 "has to be %s; the label is not used: correct the oracle (or give "
                  "model.classes), and run again with --from %" PRId64 ":label",
                  k->round_number, k->queries->row[query], k->initial_data->target.name[target],
                  k->query_labels->y[query * k->initial_data->targets + target], expected,
                  k->round_number);
 }
 
-/* What no training would take must not become history. */
+/* Reject labels that training would refuse. */
 static tt_err check_labels(const tt_campaign *k)
 {
   const char *expected = NULL;
@@ -87,7 +88,8 @@ static tt_err check_labels(const tt_campaign *k)
   return TT_OK;
 }
 
-/* Leaves k->query_labels. What the groups of the round have accepted is not asked for again. */
+/* Sets k->query_labels. Labels that the groups of the round have accepted are not requested again.
+ */
 static tt_err do_label(tt_campaign *k, const tt_stage_io *w)
 {
   char label[TT_PATH_MAX];
@@ -118,8 +120,8 @@ static tt_err do_label(tt_campaign *k, const tt_stage_io *w)
   return tt_agree(k->c, e);
 }
 
-/* The stage leaves no file of its own: its labels go from the groups (or the pool) into
- * campaign.h5. If an earlier start has finished it, this one only reads what was accepted. */
+/* The stage writes no output file: its labels go from the groups (or the pool) to campaign.h5. If
+ * an earlier start finished the stage, only read the accepted labels. */
 tt_err tt_run_label_stage(tt_campaign *k)
 {
   tt_round *r = tt_current_round(k);
@@ -130,9 +132,9 @@ tt_err tt_run_label_stage(tt_campaign *k)
   return e;
 }
 
-/* ---- merge ---- */
+/* merge */
 
-/* Part of the new labels that validates. */
+/* The fraction of the new labels used for validation. */
 static double validation_fraction(const tt_campaign *k)
 {
   int64_t count[TT_SPLITS] = {0};
@@ -173,7 +175,7 @@ static tt_err write_journal_local(tt_campaign *k, double seconds)
   return tt_comm_is_root(k->c) ? tt_journal_append_done_local(k->journal, &line) : TT_OK;
 }
 
-/* "12.3 %" of the candidates. */
+/* n in per cent of the candidates. */
 static double percent(const tt_round *r, int64_t n)
 {
   return r->pool > 0 ? 100.0 * (double)n / (double)r->pool : 0.0;
@@ -190,14 +192,14 @@ static void log_round(const tt_campaign *k)
     used += (size_t)snprintf(errors + used, sizeof errors - used, " %.4g", r->rmse[i]);
   tt_log_root(TT_LOG_INFO,
               "round %" PRId64 ": %" PRId64 " labels, test rmse%s%s; pool %" PRId64
-              ": accurate %.1f %%, candidate %.1f %%, failed %.1f %%; asked %" PRId64
+              ": accurate %.1f %%, candidate %.1f %%, failed %.1f %%; queried %" PRId64
               ", without label %" PRId64 "; %.1f s",
               k->round_number, r->labels, errors, k->columns > 4 ? " ..." : "", r->pool,
               percent(r, r->accurate), percent(r, r->candidate), percent(r, r->failed), r->queried,
               r->label_failed, seconds);
 }
 
-/* Not a stage of the journal's kind: campaign.h5 itself says whether it is done. */
+/* Not run by tt_run_stage: campaign.h5 itself shows whether the round is merged. */
 tt_err tt_run_merge_stage(tt_campaign *k)
 {
   double start = tt_monotonic_seconds(), seconds;

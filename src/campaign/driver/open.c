@@ -1,5 +1,5 @@
-/* open.c — see driver_internal.h: a campaign from its file and its directory, new, continued or
- * taken back. */
+/* open.c — see driver_internal.h: open a campaign from its file and directory: new, continued or
+ * set back to an earlier stage (--from). */
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "src/campaign/driver/driver_internal.h"
@@ -23,13 +23,14 @@ static tt_err open_job(tt_campaign *k)
   k->directory = k->cfg->campaign_directory;
   if (!k->cfg->campaign)
     e = TT_FAIL(CONFIG,
-                "%s is a job, not a campaign: it has no section pool; `tutti train` trains "
-                "it, docs/active-learning.md says what a campaign needs",
+                "%s is a job, not a campaign: it has no section pool; train it with `tutti train`, "
+                "or see docs/active-learning.md for the sections of a campaign",
                 k->o->job.file);
   return tt_agree(k->c, e);
 }
 
-/* What must not change from life to life: labels and candidates would lose their meaning. */
+/* Hash of all that must not change between two starts: the rows of labels and candidates refer to
+ * it. */
 static uint64_t identity(const tt_campaign *k)
 {
   uint64_t h = tt_hash_u64(k->initial_data->hash, (uint64_t)k->cfg->run_seed);
@@ -52,7 +53,7 @@ static tt_err open_pool(tt_campaign *k)
   return *file ? tt_pool_open(k->c, &plan, &k->pool) : TT_OK;
 }
 
-/* What campaign.h5 says, or the beginning. */
+/* Read campaign.h5, or create an empty history. */
 static tt_err read_history(tt_campaign *k)
 {
   char path[TT_PATH_MAX];
@@ -66,8 +67,8 @@ static tt_err read_history(tt_campaign *k)
   if (!e && !there) k->h->identity = own;
   if (!e && k->h->identity != own)
     e = TT_FAIL(DATA,
-                "%s belongs to another campaign: data.file, its split, the pool or run.seed have "
-                "changed since; go back to those, or choose another campaign.directory",
+                "%s belongs to another campaign: data.file, its split, the pool or run.seed has "
+                "changed; restore it, or choose another campaign.directory",
                 path);
   return tt_agree(k->c, e);
 }
@@ -92,19 +93,19 @@ static tt_err parse_from(const tt_campaign *k, int64_t *round, tt_stage *stage)
       USAGE, "--from %s: after the round write :train, :score, :select, :label or :merge", text);
 }
 
-/* The history as it was stays beside the one that is cut. */
+/* Keep a backup of the history before rounds are removed. */
 static tt_err backup_history_local(const tt_campaign *k)
 {
   char path[TT_PATH_MAX], backup[TT_PATH_MAX];
   tt_campaign_path(k->directory, "campaign.h5", path);
   TT_TRY(tt_backup_name(path, "", backup));
   if (link(path, backup))
-    return TT_FAIL(IO, "%s: cannot be kept as %s: %s", path, backup, strerror(errno));
-  tt_log_root(TT_LOG_INFO, "the history so far stays as %s", backup);
+    return TT_FAIL(IO, "%s: cannot create the backup %s: %s", path, backup, strerror(errno));
+  tt_log_root(TT_LOG_INFO, "the history so far is kept as %s", backup);
   return TT_OK;
 }
 
-/* Later rounds, and labels of other picks, make room; they are not lost. */
+/* Rename the directories of later rounds, and of labels of other queries, to backups. */
 static tt_err backup_later_rounds_local(const tt_campaign *k, int64_t round, tt_stage stage,
                                         int64_t rounds)
 {
@@ -118,15 +119,15 @@ static tt_err backup_later_rounds_local(const tt_campaign *k, int64_t round, tt_
   return tt_backup(path, "");
 }
 
-/* Whatever cannot be done again is known before anything is cut. */
+/* Check that all files needed to run from this stage exist, before the history is changed. */
 static tt_err check_files_local(const tt_campaign *k, int64_t round, tt_stage stage)
 {
   char path[TT_PATH_MAX];
   tt_round_path(k->directory, round - 1, "", path);
   if (k->cfg->campaign_warm_start != TT_WARM_START_none && round > 1 && access(path, F_OK))
     return TT_FAIL(USAGE,
-                   "--from %s: its members begin with the weights of %s, which is gone "
-                   "(campaign.keep: %" PRId64 "); begin at 1:train, or with campaign.warm_start: "
+                   "--from %s: the members start from the weights in %s, which is gone "
+                   "(campaign.keep: %" PRId64 "); begin at 1:train, or use campaign.warm_start: "
                    "none",
                    k->o->from, path, k->cfg->campaign_keep);
   tt_round_path(k->directory, round, "", path);
@@ -138,12 +139,12 @@ static tt_err check_files_local(const tt_campaign *k, int64_t round, tt_stage st
   if (k->cfg->campaign_warm_start == TT_WARM_START_none || round == 1 || !access(path, F_OK))
     return TT_OK;
   return TT_FAIL(USAGE,
-                 "--from %s: its members begin with the weights of %s, which is gone "
+                 "--from %s: the members start from the weights in %s, which is gone "
                  "(campaign.keep: %" PRId64 "); begin at a later round or at 1:train",
                  k->o->from, path, k->cfg->campaign_keep);
 }
 
-/* Remove the rounds from `round` on from campaign.h5. keep: a link to the file as it was stays. */
+/* Remove the rounds from `round` on from campaign.h5. keep: 1 = make a backup of the file. */
 static tt_err cut_history(tt_campaign *k, int64_t round, int keep)
 {
   char path[TT_PATH_MAX];
@@ -151,7 +152,7 @@ static tt_err cut_history(tt_campaign *k, int64_t round, int keep)
   tt_campaign_path(k->directory, "campaign.h5", path);
   tt_err e = keep && tt_comm_is_root(k->c) ? backup_history_local(k) : TT_OK;
   if (!e) e = tt_history_read_metadata_local(path, &texts);
-  k->columns = texts.columns; /* until a round has some */
+  k->columns = texts.columns; /* for the commit below */
   k->column = texts.column;
   texts.column = NULL;
   texts.columns = 0;
@@ -164,8 +165,8 @@ static tt_err cut_history(tt_campaign *k, int64_t round, int keep)
   return e;
 }
 
-/* --from: everything from a stage of a round on is to be done again. Each step may be the last one
- * of this life: what is left then is a whole campaign. */
+/* --from: run all stages from this one on again. The process may be killed after each step; the
+ * directory is a valid campaign after each. */
 static tt_err redo_from(tt_campaign *k)
 {
   int64_t round = 0, rounds = k->h->rounds;
@@ -179,8 +180,8 @@ static tt_err redo_from(tt_campaign *k)
   return e ? e : tt_agree(k->c, root ? backup_later_rounds_local(k, round, stage, rounds) : TT_OK);
 }
 
-/* A campaign that had ended goes on if its rules allow more now: its last round, which asked for
- * nothing, is looked at again. */
+/* If a campaign has ended but the present rules allow more rounds, continue it: remove its last
+ * round, which has no queries, and run that round again. */
 static tt_err reopen_if_allowed(tt_campaign *k)
 {
   tt_history *h = k->h;
@@ -189,7 +190,7 @@ static tt_err reopen_if_allowed(tt_campaign *k)
   if (h->ended < 0 || h->ended == TT_STOP_RULE_candidates || h->rounds == 0) return TT_OK;
   if (tt_history_should_stop(h, &limits, *k->cfg->select_lower != '\0', reason, sizeof reason) >= 0)
     return TT_OK;
-  tt_log_root(TT_LOG_INFO, "the rules allow more now: going on after round %" PRId64,
+  tt_log_root(TT_LOG_INFO, "the stop rules now allow more: continuing after round %" PRId64,
               h->rounds - 1);
   return cut_history(k, h->rounds, 0);
 }
@@ -202,7 +203,7 @@ static tt_err open_journal_local(tt_campaign *k)
   return tt_journal_open_local(path, k->run_id.incarnation, &k->journal);
 }
 
-/* Whoever runs a paused campaign again wants it to go on. */
+/* A new start of a paused campaign continues it. */
 static tt_err remove_stop_file_local(const tt_campaign *k)
 {
   char path[TT_PATH_MAX];
@@ -240,11 +241,11 @@ tt_err tt_campaign_open(tt_campaign *k)
   if (!e && k->o->from) e = redo_from(k);
   if (!e) e = reopen_if_allowed(k);
   if (e) return e;
-  k->round_number = k->h->rounds; /* its life may have ended before it tidied */
+  k->round_number = k->h->rounds; /* the last process may have ended before pruning */
   e = tt_agree(k->c, tt_campaign_prune_local(k));
   if (e) return e;
   if (k->h->rounds > 0)
-    tt_log_root(TT_LOG_INFO, "%s: %" PRId64 " rounds are done, %" PRId64 " labels", k->directory,
+    tt_log_root(TT_LOG_INFO, "%s: rounds done: %" PRId64 ", labels: %" PRId64, k->directory,
                 k->h->rounds, tt_campaign_count_labels(k));
   return TT_OK;
 }

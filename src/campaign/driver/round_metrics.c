@@ -1,5 +1,5 @@
-/* round_metrics.c — see driver_internal.h: what a round's model has come to, and what the labels
- * are. */
+/* round_metrics.c — see driver_internal.h: metrics of a round's model, and statistics of the
+ * labels. */
 #include "core/base/mem.h"
 #include "io/results/results.h"
 #include "src/campaign/driver/driver_internal.h"
@@ -60,7 +60,7 @@ uint64_t tt_campaign_hash_labels(const tt_campaign *k)
   return tt_hash_bytes(hash, h->y, (size_t)(h->queries * h->targets) * sizeof *h->y);
 }
 
-/* The scale of each predicted column: of its target. */
+/* The scale of the target of each predicted column. */
 static void column_scales(const tt_campaign *k, double *scale)
 {
   int64_t column = 0;
@@ -72,7 +72,7 @@ static void column_scales(const tt_campaign *k, double *scale)
   }
 }
 
-/* Root mean square, over rows and columns, of how far predictions of the same rows have moved. */
+/* Root mean square, over rows and columns, of the scaled change of the predictions. */
 static double prediction_change(const tt_results *current, const tt_results *previous,
                                 const double *scale)
 {
@@ -96,7 +96,8 @@ static tt_err set_change_local(tt_campaign *k, const tt_results *current, double
   *change = NAN;
   if (k->round_number == 1) return TT_OK;
   tt_round_path(k->directory, k->round_number - 1, "results.h5", path);
-  if (tt_results_read_local(path, &previous)) return TT_OK; /* removed by hand: not known */
+  if (tt_results_read_local(path, &previous))
+    return TT_OK; /* removed by the user: change stays NaN */
   tt_err e = TT_ALLOC(scale, k->columns);
   if (!e) {
     column_scales(k, scale);
@@ -115,7 +116,9 @@ static tt_err set_errors_local(tt_campaign *k, tt_round *round)
   TT_TRY(tt_results_read_local(path, &current));
   tt_err e = TT_OK;
   if (current->columns != k->columns)
-    e = TT_FAIL(DATA, "%s is not of the model beside it; remove the directory of the round", path);
+    e = TT_FAIL(
+        DATA, "%s does not belong to model.h5 in its directory; remove the directory of the round",
+        path);
   if (!e) e = set_change_local(k, current, &round->change);
   for (int64_t i = 0; !e && i < k->columns; i++) {
     round->rmse[i] = current->rmse[i];

@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* The numbers of a stage, beside its file: a history of this round alone. */
+/* Write the numbers of the current round to a file of the stage: a history of this round alone. */
 static tt_err write_round_stats(tt_campaign *k, const char *name)
 {
   char path[TT_PATH_MAX];
@@ -31,7 +31,8 @@ static tt_err write_round_stats(tt_campaign *k, const char *name)
   return tt_history_write(k->c, path, &one, &names, &from, NULL);
 }
 
-/* What was written before the program ended, into the round that runs; the times stay. */
+/* Read the numbers written by write_round_stats into the current round; keep its times, rmse and
+ * nll. */
 static tt_err read_round_stats(tt_campaign *k, const char *name)
 {
   char path[TT_PATH_MAX];
@@ -40,7 +41,7 @@ static tt_err read_round_stats(tt_campaign *k, const char *name)
   tt_err e = tt_history_read(k->c, path, &one);
   if (e) return e;
   if (one->rounds != 1 || one->columns != k->columns)
-    e = TT_FAIL(DATA, "%s is not of this round; begin it again with --from %" PRId64, path,
+    e = TT_FAIL(DATA, "%s is not of this round; run the round again with --from %" PRId64, path,
                 k->round_number);
   if (!e) {
     tt_round *to = tt_current_round(k), kept = *to;
@@ -67,9 +68,9 @@ static tt_err exclude_initial_data(const tt_campaign *k, tt_used_rows *t)
   int64_t *row = NULL, count = 0, next = 0;
   TT_TRY(TT_ALLOC(row, t->count + k->initial_data->rows));
   for (int64_t r = 0; r < k->initial_data->rows; r++) {
-    int picked = next < t->count && t->row[next] == r;
-    next += picked;
-    if (picked || k->initial_data->split[r] != TT_UNUSED_ROW) row[count++] = r;
+    int used = next < t->count && t->row[next] == r;
+    next += used;
+    if (used || k->initial_data->split[r] != TT_UNUSED_ROW) row[count++] = r;
   }
   tt_free(t->row);
   *t = (tt_used_rows){count, row};
@@ -85,7 +86,7 @@ static tt_err find_used_rows(tt_campaign *k)
   return tt_agree(k->c, e);
 }
 
-/* Candidates of this round, where they are not those of every round. */
+/* Open the pool of this round, unless pool.file is the pool of all rounds. */
 static tt_err open_round_pool(tt_campaign *k)
 {
   tt_round_pool_settings o = {.cfg = k->cfg,
@@ -144,8 +145,8 @@ tt_err tt_run_score_stage(tt_campaign *k)
   return e;
 }
 
-/* Inputs that have labels, or were asked for in vain: [*count][D] in the user's units, first data,
- * then picks. */
+/* Inputs that are labelled or whose query failed: [*count][D] in the user's units, first the
+ * initial data, then the queries. */
 static tt_err labelled_inputs_local(const tt_campaign *k, double **x, int64_t *count)
 {
   int64_t d = k->initial_data->inputs, n = 0;
@@ -159,7 +160,7 @@ static tt_err labelled_inputs_local(const tt_campaign *k, double **x, int64_t *c
   return TT_OK;
 }
 
-/* Rows to ask for: a batch, or what stop.labels leaves. */
+/* Number of rows to query: select.batch, or the labels that stop.labels still allows. */
 static int64_t max_batch(const tt_campaign *k)
 {
   int64_t left = k->cfg->stop_labels - tt_current_round(k)->labels;
@@ -167,7 +168,7 @@ static int64_t max_batch(const tt_campaign *k)
   return left > 0 ? left : 0;
 }
 
-/* The trust window, the rules that end a campaign, and only then the picks. */
+/* Apply the trust window, check the stop rules, and only then select the queries. */
 static tt_err run_selection(tt_campaign *k, tt_select_args *s)
 {
   char reason[256];

@@ -29,7 +29,7 @@ static int is_done_local(const tt_campaign *k, const tt_stage_io *w, double *sec
   return outputs == e->outputs;
 }
 
-/* Collective. Rank 0 knows; *seconds is what the stage took. */
+/* Collective. Rank 0 checks the journal; *seconds: wall time of the finished stage. */
 static int is_done(const tt_campaign *k, const tt_stage_io *w, double *seconds)
 {
   int64_t done = tt_comm_is_root(k->c) && is_done_local(k, w, seconds);
@@ -56,7 +56,7 @@ tt_err tt_run_stage(tt_campaign *k, tt_stage stage_id, const tt_stage_io *w,
   tt_watchdog_heartbeat_local(tt_stage_name[stage_id]);
   tt_campaign_write_status_local(k, "running", tt_stage_name[stage_id], "", -1);
   if (is_done(k, w, seconds)) {
-    tt_log_root(TT_LOG_DEBUG, "round %" PRId64 ": %s is done already", k->round_number,
+    tt_log_root(TT_LOG_DEBUG, "round %" PRId64 ": stage %s is already done", k->round_number,
                 tt_stage_name[stage_id]);
     return TT_OK;
   }

@@ -1,4 +1,4 @@
-/* train_stage.c — see stage.h: train the campaign's job on the labels there are. */
+/* train_stage.c — see stage.h: train the campaign's job on the present labels. */
 #include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "io/model/model_file.h"
@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Another seed for each round: its members differ from those of the round before. Members that go
- * on are the same ones: they see the same inputs, folds and noise. */
+/* Without a warm start each round has its own seed, so that its members are independent of earlier
+ * rounds. With a warm start the seed stays: members keep their input subsets, folds and noise. */
 static int64_t round_seed(const tt_campaign *k)
 {
   if (k->cfg->campaign_warm_start != TT_WARM_START_none) return k->cfg->run_seed;
@@ -48,8 +48,9 @@ static tt_err rename_if_free_local(const char *from, const char *to)
   return TT_FAIL(IO, "%s: cannot be renamed to %s: %s", from, to, strerror(errno));
 }
 
-/* A directory that began with other options or labels is put aside; a mark says with which. Answers
- * to its questions stay, for those that are asked again; jobs of Slurm know where they write. */
+/* A mark holds the hash of the options and labels that the round's directory was made with. If they
+ * have changed, move the directory aside, but keep its labels for candidates that are queried
+ * again. With label.mode slurm the labels move too: the jobs have the path of the directory. */
 static tt_err prepare_directory_local(tt_campaign *k, uint64_t inputs)
 {
   char path[TT_PATH_MAX], mark[TT_PATH_MAX], label[TT_PATH_MAX], label_backup[TT_PATH_MAX + 8];
@@ -122,26 +123,26 @@ static tt_err name_columns_local(tt_campaign *k)
   return TT_OK;
 }
 
-/* A history has one set of columns: another ensemble, another history. */
+/* All rounds of a history must have the same columns. */
 static tt_err check_columns_local(const tt_campaign *k)
 {
   char path[TT_PATH_MAX];
-  tt_history_metadata then;
+  tt_history_metadata previous;
   if (k->h->rounds == 0) return TT_OK;
   tt_campaign_path(k->directory, "campaign.h5", path);
-  TT_TRY(tt_history_read_metadata_local(path, &then));
-  int same = then.columns == k->columns;
-  for (int64_t i = 0; same && i < k->columns; i++) same = !strcmp(then.column[i], k->column[i]);
-  tt_history_metadata_free(&then);
+  TT_TRY(tt_history_read_metadata_local(path, &previous));
+  int same = previous.columns == k->columns;
+  for (int64_t i = 0; same && i < k->columns; i++) same = !strcmp(previous.column[i], k->column[i]);
+  tt_history_metadata_free(&previous);
   if (same) return TT_OK;
   return TT_FAIL(DATA,
-                 "%s has other predicted columns than the ensembles of now: members may be added "
-                 "to a campaign, ensembles and targets may not change; go back to those, or choose "
+                 "%s has other predicted columns than the present ensembles: members may be added "
+                 "to a campaign, but ensembles and targets may not change; restore them, or choose "
                  "another campaign.directory",
                  path);
 }
 
-/* The trained members, and the round with what they say on the test rows. */
+/* Read the trained model, and append a round with its metrics to the history. */
 static tt_err load_model(tt_campaign *k, double seconds)
 {
   char path[TT_PATH_MAX];

@@ -1,6 +1,6 @@
-/* label_import.c — see oracle.h: tutti campaign label. The rows of one file become outputs in the
- * groups of the newest round that wait for them; a group that has not got all of its rows keeps
- * those it has until the rest comes. */
+/* by_hand.c — see oracle.h: tutti campaign label. Writes the rows of one file to the outputs of the
+ * pending groups of the newest round. An output may be incomplete: a later call of the command adds
+ * the missing rows. */
 #include "src/campaign/label/oracle_internal.h"
 
 #include "core/base/log.h"
@@ -28,7 +28,7 @@ static tt_err newest_round(const char *campaign, char directory[TT_PATH_MAX])
   }
   if (count) tt_round_path(campaign, round[count - 1], "label", directory);
   tt_free(round);
-  return count ? TT_OK : TT_FAIL(NOINPUT, "%s: no round asks for labels", campaign);
+  return count ? TT_OK : TT_FAIL(NOINPUT, "%s: no round has label groups yet", campaign);
 }
 
 typedef struct label_row {
@@ -38,13 +38,13 @@ typedef struct label_row {
 typedef struct label_import {
   tt_columns target;
   tt_oracle_output *imported;
-  label_row *sorted; /* [given->count] by id */
-  int8_t *matched;   /* [given->count] 1 = a group has asked for it */
+  label_row *sorted; /* [imported->count] by id */
+  int8_t *matched;   /* [imported->count] 1 = the row belongs to a group */
   tt_label_group *group;
   int64_t groups;
-  int64_t rows, groups_written, groups_complete,
-      rows_already_labelled; /* given; groups they go into; of these whole now; rows whose
-group was answered already */
+  int64_t rows;                            /* rows of pending groups */
+  int64_t groups_written, groups_complete; /* outputs written; those with all rows */
+  int64_t rows_already_labelled;           /* rows of groups that are not pending */
 } label_import;
 
 /* Row of a list sorted by id, -1 if it is not there. */
@@ -71,10 +71,11 @@ static tt_err read_labels(label_import *b, const char *directory, const char *fi
   TT_TRY(tt_output_header_read_local(header, &b->target));
   TT_TRY(tt_oracle_output_read_local(file, &b->target, &b->imported));
   const tt_oracle_output *l = b->imported;
-  if (!l->id) return TT_FAIL(DATA, "%s: there is no 'id'; say which candidates these are", file);
+  if (!l->id)
+    return TT_FAIL(DATA, "%s: there is no 'id'; add the numbers of the candidates as 'id'", file);
   for (int64_t i = 0; i < l->count * l->targets; i++)
     if (isinf(l->y[i]))
-      return TT_FAIL(DATA, "%s: id %" PRId64 ", target '%s' is %g; write nan for what has no label",
+      return TT_FAIL(DATA, "%s: id %" PRId64 ", target '%s' is %g; write nan for a missing label",
                      file, l->id[i / l->targets], b->target.name[i % l->targets], l->y[i]);
   TT_TRY(TT_ALLOC(b->matched, l->count));
   return sort_rows(l, &b->sorted);
@@ -90,7 +91,7 @@ static tt_err open_groups(label_import *b, const char *directory)
     tt_label_group_directory(directory, number[i], path);
     e = tt_label_group_open(path, &b->group[b->groups]);
     if (e == TT_E_NOINPUT)
-      e = TT_OK; /* being made */
+      e = TT_OK; /* still being created */
     else
       b->groups += !e;
   }
@@ -98,7 +99,7 @@ static tt_err open_groups(label_import *b, const char *directory)
   return e;
 }
 
-/* Nothing is written unless every row has a group. */
+/* Check that every row belongs to a group, before any output is written. */
 static tt_err match_rows(label_import *b)
 {
   for (int64_t i = 0; i < b->groups; i++)
@@ -111,12 +112,13 @@ static tt_err match_rows(label_import *b)
     }
   for (int64_t row = 0; row < b->imported->count; row++)
     if (!b->matched[row])
-      return TT_FAIL(DATA, "%s: id %" PRId64 " was not asked for in this round; nothing was taken",
+      return TT_FAIL(DATA,
+                     "%s: id %" PRId64 " was not asked for in this round; no label was imported",
                      b->imported->file, b->imported->id[row]);
   return TT_OK;
 }
 
-/* Rows of a group so far: those given now, and those of an output that is there already. */
+/* Collect the rows of a group: those of the imported file and those of an existing output. */
 static tt_err merge_rows(const label_import *b, const tt_label_group *g,
                          const tt_oracle_output *old, tt_oracle_output *all)
 {
@@ -150,7 +152,7 @@ static tt_err write_group_output(label_import *b, const tt_label_group *g)
   tt_oracle_output *old = NULL, all = {0};
   tt_label_group_path(g, "output.h5", path);
   tt_err e = tt_oracle_output_read_local(path, &b->target, &old);
-  if (e && e != TT_E_NOINPUT && e != TT_E_DATA) return e; /* what is no output is replaced */
+  if (e && e != TT_E_NOINPUT && e != TT_E_DATA) return e; /* replace an invalid output */
   if (!e && !old->id) tt_oracle_output_destroy(&old);
   e = allocate_rows(b, g, &all);
   if (!e) e = merge_rows(b, g, old, &all);
@@ -176,8 +178,8 @@ static tt_err write_all_outputs(label_import *b)
     if (b->group[i].state == TT_LABEL_GROUP_pending && has_rows_for(b, &b->group[i]))
       TT_TRY(write_group_output(b, &b->group[i]));
   tt_log_root(TT_LOG_INFO,
-              "%" PRId64 " row(s) into %" PRId64 " group(s), %" PRId64
-              " of which are whole; %" PRId64 " row(s) had an answer before",
+              "rows imported: %" PRId64 ", groups written: %" PRId64 ", of these complete: %" PRId64
+              "; rows that were labelled before: %" PRId64,
               b->rows, b->groups_written, b->groups_complete, b->rows_already_labelled);
   return TT_OK;
 }

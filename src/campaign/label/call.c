@@ -1,9 +1,10 @@
 /* call.c — see oracle_internal.h: the calls of one group, one after the other.
  *
- * try-N/output.h5     what it wrote
- * try-N/messages.txt  what it said
- * try-N/ended         how it ended, by our judgement: "crashed: ...", "later", "stopped: ...".
- * There is none while it runs, after a good end, and where we were ended first. */
+ * try-N/output.h5     output of the call
+ * try-N/messages.txt  its stdout and stderr
+ * try-N/ended         why its output was not accepted: "crashed: ...", "later", "stopped: ...". The
+ *                     file does not exist while the call runs, after success, and if this process
+ *                     was killed first. */
 #include "src/campaign/label/oracle_internal.h"
 
 #include "core/base/clock.h"
@@ -31,17 +32,17 @@ enum {
   MAX_LOGGED = 10
 };
 
-static void try_path(const tt_oracle_call *c, int64_t last_try, const char *name,
+static void try_path(const tt_oracle_call *c, int64_t try_number, const char *name,
                      char path[TT_PATH_MAX])
 {
   char within[64];
-  snprintf(within, sizeof within, "try-%" PRId64 "%s%s", last_try, *name ? "/" : "", name);
+  snprintf(within, sizeof within, "try-%" PRId64 "%s%s", try_number, *name ? "/" : "", name);
   tt_label_group_path(c->group, within, path);
 }
 
-static void output_path(const tt_oracle_call *c, int64_t last_try, char path[TT_PATH_MAX])
+static void output_path(const tt_oracle_call *c, int64_t try_number, char path[TT_PATH_MAX])
 {
-  try_path(c, last_try, c->group->csv ? "output.csv" : "output.h5", path);
+  try_path(c, try_number, c->group->csv ? "output.csv" : "output.h5", path);
 }
 
 static tt_err write_ended(const tt_oracle_call *c, const char *text)
@@ -51,8 +52,7 @@ static tt_err write_ended(const tt_oracle_call *c, const char *text)
   return tt_file_write_atomic_local(path, text);
 }
 
-/* ---- outputs -----------------------------------------------------------------------------------
- */
+/* Outputs */
 
 /* Rows with at least one label. */
 static int64_t count_labelled_rows(const double *y, int64_t rows, int64_t targets)
@@ -67,14 +67,14 @@ static int64_t count_labelled_rows(const double *y, int64_t rows, int64_t target
 }
 
 /* Read the output of a try. y: owned by the caller, in the order of the group.
- *   given     rows that stand in it;  labelled  those with a number */
-static tt_err read_output(const tt_oracle_call *c, int64_t last_try, double **y,
+ *   rows_present  rows in the output;  labelled  rows with at least one number */
+static tt_err read_output(const tt_oracle_call *c, int64_t try_number, double **y,
                           int64_t *rows_present, int64_t *labelled)
 {
   char path[TT_PATH_MAX];
   tt_oracle_output *l = NULL;
   int64_t T = c->target->count;
-  output_path(c, last_try, path);
+  output_path(c, try_number, path);
   TT_TRY(tt_oracle_output_read_local(path, c->target, &l));
   tt_err e = TT_ALLOC(*y, c->group->count * T);
   if (!e) e = tt_oracle_output_align(l, c->group->count, c->group->id, *y, rows_present);
@@ -83,43 +83,42 @@ static tt_err read_output(const tt_oracle_call *c, int64_t last_try, double **y,
   return e;
 }
 
-/* Not the fault of whoever wrote the output. */
+/* An error of this process, not of the output. */
 static int is_internal_error(tt_err e)
 {
   return e == TT_E_MEM || e == TT_E_IO || e == TT_E_CANTCREAT;
 }
 
-/* ---- what earlier lives left -------------------------------------------------------------------
- */
+/* Tries of earlier starts */
 
-/* A try that was not judged was running when we were ended, or had just done so. A part of its rows
- * may be missing because it was ended too: only what speaks of every row is taken. A nan in a table
- * was written there; in HDF5 it may be what a dataset begins with. */
-static tt_err recover_output(tt_oracle_call *c, int64_t last_try)
+/* No `ended` file: the call was still running, or had just ended, when the campaign was killed. The
+ * call may have been killed half way, so accept its output only if it is complete: CSV with every
+ * row present, HDF5 with every row labelled (a nan in HDF5 may be the fill value). */
+static tt_err recover_output(tt_oracle_call *c, int64_t try_number)
 {
   double *y = NULL;
   int64_t rows_present = 0, labelled = 0;
-  tt_err e = read_output(c, last_try, &y, &rows_present, &labelled);
+  tt_err e = read_output(c, try_number, &y, &rows_present, &labelled);
   int complete = !e && (c->group->csv ? rows_present : labelled) == c->group->count;
   const char *reason = labelled < c->group->count ? "the oracle gave no label" : "";
   if (complete) e = tt_label_group_write_labels(c->group, c->target, y, reason);
   if (complete && !e)
-    tt_log_root(TT_LOG_INFO, "%s: taken from try-%" PRId64 ", which had ended before",
-                c->group->directory, last_try);
+    tt_log_root(TT_LOG_INFO, "%s: accepted the output of try-%" PRId64 " of an earlier start",
+                c->group->directory, try_number);
   tt_free(y);
   return is_internal_error(e) ? e : TT_OK;
 }
 
-static tt_err read_try(tt_oracle_call *c, int64_t last_try)
+static tt_err read_try(tt_oracle_call *c, int64_t try_number)
 {
   char path[TT_PATH_MAX], text[64];
-  try_path(c, last_try, "ended", path);
-  if (last_try > c->last_try) c->last_try = last_try;
+  try_path(c, try_number, "ended", path);
+  if (try_number > c->last_try) c->last_try = try_number;
   tt_err e = tt_file_read_text(path, text, sizeof text);
   if (e == TT_E_IO) return e;
   if (!e) c->crashes += !strncmp(text, "crashed", 7);
-  if (!e && !strncmp(text, "later", 5)) c->retry_later_try = last_try;
-  return e && c->group->state == TT_LABEL_GROUP_pending ? recover_output(c, last_try) : TT_OK;
+  if (!e && !strncmp(text, "later", 5)) c->retry_later_try = try_number;
+  return e && c->group->state == TT_LABEL_GROUP_pending ? recover_output(c, try_number) : TT_OK;
 }
 
 static tt_err scan_tries(tt_oracle_call *c)
@@ -133,8 +132,7 @@ static tt_err scan_tries(tt_oracle_call *c)
   return e;
 }
 
-/* ---- begin -------------------------------------------------------------------------------------
- */
+/* Start */
 
 int tt_oracle_call_is_running(const tt_oracle_call *c) { return c->pid > 0 || c->exit_pending; }
 
@@ -189,10 +187,9 @@ tt_err tt_oracle_call_start(tt_oracle_call *c)
   return c->group->state == TT_LABEL_GROUP_pending ? start_try(c) : TT_OK;
 }
 
-/* ---- the end -----------------------------------------------------------------------------------
- */
+/* End */
 
-/* The first lines of its messages, indented; "" if it said nothing. */
+/* The first lines of messages.txt, indented; "" if it is empty. */
 static void read_first_messages(const tt_oracle_call *c, char text[REASON_SIZE])
 {
   char path[TT_PATH_MAX], messages_text[REASON_SIZE / 2];
@@ -208,7 +205,7 @@ static void read_first_messages(const tt_oracle_call *c, char text[REASON_SIZE])
   }
 }
 
-/* What it said goes to the log, but not for each of thousands. */
+/* Log the messages of a failed call; only the first MAX_LOGGED as warnings. */
 static void log_failure(const tt_oracle_call *c, const char *what)
 {
   static int shown;
@@ -219,8 +216,8 @@ static void log_failure(const tt_oracle_call *c, const char *what)
   tt_log_root((tt_log_level)level, "oracle: %s; %s%s", what, path, text);
 }
 
-/* `failed` comes first: a group that has no such file, but has used up its retries, is one that
- * somebody wants to be asked again. */
+/* Write `failed` before `ended`: a group without `failed` that has used all retries is then one
+ * whose `failed` the user has removed to have it labelled again. */
 static tt_err record_crash(tt_oracle_call *c, const char *reason)
 {
   char text[REASON_SIZE + 64];
@@ -242,7 +239,8 @@ static tt_err record_retry_later(tt_oracle_call *c)
   if (c->retry_later_since <= 0.0) c->retry_later_since = now;
   c->deadline = now + c->cfg->label_poll_interval;
   c->max_wait_exceeded = c->deadline - c->retry_later_since > c->cfg->label_max_wait;
-  tt_log_root(TT_LOG_DEBUG, "%s: the oracle says later (exit 75)", c->group->directory);
+  tt_log_root(TT_LOG_DEBUG, "%s: the oracle asks to retry later (exit code 75)",
+              c->group->directory);
   return TT_OK;
 }
 
@@ -254,12 +252,12 @@ static tt_err stop_campaign(tt_oracle_call *c, int code)
   read_first_messages(c, text);
   try_path(c, c->last_try, "messages.txt", path);
   return TT_FAIL(UNAVAILABLE,
-                 "label.command stops the campaign: exit %d; correct what it says and run again; "
-                 "%s%s",
+                 "label.command stops the campaign: exit %d; correct the reported error and run "
+                 "again; %s%s",
                  code, path, text);
 }
 
-/* Exit code 0, and 1: then no output is as good as none. */
+/* Exit codes 0 and 1. With 1 an invalid or missing output means that all rows failed. */
 static tt_err accept_output(tt_oracle_call *c, int code)
 {
   char reason[REASON_SIZE];
@@ -297,7 +295,7 @@ static tt_err handle_exit(tt_oracle_call *c, int status)
   return record_crash(c, reason);
 }
 
-/* Slurm and terminals send these to everybody; then we are about to hear it too. */
+/* Slurm and terminals send these signals to all processes: this process may get the signal too. */
 static int is_broadcast_signal(int status)
 {
   int s = WIFSIGNALED(status) ? WTERMSIG(status) : 0;

@@ -1,5 +1,5 @@
-/* command_mode.c — see oracle_internal.h: label.mode command, so many calls at a time; and the
- * calls of one group alone. */
+/* command_mode.c — see oracle_internal.h: label.mode command, label.concurrency calls at a time;
+ * and the calls of a single group. */
 #include "src/campaign/label/oracle_internal.h"
 
 #include "core/base/clock.h"
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double max_start_seconds = 0.5; /* that a poll begins calls */
+static const double max_start_seconds = 0.5; /* time in which one poll starts calls */
 
 static tt_err create_calls(tt_labelling *a)
 {
@@ -34,7 +34,7 @@ static void end_calls(tt_labelling *a)
   tt_free(a->backend_data);
 }
 
-/* Those that run; *running: how many are left. */
+/* Poll the running calls; *running: number of calls that still run. */
 static tt_err poll_running(tt_labelling *a, tt_oracle_call *call, int64_t *running)
 {
   *running = 0;
@@ -64,10 +64,11 @@ static tt_err start_ready(tt_labelling *a, tt_oracle_call *call, int64_t *runnin
 
 static tt_err stop_after_max_wait(const tt_config *cfg, const char *directory)
 {
-  return TT_FAIL(STOPPED,
-                 "%s: the oracle has said later (exit 75) for label.max_wait (%g s); what is "
-                 "labelled is kept, run again to go on",
-                 directory, cfg->label_max_wait);
+  return TT_FAIL(
+      STOPPED,
+      "%s: the oracle has asked to retry later (exit code 75) for label.max_wait (%g s); "
+      "accepted labels are kept, run again to continue",
+      directory, cfg->label_max_wait);
 }
 
 static tt_err poll_all(tt_labelling *a)
@@ -88,12 +89,11 @@ static tt_err poll_all(tt_labelling *a)
 
 const tt_label_backend tt_label_backend_command = {create_calls, poll_all, end_calls};
 
-/* ---- one group alone ---------------------------------------------------------------------------
- */
+/* A single group */
 
 static tt_err run_calls_until_done(tt_oracle_call *c)
 {
-  int pause_ms = 0; /* ms */
+  int pause_ms = 0;
   while (c->group->state == TT_LABEL_GROUP_pending) {
     int ran = tt_oracle_call_is_running(c);
     TT_TRY(tt_oracle_call_poll(c));
@@ -105,8 +105,8 @@ static tt_err run_calls_until_done(tt_oracle_call *c)
   return TT_OK;
 }
 
-/* The names of the targets lie beside the groups. */
-static tt_err label_rows_per_call(const tt_config *cfg, const char *directory)
+/* The names of the targets are in header.csv of the parent directory. */
+static tt_err label_group(const tt_config *cfg, const char *directory)
 {
   char beside[TT_PATH_MAX], header[TT_PATH_MAX];
   tt_columns target = {0};
@@ -129,7 +129,7 @@ tt_err tt_oracle_label_group_local(const tt_config *cfg, const char *group)
 {
   char *directory = realpath(group, NULL);
   if (!directory) return TT_FAIL(NOINPUT, "%s: %s", group, strerror(errno));
-  tt_err e = label_rows_per_call(cfg, directory);
+  tt_err e = label_group(cfg, directory);
   tt_label_task_report_local(directory, e);
   free(directory);
   return e;

@@ -1,5 +1,5 @@
-/* files_mode.c — see oracle_internal.h: label.mode files. Inputs lie in the groups' directories; an
- * output that appears beside one is taken once it is whole. */
+/* files_mode.c — see oracle_internal.h: label.mode files. Inputs are in the groups' directories; an
+ * output that appears next to one is accepted once it is complete. */
 #include "src/campaign/label/oracle_internal.h"
 
 #include "core/base/clock.h"
@@ -16,14 +16,15 @@
 static const char *const output_name[] = {"output.h5", "output.csv"};
 enum { OUTPUT_NAMES = 2 };
 
-/* By which a file that has changed is known. */
+/* Detects that a file has changed. */
 typedef struct file_version {
   int64_t inode, bytes, seconds, nanoseconds;
 } file_version;
 
 typedef struct files_state {
-  double next_check, deadline; /* tt_monotonic_seconds: of the next look; of the end of patience */
-  file_version (*rejected)[OUTPUT_NAMES]; /* [groups] what was looked at and was not whole */
+  double next_check; /* s, tt_monotonic_seconds: time of the next check of the files */
+  double deadline;   /* s: end of label.max_wait */
+  file_version (*rejected)[OUTPUT_NAMES]; /* [groups] versions that were invalid or incomplete */
 } files_state;
 
 static tt_err start_waiting(tt_labelling *a)
@@ -32,11 +33,12 @@ static tt_err start_waiting(tt_labelling *a)
   TT_TRY(TT_ALLOC(w, 1));
   a->backend_data = w;
   w->deadline = tt_monotonic_seconds() + a->request->cfg->label_max_wait;
-  tt_log_root(TT_LOG_INFO,
-              "waiting for labels: %" PRId64
-              " file(s) output.h5 or output.csv in %s/NNNN/; or tutti "
-              "campaign label",
-              a->pending, a->request->directory);
+  tt_log_root(
+      TT_LOG_INFO,
+      "waiting for labels; groups without labels: %" PRId64
+      "; write output.h5 or output.csv to their directories %s/NNNN/, or use tutti campaign "
+      "label",
+      a->pending, a->request->directory);
   return TT_ALLOC(w->rejected, a->groups);
 }
 
@@ -47,7 +49,7 @@ static void stop_waiting(tt_labelling *a)
   tt_free(a->backend_data);
 }
 
-/* Whole: it has every row that was asked for. */
+/* Read an output that has all rows of the group; DATA if rows are missing. */
 static tt_err read_complete_output(const tt_labelling *a, const tt_label_group *g, const char *path,
                                    double *y)
 {
@@ -63,7 +65,7 @@ static tt_err read_complete_output(const tt_labelling *a, const tt_label_group *
   return e;
 }
 
-/* Rows without a label, as a reason for people. */
+/* The reason of the rows without a label, "" if there are none. */
 static const char *failure_reason(const tt_labelling *a, const tt_label_group *g, const double *y)
 {
   int64_t T = a->target->count;
@@ -81,7 +83,8 @@ static tt_err accept_output(tt_labelling *a, tt_label_group *g, const char *path
   TT_TRY(TT_ALLOC(y, g->count * a->target->count));
   tt_err e = read_complete_output(a, g, path, y);
   if (e == TT_E_DATA || e == TT_E_NOINPUT) {
-    tt_log_root(TT_LOG_WARN, "not taken yet: %s; looked at again when it changes", tt_err_last());
+    tt_log_root(TT_LOG_WARN, "not taken yet: %s; the file is read again when it changes",
+                tt_err_last());
     e = TT_OK;
   } else if (!e) {
     e = tt_ckpt_check_owner_local(a->request->campaign, a->request->incarnation);
@@ -94,12 +97,13 @@ static tt_err accept_output(tt_labelling *a, tt_label_group *g, const char *path
 static tt_err check_group(tt_labelling *a, tt_label_group *g, file_version rejected[OUTPUT_NAMES])
 {
   char path[TT_PATH_MAX];
-  struct stat is;
+  struct stat info;
   tt_label_group_update(g);
   for (int i = 0; i < OUTPUT_NAMES && g->state == TT_LABEL_GROUP_pending; i++) {
     tt_label_group_path(g, output_name[i], path);
-    if (stat(path, &is)) continue;
-    file_version current = {(int64_t)is.st_ino, is.st_size, is.st_mtim.tv_sec, is.st_mtim.tv_nsec};
+    if (stat(path, &info)) continue;
+    file_version current = {(int64_t)info.st_ino, info.st_size, info.st_mtim.tv_sec,
+                            info.st_mtim.tv_nsec};
     if (!memcmp(&current, &rejected[i], sizeof current)) continue;
     rejected[i] = current;
     TT_TRY(accept_output(a, g, path));

@@ -1,4 +1,4 @@
-/* groups.c — see oracle_internal.h: candidates asked for together, and their directory. */
+/* groups.c — see oracle_internal.h: a group of candidates and its directory. */
 #include "src/campaign/label/oracle_internal.h"
 #include "src/campaign/state/file_names.h"
 
@@ -78,7 +78,7 @@ tt_err tt_label_group_write_failed(tt_label_group *g, const char *reason)
   snprintf(text, sizeof text, "%.*s\n", (int)strcspn(reason, "\n"), reason);
   TT_TRY(tt_file_write_atomic_local(path, text));
   g->state = TT_LABEL_GROUP_failed;
-  tt_log_root(TT_LOG_WARN, "%s: no labels for its %" PRId64 " candidate(s): %s", g->directory,
-              g->count, reason);
+  tt_log_root(TT_LOG_WARN, "%s: no labels for its %" PRId64 " candidate%s: %s", g->directory,
+              g->count, g->count == 1 ? "" : "s", reason);
   return TT_OK;
 }

@@ -1,4 +1,4 @@
-/* label_round.c — see oracle_internal.h: all groups of a round, from the picks to the answers. */
+/* label_round.c — see oracle_internal.h: all groups of a round, from the queries to the labels. */
 #include "src/campaign/label/oracle_internal.h"
 
 #include "core/base/log.h"
@@ -14,15 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- groups that are there ---------------------------------------------------------------------
- */
+/* Existing groups */
 
-/* What is known while groups are made. */
+/* State while the groups are created. */
 typedef struct group_builder {
   tt_labelling *a;
   const tt_queries *queries;
-  tt_query_index *sorted; /* [picks] by row */
-  int8_t *grouped;        /* [picks] 1 = in a group */
+  tt_query_index *sorted; /* [queries] by row */
+  int8_t *grouped;        /* [queries] 1 = in a group */
   int64_t next;           /* number of the next new group */
   int64_t capacity;       /* of a->group */
 } group_builder;
@@ -40,18 +39,19 @@ static int64_t find_query(const group_builder *m, int64_t row)
   return low < m->queries->count && m->sorted[low].row == row ? m->sorted[low].query : -1;
 }
 
-/* Are its candidates, by number and inputs, among the picks, and in no other group? Then in *pick,
- * owned by the caller. */
-static tt_err match_queries(const group_builder *m, const tt_oracle_input *asked, int64_t **query,
-                            int *matches)
+/* *matches = 1 if all candidates of an existing group, by number and inputs, are queries that are
+ * in no other group. *query: their query indices; owned by the caller. */
+static tt_err match_queries(const group_builder *m, const tt_oracle_input *existing,
+                            int64_t **query, int *matches)
 {
   size_t bytes = (size_t)m->queries->inputs * sizeof(double);
-  *matches = asked->inputs == m->queries->inputs;
-  TT_TRY(TT_ALLOC(*query, asked->count));
-  for (int64_t i = 0; *matches && i < asked->count; i++) {
-    int64_t p = (*query)[i] = find_query(m, asked->id[i]);
-    *matches = p >= 0 && !m->grouped[p] &&
-               !memcmp(asked->x + i * asked->inputs, m->queries->x + p * m->queries->inputs, bytes);
+  *matches = existing->inputs == m->queries->inputs;
+  TT_TRY(TT_ALLOC(*query, existing->count));
+  for (int64_t i = 0; *matches && i < existing->count; i++) {
+    int64_t p = (*query)[i] = find_query(m, existing->id[i]);
+    *matches =
+        p >= 0 && !m->grouped[p] &&
+        !memcmp(existing->x + i * existing->inputs, m->queries->x + p * m->queries->inputs, bytes);
     if (*matches) m->grouped[p] = 1;
     for (int64_t k = 0; !*matches && k < i; k++) m->grouped[(*query)[k]] = 0;
   }
@@ -73,27 +73,27 @@ static tt_err add_group(group_builder *m, const tt_label_group *g)
   return TT_OK;
 }
 
-/* A directory without an input is one whose making was cut short. */
+/* A directory without an input is incomplete: its creation was interrupted. Remove it. */
 static tt_err reuse_group(group_builder *m, int64_t number)
 {
   char input[TT_PATH_MAX], path[TT_PATH_MAX], name[32];
   tt_label_group g = {0};
-  tt_oracle_input *asked = NULL;
+  tt_oracle_input *existing = NULL;
   int matches = 0;
   tt_label_group_directory(m->a->request->directory, number, path);
   tt_err e = tt_label_group_open(path, &g);
   if (e == TT_E_NOINPUT) return tt_directory_remove(path);
   if (e) return e;
   tt_label_group_path(&g, g.csv ? "input.csv" : "input.h5", input);
-  e = tt_oracle_input_read_local(input, &asked);
-  if (!e) e = match_queries(m, asked, &g.query, &matches);
-  tt_oracle_input_destroy(&asked);
+  e = tt_oracle_input_read_local(input, &existing);
+  if (!e) e = match_queries(m, existing, &g.query, &matches);
+  tt_oracle_input_destroy(&existing);
   if (!e && matches) e = add_group(m, &g);
   if (!e && matches) return TT_OK;
   tt_label_group_free(&g);
   if (e) return e;
   snprintf(name, sizeof name, "%04" PRId64, number);
-  tt_log_root(TT_LOG_WARN, "%s: made for other candidates", path);
+  tt_log_root(TT_LOG_WARN, "%s is of other candidates", path);
   return tt_backup(m->a->request->directory, name);
 }
 
@@ -111,8 +111,7 @@ static tt_err reuse_groups(group_builder *m)
   return e;
 }
 
-/* ---- new groups --------------------------------------------------------------------------------
- */
+/* New groups */
 
 static tt_err set_group_rows(const group_builder *m, tt_label_group *g, const int64_t *query,
                              int64_t count)
@@ -157,7 +156,7 @@ static tt_err create_group(group_builder *m, const int64_t *query, int64_t count
   return e;
 }
 
-/* In the order of the picks. */
+/* In the order of the queries. */
 static tt_err create_groups(group_builder *m)
 {
   int64_t *ungrouped = NULL, count = 0, most = m->a->request->cfg->label_rows_per_call;
@@ -205,8 +204,7 @@ void tt_label_groups_free(tt_labelling *a)
   a->groups = 0;
 }
 
-/* ---- answers -----------------------------------------------------------------------------------
- */
+/* Labels */
 
 static void copy_labels(const tt_label_group *g, const double *y, tt_query_labels *out)
 {

@@ -1,4 +1,4 @@
-/* oracle.c — see oracle.h: rank 0 asks, all wait together. */
+/* oracle.c — see oracle.h: rank 0 gets the labels, all ranks wait together. */
 #include "src/campaign/label/oracle_internal.h"
 
 #include "core/base/log.h"
@@ -11,7 +11,7 @@
 #include <poll.h>
 #include <stdlib.h>
 
-/* label.mode: its row; hidden needs none. */
+/* The backend of each label.mode; hidden needs none. */
 static const tt_label_backend *const backends[TT_LABEL_COUNT] = {
     [TT_LABEL_command] = &tt_label_backend_command,
     [TT_LABEL_files] = &tt_label_backend_files,
@@ -20,10 +20,9 @@ static const tt_label_backend *const backends[TT_LABEL_COUNT] = {
 
 enum { MIN_NAP_MS = 10, MAX_NAP_MS = 500 }; /* ms */
 
-/* ---- hidden labels -----------------------------------------------------------------------------
- */
+/* Hidden labels */
 
-/* The pool reads ascending rows. */
+/* Read the rows in ascending order, as the pool requires. */
 static tt_err read_hidden_rows(const tt_label_request *request, tt_query_index *sorted,
                                int64_t *row, double *y, tt_query_labels *out)
 {
@@ -55,10 +54,9 @@ static tt_err read_hidden_labels(const tt_label_request *request, tt_query_label
   return e;
 }
 
-/* ---- the others --------------------------------------------------------------------------------
- */
+/* Labels by a backend */
 
-/* What rank 0 tells the others after each look. */
+/* Sent from rank 0 to all ranks after each poll. */
 typedef struct poll_result {
   int64_t pending, nap_ms;
 } poll_result;
@@ -74,7 +72,7 @@ static tt_err poll_local(const tt_label_backend *backend, tt_labelling *a, poll_
   return e;
 }
 
-/* Collective. A call that has ended by now counts: one more look before calls are killed. */
+/* Collective. Poll once more before calls are killed: a call that has ended by now counts. */
 static tt_err stop_labelling(tt_comm *c, const tt_label_backend *backend, tt_labelling *a,
                              tt_stop_reason reason)
 {
@@ -84,7 +82,7 @@ static tt_err stop_labelling(tt_comm *c, const tt_label_backend *backend, tt_lab
   tt_bcast(c, &last, sizeof last);
   if (e || !last.pending) return e;
   return TT_FAIL(STOPPED,
-                 "stopped by %s while labelling: what is labelled is kept; run again to go on",
+                 "stopped by %s while labelling: accepted labels are kept; run again to continue",
                  tt_stop_text(reason));
 }
 

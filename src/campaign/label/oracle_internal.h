@@ -1,5 +1,5 @@
-/* oracle_internal.h — the parts of stage label: groups, calls, and one row for each label.mode.
- * Floor 5, for the files oracle*.c only. All functions are local: rank 0 asks. */
+/* oracle_internal.h — the parts of stage label: groups, calls, and one backend per label.mode.
+ * Private to src/campaign/label. All functions are local and run on rank 0. */
 #ifndef TT_ORACLE_INTERNAL_H
 #define TT_ORACLE_INTERNAL_H
 #include "io/hdf5/files.h"
@@ -12,64 +12,63 @@ typedef struct tt_query_index {
   int64_t row, query;
 } tt_query_index;
 
-/* ---- Groups ------------------------------------------------------------------------------------
- */
+/* Groups */
 
 typedef enum tt_label_group_state {
-  TT_LABEL_GROUP_pending,  /* neither of the two */
-  TT_LABEL_GROUP_labelled, /* accepted.h5 is there */
-  TT_LABEL_GROUP_failed    /* the file `failed` is there */
+  TT_LABEL_GROUP_pending,  /* neither labelled nor failed */
+  TT_LABEL_GROUP_labelled, /* accepted.h5 exists */
+  TT_LABEL_GROUP_failed    /* the file `failed` exists */
 } tt_label_group_state;
 
-/* Candidates asked for together. Its directory holds all that is known about it. */
+/* Candidates that are labelled by one call. The directory of a group holds its whole state. */
 typedef struct tt_label_group {
   char *directory; /* DIR/round-0012/label/0003 */
   int csv;         /* input.csv and output.csv, else .h5 */
   int64_t count;
   int64_t *id;    /* [count] numbers of the candidates */
-  int64_t *query; /* [count] their places in the picks; NULL in a task of its own */
+  int64_t *query; /* [count] indices of their queries; NULL in a task of a Slurm array */
   tt_label_group_state state;
 } tt_label_group;
 
-/* directory/name of a group. */
+/* path = directory of the group/name; "" if it is too long. */
 void tt_label_group_path(const tt_label_group *g, const char *name, char path[TT_PATH_MAX]);
 
-/* A group by its directory: reads input.h5 or input.csv, and looks. Errors: NOINPUT, DATA, MEM. */
+/* Open a group by its directory: read input.h5 or input.csv, set `state`. Owner of *out: the
+ * caller. Errors: NOINPUT, DATA, MEM. */
 tt_err tt_label_group_open(const char *directory, tt_label_group *out);
 void tt_label_group_free(tt_label_group *g);
 
-/* Look again whether it was answered or has failed, by somebody else maybe; sets `state`. */
+/* Set `state` from the files of the group, which another process may have written. */
 void tt_label_group_update(tt_label_group *g);
 
-/* Take a complete output: accepted.h5 is written, the group answered.
+/* Accept a complete output: write accepted.h5, set `state` to labelled.
  *   y    [count][T] in the order of `id`, NaN = unlabelled
- *   why  of rows without labels, "" if there are none
+ *   why  reason of the rows without labels, "" if there are none
  * Errors: CANTCREAT, IO, MEM. */
 tt_err tt_label_group_write_labels(tt_label_group *g, const tt_columns *target, const double *y,
                                    const char *why);
-/* All of its rows failed: writes `failed`, says it in the log. Errors: CANTCREAT, IO. */
+/* All rows failed: write `failed`, set `state`, log a warning. Errors: CANTCREAT, IO. */
 tt_err tt_label_group_write_failed(tt_label_group *g, const char *why);
 
-/* ---- Modes -------------------------------------------------------------------------------------
- */
+/* Modes */
 
-/* Stage label under way, as rank 0 sees it. */
+/* The running stage label, on rank 0. */
 typedef struct tt_labelling {
   const tt_label_request *request;
   const tt_columns *target;
   int64_t groups;
   tt_label_group *group; /* [groups] with inputs written */
-  int64_t pending;       /* groups that wait */
-  int progressed;        /* set by a poll in which something happened: the next one comes soon */
-  int stopping;          /* the last poll: nothing new is begun, and who was killed did not crash */
+  int64_t pending;       /* groups in state pending */
+  int progressed;        /* set by a poll that changed something: the next poll follows soon */
+  int stopping;          /* 1 in the last poll: start no call; a killed call is not a crash */
   void *backend_data;    /* of the mode */
 } tt_labelling;
 
-/* What a mode does. Groups may be answered already, all of them too. A poll moves on what can be
- * moved, within about a second, and never waits; it is called until no group waits, every 10 ms to
- * 0.5 s (what costs more, label.poll_interval apart, counts by itself). Errors of start and poll
- * end the stage: as tt_oracle_label. end is called in any case, after an error of start too, and
- * ends what may not outlive us. */
+/* The functions of a mode. Some or all groups may be labelled before start. poll does what is
+ * possible within about a second and never blocks; it is called every 10 ms to 0.5 s while groups
+ * are pending (for expensive actions a backend itself waits label.poll_interval). Errors of start
+ * and poll end the stage: as tt_oracle_label. end is always called, after an error of start too,
+ * and kills the processes that must not run on. */
 typedef struct tt_label_backend {
   tt_err (*start)(tt_labelling *a);
   tt_err (*poll)(tt_labelling *a);
@@ -79,53 +78,51 @@ typedef struct tt_label_backend {
 extern const tt_label_backend tt_label_backend_command, tt_label_backend_files,
     tt_label_backend_slurm;
 
-/* Groups of all picks, in a->group, with inputs written: those that are there already, each with
- * the candidates it has, and new ones of label.rows_per_call for the rest. Directories of other
- * candidates are put aside. Errors: DATA (an input that cannot be read), CANTCREAT, IO, MEM. */
+/* Create the groups of all queries in a->group, with inputs written: existing groups keep their
+ * candidates, new groups of label.rows_per_call hold the rest. Directories with other candidates
+ * are renamed to backups. Errors: DATA (an input that cannot be read), CANTCREAT, IO, MEM. */
 tt_err tt_label_groups_create(tt_labelling *a);
 void tt_label_groups_free(tt_labelling *a);
 
-/* The answers of all groups. why [room]: of the first rows without labels. Errors: DATA, IO, MEM.
- */
+/* Read the labels of all groups. why [room]: reason of the first group with rows without labels, ""
+ * if there is none. Errors: DATA, IO, MEM. */
 tt_err tt_label_groups_collect(const tt_labelling *a, tt_query_labels *out, char *why, int room);
 
-/* ---- Calls of the command ----------------------------------------------------------------------
- */
+/* Calls of the command */
 
-/* One group's calls, one after the other, each in a directory try-N of its own. Begin with only
- * cfg, target and group set; free with tt_oracle_call_kill. */
+/* The calls of one group, one after the other, each in its own directory try-N. Initialise cfg,
+ * target and group, the rest with 0; end with tt_oracle_call_kill. */
 typedef struct tt_oracle_call {
   const tt_config *cfg;
   const tt_columns *target;
   tt_label_group *group;
-  int scanned;      /* what earlier lives left has been looked at */
-  int64_t last_try; /* N of the last try */
-  int64_t crashes;  /* in all lives */
-  int64_t
-      retry_later_try; /* N of a try that said later: removed once there is a next one; 0 = none */
-  pid_t pid;           /* 0 = none runs */
-  double deadline; /* while it runs, when it is killed; else it is not called before: on the clock
-                   of tt_monotonic_seconds */
-  double retry_later_since; /* when it said later for the first time in this life; 0 = it did not */
-  int max_wait_exceeded;    /* it has said later for label.max_wait */
-  int exit_pending,
-      status; /* it was ended by a signal that may be meant for us: judged by the next poll */
+  int scanned;              /* 1 = the tries of earlier starts were checked */
+  int64_t last_try;         /* N of the last try */
+  int64_t crashes;          /* of all starts */
+  int64_t retry_later_try;  /* N of a try with exit code 75, removed at the next try; 0 = none */
+  pid_t pid;                /* 0 = no call runs */
+  double deadline;          /* s, clock of tt_monotonic_seconds: when the running call is killed; if
+                               none runs, the earliest start of the next one */
+  double retry_later_since; /* s: first exit code 75 since this start; 0 = none */
+  int max_wait_exceeded;    /* 1 = exit code 75 for longer than label.max_wait */
+  int exit_pending;         /* 1 = ended by a signal that this process may get too: the next poll
+                               handles `status` */
+  int status;               /* wait status of the call */
 } tt_oracle_call;
 
 int tt_oracle_call_is_running(const tt_oracle_call *c);
-/* Could tt_oracle_call_start be called now? */
+/* 1 = tt_oracle_call_start may be called now. */
 int tt_oracle_call_is_ready(const tt_oracle_call *c);
-/* Look at what earlier lives left; if that does not answer, begin a call. Errors: UNAVAILABLE (the
+/* Accept a complete output of an earlier start, otherwise start a call. Errors: UNAVAILABLE (the
  * command cannot be started), CANTCREAT, IO, MEM. */
 tt_err tt_oracle_call_start(tt_oracle_call *c);
-/* Has it ended, or taken too long? Then judge it. Errors: UNAVAILABLE (it asked to stop the
- * campaign), CANTCREAT, IO, MEM. */
+/* If the call has ended or exceeds label.timeout, handle its result. Errors: UNAVAILABLE (its exit
+ * code stops the campaign), CANTCREAT, IO, MEM. */
 tt_err tt_oracle_call_poll(tt_oracle_call *c);
-/* Kill what runs; it does not count as crashed. */
+/* Kill the running call, if any; it does not count as crashed. */
 void tt_oracle_call_kill(tt_oracle_call *c);
 
-/* ---- Slurm -------------------------------------------------------------------------------------
- * At the end of tt_oracle_label_group_local: a task that could not do its part tells the campaign
- * why, in a file `later` (STOPPED) or `stop` (UNAVAILABLE) of the group. */
+/* Slurm: a task whose group is not labelled reports the reason to the campaign, in a file `later`
+ * (e is STOPPED) or `stop` (UNAVAILABLE) of the group. Called by tt_oracle_label_group_local. */
 void tt_label_task_report_local(const char *group, tt_err e);
 #endif

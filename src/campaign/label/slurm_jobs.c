@@ -49,8 +49,7 @@ int64_t tt_label_jobs_parse_id(const char *text, const tt_label_jobs *known)
   return -1;
 }
 
-/* ---- job.json ----------------------------------------------------------------------------------
- */
+/* job.json */
 
 tt_err tt_label_jobs_write_local(const tt_label_request *request, const tt_label_jobs *j)
 {
@@ -68,7 +67,7 @@ tt_err tt_label_jobs_write_local(const tt_label_request *request, const tt_label
                              "name", j->name, "jobs", jobs);
   if (failed) {
     json_decref(record);
-    return TT_FAIL(MEM, "out of memory for the record of a job");
+    return TT_FAIL(MEM, "out of memory for job.json");
   }
   TT_TRY(tt_json_format(record, 0, &text));
   tt_campaign_path(request->directory, "job.json", path);
@@ -122,8 +121,8 @@ tt_err tt_label_jobs_read_local(const tt_label_request *request, tt_label_jobs *
   if (!e) e = parse_jobs(record, &j, &valid);
   if (e == TT_E_DATA || (!e && !valid))
     e = TT_FAIL(DATA,
-                "%s is damaged: cancel the labelling jobs of this campaign that are still there "
-                "(squeue --me), remove the file, and run the campaign again",
+                "%s is damaged: cancel the labelling jobs of this campaign that are still in the "
+                "queue (squeue --me), remove the file, and run the campaign again",
                 path);
   json_decref(record);
   if (e)
@@ -133,10 +132,9 @@ tt_err tt_label_jobs_read_local(const tt_label_request *request, tt_label_jobs *
   return e;
 }
 
-/* ---- the scripts -------------------------------------------------------------------------------
- */
+/* Scripts */
 
-/* In a file name that Slurm fills in a percent sign stands for itself when doubled. */
+/* Slurm replaces %a in a file name; a percent sign itself is written as %%. */
 static void print_output_line(FILE *f, const tt_label_request *request, const tt_label_jobs *j,
                               int64_t part)
 {
@@ -147,7 +145,7 @@ static void print_output_line(FILE *f, const tt_label_request *request, const tt
   fputs(".%a.out\"\n", f);
 }
 
-/* The groups that wait, from the first-th on; their directories lie in `directory`. */
+/* Print `count` pending groups from index `first` on, by the names of their directories. */
 static void print_groups(FILE *f, const tt_labelling *a, int64_t first, int64_t count)
 {
   int64_t n = 0;
@@ -160,12 +158,12 @@ static void print_groups(FILE *f, const tt_labelling *a, int64_t first, int64_t 
   fputs("\nshift \"$SLURM_ARRAY_TASK_ID\"\n", f);
 }
 
-/* A task that starts after its attempt was given up, or its round begun anew, has nothing to do. */
+/* A task whose attempt is no longer in job.json, or whose round was restarted, exits at once. */
 static void print_attempt_check(FILE *f, const tt_label_jobs *j, const char *directory)
 {
   fprintf(f, "grep -q '\"%s\"' ", j->name);
   tt_shell_print_quoted(f, directory);
-  fputs("/job.json || { echo 'tutti: this job is no longer asked for'; exit 0; }\n", f);
+  fputs("/job.json || { echo 'tutti: this job is no longer needed'; exit 0; }\n", f);
 }
 
 static void print_command(FILE *f, const tt_label_request *request, const char *program,
@@ -185,7 +183,7 @@ static void print_command(FILE *f, const tt_label_request *request, const char *
   fputs("/\"$1\"\n", f);
 }
 
-/* Absolute: a job starts elsewhere. */
+/* Use absolute paths: a job may start in another directory. */
 static tt_err print_task(FILE *f, const tt_label_request *request, const tt_label_jobs *j)
 {
   tt_err e = TT_OK;
@@ -204,7 +202,8 @@ static tt_err print_task(FILE *f, const tt_label_request *request, const tt_labe
   return e;
 }
 
-/* The user's text, less nothing; where output goes is said first, so that the user's word wins. */
+/* The user's script, complete. The line --output comes before it, so that the user can override it.
+ */
 static tt_err print_script(FILE *f, const tt_labelling *a, const tt_label_jobs *j, int64_t part,
                            int64_t first, const char *user_script)
 {
@@ -212,15 +211,13 @@ static tt_err print_script(FILE *f, const tt_labelling *a, const tt_label_jobs *
   size_t line = strcspn(user_script, "\n");
   if (strncmp(user_script, "#!", 2) != 0)
     return TT_FAIL(CONFIG,
-                   "label.script: %s is no batch script: its first line must be one like "
+                   "label.script: %s is not a batch script: its first line must be like "
                    "#!/bin/bash",
                    request->cfg->label_script);
   fprintf(f, "%.*s\n", (int)line, user_script);
   print_output_line(f, request, j, part);
   fputs(user_script[line] ? user_script + line + 1 : "", f);
-  fprintf(f,
-          "\n# ---- written by tutti: round %" PRId64 ", attempt %" PRId64
-          "; a group for each task\n",
+  fprintf(f, "\n# Written by tutti: round %" PRId64 ", attempt %" PRId64 "; one group per task\n",
           request->round, j->attempt);
   print_groups(f, a, first, j->job[part].tasks);
   return print_task(f, request, j);
@@ -241,7 +238,7 @@ static tt_err write_script(const tt_labelling *a, const tt_label_jobs *j, int64_
   return e;
 }
 
-/* Of this start, this round and this attempt alone. */
+/* Unique for this start, round and attempt. */
 static void set_job_name(const tt_label_request *request, tt_label_jobs *j)
 {
   uint64_t h = XXH3_64bits(request->incarnation, strlen(request->incarnation));

@@ -1,9 +1,9 @@
 /* slurm_mode.c — see oracle_internal.h: label.mode slurm, an array job for the groups of a round.
  *
- * One command of Slurm at a time runs beside us, so that a slow controller holds up nobody. Nothing
- * it says ends a campaign but sbatch refusing a job again and again: a failing squeue is asked
- * again, and a job counts as gone only when it was not there for several looks in a row; files may
- * come later than that to this node. */
+ * Commands of Slurm run in the background, one at a time, so that a slow controller does not block
+ * the campaign. Only repeated failures of sbatch end a campaign. A failing squeue is run again, and
+ * a job counts as ended only if several polls in a row do not list it, because the files of its
+ * tasks may become visible on this node later. */
 #include "src/campaign/label/slurm_jobs.h"
 
 #include "core/base/clock.h"
@@ -23,12 +23,12 @@
 #include <unistd.h>
 
 enum {
-  MISSING_POLLS_MAX = 6,  /* in a row, until a job counts as gone */
-  REFUSED_SUBMITS_MAX = 6 /* of sbatch in a row, until the campaign stops */
+  MISSING_POLLS_MAX = 6,  /* polls in a row without a job until it counts as ended */
+  REFUSED_SUBMITS_MAX = 6 /* failures of sbatch in a row until the campaign stops */
 };
-static const int64_t default_array_size = 1000; /* tasks of an array, where Slurm does not say */
-static const double command_timeout = 60.0;     /* for one command */
-static const double max_pause = 300.0;          /* between two, when they fail */
+static const int64_t default_array_size = 1000; /* tasks of an array if MaxArraySize is unknown */
+static const double command_timeout = 60.0;     /* s, for one command */
+static const double max_pause = 300.0;          /* s, between two failing commands */
 
 typedef enum slurm_command {
   NO_COMMAND,
@@ -42,20 +42,20 @@ static const char *const command_name[] = {"", "scontrol", "sbatch", "squeue", "
 
 typedef struct slurm_state {
   tt_label_jobs jobs;
-  int prepared_now;            /* the attempt is of this life */
-  int64_t max_array_size;      /* tasks of an array; 0 = not known yet */
-  slurm_command slurm_command; /* that runs */
-  pid_t pid;
-  char output_file[TT_PATH_MAX];        /* file with what it says */
-  double deadline;                      /* when it is killed */
-  int64_t current_job;                  /* the job it is about */
-  double next_command_at;               /* nothing is begun before */
-  double last_progress;                 /* when a group was answered last */
-  int missing_polls;                    /* looks in a row that did not see the job */
-  int failed_commands, refused_submits; /* commands, submissions that failed in a row */
+  int prepared_now;                     /* 1 = this process prepared the attempt */
+  int64_t max_array_size;               /* tasks of an array; 0 = not known yet */
+  slurm_command slurm_command;          /* the running command */
+  pid_t pid;                            /* of the running command; 0 = none runs */
+  char output_file[TT_PATH_MAX];        /* its stdout and stderr */
+  double deadline;                      /* s: when it is killed */
+  int64_t current_job;                  /* index of its job */
+  double next_command_at;               /* s: earliest start of the next command */
+  double last_progress;                 /* s: when a group was last labelled or a job submitted */
+  int missing_polls;                    /* polls in a row that did not list the job */
+  int failed_commands, refused_submits; /* failures in a row: of other commands, of sbatch */
 } slurm_state;
 
-/* ---- what a task leaves for the campaign ----------------------------------------------------- */
+/* Files that a task writes for the campaign */
 
 static const char *const task_mark_name[] = {"later", "stop"};
 
@@ -83,8 +83,8 @@ static tt_err remove_task_marks(const tt_labelling *a, int stop)
   return TT_OK;
 }
 
-/* The oracle has told a task to stop the campaign: the others need not begin. Without its jobs the
- * round begins anew. */
+/* The oracle stopped the campaign in one task: cancel the jobs. Remove job.json, so that the next
+ * start begins with a first attempt. */
 static tt_err cancel_jobs(const tt_labelling *a, slurm_state *s, const char *mark)
 {
   char text[2048] = "", id[32], path[TT_PATH_MAX];
@@ -104,7 +104,7 @@ static tt_err cancel_jobs(const tt_labelling *a, slurm_state *s, const char *mar
   return TT_FAIL(UNAVAILABLE, "%s", text);
 }
 
-/* ---- the groups ---- */
+/* Groups */
 
 static tt_err update_groups(tt_labelling *a, slurm_state *s)
 {
@@ -131,20 +131,20 @@ static tt_err stop_after_max_wait(const tt_labelling *a, const slurm_state *s)
 {
   return TT_FAIL(STOPPED,
                  "round %" PRId64 ": %" PRId64 " of %" PRId64 " groups still wait for Slurm jobs "
-                 "%s, nothing new for label.max_wait (%g s); the jobs go on, run again later",
+                 "%s; no progress for label.max_wait (%g s); the jobs continue, run again later",
                  a->request->round, a->pending, a->groups, s->jobs.name,
                  a->request->cfg->label_max_wait);
 }
 
-/* The jobs have gone, but not all groups have an answer. Those whose oracle said later ask again in
- * another life, the others at once, but not for ever. */
+/* The jobs have ended, but some groups are pending. Groups whose oracle asked to retry later are
+ * submitted by the next start, the others at once, in all label.retries + 1 times. */
 static tt_err end_attempt(tt_labelling *a, slurm_state *s)
 {
   char path[TT_PATH_MAX], reason[160];
   int64_t later = 0, tries = s->jobs.attempt - s->jobs.uncounted;
   int last = tries > a->request->cfg->label_retries;
   snprintf(reason, sizeof reason,
-           "its Slurm job has left the queue without an answer, attempt %" PRId64 " of %" PRId64,
+           "its Slurm job has left the queue without a result, attempt %" PRId64 " of %" PRId64,
            tries, a->request->cfg->label_retries + 1);
   for (int64_t i = 0; i < a->groups; i++) {
     tt_label_group *g = &a->group[i];
@@ -159,29 +159,28 @@ static tt_err end_attempt(tt_labelling *a, slurm_state *s)
   a->progressed = 1;
   s->missing_polls = 0;
   if (last)
-    s->jobs.uncounted = s->jobs.attempt; /* a group whose `failed` is removed begins anew */
+    s->jobs.uncounted = s->jobs.attempt; /* if the user removes `failed`, all retries are left */
   else if (!lost)
     s->jobs.uncounted++;
   s->jobs.count = 0;
   TT_TRY(tt_label_jobs_write_local(a->request, &s->jobs));
   if (lost && !last)
     tt_log_root(TT_LOG_WARN,
-                "round %" PRId64 ": jobs %s have left the queue, %" PRId64
-                " groups have no answer: submitted again",
+                "round %" PRId64 ": jobs %s have left the queue; groups without labels, submitted "
+                "again: %" PRId64,
                 a->request->round, s->jobs.name, a->pending);
   if (later > 0 && (last || !lost))
     return TT_FAIL(STOPPED,
-                   "%s: the oracle has said later (exit 75) for label.max_wait (%g s); what is "
-                   "labelled is kept, run again to go on",
+                   "%s: the oracle has asked to retry later (exit code 75) for label.max_wait (%g "
+                   "s); accepted labels are kept, run again to continue",
                    a->request->directory, a->request->cfg->label_max_wait);
   return TT_OK;
 }
 
-/* ---- commands ----------------------------------------------------------------------------------
- */
+/* Commands */
 
-/* What a job of Slurm knows of itself, and how people like their squeue; but not which cluster this
- * is: a labelling job must not take itself for a part of the campaign's. */
+/* Environment variables of the campaign's own Slurm job, and output options of squeue: a labelling
+ * job must not inherit them. Variables that select the cluster are kept. */
 static int is_own_job_variable(const char *variable)
 {
   static const char *const own_prefixes[] = {"SLURM_", "SRUN_", "SQUEUE_", "SBATCH_ARRAY_INX"};
@@ -193,7 +192,7 @@ static int is_own_job_variable(const char *variable)
   return 0;
 }
 
-/* argv behind `env -u NAME -u NAME ...`; one block, free it with tt_free. */
+/* argv after `env -u NAME -u NAME ...`; one allocation, owned by the caller, tt_free. */
 static tt_err make_clean_argv(char *const argv[], char ***out)
 {
   size_t words = 2, bytes = 0;
@@ -246,7 +245,7 @@ static tt_err start_scontrol(tt_labelling *a, slurm_state *s)
   return start_command(a, s, SHOW_CONFIG, argv);
 }
 
-/* By name and user; FIND: also those that have ended, as long as Slurm remembers them. */
+/* List jobs by name and user; FIND_JOB: also ended ones that Slurm still lists. */
 static tt_err start_squeue(tt_labelling *a, slurm_state *s, slurm_command what)
 {
   char user[32];
@@ -266,7 +265,7 @@ static tt_err start_sacct(tt_labelling *a, slurm_state *s)
   return start_command(a, s, FIND_IN_SACCT, argv);
 }
 
-/* The record says that it may be there before it can be. */
+/* Write state `submitting` before sbatch, so that no job goes unrecorded. */
 static tt_err start_sbatch(tt_labelling *a, slurm_state *s)
 {
   char name[128], array[64], where[TT_PATH_MAX + 16], script[TT_PATH_MAX];
@@ -293,19 +292,20 @@ static tt_err record_submitted(tt_labelling *a, slurm_state *s, int64_t id)
   a->progressed = 1;
   TT_TRY(tt_label_jobs_write_local(a->request, &s->jobs));
   tt_log_root(TT_LOG_INFO,
-              "round %" PRId64 ": %" PRId64 " groups are labelled by Slurm job %" PRId64 " (%s)",
-              a->request->round, s->jobs.job[s->current_job].tasks, id, s->jobs.name);
+              "round %" PRId64 ": groups are labelled by Slurm job %" PRId64
+              " (%s), tasks: %" PRId64,
+              a->request->round, id, s->jobs.name, s->jobs.job[s->current_job].tasks);
   return TT_OK;
 }
 
-/* The first line of what a command said, for people. */
+/* The first line of the output of a command. */
 static const char *first_line(char *text)
 {
   text[strcspn(text, "\n")] = '\0';
-  return *text ? text : "it said nothing";
+  return *text ? text : "no output";
 }
 
-/* Longer and longer pauses; the first failure of a row is told. */
+/* Retry with growing pauses; log only the first of several failures in a row. */
 static void schedule_retry(const tt_labelling *a, slurm_state *s, int failures, int code,
                            char *text)
 {
@@ -313,18 +313,17 @@ static void schedule_retry(const tt_labelling *a, slurm_state *s, int failures, 
   for (int i = 0; i < failures && wait < max_pause; i++) wait *= 2.0;
   s->next_command_at = tt_monotonic_seconds() + (wait < max_pause ? wait : max_pause);
   if (failures == 1)
-    tt_log_root(TT_LOG_WARN,
-                "%s failed (exit code %d: %.200s): asked again; no job is lost by that",
+    tt_log_root(TT_LOG_WARN, "%s failed (exit code %d: %.200s); it will run again, no job is lost",
                 command_name[s->slurm_command], code, first_line(text));
 }
 
-/* It may be in the queue for all that: FIND comes next. */
+/* After an error of sbatch the job may still be in the queue: FIND_JOB comes next. */
 static tt_err handle_sbatch(tt_labelling *a, slurm_state *s, int code, char *text)
 {
   int64_t id = tt_label_jobs_parse_id(text, NULL);
   if (code == 0 && id > 0) return record_submitted(a, s, id);
   if (++s->refused_submits >= REFUSED_SUBMITS_MAX)
-    return TT_FAIL(UNAVAILABLE, "sbatch does not take label.script %s: %.300s",
+    return TT_FAIL(UNAVAILABLE, "sbatch refuses label.script %s: %.300s",
                    a->request->cfg->label_script, first_line(text));
   s->missing_polls = 0;
   schedule_retry(a, s, s->refused_submits, code, text);
@@ -338,7 +337,7 @@ static void handle_scontrol(slurm_state *s, const char *text)
   s->max_array_size = n > 1 ? n - 1 : default_array_size;
 }
 
-/* A job whose number was lost, found or surely not there. */
+/* Search a job without a recorded number: record it, or mark the job as not submitted. */
 static tt_err handle_find(tt_labelling *a, slurm_state *s, const char *text)
 {
   int64_t id = tt_label_jobs_parse_id(text, &s->jobs);
@@ -356,7 +355,7 @@ static tt_err handle_poll(tt_labelling *a, slurm_state *s, const char *text)
   return s->missing_polls < MISSING_POLLS_MAX ? TT_OK : end_attempt(a, s);
 }
 
-/* A command has ended. Where there is no accounting sacct fails, and knows nothing. */
+/* Handle the output of a command. Without accounting sacct fails: the job is then not found. */
 static tt_err handle_command_end(tt_labelling *a, slurm_state *s, int code)
 {
   char *text = NULL, nothing[] = "";
@@ -383,10 +382,9 @@ static tt_err handle_command_end(tt_labelling *a, slurm_state *s, int code)
   return e;
 }
 
-/* ---- the mode ----------------------------------------------------------------------------------
- */
+/* The backend */
 
-/* Of a job that may have been submitted in an earlier life sbatch may have said the number. */
+/* Read the job numbers from the output of sbatch for jobs in state submitting. */
 static tt_err recover_job_ids(tt_labelling *a, slurm_state *s)
 {
   char path[TT_PATH_MAX], text[4096];
@@ -414,7 +412,7 @@ static tt_err start_slurm(tt_labelling *a)
   return recover_job_ids(a, s);
 }
 
-/* The first job in this state becomes the one to speak of. */
+/* Set current_job to the first job in this state; 0 = there is none. */
 static int find_job_in_state(slurm_state *s, tt_submit_state submit_state)
 {
   for (s->current_job = 0; s->current_job < s->jobs.count; s->current_job++)
@@ -422,8 +420,8 @@ static int find_job_in_state(slurm_state *s, tt_submit_state submit_state)
   return 0;
 }
 
-/* Nothing was submitted of an earlier life's attempt: it is made anew, for label.script may have
- * been mended since. */
+/* Drop an attempt of an earlier start if no job of it was submitted: it is prepared again, because
+ * the user may have corrected label.script. */
 static void drop_unsubmitted(slurm_state *s)
 {
   if (s->prepared_now || s->jobs.count == 0) return;
@@ -433,7 +431,7 @@ static void drop_unsubmitted(slurm_state *s)
   s->jobs.count = 0;
 }
 
-/* What there is to ask of Slurm now. */
+/* Choose and start the next command of Slurm. */
 static tt_err start_next_command(tt_labelling *a, slurm_state *s)
 {
   drop_unsubmitted(s);
@@ -450,7 +448,7 @@ static tt_err start_next_command(tt_labelling *a, slurm_state *s)
   return waited ? stop_after_max_wait(a, s) : start_squeue(a, s, POLL_QUEUE);
 }
 
-/* The command that runs, if it has ended or takes too long. */
+/* Handle the running command if it has ended; kill it after command_timeout. */
 static tt_err poll_command(tt_labelling *a, slurm_state *s)
 {
   int status = 0, code = -1;
@@ -474,7 +472,7 @@ static tt_err poll_slurm(tt_labelling *a)
   return a->pending > 0 && !a->stopping ? start_next_command(a, s) : TT_OK;
 }
 
-/* A submission under way is waited for: its number is worth it. */
+/* Wait for a running sbatch, to record its job number. */
 static void stop_slurm(tt_labelling *a)
 {
   slurm_state *s = a->backend_data;
@@ -486,7 +484,7 @@ static void stop_slurm(tt_labelling *a)
   }
   if (s->pid) tt_process_kill(s->pid);
   if (a->pending > 0 && find_job_in_state(s, TT_SUBMIT_submitted))
-    tt_log_root(TT_LOG_INFO, "Slurm jobs %s go on labelling; the next start looks for them",
+    tt_log_root(TT_LOG_INFO, "Slurm jobs %s continue to label; the next start reads their results",
                 s->jobs.name);
   tt_label_jobs_free(&s->jobs);
   tt_free(a->backend_data);

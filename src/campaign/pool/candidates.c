@@ -20,22 +20,22 @@
 #include <unistd.h>
 
 enum {
-  SEEDS_A_ROUND = 100000, /* the most pool.chunks can be */
+  SEEDS_A_ROUND = 100000, /* upper limit of pool.chunks */
   EXIT_RETRY_LATER = 75,
   MESSAGE_SIZE = 512,
   MIN_PAUSE_MS = 2,
   MAX_PAUSE_MS = 200
 };
 
-/* All chunks of a round, and the call that runs. */
+/* All chunks of a round, and the running call. */
 typedef struct generator {
   tt_comm *c;
   const tt_round_pool_settings *o;
   int64_t chunks, calls_started;
   char **file;                                       /* [chunks] */
   char temporary[TT_PATH_MAX + 8], log[TT_PATH_MAX]; /* of the call */
-  pid_t pid;                                         /* 0 = none runs; rank 0 */
-  int status;                                        /* how it ended */
+  pid_t pid;                                         /* of the call, on rank 0; 0 = none runs */
+  int status;                                        /* wait status of the last call */
 } generator;
 
 static tt_pool_options pool_plan(const tt_round_pool_settings *o, const char *const *file,
@@ -52,10 +52,9 @@ static tt_pool_options pool_plan(const tt_round_pool_settings *o, const char *co
                            .targets = o->targets};
 }
 
-/* ---- one call, on rank 0 -----------------------------------------------------------------------
- */
+/* One call, on rank 0 */
 
-/* A bijection: no two calls of the first 21,000 rounds share a seed. */
+/* A permutation of [0, 2^31): no two calls of the first 21,000 rounds share a seed. */
 static uint32_t chunk_seed(const tt_round_pool_settings *o, int64_t chunk)
 {
   const uint32_t n = (uint32_t)1 << 31;
@@ -73,7 +72,7 @@ static tt_err start_call_local(generator *m, int64_t chunk)
   snprintf(number, sizeof number, "%" PRId64, chunk);
   snprintf(seed, sizeof seed, "%" PRIu32, chunk_seed(m->o, chunk));
   TT_TRY(tt_file_temporary_name_local(m->file[chunk], m->temporary));
-  strcat(m->temporary, ".h5"); /* some writers look at the end of a name */
+  strcat(m->temporary, ".h5"); /* some writers choose the format by the suffix */
   snprintf(m->log, sizeof m->log, "%.*slog", (int)strlen(m->file[chunk]) - 2, m->file[chunk]);
   TT_TRY(tt_argv_expand(command->value, command->count, word, 4, &argv));
   const tt_process_options order = {argv, m->o->cfg->directory, m->log};
@@ -84,7 +83,7 @@ static tt_err start_call_local(generator *m, int64_t chunk)
                  m->o->cfg->directory, strerror(why));
 }
 
-/* The last line it printed, "" if none. */
+/* The last line of the log, "" if the log is empty. */
 static void read_last_line(const char *log, char message[MESSAGE_SIZE])
 {
   message[0] = '\0';
@@ -99,7 +98,7 @@ static void read_last_line(const char *log, char message[MESSAGE_SIZE])
   if (line) memmove(message, line + 1, strlen(line));
 }
 
-/* The file becomes chunk `chunk` if it is good. */
+/* Check the file of the call and rename it to that of chunk `chunk`. */
 static tt_err publish_chunk_local(const generator *m, int64_t chunk)
 {
   const char *const file[] = {m->temporary};
@@ -107,19 +106,19 @@ static tt_err publish_chunk_local(const generator *m, int64_t chunk)
   if (access(m->temporary, F_OK))
     return TT_FAIL(DATA,
                    "pool.command (chunk %" PRId64 " of round %" PRId64 ") ended with exit code 0, "
-                   "but wrote no file {output}; what it printed is in %s",
+                   "but wrote no file {output}; its printed output is in %s",
                    chunk, m->o->round, m->log);
   tt_err e = tt_pool_check_local(&plan);
   if (e == TT_E_DATA || e == TT_E_NOINPUT)
     return TT_FAIL(DATA,
                    "pool.command (chunk %" PRId64 " of round %" PRId64 ", seed %" PRIu32 ") wrote "
-                   "what cannot be used, and it was removed: %s",
+                   "an invalid file, which was removed: %s",
                    chunk, m->o->round, chunk_seed(m->o, chunk), tt_err_last());
   if (!e) e = tt_file_sync_local(m->temporary);
   return e ? e : tt_file_publish_local(m->temporary, m->file[chunk]);
 }
 
-/* Of a call that has ended. */
+/* Act on the exit code of a call. */
 static tt_err handle_exit_local(generator *m, int64_t chunk)
 {
   char message[MESSAGE_SIZE], how[64];
@@ -133,8 +132,8 @@ static tt_err handle_exit_local(generator *m, int64_t chunk)
   unlink(m->temporary);
   if (code == EXIT_RETRY_LATER)
     return TT_FAIL(STOPPED,
-                   "pool.command said later (exit code 75) for chunk %" PRId64 " of round %" PRId64
-                   "; chunks that are there stay: run again to go on",
+                   "pool.command asked to retry later (exit code 75) for chunk %" PRId64
+                   " of round %" PRId64 "; finished chunks are kept: run again to continue",
                    chunk, m->o->round);
   read_last_line(m->log, message);
   if (code > 0)
@@ -143,16 +142,15 @@ static tt_err handle_exit_local(generator *m, int64_t chunk)
     snprintf(how, sizeof how, "was ended by signal %d (%s)", WTERMSIG(m->status),
              strsignal(WTERMSIG(m->status)));
   return TT_FAIL(UNAVAILABLE,
-                 "pool.command: %s %s for chunk %" PRId64 " of round %" PRId64 "%s%s; what it "
-                 "printed is in %s; correct it and run again: chunks that are there stay",
+                 "pool.command: %s %s for chunk %" PRId64 " of round %" PRId64 "%s%s; its printed "
+                 "output is in %s; correct the command and run again: finished chunks are kept",
                  m->o->cfg->pool_command.value[0], how, chunk, m->o->round, *message ? ": " : "",
                  message, m->log);
 }
 
-/* ---- all of them -------------------------------------------------------------------------------
- */
+/* All calls of a round */
 
-/* A file that a killed start left behind. */
+/* A temporary file of a process that was killed. */
 static int is_stale(const char *directory, const char *file)
 {
   char name[256];
@@ -185,8 +183,8 @@ static void sleep_ms(int64_t ms)
 
 typedef enum call_state { CALL_ENDED, CALL_SIGNALLED, CALL_RUNNING } call_state;
 
-/* The same on all ranks. SIGNALLED once, when the call was ended by a signal: Slurm may have meant
- * it for us too. */
+/* The same result on all ranks. CALL_SIGNALLED is returned once, when a signal has ended the call:
+ * Slurm may have sent it to this process too. */
 static call_state poll_call(generator *m)
 {
   int64_t state = m->pid ? CALL_RUNNING : CALL_ENDED;
@@ -198,7 +196,7 @@ static call_state poll_call(generator *m)
   return (call_state)state;
 }
 
-/* End the call that runs, if any; nothing of it stays. */
+/* Kill the running call, if any, and remove its files. */
 static void kill_call(generator *m)
 {
   if (!m->pid) return;
@@ -213,12 +211,12 @@ static tt_err stop_call(generator *m, int64_t chunk, tt_stop_reason why)
   kill_call(m);
   return TT_FAIL(STOPPED,
                  "stopped by %s while pool.command made chunk %" PRId64 " of round %" PRId64
-                 "; run again to go on",
+                 "; run again to continue",
                  tt_stop_text(why), chunk, m->o->round);
 }
 
-/* Wait for the call on rank 0, all ranks in the same pauses: waiting inside MPI would keep their
- * processors busy. */
+/* Wait for the call on rank 0. All ranks sleep for the same time: a wait inside MPI would keep
+ * their cores busy. */
 static tt_err wait_for_call(generator *m, int64_t chunk)
 {
   int64_t pause = MIN_PAUSE_MS;

@@ -10,30 +10,30 @@
 
 enum { MAX_PIECE_ROWS = 65536 };
 static const double max_piece_bytes = 2.56e8; /* bytes of predictions and inputs held at a time */
-static const double max_piece_flops =
-    4e11; /* floating point operations between two looks at the clock */
+/* floating-point operations between two checks for a stop */
+static const double max_piece_flops = 4e11;
 
-/* How the user counts a target: value = normalised * scale + offset. */
+/* The units of the scores of a target: value = normalised * scale + offset. */
 typedef struct target_units {
   double scale, offset, target_zero, best;
-  double spread; /* of epistemic_std in the user's units */
+  double spread; /* factor from normalised epistemic_std to the user's units */
 } target_units;
 
 /* One ensemble of the model. */
 typedef struct scored_ensemble {
   const tt_trained_ensemble *m;
   const tt_ensemble *e;
-  int64_t committee_prediction; /* number of its committee */
-  int64_t config_index;         /* number in the campaign's file */
-  int64_t column;               /* first of its columns among those of its committee */
-  int64_t first_column;         /* and among those of all */
+  int64_t ensemble_prediction; /* index of its trained ensemble in the model */
+  int64_t config_index;        /* index in the campaign's file */
+  int64_t column;              /* its first column among those of its trained ensemble */
+  int64_t first_column;        /* its first column among those of the model */
 } scored_ensemble;
 
-/* What one committee predicts for the rows at hand. */
-typedef struct committee_prediction {
+/* The predictions of one tt_trained_ensemble for the present piece. */
+typedef struct ensemble_prediction {
   tt_moments *moments;
   float *members; /* [G][2][K q][rows], or NULL */
-} committee_prediction;
+} ensemble_prediction;
 
 struct tt_pool_scorer {
   const tt_score_pool_args *s;
@@ -41,11 +41,11 @@ struct tt_pool_scorer {
   int64_t ensembles, columns, lists, rows;
   int64_t scored_ensembles;
   scored_ensemble *scored_ensemble;
-  committee_prediction *committee_prediction; /* [committees] */
-  target_units *target_units;                 /* [T] */
-  double *weight;  /* [E] of the ensembles, for score.ensemble_reduction; 1 where none are given */
-  int64_t room;    /* of one scratch */
-  double *scratch; /* [units][room]: scores [E], then of targets [K], then members' words */
+  ensemble_prediction *ensemble_prediction; /* [model->count] */
+  target_units *target_units;               /* [T] */
+  double *weight;  /* [E] of the ensembles, for score.ensemble_reduction; 1 if none are given */
+  int64_t room;    /* doubles of scratch per unit */
+  double *scratch; /* [units][room]: scores [E], then of targets [K], then values of members */
 };
 
 void tt_partial_sum_add(tt_partial_sum *t, double x)
@@ -55,7 +55,7 @@ void tt_partial_sum_add(tt_partial_sum *t, double x)
   t->count++;
 }
 
-/* ---- Who sits where ---- */
+/* Columns of the ensembles */
 
 static tt_err find_config_index_local(const tt_config *cfg, const tt_ensemble *e,
                                       int64_t *config_index)
@@ -79,12 +79,16 @@ static tt_err check_ensemble_local(const tt_pool_scorer *j, const scored_ensembl
   for (int64_t k = 0; tt_acquisition_needs(j->rule.by) & TT_NEEDS_BEST_LABEL && k < s->e->targets;
        k++)
     if (!isfinite(j->s->best[s->e->column[k]]))
-      return TT_FAIL(DATA, "score.acquisition: %s: target '%s' has no label yet to be better than",
+      return TT_FAIL(DATA,
+                     "score.acquisition: %s needs the best label so far, but target '%s' has no "
+                     "label yet",
                      by, s->m->target.name[s->e->column[k]]);
   if (!tt_acquisition_needs(j->rule.by)) return TT_OK;
   for (int64_t i = s->e->first; i < s->e->first + s->e->members; i++)
     if (s->m->weight[i] > 0.0) return TT_OK;
-  return TT_FAIL(DIVERGED, "all %" PRId64 " members of ensemble '%s' diverged: nobody can score",
+  return TT_FAIL(DIVERGED,
+                 "all %" PRId64 " members of ensemble '%s' diverged: no member is left to score "
+                 "the pool",
                  s->e->members, s->e->name);
 }
 
@@ -108,14 +112,14 @@ static tt_err map_ensembles_local(tt_pool_scorer *j)
   return TT_OK;
 }
 
-/* ---- Room ---- */
+/* Memory */
 
 static int uses_members(const tt_pool_scorer *j, const tt_trained_ensemble *m)
 {
   return tt_acquisition_uses_members(j->rule.by, m->model.output);
 }
 
-/* A piece is so long that it fits into memory, and is done before anybody gets impatient. */
+/* Rows of a piece: it must fit into memory, and be short enough to react to a stop request. */
 static int64_t piece_rows(const tt_pool_scorer *j)
 {
   const tt_trained_ensembles *all = j->s->model;
@@ -127,23 +131,23 @@ static int64_t piece_rows(const tt_pool_scorer *j)
     flops += 2.0 * members * (double)m->model.params;
     if (uses_members(j, m)) bytes += members * 8.0 * (double)tt_trained_ensemble_width(m);
   }
-  double score_max = j->s->max_piece_rows > 0 ? (double)j->s->max_piece_rows : MAX_PIECE_ROWS;
+  double max_rows = j->s->max_piece_rows > 0 ? (double)j->s->max_piece_rows : MAX_PIECE_ROWS;
   double fit =
-      fmin(fmin(max_piece_bytes / bytes, max_piece_flops / flops), fmin(score_max, MAX_PIECE_ROWS));
+      fmin(fmin(max_piece_bytes / bytes, max_piece_flops / flops), fmin(max_rows, MAX_PIECE_ROWS));
   int64_t units = (int64_t)fit / TT_POOL_SCORER_SUM_ROWS;
   return (units < 1 ? 1 : units) * TT_POOL_SCORER_SUM_ROWS;
 }
 
 static int64_t scratch_size(const tt_pool_scorer *j)
 {
-  int64_t score_max = 0;
+  int64_t max_room = 0;
   for (int64_t i = 0; i < j->scored_ensembles; i++) {
     const scored_ensemble *s = &j->scored_ensemble[i];
     int64_t classes = s->m->model.levels > 2 ? s->m->model.levels : 2;
     int64_t room = s->e->targets + s->e->members * (1 + classes) + classes;
-    if (room > score_max) score_max = room;
+    if (room > max_room) max_room = room;
   }
-  return j->ensembles + score_max;
+  return j->ensembles + max_room;
 }
 
 static tt_err set_target_units_local(tt_pool_scorer *j)
@@ -168,13 +172,13 @@ static tt_err allocate_local(tt_pool_scorer *j)
   TT_TRY(TT_ALLOC(j->weight, j->ensembles));
   for (int64_t e = 0; e < j->ensembles; e++)
     j->weight[e] = cfg->score_weights.count ? cfg->score_weights.value[e] : 1.0;
-  TT_TRY(TT_ALLOC(j->committee_prediction, all->count));
+  TT_TRY(TT_ALLOC(j->ensemble_prediction, all->count));
   for (int64_t i = 0; i < all->count; i++) {
     const tt_trained_ensemble *m = all->at[i];
     TT_TRY(tt_moments_create(j->rows, tt_trained_ensemble_columns(m),
-                             &j->committee_prediction[i].moments));
+                             &j->ensemble_prediction[i].moments));
     if (uses_members(j, m))
-      TT_TRY(TT_ALLOC(j->committee_prediction[i].members,
+      TT_TRY(TT_ALLOC(j->ensemble_prediction[i].members,
                       m->members * 2 * tt_trained_ensemble_width(m) * j->rows));
   }
   j->room = scratch_size(j);
@@ -207,30 +211,31 @@ tt_err tt_pool_scorer_create_local(const tt_score_pool_args *s, tt_pool_scorer *
   return e;
 }
 
-void tt_pool_scorer_destroy_local(tt_pool_scorer **jury)
+void tt_pool_scorer_destroy_local(tt_pool_scorer **scorer)
 {
-  tt_pool_scorer *j = *jury;
+  tt_pool_scorer *j = *scorer;
   if (!j) return;
-  for (int64_t i = 0; j->committee_prediction && i < j->s->model->count; i++) {
-    if (j->committee_prediction[i].moments) j->committee_prediction[i].moments->rows = j->rows;
-    tt_moments_destroy(&j->committee_prediction[i].moments);
-    tt_free(j->committee_prediction[i].members);
+  for (int64_t i = 0; j->ensemble_prediction && i < j->s->model->count; i++) {
+    if (j->ensemble_prediction[i].moments) j->ensemble_prediction[i].moments->rows = j->rows;
+    tt_moments_destroy(&j->ensemble_prediction[i].moments);
+    tt_free(j->ensemble_prediction[i].members);
   }
-  tt_free(j->committee_prediction);
+  tt_free(j->ensemble_prediction);
   tt_free(j->scored_ensemble);
   tt_free(j->target_units);
   tt_free(j->weight);
   tt_free(j->scratch);
-  tt_free(*jury);
+  tt_free(*scorer);
 }
 
 int64_t tt_pool_scorer_rows(const tt_pool_scorer *j) { return j->rows; }
 int64_t tt_pool_scorer_lists(const tt_pool_scorer *j) { return j->lists; }
 int64_t tt_pool_scorer_columns(const tt_pool_scorer *j) { return j->columns; }
 
-/* ---- What they say ---- */
+/* Scores */
 
-/* What each member says of target k in row r, and its share: o->member and o->share in `words`. */
+/* The prediction and weight of each member for target k in row r: sets o->member and
+ * o->member_weight, which point into member_scratch. */
 static void read_member_predictions(const scored_ensemble *s, const float *members, int64_t k,
                                     int64_t r, int64_t rows, const target_units *u,
                                     double *member_scratch, tt_prediction_stats *o)
@@ -256,11 +261,13 @@ static void read_member_predictions(const scored_ensemble *s, const float *membe
   o->member = member_value;
 }
 
-/* Probabilities of classes and the members' own entropy; `mean` of the quantities of the target. */
-static void hear_classes(const tt_pool_scorer *j, const scored_ensemble *s, int64_t k, int64_t r,
-                         int64_t rows, const double *mean, double *p, tt_prediction_stats *o)
+/* Set the class probabilities and, if needed, the mean entropy of the members.
+ *   mean  ensemble means of the quantities of the target
+ *   p     [2] scratch for the two probabilities of a Bernoulli output */
+static void set_class_stats(const tt_pool_scorer *j, const scored_ensemble *s, int64_t k, int64_t r,
+                            int64_t rows, const double *mean, double *p, tt_prediction_stats *o)
 {
-  const float *members = j->committee_prediction[s->committee_prediction].members;
+  const float *members = j->ensemble_prediction[s->ensemble_prediction].members;
   int bernoulli = tt_output_forecast(s->m->model.output) == TT_FORECAST_bernoulli;
   o->classes = bernoulli ? 2 : s->m->model.levels;
   o->p = mean;
@@ -273,21 +280,21 @@ static void hear_classes(const tt_pool_scorer *j, const scored_ensemble *s, int6
     o->member_entropy = tt_mean_member_entropy(s->m, s->e, k, r, rows, mean, members);
 }
 
-/* Score of target k of an ensemble in row r; its columns' spreads go into the sums. */
+/* Score of target k of an ensemble in row r; adds the spread of its columns to the sums. */
 static double target_score(tt_pool_scorer *j, const scored_ensemble *s, int64_t k, int64_t r,
                            tt_partial_sum *sums, double *member_scratch)
 {
-  const committee_prediction *q = &j->committee_prediction[s->committee_prediction];
+  const ensemble_prediction *q = &j->ensemble_prediction[s->ensemble_prediction];
   const tt_model *m = &s->m->model;
   const target_units *u = &j->target_units[s->e->column[k]];
   int64_t first = k * m->quantities, column = s->column + first;
   const double *mean = q->moments->mean + r * q->moments->columns + column;
   tt_prediction_stats o = {.target_zero = u->target_zero, .best = u->best};
-  int32_t pick = tt_model_point_quantity(m);
+  int32_t point = tt_model_point_quantity(m);
   for (int32_t i = 0; i < m->quantities; i++) {
     tt_uncertainty at = tt_moments_at(q->moments, r, column + i);
     tt_partial_sum_add(&sums[s->first_column + first + i], at.epistemic * u->spread);
-    if (i != pick) continue;
+    if (i != point) continue;
     o.mean = at.mean * u->scale + u->offset;
     o.total = at.total * u->scale;
     o.aleatoric = at.aleatoric * u->scale;
@@ -296,32 +303,32 @@ static double target_score(tt_pool_scorer *j, const scored_ensemble *s, int64_t 
   if (!tt_acquisition_needs(j->rule.by)) return 0.0;
   int32_t classes = m->levels > 2 ? m->levels : 2;
   if (tt_output_is_class(m->output))
-    hear_classes(j, s, k, r, q->moments->rows, mean, member_scratch, &o);
+    set_class_stats(j, s, k, r, q->moments->rows, mean, member_scratch, &o);
   if (q->members)
     read_member_predictions(s, q->members, k, r, q->moments->rows, u, member_scratch + classes, &o);
   return tt_acquisition_score(&j->rule, &o);
 }
 
-/* Scores of all ensembles in one row, in the order of the file: own [E]. */
+/* Scores of all ensembles in one row, in the order of the file: the first E values of scratch. */
 static void score_row(tt_pool_scorer *j, int64_t row, int64_t r, tt_partial_sum *sums,
                       double *scratch)
 {
   const tt_config *cfg = j->s->cfg;
-  double *member_entropy = scratch, *target = scratch + j->ensembles;
+  double *ensemble_score = scratch, *target = scratch + j->ensembles;
   for (int64_t i = 0; i < j->scored_ensembles; i++) {
     const scored_ensemble *s = &j->scored_ensemble[i];
     for (int64_t k = 0; k < s->e->targets; k++)
       target[k] = target_score(j, s, k, r, sums, target + s->e->targets);
-    member_entropy[s->config_index] =
+    ensemble_score[s->config_index] =
         tt_reduce_target_scores((tt_target_reduction)cfg->score_target_reduction, s->e->targets,
                                 target, cfg->score_target_weights.value);
   }
   if (!tt_acquisition_needs(j->rule.by))
     for (int64_t e = 0; e < j->ensembles; e++)
-      member_entropy[e] = tt_acquisition_random_score((uint64_t)cfg->run_seed, j->s->round, row);
+      ensemble_score[e] = tt_acquisition_random_score((uint64_t)cfg->run_seed, j->s->round, row);
 }
 
-/* Rows [from, to) of the piece that begins with candidate `first`, on their own. */
+/* Score rows [from, to), one unit, of the piece that begins with candidate `first`. */
 static void score_rows(tt_pool_scorer *j, int64_t first, int64_t from, int64_t to, int64_t rows,
                        const int8_t *skip, float *score, tt_partial_sum *sums, double *scratch)
 {
@@ -354,9 +361,9 @@ tt_err tt_pool_scorer_score_local(tt_pool_scorer *j, int64_t first, int64_t rows
   int64_t units = (rows + TT_POOL_SCORER_SUM_ROWS - 1) / TT_POOL_SCORER_SUM_ROWS,
           each = j->columns + 1;
   for (int64_t i = 0; i < s->model->count; i++) {
-    j->committee_prediction[i].moments->rows = rows;
-    TT_TRY(s->ops->predict(s->model->at[i], s->use, rows, x, j->committee_prediction[i].moments,
-                           j->committee_prediction[i].members));
+    j->ensemble_prediction[i].moments->rows = rows;
+    TT_TRY(s->ops->predict(s->model->at[i], s->use, rows, x, j->ensemble_prediction[i].moments,
+                           j->ensemble_prediction[i].members));
   }
   memset(sums, 0, (size_t)(units * each) * sizeof *sums);
 #pragma omp parallel for num_threads(s->use->threads) schedule(static)

@@ -1,7 +1,8 @@
 /* score_pool.c — see score_pool.h.
  *
- * The pool is cut into blocks whose length follows from its rows alone; ranks own whole blocks, and
- * sums are added up unit by unit in a block, then block by block. */
+ * The pool is divided into blocks whose length depends on the number of rows alone. Each rank
+ * scores whole blocks. Sums are added per unit (TT_POOL_SCORER_SUM_ROWS rows), then per block, then
+ * over the blocks: always in the same order. */
 #include "src/campaign/pool/score_pool.h"
 #include "core/base/clock.h"
 
@@ -18,8 +19,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { LOG_SECONDS = 10 };                      /* seconds that are worth a line */
-enum { BLOCKS = 1024, MAX_BLOCK_ROWS = 65536 }; /* about so many blocks; rows of the longest */
+enum { LOG_SECONDS = 10 };                      /* log scoring at level info if it takes longer */
+enum { BLOCKS = 1024, MAX_BLOCK_ROWS = 65536 }; /* approximate number of blocks; limit of rows */
 
 typedef struct scoring {
   tt_comm *c;
@@ -27,19 +28,19 @@ typedef struct scoring {
   tt_pool_scorer *scorer;
   int64_t block;                /* rows of a block: a multiple of the unit */
   tt_slice my_blocks;           /* blocks of this rank */
-  int64_t row, rows;            /* its rows [row, row + rows), counted from the first of the pool */
+  int64_t row, rows;            /* rows of this rank: [row, row + rows), first row of the pool 0 */
   int64_t sums_per_block;       /* sums of a unit or block: C + 1 */
   double *raw;                  /* [piece][D] */
   float *x;                     /* [piece][D] */
   int8_t *skip;                 /* [piece] */
   float *score;                 /* [L][piece] */
-  tt_partial_sum *partial_sums; /* [units of a piece][each] */
-  tt_partial_sum *sum;          /* [mine.count][each] */
+  tt_partial_sum *partial_sums; /* [units of a piece][sums_per_block] */
+  tt_partial_sum *sum;          /* [my_blocks.count][sums_per_block] */
   int64_t candidates;
   double score_largest;
 } scoring;
 
-/* ---- Before anything is predicted ---- */
+/* Preparation */
 
 tt_err tt_score_pool_check_local(const tt_config *cfg, int64_t targets)
 {
@@ -50,9 +51,9 @@ tt_err tt_score_pool_check_local(const tt_config *cfg, int64_t targets)
     int64_t learned = *own->target ? 1 : own->targets.count ? own->targets.count : targets;
     if (learned != given)
       return TT_FAIL(CONFIG,
-                     "score.target_weights has %" PRId64 " numbers, but ensemble '%s' learns "
-                     "%" PRId64 " targets",
-                     given, own->name, learned);
+                     "score.target_weights has %" PRId64 " number%s, but ensemble '%s' learns "
+                     "%" PRId64 " target%s",
+                     given, given == 1 ? "" : "s", own->name, learned, learned == 1 ? "" : "s");
   }
   return TT_OK;
 }
@@ -94,22 +95,23 @@ static tt_err prepare_local(scoring *w)
   return TT_ALLOC(w->sum, w->my_blocks.count * w->sums_per_block);
 }
 
-/* ---- Piece by piece ---- */
+/* Pieces */
 
-/* The candidates among [first, first + rows): all but those taken or excluded. */
+/* Set skip for the rows [first, first + rows) that were queried before or are excluded. */
 static void mark_candidates_local(scoring *w, int64_t first, int64_t rows)
 {
   const tt_used_rows *used_rows = w->s->used_rows;
   int64_t next = tt_used_rows_below(used_rows, first);
   for (int64_t r = 0; r < rows; r++) {
-    int my_blocks = next < used_rows->count && used_rows->row[next] == first + r;
-    next += my_blocks;
-    w->skip[r] = (int8_t)(my_blocks || tt_pool_is_excluded(w->s->pool, first + r));
+    int used = next < used_rows->count && used_rows->row[next] == first + r;
+    next += used;
+    w->skip[r] = (int8_t)(used || tt_pool_is_excluded(w->s->pool, first + r));
     w->candidates += !w->skip[r];
   }
 }
 
-/* The units of a piece into the sums of their blocks; `row` of the first, of the pool. */
+/* Add the sums of the units of a piece to those of their blocks.
+ *   row  of the piece's first candidate, counted from the first row of the pool */
 static void add_units_local(scoring *w, int64_t row, int64_t rows)
 {
   int64_t units = (rows + TT_POOL_SCORER_SUM_ROWS - 1) / TT_POOL_SCORER_SUM_ROWS;
@@ -140,11 +142,11 @@ static tt_err check_stop(const scoring *w)
 {
   tt_stop_reason why = tt_stop_agreed(w->c, w->s->deadline, w->s->directory);
   if (why == TT_STOP_none) return TT_OK;
-  return TT_FAIL(STOPPED, "stopped by %s while the pool was scored; run again to go on",
+  return TT_FAIL(STOPPED, "stopped by %s while the pool was scored; run again to continue",
                  tt_stop_text(why));
 }
 
-/* As many pieces on every rank as the one with most rows needs. */
+/* Collective. Every rank makes as many calls as the rank with the most rows, some with 0 rows. */
 static tt_err score_my_blocks(scoring *w, tt_pool_scores_writer *f)
 {
   int64_t piece = tt_pool_scorer_rows(w->scorer), pieces = (w->rows + piece - 1) / piece;
@@ -162,14 +164,14 @@ static tt_err score_my_blocks(scoring *w, tt_pool_scores_writer *f)
   return e;
 }
 
-/* ---- Sums of all ranks ---- */
+/* Sums of all ranks */
 
 static double mean_of_sum(const tt_partial_sum *t)
 {
   return t->count ? t->sum / (double)t->count : NAN;
 }
 
-/* Collective. all [blocks][each] of all ranks, in order. */
+/* Collective. *all: [blocks][sums_per_block] of all ranks, in order; owner: the caller. */
 static tt_err gather(scoring *w, tt_partial_sum **all, int64_t *blocks)
 {
   *blocks = w->my_blocks.count;
@@ -205,7 +207,7 @@ static tt_err reduce_sums(scoring *w, tt_round *round)
   if (lost)
     tt_log_root(TT_LOG_WARN,
                 "%" PRId64 " of %" PRId64 " candidates have no finite score: the model's "
-                "predictions overflow there; they are asked for last",
+                "predictions overflow there; they are selected last",
                 lost, w->candidates);
   tt_free(all);
   return TT_OK;

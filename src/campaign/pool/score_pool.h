@@ -1,21 +1,24 @@
-/* score_pool.h — stage score: the model's word on every candidate, streamed. Floor 5. */
+/* score_pool.h — stage score: score every candidate of the pool, in pieces. */
 #ifndef TT_SCORE_POOL_H
 #define TT_SCORE_POOL_H
 #include "mpi/comm.h"
 #include "src/campaign/pool/pool_scorer.h"
 
-/* Before anything is trained: whether score.target_weights are as many as each ensemble learns
- * targets; `targets` are those of the data. Local. Errors: CONFIG. */
+/* Check that score.target_weights has one number for each target of every ensemble. Called before
+ * training.
+ *   targets  number of target columns of the data
+ * Local. Errors: CONFIG. */
 tt_err tt_score_pool_check_local(const tt_config *cfg, int64_t targets);
 
 /* Collective. Every rank scores its own part of the pool in pieces and writes pool_scores.h5;
- * memory O(chunk). The same bits for every rank count: a score depends on its row alone. Sets of
- * `round`: pool (candidates scored), score_mean, score_max (of quota: of the largest of each row;
- * over finite scores, NaN without), and spread[C]; sums go in fixed blocks of rows. Members that
- * diverged have no share. Feeds the watchdog. Errors: STOPPED (asked to; nothing was written), DATA
- * (inputs that are not finite; a score that this model's output has not: section score is to
- * change; a target without any label to be better than; other ensembles than the file's), CONFIG
- * (tt_score_pool_check_local), DIVERGED (an ensemble without a sound member), CANTCREAT, IO, MEM.
+ * memory O(piece). Bit-identical for every number of ranks: a score depends on its row alone, and
+ * sums are added in fixed blocks of rows. Sets in `round`: pool (candidates scored), score_mean,
+ * score_max (over finite scores, NaN if there are none; with quota: of the largest score of each
+ * row), and spread[C]. Members that diverged have weight 0. Sends the heartbeat of the watchdog.
+ * Errors: STOPPED (stop request; no file is written), DATA (inputs that are not finite; the
+ * acquisition does not support the output of the model; a target without a label, where the
+ * acquisition needs the best one; the ensembles of the model differ from those of the file), CONFIG
+ * (tt_score_pool_check_local), DIVERGED (all members of an ensemble diverged), CANTCREAT, IO, MEM.
  */
 tt_err tt_score_pool(tt_comm *c, const tt_score_pool_args *s, tt_round *round);
 #endif

@@ -1,18 +1,18 @@
-/* campaign_report.h — what a campaign has come to, for people: `tutti campaign status` and
- * `report`. Floor 5; local, from the files alone, safe while it runs. */
+/* campaign_report.h — `tutti campaign status` and `tutti campaign report`. Local; they only read
+ * the files of the campaign and are safe while it runs. */
 #ifndef TT_CAMPAIGN_REPORT_H
 #define TT_CAMPAIGN_REPORT_H
 #include "core/base/err.h"
 
 #include <stdint.h>
 
-/* Round, stage, labels, shares of the last round, test error, time, why it ended. json: as one
- * object. Errors: NOINPUT, DATA. */
+/* Print to standard output: round, stage, labels, fractions and test error of the last round, time,
+ * why the campaign ended. json: 1 = as one JSON object. Errors: NOINPUT, DATA. */
 tt_err tt_campaign_status_local(const char *directory, int json);
 
-/* Table of all rounds on standard output: labels, test error, accurate / candidate / failed, time
- * of each stage; the learning curve as learning.tsv and, as a picture, learning.svg in `output`.
- *   directory  [n] campaigns: the first is told, the others (a random baseline) are drawn beside it
- * Errors: NOINPUT, DATA, CANTCREAT. */
+/* Print a table of all rounds to standard output: labels, test error, accurate / candidate /
+ * failed, time of each stage; write the learning curve to learning.tsv and learning.svg in
+ * `output`. directory  [n] campaigns: the table is of the first one; the curves are of all, for
+ * example with a random baseline Errors: NOINPUT, DATA, CANTCREAT. */
 tt_err tt_campaign_report_local(const char *const *directory, int n, const char *output);
 #endif

@@ -16,23 +16,23 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A training renews its status every 10 s; on a slow file system that may take a while. */
+/* Training writes its status every 10 s; a slow file system may delay it. */
 enum { STALE_SECONDS = 120 };
 
 typedef struct status_view {
   const char *directory;
-  tt_campaign_record record; /* story.h NULL: no round is whole yet */
-  tt_status_file campaign_file, training;
-  int has_status, has_training; /* there is a status of the campaign; of the training that runs */
-  int64_t round;                /* that runs, or the last one */
-  tt_stage stage;               /* that runs, or ran when it stopped */
-  double seconds;               /* in finished stages */
-  int running, process_ended;   /* it says that it runs; but its process has ended */
+  tt_campaign_record record;              /* record.h NULL: no round is committed yet */
+  tt_status_file campaign_file, training; /* status.json of the campaign, of its training */
+  int has_status, has_training;           /* 1 = that file exists; of a running training */
+  int64_t round;                          /* the current round, or the last one */
+  tt_stage stage;                         /* the current stage, or the last one */
+  double seconds;                         /* in finished stages */
+  int running, process_ended;             /* the file has state running; its process has ended */
   tt_label_progress labels;
 } status_view;
 
-/* Known only on the host where it runs: the third part of job.restart.host.random, which may hold
- * dots itself. */
+/* 1 = the process of the campaign has ended. Known only on its own host, which is the third part of
+ * the incarnation job.restart.host.random; the host name may contain dots. */
 static int process_has_ended(const tt_status_file *f)
 {
   char host[256] = "";
@@ -61,7 +61,7 @@ static tt_err read_journal(status_view *v)
   tt_campaign_path(v->directory, "journal.jsonl", path);
   if (!v->has_status && !v->record.h && access(path, F_OK))
     return TT_FAIL(NOINPUT,
-                   "%s: no campaign has begun in this directory (campaign.directory of the file)",
+                   "%s: no campaign has started in this directory (campaign.directory of the file)",
                    v->directory);
   TT_TRY(tt_journal_open_local(path, NULL, &j));
   v->seconds = tt_journal_seconds(j);
@@ -94,8 +94,7 @@ static tt_err read_view(const char *directory, status_view *v)
   return TT_OK;
 }
 
-/* ---- For people --------------------------------------------------------------------------------
- */
+/* Text output */
 
 static void print_state(const status_view *v)
 {
@@ -106,11 +105,11 @@ static void print_state(const status_view *v)
     printf("state       ended by rule %s (%s)\n", tt_stop_rule_name[h->ended],
            tt_stop_rule_option[h->ended]);
   else if (!v->has_status)
-    printf("state       not known: there is no status.json\n");
+    printf("state       unknown: there is no status.json\n");
   else
     printf("state       %s%s: round %" PRId64 ", %s\n", s->state,
-           v->process_ended ? ", but its process is gone; run it again to go on" : "", v->round,
-           tt_stage_name[v->stage]);
+           v->process_ended ? ", but its process has ended; run it again to continue" : "",
+           v->round, tt_stage_name[v->stage]);
   if (!v->has_status) return;
   int64_t job = strtoll(s->incarnation, NULL, 10);
   const char *dot = strchr(s->incarnation, '.');
@@ -131,7 +130,8 @@ static void print_training(const status_view *v)
   if (s->rate > 0.0) printf("rate        %.3g member-steps/s\n", s->rate);
   if (s->eta >= 0.0) printf("time left   %s to train this round\n", tt_duration_text(s->eta, text));
   if (v->training.age > STALE_SECONDS)
-    printf("            no sign of life for %s\n", tt_duration_text((double)v->training.age, text));
+    printf("            no status update for %s\n",
+           tt_duration_text((double)v->training.age, text));
 }
 
 /* "qe 0.123, qi 0.0456" */
@@ -150,14 +150,14 @@ static void print_rounds(const status_view *v)
 {
   const tt_history *h = v->record.h;
   const tt_round *r = &h->round[h->rounds - 1];
-  int64_t failed = 0, asked = 0;
+  int64_t failed = 0, queried = 0;
   for (int64_t i = 0; i < h->rounds; i++) {
-    asked += h->round[i].queried;
+    queried += h->round[i].queried;
     failed += h->round[i].label_failed;
   }
-  printf("rounds      %" PRId64 " whole\n", h->rounds);
-  printf("labels      %" PRId64 "; %" PRId64 " asked for, %" PRId64 " of them in vain\n",
-         tt_round_labels_after(r), asked, failed);
+  printf("rounds      %" PRId64 " finished\n", h->rounds);
+  printf("labels      %" PRId64 "; %" PRId64 " requested, %" PRId64 " failed\n",
+         tt_round_labels_after(r), queried, failed);
   if (r->pool)
     printf("pool        %" PRId64 " candidates: accurate %.2f %%, candidate %.2f %%, failed %.2f "
            "%% in round %" PRId64 "\n",
@@ -190,13 +190,12 @@ static void print_text(const status_view *v)
   if (v->record.h && v->record.h->rounds) print_rounds(v);
   if (v->has_training) print_training(v);
   if (v->labels.groups)
-    printf("labelling   %" PRId64 " of %" PRId64 " groups are answered\n",
+    printf("labelling   %" PRId64 " of %" PRId64 " groups are labelled or failed\n",
            v->labels.labelled + v->labels.failed, v->labels.groups);
   print_time(v);
 }
 
-/* ---- For programs ------------------------------------------------------------------------------
- */
+/* JSON output */
 
 static void set_columns(json_t **object, const char *key, const status_view *v, const double *value)
 {

@@ -1,4 +1,4 @@
-/* learning_curves.c — the learning curve as a table and a picture; see report_internal.h. */
+/* learning_curves.c — the learning curves as a table and a chart; see report_internal.h. */
 #include "src/campaign/report/report_internal.h"
 #include "src/campaign/state/file_names.h"
 #include "src/report/chart.h"
@@ -13,11 +13,11 @@
 
 enum { NAME_SIZE = 512 };
 
-/* The curves of all campaigns: one value a round. */
+/* The curves of all campaigns: one value per round. */
 typedef struct curves {
   const tt_campaign_record *s;
   int n;
-  int is_error; /* 0: no test rows, the spread is shown */
+  int is_error; /* 0 = no test rows: the curves show the spread */
   char (*name)[NAME_SIZE];
   double **labels, **value; /* [n][rounds] */
 } curves;
@@ -35,7 +35,7 @@ static tt_err check_columns(const tt_campaign_record *s, int n)
   return TT_OK;
 }
 
-/* By what each does, where that is different; else by the directory too. */
+/* Name a curve by its score if no other campaign has the same one; otherwise add the directory. */
 static void name_curves(curves *v)
 {
   for (int k = 0; k < v->n; k++) {
@@ -55,7 +55,7 @@ static double round_value(const curves *v, int k, int64_t round)
 {
   const tt_history *h = v->s[k].h;
   const tt_round *r = &h->round[round - 1];
-  int plain = h->columns == 1; /* then in the user's units */
+  int plain = h->columns == 1; /* 1 = in the user's units */
   if (!v->is_error) return plain ? r->spread[0] : tt_history_spread(h, round, v->s->h);
   if (!plain) return tt_history_error(h, round, v->s->h);
   return isfinite(v->s->h->round[0].rmse[0]) ? r->rmse[0] : r->nll[0];
@@ -92,10 +92,9 @@ static void free_curves(curves *v)
   tt_free(v->value);
 }
 
-/* ---- learning.svg ------------------------------------------------------------------------------
- */
+/* learning.svg */
 
-/* What the y axis says. */
+/* The label of the y axis. */
 static void name_y_axis(const curves *v, char *text, size_t room)
 {
   const tt_campaign_record *s = v->s;
@@ -138,10 +137,9 @@ static tt_err write_chart(const curves *v, const char *output)
   return e;
 }
 
-/* ---- learning.tsv ------------------------------------------------------------------------------
- */
+/* learning.tsv */
 
-/* A cell of a table: what would end it becomes a blank. */
+/* Write a cell of a table; control characters become blanks. */
 static void write_cell(FILE *f, const char *text)
 {
   for (; *text; text++) fputc((unsigned char)*text < 0x20 ? ' ' : *text, f);
@@ -182,7 +180,7 @@ static void write_row(FILE *f, const curves *v, int k, int64_t i)
   fputc('\n', f);
 }
 
-/* Campaigns one after the other, with two empty lines between: an index of gnuplot each. */
+/* Two empty lines between campaigns: gnuplot selects one by `index`. */
 static tt_err write_table(const curves *v, const char *output)
 {
   char path[TT_PATH_MAX], *text = NULL;
@@ -204,10 +202,9 @@ static tt_err write_table(const curves *v, const char *output)
   return e;
 }
 
-/* ---- One against another -----------------------------------------------------------------------
- */
+/* Comparison of two campaigns */
 
-/* Linear between rounds; x lies between the labels of the first and the last one. */
+/* Linear interpolation between rounds; x is between the labels of the first and the last round. */
 static double interpolate(const curves *v, int k, double x)
 {
   const double *at = v->labels[k], *y = v->value[k];
@@ -217,7 +214,7 @@ static double interpolate(const curves *v, int k, double x)
   return y[i - 1] + (y[i] - y[i - 1]) * (x - at[i - 1]) / (at[i] - at[i - 1]);
 }
 
-/* The mean of both curves over the labels that both have: trapezoids over a fine grid. */
+/* The mean of both curves over the range of labels that both cover: trapezoidal rule. */
 static void compare(const curves *v, int k)
 {
   enum { STEPS = 1000 };

@@ -1,4 +1,4 @@
-/* load.c — what all of campaign_report.h reads; see report_internal.h. */
+/* load.c — read a campaign; see report_internal.h. */
 #include "src/campaign/report/report_internal.h"
 
 #include "core/base/mem.h"
@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Baselines are told apart by how they score and select. */
+/* Name the campaign by its acquisition and selection method. */
 static void set_score_name(tt_campaign_record *s)
 {
   tt_config *cfg = NULL;

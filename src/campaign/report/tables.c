@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { COLUMNS_PER_TABLE = 6 }; /* columns of a table of columns */
+enum { COLUMNS_PER_TABLE = 6 }; /* predicted columns side by side */
 
 static void print_share(int64_t a, const tt_round *r)
 {
@@ -29,7 +29,7 @@ static void print_number(double value, int width)
 static void print_head(void)
 {
   printf("%5s %8s %10s %10s %9s %9s %9s %7s %10s", "round", "labels", "error", "spread",
-         "accurate%", "candid.%", "failed%", "asked", "unlabelled");
+         "accurate%", "candid.%", "failed%", "queried", "unlabelled");
   for (int k = 0; k < TT_STAGE_COUNT; k++) printf(" %9s", tt_stage_name[k]);
   printf("\n");
 }
@@ -53,7 +53,8 @@ static void print_rounds(const tt_history *h)
   printf("error, spread: mean over the columns, in units of round 1; stages: seconds\n");
   for (int64_t i = 0; i < h->rounds; i++)
     if (h->round[i].diverged)
-      printf("* round %" PRId64 ": %" PRId64 " members diverged\n", i + 1, h->round[i].diverged);
+      printf("* round %" PRId64 ": %" PRId64 " member%s diverged\n", i + 1, h->round[i].diverged,
+             h->round[i].diverged == 1 ? "" : "s");
 }
 
 typedef enum column_kind { KIND_RMSE, KIND_NLL, KIND_SPREAD, KINDS } column_kind;
@@ -74,7 +75,7 @@ static int is_known(const tt_history *h, column_kind k)
 static int display_width(const char *label)
 {
   int n = 0;
-  for (; *label; label++) n += (*label & 0xC0) != 0x80; /* characters of UTF-8 */
+  for (; *label; label++) n += (*label & 0xC0) != 0x80; /* count UTF-8 characters */
   return n;
 }
 
@@ -110,7 +111,7 @@ static void print_columns(const tt_campaign_record *s, column_kind k)
 static tt_err print_report(const tt_campaign_record *s, int n, const char *output)
 {
   const tt_history *h = s->h;
-  if (h->rounds == 0) return TT_FAIL(DATA, "%s: no round is whole yet", s->directory);
+  if (h->rounds == 0) return TT_FAIL(DATA, "%s: no round is finished yet", s->directory);
   print_rounds(h);
   for (int k = 0; k < KINDS; k++) print_columns(s, (column_kind)k);
   if (h->ended >= 0)

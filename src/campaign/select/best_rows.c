@@ -1,4 +1,4 @@
-/* best_rows.c — the best of all ranks, and rows by their numbers: see select_internal.h. */
+/* best_rows.c — the best candidates of all ranks, and their inputs: see select_internal.h. */
 #include "src/campaign/select/select_internal.h"
 
 #include "core/base/mem.h"
@@ -33,7 +33,7 @@ static tt_err search_local(top_k_search *o, tt_selector *k, int64_t count_max)
   return TT_OK;
 }
 
-/* How many of this rank's list are among the best `most` of all. */
+/* Collective. How many items of this rank's list are among the best count_max of all ranks. */
 static int64_t merge_top_k(tt_comm *c, const tt_top_k *top, int64_t count_max)
 {
   int64_t bin[TT_GLOBAL_TOP_K_BINS];
@@ -83,10 +83,10 @@ void tt_selector_add_local(tt_selector *k, const tt_top_k_item *item, int64_t co
           tt_compare_i64);
 }
 
-/* ---- inputs ---- */
+/* Inputs */
 
 typedef struct row_position {
-  int64_t row, merge;
+  int64_t row, position;
 } row_position;
 
 static tt_err read_sorted_local(tt_selector *k, row_position *p, int64_t *row,
@@ -108,7 +108,7 @@ static tt_err read_inputs_local(tt_selector *k, const tt_top_k_item *item, int64
   if (!e) e = TT_ALLOC(sorted, count * width);
   if (!e) e = read_sorted_local(k, p, row, item, count, sorted);
   for (int64_t i = 0; i < count && !e; i++)
-    for (int64_t d = 0; d < width; d++) x[p[i].merge * width + d] = sorted[i * width + d];
+    for (int64_t d = 0; d < width; d++) x[p[i].position * width + d] = sorted[i * width + d];
   tt_free(p);
   tt_free(row);
   tt_free(sorted);

@@ -1,4 +1,5 @@
-/* diverse_batch.c — picks that lie apart, by kcenter and penalty: see select_internal.h. */
+/* diverse_batch.c — select.method kcenter and penalty: queries with distant inputs; see
+ * select_internal.h. */
 #include "src/campaign/select/select_internal.h"
 
 #include "core/base/mem.h"
@@ -12,22 +13,20 @@
 #include <stdlib.h>
 
 enum { AUTO_PREFILTER_BATCHES = 100, AUTO_PREFILTER_ROWS = 200000 };
-enum { READ_VALUES = 1 << 22 }; /* values at once */
-enum {
-  CENTRE_BLOCK = 64,
-  STOP_CHECK_INTERVAL = 64
-}; /* centres, picks until a request to stop is looked for */
+enum { READ_VALUES = 1 << 22 };    /* input values read at a time */
+enum { CENTRE_BLOCK = 64 };        /* centres added at a time */
+enum { STOP_CHECK_INTERVAL = 64 }; /* queries between two checks for a stop request */
 
 typedef struct diverse_batch {
   tt_selector *k;
   int by_penalty;
-  tt_top_k_item *item; /* [count] the prefiltered, by row: positions are those of this list */
+  tt_top_k_item *item; /* [count] the prefiltered candidates, ascending by row */
   int64_t count;
-  int64_t best; /* position of the highest score */
+  int64_t best; /* index in `item` of the highest score */
   tt_k_center my_candidates;
-  float *centre;  /* [CENTRES][D] */
-  double *inputs; /* [picks of this round so far][D] in the user's units */
-  int has_centre; /* whether there is one yet */
+  float *centre;  /* [CENTRE_BLOCK][D] */
+  double *inputs; /* [queries of this round so far][D] in the user's units */
+  int has_centre; /* 1 = there is at least one centre */
 } diverse_batch;
 
 static int compare_rows(const void *a, const void *b)
@@ -46,7 +45,7 @@ static int64_t prefilter_size(const tt_select_args *s, int64_t max_queries)
   return m > max_queries ? m : max_queries;
 }
 
-/* ---- this rank's part of the list ---- */
+/* This rank's part of the list */
 
 static tt_err read_part_local(diverse_batch *f, int64_t rows_at_once, double *piece, int64_t *row,
                               float *x)
@@ -79,8 +78,8 @@ static tt_err read_local(diverse_batch *f)
   return e;
 }
 
-/* Scores of the penalty from 0 on: as they are, or, if one is negative, above the lowest. Those
- * that stand for no finite score are 0. */
+/* Scores >= 0 for penalty: unchanged, or minus the lowest one if that is negative. Rows without a
+ * finite score get 0. */
 static void shift_scores(const diverse_batch *f, tt_slice my_candidates, double *score)
 {
   double lowest = 0.0;
@@ -113,11 +112,11 @@ static tt_err check_stop(tt_comm *c, const tt_select_args *s)
 {
   tt_stop_reason why = tt_stop_agreed(c, s->deadline, s->directory);
   if (why == TT_STOP_none) return TT_OK;
-  return TT_FAIL(STOPPED, "stopped by %s while selecting; nothing is lost: run it again to go on",
+  return TT_FAIL(STOPPED, "stopped by %s while selecting; nothing is lost: run again to continue",
                  tt_stop_text(why));
 }
 
-/* ---- centres ---- */
+/* Centres */
 
 static tt_err add_centres(diverse_batch *f, const double *x, int64_t count)
 {
@@ -134,7 +133,7 @@ static tt_err add_centres(diverse_batch *f, const double *x, int64_t count)
   return e;
 }
 
-/* What the picks keep away from: this round's so far, for kcenter also what has labels. */
+/* Initial centres: the queries of this round so far, and with kcenter all labelled inputs. */
 static tt_err add_initial_centres(diverse_batch *f)
 {
   const tt_select_args *s = f->k->s;
@@ -144,9 +143,9 @@ static tt_err add_initial_centres(diverse_batch *f)
   return e;
 }
 
-/* ---- picks ---- */
+/* Queries */
 
-/* The position of the next pick; -1 = none is left. */
+/* Index in `item` of the next query; -1 = no candidate is left. */
 static int64_t next_position(diverse_batch *f)
 {
   int64_t key = f->by_penalty
@@ -157,7 +156,7 @@ static int64_t next_position(diverse_batch *f)
   return f->has_centre || f->by_penalty ? tt_k_center_position(key) : f->best;
 }
 
-/* Greedy: one pass over the candidates a pick. */
+/* Greedy selection: one pass over the candidates for each query. */
 static tt_err select_greedily(diverse_batch *f, int64_t max_queries, tt_top_k_item *selected_items,
                               int64_t *count)
 {
@@ -185,7 +184,7 @@ static void free_batch(diverse_batch *f)
   tt_k_center_free(&f->my_candidates);
 }
 
-/* At most max_queries candidates that are far from each other. */
+/* Select at most max_queries candidates that are far from each other. */
 static tt_err select_diverse(tt_selector *k, int64_t list, int64_t max_queries, int by_penalty)
 {
   diverse_batch f = {.k = k, .by_penalty = by_penalty};

@@ -1,4 +1,5 @@
-/* score_window.c — scores in a stream, and what they say of the pool: see select_internal.h. */
+/* score_window.c — passes over the scores: quantiles and the trust window; see select_internal.h.
+ */
 #include "src/campaign/select/select_internal.h"
 
 #include "core/base/mem.h"
@@ -22,12 +23,12 @@ static tt_err open_local(tt_selector *k)
     return TT_FAIL(DATA,
                    "%s has scores of %" PRId64 " candidates from number %" PRId64
                    " on, but the pool has %" PRId64 " from %" PRId64
-                   " on: the pool was scored anew or changed; score it again",
+                   " on: the pool has changed; score it again",
                    s->scores, rows_in_file, from, rows, first);
   if (tt_pool_scores_lists(k->file) != lists)
     return TT_FAIL(DATA,
                    "%s has %" PRId64
-                   " scores for each candidate, score.ensemble_reduction: %s needs %" PRId64
+                   " scores for each candidate, but score.ensemble_reduction: %s needs %" PRId64
                    "; score the pool again",
                    s->scores, tt_pool_scores_lists(k->file),
                    tt_choice_ensemble_reduction[s->cfg->score_ensemble_reduction], lists);
@@ -56,7 +57,7 @@ void tt_selector_close(tt_selector *k)
   *k = (tt_selector){0};
 }
 
-/* Nobody asks twice, even if the scores are of another round. */
+/* No candidate is queried twice, even if the scores are of another round. */
 static tt_err check_used_rows(const tt_selector *k, int64_t first, int64_t count)
 {
   const tt_used_rows *used_rows = k->s->used_rows;
@@ -66,7 +67,8 @@ static tt_err check_used_rows(const tt_selector *k, int64_t first, int64_t count
       if (!isnan(k->score[l * count + used_rows->row[i] - first]))
         return TT_FAIL(DATA,
                        "%s has a score of candidate %" PRId64
-                       ", which is taken: the scores are of another round; score the pool again",
+                       ", which was queried before: the scores are of another round; score the "
+                       "pool again",
                        k->s->scores, used_rows->row[i]);
   return TT_OK;
 }
@@ -99,7 +101,7 @@ tt_err tt_selector_scan_local(tt_selector *k, int64_t list, tt_score_visitor vis
   return TT_OK;
 }
 
-/* ---- order statistics ---- */
+/* Order statistics */
 
 enum { QUANTILES = 2 };
 typedef struct quantile_pass {
@@ -126,7 +128,8 @@ static void count_candidate(void *to, int64_t row, float max_score, float list_s
     tt_radix_select_count(&p->find[0], list_score, p->bin);
 }
 
-/* The ranks of the quantiles among all that the first pass counted; 0 = there is none. */
+/* Set the ranks of the quantiles among the scores that the first pass counted. Returns 0 if it
+ * counted none. */
 static int set_target_ranks(quantile_pass *p, const double *q)
 {
   int64_t n = 0;
@@ -138,14 +141,14 @@ static int set_target_ranks(quantile_pass *p, const double *q)
   return n > 0;
 }
 
-/* Quantile 1 lies just above the largest score, so that none reaches it. */
+/* Quantile 1 is the next float above the largest score, so that no score reaches it. */
 static double quantile_value(const tt_radix_select *s, double q)
 {
   float v = tt_f32_of_sortable(s->known);
   return (double)(q >= 1.0 ? nextafterf(v, INFINITY) : v);
 }
 
-/* p->count quantiles q -> out, of the scores that `see` counts; NaN if it counts none. */
+/* Compute p->count quantiles q of the scores that `visit` counts; out is NaN if it counts none. */
 static tt_err find_quantiles(quantile_pass *p, tt_selector *k, int64_t list, tt_score_visitor visit,
                              const double *q, double *out)
 {
@@ -175,7 +178,7 @@ tt_err tt_selector_median(tt_selector *k, int64_t list, double *out)
   return find_quantiles(&p, k, list, count_candidate, &half, out);
 }
 
-/* ---- the window ---- */
+/* The trust window */
 
 static void count_trust_level(void *to, int64_t row, float max_score, float list_score)
 {

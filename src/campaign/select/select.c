@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* ---- methods ---- */
+/* Methods */
 
 static uint64_t gumbel_key(const tt_ranking *w, int64_t row, float list_score)
 {
@@ -59,10 +59,10 @@ static tt_err select_by_method(tt_selector *k, int64_t list, int64_t max_queries
   return TT_FAIL(INTERNAL, "select.method %d", (int)k->s->cfg->select_method);
 }
 
-/* ---- the batch ---- */
+/* The batch */
 
-/* Each list chooses its part in turn; what one could not fill, for want of scores of its own, goes
- * to whoever can. */
+/* Each list selects its quota in turn. If a list has too few scores for its quota, the other lists
+ * fill the rest. */
 static tt_err select_quotas(tt_selector *k, const int64_t *quota)
 {
   tt_err e = TT_OK;
@@ -73,7 +73,7 @@ static tt_err select_quotas(tt_selector *k, const int64_t *quota)
   return e;
 }
 
-/* Random ones first, so that they are of the whole pool. */
+/* Draw the random rows first, so that they come from the whole pool. */
 static tt_err select_batch(tt_selector *k, int64_t *random)
 {
   const tt_config *cfg = k->s->cfg;
@@ -90,7 +90,7 @@ static tt_err select_batch(tt_selector *k, int64_t *random)
   return e;
 }
 
-/* By score first, then the `random` ones that were chosen before them. */
+/* k->selected begins with the `random` rows; *out has the rows selected by score first. */
 static tt_err make_query_batch(tt_selector *k, int64_t random, tt_queries **out)
 {
   tt_queries *p = NULL;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* A name that was cut would be another file. */
+/* A truncated path would name another file. */
 static void clear_if_truncated(int length, char path[TT_PATH_MAX])
 {
   if (length < 0 || length >= TT_PATH_MAX) path[0] = '\0';

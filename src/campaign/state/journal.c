@@ -27,15 +27,14 @@ typedef struct journal_line {
 struct tt_journal {
   char *file;
   char incarnation[128];
-  int descriptor;     /* -1 = only to look at */
-  int64_t bytes;      /* of the file up to the end of its last whole line */
-  int64_t torn_bytes; /* after them */
+  int descriptor;     /* -1 = read-only */
+  int64_t bytes;      /* of the file up to the end of its last complete line */
+  int64_t torn_bytes; /* of the incomplete last line */
   int64_t lines;
-  journal_line *journal_line; /* [lines], room for the next power of two */
+  journal_line *journal_line; /* [lines]; the capacity is the next power of two */
 };
 
-/* ---- One line ----------------------------------------------------------------------------------
- */
+/* One line */
 
 static int parse_hash(const char *text, uint64_t *value)
 {
@@ -54,7 +53,7 @@ static int parse_stage(const char *text, tt_stage *stage)
   return 0;
 }
 
-/* Exactly the keys that format_line writes. */
+/* Accept exactly the keys that format_line writes. */
 static int read_object(json_t *object, journal_line *out)
 {
   tt_journal_entry *e = &out->entry;
@@ -103,8 +102,7 @@ static tt_err format_line(const journal_line *l, const char *incarnation, char *
   return tt_json_format(object, 0, text);
 }
 
-/* ---- Reading -----------------------------------------------------------------------------------
- */
+/* Reading */
 
 static tt_err store_line(tt_journal *j, const journal_line *l)
 {
@@ -135,8 +133,8 @@ static tt_err read_lines(tt_journal *j, FILE *f)
       e = store_line(j, &l);
     else
       e = TT_FAIL(DATA,
-                  "%s:%" PRId64 ": '%.*s' is no line of a journal; put the line right or remove "
-                  "it: then its stage is done again",
+                  "%s:%" PRId64 ": '%.*s' is not a journal entry; correct the line, or remove it: "
+                  "its stage then runs again",
                   j->file, j->lines + 1, n > 80 ? 80 : (int)n - 1, text);
     j->bytes += n;
   }
@@ -207,26 +205,25 @@ double tt_journal_seconds(const tt_journal *j)
   return seconds;
 }
 
-/* ---- Appending ---------------------------------------------------------------------------------
- */
+/* Appending */
 
-/* Nobody else has written, and the file ends with a whole line. */
+/* Check that no other process has written, and remove an incomplete last line. */
 static tt_err truncate_torn_line(tt_journal *j)
 {
-  struct stat is;
-  if (fstat(j->descriptor, &is)) return TT_FAIL(IO, "%s: %s", j->file, strerror(errno));
-  if (is.st_size != j->bytes + j->torn_bytes)
+  struct stat info;
+  if (fstat(j->descriptor, &info)) return TT_FAIL(IO, "%s: %s", j->file, strerror(errno));
+  if (info.st_size != j->bytes + j->torn_bytes)
     return TT_FAIL(IO,
-                   "%s: has %lld bytes instead of %" PRId64 ": something else writes to it; is "
+                   "%s has %lld bytes instead of %" PRId64 ": another process writes to it; is "
                    "the campaign running twice?",
-                   j->file, (long long)is.st_size, j->bytes + j->torn_bytes);
+                   j->file, (long long)info.st_size, j->bytes + j->torn_bytes);
   if (j->torn_bytes && ftruncate(j->descriptor, j->bytes))
     return TT_FAIL(IO, "%s: %s", j->file, strerror(errno));
   j->torn_bytes = 0;
   return TT_OK;
 }
 
-/* After an error a part of the line may stand there: it is cut off now, or by the next life. */
+/* After an error the file may end in a part of the line: remove it now or at the next start. */
 static tt_err write_line(tt_journal *j, const char *text)
 {
   ssize_t n = (ssize_t)strlen(text);
@@ -250,7 +247,7 @@ static tt_err append_line(tt_journal *j, const journal_line *l)
   return e ? e : store_line(j, l);
 }
 
-/* Seconds have three digits here as in the file: whoever reads it has the same number. */
+/* Round the seconds to three digits as in the file, so that a reader gets the same value. */
 tt_err tt_journal_append_done_local(tt_journal *j, const tt_journal_entry *e)
 {
   journal_line l = {.entry = *e};
@@ -264,8 +261,7 @@ tt_err tt_journal_append_redo_local(tt_journal *j, int64_t round, tt_stage stage
   return append_line(j, &l);
 }
 
-/* ---- Hash of a file ----------------------------------------------------------------------------
- */
+/* Hash of a file */
 
 static tt_err hash_stream(const char *path, FILE *f, XXH3_state_t *state, char *block,
                           uint64_t *hash)
@@ -285,7 +281,7 @@ tt_err tt_file_hash_local(const char *path, uint64_t *hash)
   if (!f) return TT_FAIL(NOINPUT, "%s: %s", path, strerror(errno));
   XXH3_state_t *state = XXH3_createState();
   tt_err e = TT_ALLOC(block, HASH_BLOCK);
-  if (!e && !state) e = TT_FAIL(MEM, "no memory to hash %s", path);
+  if (!e && !state) e = TT_FAIL(MEM, "out of memory for the hash of %s", path);
   if (!e) e = hash_stream(path, f, state, block, hash);
   XXH3_freeState(state);
   tt_free(block);

@@ -179,7 +179,7 @@ TT_TEST (a_restart_keeps_what_is_there) {
 TT_TEST (every_end_of_a_call_has_its_error) {
   begin();
   put_script("cp made-0.h5 \"$1\"; exit 75");
-  refused(TT_E_STOPPED, "said later (exit code 75) for chunk 0", "run again");
+  refused(TT_E_STOPPED, "retry later (exit code 75) for chunk 0", "run again");
   put_script("kill -9 $$");
   refused(TT_E_UNAVAILABLE, "was ended by signal 9", "run again");
   put_script("exit 0");

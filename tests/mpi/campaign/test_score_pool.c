@@ -245,7 +245,7 @@ TT_TEST (what_cannot_be_scored_is_refused_and_leaves_nothing) {
   refused(&what, TT_E_DATA, "has no label yet");
   cfg->score_acquisition = TT_ACQUISITION_total_std;
   cfg->score_target_weights.count = 1;
-  refused(&what, TT_E_CONFIG, "score.target_weights has 1 numbers, but ensemble 'fourth' learns 2");
+  refused(&what, TT_E_CONFIG, "score.target_weights has 1 number, but ensemble 'fourth' learns 2");
   cfg->score_target_weights.count = 2;
   what.deadline = 1e-9;
   refused(&what, TT_E_STOPPED, "stopped by the time limit while the pool was scored");
@@ -254,7 +254,7 @@ TT_TEST (what_cannot_be_scored_is_refused_and_leaves_nothing) {
   refused(&what, TT_E_DATA, "an ensemble 'fifth' that the campaign's file does not name");
   TT_CHECK_OK(tt_text_set(&m.at[1]->ensemble[0].name, "third"));
   for (int64_t i = 0; i < m.at[1]->members; i++) m.at[1]->weight[i] = 0.0;
-  refused(&what, TT_E_DIVERGED, "all 2 members of ensemble 'third' diverged: nobody can score");
+  refused(&what, TT_E_DIVERGED, "all 2 members of ensemble 'third' diverged: no member is left");
   cfg->score_acquisition = TT_ACQUISITION_random; /* needs no member, but the rows all the same */
   spoil(at("pool.h5"), raw[700 * D + 1]);
   refused(&what, TT_E_DATA, "pool.h5: dataset 'x', row 700, column 1: nan");

@@ -369,7 +369,7 @@ TT_TEST (scores_of_something_else_are_refused) {
   make_scores(1, 6, 0.0);
   used_rows.row[0] = FIRST + 1100;
   used_rows.count = 1;
-  refused("candidate 1600, which is taken");
+  refused("candidate 1600, which was queried before");
   used_rows.count = 0;
   if (tt_comm_is_root(comm)) unlink(score_file);
   tt_barrier(comm);

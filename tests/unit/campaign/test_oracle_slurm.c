@@ -204,7 +204,7 @@ TT_TEST (an_array_for_the_groups_that_wait) {
   /* a task that is late finds another attempt's record, and asks for nothing */
   put(&r, "label/job.json", "\"tutti-of-another-r12-a1\"");
   TT_CHECK(system("cd $FAKE && SLURM_ARRAY_TASK_ID=1 sh label/job-1-0.sbatch | grep -q 'no longer "
-                  "asked for'"),
+                  "needed'"),
            ==, 0);
   tt_label_backend_slurm.end(&r.a);
   finish(&r);
@@ -304,7 +304,7 @@ TT_TEST (jobs_that_are_gone_are_submitted_again_but_not_for_ever) {
   TT_CHECK_HAS(get(&r, "sbatch.log"), "-r12-a3 --array=0-0%5");
   TT_CHECK((int)r.group[0].state, ==, TT_LABEL_GROUP_labelled);
   TT_CHECK((int)r.group[1].state, ==, TT_LABEL_GROUP_failed);
-  TT_CHECK_HAS(get(&r, "label/0001/failed"), "left the queue without an answer, attempt 3 of 3");
+  TT_CHECK_HAS(get(&r, "label/0001/failed"), "left the queue without a result, attempt 3 of 3");
   tt_label_backend_slurm.end(&r.a);
   /* a person wants it asked for again: with all retries */
   path_of(&r, "label/0001/failed", path);
@@ -341,7 +341,7 @@ TT_TEST (later_does_not_count) {
   r.cfg.label_max_wait = 0.0;
   TT_CHECK_OK(tt_label_backend_slurm.start(&r.a));
   TT_CHECK((int)to_the_end(&r), ==, TT_E_STOPPED); /* submitted, and left alone */
-  TT_CHECK_HAS(tt_err_last(), "nothing new for label.max_wait");
+  TT_CHECK_HAS(tt_err_last(), "no progress for label.max_wait");
   TT_CHECK(calls(&r, "sbatch"), ==, 4);
   tt_label_backend_slurm.end(&r.a);
   TT_CHECK_OK(tt_label_backend_slurm.start(&r.a));
