@@ -1,14 +1,14 @@
-/* clock.h — time: a clock that never jumps, and the date for files. Floor 0. */
+/* clock.h — a monotonic clock, and the time of day as text. */
 #ifndef TT_CLOCK_H
 #define TT_CLOCK_H
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Seconds on a clock that never jumps; where it starts is not defined. */
+/* Seconds of CLOCK_MONOTONIC; only differences have a meaning. */
 double tt_monotonic_seconds(void);
 
-/* The time now as 2026-01-31T12:00:00Z (ISO 8601, UTC). Returns text. */
+/* The current time as 2026-01-31T12:00:00Z (ISO 8601, UTC). Returns text. */
 const char *tt_utc_text(char text[32]);
 #ifdef __cplusplus
 }

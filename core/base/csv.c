@@ -1,4 +1,4 @@
-/* csv.c — see csv.h. Cells are unquoted in place: writing never overtakes reading. */
+/* csv.c — see csv.h. Quotes are removed in place: the output is never longer than the input. */
 #include "core/base/csv.h"
 
 #include "core/base/mem.h"
@@ -20,7 +20,7 @@ typedef struct scanner {
 
 static int is_newline(char c) { return c == '\n' || c == '\r'; }
 
-/* Step over one line end: LF, CRLF or CR. */
+/* Skip one line end: LF, CRLF or CR. */
 static void skip_newline(scanner *s)
 {
   int pair = s->next[0] == '\r' && s->next + 1 < s->end && s->next[1] == '\n';
@@ -28,7 +28,7 @@ static void skip_newline(scanner *s)
   s->line++;
 }
 
-/* To the first line that holds cells. */
+/* Skip empty lines and lines that begin with #. */
 static void skip_comments(scanner *s)
 {
   while (s->next < s->end) {
@@ -48,11 +48,11 @@ static tt_err quoted_cell(scanner *s, char **end)
   char *to = s->next++;
   for (;;) {
     if (s->next >= s->end)
-      return TT_FAIL(DATA, "%s:%" PRId64 ": the quote that begins here does not end", s->file,
+      return TT_FAIL(DATA, "%s:%" PRId64 ": the quote that begins here is not closed", s->file,
                      begin);
     char c = *s->next++;
     if (c == '"' && *s->next == '"')
-      s->next++; /* "" is one quote; at the end there is the NUL */
+      s->next++; /* "" is one quote; s->next may be the final NUL */
     else if (c == '"')
       break;
     if (c == '\n' || (c == '\r' && *s->next != '\n')) s->line++;
@@ -77,7 +77,7 @@ static void unquoted_cell(scanner *s, char **end)
   *end = p;
 }
 
-/* One cell; *last: it ends its record. */
+/* One cell; *last = 1 if it is the last one of its record. */
 static tt_err next_cell(scanner *s, char **cell, int *last)
 {
   while (s->next < s->end && *s->next == ' ') s->next++;
@@ -95,7 +95,7 @@ static tt_err next_cell(scanner *s, char **cell, int *last)
   return TT_OK;
 }
 
-/* The most frequent candidate outside quotes in the line at `s`. */
+/* The most frequent separator outside quotes in the current line. */
 static char find_separator(const scanner *s)
 {
   static const char candidate[] = ",\t;";
@@ -113,7 +113,7 @@ static char find_separator(const scanner *s)
   return candidate[best];
 }
 
-/* `text` of `bytes` bytes and a NUL, read through the descriptor. */
+/* Read the file into t->text, `bytes` bytes and a NUL. */
 static tt_err read_text(int fd, const char *file, tt_csv *t, int64_t *bytes)
 {
   struct stat st;
@@ -155,7 +155,7 @@ static tt_err read_file(const char *file, tt_csv *t, scanner *s)
   return TT_OK;
 }
 
-/* Upper bounds: no cell without a separator or a line end, no row without a line end. */
+/* Upper bounds: each cell ends in a separator or a line end, each row in a line end. */
 static tt_err allocate_cells(tt_csv *t, const scanner *s)
 {
   int64_t cells = 1, rows = 1;
@@ -192,7 +192,8 @@ static tt_err read_row(tt_csv *t, scanner *s)
   }
   if (cells != t->columns)
     return TT_FAIL(DATA,
-                   "%s:%" PRId64 ": %" PRId64 " cells, but the header names %" PRId64 " columns",
+                   "%s:%" PRId64 ": number of cells: %" PRId64
+                   "; number of columns in the header: %" PRId64,
                    s->file, line, cells, t->columns);
   t->rows++;
   return TT_OK;
@@ -204,7 +205,7 @@ static tt_err read_table(const char *file, tt_csv *t)
   TT_TRY(read_file(file, t, &s));
   skip_comments(&s);
   if (s.next >= s.end)
-    return TT_FAIL(DATA, "%s: the file is empty; its first row must hold names", file);
+    return TT_FAIL(DATA, "%s: the file is empty; its first row must hold the column names", file);
   s.separator = find_separator(&s);
   TT_TRY(allocate_cells(t, &s));
   TT_TRY(read_header(t, &s));
@@ -232,7 +233,8 @@ static tt_err read_list(const char *what, const char *list, tt_csv *t)
   TT_TRY(allocate_cells(t, &s));
   for (int last = 0; !last; t->columns++) {
     if (next_cell(&s, &t->name[t->columns], &last))
-      return TT_FAIL(USAGE, "%s: a quote does not end, or text follows it: %s", what, list);
+      return TT_FAIL(USAGE, "%s: a quote is not closed, or text follows a closing quote: %s", what,
+                     list);
     if (!*t->name[t->columns])
       return TT_FAIL(USAGE, "%s: item %" PRId64 " of '%s' is empty", what, t->columns + 1, list);
   }

@@ -16,8 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- Create and remove -------------------------------------------------------------------------
- */
+/* Create and remove. */
 
 static tt_err create_one(const char *path)
 {
@@ -28,7 +27,7 @@ static tt_err create_one(const char *path)
     if (S_ISDIR(is.st_mode)) return TT_OK;
     error_number = ENOTDIR;
   }
-  return TT_FAIL(CANTCREAT, "%s: directory cannot be made: %s", path, strerror(error_number));
+  return TT_FAIL(CANTCREAT, "%s: cannot create the directory: %s", path, strerror(error_number));
 }
 
 tt_err tt_directory_create(const char *path)
@@ -36,7 +35,8 @@ tt_err tt_directory_create(const char *path)
   char part[TT_PATH_MAX];
   size_t n = strlen(path);
   if (n == 0 || n >= sizeof part)
-    return TT_FAIL(CANTCREAT, "'%.80s': no name for a directory (%zu characters)", path, n);
+    return TT_FAIL(CANTCREAT, "'%.80s' cannot be a directory: the path has %zu characters", path,
+                   n);
   for (size_t i = 1; i < n; i++) {
     if (path[i] != '/' || path[i - 1] == '/') continue;
     memcpy(part, path, i);
@@ -61,10 +61,9 @@ tt_err tt_directory_remove(const char *path)
   return TT_OK;
 }
 
-/* ---- Entries of a directory --------------------------------------------------------------------
- */
+/* Entries of a directory. */
 
-/* Call `visit` for every name. A directory that is missing has none. */
+/* Call `visit` for every name. A missing directory counts as empty. */
 static tt_err visit_names(const char *directory, tt_err (*visit)(void *arg, const char *name),
                           void *arg)
 {
@@ -153,8 +152,7 @@ tt_err tt_directory_list_numbers(const char *directory, const char *prefix, int 
   return e;
 }
 
-/* ---- Back up and read --------------------------------------------------------------------------
- */
+/* Back up and read. */
 
 tt_err tt_backup_name(const char *path, const char *entry, char backup[TT_PATH_MAX])
 {
@@ -164,7 +162,8 @@ tt_err tt_backup_name(const char *path, const char *entry, char backup[TT_PATH_M
       break;
     if (access(backup, F_OK)) return TT_OK;
   }
-  return TT_FAIL(IO, "%s: too many backups of it, or too long a name; remove some", path);
+  return TT_FAIL(IO, "%s: there are too many backups, or the path is too long; remove old backups",
+                 path);
 }
 
 tt_err tt_backup(const char *path, const char *entry)
@@ -181,7 +180,7 @@ tt_err tt_backup(const char *path, const char *entry)
   }
   if (rename(from, backup))
     return TT_FAIL(IO, "%s: cannot be renamed to %s: %s", from, backup, strerror(errno));
-  tt_log_root(TT_LOG_INFO, "%s is kept as %s", from, backup);
+  tt_log_root(TT_LOG_INFO, "%s is renamed to %s", from, backup);
   return TT_OK;
 }
 

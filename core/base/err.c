@@ -33,7 +33,7 @@ const char *tt_err_where(void) { return where; }
 
 tt_err tt_fail_at(const char *file, int line, tt_err e, const char *fmt, ...)
 {
-  char text[TT_ERR_MESSAGE_SIZE]; /* an argument may be the old message itself */
+  char text[TT_ERR_MESSAGE_SIZE]; /* an argument may point to the previous message */
   va_list ap;
   va_start(ap, fmt);
   vsnprintf(text, sizeof text, fmt, ap);

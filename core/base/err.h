@@ -1,16 +1,16 @@
-/* err.h — error values with their exit codes, the last-error record, and the two macros that use
- * them. Floor 0. */
+/* err.h — error values with their exit codes, the last error message, and the macros TT_FAIL and
+ * TT_TRY. */
 #ifndef TT_ERR_H
 #define TT_ERR_H
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* name, process exit code (sysexits.h where it has one), what it means.
- * The vote of mpi/comm.h lets the highest value win, so order is severity. */
+/* name, process exit code (of sysexits.h where possible), meaning.
+ * Sorted by severity: the vote of mpi/comm.h gives every rank the highest value. */
 #define TT_ERRORS(X)                                                                               \
   X(OK, 0, "done")                                                                                 \
-  X(STOPPED, 75, "checkpointed before the end: run again to go on")                                \
+  X(STOPPED, 75, "stopped before the end with a checkpoint: run again to continue")                \
   X(DIVERGED, 76, "finished, but too many members diverged")                                       \
   X(USAGE, 64, "wrong command line")                                                               \
   X(CONFIG, 78, "wrong configuration")                                                             \
@@ -30,25 +30,25 @@ typedef enum tt_err {
 } tt_err;
 #define TT_OK TT_E_OK
 
-/* Room for one message: a whole list of configuration errors fits. */
+/* Bytes of a message; large enough for a list of configuration errors. */
 enum { TT_ERR_MESSAGE_SIZE = 16384 };
 
-/* The table's text and the process exit code of `e`. */
+/* Meaning and process exit code of `e`. */
 const char *tt_err_text(tt_err e);
 int tt_err_exit_code(tt_err e);
 
 /* This thread's last message, "" if there was none. Valid until the next failure on this thread.
- * tt_err_where() is the source position that raised it ("src/io/h5.c:41"), for developers. */
+ * tt_err_where() is the source position of the failure ("io/hdf5/files.c:41"), for developers. */
 const char *tt_err_last(void);
 const char *tt_err_where(void);
 
 /* Record a message and return `e`. Messages are for users: they name the thing, its value and what
- * to do; the source position is kept apart. Use TT_FAIL. */
+ * to do; the source position is stored separately. Called by TT_FAIL. */
 tt_err tt_fail_at(const char *file, int line, tt_err e, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 #define TT_FAIL(e_, ...) tt_fail_at(__FILE__, __LINE__, TT_E_##e_, __VA_ARGS__)
 
-/* Local functions only: leave on error. Never between two collective calls. */
+/* Return on error. For local functions only, never between two collective calls. */
 #define TT_TRY(call_)                                                                              \
   do {                                                                                             \
     tt_err tt_try_e = (call_);                                                                     \

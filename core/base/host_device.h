@@ -1,4 +1,4 @@
-/* host_device.h — one spelling for "runs on host and device". Floor 0. */
+/* host_device.h — TT_HD: qualifiers of functions that run on host and device. */
 #ifndef TT_HOST_DEVICE_H
 #define TT_HOST_DEVICE_H
 #ifdef __CUDACC__

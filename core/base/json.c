@@ -43,7 +43,8 @@ tt_err tt_json_format(json_t *value, int indent, char **text)
 {
   size_t flags = JSON_INDENT((size_t)indent) | JSON_REAL_PRECISION(DBL_DIG);
   size_t n = value ? json_dumpb(value, NULL, 0, flags) : 0;
-  tt_err e = n ? TT_ALLOC(*text, (int64_t)n + 2) : TT_FAIL(MEM, "out of memory for a JSON text");
+  tt_err e =
+      n ? TT_ALLOC(*text, (int64_t)n + 2) : TT_FAIL(MEM, "out of host memory for a JSON text");
   if (!e) {
     json_dumpb(value, *text, n, flags);
     memcpy(*text + n, "\n", 2);

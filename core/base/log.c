@@ -36,7 +36,7 @@ static void write_line(tt_log_level at, int with_rank, const char *fmt, va_list 
     snprintf(prefix, sizeof prefix, "tutti: ");
   vsnprintf(text, sizeof text, fmt, ap);
   fprintf(stderr, "%s%s%s\n", prefix, level_text[at],
-          text); /* one call: lines of ranks do not mix */
+          text); /* one call, so that lines of ranks do not mix */
 }
 
 void tt_log_root(tt_log_level at, const char *fmt, ...)

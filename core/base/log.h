@@ -1,4 +1,4 @@
-/* log.h — what the program says to people: narration goes to stderr, results to stdout. Floor 0. */
+/* log.h — log messages, all to stderr; stdout is for results. Local. */
 #ifndef TT_LOG_H
 #define TT_LOG_H
 #include "core/base/err.h"
@@ -11,24 +11,22 @@ typedef enum tt_log_level { TT_LOG_ERROR, TT_LOG_WARN, TT_LOG_INFO, TT_LOG_DEBUG
 /* Messages above this level are dropped (default TT_LOG_INFO; -q = WARN, -v = DEBUG). */
 void tt_log_set_level(tt_log_level level);
 
-/* Tell the log which rank this is. Ranks other than 0 are silent in tt_log_root. Before MPI starts
- * the program is its own rank 0. */
+/* Set the rank for tt_log_root, which prints on rank 0 only. Before this call: rank 0 of 1. */
 void tt_log_set_rank(int rank, int ranks);
 
-/* Which rank this is, for messages of errors that belong to one: "rank 1 on ", or "" if there is
- * one rank only. */
+/* "rank 1 on ", for messages about an error of one rank; "" if there is one rank only. */
 const char *tt_log_rank_text(void);
 
 /* One line from rank 0 only, "tutti: text" / "tutti: warning: text" / "tutti: error: text".
- * Not collective: it only looks at the rank number. */
+ * Not collective. */
 void tt_log_root(tt_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* One line from this rank, prefixed with its number when there are several. */
+/* One line from this rank, with the rank number if there are several ranks. */
 void tt_log_this_rank(tt_log_level level, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* True if a progress bar may redraw its line: stderr is a terminal, TERM is not dumb and Slurm did
- * not start us (srun -u hands out pseudo-terminals in batch jobs). */
+ * not start the program (srun -u gives batch jobs a pseudo-terminal). */
 int tt_log_is_terminal(void);
 #ifdef __cplusplus
 }

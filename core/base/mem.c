@@ -13,7 +13,7 @@ tt_err tt_alloc_bytes(void *out, int64_t count, size_t size, const char *what)
 {
   size_t bytes = 0;
   if (count < 0 || __builtin_mul_overflow((size_t)count, size, &bytes) || bytes > SIZE_MAX / 2)
-    return TT_FAIL(MEM, "%s: %" PRId64 " x %zu bytes is not a possible size", what, count, size);
+    return TT_FAIL(MEM, "%s: cannot allocate %" PRId64 " x %zu bytes", what, count, size);
   size_t padded = bytes ? (bytes + ALIGN - 1) / ALIGN * ALIGN : ALIGN;
   void *block = aligned_alloc(ALIGN, padded);
   if (!block)

@@ -13,8 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Its stdout is the pipe. Slurm sends its signals to every process of a step, so those that ask us
- * to stop are blocked in it: it ends soon by itself, and what it says is still wanted. */
+/* Start the child with stdout in the pipe. The signals that ask tutti to stop are blocked in the
+ * child: Slurm sends them to every process of a step, but tutti still needs the output of the
+ * child, which ends soon anyway. */
 static int spawn(const char *program, char *const argv[], int to, pid_t *child)
 {
   posix_spawn_file_actions_t actions;
@@ -41,7 +42,7 @@ static int spawn(const char *program, char *const argv[], int to, pid_t *child)
   return e;
 }
 
-/* Read until the child closes its end or the room is full; 0 if that took too long. */
+/* Read until the child closes the pipe or `text` is full; 0 after a timeout. */
 static int read_output(int from, double seconds, char *text, size_t room)
 {
   size_t used = 0;

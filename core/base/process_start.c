@@ -1,7 +1,7 @@
-/* process_start.c — see process.h: programs that run beside us.
+/* process_start.c — see process.h: programs in the background.
  *
- * vfork, not fork: a process with GPUs and registered memory of a network must not be copied. Until
- * exec the child lives in the parent's memory, so it makes system calls alone. */
+ * vfork, not fork: a process that uses GPUs or has memory registered with the network must not be
+ * copied. Until exec the child uses the parent's memory, so it only makes system calls. */
 #include "core/base/process.h"
 
 #include "core/base/mem.h"
@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Variables of launchers, by their beginning. */
+/* Prefixes of the variables that MPI launchers set. */
 static const char *const launcher_prefix[] = {
     "OMPI_COMM_WORLD_",
     "OMPI_UNIVERSE_SIZE",
@@ -46,7 +46,8 @@ static int is_launcher_variable(const char *variable)
   return 0;
 }
 
-/* The environment without them; the texts are still environ's. Errors: MEM. */
+/* The environment without the variables of launchers; the strings are borrowed from environ.
+ * Errors: MEM. */
 static tt_err environment_without_launcher(char ***out)
 {
   int64_t n = 0, kept = 0;
@@ -57,9 +58,9 @@ static tt_err environment_without_launcher(char ***out)
   return TT_OK;
 }
 
-/* All that the child must know; `why` is where it tells the parent what failed. */
+/* Data of the child; it writes exec_errno for the parent, since both share the memory. */
 typedef struct launch {
-  const tt_process_options *order;
+  const tt_process_options *options;
   char **environment;
   int input, output, max_files;
   pid_t parent;
@@ -74,7 +75,7 @@ static void close_from(int first, int end)
   for (int fd = first; fd < end; fd++) close(fd);
 }
 
-/* In the child: as at the start of a program. */
+/* In the child: the signals, files and process group of a fresh program. */
 static void reset_process_state(const launch *b)
 {
   struct sigaction act;
@@ -97,14 +98,14 @@ static _Noreturn void child(launch *b)
 {
   reset_process_state(b);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != b->parent) _exit(127); /* it had died already */
-  if (!b->order->directory || !chdir(b->order->directory))
-    execvpe(b->order->argv[0], b->order->argv, b->environment);
+  if (getppid() != b->parent) _exit(127); /* the parent had already died before prctl */
+  if (!b->options->directory || !chdir(b->options->directory))
+    execvpe(b->options->argv[0], b->options->argv, b->environment);
   b->exec_errno = errno;
   _exit(127);
 }
 
-/* The parent stands still until the child has called exec or _exit. */
+/* The parent is suspended until the child has called exec or _exit. */
 static __attribute__((noinline)) pid_t vfork_and_exec(launch *b)
 {
   pid_t pid = vfork();
@@ -116,7 +117,7 @@ static int start(launch *b, pid_t *pid)
 {
   sigset_t all, before;
   sigfillset(&all);
-  sigprocmask(SIG_BLOCK, &all, &before); /* no handler of ours runs in the child */
+  sigprocmask(SIG_BLOCK, &all, &before); /* no signal handler runs in the child */
   *pid = vfork_and_exec(b);
   int e = *pid < 0 ? errno : b->exec_errno;
   sigprocmask(SIG_SETMASK, &before, NULL);
@@ -128,7 +129,7 @@ static int start(launch *b, pid_t *pid)
   return e;
 }
 
-/* Never one of the three standard ones: dup2 would then close it or leave it as it is. */
+/* Never a descriptor 0, 1 or 2: dup2 in the child would overwrite it or do nothing. */
 static int open_above_stderr(const char *path, int flags)
 {
   int fd = open(path, flags | O_CLOEXEC, 0666);
@@ -140,7 +141,7 @@ static int open_above_stderr(const char *path, int flags)
 
 int tt_process_start(const tt_process_options *o, pid_t *pid)
 {
-  launch b = {.order = o, .parent = getpid(), .max_files = (int)sysconf(_SC_OPEN_MAX)};
+  launch b = {.options = o, .parent = getpid(), .max_files = (int)sysconf(_SC_OPEN_MAX)};
   *pid = 0;
   if (environment_without_launcher(&b.environment)) return ENOMEM;
   b.input = open_above_stderr("/dev/null", O_RDONLY);
@@ -160,8 +161,8 @@ int tt_process_has_exited(pid_t pid, int *status)
   do got = waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT);
   while (got < 0 && errno == EINTR);
   if (!got && !info.si_pid) return 0;
-  if (!got) kill(-pid, SIGKILL); /* while it is not waited for, the number is still its own */
-  *status = 2 << 8;              /* nobody knows: somebody else has waited for it */
+  if (!got) kill(-pid, SIGKILL); /* before waitpid the pid cannot be reused */
+  *status = 2 << 8;              /* unknown: another waitpid has taken the status */
   while (waitpid(pid, status, 0) < 0 && errno == EINTR)
     ;
   return 1;
@@ -175,26 +176,25 @@ void tt_process_kill(pid_t pid)
     ;
 }
 
-/* ---- arguments ---------------------------------------------------------------------------------
- */
-
-/* The word that stands at `text`, NULL if it is none. */
-static const tt_placeholder *placeholder_at(const char *text, const tt_placeholder *word, int words)
+/* The placeholder that begins at `text`, or NULL. */
+static const tt_placeholder *placeholder_at(const char *text, const tt_placeholder *placeholder,
+                                            int placeholders)
 {
   if (*text != '{') return NULL;
-  for (int i = 0; i < words; i++) {
-    size_t n = strlen(word[i].name);
-    if (!strncmp(text + 1, word[i].name, n) && text[n + 1] == '}') return &word[i];
+  for (int i = 0; i < placeholders; i++) {
+    size_t n = strlen(placeholder[i].name);
+    if (!strncmp(text + 1, placeholder[i].name, n) && text[n + 1] == '}') return &placeholder[i];
   }
   return NULL;
 }
 
-/* Length of `text` with its words filled in; written to `to` unless that is NULL. */
-static size_t expand(const char *text, const tt_placeholder *word, int words, char *to)
+/* Length of `text` with its placeholders replaced; written to `to` unless `to` is NULL. */
+static size_t expand(const char *text, const tt_placeholder *placeholder, int placeholders,
+                     char *to)
 {
   size_t length = 0;
   while (*text) {
-    const tt_placeholder *w = placeholder_at(text, word, words);
+    const tt_placeholder *w = placeholder_at(text, placeholder, placeholders);
     size_t n = w ? strlen(w->value) : 1;
     if (to) memcpy(to + length, w ? w->value : text, n);
     length += n;
@@ -204,18 +204,19 @@ static size_t expand(const char *text, const tt_placeholder *word, int words, ch
   return length;
 }
 
-tt_err tt_argv_expand(char *const *command, int64_t count, const tt_placeholder *word, int words,
-                      char ***argv)
+tt_err tt_argv_expand(char *const *command, int64_t count, const tt_placeholder *placeholder,
+                      int placeholders, char ***argv)
 {
   char *block = NULL;
   size_t head = (size_t)(count + 1) * sizeof **argv, bytes = head;
-  for (int64_t i = 0; i < count; i++) bytes += expand(command[i], word, words, NULL) + 1;
+  for (int64_t i = 0; i < count; i++)
+    bytes += expand(command[i], placeholder, placeholders, NULL) + 1;
   TT_TRY(tt_alloc_bytes(&block, (int64_t)bytes, 1, "the arguments of a command"));
   *argv = (char **)(void *)block;
   char *to = block + head;
   for (int64_t i = 0; i < count; i++) {
     (*argv)[i] = to;
-    to += expand(command[i], word, words, to) + 1;
+    to += expand(command[i], placeholder, placeholders, to) + 1;
   }
   return TT_OK;
 }

@@ -1,4 +1,4 @@
-/* rng.h — counter-based random numbers, the same bits on host and device. Floor 0.
+/* rng.h — counter-based random numbers, bit-identical on host and device.
  *
  * Every number is a pure function of (seed, stream, purpose, step, index): there is no state to
  * save, and nothing depends on ranks, threads, time or the order of calls.
@@ -11,8 +11,8 @@
 #include <Random123/philox.h>
 #include <stdint.h>
 
-/* What a number is for; streams of different purposes never meet. Append only: the values are part
- * of what makes a run reproducible. */
+/* What a number is for; different purposes have different keys. Append only: results depend on
+ * the values. */
 typedef enum tt_random_purpose {
   TT_PURPOSE_INIT = 1,     /* initial weights: step = layer, index = parameter */
   TT_PURPOSE_SHUFFLE = 2,  /* order of rows: step = epoch */
@@ -20,13 +20,13 @@ typedef enum tt_random_purpose {
   TT_PURPOSE_SPLIT = 4,    /* train / validation / test */
   TT_PURPOSE_DROPOUT = 5, /* masks: step = optimiser step (its low 32 bits), index = unit and row */
   TT_PURPOSE_LABEL_NOISE = 6, /* on labels: step = target column, index = row of the data set */
-  TT_PURPOSE_SWEEP = 7,       /* hyper-parameters of a member: step = which (its hash) */
-  TT_PURPOSE_FEATURES = 8,    /* inputs a member sees */
-  TT_PURPOSE_FOLDS = 9,       /* which fold a row is in */
+  TT_PURPOSE_SWEEP = 7,       /* hyper-parameters of a member: step = hash of its name */
+  TT_PURPOSE_FEATURES = 8,    /* inputs that a member uses */
+  TT_PURPOSE_FOLDS = 9,       /* fold of a row */
   TT_PURPOSE_QUERIES =
-      10, /* of a campaign: stream = round, step and index = candidate, low and high */
-  TT_PURPOSE_WARM_START = 11, /* noise on the weights a round begins with: as TT_PURPOSE_INIT */
-  TT_PURPOSE_POOL_SEED = 12   /* seeds for pool.command: an order of 2^31 numbers */
+      10, /* of a campaign: stream = round, step and index = low and high bits of the candidate */
+  TT_PURPOSE_WARM_START = 11, /* noise on the initial weights of a round: as TT_PURPOSE_INIT */
+  TT_PURPOSE_POOL_SEED = 12   /* seeds for pool.command: a permutation of 2^31 numbers */
 } tt_random_purpose;
 
 typedef struct tt_random4 {
@@ -37,7 +37,7 @@ typedef struct tt_random4 {
 TT_HD tt_random4 tt_random(uint64_t seed, uint64_t stream, tt_random_purpose purpose, uint32_t step,
                            uint32_t index)
 {
-  uint64_t key = seed + (uint64_t)purpose * 0x9E3779B97F4A7C15ull; /* golden ratio: spreads keys */
+  uint64_t key = seed + (uint64_t)purpose * 0x9E3779B97F4A7C15ull; /* golden ratio * 2^64 */
   philox4x32_ctr_t c = {{index, step, (uint32_t)stream, (uint32_t)(stream >> 32)}};
   philox4x32_key_t k = {{(uint32_t)key, (uint32_t)(key >> 32)}};
   philox4x32_ctr_t r = philox4x32(c, k);
@@ -58,10 +58,10 @@ TT_HD uint32_t tt_uniform_below(uint32_t hi, uint32_t lo, uint32_t n)
 /* A keyed bijection of [0, n): the i-th element of a random order, without storing the order.
  * Balanced Feistel network on the next power of two with cycle walking (Black & Rogaway, CT-RSA
  * 2002); as a shuffle for GPUs: Mitchell et al., "Bandwidth-optimal random shuffling for GPUs",
- * ACM TOPC 2022. The round function is a 32-bit finaliser; tests/unit/base/test_rng.c measures how
- * uniform. Eight rounds on fewer than 6 bits are visibly not uniform (on 3 bits some orders of five
- * come up thrice as often as others), so short orders walk through 64 numbers: n = 1 takes 64
- * passes. */
+ * ACM TOPC 2022. The round function is a 32-bit finaliser; tests/unit/base/test_rng.c measures its
+ * uniformity. Eight rounds on fewer than 6 bits are clearly not uniform (with 3 bits some orders of
+ * five elements are three times as frequent as others), so at least 6 bits are used: for n = 1 one
+ * call makes up to 64 passes. */
 enum { TT_SHUFFLE_ROUNDS = 8, TT_SHUFFLE_BITS = 6 };
 typedef struct tt_shuffle {
   uint32_t n, left_bits, right_bits;
@@ -78,7 +78,7 @@ TT_HD tt_shuffle tt_shuffle_make(uint32_t n, uint64_t seed, uint64_t stream,
   s.left_bits = bits / 2;
   s.right_bits = bits - bits / 2;
   for (uint32_t i = 0; i < TT_SHUFFLE_ROUNDS; i += 4) {
-    /* index counts down from the top: slots of a resampling count up from 0 */
+    /* index counts down from 2^32 - 1: slots of TT_PURPOSE_RESAMPLE count up from 0 */
     tt_random4 r = tt_random(seed, stream, purpose, step, 0xFFFFFFFFu - i);
     for (uint32_t j = 0; j < 4; j++) s.key[i + j] = r.v[j];
   }
@@ -94,7 +94,7 @@ TT_HD uint32_t tt_mix32(uint32_t x) /* finaliser of MurmurHash3, Appleby 2011 */
   return x ^ (x >> 16);
 }
 
-/* One pass of the network over the power of two; may return a value >= n. */
+/* One pass of the Feistel network over the power of two; may return a value >= n. */
 TT_HD uint32_t tt_shuffle_pass(const tt_shuffle *s, uint32_t i)
 {
   uint32_t left_mask = (1u << s->left_bits) - 1u, right_mask = (1u << s->right_bits) - 1u;
@@ -106,7 +106,7 @@ TT_HD uint32_t tt_shuffle_pass(const tt_shuffle *s, uint32_t i)
   return (left << s->right_bits) | right;
 }
 
-/* Element i of the order, i in [0, n). */
+/* Element i of the random order, i in [0, n). */
 TT_HD uint32_t tt_shuffle_at(const tt_shuffle *s, uint32_t i)
 {
   do i = tt_shuffle_pass(s, i);

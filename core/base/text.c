@@ -38,7 +38,7 @@ int32_t tt_utf8_next(const char **at)
   return bytes ? code : -1;
 }
 
-enum { MAX_WORD_LENGTH = 40 }; /* longer words get no suggestion */
+enum { MAX_WORD_LENGTH = 40 }; /* longer words have no suggestion */
 
 static int min_int(int a, int b) { return a < b ? a : b; }
 

@@ -1,4 +1,4 @@
-/* text.h — texts that own their memory, UTF-8, durations, the nearest word. Floor 0. */
+/* text.h — copies of texts, UTF-8, suggestions for misspelt words, durations. Local. */
 #ifndef TT_TEXT_H
 #define TT_TEXT_H
 #include "core/base/err.h"
@@ -11,14 +11,14 @@ extern "C" {
 /* Replace *text by a copy of `value`. Errors: MEM. */
 tt_err tt_text_set(char **text, const char *value);
 
-/* Bytes of the UTF-8 character at p, 0 if it is none (RFC 3629: shortest form, no surrogates). p is
- * not at the end of the text. */
+/* Length in bytes of the UTF-8 character at p, 0 if it is not valid (RFC 3629: shortest form, no
+ * surrogates). *p must not be NUL. */
 int tt_utf8_char_bytes(const char *p);
-/* Its code point and *at moved behind it; -1 and one byte further if it is none. */
+/* The code point at *at, with *at moved behind it; -1 and one byte further if it is not valid. */
 int32_t tt_utf8_next(const char **at);
 
-/* The nearest of several words to a misspelt one, if one is near enough to be what was meant.
- * Start with {.word = ...}. */
+/* The valid word that is nearest to a misspelt one, if it is near enough (edit distance).
+ * Initialize with {.word = ...}, then call tt_suggestion_consider for each valid word. */
 typedef struct tt_suggestion {
   const char *word;
   char best[128]; /* "" = none */
@@ -26,7 +26,7 @@ typedef struct tt_suggestion {
 } tt_suggestion;
 void tt_suggestion_consider(tt_suggestion *s, const char *candidate);
 
-/* Seconds as 3:07, 2:03:04, 1-02:03:04, as Slurm has it; "?" if negative. Returns text. */
+/* Seconds as 3:07, 2:03:04, 1-02:03:04, the format of Slurm; "?" if negative. Returns text. */
 const char *tt_duration_text(double seconds, char text[32]);
 #ifdef __cplusplus
 }

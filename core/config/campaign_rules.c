@@ -1,5 +1,5 @@
-/* campaign_rules.c — rules between the options of an active-learning campaign. They hold only
- * where one of its sections is given. */
+/* campaign_rules.c — rules between the options of an active-learning campaign. They are
+ * checked only if the job has one of its sections. */
 #include "core/config/config_internal.h"
 
 #include <inttypes.h>
@@ -53,7 +53,7 @@ int tt_config_pool_is_data(const tt_config *c)
          pool.st_ino == data.st_ino;
 }
 
-/* Whether every row trains, validates or tests, as far as the configuration tells. */
+/* 1 if the split uses all rows, as far as the configuration shows. */
 static int split_uses_all_rows(const tt_config *c)
 {
   double used = c->data_split_train + c->data_split_validation + c->data_split_test;
@@ -72,17 +72,18 @@ static void check_pool(tt_config_reader *r)
   if (file && command)
     tt_config_error(r, AT(pool_command), "pool.file and pool.command are both given; keep one");
   if (command && *c->pool_exclude)
-    tt_config_error(r, AT(pool_exclude),
-                    "pool.exclude needs pool.file; a command leaves rows out itself");
+    tt_config_error(
+        r, AT(pool_exclude),
+        "pool.exclude needs pool.file; with pool.command, the command must leave out these rows");
   if (file && split_uses_all_rows(c) && tt_config_pool_is_data(c))
     tt_config_error(
         r, AT(pool_file),
-        "pool.file: '%s' is data.file, whose candidates are the rows that data.split leaves: "
-        "but train %g + validation %g + test %g leave none",
+        "pool.file: '%s' is also data.file, so the candidates are the rows that data.split "
+        "does not use, but train %g + validation %g + test %g use all rows",
         c->pool_file, c->data_split_train, c->data_split_validation, c->data_split_test);
 }
 
-/* A score must be told from what every ensemble predicts. */
+/* The score must be computable from the output of every ensemble. */
 static void check_score(tt_config_reader *r)
 {
   static const tt_source_location start = {.line = 1, .column = 1};
@@ -107,7 +108,8 @@ static int all_zero(const tt_real_list *list)
   return list->count > 0;
 }
 
-/* An ensemble that names its targets; one that does not has all columns of the data. */
+/* Compare the number of weights with the targets of an ensemble. An ensemble that names no target
+ * has all columns of the data; their number is not known here. */
 static void check_target_weights(tt_config_reader *r)
 {
   const tt_config *c = r->cfg;
@@ -119,13 +121,13 @@ static void check_target_weights(tt_config_reader *r)
                     "score.target_reduction: weighted needs score.target_weights");
   if (all_zero(&c->score_target_weights))
     tt_config_error(r, AT(score_target_weights),
-                    "score.target_weights are all 0: no target would count");
+                    "score.target_weights are all 0: no target would be used");
   for (int64_t k = 0; given && k < c->ensembles; k++) {
     int64_t has = *c->ensemble[k].target ? 1 : c->ensemble[k].targets.count;
     if (!has || has == given) continue;
     tt_config_error(r, AT(score_target_weights),
-                    "score.target_weights has %" PRId64 " numbers, but ensembles[%" PRId64
-                    "] has %" PRId64 " targets",
+                    "score.target_weights has length %" PRId64
+                    ", but the number of targets of ensembles[%" PRId64 "] is %" PRId64,
                     given, k, has);
   }
 }
@@ -139,10 +141,10 @@ static void check_weights(tt_config_reader *r)
                     "score.ensemble_reduction: weighted needs score.weights");
   if (c->score_weights.count && c->score_weights.count != c->ensembles)
     tt_config_error(r, AT(score_weights),
-                    "score.weights has %" PRId64 " numbers, but there are %" PRId64 " ensembles",
+                    "score.weights has length %" PRId64 ", but the number of ensembles is %" PRId64,
                     c->score_weights.count, c->ensembles);
   if (all_zero(&c->score_weights))
-    tt_config_error(r, AT(score_weights), "score.weights are all 0: no ensemble would count");
+    tt_config_error(r, AT(score_weights), "score.weights are all 0: no ensemble would be used");
 }
 
 static void check_threshold(tt_config_reader *r, int row, const char *text, tt_threshold *out)
@@ -168,11 +170,11 @@ static void check_select(tt_config_reader *r)
                     "select.upper: %s is not above select.lower: %s; there would be no candidates",
                     c->select_upper, c->select_lower);
   if (lower.is_quantile && c->stop_accurate_fraction < 1.0)
-    tt_config_error(
-        r, AT(stop_accurate_fraction),
-        "stop.accurate_fraction: %g; with select.lower: %s the accurate part is %g in every round; "
-        "write select.lower as a score",
-        c->stop_accurate_fraction, c->select_lower, lower.value);
+    tt_config_error(r, AT(stop_accurate_fraction),
+                    "stop.accurate_fraction: %g; with select.lower: %s the accurate fraction is %g "
+                    "in every round; "
+                    "write select.lower as a score",
+                    c->stop_accurate_fraction, c->select_lower, lower.value);
   if (c->select_prefilter >= 0 && c->select_prefilter < c->select_batch &&
       !AT(select_prefilter)->bad && !AT(select_batch)->bad)
     tt_config_error(r, AT(select_prefilter),
@@ -180,19 +182,19 @@ static void check_select(tt_config_reader *r)
                     c->select_prefilter, c->select_batch);
 }
 
-/* New labels go on where the first data leave off. */
+/* New labels are split into training and validation rows only if the initial data are. */
 static void check_validation(tt_config_reader *r, int has_validation)
 {
   double part = r->cfg->label_validation_fraction;
   if (AT(label_validation_fraction)->bad) return;
   if (part > 0.0 && !has_validation)
     tt_config_error(r, AT(label_validation_fraction),
-                    "label.validation_fraction: %g, but the first data have no validation rows; "
+                    "label.validation_fraction: %g, but the initial data have no validation rows; "
                     "give data.split.validation above 0",
                     part);
   if (part >= 1.0)
     tt_config_error(r, AT(label_validation_fraction),
-                    "label.validation_fraction: 1: no new label would be trained on");
+                    "label.validation_fraction: 1: no new label would be used for training");
 }
 
 static void check_label(tt_config_reader *r)
@@ -204,10 +206,10 @@ static void check_label(tt_config_reader *r)
   if (AT(label_mode)->bad) return;
   if (runs_command && !c->label_command.count && !AT(label_command)->bad)
     tt_config_error(r, at,
-                    "label.mode: %s needs label.command, as [./label, '{input}', '{output}']",
+                    "label.mode: %s needs label.command, e.g. [./label, '{input}', '{output}']",
                     tt_choice_label[c->label_mode]);
   if (c->label_mode == TT_LABEL_hidden && !*c->pool_labels)
-    tt_config_error(r, at, "label.mode: hidden needs pool.labels, the dataset that holds them");
+    tt_config_error(r, at, "label.mode: hidden needs pool.labels, the dataset with the labels");
   if (c->label_mode == TT_LABEL_slurm && !*c->label_script)
     tt_config_error(r, at, "label.mode: slurm needs label.script, a file with #SBATCH lines");
 }
@@ -215,33 +217,34 @@ static void check_label(tt_config_reader *r)
 static void check_stop(tt_config_reader *r, int has_test)
 {
   const tt_config *c = r->cfg;
-  const char *fix = "which are measured on the test rows: give data.split.test above 0";
+  const char *fix = "which need test rows; give data.split.test above 0";
   if (!has_test && c->stop_plateau_rounds > 0)
-    tt_config_error(r, AT(stop_plateau_rounds), "stop.plateau_rounds looks at errors, %s", fix);
+    tt_config_error(r, AT(stop_plateau_rounds), "stop.plateau_rounds uses errors, %s", fix);
   if (!has_test && c->stop_change > 0.0)
-    tt_config_error(r, AT(stop_change), "stop.change looks at predictions, %s", fix);
+    tt_config_error(r, AT(stop_change), "stop.change uses predictions, %s", fix);
   if (c->stop_accurate_fraction < 1.0 && !*c->select_lower)
-    tt_config_error(
-        r, AT(stop_accurate_fraction),
-        "stop.accurate_fraction: %g counts the candidates below select.lower: give that too",
-        c->stop_accurate_fraction);
+    tt_config_error(r, AT(stop_accurate_fraction),
+                    "stop.accurate_fraction: %g counts the candidates below select.lower; give "
+                    "select.lower too",
+                    c->stop_accurate_fraction);
 }
 
-/* What a growing data set has no place for. */
+/* Options that new labels have no values for. */
 static void check_data(tt_config_reader *r)
 {
   const tt_config *c = r->cfg;
   if (*c->data_weights)
     tt_config_error(r, AT(data_weights),
-                    "data.weights: new labels have no weights; not in a campaign");
+                    "data.weights cannot be used in a campaign: new labels have no weights");
   for (int64_t k = 0; k < c->ensembles; k++)
     if (c->ensemble[k].rows && *c->ensemble[k].rows)
-      tt_config_error(
-          r, &r->own[k][TT_ENSEMBLE_OPTION_rows],
-          "ensembles[%" PRId64 "].rows: new labels belong to no selection; not in a campaign", k);
+      tt_config_error(r, &r->own[k][TT_ENSEMBLE_OPTION_rows],
+                      "ensembles[%" PRId64
+                      "].rows cannot be used in a campaign: new labels belong to no selection",
+                      k);
 }
 
-/* Moments that go on need a step size that goes on; a snapshot is no member to begin with. */
+/* Optimizer state is kept only with a constant learning rate; snapshots are not trained members. */
 static void check_warm(tt_config_reader *r)
 {
   const tt_config *c = r->cfg;
@@ -251,7 +254,8 @@ static void check_warm(tt_config_reader *r)
         c->ensemble[k].train_method == TT_METHOD_snapshot)
       tt_config_error(r, AT(campaign_warm_start),
                       "campaign.warm_start: %s: ensembles[%" PRId64
-                      "] has train.method: snapshot, whose members are moments of others; use none",
+                      "] has train.method: snapshot, whose members include snapshots of other "
+                      "members; use none",
                       how, k);
   if (c->campaign_warm_start != TT_WARM_START_optimizer) return;
   for (int64_t k = 0; k < c->ensembles; k++)
@@ -260,7 +264,7 @@ static void check_warm(tt_config_reader *r)
       tt_config_error(r, AT(campaign_warm_start),
                       "campaign.warm_start: optimizer needs train.schedule: "
                       "constant and train.warmup: 0, but ensembles[%" PRId64
-                      "] has others; use params",
+                      "] has other values; use params",
                       k);
       return;
     }

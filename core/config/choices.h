@@ -1,5 +1,5 @@
-/* choices.h — the words an option may take, each list from the table that implements it. Floor 1.
- */
+/* choices.h — the values of options of kind NAME; where the values have formulas, the list comes
+ * from the table of formulas. */
 #ifndef TT_CHOICES_H
 #define TT_CHOICES_H
 #include "core/formulas/acquisition.h"
@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* name, meaning */
+/* name */
 #define TT_BATCH_ORDERS(X) X(own) X(shared)
 #define TT_RESAMPLES(X) X(none) X(bootstrap) X(subsample) X(kfold)
 #define TT_METHODS(X) X(independent) X(fusion) X(snapshot)
@@ -25,14 +25,15 @@ extern "C" {
 #define TT_LABELS(X) X(hidden) X(command) X(files) X(slurm)
 #define TT_FORMATS(X) X(hdf5) X(csv)
 
-/* Options of section select that only some methods have, as a set. */
+/* Options of section select that only some methods use, as bits. */
 typedef enum tt_select_option {
   TT_SELECT_PREFILTER = 1,
   TT_SELECT_LENGTH = 2,
   TT_SELECT_TEMPERATURE = 4
 } tt_select_option;
 
-/* name, its own options; the function is tt_select_<name> of src/campaign/select. */
+/* name, options that only some methods use; the function is tt_select_<name> in
+ * src/campaign/select. */
 #define TT_SELECTS(X)                                                                              \
   X(top, 0)                                                                                        \
   X(kcenter, TT_SELECT_PREFILTER)                                                                  \
@@ -89,7 +90,7 @@ typedef enum tt_early_stopping { TT_EARLY_STOPPINGS(X) TT_EARLY_STOPPING_COUNT }
 #define X(name) TT_COMBINE_##name,
 typedef enum tt_combine { TT_COMBINES(X) TT_COMBINE_COUNT } tt_combine;
 #undef X
-enum { TT_MAX_CONFORMAL = 16 }; /* levels of calibration.conformal */
+enum { TT_MAX_CONFORMAL = 16 }; /* largest number of levels of calibration.conformal */
 #define X(name) TT_DEVICE_##name,
 typedef enum tt_device { TT_DEVICES(X) TT_DEVICE_COUNT } tt_device;
 #undef X
@@ -122,7 +123,7 @@ extern const char *const tt_choice_ensemble_reduction[];
 extern const char *const tt_choice_goal[];
 extern const char *const tt_choice_warm_start[];
 extern const char *const tt_choice_select[];
-extern const unsigned tt_select_options[]; /* sets of tt_select_option, by tt_select_method */
+extern const unsigned tt_select_options[]; /* [TT_SELECT_COUNT] sets of tt_select_option */
 extern const char *const tt_choice_label[];
 extern const char *const tt_choice_format[];
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* combine_rules.c — rules between combine, calibration and what the ensembles predict. */
+/* combine_rules.c — rules between combine, calibration and the outputs of the ensembles. */
 #include "core/config/config_internal.h"
 
 #include <inttypes.h>
@@ -29,7 +29,7 @@ static void check_levels(tt_config_reader *r)
   }
 }
 
-/* "mean, mean_variance and quantiles": the outputs with one of these forecasts (a set of bits). */
+/* "mean, mean_variance and quantiles": the outputs with a forecast in the bit set `forecasts`. */
 static const char *list_outputs(unsigned forecasts, char text[TT_REASON_SIZE])
 {
   int fit[TT_OUTPUT_COUNT], count = 0, used = 0;
@@ -44,7 +44,7 @@ static const char *list_outputs(unsigned forecasts, char text[TT_REASON_SIZE])
   return text;
 }
 
-/* What can be calibrated of one ensemble. */
+/* Check that the output of ensemble k can be calibrated. */
 static void check_output(tt_config_reader *r, int64_t k)
 {
   const tt_ensemble_config *own = &r->cfg->ensemble[k];
@@ -62,7 +62,7 @@ static void check_output(tt_config_reader *r, int64_t k)
   if (levels->count && !(conformal >> forecast & 1u))
     tt_config_error(r, at(r, TT_OPTION_calibration_conformal),
                     "calibration.conformal: ensembles[%" PRId64
-                    "] has output %s; intervals are for %s",
+                    "] has output %s; prediction intervals are for %s",
                     k, tt_choice_output[output], list_outputs(conformal, fitting));
   for (int64_t i = 0; forecast == TT_FORECAST_quantiles && i < levels->count; i++) {
     double low = 0.5 * (1.0 - levels->value[i]), high = 0.5 * (1.0 + levels->value[i]);

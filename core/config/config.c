@@ -1,5 +1,5 @@
-/* config.c — see config.h. The option table as data, the life of a configuration, the order of
- * reading: defaults, file, --set, rules, resolution. */
+/* config.c — see config.h. The option tables; creating and destroying a configuration in the
+ * order defaults, file, --set, rules, resolution. */
 #include "core/config/config.h"
 
 #include "core/base/mem.h"
@@ -75,7 +75,8 @@ void tt_config_destroy(tt_config **cfg)
   tt_free(*cfg);
 }
 
-/* The directory relative paths start from, absolute; it need not exist. Ends in '/'. */
+/* The absolute directory of the job file, ending in '/'; it need not exist. 0 if the path is too
+ * long. */
 static int base_directory(const char *file, char base[PATH_MAX])
 {
   char directory[PATH_MAX], here[PATH_MAX] = "";
@@ -127,11 +128,11 @@ static tt_err resolve_paths(tt_config_reader *r)
   for (int i = 0; i < TT_OPTION_COUNT; i++)
     if (tt_option_table[i].kind == TT_KIND_PATH) TT_TRY(resolve_path(r, i));
   char base[PATH_MAX] = ".";
-  (void)base_directory(r->file, base); /* without a name: where we are */
+  (void)base_directory(r->file, base); /* on failure: the current directory */
   return tt_text_set(&r->cfg->directory, base);
 }
 
-/* What an ensemble does not say itself is as the job says. */
+/* Copy the job's values of the options that an ensemble does not set. */
 static tt_err inherit_job_options(tt_config_reader *r)
 {
   for (int64_t k = 0; k < r->cfg->ensembles; k++)
@@ -142,7 +143,7 @@ static tt_err inherit_job_options(tt_config_reader *r)
   return TT_OK;
 }
 
-/* Cycles that end where snapshots are taken, unless the schedule is given. */
+/* For snapshots without a given schedule: cycles that end at the snapshots. */
 static void resolve_schedule(const tt_config_reader *r, int64_t k)
 {
   tt_ensemble_config *own = &r->cfg->ensemble[k];
@@ -154,7 +155,7 @@ static void resolve_schedule(const tt_config_reader *r, int64_t k)
   own->train_schedule_growth = 1.0;
 }
 
-/* The number of the same `rows` before ensemble k, or the next one. */
+/* Ensembles with the same `rows` have the same selection number. */
 static void resolve_rows(tt_config *cfg, int64_t k)
 {
   tt_ensemble_config *own = &cfg->ensemble[k];
@@ -224,7 +225,7 @@ tt_err tt_config_parse(const char *file, const char *text, int64_t bytes, const 
   return e;
 }
 
-/* Up to TT_MAX_JOB_FILE_BYTES + 1 bytes: one more than allowed tells a longer file. */
+/* Up to TT_MAX_JOB_FILE_BYTES + 1 bytes: one more than allowed, to detect a longer file. */
 static tt_err read_stream(FILE *f, const char *file, char *text, int64_t *bytes)
 {
   size_t n = fread(text, 1, TT_MAX_JOB_FILE_BYTES + 1, f);

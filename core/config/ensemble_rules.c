@@ -1,19 +1,19 @@
 /* ensemble_rules.c — rules between the options of one ensemble: its own values of model and train,
- * or the job's. What the job says is checked through the ensembles that follow it. */
+ * or the job's. Values of the job are checked only in the ensembles that inherit them. */
 #include "core/config/config_internal.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
 
-/* One ensemble under test. */
+/* The ensemble that is checked. */
 typedef struct rules {
   tt_config_reader *r;
   int64_t k;
   const tt_ensemble_config *own;
 } rules;
 
-/* The row of TT_HYPERS of an option that the ensemble sweeps, or -1. */
+/* The row of TT_HYPERS if the ensemble sweeps the option, else -1. */
 static int swept(const rules *c, int row)
 {
   for (int h = 0; h < TT_HYPER_COUNT; h++)
@@ -21,7 +21,7 @@ static int swept(const rules *c, int row)
   return -1;
 }
 
-/* Where the value of an option was decided, and whether it could not be read. */
+/* Where the value of an option was set. */
 static const tt_source_location *location_of(const rules *c, int row)
 {
   const tt_source_location *own = &c->r->own[c->k][row];
@@ -41,7 +41,7 @@ static void path_of(const rules *c, int row, char path[TT_OPTION_PATH_SIZE])
     tt_option_path(&tt_ensemble_option_table[row], c->r->own[c->k][row].given ? c->k : -1, path);
 }
 
-/* Note an error at the place of option `row`; its name goes before the words. */
+/* Report an error at the location of option `row`; its path is put before the message. */
 __attribute__((format(printf, 3, 4))) static void report_error(const rules *c, int row,
                                                                const char *fmt, ...)
 {
@@ -54,8 +54,8 @@ __attribute__((format(printf, 3, 4))) static void report_error(const rules *c, i
   tt_config_error(c->r, location_of(c, row), "%s%s", path, text);
 }
 
-/* The largest value of a hyper-parameter that a member may get; `base` if it is not swept. */
-static double most(const rules *c, int h, double base)
+/* The largest value of a hyper-parameter in its sweep; `base` if it is not swept. */
+static double largest_value(const rules *c, int h, double base)
 {
   double largest = -1.0;
   for (int64_t i = 0; i < c->own->sweeps; i++)
@@ -63,9 +63,9 @@ static double most(const rules *c, int h, double base)
       if (c->own->sweep[i].value[j] > largest) largest = c->own->sweep[i].value[j];
   return largest < 0.0 ? base : largest;
 }
-#define LARGEST(name_) most(c, TT_HYPER_##name_, (double)c->own->train_##name_)
+#define LARGEST(name_) largest_value(c, TT_HYPER_##name_, (double)c->own->train_##name_)
 
-/* "adam (line 5)": the other side of a rule, a NAME. */
+/* "adam (line 5)": value and location of an option of kind NAME. */
 static const char *choice_and_origin(const rules *c, int row, char text[TT_OPTION_PATH_SIZE])
 {
   const tt_option *o = &tt_ensemble_option_table[row];
@@ -85,7 +85,7 @@ static void check_output(const rules *c)
   tt_output need = tt_loss_output_head((tt_loss)own->train_loss);
   if ((int)need == own->model_output) return;
   if (location_of(c, AT(train_loss))->given)
-    report_error(c, AT(train_loss), ": %s needs model.output: %s, but that is %s", loss,
+    report_error(c, AT(train_loss), ": %s needs model.output: %s, but it is %s", loss,
                  tt_choice_output[need], choice_and_origin(c, AT(model_output), text));
   else
     report_error(
@@ -104,8 +104,8 @@ static void check_levels(const rules *c)
   for (int64_t i = 0; i < q->count; i++) {
     double x = q->value[i];
     if (x > 0.0 && x < 1.0 && (i == 0 || q->value[i - 1] < x)) continue;
-    report_error(c, AT(model_quantiles), "[%" PRId64 "]: %g; levels ascend and lie between 0 and 1",
-                 i, x);
+    report_error(c, AT(model_quantiles),
+                 "[%" PRId64 "]: %g; levels must ascend and be between 0 and 1", i, x);
     return;
   }
 }
@@ -205,8 +205,8 @@ static void check_milestones(const rules *c)
   for (int64_t i = 1; i < m->count; i++) {
     if (m->value[i - 1] < m->value[i]) continue;
     report_error(c, AT(train_schedule_milestones),
-                 "[%" PRId64 "]: %" PRId64 " after %" PRId64 "; they must ascend", i, m->value[i],
-                 m->value[i - 1]);
+                 "[%" PRId64 "]: %" PRId64 " after %" PRId64 "; milestones must ascend", i,
+                 m->value[i], m->value[i - 1]);
     return;
   }
 }
@@ -224,15 +224,16 @@ static void check_snapshot(const rules *c)
                  own->train_epochs, own->train_snapshots);
   if (location_of(c, AT(train_schedule))->given && !INVALID(train_schedule) &&
       own->train_schedule != TT_SCHEDULE_cosine_restarts)
-    report_error(c, AT(train_method),
-                 ": snapshot needs train.schedule: cosine_restarts, but that is %s; leave it out",
-                 choice_and_origin(c, AT(train_schedule), text));
+    report_error(
+        c, AT(train_method),
+        ": snapshot needs train.schedule: cosine_restarts, but it is %s; remove train.schedule",
+        choice_and_origin(c, AT(train_schedule), text));
   if (LARGEST(patience) > 0.0)
     report_error(c, AT(train_patience), ": method: snapshot trains all epochs; set patience: 0");
 }
 
-/* Snapshots are taken at the ends of equal parts of the epochs: there cycles must end. A schedule
- * that is not given follows (config.c). */
+/* Snapshots are taken every epochs / snapshots epochs: cycles must end there. resolve_schedule of
+ * config.c sets a schedule that is not given. */
 static void check_cycles(const rules *c)
 {
   const tt_ensemble_config *own = c->own;
@@ -241,7 +242,8 @@ static void check_cycles(const rules *c)
   if (own->train_method != TT_METHOD_snapshot || INVALID(train_method) || INVALID(train_epochs))
     return;
   if (swept(c, step) >= 0) {
-    report_error(c, step, ": with method: snapshot all members of an ensemble have the same");
+    report_error(c, step,
+                 ": with method: snapshot all members of an ensemble must have the same value");
     return;
   }
   if (INVALID(train_snapshots) || own->train_epochs % own->train_snapshots) return;
@@ -249,16 +251,16 @@ static void check_cycles(const rules *c)
   int follows = !location_of(c, AT(train_schedule))->given;
   if (!follows && own->train_schedule != TT_SCHEDULE_cosine_restarts) return;
   if (!INVALID(train_schedule_growth) && own->train_schedule_growth != 1.0 && !follows)
-    report_error(c, growth, ": with method: snapshot all cycles are equally long; set it to 1");
+    report_error(c, growth,
+                 ": with method: snapshot all cycles must have the same length; set it to 1");
   if (!INVALID(train_schedule_step) && follows && c->r->own[c->k][step].given && every != cycle)
     report_error(c, step,
-                 ": with method: snapshot a cycle has epochs / snapshots = %" PRId64 " epochs",
+                 ": with method: snapshot the cycle length must be epochs / snapshots = %" PRId64,
                  cycle);
   if (!INVALID(train_schedule_step) && !follows && cycle % every)
     report_error(c, step,
-                 ": cycles of %" PRId64
-                 " epochs do not end where snapshots are taken, every %" PRId64
-                 " epochs (epochs / snapshots)",
+                 ": cycle length %" PRId64 " must divide epochs / snapshots = %" PRId64
+                 ", so that cycles end at snapshots",
                  every, cycle);
 }
 
@@ -269,13 +271,12 @@ static void check_average(const rules *c)
   if (own->train_average == TT_AVERAGE_none || INVALID(train_average)) return;
   if (own->train_method == TT_METHOD_snapshot && !INVALID(train_method))
     report_error(c, AT(train_average),
-                 ": method: snapshot keeps the weights themselves; set average: none");
+                 ": method: snapshot cannot average weights; set average: none");
   if (INVALID(train_average_start) || INVALID(train_epochs) ||
       swept(c, AT(train_average_start)) >= 0 || swept(c, AT(train_epochs)) >= 0 || start < epochs)
     return;
   report_error(c, AT(train_average_start),
-               ": %" PRId64 ": there is nothing to average after the last of %" PRId64 " epochs",
-               start, epochs);
+               ": %" PRId64 " must be less than train.epochs (%" PRId64 ")", start, epochs);
 }
 
 static void check_fusion(const rules *c)
@@ -284,22 +285,21 @@ static void check_fusion(const rules *c)
   char text[TT_OPTION_PATH_SIZE];
   if (own->train_method != TT_METHOD_fusion || INVALID(train_method)) return;
   if (own->train_batch_order != TT_BATCH_ORDER_shared && !INVALID(train_batch_order))
-    report_error(c, AT(train_method), ": fusion needs train.batch_order: shared, but that is %s",
+    report_error(c, AT(train_method), ": fusion needs train.batch_order: shared, but it is %s",
                  choice_and_origin(c, AT(train_batch_order), text));
   if (own->train_resample != TT_RESAMPLE_none && !INVALID(train_resample))
-    report_error(c, AT(train_method), ": fusion needs train.resample: none, but that is %s",
+    report_error(c, AT(train_method), ": fusion needs train.resample: none, but it is %s",
                  choice_and_origin(c, AT(train_resample), text));
   if (LARGEST(adversarial_epsilon) > 0.0)
     report_error(c, AT(train_adversarial_epsilon), " cannot be combined with method: fusion");
   if (LARGEST(label_noise) > 0.0)
     report_error(c, AT(train_label_noise), " cannot be combined with method: fusion");
   if (own->train_on_diverged_retries > 0 && !INVALID(train_on_diverged_retries))
-    report_error(
-        c, AT(train_on_diverged_retries),
-        ": with method: fusion a member cannot begin again behind the others; set it to 0");
+    report_error(c, AT(train_on_diverged_retries),
+                 ": with method: fusion a single member cannot be restarted; set it to 0");
 }
 
-/* Rows that watch for early stopping: a fold of its own, or the split's. */
+/* Early stopping needs validation rows: those of the split, or the fold of the member. */
 static void check_stopping(const rules *c, int has_validation, const char *fix)
 {
   const tt_ensemble_config *own = c->own;
@@ -307,15 +307,15 @@ static void check_stopping(const rules *c, int has_validation, const char *fix)
   int ensemble =
       own->train_early_stopping == TT_EARLY_STOPPING_ensemble && !INVALID(train_early_stopping);
   if (ensemble && own->train_on_diverged_retries > 0 && !INVALID(train_on_diverged_retries))
-    report_error(c, AT(train_on_diverged_retries),
-                 ": with early_stopping: ensemble a member cannot begin again behind the others; "
-                 "set it to 0");
+    report_error(
+        c, AT(train_on_diverged_retries),
+        ": with early_stopping: ensemble a single member cannot be restarted; set it to 0");
   if (ensemble && LARGEST(patience) <= 0.0 && !INVALID(train_patience))
     report_error(c, AT(train_early_stopping), ": ensemble needs train.patience above 0");
   if (ensemble && folds && !INVALID(train_resample))
     report_error(c, AT(train_early_stopping),
                  ": with ensemble all members need the same validation rows, but "
-                 "train.resample: kfold gives each its own");
+                 "train.resample: kfold gives each member its own");
   if (LARGEST(patience) > 0.0 && !has_validation && !folds)
     report_error(c, AT(train_patience), " needs validation rows; %s, or set patience: 0", fix);
 }
@@ -326,12 +326,11 @@ static void check_noise(const rules *c)
   char text[TT_OPTION_PATH_SIZE];
   if (INVALID(train_loss) || LARGEST(label_noise) <= 0.0) return;
   if (tt_output_labels(tt_loss_output_head((tt_loss)own->train_loss)) != TT_LABEL_TYPE_real)
-    report_error(c, AT(train_label_noise),
-                 " is for targets that are measured, but train.loss is %s",
+    report_error(c, AT(train_label_noise), " is for real-valued targets, but train.loss is %s",
                  choice_and_origin(c, AT(train_loss), text));
 }
 
-/* Masks are numbered by unit and row in 32 bits. */
+/* The index of a dropout mask (unit and row) has 32 bits. */
 static void check_dropout(const rules *c)
 {
   const tt_int_list *hidden = &c->own->model_hidden;
@@ -340,8 +339,8 @@ static void check_dropout(const rules *c)
   for (int64_t i = 0; i < hidden->count; i++) units += (double)hidden->value[i];
   if (units * rows >= 4294967296.0)
     report_error(c, AT(train_dropout),
-                 ": %.0f hidden units times batch_size %.0f reach 2^32; make one of them smaller",
-                 units, rows);
+                 ": %.0f hidden units times batch_size %.0f reach 2^32; reduce one of them", units,
+                 rows);
 }
 
 static void check_sweeps(const rules *c)
@@ -353,14 +352,16 @@ static void check_sweeps(const rules *c)
     if (own->sweep[i].kind == TT_SWEEP_grid) last = i;
     if (own->sweep[i].kind != TT_SWEEP_list || own->sweep[i].count == own->members) continue;
     report_error(c, tt_hyper_option[own->sweep[i].hyper],
-                 ": list: %" PRId64 " values for %" PRId64 " members; give each member one",
+                 ": list: length %" PRId64 ", but members is %" PRId64
+                 "; give one value for each member",
                  own->sweep[i].count, own->members);
   }
-  int part = c->r->own[c->k][AT(first_member)].given; /* of a grid that other jobs complete */
-  if (last >= 0 && own->members % product && !part)
+  int is_part = c->r->own[c->k][AT(first_member)].given; /* other jobs train the rest of the grid */
+  if (last >= 0 && own->members % product && !is_part)
     report_error(c, tt_hyper_option[own->sweep[last].hyper],
-                 ": grid: %" PRId64 " members are not a multiple of the %" PRId64
-                 " combinations; give `first` to train a part of them",
+                 ": grid: members (%" PRId64
+                 ") must be a multiple of the number of combinations (%" PRId64
+                 "); give first_member to train a part of the grid",
                  own->members, product);
 }
 
@@ -387,7 +388,7 @@ static void check_sweep_has_effect(const rules *c)
   }
 }
 
-/* What a method needs to be the same for all members of an ensemble. */
+/* Reject sweeping a parameter that must be the same for all members of an ensemble. */
 static void check_shared_values(const rules *c)
 {
   static const struct {
@@ -405,7 +406,8 @@ static void check_shared_values(const rules *c)
     if (common[i].snapshot && own->train_method == TT_METHOD_snapshot) why = "method: snapshot";
     if (common[i].ensemble && own->train_early_stopping == TT_EARLY_STOPPING_ensemble)
       why = "early_stopping: ensemble";
-    if (why) report_error(c, row, ": with %s all members of an ensemble have the same", why);
+    if (why)
+      report_error(c, row, ": with %s all members of an ensemble must have the same value", why);
   }
 }
 

@@ -1,4 +1,4 @@
-/* errors.c — all errors of a job file at once, each with its place. */
+/* errors.c — the list of all errors of a job file, each with its location. */
 #include "core/base/text.h"
 #include "core/config/config_internal.h"
 
@@ -43,7 +43,7 @@ void tt_config_error(tt_config_reader *r, const tt_source_location *at, const ch
   r->error_count++;
   size_t need = (size_t)written + 1, capacity = sizeof r->messages - r->used;
   if (r->errors_listed + 1 != r->error_count || need >= capacity)
-    return; /* counted; the list is full */
+    return; /* counted, but the list is full */
   memcpy(r->messages + r->used, line, need);
   r->used += need - 1;
   r->errors_listed++;

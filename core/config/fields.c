@@ -83,7 +83,7 @@ int tt_value_is_empty(const tt_option *o, const void *record)
   return text && (*(char *const *)field)[0] == '\0';
 }
 
-/* Double-quoted YAML, which JSON readers understand too; escapes what YAML would fold or refuse. */
+/* Double-quoted YAML that is also JSON; characters that YAML would fold or refuse are escaped. */
 static void write_text(const char *text, FILE *out)
 {
   fputc('"', out);
@@ -113,7 +113,7 @@ void tt_double_write(double x, FILE *out)
   fputs(text, out);
 }
 
-/* ---- one element after the other: a scalar is a list of one ---- */
+/* Access by element; a scalar counts as a list of one element. */
 
 static int64_t count_of(const tt_option *o, const void *record)
 {

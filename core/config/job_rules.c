@@ -1,13 +1,12 @@
-/* job_rules.c — what no single option can tell: missing ones, and rules between options of the
- * job (those of an ensemble: ensemble_rules.c). A rule is silent where one of its options is
- * already an error. */
+/* job_rules.c — missing options, and rules between options of the job (those of an ensemble:
+ * ensemble_rules.c). A rule is skipped if the value of one of its options is already an error. */
 #include "core/config/config_internal.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-static void missing(tt_config_reader *r, const tt_source_location *at, const tt_option *o,
-                    int64_t element)
+static void report_missing(tt_config_reader *r, const tt_source_location *at, const tt_option *o,
+                           int64_t element)
 {
   char path[TT_OPTION_PATH_SIZE];
   tt_option_path(o, element, path);
@@ -21,7 +20,8 @@ static void check_required(tt_config_reader *r)
   for (int i = 0; i < TT_OPTION_COUNT; i++) {
     const tt_option *o = &tt_option_table[i];
     if (i == 0 || strcmp(o->section, tt_option_table[i - 1].section) != 0) section = &r->section[i];
-    if (!o->default_value && !r->job[i].given) missing(r, section->given ? section : &start, o, -1);
+    if (!o->default_value && !r->job[i].given)
+      report_missing(r, section->given ? section : &start, o, -1);
   }
   if (!r->ensembles.given)
     tt_config_error(r, &start,
@@ -30,7 +30,7 @@ static void check_required(tt_config_reader *r)
   for (int64_t k = 0; k < r->cfg->ensembles; k++)
     for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++)
       if (!tt_ensemble_option_table[i].default_value && !r->own[k][i].given && !r->element[k].bad)
-        missing(r, &r->element[k], &tt_ensemble_option_table[i], k);
+        report_missing(r, &r->element[k], &tt_ensemble_option_table[i], k);
 }
 
 static void check_precision(tt_config_reader *r)
@@ -46,7 +46,7 @@ static void check_precision(tt_config_reader *r)
                   tt_choice_precision[c->run_precision], tt_location_text(device, place));
 }
 
-/* Which way the rows are split; two ways at once is an error. */
+/* Rows are split by fractions, by lists of rows or by a column; two ways at once are an error. */
 static void check_split_kind(tt_config_reader *r)
 {
   static const int lists[] = {TT_OPTION_data_split_train_rows, TT_OPTION_data_split_validation_rows,
@@ -59,9 +59,9 @@ static void check_split_kind(tt_config_reader *r)
     if (tt_value_is_empty(o, c)) continue;
     tt_option_path(o, -1, path);
     if (*c->data_split_column)
-      tt_config_error(r, at, "%s and data.split.column are two ways to split; give one", path);
+      tt_config_error(r, at, "%s and data.split.column are both given; keep one", path);
     else if (!*c->data_split_train_rows && !r->job[TT_OPTION_data_split_train_rows].bad)
-      tt_config_error(r, at, "%s needs data.split.train_rows beside it", path);
+      tt_config_error(r, at, "%s needs data.split.train_rows too", path);
   }
 }
 
@@ -72,7 +72,7 @@ static int split_is_bad(const tt_config_reader *r)
   return 0;
 }
 
-/* The last of the three fractions that was written, else the first. */
+/* Location of the last given fraction, or of data.split.train if none is given. */
 static const tt_source_location *fraction_location(const tt_config_reader *r)
 {
   const tt_source_location *at = &r->job[TT_OPTION_data_split_train];
@@ -88,7 +88,7 @@ static void check_fractions(tt_config_reader *r)
   if (*c->data_split_column || *c->data_split_train_rows) return;
   if (train <= 0.0)
     tt_config_error(r, &r->job[TT_OPTION_data_split_train],
-                    "data.split.train is 0: there would be no row to train on");
+                    "data.split.train is 0: there would be no training rows");
   if (sum > 1.0 + 1e-9)
     tt_config_error(r, fraction_location(r),
                     "data.split: train %g + validation %g + test %g = %g, above 1", train,
@@ -102,8 +102,8 @@ static void check_split(tt_config_reader *r)
   check_fractions(r);
 }
 
-/* Whether a part of the split has rows, as far as the configuration tells: `rows` names them, or
- * there is a fraction. */
+/* 1 if a part of the split has rows, as far as the configuration shows: `rows` is the dataset with
+ * the row numbers of the part, `fraction` its fraction. */
 static int part_has_rows(const tt_config_reader *r, const char *rows, double fraction)
 {
   const tt_config *c = r->cfg;

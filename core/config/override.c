@@ -5,14 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What an assignment is to: a field, or an option that an ensemble sweeps. */
+/* Target of an assignment: a field, or a swept option of an ensemble. */
 typedef struct assignment_target {
   tt_option_ref slot; /* option NULL: a sweep */
   int64_t element;
   const char *swept;
 } assignment_target;
 
-static void unknown(tt_config_reader *r, const tt_source_location *at, const tt_suggestion *near)
+static void report_unknown(tt_config_reader *r, const tt_source_location *at,
+                           const tt_suggestion *near)
 {
   char shown[TT_PRINTABLE_SIZE];
   tt_printable(near->word, shown);
@@ -22,7 +23,7 @@ static void unknown(tt_config_reader *r, const tt_source_location *at, const tt_
     tt_config_error(r, at, "unknown option '%s'", shown);
 }
 
-/* "members" or "train.epochs": the option of an ensemble, or -1; offers their names. */
+/* "members" or "train.epochs": the option of an ensemble, or -1; adds all names to `near`. */
 static int find_option(const char *rest, tt_suggestion *near)
 {
   char path[TT_OPTION_PATH_SIZE];
@@ -42,8 +43,8 @@ static const char *swept_option(const char *rest)
   return strncmp(rest, "sweep.", 6) == 0 ? rest + 6 : NULL;
 }
 
-/* ".heating.": the element, or -1. A name may hold dots: the longest that leaves an option counts.
- */
+/* ".heating.": the ensemble, or -1. A name may contain dots: take the longest name that is followed
+ * by a known option. */
 static int64_t find_ensemble_by_name(const tt_config_reader *r, const char *key, const char **rest)
 {
   int64_t best = -1;
@@ -62,7 +63,7 @@ static int64_t find_ensemble_by_name(const tt_config_reader *r, const char *key,
   return best;
 }
 
-/* "[3]." or ".heating.": the element and *rest behind it, or -1. */
+/* "[3]." or ".heating.": the ensemble, with *rest behind it; or -1. */
 static int64_t find_ensemble(const tt_config_reader *r, const char *key, const char **rest)
 {
   char *end = NULL;
@@ -92,7 +93,7 @@ static int find_ensemble_option(tt_config_reader *r, const tt_source_location *a
   if (i >= 0)
     out->slot = tt_option_ref_ensemble(r, element, i);
   else
-    unknown(r, at, &near);
+    report_unknown(r, at, &near);
   return i >= 0;
 }
 
@@ -107,7 +108,7 @@ static int find_job_option(tt_config_reader *r, const tt_source_location *at, co
     if (strcmp(path, key) == 0) return 1;
     tt_suggestion_consider(&near, path);
   }
-  unknown(r, at, &near);
+  report_unknown(r, at, &near);
   return 0;
 }
 

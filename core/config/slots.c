@@ -1,4 +1,4 @@
-/* slots.c — a YAML node into the field of one option; see yaml_nodes.h. */
+/* slots.c — stores a YAML node in the field of an option; see yaml_nodes.h. */
 #include "core/base/mem.h"
 #include "core/config/yaml_nodes.h"
 
@@ -40,8 +40,6 @@ const char *tt_node_kind_text(const yaml_node_t *node)
          : node->type == YAML_MAPPING_NODE ? "a mapping"
                                            : "a single value";
 }
-
-/* ---- one option ---- */
 
 static tt_err assign_scalar(tt_config_reader *r, const tt_option_ref *s, const yaml_node_t *node)
 {
@@ -94,7 +92,7 @@ static tt_err assign_list(tt_config_reader *r, yaml_document_t *doc, const tt_op
   return e;
 }
 
-/* A key that comes twice is an error in the file; --set replaces. */
+/* A repeated key is an error in the file; --set replaces the value. */
 int tt_reject_repeated(tt_config_reader *r, const tt_source_location *before,
                        const tt_source_location *now, const char *path)
 {

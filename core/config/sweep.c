@@ -50,8 +50,9 @@ static double fraction(tt_random4 r)
   return ((double)(r.v[0] >> 5) * 0x1p26 + (double)(r.v[1] >> 6)) * 0x1p-53;
 }
 
-/* ratio^u for u in [0, 1), bit by bit of u: ratio^(1/2), ratio^(1/4), ... Square roots and products
- * are rounded correctly, so every machine has the same bits, which pow() does not promise. */
+/* ratio^u for u in [0, 1): the product of ratio^(1/2), ratio^(1/4), ... for the bits of u that
+ * are 1. Square roots and products are rounded correctly, so the result is bit-identical on all
+ * machines; that of pow() is not. */
 static double portable_power(double ratio, double u)
 {
   double product = 1.0;
@@ -84,7 +85,7 @@ static double log_uniform(const tt_sweep *s, tt_random4 r)
   return clamp(tt_hyper_is_whole[s->hyper] ? round(x) : x, a, b);
 }
 
-/* The last gridded option changes fastest. */
+/* The last option of the grid changes fastest. */
 static double grid_value(int64_t sweeps, const tt_sweep *sweep, int64_t which, int64_t index)
 {
   int64_t stride = tt_sweep_combinations(sweeps - which - 1, sweep + which + 1);

@@ -1,7 +1,7 @@
-/* sweep.h — values of hyper-parameters that differ from member to member. Floor 1.
+/* sweep.h — values of hyper-parameters that differ between members.
  *
- * A value follows from (seed, stream of the member, name of the option) or from the member's
- * number: never from ranks, slices or other members. */
+ * A value follows from (seed, stream of the member, name of the option) or from the number of
+ * the member: never from ranks, slices or other members. */
 #ifndef TT_SWEEP_H
 #define TT_SWEEP_H
 #include "core/formulas/hyper.h"
@@ -11,11 +11,11 @@ extern "C" {
 
 /* name, meaning */
 #define TT_SWEEPS(X)                                                                               \
-  X(list, "as long as members: one value each, in their order")                                    \
-  X(grid, "all combinations of the gridded options, in the order of the file")                     \
-  X(uniform, "drawn from [a, b]")                                                                  \
+  X(list, "one value for each member, in the order of the members")                                \
+  X(grid, "all combinations of the options with grid; the last one in the file changes fastest")   \
+  X(uniform, "drawn uniformly from [a, b]")                                                        \
   X(log_uniform, "drawn from [a, b] so that the logarithm is uniform")                             \
-  X(choice, "one of the values, drawn")
+  X(choice, "one of the values, drawn at random")
 
 typedef enum tt_sweep_kind {
 #define X(name, meaning) TT_SWEEP_##name,
@@ -29,21 +29,22 @@ typedef struct tt_sweep {
   int hyper; /* TT_HYPER_learning_rate, ... */
   tt_sweep_kind kind;
   int64_t count;
-  double *value; /* [count]: the values, or a and b; of words their numbers. Owned. */
+  double *value; /* [count] values, or a and b; for a NAME the numbers of its choices. Owned. */
 } tt_sweep;
 
 /* One member of an ensemble. */
 typedef struct tt_sweep_member {
   uint64_t seed, stream;
-  int64_t index;    /* number in the ensemble: grids */
-  int64_t position; /* number in the job's part of the ensemble: lists */
+  int64_t index;    /* number in the ensemble, for grid */
+  int64_t position; /* number in the part of the ensemble that the job trains, for list */
 } tt_sweep_member;
 
-/* Set what `sweeps` options sweep[] say about the member; the others stay. Options of whole numbers
- * get whole numbers. */
+/* Set the fields of *h that sweep[sweeps] names to the values of the member; other fields stay.
+ * Options of whole numbers get whole numbers. */
 void tt_sweep_apply(int64_t sweeps, const tt_sweep *sweep, const tt_sweep_member *m, tt_hyper *h);
 
-/* Number of combinations of the gridded options; 1 without any, above INT32_MAX only that it is. */
+/* Number of combinations of the options with grid; 1 if there is none. Stops multiplying above
+ * INT32_MAX: then the result is only a lower bound. */
 int64_t tt_sweep_combinations(int64_t sweeps, const tt_sweep *sweep);
 
 extern const char *const tt_hyper_name[TT_HYPER_COUNT + 1]; /* ends in NULL */

@@ -1,4 +1,4 @@
-/* sweep_yaml.c — `sweep:` of an ensemble: read, checked by the rows of the swept options,
+/* sweep_yaml.c — `sweep:` of an ensemble: read, checked with the table rows of the swept options,
  * written. */
 #include "core/base/mem.h"
 #include "core/config/yaml_nodes.h"
@@ -6,12 +6,12 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* One sweep being read. */
+/* The sweep that is read. */
 typedef struct sweep_reader {
   tt_config_reader *r;
   yaml_document_t *doc;
   char path[TT_OPTION_PATH_SIZE]; /* "ensembles[0].sweep.learning_rate" */
-  const tt_option *option;        /* that gives values their kind and range */
+  const tt_option *option;        /* kind and range of the values */
   tt_source_location *where;
   tt_sweep out;
 } sweep_reader;
@@ -23,10 +23,8 @@ void tt_sweeps_free(tt_ensemble_config *own)
   own->sweeps = 0;
 }
 
-/* ---- read ---- */
-
-static void unknown_hyper(tt_config_reader *r, const tt_source_location *at, int64_t element,
-                          const tt_suggestion *near)
+static void report_unknown_hyper(tt_config_reader *r, const tt_source_location *at, int64_t element,
+                                 const tt_suggestion *near)
 {
   char shown[TT_PRINTABLE_SIZE], names[TT_REASON_SIZE];
   size_t used = 0;
@@ -35,7 +33,9 @@ static void unknown_hyper(tt_config_reader *r, const tt_source_location *at, int
     used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "",
                              tt_hyper_name[i]);
   tt_printable(near->word, shown);
-  tt_config_error(r, at, "ensembles[%" PRId64 "].sweep: '%s' cannot be swept; %s%s%sthese can: %s",
+  tt_config_error(r, at,
+                  "ensembles[%" PRId64
+                  "].sweep: '%s' cannot be swept; %s%s%soptions that can be swept: %s",
                   element, shown, *near->best ? "did you mean '" : "", near->best,
                   *near->best ? "'? " : "", names);
 }
@@ -67,7 +67,7 @@ static void read_element(sweep_reader *s, yaml_node_t *node, int64_t i)
                     i, tt_node_kind_text(node));
 }
 
-/* Two ends, ascending, of numbers. */
+/* uniform and log_uniform need two ascending numbers. */
 static void check_bounds(sweep_reader *s, const tt_source_location *at)
 {
   const double *v = s->out.value;
@@ -107,7 +107,7 @@ static tt_err read_values(sweep_reader *s, yaml_node_t *node)
   return TT_OK;
 }
 
-/* {log_uniform: [1e-4, 1e-2]}: one pair. */
+/* {log_uniform: [1e-4, 1e-2]}: a mapping of one pair. */
 static tt_err read_kind(sweep_reader *s, yaml_node_t *node)
 {
   tt_source_location at = tt_node_location(s->r, node);
@@ -130,7 +130,7 @@ static tt_err read_kind(sweep_reader *s, yaml_node_t *node)
   return TT_OK;
 }
 
-/* In the place of an earlier sweep of the same option, or behind the others. */
+/* Replace an earlier sweep of the same option (--set), or append. */
 static tt_err store_sweep(tt_ensemble_config *own, const tt_sweep *s)
 {
   tt_sweep *longer = NULL;
@@ -156,7 +156,7 @@ tt_err tt_sweep_read(tt_config_reader *r, yaml_document_t *doc, int64_t element,
   while (h < TT_HYPER_COUNT && strcmp(tt_hyper_name[h], name) != 0)
     tt_suggestion_consider(&near, tt_hyper_name[h++]);
   if (h == TT_HYPER_COUNT) {
-    unknown_hyper(r, key, element, &near);
+    report_unknown_hyper(r, key, element, &near);
     return TT_OK;
   }
   sweep_reader s = {.r = r, .doc = doc, .option = &tt_ensemble_option_table[tt_hyper_option[h]]};
@@ -196,8 +196,6 @@ tt_err tt_sweeps_read(tt_config_reader *r, yaml_document_t *doc, int64_t element
   }
   return TT_OK;
 }
-
-/* ---- write ---- */
 
 static void write_sweep(const tt_sweep *s, FILE *out)
 {

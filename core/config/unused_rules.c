@@ -1,11 +1,11 @@
-/* unused_rules.c — options of a campaign that another option leaves without effect. */
+/* unused_rules.c — options of a campaign that have no effect because of another option. */
 #include "core/config/config_internal.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 typedef struct dependency {
-  int row, by; /* the option, and the one that decides whether anything looks at it */
+  int row, by; /* the option, and the option that decides whether it is used */
   int used;
 } dependency;
 
@@ -13,8 +13,8 @@ enum { MAX_DEPENDENCIES = 32 };
 
 #define AT(name_) TT_OPTION_##name_
 
-/* A score `random` and labels that are `hidden` are for trying things out: what the file says of
- * others waits. */
+/* score.acquisition: random and label.mode: hidden are for tests: options for other acquisitions
+ * and label modes may stay in the job file, so they count as used. */
 static int list_dependencies(const tt_config *c, dependency dependencies[MAX_DEPENDENCIES])
 {
   const unsigned score = tt_acquisition_needs((tt_acquisition)c->score_acquisition),
@@ -47,7 +47,7 @@ static int list_dependencies(const tt_config *c, dependency dependencies[MAX_DEP
       {AT(stop_accurate_rounds), AT(select_lower), *c->select_lower != '\0'},
       {AT(stop_plateau_delta), AT(stop_plateau_rounds), c->stop_plateau_rounds > 0},
       {AT(stop_change_rounds), AT(stop_change), c->stop_change > 0.0}};
-  _Static_assert(sizeof all / sizeof *all <= MAX_DEPENDENCIES, "room for all");
+  _Static_assert(sizeof all / sizeof *all <= MAX_DEPENDENCIES, "MAX_DEPENDENCIES is too small");
   memcpy(dependencies, all, sizeof all);
   return (int)(sizeof all / sizeof *all);
 }
@@ -72,8 +72,8 @@ static void report_unused(tt_config_reader *r, const dependency *dependencies)
   if (f && !tt_value_is_empty(by, r->cfg)) tt_value_write(by, r->cfg, f);
   if (f) fclose(f);
   tt_config_error(r, &r->job[dependencies->row],
-                  "%s has no effect with %s: %s (%s); remove it, or change that", path, other,
-                  value, tt_location_text(&r->job[dependencies->by], origin));
+                  "%s has no effect with %s: %s (%s); remove the former or change the latter", path,
+                  other, value, tt_location_text(&r->job[dependencies->by], origin));
 }
 
 void tt_config_check_unused(tt_config_reader *r)

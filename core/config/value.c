@@ -1,4 +1,4 @@
-/* value.c — one option's value: parsed strictly by its kind, stored, written back. */
+/* value.c — one option's value: parsed strictly by its kind; paths and ranges of options. */
 #include "core/base/mem.h"
 #include "core/config/config_internal.h"
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NUMBER_SIZE = 64 }; /* longest number that makes sense */
+enum { NUMBER_SIZE = 64 }; /* longest number, bytes */
 
 __attribute__((format(printf, 2, 3))) static int reject(char why[TT_REASON_SIZE], const char *fmt,
                                                         ...)
@@ -98,7 +98,7 @@ static int in_range(const tt_option *o, long double x, const char *shown, char w
   return reject(why, "%s is out of range: %s", shown, range);
 }
 
-/* [+-] and digits, nothing else. YAML 1.1 reads 010 as eight and 1.2 as ten: refused. */
+/* [+-] and digits, nothing else. YAML 1.1 reads 010 as 8 and YAML 1.2 as 10: refused. */
 static int parse_integer(const tt_option *o, const char *text, const char *shown, int64_t *out,
                          char why[TT_REASON_SIZE])
 {
@@ -120,7 +120,7 @@ static int parse_real(const char *text, const char *shown, double *out, char why
   if (plain) *out = strtod(text, &end);
   if (!plain || end == text || *end) return reject(why, "'%s' is not a number", shown);
   if (!isfinite(*out) || (errno == ERANGE && fabs(*out) < DBL_MIN))
-    return reject(why, "'%s' is beyond double precision", shown);
+    return reject(why, "'%s' is outside the range of double precision", shown);
   return 1;
 }
 
@@ -149,7 +149,7 @@ static int parse_seconds(const char *text, const char *shown, double *out, char 
                 shown);
 }
 
-/* The word auto, -1, where it is the default. */
+/* `auto`, stored as -1, for options with the default auto. */
 static int parse_auto(const tt_option *o, const char *text, tt_value *out)
 {
   if (!o->default_value || strcmp(o->default_value, "auto") != 0 || strcmp(text, "auto") != 0)
@@ -199,7 +199,8 @@ static int parse_text(const tt_option *o, const tt_yaml_scalar *from, tt_value *
   int optional = o->default_value && !*o->default_value && o->kind != TT_KIND_TEXTLIST;
   if (!from->length && !optional) return reject(why, "is an empty text");
   if (from->length > TT_MAX_OPTION_TEXT)
-    return reject(why, "is %zu bytes long; %d are allowed", from->length, TT_MAX_OPTION_TEXT);
+    return reject(why, "is %zu bytes long; at most %d are allowed", from->length,
+                  TT_MAX_OPTION_TEXT);
   out->text = from->text;
   return 1;
 }

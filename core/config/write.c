@@ -1,4 +1,4 @@
-/* write.c — a configuration written out: resolved YAML, its hash, the page of options. */
+/* write.c — the resolved configuration as YAML, its hashes, the page of options. */
 #include "core/base/mem.h"
 #include "core/config/config_internal.h"
 
@@ -8,7 +8,7 @@
 
 #include <xxhash.h>
 
-/* Text that grows while it is written. */
+/* Text of growing length, written through a FILE. */
 typedef struct text_buffer {
   FILE *out;
   char *text;
@@ -19,7 +19,7 @@ static tt_err buffer_open(text_buffer *p)
 {
   *p = (text_buffer){0};
   p->out = open_memstream(&p->text, &p->bytes);
-  return p->out ? TT_OK : TT_FAIL(MEM, "no memory for a page of text");
+  return p->out ? TT_OK : TT_FAIL(MEM, "out of host memory for a text");
 }
 
 static tt_err buffer_close(text_buffer *p, char **text)
@@ -27,16 +27,15 @@ static tt_err buffer_close(text_buffer *p, char **text)
   char *copy = NULL;
   int failed = ferror(p->out);
   failed |= fclose(p->out) != 0;
-  tt_err e =
-      failed ? TT_FAIL(MEM, "no memory for a page of text") : TT_ALLOC(copy, (int64_t)p->bytes + 1);
+  tt_err e = failed ? TT_FAIL(MEM, "out of host memory for a text")
+                    : TT_ALLOC(copy, (int64_t)p->bytes + 1);
   if (!e) memcpy(copy, p->text, p->bytes);
   free(p->text);
   if (!e) *text = copy;
   return e;
 }
 
-/* `split:`, indented under the section it lies in, which comes before it. Returns the depth of its
- * options. */
+/* Write `split:`, indented below its enclosing section. Returns the depth of its options. */
 static int write_heading(const char *section, int indent, FILE *out)
 {
   char path[TT_OPTION_PATH_SIZE];
@@ -59,7 +58,7 @@ static void write_ensemble_options(const tt_ensemble_config *own, FILE *out)
   }
 }
 
-/* Headings down to `section`, where `open` is the section written last. */
+/* Write the missing headings down to `section`; `open` is the section written last. */
 static int open_section(const char *section, char open[TT_OPTION_PATH_SIZE], FILE *out)
 {
   char parent[TT_OPTION_PATH_SIZE], path[TT_OPTION_PATH_SIZE];
@@ -71,7 +70,7 @@ static int open_section(const char *section, char open[TT_OPTION_PATH_SIZE], FIL
   return write_heading(section, 4, out);
 }
 
-/* What the ensemble has otherwise than the job. */
+/* Write the values of the ensemble that differ from the job. */
 static void write_overrides(const tt_config *cfg, const tt_ensemble_config *own, FILE *out)
 {
   char open[TT_OPTION_PATH_SIZE] = "";
@@ -110,8 +109,8 @@ tt_err tt_config_to_yaml(const tt_config *cfg, char **text)
   return buffer_close(&p, text);
 }
 
-/* What decides results beside the ensembles, less where the samples lie: the data set has a hash of
- * its own. */
+/* 1 for the options of the job that decide results. Not data.file: the data set has a separate
+ * hash. */
 static int affects_results(int i)
 {
   const char *section = tt_option_table[i].section;
@@ -124,7 +123,8 @@ static uint64_t hash_bytes(const void *bytes, size_t n, uint64_t seed)
   return XXH3_64bits_withSeed(bytes, n, seed);
 }
 
-/* The value itself, chained onto `seed`; names by their words, so that a table may grow. */
+/* Hash of name and value, chained with `seed`; a NAME is hashed as text, so that new choices do not
+ * change the hash. */
 static uint64_t hash_value(const tt_option *o, const void *record, uint64_t seed)
 {
   const void *field = (const char *)record + o->offset;
@@ -206,7 +206,7 @@ static int is_choice(const tt_option *o, const char *word)
   return 0;
 }
 
-/* What may be written: "1 to 4096, or auto", "mean, mean_variance". */
+/* The allowed values: "a whole number, 1 to 4096, or auto", "one of mean, mean_variance". */
 static void write_values(const tt_option *o, FILE *out)
 {
   char range[TT_OPTION_PATH_SIZE];
@@ -256,13 +256,13 @@ static void write_ensemble_notes(int markdown, FILE *out)
 {
   const char *tick = markdown ? "`" : "", *indent = markdown ? "" : "  ";
   const char *mark = markdown ? "- " : "    ";
-  fprintf(
-      out,
-      "\n%sAn ensemble may set any option of model and train but train.max_diverged for itself:\n"
-      "%s%s{name: a, model: {hidden: [50]}, train: {learning_rate: 1e-2}}%s\n",
-      indent, indent, tick, tick);
-  fprintf(out, "\n%s%ssweep%s gives members values of their own, of the options\n%s", indent, tick,
-          tick, indent);
+  fprintf(out,
+          "\n%sAn ensemble may set its own value of any option of model and train except "
+          "train.max_diverged:\n"
+          "%s%s{name: a, model: {hidden: [50]}, train: {learning_rate: 1e-2}}%s\n",
+          indent, indent, tick, tick);
+  fprintf(out, "\n%s%ssweep%s gives each member its own value of one or more of the options\n%s",
+          indent, tick, tick, indent);
   for (int i = 0; i < TT_HYPER_COUNT; i++)
     fprintf(out, "%s%s%s%s%s",
             i == 0  ? ""
@@ -280,7 +280,7 @@ tt_err tt_config_options_text(int markdown, char **text)
   text_buffer p;
   TT_TRY(buffer_open(&p));
   fputs(markdown ? "# Options of a job file\n\n"
-                   "Written from the table in `core/config/options.def`. On the command line an "
+                   "Generated from the table in `core/config/options.def`. On the command line an "
                    "option is set with\n`--set section.name=value`, of an ensemble with "
                    "`--set ensembles[0].name=value`,\n`--set ensembles.NAME.option=value` or "
                    "`--set ensembles.NAME.train.option=value`.\n"

@@ -1,6 +1,6 @@
-/* yaml_load.c — YAML text to a tree of nodes with places. What a job file has no use for is
- * refused first, event by event: deep nesting (which the parser takes quadratic time for), several
- * documents, anchors, aliases, tags. */
+/* yaml_load.c — YAML text to a tree of nodes with locations. A first pass over the events refuses
+ * what a job file does not need: deep nesting (quadratic time in the parser), several documents,
+ * anchors, aliases, tags. */
 #include "core/config/yaml_nodes.h"
 
 #include <string.h>
@@ -32,7 +32,7 @@ tt_source_location tt_node_location(const tt_config_reader *r, const yaml_node_t
   return location_of_mark(r, node->start_mark);
 }
 
-/* The usual slip: a tab as indentation, which YAML forbids and no editor shows. */
+/* A common mistake: indentation by tabs, which YAML forbids and many editors do not show. */
 static int line_has_tab(const char *text, size_t bytes, int64_t line)
 {
   const char *at = text, *end = text + bytes;
@@ -69,7 +69,7 @@ static tt_err syntax_error(tt_config_reader *r, const yaml_parser_t *p, const ch
 
 typedef struct scan {
   int depth, documents;
-  const char *refused; /* what the file may not hold, NULL if nothing */
+  const char *refused; /* why the file is refused, NULL if it is not */
 } scan;
 
 static void scan_event(const yaml_event_t *event, scan *o)
@@ -100,9 +100,10 @@ static void scan_event(const yaml_event_t *event, scan *o)
   default: break;
   }
   o->depth += opens;
-  if (anchor) o->refused = "anchors (&x) and aliases (*x) are not supported; write the value out";
-  if (tag) o->refused = "tags (!x) are not supported; write the value alone";
-  if (o->depth > MAX_DEPTH) o->refused = "nested too deeply; 64 levels are allowed";
+  if (anchor)
+    o->refused = "anchors (&x) and aliases (*x) are not supported; write the value itself";
+  if (tag) o->refused = "tags (!x) are not supported; remove the tag";
+  if (o->depth > MAX_DEPTH) o->refused = "nested too deeply; at most 64 levels are allowed";
 }
 
 static void open_parser(yaml_parser_t *p, const char *text, size_t bytes)
@@ -111,7 +112,7 @@ static void open_parser(yaml_parser_t *p, const char *text, size_t bytes)
   yaml_parser_set_input_string(p, (const unsigned char *)text, bytes);
 }
 
-/* First pass: *good = 1 if the text is one document that the second pass can take. */
+/* First pass: *good = 1 if the text is one valid document for the second pass. */
 static tt_err scan_document(tt_config_reader *r, const char *text, size_t bytes, int *good)
 {
   yaml_parser_t p;

@@ -1,4 +1,4 @@
-/* yaml_parse.c — the walk from YAML nodes to fields: sections, options, ensembles. */
+/* yaml_parse.c — reads YAML nodes into fields: sections, options, ensembles. */
 #include "core/base/mem.h"
 #include "core/config/yaml_nodes.h"
 
@@ -6,9 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- unknown keys ---- */
-
-/* The section that has an option of this name, or NULL. */
+/* The option with this name in any section, or NULL. */
 static const tt_option *find_option_anywhere(const char *name)
 {
   for (int i = 0; i < TT_OPTION_COUNT; i++)
@@ -16,8 +14,8 @@ static const tt_option *find_option_anywhere(const char *name)
   return NULL;
 }
 
-static void unknown(tt_config_reader *r, const tt_source_location *at, const tt_suggestion *near,
-                    const char *place)
+static void report_unknown(tt_config_reader *r, const tt_source_location *at,
+                           const tt_suggestion *near, const char *place)
 {
   char shown[TT_PRINTABLE_SIZE], path[TT_OPTION_PATH_SIZE];
   const tt_option *other = find_option_anywhere(near->word);
@@ -32,9 +30,7 @@ static void unknown(tt_config_reader *r, const tt_source_location *at, const tt_
   }
 }
 
-/* ---- sections ---- */
-
-/* Where the walk is: a section of the job, or of one of its ensembles. */
+/* The current section: of the job, or of one of its ensembles. */
 typedef struct level {
   int64_t element; /* of `ensembles`, -1 for the job */
   const tt_option *table;
@@ -53,7 +49,7 @@ static int is_root(const level *at)
   return strcmp(at->section, at->element < 0 ? "top" : "ensembles") == 0;
 }
 
-/* Whether options of `section` are written one level inside. */
+/* 1 if `section` is a direct subsection of `at`. */
 static int is_inside(const level *at, const char *section)
 {
   size_t last = tt_section_leaf(section), outer = strlen(at->section);
@@ -61,7 +57,7 @@ static int is_inside(const level *at, const char *section)
   return last == outer + 1 && strncmp(section, at->section, outer) == 0;
 }
 
-/* Number of the first option of the section that `near` names, or -1; offers their names. */
+/* Number of the first option of the subsection near->word, or -1; adds their names to `near`. */
 static int find_section(const level *at, tt_suggestion *near)
 {
   int found = -1;
@@ -122,7 +118,7 @@ static void report_unknown_key(tt_config_reader *r, const level *outer,
     snprintf(place, sizeof place, outer->element < 0 ? "at the top level" : "in an ensemble");
   else
     snprintf(place, sizeof place, "in %s%s", section, whose);
-  unknown(r, at, near, place);
+  report_unknown(r, at, near, place);
 }
 
 static tt_err walk_pair(tt_config_reader *r, yaml_document_t *doc, const level *outer,
@@ -159,8 +155,6 @@ static tt_err walk_section(tt_config_reader *r, yaml_document_t *doc, const leve
   }
   return TT_OK;
 }
-
-/* ---- ensembles ---- */
 
 static tt_err walk_ensemble(tt_config_reader *r, yaml_document_t *doc, yaml_node_t *node,
                             int64_t element)

@@ -1,9 +1,9 @@
-/* engine.h — what a compute engine must provide. Floor 3: an engine knows no ranks and no files.
+/* engine.h — interface of a compute engine. An engine knows no ranks and no files.
  *
  * Shapes: M members of this engine, P parameters, S optimiser slots, N rows, D inputs, K targets.
- * No function communicates; all are synchronous to the caller. The result of a member depends only
- * on (seed, its stream, its hyper-parameters, the data): never on M, the slice, its neighbours, the
- * threads, or how its steps are cut into calls of train. */
+ * All functions are local and synchronous. The result of a member depends only
+ * on (seed, its stream, its hyper-parameters, the data): never on M, the slice, the other members,
+ * the threads, or the number of steps per call of train. */
 #ifndef TT_ENGINE_H
 #define TT_ENGINE_H
 #include "core/model/cohort.h"
@@ -16,99 +16,103 @@ extern "C" {
 
 typedef struct tt_engine tt_engine;
 
-/* What the engine may use of the machine. */
+/* Hardware that the engine may use. */
 typedef struct tt_resources {
   int threads;            /* >= 1 */
   tt_simd simd;           /* cpu engine only */
   int device;             /* GPU number, cuda engine only */
   tt_gpu_path path;       /* cuda engine only */
-  tt_precision precision; /* of the products in training steps; cpu engine: fp32 alone */
+  tt_precision precision; /* of the matrix products in training; cpu engine: fp32 only */
 } tt_resources;
 
-/* Where the members stand after a call of train. */
+/* Progress of the members after a call of train. */
 typedef struct tt_progress {
   int64_t training, finished, early_stopped, diverged; /* members in each state; sum = M */
   int64_t member_steps;                                /* optimiser steps taken in this call */
-  int64_t restarted; /* diverged members that began again in this call: by the caller of train */
-  int64_t epoch_min; /* fewest epochs of a member still training */
+  int64_t restarted; /* diverged members restarted in this call; set by the caller of train */
+  int64_t epoch_min; /* fewest finished epochs of a member still training */
   double loss[3]; /* quartiles 0.25, 0.5, 0.75 of the members' last training losses; NaN if none */
 } tt_progress;
 
 typedef struct tt_engine_info {
   char device[256];    /* "CPU, 8 threads, avx512" */
-  char arithmetic[64]; /* results are bit-equal between engines that say the same here */
+  char arithmetic[64]; /* engines with the same text have bit-identical results */
   int64_t bytes;       /* memory held */
 } tt_engine_info;
 
-/* The numbers to replay instead of drawing them; NULL fields are drawn. For comparisons with other
- * programs. Borrowed: must outlive the engine. */
+/* Random numbers given by the caller, for comparisons with other programs; a NULL field is drawn as
+ * usual. Borrowed: must outlive the engine. */
 typedef struct tt_replay {
   const int32_t *order; /* [M][epochs][rows of an epoch] rows of the data set */
 } tt_replay;
 
-/* What a device is, known without using it. Plain bytes: ranks send it to each other. */
+/* Properties of a device. Without pointers, because ranks send it to each other. */
 typedef struct tt_device_info {
-  char name[128];       /* "NVIDIA H200"; of the processor for the cpu */
+  char name[128];       /* "NVIDIA H200"; cpu engine: name of the processor */
   char uuid[48];        /* as nvidia-smi prints it; "" where there is none */
-  int64_t total_bytes;  /* its memory */
-  int64_t shared_bytes; /* of a GPU: most shared memory a block can have, else 0 */
+  int64_t total_bytes;  /* memory of the device */
+  int64_t shared_bytes; /* of a GPU: largest shared memory of a block, else 0 */
   int capability;       /* of a GPU: 10 * major + minor, else 0 */
   int multiprocessors;  /* of a GPU, else 0 */
 } tt_device_info;
 
 typedef struct tt_engine_ops {
   const char *name; /* "cpu", "cuda" */
-  /* Devices this process could use now: 1 for the cpu, GPUs seen for cuda; 0 is no error. Errors:
-   * UNAVAILABLE (a driver that does not work). */
+  /* Number of devices that this process can use: 1 for cpu, visible GPUs for cuda; 0 is no error.
+   * Errors: UNAVAILABLE (the driver does not work). */
   tt_err (*count)(int *devices);
-  /* Device number `device` of those counted. Errors: UNAVAILABLE. */
+  /* Properties of device number `device` in [0, devices). Errors: UNAVAILABLE. */
   tt_err (*describe)(int device, tt_device_info *out);
-  /* Versions of driver and libraries, for people, also where no device is found; NULL: none. */
+  /* Versions of driver and libraries as text, also if no device is found. May be NULL: none. */
   void (*versions)(char *text, int64_t room);
-  /* Engine for members `slice` of the cohort, which is borrowed and outlives it. Errors: MEM,
-   * UNAVAILABLE. */
+  /* Engine for the members `slice` of the cohort. The cohort is borrowed and must outlive the
+   * engine. Errors: MEM, UNAVAILABLE. */
   tt_err (*create)(const tt_cohort *cohort, tt_slice slice, const tt_resources *use,
                    tt_engine **out);
   void (*destroy)(tt_engine **e); /* accepts NULL */
   /* Training, validation and test rows; borrowed. replay may be NULL. Errors: MEM, DATA (an
    * ensemble without labelled training rows). */
   tt_err (*set_data)(tt_engine *e, const tt_dataset *data, const tt_replay *replay);
-  /* Initial weights from (seed, stream); state as before the first step. */
+  /* Initial weights from (seed, stream); optimizer state before the first step. */
   tt_err (*init)(tt_engine *e);
   /* Up to `steps` further optimiser steps of every member that is still training. At the end of a
-   * member's epoch: its losses enter the history, validation, best weights, early stopping. A
+   * member's epoch: losses into the history, validation, best weights, early stopping. A
    * member whose loss is not finite becomes diverged; that is not an error.
-   * With stop: ensemble a call goes no further than the end of a member's running epoch, and leaves
-   * best weights and early stopping to the caller (load). */
+   * With train.early_stopping: ensemble a call ends no later than the current epoch of a member,
+   * and the caller does best weights and early stopping (save, load). */
   tt_err (*train)(tt_engine *e, int64_t steps, tt_progress *out);
-  /* Mean loss of each member over the rows of a split labelled for it: loss[M], NaN without rows;
-   * with the weights it would predict with. */
+  /* Mean loss of each member over the rows of a split that have its labels: loss[M], NaN without
+   * rows; with the weights used for predictions. */
   tt_err (*evaluate)(tt_engine *e, tt_split split, double *loss);
   /* Copy the state of members `which` (numbers of the cohort) out of or into the engine. */
   tt_err (*save)(tt_engine *e, tt_slice which, tt_state *to);
   tt_err (*load)(tt_engine *e, tt_slice which, const tt_state *from);
   tt_err (*info)(const tt_engine *e, tt_engine_info *out);
-  /* Predictions of a whole committee on normalised inputs x [rows][D] (no engine needed).
-   *   into     [rows] x columns moments in normalised units, cleared first; or NULL
+  /* Predictions of a trained ensemble on normalised inputs x [rows][D] (needs no tt_engine).
+   *   into     [rows] x columns moments in normalised units, overwritten; or NULL
    *   members  [G][2][K q][rows] means and variances of the quantities of output.h (K q of them, q
    *            a target, quantity j of target k is k q + j; q = 1 for means); or NULL */
   tt_err (*predict)(const tt_trained_ensemble *c, const tt_resources *use, int64_t rows,
                     const float *x, tt_moments *into, float *members);
-  /* One step in two halves, for losses that look at several members (method: fusion); NULL: the
-   * engine cannot. B batch size, O outputs.
-   * forward: outputs of every member on its next batch, nothing moves.
-   *   output  [M][B][O];  row [M][B] rows of the data set, -1 where there is none (short batch, or
-   *           the member does not train)
-   * apply: the rest of that step: backward from delta [M][B][O] = dL/d(output), optimiser, end of
-   * the epoch.  loss [M] of the batch, summed over rows; not finite: the member has diverged. */
+  /* One step in two parts, for losses that depend on several members (train.method: fusion).
+   * NULL if the engine does not support them. B batch size, O outputs.
+   *
+   * forward: outputs of every member on its next batch; changes no state.
+   *   output  [M][B][O]
+   *   row     [M][B] rows of the data set, -1 where there is none (short batch, or the member does
+   *           not train)
+   *
+   * apply: the rest of the step: backward pass, optimiser, end of the epoch.
+   *   delta   [M][B][O] dL/d(output)
+   *   loss    [M] of the batch, summed over rows; if not finite, the member has diverged */
   tt_err (*forward)(tt_engine *e, float *output, int32_t *row);
   tt_err (*apply)(tt_engine *e, const float *delta, const double *loss);
 } tt_engine_ops;
 
 extern const tt_engine_ops tt_engine_cpu;
-extern const tt_engine_ops tt_engine_cuda; /* cuda/, where tutti is built with CUDA */
+extern const tt_engine_ops tt_engine_cuda; /* only in builds with CUDA */
 
-/* The engines compiled in, NULL-terminated, best first for `device: auto`. */
+/* The compiled engines, NULL-terminated, in the order of preference for `device: auto`. */
 extern const tt_engine_ops *const tt_engines[];
 
 #ifdef __cplusplus

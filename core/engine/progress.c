@@ -9,8 +9,8 @@ static int has_loss(const tt_member_progress *m)
   return m->epoch > 0 && m->status != TT_STATUS_diverged;
 }
 
-/* Those with a loss first, by loss. */
-static int ascending(const void *a, const void *b)
+/* Members with a loss first, ascending by loss. */
+static int compare_losses(const void *a, const void *b)
 {
   const tt_member_progress *x = a, *y = b;
   int one = has_loss(x), other = has_loss(y);
@@ -33,7 +33,7 @@ void tt_progress_from_members(int64_t members, tt_member_progress *at, int64_t e
       out->epoch_min = at[i].epoch;
     n += has_loss(&at[i]);
   }
-  qsort(at, (size_t)members, sizeof *at, ascending);
+  qsort(at, (size_t)members, sizeof *at, compare_losses);
   for (int q = 0; q < 3; q++)
     out->loss[q] = n ? (double)at[(n - 1) * (q + 1) / 4].loss : (double)NAN;
 }

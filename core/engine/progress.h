@@ -1,4 +1,4 @@
-/* progress.h — where members stand, made into a tt_progress: what all engines share. Floor 3. */
+/* progress.h — a tt_progress from the progress of single members; used by all engines. Local. */
 #ifndef TT_PROGRESS_H
 #define TT_PROGRESS_H
 #include "core/engine/engine.h"
@@ -6,18 +6,18 @@
 extern "C" {
 #endif
 
-/* What a report needs to know of one member. */
+/* Progress of one member. */
 typedef struct tt_member_progress {
   int64_t taken; /* optimiser steps in this call of train */
   int32_t epoch; /* whole epochs done */
-  float loss;    /* training loss of the last of them; not looked at before the first */
+  float loss;    /* training loss of the last whole epoch; not used if epoch is 0 */
   int8_t status; /* tt_status */
 } tt_member_progress;
 
-/* Count the members, add up their steps, and take quartiles of the losses of those that have one
- * and did not diverge.
- *   at      [members], put into another order
- *   epochs  epoch_min when nobody trains any more */
+/* Count the members by status, sum their steps, and compute the quartiles of the losses of members
+ * that finished an epoch and did not diverge.
+ *   at      [members], reordered
+ *   epochs  value of epoch_min if no member is training */
 void tt_progress_from_members(int64_t members, tt_member_progress *at, int64_t epochs,
                               tt_progress *out);
 #ifdef __cplusplus

@@ -78,13 +78,13 @@ TT_TEST (bytes_that_are_no_job_file_are_refused) {
     size_t unit = strlen(deep[i]);
     for (size_t at = 0; at + unit <= MOST; at += unit) memcpy(text + at, deep[i], unit);
     TT_CHECK(tt_config_parse("job.yaml", text, MOST, NULL, 0, &c), ==, (tt_err)TT_E_CONFIG);
-    TT_CHECK_HAS(tt_err_last(), "nested too deeply; 64 levels are allowed");
+    TT_CHECK_HAS(tt_err_last(), "nested too deeply; at most 64 levels are allowed");
   }
   memset(text, '[', 65);
   TT_CHECK(tt_config_parse("job.yaml", text, 64, NULL, 0, &c), ==, (tt_err)TT_E_CONFIG);
   TT_CHECK_HAS(tt_err_last(), "job.yaml:2:1: YAML: did not find");
   TT_CHECK(tt_config_parse("job.yaml", text, 65, NULL, 0, &c), ==, (tt_err)TT_E_CONFIG);
-  TT_CHECK_HAS(tt_err_last(), "job.yaml:1:65: nested too deeply; 64 levels are allowed");
+  TT_CHECK_HAS(tt_err_last(), "job.yaml:1:65: nested too deeply; at most 64 levels are allowed");
   memset(text, '#', MOST + 1);
   TT_CHECK(tt_config_parse("job.yaml", text, MOST + 1, NULL, 0, &c), ==, (tt_err)TT_E_CONFIG);
   TT_CHECK_HAS(tt_err_last(), "job.yaml:1:1: 1048577 bytes; a job file has at most 1 MiB");
@@ -93,7 +93,7 @@ TT_TEST (bytes_that_are_no_job_file_are_refused) {
   TT_CHECK(tt_config_parse("job.yaml", text, MOST, NULL, 0, &c), ==, (tt_err)TT_E_CONFIG);
   memcpy(text, "title: ", 7);
   TT_CHECK(tt_config_parse("job.yaml", text, MOST, NULL, 0, &c), ==, (tt_err)TT_E_CONFIG);
-  TT_CHECK_HAS(tt_err_last(), "bytes long; 4096 are allowed");
+  TT_CHECK_HAS(tt_err_last(), "bytes long; at most 4096 are allowed");
   tt_free(text);
   TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }

@@ -26,12 +26,13 @@ static const tt_bad bad[] = {
     {1,
      JOB "pool: {command: [g], exclude: taken}\nlabel: {command: [f]}\n",
      NULL,
-     {"3:31: pool.exclude needs pool.file; a command leaves rows out itself"}},
+     {"3:31: pool.exclude needs pool.file; with pool.command, the command must leave out these "
+      "rows"}},
     {1,
      JOB "pool: {file: d.h5}\nlabel: {command: [f]}\n",
      NULL,
-     {"3:14: pool.file: 'd.h5' is data.file, whose candidates are the rows that data.split leaves: "
-      "but train 0.8 + validation 0.1 + test 0.1 leave none"}},
+     {"3:14: pool.file: 'd.h5' is also data.file, so the candidates are the rows that data.split "
+      "does not use, but train 0.8 + validation 0.1 + test 0.1 use all rows"}},
     {1,
      CAMPAIGN "score: {acquisition: bald}\n",
      NULL,
@@ -50,12 +51,12 @@ static const tt_bad bad[] = {
     {1,
      CAMPAIGN "score: {target_reduction: weighted, target_weights: [0, 0]}\n",
      NULL,
-     {"5:53: score.target_weights are all 0: no target would count"}},
+     {"5:53: score.target_weights are all 0: no target would be used"}},
     {1,
      DATA "ensembles: [{name: a, targets: [u, v]}, {name: b, target: u}]\npool: {file: p.h5}\n"
           "label: {command: [f]}\nscore: {target_reduction: weighted, target_weights: [1, 2]}\n",
      NULL,
-     {"5:53: score.target_weights has 2 numbers, but ensembles[1] has 1 targets"}},
+     {"5:53: score.target_weights has length 2, but the number of targets of ensembles[1] is 1"}},
     {1,
      CAMPAIGN "score: {ensemble_reduction: weighted}\n",
      NULL,
@@ -63,11 +64,11 @@ static const tt_bad bad[] = {
     {1,
      CAMPAIGN "score: {ensemble_reduction: quota, weights: [1, 2]}\n",
      NULL,
-     {"5:45: score.weights has 2 numbers, but there are 1 ensembles"}},
+     {"5:45: score.weights has length 2, but the number of ensembles is 1"}},
     {1,
      CAMPAIGN "score: {ensemble_reduction: quota, weights: [0]}\n",
      NULL,
-     {"5:45: score.weights are all 0: no ensemble would count"}},
+     {"5:45: score.weights are all 0: no ensemble would be used"}},
     {1,
      CAMPAIGN "select: {lower: q1.5}\n",
      NULL,
@@ -85,7 +86,7 @@ static const tt_bad bad[] = {
     {1,
      POOL "label: {mode: command}\n",
      NULL,
-     {"4:15: label.mode: command needs label.command, as [./label, '{input}', '{output}']"}},
+     {"4:15: label.mode: command needs label.command, e.g. [./label, '{input}', '{output}']"}},
     {1, POOL "select: {batch: 2}\n", NULL, {"1:1: label.mode: command needs label.command"}},
     {1, POOL "label: {mode: hidden}\n", NULL, {"4:15: label.mode: hidden needs pool.labels"}},
     {1,
@@ -96,12 +97,12 @@ static const tt_bad bad[] = {
      DATA "ensembles: [{name: a}]\npool: {file: p.h5}\n"
           "label: {command: [f], validation_fraction: 0.5}\n",
      "data.split.validation=0",
-     {"4:44: label.validation_fraction: 0.5, but the first data have no validation rows; give "
+     {"4:44: label.validation_fraction: 0.5, but the initial data have no validation rows; give "
       "data.split.validation above 0"}},
     {1,
      POOL "label: {command: [f], validation_fraction: 1}\n",
      NULL,
-     {"4:44: label.validation_fraction: 1: no new label would be trained on"}},
+     {"4:44: label.validation_fraction: 1: no new label would be used for training"}},
     {1,
      POOL "label: {command: [f], validation_fraction: 1.5}\n",
      NULL,
@@ -109,32 +110,33 @@ static const tt_bad bad[] = {
     {2,
      CAMPAIGN "stop: {plateau_rounds: 3, change: 0.1}\n",
      "data.split.test=0",
-     {"5:24: stop.plateau_rounds looks at errors, which are measured on the test rows: give "
+     {"5:24: stop.plateau_rounds uses errors, which need test rows; give "
       "data.split.test above 0",
-      "5:35: stop.change looks at predictions"}},
+      "5:35: stop.change uses predictions"}},
     {1,
      CAMPAIGN "stop: {accurate_fraction: 0.9}\n",
      NULL,
-     {"5:27: stop.accurate_fraction: 0.9 counts the candidates below select.lower: give that too"}},
+     {"5:27: stop.accurate_fraction: 0.9 counts the candidates below select.lower; give "
+      "select.lower too"}},
     {1,
      CAMPAIGN "stop: {accurate_fraction: 0.95}\nselect: {lower: q0.9}\n",
      NULL,
-     {"5:27: stop.accurate_fraction: 0.95; with select.lower: q0.9 the accurate part is 0.9 in "
+     {"5:27: stop.accurate_fraction: 0.95; with select.lower: q0.9 the accurate fraction is 0.9 in "
       "every round; "
       "write select.lower as a score"}},
     {1,
      CAMPAIGN,
      "data.weights=w",
-     {"data.weights: new labels have no weights; not in a campaign"}},
+     {"data.weights cannot be used in a campaign: new labels have no weights"}},
     {1,
      OTHER("ensembles: [{name: a, rows: mine}]"),
      NULL,
-     {"2:29: ensembles[0].rows: new labels belong to no selection"}},
+     {"2:29: ensembles[0].rows cannot be used in a campaign: new labels belong to no selection"}},
     {1,
      CAMPAIGN "campaign: {warm_start: optimizer}\ntrain: {schedule: cosine}\n",
      NULL,
      {"5:24: campaign.warm_start: optimizer needs train.schedule: constant and train.warmup: 0, "
-      "but ensembles[0] has others; use params"}},
+      "but ensembles[0] has other values; use params"}},
     {1,
      CAMPAIGN "campaign: {warm_start: optimizer}\ntrain: {warmup: 2}\n",
      NULL,
@@ -143,7 +145,7 @@ static const tt_bad bad[] = {
      CAMPAIGN "campaign: {warm_start: params}\ntrain: {method: snapshot}\n",
      NULL,
      {"5:24: campaign.warm_start: params: ensembles[0] has train.method: snapshot, whose members "
-      "are moments of others; use none"}},
+      "include snapshots of other members; use none"}},
     {1, CAMPAIGN "label: {mode: files}\n", NULL, {"5:1: label is given twice"}},
 };
 
@@ -153,7 +155,7 @@ static const tt_bad unused[] = {
      CAMPAIGN "campaign: {shrink: 0.5, perturb: 0.2}\n",
      NULL,
      {"5:20: campaign.shrink has no effect with campaign.warm_start: none (the default); remove "
-      "it, or change that",
+      "the former or change the latter",
       "5:34: campaign.perturb has no effect"}},
     {1,
      JOB "label: {command: [f]}\npool: {file: p.h5, labels: y}\n",

@@ -107,7 +107,8 @@ static const struct {
     {"a,b\n0x10,2\n", "a", "b", NULL, "'0x10' is not a number", TT_E_DATA},
     {"a,b\n1 2,2\n", "a", "b", NULL, "'1 2' is not a number", TT_E_DATA},
     {"a,b\n", "a", "b", NULL, "no rows after the header", TT_E_DATA},
-    {"a,b\n1,2,3\n", "a", "b", NULL, ".csv:2: 3 cells, but the header names 2 columns", TT_E_DATA},
+    {"a,b\n1,2,3\n", "a", "b", NULL,
+     ".csv:2: number of cells: 3; number of columns in the header: 2", TT_E_DATA},
     {"a,a\n1,2\n", "a", NULL, NULL, "columns 1 and 2 are both named 'a'", TT_E_DATA},
     {"\xE5,b\n1,2\n", "\xE5", "b", NULL, "is not UTF-8", TT_E_DATA},
 };
