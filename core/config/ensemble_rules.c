@@ -171,9 +171,9 @@ static void check_used(const rules *c, const deciding_option *by, unsigned optio
     if (first) many = 1;
     if (!first) first = o->choices[i];
   }
-  if (instead) snprintf(hint, sizeof hint, "; use %s, or %s", first, instead);
-  report_error(c, row, " is for %s%s %s, but that is %s%s", o->name, many ? "s" : "", users,
-               choice_and_origin(c, by->row, text), hint);
+  if (instead) snprintf(hint, sizeof hint, "; use %s, or train.%s", first, instead);
+  report_error(c, row, " is for %s%s %s, but train.%s is %s%s", o->name, many ? "s" : "", users,
+               o->name, choice_and_origin(c, by->row, text), hint);
 }
 
 static void check_optimizer(const rules *c)

@@ -60,11 +60,11 @@ tt_err tt_device_check_shared(int ranks, const tt_rank_resources *rank_entry)
   return TT_OK;
 }
 
-int tt_device_not_visible(const tt_rank_resources *p, char *text, size_t room)
+int tt_device_not_visible(const tt_rank_resources *p, char *text, size_t size)
 {
   if (!p->no_gpu || p->err || p->slurm_gpus < 1) return 0;
   snprintf(
-      text, room,
+      text, size,
       "Slurm gave this job %d GPU%s on %s, but this rank sees none and would train on the CPU: "
       "give the GPUs to the step too (srun --gpus-per-node=%d, or --gpus-per-task=1 "
       "--gpu-bind=none), check CUDA_VISIBLE_DEVICES and nvidia-smi, or set run.device: cpu",
@@ -72,16 +72,16 @@ int tt_device_not_visible(const tt_rank_resources *p, char *text, size_t room)
   return 1;
 }
 
-int tt_cores_oversubscribed(const tt_rank_resources *p, char *text, size_t room)
+int tt_cores_oversubscribed(const tt_rank_resources *p, char *text, size_t size)
 {
   if ((int64_t)p->threads * p->ranks_on_cores <= p->cores) return 0;
   if (p->ranks_on_cores == 1)
-    snprintf(text, room,
+    snprintf(text, size,
              "%d threads on %d core%s: give the rank more cores (srun --cpus-per-task=%d, mpirun "
              "--map-by slot:PE=%d), or set run.threads: auto",
              p->threads, p->cores, p->cores == 1 ? "" : "s", p->threads, p->threads);
   else
-    snprintf(text, room,
+    snprintf(text, size,
              "%d ranks of %s are bound to the same %d core%s with %d thread%s each: give each rank "
              "cores of its own (srun --cpus-per-task=%d --cpu-bind=cores, mpirun --map-by "
              "slot:PE=%d --bind-to core), start fewer ranks, or set run.threads: auto",

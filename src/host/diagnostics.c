@@ -85,7 +85,7 @@ void tt_diagnostics_check_inventory(tt_diagnostics *f, const tt_inventory *s,
 
 void tt_diagnostics_print(const tt_diagnostics *f)
 {
-  if (f->count == 0) printf("nothing is wrong\n");
+  if (f->count == 0) printf("no problems found\n");
   for (int64_t i = 0; i < f->count; i++) {
     const tt_diagnostic *one = &f->all[i];
     printf("%" PRId64 ". ", i + 1);

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Median over ranks of one quartile, ranks without members left out.
+/* Median over ranks of one quartile; ranks without members are excluded.
  *   all     [ranks][3]
  *   sorted  [ranks] scratch */
 static double median(const double *all, int ranks, int which, double *sorted)
@@ -30,7 +30,7 @@ tt_err tt_progress_merge(tt_comm *c, const tt_progress *mine, tt_progress *all)
                      mine->diverged, mine->member_steps, mine->restarted};
   int64_t minus_epoch_min = -mine->epoch_min;
   int ranks = tt_comm_ranks(c);
-  double *loss = NULL; /* [ranks][3], then room for [ranks] */
+  double *loss = NULL; /* [ranks][3], then scratch [ranks] */
   tt_err e = tt_agree(c, TT_ALLOC(loss, 4 * (int64_t)ranks));
   if (!e) {
     tt_allreduce_sum_i64(c, sums, 6);

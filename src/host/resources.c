@@ -13,10 +13,10 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-/* A rank while it looks around. */
+/* Resources of this rank while they are detected. */
 typedef struct probe {
   tt_rank_resources rank_entry;
-  tt_device_info *device; /* [place.devices], or of the cpu [1] */
+  tt_device_info *device; /* [rank_entry.devices], or [1] for the CPU */
   const tt_engine_ops *ops;
 } probe;
 
@@ -50,7 +50,7 @@ static int is_wanted(tt_device device, const tt_engine_ops *ops)
 static tt_err no_cuda_error(void)
 {
   return TT_FAIL(UNAVAILABLE, "run.device: gpu, but this tutti was built without CUDA: build it "
-                              "where nvcc is found, or set run.device: auto or cpu");
+                              "with nvcc, or set run.device: auto or cpu");
 }
 
 tt_err tt_resources_engine_local(tt_device device, const tt_engine_ops **ops)
@@ -67,12 +67,12 @@ static tt_err no_gpu(void)
 {
   const char *visible = getenv("CUDA_VISIBLE_DEVICES");
   return TT_FAIL(UNAVAILABLE,
-                 "run.device: gpu, but no GPU is seen: check nvidia-smi, the job's --gpus or "
+                 "run.device: gpu, but no GPU is visible: check nvidia-smi, the job's --gpus or "
                  "--gpus-per-task, and CUDA_VISIBLE_DEVICES (%s%s), or set run.device: cpu",
                  visible ? "now " : "not set", visible ? *visible ? visible : "empty" : "");
 }
 
-/* The first engine of the wish that has a device, and how many. */
+/* The first engine that fits `device` and has devices; *n = their number. */
 static tt_err find_engine(const tt_engine_ops *const *engines, tt_device device, probe *l, int *n)
 {
   for (int i = 0; engines[i]; i++) {
@@ -87,7 +87,7 @@ static tt_err find_engine(const tt_engine_ops *const *engines, tt_device device,
   return l->rank_entry.no_gpu ? no_gpu() : no_cuda_error();
 }
 
-/* Tensor cores are for GPUs: to compute in fp32 instead would be other results than asked for. */
+/* The CPU has no tensor cores; fp32 instead would give other results than requested. */
 static tt_err check_precision(const tt_resource_request *request, const probe *l)
 {
   if (request->precision == TT_PRECISION_fp32 || !is_cpu(l->ops)) return TT_OK;
@@ -95,12 +95,12 @@ static tt_err check_precision(const tt_resource_request *request, const probe *l
                  "run.precision: %s needs a GPU, and %s; set run.precision: fp32 to train on the "
                  "CPU",
                  tt_choice_precision[request->precision],
-                 l->rank_entry.no_gpu ? "none is seen: check nvidia-smi and the job's --gpus"
+                 l->rank_entry.no_gpu ? "none is visible: check nvidia-smi and the job's --gpus"
                  : request->device == TT_DEVICE_cpu ? "run.device is cpu"
                                                     : "this tutti was built without CUDA");
 }
 
-/* The engine and all its devices that this rank sees. */
+/* Engine of this rank and all its visible devices. */
 static tt_err find_devices(const tt_engine_ops *const *engines, const tt_resource_request *request,
                            probe *l)
 {
@@ -145,7 +145,7 @@ static void probe_node(tt_comm *c, const tt_engine_ops *const *engines,
   record_error(p, find_devices(engines, request, l));
 }
 
-/* This rank's threads and GPU, now that it knows of the others. */
+/* Threads and GPU of this rank, from the entries of all ranks. */
 static void assign_resources(const tt_resource_request *request, int rank, const tt_inventory *s,
                              probe *l)
 {
@@ -230,7 +230,7 @@ void tt_inventory_destroy(tt_inventory **s)
   tt_free(*s);
 }
 
-/* The same answer on every rank: it looks at what all of them have. */
+/* Same result on every rank: it depends only on the entries of all ranks. */
 static tt_err check_inventory(const tt_inventory *s, const tt_resource_request *request)
 {
   for (int r = 0; r < s->ranks; r++)
@@ -253,8 +253,8 @@ static void warn_unused(const tt_inventory *s)
   if (r < s->ranks) tt_log_root(TT_LOG_WARN, "rank %d: %s", r, text);
   if (s->seen > s->used)
     tt_log_root(TT_LOG_WARN,
-                "%" PRId64 " of %" PRId64 " GPUs have no rank and stay idle: start one rank per "
-                "GPU (--ntasks-per-node), or ask for fewer GPUs",
+                "GPUs without a rank: %" PRId64 " of %" PRId64 "; they stay idle: start one "
+                "rank per GPU (--ntasks-per-node), or ask for fewer GPUs",
                 s->seen - s->used, s->seen);
 }
 
@@ -304,10 +304,11 @@ tt_err tt_resources_check_arithmetic(tt_comm *c, const char *arithmetic, int war
   if (warn_only) {
     tt_allreduce_max_i64(c, &differs, 1);
     if (differs)
-      tt_log_root(TT_LOG_WARN,
-                  "not all ranks compute as rank %d does, \"%s\": results depend on which rank "
-                  "trains a member",
-                  r, one);
+      tt_log_root(
+          TT_LOG_WARN,
+          "not all ranks use the arithmetic of rank %d, \"%s\": results depend on which rank "
+          "trains a member",
+          r, one);
   } else {
     e = tt_agree(c, differs ? arithmetic_differs(c, mine, one, r) : TT_OK);
   }

@@ -1,4 +1,4 @@
-/* resources.h — what the ranks may use: cores, engine, GPU. Floor 4. */
+/* resources.h — cores, engine and GPU of each rank. */
 #ifndef TT_RESOURCES_H
 #define TT_RESOURCES_H
 #include "core/config/config.h"
@@ -6,7 +6,7 @@
 #include "mpi/comm.h"
 #include "src/host/devices.h"
 
-/* What a job asks of the machine: the options of section run. Borrows the map. */
+/* Resource options of section run. The map is borrowed. */
 typedef struct tt_resource_request {
   tt_device device;
   tt_simd simd;
@@ -17,50 +17,51 @@ typedef struct tt_resource_request {
   int share_gpu;
 } tt_resource_request;
 
-/* The wish of a job; of a program that has none (cfg NULL): auto everything, and ranks share GPUs
- * where they must. */
+/* The options of a job; for a command without a job (cfg NULL): auto, and ranks may share GPUs.
+ * Local. */
 tt_resource_request tt_resources_request(const tt_config *cfg);
 
-/* What the ranks got. */
+/* Resources of all ranks. */
 typedef struct tt_inventory {
   int ranks;
   tt_rank_resources *rank_entry; /* [ranks], the same on all ranks */
-  const tt_engine_ops *ops;      /* of this rank; NULL with a fault */
-  int64_t seen, used;            /* distinct GPUs that all ranks see, and use */
+  const tt_engine_ops *ops;      /* of this rank; NULL after an error */
+  int64_t seen, used;            /* distinct GPUs visible to all ranks together; used by them */
 } tt_inventory;
 
-/* Collective. Look at the machine and choose for every rank; what goes wrong on a rank is in its
- * place. threads: auto is the cores a rank is bound to, divided among the ranks bound to the same
- * ones. device: auto is the first of `engines` (NULL-terminated) that has a device.
+/* Collective. Find cores, engine and GPU of every rank; an error of a rank is in its rank_entry.
+ * threads: auto = cores that a rank is bound to, divided by the number of ranks bound to the same
+ * cores. device: auto = the first of `engines` (NULL-terminated) that has a device.
  * Owner: the caller, tt_inventory_destroy. Errors: MEM. */
 tt_err tt_inventory_create(tt_comm *c, const tt_engine_ops *const *engines,
                            const tt_resource_request *request, tt_inventory **out);
 void tt_inventory_destroy(tt_inventory **s);
 
-/* Collective. Engine and resources of this rank. Warns of GPUs that no rank uses.
- * Errors: UNAVAILABLE (no GPU with device: gpu; more ranks than GPUs, or two ranks on one, without
- * share_gpu; not the same engine everywhere; a precision that no engine here has), MEM. */
+/* Collective. Engine and resources of this rank. Warns of GPUs that no rank uses and of more
+ * threads than cores. Errors: UNAVAILABLE (no GPU with device: gpu; without share_gpu: more ranks
+ * than GPUs or two ranks on one GPU; different engines; a precision that the engine does not have),
+ * MEM. */
 tt_err tt_resources_assign(tt_comm *c, const tt_engine_ops *const *engines,
                            const tt_resource_request *request, const tt_engine_ops **ops,
                            tt_resources *use);
 
-/* The same with the engines compiled in: for a job, and for programs that have none. */
+/* Collective. tt_resources_assign with the engines compiled in; with and without a job. */
 tt_err tt_resources_for_job(tt_comm *c, const tt_config *cfg, const tt_engine_ops **ops,
                             tt_resources *use);
 tt_err tt_resources_default(tt_comm *c, const tt_engine_ops **ops, tt_resources *use);
 
-/* Collective. Would all ranks compute the same bits? Otherwise results would depend on which rank
- * trains a member.
- *   arithmetic  tt_engine_info.arithmetic of this rank; "" = it computes nothing and has no say
- *   anyhow      a difference is only warned of
- *   first       what the first rank with a say computes, "" if none has one; may be NULL
+/* Collective. Check that all ranks use the same arithmetic; otherwise the result of a member would
+ * depend on its rank.
+ *   arithmetic  tt_engine_info.arithmetic of this rank; "" = it computes nothing and is skipped
+ *   warn_only   a difference is a warning, not an error
+ *   first       arithmetic of the first rank that is not skipped, "" if all are; may be NULL
  * Errors: UNAVAILABLE, MEM. */
 enum { TT_ARITHMETIC_SIZE = sizeof((tt_engine_info *)0)->arithmetic };
 tt_err tt_resources_check_arithmetic(tt_comm *c, const char *arithmetic, int warn_only,
                                      char first[TT_ARITHMETIC_SIZE]);
 
-/* The engine that a choice of run.device means where there is a GPU; asks no driver. Local.
- * Errors: UNAVAILABLE (built without it). */
+/* The engine of run.device if a GPU is present; calls no driver. Local.
+ * Errors: UNAVAILABLE (tutti was built without it). */
 tt_err tt_resources_engine_local(tt_device device, const tt_engine_ops **ops);
 
 /* Cores this process is bound to. */

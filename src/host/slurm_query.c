@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-static const double command_timeout = 10.0; /* seconds for a command of Slurm */
+static const double command_timeout = 10.0; /* seconds */
 
 static const char *env_or_empty(const char *name)
 {
@@ -35,7 +35,7 @@ tt_err tt_slurm_parse_time(const char *text, double *seconds)
     if (*at != ':') break;
     at++;
   }
-  if (*at || n < 2) return TT_FAIL(DATA, "'%s' is not a time of Slurm", text);
+  if (*at || n < 2) return TT_FAIL(DATA, "'%s' is not a Slurm time", text);
   int64_t whole = n == 3 ? 3600 * part[0] + 60 * part[1] + part[2] : 60 * part[0] + part[1];
   *seconds = (double)(86400 * days + whole);
   return TT_OK;
@@ -57,12 +57,12 @@ tt_err tt_slurm_seconds_left_local(double *seconds)
   text[strcspn(text, "\n")] = '\0';
   if (tt_process_exit_code(&c) == 0 && tt_slurm_parse_time(text, seconds) == TT_OK) return TT_OK;
   return TT_FAIL(UNAVAILABLE,
-                 "when Slurm ends job %s is not known (%s%s): give --max-time, or "
+                 "the end time of Slurm job %s is unknown (%s%s): give --max-time, or "
                  "#SBATCH --signal=USR1@300",
                  job,
                  c.failed      ? "squeue cannot be run: "
-                 : c.timed_out ? "squeue did not answer in time"
-                               : "squeue said: ",
+                 : c.timed_out ? "squeue timed out"
+                               : "squeue printed: ",
                  c.failed      ? strerror(c.failed)
                  : c.timed_out ? ""
                                : text);
@@ -72,7 +72,7 @@ int tt_slurm_job_id_local(char *text, size_t room)
 {
   const char *job = env_or_empty("SLURM_JOB_ID"), *array = env_or_empty("SLURM_ARRAY_JOB_ID");
   if (!*job) return 0;
-  if (*array) /* the number of an array is that of one of its tasks: requeue would take them all */
+  if (*array) /* SLURM_JOB_ID may be the id of the array: scontrol would requeue all tasks */
     snprintf(text, room, "%s_%s", array, env_or_empty("SLURM_ARRAY_TASK_ID"));
   else
     snprintf(text, room, "%s", job);
@@ -98,8 +98,9 @@ tt_err tt_slurm_requeue_local(const char *job)
   char *argv[] = {"scontrol", "requeue", (char *)(uintptr_t)job, NULL};
   tt_process_result c = tt_process_run("scontrol", argv, command_timeout, text, sizeof text);
   if (tt_process_exit_code(&c) == 0) return TT_OK;
-  return TT_FAIL(UNAVAILABLE, "`scontrol requeue %s` did not work (%s): sbatch the job again", job,
+  return TT_FAIL(UNAVAILABLE, "`scontrol requeue %s` failed (%s): submit the job again with sbatch",
+                 job,
                  c.failed      ? strerror(c.failed)
-                 : c.timed_out ? "no answer in time"
-                               : "its message is above");
+                 : c.timed_out ? "timed out"
+                               : "see its message above");
 }

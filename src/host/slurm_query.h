@@ -1,5 +1,5 @@
-/* slurm_query.h — what a program inside a Slurm job asks of Slurm: through its commands and its
- * environment, without a library. Floor 4; all local. */
+/* slurm_query.h — queries of a program in a Slurm job, through Slurm's commands and environment
+ * variables, without a Slurm library. All local. */
 #ifndef TT_SLURM_QUERY_H
 #define TT_SLURM_QUERY_H
 #include "core/base/err.h"
@@ -11,21 +11,21 @@
  * Errors: DATA. */
 tt_err tt_slurm_parse_time(const char *text, double *seconds);
 
-/* Seconds this job still has; -1 outside a job and without a limit. From SLURM_JOB_END_TIME where
- * Slurm sets it (from 23.02 on), else from squeue, which has ten seconds to answer.
- * Errors: UNAVAILABLE (squeue is not there or does not answer: the message says what to set). */
+/* Seconds until the time limit of this job; -1 outside a job or without a limit. From
+ * SLURM_JOB_END_TIME (set by Slurm >= 23.02), else from squeue with a timeout of 10 s.
+ * Errors: UNAVAILABLE (squeue is missing or times out; the message names what to set). */
 tt_err tt_slurm_seconds_left_local(double *seconds);
 
-/* What scontrol calls this job: "17", "17_3" for a task of an array; 0 outside a job. */
+/* Job id for scontrol: "17", or "17_3" for a task of a job array. Returns 0 outside a job. */
 int tt_slurm_job_id_local(char *text, size_t room);
 
-/* How often Slurm has started this job again: SLURM_RESTART_COUNT, 0 in the first life. */
+/* Requeues of this job so far, SLURM_RESTART_COUNT; 0 in the first start. */
 int64_t tt_slurm_restarts_local(void);
 
-/* Does the incarnation (io/checkpoint/checkpoint.h) belong to this life of this job? */
+/* 1 if the incarnation (io/checkpoint/checkpoint.h) belongs to this start of this job. */
 int tt_slurm_is_this_start_local(const char *incarnation);
 
-/* scontrol requeue. Slurm then ends this job at once, usually before this returns.
+/* scontrol requeue. Slurm then kills this job, usually before the function returns.
  * Errors: UNAVAILABLE. */
 tt_err tt_slurm_requeue_local(const char *job);
 #endif

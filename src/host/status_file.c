@@ -57,7 +57,7 @@ tt_err tt_status_file_write_local(const char *directory, const tt_run_status *s)
   return TT_OK;
 }
 
-/* A text behind those that lie in f->text[0, *used) already; "" if it is none. */
+/* Append a text to f->text, of which *used bytes are used; "" if the value is not a string. */
 static const char *keep_text(tt_status_file *f, size_t *used, const json_t *value)
 {
   char *to = f->text + *used;
@@ -68,7 +68,7 @@ static const char *keep_text(tt_status_file *f, size_t *used, const json_t *valu
   return to;
 }
 
-/* What is missing is "" or 0. */
+/* Missing fields become "" or 0. */
 static void read_fields(const json_t *object, tt_status_file *f)
 {
   size_t used = 0;
@@ -93,13 +93,14 @@ tt_err tt_status_file_read_local(const char *directory, tt_status_file *out)
   if (snprintf(path, sizeof path, "%s/status.json", directory) >= (int)sizeof path)
     return TT_FAIL(IO, "%s: path is too long", directory);
   if (stat(path, &at))
-    return TT_FAIL(NOINPUT, "%s: %s: no run has begun in this directory (run.directory of the job)",
-                   path, strerror(errno));
+    return TT_FAIL(NOINPUT,
+                   "%s: %s: no run has started in this directory (run.directory of the job)", path,
+                   strerror(errno));
   TT_TRY(tt_json_read_file(path, &object));
   out->age = (int64_t)(time(NULL) - at.st_mtime);
   read_fields(object, out);
   json_decref(object);
-  if (!*out->status.state) return TT_FAIL(DATA, "%s: is not the status file of a run", path);
+  if (!*out->status.state) return TT_FAIL(DATA, "%s: not the status file of a run", path);
   return TT_OK;
 }
 

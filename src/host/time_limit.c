@@ -18,7 +18,7 @@ void tt_time_limit_begin(tt_comm *c, double max_time, double margin, double star
   double default_margin = left < 600.0 ? 0.1 * left : 60.0;
   out->margin = margin > 0.0 ? margin : default_margin;
   out->end = tt_monotonic_seconds() + left;
-  tt_log_root(TT_LOG_INFO, "Slurm ends this job in %.0f s: stopping %.0f s before", left,
+  tt_log_root(TT_LOG_INFO, "Slurm ends this job in %.0f s; the run stops %.0f s earlier", left,
               out->margin);
 }
 

@@ -1,24 +1,24 @@
-/* time_limit.h — when a run stops by itself: after run.max_time, or in time before Slurm ends the
- * job. Floor 4. */
+/* time_limit.h — deadline of a run: run.max_time, or shortly before the end of the Slurm job. */
 #ifndef TT_TIME_LIMIT_H
 #define TT_TIME_LIMIT_H
 #include "mpi/comm.h"
 
 typedef struct tt_time_limit {
-  double end;    /* on tt_monotonic_seconds's clock, when it is over; <= 0 = never */
-  double margin; /* seconds before that to stop */
+  double end;    /* seconds, tt_monotonic_seconds; <= 0 = no limit */
+  double margin; /* seconds before `end` at which to stop */
 } tt_time_limit;
 
-/* Collective. With max_time > 0 the limit is so long after `started`. Otherwise (auto) rank 0 asks
- * Slurm how long the job still has, and the limit is `reserve` seconds before its end (auto, < 0: a
- * minute or a tenth of what is left); outside a job there is none. Not to know the end of a job is
- * a warning, not an error. */
+/* Collective. With max_time > 0 the limit is `started` + max_time. Otherwise (auto) rank 0 asks
+ * Slurm for the end of the job, and the deadline is `margin` seconds before it (auto, <= 0: one
+ * minute, or a tenth of the remaining time if that is less than ten minutes). Outside a job there
+ * is no limit. An unknown end of the job is a warning, not an error. */
 void tt_time_limit_begin(tt_comm *c, double max_time, double margin, double started,
                          tt_time_limit *out);
 
-/* A checkpoint took so long: reserve at least three times that and half a minute. Local. */
+/* Record the duration of a checkpoint. If it is more than a quarter of the margin, the
+ * margin becomes at least 3 * seconds + 30. Local. */
 void tt_time_limit_record_checkpoint_local(tt_time_limit *l, double seconds);
 
-/* When to stop, for tt_stop_agreed; <= 0 = never. Local. */
+/* Deadline for tt_stop_agreed; <= 0 = none. Local. */
 double tt_time_limit_deadline_local(const tt_time_limit *l);
 #endif

@@ -27,10 +27,11 @@ static void end_process(double idle_seconds)
   const char *during = atomic_load(&phase);
   snprintf(reason, sizeof reason, "rank %d made no progress for %.0f s during %s", my_rank,
            idle_seconds, during);
-  fprintf(stderr,
-          "tutti: error: watchdog: %s; a rank hangs or was stopped. The last checkpoint is whole: "
-          "run again to go on (raise run.watchdog if a step may take this long)\n",
-          reason);
+  fprintf(
+      stderr,
+      "tutti: error: watchdog: %s; a rank hangs or was stopped. The last checkpoint is complete: "
+      "run again to continue (raise run.watchdog if a step may take this long)\n",
+      reason);
   if (directory[0]) (void)tt_status_file_update_local(directory, incarnation, "hung", reason, 75);
   _exit(75);
 }

@@ -20,7 +20,7 @@ void tt_job_close(tt_job **job)
   tt_free(*job);
 }
 
-/* The bytes of the file on all ranks. */
+/* Rank 0 reads the job file; job->original is the same on all ranks. */
 static tt_err broadcast_file(tt_comm *c, const tt_job_options *o, tt_job *job)
 {
   tt_err e = TT_OK;

@@ -16,9 +16,9 @@
 typedef struct labelled_rows {
   tt_data_reader *rows;
   const tt_trained_ensembles *model;
-  const tt_trained_ensemble *first; /* of the model: inputs and targets are those of all */
+  const tt_trained_ensemble *first; /* model->at[0]; all have the same input and target columns */
   const char *file, *inputs;
-  int64_t *column; /* [targets of the model] column of the file, -1 = none */
+  int64_t *column; /* [targets of the model] column in the file, -1 = none */
 } labelled_rows;
 
 static int is_used_by(const tt_trained_ensemble *m, int64_t target)
@@ -36,7 +36,7 @@ static int is_used(const tt_trained_ensembles *all, int64_t target)
   return 0;
 }
 
-/* The file's column of each target of the model. */
+/* Find the column of each target: by name, or by position if the file has no names. */
 static tt_err match_targets(labelled_rows *l)
 {
   const tt_data_shape *shape = tt_data_reader_shape(l->rows);
@@ -102,7 +102,6 @@ static tt_err write_scores(tt_comm *c, const tt_evaluate_options *o,
   return e;
 }
 
-/* Every committee is scored on the same rows, each with a table of its own. */
 static tt_err score_all(tt_comm *c, const tt_evaluate_options *o, const tt_trained_ensembles *all,
                         const tt_engine_ops *ops, const tt_resources *use,
                         const tt_row_source *source)

@@ -1,17 +1,18 @@
-/* normalization.h — rows of a file as a model sees them. Floor 4; local. */
+/* normalization.h — normalised inputs of a model from the rows of a file. All local. */
 #ifndef TT_NORMALIZATION_H
 #define TT_NORMALIZATION_H
 #include "core/model/trained_ensemble.h"
 #include "io/data/data.h"
 
-/* The file must have as many input columns as the model, and their names, where both have some,
- * must be the same in the same order. Errors: DATA. */
+/* Check that the file has the input columns of the model: the same number, and the same names in
+ * the same order where both have names. Errors: DATA. */
 tt_err tt_normalize_check_columns_local(const tt_trained_ensemble *c, const char *file,
                                         const tt_data_shape *shape);
 
-/* x = (raw - mean) / scale for `rows` rows [rows][D], rounded to float after the arithmetic in
- * double. Errors: DATA (a value that is not finite: dataset, row, column).
- *   first  number of the first row, for the message */
+/* x = (raw - mean) / scale in double, rounded to float.
+ *   raw, x  [rows][D]
+ *   first   number of the first row, for the message
+ * Errors: DATA (a value that is not finite; the message names dataset, row, column). */
 tt_err tt_normalize_checked_local(const tt_trained_ensemble *c, const char *file,
                                   const char *dataset, int64_t first, int64_t rows,
                                   const double *raw, float *x);

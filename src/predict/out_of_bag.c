@@ -5,11 +5,11 @@
 #include "src/predict/row_source.h"
 
 typedef struct oob_mask {
-  tt_split_rows training; /* first: what is read */
+  tt_split_rows training; /* first field: tt_split_rows_read_local reads it */
   const tt_cohort *cohort;
-  int64_t *number; /* [N] place of a row in that list */
-  int64_t stride;  /* bytes of a member */
-  uint8_t *left;   /* [G][stride] a bit for each training row: the member did not see it */
+  int64_t *number; /* [N] number of a data row in training.row */
+  int64_t stride;  /* bytes per member */
+  uint8_t *left;   /* [G][stride] one bit per training row: 1 = the member did not train on it */
 } oob_mask;
 
 static int is_out_of_bag(void *from, int64_t row, int64_t member)
@@ -35,29 +35,29 @@ static tt_err list_rows(const tt_cohort *cohort, const tt_dataset *d, oob_mask *
   return TT_ALLOC(b->left, cohort->members * b->stride);
 }
 
-/* Rows of the ensemble that a view's members do not train on, whatever they draw: a fold. */
-static tt_err mark_fold(oob_mask *b, int64_t view, int64_t member)
+/* kfold: the validation fold of a row set is out of bag for its members. */
+static tt_err mark_fold(oob_mask *b, int64_t row_set, int64_t member)
 {
   int32_t *row = NULL;
   int64_t count = 0;
   if (b->cohort->resample != TT_RESAMPLE_kfold) return TT_OK;
-  TT_TRY(tt_cohort_rows(b->cohort, b->training.d, view, TT_VALIDATION, &row, &count));
+  TT_TRY(tt_cohort_rows(b->cohort, b->training.d, row_set, TT_VALIDATION, &row, &count));
   for (int64_t i = 0; i < count; i++) set_out_of_bag(b, member, row[i], 1);
   tt_free(row);
   return TT_OK;
 }
 
-/* Room for seen: every row of the dataset. */
+/* seen  [rows of the data set] scratch */
 static tt_err mark_rows(oob_mask *b, int64_t member, int32_t attempt, int8_t *seen)
 {
   const tt_member *m = &b->cohort->member[member];
-  int64_t view = tt_member_row_set(b->cohort, m), count = 0;
+  int64_t row_set = tt_member_row_set(b->cohort, m), count = 0;
   int32_t *row = NULL;
-  TT_TRY(tt_cohort_rows(b->cohort, b->training.d, view, TT_TRAIN, &row, &count));
+  TT_TRY(tt_cohort_rows(b->cohort, b->training.d, row_set, TT_TRAIN, &row, &count));
   tt_member_row_mask(b->cohort, m, attempt, count, seen);
   for (int64_t i = 0; i < count; i++) set_out_of_bag(b, member, row[i], !seen[i]);
   tt_free(row);
-  return mark_fold(b, view, member);
+  return mark_fold(b, row_set, member);
 }
 
 static tt_err mark_members_local(const tt_cohort *cohort, const tt_dataset *d,

@@ -13,20 +13,20 @@
 
 enum { CHUNK_ROWS = 256, MAX_VALUES = 1 << 26 };
 
-/* Validation rows and, of this rank's share of them, one kind of numbers at a time. */
+/* Predictions of the validation rows of this rank. */
 typedef struct validation_reader {
   const tt_postprocess_context *v;
   tt_trained_ensemble *all;
   int64_t *row; /* [rows] of the data set */
   int64_t rows;
   tt_slice mine;
-  int64_t width, columns, parts; /* K q, C, numbers of a member and target */
-  float *x;                      /* [PIECE][D] */
-  float *members;                /* [G][2][K q][rows of the piece] */
+  int64_t width, columns, parts; /* K q; C; tt_member_prediction_size */
+  float *x;                      /* [CHUNK_ROWS][D] */
+  float *members;                /* [G][2][K q][rows of the chunk] */
   tt_moments *moments;
 } validation_reader;
 
-/* Every n-th validation row, so that no more than MAX_VALUES are needed at `each` a row. */
+/* List every n-th validation row, so that rows * each <= MAX_VALUES. */
 static tt_err list_rows(validation_reader *r, int64_t each)
 {
   const tt_dataset *d = r->v->data;
@@ -76,7 +76,7 @@ static tt_err predict(validation_reader *r, int64_t first, int64_t count, int me
                             members ? r->members : NULL);
 }
 
-/* Normalised label of target k of ensemble e; NaN if it has none, or does not select the row. */
+/* Normalised label of target k of ensemble e; NaN if the row is unlabelled or not selected. */
 static double label(const validation_reader *r, int64_t e, int64_t k, int64_t i)
 {
   const tt_ensemble *own = &r->v->cohort->ensemble[e];
@@ -87,9 +87,8 @@ static double label(const validation_reader *r, int64_t e, int64_t k, int64_t i)
   return (double)d->y[row * d->targets + own->column[k]];
 }
 
-/* ---- Shares ---- */
-
-/* What all members say of row i, at place `at` of the piece: part [K][G][parts]. */
+/* Pack the predictions of all members for row i, number `at` of the chunk, into part
+ * [K][G][parts]. */
 static void store_row(const validation_reader *r, int64_t i, int64_t at, int64_t count, float *part)
 {
   const tt_trained_ensemble *all = r->all;
@@ -152,7 +151,8 @@ static tt_err combine_ensemble_local(const validation_reader *r, const float *pa
   int64_t used = 0;
   for (int64_t i = 0; i < own->members; i++) used += all->weight[own->first + i] > 0.0;
   tt_log_root(TT_LOG_INFO,
-              "ensemble %s: %" PRId64 " of %" PRId64 " members count (%s), validation loss %.6g",
+              "ensemble %s: %" PRId64 " of %" PRId64
+              " members have a weight above 0 (%s), validation loss %.6g",
               own->name, used, own->members, tt_choice_combine[rule.method], loss);
   return TT_OK;
 }
@@ -195,9 +195,8 @@ tt_err tt_combine_members(tt_comm *c, const tt_postprocess_context *v, tt_traine
   return e;
 }
 
-/* ---- Spreads and widths ---- */
-
-/* Normalised mean and standard deviation of every column: to [rows][2][C]. */
+/* Normalised mean and standard deviation of every column.
+ *   to  [rows of this rank][2][C] */
 static tt_err predict_spreads_local(validation_reader *r, double *to)
 {
   int64_t columns = r->columns;
@@ -214,7 +213,6 @@ static tt_err predict_spreads_local(validation_reader *r, double *to)
   return TT_OK;
 }
 
-/* The calibration, for people. */
 static void log_calibration(const validation_reader *r, int64_t e, int64_t k, int64_t column)
 {
   const tt_trained_ensemble *all = r->all;
@@ -234,13 +232,15 @@ static void log_calibration(const validation_reader *r, int64_t e, int64_t k, in
                   calibration->rows[column], tt_conformal_min_rows(calibration->level[i]));
 }
 
-/* Target k of ensemble e from all rows' [2][C]; room for rows * (q + 2) numbers. */
+/* Calibrate target k of ensemble e.
+ *   from     [rows][2][C] of predict_spreads_local, of all ranks
+ *   scratch  [rows * (q + 2)] */
 static tt_err calibrate_target(const validation_reader *r, int64_t e, int64_t k, const double *from,
-                               double *room)
+                               double *scratch)
 {
   const tt_model *m = &r->all->model;
   int64_t first = e * r->width + k * m->quantities, n = 0;
-  double *y = room, *sd = y + r->rows, *quantity = sd + r->rows;
+  double *y = scratch, *sd = y + r->rows, *quantity = sd + r->rows;
   for (int64_t i = 0; i < r->rows; i++) {
     const double *mean = from + 2 * i * r->columns + first;
     double at = label(r, e, k, i);
@@ -260,14 +260,14 @@ static tt_err calibrate_target(const validation_reader *r, int64_t e, int64_t k,
 static tt_err calibrate_local(const validation_reader *r, const double *from)
 {
   const tt_real_list *levels = &r->v->cfg->calibration_conformal;
-  double *room = NULL;
+  double *scratch = NULL;
   TT_TRY(tt_calibration_create(r->columns, levels->count, levels->value, &r->all->calibration));
-  TT_TRY(TT_ALLOC(room, r->rows * (r->all->model.quantities + 2)));
+  TT_TRY(TT_ALLOC(scratch, r->rows * (r->all->model.quantities + 2)));
   tt_err err = TT_OK;
   for (int64_t e = 0; !err && e < r->all->ensembles; e++)
     for (int64_t k = 0; !err && k < r->all->model.targets; k++)
-      err = calibrate_target(r, e, k, from, room);
-  tt_free(room);
+      err = calibrate_target(r, e, k, from, scratch);
+  tt_free(scratch);
   return err;
 }
 

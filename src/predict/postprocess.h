@@ -1,11 +1,10 @@
-/* postprocess.h — what the validation rows say about a trained committee: how much each member
- * counts, and how wide its predictions should be. Floor 4. */
+/* postprocess.h — member weights and calibration, from the validation rows. */
 #ifndef TT_POSTPROCESS_H
 #define TT_POSTPROCESS_H
 #include "core/engine/engine.h"
 #include "mpi/comm.h"
 
-/* What both look at; borrowed. */
+/* Inputs of both functions; all borrowed. */
 typedef struct tt_postprocess_context {
   const tt_config *cfg; /* combine, calibration */
   const tt_cohort *cohort;
@@ -14,13 +13,13 @@ typedef struct tt_postprocess_context {
   const tt_resources *use;
 } tt_postprocess_context;
 
-/* Collective. Shares of the members by cfg's `combine` (core/stats/member_weights.h), in place of
- * the ones they have; diverged members keep 0. The rows are those of the validation split that an
- * ensemble has labels for and selects, with kfold too. At most 2^26 numbers are held: of more rows
- * every n-th counts. The same on any number of ranks. Errors: of the engine, MEM. */
+/* Collective. Set all->weight by cfg's section combine (core/stats/member_weights.h); diverged
+ * members keep 0. Uses the rows of the validation split that the ensemble selects and has labels
+ * for, also with kfold. At most 2^26 numbers are stored: with more rows only every n-th row is
+ * used. Same result on any number of ranks. Errors: of the engine, MEM. */
 tt_err tt_combine_members(tt_comm *c, const tt_postprocess_context *v, tt_trained_ensemble *all);
 
-/* Collective. Recalibration and conformal widths by cfg's `calibration` into all->calibration, for
- * the members in their shares. Errors: of the engine, MEM. */
+/* Collective. Set all->calibration (recalibration, conformal widths) by cfg's section calibration;
+ * uses the present member weights. Errors: of the engine, MEM. */
 tt_err tt_calibrate(tt_comm *c, const tt_postprocess_context *v, tt_trained_ensemble *all);
 #endif

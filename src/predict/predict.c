@@ -18,7 +18,7 @@
 #include <string.h>
 
 enum { MIN_CHUNK_ROWS = 256, MAX_CHUNK_ROWS = 8192 };
-static const double chunk_floats = 6.4e7; /* of members' predictions held at a time: 256 MB */
+static const double chunk_floats = 6.4e7; /* members' predictions of a chunk: 256 MB */
 
 typedef struct predictor {
   tt_comm *c;
@@ -34,7 +34,7 @@ typedef struct predictor {
   double *raw;          /* [chunk][D] */
   float *x;             /* [chunk][D] */
   tt_moments **moments; /* [model.count] */
-  float **members;      /* [model.count] as the engine gives them; NULL where not needed */
+  float **members;      /* [model.count][G][2][K q][chunk] normalised; NULL where not needed */
   tt_prediction_block block;
 } predictor;
 
@@ -59,7 +59,7 @@ static tt_err open_rows_local(predictor *p)
   return tt_partition_even(shape->rows, tt_comm_ranks(p->c), tt_comm_rank(p->c), &p->mine);
 }
 
-/* Rows of which the predictions of all members fit into chunk_floats. */
+/* Rows whose member predictions fit into chunk_floats. */
 static int64_t count_chunk_rows(const predictor *p)
 {
   double per_row = 0.0;
@@ -111,7 +111,7 @@ static tt_err predict_chunk_local(predictor *p)
   return TT_OK;
 }
 
-/* As many rounds on every rank as the one with most rows needs. */
+/* Writing is collective: every rank does as many rounds as the rank with the most rows. */
 static tt_err predict_chunks(predictor *p, tt_prediction_file *f)
 {
   int64_t rounds = (p->mine.count + p->chunk - 1) / p->chunk;
@@ -167,7 +167,7 @@ static void cleanup(predictor *p)
   tt_prediction_block_free(&p->block);
 }
 
-/* A file from elsewhere is looked at by a process that may crash before the ranks open it. */
+/* Check the file in a child process first: libhdf5 may crash on a damaged file. */
 static tt_err check_file(tt_comm *c, const char *file, const char *inputs, const char *targets)
 {
   const char *names[] = {inputs, targets};

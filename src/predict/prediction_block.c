@@ -6,8 +6,6 @@
 
 #include <math.h>
 
-/* ---- Units ----------------------------------------------------------------------------------- */
-
 const tt_ensemble *tt_column_ensemble(const tt_trained_ensemble *m, int64_t column, int32_t *target)
 {
   int64_t width = tt_trained_ensemble_width(m);
@@ -43,8 +41,6 @@ tt_uncertainty tt_denormalize(const tt_column_scale *s, tt_uncertainty at)
   at.epistemic *= spread;
   return at;
 }
-
-/* ---- Memory ---------------------------------------------------------------------------------- */
 
 static int is_bernoulli(const tt_model *m)
 {
@@ -106,8 +102,6 @@ void tt_prediction_block_free(tt_prediction_block *b)
   tt_free(b->member_variance);
 }
 
-/* ---- Means and standard deviations ----------------------------------------------------------- */
-
 static void store(double *out, int64_t cell, double value)
 {
   if (out) out[cell] = value;
@@ -126,9 +120,7 @@ static void fill_column(tt_prediction_block *b, const tt_ensemble_prediction *p,
   }
 }
 
-/* ---- Quantiles of the mixture ---------------------------------------------------------------- */
-
-/* Quantity j of the members of an ensemble in row r: weight, mean, variance, [members] each. */
+/* Weight, mean and variance, [members] each, of quantity j of the members of e in row r. */
 static void collect_mixture(const tt_ensemble_prediction *p, const tt_ensemble *e, int64_t j,
                             int64_t r, int64_t rows, double *weight)
 {
@@ -142,7 +134,8 @@ static void collect_mixture(const tt_ensemble_prediction *p, const tt_ensemble *
   }
 }
 
-/* Recalibration moves the quantiles away from the mean. scratch [3][members of the ensemble] */
+/* Recalibration scales the distance of a quantile from the mean.
+ *   scratch  [3][members of the ensemble] */
 static void fill_quantiles_at(tt_prediction_block *b, const tt_ensemble_prediction *p,
                               int64_t column, int64_t r, double *scratch)
 {
@@ -169,8 +162,6 @@ static tt_err fill_quantiles(tt_prediction_block *b, const tt_ensemble_predictio
   tt_free(scratch);
   return TT_OK;
 }
-
-/* ---- Members --------------------------------------------------------------------------------- */
 
 /* Quantity j of member i, [2][width][rows] normalised -> [rows][b->width] in the user's units. */
 static void fill_member(tt_prediction_block *b, const tt_ensemble_prediction *p, int64_t i,
@@ -199,16 +190,13 @@ static void fill_members(tt_prediction_block *b, const tt_ensemble_prediction *p
   }
 }
 
-/* ---- Classes --------------------------------------------------------------------------------- */
-
-/* Entropy of p and 1 - p. */
 static double bernoulli_entropy(double p)
 {
   double both[2] = {p, 1.0 - p};
   return tt_entropy(2, both, 1);
 }
 
-/* Mean entropy of members that predict probabilities, by their weights. */
+/* Weighted mean of the entropies of members that predict a probability. */
 static double mean_bernoulli_entropy(const tt_trained_ensemble *m, const tt_ensemble *e, int64_t k,
                                      int64_t r, int64_t rows, const float *members)
 {
@@ -230,7 +218,8 @@ double tt_mean_member_entropy(const tt_trained_ensemble *m, const tt_ensemble *e
   return mean[m->model.levels];
 }
 
-/* Target k of an ensemble in row r; mean: of its first column. Depeweg et al. 2018. */
+/* Entropy and mutual information of target k of e in row r (Depeweg et al. 2018).
+ *   mean  [q] from the first column of the target */
 static void decompose_entropy(const tt_ensemble_prediction *p, const tt_ensemble *e, int64_t k,
                               int64_t r, int64_t rows, const double *mean, double *entropy,
                               double *mutual_information)
@@ -243,7 +232,7 @@ static void decompose_entropy(const tt_ensemble_prediction *p, const tt_ensemble
   *mutual_information = whole > own ? whole - own : 0.0;
 }
 
-/* All columns of target k of an ensemble, the first of which is `own`. */
+/* Fill all columns of target k of an ensemble; `own` is the first of them. */
 static void fill_entropies(tt_prediction_block *b, const tt_ensemble_prediction *p,
                            const tt_ensemble *e, int64_t k, int64_t own)
 {
@@ -259,9 +248,7 @@ static void fill_entropies(tt_prediction_block *b, const tt_ensemble_prediction 
   }
 }
 
-/* ---- Conformal intervals --------------------------------------------------------------------- */
-
-/* All columns of the target whose first column is `own`. */
+/* Fill all columns of the target whose first column is `own`. */
 static void fill_intervals(tt_prediction_block *b, const tt_ensemble_prediction *p, int64_t own)
 {
   const tt_calibration *k = &p->m->calibration;

@@ -1,15 +1,15 @@
-/* row_source.h — the rows of one split of a data set in memory, as a source for tt_score. Floor 4.
- */
+/* row_source.h — sources of rows for tt_score; one source is a split of a data set in memory. */
 #ifndef TT_ROW_SOURCE_H
 #define TT_ROW_SOURCE_H
 #include "core/model/dataset.h"
 
-/* Where the rows come from. Local calls, each row asked for by one rank.
- *   x  [count][D] normalised;  y  [count][T] in the user's units, NaN = unlabelled, T columns of
- *      the committee's target table
- *   uses_member_local  whether a member's word counts in a row; NULL: always. With it the
- * ensemble's forecast of a row is the mixture of those that count, and neither the members' own
- * scores nor diversity and crps of the mixture are known. */
+/* A source of rows. The calls are local; each row is read by one rank.
+ *   x  [count][D] normalised
+ *   y  [count][T] in the user's units, NaN = unlabelled; T columns of the model's target table
+ *   uses_member_local  1 if the member is used for the row; NULL = all members are used
+ *
+ * With uses_member_local the prediction of a row is the mixture of the used members; scores of
+ * members, diversity and crps of the mixture are not computed. */
 typedef struct tt_row_source {
   int64_t rows;
   tt_err (*read_local)(void *from, int64_t first, int64_t count, float *x, double *y);
@@ -19,7 +19,7 @@ typedef struct tt_row_source {
 
 typedef struct tt_split_rows {
   const tt_dataset *d; /* borrowed */
-  int64_t *row;        /* [count] of the data set, ascending; owned */
+  int64_t *row;        /* [count] rows of the data set, ascending; owned */
   int64_t count;
 } tt_split_rows;
 

@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { MAX_BLOCKS = 64 }; /* fixed blocks of rows: the unit of work and of summation */
+enum { MAX_BLOCKS = 64 }; /* fixed blocks of rows: units of work and of summation */
 
 static tt_err score_block(tt_scorer *s, int64_t first, int64_t rows, double *sum)
 {
@@ -22,17 +22,14 @@ static tt_err score_block(tt_scorer *s, int64_t first, int64_t rows, double *sum
   return TT_OK;
 }
 
-/* Rows of one block: a function of the number of rows alone. */
+/* Rows of one block. Depends only on the number of rows, not on the number of ranks. */
 static int64_t block_rows(int64_t rows)
 {
   int64_t most = (rows + MAX_BLOCKS - 1) / MAX_BLOCKS;
   return (most + TT_SCORE_CHUNK_ROWS - 1) / TT_SCORE_CHUNK_ROWS * TT_SCORE_CHUNK_ROWS;
 }
 
-/* ---- Scores from sums -------------------------------------------------------------------------
- */
-
-/* Block sums [blocks][sums] added in block order, into the first block. */
+/* Add the sums all [blocks][sums] in block order into the first block. */
 static void add_blocks(const tt_scorer *s, double *all, int64_t blocks)
 {
   for (int64_t b = 1; b < blocks; b++)
@@ -49,7 +46,7 @@ static double diversity(const tt_scorer *s, double *sums, int64_t e, int64_t k, 
                               tt_tally_error_variance(tt_scorer_error_tally(s, sums, e, k)));
 }
 
-/* Target k of ensemble e: the same score in each of its columns, but pinball of its own level. */
+/* Every column of target k of ensemble e gets the same score; only pinball differs by level. */
 static void finish_target(const tt_scorer *s, double *sums, int64_t e, int64_t k, tt_scores *out)
 {
   const tt_model *m = &s->model->model;
@@ -86,9 +83,6 @@ static void finish_scores(const tt_scorer *s, double *sums, tt_scores *out)
     for (int64_t k = 0; k < s->targets; k++) finish_target(s, sums, e, k, out);
 }
 
-/* ---- All rows ---------------------------------------------------------------------------------
- */
-
 /* Rank 0 gets the rows of all ranks, in row order. */
 static tt_err gather_table(tt_comm *c, const tt_scorer *s, int64_t rows, tt_test_predictions *test)
 {
@@ -114,7 +108,7 @@ static tt_err score_blocks_local(tt_scorer *s, tt_slice blocks, int64_t each, do
   return TT_OK;
 }
 
-/* This rank's blocks, then everybody's sums. */
+/* Score the blocks of this rank, then add the sums of all ranks. */
 static tt_err score_all(tt_comm *c, tt_scorer *s, tt_slice mine, int64_t blocks, int64_t each,
                         tt_scores *out, tt_test_predictions *test)
 {
@@ -135,11 +129,11 @@ static tt_err score_all(tt_comm *c, tt_scorer *s, tt_slice mine, int64_t blocks,
   return e;
 }
 
-tt_err tt_score(tt_comm *c, const tt_trained_ensemble *committee, const tt_engine_ops *ops,
+tt_err tt_score(tt_comm *c, const tt_trained_ensemble *trained, const tt_engine_ops *ops,
                 const tt_resources *use, const tt_row_source *source, tt_scores **out,
                 tt_test_predictions *test)
 {
-  tt_scorer s = {.model = committee, .ops = ops, .use = use, .source = source};
+  tt_scorer s = {.model = trained, .ops = ops, .use = use, .source = source};
   int64_t each = block_rows(source->rows), blocks = each ? (source->rows + each - 1) / each : 0;
   tt_slice mine = {0, 0};
   tt_scores *scores = NULL;
@@ -148,11 +142,10 @@ tt_err tt_score(tt_comm *c, const tt_trained_ensemble *committee, const tt_engin
   s.table_first = mine.first * each;
   s.table_rows = mine.count ? (end < source->rows ? end : source->rows) - s.table_first : 0;
   if (!e)
-    e = tt_scores_create(committee->members, committee->model.targets,
-                         tt_trained_ensemble_columns(committee), &scores);
+    e = tt_scores_create(trained->members, trained->model.targets,
+                         tt_trained_ensemble_columns(trained), &scores);
   if (!e)
-    e = tt_scores_add_conformal(scores, committee->calibration.levels,
-                                committee->calibration.level);
+    e = tt_scores_add_conformal(scores, trained->calibration.levels, trained->calibration.level);
   e = tt_agree(c, e);
   if (!e) e = score_all(c, &s, mine, blocks, each, scores, test);
   tt_scorer_free(&s);

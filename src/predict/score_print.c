@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Central intervals that are shown: 90 and 95 %, as numbers of tt_interval_level. */
+/* Central intervals in the table, 90 and 95 %: arguments of tt_interval_level. */
 static const int shown[] = {17, 18};
 
 static void print_header(const tt_model *m)
@@ -17,7 +17,7 @@ static void print_header(const tt_model *m)
   printf(" %10s\n", "error corr");
 }
 
-/* The score of a target from its first column on: of pinball the mean over its levels. */
+/* Score of the target whose first column is `column`; pinball is the mean over the levels. */
 static double score_of(const tt_model *m, const tt_scores *s, int metric, int64_t column)
 {
   const double *at = s->ensemble[metric] + column;
@@ -30,9 +30,9 @@ static double score_of(const tt_model *m, const tt_scores *s, int metric, int64_
 static void print_target(const tt_trained_ensemble *c, const tt_ensemble *e, int64_t k,
                          int64_t column, const tt_scores *s)
 {
-  int64_t sound = 0;
-  for (int64_t i = 0; i < e->members; i++) sound += c->weight[e->first + i] > 0.0;
-  printf("%-16s %-20s %7" PRId64 " %6" PRId64, e->name, c->target.name[e->column[k]], sound,
+  int64_t used = 0;
+  for (int64_t i = 0; i < e->members; i++) used += c->weight[e->first + i] > 0.0;
+  printf("%-16s %-20s %7" PRId64 " %6" PRId64, e->name, c->target.name[e->column[k]], used,
          s->rows[column]);
   for (int v = 0; v < TT_METRIC_COUNT; v++)
     if (tt_metric_fits((tt_metric)v, c->model.output))
@@ -51,7 +51,7 @@ static void print_target(const tt_trained_ensemble *c, const tt_ensemble *e, int
   printf("%s\n", c->target.units[e->column[k]]);
 }
 
-/* Shares of rows inside the conformal intervals, if there are any. */
+/* Fractions of the rows inside the conformal intervals. */
 static void print_conformal(const tt_trained_ensemble *c, const tt_ensemble *e, int64_t k,
                             int64_t column, const tt_scores *s)
 {
@@ -62,31 +62,30 @@ static void print_conformal(const tt_trained_ensemble *c, const tt_ensemble *e, 
            100.0 * s->level[l], l + 1 < s->levels ? "," : "\n");
 }
 
-void tt_score_print_local(const tt_comm *c, const tt_trained_ensemble *committee,
-                          const tt_scores *s)
+void tt_score_print_local(const tt_comm *c, const tt_trained_ensemble *trained, const tt_scores *s)
 {
   if (!tt_comm_is_root(c)) return;
-  const tt_model *m = &committee->model;
+  const tt_model *m = &trained->model;
   print_header(m);
-  for (int64_t e = 0; e < committee->ensembles; e++)
+  for (int64_t e = 0; e < trained->ensembles; e++)
     for (int64_t k = 0; k < m->targets; k++) {
-      int64_t column = e * tt_trained_ensemble_width(committee) + k * m->quantities;
-      print_target(committee, &committee->ensemble[e], k, column, s);
-      print_conformal(committee, &committee->ensemble[e], k, column, s);
+      int64_t column = e * tt_trained_ensemble_width(trained) + k * m->quantities;
+      print_target(trained, &trained->ensemble[e], k, column, s);
+      print_conformal(trained, &trained->ensemble[e], k, column, s);
     }
   fflush(stdout);
 }
 
-void tt_score_print_oob_local(const tt_comm *c, const tt_trained_ensemble *committee,
+void tt_score_print_oob_local(const tt_comm *c, const tt_trained_ensemble *trained,
                               const tt_scores *s)
 {
   if (!tt_comm_is_root(c)) return;
-  const tt_model *m = &committee->model;
-  for (int64_t e = 0; e < committee->ensembles; e++)
+  const tt_model *m = &trained->model;
+  for (int64_t e = 0; e < trained->ensembles; e++)
     for (int64_t k = 0; k < m->targets; k++) {
-      int64_t column = e * tt_trained_ensemble_width(committee) + k * m->quantities;
-      printf("%-16s %-20s out of bag: %" PRId64 " rows", committee->ensemble[e].name,
-             committee->target.name[committee->ensemble[e].column[k]], s->rows[column]);
+      int64_t column = e * tt_trained_ensemble_width(trained) + k * m->quantities;
+      printf("%-16s %-20s out of bag: %" PRId64 " rows", trained->ensemble[e].name,
+             trained->target.name[trained->ensemble[e].column[k]], s->rows[column]);
       for (int v = 0; v < TT_METRIC_COUNT; v++)
         if (tt_metric_fits((tt_metric)v, m->output) && v != TT_METRIC_crps)
           printf(", %s %.5g", tt_metric_table[v].name, score_of(m, s, v, column));

@@ -8,10 +8,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* ---- Room -------------------------------------------------------------------------------------
- */
-
-/* Doubles of one target of one ensemble: tally, members' errors, rows inside intervals. */
+/* Doubles per target of an ensemble: tally, tally of members' errors, rows inside intervals. */
 static int64_t ensemble_sums(const tt_scorer *s)
 {
   return s->tally + TT_TALLY_ERRORS + s->model->calibration.levels;
@@ -71,9 +68,6 @@ double *tt_scorer_rows_inside(const tt_scorer *s, double *sums, int64_t e, int64
   return tt_scorer_error_tally(s, sums, e, k) + TT_TALLY_ERRORS;
 }
 
-/* ---- Members ----------------------------------------------------------------------------------
- */
-
 static double label(const tt_scorer *s, const tt_ensemble *e, int64_t k, int64_t r)
 {
   return s->y[r * s->model->target.count + e->column[k]];
@@ -85,13 +79,13 @@ static int uses_member(const tt_scorer *s, int64_t row, int64_t member)
          s->source->uses_member_local(s->source->from, row, member);
 }
 
-/* Member i's means of the quantities of target k; their variances are `width * rows` numbers on. */
+/* Means of the quantities of target k by member i; the variances are width * rows floats later. */
 static const float *member_outputs(const tt_scorer *s, int64_t i, int64_t k, int64_t rows)
 {
   return s->members + (i * 2 * s->width + k * s->model->model.quantities) * rows;
 }
 
-/* The units of all columns of target k. */
+/* Scale of the columns of target k. */
 static tt_column_scale target_scale(const tt_scorer *s, const tt_ensemble *e, int64_t k)
 {
   int64_t column = (e - s->model->ensemble) * s->width + k * s->model->model.quantities;
@@ -118,10 +112,7 @@ static void add_member(const tt_scorer *s, const tt_ensemble *e, int64_t i, int6
   }
 }
 
-/* ---- Ensembles --------------------------------------------------------------------------------
- */
-
-/* Moments of row r: the engine's, or those of the members that count in it. */
+/* Moments of row r: those of the engine, or those of the members used for the row. */
 static const tt_moments *row_moments(const tt_scorer *s, const tt_ensemble *e, int64_t first,
                                      int64_t r, int64_t rows)
 {
@@ -136,8 +127,8 @@ static const tt_moments *row_moments(const tt_scorer *s, const tt_ensemble *e, i
   return s->row;
 }
 
-/* Share, mean and variance of each member in a row, where a score needs the mixture itself; its
- * distances from the ensemble's mean times scale->std_scale. */
+/* Fill f with weight, mean and variance of each member in a row, if a metric of this output needs
+ * the mixture. Recalibration scales distances from the ensemble's mean by scale->std_scale. */
 static void find_mixture(const tt_scorer *s, const tt_ensemble *e, int64_t k, int64_t row,
                          int64_t r, int64_t rows, const tt_column_scale *scale, tt_forecast *f)
 {
@@ -162,7 +153,7 @@ static void find_mixture(const tt_scorer *s, const tt_ensemble *e, int64_t k, in
   f->variances = variance;
 }
 
-/* What was measured, for column j of a target with label y: of a class, whether it is the one. */
+/* Label of column j of a target with label y; for a class column 1 or 0. */
 static double observed(const tt_model *m, int32_t j, double y)
 {
   if (tt_output_forecast(m->output) != TT_FORECAST_categorical || isnan(y)) return y;
@@ -178,7 +169,7 @@ static void store_table_row(const tt_scorer *s, int64_t row, int64_t column, dou
     s->table[(v * s->table_rows + row - s->table_first) * columns + column] = value[v];
 }
 
-/* Whether the label lies in each conformal interval of the target at `column`. */
+/* Count the conformal intervals of the target at `column` that contain the label. */
 static void count_inside(const tt_scorer *s, const tt_forecast *f, int64_t column, double y,
                          double unit, double *inside)
 {
@@ -191,7 +182,7 @@ static void count_inside(const tt_scorer *s, const tt_forecast *f, int64_t colum
   }
 }
 
-/* Target k of ensemble number e in row `first + r`. */
+/* Add row first + r to the tally of target k of ensemble `number`. */
 static void add_row(const tt_scorer *s, int64_t number, int64_t k, int64_t first, int64_t r,
                     int64_t rows, double *tally)
 {
@@ -216,9 +207,6 @@ static void add_row(const tt_scorer *s, int64_t number, int64_t k, int64_t first
   count_inside(s, &f, number * s->width + k * m->quantities, y, scale.scale,
                tally + s->tally + TT_TALLY_ERRORS);
 }
-
-/* ---- A piece ----------------------------------------------------------------------------------
- */
 
 static tt_err check_labels(const tt_scorer *s, int64_t first, int64_t rows)
 {

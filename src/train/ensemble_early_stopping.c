@@ -11,33 +11,33 @@ enum { CHUNK_ROWS = 256 }; /* rows predicted and gathered at a time */
 
 typedef struct ensemble_validation {
   tt_comm *c;
-  tt_shard *w;
+  tt_shard *shard;
   const tt_ensemble *e;
-  tt_slice slice;             /* its members on this rank, numbers of the cohort */
-  tt_ensemble local_ensemble; /* these as an ensemble, for predictions */
-  tt_trained_ensemble model;  /* a committee of that one */
-  int8_t *included;           /* [members] which count */
+  tt_slice slice;             /* its members on this rank, numbered within the cohort */
+  tt_ensemble local_ensemble; /* the members of `slice`, for predictions */
+  tt_trained_ensemble model;  /* trained ensemble of local_ensemble */
+  int8_t *included;           /* [members] 1 = in the mixture */
   int32_t *row;               /* [rows] validation rows */
   int64_t rows;
-  float *x;                /* [PIECE][D] */
-  float *mine, *all;       /* [members][2][K q][PIECE] here, and everywhere */
+  float *x;                /* [CHUNK_ROWS][D] */
+  float *mine, *all;       /* [members][2][K q][CHUNK_ROWS] on this rank; on all ranks */
   double *mean, *variance; /* [q] */
 } ensemble_validation;
 
-tt_err tt_member_summaries_gather(tt_comm *c, const tt_shard *w, tt_member_summary **all)
+tt_err tt_member_summaries_gather(tt_comm *c, const tt_shard *shard, tt_member_summary **all)
 {
-  const tt_state *s = w->state;
+  const tt_state *s = shard->state;
   tt_member_summary *mine = NULL;
-  tt_err e = TT_ALLOC(mine, w->slice.count);
-  if (!e) e = TT_ALLOC(*all, w->cohort->members);
+  tt_err e = TT_ALLOC(mine, shard->slice.count);
+  if (!e) e = TT_ALLOC(*all, shard->cohort->members);
   e = tt_agree(c, e);
-  for (int64_t i = 0; !e && i < w->slice.count; i++)
+  for (int64_t i = 0; !e && i < shard->slice.count; i++)
     mine[i] = (tt_member_summary){.epoch = TT_FIELD(s, epoch)[i],
                                   .batch = TT_FIELD(s, batch)[i],
                                   .best_epoch = TT_FIELD(s, best_epoch)[i],
                                   .best_loss = TT_FIELD(s, best_loss)[i],
                                   .status = TT_FIELD(s, status)[i]};
-  if (!e) tt_allgatherv(c, mine, w->slice.count * (int64_t)sizeof *mine, *all, NULL);
+  if (!e) tt_allgatherv(c, mine, shard->slice.count * (int64_t)sizeof *mine, *all, NULL);
   tt_free(mine);
   return e;
 }
@@ -50,15 +50,14 @@ int64_t tt_ensemble_max_epoch(const tt_ensemble *e, const tt_member_summary *all
   return max_epoch;
 }
 
-/* Whether a member belongs to the ensemble's mixture now: not diverged, and if it still trains, as
- * far as the others. */
+/* A member is in the mixture if it did not diverge and, while it trains, has reached max_epoch. */
 static int is_in_mixture(const tt_member_summary *at, int64_t max_epoch)
 {
   return at->status != TT_STATUS_diverged &&
          (at->status != TT_STATUS_training || at->epoch == max_epoch);
 }
 
-/* The part of a slice that belongs to the ensemble. */
+/* The members of slice s that belong to ensemble e. */
 static tt_slice overlap(tt_slice s, const tt_ensemble *e)
 {
   int64_t first = s.first > e->first ? s.first : e->first;
@@ -69,20 +68,20 @@ static tt_slice overlap(tt_slice s, const tt_ensemble *e)
 
 static int64_t output_columns(const ensemble_validation *v)
 {
-  return v->w->cohort->model.targets * v->w->cohort->model.quantities;
+  return v->shard->cohort->model.targets * v->shard->cohort->model.quantities;
 }
 
-/* The weights that predict now, as a committee of this rank's members. */
+/* Copy the weights of this rank's members, averaged where that exists, to v->model. */
 static tt_err copy_weights_local(ensemble_validation *v)
 {
-  const tt_state *s = v->w->state;
-  const tt_model *model = &v->w->cohort->model;
+  const tt_state *s = v->shard->state;
+  const tt_model *model = &v->shard->cohort->model;
   int64_t params = model->params, skip = v->slice.first - s->first;
   v->local_ensemble = *v->e;
   v->local_ensemble.first = 0;
   v->local_ensemble.members = v->slice.count;
   v->model = (tt_trained_ensemble){.model = *model,
-                                   .variance_floor = v->w->cohort->variance_floor,
+                                   .variance_floor = v->shard->cohort->variance_floor,
                                    .ensembles = 1,
                                    .ensemble = &v->local_ensemble,
                                    .members = v->slice.count};
@@ -100,10 +99,10 @@ static tt_err copy_weights_local(ensemble_validation *v)
 
 static tt_err begin_local(ensemble_validation *v, const tt_member_summary *all, int64_t max_epoch)
 {
-  const tt_cohort *c = v->w->cohort;
-  int64_t view = tt_member_row_set(c, &c->member[v->e->first]);
+  const tt_cohort *c = v->shard->cohort;
+  int64_t row_set = tt_member_row_set(c, &c->member[v->e->first]);
   int64_t each = 2 * output_columns(v) * CHUNK_ROWS;
-  TT_TRY(tt_cohort_rows(c, v->w->data, view, TT_VALIDATION, &v->row, &v->rows));
+  TT_TRY(tt_cohort_rows(c, v->shard->data, row_set, TT_VALIDATION, &v->row, &v->rows));
   TT_TRY(TT_ALLOC(v->included, v->e->members));
   for (int64_t i = 0; i < v->e->members; i++)
     v->included[i] = (int8_t)is_in_mixture(&all[v->e->first + i], max_epoch);
@@ -131,19 +130,19 @@ static void end(ensemble_validation *v)
 
 static tt_err predict_local(ensemble_validation *v, int64_t first, int64_t rows)
 {
-  const tt_dataset *d = v->w->data;
+  const tt_dataset *d = v->shard->data;
   if (v->slice.count == 0) return TT_OK;
   for (int64_t r = 0; r < rows; r++)
     memcpy(v->x + r * d->inputs, d->x + v->row[first + r] * d->inputs,
            (size_t)d->inputs * sizeof *v->x);
-  return v->w->ops->predict(&v->model, v->w->use, rows, v->x, NULL, v->mine);
+  return v->shard->ops->predict(&v->model, v->shard->use, rows, v->x, NULL, v->mine);
 }
 
-/* Loss of the mixture in one row, over all targets: r of the `rows` predicted. */
+/* Loss of the mixture in data row `row`, summed over all targets; r is its number in the chunk. */
 static double row_loss(ensemble_validation *v, int64_t row, int64_t r, int64_t rows)
 {
-  const tt_cohort *c = v->w->cohort;
-  const tt_dataset *d = v->w->data;
+  const tt_cohort *c = v->shard->cohort;
+  const tt_dataset *d = v->shard->data;
   int64_t q = c->model.quantities, all = output_columns(v);
   tt_mixture x = {v->e->members, 2 * all * rows, rows, all * rows, v->included};
   double sum = 0.0;
@@ -170,12 +169,12 @@ static tt_err mean_loss(ensemble_validation *v, double *loss)
   return TT_OK;
 }
 
-/* What follows from the loss of the epoch that ended, for this rank's members. */
+/* Record the loss of the epoch; update best weights and status of this rank's members. */
 static void update_members(ensemble_validation *v, const tt_member_summary *all, int64_t max_epoch,
                            double loss)
 {
-  tt_state *s = v->w->state;
-  const tt_hyper *h = &v->w->cohort->member[v->e->first].hyper;
+  tt_state *s = v->shard->state;
+  const tt_hyper *h = &v->shard->cohort->member[v->e->first].hyper;
   const tt_member_summary *one = all + v->e->first;
   while (!is_in_mixture(one, max_epoch)) one++;
   int better = loss < one->best_loss - (double)h->min_delta;
@@ -195,11 +194,12 @@ static void update_members(ensemble_validation *v, const tt_member_summary *all,
   }
 }
 
-static tt_err update_ensemble(tt_comm *c, tt_shard *w, const tt_ensemble *ensemble,
+static tt_err update_ensemble(tt_comm *c, tt_shard *shard, const tt_ensemble *ensemble,
                               const tt_member_summary *all)
 {
   int64_t max_epoch = tt_ensemble_max_epoch(ensemble, all);
-  ensemble_validation v = {.c = c, .w = w, .e = ensemble, .slice = overlap(w->slice, ensemble)};
+  ensemble_validation v = {
+      .c = c, .shard = shard, .e = ensemble, .slice = overlap(shard->slice, ensemble)};
   double loss = (double)NAN;
   if (max_epoch < 1) return TT_OK;
   tt_err e = tt_agree(c, begin_local(&v, all, max_epoch));
@@ -209,11 +209,11 @@ static tt_err update_ensemble(tt_comm *c, tt_shard *w, const tt_ensemble *ensemb
   return e;
 }
 
-tt_err tt_ensemble_early_stopping_update(tt_comm *c, tt_shard *w, const tt_member_summary *all,
+tt_err tt_ensemble_early_stopping_update(tt_comm *c, tt_shard *shard, const tt_member_summary *all,
                                          const int8_t *due)
 {
   tt_err e = TT_OK;
-  for (int64_t i = 0; !e && i < w->cohort->ensembles; i++)
-    if (due[i]) e = update_ensemble(c, w, &w->cohort->ensemble[i], all);
+  for (int64_t i = 0; !e && i < shard->cohort->ensembles; i++)
+    if (due[i]) e = update_ensemble(c, shard, &shard->cohort->ensemble[i], all);
   return e;
 }

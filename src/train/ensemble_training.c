@@ -4,11 +4,10 @@
 #include "core/base/mem.h"
 #include "src/train/ensemble_early_stopping.h"
 
-/* One epoch of all members: where the members stood before and stand after it. */
 typedef struct joint_epoch {
-  tt_member_summary *before, *after; /* [G] */
-  int8_t *due;                       /* [ensembles] whose members are an epoch further */
-  int64_t steps;                     /* here */
+  tt_member_summary *before, *after; /* [G] before and after the epoch */
+  int8_t *due;                       /* [ensembles] 1 = its members completed an epoch */
+  int64_t steps;                     /* of this rank's members */
 } joint_epoch;
 
 static tt_err train_epoch_local(tt_shard *shard, joint_epoch *x)
@@ -31,7 +30,7 @@ static tt_err update_early_stopping(tt_comm *c, tt_shard *shard, joint_epoch *x)
 static tt_err reload_engine_local(tt_shard *shard, const joint_epoch *x)
 {
   TT_TRY(tt_shard_load_local(shard));
-  TT_TRY(tt_shard_train_local(shard, 0)); /* where they stand now */
+  TT_TRY(tt_shard_train_local(shard, 0)); /* 0 steps: only update local_progress */
   shard->local_progress.member_steps = x->steps;
   return TT_OK;
 }

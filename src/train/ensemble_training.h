@@ -1,12 +1,13 @@
-/* ensemble_training.h — training of a crew whose ensembles stop as one (train.early_stopping:
- * ensemble). Floor 4. */
+/* ensemble_training.h — training of a shard with early stopping of whole ensembles
+ * (train.early_stopping: ensemble). */
 #ifndef TT_ENSEMBLE_TRAINING_H
 #define TT_ENSEMBLE_TRAINING_H
 #include "src/train/shard.h"
 
-/* Collective. One epoch of every member that still trains, then the ensembles' early stopping is
- * updated (ensemble_early_stopping.h). There are no retries: what was judged without a member would
- * end up with it. Depends on the members' states alone, not on calls, ranks or restarts. Fills
- * shard->local_progress. Errors: MEM, of the engine. */
+/* Collective. Train every active member for one epoch, then update early stopping of the ensembles
+ * (ensemble_early_stopping.h). Diverged members are not retried: the validation losses of earlier
+ * epochs would not include the retried member. The result depends only on the states of the
+ * members, not on the number of calls, ranks or restarts. Fills shard->local_progress.
+ * Errors: MEM, of the engine. */
 tt_err tt_ensemble_train_epoch(tt_comm *c, tt_shard *shard);
 #endif

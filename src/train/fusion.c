@@ -7,12 +7,12 @@
 #include <math.h>
 #include <string.h>
 
-/* Which members have only finite outputs on the rows of the batch. */
+/* Set f->finite of members with only finite outputs in the batch; returns their number. */
 static int64_t find_finite_members(const tt_cohort *c, tt_fusion_batch *f, int64_t rows)
 {
   int64_t each = c->batch_size * c->model.outputs, used = rows * c->model.outputs, finite = 0;
   for (int64_t m = 0; m < f->members; m++) {
-    float probe = 0.0f; /* 0 * finite = 0; anything else is NaN for ever */
+    float probe = 0.0f; /* 0 * x is 0 for finite x and NaN otherwise; NaN persists in the sum */
     for (int64_t i = 0; i < used; i++) probe += 0.0f * f->output[m * each + i];
     f->finite[m] = (int8_t)!isnan(probe);
     finite += f->finite[m];
@@ -20,7 +20,7 @@ static int64_t find_finite_members(const tt_cohort *c, tt_fusion_batch *f, int64
   return finite;
 }
 
-/* Mean over the sound members of one row's outputs, in member order. */
+/* Mean output over the finite members in one row, summed in member order. */
 static void mean_output(const tt_cohort *c, const tt_fusion_batch *f, int64_t row, double finite)
 {
   int64_t outputs = c->model.outputs, each = c->batch_size * outputs;
@@ -46,33 +46,32 @@ void tt_fusion_loss_local(const tt_cohort *c, const tt_dataset *d, const tt_ense
     float weight = d->weight ? d->weight[f->row[r]] : 1.0f;
     mean_output(c, f, r, (double)finite);
     for (int64_t k = 0; k < targets; k++) {
-      tt_loss_sample wide = {.n = model->each,
-                             .level = model->level,
-                             .o = f->mean + k,
-                             .d = f->delta + r * outputs + k,
-                             .step = targets,
-                             .y = d->y[f->row[r] * d->targets + e->column[k]],
-                             .factor = weight / ((float)rows * (float)finite)};
-      f->loss += (double)weight * (double)tt_loss_target(c->loss, &wide, args);
+      tt_loss_sample sample = {.n = model->each,
+                               .level = model->level,
+                               .o = f->mean + k,
+                               .d = f->delta + r * outputs + k,
+                               .step = targets,
+                               .y = d->y[f->row[r] * d->targets + e->column[k]],
+                               .factor = weight / ((float)rows * (float)finite)};
+      f->loss += (double)weight * (double)tt_loss_target(c->loss, &sample, args);
     }
   }
 }
 
-/* Everything of one call. */
 typedef struct fusion {
   tt_comm *c;
   tt_shard *shard;
-  float *output, *delta;      /* [M][B][O] here */
-  int32_t *row;               /* [M][B] */
-  double *loss;               /* [M] */
-  float *all;                 /* [G][B][O] of everybody, NaN of who does not train */
-  float *gradient;            /* [B][O] of one ensemble */
-  float *mean;                /* [O] */
-  int8_t *finite, *due;       /* [G], [ensembles] */
+  float *output, *delta; /* [M][B][O] of this rank's members */
+  int32_t *row;          /* [M][B] */
+  double *loss;          /* [M] */
+  float *all;            /* [G][B][O] outputs of all members, NaN for members that do not train */
+  float *gradient;       /* [B][O] of one ensemble */
+  float *mean;           /* [O] */
+  int8_t *finite, *due;  /* [G]; [ensembles] 1 = at the end of an epoch */
   tt_member_summary *summary; /* [G] */
-  int64_t *batches;           /* [ensembles] of an epoch */
-  int64_t *done;              /* [ensembles] batches of the running epoch */
-  int64_t steps;              /* of this rank's members */
+  int64_t *batches;           /* [ensembles] batches of an epoch */
+  int64_t *done;              /* [ensembles] batches done in the current epoch */
+  int64_t steps;              /* member-steps of this rank */
 } fusion;
 
 static int64_t batch_outputs(const fusion *f)
@@ -85,8 +84,8 @@ static tt_err count_batches(fusion *f)
   const tt_cohort *c = f->shard->cohort;
   for (int64_t i = 0; i < c->ensembles; i++) {
     int32_t *row = NULL;
-    int64_t rows = 0, view = tt_member_row_set(c, &c->member[c->ensemble[i].first]);
-    TT_TRY(tt_cohort_rows(c, f->shard->data, view, TT_TRAIN, &row, &rows));
+    int64_t rows = 0, row_set = tt_member_row_set(c, &c->member[c->ensemble[i].first]);
+    TT_TRY(tt_cohort_rows(c, f->shard->data, row_set, TT_TRAIN, &row, &rows));
     tt_free(row);
     f->batches[i] = (tt_cohort_epoch_rows(c, rows) + c->batch_size - 1) / c->batch_size;
   }
@@ -132,7 +131,7 @@ static void end(fusion *f)
   tt_free(f->done);
 }
 
-/* Outputs on the next batch; what says nothing is NaN, so that everybody sees who trains. */
+/* Outputs on the next batch; NaN for members that do not train, so that all ranks know them. */
 static tt_err forward_local(fusion *f)
 {
   int64_t batch = f->shard->cohort->batch_size, each = batch_outputs(f);
@@ -144,7 +143,7 @@ static tt_err forward_local(fusion *f)
   return TT_OK;
 }
 
-/* Loss and gradients of one ensemble for its members here. */
+/* Loss and gradients of one ensemble for its members on this rank. */
 static void ensemble_gradient_local(fusion *f, const tt_ensemble *e)
 {
   const tt_shard *shard = f->shard;
@@ -168,8 +167,9 @@ static void ensemble_gradient_local(fusion *f, const tt_ensemble *e)
   }
 }
 
-/* Whether anyone trains: who does not has NaN in its first output; so has who is about to diverge,
- * who counts as training once more. */
+/* Count this batch in each ensemble with a training member. A member that does not train, or that
+ * diverged in this step, has NaN as its first output.
+ * Returns 0: no member trains; 1: members train; 2: an ensemble is also at the end of an epoch. */
 static int advance_batches(fusion *f)
 {
   const tt_cohort *c = f->shard->cohort;
@@ -196,7 +196,7 @@ static tt_err end_epoch(fusion *f)
   return e ? e : tt_agree(f->c, tt_shard_load_local(f->shard));
 }
 
-/* One step of everybody. *more = 0 when nobody trains any more. */
+/* One step of all members. *more = 0 when no member trains any more. */
 static tt_err step(fusion *f, int *more)
 {
   const tt_cohort *c = f->shard->cohort;
@@ -228,7 +228,7 @@ tt_err tt_fusion_train(tt_comm *c, tt_shard *shard, int64_t steps)
   if (!e) e = tt_member_summaries_gather(c, shard, &f.summary);
   if (!e) find_batch_position(&f);
   for (int64_t i = 0; !e && more && i < steps; i++) e = step(&f, &more);
-  if (!e) e = tt_agree(c, tt_shard_train_local(shard, 0)); /* where they stand now */
+  if (!e) e = tt_agree(c, tt_shard_train_local(shard, 0)); /* 0 steps: only update local_progress */
   shard->local_progress.member_steps = f.steps;
   end(&f);
   return e;

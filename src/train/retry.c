@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Member i of `mine` becomes the only one of `fresh`. */
+/* Copy the only member of `fresh` to member i of `mine`. */
 static void copy_member(const tt_state *fresh, tt_state *mine, int64_t i)
 {
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
@@ -28,7 +28,6 @@ static tt_err restart_member(const tt_shard *shard, int64_t i)
   return TT_OK;
 }
 
-/* Every diverged member of shard->state that has retries left becomes as new. */
 static tt_err restart_diverged(const tt_shard *shard, int64_t *restarted)
 {
   for (int64_t i = 0; i < shard->slice.count; i++) {

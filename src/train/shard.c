@@ -88,14 +88,14 @@ tt_err tt_shard_train_local(tt_shard *shard, int64_t steps)
 
 static tt_err expand_snapshots(tt_cohort **of, tt_shard *shard)
 {
-  tt_cohort *wide = NULL;
+  tt_cohort *expanded = NULL;
   tt_state *members = NULL;
-  TT_TRY(tt_snapshot_expand(*of, shard->state, &wide, &members));
+  TT_TRY(tt_snapshot_expand(*of, shard->state, &expanded, &members));
   if (shard->engine) shard->ops->destroy(&shard->engine);
   tt_state_destroy(&shard->state);
   tt_cohort_destroy(of);
-  *of = wide;
-  shard->cohort = wide;
+  *of = expanded;
+  shard->cohort = expanded;
   shard->state = members;
   shard->slice = (tt_slice){members->first, members->count};
   return TT_OK;
@@ -143,7 +143,7 @@ static void append_if_new(char text[TT_ARITHMETIC_LIST_SIZE], const char *more)
   snprintf(text + used, TT_ARITHMETIC_LIST_SIZE - used, "%s%s", used ? "; " : "", more);
 }
 
-tt_err tt_shards_check_arithmetic(tt_comm *c, const tt_shards *all, int anyhow,
+tt_err tt_shards_check_arithmetic(tt_comm *c, const tt_shards *all, int warn_only,
                                   char text[TT_ARITHMETIC_LIST_SIZE])
 {
   tt_err e = TT_OK;
@@ -151,7 +151,7 @@ tt_err tt_shards_check_arithmetic(tt_comm *c, const tt_shards *all, int anyhow,
   for (int64_t i = 0; !e && i < all->count; i++) {
     const tt_shard *shard = &all->at[i];
     char first[TT_ARITHMETIC_SIZE] = "";
-    e = tt_resources_check_arithmetic(c, shard->info.arithmetic, anyhow, first);
+    e = tt_resources_check_arithmetic(c, shard->info.arithmetic, warn_only, first);
     if (!e) append_if_new(text, first);
   }
   return e;

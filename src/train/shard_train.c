@@ -15,7 +15,7 @@ static tt_err merge_progress(tt_comm *c, tt_shards *all)
   return e;
 }
 
-/* Steps that will take about `aim` seconds on this rank, from how long the last ones took. */
+/* Estimate the steps that take `aim` seconds on this rank; the last `steps` took `seconds`. */
 static int64_t next_steps(int64_t steps, double seconds, double aim)
 {
   double want = (double)steps * aim / (seconds > 1e-6 ? seconds : 1e-6);
@@ -24,7 +24,7 @@ static int64_t next_steps(int64_t steps, double seconds, double aim)
   return want < 1.0 ? 1 : (int64_t)want;
 }
 
-/* Whether its members look at each other while they train: every call is collective. */
+/* Members of these methods depend on members of other ranks: training calls are collective. */
 static int is_collective(const tt_shard *shard)
 {
   return shard->cohort->method == TT_METHOD_fusion ||

@@ -1,15 +1,16 @@
-/* shard_train.h — all cohorts of this rank trained for a while, each by its method. Floor 4. */
+/* shard_train.h — training of all shards for a time interval, each with its train.method. */
 #ifndef TT_SHARD_TRAIN_H
 #define TT_SHARD_TRAIN_H
 #include "src/train/shard.h"
 
-/* Collective. Where the members stand, without moving them: fills local_progress and progress of
- * every crew. Errors: of the engine, MEM. */
+/* Collective. Fill local_progress and progress of every shard, without training.
+ * Errors: of the engine, MEM. */
 tt_err tt_shards_update_progress(tt_comm *c, tt_shards *all);
 
-/* Collective. Train every crew in turn, all together for about `seconds`; fills local_progress and
- * progress. How far each comes depends on the clock, its members' results do not. Diverged members
- * with retries left begin again (retry.h). Crews whose members look at each other go by epochs
- * (ensemble_training.h) or by steps of all ranks (fusion.h). Errors: of the engine, MEM. */
+/* Collective. Train the shards one after the other, together for about `seconds`; fills
+ * local_progress and progress. The number of steps depends on the clock, the results of the members
+ * do not. Diverged members with retries left are restarted (retry.h). Shards whose members depend
+ * on each other advance by epochs (ensemble_training.h) or by collective steps (fusion.h).
+ * Errors: of the engine, MEM. */
 tt_err tt_shards_train(tt_comm *c, tt_shards *all, double seconds);
 #endif

@@ -1,4 +1,4 @@
-/* trainer.c — see trainer.h. The heart is training_loop. */
+/* trainer.c — see trainer.h. Start reading at training_loop. */
 #include "src/train/trainer.h"
 #include "core/base/clock.h"
 
@@ -18,9 +18,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Chunks of about this long at most: signals are heard between them. */
+/* Seconds of training between two checks for a stop request, at most. */
 static const double stop_check_interval = 0.5;
-static const double status_interval = 10.0; /* status.json is renewed so often */
+static const double status_interval = 10.0; /* seconds between two writes of status.json */
 enum { MAX_FAILED_WRITES = 3 };
 
 typedef struct training_run {
@@ -28,19 +28,19 @@ typedef struct training_run {
   const tt_train_options *o;
   tt_job *job;
   tt_shards shards;
-  tt_ckpt_shard *part;         /* [shards] their members on the way to and from files */
-  tt_warm_source *warm_source; /* whose weights members begin with; NULL = nobody's */
+  tt_ckpt_shard *part;         /* [shards] states to write to and read from checkpoints */
+  tt_warm_source *warm_source; /* initial weights of an earlier run; NULL = none */
   tt_run_id id;
-  int64_t generation, resumed; /* the last checkpoint, and the one this life began with */
+  int64_t generation, resumed; /* last checkpoint; checkpoint this start resumed from */
   int failed_writes;
-  int claimed; /* the run directory is ours */
+  int claimed; /* this start owns the run directory */
   double started, checkpoint_time, status_time;
   tt_time_limit limit;
-  tt_stop_reason stop_reason; /* it stops; TT_STOP_none while it goes on */
+  tt_stop_reason stop_reason; /* TT_STOP_none while training continues */
   tt_progress_meter meter;
-  tt_progress progress; /* of all ranks and crews */
-  int64_t epochs;       /* in all, where progress.epoch_min is done */
-  int64_t members;      /* that train, of all cohorts */
+  tt_progress progress; /* of all ranks and shards */
+  int64_t epochs;       /* total, of the shard that progress.epoch_min belongs to */
+  int64_t members;      /* of all cohorts */
 } training_run;
 
 static const char *directory(const training_run *r) { return r->job->cfg->run_directory; }
@@ -49,8 +49,8 @@ static const char *stop_directory(const training_run *r)
   return r->o->stop_directory ? r->o->stop_directory : directory(r);
 }
 
-/* Best effort: a status that cannot be written must not end a run. Whoever has lost the directory
- * keeps quiet: the file is the other's. */
+/* Best effort: a failed write of the status must not end the run. Writes nothing if another start
+ * owns the directory now: status.json then describes that start. */
 static void write_status(training_run *r, const char *state, const char *reason, int exit_code)
 {
   if (!r->claimed || !tt_comm_is_root(r->c)) return;
@@ -85,7 +85,7 @@ static tt_err create_shards_local(training_run *r)
   return TT_OK;
 }
 
-/* What a rank computes on; one without members only says which engine. */
+/* Device of this rank; the name of the engine if the rank has no members. */
 static const char *device(const training_run *r)
 {
   for (int64_t i = 0; i < r->shards.count; i++)
@@ -105,19 +105,19 @@ static tt_err load_states_local(training_run *r)
   return TT_OK;
 }
 
-/* From now on the watchdog may write the status of this start. */
+/* Restart the watchdog with the directory: from now on it may write status.json. */
 static tt_err start_watchdog(const training_run *r)
 {
   return tt_agree(r->c, tt_watchdog_start_local(directory(r), r->id.incarnation, tt_comm_rank(r->c),
                                                 r->job->cfg->run_watchdog));
 }
 
-/* Where the last life of this run stopped, or the beginning. */
+/* Load the last checkpoint, if there is one and --resume permits. */
 static tt_err resume(training_run *r)
 {
   tt_err e = TT_OK;
   if (r->o->resume == TT_RESUME_never) {
-    e = tt_ckpt_remove_all(r->c, directory(r)); /* the mark that the directory is ours goes too */
+    e = tt_ckpt_remove_all(r->c, directory(r)); /* also removes the owner file */
     if (!e) e = tt_ckpt_claim(r->c, directory(r), &r->id);
     return e ? e : start_watchdog(r);
   }
@@ -134,8 +134,8 @@ static tt_err resume(training_run *r)
   return e;
 }
 
-/* Make this moment a generation. A write that fails keeps the run alive: the next one may succeed.
- */
+/* must  1 = a failed write is an error; 0 = a failed write is only logged, because the next one may
+ *       succeed, until MAX_FAILED_WRITES writes in a row fail */
 static tt_err write_checkpoint(training_run *r, int must)
 {
   const tt_config *cfg = r->job->cfg;
@@ -153,8 +153,7 @@ static tt_err write_checkpoint(training_run *r, int must)
     tt_log_root(TT_LOG_DEBUG, "checkpoint %" PRId64, r->generation);
   } else if (!must && (e == TT_E_IO || e == TT_E_CANTCREAT) &&
              ++r->failed_writes < MAX_FAILED_WRITES) {
-    tt_log_root(TT_LOG_WARN,
-                "checkpoint %" PRId64 " was not written, going on with the one before: %s",
+    tt_log_root(TT_LOG_WARN, "checkpoint %" PRId64 " was not written, training continues: %s",
                 r->generation + 1, tt_err_last());
     e = TT_OK;
   }
@@ -162,7 +161,7 @@ static tt_err write_checkpoint(training_run *r, int must)
   return e;
 }
 
-/* Is it time for a checkpoint? Rank 0's clock decides. */
+/* Rank 0's clock decides, so that all ranks agree. */
 static int checkpoint_due(training_run *r)
 {
   int64_t yes = tt_monotonic_seconds() - r->checkpoint_time >= r->job->cfg->checkpoint_every;
@@ -198,15 +197,15 @@ static tt_err check_diverged(const training_run *r)
   double most = r->job->cfg->train_max_diverged;
   if ((double)r->progress.diverged <= most * (double)members) return TT_OK;
   return TT_FAIL(DIVERGED,
-                 "%" PRId64 " of %" PRId64 " members diverged, more than train.max_diverged = %g "
-                 "allows; try a smaller learning_rate or clip_norm",
+                 "%" PRId64 " of %" PRId64 " members diverged, more than the fraction "
+                 "train.max_diverged = %g; try a smaller learning_rate or clip_norm",
                  r->progress.diverged, members, most);
 }
 
-/* What the independence of members is given up for; NULL: they are independent. */
+/* Options that make members depend on each other, as text; NULL = members are independent. */
 static const char *dependence(const training_run *r)
 {
-  static const char *const says[] = {
+  static const char *const text[] = {
       NULL,
       "train.early_stopping: ensemble: the end and best epoch of a member depend on its ensemble",
       "train.method: fusion: a member depends on the other members of its ensemble",
@@ -220,10 +219,10 @@ static const char *dependence(const training_run *r)
     else if (c->stop == TT_EARLY_STOPPING_ensemble)
       stop = 1;
   }
-  return says[fusion + stop];
+  return text[fusion + stop];
 }
 
-/* Model, scores and results of a run whose members are all done. */
+/* Called when no member trains any more. */
 static tt_err finish_run(training_run *r)
 {
   tt_watchdog_heartbeat_local("writing results");
@@ -273,7 +272,6 @@ static void log_job(const training_run *r)
   for (int64_t i = 0; i < all->count; i++) log_cohort(all->at[i], i);
 }
 
-/* Everything between the job and the first step. */
 static tt_err prepare(training_run *r)
 {
   const tt_config *cfg = r->job->cfg;
@@ -307,7 +305,6 @@ static tt_err train(training_run *r)
   if (!r->o->quiet) log_job(r);
   if (dependence(r) && !r->o->quiet) tt_log_root(TT_LOG_INFO, "%s", dependence(r));
   write_status(r, "training", "", -1);
-  /* a call of no steps: where the members stand, without moving them */
   e = tt_shards_update_progress(r->c, &r->shards);
   if (e) return e;
   r->progress = tt_shards_total_progress(&r->shards, &r->epochs);
@@ -318,7 +315,7 @@ static tt_err train(training_run *r)
   if (!r->o->quiet) tt_progress_meter_print_local(&r->meter, r->c, &r->progress, r->epochs, 1);
   if (!r->stop_reason) return finish_run(r);
   return TT_FAIL(STOPPED,
-                 "stopped by %s at checkpoint %" PRId64 " after %.0f s: run again to go on",
+                 "stopped by %s at checkpoint %" PRId64 " after %.0f s: run again to continue",
                  tt_stop_text(r->stop_reason), r->generation, tt_monotonic_seconds() - r->started);
 }
 

@@ -6,10 +6,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static void add_member(const tt_shard *w, int64_t i, tt_training_cost *e)
+static void add_member(const tt_shard *shard, int64_t i, tt_training_cost *e)
 {
-  const tt_state *s = w->state;
-  int64_t planned = w->cohort->member[w->slice.first + i].hyper.epochs;
+  const tt_state *s = shard->state;
+  int64_t planned = shard->cohort->member[shard->slice.first + i].hyper.epochs;
   int64_t trained = TT_FIELD(s, epoch)[i];
   e->planned += planned;
   e->trained += trained;
@@ -31,9 +31,9 @@ tt_training_cost tt_training_cost_sum(tt_comm *c, const tt_shards *all)
 void tt_training_cost_log_local(const tt_training_cost *e, int64_t steps, double seconds)
 {
   char time[48] = "";
-  double each = e->trained ? (double)e->steps / (double)e->trained : 0.0; /* steps of an epoch */
+  double each = e->trained ? (double)e->steps / (double)e->trained : 0.0; /* steps per epoch */
   if (e->retries > 0)
-    tt_log_root(TT_LOG_INFO, "diverged members began again %" PRId64 " times", e->retries);
+    tt_log_root(TT_LOG_INFO, "restarts of diverged members: %" PRId64, e->retries);
   if (e->saved == 0) return;
   if (steps > 0 && each > 0.0)
     snprintf(time, sizeof time, ", about %.3g s",

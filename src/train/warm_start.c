@@ -14,12 +14,12 @@
 
 #include <xxhash.h>
 
-/* Where a member comes from: a row of a committee of the earlier model; -1: it begins anew. */
+/* Source of a member: a row of a trained ensemble of the earlier model; -1 = random weights. */
 typedef struct tt_source_row {
-  int64_t committee, row;
+  int64_t trained, row;
 } tt_source_row;
 
-/* Where the members of a committee stood at the end. */
+/* Last checkpointed states of the members of a trained ensemble. */
 typedef struct tt_final_states {
   int32_t *epoch; /* [G] */
   int8_t *status;
@@ -30,14 +30,12 @@ struct tt_warm_source {
   tt_warm_start w;
   char directory[TT_PATH_MAX];
   tt_trained_ensembles model;
-  tt_final_states *final; /* [model.count], of optimizer */
-  tt_ckpt_last *last;     /* of optimizer */
+  tt_final_states *final; /* [model.count], only with optimizer */
+  tt_ckpt_last *last;     /* only with optimizer */
   uint64_t hash;
   int64_t cohorts;
   tt_source_row **from; /* [cohorts][members of the cohort] */
 };
-
-/* ---- reading ---- */
 
 static tt_err read_final_states(const tt_trained_ensemble *m, tt_ckpt_last *last, int64_t part,
                                 tt_final_states *out)
@@ -57,7 +55,9 @@ static tt_err read_checkpoint(tt_warm_source *s)
     TT_TRY(read_final_states(m, s->last, k, &s->final[k]));
     for (int64_t i = 0; i < m->members; i++)
       if (s->final[k].status[i] == TT_STATUS_training)
-        return TT_FAIL(DATA, "%s: its last checkpoint is from before its end; use params",
+        return TT_FAIL(DATA,
+                       "%s: the last checkpoint was written before the training ended; use "
+                       "campaign.warm_start: params",
                        s->directory);
   }
   return TT_OK;
@@ -68,8 +68,11 @@ static tt_err reject_snapshots(const tt_warm_source *s)
   for (int64_t k = 0; k < s->model.count; k++)
     for (int64_t i = 0; i < s->model.at[k]->members; i++)
       if (s->model.at[k]->snapshot[i])
-        return TT_FAIL(DATA, "%s: its members are snapshots, which nobody can begin with",
-                       s->directory);
+        return TT_FAIL(
+            DATA,
+            "%s: the members of model.h5 are snapshots, which cannot be used for a warm start; use "
+            "campaign.warm_start: none",
+            s->directory);
   return TT_OK;
 }
 
@@ -97,7 +100,7 @@ static tt_err begin_local(const tt_warm_start *w, tt_warm_source **out)
   TT_TRY(TT_ALLOC(*out, 1));
   (*out)->w = *w;
   int n = snprintf((*out)->directory, TT_PATH_MAX, "%s", w->directory);
-  return n < TT_PATH_MAX - 16 ? TT_OK : TT_FAIL(NOINPUT, "%s: too long", w->directory);
+  return n < TT_PATH_MAX - 16 ? TT_OK : TT_FAIL(NOINPUT, "%s: path is too long", w->directory);
 }
 
 tt_err tt_warm_open(tt_comm *c, const tt_warm_start *w, tt_warm_source **out)
@@ -148,8 +151,6 @@ tt_err tt_warm_hash(tt_comm *c, const tt_warm_start *w, uint64_t *out)
   return e;
 }
 
-/* ---- who goes on as whom ---- */
-
 static int same_layers(const tt_model *a, const tt_model *b)
 {
   int same = a->inputs == b->inputs && a->targets == b->targets && a->layers == b->layers &&
@@ -169,7 +170,7 @@ static void describe_network(const tt_model *m, char text[256])
            m->params);
 }
 
-/* Ensemble e of cohort c against ensemble `was` of committee m, which has its name. */
+/* Compare ensemble e of cohort c with ensemble `was` of trained ensemble m, of the same name. */
 static tt_err check_compatible(const tt_warm_source *s, const tt_cohort *c, const tt_ensemble *e,
                                const tt_columns *target, const tt_trained_ensemble *m,
                                const tt_ensemble *was)
@@ -179,28 +180,30 @@ static tt_err check_compatible(const tt_warm_source *s, const tt_cohort *c, cons
     describe_network(&c->model, now);
     describe_network(&m->model, then);
     return TT_FAIL(DATA,
-                   "%s: ensemble %s was a network %s, and is %s now: its weights do not fit; use "
-                   "campaign.warm_start: none",
+                   "%s: ensemble %s has network %s in the earlier run, %s in this job: the weights "
+                   "do not fit; use campaign.warm_start: none",
                    s->directory, e->name, then, now);
   }
   for (int64_t j = 0; j < e->targets; j++) {
     const char *is = target->name[e->column[j]], *old = m->target.name[was->column[j]];
     if (strcmp(is, old) != 0)
-      return TT_FAIL(DATA, "%s: ensemble %s learnt target %s, and learns %s now", s->directory,
-                     e->name, old, is);
+      return TT_FAIL(DATA,
+                     "%s: ensemble %s predicts target %s in the earlier run, %s in this job; use "
+                     "campaign.warm_start: none",
+                     s->directory, e->name, old, is);
   }
   return TT_OK;
 }
 
-/* The row of member `index` of an ensemble, if it may be gone on from; -1. */
-static int64_t find_row(const tt_warm_source *s, int64_t committee, const tt_ensemble *was,
+/* Row of member `index` of an ensemble; -1 if it is missing or diverged. */
+static int64_t find_row(const tt_warm_source *s, int64_t trained, const tt_ensemble *was,
                         int32_t index)
 {
-  const tt_trained_ensemble *m = s->model.at[committee];
+  const tt_trained_ensemble *m = s->model.at[trained];
   int64_t row = was->first + index - m->index[was->first];
   if (row < was->first || row >= was->first + was->members || m->index[row] != index) return -1;
   if (m->status[row] == TT_STATUS_diverged) return -1;
-  return s->final && s->final[committee].status[row] == TT_STATUS_diverged ? -1 : row;
+  return s->final && s->final[trained].status[row] == TT_STATUS_diverged ? -1 : row;
 }
 
 static tt_err match_ensemble(tt_warm_source *s, const tt_job *job, int64_t k, const tt_ensemble *e)
@@ -222,8 +225,8 @@ static int is_collective(const tt_cohort *c)
   return c->method == TT_METHOD_fusion || c->stop == TT_EARLY_STOPPING_ensemble;
 }
 
-/* Epochs that member m of cohort k has behind it when it begins. Members that look at each other
- * are as far as the furthest of them. */
+/* Epochs already trained by member m of cohort k. Members that depend on each other all get the
+ * largest count of their ensemble. */
 static int64_t epochs_done(const tt_warm_source *s, const tt_cohort *c, int64_t k, int64_t m)
 {
   const tt_ensemble *e = &c->ensemble[c->member[m].ensemble];
@@ -232,8 +235,8 @@ static int64_t epochs_done(const tt_warm_source *s, const tt_cohort *c, int64_t 
   if (!s->final) return 0;
   for (int64_t i = first; i < first + count; i++) {
     tt_source_row o = s->from[k][i];
-    if (o.row >= 0 && s->final[o.committee].epoch[o.row] > most)
-      most = s->final[o.committee].epoch[o.row];
+    if (o.row >= 0 && s->final[o.trained].epoch[o.row] > most)
+      most = s->final[o.trained].epoch[o.row];
   }
   return most;
 }
@@ -244,8 +247,9 @@ static tt_err extend_epochs(const tt_warm_source *s, tt_cohort *c, int64_t k)
   for (int64_t m = 0; m < c->members; m++) {
     int64_t epochs = epochs_done(s, c, k, m) + c->member[m].hyper.epochs;
     if (epochs > INT32_MAX / 2)
-      return TT_FAIL(CONFIG, "%" PRId64 " epochs in all rounds: use campaign.warm_start: params",
-                     epochs);
+      return TT_FAIL(
+          CONFIG, "%" PRId64 " epochs in all rounds are too many; use campaign.warm_start: params",
+          epochs);
     c->member[m].hyper.epochs = (int32_t)epochs;
     if (epochs > most) most = epochs;
   }
@@ -268,10 +272,9 @@ tt_err tt_warm_match_local(tt_warm_source *s, tt_job *job)
   return TT_OK;
 }
 
-/* ---- the weights ---- */
-
-/* shrink * old + perturb * noise, in double, rounded once: the same bits everywhere. The noise is
- * what a member would begin with after so many retries: other weights, from the inputs it sees. */
+/* shrink * old + perturb * noise, in double and rounded once, so that the result is bit-identical
+ * on all hosts. The noise is the initial weights of attempt `round`, for the inputs the member
+ * uses. */
 static void shrink_and_perturb(const tt_warm_source *s, const tt_cohort *c, const tt_member *m,
                                const float *old, float *w)
 {
@@ -285,20 +288,20 @@ static void shrink_and_perturb(const tt_warm_source *s, const tt_cohort *c, cons
                : (float)(s->w.shrink * (double)old[p] + s->w.perturb * (double)w[p]);
 }
 
-static void apply_weights(const tt_warm_source *s, int64_t k, tt_shard *w)
+static void apply_weights(const tt_warm_source *s, int64_t k, tt_shard *shard)
 {
-  int64_t params = w->state->params;
-  for (int64_t i = 0; i < w->slice.count; i++) {
-    int64_t m = w->slice.first + i;
+  int64_t params = shard->state->params;
+  for (int64_t i = 0; i < shard->slice.count; i++) {
+    int64_t m = shard->slice.first + i;
     tt_source_row o = s->from[k][m];
     if (o.row < 0) continue;
-    shrink_and_perturb(s, w->cohort, &w->cohort->member[m],
-                       s->model.at[o.committee]->w + o.row * params,
-                       TT_FIELD(w->state, weights) + i * params);
+    shrink_and_perturb(s, shard->cohort, &shard->cohort->member[m],
+                       s->model.at[o.trained]->w + o.row * params,
+                       TT_FIELD(shard->state, weights) + i * params);
   }
 }
 
-/* What both have room for of one field of a member: histories may grow. */
+/* Copy min(lengths) values of one field of a member: the new history may be longer. */
 static void copy_field(const tt_state *from, int64_t i, tt_state *to, int64_t j, int field)
 {
   tt_state_field a = tt_state_get(from, field), b = tt_state_get(to, field);
@@ -320,12 +323,15 @@ void tt_warm_resume_member_local(const tt_state *from, int64_t i, tt_state *to, 
 
 static tt_err error_other_run(const tt_warm_source *s)
 {
-  return TT_FAIL(DATA, "%s: its checkpoint and its model.h5 are of different trainings; use params",
-                 s->directory);
+  return TT_FAIL(
+      DATA,
+      "%s: the checkpoint and model.h5 belong to different runs; use campaign.warm_start: "
+      "params",
+      s->directory);
 }
 
-/* Members of the crew that go on from rows of committee q, which lie in `rows`. */
-static tt_err resume_members(const tt_warm_source *s, int64_t k, tt_shard *w, int64_t q,
+/* Resume the members of the shard whose source is trained ensemble q; their rows are in `rows`. */
+static tt_err resume_members(const tt_warm_source *s, int64_t k, tt_shard *shard, int64_t q,
                              tt_slice rows)
 {
   const tt_trained_ensemble *m = s->model.at[q];
@@ -333,49 +339,52 @@ static tt_err resume_members(const tt_warm_source *s, int64_t k, tt_shard *w, in
   TT_TRY(tt_ckpt_last_read_local(s->last, q, rows, &from));
   size_t bytes = (size_t)m->model.params * sizeof *m->w;
   tt_err e = TT_OK;
-  if (from->params != w->state->params || from->slots != w->state->slots ||
-      from->averages != w->state->averages)
-    e = TT_FAIL(DATA, "%s: another train.optimizer or train.average than now; use params",
+  if (from->params != shard->state->params || from->slots != shard->state->slots ||
+      from->averages != shard->state->averages)
+    e = TT_FAIL(DATA,
+                "%s: the run has another train.optimizer or train.average than this job; use "
+                "campaign.warm_start: params",
                 s->directory);
-  for (int64_t i = 0; !e && i < w->slice.count; i++) {
-    tt_source_row o = s->from[k][w->slice.first + i];
-    if (o.committee != q || o.row < 0) continue;
+  for (int64_t i = 0; !e && i < shard->slice.count; i++) {
+    tt_source_row o = s->from[k][shard->slice.first + i];
+    if (o.trained != q || o.row < 0) continue;
     const float *result = tt_state_prediction_weights(from, o.row - rows.first);
     if (memcmp(result, m->w + o.row * m->model.params, bytes) != 0) e = error_other_run(s);
-    tt_warm_resume_member_local(from, o.row - rows.first, w->state, i);
+    tt_warm_resume_member_local(from, o.row - rows.first, shard->state, i);
   }
   tt_state_destroy(&from);
   return e;
 }
 
-static tt_err apply_states(const tt_warm_source *s, int64_t k, tt_shard *w)
+static tt_err apply_states(const tt_warm_source *s, int64_t k, tt_shard *shard)
 {
   for (int64_t q = 0; q < s->model.count; q++) {
     int64_t low = INT64_MAX, high = -1;
-    for (int64_t i = 0; i < w->slice.count; i++) {
-      tt_source_row o = s->from[k][w->slice.first + i];
-      if (o.committee != q || o.row < 0) continue;
+    for (int64_t i = 0; i < shard->slice.count; i++) {
+      tt_source_row o = s->from[k][shard->slice.first + i];
+      if (o.trained != q || o.row < 0) continue;
       low = o.row < low ? o.row : low;
       high = o.row > high ? o.row : high;
     }
-    if (high >= 0) TT_TRY(resume_members(s, k, w, q, (tt_slice){low, high - low + 1}));
+    if (high >= 0) TT_TRY(resume_members(s, k, shard, q, (tt_slice){low, high - low + 1}));
   }
-  for (int64_t i = 0; is_collective(w->cohort) && i < w->slice.count; i++)
-    TT_FIELD(w->state, epoch)[i] = (int32_t)epochs_done(s, w->cohort, k, w->slice.first + i);
+  int32_t *epoch = TT_FIELD(shard->state, epoch);
+  for (int64_t i = 0; is_collective(shard->cohort) && i < shard->slice.count; i++)
+    epoch[i] = (int32_t)epochs_done(s, shard->cohort, k, shard->slice.first + i);
   return TT_OK;
 }
 
 static tt_err apply_all(const tt_warm_source *s, tt_shards *shards)
 {
   for (int64_t k = 0; k < shards->count; k++) {
-    tt_shard *w = &shards->at[k];
-    if (!w->engine) continue;
-    TT_TRY(tt_shard_save_local(w));
+    tt_shard *shard = &shards->at[k];
+    if (!shard->engine) continue;
+    TT_TRY(tt_shard_save_local(shard));
     if (s->final)
-      TT_TRY(apply_states(s, k, w));
+      TT_TRY(apply_states(s, k, shard));
     else
-      apply_weights(s, k, w);
-    TT_TRY(tt_shard_load_local(w));
+      apply_weights(s, k, shard);
+    TT_TRY(tt_shard_load_local(shard));
   }
   return TT_OK;
 }
@@ -388,7 +397,7 @@ static void log_warm_start(const tt_warm_source *s, const tt_shards *shards)
     for (int64_t m = 0; m < shards->at[k].cohort->members; m++) warm += s->from[k][m].row >= 0;
   }
   tt_log_root(warm == members ? TT_LOG_DEBUG : TT_LOG_INFO,
-              "%" PRId64 " of %" PRId64 " members begin with the weights of %s (%s)", warm, members,
+              "%" PRId64 " of %" PRId64 " members start with the weights of %s (%s)", warm, members,
               s->directory, tt_choice_warm_start[s->w.how]);
 }
 

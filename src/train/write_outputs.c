@@ -14,12 +14,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What one cohort leaves. */
+/* Outputs of one cohort. */
 typedef struct cohort_output {
   tt_slice slice;    /* this rank's members */
-  float *w;          /* [slice.count][P] their results */
-  tt_scores *scores; /* on the test rows, if there are any */
-  tt_scores *oob;    /* on the training rows, if members leave any out */
+  float *w;          /* [slice.count][P] weights to predict with */
+  tt_scores *scores; /* on the test rows; NULL if there are none */
+  tt_scores *oob;    /* out of bag, on the training rows; NULL without resampling */
   int32_t *attempt;  /* [G] retries of its members */
 } cohort_output;
 
@@ -34,7 +34,7 @@ typedef struct output_writer {
   int quiet;
 } output_writer;
 
-/* Status, share and weights of all members on all ranks. */
+/* Status, weights and member weight (1 or 0) of all members, on all ranks. */
 static void gather_members(tt_comm *c, const tt_state *mine, const float *w,
                            tt_trained_ensemble *all)
 {
@@ -86,7 +86,7 @@ static void destroy_local(output_writer *k)
   tt_trained_ensembles_destroy(&k->all);
 }
 
-/* What the validation rows say about the members, and the intervals that follow. */
+/* Member weights and calibration from the validation rows. */
 static tt_err postprocess(output_writer *k)
 {
   tt_err e = TT_OK;
@@ -126,7 +126,6 @@ static tt_err score_all(output_writer *k, tt_split_rows *rows)
   return e;
 }
 
-/* The training rows by the members that did not see them, of cohorts that leave rows out. */
 static tt_err score_out_of_bag(output_writer *k)
 {
   tt_err e = TT_OK;
@@ -141,7 +140,7 @@ static tt_err score_out_of_bag(output_writer *k)
   return e;
 }
 
-/* Scores of all committees as one; *out stays NULL where none has any. */
+/* Scores of all trained ensembles in one; *out stays NULL if none has scores. */
 static tt_err join_scores_local(const output_writer *k, int oob, tt_scores **out)
 {
   const tt_scores **of = NULL;

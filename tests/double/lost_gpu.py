@@ -86,7 +86,7 @@ def see_the_doctor(folder):
     """It names the GPU and the way of the members; of a way that cannot be, the reason."""
     args = ["doctor", "job.yaml", "--set", "run.device=gpu"]
     done = h.run(folder, 1, args)
-    ends_together(done, h.DONE, ("GPU-0001", "path: warp: ", "nothing is wrong"), "doctor")
+    ends_together(done, h.DONE, ("GPU-0001", "path: warp: ", "no problems found"), "doctor")
     done = h.run(folder, 1, [*args, "--set", "run.gpu_path=block", "--set", "model.hidden=[900, 900]"])
     ends_together(done, UNAVAILABLE, ("a member needs", "use run.gpu_path: auto"), "doctor, too wide")
 

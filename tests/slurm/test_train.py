@@ -39,7 +39,8 @@ def status_while_running(folder, name):
     seen = rig.wait_for(f"the status of {name}", lambda: status_of(folder / name))
     h.check(seen["state"] in ("training", "done"), f"{name}: state {seen['state']}")
     nothing = rig.command(h.TUTTI, "status", folder / "tmp")
-    h.check(nothing.returncode == 66 and "no run has begun" in nothing.stderr, "status of nothing")
+    h.check(nothing.returncode == 66 and "no run has started" in nothing.stderr,
+            "status of nothing")
 
 
 def plain_srun(folder, wanted):

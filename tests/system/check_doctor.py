@@ -62,7 +62,7 @@ def expect(what, run, wanted):
     for words, text in zip(wanted, found):
         if words not in text:
             fail(f"{what}: '{words}' is not in '{text}'")
-    if ("nothing is wrong" in out) != (not wanted):
+    if ("no problems found" in out) != (not wanted):
         fail(f"{what}: {out}")
     return out
 

@@ -152,7 +152,7 @@ TT_TEST (the_cpu_asks_no_driver) {
 
 /* What only a GPU computes is refused without one, on every rank; the cpu is no substitute. */
 TT_TEST (tensor_cores_need_a_gpu) {
-  static const char *const words[] = {"none is seen", "run.device is cpu", "built without CUDA"};
+  static const char *const words[] = {"none is visible", "run.device is cpu", "built without CUDA"};
   const tt_engine_ops *const *const from[] = {engines, engines, only_cpu};
   for (int precision = 0; precision < TT_PRECISION_COUNT; precision++) {
     const tt_engine_ops *ops = NULL;

@@ -258,12 +258,14 @@ TT_TEST (what_does_not_fit_is_named) {
   refused(TRAIN("x", from(TT_WARM_START_params, "nowhere"), "title=x"), TT_E_NOINPUT,
           "nowhere/model.h5", "");
   refused(TRAIN("x", from(TT_WARM_START_params, "source"), "ensembles.a.model.hidden=[6]"),
-          TT_E_DATA, "ensemble a was a network 2-5-1 (mean, 21 parameters), and is 2-6-1 (mean, 25",
+          TT_E_DATA,
+          "ensemble a has network 2-5-1 (mean, 21 parameters) in the earlier run, 2-6-1 (mean, 25",
           "campaign.warm_start: none");
   refused(TRAIN("x", from(TT_WARM_START_params, "source"), "ensembles.a.target=v"), TT_E_DATA,
-          "ensemble a learnt target u, and learns v now", "");
+          "ensemble a predicts target u in the earlier run, v in this job",
+          "campaign.warm_start: none");
   refused(TRAIN("x", from(TT_WARM_START_optimizer, "source"), "train.optimizer=sgd"), TT_E_DATA,
-          "another train.optimizer or train.average", "use params");
+          "another train.optimizer or train.average", "campaign.warm_start: params");
   name_of("again", path);
   TT_CHECK_OK(tt_ckpt_remove_all(comm, path));
   refused(TRAIN("x", from(TT_WARM_START_optimizer, "again"), "title=x"), TT_E_NOINPUT, "again",
