@@ -83,7 +83,7 @@ TT_TEST (bad_choices_of_rows_are_named_on_all_ranks) {
   job_refused("[{name: a, rows: z_rows}]", TT_E_DATA, "entry 7: 2500 is not a row", "0 to 2499");
   chosen[7] = chosen[3];
   job_refused("[{name: a, rows: z_rows}]", TT_E_DATA,
-              "'z_rows' (ensembles.rows), entry 7: row 2493", "again");
+              "'z_rows' (ensembles.rows), entry 7: row 2493", "occurs twice");
 }
 
 TT_TEST (labels_that_an_output_cannot_have_are_named_on_all_ranks) {
@@ -105,7 +105,7 @@ TT_TEST (labels_that_an_output_cannot_have_are_named_on_all_ranks) {
     job_refused(bad[i].ensembles, TT_E_DATA, wanted, bad[i].why);
   }
   job_refused("[{name: a}, {name: b, target: state, train: {loss: bce}}]", TT_E_CONFIG,
-              "target 'state' is learnt by ensemble a with model.output: mean", "b with sigmoid");
+              "target 'state' is trained by ensemble a with model.output: mean", "b with sigmoid");
 }
 
 static int begin(void **unused)

@@ -197,7 +197,7 @@ TT_TEST (excluded_by_number_or_by_mask) {
   put_file(name[0], 0, 1700, wrong, 2, NULL);
   refused(&p, TT_E_DATA, "(pool.exclude), entry 1: 1700 is not a row", "0 to 1699");
   put_file(name[0], 0, 1700, twice, 2, NULL);
-  refused(&p, TT_E_DATA, "(pool.exclude), entry 1: row 3 again", name[0]);
+  refused(&p, TT_E_DATA, "(pool.exclude), entry 1: row 3 occurs twice", name[0]);
   p.exclude = "x";
   refused(&p, TT_E_DATA, "'x' (pool.exclude) must be one column of whole numbers", name[0]);
 }
@@ -265,7 +265,7 @@ TT_TEST (bad_values_are_named_by_their_place_in_the_file) {
   y[10 * T] = INFINITY;
   int64_t from = 0;
   for (int i = 0; i < FILES; from += part[i], i++) put_file(name[i], from, part[i], NULL, 0, NULL);
-  refused(&p, TT_E_DATA, "'y', row 10, column 0: inf; a label is finite", name[0]);
+  refused(&p, TT_E_DATA, "'y', row 10, column 0: inf; a label must be finite", name[0]);
   fails(tt_pool_read_local(pool, FIRST, ROWS, got), "dataset 'x', row 299, column 1: nan", name[2]);
   fails(tt_pool_read_rows_local(pool, one, 2, got, NULL), "row 299, column 1: nan", name[2]);
   fails(tt_pool_read_rows_local(pool, one, 1, NULL, labels), "'y', row 10, column 0: inf", name[0]);
