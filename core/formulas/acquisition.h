@@ -1,18 +1,18 @@
-/* acquisition.h — how much the label of a candidate is wanted: the table of scores. Floor 1.
+/* acquisition.h — the table of acquisition functions: scores that rank candidates for labelling.
  *
- * A score is a number for one row of the pool, one ensemble and one of its targets, the higher the
- * more wanted; over the targets of an ensemble, and over ensembles, scores are joined by the
- * options score.target_reduction and score.ensemble_reduction.
+ * A score is a number for one row of the pool, one ensemble and one of its targets; candidates with
+ * higher scores are queried first. The options score.target_reduction and score.ensemble_reduction
+ * reduce the scores over the targets of an ensemble, and over ensembles.
  *
- * Units. score.scaled: true: predictions are what the networks say, counted from the mean of the
- * target's training labels in units of their standard deviation (data.normalize: none: 0 and 1);
- * false: the user's. Only relative_std asks how large a prediction is: it counts from the target's
- * own 0 in either unit. Entropies are in nats. The spread that calibration has learnt is not
- * applied.
+ * Units. score.scaled: true: predictions are normalised, as the networks compute them: minus the
+ * mean of the target's training labels, divided by their standard deviation (data.normalize: none:
+ * 0 and 1); false: the user's units. Only relative_std depends on the size of a prediction: in both
+ * units it measures it from the target's own 0. Entropies are in nats. The factor of calibration
+ * on standard deviations is not applied.
  *
- * A score that is not finite (a prediction that overflows for an input far off) counts as the
- * lowest there is, -FLT_MAX: the row stays a candidate, asked for last. Members that diverged have
- * no share; an ensemble that has no other is an error of the model. */
+ * A score that is not finite (a prediction overflows for an input far from the data) becomes the
+ * lowest score, -FLT_MAX: the row stays a candidate and is queried last. Diverged members have
+ * weight 0; an ensemble with only diverged members is an error of the model. */
 #ifndef TT_ACQUISITION_H
 #define TT_ACQUISITION_H
 #include "core/formulas/output.h"
@@ -22,22 +22,22 @@
 extern "C" {
 #endif
 
-/* What a score looks at, as a set. */
+/* Inputs and options that a score needs, as a set of bits. */
 typedef enum tt_acquisition_need {
   TT_NEEDS_MEAN_STD = 1, /* mean and standard deviations of one number: every output but softmax; of
                           quantiles the level nearest to 0.5, of sigmoid the probability */
   TT_NEEDS_CLASSES = 2,  /* probabilities of classes: softmax, sigmoid */
-  TT_NEEDS_MEMBERS = 4,  /* what each member says */
-  TT_NEEDS_BEST_LABEL = 8,      /* the best label so far: not of classes */
-  TT_NEEDS_MEMBER_ENTROPY = 16, /* the members' mean entropy, of classes */
+  TT_NEEDS_MEMBERS = 4,  /* the prediction of each member */
+  TT_NEEDS_BEST_LABEL = 8,      /* the best label so far; not for classes */
+  TT_NEEDS_MEMBER_ENTROPY = 16, /* mean entropy of the members; for classes */
   TT_NEEDS_GOAL = 32,           /* option score.goal */
   TT_NEEDS_FLOOR = 64,          /* option score.floor */
   TT_NEEDS_KAPPA = 128          /* option score.kappa */
 } tt_acquisition_need;
 
-/* One row is one score. Its formula sees `o` (tt_prediction_stats), `rule`
+/* One row is one score. Its formula uses `o` (tt_prediction_stats), `rule`
  * (tt_acquisition_settings) and `sign`, -1 with goal: minimize, else 1.
- * name, what it needs (0: only the row's number), formula, meaning with source. */
+ * name, set of needs (0: only the row number), formula, meaning with source. */
 #define TT_ACQUISITIONS(X)                                                                         \
   X(epistemic_std, TT_NEEDS_MEAN_STD, o->epistemic,                                                \
     "standard deviation of the members' means: the ensemble's")                                    \
@@ -92,25 +92,26 @@ typedef enum tt_goal { TT_GOALS(X) TT_GOAL_COUNT } tt_goal;
 
 /* The set of needs of a score. */
 unsigned tt_acquisition_needs(tt_acquisition by);
-/* Whether a score can be told from such an output. */
+/* Whether the score can be computed for this output. */
 int tt_acquisition_supports(tt_acquisition by, tt_output output);
-/* Whether the engine must be asked what each member says. */
+/* Whether the engine must return the prediction of each member. */
 int tt_acquisition_uses_members(tt_acquisition by, tt_output output);
-/* "entropy, bald or random": the scores that fit, in the order of the table. */
+/* Write the scores for this output, in the order of the table: "entropy, bald or random". At most
+ * room - 1 characters. */
 void tt_acquisition_list_supported(tt_output output, char *text, int room);
 
-/* What an ensemble says of one target of one candidate, all in one unit. Fields that a score does
- * not need are not looked at. */
+/* Prediction of an ensemble for one target of one candidate, all in the same units. Fields that a
+ * score does not need are not read. */
 typedef struct tt_prediction_stats {
   double mean, total, aleatoric, epistemic; /* of the mixture (moments.h) */
-  double target_zero;                       /* where the target is 0 */
+  double target_zero;                       /* value of the prediction where the target is 0 */
   double best;                              /* highest (goal: minimize: lowest) label so far */
-  int32_t classes;       /* 0: a number; 2 of sigmoid: not the class, the class */
-  const double *p;       /* [classes] mean probabilities */
-  double member_entropy; /* the members' mean entropy */
+  int32_t classes;                          /* 0: a number; 2 for sigmoid: 1 - p, p */
+  const double *p;                          /* [classes] mean probabilities */
+  double member_entropy;                    /* the members' mean entropy */
   int64_t members;
-  const double *member_weight; /* [members] 0 = has no say */
-  const double *member;        /* [members] what each predicts; of classes its [members][classes] */
+  const double *member_weight; /* [members] 0 = not used */
+  const double *member;        /* [members] prediction of each; for classes [members][classes] */
 } tt_prediction_stats;
 
 /* The options of section score that one score depends on. */
@@ -141,7 +142,8 @@ static inline double tt_largest_distance(const tt_prediction_stats *o)
   return most;
 }
 
-/* Largest sum of p_i ln(p_i / p) of a member. Where its p_i is above 0, so is the mean p. */
+/* Largest KL divergence, sum over classes of p_i ln(p_i / p), of a member i. Where p_i is above 0,
+ * the mean p is too. */
 static inline double tt_largest_kl_divergence(const tt_prediction_stats *o)
 {
   double most = 0.0;
@@ -156,7 +158,7 @@ static inline double tt_largest_kl_divergence(const tt_prediction_stats *o)
   return most;
 }
 
-/* The most probable class, of equal ones the first. */
+/* The most probable class; among equal ones the first. */
 static inline int32_t tt_member_vote(const tt_prediction_stats *o, int64_t i)
 {
   const double *member_p = o->member + i * o->classes;
@@ -191,23 +193,24 @@ static inline double tt_expected_improvement(double gain, double sd)
   return tt_clamp_to_zero(gain * 0.5 * erfc(-z / root2) + sd * exp(-0.5 * z * z) / root2pi);
 }
 
-/* The score of one target; any row of the table but random, which asks nobody. May be NaN or
- * infinite where the opinion is. Scores that are 0 where members agree are never below 0. */
+/* The score of one target, for any row of the table except random. NaN or infinite where the
+ * prediction is. A score that is 0 where the members agree is never below 0. */
 double tt_acquisition_score(const tt_acquisition_settings *rule, const tt_prediction_stats *o);
 
-/* Row `random` of the table. */
+/* The score of row `random` of the table. */
 double tt_acquisition_random_score(uint64_t seed, int64_t round, int64_t row);
 
-/* Scores of the K targets of an ensemble as one: their max, mean, or weighted mean; and those of
- * the ensembles as one (not of quota, which keeps them apart).
- *   weight  [n] of weighted, not all 0
- * One score that is not finite makes the result NaN. */
+/* Reduce the scores of the K targets of an ensemble, or of the ensembles, to one: their max, mean
+ * or weighted mean. Not for quota, which keeps the ensembles separate.
+ *   weight  [n] for weighted, not all 0
+ * If a score is not finite, the result is NaN. */
 double tt_reduce_target_scores(tt_target_reduction over, int64_t n, const double *score,
                                const double *weight);
 double tt_reduce_ensemble_scores(tt_ensemble_reduction join, int64_t n, const double *score,
                                  const double *weight);
 
-/* As a file holds it: not finite is -FLT_MAX, too large is FLT_MAX. */
+/* The value for files: -FLT_MAX for a score that is not finite, FLT_MAX for one that is too large.
+ */
 float tt_acquisition_score_to_float(double score);
 
 #ifdef __cplusplus

@@ -1,8 +1,8 @@
-/* elementwise.h — the elementary functions, activations and initial weights, each formula written
- * once for gcc and nvcc. Floor 1.
+/* elementwise.h — elementary functions, activations and initial weights; each formula is written
+ * once, for gcc and nvcc.
  *
- * Free of branches, so that compilers turn loops over them into vector code, and built from
- * fused multiply-adds alone, so that host and device give the same bits where both fuse. */
+ * The functions have no branches, so that compilers vectorise loops over them, and use only fused
+ * multiply-adds, so that host and device give the same bits where both fuse. */
 #ifndef TT_ELEMENTWISE_H
 #define TT_ELEMENTWISE_H
 #ifndef __CUDACC_RTC__ /* NVRTC has the maths built in and no system headers */
@@ -12,8 +12,8 @@
 #endif
 #include "core/base/host_device.h"
 
-/* a * b + c rounded once where the target can; plain arithmetic where fusing would be a slow call.
- */
+/* a * b + c, rounded once where the processor has the instruction; elsewhere plain arithmetic,
+ * because fmaf would be a slow call. */
 TT_HD float tt_fma(float a, float b, float c)
 {
 #if defined(__CUDACC__) || defined(TT_CUDA_DOUBLE) || defined(__FMA__) || defined(__ARM_FEATURE_FMA)
@@ -37,7 +37,7 @@ TT_HD float tt_int_as_float(int32_t i)
   return x;
 }
 
-/* e^x to 2 ulp on [-87.3, 88.3], held at the ends outside; NaN stays NaN.
+/* e^x to 2 ulp on [-87.3, 88.3], clamped to this range outside; NaN stays NaN.
  * Cody & Waite range reduction, polynomial of Cephes (Moshier, expf). */
 TT_HD float tt_expf(float x)
 {
@@ -58,10 +58,10 @@ TT_HD float tt_expf(float x)
   return p * tt_int_as_float((int32_t)(power << 23));
 }
 
-/* ln x to 2 ulp for normal x > 0; other arguments are not meant. Polynomial of Cephes (logf). */
+/* ln x to 2 ulp for normal x > 0; undefined for other arguments. Polynomial of Cephes (logf). */
 TT_HD float tt_logf(float x)
 {
-  int32_t bits = (int32_t)((uint32_t)tt_float_as_int(x) - 0x3F3504F3u); /* against sqrt(1/2) */
+  int32_t bits = (int32_t)((uint32_t)tt_float_as_int(x) - 0x3F3504F3u); /* relative to sqrt(1/2) */
   float e = (float)(bits >> 23);
   float m = tt_int_as_float((bits & 0x007FFFFF) + 0x3F3504F3) - 1.0f;
   float z = m * m;
@@ -79,14 +79,14 @@ TT_HD float tt_logf(float x)
   return tt_fma(e, 0.693359375f, m + p);
 }
 
-/* ln(1 + u) for u >= 0, exact to 2 ulp near 0 too: the rounding of 1 + u is put back. */
+/* ln(1 + u) for u >= 0, to 2 ulp, near 0 too: it corrects the rounding error of 1 + u. */
 TT_HD float tt_log1pf(float u)
 {
   float s = 1.0f + u;
   return tt_logf(s) + (u - (s - 1.0f)) / s;
 }
 
-/* To 3 ulp for x >= -87, then held at the end. */
+/* To 3 ulp for x >= -87; constant below. */
 TT_HD float tt_sigmoid(float x) { return 1.0f / (1.0f + tt_expf(-x)); }
 
 /* ln(1 + e^x) to 2 ulp for x >= -87. */
@@ -136,8 +136,8 @@ TT_HD double tt_cospi(double x)
   return sum;
 }
 
-/* Standard normal number from two uniform words: Box & Muller 1958, the cosine's (second = 0) or
- * the sine's. In double from +, *, / and sqrt alone, so that every machine gives the same bits. */
+/* Standard normal number from two uniform words: Box & Muller 1958, with the cosine (second = 0) or
+ * the sine (second = 1). In double, with +, *, / and sqrt only: the same bits on every machine. */
 TT_HD float tt_box_muller(uint32_t a, uint32_t b, int second)
 {
   double u = ((double)a + 0.5) * 0x1p-32, turn = ((double)b + 0.5) * 0x1p-32;
@@ -155,9 +155,8 @@ TT_HD float tt_box_muller(uint32_t a, uint32_t b, int second)
   return (float)(radius * tt_cospi(x));
 }
 
-/* name, y = f(x), dy/dx given x and y, whether dy/dx needs x (1) or y alone tells it (0), source.
- * NaN goes through all of them: x < 0 ? 0 : x, never x > 0 ? x : 0, which would hide a diverged
- * member. */
+/* name, y = f(x), dy/dx given x and y, whether dy/dx needs x (1) or only y (0), source.
+ * All of them keep NaN: x < 0 ? 0 : x, never x > 0 ? x : 0, which would hide a diverged member. */
 #define TT_ACTIVATIONS(X)                                                                          \
   X(identity, x, 1.0f, 0, "")                                                                      \
   X(relu, x<0.0f ? 0.0f : x, x> 0.0f ? 1.0f : 0.0f, 0, "Nair & Hinton 2010")                       \
@@ -177,7 +176,7 @@ typedef enum tt_activation {
       TT_ACT_COUNT
 } tt_activation;
 
-/* y = f(x). In a kernel `a` is a constant and the switch folds away. */
+/* y = f(x). In a kernel `a` is a constant and the compiler removes the switch. */
 TT_HD float tt_act(tt_activation a, float x)
 {
   switch (a) {
@@ -203,7 +202,7 @@ TT_HD float tt_act_grad(tt_activation a, float x, float y)
   }
 }
 
-/* 0 where y alone tells dy/dx: it is tt_act_grad(a, y, y) then. */
+/* 0 where dy/dx depends on y only; then it is tt_act_grad(a, y, y). */
 TT_HD int tt_act_grad_needs_input(tt_activation a)
 {
   switch (a) {

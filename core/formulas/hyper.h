@@ -1,7 +1,7 @@
-/* hyper.h — what may differ from member to member: every scalar of training. Floor 1.
+/* hyper.h — the hyper-parameters: scalars of training that may differ from member to member.
  *
- * A row is a field of tt_hyper, the option train.<name> it comes from, what `ensembles[].sweep` may
- * draw, and the variable <name> of results.h5. */
+ * A row is a field of tt_hyper, set by option train.<name>; `ensembles[].sweep` may draw it, and
+ * results.h5 stores it as the variable <name>. */
 #ifndef TT_HYPER_H
 #define TT_HYPER_H
 #include <stdint.h>
@@ -13,25 +13,28 @@
   X(weight_decay, float, F32, "1", "decoupled weight decay")                                       \
   X(momentum, float, F32, "1", "momentum of sgd and rmsprop")                                      \
   X(beta1, float, F32, "1", "decay of the first moment of adam")                                   \
-  X(beta2, float, F32, "1", "decay of the second moment of adam, of the square of rmsprop")        \
+  X(beta2, float, F32, "1", "decay of the second moment of adam and rmsprop")                      \
   X(epsilon, float, F32, "1", "added to the root of the second moment")                            \
   X(clip_norm, float, F32, "1", "largest gradient norm; 0 = no clipping")                          \
-  X(anchor, float, F32, "1", "pull towards the initial weights")                                   \
-  X(dropout, float, F32, "1", "probability of a hidden unit to be left out of a step")             \
+  X(anchor, float, F32, "1",                                                                       \
+    "strength of the penalty that keeps weights near their initial values")                        \
+  X(dropout, float, F32, "1", "probability that a step leaves out a hidden unit")                  \
   X(label_noise, float, F32, "1", "standard deviation of the noise on normalised targets")         \
   X(adversarial_epsilon, float, F32, "1",                                                          \
-    "step of adversarial inputs, part of each input's range")                                      \
+    "step to adversarial inputs, as a fraction of the range of each input")                        \
   X(init_scale, float, F32, "1", "factor on the initial weights")                                  \
-  X(feature_fraction, float, F32, "1", "part of the inputs a member sees")                         \
+  X(feature_fraction, float, F32, "1", "fraction of the inputs that a member uses")                \
   X(warmup, float, F32, "epochs", "linear growth of the step size at the start")                   \
   X(schedule_gamma, float, F32, "1", "factor of a step of the schedule")                           \
-  X(schedule_min, float, F32, "1", "lowest part of learning_rate")                                 \
-  X(schedule_step, int32_t, I32, "epochs", "between steps; first cycle; patience of a plateau")    \
-  X(average_decay, float, F32, "1", "of the exponential moving average of the weights")            \
-  X(average_start, int32_t, I32, "epochs", "before weights are averaged")                          \
-  X(min_delta, float, F32, "1", "how much better a validation loss must be to count")              \
-  X(patience, int32_t, I32, "epochs", "epochs without a better loss; 0 = never stops")             \
-  X(epochs, int32_t, I32, "epochs", "most epochs")                                                 \
+  X(schedule_min, float, F32, "1", "lowest learning rate, as a fraction of learning_rate")         \
+  X(schedule_step, int32_t, I32, "epochs",                                                         \
+    "epochs between steps; length of the first cycle; patience of a plateau")                      \
+  X(average_decay, float, F32, "1", "decay of the exponential moving average of the weights")      \
+  X(average_start, int32_t, I32, "epochs", "epochs before weights are averaged")                   \
+  X(min_delta, float, F32, "1", "smallest decrease of the validation loss that counts")            \
+  X(patience, int32_t, I32, "epochs",                                                              \
+    "epochs without a better loss before training stops; 0 = never")                               \
+  X(epochs, int32_t, I32, "epochs", "largest number of epochs")                                    \
   X(batch_order, int32_t, I32, NULL, "order of rows: 0 own, 1 shared")
 
 typedef struct tt_hyper {
@@ -47,8 +50,8 @@ enum {
       TT_HYPER_COUNT
 };
 
-/* Options that only some optimizers, schedules and averages use: a row of their tables has a set of
- * these bits, from which the rules of the configuration follow. */
+/* Options that only some optimizers, schedules and averages use: each row of their tables has a set
+ * of these bits, and the configuration checks options against them. */
 enum {
 #define X(name, ...) TT_USES_##name = 1 << TT_HYPER_##name,
   TT_HYPERS(X)

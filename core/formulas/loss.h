@@ -1,7 +1,8 @@
-/* loss.h — loss functions: value and gradient of one row and one target. Floor 1; gcc and nvcc.
+/* loss.h — loss functions: value and gradient of one row and one target. For gcc and nvcc.
  *
  * The loss of a batch is (1 / B) * sum over its B rows of weight * sum over targets of l; it is
- * summed over members, never averaged, so a member's learning rate means what it says. */
+ * summed over members, never averaged, so the learning rate of a member does not depend on their
+ * number. */
 #ifndef TT_LOSS_H
 #define TT_LOSS_H
 #include "core/formulas/output.h"
@@ -11,8 +12,8 @@
  * name, meaning */
 #define TT_LOSS_PARAMETERS(X)                                                                      \
   X(variance_floor, "added to softplus(o1)")                                                       \
-  X(huber_delta, "where huber turns from a parabola into a line")                                  \
-  X(nll_beta, "power of the variance that weighs beta_nll")
+  X(huber_delta, "error at which huber changes from quadratic to linear")                          \
+  X(nll_beta, "power of the variance that multiplies beta_nll")
 
 typedef struct tt_loss_args {
 #define X(name, meaning) float name;
@@ -21,17 +22,17 @@ typedef struct tt_loss_args {
   float inverse_targets; /* 1 / K: losses that average over targets multiply by it */
 } tt_loss_args;
 
-/* What a network says about one target: o0 the mean, o1 the raw variance (0 where there is none).
- */
+/* Loss of one target and its derivatives by the outputs of the network: o0 the mean, o1 the raw
+ * variance (0 where there is none). */
 typedef struct tt_loss_grad {
   float value, d0, d1; /* l, dl/do0, dl/do1 */
 } tt_loss_grad;
 
-/* What an ensemble predicts for one target as one: its mixture. The loss of it is in double, and
- * for one member alone equal to that member's loss up to rounding. */
+/* Prediction of the mixture of an ensemble for one target. Its loss is in double, and for one
+ * member alone equal to the loss of that member up to rounding. */
 typedef struct tt_ensemble_outputs {
   int32_t n;                     /* levels */
-  const float *level;            /* [n] of quantile */
+  const float *level;            /* [n] for quantile */
   const double *mean, *variance; /* [q] of the mixture of the members' quantities (output.h) */
   double y, inverse_targets;
   tt_loss_args args;
@@ -90,7 +91,7 @@ TT_HD tt_loss_grad tt_loss_gaussian_nll(float o0, float o1, float y, tt_loss_arg
 {
   float v = tt_softplus(o1) + a.variance_floor;
   float inverse = 1.0f / v, e = o0 - y, z = e * e * inverse;
-  float finite = o1 - o1; /* 0, or NaN: an overflow is a diverged member, not a wide prediction */
+  float finite = o1 - o1; /* 0, or NaN: after an overflow the member counts as diverged */
   tt_loss_grad g = {0.5f * (tt_logf(v) + z) + finite, e * inverse,
                     0.5f * inverse * (1.0f - z) * tt_sigmoid(o1)};
   return g;
@@ -102,7 +103,7 @@ TT_HD double tt_ensemble_gaussian_nll(const tt_ensemble_outputs *v)
   return 0.5 * (log(v->variance[0]) + e * e / v->variance[0]);
 }
 
-/* gaussian_nll times v^beta, which counts as a constant in the gradient. Seitzer et al. 2022. */
+/* gaussian_nll times v^beta; v^beta is a constant in the gradient. Seitzer et al. 2022. */
 TT_HD tt_loss_grad tt_loss_beta_nll(float o0, float o1, float y, tt_loss_args a)
 {
   tt_loss_grad g = tt_loss_gaussian_nll(o0, o1, y, a);
@@ -143,8 +144,8 @@ TT_HD tt_loss_grad tt_loss_bce(float o0, float o1, float y, tt_loss_args a)
   return g;
 }
 
-/* A label of 0 or 1 does not ask for the other's logarithm. A probability that single precision
- * rounds to 1 lies within 2^-25 of it: one row that is wrong must not cost infinitely much. */
+/* A label of 0 or 1 needs only one of the two logarithms. A probability that single precision
+ * rounds to 1 lies within 2^-25 of it: the clamp keeps the loss of one wrong row finite. */
 TT_HD double tt_ensemble_bce(const tt_ensemble_outputs *v)
 {
   double p = v->mean[0], loss = 0.0;
@@ -157,7 +158,7 @@ TT_HD double tt_ensemble_bce(const tt_ensemble_outputs *v)
  * times `factor` unless d is NULL. */
 typedef struct tt_loss_sample {
   int32_t n;          /* outputs of a target */
-  const float *level; /* [n] of quantile */
+  const float *level; /* [n] for quantile */
   const float *o;
   float *d;
   int64_t step;
@@ -212,8 +213,8 @@ TT_HD double tt_ensemble_cross_entropy(const tt_ensemble_outputs *v)
   return -log(v->mean[(int32_t)v->y]);
 }
 
-/* name, output it needs, source; the functions are tt_loss_<name>, and tt_ensemble_<name> of an
- * ensemble that predicts as one. Losses of one or two outputs a target, then those of more. */
+/* name, output it needs, source; the functions are tt_loss_<name>, and tt_ensemble_<name> for the
+ * mixture of an ensemble. First losses with one or two outputs per target, then those with more. */
 #define TT_TWO_OUTPUT_LOSSES(X)                                                                    \
   X(mse, mean, "Gauss 1809")                                                                       \
   X(gaussian_nll, mean_variance, "Nix & Weigend 1994")                                             \
@@ -234,7 +235,6 @@ typedef enum tt_loss {
       TT_LOSS_COUNT
 } tt_loss;
 
-/* The output a loss needs. */
 TT_HD tt_output tt_loss_output_head(tt_loss kind)
 {
   switch (kind) {
@@ -246,7 +246,7 @@ TT_HD tt_output tt_loss_output_head(tt_loss kind)
   }
 }
 
-/* 1 for the losses of tt_loss_sample. */
+/* 1 for the losses that take a tt_loss_sample. */
 TT_HD int tt_loss_is_multi_output(tt_loss kind)
 {
   switch (kind) {
@@ -270,7 +270,7 @@ TT_HD tt_loss_grad tt_loss_two_outputs(tt_loss kind, float o0, float o1, float y
   }
 }
 
-/* Loss of an ensemble, of any loss. */
+/* Loss of the mixture of an ensemble, for any loss. */
 TT_HD double tt_ensemble_loss_target(tt_loss kind, const tt_ensemble_outputs *v)
 {
   switch (kind) {

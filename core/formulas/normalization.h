@@ -1,17 +1,17 @@
-/* normalization.h — data.normalize: how a column of the data becomes normalised. Floor 1.
+/* normalization.h — data.normalize: how a column of the data is normalised.
  *
  * user value = normalised value * scale + offset; both are fitted to the training rows. */
 #ifndef TT_NORMALIZATION_FORMULAS_H
 #define TT_NORMALIZATION_FORMULAS_H
 
-/* A column over its training rows with a value. */
+/* Statistics of a column over its training rows that have a value. */
 typedef struct tt_column_stats {
   double rows, mean, std; /* population standard deviation */
   double low, high;
 } tt_column_stats;
 
-/* name, offset, scale; s: tt_column_stats of a column whose values differ or, for the offset, are
- * all equal to s->mean; then scale is 1. */
+/* name, offset, scale; s: tt_column_stats of the column. If all values are equal, the
+ * scale is 1. */
 #define TT_NORMALIZES(X)                                                                           \
   X(none, 0.0, 1.0)                                                                                \
   X(standard, s->mean, s->std)

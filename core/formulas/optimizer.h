@@ -1,4 +1,4 @@
-/* optimizer.h — how one parameter follows its gradient. Floor 1; gcc and nvcc.
+/* optimizer.h — the step of each optimizer for one parameter. For gcc and nvcc.
  * State: S slots per parameter, all zero before the first step. */
 #ifndef TT_OPTIMIZER_H
 #define TT_OPTIMIZER_H
@@ -9,7 +9,7 @@ typedef struct tt_optimizer_args {
   float learning_rate, l2, decay; /* decay = weight_decay, decoupled */
   float momentum, nesterov;       /* nesterov 0 or 1 */
   float beta1, beta2, epsilon;
-  float step_size;  /* learning_rate / (1 - beta1^t), Adam's corrected step */
+  float step_size;  /* learning_rate / (1 - beta1^t), bias-corrected step of Adam */
   float root_scale; /* 1 / sqrt(1 - beta2^t) */
 } tt_optimizer_args;
 
@@ -22,14 +22,14 @@ TT_HD double tt_power(double x, int64_t n)
   return r;
 }
 
-/* Fill the two corrections for step t (from 1). */
+/* Fill step_size and root_scale for step t (from 1). */
 TT_HD void tt_optimizer_bias_correction(tt_optimizer_args *a, int64_t t)
 {
   a->step_size = (float)((double)a->learning_rate / (1.0 - tt_power((double)a->beta1, t)));
   a->root_scale = (float)(1.0 / sqrt(1.0 - tt_power((double)a->beta2, t)));
 }
 
-/* Factor that brings a gradient with that sum of squares down to norm `limit`, as
+/* Factor that clips a gradient with this sum of squares to norm `limit`, as
  * torch.nn.utils.clip_grad_norm_; 1 if the norm is less, or limit is 0. */
 TT_HD float tt_clip_factor(double square_sum, float limit)
 {
@@ -61,7 +61,7 @@ TT_HD void tt_optimizer_step_adam(float *w, float g, float *s0, float *s1, float
 }
 
 /* Loshchilov & Hutter 2019, algorithm 2: Adam and w *= 1 - learning_rate * decay; l2 and decay both
- * look at the weight as it was. */
+ * use the weight before the step. */
 TT_HD void tt_optimizer_step_adamw(float *w, float g, float *s0, float *s1, float *s2,
                                    tt_optimizer_args a)
 {
@@ -93,7 +93,7 @@ TT_HD void tt_optimizer_step_rmsprop(float *w, float g, float *s0, float *s1, fl
   *w = tt_fma(-a.learning_rate, *s1, *w);
 }
 
-/* Reddi, Kale & Kumar 2018, as torch.optim.AdamW with amsgrad (without decay as torch.optim.Adam).
+/* Reddi, Kale & Kumar 2018, as torch.optim.AdamW with amsgrad (without decay: as torch.optim.Adam).
  * Slots: first and second moment, largest second moment. */
 TT_HD void tt_optimizer_step_amsgrad(float *w, float g, float *s0, float *s1, float *s2,
                                      tt_optimizer_args a)
@@ -108,7 +108,7 @@ TT_HD void tt_optimizer_step_amsgrad(float *w, float g, float *s0, float *s1, fl
 
 #define TT_USES_ADAM (TT_USES_beta1 | TT_USES_beta2 | TT_USES_epsilon)
 
-/* name, slots, options it uses (decoupled decay is for those that use weight_decay), source */
+/* name, slots, options it uses (those with weight_decay have decoupled decay), source */
 #define TT_OPTIMIZERS(X)                                                                           \
   X(sgd, 1, TT_USES_momentum | TT_USES_nesterov, "Sutskever et al. 2013")                          \
   X(adam, 2, TT_USES_ADAM, "Kingma & Ba 2015")                                                     \
@@ -148,14 +148,15 @@ TT_HD void tt_optimizer_step(tt_optimizer kind, float *w, float g, float *s0, fl
   }
 }
 
-/* Averages of a parameter over training, where `averaged` values went in before. Exponential:
- * average = decay * average + (1 - decay) * w, the first value as it is. Polyak & Juditsky 1992. */
+/* Averages of a parameter over training; `averaged` values are in the average already. Exponential:
+ * average = decay * average + (1 - decay) * w, starting from the first value. Polyak & Juditsky
+ * 1992. */
 TT_HD float tt_ema_update(float average, float w, float decay, int64_t averaged)
 {
   return averaged ? tt_fma(decay, average, (1.0f - decay) * w) : w;
 }
 
-/* The mean of all: Izmailov et al. 2018 (stochastic weight averaging). */
+/* Mean of all values: Izmailov et al. 2018 (stochastic weight averaging). */
 TT_HD float tt_swa_update(float average, float w, int64_t averaged)
 {
   return averaged ? tt_fma(w - average, 1.0f / (float)(averaged + 1), average) : w;

@@ -1,23 +1,23 @@
-/* output.h — what the numbers of the last layer mean, and what is predicted from them. Floor 1; gcc
- * and nvcc.
+/* output.h — the outputs of the last layer, and the quantities predicted from them. For gcc and
+ * nvcc.
  *
- * A network has `each` outputs for each of its K targets; output j of target k is number j * K + k.
- * From them follow q quantities a target, each with a mean and a variance; quantity j of target k
- * is number k * q + j. Ensembles are mixtures over these (moments.h). */
+ * A network has `each` outputs for each of its K targets; output j of target k has index j * K + k.
+ * From them it predicts q quantities per target, each with a mean and a variance; quantity j of
+ * target k has index k * q + j. Ensembles are mixtures over these quantities (moments.h). */
 #ifndef TT_OUTPUT_H
 #define TT_OUTPUT_H
 #include "core/formulas/elementwise.h"
 
 enum { TT_MAX_QUANTILES = 32, TT_MAX_CLASSES = 256 };
 
-/* What is predicted of a target. From it follow the scores of test rows, the units and names of
- * columns, the intervals of calibration and the scores of candidates that are possible.
+/* What is predicted for a target. It decides which metrics and acquisition functions are possible,
+ * the units and names of columns, and the intervals of calibration.
  * name, largest n (0: there is no n), what the quantities are */
 #define TT_FORECAST_KINDS(X)                                                                       \
   X(gaussian, 0, "a number and its variance")                                                      \
   X(quantiles, TT_MAX_QUANTILES, "one number for each level of model.quantiles, ascending")        \
   X(categorical, TT_MAX_CLASSES, "probability of each class of model.classes, then their entropy") \
-  X(bernoulli, 0, "probability of a class; its complement has the rest")                           \
+  X(bernoulli, 0, "probability p of a class; the other class has 1 - p")                           \
   X(poisson, 0, "mean of a count")
 
 typedef enum tt_forecast_kind {
@@ -27,8 +27,8 @@ typedef enum tt_forecast_kind {
       TT_FORECAST_KIND_COUNT
 } tt_forecast_kind;
 
-/* What a label y may be. Real labels are normalised, all others are used as they are.
- * name, condition on y where there are n classes, what it must be */
+/* Valid labels y. Real labels are normalised, all others are used unchanged.
+ * name, condition on y with n classes, the condition in words */
 #define TT_LABEL_TYPES(X)                                                                          \
   X(real, 1, "a number")                                                                           \
   X(class_index, y >= 0.0 && y < n && y == (double)(int32_t)y,                                     \
@@ -43,18 +43,18 @@ typedef enum tt_label_type {
       TT_LABEL_TYPE_COUNT
 } tt_label_type;
 
-/* name, outputs a target (with 2 the second one makes the variance), quantities a target (n levels
- * or classes), tt_forecast_kind, tt_label_type, meaning. The quantities come from the function
- * tt_predict_<name> below. */
+/* name, outputs per target (with 2, the variance follows from the second), quantities per target (n
+ * levels or classes), tt_forecast_kind, tt_label_type, meaning. The quantities come from the
+ * function tt_predict_<name> below. */
 #define TT_OUTPUTS(X)                                                                              \
   X(mean, 1, 1, gaussian, real, "one number")                                                      \
   X(mean_variance, 2, 1, gaussian, real,                                                           \
     "mean, and softplus of the second output plus a floor as variance")                            \
-  X(quantiles, n, n, quantiles, real, "one number for each level, put in order")                   \
+  X(quantiles, n, n, quantiles, real, "one number for each level, sorted")                         \
   X(softmax, n, n + 1, categorical, class_index,                                                   \
     "probability of each class, then their entropy in nats")                                       \
   X(sigmoid, 1, 1, bernoulli, probability, "probability p; its variance is p (1 - p)")             \
-  X(rate, 1, 1, poisson, count, "e to the output is the mean of a count, and its variance")
+  X(rate, 1, 1, poisson, count, "exp(output) is the mean of a count, and its variance")
 
 typedef enum tt_output {
 #define X(name, each, quantities, ...) TT_OUTPUT_##name,
@@ -89,7 +89,7 @@ TT_HD int32_t tt_quantities_per_target(tt_output kind, int32_t n)
   }
 }
 
-/* 1 where the second output of a target makes the variance. */
+/* 1 if the variance follows from the second output of a target. */
 TT_HD int tt_output_has_variance(tt_output kind)
 {
   const int32_t n = 0;
@@ -114,7 +114,7 @@ TT_HD tt_forecast_kind tt_output_forecast(tt_output kind)
   }
 }
 
-/* 1 where probabilities of classes are predicted. */
+/* 1 if the output predicts probabilities of classes. */
 TT_HD int tt_output_is_class(tt_output kind)
 {
   tt_forecast_kind forecast = tt_output_forecast(kind);
@@ -144,7 +144,7 @@ TT_HD tt_label_type tt_output_labels(tt_output kind)
   }
 }
 
-/* Whether y, not NaN, is such a label; n classes. */
+/* Whether y (not NaN) is a valid label of this type, with n classes. */
 TT_HD int tt_label_fits(tt_label_type type, int32_t n, double y)
 {
   (void)n;
@@ -180,8 +180,8 @@ TT_HD void tt_predict_mean_variance(int32_t n, float variance_floor, const float
   (void)to;
 }
 
-/* Ascending, in place: levels must not cross. Chernozhukov, Fernandez-Val, Galichon 2010 show that
- * sorting brings quantiles closer to the true ones. `q[j * step]`, j in [0, n). */
+/* Sort in place, ascending, so that quantiles do not cross. Chernozhukov, Fernandez-Val & Galichon
+ * 2010 show that sorted quantiles are closer to the true ones. `q[j * step]`, j in [0, n). */
 TT_HD void tt_sort_quantiles(int32_t n, float *q, int64_t step)
 {
   for (int32_t j = 1; j < n; j++) {
@@ -244,7 +244,7 @@ TT_HD void tt_predict_rate(int32_t n, float variance_floor, const float *o, int6
   (void)to;
 }
 
-/* The quantities of one target, of any output. */
+/* The quantities of one target, for any output. */
 TT_HD void tt_output_predict(tt_output kind, int32_t n, float variance_floor, const float *o,
                              int64_t step, float *mean, float *variance, int64_t to)
 {

@@ -1,28 +1,28 @@
-/* schedule.h — the learning rate over time, as a factor on train.learning_rate. Floor 1; gcc and
- * nvcc, in double from +, *, / alone: the same bits everywhere.
+/* schedule.h — learning rate schedules, as a factor on train.learning_rate. For gcc and nvcc; in
+ * double, with +, *, / only: the same bits on every machine.
  *
- * Rows marked by epochs change between epochs only, as schedulers of PyTorch stepped once an epoch;
- * one_cycle and the warm-up change with every step. */
+ * The factor changes between epochs only, as with PyTorch schedulers stepped once per epoch; but
+ * one_cycle and the warm-up change it at every step. */
 #ifndef TT_SCHEDULE_H
 #define TT_SCHEDULE_H
 #include "core/formulas/optimizer.h"
 
 enum { TT_MAX_MILESTONES = 16 };
 
-/* Numbers of a cohort that schedules share. */
+/* Options of the schedule that all members of a cohort share. */
 typedef struct tt_schedule_options {
   int32_t milestones;
   int32_t milestone[TT_MAX_MILESTONES]; /* ascending, in epochs */
-  float growth;                         /* of cycles: each is so many times the one before */
-  float peak;                           /* one_cycle: part of the steps until the highest rate */
+  float growth;                         /* length of a cycle divided by that of the cycle before */
+  float peak; /* one_cycle: fraction of the steps before the highest rate */
 } tt_schedule_options;
 
-/* A moment of a member's training. */
+/* Position of a member in its training. */
 typedef struct tt_schedule_args {
   double gamma, min;     /* schedule_gamma, schedule_min */
   int32_t every;         /* schedule_step, epochs */
-  int32_t epoch, epochs; /* whole epochs done, and in all */
-  int64_t step, steps;   /* optimiser steps taken, and of one epoch */
+  int32_t epoch, epochs; /* epochs completed, and in total */
+  int64_t step, steps;   /* optimiser steps taken, and steps per epoch */
 } tt_schedule_args;
 
 /* From `a` at t = 0 to `b` at t = 1 along half a cosine. */
@@ -75,7 +75,7 @@ TT_HD double tt_schedule_cosine_restarts(const tt_schedule_args *at, const tt_sc
   return tt_cosine_anneal(1.0, at->min, into / length);
 }
 
-/* From 1/25 up to 1 in the first `peak` of all steps, then down to 1/250000. */
+/* From 1/25 up to 1 in the first fraction `peak` of the steps, then down to 1/250000. */
 TT_HD double tt_schedule_one_cycle(const tt_schedule_args *at, const tt_schedule_options *s)
 {
   const double start = 1.0 / 25.0, end = start / 1e4;
@@ -85,7 +85,7 @@ TT_HD double tt_schedule_one_cycle(const tt_schedule_args *at, const tt_schedule
   return tt_cosine_anneal(1.0, end, last > top ? (step - top) / (last - top) : 1.0);
 }
 
-/* The state of the member holds the factor: tt_plateau_end_epoch. */
+/* The factor is in the state of the member, see tt_plateau_end_epoch. */
 TT_HD double tt_schedule_reduce_on_plateau(const tt_schedule_args *at, const tt_schedule_options *s)
 {
   return tt_schedule_constant(at, s);
@@ -112,7 +112,7 @@ typedef enum tt_schedule {
       TT_SCHEDULE_COUNT
 } tt_schedule;
 
-/* Factor on the learning rate of the step to be taken now.
+/* Factor on the learning rate of the next step.
  *   warmup  epochs of linear growth at the start, on top of the schedule; 0 = none */
 TT_HD double tt_schedule_factor(tt_schedule kind, const tt_schedule_args *at,
                                 const tt_schedule_options *shape, double warmup)
@@ -129,16 +129,17 @@ TT_HD double tt_schedule_factor(tt_schedule kind, const tt_schedule_args *at,
   return ramp > 0.0 && grown < 1.0 ? factor * grown : factor;
 }
 
-/* What reduce_on_plateau remembers of a member. */
+/* State of reduce_on_plateau for one member. */
 typedef struct tt_plateau {
   float rate; /* factor on the learning rate */
   double best;
   int32_t wait; /* epochs without a better loss */
 } tt_plateau;
 
-/* At the end of an epoch with validation loss `loss`: wait more than `every` epochs for a loss
- * below best - min_delta, then the rate becomes gamma times itself, but not less than `min`, and
- * never more than it was: a member that has begun again may be below `min`. */
+/* Call it at the end of an epoch with validation loss `loss`. After more than `every` epochs
+ * without a loss below best - min_delta it multiplies the rate by gamma, but not to less than
+ * `min`. It never raises the rate: after a retry (train.on_diverged) the rate may already be below
+ * `min`. */
 TT_HD tt_plateau tt_plateau_end_epoch(tt_plateau p, double loss, float gamma, float min,
                                       int32_t every, float min_delta)
 {

@@ -1,5 +1,5 @@
-/* calibration.h — what was learnt from validation rows about the spread of an ensemble's
- * predictions, and the intervals that follow. Floor 1. */
+/* calibration.h — factors on predicted standard deviations and conformal intervals, fitted to
+ * validation rows. */
 #ifndef TT_CALIBRATION_H
 #define TT_CALIBRATION_H
 #include "core/base/err.h"
@@ -12,15 +12,15 @@ extern "C" {
 typedef struct tt_calibration {
   int64_t columns;
   double *std_scale; /* [C] factor on the standard deviations; 1 where not recalibrated */
-  int64_t *rows;     /* [C] rows it was learnt from */
+  int64_t *rows;     /* [C] number of rows it was fitted to */
   int64_t levels;
   double *level; /* [levels] of conformal intervals, ascending */
-  double *width; /* [levels][C] half widths in standard deviations; of quantiles how far the
-                  * interval goes beyond its two levels, in units of the normalised target; INFINITY
-                  * where there were too few rows */
+  double *width; /* [levels][C] half widths in standard deviations; for quantiles the distance
+                  * by which the interval exceeds its two levels, in units of the normalised
+                  * target; INFINITY with too few rows */
 } tt_calibration;
 
-/* Spreads 1, widths infinite. Owner: the caller, tt_calibration_free (accepts a zeroed one).
+/* std_scale 1, widths infinite. Owner: the caller, tt_calibration_free (accepts a zeroed one).
  * Errors: MEM. */
 tt_err tt_calibration_create(int64_t columns, int64_t levels, const double *level,
                              tt_calibration *out);
@@ -38,15 +38,14 @@ typedef struct tt_calibration_data {
   const double *sd;       /* [rows] */
 } tt_calibration_data;
 
-/* Learn the columns [first, first + q) of one target: the spread if `recalibrate`, then the widths.
- * Where the standard deviation is 0 the unit of the normalised target takes its place. Errors: MEM.
- */
+/* Fit the columns [first, first + q) of one target: std_scale if `recalibrate`, then the widths.
+ * A standard deviation of 0 is replaced by 1, the unit of the normalised target. Errors: MEM. */
 tt_err tt_calibration_fit(tt_calibration *k, const tt_model *m, int64_t first, int recalibrate,
                           const tt_calibration_data *v);
 
 /* Interval number `level` of a target whose first column is `column`, in any units.
- *   quantity  [q] predicted;  sd  recalibrated, of quantity 0
- *   unit      of the normalised target in these units */
+ *   quantity  [q] predicted;  sd  recalibrated standard deviation of quantity 0
+ *   unit      size of one unit of the normalised target, in the units of the caller */
 void tt_calibration_interval(const tt_calibration *k, const tt_model *m, int64_t level,
                              int64_t column, const double *quantity, double sd, double unit,
                              double *low, double *high);

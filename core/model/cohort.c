@@ -28,34 +28,35 @@ tt_loss_args tt_cohort_loss_args(const tt_cohort *c)
 static const char *model_needs_layered(const tt_model *m)
 {
   for (int l = 0; l < m->layers; l++) {
-    if (m->layer[l].norm >= 0) return "layer_norm is for the layered path";
-    if (m->layer[l].residual) return "residual layers are for the layered path";
+    if (m->layer[l].norm >= 0) return "layer_norm needs the layered path";
+    if (m->layer[l].residual) return "residual layers need the layered path";
   }
   return NULL;
 }
 
 static const char *member_needs_layered(const tt_hyper *h)
 {
-  if (h->dropout > 0.0f) return "dropout is for the layered path";
-  if (h->label_noise > 0.0f) return "label_noise is for the layered path";
-  if (h->anchor > 0.0f) return "anchor is for the layered path";
-  if (h->adversarial_epsilon > 0.0f) return "adversarial training is for the layered path";
+  if (h->dropout > 0.0f) return "dropout needs the layered path";
+  if (h->label_noise > 0.0f) return "label_noise needs the layered path";
+  if (h->anchor > 0.0f) return "anchor needs the layered path";
+  if (h->adversarial_epsilon > 0.0f) return "adversarial training needs the layered path";
   if (h->feature_fraction < 1.0f && h->feature_fraction > 0.0f)
-    return "a part of the features is for the layered path";
+    return "feature_fraction below 1 needs the layered path";
   return NULL;
 }
 
 const char *tt_cohort_needs_layered(const tt_cohort *c)
 {
   const char *why = model_needs_layered(&c->model);
-  if (tt_loss_is_multi_output(c->loss)) why = "losses of many outputs are for the layered path";
-#define X(name, slots, ...) slots > TT_MAX_FUSED_SLOTS ? #name " is for the layered path" : NULL,
+  if (tt_loss_is_multi_output(c->loss))
+    why = "losses with more than two outputs per target need the layered path";
+#define X(name, slots, ...) slots > TT_MAX_FUSED_SLOTS ? #name " needs the layered path" : NULL,
   static const char *const optimizer_needs_layered[] = {TT_OPTIMIZERS(X)};
 #undef X
   if (optimizer_needs_layered[c->optimizer]) why = optimizer_needs_layered[c->optimizer];
-  if (c->average != TT_AVERAGE_none) why = "averaged weights are for the layered path";
-  if (c->method != TT_METHOD_independent) why = "fusion and snapshots are for the layered path";
-  if (c->resample == TT_RESAMPLE_kfold) why = "kfold is for the layered path";
+  if (c->average != TT_AVERAGE_none) why = "averaged weights need the layered path";
+  if (c->method != TT_METHOD_independent) why = "method fusion or snapshot needs the layered path";
+  if (c->resample == TT_RESAMPLE_kfold) why = "kfold needs the layered path";
   for (int64_t i = 0; !why && i < c->members; i++) why = member_needs_layered(&c->member[i].hyper);
   return why;
 }
@@ -79,14 +80,14 @@ int64_t tt_member_row_set(const tt_cohort *c, const tt_member *m)
   return m->ensemble * folds_of(c) + m->index % folds_of(c);
 }
 
-/* The fold of a row: by the seed and its number alone, so that labelling more rows moves none. */
+/* The fold depends on the seed and the row number only, so that new labels change no fold. */
 static int64_t fold_of(const tt_cohort *c, int64_t row)
 {
   tt_random4 r = tt_random(c->seed, 0, TT_PURPOSE_FOLDS, (uint32_t)(row >> 32), (uint32_t)row);
   return (int64_t)tt_uniform_below(r.v[0], r.v[1], (uint32_t)c->folds);
 }
 
-/* Whether a training row with kfold is in this view's part of the split. */
+/* Whether a training row, with kfold, belongs to split `which` of this row set. */
 static int in_fold(const tt_cohort *c, int64_t row_set, tt_split which, int64_t row)
 {
   int out = fold_of(c, row) == row_set % c->folds;
@@ -112,7 +113,7 @@ tt_err tt_cohort_rows(const tt_cohort *c, const tt_dataset *d, int64_t row_set, 
   return TT_OK;
 }
 
-/* Inputs are put in a member's own order; it sees the first `some` of it. */
+/* Random order of the inputs of a member; the member uses the first *visible of them. */
 static tt_shuffle feature_order(const tt_cohort *c, const tt_member *m, int64_t *visible)
 {
   int64_t inputs = c->model.inputs;

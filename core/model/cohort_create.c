@@ -1,4 +1,4 @@
-/* cohort_create.c — the cohorts of a job from its configuration; see cohort.h. */
+/* cohort_create.c — creates the cohorts of a job from the configuration; see cohort.h. */
 #include "core/model/cohort.h"
 
 #include "core/base/mem.h"
@@ -9,17 +9,14 @@
 #include <string.h>
 #include <xxhash.h>
 
-/* What is being made, and from what. */
 typedef struct cohort_builder {
   const tt_config *cfg;
   int64_t inputs;
   const tt_columns *target;
   const tt_dataset *data; /* NULL: not read */
-  int64_t *group;         /* [ensembles] the first ensemble of the cohort that each joins */
-  int64_t *classes;       /* [ensembles] of categorical forecasts; else 0 */
+  int64_t *group;         /* [ensembles] index of the first ensemble of the same cohort */
+  int64_t *classes;       /* [ensembles] number of classes for categorical forecasts, else 0 */
 } cohort_builder;
-
-/* ---- target columns ---- */
 
 static int64_t find_column(const tt_columns *target, const char *name)
 {
@@ -43,14 +40,14 @@ static tt_err find_column_or_fail(const tt_ensemble_config *from, const char *na
   if (i < 0) {
     char names[512];
     list_names(target, names, sizeof names);
-    return TT_FAIL(CONFIG, "ensemble %s: target '%s' is not in the data; there is: %s", from->name,
-                   name, names);
+    return TT_FAIL(CONFIG, "ensemble %s: target '%s' is not in the data; targets are: %s",
+                   from->name, name, names);
   }
   *column = (int32_t)i;
   return TT_OK;
 }
 
-/* How many targets the members of an ensemble learn: K. */
+/* K, the number of targets of an ensemble. */
 static int64_t count_targets(const tt_ensemble_config *own, const tt_columns *target)
 {
   if (own->target[0]) return 1;
@@ -87,10 +84,8 @@ tt_err tt_cohort_target_columns(const tt_ensemble_config *own, const tt_columns 
   return e;
 }
 
-/* ---- ensembles and members ---- */
-
-/* The upper half of the streams comes from the name, so that adding members to one ensemble, or
- * another ensemble before it, changes nothing for its members. */
+/* Upper half of the streams. It depends on the name only, so that new members or new ensembles do
+ * not change the streams of other members. */
 static uint32_t name_hash(const tt_ensemble_config *own)
 {
   return (uint32_t)XXH3_64bits(own->name, strlen(own->name));
@@ -101,7 +96,8 @@ static tt_err check_name_hashes(const tt_config *cfg)
   for (int64_t i = 0; i < cfg->ensembles; i++)
     for (int64_t j = 0; j < i; j++)
       if (name_hash(&cfg->ensemble[i]) == name_hash(&cfg->ensemble[j]))
-        return TT_FAIL(CONFIG, "ensembles %s and %s need names that differ more (equal hashes)",
+        return TT_FAIL(CONFIG,
+                       "the names of ensembles %s and %s have the same hash; rename one of them",
                        cfg->ensemble[j].name, cfg->ensemble[i].name);
   return TT_OK;
 }
@@ -115,7 +111,7 @@ static tt_hyper hyper(const tt_ensemble_config *own)
   };
 }
 
-/* Folds without a training row would leave members without anything to learn from. */
+/* Reject more folds than training rows: members need at least one training row. */
 static tt_err check_folds(const cohort_builder *k, const tt_ensemble_config *own,
                           const tt_ensemble *e)
 {
@@ -133,7 +129,7 @@ static tt_err check_folds(const cohort_builder *k, const tt_ensemble_config *own
                  own->name, own->train_folds, left);
 }
 
-/* Labels of the targets [from, from + count) of an ensemble in the validation rows it selects. */
+/* Add the number of selected validation rows with labels of all targets [from, from + count). */
 static tt_err count_validation(const cohort_builder *k, const tt_ensemble *e, int64_t from,
                                int64_t count, int64_t *labelled)
 {
@@ -146,8 +142,9 @@ static tt_err count_validation(const cohort_builder *k, const tt_ensemble *e, in
   return TT_OK;
 }
 
-/* What looks at validation rows must have some: the configuration cannot tell where a dataset
- * splits or selects the rows. Members of a fold validate on it; shares and intervals do not. */
+/* Reject options that need validation rows if there are none. The configuration cannot check it,
+ * because a dataset may define the split and the selections. With kfold, early stopping uses the
+ * fold instead, but member weights and calibration do not. */
 static tt_err check_validation(const cohort_builder *k, const tt_ensemble_config *own,
                                const tt_cohort *c, const tt_ensemble *e)
 {
@@ -172,7 +169,7 @@ static tt_err check_validation(const cohort_builder *k, const tt_ensemble_config
                  own->name, what, e->selection < 0 ? "" : " among its `rows`");
 }
 
-/* Ensemble `number` of the cohort and its members, behind those that are there. */
+/* Append ensemble `number` and its members to the cohort. */
 static tt_err add_ensemble(const cohort_builder *k, const tt_ensemble_config *own, int64_t number,
                            tt_cohort *c)
 {
@@ -198,8 +195,6 @@ static tt_err add_ensemble(const cohort_builder *k, const tt_ensemble_config *ow
   return check_validation(k, own, c, e);
 }
 
-/* ---- cohorts ---- */
-
 static tt_err set_model(const cohort_builder *k, int64_t i, tt_model *m)
 {
   const tt_ensemble_config *own = &k->cfg->ensemble[i];
@@ -217,7 +212,7 @@ static tt_err set_model(const cohort_builder *k, int64_t i, tt_model *m)
   return tt_model_lay_out(&shape, m);
 }
 
-/* What all ensembles of the cohort of ensemble i have in common. */
+/* Options that all ensembles of the cohort of ensemble i share. */
 static tt_err set_options(const cohort_builder *k, int64_t i, tt_cohort *c)
 {
   const tt_ensemble_config *own = &k->cfg->ensemble[i];
@@ -241,7 +236,7 @@ static tt_err set_options(const cohort_builder *k, int64_t i, tt_cohort *c)
   c->method = (tt_train_method)own->train_method;
   c->snapshots = c->method == TT_METHOD_snapshot ? own->train_snapshots : 0;
   c->average = (tt_weight_average)own->train_average;
-  /* members that learn together are only good together */
+  /* members of method fusion depend on each other, so they stop together */
   c->stop = c->method == TT_METHOD_fusion ? TT_EARLY_STOPPING_ensemble
                                           : (tt_early_stopping)own->train_early_stopping;
   c->retries = (int32_t)own->train_on_diverged_retries;
@@ -251,7 +246,7 @@ static tt_err set_options(const cohort_builder *k, int64_t i, tt_cohort *c)
   return set_model(k, i, &c->model);
 }
 
-/* The largest label of the columns of an ensemble, plus 1. */
+/* Number of classes: the largest label of the ensemble plus 1. */
 static tt_err count_classes(const cohort_builder *k, const tt_ensemble_config *own,
                             int64_t *classes)
 {
@@ -263,10 +258,10 @@ static tt_err count_classes(const cohort_builder *k, const tt_ensemble_config *o
   for (int64_t r = 0; d && r < d->rows; r++)
     for (int64_t i = 0; i < columns; i++) {
       float y = d->y[r * d->targets + column[i]];
-      largest = y > largest ? y : largest; /* NaN is not */
+      largest = y > largest ? y : largest; /* ignores NaN */
     }
   tt_free(column);
-  *classes = (int64_t)fminf(largest, (float)TT_MAX_CLASSES) + 1; /* more are refused */
+  *classes = (int64_t)fminf(largest, (float)TT_MAX_CLASSES) + 1; /* tt_model_lay_out rejects more */
   return TT_OK;
 }
 
@@ -282,7 +277,7 @@ static tt_err find_classes(cohort_builder *k)
   return TT_OK;
 }
 
-/* What decides which cohort an ensemble joins. */
+/* Ensembles with the same hash share a cohort. */
 static uint64_t cohort_hash(const cohort_builder *k, int64_t i)
 {
   const tt_ensemble_config *own = &k->cfg->ensemble[i];
@@ -302,7 +297,7 @@ static tt_err group_ensembles(cohort_builder *k)
   return TT_OK;
 }
 
-/* The cohort that ensemble `first` opens, with all that join it. */
+/* The cohort of ensemble `first` and all later ensembles of the same group. */
 static tt_err fill_cohort(const cohort_builder *k, int64_t first, tt_cohort *c)
 {
   const tt_config *cfg = k->cfg;

@@ -137,14 +137,15 @@ tt_err tt_split_fractions(int64_t rows, const double fraction[TT_SPLITS], uint64
 {
   int64_t end[TT_SPLITS], next = 0;
   if (rows > UINT32_MAX)
-    return TT_FAIL(DATA, "%" PRId64 " rows; at most %" PRIu32 " can be split", rows, UINT32_MAX);
+    return TT_FAIL(DATA, "data.split: %" PRId64 " rows, but at most %" PRIu32 " are possible", rows,
+                   UINT32_MAX);
   for (int k = 0; k < TT_SPLITS; k++) {
     next += (int64_t)llround(fraction[k] * (double)rows);
     end[k] = next < rows ? next : rows;
   }
   if (fraction[0] + fraction[1] + fraction[2] > 1.0 + 1e-9)
-    return TT_FAIL(CONFIG, "data.split: the fractions %g + %g + %g are more than 1", fraction[0],
-                   fraction[1], fraction[2]);
+    return TT_FAIL(CONFIG, "data.split: the sum of the fractions %g + %g + %g is more than 1",
+                   fraction[0], fraction[1], fraction[2]);
   if (end[TT_TRAIN] < 1)
     return TT_FAIL(DATA, "data.split: train %g of %" PRId64 " rows leaves none to train on",
                    fraction[0], rows);

@@ -1,5 +1,5 @@
-/* dataset.h — samples in memory: inputs and targets as the networks see them, with their names,
- * units, scales and split. Floor 1: no files, no MPI (io/data/data.h reads them). */
+/* dataset.h — samples in memory: normalised inputs and targets with their names, units, scales and
+ * split. No files, no MPI (io/data/data.h reads them). */
 #ifndef TT_DATASET_H
 #define TT_DATASET_H
 #include "core/base/err.h"
@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/* Names and units of columns; each text is owned. Missing names are made: x0, x1, ... y0, ... */
+/* Names and units of columns; each text is owned. Missing names become x0, x1, ... y0, ... */
 typedef struct tt_columns {
   int64_t count;
   char **name;  /* [count] */
@@ -34,16 +34,16 @@ typedef struct tt_dataset {
   float *x;                      /* [N][D] normalised */
   float *y;                      /* [N][T] normalised; NaN = unlabelled */
   float *weight; /* [N] sample weights with mean 1 over the training rows, or NULL */
-  int8_t *split; /* [N] tt_split or TT_UNUSED_ROW; NULL: labels alone */
+  int8_t *split; /* [N] tt_split or TT_UNUSED_ROW; NULL: the data set has only labels */
   int64_t selections;
-  int8_t *selected; /* [selections][N] 1 = the row is of that selection (ensembles[].rows) */
+  int8_t *selected; /* [selections][N] 1 = the selection contains the row (ensembles[].rows) */
   tt_columns input, target;
   tt_scaler scaler;
-  uint64_t hash; /* XXH3 of the values as read, whatever the rank count */
+  uint64_t hash; /* XXH3 of the values as read; it does not depend on the number of ranks */
 } tt_dataset;
 
-/* Make an empty data set with all arrays allocated (weight only if asked for), scales 0/1, names
- * empty strings. Owner: the caller. Local. Errors: MEM. */
+/* Allocate all arrays of a data set (weight only if `weighted`); scalers have mean 0 and scale 1,
+ * names are empty. Owner: the caller. Local. Errors: MEM. */
 tt_err tt_dataset_create(int64_t rows, int64_t inputs, int64_t targets, int weighted,
                          tt_dataset **out);
 void tt_dataset_destroy(tt_dataset **d);
@@ -54,12 +54,12 @@ void tt_columns_free(tt_columns *c);
 tt_err tt_scaler_create(int64_t inputs, int64_t targets, tt_scaler *out);
 tt_err tt_scaler_copy(const tt_scaler *from, tt_scaler *out);
 void tt_scaler_free(tt_scaler *s);
-/* x [rows][D] normalised, rounded to float after the arithmetic in double. */
+/* x [rows][D] normalised; computed in double, then rounded to float. */
 void tt_scaler_normalize_inputs(const tt_scaler *s, int64_t rows, const double *raw, float *x);
 
-/* Fill split[N] with exact fractions of a random order: round(fraction * rows) rows to training,
- * then validation, then test; the rest is unused. Depends on (seed, rows) alone.
- * Local. Errors: CONFIG (fractions add up to more than 1), DATA (no row left to train on). */
+/* Fill split[N]: in a random order, the first round(fraction * rows) rows go to training, the next
+ * to validation, then to test; the rest is unused. Depends on fractions, seed and rows only.
+ * Local. Errors: CONFIG (fractions add up to more than 1), DATA (no row to train on). */
 tt_err tt_split_fractions(int64_t rows, const double fraction[TT_SPLITS], uint64_t seed,
                           int8_t *split);
 

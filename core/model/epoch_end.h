@@ -1,22 +1,22 @@
-/* epoch_end.h — what the end of an epoch decides about one member: whether its weights are the best
- * so far, its plateau, and whether it goes on. Floor 1; gcc and nvcc: all engines use it. */
+/* epoch_end.h — decisions at the end of an epoch for one member: whether its weights are the best
+ * so far, its reduce_on_plateau state, and its new status. For gcc and nvcc: all engines use it. */
 #ifndef TT_EPOCH_END_H
 #define TT_EPOCH_END_H
 #include "core/formulas/hyper.h"
 #include "core/formulas/schedule.h"
 #include "core/model/state.h"
 
-/* Numbers of a member's state that the end of an epoch may change. */
+/* Fields of the state of a member that the end of an epoch may change. */
 typedef struct tt_epoch_end {
   double best_loss;
   int32_t best_epoch;
   tt_plateau plateau;
-  int best; /* out: 1 if the weights now are the best ones */
+  int best; /* out: 1 if the current weights are the best ones */
 } tt_epoch_end;
 
-/* Epoch `epoch` (from 0) is over; returns the new status of the member.
+/* Epoch `epoch` (from 0) is complete; returns the new status of the member.
  *   loss       mean over the validation rows, or over the training rows if there are none
- *   validated  1: of validation rows
+ *   validated  1: `loss` is that of validation rows
  *   alone      1: the member has its own best weights and early stopping (stop: member)
  *   finite     1: all weights are finite */
 TT_HD int8_t tt_epoch_end_decide(const tt_hyper *h, tt_schedule schedule, int32_t epoch,

@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* What the last layer gives for each target. */
 static tt_err set_output(const tt_model_shape *from, tt_model *m)
 {
   int32_t most = tt_output_max_levels(from->output);
@@ -24,7 +23,7 @@ static tt_err set_output(const tt_model_shape *from, tt_model *m)
   return TT_OK;
 }
 
-/* Offsets of layer l from `at` on; returns the end. */
+/* Set the offsets of a layer that starts at `at`; returns its end. */
 static int64_t set_offsets(const tt_model_shape *from, int64_t at, int last, tt_layer *layer)
 {
   int first = at == 0;

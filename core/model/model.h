@@ -1,5 +1,5 @@
-/* model.h — the shape of one member: layers as offsets into one flat array of parameters. Floor 1.
- * Plain data, read by gcc and nvcc alike. */
+/* model.h — the network of a member: layers as offsets into one flat array of parameters. Plain
+ * data, for gcc and nvcc. */
 #ifndef TT_MODEL_H
 #define TT_MODEL_H
 #include "core/base/err.h"
@@ -16,11 +16,11 @@ enum { TT_MAX_LAYERS = 64 };
 /* z = W x + b, then y = act(z). W is row-major [out][in], as torch.nn.Linear stores it. */
 typedef struct tt_layer {
   int64_t in, out;
-  int64_t weight, bias; /* offsets into [P]: W takes out * in, b takes out */
+  int64_t weight, bias; /* offsets into [P]: W has out * in values, b has out */
   tt_activation activation;
   int64_t norm;    /* offset of gain[out], then shift[out] of a layer_norm before act; -1: none */
-  int8_t residual; /* y = act(z) + x; of hidden layers as wide as the hidden layer before */
-  int8_t dropout;  /* a hidden layer: where train.dropout acts, on act(z) */
+  int8_t residual; /* y = act(z) + x; only hidden layers as wide as the hidden layer before */
+  int8_t dropout;  /* 1 for hidden layers: train.dropout applies to act(z) */
 } tt_layer;
 
 typedef struct tt_model {
@@ -29,40 +29,40 @@ typedef struct tt_model {
   int layers;
   tt_layer layer[TT_MAX_LAYERS];
   tt_output output;
-  int32_t each, quantities;      /* outputs of a target, predicted quantities of one (output.h) */
-  int32_t levels;                /* levels of quantiles or classes of softmax, else 0 */
+  int32_t each, quantities;      /* outputs and predicted quantities per target (output.h) */
+  int32_t levels;                /* number of levels of quantiles or classes of softmax, else 0 */
   float level[TT_MAX_QUANTILES]; /* ascending, of quantiles */
 } tt_model;
 
-/* The shape of a network before it is laid out. */
+/* Description of a network, input of tt_model_lay_out. */
 typedef struct tt_model_shape {
   int64_t inputs, targets; /* >= 1 */
   const int64_t *hidden;   /* [layers] widths >= 1; layers may be 0 */
   int64_t layers;
   tt_activation activation;
   tt_output output;
-  int layer_norm, residual; /* of the hidden layers; residual where a layer is as wide as before */
+  int layer_norm, residual; /* 1: of the hidden layers (residual as in tt_layer) */
   int32_t levels;           /* of quantiles, or classes of softmax */
   const double *level;      /* [levels] of quantiles */
 } tt_model_shape;
 
-/* Lay out a multilayer perceptron inputs -> hidden[0] -> ... -> outputs. Local. Errors: CONFIG (too
- * deep, or more than 2^31 - 1 parameters; too many levels or classes). */
+/* Compute the layers of a multilayer perceptron inputs -> hidden[0] -> ... -> outputs. Local.
+ * Errors: CONFIG (too many layers, parameters (2^31 or more), levels or classes). */
 tt_err tt_model_lay_out(const tt_model_shape *shape, tt_model *out);
 
-/* The same for a plain one: output mean or mean_variance, no layer_norm, no residual. */
+/* The same for outputs without levels or classes, without layer_norm and residual layers. */
 tt_err tt_model_plain(int64_t inputs, int64_t targets, const int64_t *hidden, int64_t layers,
                       tt_activation activation, tt_output output, tt_model *out);
 
-/* Whether a member predicts one number for each of its levels. */
+/* Whether the output is quantiles. */
 int tt_model_has_quantiles(const tt_model *m);
 
-/* The quantity that is the forecast of a target where one number is asked for: of quantiles the
- * level nearest to one half. */
+/* Index of the quantity that is the point forecast of a target; for quantiles the level nearest to
+ * 0.5. */
 int32_t tt_model_point_quantity(const tt_model *m);
 
-/* Initial weights of one member: w[P] from (seed, stream) alone. The same bits on every engine.
- * Gains of layer_norm are 1, shifts 0. */
+/* Initial weights of one member: w[P] depends on (seed, stream) only. The same bits on every
+ * engine. Gains of layer_norm are 1, shifts 0. */
 void tt_model_init_weights(const tt_model *model, tt_init init, uint64_t seed, uint64_t stream,
                            float *w);
 

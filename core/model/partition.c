@@ -13,7 +13,7 @@ tt_err tt_partition_even(int64_t members, int ranks, int rank, tt_slice *out)
   return TT_OK;
 }
 
-/* Sum of the costs; *even if all are the same. -1 if one is not above 0. */
+/* Sum of the costs, or -1 if one is not above 0; *even is 1 if all are equal. */
 static double total_cost(int64_t members, const double *cost, int *even)
 {
   double total = 0.0;

@@ -51,14 +51,15 @@ static tt_err expand_cohort(const tt_cohort *c, tt_cohort **out)
   return e;
 }
 
-/* Member `to` of the wide state: snapshot s of member i, taken after `epochs` epochs. */
+/* Fill member `to` of the expanded state with snapshot s of member i, of the end of epoch `epochs`.
+ */
 static void copy_snapshot(const tt_state *from, int64_t i, int64_t s, int32_t epochs,
                           tt_state *expanded, int64_t to)
 {
   int64_t params = from->params, e = from->epochs;
   int32_t done = TT_FIELD(from, epoch)[i];
   int diverged =
-      TT_FIELD(from, status)[i] == TT_STATUS_diverged; /* in its last epoch, or after it */
+      TT_FIELD(from, status)[i] == TT_STATUS_diverged; /* at the end of its last epoch, or later */
   int taken = diverged ? done > epochs : done >= epochs;
   int32_t until = taken ? epochs : done;
   const float *w = taken ? TT_FIELD(from, snapshots) + (i * from->snapshots + s) * params

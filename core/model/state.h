@@ -1,5 +1,5 @@
-/* state.h — the whole state of some members, and their predictions reduced over members: the two
- * plain structs in which engines and files meet. Floor 1. */
+/* state.h — the complete training state of a range of members: the plain struct that engines and
+ * files exchange. */
 #ifndef TT_STATE_H
 #define TT_STATE_H
 #include "core/base/err.h"
@@ -13,31 +13,31 @@ extern "C" {
 typedef enum tt_status {
   TT_STATUS_training = 0,
   TT_STATUS_finished = 1,      /* all epochs done */
-  TT_STATUS_early_stopped = 2, /* patience ran out */
-  TT_STATUS_diverged = 3       /* loss or weights became non-finite: frozen, left out of averages */
+  TT_STATUS_early_stopped = 2, /* no better loss for `patience` epochs */
+  TT_STATUS_diverged = 3       /* loss or weights are not finite: not trained further, not used */
 } tt_status;
 
 /* Arrays of a member: name, C type, values per member (P parameters, S optimiser slots, E epochs).
- * Whoever allocates, copies, writes, reads or checks a state loops over this table. */
+ * All code that allocates, copies, writes, reads or checks a state loops over this table. */
 #define TT_STATE_FIELDS(X)                                                                         \
-  X(weights, float, s->params)                  /* [P] now */                                      \
+  X(weights, float, s->params)                  /* [P] current */                                  \
   X(slots, float, s->slots * s->params)         /* [S][P] optimiser */                             \
   X(best_weights, float, s->params)             /* [P] at the best validation loss */              \
   X(best_loss, double, 1)                       /* +inf before the first validation */             \
   X(best_epoch, int32_t, 1)                     /* from 0; -1 before the first */                  \
   X(step, int64_t, 1)                           /* optimiser steps taken */                        \
-  X(epoch, int32_t, 1)                          /* whole epochs done */                            \
-  X(batch, int32_t, 1)                          /* batches done of the running epoch */            \
-  X(loss_sum, double, 1)                        /* sum over rows of the running epoch */           \
+  X(epoch, int32_t, 1)                          /* epochs completed */                             \
+  X(batch, int32_t, 1)                          /* batches completed in this epoch */              \
+  X(loss_sum, double, 1)                        /* sum over rows of this epoch */                  \
   X(status, int8_t, 1)                          /* tt_status */                                    \
   X(loss_train, float, s->epochs)               /* [E] NaN after the end */                        \
   X(loss_validation, float, s->epochs)          /* [E] NaN without validation */                   \
-  X(loss_ensemble, float, s->ensemble_epochs)   /* [E] validation loss of its ensemble as one */   \
-  X(average, float, s->averages * s->params)    /* [P] of the weights, with train.average */       \
-  X(averaged, int64_t, 1)                       /* how many went into it */                        \
-  X(snapshots, float, s->snapshots * s->params) /* [.][P] at ends of cycles */                     \
+  X(loss_ensemble, float, s->ensemble_epochs)   /* [E] validation loss of the ensemble */          \
+  X(average, float, s->averages * s->params)    /* [P] average of the weights (train.average) */   \
+  X(averaged, int64_t, 1)                       /* number of weights in the average */             \
+  X(snapshots, float, s->snapshots * s->params) /* [snapshots][P] at ends of cycles */             \
   X(lr_factor, float, 1)      /* factor on the learning rate: plateaus, retries */                 \
-  X(plateau_best, double, 1)  /* of reduce_on_plateau; +inf at first */                            \
+  X(plateau_best, double, 1)  /* of reduce_on_plateau; +inf at the start */                        \
   X(plateau_wait, int32_t, 1) /* epochs without a better loss */                                   \
   X(attempt, int32_t, 1)      /* retries after divergence so far */
 
@@ -52,13 +52,14 @@ typedef struct tt_state {
 } tt_state;
 #define TT_FIELD(s_, name_) ((s_)->f_##name_)
 
-/* What decides the lengths of the fields. */
+/* The sizes that decide the lengths of the fields. */
 typedef struct tt_state_shape {
   int64_t params, slots, epochs, averages, snapshots, ensemble_epochs;
 } tt_state_shape;
 
-/* Allocate every field for `which` members; best_loss and plateau_best +inf, best_epoch -1, rate 1,
- * histories NaN, else 0. Owner: the caller. Local. Errors: MEM. */
+/* Allocate every field for the members `which`. Initial values: best_loss and plateau_best +inf,
+ * best_epoch -1, lr_factor 1, losses per epoch NaN, else 0. Owner: the caller. Local. Errors: MEM.
+ */
 tt_err tt_state_create(tt_slice which, tt_state_shape shape, tt_state **out);
 void tt_state_destroy(tt_state **s);
 
@@ -85,12 +86,12 @@ enum {
 };
 tt_state_field tt_state_get(const tt_state *s, int field);
 
-/* XXH3 (64 bits) over all fields of member `i` of [0, count), in table order: the same whatever the
- * slice it lies in. Local. */
+/* XXH3 (64 bits) over all fields of member `i` of [0, count), in table order; it does not depend on
+ * the slice. Local. */
 uint64_t tt_state_hash(const tt_state *s, int64_t i);
 
-/* Weights a member predicts with: the best ones if there was a validation, else the average of the
- * weights if there is one, else the last. [P] */
+/* Weights for the predictions of a member: the best ones if there was a validation, else the
+ * average of the weights if there is one, else the last. [P] */
 const float *tt_state_prediction_weights(const tt_state *s, int64_t i);
 #ifdef __cplusplus
 }

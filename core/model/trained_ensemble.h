@@ -1,4 +1,4 @@
-/* trained_ensemble.h — trained members ready to predict: what model.h5 holds. Floor 1. */
+/* trained_ensemble.h — trained members that are ready to predict: the content of model.h5. */
 #ifndef TT_TRAINED_ENSEMBLE_H
 #define TT_TRAINED_ENSEMBLE_H
 #include "core/model/calibration.h"
@@ -7,7 +7,7 @@
 extern "C" {
 #endif
 
-/* Ensembles share the network shape and the inputs. */
+/* All ensembles have the same network shape and inputs. */
 typedef struct tt_trained_ensemble {
   tt_model model;
   float variance_floor;
@@ -15,45 +15,45 @@ typedef struct tt_trained_ensemble {
   tt_ensemble *ensemble; /* [ensembles] */
   int64_t members;       /* G */
   float *w;              /* [G][P] */
-  double *weight;        /* [G] share in the ensemble's averages; 0 for a diverged member */
+  double *weight;        /* [G] member weight; 0 = not used (diverged, or by `combine`) */
   int8_t *status;        /* [G] tt_status */
   int32_t *index;        /* [G] number of the member in its ensemble */
-  int32_t *snapshot;     /* [G] 1, 2, ...: which snapshot of it; 0: itself */
+  int32_t *snapshot;     /* [G] 1, 2, ...: snapshot of the member; 0: the member itself */
   tt_columns input, target;
   tt_scaler scaler;
-  tt_calibration calibration; /* of its columns; all zero: none */
+  tt_calibration calibration; /* of the columns; all zero: none */
 } tt_trained_ensemble;
 
-/* Everything allocated but empty; owner: the caller. Local. Errors: MEM. */
+/* Allocate all arrays, filled with zeros. Owner: the caller. Local. Errors: MEM. */
 tt_err tt_trained_ensemble_create(const tt_model *model, int64_t ensembles, int64_t members,
                                   tt_trained_ensemble **out);
 void tt_trained_ensemble_destroy(tt_trained_ensemble **c);
 
-/* Copies ensembles, names, numbers and scales of a job; weights, shares and status stay zero.
+/* Copy ensembles, names, member numbers and scales of a job; w, weight and status stay zero.
  * Errors: MEM. */
 tt_err tt_trained_ensemble_from_cohort(const tt_cohort *c, const tt_dataset *d,
                                        tt_trained_ensemble **out);
 
-/* Predicted columns of one ensemble, K q: quantity j of its target k is column k q + j of it. */
+/* Number of columns of one ensemble, K q: quantity j of target k is column k q + j of the ensemble.
+ */
 int64_t tt_trained_ensemble_width(const tt_trained_ensemble *c);
 
-/* Number of predicted columns, ensemble by ensemble. */
+/* Number of columns of all ensembles; the columns of an ensemble are contiguous. */
 int64_t tt_trained_ensemble_columns(const tt_trained_ensemble *c);
 
-/* What column `column` of [0, K q) of an ensemble is called, at most room - 1 characters: the
- * target
+/* Name of column `column` of [0, K q) of an ensemble, at most room - 1 characters: the target
  * ("y"), or the target with its level or class ("y q0.05", "digit=3", "digit entropy"). */
 void tt_trained_ensemble_column_name(const tt_trained_ensemble *c, const tt_ensemble *e,
                                      int64_t column, char *text, size_t room);
 
-/* What a job leaves: one committee for each of its cohorts, all with the same inputs, target table
- * and scales. Its members and predicted columns lie one committee after the other. */
+/* Result of a job: one trained ensemble for each cohort, all with the same inputs, target table and
+ * scales. Members and columns are numbered one trained ensemble after the other. */
 typedef struct tt_trained_ensembles {
   int64_t count;
   tt_trained_ensemble **at; /* [count] */
 } tt_trained_ensembles;
 
-/* Places for `count` committees, NULL until the caller fills them. Errors: MEM. */
+/* Allocate `count` pointers; they are NULL until the caller sets them. Errors: MEM. */
 tt_err tt_trained_ensembles_create(int64_t count, tt_trained_ensembles *out);
 void tt_trained_ensembles_destroy(tt_trained_ensembles *all); /* accepts a zeroed one */
 int64_t tt_trained_ensembles_members(const tt_trained_ensembles *all);

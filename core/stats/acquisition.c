@@ -27,7 +27,7 @@ int tt_acquisition_supports(tt_acquisition by, tt_output output)
   return !(needs & TT_NEEDS_CLASSES) || tt_output_is_class(output);
 }
 
-/* Softmax has the members' mean entropy among its quantities, sigmoid has not. */
+/* The quantities of softmax contain the mean entropy of the members, those of sigmoid do not. */
 int tt_acquisition_uses_members(tt_acquisition by, tt_output output)
 {
   unsigned needs = tt_acquisition_needs(by);
@@ -61,7 +61,7 @@ double tt_acquisition_score(const tt_acquisition_settings *rule, const tt_predic
   }
 }
 
-/* Word 3: what else is drawn for a candidate takes the others. */
+/* Word 3: the other random numbers of a candidate use words 0 to 2 (selection.h). */
 double tt_acquisition_random_score(uint64_t seed, int64_t round, int64_t row)
 {
   tt_random4 r = tt_random(seed, (uint64_t)round, TT_PURPOSE_QUERIES, (uint32_t)row,

@@ -45,7 +45,7 @@ double tt_calibration_std_scale(const tt_calibration *k, int64_t column)
   return k->columns ? k->std_scale[column] : 1.0;
 }
 
-/* The two levels that bound a central interval; the nearest there are. */
+/* The two levels nearest to the bounds of a central interval. */
 static void find_interval_levels(const tt_model *m, double level, int32_t *low, int32_t *high)
 {
   *low = *high = 0;
@@ -110,5 +110,5 @@ void tt_calibration_interval(const tt_calibration *k, const tt_model *m, int64_t
   find_interval_levels(m, k->level[level], &a, &b);
   *low = quantity[a] - width * unit;
   *high = quantity[b] + width * unit;
-  if (*low > *high) *low = *high = 0.5 * (*low + *high); /* nothing is left between them */
+  if (*low > *high) *low = *high = 0.5 * (*low + *high); /* an empty interval becomes its middle */
 }

@@ -17,7 +17,7 @@ int64_t tt_conformal_rank(int64_t n, double level)
 {
   double position = (double)(n + 1) * level;
   int64_t rank =
-      (int64_t)ceil(position - 1e-9 * position); /* 0.9 * 10 is 9, whatever the rounding */
+      (int64_t)ceil(position - 1e-9 * position); /* 0.9 * 10 gives 9 in spite of rounding */
   return rank > n ? 0 : rank < 1 ? 1 : rank;
 }
 

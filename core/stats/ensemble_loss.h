@@ -1,4 +1,4 @@
-/* ensemble_loss.h — the loss of an ensemble that predicts as one: of its mixture. Floor 1. */
+/* ensemble_loss.h — the loss of an ensemble: of the mixture of its members. */
 #ifndef TT_ENSEMBLE_LOSS_H
 #define TT_ENSEMBLE_LOSS_H
 #include "core/model/model.h"
@@ -6,19 +6,19 @@
 extern "C" {
 #endif
 
-/* Loss of one target in one row. For one member alone it is the loss of that member (loss.h) up to
- * rounding: mse of the mean, the NLL of a Gaussian with the mixture's mean and variance
+/* Loss of one target in one row. For one member alone it equals the loss of that member (loss.h) up
+ * to rounding: mse of the mean, the NLL of a Gaussian with the mixture's mean and variance
  * (Lakshminarayanan et al. 2017), -ln of the mean probability of the class, the pinball loss of the
  * mean quantiles, ...
  *   mean, variance  [q] of the mixture of the members' quantities (output.h, moments.h)
- *   y               label, normalised as the members see it */
+ *   y               normalised label */
 double tt_ensemble_loss(const tt_model *model, tt_loss kind, tt_loss_args a, const double *mean,
                         const double *variance, double y);
 
-/* Mixture of `members` equal members: mean and variance (mean of the variances plus variance of the
- * means) of `count` quantities.
- *   quantity j of member i: its mean at mu[i * each + j * step], its variance at `apart` after that
- *   take      [members] 0 = leave this one out; at least one stays */
+/* Mixture of `members` members of equal weight: mean and variance (mean of the variances plus
+ * variance of the means) of `count` quantities. quantity j of member i: mean at mu[i * each + j *
+ * step], variance variance_offset later included  [members] 0 = not in the mixture; at least one is
+ * 1 */
 typedef struct tt_mixture {
   int64_t members, each, step, variance_offset;
   const int8_t *included;

@@ -48,7 +48,7 @@ void tt_k_center_free(tt_k_center *a)
   *a = (tt_k_center){0};
 }
 
-enum { BLOCK_ROWS = 512 }; /* candidates whose inputs stay in cache while all centres pass */
+enum { BLOCK_ROWS = 512 }; /* candidates whose inputs stay in cache in the loop over centres */
 
 static void update_block(tt_k_center *a, int64_t from, int64_t n, const float *centre)
 {
@@ -83,7 +83,7 @@ int tt_k_center_choose(tt_k_center *a, int64_t position, float *x)
   return 1;
 }
 
-/* Floats that are not negative are ordered as their bits. */
+/* Floats >= 0 have the same order as their bits. */
 static int64_t make_key(float value, int64_t position)
 {
   uint32_t bits = 0;

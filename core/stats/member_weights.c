@@ -27,8 +27,8 @@ void tt_member_prediction_pack(const tt_model *m, const float *mean, const float
   }
 }
 
-/* Sums over a set of members: of the parts, and of a Gaussian's squared means in double, where they
- * do not cancel. */
+/* Size of the sums over a set of members: of the parts, and, for a Gaussian, of the squared means;
+ * in double, because of the subtraction in the variance. */
 static int32_t sum_size(const tt_model *m)
 {
   return tt_member_prediction_size(m) + (tt_output_has_variance(m->output));
@@ -43,7 +43,8 @@ static void add_prediction(const tt_member_predictions *s, int64_t cell, int64_t
   if (sum_size(s->model) > n) sum[n] += share * (double)part[0] * (double)part[0];
 }
 
-/* Loss of a set of members of total share `all` in a cell; sum[sum_size] over them. */
+/* Loss of a set of members in a cell, from their sum[sum_size] and the sum of their weights `all`.
+ */
 static double loss_at(const tt_member_predictions *s, int64_t cell, const double *sum, double all)
 {
   double mean[TT_MAX_CLASSES + 1], variance[TT_MAX_CLASSES + 1];
@@ -94,7 +95,7 @@ static void add(const tt_member_predictions *s, int64_t member, double *chosen)
     add_prediction(s, c, member, 1.0, chosen + c * sum_size(s->model));
 }
 
-/* count[members] of the set so far; share[members] of the best one. */
+/* count[members]: the current set; share[members]: the best set so far. */
 static void greedy_selection(const tt_combine_options *rule, const tt_member_predictions *s,
                              double *chosen, double *loss, double *count, double *share)
 {
@@ -122,7 +123,7 @@ static void choose_top_k(int64_t members, int64_t k, double *loss, double *share
   }
 }
 
-/* Cells that count, by their weights. */
+/* Sum of the sample weights of all labelled cells. */
 static double all_weight(const tt_member_predictions *s)
 {
   double sum = 0.0;

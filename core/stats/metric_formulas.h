@@ -1,4 +1,4 @@
-/* metric_formulas.h — the table of scores of test rows, and their formulas in one row. Floor 1. */
+/* metric_formulas.h — the table of metrics on test rows, and their formulas for one row. */
 #ifndef TT_METRIC_FORMULAS_H
 #define TT_METRIC_FORMULAS_H
 #include "core/model/model.h"
@@ -6,17 +6,17 @@
 #include <float.h>
 #include <math.h>
 
-/* Sets of forecasts. */
+/* Sets of kinds of forecasts. */
 #define TT_FORECAST_BIT(forecast_) (1u << TT_FORECAST_##forecast_)
 #define TT_NUMERIC_FORECASTS                                                                       \
   (TT_FORECAST_BIT(gaussian) | TT_FORECAST_BIT(quantiles) | TT_FORECAST_BIT(poisson))
 #define TT_CLASS_FORECASTS (TT_FORECAST_BIT(categorical) | TT_FORECAST_BIT(bernoulli))
 
-/* One row is one score of test rows. The sum over rows of `value` (m: tt_model, f: tt_forecast, y:
- * label, error: tt_forecast_error) makes the score by `end`: its mean, the root of its mean, or the
- * bins of confidence.
- * name, of which forecasts, units, value in one row, end, meaning and source. Of quantiles, rmse
- * and mae are those of the level nearest to one half. */
+/* One row is one metric. It sums `value` over test rows (m: tt_model, f: tt_forecast, y: label,
+ * error: tt_forecast_error); `end` says how the metric follows: MEAN of the values, ROOT of their
+ * mean, or BINS of confidence.
+ * name, for which forecasts, units, value in one row, end, meaning and source. For quantiles, rmse
+ * and mae use the level nearest to 0.5. */
 #define TT_METRICS(X)                                                                              \
   X(rmse, TT_NUMERIC_FORECASTS, TARGET, error *error, ROOT, "root of the mean squared error")      \
   X(mae, TT_NUMERIC_FORECASTS, TARGET, fabs(error), MEAN, "mean absolute error")                   \
@@ -29,7 +29,7 @@
   X(pinball, TT_FORECAST_BIT(quantiles), TARGET, tt_forecast_pinball(m, f, y), MEAN,               \
     "quantile loss, mean of the levels; Koenker & Bassett 1978")                                   \
   X(accuracy, TT_CLASS_FORECASTS, DIMENSIONLESS, tt_forecast_top_class(m, f, y).right, MEAN,       \
-    "share of rows whose most probable class is right")                                            \
+    "fraction of rows whose most probable class is right")                                         \
   X(brier, TT_CLASS_FORECASTS, DIMENSIONLESS, tt_forecast_brier(m, f, y), MEAN,                    \
     "squared error of the probabilities; Brier 1950")                                              \
   X(ece, TT_CLASS_FORECASTS, DIMENSIONLESS, 0.0, BINS,                                             \
@@ -42,13 +42,13 @@ typedef enum tt_metric {
       TT_METRIC_COUNT
 } tt_metric;
 
-/* What is said of one target in one row. */
+/* Forecast of one target in one row. */
 typedef struct tt_forecast {
   const double *quantity; /* [q] means of the quantities of output.h */
   double variance;        /* of quantity 0; unused for quantiles and classes */
-  int64_t parts;          /* members it is a mixture of; 0: none known, one distribution */
+  int64_t parts;          /* number of members of the mixture; 0: not a mixture */
   const double *share, *mean,
-      *variances; /* [parts] share, mean and variance of each; of quantity 0 */
+      *variances; /* [parts] weight, mean and variance of quantity 0 of each member */
 } tt_forecast;
 
 static const double tt_pi = 3.14159265358979323846;
@@ -61,13 +61,13 @@ static inline double tt_mean_distance(double mean, double variance)
   return sd * sqrt(2.0 / tt_pi) * exp(-0.5 * z * z) + mean * erf(z / sqrt(2.0));
 }
 
-/* CRPS of N(y + error, variance); variance 0 is a point. Gneiting et al. 2005, eq. 5. */
+/* CRPS of N(y + error, variance); variance 0 is a point mass. Gneiting et al. 2005, eq. 5. */
 static inline double tt_crps_gaussian(double error, double variance)
 {
   return tt_mean_distance(error, variance) - sqrt(variance / tt_pi);
 }
 
-/* The Gaussian with the moments of the mixture. */
+/* CRPS of the Gaussian with the mean and variance of the mixture. */
 static inline double tt_crps_of_moments(int64_t n, const double *w, const double *mean,
                                         const double *variance, double y)
 {
@@ -84,8 +84,8 @@ static inline double tt_crps_of_moments(int64_t n, const double *w, const double
 }
 
 /* CRPS of a mixture of Gaussians, closed form of Grimit, Gneiting, Berrocal & Johnson 2006, eq. 5;
- * beyond TT_CRPS_MAX_MEMBERS members with a share, of the Gaussian with the mixture's mean and
- * variance: the work grows with their square. */
+ * with more than TT_CRPS_MAX_MEMBERS members of weight > 0, tt_crps_of_moments, because the work
+ * grows with the square of their number. */
 enum { TT_CRPS_MAX_MEMBERS = 128 };
 static inline double tt_crps_mixture(int64_t n, const double *w, const double *mean,
                                      const double *variance, double y)
@@ -123,7 +123,7 @@ static inline double tt_log_poisson(double rate, double y)
   return y * log(rate) - rate - lgamma(y + 1.0);
 }
 
-/* Of the mixture of Poisson distributions. */
+/* Negative log likelihood of the mixture of Poisson distributions. */
 static inline double tt_poisson_nll(const tt_forecast *f, double y)
 {
   double most = -INFINITY, sum = 0.0, shares = 0.0;
@@ -138,7 +138,7 @@ static inline double tt_poisson_nll(const tt_forecast *f, double y)
   return -most - log(sum / shares);
 }
 
-/* A probability of 0 in single precision is one too small for it. */
+/* A probability may be too small for single precision and so be 0: use FLT_MIN instead. */
 static inline double tt_log_probability(double p)
 {
   return log(p > (double)FLT_MIN ? p : (double)FLT_MIN);
@@ -157,7 +157,7 @@ static inline double tt_forecast_nll(const tt_model *m, const tt_forecast *f, do
   }
 }
 
-/* Loss of level j. */
+/* Quantile loss of level j. */
 static inline double tt_level_pinball(const tt_model *m, const tt_forecast *f, int32_t j, double y)
 {
   double e = y - f->quantity[j], t = (double)m->level[j];
@@ -171,7 +171,7 @@ static inline double tt_forecast_pinball(const tt_model *m, const tt_forecast *f
   return sum / m->levels;
 }
 
-/* The most probable class: its probability, and whether it is the label's. */
+/* The most probable class: its probability, and whether the label is this class. */
 typedef struct tt_top_class {
   double confidence;
   int right;

@@ -16,11 +16,10 @@ int tt_metric_fits(tt_metric metric, tt_output output)
   return (tt_metric_table[metric].forecasts >> tt_output_forecast(output) & 1u) != 0;
 }
 
-/* ---- Layout of a tally: rows, errors, their squares, one sum per metric, then counters --------
- */
+/* Layout of a tally: rows, errors, their squares, one sum per metric, then counters. */
 
 enum { ROWS, ERRORS, SQUARES, SUMS, COUNTERS = SUMS + TT_METRIC_COUNT };
-/* Counters of one bin of ece. */
+/* Counters of one bin of ece; BIN is their number. */
 enum { BIN_ROWS, BIN_CONFIDENCE, BIN_RIGHT, BIN };
 
 /* Half widths of the intervals for a standard deviation of 1: the normal quantiles of
@@ -38,15 +37,12 @@ int64_t tt_tally_size(const tt_model *m)
 {
   switch (tt_output_forecast(m->output)) {
   case TT_FORECAST_gaussian: return COUNTERS + TT_INTERVALS;
-  case TT_FORECAST_quantiles: return COUNTERS + 2 * m->levels; /* below, loss */
+  case TT_FORECAST_quantiles: return COUNTERS + 2 * m->levels; /* rows below the level, its loss */
   case TT_FORECAST_categorical:
   case TT_FORECAST_bernoulli: return COUNTERS + TT_ECE_BINS * BIN;
   default: return COUNTERS;
   }
 }
-
-/* ---- Scores of one row ------------------------------------------------------------------------
- */
 
 void tt_tally_add_error(double error, double *tally)
 {
@@ -103,9 +99,6 @@ void tt_tally_add(const tt_model *m, const tt_forecast *f, double y, double *tal
 #undef X
   count_calibration(m, f, error, y, tally);
 }
-
-/* ---- Conclusions ------------------------------------------------------------------------------
- */
 
 static double mean_of(const double *tally, double sum)
 {

@@ -101,7 +101,7 @@ double tt_mixture_quantile(int64_t n, const double *w, const double *mean, const
   double low = INFINITY, high = -INFINITY;
   for (int64_t i = 0; i < n; i++) {
     if (w[i] <= 0.0) continue;
-    double reach = 40.0 * sqrt(variance[i]); /* beyond every q that double can tell from 0 and 1 */
+    double reach = 40.0 * sqrt(variance[i]); /* beyond every q in (0, 1) of type double */
     low = fmin(low, mean[i] - reach);
     high = fmax(high, mean[i] + reach);
   }

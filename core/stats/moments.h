@@ -1,8 +1,9 @@
-/* moments.h — predictions of an ensemble: the mixture of its members. Floor 1.
+/* moments.h — predictions of an ensemble: the mixture of its members.
  *
  * Each member predicts a mean and a variance; the ensemble's predictive distribution is the
  * weighted mixture (Lakshminarayanan, Pritzel, Blundell, "Simple and scalable predictive
- * uncertainty estimation using deep ensembles", NeurIPS 2017): mean      = sum w mu / sum w
+ * uncertainty estimation using deep ensembles", NeurIPS 2017):
+ *   mean      = sum w mu / sum w
  *   aleatoric = sum w variance / sum w              (noise the members agree on)
  *   epistemic = sum w (mu - mean)^2 / sum w         (disagreement of the members)
  *   total variance = aleatoric + epistemic */
@@ -27,24 +28,25 @@ tt_err tt_moments_create(int64_t rows, int64_t columns, tt_moments **out);
 void tt_moments_destroy(tt_moments **m);
 void tt_moments_clear(tt_moments *m);
 
-/* weight[columns] = the shares of all members of a committee: for those who add rows elsewhere. */
+/* weight[columns] = sum of the member weights of each ensemble, for callers that compute mean,
+ * between and within without tt_moments_add on *m. */
 void tt_moments_set_weights(tt_moments *m, const tt_trained_ensemble *c);
 
 /* Add one member's prediction, in member order (West, CACM 1979: one pass, no cancellation).
- *   column    first column of its ensemble;   k  its columns (tt_trained_ensemble_width)
- *   w         its share; a share of 0 changes nothing
+ *   column    first column of its ensemble;   k  columns per ensemble (tt_trained_ensemble_width)
+ *   w         its member weight; a weight of 0 changes nothing
  *   mean      [k][stride] with `rows` values each;  variance the same, or NULL = 0 */
 void tt_moments_add(tt_moments *m, int64_t column, int64_t k, double w, const float *mean,
                     const float *variance, int64_t stride);
 
-/* Standard deviations of one row and column, in the units the means were given in. */
+/* Mean and standard deviations of one row and column, in the units of the added means. */
 typedef struct tt_uncertainty {
   double mean, total, aleatoric, epistemic;
 } tt_uncertainty;
 tt_uncertainty tt_moments_at(const tt_moments *m, int64_t row, int64_t column);
 
-/* Quantile q in (0, 1) of a mixture of `n` Gaussians with the given shares (variance 0 is a point);
- * bisection on the mixture's distribution function to a relative 1e-9. */
+/* Quantile q in (0, 1) of a mixture of `n` Gaussians with weights w (variance 0 is a point mass);
+ * bisection on the distribution function of the mixture, to a relative 1e-9. */
 double tt_mixture_quantile(int64_t n, const double *w, const double *mean, const double *variance,
                            double q);
 #ifdef __cplusplus

@@ -21,8 +21,6 @@ int64_t tt_quantile_rank(double q, int64_t n)
   return rank >= (double)n ? n : (int64_t)rank;
 }
 
-/* ---- best lists ---- */
-
 tt_err tt_top_k_create(int64_t capacity, tt_top_k *out)
 {
   *out = (tt_top_k){.capacity = capacity};
@@ -85,8 +83,6 @@ void tt_top_k_items_sort(tt_top_k_item *item, int64_t count)
 
 void tt_top_k_sort(tt_top_k *t) { tt_top_k_items_sort(t->item, t->count); }
 
-/* ---- the best of all ranks ---- */
-
 tt_global_top_k tt_global_top_k_begin(const tt_top_k *t, int64_t keep)
 {
   return (tt_global_top_k){.hi = t->count, .keep = keep};
@@ -94,7 +90,7 @@ tt_global_top_k tt_global_top_k_begin(const tt_top_k *t, int64_t keep)
 
 enum { MERGE_DIGITS = 16 };
 
-/* In a sorted list the digits ascend: those of the key inverted, then those of the row. */
+/* Digits ascend in a sorted list: first those of the inverted key, then those of the row. */
 static int digit_of(const tt_top_k_item *item, int digit)
 {
   uint64_t word = digit < 8 ? ~item->key : (uint64_t)item->row;
@@ -120,8 +116,6 @@ int tt_global_top_k_narrow(const tt_top_k *t, tt_global_top_k *merge,
   return !whole && ++merge->digit < MERGE_DIGITS;
 }
 
-/* ---- random keys ---- */
-
 static tt_random4 random_words(uint64_t seed, uint64_t stream, int64_t row)
 {
   return tt_random(seed, stream, TT_PURPOSE_QUERIES, (uint32_t)row,
@@ -142,8 +136,6 @@ double tt_gumbel_score(double score, double temperature, uint64_t seed, int64_t 
   double u = ((double)bits + 0.5) * 0x1p-52;
   return score / temperature - log(-log(u));
 }
-
-/* ---- parts ---- */
 
 tt_err tt_apportion(int64_t total, int64_t n, const double *weight, int64_t *part)
 {

@@ -1,9 +1,9 @@
-/* selection.h — the arithmetic of choosing candidates: trust window, order statistics, best lists,
- * random keys, parts of a batch. Floor 1; local, no files, no MPI.
+/* selection.h — functions to select candidates: trust window, order statistics, top k, random keys,
+ * apportionment of a batch. Local; no files, no MPI.
  *
- * Everything ends in a key of 64 bits and a row: the larger key is chosen first, of equal keys the
- * lower row. That order is total, so what is chosen depends neither on how the candidates are dealt
- * over ranks nor on the order in which they are seen. */
+ * Candidates are ordered by a key of 64 bits and a row: the larger key comes first, for equal keys
+ * the lower row. This order is total, so the result depends neither on the distribution of the
+ * candidates over ranks nor on the order in which they are processed. */
 #ifndef TT_SELECTION_H
 #define TT_SELECTION_H
 #include "core/base/err.h"
@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* ---- Bits that are ordered as the numbers are; -0 is 0; not for NaN ---- */
+/* Unsigned integers with the order of the floating point numbers; -0 equals 0; not for NaN. */
 static inline uint32_t tt_sortable_f32(float v)
 {
   uint32_t bits = 0;
@@ -39,7 +39,7 @@ static inline uint64_t tt_sortable_f64(double v)
   return bits >> 63 ? ~bits : bits | 0x8000000000000000u;
 }
 
-/* ---- Trust window: accurate < lower <= candidate < upper <= failed ---- */
+/* Trust window: accurate < lower <= candidate < upper <= failed. */
 typedef enum tt_trust_level {
   TT_TRUST_ACCURATE,
   TT_TRUST_CANDIDATE,
@@ -50,20 +50,21 @@ typedef struct tt_trust_window {
   double lower, upper; /* NaN = not given */
 } tt_trust_window;
 
-/* A score below lower is accurate even if upper is lower still: the three add up to all. */
+/* A score below lower is accurate even if upper < lower, so that each score has exactly one level.
+ */
 static inline tt_trust_level tt_trust_window_classify(const tt_trust_window *w, float score)
 {
   if ((double)score < w->lower) return TT_TRUST_ACCURATE;
   return (double)score >= w->upper ? TT_TRUST_FAILED : TT_TRUST_CANDIDATE;
 }
 
-/* ---- Order statistics of float scores that are seen in pieces, twice ----
- * The k-th smallest, exactly, by the bits of tt_sortable_f32: 16 bits a pass. Counts may be summed
- * over ranks between tt_radix_select_count and tt_radix_select_narrow. */
+/* Radix select: the exact k-th smallest of float scores in two passes over the scores, 16 bits of
+ * tt_sortable_f32 per pass. Counts may be summed over ranks between tt_radix_select_count and
+ * tt_radix_select_narrow. */
 enum { TT_RADIX_BINS = 1 << 16, TT_RADIX_PASSES = 2 };
 typedef struct tt_radix_select {
-  uint32_t known; /* upper 16 bits, after the first pass; after the second: all */
-  int passes;     /* done */
+  uint32_t known; /* after the first pass the upper 16 bits, after the second all */
+  int passes;     /* completed */
   int64_t rank;   /* 0, 1, ... among those that share the known bits */
 } tt_radix_select;
 
@@ -76,16 +77,14 @@ static inline void tt_radix_select_count(const tt_radix_select *s, float score, 
     bin[order & 0xFFFFu]++;
 }
 
-/* bin [TT_RADIX_BINS] of all scores, more than s->rank in sum. */
+/* bin [TT_RADIX_BINS] counts of all scores; their sum is more than s->rank. */
 void tt_radix_select_narrow(tt_radix_select *s, const int64_t *bin);
 
-/* The quantile q of n scores is the one that floor(q n) others stand before in ascending order, so
- * that this many are below it if no two are equal: q0.9 of 100 is the 91st. What this returns is
- * that count; n (for q = 1) means: above all of them. A product that rounding put just below a
- * whole number counts as that number. */
+/* Rank, from 0, of the quantile q of n scores in ascending order: floor(q n), the number of scores
+ * before it. q0.9 of 100 is the 91st. The result n (for q = 1) means: above all scores. A product
+ * just below a whole number because of rounding counts as that number. */
 int64_t tt_quantile_rank(double q, int64_t n);
 
-/* ---- The best of a stream ---- */
 typedef struct tt_top_k_item {
   uint64_t key;
   int64_t row;
@@ -97,12 +96,13 @@ static inline int tt_top_k_item_before(const tt_top_k_item *a, const tt_top_k_it
   return a->key != b->key ? a->key > b->key : a->row < b->row;
 }
 
+/* The first `capacity` of a stream of items, in the order of tt_top_k_item_before. */
 typedef struct tt_top_k {
   int64_t capacity, count;
-  tt_top_k_item *item; /* [room] a heap, the last in order at its root; owned */
+  tt_top_k_item *item; /* [capacity] a heap with the last in order at its root; owned */
 } tt_top_k;
 
-/* room >= 0. Errors: MEM. */
+/* capacity >= 0. Errors: MEM. */
 tt_err tt_top_k_create(int64_t capacity, tt_top_k *out);
 void tt_top_k_free(tt_top_k *t); /* accepts a zeroed one */
 
@@ -110,20 +110,20 @@ static inline int tt_top_k_accepts(const tt_top_k *t, const tt_top_k_item *item)
 {
   return t->count < t->capacity || (t->capacity > 0 && tt_top_k_item_before(item, &t->item[0]));
 }
-/* Take the item if it is among the best `room` so far. */
+/* Insert the item if it is among the first `capacity` so far. */
 void tt_top_k_push(tt_top_k *t, tt_top_k_item item);
-/* Best first; nothing may be offered any more. */
+/* Sort, first in order first. No push after it: the items are no longer a heap. */
 void tt_top_k_sort(tt_top_k *t);
 void tt_top_k_items_sort(tt_top_k_item *item, int64_t count);
 
-/* How many of a sorted list are among the best `keep` of the sorted lists of all ranks: a search by
- * 8 bits of (key, row) a pass. Begin; then count, sum the bins over ranks, narrow, until narrow
- * says 0; the first cut.lo items are it. Rows differ. */
+/* How many items of a sorted list are among the first `keep` of the sorted lists of all ranks:
+ * radix select by 8 bits of (key, row) per pass. Begin; then count, sum the bins over ranks and
+ * narrow, until narrow returns 0; the result is the first `lo` items. All rows are different. */
 enum { TT_GLOBAL_TOP_K_BINS = 256 };
 typedef struct tt_global_top_k {
-  int64_t lo, hi; /* those before lo are in, those from hi on are out */
-  int64_t keep;   /* of [lo, hi) of all ranks */
-  int digit;      /* next */
+  int64_t lo, hi; /* items before lo are selected, items from hi on are not */
+  int64_t keep;   /* number to select from [lo, hi) of all ranks */
+  int digit;      /* of the next pass */
 } tt_global_top_k;
 tt_global_top_k tt_global_top_k_begin(const tt_top_k *t, int64_t keep);
 void tt_global_top_k_count(const tt_top_k *t, const tt_global_top_k *merge,
@@ -131,24 +131,23 @@ void tt_global_top_k_count(const tt_top_k *t, const tt_global_top_k *merge,
 int tt_global_top_k_narrow(const tt_top_k *t, tt_global_top_k *merge,
                            const int64_t bin[TT_GLOBAL_TOP_K_BINS]);
 
-/* ---- Random keys; both depend on (seed, round, row) alone ---- */
+/* Random keys; they depend on their arguments only. */
 
-/* Uniform: the rows with the largest keys are a uniform draw without replacement. Words 0 and 1 of
- * tt_random. */
+/* Uniform: the rows with the largest keys are a uniform sample without replacement. Words 0 and 1
+ * of tt_random. */
 uint64_t tt_random_key(uint64_t seed, int64_t round, int64_t row);
 
-/* score / temperature + Gumbel noise -log(-log u): the rows with the largest values are a draw
- * without replacement by softmax of score / temperature (Gumbel top-k: Kool, van Hoof & Welling
- * 2019). u = (first 52 bits of words 2 and 1 of tt_random + 1/2) / 2^52, of stream
- * round + list * 2^32: ensembles that draw in turn have noise of their own. Word 3 is that of a
- * random score. */
+/* score / temperature + Gumbel noise -log(-log u): the rows with the largest values are a sample
+ * without replacement with probabilities softmax(score / temperature) (Gumbel top-k: Kool, van Hoof
+ * & Welling 2019). u = (first 52 bits of words 2 and 1 of tt_random + 1/2) / 2^52, of stream round
+ * + list * 2^32: lists (of ensembles that select in turn) have different noise. Word 3 is for
+ * tt_acquisition_random_score. */
 double tt_gumbel_score(double score, double temperature, uint64_t seed, int64_t round, int64_t list,
                        int64_t row);
 
-/* ---- Parts of a batch ---- */
-
-/* `most` dealt over n by weights (NULL: all the same) by the largest remainder, of equal ones to
- * the first; part[n] adds up to most. Weights >= 0, at least one > 0. Errors: MEM. */
+/* Apportion `total` to n parts by weights (NULL: equal) with the largest remainder method, for
+ * equal remainders to the first; the sum of part[n] is total. Weights >= 0, at least one > 0.
+ * Errors: MEM. */
 tt_err tt_apportion(int64_t total, int64_t n, const double *weight, int64_t *part);
 #ifdef __cplusplus
 }

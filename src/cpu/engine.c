@@ -1,4 +1,5 @@
-/* engine.c — the cpu engine: members in parallel over threads, each in cache for many steps. */
+/* engine.c — the cpu engine: threads train members in parallel; each member takes many steps in a
+ * row, so that it stays in cache. */
 #include "src/cpu/cpu_internal.h"
 
 #include "core/base/mem.h"
@@ -30,7 +31,7 @@ static void destroy(tt_engine **engine)
   tt_free(*engine);
 }
 
-/* What members of the slice need beyond the usual. */
+/* Which optional buffers the members of the slice need. */
 static tt_cpu_buffers_use buffers_use(const tt_engine *e, int *anchored)
 {
   tt_cpu_buffers_use use = TT_BUFFERS_TRAIN;
@@ -84,7 +85,7 @@ static tt_err no_training_row(const tt_cohort *c, int64_t row_set)
   if (c->resample == TT_RESAMPLE_kfold)
     return TT_FAIL(DATA,
                    "ensemble %s, fold %" PRId64 " of %" PRId64
-                   ": no training row with a label for its targets is left",
+                   ": no training row has a label for its targets",
                    name, row_set % c->folds, c->folds);
   return TT_FAIL(DATA, "ensemble %s: no training row has a label for its targets", name);
 }
@@ -105,7 +106,7 @@ static tt_err set_data(tt_engine *e, const tt_dataset *data, const tt_replay *re
   return TT_OK;
 }
 
-/* Initial weights that members `which` are anchored to, by their attempts. */
+/* Set the anchors of members `which`: the initial weights of their current attempt. */
 static void set_anchors(tt_engine *e, tt_slice which)
 {
   const tt_cohort *c = e->cohort;
@@ -182,7 +183,8 @@ static tt_err copy_members(tt_slice which, const tt_state *from, tt_state *to)
       last > to->first + to->count || from->params != to->params || from->slots != to->slots ||
       from->epochs != to->epochs || from->averages != to->averages ||
       from->snapshots != to->snapshots || from->ensemble_epochs != to->ensemble_epochs)
-    return TT_FAIL(INTERNAL, "members %" PRId64 " + %" PRId64 " do not fit both states",
+    return TT_FAIL(INTERNAL,
+                   "members %" PRId64 " + %" PRId64 " are not in both states, or the sizes differ",
                    which.first, which.count);
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
     tt_state_field a = tt_state_get(from, f), b = tt_state_get(to, f);

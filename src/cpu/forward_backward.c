@@ -1,5 +1,4 @@
-/* forward_backward.c — buffers, and the passes through the layers forward and backward; see
- * cpu_internal.h. */
+/* forward_backward.c — buffers, forward and backward pass; see cpu_internal.h. */
 #include "src/cpu/cpu_internal.h"
 
 #include "core/base/mem.h"
@@ -11,7 +10,7 @@ static int64_t round_up_to_lanes(int64_t rows)
   return (rows + TT_LANES - 1) / TT_LANES * TT_LANES;
 }
 
-/* An odd number of 64-byte lines: features do not share the same sets of the cache. */
+/* An odd number of 64-byte cache lines, so that features are not in the same cache sets. */
 static int64_t leading_dimension(int64_t padded)
 {
   return padded / TT_LANES % 2 ? padded : padded + TT_LANES;

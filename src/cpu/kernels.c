@@ -18,7 +18,7 @@ tt_err tt_kernels_get(tt_simd simd, const tt_kernels **out)
 {
   *out = find(simd);
   if (!*out)
-    return TT_FAIL(UNAVAILABLE, "run.simd: this processor has no %s; use auto",
+    return TT_FAIL(UNAVAILABLE, "run.simd: this processor does not support %s; use auto",
                    tt_choice_simd[simd]);
   return TT_OK;
 }

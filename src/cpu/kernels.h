@@ -1,20 +1,20 @@
-/* kernels.h — the inner loops of the cpu engine, one table of them per instruction set. Floor 3.
+/* kernels.h — the inner loops of the cpu engine: one table of functions per instruction set.
  *
- * Layout: a batch is feature-major, x[feature][ld]: rows of the batch are contiguous, so every
- * layer of any width runs in full vectors, thin ones too. Row counts are padded to TT_LANES = 16;
- * ld is an odd multiple of 16, so that features do not fall on the same cache lines.
+ * Layout: a batch is feature-major, x[feature][ld]: rows of the batch are contiguous, so that
+ * layers of any width use full vectors. Row counts are padded to TT_LANES = 16; ld is an odd
+ * multiple of 16, so that features are not in the same cache sets.
  *
- * Bits: products over features add in index order; sums over rows add in 16 lanes, then fold halves
- * (8, 4, 2, 1), whatever the width of the registers. Tables that fuse multiply and add therefore
- * give the same bits on AVX2 and AVX-512. No function depends on alignment, threads or neighbours.
- */
+ * Bits: products over features add in index order; sums over rows add in 16 lanes, then add the
+ * upper half of the lanes to the lower (8, 4, 2, 1), for any width of the registers. So AVX2 and
+ * AVX-512 with fused multiply-add give the same bits. Results do not depend on alignment, threads
+ * or other members. */
 #ifndef TT_KERNELS_H
 #define TT_KERNELS_H
 #include "core/model/cohort.h"
 
 enum { TT_LANES = 16 };
 
-/* What dropout leaves out in one step of one member: tt_dropout_keeps (cohort.h). */
+/* Dropout in one step of one member: arguments of tt_dropout_keeps (cohort.h). */
 typedef struct tt_dropout {
   uint64_t seed, stream;
   int64_t step;
@@ -24,7 +24,7 @@ typedef struct tt_dropout {
 
 typedef struct tt_kernels {
   const char *name;       /* "avx512" */
-  const char *arithmetic; /* tables that say the same here give the same bits */
+  const char *arithmetic; /* tables with the same text give the same bits */
 
   /* y[out][ld] = A x (+ bias) (* scale), rows [0, n), n a multiple of 16.
    *   A(o, i) = a[o * row_step + i * column_step];  bias [out] or NULL;  scale [out][ld] or NULL */
@@ -34,7 +34,7 @@ typedef struct tt_kernels {
   /* g[out][in] = sum over rows of d[out][ld] x[in][ld];  gb[out] = sum over rows of d. */
   void (*weight_gradient)(int64_t out, int64_t in, const float *d, const float *x, float *g,
                           float *gb, int64_t ld, int64_t n);
-  /* y = f(z), then z = f'(z), `count` values; gradient 0: z is left as it is. */
+  /* y = f(z), then z = f'(z), `count` values; gradient 0: z does not change. */
   void (*activate)(tt_activation kind, int64_t count, float *z, float *y, int gradient);
   /* Loss of `rows` rows (not padded): returns the sum over rows of weight * loss; fills
    * d[outputs][ld] = weight * dl/do * factor, zero in the padding. d may be NULL.
@@ -42,12 +42,12 @@ typedef struct tt_kernels {
   double (*loss)(tt_loss kind, tt_loss_args args, const tt_model *model, int64_t rows,
                  const float *o, const float *y, const float *weight, float factor, float *d,
                  int64_t ld);
-  /* One optimiser step of `count` parameters; slots [S][count]. */
+  /* One optimiser step for `count` parameters; slots [S][count]. */
   void (*step)(tt_optimizer kind, int64_t count, float *w, const float *g, float *slots,
                tt_optimizer_args args);
   /* Sum of squares, in double, in a fixed order. */
   double (*square_sum)(int64_t count, const float *g);
-  /* Slots [first, first + count) of an epoch's order: row numbers out of list[labelled]. */
+  /* Slots [first, first + count) of the row order of an epoch: row numbers from list[labelled]. */
   void (*order)(const tt_sampler *order, const int32_t *list, int64_t first, int64_t count,
                 int32_t *row);
   /* x[columns][ld] from table[...][columns]: the given rows, transposed; zero in the padding to n.
@@ -55,25 +55,26 @@ typedef struct tt_kernels {
   void (*gather)(int64_t columns, int64_t width, const int32_t *pick, const float *table,
                  const int32_t *row, int64_t rows, int64_t n, float *x, int64_t ld);
 
-  /* The rest is for layers that have it; rows [0, n), n a multiple of 16. */
+  /* The rest is for optional parts of layers; rows [0, n), n a multiple of 16. */
   /* layer_norm (Ba, Kiros & Hinton 2016): z[out][ld] of each row to mean 0 and variance 1 over its
-   * features, kept in hat unless NULL with root[ld] = 1 / standard deviation; then
-   * gain * hat + shift.
+   * features, stored in normalized, with inverse_std[ld] = 1 / standard deviation, unless NULL;
+   * then gain * normalized + shift.
    *   gain [out], then shift [out] */
   void (*norm)(int64_t out, const float *gain, float *z, float *normalized, float *inverse_std,
                int64_t ld, int64_t n);
-  /* d = dL/d(result of norm) becomes dL/d(z before it); g [2][out] of gain, then shift. */
+  /* d = dL/d(result of norm) becomes dL/d(z before norm); g [2][out] gradient of gain, then shift.
+   */
   void (*norm_gradient)(int64_t out, const float *gain, const float *normalized,
                         const float *inverse_std, float *d, float *g, int64_t ld, int64_t n);
-  /* Units [first, first + units) of all hidden ones: h and, unless NULL, slope times 0 or
-   * 1 / (1 - p). */
+  /* Dropout of units [first, first + units) of all hidden units: multiply h and, unless NULL, slope
+   * by 0 or 1 / (1 - p). */
   void (*drop)(const tt_dropout *p, int64_t first, int64_t units, float *h, float *slope,
                int64_t ld, int64_t n);
   void (*add)(int64_t out, const float *x, float *y, int64_t ld, int64_t n);   /* y += x */
   void (*times)(int64_t out, const float *x, float *y, int64_t ld, int64_t n); /* y *= x */
 } tt_kernels;
 
-/* The table for a choice of `run.simd`. Errors: UNAVAILABLE (the processor lacks it). */
+/* The table for `run.simd`. Errors: UNAVAILABLE (the processor does not support it). */
 tt_err tt_kernels_get(tt_simd simd, const tt_kernels **out);
 
 extern const tt_kernels tt_kernels_generic;

@@ -1,16 +1,17 @@
-/* kernels_body.h — the loops of kernels.h, compiled once per instruction set. Floor 3.
+/* kernels_body.h — the loops of kernels.h, compiled once per instruction set.
  *
  * The including file defines: VECTOR (a vector type of WIDTH floats, 16 a multiple of WIDTH),
  * FMA(a, b, c) on it, the register tiles PRODUCT_OUT x PRODUCT_ROWS (vectors), GRAD_OUT x GRAD_IN
- * and 1 x GRAD_LINE (each at most 16), TABLE (name of the table), NAME and ARITHMETIC. */
+ * and 1 x GRAD_LINE (each at most 16), KERNEL_TABLE (name of the table), KERNEL_NAME, ARITHMETIC.
+ */
 #include "src/cpu/kernels.h"
 
 #include <string.h>
 
-#define REGISTERS (TT_LANES / WIDTH) /* registers that make 16 lanes */
+#define REGISTERS (TT_LANES / WIDTH) /* registers of 16 lanes */
 #define INLINE static inline __attribute__((always_inline))
 
-/* Each fragment uses those before it. */
+/* The order matters: fragments use functions of earlier ones. */
 /* clang-format off */
 #include "src/cpu/kernels_gemm_body.h"
 #include "src/cpu/kernels_layers_body.h"

@@ -1,5 +1,4 @@
-/* kernels_gemm_body.h — products of matrices, sums over rows;
- * a fragment of kernels_body.h. Floor 3. */
+/* kernels_gemm_body.h — matrix products, sums over rows; a fragment of kernels_body.h. */
 
 INLINE VECTOR load(const float *p)
 {
@@ -70,7 +69,7 @@ static void product(int64_t out, int64_t in, const float *a, int64_t row_step, i
 #undef PANEL
 }
 
-/* Lane sums of 16 lanes held in REGS registers, folding halves. */
+/* Sum of 16 lanes in REGISTERS registers: add the upper half to the lower until one is left. */
 INLINE float sum_lanes(const VECTOR *lanes)
 {
   float s[TT_LANES];
@@ -87,8 +86,8 @@ INLINE float sum_lanes(const VECTOR *lanes)
 #define FOLD_PAIR(a, b, l, h) (__builtin_shuffle(a, b, l) + __builtin_shuffle(a, b, h))
 typedef int tt_mask __attribute__((vector_size(64)));
 
-/* out[t] = sum of the lanes of v[t] for 16 vectors at once: each level folds halves of two vectors
- * into one, so that 15 steps do the work of 64. */
+/* out[t] = sum of the lanes of v[t] for 16 vectors at once: each level adds the halves of two
+ * vectors into one vector, so that 15 additions replace 64. */
 INLINE VECTOR sum_lanes_of_16(VECTOR v[16])
 {
   const tt_mask low8 = {0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23};
@@ -147,7 +146,7 @@ INLINE void gradient_tile(const int O, const int I, const float *d, const float 
     for (int i = 0; i < I; i++) g[o * in + i] = sum_lanes(sum[o * I + i]);
 }
 
-/* All outputs against a block of inputs that stays in the first-level cache. */
+/* All outputs with a block of inputs that stays in the L1 cache. */
 INLINE void gradient_block(int64_t out, int64_t block, const float *d, const float *x, float *g,
                            int64_t in, int64_t ld, int64_t n)
 {

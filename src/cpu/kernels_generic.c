@@ -3,7 +3,7 @@ typedef float tt_vector4 __attribute__((vector_size(16)));
 
 #define WIDTH 4
 #define VECTOR tt_vector4
-#define FMA(a, b, c) ((a) * (b) + (c)) /* not fused: contraction is off */
+#define FMA(a, b, c) ((a) * (b) + (c)) /* not fused: compiled without contraction */
 #define PRODUCT_OUT 4
 #define PRODUCT_ROWS 2
 #define GRAD_OUT 2

@@ -1,5 +1,5 @@
 /* kernels_layers_body.h — activations, layer_norm, dropout and residual layers; a fragment of
- * kernels_body.h. Floor 3. */
+ * kernels_body.h. */
 
 #define X(name, f, df, ...)                                                                        \
   static void value_and_gradient_##name(int64_t count, float *restrict z, float *restrict y)       \
@@ -33,7 +33,7 @@ static void activate(tt_activation kind, int64_t count, float *z, float *y, int 
   }
 }
 
-/* v[l] of 16 rows at a time. */
+/* Loop over 16 rows, one per lane. */
 #define EACH_LANE for (int l = 0; l < TT_LANES; l++)
 
 static void add(int64_t out, const float *x, float *y, int64_t ld, int64_t n)

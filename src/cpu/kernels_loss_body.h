@@ -1,6 +1,7 @@
-/* kernels_loss_body.h — losses and their derivatives; a fragment of kernels_body.h. Floor 3. */
+/* kernels_loss_body.h — losses and their derivatives; a fragment of kernels_body.h. */
 
-/* value[r] += l, d0[r], d1[r] of one target; the compiler turns the loop into vectors. */
+/* value[r] += loss; d0[r], d1[r] its derivatives, for one target; the compiler vectorises the loop.
+ */
 #define X(name, output, source)                                                                    \
   static void loss_##name(tt_loss_args args, int64_t rows, const float *o0, const float *o1,       \
                           const float *restrict y, float *restrict value, float *restrict d0,      \
@@ -36,7 +37,7 @@ static void apply_weights(float *d, const float *weight, float factor, int64_t r
 
 enum { LOSS_CHUNK = 256 };
 
-/* One chunk of rows: its loss; d as in kernels.h, or NULL. */
+/* Loss of at most LOSS_CHUNK rows; d as in kernels.h, or NULL. */
 static double loss_chunk(tt_loss kind, tt_loss_args args, int64_t targets, int64_t rows,
                          const float *o, const float *y, const float *weight, float factor,
                          float *d, int64_t ld)
@@ -60,7 +61,7 @@ static double loss_chunk(tt_loss kind, tt_loss_args args, int64_t targets, int64
   return sum;
 }
 
-/* Losses that look at all outputs of a target at once, row by row; as loss of kernels.h. */
+/* Losses that need all outputs of a target at once, row by row; arguments as loss of kernels.h. */
 static double loss_multi_output(tt_loss kind, tt_loss_args args, const tt_model *m, int64_t rows,
                                 const float *o, const float *y, const float *weight, float factor,
                                 float *d, int64_t ld)

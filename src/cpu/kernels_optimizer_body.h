@@ -1,5 +1,5 @@
 /* kernels_optimizer_body.h — steps of the optimizers, norm of the gradient; a fragment of
- * kernels_body.h. Floor 3. */
+ * kernels_body.h. */
 
 #define X(name, slots, ...)                                                                        \
   static void step_##name(int64_t count, float *restrict w, const float *restrict g,               \

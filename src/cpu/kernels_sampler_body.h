@@ -1,8 +1,7 @@
-/* kernels_sampler_body.h — order of an epoch, rows of a batch;
- * a fragment of kernels_body.h. Floor 3. */
+/* kernels_sampler_body.h — row order of an epoch, rows of a batch; a fragment of kernels_body.h. */
 
-/* The shuffle for many slots at once: those that fall outside [0, n) are collected and walk on
- * together, so that the passes stay vector code. */
+/* The shuffle for many slots at once. Values outside [0, n) need another pass (cycle walking); they
+ * are collected and processed together, so that the compiler vectorises each pass. */
 static void shuffle_all(const tt_shuffle *s, int32_t *restrict slot, int64_t count)
 {
   enum { CHUNK = 1024 };

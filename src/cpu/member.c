@@ -1,4 +1,4 @@
-/* member.c — one member through its epochs and stopping rules; see cpu_internal.h. */
+/* member.c — epochs and early stopping of one member; see cpu_internal.h. */
 #include "src/cpu/cpu_internal.h"
 
 #include "core/model/epoch_end.h"
@@ -25,12 +25,12 @@ double tt_cpu_mean_loss(const tt_engine *e, tt_cpu_buffers *b, const tt_ensemble
 
 static int weights_are_finite(const float *w, int64_t count)
 {
-  float probe = 0.0f; /* 0 * finite = 0; anything else is NaN for ever */
+  float probe = 0.0f; /* stays 0 for finite weights, else becomes NaN */
   for (int64_t i = 0; i < count; i++) probe += 0.0f * w[i];
   return !isnan(probe);
 }
 
-/* The weights of the epoch's end go into their mean. */
+/* Add the weights at the end of the epoch to their mean (swa). */
 static void average(const tt_engine *e, const tt_cpu_member *ctx)
 {
   tt_state *s = e->state;
@@ -42,7 +42,7 @@ static void average(const tt_engine *e, const tt_cpu_member *ctx)
   ++*averaged;
 }
 
-/* At the ends of equal parts of a member's epochs. */
+/* The epochs of a member are cycles of equal length; each ends with a snapshot. */
 static void take_snapshot(const tt_engine *e, const tt_cpu_member *ctx)
 {
   tt_state *s = e->state;
@@ -53,14 +53,14 @@ static void take_snapshot(const tt_engine *e, const tt_cpu_member *ctx)
          (size_t)s->params * sizeof *ctx->w);
 }
 
-/* The weights a member would predict with now. */
+/* The current weights for predictions of a member. */
 static const float *prediction_weights(const tt_state *s, const tt_cpu_member *ctx)
 {
   int averaged = s->averages && TT_FIELD(s, averaged)[ctx->i] > 0;
   return averaged ? TT_FIELD(s, average) + ctx->i * s->params : ctx->w;
 }
 
-/* The last batch of an epoch is done: losses, averages, validation, who goes on. */
+/* After the last batch of an epoch: losses, averages, validation and new status. */
 static void end_epoch(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx)
 {
   tt_state *s = e->state;

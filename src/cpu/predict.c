@@ -1,4 +1,4 @@
-/* predict.c — predictions of a committee: blocks of rows in parallel, members in order. */
+/* predict.c — predictions of a trained ensemble: blocks of rows in parallel, members in order. */
 #include "src/cpu/cpu_internal.h"
 
 #include "core/base/mem.h"
@@ -6,7 +6,7 @@
 #include <omp.h>
 #include <string.h>
 
-enum { BLOCK = 256 }; /* rows that pass all members while they are in cache */
+enum { BLOCK = 256 }; /* rows that stay in cache in the loop over members */
 
 typedef struct predict_job {
   const tt_trained_ensemble *c;
@@ -17,15 +17,15 @@ typedef struct predict_job {
   float *members;
 } predict_job;
 
-/* Buffers of one thread beside tt_cpu_buffers. */
+/* Buffers of one thread. */
 typedef struct thread_scratch {
   tt_cpu_buffers *buffers;
-  float *mean;     /* [K q][ld] what a member predicts */
+  float *mean;     /* [K q][ld] prediction of a member */
   float *variance; /* [K q][ld] */
-  double *weight;  /* [columns] of the block's moments */
+  double *weight;  /* [columns] sums of member weights of the block */
 } thread_scratch;
 
-/* One target of a block; the loop over its rows is vectorised. */
+/* One target of a block; the compiler vectorises the loops over rows. */
 static void predict_target(const predict_job *job, const float *o, int64_t step, int64_t rows,
                            float *mean, float *variance, int64_t to)
 {
@@ -43,7 +43,7 @@ static void predict_target(const predict_job *job, const float *o, int64_t step,
   }
 }
 
-/* What a member predicts for a block, from the outputs of the last layer: mean, variance [K q][ld].
+/* Prediction of a member for a block, from the outputs of the last layer: mean, variance [K q][ld].
  */
 static void read_outputs(const predict_job *job, thread_scratch *s, int64_t rows)
 {
@@ -65,7 +65,7 @@ static void store_member(const predict_job *job, const thread_scratch *s, int64_
   }
 }
 
-/* Rows [first, first + rows): all members, in order, into the moments of these rows. */
+/* Add all members, in order, to the moments of rows [first, first + rows). */
 static void predict_block(const predict_job *job, thread_scratch *s, int64_t first, int64_t rows)
 {
   const tt_trained_ensemble *c = job->c;

@@ -1,11 +1,11 @@
-/* processor.c — what the processor is. */
+/* processor.c — name and memory of the processor, mode for denormal numbers. */
 #include "src/cpu/cpu_internal.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-/* "Intel(R) Xeon(R) ..." as Linux says it; "processor" where it says nothing. */
+/* Model name from /proc/cpuinfo, "Intel(R) Xeon(R) ..."; "processor" if there is none. */
 static void processor_name(char *name, size_t room)
 {
   char line[512];

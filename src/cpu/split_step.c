@@ -1,4 +1,4 @@
-/* split_step.c — one step in two halves, for losses that look at several members; see engine.h. */
+/* split_step.c — a step in two parts, for losses over several members; see engine.h. */
 #include "src/cpu/cpu_internal.h"
 
 #include <omp.h>

@@ -25,8 +25,8 @@ tt_cpu_member tt_cpu_member_begin(const tt_engine *e, tt_cpu_buffers *b, int64_t
                          .slots = TT_FIELD(s, slots) + i * s->slots * s->params};
 }
 
-/* Row numbers of slots [first, first + count) of the running epoch. The order is worked out for as
- * many of the `steps` batches still to do as the window holds. */
+/* Row numbers of slots [first, first + count) of this epoch. Computes the order of up to `steps`
+ * batches at once, as many as the window holds. */
 static const int32_t *batch_rows(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
                                  int64_t first, int64_t count, int64_t steps)
 {
@@ -60,7 +60,7 @@ const float *tt_cpu_load_rows(const tt_engine *e, tt_cpu_buffers *b, const tt_en
   return b->weight;
 }
 
-/* The member's own noise on its labels. */
+/* Add the label noise of the member. */
 static void add_noise(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
                       const int32_t *row, int64_t rows)
 {
@@ -73,7 +73,7 @@ static void add_noise(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member
     }
 }
 
-/* A batch as a step sees it: rows, their data and what dropout leaves out. */
+/* A batch: rows, sample weights and dropout. */
 typedef struct batch_data {
   int64_t count;
   const int32_t *row;
@@ -102,7 +102,7 @@ static void next_batch(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_membe
   out->drop = h->dropout > 0.0f ? &out->dropout : NULL;
 }
 
-/* Loss of the batch with the inputs as they lie in the buffers, dL/d(output) in d[0]. */
+/* Loss of the batch with the inputs in the buffers; writes dL/d(output) to d[0]. */
 static double batch_loss(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
                          const batch_data *batch)
 {
@@ -126,7 +126,7 @@ static void perturb_inputs(const tt_engine *e, tt_cpu_buffers *b, float step, co
   }
 }
 
-/* Add the gradient at the inputs moved along dL/dx. 0 if the loss there is not finite. */
+/* Add the gradient at the adversarial inputs. Returns 0 if the loss there is not finite. */
 static int add_adversarial(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
                            const batch_data *batch, const float *dx)
 {
@@ -138,7 +138,7 @@ static int add_adversarial(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_m
   return 1;
 }
 
-/* Weights of inputs that the member does not see have no gradient. */
+/* Set the gradient of weights of inputs that the member does not use to 0. */
 static void mask_input_gradient(const tt_engine *e, tt_cpu_buffers *b)
 {
   const tt_layer *first = &e->cohort->model.layer[0];
@@ -154,7 +154,7 @@ static void clip_gradient(const tt_engine *e, float *gradient, float limit)
   for (int64_t p = 0; scale < 1.0f && p < params; p++) gradient[p] *= scale;
 }
 
-/* Pearce, Leibfried & Brintrup 2020: a pull towards where the member began. */
+/* Penalty on the distance from the initial weights: Pearce, Leibfried & Brintrup 2020. */
 static void add_anchor_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx)
 {
   int64_t params = e->cohort->model.params;
@@ -176,7 +176,7 @@ static void average(const tt_engine *e, const tt_cpu_member *ctx)
   ++*averaged;
 }
 
-/* The weights follow the gradient in the buffers. */
+/* Update the weights with the gradient in the buffers. */
 static void optimizer_update(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx)
 {
   const tt_cohort *c = e->cohort;

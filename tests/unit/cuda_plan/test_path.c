@@ -218,7 +218,7 @@ TT_TEST (rare_features_go_layered) {
     *field[i] = 0.0f;
   }
   c.optimizer = TT_OPT_amsgrad;
-  refused(&c, on, TT_GPU_PATH_block, "amsgrad is for the layered path");
+  refused(&c, on, TT_GPU_PATH_block, "amsgrad needs the layered path");
   c.optimizer = TT_OPT_rmsprop;
   TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &got));
   TT_CHECK((int)got.path, ==, TT_GPU_PATH_warp);
