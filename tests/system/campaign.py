@@ -249,7 +249,7 @@ def check_refused(run):
             (64, "--from 2:pick: after the round", dict(more=["--from", "2:pick"])),
             (64, "is gone (campaign.keep: 2); begin at 1:train", dict(more=["--from", "1:label"])),
             (65, "belongs to another campaign", dict(settings=["run.seed=4"])),
-            (78, "score.target_weights has 2 numbers",
+            (78, "score.target_weights has length 2",
              dict(settings=["score.target_reduction=weighted", "score.target_weights=[1, 2]"])),
             (65, "expected 3 (inputs of the model)", dict(settings=["pool.inputs=y"]))):
         done = run.go(2, "kcenter", **how)

@@ -69,7 +69,7 @@ def check_results(path):
         check(set(of(f, "status", "fused")) == {1}, "the fused ensemble finished")
         at = f["provenance"].attrs
         check(b"fusion" in np.bytes_(at["member_dependence"]), "fusion is said in the file")
-        check(b"stop: ensemble" in np.bytes_(at["member_dependence"]), "and so is the common stop")
+        check(b"early_stopping: ensemble" in np.bytes_(at["member_dependence"]), "and so is the common stop")
         check(at["member_epochs_trained"] < at["member_epochs_planned"], "something was saved")
 
 

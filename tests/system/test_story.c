@@ -229,7 +229,7 @@ TT_TEST (a_killed_campaign_is_seen) {
       waitpid(child, NULL, 0);
     }
     listen_to_status("killed", 0);
-    TT_CHECK(strstr(output, "gone") != NULL, ==, !alive);
+    TT_CHECK(strstr(output, "its process has ended") != NULL, ==, !alive);
   }
 }
 
