@@ -209,7 +209,7 @@ TT_TEST (status_of_a_beginning) {
   tt_campaign_path(at("young"), "status.json", path);
   unlink(path);
   listen_to_status("young", 0);
-  has_all((const char *const[]){"not known", NULL});
+  has_all((const char *const[]){"state       unknown", NULL});
   TT_CHECK((int)tt_campaign_status_local(at("nothing"), 0), ==, TT_E_NOINPUT);
   TT_CHECK_HAS(tt_err_last(), "campaign.directory");
 }
