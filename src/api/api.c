@@ -9,7 +9,7 @@
 #include "src/predict/prediction_block.h"
 #include "src/train/trainer.h"
 
-enum { CHUNK_ROWS = 4096 }; /* rows at a time */
+enum { CHUNK_ROWS = 4096 };
 
 struct tutti_model {
   tt_trained_ensembles all;
@@ -69,7 +69,7 @@ const char *tutti_input_name(const tutti_model *model, int64_t input)
   return input >= 0 && input < c->count ? c->name[input] : NULL;
 }
 
-/* The ensemble a predicted column belongs to, and its target column; NULL if there is none. */
+/* Ensemble and target column of a predicted column; NULL if there is no such column. */
 static const tt_ensemble *find_column(const tutti_model *model, int64_t column, int32_t *target)
 {
   for (int64_t i = 0; column >= 0 && i < model->all.count; i++) {
@@ -99,7 +99,7 @@ const char *tutti_target_units(const tutti_model *model, int64_t column)
   return find_column(model, column, &t) ? model->all.at[0]->target.units[t] : NULL;
 }
 
-/* The rows of a block, with columns of every trained ensemble. */
+/* Predict the rows of a block: the columns of all trained ensembles. */
 static tt_err predict_block(const tutti_model *model, const tt_resources *use, const double *x,
                             float *normalized, tt_prediction_block *b)
 {

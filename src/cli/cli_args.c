@@ -14,9 +14,9 @@ typedef struct cli_option {
   int key;
   const char *argument, *help;
   enum { OVERRIDE_KIND, SETTING_KIND, TEXT_KIND, COUNT_KIND, FLAG_KIND, LOG_KIND } kind;
-  size_t offset;               /* of the field in tt_cli_args */
-  const char *prefix, *suffix; /* SETTING: around the argument */
-  int number;                  /* COUNT: the lowest; LOG: the level */
+  size_t offset;               /* TEXT, COUNT, FLAG: the field in tt_cli_args */
+  const char *prefix, *suffix; /* SETTING: text before and after the argument */
+  int number;                  /* COUNT: smallest value; LOG: the level */
 } cli_option;
 
 #define OVERRIDE .kind = OVERRIDE_KIND
@@ -41,7 +41,7 @@ static const cli_option table[TT_CLI_OPTION_COUNT] = {
 static void add_override(tt_cli_args *a, const char *text, struct argp_state *s)
 {
   if (a->overrides == TT_CLI_MAX_OVERRIDES)
-    argp_error(s, "more than %d settings", TT_CLI_MAX_OVERRIDES);
+    argp_error(s, "more than %d overrides; put them into the file", TT_CLI_MAX_OVERRIDES);
   else
     a->override[a->overrides++] = text;
 }
@@ -51,7 +51,7 @@ static void add_setting(tt_cli_args *a, const cli_option *o, const char *arg, st
   if (a->settings == TT_CLI_MAX_SETTINGS) argp_error(s, "--%s is given too often", o->name);
   char *text = a->setting[a->settings++];
   int n = snprintf(text, sizeof *a->setting, "%s%s%s", o->prefix, arg ? arg : "", o->suffix);
-  if (n >= (int)sizeof *a->setting) argp_error(s, "--%s: the text is too long", o->name);
+  if (n >= (int)sizeof *a->setting) argp_error(s, "--%s: the value is too long", o->name);
   add_override(a, text, s);
 }
 

@@ -1,4 +1,4 @@
-/* cli_args.h — the options of all verbs in one table, and what a command line gave. Floor 6. */
+/* cli_args.h — table of the options of all verbs; the arguments of one command line. */
 #ifndef TT_CLI_ARGS_H
 #define TT_CLI_ARGS_H
 #include "src/cli/verbs.h"
@@ -6,25 +6,25 @@
 
 enum { TT_CLI_MAX_FILES = 16, TT_CLI_MAX_OVERRIDES = 256, TT_CLI_MAX_SETTINGS = 4 };
 
-/* A text that was not given is NULL, a flag 0. */
+/* Options that are not given: a text is NULL, a flag is 0. */
 struct tt_cli_args {
   const tt_verb *verb;
   const char *command; /* the whole command line, for provenance */
   int files;
   const char *file[TT_CLI_MAX_FILES]; /* [files] positional arguments */
   int overrides;
-  const char *override[TT_CLI_MAX_OVERRIDES]; /* [overrides] section.name=value: --set and the
-                                                 options that stand for one */
+  const char *override[TT_CLI_MAX_OVERRIDES]; /* [overrides] section.name=value, of --set and of
+                                                 SETTING options */
   const char *output, *inputs, *targets, *units, *quantiles, *resume, *from, *data, *pool, *site,
       *time;
   int force, members, config, markdown, json, allow_different_device;
   int ranks, nodes, gpus_per_node, exit_code, max_restarts;
   int settings;
-  char setting[TT_CLI_MAX_SETTINGS][1024]; /* [settings] texts of overrides */
+  char setting[TT_CLI_MAX_SETTINGS][1024]; /* [settings] overrides of SETTING options */
 };
 
-/* ID, name, key, argument, kind (see cli_args.c), help. A row of its own where a verb means
- * something else by the same name. */
+/* ID, name, key, argument, kind (see cli_args.c), help. Options with the same name but another
+ * meaning have one row each. */
 #define TT_CLI_OPTIONS(X)                                                                          \
   X(SET, "set", 's', "KEY=VALUE", OVERRIDE, "override an option of the file: train.epochs=50")     \
   X(QUIET, "quiet", 'q', NULL, LOG(TT_LOG_WARN), "print only warnings and errors")                 \
@@ -62,30 +62,30 @@ struct tt_cli_args {
   X(FROM, "from", 0, "ROUND:STAGE", TEXT(from),                                                    \
     "repeat everything from this stage on, e.g. 12:select (stages: train, score, select, label, "  \
     "merge)")                                                                                      \
-  X(DATA, "data", 0, "FILE.h5", TEXT(data), "the first labelled samples")                          \
+  X(DATA, "data", 0, "FILE.h5", TEXT(data), "labelled samples to start with")                      \
   X(POOL, "pool", 0, "FILE.h5", TEXT(pool), "the candidates")                                      \
   X(SITE, "site", 0, "NAME", TEXT(site),                                                           \
     "computing centre: a file of slurm/site (default generic)")                                    \
   X(NODES, "nodes", 0, "N", COUNT(nodes, 1), "number of nodes")                                    \
   X(GPUS, "gpus-per-node", 0, "G", COUNT(gpus_per_node, 1),                                        \
-    "number of GPUs of a node; each gets one rank")                                                \
+    "number of GPUs per node; one rank for each")                                                  \
   X(TIME, "time", 0, "TIME", TEXT(time), "time limit of each Slurm job, e.g. 4:00:00")             \
-  X(EXIT_CODE, "exit-code", 0, "CODE", COUNT(exit_code, 0), "exit code of srun or mpirun")   \
+  X(EXIT_CODE, "exit-code", 0, "CODE", COUNT(exit_code, 0), "exit code of srun or mpirun")         \
   X(MAX_RESTARTS, "max-restarts", 0, "N", COUNT(max_restarts, 0),                                  \
     "how often Slurm may start the job again (default 50)")
 
 enum {
-  TT_CLI_END, /* ends the options of a verb */
+  TT_CLI_END, /* marks the end of the options of a verb */
 #define X(id, ...) TT_CLI_##id,
   TT_CLI_OPTIONS(X)
 #undef X
       TT_CLI_OPTION_COUNT
 };
 
-/* Read a command line by the row of its verb. A wrong one ends the process with 64, --help with 0.
- *   argv  argv[0] is the name for messages, "tutti train" */
+/* Parse the arguments of a verb. Exits with 64 on a wrong command line, with 0 on --help.
+ *   argv  argv[0] is the name in messages, "tutti train" */
 void tt_cli_parse(const tt_verb *verb, int argc, char **argv, tt_cli_args *args);
 
-/* The job of the first file, with the overrides. */
+/* Job options: the first positional argument is the job file, with all overrides. */
 tt_job_options tt_cli_job(const tt_cli_args *args);
 #endif

@@ -1,4 +1,4 @@
-/* main.c — tutti VERB ...: find the verb, run it, print its error, exit with the error's code. */
+/* main.c — tutti VERB ...: find the verb, run it, print its error, exit with its exit code. */
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "io/data/guarded_check.h"
@@ -11,7 +11,7 @@
 
 tt_comm *tt_world;
 
-/* The verbs of `family`, "tutti" or "tutti campaign". */
+/* List the verbs of `family`: "tutti", "tutti campaign" or "tutti slurm". */
 static void print_help(FILE *to, const char *family, const tt_verb *verbs)
 {
   char label[64];
@@ -78,7 +78,7 @@ int main(int argc, char **argv)
   char name[64] = "tutti";
   const tt_verb *verbs = tt_verbs, *verb = NULL;
   int at = 1;
-  setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* a pipe to slurmstepd would hold lines back */
+  setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* by line also into the pipe of slurmstepd */
   if (argc > 1 && !strcmp(argv[1], "check-data")) return tt_guarded_check_child_local(argc, argv);
   if (argc > 1 && (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))) return print_version();
   for (; verbs; verbs = verb->verbs, at++) {
@@ -87,7 +87,7 @@ int main(int argc, char **argv)
     verb = help ? NULL : find(near.word, verbs, &near);
     if (!verb) {
       if (*near.word && !help)
-        fprintf(stderr, "%s: error: there is no verb '%s'%s%s%s\n\n", name, near.word,
+        fprintf(stderr, "%s: error: unknown verb '%s'%s%s%s\n\n", name, near.word,
                 *near.best ? "; did you mean '" : "", near.best, *near.best ? "'?" : "");
       print_help(help ? stdout : stderr, name, verbs);
       return help ? 0 : tt_err_exit_code(TT_E_USAGE);

@@ -1,4 +1,4 @@
-/* verbs.h — the verbs of the command line: a row of verb_table.c and a function each. Floor 6. */
+/* verbs.h — the verbs of the command line: each is a row of verb_table.c and a function. */
 #ifndef TT_VERBS_H
 #define TT_VERBS_H
 #include "mpi/comm.h"
@@ -8,19 +8,19 @@ typedef struct tt_cli_args tt_cli_args; /* cli_args.h */
 
 /* One verb, or a family of verbs ("campaign run", "campaign status"). */
 typedef struct tt_verb {
-  const char *name, *files; /* files: the positional arguments, as the help shows them */
+  const char *name, *files; /* files: positional arguments, as shown in the help */
   int min_files, max_files;
-  const char *summary;                     /* at most 47 characters: one line of the help */
-  const char *help;                        /* of `tutti VERB --help` */
+  const char *summary;                     /* at most 47 characters, for one line of the help */
+  const char *help;                        /* text of `tutti VERB --help` */
   int8_t options[TT_VERB_MAX_OPTIONS + 1]; /* TT_CLI_SET ...; ends with TT_CLI_END */
   tt_err (*run)(const tt_cli_args *args);
-  const struct tt_verb *verbs; /* of a family; NULL = one verb */
+  const struct tt_verb *verbs; /* members of a family; NULL = this is one verb */
 } tt_verb;
 
-/* Ends with a NULL name. */
+/* The last row has name NULL. */
 extern const tt_verb tt_verbs[];
 
-/* Of verbs_job.c. */
+/* In verbs_job.c. */
 tt_err tt_verb_train(const tt_cli_args *args);
 tt_err tt_verb_predict(const tt_cli_args *args);
 tt_err tt_verb_evaluate(const tt_cli_args *args);
@@ -31,7 +31,7 @@ tt_err tt_verb_info(const tt_cli_args *args);
 tt_err tt_verb_report(const tt_cli_args *args);
 tt_err tt_verb_options(const tt_cli_args *args);
 
-/* Of verbs_campaign.c. */
+/* In verbs_campaign.c. */
 tt_err tt_verb_campaign_init(const tt_cli_args *args);
 tt_err tt_verb_campaign_run(const tt_cli_args *args);
 tt_err tt_verb_campaign_step(const tt_cli_args *args);
@@ -41,12 +41,12 @@ tt_err tt_verb_campaign_pause(const tt_cli_args *args);
 tt_err tt_verb_campaign_report(const tt_cli_args *args);
 tt_err tt_verb_campaign_task(const tt_cli_args *args);
 
-/* Of verbs_slurm.c: start no MPI. */
+/* In verbs_slurm.c; these start no MPI. */
 tt_err tt_verb_status(const tt_cli_args *args);
 tt_err tt_verb_slurm_script(const tt_cli_args *args);
 tt_err tt_verb_slurm_requeue(const tt_cli_args *args);
 
-/* The ranks, if the verb needed them; begun by the verb, ended by main once the error is printed:
- * a launcher may stop listening to a rank that has ended MPI. */
+/* All ranks, NULL if the verb needs no MPI. The verb begins it. main ends it after it has printed
+ * the error, because a launcher may drop the output of a rank that has finalized MPI. */
 extern tt_comm *tt_world;
 #endif

@@ -18,7 +18,8 @@ static tt_err run_rounds(const tt_cli_args *args, int64_t rounds)
                            .rounds = rounds,
                            .from = args->from,
                            .any_device = args->allow_different_device};
-  tt_stop_install_handlers_local(); /* first: MPI may take long to start, a signal comes once */
+  tt_stop_install_handlers_local(); /* before MPI_Init, which may take long: a signal is sent only
+                                       once */
   tt_err e = tt_comm_begin(&tt_world);
   if (!e) e = tt_campaign_run(tt_world, &o);
   return e;
@@ -52,9 +53,10 @@ tt_err tt_verb_campaign_pause(const tt_cli_args *args)
   char path[TT_PATH_MAX];
   tt_campaign_path(args->file[0], "journal.jsonl", path);
   if (access(path, F_OK))
-    return TT_FAIL(NOINPUT, "%s: no campaign has begun there (no journal.jsonl)", args->file[0]);
+    return TT_FAIL(NOINPUT, "%s: there is no campaign in this directory (no journal.jsonl)",
+                   args->file[0]);
   tt_campaign_path(args->file[0], "STOP", path);
-  return tt_file_write_atomic_local(path, "asked by tutti campaign pause\n");
+  return tt_file_write_atomic_local(path, "requested by tutti campaign pause\n");
 }
 
 tt_err tt_verb_campaign_task(const tt_cli_args *args)

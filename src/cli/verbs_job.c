@@ -1,4 +1,4 @@
-/* verbs_job.c — see verbs.h: training, prediction, data files. */
+/* verbs_job.c — see verbs.h: verbs for training, prediction and data files. */
 #include "core/base/mem.h"
 #include "core/config/config.h"
 #include "io/results/describe_file.h"
@@ -31,13 +31,14 @@ tt_err tt_verb_train(const tt_cli_args *args)
 {
   tt_train_options o = {.job = tt_cli_job(args), .any_device = args->allow_different_device};
   TT_TRY(parse_resume(args->resume, &o.resume));
-  tt_stop_install_handlers_local(); /* first: MPI may take long to start, a signal comes once */
+  tt_stop_install_handlers_local(); /* before MPI_Init, which may take long: a signal is sent only
+                                       once */
   tt_err e = tt_comm_begin(&tt_world);
   if (!e) e = tt_train(tt_world, &o);
   return e;
 }
 
-/* "0.05,0.5,0.95" */
+/* Parse "0.05,0.5,0.95"; at most `most` numbers. */
 static tt_err parse_quantiles(const char *list, int64_t most, double *quantile, int64_t *count)
 {
   for (const char *at = list; at && *at;) {
@@ -45,7 +46,7 @@ static tt_err parse_quantiles(const char *list, int64_t most, double *quantile, 
     double q = strtod(at, &end);
     if (end == at || (*end && *end != ',') || *count == most)
       return TT_FAIL(USAGE,
-                     "--quantiles: '%s' is not a list of at most %d numbers like 0.05,0.5,0.95",
+                     "--quantiles: '%s' is not a list of at most %d numbers such as 0.05,0.95",
                      list, (int)most);
     quantile[(*count)++] = q;
     at = *end ? end + 1 : end;
@@ -93,8 +94,8 @@ tt_err tt_verb_doctor(const tt_cli_args *args)
 {
   tt_job_options job = tt_cli_job(args);
   if (job.nset > 0 && !job.file)
-    return TT_FAIL(USAGE, "--set, --gpu-map and --share-gpu change a job: give its file too, tutti "
-                          "doctor JOB.yaml");
+    return TT_FAIL(USAGE, "--set, --gpu-map and --share-gpu need a job file: tutti doctor JOB.yaml "
+                          "...");
   tt_err e = tt_comm_begin_singletons(&tt_world);
   if (!e) e = tt_doctor(tt_world, &job);
   return e;

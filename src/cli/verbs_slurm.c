@@ -1,4 +1,4 @@
-/* verbs_slurm.c — tutti status and tutti slurm: verbs for login nodes and batch scripts. */
+/* verbs_slurm.c — see verbs.h: tutti status and tutti slurm, for login nodes and batch scripts. */
 #include "src/campaign/report/campaign_report.h"
 #include "src/campaign/state/file_names.h"
 #include "src/cli/cli_args.h"
@@ -28,7 +28,7 @@ tt_err tt_verb_slurm_script(const tt_cli_args *args)
   return tt_sbatch_script_print_local(&script);
 }
 
-/* Exits with the exit code of the run, whatever it was: this is the last line of a batch script. */
+/* The last line of a batch script: exits with the exit code of the run. */
 tt_err tt_verb_slurm_requeue(const tt_cli_args *args)
 {
   int code = 0;

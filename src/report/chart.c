@@ -13,23 +13,23 @@
 
 enum {
   PAGE_TITLE = 40,
-  TITLE = 26, /* heights of lines above a plot */
+  TITLE = 26, /* heights of the lines above a plot */
   NOTE = 18,
   LEGEND = 20,
   BELOW = 58, /* tick labels and label of the x axis */
-  STRIP = 34, /* of counts */
+  STRIP = 34, /* height of the strip of counts */
   GAP = 12,
   STRIP_GAP = 22, /* room for the labels at the ends of two axes */
   KEY = 36,       /* sample of a line in the legend, and the space after it */
   SPACE = 16,     /* between entries of the legend */
   MAX_NAME_CHARACTERS = 80,
-  STYLES = 6,             /* colours; then they begin again, with other dashes */
-  MAX_MARKED_POINTS = 80, /* more marks than these would hide the line */
-  CELLS = 52              /* of a density, along each axis */
+  STYLES = 6,             /* colours; further series repeat them with other dashes */
+  MAX_MARKED_POINTS = 80, /* a line with more points has no marks */
+  CELLS = 52              /* cells of a density along each axis */
 };
-static const double character_width = 7.2; /* of the legend's font, on average */
+static const double character_width = 7.2; /* average, in the font of the legend */
 
-/* Sizes of one chart alone, and of several in rows. */
+/* Sizes in pixels, of a single chart and of several charts in rows. */
 typedef struct frame {
   double width, left, right, plot_height, radius;
   int ticks;
@@ -45,19 +45,17 @@ typedef struct picture {
   const frame *frame;
 } picture;
 
-/* One chart of the picture; all places in pixels. */
+/* One chart of the picture; all positions in pixels. */
 typedef struct panel {
   FILE *f;
   const frame *frame;
   const tt_chart *c;
   tt_axis x, y;
   double left, right, top, bottom; /* of the plot */
-  double base;                     /* of the x axis: below the strip of counts */
-  double count;                    /* the largest, of the strip */
+  double base;                     /* position of the x axis: below the strip of counts */
+  double count;                    /* largest count in the strip; 0 = no strip */
   int64_t points;
 } panel;
-
-/* ---- Axes ------------------------------------------------------------------------------------ */
 
 static double pixel_x(const panel *p, double v)
 {
@@ -69,7 +67,7 @@ static double pixel_y(const panel *p, double v)
   return p->bottom + (p->top - p->bottom) * tt_axis_fraction(&p->y, v);
 }
 
-/* Lower and upper end of what is drawn at point i. */
+/* Lower and upper end of the error bar or band at point i. */
 static double low_at(const tt_chart_series *s, int64_t i) { return s->low ? s->low[i] : s->y[i]; }
 static double high_at(const tt_chart_series *s, int64_t i)
 {
@@ -110,9 +108,7 @@ static void make_axes(panel *p)
   tt_axis_make_ticks(&p->y, p->frame->ticks, 0, !p->c->is_square);
 }
 
-/* ---- Text ------------------------------------------------------------------------------------ */
-
-/* At most MAX_NAME_CHARACTERS characters that XML may hold; a power of two or three of a unit. */
+/* Write at most MAX_NAME_CHARACTERS characters, escaped for XML; ^2 and ^3 become superscripts. */
 static void put_text(FILE *f, const char *text)
 {
   int n = 0;
@@ -146,8 +142,6 @@ static void put_label(FILE *f, double x, double y, const char *how, const char *
   put_text(f, text);
   fputs("</text>\n", f);
 }
-
-/* ---- Parts of a chart ------------------------------------------------------------------------ */
 
 static void put_segment(FILE *f, const char *name, double x1, double y1, double x2, double y2)
 {
@@ -183,7 +177,6 @@ static void put_axes(const panel *p)
   put_turned_label(p->f, p->left - p->frame->left + 18, (p->top + p->bottom) / 2, p->c->y_label);
 }
 
-/* Colour and dashes of a line. */
 static void put_line_style(FILE *f, int style)
 {
   static const char *const dashes[] = {"", "7 4", "2 4", "10 4 2 4", "4 2", "1 3"};
@@ -203,7 +196,7 @@ static void put_line(const panel *p, const tt_chart_series *s)
   int pen = 0;
   fputs("<path ", p->f);
   put_line_style(p->f, s->style);
-  fputs(" d=\"M0 0", p->f); /* a path may not be empty */
+  fputs(" d=\"M0 0", p->f); /* an empty path is not valid */
   for (int64_t i = 0; i < s->points; i++) {
     int drawn = is_drawn(s, i);
     if (drawn)
@@ -218,7 +211,7 @@ static void put_line(const panel *p, const tt_chart_series *s)
                p->frame->radius * (s->style ? 1 : 1.25));
 }
 
-/* The area between two lines over points [from, to). */
+/* Fill the area between two lines over points [from, to). */
 static void put_area(const panel *p, const tt_chart_series *s, int64_t from, int64_t to)
 {
   int is_count = s->mark == TT_CHART_COUNT;
@@ -297,7 +290,7 @@ static void put_series(const panel *p, const tt_chart_series *s)
   put[s->mark](p, s);
 }
 
-/* Scale and name of the strip of counts. */
+/* Ticks of the strip of counts. */
 static void put_strip_axis(const panel *p)
 {
   char text[32];
@@ -307,8 +300,6 @@ static void put_strip_axis(const panel *p)
   put_label(p->f, p->left - 8, p->base - STRIP + 4.5, "text-anchor=\"end\"", text);
   put_label(p->f, p->left - 8, p->base + 4.5, "text-anchor=\"end\"", "0");
 }
-
-/* ---- Legend ---------------------------------------------------------------------------------- */
 
 static double entry_width(const tt_chart_series *s)
 {
@@ -337,7 +328,8 @@ static void put_key(const panel *p, const tt_chart_series *s, double x, double y
             s->style % STYLES, x, y - 6, KEY - 8);
 }
 
-/* Entries one after the other, in lines; returns how many lines. p->f NULL: only counts them. */
+/* Write the entries in lines from left to right; returns the number of lines. p->f NULL: write
+ * nothing. */
 static int put_legend(const panel *p, double top)
 {
   int lines = 0;
@@ -357,9 +349,7 @@ static int put_legend(const panel *p, double top)
   return lines;
 }
 
-/* ---- The picture ----------------------------------------------------------------------------- */
-
-/* Heights of what stands above the plots of the row that begins with chart `first`. */
+/* Lines of notes and of the legend above the plots of the row that begins with chart `first`. */
 static void measure_row(const picture *p, int64_t first, int *notes, int *lines)
 {
   *notes = *lines = 0;
@@ -371,7 +361,7 @@ static void measure_row(const picture *p, int64_t first, int *notes, int *lines)
   }
 }
 
-/* Place of chart i in a row whose top is at `top`, and its parts from the back to the front. */
+/* Write chart i of a row whose top is at `top`; its parts from the back to the front. */
 static void put_chart(const picture *p, int64_t i, double top, int notes, int lines)
 {
   const frame *m = p->frame;
@@ -392,7 +382,7 @@ static void put_chart(const picture *p, int64_t i, double top, int notes, int li
   for (int64_t k = c->count - 1; k >= 0; k--) put_series(&own, &c->series[k]);
   if (own.points == 0)
     put_label(p->f, (own.left + own.right) / 2, (own.top + own.bottom) / 2,
-              "text-anchor=\"middle\"", "nothing to show yet");
+              "text-anchor=\"middle\"", "no data yet");
 }
 
 static void put_header(const picture *p, double width, double height)
@@ -426,7 +416,7 @@ static void put_header(const picture *p, double width, double height)
           width, height);
 }
 
-/* Without p->f only the height is computed. */
+/* Write all rows of charts and return their height. p->f NULL: write nothing. */
 static double put_rows(const picture *p)
 {
   double top = p->charts > 1 ? PAGE_TITLE : GAP;
@@ -468,7 +458,7 @@ tt_err tt_charts_write_local(const char *file, const char *title, int columns, i
   put_picture(&p);
   int bad = ferror(p.f);
   bad |= fclose(p.f) != 0;
-  tt_err e = bad ? TT_FAIL(MEM, "%s: no memory for the picture", file)
+  tt_err e = bad ? TT_FAIL(MEM, "%s: out of memory for the picture", file)
                  : tt_file_write_atomic_local(file, text);
   free(text);
   return e;

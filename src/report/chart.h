@@ -1,6 +1,5 @@
-/* chart.h — pictures that stand alone: one chart, or several in rows. SVG 1.1, read by every
- * browser and editor, on its own light ground, or a dark one where the reader prefers that.
- * Floor 5, but needs floor 0 and files alone; local. */
+/* chart.h — a picture of one chart, or of several in rows, as one SVG 1.1 file. Light background,
+ * or dark if the browser prefers it. Local. */
 #ifndef TT_CHART_H
 #define TT_CHART_H
 #include "core/base/err.h"
@@ -8,41 +7,39 @@
 #include <stdint.h>
 
 typedef enum tt_chart_mark {
-  TT_CHART_LINE,    /* a line; its points are marked where they are few */
-  TT_CHART_BAND,    /* the area between low and high */
-  TT_CHART_POINTS,  /* points, with error bars from low to high unless those are NULL */
+  TT_CHART_LINE,    /* a line; its points have marks if there are at most 80 */
+  TT_CHART_BAND,    /* filled area between low and high */
+  TT_CHART_POINTS,  /* points, with error bars from low to high if they are not NULL */
   TT_CHART_DENSITY, /* the number of points in the cells of a grid */
-  TT_CHART_COUNT,   /* in a strip of its own below the plot: the area from 0 to y */
+  TT_CHART_COUNT,   /* filled area from 0 to y, in a strip below the plot */
   TT_CHART_MARKS
 } tt_chart_mark;
 
-/* A reference to compare with: thin, grey, without marks. */
+/* Style of a reference line: thin, grey, without marks. */
 enum { TT_CHART_REFERENCE = 5 };
 
 typedef struct tt_chart_series {
-  const char
-      *name;      /* for the legend, NULL = not there; any bytes, shortened beyond 80 characters */
-  int64_t points; /* of lines and bands in the order of x */
-  const double *x, *y;      /* [points]; what is not finite is left out and interrupts a line */
-  const double *low, *high; /* [points] of a band or of error bars, else NULL; a band has no y */
+  const char *name;    /* in the legend, NULL = no entry; any bytes; cut after 80 characters */
+  int64_t points;      /* lines and bands: sorted by x */
+  const double *x, *y; /* [points]; a point that is not finite is not drawn and interrupts a line */
+  const double *low, *high; /* [points] of a band or error bars, else NULL; a band has no y */
   tt_chart_mark mark;
   int style; /* colour and dashes: 0 = boldest, 1, 2, ..., TT_CHART_REFERENCE */
 } tt_chart_series;
 
 typedef struct tt_chart {
-  const char *title, *note; /* note: a second line, or NULL */
+  const char *title, *note; /* note: second line, or NULL */
   const char *x_label, *y_label;
   int64_t count;
-  const tt_chart_series *series; /* [count] the first is drawn last */
+  const tt_chart_series *series; /* [count] the first is drawn on top */
   int is_square;                 /* both axes have the same range */
-  double least_x_step;           /* between ticks: 1 for counts */
+  double least_x_step;           /* smallest distance of ticks: 1 for counts */
 } tt_chart;
 
-/* Write charts in rows of `columns`. The y axis of a chart that is not square is logarithmic where
- * all values are positive and span more than a factor of 5. A chart without a finite point has axes
- * and says so.
- *   title  above several charts; one chart has its own alone
- * Errors: CANTCREAT, IO, MEM. */
+/* Write charts in rows of `columns`. The y axis of a chart that is not square is logarithmic if all
+ * values are positive and span more than a factor of 5. A chart without a finite point shows "no
+ * data yet". title  of the picture; not used for a single chart, which has its own Errors:
+ * CANTCREAT, IO, MEM. */
 tt_err tt_charts_write_local(const char *file, const char *title, int columns, int64_t charts,
                              const tt_chart *chart);
 #endif

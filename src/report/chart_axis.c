@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-static const double log_scale_ratio = 5.0; /* largest over smallest */
+static const double log_scale_ratio = 5.0; /* of the largest to the smallest value */
 
 tt_axis tt_axis_empty(void) { return (tt_axis){.low = INFINITY, .high = -INFINITY}; }
 
@@ -41,7 +41,7 @@ static void make_linear(tt_axis *a, int ticks, double least_step)
   for (double i = from; i <= to && a->ticks < TT_AXIS_TICKS; i++) a->tick[a->ticks++] = i * step;
 }
 
-/* Ticks at 1, 2, 5 of each decade, or at some powers of ten where there are many decades. */
+/* Ticks at 1, 2, 5 of each decade; with more than three decades, at powers of ten. */
 static void make_log(tt_axis *a)
 {
   static const double nice[] = {1, 2, 5};

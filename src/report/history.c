@@ -9,7 +9,7 @@
 
 static const double probability[TT_LOSS_QUANTILES] = {0.1, 0.5, 0.9};
 
-/* Members of an ensemble are consecutive. */
+/* End of the ensemble of member `first`: the members of an ensemble are consecutive. */
 static int64_t ensemble_end(const tt_results *k, int64_t first)
 {
   int64_t end = first;
@@ -23,7 +23,7 @@ static int compare_floats(const void *a, const void *b)
   return (x > y) - (x < y);
 }
 
-/* Finite losses of an epoch, sorted; returns how many. */
+/* Finite losses of an epoch, sorted; returns their number. */
 static int64_t sort_finite_losses(const tt_results *k, const float *loss, const tt_loss_history *h,
                                   int64_t epoch, float *sorted)
 {
@@ -34,7 +34,7 @@ static int64_t sort_finite_losses(const tt_results *k, const float *loss, const 
   return n;
 }
 
-/* Linear between order statistics, as numpy has it. */
+/* Linear interpolation between order statistics, the default of numpy.quantile. */
 static double quantile(const float *sorted, int64_t n, double q)
 {
   if (n == 0) return NAN;

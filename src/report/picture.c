@@ -12,10 +12,10 @@
 
 enum {
   MAX_TARGETS = 24,
-  MAX_POINTS = 500, /* more rows are drawn as a density */
-  BINS = 10,        /* of predicted probabilities */
-  CHARTS = 3,       /* of one target, at most */
-  SERIES = 5,       /* of one chart, at most */
+  MAX_POINTS = 500, /* with more rows the chart is a density */
+  BINS = 10,        /* intervals of the predicted probability */
+  CHARTS = 3,       /* largest number for one target */
+  SERIES = 5,       /* largest number in one chart */
   TEXT = 256
 };
 static const double normal_95 = 1.959964; /* standard deviations of a central 95 % interval */
@@ -23,9 +23,9 @@ static const double normal_95 = 1.959964; /* standard deviations of a central 95
 /* Columns [first, first + count) of one target of one ensemble, and their charts. */
 typedef struct target {
   const tt_results *k;
-  int64_t first, count, rows; /* rows with a label */
+  int64_t first, count, rows; /* rows: test rows with a label */
   tt_loss_history history;
-  double *room; /* of the series */
+  double *room; /* values of all series */
   tt_chart chart[CHARTS];
   tt_chart_series series[CHARTS][SERIES];
   char title[TEXT], note[CHARTS][TEXT], x_label[TEXT], y_label[TEXT];
@@ -42,7 +42,6 @@ static int64_t target_end(const tt_results *k, int64_t first)
 
 static int is_class(const tt_results *k, int64_t column) { return isfinite(k->brier[column]); }
 
-/* Add a series to a chart; points of it are taken from *room and filled by the caller. */
 static tt_chart_series *add_series(target *t, int chart, tt_chart_series s)
 {
   tt_chart *c = &t->chart[chart];
@@ -76,7 +75,7 @@ static void add_diagonal(target *t, int chart, double low, double high, double *
              (tt_chart_series){"ideal", 2, at, at, NULL, NULL, TT_CHART_LINE, TT_CHART_REFERENCE});
 }
 
-/* ---- Predicted against measured -------------------------------------------------------------- */
+/* Predicted against measured */
 
 static double determination(const double *y, const double *mean, int64_t n)
 {
@@ -100,7 +99,7 @@ static void describe_errors(target *t, double determined)
   snprintf(t->note[0], TEXT, "%s%s%" PRId64 " test rows", r2, rmse, t->rows);
 }
 
-/* Middle column of the target; the ends of bars are 95 % intervals, or the outer quantiles. */
+/* Shows the middle column of the target. Bars: 95 % interval, or the outer quantiles. */
 static void add_parity(target *t, double **room)
 {
   const tt_results *k = t->k;
@@ -131,7 +130,7 @@ static void add_parity(target *t, double **room)
   name_units("predicted", t, t->y_label);
 }
 
-/* ---- Classes: predicted probability against frequency ---------------------------------------- */
+/* Classes: predicted probability against frequency */
 
 static void add_reliability(target *t, double **room)
 {
@@ -164,7 +163,7 @@ static void add_reliability(target *t, double **room)
   snprintf(t->y_label, TEXT, "frequency in the test rows (%%)");
 }
 
-/* ---- Learning curves and calibration --------------------------------------------------------- */
+/* Learning curves and calibration */
 
 static void add_history(target *t, double **room)
 {
@@ -192,7 +191,7 @@ static void add_history(target *t, double **room)
   t->chart[1].least_x_step = 1;
 }
 
-/* The band: shares that 95 of 100 calibrated models would have in so many rows. */
+/* Band: 95 % sampling range of a calibrated model with this number of test rows. */
 static void add_calibration(target *t, double **room)
 {
   const tt_results *k = t->k;
@@ -214,8 +213,6 @@ static void add_calibration(target *t, double **room)
   t->chart[2].x_label = "central interval (%)";
   t->chart[2].y_label = "test rows inside (%)";
 }
-
-/* ---- The picture ----------------------------------------------------------------------------- */
 
 static tt_err make_charts(const tt_results *k, int64_t first, target *t)
 {
@@ -242,7 +239,7 @@ static tt_err make_charts(const tt_results *k, int64_t first, target *t)
   return TT_OK;
 }
 
-/* Which of the three charts there are: set[0] = first, ...; returns how many. */
+/* Charts to draw for each target, set[0], set[1], ...; returns their number. */
 static int choose_charts(const tt_results *k, int set[CHARTS])
 {
   int n = 0, has_calibration = 0;

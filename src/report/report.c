@@ -33,8 +33,6 @@ static tt_err close_table(FILE *f, const char *path)
   return failed ? TT_FAIL(IO, "%s: cannot be written: %s", path, strerror(errno)) : TT_OK;
 }
 
-/* ---- predictions.tsv ------------------------------------------------------------------------- */
-
 static tt_err write_predictions(const tt_results *k, const char *directory)
 {
   static const char *const part[] = {"true", "mean", "std", "std_aleatoric", "std_epistemic"};
@@ -55,9 +53,7 @@ static tt_err write_predictions(const tt_results *k, const char *directory)
   return close_table(f, path);
 }
 
-/* ---- history.tsv ----------------------------------------------------------------------------- */
-
-/* Seven columns of each ensemble. */
+/* One history for each ensemble: seven columns of the table. */
 static tt_err open_histories(const tt_results *k, tt_loss_history **out, int64_t *count)
 {
   TT_TRY(TT_ALLOC(*out, k->members));
@@ -103,8 +99,6 @@ static tt_err write_history(const tt_results *k, const char *directory)
   tt_free(h);
   return e;
 }
-
-/* ---- All ------------------------------------------------------------------------------------- */
 
 static tt_err draw_picture(const tt_results *k, const char *directory)
 {

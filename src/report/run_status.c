@@ -12,19 +12,19 @@
 #include <sys/stat.h>
 #include <time.h>
 
-/* A running job renews its status every 10 s; on a slow file system that may take a while. */
+/* A run updates its status every 10 s; a slow file system may delay it. */
 enum { STALE_SECONDS = 120 };
 
 typedef struct run_summary {
   const char *directory;
   tt_status_file file;
-  int64_t checkpoint_age; /* -1 = there is none */
+  int64_t checkpoint_age; /* s; -1 = no checkpoint */
   int results;
   char job[24];
   int64_t restart;
 } run_summary;
 
-/* Seconds since a file was written; -1 if it is not there. */
+/* Seconds since a file was written; -1 if there is no file. */
 static int64_t file_age(const char *directory, const char *name)
 {
   char path[PATH_MAX];
@@ -60,10 +60,10 @@ static void print_state(const run_summary *o)
   if (strcmp(o->job, "0") != 0 && *o->job)
     printf(", Slurm job %s, restart %" PRId64, o->job, o->restart);
   printf("\n%s%s", *s->reason ? "reason      " : "", s->reason);
-  printf("%swritten     %s, %s ago", *s->reason ? "\n" : "", s->time,
+  printf("%supdated     %s, %s ago", *s->reason ? "\n" : "", s->time,
          tt_duration_text((double)o->file.age, text));
   if (running && o->file.age > STALE_SECONDS)
-    printf(": no sign of life since; was the job killed? Run it again to go on");
+    printf(": not updated since; if the job was killed, run it again to resume");
   printf("\n");
 }
 
@@ -86,7 +86,7 @@ static void print_summary(const run_summary *o)
            tt_duration_text((double)o->checkpoint_age, text));
   if (s->rate > 0.0) printf("rate        %.3g member-steps/s\n", s->rate);
   if (running) printf("time left   %s\n", tt_duration_text(s->eta, text));
-  printf("results     %s\n", o->results ? "model.h5, results.h5" : "not yet");
+  printf("results     %s\n", o->results ? "model.h5, results.h5" : "none yet");
 }
 
 static tt_err print_json(const run_summary *o)

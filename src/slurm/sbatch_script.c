@@ -27,7 +27,7 @@ static tt_err find_site_block(const char *site, const char **out)
     if (!strncmp(t->name, "site/", 5))
       snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", t->name + 5);
   }
-  return TT_FAIL(USAGE, "--site: '%s' is not known; there are %s", site, known);
+  return TT_FAIL(USAGE, "--site: unknown site '%s'; the sites are %s", site, known);
 }
 
 static int starts_with(const char *line, const char *with)
@@ -35,7 +35,7 @@ static int starts_with(const char *line, const char *with)
   return !strncmp(line, with, strlen(with));
 }
 
-/* The whole number after `key` in a text, 0 if it is not there. */
+/* The number after `key` in a text, 0 if there is no key. */
 static int read_number_after(const char *text, const char *key)
 {
   const char *at = strstr(text, key);
@@ -53,7 +53,7 @@ void tt_shell_print_quoted(FILE *to, const char *text)
   fputc('\'', to);
 }
 
-/* What `tutti plan` says; owner: the caller, free. */
+/* The output of `tutti plan`; owner: the caller, free. */
 static tt_err format_plan(const char *job, int ranks, char **text)
 {
   size_t bytes;
@@ -64,7 +64,7 @@ static tt_err format_plan(const char *job, int ranks, char **text)
   return fclose(out) && !e ? TT_FAIL(MEM, "out of memory for the plan of %s", job) : e;
 }
 
-/* A campaign's script is for a campaign's file. */
+/* A campaign script needs the file of a campaign. */
 static tt_err check_campaign(const char *file)
 {
   char *text = NULL;
@@ -85,8 +85,8 @@ static tt_err check_campaign(const char *file)
 static void print_plan(const tt_sbatch_script *b, const char *text)
 {
   if (!strcmp(b->script, "campaign"))
-    printf("# The training of a round, by `tutti plan` with the first data; rows grow by "
-           "select.batch a round:\n");
+    printf("# Training of one round, from `tutti plan` with the initial data; every round adds "
+           "select.batch rows:\n");
   for (const char *line = text; *line;) {
     int n = (int)strcspn(line, "\n");
     printf("# %.*s\n", n, line);
@@ -94,7 +94,7 @@ static void print_plan(const tt_sbatch_script *b, const char *text)
   }
 }
 
-/* A line of the script, with what was asked for in place of what it says. */
+/* Print a line of the script; the given options replace its values. */
 static void print_line(const tt_sbatch_script *b, const char *line, int n)
 {
   static const char *const per_node[] = {
@@ -155,7 +155,8 @@ tt_err tt_sbatch_script_print_local(const tt_sbatch_script *b)
            strcmp(b->script, "array") != 0 ? b->script : "train-array");
   const char *script = find_embedded(name);
   if (b->time && strspn(b->time, "0123456789:-") != strlen(b->time))
-    return TT_FAIL(USAGE, "--time: '%s' is not a time of Slurm, as 30, 4:00:00 or 1-12", b->time);
+    return TT_FAIL(USAGE, "--time: '%s' is not a time in the format of Slurm: 30, 4:00:00 or 1-12",
+                   b->time);
   TT_TRY(find_site_block(b->site, &site));
   if (!strcmp(b->script, "campaign")) TT_TRY(check_campaign(b->job));
   int nodes = b->nodes > 0 ? b->nodes : read_number_after(script, "#SBATCH --nodes=");

@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What only the rank itself can see; gathered on rank 0. */
+/* Problems that only the rank itself can detect; gathered on rank 0. */
 enum { MAX_PROBLEMS = 8, PROBLEM_SIZE = 1024, MAX_SURVEY_FINDINGS_PER_RANK = 4 };
 typedef struct problems {
   int count;
@@ -36,14 +36,14 @@ static void check_settings(problems *to)
     const char *now = getenv(s->name);
     if (!now || !strcmp(now, s->value)) continue;
     snprintf(text, sizeof text,
-             "%s is '%s' where tutti sets '%s', because %s: unset it (or drop "
-             "mpirun's --mca %s)",
+             "%s is '%s' but tutti sets '%s', because %s: unset it (or remove "
+             "--mca %s from the mpirun command)",
              s->name, now, s->value, s->why, s->name + strlen("OMPI_MCA_"));
     add_problem(to, text);
   }
 }
 
-/* Try for real, in the nearest directory that is there: permissions do not say all. */
+/* Create a file in the nearest existing directory: permission bits alone are not conclusive. */
 static tt_err check_writable(const char *directory)
 {
   char at[TT_PATH_MAX], above[TT_PATH_MAX], probe[TT_PATH_MAX], temporary[TT_PATH_MAX];
@@ -116,7 +116,7 @@ static void print_versions(const tt_resource_request *request)
            tt_choice_simd[request->simd]);
 }
 
-/* Which way the job's members would go on rank 0's GPU. */
+/* The CUDA path that the members of the job take on the GPU of rank 0. */
 static void print_path(const tt_inventory *s, const tt_job *job, tt_diagnostics *to)
 {
   char text[TT_DIAGNOSTIC_SIZE];
@@ -135,13 +135,13 @@ static void print_all(const tt_inventory *s, const tt_job *job, const tt_resourc
   print_versions(request);
   print_path(s, job, f);
   if (s->seen > s->used)
-    printf("note: %" PRId64 " of %" PRId64 " GPUs have no rank and stay idle\n", s->seen - s->used,
-           s->seen);
+    printf("note: %" PRId64 " of %" PRId64 " GPUs have no rank and stay unused\n",
+           s->seen - s->used, s->seen);
   printf("\n");
   tt_diagnostics_print(f);
 }
 
-/* Rank 0: all findings of all ranks, printed. `all` [R] complaints. */
+/* On rank 0: print the problems of all ranks. all [R] */
 static tt_err report_local(const tt_inventory *s, const tt_job *job,
                            const tt_resource_request *request, const char *job_error,
                            const problems *all, int64_t *count)
@@ -188,7 +188,7 @@ tt_err tt_doctor(tt_comm *c, const tt_job_options *o)
   int64_t count = 0;
   char fault[TT_DIAGNOSTIC_SIZE] = "";
   if (o->file && tt_job_open(c, o, &job))
-    snprintf(fault, sizeof fault, "the job file: %.*s", (int)sizeof fault - 32, tt_err_last());
+    snprintf(fault, sizeof fault, "job file: %.*s", (int)sizeof fault - 32, tt_err_last());
   tt_resource_request request = tt_resources_request(job ? job->cfg : NULL);
   if (!job) request.share_gpu = 0;
   tt_err e = examine(c, job, &request, fault, &count);
@@ -196,6 +196,7 @@ tt_err tt_doctor(tt_comm *c, const tt_job_options *o)
   if (e) return e;
   tt_bcast(c, &count, sizeof count);
   if (count > 0)
-    return TT_FAIL(UNAVAILABLE, "%" PRId64 " finding%s, see above", count, count == 1 ? "" : "s");
+    return TT_FAIL(UNAVAILABLE, "%" PRId64 " problem%s found, see above", count,
+                   count == 1 ? "" : "s");
   return TT_OK;
 }

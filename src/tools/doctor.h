@@ -1,11 +1,11 @@
-/* doctor.h — `tutti doctor`: what every rank has, which libraries are used, what is wrong. Floor 4.
- */
+/* doctor.h — `tutti doctor`: resources of every rank, versions of libraries, problems. */
 #ifndef TT_DOCTOR_H
 #define TT_DOCTOR_H
 #include "src/job/job.h"
 
-/* Collective; c from tt_comm_begin_singletons. Rank 0 prints a table of the ranks, the versions,
- * and all findings, each with its fix. o  file NULL: without a job, as if run.* had their defaults
- * Errors: UNAVAILABLE (there are findings), MEM. */
+/* Rank 0 prints a table of the ranks, the versions, and all problems, each with its fix.
+ *   c  from tt_comm_begin_singletons
+ *   o  file NULL: no job; run.* have their defaults
+ * Collective. Errors: UNAVAILABLE (there are problems), MEM. */
 tt_err tt_doctor(tt_comm *c, const tt_job_options *o);
 #endif

@@ -14,10 +14,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Columns of the table that go into one dataset. */
+/* Columns of the table that form one dataset, x or y. */
 typedef struct column_selection {
   int64_t count;
-  int64_t *column; /* [count] of the table */
+  int64_t *column; /* [count] indices of columns of the table */
   double *value;   /* [rows][count] */
   tt_columns names;
 } column_selection;
@@ -30,7 +30,7 @@ static int read_number(const char *cell, double *v)
   *v = NAN;
   if (!*cell) return CELL_EMPTY;
   *v = strtod(cell, &end);
-  if (*end || strpbrk(cell, "xX(")) return CELL_TEXT; /* no hexadecimal, no nan(...) */
+  if (*end || strpbrk(cell, "xX(")) return CELL_TEXT; /* strtod accepts hexadecimal and nan(...) */
   return isnan(*v) ? CELL_NAN : isinf(*v) ? CELL_INFINITE : CELL_OK;
 }
 
@@ -50,7 +50,7 @@ static tt_err bad_cell(const char *file, int64_t line, const char *column, const
                  what[kind], cure);
 }
 
-/* All chosen columns as numbers; the first cell that is none is the error. */
+/* Parse the selected columns; the first cell that is not valid is the error. */
 static tt_err parse_cells(const tt_csv *t, const char *file, int target, column_selection *c)
 {
   TT_TRY(
@@ -66,7 +66,7 @@ static tt_err parse_cells(const tt_csv *t, const char *file, int target, column_
   return TT_OK;
 }
 
-/* "there is no column 'heigth' in t.csv; did you mean 'height'? columns: a, b, height" */
+/* Error: "there is no column 'heigth' in t.csv; did you mean 'height'? columns: a, b, height" */
 static tt_err unknown_column(const tt_csv *t, const char *file, const char *option,
                              const char *name)
 {
@@ -134,7 +134,7 @@ static tt_err check_no_overlap(const column_selection *x, const column_selection
   return TT_OK;
 }
 
-/* One "column=unit"; the last = separates, so that a name may hold one. */
+/* Parse one "column=unit"; split at the last =, since a name may contain one. */
 static tt_err set_unit(char *item, column_selection *const part[2])
 {
   char *sign = strrchr(item, '=');

@@ -1,22 +1,22 @@
-/* import.h — `tutti import`: a CSV or TSV table becomes a dataset file. Floor 4. */
+/* import.h — `tutti import`: convert a CSV or TSV table to a dataset file. */
 #ifndef TT_IMPORT_H
 #define TT_IMPORT_H
 #include "core/base/err.h"
 
-/* Lists are names of columns separated by commas; a name that holds a comma is quoted. */
+/* Lists are column names separated by commas; quote a name that contains a comma. */
 typedef struct tt_import_options {
   const char *table;   /* file to read */
   const char *output;  /* dataset file to write */
   const char *inputs;  /* columns of x */
-  const char *targets; /* columns of y; NULL or "": none, a table to predict from */
+  const char *targets; /* columns of y; NULL or "": none, for a table to predict */
   const char *units;   /* "column=unit,..."; NULL or "": none */
   int force;           /* replace an output that exists */
 } tt_import_options;
 
-/* Numbers are those of C in decimal; an empty target, or nan, is an unlabelled one. Every input
- * must be a finite number. Says on one line what was written. Needs no MPI. Local. Errors: USAGE
- * (no input column, unknown or repeated column: the nearest name and all names are given; a unit
- * for a column that is not taken), NOINPUT, DATA (file:line: column: what is wrong), CANTCREAT (the
- * output exists and not force, or cannot be written), IO, MEM. */
+/* Numbers are decimal, in the syntax of C. An empty cell or nan in a target column is an unlabelled
+ * value; every input must be a finite number. Logs one line about the output. Needs no MPI. Local.
+ * Errors: USAGE (no input column; unknown or repeated column: the message has the nearest name and
+ * all names; a unit for a column that is not selected), NOINPUT, DATA (file, line, column and
+ * reason), CANTCREAT (the output exists without force, or cannot be written), IO, MEM. */
 tt_err tt_import_local(const tt_import_options *o);
 #endif

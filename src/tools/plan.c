@@ -16,7 +16,7 @@ typedef struct job_plan {
   const tt_config *cfg;
   tt_data_shape shape;
   tt_cohorts all;
-  double data_bytes; /* of the samples on a rank */
+  double data_bytes; /* size of the data set on a rank */
   FILE *out;
 } job_plan;
 
@@ -35,7 +35,7 @@ static void print_bytes(FILE *out, const char *what, double bytes)
   fprintf(out, "  %-34s %12s\n", what, text);
 }
 
-/* Of one member, as in a checkpoint. */
+/* Size of the state of one member, in memory and in a checkpoint. */
 static tt_err state_bytes(const tt_cohort *c, double *bytes)
 {
   tt_state *none = NULL;
@@ -49,13 +49,13 @@ static tt_err state_bytes(const tt_cohort *c, double *bytes)
   return TT_OK;
 }
 
-/* Members at the end: with method: snapshot the snapshots are. */
+/* Members in model.h5: with method: snapshot, every snapshot is a member. */
 static double final_members(const tt_cohort *c)
 {
   return (double)c->members * (double)(c->snapshots > 0 ? c->snapshots : 1);
 }
 
-/* Of a cohort in model.h5. */
+/* Size of a cohort in model.h5. */
 static double model_bytes(const tt_cohort *c)
 {
   return final_members(c) * (4.0 * (double)c->model.params + 32.0);
@@ -82,7 +82,7 @@ static void print_network(const job_plan *p, const tt_cohort *c)
   }
 }
 
-/* State of the members on a rank, in bytes, and how many they are. */
+/* Number of members on a rank, and the size of their state in bytes. */
 static tt_err rank_state_bytes(const job_plan *p, int ranks, int rank, double *bytes,
                                int64_t *members)
 {
@@ -111,19 +111,21 @@ static tt_err print_ranks(const job_plan *p, int ranks)
     if (bytes > most) most = bytes;
   }
   for (int64_t i = 0; i < p->all.count; i++) all += model_bytes(p->all.at[i]);
-  fprintf(p->out, "ranks      %d: %" PRId64 " members on rank 0, %" PRId64 " on rank %d\n", ranks,
-          first, last, ranks - 1);
+  if (ranks == 1)
+    fprintf(p->out, "ranks      1: trains all %" PRId64 " members\n", first);
+  else
+    fprintf(p->out, "ranks      %d: %" PRId64 " members on rank 0, %" PRId64 " on rank %d\n", ranks,
+            first, last, ranks - 1);
   fprintf(p->out, "memory per rank\n");
-  print_bytes(p->out, "samples", p->data_bytes);
+  print_bytes(p->out, "data set", p->data_bytes);
   print_bytes(p->out, "members in training", most);
-  print_bytes(p->out, "members on their way to files", most);
-  print_bytes(p->out, "all members at the end", all);
+  print_bytes(p->out, "write buffers", most);
+  print_bytes(p->out, "model of all members, at the end", all);
   return TT_OK;
 }
 
-/* On which GPU: the most shared memory that a block can have there, its compute capability (CUDA
- * C++ Programming Guide, "Technical Specifications per Compute Capability"), its multiprocessors.
- */
+/* GPUs of the plan: largest shared memory of a block, compute capability (CUDA C++ Programming
+ * Guide, "Technical Specifications per Compute Capability") and number of multiprocessors. */
 static const struct {
   const char *name;
   int64_t shared_bytes;
@@ -146,14 +148,14 @@ static void print_paths(const job_plan *p, const tt_cohort *c, int ranks)
                           .capability = gpus[i].capability,
                           .multiprocessors = gpus[i].multiprocessors};
     if (choose_path(p, c, on, ranks, &choice))
-      fprintf(p->out, "path       none on %s: %s\n", gpus[i].name, tt_err_last());
+      fprintf(p->out, "CUDA path  none on %s: %s\n", gpus[i].name, tt_err_last());
     else
-      fprintf(p->out, "path       %s on %s: %s\n", tt_choice_gpu_kernel[choice.path], gpus[i].name,
+      fprintf(p->out, "CUDA path  %s on %s: %s\n", tt_choice_gpu_kernel[choice.path], gpus[i].name,
               choice.why);
   }
 }
 
-/* Where the members of a cohort are, as "0-2" or "1". */
+/* Print the ranks that train the members of a cohort, as "0-2" or "1". */
 static tt_err print_cohort_ranks(const job_plan *p, int64_t number, int ranks)
 {
   tt_slice *slice = NULL;
@@ -175,7 +177,8 @@ static tt_err print_cohort_ranks(const job_plan *p, int64_t number, int ranks)
   return e;
 }
 
-/* Networks, ensembles and ways of each cohort; where there are several, who trains them. */
+/* Networks, ensembles and CUDA paths of each cohort; the ranks too, if there are several cohorts.
+ */
 static tt_err print_cohorts(const job_plan *p, int gpu, int ranks)
 {
   for (int64_t i = 0; i < p->all.count; i++) {
@@ -193,14 +196,14 @@ static tt_err print_engine(const job_plan *p, int *gpu)
   int fp32 = p->cfg->run_precision == TT_PRECISION_fp32;
   *gpu = strcmp(ops->name, "cpu") != 0;
   int either = *gpu && fp32 && p->cfg->run_device == TT_DEVICE_auto;
-  fprintf(p->out, "engine     %s%s\n", ops->name, either ? ", or cpu where no GPU is found" : "");
+  fprintf(p->out, "engine     %s%s\n", ops->name, either ? ", or cpu if no GPU is found" : "");
   if (!fp32)
     fprintf(p->out, "precision  %s%s\n", tt_choice_precision[p->cfg->run_precision],
-            *gpu ? "" : ": not with this tutti, which was built without CUDA");
+            *gpu ? "" : ": not available, this tutti is built without CUDA");
   return TT_OK;
 }
 
-/* Sizes of the files, and the work. */
+/* Sizes of the files, and floating-point operations. */
 static tt_err print_files_and_compute(const job_plan *p)
 {
   double model = 0.0, members = 0.0, state = 0.0, epoch = 0.0, all = 0.0, each;
@@ -220,10 +223,10 @@ static tt_err print_files_and_compute(const job_plan *p)
   fprintf(p->out, "files in %s\n", p->cfg->run_directory);
   print_bytes(p->out, "model.h5", model);
   print_bytes(p->out, "results.h5", members * 8.0 * (double)longest);
-  snprintf(name, sizeof name, "checkpoints (%" PRId64 " kept, one in work)",
+  snprintf(name, sizeof name, "checkpoints (%" PRId64 " kept, 1 in progress)",
            p->cfg->checkpoint_keep);
   print_bytes(p->out, name, state * (double)(p->cfg->checkpoint_keep + 1));
-  fprintf(p->out, "work       %.3g GFLOP per epoch of all members, at most %.3g in all\n",
+  fprintf(p->out, "compute    %.3g GFLOP per epoch of all members, at most %.3g in total\n",
           1e-9 * epoch, 1e-9 * all);
   return TT_OK;
 }
@@ -239,7 +242,7 @@ static tt_err print_all(job_plan *p, int ranks)
   return print_files_and_compute(p);
 }
 
-/* Whether the labels decide how many outputs there are. */
+/* Whether the number of outputs depends on the labels (classes to count). */
 static int needs_class_count(const tt_config *cfg)
 {
   for (int64_t k = 0; k < cfg->ensembles; k++)
@@ -265,7 +268,7 @@ static tt_err copy_labels(tt_data_reader *from, tt_dataset *to)
   return e;
 }
 
-/* The targets as they stand in the file. */
+/* Read the targets, not normalised, if classes must be counted. */
 static tt_err read_labels(const job_plan *p, tt_dataset **out)
 {
   tt_data_reader *rows = NULL;
@@ -274,12 +277,12 @@ static tt_err read_labels(const job_plan *p, tt_dataset **out)
                                    &rows));
   tt_err e = tt_dataset_create(p->shape.rows, 1, p->shape.targets, 0, out);
   if (!e) e = copy_labels(rows, *out);
-  if (!e) tt_free((*out)->split); /* nothing is known of it */
+  if (!e) tt_free((*out)->split); /* the split is not known */
   tt_data_reader_close_local(&rows);
   return e;
 }
 
-/* What the headers of the data say, and the labels where classes are counted. */
+/* Read the shapes from the headers of the data file; the labels too, if classes must be counted. */
 static tt_err read_shapes(job_plan *p)
 {
   const tt_config *cfg = p->cfg;
@@ -327,7 +330,7 @@ tt_err tt_plan_print_local(const tt_job_options *o, int ranks, FILE *out)
   char *text = NULL;
   int64_t bytes = 0;
   tt_config *cfg = NULL;
-  if (ranks < 1) return TT_FAIL(USAGE, "--ranks: %d is not a number of ranks", ranks);
+  if (ranks < 1) return TT_FAIL(USAGE, "--ranks: %d; give at least 1", ranks);
   tt_err e = tt_config_read_file(o->file, &text, &bytes);
   if (!e) e = tt_config_parse(o->file, text, bytes, o->set, o->nset, &cfg);
   p.cfg = cfg;

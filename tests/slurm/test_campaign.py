@@ -46,7 +46,7 @@ while [ -s fail.squeue ] && [ $((n += 1)) -lt 300 ]; do sleep 0.2; done
 awk -F, -v OFS=, 'NR == 1 { print "id,y0,y1"; next } { print $1, sin(3 * $2), $3 * $4 }' "$1" > "$2"
 """
 
-STOPPED = re.compile(r"stopped in round 2, label, \d groups answered \(.*\): queued again")
+STOPPED = re.compile(r"stopped in round 2, label, \d groups? done \(.*\): queued again")
 LABEL = "#!/bin/bash\n#SBATCH --ntasks=1\n#SBATCH --time=5\necho module load simulator\n"
 
 # Before or after the real command: count the call; fail, or kill who waits, as often as told.

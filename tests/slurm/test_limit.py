@@ -98,7 +98,7 @@ def check_stuck(folder, job):
     h.check(rig.wait_end(job) == "FAILED", f"stuck: {rig.state(job)}")
     log = rig.output(folder, "stuck", job)
     h.check(rig.restarts(job) == 2, f"stuck: {rig.restarts(job)} restarts\n{log}")
-    h.check("3 lives have ended at this checkpoint" in log, f"stuck:\n{log}")
+    h.check("3 starts have ended at this checkpoint" in log, f"stuck:\n{log}")
     h.check(rig.exit_code(job) == 75, f"stuck: exit {rig.exit_code(job)}")
 
 

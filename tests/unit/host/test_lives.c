@@ -44,7 +44,7 @@ static const row rows[] = {
     /* not for ever */
     {LIFE("stopped", "time", "", 5, 4, 1, 50, 50, 75, 75), 0, "restart 50 of at most 50"},
     {LIFE("stopped", "time", "", 5, 5, 2, 2, 50, 75, 75), 1, "queued again"},
-    {LIFE("stopped", "time", "", 5, 5, 3, 3, 50, 75, 75), 0, "3 lives have ended"},
+    {LIFE("stopped", "time", "", 5, 5, 3, 3, 50, 75, 75), 0, "3 starts have ended"},
     {LIFE("hung", "", "", 0, 0, 3, 2, 50, 75, 75), 0, "checkpoint.every"},
     /* a campaign: its oracle says later; a stage that has kept something is progress */
     {LIFE("stopped", "oracle", "", 8, 5, 1, 0, 50, 75, 75), 1, "queued again"},
@@ -210,7 +210,7 @@ TT_TEST (a_campaign_lives_again_where_it_gets_on) {
     TT_CHECK_HAS(line, n == 3 ? "8.0\tstopped\toracle\tqueued" : "8.1\tstopped\toracle\tqueued");
   }
   live(folder, 6, asking, old, &code, line);
-  TT_CHECK_HAS(line, "3 lives have ended");
+  TT_CHECK_HAS(line, "3 starts have ended");
   live(folder, 7, (tt_run_status){.state = "done", .generation = 10}, old, &code, line);
   TT_CHECK_HAS(line, "\t41\t7\t10.0\tdone\t\tit is done");
   TT_CHECK(code, ==, 0);
