@@ -38,8 +38,9 @@ typedef struct tt_chart {
 
 /* Write charts in rows of `columns`. The y axis of a chart that is not square is logarithmic if all
  * values are positive and span more than a factor of 5. A chart without a finite point shows "no
- * data yet". title  of the picture; not used for a single chart, which has its own Errors:
- * CANTCREAT, IO, MEM. */
+ * data yet".
+ *   title  title of the picture; a single chart has its own instead
+ * Errors: CANTCREAT, IO, MEM. */
 tt_err tt_charts_write_local(const char *file, const char *title, int columns, int64_t charts,
                              const tt_chart *chart);
 #endif

@@ -4,9 +4,10 @@
 #define TT_RUN_STATUS_H
 #include "core/base/err.h"
 
-/* Print state, Slurm job and restart, last error, member counts, last checkpoint, rate and time
- * left. directory  run.directory of the job json       print one JSON object: the keys of
- * status.json and `job`, `restart`, `age_seconds`, `checkpoint_age_seconds` (-1 = none), `results`
- * (0 or 1) Errors: NOINPUT (no run in the directory), DATA, IO. */
+/* Print state, Slurm job and restart, last error, member counts, last checkpoint, rate, time left.
+ *   directory  run.directory of the job
+ *   json       print one JSON object: the keys of status.json and `job`, `restart`, `age_seconds`,
+ *              `checkpoint_age_seconds` (-1 = none), `results` (0 or 1)
+ * Errors: NOINPUT (no run in the directory), DATA, IO. */
 tt_err tt_run_status_print_local(const char *directory, int json);
 #endif

@@ -25,7 +25,8 @@ enum { TT_REQUEUE_MAX_STUCK = 3 };
 /* Whether to requeue the job. 1 if the run was stopped by a signal or the time limit, if it hung,
  * or if it was killed after it wrote a new checkpoint; for a campaign also if the oracle had no
  * labels yet. 0 after `max_restarts` restarts, and after TT_REQUEUE_MAX_STUCK starts that ended at
- * the same checkpoint. why  receives the reason, for messages */
+ * the same checkpoint.
+ *   why  receives the reason, for messages */
 int tt_requeue_is_allowed(const tt_slurm_start *start, char *why, size_t room);
 
 /* Call it in the batch script, after the launcher of `tutti train` or `tutti campaign run` has

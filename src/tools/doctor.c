@@ -36,7 +36,7 @@ static void check_settings(problems *to)
     const char *now = getenv(s->name);
     if (!now || !strcmp(now, s->value)) continue;
     snprintf(text, sizeof text,
-             "%s is '%s' but tutti sets '%s', because %s: unset it (or remove "
+             "%s is '%s', but tutti sets '%s', because %s: unset it (or remove "
              "--mca %s from the mpirun command)",
              s->name, now, s->value, s->why, s->name + strlen("OMPI_MCA_"));
     add_problem(to, text);
