@@ -1,15 +1,14 @@
-# The .cu files are compiled twice: for the GPU with nvcc, where there is one (rooms.cmake), and for
-# the host over the test double (tutti_cuda_double). Include it before enable_language(CUDA): it sets
-# the default architectures.
+# The .cu files are compiled twice: for the GPU with nvcc, if nvcc is found (rooms.cmake), and for
+# the host with the test double (tutti_cuda_double). Include this file before enable_language(CUDA):
+# it sets the default architectures.
 if(NOT CMAKE_CUDA_ARCHITECTURES)
-  # A100 and H100/H200 as machine code; PTX of the newest for what comes after.
+  # A100 and H100/H200 as machine code; PTX of the newest for later GPUs.
   set(CMAKE_CUDA_ARCHITECTURES "80-real;90" CACHE STRING "GPU architectures to compile for")
 endif()
 
-# How .cu files are compiled by nvcc. -fmad=false: the compiler contracts nothing on its own, so
-# that a formula gives the same bits in every kernel, and on the host, which has -ffp-contract=off;
-# the inner loops write their fused multiply-adds out (fmaf) and lose nothing. Division, square root
-# and subnormal numbers keep nvcc's defaults, which are those of IEEE 754.
+# Options of nvcc. -fmad=false: no automatic contraction, so that a formula gives the same bits in
+# every kernel and on the host, which has -ffp-contract=off; the inner loops call fmaf explicitly
+# and lose no speed. Division, square root and subnormal numbers keep nvcc's defaults (IEEE 754).
 function(tutti_cuda_compile target)
   target_link_libraries(${target} PRIVATE tutti_flags tutti_random123)
   target_compile_options(${target} PRIVATE -fmad=false -Xptxas=-v -Xcompiler=-Wall,-Wextra,-ffp-contract=off
@@ -22,10 +21,10 @@ function(tutti_cuda_compile target)
 endfunction()
 
 # The same sources as C++, with the double instead of CUDA's headers and libraries:
-#   tutti_double       the double and the layer of cuda/common/device.cuh over it; needs no floor but base
-#   tutti_cuda_double  the rest of the CUDA floor; a program links it beside the floors 0 to 3
-# Needs enable_language(CXX). The language is a property of sources in one directory: call it in
-# another one than the rooms.
+#   tutti_double       the double and cuda/common/device.cuh on it; uses only core/base
+#   tutti_cuda_double  the rest of cuda/; a program links it together with the other rooms
+# Needs enable_language(CXX). The language is a property of sources in one directory: call this
+# function in another directory than the rooms.
 function(tutti_cuda_double)
   file(GLOB layer CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cuda/common/device*.cu)
   file(GLOB cuda CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cuda/*/*.cu)
@@ -38,7 +37,8 @@ function(tutti_cuda_double)
   target_include_directories(tutti_double BEFORE PUBLIC ${CMAKE_SOURCE_DIR}/tests/double/runtime/include)
   target_include_directories(tutti_double PUBLIC ${CMAKE_SOURCE_DIR})
   target_compile_features(tutti_double PUBLIC cxx_std_17)
-  # Fibers jump between stacks, which fortified longjmp takes for an attack; nvcc's pragmas stay.
+  # Fibers jump between stacks, which fortified longjmp reports as an attack; nvcc's pragmas are
+  # unknown to the host compiler.
   target_compile_options(tutti_double PUBLIC $<$<COMPILE_LANGUAGE:CXX>:-U_FORTIFY_SOURCE
                          -Wno-unknown-pragmas>)
   target_link_libraries(tutti_double PUBLIC tutti_flags tutti_random123)

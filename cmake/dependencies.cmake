@@ -1,10 +1,10 @@
-# Every outside library as one target. A missing one is an error that names the Debian package.
+# One target per external library. If a library is missing, the error names its Debian package.
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS C)
 find_package(MPI REQUIRED COMPONENTS C)
 
-# The parallel build of HDF5 that belongs to this MPI, not the serial one beside it.
+# The parallel build of HDF5 that belongs to this MPI, not the serial build.
 set(HDF5_PREFER_PARALLEL ON)
 find_package(HDF5 REQUIRED COMPONENTS C HL)
 if(NOT HDF5_IS_PARALLEL)

@@ -1,4 +1,4 @@
-# tutti_embed(TARGET ROOT FILE...): the texts of files under ROOT, by their names relative to it, as
+# tutti_embed(TARGET ROOT FILE...): the texts of files under ROOT, with names relative to ROOT, as
 # tt_embedded_files of src/slurm/sbatch_script.h.
 function(tutti_embed target root)
   set(code "/* made by cmake/embed.cmake */\n#include \"src/slurm/sbatch_script.h\"\n#include <stddef.h>\n")

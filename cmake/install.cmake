@@ -1,5 +1,4 @@
-# What is installed: program, libraries, header, and what other builds
-# need to find them.
+# Installs program, libraries, header, and the files with which other builds find them.
 include(CMakePackageConfigHelpers)
 
 set_target_properties(tutti_static PROPERTIES OUTPUT_NAME tutti)
@@ -7,8 +6,8 @@ set_target_properties(tutti_shared PROPERTIES OUTPUT_NAME tutti EXPORT_NAME tutt
                       VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
 target_include_directories(tutti_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 
-# The CMake package offers the shared library, tutti::tutti; who links the static one asks pkg-config
-# for what it needs besides (pkg-config --static --libs tutti).
+# The CMake package has the shared library, tutti::tutti; for the static library, pkg-config lists
+# the other libraries that it needs (pkg-config --static --libs tutti).
 install(TARGETS tutti tutti_static)
 install(TARGETS tutti_shared EXPORT tutti-targets)
 install(FILES ${CMAKE_SOURCE_DIR}/src/api/tutti.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})

@@ -1,12 +1,12 @@
-# The rooms of the house: a folder each, one object library each. USE names the rooms that a room may
-# include from; tests/house/check_house.py reads this table and refuses every other include. A room
-# stands below this line: USE names rooms of earlier lines only, so there are no circles.
+# The rooms: each is a folder and an object library. USE names the rooms that a room may include
+# from; tests/house/check_house.py reads this table and rejects every other include. USE names only
+# rooms of earlier lines, so there are no cycles.
 #
 #   tutti_room(FOLDER [USE FOLDER...] [LINK LIBRARY...])
 #
-# The library of core/base is called tutti_core_base. nvcc compiles the .cu files of a room, if there
-# is one: these rooms are in TUTTI_CUDA_ROOMS, all others in TUTTI_ROOMS. A room without anything to
-# compile is an INTERFACE library.
+# The library of core/base is called tutti_core_base. If nvcc is found, it compiles
+# rooms with .cu files: these are in TUTTI_CUDA_ROOMS, all others in TUTTI_ROOMS. A room without
+# sources is an INTERFACE library.
 set(TUTTI_ROOMS)
 set(TUTTI_CUDA_ROOMS)
 function(tutti_room folder)
@@ -32,7 +32,7 @@ function(tutti_room folder)
   endif()
 endfunction()
 
-# Floor 0 and 1: what gcc and nvcc share, options, members, statistics.
+# Floors 0 and 1: code that gcc and nvcc share, options, members, statistics.
 tutti_room(core/base LINK tutti_random123 tutti_jansson m)
 tutti_room(core/formulas USE core/base)
 tutti_room(core/config USE core/base core/formulas LINK tutti_yaml tutti_xxhash m)
@@ -43,7 +43,7 @@ tutti_room(core/engine USE core/base core/model core/stats)
 # Floor 2: ranks.
 tutti_room(mpi USE core/base LINK MPI::MPI_C)
 
-# Floor 3: engines and files. Neither sees the other.
+# Floor 3: engines and files. Neither includes the other.
 tutti_room(src/cpu USE core/base core/formulas core/model core/stats core/engine
            LINK OpenMP::OpenMP_C)
 tutti_room(cuda/plan USE core/base core/formulas core/model core/engine LINK OpenMP::OpenMP_C)
@@ -68,7 +68,7 @@ tutti_room(src/predict USE core/base core/formulas core/model core/stats core/en
 tutti_room(src/train USE core/base core/model core/stats core/engine mpi io/hdf5 io/model
            io/checkpoint io/results src/host src/job src/predict)
 
-# Floor 5: what stands on a run.
+# Floor 5: code that uses runs.
 tutti_room(src/tools USE core/base core/model cuda/plan io/hdf5 io/data src/cpu src/host src/job)
 tutti_room(src/campaign/state USE core/base core/stats io/hdf5)
 tutti_room(src/slurm USE core/base core/config core/stats src/host src/job src/tools

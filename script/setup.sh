@@ -1,11 +1,11 @@
-# setup.sh — sourced by script/demo and script/test: what they need, in one place.
+# setup.sh — sourced by script/demo and script/test: the packages that they need.
 # shellcheck shell=bash
 #
-# tutti_need GROUP...   makes sure the packages of the groups are there. On Debian and Ubuntu, as root
-# or with sudo, missing ones are installed; when all are there nothing is done. Otherwise the missing
-# packages are listed with the command that installs them, and the script ends with exit code 69.
+# tutti_need GROUP...   checks that the packages of the groups are installed. On Debian and Ubuntu,
+# as root or with sudo, it installs the missing ones. Otherwise it lists the missing packages with
+# the command that installs them, and the script ends with exit code 69.
 
-# group, Debian package, command that succeeds where the thing is there without its package
+# group, Debian package, command that succeeds if the program or library exists without the package
 tutti_packages() {
   cat <<'TABLE'
 build  cmake                 command -v cmake
@@ -45,7 +45,8 @@ tutti_has_package() {
   [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
 }
 
-# Packages of the groups that are missing, one per line. $1 = package: ask dpkg; probe: try the thing.
+# Packages of the groups that are missing, one per line. $1 = package: ask dpkg; probe: run the
+# command.
 tutti_missing() {
   local how=$1 group package probe
   shift
@@ -56,7 +57,7 @@ tutti_missing() {
   done
 }
 
-# The prefix that makes a command run as root: nothing, or sudo without a question.
+# Runs a command as root: directly, or with sudo without a password prompt.
 tutti_as_root() {
   if [ "$(id -u)" = 0 ]; then
     "$@"
@@ -87,10 +88,10 @@ tutti_need() {
   {
     echo "set-up: missing: $missing"
     echo "set-up: on Debian or Ubuntu, as root:  apt-get install --no-install-recommends $missing"
-    echo "set-up: elsewhere, load or install what these packages hold, then run this again"
+    echo "set-up: on other systems, install or load the same software, then run this again"
   } >&2
   exit 69
 }
 
-# The same for things that are nice to have: without them the script goes on.
-tutti_want() { (tutti_need "$@") || echo "set-up: going on without them"; }
+# The same for optional packages: without them the script continues.
+tutti_want() { (tutti_need "$@") || echo "set-up: continuing without them"; }

@@ -1,6 +1,6 @@
-/* block.cu — the block path: a thread block trains a whole member, weights in shared memory, and
- * one launch does all steps of a call. Blocks take members from a queue, so that one that has
- * stopped costs nothing and nobody waits for the slowest. Floor 3. */
+/* block.cu — the block path: a thread block trains a whole member with its weights in shared
+ * memory, and one launch does all steps of a call. Blocks take members from a queue, so that a
+ * stopped member costs nothing and no block waits for the slowest member. */
 #include "cuda/block/block_train.cuh"
 
 #include "cuda/common/fused_path.cuh"
@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Blocks of 256 threads on a multiprocessor, at least: what the registers are dealt for. */
+/* Minimum of blocks of 256 threads per multiprocessor: it limits the registers per thread. */
 template <class KIND> struct occupancy {
   enum {
     LARGE = KIND::has_tile(TT_BLOCK_TILE_8x8) || KIND::has_tile(TT_BLOCK_TILE_mma64),
@@ -94,7 +94,7 @@ static void arithmetic(const tt_engine *e, char *text, size_t room)
   if (!block_path::make_plan(e, &p)) return;
   for (int l = 0; l < p.layers; l++) {
     const tt_block_layer *n = &p.layer[l];
-    int mma = TT_BLOCK_TILE_mma16; /* from here on: tensor cores */
+    int mma = TT_BLOCK_TILE_mma16; /* the first tile that uses tensor cores */
     groups = groups * 31 + (uint32_t)n->groups * 8 + (uint32_t)(n->forward >= mma) +
              2 * (uint32_t)(n->backward >= mma) + 4 * (uint32_t)(n->gradient >= mma);
   }

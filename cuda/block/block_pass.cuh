@@ -1,13 +1,13 @@
-/* block_pass.cuh — a thread block passes over rows with one member: fetch them, forward, loss,
- * backward. Floor 3.
+/* block_pass.cuh — a thread block passes over rows with one member: load rows, forward, loss,
+ * backward.
  *
- * The weights stay in shared memory for all steps of a visit. A pass goes over a list of rows in
- * pieces of R: rows are fetched, the layers go forward, the loss turns the outputs into dL/dz, the
- * layers go back, each layer's dL/dz over its own outputs. A batch is a pass that ends with an
- * optimiser step, validation is one that ends with the epoch.
+ * The weights stay in shared memory for all steps of a launch. A pass splits a list of rows into
+ * pieces of R: load the rows, run the layers forward, turn the outputs into dL/dz, run the layers
+ * backward; dL/dz of a layer overwrites its outputs. A batch is a pass followed by an optimizer
+ * step, validation is a pass followed by the end of the epoch.
  *
- * All sums have an order that the plan alone decides. Barriers: a function whose results other
- * threads read ends with one, unless it says that it does not. */
+ * The plan alone decides the order of all sums. Barriers: a function whose results other threads
+ * read ends with a barrier, unless its comment says otherwise. */
 #ifndef TT_BLOCK_PASS_CUH
 #define TT_BLOCK_PASS_CUH
 #include "cuda/block/products_mma.cuh"
@@ -17,22 +17,22 @@
 typedef struct tt_block_args {
   tt_cuda_state view;
   tt_block_plan plan;
-  int64_t steps;  /* that a member may take now */
-  int32_t *next;  /* the member nobody has taken yet */
+  int64_t steps;  /* steps per member in this launch */
+  int32_t *next;  /* first member that no block has taken from the queue */
   float *scratch; /* [blocks][tt_block_scratch_floats] */
 } tt_block_args;
 
-/* What all threads know; thread 0 writes it. It lives in shared memory in front of the arrays, so
- * that the registers are left to the products. */
+/* State that all threads share, written by thread 0. It is in shared memory, in front of the
+ * arrays, so that the products can use the registers. */
 typedef struct tt_block_context {
   double sums[TT_MAX_WARPS];            /* for tt_block_sum */
   double loss_sum;                      /* of the running epoch */
-  int64_t step, last;                   /* steps taken, and when to stop */
+  int64_t step, last;                   /* steps done, and the step to stop at */
   tt_sampler order;                     /* of the running epoch */
   tt_optimizer_args args;               /* of the running step */
-  int32_t member, training;             /* who; 1 until it has come to an end */
+  int32_t member, training;             /* its index; 1 while it trains */
   int32_t batch, rows, validation_rows; /* batches done; rows of an epoch, of its validation */
-  int32_t best;                         /* whether the last validation was the best one */
+  int32_t best;                         /* whether the last validation loss is the lowest */
 } tt_block_context;
 static_assert(sizeof(tt_block_context) <= TT_BLOCK_HEADER_FLOATS * sizeof(float),
               "it fits in front");
@@ -57,7 +57,7 @@ __device__ __forceinline__ float *tt_block_slot_array(const tt_block_args &a, fl
   return a.scratch + (int64_t)blockIdx.x * tt_block_scratch_floats(&p) + before * p.params;
 }
 
-/* f(r, c) for all of [0, rows) x [0, columns), each by one thread. */
+/* Call f(r, c) for all (r, c) in [0, rows) x [0, columns), one thread per pair. */
 template <class F> __device__ __forceinline__ void tt_block_for_each(int rows, int columns, F f)
 {
   int threads = (int)blockDim.x, thread = (int)threadIdx.x;
@@ -74,7 +74,7 @@ template <class F> __device__ __forceinline__ void tt_block_for_each(int rows, i
   }
 }
 
-/* f(q, p) for every parameter: its place q in the padded [Q], p in [P]. */
+/* Call f(q, p) for every parameter: index q in the padded [Q], p in [P]. */
 template <class F>
 __device__ __forceinline__ void tt_block_for_each_param(const tt_block_plan &plan, F f)
 {
@@ -92,7 +92,7 @@ __device__ __forceinline__ void tt_block_zero(float *at, int count)
   for (int k = (int)threadIdx.x; k < count; k += (int)blockDim.x) at[k] = 0.0f;
 }
 
-/* ---- a visit begins and ends ---- */
+/* load and store a member */
 
 __device__ __forceinline__ void tt_block_load_member(const tt_block_args &a, float *shared)
 {
@@ -125,7 +125,7 @@ __device__ __forceinline__ void tt_block_load_member(const tt_block_args &a, flo
   __syncthreads();
 }
 
-/* Without a barrier at the end: nobody reads what it writes. */
+/* No barrier at the end: no other thread reads what this function writes. */
 __device__ __forceinline__ void tt_block_store_member(const tt_block_args &a, float *shared)
 {
   const tt_cuda_state &v = a.view;
@@ -146,10 +146,10 @@ __device__ __forceinline__ void tt_block_store_member(const tt_block_args &a, fl
   v.loss_sum[i] = note->loss_sum;
 }
 
-/* ---- rows ---- */
+/* rows */
 
-/* Rows [first, first + rows) of the epoch's order, or of the validation list: x, y and their
- * weights into shared memory. */
+/* Load x, y and weights of rows [first, first + rows) of the epoch's order, or of the validation
+ * list, into shared memory. */
 __device__ __forceinline__ void tt_block_load_rows(const tt_block_args &a, float *shared,
                                                    int validating, int first, int rows)
 {
@@ -181,9 +181,10 @@ __device__ __forceinline__ void tt_block_load_rows(const tt_block_args &a, float
   __syncthreads();
 }
 
-/* ---- forward ---- */
+/* forward */
 
-/* z -> f(z) for the first `count` of an array, a multiple of 4; f'(z) beside it if it is kept. */
+/* z -> f(z) for the first `count` values of an array, a multiple of 4; f'(z) goes to `slope` if
+ * it is another array. */
 template <tt_activation A>
 __device__ __forceinline__ void tt_block_apply_activation_as(float *z, float *slope, int count)
 {
@@ -197,7 +198,7 @@ __device__ __forceinline__ void tt_block_apply_activation_as(float *z, float *sl
   }
 }
 
-/* y -> f'(z), where y says enough. */
+/* y = f(z) -> f'(z), for activations whose derivative follows from y alone. */
 template <tt_activation A>
 __device__ __forceinline__ void tt_block_output_to_slope_as(float *y, int count)
 {
@@ -208,7 +209,7 @@ __device__ __forceinline__ void tt_block_output_to_slope_as(float *y, int count)
   }
 }
 
-/* The formula is chosen once per array, not once per value. */
+/* Switch on the activation once per array, not once per value. */
 __device__ __forceinline__ void tt_block_apply_activation(tt_activation kind, float *z,
                                                           float *slope, int count)
 {
@@ -232,7 +233,7 @@ __device__ __forceinline__ void tt_block_output_to_slope(tt_activation kind, flo
   }
 }
 
-/* What layer l reads: the layer before it, or x. */
+/* Input of layer l: the output of layer l - 1, or x. */
 __device__ __forceinline__ tt_block_matrix tt_block_layer_input(const tt_block_args &a,
                                                                 float *shared, int l)
 {
@@ -242,13 +243,13 @@ __device__ __forceinline__ tt_block_matrix tt_block_layer_input(const tt_block_a
   return m;
 }
 
-/* Values of `rows` rows that are a multiple of a tile's, hence of 4. */
+/* Floats of `rows` rows, rounded up to whole tiles, hence a multiple of 4. */
 __device__ __forceinline__ int tt_block_padded_count(int rows, int ld)
 {
   return (rows + TT_BLOCK_TILE_ROWS - 1) / TT_BLOCK_TILE_ROWS * TT_BLOCK_TILE_ROWS * ld;
 }
 
-/* x -> outputs of all layers; validation is exact, so that it is what prediction will be. */
+/* x -> outputs of all layers. Validation uses fp32, so that it equals prediction. */
 template <class KIND>
 __device__ __forceinline__ void tt_block_network_forward(const tt_block_args &a, float *shared,
                                                          int rows, int validating)
@@ -270,9 +271,9 @@ __device__ __forceinline__ void tt_block_network_forward(const tt_block_args &a,
   }
 }
 
-/* ---- loss ---- */
+/* loss */
 
-/* Rare losses are called: written out here, they would take registers from the products. */
+/* Rare losses are a function call: inlined, they would take registers from the products. */
 static __device__ TT_NOINLINE tt_loss_grad tt_block_noinline_loss(tt_loss kind, float o0, float o1,
                                                                   float y, tt_loss_args a)
 {
@@ -289,7 +290,7 @@ __device__ __forceinline__ tt_loss_grad tt_block_loss_at(tt_loss kind, float o0,
   }
 }
 
-/* This thread's part of the loss of the rows; o [rows][O] becomes dL/do * factor. */
+/* This thread's part of the sum of the losses; o [rows][O] becomes dL/do * factor. */
 __device__ __forceinline__ double tt_block_loss_backward(const tt_block_args &a, float *shared,
                                                          int rows, float factor)
 {
@@ -312,10 +313,10 @@ __device__ __forceinline__ double tt_block_loss_backward(const tt_block_args &a,
   return sum;
 }
 
-/* ---- backward ---- */
+/* backward */
 
 /* dL/do -> the gradient of all layers.
- *   first  1: the gradient begins with these rows; 0: they are added */
+ *   first  1: overwrite the gradient; 0: add to it */
 template <class KIND>
 __device__ __forceinline__ void tt_block_network_backward(const tt_block_args &a, float *shared,
                                                           int rows, int first)
@@ -349,10 +350,10 @@ __device__ __forceinline__ void tt_block_network_backward(const tt_block_args &a
   }
 }
 
-/* ---- a pass ---- */
+/* a pass */
 
-/* Sum of the losses of `count` rows from `first` on, in every thread; of a batch also what they add
- * to the gradient of the mean of `of` rows. */
+/* Sum of the losses of `count` rows from `first` on, in every thread. For a batch, also their
+ * part of the gradient of the mean over `of` rows. */
 template <class KIND>
 __device__ __forceinline__ double tt_block_pass(const tt_block_args &a, float *shared,
                                                 int validating, int first, int count, int of)
@@ -360,7 +361,7 @@ __device__ __forceinline__ double tt_block_pass(const tt_block_args &a, float *s
   tt_block_context *note = tt_block_context_of(shared);
   double sum = 0.0;
   float factor = 1.0f / (float)of;
-  /* divisions and roots in double: while the others look for their rows */
+  /* divisions and square roots in double, while the other threads find their rows */
   if (!validating && threadIdx.x == blockDim.x - 1)
     note->args = tt_cuda_step_args(a.view, note->member, note->step + 1);
   for (int done = 0; done < count; done += a.plan.rows) {

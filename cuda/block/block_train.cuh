@@ -1,10 +1,10 @@
-/* block_train.cuh — one thread block trains one member: optimizer, end of an epoch, all steps of a
- * call. Floor 3. */
+/* block_train.cuh — one thread block trains one member: optimizer, end of an epoch, all steps of
+ * a call. */
 #ifndef TT_BLOCK_TRAIN_CUH
 #define TT_BLOCK_TRAIN_CUH
 #include "cuda/block/block_pass.cuh"
 
-/* ---- the optimiser ---- */
+/* the optimizer */
 
 /* tt_clip_factor of the member's gradient, in every thread. */
 __device__ __forceinline__ float tt_block_clip_factor(const tt_block_args &a, float *shared)
@@ -19,13 +19,13 @@ __device__ __forceinline__ float tt_block_clip_factor(const tt_block_args &a, fl
   return tt_clip_factor(tt_block_sum(sum, note->sums), limit);
 }
 
-/* Four parameters from q on: steps their slots and returns their new weights. */
+/* Update the slots of four parameters from q on and return their new weights. */
 template <class OPTIMIZER>
 __device__ __forceinline__ float4 tt_block_update4(const float *weights, const float *gradient,
                                                    float *const *slot, int q, float scale,
                                                    const tt_optimizer_args &args)
 {
-  constexpr int LAST = OPTIMIZER::SLOTS - 1; /* stands for slots that there are not */
+  constexpr int LAST = OPTIMIZER::SLOTS - 1; /* also stands for slots that do not exist */
   float4 w = tt_load4(weights + q), g = tt_load4(gradient + q), s[OPTIMIZER::SLOTS];
 #pragma unroll
   for (int k = 0; k <= LAST; k++) s[k] = tt_load4(slot[k] + q);
@@ -38,7 +38,7 @@ __device__ __forceinline__ float4 tt_block_update4(const float *weights, const f
   return w;
 }
 
-/* A step is taken: without a barrier at the end. */
+/* Count a step. No barrier at the end. */
 __device__ __forceinline__ void tt_block_count_step(float *shared, double loss)
 {
   tt_block_context *note = tt_block_context_of(shared);
@@ -48,7 +48,7 @@ __device__ __forceinline__ void tt_block_count_step(float *shared, double loss)
   note->step++;
 }
 
-/* The gaps take part: their gradient is zero. */
+/* The padding between parameters is updated too: its gradient is zero. */
 template <class OPTIMIZER>
 __device__ __forceinline__ void tt_block_optimizer_step_as(const tt_block_args &a, float *shared,
                                                            float scale)
@@ -63,7 +63,7 @@ __device__ __forceinline__ void tt_block_optimizer_step_as(const tt_block_args &
     tt_store4(weights + q, tt_block_update4<OPTIMIZER>(weights, gradient, slot, q, scale, args));
 }
 
-/* One step with the gradient of a batch of that loss. */
+/* One step with the gradient of a batch whose losses sum to `loss`. */
 __device__ __forceinline__ void tt_block_optimizer_step(const tt_block_args &a, float *shared,
                                                         double loss)
 {
@@ -76,18 +76,18 @@ __device__ __forceinline__ void tt_block_optimizer_step(const tt_block_args &a, 
   __syncthreads();
 }
 
-/* ---- the end of an epoch ---- */
+/* the end of an epoch */
 
 /* 1 in every thread if all weights are finite. */
 __device__ __forceinline__ int tt_block_weights_finite(const tt_block_args &a, float *shared)
 {
-  float probe = 0.0f; /* 0 * finite = 0; anything else is NaN for ever */
+  float probe = 0.0f; /* 0 * finite = 0; 0 * Inf and 0 * NaN are NaN */
   const float *w = shared + a.plan.weights;
   tt_block_for_each_param(a.plan, [&](int q, int) { probe += 0.0f * w[q]; });
   return __syncthreads_and(probe == 0.0f);
 }
 
-/*   loss  mean over the validation rows; not looked at without them */
+/* loss  mean over the validation rows; ignored without validation rows */
 __device__ __forceinline__ void tt_block_end_epoch(const tt_block_args &a, float *shared,
                                                    int all_finite, double loss)
 {
@@ -109,9 +109,9 @@ __device__ __forceinline__ void tt_block_end_epoch(const tt_block_args &a, float
   tt_block_for_each_param(a.plan, [&](int q, int p) { best[p] = w[q]; });
 }
 
-/* ---- a visit ---- */
+/* all steps of one member */
 
-/* Up to a.steps steps of the member in the note, which is training. */
+/* Train the member of tt_block_context, at most a.steps steps. */
 template <class KIND>
 __device__ __forceinline__ void tt_block_train_member(const tt_block_args &a, float *shared)
 {

@@ -1,31 +1,30 @@
-/* products_mma.cuh — the three products of a layer inside one thread block, on tensor cores. Floor
- * 3; device code. Beside products_tile.cuh: the same arrays, the same order of work among the
- * warps.
+/* products_mma.cuh — the three products of a layer inside one thread block, on tensor cores. Device
+ * code. The arrays and the distribution of work over warps are those of products_tile.cuh.
  *
- * A warp sums 32 rows x 8 N columns in fragments of 16 x 8 (mma.cuh). Numbers past the end of the
- * inner dimension count as zero, whatever is there; rows and columns past the end of a layer are
- * read from its last one, or from what is there, and are not kept.
+ * A warp sums 32 rows x 8 N columns in fragments of 16 x 8 (mma.cuh). Terms past the end of the
+ * inner dimension count as zero. For rows and columns past the end of a layer, the last one or
+ * unused memory is read and the result is dropped.
  *
- * Rows of a matrix are an odd number of float4 apart. Where a fragment runs along rows, lanes then
- * read different banks if their inner numbers are neighbours, pair and pair + 4; where it runs
- * along columns, if they lie two apart, 2 pair and 2 pair + 1. */
+ * Rows of a matrix are an odd number of float4 apart. To read different banks, a lane has the
+ * inner indices pair and pair + 4 where a fragment runs along rows, and 2 pair and 2 pair + 1
+ * where it runs along columns. */
 #ifndef TT_PRODUCTS_MMA_CUH
 #define TT_PRODUCTS_MMA_CUH
 #include "cuda/block/products_tile.cuh"
 #include "cuda/common/mma.cuh"
 
-/* A warp's tile: fragments down and across, and columns. */
+/* Size of a warp's tile: fragments down (M), columns (WIDTH). */
 template <int N> struct tt_block_mma_tile {
   enum { M = TT_BLOCK_TILE_ROWS / TT_MMA_ROWS, WIDTH = N * TT_MMA_COLUMNS };
 };
 
-/* How fragments lie in the arrays, hence which two of eight inner numbers are a lane's. */
+/* Layout of fragments in the arrays; it decides which two of eight inner indices a lane has. */
 enum tt_block_inner_layout { TT_INNER_CONTIGUOUS, TT_INNER_STRIDED };
 
 __device__ __forceinline__ int tt_block_mma_row() { return tt_block_lane_index() / 4; }
 __device__ __forceinline__ int tt_block_mma_pair() { return tt_block_lane_index() % 4; }
 
-/* Eight terms of all sums, from inner number k of this lane on; LAST: those past `count` are 0.
+/* Add eight terms to all sums, from inner index k of this lane on; LAST: terms past `count` are 0.
  *   a(r, k)  of row 8 r of the lane's rows;   b(j, k)  of column 8 j of its columns */
 template <tt_precision PRECISION, tt_block_inner_layout INNER, bool LAST, int M, int N, class A,
           class B>
@@ -52,7 +51,7 @@ __device__ __forceinline__ void tt_block_mma_inner_step(float (&sum)[M][N][4], i
   tt_mma_multiply_add<PRECISION>(sum, u, v);
 }
 
-/* sum += a b over the inner numbers [0, count). */
+/* sum += a b over the inner indices [0, count). */
 template <tt_precision PRECISION, tt_block_inner_layout INNER, int M, int N, class A, class B>
 __device__ __forceinline__ void tt_block_mma_sum(float (&sum)[M][N][4], int count, A a, B b)
 {
@@ -63,7 +62,7 @@ __device__ __forceinline__ void tt_block_mma_sum(float (&sum)[M][N][4], int coun
   if (done < count) tt_block_mma_inner_step<PRECISION, INNER, true>(sum, done + own, count, a, b);
 }
 
-/* Z = X W^T + b; as tt_block_forward. */
+/* Z = X W^T + b; see tt_block_forward. */
 template <int N, tt_precision PRECISION>
 __device__ __forceinline__ void tt_block_mma_forward(const tt_block_layer &layer, const float *w,
                                                      tt_block_matrix x, tt_block_matrix z, int rows)
@@ -102,7 +101,7 @@ __device__ __forceinline__ void tt_block_mma_forward(const tt_block_layer &layer
   }
 }
 
-/* h = (d W) * slope; as tt_block_backward. */
+/* h = (d W) * slope; see tt_block_backward. */
 template <int N, tt_precision PRECISION>
 __device__ __forceinline__ void tt_block_mma_backward(const tt_block_layer &layer, const float *w,
                                                       tt_block_matrix d, tt_block_matrix h,
@@ -138,11 +137,11 @@ __device__ __forceinline__ void tt_block_mma_backward(const tt_block_layer &laye
   }
 }
 
-/* A warp's tile of the weights' gradient, 32 outputs x WIDTH inputs; as
+/* A warp's tile of the gradient of the weights, 32 outputs x WIDTH inputs; see
  * tt_block_weight_gradient_tile. */
 template <int N, tt_precision PRECISION> struct tt_block_mma_weight_gradient_tile {
   typedef tt_block_mma_tile<N> tile;
-  int o, i; /* the first of this lane's */
+  int o, i; /* the first indices of this lane */
   float sum[tile::M][N][4];
 
   static __device__ __forceinline__ int count(const tt_block_layer &layer)
@@ -176,7 +175,7 @@ template <int N, tt_precision PRECISION> struct tt_block_mma_weight_gradient_til
         [&](int j, int k) { return xr[k * x.ld + to[j]]; });
   }
 
-  /* Into the padded gradient, whose gaps stay zero. */
+  /* Write into the padded gradient; the padding stays zero. */
   __device__ __forceinline__ void store(const tt_block_layer &layer, float *g, int first) const
   {
 #pragma unroll
@@ -196,9 +195,9 @@ template <int N, tt_precision PRECISION> struct tt_block_mma_weight_gradient_til
   }
 };
 
-/* ---- which tiles ---- */
+/* choice of tiles */
 
-/* What a kernel is compiled for: its tiles, and what the tiles of tensor cores compute in. */
+/* Compile-time configuration of a kernel: its tiles, and the precision of its tensor core tiles. */
 template <int LARGEST, tt_precision PRECISION> struct tt_block_kernel_config {
   static constexpr tt_precision precision = PRECISION;
   static constexpr bool mma = LARGEST >= TT_BLOCK_TILE_mma16;
@@ -214,13 +213,14 @@ template <int LARGEST, tt_precision PRECISION> struct tt_block_kernel_config {
   }
 };
 
-/* One case: CALL for lanes that work alone, with rows and columns; MMA with fragments. */
+/* One case of the switch: CALL for register tiles, with rows and columns; MMA for tensor core
+ * tiles. */
 #define TT_BLOCK_CASE(tile_, ...)                                                                  \
   case TT_BLOCK_TILE_##tile_:                                                                      \
     if constexpr (KIND::has_tile(TT_BLOCK_TILE_##tile_)) __VA_ARGS__;                              \
     break;
 
-/* A case for every tile that the kernel knows. */
+/* A case for every tile that the kernel contains. */
 #define TT_BLOCK_SWITCH(tile_, CALL, MMA)                                                          \
   switch (tile_) {                                                                                 \
     TT_BLOCK_CASE(1x1, CALL(1, 1))                                                                 \

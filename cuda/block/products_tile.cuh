@@ -1,14 +1,13 @@
 /* products_tile.cuh — the three products of a layer inside one thread block, in register tiles.
- * Floor 3; device code.
+ * Device code.
  *
- * Everything is row-major in shared memory. A lane sums TM rows x TN columns, the 32 lanes of a
- * warp cover 32 rows x TM TN columns, and the warps deal the tiles among themselves. Float4 are
- * read along the inner index where it is contiguous, else along the columns. Distances between rows
- * are odd numbers of float4 (block_plan.h), so that lanes on neighbouring rows meet no bank
- * conflict.
+ * All arrays are row-major in shared memory. A lane sums TM rows x TN columns, the 32 lanes of a
+ * warp cover 32 rows x TM TN columns, and the tiles are distributed over the warps. float4 values
+ * are read along the inner index where it is contiguous, else along the columns. Row strides are
+ * odd numbers of float4 (block_plan.h), so that lanes on neighbouring rows have no bank conflict.
  *
- * Columns past the end of a layer are summed from numbers that are there and not kept. What lies
- * behind the last column of a row, or in rows past the batch, enters no result. */
+ * Columns past the end of a layer are summed from valid memory and dropped. Values behind the
+ * last column of a row, or in rows past the batch, enter no result. */
 #ifndef TT_PRODUCTS_TILE_CUH
 #define TT_PRODUCTS_TILE_CUH
 #include "cuda/common/device.cuh"
@@ -22,7 +21,7 @@ typedef struct tt_block_matrix {
   int ld;
 } tt_block_matrix;
 
-/* Where a lane stands in a warp's tile. */
+/* Position of a lane in a warp's tile. */
 template <int TM, int TN> struct tt_block_lane_layout {
   enum { DOWN = TT_BLOCK_TILE_ROWS / TM, ACROSS = TT_WARP_SIZE / DOWN, WIDTH = ACROSS * TN };
 };
@@ -31,7 +30,7 @@ __device__ __forceinline__ int tt_block_warp_index() { return (int)threadIdx.x /
 __device__ __forceinline__ int tt_block_warp_count() { return (int)blockDim.x / TT_WARP_SIZE; }
 __device__ __forceinline__ int tt_block_lane_index() { return (int)threadIdx.x % TT_WARP_SIZE; }
 
-/* ---- forward: Z = X W^T + b ---- */
+/* forward: Z = X W^T + b */
 
 /* sum[i][j] += sum over k of a[i][k] * b[j][k], k ascending. */
 template <int TM, int TN>
@@ -104,9 +103,9 @@ __device__ __forceinline__ void tt_block_forward(const tt_block_layer &layer, co
   }
 }
 
-/* ---- backward: H = (D W) * slope ---- */
+/* backward: H = (D W) * slope */
 
-/* V neighbours: one float4, or one float. */
+/* V neighbouring floats: one float4, or one float. */
 template <int V> struct tt_block_vector {
   float v[V];
 };
@@ -181,7 +180,7 @@ __device__ __forceinline__ void tt_block_backward(const tt_block_layer &layer, c
   enum { V = TN < 4 ? 1 : 4, C = TN / V };
   int down = (rows + TT_BLOCK_TILE_ROWS - 1) / TT_BLOCK_TILE_ROWS;
   int items = down * ((layer.in + lanes::WIDTH - 1) / lanes::WIDTH);
-  int last = (layer.in + V - 1) / V * V - V; /* column that a read may begin at */
+  int last = (layer.in + V - 1) / V * V - V; /* last column at which a read may begin */
   for (int item = tt_block_warp_index(); item < items; item += tt_block_warp_count()) {
     int row = item % down * TT_BLOCK_TILE_ROWS + tt_block_lane_index() / lanes::ACROSS;
     int first = item / down * lanes::WIDTH + tt_block_lane_index() % lanes::ACROSS * V;
@@ -208,9 +207,9 @@ __device__ __forceinline__ void tt_block_backward(const tt_block_layer &layer, c
   }
 }
 
-/* ---- gradient: G (+)= D^T X, gb (+)= column sums of D ---- */
+/* gradient: G (+)= D^T X, gb (+)= column sums of D */
 
-/* Rows [first, end) of a batch; none for a group that is not there. */
+/* Rows [first, end) of a batch; empty for a group that does not exist. */
 typedef struct tt_block_row_range {
   int first, end;
 } tt_block_row_range;
@@ -222,7 +221,8 @@ __device__ __forceinline__ tt_block_row_range tt_block_group_rows(int rows, int 
   return s;
 }
 
-/* A warp's tile of 32 outputs x WIDTH inputs; a lane's are float4 apart, as it reads them. */
+/* A warp's tile of 32 outputs x WIDTH inputs; the parts of a lane are float4 apart, as it reads
+ * them. */
 template <int TM, int TN> struct tt_block_weight_gradient_tile {
   typedef tt_block_lane_layout<TM, TN> lanes;
   int o[TM / 4], i[TN / 4];
@@ -268,7 +268,7 @@ template <int TM, int TN> struct tt_block_weight_gradient_tile {
     }
   }
 
-  /* Into the padded gradient, whose gaps stay zero. */
+  /* Write into the padded gradient; the padding stays zero. */
   __device__ __forceinline__ void store(const tt_block_layer &layer, float *g, int first) const
   {
 #pragma unroll
@@ -290,7 +290,7 @@ template <int TM, int TN> struct tt_block_weight_gradient_tile {
   }
 };
 
-/* For thin layers: 32 weights one after the other, a lane has one. */
+/* For narrow layers: 32 consecutive weights, one per lane. */
 template <> struct tt_block_weight_gradient_tile<1, 1> {
   int at;
   float sum;
@@ -320,9 +320,10 @@ template <> struct tt_block_weight_gradient_tile<1, 1> {
   }
 };
 
-/* Groups of rows add their sums one after the other, a barrier between them. All threads take part.
- *   TILE   what a warp sums at a time
- *   first  1: the gradient begins with these rows; 0: they are added */
+/* Groups of rows add their sums one after the other, with a barrier in between. All threads take
+ * part.
+ *   TILE   tile type of a warp
+ *   first  1: overwrite the gradient; 0: add to it */
 template <class TILE>
 __device__ __forceinline__ void tt_block_weight_gradient(const tt_block_layer &layer,
                                                          tt_block_matrix d, tt_block_matrix x,
@@ -340,7 +341,7 @@ __device__ __forceinline__ void tt_block_weight_gradient(const tt_block_layer &l
   }
 }
 
-/* A warp takes a power of two of columns and splits the rows over its other lanes, then folds. */
+/* A warp takes a power of two of columns, splits the rows over its other lanes, then adds up. */
 __device__ __forceinline__ void tt_block_bias_gradient(const tt_block_layer &layer,
                                                        tt_block_matrix d, int rows, float *g,
                                                        int first)

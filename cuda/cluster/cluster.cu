@@ -1,6 +1,6 @@
 /* cluster.cu — the cluster path: a cluster of thread blocks trains a whole member, so that few
- * members keep a large GPU busy. Otherwise as the block path: one launch does all steps of a call,
- * clusters take members from a queue. Floor 3. */
+ * members can fill a large GPU. As in the block path, one launch does all steps of a call and
+ * clusters take members from a queue. */
 #include "cuda/cluster/cluster_train.cuh"
 
 #include "cuda/common/fused_path.cuh"
@@ -8,9 +8,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Rank 0 takes the next member and tells the others. The first barrier says that all ranks are
- * there and done with the member before, whose notes they have read; a rank ends behind the second
- * one, after which nobody touches the memory of others. */
+/* Rank 0 takes the next member from the queue and sends its index to the other ranks. After the
+ * first barrier, all ranks run and have read the context of the previous member. A rank ends
+ * only after the second barrier, after which no rank accesses the memory of another one. */
 template <class KIND>
 static __global__ void __launch_bounds__(TT_BLOCK_MAX_WARPS *TT_WARP_SIZE, 1)
     cluster_train(tt_cluster_args a)
@@ -52,7 +52,7 @@ static cluster_kernel select_kernel(const tt_cluster_plan *p)
   }
 }
 
-/* Clusters that run at the same time. */
+/* Number of clusters that run at the same time. */
 static tt_err max_active_clusters(const tt_cluster_plan *p, int *most)
 {
   cluster_kernel kernel = select_kernel(p);

@@ -1,14 +1,13 @@
-/* cluster_train.cuh — the blocks of a cluster train one member: the device code of the cluster
- * path. Floor 3.
+/* cluster_train.cuh — the blocks of a cluster train one member: device code of the cluster path.
  *
- * Every rank has the weights, its share of a batch's rows, and the gradient of that share, which it
- * finds as the block path does. Then there is the barrier of the cluster; a rank adds up its slice
- * of the gradient over the ranks, in their order, steps the optimiser, and gives the new weights to
- * all; and a second barrier. Validation rows are shared in the same way.
+ * Every rank has all weights and computes the gradient of its rows of a batch as the block path
+ * does. After a barrier of the cluster, a rank sums its slice of the gradient over the ranks, in
+ * rank order, updates the slice with the optimizer and writes the new weights to all ranks. A
+ * second barrier follows. Validation rows are divided in the same way.
  *
- * Each rank keeps the notes of the block path for itself. They are the same in all of them: they
- * follow from sums over the ranks that every rank adds up in the same order, and from what rank 0,
- * which alone writes down the state of the member, tells the others. */
+ * Each rank has its own tt_block_context with the same values in all ranks: they follow from
+ * sums over the ranks, which every rank adds in the same order, and from values that rank 0
+ * sends. Only rank 0 writes status, counters and history of the member. */
 #ifndef TT_CLUSTER_TRAIN_CUH
 #define TT_CLUSTER_TRAIN_CUH
 #include "cuda/block/block_train.cuh"
@@ -18,13 +17,13 @@
 /* Arguments of the kernel. */
 typedef struct tt_cluster_args {
   tt_block_args block;
-  int32_t ranks, slice, slots, slot, note; /* of the plan */
+  int32_t ranks, slice, slots, slot, note; /* from the plan */
 } tt_cluster_args;
 
-/* What other ranks write: behind a barrier of the cluster it is there. */
+/* Values written by other ranks; valid after a barrier of the cluster. */
 typedef struct tt_cluster_exchange {
-  double loss[TT_CLUSTER_MAX_RANKS], square[TT_CLUSTER_MAX_RANKS]; /* of the ranks */
-  int32_t member, best, training;                                  /* by rank 0 */
+  double loss[TT_CLUSTER_MAX_RANKS], square[TT_CLUSTER_MAX_RANKS]; /* one per rank */
+  int32_t member, best, training;                                  /* written by rank 0 */
 } tt_cluster_exchange;
 static_assert(sizeof(tt_cluster_exchange) <= TT_CLUSTER_EXCHANGE_FLOATS * sizeof(float), "it fits");
 
@@ -46,7 +45,7 @@ __device__ __forceinline__ tt_cluster_slice tt_cluster_slice_of(const tt_cluster
   return s;
 }
 
-/* f(q, p) for the parameters of this rank, as tt_block_for_each_param. */
+/* As tt_block_for_each_param, for the parameters of this rank. */
 template <class F>
 __device__ __forceinline__ void tt_cluster_for_each_param(const tt_cluster_args &a, F f)
 {
@@ -56,16 +55,16 @@ __device__ __forceinline__ void tt_cluster_for_each_param(const tt_cluster_args 
   });
 }
 
-/* Slot k of parameter 0, if this rank had it. */
+/* Address of slot k of parameter 0 as if this rank had it, so that q of [Q] is the index. */
 __device__ __forceinline__ float *tt_cluster_slot_array(const tt_cluster_args &a, float *shared,
                                                         int k)
 {
   return shared + a.slot + k * a.slice - tt_cluster_slice_of(a).first;
 }
 
-/* Sum over the ranks of `value`, which all threads of a rank have: the same bits in every thread of
- * every rank.
- *   at  the place of rank 0's value in the note; free again behind the next barrier */
+/* Sum of `value` over the ranks. All threads of a rank pass the same value; every thread of every
+ * rank gets the same bits.
+ *   at  place of rank 0's value in tt_cluster_exchange; free for reuse after the next barrier */
 __device__ __forceinline__ double tt_cluster_sum(const tt_cluster_args &a, double value, double *at)
 {
   int to = (int)threadIdx.x;
@@ -79,7 +78,7 @@ __device__ __forceinline__ double tt_cluster_sum(const tt_cluster_args &a, doubl
   return sum;
 }
 
-/* ---- a visit begins and ends ---- */
+/* load and store a member */
 
 __device__ __forceinline__ void tt_cluster_load_member(const tt_cluster_args &a, float *shared)
 {
@@ -95,7 +94,7 @@ __device__ __forceinline__ void tt_cluster_load_member(const tt_cluster_args &a,
   __syncthreads();
 }
 
-/* The slices of this rank; without a barrier at the end. */
+/* Store the slices of this rank; no barrier at the end. */
 __device__ __forceinline__ void tt_cluster_store_member(const tt_cluster_args &a, float *shared)
 {
   const tt_cuda_state &v = a.block.view;
@@ -115,10 +114,10 @@ __device__ __forceinline__ void tt_cluster_store_member(const tt_cluster_args &a
   v.loss_sum[i] = note->loss_sum;
 }
 
-/* ---- a pass ---- */
+/* a pass */
 
-/* The loss of `count` rows from `first` on in every thread of every rank, each rank having passed
- * over its share; of a batch also the share's part of the gradient. */
+/* Loss of `count` rows from `first` on, in every thread of every rank; each rank passes over its
+ * share of the rows. For a batch, also the gradient of this share. */
 template <class KIND>
 __device__ __forceinline__ double tt_cluster_pass(const tt_cluster_args &a, float *shared,
                                                   int validating, int first, int count)
@@ -132,12 +131,12 @@ __device__ __forceinline__ double tt_cluster_pass(const tt_cluster_args &a, floa
   return tt_cluster_sum(a, sum, tt_cluster_exchange_of(a, shared)->loss);
 }
 
-/* ---- the optimiser ---- */
+/* the optimizer */
 
-/* Four parameters' gradient, over the ranks. */
+/* Sum of the gradient of four parameters over the ranks. */
 __device__ __forceinline__ float4 tt_cluster_sum_gradient4(float *gradient, int ranks)
 {
-  float4 part[TT_CLUSTER_MAX_RANKS]; /* all on their way at the same time */
+  float4 part[TT_CLUSTER_MAX_RANKS]; /* all loads are in flight at the same time */
 #pragma unroll
   for (int r = 0; r < TT_CLUSTER_MAX_RANKS; r++)
     part[r] = r < ranks ? tt_load4(tt_cluster_map_shared(gradient, r)) : make_float4(0, 0, 0, 0);
@@ -152,7 +151,7 @@ __device__ __forceinline__ float4 tt_cluster_sum_gradient4(float *gradient, int 
   return sum;
 }
 
-/* f(q) for the first of every four parameters of this rank, always by the same thread. */
+/* Call f(q) for the first of every four parameters of this rank, always in the same thread. */
 template <class F>
 __device__ __forceinline__ void tt_cluster_for_each_float4(const tt_cluster_args &a, F f)
 {
@@ -160,9 +159,8 @@ __device__ __forceinline__ void tt_cluster_for_each_float4(const tt_cluster_args
   for (int q = mine.first + 4 * (int)threadIdx.x; q < mine.end; q += 4 * (int)blockDim.x) f(q);
 }
 
-/* This rank's slice of the gradient, over the ranks, in the place of its own part, which no other
- * rank looks at. Without a barrier: the thread that steps a parameter has summed it. Returns
- * tt_clip_factor. */
+/* Sum this rank's slice of the gradient over the ranks, in place: no other rank reads this part.
+ * No barrier: the thread that updates a parameter has also summed it. Returns tt_clip_factor. */
 __device__ __forceinline__ float tt_cluster_reduce_gradient(const tt_cluster_args &a, float *shared)
 {
   tt_block_context *note = tt_block_context_of(shared);
@@ -195,7 +193,7 @@ __device__ __forceinline__ void tt_cluster_optimizer_step_as(const tt_cluster_ar
   });
 }
 
-/* One step with the gradients of the ranks for a batch of that loss. */
+/* One step with the gradients of all ranks for a batch whose losses sum to `loss`. */
 __device__ __forceinline__ void tt_cluster_optimizer_step(const tt_cluster_args &a, float *shared,
                                                           double loss)
 {
@@ -207,10 +205,11 @@ __device__ __forceinline__ void tt_cluster_optimizer_step(const tt_cluster_args 
   tt_cluster_sync();
 }
 
-/* ---- the end of an epoch ---- */
+/* the end of an epoch */
 
-/* Rank 0 decides and tells; the others have the same numbers but must not write them down too.
- *   loss  mean over the validation rows; not looked at without them */
+/* Rank 0 decides and sends the result; the other ranks have the same numbers but must not write
+ * them again.
+ *   loss  mean over the validation rows; ignored without validation rows */
 __device__ __forceinline__ void tt_cluster_end_epoch(const tt_cluster_args &a, float *shared,
                                                      int all_finite, double loss)
 {
@@ -243,10 +242,9 @@ __device__ __forceinline__ void tt_cluster_end_epoch(const tt_cluster_args &a, f
   __syncthreads();
 }
 
-/* ---- a visit ---- */
+/* all steps of one member */
 
-/* Up to a.block.steps steps of the member in the note, which is training; as tt_block_train_member.
- */
+/* Train the member of tt_block_context, at most a.block.steps steps; see tt_block_train_member. */
 template <class KIND>
 __device__ __forceinline__ void tt_cluster_train_member(const tt_cluster_args &a, float *shared)
 {

@@ -1,10 +1,10 @@
-/* thread_block_cluster.cuh — a cluster of thread blocks, as device code sees it: blocks that run at
- * the same time and reach one another's shared memory. Floor 3.
+/* thread_block_cluster.cuh — thread-block clusters in device code: blocks that run at the same time
+ * and can access one another's shared memory.
  *
- * Started with tt_launch_cluster. A block may touch the memory of another one from the first
- * tt_cluster_sync on, and must not end before a tt_cluster_sync that follows the last touch.
- * Clusters exist from capability 9.0 on; for older GPUs the words compile and mean a cluster of
- * one. */
+ * Start the kernel with tt_launch_cluster. A block may access the memory of another block after
+ * the first tt_cluster_sync, and must not end before a tt_cluster_sync that follows the last
+ * access. Clusters need capability 9.0; for older GPUs the code compiles and a cluster has one
+ * block. */
 #ifndef TT_THREAD_BLOCK_CLUSTER_CUH
 #define TT_THREAD_BLOCK_CLUSTER_CUH
 #include "cuda/common/device.cuh"
@@ -31,8 +31,8 @@ __device__ __forceinline__ int tt_cluster_rank()
 #endif
 }
 
-/* Barrier of all threads of all blocks of the cluster; what they wrote before it, to shared and to
- * device memory, all of them see after it. */
+/* Barrier of all threads of all blocks of the cluster. After it, every thread sees what any
+ * thread wrote before it to shared and device memory. */
 #if defined(TT_CUDA_DOUBLE)
 #define tt_cluster_sync() tt_double_cluster_sync()
 #else
@@ -44,7 +44,8 @@ __device__ __forceinline__ void tt_cluster_sync()
 }
 #endif
 
-/* Where rank `rank` has in its shared memory what this block has at `at` in its own. */
+/* Map `at`, an address in this block's shared memory, to the same place in the shared memory of
+ * rank `rank`. */
 template <class T> __device__ __forceinline__ T *tt_cluster_map_shared(T *at, int rank)
 {
 #if defined(TT_CUDA_DOUBLE)

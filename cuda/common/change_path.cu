@@ -1,4 +1,5 @@
-/* change_path.cu — room for the weights, which depends on the path; see engine_functions.cuh. */
+/* change_path.cu — memory of the weights, whose size depends on the path; see
+ * engine_functions.cuh. */
 #include "cuda/common/engine_functions.cuh"
 
 #include <stdio.h>

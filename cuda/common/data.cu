@@ -1,5 +1,5 @@
-/* data.cu — the data set of the cuda engine: whole on the device, or, where it does not fit, left
- * on the host, from where the layered path streams its rows. */
+/* data.cu — data set of the cuda engine: on the device, or, if it does not fit, on the host,
+ * from where the layered path streams its rows. */
 #include "cuda/common/engine_functions.cuh"
 
 #include "core/base/log.h"
@@ -7,11 +7,11 @@
 
 #include <inttypes.h>
 
-/* What is being put together on the host; freed when it lies on the device. */
+/* Lists under construction on the host; freed after the copy to the device. */
 typedef struct tt_row_staging {
   tt_host_row_lists list;
-  int64_t rows;    /* in all lists */
-  int32_t *all;    /* [rows] one list after the other */
+  int64_t rows;    /* of all lists */
+  int32_t *all;    /* [rows] the lists, one after the other */
   int32_t *column; /* [ensembles][K] */
 } tt_row_staging;
 
@@ -29,7 +29,7 @@ static void free_staging(tt_row_staging *p, int64_t row_sets)
   tt_free(p->column);
 }
 
-/* Without training rows: which ensemble, and which of its folds. */
+/* Error for a row set without training rows: names the ensemble and its fold. */
 static tt_err fail_no_training_rows(const tt_cohort *c, int64_t view)
 {
   int64_t folds = tt_cohort_row_sets(c) / c->ensembles;
@@ -77,7 +77,7 @@ static tt_err upload_array(tt_engine *e, T **to, const T *from, int64_t count, c
   return tt_dev_upload_sync(*to, from, count, e->dev.stream);
 }
 
-/* The view of every member, and the rows of its epochs. */
+/* Row set of every member, and the rows of its epochs. */
 static tt_err upload_member_views(tt_engine *e, const tt_row_staging *p)
 {
   const tt_cohort *c = e->cohort;
@@ -89,14 +89,14 @@ static tt_err upload_member_views(tt_engine *e, const tt_row_staging *p)
     e->host_epoch_rows[i] =
         (int32_t)tt_cohort_epoch_rows(c, p->list.count[at * TT_SPLITS + TT_TRAIN]);
   }
-  tt_err err = upload_array(e, &e->view_of_member, view, e->slice.count, "views of the members");
+  tt_err err = upload_array(e, &e->view_of_member, view, e->slice.count, "row sets of the members");
   tt_free(view);
   if (!err)
     err = upload_array(e, &e->epoch_rows, e->host_epoch_rows, e->slice.count, "rows of an epoch");
   return err;
 }
 
-/* Lists point into all_list_rows: device addresses, made on the host. */
+/* Lists point into all_list_rows: device addresses, computed on the host. */
 static tt_err upload_row_lists(tt_engine *e, const tt_row_staging *p)
 {
   const tt_cohort *c = e->cohort;
@@ -114,7 +114,7 @@ static tt_err upload_row_lists(tt_engine *e, const tt_row_staging *p)
   return upload_member_views(e, p);
 }
 
-/* By how much adversarial training moves inputs, if a member wants it. */
+/* Ranges of the inputs, if a member has adversarial training. */
 static tt_err upload_input_ranges(tt_engine *e, const tt_dataset *d)
 {
   float *input_range = NULL;
@@ -190,7 +190,7 @@ static double dataset_gib(const tt_dataset *d)
   return (double)sizeof(float) * (double)d->rows * values / (1 << 30);
 }
 
-/* Memory ran out: say what the whole of it needs, not just the array that met the end. */
+/* Memory ran out: report the size of the whole data set, not only of the array that failed. */
 static tt_err fail_too_large(const tt_engine *e, const tt_dataset *d)
 {
   return TT_FAIL(MEM,
@@ -216,13 +216,14 @@ static tt_err keep_on_device(tt_engine *e, const tt_dataset *d, const tt_replay 
   return prepare(e, d);
 }
 
-/* Takes the lists out of the pack. */
+/* Moves the lists out of `p`. */
 static tt_err keep_on_host(tt_engine *e, const tt_dataset *d, const tt_replay *replay,
                            tt_row_staging *p)
 {
   char why[sizeof e->why];
   tt_cuda_free_data(e);
-  snprintf(why, sizeof why, "%.2f GiB of data do not fit: rows come from the host", dataset_gib(d));
+  snprintf(why, sizeof why, "%.2f GiB of data do not fit on the GPU: rows come from the host",
+           dataset_gib(d));
   TT_TRY(tt_cuda_change_path(e, &tt_cuda_layered, why));
   tt_log_this_rank(TT_LOG_WARN, "%s: %s, which is slower", tt_cuda_location(), why);
   TT_TRY(upload_row_lists(e, p));

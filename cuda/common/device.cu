@@ -53,7 +53,7 @@ tt_err tt_dev_open(int number, tt_dev *out)
   TT_TRY(tt_dev_count(&count));
   if (number < 0 || number >= count)
     return TT_FAIL(UNAVAILABLE,
-                   "%s: GPU %d was asked for, %d found; check nvidia-smi, the job's --gpus option "
+                   "%s: GPU %d was requested, %d found; check nvidia-smi, the job's --gpus option "
                    "and CUDA_VISIBLE_DEVICES, or set run.device: cpu",
                    tt_cuda_location(), number, count);
   tt_dev d;
@@ -77,7 +77,8 @@ tt_err tt_dev_set_tf32(tt_dev *d, int tf32)
 static tt_err open_blas(tt_dev *d)
 {
   TT_TRY(TT_CUBLAS(cublasCreate(&d->blas)));
-  TT_TRY(TT_CUBLAS(cublasSetStream(d->blas, d->stream))); /* resets the workspace: set that after */
+  /* resets the workspace: set the stream first */
+  TT_TRY(TT_CUBLAS(cublasSetStream(d->blas, d->stream)));
   TT_TRY(TT_CUDA(cudaMalloc(&d->workspace, BLAS_WORKSPACE)));
   TT_TRY(TT_CUBLAS(cublasSetWorkspace(d->blas, d->workspace, BLAS_WORKSPACE)));
   return tt_dev_set_tf32(d, 0);

@@ -1,13 +1,13 @@
 /* device.cuh — the thin layer between tutti's CUDA code and the CUDA runtime: errors, the device,
- * its memory, launches, graphs, sums over a warp and a block. Floor 3; C++17, for .cu files alone.
+ * its memory, launches, graphs, sums over a warp and a block. C++17, for .cu files only.
  *
  * Everything here is local and host code unless marked __device__. With TT_CUDA_DOUBLE defined the
  * two includes below find the test double of tests/double, and the same sources run on the host.
  *
- * Rules that keep the sources the same for both, and their bits the same on every run:
+ * Rules for sources that compile for both and give the same bits in every run:
  *   - a kernel takes one plain struct by value and is started with tt_launch;
  *   - dynamic shared memory comes from TT_SHARED_MEMORY; no static __shared__, __constant__ or
- * __device__ variables;
+ *     __device__ variables;
  *   - blocks that use warp functions have a multiple of 32 threads, and all 32 lanes take part;
  *   - a sum has a fixed order: no atomics on float or double;
  *   - fused multiply-adds are written out (tt_fma, fmaf): nothing is contracted (-fmad=false). */
@@ -19,13 +19,13 @@
 #include <stdint.h>
 #include <type_traits>
 
-/* ---- the device: device.cu ---- */
+/* the device: device.cu */
 
 typedef struct tt_dev {
   int number;
   int capability; /* 10 * major + minor: 80, 90 */
   int multiprocessors;
-  int64_t shared_bytes; /* most dynamic shared memory a block can have */
+  int64_t shared_bytes; /* maximum of dynamic shared memory per block */
   int64_t total_bytes;  /* device memory */
   char name[256];
   char uuid[48];       /* "GPU-" and 36 characters, as nvidia-smi prints it */
@@ -34,11 +34,12 @@ typedef struct tt_dev {
   void *workspace;
 } tt_dev;
 
-/* Number of GPUs this process sees; 0 without a GPU or driver is no error. Errors: UNAVAILABLE. */
+/* Number of GPUs that this process sees; 0, without an error, if there is no GPU or no driver.
+ * Errors: UNAVAILABLE. */
 tt_err tt_dev_count(int *out);
 
-/* Fill in what GPU `number` is, without a stream: out->stream and out->blas stay NULL, and
- * tt_dev_close does nothing. Errors: UNAVAILABLE. */
+/* Describe GPU `number` without a stream: out->stream and out->blas stay NULL, and tt_dev_close
+ * does nothing. Errors: UNAVAILABLE. */
 tt_err tt_dev_describe(int number, tt_dev *out);
 
 /* Make GPU `number` the current one of this thread and give it a stream.
@@ -46,38 +47,38 @@ tt_err tt_dev_describe(int number, tt_dev *out);
  * Errors: UNAVAILABLE (no such GPU, capability below 8.0), MEM. */
 tt_err tt_dev_open(int number, tt_dev *out);
 
-/* Add a cuBLAS handle on the stream with its own workspace, so that captured calls allocate nothing
- * and the choice of algorithm does not depend on who else runs. Errors: MEM, INTERNAL. */
+/* Create a cuBLAS handle on the stream with its own workspace, so that captured calls allocate
+ * nothing and the choice of algorithm does not depend on other work. Errors: MEM, INTERNAL. */
 tt_err tt_dev_open_blas(tt_dev *d);
 
-/* Whether products that are put on the stream from now on round their factors to TF32, to nearest
- * or otherwise; at first they do not. May be called during capture. Errors: INTERNAL. */
+/* Whether products submitted to the stream from now on round their factors to TF32 (cuBLAS
+ * decides the rounding mode); off after opening. May be called during capture. Errors: INTERNAL. */
 tt_err tt_dev_set_tf32(tt_dev *d, int tf32);
 
-/* Give back what open and open_blas took; accepts one that is all zero. */
+/* Free what open and open_blas created; accepts an all-zero tt_dev. */
 void tt_dev_close(tt_dev *d);
 
-/* Wait until all work of a stream is done; errors of earlier kernels come out here. */
+/* Wait until all work of a stream is done; returns errors of earlier kernels. */
 tt_err tt_stream_synchronize(cudaStream_t stream);
 
-/* Bytes of device memory that are free now, of all processes on the GPU. */
+/* Bytes of device memory that are free now; all processes on the GPU count. */
 tt_err tt_dev_available_bytes(int64_t *out);
 
-/* ---- memory: device_memory.cu ---- */
+/* memory: device_memory.cu */
 
 /* Device memory for `count` elements, zeroed (complete when the call returns).
  *   out    owned by the caller, tt_dev_free; NULL on error
  *   count  >= 0; zero gives a valid, empty block
- *   what   names it for people when memory runs out: "weights of 300 members"
+ *   what   name of the array for messages: "weights of 300 members"
  * Not during capture. Errors: MEM. */
 tt_err tt_dev_alloc_bytes(void **out, int64_t count, size_t size, const char *what);
 void tt_dev_free_pointer(const void *block); /* accepts NULL */
 
-/* The same in page-locked host memory, which copies need to run beside kernels. */
+/* The same in page-locked host memory, which copies need to overlap with kernels. */
 tt_err tt_pinned_alloc_bytes(void **out, int64_t count, size_t size, const char *what);
 void tt_pinned_free_pointer(const void *block);
 
-/* Bytes and blocks now held through the four functions above, device and pinned. */
+/* Bytes and blocks that are allocated now through the four functions above, device and pinned. */
 typedef struct tt_dev_memory_stats {
   int64_t device_bytes, device_blocks, pinned_bytes, pinned_blocks;
 } tt_dev_memory_stats;
@@ -109,14 +110,14 @@ template <class T> void tt_pinned_free(T *&block)
   block = NULL;
 }
 
-/* Copy `bytes` along a stream, in its order; the direction follows from where the pointers live. */
+/* Copy `bytes` in stream order; the addresses must match `kind`. */
 tt_err tt_dev_copy_bytes(void *to, const void *from, int64_t bytes, cudaMemcpyKind kind,
                          cudaStream_t stream);
 tt_err tt_dev_zero_bytes(void *to, int64_t bytes, cudaStream_t stream);
 
-/* Host to device, device to host, device to device, `count` elements. Asynchronous: the host side
- * must stay as it is, and must not be read, until the stream has been waited for. May be captured,
- * then the host memory is read or written at every launch of the graph. */
+/* Host to device, device to host, device to device, `count` elements. Asynchronous: do not
+ * change or read the host side before the stream is synchronised. May be captured; then every
+ * launch of the graph reads or writes the host memory. */
 template <class T> tt_err tt_dev_upload(T *to, const T *from, int64_t count, cudaStream_t stream)
 {
   return tt_dev_copy_bytes(to, from, count * (int64_t)sizeof(T), cudaMemcpyHostToDevice, stream);
@@ -134,7 +135,7 @@ template <class T> tt_err tt_dev_zero(T *to, int64_t count, cudaStream_t stream)
   return tt_dev_zero_bytes(to, count * (int64_t)sizeof(T), stream);
 }
 
-/* The same, done when the call returns; also waits for everything before them in the stream. */
+/* The same, but complete when the call returns; also waits for all earlier work of the stream. */
 template <class T>
 tt_err tt_dev_upload_sync(T *to, const T *from, int64_t count, cudaStream_t stream)
 {
@@ -148,16 +149,16 @@ tt_err tt_dev_download_sync(T *to, const T *from, int64_t count, cudaStream_t st
   return tt_stream_synchronize(stream);
 }
 
-/* ---- launches ---- */
+/* launches */
 
 /* Dynamic shared memory of the block as an array of `type`, 16-byte aligned, contents undefined;
- * its size is the shared_bytes of tt_launch. Once per kernel. */
+ * its size is the shared_bytes of tt_launch. Use it once per kernel. */
 #ifdef TT_CUDA_DOUBLE
 #define TT_NOINLINE
 #define TT_SHARED_MEMORY(type_, name_) type_ *name_ = static_cast<type_ *>(tt_double_shared())
 #define TT_LAUNCH_LABEL(file_, line_, text_) tt_double_set_launch_site(file_, line_, text_)
 #else
-#define TT_NOINLINE __noinline__ /* a device function whose registers are not the caller's */
+#define TT_NOINLINE __noinline__ /* not inlined: its registers do not add to the caller's */
 #define TT_SHARED_MEMORY(type_, name_)                                                             \
   extern __shared__ __align__(16) unsigned char tt_shared_raw[];                                   \
   type_ *name_ = reinterpret_cast<type_ *>(tt_shared_raw)
@@ -177,8 +178,8 @@ template <class T> struct tt_type_identity { /* keeps T out of argument deductio
   typedef T type;
 };
 
-/* What CUDA wants to know of a launch in clusters.
- *   size  room for a part of it, which it points to */
+/* Launch configuration of clusters of `ranks` blocks.
+ *   size  storage of the attribute that the result points to */
 static inline cudaLaunchConfig_t tt_cluster_launch_config(int ranks, dim3 grid, dim3 block,
                                                           size_t shared_bytes,
                                                           cudaLaunchAttribute *size)
@@ -214,13 +215,13 @@ tt_err tt_launch_at(const char *file, int line, const char *text, void (*kernel)
                              (int)shared_bytes);
   void *list[] = {const_cast<Args *>(&args)};
   if (e == cudaSuccess) e = cudaLaunchKernel(kernel, grid, block, list, shared_bytes, stream);
-  cudaError_t last = cudaGetLastError(); /* also clears it, so that it is told once */
+  cudaError_t last = cudaGetLastError(); /* also clears it, so that it is reported once */
   return tt_cuda_check(e != cudaSuccess ? e : last, file, line, text);
 }
 
-/* tt_launch_cluster(kernel, ranks, grid, block, shared_bytes, stream, args): the same in clusters
- * of `ranks` blocks, 1, 2, 4 or 8, of which `grid` is a multiple
- * (cuda/cluster/thread_block_cluster.cuh). GPUs from capability 9.0 on. */
+/* tt_launch_cluster(kernel, ranks, grid, block, shared_bytes, stream, args): tt_launch in
+ * clusters of `ranks` blocks, 1, 2, 4 or 8; `grid` is a multiple of `ranks`
+ * (cuda/cluster/thread_block_cluster.cuh). Needs capability 9.0. */
 #define tt_launch_cluster(...)                                                                     \
   tt_launch_cluster_at(__FILE__, __LINE__, "tt_launch_cluster(" #__VA_ARGS__ ")", __VA_ARGS__)
 
@@ -241,8 +242,8 @@ tt_err tt_launch_cluster_at(const char *file, int line, const char *text, void (
   return tt_cuda_check(e != cudaSuccess ? e : last, file, line, text);
 }
 
-/* Blocks of `kernel` that run at the same time on the whole GPU, at least 1; also allows it that
- * much dynamic shared memory. Errors: INTERNAL. */
+/* Number of blocks of `kernel` that run at the same time on the whole GPU, at least 1. Also
+ * raises the kernel's limit of dynamic shared memory to `shared_bytes`. Errors: INTERNAL. */
 template <class Kernel>
 tt_err tt_dev_max_active_blocks(const tt_dev *d, Kernel kernel, int threads, size_t shared_bytes,
                                 int64_t *out)
@@ -257,36 +258,36 @@ tt_err tt_dev_max_active_blocks(const tt_dev *d, Kernel kernel, int threads, siz
   return TT_OK;
 }
 
-/* Blocks of `threads` that cover `items`. */
+/* Number of blocks of `threads` threads that cover `items`. */
 static inline unsigned tt_grid_size(int64_t items, int threads)
 {
   return (unsigned)((items + threads - 1) / threads);
 }
 
-/* ---- graphs: device.cu ---- */
+/* graphs: device.cu */
 
-/* What is put on the stream between begin and end is recorded, not run:
+/* Work submitted to the stream between begin and end is recorded, not run:
  *     tt_err e = tt_graph_begin(stream);
  *     if (!e) {
  *       e = put_steps(stream);
  *       tt_err end = tt_graph_end(stream, &graph);
  *       if (!e) e = end;
  *     }
- * Every begin that succeeded needs its end, also after an error. Between them nothing may be
- * allocated, freed or waited for. */
+ * Every successful begin needs its end, also after an error. Between them, do not allocate, free or
+ * synchronise. */
 tt_err tt_graph_begin(cudaStream_t stream);
 /*   out  owned by the caller, tt_graph_destroy; NULL on error */
 tt_err tt_graph_end(cudaStream_t stream, cudaGraphExec_t *out);
-/* Run it once, in the order of the stream. Asynchronous. */
+/* Run the graph once, in stream order. Asynchronous. */
 tt_err tt_graph_launch(cudaGraphExec_t graph, cudaStream_t stream);
 void tt_graph_destroy(cudaGraphExec_t *graph); /* accepts NULL in *graph, sets it to NULL */
 
-/* ---- device code ---- */
+/* device code */
 
 enum { TT_WARP_SIZE = 32, TT_MAX_WARPS = 32 };
 #define TT_FULL_WARP_MASK 0xFFFFFFFFu
 
-/* Four or two neighbours at an address that is a multiple of their 16 or 8 bytes. */
+/* Load or store four or two neighbouring floats; the address is a multiple of 16 or 8 bytes. */
 __device__ __forceinline__ float4 tt_load4(const float *at)
 {
   return *reinterpret_cast<const float4 *>(at);
@@ -304,7 +305,7 @@ __device__ __forceinline__ void tt_store2(float *at, float2 x)
   *reinterpret_cast<float2 *>(at) = x;
 }
 
-/* The value of the lane whose number differs in the bits of `bits`. All 32 lanes take part. */
+/* Value of the lane whose number is this lane's number xor `bits`. All 32 lanes take part. */
 template <class T> __device__ __forceinline__ T tt_shuffle_xor(T value, int bits)
 {
   return __shfl_xor_sync(TT_FULL_WARP_MASK, value, bits);
@@ -317,10 +318,10 @@ template <class T> __device__ __forceinline__ T tt_warp_sum(T value)
   return value;
 }
 
-/* The sum over all threads of a block of blockDim.x = 32 n threads, in every thread, in an order
- * that blockDim.x alone decides. All threads take part: it contains two barriers, the first before
- * anything is read, the last after, so `scratch` may be used again at once.
- *   scratch  [TT_MAX_WARPS] in shared memory, no other use meanwhile */
+/* The sum over all threads of a block of blockDim.x = 32 n threads, in every thread; blockDim.x
+ * alone decides the order. All threads take part. There is a barrier before the first read and one
+ * after the last, so `scratch` may be reused at once.
+ *   scratch  [TT_MAX_WARPS] in shared memory, not used otherwise during the call */
 template <class T> __device__ __forceinline__ T tt_block_sum(T value, T *scratch)
 {
   int warps = (int)blockDim.x / TT_WARP_SIZE;

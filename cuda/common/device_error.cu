@@ -1,4 +1,4 @@
-/* device_error.cu — what went wrong on the device, in words a person can act on. */
+/* device_error.cu — device errors as messages that say what to do. */
 #include "cuda/common/device_error.cuh"
 
 #include "core/base/log.h"
@@ -22,7 +22,7 @@ void tt_cuda_set_location(int number, const char *name)
 
 const char *tt_cuda_location(void) { return location; }
 
-/* What kind of trouble an error is. */
+/* Class of an error. */
 enum error_kind { NO_MEMORY, NO_DEVICE, OLD_DRIVER, GPU_LOST, GPU_CRASHED, OTHER };
 
 static error_kind classify_error(cudaError_t e)
@@ -74,13 +74,13 @@ static const char *remedy(error_kind t)
     return "the GPU is lost; the checkpoint is whole: run again, on another host if it "
            "comes back";
   case GPU_CRASHED:
-    return "the GPU gave up on a computation; the checkpoint is whole: run again, and "
+    return "a computation on the GPU failed; the checkpoint is whole: run again, and "
            "report it if it comes back";
   default: return "this is an error in tutti: please report it";
   }
 }
 
-/* ", 3.10 GiB of 139.80 GiB free", or nothing when the device does not answer. */
+/* ", 3.10 GiB of 139.80 GiB free", or "" if the device does not answer. */
 static void free_memory_text(char *text, size_t room)
 {
   size_t free_bytes = 0, total = 0;
@@ -94,7 +94,7 @@ tt_err tt_cuda_fail(cudaError_t e, const char *file, int line, const char *call)
 {
   error_kind t = classify_error(e);
   char memory[96] = "";
-  cudaGetLastError(); /* told here: the next launch must not tell it again */
+  cudaGetLastError(); /* reported here: the next launch must not report it again */
   if (t == NO_MEMORY) free_memory_text(memory, sizeof memory);
   tt_err kind = t == NO_MEMORY                                       ? TT_E_MEM
                 : t == NO_DEVICE || t == OLD_DRIVER || t == GPU_LOST ? TT_E_UNAVAILABLE
@@ -105,7 +105,7 @@ tt_err tt_cuda_fail(cudaError_t e, const char *file, int line, const char *call)
 
 tt_err tt_cublas_fail(cublasStatus_t s, const char *file, int line, const char *call)
 {
-  /* cuBLAS hides what the device said; a device that no longer works says it here once more. */
+  /* cuBLAS hides the error of the device; if the device has failed, this call returns its error. */
   cudaError_t sync_error = cudaDeviceSynchronize();
   if (sync_error != cudaSuccess) return tt_cuda_fail(sync_error, file, line, call);
   error_kind t = s == CUBLAS_STATUS_ALLOC_FAILED ? NO_MEMORY

@@ -29,7 +29,7 @@ void tt_cublas_version(char *text, size_t room)
   snprintf(text, room, "cuBLAS %d.%d.%d", v[0], v[1], v[2]);
 }
 
-/* A driver version of 0 means that there is none. */
+/* Driver version 0: there is no driver. */
 void tt_cuda_versions(char *text, int64_t room)
 {
   int driver = 0, runtime = 0;

@@ -1,4 +1,4 @@
-/* device_list.cuh — the GPUs of this process, for the table of the cuda engine. Floor 3; local. */
+/* device_list.cuh — the GPUs of this process, for the table of the cuda engine. Local. */
 #ifndef TT_DEVICE_LIST_CUH
 #define TT_DEVICE_LIST_CUH
 #include "core/engine/engine.h"

@@ -1,10 +1,10 @@
-/* device_memory.cu — device and page-locked memory with its sizes counted, and copies. */
+/* device_memory.cu — device and page-locked memory with counted sizes, and copies. */
 #include "cuda/common/device.cuh"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Every block that is held: its address and size, so that a free can be counted. */
+/* An allocated block: address and size, so that a free can be counted. */
 typedef struct allocation {
   void *at;
   int64_t bytes;
@@ -15,7 +15,7 @@ typedef struct allocation_list {
 } allocation_list;
 static allocation_list device_allocations, pinned_allocations;
 
-/* Room for one more; called before the memory is taken. */
+/* Make room for one more entry; called before the allocation. */
 static tt_err reserve_entry(allocation_list *list)
 {
   if (list->count < list->room) return TT_OK;
@@ -50,8 +50,8 @@ static void remove_entry(allocation_list *list, const void *at)
 static tt_err byte_count(int64_t count, size_t size, const char *what, int64_t *bytes)
 {
   if (count < 0 || __builtin_mul_overflow(count ? count : 1, (int64_t)size, bytes))
-    return TT_FAIL(MEM, "%s: %lld elements of %zu bytes cannot be held", what, (long long)count,
-                   size);
+    return TT_FAIL(MEM, "%s: %lld elements of %zu bytes are more than memory can address", what,
+                   (long long)count, size);
   return TT_OK;
 }
 
@@ -60,7 +60,7 @@ static double gib(size_t bytes) { return (double)bytes / (1 << 30); }
 static tt_err fail_out_of_memory(int64_t bytes, const char *what)
 {
   size_t free_bytes = 0, total = 0;
-  cudaGetLastError(); /* told here: the next launch must not tell it again */
+  cudaGetLastError(); /* reported here: the next launch must not report it again */
   cudaMemGetInfo(&free_bytes, &total);
   return TT_FAIL(MEM,
                  "%s: out of device memory: %.2f GiB wanted for %s, %.2f GiB of %.2f GiB free, "
@@ -82,7 +82,7 @@ tt_err tt_dev_alloc_bytes(void **out, int64_t count, size_t size, const char *wh
   TT_TRY(tt_cuda_check(taken, __FILE__, __LINE__, "cudaMalloc"));
   add_entry(&device_allocations, block, bytes);
   tt_err e = TT_CUDA(cudaMemset(block, 0, (size_t)bytes));
-  /* The default stream is not that of the engine: nothing may start before the zeros are there. */
+  /* The default stream is not the engine's stream: wait until the zeros are written. */
   if (!e) e = TT_CUDA(cudaStreamSynchronize(NULL));
   if (!e)
     *out = block;

@@ -1,5 +1,4 @@
-/* engine_functions.cuh — the functions of the cuda engine's table that have a file of their own.
- * Floor 3. */
+/* engine_functions.cuh — functions of the cuda engine's table that have their own files. */
 #ifndef TT_ENGINE_FUNCTIONS_CUH
 #define TT_ENGINE_FUNCTIONS_CUH
 #include "cuda/common/engine_internal.cuh"
@@ -10,12 +9,13 @@ tt_err tt_cuda_evaluate(tt_engine *e, tt_split split, double *loss);
 tt_err tt_cuda_predict(const tt_trained_ensemble *c, const tt_resources *use, int64_t rows,
                        const float *x, tt_moments *into, float *members);
 
-/* Members that the weights have room for: whole groups of the path. */
+/* Members that the weight arrays have room for: a multiple of the group size of the path. */
 int64_t tt_cuda_weights_capacity(const tt_engine *e);
 
-/* Another path from now on, not yet prepared; the members stay where they stand. Errors: MEM. */
+/* Change to another path, not yet prepared; the state of the members does not change. Errors:
+ * MEM. */
 tt_err tt_cuda_change_path(tt_engine *e, const tt_cuda_path *path, const char *why);
 
-/* Give back what set_data took. */
+/* Free what set_data allocated. */
 void tt_cuda_free_data(tt_engine *e);
 #endif

@@ -1,9 +1,8 @@
-/* engine_internal.cuh — inside of the cuda engine: what engine.cu and its paths share. Floor 3;
- * C++17.
+/* engine_internal.cuh — internals of the cuda engine, shared by engine.cu and its paths. C++17.
  *
- * The state of the members lies on the device in the same arrays as tt_state has them on the host,
- * [M][length] a field. A path moves it forward by steps; all paths and the cpu engine agree on what
- * a step, an epoch, a validation and an end are (src/cpu/member.c). */
+ * The state of the members is on the device in the same arrays as in tt_state on the host,
+ * [M][length] per field. A path advances it by steps; all paths and the cpu engine define step,
+ * epoch, validation and end in the same way (src/cpu/member.c). */
 #ifndef TT_ENGINE_INTERNAL_CUH
 #define TT_ENGINE_INTERNAL_CUH
 #include "cuda/common/device.cuh"
@@ -12,33 +11,34 @@
 #include "core/engine/progress.h"
 #include "core/model/epoch_end.h"
 
-/* The rows of one view of the data (cohort.h), by split; device pointers. */
+/* The rows of one row set (cohort.h), by split; device pointers. */
 typedef struct tt_dev_row_lists {
   const int32_t *row[TT_SPLITS];
   int32_t count[TT_SPLITS];
 } tt_dev_row_lists;
 
-/* What a kernel may see: passed by value in its arguments; every pointer is to device memory.
- * M members here, P parameters, S slots, E epochs, N rows, D inputs, T target columns, K targets of
- * a member. Without kfold the views are the ensembles, in their order. */
+/* Data that a kernel may access: passed by value in its arguments; every pointer is a device
+ * pointer. M members of the slice, P parameters, S slots, E epochs, N rows, D inputs, T target
+ * columns, K targets of a member. Without kfold there is one row set per ensemble, in the same
+ * order. */
 typedef struct tt_cuda_state {
-  const tt_model *model;         /* the shape, once */
+  const tt_model *model;         /* network shape, one for all members */
   const tt_member *member;       /* [M] hyper-parameters, stream, ensemble */
-  const tt_dev_row_lists *lists; /* [views] */
-  const int32_t *view_of_member; /* [M] the view of a member */
+  const tt_dev_row_lists *lists; /* [row sets] */
+  const int32_t *view_of_member; /* [M] row set of a member */
   const int32_t *column;         /* [ensembles][K] target columns */
   const int32_t *epoch_rows;     /* [M] rows of an epoch, after resampling */
   const float *x, *y, *weight;   /* [N][D], [N][T], [N] or NULL */
   const int32_t *replay;         /* [M][E][rows of an epoch] or NULL */
   const float *anchor;           /* [M][P] initial weights of the running attempt, or NULL */
-  const int8_t *feature_mask;    /* [M][D] tt_member_input_mask, or NULL: all see all */
-  const float *input_range;      /* [D] tt_dataset_ranges, or NULL: no adversarial training */
+  const int8_t *feature_mask; /* [M][D] tt_member_input_mask, or NULL: all members use all inputs */
+  const float *input_range;   /* [D] tt_dataset_ranges, or NULL: no adversarial training */
   int32_t members, inputs, columns, targets, outputs; /* M, D, T, K, O */
   int32_t params, slot_count, epochs, layers;         /* P, S, E; `slots` is the array */
-  int32_t batch_size, nesterov, weighted;             /* rows have weights */
-  int32_t snapshot_count, reseed; /* `snapshots` is the array; retries draw anew */
+  int32_t batch_size, nesterov, weighted;             /* weighted: rows have weights */
+  int32_t snapshot_count, reseed; /* `snapshots` is the array; retries draw new numbers */
   int32_t lr_varies;              /* the learning rate may change with every step */
-  int32_t ensemble_stopping;      /* the caller stops the ensemble: one epoch a call at most */
+  int32_t ensemble_stopping;      /* the caller stops whole ensembles: at most one epoch per call */
   tt_schedule schedule;
   tt_schedule_options schedule_options;
   tt_weight_average average_kind;
@@ -54,20 +54,20 @@ typedef struct tt_cuda_state {
 #undef X
 } tt_cuda_state;
 
-/* How members are trained. Functions return when the work is done; errors as in engine.h. */
+/* One implementation of training. Functions return when the work is done; errors as in engine.h. */
 typedef struct tt_cuda_path {
   const char *name; /* "block" */
-  /* Arrays of weights have room for a multiple of this many members; NULL: 1. */
+  /* Weight arrays have room for a multiple of this many members; NULL: 1. */
   int64_t (*group)(const tt_cohort *cohort);
-  tt_err (*prepare)(tt_engine *e); /* memory of its own, after set_data; may be called again */
-  tt_err (*train)(tt_engine *e, int64_t steps); /* every member still training: up to `steps` */
+  tt_err (*prepare)(tt_engine *e); /* allocate memory, after set_data; may be called again */
+  tt_err (*train)(tt_engine *e, int64_t steps); /* up to `steps` steps of every training member */
   void (*release)(tt_engine *e);
-  /* What decides the order of its sums, in few letters: engines that say the same give the same
+  /* Text for what decides the order of the path's sums: engines with the same text give the same
    * bits. May be called before prepare. */
   void (*arithmetic)(const tt_engine *e, char *text, size_t room);
-  /* engine.h: evaluate, with the sums of the path's own validation; NULL: those of evaluate.cu. */
+  /* engine.h: evaluate, with the sums of the path's own validation; NULL: evaluate.cu does it. */
   tt_err (*evaluate)(tt_engine *e, tt_split split, double *loss);
-  /* engine.h: a step in two halves; NULL: the path cannot. */
+  /* engine.h: a step in two parts, forward and apply; NULL: not supported. */
   tt_err (*forward)(tt_engine *e, float *output, int32_t *row);
   tt_err (*apply)(tt_engine *e, const float *delta, const double *loss);
 } tt_cuda_path;
@@ -75,24 +75,24 @@ typedef struct tt_cuda_path {
 TT_GPU_PATHS(X)
 #undef X
 
-/* Rows of the data set, by view and split; on the host. */
+/* Rows of the data set, by row set and split; on the host. */
 typedef struct tt_host_row_lists {
-  int32_t **row;  /* [views * TT_SPLITS] */
-  int64_t *count; /* [views * TT_SPLITS] */
+  int32_t **row;  /* [row sets * TT_SPLITS] */
+  int64_t *count; /* [row sets * TT_SPLITS] */
 } tt_host_row_lists;
 
 struct tt_engine {
   const tt_cohort *cohort;
   tt_slice slice;
-  int threads;        /* of the host, where rows come from there */
-  tt_gpu_path wanted; /* by the caller */
+  int threads;        /* host threads that gather rows, if the data set is on the host */
+  tt_gpu_path wanted; /* requested by the caller */
   tt_dev dev;
-  tt_precision precision; /* of training steps; all else is fp32 */
+  tt_precision precision; /* of training steps; everything else is fp32 */
   const tt_cuda_path *path;
-  char why[112]; /* this path: the reason, for people */
-  void *own;     /* of the path */
+  char why[112]; /* reason for the choice of the path */
+  void *own;     /* data of the path */
   tt_cuda_state view;
-  tt_model *model; /* device copies behind the view */
+  tt_model *model; /* device arrays that `view` points to */
   tt_member *member;
   tt_dev_row_lists *lists;
   int32_t *all_list_rows; /* all lists one after the other */
@@ -100,31 +100,31 @@ struct tt_engine {
   float *x, *y, *weight, *anchor, *input_range;
   int8_t *feature_mask;
   int64_t rows;                 /* N */
-  const tt_dataset *data;       /* it stays on the host, borrowed; NULL: it lies on the device */
-  tt_host_row_lists host_rows;  /* with it */
-  const int32_t *host_replay;   /* with it, borrowed; or NULL */
-  tt_dev_row_lists *host_lists; /* [views] counts are valid on the host; pointers are not */
+  const tt_dataset *data;       /* data set on the host, borrowed; NULL: it is on the device */
+  tt_host_row_lists host_rows;  /* used with `data` */
+  const int32_t *host_replay;   /* used with `data`, borrowed; or NULL */
+  tt_dev_row_lists *host_lists; /* [row sets] counts are valid on the host; pointers are not */
   int32_t *host_epoch_rows;     /* [M] */
   tt_member_progress *standing; /* [M] for the report after a call of train */
-  int64_t *before;              /* [M] steps taken before it */
+  int64_t *before;              /* [M] steps done before the call */
 };
 
-/* ---- device code that all paths share: what a step and an epoch mean ---- */
+/* device code that all paths share: what a step and an epoch mean */
 
-/* The rows that member i trains on, and is judged by. */
+/* Rows on which member i trains and validates. */
 __device__ __forceinline__ const tt_dev_row_lists &tt_cuda_member_rows(const tt_cuda_state &v,
                                                                        int i)
 {
   return v.lists[v.view_of_member[i]];
 }
 
-/* Seed of what member i draws in its running attempt. */
+/* Seed of member i's random numbers in its running attempt. */
 __device__ __forceinline__ uint64_t tt_cuda_member_seed(const tt_cuda_state &v, int i)
 {
   return tt_attempt_seed(v.seed, v.reseed, v.attempt[i]);
 }
 
-/* The order of member i's running epoch. */
+/* Row order of member i's running epoch. */
 __device__ __forceinline__ tt_sampler tt_cuda_epoch_order(const tt_cuda_state &v, int i)
 {
   const tt_member &m = v.member[i];
@@ -141,7 +141,7 @@ __device__ __forceinline__ int32_t tt_cuda_epoch_row(const tt_cuda_state &v, int
   return tt_cuda_member_rows(v, i).row[TT_TRAIN][tt_sampler_at(&order, (uint32_t)slot)];
 }
 
-/* Step size of member i's step t (from 1), which is one of its running epoch. */
+/* Learning rate of member i's step t (from 1), which belongs to its running epoch. */
 __device__ __forceinline__ float tt_cuda_learning_rate(const tt_cuda_state &v, int i, int64_t t)
 {
   const tt_hyper &h = v.member[i].hyper;
@@ -151,8 +151,8 @@ __device__ __forceinline__ float tt_cuda_learning_rate(const tt_cuda_state &v, i
                                  t - 1, steps);
 }
 
-/* Arguments of the optimiser for member i, but for what changes with a step: the step size is that
- * of v.paced = 0, the corrections are 0. */
+/* Arguments of the optimizer for member i without the values that change per step: the learning
+ * rate is that of v.lr_varies = 0, the bias corrections are 0. */
 __device__ __forceinline__ tt_optimizer_args tt_cuda_step_args_base(const tt_cuda_state &v, int i)
 {
   const tt_hyper &h = v.member[i].hyper;
@@ -160,7 +160,7 @@ __device__ __forceinline__ tt_optimizer_args tt_cuda_step_args_base(const tt_cud
                                   (float)((double)h.learning_rate * (double)v.lr_factor[i]));
 }
 
-/* Arguments of the optimiser for step t (from 1) of member i. */
+/* Arguments of the optimizer for step t (from 1) of member i. */
 __device__ __forceinline__ tt_optimizer_args tt_cuda_step_args(const tt_cuda_state &v, int i,
                                                                int64_t t)
 {
@@ -170,8 +170,8 @@ __device__ __forceinline__ tt_optimizer_args tt_cuda_step_args(const tt_cuda_sta
   return a;
 }
 
-/* An optimizer as a type, for paths that keep its slots in shared memory: loops over parameters are
- * compiled once for each row of TT_OPTIMIZERS. */
+/* An optimizer as a type, for paths that keep its slots in shared memory: loops over parameters
+ * are compiled once per row of TT_OPTIMIZERS. */
 template <tt_optimizer KIND, int SLOT_COUNT> struct tt_cuda_fused_optimizer {
   static constexpr int SLOTS = SLOT_COUNT; /* 1 or 2 */
   static __device__ __forceinline__ void step(float *w, float g, float *s0, float *s1,
@@ -181,7 +181,8 @@ template <tt_optimizer KIND, int SLOT_COUNT> struct tt_cuda_fused_optimizer {
   }
 };
 
-/* f(tt_cuda_fused_optimizer<...>()) of optimizer `kind`; nothing for one with more slots. */
+/* Call f(tt_cuda_fused_optimizer<...>()) for optimizer `kind`; does nothing for an optimizer
+ * with more slots. */
 template <class F> __device__ __forceinline__ void tt_cuda_with_optimizer(tt_optimizer kind, F f)
 {
   switch (kind) {
@@ -195,11 +196,11 @@ template <class F> __device__ __forceinline__ void tt_cuda_with_optimizer(tt_opt
   }
 }
 
-/* One thread, after the last batch of member i's epoch: training loss into the history, validation
- * loss likewise, the counters, and who goes on.
+/* Called by one thread after the last batch of member i's epoch: adds training and validation loss
+ * to the history, updates the counters, decides whether the member continues.
  *   all_finite  1 if all weights are finite
  *   loss        mean validation loss; ignored without validation rows
- * Returns 1 if the weights now are the best ones: the caller copies them into best_weights. */
+ * Returns 1 if the present weights are the best ones: the caller copies them into best_weights. */
 __device__ __forceinline__ int tt_cuda_end_epoch(const tt_cuda_state &v, int i, int all_finite,
                                                  double loss)
 {
@@ -227,7 +228,7 @@ __device__ __forceinline__ int tt_cuda_end_epoch(const tt_cuda_state &v, int i, 
   return end.best;
 }
 
-/* Whether member i goes on after the end of an epoch, in the running call of train. */
+/* Whether member i continues after the end of an epoch, in the running call of train. */
 __device__ __forceinline__ int tt_cuda_keeps_training(const tt_cuda_state &v, int i)
 {
   return v.status[i] == TT_STATUS_training && !v.ensemble_stopping;

@@ -1,8 +1,9 @@
-/* forward_tile.cuh — the network of one member over a tile of rows, for evaluation and prediction.
- * Floor 3; device code. One formula for both, whatever path trained the member.
+/* forward_tile.cuh — network of one member over a tile of rows, for evaluation and prediction.
+ * Device code. The arithmetic does not depend on the path that trained the member.
  *
- * A tile is feature-major, [feature][TT_TILE_ROWS], in two buffers of the widest layer that the
- * layers fill in turn. Products add in index order from the bias on, as in every engine. */
+ * A tile is feature-major, [feature][TT_TILE_ROWS], in two buffers as wide as the widest layer,
+ * which the layers fill in turn. Products add in index order from the bias on, as in every
+ * engine. */
 #ifndef TT_FORWARD_TILE_CUH
 #define TT_FORWARD_TILE_CUH
 #include "cuda/common/device.cuh"
@@ -20,8 +21,8 @@ static inline int64_t tt_tile_floats(const tt_model *model)
   return 2 * widest * TT_TILE_ROWS;
 }
 
-/* Rows x[row[0..count)][inputs], or x[0..count)[inputs] without a list, into a tile; zeros behind
- * them. */
+/* Load rows x[row[0..count)][inputs], or x[0..count)[inputs] without a list, into a tile; the
+ * rows behind them are zero. */
 __device__ __forceinline__ void tt_tile_load(const float *x, int32_t inputs, const int32_t *row,
                                              int32_t count, float *to)
 {
@@ -32,8 +33,8 @@ __device__ __forceinline__ void tt_tile_load(const float *x, int32_t inputs, con
   }
 }
 
-/* One layer. A thread has two rows and TT_TILE_OUTPUTS outputs at a time, so that a value read is
- * used more than once; those past the last output repeat it and are not kept. */
+/* One layer. A thread computes two rows and TT_TILE_OUTPUTS outputs at a time, so that each
+ * value read is used several times; outputs past the last one repeat it and are dropped. */
 __device__ __forceinline__ void tt_tile_layer(const tt_layer &layer, tt_activation activation,
                                               const float *w, const float *x, float *y)
 {
@@ -81,7 +82,7 @@ __device__ __forceinline__ void tt_tile_layer_norm(const tt_layer &layer, const 
   }
 }
 
-/* What a layer has beyond a product and an activation; y holds z. */
+/* layer_norm, activation and residual of a layer; y holds z. */
 __device__ __forceinline__ void tt_tile_layer_extras(const tt_layer &layer, const float *w,
                                                      const float *x, float *y)
 {
@@ -118,17 +119,17 @@ __device__ __forceinline__ const float *tt_tile_forward(const tt_model &model, c
   return x;
 }
 
-/* Where the blocks of a launch keep their tiles: in shared memory if a tile fits, else in a scratch
- * array in global memory, with as many blocks as it has room for. */
+/* Where the blocks of a launch keep their tiles: in shared memory if a tile fits, else in a
+ * scratch array in device memory, whose size limits the number of blocks. */
 typedef struct tt_tile_plan {
-  int64_t floats; /* of one block */
+  int64_t floats; /* per block */
   int64_t blocks;
   size_t shared_bytes;
   float *scratch; /* [blocks][floats], or NULL; owned: tt_tile_plan_free */
 } tt_tile_plan;
 
-/*   work      what there is to do, in blocks
- *   reserved  bytes of shared memory that the kernel wants besides
+/* work      number of blocks of work
+ *   reserved  bytes of shared memory that the kernel needs besides the tile
  * Errors: MEM. */
 tt_err tt_tile_plan_make(const tt_dev *dev, const tt_model *model, int64_t work, size_t reserved,
                          tt_tile_plan *out);

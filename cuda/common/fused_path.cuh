@@ -1,6 +1,6 @@
-/* fused_path.cuh — host side of the paths with one kernel for all steps of a call: members are
- * taken from a queue by as many units (warps' blocks, blocks, clusters) as run at the same time.
- * Floor 3; C++17.
+/* fused_path.cuh — host side of the paths with one kernel for all steps of a call: as many
+ * units (blocks of warps, blocks, clusters) as run at the same time take members from a queue.
+ * C++17.
  *
  * A path is a class with
  *   plan                             the type of its plan
@@ -65,7 +65,8 @@ template <class PATH> struct tt_fused_path {
   }
 };
 
-/* Units of a launch: `most` run at the same time, and no more than the members need. */
+/* Units of a launch: at most `most`, which run at the same time, and not more than the members
+ * need. */
 static inline unsigned tt_fused_units(int64_t needed, int64_t most)
 {
   return (unsigned)(needed < most ? needed : most);

@@ -1,15 +1,16 @@
-/* mma.cuh — products of a warp on tensor cores, and how a float becomes TF32. Floor 3; device code.
+/* mma.cuh — products of a warp on tensor cores, and how a float becomes TF32. Device code.
  *
  * TF32 has the exponent of a float and 11 bits of its mantissa, the leading one among them; a
  * product of two of them is exact, sums are floats. 3xTF32 splits a factor into two TF32 numbers,
- * x = high + low to 2^-22 of x, and leaves out low * low alone: products are about as good as those
- * of floats. Source: Ootomo & Yokota 2022, doi 10.1177/10943420221090256; CUTLASS example 27.
+ * x = high + low to 2^-22 of x, and leaves out low * low only: products are about as accurate
+ * as in fp32. Source: Ootomo & Yokota 2022, doi 10.1177/10943420221090256; CUTLASS example 27.
  *
  * Fragments of mma.sync.m16n8k8 (PTX ISA), for a lane with row = lane / 4, pair = lane % 4:
  *   A [16][8]  (row, k) (row + 8, k) (row, l) (row + 8, l)
  *   B [8][8]   (k, row) (l, row)
  *   C [16][8]  (row, 2 pair) (row, 2 pair + 1) (row + 8, 2 pair) (row + 8, 2 pair + 1)
- * where k = pair, l = pair + 4. All lanes may agree on other (k, l), the same for A and B. */
+ * where k = pair, l = pair + 4. Other (k, l) work too if all lanes use the same ones for A and B.
+ */
 #ifndef TT_MMA_CUH
 #define TT_MMA_CUH
 #include "cuda/common/device.cuh"
@@ -18,7 +19,7 @@
 
 enum { TT_MMA_ROWS = 16, TT_MMA_COLUMNS = 8, TT_MMA_INNER = 8 };
 
-/* To the nearest TF32, halves away from zero. */
+/* To the nearest TF32, ties away from zero. */
 __device__ __forceinline__ float tt_round_to_tf32(float x)
 {
 #ifdef TT_CUDA_DOUBLE
@@ -30,7 +31,7 @@ __device__ __forceinline__ float tt_round_to_tf32(float x)
 #endif
 }
 
-/* A fragment of N numbers as the tensor cores take them; low counts for 3xtf32 alone. */
+/* A fragment of N numbers for the tensor cores; `low` is used in 3xtf32 only. */
 template <int N> struct tt_mma_fragment {
   float high[N], low[N];
 };
@@ -57,8 +58,8 @@ __device__ __forceinline__ void tt_mma(float (&c)[4], const float (&a)[4], const
 #endif
 }
 
-/* c += a b for M x N fragments of C; the small parts of every sum first. Between two products that
- * go to the same place lie all others. */
+/* c += a b for M x N fragments of C; the small parts of every sum first. Products that add to
+ * the same fragment are as far apart as possible, so that they do not wait for each other. */
 template <tt_precision PRECISION, int M, int N>
 __device__ __forceinline__ void tt_mma_multiply_add(float (&c)[M][N][4],
                                                     const tt_mma_fragment<4> (&a)[M],

@@ -1,4 +1,5 @@
-/* engine.cu — the cuda engine: the state of all members on the device, moved by a path. */
+/* engine.cu — the cuda engine: the state of all members is on the device, and a path advances
+ * it. */
 #include "cuda/common/device_list.cuh"
 #include "cuda/common/engine_functions.cuh"
 #include "cuda/plan/path.h"
@@ -11,16 +12,16 @@
 
 enum { REPORT_THREADS = 128 };
 static const int64_t init_chunk_members = 256; /* on the host at a time */
-/* Of a call of train: paths add it to the steps taken. */
+/* Maximum of steps in a call of train: paths add it to the steps done. */
 static const int64_t max_steps = INT64_C(1) << 62;
 
 #define X(name, ...) &tt_cuda_##name,
 static const tt_cuda_path *const paths[TT_GPU_PATH_COUNT] = {NULL, TT_GPU_PATHS(X)};
 #undef X
 
-/* ---- fields of the state ---- */
+/* fields of the state */
 
-/* Shape of field `f` as for members of this engine; no data. */
+/* Shape of field `f` for the members of this engine; no data. */
 static tt_state_field field_shape(const tt_engine *e, int f)
 {
   tt_state_shape shape = tt_cohort_state_shape(e->cohort);
@@ -34,7 +35,7 @@ static tt_state_field field_shape(const tt_engine *e, int f)
   return tt_state_get(&s, f);
 }
 
-/* Where the view keeps the pointer to field `f` of the device. */
+/* Address of the pointer to device field `f` in the view. */
 static void **field_pointer(tt_engine *e, int f)
 {
   switch (f) {
@@ -60,7 +61,7 @@ static tt_err allocate_state(tt_engine *e)
   return tt_dev_alloc(&e->before, e->slice.count, "report");
 }
 
-/* Whether a state is of members like these, and holds `which`. */
+/* Whether a state has the same shape as these members and contains members `which`. */
 static int state_covers(const tt_engine *e, tt_slice which, const tt_state *s)
 {
   tt_state_shape own = tt_cohort_state_shape(e->cohort);
@@ -72,7 +73,7 @@ static int state_covers(const tt_engine *e, tt_slice which, const tt_state *s)
          s->ensemble_epochs == own.ensemble_epochs;
 }
 
-/* Copy members `which` between the device and a state that must hold them. */
+/* Copy members `which` between the device and a state that must contain them. */
 static tt_err copy_members(tt_engine *e, tt_slice which, const tt_state *s, cudaMemcpyKind kind)
 {
   if (!state_covers(e, which, s))
@@ -92,7 +93,8 @@ static tt_err copy_members(tt_engine *e, tt_slice which, const tt_state *s, cuda
   return tt_stream_synchronize(e->dev.stream);
 }
 
-/* Where the weights of members `which` are pulled to: those they began their attempt with. */
+/* Anchors of members `which`: the initial weights of their attempt, towards which their weights
+ * are pulled. */
 static tt_err upload_anchors(tt_engine *e, tt_slice which, const tt_state *from)
 {
   const tt_cohort *c = e->cohort;
@@ -121,7 +123,7 @@ static tt_err load(tt_engine *e, tt_slice which, const tt_state *from)
   return e->anchor ? upload_anchors(e, which, from) : TT_OK;
 }
 
-/* ---- birth and death ---- */
+/* create and destroy */
 
 static void destroy(tt_engine **engine)
 {
@@ -180,7 +182,7 @@ static tt_err choose_path(tt_engine *e, tt_gpu_path wanted)
   return TT_OK;
 }
 
-/* The inputs each member sees, if one does not see all. */
+/* Input masks of the members, if a member does not use all inputs. */
 static tt_err upload_feature_masks(tt_engine *e)
 {
   const tt_cohort *c = e->cohort;
@@ -200,7 +202,7 @@ static tt_err upload_feature_masks(tt_engine *e)
   return err;
 }
 
-/* What single members have beside their state. */
+/* Data of single members besides their state. */
 static tt_err upload_member_extras(tt_engine *e)
 {
   const tt_cohort *c = e->cohort;
@@ -249,8 +251,8 @@ static tt_err create(const tt_cohort *cohort, tt_slice slice, const tt_resources
   return err;
 }
 
-/* Members [first, first + count) of the slice: on the host, so that the bits are those of every
- * engine. */
+/* Initialise members [first, first + count) of the slice on the host, so that all engines give
+ * the same bits. */
 static tt_err init_range(tt_engine *e, int64_t first, int64_t count)
 {
   const tt_cohort *c = e->cohort;
@@ -274,7 +276,7 @@ static tt_err init(tt_engine *e)
   return TT_OK;
 }
 
-/* ---- training ---- */
+/* training */
 
 typedef struct report_args {
   tt_cuda_state v;
@@ -314,18 +316,18 @@ static tt_err train(tt_engine *e, int64_t steps, tt_progress *out)
   return err;
 }
 
-/* method: fusion is for paths that have both. */
+/* train.method: fusion needs a path with both functions. */
 static tt_err forward(tt_engine *e, float *output, int32_t *row)
 {
   if (!e->path->forward)
-    return TT_FAIL(INTERNAL, "the %s path has no steps in two halves", e->path->name);
+    return TT_FAIL(INTERNAL, "the %s path cannot split a step in two parts", e->path->name);
   return e->slice.count ? e->path->forward(e, output, row) : TT_OK;
 }
 
 static tt_err apply(tt_engine *e, const float *delta, const double *loss)
 {
   if (!e->path->apply)
-    return TT_FAIL(INTERNAL, "the %s path has no steps in two halves", e->path->name);
+    return TT_FAIL(INTERNAL, "the %s path cannot split a step in two parts", e->path->name);
   return e->slice.count ? e->path->apply(e, delta, loss) : TT_OK;
 }
 

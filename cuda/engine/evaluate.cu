@@ -1,5 +1,5 @@
-/* evaluate.cu — mean loss of every member over a split, a block a member, for paths that have no
- * sums of their own; and the room for tiles that evaluation and prediction share. */
+/* evaluate.cu — mean loss of every member over a split, one block per member, for paths without
+ * sums of their own; and memory for the tiles of evaluation and prediction. */
 #include "cuda/common/engine_functions.cuh"
 
 #include "core/base/mem.h"
@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-static const int64_t max_scratch_blocks = 1024; /* several for every multiprocessor */
+static const int64_t max_scratch_blocks = 1024; /* several per multiprocessor */
 
 tt_err tt_tile_plan_make(const tt_dev *dev, const tt_model *model, int64_t work, size_t reserved,
                          tt_tile_plan *out)
@@ -17,7 +17,7 @@ tt_err tt_tile_plan_make(const tt_dev *dev, const tt_model *model, int64_t work,
   out->blocks = work;
   out->shared_bytes = reserved + (size_t)out->floats * sizeof(float);
   if ((int64_t)out->shared_bytes <= dev->shared_bytes) return TT_OK;
-  out->shared_bytes = reserved ? reserved : sizeof(float); /* a kernel may not have none */
+  out->shared_bytes = reserved ? reserved : sizeof(float); /* a kernel needs some shared memory */
   out->blocks = work < max_scratch_blocks ? work : max_scratch_blocks;
   return tt_dev_alloc(&out->scratch, out->blocks * out->floats, "activations of wide layers");
 }
@@ -46,7 +46,7 @@ static __device__ double row_loss(const tt_cuda_state &v, int i, int32_t row, co
   return v.weight ? (double)v.weight[row] * (double)sum : (double)sum;
 }
 
-/* Sum over all rows: each of the first TT_TILE_ROWS threads adds its rows of the tiles in order. */
+/* Sum over all rows: each of the first TT_TILE_ROWS threads adds its row of each tile, in order. */
 static __device__ double member_loss(const mean_loss_args &a, int i, float *tile, double *sums)
 {
   const tt_cuda_state &v = a.v;

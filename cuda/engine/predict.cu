@@ -1,9 +1,9 @@
-/* predict.cu — predictions of a committee: rows in chunks over two lanes, each with a stream,
- * device and pinned buffers of its own, so that the copies of one run beside the kernels of the
- * other.
+/* predict.cu — predictions of a trained ensemble: rows in chunks, over two sets of buffers with
+ * their own stream, device and pinned memory, so that the copies of one set overlap with the
+ * kernels of the other.
  *
  * A chunk: every member over every tile of rows in parallel; then, for every row and column, the
- * moments over members in member order, in the arithmetic of tt_moments_add. */
+ * moments over members in member order, with the arithmetic of tt_moments_add. */
 #include "cuda/common/engine_functions.cuh"
 
 #include "core/base/mem.h"
@@ -14,11 +14,11 @@
 enum { BUFFER_SETS = 2, MOMENTS = 3, MOMENT_THREADS = 128 };
 #ifdef TT_CUDA_DOUBLE
 static const int64_t max_chunk_rows =
-    TT_TILE_ROWS; /* of a chunk; few, so that tests have several */
+    TT_TILE_ROWS; /* rows of a chunk; few, so that tests have several chunks */
 #else
 static const int64_t max_chunk_rows = 1 << 16;
 #endif
-static const int64_t chunk_floats = 1 << 25; /* of all members' predictions: 128 MiB a lane */
+static const int64_t chunk_floats = 1 << 25; /* predictions in a chunk: 128 MiB */
 
 /* A predicted column: quantity k of K q of the members of one ensemble. */
 typedef struct tt_prediction_column {
@@ -26,17 +26,17 @@ typedef struct tt_prediction_column {
   int32_t k;
 } tt_prediction_column;
 
-/* The committee on the device. */
+/* The trained ensemble on the device. */
 typedef struct tt_device_ensemble {
   tt_model *model;
   float *w;                        /* [G][P] */
-  double *share;                   /* [G] */
+  double *share;                   /* [G] member weights */
   tt_prediction_column *column;    /* [columns] */
   int64_t members, columns, width; /* width: quantities of a member, K q */
   float variance_floor;
 } tt_device_ensemble;
 
-/* One of the two; `rows` from `first` on are under way, 0 = none. */
+/* One of the two sets of buffers; rows [first, first + rows) are in progress, rows = 0: none. */
 typedef struct tt_chunk_buffers {
   cudaStream_t stream;
   tt_tile_plan plan;
@@ -64,7 +64,7 @@ typedef struct predict_args {
   float *out;     /* [G][2][K q][chunk] */
   float *scratch; /* [blocks][floats] or NULL */
   int64_t floats, chunk;
-  int32_t rows, all; /* all: members with a share of 0 too */
+  int32_t rows, all; /* all: also members with member weight 0 */
 } predict_args;
 
 static __device__ void store_predictions(const predict_args &a, const tt_model &model,
@@ -82,7 +82,7 @@ static __device__ void store_predictions(const predict_args &a, const tt_model &
   }
 }
 
-/* A block takes a member and a tile of rows; tiles of one member follow each other, so that its
+/* One block per member and tile of rows; tiles of one member follow each other, so that its
  * weights are still in the cache. */
 static __global__ void predict_members(predict_args a)
 {
@@ -134,7 +134,7 @@ static __global__ void combine_moments(moment_args a)
   out[2 * moment_stride] = within;
 }
 
-/* ---- the committee goes up ---- */
+/* upload of the trained ensemble */
 
 static tt_err upload_columns(tt_prediction_job *s)
 {
@@ -160,11 +160,12 @@ static tt_err upload_ensemble(tt_prediction_job *s)
   s->device_ensemble.variance_floor = c->variance_floor;
   TT_TRY(tt_dev_alloc(&s->device_ensemble.model, 1, "shape of a member"));
   TT_TRY(tt_dev_upload(s->device_ensemble.model, &c->model, 1, s->dev.stream));
-  TT_TRY(tt_dev_alloc(&s->device_ensemble.w, weights, "weights of the committee"));
+  TT_TRY(tt_dev_alloc(&s->device_ensemble.w, weights, "weights of the trained ensemble"));
   TT_TRY(tt_dev_upload(s->device_ensemble.w, c->w, weights, s->dev.stream));
-  TT_TRY(tt_dev_alloc(&s->device_ensemble.share, c->members, "shares of the committee"));
+  TT_TRY(tt_dev_alloc(&s->device_ensemble.share, c->members,
+                      "member weights of the trained ensemble"));
   TT_TRY(tt_dev_upload(s->device_ensemble.share, c->weight, c->members, s->dev.stream));
-  return upload_columns(s); /* waits for all of them */
+  return upload_columns(s); /* waits for all copies */
 }
 
 static tt_err create_buffers(tt_prediction_job *s, tt_chunk_buffers *buffer_set)
@@ -195,7 +196,7 @@ static void destroy_buffers(tt_chunk_buffers *buffer_set)
   if (buffer_set->stream) cudaStreamDestroy(buffer_set->stream);
 }
 
-/* ---- chunks ---- */
+/* chunks */
 
 static tt_err launch_chunk(tt_prediction_job *s, tt_chunk_buffers *buffer_set, int64_t first,
                            int64_t rows)
@@ -222,7 +223,7 @@ static tt_err launch_chunk(tt_prediction_job *s, tt_chunk_buffers *buffer_set, i
                          buffer_set->stream);
 }
 
-/* Wait for the chunk of a lane, and hand it out. */
+/* Wait for the chunk in a set of buffers and pass its results to the caller. */
 static tt_err collect_chunk(tt_prediction_job *s, tt_chunk_buffers *buffer_set)
 {
   int64_t lines = s->c->members * 2 * s->device_ensemble.width,
@@ -257,7 +258,7 @@ static tt_err predict_chunks(tt_prediction_job *s)
   return TT_OK;
 }
 
-/* Whole tiles, so many that the predictions of all members fit the room of a lane. */
+/* Rows of a chunk: whole tiles, as many as give at most chunk_floats predictions of all members. */
 static int64_t chunk_rows(const tt_prediction_job *s)
 {
   int64_t each = s->c->members * 2 * s->device_ensemble.width, fit = chunk_floats / each;

@@ -1,8 +1,9 @@
 /* epoch_end.cu — ends of epochs and evaluation; see layered_internal.cuh.
  *
- * Members of one view have the same validation rows: these are gathered once for all of them, a
- * pass at a time, and multiplied with one group of members after the other. With kfold the views of
- * an ensemble alternate: each goes over all of its members and skips those of the others. */
+ * Members of one row set have the same validation rows: these are gathered once for all of them,
+ * one pass at a time, and multiplied with one group of members after the other. With kfold,
+ * members of an ensemble have different row sets: each row set goes over all members of the
+ * ensemble and skips those of the others. */
 #include "cuda/layered/row_stream.cuh"
 #include "cuda/layered/rows.cuh"
 
@@ -15,8 +16,8 @@ typedef struct epoch_end_args {
   tt_split split;
   int32_t row_set, ensemble, member; /* of a pass, and its first member */
   int32_t first, rows;               /* rows of the split in the buffers */
-  int32_t room;                      /* rows that these have room for */
-  int32_t best;                      /* pick: the best weights, where there are any */
+  int32_t room;                      /* rows that the buffers hold */
+  int32_t best;                      /* 1: use the best weights if there are any */
   float *x, *y, *weight;
   const float *output; /* [members of the pass][room][O] */
   const int8_t *skip;  /* [M] or NULL */
@@ -46,7 +47,8 @@ static epoch_end_args make_end_args(tt_engine *e)
   return a;
 }
 
-/* Who is at the end of an epoch, and with what weights; a block has one member. */
+/* Find the members at the end of an epoch and check that their weights are finite; one block per
+ * member. */
 static __global__ void find_epoch_ends(epoch_end_args a)
 {
   TT_SHARED_MEMORY(int, sums);
@@ -62,7 +64,7 @@ static __global__ void find_epoch_ends(epoch_end_args a)
   if (threadIdx.x == 0) a.end[i] = (int8_t)end;
 }
 
-/* A pass of rows of a split, once for all members of the view. */
+/* Gather a pass of rows of a split, once for all members of the row set. */
 static __global__ void gather_split(epoch_end_args a)
 {
   TT_SHARED_MEMORY(int32_t, row); /* [TT_GATHER_ROWS] */
@@ -74,8 +76,8 @@ static __global__ void gather_split(epoch_end_args a)
   tt_gather_rows(a.v, row, to);
 }
 
-/* Add the losses of a pass: row n of the split to lane n % TT_LOSS_PARTIALS, whatever the passes. A
- * block has one member, a thread one lane. */
+/* Add the losses of a pass: row n of the split goes to partial sum n % TT_LOSS_PARTIALS, however
+ * the rows are divided into passes. One block per member, one thread per partial sum. */
 static __global__ void accumulate_losses(epoch_end_args a)
 {
   const tt_cuda_state &v = a.v;
@@ -99,7 +101,7 @@ static __device__ double split_mean(const epoch_end_args &a, int i, double *sums
   return count ? sum / (double)count : (double)NAN;
 }
 
-/* What member i would predict with now, were it not for best weights. */
+/* Weights that member i would predict with now if there were no best weights. */
 static __device__ const float *current_weights(const tt_cuda_state &v, int64_t i)
 {
   return (v.average && v.averaged[i] > 0 ? v.average : v.weights) + i * v.params;
@@ -110,7 +112,7 @@ static __device__ void copy_params(const tt_cuda_state &v, float *to, const floa
   for (int32_t p = (int32_t)threadIdx.x; p < v.params; p += (int32_t)blockDim.x) to[p] = from[p];
 }
 
-/* The weights at the end of an epoch go into their mean; a block has one member. */
+/* Add the weights at the end of an epoch to their mean; one block per member. */
 static __global__ void update_swa(epoch_end_args a)
 {
   const tt_cuda_state &v = a.v;
@@ -118,11 +120,11 @@ static __global__ void update_swa(epoch_end_args a)
   if (a.end[i] != TT_EPOCH_ENDED || v.epoch[i] < v.member[i].hyper.average_start) return;
   for (int32_t p = (int32_t)threadIdx.x; p < v.params; p += (int32_t)blockDim.x)
     v.average[at + p] = tt_swa_update(v.average[at + p], v.weights[at + p], averaged);
-  __syncthreads(); /* all have read how many there were */
+  __syncthreads(); /* all threads have read the old count */
   if (threadIdx.x == 0) v.averaged[i] = averaged + 1;
 }
 
-/* At the ends of equal parts of a member's epochs; a block has one member. */
+/* Store snapshots at the ends of equal parts of a member's epochs; one block per member. */
 static __global__ void store_snapshots(epoch_end_args a)
 {
   const tt_cuda_state &v = a.v;
@@ -136,7 +138,7 @@ static __global__ void store_snapshots(epoch_end_args a)
 
 static __global__ void end_epochs(epoch_end_args a)
 {
-  TT_SHARED_MEMORY(double, sums); /* [TT_MAX_WARPS], and who is the best */
+  TT_SHARED_MEMORY(double, sums); /* [TT_MAX_WARPS], and 1 if the weights are the best */
   const tt_cuda_state &v = a.v;
   int i = (int)blockIdx.x, end = a.end[i];
   if (end == TT_EPOCH_RUNNING) return;
@@ -151,7 +153,7 @@ static __global__ void end_epochs(epoch_end_args a)
   copy_params(v, v.best_weights + (int64_t)i * v.params, current_weights(v, i));
 }
 
-/* The weights to evaluate, and no losses yet. */
+/* Copy the weights to evaluate and clear the losses. */
 static __global__ void copy_eval_weights(epoch_end_args a)
 {
   const tt_cuda_state &v = a.v;
@@ -163,7 +165,7 @@ static __global__ void copy_eval_weights(epoch_end_args a)
               best ? v.best_weights + i * v.params : current_weights(v, i));
 }
 
-/* Who is not of the view that comes next, or is skipped anyway. */
+/* Mark the members that do not have the next row set, or are skipped anyway. */
 static __global__ void mark_other_views(epoch_end_args a)
 {
   int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
@@ -186,7 +188,7 @@ static tt_err launch_per_member(tt_engine *e, void (*kernel)(epoch_end_args),
                    e->dev.stream, a);
 }
 
-/* Losses of members [begin, end) over the rows in the buffers, into the lanes. */
+/* Add the losses of members [begin, end) over the rows in the buffers to the partial sums. */
 static tt_err add_group_losses(tt_engine *e, epoch_end_args a, int64_t begin, int64_t end)
 {
   int64_t group = tt_layered_of(e)->group;
@@ -205,7 +207,7 @@ static tt_err add_group_losses(tt_engine *e, epoch_end_args a, int64_t begin, in
   return TT_OK;
 }
 
-/* Rows [a->first, a->first + a->rows) of the split into the buffers. */
+/* Load rows [a->first, a->first + a->rows) of the split into the buffers. */
 static tt_err load_rows(tt_engine *e, epoch_end_args *a)
 {
   const tt_layered *own = tt_layered_of(e);
@@ -218,7 +220,7 @@ static tt_err load_rows(tt_engine *e, epoch_end_args *a)
   return TT_OK;
 }
 
-/* Losses of members [begin, end), as far as they are of the view, over its whole split. */
+/* Losses of those members of [begin, end) that have the row set, over its whole split. */
 static tt_err evaluate_view(tt_engine *e, epoch_end_args a, int64_t begin, int64_t end)
 {
   int32_t count = e->host_lists[a.row_set].count[a.split];
@@ -236,7 +238,7 @@ static tt_err evaluate_view(tt_engine *e, epoch_end_args a, int64_t begin, int64
   return TT_OK;
 }
 
-/* The same for all views that are `due` (all, if NULL) and have members here. */
+/* The same for all row sets that are set in `ending_views` (all, if NULL) and have members here. */
 static tt_err evaluate_views(tt_engine *e, epoch_end_args a, const int8_t *ending_views)
 {
   const tt_cohort *c = e->cohort;

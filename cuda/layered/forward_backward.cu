@@ -1,11 +1,11 @@
-/* forward_backward.cu — the layers there and back, for all members at once; see
+/* forward_backward.cu — forward and backward pass for all members at once; see
  * layered_internal.cuh.
  *
- * cuBLAS counts columns first: a row-major [rows][n] is its n x rows, a weight matrix [out][in] its
- * in x out, so that no product needs a transposed copy:
- *   Z = W X        out x rows   (in x out)^T  (in x rows)
- *   before = W^T D in x rows    (in x out)    (out x rows)
- *   gradient       in x out     (in x rows)   (out x rows)^T */
+ * cuBLAS is column-major: a row-major [rows][n] is its n x rows, a weight matrix [out][in] its in x
+ * out, so that no product needs a transposed copy:
+ *   Z = W X         out x rows   (in x out)^T  (in x rows)
+ *   dL/dX = W^T D   in x rows    (in x out)    (out x rows)
+ *   gradient        in x out     (in x rows)   (out x rows)^T */
 #include "cuda/layered/layer_extras.cuh"
 
 int64_t tt_layered_group(const tt_cohort *c)
@@ -48,7 +48,7 @@ static tt_layer_args layer_args(tt_engine *e, const tt_layered_pass *pass, int l
   return a;
 }
 
-/* Start `kernel` with `items` to do for each member, `each` a block. */
+/* Launch `kernel` with `items` items per member, `each` items per block. */
 static tt_err launch_layer(tt_engine *e, const tt_layered_pass *pass, void (*kernel)(tt_layer_args),
                            tt_layer_args a, int64_t items, int each, size_t shared_bytes)
 {
@@ -57,7 +57,7 @@ static tt_err launch_layer(tt_engine *e, const tt_layered_pass *pass, void (*ker
                    shared_bytes, e->dev.stream, a);
 }
 
-/* What a layer has beyond its product and activation in this pass. */
+/* Whether a layer has parts beyond its product and activation in this pass. */
 static int has_extras(const tt_layered *own, const tt_layered_pass *pass, const tt_layer *layer)
 {
   return layer->norm >= 0 || layer->residual || (pass->keep && own->uses_dropout && layer->dropout);
@@ -118,7 +118,7 @@ static tt_err layer_forward(tt_engine *e, const tt_layered_pass *pass, int l)
   tt_layer_args a = layer_args(e, pass, l);
   if (!has_extras(tt_layered_of(e), pass, &e->cohort->model.layer[l]))
     return layer_product(e, pass, a);
-  a.activation = TT_ACT_identity; /* z alone */
+  a.activation = TT_ACT_identity; /* z only */
   a.slope = NULL;
   TT_TRY(layer_product(e, pass, a));
   return launch_extras(e, pass, layer_extras_forward, extras_args(e, pass, l), a.rows,
@@ -131,7 +131,7 @@ tt_err tt_layered_forward(tt_engine *e, const tt_layered_pass *pass)
   return TT_OK;
 }
 
-/* delta holds dL/dy of a layer: dL/dz, and the gradient of what it has beyond a plain one. */
+/* delta holds dL/dy of a layer: computes dL/dz, and the gradient of gains and shifts. */
 static tt_err extras_backward(tt_engine *e, const tt_layered_pass *pass, int l, float *delta)
 {
   const tt_layer *layer = &e->cohort->model.layer[l];
@@ -145,7 +145,7 @@ static tt_err extras_backward(tt_engine *e, const tt_layered_pass *pass, int l, 
   return launch_extras(e, pass, layer_norm_backward, a, a.rows, TT_LAYERED_WARPS);
 }
 
-/* dL/dz in delta -> the gradient of the layer's weights, and dL/dx in `before` unless NULL. */
+/* dL/dz in delta -> the gradient of the layer's weights, and dL/dx in `input_delta` unless NULL. */
 static tt_err product_backward(tt_engine *e, const tt_layered_pass *pass, int l, float *delta,
                                float *input_delta)
 {
@@ -174,7 +174,7 @@ static tt_err layer_backward(tt_engine *e, const tt_layered_pass *pass, int l, f
   const tt_layer *layer = &e->cohort->model.layer[l];
   tt_layer_args delta_args = layer_args(e, pass, l);
   delta_args.y = delta;
-  if (layer->norm >= 0) delta_args.slope = NULL; /* it is in delta already */
+  if (layer->norm >= 0) delta_args.slope = NULL; /* delta already includes the slope */
   TT_TRY(extras_backward(e, pass, l, delta));
   TT_TRY(launch_layer(e, pass, delta_bias_gradient, delta_args, delta_args.out, TT_WARP_SIZE,
                       TT_LAYERED_THREADS * sizeof(float)));

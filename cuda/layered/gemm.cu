@@ -3,10 +3,10 @@
 #include "cuda/common/mma.cuh"
 #include "cuda/layered/layered_internal.cuh"
 
-enum { SPLIT_ELEMENTS = 1024 }; /* of a block */
+enum { SPLIT_ELEMENTS = 1024 }; /* per block */
 
-/* Largest matrix of a product of tensor cores; 0 if there is none. Whole float4, so that all parts
- * are aligned alike. */
+/* Floats of the largest matrix of a product on tensor cores; 0 if there is none. Whole float4,
+ * so that all parts have the same alignment. */
 static int64_t largest_operand(const tt_model *m, int64_t rows)
 {
   int64_t most = 0;
@@ -31,10 +31,10 @@ tt_err tt_layered_open_gemm(tt_engine *e)
 }
 
 typedef struct split_args {
-  const float *from; /* [members][step], of which `count` are taken */
+  const float *from; /* [members][step], the first `count` are used */
   float *high, *low; /* [members][count] */
   int64_t step, count;
-  int32_t blocks; /* of a member */
+  int32_t blocks; /* per member */
 } split_args;
 
 static __global__ void split_to_tf32(split_args a)
@@ -50,7 +50,7 @@ static __global__ void split_to_tf32(split_args a)
   }
 }
 
-/* Matrices of one call of cuBLAS. */
+/* Matrices of one cuBLAS call. */
 typedef struct gemm_call {
   int64_t m, n, k;
   tt_gemm_operand a, b;
@@ -68,8 +68,7 @@ static tt_err gemm_group(tt_engine *e, const gemm_call *p, float beta)
                                              (int)p->m, p->c_stride, (int)tt_layered_of(e)->group));
 }
 
-/* The parts of one group's `x`, `count` numbers a matrix, into places 2 `which` and 2 `which` + 1.
- */
+/* Split one group's `x`, `count` numbers per matrix, into parts 2 `which` and 2 `which` + 1. */
 static tt_err split_group(tt_engine *e, tt_gemm_operand x, int64_t count, int which,
                           tt_gemm_operand *high, tt_gemm_operand *low)
 {

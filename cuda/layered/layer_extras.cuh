@@ -1,31 +1,32 @@
-/* layer_extras.cuh — kernels of the layered path for what a layer has beyond y = f(W x + b):
+/* layer_extras.cuh — kernels of the layered path for the parts of a layer beyond y = f(W x + b):
  *   y = mask f(norm(W x + b)) / (1 - p) + x
- * with layer_norm, dropout and residual, each where the model or the member asks for it. Floor 3.
+ * with layer_norm, dropout and residual, each only if the model or the member uses it.
  *
- * Forward, a product has left z in y; a warp finishes four rows. f'(n) times the mask is kept as
- * the slope, so that dropout costs nothing on the way back. Layer normalisation is that of Ba,
- * Kiros & Hinton 2016 as torch.nn.LayerNorm does it: biased variance, TT_NORM_EPSILON. */
+ * Forward: the product has written z to y; a warp processes four rows. The slope is f'(n) times
+ * the mask, so that dropout costs nothing in the backward pass. Layer normalisation: Ba, Kiros &
+ * Hinton 2016, as in torch.nn.LayerNorm: biased variance, TT_NORM_EPSILON. */
 #ifndef TT_LAYER_EXTRAS_CUH
 #define TT_LAYER_EXTRAS_CUH
 #include "cuda/layered/layer_kernels.cuh"
 
-enum { TT_DROPOUT_DRAW_ROWS = 4 }; /* of a warp: those that share a draw of dropout */
+enum { TT_DROPOUT_DRAW_ROWS = 4 }; /* rows per warp: those that share one random draw of dropout */
 
-/* Member `m` counts from `first`, the first one of the pass; pointers are those of that one. */
+/* Member `m` counts from `first`, the first member of the pass; pointers are those of that
+ * member. */
 typedef struct tt_layer_extras_args {
   tt_cuda_state v;
   const int8_t *skip;      /* [members] or NULL */
   const float *gain;       /* [out], then the shifts; next member: + params; NULL: no layer_norm */
   const float *x;          /* [rows][in] if the layer is residual, else NULL; next: + x_stride */
-  float *y, *slope, *xhat; /* [members][rows][out]; slope and hat of a training step, or NULL */
-  float *rstd;             /* [members][rows] 1 / standard deviation, with hat */
-  float *delta;            /* [members][rows][out] on the way back */
-  const float *residual_delta; /* likewise, dL/dy as it came */
+  float *y, *slope, *xhat; /* [members][rows][out]; slope and xhat in a training step, else NULL */
+  float *rstd;             /* [members][rows] 1 / standard deviation, with xhat */
+  float *delta;            /* [members][rows][out] in the backward pass */
+  const float *residual_delta; /* same shape, dL/dy as given */
   float *gradient;             /* of the gains, then of the shifts; next member: + params */
   int64_t x_stride, params;
   int32_t first, rows, out, parts;
-  int32_t unit;         /* number of the layer's first unit, of all hidden ones */
-  int32_t uses_dropout; /* dropout acts on it */
+  int32_t unit;         /* index of the layer's first unit among all hidden units */
+  int32_t uses_dropout; /* 1: the layer has dropout */
   tt_activation activation;
 } tt_layer_extras_args;
 
@@ -51,8 +52,8 @@ __device__ __forceinline__ tt_dropout_draw_args tt_dropout_args_of(const tt_laye
   return d;
 }
 
-/* One row of z becomes gain (z - mean) / sd + shift. All lanes of a warp; a lane has the units that
- * it will go on with. */
+/* One row of z becomes gain (z - mean) / sd + shift. All lanes of a warp take part; a lane
+ * computes the units that it uses next. */
 __device__ __forceinline__ void tt_layer_norm_row(const tt_layer_extras_args &a, const float *gain,
                                                   int64_t row)
 {
@@ -104,8 +105,8 @@ static __global__ void layer_extras_forward(tt_layer_extras_args a)
   }
 }
 
-/* delta *= slope, and the gradients of gains and shifts: a block has 32 units, its warps the rows
- * in turn. */
+/* delta *= slope, and the gradients of gains and shifts: a block has 32 units, its warps take
+ * the rows in turn. */
 static __global__ void layer_norm_gradient(tt_layer_extras_args a)
 {
   TT_SHARED_MEMORY(float, sums); /* [2][TT_ROW_PARTIALS][TT_WARP_SIZE] */
@@ -133,8 +134,8 @@ static __global__ void layer_norm_gradient(tt_layer_extras_args a)
   to[a.out + o] = shift;
 }
 
-/* dL/dn -> dL/dz of a layer_norm; a warp has one row:
- *   dz = root (g - mean(g) - hat mean(g hat)),  g = gain dL/dn */
+/* dL/dn -> dL/dz of a layer_norm; one warp per row:
+ *   dz = rstd (g - mean(g) - xhat mean(g xhat)),  g = gain dL/dn */
 static __global__ void layer_norm_backward(tt_layer_extras_args a)
 {
   tt_member_block p = tt_member_block_of(a.parts, a.skip);
@@ -156,7 +157,7 @@ static __global__ void layer_norm_backward(tt_layer_extras_args a)
     d[o] = a.rstd[row] * (gain[o] * d[o] - plain - xhat[o] * along);
 }
 
-/* What goes round a residual layer: y holds W^T dL/dz of the layer. */
+/* Add dL/dy of a residual layer, which bypasses the layer; y holds W^T dL/dz of the layer. */
 static __global__ void add_residual_delta(tt_layer_extras_args a)
 {
   tt_member_block p = tt_member_block_of(a.parts, a.skip);

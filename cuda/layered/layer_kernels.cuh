@@ -1,4 +1,4 @@
-/* layer_kernels.cuh — kernels of the layered path for one layer at a time. Floor 3.
+/* layer_kernels.cuh — kernels of the layered path for one layer at a time.
  *
  * A launch has `parts` blocks for each member, member by member. */
 #ifndef TT_LAYER_KERNELS_CUH
@@ -8,20 +8,20 @@
 enum {
   TT_NARROW_TILE_OUTPUTS = 64, /* outputs of a block of narrow_input_forward */
   TT_NARROW_TILE_ROWS = 64,    /* its rows */
-  TT_BLOCK_ELEMENTS = 1024,    /* of a block of kernels that go over all elements */
-  TT_ROW_PARTIALS = 8,         /* of a sum over rows */
+  TT_BLOCK_ELEMENTS = 1024,    /* elements per block in kernels that run over all elements */
+  TT_ROW_PARTIALS = 8,         /* partial sums of a sum over rows */
   TT_LAYERED_WARPS = TT_LAYERED_THREADS / TT_WARP_SIZE
 };
 
-/* Member `m` counts from the first one of the pass; pointers are those of that one. */
+/* Member `m` counts from the first member of the pass; pointers are those of that member. */
 typedef struct tt_layer_args {
   const int8_t *skip; /* [members] or NULL */
   const float *w;     /* the layer's weights, then its biases; next member: + params */
   const float *x;     /* [rows][in]; next member: + x_stride */
   float *y;           /* [members][rows][out] */
-  float *slope;       /* likewise f'(z), or NULL */
+  float *slope;       /* same shape, f'(z), or NULL */
   const float *delta; /* [members][rows][out] */
-  float *input_delta; /* [members][rows][in] what delta becomes on the other side of the layer */
+  float *input_delta; /* [members][rows][in] W^T delta */
   float *gradient;    /* of the layer; next member: + params */
   int64_t x_stride, params;
   int32_t rows, in, out, parts;
@@ -50,7 +50,7 @@ __device__ __forceinline__ void tt_store_activation(const tt_layer_args &a, int6
   if (a.slope) a.slope[at] = tt_act_grad(a.activation, z, y);
 }
 
-/* Few inputs: a block has TT_NARROW_TILE_OUTPUTS outputs of TT_NARROW_TILE_ROWS rows. */
+/* Few inputs: a block computes TT_NARROW_TILE_OUTPUTS outputs of TT_NARROW_TILE_ROWS rows. */
 static __global__ void narrow_input_forward(tt_layer_args a)
 {
   TT_SHARED_MEMORY(float, w); /* [in][wide + 1] transposed */
@@ -74,7 +74,7 @@ static __global__ void narrow_input_forward(tt_layer_args a)
   }
 }
 
-/* Few outputs: a warp has one row, its lanes the inputs in turn. */
+/* Few outputs: one warp per row, its lanes take the inputs in turn. */
 static __global__ void narrow_output_forward(tt_layer_args a)
 {
   tt_member_block p = tt_member_block_of(a.parts, a.skip);
@@ -92,7 +92,7 @@ static __global__ void narrow_output_forward(tt_layer_args a)
   }
 }
 
-/* After a product of cuBLAS: y holds W x. */
+/* After a cuBLAS product: y holds W x. */
 static __global__ void add_bias(tt_layer_args a)
 {
   tt_member_block p = tt_member_block_of(a.parts, a.skip);
@@ -105,8 +105,8 @@ static __global__ void add_bias(tt_layer_args a)
     tt_store_activation(a, base + k, a.y[base + k] + bias[k % (uint32_t)a.out]);
 }
 
-/* delta *= slope, where there is one, and the gradient of the biases: a block has 32 outputs, its
- * warps the rows in turn. */
+/* delta *= slope, unless slope is NULL, and the gradient of the biases: a block has 32 outputs,
+ * its warps take the rows in turn. */
 static __global__ void delta_bias_gradient(tt_layer_args a)
 {
   TT_SHARED_MEMORY(float, sums); /* [TT_ROW_PARTIALS][TT_WARP_SIZE] */
@@ -127,7 +127,8 @@ static __global__ void delta_bias_gradient(tt_layer_args a)
   a.gradient[p.member * a.params + (int64_t)a.in * a.out + o] = sum;
 }
 
-/* Gradient of the weights of a thin layer: a block has 32 of them, its warps the rows in turn. */
+/* Gradient of the weights of a narrow layer: a block has 32 of them, its warps take the rows in
+ * turn. */
 static __global__ void narrow_weight_gradient(tt_layer_args a)
 {
   TT_SHARED_MEMORY(float, sums); /* [TT_ROW_PARTIALS][TT_WARP_SIZE] */
@@ -147,7 +148,7 @@ static __global__ void narrow_weight_gradient(tt_layer_args a)
   a.gradient[p.member * a.params + k] = sum;
 }
 
-/* before = W^T delta of a thin layer. */
+/* input_delta = W^T delta of a narrow layer. */
 static __global__ void narrow_input_gradient(tt_layer_args a)
 {
   tt_member_block p = tt_member_block_of(a.parts, a.skip);

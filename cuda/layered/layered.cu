@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* ---- the schedule ---- */
+/* the schedule */
 
 static tt_err train_until(tt_engine *e, int64_t steps, int8_t *ending_views)
 {
@@ -36,9 +36,9 @@ static tt_err train(tt_engine *e, int64_t steps)
   return err ? err : wait;
 }
 
-/* ---- memory ---- */
+/* memory */
 
-/* Whether a member of the slice has more than 0 of a hyper-parameter. */
+/* Whether a member of the slice has a value above 0 of a hyper-parameter. */
 static int any_member_uses(const tt_engine *e, float tt_hyper::*what)
 {
   for (int64_t i = 0; i < e->slice.count; i++)
@@ -96,7 +96,7 @@ static int64_t widest(const tt_model *m)
   return width;
 }
 
-/* What layers have beyond their products. */
+/* Memory for the parts of layers beyond their products. */
 static tt_err allocate_extras(tt_layered *own, const tt_model *m, int64_t members)
 {
   int residual = 0;
@@ -112,13 +112,13 @@ static tt_err allocate_extras(tt_layered *own, const tt_model *m, int64_t member
                       "gradients of a batch");
 }
 
-/* What adversarial training has beyond a plain step. */
+/* Memory for adversarial training. */
 static tt_err allocate_adversarial(const tt_engine *e, tt_layered *own)
 {
   const tt_model *m = &e->cohort->model;
   if (!any_member_uses(e, &tt_hyper::adversarial_epsilon)) return TT_OK;
   TT_TRY(tt_dev_alloc(&own->inputs, own->padded * own->rows * m->inputs, "gradients of inputs"));
-  TT_TRY(tt_dev_alloc(&own->more, own->padded * m->params, "gradients at moved inputs"));
+  TT_TRY(tt_dev_alloc(&own->more, own->padded * m->params, "gradients at perturbed inputs"));
   return tt_dev_alloc(&own->skip_adversarial, e->slice.count, "members");
 }
 
@@ -156,8 +156,8 @@ static tt_err allocate_members(const tt_engine *e, tt_layered *own)
   return tt_pinned_alloc(&own->epoch, members, "epochs of the members");
 }
 
-/* Kernels count the elements of a member and the blocks of a launch in 31 bits; a block has 8 rows
- * or 32 weights at least. */
+/* Kernels use 31 bits for the elements of a member and the blocks of a launch; a block has at
+ * least 8 rows or 32 weights. */
 static tt_err check_size(const tt_engine *e, const tt_layered *own)
 {
   double wide = (double)own->widest, weights = (double)e->cohort->model.params;
@@ -214,7 +214,7 @@ static tt_err prepare(tt_engine *e)
   return err;
 }
 
-/* Where cuBLAS multiplies, bits are those of its version on this kind of GPU. */
+/* Where cuBLAS is used, the bits depend on its version and the kind of GPU. */
 static void arithmetic(const tt_engine *e, char *text, size_t room)
 {
   if (!tt_layered_uses_gemm(&e->cohort->model)) return;

@@ -3,7 +3,7 @@
 
 #include "core/base/mem.h"
 
-/* ---- memory ---- */
+/* memory */
 
 static tt_err create_buffer(tt_engine *e, tt_staging_buffer *buffer)
 {
@@ -55,21 +55,21 @@ void tt_row_stream_close(tt_engine *e)
   cudaStreamSynchronize(e->dev.stream);
   for (int k = 0; k < TT_STAGING_BUFFERS; k++) destroy_buffer(&row_stream->buffer[k]);
   if (row_stream->copy_stream) cudaStreamDestroy(row_stream->copy_stream);
-  own->x = own->y = own->weight = NULL; /* they were parts of a lot */
+  own->x = own->y = own->weight = NULL; /* they were parts of a buffer */
   tt_free(row_stream);
   own->row_stream = NULL;
 }
 
-/* ---- a lot goes to the device ---- */
+/* copy of a buffer to the device */
 
-/* The next lot, once the host may write its part. */
+/* Wait until the host may write the next buffer, and return it. */
 static tt_err next_free_buffer(tt_row_stream *row_stream, tt_staging_buffer **out)
 {
   *out = &row_stream->buffer[row_stream->next];
   return TT_CUDA(cudaEventSynchronize((*out)->copy_done));
 }
 
-/* Copy `rows` rows, and let the engine's stream wait for them. */
+/* Copy `rows` rows, and make the engine's stream wait for them. */
 static tt_err copy_to_device(tt_engine *e, tt_staging_buffer *buffer, int64_t rows)
 {
   const tt_model *m = &e->cohort->model;

@@ -1,22 +1,23 @@
-/* rows.cuh — rows of the data set into the buffers of the layered path, and the loss of one
- * row. Floor 3; device code. */
+/* rows.cuh — gathers rows of the data set into the buffers of the layered path; loss of one row.
+ * Device code. */
 #ifndef TT_ROWS_CUH
 #define TT_ROWS_CUH
 #include "cuda/layered/layered_internal.cuh"
 
 enum {
-  TT_GATHER_ROWS = 64,                                     /* of a block */
-  TT_BLOCK_SUM_BYTES = (TT_MAX_WARPS + 1) * sizeof(double) /* of tt_block_sum, and a word to all */
+  TT_GATHER_ROWS = 64,                                     /* rows per block */
+  TT_BLOCK_SUM_BYTES = (TT_MAX_WARPS + 1) * sizeof(double) /* of tt_block_sum, and one value */
 };
 
-/* Where one block of a gather writes: `tile` rows from row `begin` of the buffers on. */
+/* Destination of one block of a gather: `tile` rows from row `begin` of the buffers on. */
 typedef struct tt_gather_target {
   float *x, *y, *weight;
   int64_t begin;
   int32_t tile, ensemble;
 } tt_gather_target;
 
-/* Rows row[0..tile) of the data set, zeros where the row is -1. All threads; after a barrier. */
+/* Gather rows row[0..tile) of the data set, zeros where the row is -1. All threads take part;
+ * call it after a barrier. */
 __device__ __forceinline__ void tt_gather_rows(const tt_cuda_state &v, const int32_t *row,
                                                const tt_gather_target &to)
 {
@@ -34,7 +35,7 @@ __device__ __forceinline__ void tt_gather_rows(const tt_cuda_state &v, const int
     to.weight[to.begin + j] = row[j] < 0 ? 0.0f : v.weight[row[j]];
 }
 
-/* Loss of one row, without its weight; d [O] takes its gradient times `factor`, unless NULL. */
+/* Loss of one row, without its weight; d [O] gets its gradient times `factor`, unless NULL. */
 __device__ __forceinline__ float tt_row_loss(const tt_cuda_state &v, const float *o, const float *y,
                                              float factor, float *d)
 {

@@ -1,19 +1,21 @@
-/* split_step.cu — a step of the layered path in two halves, between which the caller looks at
- * the outputs of several members; see engine.h. Between the halves nothing else runs on the engine:
- * what the first one leaves in the buffers is what the second one goes back through. */
+/* split_step.cu — a step of the layered path in two parts; in between, the caller computes the
+ * loss from the outputs of several members; see engine.h. Nothing else may run on the engine in
+ * between: the second part uses the buffers that the first part fills. */
 #include "cuda/layered/layered_internal.cuh"
 
 #include "core/base/mem.h"
 
-/* Rows come from the host only where they do not fit: then their numbers are not at hand. */
+/* Rows from the host are used if the data set does not fit: then row numbers are not on the
+ * device. */
 static tt_err check_data_on_device(const tt_engine *e)
 {
   if (!e->data) return TT_OK;
-  return TT_FAIL(MEM, "train.method: fusion needs the whole data set on the GPU, where it does not "
+  return TT_FAIL(MEM, "train.method: fusion needs the whole data set on the GPU, but it does not "
                       "fit: use more ranks, fewer rows, or run.device: cpu");
 }
 
-/* `count` rows of each member, `width` bytes each, where the caller has room for B. */
+/* Copy the batch of each member, `width` bytes per row; the caller's array has B rows per
+ * member. */
 static tt_err copy_batches(tt_engine *e, void *to, const void *from, size_t width, int down)
 {
   size_t device = (size_t)tt_layered_of(e)->rows * width;
@@ -42,7 +44,7 @@ tt_err tt_layered_step_forward(tt_engine *e, float *output, int32_t *row)
   return TT_OK;
 }
 
-/* The end of the epoch of members for which this was its last batch. */
+/* End the epoch of members for which this was the last batch. */
 static tt_err end_finished_epochs(tt_engine *e)
 {
   int8_t *ending_views = NULL;

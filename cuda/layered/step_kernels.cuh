@@ -1,38 +1,38 @@
-/* step_kernels.cuh — kernels of the layered path for what lies around the layers in a step: rows,
- * loss, optimiser. Floor 3. */
+/* step_kernels.cuh — kernels of the layered path for the parts of a step outside the layers:
+ * rows, loss, optimizer. */
 #ifndef TT_STEP_KERNELS_CUH
 #define TT_STEP_KERNELS_CUH
 #include "cuda/layered/rows.cuh"
 
-enum { TT_STEP_BLOCK_ELEMENTS = 1024 }; /* of a block */
+enum { TT_STEP_BLOCK_ELEMENTS = 1024 }; /* elements per block */
 
-/* Which loss of a step it is. */
+/* Which of the losses of a step. */
 enum tt_loss_pass {
   TT_LOSS_PASS_ONLY,       /* the only one */
-  TT_LOSS_PASS_FIRST,      /* there is another one before the step counts */
-  TT_LOSS_PASS_ADVERSARIAL /* that one, at moved inputs; it enters no history */
+  TT_LOSS_PASS_FIRST,      /* a second one follows before the step counts */
+  TT_LOSS_PASS_ADVERSARIAL /* the second one, at perturbed inputs; not in the history */
 };
 
 typedef struct tt_step_kernel_args {
   tt_cuda_state v;
-  int32_t rows, parts; /* rows of a batch that are computed; blocks of a member */
+  int32_t rows, parts; /* rows of a batch that are computed; blocks per member */
   int uses_clipping;
   enum tt_loss_pass of;
-  const int8_t *skip; /* [M] members with another value than 0 take no part in a loss */
+  const int8_t *skip; /* [M] members with a value other than 0 are skipped in a loss */
   float *x, *y, *weight;
   const float *output; /* [M][rows][O] */
   float *delta;        /* [M][rows][O] */
   float *gradient, *scale;
   float *inputs;            /* [M][rows][D] dL/dx */
-  const float *more;        /* [M][P] gradient at the moved inputs */
+  const float *more;        /* [M][P] gradient at the perturbed inputs */
   int8_t *skip_adversarial; /* [M] */
   int32_t *row;             /* [M][rows] row numbers of the batch */
-  double *pending_loss;     /* [M] losses of a batch that is not settled yet */
+  double *pending_loss;     /* [M] losses of a batch that is not yet recorded */
   tt_sampler *order;
   tt_optimizer_args *step;
 } tt_step_kernel_args;
 
-/* Rows of member i's next batch, and the slot of the first one in its epoch. */
+/* Number of rows of member i's next batch, and the slot of its first row in the epoch. */
 __device__ __forceinline__ int32_t tt_batch_rows(const tt_cuda_state &v, int64_t i, int64_t *first)
 {
   *first = (int64_t)v.batch[i] * v.batch_size;
@@ -40,7 +40,7 @@ __device__ __forceinline__ int32_t tt_batch_rows(const tt_cuda_state &v, int64_t
   return (int32_t)(left < v.batch_size ? left : v.batch_size);
 }
 
-/* The next batch of every member. */
+/* Gather the next batch of every member. */
 static __global__ void gather_batch(tt_step_kernel_args a)
 {
   TT_SHARED_MEMORY(int32_t, row); /* [TT_GATHER_ROWS] */
@@ -62,7 +62,7 @@ static __global__ void gather_batch(tt_step_kernel_args a)
   tt_gather_rows(v, row, to);
 }
 
-/* What members add to the labels of their batch, whose rows gather_batch has noted; in the words of
+/* Add label noise to the batch that gather_batch has loaded; the same formula as in
  * cuda/plan/host_batches.c, for the same bits. */
 static __global__ void add_label_noise(tt_step_kernel_args a)
 {
@@ -83,13 +83,14 @@ static __global__ void add_label_noise(tt_step_kernel_args a)
   }
 }
 
-/* Whether member i's steps go into a moving average. */
+/* Whether member i has a moving average of its weights. */
 __device__ __forceinline__ int tt_uses_ema(const tt_cuda_state &v, int64_t i)
 {
   return v.average_kind == TT_AVERAGE_ema && v.epoch[i] >= v.member[i].hyper.average_start;
 }
 
-/* The loss of member i's batch is known: freeze it, or count the step. One thread. */
+/* Record the loss of member i's batch: stop the member if it diverged, else count the step. One
+ * thread. */
 __device__ __forceinline__ void tt_record_batch_loss(const tt_step_kernel_args &a, int i,
                                                      double loss)
 {
@@ -105,7 +106,8 @@ __device__ __forceinline__ void tt_record_batch_loss(const tt_step_kernel_args &
   v.averaged[i] += tt_uses_ema(v, i);
 }
 
-/* Loss and its gradient; a block has one member, which is one batch further once it is settled. */
+/* Loss and its gradient; one block per member. Once the loss is recorded, the member is one
+ * batch further. */
 static __global__ void batch_loss(tt_step_kernel_args a)
 {
   TT_SHARED_MEMORY(double, sums);
@@ -142,8 +144,8 @@ static __global__ void record_losses(tt_step_kernel_args a)
     tt_record_batch_loss(a, i, a.pending_loss[i]);
 }
 
-/* No gradient for rows that a short batch does not have, whatever a caller says; a block has one
- * member. */
+/* Set the gradient to 0 in rows that a short batch does not have, whatever the caller passes;
+ * one block per member. */
 static __global__ void clear_missing_rows(tt_step_kernel_args a)
 {
   const tt_cuda_state &v = a.v;
@@ -154,8 +156,9 @@ static __global__ void clear_missing_rows(tt_step_kernel_args a)
     a.delta[i * count + k] = 0.0f;
 }
 
-/* The inputs of members with adversarial training, moved by a part of their range to where the loss
- * grows: Goodfellow, Shlens & Szegedy 2015, for ensembles Lakshminarayanan et al. 2017. */
+/* Perturb the inputs of members with adversarial training by a part of their range, in the
+ * direction in which the loss grows: Goodfellow, Shlens & Szegedy 2015, for ensembles
+ * Lakshminarayanan et al. 2017. */
 static __global__ void perturb_inputs(tt_step_kernel_args a)
 {
   const tt_cuda_state &v = a.v;
@@ -187,8 +190,8 @@ static __global__ void add_adversarial_gradient(tt_step_kernel_args a)
     a.gradient[at + p] += a.more[at + p];
 }
 
-/* No gradient for the weights of inputs that a member does not see: the first out * D of its
- * parameters. */
+/* No gradient for the weights of inputs that a member does not use; these weights are among the
+ * first out * D parameters. */
 static __global__ void mask_feature_gradient(tt_step_kernel_args a)
 {
   const tt_cuda_state &v = a.v;
@@ -203,7 +206,7 @@ static __global__ void mask_feature_gradient(tt_step_kernel_args a)
     if (!feature_mask[k % (uint32_t)v.inputs]) gradient[k] = 0.0f;
 }
 
-/* tt_clip_factor of every member; a block has one member. */
+/* tt_clip_factor of every member; one block per member. */
 static __global__ void clip_factor(tt_step_kernel_args a)
 {
   TT_SHARED_MEMORY(double, sums);
@@ -242,7 +245,7 @@ static __global__ void optimizer_step(tt_step_kernel_args a)
   }
 }
 
-/* A call of train is over. */
+/* At the end of a call of train: members that wait between epochs train again. */
 static __global__ void resume_members(tt_step_kernel_args a)
 {
   int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
@@ -250,7 +253,7 @@ static __global__ void resume_members(tt_step_kernel_args a)
     a.v.status[i] = TT_STATUS_training;
 }
 
-/* The order of every member's running epoch. */
+/* Row order of every member's running epoch. */
 static __global__ void make_epoch_orders(tt_step_kernel_args a)
 {
   int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);

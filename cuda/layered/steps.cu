@@ -1,14 +1,14 @@
-/* steps.cu — optimiser steps of the layered path; see layered_internal.cuh.
+/* steps.cu — optimizer steps of the layered path; see layered_internal.cuh.
  *
- * Steps run as graphs of 1 to 32 of them, up to the next end of an epoch of any member: all
- * counters are on the device, so that the same graphs serve every batch, and the host asks at ends
- * of epochs alone. */
+ * Steps run as graphs of 1 to 32 steps, up to the next end of an epoch of any member. All
+ * counters are on the device, so that the same graphs serve every batch and the host reads the
+ * counters only at ends of epochs. */
 #include "cuda/layered/row_stream.cuh"
 #include "cuda/layered/step_kernels.cuh"
 
 #include <string.h>
 
-/* ---- one step ---- */
+/* one step */
 
 static tt_step_kernel_args make_step_args(tt_engine *e)
 {
@@ -35,7 +35,7 @@ static tt_step_kernel_args make_step_args(tt_engine *e)
   return a;
 }
 
-/* `items` of every member, `each` a block. */
+/* Launch over `items` items of every member, `each` items per block. */
 static tt_err launch_over_members(tt_engine *e, void (*kernel)(tt_step_kernel_args),
                                   tt_step_kernel_args a, int64_t items, int each)
 {
@@ -44,7 +44,7 @@ static tt_err launch_over_members(tt_engine *e, void (*kernel)(tt_step_kernel_ar
                    TT_BLOCK_SUM_BYTES, e->dev.stream, a);
 }
 
-/* One thread for every member. */
+/* Launch with one thread per member. */
 static tt_err launch_per_member(tt_engine *e, void (*kernel)(tt_step_kernel_args))
 {
   return tt_launch(kernel, tt_grid_size(e->slice.count, TT_LAYERED_THREADS), TT_LAYERED_THREADS, 0,
@@ -55,7 +55,7 @@ tt_err tt_layered_begin_epochs(tt_engine *e) { return launch_per_member(e, make_
 
 tt_err tt_layered_resume_members(tt_engine *e) { return launch_per_member(e, resume_members); }
 
-/* The way of the training rows. */
+/* The pass over the training rows. */
 static tt_layered_pass make_training_pass(const tt_engine *e, const tt_layered *own)
 {
   tt_layered_pass pass = {};
@@ -96,7 +96,7 @@ tt_err tt_layered_record_losses(tt_engine *e, int clears)
   return launch_per_member(e, record_losses);
 }
 
-/* The gradient at inputs that are moved against the member, for those with adversarial training. */
+/* Gradient at perturbed inputs, for members with adversarial training. */
 static tt_err adversarial_gradient_step(tt_engine *e, tt_step_kernel_args a)
 {
   tt_layered_pass pass = make_training_pass(e, tt_layered_of(e));
@@ -135,7 +135,7 @@ static tt_err run_step(tt_engine *e)
   return tt_layered_update(e);
 }
 
-/* ---- graphs of steps ---- */
+/* graphs of steps */
 
 static tt_err capture_steps(tt_engine *e, int steps, cudaGraphExec_t *out)
 {
@@ -143,11 +143,11 @@ static tt_err capture_steps(tt_engine *e, int steps, cudaGraphExec_t *out)
   tt_err err = TT_OK;
   for (int k = 0; k < steps && !err; k++) err = run_step(e);
   tt_err end = tt_graph_end(e->dev.stream, out);
-  if (err) tt_graph_destroy(out); /* part of the steps */
+  if (err) tt_graph_destroy(out); /* incomplete */
   return err ? err : end;
 }
 
-/* With rows from the host there is nothing to record: each step has buffers of its own. */
+/* Steps with rows from the host are not captured: each step has its own buffers. */
 static tt_err run_streamed_steps(tt_engine *e, int64_t steps)
 {
   const tt_layered *own = tt_layered_of(e);
@@ -160,8 +160,8 @@ static tt_err run_streamed_steps(tt_engine *e, int64_t steps)
   return TT_OK;
 }
 
-/* The very first step is run as it is: what CUDA and cuBLAS load at the first use of a kernel is
- * not for a recording. */
+/* The first step runs without a graph: CUDA and cuBLAS load kernels at their first use, which
+ * cannot be captured. */
 tt_err tt_layered_run_steps(tt_engine *e, int64_t steps)
 {
   tt_layered *own = tt_layered_of(e);
@@ -188,7 +188,7 @@ tt_err tt_layered_download_progress(tt_engine *e)
   return tt_dev_download_sync(own->batch, e->view.batch, e->slice.count, e->dev.stream);
 }
 
-/* Steps of member i to the end of its epoch. */
+/* Number of steps of member i to the end of its epoch. */
 static int64_t epoch_steps_left(const tt_engine *e, const tt_layered *own, int64_t i)
 {
   int64_t size = e->cohort->batch_size;
@@ -205,8 +205,8 @@ void tt_layered_find_ending_views(const tt_engine *e, int64_t steps, int8_t *end
       ending_views[tt_member_row_set(c, &c->member[e->slice.first + i])] = 1;
 }
 
-/* Steps to the first end of an epoch of a member that was training when the device was asked; 0 if
- * none was. */
+/* Steps to the first end of an epoch of a member that was training at the last
+ * tt_layered_download_progress; 0 if none was. */
 int64_t tt_layered_steps_to_epoch_end(const tt_engine *e)
 {
   const tt_layered *own = static_cast<const tt_layered *>(e->own);

@@ -1,8 +1,8 @@
 /* block_plan.c — see block_plan.h.
  *
- * Of all plans that fit, the one is taken that a simple model of a multiprocessor finds fastest.
- * The model's constants are data sheet values and estimates, not measurements; a wrong one costs
- * speed, nothing else. */
+ * Of all plans that fit, the one with the least time in a simple model of a multiprocessor is
+ * chosen. The constants of the model are data sheet values and estimates, not measurements; a
+ * wrong constant costs speed only. */
 #include "cuda/plan/block_plan.h"
 
 #include "core/formulas/optimizer.h"
@@ -11,25 +11,25 @@
 #include <math.h>
 #include <stdio.h>
 
-/* A multiprocessor, in cycles: each of its four schedulers issues one instruction in a cycle, its
- * shared memory serves a quarter of a warp with float4. */
+/* A multiprocessor, in cycles: each of its four schedulers issues one instruction per cycle, and
+ * shared memory serves a quarter of a warp per cycle with float4. */
 enum {
   SCHEDULERS = 4,
-  SHARED_LATENCY = 24, /* for shared memory, per step of a product, if a scheduler has one warp */
-  STORE_TERMS = 8,     /* storing a tile costs as much as so many inner numbers */
+  SHARED_LATENCY = 24, /* of shared memory, per step of a product, with one warp per scheduler */
+  STORE_TERMS = 8,     /* cost of storing a tile, in inner indices */
   MMA_CYCLES = 4,      /* of a tensor core for 16 x 8 x 8 products */
-  MMA_LATENCY = 60,    /* for shared memory and the tensor cores, likewise per step */
-  SWEEP_LATENCY = 60,  /* from reading to storing a value that stays in its place */
-  ACTIVATIONS_PER_CYCLE = 4, /* activations, there and back, that are done in a cycle */
-  UPDATES_PER_CYCLE = 3,     /* parameters that are moved in a cycle */
-  FETCH_LATENCY = 2000,      /* fetching rows from device memory */
-  BARRIER_CYCLES = 600,      /* barriers of a layer, there and back */
-  L2_BYTES_PER_CYCLE = 24,   /* a cycle, of one multiprocessor's share */
+  MMA_LATENCY = 60,    /* of shared memory and tensor cores, likewise per step */
+  SWEEP_LATENCY = 60,  /* from load to store of a value updated in place */
+  ACTIVATIONS_PER_CYCLE = 4, /* activations, forward and backward, per cycle */
+  UPDATES_PER_CYCLE = 3,     /* parameters updated per cycle */
+  FETCH_LATENCY = 2000,      /* of loading rows from device memory */
+  BARRIER_CYCLES = 600,      /* barriers of a layer, forward and backward */
+  L2_BYTES_PER_CYCLE = 24,   /* per multiprocessor */
   REGISTERS = 65536,
-  RESERVED_BYTES = 1024 /* bytes of shared memory the driver keeps per block */
+  RESERVED_BYTES = 1024 /* bytes of shared memory that the driver reserves per block */
 };
 
-/* Registers of a kernel whose largest tile it is. */
+/* Registers of a kernel by its largest tile. */
 static const struct tile {
   int rows, columns, registers;
 } tiles[TT_BLOCK_TILE_COUNT] = {{1, 1, 120},   {4, 4, 120},   {8, 4, 128},  {8, 8, 168},
@@ -40,27 +40,27 @@ static int64_t max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t ceil_div(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
 static int64_t round_up(int64_t x, int64_t step) { return ceil_div(x, step) * step; }
 
-/* Distance of rows: an odd number of float4, so that eight rows lie on different banks. Thin rows,
+/* Row stride: an odd number of float4, so that eight rows are in different banks. Narrow rows,
  * which are read float by float, are packed. */
 static int64_t padded_stride(int64_t width)
 {
   return width < 4 ? width : round_up(width, 4) + (round_up(width, 4) % 8 == 0 ? 4 : 0);
 }
 
-/* x is read along rows alone but for the few steps of the first layer, and by tensor cores. */
+/* x is read along rows only, except in a few steps of the first layer and by tensor cores. */
 static int64_t input_stride(int64_t width, tt_precision precision)
 {
   if (precision != TT_PRECISION_fp32) return padded_stride(width);
   return width < 4 ? width : round_up(width, 4);
 }
 
-/* Layers that tensor cores are of use for. */
+/* Whether tensor cores are of use for a layer. */
 static int mma_applies(int64_t in, int64_t out)
 {
   return in >= TT_BLOCK_MMA_MIN_WIDTH && out >= TT_BLOCK_MMA_MIN_WIDTH;
 }
 
-/* What the kernel computes in: fp32 where nothing suits tensor cores. */
+/* Precision of the kernel: fp32 if no layer can use tensor cores. */
 static tt_precision effective_precision(const tt_model *m, tt_precision wanted)
 {
   for (int l = 0; l < m->layers; l++)
@@ -68,7 +68,7 @@ static tt_precision effective_precision(const tt_model *m, tt_precision wanted)
   return TT_PRECISION_fp32;
 }
 
-/* What a plan is made of, whatever its rows and places: floats. */
+/* Size in floats of a plan, before rows and placement are chosen. */
 typedef struct footprint {
   int64_t params; /* Q */
   int64_t row;    /* of one row of a batch: x, all layers, y, weight, number */
@@ -103,21 +103,22 @@ int64_t tt_block_padded_params(const tt_cohort *c)
   return footprint_of(c, TT_PRECISION_fp32).params;
 }
 
-/* ---- the model of time ---- */
+/* model of time */
 
-/* `time` of one block alone, and for how much of it a unit that all blocks share is `busy`. */
+/* `time` of one block alone, and `busy`, the part of it in which the block uses a unit that all
+ * blocks share. */
 typedef struct cost {
   int64_t time, busy;
 } cost;
 
-/* A warp takes `inner` terms of all sums of its tile: cycles of its scheduler, reads that the
- * shared memory serves in a cycle each, and the wait for both. */
+/* One step of a product: a warp adds `inner` terms to all sums of its tile. Cycles of its
+ * scheduler, reads of shared memory (one per cycle), and the latency of both. */
 typedef struct step {
   int64_t inner, issue, reads, wait;
 } step;
 
-/* Tensor cores take eight terms; a lane reads four numbers for 16 rows and two for 8 columns, half
- * of them in one of the products from banks that others read too, and rounds them. */
+/* Tensor cores add eight terms; a lane reads four numbers for 16 rows and two for 8 columns,
+ * half of them with bank conflicts in one of the products, and rounds them. */
 static step tile_step_of(int t, tt_precision precision)
 {
   int64_t down = tiles[t].rows, across = tiles[t].columns, reads = down + across;
@@ -136,7 +137,7 @@ static int64_t wave(int64_t warps, step s)
   return max_i64(deep * s.issue, warps * s.reads) + s.wait / deep;
 }
 
-/* `items` tiles that sum `inner` terms each and are stored `stores` times, over `warps` warps. */
+/* `items` tiles with `inner` terms each, stored `stores` times, over `warps` warps. */
 static cost cost_of(int t, tt_precision precision, int64_t items, int64_t inner, int64_t stores,
                     int64_t warps)
 {
@@ -159,8 +160,8 @@ static void add(cost *sum, cost c)
   sum->busy += c.busy;
 }
 
-/* Whether a product of a layer may use tile t: a kernel with tensor cores has no large tiles of
- * another kind, and thin layers are for lanes that work alone. */
+/* Whether a product of a layer may use tile t: a kernel with tensor cores has no large register
+ * tiles, and narrow layers use register tiles. */
 static int tile_allowed(int t, tt_precision precision, int64_t in, int64_t out, int narrow)
 {
   if (t == TT_BLOCK_TILE_1x1) return 1;
@@ -169,7 +170,7 @@ static int tile_allowed(int t, tt_precision precision, int64_t in, int64_t out, 
   return precision == TT_PRECISION_fp32 || t == TT_BLOCK_TILE_4x4;
 }
 
-/* The best tile of Z = X W^T, or with `turned` of X = Z W; adds its cost. */
+/* The best tile of Z = X W^T or, with `turned`, of X = Z W; adds its cost. */
 static int8_t pick_product(tt_precision precision, int64_t rows, int64_t in, int64_t out,
                            int transposed, int64_t warps, cost *sum)
 {
@@ -186,7 +187,8 @@ static int8_t pick_product(tt_precision precision, int64_t rows, int64_t in, int
   return (int8_t)best;
 }
 
-/* Warps' tiles of the weights' gradient: the smallest takes 32 weights one after the other. */
+/* Number of warp tiles of the gradient of the weights: the smallest tile takes 32 consecutive
+ * weights. */
 static int64_t gradient_tiles(int t, int64_t in, int64_t out)
 {
   if (t == TT_BLOCK_TILE_1x1) return ceil_div(in * out, TT_BLOCK_TILE_ROWS);
@@ -222,14 +224,14 @@ static void pick_layer(const tt_block_plan *p, int first, tt_block_layer *to, co
   if (!first) to->backward = pick_product(precision, rows, to->in, to->out, 1, warps, sum);
 }
 
-/* `count` values that all threads pass over, `each` of them done in a cycle. */
+/* `count` values over all threads, `each` of them per cycle. */
 static cost sweep_cost(int64_t count, int64_t each, int64_t threads)
 {
   cost c = {max_i64(ceil_div(count, 4 * threads) * SWEEP_LATENCY, count / each), count / each};
   return c;
 }
 
-/* Fill in tiles and groups for R rows at a time; the cost of one optimiser step. */
+/* Choose tiles and groups for R rows at a time; the cost of one optimizer step. */
 static cost pick_tiles(const tt_cohort *c, tt_block_plan *p)
 {
   cost sum = {FETCH_LATENCY + BARRIER_CYCLES * p->layers, 0};
@@ -249,9 +251,9 @@ static cost pick_tiles(const tt_cohort *c, tt_block_plan *p)
                 passes * sum.busy + update.busy + traffic};
 }
 
-/* Time of a step of a block that is alone on its multiprocessor, as in a small ensemble, times the
- * time per step when it is full of such blocks, as in a large one: the plan has to do for both. A
- * part of a member is always alone. */
+/* Time of a step of a block that is alone on its multiprocessor, as in a small ensemble, times
+ * the time per step on a multiprocessor full of such blocks, as in a large one, because one plan
+ * serves both. A rank of a cluster is always alone. */
 static double plan_score(const tt_cohort *c, int64_t shared_bytes, tt_block_plan *p)
 {
   cost step = pick_tiles(c, p);
@@ -261,7 +263,7 @@ static double plan_score(const tt_cohort *c, int64_t shared_bytes, tt_block_plan
   return (double)step.time * (double)max_i64(step.busy, step.time / max_i64(1, blocks));
 }
 
-/* ---- places ---- */
+/* placement */
 
 static void assign_param_offsets(const tt_model *m, tt_block_plan *p)
 {
@@ -280,7 +282,7 @@ static void assign_param_offsets(const tt_model *m, tt_block_plan *p)
   p->params = (int32_t)at;
 }
 
-/* Offsets in shared memory, for R rows and places of slots and gradient that are set. */
+/* Offsets in shared memory, for R rows and the chosen placement of slots and gradient. */
 static void assign_offsets(const tt_model *m, tt_block_plan *p)
 {
   int32_t at = TT_BLOCK_HEADER_FLOATS, rows = p->rows;
@@ -303,7 +305,7 @@ static void assign_offsets(const tt_model *m, tt_block_plan *p)
   p->bytes = (int64_t)sizeof(float) * at;
 }
 
-/* Try all numbers of warps for the places that are set; keep the best plan so far. */
+/* Try all numbers of warps for the chosen placement; keep the best plan so far. */
 static void try_warps(const tt_cohort *c, int64_t shared_bytes, tt_block_plan *p, double *least,
                       tt_block_plan *best)
 {
@@ -316,8 +318,8 @@ static void try_warps(const tt_cohort *c, int64_t shared_bytes, tt_block_plan *p
   }
 }
 
-/* The same for all places of slots and gradient that fit with R rows; a part of a member, which has
- * no slots, shows its gradient to others. */
+/* The same for all placements of slots and gradient that fit with R rows; a rank of a cluster
+ * has no slots, and other ranks read its gradient in shared memory. */
 static void try_placements(const tt_cohort *c, footprint s, int64_t shared_bytes, tt_block_plan *p,
                            double *least, tt_block_plan *best)
 {
@@ -331,7 +333,7 @@ static void try_placements(const tt_cohort *c, footprint s, int64_t shared_bytes
   }
 }
 
-/* For an optimiser with that many slots, or a part of a member without any. */
+/* For an optimizer with `slots` slots, or for a rank of a cluster without slots. */
 static int make_plan(const tt_cohort *c, int slots, tt_precision precision, int64_t shared_bytes,
                      tt_block_plan *out)
 {

@@ -1,8 +1,8 @@
-/* block_plan.h — does a member fit into one thread block, and how: shared memory, rows at a time,
- * register tiles, threads. Floor 3; plain C, no CUDA.
+/* block_plan.h — whether and how a member fits into one thread block: shared memory, rows at a
+ * time, register tiles, threads. Plain C, no CUDA.
  *
- * A plan depends on the shape, the batch size, the optimiser, the precision and the shared memory
- * of the device alone: never on how many members there are. It decides the order of all sums, hence
+ * A plan depends only on the shape, the batch size, the optimizer, the precision and the shared
+ * memory of the device, never on the number of members. It decides the order of all sums, hence
  * the bits. */
 #ifndef TT_BLOCK_PLAN_H
 #define TT_BLOCK_PLAN_H
@@ -12,9 +12,9 @@ extern "C" {
 #endif
 
 /* Register tiles: rows and columns of a product that one lane of a warp sums at a time. The 32
- * lanes cover 32 rows and (rows of a lane * columns of a lane) columns. Tiles of tensor cores: the
- * columns that a warp covers with 32 rows. Ascending: a kernel knows the tiles
- * of its own kind up to one of them, and the first two. */
+ * lanes cover 32 rows and (rows of a lane * columns of a lane) columns. Tiles of tensor cores:
+ * the columns that a warp covers with 32 rows. Ascending: a kernel contains the tiles of its own
+ * kind up to its largest one, and the first two. */
 #define TT_BLOCK_TILES(X) X(1, 1) X(4, 4) X(8, 4) X(8, 8)
 #define TT_BLOCK_MMA_TILES(X) X(16) X(32) X(64)
 typedef enum tt_block_tile {
@@ -31,43 +31,43 @@ enum {
   TT_BLOCK_TILE_ROWS = 32,     /* of a warp's tile; R is a multiple */
   TT_BLOCK_MAX_ROWS = 256,     /* R at most */
   TT_BLOCK_MAX_WARPS = 8,      /* most warps of a block */
-  TT_BLOCK_MMA_MIN_WIDTH = 8,  /* inputs and outputs of a layer that tensor cores are of use for */
-  TT_BLOCK_HEADER_FLOATS = 160 /* floats in front, for sums and the block's own notes */
+  TT_BLOCK_MMA_MIN_WIDTH = 8,  /* least inputs and outputs of a layer for tensor cores */
+  TT_BLOCK_HEADER_FLOATS = 160 /* floats in front of the arrays, for tt_block_context */
 };
 
-/* One layer. Offsets and distances in floats. */
+/* One layer. Offsets and strides in floats. */
 typedef struct tt_block_layer {
   int32_t in, out;
   int32_t source;        /* of W in the parameters [P]; b follows it */
   int32_t weight, bias;  /* in the padded parameters [Q] */
-  int32_t stride;        /* between rows of W there */
+  int32_t stride;        /* between rows of W in [Q] */
   int32_t output, slope; /* in shared memory, [R][ld] each: z, then f(z), then dL/dz; and f'(z) */
   int32_t ld;
   int8_t forward, backward, gradient; /* tt_block_tile */
-  int8_t groups;                      /* of rows that are summed apart for the weights' gradient */
+  int8_t groups; /* groups of rows, summed separately for the gradient of the weights */
 } tt_block_layer;
 
-/* Parameters are padded inside a block, so that four neighbours can be read at once and eight rows
- * of W lie on different banks: Q floats, zero in the gaps. */
+/* Parameters are padded inside a block, so that four neighbours can be read at once and eight
+ * rows of W are in different banks: Q floats, the padding is zero. */
 typedef struct tt_block_plan {
   int64_t bytes; /* of shared memory */
   int32_t rows;  /* R: rows of a batch at a time */
   int32_t threads;
   int32_t largest_tile;    /* tt_block_tile in use */
   int32_t params;          /* Q */
-  int32_t slots;           /* of the optimiser */
-  int32_t slots_shared;    /* the first ones live in shared memory, the others in device memory */
-  int32_t gradient_shared; /* 1: the gradient too */
-  int32_t stores_slope;    /* 1: f'(z) has arrays of its own */
+  int32_t slots;           /* of the optimizer */
+  int32_t slots_shared;    /* the first ones are in shared memory, the others in device memory */
+  int32_t gradient_shared; /* 1: the gradient is in shared memory */
+  int32_t stores_slope;    /* 1: f'(z) has its own arrays */
   int32_t weights, gradient, slot; /* offsets of [Q], [Q], [slots_shared][Q] in shared memory */
   int32_t x, x_ld;                 /* [R][x_ld] */
   int32_t y, weight, row;          /* [R][K], [R] weights of rows, [R] numbers of rows */
   int32_t layers;
   tt_block_layer layer[TT_MAX_LAYERS];
-  int32_t precision; /* tt_precision of the kernel; fp32 where no layer is of use for more */
+  int32_t precision; /* tt_precision of the kernel; fp32 if no layer can use tensor cores */
 } tt_block_plan;
 
-/* Floats of device memory one block needs for what does not fit: [scratch]. */
+/* Floats of device memory per block for arrays that do not fit in shared memory: [scratch]. */
 TT_HD int64_t tt_block_scratch_floats(const tt_block_plan *p)
 {
   return (int64_t)p->params * (p->slots - p->slots_shared + (p->gradient_shared ? 0 : 1));
@@ -79,16 +79,16 @@ int64_t tt_block_min_bytes(const tt_cohort *c, tt_precision precision);
 /* Write into out->why that a member needs `bytes` of shared memory. */
 void tt_block_too_large(int64_t bytes, const tt_path_context *on, tt_path_verdict *out);
 
-/* Plan for the cohort where a block can have `shared_bytes`. Returns 1, or 0 if the cohort does not
- * fit, then *out is untouched: tt_block_min_bytes says what it would take. Local. */
+/* Plan for the cohort if a block can have `shared_bytes`. Returns 1; 0 if the cohort does not
+ * fit: *out is unchanged, and tt_block_min_bytes gives the bytes needed. Local. */
 int tt_block_plan_make(const tt_cohort *c, tt_precision precision, int64_t shared_bytes,
                        tt_block_plan *out);
 
-/* The same for a block that takes `rows` rows of a batch and leaves the optimiser to others: no
- * slots, the gradient in shared memory, and a multiprocessor to itself. */
+/* The same for a rank of a cluster: the block computes `rows` rows of a batch without an
+ * optimizer: no slots, the gradient in shared memory, and one block per multiprocessor. */
 int tt_block_plan_make_rank(const tt_cohort *c, tt_precision precision, int64_t rows,
                             int64_t shared_bytes, tt_block_plan *out);
-/* Q */
+/* Padded parameters Q. */
 int64_t tt_block_padded_params(const tt_cohort *c);
 #ifdef __cplusplus
 }

@@ -5,13 +5,13 @@
 
 static int64_t ceil_div(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
 
-/* Parameters of a rank: whole float4. */
+/* Parameters per rank: whole float4. */
 static int64_t slice_floats(const tt_cohort *c, int64_t ranks)
 {
   return 4 * ceil_div(tt_block_padded_params(c) / 4, ranks);
 }
 
-/* Bytes of a rank beside the part's. */
+/* Bytes of a rank besides those of its block plan. */
 static int64_t extra_bytes(const tt_cohort *c, int64_t ranks)
 {
   int64_t floats =

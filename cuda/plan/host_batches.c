@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Room from row `row` on. */
+/* Buffers from row `row` on. */
 static tt_batch_buffers buffers_at(const tt_host_batches *s, const tt_batch_buffers *buffers,
                                    int64_t row)
 {
@@ -14,7 +14,7 @@ static tt_batch_buffers buffers_at(const tt_host_batches *s, const tt_batch_buff
                             buffers->weight ? buffers->weight + row : NULL};
 }
 
-/* Row `from` of the data set into the first row of `to`; -1: zeros. */
+/* Copy row `from` of the data set to the first row of `to`; -1: zeros. */
 static void copy_row(const tt_host_batches *s, const tt_ensemble *e, int64_t from,
                      tt_batch_buffers to)
 {
@@ -30,7 +30,7 @@ static void copy_row(const tt_host_batches *s, const tt_ensemble *e, int64_t fro
   if (to.weight) *to.weight = d->weight[from];
 }
 
-/* What label_noise adds to the labels of a row. */
+/* Add label noise to the labels of a row. */
 static void add_label_noise(const tt_host_batches *s, const tt_member *m, int64_t from, float *y)
 {
   const tt_ensemble *e = &s->cohort->ensemble[m->ensemble];

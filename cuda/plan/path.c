@@ -37,21 +37,21 @@ static tt_path_verdict assess(const tt_cohort *c, const tt_path_context *on, int
              "it needs a GPU of compute capability %d.%d or newer, this one has %d.%d",
              row->capability / 10, row->capability % 10, on->capability / 10, on->capability % 10);
   else if (row->fp32 && on->precision != TT_PRECISION_fp32)
-    snprintf(v.why, sizeof v.why, "it trains in fp32 alone, not in %s",
+    snprintf(v.why, sizeof v.why, "it trains in fp32 only, not in %s",
              tt_choice_precision[on->precision]);
   else
     row->assess(c, on, &v);
   return v;
 }
 
-/* Members that leave more than half of the GPU idle with a block each. */
+/* Whether the members leave more than half of the GPU idle with one block each. */
 static int cluster_would_help(const tt_cohort *c, const tt_path_context *on)
 {
   return on->members > 0 && 2 * on->members < on->multiprocessors &&
          assess(c, on, TT_GPU_PATH_cluster).supported;
 }
 
-/* The layered path takes every cohort; the reason is that of the path before it. */
+/* The layered path accepts every cohort; `why` is the reason of the path before it. */
 static void choose_by_shape(const tt_cohort *c, const tt_path_context *on, tt_path_choice *out)
 {
   for (int path = TT_GPU_PATH_auto + 1; path < TT_GPU_PATH_COUNT; path++) {

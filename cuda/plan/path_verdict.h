@@ -1,5 +1,5 @@
-/* path_verdict.h — whether one path of the cuda engine can train a cohort: what path.c asks of each
- * row of TT_GPU_PATHS. Floor 3; plain C, no CUDA. */
+/* path_verdict.h — whether one path of the cuda engine can train a cohort: path.c asks this for
+ * each row of TT_GPU_PATHS. Plain C, no CUDA. */
 #ifndef TT_PATH_VERDICT_H
 #define TT_PATH_VERDICT_H
 #include "core/model/cohort.h"
@@ -7,9 +7,9 @@
 extern "C" {
 #endif
 
-/* What the choice depends on beside the cohort. */
+/* What the choice depends on besides the cohort. */
 typedef struct tt_path_context {
-  int64_t shared_bytes;             /* most shared memory a block can have: 232448 on an H200 */
+  int64_t shared_bytes;             /* maximum of shared memory per block: 232448 on an H200 */
   tt_precision precision;           /* requested */
   int capability;                   /* 10 * major + minor: 90 */
   int64_t multiprocessors, members; /* for advice, not for the choice; 0: unknown */
@@ -22,8 +22,8 @@ typedef struct tt_path_verdict {
   char why[TT_PATH_REASON_BYTES]; /* why it can, or cannot */
 } tt_path_verdict;
 
-/* Set supported, preferred and why of an empty verdict. Called where the columns of the row allow
- * the cohort. Each in the file of the path's plan. */
+/* Set supported, preferred and why of an empty verdict. Called only if the columns of the row
+ * allow the cohort. The function is in the file of the path's plan. */
 #define X(name, ...)                                                                               \
   void tt_path_assess_##name(const tt_cohort *c, const tt_path_context *on, tt_path_verdict *out);
 TT_GPU_PATHS(X)

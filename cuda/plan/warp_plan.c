@@ -10,7 +10,7 @@ enum { MIN_LANES = 4 }; /* then every group of lanes has whole float4 of rows */
 
 static int32_t round_up4(int64_t x) { return (int32_t)((x + 3) / 4 * 4); }
 
-/* The reason against the shape, or 1. */
+/* 1 if the shape fits; else 0 and the reason in `why`. */
 static int check_shape(const tt_model *m, char *why, size_t room)
 {
   int64_t widest = m->inputs;

@@ -1,13 +1,13 @@
-/* warp.cu — the warp path: a warp trains a whole member, and one launch does all steps of a call,
- * for members so tiny that thousands of them train at the same time. Warps take members from a
- * queue, as the blocks of the block path do. Floor 3. */
+/* warp.cu — the warp path: a warp trains a whole member, and one launch does all steps of a
+ * call, for members so small that thousands of them train at the same time. Warps take members
+ * from a queue, as blocks do in the block path. */
 #include "cuda/warp/warp_train.cuh"
 
 #include "cuda/common/fused_path.cuh"
 
 #include <stdio.h>
 
-/* Blocks on a multiprocessor, at least: what the registers are dealt for. */
+/* Minimum of blocks per multiprocessor: it limits the registers per thread. */
 enum { THREADS_PER_BLOCK = TT_WARPS_PER_BLOCK * TT_WARP_SIZE, MIN_BLOCKS = 6 };
 
 template <int N>

@@ -1,12 +1,12 @@
-/* warp_batch.cuh — a piece of a batch inside one warp: forward, loss, backward, the weights'
- * gradient. Floor 3; device code.
+/* warp_batch.cuh — a piece of a batch inside one warp: forward, loss, backward, gradient of the
+ * weights. Device code.
  *
- * R = 32 N rows, N of them neighbours in each lane. A lane fetches its rows, takes them through the
- * layers and brings dL/dz back without looking at another lane's: all 32 read the same weights at
- * the same time, one float4 of a row of W. For the gradient the lanes change roles: each has a unit
- * (or an input) and sums over rows. Hence the barriers: one before a layer's gradient, one after.
+ * R = 32 N rows, N neighbouring rows per lane. A lane loads its rows, runs them through the layers
+ * and computes dL/dz without data of other lanes: all 32 lanes read the same weights at the same
+ * time, one float4 of a row of W. For the gradient, each lane has a unit (or an input) and sums
+ * over rows. So the gradient of a layer needs one barrier before it and one after it.
  *
- * Rows past the end of a batch are copies of the last one with dL/do = 0. */
+ * Rows past the end of a batch are copies of the last row with dL/do = 0. */
 #ifndef TT_WARP_BATCH_CUH
 #define TT_WARP_BATCH_CUH
 #include "cuda/common/engine_internal.cuh"
@@ -16,20 +16,20 @@
 typedef struct tt_warp_args {
   tt_cuda_state view;
   tt_warp_plan plan;
-  int64_t steps; /* that a member may take now */
-  int32_t *next; /* the member nobody has taken yet */
-  int32_t split; /* whose rows are scored: validation; to evaluate any, with */
-  double *loss;  /* [M] the mean losses */
+  int64_t steps; /* steps per member in this launch */
+  int32_t *next; /* first member that no warp has taken from the queue */
+  int32_t split; /* rows to score: validation in training, any split in evaluation */
+  double *loss;  /* [M] mean losses of an evaluation */
 } tt_warp_args;
 
 __device__ __forceinline__ int tt_warp_lane_index() { return (int)threadIdx.x % TT_WARP_SIZE; }
 
-/* ---- a lane's rows ---- */
+/* a lane's rows */
 
 template <int N> struct tt_warp_values {
   float v[N];
 };
-/* The plan's ld and rows, where the compiler sees them. */
+/* ld and rows of the plan as compile-time constants. */
 template <int N> struct tt_warp_layout {
   enum { ROWS = TT_WARP_SIZE * N, LD = ROWS + TT_WARP_PADDING };
 };
@@ -53,7 +53,7 @@ __device__ __forceinline__ void tt_warp_store_values(float *at, const tt_warp_va
     *at = x.v[0];
 }
 
-/* ---- forward ---- */
+/* forward */
 
 /* z = W x + b of T units from `unit` on; inputs ascending. */
 template <int N, int T>
@@ -95,7 +95,7 @@ __device__ __forceinline__ void tt_warp_dot_products(const tt_warp_layer &layer,
   }
 }
 
-/* z -> f(z); f'(z) into slope if it is kept. */
+/* z -> f(z); f'(z) into slope if it is stored. */
 template <tt_activation A, int N, int T>
 __device__ __forceinline__ void tt_warp_apply_activation_as(tt_warp_values<N> (&z)[T], float *slope)
 {
@@ -114,7 +114,7 @@ __device__ __forceinline__ void tt_warp_apply_activation_as(tt_warp_values<N> (&
   }
 }
 
-/* The formula is chosen once for all units. */
+/* Switch on the activation once for all units. */
 template <int N, int T>
 __device__ __forceinline__ void tt_warp_apply_activation(tt_activation kind,
                                                          tt_warp_values<N> (&z)[T], float *slope)
@@ -160,9 +160,10 @@ __device__ __forceinline__ void tt_warp_network_forward(const tt_warp_args &a, f
   }
 }
 
-/* ---- loss ---- */
+/* loss */
 
-/* This lane's part of the loss of the first `rows` rows; the outputs become dL/do * factor. */
+/* This lane's part of the sum of the losses of the first `rows` rows; the outputs become dL/do *
+ * factor. */
 template <int N>
 __device__ __forceinline__ double tt_warp_loss_backward(const tt_warp_args &a, float *own, int rows,
                                                         const tt_warp_values<N> &weight,
@@ -199,9 +200,9 @@ __device__ __forceinline__ double tt_warp_loss_backward(const tt_warp_args &a, f
   return sum;
 }
 
-/* ---- backward ---- */
+/* backward */
 
-/* f(z) -> f'(z), where f(z) says enough. */
+/* f(z) -> f'(z), for activations whose derivative follows from f(z) alone. */
 template <tt_activation A, int N, int T>
 __device__ __forceinline__ void tt_warp_output_to_slope_as(tt_warp_values<N> (&h)[T])
 {
@@ -211,7 +212,7 @@ __device__ __forceinline__ void tt_warp_output_to_slope_as(tt_warp_values<N> (&h
     for (int r = 0; r < N; r++) h[t].v[r] = tt_act_grad(A, h[t].v[r], h[t].v[r]);
 }
 
-/* f'(z) of T units, from `at` where f(z) is, or from where it is kept. */
+/* f'(z) of T units, from f(z) at `at`, or from the array that stores f'(z). */
 template <int N, int T>
 __device__ __forceinline__ void tt_warp_load_slopes(const tt_warp_args &a, const float *at,
                                                     const float *kept, tt_warp_values<N> (&h)[T])
@@ -229,7 +230,7 @@ __device__ __forceinline__ void tt_warp_load_slopes(const tt_warp_args &a, const
   }
 }
 
-/* Inputs [at, at + T) of layer l, units of the layer before it: f(z) -> dL/dz. */
+/* f(z) -> dL/dz for inputs [at, at + T) of layer l, which are units of layer l - 1. */
 template <int N, int T>
 __device__ __forceinline__ void tt_warp_backward_units(const tt_warp_args &a, float *own, int l,
                                                        int at)
@@ -265,10 +266,10 @@ __device__ __forceinline__ void tt_warp_backward_units(const tt_warp_args &a, fl
   }
 }
 
-/* ---- gradient ---- */
+/* gradient */
 
-/* Sums over rows [first, end), first a multiple of 4: of this lane's feature times T others, and of
- * the feature alone if it has a bias. */
+/* Sums over rows [first, end), first a multiple of 4: of this lane's feature times T others, and
+ * of the feature itself if BIAS. */
 template <int LD, int T, bool BIAS>
 __device__ __forceinline__ void tt_warp_sum_rows(const float *mine, const float *other, int first,
                                                  int end, float (&sum)[T], float *bias)
@@ -303,14 +304,14 @@ __device__ __forceinline__ void tt_warp_accumulate(float *at, float x, int overw
   *at = (overwrite ? 0.0f : *at) + x;
 }
 
-/* What a lane does for the gradient of a layer's weights: which rows, and where its sums go. */
+/* Work of a lane for the gradient of a layer's weights: its rows, and where its sums go. */
 typedef struct tt_warp_gradient_task {
-  const float *mine, *other; /* its feature, the first of the others: rows side by side */
+  const float *mine, *other; /* [rows] its feature, the first of the others */
   float *weights, *bias;     /* of the first of the others; of its own feature */
   int across, weight_stride; /* lanes side by side; distance of the weights of two others */
   int first, end;            /* rows */
-  int writes, writes_bias;   /* one lane of those with the same sum; if the feature is a unit's */
-  int overwrite;             /* 1: the gradient begins with these rows; 0: they are added */
+  int writes, writes_bias;   /* 1: it writes sums that several lanes have; its feature is a unit */
+  int overwrite;             /* 1: overwrite the gradient; 0: add to it */
 } tt_warp_gradient_task;
 
 /* The lane's feature and T others from number `at` on. */
@@ -329,7 +330,7 @@ __device__ __forceinline__ void tt_warp_weight_gradient(const tt_warp_gradient_t
   if (of.writes_bias) tt_warp_accumulate(of.bias, bias, of.overwrite);
 }
 
-/* All weights of the lane's feature, with the first of them its bias. */
+/* All weights of the lane's feature; its bias together with the first weights. */
 template <int LD>
 __device__ __forceinline__ void tt_warp_feature_gradient(const tt_warp_gradient_task &of,
                                                          int others)
@@ -345,7 +346,7 @@ __device__ __forceinline__ void tt_warp_feature_gradient(const tt_warp_gradient_
   for (; at < others; at++) tt_warp_weight_gradient<LD, 1, false>(of, at);
 }
 
-/* The biases of few units: every lane adds its rows, then all lanes. */
+/* Biases of a layer with few units: every lane sums its rows, then the lanes are summed. */
 template <int N>
 __device__ __forceinline__ void tt_warp_bias_gradient(const tt_warp_layer &layer, const float *own,
                                                       float *g, int overwrite)
@@ -399,9 +400,9 @@ __device__ __forceinline__ void tt_warp_network_backward(const tt_warp_args &a, 
 #pragma unroll 1
   for (int l = a.plan.layers - 1;; l--) {
     const tt_warp_layer &layer = a.plan.layer[l];
-    __syncwarp(); /* the others' rows are there */
+    __syncwarp(); /* all lanes have written their rows */
     tt_warp_layer_gradient<N>(a, own, layer, rows, overwrite);
-    __syncwarp(); /* the others have read them */
+    __syncwarp(); /* all lanes have read them */
     if (l == 0) return;
     int at = 0;
 #pragma unroll 1

@@ -1,23 +1,23 @@
-/* warp_train.cuh — one warp trains one member: the device code of the warp path. Floor 3.
+/* warp_train.cuh — one warp trains one member: device code of the warp path.
  *
- * What tt_block_train_member does with a block, for members so small that a block's barriers would
- * cost more than its threads bring: weights, optimiser state and a piece of a batch lie in the
- * warp's part of shared memory for all steps of a visit, and no warp waits for another one.
+ * As tt_block_train_member, for members so small that the barriers of a block would cost more than
+ * its threads gain: weights, optimizer state and a piece of a batch stay in the warp's part of
+ * shared memory for all steps of a launch, and no warp waits for another one.
  *
- * Two things that every step needs a little of are worked out for many steps at once, so that all
- * lanes have a share: the rows of the next TT_WARP_PREFETCH_ROWS slots of the epoch, and the
- * corrections of the optimiser for 32 steps. All sums have an order that the plan alone decides. */
+ * Two small tasks of every step are done for many steps at once, so that all lanes have work:
+ * the rows of the next TT_WARP_PREFETCH_ROWS slots of the epoch, and the bias corrections of the
+ * optimizer for 32 steps. The plan alone decides the order of all sums. */
 #ifndef TT_WARP_TRAIN_CUH
 #define TT_WARP_TRAIN_CUH
 #include "cuda/warp/warp_batch.cuh"
 
-/* A visit, the same in every lane. What is looked at once a step or an epoch stays in the view:
- * registers are what limits how many members a multiprocessor has. */
+/* State of the running member, the same in every lane. Values read once per step or epoch stay
+ * in tt_cuda_state: registers limit the number of members per multiprocessor. */
 typedef struct tt_warp_context {
   int32_t member;
   int32_t batch;      /* batches done */
   int32_t prefetched; /* slots of the epoch whose rows are known */
-  int64_t step;       /* steps taken */
+  int64_t step;       /* steps done */
 } tt_warp_context;
 
 __device__ __forceinline__ tt_sampler *tt_warp_epoch_order(float *own)
@@ -26,8 +26,8 @@ __device__ __forceinline__ tt_sampler *tt_warp_epoch_order(float *own)
 }
 static_assert(sizeof(tt_sampler) <= TT_WARP_HEADER_FLOATS * sizeof(float), "it fits in front");
 
-/* x, but the compiler does not know it: addresses that follow from it are worked out where they are
- * needed, once a step or an epoch, and take no registers from the first use to the last. */
+/* Returns x, but hides its value from the compiler: addresses that follow from x are computed
+ * where they are used, once per step or epoch, and hold no registers in between. */
 __device__ __forceinline__ int tt_warp_opaque(int x)
 {
   asm volatile("" : "+r"(x));
@@ -50,7 +50,7 @@ __device__ __forceinline__ int tt_warp_validation_rows(const tt_cuda_state &v,
   return v.lists[tt_warp_ensemble(v, ctx)].count[TT_VALIDATION];
 }
 
-/* f(q, p) for every parameter: its place q in the padded [Q], p in [P]. */
+/* Call f(q, p) for every parameter: index q in the padded [Q], p in [P]. */
 template <class F>
 __device__ __forceinline__ void tt_warp_for_each_param(const tt_warp_plan &plan, F f)
 {
@@ -66,7 +66,7 @@ __device__ __forceinline__ void tt_warp_for_each_param(const tt_warp_plan &plan,
   }
 }
 
-/* from [P] -> to [Q], the gaps stay as they are. */
+/* Copy [P] -> [Q]; the padding does not change. */
 __device__ __forceinline__ void tt_warp_load_params(const tt_warp_plan &plan, float *to,
                                                     const float *from)
 {
@@ -78,9 +78,9 @@ __device__ __forceinline__ void tt_warp_store_params(const tt_warp_plan &plan, f
   tt_warp_for_each_param(plan, [&](int q, int p) { to[p] = from[q]; });
 }
 
-/* ---- a visit begins and ends ---- */
+/* load and store a member */
 
-/* Zero everywhere: the gaps are to have it, and an infinite learning rate leaves NaN there. */
+/* Set all to zero: the padding must be zero, and an infinite learning rate leaves NaN there. */
 __device__ __forceinline__ void tt_warp_zero(const tt_warp_plan &plan, float *own)
 {
   for (int q = tt_warp_lane_index(); q < plan.params; q += TT_WARP_SIZE) {
@@ -119,24 +119,25 @@ __device__ __forceinline__ void tt_warp_store_member(const tt_warp_args &a, floa
   for (int k = 0; k < plan.slots; k++)
     tt_warp_store_params(plan, v.slots + ((int64_t)i * plan.slots + k) * v.params,
                          own + plan.slot + k * plan.params);
-  __syncwarp(); /* the others have seen v.step as it was, and read what the next visit clears */
+  __syncwarp(); /* all lanes have read the old v.step and what the next member clears */
   if (tt_warp_lane_index() == 0) {
     v.batch[i] = ctx.batch;
     v.step[i] = ctx.step;
   }
 }
 
-/* ---- rows ---- */
+/* rows */
 
-/* Row numbers of the next slots, in a ring: slot s lies at s % TT_WARP_PREFETCH_ROWS. */
+/* Row numbers of the next slots, in a ring buffer: slot s is at s % TT_WARP_PREFETCH_ROWS. */
 __device__ __forceinline__ int32_t *tt_warp_row_ring(const tt_warp_args &a, float *own)
 {
   return reinterpret_cast<int32_t *>(own + a.plan.row);
 }
 
-/* Work out the rows of the slots from `first` on, as many as the ring takes; after a barrier that
- * followed the last look at it: a visit's first, or a gradient's. A lane that has found
- * one goes on to its next at once: how often the shuffle has to walk differs from slot to slot. */
+/* Compute the rows of the slots from `first` on, as many as the ring buffer holds. Call it after
+ * a barrier that follows the last read of the buffer: the first barrier of a member, or that of
+ * a gradient. A lane that has found a row continues with its next slot at once, because the
+ * number of rounds of the shuffle differs from slot to slot. */
 __device__ __forceinline__ void tt_warp_prefetch_order(const tt_warp_args &a, float *own,
                                                        tt_warp_context &ctx, int first)
 {
@@ -169,7 +170,7 @@ __device__ __forceinline__ void tt_warp_prefetch_order(const tt_warp_args &a, fl
   __syncwarp();
 }
 
-/* x and y of the data set's rows number[0..N) into this lane's columns. */
+/* Load x and y of the data set's rows number[0..N) into this lane's columns. */
 template <int N>
 __device__ __forceinline__ void tt_warp_copy_rows(const tt_warp_args &a, float *own, int ensemble,
                                                   const int32_t (&number)[N])
@@ -204,8 +205,8 @@ __device__ __forceinline__ void tt_warp_copy_rows(const tt_warp_args &a, float *
     for (int r = 0; r < N; r++) y[k * LD + r] = v.y[(int64_t)number[r] * v.columns + column[k]];
 }
 
-/* `rows` rows from slot `first` of the epoch on, or from there in the list of a.split: x and y into
- * shared memory; the weights of this lane's rows. */
+/* Load `rows` rows from slot `first` of the epoch on, or from there in the list of a.split: x
+ * and y into shared memory; the weights of this lane's rows. */
 template <int N>
 __device__ __forceinline__ tt_warp_values<N>
 tt_warp_load_rows(const tt_warp_args &a, float *own, int ensemble, int scoring, int first, int rows)
@@ -224,10 +225,10 @@ tt_warp_load_rows(const tt_warp_args &a, float *own, int ensemble, int scoring, 
   return weight;
 }
 
-/* ---- a pass ---- */
+/* a pass */
 
-/* Sum of the losses of `count` rows from `first` on, in every lane; of a batch also the gradient of
- * their mean.
+/* Sum of the losses of `count` rows from `first` on, in every lane. For a batch, also the gradient
+ * of their mean.
  *   scoring  1: rows of the list of a.split, 0: slots of the epoch */
 template <int N>
 __device__ __forceinline__ double tt_warp_pass(const tt_warp_args &a, float *own,
@@ -248,12 +249,12 @@ __device__ __forceinline__ double tt_warp_pass(const tt_warp_args &a, float *own
   return tt_warp_sum(sum);
 }
 
-/* ---- the optimiser ---- */
+/* the optimizer */
 
-/* Arguments of the running step. The corrections take divisions and roots in double: at the first
- * step of a visit, then every 32 steps, each lane works out one step's. Where the learning rate
- * follows a schedule, that too, and afresh at the first step of an epoch: a lane takes its step for
- * one of the running epoch. */
+/* Arguments of the running step. The bias corrections take divisions and square roots in double:
+ * at the first step of a launch, then every 32 steps, each lane computes those of one step. If
+ * the learning rate varies, each lane also computes the rate of its step, again at the first
+ * step of an epoch, because a lane assumes that its step belongs to the running epoch. */
 __device__ __forceinline__ tt_optimizer_args tt_warp_step_args(const tt_warp_args &a, float *own,
                                                                const tt_warp_context &ctx)
 {
@@ -290,7 +291,7 @@ __device__ __forceinline__ float tt_warp_clip_factor(const tt_warp_args &a, cons
   return tt_clip_factor(tt_warp_sum(sum), limit);
 }
 
-/* The gaps take part: their gradient is zero. */
+/* The padding between parameters is updated too: its gradient is zero. */
 template <class OPTIMIZER>
 __device__ __forceinline__ void tt_warp_optimizer_step_as(const tt_warp_args &a, float *own,
                                                           const tt_optimizer_args &args,
@@ -315,7 +316,7 @@ __device__ __forceinline__ void tt_warp_optimizer_step_as(const tt_warp_args &a,
   }
 }
 
-/* One step with the gradient of a batch of that loss. */
+/* One step with the gradient of a batch whose losses sum to `loss`. */
 __device__ __forceinline__ void tt_warp_optimizer_step(const tt_warp_args &a, float *own,
                                                        tt_warp_context &ctx, double loss)
 {
@@ -330,19 +331,19 @@ __device__ __forceinline__ void tt_warp_optimizer_step(const tt_warp_args &a, fl
   __syncwarp();
 }
 
-/* ---- the end of an epoch ---- */
+/* the end of an epoch */
 
 /* 1 in every lane if all weights are finite. */
 __device__ __forceinline__ int tt_warp_weights_finite(const tt_warp_args &a, const float *own)
 {
-  float probe = 0.0f; /* 0 * finite = 0; anything else is NaN for ever */
+  float probe = 0.0f; /* 0 * finite = 0; 0 * Inf and 0 * NaN are NaN */
   for (int q = tt_warp_lane_index(); q < a.plan.params; q += TT_WARP_SIZE)
     probe += 0.0f * own[a.plan.weights + q];
   return __all_sync(TT_FULL_WARP_MASK, probe == 0.0f);
 }
 
-/* History and the best weights. Returns 1 in every lane if the member goes on.
- *   loss  mean over the validation rows; not looked at without them */
+/* Update the history and the best weights. Returns 1 in every lane if the member continues.
+ *   loss  mean over the validation rows; ignored without validation rows */
 __device__ __forceinline__ int tt_warp_end_epoch(const tt_warp_args &a, float *own,
                                                  tt_warp_context &ctx, int all_finite, double loss)
 {
@@ -354,14 +355,14 @@ __device__ __forceinline__ int tt_warp_end_epoch(const tt_warp_args &a, float *o
   }
   __syncwarp();
   ctx.batch = ctx.prefetched = 0;
-  if (v.best_epoch[i] == v.epoch[i] - 1) /* this one */
+  if (v.best_epoch[i] == v.epoch[i] - 1) /* this epoch is the best */
     tt_warp_store_params(a.plan, v.best_weights + (int64_t)i * v.params, own + a.plan.weights);
   return tt_cuda_keeps_training(v, i);
 }
 
-/* ---- a visit ---- */
+/* all steps of one member */
 
-/* Up to a.steps steps of a member that is training; v.step is as it was until the end. */
+/* Train a member, at most a.steps steps; v.step does not change until the end. */
 template <int N>
 __device__ __forceinline__ void tt_warp_train_member(const tt_warp_args &a, float *own, int member)
 {
@@ -392,14 +393,14 @@ __device__ __forceinline__ void tt_warp_train_member(const tt_warp_args &a, floa
   tt_warp_store_member(a, own, ctx);
 }
 
-/* ---- what a warp of the grid does ---- */
+/* loops over members */
 
 __device__ __forceinline__ float *tt_warp_shared_memory(const tt_warp_args &a, float *shared)
 {
   return shared + (int)threadIdx.x / TT_WARP_SIZE * (int)(a.plan.bytes / (int64_t)sizeof(float));
 }
 
-/* Members from the queue until there are none left. */
+/* Take members from the queue until it is empty. */
 template <int N>
 __device__ __forceinline__ void tt_warp_train_queue(const tt_warp_args &a, float *shared)
 {
@@ -413,8 +414,8 @@ __device__ __forceinline__ void tt_warp_train_queue(const tt_warp_args &a, float
   }
 }
 
-/* The mean loss of every member over a split, with the sums of its validation. No barrier at the
- * end of a member: a sum holds what all lanes have read. */
+/* Mean loss of every member over a split, with the sums of its validation. No barrier at the end
+ * of a member: the sum over the lanes follows all of their reads. */
 template <int N>
 __device__ __forceinline__ void tt_warp_evaluate_members(const tt_warp_args &a, float *shared)
 {

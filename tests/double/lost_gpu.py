@@ -22,7 +22,8 @@ CALLS = {"warp": (3, 300), "block": (3, 300), "layered": (3, 60, 130, 200, 300)}
 
 # error of CUDA, exit code, words of the message
 LOST = (214, UNAVAILABLE, ("rank 1 on ", "the GPU is lost", "the checkpoint is whole"))
-CRASHED = (719, INTERNAL, ("rank 1 on ", ", GPU 0", "the GPU gave up", "the checkpoint is whole"))
+CRASHED = (719, INTERNAL, ("rank 1 on ", ", GPU 0", "a computation on the GPU failed",
+                           "the checkpoint is whole"))
 
 
 def train(folder, path, faults=()):

@@ -179,7 +179,7 @@ TT_TEST (devices_are_counted_and_described) {
   TT_CHECK(d.multiprocessors, ==, 132);
   TT_CHECK(d.shared_bytes, ==, 227 * 1024);
   TT_CHECK(tt_dev_open(2, &d), ==, TT_E_UNAVAILABLE);
-  TT_CHECK_HAS(tt_err_last(), "GPU 2 was asked for, 2 found");
+  TT_CHECK_HAS(tt_err_last(), "GPU 2 was requested, 2 found");
   tt_double_set_devices(0);
   TT_CHECK_OK(tt_dev_count(&count));
   TT_CHECK(count, ==, 0);

@@ -1,4 +1,4 @@
-/* core.h — what the parts of the double share. Private to this folder. */
+/* core.h — declarations that the parts of the double share. Private to this folder. */
 #ifndef TT_DOUBLE_CORE_H
 #define TT_DOUBLE_CORE_H
 #include "tests/double/runtime/double.h"
@@ -24,7 +24,7 @@ namespace tt_double
 /* Print what is wrong and where, and abort. */
 [[noreturn]] void fail_hard(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* ---- device.cpp: settings, faults, counts ---- */
+/* device.cpp: settings, faults, counts */
 
 struct order {
   tt_double_order kind = TT_DOUBLE_FORWARD;
@@ -39,11 +39,12 @@ struct settings {
 settings &now();
 tt_double_counts &counts();
 
-/* Every runtime call begins with it: counts, and says what the call must return. */
+/* Every runtime call starts with begin_call: it counts the call and returns the error that the
+ * call must return. */
 cudaError_t begin_call();
-/* True if this allocation is the one that was told to fail. */
+/* True if this allocation is the one that must fail. */
 bool allocation_fails();
-/* Remember an error for cudaGetLastError; passes it through. */
+/* Store an error for cudaGetLastError and return it. */
 cudaError_t set_last_error(cudaError_t e);
 #define TT_DOUBLE_ENTER()                                                                          \
   do {                                                                                             \
@@ -51,61 +52,61 @@ cudaError_t set_last_error(cudaError_t e);
     if (entered != cudaSuccess) return entered;                                                    \
   } while (0)
 
-/* The numbers 0..n-1 in an order. */
+/* Fill `out` with the numbers 0..n-1 in the given order. */
 void make_sequence(const order &o, std::mt19937_64 &random, std::vector<unsigned> &out, size_t n);
 
-/* ---- memory.cpp ---- */
+/* memory.cpp */
 
-/* While an device_access lives, the device memory can be touched: in kernels and copies. */
+/* While a device_access exists, device memory is accessible: in kernels and copies. */
 struct device_access {
   device_access();
   ~device_access();
 };
-/* [at, at + bytes) must lie inside one live allocation, or inside pinned memory if allowed. */
+/* [at, at + bytes) must lie inside one allocation, or inside pinned memory if allowed. */
 void check_device_range(const void *at, size_t bytes, bool pinned_too, const char *call);
-/* [at, at + bytes) must not touch the device's memory, nor leave a pinned block it begins in. */
+/* [at, at + bytes) must not overlap device memory, nor exceed the pinned block it begins in. */
 void check_host_range(const void *at, size_t bytes, const char *call);
-/* Words of a kernel's arguments that are pointers must not point into the host's memory. What is
- * left over between `fields` may: it is nobody's. */
+/* Pointers in a kernel's arguments must not point into host memory. Bytes outside `fields` are
+ * padding and not checked. */
 void check_arguments(const void *args, const unsigned char *fields, size_t bytes);
-/* Guard bytes around every allocation are whole. */
+/* Check the guard bytes around every allocation. */
 void check_guards();
 bool is_device(const void *at);
 
-/* ---- fiber.cpp ---- */
+/* fiber.cpp */
 
 struct kernel_call {
   kernel_thunk thunk;
   void (*kernel)();
   std::vector<unsigned char> args;
   dim3 grid, block;
-  int cluster; /* blocks of one, in x; 1: no cluster */
+  int cluster; /* blocks per cluster, in x; 1: no cluster */
   size_t shared_bytes;
   label where;
 };
-/* All blocks of a grid, each to its end, those of a cluster side by side. */
+/* Run all blocks of a grid to their ends; the blocks of a cluster run side by side. */
 void run_kernel(const kernel_call &call);
 /* ", in tt_launch(...) at engine.cu:41, block 3, thread 17"; "" outside a kernel. */
 const char *position();
 bool in_kernel();
 int current_rank(); /* of the running block in its cluster */
 
-/* ---- dynamic shared memory of the running blocks, by rank: memory.cpp ---- */
+/* dynamic shared memory of the running blocks, by rank: memory.cpp */
 
 enum { MAX_RANKS = 8 };
 void shared_begin(int rank, size_t bytes); /* poisoned, guarded */
-void shared_leave(int rank);   /* its block has ended: poisoned again, nobody may touch it now */
-void shared_settled(int rank); /* at a barrier of the cluster: nobody is in it from here on */
-void shared_end(int rank); /* guards are whole, nobody has written to it since its block ended */
+void shared_leave(int rank);   /* its block has ended: poisoned again, no access is allowed */
+void shared_settled(int rank); /* after a barrier of the cluster: no other block accesses it */
+void shared_end(int rank);     /* checks guards, and for writes after its block ended */
 
-/* ---- stream.cpp ---- */
+/* stream.cpp */
 
 typedef std::function<void()> work;
-/* Do it now, later, or record it, as the stream's state asks. */
+/* Run it now, later, or record it, depending on the state of the stream. */
 cudaError_t submit(cudaStream_t stream, work what);
-/* Everything that was put on the streams has been done when it returns. */
+/* Wait until all work of all streams is done. */
 void wait_for_all();
-/* What cannot be captured ends the capture that is going on, if there is one, with an error. */
+/* This call cannot be captured: end a running capture with an error. */
 cudaError_t fail_if_capturing();
 #define TT_DOUBLE_FAIL_IF_CAPTURING()                                                              \
   do {                                                                                             \

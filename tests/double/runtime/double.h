@@ -1,19 +1,20 @@
 /* double.h — how a test steers the double of the CUDA runtime and looks inside it. C and C++.
  *
- * The double runs .cu sources on the host: the threads of a block are fibers that change hands at
- * barriers and warp functions alone, blocks run one after another, those of a cluster side by side.
- * It checks what can be checked without a GPU, prints what is wrong with the launch and the source
- * line, and calls abort():
+ * The double runs .cu sources on the host: the threads of a block are fibers that switch only at
+ * barriers and warp functions, blocks run one after another, blocks of a cluster side by side. It
+ * checks what can be checked without a GPU; on an error it prints the problem, the launch and the
+ * source line, and calls abort():
  *   - memory: device memory and shared memory hold NaN bytes until they are written; guard bytes
  * lie around every block; the host cannot touch device memory; copies, fills and cuBLAS operands
  * must lie inside one allocation; kernel arguments must not hold host pointers; double free;
  *   - barriers: all threads of a block at the same one, all lanes of a warp at the same function;
  *     deadlock;
- *   - clusters: shared memory of a block that has ended, or could have, or is not there;
- *   - races: results must not depend on the schedule, which the test does by hashing them;
+ *   - clusters: access to shared memory of a block that has ended, may have ended, or does not
+ * exist;
+ *   - races: results must not depend on the schedule, which a test checks by hashing them;
  *   - capture: nothing that a graph cannot hold; cuBLAS only with a workspace of its own.
- * At the end of the program, device objects that were not given back are told and the exit status
- * is 1. It says nothing about speed, registers, or races between blocks. One host thread. */
+ * At the end of the program, the double lists device objects that were not freed, and the exit
+ * status is 1. It cannot check speed, registers, or races between blocks. One host thread. */
 #ifndef TT_DOUBLE_H
 #define TT_DOUBLE_H
 #include <stdint.h>
@@ -22,9 +23,9 @@ extern "C" {
 #endif
 
 typedef enum tt_double_order {
-  TT_DOUBLE_FORWARD, /* thread 0 first; a warp runs ahead of the next one as far as it can */
-  TT_DOUBLE_REVERSE, /* the same from the last one */
-  TT_DOUBLE_RANDOM   /* drawn anew again and again: sometimes ahead, sometimes side by side */
+  TT_DOUBLE_FORWARD, /* thread 0 first; a warp runs as far as it can before the next one */
+  TT_DOUBLE_REVERSE, /* the same from the last thread on */
+  TT_DOUBLE_RANDOM   /* random, drawn again often: warps run ahead or side by side */
 } tt_double_order;
 
 /* Order of the threads of a block, and of the blocks of a grid, from now on. At the start: forward,
@@ -32,12 +33,12 @@ typedef enum tt_double_order {
 void tt_double_set_schedule(tt_double_order order, uint64_t seed);
 void tt_double_set_blocks(tt_double_order order, uint64_t seed);
 
-/* Lazy: work on a stream is done as late as the program's waits allow, work of several streams in
- * any order their events allow (in the order of the threads' schedule); finds waits that are
- * missing. Eager, the default: at once. TT_DOUBLE_STREAMS = eager, lazy. */
+/* Lazy: work on a stream runs as late as the program's waits allow, work of several streams in
+ * any order that their events allow (in the order of the threads' schedule); it finds missing
+ * waits. Eager, the default: at once. TT_DOUBLE_STREAMS = eager, lazy. */
 void tt_double_set_lazy(int lazy);
 
-/* The machine: 1 GPU with 8 GiB unless told otherwise (TT_DOUBLE_DEVICES, TT_DOUBLE_MEMORY in
+/* The machine: by default 1 GPU with 8 GiB (TT_DOUBLE_DEVICES, TT_DOUBLE_MEMORY in
  * bytes). Memory can be set while nothing is allocated, up to 64 GiB. */
 void tt_double_set_devices(int count);
 void tt_double_set_memory(int64_t bytes);
@@ -49,7 +50,7 @@ void tt_double_fail_alloc(int64_t n);
  * launch failure), and so do all later ones. TT_DOUBLE_FAIL_CALL = N:ERROR. */
 void tt_double_fail_call(int64_t n, int error);
 
-/* Forget faults and the error that sticks; the schedule as at the start of the program. */
+/* Clear faults and the sticky error; restore the schedule of the start of the program. */
 void tt_double_reset(void);
 
 /* What has happened since the start, and what is held now. */

@@ -241,7 +241,7 @@ TT_TEST (a_cluster_must_be_asked_for) {
     TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &got));
     TT_CHECK((int)got.path, !=, TT_GPU_PATH_cluster);
     on.precision = TT_PRECISION_3xtf32;
-    refused(&c, on, TT_GPU_PATH_cluster, "in fp32 alone");
+    refused(&c, on, TT_GPU_PATH_cluster, "in fp32 only");
     on = large_gpu();
     on.capability = 89;
     refused(&c, on, TT_GPU_PATH_cluster, "9.0 or newer, this one has 8.9");

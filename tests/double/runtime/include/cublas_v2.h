@@ -1,4 +1,4 @@
-/* cublas_v2.h — stands in for the header of that name: single-precision matrix products by plain
+/* cublas_v2.h — replaces the header of that name: single-precision matrix products by plain
  * loops, each sum in ascending order of the inner index. Matrices are column-major, as in cuBLAS.
  * alpha and beta are read from the host at the call. */
 #ifndef TT_DOUBLE_CUBLAS_V2_H
@@ -34,9 +34,9 @@ cublasStatus_t cublasCreate(cublasHandle_t *out);
 cublasStatus_t cublasDestroy(cublasHandle_t handle);
 cublasStatus_t cublasGetProperty(libraryPropertyType which, int *value);
 cublasStatus_t cublasGetVersion(cublasHandle_t handle, int *version);
-/* Also sets the workspace back to none of our own, as cuBLAS does. */
+/* Also removes the user's workspace, as cuBLAS does. */
 cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream);
-/* A captured product needs one: without it, cuBLAS would allocate during capture. */
+/* A captured product needs a workspace: without it, cuBLAS would allocate during capture. */
 cublasStatus_t cublasSetWorkspace(cublasHandle_t handle, void *workspace, size_t bytes);
 cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode);
 const char *cublasGetStatusName(cublasStatus_t s);

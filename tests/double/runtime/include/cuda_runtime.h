@@ -1,4 +1,4 @@
-/* cuda_runtime.h — stands in for the header of that name: the part of the CUDA runtime and of the
+/* cuda_runtime.h — replaces the header of that name: the part of the CUDA runtime and of the
  * device language that tutti uses, for a host compiler. See double.h for what it checks.
  *
  * Left out on purpose: static __shared__, __constant__ and __device__ variables (use
@@ -14,7 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
-/* ---- errors: name, CUDA's number, text ---- */
+/* errors: name, CUDA's number, text */
 
 #define TT_DOUBLE_ERRORS(X)                                                                        \
   X(cudaSuccess, 0, "no error")                                                                    \
@@ -79,7 +79,7 @@ const char *cudaGetErrorString(cudaError_t e);
 cudaError_t cudaGetLastError();
 cudaError_t cudaPeekAtLastError();
 
-/* ---- the device ---- */
+/* the device */
 
 typedef struct CUuuid_st {
   char bytes[16];
@@ -127,7 +127,7 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total);
 cudaError_t cudaDriverGetVersion(int *version);
 cudaError_t cudaRuntimeGetVersion(int *version);
 
-/* ---- memory ---- */
+/* memory */
 
 enum cudaMemcpyKind {
   cudaMemcpyHostToHost = 0,
@@ -162,7 +162,7 @@ cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_
 cudaError_t cudaMemset(void *to, int value, size_t bytes);
 cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream = nullptr);
 
-/* ---- streams, events, graphs ---- */
+/* streams, events, graphs */
 
 enum { cudaStreamDefault = 0, cudaStreamNonBlocking = 1 };
 enum { cudaEventDefault = 0, cudaEventBlockingSync = 1, cudaEventDisableTiming = 2 };
@@ -202,7 +202,7 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t graph, cudaStream_t stream);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph);
 
-/* ---- kernels ---- */
+/* kernels */
 
 enum cudaFuncAttribute {
   cudaFuncAttributeMaxDynamicSharedMemorySize = 8,

@@ -1,4 +1,4 @@
-/* device_language.h — the words of CUDA's device language for a host compiler: qualifiers, vector
+/* device_language.h — CUDA's device language for a host compiler: qualifiers, vector
  * types, thread numbers, barriers, warp functions, integer atomics, a few intrinsics. */
 #ifndef TT_DOUBLE_DEVICE_LANGUAGE_H
 #define TT_DOUBLE_DEVICE_LANGUAGE_H
@@ -36,12 +36,12 @@ TT_DOUBLE_VECTORS(int)
 TT_DOUBLE_VECTORS(uint)
 #undef TT_DOUBLE_VECTORS
 
-/* Where the running thread is; set at every change of hands. */
+/* Indices of the running thread; set at every switch of fibers. */
 inline uint3 threadIdx, blockIdx;
 inline dim3 blockDim, gridDim;
 static const int warpSize = 32;
 
-/* ---- what the scheduler offers: fiber.cpp ---- */
+/* interface of the scheduler: fiber.cpp */
 
 namespace tt_double
 {
@@ -58,7 +58,7 @@ enum { SLOT_BYTES = 64 }; /* the largest value that lanes can exchange */
 /* Put `value` where the other lanes of the warp see it, wait for them, and return the slots of
  * lanes 0 to 31, SLOT_BYTES apart; they stay until the warp's next exchange but one. */
 const unsigned char *exchange(unsigned mask, const void *value, size_t bytes, site at);
-/* Wait for the whole block; what the threads brought along, put together. */
+/* Wait for the whole block; the combined values of its threads. */
 struct votes {
   int any, all, count;
 };
@@ -84,10 +84,10 @@ template <class T> const unsigned char *exchange(unsigned mask, const T &value, 
 void *tt_double_shared();
 int tt_double_cluster_size();
 int tt_double_cluster_rank();
-void *tt_double_cluster_map(void *at, int rank); /* `at` lies in the block's own shared memory */
+void *tt_double_cluster_map(void *at, int rank); /* `at` is in the block's own shared memory */
 void tt_double_set_launch_site(const char *file, int line, const char *text);
 
-/* ---- barriers ---- */
+/* barriers */
 
 #define TT_DOUBLE_HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
@@ -115,11 +115,11 @@ static inline void tt_double_cluster_sync(TT_DOUBLE_HERE)
 {
   tt_double::cluster_barrier({"tt_cluster_sync", file, line});
 }
-/* Threads change hands at barriers alone, so memory is always up to date. */
+/* Threads switch only at barriers, so memory is always up to date. */
 static inline void __threadfence() {}
 static inline void __threadfence_block() {}
 
-/* ---- warp functions; `width` lanes form a group, 32 by default ---- */
+/* warp functions; `width` lanes form a group, 32 by default */
 
 template <class T> T __shfl_sync(unsigned mask, T value, int source, int width = 32, TT_DOUBLE_HERE)
 {
@@ -165,7 +165,7 @@ static inline int __all_sync(unsigned mask, int vote, TT_DOUBLE_HERE)
   return __ballot_sync(mask, vote, file, line) == 0xFFFFFFFFu;
 }
 
-/* ---- integer atomics: sums of floats in the order of arrival are not offered ---- */
+/* integer atomics: sums of floats in the order of arrival are not offered */
 
 template <class T> static inline T tt_double_atomic_add(T *at, T value)
 {
@@ -183,7 +183,7 @@ static inline unsigned long long atomicAdd(unsigned long long *at, unsigned long
   return tt_double_atomic_add(at, value);
 }
 
-/* ---- intrinsics ---- */
+/* intrinsics */
 
 template <class T> static inline T __ldg(const T *at) { return *at; }
 static inline unsigned __umulhi(unsigned a, unsigned b)
@@ -207,7 +207,7 @@ static inline int __float_as_int(float x) { return tt_double_bits<int>(x); }
 static inline float __uint_as_float(unsigned bits) { return tt_double_bits<float>(bits); }
 static inline unsigned __float_as_uint(float x) { return tt_double_bits<unsigned>(x); }
 
-/* ---- tensor cores ---- */
+/* tensor cores */
 
 /* cvt.rna.tf32.f32: nearest with 10 bits behind the leading one, ties away from zero. */
 static inline float tt_double_tf32(float x)
@@ -219,7 +219,7 @@ static inline float tt_double_tf32(float x)
 
 /* mma.sync.m16n8k8 of TF32 numbers, fragments as the PTX ISA has them. As the hardware does, it
  * ignores the bits that TF32 does not have. The sum is one of floats in ascending order; a GPU's
- * has an order of its own and cuts off instead of rounding. */
+ * has its own order and truncates instead of rounding. */
 static inline void tt_double_mma(float (&c)[4], const float (&a)[4], const float (&b)[2],
                                  TT_DOUBLE_HERE)
 {
