@@ -192,16 +192,16 @@ typedef struct shape {
 } shape;
 
 /* Fewer rows than any tile, several tiles, none hidden, wider than any fast memory; all outputs. */
-static const shape shapes[] = {
-    {5, 3, 1, {4}, 1, TT_OUTPUT_mean, 0, 0},
-    {150, 4, 2, {17, 9}, 2, TT_OUTPUT_mean_variance, 0, 0},
-    {70, 2, 3, {0}, 0, TT_OUTPUT_mean_variance, 0, 0},
-    {66, 3, 1, {700}, 1, TT_OUTPUT_mean, 0, 0},
-    {70, 3, 2, {5}, 1, TT_OUTPUT_quantiles, 0, 0},
-    {35, 2, 2, {8, 8}, 2, TT_OUTPUT_softmax, 1, 1},
-    {20, 3, 1, {9, 9}, 2, TT_OUTPUT_sigmoid, 0, 1},
-    {17, 4, 2, {6, 5}, 2, TT_OUTPUT_rate, 1, 0},
-};
+#define X(name, ...) {17, 4, 2, {6, 5}, 2, TT_OUTPUT_##name, 1, 0},
+static const shape shapes[] = {{5, 3, 1, {4}, 1, TT_OUTPUT_mean, 0, 0},
+                               {150, 4, 2, {17, 9}, 2, TT_OUTPUT_mean_variance, 0, 0},
+                               {70, 2, 3, {0}, 0, TT_OUTPUT_mean_variance, 0, 0},
+                               {66, 3, 1, {700}, 1, TT_OUTPUT_mean, 0, 0},
+                               {70, 3, 2, {5}, 1, TT_OUTPUT_quantiles, 0, 0},
+                               {35, 2, 2, {8, 8}, 2, TT_OUTPUT_softmax, 1, 1},
+                               {20, 3, 1, {9, 9}, 2, TT_OUTPUT_sigmoid, 0, 1},
+                               TT_OUTPUTS(X)};
+#undef X
 enum { SHAPES = sizeof shapes / sizeof *shapes, CAST = 5 };
 
 /* Two ensembles of three and two members; one member has no share. */

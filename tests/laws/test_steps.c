@@ -1,172 +1,7 @@
 /* test_steps.c — law: steps follow the textbook. Every optimizer and schedule, and all that acts
  * on a step (clipping, anchors, hidden inputs, noise, dropout, adversarial inputs, averages), over
  * fifty steps against the formulas of reference.h in double, on every engine. */
-#include "tests/laws/reference.h"
-
-/* One way to take steps; hyper-parameters of 0 are filled in. */
-typedef struct recipe {
-  const char *name;
-  tt_optimizer optimizer;
-  int nesterov, flags; /* of ref_network */
-  tt_schedule schedule;
-  tt_weight_average average;
-  tt_hyper hyper;
-} recipe;
-
-/* At least one for each row of the tables of optimizers, schedules and averages. */
-static const recipe recipes[] = {
-    {"sgd", TT_OPT_sgd, 0, 1, TT_SCHEDULE_constant, TT_AVERAGE_none, {.learning_rate = 0.1f}},
-    {"sgd, momentum, l2",
-     TT_OPT_sgd,
-     0,
-     1,
-     TT_SCHEDULE_constant,
-     TT_AVERAGE_none,
-     {.learning_rate = 0.05f, .momentum = 0.9f, .l2 = 0.01f}},
-    {"sgd, nesterov, step",
-     TT_OPT_sgd,
-     1,
-     1,
-     TT_SCHEDULE_step,
-     TT_AVERAGE_none,
-     {.learning_rate = 0.05f, .momentum = 0.8f, .schedule_gamma = 0.5f, .schedule_step = 5}},
-    {"sgd, clipped",
-     TT_OPT_sgd,
-     0,
-     1,
-     TT_SCHEDULE_exponential,
-     TT_AVERAGE_none,
-     {.learning_rate = 0.3f, .momentum = 0.5f, .clip_norm = 0.2f, .schedule_gamma = 0.9f}},
-    {"adam, one_cycle",
-     TT_OPT_adam,
-     0,
-     1,
-     TT_SCHEDULE_one_cycle,
-     TT_AVERAGE_none,
-     {.learning_rate = 0.02f}},
-    {"adam, l2, warm-up",
-     TT_OPT_adam,
-     0,
-     1,
-     TT_SCHEDULE_constant,
-     TT_AVERAGE_none,
-     {.learning_rate = 0.01f, .l2 = 0.1f, .warmup = 7.5f}},
-    {"adam, clipped, cosine",
-     TT_OPT_adam,
-     0,
-     1,
-     TT_SCHEDULE_cosine,
-     TT_AVERAGE_none,
-     {.learning_rate = 0.01f, .clip_norm = 0.1f, .l2 = 0.01f, .schedule_min = 0.1f}},
-    {"adamw, restarts",
-     TT_OPT_adamw,
-     0,
-     1,
-     TT_SCHEDULE_cosine_restarts,
-     TT_AVERAGE_none,
-     {.learning_rate = 0.01f, .weight_decay = 0.5f, .schedule_step = 4, .warmup = 2.0f}},
-    {"adamw, l2, clipped",
-     TT_OPT_adamw,
-     0,
-     1,
-     TT_SCHEDULE_constant,
-     TT_AVERAGE_none,
-     {.learning_rate = 0.01f, .weight_decay = 0.1f, .l2 = 0.05f, .clip_norm = 0.3f}},
-    {"rmsprop, multistep",
-     TT_OPT_rmsprop,
-     0,
-     1,
-     TT_SCHEDULE_multistep,
-     TT_AVERAGE_none,
-     {.learning_rate = 0.005f, .momentum = 0.5f, .l2 = 0.01f, .schedule_gamma = 0.3f}},
-    {"adagrad, clipped",
-     TT_OPT_adagrad,
-     0,
-     1,
-     TT_SCHEDULE_constant,
-     TT_AVERAGE_none,
-     {.learning_rate = 0.05f, .l2 = 0.01f, .clip_norm = 0.3f}},
-    {"amsgrad, plateau",
-     TT_OPT_amsgrad,
-     0,
-     1,
-     TT_SCHEDULE_reduce_on_plateau,
-     TT_AVERAGE_none,
-     {.learning_rate = 0.02f,
-      .weight_decay = 0.1f,
-      .l2 = 0.01f,
-      .schedule_gamma = 0.5f,
-      .schedule_min = 0.1f,
-      .schedule_step = 1,
-      .min_delta = 3e-3f}},
-    {"anchor, ema",
-     TT_OPT_adam,
-     0,
-     1,
-     TT_SCHEDULE_constant,
-     TT_AVERAGE_ema,
-     {.learning_rate = 0.02f,
-      .anchor = 0.3f,
-      .clip_norm = 0.1f,
-      .average_decay = 0.8f,
-      .average_start = 3}},
-    {"features, swa",
-     TT_OPT_sgd,
-     0,
-     1,
-     TT_SCHEDULE_constant,
-     TT_AVERAGE_swa,
-     {.learning_rate = 0.1f, .feature_fraction = 0.6f, .clip_norm = 0.3f, .average_start = 5}},
-    {"noise on labels",
-     TT_OPT_adam,
-     0,
-     0,
-     TT_SCHEDULE_constant,
-     TT_AVERAGE_none,
-     {.learning_rate = 0.01f, .label_noise = 0.2f}},
-    {"dropout",
-     TT_OPT_sgd,
-     0,
-     0,
-     TT_SCHEDULE_constant,
-     TT_AVERAGE_none,
-     {.learning_rate = 0.1f, .dropout = 0.3f}},
-    {"adversarial",
-     TT_OPT_sgd,
-     0,
-     1,
-     TT_SCHEDULE_constant,
-     TT_AVERAGE_none,
-     {.learning_rate = 0.1f, .adversarial_epsilon = 0.03f}},
-    {"layers, dropout, anchor",
-     TT_OPT_adam,
-     0,
-     7,
-     TT_SCHEDULE_cosine,
-     TT_AVERAGE_ema,
-     {.learning_rate = 0.01f, .dropout = 0.2f, .anchor = 0.1f, .average_decay = 0.9f}},
-    {"layers, adversarial",
-     TT_OPT_sgd,
-     0,
-     7,
-     TT_SCHEDULE_constant,
-     TT_AVERAGE_swa,
-     {.learning_rate = 0.05f, .dropout = 0.1f, .adversarial_epsilon = 0.05f, .label_noise = 0.1f}},
-};
-enum { RECIPES = sizeof recipes / sizeof *recipes, STEPS = 50, BATCH = 20, EPOCHS = 25 };
-
-/* The member of a recipe with all that the table leaves out. */
-static tt_hyper filled(const recipe *r)
-{
-  tt_hyper h = r->hyper;
-  h.beta1 = 0.9f;
-  h.beta2 = 0.99f;
-  h.epsilon = 1e-4f;
-  h.epochs = EPOCHS;
-  h.init_scale = 1.0f;
-  if (h.feature_fraction <= 0.0f) h.feature_fraction = 1.0f;
-  return h;
-}
+#include "tests/laws/recipes.h"
 
 static problem one_member(const recipe *r)
 {
@@ -285,13 +120,15 @@ static double walk_error(way by, const recipe *r)
 
 TT_TEST (steps_follow_the_textbook) {
   way by[MAX_WAYS];
+  recipe all[MAX_RECIPES];
+  int count = list_recipes(all);
   for (int i = 0, n = ways(by); i < n; i++)
-    for (int r = 0; r < RECIPES; r++) {
+    for (int r = 0; r < count; r++) {
       if (!has_turn(by[i], r)) continue;
-      double worst = walk_error(by[i], &recipes[r]);
+      double worst = walk_error(by[i], &all[r]);
       if (worst < 0.0) continue;
-      fprintf(stderr, "  %-21s %-24s %.1e after %d steps\n", by[i].name, recipes[r].name, worst,
-              STEPS);
+      fprintf(stderr, "  %-21s %-24s %-12s %.1e after %d steps\n", by[i].name, all[r].name,
+              tt_choice_optimizer[all[r].optimizer], worst, STEPS);
       TT_CHECK(worst, <=, 1e-5);
     }
 }
@@ -299,9 +136,9 @@ TT_TEST (steps_follow_the_textbook) {
 TT_TEST (the_recipes_use_every_row) {
   int optimizer[TT_OPT_COUNT] = {0}, schedule[TT_SCHEDULE_COUNT] = {0};
   int average[TT_AVERAGE_COUNT] = {0};
-  for (int r = 0; r < RECIPES; r++)
-    optimizer[recipes[r].optimizer] = schedule[recipes[r].schedule] = average[recipes[r].average] =
-        1;
+  recipe all[MAX_RECIPES];
+  for (int r = 0, n = list_recipes(all); r < n; r++)
+    optimizer[all[r].optimizer] = schedule[all[r].schedule] = average[all[r].average] = 1;
   for (int i = 0; i < TT_OPT_COUNT; i++) TT_CHECK(optimizer[i], ==, 1);
   for (int i = 0; i < TT_SCHEDULE_COUNT; i++) TT_CHECK(schedule[i], ==, 1);
   for (int i = 0; i < TT_AVERAGE_COUNT; i++) TT_CHECK(average[i], ==, 1);

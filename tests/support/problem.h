@@ -55,12 +55,10 @@ static inline int has(const tt_engine_ops *cuda, int path)
 /* All paths, over the double in every order of threads. */
 static inline int cuda_ways(const tt_engine_ops *cuda, way *out)
 {
-  static const char *const name[TT_GPU_PATH_COUNT][3] = {
-      {"cuda", "cuda, reverse", "cuda, random"},
-      {"cuda warp", "cuda warp, reverse", "cuda warp, random"},
-      {"cuda block", "cuda block, reverse", "cuda block, random"},
-      {"cuda layered", "cuda layered, reverse", "cuda layered, random"},
-      {"cuda cluster", "cuda cluster, reverse", "cuda cluster, random"}};
+#define X(path, ...) {"cuda " #path, "cuda " #path ", reverse", "cuda " #path ", random"},
+  static const char *const name[TT_GPU_PATH_COUNT][3] = {{"cuda", "cuda, reverse", "cuda, random"},
+                                                         TT_GPU_PATHS(X)};
+#undef X
   int devices = 0, n = 0;
   TT_CHECK_OK(cuda->count(&devices));
   for (int path = TT_GPU_PATH_auto + 1; devices && path < TT_GPU_PATH_COUNT; path++)
@@ -215,14 +213,15 @@ static inline tt_loss usual_loss(tt_output output)
   return (tt_loss)loss;
 }
 
-/* Labels of the kind that goes with an output: one of three classes, 0 or 1, a count. */
+/* Labels of the kind that goes with an output: one of three classes, 0 or 1, a count or
+ * another number of at least 0. */
 static inline void fit_labels(tt_dataset *d, tt_output output)
 {
   for (int64_t i = 0; i < d->rows * d->targets; i++) {
     float y = d->y[i];
     if (output == TT_OUTPUT_softmax) d->y[i] = y < -0.25f ? 0.0f : y < 0.5f ? 1.0f : 2.0f;
     if (output == TT_OUTPUT_sigmoid) d->y[i] = y < 0.125f ? 0.0f : 1.0f;
-    if (output == TT_OUTPUT_rate) d->y[i] = floorf(2.0f + 2.0f * y);
+    if (tt_output_labels(output) == TT_LABEL_TYPE_count) d->y[i] = floorf(2.0f + 2.0f * y);
   }
 }
 

@@ -143,10 +143,10 @@ static void want_by_score(int64_t lists, int64_t l, int64_t round, int64_t max_q
   int64_t before = wanted;
   if (cfg.select_method == TT_SELECT_top)
     want_best(own, max_queries);
-  else if (cfg.select_method == TT_SELECT_stochastic)
-    want_best(value, max_queries);
-  else
+  else if (tt_select_options[cfg.select_method] & TT_SELECT_PREFILTER)
     want_apart(own, max_queries);
+  else
+    want_best(value, max_queries);
   for (int64_t k = before; k < wanted; k++) want_score[k] = own[want[k]];
 }
 

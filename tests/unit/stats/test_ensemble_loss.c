@@ -42,7 +42,7 @@ static float draw_label(tt_loss loss, int draw)
   float u = tt_uniform(tt_random(4, 0, TT_PURPOSE_INIT, 2, (uint32_t)draw).v[0]);
   if (loss == TT_LOSS_cross_entropy) return floorf(u * (float)LEVELS);
   if (loss == TT_LOSS_bce) return draw % 2 ? u : floorf(2.0f * u);
-  if (loss == TT_LOSS_poisson) return floorf(4.0f * u);
+  if (tt_output_labels(tt_loss_output_head(loss)) == TT_LABEL_TYPE_count) return floorf(4.0f * u);
   return 4.0f * u - 2.0f;
 }
 

@@ -1,0 +1,200 @@
+/* recipes.h — ways to take steps that the law of steps is tried on: every row of the tables of
+ * optimizers, schedules and averages is in one of them. */
+#ifndef TT_RECIPES_H
+#define TT_RECIPES_H
+#include "tests/laws/reference.h"
+
+/* One way to take steps; hyper-parameters of 0 are filled in. */
+typedef struct recipe {
+  const char *name;
+  tt_optimizer optimizer;
+  int nesterov, flags; /* of ref_network */
+  tt_schedule schedule;
+  tt_weight_average average;
+  tt_hyper hyper;
+} recipe;
+
+/* Recipes with a purpose; list_recipes adds one for each row of a table that none of them uses. */
+static const recipe recipes[] = {
+    {"sgd", TT_OPT_sgd, 0, 1, TT_SCHEDULE_constant, TT_AVERAGE_none, {.learning_rate = 0.1f}},
+    {"sgd, momentum, l2",
+     TT_OPT_sgd,
+     0,
+     1,
+     TT_SCHEDULE_constant,
+     TT_AVERAGE_none,
+     {.learning_rate = 0.05f, .momentum = 0.9f, .l2 = 0.01f}},
+    {"sgd, nesterov, step",
+     TT_OPT_sgd,
+     1,
+     1,
+     TT_SCHEDULE_step,
+     TT_AVERAGE_none,
+     {.learning_rate = 0.05f, .momentum = 0.8f, .schedule_gamma = 0.5f, .schedule_step = 5}},
+    {"sgd, clipped",
+     TT_OPT_sgd,
+     0,
+     1,
+     TT_SCHEDULE_exponential,
+     TT_AVERAGE_none,
+     {.learning_rate = 0.3f, .momentum = 0.5f, .clip_norm = 0.2f, .schedule_gamma = 0.9f}},
+    {"adam, one_cycle",
+     TT_OPT_adam,
+     0,
+     1,
+     TT_SCHEDULE_one_cycle,
+     TT_AVERAGE_none,
+     {.learning_rate = 0.02f}},
+    {"adam, l2, warm-up",
+     TT_OPT_adam,
+     0,
+     1,
+     TT_SCHEDULE_constant,
+     TT_AVERAGE_none,
+     {.learning_rate = 0.01f, .l2 = 0.1f, .warmup = 7.5f}},
+    {"adam, clipped, cosine",
+     TT_OPT_adam,
+     0,
+     1,
+     TT_SCHEDULE_cosine,
+     TT_AVERAGE_none,
+     {.learning_rate = 0.01f, .clip_norm = 0.1f, .l2 = 0.01f, .schedule_min = 0.1f}},
+    {"adamw, restarts",
+     TT_OPT_adamw,
+     0,
+     1,
+     TT_SCHEDULE_cosine_restarts,
+     TT_AVERAGE_none,
+     {.learning_rate = 0.01f, .weight_decay = 0.5f, .schedule_step = 4, .warmup = 2.0f}},
+    {"adamw, l2, clipped",
+     TT_OPT_adamw,
+     0,
+     1,
+     TT_SCHEDULE_constant,
+     TT_AVERAGE_none,
+     {.learning_rate = 0.01f, .weight_decay = 0.1f, .l2 = 0.05f, .clip_norm = 0.3f}},
+    {"rmsprop, multistep",
+     TT_OPT_rmsprop,
+     0,
+     1,
+     TT_SCHEDULE_multistep,
+     TT_AVERAGE_none,
+     {.learning_rate = 0.005f, .momentum = 0.5f, .l2 = 0.01f, .schedule_gamma = 0.3f}},
+    {"adagrad, clipped",
+     TT_OPT_adagrad,
+     0,
+     1,
+     TT_SCHEDULE_constant,
+     TT_AVERAGE_none,
+     {.learning_rate = 0.05f, .l2 = 0.01f, .clip_norm = 0.3f}},
+    {"amsgrad, plateau",
+     TT_OPT_amsgrad,
+     0,
+     1,
+     TT_SCHEDULE_reduce_on_plateau,
+     TT_AVERAGE_none,
+     {.learning_rate = 0.02f,
+      .weight_decay = 0.1f,
+      .l2 = 0.01f,
+      .schedule_gamma = 0.5f,
+      .schedule_min = 0.1f,
+      .schedule_step = 1,
+      .min_delta = 3e-3f}},
+    {"anchor, ema",
+     TT_OPT_adam,
+     0,
+     1,
+     TT_SCHEDULE_constant,
+     TT_AVERAGE_ema,
+     {.learning_rate = 0.02f,
+      .anchor = 0.3f,
+      .clip_norm = 0.1f,
+      .average_decay = 0.8f,
+      .average_start = 3}},
+    {"features, swa",
+     TT_OPT_sgd,
+     0,
+     1,
+     TT_SCHEDULE_constant,
+     TT_AVERAGE_swa,
+     {.learning_rate = 0.1f, .feature_fraction = 0.6f, .clip_norm = 0.3f, .average_start = 5}},
+    {"noise on labels",
+     TT_OPT_adam,
+     0,
+     0,
+     TT_SCHEDULE_constant,
+     TT_AVERAGE_none,
+     {.learning_rate = 0.01f, .label_noise = 0.2f}},
+    {"dropout",
+     TT_OPT_sgd,
+     0,
+     0,
+     TT_SCHEDULE_constant,
+     TT_AVERAGE_none,
+     {.learning_rate = 0.1f, .dropout = 0.3f}},
+    {"adversarial",
+     TT_OPT_sgd,
+     0,
+     1,
+     TT_SCHEDULE_constant,
+     TT_AVERAGE_none,
+     {.learning_rate = 0.1f, .adversarial_epsilon = 0.03f}},
+    {"layers, dropout, anchor",
+     TT_OPT_adam,
+     0,
+     7,
+     TT_SCHEDULE_cosine,
+     TT_AVERAGE_ema,
+     {.learning_rate = 0.01f, .dropout = 0.2f, .anchor = 0.1f, .average_decay = 0.9f}},
+    {"layers, adversarial",
+     TT_OPT_sgd,
+     0,
+     7,
+     TT_SCHEDULE_constant,
+     TT_AVERAGE_swa,
+     {.learning_rate = 0.05f, .dropout = 0.1f, .adversarial_epsilon = 0.05f, .label_noise = 0.1f}},
+};
+enum { RECIPES = sizeof recipes / sizeof *recipes, STEPS = 50, BATCH = 20, EPOCHS = 25 };
+enum { MAX_RECIPES = RECIPES + (int)TT_OPT_COUNT + (int)TT_SCHEDULE_COUNT + (int)TT_AVERAGE_COUNT };
+
+/* Every row of the tables of optimizers, schedules and averages at least once; their number. */
+static inline int list_recipes(recipe *out)
+{
+  const recipe plain = {.name = "a row of a table",
+                        .flags = 1,
+                        .hyper = {.learning_rate = 0.01f,
+                                  .l2 = 0.01f,
+                                  .weight_decay = 0.1f,
+                                  .momentum = 0.5f,
+                                  .schedule_gamma = 0.7f,
+                                  .schedule_min = 0.1f,
+                                  .schedule_step = 4,
+                                  .average_decay = 0.8f,
+                                  .average_start = 3}};
+  int n = RECIPES, optimizer[TT_OPT_COUNT] = {0}, schedule[TT_SCHEDULE_COUNT] = {0};
+  int average[TT_AVERAGE_COUNT] = {0};
+  memcpy(out, recipes, sizeof recipes);
+  for (int r = 0; r < RECIPES; r++)
+    optimizer[out[r].optimizer] = schedule[out[r].schedule] = average[out[r].average] = 1;
+  for (int i = 0; i < TT_OPT_COUNT; i++)
+    if (!optimizer[i]) out[n] = plain, out[n++].optimizer = (tt_optimizer)i;
+  for (int i = 0; i < TT_SCHEDULE_COUNT; i++)
+    if (!schedule[i]) out[n] = plain, out[n++].schedule = (tt_schedule)i;
+  for (int i = 0; i < TT_AVERAGE_COUNT; i++)
+    if (!average[i]) out[n] = plain, out[n++].average = (tt_weight_average)i;
+  return n;
+}
+
+/* The member of a recipe with all that the table leaves out. */
+static inline tt_hyper filled(const recipe *r)
+{
+  tt_hyper h = r->hyper;
+  h.beta1 = 0.9f;
+  h.beta2 = 0.99f;
+  h.epsilon = 1e-4f;
+  h.epochs = EPOCHS;
+  h.init_scale = 1.0f;
+  if (h.feature_fraction <= 0.0f) h.feature_fraction = 1.0f;
+  return h;
+}
+#endif
