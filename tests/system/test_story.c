@@ -205,7 +205,7 @@ TT_TEST (status_of_a_beginning) {
   listen_to_status("young", 0);
   has_all((const char *const[]){"running: round 1, label", "2 of 5 groups", NULL});
   listen_to_status("young", 1);
-  has_all((const char *const[]){"\"groups_answered\": 2", "\"rounds\": 0", NULL});
+  has_all((const char *const[]){"\"groups_done\": 2", "\"rounds\": 0", NULL});
   tt_campaign_path(at("young"), "status.json", path);
   unlink(path);
   listen_to_status("young", 0);

@@ -252,7 +252,7 @@ static tt_err print_json(const status_view *v)
   tt_json_set(&object, "exit_code", json_integer(s->exit_code));
   tt_json_set(&object, "gone", json_boolean(v->process_ended));
   tt_json_set(&object, "groups", json_integer(v->labels.groups));
-  tt_json_set(&object, "groups_answered", json_integer(v->labels.labelled + v->labels.failed));
+  tt_json_set(&object, "groups_done", json_integer(v->labels.labelled + v->labels.failed));
   tt_json_set(&object, "age_seconds", json_integer(v->has_status ? v->campaign_file.age : -1));
   tt_json_set(&object, "seconds", tt_json_number(v->seconds));
   return tt_json_print(object, 2);
