@@ -32,8 +32,8 @@ enum { SETTINGS = (int)TT_ACT_COUNT * (int)TT_OPT_COUNT };
 static setting setting_of(int n)
 {
   setting v = {.activation = (tt_activation)(n % TT_ACT_COUNT),
-               .optimizer = (tt_optimizer)(n % TT_OPT_COUNT),
-               .loss = (tt_loss)((n / 5 + 2 * n) % TT_LOSS_COUNT),
+               .optimizer = (tt_optimizer)((n + n / TT_ACT_COUNT) % TT_OPT_COUNT),
+               .loss = (tt_loss)((n + n / TT_LOSS_COUNT) % TT_LOSS_COUNT),
                .batch = n % 2 ? 20 : 1000};
   return v;
 }

@@ -262,7 +262,7 @@ static const tt_bad bad_rules[] = {
     {1,
      JOB "calibration: {recalibrate: true}\ntrain: {loss: poisson}\n",
      NULL,
-     {"3:28: calibration.recalibrate: ensembles[0] has output rate; only mean and mean_variance"}},
+     {"3:28: calibration.recalibrate: ensembles[0] has output rate; only mean"}},
     {1,
      JOB "calibration: {conformal: [0.5, 0.8]}\ntrain: {loss: quantile}\n",
      NULL,

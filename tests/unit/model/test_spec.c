@@ -57,8 +57,11 @@ static int64_t tiles(const tt_model *m, int l, int64_t in, int64_t next, int nor
 }
 
 TT_TEST (layers_tile_the_parameters) {
-  const int64_t hidden[] = {5, 17, 1, 33, 33}, each[] = {1, 2, 3, 3, 1, 1},
-                q[] = {1, 1, 3, 4, 1, 1};
+  const int64_t hidden[] = {5, 17, 1, 33, 33};
+  /* outputs and quantities of a target beyond the first */
+  const int64_t more[TT_OUTPUT_COUNT] = {
+      [TT_OUTPUT_mean_variance] = 1, [TT_OUTPUT_quantiles] = 2, [TT_OUTPUT_softmax] = 2};
+  const int64_t q[TT_OUTPUT_COUNT] = {[TT_OUTPUT_quantiles] = 2, [TT_OUTPUT_softmax] = 3};
   const double level[] = {0.1, 0.5, 0.9};
   for (int64_t layers = 0; layers <= 5; layers++)
     for (int output = 0; output < TT_OUTPUT_COUNT; output++)
@@ -72,9 +75,9 @@ TT_TEST (layers_tile_the_parameters) {
         for (int l = 0; l < m.layers; in = m.layer[l++].out)
           next = tiles(&m, l, in, next, kind & 1, kind & 2);
         TT_CHECK(m.params, ==, next);
-        TT_CHECK(in, ==, 3 * each[output]);
+        TT_CHECK(in, ==, 3 * (1 + more[output]));
         TT_CHECK(m.outputs, ==, in);
-        TT_CHECK((int64_t)m.quantities, ==, q[output]);
+        TT_CHECK((int64_t)m.quantities, ==, 1 + q[output]);
       }
 }
 
