@@ -22,19 +22,18 @@ __device__ __forceinline__ float tt_block_clip_factor(const tt_block_args &a, fl
 /* Update the slots of four parameters from q on and return their new weights. */
 template <class OPTIMIZER>
 __device__ __forceinline__ float4 tt_block_update4(const float *weights, const float *gradient,
-                                                   float *const *slot, int q, float scale,
+                                                   float *slot0, float *slot1, int q, float scale,
                                                    const tt_optimizer_args &args)
 {
-  constexpr int LAST = OPTIMIZER::SLOTS - 1; /* also stands for slots that do not exist */
-  float4 w = tt_load4(weights + q), g = tt_load4(gradient + q), s[OPTIMIZER::SLOTS];
-#pragma unroll
-  for (int k = 0; k <= LAST; k++) s[k] = tt_load4(slot[k] + q);
-  OPTIMIZER::step(&w.x, g.x * scale, &s[0].x, &s[LAST].x, args);
-  OPTIMIZER::step(&w.y, g.y * scale, &s[0].y, &s[LAST].y, args);
-  OPTIMIZER::step(&w.z, g.z * scale, &s[0].z, &s[LAST].z, args);
-  OPTIMIZER::step(&w.w, g.w * scale, &s[0].w, &s[LAST].w, args);
-#pragma unroll
-  for (int k = 0; k <= LAST; k++) tt_store4(slot[k] + q, s[k]);
+  constexpr bool two = OPTIMIZER::SLOTS > 1;
+  float4 w = tt_load4(weights + q), g = tt_load4(gradient + q);
+  float4 s0 = tt_load4(slot0 + q), s1 = two ? tt_load4(slot1 + q) : s0;
+  OPTIMIZER::step(&w.x, g.x * scale, &s0.x, &s1.x, args);
+  OPTIMIZER::step(&w.y, g.y * scale, &s0.y, &s1.y, args);
+  OPTIMIZER::step(&w.z, g.z * scale, &s0.z, &s1.z, args);
+  OPTIMIZER::step(&w.w, g.w * scale, &s0.w, &s1.w, args);
+  tt_store4(slot0 + q, s0);
+  if (two) tt_store4(slot1 + q, s1);
   return w;
 }
 
@@ -54,13 +53,13 @@ __device__ __forceinline__ void tt_block_optimizer_step_as(const tt_block_args &
                                                            float scale)
 {
   tt_optimizer_args args = tt_block_context_of(shared)->args;
-  float *weights = shared + a.plan.weights, *slot[OPTIMIZER::SLOTS];
-#pragma unroll
-  for (int k = 0; k < OPTIMIZER::SLOTS; k++) slot[k] = tt_block_slot_array(a, shared, k);
+  float *weights = shared + a.plan.weights, *slot0 = tt_block_slot_array(a, shared, 0);
+  float *slot1 = OPTIMIZER::SLOTS > 1 ? tt_block_slot_array(a, shared, 1) : slot0;
   const float *gradient = tt_block_gradient_array(a, shared);
 #pragma unroll 2
   for (int q = 4 * (int)threadIdx.x; q < a.plan.params; q += 4 * (int)blockDim.x)
-    tt_store4(weights + q, tt_block_update4<OPTIMIZER>(weights, gradient, slot, q, scale, args));
+    tt_store4(weights + q,
+              tt_block_update4<OPTIMIZER>(weights, gradient, slot0, slot1, q, scale, args));
 }
 
 /* One step with the gradient of a batch whose losses sum to `loss`. */

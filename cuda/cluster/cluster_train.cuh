@@ -183,12 +183,11 @@ __device__ __forceinline__ void tt_cluster_optimizer_step_as(const tt_cluster_ar
                                                              float *shared, float scale)
 {
   tt_optimizer_args args = tt_block_context_of(shared)->args;
-  float *weights = shared + a.block.plan.weights, *slot[OPTIMIZER::SLOTS];
-#pragma unroll
-  for (int k = 0; k < OPTIMIZER::SLOTS; k++) slot[k] = tt_cluster_slot_array(a, shared, k);
+  float *weights = shared + a.block.plan.weights, *slot0 = tt_cluster_slot_array(a, shared, 0);
+  float *slot1 = OPTIMIZER::SLOTS > 1 ? tt_cluster_slot_array(a, shared, 1) : slot0;
   const float *gradient = tt_block_gradient_array(a.block, shared);
   tt_cluster_for_each_float4(a, [&](int q) {
-    float4 w = tt_block_update4<OPTIMIZER>(weights, gradient, slot, q, scale, args);
+    float4 w = tt_block_update4<OPTIMIZER>(weights, gradient, slot0, slot1, q, scale, args);
     for (int r = 0; r < a.ranks; r++) tt_store4(tt_cluster_map_shared(weights + q, r), w);
   });
 }

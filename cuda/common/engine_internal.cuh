@@ -196,36 +196,51 @@ template <class F> __device__ __forceinline__ void tt_cuda_with_optimizer(tt_opt
   }
 }
 
-/* Called by one thread after the last batch of member i's epoch: adds training and validation loss
- * to the history, updates the counters, decides whether the member continues.
+/* One thread: what reduce_on_plateau makes of the loss of a whole epoch. */
+__device__ __forceinline__ void tt_cuda_reduce_on_plateau(const tt_cuda_state &v, int i,
+                                                          double loss)
+{
+  const tt_hyper &h = v.member[i].hyper;
+  tt_plateau p;
+  p.rate = v.lr_factor[i];
+  p.best = v.plateau_best[i];
+  p.wait = v.plateau_wait[i];
+  p = tt_plateau_end_epoch(p, loss, h.schedule_gamma, h.schedule_min, h.schedule_step, h.min_delta);
+  v.lr_factor[i] = p.rate;
+  v.plateau_best[i] = p.best;
+  v.plateau_wait[i] = p.wait;
+}
+
+/* One thread, after the last batch of member i's epoch: training loss into the history, validation
+ * loss likewise, the counters, and who goes on.
  *   all_finite  1 if all weights are finite
  *   loss        mean validation loss; ignored without validation rows
  * Returns 1 if the present weights are the best ones: the caller copies them into best_weights. */
 __device__ __forceinline__ int tt_cuda_end_epoch(const tt_cuda_state &v, int i, int all_finite,
                                                  double loss)
 {
-  int validated = tt_cuda_member_rows(v, i).count[TT_VALIDATION] > 0;
+  const tt_hyper &h = v.member[i].hyper;
+  int validated = tt_cuda_member_rows(v, i).count[TT_VALIDATION] > 0, best = 0;
+  int watched = validated && !v.ensemble_stopping;
   int32_t epoch = v.epoch[i];
   double mean = v.loss_sum[i] / (double)v.epoch_rows[i];
   v.loss_train[(int64_t)i * v.epochs + epoch] = (float)mean;
-  if (all_finite && validated) v.loss_validation[(int64_t)i * v.epochs + epoch] = (float)loss;
-  tt_epoch_end end;
-  end.best_loss = v.best_loss[i];
-  end.best_epoch = v.best_epoch[i];
-  end.plateau.rate = v.lr_factor[i];
-  end.plateau.best = v.plateau_best[i];
-  end.plateau.wait = v.plateau_wait[i];
-  v.status[i] = tt_epoch_end_decide(&v.member[i].hyper, v.schedule, epoch, validated ? loss : mean,
-                                    validated, !v.ensemble_stopping, all_finite, &end);
-  v.best_loss[i] = end.best_loss;
-  v.best_epoch[i] = end.best_epoch;
-  v.lr_factor[i] = end.plateau.rate;
-  v.plateau_best[i] = end.plateau.best;
-  v.plateau_wait[i] = end.plateau.wait;
+  if (all_finite && validated) {
+    v.loss_validation[(int64_t)i * v.epochs + epoch] = (float)loss;
+    all_finite = isfinite(loss);
+    best = all_finite && watched && tt_epoch_is_best(&h, loss, v.best_loss[i]);
+    if (best) {
+      v.best_loss[i] = loss;
+      v.best_epoch[i] = epoch;
+    }
+  }
+  if (all_finite && v.schedule == TT_SCHEDULE_reduce_on_plateau)
+    tt_cuda_reduce_on_plateau(v, i, validated ? loss : mean);
   v.loss_sum[i] = 0.0;
   v.batch[i] = 0;
   v.epoch[i] = epoch + 1;
-  return end.best;
+  v.status[i] = (int8_t)tt_epoch_end_status(&h, epoch, v.best_epoch[i], watched, all_finite);
+  return best;
 }
 
 /* Whether member i continues after the end of an epoch, in the running call of train. */

@@ -60,11 +60,28 @@ static const float *prediction_weights(const tt_state *s, const tt_cpu_member *c
   return averaged ? TT_FIELD(s, average) + ctx->i * s->params : ctx->w;
 }
 
-/* After the last batch of an epoch: losses, averages, validation and new status. */
+static void update_plateau(const tt_engine *e, const tt_cpu_member *ctx, double loss)
+{
+  tt_state *s = e->state;
+  int64_t i = ctx->i;
+  const tt_hyper *h = &ctx->member->hyper;
+  if (e->cohort->schedule != TT_SCHEDULE_reduce_on_plateau) return;
+  tt_plateau p = {TT_FIELD(s, lr_factor)[i], TT_FIELD(s, plateau_best)[i],
+                  TT_FIELD(s, plateau_wait)[i]};
+  p = tt_plateau_end_epoch(p, loss, h->schedule_gamma, h->schedule_min, h->schedule_step,
+                           h->min_delta);
+  TT_FIELD(s, lr_factor)[i] = p.rate;
+  TT_FIELD(s, plateau_best)[i] = p.best;
+  TT_FIELD(s, plateau_wait)[i] = p.wait;
+}
+
+/* The last batch of an epoch is done: losses, averages, validation, who goes on. */
 static void end_epoch(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx)
 {
   tt_state *s = e->state;
+  const tt_hyper *h = &ctx->member->hyper;
   int64_t i = ctx->i, count = ctx->lists->count[TT_VALIDATION];
+  int watched = count > 0 && e->cohort->stop == TT_EARLY_STOPPING_member;
   int32_t epoch = TT_FIELD(s, epoch)[i];
   double loss = TT_FIELD(s, loss_sum)[i] / (double)ctx->rows;
   int finite = weights_are_finite(ctx->w, s->params);
@@ -78,22 +95,18 @@ static void end_epoch(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member
     loss = tt_cpu_mean_loss(e, b, ctx->ensemble, w, ctx->lists->row[TT_VALIDATION], count);
     TT_FIELD(s, loss_validation)[i * s->epochs + epoch] = (float)loss;
   }
-  tt_epoch_end end = {.best_loss = TT_FIELD(s, best_loss)[i],
-                      .best_epoch = TT_FIELD(s, best_epoch)[i],
-                      .plateau = {TT_FIELD(s, lr_factor)[i], TT_FIELD(s, plateau_best)[i],
-                                  TT_FIELD(s, plateau_wait)[i]}};
-  TT_FIELD(s, status)
-  [i] = tt_epoch_end_decide(&ctx->member->hyper, e->cohort->schedule, epoch, loss, count > 0,
-                            e->cohort->stop == TT_EARLY_STOPPING_member, finite, &end);
-  if (end.best) memcpy(TT_FIELD(s, best_weights) + i * s->params, w, (size_t)s->params * sizeof *w);
-  TT_FIELD(s, best_loss)[i] = end.best_loss;
-  TT_FIELD(s, best_epoch)[i] = end.best_epoch;
-  TT_FIELD(s, lr_factor)[i] = end.plateau.rate;
-  TT_FIELD(s, plateau_best)[i] = end.plateau.best;
-  TT_FIELD(s, plateau_wait)[i] = end.plateau.wait;
+  finite = finite && isfinite(loss);
+  if (finite && watched && tt_epoch_is_best(h, loss, TT_FIELD(s, best_loss)[i])) {
+    TT_FIELD(s, best_loss)[i] = loss;
+    TT_FIELD(s, best_epoch)[i] = epoch;
+    memcpy(TT_FIELD(s, best_weights) + i * s->params, w, (size_t)s->params * sizeof *w);
+  }
+  if (finite) update_plateau(e, ctx, loss);
   TT_FIELD(s, loss_sum)[i] = 0.0;
   TT_FIELD(s, batch)[i] = 0;
   TT_FIELD(s, epoch)[i] = epoch + 1;
+  TT_FIELD(s, status)
+  [i] = (int8_t)tt_epoch_end_status(h, epoch, TT_FIELD(s, best_epoch)[i], watched, finite);
   b->window_count = 0;
 }
 

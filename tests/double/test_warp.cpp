@@ -156,4 +156,14 @@ TT_TEST (a_barrier_that_is_left_out_is_seen) {
   }
 }
 
+/* The paths that keep slots in shared memory take as many as the row of the optimizer says. */
+TT_TEST (an_optimizer_has_the_slots_of_its_row) {
+  for (int kind = 0; kind < TT_OPT_COUNT; kind++) {
+    int slots = tt_optimizer_slots((tt_optimizer)kind), got = 0;
+    tt_cuda_with_optimizer((tt_optimizer)kind,
+                           [&](auto optimizer) { got = decltype(optimizer)::SLOTS; });
+    TT_CHECK(got, ==, slots <= TT_MAX_FUSED_SLOTS ? slots : 0);
+  }
+}
+
 TT_SUITE(open_device, close_device)
