@@ -57,7 +57,7 @@ def check_refusals(folder):
             (["train", "--nodes", "0", "job.yaml"], 64, "'0' is not a whole number"),
             (["train", "--time", "2 weeks", "job.yaml"], 64, "'2 weeks' is not a time"),
             (["campaign", "job.yaml"], 64, "job.yaml has none of the sections of a campaign"),
-            (["train", "no.yaml"], 66, "no.yaml"), (["sing"], 64, "'sing' is not train"),
+            (["train", "no.yaml"], 66, "no.yaml"), (["sing"], 64, "unknown verb 'sing'"),
             (["requeue", "job.yaml"], 64, "not a job of Slurm")):
         done = rig.command(h.TUTTI, "slurm", *options, folder=folder)
         h.check(done.returncode == code and words in done.stderr,
