@@ -1,5 +1,5 @@
-/* epoch_end.h — decisions at the end of an epoch for one member, with tt_plateau_end_epoch of
- * schedule.h. For gcc and nvcc: all engines use it. */
+/* epoch_end.h — decisions at the end of an epoch for one member, beside tt_plateau_end_epoch
+ * (schedule.h). For gcc and nvcc: all engines use it. */
 #ifndef TT_EPOCH_END_H
 #define TT_EPOCH_END_H
 #include "core/formulas/hyper.h"

@@ -196,7 +196,7 @@ template <class F> __device__ __forceinline__ void tt_cuda_with_optimizer(tt_opt
   }
 }
 
-/* One thread: what reduce_on_plateau makes of the loss of a whole epoch. */
+/* Called by one thread: reduce_on_plateau after an epoch with that loss. */
 __device__ __forceinline__ void tt_cuda_reduce_on_plateau(const tt_cuda_state &v, int i,
                                                           double loss)
 {
@@ -211,8 +211,8 @@ __device__ __forceinline__ void tt_cuda_reduce_on_plateau(const tt_cuda_state &v
   v.plateau_wait[i] = p.wait;
 }
 
-/* One thread, after the last batch of member i's epoch: training loss into the history, validation
- * loss likewise, the counters, and who goes on.
+/* Called by one thread after the last batch of member i's epoch: adds training and validation loss
+ * to the history, updates the counters, decides whether the member continues.
  *   all_finite  1 if all weights are finite
  *   loss        mean validation loss; ignored without validation rows
  * Returns 1 if the present weights are the best ones: the caller copies them into best_weights. */

@@ -75,7 +75,7 @@ static void update_plateau(const tt_engine *e, const tt_cpu_member *ctx, double 
   TT_FIELD(s, plateau_wait)[i] = p.wait;
 }
 
-/* The last batch of an epoch is done: losses, averages, validation, who goes on. */
+/* After the last batch of an epoch: losses, averages, validation and new status. */
 static void end_epoch(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx)
 {
   tt_state *s = e->state;
