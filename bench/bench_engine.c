@@ -1,16 +1,19 @@
-/* bench_engine.c — training speed of tutti's engines on the workloads of workload.h, as lines of
- * JSON. Works as a user of the library would: it fills cohort and data set itself and reads no
- * file.
+/* bench_engine.c — training speed of the engines on the workloads of workload.h, as lines of JSON.
+ * It uses the library as a program would: it fills cohort and data set itself and reads no file.
  *
  *   bench_engine --workload A|B|C|D|E [--engine cpu|cuda] [--path NAME|all] [--precision NAME|all]
  *                [--threads N] [--simd NAME] [--members N] [--case DIR] [--repeats N] [--seconds S]
- *       one line for each way: prepared, its losses compared with DIR's reference, timed; or why
- * not bench_engine --workload A --export DIR write what peers/ start from bench_engine --serve
- * [--engine ...] [--members N] [--threads N] [--simd NAME] read commands, answer each with one
- * line: several programs can be timed in turn list                         the ways and precisions
- * there are prepare DIR WAY PRECISION    make it ready; the last part of DIR is the workload time
- * WAY PRECISION SECONDS   steps taken, and the seconds they took drop forget all that was prepared
- * peers/ speak the same. */
+ *       one line per path and precision: its losses compared with the reference in DIR, and its
+ *       speed, or the reason why it cannot run
+ *   bench_engine --workload A --export DIR
+ *       write the data and initial weights that the programs of peers/ start from
+ *   bench_engine --serve [--engine ...] [--members N] [--threads N] [--simd NAME]
+ *       read commands and answer each with one line, so that several programs are timed in turn:
+ *         list                         print the paths and precisions
+ *         prepare DIR PATH PRECISION   prepare a run; the last part of DIR is the workload
+ *         time PATH PRECISION SECONDS  print the steps taken and the seconds they took
+ *         drop                         forget all that was prepared
+ *       The programs of peers/ read the same commands. */
 #include "bench/bench_line.h"
 
 #include <getopt.h>
