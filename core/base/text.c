@@ -74,6 +74,8 @@ void tt_suggestion_consider(tt_suggestion *s, const char *candidate)
   snprintf(s->best, sizeof s->best, "%s", candidate);
 }
 
+const char *tt_plural(int64_t count) { return count == 1 ? "" : "s"; }
+
 const char *tt_duration_text(double seconds, char text[32])
 {
   int64_t s = (int64_t)(seconds + 0.5), d = s / 86400;

@@ -26,6 +26,9 @@ typedef struct tt_suggestion {
 } tt_suggestion;
 void tt_suggestion_consider(tt_suggestion *s, const char *candidate);
 
+/* "" for 1, "s" for any other count: printf("%d member%s", n, tt_plural(n)). */
+const char *tt_plural(int64_t count);
+
 /* Seconds as 3:07, 2:03:04, 1-02:03:04, the format of Slurm; "?" if negative. Returns text. */
 const char *tt_duration_text(double seconds, char text[32]);
 #ifdef __cplusplus

@@ -2,6 +2,7 @@
 #include "src/tools/plan.h"
 
 #include "core/base/mem.h"
+#include "core/base/text.h"
 #include "core/model/load_balance.h"
 #include "core/model/state.h"
 #include "cuda/plan/path.h"
@@ -75,7 +76,8 @@ static void print_network(const job_plan *p, const tt_cohort *c)
   fprintf(p->out, ", %s, %" PRId64 " parameters\n", tt_choice_activation[first], m->params);
   for (int64_t e = 0; e < c->ensembles; e++) {
     const tt_ensemble *from = &c->ensemble[e];
-    fprintf(p->out, "ensemble   %s: %" PRId64 " members learn", from->name, from->members);
+    fprintf(p->out, "ensemble   %s: %" PRId64 " member%s, target%s", from->name, from->members,
+            tt_plural(from->members), tt_plural(from->targets));
     for (int64_t k = 0; k < from->targets; k++)
       fprintf(p->out, "%s %s", k ? "," : "", p->shape.target.name[from->column[k]]);
     fprintf(p->out, "\n");
@@ -112,13 +114,13 @@ static tt_err print_ranks(const job_plan *p, int ranks)
   }
   for (int64_t i = 0; i < p->all.count; i++) all += model_bytes(p->all.at[i]);
   if (ranks == 1)
-    fprintf(p->out, "ranks      1: trains all %" PRId64 " members\n", first);
+    fprintf(p->out, "ranks      1: trains all %" PRId64 " member%s\n", first, tt_plural(first));
   else
-    fprintf(p->out, "ranks      %d: %" PRId64 " members on rank 0, %" PRId64 " on rank %d\n", ranks,
-            first, last, ranks - 1);
+    fprintf(p->out, "ranks      %d: %" PRId64 " member%s on rank 0, %" PRId64 " on rank %d\n",
+            ranks, first, tt_plural(first), last, ranks - 1);
   fprintf(p->out, "memory per rank\n");
   print_bytes(p->out, "data set", p->data_bytes);
-  print_bytes(p->out, "members in training", most);
+  print_bytes(p->out, "training state of the members", most);
   print_bytes(p->out, "write buffers", most);
   print_bytes(p->out, "model of all members, at the end", all);
   return TT_OK;
@@ -169,8 +171,9 @@ static tt_err print_cohort_ranks(const job_plan *p, int64_t number, int ranks)
     last = r;
   }
   if (!e)
-    fprintf(p->out, "cohort     %" PRId64 ": %" PRId64 " members on rank%s %d", number,
-            p->all.at[number]->members, last > first ? "s" : "", first);
+    fprintf(p->out, "cohort     %" PRId64 ": %" PRId64 " member%s on rank%s %d", number,
+            p->all.at[number]->members, tt_plural(p->all.at[number]->members),
+            last > first ? "s" : "", first);
   if (!e && last > first) fprintf(p->out, "-%d", last);
   if (!e) fprintf(p->out, "\n");
   tt_free(slice);
@@ -234,8 +237,9 @@ static tt_err print_files_and_compute(const job_plan *p)
 static tt_err print_all(job_plan *p, int ranks)
 {
   int gpu = 0;
-  fprintf(p->out, "data       %s: %" PRId64 " rows, %" PRId64 " inputs, %" PRId64 " targets\n",
-          p->cfg->data_file, p->shape.rows, p->shape.inputs, p->shape.targets);
+  fprintf(p->out, "data       %s: %" PRId64 " row%s, %" PRId64 " input%s, %" PRId64 " target%s\n",
+          p->cfg->data_file, p->shape.rows, tt_plural(p->shape.rows), p->shape.inputs,
+          tt_plural(p->shape.inputs), p->shape.targets, tt_plural(p->shape.targets));
   TT_TRY(print_engine(p, &gpu));
   TT_TRY(print_cohorts(p, gpu, ranks));
   TT_TRY(print_ranks(p, ranks));

@@ -4,6 +4,7 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/text.h"
 #include "io/checkpoint/checkpoint.h"
 #include "src/host/progress_display.h"
 #include "src/host/status_file.h"
@@ -130,7 +131,8 @@ static tt_err resume(training_run *r)
         r->c, TT_FAIL(NOINPUT, "%s: no checkpoint to resume; use --resume auto", directory(r)));
   if (r->generation > 0) e = tt_agree(r->c, load_states_local(r));
   if (!e && r->generation > 0)
-    tt_log_root(TT_LOG_INFO, "resumed generation %" PRId64 " of %s", r->generation, directory(r));
+    tt_log_root(TT_LOG_INFO, "resumed generation %" PRId64 " of %s", r->generation,
+                directory(r));
   return e;
 }
 
@@ -249,22 +251,24 @@ static void log_cohort(const tt_cohort *c, int64_t number)
     used +=
         (size_t)snprintf(widths + used, sizeof widths - used, "-%" PRId64, c->model.layer[l].out);
   tt_log_root(TT_LOG_INFO,
-              "cohort %" PRId64 ": %" PRId64 " members in %" PRId64 " ensembles, network %" PRId64
+              "cohort %" PRId64 ": %" PRId64 " member%s in %" PRId64 " ensemble%s, network %" PRId64
               "%s, %" PRId64 " parameters each",
-              number, c->members, c->ensembles, c->model.inputs, widths, c->model.params);
+              number, c->members, tt_plural(c->members), c->ensembles, tt_plural(c->ensembles),
+              c->model.inputs, widths, c->model.params);
 }
 
 static void log_job(const training_run *r)
 {
   const tt_cohorts *all = &r->job->cohorts;
   int ranks = tt_comm_ranks(r->c);
-  const char *s = ranks > 1 ? "s" : "";
+  const char *s = tt_plural(ranks);
   if (all->count == 1) {
     const tt_cohort *c = all->at[0];
     tt_log_root(TT_LOG_INFO,
-                "%" PRId64 " members in %" PRId64 " ensembles, %" PRId64
+                "%" PRId64 " member%s in %" PRId64 " ensemble%s, %" PRId64
                 " parameters each, %d rank%s, %s",
-                c->members, c->ensembles, c->model.params, ranks, s, device(r));
+                c->members, tt_plural(c->members), c->ensembles, tt_plural(c->ensembles),
+                c->model.params, ranks, s, device(r));
     return;
   }
   tt_log_root(TT_LOG_INFO, "%" PRId64 " members in %" PRId64 " cohorts, %d rank%s, %s",
