@@ -46,7 +46,7 @@ def check_campaign(folder, site, block):
     """The script of a campaign, with what plan says of the training of a round."""
     text = written(folder, "campaign", "--site", site, "--nodes", "2", file="campaign.yaml")
     accept(folder, f"tutti-slurm-campaign-{site}", text)
-    for words in (block, "#SBATCH --nodes=2\n", "job='campaign.yaml'\n", "# The training of a round",
+    for words in (block, "#SBATCH --nodes=2\n", "job='campaign.yaml'\n", "# Training of one round",
                   "# memory per rank\n", 'tutti campaign run "$job"\n', 'tutti slurm requeue "$job"'):
         h.check(words in text, f"tutti slurm campaign --site {site}: no {words!r} in\n{text}")
 
