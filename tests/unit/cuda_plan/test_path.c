@@ -207,7 +207,7 @@ TT_TEST (rare_features_go_layered) {
   c.member = some;
   float *const field[] = {&last->dropout, &last->label_noise, &last->anchor,
                           &last->adversarial_epsilon, &last->feature_fraction};
-  const char *const word[] = {"dropout", "label_noise", "anchor", "adversarial", "features"};
+  const char *const word[] = {"dropout", "label_noise", "anchor", "adversarial", "feature_fraction"};
   for (int i = 0; i < 5; i++) {
     *field[i] = 0.5f;
     TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &got));
