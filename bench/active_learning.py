@@ -1,21 +1,21 @@
 #!/usr/bin/python3
-"""Active learning against random picks, by `tutti campaign run`.
+"""Active learning compared with random queries, by `tutti campaign run`.
 
   active_learning.py [--tutti build/tutti] [--data yacht.h5] [--splits 20] [--jobs 2]
                      [--record FILE.jsonl]
 
 Protocol: yacht (308 rows, 6 inputs), 20 splits of 90 % / 10 %. Of the training rows 20 are labelled
-at first, the others are the pool with hidden labels; each round labels 10 more, to 120: picks by
+at first, the others are the pool with hidden labels; each round labels 10 more, to 120: queries by
 the standard deviation of the ensemble, or at random. 5 members with one hidden layer of 50 relu,
-trained anew in each round. The measure is the RMSE on the test rows, averaged over the curve from
-20 to 120 labels; both ways begin with the same 20 labels and the same members.
+trained from initial weights in each round. The measure is the RMSE on the test rows, averaged over
+the curve from 20 to 120 labels; both methods start with the same 20 labels and the same members.
 
 --data holds x (N, d), y (N, 1) and, for published splits, splits/train_I and splits/test_I (row
-numbers); without it examples/yacht with fresh splits: split I is a permutation with seed I + 1.
+numbers); without it examples/yacht with new splits: split I is a permutation with seed I + 1.
 
-Prints the mean over the splits of 1 - (area of the picks) / (area of random picks), its standard
-error, and both curves. Exit 1 if the mean is below 10 %. A reference in PyTorch, computed elsewhere
-on published splits, found 18.6 % (standard error 5.2).
+Prints the mean over the splits of 1 - (area of the queries) / (area of random queries), its
+standard error, and both curves. Exit 1 if the mean is below 10 %. A reference in PyTorch on the
+published splits gave 18.6 % (standard error 5.2).
 """
 import argparse
 import concurrent.futures
@@ -37,7 +37,7 @@ FIRST, BATCH, LAST = 20, 10, 120
 GOAL = 0.10
 
 JOB = """\
-title: yacht, split {split}, picks by {by}
+title: yacht, split {split}, queries by {by}
 data:      {{file: data.h5, split: {{column: split}}}}
 model:     {{hidden: [50], activation: relu}}
 ensembles: [{{name: ensemble, members: 5}}]
@@ -68,7 +68,7 @@ def published(path, splits):
 
 
 def write_data(path, x, y, train, test, seed):
-    """Dataset split: 0 the first labels, 2 test, -1 the candidates."""
+    """Dataset split: 0 the initial labels, 2 test, -1 the candidates."""
     part = np.full(len(x), -1, dtype="i1")
     part[test] = 2
     part[np.random.RandomState(seed).permutation(train)[:FIRST]] = 0
@@ -113,18 +113,18 @@ def show(args, rows):
     for i, n in enumerate(range(FIRST, LAST + 1, BATCH)):
         print(f"| {n} | {picked[i]:.2f} | {drawn[i]:.2f} |")
     print(f"\nmean test RMSE over the curve: {100 * gain.mean():.1f} % lower than with random "
-          f"picks (standard error {100 * error:.1f}, {len(rows)} splits)")
+          f"queries (standard error {100 * error:.1f}, {len(rows)} splits)")
     return gain.mean(), error
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     p.add_argument("--tutti", type=pathlib.Path, default=ROOT / "build" / "tutti")
-    p.add_argument("--data", type=pathlib.Path, help="x, y and published splits; else fresh ones")
+    p.add_argument("--data", type=pathlib.Path, help="x, y and published splits; else new ones")
     p.add_argument("--splits", type=int, default=20)
-    p.add_argument("--seed", type=int, default=1, help="of the first labels and the members")
-    p.add_argument("--jobs", type=int, default=2, help="campaigns at a time")
-    p.add_argument("--by", default="epistemic_std", help="score.acquisition of the picks")
+    p.add_argument("--seed", type=int, default=1, help="of the initial labels and the members")
+    p.add_argument("--jobs", type=int, default=2, help="campaigns that run at the same time")
+    p.add_argument("--by", default="epistemic_std", help="score.acquisition of the queries")
     p.add_argument("--loss", default="mse", help="train.loss; gaussian_nll for --by total_std")
     p.add_argument("--learning-rate", type=float, default=0.01)
     p.add_argument("--batch-size", type=int, default=10)

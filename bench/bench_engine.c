@@ -1,5 +1,5 @@
 /* bench_engine.c — training speed of the engines on the workloads of workload.h, as lines of JSON.
- * It uses the library as a program would: it fills cohort and data set itself and reads no file.
+ * It fills cohort and data set in memory and reads no job file.
  *
  *   bench_engine --workload A|B|C|D|E [--engine cpu|cuda] [--path NAME|all] [--precision NAME|all]
  *                [--threads N] [--simd NAME] [--members N] [--case DIR] [--repeats N] [--seconds S]
@@ -12,7 +12,7 @@
  *         list                         print the paths and precisions
  *         prepare DIR PATH PRECISION   prepare a run; the last part of DIR is the workload
  *         time PATH PRECISION SECONDS  print the steps taken and the seconds they took
- *         drop                         forget all that was prepared
+ *         drop                         free all prepared runs
  *       The programs of peers/ read the same commands. */
 #include "bench/bench_line.h"
 
@@ -38,7 +38,7 @@ static int number_of(const char *word, const char *const *list)
   return -1;
 }
 
-/* ---- one line for each way ---- */
+/* one line for each path and precision */
 
 static tt_err one_way(const options *o, const bench_workload *load, const bench_setting *set)
 {
@@ -52,10 +52,10 @@ static tt_err one_way(const options *o, const bench_workload *load, const bench_
   else
     bench_print_summary(run, o->repeats, each);
   bench_drop(&run);
-  return e == TT_E_UNAVAILABLE ? TT_OK : e; /* a way that does not take the shape is no fault */
+  return e == TT_E_UNAVAILABLE ? TT_OK : e; /* an unsupported shape is not an error */
 }
 
-/* 1 if the number `i` of a list was asked for by `word`; auto is meant only by its own name. */
+/* 1 if entry `i` of a list is selected by `word`; `all` does not include auto. */
 static int asked(const char *word, const char *const *list, int i)
 {
   return !strcmp(word, "all") ? strcmp(list[i], "auto") != 0 : !strcmp(word, list[i]);
@@ -79,7 +79,7 @@ static tt_err all_ways(const options *o)
   return worst;
 }
 
-/* ---- commands ---- */
+/* commands */
 
 typedef struct held {
   bench_run *run[MOST_HELD];
@@ -97,7 +97,8 @@ static tt_err prepare(const options *o, held *h, const char *folder, bench_setti
   const char *name = strrchr(folder, '/');
   name = name ? name + 1 : folder;
   TT_TRY(bench_find(name, o->members, &load));
-  if (h->count == MOST_HELD) return TT_FAIL(USAGE, "%d ways are prepared: drop them", MOST_HELD);
+  if (h->count == MOST_HELD)
+    return TT_FAIL(USAGE, "%d runs are prepared: drop them first", MOST_HELD);
   if (bench_prepare(&load, set, folder, &h->run[h->count])) {
     bench_print_refusal(&load, set);
     bench_drop(&h->run[h->count]);
@@ -115,17 +116,17 @@ static tt_err time_held(const held *h, const bench_setting *set, double seconds)
       bench_print_time(&t);
       return TT_OK;
     }
-  return TT_FAIL(USAGE, "this way is not prepared");
+  return TT_FAIL(USAGE, "this run is not prepared");
 }
 
-/* The way and precision of the words; errors: USAGE. */
+/* Path and precision from their names; errors: USAGE. */
 static tt_err read_setting(const options *o, const char *way, const char *precision,
                            bench_setting *out)
 {
   *out = o->set;
   out->way = number_of(way, bench_ways(o->set.ops));
   out->precision = number_of(precision, bench_precisions);
-  if (out->way < 0) return TT_FAIL(USAGE, "there is no way '%s'", way);
+  if (out->way < 0) return TT_FAIL(USAGE, "there is no path '%s'", way);
   if (out->precision < 0) return TT_FAIL(UNAVAILABLE, "there is no precision '%s'", precision);
   return TT_OK;
 }
@@ -164,7 +165,7 @@ static tt_err serve(const options *o)
   return TT_OK;
 }
 
-/* ---- command line ---- */
+/* command line */
 
 static tt_err take(options *o, int key, const char *word)
 {

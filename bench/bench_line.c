@@ -2,7 +2,9 @@
 #include "bench/bench_line.h"
 
 #include "core/base/clock.h"
+#include "core/base/json.h"
 #include "core/base/mem.h"
+#include "core/model/epoch_end.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -11,9 +13,9 @@
 
 enum {
   MOST_CALL = 1 << 20, /* steps of one call of train */
-  RUN_STEPS = 1 << 22  /* a run has epochs for so many; it starts anew when they are used up */
+  RUN_STEPS = 1 << 22  /* steps of a run; then it is restarted */
 };
-static const double SHORTEST_CALL = 0.1; /* seconds: what a call costs besides is lost in it */
+static const double SHORTEST_CALL = 0.1; /* seconds: makes the overhead of a call negligible */
 
 struct bench_run {
   bench_workload load;
@@ -24,21 +26,21 @@ struct bench_run {
   tt_engine_info info;
   int64_t bytes; /* of this run alone */
   int64_t steps_per_call;
-  int64_t left; /* steps until the members have had all their epochs */
+  int64_t left; /* steps left until the end of training */
   double prepare_s, warm_up_s;
   int64_t member[BENCH_CHECKED], checked;
   double loss[BENCH_CHECKED * BENCH_STEPS];
-  double difference; /* from the reference; NaN where there is none */
+  double difference; /* from the reference; NaN without one */
 };
 
-/* Of all runs with the cuda engine, which tells what the whole program holds. */
+/* The runs with the cuda engine share this: the engine reports the device memory of the program. */
 static int64_t device_bytes;
 
-/* ---- ways and precisions ---- */
+/* paths and precisions */
 
 const char *const *const bench_precisions = tt_choice_precision;
 
-/* Largest difference of losses, relative to the largest loss, that counts as the same maths. */
+/* Largest accepted difference of losses, relative to the largest loss. */
 static double tolerance(const bench_setting *set)
 {
   return set->precision == TT_PRECISION_tf32 ? 5e-4 : 1e-5;
@@ -60,7 +62,7 @@ tt_err bench_engine_find(const char *name, const tt_engine_ops **out)
   return TT_FAIL(USAGE, "there is no engine '%s' in this program", name);
 }
 
-/* ---- prepare ---- */
+/* prepare */
 
 static int64_t steps_of_run(const bench_run *r)
 {
@@ -85,7 +87,7 @@ static tt_err train(bench_run *r, int64_t steps)
   return TT_OK;
 }
 
-/* The sum of the running epoch's losses, of member `i` as it is now, and the whole epochs' mean. */
+/* Loss sum of member `i` in the running epoch, and the mean loss of its finished epochs. */
 static tt_err look(bench_run *r, int64_t i, tt_state **s)
 {
   tt_slice one = {i, 1};
@@ -93,7 +95,7 @@ static tt_err look(bench_run *r, int64_t i, tt_state **s)
   return r->set.ops->save(r->engine, one, *s);
 }
 
-/* Mean loss of the step that a member has just taken; `sum` is that of its running epoch before. */
+/* Mean loss of the last step of a member; `sum` is the loss sum of its epoch before this step. */
 static tt_err loss_of_step(bench_run *r, int64_t i, double *sum, double *loss)
 {
   tt_state *s = NULL;
@@ -103,7 +105,8 @@ static tt_err loss_of_step(bench_run *r, int64_t i, double *sum, double *loss)
     int32_t epoch = TT_FIELD(s, epoch)[0];
     int over = TT_FIELD(s, batch)[0] == 0;
     double after =
-        over ? (double)TT_FIELD(s, loss_train)[epoch - 1] * rows : TT_FIELD(s, loss_sum)[0];
+        over ? (double)tt_last_epoch_loss(TT_FIELD(s, loss_train), s->epochs, 0, epoch) * rows
+             : TT_FIELD(s, loss_sum)[0];
     *loss = (after - *sum) / (double)r->load.batch;
     *sum = over ? 0.0 : after;
   }
@@ -136,13 +139,13 @@ static tt_err compare(bench_run *r, const char *folder)
   r->difference = worst / size;
   if (!(r->difference <= tolerance(&r->set)))
     return TT_FAIL(DATA,
-                   "losses of %d steps differ from the reference by %.3g, more than %.3g: not "
-                   "the same maths, not timed",
+                   "losses of %d steps differ from the reference by %.3g, more than %.3g: wrong "
+                   "results, not timed",
                    BENCH_STEPS, r->difference, tolerance(&r->set));
   return TT_OK;
 }
 
-/* Double the steps of a call until it takes long enough; this is the warm-up too. */
+/* Double the steps of a call until it takes long enough; this is also the warm-up. */
 static tt_err warm_up(bench_run *r)
 {
   double first = tt_monotonic_seconds();
@@ -173,7 +176,7 @@ static tt_err prepare(bench_run *r, const char *folder)
 {
   r->difference = NAN;
   if (r->set.ops == &tt_engine_cpu && r->set.precision != TT_PRECISION_fp32)
-    return TT_FAIL(UNAVAILABLE, "the cpu engine computes in fp32 alone");
+    return TT_FAIL(UNAVAILABLE, "the cpu engine computes in fp32 only");
   r->set.use.precision = (tt_precision)r->set.precision;
   if (r->set.ops != &tt_engine_cpu) r->set.use.path = (tt_gpu_path)r->set.way;
   TT_TRY(start_engine(r));
@@ -215,7 +218,7 @@ int bench_is(const bench_run *run, const bench_setting *set)
          run->set.precision == set->precision;
 }
 
-/* A run that has too few steps left starts anew before the clock does. */
+/* A run with too few steps left is restarted before the timing. */
 tt_err bench_time_steps(bench_run *r, double seconds, bench_time *out)
 {
   tt_err e = TT_OK;
@@ -230,76 +233,55 @@ tt_err bench_time_steps(bench_run *r, double seconds, bench_time *out)
   return e;
 }
 
-/* ---- lines of JSON ---- */
+/* lines of JSON */
 
-/* A text without what JSON would take for its own. */
-static void print_text(const char *name, const char *text)
+static void print_line(json_t *line)
 {
-  printf(", \"%s\": \"", name);
-  for (; *text; text++)
-    putchar(*text == '"' ? '\'' : *text == '\\' ? '/' : *text < ' ' ? ' ' : *text);
-  putchar('"');
+  if (tt_json_print(line, 0)) fprintf(stderr, "%s\n", tt_err_last());
 }
 
-static void print_names(const char *name, const char *const *list)
+static json_t *names(const char *const *list)
 {
-  printf("\"%s\": [", name);
-  for (int i = 0; list[i]; i++) printf("%s\"%s\"", i ? ", " : "", list[i]);
-  printf("]");
-}
-
-/* Infinity and NaN are no JSON. */
-static void print_number(const char *name, double value)
-{
-  if (isfinite(value))
-    printf(", \"%s\": %.9g", name, value);
-  else
-    printf(", \"%s\": null", name);
+  json_t *all = json_array();
+  for (int i = 0; list[i]; i++) json_array_append_new(all, json_string(list[i]));
+  return all;
 }
 
 void bench_print_list(const tt_engine_ops *ops)
 {
-  printf("{");
-  print_names("ways", bench_ways(ops));
-  printf(", ");
-  print_names("precisions", bench_precisions);
-  printf("}\n");
+  print_line(json_pack("{s:o, s:o}", "ways", names(bench_ways(ops)), "precisions",
+                       names(bench_precisions)));
 }
 
-static void print_who(const bench_workload *load, const bench_setting *set)
+static json_t *describe(const bench_workload *load, const bench_setting *set)
 {
-  printf("{\"program\": \"tutti\"");
-  print_text("workload", load->name);
-  print_text("way", bench_ways(set->ops)[set->way]);
-  print_text("precision", bench_precisions[set->precision]);
-  print_text("engine", set->ops->name);
-  printf(", \"threads\": %d, \"members\": %" PRId64, set->use.threads, load->members);
-  printf(", \"widths\": [%" PRId64, load->inputs);
-  for (int64_t i = 0; i < load->hidden_layers; i++) printf(", %" PRId64, load->hidden[i]);
-  printf(", %" PRId64 "], \"batch\": %" PRId64, load->outputs, load->batch);
+  json_t *widths = json_pack("[I]", load->inputs);
+  for (int64_t i = 0; i < load->hidden_layers; i++)
+    json_array_append_new(widths, json_integer(load->hidden[i]));
+  json_array_append_new(widths, json_integer(load->outputs));
+  return json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:o, s:I}", "program", "tutti", "workload",
+                   load->name, "way", bench_ways(set->ops)[set->way], "precision",
+                   bench_precisions[set->precision], "engine", set->ops->name, "threads",
+                   set->use.threads, "members", load->members, "widths", widths, "batch",
+                   load->batch);
 }
 
-static void print_run(const bench_run *r)
+static json_t *describe_run(const bench_run *r)
 {
-  print_who(&r->load, &r->set);
-  print_text("device", r->info.device);
-  print_text("arithmetic", r->info.arithmetic);
-  printf(", \"bytes\": %" PRId64 ", \"steps_per_call\": %" PRId64, r->bytes, r->steps_per_call);
-  print_number("prepare_s", r->prepare_s);
-  print_number("warm_up_s", r->warm_up_s);
-  print_number("check_difference", r->difference);
-  print_number("check_tolerance", tolerance(&r->set));
-  printf(", \"check_steps\": %d, \"check_losses\": [", BENCH_STEPS);
+  json_t *line = describe(&r->load, &r->set), *losses = json_array();
   for (int64_t i = 0; i < r->checked; i++)
-    printf("%s%.9g", i ? ", " : "", r->loss[(i + 1) * BENCH_STEPS - 1]);
-  printf("]");
+    json_array_append_new(losses, tt_json_number(r->loss[(i + 1) * BENCH_STEPS - 1]));
+  json_object_update_new(
+      line, json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:f, s:i, s:o}", "device",
+                      r->info.device, "arithmetic", r->info.arithmetic, "bytes", r->bytes,
+                      "steps_per_call", r->steps_per_call, "prepare_s",
+                      tt_json_number(r->prepare_s), "warm_up_s", tt_json_number(r->warm_up_s),
+                      "check_difference", tt_json_number(r->difference), "check_tolerance",
+                      tolerance(&r->set), "check_steps", BENCH_STEPS, "check_losses", losses));
+  return line;
 }
 
-void bench_print_ready(const bench_run *run)
-{
-  print_run(run);
-  printf("}\n");
-}
+void bench_print_ready(const bench_run *run) { print_line(describe_run(run)); }
 
 static int by_speed(const void *a, const void *b)
 {
@@ -317,38 +299,25 @@ void bench_print_summary(const bench_run *r, int repeats, bench_time *each)
   for (int i = 0; i < repeats; i++) seconds += each[i].seconds;
   double us = us_per_step(&each[repeats / 2]);
   double flops = tt_model_flops(&r->cohort->model, r->load.batch) * (double)r->load.members;
-  print_run(r);
-  print_number("us_per_step", us);
-  print_number("us_min", us_per_step(&each[0]));
-  print_number("us_max", us_per_step(&each[repeats - 1]));
-  printf(", \"repeats\": %d", repeats);
-  print_number("member_steps_per_s", 1e6 * (double)r->load.members / us);
-  print_number("gflops", 1e-3 * flops / us);
-  if (r->set.ops != &tt_engine_cpu) print_number("roof_percent", 1e8 * flops / us / r->set.roof);
-  printf(", \"members_timed\": %" PRId64, r->load.members);
-  print_number("seconds", seconds);
-  printf("}\n");
+  json_t *line = describe_run(r);
+  json_object_update_new(
+      line, json_pack("{s:f, s:f, s:f, s:i, s:f, s:f, s:I, s:f}", "us_per_step", us, "us_min",
+                      us_per_step(&each[0]), "us_max", us_per_step(&each[repeats - 1]), "repeats",
+                      repeats, "member_steps_per_s", 1e6 * (double)r->load.members / us, "gflops",
+                      1e-3 * flops / us, "members_timed", r->load.members, "seconds", seconds));
+  if (r->set.ops != &tt_engine_cpu)
+    tt_json_set(&line, "roof_percent", tt_json_number(1e8 * flops / us / r->set.roof));
+  print_line(line);
 }
 
 void bench_print_time(const bench_time *t)
 {
-  printf("{\"steps\": %" PRId64, t->steps);
-  print_number("seconds", t->seconds);
-  printf("}\n");
+  print_line(json_pack("{s:I, s:f}", "steps", t->steps, "seconds", t->seconds));
 }
 
 void bench_print_refusal(const bench_workload *load, const bench_setting *set)
 {
-  print_who(load, set);
-  print_text("refused", tt_err_last());
-  printf("}\n");
+  json_t *line = describe(load, set);
+  tt_json_set(&line, "refused", tt_json_text(tt_err_last()));
+  print_line(line);
 }
-
-void bench_print_error(void)
-{
-  printf("{\"program\": \"tutti\"");
-  print_text("error", tt_err_last());
-  printf("}\n");
-}
-
-void bench_print_done(void) { printf("{}\n"); }

@@ -1,5 +1,5 @@
-/* bench_line.h — one way to train a workload: prepared, compared, timed, told as a line of JSON.
- */
+/* bench_line.h — one run of a workload: prepared, compared with the reference, timed, printed as a
+ * line of JSON. */
 #ifndef BENCH_LINE_H
 #define BENCH_LINE_H
 #include "bench/workload.h"
@@ -10,17 +10,17 @@
 enum { BENCH_MOST_REPEATS = 101 };
 #define BENCH_H200_FP32 66.9e12 /* 132 multiprocessors * 128 lanes * 2 * 1.98 GHz */
 
-/* Which engine, and how. */
+/* Engine, path, precision and threads. */
 typedef struct bench_setting {
   const tt_engine_ops *ops;
   tt_resources use;
   int way, precision; /* numbers in bench_ways(ops) and bench_precisions */
-  double roof;        /* FLOP/s that the device could reach, for a percentage */
+  double roof;        /* peak FLOP/s of the device, for a percentage */
 } bench_setting;
 
-/* NULL-terminated: of the cuda engine the words of run.gpu_path, of another its name alone. */
+/* NULL-terminated: for the cuda engine the values of run.gpu_path, for another engine its name. */
 const char *const *bench_ways(const tt_engine_ops *ops);
-extern const char *const *const bench_precisions; /* the words of run.precision */
+extern const char *const *const bench_precisions; /* the values of run.precision */
 
 /* Errors: USAGE (unknown, or not compiled in). */
 tt_err bench_engine_find(const char *name, const tt_engine_ops **out);
@@ -31,16 +31,16 @@ typedef struct bench_time {
   double seconds;
 } bench_time;
 
-/* Engine with data and weights, its losses of BENCH_STEPS steps taken, and warmed up.
- *   folder  its reference.f8 is what the losses must agree with; NULL: nothing to compare with
+/* Engine with data and weights, the losses of its first BENCH_STEPS steps, and warmed up.
+ *   folder  holds reference.f8, with which the losses must agree; NULL: no comparison
  *   out     owned by the caller, also on error, bench_drop
- * Errors: UNAVAILABLE (this way cannot train it), DATA (other losses than the reference). */
+ * Errors: UNAVAILABLE (the engine cannot train it), DATA (other losses than the reference). */
 tt_err bench_prepare(const bench_workload *load, const bench_setting *set, const char *folder,
                      bench_run **out);
 void bench_drop(bench_run **run);
 int bench_is(const bench_run *run, const bench_setting *set);
 
-/* Whole calls of train until the time is over. */
+/* Call train until the time is over. */
 tt_err bench_time_steps(bench_run *run, double seconds, bench_time *out);
 
 /* One line each. */

@@ -6,11 +6,11 @@
 
 The work: 10 targets x 5 members of 8-64-64-1, 10,000 training rows, batch 256, Adam, 100 epochs a
 round; `tutti campaign run` also scores a pool of 100,000 rows, chooses 100, takes their (hidden)
-labels and commits. Beside it in the same run PyTorch trains one of the 50 networks with each number
-of threads up to --threads, in two ways: `loader`, with torch.utils.data.DataLoader as in PyTorch's
-tutorials, and `tensors`, with batches cut out of tensors in memory. Two epochs each, the second is
-timed, and the fastest counts 50 x 100 times. Neither scores a pool. Exit 1 if a round takes 20 s or
-more, or the loop with the loader is less than 30 times slower.
+labels and commits. In the same run PyTorch trains one of the 50 networks with each number of
+threads up to --threads, in two ways: `loader`, with torch.utils.data.DataLoader as in PyTorch's
+tutorials, and `tensors`, with batches cut out of tensors in memory. Two epochs each; the second is
+timed, and the fastest time is multiplied by 50 x 100. The loop does not score a pool. Exit 1 if a
+round takes 20 s or more, or the loop with the loader is less than 30 times slower.
 """
 import argparse
 import json
@@ -60,7 +60,7 @@ def write_files(folder, pool):
 
 
 def run_campaign(args, folder):
-    """Seconds of each whole round by the campaign's journal."""
+    """Seconds of each finished round, from the journal of the campaign."""
     (folder / "campaign.yaml").write_text(CAMPAIGN % (args.threads, args.rounds - 1))
     begin = time.monotonic()
     done = subprocess.run([str(args.tutti.resolve()), "campaign", "run", "campaign.yaml", "-q"],

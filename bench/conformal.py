@@ -1,13 +1,13 @@
 #!/usr/bin/python3
-"""Do conformal intervals cover what they promise? By `tutti train` on fresh splits.
+"""Coverage of conformal intervals, by `tutti train` on new splits.
 
   conformal.py --data concrete.h5 [--tutti build/tutti] [--splits 20] [--output FILE.jsonl]
 
 Every split trains the deep ensemble of bench/deep_ensembles.py (5 members, one hidden layer of 50)
-on 60 % of the rows, learns 90 % intervals on 20 % (the same rows choose each member's best epoch,
-which costs a little coverage), and counts the rows inside among the other 20 %. Prints one line for
-each split and the mean, beside the coverage of the Gaussian intervals of the same predictions.
-Exit 1 if the mean coverage is not between 88 and 92 %.
+on 60 % of the rows, learns 90 % intervals on 20 % (the same rows select the best epoch of each
+member, which slightly lowers the coverage), and counts the rows inside among the other 20 %. Prints
+one line for each split and the mean, with the coverage of the Gaussian intervals of the same
+predictions. Exit 1 if the mean coverage is not between 88 and 92 %.
 """
 import argparse
 import json

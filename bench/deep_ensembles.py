@@ -4,18 +4,18 @@
   deep_ensembles.py --all [--tutti build/tutti] [--peers] [--record FILE.jsonl] [--output FILE.md]
   deep_ensembles.py --name concrete --data concrete.h5 ...
 
---all takes energy, concrete and yacht from examples/ with 20 fresh splits each; --peers also times
+--all takes energy, concrete and yacht from examples/ with 20 new splits each; --peers also times
 PyTorch (peers/torch_ensemble.py) on the same splits; --adversarial 0.01 adds adversarial inputs, as
 the paper does.
 
-Protocol: one hidden layer of 50 relu, Gaussian negative log likelihood, 5 members, 40 epochs,
-batch 100, Adam with learning rate 0.01, inputs and target standardised, the ensemble scored as one
+Protocol: one hidden layer of 50 relu, Gaussian negative log likelihood, 5 members, 40 epochs, batch
+100, Adam with learning rate 0.01, inputs and target standardised, the ensemble scored as one
 Gaussian. The data file holds x (N, d), y (N, 1) and, for the published splits, splits/train_I and
-splits/test_I (row numbers); without them split I is a fresh one of 90 % / 10 % with seed I + 1.
+splits/test_I (row numbers); without them split I is a random one of 90 % / 10 % with seed I + 1.
 
-Prints a Markdown table of mean and standard deviation over the splits beside published numbers.
-Exit 1 if a mean lies more than one standard deviation of the reference away from it, or is worse
-than the paper's by more than one of its standard deviations.
+Prints a Markdown table of mean and standard deviation over the splits, with published numbers. Exit
+1 if a mean lies more than one standard deviation of the reference away from it, or is worse than
+the paper's by more than one of its standard deviations.
 """
 import argparse
 import csv
@@ -80,7 +80,7 @@ run:       {{seed: {seed}, device: cpu, threads: {threads}, directory: '{out}'}}
 
 
 def make_data(name, folder, splits):
-    """The data of an example, one target, with fresh splits of 90 % / 10 %."""
+    """The data of an example, one target, with new splits of 90 % / 10 %."""
     with open(ROOT / "examples" / name / f"{name}.csv", newline="", encoding="utf-8") as f:
         rows = list(csv.reader(f))
     columns, table = rows[0], np.array(rows[1:], dtype="f4")
@@ -120,7 +120,7 @@ def run_split(args, split, folder):
 
 
 def run_tutti(args):
-    """As a peer reports itself; the seconds are those of whole programs, start and files too."""
+    """A result in the format of a peer; seconds are of whole programs, with start-up and files."""
     cpu = lambda: sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
     scores, begin, before = [], time.perf_counter(), cpu()
     with tempfile.TemporaryDirectory(prefix="tutti-splits-") as folder:
@@ -133,7 +133,7 @@ def run_tutti(args):
 
 
 def run_peer(args, way):
-    """The same splits in PyTorch; the seconds of its training and predicting alone."""
+    """The same splits in PyTorch; seconds are of training and prediction only."""
     program = ROOT / "bench" / "peers" / "torch_ensemble.py"
     command = [sys.executable, str(program), "--data", str(args.data), "--way", way,
                "--splits", str(args.splits), "--adversarial", str(args.adversarial),
@@ -155,7 +155,7 @@ def row(name, run, bold=""):
 
 
 def report(args, tutti, peers):
-    """Markdown text, and whether the means are as good as published."""
+    """Markdown text, and True if the means are as good as the published ones."""
     rmse, nll = tutti["rmse"], tutti["nll"]
     kind = "fresh" if args.fresh else "published"
     how = f", adversarial {args.adversarial}" if args.adversarial else ""
@@ -181,13 +181,13 @@ def parse():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tutti", type=pathlib.Path, default=pathlib.Path("build/tutti"))
-    parser.add_argument("--all", action="store_true", help="energy, concrete, yacht; fresh splits")
+    parser.add_argument("--all", action="store_true", help="energy, concrete, yacht; new splits")
     parser.add_argument("--name", choices=PUBLISHED)
     parser.add_argument("--data", type=pathlib.Path)
     parser.add_argument("--peers", action="store_true", help="time PyTorch on the same work")
     parser.add_argument("--adversarial", type=float, default=0.0)
     parser.add_argument("--record", type=pathlib.Path, help="append every number as JSON")
-    parser.add_argument("--splits", type=int, help="how many; default all published, or 20 fresh")
+    parser.add_argument("--splits", type=int, help="default: all published ones, or 20 new")
     parser.add_argument("--fresh", action="store_true", help="ignore the splits of the file")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2)
@@ -199,7 +199,7 @@ def parse():
 
 
 def prepare(args, name, folder):
-    """Data and splits of one set."""
+    """Data and splits of one data set."""
     args.name = name
     if args.all:
         args.data = make_data(name, folder, args.splits or 20)

@@ -1,5 +1,5 @@
-"""kit.py: what bench/gpu is made of: the clock of a run, the programs that are timed in turn, what
-is known of the device, and the tables at the end."""
+"""kit.py: parts of bench/gpu: the time budget of a run, the programs that are timed in turn, facts
+of the device, and the tables at the end."""
 import json
 import os
 import pathlib
@@ -19,7 +19,7 @@ STATE_QUERY = "clocks.sm,power.draw,temperature.gpu,utilization.gpu"
 
 
 class Out:
-    """Everything that is learnt, as lines of JSON in a file, and as text for people."""
+    """All results, as lines of JSON in a file and as text."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
@@ -53,7 +53,7 @@ class Clock:
         return time.monotonic() - self.begin
 
     def part(self, share, whole):
-        """From now on a part that may use `share` of the whole run's `whole` minutes."""
+        """Start a part that may use `share` of the `whole` minutes of the run."""
         self.part_end = min(self.end, time.monotonic() + 60 * whole * share)
 
     def left(self):
@@ -61,7 +61,7 @@ class Clock:
 
 
 def program(name, build):
-    """Where a program lies: in a pack, or in a build folder."""
+    """Path of a program: in a pack, or in a build folder."""
     build = pathlib.Path(build)
     for folder in (ROOT / "bin", build, build / "tests", build / "bench"):
         if os.access(folder / name, os.X_OK) and (folder / name).is_file():
@@ -70,7 +70,7 @@ def program(name, build):
 
 
 def take_environment():
-    """What a pack's env.sh sets."""
+    """The environment after env.sh of a pack."""
     script = ROOT / "env.sh"
     if script.exists():
         said = subprocess.run(["bash", "-c", '. "$1" && env -0', "bash", str(script)],
@@ -81,7 +81,7 @@ def take_environment():
 
 
 def query(fields):
-    """{field: text} of the first GPU; {} where there is none."""
+    """{field: text} of the first GPU; {} without a GPU."""
     if not shutil.which("nvidia-smi"):
         return {}
     done = subprocess.run(["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"],
@@ -93,7 +93,7 @@ def query(fields):
 
 
 def run(command, seconds, env=None):
-    """Exit status (None: ended after `seconds`, with all its children) and what it printed."""
+    """Exit status (None: killed after `seconds`, with all its children) and output."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                errors="replace", env={**os.environ, **(env or {})},
                                start_new_session=True)
@@ -129,7 +129,7 @@ class Server:
             self.process = None
 
     def ask(self, command, seconds):
-        """The answer; {"error": why} if there is none in time, and then the program has ended."""
+        """The answer; {"error": why} if there is none in time, and then the program is killed."""
         if not self.process:
             self.start()
         try:
@@ -138,7 +138,7 @@ class Server:
         except (OSError, EOFError, ValueError) as fault:
             self.process.kill()
             self.stop()
-            return {"error": str(fault) or "it has ended; log.txt says why"}
+            return {"error": str(fault) or "it has ended; see log.txt"}
 
     def read_line(self, end):
         while b"\n" not in self.rest:
@@ -153,7 +153,7 @@ class Server:
 
 
 class Result:
-    """Median and extremes of one way's repetitions, in microseconds per step of the ensemble."""
+    """Median and extremes of the repetitions of one way, in microseconds per ensemble step."""
 
     def __init__(self, head, times):
         us = sorted(1e6 * seconds / steps for steps, seconds in times)
@@ -169,13 +169,13 @@ def flops(head):
 
 
 def rival(results):
-    """The fastest of the ways that a ratio is taken to: PyTorch's bmm in a graph, and JAX."""
+    """The fastest rival for the ratios: PyTorch bmm in a graph, or JAX."""
     rivals = [r.us for r in results if r.head["program"] == "jax" or r.head["way"] == "bmm_graph"]
     return min(rivals) if rivals else None
 
 
 def table(workload, precision, results, roofs):
-    """Markdown; one precision never stands beside another."""
+    """Markdown; one table per precision."""
     lines = [f"### {workload}, {precision}", "",
              "| program | way | us per step (min to max) | member-steps/s | GFLOP/s | % of roof | "
              "MiB | warm-up s | against the best rival |", "|" + "---|" * 9]

@@ -1,13 +1,13 @@
 #!/usr/bin/python3
-"""What one round of a campaign costs by the size of its pool: seconds, rows/s, memory of each rank.
+"""Cost of one campaign round by pool size: seconds, rows/s, memory of each rank.
 
   pool_scale.py [--tutti build/tutti] [--rows 1e6,5e6,2e7] [--ranks 1,2] [--record FILE.jsonl]
 
-For every number of rows a pool of 8 inputs and a hidden label in float32 is written, in pieces; then
-`tutti campaign step` trains a small ensemble, scores the whole pool, selects, takes the labels and
-commits, on each number of ranks. Times are those of the stages by the campaign's journal; memory and
-CPU are those of each rank, training included. Exit 1 if the ranks disagree about a pick,
-if a rank needs 1 GiB, or if a row of the largest pool takes twice the time of one of the smallest.
+For every number of rows a pool of 8 inputs and a hidden label in float32 is written, in pieces;
+then `tutti campaign step` trains a small ensemble, scores the whole pool, selects, takes the labels
+and commits, on each number of ranks. Times are those of the stages in the journal; memory and CPU
+are those of each rank, with training. Exit 1 if the queries depend on the number of ranks, if a
+rank needs 1 GiB, or if a row of the largest pool takes twice the time of one of the smallest.
 """
 import argparse
 import json
@@ -38,7 +38,7 @@ stop:      {{rounds: 2}}
 
 
 def as_rank(folder, command):
-    """Run one rank and say what it used; nothing large is imported here."""
+    """Run one rank and print its resources; this process imports nothing large."""
     code = subprocess.run(command, check=False).returncode
     rank = next((os.environ[name] for name in ("OMPI_COMM_WORLD_RANK", "PMI_RANK")
                  if name in os.environ), "0")
@@ -69,7 +69,7 @@ def picks_of(campaign):
 
 
 def run_step(args, folder, ranks):
-    """One round on `ranks` ranks: seconds of the stages, memory of the ranks, the picks."""
+    """One round on `ranks` ranks: seconds of the stages, memory of the ranks, the queries."""
     out = folder / f"out-{ranks}"
     job = folder / f"job-{ranks}.yaml"
     job.write_text(JOB.format(out=out, members=args.members, batch=args.batch, method=args.method))
@@ -122,8 +122,8 @@ def measure(args, rows, folder):
 
 
 def judge(lines, same):
-    """What is wrong, one text each."""
-    bad = [] if same else ["the picks depend on the number of ranks"]
+    """The problems, one text each."""
+    bad = [] if same else ["the queries depend on the number of ranks"]
     bad += [f"{line['rows']} rows, {line['ranks']} ranks: {max(line['peak_mib'])} MiB"
             for line in lines if max(line["peak_mib"]) >= 1024]
     for ranks in sorted({line["ranks"] for line in lines}):
@@ -157,7 +157,7 @@ def main():
         with open(args.record, "a", encoding="utf-8") as f:
             f.writelines(json.dumps(line) + "\n" for line in lines)
     bad = judge(lines, same)
-    print("\n".join(bad) if bad else "linear in the rows; the same picks on every number of ranks")
+    print("\n".join(bad) if bad else "linear in the rows; the same queries on any number of ranks")
     sys.exit(1 if bad else 0)
 
 

@@ -5,7 +5,7 @@
              [--ways loop,procs,bmm,vmap] [--simd auto] [--output FILE]
 
 Each round measures every program once before the next round begins, so that a slow minute of the
-machine hits all of them; the table shows the median of the rounds. Raw lines of JSON go to
+machine affects all of them; the table shows the median of the rounds. Raw lines of JSON go to
 bench/results/<date>-cpu-<processor>.jsonl, the first line describes the machine.
 """
 import argparse
@@ -22,7 +22,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 PYTHON = "/usr/bin/python3"
-GOAL = 5.0  # times the best PyTorch way
+GOAL = 5.0  # required ratio to the best PyTorch way
 
 
 def cpu_facts():
@@ -58,8 +58,8 @@ def machine_facts(args):
 
 
 def peer_environment(threads):
-    """The peers get their best: OpenBLAS is told the vector width, for its own detection takes some
-    processors for one without; threads stay on their cores."""
+    """Best settings of the peers: the vector width of OpenBLAS, whose detection fails for some
+    processors, and threads bound to cores."""
     flags = cpu_facts()[1]
     env = dict(os.environ, OMP_NUM_THREADS=str(threads), OPENBLAS_NUM_THREADS=str(threads))
     core = "SkylakeX" if "avx512f" in flags else "Haswell" if "avx2" in flags else None
@@ -69,7 +69,7 @@ def peer_environment(threads):
 
 
 def make_cases(args, folder):
-    """What every program starts from, and the losses that it must reproduce."""
+    """The case of every program, and the losses that it must reproduce."""
     cases = [f"{folder}/{workload}" for workload in args.workloads]
     for workload, case in zip(args.workloads, cases):
         subprocess.run([str(args.engine), "--workload", workload, "--export", case], check=True)

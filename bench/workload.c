@@ -16,11 +16,11 @@ const bench_workload bench_workloads[] = {
 };
 
 enum {
-  HISTORY_BYTES = 1 << 26, /* an engine keeps two losses per member and epoch */
+  HISTORY_BYTES = 1 << 26, /* an engine stores two losses per member and epoch */
   PATH_ROOM = 1024
 };
-/* So small that float32 follows double to 1e-5 of the loss for BENCH_STEPS steps, so large that
- * other maths would not: with 1e-3 the rounding of any program grows to 7e-4 in D. */
+/* Small enough that float32 follows double to 1e-5 of the loss for BENCH_STEPS steps, large enough
+ * that a wrong formula does not: with 1e-3 the rounding of any program grows to 7e-4 in D. */
 static const float LEARNING_RATE = 3e-5f;
 static const float BETA1 = 0.9f, BETA2 = 0.999f, EPSILON = 1e-8f;
 
@@ -84,8 +84,13 @@ tt_err bench_cohort(const bench_workload *load, int64_t steps, tt_cohort **out)
   TT_TRY(TT_ALLOC(*out, 1));
   tt_cohort *c = *out;
   TT_TRY(make_ensemble(load, c));
-  TT_TRY(tt_model_plain(load->inputs, load->outputs, load->hidden, load->hidden_layers, TT_ACT_relu,
-                        TT_OUTPUT_mean, &c->model));
+  const tt_model_shape shape = {.inputs = load->inputs,
+                                .targets = load->outputs,
+                                .hidden = load->hidden,
+                                .layers = load->hidden_layers,
+                                .activation = TT_ACT_relu,
+                                .output = TT_OUTPUT_mean};
+  TT_TRY(tt_model_lay_out(&shape, &c->model));
   c->init = TT_INIT_fan_in_uniform;
   c->loss = TT_LOSS_mse;
   c->variance_floor = 1e-6f;
@@ -118,7 +123,7 @@ tt_err bench_data(const bench_workload *load, tt_dataset **out)
   return TT_OK;
 }
 
-/* ---- the folder for other programs ---- */
+/* the folder for other programs */
 
 static tt_err open_in(const char *folder, const char *name, const char *mode, FILE **out)
 {
@@ -217,7 +222,7 @@ static tt_err put_all(const bench_workload *load, const tt_cohort *c, const tt_d
                       const char *folder)
 {
   int64_t bytes = (int64_t)sizeof(float) * d->rows;
-  mkdir(folder, 0777); /* one that is there is as good */
+  mkdir(folder, 0777); /* an existing directory is fine */
   TT_TRY(put_array(folder, "x.f4", d->x, bytes * d->inputs));
   TT_TRY(put_array(folder, "y.f4", d->y, bytes * d->targets));
   TT_TRY(put_weights(c, folder));

@@ -1,5 +1,5 @@
-/* workload.h — the ensembles that are timed, A to E: as cohort and data set for tutti's engines,
- * and as files for other programs, so that all of them start from the same numbers. */
+/* workload.h — the timed ensembles A to E: as cohort and data set for the engines of tutti, and as
+ * files for other programs, so that all programs start from the same values. */
 #ifndef BENCH_WORKLOAD_H
 #define BENCH_WORKLOAD_H
 #include "core/model/cohort.h"
@@ -14,7 +14,7 @@ extern const bench_workload bench_workloads[]; /* name NULL after the last */
 
 enum {
   BENCH_ROWS = 10000,
-  BENCH_STEPS = 50,  /* that all programs must agree on before they are timed */
+  BENCH_STEPS = 50,  /* compared with the reference before the timing */
   BENCH_CHECKED = 4, /* members whose losses are compared, at most */
 };
 
@@ -25,12 +25,11 @@ tt_err bench_find(const char *name, int64_t members, bench_workload *out);
 /* Rows to train on: as many whole batches as BENCH_ROWS holds. */
 int64_t bench_train_rows(const bench_workload *load);
 
-/* Which members are compared: spread from the first to the last. Returns how many. */
+/* Numbers of the compared members, from the first to the last. Returns how many. */
 int64_t bench_checked(const bench_workload *load, int64_t member[BENCH_CHECKED]);
 
-/* The cohort, with epochs for `steps` optimiser steps at least, and fewer only where the losses
- * that an engine keeps would fill its memory. Owner: the caller, also on error, tt_cohort_destroy.
- */
+/* The cohort, with epochs for at least `steps` optimizer steps, or fewer if the losses that an
+ * engine stores would fill its memory. Owner: the caller, also on error, tt_cohort_destroy. */
 tt_err bench_cohort(const bench_workload *load, int64_t steps, tt_cohort **out);
 
 /* Owner: the caller, also on error, tt_dataset_destroy. */

@@ -20,6 +20,31 @@ function(tutti_cuda_compile target)
                         CUDA_COMPILER_LAUNCHER ${CMAKE_SOURCE_DIR}/cmake/keep_ptxas.sh)
 endfunction()
 
+# The cuda engine as a library that the program opens when it looks for devices (cuda_plugin.h of
+# src/host). It has its own copy of the rooms that cuda/ uses.
+function(tutti_cuda_plugin)
+  add_library(tutti_cuda MODULE)
+  target_link_libraries(tutti_cuda PRIVATE ${TUTTI_CUDA_ROOMS} tutti_core_base tutti_core_formulas
+                        tutti_core_config tutti_core_model tutti_core_stats tutti_core_engine
+                        tutti_cuda_plan)
+  target_link_options(tutti_cuda PRIVATE -Wl,--no-undefined)
+  set_target_properties(tutti_cuda PROPERTIES LINKER_LANGUAGE C INSTALL_RPATH_USE_LINK_PATH ON)
+endfunction()
+
+# Hash of all headers in core/, for tt_engine_interface (core/engine/plugin.h).
+function(tutti_interface_hash out)
+  file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/core/*/*.h ${CMAKE_SOURCE_DIR}/core/*/*.def)
+  set(hashes "")
+  foreach(header ${headers})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})
+    file(SHA256 ${header} hash)
+    string(APPEND hashes ${hash})
+  endforeach()
+  string(SHA256 hash "${hashes}")
+  string(SUBSTRING ${hash} 0 12 hash)
+  set(${out} ${hash} PARENT_SCOPE)
+endfunction()
+
 # The same sources as C++, with the double instead of CUDA's headers and libraries:
 #   tutti_double       the double and cuda/common/device.cuh on it; uses only core/base
 #   tutti_cuda_double  the rest of cuda/; a program links it together with the other rooms

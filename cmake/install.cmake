@@ -9,6 +9,9 @@ target_include_directories(tutti_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_IN
 # The CMake package has the shared library, tutti::tutti; for the static library, pkg-config lists
 # the other libraries that it needs (pkg-config --static --libs tutti).
 install(TARGETS tutti tutti_static)
+if(TARGET tutti_cuda)
+  install(TARGETS tutti_cuda DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 install(TARGETS tutti_shared EXPORT tutti-targets)
 install(FILES ${CMAKE_SOURCE_DIR}/src/api/tutti.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/slurm DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti)
@@ -24,10 +27,5 @@ list(JOIN HDF5_C_HL_LIBRARIES " " hl)
 list(JOIN HDF5_C_LIBRARIES " " hdf5)
 list(JOIN MPI_C_LIBRARIES " " mpi)
 set(TUTTI_LIBS_PRIVATE "${hl} ${hdf5} ${mpi} -lyaml -lxxhash -ljansson ${OpenMP_C_FLAGS} -lm")
-if(TUTTI_CUDA_ROOMS)
-  find_package(CUDAToolkit REQUIRED)
-  string(APPEND TUTTI_LIBS_PRIVATE
-         " -L${CUDAToolkit_LIBRARY_DIR} -lcublas -lcudart_static -lstdc++ -lpthread -ldl -lrt")
-endif()
 configure_file(${CMAKE_CURRENT_LIST_DIR}/tutti.pc.in tutti.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tutti.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

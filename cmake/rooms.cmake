@@ -52,7 +52,7 @@ tutti_room(cuda/block USE core/base core/formulas cuda/plan cuda/common)
 tutti_room(cuda/warp USE core/base core/formulas cuda/plan cuda/common)
 tutti_room(cuda/cluster USE core/base core/formulas cuda/plan cuda/common cuda/block)
 tutti_room(cuda/layered USE core/base core/formulas cuda/plan cuda/common)
-tutti_room(cuda/engine USE core/base core/formulas core/model cuda/plan cuda/common)
+tutti_room(cuda/engine USE core/base core/formulas core/model core/engine cuda/plan cuda/common)
 tutti_room(io/hdf5 USE core/base core/model mpi LINK tutti_hdf5)
 tutti_room(io/data USE core/base core/config core/model mpi io/hdf5)
 tutti_room(io/model USE core/base core/model mpi io/hdf5)
@@ -61,15 +61,17 @@ tutti_room(io/results USE core/base core/model core/stats mpi io/hdf5 io/data)
 tutti_room(io/campaign USE core/base core/config core/model core/stats mpi io/hdf5 io/data)
 
 # Floor 4: one run, from a job file to its outputs.
-tutti_room(src/host USE core/base core/config core/engine mpi LINK Threads::Threads OpenMP::OpenMP_C)
+tutti_room(src/host USE core/base core/config core/engine mpi io/hdf5
+           LINK Threads::Threads OpenMP::OpenMP_C ${CMAKE_DL_LIBS})
 tutti_room(src/job USE core/base core/model core/engine mpi io/hdf5 io/data src/host)
 tutti_room(src/predict USE core/base core/formulas core/model core/stats core/engine mpi io/data
            io/model io/results src/host)
-tutti_room(src/train USE core/base core/model core/stats core/engine mpi io/hdf5 io/model
+tutti_room(src/train USE core/base core/model core/stats core/engine mpi io/hdf5 io/data io/model
            io/checkpoint io/results src/host src/job src/predict)
 
 # Floor 5: code that uses runs.
-tutti_room(src/tools USE core/base core/model cuda/plan io/hdf5 io/data src/cpu src/host src/job)
+tutti_room(src/tools USE core/base core/model cuda/plan io/hdf5 io/data src/cpu src/host src/job
+           src/train)
 tutti_room(src/campaign/state USE core/base core/stats io/hdf5)
 tutti_room(src/slurm USE core/base core/config core/stats src/host src/job src/tools
            src/campaign/state)
@@ -78,9 +80,9 @@ tutti_room(src/campaign/pool USE core/base core/config core/model core/stats cor
            io/campaign src/host src/predict src/campaign/state)
 tutti_room(src/campaign/select USE core/base core/config core/model core/stats io/data io/campaign
            src/host)
-tutti_room(src/campaign/label USE core/base core/config mpi io/hdf5 io/data io/checkpoint
-           io/campaign src/host src/slurm src/campaign/state)
+tutti_room(src/campaign/label USE core/base core/config mpi io/hdf5 io/data io/campaign
+           src/host src/slurm src/campaign/state)
 tutti_room(src/campaign/report USE core/base io/campaign src/host src/report src/campaign/state)
-tutti_room(src/campaign/driver USE core/base core/model core/stats io/data io/model io/checkpoint
-           io/results io/campaign src/host src/job src/train src/campaign/state src/campaign/pool
-           src/campaign/select src/campaign/label)
+tutti_room(src/campaign/driver USE core/base core/model core/stats io/hdf5 io/data io/model
+           io/checkpoint io/results io/campaign src/host src/job src/train src/campaign/state
+           src/campaign/pool src/campaign/select src/campaign/label)

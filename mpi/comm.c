@@ -4,14 +4,13 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "mpi/fatal.h"
 
 #include <inttypes.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* MPI counts are int: data are sent in pieces of at most this many bytes. */
 enum { MAX_MESSAGE_BYTES = 1 << 30 };
@@ -114,8 +113,13 @@ static void find_node(tt_comm *c)
 static tt_err begin(int singletons, tt_comm **out)
 {
   tt_comm *c = NULL;
-  int running = 0, level = MPI_THREAD_FUNNELED;
+  int running = 0, ended = 0, level = MPI_THREAD_FUNNELED;
   MPI_Initialized(&running);
+  MPI_Finalized(&ended);
+  if (ended)
+    return TT_FAIL(UNAVAILABLE,
+                   "MPI has been finalized and cannot start again: call MPI_Init before "
+                   "the first training and MPI_Finalize after the last");
   if (!running) TT_TRY(check_pmix_local());
   TT_TRY(TT_ALLOC(c, 1));
   c->launched = getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMI_SIZE");
@@ -125,9 +129,8 @@ static tt_err begin(int singletons, tt_comm **out)
     MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level);
     c->started = 1;
   }
-  /* Otherwise, if the disk of one rank is full, the other ranks wait in HDF5 forever. */
-  MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_ARE_FATAL);
   MPI_Comm_dup(MPI_COMM_WORLD, &c->mpi);
+  tt_fatal_install_handlers(c->mpi);
   MPI_Comm_rank(c->mpi, &c->rank);
   MPI_Comm_size(c->mpi, &c->ranks);
   find_node(c);
@@ -184,6 +187,48 @@ tt_err tt_agree(tt_comm *c, tt_err mine)
   MPI_Allreduce(&in, &out, 1, MPI_2INT, MPI_MAXLOC, c->mpi);
   if (out.err != TT_OK) receive_error(c, (tt_err)out.err, out.rank);
   return (tt_err)out.err;
+}
+
+/* "'the line at text', without the line end", or "nothing". */
+static void quote_line(const char *text, char out[256])
+{
+  text += strspn(text, " ");
+  int n = (int)strcspn(text, "\n");
+  snprintf(out, 256, n ? "'%.*s'" : "nothing", n < 240 ? n : 240, text);
+}
+
+/* Compare by lines. The section of an indented line is the last line above without indentation. */
+static tt_err compare_texts(const tt_comm *c, const char *what, const char *mine, const char *root)
+{
+  char here[256], there[256], section[256] = "";
+  for (;;) {
+    size_t n = strcspn(root, "\n");
+    if (strcspn(mine, "\n") != n || memcmp(mine, root, n) != 0) break;
+    if (!root[n] && !mine[n]) return TT_OK;
+    if (root[0] != ' ') quote_line(root, section);
+    root += n + (root[n] == '\n');
+    mine += n + (mine[n] == '\n');
+  }
+  int indented = root[0] == ' ' || mine[0] == ' ';
+  quote_line(mine, here);
+  quote_line(root, there);
+  return TT_FAIL(CONFIG,
+                 "not all ranks have the same %s: rank %d has %s, rank 0 has %s%s%s; start all "
+                 "ranks with the same program and command line",
+                 what, c->rank, here, there, indented ? " in " : "", indented ? section : "");
+}
+
+tt_err tt_agree_same(tt_comm *c, const char *what, const char *text)
+{
+  char *root = NULL;
+  int64_t bytes = (int64_t)strlen(text) + 1;
+  tt_bcast(c, &bytes, sizeof bytes);
+  tt_err e = tt_agree(c, TT_ALLOC(root, bytes));
+  if (!e && c->rank == 0) memcpy(root, text, (size_t)bytes);
+  if (!e) tt_bcast(c, root, bytes);
+  if (!e) e = tt_agree(c, compare_texts(c, what, text, root));
+  tt_free(root);
+  return e;
 }
 
 static void allreduce_chunks(tt_comm *c, char *v, int64_t count, MPI_Datatype type, MPI_Op op)
@@ -288,24 +333,6 @@ void tt_gatherv(tt_comm *c, const void *mine, int64_t mine_bytes, void *all, int
     send_chunks(c, mine, mine_bytes);
   }
   tt_free(start);
-}
-
-_Noreturn void tt_panic(const char *fmt, ...)
-{
-  char text[TT_ERR_MESSAGE_SIZE], host[256] = "?";
-  int running = 0, ended = 0, rank = 0;
-  va_list ap;
-  va_start(ap, fmt);
-  vsnprintf(text, sizeof text, fmt, ap);
-  va_end(ap);
-  gethostname(host, sizeof host - 1);
-  MPI_Initialized(&running);
-  MPI_Finalized(&ended);
-  int alive = running && !ended;
-  if (alive) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  tt_log_this_rank(TT_LOG_ERROR, "rank %d on %s cannot continue: %s", rank, host, text);
-  if (alive) MPI_Abort(MPI_COMM_WORLD, tt_err_exit_code(TT_E_INTERNAL));
-  _exit(tt_err_exit_code(TT_E_INTERNAL));
 }
 
 void tt_comm_versions_local(char *text, int64_t room)

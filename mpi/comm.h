@@ -1,8 +1,8 @@
 /* comm.h — ranks: start and end of MPI, the vote, and the collectives that the program needs.
  * Every function is collective unless its name ends in _local or it only returns a number.
  *
- * MPI errors and broken invariants inside a collective region end all ranks (tt_panic), because the
- * program cannot continue. Every expected error is a tt_err and a vote. */
+ * Errors of MPI and broken invariants inside a collective region end all ranks (mpi/fatal.h),
+ * because the program cannot continue. Every expected error is a tt_err and a vote. */
 #ifndef TT_COMM_H
 #define TT_COMM_H
 #include "core/base/err.h"
@@ -18,8 +18,8 @@ typedef struct tt_comm_env {
 } tt_comm_env;
 extern const tt_comm_env tt_comm_env_defaults[]; /* ends with a NULL name */
 
-/* Start MPI (funneled) unless it runs already, with tt_comm_env_defaults; then, before any HDF5
- * call, MPI_ERRORS_ARE_FATAL on MPI_FILE_NULL. Sets the rank of the log. Errors: UNAVAILABLE
+/* Start MPI (funneled) unless it runs already, with tt_comm_env_defaults; then
+ * tt_fatal_install_handlers. Sets the rank of the log. Errors: UNAVAILABLE
  * (singletons: SLURM_NTASKS > 1 but one rank; Open MPI under srun without PMIx, detected before MPI
  * starts; the message says what to do). */
 tt_err tt_comm_begin(tt_comm **out);
@@ -46,6 +46,10 @@ int tt_comm_node_ranks(const tt_comm *c);
  * TUTTI_FAULT=rank:n in the environment makes the n-th vote of that rank fail (for tests). */
 tt_err tt_agree(tt_comm *c, tt_err mine);
 
+/* Check that every rank passes the same text. `what` names the text in the message, which names the
+ * lowest rank with another text and the first line that differs. Errors: CONFIG, MEM. */
+tt_err tt_agree_same(tt_comm *c, const char *what, const char *text);
+
 /* Number of votes so far: the same on all ranks. */
 int64_t tt_comm_votes(const tt_comm *c);
 
@@ -66,10 +70,6 @@ void tt_allgatherv(tt_comm *c, const void *mine, int64_t mine_bytes, void *all, 
 
 /* The same to rank 0 only; `all` is NULL elsewhere. */
 void tt_gatherv(tt_comm *c, const void *mine, int64_t mine_bytes, void *all, int64_t *counts);
-
-/* For errors after which the ranks cannot communicate: print rank, host and text, end all ranks
- * with exit code 70. Does not return. */
-_Noreturn void tt_panic(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Library and version texts for provenance. Local, needs no MPI_Init. */
 void tt_comm_versions_local(char *text, int64_t room);

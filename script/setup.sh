@@ -22,6 +22,7 @@ build  librandom123-dev      tutti_has_header Random123/philox.h
 build  libxxhash-dev         pkg-config --exists libxxhash
 test   g++                   command -v c++
 test   libcmocka-dev         pkg-config --exists cmocka
+test   locales               test -e /usr/share/i18n/locales/de_DE
 test   valgrind              command -v valgrind
 test   hdf5-tools            command -v h5dump
 test   python3-numpy         python3 -c "import numpy"
@@ -29,6 +30,8 @@ test   python3-h5py          python3 -c "import h5py"
 test   python3-h5netcdf      python3 -c "import h5netcdf"
 test   python3-netcdf4       python3 -c "import netCDF4"
 test   python3-xarray        python3 -c "import xarray"
+fuzz   clang                 command -v clang
+fuzz   libomp-dev            tutti_has_openmp_of_clang
 slurm  slurmctld             command -v slurmctld
 slurm  slurmd                command -v slurmd
 slurm  slurm-client          command -v srun
@@ -38,6 +41,8 @@ TABLE
 }
 
 tutti_has_header() { echo "#include <$1>" | cc -E -x c -o /dev/null -; }
+
+tutti_has_openmp_of_clang() { echo 'int main(void) { return 0; }' | clang -fopenmp -x c -o /dev/null -; }
 
 tutti_is_debian() { command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; }
 

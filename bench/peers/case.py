@@ -1,5 +1,5 @@
-"""case.py: what the programs of this folder share: the case they start from, the proof that they
-compute what everybody computes, the clock, and the commands they obey.
+"""case.py: shared by the programs of this folder: the case, the check against the reference losses,
+the timing, and the commands.
 
 A case is a folder that `bench_engine --export` wrote and reference.py completed. A program gives
 main() its ways: functions that take (case, precision, settings) and return a Contender, or raise
@@ -19,11 +19,11 @@ import time
 import numpy as np
 
 TOLERANCE = {"fp32": 1e-5, "3xtf32": 1e-5, "tf32": 5e-4}
-SHORTEST_CALL = 0.1  # seconds between two looks at the clock: what a look costs is lost in it
+SHORTEST_CALL = 0.1  # seconds between two clock readings, so that their cost is negligible
 
 
 class Refused(Exception):
-    """This way cannot be taken here; the text says why."""
+    """This way cannot run here; the text gives the reason."""
 
 
 class Case:
@@ -57,7 +57,7 @@ class Case:
 
 
 class Contender:
-    """One way, ready to go. A unit is the least that is run at a time."""
+    """One prepared way. A unit is the smallest part that runs at once."""
 
     member_steps_per_unit = 0  # optimiser steps of single members
 
@@ -66,23 +66,23 @@ class Contender:
         raise NotImplementedError
 
     def units(self, count):
-        """Run units and wait until they are done."""
+        """Run units and wait for them."""
         raise NotImplementedError
 
     def memory(self):
-        """Bytes of the device; None if nobody knows."""
+        """Bytes used on the device; None if unknown."""
         return None
 
 
 def difference(case, losses):
-    """Largest gap, relative to the largest loss."""
+    """Largest difference, relative to the largest loss."""
     want = case.reference()
     gap = np.abs(np.asarray(losses, dtype=np.float64) - want)
     return float(np.nan_to_num(gap, nan=np.inf).max() / np.abs(want).max())
 
 
 class Timed:
-    """A contender that has agreed with the reference and is warm."""
+    """A contender that agrees with the reference and is warmed up."""
 
     def __init__(self, case, make, precision, settings):
         begin = time.perf_counter()
@@ -91,8 +91,8 @@ class Timed:
         self.gap = difference(case, self.it.losses())
         if not self.gap <= TOLERANCE[precision]:
             raise Refused(f"losses of {case.steps} steps differ from the reference by "
-                          f"{self.gap:.3g}, more than {TOLERANCE[precision]:g}: not the same "
-                          "maths, not timed")
+                          f"{self.gap:.3g}, more than {TOLERANCE[precision]:g}: wrong "
+                          "results, not timed")
         self.prepare_s = time.perf_counter() - begin
         self.warm_up()
 
@@ -108,7 +108,7 @@ class Timed:
 
     def time(self, seconds):
         """Steps of the whole ensemble, and the seconds they took."""
-        if hasattr(self.it, "rate"):  # it keeps time itself
+        if hasattr(self.it, "rate"):  # it measures the time itself
             return self.it.rate(seconds) * seconds / self.case.members, seconds
         gc.collect()
         gc.disable()
@@ -127,7 +127,7 @@ class Timed:
 
 
 def summary(times, case):
-    """What bench_engine says of its repetitions; times are (steps, seconds)."""
+    """The fields of bench_engine for repetitions; times are (steps, seconds)."""
     us = sorted(1e6 * seconds / steps for steps, seconds in times)
     median = statistics.median(us)
     return {"us_per_step": median, "us_min": us[0], "us_max": us[-1], "repeats": len(us),
@@ -147,12 +147,12 @@ class Program:
                 "batch": case.batch, **self.general}
 
     def prepare(self, folder, way, precision):
-        """The line about it; it is held under (way, precision) if it was not refused."""
+        """The output line; the contender is stored under (way, precision) if it was not refused."""
         if self.case is None or str(self.case.folder) != folder:
             self.drop()
             self.case = Case(folder)
         if any(held != precision for _, held in self.held):
-            self.drop()  # libraries choose a precision for all that they do
+            self.drop()  # libraries have one precision setting for all operations
         line = self.head(way, precision)
         try:
             if way not in self.ways:
@@ -162,7 +162,7 @@ class Program:
             timed = Timed(self.case, self.ways[way], precision, self.settings)
         except Refused as why:
             return {**line, "refused": str(why)}
-        except Exception as fault:  # a library that lacks something must not end the others
+        except Exception as fault:  # an error of one library must not end the others
             return {**line, "refused": f"{type(fault).__name__}: {str(fault)[:400]}"}
         self.held[way, precision] = timed
         return {**line, **timed.facts()}

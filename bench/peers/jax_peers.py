@@ -4,14 +4,14 @@
   jax_peers.py --case DIR --way NAME [--device cpu|cuda] [--precision fp32|tf32|3xtf32]
   jax_peers.py --serve [--device cpu|cuda]
 
-  scan1, scan4, scan16   the scan's body unrolled so many times
+  scan1, scan4, scan16   the body of the scan unrolled 1, 4 or 16 times
 
-case.py says how a case is made, what is compared before the clock starts, and what is printed. The
-state is donated; a unit is one call, all steps of the case. The compiler's time is in prepare_s.
+See case.py for the case, the check before the timing, and the output. The state is donated; a unit
+is one call with all steps of the case. prepare_s includes the compilation.
 """
 import os
 
-os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # others use the GPU in turn
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # other programs use the GPU too
 
 import case
 from case import Contender, Refused
@@ -22,7 +22,7 @@ try:
 except ImportError as missing:
     raise SystemExit(f"jax_peers.py: {missing}") from None
 
-# What a matrix product of float32 may do; JAX's default on a GPU is tf32.
+# Precision of float32 matrix products; the default of JAX on a GPU is tf32.
 PRECISION = {"fp32": "highest", "tf32": "TF32_TF32_F32", "3xtf32": "TF32_TF32_F32_X3"}
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Deep ensembles in PyTorch by the protocol of deep_ensembles.py, as its users write them.
+"""Deep ensembles in PyTorch by the protocol of deep_ensembles.py, in the usual style.
 
   torch_ensemble.py --data FILE.h5 --way loop|batched [--splits N] [--members 5] [--epochs 40]
                     [--adversarial 0] [--threads 2] [--seed 1]

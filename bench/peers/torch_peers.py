@@ -13,8 +13,8 @@
   compile        bmm under torch.compile(mode="reduce-overhead")
   compile_graph  bmm under torch.compile, then one CUDA graph of all steps of the case
 
-case.py says how a case is made, what is compared before the clock starts, and what is printed. The
-rows that a member visits are drawn beforehand; gathering them is timed.
+See case.py for the case, the check before the timing, and the output. The rows of a member are
+drawn beforehand; gathering them is timed.
 """
 import ctypes
 import multiprocessing
@@ -29,10 +29,10 @@ from case import Contender, Refused
 LOOP_SAMPLE = 32  # members the loop is timed on, at most
 
 
-# ---- settings ----
+# settings
 
 def begin(precision, settings):
-    """Choose the precision of matrix products, and remember what memory is taken already."""
+    """Set the precision of matrix products, and record the memory in use."""
     device = settings["device"]
     if precision == "3xtf32":
         raise Refused("PyTorch has no 3xtf32")
@@ -45,7 +45,7 @@ def begin(precision, settings):
 
 
 def make_adam(params, at, device):
-    """On a GPU one kernel for all that it is given."""
+    """On a GPU one kernel for all parameters."""
     options = {"lr": at.learning_rate, "betas": (at.beta1, at.beta2), "eps": at.epsilon}
     if device == "cuda":
         options.update(fused=True, capturable=True)
@@ -53,7 +53,7 @@ def make_adam(params, at, device):
 
 
 def blas_core():
-    """What OpenBLAS takes this processor for; "" with another BLAS."""
+    """The processor type that OpenBLAS detected; "" with another BLAS."""
     try:
         library = ctypes.CDLL("libopenblas.so.0")
         library.openblas_get_corename.restype = ctypes.c_char_p
@@ -70,7 +70,7 @@ def tensors(at, device):
 
 
 def device_bytes(settings):
-    """The most that was taken since begin()."""
+    """The largest memory use since begin()."""
     if settings["device"] != "cuda":
         return None
     return torch.cuda.max_memory_allocated() - settings["taken"]
@@ -81,11 +81,11 @@ def wait(device):
         torch.cuda.synchronize()
 
 
-# ---- member after member ----
+# member after member
 
 class Loop(Contender):
-    """As a user of torch.nn writes it. A unit is one member's steps of the case; a unit visits the
-    next member of a sample."""
+    """The usual style with torch.nn. A unit is all steps of one member; each unit trains the next
+    member of a sample."""
 
     def __init__(self, at, settings, only=None):
         self.at, self.settings, self.device = at, settings, settings["device"]
@@ -143,12 +143,12 @@ def procs_worker(folder, seconds, members, gate, answers):
 
 
 class Procs(Loop):
-    """The loop in several processes; every one keeps its own time."""
+    """The loop in several processes; each one measures its own time."""
 
     def __init__(self, at, settings):
         super().__init__(at, settings)
         if self.device != "cpu":
-            raise Refused("processes that share a GPU need NVIDIA's MPS; timed on the CPU alone")
+            raise Refused("processes that share a GPU need NVIDIA's MPS; timed on the CPU only")
         self.processes = settings["threads"]
 
     def rate(self, seconds):
@@ -168,7 +168,7 @@ class Procs(Loop):
         return sum(rates)
 
 
-# ---- all members at once ----
+# all members at once
 
 class Stacked(Contender):
     """A subclass turns parameters and a batch into losses (M) and gradients. A unit is one step."""
@@ -249,7 +249,7 @@ class Bmm(Stacked):
         return [self.flat]
 
     def give(self, grads):
-        pass  # they lie where Adam looks for them
+        pass  # views of the array that Adam reads
 
     @torch.no_grad()
     def gradient(self, x, y):
@@ -315,7 +315,7 @@ class Compiled(Stacked):
         if self.mode:
             torch.compiler.cudagraph_mark_step_begin()
         loss = self.compiled(self.order[k])
-        return loss.clone() if self.mode else loss  # its memory is used again by the next step
+        return loss.clone() if self.mode else loss  # the next step reuses its memory
 
 
 class CompiledForGraph(Compiled):
@@ -334,7 +334,7 @@ class Graphed(Contender):
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
-            for k in range(3):  # what is allocated or chosen at first must not be captured
+            for k in range(3):  # first-time allocations and choices must not be captured
                 self.inner.step(k)
         torch.cuda.current_stream().wait_stream(side)
         self.graph = torch.cuda.CUDAGraph()
@@ -354,7 +354,7 @@ class Graphed(Contender):
     @torch.no_grad()
     def losses(self):
         state = self.state()
-        for t in state[len(self.before) :]:  # Adam makes its own at the first step, all zero
+        for t in state[len(self.before) :]:  # Adam creates its state at the first step, all zero
             t.zero_()
         for t, old in zip(state, self.before):
             t.copy_(old)
@@ -371,7 +371,7 @@ class Graphed(Contender):
         return device_bytes(self.settings)
 
 
-# ---- the program ----
+# the program
 
 def plain(way):
     def make(at, precision, settings):

@@ -1,21 +1,29 @@
 /* csv.c — see csv.h. Quotes are removed in place: the output is never longer than the input. */
 #include "core/base/csv.h"
 
+#include "core/base/directory.h"
 #include "core/base/mem.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+struct tt_csv_column {
+  const char *name;
+  int64_t column;
+};
 
 typedef struct scanner {
   const char *file;
   char *next, *end; /* *end is a NUL that belongs to the buffer */
   char separator;
   int64_t line;
+  int64_t name_room, cell_room, line_room; /* allocated elements of the arrays of the table */
 } scanner;
 
 static int is_newline(char c) { return c == '\n' || c == '\r'; }
@@ -113,12 +121,22 @@ static char find_separator(const scanner *s)
   return candidate[best];
 }
 
+static tt_err check_file(const char *file, const struct stat *st, const tt_csv_limit *limit)
+{
+  if (!S_ISREG(st->st_mode)) return TT_FAIL(NOINPUT, "%s: not a regular file", file);
+  if (!limit || !limit->bytes || st->st_size <= limit->bytes) return TT_OK;
+  return TT_FAIL(DATA, "%s: %lld bytes; a table of at most %" PRId64 " row%s may have %" PRId64,
+                 file, (long long)st->st_size, limit->rows, limit->rows == 1 ? "" : "s",
+                 limit->bytes);
+}
+
 /* Read the file into t->text, `bytes` bytes and a NUL. */
-static tt_err read_text(int fd, const char *file, tt_csv *t, int64_t *bytes)
+static tt_err read_text(int fd, const char *file, const tt_csv_limit *limit, tt_csv *t,
+                        int64_t *bytes)
 {
   struct stat st;
   if (fstat(fd, &st)) return TT_FAIL(NOINPUT, "%s: %s", file, strerror(errno));
-  if (!S_ISREG(st.st_mode)) return TT_FAIL(NOINPUT, "%s: not a regular file", file);
+  TT_TRY(check_file(file, &st, limit));
   TT_TRY(tt_alloc_bytes(&t->text, st.st_size + 1, 1, file));
   int64_t got = 0;
   while (got < st.st_size) {
@@ -139,12 +157,12 @@ static tt_err read_text(int fd, const char *file, tt_csv *t, int64_t *bytes)
   return TT_OK;
 }
 
-static tt_err read_file(const char *file, tt_csv *t, scanner *s)
+static tt_err read_file(const char *file, const tt_csv_limit *limit, tt_csv *t, scanner *s)
 {
-  int fd = open(file, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return TT_FAIL(NOINPUT, "%s: %s", file, strerror(errno));
+  int fd = -1;
+  TT_TRY(tt_file_open_read(file, &fd));
   int64_t bytes = 0;
-  tt_err e = read_text(fd, file, t, &bytes);
+  tt_err e = read_text(fd, file, limit, t, &bytes);
   close(fd);
   if (e) return e;
   s->file = file;
@@ -155,40 +173,82 @@ static tt_err read_file(const char *file, tt_csv *t, scanner *s)
   return TT_OK;
 }
 
-/* Upper bounds: each cell ends in a separator or a line end, each row in a line end. */
-static tt_err allocate_cells(tt_csv *t, const scanner *s)
+/* Make room for `need` elements of *array, of which `used` are kept. */
+static tt_err grow(void *array, int64_t used, int64_t need, size_t size, int64_t *room)
 {
-  int64_t cells = 1, rows = 1;
-  for (const char *p = s->next; p < s->end; p++) {
-    cells += *p == s->separator || is_newline(*p);
-    rows += is_newline(*p);
+  if (need <= *room) return TT_OK;
+  void *old, *larger = NULL;
+  int64_t count = need > 2 * *room ? need : 2 * *room;
+  memcpy(&old, array, sizeof old);
+  TT_TRY(tt_alloc_bytes(&larger, count, size, "the cells of a table"));
+  if (used) memcpy(larger, old, (size_t)used * size);
+  tt_free_at(array);
+  memcpy(array, &larger, sizeof larger);
+  *room = count;
+  return TT_OK;
+}
+
+static tt_err next_name(tt_csv *t, scanner *s, int *last)
+{
+  TT_TRY(grow(&t->name, t->columns, t->columns + 1, sizeof *t->name, &s->name_room));
+  TT_TRY(next_cell(s, &t->name[t->columns], last));
+  t->columns++;
+  return TT_OK;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+  const struct tt_csv_column *x = a, *y = b;
+  int order = strcmp(x->name, y->name);
+  return order ? order : (x->column > y->column) - (x->column < y->column);
+}
+
+static tt_err sort_names(tt_csv *t)
+{
+  TT_TRY(TT_ALLOC(t->sorted, t->columns));
+  for (int64_t i = 0; i < t->columns; i++) t->sorted[i] = (struct tt_csv_column){t->name[i], i};
+  qsort(t->sorted, (size_t)t->columns, sizeof *t->sorted, compare_names);
+  return TT_OK;
+}
+
+int64_t tt_csv_find(const tt_csv *t, const char *name)
+{
+  int64_t low = 0, high = t->columns;
+  while (low < high) {
+    int64_t middle = low + (high - low) / 2;
+    if (strcmp(t->sorted[middle].name, name) < 0)
+      low = middle + 1;
+    else
+      high = middle;
   }
-  TT_TRY(TT_ALLOC(t->name, cells));
-  TT_TRY(TT_ALLOC(t->cell, cells));
-  return TT_ALLOC(t->line, rows);
+  return low < t->columns && !strcmp(t->sorted[low].name, name) ? t->sorted[low].column : -1;
 }
 
 static tt_err read_header(tt_csv *t, scanner *s)
 {
   int64_t line = s->line;
-  for (int last = 0; !last; t->columns++) TT_TRY(next_cell(s, &t->name[t->columns], &last));
-  for (int64_t i = 0; i < t->columns; i++)
-    for (int64_t j = 0; j < i; j++)
-      if (*t->name[i] && !strcmp(t->name[i], t->name[j]))
-        return TT_FAIL(DATA,
-                       "%s:%" PRId64 ": columns %" PRId64 " and %" PRId64 " are both named '%s'",
-                       s->file, line, j + 1, i + 1, t->name[i]);
+  for (int last = 0; !last;) TT_TRY(next_name(t, s, &last));
+  TT_TRY(sort_names(t));
+  for (int64_t i = 0; i < t->columns; i++) {
+    int64_t first = *t->name[i] ? tt_csv_find(t, t->name[i]) : i;
+    if (first != i)
+      return TT_FAIL(DATA,
+                     "%s:%" PRId64 ": columns %" PRId64 " and %" PRId64 " are both named '%s'",
+                     s->file, line, first + 1, i + 1, t->name[i]);
+  }
   return TT_OK;
 }
 
 static tt_err read_row(tt_csv *t, scanner *s)
 {
-  char **row = t->cell + t->rows * t->columns;
-  int64_t line = t->line[t->rows] = s->line, cells = 0;
+  int64_t used = t->rows * t->columns, line = s->line, cells = 0;
+  TT_TRY(grow(&t->cell, used, used + t->columns, sizeof *t->cell, &s->cell_room));
+  TT_TRY(grow(&t->line, t->rows, t->rows + 1, sizeof *t->line, &s->line_room));
+  t->line[t->rows] = line;
   for (int last = 0; !last; cells++) {
     char *cell;
     TT_TRY(next_cell(s, &cell, &last));
-    if (cells < t->columns) row[cells] = cell;
+    if (cells < t->columns) t->cell[used + cells] = cell;
   }
   if (cells != t->columns)
     return TT_FAIL(DATA,
@@ -199,26 +259,35 @@ static tt_err read_row(tt_csv *t, scanner *s)
   return TT_OK;
 }
 
-static tt_err read_table(const char *file, tt_csv *t)
+static tt_err read_rows(tt_csv *t, scanner *s, const tt_csv_limit *limit)
+{
+  for (skip_comments(s); s->next < s->end; skip_comments(s)) {
+    if (limit && limit->rows && t->rows == limit->rows)
+      return TT_FAIL(DATA, "%s:%" PRId64 ": one row more than the %" PRId64 " expected", s->file,
+                     s->line, limit->rows);
+    TT_TRY(read_row(t, s));
+  }
+  if (t->rows == 0) return TT_FAIL(DATA, "%s: no rows after the header", s->file);
+  return TT_OK;
+}
+
+static tt_err read_table(const char *file, const tt_csv_limit *limit, tt_csv *t)
 {
   scanner s = {0};
-  TT_TRY(read_file(file, t, &s));
+  TT_TRY(read_file(file, limit, t, &s));
   skip_comments(&s);
   if (s.next >= s.end)
     return TT_FAIL(DATA, "%s: the file is empty; its first row must hold the column names", file);
   s.separator = find_separator(&s);
-  TT_TRY(allocate_cells(t, &s));
   TT_TRY(read_header(t, &s));
-  for (skip_comments(&s); s.next < s.end; skip_comments(&s)) TT_TRY(read_row(t, &s));
-  if (t->rows == 0) return TT_FAIL(DATA, "%s: no rows after the header", file);
-  return TT_OK;
+  return read_rows(t, &s, limit);
 }
 
-tt_err tt_csv_read(const char *file, tt_csv **out)
+tt_err tt_csv_read(const char *file, const tt_csv_limit *limit, tt_csv **out)
 {
   tt_csv *t = NULL;
   TT_TRY(TT_ALLOC(t, 1));
-  tt_err e = read_table(file, t);
+  tt_err e = read_table(file, limit, t);
   if (e) tt_csv_destroy(&t);
   *out = t;
   return e;
@@ -229,16 +298,17 @@ static tt_err read_list(const char *what, const char *list, tt_csv *t)
   int64_t bytes = (int64_t)strlen(list);
   TT_TRY(tt_alloc_bytes(&t->text, bytes + 1, 1, what));
   memcpy(t->text, list, (size_t)bytes);
-  scanner s = {what, t->text, t->text + bytes, ',', 1};
-  TT_TRY(allocate_cells(t, &s));
-  for (int last = 0; !last; t->columns++) {
-    if (next_cell(&s, &t->name[t->columns], &last))
+  scanner s = {.file = what, .next = t->text, .end = t->text + bytes, .separator = ',', .line = 1};
+  for (int last = 0; !last;) {
+    tt_err e = next_name(t, &s, &last);
+    if (e == TT_E_DATA)
       return TT_FAIL(USAGE, "%s: a quote is not closed, or text follows a closing quote: %s", what,
                      list);
-    if (!*t->name[t->columns])
-      return TT_FAIL(USAGE, "%s: item %" PRId64 " of '%s' is empty", what, t->columns + 1, list);
+    if (e) return e;
+    if (!*t->name[t->columns - 1])
+      return TT_FAIL(USAGE, "%s: item %" PRId64 " of '%s' is empty", what, t->columns, list);
   }
-  return TT_OK;
+  return sort_names(t);
 }
 
 tt_err tt_csv_parse_list(const char *what, const char *list, tt_csv **out)
@@ -254,9 +324,5 @@ tt_err tt_csv_parse_list(const char *what, const char *list, tt_csv **out)
 void tt_csv_destroy(tt_csv **t)
 {
   if (!*t) return;
-  tt_free((*t)->name);
-  tt_free((*t)->cell);
-  tt_free((*t)->line);
-  tt_free((*t)->text);
-  tt_free(*t);
+  tt_free_all(&(*t)->name, &(*t)->cell, &(*t)->line, &(*t)->text, &(*t)->sorted, t);
 }

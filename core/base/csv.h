@@ -15,14 +15,24 @@ typedef struct tt_csv {
   char **cell;   /* [rows][columns] */
   int64_t *line; /* [rows] line of the file on which the row begins, from 1 */
   char *text;    /* buffer that name and cell point into */
+  struct tt_csv_column *sorted; /* [columns] by name; for tt_csv_find */
 } tt_csv;
 
-/* Read a whole table; memory is linear in the size of the file. Owner: the caller. Local.
- * Errors: NOINPUT, MEM, DATA (a zero byte, a quote that is not closed, a row with more or
- * fewer cells than the header, two columns with the same name, no rows): the message begins with
- * file:line. */
-tt_err tt_csv_read(const char *file, tt_csv **out);
+/* The largest table that is accepted; 0 = no limit. */
+typedef struct tt_csv_limit {
+  int64_t rows, bytes;
+} tt_csv_limit;
+
+/* Read a whole table; memory is linear in the size of the file, time in n log n.
+ *   limit  a larger table is refused before its cells are stored; NULL = no limit
+ * Owner: the caller. Local. Errors: NOINPUT, MEM, DATA (a zero byte, a quote that is not closed, a
+ * row with more or fewer cells than the header, two columns with the same name, no rows, too many
+ * rows or bytes): the message begins with file:line. */
+tt_err tt_csv_read(const char *file, const tt_csv_limit *limit, tt_csv **out);
 void tt_csv_destroy(tt_csv **t);
+
+/* Number of the first column with this name, -1 if there is none. */
+int64_t tt_csv_find(const tt_csv *t, const char *name);
 
 /* A list from the command line, "a,b,\"c,d\"": one record, separated by commas.
  *   what  name of the option, for the message

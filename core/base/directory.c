@@ -152,7 +152,7 @@ tt_err tt_directory_list_numbers(const char *directory, const char *prefix, int 
   return e;
 }
 
-/* Back up and read. */
+/* Back up, open and read. */
 
 tt_err tt_backup_name(const char *path, const char *entry, char backup[TT_PATH_MAX])
 {
@@ -184,11 +184,52 @@ tt_err tt_backup(const char *path, const char *entry)
   return TT_OK;
 }
 
+static const char *kind_of_file(mode_t mode)
+{
+  return S_ISDIR(mode)    ? "a directory"
+         : S_ISFIFO(mode) ? "a FIFO"
+         : S_ISSOCK(mode) ? "a socket"
+                          : "a device";
+}
+
+static tt_err wrong_kind(const char *path, mode_t mode)
+{
+  return TT_FAIL(NOINPUT, "%s is %s, not a regular file; remove it, or give another file", path,
+                 kind_of_file(mode));
+}
+
+/* A socket cannot be opened at all: ENXIO. */
+tt_err tt_file_open_read(const char *path, int *fd)
+{
+  struct stat is;
+  int opened = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+  if (opened < 0 && errno == ENXIO && stat(path, &is) == 0) return wrong_kind(path, is.st_mode);
+  if (opened < 0) return TT_FAIL_ERRNO(NOINPUT, "%s", path);
+  tt_err e = fstat(opened, &is)         ? TT_FAIL_ERRNO(NOINPUT, "%s", path)
+             : S_ISREG(is.st_mode) == 0 ? wrong_kind(path, is.st_mode)
+                                        : TT_OK;
+  if (e)
+    close(opened);
+  else
+    *fd = opened;
+  return e;
+}
+
+tt_err tt_file_open_stream(const char *path, FILE **out)
+{
+  int fd = -1;
+  TT_TRY(tt_file_open_read(path, &fd));
+  *out = fdopen(fd, "rb");
+  if (*out) return TT_OK;
+  close(fd);
+  return TT_FAIL(NOINPUT, "%s: %s", path, strerror(errno));
+}
+
 tt_err tt_file_read_text(const char *path, char *text, int64_t room)
 {
   int64_t have = 0;
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return TT_FAIL(NOINPUT, "%s: %s", path, strerror(errno));
+  int fd = -1;
+  TT_TRY(tt_file_open_read(path, &fd));
   ssize_t n = 1;
   while (n > 0 && have < room - 1) {
     n = read(fd, text + have, (size_t)(room - 1 - have));

@@ -1,12 +1,12 @@
-/* directory.h — directories and small files: create, list, remove, back up, read. All local. */
+/* directory.h — directories and small files: create, list, remove, back up, open, read. All
+ * local. */
 #ifndef TT_DIRECTORY_H
 #define TT_DIRECTORY_H
 #include "core/base/err.h"
 
 #include <stdint.h>
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include <stdio.h>
+TT_BEGIN_C
 
 enum { TT_PATH_MAX = 4096 };
 
@@ -41,9 +41,13 @@ tt_err tt_backup_name(const char *path, const char *entry, char backup[TT_PATH_M
  * missing. Errors: CANTCREAT, IO. */
 tt_err tt_backup(const char *path, const char *entry);
 
+/* Open a file to read it, as a descriptor or as a stream. A directory, FIFO, socket or device is
+ * refused, and a FIFO without a writer is not waited for. Owner: the caller, close or fclose.
+ * Errors: NOINPUT. */
+tt_err tt_file_open_read(const char *path, int *fd);
+tt_err tt_file_open_stream(const char *path, FILE **out);
+
 /* Read at most room - 1 bytes of a file and add a NUL. Errors: NOINPUT, IO. */
 tt_err tt_file_read_text(const char *path, char *text, int64_t room);
-#ifdef __cplusplus
-}
-#endif
+TT_END_C
 #endif

@@ -1,12 +1,21 @@
 /* err.c — see err.h. */
 #include "core/base/err.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-static _Thread_local char last[TT_ERR_MESSAGE_SIZE];
-static _Thread_local char where[256];
+static tt_err_record *own_record(void)
+{
+  static _Thread_local tt_err_record own;
+  return &own;
+}
+
+static tt_err_record_get *record = own_record;
+
+tt_err_record *tt_err_record_of_thread(void) { return record(); }
+void tt_err_use_record(tt_err_record_get *get) { record = get; }
 
 const char *tt_err_text(tt_err e)
 {
@@ -28,8 +37,8 @@ int tt_err_exit_code(tt_err e)
   return (unsigned)e < TT_E_COUNT ? code[e] : code[TT_E_INTERNAL];
 }
 
-const char *tt_err_last(void) { return last; }
-const char *tt_err_where(void) { return where; }
+const char *tt_err_last(void) { return record()->last; }
+const char *tt_err_where(void) { return record()->where; }
 
 tt_err tt_fail_at(const char *file, int line, tt_err e, const char *fmt, ...)
 {
@@ -38,7 +47,28 @@ tt_err tt_fail_at(const char *file, int line, tt_err e, const char *fmt, ...)
   va_start(ap, fmt);
   vsnprintf(text, sizeof text, fmt, ap);
   va_end(ap);
-  memcpy(last, text, strlen(text) + 1);
-  snprintf(where, sizeof where, "%s:%d", file, line);
+  tt_err_record *to = record();
+  memcpy(to->last, text, strlen(text) + 1);
+  snprintf(to->where, sizeof to->where, "%s:%d", file, line);
   return e;
+}
+
+int tt_errno_is_disk(int error_number)
+{
+  static const int disk[] = {EIO, ENOSPC, EDQUOT, EFBIG, ESTALE, ENXIO, EREMOTEIO, ETIMEDOUT};
+  for (size_t i = 0; i < sizeof disk / sizeof *disk; i++)
+    if (disk[i] == error_number) return 1;
+  return 0;
+}
+
+tt_err tt_fail_errno_at(const char *file, int line, tt_err e, const char *fmt, ...)
+{
+  int error_number = errno;
+  char text[TT_ERR_MESSAGE_SIZE];
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(text, sizeof text, fmt, ap);
+  va_end(ap);
+  return tt_fail_at(file, line, tt_errno_is_disk(error_number) ? TT_E_IO : e, "%s: %s", text,
+                    strerror(error_number));
 }

@@ -2,9 +2,9 @@
  * TT_TRY. */
 #ifndef TT_ERR_H
 #define TT_ERR_H
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "core/base/host_device.h"
+
+TT_BEGIN_C
 
 /* name, process exit code (of sysexits.h where possible), meaning.
  * Sorted by severity: the vote of mpi/comm.h gives every rank the highest value. */
@@ -42,11 +42,29 @@ int tt_err_exit_code(tt_err e);
 const char *tt_err_last(void);
 const char *tt_err_where(void);
 
+/* Where the last message of a thread is stored. A plugin has its own copy of this file: with
+ * tt_err_use_record it stores its messages in the program that opened it. */
+typedef struct tt_err_record {
+  char last[TT_ERR_MESSAGE_SIZE], where[256];
+} tt_err_record;
+typedef tt_err_record *tt_err_record_get(void);
+tt_err_record *tt_err_record_of_thread(void);
+void tt_err_use_record(tt_err_record_get *get);
+
 /* Record a message and return `e`. Messages are for users: they name the thing, its value and what
  * to do; the source position is stored separately. Called by TT_FAIL. */
 tt_err tt_fail_at(const char *file, int line, tt_err e, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 #define TT_FAIL(e_, ...) tt_fail_at(__FILE__, __LINE__, TT_E_##e_, __VA_ARGS__)
+
+/* Whether an errno means that the disk or file system failed (full, quota, size limit of a file,
+ * device error, stale handle), and not that a name or a permission is wrong: error IO. */
+int tt_errno_is_disk(int error_number);
+
+/* TT_FAIL with ": " and the text of errno after the message; IO if tt_errno_is_disk. */
+tt_err tt_fail_errno_at(const char *file, int line, tt_err e, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+#define TT_FAIL_ERRNO(e_, ...) tt_fail_errno_at(__FILE__, __LINE__, TT_E_##e_, __VA_ARGS__)
 
 /* Return on error. For local functions only, never between two collective calls. */
 #define TT_TRY(call_)                                                                              \
@@ -55,7 +73,5 @@ tt_err tt_fail_at(const char *file, int line, tt_err e, const char *fmt, ...)
     if (tt_try_e != TT_OK) return tt_try_e;                                                        \
   } while (0)
 
-#ifdef __cplusplus
-}
-#endif
+TT_END_C
 #endif

@@ -1,9 +1,18 @@
-/* host_device.h — TT_HD: qualifiers of functions that run on host and device. */
+/* host_device.h — qualifiers that depend on the compiler.
+ * TT_HD: functions that run on host and device.
+ * TT_BEGIN_C, TT_END_C: declarations with C linkage. */
 #ifndef TT_HOST_DEVICE_H
 #define TT_HOST_DEVICE_H
 #ifdef __CUDACC__
 #define TT_HD static __host__ __device__ __forceinline__
 #else
 #define TT_HD static inline
+#endif
+#ifdef __cplusplus
+#define TT_BEGIN_C extern "C" {
+#define TT_END_C }
+#else
+#define TT_BEGIN_C
+#define TT_END_C
 #endif
 #endif

@@ -1,6 +1,7 @@
 /* json.c — see json.h. */
 #include "core/base/json.h"
 
+#include "core/base/directory.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
 
@@ -65,9 +66,10 @@ tt_err tt_json_print(json_t *value, int indent)
 tt_err tt_json_read_file(const char *path, json_t **out)
 {
   json_error_t error;
-  *out = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+  FILE *f = NULL;
+  TT_TRY(tt_file_open_stream(path, &f));
+  *out = json_loadf(f, JSON_REJECT_DUPLICATES, &error);
+  fclose(f);
   if (*out) return TT_OK;
-  if (json_error_code(&error) == json_error_cannot_open_file)
-    return TT_FAIL(NOINPUT, "%s: %s", path, strerror(errno));
   return TT_FAIL(DATA, "%s:%d: %s", path, error.line, error.text);
 }

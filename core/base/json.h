@@ -5,9 +5,7 @@
 #include "core/base/err.h"
 
 #include <jansson.h>
-#ifdef __cplusplus
-extern "C" {
-#endif
+TT_BEGIN_C
 
 /* A JSON string: control characters become spaces, bytes that are not UTF-8 become question marks.
  * NULL = "". Returns NULL when out of memory. */
@@ -30,7 +28,5 @@ tt_err tt_json_print(json_t *value, int indent);
 /* Read a file; the caller owns *out, json_decref. Errors: NOINPUT, DATA (not JSON; the message is
  * "file:line: text"). */
 tt_err tt_json_read_file(const char *path, json_t **out);
-#ifdef __cplusplus
-}
-#endif
+TT_END_C
 #endif

@@ -1,28 +1,30 @@
 /* log.c — see log.h. */
 #include "core/base/log.h"
 
+#include "core/base/text.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static tt_log_level level = TT_LOG_INFO;
-static int my_rank, rank_count = 1;
+static tt_log_settings settings = {TT_LOG_INFO, 0, 1};
 
-void tt_log_set_level(tt_log_level new_level) { level = new_level; }
+tt_log_settings tt_log_get_settings(void) { return settings; }
+void tt_log_set_level(tt_log_level level) { settings.level = level; }
 
 void tt_log_set_rank(int rank, int ranks)
 {
-  my_rank = rank;
-  rank_count = ranks;
+  settings.rank = rank;
+  settings.ranks = ranks;
 }
 
 const char *tt_log_rank_text(void)
 {
   static char text[32];
   text[0] = '\0';
-  if (rank_count > 1) snprintf(text, sizeof text, "rank %d on ", my_rank);
+  if (settings.ranks > 1) snprintf(text, sizeof text, "rank %d on ", settings.rank);
   return text;
 }
 
@@ -30,18 +32,19 @@ static void write_line(tt_log_level at, int with_rank, const char *fmt, va_list 
 {
   static const char *const level_text[] = {"error: ", "warning: ", "", "debug: "};
   char text[TT_ERR_MESSAGE_SIZE + 64], prefix[48];
-  if (with_rank && rank_count > 1)
-    snprintf(prefix, sizeof prefix, "tutti[%d]: ", my_rank);
+  if (with_rank && settings.ranks > 1)
+    snprintf(prefix, sizeof prefix, "tutti[%d]: ", settings.rank);
   else
     snprintf(prefix, sizeof prefix, "tutti: ");
   vsnprintf(text, sizeof text, fmt, ap);
+  tt_text_make_printable(text, "\n\t");
   fprintf(stderr, "%s%s%s\n", prefix, level_text[at],
           text); /* one call, so that lines of ranks do not mix */
 }
 
 void tt_log_root(tt_log_level at, const char *fmt, ...)
 {
-  if (at > level || my_rank != 0) return;
+  if (at > settings.level || settings.rank != 0) return;
   va_list ap;
   va_start(ap, fmt);
   write_line(at, 0, fmt, ap);
@@ -50,7 +53,7 @@ void tt_log_root(tt_log_level at, const char *fmt, ...)
 
 void tt_log_this_rank(tt_log_level at, const char *fmt, ...)
 {
-  if (at > level) return;
+  if (at > settings.level) return;
   va_list ap;
   va_start(ap, fmt);
   write_line(at, 1, fmt, ap);

@@ -2,9 +2,7 @@
 #ifndef TT_LOG_H
 #define TT_LOG_H
 #include "core/base/err.h"
-#ifdef __cplusplus
-extern "C" {
-#endif
+TT_BEGIN_C
 
 typedef enum tt_log_level { TT_LOG_ERROR, TT_LOG_WARN, TT_LOG_INFO, TT_LOG_DEBUG } tt_log_level;
 
@@ -13,6 +11,13 @@ void tt_log_set_level(tt_log_level level);
 
 /* Set the rank for tt_log_root, which prints on rank 0 only. Before this call: rank 0 of 1. */
 void tt_log_set_rank(int rank, int ranks);
+
+/* The values set above, for a plugin, which has its own copy of this file. */
+typedef struct tt_log_settings {
+  tt_log_level level;
+  int rank, ranks;
+} tt_log_settings;
+tt_log_settings tt_log_get_settings(void);
 
 /* "rank 1 on ", for messages about an error of one rank; "" if there is one rank only. */
 const char *tt_log_rank_text(void);
@@ -28,7 +33,5 @@ void tt_log_this_rank(tt_log_level level, const char *fmt, ...)
 /* True if a progress bar may redraw its line: stderr is a terminal, TERM is not dumb and Slurm did
  * not start the program (srun -u gives batch jobs a pseudo-terminal). */
 int tt_log_is_terminal(void);
-#ifdef __cplusplus
-}
-#endif
+TT_END_C
 #endif

@@ -37,4 +37,9 @@ void tt_free_at(void *block)
   memcpy(block, &p, sizeof p);
 }
 
+void tt_free_blocks(int count, void *const *block)
+{
+  for (int i = 0; i < count; i++) tt_free_at(block[i]);
+}
+
 int64_t tt_mem_live_blocks(void) { return live_blocks; }

@@ -6,9 +6,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#ifdef __cplusplus
-extern "C" {
-#endif
+TT_BEGIN_C
 
 /* Allocate count * size zeroed bytes, 64-byte aligned, into *out (a pointer to the pointer).
  *   count  >= 0; zero gives a valid pointer to a block without elements
@@ -20,10 +18,12 @@ tt_err tt_alloc_bytes(void *out, int64_t count, size_t size, const char *what);
 /* Free *block and set *block to NULL; *block may be NULL. `block` is the address of the pointer. */
 void tt_free_at(void *block);
 #define tt_free(p_) tt_free_at(&(p_))
+/* Free several blocks in the same way: tt_free_all(&a, &b). C only. */
+void tt_free_blocks(int count, void *const *block);
+#define tt_free_all(...)                                                                           \
+  tt_free_blocks(sizeof((void *[]){__VA_ARGS__}) / sizeof(void *), (void *[]){__VA_ARGS__})
 
 /* Number of blocks not yet freed; 0 at the end of a program without leaks. */
 int64_t tt_mem_live_blocks(void);
-#ifdef __cplusplus
-}
-#endif
+TT_END_C
 #endif

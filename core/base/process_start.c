@@ -9,8 +9,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -219,4 +222,31 @@ tt_err tt_argv_expand(char *const *command, int64_t count, const tt_placeholder 
     to += expand(command[i], placeholder, placeholders, to) + 1;
   }
   return TT_OK;
+}
+
+/* Whether dir/name is a file that may be executed: 0, or an errno. */
+static int check_executable(int length, const char *dir, const char *name)
+{
+  char path[4096];
+  struct stat is;
+  if (snprintf(path, sizeof path, "%.*s%s%s", length, dir, length ? "/" : "", name) >=
+      (int)sizeof path)
+    return ENAMETOOLONG;
+  if (stat(path, &is)) return errno;
+  if (S_ISDIR(is.st_mode)) return EACCES;
+  return access(path, X_OK) ? errno : 0;
+}
+
+int tt_process_find(const char *program, const char *directory)
+{
+  const char *path = getenv("PATH");
+  int best = ENOENT;
+  if (*program == '/') return check_executable(0, "", program);
+  if (strchr(program, '/')) return check_executable((int)strlen(directory), directory, program);
+  for (const char *at = path ? path : "/usr/bin:/bin"; best && at;) {
+    int n = (int)strcspn(at, ":"), e = check_executable(n, at, program);
+    if (!e || e == EACCES) best = e;
+    at = at[n] ? at + n + 1 : NULL;
+  }
+  return best;
 }

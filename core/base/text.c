@@ -38,6 +38,26 @@ int32_t tt_utf8_next(const char **at)
   return bytes ? code : -1;
 }
 
+int tt_utf8_is_printable(int32_t code) { return (code >= 0x20 && code < 0x7F) || code >= 0xA0; }
+
+void tt_text_make_printable(char *text, const char *keep)
+{
+  char *to = text;
+  for (const char *at = text; *at;) {
+    const char *from = at;
+    int32_t code = tt_utf8_next(&at);
+    size_t bytes = (size_t)(at - from);
+    if (tt_utf8_is_printable(code) || (code > 0 && code < 0x20 && strchr(keep, code)))
+      memmove(to, from, bytes);
+    else
+      *to = '?', bytes = 1;
+    to += bytes;
+  }
+  *to = '\0';
+}
+
+const char *tt_table_quote(const char *name) { return *name && strchr("=+-@", *name) ? "'" : ""; }
+
 enum { MAX_WORD_LENGTH = 40 }; /* longer words have no suggestion */
 
 static int min_int(int a, int b) { return a < b ? a : b; }

@@ -4,9 +4,7 @@
 #include "core/base/err.h"
 
 #include <stdint.h>
-#ifdef __cplusplus
-extern "C" {
-#endif
+TT_BEGIN_C
 
 /* Replace *text by a copy of `value`. Errors: MEM. */
 tt_err tt_text_set(char **text, const char *value);
@@ -16,6 +14,16 @@ tt_err tt_text_set(char **text, const char *value);
 int tt_utf8_char_bytes(const char *p);
 /* The code point at *at, with *at moved behind it; -1 and one byte further if it is not valid. */
 int32_t tt_utf8_next(const char **at);
+
+/* 1 if a code point of tt_utf8_next is valid and not a control character. */
+int tt_utf8_is_printable(int32_t code);
+/* Replace control characters and bytes that are not UTF-8 by '?', in place: an escape sequence in a
+ * name must not reach a terminal.
+ *   keep  control characters that stay, "" or "\n\t" */
+void tt_text_make_printable(char *text, const char *keep);
+/* Text of a name in a cell of a table: a cell that begins with = + - or @ is a formula to a
+ * spreadsheet, so it gets an apostrophe: printf("%s%s", tt_table_quote(name), name). */
+const char *tt_table_quote(const char *name);
 
 /* The valid word that is nearest to a misspelt one, if it is near enough (edit distance).
  * Initialize with {.word = ...}, then call tt_suggestion_consider for each valid word. */
@@ -31,7 +39,5 @@ const char *tt_plural(int64_t count);
 
 /* Seconds as 3:07, 2:03:04, 1-02:03:04, the format of Slurm; "?" if negative. Returns text. */
 const char *tt_duration_text(double seconds, char text[32]);
-#ifdef __cplusplus
-}
-#endif
+TT_END_C
 #endif

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -60,6 +61,25 @@ static int split_uses_all_rows(const tt_config *c)
   return !*c->data_split_column && !*c->data_split_train_rows && used > 1.0 - 1e-9;
 }
 
+/* Every {word} of a command must be a placeholder that tutti replaces. ${word} is for a shell.
+ *   known  the placeholders, each as {word} */
+static void check_placeholders(tt_config_reader *r, const tt_source_location *at,
+                               const char *option, const tt_text_list *command, const char *known)
+{
+  for (int64_t i = 0; i < command->count; i++)
+    for (const char *p = strchr(command->value[i], '{'); p; p = strchr(p + 1, '{')) {
+      char word[64];
+      int n = (int)strspn(p + 1, "abcdefghijklmnopqrstuvwxyz_");
+      if (!n || n > 60 || p[n + 1] != '}' || (p > command->value[i] && p[-1] == '$')) continue;
+      snprintf(word, sizeof word, "%.*s", n + 2, p);
+      if (!strstr(known, word))
+        tt_config_error(r, at,
+                        "%s: '%s' is not one of its placeholders: %s; put other text in braces "
+                        "into a script",
+                        option, word, known);
+    }
+}
+
 static void check_pool(tt_config_reader *r)
 {
   const tt_config *c = r->cfg;
@@ -69,6 +89,8 @@ static void check_pool(tt_config_reader *r)
   if (!file && !command)
     tt_config_error(r, &start,
                     "pool.file is missing: HDF5 file with the candidates; or give pool.command");
+  check_placeholders(r, AT(pool_command), "pool.command", &c->pool_command,
+                     "{output}, {model}, {round}, {chunk}, {seed}");
   if (file && command)
     tt_config_error(r, AT(pool_command), "pool.file and pool.command are both given; keep one");
   if (command && *c->pool_exclude)
@@ -204,6 +226,7 @@ static void check_label(tt_config_reader *r)
   const tt_source_location *at = AT(label_mode)->given ? AT(label_mode) : &start;
   int runs_command = c->label_mode == TT_LABEL_command || c->label_mode == TT_LABEL_slurm;
   if (AT(label_mode)->bad) return;
+  check_placeholders(r, AT(label_command), "label.command", &c->label_command, "{input}, {output}");
   if (runs_command && !c->label_command.count && !AT(label_command)->bad)
     tt_config_error(r, at,
                     "label.mode: %s needs label.command, e.g. [./label, '{input}', '{output}']",
@@ -227,6 +250,20 @@ static void check_stop(tt_config_reader *r, int has_test)
                     "stop.accurate_fraction: %g counts the candidates below select.lower; give "
                     "select.lower too",
                     c->stop_accurate_fraction);
+}
+
+/* The pool of the rounds must exist before training. */
+static void check_normalize(tt_config_reader *r)
+{
+  const tt_config *c = r->cfg;
+  if (c->data_normalize_inputs != TT_NORMALIZE_INPUTS_pool) return;
+  if (!*c->pool_file)
+    tt_config_error(r, AT(data_normalize_inputs),
+                    "data.normalize_inputs: pool needs pool.file: pool.command makes its "
+                    "candidates after training");
+  if (c->data_normalize == TT_NORMALIZE_none)
+    tt_config_error(r, AT(data_normalize_inputs),
+                    "data.normalize_inputs: pool has no effect with data.normalize: none");
 }
 
 /* Options that new labels have no values for. */
@@ -281,6 +318,7 @@ void tt_config_check_campaign(tt_config_reader *r, int has_test, int has_validat
   check_validation(r, has_validation);
   check_stop(r, has_test);
   check_data(r);
+  check_normalize(r);
   check_warm(r);
   tt_config_check_unused(r);
 }

@@ -8,15 +8,14 @@
 #include "core/formulas/normalization.h"
 #include "core/formulas/output.h"
 #include "core/formulas/schedule.h"
-#ifdef __cplusplus
-extern "C" {
-#endif
+TT_BEGIN_C
 
 /* name */
 #define TT_BATCH_ORDERS(X) X(own) X(shared)
 #define TT_RESAMPLES(X) X(none) X(bootstrap) X(subsample) X(kfold)
 #define TT_METHODS(X) X(independent) X(fusion) X(snapshot)
 #define TT_EARLY_STOPPINGS(X) X(member) X(ensemble)
+#define TT_NORMALIZE_INPUT_ROWS(X) X(training) X(pool)
 #define TT_COMBINES(X) X(mean) X(weights) X(top_k) X(greedy)
 #define TT_DEVICES(X) X(auto) X(gpu) X(cpu)
 #define TT_SIMDS(X) X(auto) X(avx512) X(avx2) X(generic)
@@ -84,6 +83,11 @@ typedef enum tt_resample { TT_RESAMPLES(X) TT_RESAMPLE_COUNT } tt_resample;
 #define X(name) TT_METHOD_##name,
 typedef enum tt_train_method { TT_METHODS(X) TT_METHOD_COUNT } tt_train_method;
 #undef X
+#define X(name) TT_NORMALIZE_INPUTS_##name,
+typedef enum tt_normalize_inputs {
+  TT_NORMALIZE_INPUT_ROWS(X) TT_NORMALIZE_INPUTS_COUNT
+} tt_normalize_inputs;
+#undef X
 #define X(name) TT_EARLY_STOPPING_##name,
 typedef enum tt_early_stopping { TT_EARLY_STOPPINGS(X) TT_EARLY_STOPPING_COUNT } tt_early_stopping;
 #undef X
@@ -106,6 +110,7 @@ extern const char *const tt_choice_batch_order[];
 extern const char *const tt_choice_resample[];
 extern const char *const tt_choice_method[];
 extern const char *const tt_choice_average[];
+extern const char *const tt_choice_normalize_inputs[];
 extern const char *const tt_choice_early_stopping[];
 extern const char *const tt_choice_combine[];
 extern const char *const tt_choice_device[];
@@ -126,7 +131,5 @@ extern const char *const tt_choice_select[];
 extern const unsigned tt_select_options[]; /* [TT_SELECT_COUNT] sets of tt_select_option */
 extern const char *const tt_choice_label[];
 extern const char *const tt_choice_format[];
-#ifdef __cplusplus
-}
-#endif
+TT_END_C
 #endif

@@ -2,11 +2,11 @@
  * order defaults, file, --set, rules, resolution. */
 #include "core/config/config.h"
 
+#include "core/base/directory.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
 #include "core/config/config_internal.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,9 +30,6 @@ const tt_option tt_option_table[TT_OPTION_COUNT] = {
   ROW(section, name, tt_config, defaults.section##_##name, __VA_ARGS__)
 #define TT_ENSEMBLE_OPTION(name, ...)
 #include "core/config/options.def"
-#undef TT_OPTION
-#undef TT_MEMBER_OPTION
-#undef TT_ENSEMBLE_OPTION
 };
 
 const tt_option tt_ensemble_option_table[TT_ENSEMBLE_OPTION_COUNT] = {
@@ -41,9 +38,6 @@ const tt_option tt_ensemble_option_table[TT_ENSEMBLE_OPTION_COUNT] = {
   ROW(section, name, tt_ensemble_config, section##_##name, __VA_ARGS__)
 #define TT_ENSEMBLE_OPTION(name, ...) ROW(ensembles, name, tt_ensemble_config, name, __VA_ARGS__)
 #include "core/config/options.def"
-#undef TT_OPTION
-#undef TT_MEMBER_OPTION
-#undef TT_ENSEMBLE_OPTION
 };
 
 const int tt_inherited_option[TT_ENSEMBLE_OPTION_COUNT] = {
@@ -51,9 +45,6 @@ const int tt_inherited_option[TT_ENSEMBLE_OPTION_COUNT] = {
 #define TT_MEMBER_OPTION(section, name, ...) TT_OPTION_##section##_##name,
 #define TT_ENSEMBLE_OPTION(name, ...) -1,
 #include "core/config/options.def"
-#undef TT_OPTION
-#undef TT_MEMBER_OPTION
-#undef TT_ENSEMBLE_OPTION
 };
 
 const int tt_hyper_option[TT_HYPER_COUNT] = {
@@ -212,10 +203,7 @@ tt_err tt_config_parse(const char *file, const char *text, int64_t bytes, const 
     r->set = set;
     r->cfg = cfg;
     e = read_job(r, text, bytes, nset);
-    tt_free(r->element);
-    tt_free(r->own);
-    tt_free(r->own_section);
-    tt_free(r->swept);
+    tt_free_all(&r->element, &r->own, &r->own_section, &r->swept);
   }
   tt_free(r);
   if (e)
@@ -229,7 +217,7 @@ tt_err tt_config_parse(const char *file, const char *text, int64_t bytes, const 
 static tt_err read_stream(FILE *f, const char *file, char *text, int64_t *bytes)
 {
   size_t n = fread(text, 1, TT_MAX_JOB_FILE_BYTES + 1, f);
-  if (ferror(f)) return TT_FAIL(NOINPUT, "%s: cannot be read: %s", file, strerror(errno));
+  if (ferror(f)) return TT_FAIL_ERRNO(NOINPUT, "%s: cannot be read", file);
   if (n > TT_MAX_JOB_FILE_BYTES)
     return TT_FAIL(NOINPUT, "%s: longer than 1 MiB; this is not a job file", file);
   *bytes = (int64_t)n;
@@ -240,13 +228,23 @@ tt_err tt_config_read_file(const char *file, char **text, int64_t *bytes)
 {
   char *block = NULL;
   TT_TRY(TT_ALLOC(block, TT_MAX_JOB_FILE_BYTES + 1));
-  FILE *f = fopen(file, "rb");
-  tt_err e = f ? read_stream(f, file, block, bytes)
-               : TT_FAIL(NOINPUT, "%s: cannot be opened: %s", file, strerror(errno));
+  FILE *f = NULL;
+  tt_err e = tt_file_open_stream(file, &f);
+  if (!e) e = read_stream(f, file, block, bytes);
   if (f) fclose(f);
   if (e)
     tt_free(block);
   else
     *text = block;
+  return e;
+}
+
+tt_err tt_config_load(const char *file, const char *const *set, int nset, tt_config **out)
+{
+  char *text = NULL;
+  int64_t bytes = 0;
+  TT_TRY(tt_config_read_file(file, &text, &bytes));
+  tt_err e = tt_config_parse(file, text, bytes, set, nset, out);
+  tt_free(text);
   return e;
 }

@@ -9,9 +9,7 @@
 #include "core/config/sweep.h"
 
 #include <stdint.h>
-#ifdef __cplusplus
-extern "C" {
-#endif
+TT_BEGIN_C
 
 /* C type of each kind of option. TEXT and PATH are owned by the configuration. */
 typedef struct tt_int_list {
@@ -45,9 +43,6 @@ typedef struct tt_ensemble_config {
 #define TT_MEMBER_OPTION(section, name, kind, ...) TT_CTYPE_##kind section##_##name;
 #define TT_ENSEMBLE_OPTION(name, kind, ...) TT_CTYPE_##kind name;
 #include "core/config/options.def"
-#undef TT_OPTION
-#undef TT_MEMBER_OPTION
-#undef TT_ENSEMBLE_OPTION
   int64_t sweeps;
   tt_sweep *sweep;   /* [sweeps] in the order of the file */
   int64_t selection; /* number of its selection (`rows`); equal `rows` share one; -1: all rows */
@@ -60,9 +55,6 @@ typedef struct tt_config {
 #define TT_MEMBER_OPTION(section, name, kind, ...)
 #define TT_ENSEMBLE_OPTION(name, kind, ...)
 #include "core/config/options.def"
-#undef TT_OPTION
-#undef TT_MEMBER_OPTION
-#undef TT_ENSEMBLE_OPTION
   tt_ensemble_config defaults;  /* model and train of the job, inherited by ensembles. Results
                                    depend on the values of the ensembles only. */
   int64_t ensembles;            /* at least 1 */
@@ -98,6 +90,9 @@ tt_err tt_config_parse(const char *file, const char *text, int64_t bytes, const 
                        int nset, tt_config **out);
 void tt_config_destroy(tt_config **cfg);
 
+/* Read and parse a job file. Local. Errors: NOINPUT, CONFIG, MEM. */
+tt_err tt_config_load(const char *file, const char *const *set, int nset, tt_config **out);
+
 /* Read a whole job file, at most 1 MiB, into *text (owned by the caller, tt_free).
  * Local. Errors: NOINPUT, MEM. */
 tt_err tt_config_read_file(const char *file, char **text, int64_t *bytes);
@@ -125,7 +120,5 @@ uint64_t tt_config_cohort_hash(const tt_ensemble_config *own);
 /* The option table as plain text (`tutti options`) or as a Markdown page (docs/options.md). *text
  * is owned by the caller, tt_free. Local. Errors: MEM. */
 tt_err tt_config_options_text(int markdown, char **text);
-#ifdef __cplusplus
-}
-#endif
+TT_END_C
 #endif

@@ -8,18 +8,38 @@
 #include <stddef.h>
 #include <stdio.h>
 
+/* How one value is stored: int64_t, double, int, char *. */
+typedef enum tt_value_type {
+  TT_VALUE_WHOLE,
+  TT_VALUE_REAL,
+  TT_VALUE_WORD,
+  TT_VALUE_STRING
+} tt_value_type;
+
+/* name, the expected value and the expected element of a list in messages, type, is a list */
+#define TT_OPTION_KINDS(X)                                                                         \
+  X(I64, "a whole number", "a whole number", WHOLE, 0)                                             \
+  X(F64, "a number", "a number", REAL, 0)                                                          \
+  X(BOOL, "true or false", "true or false", WORD, 0)                                               \
+  X(TEXT, "a string", "a string", STRING, 0)                                                       \
+  X(PATH, "a path", "a path", STRING, 0)                                                           \
+  X(NAME, "a name", "a name", WORD, 0)                                                             \
+  X(LIST, "a list of whole numbers", "a whole number", WHOLE, 1)                                   \
+  X(REALS, "a list of numbers", "a number", REAL, 1)                                               \
+  X(TEXTLIST, "a list of strings", "a string", STRING, 1)                                          \
+  X(SECONDS, "a duration", "a duration", REAL, 0)
+
 typedef enum tt_option_kind {
-  TT_KIND_I64,
-  TT_KIND_F64,
-  TT_KIND_BOOL,
-  TT_KIND_TEXT,
-  TT_KIND_PATH,
-  TT_KIND_NAME,
-  TT_KIND_LIST,
-  TT_KIND_REALS,
-  TT_KIND_TEXTLIST,
-  TT_KIND_SECONDS
+#define X(name, ...) TT_KIND_##name,
+  TT_OPTION_KINDS(X)
+#undef X
 } tt_option_kind;
+typedef struct tt_option_kind_row {
+  const char *text, *element;
+  tt_value_type type;
+  int is_list;
+} tt_option_kind_row;
+extern const tt_option_kind_row tt_option_kind_table[];
 
 /* A row of options.def. */
 typedef struct tt_option {
@@ -39,9 +59,6 @@ enum {
 #define TT_MEMBER_OPTION(section, name, ...) TT_OPTION_##section##_##name,
 #define TT_ENSEMBLE_OPTION(name, ...)
 #include "core/config/options.def"
-#undef TT_OPTION
-#undef TT_MEMBER_OPTION
-#undef TT_ENSEMBLE_OPTION
   TT_OPTION_COUNT
 };
 enum {
@@ -49,9 +66,6 @@ enum {
 #define TT_MEMBER_OPTION(section, name, ...) TT_ENSEMBLE_OPTION_##section##_##name,
 #define TT_ENSEMBLE_OPTION(name, ...) TT_ENSEMBLE_OPTION_##name,
 #include "core/config/options.def"
-#undef TT_OPTION
-#undef TT_MEMBER_OPTION
-#undef TT_ENSEMBLE_OPTION
   TT_ENSEMBLE_OPTION_COUNT
 };
 extern const tt_option tt_option_table[TT_OPTION_COUNT];
@@ -66,6 +80,7 @@ enum {
   TT_MAX_LIST_ITEMS = 10000,       /* most elements of a list */
   TT_MAX_OPTION_TEXT = 4096,       /* longest TEXT or PATH, bytes */
   TT_OPTION_PATH_SIZE = 128,       /* bytes of the path of an option: "data.split.seed" */
+  TT_MAX_CONFIG_ERRORS = 10000,    /* after so many errors no more keys are read */
   TT_PRINTABLE_SIZE = 80,          /* bytes of a value in a message */
   TT_REASON_SIZE = 512             /* bytes of the reason why a value is wrong */
 };
@@ -85,8 +100,6 @@ typedef union tt_value {
   const char *text;
 } tt_value;
 
-/* The expected value as text: "a whole number". */
-const char *tt_option_kind_text(tt_option_kind kind);
 /* Offset of the last part of the name of a subsection: 5 for "data_split" ("split"); 0 for a
  * section at the top level. */
 size_t tt_section_leaf(const char *section);
@@ -104,6 +117,13 @@ int tt_value_parse(const tt_option *o, const tt_yaml_scalar *from, tt_value *out
 /* Replace the field of `record` by `count` values (1 unless a list), texts copied. Errors: MEM. */
 tt_err tt_value_store(const tt_option *o, void *record, const tt_value *value, int64_t count);
 void tt_value_free(const tt_option *o, void *record);
+/* The stored values: of a list its elements, else the field itself. */
+typedef struct tt_stored_values {
+  int64_t count;
+  size_t size;    /* bytes of one value */
+  const void *at; /* [count] int64_t, double, int or char *, by the kind of the option */
+} tt_stored_values;
+tt_stored_values tt_values_of(const tt_option *o, const void *record);
 /* Copy the option from one record to another. Errors: MEM. */
 tt_err tt_value_copy(const tt_option *o, const void *from, void *to);
 int tt_value_equal(const tt_option *o, const void *one, const void *other);

@@ -110,36 +110,21 @@ static void check_levels(const rules *c)
   }
 }
 
-/* The options that a row of a table uses (TT_USES). */
-static unsigned optimizer_uses(int optimizer)
-{
-#define X(name, slots, uses, source) uses,
-  static const unsigned of[] = {TT_OPTIMIZERS(X)};
-#undef X
-  return of[optimizer];
-}
-
-static unsigned schedule_uses(int schedule)
-{
-#define X(name, uses, source) uses,
-  static const unsigned of[] = {TT_SCHEDULES(X)};
-#undef X
-  return of[schedule];
-}
-
-static unsigned average_uses(int average)
-{
-#define X(name, uses) uses,
-  static const unsigned of[] = {TT_AVERAGES(X)};
-#undef X
-  return of[average];
-}
-
-/* Options whose value decides which other options are used. */
+/* Options whose value decides which other options are used.
+ *   uses  [count] sets of TT_USES, one for each value */
 typedef struct deciding_option {
   int row, count;
-  unsigned (*uses)(int value);
+  const unsigned *uses;
 } deciding_option;
+#define X(name, slots, uses, source) uses,
+static const unsigned optimizer_uses[] = {TT_OPTIMIZERS(X)};
+#undef X
+#define X(name, uses, source) uses,
+static const unsigned schedule_uses[] = {TT_SCHEDULES(X)};
+#undef X
+#define X(name, uses) uses,
+static const unsigned average_uses[] = {TT_AVERAGES(X)};
+#undef X
 static const deciding_option optimizer = {AT(train_optimizer), TT_OPT_COUNT, optimizer_uses},
                              schedule = {AT(train_schedule), TT_SCHEDULE_COUNT, schedule_uses},
                              average = {AT(train_average), TT_AVERAGE_COUNT, average_uses};
@@ -151,7 +136,7 @@ static int value_of(const rules *c, int row)
 
 static int is_used(const rules *c, const deciding_option *by, unsigned option)
 {
-  return (by->uses(value_of(c, by->row)) & option) != 0;
+  return (by->uses[value_of(c, by->row)] & option) != 0;
 }
 
 /* Report option `row` if the value of `by` does not use it: " is for optimizers a and b, ...".
@@ -165,7 +150,7 @@ static void check_used(const rules *c, const deciding_option *by, unsigned optio
   int many = 0;
   if (location_of(c, by->row)->bad || is_used(c, by, option)) return;
   for (int i = 0; i < by->count; i++) {
-    if (!(by->uses(i) & option)) continue;
+    if (!(by->uses[i] & option)) continue;
     size_t used = strlen(users);
     snprintf(users + used, sizeof users - used, "%s%s", first ? " and " : "", o->choices[i]);
     if (first) many = 1;
@@ -375,7 +360,7 @@ static void check_sweep_has_effect(const rules *c)
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     const deciding_option *by = all[i];
     unsigned some = 0;
-    for (int value = 0; value < by->count; value++) some |= by->uses(value);
+    for (int value = 0; value < by->count; value++) some |= by->uses[value];
     if (location_of(c, by->row)->bad) continue;
     if (by == &schedule && c->own->train_method == TT_METHOD_snapshot) continue;
     for (int h = 0; h < TT_HYPER_COUNT; h++) {

@@ -13,8 +13,7 @@ void tt_printable(const char *text, char out[TT_PRINTABLE_SIZE])
   const char *at = text;
   while (*at && used < CAPACITY) {
     const char *from = at;
-    int32_t c = tt_utf8_next(&at);
-    int printable = (c >= 0x20 && c < 0x7F) || c >= 0xA0;
+    int printable = tt_utf8_is_printable(tt_utf8_next(&at));
     size_t n = printable ? (size_t)(at - from) : 1;
     if (printable)
       memcpy(out + used, from, n);
@@ -35,8 +34,10 @@ void tt_config_error(tt_config_reader *r, const tt_source_location *at, const ch
   if (at->set) {
     tt_printable(r->set[at->set - 1], shown);
     snprintf(place, sizeof place, "--set:%d: '%s'", at->set, shown);
-  } else {
+  } else if (at->line > 0) {
     snprintf(place, sizeof place, "%.200s:%" PRId64 ":%" PRId64, r->file, at->line, at->column);
+  } else { /* the value of a default */
+    snprintf(place, sizeof place, "%.200s", r->file);
   }
   int written = snprintf(line, sizeof line, "%s: %s\n", place, text);
   if (strstr(r->messages, line)) return; /* several ensembles share the option */
@@ -55,8 +56,9 @@ tt_err tt_config_error_result(const tt_config_reader *r)
   if (!r->error_count) return TT_OK;
   if (r->error_count > r->errors_listed)
     snprintf(more, sizeof more, "and %" PRId64 " more\n", r->error_count - r->errors_listed);
-  return TT_FAIL(CONFIG, "%s%s%" PRId64 " error%s; nothing was run", r->messages, more,
-                 r->error_count, r->error_count == 1 ? "" : "s");
+  return TT_FAIL(CONFIG, "%s%s%" PRId64 " error%s%s; nothing was run", r->messages, more,
+                 r->error_count, r->error_count == 1 ? "" : "s",
+                 r->error_count < TT_MAX_CONFIG_ERRORS ? "" : " or more");
 }
 
 const char *tt_location_text(const tt_source_location *at, char text[TT_OPTION_PATH_SIZE])

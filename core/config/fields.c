@@ -6,81 +6,78 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *field_of(const tt_option *o, void *record) { return (char *)record + o->offset; }
-static const void *const_field_of(const tt_option *o, const void *record)
+const tt_option_kind_row tt_option_kind_table[] = {
+#define X(name, text, element, type, is_list) {text, element, TT_VALUE_##type, is_list},
+    TT_OPTION_KINDS(X)
+#undef X
+};
+
+static tt_value_type type_of(const tt_option *o) { return tt_option_kind_table[o->kind].type; }
+
+tt_stored_values tt_values_of(const tt_option *o, const void *record)
 {
-  return (const char *)record + o->offset;
+  static const size_t size[] = {sizeof(int64_t), sizeof(double), sizeof(int), sizeof(char *)};
+  const void *field = (const char *)record + o->offset;
+  const tt_int_list *whole = field;
+  const tt_real_list *real = field;
+  const tt_text_list *text = field;
+  tt_stored_values v = {1, size[type_of(o)], field};
+  if (o->kind == TT_KIND_LIST) v.count = whole->count, v.at = whole->value;
+  if (o->kind == TT_KIND_REALS) v.count = real->count, v.at = real->value;
+  if (o->kind == TT_KIND_TEXTLIST) v.count = text->count, v.at = text->value;
+  return v;
 }
 
-static tt_err store_list(const tt_value *value, int64_t count, tt_int_list *list)
+static tt_value value_at(const tt_option *o, const tt_stored_values *v, int64_t i)
 {
-  TT_TRY(TT_ALLOC(list->value, count));
-  list->count = count;
-  for (int64_t i = 0; i < count; i++) list->value[i] = value[i].whole;
-  return TT_OK;
+  switch (type_of(o)) {
+  case TT_VALUE_WHOLE: return (tt_value){.whole = ((const int64_t *)v->at)[i]};
+  case TT_VALUE_REAL: return (tt_value){.real = ((const double *)v->at)[i]};
+  case TT_VALUE_WORD: return (tt_value){.word = ((const int *)v->at)[i]};
+  default: return (tt_value){.text = ((char *const *)v->at)[i]};
+  }
 }
 
-static tt_err store_reals(const tt_value *value, int64_t count, tt_real_list *list)
+static void set_list(const tt_option *o, void *field, int64_t count, void *value)
 {
-  TT_TRY(TT_ALLOC(list->value, count));
-  list->count = count;
-  for (int64_t i = 0; i < count; i++) list->value[i] = value[i].real;
-  return TT_OK;
-}
-
-static tt_err store_texts(const tt_value *value, int64_t count, tt_text_list *list)
-{
-  TT_TRY(TT_ALLOC(list->value, count));
-  list->count = count;
-  for (int64_t i = 0; i < count; i++) TT_TRY(tt_text_set(&list->value[i], value[i].text));
-  return TT_OK;
+  if (o->kind == TT_KIND_LIST) *(tt_int_list *)field = (tt_int_list){count, value};
+  if (o->kind == TT_KIND_REALS) *(tt_real_list *)field = (tt_real_list){count, value};
+  if (o->kind == TT_KIND_TEXTLIST) *(tt_text_list *)field = (tt_text_list){count, value};
 }
 
 tt_err tt_value_store(const tt_option *o, void *record, const tt_value *value, int64_t count)
 {
-  void *field = field_of(o, record);
+  void *field = (char *)record + o->offset, *to = field;
   tt_value_free(o, record);
-  switch (o->kind) {
-  case TT_KIND_I64: *(int64_t *)field = value->whole; return TT_OK;
-  case TT_KIND_F64:
-  case TT_KIND_SECONDS: *(double *)field = value->real; return TT_OK;
-  case TT_KIND_BOOL:
-  case TT_KIND_NAME: *(int *)field = value->word; return TT_OK;
-  case TT_KIND_TEXT:
-  case TT_KIND_PATH: return tt_text_set(field, value->text);
-  case TT_KIND_LIST: return store_list(value, count, field);
-  case TT_KIND_REALS: return store_reals(value, count, field);
-  case TT_KIND_TEXTLIST: return store_texts(value, count, field);
+  if (tt_option_kind_table[o->kind].is_list) {
+    TT_TRY(tt_alloc_bytes(&to, count, tt_values_of(o, record).size, o->name));
+    set_list(o, field, count, to);
   }
-  return TT_FAIL(INTERNAL, "option %s has no kind", o->name);
+  for (int64_t i = 0; i < count; i++) switch (type_of(o)) {
+    case TT_VALUE_WHOLE: ((int64_t *)to)[i] = value[i].whole; break;
+    case TT_VALUE_REAL: ((double *)to)[i] = value[i].real; break;
+    case TT_VALUE_WORD: ((int *)to)[i] = value[i].word; break;
+    case TT_VALUE_STRING: TT_TRY(tt_text_set((char **)to + i, value[i].text)); break;
+    }
+  return TT_OK;
 }
 
 void tt_value_free(const tt_option *o, void *record)
 {
-  void *field = field_of(o, record);
-  if (o->kind == TT_KIND_TEXT || o->kind == TT_KIND_PATH) tt_free(*(char **)field);
-  if (o->kind == TT_KIND_LIST) {
-    tt_free(((tt_int_list *)field)->value);
-    ((tt_int_list *)field)->count = 0;
-  }
-  if (o->kind == TT_KIND_REALS) {
-    tt_free(((tt_real_list *)field)->value);
-    ((tt_real_list *)field)->count = 0;
-  }
-  if (o->kind == TT_KIND_TEXTLIST) {
-    tt_text_list *list = field;
-    for (int64_t i = 0; i < list->count; i++) tt_free(list->value[i]);
-    tt_free(list->value);
-    list->count = 0;
-  }
+  tt_stored_values v = tt_values_of(o, record);
+  void *field = (char *)record + o->offset, *list = (void *)(uintptr_t)v.at;
+  for (int64_t i = 0; type_of(o) == TT_VALUE_STRING && i < v.count; i++)
+    tt_free(((char **)list)[i]);
+  if (!tt_option_kind_table[o->kind].is_list) return;
+  tt_free(list);
+  set_list(o, field, 0, NULL);
 }
 
 int tt_value_is_empty(const tt_option *o, const void *record)
 {
-  const void *field = const_field_of(o, record);
-  if (o->kind == TT_KIND_TEXTLIST) return ((const tt_text_list *)field)->count == 0;
-  int text = o->kind == TT_KIND_TEXT || o->kind == TT_KIND_PATH;
-  return text && (*(char *const *)field)[0] == '\0';
+  tt_stored_values v = tt_values_of(o, record);
+  if (type_of(o) != TT_VALUE_STRING) return 0;
+  return tt_option_kind_table[o->kind].is_list ? v.count == 0 : *value_at(o, &v, 0).text == '\0';
 }
 
 /* Double-quoted YAML that is also JSON; characters that YAML would fold or refuse are escaped. */
@@ -113,110 +110,72 @@ void tt_double_write(double x, FILE *out)
   fputs(text, out);
 }
 
-/* Access by element; a scalar counts as a list of one element. */
-
-static int64_t count_of(const tt_option *o, const void *record)
-{
-  const void *field = const_field_of(o, record);
-  if (o->kind == TT_KIND_LIST) return ((const tt_int_list *)field)->count;
-  if (o->kind == TT_KIND_REALS) return ((const tt_real_list *)field)->count;
-  return o->kind == TT_KIND_TEXTLIST ? ((const tt_text_list *)field)->count : 1;
-}
-
-static tt_value element_of(const tt_option *o, const void *record, int64_t i)
-{
-  const void *field = const_field_of(o, record);
-  switch (o->kind) {
-  case TT_KIND_I64: return (tt_value){.whole = *(const int64_t *)field};
-  case TT_KIND_LIST: return (tt_value){.whole = ((const tt_int_list *)field)->value[i]};
-  case TT_KIND_F64:
-  case TT_KIND_SECONDS: return (tt_value){.real = *(const double *)field};
-  case TT_KIND_REALS: return (tt_value){.real = ((const tt_real_list *)field)->value[i]};
-  case TT_KIND_BOOL:
-  case TT_KIND_NAME: return (tt_value){.word = *(const int *)field};
-  case TT_KIND_TEXTLIST: return (tt_value){.text = ((const tt_text_list *)field)->value[i]};
-  default: return (tt_value){.text = *(char *const *)field};
-  }
-}
-
 tt_err tt_value_copy(const tt_option *o, const void *from, void *to)
 {
-  int64_t count = count_of(o, from);
+  tt_stored_values v = tt_values_of(o, from);
   tt_value *value = NULL;
-  TT_TRY(TT_ALLOC(value, count));
-  for (int64_t i = 0; i < count; i++) value[i] = element_of(o, from, i);
-  tt_err e = tt_value_store(o, to, value, count);
+  TT_TRY(TT_ALLOC(value, v.count));
+  for (int64_t i = 0; i < v.count; i++) value[i] = value_at(o, &v, i);
+  tt_err e = tt_value_store(o, to, value, v.count);
   tt_free(value);
   return e;
 }
 
-static int equal_elements(tt_option_kind kind, tt_value a, tt_value b)
+static int is_equal(tt_value_type type, tt_value a, tt_value b)
 {
-  switch (kind) {
-  case TT_KIND_I64:
-  case TT_KIND_LIST: return a.whole == b.whole;
-  case TT_KIND_F64:
-  case TT_KIND_SECONDS:
-  case TT_KIND_REALS: return a.real == b.real;
-  case TT_KIND_BOOL:
-  case TT_KIND_NAME: return a.word == b.word;
+  switch (type) {
+  case TT_VALUE_WHOLE: return a.whole == b.whole;
+  case TT_VALUE_REAL: return a.real == b.real;
+  case TT_VALUE_WORD: return a.word == b.word;
   default: return strcmp(a.text, b.text) == 0;
   }
 }
 
 int tt_value_equal(const tt_option *o, const void *one, const void *other)
 {
-  int64_t count = count_of(o, one);
-  if (count_of(o, other) != count) return 0;
-  for (int64_t i = 0; i < count; i++)
-    if (!equal_elements(o->kind, element_of(o, one, i), element_of(o, other, i))) return 0;
-  return 1;
+  tt_stored_values a = tt_values_of(o, one), b = tt_values_of(o, other);
+  int equal = a.count == b.count;
+  for (int64_t i = 0; equal && i < a.count; i++)
+    equal = is_equal(type_of(o), value_at(o, &a, i), value_at(o, &b, i));
+  return equal;
 }
 
-static void write_list(const tt_option *o, const void *record, FILE *out)
+static void write_value(const tt_option *o, tt_value x, FILE *out)
 {
-  fputc('[', out);
-  for (int64_t i = 0; i < count_of(o, record); i++) {
-    tt_value x = element_of(o, record, i);
-    if (i) fputs(", ", out);
-    if (o->kind == TT_KIND_LIST)
-      fprintf(out, "%" PRId64, x.whole);
-    else if (o->kind == TT_KIND_REALS)
-      tt_double_write(x.real, out);
+  int may_be_auto = o->default_value && strcmp(o->default_value, "auto") == 0;
+  switch (type_of(o)) {
+  case TT_VALUE_WHOLE:
+    if (may_be_auto && x.whole < 0)
+      fputs("auto", out);
     else
-      write_text(x.text, out);
+      fprintf(out, "%" PRId64, x.whole);
+    return;
+  case TT_VALUE_REAL:
+    if (may_be_auto && x.real < 0.0) {
+      fputs("auto", out);
+      return;
+    }
+    tt_double_write(x.real, out);
+    if (o->kind == TT_KIND_SECONDS) fputc('s', out);
+    return;
+  case TT_VALUE_WORD:
+    if (o->kind == TT_KIND_BOOL)
+      fputs(x.word ? "true" : "false", out);
+    else
+      fputs(x.word < 0 ? "auto" : o->choices[x.word], out);
+    return;
+  case TT_VALUE_STRING: write_text(x.text, out); return;
   }
-  fputc(']', out);
 }
 
 void tt_value_write(const tt_option *o, const void *record, FILE *out)
 {
-  const void *field = const_field_of(o, record);
-  int may_be_auto = o->default_value && strcmp(o->default_value, "auto") == 0;
-  switch (o->kind) {
-  case TT_KIND_I64:
-    if (may_be_auto && *(const int64_t *)field < 0)
-      fputs("auto", out);
-    else
-      fprintf(out, "%" PRId64, *(const int64_t *)field);
-    return;
-  case TT_KIND_SECONDS:
-  case TT_KIND_F64:
-    if (may_be_auto && *(const double *)field < 0.0) {
-      fputs("auto", out);
-      return;
-    }
-    tt_double_write(*(const double *)field, out);
-    if (o->kind == TT_KIND_SECONDS) fputc('s', out);
-    return;
-  case TT_KIND_BOOL: fputs(*(const int *)field ? "true" : "false", out); return;
-  case TT_KIND_NAME:
-    fputs(*(const int *)field < 0 ? "auto" : o->choices[*(const int *)field], out);
-    return;
-  case TT_KIND_TEXT:
-  case TT_KIND_PATH: write_text(*(char *const *)field, out); return;
-  case TT_KIND_LIST:
-  case TT_KIND_REALS:
-  case TT_KIND_TEXTLIST: write_list(o, record, out); return;
+  tt_stored_values v = tt_values_of(o, record);
+  int is_list = tt_option_kind_table[o->kind].is_list;
+  if (is_list) fputc('[', out);
+  for (int64_t i = 0; i < v.count; i++) {
+    if (i) fputs(", ", out);
+    write_value(o, value_at(o, &v, i), out);
   }
+  if (is_list) fputc(']', out);
 }

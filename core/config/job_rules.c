@@ -158,4 +158,7 @@ void tt_config_check(tt_config_reader *r)
   check_ensembles(r, has_validation);
   r->cfg->campaign = tt_config_is_campaign(r);
   if (r->cfg->campaign) tt_config_check_campaign(r, has_test, has_validation);
+  if (!r->cfg->campaign && r->cfg->data_normalize_inputs == TT_NORMALIZE_INPUTS_pool)
+    tt_config_error(r, &r->job[TT_OPTION_data_normalize_inputs],
+                    "data.normalize_inputs: pool needs the pool of a campaign: pool.file");
 }

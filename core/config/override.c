@@ -124,7 +124,7 @@ static tt_err assign_text(tt_config_reader *r, const assignment_target *g,
   if (g->slot.option) tt_option_path(g->slot.option, g->slot.element, path);
   tt_err e = TT_OK;
   if (!root)
-    tt_config_error(r, at, "%s has no value; write '' for an empty text", path);
+    tt_config_error(r, at, "%s has no value; write '' for an empty string", path);
   else if (g->slot.option)
     e = tt_option_assign(r, &doc, &g->slot, at, root);
   else

@@ -53,21 +53,20 @@ static tt_err assign_scalar(tt_config_reader *r, const tt_option_ref *s, const y
   return TT_OK;
 }
 
-static void parse_item(tt_config_reader *r, const tt_option_ref *s, const yaml_node_t *node,
-                       int64_t i, tt_value *value)
+int tt_element_parse(tt_config_reader *r, const tt_option *o, const char *path,
+                     const yaml_node_t *node, int64_t i, tt_value *value)
 {
-  char why[TT_REASON_SIZE], path[TT_OPTION_PATH_SIZE];
+  char why[TT_REASON_SIZE];
   tt_source_location at = tt_node_location(r, node);
   int scalar = node->type == YAML_SCALAR_NODE;
   tt_yaml_scalar from = scalar ? tt_yaml_scalar_of(node) : (tt_yaml_scalar){0};
-  if (scalar && tt_value_parse(s->option, &from, value, why)) return;
-  s->where->bad = 1;
-  tt_option_path(s->option, s->element, path);
+  if (scalar && tt_value_parse(o, &from, value, why)) return 1;
   if (scalar)
     tt_config_error(r, &at, "%s[%" PRId64 "]: %s", path, i, why);
   else
     tt_config_error(r, &at, "%s[%" PRId64 "]: expected one value, found %s", path, i,
                     tt_node_kind_text(node));
+  return 0;
 }
 
 static tt_err assign_list(tt_config_reader *r, yaml_document_t *doc, const tt_option_ref *s,
@@ -86,7 +85,8 @@ static tt_err assign_list(tt_config_reader *r, yaml_document_t *doc, const tt_op
   }
   TT_TRY(TT_ALLOC(value, count));
   for (int64_t i = 0; i < count; i++)
-    parse_item(r, s, yaml_document_get_node(doc, item[i]), i, &value[i]);
+    s->where->bad |=
+        !tt_element_parse(r, s->option, path, yaml_document_get_node(doc, item[i]), i, &value[i]);
   tt_err e = s->where->bad ? TT_OK : tt_value_store(s->option, s->record, value, count);
   tt_free(value);
   return e;
@@ -105,20 +105,19 @@ tt_err tt_option_assign(tt_config_reader *r, yaml_document_t *doc, const tt_opti
                         const tt_source_location *key, yaml_node_t *node)
 {
   char path[TT_OPTION_PATH_SIZE];
-  tt_option_kind kind = s->option->kind;
+  const tt_option_kind_row *kind = &tt_option_kind_table[s->option->kind];
   tt_option_path(s->option, s->element, path);
   if (tt_reject_repeated(r, s->where, key, path)) return TT_OK;
   *s->where = tt_node_location(r, node);
   s->where->given = 1;
-  int numbers = kind == TT_KIND_LIST || kind == TT_KIND_REALS;
-  int list = numbers || kind == TT_KIND_TEXTLIST;
-  if (list && node->type == YAML_SEQUENCE_NODE) return assign_list(r, doc, s, node);
+  int numbers = kind->is_list && kind->type != TT_VALUE_STRING;
+  if (kind->is_list && node->type == YAML_SEQUENCE_NODE) return assign_list(r, doc, s, node);
   if (!numbers && node->type == YAML_SCALAR_NODE) return assign_scalar(r, s, node);
   s->where->bad = 1;
   if (node->type == YAML_SCALAR_NODE)
     tt_config_error(r, s->where, "%s: expected a list; write it in brackets, e.g. [64, 64]", path);
   else
-    tt_config_error(r, s->where, "%s: expected %s, found %s", path, tt_option_kind_text(kind),
+    tt_config_error(r, s->where, "%s: expected %s, found %s", path, kind->text,
                     tt_node_kind_text(node));
   return TT_OK;
 }

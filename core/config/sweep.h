@@ -4,10 +4,9 @@
  * the member: never from ranks, slices or other members. */
 #ifndef TT_SWEEP_H
 #define TT_SWEEP_H
+#include "core/base/host_device.h"
 #include "core/formulas/hyper.h"
-#ifdef __cplusplus
-extern "C" {
-#endif
+TT_BEGIN_C
 
 /* name, meaning */
 #define TT_SWEEPS(X)                                                                               \
@@ -50,7 +49,5 @@ int64_t tt_sweep_combinations(int64_t sweeps, const tt_sweep *sweep);
 extern const char *const tt_hyper_name[TT_HYPER_COUNT + 1]; /* ends in NULL */
 extern const int8_t tt_hyper_is_whole[TT_HYPER_COUNT];
 extern const char *const tt_choice_sweep[];
-#ifdef __cplusplus
-}
-#endif
+TT_END_C
 #endif

@@ -47,24 +47,15 @@ static double number_of(const tt_option *o, const tt_value *value)
                                    : value->real;
 }
 
-static void read_element(sweep_reader *s, yaml_node_t *node, int64_t i)
+static void read_element(sweep_reader *s, const yaml_node_t *node, int64_t i)
 {
-  tt_source_location at = tt_node_location(s->r, node);
   tt_value value = {0};
-  char why[TT_REASON_SIZE];
-  const char *kind = tt_choice_sweep[s->out.kind];
-  tt_yaml_scalar from =
-      node->type == YAML_SCALAR_NODE ? tt_yaml_scalar_of(node) : (tt_yaml_scalar){0};
-  if (from.text && tt_value_parse(s->option, &from, &value, why)) {
+  char path[2 * TT_OPTION_PATH_SIZE];
+  snprintf(path, sizeof path, "%s: %s", s->path, tt_choice_sweep[s->out.kind]);
+  if (tt_element_parse(s->r, s->option, path, node, i, &value))
     s->out.value[i] = number_of(s->option, &value);
-    return;
-  }
-  s->where->bad = 1;
-  if (from.text)
-    tt_config_error(s->r, &at, "%s: %s[%" PRId64 "]: %s", s->path, kind, i, why);
   else
-    tt_config_error(s->r, &at, "%s: %s[%" PRId64 "]: expected one value, found %s", s->path, kind,
-                    i, tt_node_kind_text(node));
+    s->where->bad = 1;
 }
 
 /* uniform and log_uniform need two ascending numbers. */

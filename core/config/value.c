@@ -22,23 +22,6 @@ __attribute__((format(printf, 2, 3))) static int reject(char why[TT_REASON_SIZE]
   return 0;
 }
 
-const char *tt_option_kind_text(tt_option_kind kind)
-{
-  switch (kind) {
-  case TT_KIND_I64: return "a whole number";
-  case TT_KIND_F64: return "a number";
-  case TT_KIND_BOOL: return "true or false";
-  case TT_KIND_TEXT: return "a text";
-  case TT_KIND_PATH: return "a path";
-  case TT_KIND_NAME: return "a name";
-  case TT_KIND_LIST: return "a list of whole numbers";
-  case TT_KIND_REALS: return "a list of numbers";
-  case TT_KIND_TEXTLIST: return "a list of texts";
-  case TT_KIND_SECONDS: return "a duration";
-  }
-  return "a value";
-}
-
 size_t tt_section_leaf(const char *section)
 {
   size_t longest = 0;
@@ -79,14 +62,14 @@ void tt_option_path(const tt_option *o, int64_t element, char path[TT_OPTION_PAT
 
 void tt_option_range(const tt_option *o, char range[TT_OPTION_PATH_SIZE])
 {
-  int whole = o->kind == TT_KIND_I64 || o->kind == TT_KIND_LIST;
+  tt_value_type type = tt_option_kind_table[o->kind].type;
   const char *space = *o->unit ? " " : "";
   range[0] = '\0';
-  if (whole && o->high >= (long double)INT64_MAX)
+  if (type == TT_VALUE_WHOLE && o->high >= (long double)INT64_MAX)
     snprintf(range, TT_OPTION_PATH_SIZE, "at least %.0Lf%s%s", o->low, space, o->unit);
-  else if (whole)
+  else if (type == TT_VALUE_WHOLE)
     snprintf(range, TT_OPTION_PATH_SIZE, "%.0Lf to %.0Lf%s%s", o->low, o->high, space, o->unit);
-  else if (o->kind == TT_KIND_F64 || o->kind == TT_KIND_SECONDS || o->kind == TT_KIND_REALS)
+  else if (type == TT_VALUE_REAL)
     snprintf(range, TT_OPTION_PATH_SIZE, "%.10Lg to %.10Lg%s%s", o->low, o->high, space, o->unit);
 }
 
@@ -138,6 +121,7 @@ static int parse_seconds(const char *text, const char *shown, double *out, char 
   number[n] = '\0';
   if (!parse_real(number, shown, out, why)) return 0;
   const char *rest = text + n + (text[n] == ' ');
+  if (!*rest && *out == 0.0) return 1; /* 0 of any unit */
   for (size_t i = 0; i < sizeof unit / sizeof *unit; i++)
     if (strcmp(rest, unit[i].name) == 0) {
       *out *= unit[i].seconds;
@@ -197,7 +181,7 @@ static int parse_text(const tt_option *o, const tt_yaml_scalar *from, tt_value *
                       char why[TT_REASON_SIZE])
 {
   int optional = o->default_value && !*o->default_value && o->kind != TT_KIND_TEXTLIST;
-  if (!from->length && !optional) return reject(why, "is an empty text");
+  if (!from->length && !optional) return reject(why, "is an empty string");
   if (from->length > TT_MAX_OPTION_TEXT)
     return reject(why, "is %zu bytes long; at most %d are allowed", from->length,
                   TT_MAX_OPTION_TEXT);
@@ -236,16 +220,14 @@ int tt_value_parse(const tt_option *o, const tt_yaml_scalar *from, tt_value *out
                    char why[TT_REASON_SIZE])
 {
   char shown[TT_PRINTABLE_SIZE];
-  int number = o->kind == TT_KIND_I64 || o->kind == TT_KIND_F64 || o->kind == TT_KIND_LIST ||
-               o->kind == TT_KIND_REALS || o->kind == TT_KIND_SECONDS || o->kind == TT_KIND_BOOL;
+  const tt_option_kind_row *kind = &tt_option_kind_table[o->kind];
+  int number = kind->type != TT_VALUE_STRING && o->kind != TT_KIND_NAME;
   tt_printable(from->text, shown);
   if (memchr(from->text, '\0', from->length)) return reject(why, "'%s' has a NUL byte", shown);
   if (is_null(from)) return reject(why, "has no value; give one or remove the option");
   if (number && !from->quoted && parse_auto(o, from->text, out)) return 1;
   if (number && from->quoted)
-    return reject(why, "'%s' is quoted, so it is a text and not %s; remove the quotes", shown,
-                  o->kind == TT_KIND_LIST    ? "a whole number"
-                  : o->kind == TT_KIND_REALS ? "a number"
-                                             : tt_option_kind_text(o->kind));
+    return reject(why, "'%s' is quoted, so it is a string and not %s; remove the quotes", shown,
+                  kind->element);
   return parse_scalar(o, from, shown, out, why);
 }

@@ -123,41 +123,30 @@ static uint64_t hash_bytes(const void *bytes, size_t n, uint64_t seed)
   return XXH3_64bits_withSeed(bytes, n, seed);
 }
 
+static uint64_t hash_text(const char *text, uint64_t seed)
+{
+  return hash_bytes(text, strlen(text), seed);
+}
+
 /* Hash of name and value, chained with `seed`; a NAME is hashed as text, so that new choices do not
  * change the hash. */
 static uint64_t hash_value(const tt_option *o, const void *record, uint64_t seed)
 {
-  const void *field = (const char *)record + o->offset;
-  const tt_int_list *whole = field;
-  const tt_real_list *real = field;
-  const tt_text_list *texts = field;
-  const char *text = "";
-  uint64_t h = hash_bytes(o->name, strlen(o->name), seed);
-  switch (o->kind) {
-  case TT_KIND_I64: return hash_bytes(field, sizeof(int64_t), h);
-  case TT_KIND_F64:
-  case TT_KIND_SECONDS: return hash_bytes(field, sizeof(double), h);
-  case TT_KIND_BOOL: return hash_bytes(field, sizeof(int), h);
-  case TT_KIND_LIST: return hash_bytes(whole->value, (size_t)whole->count * sizeof(int64_t), h);
-  case TT_KIND_REALS: return hash_bytes(real->value, (size_t)real->count * sizeof(double), h);
-  case TT_KIND_TEXTLIST:
-    for (int64_t i = 0; i < texts->count; i++)
-      h = hash_bytes(texts->value[i], strlen(texts->value[i]), h);
-    return h;
-  case TT_KIND_NAME:
-    if (*(const int *)field >= 0) text = o->choices[*(const int *)field];
-    break;
-  case TT_KIND_TEXT:
-  case TT_KIND_PATH: text = *(char *const *)field; break;
+  tt_stored_values v = tt_values_of(o, record);
+  uint64_t h = hash_text(o->name, seed);
+  if (o->kind == TT_KIND_NAME) {
+    int choice = *(const int *)v.at;
+    return hash_text(choice < 0 ? "" : o->choices[choice], h);
   }
-  return hash_bytes(text, strlen(text), h);
+  if (tt_option_kind_table[o->kind].type != TT_VALUE_STRING)
+    return hash_bytes(v.at, (size_t)v.count * v.size, h);
+  for (int64_t i = 0; i < v.count; i++) h = hash_text(((char *const *)v.at)[i], h);
+  return h;
 }
 
 static uint64_t hash_sweep(const tt_sweep *s, uint64_t seed)
 {
-  const char *name = tt_hyper_name[s->hyper], *kind = tt_choice_sweep[s->kind];
-  uint64_t h = hash_bytes(name, strlen(name), seed);
-  h = hash_bytes(kind, strlen(kind), h);
+  uint64_t h = hash_text(tt_choice_sweep[s->kind], hash_text(tt_hyper_name[s->hyper], seed));
   return hash_bytes(s->value, (size_t)s->count * sizeof *s->value, h);
 }
 
@@ -211,7 +200,7 @@ static void write_values(const tt_option *o, FILE *out)
 {
   char range[TT_OPTION_PATH_SIZE];
   tt_option_range(o, range);
-  fputs(o->kind == TT_KIND_NAME ? "one of" : tt_option_kind_text(o->kind), out);
+  fputs(o->kind == TT_KIND_NAME ? "one of" : tt_option_kind_table[o->kind].text, out);
   for (int i = 0; o->kind == TT_KIND_NAME && o->choices[i]; i++)
     fprintf(out, "%s %s", i ? "," : "", o->choices[i]);
   if (*range) fprintf(out, ", %s", range);

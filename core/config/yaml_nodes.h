@@ -42,6 +42,11 @@ tt_err tt_sweeps_read(tt_config_reader *r, yaml_document_t *doc, int64_t element
 tt_err tt_sweep_read(tt_config_reader *r, yaml_document_t *doc, int64_t element,
                      const tt_source_location *key, const char *name, yaml_node_t *node);
 
+/* Parse element i of a list; a wrong element is added to the errors of `r` as "path[i]: ...".
+ * Returns 1 and *value, or 0. */
+int tt_element_parse(tt_config_reader *r, const tt_option *o, const char *path,
+                     const yaml_node_t *node, int64_t i, tt_value *value);
+
 /* Parse and store an option; wrong input is added to the errors of `r`. `key` is the location of
  * its name. Errors: MEM. */
 tt_err tt_option_assign(tt_config_reader *r, yaml_document_t *doc, const tt_option_ref *s,

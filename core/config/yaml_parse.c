@@ -148,7 +148,7 @@ static tt_err walk_section(tt_config_reader *r, yaml_document_t *doc, const leve
                            yaml_node_t *node)
 {
   yaml_node_pair_t *p = node->data.mapping.pairs.start, *end = node->data.mapping.pairs.top;
-  for (; p < end; p++) {
+  for (; p < end && r->error_count < TT_MAX_CONFIG_ERRORS; p++) {
     yaml_node_t *key = yaml_document_get_node(doc, p->key);
     if (!tt_key_check(r, key)) continue;
     TT_TRY(walk_pair(r, doc, at, key, yaml_document_get_node(doc, p->value)));

@@ -10,9 +10,7 @@
 #include "core/model/state.h"
 #include "core/model/trained_ensemble.h"
 #include "core/stats/moments.h"
-#ifdef __cplusplus
-extern "C" {
-#endif
+TT_BEGIN_C
 
 typedef struct tt_engine tt_engine;
 
@@ -88,6 +86,8 @@ typedef struct tt_engine_ops {
   tt_err (*save)(tt_engine *e, tt_slice which, tt_state *to);
   tt_err (*load)(tt_engine *e, tt_slice which, const tt_state *from);
   tt_err (*info)(const tt_engine *e, tt_engine_info *out);
+  /* Bytes of host memory for an engine of the members `slice` and for predict; NULL: few. */
+  int64_t (*host_bytes)(const tt_cohort *cohort, tt_slice slice, const tt_resources *use);
   /* Predictions of a trained ensemble on normalised inputs x [rows][D] (needs no tt_engine).
    *   into     [rows] x columns moments in normalised units, overwritten; or NULL
    *   members  [G][2][K q][rows] means and variances of the quantities of output.h (K q of them, q
@@ -115,7 +115,5 @@ extern const tt_engine_ops tt_engine_cuda; /* only in builds with CUDA */
 /* The compiled engines, NULL-terminated, in the order of preference for `device: auto`. */
 extern const tt_engine_ops *const tt_engines[];
 
-#ifdef __cplusplus
-}
-#endif
+TT_END_C
 #endif

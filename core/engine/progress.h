@@ -2,9 +2,7 @@
 #ifndef TT_PROGRESS_H
 #define TT_PROGRESS_H
 #include "core/engine/engine.h"
-#ifdef __cplusplus
-extern "C" {
-#endif
+TT_BEGIN_C
 
 /* Progress of one member. */
 typedef struct tt_member_progress {
@@ -20,7 +18,5 @@ typedef struct tt_member_progress {
  *   epochs  value of epoch_min if no member is training */
 void tt_progress_from_members(int64_t members, tt_member_progress *at, int64_t epochs,
                               tt_progress *out);
-#ifdef __cplusplus
-}
-#endif
+TT_END_C
 #endif

@@ -18,9 +18,7 @@
 #include "core/formulas/output.h"
 
 #include <stdint.h>
-#ifdef __cplusplus
-extern "C" {
-#endif
+TT_BEGIN_C
 
 /* Inputs and options that a score needs, as a set of bits. */
 typedef enum tt_acquisition_need {
@@ -213,7 +211,5 @@ double tt_reduce_ensemble_scores(tt_ensemble_reduction join, int64_t n, const do
  */
 float tt_acquisition_score_to_float(double score);
 
-#ifdef __cplusplus
-}
-#endif
+TT_END_C
 #endif

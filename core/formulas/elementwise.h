@@ -191,8 +191,7 @@ TT_HD float tt_act(tt_activation a, float x)
 /* dy/dx from x and y = f(x). */
 TT_HD float tt_act_grad(tt_activation a, float x, float y)
 {
-  (void)x;
-  (void)y;
+  (void)x, (void)y;
   switch (a) {
 #define X(name, f, df, ...)                                                                        \
   case TT_ACT_##name: return df;

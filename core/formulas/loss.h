@@ -1,8 +1,9 @@
 /* loss.h — loss functions: value and gradient of one row and one target. For gcc and nvcc.
  *
- * The loss of a batch is (1 / B) * sum over its B rows of weight * sum over targets of l; it is
- * summed over members, never averaged, so the learning rate of a member does not depend on their
- * number. */
+ * The loss of a batch is (1 / B) * sum over its B rows of weight * sum over its K targets of l.
+ * Every l is divided by K: the loss is the mean over the targets, as with reduction="mean" of
+ * torch. It is summed over members, never averaged, so the learning rate of a member does not
+ * depend on their number. */
 #ifndef TT_LOSS_H
 #define TT_LOSS_H
 #include "core/formulas/output.h"
@@ -19,7 +20,7 @@ typedef struct tt_loss_args {
 #define X(name, meaning) float name;
   TT_LOSS_PARAMETERS(X)
 #undef X
-  float inverse_targets; /* 1 / K: losses that average over targets multiply by it */
+  float inverse_targets; /* 1 / K: a factor of every loss */
 } tt_loss_args;
 
 /* Loss of one target and its derivatives by the outputs of the network: o0 the mean, o1 the raw
@@ -33,7 +34,8 @@ typedef struct tt_loss_grad {
 typedef struct tt_ensemble_outputs {
   int32_t n;                     /* levels */
   const float *level;            /* [n] for quantile */
-  const double *mean, *variance; /* [q] of the mixture of the members' quantities (output.h) */
+  const double *mean, *variance; /* [q] of the mixture of the members' quantities (output.h); the
+                                  * variance of mean_variance and sigmoid only */
   double y, inverse_targets;
   tt_loss_args args;
 } tt_ensemble_outputs;
@@ -85,22 +87,23 @@ TT_HD double tt_ensemble_huber(const tt_ensemble_outputs *v)
   return cut * (e - 0.5 * cut) * v->inverse_targets;
 }
 
-/* ln(v) / 2 + (y - o0)^2 / (2 v) with v = softplus(o1) + floor, without the constant ln(2 pi) / 2,
- * summed over targets. Nix & Weigend 1994. */
+/* (ln(v) / 2 + (y - o0)^2 / (2 v)) / K with v = softplus(o1) + floor, without the constant
+ * ln(2 pi) / 2, as torch.nn.GaussianNLLLoss. Nix & Weigend 1994. */
 TT_HD tt_loss_grad tt_loss_gaussian_nll(float o0, float o1, float y, tt_loss_args a)
 {
   float v = tt_softplus(o1) + a.variance_floor;
   float inverse = 1.0f / v, e = o0 - y, z = e * e * inverse;
   float finite = o1 - o1; /* 0, or NaN: after an overflow the member counts as diverged */
-  tt_loss_grad g = {0.5f * (tt_logf(v) + z) + finite, e * inverse,
-                    0.5f * inverse * (1.0f - z) * tt_sigmoid(o1)};
+  tt_loss_grad g = {0.5f * (tt_logf(v) + z) * a.inverse_targets + finite,
+                    e * inverse * a.inverse_targets,
+                    0.5f * inverse * (1.0f - z) * tt_sigmoid(o1) * a.inverse_targets};
   return g;
 }
 
 TT_HD double tt_ensemble_gaussian_nll(const tt_ensemble_outputs *v)
 {
   double e = v->mean[0] - v->y;
-  return 0.5 * (log(v->variance[0]) + e * e / v->variance[0]);
+  return 0.5 * (log(v->variance[0]) + e * e / v->variance[0]) * v->inverse_targets;
 }
 
 /* gaussian_nll times v^beta; v^beta is a constant in the gradient. Seitzer et al. 2022. */
@@ -119,39 +122,41 @@ TT_HD double tt_ensemble_beta_nll(const tt_ensemble_outputs *v)
   return tt_ensemble_gaussian_nll(v) * pow(v->variance[0], (double)v->args.nll_beta);
 }
 
-/* e^o0 - y o0, without ln(y!), summed over targets, as torch.nn.PoissonNLLLoss. */
+/* (e^o0 - y o0) / K, without ln(y!), as torch.nn.PoissonNLLLoss. */
 TT_HD tt_loss_grad tt_loss_poisson(float o0, float o1, float y, tt_loss_args a)
 {
   float rate = tt_expf(o0), finite = o0 - o0;
-  tt_loss_grad g = {rate - y * o0 + finite, rate - y, 0.0f};
+  tt_loss_grad g = {(rate - y * o0) * a.inverse_targets + finite, (rate - y) * a.inverse_targets,
+                    0.0f};
   (void)o1;
-  (void)a;
   return g;
 }
 
 TT_HD double tt_ensemble_poisson(const tt_ensemble_outputs *v)
 {
-  return v->mean[0] - v->y * log(v->mean[0]);
+  return (v->mean[0] - v->y * log(v->mean[0])) * v->inverse_targets;
 }
 
-/* -y ln p - (1 - y) ln(1 - p) with p = sigmoid(o0), y in [0, 1], summed over targets; as
+/* (-y ln p - (1 - y) ln(1 - p)) / K with p = sigmoid(o0), y in [0, 1], as
  * torch.nn.BCEWithLogitsLoss. */
 TT_HD tt_loss_grad tt_loss_bce(float o0, float o1, float y, tt_loss_args a)
 {
-  tt_loss_grad g = {tt_softplus(o0) - y * o0 + (o0 - o0), tt_sigmoid(o0) - y, 0.0f};
+  tt_loss_grad g = {(tt_softplus(o0) - y * o0) * a.inverse_targets + (o0 - o0),
+                    (tt_sigmoid(o0) - y) * a.inverse_targets, 0.0f};
   (void)o1;
-  (void)a;
   return g;
 }
 
-/* A label of 0 or 1 needs only one of the two logarithms. A probability that single precision
- * rounds to 1 lies within 2^-25 of it: the clamp keeps the loss of one wrong row finite. */
+/* -y ln p - (1 - y) ln(1 - p) of a predicted probability with variance p (1 - p). */
+TT_HD double tt_bernoulli_nll(double p, double variance, double y)
+{
+  double complement = tt_bernoulli_complement(p, variance);
+  return -y * tt_log_probability(p) - (1.0 - y) * tt_log_probability(complement);
+}
+
 TT_HD double tt_ensemble_bce(const tt_ensemble_outputs *v)
 {
-  double p = v->mean[0], loss = 0.0;
-  if (v->y > 0.0) loss -= v->y * log(p);
-  if (v->y < 1.0) loss -= (1.0 - v->y) * log1p(-fmin(p, 1.0 - 0x1p-25));
-  return loss;
+  return tt_bernoulli_nll(v->mean[0], v->variance[0], v->y) * v->inverse_targets;
 }
 
 /* Losses that need all outputs of a target at once: o[j * step], and d[j * step] for the gradient
@@ -188,12 +193,12 @@ TT_HD double tt_ensemble_quantile(const tt_ensemble_outputs *v)
   return sum * v->inverse_targets / (double)v->n;
 }
 
-/* -ln softmax(o)[y], y a class number, summed over targets; as torch.nn.CrossEntropyLoss. */
+/* -ln softmax(o)[y] / K, y a class number; as torch.nn.CrossEntropyLoss. */
 TT_HD float tt_loss_cross_entropy(const tt_loss_sample *w, tt_loss_args a)
 {
   int32_t right = (int32_t)w->y;
   float most = w->o[0], sum = 0.0f, finite = 0.0f; /* 0, or NaN where any output overflowed */
-  (void)a;
+  float factor = w->factor * a.inverse_targets;
   for (int32_t j = 0; j < w->n; j++) {
     float o = w->o[j * w->step];
     most = o > most ? o : most;
@@ -203,14 +208,14 @@ TT_HD float tt_loss_cross_entropy(const tt_loss_sample *w, tt_loss_args a)
   float inverse = 1.0f / sum, value = most + tt_logf(sum) - w->o[right * w->step];
   for (int32_t j = 0; w->d && j < w->n; j++) {
     float p = tt_expf(w->o[j * w->step] - most) * inverse;
-    w->d[j * w->step] = (p - (j == right ? 1.0f : 0.0f)) * w->factor;
+    w->d[j * w->step] = (p - (j == right ? 1.0f : 0.0f)) * factor;
   }
-  return value + finite;
+  return value * a.inverse_targets + finite;
 }
 
 TT_HD double tt_ensemble_cross_entropy(const tt_ensemble_outputs *v)
 {
-  return -log(v->mean[(int32_t)v->y]);
+  return -tt_log_probability(v->mean[(int32_t)v->y]) * v->inverse_targets;
 }
 
 /* name, output it needs, source; the functions are tt_loss_<name>, and tt_ensemble_<name> for the

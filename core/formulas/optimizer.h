@@ -41,8 +41,7 @@ TT_HD float tt_clip_factor(double square_sum, float limit)
 TT_HD void tt_optimizer_step_sgd(float *w, float g, float *s0, float *s1, float *s2,
                                  tt_optimizer_args a)
 {
-  (void)s1;
-  (void)s2;
+  (void)s1, (void)s2;
   g = tt_fma(a.l2, *w, g);
   *s0 = tt_fma(a.momentum, *s0, g);
   g = a.nesterov > 0.0f ? tt_fma(a.momentum, *s0, g) : *s0;
@@ -75,8 +74,7 @@ TT_HD void tt_optimizer_step_adamw(float *w, float g, float *s0, float *s1, floa
 TT_HD void tt_optimizer_step_adagrad(float *w, float g, float *s0, float *s1, float *s2,
                                      tt_optimizer_args a)
 {
-  (void)s1;
-  (void)s2;
+  (void)s1, (void)s2;
   g = tt_fma(a.l2, *w, g);
   *s0 = tt_fma(g, g, *s0);
   *w = tt_fma(-a.learning_rate, g / (sqrtf(*s0) + a.epsilon), *w);

@@ -165,10 +165,7 @@ TT_HD void tt_predict_mean(int32_t n, float variance_floor, const float *o, int6
 {
   mean[0] = o[0];
   variance[0] = 0.0f;
-  (void)n;
-  (void)variance_floor;
-  (void)step;
-  (void)to;
+  (void)n, (void)variance_floor, (void)step, (void)to;
 }
 
 TT_HD void tt_predict_mean_variance(int32_t n, float variance_floor, const float *o, int64_t step,
@@ -176,8 +173,7 @@ TT_HD void tt_predict_mean_variance(int32_t n, float variance_floor, const float
 {
   mean[0] = o[0];
   variance[0] = tt_softplus(o[step]) + variance_floor;
-  (void)n;
-  (void)to;
+  (void)n, (void)to;
 }
 
 /* Sort in place, ascending, so that quantiles do not cross. Chernozhukov, Fernandez-Val & Galichon
@@ -227,21 +223,26 @@ TT_HD void tt_predict_sigmoid(int32_t n, float variance_floor, const float *o, i
 {
   float p = tt_sigmoid(o[0]);
   mean[0] = p;
-  variance[0] = p * (1.0f - p);
-  (void)n;
-  (void)variance_floor;
-  (void)step;
-  (void)to;
+  variance[0] = p * tt_sigmoid(-o[0]); /* 1 - p would be 0 from o[0] = 17 on */
+  (void)n, (void)variance_floor, (void)step, (void)to;
 }
+
+/* 1 - p from the mean p and variance p (1 - p) of a class, also of a mixture: precise where single
+ * precision has rounded p to 1. */
+TT_HD double tt_bernoulli_complement(double p, double variance)
+{
+  return p > 0.5 ? variance / p : 1.0 - p;
+}
+
+/* ln p; a probability that single precision has rounded to 0 counts as 2^-126, its smallest normal
+ * number, so that one row cannot make a loss infinite. */
+TT_HD double tt_log_probability(double p) { return log(p < 0x1p-126 ? 0x1p-126 : p); }
 
 TT_HD void tt_predict_rate(int32_t n, float variance_floor, const float *o, int64_t step,
                            float *mean, float *variance, int64_t to)
 {
   mean[0] = variance[0] = tt_expf(o[0]);
-  (void)n;
-  (void)variance_floor;
-  (void)step;
-  (void)to;
+  (void)n, (void)variance_floor, (void)step, (void)to;
 }
 
 /* The quantities of one target, for any output. */

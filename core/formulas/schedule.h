@@ -33,8 +33,7 @@ TT_HD double tt_cosine_anneal(double a, double b, double t)
 
 TT_HD double tt_schedule_constant(const tt_schedule_args *at, const tt_schedule_options *s)
 {
-  (void)at;
-  (void)s;
+  (void)at, (void)s;
   return 1.0;
 }
 
@@ -101,7 +100,7 @@ TT_HD double tt_schedule_reduce_on_plateau(const tt_schedule_args *at, const tt_
   X(cosine, TT_USES_schedule_min, "Loshchilov & Hutter 2017; torch CosineAnnealingLR")             \
   X(cosine_restarts, TT_USES_schedule_min | TT_USES_schedule_step,                                 \
     "Loshchilov & Hutter 2017; torch CosineAnnealingWarmRestarts")                                 \
-  X(one_cycle, 0, "Smith & Topin 2019; torch OneCycleLR with its defaults")                        \
+  X(one_cycle, 0, "Smith & Topin 2019; torch OneCycleLR, cycle_momentum False")                    \
   X(reduce_on_plateau, TT_USES_schedule_gamma | TT_USES_schedule_min | TT_USES_schedule_step,      \
     "torch ReduceLROnPlateau, threshold_mode abs")
 

@@ -4,9 +4,7 @@
 #define TT_CALIBRATION_H
 #include "core/base/err.h"
 #include "core/model/model.h"
-#ifdef __cplusplus
-extern "C" {
-#endif
+TT_BEGIN_C
 
 /* Columns as in tt_trained_ensemble_columns; all zero: not calibrated. */
 typedef struct tt_calibration {
@@ -36,6 +34,7 @@ typedef struct tt_calibration_data {
   const double *y;        /* [rows] */
   const double *quantity; /* [rows][q] */
   const double *sd;       /* [rows] */
+  const double *weight;   /* [rows] sample weights, above 0; NULL: all 1 */
 } tt_calibration_data;
 
 /* Fit the columns [first, first + q) of one target: std_scale if `recalibrate`, then the widths.
@@ -49,7 +48,5 @@ tt_err tt_calibration_fit(tt_calibration *k, const tt_model *m, int64_t first, i
 void tt_calibration_interval(const tt_calibration *k, const tt_model *m, int64_t level,
                              int64_t column, const double *quantity, double sd, double unit,
                              double *low, double *high);
-#ifdef __cplusplus
-}
-#endif
+TT_END_C
 #endif

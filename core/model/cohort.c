@@ -25,6 +25,11 @@ tt_loss_args tt_cohort_loss_args(const tt_cohort *c)
           .inverse_targets = 1.0f / (float)c->model.targets};
 }
 
+float tt_cohort_lr_factor(const tt_cohort *c, int32_t attempt)
+{
+  return (float)tt_power((double)c->retry_lr_scale, attempt);
+}
+
 static const char *model_needs_layered(const tt_model *m)
 {
   for (int l = 0; l < m->layers; l++) {

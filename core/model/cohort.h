@@ -8,9 +8,7 @@
 #include "core/model/dataset.h"
 #include "core/model/model.h"
 #include "core/model/state.h"
-#ifdef __cplusplus
-extern "C" {
-#endif
+TT_BEGIN_C
 
 /* One ensemble for the engines: its members and target columns. */
 typedef struct tt_ensemble {
@@ -90,10 +88,16 @@ tt_err tt_cohort_target_columns(const tt_ensemble_config *own, const tt_columns 
 
 void tt_cohort_destroy(tt_cohort **c);
 
+/* Copy with the name and the columns, which the caller of `to` owns. Errors: MEM. */
+tt_err tt_ensemble_copy(const tt_ensemble *from, tt_ensemble *to);
+
 /* Sizes of the state of its members. */
 tt_state_shape tt_cohort_state_shape(const tt_cohort *c);
 
 tt_loss_args tt_cohort_loss_args(const tt_cohort *c);
+
+/* Factor on the learning rate in attempt 0, 1, ... of a member: retry_lr_scale^attempt. */
+float tt_cohort_lr_factor(const tt_cohort *c, int32_t attempt);
 
 /* Largest number of optimizer slots on the paths of the cuda engine that keep slots in shared
  * memory: all but the layered path. */
@@ -158,11 +162,6 @@ TT_HD tt_random4 tt_dropout_draw(uint64_t seed, uint64_t stream, int64_t t, uint
 {
   return tt_random(seed, stream, TT_PURPOSE_DROPOUT, (uint32_t)t,
                    u * ((batch_size + 3u) / 4u) + r / 4u);
-}
-TT_HD int tt_dropout_keeps(uint64_t seed, uint64_t stream, int64_t t, uint32_t u, uint32_t r,
-                           uint32_t batch_size, float p)
-{
-  return tt_uniform(tt_dropout_draw(seed, stream, t, u, r, batch_size).v[r % 4u]) >= p;
 }
 
 /* Noise for the normalised label of (target column, row): standard deviation 1, the same in every
@@ -246,7 +245,5 @@ TT_HD uint32_t tt_sampler_at(const tt_sampler *o, uint32_t slot)
 {
   return tt_sampler_resample(o, tt_shuffle_at(&o->epoch, slot));
 }
-#ifdef __cplusplus
-}
-#endif
+TT_END_C
 #endif

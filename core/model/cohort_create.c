@@ -111,35 +111,31 @@ static tt_hyper hyper(const tt_ensemble_config *own)
   };
 }
 
+/* Add the number of selected rows of split `which` with labels of targets [from, from + count). */
+static tt_err count_rows(const cohort_builder *k, const tt_ensemble *e, tt_split which,
+                         int64_t from, int64_t count, int64_t *labelled)
+{
+  int32_t *row = NULL;
+  int64_t rows = 0;
+  TT_TRY(tt_dataset_rows(k->data, which, e->column + from, count, &row, &rows));
+  const int8_t *chosen = e->selection < 0 ? NULL : k->data->selected + e->selection * k->data->rows;
+  for (int64_t i = 0; i < rows; i++) *labelled += !chosen || chosen[row[i]];
+  tt_free(row);
+  return TT_OK;
+}
+
 /* Reject more folds than training rows: members need at least one training row. */
 static tt_err check_folds(const cohort_builder *k, const tt_ensemble_config *own,
                           const tt_ensemble *e)
 {
-  int32_t *row = NULL;
-  int64_t rows = 0, left = 0;
+  int64_t left = 0;
   if (!k->data || !k->data->split || own->train_resample != TT_RESAMPLE_kfold) return TT_OK;
-  TT_TRY(tt_dataset_rows(k->data, TT_TRAIN, e->column, e->targets, &row, &rows));
-  const int8_t *chosen = e->selection < 0 ? NULL : k->data->selected + e->selection * k->data->rows;
-  for (int64_t i = 0; i < rows; i++) left += !chosen || chosen[row[i]];
-  tt_free(row);
+  TT_TRY(count_rows(k, e, TT_TRAIN, 0, e->targets, &left));
   if (left >= own->train_folds) return TT_OK;
   return TT_FAIL(CONFIG,
                  "ensemble %s: train.folds is %" PRId64 ", but there are %" PRId64
                  " rows to train on; use fewer folds",
                  own->name, own->train_folds, left);
-}
-
-/* Add the number of selected validation rows with labels of all targets [from, from + count). */
-static tt_err count_validation(const cohort_builder *k, const tt_ensemble *e, int64_t from,
-                               int64_t count, int64_t *labelled)
-{
-  int32_t *row = NULL;
-  int64_t rows = 0;
-  TT_TRY(tt_dataset_rows(k->data, TT_VALIDATION, e->column + from, count, &row, &rows));
-  const int8_t *chosen = e->selection < 0 ? NULL : k->data->selected + e->selection * k->data->rows;
-  for (int64_t i = 0; i < rows; i++) *labelled += !chosen || chosen[row[i]];
-  tt_free(row);
-  return TT_OK;
 }
 
 /* Reject options that need validation rows if there are none. The configuration cannot check it,
@@ -159,8 +155,8 @@ static tt_err check_validation(const cohort_builder *k, const tt_ensemble_config
     early_stopping |= c->member[i].hyper.patience > 0;
   early_stopping &= own->train_resample != TT_RESAMPLE_kfold;
   if (!k->data || !k->data->split || (!what && !early_stopping)) return TT_OK;
-  TT_TRY(count_validation(k, e, 0, e->targets, &all));
-  for (int64_t t = 0; t < e->targets; t++) TT_TRY(count_validation(k, e, t, 1, &any));
+  TT_TRY(count_rows(k, e, TT_VALIDATION, 0, e->targets, &all));
+  for (int64_t t = 0; t < e->targets; t++) TT_TRY(count_rows(k, e, TT_VALIDATION, t, 1, &any));
   if (early_stopping && all == 0) what = "train.patience";
   if (early_stopping && all == 0 ? 0 : !what || any > 0) return TT_OK;
   return TT_FAIL(CONFIG,
@@ -360,6 +356,17 @@ int64_t tt_cohorts_members(const tt_cohorts *all)
   return members;
 }
 
+tt_err tt_ensemble_copy(const tt_ensemble *from, tt_ensemble *to)
+{
+  *to = *from;
+  to->name = NULL;
+  to->column = NULL;
+  TT_TRY(tt_text_set(&to->name, from->name ? from->name : ""));
+  TT_TRY(TT_ALLOC(to->column, from->targets));
+  memcpy(to->column, from->column, (size_t)from->targets * sizeof *from->column);
+  return TT_OK;
+}
+
 void tt_cohort_destroy(tt_cohort **c)
 {
   if (!*c) return;
@@ -367,7 +374,5 @@ void tt_cohort_destroy(tt_cohort **c)
     tt_free((*c)->ensemble[i].name);
     tt_free((*c)->ensemble[i].column);
   }
-  tt_free((*c)->ensemble);
-  tt_free((*c)->member);
-  tt_free(*c);
+  tt_free_all(&(*c)->ensemble, &(*c)->member, c);
 }

@@ -6,6 +6,8 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 tt_err tt_columns_create(int64_t count, tt_columns *out)
@@ -32,6 +34,7 @@ tt_err tt_columns_copy(const tt_columns *from, tt_columns *out)
     e = tt_text_set(&c.name[i], from->name[i]);
     if (!e) e = tt_text_set(&c.units[i], from->units[i]);
   }
+  c.given = from->given;
   if (e)
     tt_columns_free(&c);
   else
@@ -48,6 +51,70 @@ void tt_columns_free(tt_columns *c)
   tt_free(c->name);
   tt_free(c->units);
   c->count = 0;
+  c->given = 0;
+}
+
+typedef struct named_column {
+  const char *name;
+  int64_t column;
+} named_column;
+
+static int by_name(const void *a, const void *b)
+{
+  return strcmp(((const named_column *)a)->name, ((const named_column *)b)->name);
+}
+
+static tt_err sort_names(const tt_columns *c, named_column **out)
+{
+  TT_TRY(TT_ALLOC(*out, c->count));
+  for (int64_t i = 0; i < c->count; i++) (*out)[i] = (named_column){c->name[i], i};
+  qsort(*out, (size_t)c->count, sizeof **out, by_name);
+  return TT_OK;
+}
+
+/* Whether both have the same names, each once; fills from[]. */
+static int match_names(const tt_columns *wanted, const named_column *a, const named_column *b,
+                       int64_t *from)
+{
+  for (int64_t i = 0; i < wanted->count; i++)
+    if (strcmp(a[i].name, b[i].name) != 0 || (i && !strcmp(a[i].name, a[i - 1].name))) return 0;
+  for (int64_t i = 0; i < wanted->count; i++) from[a[i].column] = b[i].column;
+  return 1;
+}
+
+tt_err tt_columns_compare(const tt_columns *wanted, const tt_columns *here, int64_t *from,
+                          tt_columns_fit *fit)
+{
+  named_column *a = NULL, *b = NULL;
+  int64_t same = 0;
+  *fit = TT_COLUMNS_FIT_different;
+  if (wanted->count != here->count) return TT_OK;
+  while (same < here->count && !strcmp(wanted->name[same], here->name[same])) same++;
+  if (same == here->count) *fit = TT_COLUMNS_FIT_same;
+  tt_err e = same < here->count ? sort_names(wanted, &a) : TT_OK;
+  if (!e && a) e = sort_names(here, &b);
+  if (!e && b)
+    *fit = match_names(wanted, a, b, from) ? TT_COLUMNS_FIT_reordered
+           : wanted->given && here->given  ? TT_COLUMNS_FIT_different
+                                           : TT_COLUMNS_FIT_unnamed;
+  for (int64_t i = 0; i < here->count && *fit != TT_COLUMNS_FIT_reordered; i++) from[i] = i;
+  tt_free(a);
+  tt_free(b);
+  return e;
+}
+
+const char *tt_columns_list(const tt_columns *c, char *text, int64_t room)
+{
+  size_t used = 0, size = (size_t)room;
+  text[0] = '\0';
+  for (int64_t i = 0; i < c->count; i++) {
+    if (used + strlen(c->name[i]) + 8 > size) {
+      snprintf(text + used, size - used, ", ...");
+      break;
+    }
+    used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", c->name[i]);
+  }
+  return text;
 }
 
 tt_err tt_scaler_create(int64_t inputs, int64_t targets, tt_scaler *out)
@@ -77,13 +144,7 @@ tt_err tt_scaler_copy(const tt_scaler *from, tt_scaler *out)
   return TT_OK;
 }
 
-void tt_scaler_free(tt_scaler *s)
-{
-  tt_free(s->x_mean);
-  tt_free(s->x_scale);
-  tt_free(s->y_mean);
-  tt_free(s->y_scale);
-}
+void tt_scaler_free(tt_scaler *s) { tt_free_all(&s->x_mean, &s->x_scale, &s->y_mean, &s->y_scale); }
 
 void tt_scaler_normalize_inputs(const tt_scaler *s, int64_t rows, const double *raw, float *x)
 {
@@ -121,11 +182,7 @@ tt_err tt_dataset_create(int64_t rows, int64_t inputs, int64_t targets, int weig
 void tt_dataset_destroy(tt_dataset **d)
 {
   if (!*d) return;
-  tt_free((*d)->x);
-  tt_free((*d)->y);
-  tt_free((*d)->weight);
-  tt_free((*d)->split);
-  tt_free((*d)->selected);
+  tt_free_all(&(*d)->x, &(*d)->y, &(*d)->weight, &(*d)->split, &(*d)->selected);
   tt_columns_free(&(*d)->input);
   tt_columns_free(&(*d)->target);
   tt_scaler_free(&(*d)->scaler);

@@ -7,16 +7,23 @@
 #include "core/config/choices.h"
 
 #include <stdint.h>
-#ifdef __cplusplus
-extern "C" {
-#endif
+TT_BEGIN_C
 
 /* Names and units of columns; each text is owned. Missing names become x0, x1, ... y0, ... */
 typedef struct tt_columns {
   int64_t count;
   char **name;  /* [count] */
   char **units; /* [count], "" = none */
+  int given;    /* 1 = all names come from the user, 0 = the program made some of them */
 } tt_columns;
+
+/* How columns of one file fit those of another. */
+typedef enum tt_columns_fit {
+  TT_COLUMNS_FIT_same,      /* the same names in the same order */
+  TT_COLUMNS_FIT_reordered, /* the same names, each once, in another order */
+  TT_COLUMNS_FIT_unnamed,   /* as many columns, but one side has no names from the user */
+  TT_COLUMNS_FIT_different  /* another number of columns, or other names */
+} tt_columns_fit;
 
 /* user value = normalised value * scale + mean, per column; in double, from the training rows:
  * data.normalize (core/formulas/normalization.h). */
@@ -51,6 +58,14 @@ void tt_dataset_destroy(tt_dataset **d);
 tt_err tt_columns_create(int64_t count, tt_columns *out);
 tt_err tt_columns_copy(const tt_columns *from, tt_columns *out);
 void tt_columns_free(tt_columns *c);
+/* Compare the columns `here` with the `wanted` ones.
+ *   from  [wanted->count] receives the column of `here` for each wanted one: by its name, or by its
+ *         position if `unnamed`; not set if `different`
+ * Local. Errors: MEM. */
+tt_err tt_columns_compare(const tt_columns *wanted, const tt_columns *here, int64_t *from,
+                          tt_columns_fit *fit);
+/* "a, b, c"; a long list ends in ", ...". Returns text. */
+const char *tt_columns_list(const tt_columns *c, char *text, int64_t room);
 tt_err tt_scaler_create(int64_t inputs, int64_t targets, tt_scaler *out);
 tt_err tt_scaler_copy(const tt_scaler *from, tt_scaler *out);
 void tt_scaler_free(tt_scaler *s);
@@ -71,7 +86,5 @@ tt_err tt_dataset_rows(const tt_dataset *d, tt_split which, const int32_t *colum
 
 /* range[D]: largest minus smallest normalised value of each input over the training rows. */
 void tt_dataset_ranges(const tt_dataset *d, float *range);
-#ifdef __cplusplus
-}
-#endif
+TT_END_C
 #endif

@@ -3,7 +3,9 @@
 
 #include "core/base/mem.h"
 
-double tt_load_balance_cost(const tt_cohort *c, const tt_member *m, int64_t rows)
+/* Floating point operations of the steps of a member without early stopping; missing labels of an
+ * ensemble are ignored. */
+static double training_cost(const tt_cohort *c, const tt_member *m, int64_t rows)
 {
   int64_t rows_per_epoch = tt_cohort_epoch_rows(c, rows > 0 ? rows : 1);
   int64_t steps = (rows_per_epoch + c->batch_size - 1) / c->batch_size;
@@ -19,7 +21,7 @@ tt_err tt_load_balance(const tt_cohorts *all, int64_t rows, int ranks, int rank,
   TT_TRY(TT_ALLOC(cost, members));
   for (int64_t i = 0, at = 0; i < all->count; i++)
     for (int64_t m = 0; m < all->at[i]->members; m++)
-      cost[at++] = tt_load_balance_cost(all->at[i], &all->at[i]->member[m], rows);
+      cost[at++] = training_cost(all->at[i], &all->at[i]->member[m], rows);
   tt_err e = tt_partition_by_cost(members, cost, ranks, rank, &mine);
   for (int64_t i = 0; !e && i < all->count; i++) {
     slice[i] = tt_slice_intersect(mine, first, all->at[i]->members);

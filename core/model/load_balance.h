@@ -4,12 +4,9 @@
 #include "core/model/cohort.h"
 #include "core/model/partition.h"
 
-/* Cost of the training of a member without early stopping: floating point operations of its steps.
- *   rows  training rows in the data; missing labels of an ensemble are ignored */
-double tt_load_balance_cost(const tt_cohort *c, const tt_member *m, int64_t rows);
-
 /* The slice of each cohort that this rank trains. All members, cohort by cohort, form one list, and
  * each rank gets a contiguous part of it (tt_partition_by_cost); so a slice may be empty.
+ *   rows   training rows in the data
  *   slice  [all->count]
  * Local. Errors: INTERNAL, MEM. */
 tt_err tt_load_balance(const tt_cohorts *all, int64_t rows, int ranks, int rank, tt_slice *slice);

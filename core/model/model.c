@@ -58,18 +58,6 @@ tt_err tt_model_lay_out(const tt_model_shape *from, tt_model *out)
   return TT_OK;
 }
 
-tt_err tt_model_plain(int64_t inputs, int64_t targets, const int64_t *hidden, int64_t layers,
-                      tt_activation activation, tt_output output, tt_model *out)
-{
-  tt_model_shape shape = {.inputs = inputs,
-                          .targets = targets,
-                          .hidden = hidden,
-                          .layers = layers,
-                          .activation = activation,
-                          .output = output};
-  return tt_model_lay_out(&shape, out);
-}
-
 int tt_model_has_quantiles(const tt_model *m)
 {
   return tt_output_forecast(m->output) == TT_FORECAST_quantiles;

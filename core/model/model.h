@@ -6,12 +6,9 @@
 #include "core/config/choices.h"
 
 #include <stdint.h>
-#ifdef __cplusplus
-extern "C" {
-#endif
+TT_BEGIN_C
 
 enum { TT_MAX_LAYERS = 64 };
-#define TT_NORM_EPSILON 1e-5f /* added to the variance in layer_norm, as torch.nn.LayerNorm */
 
 /* z = W x + b, then y = act(z). W is row-major [out][in], as torch.nn.Linear stores it. */
 typedef struct tt_layer {
@@ -50,10 +47,6 @@ typedef struct tt_model_shape {
  * Errors: CONFIG (too many layers, parameters (2^31 or more), levels or classes). */
 tt_err tt_model_lay_out(const tt_model_shape *shape, tt_model *out);
 
-/* The same for outputs without levels or classes, without layer_norm and residual layers. */
-tt_err tt_model_plain(int64_t inputs, int64_t targets, const int64_t *hidden, int64_t layers,
-                      tt_activation activation, tt_output output, tt_model *out);
-
 /* Whether the output is quantiles. */
 int tt_model_has_quantiles(const tt_model *m);
 
@@ -69,7 +62,5 @@ void tt_model_init_weights(const tt_model *model, tt_init init, uint64_t seed, u
 /* Floating point operations of one optimiser step on `rows` rows (matrix products: forward, weight
  * gradient, input gradient; the first layer has no input gradient). */
 double tt_model_flops(const tt_model *model, int64_t rows);
-#ifdef __cplusplus
-}
-#endif
+TT_END_C
 #endif

@@ -4,9 +4,7 @@
 #include "core/base/err.h"
 
 #include <stdint.h>
-#ifdef __cplusplus
-extern "C" {
-#endif
+TT_BEGIN_C
 
 typedef struct tt_slice {
   int64_t first, count; /* members [first, first + count) */
@@ -29,7 +27,5 @@ tt_err tt_partition_by_cost(int64_t members, const double *cost, int ranks, int 
 
 /* Intersection of a part with the members [first, first + count), counted from `first`. */
 tt_slice tt_slice_intersect(tt_slice part, int64_t first, int64_t count);
-#ifdef __cplusplus
-}
-#endif
+TT_END_C
 #endif

@@ -6,19 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-static tt_err copy_ensemble(const tt_ensemble *from, int64_t snapshots, tt_ensemble *to)
-{
-  *to = *from;
-  to->name = NULL;
-  to->column = NULL;
-  to->first = from->first * snapshots;
-  to->members = from->members * snapshots;
-  TT_TRY(tt_text_set(&to->name, from->name ? from->name : ""));
-  TT_TRY(TT_ALLOC(to->column, from->targets));
-  memcpy(to->column, from->column, (size_t)from->targets * sizeof *from->column);
-  return TT_OK;
-}
-
 static tt_err copy_members(const tt_cohort *c, tt_cohort *expanded)
 {
   TT_TRY(TT_ALLOC(expanded->member, expanded->members));
@@ -41,8 +28,11 @@ static tt_err expand_cohort(const tt_cohort *c, tt_cohort **out)
   expanded->ensemble = NULL;
   expanded->member = NULL;
   e = TT_ALLOC(expanded->ensemble, c->ensembles);
-  for (int64_t i = 0; !e && i < c->ensembles; i++)
-    e = copy_ensemble(&c->ensemble[i], c->snapshots, &expanded->ensemble[i]);
+  for (int64_t i = 0; !e && i < c->ensembles; i++) {
+    e = tt_ensemble_copy(&c->ensemble[i], &expanded->ensemble[i]);
+    expanded->ensemble[i].first *= c->snapshots;
+    expanded->ensemble[i].members *= c->snapshots;
+  }
   if (!e) e = copy_members(c, expanded);
   if (e)
     tt_cohort_destroy(&expanded);

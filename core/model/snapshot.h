@@ -3,9 +3,7 @@
 #ifndef TT_SNAPSHOT_H
 #define TT_SNAPSHOT_H
 #include "core/model/cohort.h"
-#ifdef __cplusplus
-extern "C" {
-#endif
+TT_BEGIN_C
 
 /* Turn the S = c->snapshots snapshots of each trained member of `mine` into members, so that
  * metrics and files treat them as members: snapshot s of member m becomes member m * S + s, with
@@ -16,7 +14,5 @@ extern "C" {
  * Local. Errors: MEM. */
 tt_err tt_snapshot_expand(const tt_cohort *c, const tt_state *mine, tt_cohort **cohort,
                           tt_state **state);
-#ifdef __cplusplus
-}
-#endif
+TT_END_C
 #endif

@@ -39,18 +39,35 @@ static tt_err allocate(tt_state *s)
   return TT_OK;
 }
 
+/* A state without arrays. */
+static tt_state empty_state(tt_slice which, tt_state_shape shape)
+{
+  return (tt_state){.first = which.first,
+                    .count = which.count,
+                    .params = shape.params,
+                    .slots = shape.slots,
+                    .epochs = shape.epochs,
+                    .averages = shape.averages,
+                    .snapshots = shape.snapshots,
+                    .ensemble_epochs = shape.ensemble_epochs};
+}
+
+int64_t tt_state_member_bytes(tt_state_shape shape)
+{
+  const tt_state s = empty_state((tt_slice){0, 0}, shape);
+  int64_t bytes = 0;
+  for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
+    tt_state_field field = tt_state_get(&s, f);
+    bytes += field.bytes * field.length;
+  }
+  return bytes;
+}
+
 tt_err tt_state_create(tt_slice which, tt_state_shape shape, tt_state **out)
 {
   tt_state *s = NULL;
   TT_TRY(TT_ALLOC(s, 1));
-  *s = (tt_state){.first = which.first,
-                  .count = which.count,
-                  .params = shape.params,
-                  .slots = shape.slots,
-                  .epochs = shape.epochs,
-                  .averages = shape.averages,
-                  .snapshots = shape.snapshots,
-                  .ensemble_epochs = shape.ensemble_epochs};
+  *s = empty_state(which, shape);
   tt_err e = allocate(s);
   if (e) {
     tt_state_destroy(&s);

@@ -6,9 +6,7 @@
 #include "core/model/partition.h"
 
 #include <stdint.h>
-#ifdef __cplusplus
-extern "C" {
-#endif
+TT_BEGIN_C
 
 typedef enum tt_status {
   TT_STATUS_training = 0,
@@ -57,6 +55,9 @@ typedef struct tt_state_shape {
   int64_t params, slots, epochs, averages, snapshots, ensemble_epochs;
 } tt_state_shape;
 
+/* Bytes of the state of one member. */
+int64_t tt_state_member_bytes(tt_state_shape shape);
+
 /* Allocate every field for the members `which`. Initial values: best_loss and plateau_best +inf,
  * best_epoch -1, lr_factor 1, losses per epoch NaN, else 0. Owner: the caller. Local. Errors: MEM.
  */
@@ -93,7 +94,5 @@ uint64_t tt_state_hash(const tt_state *s, int64_t i);
 /* Weights for the predictions of a member: the best ones if there was a validation, else the
  * average of the weights if there is one, else the last. [P] */
 const float *tt_state_prediction_weights(const tt_state *s, int64_t i);
-#ifdef __cplusplus
-}
-#endif
+TT_END_C
 #endif

@@ -39,29 +39,13 @@ void tt_trained_ensemble_destroy(tt_trained_ensemble **c)
     tt_free((*c)->ensemble[i].name);
     tt_free((*c)->ensemble[i].column);
   }
-  tt_free((*c)->ensemble);
-  tt_free((*c)->w);
-  tt_free((*c)->weight);
-  tt_free((*c)->status);
-  tt_free((*c)->index);
-  tt_free((*c)->snapshot);
+  tt_free_all(&(*c)->ensemble, &(*c)->w, &(*c)->weight, &(*c)->status, &(*c)->index,
+              &(*c)->snapshot);
   tt_columns_free(&(*c)->input);
   tt_columns_free(&(*c)->target);
   tt_scaler_free(&(*c)->scaler);
   tt_calibration_free(&(*c)->calibration);
   tt_free(*c);
-}
-
-static tt_err copy_ensemble(const tt_ensemble *from, tt_ensemble *to)
-{
-  to->first = from->first;
-  to->members = from->members;
-  to->targets = from->targets;
-  to->key = from->key;
-  TT_TRY(tt_text_set(&to->name, from->name));
-  TT_TRY(TT_ALLOC(to->column, from->targets));
-  memcpy(to->column, from->column, (size_t)from->targets * sizeof *from->column);
-  return TT_OK;
 }
 
 static tt_err copy_metadata(const tt_cohort *c, const tt_dataset *d, tt_trained_ensemble *out)
@@ -72,7 +56,7 @@ static tt_err copy_metadata(const tt_cohort *c, const tt_dataset *d, tt_trained_
     out->snapshot[i] = c->member[i].snapshot;
   }
   for (int64_t i = 0; i < c->ensembles; i++)
-    TT_TRY(copy_ensemble(&c->ensemble[i], &out->ensemble[i]));
+    TT_TRY(tt_ensemble_copy(&c->ensemble[i], &out->ensemble[i]));
   TT_TRY(tt_columns_copy(&d->input, &out->input));
   TT_TRY(tt_columns_copy(&d->target, &out->target));
   return tt_scaler_copy(&d->scaler, &out->scaler);

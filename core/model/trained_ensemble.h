@@ -3,9 +3,7 @@
 #define TT_TRAINED_ENSEMBLE_H
 #include "core/model/calibration.h"
 #include "core/model/cohort.h"
-#ifdef __cplusplus
-extern "C" {
-#endif
+TT_BEGIN_C
 
 /* All ensembles have the same network shape and inputs. */
 typedef struct tt_trained_ensemble {
@@ -58,7 +56,5 @@ tt_err tt_trained_ensembles_create(int64_t count, tt_trained_ensembles *out);
 void tt_trained_ensembles_destroy(tt_trained_ensembles *all); /* accepts a zeroed one */
 int64_t tt_trained_ensembles_members(const tt_trained_ensembles *all);
 int64_t tt_trained_ensembles_columns(const tt_trained_ensembles *all);
-#ifdef __cplusplus
-}
-#endif
+TT_END_C
 #endif

@@ -5,11 +5,16 @@
 #include <math.h>
 #include <stdlib.h>
 
-double tt_recalibration_scale(int64_t n, const double *error, const double *sd)
+double tt_recalibration_scale(int64_t n, const double *error, const double *sd,
+                              const double *weight)
 {
-  double sum = 0.0;
-  for (int64_t i = 0; i < n; i++) sum += error[i] * error[i] / (sd[i] * sd[i]);
-  double scale = n > 0 ? sqrt(sum / (double)n) : 1.0;
+  double sum = 0.0, all = 0.0;
+  for (int64_t i = 0; i < n; i++) {
+    double w = weight ? weight[i] : 1.0;
+    sum += w * (error[i] * error[i] / (sd[i] * sd[i]));
+    all += w;
+  }
+  double scale = all > 0.0 ? sqrt(sum / all) : 1.0;
   return scale > 0.0 && scale < INFINITY ? scale : 1.0;
 }
 
@@ -29,13 +34,17 @@ int64_t tt_conformal_min_rows(double level)
   return n;
 }
 
-void tt_conformal_widths(int64_t n, double *score, int64_t levels, const double *level,
+void tt_conformal_widths(int64_t n, tt_conformal_score *score, int64_t levels, const double *level,
                          double *width)
 {
+  double all = 0.0;
   if (n > 0) qsort(score, (size_t)n, sizeof *score, tt_compare_f64);
-  for (int64_t i = 0; i < levels; i++) {
-    int64_t rank = n > 0 ? tt_conformal_rank(n, level[i]) : 0;
-    width[i] = rank > 0 ? score[rank - 1] : (double)INFINITY;
+  for (int64_t i = 0; i < n; i++) all += score[i].weight;
+  for (int64_t l = 0; l < levels; l++) {
+    double least = (all + all / (double)n) * level[l], sum = 0.0;
+    width[l] = INFINITY;
+    for (int64_t i = 0; i < n && isinf(width[l]); i++)
+      if ((sum += score[i].weight) >= least - 1e-9 * least) width[l] = score[i].value;
   }
 }
 

@@ -2,9 +2,7 @@
 #ifndef TT_ENSEMBLE_LOSS_H
 #define TT_ENSEMBLE_LOSS_H
 #include "core/model/model.h"
-#ifdef __cplusplus
-extern "C" {
-#endif
+TT_BEGIN_C
 
 /* Loss of one target in one row. For one member alone it equals the loss of that member (loss.h) up
  * to rounding: mse of the mean, the NLL of a Gaussian with the mixture's mean and variance
@@ -25,7 +23,5 @@ typedef struct tt_mixture {
 } tt_mixture;
 void tt_mixture_moments(const tt_mixture *x, int64_t count, const float *mu, double *mean,
                         double *variance);
-#ifdef __cplusplus
-}
-#endif
+TT_END_C
 #endif

@@ -9,9 +9,7 @@
 #include "core/base/err.h"
 
 #include <stdint.h>
-#ifdef __cplusplus
-extern "C" {
-#endif
+TT_BEGIN_C
 
 /* The stages of a round, in order: name, what it does. */
 #define TT_STAGES(X)                                                                               \
@@ -74,6 +72,7 @@ typedef struct tt_round {
 #undef X
   double seconds[TT_STAGE_COUNT]; /* wall time of each stage, in the process that finished it */
   uint64_t model;                 /* XXH3 of model.h5's weights */
+  uint64_t pool_hash;             /* XXH3 of the inputs of all rows of the pool; 0 = not scored */
   double *rmse, *nll;             /* [C] on the test rows, in the user's units; NaN = none */
   double *spread; /* [C] mean epistemic_std over the candidates, in the user's units */
 } tt_round;
@@ -158,7 +157,8 @@ double tt_history_error(const tt_history *h, int64_t round, const tt_history *un
  * Rule plateau uses tt_history_error in units of the campaign's own first round. */
 int tt_history_should_stop(const tt_history *h, const tt_stop_settings *l, int has_lower,
                            char *reason, int size);
-#ifdef __cplusplus
-}
-#endif
+/* The same before the pool is scored: only rules that need no scores of the last round. */
+int tt_history_should_stop_unscored(const tt_history *h, const tt_stop_settings *l, char *reason,
+                                    int size);
+TT_END_C
 #endif

@@ -132,18 +132,31 @@ static int holds_change(const stop_check *q)
   return 1;
 }
 
-int tt_history_should_stop(const tt_history *h, const tt_stop_settings *l, int has_lower,
-                           char *reason, int room)
+static int first_rule(const stop_check *q, int scored)
 {
   static int (*const holds[])(const stop_check *) = {
 #define X(name, option, meaning) holds_##name,
       TT_STOP_RULES(X)
 #undef X
   };
-  if (h->rounds == 0) return -1;
-  const stop_check q = {h, &h->round[h->rounds - 1], l, has_lower, reason, (size_t)room};
-  for (int i = 0; i < TT_STOP_RULE_COUNT; i++)
-    if (holds[i](&q)) return i;
-  if (room > 0) *reason = '\0';
+  for (int i = 0; i < TT_STOP_RULE_COUNT && q->h->rounds > 0; i++) {
+    int needs_scores = i == TT_STOP_RULE_accurate || i == TT_STOP_RULE_candidates;
+    if ((scored || !needs_scores) && holds[i](q)) return i;
+  }
+  if (q->room > 0) *q->reason = '\0';
   return -1;
+}
+
+int tt_history_should_stop(const tt_history *h, const tt_stop_settings *l, int has_lower,
+                           char *reason, int room)
+{
+  const tt_round *last = h->rounds ? &h->round[h->rounds - 1] : NULL;
+  return first_rule(&(stop_check){h, last, l, has_lower, reason, (size_t)room}, 1);
+}
+
+int tt_history_should_stop_unscored(const tt_history *h, const tt_stop_settings *l, char *reason,
+                                    int room)
+{
+  const tt_round *last = h->rounds ? &h->round[h->rounds - 1] : NULL;
+  return first_rule(&(stop_check){h, last, l, 0, reason, (size_t)room}, 0);
 }

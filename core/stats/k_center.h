@@ -11,9 +11,7 @@
 #include "core/base/err.h"
 
 #include <stdint.h>
-#ifdef __cplusplus
-extern "C" {
-#endif
+TT_BEGIN_C
 
 typedef struct tt_k_center {
   int64_t first, count;          /* positions [first, first + count); below 2^32 */
@@ -53,7 +51,5 @@ static inline int64_t tt_k_center_position(int64_t key)
 {
   return (int64_t)(0xFFFFFFFFu - (uint32_t)((uint64_t)key & 0xFFFFFFFFu));
 }
-#ifdef __cplusplus
-}
-#endif
+TT_END_C
 #endif

@@ -7,9 +7,14 @@
 #include <math.h>
 #include <string.h>
 
+static int is_bernoulli(const tt_model *m)
+{
+  return tt_output_forecast(m->output) == TT_FORECAST_bernoulli;
+}
+
 int32_t tt_member_prediction_size(const tt_model *m)
 {
-  if (tt_output_has_variance(m->output)) return 2;
+  if (tt_output_has_variance(m->output) || is_bernoulli(m)) return 2;
   return tt_model_has_quantiles(m) ? m->levels : 1;
 }
 
@@ -22,6 +27,9 @@ void tt_member_prediction_pack(const tt_model *m, const float *mean, const float
   } else if (tt_output_has_variance(m->output)) {
     part[0] = mean[0];
     part[1] = variance[0];
+  } else if (is_bernoulli(m)) { /* p and 1 - p, which rounds to 0 if it is computed from p */
+    part[0] = mean[0];
+    part[1] = (float)tt_bernoulli_complement((double)mean[0], (double)variance[0]);
   } else {
     for (int32_t j = 0; j < n; j++) part[j] = mean[j * step];
   }
@@ -54,6 +62,7 @@ static double loss_at(const tt_member_predictions *s, int64_t cell, const double
   for (int32_t j = 0; j < n; j++) mean[first + j] = sum[j] / all;
   if (tt_output_has_variance(s->model->output))
     variance[0] = (sum[1] + sum[2]) / all - mean[0] * mean[0];
+  if (is_bernoulli(s->model)) variance[0] = mean[0] * mean[1];
   return tt_ensemble_loss(s->model, s->loss, s->args, mean, variance, y);
 }
 

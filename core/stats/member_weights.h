@@ -6,9 +6,7 @@
 #ifndef TT_MEMBER_WEIGHTS_H
 #define TT_MEMBER_WEIGHTS_H
 #include "core/model/model.h"
-#ifdef __cplusplus
-extern "C" {
-#endif
+TT_BEGIN_C
 
 /* mean     1 for all
  * weights  exp(-(loss - lowest loss) / temperature)
@@ -50,7 +48,5 @@ void tt_member_prediction_pack(const tt_model *m, const float *mean, const float
  * with them. If no cell counts, members that did not diverge have weight 1. Local. Errors: MEM. */
 tt_err tt_member_weights_compute(const tt_combine_options *rule, const tt_member_predictions *s,
                                  double *share, double *best);
-#ifdef __cplusplus
-}
-#endif
+TT_END_C
 #endif

@@ -1,31 +1,43 @@
 /* metric_formulas.h — the table of metrics on test rows, and their formulas for one row. */
 #ifndef TT_METRIC_FORMULAS_H
 #define TT_METRIC_FORMULAS_H
+#include "core/formulas/loss.h"
 #include "core/model/model.h"
+#include "core/stats/mixture.h"
 
-#include <float.h>
 #include <math.h>
 
 /* Sets of kinds of forecasts. */
 #define TT_FORECAST_BIT(forecast_) (1u << TT_FORECAST_##forecast_)
 #define TT_NUMERIC_FORECASTS                                                                       \
   (TT_FORECAST_BIT(gaussian) | TT_FORECAST_BIT(quantiles) | TT_FORECAST_BIT(poisson))
+#define TT_DENSITY_FORECASTS (TT_FORECAST_BIT(gaussian) | TT_FORECAST_BIT(poisson))
 #define TT_CLASS_FORECASTS (TT_FORECAST_BIT(categorical) | TT_FORECAST_BIT(bernoulli))
 
-/* One row is one metric. It sums `value` over test rows (m: tt_model, f: tt_forecast, y: label,
- * error: tt_forecast_error); `end` says how the metric follows: MEAN of the values, ROOT of their
- * mean, or BINS of confidence.
- * name, for which forecasts, units, value in one row, end, meaning and source. For quantiles, rmse
- * and mae use the level nearest to 0.5. */
+/* One row is one metric. It adds up weight * `value` over test rows (m: tt_model, f: tt_forecast,
+ * y: label, error: tt_forecast_error), with the sample weights of the rows; `end` says how the
+ * metric follows: MEAN of the values, ROOT of their mean, DENSITY and DENSITY_ROOT the same over
+ * the rows whose forecast is not a point (tt_forecast_is_point), R2, or BINS of confidence. For
+ * quantiles, rmse, mae, bias and r2 use the level nearest to 0.5.
+ * name, for which forecasts, units, value in one row, end, meaning and source */
 #define TT_METRICS(X)                                                                              \
   X(rmse, TT_NUMERIC_FORECASTS, TARGET, error *error, ROOT, "root of the mean squared error")      \
   X(mae, TT_NUMERIC_FORECASTS, TARGET, fabs(error), MEAN, "mean absolute error")                   \
-  X(nll, ~TT_FORECAST_BIT(quantiles), NONE, tt_forecast_nll(m, f, y), MEAN,                        \
+  X(nll, ~TT_FORECAST_BIT(quantiles), NONE, tt_forecast_nll(m, f, y), DENSITY,                     \
     "mean negative log likelihood")                                                                \
+  X(mixture_nll, TT_FORECAST_BIT(gaussian), NONE, tt_forecast_mixture_nll(f, y), DENSITY,          \
+    "mean negative log likelihood of the mixture of Gaussians")                                    \
   X(crps, TT_FORECAST_BIT(gaussian), TARGET, tt_forecast_crps(f, y), MEAN,                         \
     "continuous ranked probability score; Grimit et al. 2006")                                     \
   X(sharpness, TT_FORECAST_BIT(gaussian), TARGET, sqrt(f->variance), MEAN,                         \
     "mean predicted standard deviation; Gneiting et al. 2007")                                     \
+  X(z_rms, TT_DENSITY_FORECASTS, DIMENSIONLESS, tt_square(tt_forecast_z(m, f, y)), DENSITY_ROOT,   \
+    "root mean square of (label - mean) / standard deviation")                                     \
+  X(interval_score, TT_NUMERIC_FORECASTS, TARGET, tt_forecast_interval_score(m, f, y), MEAN,       \
+    "score of the central 90 % interval; Winkler 1972, Gneiting & Raftery 2007")                   \
+  X(bias, TT_NUMERIC_FORECASTS, TARGET, error, MEAN, "mean of forecast - label")                   \
+  X(r2, TT_NUMERIC_FORECASTS, DIMENSIONLESS, error *error, R2,                                     \
+    "coefficient of determination: 1 - sum of squared errors / that of the mean label")            \
   X(pinball, TT_FORECAST_BIT(quantiles), TARGET, tt_forecast_pinball(m, f, y), MEAN,               \
     "quantile loss, mean of the levels; Koenker & Bassett 1978")                                   \
   X(accuracy, TT_CLASS_FORECASTS, DIMENSIONLESS, tt_forecast_top_class(m, f, y).right, MEAN,       \
@@ -45,116 +57,125 @@ typedef enum tt_metric {
 /* Forecast of one target in one row. */
 typedef struct tt_forecast {
   const double *quantity; /* [q] means of the quantities of output.h */
-  double variance;        /* of quantity 0; unused for quantiles and classes */
+  double variance;        /* of quantity 0, for a class p (1 - p); not for quantiles, softmax */
   int64_t parts;          /* number of members of the mixture; 0: not a mixture */
   const double *share, *mean,
-      *variances; /* [parts] weight, mean and variance of quantity 0 of each member */
+      *variances;   /* [parts] weight, mean and variance of quantity 0 of each member */
+  double *scratch;  /* [2][parts] */
+  double reference; /* a number near the labels: r2 adds up squares of label - reference */
 } tt_forecast;
 
-static const double tt_pi = 3.14159265358979323846;
+/* The mixture as arrays; a forecast that is not a mixture has one component. */
+typedef struct tt_components {
+  int64_t n;
+  const double *w, *mean, *variance;
+} tt_components;
 
-/* E|X| of a normal X. */
-static inline double tt_mean_distance(double mean, double variance)
+static inline tt_components tt_forecast_components(const tt_forecast *f)
 {
-  if (!(variance > 0.0)) return fabs(mean);
-  double sd = sqrt(variance), z = mean / sd;
-  return sd * sqrt(2.0 / tt_pi) * exp(-0.5 * z * z) + mean * erf(z / sqrt(2.0));
+  static const double one = 1.0;
+  if (f->parts) return (tt_components){f->parts, f->share, f->mean, f->variances};
+  return (tt_components){1, &one, f->quantity, &f->variance};
 }
 
-/* CRPS of N(y + error, variance); variance 0 is a point mass. Gneiting et al. 2005, eq. 5. */
-static inline double tt_crps_gaussian(double error, double variance)
-{
-  return tt_mean_distance(error, variance) - sqrt(variance / tt_pi);
-}
+static inline double tt_square(double x) { return x * x; }
 
-/* CRPS of the Gaussian with the mean and variance of the mixture. */
-static inline double tt_crps_of_moments(int64_t n, const double *w, const double *mean,
-                                        const double *variance, double y)
+/* 1 if a number is predicted without any variance, so that it has no density: one member alone
+ * with output mean. */
+static inline int tt_forecast_is_point(const tt_model *m, const tt_forecast *f)
 {
-  double sum = 0.0, first = 0.0, second = 0.0;
-  for (int64_t i = 0; i < n; i++) {
-    if (w[i] <= 0.0) continue;
-    sum += w[i];
-    first += w[i] * mean[i];
-  }
-  first /= sum;
-  for (int64_t i = 0; i < n; i++)
-    if (w[i] > 0.0) second += w[i] * (variance[i] + (mean[i] - first) * (mean[i] - first));
-  return tt_crps_gaussian(first - y, second / sum);
-}
-
-/* CRPS of a mixture of Gaussians, closed form of Grimit, Gneiting, Berrocal & Johnson 2006, eq. 5;
- * with more than TT_CRPS_MAX_MEMBERS members of weight > 0, tt_crps_of_moments, because the work
- * grows with the square of their number. */
-enum { TT_CRPS_MAX_MEMBERS = 128 };
-static inline double tt_crps_mixture(int64_t n, const double *w, const double *mean,
-                                     const double *variance, double y)
-{
-  int64_t used = 0;
-  for (int64_t i = 0; i < n; i++) used += w[i] > 0.0;
-  if (used > TT_CRPS_MAX_MEMBERS) return tt_crps_of_moments(n, w, mean, variance, y);
-  double sum = 0.0, away = 0.0, between_members = 0.0;
-  for (int64_t i = 0; i < n; i++) {
-    if (w[i] <= 0.0) continue;
-    double with = 0.5 * w[i] * tt_mean_distance(0.0, 2.0 * variance[i]);
-    for (int64_t j = 0; j < i; j++)
-      if (w[j] > 0.0) with += w[j] * tt_mean_distance(mean[i] - mean[j], variance[i] + variance[j]);
-    sum += w[i];
-    away += w[i] * tt_mean_distance(mean[i] - y, variance[i]);
-    between_members += w[i] * with;
-  }
-  return away / sum - between_members / (sum * sum);
+  return tt_output_forecast(m->output) == TT_FORECAST_gaussian && f->variance == 0.0;
 }
 
 static inline double tt_forecast_crps(const tt_forecast *f, double y)
 {
-  return f->parts ? tt_crps_mixture(f->parts, f->share, f->mean, f->variances, y)
+  return f->parts ? tt_crps_mixture(f->parts, f->share, f->mean, f->variances, y, f->scratch)
                   : tt_crps_gaussian(f->quantity[0] - y, f->variance);
 }
 
 static inline double tt_gaussian_nll(double error, double variance)
 {
-  return 0.5 * (log(2.0 * tt_pi * variance) + error * error / variance);
+  static const double pi = 3.14159265358979323846;
+  return 0.5 * (log(2.0 * pi * variance) + error * error / variance);
 }
 
-static inline double tt_log_poisson(double rate, double y)
+static inline double tt_forecast_mixture_nll(const tt_forecast *f, double y)
 {
-  rate = rate > DBL_MIN ? rate : DBL_MIN;
-  return y * log(rate) - rate - lgamma(y + 1.0);
-}
-
-/* Negative log likelihood of the mixture of Poisson distributions. */
-static inline double tt_poisson_nll(const tt_forecast *f, double y)
-{
-  double most = -INFINITY, sum = 0.0, shares = 0.0;
-  if (!f->parts) return -tt_log_poisson(f->quantity[0], y);
-  for (int64_t i = 0; i < f->parts; i++)
-    if (f->share[i] > 0.0) most = fmax(most, tt_log_poisson(f->mean[i], y));
-  for (int64_t i = 0; i < f->parts; i++) {
-    if (f->share[i] <= 0.0) continue;
-    sum += f->share[i] * exp(tt_log_poisson(f->mean[i], y) - most);
-    shares += f->share[i];
-  }
-  return -most - log(sum / shares);
-}
-
-/* A probability may be too small for single precision and so be 0: use FLT_MIN instead. */
-static inline double tt_log_probability(double p)
-{
-  return log(p > (double)FLT_MIN ? p : (double)FLT_MIN);
+  tt_components c = tt_forecast_components(f);
+  return tt_gaussian_mixture_nll(c.n, c.w, c.mean, c.variance, y);
 }
 
 static inline double tt_forecast_nll(const tt_model *m, const tt_forecast *f, double y)
 {
   double p = f->quantity[0];
+  tt_components c = tt_forecast_components(f);
   switch (tt_output_forecast(m->output)) {
   case TT_FORECAST_categorical: return -tt_log_probability(f->quantity[(int32_t)y]);
-  case TT_FORECAST_bernoulli:
-    return -((y > 0.0 ? y * tt_log_probability(p) : 0.0) +
-             (y < 1.0 ? (1.0 - y) * tt_log_probability(1.0 - p) : 0.0));
-  case TT_FORECAST_poisson: return tt_poisson_nll(f, y);
-  default: return f->variance > 0.0 ? tt_gaussian_nll(p - y, f->variance) : (double)NAN;
+  case TT_FORECAST_bernoulli: return tt_bernoulli_nll(p, f->variance, y);
+  case TT_FORECAST_poisson: return tt_poisson_mixture_nll(c.n, c.w, c.mean, y);
+  default: return tt_gaussian_nll(p - y, f->variance);
   }
+}
+
+/* (label - mean) / standard deviation. NaN for a point, quantiles and classes. */
+static inline double tt_forecast_z(const tt_model *m, const tt_forecast *f, double y)
+{
+  if (!(TT_DENSITY_FORECASTS >> tt_output_forecast(m->output) & 1u) || f->variance == 0.0)
+    return NAN;
+  return (y - f->quantity[0]) / sqrt(f->variance);
+}
+
+/* P(X <= y) and P(X < y) of a count; y may be a fraction. */
+static inline double tt_forecast_count_cdf(const tt_forecast *f, double y)
+{
+  tt_components c = tt_forecast_components(f);
+  return tt_poisson_mixture_cdf(c.n, c.w, c.mean, y);
+}
+
+static inline double tt_forecast_count_below(const tt_forecast *f, double y)
+{
+  return tt_forecast_count_cdf(f, ceil(y) - 1.0);
+}
+
+/* Probability integral transform: P(X <= y) of the mixture; for a count (P(X < y) + P(X <= y)) / 2.
+ * NaN for quantiles and classes. */
+static inline double tt_forecast_pit(const tt_model *m, const tt_forecast *f, double y)
+{
+  tt_components c = tt_forecast_components(f);
+  switch (tt_output_forecast(m->output)) {
+  case TT_FORECAST_gaussian: return tt_gaussian_mixture_cdf(c.n, c.w, c.mean, c.variance, y);
+  case TT_FORECAST_poisson:
+    return 0.5 * (tt_forecast_count_below(f, y) + tt_forecast_count_cdf(f, y));
+  default: return NAN;
+  }
+}
+
+/* Index of a level of model.quantiles; -1 if there is none. */
+static inline int32_t tt_model_find_level(const tt_model *m, double level)
+{
+  for (int32_t j = 0; j < m->levels; j++)
+    if (fabs((double)m->level[j] - level) < 1e-6) return j;
+  return -1;
+}
+
+/* Width of the central 90 % interval, plus 20 times the distance of the label from it. NaN for
+ * quantiles without the levels 0.05 and 0.95. */
+static inline double tt_forecast_interval_score(const tt_model *m, const tt_forecast *f, double y)
+{
+  tt_components c = tt_forecast_components(f);
+  double low = NAN, high = NAN, half = 1.6448536269514727 * sqrt(f->variance);
+  int32_t below = tt_model_find_level(m, 0.05), above = tt_model_find_level(m, 0.95);
+  switch (tt_output_forecast(m->output)) {
+  case TT_FORECAST_poisson:
+    low = tt_poisson_mixture_quantile(c.n, c.w, c.mean, 0.05);
+    high = tt_poisson_mixture_quantile(c.n, c.w, c.mean, 0.95);
+    break;
+  case TT_FORECAST_quantiles:
+    if (below >= 0 && above >= 0) low = f->quantity[below], high = f->quantity[above];
+    break;
+  default: low = f->quantity[0] - half, high = f->quantity[0] + half;
+  }
+  return high - low + 20.0 * (y < low ? low - y : y > high ? y - high : 0.0);
 }
 
 /* Quantile loss of level j. */

@@ -1,17 +1,16 @@
 /* metrics.h — metrics of forecasts: sums over rows, and the metrics computed from them.
  *
  * A tally is an array of doubles for one forecaster (a member, or an ensemble) and one target;
- * tallies of different rows can be added. All values are in the user's units. For an ensemble,
- * metrics use the Gaussian with the mean and variance of the mixture (Lakshminarayanan et al.
- * 2017), except crps and the nll of counts, which use the mixture itself; probabilities and
- * quantiles are the means over the members. */
+ * tallies of different rows can be added. All values are in the user's units; rows count with their
+ * sample weights, a row of weight 0 does not count. For an ensemble, metrics use the Gaussian with
+ * the mean and variance of the mixture (Lakshminarayanan et al. 2017), except crps, mixture_nll and
+ * all metrics of counts, which use the mixture itself; probabilities and quantiles are the means
+ * over the members. */
 #ifndef TT_METRICS_H
 #define TT_METRICS_H
 #include "core/base/err.h"
 #include "core/stats/metric_formulas.h"
-#ifdef __cplusplus
-extern "C" {
-#endif
+TT_BEGIN_C
 
 /* NONE: the nll of a density has no unit, but it depends on the units of the target. */
 typedef enum tt_metric_units {
@@ -39,18 +38,20 @@ double tt_forecast_error(const tt_model *m, const tt_forecast *f, double y);
 
 /* Number of doubles of a tally; they start at zero. The first TT_TALLY_ERRORS hold the sums of
  * errors. */
-enum { TT_TALLY_ERRORS = 3 };
+enum { TT_TALLY_ERRORS = 4 };
 int64_t tt_tally_size(const tt_model *m);
-void tt_tally_add_error(double error, double *tally);
+void tt_tally_add_error(double error, double weight, double *tally);
 
-/* Add one row with label y (not NaN, tt_label_is_valid). */
-void tt_tally_add(const tt_model *m, const tt_forecast *f, double y, double *tally);
+/* Add one row with label y (not NaN, tt_label_is_valid) and sample weight `weight`. */
+void tt_tally_add(const tt_model *m, const tt_forecast *f, double y, double weight, double *tally);
 
 /* Results of a tally over all rows; NaN without rows, or if the metric is not defined for the
  * output. */
-double tt_tally_rows(const double *tally);
+double tt_tally_rows(const double *tally);   /* of weight > 0 */
+double tt_tally_weight(const double *tally); /* sum of their weights */
 double tt_tally_metric(const tt_model *m, const double *tally, tt_metric metric);
-/* Fraction of rows inside central interval i; for quantiles only if both of its ends are levels. */
+/* Fraction of the weight of the rows inside central interval i: for counts between two quantiles of
+ * the mixture, ends included; for quantiles only if both ends are levels. */
 double tt_tally_coverage(const tt_model *m, const double *tally, int i);
 /* Mean loss of level j; for quantiles. */
 double tt_tally_pinball(const tt_model *m, const double *tally, int32_t j);
@@ -68,7 +69,5 @@ double tt_error_correlation(int64_t members, const double *w, const double *s, d
  * *want (want may be NULL) is the condition in words. */
 int tt_label_is_valid(const tt_model *m, double y, const char **want);
 
-#ifdef __cplusplus
-}
-#endif
+TT_END_C
 #endif

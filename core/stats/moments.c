@@ -81,38 +81,3 @@ tt_uncertainty tt_moments_at(const tt_moments *m, int64_t row, int64_t column)
   return (tt_uncertainty){m->mean[cell], sqrt(aleatoric + epistemic), sqrt(aleatoric),
                           sqrt(epistemic)};
 }
-
-static double mixture_cdf(int64_t n, const double *w, const double *mean, const double *variance,
-                          double y)
-{
-  double below = 0.0, all = 0.0;
-  for (int64_t i = 0; i < n; i++) {
-    double sd = sqrt(variance[i]);
-    double p = sd > 0.0 ? 0.5 * erfc((mean[i] - y) / (sd * sqrt(2.0))) : (double)(mean[i] <= y);
-    below += w[i] * p;
-    all += w[i];
-  }
-  return below / all;
-}
-
-double tt_mixture_quantile(int64_t n, const double *w, const double *mean, const double *variance,
-                           double q)
-{
-  double low = INFINITY, high = -INFINITY;
-  for (int64_t i = 0; i < n; i++) {
-    if (w[i] <= 0.0) continue;
-    double reach = 40.0 * sqrt(variance[i]); /* beyond every q in (0, 1) of type double */
-    low = fmin(low, mean[i] - reach);
-    high = fmax(high, mean[i] + reach);
-  }
-  if (!(low <= high)) return NAN;
-  double fine = 1e-9 * fmax(fabs(low), fmax(fabs(high), 1e-300)) * 1e-3;
-  for (int step = 0; step < 200 && high - low > fine; step++) {
-    double middle = 0.5 * (low + high);
-    if (mixture_cdf(n, w, mean, variance, middle) >= q)
-      high = middle;
-    else
-      low = middle;
-  }
-  return high;
-}

@@ -11,9 +11,7 @@
 #define TT_MOMENTS_H
 #include "core/base/err.h"
 #include "core/model/trained_ensemble.h"
-#ifdef __cplusplus
-extern "C" {
-#endif
+TT_BEGIN_C
 
 /* Running weighted moments of rows x columns (columns as in tt_trained_ensemble_columns). */
 typedef struct tt_moments {
@@ -44,12 +42,5 @@ typedef struct tt_uncertainty {
   double mean, total, aleatoric, epistemic;
 } tt_uncertainty;
 tt_uncertainty tt_moments_at(const tt_moments *m, int64_t row, int64_t column);
-
-/* Quantile q in (0, 1) of a mixture of `n` Gaussians with weights w (variance 0 is a point mass);
- * bisection on the distribution function of the mixture, to a relative 1e-9. */
-double tt_mixture_quantile(int64_t n, const double *w, const double *mean, const double *variance,
-                           double q);
-#ifdef __cplusplus
-}
-#endif
+TT_END_C
 #endif

@@ -10,9 +10,7 @@
 
 #include <stdint.h>
 #include <string.h>
-#ifdef __cplusplus
-extern "C" {
-#endif
+TT_BEGIN_C
 
 /* Unsigned integers with the order of the floating point numbers; -0 equals 0; not for NaN. */
 static inline uint32_t tt_sortable_f32(float v)
@@ -149,7 +147,5 @@ double tt_gumbel_score(double score, double temperature, uint64_t seed, int64_t 
  * equal remainders to the first; the sum of part[n] is total. Weights >= 0, at least one > 0.
  * Errors: MEM. */
 tt_err tt_apportion(int64_t total, int64_t n, const double *weight, int64_t *part);
-#ifdef __cplusplus
-}
-#endif
+TT_END_C
 #endif

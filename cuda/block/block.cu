@@ -21,15 +21,7 @@ static __global__ void __launch_bounds__(TT_BLOCK_MAX_WARPS *TT_WARP_SIZE,
                                          occupancy<KIND>::MIN_BLOCKS) block_train(tt_block_args a)
 {
   TT_SHARED_MEMORY(float, shared);
-  tt_block_context *note = tt_block_context_of(shared);
-  tt_block_zero(tt_block_gradient_array(a, shared), a.plan.params);
-  for (;;) {
-    __syncthreads();
-    if (threadIdx.x == 0) note->member = atomicAdd(a.next, 1);
-    __syncthreads();
-    if (note->member >= a.view.members) return;
-    if (a.view.status[note->member] == TT_STATUS_training) tt_block_train_member<KIND>(a, shared);
-  }
+  tt_block_train_queue<KIND>(a, shared);
 }
 
 typedef void (*block_kernel)(tt_block_args);
@@ -101,6 +93,4 @@ static void arithmetic(const tt_engine *e, char *text, size_t room)
   snprintf(text, room, "r%d w%d g%" PRIx32, (int)p.rows, p.threads / TT_WARP_SIZE, groups);
 }
 
-extern const tt_cuda_path tt_cuda_block = {
-    "block", NULL, block_host::prepare, block_host::train, block_host::release, arithmetic, NULL,
-    NULL,    NULL};
+extern const tt_cuda_path tt_cuda_block = block_host::make("block", arithmetic);

@@ -138,4 +138,19 @@ __device__ __forceinline__ void tt_block_train_member(const tt_block_args &a, fl
   }
   tt_block_store_member(a, shared);
 }
+
+/* Take members from the queue until it is empty. */
+template <class KIND>
+__device__ __forceinline__ void tt_block_train_queue(const tt_block_args &a, float *shared)
+{
+  tt_block_context *note = tt_block_context_of(shared);
+  tt_block_zero(tt_block_gradient_array(a, shared), a.plan.params);
+  for (;;) {
+    __syncthreads();
+    if (threadIdx.x == 0) note->member = atomicAdd(a.next, 1);
+    __syncthreads();
+    if (note->member >= a.view.members) return;
+    if (a.view.status[note->member] == TT_STATUS_training) tt_block_train_member<KIND>(a, shared);
+  }
+}
 #endif

@@ -109,12 +109,4 @@ static void arithmetic(const tt_engine *e, char *text, size_t room)
            p.part.threads / TT_WARP_SIZE, groups);
 }
 
-extern const tt_cuda_path tt_cuda_cluster = {"cluster",
-                                             NULL,
-                                             cluster_host::prepare,
-                                             cluster_host::train,
-                                             cluster_host::release,
-                                             arithmetic,
-                                             NULL,
-                                             NULL,
-                                             NULL};
+extern const tt_cuda_path tt_cuda_cluster = cluster_host::make("cluster", arithmetic);

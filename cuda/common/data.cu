@@ -1,5 +1,5 @@
 /* data.cu — data set of the cuda engine: on the device, or, if it does not fit, on the host,
- * from where the layered path streams its rows. */
+ * if a path can take its rows from there. */
 #include "cuda/common/engine_functions.cuh"
 
 #include "core/base/log.h"
@@ -224,7 +224,7 @@ static tt_err keep_on_host(tt_engine *e, const tt_dataset *d, const tt_replay *r
   tt_cuda_free_data(e);
   snprintf(why, sizeof why, "%.2f GiB of data do not fit on the GPU: rows come from the host",
            dataset_gib(d));
-  TT_TRY(tt_cuda_change_path(e, &tt_cuda_layered, why));
+  TT_TRY(tt_cuda_change_path(e, e->host_rows_path, why));
   tt_log_this_rank(TT_LOG_WARN, "%s: %s, which is slower", tt_cuda_location(), why);
   TT_TRY(upload_row_lists(e, p));
   e->host_rows = p->list;
@@ -237,7 +237,7 @@ static tt_err keep_on_host(tt_engine *e, const tt_dataset *d, const tt_replay *r
 static tt_err place_data(tt_engine *e, const tt_dataset *d, const tt_replay *replay,
                          tt_row_staging *p)
 {
-  int path_may_change = e->wanted == TT_GPU_PATH_auto || e->path == &tt_cuda_layered;
+  int path_may_change = e->wanted == TT_GPU_PATH_auto || e->path->takes_host_rows;
   tt_err err = keep_on_device(e, d, replay, p);
   if (err == TT_E_MEM && path_may_change) err = keep_on_host(e, d, replay, p);
   return err == TT_E_MEM ? fail_too_large(e, d) : err;

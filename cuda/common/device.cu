@@ -6,16 +6,25 @@
 
 enum { MIN_CAPABILITY = 80, BLAS_WORKSPACE = 32 << 20 }; /* 32 MiB: NVIDIA's advice for sm_90 */
 
+/* 0: there is no driver. */
+static int driver_version(void)
+{
+  int version = 0;
+  cudaDriverGetVersion(&version);
+  return version;
+}
+
 tt_err tt_dev_count(int *out)
 {
   *out = 0;
   cudaError_t e = cudaGetDeviceCount(out);
-  if (e == cudaErrorNoDevice || e == cudaErrorInsufficientDriver || e == cudaErrorStubLibrary) {
+  tt_cuda_set_location(-1, "");
+  if (e == cudaErrorNoDevice || e == cudaErrorStubLibrary ||
+      (e == cudaErrorInsufficientDriver && !driver_version())) {
     cudaGetLastError();
     *out = 0;
     return TT_OK;
   }
-  tt_cuda_set_location(-1, "");
   return tt_cuda_check(e, __FILE__, __LINE__, "cudaGetDeviceCount");
 }
 

@@ -22,8 +22,43 @@ void tt_cuda_set_location(int number, const char *name)
 
 const char *tt_cuda_location(void) { return location; }
 
-/* Class of an error. */
-enum error_kind { NO_MEMORY, NO_DEVICE, OLD_DRIVER, GPU_LOST, GPU_CRASHED, OTHER };
+/* Kinds of errors: error value, what to do. */
+#define ERROR_KINDS(X)                                                                             \
+  X(NO_MEMORY, MEM, "use more ranks, a smaller train.batch_size or fewer members per rank")        \
+  X(NO_DEVICE, UNAVAILABLE,                                                                        \
+    "check nvidia-smi on this host, the job's --gpus option and CUDA_VISIBLE_DEVICES, or set "     \
+    "run.device: cpu")                                                                             \
+  X(BUSY_DEVICE, UNAVAILABLE,                                                                      \
+    "another process uses the GPU and its compute mode is exclusive (nvidia-smi -q -d COMPUTE): "  \
+    "start one rank per GPU, or share it through MPS")                                             \
+  X(OLD_DRIVER, UNAVAILABLE,                                                                       \
+    "use a newer NVIDIA driver, build tutti with a CUDA toolkit that the driver supports, or set " \
+    "run.device: cpu")                                                                             \
+  X(WRONG_GPU, UNAVAILABLE,                                                                        \
+    "this program has no code for the GPU: build it with -DCMAKE_CUDA_ARCHITECTURES=native "       \
+    "(tutti "                                                                                      \
+    "needs compute capability 8.0 or newer), or set run.device: cpu")                              \
+  X(GPU_LOST, UNAVAILABLE,                                                                         \
+    "the GPU is lost; the checkpoint is whole: run again, on another host if it comes back")       \
+  X(OTHER_CRASHED, UNAVAILABLE,                                                                    \
+    "another process that shares the GPU through MPS crashed; the checkpoint is whole: run again") \
+  X(GPU_CRASHED, INTERNAL,                                                                         \
+    "a computation on the GPU failed; the checkpoint is whole: run again, and report it if it "    \
+    "comes back")                                                                                  \
+  X(OTHER, INTERNAL, "this is an error in tutti: please report it")
+
+#define X(name, e, text) name,
+enum error_kind { ERROR_KINDS(X) };
+#undef X
+
+static const struct {
+  tt_err e;
+  const char *remedy;
+} error_kinds[] = {
+#define X(name, e, text) {TT_E_##e, text},
+    ERROR_KINDS(X)
+#undef X
+};
 
 static error_kind classify_error(cudaError_t e)
 {
@@ -32,21 +67,21 @@ static error_kind classify_error(cudaError_t e)
   case cudaErrorNoDevice:
   case cudaErrorInvalidDevice:
   case cudaErrorInitializationError:
-  case cudaErrorDevicesUnavailable:
   case cudaErrorSystemNotReady:
   case cudaErrorStubLibrary: return NO_DEVICE;
+  case cudaErrorDevicesUnavailable: return BUSY_DEVICE;
   case cudaErrorInsufficientDriver:
   case cudaErrorSystemDriverMismatch:
   case cudaErrorCompatNotSupportedOnDevice:
-  case cudaErrorUnsupportedPtxVersion:
-  case cudaErrorNoKernelImageForDevice: return OLD_DRIVER;
+  case cudaErrorUnsupportedPtxVersion: return OLD_DRIVER;
+  case cudaErrorNoKernelImageForDevice: return WRONG_GPU;
   case cudaErrorECCUncorrectable:
   case cudaErrorNvlinkUncorrectable:
   case cudaErrorContained:
   case cudaErrorHardwareStackError:
-  case cudaErrorMpsClientTerminated:
   case cudaErrorExternalDevice:
   case cudaErrorUnknown: return GPU_LOST;
+  case cudaErrorMpsClientTerminated: return OTHER_CRASHED;
   case cudaErrorIllegalAddress:
   case cudaErrorMisalignedAddress:
   case cudaErrorInvalidAddressSpace:
@@ -59,25 +94,14 @@ static error_kind classify_error(cudaError_t e)
   }
 }
 
-static const char *remedy(error_kind t)
+/* ", the driver supports CUDA 12.2, this program was built with CUDA 13.0" */
+static void versions_text(char *text, size_t room)
 {
-  switch (t) {
-  case NO_MEMORY: return "use more ranks, a smaller train.batch_size or fewer members per rank";
-  case NO_DEVICE:
-    return "check nvidia-smi on this host, the job's --gpus option and CUDA_VISIBLE_DEVICES, or "
-           "set "
-           "run.device: cpu";
-  case OLD_DRIVER:
-    return "this program needs a newer NVIDIA driver or was built for other GPUs (compute "
-           "capability 8.0 and up): see tutti doctor";
-  case GPU_LOST:
-    return "the GPU is lost; the checkpoint is whole: run again, on another host if it "
-           "comes back";
-  case GPU_CRASHED:
-    return "a computation on the GPU failed; the checkpoint is whole: run again, and "
-           "report it if it comes back";
-  default: return "this is an error in tutti: please report it";
-  }
+  int driver = 0, runtime = 0;
+  cudaDriverGetVersion(&driver);
+  cudaRuntimeGetVersion(&runtime);
+  snprintf(text, room, ", the driver supports CUDA %d.%d, this program was built with CUDA %d.%d",
+           driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
 }
 
 /* ", 3.10 GiB of 139.80 GiB free", or "" if the device does not answer. */
@@ -90,17 +114,20 @@ static void free_memory_text(char *text, size_t room)
              (double)total / (1 << 30));
 }
 
+static void detail_text(error_kind t, char *text, size_t room)
+{
+  if (t == NO_MEMORY) free_memory_text(text, room);
+  if (t == OLD_DRIVER) versions_text(text, room);
+}
+
 tt_err tt_cuda_fail(cudaError_t e, const char *file, int line, const char *call)
 {
   error_kind t = classify_error(e);
-  char memory[96] = "";
+  char detail[96] = "";
   cudaGetLastError(); /* reported here: the next launch must not report it again */
-  if (t == NO_MEMORY) free_memory_text(memory, sizeof memory);
-  tt_err kind = t == NO_MEMORY                                       ? TT_E_MEM
-                : t == NO_DEVICE || t == OLD_DRIVER || t == GPU_LOST ? TT_E_UNAVAILABLE
-                                                                     : TT_E_INTERNAL;
-  return tt_fail_at(file, line, kind, "%s: %s: %s (%s)%s; %s", location, call, cudaGetErrorName(e),
-                    cudaGetErrorString(e), memory, remedy(t));
+  detail_text(t, detail, sizeof detail);
+  return tt_fail_at(file, line, error_kinds[t].e, "%s: %s: %s (%s)%s; %s", location, call,
+                    cudaGetErrorName(e), cudaGetErrorString(e), detail, error_kinds[t].remedy);
 }
 
 tt_err tt_cublas_fail(cublasStatus_t s, const char *file, int line, const char *call)
@@ -113,9 +140,9 @@ tt_err tt_cublas_fail(cublasStatus_t s, const char *file, int line, const char *
                      ? OLD_DRIVER
                  : s == CUBLAS_STATUS_EXECUTION_FAILED ? GPU_CRASHED
                                                        : OTHER;
-  char memory[96] = "";
-  if (t == NO_MEMORY) free_memory_text(memory, sizeof memory);
-  tt_err kind = t == NO_MEMORY ? TT_E_MEM : t == OLD_DRIVER ? TT_E_UNAVAILABLE : TT_E_INTERNAL;
-  return tt_fail_at(file, line, kind, "%s: %s: %s (%s)%s; %s", location, call,
-                    cublasGetStatusName(s), cublasGetStatusString(s), memory, remedy(t));
+  char detail[96] = "";
+  detail_text(t, detail, sizeof detail);
+  return tt_fail_at(file, line, error_kinds[t].e, "%s: %s: %s (%s)%s; %s", location, call,
+                    cublasGetStatusName(s), cublasGetStatusString(s), detail,
+                    error_kinds[t].remedy);
 }

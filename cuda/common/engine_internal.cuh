@@ -70,6 +70,7 @@ typedef struct tt_cuda_path {
   /* engine.h: a step in two parts, forward and apply; NULL: not supported. */
   tt_err (*forward)(tt_engine *e, float *output, int32_t *row);
   tt_err (*apply)(tt_engine *e, const float *delta, const double *loss);
+  int takes_host_rows; /* 1: it can train with a data set that is on the host (tt_engine.data) */
 } tt_cuda_path;
 #define X(name, ...) extern const tt_cuda_path tt_cuda_##name;
 TT_GPU_PATHS(X)
@@ -87,10 +88,10 @@ struct tt_engine {
   int threads;        /* host threads that gather rows, if the data set is on the host */
   tt_gpu_path wanted; /* requested by the caller */
   tt_dev dev;
-  tt_precision precision; /* of training steps; everything else is fp32 */
-  const tt_cuda_path *path;
-  char why[112]; /* reason for the choice of the path */
-  void *own;     /* data of the path */
+  tt_precision precision;                    /* of training steps; everything else is fp32 */
+  const tt_cuda_path *path, *host_rows_path; /* the second: the one for a data set on the host */
+  char why[112];                             /* reason for the choice of the path */
+  void *own;                                 /* data of the path */
   tt_cuda_state view;
   tt_model *model; /* device arrays that `view` points to */
   tt_member *member;
@@ -241,6 +242,12 @@ __device__ __forceinline__ int tt_cuda_end_epoch(const tt_cuda_state &v, int i, 
   v.epoch[i] = epoch + 1;
   v.status[i] = (int8_t)tt_epoch_end_status(&h, epoch, v.best_epoch[i], watched, all_finite);
   return best;
+}
+
+/* Weights of member i to predict with: the best ones if there are any. */
+__device__ __forceinline__ const float *tt_cuda_prediction_weights(const tt_cuda_state &v, int i)
+{
+  return (v.best_epoch[i] >= 0 ? v.best_weights : v.weights) + (int64_t)i * v.params;
 }
 
 /* Whether member i continues after the end of an epoch, in the running call of train. */

@@ -8,6 +8,7 @@
 #define TT_FORWARD_TILE_CUH
 #include "cuda/common/device.cuh"
 
+#include "core/formulas/layer_norm.h"
 #include "core/model/model.h"
 
 enum { TT_TILE_ROWS = 2 * TT_WARP_SIZE, TT_TILE_THREADS = 128, TT_TILE_OUTPUTS = 4 };
@@ -69,16 +70,18 @@ __device__ __forceinline__ void tt_tile_layer_norm(const tt_layer &layer, const 
   int32_t out = (int32_t)layer.out;
   const float *gain = w + layer.norm, *shift = gain + out;
   for (int32_t r = (int32_t)threadIdx.x; r < TT_TILE_ROWS; r += (int32_t)blockDim.x) {
-    float sum = 0.0f, square = 0.0f;
-    for (int32_t o = 0; o < out; o++) sum += y[o * TT_TILE_ROWS + r];
-    float mean = sum / (float)out;
+    float *z = y + r, sum = 0.0f, squares = 0.0f, share = 1.0f / (float)out;
+    for (int32_t o = 0; o < out; o++) sum += z[o * TT_TILE_ROWS];
+    float mean = sum * share;
     for (int32_t o = 0; o < out; o++) {
-      float d = y[o * TT_TILE_ROWS + r] - mean;
-      square = tt_fma(d, d, square);
+      float d = z[o * TT_TILE_ROWS] - mean;
+      squares = tt_fma(d, d, squares);
     }
-    float root = 1.0f / sqrtf(square / (float)out + TT_NORM_EPSILON);
-    for (int32_t o = 0; o < out; o++)
-      y[o * TT_TILE_ROWS + r] = tt_fma(gain[o], (y[o * TT_TILE_ROWS + r] - mean) * root, shift[o]);
+    float inverse_std = tt_layer_norm_inverse_std(squares, share);
+    for (int32_t o = 0; o < out; o++) {
+      float normalized = tt_layer_norm_normalized(z[o * TT_TILE_ROWS], mean, inverse_std);
+      z[o * TT_TILE_ROWS] = tt_layer_norm_output(normalized, gain[o], shift[o]);
+    }
   }
 }
 

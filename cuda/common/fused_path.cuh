@@ -63,6 +63,14 @@ template <class PATH> struct tt_fused_path {
     TT_TRY(PATH::launch(e, d, steps));
     return tt_stream_synchronize(e->dev.stream);
   }
+
+  /* The path's row in the engine; the other functions are those of tt_cuda_path. */
+  static constexpr tt_cuda_path make(const char *name,
+                                     void (*arithmetic)(const tt_engine *, char *, size_t),
+                                     tt_err (*evaluate)(tt_engine *, tt_split, double *) = NULL)
+  {
+    return {name, NULL, prepare, train, release, arithmetic, evaluate, NULL, NULL, 0};
+  }
 };
 
 /* Units of a launch: at most `most`, which run at the same time, and not more than the members

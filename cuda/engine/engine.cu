@@ -5,6 +5,7 @@
 #include "cuda/plan/path.h"
 
 #include "core/base/mem.h"
+#include "core/engine/plugin.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -178,6 +179,8 @@ static tt_err choose_path(tt_engine *e, tt_gpu_path wanted)
                         e->dev.multiprocessors, e->slice.count};
   TT_TRY(tt_path_choose(e->cohort, &on, wanted, &chosen));
   e->path = paths[chosen.path];
+  for (int k = TT_GPU_PATH_auto + 1; k < TT_GPU_PATH_COUNT; k++)
+    if (paths[k]->takes_host_rows) e->host_rows_path = paths[k];
   snprintf(e->why, sizeof e->why, "%s", chosen.why);
   return TT_OK;
 }
@@ -291,7 +294,7 @@ static __global__ void report_progress(report_args a)
   int32_t epoch = a.v.epoch[i];
   a.out[i].taken = a.v.step[i] - a.before[i];
   a.out[i].epoch = epoch;
-  a.out[i].loss = epoch > 0 ? a.v.loss_train[(int64_t)i * a.v.epochs + epoch - 1] : 0.0f;
+  a.out[i].loss = tt_last_epoch_loss(a.v.loss_train, a.v.epochs, i, epoch);
   a.out[i].status = a.v.status[i];
 }
 
@@ -360,7 +363,23 @@ extern const tt_engine_ops tt_engine_cuda = {
     save,
     load,
     info,
+    NULL, /* host_bytes: few */
     tt_cuda_predict,
     forward,
     apply,
 };
+
+/* The functions that make a shared library of this engine a plugin. */
+extern "C" __attribute__((visibility("default"))) const char *tutti_engine_plugin_interface(void)
+{
+  return tt_engine_interface;
+}
+
+extern "C" __attribute__((visibility("default"))) const tt_engine_ops *
+tutti_engine_plugin(const tt_plugin_host *host)
+{
+  tt_err_use_record(host->record);
+  tt_log_set_level(host->log.level);
+  tt_log_set_rank(host->log.rank, host->log.ranks);
+  return &tt_engine_cuda;
+}

@@ -52,7 +52,7 @@ static __device__ double member_loss(const mean_loss_args &a, int i, float *tile
   const tt_cuda_state &v = a.v;
   const tt_dev_row_lists &list = v.lists[v.member[i].ensemble];
   const int32_t *row = list.row[a.split];
-  const float *w = (v.best_epoch[i] >= 0 ? v.best_weights : v.weights) + (int64_t)i * v.params;
+  const float *w = tt_cuda_prediction_weights(v, i);
   int32_t r = (int32_t)threadIdx.x;
   double sum = 0.0;
   for (int32_t first = 0; first < list.count[a.split]; first += TT_TILE_ROWS) {

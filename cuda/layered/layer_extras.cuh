@@ -3,11 +3,12 @@
  * with layer_norm, dropout and residual, each only if the model or the member uses it.
  *
  * Forward: the product has written z to y; a warp processes four rows. The slope is f'(n) times
- * the mask, so that dropout costs nothing in the backward pass. Layer normalisation: Ba, Kiros &
- * Hinton 2016, as in torch.nn.LayerNorm: biased variance, TT_NORM_EPSILON. */
+ * the mask, so that dropout costs nothing in the backward pass. */
 #ifndef TT_LAYER_EXTRAS_CUH
 #define TT_LAYER_EXTRAS_CUH
 #include "cuda/layered/layer_kernels.cuh"
+
+#include "core/formulas/layer_norm.h"
 
 enum { TT_DROPOUT_DRAW_ROWS = 4 }; /* rows per warp: those that share one random draw of dropout */
 
@@ -58,16 +59,16 @@ __device__ __forceinline__ void tt_layer_norm_row(const tt_layer_extras_args &a,
                                                   int64_t row)
 {
   int32_t lane = (int32_t)threadIdx.x % TT_WARP_SIZE;
-  float *z = a.y + row * a.out, sum = 0.0f, square = 0.0f;
+  float *z = a.y + row * a.out, sum = 0.0f, squares = 0.0f, share = 1.0f / (float)a.out;
   for (int32_t o = lane; o < a.out; o += TT_WARP_SIZE) sum += z[o];
-  float mean = tt_warp_sum(sum) / (float)a.out;
+  float mean = tt_warp_sum(sum) * share;
   for (int32_t o = lane; o < a.out; o += TT_WARP_SIZE)
-    square = tt_fma(z[o] - mean, z[o] - mean, square);
-  float rstd = 1.0f / sqrtf(tt_warp_sum(square) / (float)a.out + TT_NORM_EPSILON);
+    squares = tt_fma(z[o] - mean, z[o] - mean, squares);
+  float rstd = tt_layer_norm_inverse_std(tt_warp_sum(squares), share);
   for (int32_t o = lane; o < a.out; o += TT_WARP_SIZE) {
-    float xhat = (z[o] - mean) * rstd;
+    float xhat = tt_layer_norm_normalized(z[o], mean, rstd);
     if (a.xhat) a.xhat[row * a.out + o] = xhat;
-    z[o] = tt_fma(gain[o], xhat, gain[a.out + o]);
+    z[o] = tt_layer_norm_output(xhat, gain[o], gain[a.out + o]);
   }
   if (a.rstd && lane == 0) a.rstd[row] = rstd;
 }
@@ -134,8 +135,7 @@ static __global__ void layer_norm_gradient(tt_layer_extras_args a)
   to[a.out + o] = shift;
 }
 
-/* dL/dn -> dL/dz of a layer_norm; one warp per row:
- *   dz = rstd (g - mean(g) - xhat mean(g xhat)),  g = gain dL/dn */
+/* dL/dn -> dL/dz of a layer_norm; one warp per row. */
 static __global__ void layer_norm_backward(tt_layer_extras_args a)
 {
   tt_member_block p = tt_member_block_of(a.parts, a.skip);
@@ -151,10 +151,11 @@ static __global__ void layer_norm_backward(tt_layer_extras_args a)
     plain += g;
     along = tt_fma(g, xhat[o], along);
   }
-  plain = tt_warp_sum(plain) / (float)a.out;
-  along = tt_warp_sum(along) / (float)a.out;
+  float share = 1.0f / (float)a.out;
+  plain = tt_warp_sum(plain) * share;
+  along = tt_warp_sum(along) * share;
   for (int32_t o = lane; o < a.out; o += TT_WARP_SIZE)
-    d[o] = a.rstd[row] * (gain[o] * d[o] - plain - xhat[o] * along);
+    d[o] = tt_layer_norm_delta(gain[o] * d[o], plain, along, xhat[o], a.rstd[row]);
 }
 
 /* Add dL/dy of a residual layer, which bypasses the layer; y holds W^T dL/dz of the layer. */

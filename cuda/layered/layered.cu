@@ -230,4 +230,5 @@ const tt_cuda_path tt_cuda_layered = {"layered",
                                       arithmetic,
                                       tt_layered_evaluate,
                                       tt_layered_step_forward,
-                                      tt_layered_step_apply};
+                                      tt_layered_step_apply,
+                                      1};

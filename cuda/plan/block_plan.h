@@ -7,9 +7,7 @@
 #ifndef TT_BLOCK_PLAN_H
 #define TT_BLOCK_PLAN_H
 #include "cuda/plan/path_verdict.h"
-#ifdef __cplusplus
-extern "C" {
-#endif
+TT_BEGIN_C
 
 /* Register tiles: rows and columns of a product that one lane of a warp sums at a time. The 32
  * lanes cover 32 rows and (rows of a lane * columns of a lane) columns. Tiles of tensor cores:
@@ -90,7 +88,5 @@ int tt_block_plan_make_rank(const tt_cohort *c, tt_precision precision, int64_t 
                             int64_t shared_bytes, tt_block_plan *out);
 /* Padded parameters Q. */
 int64_t tt_block_padded_params(const tt_cohort *c);
-#ifdef __cplusplus
-}
-#endif
+TT_END_C
 #endif

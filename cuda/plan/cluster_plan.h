@@ -9,9 +9,7 @@
 #ifndef TT_CLUSTER_PLAN_H
 #define TT_CLUSTER_PLAN_H
 #include "cuda/plan/block_plan.h"
-#ifdef __cplusplus
-extern "C" {
-#endif
+TT_BEGIN_C
 
 enum {
   TT_CLUSTER_MIN_RANKS = 2,       /* ranks */
@@ -37,7 +35,5 @@ int64_t tt_cluster_min_bytes(const tt_cohort *c);
  * the slots need them. Returns 1; 0 if the cohort does not fit: *out is unchanged, and
  * tt_cluster_min_bytes gives the bytes needed. Local. */
 int tt_cluster_plan_make(const tt_cohort *c, int64_t shared_bytes, tt_cluster_plan *out);
-#ifdef __cplusplus
-}
-#endif
+TT_END_C
 #endif

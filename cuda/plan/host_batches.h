@@ -4,9 +4,7 @@
 #define TT_HOST_BATCHES_H
 #include "core/model/cohort.h"
 #include "core/model/partition.h"
-#ifdef __cplusplus
-extern "C" {
-#endif
+TT_BEGIN_C
 
 /* Source of the rows; all pointers are borrowed. M members of the slice, E epochs. */
 typedef struct tt_host_batches {
@@ -40,7 +38,5 @@ void tt_host_batches_fill(const tt_host_batches *s, const tt_member_positions *a
 /* Fill rows [first, first + rows) of a split of a row set. */
 void tt_host_batches_fill_split(const tt_host_batches *s, int64_t row_set, tt_split split,
                                 int64_t first, int64_t rows, const tt_batch_buffers *to);
-#ifdef __cplusplus
-}
-#endif
+TT_END_C
 #endif

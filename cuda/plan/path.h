@@ -3,9 +3,7 @@
 #ifndef TT_PATH_H
 #define TT_PATH_H
 #include "cuda/plan/path_verdict.h"
-#ifdef __cplusplus
-extern "C" {
-#endif
+TT_BEGIN_C
 
 typedef struct tt_path_choice {
   tt_gpu_path path;
@@ -24,7 +22,5 @@ tt_err tt_path_choose(const tt_cohort *c, const tt_path_context *on, tt_gpu_path
 
 /* Minimum compute capability of a path, as 10 * major + minor; 0: every GPU that tutti supports. */
 int tt_path_min_capability(tt_gpu_path path);
-#ifdef __cplusplus
-}
-#endif
+TT_END_C
 #endif

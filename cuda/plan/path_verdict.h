@@ -3,9 +3,7 @@
 #ifndef TT_PATH_VERDICT_H
 #define TT_PATH_VERDICT_H
 #include "core/model/cohort.h"
-#ifdef __cplusplus
-extern "C" {
-#endif
+TT_BEGIN_C
 
 /* What the choice depends on besides the cohort. */
 typedef struct tt_path_context {
@@ -28,7 +26,5 @@ typedef struct tt_path_verdict {
   void tt_path_assess_##name(const tt_cohort *c, const tt_path_context *on, tt_path_verdict *out);
 TT_GPU_PATHS(X)
 #undef X
-#ifdef __cplusplus
-}
-#endif
+TT_END_C
 #endif

@@ -6,9 +6,7 @@
 #ifndef TT_WARP_PLAN_H
 #define TT_WARP_PLAN_H
 #include "cuda/plan/path_verdict.h"
-#ifdef __cplusplus
-extern "C" {
-#endif
+TT_BEGIN_C
 
 enum {
   TT_WARP_MAX_LAYERS = 5, /* hidden layers and the output layer */
@@ -67,7 +65,5 @@ typedef struct tt_warp_plan {
  * Returns 1, or 0 if the cohort does not fit. Local. */
 int tt_warp_plan_make(const tt_cohort *c, int64_t shared_bytes, tt_warp_plan *out, char *why,
                       size_t room);
-#ifdef __cplusplus
-}
-#endif
+TT_END_C
 #endif

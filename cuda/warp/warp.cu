@@ -92,6 +92,4 @@ static void arithmetic(const tt_engine *e, char *text, size_t room)
   if (warp_path::make_plan(e, &p)) snprintf(text, room, "r%d", (int)p.rows);
 }
 
-extern const tt_cuda_path tt_cuda_warp = {
-    "warp", NULL, warp_host::prepare, warp_host::train, warp_host::release, arithmetic, evaluate,
-    NULL,   NULL};
+extern const tt_cuda_path tt_cuda_warp = warp_host::make("warp", arithmetic, evaluate);

@@ -428,7 +428,7 @@ __device__ __forceinline__ void tt_warp_evaluate_members(const tt_warp_args &a, 
     tt_warp_context ctx = {};
     ctx.member = i;
     int rows = v.lists[v.member[i].ensemble].count[a.split];
-    const float *w = (v.best_epoch[i] >= 0 ? v.best_weights : v.weights) + (int64_t)i * v.params;
+    const float *w = tt_cuda_prediction_weights(v, i);
     tt_warp_load_params(a.plan, own + a.plan.weights, w);
     __syncwarp();
     double sum = tt_warp_pass<N>(a, own, ctx, 1, 0, rows);

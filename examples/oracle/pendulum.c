@@ -1,12 +1,12 @@
 /* pendulum.c — a simulator that an active-learning campaign calls: a damped pendulum let go at an
- * angle. It knows nothing of tutti but its exit codes.
+ * angle. The only part that depends on tutti is its exit codes.
  *
  *   pendulum INPUT.csv OUTPUT.csv     label: id,length,damping,angle -> id,period,swing
  *   pendulum --design N SEED          N random points with their labels: the first data
  *   pendulum --candidates N SEED      N random points without: the pool
  *
  * angle'' = -g / length * sin(angle) - damping * angle', by Runge and Kutta's method of order 4.
- * period: until it is back at the side where it began, in seconds; swing: how far it comes there, in
+ * period: seconds until the pendulum is back on the initial side; swing: largest angle there, in
  * degrees. Both are nan for a pendulum that does not come back within a minute. */
 #include <errno.h>
 #include <math.h>
@@ -15,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the campaign hears: 1 these points failed, 64 and above stop everything, others: try again. */
+/* Exit codes: 65 = these points cannot be labelled, others from 64 on stop the campaign, others: try
+ * again. */
 enum { DONE = 0, TRY_AGAIN = 2, WRONG_CALL = 64, NO_INPUT = 66 };
 
 typedef struct point {
@@ -40,7 +41,7 @@ static void step(const point *p, double h, double *angle, double *speed)
   *speed += h / 6 * (s1 + 2 * s2 + 2 * s3 + s4);
 }
 
-/* It turns round twice: at the far side, and where it began. */
+/* The direction changes twice: on the far side, and back on the initial side. */
 static void simulate(const point *p, double *period, double *swing)
 {
   const double h = 1e-3;
@@ -87,7 +88,7 @@ static int label(FILE *in, FILE *out)
   long long id;
   point p;
   double period, swing;
-  if (fscanf(in, "%*[^\n]") == EOF) return NO_INPUT; /* the names */
+  if (fscanf(in, "%*[^\n]") == EOF) return NO_INPUT; /* column names */
   fprintf(out, "id,period,swing\n");
   while (fscanf(in, "%lld,%lf,%lf,%lf", &id, &p.length, &p.damping, &p.angle) == 4) {
     simulate(&p, &period, &swing);
@@ -96,7 +97,7 @@ static int label(FILE *in, FILE *out)
   return feof(in) ? DONE : NO_INPUT;
 }
 
-/* Under another name until it is whole: a campaign that was killed looks at what its calls left. */
+/* Use another name until the file is complete: after a kill the campaign reads existing outputs. */
 static int label_file(const char *input, const char *output)
 {
   char part[4096];

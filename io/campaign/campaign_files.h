@@ -15,10 +15,9 @@ typedef struct tt_history_names {
 } tt_history_names;
 
 /* Collective. Write campaign.h5 (schema tutti-campaign-1.0, docs/files.md; opens in xarray): this
- * commits a round. Errors: CANTCREAT, IO, MEM, the error of the hook. */
+ * commits a round. Errors: CANTCREAT, IO, MEM, STOPPED (tt_h5_commit). */
 tt_err tt_history_write(tt_comm *c, const char *file, const tt_history *h,
-                        const tt_history_names *names, const tt_provenance *from,
-                        const tt_h5_commit_hook *hook);
+                        const tt_history_names *names, const tt_provenance *from);
 /* Local. The values are bit-identical to those written; the checksum of all values is verified.
  * Owner: the caller. Errors: NOINPUT (no file), DATA (not a history, damaged), IO, MEM. */
 tt_err tt_history_read_local(const char *file, tt_history **out);

@@ -173,6 +173,7 @@ tt_err tt_history_read(tt_comm *c, const char *file, tt_history **out)
 static tt_err read_columns(tt_h5_reader *r, const char *name, const char *units, tt_columns *out)
 {
   TT_TRY(tt_h5_read_texts_local(r, name, &out->count, &out->name));
+  out->given = tt_schema_names_given_local(r, name);
   return tt_schema_read_texts_local(r, units, out->count, &out->units);
 }
 

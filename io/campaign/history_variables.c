@@ -35,6 +35,8 @@ const tt_history_variable tt_history_variables[] = {
   TT_ROUND_NUMBERS(NUMBER)
   OF_ROUND("seconds", F64, "stage", "wall time of a stage", "stage_name", ROUND, seconds)
   OF_ROUND("model_hash", U64, NULL, "XXH3 of the weights of model.h5", NULL, ROUND, model)
+  OF_ROUND("pool_hash", U64, NULL, "XXH3 of the inputs of the whole pool, 0 = not scored", NULL,
+           ROUND, pool_hash)
   COLUMNS(rmse, "root mean square error on the test rows, in the user's units")
   COLUMNS(nll, "negative log likelihood of the test rows")
   COLUMNS(spread, "epistemic standard deviation, mean over the candidates, in the user's units")

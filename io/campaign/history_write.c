@@ -64,8 +64,7 @@ static tt_err prepare_local(const tt_history *h, void *array, int64_t *bytes, ui
 }
 
 tt_err tt_history_write(tt_comm *c, const char *file, const tt_history *h,
-                        const tt_history_names *names, const tt_provenance *from,
-                        const tt_h5_commit_hook *hook)
+                        const tt_history_names *names, const tt_provenance *from)
 {
   tt_schema s;
   tt_h5_file *f = NULL;
@@ -82,7 +81,7 @@ tt_err tt_history_write(tt_comm *c, const char *file, const tt_history *h,
     write_names(&s, h, names);
     tt_schema_create_dimension(&s, "query", h->queries);
     write_variables(&s, h, array);
-    e = tt_h5_commit(&f, hook);
+    e = tt_h5_commit(&f);
   }
   tt_free(array);
   return e;

@@ -3,7 +3,8 @@
  * A file whose name ends in .csv is a table with names in its first line; any other file is HDF5:
  *   input   HDF5: id int64 [n], x double [n][D], feature_name, feature_units
  *           CSV:  id,<names of the inputs>; numbers have 17 digits, which read back the same bits
- *   output  HDF5: y [n][T], or [n] for one target; id [n]
+ *   output  HDF5: y [n][T], or [n] for one target; id [n]; target_name [T] if the targets are in
+ *           another order than in data.file
  *           CSV:  the names of the targets (or y0, y1, ...), and id; other columns are ignored.
  *           The file must end in a newline, or it is incomplete.
  * id is needed if rows are missing or in another order. Without id, row i belongs to input i and
@@ -46,10 +47,13 @@ typedef struct tt_oracle_output {
 } tt_oracle_output;
 
 /* Read an output. An HDF5 file is first checked by io/data/guarded_check.h, because tutti did not
- * write it. Owner: the caller. Errors: NOINPUT (no file), DATA (incomplete, damaged, wrong number
- * or names of targets, an id that occurs twice; the message has file, line or row, and value), IO,
- * MEM. */
-tt_err tt_oracle_output_read_local(const char *file, const tt_columns *target,
+ * write it.
+ *   requested  number of rows that were requested: a file with more rows is refused before memory
+ *              is allocated for them; 0 = any number
+ * Owner: the caller. Errors: NOINPUT (no file), DATA (incomplete, damaged, too many rows, wrong
+ * number or names of targets, an id that occurs twice; the message has file, line or row, and
+ * value), IO, MEM. */
+tt_err tt_oracle_output_read_local(const char *file, const tt_columns *target, int64_t requested,
                                    tt_oracle_output **out);
 void tt_oracle_output_destroy(tt_oracle_output **l);
 

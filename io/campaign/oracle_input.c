@@ -13,23 +13,10 @@
 
 /* HDF5 */
 
-static int64_t max_column_text(const tt_columns *c)
-{
-  int64_t a = tt_h5_max_text_length(c->count, (const char *const *)c->name);
-  int64_t b = tt_h5_max_text_length(c->count, (const char *const *)c->units);
-  return a > b ? a : b;
-}
-
-static const tt_variable id_variable = {"id", TT_H5_I64, {"id"}, NULL, "number of the candidate",
-                                        NULL};
-static const tt_variable inputs = {"x",  TT_H5_F64, {"id", "feature"},
-                                   NULL, "inputs",  "feature_name feature_units"};
-static const tt_variable labels = {"y",
-                                   TT_H5_F64,
-                                   {"id", "target"},
-                                   NULL,
-                                   "labels, missing where unlabelled",
-                                   "target_name target_units"};
+static const tt_variable inputs =
+    TT_VARIABLE("x", F64, NULL, "inputs", "feature_name feature_units", "id", "feature");
+static const tt_variable labels = TT_VARIABLE("y", F64, NULL, "labels, missing where unlabelled",
+                                              "target_name target_units", "id", "target");
 
 /* Reserve space for the metadata too: HDF5 cannot recover when the disk is full while it writes
  * them. */
@@ -42,15 +29,17 @@ static tt_err create_oracle_file(tt_schema *s, const char *file, int64_t count, 
   char name[TT_SCHEMA_NAME_MAX], units[TT_SCHEMA_NAME_MAX];
   snprintf(name, sizeof name, "%s_name", v->dim[1]);
   snprintf(units, sizeof units, "%s_units", v->dim[1]);
-  int64_t length = max_column_text(c), bytes = 8 * count * (c->count + 1) + 2 * length * c->count;
+  int64_t length = tt_schema_max_column_text(c),
+          bytes = 8 * count * (c->count + 1) + 2 * length * c->count;
   TT_TRY(tt_h5_create(NULL, file, bytes + METADATA_BYTES, &s->file));
   (void)tt_h5_write_attr_text(s->file, "/", "Conventions", "CF-1.10 " TT_SCHEMA_ORACLE_INPUT);
   (void)tt_h5_write_attr_text(s->file, "/", "tutti_schema", TT_SCHEMA_ORACLE_INPUT);
-  tt_schema_write_coordinate(s, &id_variable, count, id);
+  TT_SCHEMA_COORDINATE(s, count, id, "id", I64, NULL, "number of the candidate");
   tt_schema_create_dimension(s, "name_strlen", length);
   tt_schema_create_dimension(s, v->dim[1], c->count);
   tt_schema_write_texts(s, name, v->dim[1], "name_strlen", (const char *const *)c->name, NULL);
   tt_schema_write_texts(s, units, v->dim[1], "name_strlen", (const char *const *)c->units, NULL);
+  tt_schema_write_given(s, name, c);
   tt_schema_write_from_root(s, v, value);
   return TT_OK;
 }
@@ -61,7 +50,7 @@ tt_err tt_accepted_labels_write_local(const char *file, int64_t count, const int
   tt_schema s = {0};
   TT_TRY(create_oracle_file(&s, file, count, id, &labels, target, y));
   if (*why) (void)tt_h5_write_attr_text(s.file, "/", "failed", why);
-  return tt_h5_commit(&s.file, NULL);
+  return tt_h5_commit(&s.file);
 }
 
 /* CSV */
@@ -139,5 +128,5 @@ tt_err tt_oracle_input_write_local(const char *file, int64_t count, const int64_
   tt_schema s = {0};
   if (tt_is_csv(file)) return write_csv(file, count, id, x, input);
   TT_TRY(create_oracle_file(&s, file, count, id, &inputs, input, x));
-  return tt_h5_commit(&s.file, NULL);
+  return tt_h5_commit(&s.file);
 }

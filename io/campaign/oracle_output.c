@@ -17,6 +17,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Limits of the bytes of a CSV output. */
+enum { CSV_ROW_BYTES = 64 << 10, CSV_NUMBER_BYTES = 64, CSV_SPARE_ROWS = 16 };
+
 void tt_oracle_input_destroy(tt_oracle_input **a)
 {
   if (!*a) return;
@@ -68,25 +71,17 @@ static tt_err cell_number(const char *file, const tt_csv *t, int64_t row, int64_
                  cell, t->name[column]);
 }
 
-static int64_t find_column(const tt_csv *t, const char *name)
-{
-  for (int64_t k = 0; k < t->columns; k++)
-    if (!strcmp(t->name[k], name)) return k;
-  return -1;
-}
-
 /* A CSV file must end in a newline, or it is incomplete. */
-static tt_err read_complete_csv(const char *file, tt_csv **out)
+static tt_err read_complete_csv(const char *file, const tt_csv_limit *limit, tt_csv **out)
 {
   char last = 0;
-  int fd = open(file, O_RDONLY | O_CLOEXEC);
-  if (fd >= 0) {
-    if (lseek(fd, -1, SEEK_END) >= 0 && read(fd, &last, 1) < 0) last = 0;
-    close(fd);
-    if (last != '\n')
-      return TT_FAIL(DATA, "%s: the last line has no newline: the file is incomplete", file);
-  }
-  return tt_csv_read(file, out);
+  int fd = -1;
+  TT_TRY(tt_file_open_read(file, &fd));
+  if (lseek(fd, -1, SEEK_END) >= 0 && read(fd, &last, 1) < 0) last = 0;
+  close(fd);
+  if (last != '\n')
+    return TT_FAIL(DATA, "%s: the last line has no newline: the file is incomplete", file);
+  return tt_csv_read(file, limit, out);
 }
 
 /* Inputs */
@@ -116,7 +111,7 @@ static tt_err input_from_table(const char *file, const tt_csv *t, tt_oracle_inpu
 static tt_err input_from_csv(const char *file, tt_oracle_input *a)
 {
   tt_csv *t = NULL;
-  TT_TRY(read_complete_csv(file, &t));
+  TT_TRY(read_complete_csv(file, NULL, &t));
   tt_err e = input_from_table(file, t, a);
   tt_csv_destroy(&t);
   return e;
@@ -157,13 +152,17 @@ tt_err tt_oracle_input_read_local(const char *file, tt_oracle_input **out)
 static tt_err parse_header(const char *file, const char *line, tt_columns *target)
 {
   tt_csv *t = NULL;
+  char made[32]; /* a name of the program */
   TT_TRY(tt_csv_parse_list(file, line, &t));
   tt_err e = TT_OK;
   if (t->columns < 2 || strcmp(t->name[0], "id") != 0)
     e = TT_FAIL(DATA, "%s: the first line is not 'id' and the names of the targets", file);
   if (!e) e = tt_columns_create(t->columns - 1, target);
-  for (int64_t k = 0; !e && k < target->count; k++)
+  for (int64_t k = 0; !e && k < target->count; k++) {
+    snprintf(made, sizeof made, "y%" PRId64, k);
     e = tt_text_set(&target->name[k], t->name[k + 1]);
+    target->given |= strcmp(made, t->name[k + 1]) != 0;
+  }
   tt_csv_destroy(&t);
   return e;
 }
@@ -198,13 +197,13 @@ static tt_err find_columns(const char *file, const tt_csv *t, const tt_columns *
   int64_t named = 0, made = 0;
   char name[32];
   for (int64_t k = 0; k < target->count; k++) {
-    column[k] = find_column(t, target->name[k]);
+    column[k] = tt_csv_find(t, target->name[k]);
     named += column[k] >= 0;
   }
   for (int64_t k = 0; named < target->count && k < target->count; k++) {
     snprintf(name, sizeof name, "y%" PRId64, k);
-    column[k] = find_column(t, name);
-    if (column[k] < 0 && target->count == 1) column[k] = find_column(t, "y");
+    column[k] = tt_csv_find(t, name);
+    if (column[k] < 0 && target->count == 1) column[k] = tt_csv_find(t, "y");
     made += column[k] >= 0;
   }
   if (named == target->count || made == target->count) return TT_OK;
@@ -217,7 +216,7 @@ static tt_err find_columns(const char *file, const tt_csv *t, const tt_columns *
 static tt_err output_from_table(tt_oracle_output *l, const tt_csv *t, const tt_columns *target,
                                 int64_t *column)
 {
-  int64_t id = find_column(t, "id"), T = target->count;
+  int64_t id = tt_csv_find(t, "id"), T = target->count;
   TT_TRY(find_columns(l->file, t, target, column));
   TT_TRY(allocate_output(l, t->rows, T, id >= 0));
   for (int64_t i = 0; i < l->count; i++) {
@@ -227,11 +226,20 @@ static tt_err output_from_table(tt_oracle_output *l, const tt_csv *t, const tt_c
   return TT_OK;
 }
 
-static tt_err output_from_csv(tt_oracle_output *l, const tt_columns *target)
+/* Many more bytes than the numbers of the requested rows need: other columns, quotes, comments. */
+static tt_csv_limit csv_limit(int64_t requested, int64_t targets)
+{
+  if (!requested) return (tt_csv_limit){0};
+  int64_t row_bytes = CSV_ROW_BYTES + CSV_NUMBER_BYTES * targets;
+  return (tt_csv_limit){requested, (requested + CSV_SPARE_ROWS) * row_bytes};
+}
+
+static tt_err output_from_csv(tt_oracle_output *l, const tt_columns *target, int64_t requested)
 {
   tt_csv *t = NULL;
   int64_t *column = NULL;
-  TT_TRY(read_complete_csv(l->file, &t));
+  const tt_csv_limit limit = csv_limit(requested, target->count);
+  TT_TRY(read_complete_csv(l->file, &limit, &t));
   tt_err e = TT_ALLOC(column, target->count);
   if (!e) e = output_from_table(l, t, target, column);
   tt_free(column);
@@ -256,9 +264,27 @@ static tt_err read_ids(tt_h5_reader *r, tt_oracle_output *l)
   return e;
 }
 
-static tt_err output_from_reader(tt_h5_reader *r, tt_oracle_output *l, int64_t targets)
+/* Put the columns of y into the order of `target` by target_name, if the file has it. */
+static tt_err reorder_targets(tt_h5_reader *r, tt_oracle_output *l, const tt_columns *target)
+{
+  tt_columns here = {0};
+  int64_t *from = NULL;
+  double *row = NULL;
+  tt_err e = tt_h5_columns_read_local(r, "y", "target_name", "target_units", target->count, &here);
+  if (!e) e = tt_h5_columns_match_local(r, "y", target, "data.file", 0, &here, &from);
+  if (!e && from) e = TT_ALLOC(row, target->count);
+  if (!e) tt_columns_reorder(from, target->count, l->count, l->y, row);
+  tt_free(row);
+  tt_free(from);
+  tt_columns_free(&here);
+  return e;
+}
+
+static tt_err output_from_reader(tt_h5_reader *r, tt_oracle_output *l, const tt_columns *target,
+                                 int64_t requested)
 {
   tt_h5_matrix id = {0}, y;
+  int64_t targets = target->count;
   int numbered = tt_h5_has_local(r, "id");
   TT_TRY(tt_h5_matrix_open_local(r, "labels", "y", &y));
   if (numbered) TT_TRY(tt_h5_matrix_open_local(r, "numbers", "id", &id));
@@ -267,21 +293,26 @@ static tt_err output_from_reader(tt_h5_reader *r, tt_oracle_output *l, int64_t t
                    "%s: 'y' has shape %" PRId64 " x %" PRId64 ", expected %" PRId64
                    " columns, one per target",
                    l->file, y.rows, y.columns, targets);
+  if (requested && y.rows > requested)
+    return TT_FAIL(DATA, "%s: 'y' has %" PRId64 " rows; %" PRId64 " are requested", l->file, y.rows,
+                   requested);
   if (numbered && (id.columns != 1 || id.rows != y.rows))
     return TT_FAIL(DATA, "%s: 'id' has %" PRId64 " values, but 'y' has %" PRId64 " rows", l->file,
                    id.rows * id.columns, y.rows);
   TT_TRY(allocate_output(l, y.rows, targets, numbered));
   if (!l->count) return TT_OK;
   if (numbered) TT_TRY(read_ids(r, l));
-  return tt_h5_read_rows_local(r, "y", TT_H5_F64, 0, l->count, l->y);
+  TT_TRY(tt_h5_read_rows_local(r, "y", TT_H5_F64, 0, l->count, l->y));
+  return reorder_targets(r, l, target);
 }
 
-static tt_err output_from_h5(tt_oracle_output *l, int64_t targets, char *why, int room)
+static tt_err output_from_h5(tt_oracle_output *l, const tt_columns *target, int64_t requested,
+                             char *why, int room)
 {
   tt_h5_reader *r = NULL;
   char *text = NULL;
   TT_TRY(tt_h5_open_local(l->file, &r));
-  tt_err e = output_from_reader(r, l, targets);
+  tt_err e = output_from_reader(r, l, target, requested);
   if (!e && why && tt_h5_has_attr_local(r, "/", "failed"))
     e = tt_h5_read_attr_text_local(r, "/", "failed", &text);
   if (!e && text) snprintf(why, (size_t)room, "%s", text);
@@ -324,27 +355,27 @@ static tt_err check_ids(const tt_oracle_output *l)
 }
 
 static tt_err read_output(tt_oracle_output *l, const char *file, const tt_columns *target,
-                          int foreign, char *why, int room)
+                          int64_t requested, int foreign, char *why, int room)
 {
   static const char *const dataset[] = {"y", "?id"};
   TT_TRY(tt_text_set(&l->file, file));
   if (access(file, R_OK))
     return TT_FAIL(NOINPUT, "%s: the output file does not exist or cannot be read", file);
   if (tt_is_csv(file)) {
-    TT_TRY(output_from_csv(l, target));
+    TT_TRY(output_from_csv(l, target, requested));
   } else {
     if (foreign) TT_TRY(tt_guarded_check_local(file, dataset, 2));
-    TT_TRY(output_from_h5(l, target->count, why, room));
+    TT_TRY(output_from_h5(l, target, requested, why, room));
   }
   return check_ids(l);
 }
 
-tt_err tt_oracle_output_read_local(const char *file, const tt_columns *target,
+tt_err tt_oracle_output_read_local(const char *file, const tt_columns *target, int64_t requested,
                                    tt_oracle_output **out)
 {
   tt_oracle_output *l = NULL;
   TT_TRY(TT_ALLOC(l, 1));
-  tt_err e = read_output(l, file, target, 1, NULL, 0);
+  tt_err e = read_output(l, file, target, requested, 1, NULL, 0);
   if (e) tt_oracle_output_destroy(&l);
   *out = l;
   return e;
@@ -356,7 +387,7 @@ tt_err tt_accepted_labels_read_local(const char *file, const tt_columns *target,
   tt_oracle_output *l = NULL;
   if (why) *why = '\0';
   TT_TRY(TT_ALLOC(l, 1));
-  tt_err e = read_output(l, file, target, 0, why, room);
+  tt_err e = read_output(l, file, target, 0, 0, why, room);
   if (e) tt_oracle_output_destroy(&l);
   *out = l;
   return e;
@@ -385,8 +416,8 @@ static tt_err copy_rows_by_id(const tt_oracle_output *l, const numbered_row *req
         high = middle;
     }
     if (low == count || requested[low].id != l->id[i])
-      return TT_FAIL(DATA, "%s: row %" PRId64 " has id %" PRId64 ", which was not asked for",
-                     l->file, i, l->id[i]);
+      return TT_FAIL(DATA, "%s: row %" PRId64 " has id %" PRId64 ", which was not queried", l->file,
+                     i, l->id[i]);
     copy_row(l, i, y + requested[low].row * l->targets);
   }
   return TT_OK;

@@ -53,7 +53,7 @@ tt_err tt_pool_scores_write(tt_pool_scores_writer *f, int64_t first, int64_t cou
 
 tt_err tt_pool_scores_commit(tt_pool_scores_writer **f)
 {
-  tt_err e = tt_h5_commit(&(*f)->file, NULL);
+  tt_err e = tt_h5_commit(&(*f)->file);
   tt_free(*f);
   return e;
 }

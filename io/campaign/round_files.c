@@ -57,14 +57,6 @@ void tt_query_labels_destroy(tt_query_labels **a)
 
 /* Writing */
 
-static const tt_variable v_row = {"row", TT_H5_I64, {"query"}, NULL, "number of the candidate",
-                                  NULL};
-static const tt_variable v_score = {
-    "score", TT_H5_F64, {"query"}, NULL, "score at selection, missing if selected at random", NULL};
-static const tt_variable v_random = {"random", TT_H5_I8, {"query"}, NULL, "how it was selected",
-                                     NULL};
-static const tt_variable v_x = {"x",  TT_H5_F64, {"query", "feature"},
-                                NULL, "inputs",  "feature_name feature_units"};
 tt_err tt_queries_write(tt_comm *c, const char *file, const tt_queries *p, const tt_columns *input)
 {
   tt_schema s = {0};
@@ -74,12 +66,14 @@ tt_err tt_queries_write(tt_comm *c, const char *file, const tt_queries *p, const
   tt_schema_create_dimension(&s, "name_strlen", tt_schema_max_column_text(input));
   tt_schema_create_dimension(&s, "query", p->count);
   tt_schema_write_columns(&s, "feature", "name_strlen", "feature_name", "feature_units", input);
-  tt_schema_write_from_root(&s, &v_row, p->row);
-  tt_schema_write_from_root(&s, &v_score, p->score);
-  tt_schema_write_from_root(&s, &v_random, p->random);
+  TT_SCHEMA_WRITE(&s, p->row, "row", I64, NULL, "number of the candidate", NULL, "query");
+  TT_SCHEMA_WRITE(&s, p->score, "score", F64, NULL,
+                  "score at selection, missing if selected at random", NULL, "query");
+  TT_SCHEMA_WRITE(&s, p->random, "random", I8, NULL, "how it was selected", NULL, "query");
   tt_schema_write_flags(&s, "random", 2, "by_score at_random");
-  tt_schema_write_from_root(&s, &v_x, p->x);
-  return tt_h5_commit(&s.file, NULL);
+  TT_SCHEMA_WRITE(&s, p->x, "x", F64, NULL, "inputs", "feature_name feature_units", "query",
+                  "feature");
+  return tt_h5_commit(&s.file);
 }
 
 /* Reading */

@@ -26,13 +26,22 @@ typedef struct tt_run_id {
 
 /* Collective. Make this start the owner of the directory: create it if missing, write the owner
  * file with this incarnation, remove temporary files of earlier starts. A later start becomes the
- * owner in the same way; the earlier start then fails at its next commit (the fence). Fills
- * id->incarnation, which rank 0 creates. Errors: CANTCREAT. */
+ * owner in the same way; the earlier start then publishes nothing any more (the fence,
+ * io/hdf5/owner.h). Fills id->incarnation, which rank 0 creates. End it with tt_ckpt_release_local.
+ * Errors: CANTCREAT, MEM, STOPPED (another start claims the directory at the same time). */
 tt_err tt_ckpt_claim(tt_comm *c, const char *directory, tt_run_id *id);
 
-/* Does `incarnation` still own the directory? Local. Errors: STOPPED (another incarnation owns the
- * directory), IO. */
-tt_err tt_ckpt_check_owner_local(const char *directory, const char *incarnation);
+/* End of the run: this process writes nothing more to the directory. Its owner file stays. */
+void tt_ckpt_release_local(const char *directory);
+
+/* Remove the temporary files of earlier owners from a directory inside a claimed one; it may be
+ * missing. Local. Errors: IO, STOPPED. */
+tt_err tt_ckpt_remove_temporaries_local(const char *directory);
+
+/* Collective. The error of a start that has claimed the directory: STOPPED with the new owner if
+ * another start has taken the directory over since, because any error may then be the work of that
+ * start; otherwise `e` with its message. */
+tt_err tt_ckpt_explain(tt_comm *c, const char *directory, tt_err e);
 
 /* Collective. Write generation `generation` from every rank's slices and make it the newest.
  *   generation  from 1 on
@@ -71,7 +80,7 @@ tt_err tt_ckpt_last_progress_local(tt_ckpt_last *l, int64_t cohort, int64_t memb
  * Errors: DATA (damaged), MEM. */
 tt_err tt_ckpt_last_read_local(tt_ckpt_last *l, int64_t cohort, tt_slice which, tt_state **out);
 
-/* Collective. Remove all checkpoints, temporary files and the owner file: before a run that starts
- * from the beginning, or after the results are complete. Errors: IO. */
+/* Collective. Remove all checkpoints, before a run that starts from the beginning. Errors: IO,
+ * STOPPED. */
 tt_err tt_ckpt_remove_all(tt_comm *c, const char *directory);
 #endif

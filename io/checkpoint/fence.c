@@ -1,7 +1,6 @@
 /* fence.c — see checkpoint.h: the owner and the files of a run directory. */
 #include "io/checkpoint/checkpoint_internal.h"
-
-#include "core/base/log.h"
+#include "io/hdf5/owner.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -39,29 +38,6 @@ static tt_err make_incarnation(char *text, size_t room)
   return TT_OK;
 }
 
-/* Read the owner file, without the line end. */
-static tt_err read_owner(const char *directory, char *text, int64_t room)
-{
-  char path[TT_PATH_MAX];
-  TT_TRY(join_path(directory, "owner", path));
-  TT_TRY(tt_file_read_text(path, text, room));
-  text[strcspn(text, "\n")] = 0;
-  return TT_OK;
-}
-
-tt_err tt_ckpt_check_owner_local(const char *directory, const char *incarnation)
-{
-  char owner[256];
-  tt_err e = read_owner(directory, owner, sizeof owner);
-  if (e == TT_E_IO) return e;
-  if (!e && !strcmp(owner, incarnation)) return TT_OK;
-  return TT_FAIL(
-      STOPPED,
-      "%s: another start of this run (%s) has taken the directory over from this start (%s); this "
-      "start stops and has changed nothing",
-      directory, e ? "unknown: the owner file is gone" : owner, incarnation);
-}
-
 /* Files of the directory */
 
 tt_err tt_ckpt_file_path_local(const char *directory, int64_t generation, char path[TT_PATH_MAX])
@@ -76,65 +52,74 @@ tt_err tt_ckpt_list_local(const char *directory, int64_t **list, int64_t *count)
   return tt_directory_list_numbers(directory, "ckpt-g", 6, ".h5", list, count);
 }
 
-/* Prefixes of temporary files. A start that still writes one no longer owns the directory. */
-static int is_temporary_of_run(const char *name)
-{
-  static const char *const prefix[] = {".tmp-ckpt-g", ".tmp-owner-", ".tmp-model.h5-",
-                                       ".tmp-results.h5-", ".tmp-status-"};
-  for (size_t i = 0; i < sizeof prefix / sizeof *prefix; i++)
-    if (!strncmp(name, prefix[i], strlen(prefix[i]))) return 1;
-  return 0;
-}
-
+/* A temporary file of an earlier owner, or of a process that has ended. The check of the owner
+ * comes after the listing of the name: if this start still owns the directory, the file is not of a
+ * later owner. */
 static int is_leftover(const char *directory, const char *name)
 {
-  return is_temporary_of_run(name) || tt_file_is_stale_local(directory, name);
+  return (!strncmp(name, TT_OWNER_TEMPORARY, strlen(TT_OWNER_TEMPORARY)) ||
+          tt_file_is_stale_local(directory, name)) &&
+         tt_owner_check_local(directory) == TT_OK;
 }
 
 static int is_checkpoint(const char *directory, const char *name)
 {
-  return tt_numbered_name_parse(name, "ckpt-g", 6, ".h5") > 0 || is_leftover(directory, name);
-}
-
-static int is_owner(const char *directory, const char *name)
-{
-  (void)directory;
-  return !strcmp(name, "owner");
+  return tt_numbered_name_parse(name, "ckpt-g", 6, ".h5") > 0 &&
+         tt_owner_check_local(directory) == TT_OK;
 }
 
 /* Collective */
 
+tt_err tt_ckpt_remove_temporaries_local(const char *directory)
+{
+  TT_TRY(tt_directory_remove_files(directory, is_leftover));
+  return tt_owner_check_local(directory);
+}
+
+static tt_err remove_all_local(const char *directory)
+{
+  TT_TRY(tt_directory_remove_files(directory, is_checkpoint));
+  return tt_owner_check_local(directory);
+}
+
 static tt_err claim_local(const char *directory, tt_run_id *id)
 {
-  char path[TT_PATH_MAX], text[sizeof id->incarnation + 1], previous_owner[256] = "";
+  char path[TT_PATH_MAX], text[sizeof id->incarnation + 1];
   TT_TRY(make_incarnation(id->incarnation, sizeof id->incarnation));
   if (tt_directory_create(directory))
     return TT_FAIL(CANTCREAT, "%s; choose another run.directory", tt_err_last());
   TT_TRY(join_path(directory, "owner", path));
-  if (read_owner(directory, previous_owner, sizeof previous_owner) == TT_OK)
-    tt_log_root(TT_LOG_DEBUG, "%s: taken over from %s", directory, previous_owner);
   snprintf(text, sizeof text, "%s\n", id->incarnation);
+  tt_owner_end_local(directory); /* an earlier claim of this process */
   TT_TRY(tt_file_write_atomic_local(path, text));
-  return tt_directory_remove_files(directory, is_leftover);
+  TT_TRY(tt_owner_begin_local(directory, id->incarnation));
+  return tt_ckpt_remove_temporaries_local(directory);
 }
 
 tt_err tt_ckpt_claim(tt_comm *c, const char *directory, tt_run_id *id)
 {
   tt_err e = tt_comm_is_root(c) ? claim_local(directory, id) : TT_OK;
-  if (e) e = TT_FAIL(CANTCREAT, "%s", tt_err_last());
+  if (e == TT_E_IO) e = TT_FAIL(CANTCREAT, "%s", tt_err_last());
   e = tt_agree(c, e);
   if (!e) tt_bcast(c, id->incarnation, sizeof id->incarnation);
+  if (!e) e = tt_agree(c, tt_owner_begin_local(directory, id->incarnation));
+  if (e) tt_ckpt_release_local(directory);
   return e;
 }
 
-/* Remove the owner file last, so that a start after a kill still finds the owner of the rest. */
-static tt_err remove_all_local(const char *directory)
-{
-  TT_TRY(tt_directory_remove_files(directory, is_checkpoint));
-  return tt_directory_remove_files(directory, is_owner);
-}
+void tt_ckpt_release_local(const char *directory) { tt_owner_end_local(directory); }
 
 tt_err tt_ckpt_remove_all(tt_comm *c, const char *directory)
 {
   return tt_agree(c, tt_comm_is_root(c) ? remove_all_local(directory) : TT_OK);
+}
+
+tt_err tt_ckpt_explain(tt_comm *c, const char *directory, tt_err e)
+{
+  if (e == TT_OK || e == TT_E_STOPPED) return e;
+  const tt_err_record kept = *tt_err_record_of_thread();
+  tt_err owner = tt_comm_is_root(c) ? tt_owner_check_local(directory) : TT_OK;
+  if (tt_agree(c, owner) == TT_E_STOPPED) return TT_E_STOPPED;
+  *tt_err_record_of_thread() = kept;
+  return e;
 }

@@ -2,6 +2,7 @@
 #include "io/checkpoint/checkpoint_internal.h"
 
 #include "core/base/mem.h"
+#include "io/hdf5/schema.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -75,6 +76,7 @@ static tt_err read_column(tt_ckpt_last *l, int64_t cohort, const char *name, tt_
 {
   char path[TT_CKPT_OBJECT_PATH_MAX];
   tt_ckpt_object_path_local(cohort, name, path);
+  TT_TRY(tt_schema_check_shape_local(l->r, path, 1, (int64_t[]){members}));
   return tt_h5_read_rows_local(l->r, path, type, 0, members, out);
 }
 
@@ -94,6 +96,35 @@ tt_err tt_ckpt_last_progress_local(tt_ckpt_last *l, int64_t cohort, int64_t memb
   return damage_error(e, l);
 }
 
+/* The dataset of a field has `factor` * `length` values for each member, or is not there if that is
+ * 0. */
+static tt_err check_field(tt_ckpt_last *l, int64_t cohort, const char *name, int64_t members,
+                          int64_t factor, int64_t length)
+{
+  char path[TT_CKPT_OBJECT_PATH_MAX];
+  int64_t dims[2] = {members, 0};
+  if (factor < 0 || length < 0 || __builtin_mul_overflow(factor, length, &dims[1]))
+    return TT_FAIL(DATA, "cohort %" PRId64 " has impossible sizes of '%s'", cohort, name);
+  tt_ckpt_object_path_local(cohort, name, path);
+  return dims[1] ? tt_schema_check_shape_local(l->r, path, dims[1] == 1 ? 1 : 2, dims) : TT_OK;
+}
+
+/* The sizes are those of the datasets, so that no more memory is allocated than these need. */
+static tt_err check_sizes(tt_ckpt_last *l, int64_t cohort, tt_slice which,
+                          const int64_t size[TT_CKPT_SIZES])
+{
+  int64_t members = size[0], params = size[1];
+  if (which.first < 0 || which.count < 0 || which.first > members - which.count || params < 1)
+    return TT_FAIL(DATA, "cohort %" PRId64 " has %" PRId64 " members of %" PRId64 " parameters",
+                   cohort, members, params);
+  TT_TRY(check_field(l, cohort, "weights", members, 1, params));
+  TT_TRY(check_field(l, cohort, "slots", members, size[2], params));
+  TT_TRY(check_field(l, cohort, "loss_train", members, 1, size[3]));
+  TT_TRY(check_field(l, cohort, "average", members, size[4], params));
+  TT_TRY(check_field(l, cohort, "snapshots", members, size[5], params));
+  return check_field(l, cohort, "loss_ensemble", members, 1, size[6]);
+}
+
 static tt_err read_members(tt_ckpt_last *l, int64_t cohort, tt_state *s, int64_t members)
 {
   uint64_t *hash = NULL;
@@ -109,6 +140,7 @@ tt_err tt_ckpt_last_read_local(tt_ckpt_last *l, int64_t cohort, tt_slice which, 
   int64_t size[TT_CKPT_SIZES];
   tt_state *s = NULL;
   TT_TRY(damage_error(read_sizes(l, cohort, size), l));
+  TT_TRY(damage_error(check_sizes(l, cohort, which, size), l));
   tt_state_shape shape = {size[1], size[2], size[3], size[4], size[5], size[6]};
   TT_TRY(tt_state_create(which, shape, &s));
   tt_err e = damage_error(read_members(l, cohort, s, size[0]), l);

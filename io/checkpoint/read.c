@@ -3,6 +3,7 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "io/hdf5/schema.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -121,6 +122,7 @@ tt_err tt_ckpt_read_shard_local(tt_h5_reader *r, int64_t number, const tt_ckpt_s
     if (field.length > 0) TT_TRY(read_field(r, number, &field, shard));
   }
   tt_ckpt_object_path_local(number, "member_hash", name);
+  TT_TRY(tt_schema_check_shape_local(r, name, 1, (int64_t[]){shard->members}));
   TT_TRY(tt_h5_read_rows_local(r, name, TT_H5_U64, s->first, s->count, hash));
   for (int64_t i = 0; i < s->count; i++)
     if (tt_state_hash(s, i) != hash[i])

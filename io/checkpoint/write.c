@@ -1,5 +1,6 @@
 /* write.c — see checkpoint.h: writing a generation. */
 #include "io/checkpoint/checkpoint_internal.h"
+#include "io/hdf5/owner.h"
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
@@ -12,17 +13,6 @@
 
 /* Upper bound of the metadata of a checkpoint. */
 enum { METADATA_BYTES = 256 << 10 };
-
-/* Argument of the commit hook (the fence) on rank 0. */
-typedef struct owner_check {
-  const char *directory, *incarnation;
-} owner_check;
-
-static tt_err still_owner_local(void *arg)
-{
-  const owner_check *o = arg;
-  return tt_ckpt_check_owner_local(o->directory, o->incarnation);
-}
 
 tt_h5_type tt_ckpt_field_shape_local(const tt_state_field *field, int64_t members, int64_t dims[2],
                                      int *ndims)
@@ -69,23 +59,15 @@ static int64_t expected_bytes(int64_t shards, const tt_ckpt_shard *shard)
   return all;
 }
 
-/* hash  [s->count] */
-static void hash_members_local(const tt_state *s, uint64_t *hash)
-{
-  for (int64_t i = 0; i < s->count; i++) hash[i] = tt_state_hash(s, i);
-}
-
 /* Checksums of all members on this rank, shard after shard. */
 static tt_err hash_all_local(int64_t shards, const tt_ckpt_shard *shard, uint64_t **hash)
 {
-  int64_t count = 0;
+  int64_t count = 0, n = 0;
   for (int64_t k = 0; k < shards; k++) count += shard[k].mine->count;
   TT_TRY(TT_ALLOC(*hash, count));
-  count = 0;
-  for (int64_t k = 0; k < shards; k++) {
-    hash_members_local(shard[k].mine, *hash + count);
-    count += shard[k].mine->count;
-  }
+  for (int64_t k = 0; k < shards; k++)
+    for (int64_t i = 0; i < shard[k].mine->count; i++)
+      (*hash)[n++] = tt_state_hash(shard[k].mine, i);
   return TT_OK;
 }
 
@@ -143,6 +125,7 @@ static void remove_old_local(const char *directory, int64_t generation, int64_t 
 {
   char path[TT_PATH_MAX];
   int64_t *list = NULL, count = 0, kept = 0;
+  if (tt_owner_check_local(directory)) return;
   if (tt_ckpt_list_local(directory, &list, &count)) {
     tt_log_root(TT_LOG_WARN, "old checkpoints cannot be removed: %s", tt_err_last());
     return;
@@ -155,26 +138,12 @@ static void remove_old_local(const char *directory, int64_t generation, int64_t 
   tt_free(list);
 }
 
-/* A write may fail because a later start owns the directory and has removed the temporary file:
- * then the error is STOPPED. */
-static tt_err explain_by_owner(tt_comm *c, tt_err e, owner_check *o)
-{
-  char text[TT_ERR_MESSAGE_SIZE];
-  if (e != TT_E_IO && e != TT_E_CANTCREAT) return e;
-  snprintf(text, sizeof text, "%s", tt_err_last());
-  if (tt_agree(c, tt_comm_is_root(c) ? still_owner_local(o) : TT_OK) == TT_E_STOPPED)
-    return TT_E_STOPPED;
-  return TT_FAIL(IO, "%s", text);
-}
-
 tt_err tt_ckpt_write(tt_comm *c, const char *directory, const tt_run_id *id, int64_t generation,
                      int64_t keep, int64_t shards, const tt_ckpt_shard *shard)
 {
   char path[TT_PATH_MAX];
   uint64_t *hash = NULL;
   tt_h5_file *f = NULL;
-  owner_check o = {directory, id->incarnation};
-  tt_h5_commit_hook hook = {still_owner_local, &o};
   tt_err e = generation < 1 ? TT_FAIL(INTERNAL, "generation %" PRId64, generation)
                             : tt_ckpt_file_path_local(directory, generation, path);
   if (!e) e = hash_all_local(shards, shard, &hash);
@@ -183,9 +152,9 @@ tt_err tt_ckpt_write(tt_comm *c, const char *directory, const tt_run_id *id, int
   if (!e) {
     write_identity(f, id, generation, shards, shard);
     write_shards(f, shards, shard, hash);
-    e = tt_h5_commit(&f, &hook);
+    e = tt_h5_commit(&f);
   }
-  if (e) e = explain_by_owner(c, e, &o);
+  e = tt_ckpt_explain(c, directory, e);
   if (!e && tt_comm_is_root(c)) remove_old_local(directory, generation, keep);
   tt_free(hash);
   return e;

@@ -128,23 +128,15 @@ void tt_axis_labels_write_columns(tt_schema *s, const tt_axis_labels *o)
 
 void tt_axis_labels_write_members(tt_schema *s, const tt_axis_labels *o)
 {
-  const tt_variable member = {"member", TT_H5_I64, {"member"}, NULL, "number of the member", NULL};
-  tt_schema_write_coordinate(s, &member, o->members, o->member);
+  TT_SCHEMA_COORDINATE(s, o->members, o->member, "member", I64, NULL, "number of the member");
   tt_schema_create_dimension(s, "target", o->targets);
   tt_schema_write_texts(s, "ensemble", "member", "name_strlen", o->owner, "ensemble of the member");
-  const tt_variable cohort = {"cohort",
-                              TT_H5_I32,
-                              {"member"},
-                              NULL,
-                              "cohort of the member: members with equal networks, trained together",
-                              "ensemble"};
-  const tt_variable index = {
-      "member_index", TT_H5_I32, {"member"}, NULL, "number of the member in its ensemble",
-      "ensemble"};
-  const tt_variable snapshot = {
-      "snapshot", TT_H5_I32, {"member"}, NULL, "number of the snapshot of the member, from 1",
-      "ensemble"};
-  tt_schema_write_from_root(s, &cohort, o->cohort);
-  tt_schema_write_from_root(s, &index, o->index);
-  if (o->snapshots) tt_schema_write_from_root(s, &snapshot, o->snapshot);
+  TT_SCHEMA_WRITE(s, o->cohort, "cohort", I32, NULL,
+                  "cohort of the member: members with equal networks, trained together", "ensemble",
+                  "member");
+  TT_SCHEMA_WRITE(s, o->index, "member_index", I32, NULL, "number of the member in its ensemble",
+                  "ensemble", "member");
+  if (o->snapshots)
+    TT_SCHEMA_WRITE(s, o->snapshot, "snapshot", I32, NULL,
+                    "number of the snapshot of the member, from 1", "ensemble", "member");
 }

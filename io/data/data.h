@@ -20,6 +20,13 @@ tt_err tt_data_read_shape_local(const char *file, const char *inputs, const char
                                 tt_data_shape *out);
 void tt_data_shape_free(tt_data_shape *s);
 
+/* Collective. Called when the shape is known, before memory for the samples is allocated; its error
+ * ends the reading. */
+typedef struct tt_data_hook {
+  tt_err (*check)(tt_comm *c, const tt_data_shape *shape, void *arg);
+  void *arg;
+} tt_data_hook;
+
 /* Collective. Read the whole data set of a job: every rank reads its own blocks of rows once, with
  * the serial driver; means and scales are summed in fixed blocks of rows in double (bit-identical
  * for every rank count); all ranks get all rows, normalised. Rank 0 first checks the file with
@@ -27,8 +34,9 @@ void tt_data_shape_free(tt_data_shape *s);
  * and scale 1. Errors: NOINPUT, CONFIG (unknown target; a column trained as label and as measured
  * value), DATA (NaN or infinity in inputs: dataset, row, column, value; infinite targets; a label
  * that is invalid for its output; no rows; negative weights; rows of an index dataset out of range,
- * twice or in two splits), MEM. */
-tt_err tt_data_read(tt_comm *c, const tt_config *cfg, tt_dataset **out);
+ * twice or in two splits), MEM, of the hook.
+ *   hook  may be NULL */
+tt_err tt_data_read(tt_comm *c, const tt_config *cfg, const tt_data_hook *hook, tt_dataset **out);
 
 /* Bytes of inputs, targets, weights and splits that this process has read from data files so far,
  * in the types of the files. One tt_data_read adds their size exactly once, summed over the ranks.
@@ -42,6 +50,14 @@ tt_err tt_data_reader_open_local(const char *file, const char *inputs, const cha
 /* x [count][D], y [count][T], not normalised, in double; NULL: not read. Errors: DATA, IO. */
 tt_err tt_data_reader_read_local(tt_data_reader *r, int64_t first, int64_t count, double *x,
                                  double *y);
+/* Return the columns in the order of `input` and `target`, by their names, in all later reads; the
+ * shape then has their order too. Columns are used by position if a side has no names.
+ *   target  NULL = leave the targets in the order of the file
+ *   of      what has these columns, for messages: "the model"
+ *   notice  1 = log if the order differs, or if a side has no names
+ * Errors: DATA (another number of columns, other names: the message has both lists), MEM. */
+tt_err tt_data_reader_match_local(tt_data_reader *r, const tt_columns *input,
+                                  const tt_columns *target, const char *of, int notice);
 const tt_data_shape *tt_data_reader_shape(const tt_data_reader *r);
 void tt_data_reader_close_local(tt_data_reader **r);
 

@@ -25,6 +25,12 @@ tt_err tt_data_read_row_mask_local(tt_h5_reader *r, const char *role, const char
 tt_err tt_data_read_selections_local(tt_h5_reader *r, const tt_config *cfg, int64_t rows,
                                      const int8_t *split, int8_t *selected);
 
+/* Collective. Offset and scale of each input [D] from all rows of pool.file, whose columns are
+ * those of `input` (data.normalize_inputs: pool). Bit-identical on any number of ranks. Errors: as
+ * tt_data_reader_match_local; DATA (an input that is not finite), IO, MEM. */
+tt_err tt_data_fit_pool(tt_comm *c, const tt_config *cfg, const tt_columns *input, double *offset,
+                        double *scale);
+
 /* What the ensembles that are trained on a target column require of it. */
 typedef struct tt_label_rule {
   unsigned types;  /* set of bits 1 << tt_label_type (output.h); 0: no ensemble uses the column */

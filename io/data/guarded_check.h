@@ -12,11 +12,19 @@
  *   dataset  [n] names; NULL and "" are ignored; "?name" may be missing
  * If the file of this program is not named tutti (a client of the library), TUTTI_EXE names the
  * program to run; without TUTTI_EXE nothing is checked, and the log has a line at debug level. Call
- * it on one rank, then vote. Errors: NOINPUT, DATA (as tt_foreign_check_local, or the child crashed
- * or exceeded the time limit), MEM. */
+ * it on one rank, then vote. A child that crashes is run once more before the file counts as
+ * damaged. Errors: NOINPUT, DATA (as tt_foreign_check_local, or the child crashed twice or exceeded
+ * the time limit), IO, MEM. */
 tt_err tt_guarded_check_local(const char *file, const char *const *dataset, int n);
 
+/* keep 1: let one child check all files from now on, because its start costs more than a check of a
+ * small file. A child that crashed or found an error is replaced. keep 0: end it. */
+void tt_guarded_check_keep_local(int keep);
+
 /* The child: argv = {tutti, check-data, file, dataset...}. Sets its resource limits, checks the
- * file, prints the error on stdout, and returns the exit code for main. Call it before MPI_Init. */
+ * file, prints the error on stdout, and returns the exit code for main. Without arguments it reads
+ * requests from stdin, until that is closed: texts that end in a zero byte, the file, its datasets
+ * and an empty one; it answers each by a line: the exit code, a blank, the error. Call it before
+ * MPI_Init, and end the process with _exit: a crash of HDF5 at exit says nothing of the file. */
 int tt_guarded_check_child_local(int argc, char **argv);
 #endif

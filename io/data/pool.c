@@ -23,8 +23,9 @@ struct tt_pool {
   char **file;    /* [files] */
   int64_t *start; /* [files + 1] number of rows in the files before */
   char *inputs, *labels;
-  int64_t first, width, targets;
-  uint8_t *excluded; /* [(rows + 7) / 8] one bit per row, or NULL */
+  tt_columns input, target;
+  int64_t first, width, targets; /* width = input.count, targets = target.count */
+  uint8_t *excluded;             /* [(rows + 7) / 8] one bit per row, or NULL */
   uint64_t hash;
   int64_t open;         /* the file that `rows` reads */
   tt_data_reader *rows; /* or NULL */
@@ -50,39 +51,21 @@ static int64_t rows_of_block(const tt_pool *p)
 
 /* One file at a time */
 
-static tt_err check_width(const tt_pool *p, int64_t i)
-{
-  const tt_data_shape *s = tt_data_reader_shape(p->rows);
-  if (s->inputs != p->width)
-    return TT_FAIL(
-        DATA,
-        "%s: dataset '%s' has %" PRId64 " columns, expected %" PRId64
-        " (inputs of the model); a pool must have the columns of data.inputs, in the same order",
-        p->file[i], p->inputs, s->inputs, p->width);
-  if (p->labels && s->targets != p->targets)
-    return TT_FAIL(DATA,
-                   "%s: dataset '%s' has %" PRId64 " columns, expected %" PRId64
-                   " (targets of the data); pool.labels must have the columns of data.targets, in "
-                   "the same order",
-                   p->file[i], p->labels, s->targets, p->targets);
-  return TT_OK;
-}
-
 /* Open file i and close the previous one. */
-static tt_err open_file(tt_pool *p, int64_t i)
+static tt_err open_file(tt_pool *p, int64_t i, int notice)
 {
   if (p->rows && p->open == i) return TT_OK;
   tt_data_reader_close_local(&p->rows);
   TT_TRY(tt_data_reader_open_local(p->file[i], p->inputs, p->labels, &p->rows));
   p->open = i;
-  return check_width(p, i);
+  return tt_data_reader_match_local(p->rows, &p->input, &p->target, "data.file", notice);
 }
 
 /* The same, and check that the file has as many rows as on rank 0 at the start. */
 static tt_err reopen_file(tt_pool *p, int64_t i)
 {
   int64_t known = p->start[i + 1] - p->start[i];
-  TT_TRY(open_file(p, i));
+  TT_TRY(open_file(p, i, 0));
   if (tt_data_reader_shape(p->rows)->rows == known) return TT_OK;
   tt_err e = TT_FAIL(DATA,
                      "%s: dataset '%s' has %" PRId64 " rows on this rank, but had %" PRId64
@@ -109,10 +92,12 @@ static int64_t file_of_row(const tt_pool *p, int64_t row)
 
 static tt_err bad_value(const tt_pool *p, int64_t row, int64_t column, int is_label, double value)
 {
+  const tt_data_shape *s = tt_data_reader_shape(p->rows);
   return TT_FAIL(DATA,
-                 "%s: dataset '%s', row %" PRId64 ", column %" PRId64 ": %g; %s (rows and columns "
-                 "count from 0)",
-                 p->file[p->open], is_label ? p->labels : p->inputs, row, column, value,
+                 "%s: dataset '%s', row %" PRId64 ", column %" PRId64 " ('%s'): %g; %s (rows and "
+                 "columns count from 0, in the order of data.file)",
+                 p->file[p->open], is_label ? p->labels : p->inputs, row, column,
+                 (is_label ? &s->target : &s->input)->name[column], value,
                  is_label ? "a label must be finite, or NaN where unlabelled"
                           : "every input of a candidate must be a finite number");
 }
@@ -155,8 +140,10 @@ static tt_err copy_options(const tt_pool_options *options, tt_pool *p)
   TT_TRY(TT_ALLOC(p->file, options->files));
   p->files = options->files;
   p->first = options->first;
-  p->width = options->width;
-  p->targets = options->targets;
+  TT_TRY(tt_columns_copy(options->input, &p->input));
+  if (options->target) TT_TRY(tt_columns_copy(options->target, &p->target));
+  p->width = p->input.count;
+  p->targets = p->target.count;
   for (int64_t i = 0; i < p->files; i++) TT_TRY(tt_text_set(&p->file[i], options->file[i]));
   TT_TRY(TT_ALLOC(p->start, p->files + 1));
   TT_TRY(tt_text_set(&p->inputs, options->inputs));
@@ -171,7 +158,7 @@ static tt_err read_shapes_local(const tt_pool_options *options, tt_pool *p)
   const char *const dataset[] = {options->inputs, options->labels, options->exclude};
   for (int64_t i = 0; i < p->files; i++) {
     if (!options->checked) TT_TRY(tt_guarded_check_local(p->file[i], dataset, 3));
-    TT_TRY(open_file(p, i));
+    TT_TRY(open_file(p, i, i == 0 && p->first == 0));
     p->start[i + 1] = p->start[i] + tt_data_reader_shape(p->rows)->rows;
   }
   return TT_OK;
@@ -211,7 +198,7 @@ static tt_err hash_local(tt_pool *p)
 /* Rank 0: the excluded rows, and the hash of the pool. */
 static tt_err read_excluded_and_hash_local(const tt_pool_options *options, tt_pool *p)
 {
-  TT_TRY(open_file(p, 0));
+  TT_TRY(open_file(p, 0, 0));
   if (p->excluded)
     TT_TRY(tt_data_read_row_mask_local(tt_data_reader_file_local(p->rows), "pool.exclude",
                                        options->exclude, tt_pool_rows(p), p->excluded));
@@ -237,11 +224,11 @@ static tt_err open_all(tt_comm *c, const tt_pool_options *options, tt_pool *p)
 tt_err tt_pool_open(tt_comm *c, const tt_pool_options *options, tt_pool **out)
 {
   tt_pool *p = NULL;
-  tt_err e =
-      options->files < 1 || options->width < 1 || (options->files > 1 && has_excluded(options))
-          ? TT_FAIL(INTERNAL, "a pool of %" PRId64 " files, %" PRId64 " inputs", options->files,
-                    options->width)
-          : TT_OK;
+  tt_err e = options->files < 1 || options->input->count < 1 ||
+                     (options->files > 1 && has_excluded(options))
+                 ? TT_FAIL(INTERNAL, "a pool of %" PRId64 " files, %" PRId64 " inputs",
+                           options->files, options->input->count)
+                 : TT_OK;
   if (!e) e = TT_ALLOC(p, 1);
   e = tt_agree(c, e);
   if (!e) e = open_all(c, options, p);
@@ -260,6 +247,8 @@ void tt_pool_close_local(tt_pool **pool)
   tt_free(p->start);
   tt_free(p->inputs);
   tt_free(p->labels);
+  tt_columns_free(&p->input);
+  tt_columns_free(&p->target);
   tt_free(p->excluded);
   tt_free(p->block);
   tt_free(*pool);

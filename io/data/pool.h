@@ -5,6 +5,7 @@
  * serial; memory is O(chunk), plus 1 bit per row if rows are excluded. */
 #ifndef TT_POOL_H
 #define TT_POOL_H
+#include "core/model/dataset.h"
 #include "mpi/comm.h"
 
 #include <stdint.h>
@@ -18,14 +19,14 @@ typedef struct tt_pool_options {
   const char *inputs;  /* dataset */
   const char *labels;  /* dataset rows x targets, or NULL */
   const char *exclude; /* dataset of row numbers, or one byte per row; NULL = none; one file only */
-  int64_t width, targets; /* input features of the model; targets of the data */
-  int checked;            /* the files were checked before: do not check them again */
+  const tt_columns *input, *target; /* columns of data.file: those of a pool are matched by name */
+  int checked;                      /* the files were checked before: do not check them again */
 } tt_pool_options;
 
 /* Collective. Rank 0 first checks the files with io/data/guarded_check.h, reads their shapes and
  * broadcasts them. Every rank keeps its own reader, of one file at a time. The options are copied.
- * Owner: the caller. Errors: NOINPUT, DATA (not HDF5; no such dataset; no rows; another width: the
- * message has file, dataset and both numbers; excluded rows out of range or twice), MEM. */
+ * Owner: the caller. Errors: NOINPUT, DATA (not HDF5; no such dataset; no rows; other columns: as
+ * tt_data_reader_match_local; excluded rows out of range or twice), MEM. */
 tt_err tt_pool_open(tt_comm *c, const tt_pool_options *options, tt_pool **out);
 void tt_pool_close_local(tt_pool **p); /* accepts NULL */
 
@@ -40,7 +41,7 @@ int tt_pool_is_excluded(const tt_pool *p, int64_t row);
  * evenly: the same on all ranks; it does not depend on the file names. */
 uint64_t tt_pool_hash(const tt_pool *p);
 
-/* x [count][D] of candidates [row, row + count), not normalised. Local.
+/* x [count][D] of candidates [row, row + count), not normalised, in the order of `input`. Local.
  * Errors: NOINPUT, DATA (a value that is not finite: the message has file, dataset, row and column;
  * candidates out of range; a file that has changed since tt_pool_open), IO, MEM. */
 tt_err tt_pool_read_local(tt_pool *p, int64_t row, int64_t count, double *x);

@@ -21,6 +21,24 @@ tt_err tt_h5_matrix_open_local(tt_h5_reader *r, const char *role, const char *pa
 tt_err tt_h5_matrix_read_local(tt_h5_reader *r, const tt_h5_matrix *m, int64_t first, int64_t count,
                                double *value);
 
+/* Names and units of the columns of a dataset: `letter`0, `letter`1, ... where the file has none.
+ *   name, units  datasets of texts
+ * Owner of *out: the caller. Errors: IO, MEM. */
+tt_err tt_h5_columns_read_local(tt_h5_reader *r, const char *letter, const char *name,
+                                const char *units, int64_t count, tt_columns *out);
+
+/* Find the order in which the columns `here` of dataset `path` are `wanted`, as
+ * tt_data_reader_match_local, and put the names of `here` into this order.
+ *   from  [wanted->count] column for each wanted one; owner: the caller, tt_free; left as it is if
+ *         the order is the same
+ * Errors: DATA, MEM. */
+tt_err tt_h5_columns_match_local(tt_h5_reader *r, const char *path, const tt_columns *wanted,
+                                 const char *of, int notice, tt_columns *here, int64_t **from);
+/* Put the columns of value [count][columns] into the order of from[]; NULL: leave them. row
+ * [columns] is scratch. */
+void tt_columns_reorder(const int64_t *from, int64_t columns, int64_t count, double *value,
+                        double *row);
+
 /* Collective. As tt_data_read, but the values are not normalised, on all ranks: x [rows][D], y
  * [rows][T] in the user's units, owned by the caller, tt_free; d has names, splits and hash, but no
  * values and no scales. Errors: as tt_data_read. */

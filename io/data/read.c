@@ -93,7 +93,11 @@ static tt_err create_dataset_local(loader *l, int64_t rows, const tt_columns *in
 
 static tt_err open_local(loader *l)
 {
-  TT_TRY(tt_data_reader_open_local(l->file, l->cfg->data_inputs, l->cfg->data_targets, &l->rows));
+  return tt_data_reader_open_local(l->file, l->cfg->data_inputs, l->cfg->data_targets, &l->rows);
+}
+
+static tt_err create_local(loader *l)
+{
   const tt_data_shape *s = tt_data_reader_shape(l->rows);
   TT_TRY(open_weights_local(l, s->rows));
   return create_dataset_local(l, s->rows, &s->input, &s->target);
@@ -322,7 +326,9 @@ static tt_err compute_scaler(loader *l, double *weight_mean)
   tt_scaler *s = &l->d->scaler;
   const tt_normalize by = (tt_normalize)l->cfg->data_normalize;
   double unused = 1;
-  tt_err e = fit(l, &l->x, by, s->x_mean, s->x_scale);
+  int pool = l->cfg->data_normalize_inputs == TT_NORMALIZE_INPUTS_pool;
+  tt_err e = pool ? tt_data_fit_pool(l->comm, l->cfg, &l->d->input, s->x_mean, s->x_scale)
+                  : fit(l, &l->x, by, s->x_mean, s->x_scale);
   if (!e) e = fit(l, &l->y, by, s->y_mean, s->y_scale);
   for (int64_t k = 0; k < s->targets; k++)
     if (tt_label_rule_is_raw(&l->label[k])) s->y_mean[k] = 0, s->y_scale[k] = 1;
@@ -407,11 +413,13 @@ static tt_err gather_hash(loader *l)
 }
 
 /* Collective. Read everything except the scales. */
-static tt_err load_raw(loader *l)
+static tt_err load_raw(loader *l, const tt_data_hook *hook)
 {
   tt_err e = tt_agree(l->comm, tt_comm_is_root(l->comm) ? guarded_check_local(l->cfg) : TT_OK);
   if (!e) e = tt_agree(l->comm, open_local(l));
   if (!e) e = check_same_shape(l);
+  if (!e && hook) e = hook->check(l->comm, tt_data_reader_shape(l->rows), hook->arg);
+  if (!e) e = tt_agree(l->comm, create_local(l));
   if (!e) e = broadcast_splits(l);
   if (!e) e = tt_agree(l->comm, read_own_local(l));
   return e;
@@ -425,6 +433,11 @@ static tt_err normalise(loader *l)
   if (!e) e = tt_agree(l->comm, normalise_all_local(l, weight_mean));
   if (!e) gather_all(l);
   if (!e) e = gather_hash(l);
+  if (!e && l->cfg->data_normalize_inputs == TT_NORMALIZE_INPUTS_pool) {
+    size_t bytes = (size_t)l->d->inputs * sizeof(double);
+    l->d->hash = XXH3_64bits_withSeed(l->d->scaler.x_mean, bytes, l->d->hash);
+    l->d->hash = XXH3_64bits_withSeed(l->d->scaler.x_scale, bytes, l->d->hash);
+  }
   return e;
 }
 
@@ -443,10 +456,10 @@ static tt_err finish(loader *l, tt_err e, tt_dataset **out)
   return e;
 }
 
-tt_err tt_data_read(tt_comm *c, const tt_config *cfg, tt_dataset **out)
+tt_err tt_data_read(tt_comm *c, const tt_config *cfg, const tt_data_hook *hook, tt_dataset **out)
 {
   loader l = {.comm = c, .cfg = cfg, .file = cfg->data_file};
-  tt_err e = load_raw(&l);
+  tt_err e = load_raw(&l, hook);
   if (!e) e = normalise(&l);
   return finish(&l, e, out);
 }
@@ -468,7 +481,7 @@ static void gather_raw(loader *l, const sample_array *p, double *all)
 tt_err tt_data_read_raw(tt_comm *c, const tt_config *cfg, tt_dataset **out, double **x, double **y)
 {
   loader l = {.comm = c, .cfg = cfg, .file = cfg->data_file};
-  tt_err e = load_raw(&l);
+  tt_err e = load_raw(&l, NULL);
   if (!e) e = TT_ALLOC(*x, l.d->rows * l.d->inputs);
   if (!e) e = TT_ALLOC(*y, l.d->rows * l.d->targets);
   e = tt_agree(c, e);

@@ -1,12 +1,10 @@
 /* rows.c — shape, names and rows of a data file; see data.h. */
 #include "io/data/data_internal.h"
 
-#include "core/base/log.h"
 #include "core/base/mem.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
-#include <stdio.h>
 
 static _Atomic int64_t bytes_read;
 
@@ -16,6 +14,8 @@ struct tt_data_reader {
   tt_h5_reader *reader;
   char *inputs, *targets; /* owned; the matrices borrow them */
   tt_h5_matrix x, y;
+  int64_t *x_from, *y_from; /* [columns] column of the file for each one read; NULL: in its order */
+  double *row;              /* [D or T] scratch, if there is x_from or y_from */
   tt_data_shape shape;
 };
 
@@ -46,43 +46,6 @@ tt_err tt_h5_matrix_read_local(tt_h5_reader *r, const tt_h5_matrix *m, int64_t f
   return TT_OK;
 }
 
-/* Replace the default names by those of the file, if it has as many. A file that tutti has not
- * written may use the same dataset name for something else: then warn and keep the default names.
- */
-static tt_err read_names(tt_h5_reader *r, const char *path, int64_t count, char **to)
-{
-  int64_t n = 0;
-  char **text = NULL;
-  if (!tt_h5_has_local(r, path)) return TT_OK;
-  tt_err e = tt_h5_read_texts_local(r, path, &n, &text);
-  if (e == TT_E_DATA) {
-    tt_log_root(TT_LOG_WARN, "%s; not used", tt_err_last());
-    return TT_OK;
-  }
-  if (!e && n != count)
-    tt_log_root(TT_LOG_WARN,
-                "%s: '%s' has %" PRId64 " texts, but the number of columns is %" PRId64
-                "; not used",
-                tt_h5_file_name(r), path, n, count);
-  for (int64_t i = 0; !e && n == count && i < n; i++)
-    if (*text[i]) e = tt_text_set(&to[i], text[i]);
-  tt_h5_texts_free(n, &text);
-  return e;
-}
-
-static tt_err read_columns(tt_h5_reader *r, const char *letter, const char *name, const char *units,
-                           int64_t count, tt_columns *out)
-{
-  TT_TRY(tt_columns_create(count, out));
-  for (int64_t i = 0; i < count; i++) {
-    char made[32];
-    snprintf(made, sizeof made, "%s%" PRId64, letter, i);
-    TT_TRY(tt_text_set(&out->name[i], made));
-  }
-  TT_TRY(read_names(r, name, count, out->name));
-  return read_names(r, units, count, out->units);
-}
-
 static tt_err open_targets(tt_data_reader *r, const char *targets)
 {
   const char *file = tt_h5_file_name(r->reader);
@@ -94,8 +57,8 @@ static tt_err open_targets(tt_data_reader *r, const char *targets)
                    "; inputs and targets must have the same rows",
                    file, r->x.path, r->x.rows, r->y.path, r->y.rows);
   r->shape.targets = r->y.columns;
-  return read_columns(r->reader, "y", "target_name", "target_units", r->y.columns,
-                      &r->shape.target);
+  return tt_h5_columns_read_local(r->reader, "y", "target_name", "target_units", r->y.columns,
+                                  &r->shape.target);
 }
 
 static tt_err open_all(tt_data_reader *r, const char *file, const char *inputs, const char *targets)
@@ -106,8 +69,8 @@ static tt_err open_all(tt_data_reader *r, const char *file, const char *inputs, 
   if (r->x.rows < 1) return TT_FAIL(DATA, "%s: dataset '%s' has no rows", file, inputs);
   r->shape.rows = r->x.rows;
   r->shape.inputs = r->x.columns;
-  TT_TRY(
-      read_columns(r->reader, "x", "feature_name", "feature_units", r->x.columns, &r->shape.input));
+  TT_TRY(tt_h5_columns_read_local(r->reader, "x", "feature_name", "feature_units", r->x.columns,
+                                  &r->shape.input));
   return targets ? open_targets(r, targets) : tt_columns_create(0, &r->shape.target);
 }
 
@@ -122,11 +85,27 @@ tt_err tt_data_reader_open_local(const char *file, const char *inputs, const cha
   return e;
 }
 
+tt_err tt_data_reader_match_local(tt_data_reader *r, const tt_columns *input,
+                                  const tt_columns *target, const char *of, int notice)
+{
+  int64_t width = r->x.columns;
+  TT_TRY(tt_h5_columns_match_local(r->reader, r->inputs, input, of, notice, &r->shape.input,
+                                   &r->x_from));
+  if (target && r->targets) {
+    TT_TRY(tt_h5_columns_match_local(r->reader, r->targets, target, of, notice, &r->shape.target,
+                                     &r->y_from));
+    width = r->y.columns > width ? r->y.columns : width;
+  }
+  return r->x_from || r->y_from ? TT_ALLOC(r->row, width) : TT_OK;
+}
+
 tt_err tt_data_reader_read_local(tt_data_reader *r, int64_t first, int64_t count, double *x,
                                  double *y)
 {
   if (x) TT_TRY(tt_h5_matrix_read_local(r->reader, &r->x, first, count, x));
+  if (x) tt_columns_reorder(r->x_from, r->x.columns, count, x, r->row);
   if (y && r->targets) TT_TRY(tt_h5_matrix_read_local(r->reader, &r->y, first, count, y));
+  if (y && r->targets) tt_columns_reorder(r->y_from, r->y.columns, count, y, r->row);
   return TT_OK;
 }
 
@@ -139,6 +118,9 @@ void tt_data_reader_close_local(tt_data_reader **r)
   tt_h5_close_local(&(*r)->reader);
   tt_free((*r)->inputs);
   tt_free((*r)->targets);
+  tt_free((*r)->x_from);
+  tt_free((*r)->y_from);
+  tt_free((*r)->row);
   tt_data_shape_free(&(*r)->shape);
   tt_free(*r);
 }

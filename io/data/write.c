@@ -30,16 +30,6 @@ static tt_err check_columns(const tt_columns *c)
   return TT_OK;
 }
 
-static const tt_variable sample = {"sample", TT_H5_I64, {"sample"}, NULL, "row of the table", NULL};
-static const tt_variable inputs = {"x",  TT_H5_F64, {"sample", "feature"},
-                                   NULL, "inputs",  "feature_name feature_units"};
-static const tt_variable targets = {"y",
-                                    TT_H5_F64,
-                                    {"sample", "target"},
-                                    NULL,
-                                    "targets, missing where unlabelled",
-                                    "target_name target_units"};
-
 static void write_variables(tt_schema *s, int64_t rows, const int64_t *number,
                             const tt_columns *input, const tt_columns *target, const double *x,
                             const double *y)
@@ -47,12 +37,14 @@ static void write_variables(tt_schema *s, int64_t rows, const int64_t *number,
   int64_t length = tt_schema_max_column_text(input);
   int64_t of_targets = tt_schema_max_column_text(target);
   tt_schema_create_dimension(s, "name_strlen", of_targets > length ? of_targets : length);
-  tt_schema_write_coordinate(s, &sample, rows, number);
+  TT_SCHEMA_COORDINATE(s, rows, number, "sample", I64, NULL, "row of the table");
   tt_schema_write_columns(s, "feature", "name_strlen", "feature_name", "feature_units", input);
-  tt_schema_write_from_root(s, &inputs, x);
+  TT_SCHEMA_WRITE(s, x, "x", F64, NULL, "inputs", "feature_name feature_units", "sample",
+                  "feature");
   if (!target->count) return;
   tt_schema_write_columns(s, "target", "name_strlen", "target_name", "target_units", target);
-  tt_schema_write_from_root(s, &targets, y);
+  TT_SCHEMA_WRITE(s, y, "y", F64, NULL, "targets, missing where unlabelled",
+                  "target_name target_units", "sample", "target");
 }
 
 /* The file keeps its first error; the commit returns it. */
@@ -72,7 +64,7 @@ tt_err tt_data_write_local(const char *file, int64_t rows, const tt_columns *inp
     (void)tt_h5_write_attr_text(s.file, "/", "tutti_schema", TT_SCHEMA_DATASET);
     (void)tt_h5_write_attr_text(s.file, "/", "history", history);
     write_variables(&s, rows, number, input, target, x, y);
-    e = tt_h5_commit(&s.file, NULL);
+    e = tt_h5_commit(&s.file);
   }
   tt_free(number);
   return e;

@@ -11,21 +11,18 @@
 /* Name of a dimension without values in netCDF-4; the size is padded to ten characters. */
 #define NETCDF_DIMENSION_NAME "This is a netCDF dimension but not a netCDF variable.%10" PRId64
 
-static const char *object_path(const char *object) { return object[0] ? object : "/"; }
-
 /* Create and write one attribute; the caller closes `type` and `space`. */
 static tt_err write_attr(tt_h5_file *f, const char *object, const char *name, hid_t type,
                          hid_t space, const void *values)
 {
   char what[256];
-  hid_t o = H5Oopen(f->id, object_path(object), H5P_DEFAULT), a = -1;
+  hid_t o = H5Oopen(f->id, tt_h5_object_path(object), H5P_DEFAULT), a = -1;
   if (o >= 0 && type >= 0 && space >= 0)
     a = H5Acreate2(o, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
   int ok = a >= 0 && H5Awrite(a, type, values) >= 0;
   snprintf(what, sizeof what, "cannot write the attribute %s", name);
   tt_err e = ok ? TT_OK : TT_H5_FAIL(IO, f->path, object, what);
-  if (a >= 0) H5Aclose(a);
-  if (o >= 0) H5Oclose(o);
+  TT_H5_CLOSE(a, o);
   return e;
 }
 
@@ -36,7 +33,7 @@ tt_err tt_h5_write_attr(tt_h5_file *f, const char *object, const char *name, tt_
   if (f->error) return f->error;
   hid_t space = n == 1 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &size, NULL);
   tt_err e = write_attr(f, object, name, tt_h5_native(type), space, values);
-  if (space >= 0) H5Sclose(space);
+  TT_H5_CLOSE(space);
   return tt_h5_vote(f, e);
 }
 
@@ -49,8 +46,7 @@ tt_err tt_h5_write_attr_text(tt_h5_file *f, const char *object, const char *name
            H5Tset_strpad(type, H5T_STR_NULLPAD) >= 0;
   tt_err e = ok ? write_attr(f, object, name, type, space, text)
                 : TT_H5_FAIL(IO, f->path, object, "cannot create the text type");
-  if (type >= 0) H5Tclose(type);
-  if (space >= 0) H5Sclose(space);
+  TT_H5_CLOSE(type, space);
   return tt_h5_vote(f, e);
 }
 
@@ -111,7 +107,7 @@ static tt_err set_scale(tt_h5_file *f, const char *path, const char *name)
   tt_err e = d < 0 || H5DSset_scale(d, name) < 0
                  ? TT_H5_FAIL(IO, f->path, path, "cannot be made a dimension scale")
                  : TT_OK;
-  if (d >= 0) H5Dclose(d);
+  TT_H5_CLOSE(d);
   return tt_h5_vote(f, e);
 }
 
@@ -129,7 +125,7 @@ tt_err tt_h5_set_scale(tt_h5_file *f, const char *path)
   return set_scale(f, path, slash ? slash + 1 : path);
 }
 
-tt_err tt_h5_attach_scale(tt_h5_file *f, const char *dataset, int axis, const char *scale)
+static tt_err attach_scale(tt_h5_file *f, const char *dataset, int axis, const char *scale)
 {
   char what[256];
   if (f->error) return f->error;
@@ -138,13 +134,12 @@ tt_err tt_h5_attach_scale(tt_h5_file *f, const char *dataset, int axis, const ch
   tt_err e = d < 0 || s < 0 || H5DSattach_scale(d, s, (unsigned)axis) < 0
                  ? TT_H5_FAIL(IO, f->path, dataset, what)
                  : TT_OK;
-  if (s >= 0) H5Dclose(s);
-  if (d >= 0) H5Dclose(d);
+  TT_H5_CLOSE(s, d);
   return tt_h5_vote(f, e);
 }
 
 tt_err tt_h5_attach_scales(tt_h5_file *f, const char *dataset, const char *const *scale, int ndims)
 {
-  for (int i = 0; i < ndims; i++) tt_h5_attach_scale(f, dataset, i, scale[i]);
+  for (int i = 0; i < ndims; i++) attach_scale(f, dataset, i, scale[i]);
   return f->error;
 }

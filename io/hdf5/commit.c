@@ -2,6 +2,7 @@
 #include "io/hdf5/h5_internal.h"
 
 #include "core/base/mem.h"
+#include "mpi/fatal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,8 +12,6 @@
 
 /* Bytes read back at a time. */
 enum { VERIFY_BYTES = 16 << 20 };
-
-static int is_root(const tt_h5_file *f) { return !f->comm || tt_comm_is_root(f->comm); }
 
 /* Read one block back in pieces and hash it. */
 static tt_err rehash_block_local(tt_h5_reader *r, const tt_h5_written_block *b, char *buffer,
@@ -71,7 +70,7 @@ static tt_err close_file(tt_h5_file *f)
 {
   hid_t id = f->id;
   f->id = -1;
-  return H5Fclose(id) < 0 ? TT_H5_FAIL(IO, f->path, "", "cannot be closed") : TT_OK;
+  return tt_h5_close_file(id) < 0 ? TT_H5_FAIL(IO, f->path, "", "cannot be closed") : TT_OK;
 }
 
 /* One rank per node syncs: each node has its own page cache. */
@@ -81,21 +80,15 @@ static tt_err sync_local(const tt_h5_file *f)
   return mine ? tt_file_sync_local(f->temporary) : TT_OK;
 }
 
-static tt_err publish_local(const tt_h5_file *f, const tt_h5_commit_hook *hook)
-{
-  if (!is_root(f)) return TT_OK;
-  if (hook) TT_TRY(hook->check_local(hook->arg));
-  return tt_file_publish_local(f->temporary, f->path);
-}
-
-tt_err tt_h5_commit(tt_h5_file **file, const tt_h5_commit_hook *hook)
+tt_err tt_h5_commit(tt_h5_file **file)
 {
   tt_h5_file *f = *file;
   tt_err e = f->error;
   if (!e) e = tt_h5_vote(f, close_file(f));
   if (!e) e = tt_h5_vote(f, verify_local(f));
   if (!e) e = tt_h5_vote(f, sync_local(f));
-  if (!e) e = tt_h5_vote(f, publish_local(f, hook));
+  if (!e)
+    e = tt_h5_vote(f, tt_h5_is_root(f) ? tt_file_publish_local(f->temporary, f->path) : TT_OK);
   if (!e) f->temporary[0] = 0;
   tt_h5_discard(file);
   return e;
@@ -105,8 +98,9 @@ void tt_h5_discard(tt_h5_file **file)
 {
   tt_h5_file *f = *file;
   if (!f) return;
-  if (f->id >= 0) H5Fclose(f->id);
-  if (is_root(f) && f->temporary[0]) unlink(f->temporary);
+  if (f->id >= 0) tt_h5_close_file(f->id);
+  if (f->comm) tt_fatal_set_file_local(NULL, NULL);
+  if (tt_h5_is_root(f) && f->temporary[0]) unlink(f->temporary);
   if (f->comm) tt_barrier(f->comm); /* when this returns, the temporary file is removed */
   for (int64_t i = 0; i < f->blocks; i++) tt_free(f->block[i].path);
   tt_free(f->block);

@@ -2,6 +2,7 @@
 #include "io/hdf5/h5_internal.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 hid_t tt_h5_native(tt_h5_type type)
@@ -46,15 +47,55 @@ void tt_h5_last_message(char *text, size_t room)
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, copy_first_message, &r);
 }
 
+/* HDF5 reports a failed system call as "file write failed: time = ..., errno = 28, error message =
+ * 'No space left on device', buf = ...": keep the cause alone. Returns the errno, 0 if there is
+ * none. */
+static int shorten_system_error(char *text)
+{
+  static const char quote[] = "error message = '";
+  const char *number = strstr(text, "errno = "), *cause = strstr(text, quote);
+  if (!number || !cause) return 0;
+  int error_number = atoi(number + strlen("errno = "));
+  cause += strlen(quote);
+  size_t length = strcspn(cause, "'");
+  memmove(text, cause, length);
+  text[length] = 0;
+  return error_number;
+}
+
 tt_err tt_h5_fail_at(const char *source, int line, tt_err e, const char *file, const char *object,
                      const char *what)
 {
   char text[1024];
   tt_h5_last_message(text, sizeof text);
   H5Eclear2(H5E_DEFAULT);
+  if (tt_errno_is_disk(shorten_system_error(text))) {
+    if (e == TT_E_DATA) what = "cannot be read"; /* not damaged */
+    e = TT_E_IO;
+  }
   int named = object && object[0] && strcmp(object, "/") != 0;
   return tt_fail_at(source, line, e, "%s: %s%s%s%s%s%s", file, named ? "'" : "",
                     named ? object : "", named ? "': " : "", what, text[0] ? ": " : "", text);
+}
+
+static int has_failed_close;
+
+herr_t tt_h5_close_file(hid_t file)
+{
+  herr_t e = H5Fclose(file);
+  if (e < 0) has_failed_close = 1;
+  return e;
+}
+
+int tt_h5_exit_is_unsafe_local(void) { return has_failed_close; }
+
+void tt_h5_close_ids(size_t n, const hid_t *id)
+{
+  for (size_t i = 0; i < n; i++)
+    if (id[i] >= 0 && H5Iget_type(id[i]) == H5I_DATASET)
+      H5Dclose(id[i]); /* also if its data cannot be written */
+    else if (id[i] >= 0)
+      H5Idec_ref(id[i]);
 }
 
 tt_err tt_h5_vote(tt_h5_file *f, tt_err mine)

@@ -1,6 +1,8 @@
 /* files.c — see files.h. */
 #include "io/hdf5/files.h"
 
+#include "io/hdf5/owner.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -45,8 +47,9 @@ tt_err tt_file_temporary_name_local(const char *path, char temporary[TT_PATH_MAX
   if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
     return TT_FAIL(CANTCREAT, "%s: no random number for a temporary name: %s", path,
                    strerror(errno));
-  int n = snprintf(temporary, TT_PATH_MAX, "%.*s.tmp-%.*s-%s-%ld-%016" PRIx64, (int)(name - path),
-                   path, NAME_ROOM, name, host, (long)getpid(), random);
+  const char *begin = tt_owner_covers_local(path) ? TT_OWNER_TEMPORARY : ".tmp-";
+  int n = snprintf(temporary, TT_PATH_MAX, "%.*s%s%.*s-%s-%ld-%016" PRIx64, (int)(name - path),
+                   path, begin, NAME_ROOM, name, host, (long)getpid(), random);
   if (n >= TT_PATH_MAX) return TT_FAIL(CANTCREAT, "%s: the path is too long", path);
   return TT_OK;
 }
@@ -72,7 +75,8 @@ static tt_err check_space(int fd, const char *temporary, int64_t bytes)
   }
   /* Not posix_fallocate: where the kernel call is not supported, it would write every block. */
   if (fallocate(fd, 0, 0, bytes) != 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
-    return disk_full_error(temporary, bytes, strerror(errno));
+    return disk_full_error(temporary, bytes,
+                           errno == EFBIG ? "file size limit, ulimit -f" : strerror(errno));
   if (ftruncate(fd, 0) != 0)
     return TT_FAIL(IO, "%s: cannot be truncated: %s", temporary, strerror(errno));
   return TT_OK;
@@ -83,7 +87,7 @@ tt_err tt_file_reserve_local(const char *temporary, int64_t bytes)
   int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (fd < 0) {
     char directory[TT_PATH_MAX];
-    tt_err full = errno == ENOSPC || errno == EDQUOT || errno == EIO ? TT_E_IO : TT_E_CANTCREAT;
+    tt_err full = tt_errno_is_disk(errno) ? TT_E_IO : TT_E_CANTCREAT;
     int why = errno;
     tt_file_dirname_local(temporary, directory);
     return tt_fail_at(__FILE__, __LINE__, full,
@@ -108,11 +112,19 @@ tt_err tt_file_sync_local(const char *path)
   return e;
 }
 
+static tt_err rename_owned(const char *temporary, const char *path)
+{
+  TT_TRY(tt_owner_check_local(path));
+  if (rename(temporary, path) == 0) return TT_OK;
+  int why = errno;
+  TT_TRY(tt_owner_check_local(path)); /* a later owner has removed `temporary` */
+  return TT_FAIL(IO, "%s: cannot be renamed to %s: %s", temporary, path, strerror(why));
+}
+
 tt_err tt_file_publish_local(const char *temporary, const char *path)
 {
   char directory[TT_PATH_MAX];
-  if (rename(temporary, path) != 0)
-    return TT_FAIL(IO, "%s: cannot be renamed to %s: %s", temporary, path, strerror(errno));
+  TT_TRY(rename_owned(temporary, path));
   tt_file_dirname_local(path, directory);
   return tt_file_sync_local(directory);
 }
@@ -120,7 +132,7 @@ tt_err tt_file_publish_local(const char *temporary, const char *path)
 static tt_err write_all(const char *path, const char *text)
 {
   size_t left = strlen(text);
-  int fd = open(path, O_WRONLY | O_CLOEXEC);
+  int fd = open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) return TT_FAIL(IO, "%s: cannot be written: %s", path, strerror(errno));
   while (left > 0) {
     ssize_t n = write(fd, text, left);
@@ -134,16 +146,26 @@ static tt_err write_all(const char *path, const char *text)
   return e;
 }
 
-tt_err tt_file_write_atomic_local(const char *path, const char *text)
+static tt_err write_file(const char *path, const char *text, int synced)
 {
   char temporary[TT_PATH_MAX];
   TT_TRY(tt_file_temporary_name_local(path, temporary));
   TT_TRY(tt_file_reserve_local(temporary, 0));
   tt_err e = write_all(temporary, text);
-  if (!e) e = tt_file_sync_local(temporary);
-  if (!e) e = tt_file_publish_local(temporary, path);
+  if (!e && synced) e = tt_file_sync_local(temporary);
+  if (!e) e = synced ? tt_file_publish_local(temporary, path) : rename_owned(temporary, path);
   if (e) unlink(temporary);
   return e;
+}
+
+tt_err tt_file_write_atomic_local(const char *path, const char *text)
+{
+  return write_file(path, text, 1);
+}
+
+tt_err tt_file_replace_local(const char *path, const char *text)
+{
+  return write_file(path, text, 0);
 }
 
 /* Remove the last "-part" from `name` and return the part; NULL if there is none. */

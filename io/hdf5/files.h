@@ -5,7 +5,8 @@
 #include "core/base/directory.h"
 
 /* A name in the directory of `path` that no other process uses:
- * ".tmp-<name>-<host>-<process>-<16 hex digits>". Errors: CANTCREAT (too long). */
+ * ".tmp-<name>-<host>-<process>-<16 hex digits>"; it begins with TT_OWNER_TEMPORARY if this start
+ * owns the directory (owner.h). Errors: CANTCREAT (too long). */
 tt_err tt_file_temporary_name_local(const char *path, char temporary[TT_PATH_MAX]);
 
 /* Create `temporary` empty (it must not exist) and check that `bytes` fit on the file system: query
@@ -17,13 +18,17 @@ tt_err tt_file_reserve_local(const char *temporary, int64_t bytes);
  * file. Errors: IO. */
 tt_err tt_file_sync_local(const char *path);
 
-/* Rename `temporary` to `path` and sync the directory. On error `temporary` still exists, except
- * when the last sync failed: then the complete file is `path`. Errors: IO. */
+/* Check the owner of the directory (owner.h), rename `temporary` to `path`, sync the directory. On
+ * error `temporary` still exists, except when the last sync failed: then the complete file is
+ * `path`. Errors: STOPPED (another start owns the directory), IO. */
 tt_err tt_file_publish_local(const char *temporary, const char *path);
 
-/* Write a small text file, complete or not at all: temporary name, sync, rename. Errors: CANTCREAT,
- * IO. */
+/* Write a small text file, complete or not at all: temporary name, sync, check of the owner,
+ * rename. Errors: CANTCREAT, IO, STOPPED. */
 tt_err tt_file_write_atomic_local(const char *path, const char *text);
+
+/* The same without sync: after a power failure the file may be empty. */
+tt_err tt_file_replace_local(const char *path, const char *text);
 
 /* Is `name` (no directory) a temporary file that no process uses: created by a process of this host
  * that has ended, or older than an hour? Files of other hosts count as used for one hour. */

@@ -48,7 +48,7 @@ static tt_err check_filters(const tt_h5_reader *r, const char *path, hid_t datas
                 "fletcher32 are allowed: repack it, for example with h5repack -f SHUF -f GZIP=4",
                 r->file, path, (int)id, name[0] ? name : "without a name");
   }
-  if (p >= 0) H5Pclose(p);
+  TT_H5_CLOSE(p);
   return e;
 }
 
@@ -56,7 +56,7 @@ static tt_err check_type(const tt_h5_reader *r, const char *path, hid_t dataset)
 {
   hid_t type = H5Dget_type(dataset);
   int variable = type < 0 || H5Tdetect_class(type, H5T_VLEN) != 0 || H5Tis_variable_str(type) != 0;
-  if (type >= 0) H5Tclose(type);
+  TT_H5_CLOSE(type);
   if (!variable) return TT_OK;
   return TT_FAIL(DATA,
                  "%s: '%s' holds values of variable length; numbers of a fixed size are needed",
@@ -86,7 +86,7 @@ static tt_err check_dataset(tt_h5_reader *r, const char *path)
   TT_TRY(tt_h5_open_dataset_local(r, path, &dataset));
   tt_err e = check_filters(r, path, dataset);
   if (!e) e = check_type(r, path, dataset);
-  H5Dclose(dataset);
+  TT_H5_CLOSE(dataset);
   if (e || info.ndims < 1 || info.dims[0] < 1 || info.kind > TT_H5_INTEGER) return e;
   TT_TRY(try_read_row(r, path, &info, 0));
   return try_read_row(r, path, &info, info.dims[0] - 1);

@@ -89,27 +89,20 @@ tt_err tt_h5_write_attr_text(tt_h5_file *f, const char *object, const char *name
 
 /* Dimensions as in netCDF-4. Either every axis of every dataset of a file has a dimension scale or
  * none has: xarray does not open a file that mixes both. tt_h5_create_dimension makes a dimension
- * without values; tt_h5_set_scale makes an existing dataset [n] a coordinate; tt_h5_attach_scale
- * attaches the dimension `scale` to axis `axis` of a dataset; tt_h5_attach_scales does it for all
- * axes, in order: tt_h5_attach_scales(f, "y", (const char *[]){"row", "column"}, 2). */
+ * without values; tt_h5_set_scale makes an existing dataset [n] a coordinate; tt_h5_attach_scales
+ * attaches dimensions to the first axes of a dataset, in order:
+ * tt_h5_attach_scales(f, "y", (const char *[]){"row", "column"}, 2). */
 tt_err tt_h5_create_dimension(tt_h5_file *f, const char *path, int64_t size);
 tt_err tt_h5_set_scale(tt_h5_file *f, const char *path);
-tt_err tt_h5_attach_scale(tt_h5_file *f, const char *dataset, int axis, const char *scale);
 tt_err tt_h5_attach_scales(tt_h5_file *f, const char *dataset, const char *const *scale, int ndims);
 
-/* Called on rank 0 directly before the rename; its error is the error of the commit. */
-typedef struct tt_h5_commit_hook {
-  tt_err (*check_local)(void *arg);
-  void *arg;
-} tt_h5_commit_hook;
-
 /* Close; every rank reads back with the serial driver what it wrote and compares; vote; sync; vote;
- * commit hook; rename; sync of the directory; vote. Then `path` is the new file on all ranks, or,
- * on error, unchanged, and the temporary file is removed (only if the last sync fails, `path` is
- * already the complete new file). Frees *f and sets it to NULL in any case.
- *   hook  may be NULL
- * Errors: the first one of the file, IO (the data read back differ), the error of the hook. */
-tt_err tt_h5_commit(tt_h5_file **f, const tt_h5_commit_hook *hook);
+ * check of the owner (owner.h); rename; sync of the directory; vote. Then `path` is the new file on
+ * all ranks, or, on error, unchanged, and the temporary file is removed (only if the last sync
+ * fails, `path` is already the complete new file). Frees *f and sets it to NULL in any case.
+ * Errors: the first one of the file, IO (the data read back differ), STOPPED (another start owns
+ * the directory). */
+tt_err tt_h5_commit(tt_h5_file **f);
 
 /* Close and remove the temporary file. Accepts a NULL file. */
 void tt_h5_discard(tt_h5_file **f);
@@ -151,10 +144,12 @@ tt_err tt_h5_read_block_local(tt_h5_reader *r, const char *path, tt_h5_type type
 
 /* Read the texts of a dataset: characters [n][length], fixed strings [n] of any length (also of one
  * byte), or variable strings [n]; a scalar string is one text. Padding (NUL, trailing blanks) is
- * removed. Owner: the caller, tt_h5_texts_free. Errors: DATA, IO, MEM. */
+ * removed; control characters and bytes that are not UTF-8 become '?'. Owner: the caller,
+ * tt_h5_texts_free. Errors: DATA, IO, MEM. */
 tt_err tt_h5_read_texts_local(tt_h5_reader *r, const char *path, int64_t *n, char ***text);
 void tt_h5_texts_free(int64_t n, char ***text);
-/* Read one text: characters [length], or a scalar string. Owner: the caller, tt_free. */
+/* Read one text: characters [length], or a scalar string; line ends and tabs are kept. Owner: the
+ * caller, tt_free. */
 tt_err tt_h5_read_text_local(tt_h5_reader *r, const char *path, char **text);
 
 /* Read attributes, exactly `n` values. *text is owned by the caller, tt_free. Errors: DATA
@@ -165,9 +160,13 @@ tt_err tt_h5_read_attr_local(tt_h5_reader *r, const char *object, const char *na
 tt_err tt_h5_read_attr_text_local(tt_h5_reader *r, const char *object, const char *name,
                                   char **text);
 
-/* Names of all datasets, "a, b/c, d", shortened if there are many. *names is owned by the caller,
- * tt_free. Errors: MEM. */
-tt_err tt_h5_list_datasets_local(tt_h5_reader *r, char **names);
+/* Names of all datasets, "x", "names/feature_name", in alphabetical order. Owner: the caller,
+ * tt_h5_texts_free. Errors: MEM. */
+tt_err tt_h5_list_datasets_local(const tt_h5_reader *r, int64_t *n, char ***names);
+
+/* Whether HDF5 could not close a file. HDF5 1.10 then crashes when the program ends, in
+ * MPI_Finalize or exit: flush the output and call _exit instead. Local. */
+int tt_h5_exit_is_unsafe_local(void);
 
 /* Version of HDF5 for provenance. Local. */
 void tt_h5_version_local(char *text, int64_t room);

@@ -50,7 +50,9 @@ hid_t tt_h5_native(tt_h5_type type);
 /* Stop HDF5 from printing errors. */
 void tt_h5_silence(void);
 
-/* Record "file: object: what: HDF5's innermost message". Clears the error stack of HDF5. */
+/* Record "file: object: what: HDF5's innermost message". If that message says that a system call
+ * failed because of the disk (tt_errno_is_disk), the error is IO. Clears the error stack of
+ * HDF5. */
 tt_err tt_h5_fail_at(const char *source, int line, tt_err e, const char *file, const char *object,
                      const char *what);
 #define TT_H5_FAIL(e_, file_, object_, what_)                                                      \
@@ -58,6 +60,23 @@ tt_err tt_h5_fail_at(const char *source, int line, tt_err e, const char *file, c
 
 /* The innermost message of HDF5's error stack, "" if it is empty. */
 void tt_h5_last_message(char *text, size_t room);
+
+/* H5Fclose; records a failure for tt_h5_exit_is_unsafe_local. */
+herr_t tt_h5_close_file(hid_t file);
+
+/* Close objects of any kind; numbers below 0 are not open and are ignored. */
+void tt_h5_close_ids(size_t n, const hid_t *id);
+#define TT_H5_CLOSE(...)                                                                           \
+  tt_h5_close_ids(sizeof((hid_t[]){__VA_ARGS__}) / sizeof(hid_t), (const hid_t[]){__VA_ARGS__})
+
+/* "/" for the root, which may be given as "". */
+static inline const char *tt_h5_object_path(const char *object) { return object[0] ? object : "/"; }
+
+/* 1 on rank 0, and on every rank of a serial file. */
+static inline int tt_h5_is_root(const tt_h5_file *f)
+{
+  return !f->comm || tt_comm_is_root(f->comm);
+}
 
 /* Vote on a new file: sets and returns f->error. */
 tt_err tt_h5_vote(tt_h5_file *f, tt_err mine);

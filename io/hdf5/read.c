@@ -2,16 +2,15 @@
 #include "io/hdf5/h5_internal.h"
 
 #include "core/base/mem.h"
+#include "core/base/text.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_NAMES_SHOWN = 40, NAMES_ROOM = 4096 };
+enum { MAX_NAMES_SHOWN = 40 }; /* in a message */
 /* Chunk cache of an open dataset; the number of slots is a prime, far more than chunks. */
 enum { CHUNK_BYTES = 64 << 20, CHUNK_SLOTS = 12421 };
 
@@ -20,14 +19,27 @@ const char *tt_h5_file_name(const tt_h5_reader *r) { return r->file; }
 /* Checks that do not need HDF5. */
 static tt_err check_readable_local(const char *file)
 {
-  struct stat s;
-  if (stat(file, &s) != 0) return TT_FAIL(NOINPUT, "%s: %s", file, strerror(errno));
-  if (S_ISDIR(s.st_mode))
-    return TT_FAIL(NOINPUT, "%s is a directory; an HDF5 file is needed", file);
-  if (!S_ISREG(s.st_mode)) return TT_FAIL(NOINPUT, "%s is not a regular file", file);
-  if (access(file, R_OK) != 0) return TT_FAIL(NOINPUT, "%s: %s", file, strerror(errno));
-  if (s.st_size == 0) return TT_FAIL(DATA, "%s is empty; an HDF5 file is needed", file);
-  return TT_OK;
+  int fd = -1;
+  char byte;
+  TT_TRY(tt_file_open_read(file, &fd));
+  ssize_t n = read(fd, &byte, 1);
+  tt_err e = n < 0 ? TT_FAIL_ERRNO(NOINPUT, "%s: cannot be read", file) : TT_OK;
+  close(fd);
+  if (n == 0) return TT_FAIL(DATA, "%s is empty; an HDF5 file is needed", file);
+  return e;
+}
+
+/* How to convert a file of another kind, by the end of its name. */
+static const char *conversion(const char *file)
+{
+  static const char *const hint[][2] = {
+      {".csv", "; tutti import converts a table"},
+      {".tsv", "; tutti import converts a table"},
+      {".npy", "; convert it in Python: h5py.File('x.h5', 'w')['x'] = numpy.load('x.npy')"}};
+  size_t length = strlen(file);
+  for (size_t i = 0; i < sizeof hint / sizeof *hint; i++)
+    if (length > 4 && !strcmp(file + length - 4, hint[i][0])) return hint[i][1];
+  return "";
 }
 
 static tt_err open_error(const char *file)
@@ -36,7 +48,7 @@ static tt_err open_error(const char *file)
   tt_h5_last_message(text, sizeof text);
   if (strstr(text, "signature not found")) {
     H5Eclear2(H5E_DEFAULT);
-    return TT_FAIL(DATA, "%s is not an HDF5 file", file);
+    return TT_FAIL(DATA, "%s is not an HDF5 file%s", file, conversion(file));
   }
   if (strstr(text, "truncated"))
     return TT_H5_FAIL(DATA, file, "", "is truncated: a copy or a write was interrupted");
@@ -61,7 +73,7 @@ tt_err tt_h5_open_local(const char *file, tt_h5_reader **out)
   hid_t access = tt_h5_serial_fapl();
   r->id = access < 0 ? -1 : H5Fopen(file, H5F_ACC_RDONLY, access);
   tt_err e = r->id < 0 ? open_error(file) : TT_OK;
-  if (access >= 0) H5Pclose(access);
+  TT_H5_CLOSE(access);
   r->access = H5Pcreate(H5P_DATASET_ACCESS);
   if (!e && (r->access < 0 || H5Pset_elink_cb(r->access, reject_external_link, NULL) < 0 ||
              H5Pset_chunk_cache(r->access, CHUNK_SLOTS, CHUNK_BYTES, 1.0) < 0))
@@ -73,13 +85,28 @@ tt_err tt_h5_open_local(const char *file, tt_h5_reader **out)
   return e;
 }
 
+/* Close the descriptor ourselves, without its error: a file opened for reading has nothing to lose,
+ * but HDF5 1.10 crashes at the end of the program if close fails. HDF5 then closes /dev/null. */
+static void replace_descriptor(hid_t file)
+{
+  void *descriptor = NULL;
+  int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (null < 0) return;
+  if (H5Fget_vfd_handle(file, H5P_DEFAULT, &descriptor) >= 0)
+    (void)dup3(null, *(const int *)descriptor, O_CLOEXEC);
+  close(null);
+}
+
 void tt_h5_close_local(tt_h5_reader **r)
 {
   if (!*r) return;
   for (int i = 0; i < TT_H5_CACHED_DATASETS; i++)
     if ((*r)->cached[i].id > 0) H5Dclose((*r)->cached[i].id);
   if ((*r)->access >= 0) H5Pclose((*r)->access);
-  if ((*r)->id >= 0) H5Fclose((*r)->id);
+  if ((*r)->id >= 0) {
+    replace_descriptor((*r)->id);
+    tt_h5_close_file((*r)->id);
+  }
   H5Eclear2(H5E_DEFAULT);
   tt_free(*r);
 }
@@ -87,8 +114,9 @@ void tt_h5_close_local(tt_h5_reader **r)
 /* Names */
 
 typedef struct dataset_names {
-  char *text;
-  int64_t shown, all;
+  int64_t n, room;
+  char **name;
+  tt_err e;
 } dataset_names;
 
 static herr_t add_name(hid_t file, const char *name, const H5O_info_t *info, void *arg)
@@ -96,28 +124,41 @@ static herr_t add_name(hid_t file, const char *name, const H5O_info_t *info, voi
   dataset_names *l = arg;
   (void)file;
   if (info->type != H5O_TYPE_DATASET) return 0;
-  l->all++;
-  size_t used = strlen(l->text);
-  if (l->shown == MAX_NAMES_SHOWN || used + strlen(name) + 32 > NAMES_ROOM) return 0;
-  snprintf(l->text + used, NAMES_ROOM - used, "%s%s", l->shown ? ", " : "", name);
-  l->shown++;
-  return 0;
+  if (l->n < l->room) l->e = tt_text_set(&l->name[l->n], name);
+  l->n++;
+  return l->e ? -1 : 0;
 }
 
-tt_err tt_h5_list_datasets_local(tt_h5_reader *r, char **names)
+/* Of a damaged file: those that can be found. */
+static tt_err visit_datasets(const tt_h5_reader *r, dataset_names *l)
 {
-  dataset_names l = {NULL, 0, 0};
-  TT_TRY(tt_alloc_bytes(&l.text, NAMES_ROOM, 1, "names of datasets"));
-  H5Ovisit2(r->id, H5_INDEX_NAME, H5_ITER_INC, add_name, &l, H5O_INFO_BASIC);
+  l->n = 0;
+  H5Ovisit2(r->id, H5_INDEX_NAME, H5_ITER_INC, add_name, l, H5O_INFO_BASIC);
   H5Eclear2(H5E_DEFAULT);
-  size_t used = strlen(l.text);
-  if (l.all > l.shown)
-    snprintf(l.text + used, NAMES_ROOM - used, " and %" PRId64 " more", l.all - l.shown);
-  *names = l.text;
-  return TT_OK;
+  return l->e;
 }
 
-/* 1, 0, or -1 if the file is damaged. */
+void tt_h5_texts_free(int64_t n, char ***text)
+{
+  for (int64_t i = 0; *text && i < n; i++) tt_free((*text)[i]);
+  tt_free(*text);
+}
+
+tt_err tt_h5_list_datasets_local(const tt_h5_reader *r, int64_t *n, char ***names)
+{
+  dataset_names l = {0};
+  TT_TRY(visit_datasets(r, &l)); /* counts them */
+  l.room = l.n;
+  TT_TRY(TT_ALLOC(l.name, l.room));
+  tt_err e = visit_datasets(r, &l);
+  if (e)
+    tt_h5_texts_free(l.room, &l.name);
+  else
+    *n = l.room, *names = l.name;
+  return e;
+}
+
+/* 1, 0, or -1 with the errors of HDF5 if the file cannot be read. */
 static int link_exists(tt_h5_reader *r, const char *path)
 {
   char part[TT_PATH_MAX];
@@ -129,7 +170,7 @@ static int link_exists(tt_h5_reader *r, const char *path)
     there = H5Lexists(r->id, part, H5P_DEFAULT);
   }
   if (there > 0 && *path) there = H5Lexists(r->id, path, H5P_DEFAULT);
-  H5Eclear2(H5E_DEFAULT);
+  if (there >= 0) H5Eclear2(H5E_DEFAULT);
   return there;
 }
 
@@ -145,20 +186,24 @@ int tt_h5_has_local(tt_h5_reader *r, const char *path)
 
 static tt_err missing_dataset_error(tt_h5_reader *r, const char *path)
 {
-  char *names = NULL;
-  TT_TRY(tt_h5_list_datasets_local(r, &names));
-  tt_err e = TT_FAIL(DATA, "%s: there is no dataset '%s'; there are: %s", r->file, path,
-                     names[0] ? names : "none at all");
-  tt_free(names);
-  return e;
+  int64_t n = 0, shown = 0;
+  char **names = NULL, text[2048] = "none at all", more[32] = "";
+  TT_TRY(tt_h5_list_datasets_local(r, &n, &names));
+  for (size_t used = 0; shown < n && shown < MAX_NAMES_SHOWN; shown++) {
+    if (used + strlen(names[shown]) + 3 > sizeof text) break;
+    used +=
+        (size_t)snprintf(text + used, sizeof text - used, "%s%s", shown ? ", " : "", names[shown]);
+  }
+  if (n > shown) snprintf(more, sizeof more, " and %" PRId64 " more", n - shown);
+  tt_h5_texts_free(n, &names);
+  return TT_FAIL(DATA, "%s: there is no dataset '%s'; there are: %s%s", r->file, path, text, more);
 }
 
 tt_err tt_h5_open_dataset_local(tt_h5_reader *r, const char *path, hid_t *dataset)
 {
   H5O_info_t info;
   int there = link_exists(r, path);
-  if (there < 0)
-    return TT_FAIL(DATA, "%s: '%s' cannot be found: the file is damaged", r->file, path);
+  if (there < 0) return TT_H5_FAIL(DATA, r->file, path, "cannot be found: the file is damaged");
   if (!path[0] || !there) return missing_dataset_error(r, path);
   if (H5Oget_info_by_name2(r->id, path, &info, H5O_INFO_BASIC, r->access) < 0)
     return TT_H5_FAIL(DATA, r->file, path,
@@ -175,7 +220,7 @@ static tt_err reject_foreign_storage(const tt_h5_reader *r, const char *path, hi
 {
   hid_t p = H5Dget_create_plist(dataset);
   int foreign = p < 0 || H5Pget_layout(p) == H5D_VIRTUAL || H5Pget_external_count(p) > 0;
-  if (p >= 0) H5Pclose(p);
+  TT_H5_CLOSE(p);
   if (!foreign) return TT_OK;
   return TT_FAIL(DATA,
                  "%s: '%s' is stored in other files (virtual or external); copy the data into this "
@@ -218,8 +263,7 @@ static tt_err get_info(const tt_h5_reader *r, const char *path, hid_t dataset, t
     if (dims[i] > INT64_MAX / 16)
       e = TT_FAIL(DATA, "%s: '%s': axis %d is too long; the file is damaged", r->file, path, i);
   }
-  if (space >= 0) H5Sclose(space);
-  if (type >= 0) H5Tclose(type);
+  TT_H5_CLOSE(space, type);
   return e;
 }
 
@@ -238,7 +282,7 @@ static tt_err open_cached(tt_h5_reader *r, const char *path, const tt_h5_cached_
   tt_err e = reject_foreign_storage(r, path, dataset);
   if (!e) e = get_info(r, path, dataset, &k->info);
   if (e) {
-    H5Dclose(dataset);
+    TT_H5_CLOSE(dataset);
     return e;
   }
   k->id = dataset;
@@ -293,9 +337,7 @@ static tt_err read_checked(const tt_h5_reader *r, const char *path, hid_t datase
   hid_t as = type == TT_H5_CHAR ? file_type : tt_h5_native(type);
   ok = ok && H5Dread(dataset, as, memory, space, H5P_DEFAULT, data) >= 0;
   tt_err e = ok ? TT_OK : TT_H5_FAIL(IO, r->file, path, "cannot be read");
-  if (memory >= 0) H5Sclose(memory);
-  if (file_type >= 0) H5Tclose(file_type);
-  if (space >= 0) H5Sclose(space);
+  TT_H5_CLOSE(memory, file_type, space);
   return e;
 }
 

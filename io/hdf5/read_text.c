@@ -2,6 +2,7 @@
 #include "io/hdf5/h5_internal.h"
 
 #include "core/base/mem.h"
+#include "core/base/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,13 +12,15 @@
 /* Limit of the bytes of one text and of the number of texts; larger values mean damage. */
 enum { MAX_TEXT_BYTES = 64 << 20 };
 
-/* Copy at most `length` bytes, up to the first NUL and without trailing blanks. */
-static tt_err copy_text(const char *from, int64_t length, char **out)
+/* Copy at most `length` bytes, up to the first NUL, without trailing blanks and without control
+ * characters except those of `keep`. */
+static tt_err copy_text(const char *from, int64_t length, const char *keep, char **out)
 {
   int64_t n = (int64_t)strnlen(from, (size_t)length);
   while (n > 0 && from[n - 1] == ' ') n--;
   TT_TRY(tt_alloc_bytes(out, n + 1, 1, "a text"));
   memcpy(*out, from, (size_t)n);
+  tt_text_make_printable(*out, keep);
   return TT_OK;
 }
 
@@ -66,24 +69,24 @@ static tt_err read_raw_texts(tt_h5_reader *r, const char *path, int one, raw_tex
       H5Dread(dataset, t->type, H5S_ALL, H5S_ALL, H5P_DEFAULT, t->bytes) < 0)
     e = TT_H5_FAIL(IO, r->file, path, "cannot be read");
   if (e) t->n = 0;
-  H5Dclose(dataset);
+  TT_H5_CLOSE(dataset);
   return e;
 }
 
 static void free_raw_texts(raw_texts *t)
 {
   if (t->variable && t->n > 0) H5Dvlen_reclaim(t->type, t->space, H5P_DEFAULT, t->bytes);
-  if (t->space >= 0) H5Sclose(t->space);
-  if (t->type >= 0) H5Tclose(t->type);
+  TT_H5_CLOSE(t->space, t->type);
   tt_free(t->bytes);
 }
 
-static tt_err copy_raw_text(const raw_texts *t, int64_t i, char **out)
+static tt_err copy_raw_text(const raw_texts *t, int64_t i, const char *keep, char **out)
 {
   const char *at = t->bytes + i * t->length;
-  if (!t->variable) return copy_text(at, t->length, out);
-  memcpy(&at, at, sizeof at);
-  return copy_text(at ? at : "", at ? (int64_t)strlen(at) : 0, out);
+  if (!t->variable) return copy_text(at, t->length, keep, out);
+  const char *text;
+  memcpy(&text, at, sizeof text);
+  return copy_text(text ? text : "", text ? (int64_t)strlen(text) : 0, keep, out);
 }
 
 static tt_err read_texts(tt_h5_reader *r, const char *path, int one, int64_t *n, char ***text)
@@ -92,7 +95,7 @@ static tt_err read_texts(tt_h5_reader *r, const char *path, int one, int64_t *n,
   char **list = NULL;
   tt_err e = read_raw_texts(r, path, one, &t);
   if (!e) e = TT_ALLOC(list, t.n);
-  for (int64_t i = 0; !e && i < t.n; i++) e = copy_raw_text(&t, i, &list[i]);
+  for (int64_t i = 0; !e && i < t.n; i++) e = copy_raw_text(&t, i, one ? "\n\r\t" : "", &list[i]);
   if (e && list) tt_h5_texts_free(t.n, &list);
   if (!e) {
     *n = t.n;
@@ -105,12 +108,6 @@ static tt_err read_texts(tt_h5_reader *r, const char *path, int one, int64_t *n,
 tt_err tt_h5_read_texts_local(tt_h5_reader *r, const char *path, int64_t *n, char ***text)
 {
   return read_texts(r, path, 0, n, text);
-}
-
-void tt_h5_texts_free(int64_t n, char ***text)
-{
-  for (int64_t i = 0; *text && i < n; i++) tt_free((*text)[i]);
-  tt_free(*text);
 }
 
 tt_err tt_h5_read_text_local(tt_h5_reader *r, const char *path, char **text)
@@ -130,12 +127,10 @@ tt_err tt_h5_read_text_local(tt_h5_reader *r, const char *path, char **text)
 
 /* Attributes */
 
-static const char *object_path(const char *object) { return object[0] ? object : "/"; }
-
 int tt_h5_has_attr_local(tt_h5_reader *r, const char *object, const char *name)
 {
   int there = tt_h5_has_local(r, object) &&
-              H5Aexists_by_name(r->id, object_path(object), name, r->access) > 0;
+              H5Aexists_by_name(r->id, tt_h5_object_path(object), name, r->access) > 0;
   H5Eclear2(H5E_DEFAULT);
   return there;
 }
@@ -143,8 +138,8 @@ int tt_h5_has_attr_local(tt_h5_reader *r, const char *object, const char *name)
 static tt_err open_attr(tt_h5_reader *r, const char *object, const char *name, hid_t *attr)
 {
   if (!tt_h5_has_attr_local(r, object, name))
-    return TT_FAIL(DATA, "%s: '%s' has no attribute %s", r->file, object_path(object), name);
-  *attr = H5Aopen_by_name(r->id, object_path(object), name, H5P_DEFAULT, r->access);
+    return TT_FAIL(DATA, "%s: '%s' has no attribute %s", r->file, tt_h5_object_path(object), name);
+  *attr = H5Aopen_by_name(r->id, tt_h5_object_path(object), name, H5P_DEFAULT, r->access);
   if (*attr < 0)
     return TT_H5_FAIL(DATA, r->file, object, "an attribute cannot be opened; the file is damaged");
   return TT_OK;
@@ -161,12 +156,10 @@ tt_err tt_h5_read_attr_local(tt_h5_reader *r, const char *object, const char *na
   tt_err e = TT_OK;
   if (there != n || (kind != H5T_INTEGER && kind != H5T_FLOAT))
     e = TT_FAIL(DATA, "%s: attribute %s of '%s' is not %" PRId64 " number%s", r->file, name,
-                object_path(object), n, n == 1 ? "" : "s");
+                tt_h5_object_path(object), n, n == 1 ? "" : "s");
   else if (H5Aread(attr, tt_h5_native(type), values) < 0)
     e = TT_H5_FAIL(IO, r->file, object, "an attribute cannot be read");
-  if (held >= 0) H5Tclose(held);
-  if (space >= 0) H5Sclose(space);
-  H5Aclose(attr);
+  TT_H5_CLOSE(held, space, attr);
   return e;
 }
 
@@ -179,14 +172,14 @@ static tt_err read_attr_text(tt_h5_reader *r, const char *object, hid_t attr, hi
   if (H5Tis_variable_str(type) > 0) {
     if (H5Aread(attr, type, &held) < 0)
       return TT_H5_FAIL(IO, r->file, object, "an attribute cannot be read");
-    tt_err e = copy_text(held ? held : "", held ? (int64_t)strlen(held) : 0, text);
+    tt_err e = copy_text(held ? held : "", held ? (int64_t)strlen(held) : 0, "", text);
     H5free_memory(held);
     return e;
   }
   TT_TRY(tt_alloc_bytes(&bytes, size, 1, "an attribute"));
   tt_err e = H5Aread(attr, type, bytes) < 0
                  ? TT_H5_FAIL(IO, r->file, object, "an attribute cannot be read")
-                 : copy_text(bytes, size, text);
+                 : copy_text(bytes, size, "", text);
   tt_free(bytes);
   return e;
 }
@@ -201,9 +194,7 @@ tt_err tt_h5_read_attr_text_local(tt_h5_reader *r, const char *object, const cha
              H5Sget_simple_extent_npoints(space) == 1;
   tt_err e = fits ? read_attr_text(r, object, attr, type, text)
                   : TT_FAIL(DATA, "%s: attribute %s of '%s' is not a text", r->file, name,
-                            object_path(object));
-  if (type >= 0) H5Tclose(type);
-  if (space >= 0) H5Sclose(space);
-  H5Aclose(attr);
+                            tt_h5_object_path(object));
+  TT_H5_CLOSE(type, space, attr);
   return e;
 }

@@ -40,6 +40,11 @@ typedef struct tt_variable {
   const char *dim[TT_SCHEMA_MAX_AXES]; /* up to the first NULL */
   const char *units, *long_name, *coordinates;
 } tt_variable;
+/* Initializer of a tt_variable: the names of its axes stand last. */
+#define TT_VARIABLE(name_, type_, units_, long_name_, coordinates_, ...)                           \
+  {                                                                                                \
+    name_, TT_H5_##type_, {__VA_ARGS__}, units_, long_name_, coordinates_                          \
+  }
 
 /* Root attributes (Conventions, tutti_schema, title, source) and the group /provenance, the only
  * part that differs between equal runs: times, hosts, ranks. `from` is used on
@@ -60,14 +65,21 @@ tt_err tt_schema_create_variable(tt_schema *s, const tt_variable *v);
 void tt_schema_write_rows(tt_schema *s, const tt_variable *v, int64_t first, int64_t count,
                           const void *data);
 void tt_schema_write_from_root(tt_schema *s, const tt_variable *v, const void *data);
+#define TT_SCHEMA_WRITE(s_, data_, ...)                                                            \
+  tt_schema_write_from_root(s_, &(tt_variable)TT_VARIABLE(__VA_ARGS__), data_)
+#define TT_SCHEMA_COORDINATE(s_, size_, data_, name_, type_, units_, long_name_)                   \
+  tt_schema_write_coordinate(                                                                      \
+      s_, &(tt_variable)TT_VARIABLE(name_, type_, units_, long_name_, NULL, name_), size_, data_)
 
 /* Write texts along one dimension; `length` is the dimension of their characters. */
 void tt_schema_write_texts(tt_schema *s, const char *name, const char *dim, const char *length,
                            const char *const *text, const char *long_name);
 
-/* Write the names and units of columns along a new dimension: datasets `name` and `units`. */
+/* Write the names and units of columns along a new dimension: datasets `name` and `units`; and
+ * attribute `given` of `name`, for columns whose names were written otherwise. */
 void tt_schema_write_columns(tt_schema *s, const char *dim, const char *length, const char *name,
                              const char *units, const tt_columns *c);
+void tt_schema_write_given(tt_schema *s, const char *name, const tt_columns *c);
 /* Bytes of the longest name or unit. Local. */
 int64_t tt_schema_max_column_text(const tt_columns *c);
 
@@ -82,8 +94,16 @@ tt_err tt_schema_check_local(tt_h5_reader *r, const char *schema, const char *wh
  * least 1. Sizes that are impossible for the bytes of the file are refused. Errors: DATA. */
 tt_err tt_schema_check_shape_local(tt_h5_reader *r, const char *path, int ndims, int64_t *dims);
 
+/* Check the shape in the same way, allocate and read all values.
+ *   out  address of the pointer; owner: the caller, tt_free
+ * Errors: DATA, IO, MEM. */
+tt_err tt_schema_read_array_local(tt_h5_reader *r, const char *path, tt_h5_type type, int ndims,
+                                  int64_t *dims, void *out);
+
 /* Read exactly `n` texts; owner: the caller, tt_h5_texts_free. Errors: DATA, IO, MEM. */
 tt_err tt_schema_read_texts_local(tt_h5_reader *r, const char *path, int64_t n, char ***text);
+/* Attribute `given` of the names of columns; 1 if there is none. */
+int tt_schema_names_given_local(tt_h5_reader *r, const char *name);
 
 #define TT_DAMAGED "; the file is damaged or was not written by tutti"
 

@@ -15,37 +15,27 @@
 typedef struct provenance_values {
   char title[1024], command[4096], device[256], arithmetic[64];
   char version[64], dependence[128], mpi[512], hdf5[64], date[32], host[256], job[64];
-  uint64_t seed, data_hash, result_hash;
   int64_t resolved, original; /* lengths */
-  int32_t ranks, threads;
-  double wall_seconds;
-  int64_t epochs_planned, epochs_trained;
+  tt_provenance given;        /* only its numbers are used */
 } provenance_values;
 
 #define COPY_TEXT(field_, text_) snprintf(field_, sizeof(field_), "%s", (text_) ? (text_) : "")
 
 static void collect_provenance_local(const tt_provenance *from, provenance_values *k)
 {
-  const char *job = getenv("SLURM_JOB_ID");
+  const char *job = getenv("SLURM_JOB_ID"), *version = "tutti " TUTTI_VERSION;
   COPY_TEXT(k->title, from->title);
   COPY_TEXT(k->command, from->command);
   COPY_TEXT(k->device, from->device);
   COPY_TEXT(k->arithmetic, from->arithmetic);
   COPY_TEXT(k->dependence, from->dependence);
-  COPY_TEXT(k->version, "tutti " TUTTI_VERSION);
+  COPY_TEXT(k->version, version);
   COPY_TEXT(k->job, job);
   tt_comm_versions_local(k->mpi, sizeof k->mpi);
   tt_h5_version_local(k->hdf5, sizeof k->hdf5);
   tt_utc_text(k->date);
   gethostname(k->host, sizeof k->host - 1);
-  k->seed = from->seed;
-  k->data_hash = from->data_hash;
-  k->result_hash = from->result_hash;
-  k->ranks = from->ranks;
-  k->threads = from->threads;
-  k->wall_seconds = from->wall_seconds;
-  k->epochs_planned = from->epochs_planned;
-  k->epochs_trained = from->epochs_trained;
+  k->given = *from;
   k->resolved = tt_h5_max_text_length(1, &from->resolved);
   k->original = tt_h5_max_text_length(1, &from->original);
 }
@@ -67,6 +57,7 @@ static void write_hash(tt_h5_file *f, const char *name, uint64_t hash)
 
 static void write_group(tt_h5_file *f, const provenance_values *k, const tt_provenance *from)
 {
+  const tt_provenance *g = &k->given;
   tt_h5_create_group(f, "provenance");
   const struct {
     const char *name, *text;
@@ -77,15 +68,15 @@ static void write_group(tt_h5_file *f, const provenance_values *k, const tt_prov
                {"arithmetic", k->arithmetic}, {"member_dependence", k->dependence}};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
     if (texts[i].text[0]) tt_h5_write_attr_text(f, "provenance", texts[i].name, texts[i].text);
-  tt_h5_write_attr(f, "provenance", "seed", TT_H5_U64, 1, &k->seed);
-  write_hash(f, "data_hash_xxh3", k->data_hash);
-  write_hash(f, "result_hash_xxh3", k->result_hash);
-  tt_h5_write_attr(f, "provenance", "ranks", TT_H5_I32, 1, &k->ranks);
-  tt_h5_write_attr(f, "provenance", "threads", TT_H5_I32, 1, &k->threads);
-  tt_h5_write_attr(f, "provenance", "wall_seconds", TT_H5_F64, 1, &k->wall_seconds);
-  if (k->epochs_planned > 0) {
-    tt_h5_write_attr(f, "provenance", "member_epochs_planned", TT_H5_I64, 1, &k->epochs_planned);
-    tt_h5_write_attr(f, "provenance", "member_epochs_trained", TT_H5_I64, 1, &k->epochs_trained);
+  tt_h5_write_attr(f, "provenance", "seed", TT_H5_U64, 1, &g->seed);
+  write_hash(f, "data_hash_xxh3", g->data_hash);
+  write_hash(f, "result_hash_xxh3", g->result_hash);
+  tt_h5_write_attr(f, "provenance", "ranks", TT_H5_I32, 1, &g->ranks);
+  tt_h5_write_attr(f, "provenance", "threads", TT_H5_I32, 1, &g->threads);
+  tt_h5_write_attr(f, "provenance", "wall_seconds", TT_H5_F64, 1, &g->wall_seconds);
+  if (g->epochs_planned > 0) {
+    tt_h5_write_attr(f, "provenance", "member_epochs_planned", TT_H5_I64, 1, &g->epochs_planned);
+    tt_h5_write_attr(f, "provenance", "member_epochs_trained", TT_H5_I64, 1, &g->epochs_trained);
   }
   write_text(f, "provenance/resolved_config", "provenance/resolved_config_strlen", k->resolved,
              from->resolved);

@@ -40,6 +40,18 @@ tt_err tt_schema_check_shape_local(tt_h5_reader *r, const char *path, int ndims,
   return check_plausible_size(r, path, &info);
 }
 
+tt_err tt_schema_read_array_local(tt_h5_reader *r, const char *path, tt_h5_type type, int ndims,
+                                  int64_t *dims, void *out)
+{
+  int64_t values = 1;
+  void *data;
+  TT_TRY(tt_schema_check_shape_local(r, path, ndims, dims));
+  for (int i = 0; i < ndims; i++) values *= dims[i];
+  TT_TRY(tt_alloc_bytes(out, values, (size_t)tt_h5_type_bytes(type), path));
+  memcpy(&data, out, sizeof data);
+  return tt_h5_read_rows_local(r, path, type, 0, dims[0], data);
+}
+
 tt_err tt_schema_read_texts_local(tt_h5_reader *r, const char *path, int64_t n, char ***text)
 {
   int64_t found = 0;
@@ -64,4 +76,13 @@ tt_err tt_schema_check_local(tt_h5_reader *r, const char *schema, const char *wh
     e = TT_FAIL(DATA, "%s: schema '%s', expected a %s file ('%s')", file, found, what, schema);
   tt_free(found);
   return e;
+}
+
+int tt_schema_names_given_local(tt_h5_reader *r, const char *name)
+{
+  int8_t given = 1;
+  if (tt_h5_has_attr_local(r, name, "given") &&
+      tt_h5_read_attr_local(r, name, "given", TT_H5_I8, 1, &given))
+    given = 1;
+  return given != 0;
 }

@@ -114,6 +114,13 @@ void tt_schema_write_columns(tt_schema *s, const char *dim, const char *length, 
   tt_schema_create_dimension(s, dim, c->count);
   tt_schema_write_texts(s, name, dim, length, (const char *const *)c->name, NULL);
   tt_schema_write_texts(s, units, dim, length, (const char *const *)c->units, NULL);
+  tt_schema_write_given(s, name, c);
+}
+
+void tt_schema_write_given(tt_schema *s, const char *name, const tt_columns *c)
+{
+  const int8_t given = (int8_t)c->given;
+  tt_h5_write_attr(s->file, name, "given", TT_H5_I8, 1, &given);
 }
 
 void tt_schema_write_flags(tt_schema *s, const char *variable, int64_t flags, const char *meanings)

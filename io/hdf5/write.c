@@ -2,6 +2,7 @@
 #include "io/hdf5/h5_internal.h"
 
 #include "core/base/mem.h"
+#include "mpi/fatal.h"
 
 #include <hdf5_hl.h>
 #include <inttypes.h>
@@ -17,13 +18,11 @@ enum { MAX_COMPACT = 1024, CREATION_ORDER = H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDE
 
 int64_t tt_h5_max_write_bytes = 256 << 20;
 
-static int is_root(const tt_h5_file *f) { return !f->comm || tt_comm_is_root(f->comm); }
-
 /* Rank 0 chooses the name and checks the space. */
 static tt_err create_temporary_local(tt_h5_file *f, int64_t bytes)
 {
   struct stat there;
-  if (!is_root(f)) return TT_OK;
+  if (!tt_h5_is_root(f)) return TT_OK;
   if (stat(f->path, &there) == 0 && S_ISDIR(there.st_mode))
     return TT_FAIL(CANTCREAT, "%s is a directory; give the name of a file in it", f->path);
   TT_TRY(tt_file_temporary_name_local(f->path, f->temporary));
@@ -79,8 +78,7 @@ static tt_err create_file(tt_h5_file *f)
   hid_t fapl = create_fapl(f), fcpl = create_fcpl();
   if (fapl >= 0 && fcpl >= 0) f->id = H5Fcreate(f->temporary, H5F_ACC_TRUNC, fcpl, fapl);
   tt_err e = f->id < 0 ? TT_H5_FAIL(CANTCREAT, f->temporary, "", "cannot be created") : TT_OK;
-  if (fapl >= 0) H5Pclose(fapl);
-  if (fcpl >= 0) H5Pclose(fcpl);
+  TT_H5_CLOSE(fapl, fcpl);
   return e;
 }
 
@@ -103,6 +101,7 @@ tt_err tt_h5_create(tt_comm *c, const char *path, int64_t bytes, tt_h5_file **ou
     tt_bcast(c, f->temporary, sizeof f->temporary);
     e = tt_h5_vote(f, check_visible_local(f));
   }
+  if (!e && c) tt_fatal_set_file_local(f->path, f->temporary);
   if (!e) e = tt_h5_vote(f, create_file(f));
   if (e)
     tt_h5_discard(&f);
@@ -120,8 +119,7 @@ tt_err tt_h5_create_group(tt_h5_file *f, const char *path)
   if (track_link_order(p) && track_attribute_order(p))
     g = H5Gcreate2(f->id, path, H5P_DEFAULT, p, H5P_DEFAULT);
   tt_err e = g < 0 ? TT_H5_FAIL(IO, f->path, path, "cannot create the group") : TT_OK;
-  if (g >= 0) H5Gclose(g);
-  H5Pclose(p);
+  TT_H5_CLOSE(g, p);
   return tt_h5_vote(f, e);
 }
 
@@ -164,9 +162,7 @@ tt_err tt_h5_create_dataset(tt_h5_file *f, const char *path, tt_h5_type type, in
   if (p >= 0 && space >= 0)
     d = H5Dcreate2(f->id, path, tt_h5_native(type), space, H5P_DEFAULT, p, H5P_DEFAULT);
   tt_err e = d < 0 ? TT_H5_FAIL(IO, f->path, path, "cannot create the dataset") : TT_OK;
-  if (d >= 0) H5Dclose(d);
-  if (space >= 0) H5Sclose(space);
-  if (p >= 0) H5Pclose(p);
+  TT_H5_CLOSE(d, space, p);
   return tt_h5_vote(f, e);
 }
 
@@ -185,7 +181,7 @@ static tt_h5_type dataset_type(hid_t dataset)
   tt_h5_type found = TT_H5_TYPE_COUNT;
   for (int i = 0; i < TT_H5_TYPE_COUNT && t >= 0; i++)
     if (H5Tequal(t, tt_h5_native((tt_h5_type)i)) > 0) found = (tt_h5_type)i;
-  if (t >= 0) H5Tclose(t);
+  TT_H5_CLOSE(t);
   return found;
 }
 
@@ -225,11 +221,10 @@ static tt_err open_block_local(tt_h5_file *f, const char *path, const int64_t *f
   return check_block_local(f, path, &w->b, dims);
 }
 
-static void close_block(writing *w)
+static herr_t close_block(writing *w)
 {
-  if (w->dxpl >= 0) H5Pclose(w->dxpl);
-  if (w->space >= 0) H5Sclose(w->space);
-  if (w->dataset >= 0) H5Dclose(w->dataset);
+  TT_H5_CLOSE(w->dxpl, w->space);
+  return w->dataset >= 0 ? H5Dclose(w->dataset) : 0;
 }
 
 /* Rows (indices of axis 0) of one collective write. */
@@ -263,7 +258,7 @@ static tt_err write_piece(tt_h5_file *f, const char *path, const writing *w, int
   const void *source = has_rows ? data + from * w->row_bytes : nothing;
   ok = ok && H5Dwrite(w->dataset, tt_h5_native(w->b.type), memory, w->space, w->dxpl, source) >= 0;
   tt_err e = ok ? TT_OK : TT_H5_FAIL(IO, f->path, path, "cannot be written");
-  if (memory >= 0) H5Sclose(memory);
+  TT_H5_CLOSE(memory);
   return e;
 }
 
@@ -301,7 +296,9 @@ tt_err tt_h5_write_block(tt_h5_file *f, const char *path, const int64_t *first,
   int64_t per = rows_per_write(&w), pieces = w.row_bytes > 0 ? (w.b.count[0] + per - 1) / per : 0;
   if (!e && f->comm) tt_allreduce_max_i64(f->comm, &pieces, 1);
   for (int64_t i = 0; !e && i < pieces; i++) e = tt_h5_vote(f, write_piece(f, path, &w, i, data));
-  close_block(&w);
+  herr_t closed = close_block(&w); /* the serial driver writes small blocks only now */
+  if (!e && !f->comm && closed < 0)
+    e = f->error = TT_H5_FAIL(IO, f->path, path, "cannot be written");
   return e;
 }
 
@@ -319,5 +316,5 @@ tt_err tt_h5_write_from_root(tt_h5_file *f, const char *path, tt_h5_type type, i
                              const int64_t *dims, const void *data)
 {
   int64_t rows = ndims ? dims[0] : 1;
-  return tt_h5_write_rows(f, path, type, ndims, dims, 0, is_root(f) ? rows : 0, data);
+  return tt_h5_write_rows(f, path, type, ndims, dims, 0, tt_h5_is_root(f) ? rows : 0, data);
 }

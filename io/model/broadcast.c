@@ -44,6 +44,7 @@ static tt_err archive_columns(archive *k, tt_columns *c)
   int64_t count = c->count;
   archive_bytes(k, &count, sizeof count);
   if (k->mode == UNPACK) TT_TRY(tt_columns_create(count, c));
+  archive_bytes(k, &c->given, sizeof c->given);
   for (int64_t i = 0; i < count; i++) {
     TT_TRY(archive_text(k, &c->name[i]));
     TT_TRY(archive_text(k, &c->units[i]));

@@ -29,30 +29,19 @@ tt_err tt_calibration_concat(const tt_trained_ensembles *all, tt_calibration *ou
 
 void tt_calibration_write(tt_schema *s, const tt_calibration *k)
 {
-  const tt_variable level = {"conformal_level",
-                             TT_H5_F64,
-                             {"conformal_level"},
-                             "1",
-                             "nominal coverage of the conformal interval",
-                             NULL};
-  const tt_variable std_scale = {"calibration/std_scale",         TT_H5_F64, {"column"}, "1",
-                                 "factor on standard deviations", NULL};
-  const tt_variable rows = {
-      "calibration/rows", TT_H5_I64, {"column"}, "rows", "number of validation rows used", NULL};
-  const tt_variable width = {"calibration/conformal_width",
-                             TT_H5_F64,
-                             {"conformal_level", "column"},
-                             NULL,
-                             "half width in standard deviations; for quantiles in normalised units",
-                             NULL};
   if (!k->columns) return;
   tt_schema_create_dimension(s, "column", k->columns);
   tt_h5_create_group(s->file, "calibration");
-  tt_schema_write_from_root(s, &std_scale, k->std_scale);
-  tt_schema_write_from_root(s, &rows, k->rows);
+  TT_SCHEMA_WRITE(s, k->std_scale, "calibration/std_scale", F64, "1",
+                  "factor on standard deviations", NULL, "column");
+  TT_SCHEMA_WRITE(s, k->rows, "calibration/rows", I64, "rows", "number of validation rows used",
+                  NULL, "column");
   if (!k->levels) return;
-  tt_schema_write_coordinate(s, &level, k->levels, k->level);
-  tt_schema_write_from_root(s, &width, k->width);
+  TT_SCHEMA_COORDINATE(s, k->levels, k->level, "conformal_level", F64, "1",
+                       "nominal coverage of the conformal interval");
+  TT_SCHEMA_WRITE(s, k->width, "calibration/conformal_width", F64, NULL,
+                  "half width in standard deviations; for quantiles in normalised units", NULL,
+                  "conformal_level", "column");
 }
 
 static tt_err check(tt_h5_reader *r, const tt_calibration *k)

@@ -126,17 +126,11 @@ static tt_err read_ensembles(tt_h5_reader *r, const tt_model_file_info *w,
 static tt_err read_columns(tt_h5_reader *r, const char *names, const char *units, int64_t count,
                            tt_columns *out)
 {
-  char **name = NULL, **unit = NULL;
-  tt_err e = tt_columns_create(count, out);
-  if (!e) e = tt_schema_read_texts_local(r, names, count, &name);
-  if (!e) e = tt_schema_read_texts_local(r, units, count, &unit);
-  for (int64_t i = 0; !e && i < count; i++) {
-    e = tt_text_set(&out->name[i], name[i]);
-    if (!e) e = tt_text_set(&out->units[i], unit[i]);
-  }
-  tt_h5_texts_free(count, &name);
-  tt_h5_texts_free(count, &unit);
-  return e;
+  *out = (tt_columns){.count = count};
+  TT_TRY(tt_schema_read_texts_local(r, names, count, &out->name));
+  TT_TRY(tt_schema_read_texts_local(r, units, count, &out->units));
+  out->given = tt_schema_names_given_local(r, names);
+  return TT_OK;
 }
 
 /* Means are finite, scales are finite and not zero. */

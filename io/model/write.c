@@ -28,19 +28,8 @@ typedef struct model_arrays {
 
 static void free_file_arrays(model_arrays *t)
 {
-  tt_free(t->member);
-  tt_free(t->ensemble_of_member);
-  tt_free(t->index);
-  tt_free(t->snapshot);
-  tt_free(t->weight);
-  tt_free(t->status);
-  tt_free(t->name);
-  tt_free(t->first);
-  tt_free(t->count);
-  tt_free(t->key);
-  tt_free(t->cohort);
-  tt_free(t->column);
-  tt_free(t->tensor);
+  tt_free_all(&t->member, &t->ensemble_of_member, &t->index, &t->snapshot, &t->weight, &t->status,
+              &t->name, &t->first, &t->count, &t->key, &t->cohort, &t->column, &t->tensor);
   tt_calibration_free(&t->calibration);
 }
 
@@ -143,8 +132,7 @@ static tt_err make_file_arrays_local(const tt_trained_ensembles *all, const tt_m
 
 static void write_dimensions(tt_schema *s, const tt_trained_ensemble *m, const model_arrays *t)
 {
-  const tt_variable member = {"member", TT_H5_I64, {"member"}, NULL, "number of the member", NULL};
-  tt_schema_write_coordinate(s, &member, t->members, t->member);
+  TT_SCHEMA_COORDINATE(s, t->members, t->member, "member", I64, NULL, "number of the member");
   tt_schema_create_dimension(s, "ensemble", t->ensembles);
   tt_schema_create_dimension(s, "ensemble_target", t->targets);
   tt_schema_create_dimension(s, "feature", m->input.count);
@@ -152,83 +140,53 @@ static void write_dimensions(tt_schema *s, const tt_trained_ensemble *m, const m
   tt_schema_create_dimension(s, "name_strlen", t->name_length);
 }
 
+/* A variable with one value, or one row of values, per member or per ensemble. */
+#define WRITE_MEMBERS(data_, name_, type_, units_, meaning_)                                       \
+  TT_SCHEMA_WRITE(s, data_, name_, type_, units_, meaning_, NULL, "member")
+#define WRITE_ENSEMBLES(data_, name_, type_, meaning_, ...)                                        \
+  TT_SCHEMA_WRITE(s, data_, name_, type_, NULL, meaning_, "ensemble_name", __VA_ARGS__)
+
 static void write_members(tt_schema *s, const model_arrays *t)
 {
-  const tt_variable ensemble_of_member = {"ensemble_of_member",
-                                          TT_H5_I32,
-                                          {"member"},
-                                          NULL,
-                                          "ensemble the member belongs to, from 0",
-                                          NULL};
-  const tt_variable share = {"member_weight",
-                             TT_H5_F64,
-                             {"member"},
-                             "1",
-                             "weight of the member in its ensemble; 0 = not used",
-                             NULL};
-  const tt_variable status = {"status", TT_H5_I8, {"member"}, NULL, "how training ended", NULL};
-  tt_schema_write_from_root(s, &ensemble_of_member, t->ensemble_of_member);
-  const tt_variable index = {
-      "member_index", TT_H5_I32, {"member"}, NULL, "number of the member in its ensemble", NULL};
-  const tt_variable snapshot = {
-      "snapshot", TT_H5_I32, {"member"}, NULL, "number of the snapshot of the member, from 1",
-      NULL};
-  tt_schema_write_from_root(s, &share, t->weight);
-  tt_schema_write_from_root(s, &status, t->status);
+  WRITE_MEMBERS(t->ensemble_of_member, "ensemble_of_member", I32, NULL,
+                "ensemble the member belongs to, from 0");
+  WRITE_MEMBERS(t->weight, "member_weight", F64, "1",
+                "weight of the member in its ensemble; 0 = not used");
+  WRITE_MEMBERS(t->status, "status", I8, NULL, "how training ended");
   tt_schema_write_flags(s, "status", TT_STATUS_diverged + 1, tt_schema_status_meanings);
-  tt_schema_write_from_root(s, &index, t->index);
-  if (t->snapshots) tt_schema_write_from_root(s, &snapshot, t->snapshot);
+  WRITE_MEMBERS(t->index, "member_index", I32, NULL, "number of the member in its ensemble");
+  if (t->snapshots)
+    WRITE_MEMBERS(t->snapshot, "snapshot", I32, NULL,
+                  "number of the snapshot of the member, from 1");
 }
 
 static void write_ensembles(tt_schema *s, int64_t cohorts, const model_arrays *t)
 {
-  const tt_variable first = {
-      "ensemble_first", TT_H5_I64, {"ensemble"}, NULL, "first member of the ensemble",
-      "ensemble_name"};
-  const tt_variable members = {
-      "ensemble_members", TT_H5_I64, {"ensemble"}, NULL, "number of members of the ensemble",
-      "ensemble_name"};
-  const tt_variable key = {"ensemble_key",
-                           TT_H5_I64,
-                           {"ensemble"},
-                           NULL,
-                           "upper half of the random streams of its members",
-                           "ensemble_name"};
-  const tt_variable column = {"ensemble_column",
-                              TT_H5_I32,
-                              {"ensemble", "ensemble_target"},
-                              NULL,
-                              "target column it predicts, from 0; -1 = none",
-                              "ensemble_name"};
-  const tt_variable cohort = {"ensemble_cohort",
-                              TT_H5_I32,
-                              {"ensemble"},
-                              NULL,
-                              "cohort of its members: their networks are in /cohortN/net",
-                              "ensemble_name"};
   tt_schema_write_texts(s, "ensemble_name", "ensemble", "name_strlen", t->name,
                         "name of the ensemble");
-  tt_schema_write_from_root(s, &first, t->first);
-  tt_schema_write_from_root(s, &members, t->count);
-  tt_schema_write_from_root(s, &key, t->key);
-  tt_schema_write_from_root(s, &column, t->column);
+  WRITE_ENSEMBLES(t->first, "ensemble_first", I64, "first member of the ensemble", "ensemble");
+  WRITE_ENSEMBLES(t->count, "ensemble_members", I64, "number of members of the ensemble",
+                  "ensemble");
+  WRITE_ENSEMBLES(t->key, "ensemble_key", I64, "upper half of the random streams of its members",
+                  "ensemble");
+  WRITE_ENSEMBLES(t->column, "ensemble_column", I32, "target column it predicts, from 0; -1 = none",
+                  "ensemble", "ensemble_target");
   if (cohorts == 1) return;
-  tt_schema_write_from_root(s, &cohort, t->cohort);
+  WRITE_ENSEMBLES(t->cohort, "ensemble_cohort", I32,
+                  "cohort of its members: their networks are in /cohortN/net", "ensemble");
   tt_h5_write_attr(s->file, "/", "cohorts", TT_H5_I64, 1, &cohorts);
 }
 
 static void write_columns(tt_schema *s, const tt_trained_ensemble *m)
 {
-  const tt_variable scale[] = {
-      {"scaler/x_mean", TT_H5_F64, {"feature"}, NULL, "x = normalised * x_scale + x_mean", NULL},
-      {"scaler/x_scale", TT_H5_F64, {"feature"}, NULL, "x = normalised * x_scale + x_mean", NULL},
-      {"scaler/y_mean", TT_H5_F64, {"target"}, NULL, "y = normalised * y_scale + y_mean", NULL},
-      {"scaler/y_scale", TT_H5_F64, {"target"}, NULL, "y = normalised * y_scale + y_mean", NULL}};
   const tt_scaler *k = &m->scaler;
-  const double *value[] = {k->x_mean, k->x_scale, k->y_mean, k->y_scale};
   tt_h5_create_group(s->file, "scaler");
-  for (int i = 0; i < 4; i++) tt_schema_write_from_root(s, &scale[i], value[i]);
-
+  static const char x[] = "x = normalised * x_scale + x_mean",
+                    y[] = "y = normalised * y_scale + y_mean";
+  TT_SCHEMA_WRITE(s, k->x_mean, "scaler/x_mean", F64, NULL, x, NULL, "feature");
+  TT_SCHEMA_WRITE(s, k->x_scale, "scaler/x_scale", F64, NULL, x, NULL, "feature");
+  TT_SCHEMA_WRITE(s, k->y_mean, "scaler/y_mean", F64, NULL, y, NULL, "target");
+  TT_SCHEMA_WRITE(s, k->y_scale, "scaler/y_scale", F64, NULL, y, NULL, "target");
   tt_h5_create_group(s->file, "names");
   tt_schema_write_texts(s, "names/feature_name", "feature", "name_strlen",
                         (const char *const *)m->input.name, "input column");
@@ -238,6 +196,8 @@ static void write_columns(tt_schema *s, const tt_trained_ensemble *m)
                         (const char *const *)m->target.name, "target column");
   tt_schema_write_texts(s, "names/target_units", "target", "name_strlen",
                         (const char *const *)m->target.units, "units of the target column");
+  tt_schema_write_given(s, "names/feature_name", &m->input);
+  tt_schema_write_given(s, "names/target_name", &m->target);
 }
 
 /* Location of the networks of a cohort: at the root if there is one cohort. */
@@ -359,7 +319,7 @@ tt_err tt_model_write(tt_comm *c, const char *file, const tt_trained_ensembles *
     write_columns(&s, all->at[0]);
     tt_calibration_write(&s, &t.calibration);
     write_nets(&s, all, shard, t.tensor);
-    e = tt_h5_commit(&f, NULL);
+    e = tt_h5_commit(&f);
   }
   free_file_arrays(&t);
   return e;

@@ -2,18 +2,37 @@
 #include "io/results/describe_file.h"
 
 #include "core/base/mem.h"
+#include "core/base/text.h"
+#include "io/hdf5/files.h"
 #include "io/hdf5/h5.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+enum { COLUMNS = 80, INDENT = 13, MAX_NAMES = 100 };
+
+/* Print a word at column *at, on the next line if this one is full. */
+static void print_word(int *at, const char *word, int length)
+{
+  int is_first = *at == INDENT;
+  if (!is_first && *at + 1 + length > COLUMNS) {
+    *at = printf("\n%*s", INDENT, "") - 1;
+    is_first = 1;
+  }
+  *at += printf("%s%.*s", is_first ? "" : " ", length, word);
+}
+
 static void print_attr(tt_h5_reader *r, const char *object, const char *name, const char *label)
 {
   char *text = NULL;
   if (!tt_h5_has_attr_local(r, object, name)) return;
-  if (!tt_h5_read_attr_text_local(r, object, name, &text) && text[0])
-    printf("%-12s %s\n", label, text);
+  if (!tt_h5_read_attr_text_local(r, object, name, &text) && text[0]) {
+    int at = printf("%-12s ", label);
+    for (char *word = text; *word; word += strcspn(word, " "), word += strspn(word, " "))
+      print_word(&at, word, (int)strcspn(word, " "));
+    printf("\n");
+  }
   tt_free(text);
 }
 
@@ -37,15 +56,48 @@ static int is_pure_dimension(tt_h5_reader *r, const char *path)
   return pure;
 }
 
+/* Print a list of names; equal names in a row once, with their number. */
+static tt_err print_names(tt_h5_reader *r, const char *path)
+{
+  int64_t n = 0, printed = 0, i = 0, same;
+  char **name = NULL, word[320];
+  TT_TRY(tt_h5_read_texts_local(r, path, &n, &name));
+  int at = printf("%*s", INDENT, "");
+  for (; i < n && printed < MAX_NAMES; i += same, printed++) {
+    for (same = 1; i + same < n && !strcmp(name[i], name[i + same]);) same++;
+    int length = snprintf(word, sizeof word, "%.250s", *name[i] ? name[i] : "-");
+    if (same > 1)
+      length += snprintf(word + length, sizeof word - (size_t)length, " (%" PRId64 " times)", same);
+    length += snprintf(word + length, sizeof word - (size_t)length, "%s", i + same < n ? "," : "");
+    print_word(&at, word, length);
+  }
+  if (i < n) {
+    int length = snprintf(word, sizeof word, "and %" PRId64 " more", n - i);
+    print_word(&at, word, length);
+  }
+  printf("\n");
+  tt_h5_texts_free(n, &name);
+  return TT_OK;
+}
+
+/* Whether a dataset is a list of names: of inputs, targets, ensembles, ... */
+static int is_names(const tt_h5_info *info)
+{
+  return info->kind == TT_H5_TEXT && (info->bytes == 1 ? info->ndims == 2 : info->ndims == 1);
+}
+
 static tt_err print_dataset(tt_h5_reader *r, const char *path)
 {
   static const char *const kinds[] = {"float", "int", "text", "other"};
+  char shown[TT_PATH_MAX];
   tt_h5_info info;
   TT_TRY(tt_h5_dataset_info_local(r, path, &info));
-  printf("  %-32s %s%" PRId64 " (", path, kinds[info.kind], 8 * info.bytes);
+  snprintf(shown, sizeof shown, "%s", path);
+  tt_text_make_printable(shown, "");
+  printf("  %-32s %s%" PRId64 " (", shown, kinds[info.kind], 8 * info.bytes);
   for (int i = 0; i < info.ndims; i++) printf("%s%" PRId64, i ? ", " : "", info.dims[i]);
   printf(")\n");
-  return TT_OK;
+  return is_names(&info) ? print_names(r, path) : TT_OK;
 }
 
 static tt_err print_all(tt_h5_reader *r)
@@ -58,7 +110,8 @@ static tt_err print_all(tt_h5_reader *r)
                                           {"device", "device"},
                                           {"slurm_job_id", "job"}};
   static const char *const numbers[] = {"generation", "members", "params", "epochs"};
-  char *names = NULL, *place = NULL;
+  int64_t n = 0;
+  char **name = NULL;
   printf("%-12s %s\n", "file", tt_h5_file_name(r));
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
     print_attr(r, "/", texts[i][0], texts[i][1]);
@@ -66,12 +119,13 @@ static tt_err print_all(tt_h5_reader *r)
   if (tt_h5_has_local(r, "provenance"))
     for (size_t i = 0; i < sizeof origin / sizeof *origin; i++)
       print_attr(r, "provenance", origin[i][0], origin[i][1]);
-  TT_TRY(tt_h5_list_datasets_local(r, &names));
+  TT_TRY(tt_h5_list_datasets_local(r, &n, &name));
   printf("datasets\n");
   tt_err e = TT_OK;
-  for (char *name = strtok_r(names, ", ", &place); !e && name; name = strtok_r(NULL, ", ", &place))
-    if (tt_h5_has_local(r, name) && !is_pure_dimension(r, name)) e = print_dataset(r, name);
-  tt_free(names);
+  for (int64_t i = 0; !e && i < n; i++)
+    if (tt_h5_has_local(r, name[i]) && !is_pure_dimension(r, name[i]))
+      e = print_dataset(r, name[i]);
+  tt_h5_texts_free(n, &name);
   return e;
 }
 

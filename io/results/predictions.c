@@ -13,12 +13,6 @@ struct tt_prediction_file {
   int classes;
 };
 
-static const char *const column_variable[] = {"y_pred_mean", "y_pred_std", "y_pred_std_aleatoric",
-                                              "y_pred_std_epistemic"};
-static const char *const column_meaning[] = {"predicted mean", "standard deviation",
-                                             "standard deviation of the noise in the data",
-                                             "standard deviation between the members"};
-
 static int64_t expected_bytes(const tt_prediction_shape *shape, const tt_axis_labels *o,
                               int64_t width)
 {
@@ -27,31 +21,27 @@ static int64_t expected_bytes(const tt_prediction_shape *shape, const tt_axis_la
   return shape->rows * per_row + o->members * (8 + o->text) + (1 << 16);
 }
 
+/* Create a variable; the names of its axes stand last. */
+#define DECLARE(name_, type_, units_, meaning_, coordinates_, ...)                                 \
+  tt_schema_create_variable(                                                                       \
+      s, &(tt_variable)TT_VARIABLE(name_, type_, units_, meaning_, coordinates_, __VA_ARGS__))
+
 static tt_err declare_columns(tt_schema *s, const char *units)
 {
   tt_err e = TT_OK;
-  for (int i = 0; i < 4; i++)
-    e = tt_schema_create_variable(s, &(tt_variable){column_variable[i],
-                                                    TT_H5_F64,
-                                                    {"sample", "column"},
-                                                    units,
-                                                    column_meaning[i],
-                                                    TT_COLUMN_COORDINATES});
+#define X(field, name, kind, meaning)                                                              \
+  e = DECLARE(name, F64, units, meaning, TT_COLUMN_COORDINATES, "sample", "column");
+  TT_PREDICTION_COLUMNS(X)
+#undef X
   return e;
 }
 
 static tt_err declare_quantiles(tt_schema *s, const tt_prediction_shape *shape, const char *units)
 {
-  const tt_variable level = {
-      "quantile", TT_H5_F64, {"quantile"}, "1", "probability of the quantile", NULL};
-  const tt_variable v = {"y_pred_quantile",
-                         TT_H5_F64,
-                         {"quantile", "sample", "column"},
-                         units,
-                         "quantile of the mixture of the members",
-                         TT_COLUMN_COORDINATES};
-  tt_schema_write_coordinate(s, &level, shape->quantiles, shape->quantile);
-  return tt_schema_create_variable(s, &v);
+  TT_SCHEMA_COORDINATE(s, shape->quantiles, shape->quantile, "quantile", F64, "1",
+                       "probability of the quantile");
+  return DECLARE("y_pred_quantile", F64, units, "quantile of the mixture of the members",
+                 TT_COLUMN_COORDINATES, "quantile", "sample", "column");
 }
 
 /* The last axis has the targets of a member, or its outputs if there are several per target
@@ -59,15 +49,12 @@ static tt_err declare_quantiles(tt_schema *s, const tt_prediction_shape *shape, 
 static tt_err declare_members(tt_schema *s, const tt_axis_labels *o, int64_t width)
 {
   const char *last = width == o->targets ? "target" : "quantity";
-  const tt_variable mean = {"y_member_mean", TT_H5_F32,          {"member", "sample", last},
-                            o->common_units, "mean of a member", TT_MEMBER_COORDINATES};
-  const tt_variable variance = {"y_member_variance",        TT_H5_F32,
-                                {"member", "sample", last}, NULL,
-                                "variance of a member",     TT_MEMBER_COORDINATES};
   tt_axis_labels_write_members(s, o);
   if (width != o->targets) tt_schema_create_dimension(s, last, width);
-  tt_schema_create_variable(s, &mean);
-  return tt_schema_create_variable(s, &variance);
+  DECLARE("y_member_mean", F32, o->common_units, "mean of a member", TT_MEMBER_COORDINATES,
+          "member", "sample", last);
+  return DECLARE("y_member_variance", F32, NULL, "variance of a member", TT_MEMBER_COORDINATES,
+                 "member", "sample", last);
 }
 
 /* Find the conformal levels, which are the same in all cohorts that have them, and whether there
@@ -84,44 +71,21 @@ static void find_extras(const tt_trained_ensembles *model, tt_prediction_file *f
 
 static tt_err declare_extras(tt_schema *s, const tt_prediction_file *f, const char *units)
 {
-  const tt_variable level = {"conformal_level",
-                             TT_H5_F64,
-                             {"conformal_level"},
-                             "1",
-                             "nominal coverage of the conformal interval",
-                             NULL};
-  const tt_variable bound[] = {{"y_pred_lower",
-                                TT_H5_F64,
-                                {"conformal_level", "sample", "column"},
-                                units,
-                                "lower end of the conformal interval",
-                                TT_COLUMN_COORDINATES},
-                               {"y_pred_upper",
-                                TT_H5_F64,
-                                {"conformal_level", "sample", "column"},
-                                units,
-                                "upper end of the conformal interval",
-                                TT_COLUMN_COORDINATES}};
-  const tt_variable part[] = {
-      {"y_entropy",
-       TT_H5_F64,
-       {"sample", "column"},
-       "nat",
-       "entropy of the mean probabilities",
-       TT_COLUMN_COORDINATES},
-      {"y_mutual_information",
-       TT_H5_F64,
-       {"sample", "column"},
-       "nat",
-       "entropy of the mean probabilities minus mean entropy of the members",
-       TT_COLUMN_COORDINATES}};
   tt_err e = TT_OK;
-  if (f->levels) tt_schema_write_coordinate(s, &level, f->levels, f->level);
-  for (int i = 0; i < 2; i++) {
-    if (f->levels) e = tt_schema_create_variable(s, &bound[i]);
-    if (f->classes) e = tt_schema_create_variable(s, &part[i]);
+  if (f->levels) {
+    TT_SCHEMA_COORDINATE(s, f->levels, f->level, "conformal_level", F64, "1",
+                         "nominal coverage of the conformal interval");
+    DECLARE("y_pred_lower", F64, units, "lower end of the conformal interval",
+            TT_COLUMN_COORDINATES, "conformal_level", "sample", "column");
+    e = DECLARE("y_pred_upper", F64, units, "upper end of the conformal interval",
+                TT_COLUMN_COORDINATES, "conformal_level", "sample", "column");
   }
-  return e;
+  if (!f->classes) return e;
+  DECLARE("y_entropy", F64, "nat", "entropy of the mean probabilities", TT_COLUMN_COORDINATES,
+          "sample", "column");
+  return DECLARE("y_mutual_information", F64, "nat",
+                 "entropy of the mean probabilities minus mean entropy of the members",
+                 TT_COLUMN_COORDINATES, "sample", "column");
 }
 
 static int64_t max_width(const tt_trained_ensembles *model)
@@ -179,7 +143,7 @@ tt_err tt_prediction_file_create(tt_comm *c, const char *file, const tt_trained_
 
 tt_err tt_prediction_file_write(tt_prediction_file *f, const tt_prediction_block *b)
 {
-  const double *column[] = {b->mean, b->total, b->aleatoric, b->epistemic};
+  const int64_t at[] = {0, b->first, 0}, size[] = {b->rows, f->columns};
   const struct {
     const char *variable;
     int64_t layers, width;
@@ -189,10 +153,10 @@ tt_err tt_prediction_file_write(tt_prediction_file *f, const tt_prediction_block
               {"y_member_variance", f->members, f->width, b->member_variance},
               {"y_pred_lower", f->levels, f->columns, b->lower},
               {"y_pred_upper", f->levels, f->columns, b->upper}};
-  const int64_t at[] = {0, b->first, 0}, *size = (int64_t[]){b->rows, f->columns};
   tt_err e = TT_OK;
-  for (int i = 0; i < 4; i++)
-    e = tt_h5_write_block(f->file, column_variable[i], &at[1], size, column[i]);
+#define X(field, name, ...) e = tt_h5_write_block(f->file, name, &at[1], size, b->field);
+  TT_PREDICTION_COLUMNS(X)
+#undef X
   for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
     const int64_t block[] = {b->rows ? part[i].layers : 0, b->rows, part[i].width};
     if (part[i].layers) e = tt_h5_write_block(f->file, part[i].variable, at, block, part[i].from);
@@ -204,7 +168,7 @@ tt_err tt_prediction_file_write(tt_prediction_file *f, const tt_prediction_block
 
 tt_err tt_prediction_file_close(tt_prediction_file **f)
 {
-  tt_err e = tt_h5_commit(&(*f)->file, NULL);
+  tt_err e = tt_h5_commit(&(*f)->file);
   tt_free(*f);
   return e;
 }

@@ -8,44 +8,44 @@
 static tt_err read_history(tt_h5_reader *r, tt_results *k)
 {
   int64_t size[2] = {-1, -1};
-  TT_TRY(tt_schema_check_shape_local(r, "loss_train", 2, size));
+  TT_TRY(tt_schema_read_array_local(r, "loss_train", TT_H5_F32, 2, size, &k->loss_train));
+  TT_TRY(tt_schema_read_array_local(r, "loss_validation", TT_H5_F32, 2, size, &k->loss_validation));
   k->members = size[0];
   k->epochs = size[1];
-  TT_TRY(tt_schema_check_shape_local(r, "loss_validation", 2, size));
-  TT_TRY(TT_ALLOC(k->loss_train, k->members * k->epochs));
-  TT_TRY(TT_ALLOC(k->loss_validation, k->members * k->epochs));
-  TT_TRY(tt_schema_read_texts_local(r, "ensemble", k->members, &k->owner));
-  TT_TRY(tt_h5_read_rows_local(r, "loss_train", TT_H5_F32, 0, k->members, k->loss_train));
-  return tt_h5_read_rows_local(r, "loss_validation", TT_H5_F32, 0, k->members, k->loss_validation);
+  return tt_schema_read_texts_local(r, "ensemble", k->members, &k->owner);
 }
 
 static tt_err read_test(tt_h5_reader *r, tt_results *k)
 {
+  static const char *const path[] = {
+#define X(field, name, ...) name,
+      TT_TEST_VARIABLES(X)
+#undef X
+  };
   tt_test_predictions *t = &k->test;
-  const char *const path[] = {"y_true", "y_pred_mean", "y_pred_std", "y_pred_std_aleatoric",
-                              "y_pred_std_epistemic"};
-  double **to[] = {&t->y, &t->mean, &t->total, &t->aleatoric, &t->epistemic};
+  double **to[TT_TEST_VARIABLE_COUNT];
   int64_t size[2] = {-1, k->columns};
-  TT_TRY(tt_schema_check_shape_local(r, "sample", 1, size));
+  tt_test_predictions_arrays(t, to);
+  TT_TRY(tt_schema_read_array_local(r, "sample", TT_H5_I64, 1, size, &t->row));
   t->rows = k->rows = size[0];
-  for (int i = 0; i < 5; i++) {
-    TT_TRY(tt_schema_check_shape_local(r, path[i], 2, size));
-    TT_TRY(TT_ALLOC(*to[i], k->rows * k->columns));
-    TT_TRY(tt_h5_read_rows_local(r, path[i], TT_H5_F64, 0, k->rows, *to[i]));
-  }
-  TT_TRY(TT_ALLOC(t->row, k->rows));
-  return tt_h5_read_rows_local(r, "sample", TT_H5_I64, 0, k->rows, t->row);
+  for (int i = 0; i < TT_TEST_VARIABLE_COUNT; i++)
+    if (i < TT_TEST_pit || tt_h5_has_local(r, path[i])) {
+      TT_TRY(tt_schema_read_array_local(r, path[i], TT_H5_F64, 2, size, to[i]));
+    } else {
+      TT_TRY(TT_ALLOC(*to[i], k->rows * k->columns));
+      for (int64_t j = 0; j < k->rows * k->columns; j++) (*to[i])[j] = NAN;
+    }
+  return TT_OK;
 }
 
 /* A score of the columns, NaN if the file has none. */
 static tt_err read_score(tt_h5_reader *r, const char *name, int64_t columns, double **out)
 {
-  int64_t size[1] = {columns};
+  if (tt_h5_has_local(r, name))
+    return tt_schema_read_array_local(r, name, TT_H5_F64, 1, &columns, out);
   TT_TRY(TT_ALLOC(*out, columns));
   for (int64_t i = 0; i < columns; i++) (*out)[i] = NAN;
-  if (!tt_h5_has_local(r, name)) return TT_OK;
-  TT_TRY(tt_schema_check_shape_local(r, name, 1, size));
-  return tt_h5_read_rows_local(r, name, TT_H5_F64, 0, columns, *out);
+  return TT_OK;
 }
 
 static tt_err read_scores(tt_h5_reader *r, tt_results *k)
@@ -61,14 +61,10 @@ static tt_err read_scores(tt_h5_reader *r, tt_results *k)
 static tt_err read_calibration(tt_h5_reader *r, tt_results *k)
 {
   int64_t size[2] = {-1, k->columns};
-  if (!tt_h5_has_local(r, "calibration")) return TT_OK;
-  TT_TRY(tt_schema_check_shape_local(r, "calibration", 2, size));
+  if (!tt_h5_has_local(r, "calibration_curve")) return TT_OK;
+  TT_TRY(tt_schema_read_array_local(r, "calibration_curve", TT_H5_F64, 2, size, &k->calibration));
   k->levels = size[0];
-  TT_TRY(tt_schema_check_shape_local(r, "level", 1, size));
-  TT_TRY(TT_ALLOC(k->level, k->levels));
-  TT_TRY(TT_ALLOC(k->calibration, k->levels * k->columns));
-  TT_TRY(tt_h5_read_rows_local(r, "level", TT_H5_F64, 0, k->levels, k->level));
-  return tt_h5_read_rows_local(r, "calibration", TT_H5_F64, 0, k->levels, k->calibration);
+  return tt_schema_read_array_local(r, "calibration_level", TT_H5_F64, 1, size, &k->level);
 }
 
 static tt_err read_all(tt_h5_reader *r, tt_results *k)
@@ -111,19 +107,8 @@ void tt_results_destroy(tt_results **r)
   tt_h5_texts_free(k->columns, &k->ensemble);
   tt_h5_texts_free(k->columns, &k->target);
   tt_h5_texts_free(k->columns, &k->units);
-  tt_free(k->title);
-  tt_free(k->rmse);
-  tt_free(k->nll);
-  tt_free(k->brier);
-  tt_free(k->level);
-  tt_free(k->calibration);
-  tt_free(k->loss_train);
-  tt_free(k->loss_validation);
-  tt_free(k->test.row);
-  tt_free(k->test.y);
-  tt_free(k->test.mean);
-  tt_free(k->test.total);
-  tt_free(k->test.aleatoric);
-  tt_free(k->test.epistemic);
+  tt_free_all(&k->title, &k->rmse, &k->nll, &k->brier, &k->level, &k->calibration, &k->loss_train,
+              &k->loss_validation);
+  tt_test_predictions_free(&k->test);
   tt_free(*r);
 }

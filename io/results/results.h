@@ -43,14 +43,47 @@ void tt_scores_destroy(tt_scores **s);
 tt_err tt_scores_concat(const tt_trained_ensembles *all, const tt_scores *const *part,
                         tt_scores **out);
 
-/* Predictions of the test rows.
- *   row   [rows] row numbers in the data file
- *   y, mean, total, aleatoric, epistemic   [rows][C] in the user's units, on rank 0 only */
+/* The tables of tt_scores with one column per predicted column. field, rows */
+#define TT_SCORE_TABLES(X)                                                                         \
+  X(calibration_curve, TT_INTERVALS)                                                               \
+  X(interval_coverage, TT_COVERAGE_LEVELS)                                                         \
+  X(diversity, 1)
+
+/* Labels and predictions of the test rows: one row is an array [rows][C] and a variable of
+ * results.h5.
+ * field, variable, tt_metric_units, meaning */
+#define TT_TEST_VARIABLES(X)                                                                       \
+  X(y, "y_true", TARGET, "measured value")                                                         \
+  TT_PREDICTION_COLUMNS(X)                                                                         \
+  X(pit, "y_pit", DIMENSIONLESS,                                                                   \
+    "probability integral transform: predicted probability of at most the measured value; for "    \
+    "counts the mean of that and of the probability of less")                                      \
+  X(z, "y_z_score", DIMENSIONLESS, "(measured value - mean) / standard deviation")
+#define TT_PREDICTION_COLUMNS(X)                                                                   \
+  X(mean, "y_pred_mean", TARGET, "predicted mean")                                                 \
+  X(total, "y_pred_std", TARGET, "standard deviation")                                             \
+  X(aleatoric, "y_pred_std_aleatoric", TARGET, "standard deviation of the noise in the data")      \
+  X(epistemic, "y_pred_std_epistemic", TARGET, "standard deviation between the members")
+
+enum {
+#define X(field, ...) TT_TEST_##field,
+  TT_TEST_VARIABLES(X)
+#undef X
+      TT_TEST_VARIABLE_COUNT
+};
+
+/* In the user's units, on rank 0 only; NaN where there is no value (pit and z of quantiles and
+ * classes).
+ *   row  [rows] row numbers in the data file */
 typedef struct tt_test_predictions {
   int64_t rows;
   int64_t *row;
-  double *y, *mean, *total, *aleatoric, *epistemic;
+#define X(field, ...) double *field;
+  TT_TEST_VARIABLES(X)
+#undef X
 } tt_test_predictions;
+/* The arrays in the order of the table. */
+void tt_test_predictions_arrays(tt_test_predictions *t, double **array[TT_TEST_VARIABLE_COUNT]);
 void tt_test_predictions_free(tt_test_predictions *t);
 
 /* Join the predictions of several cohorts for the same rows, except out->row, which is not set.

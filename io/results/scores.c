@@ -14,9 +14,9 @@ static tt_err allocate(tt_scores *s)
     TT_TRY(TT_ALLOC(s->member[v], s->members * s->targets));
     TT_TRY(TT_ALLOC(s->ensemble[v], s->columns));
   }
-  TT_TRY(TT_ALLOC(s->calibration_curve, TT_INTERVALS * s->columns));
-  TT_TRY(TT_ALLOC(s->interval_coverage, TT_COVERAGE_LEVELS * s->columns));
-  TT_TRY(TT_ALLOC(s->diversity, s->columns));
+#define X(field, rows) TT_TRY(TT_ALLOC(s->field, (rows)*s->columns));
+  TT_SCORE_TABLES(X)
+#undef X
   return TT_ALLOC(s->rows, s->columns);
 }
 
@@ -51,13 +51,10 @@ void tt_scores_destroy(tt_scores **s)
     tt_free((*s)->member[v]);
     tt_free((*s)->ensemble[v]);
   }
-  tt_free((*s)->calibration_curve);
-  tt_free((*s)->interval_coverage);
-  tt_free((*s)->diversity);
-  tt_free((*s)->rows);
-  tt_free((*s)->level);
-  tt_free((*s)->inside);
-  tt_free(*s);
+#define X(field, rows) tt_free((*s)->field);
+  TT_SCORE_TABLES(X)
+#undef X
+  tt_free_all(&(*s)->rows, &(*s)->level, &(*s)->inside, s);
 }
 
 /* Copy from[rows][width] into the table to[..][whole], starting at cell (row, column). */
@@ -74,11 +71,9 @@ static void copy_part(const tt_scores *p, int64_t member, int64_t column, tt_sco
     copy_block(p->member[v], p->members, p->targets, out->member[v], out->targets, member, 0);
     copy_block(p->ensemble[v], 1, p->columns, out->ensemble[v], out->columns, 0, column);
   }
-  copy_block(p->calibration_curve, TT_INTERVALS, p->columns, out->calibration_curve, out->columns,
-             0, column);
-  copy_block(p->interval_coverage, TT_COVERAGE_LEVELS, p->columns, out->interval_coverage,
-             out->columns, 0, column);
-  copy_block(p->diversity, 1, p->columns, out->diversity, out->columns, 0, column);
+#define X(field, rows) copy_block(p->field, rows, p->columns, out->field, out->columns, 0, column);
+  TT_SCORE_TABLES(X)
+#undef X
   copy_block(p->inside, p->levels, p->columns, out->inside, out->columns, 0, column);
   memcpy(out->rows + column, p->rows, (size_t)p->columns * sizeof *p->rows);
   out->forecasts |= p->forecasts;
@@ -101,9 +96,9 @@ static tt_err create_concatenated(const tt_trained_ensembles *all, const tt_scor
     fill_nan((*out)->member[v], members * targets);
     fill_nan((*out)->ensemble[v], columns);
   }
-  fill_nan((*out)->calibration_curve, TT_INTERVALS * columns);
-  fill_nan((*out)->interval_coverage, TT_COVERAGE_LEVELS * columns);
-  fill_nan((*out)->diversity, columns);
+#define X(field, rows) fill_nan((*out)->field, (rows)*columns);
+  TT_SCORE_TABLES(X)
+#undef X
   tt_err e = tt_scores_add_conformal(*out, sample->levels, sample->level);
   if (e) tt_scores_destroy(out);
   return e;
@@ -124,38 +119,35 @@ tt_err tt_scores_concat(const tt_trained_ensembles *all, const tt_scores *const 
   return TT_OK;
 }
 
+void tt_test_predictions_arrays(tt_test_predictions *t, double **array[TT_TEST_VARIABLE_COUNT])
+{
+#define X(field, ...) array[TT_TEST_##field] = &t->field;
+  TT_TEST_VARIABLES(X)
+#undef X
+}
+
 void tt_test_predictions_free(tt_test_predictions *t)
 {
   tt_free(t->row);
-  tt_free(t->y);
-  tt_free(t->mean);
-  tt_free(t->total);
-  tt_free(t->aleatoric);
-  tt_free(t->epistemic);
-}
-
-enum { PREDICTION_ARRAYS = 5 };
-
-static void prediction_arrays(tt_test_predictions *t, double **of[PREDICTION_ARRAYS])
-{
-  double **all[PREDICTION_ARRAYS] = {&t->y, &t->mean, &t->total, &t->aleatoric, &t->epistemic};
-  memcpy(of, all, sizeof all);
+#define X(field, ...) tt_free(t->field);
+  TT_TEST_VARIABLES(X)
+#undef X
 }
 
 tt_err tt_test_predictions_concat(const tt_trained_ensembles *all, const tt_test_predictions *part,
                                   tt_test_predictions *out)
 {
-  double **to[PREDICTION_ARRAYS], **from[PREDICTION_ARRAYS];
   int64_t whole = tt_trained_ensembles_columns(all), rows = part[0].rows, column = 0;
-  prediction_arrays(out, to);
   out->rows = rows;
-  for (int v = 0; part[0].y && v < PREDICTION_ARRAYS; v++) TT_TRY(TT_ALLOC(*to[v], rows * whole));
-  for (int64_t i = 0; part[0].y && i < all->count; i++) {
-    tt_test_predictions one = part[i];
+  if (!part[0].y) return TT_OK;
+#define X(field, ...) TT_TRY(TT_ALLOC(out->field, rows *whole));
+  TT_TEST_VARIABLES(X)
+#undef X
+  for (int64_t i = 0; i < all->count; i++) {
     int64_t width = tt_trained_ensemble_columns(all->at[i]);
-    prediction_arrays(&one, from);
-    for (int v = 0; v < PREDICTION_ARRAYS; v++)
-      copy_block(*from[v], rows, width, *to[v], whole, 0, column);
+#define X(field, ...) copy_block(part[i].field, rows, width, out->field, whole, 0, column);
+    TT_TEST_VARIABLES(X)
+#undef X
     column += width;
   }
   return TT_OK;

@@ -5,24 +5,24 @@
 
 #include <stdio.h>
 
-#define MEMBER_COORDINATES TT_MEMBER_COORDINATES
-#define COLUMN_COORDINATES TT_COLUMN_COORDINATES
-
-static const char *units_of(tt_metric_units kind, const char *of_target)
+const char *tt_metric_units_text(tt_metric_units kind, const char *of_target)
 {
   return kind == TT_UNITS_TARGET ? of_target : kind == TT_UNITS_DIMENSIONLESS ? "1" : NULL;
 }
 
+/* A variable with one value, or one row of values, per column. */
+#define WRITE_COLUMNS(data_, name_, type_, units_, meaning_, ...)                                  \
+  TT_SCHEMA_WRITE(s, data_, name_, type_, units_, meaning_, TT_COLUMN_COORDINATES, __VA_ARGS__)
+
 /* One metric for all columns. */
-static void write_columns(tt_schema *s, const char *prefix, int metric, const tt_scores *k,
-                          const char *units)
+static void write_metric(tt_schema *s, const char *prefix, int metric, const tt_scores *k,
+                         const char *units)
 {
   char name[64];
   const tt_metric_row *row = &tt_metric_table[metric];
   snprintf(name, sizeof name, "%s_%s", prefix, row->name);
-  const tt_variable v = {name,         TT_H5_F64,         {"column"}, units_of(row->units, units),
-                         row->meaning, COLUMN_COORDINATES};
-  tt_schema_write_from_root(s, &v, k->ensemble[metric]);
+  WRITE_COLUMNS(k->ensemble[metric], name, F64, tt_metric_units_text(row->units, units),
+                row->meaning, "column");
 }
 
 /* Two variables per metric that applies to any of the forecasts: for members, then for ensembles.
@@ -34,92 +34,57 @@ static void write_metrics(tt_schema *s, const tt_scores *k, const char *units)
     const tt_metric_row *row = &tt_metric_table[v];
     if (!(row->forecasts & k->forecasts)) continue;
     snprintf(name, sizeof name, "test_%s", row->name);
-    const tt_variable of_member = {
-        name,         TT_H5_F64,         {"member", "target"}, units_of(row->units, units),
-        row->meaning, MEMBER_COORDINATES};
-    tt_schema_write_from_root(s, &of_member, k->member[v]);
-    write_columns(s, "ensemble", v, k, units);
+    TT_SCHEMA_WRITE(s, k->member[v], name, F64, tt_metric_units_text(row->units, units),
+                    row->meaning, TT_MEMBER_COORDINATES, "member", "target");
+    write_metric(s, "ensemble", v, k, units);
   }
 }
 
-static void write_coverage(tt_schema *s, const tt_scores *k)
+/* Fractions of the rows inside few central intervals.
+ *   new  1 = also write the coordinate */
+static void write_coverage(tt_schema *s, const char *name, const char *meaning, int new,
+                           const tt_scores *k)
 {
-  double level[TT_INTERVALS], few[TT_COVERAGE_LEVELS];
-  const tt_variable interval = {"coverage_level",
-                                TT_H5_F64,
-                                {"coverage_level"},
-                                "1",
-                                "probability of the central interval",
-                                NULL};
-  const tt_variable levels = {"calibration_level",
-                              TT_H5_F64,
-                              {"calibration_level"},
-                              "1",
-                              "probability of the central interval",
-                              NULL};
-  const tt_variable covered = {"coverage",
-                               TT_H5_F64,
-                               {"coverage_level", "column"},
-                               "1",
-                               "fraction of test rows inside the interval",
-                               COLUMN_COORDINATES};
-  const tt_variable curve = {"calibration_curve",
-                             TT_H5_F64,
-                             {"calibration_level", "column"},
-                             "1",
-                             "fraction of test rows inside the interval",
-                             COLUMN_COORDINATES};
+  static const char interval[] = "probability of the central interval";
+  double few[TT_COVERAGE_LEVELS];
+  for (int i = 0; i < TT_COVERAGE_LEVELS; i++) few[i] = tt_interval_level(tt_coverage_level[i]);
+  if (new) TT_SCHEMA_COORDINATE(s, TT_COVERAGE_LEVELS, few, "coverage_level", F64, "1", interval);
+  WRITE_COLUMNS(k->interval_coverage, name, F64, "1", meaning, "coverage_level", "column");
+}
+
+static void write_calibration_curve(tt_schema *s, const tt_scores *k)
+{
+  static const char interval[] = "probability of the central interval";
+  double level[TT_INTERVALS];
   for (int i = 0; i < TT_INTERVALS; i++) level[i] = tt_interval_level(i);
-  for (int i = 0; i < TT_COVERAGE_LEVELS; i++) few[i] = level[tt_coverage_level[i]];
-  tt_schema_write_coordinate(s, &interval, TT_COVERAGE_LEVELS, few);
-  tt_schema_write_from_root(s, &covered, k->interval_coverage);
-  tt_schema_write_coordinate(s, &levels, TT_INTERVALS, level);
-  tt_schema_write_from_root(s, &curve, k->calibration_curve);
+  TT_SCHEMA_COORDINATE(s, TT_INTERVALS, level, "calibration_level", F64, "1", interval);
+  WRITE_COLUMNS(k->calibration_curve, "calibration_curve", F64, "1",
+                "fraction of test rows inside the interval", "calibration_level", "column");
 }
 
 void tt_scores_write_variables(tt_schema *s, const tt_scores *k, const char *units)
 {
-  const tt_variable correlation = {"ensemble_error_correlation",
-                                   TT_H5_F64,
-                                   {"column"},
-                                   "1",
-                                   "mean correlation of the errors of two members",
-                                   COLUMN_COORDINATES};
-  const tt_variable rows = {"test_rows", TT_H5_I64,          {"column"},
-                            "rows",      "test rows scored", COLUMN_COORDINATES};
-  const tt_variable level = {"conformal_level",
-                             TT_H5_F64,
-                             {"conformal_level"},
-                             "1",
-                             "nominal coverage of the conformal interval",
-                             NULL};
-  const tt_variable inside = {"conformal_coverage",
-                              TT_H5_F64,
-                              {"conformal_level", "column"},
-                              "1",
-                              "fraction of test rows inside the conformal interval",
-                              COLUMN_COORDINATES};
   write_metrics(s, k, units);
-  tt_schema_write_from_root(s, &correlation, k->diversity);
-  tt_schema_write_from_root(s, &rows, k->rows);
-  write_coverage(s, k);
+  WRITE_COLUMNS(k->diversity, "ensemble_error_correlation", F64, "1",
+                "mean correlation of the errors of two members", "column");
+  WRITE_COLUMNS(k->rows, "test_rows", I64, "rows", "test rows scored", "column");
+  write_coverage(s, "coverage", "fraction of test rows inside the interval", 1, k);
+  write_calibration_curve(s, k);
   if (!k->levels) return;
-  tt_schema_write_coordinate(s, &level, k->levels, k->level);
-  tt_schema_write_from_root(s, &inside, k->inside);
+  TT_SCHEMA_COORDINATE(s, k->levels, k->level, "conformal_level", F64, "1",
+                       "nominal coverage of the conformal interval");
+  WRITE_COLUMNS(k->inside, "conformal_coverage", F64, "1",
+                "fraction of test rows inside the conformal interval", "conformal_level", "column");
 }
 
-void tt_scores_write_out_of_bag(tt_schema *s, const tt_scores *k, const char *units)
+void tt_scores_write_out_of_bag(tt_schema *s, const tt_scores *k, int tested, const char *units)
 {
-  const tt_variable rows = {"oob_rows",
-                            TT_H5_I64,
-                            {"column"},
-                            "rows",
-                            "training rows that at least one member was not trained on",
-                            COLUMN_COORDINATES};
   for (int v = 0; v < TT_METRIC_COUNT; v++)
-    if (tt_metric_table[v].forecasts & k->forecasts && v != TT_METRIC_crps)
-      write_columns(s, "oob", v, k, units);
-  tt_schema_write_from_root(s, &rows, k->rows);
+    if (tt_metric_table[v].forecasts & k->forecasts) write_metric(s, "oob", v, k, units);
+  WRITE_COLUMNS(k->rows, "oob_rows", I64, "rows",
+                "training rows that at least one member was not trained on", "column");
+  write_coverage(s, "oob_coverage", "fraction of these training rows inside the interval", !tested,
+                 k);
 }
 
 tt_err tt_scores_write(tt_comm *c, const char *file, const tt_trained_ensembles *all,
@@ -135,7 +100,7 @@ tt_err tt_scores_write(tt_comm *c, const char *file, const tt_trained_ensembles 
     tt_axis_labels_write_columns(&s, &o);
     tt_axis_labels_write_members(&s, &o);
     tt_scores_write_variables(&s, scores, o.common_units);
-    e = tt_h5_commit(&f, NULL);
+    e = tt_h5_commit(&f);
   }
   tt_axis_labels_free(&o);
   return e;

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #define MEMBER_COORDINATES TT_MEMBER_COORDINATES " learning_rate"
-#define COLUMN_COORDINATES TT_COLUMN_COORDINATES
 
 enum { OF_TRAIN, OF_VALIDATION, OF_ENSEMBLE, HISTORIES };
 
@@ -30,9 +29,7 @@ static void free_file_arrays(file_arrays *t)
 {
   tt_axis_labels_free(&t->labels);
   for (int64_t i = 0; t->history && i < HISTORIES * t->shards; i++) tt_free(t->history[i]);
-  tt_free(t->history);
-  tt_free(t->first);
-  tt_free(t->epoch);
+  tt_free_all(&t->history, &t->first, &t->epoch);
 #define X(field, ...) tt_free(t->field);
   TT_HYPERS(X)
 #undef X
@@ -74,6 +71,21 @@ static tt_err make_hypers(const tt_result_shard *shard, file_arrays *t)
   return TT_OK;
 }
 
+/* learning_rate of a member that restarted: the one of its last attempt (train.on_diverged).
+ *   attempt  [G] */
+static void apply_retries(tt_comm *c, const tt_result_shard *shard, file_arrays *t,
+                          int32_t *attempt)
+{
+  for (int64_t p = 0; p < t->shards; p++) {
+    const tt_state *mine = shard[p].mine;
+    const tt_cohort *cohort = shard[p].cohort;
+    tt_allgatherv(c, TT_FIELD(mine, attempt), mine->count * (int64_t)sizeof *attempt, attempt,
+                  NULL);
+    for (int64_t i = 0; i < cohort->members; i++)
+      t->learning_rate[t->first[p] + i] *= tt_cohort_lr_factor(cohort, attempt[i]);
+  }
+}
+
 static tt_err check_shards(const tt_result_shard *shard, const tt_trained_ensembles *all,
                            file_arrays *t)
 {
@@ -107,8 +119,7 @@ static tt_err make_file_arrays_local(const tt_result_shard *shard, const tt_trai
 static void write_hypers(tt_schema *s, const file_arrays *t)
 {
 #define X(field, ctype, h5, units, meaning)                                                        \
-  tt_schema_write_from_root(                                                                       \
-      s, &(tt_variable){#field, TT_H5_##h5, {"member"}, units, meaning, "ensemble"}, t->field);
+  TT_SCHEMA_WRITE(s, t->field, #field, h5, units, meaning, "ensemble", "member");
   TT_HYPERS(X)
 #undef X
 }
@@ -129,36 +140,19 @@ static void write_member_variable(tt_schema *s, const file_arrays *t, const tt_r
 static void write_final_state(tt_schema *s, const file_arrays *t, const tt_result_shard *shard,
                               const void **data)
 {
-  const struct {
-    int field;
-    tt_variable v;
-  } of[] = {
-      {TT_STATE_FIELD_status,
-       {"status", TT_H5_I8, {"member"}, NULL, "how training ended", MEMBER_COORDINATES}},
-      {TT_STATE_FIELD_best_loss,
-       {"best_loss", TT_H5_F64, {"member"}, "1", "lowest validation loss", MEMBER_COORDINATES}},
-      {TT_STATE_FIELD_best_epoch,
-       {"best_epoch",
-        TT_H5_I32,
-        {"member"},
-        NULL,
-        "epoch of best_loss, from 0; -1 = none",
-        MEMBER_COORDINATES}},
-      {TT_STATE_FIELD_epoch,
-       {"epochs_done",
-        TT_H5_I32,
-        {"member"},
-        "epochs",
-        "whole epochs trained",
-        MEMBER_COORDINATES}},
-      {TT_STATE_FIELD_step,
-       {"steps_done", TT_H5_I64, {"member"}, "steps", "optimiser steps taken", MEMBER_COORDINATES}},
-      {TT_STATE_FIELD_attempt,
-       {"attempts", TT_H5_I32, {"member"}, NULL, "restarts after divergence", MEMBER_COORDINATES}}};
-  for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
-    for (int64_t i = 0; i < t->shards; i++) data[i] = tt_state_get(shard[i].mine, of[k].field).data;
-    write_member_variable(s, t, shard, &of[k].v, data);
-  }
+#define FIELD(field_, name_, type_, units_, meaning_)                                              \
+  for (int64_t i = 0; i < t->shards; i++) data[i] = TT_FIELD(shard[i].mine, field_);               \
+  write_member_variable(                                                                           \
+      s, t, shard,                                                                                 \
+      &(tt_variable)TT_VARIABLE(name_, type_, units_, meaning_, MEMBER_COORDINATES, "member"),     \
+      data)
+  FIELD(status, "status", I8, NULL, "how training ended");
+  FIELD(best_loss, "best_loss", F64, "1", "lowest validation loss");
+  FIELD(best_epoch, "best_epoch", I32, NULL, "epoch of best_loss, from 0; -1 = none");
+  FIELD(epoch, "epochs_done", I32, "epochs", "whole epochs trained");
+  FIELD(step, "steps_done", I64, "steps", "optimiser steps taken");
+  FIELD(attempt, "attempts", I32, NULL, "restarts after divergence");
+#undef FIELD
   tt_schema_write_flags(s, "status", TT_STATUS_diverged + 1, tt_schema_status_meanings);
 }
 
@@ -166,24 +160,13 @@ static void write_final_state(tt_schema *s, const file_arrays *t, const tt_resul
 static void write_members(tt_schema *s, const file_arrays *t, const tt_result_shard *shard,
                           const void **data)
 {
-  const tt_variable loss[] = {{"loss_train",
-                               TT_H5_F32,
-                               {"member", "epoch"},
-                               "1",
-                               "mean training loss of an epoch",
-                               MEMBER_COORDINATES},
-                              {"loss_validation",
-                               TT_H5_F32,
-                               {"member", "epoch"},
-                               "1",
-                               "validation loss",
-                               MEMBER_COORDINATES},
-                              {"ensemble_loss_validation",
-                               TT_H5_F32,
-                               {"member", "epoch"},
-                               "1",
-                               "validation loss of the ensemble of the member",
-                               MEMBER_COORDINATES}};
+#define LOSS(name_, meaning_)                                                                      \
+  TT_VARIABLE(name_, F32, "1", meaning_, MEMBER_COORDINATES, "member", "epoch")
+  const tt_variable loss[HISTORIES] = {
+      LOSS("loss_train", "mean training loss of an epoch"),
+      LOSS("loss_validation", "validation loss"),
+      LOSS("ensemble_loss_validation", "validation loss of the ensemble of the member")};
+#undef LOSS
   int has_ensemble_loss = 0;
   for (int64_t i = 0; i < t->shards; i++) has_ensemble_loss |= shard[i].mine->ensemble_epochs > 0;
   for (int k = 0; k < HISTORIES; k++) {
@@ -194,34 +177,18 @@ static void write_members(tt_schema *s, const file_arrays *t, const tt_result_sh
   write_final_state(s, t, shard, data);
 }
 
-static void write_test(tt_schema *s, const tt_test_predictions *t, const char *units)
+/* pit and z only if an output of the job has a predicted distribution. */
+static void write_test(tt_schema *s, const tt_test_predictions *t, unsigned forecasts,
+                       const char *units)
 {
-  const tt_variable row = {"sample", TT_H5_I64, {"sample"}, NULL, "row of the data file, from 0",
-                           NULL};
-  const tt_variable v[] = {
-      {"y_true", TT_H5_F64, {"sample", "column"}, units, "measured value", COLUMN_COORDINATES},
-      {"y_pred_mean", TT_H5_F64, {"sample", "column"}, units, "predicted mean", COLUMN_COORDINATES},
-      {"y_pred_std",
-       TT_H5_F64,
-       {"sample", "column"},
-       units,
-       "standard deviation",
-       COLUMN_COORDINATES},
-      {"y_pred_std_aleatoric",
-       TT_H5_F64,
-       {"sample", "column"},
-       units,
-       "standard deviation of the noise in the data",
-       COLUMN_COORDINATES},
-      {"y_pred_std_epistemic",
-       TT_H5_F64,
-       {"sample", "column"},
-       units,
-       "standard deviation between the members",
-       COLUMN_COORDINATES}};
-  const double *data[] = {t->y, t->mean, t->total, t->aleatoric, t->epistemic};
-  tt_schema_write_coordinate(s, &row, t->rows, t->row);
-  for (int i = 0; i < 5; i++) tt_schema_write_from_root(s, &v[i], data[i]);
+  int density = (forecasts & TT_DENSITY_FORECASTS) != 0;
+  TT_SCHEMA_COORDINATE(s, t->rows, t->row, "sample", I64, NULL, "row of the data file, from 0");
+#define X(field, name, units_, meaning)                                                            \
+  if (density || TT_TEST_##field < TT_TEST_pit)                                                    \
+    TT_SCHEMA_WRITE(s, t->field, name, F64, tt_metric_units_text(TT_UNITS_##units_, units),        \
+                    meaning, TT_COLUMN_COORDINATES, "sample", "column");
+  TT_TEST_VARIABLES(X)
+#undef X
 }
 
 tt_err tt_results_write(tt_comm *c, const char *file, const tt_result_shard *shard,
@@ -229,32 +196,35 @@ tt_err tt_results_write(tt_comm *c, const char *file, const tt_result_shard *sha
                         const tt_scores *oob, const tt_test_predictions *test,
                         const tt_provenance *from)
 {
-  const tt_variable epoch = {"epoch", TT_H5_I32, {"epoch"}, NULL, "epoch, from 0", NULL};
   file_arrays t = {0};
   tt_schema s;
   tt_h5_file *f = NULL;
   const char *units;
   const void **data = NULL;
+  int32_t *attempt = NULL;
   int64_t rows = test ? test->rows : 0, columns = tt_trained_ensembles_columns(all);
   tt_err e = make_file_arrays_local(shard, all, &t);
   if (!e) e = TT_ALLOC(data, all->count);
+  if (!e) e = TT_ALLOC(attempt, t.labels.members);
   e = tt_agree(c, e);
+  if (!e) apply_retries(c, shard, &t, attempt);
   if (!e)
     e = tt_h5_create(
-        c, file, t.labels.members * (t.longest * 8 + 256) + rows * columns * 48 + (1 << 16), &f);
+        c, file, t.labels.members * (t.longest * 8 + 256) + rows * columns * 64 + (1 << 16), &f);
   if (!e) {
     units = t.labels.common_units;
     tt_schema_write_header(&s, c, f, TT_SCHEMA_RESULT, from);
     tt_axis_labels_write_columns(&s, &t.labels);
     tt_axis_labels_write_members(&s, &t.labels);
-    tt_schema_write_coordinate(&s, &epoch, t.longest, t.epoch);
+    TT_SCHEMA_COORDINATE(&s, t.longest, t.epoch, "epoch", I32, NULL, "epoch, from 0");
     write_hypers(&s, &t);
     write_members(&s, &t, shard, data);
     if (scores) tt_scores_write_variables(&s, scores, units);
-    if (oob) tt_scores_write_out_of_bag(&s, oob, units);
-    if (rows > 0) write_test(&s, test, units);
-    e = tt_h5_commit(&f, NULL);
+    if (oob) tt_scores_write_out_of_bag(&s, oob, scores != NULL, units);
+    if (rows > 0) write_test(&s, test, scores ? scores->forecasts : 0, units);
+    e = tt_h5_commit(&f);
   }
+  tt_free(attempt);
   tt_free(data);
   free_file_arrays(&t);
   return e;

@@ -9,6 +9,8 @@
 #include "src/predict/prediction_block.h"
 #include "src/train/trainer.h"
 
+#include <locale.h>
+
 enum { CHUNK_ROWS = 4096 };
 
 struct tutti_model {
@@ -18,14 +20,26 @@ struct tutti_model {
 const char *tutti_version(void) { return TUTTI_VERSION; }
 const char *tutti_error(void) { return tt_err_last(); }
 
+/* Numbers in files and messages have a decimal point in every locale of the caller: between these
+ * two, the calling thread uses the locale "C". Returns the locale of the caller. */
+static locale_t begin_call(void) { return uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0)); }
+
+static int end_call(locale_t caller, tt_err e)
+{
+  locale_t used = uselocale(caller);
+  if (used != caller) freelocale(used); /* equal if newlocale failed */
+  return tt_err_exit_code(e);
+}
+
 int tutti_train(const char *job, const char *const *set, int nset)
 {
+  locale_t caller = begin_call();
   tt_comm *c = NULL;
   tt_train_options o = {.job = {.file = job, .set = set, .nset = nset, .command = "tutti_train"}};
   tt_err e = tt_comm_begin(&c);
   if (!e) e = tt_train(c, &o);
   tt_comm_end(&c);
-  return tt_err_exit_code(e);
+  return end_call(caller, e);
 }
 
 static tt_err open_model(const char *file, tutti_model **out)
@@ -42,8 +56,9 @@ static tt_err open_model(const char *file, tutti_model **out)
 
 int tutti_open(const char *file, tutti_model **out)
 {
+  locale_t caller = begin_call();
   *out = NULL;
-  return tt_err_exit_code(open_model(file, out));
+  return end_call(caller, open_model(file, out));
 }
 
 void tutti_close(tutti_model **model)
@@ -124,6 +139,7 @@ static double *at_row(double *out, int64_t cell) { return out ? out + cell : NUL
 int tutti_predict(const tutti_model *model, int64_t rows, const double *x, int threads,
                   double *mean, double *total, double *aleatoric, double *epistemic)
 {
+  locale_t caller = begin_call();
   tt_resources use = {.threads = threads > 0 ? threads : tt_resources_cores_local()};
   int64_t columns = tutti_columns(model);
   float *normalized = NULL;
@@ -139,5 +155,5 @@ int tutti_predict(const tutti_model *model, int64_t rows, const double *x, int t
     e = predict_block(model, &use, x, normalized, &b);
   }
   tt_free(normalized);
-  return tt_err_exit_code(e);
+  return end_call(caller, e);
 }

@@ -1,7 +1,8 @@
 /* tutti.h — public interface of libtutti: train from a job file, predict from a model file.
  *
  * Functions of type int return 0 or an exit code of docs/exit-codes.md; tutti_error() then returns
- * the message. Arrays are row-major and owned by the caller. */
+ * the message. Arrays are row-major and owned by the caller. In every locale numbers in files and
+ * messages have a decimal point. */
 #ifndef TUTTI_H
 #define TUTTI_H
 #include <stdint.h>
@@ -22,9 +23,9 @@ TUTTI_API const char *tutti_error(void);
 
 /* Train the job of a YAML file, as `tutti train` does; resume from its checkpoint if there is one.
  *   set  `nset` texts "section.name=value" that override the file; NULL if nset is 0
- * Collective over MPI_COMM_WORLD. If MPI is not initialized, initializes and finalizes it; does not
- * finalize an MPI that the caller has initialized. Returns 75 if a signal or the time limit stopped
- * training; call it again to resume. */
+ * Collective over MPI_COMM_WORLD. If MPI is not initialized, initializes and finalizes it. MPI
+ * cannot start twice: to train more than once, call MPI_Init before and MPI_Finalize after. Returns
+ * 75 if a signal or the time limit stopped training; call it again to resume. */
 TUTTI_API int tutti_train(const char *job, const char *const *set, int nset);
 
 /* The trained ensembles of a model file in memory. Needs no MPI; local to this process. */

@@ -2,6 +2,7 @@
 #include "src/cli/cli_args.h"
 
 #include "core/base/log.h"
+#include "src/host/watchdog.h"
 
 #include <argp.h>
 #include <stddef.h>
@@ -102,10 +103,52 @@ void tt_cli_parse(const tt_verb *verb, int argc, char **argv, tt_cli_args *args)
     options[i] = (struct argp_option){o->name, o->key, o->argument, 0, o->help, 0};
   }
   args->verb = verb;
+  args->name = argv[0];
   args->ranks = 1;
   args->max_restarts = 50;
   argp_err_exit_status = tt_err_exit_code(TT_E_USAGE);
   argp_parse(&argp, argc, argv, 0, NULL, args);
+}
+
+/* What must be the same on all ranks, one value per line. Overrides come after the options. */
+static void print_args(FILE *f, const tt_cli_args *a)
+{
+  fprintf(f, "version " TUTTI_VERSION "\n%s\n", a->name);
+  for (int i = 0; i < a->files; i++) fprintf(f, "file %s\n", a->file[i]);
+  for (const int8_t *id = a->verb->options; *id; id++) {
+    const cli_option *o = &table[*id];
+    const void *field = (const char *)a + o->offset;
+    if (o->kind == TEXT_KIND && *(const char *const *)field)
+      fprintf(f, "--%s %s\n", o->name, *(const char *const *)field);
+    else if (o->kind == COUNT_KIND || (o->kind == FLAG_KIND && *(const int *)field))
+      fprintf(f, "--%s %d\n", o->name, *(const int *)field);
+  }
+  for (int i = 0; i < a->overrides; i++) fprintf(f, "--set %s\n", a->override[i]);
+}
+
+/* MPI_Init waits for all ranks: for ever if another rank runs a verb that starts no MPI. */
+static tt_err begin_mpi(int singletons)
+{
+  static const double most_seconds = 600.0;
+  TT_TRY(tt_watchdog_start_local(NULL, NULL, 0, most_seconds));
+  tt_watchdog_heartbeat_local("the start of MPI (do all ranks run the same verb?)");
+  tt_err e = singletons ? tt_comm_begin_singletons(&tt_world) : tt_comm_begin(&tt_world);
+  tt_watchdog_stop_local();
+  return e;
+}
+
+tt_err tt_cli_begin(const tt_cli_args *args, int singletons)
+{
+  char *text = NULL;
+  size_t bytes = 0;
+  TT_TRY(begin_mpi(singletons));
+  FILE *f = open_memstream(&text, &bytes);
+  if (f) print_args(f, args);
+  tt_err e = !f || fclose(f) ? TT_FAIL(MEM, "out of memory for the command line") : TT_OK;
+  e = tt_agree(tt_world, e);
+  if (!e) e = tt_agree_same(tt_world, "command line", text);
+  free(text);
+  return e;
 }
 
 tt_job_options tt_cli_job(const tt_cli_args *args)

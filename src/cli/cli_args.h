@@ -9,14 +9,15 @@ enum { TT_CLI_MAX_FILES = 16, TT_CLI_MAX_OVERRIDES = 256, TT_CLI_MAX_SETTINGS = 
 /* Options that are not given: a text is NULL, a flag is 0. */
 struct tt_cli_args {
   const tt_verb *verb;
+  const char *name;    /* of the verb, "tutti campaign run" */
   const char *command; /* the whole command line, for provenance */
   int files;
   const char *file[TT_CLI_MAX_FILES]; /* [files] positional arguments */
   int overrides;
   const char *override[TT_CLI_MAX_OVERRIDES]; /* [overrides] section.name=value, of --set and of
                                                  SETTING options */
-  const char *output, *inputs, *targets, *units, *quantiles, *resume, *from, *data, *pool, *site,
-      *time;
+  const char *output, *inputs, *targets, *weights, *units, *quantiles, *resume, *from, *data, *pool,
+      *site, *time;
   int force, members, config, markdown, json, allow_different_device;
   int ranks, nodes, gpus_per_node, exit_code, max_restarts;
   int settings;
@@ -47,6 +48,7 @@ struct tt_cli_args {
   X(TABLES, "output", 'o', "DIR", TEXT(output), "directory of the files to write (default .)")     \
   X(INPUTS, "inputs", 0, "NAME", TEXT(inputs), "dataset of the inputs (default x)")                \
   X(TARGETS, "targets", 0, "NAME", TEXT(targets), "dataset of the targets (default y)")            \
+  X(WEIGHTS, "weights", 0, "NAME", TEXT(weights), "dataset of the sample weights (default none)")  \
   X(INPUT_COLUMNS, "inputs", 0, "A,B", TEXT(inputs), "columns that are inputs")                    \
   X(TARGET_COLUMNS, "targets", 0, "C,D", TEXT(targets),                                            \
     "columns that are targets; an empty cell is unlabelled")                                       \
@@ -85,6 +87,13 @@ enum {
 /* Parse the arguments of a verb. Exits with 64 on a wrong command line, with 0 on --help.
  *   argv  argv[0] is the name in messages, "tutti train" */
 void tt_cli_parse(const tt_verb *verb, int argc, char **argv, tt_cli_args *args);
+
+/* Begin MPI (tt_world) for a verb of several ranks, and check that all ranks have the same program,
+ * verb, files and options, but for --quiet and --verbose.
+ *   singletons  1 = singletons are no error (tt_comm_begin_singletons)
+ * Ends the process with 75 if MPI does not start within ten minutes.
+ * Collective. Errors: as tt_comm_begin; CONFIG (the message names the first difference), MEM. */
+tt_err tt_cli_begin(const tt_cli_args *args, int singletons);
 
 /* Job options: the first positional argument is the job file, with all overrides. */
 tt_job_options tt_cli_job(const tt_cli_args *args);

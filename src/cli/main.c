@@ -6,24 +6,39 @@
 #include "mpi/comm.h"
 #include "src/cli/cli_args.h"
 
+#include <errno.h>
+#include <malloc.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 tt_comm *tt_world;
 
-/* List the verbs of `family`: "tutti", "tutti campaign" or "tutti slurm". */
+/* The rows of verbs.h. */
+#define VERB(name, files, min_files, max_files, function, summary, help, ...)                      \
+  {name, files, min_files, max_files, tt_verb_##function, summary, help, {__VA_ARGS__}, NULL},
+#define FAMILY(name, rows, summary)                                                                \
+  {name, "VERB ...", 0, 0, NULL, summary, NULL, {TT_CLI_END}, rows##_verbs},
+static const tt_verb campaign_verbs[] = {TT_CAMPAIGN_VERBS(VERB){0}};
+static const tt_verb slurm_verbs[] = {TT_SLURM_VERBS(VERB){0}};
+static const tt_verb top_verbs[] = {TT_VERBS(VERB, FAMILY){0}};
+
+/* List the verbs of `family`: "tutti", "tutti campaign" or "tutti slurm".
+ *   verbs  the last one has name NULL */
 static void print_help(FILE *to, const char *family, const tt_verb *verbs)
 {
   char label[64];
   fprintf(to, "Usage: %s VERB [OPTION...]\n", family);
-  if (verbs == tt_verbs) fprintf(to, "Train ensembles of many small neural networks together.\n");
+  if (verbs == top_verbs) fprintf(to, "Train ensembles of many small neural networks together.\n");
   fprintf(to, "\n");
   for (const tt_verb *v = verbs; v->name; v++) {
     snprintf(label, sizeof label, "%s %s", v->name, v->files);
     fprintf(to, "  %-30s %s\n", label, v->summary);
   }
   fprintf(to, "\n`%s VERB --help` explains a verb.\n", family);
-  if (verbs == tt_verbs)
+  if (verbs == top_verbs)
     fprintf(to, "`tutti --version` prints the versions of tutti, MPI and HDF5.\n"
                 "Several ranks: srun tutti train job.yaml, mpirun -n 4 tutti train job.yaml\n");
 }
@@ -59,27 +74,53 @@ static void join_args(int argc, char **argv, char *text, size_t size)
     used += (size_t)snprintf(text + used, size - used, "%s%s", i ? " " : "", argv[i]);
 }
 
+/* Buffered output may fail as late as now. At exit, so that it covers --help too. */
+static void check_stdout(void)
+{
+  if (!fflush(stdout) && !ferror(stdout)) return;
+  putchar('\n'); /* fails again: its errno is the reason of an earlier failure, too */
+  fflush(stdout);
+  tt_log_this_rank(TT_LOG_ERROR, "standard output cannot be written: %s", strerror(errno));
+  _exit(tt_err_exit_code(TT_E_IO));
+}
+
+static _Noreturn void leave_without_cleanup(tt_err e)
+{
+  if (!e) {
+    e = TT_E_IO;
+    tt_log_this_rank(TT_LOG_ERROR, "HDF5 could not close a file");
+  }
+  check_stdout();
+  _exit(tt_err_exit_code(e));
+}
+
 static int run(const tt_verb *verb, int argc, char **argv, const char *command)
 {
   static tt_cli_args args;
   args.command = command;
   tt_cli_parse(verb, argc, argv, &args);
   tt_err e = verb->run(&args);
+  fflush(stdout); /* before the error message */
   tt_log_level level = e == TT_E_STOPPED ? TT_LOG_WARN : TT_LOG_ERROR;
   if (e) tt_log_root(level, "%s", tt_err_last());
   if (e == TT_E_INTERNAL) tt_log_root(TT_LOG_ERROR, "raised at %s", tt_err_where());
+  if (tt_h5_exit_is_unsafe_local()) leave_without_cleanup(e);
   tt_comm_end(&tt_world);
   return tt_err_exit_code(e);
 }
 
 int main(int argc, char **argv)
 {
-  static char command[4096];
+  static char command[4096], output[1 << 16];
   char name[64] = "tutti";
-  const tt_verb *verbs = tt_verbs, *verb = NULL;
+  const tt_verb *verbs = top_verbs, *verb = NULL;
   int at = 1;
-  setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* by line also into the pipe of slurmstepd */
-  if (argc > 1 && !strcmp(argv[1], "check-data")) return tt_guarded_check_child_local(argc, argv);
+  /* A table is one write: mpirun and srun print no line of another rank between its rows. */
+  setvbuf(stdout, output, _IOFBF, sizeof output);
+  mallopt(M_MMAP_THRESHOLD, 1 << 20); /* return large blocks to the system when they are freed */
+  signal(SIGXFSZ, SIG_IGN); /* a file above the size limit (ulimit -f) is an error of the write */
+  if (argc > 1 && !strcmp(argv[1], "check-data")) _exit(tt_guarded_check_child_local(argc, argv));
+  atexit(check_stdout);
   if (argc > 1 && (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))) return print_version();
   for (; verbs; verbs = verb->verbs, at++) {
     tt_suggestion near = {.word = at < argc ? argv[at] : ""};

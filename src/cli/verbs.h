@@ -1,4 +1,5 @@
-/* verbs.h — the verbs of the command line: each is a row of verb_table.c and a function. */
+/* verbs.h — the verbs of the command line. A verb is a row here and a function in verbs_*.c; its
+ * prototype, the command and the help follow from the row. */
 #ifndef TT_VERBS_H
 #define TT_VERBS_H
 #include "mpi/comm.h"
@@ -10,43 +11,118 @@ typedef struct tt_cli_args tt_cli_args; /* cli_args.h */
 typedef struct tt_verb {
   const char *name, *files; /* files: positional arguments, as shown in the help */
   int min_files, max_files;
+  tt_err (*run)(const tt_cli_args *args);
   const char *summary;                     /* at most 47 characters, for one line of the help */
   const char *help;                        /* text of `tutti VERB --help` */
   int8_t options[TT_VERB_MAX_OPTIONS + 1]; /* TT_CLI_SET ...; ends with TT_CLI_END */
-  tt_err (*run)(const tt_cli_args *args);
-  const struct tt_verb *verbs; /* members of a family; NULL = this is one verb */
+  const struct tt_verb *verbs;             /* members of a family; NULL = this is one verb */
 } tt_verb;
-
-/* The last row has name NULL. */
-extern const tt_verb tt_verbs[];
-
-/* In verbs_job.c. */
-tt_err tt_verb_train(const tt_cli_args *args);
-tt_err tt_verb_predict(const tt_cli_args *args);
-tt_err tt_verb_evaluate(const tt_cli_args *args);
-tt_err tt_verb_plan(const tt_cli_args *args);
-tt_err tt_verb_doctor(const tt_cli_args *args);
-tt_err tt_verb_import(const tt_cli_args *args);
-tt_err tt_verb_info(const tt_cli_args *args);
-tt_err tt_verb_report(const tt_cli_args *args);
-tt_err tt_verb_options(const tt_cli_args *args);
-
-/* In verbs_campaign.c. */
-tt_err tt_verb_campaign_init(const tt_cli_args *args);
-tt_err tt_verb_campaign_run(const tt_cli_args *args);
-tt_err tt_verb_campaign_step(const tt_cli_args *args);
-tt_err tt_verb_campaign_status(const tt_cli_args *args);
-tt_err tt_verb_campaign_label(const tt_cli_args *args);
-tt_err tt_verb_campaign_pause(const tt_cli_args *args);
-tt_err tt_verb_campaign_report(const tt_cli_args *args);
-tt_err tt_verb_campaign_task(const tt_cli_args *args);
-
-/* In verbs_slurm.c; these start no MPI. */
-tt_err tt_verb_status(const tt_cli_args *args);
-tt_err tt_verb_slurm_script(const tt_cli_args *args);
-tt_err tt_verb_slurm_requeue(const tt_cli_args *args);
 
 /* All ranks, NULL if the verb needs no MPI. The verb begins it. main ends it after it has printed
  * the error, because a launcher may drop the output of a rank that has finalized MPI. */
 extern tt_comm *tt_world;
+
+#define TT_CLI_RUN_OPTIONS TT_CLI_MAX_TIME, TT_CLI_ALLOW_DEVICE, TT_CLI_QUIET, TT_CLI_VERBOSE
+
+/* The verbs, in the order of the help text.
+ *   X  a verb: the fields of tt_verb up to `options`; function train is tt_verb_train
+ *   F  a family: name, its verbs, summary */
+#define TT_CAMPAIGN_VERBS(X)                                                                       \
+  X("init", "DIRECTORY", 1, 1, campaign_init, "write a commented campaign.yaml",                   \
+    "Write a commented campaign.yaml for the given data, or a small example.", TT_CLI_DATA,        \
+    TT_CLI_POOL)                                                                                   \
+  X("run", "CAMPAIGN.yaml", 1, 1, campaign_run, "run to the end; continue after a stop",           \
+    "Repeat the rounds of a campaign (train, score the pool, select, label) until a rule of "      \
+    "its section stop holds. After an interruption, run the same command again to continue.",      \
+    TT_CLI_SET, TT_CLI_FROM, TT_CLI_RUN_OPTIONS)                                                   \
+  X("step", "CAMPAIGN.yaml", 1, 1, campaign_step, "run one more round",                            \
+    "Run one more round of a campaign; see tutti campaign run.", TT_CLI_SET, TT_CLI_FROM,          \
+    TT_CLI_RUN_OPTIONS)                                                                            \
+  X("status", "DIRECTORY", 1, 1, campaign_status, "show its state, or why it ended",               \
+    "Show the state of the campaign in a directory (campaign.directory), or why it ended. "        \
+    "Reads its files only, so it is safe while the campaign runs.",                                \
+    TT_CLI_JSON)                                                                                   \
+  X("label", "DIRECTORY LABELS", 2, 2, campaign_label, "import labels made by hand",               \
+    "Import labels made by hand (label.mode: files): an HDF5 or CSV file with the numbers of "     \
+    "the candidates and their targets.",                                                           \
+    TT_CLI_END)                                                                                    \
+  X("pause", "DIRECTORY", 1, 1, campaign_pause, "stop at the next checkpoint",                     \
+    "Stop a running campaign at its next checkpoint, with exit code 75. Continue it with "         \
+    "tutti campaign run.",                                                                         \
+    TT_CLI_END)                                                                                    \
+  X("report", "DIRECTORY [BASELINE...]", 1, TT_CLI_MAX_FILES, campaign_report,                     \
+    "write rounds and learning curve",                                                             \
+    "Print a table of all rounds and write the learning curve as learning.tsv and "                \
+    "learning.svg, together with the curves of other campaigns, e.g. one with "                    \
+    "score.acquisition: random.",                                                                  \
+    TT_CLI_TABLES)                                                                                 \
+  X("task", "CAMPAIGN.yaml GROUP", 2, 2, campaign_task, "label one group, as a Slurm array task",  \
+    "Run the label command for one group of candidates, in the group's directory. The tasks "      \
+    "of a Slurm array (label.mode: slurm) run this.",                                              \
+    TT_CLI_SET)
+
+#define TT_SLURM_SCRIPT(X, name, file, summary)                                                    \
+  X(name, file, 1, 1, slurm_script, summary,                                                       \
+    "Print a batch script that trains the job, or runs the campaign, to the end, through time "    \
+    "limits and preemption. Example: tutti slurm train job.yaml > job.sbatch; sbatch "             \
+    "job.sbatch",                                                                                  \
+    TT_CLI_SITE, TT_CLI_NODES, TT_CLI_GPUS, TT_CLI_TIME)
+#define TT_SLURM_VERBS(X)                                                                          \
+  TT_SLURM_SCRIPT(X, "train", "JOB.yaml", "print a batch script for a job")                        \
+  TT_SLURM_SCRIPT(X, "array", "JOB.yaml", "print one for an array of runs")                        \
+  TT_SLURM_SCRIPT(X, "campaign", "CAMPAIGN.yaml", "print one for a campaign")                      \
+  X("requeue", "JOB.yaml", 1, 1, slurm_requeue, "in such a script: requeue the job if needed",     \
+    "For batch scripts, after `srun tutti train JOB.yaml` or `srun tutti campaign run "            \
+    "JOB.yaml`: requeue the job if the run was stopped, hung, or was killed after it wrote "       \
+    "a new checkpoint; not if it is done, failed, was stopped by a person, or makes no "           \
+    "progress. Prints the checkpoint and the reason, and exits with the exit code of the "         \
+    "run.",                                                                                        \
+    TT_CLI_SET, TT_CLI_EXIT_CODE, TT_CLI_MAX_RESTARTS)
+
+#define TT_VERBS(X, F)                                                                             \
+  X("train", "JOB.yaml", 1, 1, train, "train all members, or continue after a stop",               \
+    "Train all members of a job; write model.h5 and results.h5. After an interruption, run "       \
+    "the same command again to continue from the last checkpoint.",                                \
+    TT_CLI_SET, TT_CLI_RESUME, TT_CLI_GPU_MAP, TT_CLI_SHARE_GPU, TT_CLI_RUN_OPTIONS)               \
+  X("predict", "MODEL.h5 DATA.h5", 2, 2, predict, "predict rows, with uncertainties",              \
+    "Predict every row: the mean, and the total, aleatoric and epistemic standard deviation.",     \
+    TT_CLI_PREDICTIONS, TT_CLI_INPUTS, TT_CLI_MEMBERS, TT_CLI_QUANTILES, TT_CLI_QUIET,             \
+    TT_CLI_VERBOSE)                                                                                \
+  X("evaluate", "MODEL.h5 DATA.h5", 2, 2, evaluate, "score a model on labelled rows",              \
+    "Score a model on all labelled rows of a file.", TT_CLI_SCORES, TT_CLI_INPUTS, TT_CLI_TARGETS, \
+    TT_CLI_WEIGHTS, TT_CLI_QUIET, TT_CLI_VERBOSE)                                                  \
+  F("campaign", campaign, "active learning: train, select, label, repeat")                         \
+  X("plan", "JOB.yaml", 1, 1, plan, "check a job; show memory, ranks, file sizes",                 \
+    "Check a job and print what it will need. Starts no MPI and writes nothing; of the "           \
+    "samples, only the labels are read, to count classes.",                                        \
+    TT_CLI_SET, TT_CLI_RANKS)                                                                      \
+  X("doctor", "[JOB.yaml]", 0, 1, doctor, "show ranks, GPUs, libraries, and problems",             \
+    "Show the cores and the GPU of each rank, the libraries in use, and all problems with "        \
+    "their fix; the exit code is 69 if there are any. Start it with srun or mpirun, as train.",    \
+    TT_CLI_SET, TT_CLI_GPU_MAP, TT_CLI_SHARE_GPU)                                                  \
+  X("import", "TABLE.csv", 1, 1, import, "convert a CSV or TSV table to a data file",              \
+    "Convert a CSV or TSV table to a data file.", TT_CLI_DATASET, TT_CLI_INPUT_COLUMNS,            \
+    TT_CLI_TARGET_COLUMNS, TT_CLI_UNITS, TT_CLI_FORCE, TT_CLI_QUIET, TT_CLI_VERBOSE)               \
+  X("info", "FILE.h5", 1, 1, info, "show what a file holds and which job wrote it",                \
+    "Show what a file holds and which job wrote it.", TT_CLI_CONFIG)                               \
+  X("report", "RESULTS.h5", 1, 1, report, "draw the results of a run; write tables",               \
+    "Write report.svg (predicted against measured, learning curves, calibration) and its "         \
+    "numbers: predictions.tsv, history.tsv.",                                                      \
+    TT_CLI_TABLES)                                                                                 \
+  X("status", "DIRECTORY", 1, 1, status, "show the state of a run or a campaign",                  \
+    "Show the state of the run (run.directory) or the campaign (campaign.directory) in a "         \
+    "directory, or why it ended. Reads its files only, so it is safe during the run.",             \
+    TT_CLI_JSON)                                                                                   \
+  F("slurm", slurm, "write batch scripts; requeue a stopped job")                                  \
+  X("options", "", 0, 0, options, "explain every option of a job file",                            \
+    "Explain every option of a job file.", TT_CLI_MARKDOWN)
+
+#define X(name, files, min_files, max_files, function, ...)                                        \
+  tt_err tt_verb_##function(const tt_cli_args *args);
+#define F(...)
+TT_CAMPAIGN_VERBS(X)
+TT_SLURM_VERBS(X)
+TT_VERBS(X, F)
+#undef X
+#undef F
 #endif

@@ -1,5 +1,4 @@
 /* verbs_campaign.c — tutti campaign run|step|...: active learning. */
-#include "core/base/mem.h"
 #include "core/config/config.h"
 #include "io/hdf5/files.h"
 #include "src/campaign/driver/campaign.h"
@@ -20,9 +19,8 @@ static tt_err run_rounds(const tt_cli_args *args, int64_t rounds)
                            .any_device = args->allow_different_device};
   tt_stop_install_handlers_local(); /* before MPI_Init, which may take long: a signal is sent only
                                        once */
-  tt_err e = tt_comm_begin(&tt_world);
-  if (!e) e = tt_campaign_run(tt_world, &o);
-  return e;
+  TT_TRY(tt_cli_begin(args, 0));
+  return tt_campaign_run(tt_world, &o);
 }
 
 tt_err tt_verb_campaign_run(const tt_cli_args *args) { return run_rounds(args, 0); }
@@ -61,13 +59,9 @@ tt_err tt_verb_campaign_pause(const tt_cli_args *args)
 
 tt_err tt_verb_campaign_task(const tt_cli_args *args)
 {
-  char *text = NULL;
-  int64_t bytes = 0;
   tt_config *cfg = NULL;
-  TT_TRY(tt_config_read_file(args->file[0], &text, &bytes));
-  tt_err e = tt_config_parse(args->file[0], text, bytes, args->override, args->overrides, &cfg);
-  if (!e) e = tt_oracle_label_group_local(cfg, args->file[1]);
+  TT_TRY(tt_config_load(args->file[0], args->override, args->overrides, &cfg));
+  tt_err e = tt_oracle_label_group_local(cfg, args->file[1]);
   tt_config_destroy(&cfg);
-  tt_free(text);
   return e;
 }

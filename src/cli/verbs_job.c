@@ -33,9 +33,8 @@ tt_err tt_verb_train(const tt_cli_args *args)
   TT_TRY(parse_resume(args->resume, &o.resume));
   tt_stop_install_handlers_local(); /* before MPI_Init, which may take long: a signal is sent only
                                        once */
-  tt_err e = tt_comm_begin(&tt_world);
-  if (!e) e = tt_train(tt_world, &o);
-  return e;
+  TT_TRY(tt_cli_begin(args, 0));
+  return tt_train(tt_world, &o);
 }
 
 /* Parse "0.05,0.5,0.95"; at most `most` numbers. */
@@ -66,9 +65,8 @@ tt_err tt_verb_predict(const tt_cli_args *args)
                           .quantile = quantile,
                           .command = args->command};
   TT_TRY(parse_quantiles(args->quantiles, MAX_QUANTILES, quantile, &o.quantiles));
-  tt_err e = tt_comm_begin(&tt_world);
-  if (!e) e = tt_predict(tt_world, &o);
-  return e;
+  TT_TRY(tt_cli_begin(args, 0));
+  return tt_predict(tt_world, &o);
 }
 
 tt_err tt_verb_evaluate(const tt_cli_args *args)
@@ -77,11 +75,11 @@ tt_err tt_verb_evaluate(const tt_cli_args *args)
                            .data = args->file[1],
                            .inputs = args->inputs,
                            .targets = args->targets,
+                           .weights = args->weights,
                            .output = args->output,
                            .command = args->command};
-  tt_err e = tt_comm_begin(&tt_world);
-  if (!e) e = tt_evaluate(tt_world, &o);
-  return e;
+  TT_TRY(tt_cli_begin(args, 0));
+  return tt_evaluate(tt_world, &o);
 }
 
 tt_err tt_verb_plan(const tt_cli_args *args)
@@ -96,9 +94,8 @@ tt_err tt_verb_doctor(const tt_cli_args *args)
   if (job.nset > 0 && !job.file)
     return TT_FAIL(USAGE, "--set, --gpu-map and --share-gpu need a job file: tutti doctor JOB.yaml "
                           "...");
-  tt_err e = tt_comm_begin_singletons(&tt_world);
-  if (!e) e = tt_doctor(tt_world, &job);
-  return e;
+  TT_TRY(tt_cli_begin(args, 1));
+  return tt_doctor(tt_world, &job);
 }
 
 tt_err tt_verb_import(const tt_cli_args *args)

@@ -115,6 +115,9 @@ double tt_cpu_mean_loss(const tt_engine *e, tt_cpu_buffers *b, const tt_ensemble
 unsigned tt_cpu_flush_denormals(void);
 void tt_cpu_restore_denormals(unsigned old);
 
+/* Bytes that tt_cpu_predict allocates for each thread. */
+int64_t tt_cpu_predict_bytes(const tt_model *model);
+
 /* engine.h: describe, predict, forward, apply. */
 tt_err tt_cpu_describe(int device, tt_device_info *out);
 tt_err tt_cpu_predict(const tt_trained_ensemble *c, const tt_resources *use, int64_t rows,

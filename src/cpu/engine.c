@@ -4,6 +4,7 @@
 
 #include "core/base/mem.h"
 #include "core/engine/progress.h"
+#include "core/model/epoch_end.h"
 
 #include <inttypes.h>
 #include <omp.h>
@@ -22,9 +23,7 @@ static void destroy(tt_engine **engine)
   if (!e) return;
   for (int64_t i = 0; e->lists && i < e->row_sets; i++)
     for (int k = 0; k < TT_SPLITS; k++) tt_free(e->lists[i].row[k]);
-  tt_free(e->lists);
-  tt_free(e->anchor);
-  tt_free(e->range);
+  tt_free_all(&e->lists, &e->anchor, &e->range);
   for (int t = 0; e->buffers && t < e->threads; t++) tt_cpu_buffers_destroy(&e->buffers[t]);
   tt_free(e->buffers);
   tt_state_destroy(&e->state);
@@ -32,12 +31,12 @@ static void destroy(tt_engine **engine)
 }
 
 /* Which optional buffers the members of the slice need. */
-static tt_cpu_buffers_use buffers_use(const tt_engine *e, int *anchored)
+static tt_cpu_buffers_use buffers_use(const tt_cohort *c, tt_slice slice, int *anchored)
 {
   tt_cpu_buffers_use use = TT_BUFFERS_TRAIN;
   *anchored = 0;
-  for (int64_t i = 0; i < e->slice.count; i++) {
-    const tt_hyper *h = &e->cohort->member[e->slice.first + i].hyper;
+  for (int64_t i = 0; i < slice.count; i++) {
+    const tt_hyper *h = &c->member[slice.first + i].hyper;
     if (h->adversarial_epsilon > 0.0f) use = TT_BUFFERS_ADVERSARIAL;
     *anchored |= h->anchor > 0.0f;
   }
@@ -48,7 +47,7 @@ static tt_err allocate(tt_engine *e)
 {
   const tt_cohort *c = e->cohort;
   int anchored;
-  tt_cpu_buffers_use use = buffers_use(e, &anchored);
+  tt_cpu_buffers_use use = buffers_use(c, e->slice, &anchored);
   if (anchored) TT_TRY(TT_ALLOC(e->anchor, e->slice.count * c->model.params));
   if (use == TT_BUFFERS_ADVERSARIAL) TT_TRY(TT_ALLOC(e->range, c->model.inputs));
   TT_TRY(tt_state_create(e->slice, tt_cohort_state_shape(c), &e->state));
@@ -120,13 +119,11 @@ static void set_anchors(tt_engine *e, tt_slice which)
 static tt_err init(tt_engine *e)
 {
   const tt_cohort *c = e->cohort;
-  tt_state *new_state = NULL;
-  TT_TRY(tt_state_create(e->slice, tt_cohort_state_shape(c), &new_state));
+  tt_state_destroy(&e->state); /* first, so that two states are never held */
+  TT_TRY(tt_state_create(e->slice, tt_cohort_state_shape(c), &e->state));
   for (int64_t i = 0; i < e->slice.count; i++)
     tt_member_init_weights(c, &c->member[e->slice.first + i], 0,
-                           TT_FIELD(new_state, weights) + i * c->model.params);
-  tt_state_destroy(&e->state);
-  e->state = new_state;
+                           TT_FIELD(e->state, weights) + i * c->model.params);
   set_anchors(e, e->slice);
   return TT_OK;
 }
@@ -135,7 +132,7 @@ static void get_standing(const tt_state *s, int64_t i, tt_member_progress *out)
 {
   out->epoch = TT_FIELD(s, epoch)[i];
   out->status = TT_FIELD(s, status)[i];
-  if (out->epoch > 0) out->loss = TT_FIELD(s, loss_train)[i * s->epochs + out->epoch - 1];
+  out->loss = tt_last_epoch_loss(TT_FIELD(s, loss_train), s->epochs, i, out->epoch);
 }
 
 static tt_err train(tt_engine *e, int64_t steps, tt_progress *out)
@@ -208,18 +205,24 @@ static tt_err load(tt_engine *e, tt_slice which, const tt_state *from)
   return TT_OK;
 }
 
+static int64_t held_bytes(const tt_cohort *c, tt_slice slice, int threads)
+{
+  int anchored;
+  tt_cpu_buffers_use kind = buffers_use(c, slice, &anchored);
+  int64_t member = tt_state_member_bytes(tt_cohort_state_shape(c));
+  if (anchored) member += 4 * c->model.params;
+  return slice.count * member + threads * tt_cpu_buffers_bytes(&c->model, c->batch_size, kind);
+}
+
+static int64_t host_bytes(const tt_cohort *c, tt_slice slice, const tt_resources *use)
+{
+  int threads = use->threads < 1 ? 1 : use->threads;
+  return held_bytes(c, slice, threads) + threads * tt_cpu_predict_bytes(&c->model);
+}
+
 static tt_err info(const tt_engine *e, tt_engine_info *out)
 {
-  const tt_model *m = &e->cohort->model;
-  int anchored;
-  tt_cpu_buffers_use use = buffers_use(e, &anchored);
-  *out =
-      (tt_engine_info){.bytes = e->threads * tt_cpu_buffers_bytes(m, e->cohort->batch_size, use)};
-  if (anchored) out->bytes += 4 * e->slice.count * m->params;
-  for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
-    tt_state_field field = tt_state_get(e->state, f);
-    out->bytes += field.bytes * field.length * e->slice.count;
-  }
+  *out = (tt_engine_info){.bytes = held_bytes(e->cohort, e->slice, e->threads)};
   snprintf(out->device, sizeof out->device, "CPU, %d thread%s, %s", e->threads,
            e->threads > 1 ? "s" : "", e->kernels->name);
   snprintf(out->arithmetic, sizeof out->arithmetic, "%s", e->kernels->arithmetic);
@@ -239,6 +242,7 @@ const tt_engine_ops tt_engine_cpu = {
     .save = save,
     .load = load,
     .info = info,
+    .host_bytes = host_bytes,
     .predict = tt_cpu_predict,
     .forward = tt_cpu_ops_forward,
     .apply = tt_cpu_ops_apply,

@@ -79,23 +79,12 @@ void tt_cpu_buffers_destroy(tt_cpu_buffers **w)
 {
   tt_cpu_buffers *b = *w;
   if (!b) return;
-  tt_free(b->x);
-  tt_free(b->y);
-  tt_free(b->weight);
+  tt_free_all(&b->x, &b->y, &b->weight);
   for (int l = 0; l < TT_MAX_LAYERS; l++) {
-    tt_free(b->z[l]);
-    tt_free(b->h[l]);
-    tt_free(b->normalized[l]);
-    tt_free(b->inverse_std[l]);
+    tt_free_all(&b->z[l], &b->h[l], &b->normalized[l], &b->inverse_std[l]);
   }
-  tt_free(b->d[0]);
-  tt_free(b->d[1]);
-  tt_free(b->residual_gradient);
-  tt_free(b->gradient);
-  tt_free(b->adversarial_gradient);
-  tt_free(b->input_mask);
-  tt_free(b->window);
-  tt_free(*w);
+  tt_free_all(&b->d[0], &b->d[1], &b->residual_gradient, &b->gradient, &b->adversarial_gradient,
+              &b->input_mask, &b->window, w);
 }
 
 int64_t tt_cpu_buffers_bytes(const tt_model *model, int64_t batch, tt_cpu_buffers_use use)

@@ -14,7 +14,7 @@
 
 enum { TT_LANES = 16 };
 
-/* Dropout in one step of one member: arguments of tt_dropout_keeps (cohort.h). */
+/* Dropout in one step of one member: arguments of tt_dropout_draw (cohort.h), probability. */
 typedef struct tt_dropout {
   uint64_t seed, stream;
   int64_t step;

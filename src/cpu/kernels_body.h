@@ -6,6 +6,8 @@
  */
 #include "src/cpu/kernels.h"
 
+#include "core/formulas/layer_norm.h"
+
 #include <string.h>
 
 #define REGISTERS (TT_LANES / WIDTH) /* registers of 16 lanes */

@@ -83,26 +83,35 @@ INLINE float sum_lanes(const VECTOR *lanes)
 }
 
 #if WIDTH == 16
-#define FOLD_PAIR(a, b, l, h) (__builtin_shuffle(a, b, l) + __builtin_shuffle(a, b, h))
+/* clang has no __builtin_shuffle, gcc before 12 has no __builtin_shufflevector. */
+#ifdef __clang__
+#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
 typedef int tt_mask __attribute__((vector_size(64)));
+#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (tt_mask){__VA_ARGS__})
+#endif
+
+/* Lanes of two vectors, 0 to 31: the lower half of each group of 2 s lanes, shifted by m. */
+#define GROUP8(m) m, 1 + m, 2 + m, 3 + m, 4 + m, 5 + m, 6 + m, 7 + m
+#define GROUP4(m) m, 1 + m, 2 + m, 3 + m, 8 + m, 9 + m, 10 + m, 11 + m
+#define GROUP2(m) m, 1 + m, 4 + m, 5 + m, 8 + m, 9 + m, 12 + m, 13 + m
+#define GROUP1(m) m, 2 + m, 4 + m, 6 + m, 8 + m, 10 + m, 12 + m, 14 + m
+#define HALF(a, b, group, m) SHUFFLE(a, b, group(m), group(16 + m))
+#define FOLD_PAIR(a, b, s) (HALF(a, b, GROUP##s, 0) + HALF(a, b, GROUP##s, s))
 
 /* out[t] = sum of the lanes of v[t] for 16 vectors at once: each level adds the halves of two
  * vectors into one vector, so that 15 additions replace 64. */
 INLINE VECTOR sum_lanes_of_16(VECTOR v[16])
 {
-  const tt_mask low8 = {0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23};
-  const tt_mask low4 = {0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27};
-  const tt_mask low2 = {0, 1, 4, 5, 8, 9, 12, 13, 16, 17, 20, 21, 24, 25, 28, 29};
-  const tt_mask low1 = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30};
-  const tt_mask reverse = {0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15};
 #pragma GCC unroll 8
-  for (int t = 0; t < 8; t++) v[t] = FOLD_PAIR(v[t], v[t + 8], low8, low8 + 8);
+  for (int t = 0; t < 8; t++) v[t] = FOLD_PAIR(v[t], v[t + 8], 8);
 #pragma GCC unroll 4
-  for (int t = 0; t < 4; t++) v[t] = FOLD_PAIR(v[t], v[t + 4], low4, low4 + 4);
+  for (int t = 0; t < 4; t++) v[t] = FOLD_PAIR(v[t], v[t + 4], 4);
 #pragma GCC unroll 2
-  for (int t = 0; t < 2; t++) v[t] = FOLD_PAIR(v[t], v[t + 2], low2, low2 + 2);
-  v[0] = FOLD_PAIR(v[0], v[1], low1, low1 + 1);
-  return __builtin_shuffle(v[0], reverse); /* the levels leave the sums in bit-reversed order */
+  for (int t = 0; t < 2; t++) v[t] = FOLD_PAIR(v[t], v[t + 2], 2);
+  v[0] = FOLD_PAIR(v[0], v[1], 1);
+  /* the levels leave the sums in bit-reversed order */
+  return SHUFFLE(v[0], v[0], 0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15);
 }
 #endif
 

@@ -59,7 +59,7 @@ static void row_mean_std(int64_t out, const float *z, int64_t ld, float *mean, f
       float e = z[o * ld + l] - mean[l];
       squares[l] = tt_fma(e, e, squares[l]);
     }
-  EACH_LANE inverse_std[l] = 1.0f / sqrtf(tt_fma(squares[l], share, TT_NORM_EPSILON));
+  EACH_LANE inverse_std[l] = tt_layer_norm_inverse_std(squares[l], share);
 }
 
 static void norm(int64_t out, const float *gain, float *z, float *normalized, float *inverse_std,
@@ -72,9 +72,9 @@ static void norm(int64_t out, const float *gain, float *z, float *normalized, fl
     if (normalized) memcpy(inverse_std + r, inverse, sizeof inverse);
     for (int64_t o = 0; o < out; o++) {
       float *at = z + o * ld + r, scaled[TT_LANES];
-      EACH_LANE scaled[l] = (at[l] - mean[l]) * inverse[l];
+      EACH_LANE scaled[l] = tt_layer_norm_normalized(at[l], mean[l], inverse[l]);
       if (normalized) memcpy(normalized + o * ld + r, scaled, sizeof scaled);
-      EACH_LANE at[l] = tt_fma(gain[o], scaled[l], shift[o]);
+      EACH_LANE at[l] = tt_layer_norm_output(scaled[l], gain[o], shift[o]);
     }
   }
 }
@@ -98,8 +98,8 @@ static void norm_gradient(int64_t out, const float *gain, const float *normalize
     for (int64_t o = 0; o < out; o++) EACH_LANE
       {
         float *at = d + o * ld + r + l;
-        float e = tt_fma(-along[l], normalized[o * ld + r + l], gain[o] * *at - sum[l]);
-        *at = inverse_std[r + l] * e;
+        *at = tt_layer_norm_delta(gain[o] * *at, sum[l], along[l], normalized[o * ld + r + l],
+                                  inverse_std[r + l]);
       }
   }
 }

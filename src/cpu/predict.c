@@ -96,9 +96,7 @@ static void predict_block(const predict_job *job, thread_scratch *s, int64_t fir
 static void scratch_destroy(thread_scratch *s)
 {
   tt_cpu_buffers_destroy(&s->buffers);
-  tt_free(s->mean);
-  tt_free(s->variance);
-  tt_free(s->weight);
+  tt_free_all(&s->mean, &s->variance, &s->weight);
 }
 
 static tt_err scratch_create(const predict_job *job, thread_scratch *s)
@@ -107,6 +105,11 @@ static tt_err scratch_create(const predict_job *job, thread_scratch *s)
   TT_TRY(TT_ALLOC(s->mean, tt_trained_ensemble_width(job->c) * s->buffers->ld));
   TT_TRY(TT_ALLOC(s->variance, tt_trained_ensemble_width(job->c) * s->buffers->ld));
   return TT_ALLOC(s->weight, job->columns);
+}
+
+int64_t tt_cpu_predict_bytes(const tt_model *model)
+{
+  return tt_cpu_buffers_bytes(model, BLOCK, TT_BUFFERS_PREDICT);
 }
 
 tt_err tt_cpu_predict(const tt_trained_ensemble *c, const tt_resources *use, int64_t rows,

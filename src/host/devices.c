@@ -90,6 +90,25 @@ int tt_cores_oversubscribed(const tt_rank_resources *p, char *text, size_t size)
   return 1;
 }
 
+int tt_cores_unused(const tt_rank_resources *p, char *text, size_t size)
+{
+  if (p->devices > 0 || (int64_t)p->cores * p->node_ranks >= p->launcher_cores) return 0;
+  snprintf(text, size, "mpirun bound this rank to %d of %d cores: start it with mpirun %s",
+           p->cores, p->launcher_cores,
+           p->node_ranks == 1 ? "--bind-to none" : "--bind-to none, or with more ranks");
+  return 1;
+}
+
+static tt_err engines_differ(const tt_rank_resources *rank_entry, int first, int r)
+{
+  const tt_rank_resources *a = &rank_entry[first], *b = &rank_entry[r];
+  const char *why = *a->no_gpu_reason ? a->no_gpu_reason : b->no_gpu_reason;
+  return TT_FAIL(UNAVAILABLE,
+                 "rank %d on %s would use the %s engine, rank %d on %s the %s engine%s%s: ask for "
+                 "GPUs on every node (srun --gpus-per-task=1), or set run.device: cpu",
+                 first, a->host, a->engine, r, b->host, b->engine, *why ? "; " : "", why);
+}
+
 tt_err tt_device_check_engines(int ranks, const tt_rank_resources *rank_entry)
 {
   int first = -1;
@@ -97,11 +116,7 @@ tt_err tt_device_check_engines(int ranks, const tt_rank_resources *rank_entry)
     if (!*rank_entry[r].engine) continue;
     if (first < 0) first = r;
     if (strcmp(rank_entry[r].engine, rank_entry[first].engine) != 0)
-      return TT_FAIL(UNAVAILABLE,
-                     "rank %d on %s would use the %s engine, rank %d on %s the %s engine: ask for "
-                     "GPUs on every node (srun --gpus-per-task=1), or set run.device: cpu",
-                     first, rank_entry[first].host, rank_entry[first].engine, r, rank_entry[r].host,
-                     rank_entry[r].engine);
+      return engines_differ(rank_entry, first, r);
   }
   return TT_OK;
 }

@@ -27,13 +27,15 @@ typedef struct tt_rank_resources {
   char engine[16]; /* "cpu", "cuda"; "" if err */
   int node_rank, node_ranks;
   int cores;          /* it is bound to */
+  int launcher_cores; /* mpirun may use on this node; 0 = not started by mpirun */
   int ranks_on_cores; /* ranks bound to the same cores, itself included */
   int threads;
   int devices; /* visible GPUs; 0 with run.device: cpu, which does not look for GPUs */
   int device;  /* number of its GPU, -1 if err */
   tt_device_info info;
-  int no_gpu;     /* tutti was built with CUDA and wants a GPU, but none is visible */
-  int slurm_gpus; /* GPUs of the job on this node, from SLURM_GPUS_ON_NODE; 0 = unset */
+  int no_gpu;              /* tutti was built with CUDA and wants a GPU, but none can be used */
+  char no_gpu_reason[512]; /* then: why, "" if simply none is visible */
+  int slurm_gpus;          /* GPUs of the job on this node, from SLURM_GPUS_ON_NODE; 0 = unset */
   uint64_t cpu_set, visible_gpus; /* hashes of host and core set, of host and visible GPUs */
   tt_err err;                     /* TT_OK or why it has no device; message in fault */
   char fault[1024];
@@ -52,6 +54,10 @@ int tt_device_not_visible(const tt_rank_resources *p, char *text, size_t size);
 /* 1 if the ranks bound to the same cores have more threads than cores; text[size] then holds the
  * message with the fix. Else 0. */
 int tt_cores_oversubscribed(const tt_rank_resources *p, char *text, size_t size);
+
+/* 1 if mpirun bound the ranks of a node, which have no GPU, to fewer cores than it may use;
+ * text[size] then holds the message with the fix. Else 0. */
+int tt_cores_unused(const tt_rank_resources *p, char *text, size_t size);
 
 /* Check that all ranks without an error use the same engine; otherwise the result of a member would
  * depend on its rank. Errors: UNAVAILABLE. */

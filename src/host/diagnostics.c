@@ -54,6 +54,8 @@ static void check_gpu(tt_diagnostics *f, const tt_inventory *s, const tt_resourc
   if (p->err) tt_diagnostics_add(f, r, p->fault);
   if (tt_device_not_visible(p, text, sizeof text))
     tt_diagnostics_add(f, r, text);
+  else if (*p->no_gpu_reason && !p->err)
+    tt_diagnostics_add(f, r, p->no_gpu_reason);
   else if (p->no_gpu && !p->err)
     tt_diagnostics_add(
         f, r,
@@ -73,6 +75,7 @@ static void check_cores(tt_diagnostics *f, const tt_rank_resources *p, int r)
 {
   char text[TT_DIAGNOSTIC_SIZE];
   if (tt_cores_oversubscribed(p, text, sizeof text)) tt_diagnostics_add(f, r, text);
+  if (tt_cores_unused(p, text, sizeof text)) tt_diagnostics_add(f, r, text);
 }
 
 void tt_diagnostics_check_inventory(tt_diagnostics *f, const tt_inventory *s,

@@ -9,8 +9,10 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Median over ranks of one quartile; ranks without members are excluded.
  *   all     [ranks][3]
@@ -70,6 +72,55 @@ double tt_progress_meter_eta(const tt_progress_meter *m, const tt_progress *all,
   return done > 0.0 && m->started > 0.0 ? seconds * (1.0 - fraction) / done : -1.0;
 }
 
+/* Append ", word" unless the line would be too long. */
+static void append_field(char *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void append_field(char *line, const char *format, ...)
+{
+  char word[80];
+  va_list ap;
+  va_start(ap, format);
+  vsnprintf(word, sizeof word, format, ap);
+  va_end(ap);
+  size_t used = strlen(line);
+  if (used + 2 + strlen(word) > TT_PROGRESS_COLUMNS) return;
+  snprintf(line + used, TT_PROGRESS_COLUMNS + 1 - used, "%s%s", used ? ", " : "", word);
+}
+
+/* 1234567 as 1.23M */
+static void append_rate(char *line, double rate)
+{
+  static const char *const unit[] = {"", "k", "M", "G", "T"};
+  int u = 0;
+  for (; rate >= 999.5 && u < 4; u++) rate /= 1000.0;
+  append_field(line, "%.3g%s steps/s", rate, unit[u]);
+}
+
+void tt_progress_text_local(const tt_progress *all, int64_t epochs, int64_t restarts, double left,
+                            double rate, char text[TT_PROGRESS_COLUMNS + 1])
+{
+  char time[32];
+  const struct {
+    int64_t count;
+    const char *what;
+  } members[] = {{all->diverged, "diverged"},
+                 {all->training, "training"},
+                 {all->early_stopped, "stopped early"},
+                 {all->finished, "finished"},
+                 {restarts, "restarted"}};
+  text[0] = '\0';
+  append_field(text, "epoch %" PRId64 "/%" PRId64, all->training ? all->epoch_min : epochs, epochs);
+  append_field(text, "loss %.3g %.3g %.3g", all->loss[0], all->loss[1], all->loss[2]);
+  if (all->training) append_field(text, "ETA %s", tt_duration_text(left, time));
+  for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+    if (members[i].count) append_field(text, "%" PRId64 " %s", members[i].count, members[i].what);
+  append_rate(text, rate);
+}
+
+double tt_progress_interval(double elapsed, int is_terminal)
+{
+  return is_terminal ? 0.2 : fmax(30.0, elapsed / 100.0);
+}
+
 void tt_progress_meter_print_local(tt_progress_meter *m, const tt_comm *c, const tt_progress *all,
                                    int64_t epochs, int now)
 {
@@ -77,18 +128,15 @@ void tt_progress_meter_print_local(tt_progress_meter *m, const tt_comm *c, const
   int bar = tt_log_is_terminal();
   m->steps += all->member_steps;
   m->restarts += all->restarted;
-  if (!tt_comm_is_root(c) || (!now && since < (bar ? 0.2 : 30.0))) return;
-  char left[32], restarted_text[48] = "", line[300];
+  if (!tt_comm_is_root(c)) return;
+  if (!now && since < tt_progress_interval(clock - m->started, bar)) return;
+  char line[TT_PROGRESS_COLUMNS + 1];
   double rate = since > 0.0 ? (double)(m->steps - m->steps_at_last_print) / since : 0.0;
-  tt_duration_text(tt_progress_meter_eta(m, all, epochs), left);
-  if (m->restarts)
-    snprintf(restarted_text, sizeof restarted_text, "  restarted %" PRId64, m->restarts);
-  snprintf(line, sizeof line,
-           "epoch %" PRId64 "/%" PRId64 "  training %" PRId64 "  stopped %" PRId64
-           "  diverged %" PRId64 "%s  loss %.4g %.4g %.4g  %.3g member-steps/s  ETA %s",
-           all->training ? all->epoch_min : epochs, epochs, all->training,
-           all->finished + all->early_stopped, all->diverged, restarted_text, all->loss[0],
-           all->loss[1], all->loss[2], rate, left);
+  tt_progress_text_local(all, epochs, m->restarts, tt_progress_meter_eta(m, all, epochs),
+                         now ? tt_progress_meter_rate(m) : rate, line);
+  if (m->lines++ == 0)
+    tt_log_root(TT_LOG_INFO,
+                "loss: quartiles of the members' training losses; steps: of all members");
   if (bar && !now)
     fprintf(stderr, "\r\033[K%s", line);
   else

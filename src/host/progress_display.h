@@ -8,6 +8,7 @@ typedef struct tt_progress_meter {
   double started, last_printed;       /* seconds, tt_monotonic_seconds */
   int64_t steps, steps_at_last_print; /* member-steps of all ranks: in total, at the last line */
   int64_t restarts;                   /* restarts of diverged members */
+  int64_t lines;                      /* printed so far */
   double fraction_at_start;           /* of all epochs, above 0 for a resumed run */
 } tt_progress_meter;
 
@@ -23,9 +24,21 @@ double tt_progress_meter_eta(const tt_progress_meter *m, const tt_progress *all,
 /* Start the clock; the slowest members are at `epoch` of `epochs`. Local. */
 void tt_progress_meter_start(tt_progress_meter *m, int64_t epochs, int64_t epoch);
 
-/* Print one line on rank 0, at most every 30 s in a log and every 0.2 s on a terminal, or if `now`
- * is set: "epoch 12/200  training 97  stopped 2  diverged 1  restarted 3  loss 0.11 0.12
- * 0.15  5.1e5 member-steps/s ETA 1:23". Local. */
+enum { TT_PROGRESS_COLUMNS = 73 }; /* 80 without "tutti: " */
+
+/* One line: epoch of the slowest member, quartiles of the training losses, seconds left (< 0 = not
+ * known), numbers of members that are not 0, member-steps per second. What does not fit into
+ * TT_PROGRESS_COLUMNS is left out, the last first. Local.
+ * "epoch 12/200, loss 0.11 0.12 0.15, ETA 1:23, 97 training, 3 stopped early, 51k steps/s" */
+void tt_progress_text_local(const tt_progress *all, int64_t epochs, int64_t restarts, double left,
+                            double rate, char text[TT_PROGRESS_COLUMNS + 1]);
+
+/* Seconds between two lines, `elapsed` seconds after the start: 0.2 s on a terminal; in a log 30 s,
+ * or 1 % of the time so far if that is longer, so that 100 hours are 600 lines. Local. */
+double tt_progress_interval(double elapsed, int is_terminal);
+
+/* Print one line on rank 0 if tt_progress_interval has passed since the last one, or if `now` is
+ * set; above the first line, what its numbers are. Local. */
 void tt_progress_meter_print_local(tt_progress_meter *m, const tt_comm *c, const tt_progress *all,
                                    int64_t epochs, int now);
 #endif

@@ -28,6 +28,15 @@ int tt_resources_cores_local(void)
   return cores < 1 ? 1 : cores;
 }
 
+/* Open MPI: the parent process, mpirun or its daemon on this node, has the cores that a rank gets
+ * without binding. */
+static int launcher_cores(void)
+{
+  cpu_set_t set;
+  if (!getenv("OMPI_COMM_WORLD_SIZE") || sched_getaffinity(getppid(), sizeof set, &set)) return 0;
+  return CPU_COUNT(&set);
+}
+
 tt_resource_request tt_resources_request(const tt_config *cfg)
 {
   if (!cfg) return (tt_resource_request){.threads = -1, .share_gpu = 1};
@@ -72,13 +81,18 @@ static tt_err no_gpu(void)
                  visible ? "now " : "not set", visible ? *visible ? visible : "empty" : "");
 }
 
-/* The first engine that fits `device` and has devices; *n = their number. */
+/* The first engine that fits `device` and has devices; *n = their number. With device: auto an
+ * engine that cannot be used is passed over, and no_gpu_reason says why. */
 static tt_err find_engine(const tt_engine_ops *const *engines, tt_device device, probe *l, int *n)
 {
   for (int i = 0; engines[i]; i++) {
     if (!is_wanted(device, engines[i])) continue;
-    TT_TRY(engines[i]->count(n));
-    if (*n > 0) {
+    tt_err e = engines[i]->count(n);
+    if (e && (is_cpu(engines[i]) || device != TT_DEVICE_auto)) return e;
+    if (e)
+      snprintf(l->rank_entry.no_gpu_reason, sizeof l->rank_entry.no_gpu_reason, "%s",
+               tt_err_last());
+    if (!e && *n > 0) {
       l->ops = engines[i];
       return TT_OK;
     }
@@ -140,6 +154,7 @@ static void probe_node(tt_comm *c, const tt_engine_ops *const *engines,
   gethostname(p->host, sizeof p->host - 1);
   p->cpu_set = XXH3_64bits_withSeed(&set, sizeof set, XXH3_64bits(p->host, sizeof p->host));
   p->cores = tt_resources_cores_local();
+  p->launcher_cores = launcher_cores();
   p->node_rank = tt_comm_node_rank(c);
   p->node_ranks = tt_comm_node_ranks(c);
   record_error(p, find_devices(engines, request, l));
@@ -245,12 +260,25 @@ static tt_err check_inventory(const tt_inventory *s, const tt_resource_request *
   return request->share_gpu ? TT_OK : tt_device_check_shared(s->ranks, s->rank_entry);
 }
 
-static void warn_unused(const tt_inventory *s)
+/* device: auto never uses the CPU in silence where a GPU could have been meant. */
+static void tell_why_no_gpu(const tt_inventory *s)
+{
+  int r = 0;
+  while (r < s->ranks && !*s->rank_entry[r].no_gpu_reason) r++;
+  if (r < s->ranks)
+    tt_log_root(TT_LOG_WARN, "rank %d computes on the CPU: %s", r, s->rank_entry[r].no_gpu_reason);
+  else if (s->rank_entry[0].no_gpu)
+    tt_log_root(TT_LOG_INFO, "computing on the CPU: no GPU is visible (run.device: auto)");
+}
+
+static void warn_unused(const tt_inventory *s, int auto_threads)
 {
   char text[1024];
   int r = 0;
   while (r < s->ranks && !tt_cores_oversubscribed(&s->rank_entry[r], text, sizeof text)) r++;
   if (r < s->ranks) tt_log_root(TT_LOG_WARN, "rank %d: %s", r, text);
+  for (r = 0; r < s->ranks && !tt_cores_unused(&s->rank_entry[r], text, sizeof text);) r++;
+  if (r < s->ranks && auto_threads) tt_log_root(TT_LOG_WARN, "rank %d: %s", r, text);
   if (s->seen > s->used)
     tt_log_root(TT_LOG_WARN,
                 "GPUs without a rank: %" PRId64 " of %" PRId64 "; they stay idle: start one "
@@ -273,7 +301,8 @@ tt_err tt_resources_assign(tt_comm *c, const tt_engine_ops *const *engines,
                           .device = mine->device,
                           .path = request->path,
                           .precision = request->precision};
-    warn_unused(s);
+    tell_why_no_gpu(s);
+    warn_unused(s, request->threads <= 0);
   }
   tt_inventory_destroy(&s);
   return e;
@@ -321,11 +350,5 @@ tt_err tt_resources_for_job(tt_comm *c, const tt_config *cfg, const tt_engine_op
                             tt_resources *use)
 {
   tt_resource_request request = tt_resources_request(cfg);
-  return tt_resources_assign(c, tt_engines, &request, ops, use);
-}
-
-tt_err tt_resources_default(tt_comm *c, const tt_engine_ops **ops, tt_resources *use)
-{
-  tt_resource_request request = tt_resources_request(NULL);
   return tt_resources_assign(c, tt_engines, &request, ops, use);
 }

@@ -37,18 +37,18 @@ tt_err tt_inventory_create(tt_comm *c, const tt_engine_ops *const *engines,
                            const tt_resource_request *request, tt_inventory **out);
 void tt_inventory_destroy(tt_inventory **s);
 
-/* Collective. Engine and resources of this rank. Warns of GPUs that no rank uses and of more
- * threads than cores. Errors: UNAVAILABLE (no GPU with device: gpu; without share_gpu: more ranks
- * than GPUs or two ranks on one GPU; different engines; a precision that the engine does not have),
- * MEM. */
+/* Collective. Engine and resources of this rank. Warns of GPUs that no rank uses, of more threads
+ * than cores, and, with threads: auto, of cores that mpirun withholds. Errors: UNAVAILABLE (no GPU
+ * with device: gpu; without share_gpu: more ranks than GPUs or two ranks on one GPU; different
+ * engines; a precision that the engine does not have), MEM. */
 tt_err tt_resources_assign(tt_comm *c, const tt_engine_ops *const *engines,
                            const tt_resource_request *request, const tt_engine_ops **ops,
                            tt_resources *use);
 
-/* Collective. tt_resources_assign with the engines compiled in; with and without a job. */
+/* Collective. tt_resources_assign with the engines compiled in.
+ *   cfg  NULL: no job */
 tt_err tt_resources_for_job(tt_comm *c, const tt_config *cfg, const tt_engine_ops **ops,
                             tt_resources *use);
-tt_err tt_resources_default(tt_comm *c, const tt_engine_ops **ops, tt_resources *use);
 
 /* Collective. Check that all ranks use the same arithmetic; otherwise the result of a member would
  * depend on its rank.

@@ -1,6 +1,7 @@
 /* slurm_query.c — see slurm_query.h. */
 #include "src/host/slurm_query.h"
 
+#include "core/base/log.h"
 #include "core/base/process.h"
 
 #include <inttypes.h>
@@ -92,12 +93,29 @@ int tt_slurm_is_this_start_local(const char *incarnation)
   return !strncmp(incarnation, prefix, strlen(prefix));
 }
 
-tt_err tt_slurm_requeue_local(const char *job)
+/* A requeued job is pending, so it can get a dependency. Only warn on errors: without it the job
+ * starts earlier than necessary, and is requeued again. */
+static void set_dependency(const char *job, const char *after)
+{
+  char which[96], dependency[600], text[64];
+  char *argv[] = {"scontrol", "update", which, dependency, NULL};
+  snprintf(which, sizeof which, "JobId=%s", job);
+  snprintf(dependency, sizeof dependency, "Dependency=afterany:%s", after);
+  tt_process_result c = tt_process_run("scontrol", argv, command_timeout, text, sizeof text);
+  if (tt_process_exit_code(&c) != 0)
+    tt_log_root(TT_LOG_WARN, "`scontrol update %s %s` failed: the job does not wait for these jobs",
+                which, dependency);
+}
+
+tt_err tt_slurm_requeue_local(const char *job, const char *after)
 {
   char text[64];
   char *argv[] = {"scontrol", "requeue", (char *)(uintptr_t)job, NULL};
   tt_process_result c = tt_process_run("scontrol", argv, command_timeout, text, sizeof text);
-  if (tt_process_exit_code(&c) == 0) return TT_OK;
+  if (tt_process_exit_code(&c) == 0) {
+    if (*after) set_dependency(job, after);
+    return TT_OK;
+  }
   return TT_FAIL(UNAVAILABLE, "`scontrol requeue %s` failed (%s): submit the job again with sbatch",
                  job,
                  c.failed      ? strerror(c.failed)

@@ -25,7 +25,8 @@ int64_t tt_slurm_restarts_local(void);
 /* 1 if the incarnation (io/checkpoint/checkpoint.h) belongs to this start of this job. */
 int tt_slurm_is_this_start_local(const char *incarnation);
 
-/* scontrol requeue. Slurm then kills this job, usually before the function returns.
+/* scontrol requeue. Slurm then ends this job by SIGTERM, usually before the function returns.
+ *   after  numbers of jobs, "4711:4712", after whose end the job starts; "" = none. Ignore SIGTERM.
  * Errors: UNAVAILABLE. */
-tt_err tt_slurm_requeue_local(const char *job);
+tt_err tt_slurm_requeue_local(const char *job, const char *after);
 #endif

@@ -2,10 +2,12 @@
 #include "src/host/status_file.h"
 
 #include "core/base/clock.h"
+#include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/text.h"
+#include "io/hdf5/files.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,22 +41,21 @@ static tt_err format_status(const tt_run_status *s, char **text)
 
 tt_err tt_status_file_write_local(const char *directory, const tt_run_status *s)
 {
-  char path[PATH_MAX], temporary[PATH_MAX];
-  snprintf(path, sizeof path, "%s/status.json", directory);
-  int n = snprintf(temporary, sizeof temporary, "%s/.tmp-status-%ld", directory, (long)getpid());
-  if (n >= (int)sizeof temporary) return TT_FAIL(IO, "%s: path is too long", directory);
-  char *text = NULL;
+  char path[TT_PATH_MAX], *text = NULL;
+  if (snprintf(path, sizeof path, "%s/status.json", directory) >= (int)sizeof path)
+    return TT_FAIL(IO, "%s: path is too long", directory);
   TT_TRY(format_status(s, &text));
-  FILE *f = fopen(temporary, "w");
-  int bad = !f || fputs(text, f) < 0;
-  bad |= f && fclose(f);
+  tt_err e = tt_file_replace_local(path, text);
   tt_free(text);
-  if (bad || rename(temporary, path)) {
-    int why = errno;
-    unlink(temporary);
-    return TT_FAIL(IO, "%s: %s", path, strerror(why));
-  }
-  return TT_OK;
+  return e;
+}
+
+void tt_status_file_report_local(const char *directory, const tt_run_status *s)
+{
+  const tt_err_record kept = *tt_err_record_of_thread();
+  tt_err e = tt_status_file_write_local(directory, s);
+  if (e && e != TT_E_STOPPED) tt_log_root(TT_LOG_WARN, "%s", tt_err_last());
+  *tt_err_record_of_thread() = kept;
 }
 
 /* Append a text to f->text, of which *used bytes are used; "" if the value is not a string. */
@@ -64,6 +65,7 @@ static const char *keep_text(tt_status_file *f, size_t *used, const json_t *valu
   size_t room = sizeof f->text - *used;
   const char *text = json_string_value(value);
   size_t bytes = (size_t)snprintf(to, room, "%s", text ? text : "") + 1;
+  tt_text_make_printable(to, "\n");
   *used += bytes < room ? bytes : room - 1;
   return to;
 }
@@ -87,7 +89,7 @@ static void read_fields(const json_t *object, tt_status_file *f)
 
 tt_err tt_status_file_read_local(const char *directory, tt_status_file *out)
 {
-  char path[PATH_MAX];
+  char path[TT_PATH_MAX];
   struct stat at;
   json_t *object = NULL;
   if (snprintf(path, sizeof path, "%s/status.json", directory) >= (int)sizeof path)

@@ -46,9 +46,13 @@ typedef struct tt_run_status {
 #undef X
 } tt_run_status;
 
-/* Write a temporary file and rename it. Call it on one rank only. NULL texts become "".
- * Errors: IO. */
+/* Replace the file. Call it on one rank only. NULL texts become "".
+ * Errors: CANTCREAT, IO, MEM, STOPPED (another start owns the directory). */
 tt_err tt_status_file_write_local(const char *directory, const tt_run_status *s);
+
+/* The same for a run that must not end because of its status: an error is logged, except STOPPED,
+ * because status.json then describes the other start. tt_err_last() stays. */
+void tt_status_file_report_local(const char *directory, const tt_run_status *s);
 
 /* Set all fields as keys of an object (tt_json_set). */
 void tt_run_status_to_json(json_t **object, const tt_run_status *s);

@@ -2,6 +2,7 @@
 #include "src/host/watchdog.h"
 
 #include "core/base/clock.h"
+#include "mpi/fatal.h"
 #include "src/host/status_file.h"
 
 #include <limits.h>
@@ -34,6 +35,14 @@ static void end_process(double idle_seconds)
       reason);
   if (directory[0]) (void)tt_status_file_update_local(directory, incarnation, "hung", reason, 75);
   _exit(75);
+}
+
+/* The hook of mpi/fatal.h, on the rank that ends all ranks. */
+static void record_fatal_error(const char *reason, int exit_code)
+{
+  const char *state = exit_code == tt_err_exit_code(TT_E_STOPPED) ? "hung" : "failed";
+  if (directory[0])
+    (void)tt_status_file_update_local(directory, incarnation, state, reason, exit_code);
 }
 
 static void *watch(void *arg)
@@ -69,6 +78,7 @@ static int start_thread(void)
 tt_err tt_watchdog_start_local(const char *where, const char *start, int rank, double seconds)
 {
   tt_watchdog_heartbeat_local("start");
+  tt_fatal_set_hook_local(record_fatal_error);
   pthread_mutex_lock(&lock);
   my_rank = rank;
   limit = seconds;
@@ -90,6 +100,7 @@ void tt_watchdog_stop_local(void)
 {
   pthread_mutex_lock(&lock);
   int was = running;
+  tt_fatal_set_hook_local(NULL);
   running = 0;
   ending = 1;
   if (was) pthread_cond_signal(&wake);

@@ -1,5 +1,6 @@
 /* watchdog.h — a thread per rank that ends the process when the rank makes no progress, because the
- * other ranks would wait for ever. It never calls MPI. All local. */
+ * other ranks would wait for ever. It never calls MPI. While it runs, it also writes state "failed"
+ * into status.json when an error of MPI ends all ranks (mpi/fatal.h). All local. */
 #ifndef TT_WATCHDOG_H
 #define TT_WATCHDOG_H
 #include "core/base/err.h"

@@ -2,8 +2,12 @@
 #include "src/job/job.h"
 
 #include "core/base/mem.h"
-#include "io/data/data.h"
+#include "core/base/process.h"
 #include "src/host/resources.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
 
 void tt_job_close(tt_job **job)
 {
@@ -47,6 +51,7 @@ tt_err tt_job_open(tt_comm *c, const tt_job_options *o, tt_job **out)
   tt_err e = tt_agree(c, TT_ALLOC(job, 1));
   if (!e) e = broadcast_file(c, o, job);
   if (!e) e = tt_agree(c, parse_local(o, job));
+  if (!e) e = tt_agree_same(c, "configuration", job->resolved);
   if (e)
     tt_job_close(&job);
   else
@@ -76,10 +81,15 @@ tt_err tt_job_derive_local(const tt_job *base, char *directory, int64_t seed, tt
   return e;
 }
 
-tt_err tt_job_load(tt_comm *c, tt_job *job)
+tt_err tt_job_load(tt_comm *c, tt_job *job, const tt_data_hook *hook)
 {
+  const tt_dataset *d = job->data;
   tt_err e = job->ops ? TT_OK : tt_resources_for_job(c, job->cfg, &job->ops, &job->use);
-  if (!e && !job->data) e = tt_data_read(c, job->cfg, &job->data);
+  if (!e && d && hook) {
+    const tt_data_shape shape = {d->rows, d->inputs, d->targets, d->input, d->target};
+    e = hook->check(c, &shape, hook->arg);
+  }
+  if (!e && !d) e = tt_data_read(c, job->cfg, hook, &job->data);
   if (!e)
     e = tt_agree(c, tt_cohorts_create(job->cfg, job->data->inputs, &job->data->target, job->data,
                                       &job->cohorts));
@@ -101,4 +111,25 @@ tt_provenance tt_job_provenance(const tt_job *job, const char *device, const cha
                          .ranks = ranks,
                          .threads = job->use.threads,
                          .wall_seconds = seconds};
+}
+
+static tt_err check_command(const tt_config *cfg, const char *option, const tt_text_list *command)
+{
+  int why = command->count ? tt_process_find(command->value[0], cfg->directory) : 0;
+  if (!why) return TT_OK;
+  return TT_FAIL(UNAVAILABLE, "%s: '%s' cannot be started in %s: %s; %s", option, command->value[0],
+                 cfg->directory, strerror(why),
+                 why == EACCES ? "make it executable (chmod +x)" : "correct the name");
+}
+
+/* With label.mode slurm a program without a path may exist in the jobs alone. */
+tt_err tt_job_check_commands_local(const tt_config *cfg)
+{
+  int slurm = cfg->label_mode == TT_LABEL_slurm, command = cfg->label_mode == TT_LABEL_command;
+  TT_TRY(check_command(cfg, "pool.command", &cfg->pool_command));
+  if (slurm && access(cfg->label_script, R_OK))
+    return TT_FAIL(NOINPUT, "label.script: %s: %s", cfg->label_script, strerror(errno));
+  if (command || (slurm && strchr(cfg->label_command.value[0], '/')))
+    TT_TRY(check_command(cfg, "label.command", &cfg->label_command));
+  return TT_OK;
 }

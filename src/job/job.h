@@ -3,6 +3,7 @@
 #define TT_JOB_H
 #include "core/engine/engine.h"
 #include "core/model/cohort.h"
+#include "io/data/data.h"
 #include "io/hdf5/provenance.h"
 #include "mpi/comm.h"
 
@@ -26,7 +27,8 @@ typedef struct tt_job {
   tt_resources use;
 } tt_job;
 
-/* Collective. Rank 0 reads the file; all ranks parse the same bytes. Errors: NOINPUT, CONFIG. */
+/* Collective. Rank 0 reads the file; all ranks parse the same bytes, each with its own overrides;
+ * the values of all options must be the same on all ranks. Errors: NOINPUT, CONFIG. */
 tt_err tt_job_open(tt_comm *c, const tt_job_options *o, tt_job **out);
 
 /* Local. A job like `base` with another run.directory and run.seed, on the engine and resources
@@ -34,11 +36,17 @@ tt_err tt_job_open(tt_comm *c, const tt_job_options *o, tt_job **out);
  */
 tt_err tt_job_derive_local(const tt_job *base, char *directory, int64_t seed, tt_job **out);
 
-/* Collective. Read the data, create the cohorts, choose the engine. job->data, or job->ops and
+/* Collective. Choose the engine, read the data, create the cohorts. job->data, or job->ops and
  * job->use, may be set before; they are kept.
- * Errors: of tt_data_read, tt_cohorts_create, tt_resources_for_job. */
-tt_err tt_job_load(tt_comm *c, tt_job *job);
+ *   hook  called when the engine and the shape of the data are known; may be NULL
+ * Errors: of tt_data_read, tt_cohorts_create, tt_resources_for_job, of the hook. */
+tt_err tt_job_load(tt_comm *c, tt_job *job, const tt_data_hook *hook);
 void tt_job_close(tt_job **job);
+
+/* Check that the commands of a campaign (pool.command, label.command) and label.script exist,
+ * before hours of training. Local. Errors: UNAVAILABLE (no such program, not executable), NOINPUT.
+ * */
+tt_err tt_job_check_commands_local(const tt_config *cfg);
 
 /* Provenance for the output files of this job; borrows from its arguments. Local. */
 tt_provenance tt_job_provenance(const tt_job *job, const char *device, const char *arithmetic,

@@ -4,11 +4,6 @@
 #include "core/model/trained_ensemble.h"
 #include "io/data/data.h"
 
-/* Check that the file has the input columns of the model: the same number, and the same names in
- * the same order where both have names. Errors: DATA. */
-tt_err tt_normalize_check_columns_local(const tt_trained_ensemble *c, const char *file,
-                                        const tt_data_shape *shape);
-
 /* x = (raw - mean) / scale in double, rounded to float.
  *   raw, x  [rows][D]
  *   first   number of the first row, for the message

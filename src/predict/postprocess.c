@@ -67,7 +67,7 @@ static void close_reader(validation_reader *r)
 static tt_err predict(validation_reader *r, int64_t first, int64_t count, int members)
 {
   const tt_dataset *d = r->v->data;
-  tt_watchdog_heartbeat_local("looking at validation rows");
+  tt_watchdog_heartbeat_local("predicting validation rows");
   for (int64_t i = 0; i < count; i++)
     memcpy(r->x + i * d->inputs, d->x + r->row[first + i] * d->inputs,
            (size_t)d->inputs * sizeof *r->x);
@@ -85,6 +85,11 @@ static double label(const validation_reader *r, int64_t e, int64_t k, int64_t i)
   if (own->selection >= 0 && d->selected && !d->selected[own->selection * d->rows + row])
     return NAN;
   return (double)d->y[row * d->targets + own->column[k]];
+}
+
+static double row_weight(const validation_reader *r, int64_t i)
+{
+  return r->v->data->weight ? (double)r->v->data->weight[r->row[i]] : 1.0;
 }
 
 /* Pack the predictions of all members for row i, number `at` of the chunk, into part
@@ -121,7 +126,6 @@ static tt_err combine_ensemble_local(const validation_reader *r, const float *pa
                                      double *y, float *weight, int8_t *alive)
 {
   const tt_config *cfg = r->v->cfg;
-  const tt_dataset *d = r->v->data;
   tt_trained_ensemble *all = r->all;
   const tt_ensemble *own = &all->ensemble[e];
   int64_t targets = all->model.targets;
@@ -129,7 +133,7 @@ static tt_err combine_ensemble_local(const validation_reader *r, const float *pa
   tt_watchdog_heartbeat_local("combining members");
   for (int64_t i = 0; i < r->rows * targets; i++) {
     y[i] = label(r, e, i % targets, i / targets);
-    weight[i] = d->weight ? d->weight[r->row[i / targets]] : 1.0f;
+    weight[i] = (float)row_weight(r, i / targets);
   }
   for (int64_t i = 0; i < own->members; i++)
     alive[i] = all->status[own->first + i] != TT_STATUS_diverged;
@@ -234,23 +238,24 @@ static void log_calibration(const validation_reader *r, int64_t e, int64_t k, in
 
 /* Calibrate target k of ensemble e.
  *   from     [rows][2][C] of predict_spreads_local, of all ranks
- *   scratch  [rows * (q + 2)] */
+ *   scratch  [rows * (q + 3)] */
 static tt_err calibrate_target(const validation_reader *r, int64_t e, int64_t k, const double *from,
                                double *scratch)
 {
   const tt_model *m = &r->all->model;
   int64_t first = e * r->width + k * m->quantities, n = 0;
-  double *y = scratch, *sd = y + r->rows, *quantity = sd + r->rows;
+  double *y = scratch, *sd = y + r->rows, *weight = sd + r->rows, *quantity = weight + r->rows;
   for (int64_t i = 0; i < r->rows; i++) {
     const double *mean = from + 2 * i * r->columns + first;
     double at = label(r, e, k, i);
-    if (isnan(at) || isnan(mean[0])) continue;
+    weight[n] = row_weight(r, i);
+    if (isnan(at) || isnan(mean[0]) || !(weight[n] > 0.0)) continue;
     y[n] = at;
     sd[n] = mean[r->columns];
     for (int32_t j = 0; j < m->quantities; j++) quantity[n * m->quantities + j] = mean[j];
     n++;
   }
-  tt_calibration_data v = {n, y, quantity, sd};
+  tt_calibration_data v = {n, y, quantity, sd, weight};
   TT_TRY(
       tt_calibration_fit(&r->all->calibration, m, first, r->v->cfg->calibration_recalibrate, &v));
   log_calibration(r, e, k, first);
@@ -262,7 +267,7 @@ static tt_err calibrate_local(const validation_reader *r, const double *from)
   const tt_real_list *levels = &r->v->cfg->calibration_conformal;
   double *scratch = NULL;
   TT_TRY(tt_calibration_create(r->columns, levels->count, levels->value, &r->all->calibration));
-  TT_TRY(TT_ALLOC(scratch, r->rows * (r->all->model.quantities + 2)));
+  TT_TRY(TT_ALLOC(scratch, r->rows * (r->all->model.quantities + 3)));
   tt_err err = TT_OK;
   for (int64_t e = 0; !err && e < r->all->ensembles; e++)
     for (int64_t k = 0; !err && k < r->all->model.targets; k++)

@@ -5,6 +5,7 @@
 #include "core/base/mem.h"
 #include "core/engine/engine.h"
 #include "core/model/partition.h"
+#include "core/stats/metrics.h"
 #include "io/data/data.h"
 #include "io/data/guarded_check.h"
 #include "io/model/model_file.h"
@@ -46,11 +47,32 @@ static tt_err check_options_local(const tt_predict_options *o)
   return TT_OK;
 }
 
+/* --quantiles needs an ensemble that predicts a distribution of numbers or counts. */
+static tt_err check_outputs_local(const predictor *p)
+{
+  unsigned forecasts = 0;
+  tt_output output = TT_OUTPUT_mean;
+  for (int64_t i = 0; i < p->model.count; i++) {
+    output = p->model.at[i]->model.output;
+    forecasts |= 1u << tt_output_forecast(output);
+  }
+  if (!p->o->quantiles || forecasts & TT_DENSITY_FORECASTS) return TT_OK;
+  if (forecasts & TT_FORECAST_BIT(quantiles))
+    return TT_FAIL(USAGE,
+                   "--quantiles: %s has output quantiles: its predictions are the quantiles of "
+                   "model.quantiles, and no distribution to take others from",
+                   p->o->model);
+  return TT_FAIL(USAGE,
+                 "--quantiles: %s has output %s: it predicts probabilities of classes, which have "
+                 "no quantiles",
+                 p->o->model, tt_choice_output[output]);
+}
+
 static tt_err open_rows_local(predictor *p)
 {
   TT_TRY(tt_data_reader_open_local(p->o->data, p->inputs, NULL, &p->rows));
+  TT_TRY(tt_data_reader_match_local(p->rows, &p->model.at[0]->input, NULL, "the model", 1));
   const tt_data_shape *shape = tt_data_reader_shape(p->rows);
-  TT_TRY(tt_normalize_check_columns_local(p->model.at[0], p->o->data, shape));
   p->shape = (tt_prediction_shape){.rows = shape->rows,
                                    .columns = tt_trained_ensembles_columns(&p->model),
                                    .quantiles = p->o->quantiles,
@@ -178,8 +200,9 @@ tt_err tt_predict(tt_comm *c, const tt_predict_options *o)
 {
   predictor p = {.c = c, .o = o, .inputs = o->inputs ? o->inputs : "x"};
   tt_err e = tt_agree(c, check_options_local(o));
-  if (!e) e = tt_resources_default(c, &p.ops, &p.use);
+  if (!e) e = tt_resources_for_job(c, NULL, &p.ops, &p.use);
   if (!e) e = tt_model_read(c, o->model, &p.model);
+  if (!e) e = tt_agree(c, check_outputs_local(&p));
   if (!e) e = check_file(c, o->data, p.inputs, NULL);
   if (!e) {
     e = open_rows_local(&p);

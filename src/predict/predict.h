@@ -17,18 +17,21 @@ typedef struct tt_predict_options {
 /* Collective. Predict all rows; each rank reads its slice in chunks, memory O(chunk). Write mean,
  * total, aleatoric and epistemic standard deviations in the user's units.
  * Errors: NOINPUT, DATA (not a model; another number of inputs; inputs that are not finite),
- * USAGE (a quantile outside (0, 1)), CANTCREAT, IO, MEM. */
+ * USAGE (a quantile outside (0, 1); quantiles of a model that predicts only classes or quantiles),
+ * CANTCREAT, IO, MEM. */
 tt_err tt_predict(tt_comm *c, const tt_predict_options *o);
 
 typedef struct tt_evaluate_options {
   const char *model, *data;
   const char *inputs, *targets; /* datasets; NULL = "x", "y" */
+  const char *weights;          /* dataset of sample weights; NULL = all rows weigh the same */
   const char *output;           /* file for the scores; NULL = none */
   const char *command;
 } tt_evaluate_options;
 
 /* Collective. Score the model on all labelled rows of a file, print the table, and write the scores
  * if `output` is set. Target columns are matched by name, or by position if the file has no names.
- * Errors: as tt_predict; DATA (no column for a target). */
+ * Errors: as tt_predict; DATA (no column for a target; weights that are negative or not one for
+ * each row). */
 tt_err tt_evaluate(tt_comm *c, const tt_evaluate_options *o);
 #endif

@@ -3,6 +3,7 @@
 
 #include "core/base/mem.h"
 #include "core/formulas/acquisition.h"
+#include "core/stats/mixture.h"
 
 #include <math.h>
 
@@ -134,8 +135,23 @@ static void collect_mixture(const tt_ensemble_prediction *p, const tt_ensemble *
   }
 }
 
-/* Recalibration scales the distance of a quantile from the mean.
- *   scratch  [3][members of the ensemble] */
+/* Quantile `q` of a normalised mixture, [3][n] as of collect_mixture, or of a mixture of counts;
+ * NaN for outputs without a distribution of numbers. Recalibration scales the distance of a
+ * quantile from the mean. */
+static double mixture_quantile(const tt_trained_ensemble *m, int64_t n, const double *mixture,
+                               double q, double centre, double std_scale)
+{
+  const double *mean = mixture + n;
+  switch (tt_output_forecast(m->model.output)) {
+  case TT_FORECAST_poisson: return tt_poisson_mixture_quantile(n, mixture, mean, q);
+  case TT_FORECAST_gaussian: break;
+  default: return NAN;
+  }
+  double at = tt_gaussian_mixture_quantile(n, mixture, mean, mean + n, q);
+  return std_scale != 1.0 ? centre + std_scale * (at - centre) : at;
+}
+
+/* scratch  [3][members of the ensemble] */
 static void fill_quantiles_at(tt_prediction_block *b, const tt_ensemble_prediction *p,
                               int64_t column, int64_t r, double *scratch)
 {
@@ -146,9 +162,7 @@ static void fill_quantiles_at(tt_prediction_block *b, const tt_ensemble_predicti
   double centre = tt_moments_at(p->moments, r, column).mean;
   collect_mixture(p, e, column % width, r, b->rows, scratch);
   for (int64_t k = 0; k < b->quantiles; k++) {
-    int64_t n = e->members;
-    double at = tt_mixture_quantile(n, scratch, scratch + n, scratch + 2 * n, b->probability[k]);
-    if (s.std_scale != 1.0) at = centre + s.std_scale * (at - centre);
+    double at = mixture_quantile(p->m, e->members, scratch, b->probability[k], centre, s.std_scale);
     b->quantile[(k * b->rows + r) * b->columns + p->column + column] = tt_denormalize_mean(&s, at);
   }
 }

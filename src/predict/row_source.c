@@ -14,13 +14,15 @@ tt_err tt_split_rows_list(const tt_dataset *d, tt_split which, tt_split_rows *ou
   return TT_OK;
 }
 
-tt_err tt_split_rows_read_local(void *from, int64_t first, int64_t count, float *x, double *y)
+tt_err tt_split_rows_read_local(void *from, int64_t first, int64_t count, float *x, double *y,
+                                double *weight)
 {
   const tt_split_rows *s = from;
   const tt_dataset *d = s->d;
   for (int64_t i = 0; i < count; i++) {
     int64_t r = s->row[first + i];
     memcpy(x + i * d->inputs, d->x + r * d->inputs, (size_t)d->inputs * sizeof *x);
+    weight[i] = d->weight ? (double)d->weight[r] : 1.0;
     for (int64_t t = 0; t < d->targets; t++)
       y[i * d->targets + t] = tt_denormalize_value((double)d->y[r * d->targets + t],
                                                    d->scaler.y_mean[t], d->scaler.y_scale[t]);

@@ -4,15 +4,17 @@
 #include "core/model/dataset.h"
 
 /* A source of rows. The calls are local; each row is read by one rank.
- *   x  [count][D] normalised
- *   y  [count][T] in the user's units, NaN = unlabelled; T columns of the model's target table
+ *   x       [count][D] normalised
+ *   y       [count][T] in the user's units, NaN = unlabelled; T columns of the model's target table
+ *   weight  [count] sample weights; scores depend on their ratios only
  *   uses_member_local  1 if the member is used for the row; NULL = all members are used
  *
  * With uses_member_local the prediction of a row is the mixture of the used members; scores of
- * members, diversity and crps of the mixture are not computed. */
+ * members and diversity are not computed. */
 typedef struct tt_row_source {
   int64_t rows;
-  tt_err (*read_local)(void *from, int64_t first, int64_t count, float *x, double *y);
+  tt_err (*read_local)(void *from, int64_t first, int64_t count, float *x, double *y,
+                       double *weight);
   void *from;
   int (*uses_member_local)(void *from, int64_t row, int64_t member);
 } tt_row_source;
@@ -28,5 +30,6 @@ tt_err tt_split_rows_list(const tt_dataset *d, tt_split which, tt_split_rows *ou
 
 /* tt_row_source.read_local; `from` points to a tt_split_rows, or to a struct that begins with one.
  */
-tt_err tt_split_rows_read_local(void *from, int64_t first, int64_t count, float *x, double *y);
+tt_err tt_split_rows_read_local(void *from, int64_t first, int64_t count, float *x, double *y,
+                                double *weight);
 #endif

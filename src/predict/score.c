@@ -3,6 +3,7 @@
 
 #include "core/base/mem.h"
 #include "core/model/partition.h"
+#include "core/stats/metrics.h"
 #include "src/host/watchdog.h"
 #include "src/predict/score_rows.h"
 
@@ -66,7 +67,7 @@ static void finish_target(const tt_scorer *s, double *sums, int64_t e, int64_t k
     out->diversity[column] = correlation;
     for (int64_t l = 0; l < out->levels; l++)
       out->inside[l * out->columns + column] =
-          tt_scorer_rows_inside(s, sums, e, k)[l] / tt_tally_rows(tally);
+          tt_scorer_weight_inside(s, sums, e, k)[l] / tt_tally_weight(tally);
   }
 }
 
@@ -86,15 +87,15 @@ static void finish_scores(const tt_scorer *s, double *sums, tt_scores *out)
 /* Rank 0 gets the rows of all ranks, in row order. */
 static tt_err gather_table(tt_comm *c, const tt_scorer *s, int64_t rows, tt_test_predictions *test)
 {
-  double **to[TT_TEST_TABLE_FIELDS] = {&test->y, &test->mean, &test->total, &test->aleatoric,
-                                       &test->epistemic};
+  double **to[TT_TEST_VARIABLE_COUNT];
   int64_t columns = tt_trained_ensemble_columns(s->model), mine = s->table_rows * columns;
   tt_err e = TT_OK;
+  tt_test_predictions_arrays(test, to);
   test->rows = rows;
-  for (int v = 0; !e && v < TT_TEST_TABLE_FIELDS; v++)
+  for (int v = 0; !e && v < TT_TEST_VARIABLE_COUNT; v++)
     if (tt_comm_is_root(c)) e = TT_ALLOC(*to[v], rows * columns);
   e = tt_agree(c, e);
-  for (int v = 0; !e && v < TT_TEST_TABLE_FIELDS; v++)
+  for (int v = 0; !e && v < TT_TEST_VARIABLE_COUNT; v++)
     tt_gatherv(c, s->table + v * mine, mine * (int64_t)sizeof(double), *to[v], NULL);
   return e;
 }
@@ -154,4 +155,17 @@ tt_err tt_score(tt_comm *c, const tt_trained_ensemble *trained, const tt_engine_
   else
     *out = scores;
   return e;
+}
+
+double tt_score_bytes(const tt_model *m, int64_t members, int64_t ensembles, int64_t width,
+                      int64_t rows, int ranks, int table)
+{
+  int64_t each = block_rows(rows), blocks = each ? (rows + each - 1) / each : 0;
+  int64_t mine = (blocks + ranks - 1) / ranks, columns = ensembles * width;
+  double sums = (double)(members * m->targets * tt_tally_size(m));
+  double bytes = 8.0 * sums * (double)(mine + (blocks > 0 ? blocks : 1));
+  bytes += (double)members * (8.0 * (double)(width * TT_SCORE_CHUNK_ROWS) + 40.0);
+  bytes += 8.0 * (double)(members * m->targets * TT_METRIC_COUNT);
+  if (table) bytes += 8.0 * TT_TEST_VARIABLE_COUNT * (double)((mine * each + 2 * rows) * columns);
+  return rows > 0 ? bytes : 0.0;
 }

@@ -3,12 +3,13 @@
 
 #include "core/base/mem.h"
 #include "core/stats/metrics.h"
+#include "src/host/watchdog.h"
 #include "src/predict/prediction_block.h"
 
 #include <inttypes.h>
 #include <math.h>
 
-/* Doubles per target of an ensemble: tally, tally of members' errors, rows inside intervals. */
+/* Doubles per target of an ensemble: tally, tally of members' errors, weights inside intervals. */
 static int64_t ensemble_sums(const tt_scorer *s)
 {
   return s->tally + TT_TALLY_ERRORS + s->model->calibration.levels;
@@ -24,19 +25,21 @@ tt_err tt_scorer_create(tt_scorer *s, int table)
   s->sums = (c->members * s->tally + c->ensembles * ensemble_sums(s)) * s->targets;
   TT_TRY(TT_ALLOC(s->x, TT_SCORE_CHUNK_ROWS * c->model.inputs));
   TT_TRY(TT_ALLOC(s->y, TT_SCORE_CHUNK_ROWS * c->target.count));
+  TT_TRY(TT_ALLOC(s->weight, TT_SCORE_CHUNK_ROWS));
   TT_TRY(TT_ALLOC(s->members, c->members * 2 * s->width * TT_SCORE_CHUNK_ROWS));
   TT_TRY(tt_moments_create(TT_SCORE_CHUNK_ROWS, columns, &s->moments));
   TT_TRY(tt_moments_create(1, s->width, &s->row));
   TT_TRY(TT_ALLOC(s->quantity, c->model.quantities));
-  TT_TRY(TT_ALLOC(s->part, 3 * c->members));
+  TT_TRY(TT_ALLOC(s->part, 5 * c->members));
   TT_TRY(TT_ALLOC(s->errors, s->targets * TT_SCORE_CHUNK_ROWS));
-  return table ? TT_ALLOC(s->table, TT_TEST_TABLE_FIELDS * s->table_rows * columns) : TT_OK;
+  return table ? TT_ALLOC(s->table, TT_TEST_VARIABLE_COUNT * s->table_rows * columns) : TT_OK;
 }
 
 void tt_scorer_free(tt_scorer *s)
 {
   tt_free(s->x);
   tt_free(s->y);
+  tt_free(s->weight);
   tt_free(s->members);
   tt_free(s->quantity);
   tt_free(s->part);
@@ -63,7 +66,7 @@ double *tt_scorer_error_tally(const tt_scorer *s, double *sums, int64_t e, int64
   return tt_scorer_ensemble_tally(s, sums, e, k) + s->tally;
 }
 
-double *tt_scorer_rows_inside(const tt_scorer *s, double *sums, int64_t e, int64_t k)
+double *tt_scorer_weight_inside(const tt_scorer *s, double *sums, int64_t e, int64_t k)
 {
   return tt_scorer_error_tally(s, sums, e, k) + TT_TALLY_ERRORS;
 }
@@ -100,14 +103,14 @@ static void add_member(const tt_scorer *s, const tt_ensemble *e, int64_t i, int6
   tt_column_scale scale = target_scale(s, e, k);
   double share = c->weight[i];
   const float *at = member_outputs(s, i, k, rows), *variance = at + s->width * rows;
-  tt_forecast f = {.quantity = s->quantity};
+  tt_forecast f = {.quantity = s->quantity, .reference = scale.mean};
   for (int64_t r = 0; r < rows; r++) {
     double y = label(s, e, k, r);
     if (isnan(y)) continue;
     for (int32_t j = 0; j < m->quantities; j++)
       s->quantity[j] = tt_denormalize_mean(&scale, (double)at[j * rows + r]);
     f.variance = tt_denormalize_variance(&scale, (double)variance[r]);
-    tt_tally_add(m, &f, y, tally);
+    tt_tally_add(m, &f, y, s->weight[r], tally);
     if (share > 0.0) s->errors[k * TT_SCORE_CHUNK_ROWS + r] += share * tt_forecast_error(m, &f, y);
   }
 }
@@ -128,16 +131,15 @@ static const tt_moments *row_moments(const tt_scorer *s, const tt_ensemble *e, i
 }
 
 /* Fill f with weight, mean and variance of each member in a row, if a metric of this output needs
- * the mixture. Recalibration scales distances from the ensemble's mean by scale->std_scale. */
+ * the mixture; a member that is not used for the row has weight 0. Recalibration scales distances
+ * from the ensemble's mean by scale->std_scale. */
 static void find_mixture(const tt_scorer *s, const tt_ensemble *e, int64_t k, int64_t row,
                          int64_t r, int64_t rows, const tt_column_scale *scale, tt_forecast *f)
 {
   const tt_trained_ensemble *c = s->model;
   double std_scale = scale->std_scale;
   double *share = s->part, *mean = share + c->members, *variance = mean + c->members;
-  unsigned needed = TT_FORECAST_BIT(poisson);
-  if (!s->source->uses_member_local) needed |= TT_FORECAST_BIT(gaussian);
-  if (!(needed >> tt_output_forecast(c->model.output) & 1u)) return;
+  if (!(TT_DENSITY_FORECASTS >> tt_output_forecast(c->model.output) & 1u)) return;
   for (int64_t i = 0; i < e->members; i++) {
     const float *at = member_outputs(s, e->first + i, k, rows) + r;
     share[i] = uses_member(s, row, e->first + i) ? c->weight[e->first + i] : 0.0;
@@ -151,6 +153,7 @@ static void find_mixture(const tt_scorer *s, const tt_ensemble *e, int64_t k, in
   f->share = share;
   f->mean = mean;
   f->variances = variance;
+  f->scratch = variance + c->members;
 }
 
 /* Label of column j of a target with label y; for a class column 1 or 0. */
@@ -160,26 +163,64 @@ static double observed(const tt_model *m, int32_t j, double y)
   return j == m->levels ? (double)NAN : y == j;
 }
 
-static void store_table_row(const tt_scorer *s, int64_t row, int64_t column, double y,
-                            const tt_uncertainty *at)
+static double *table_cell(const tt_scorer *s, int variable, int64_t row, int64_t column)
 {
-  const double value[TT_TEST_TABLE_FIELDS] = {y, at->mean, at->total, at->aleatoric, at->epistemic};
   int64_t columns = tt_trained_ensemble_columns(s->model);
-  for (int v = 0; v < TT_TEST_TABLE_FIELDS; v++)
-    s->table[(v * s->table_rows + row - s->table_first) * columns + column] = value[v];
+  return &s->table[(variable * s->table_rows + row - s->table_first) * columns + column];
+}
+
+/* Store the prediction of a column in data row `row`; NaN for what follows from the mixture. */
+static void store_prediction(const tt_scorer *s, int64_t row, int64_t column, double y,
+                             const tt_uncertainty *at)
+{
+  for (int v = 0; v < TT_TEST_VARIABLE_COUNT; v++) *table_cell(s, v, row, column) = NAN;
+  *table_cell(s, TT_TEST_y, row, column) = y;
+  *table_cell(s, TT_TEST_mean, row, column) = at->mean;
+  *table_cell(s, TT_TEST_total, row, column) = at->total;
+  *table_cell(s, TT_TEST_aleatoric, row, column) = at->aleatoric;
+  *table_cell(s, TT_TEST_epistemic, row, column) = at->epistemic;
+}
+
+static void store_mixture(const tt_scorer *s, int64_t row, int64_t column, double y,
+                          const tt_forecast *f)
+{
+  const tt_model *m = &s->model->model;
+  *table_cell(s, TT_TEST_pit, row, column) = tt_forecast_pit(m, f, y);
+  *table_cell(s, TT_TEST_z, row, column) = tt_forecast_z(m, f, y);
 }
 
 /* Count the conformal intervals of the target at `column` that contain the label. */
 static void count_inside(const tt_scorer *s, const tt_forecast *f, int64_t column, double y,
-                         double unit, double *inside)
+                         double unit, double weight, double *inside)
 {
   const tt_calibration *k = &s->model->calibration;
   double low, high;
   for (int64_t l = 0; l < k->levels; l++) {
     tt_calibration_interval(k, &s->model->model, l, column, f->quantity, sqrt(f->variance), unit,
                             &low, &high);
-    inside[l] += y >= low && y <= high;
+    inside[l] += weight * (y >= low && y <= high);
   }
+}
+
+/* Fill in the moments of target k of ensemble `number` in row first + r. Returns 0 if no member is
+ * used for the row. */
+static int predict_row(const tt_scorer *s, int64_t number, int64_t k, int64_t first, int64_t r,
+                       int64_t rows, const tt_column_scale *scale, tt_forecast *f)
+{
+  const tt_model *m = &s->model->model;
+  const tt_ensemble *e = &s->model->ensemble[number];
+  const tt_moments *from = row_moments(s, e, first, r, rows);
+  int64_t base = from == s->row ? 0 : number * s->width, row = from == s->row ? 0 : r;
+  for (int32_t j = 0; j < m->quantities; j++) {
+    int64_t column = k * m->quantities + j;
+    tt_uncertainty at = tt_denormalize(scale, tt_moments_at(from, row, base + column));
+    s->quantity[j] = at.mean;
+    if (j == 0) f->variance = at.total * at.total;
+    if (s->table)
+      store_prediction(s, first + r, number * s->width + column, observed(m, j, label(s, e, k, r)),
+                       &at);
+  }
+  return from != s->row || from->weight[0] > 0.0;
 }
 
 /* Add row first + r to the tally of target k of ensemble `number`. */
@@ -187,25 +228,16 @@ static void add_row(const tt_scorer *s, int64_t number, int64_t k, int64_t first
                     int64_t rows, double *tally)
 {
   const tt_trained_ensemble *c = s->model;
-  const tt_model *m = &c->model;
   const tt_ensemble *e = &c->ensemble[number];
-  const tt_moments *from = row_moments(s, e, first, r, rows);
-  int64_t base = from == s->row ? 0 : number * s->width, row = from == s->row ? 0 : r;
-  double y = label(s, e, k, r);
+  double y = label(s, e, k, r), weight = s->weight[r];
+  int64_t column = number * s->width + k * c->model.quantities;
   tt_column_scale scale = target_scale(s, e, k);
-  tt_forecast f = {.quantity = s->quantity};
-  for (int32_t j = 0; j < m->quantities; j++) {
-    int64_t column = k * m->quantities + j;
-    tt_uncertainty at = tt_denormalize(&scale, tt_moments_at(from, row, base + column));
-    s->quantity[j] = at.mean;
-    if (j == 0) f.variance = at.total * at.total;
-    if (s->table) store_table_row(s, first + r, number * s->width + column, observed(m, j, y), &at);
-  }
-  if (isnan(y) || (from == s->row && from->weight[0] <= 0.0)) return;
+  tt_forecast f = {.quantity = s->quantity, .reference = scale.mean};
+  if (!predict_row(s, number, k, first, r, rows, &scale, &f) || isnan(y)) return;
   find_mixture(s, e, k, first + r, r, rows, &scale, &f);
-  tt_tally_add(m, &f, y, tally);
-  count_inside(s, &f, number * s->width + k * m->quantities, y, scale.scale,
-               tally + s->tally + TT_TALLY_ERRORS);
+  tt_tally_add(&c->model, &f, y, weight, tally);
+  count_inside(s, &f, column, y, scale.scale, weight, tally + s->tally + TT_TALLY_ERRORS);
+  if (s->table) store_mixture(s, first + r, column, y, &f);
 }
 
 static tt_err check_labels(const tt_scorer *s, int64_t first, int64_t rows)
@@ -233,16 +265,17 @@ static void add_ensemble(tt_scorer *s, int64_t number, int64_t k, int64_t first,
   for (int64_t i = e->first; !s->source->uses_member_local && i < e->first + e->members; i++)
     add_member(s, e, i, k, rows, tt_scorer_member_tally(s, sums, i, k));
   for (int64_t r = 0; r < rows; r++) {
+    tt_watchdog_heartbeat_local("scoring"); /* crps takes long with many members */
     add_row(s, number, k, first, r, rows, tt_scorer_ensemble_tally(s, sums, number, k));
     if (!isnan(label(s, e, k, r)))
-      tt_tally_add_error(errors[r], tt_scorer_error_tally(s, sums, number, k));
+      tt_tally_add_error(errors[r], s->weight[r], tt_scorer_error_tally(s, sums, number, k));
   }
 }
 
 tt_err tt_scorer_add_chunk(tt_scorer *s, int64_t first, int64_t rows, double *sums)
 {
   const tt_trained_ensemble *c = s->model;
-  TT_TRY(s->source->read_local(s->source->from, first, rows, s->x, s->y));
+  TT_TRY(s->source->read_local(s->source->from, first, rows, s->x, s->y, s->weight));
   TT_TRY(check_labels(s, first, rows));
   s->moments->rows = rows;
   TT_TRY(s->ops->predict(c, s->use, rows, s->x, s->moments, s->members));

@@ -3,10 +3,10 @@
 #ifndef TT_SCORE_ROWS_H
 #define TT_SCORE_ROWS_H
 #include "core/engine/engine.h"
+#include "io/results/results.h"
 #include "src/predict/row_source.h"
 
 enum { TT_SCORE_CHUNK_ROWS = 256 }; /* rows predicted at a time */
-enum { TT_TEST_TABLE_FIELDS = 5 };  /* label, mean, total, aleatoric, epistemic */
 
 typedef struct tt_scorer {
   const tt_trained_ensemble *model;
@@ -16,13 +16,14 @@ typedef struct tt_scorer {
   int64_t targets, width;    /* K; K q, columns of one ensemble */
   int64_t tally, sums;       /* doubles in one tally; in the sums of a block */
   float *x;                  /* [TT_SCORE_CHUNK_ROWS][D] */
-  double *y;                 /* [TT_SCORE_CHUNK_ROWS][T] */
+  double *y, *weight;        /* [TT_SCORE_CHUNK_ROWS][T]; [TT_SCORE_CHUNK_ROWS] of the rows */
   float *members;            /* [G][2][K q][rows of the chunk] */
   tt_moments *moments, *row; /* of the chunk; of one row of one ensemble */
   double *quantity;          /* [q] of one prediction */
-  double *part;              /* [3][G] weight, mean, variance of the members, one row and target */
+  double *part;              /* [5][G] weight, mean, variance of the members, one row and target;
+                              * scratch of tt_forecast */
   double *errors;            /* [K][TT_SCORE_CHUNK_ROWS] sum over members of weight * error */
-  double *table;             /* [5][rows of this rank][C], or NULL */
+  double *table;             /* [TT_TEST_VARIABLE_COUNT][rows of this rank][C], or NULL */
   int64_t table_first, table_rows;
 } tt_scorer;
 
@@ -35,8 +36,8 @@ void tt_scorer_free(tt_scorer *s);
 double *tt_scorer_member_tally(const tt_scorer *s, double *sums, int64_t member, int64_t k);
 double *tt_scorer_ensemble_tally(const tt_scorer *s, double *sums, int64_t e, int64_t k);
 double *tt_scorer_error_tally(const tt_scorer *s, double *sums, int64_t e, int64_t k);
-/* [levels] number of rows inside each conformal interval. */
-double *tt_scorer_rows_inside(const tt_scorer *s, double *sums, int64_t e, int64_t k);
+/* [levels] weight of the rows inside each conformal interval. */
+double *tt_scorer_weight_inside(const tt_scorer *s, double *sums, int64_t e, int64_t k);
 
 /* Add rows [first, first + rows), at most TT_SCORE_CHUNK_ROWS, to `sums`. Errors: of the source, of
  * the engine; DATA (a label that is invalid for the output). */

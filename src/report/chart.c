@@ -1,9 +1,9 @@
 /* chart.c — see chart.h. */
 #include "src/report/chart.h"
 
-#include "core/base/text.h"
 #include "io/hdf5/files.h"
 #include "src/report/chart_axis.h"
+#include "src/report/chart_text.h"
 
 #include <errno.h>
 #include <math.h>
@@ -19,15 +19,15 @@ enum {
   BELOW = 58, /* tick labels and label of the x axis */
   STRIP = 34, /* height of the strip of counts */
   GAP = 12,
-  STRIP_GAP = 22, /* room for the labels at the ends of two axes */
-  KEY = 36,       /* sample of a line in the legend, and the space after it */
-  SPACE = 16,     /* between entries of the legend */
-  MAX_NAME_CHARACTERS = 80,
+  STRIP_GAP = 22,         /* room for the labels at the ends of two axes */
+  KEY = 36,               /* sample of a line in the legend, and the space after it */
+  SPACE = 16,             /* between entries of the legend */
   STYLES = 6,             /* colours; further series repeat them with other dashes */
   MAX_MARKED_POINTS = 80, /* a line with more points has no marks */
   CELLS = 52              /* cells of a density along each axis */
 };
-static const double character_width = 7.2; /* average, in the font of the legend */
+/* Average widths of characters: text, title of a chart, title of the page. */
+static const double character_width = 7.2, title_character_width = 8.6, page_character_width = 10.4;
 
 /* Sizes in pixels, of a single chart and of several charts in rows. */
 typedef struct frame {
@@ -108,73 +108,56 @@ static void make_axes(panel *p)
   tt_axis_make_ticks(&p->y, p->frame->ticks, 0, !p->c->is_square);
 }
 
-/* Write at most MAX_NAME_CHARACTERS characters, escaped for XML; ^2 and ^3 become superscripts. */
-static void put_text(FILE *f, const char *text)
-{
-  int n = 0;
-  for (const char *p = text; *p; n++) {
-    int bytes = tt_utf8_char_bytes(p);
-    int no_character = bytes == 3 && !memcmp(p, "\xEF\xBF", 2) && (unsigned char)p[2] >= 0xBE;
-    if (n == MAX_NAME_CHARACTERS) {
-      fputs("\xE2\x80\xA6", f);
-      return;
-    }
-    if (p[0] == '^' && (p[1] == '2' || p[1] == '3')) {
-      fputs(p[1] == '2' ? "\xC2\xB2" : "\xC2\xB3", f);
-      bytes = 2;
-    } else if (*p == '&')
-      fputs("&amp;", f);
-    else if (*p == '<')
-      fputs("&lt;", f);
-    else if (*p == '>')
-      fputs("&gt;", f);
-    else if (!bytes || no_character || (unsigned char)*p < 0x20 || *p == 0x7F)
-      fputc('?', f);
-    else
-      fwrite(p, 1, (size_t)bytes, f);
-    p += bytes ? bytes : 1;
-  }
-}
-
-static void put_label(FILE *f, double x, double y, const char *how, const char *text)
-{
-  fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" %s>", x, y, how);
-  put_text(f, text);
-  fputs("</text>\n", f);
-}
-
 static void put_segment(FILE *f, const char *name, double x1, double y1, double x2, double y2)
 {
   fprintf(f, "<line class=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n", name, x1, y1,
           x2, y2);
 }
 
-static void put_turned_label(FILE *f, double x, double y, const char *text)
+static void put_axis_labels(const panel *p)
 {
-  char how[96];
-  snprintf(how, sizeof how, "text-anchor=\"middle\" transform=\"rotate(-90 %.1f %.1f)\"", x, y);
-  put_label(f, x, y, how, text);
+  char turned[96];
+  double x = p->left - p->frame->left + 15, y = (p->top + p->bottom) / 2;
+  snprintf(turned, sizeof turned, "text-anchor=\"middle\" transform=\"rotate(-90 %.1f %.1f)\"", x,
+           y);
+  tt_chart_put_fitted(p->f, x, y, turned, character_width, p->bottom - p->top + 2 * GAP,
+                      p->c->y_label);
+  tt_chart_put_fitted(p->f, (p->left + p->right) / 2, p->base + 44, "text-anchor=\"middle\"",
+                      character_width, p->right - p->left + 2 * p->frame->right, p->c->x_label);
+}
+
+/* A number below a tick of the x axis; the last one ends inside the frame. */
+static void put_x_number(const panel *p, double x, const char *number)
+{
+  double half = character_width * (double)strlen(number) / 2;
+  tt_chart_put_label(p->f, fmin(x, p->right + p->frame->right - half), p->base + 20,
+                     "text-anchor=\"middle\"", number);
+}
+
+static void put_y_number(const panel *p, double y, const char *number)
+{
+  tt_chart_put_fitted(p->f, p->left - 8, y + 4.5, "text-anchor=\"end\"", character_width,
+                      p->frame->left - 28, number);
 }
 
 static void put_axes(const panel *p)
 {
-  char text[64];
+  char text[TT_AXIS_NUMBER];
   for (int i = 0; i < p->y.ticks; i++) {
     double y = pixel_y(p, p->y.tick[i]);
-    snprintf(text, sizeof text, "%.6g", fabs(p->y.tick[i]) < 1e-12 * p->y.high ? 0 : p->y.tick[i]);
+    tt_axis_number(&p->y, p->y.tick[i], text);
     put_segment(p->f, "grid", p->left, y, p->right, y);
-    put_label(p->f, p->left - 8, y + 4.5, "text-anchor=\"end\"", text);
+    put_y_number(p, y, text);
   }
   for (int i = 0; i < p->x.ticks; i++) {
     double x = pixel_x(p, p->x.tick[i]);
-    snprintf(text, sizeof text, "%.9g", fabs(p->x.tick[i]) < 1e-12 * p->x.high ? 0 : p->x.tick[i]);
+    tt_axis_number(&p->x, p->x.tick[i], text);
     put_segment(p->f, "axis", x, p->base, x, p->base + 5);
-    put_label(p->f, x, p->base + 20, "text-anchor=\"middle\"", text);
+    put_x_number(p, x, text);
   }
   put_segment(p->f, "axis", p->left, p->base, p->right, p->base);
   put_segment(p->f, "axis", p->left, p->top, p->left, p->bottom);
-  put_label(p->f, (p->left + p->right) / 2, p->base + 44, "text-anchor=\"middle\"", p->c->x_label);
-  put_turned_label(p->f, p->left - p->frame->left + 18, (p->top + p->bottom) / 2, p->c->y_label);
+  put_axis_labels(p);
 }
 
 static void put_line_style(FILE *f, int style)
@@ -236,7 +219,8 @@ static void put_areas(const panel *p, const tt_chart_series *s)
 static void put_counts(const panel *p, const tt_chart_series *s)
 {
   put_areas(p, s);
-  if (s->name) put_label(p->f, p->left + 8, p->base - STRIP / 2.0 + 4.5, "class=\"note\"", s->name);
+  if (s->name)
+    tt_chart_put_label(p->f, p->left + 8, p->base - STRIP / 2.0 + 4.5, "class=\"note\"", s->name);
 }
 
 static void put_points(const panel *p, const tt_chart_series *s)
@@ -297,18 +281,13 @@ static void put_strip_axis(const panel *p)
   if (p->base <= p->bottom) return;
   snprintf(text, sizeof text, "%.6g", p->count);
   put_segment(p->f, "grid", p->left, p->base - STRIP, p->right, p->base - STRIP);
-  put_label(p->f, p->left - 8, p->base - STRIP + 4.5, "text-anchor=\"end\"", text);
-  put_label(p->f, p->left - 8, p->base + 4.5, "text-anchor=\"end\"", "0");
+  put_y_number(p, p->base - STRIP, text);
+  put_y_number(p, p->base, "0");
 }
 
 static double entry_width(const tt_chart_series *s)
 {
-  int characters = 0;
-  for (const char *p = s->name; *p && characters <= MAX_NAME_CHARACTERS; characters++) {
-    int bytes = tt_utf8_char_bytes(p);
-    p += bytes ? bytes : 1;
-  }
-  return KEY + character_width * characters + SPACE;
+  return KEY + character_width * tt_chart_count_characters(s->name) + SPACE;
 }
 
 static void put_key(const panel *p, const tt_chart_series *s, double x, double y)
@@ -343,7 +322,7 @@ static int put_legend(const panel *p, double top)
     }
     double y = top + LEGEND * (lines - 0.5);
     if (p->f) put_key(p, s, x, y);
-    if (p->f) put_label(p->f, x + KEY, y + 4.5, "", s->name);
+    if (p->f) tt_chart_put_label(p->f, x + KEY, y + 4.5, "", s->name);
     x += entry_width(s);
   }
   return lines;
@@ -369,8 +348,12 @@ static void put_chart(const picture *p, int64_t i, double top, int notes, int li
   panel own = {.f = p->f, .frame = m, .c = c};
   own.left = m->width * (double)(i % p->columns) + m->left;
   own.right = own.left + m->width - m->left - m->right;
-  put_label(p->f, own.left, top + 18, "class=\"title\"", c->title);
-  if (c->note) put_label(p->f, own.left, top + TITLE + 10, "class=\"note\"", c->note);
+  double width = m->width - m->left;
+  tt_chart_put_fitted(p->f, own.left, top + 18, "class=\"title\"", title_character_width, width,
+                      c->title);
+  if (c->note)
+    tt_chart_put_fitted(p->f, own.left, top + TITLE + 10, "class=\"note\"", character_width, width,
+                        c->note);
   top += TITLE + NOTE * notes;
   put_legend(&own, top);
   own.top = top + LEGEND * lines + GAP;
@@ -381,8 +364,8 @@ static void put_chart(const picture *p, int64_t i, double top, int notes, int li
   put_strip_axis(&own);
   for (int64_t k = c->count - 1; k >= 0; k--) put_series(&own, &c->series[k]);
   if (own.points == 0)
-    put_label(p->f, (own.left + own.right) / 2, (own.top + own.bottom) / 2,
-              "text-anchor=\"middle\"", "no data yet");
+    tt_chart_put_label(p->f, (own.left + own.right) / 2, (own.top + own.bottom) / 2,
+                       "text-anchor=\"middle\"", "no data yet");
 }
 
 static void put_header(const picture *p, double width, double height)
@@ -411,7 +394,7 @@ static void put_header(const picture *p, double width, double height)
           "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
           "viewBox=\"0 0 %.0f %.0f\" role=\"img\">\n<title>",
           width, height, width, height);
-  put_text(p->f, p->title);
+  tt_chart_put_text(p->f, p->title, TT_CHART_MAX_CHARACTERS);
   fprintf(p->f, "</title>\n%s<rect class=\"ground\" width=\"%.0f\" height=\"%.0f\"/>\n", style,
           width, height);
 }
@@ -437,7 +420,9 @@ static void put_picture(picture *p)
   double height = put_rows(p), width = p->frame->width * p->columns;
   p->f = f;
   put_header(p, width, height);
-  if (p->charts > 1) put_label(f, p->frame->left, 26, "class=\"page\"", p->title);
+  if (p->charts > 1)
+    tt_chart_put_fitted(f, p->frame->left, 26, "class=\"page\"", page_character_width,
+                        width - p->frame->left, p->title);
   put_rows(p);
   fputs("</svg>\n", f);
 }

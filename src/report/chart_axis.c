@@ -2,6 +2,7 @@
 #include "src/report/chart_axis.h"
 
 #include <math.h>
+#include <stdio.h>
 
 static const double log_scale_ratio = 5.0; /* of the largest to the smallest value */
 
@@ -67,4 +68,15 @@ void tt_axis_make_ticks(tt_axis *a, int ticks, double least_step, int may_be_log
     make_log(a);
   else
     make_linear(a, ticks, least_step);
+}
+
+void tt_axis_number(const tt_axis *a, double tick, char text[TT_AXIS_NUMBER])
+{
+  double most = fmax(fabs(a->low), fabs(a->high)), size = a->is_log ? fabs(tick) : most;
+  const char *unit = size < 1e4 || size >= 1e10 ? "" : size < 1e7 ? "k" : "M";
+  double value = tick / (*unit == 'k' ? 1e3 : *unit == 'M' ? 1e6 : 1);
+  if (fabs(tick) < 1e-12 * most)
+    snprintf(text, TT_AXIS_NUMBER, "0");
+  else
+    snprintf(text, TT_AXIS_NUMBER, "%.6g%s", value, unit);
 }

@@ -2,6 +2,7 @@
 #include "src/report/picture.h"
 
 #include "core/base/mem.h"
+#include "core/base/text.h"
 #include "src/report/chart.h"
 #include "src/report/history.h"
 
@@ -165,6 +166,18 @@ static void add_reliability(target *t, double **room)
 
 /* Learning curves and calibration */
 
+/* Over how many members the medians are: those that train, from the first to the last epoch. */
+static void describe_members(target *t, int64_t epochs)
+{
+  const double *members = t->history.members;
+  int64_t first = epochs ? (int64_t)members[0] : 0,
+          last = epochs ? (int64_t)members[epochs - 1] : 0;
+  char range[48];
+  snprintf(range, sizeof range, first == last ? "%" PRId64 : "%" PRId64 " to %" PRId64, first,
+           last);
+  snprintf(t->note[1], TEXT, "median, 10-90 %% of %s member%s", range, tt_plural(first));
+}
+
 static void add_history(target *t, double **room)
 {
   static const char *const name[TT_LOSS_KINDS] = {"training", "validation"};
@@ -184,7 +197,7 @@ static void add_history(target *t, double **room)
   add_series(t, 1,
              (tt_chart_series){"members training", n, epoch, h->members, NULL, NULL, TT_CHART_COUNT,
                                TT_CHART_REFERENCE});
-  snprintf(t->note[1], TEXT, "%" PRId64 " members: median, 10 %% to 90 %%", h->end - h->first);
+  describe_members(t, n);
   t->chart[1].title = "Learning curves";
   t->chart[1].x_label = "epoch";
   t->chart[1].y_label = "loss";

@@ -1,36 +1,53 @@
 /* report.c — see report.h. */
 #include "src/report/report.h"
 
-#include "core/base/directory.h"
 #include "core/base/mem.h"
+#include "core/base/text.h"
+#include "io/hdf5/files.h"
 #include "src/report/history.h"
 #include "src/report/picture.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-static tt_err make_path(const char *directory, const char *name, char path[PATH_MAX])
+static tt_err make_path(const char *directory, const char *name, char path[TT_PATH_MAX])
 {
-  if (snprintf(path, PATH_MAX, "%s/%s", directory, name) >= PATH_MAX)
+  if (snprintf(path, TT_PATH_MAX, "%s/%s", directory, name) >= TT_PATH_MAX)
     return TT_FAIL(CANTCREAT, "%s: the path is too long", directory);
   return TT_OK;
 }
 
-static tt_err open_table(const char *directory, const char *name, char path[PATH_MAX], FILE **out)
+/* A table being written: a temporary file that becomes `path`. */
+typedef struct table_file {
+  FILE *f;
+  char path[TT_PATH_MAX], temporary[TT_PATH_MAX];
+} table_file;
+
+static tt_err open_table(const char *directory, const char *name, table_file *t)
 {
-  TT_TRY(make_path(directory, name, path));
-  *out = fopen(path, "w");
-  return *out ? TT_OK : TT_FAIL(CANTCREAT, "%s: %s", path, strerror(errno));
+  TT_TRY(make_path(directory, name, t->path));
+  TT_TRY(tt_file_temporary_name_local(t->path, t->temporary));
+  TT_TRY(tt_file_reserve_local(t->temporary, 0));
+  int fd = open(t->temporary, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+  t->f = fd < 0 ? NULL : fdopen(fd, "w");
+  return t->f ? TT_OK : TT_FAIL(CANTCREAT, "%s: %s", t->path, strerror(errno));
 }
 
-static tt_err close_table(FILE *f, const char *path)
+static tt_err close_table(table_file *t)
 {
-  int failed = ferror(f);
-  failed |= fclose(f) != 0;
-  return failed ? TT_FAIL(IO, "%s: cannot be written: %s", path, strerror(errno)) : TT_OK;
+  int failed = ferror(t->f);
+  failed |= fclose(t->f) != 0;
+  tt_err e = failed ? TT_FAIL(IO, "%s: cannot be written: %s", t->path, strerror(errno))
+                    : tt_file_publish_local(t->temporary, t->path);
+  if (e)
+    unlink(t->temporary);
+  else
+    printf("table:   %s\n", t->path);
+  return e;
 }
 
 static tt_err write_predictions(const tt_results *k, const char *directory)
@@ -38,19 +55,21 @@ static tt_err write_predictions(const tt_results *k, const char *directory)
   static const char *const part[] = {"true", "mean", "std", "std_aleatoric", "std_epistemic"};
   const tt_test_predictions *t = &k->test;
   const double *value[] = {t->y, t->mean, t->total, t->aleatoric, t->epistemic};
-  char path[PATH_MAX];
-  FILE *f = NULL;
-  TT_TRY(open_table(directory, "predictions.tsv", path, &f));
+  table_file table;
+  TT_TRY(open_table(directory, "predictions.tsv", &table));
+  FILE *f = table.f;
   fprintf(f, "row");
   for (int64_t c = 0; c < k->columns; c++)
-    for (int i = 0; i < 5; i++) fprintf(f, "\t%s.%s.%s", k->ensemble[c], k->target[c], part[i]);
+    for (int i = 0; i < 5; i++)
+      fprintf(f, "\t%s%s.%s.%s", tt_table_quote(k->ensemble[c]), k->ensemble[c], k->target[c],
+              part[i]);
   for (int64_t r = 0; r < k->rows; r++) {
     fprintf(f, "\n%" PRId64, t->row[r]);
     for (int64_t c = 0; c < k->columns; c++)
       for (int i = 0; i < 5; i++) fprintf(f, "\t%.9g", value[i][r * k->columns + c]);
   }
   fprintf(f, "\n");
-  return close_table(f, path);
+  return close_table(&table);
 }
 
 /* One history for each ensemble: seven columns of the table. */
@@ -70,7 +89,8 @@ static void write_history_rows(FILE *f, const tt_results *k, const tt_loss_histo
                                      "validation_q90"};
   fprintf(f, "epoch");
   for (int64_t e = 0; e < count; e++)
-    for (int i = 0; i < 7; i++) fprintf(f, "\t%s.%s", k->owner[h[e].first], part[i]);
+    for (int i = 0; i < 7; i++)
+      fprintf(f, "\t%s%s.%s", tt_table_quote(k->owner[h[e].first]), k->owner[h[e].first], part[i]);
   for (int64_t epoch = 0; epoch < k->epochs; epoch++) {
     fprintf(f, "\n%" PRId64, epoch);
     for (int64_t e = 0; e < count; e++) {
@@ -85,15 +105,14 @@ static void write_history_rows(FILE *f, const tt_results *k, const tt_loss_histo
 
 static tt_err write_history(const tt_results *k, const char *directory)
 {
-  char path[PATH_MAX];
+  table_file table;
   tt_loss_history *h = NULL;
   int64_t count = 0;
-  FILE *f = NULL;
   tt_err e = open_histories(k, &h, &count);
-  if (!e) e = open_table(directory, "history.tsv", path, &f);
+  if (!e) e = open_table(directory, "history.tsv", &table);
   if (!e) {
-    write_history_rows(f, k, h, count);
-    e = close_table(f, path);
+    write_history_rows(table.f, k, h, count);
+    e = close_table(&table);
   }
   for (int64_t i = 0; i < count; i++) tt_loss_history_free(&h[i]);
   tt_free(h);
@@ -102,9 +121,11 @@ static tt_err write_history(const tt_results *k, const char *directory)
 
 static tt_err draw_picture(const tt_results *k, const char *directory)
 {
-  char path[PATH_MAX];
+  char path[TT_PATH_MAX];
   TT_TRY(make_path(directory, "report.svg", path));
-  return tt_report_picture_local(k, path);
+  TT_TRY(tt_report_picture_local(k, path));
+  printf("picture: %s\n", path);
+  return TT_OK;
 }
 
 tt_err tt_report_local(const char *results, const char *directory)

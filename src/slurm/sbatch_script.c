@@ -1,13 +1,16 @@
 /* sbatch_script.c — see sbatch_script.h. */
 #include "src/slurm/sbatch_script.h"
 
-#include "core/base/mem.h"
 #include "core/config/config.h"
 #include "src/tools/plan.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { SIGNAL_SECONDS = 300 }; /* of #SBATCH --signal, before the end of a long job */
+static const char signal_line[] = "#SBATCH --signal=USR1@";
 
 static const char *find_embedded(const char *name)
 {
@@ -67,18 +70,15 @@ static tt_err format_plan(const char *job, int ranks, char **text)
 /* A campaign script needs the file of a campaign. */
 static tt_err check_campaign(const char *file)
 {
-  char *text = NULL;
-  int64_t bytes = 0;
   tt_config *cfg = NULL;
-  tt_err e = tt_config_read_file(file, &text, &bytes);
-  if (!e) e = tt_config_parse(file, text, bytes, NULL, 0, &cfg);
-  if (!e && !cfg->campaign)
-    e = TT_FAIL(USAGE,
-                "%s has none of the sections of a campaign (pool, label ...): did you mean "
-                "`tutti slurm train`? `tutti campaign init` writes one",
-                file);
+  TT_TRY(tt_config_load(file, NULL, 0, &cfg));
+  tt_err e = cfg->campaign
+                 ? TT_OK
+                 : TT_FAIL(USAGE,
+                           "%s has none of the sections of a campaign (pool, label ...): did you "
+                           "mean `tutti slurm train`? `tutti campaign init` writes one",
+                           file);
   tt_config_destroy(&cfg);
-  tt_free(text);
   return e;
 }
 
@@ -94,6 +94,32 @@ static void print_plan(const tt_sbatch_script *b, const char *text)
   }
 }
 
+/* Seconds of a time limit of sbatch: minutes, minutes:seconds, hours:minutes:seconds, days-hours,
+ * days-hours:minutes or days-hours:minutes:seconds; 0 if it is none of them. */
+static int64_t time_limit_seconds(const char *text)
+{
+  int64_t days = 0, part[3] = {0};
+  int n = 0, end = 0;
+  const char *dash = strchr(text, '-'), *at = dash ? dash + 1 : text;
+  if (dash && (sscanf(text, "%6" SCNd64 "-%n", &days, &end) != 1 || text + end != at)) return 0;
+  while (n < 3 && sscanf(at, "%9" SCNd64 "%n", &part[n], &end) == 1 && part[n] >= 0) {
+    n++;
+    at += end;
+    if (*at != ':') break;
+    at++;
+  }
+  if (!n || *at || days < 0 || (n > 1 && at[-1] == ':')) return 0;
+  if (dash || n == 3) return 86400 * days + 3600 * part[0] + 60 * part[1] + part[2];
+  return 60 * part[0] + part[1];
+}
+
+/* Seconds before the end at which Slurm sends the signal: a tenth of short jobs. */
+static int64_t signal_seconds(int64_t limit)
+{
+  int64_t tenth = limit / 10 > 0 ? limit / 10 : 1;
+  return tenth < SIGNAL_SECONDS ? tenth : SIGNAL_SECONDS;
+}
+
 /* Print a line of the script; the given options replace its values. */
 static void print_line(const tt_sbatch_script *b, const char *line, int n)
 {
@@ -105,6 +131,10 @@ static void print_line(const tt_sbatch_script *b, const char *line, int n)
   }
   if (b->time && starts_with(line, "#SBATCH --time=")) {
     printf("#SBATCH --time=%s\n", b->time);
+    return;
+  }
+  if (b->time && starts_with(line, signal_line)) {
+    printf("%s%" PRId64 "\n", signal_line, signal_seconds(time_limit_seconds(b->time)));
     return;
   }
   for (size_t i = 0; i < sizeof per_node / sizeof *per_node; i++)
@@ -154,14 +184,17 @@ tt_err tt_sbatch_script_print_local(const tt_sbatch_script *b)
   snprintf(name, sizeof name, "%.40s.sbatch",
            strcmp(b->script, "array") != 0 ? b->script : "train-array");
   const char *script = find_embedded(name);
-  if (b->time && strspn(b->time, "0123456789:-") != strlen(b->time))
+  if (b->time && time_limit_seconds(b->time) < 1)
     return TT_FAIL(USAGE, "--time: '%s' is not a time in the format of Slurm: 30, 4:00:00 or 1-12",
                    b->time);
   TT_TRY(find_site_block(b->site, &site));
   if (!strcmp(b->script, "campaign")) TT_TRY(check_campaign(b->job));
+  int most = read_number_after(site, "#SBATCH --ntasks-per-node=");
+  if (b->gpus_per_node > most && strcmp(b->site, "generic") != 0)
+    return TT_FAIL(USAGE, "--gpus-per-node: %d, but the nodes of site %s have %d GPUs",
+                   b->gpus_per_node, b->site, most);
   int nodes = b->nodes > 0 ? b->nodes : read_number_after(script, "#SBATCH --nodes=");
-  int per_node = b->gpus_per_node > 0 ? b->gpus_per_node
-                                      : read_number_after(site, "#SBATCH --ntasks-per-node=");
+  int per_node = b->gpus_per_node > 0 ? b->gpus_per_node : most;
   tt_err e = format_plan(b->job, nodes * per_node, &plan);
   if (!e) print_script(b, script, site, plan);
   free(plan);

@@ -22,7 +22,8 @@ typedef struct tt_sbatch_script {
 } tt_sbatch_script;
 
 /* Print the script, with the output of `tutti plan` (for one round of a campaign) as comment.
- * Errors: USAGE (unknown site, the message lists all; not a time of Slurm; "campaign" for a file
+ * Errors: USAGE (unknown site, the message lists all; more GPUs than its nodes have, because then
+ * the number of cores is that of other nodes; not a time of Slurm; "campaign" for a file
  * without a campaign), those of tt_plan_print_local. */
 tt_err tt_sbatch_script_print_local(const tt_sbatch_script *b);
 

@@ -125,7 +125,7 @@ static void print_path(const tt_inventory *s, const tt_job *job, tt_diagnostics 
   if (tt_plan_path_local(job->cfg, s->ranks, &p->info, text, sizeof text))
     tt_diagnostics_add(to, -1, tt_err_last());
   else
-    printf("path: %s\n", text);
+    printf("CUDA path: %s\n", text);
 }
 
 static void print_all(const tt_inventory *s, const tt_job *job, const tt_resource_request *request,

@@ -89,12 +89,8 @@ static tt_err unknown_column(const tt_csv *t, const char *file, const char *opti
 static tt_err find_column(const tt_csv *t, const char *file, const char *option, const char *name,
                           int64_t *column)
 {
-  for (int64_t i = 0; i < t->columns; i++) {
-    if (strcmp(t->name[i], name)) continue;
-    *column = i;
-    return TT_OK;
-  }
-  return unknown_column(t, file, option, name);
+  *column = tt_csv_find(t, name);
+  return *column < 0 ? unknown_column(t, file, option, name) : TT_OK;
 }
 
 static tt_err select_columns(const tt_csv *t, const char *file, const char *option,
@@ -103,12 +99,12 @@ static tt_err select_columns(const tt_csv *t, const char *file, const char *opti
   c->count = list->columns;
   TT_TRY(TT_ALLOC(c->column, c->count));
   TT_TRY(tt_columns_create(c->count, &c->names));
+  c->names.given = 1;
   for (int64_t k = 0; k < c->count; k++) {
     TT_TRY(find_column(t, file, option, list->name[k], &c->column[k]));
     TT_TRY(tt_text_set(&c->names.name[k], list->name[k]));
-    for (int64_t j = 0; j < k; j++)
-      if (c->column[j] == c->column[k])
-        return TT_FAIL(USAGE, "%s: column '%s' is given twice", option, list->name[k]);
+    if (tt_csv_find(list, list->name[k]) != k)
+      return TT_FAIL(USAGE, "%s: column '%s' is given twice", option, list->name[k]);
   }
   return TT_OK;
 }
@@ -215,7 +211,7 @@ tt_err tt_import_local(const tt_import_options *o)
 {
   TT_TRY(check_options(o));
   tt_csv *t = NULL;
-  TT_TRY(tt_csv_read(o->table, &t));
+  TT_TRY(tt_csv_read(o->table, NULL, &t));
   column_selection x = {0}, y = {0};
   tt_err e = import_table(o, t, &x, &y);
   selection_free(&x);

@@ -1,13 +1,17 @@
 /* plan.c — see plan.h. */
 #include "src/tools/plan.h"
 
+#include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
 #include "core/model/load_balance.h"
 #include "core/model/state.h"
 #include "cuda/plan/path.h"
 #include "io/data/data.h"
+#include "src/host/memory_limits.h"
 #include "src/host/resources.h"
+#include "src/tools/plan_campaign.h"
+#include "src/train/memory_plan.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,37 +21,20 @@ typedef struct job_plan {
   const tt_config *cfg;
   tt_data_shape shape;
   tt_cohorts all;
-  double data_bytes; /* size of the data set on a rank */
+  const tt_engine_ops *ops;
   FILE *out;
 } job_plan;
-
-static void format_bytes(double bytes, char *text, size_t room)
-{
-  static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  int u = 0;
-  for (; bytes >= 1024.0 && u < 4; u++) bytes /= 1024.0;
-  snprintf(text, room, u ? "%.1f %s" : "%.0f %s", bytes, unit[u]);
-}
 
 static void print_bytes(FILE *out, const char *what, double bytes)
 {
   char text[32];
-  format_bytes(bytes, text, sizeof text);
-  fprintf(out, "  %-34s %12s\n", what, text);
+  fprintf(out, "  %-34s %12s\n", what, tt_memory_text(bytes, text));
 }
 
-/* Size of the state of one member, in memory and in a checkpoint. */
-static tt_err state_bytes(const tt_cohort *c, double *bytes)
+/* Size of the state of one member in a checkpoint. */
+static double state_bytes(const tt_cohort *c)
 {
-  tt_state *none = NULL;
-  *bytes = 0.0;
-  TT_TRY(tt_state_create((tt_slice){0, 0}, tt_cohort_state_shape(c), &none));
-  for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
-    tt_state_field field = tt_state_get(none, f);
-    *bytes += (double)(field.bytes * field.length);
-  }
-  tt_state_destroy(&none);
-  return TT_OK;
+  return (double)tt_state_member_bytes(tt_cohort_state_shape(c));
 }
 
 /* Members in model.h5: with method: snapshot, every snapshot is a member. */
@@ -84,45 +71,67 @@ static void print_network(const job_plan *p, const tt_cohort *c)
   }
 }
 
-/* Number of members on a rank, and the size of their state in bytes. */
-static tt_err rank_state_bytes(const job_plan *p, int ranks, int rank, double *bytes,
-                               int64_t *members)
+/* Number of members on a rank. */
+static tt_err rank_members(const job_plan *p, int ranks, int rank, int64_t *members)
 {
   tt_slice *slice = NULL;
-  double each;
   TT_TRY(TT_ALLOC(slice, p->all.count));
   tt_err e = tt_load_balance(&p->all, training_rows(p), ranks, rank, slice);
-  *bytes = 0.0;
   *members = 0;
-  for (int64_t i = 0; !e && i < p->all.count; i++) {
-    e = state_bytes(p->all.at[i], &each);
-    *bytes += each * (double)slice[i].count;
-    *members += slice[i].count;
-  }
+  for (int64_t i = 0; !e && i < p->all.count; i++) *members += slice[i].count;
   tt_free(slice);
   return e;
 }
 
 static tt_err print_ranks(const job_plan *p, int ranks)
 {
-  double most = 0.0, bytes, all = 0.0;
-  int64_t first = 0, last = 0;
-  for (int r = 0; r < ranks; r++) {
-    TT_TRY(rank_state_bytes(p, ranks, r, &bytes, &last));
-    if (r == 0) first = last;
-    if (bytes > most) most = bytes;
-  }
-  for (int64_t i = 0; i < p->all.count; i++) all += model_bytes(p->all.at[i]);
+  int64_t first, last;
+  TT_TRY(rank_members(p, ranks, 0, &first));
+  TT_TRY(rank_members(p, ranks, ranks - 1, &last));
   if (ranks == 1)
     fprintf(p->out, "ranks      1: trains all %" PRId64 " member%s\n", first, tt_plural(first));
   else
     fprintf(p->out, "ranks      %d: %" PRId64 " member%s on rank 0, %" PRId64 " on rank %d\n",
             ranks, first, tt_plural(first), last, ranks - 1);
+  return TT_OK;
+}
+
+/* The plan of the rank that needs most. */
+static tt_err plan_memory(const job_plan *p, int ranks, tt_memory_plan *most)
+{
+  const tt_resources use = {.threads = p->cfg->run_threads > 0 ? (int)p->cfg->run_threads
+                                                               : tt_resources_cores_local()};
+  const tt_memory_job job = {p->cfg, &p->all, &p->shape, p->ops, &use};
+  *most = (tt_memory_plan){0};
+  for (int r = 0; r < ranks; r++) {
+    tt_memory_plan one;
+    TT_TRY(tt_memory_plan_rank(&job, ranks, r, &one));
+    if (one.peak > most->peak) *most = one;
+  }
+  return TT_OK;
+}
+
+static tt_err print_memory(const job_plan *p, int ranks)
+{
+  tt_memory_plan need;
+  tt_memory_limit limit[TT_MEMORY_LIMITS];
+  char text[32];
+  TT_TRY(plan_memory(p, ranks, &need));
   fprintf(p->out, "memory per rank\n");
-  print_bytes(p->out, "data set", p->data_bytes);
-  print_bytes(p->out, "training state of the members", most);
-  print_bytes(p->out, "write buffers", most);
-  print_bytes(p->out, "model of all members, at the end", all);
+  print_bytes(p->out, "program and libraries", need.program);
+  print_bytes(p->out, "data set", need.data);
+  print_bytes(p->out, "copies while the data set is read", need.reading);
+  print_bytes(p->out, "training state of the members", need.members);
+  print_bytes(p->out, "write buffers", need.files);
+  print_bytes(p->out, "model and scores, at the end", need.outputs);
+  print_bytes(p->out, "peak", need.peak);
+  tt_memory_limits_local("", limit);
+  const tt_memory_limit *least = tt_memory_least_local(limit);
+  if (need.peak > least->bytes)
+    tt_log_root(TT_LOG_WARN,
+                "a rank needs more memory than is left here: %s of %s; use more ranks on more "
+                "nodes, or fewer members",
+                tt_memory_text(least->bytes, text), least->name);
   return TT_OK;
 }
 
@@ -130,9 +139,9 @@ static tt_err print_ranks(const job_plan *p, int ranks)
  * Guide, "Technical Specifications per Compute Capability") and number of multiprocessors. */
 static const struct {
   const char *name;
-  int64_t shared_bytes;
-  int capability, multiprocessors;
-} gpus[] = {{"A100", 163 * 1024, 80, 108}, {"H100, H200", 227 * 1024, 90, 132}};
+  tt_path_context on;
+} gpus[] = {{"A100", {.shared_bytes = 163 * 1024, .capability = 80, .multiprocessors = 108}},
+            {"H100, H200", {.shared_bytes = 227 * 1024, .capability = 90, .multiprocessors = 132}}};
 
 static tt_err choose_path(const job_plan *p, const tt_cohort *c, tt_path_context on, int ranks,
                           tt_path_choice *out)
@@ -146,10 +155,7 @@ static void print_paths(const job_plan *p, const tt_cohort *c, int ranks)
 {
   for (size_t i = 0; i < sizeof gpus / sizeof *gpus; i++) {
     tt_path_choice choice;
-    tt_path_context on = {.shared_bytes = gpus[i].shared_bytes,
-                          .capability = gpus[i].capability,
-                          .multiprocessors = gpus[i].multiprocessors};
-    if (choose_path(p, c, on, ranks, &choice))
+    if (choose_path(p, c, gpus[i].on, ranks, &choice))
       fprintf(p->out, "CUDA path  none on %s: %s\n", gpus[i].name, tt_err_last());
     else
       fprintf(p->out, "CUDA path  %s on %s: %s\n", tt_choice_gpu_kernel[choice.path], gpus[i].name,
@@ -192,14 +198,13 @@ static tt_err print_cohorts(const job_plan *p, int gpu, int ranks)
   return TT_OK;
 }
 
-static tt_err print_engine(const job_plan *p, int *gpu)
+static tt_err print_engine(job_plan *p, int *gpu)
 {
-  const tt_engine_ops *ops;
-  TT_TRY(tt_resources_engine_local((tt_device)p->cfg->run_device, &ops));
+  TT_TRY(tt_resources_engine_local((tt_device)p->cfg->run_device, &p->ops));
   int fp32 = p->cfg->run_precision == TT_PRECISION_fp32;
-  *gpu = strcmp(ops->name, "cpu") != 0;
+  *gpu = strcmp(p->ops->name, "cpu") != 0;
   int either = *gpu && fp32 && p->cfg->run_device == TT_DEVICE_auto;
-  fprintf(p->out, "engine     %s%s\n", ops->name, either ? ", or cpu if no GPU is found" : "");
+  fprintf(p->out, "engine     %s%s\n", p->ops->name, either ? ", or cpu if no GPU is found" : "");
   if (!fp32)
     fprintf(p->out, "precision  %s%s\n", tt_choice_precision[p->cfg->run_precision],
             *gpu ? "" : ": not available, this tutti is built without CUDA");
@@ -207,18 +212,17 @@ static tt_err print_engine(const job_plan *p, int *gpu)
 }
 
 /* Sizes of the files, and floating-point operations. */
-static tt_err print_files_and_compute(const job_plan *p)
+static void print_files_and_compute(const job_plan *p)
 {
-  double model = 0.0, members = 0.0, state = 0.0, epoch = 0.0, all = 0.0, each;
+  double model = 0.0, members = 0.0, state = 0.0, epoch = 0.0, all = 0.0;
   int64_t longest = 0;
   char name[64];
   for (int64_t i = 0; i < p->all.count; i++) {
     const tt_cohort *c = p->all.at[i];
     double g = (double)c->members, flops = tt_model_flops(&c->model, training_rows(p));
-    TT_TRY(state_bytes(c, &each));
     model += model_bytes(c);
     members += final_members(c);
-    state += g * each;
+    state += g * state_bytes(c);
     epoch += g * flops;
     all += g * flops * (double)c->max_epochs;
     longest = c->max_epochs > longest ? c->max_epochs : longest;
@@ -231,7 +235,6 @@ static tt_err print_files_and_compute(const job_plan *p)
   print_bytes(p->out, name, state * (double)(p->cfg->checkpoint_keep + 1));
   fprintf(p->out, "compute    %.3g GFLOP per epoch of all members, at most %.3g in total\n",
           1e-9 * epoch, 1e-9 * all);
-  return TT_OK;
 }
 
 static tt_err print_all(job_plan *p, int ranks)
@@ -243,7 +246,10 @@ static tt_err print_all(job_plan *p, int ranks)
   TT_TRY(print_engine(p, &gpu));
   TT_TRY(print_cohorts(p, gpu, ranks));
   TT_TRY(print_ranks(p, ranks));
-  return print_files_and_compute(p);
+  TT_TRY(print_memory(p, ranks));
+  print_files_and_compute(p);
+  return p->cfg->campaign ? tt_plan_campaign_print_local(p->cfg, &p->shape, &p->all, p->out)
+                          : TT_OK;
 }
 
 /* Whether the number of outputs depends on the labels (classes to count). */
@@ -295,10 +301,7 @@ static tt_err read_shapes(job_plan *p)
   tt_err e = read_labels(p, &labels);
   if (!e) e = tt_cohorts_create(cfg, p->shape.inputs, &p->shape.target, labels, &p->all);
   tt_dataset_destroy(&labels);
-  if (e) return e;
-  p->data_bytes =
-      (double)p->shape.rows * (4.0 * (double)(p->shape.inputs + p->shape.targets) + 1.0);
-  return TT_OK;
+  return e;
 }
 
 static void free_plan(job_plan *p)
@@ -330,18 +333,13 @@ tt_err tt_plan_path_local(const tt_config *cfg, int ranks, const tt_device_info 
 
 tt_err tt_plan_print_local(const tt_job_options *o, int ranks, FILE *out)
 {
-  job_plan p = {.out = out};
-  char *text = NULL;
-  int64_t bytes = 0;
   tt_config *cfg = NULL;
   if (ranks < 1) return TT_FAIL(USAGE, "--ranks: %d; give at least 1", ranks);
-  tt_err e = tt_config_read_file(o->file, &text, &bytes);
-  if (!e) e = tt_config_parse(o->file, text, bytes, o->set, o->nset, &cfg);
-  p.cfg = cfg;
-  if (!e) e = read_shapes(&p);
+  TT_TRY(tt_config_load(o->file, o->set, o->nset, &cfg));
+  job_plan p = {.cfg = cfg, .out = out};
+  tt_err e = read_shapes(&p);
   if (!e) e = print_all(&p, ranks);
   free_plan(&p);
   tt_config_destroy(&cfg);
-  tt_free(text);
   return e;
 }

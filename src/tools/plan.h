@@ -7,7 +7,8 @@
 #include <stdio.h>
 
 /* Print to `out` the members, networks, memory per rank, split over `ranks` ranks and sizes of the
- * files. Errors: those of reading the job file and the headers of the data. */
+ * files; of a campaign also its pool, rounds, labels and cost. Errors: those of reading the job
+ * file and the headers of the data, of tt_plan_campaign_print_local. */
 tt_err tt_plan_print_local(const tt_job_options *o, int ranks, FILE *out);
 
 /* The CUDA path of each cohort of a job on `ranks` ranks with such a GPU, and the reason:

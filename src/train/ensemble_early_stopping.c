@@ -2,6 +2,7 @@
 #include "src/train/ensemble_early_stopping.h"
 
 #include "core/base/mem.h"
+#include "core/model/epoch_end.h"
 #include "core/stats/ensemble_loss.h"
 
 #include <math.h>
@@ -20,8 +21,9 @@ typedef struct ensemble_validation {
   int32_t *row;               /* [rows] validation rows */
   int64_t rows;
   float *x;                /* [CHUNK_ROWS][D] */
-  float *mine, *all;       /* [members][2][K q][CHUNK_ROWS] on this rank; on all ranks */
+  float *mine, *all;       /* [members][2][W][CHUNK_ROWS] on this rank; on all ranks */
   double *mean, *variance; /* [q] */
+  float *outputs;          /* [each] mean outputs of one target, for fusion */
 } ensemble_validation;
 
 tt_err tt_member_summaries_gather(tt_comm *c, const tt_shard *shard, tt_member_summary **all)
@@ -66,9 +68,29 @@ static tt_slice overlap(tt_slice s, const tt_ensemble *e)
   return last > first ? (tt_slice){first, last - first} : (tt_slice){e->first, 0};
 }
 
+static int is_fused(const ensemble_validation *v)
+{
+  return v->shard->cohort->method == TT_METHOD_fusion;
+}
+
+/* The model to predict with. Fusion needs the outputs of the last layer: they are the predictions
+ * of a model of the same layers with output mean and a target for each output. */
+static tt_model prediction_model(const ensemble_validation *v)
+{
+  tt_model m = v->shard->cohort->model;
+  if (!is_fused(v)) return m;
+  m.output = TT_OUTPUT_mean;
+  m.targets = m.outputs;
+  m.each = m.quantities = 1;
+  m.levels = 0;
+  return m;
+}
+
+/* W: K q, or the number of outputs. */
 static int64_t output_columns(const ensemble_validation *v)
 {
-  return v->shard->cohort->model.targets * v->shard->cohort->model.quantities;
+  tt_model m = prediction_model(v);
+  return m.targets * m.quantities;
 }
 
 /* Copy the weights of this rank's members, averaged where that exists, to v->model. */
@@ -80,7 +102,7 @@ static tt_err copy_weights_local(ensemble_validation *v)
   v->local_ensemble = *v->e;
   v->local_ensemble.first = 0;
   v->local_ensemble.members = v->slice.count;
-  v->model = (tt_trained_ensemble){.model = *model,
+  v->model = (tt_trained_ensemble){.model = prediction_model(v),
                                    .variance_floor = v->shard->cohort->variance_floor,
                                    .ensembles = 1,
                                    .ensemble = &v->local_ensemble,
@@ -111,6 +133,7 @@ static tt_err begin_local(ensemble_validation *v, const tt_member_summary *all, 
   TT_TRY(TT_ALLOC(v->all, v->e->members * each));
   TT_TRY(TT_ALLOC(v->mean, c->model.quantities));
   TT_TRY(TT_ALLOC(v->variance, c->model.quantities));
+  TT_TRY(TT_ALLOC(v->outputs, c->model.each));
   return copy_weights_local(v);
 }
 
@@ -126,6 +149,7 @@ static void end(ensemble_validation *v)
   tt_free(v->all);
   tt_free(v->mean);
   tt_free(v->variance);
+  tt_free(v->outputs);
 }
 
 static tt_err predict_local(ensemble_validation *v, int64_t first, int64_t rows)
@@ -138,18 +162,43 @@ static tt_err predict_local(ensemble_validation *v, int64_t first, int64_t rows)
   return v->shard->ops->predict(&v->model, v->shard->use, rows, v->x, NULL, v->mine);
 }
 
-/* Loss of the mixture in data row `row`, summed over all targets; r is its number in the chunk. */
-static double row_loss(ensemble_validation *v, int64_t row, int64_t r, int64_t rows)
+/* Loss of the mixture for target k with label y; r is the number of the row in the chunk. */
+static double mixture_loss(ensemble_validation *v, int64_t k, int64_t r, int64_t rows, double y)
 {
   const tt_cohort *c = v->shard->cohort;
-  const tt_dataset *d = v->shard->data;
   int64_t q = c->model.quantities, all = output_columns(v);
   tt_mixture x = {v->e->members, 2 * all * rows, rows, all * rows, v->included};
+  tt_mixture_moments(&x, q, v->all + k * q * rows + r, v->mean, v->variance);
+  return tt_ensemble_loss(&c->model, c->loss, tt_cohort_loss_args(c), v->mean, v->variance, y);
+}
+
+/* Loss of the mean outputs: what fusion trains (fusion.h). */
+static double fused_loss(ensemble_validation *v, int64_t k, int64_t r, int64_t rows, double y)
+{
+  const tt_cohort *c = v->shard->cohort;
+  const tt_model *m = &c->model;
+  for (int32_t j = 0; j < m->each; j++) {
+    double sum = 0.0, n = 0.0;
+    for (int64_t i = 0; i < v->e->members; i++) {
+      if (!v->included[i]) continue;
+      sum += (double)v->all[(i * 2 * m->outputs + j * m->targets + k) * rows + r];
+      n += 1.0;
+    }
+    v->outputs[j] = (float)(sum / n);
+  }
+  tt_loss_sample sample = {
+      .n = m->each, .level = m->level, .o = v->outputs, .step = 1, .y = (float)y};
+  return (double)tt_loss_target(c->loss, &sample, tt_cohort_loss_args(c));
+}
+
+/* Loss of the ensemble in data row `row`, summed over all targets; r is its number in the chunk. */
+static double row_loss(ensemble_validation *v, int64_t row, int64_t r, int64_t rows)
+{
+  const tt_dataset *d = v->shard->data;
   double sum = 0.0;
   for (int64_t k = 0; k < v->e->targets; k++) {
     double y = (double)d->y[row * d->targets + v->e->column[k]];
-    tt_mixture_moments(&x, q, v->all + k * q * rows + r, v->mean, v->variance);
-    sum += tt_ensemble_loss(&c->model, c->loss, tt_cohort_loss_args(c), v->mean, v->variance, y);
+    sum += is_fused(v) ? fused_loss(v, k, r, rows, y) : mixture_loss(v, k, r, rows, y);
   }
   return d->weight ? sum * (double)d->weight[row] : sum;
 }
@@ -177,9 +226,9 @@ static void update_members(ensemble_validation *v, const tt_member_summary *all,
   const tt_hyper *h = &v->shard->cohort->member[v->e->first].hyper;
   const tt_member_summary *one = all + v->e->first;
   while (!is_in_mixture(one, max_epoch)) one++;
-  int better = loss < one->best_loss - (double)h->min_delta;
+  int better = tt_epoch_is_best(h, loss, one->best_loss);
   int64_t epoch = max_epoch - 1, best = better ? epoch : one->best_epoch;
-  int stop = h->patience > 0 && epoch - best >= h->patience;
+  int stop = tt_epoch_exceeds_patience(h, epoch, best);
   for (int64_t n = 0; n < v->slice.count; n++) {
     int64_t i = v->slice.first - s->first + n;
     if (!is_in_mixture(&all[v->slice.first + n], max_epoch)) continue;

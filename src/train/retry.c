@@ -22,7 +22,7 @@ static tt_err restart_member(const tt_shard *shard, int64_t i)
   TT_TRY(tt_state_create((tt_slice){member, 1}, tt_cohort_state_shape(c), &fresh));
   tt_member_init_weights(c, &c->member[member], attempt, TT_FIELD(fresh, weights));
   TT_FIELD(fresh, attempt)[0] = attempt;
-  TT_FIELD(fresh, lr_factor)[0] = (float)tt_power((double)c->retry_lr_scale, attempt);
+  TT_FIELD(fresh, lr_factor)[0] = tt_cohort_lr_factor(c, attempt);
   copy_member(fresh, shard->state, i);
   tt_state_destroy(&fresh);
   return TT_OK;

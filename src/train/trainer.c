@@ -11,6 +11,7 @@
 #include "src/host/stop_request.h"
 #include "src/host/time_limit.h"
 #include "src/host/watchdog.h"
+#include "src/train/memory_plan.h"
 #include "src/train/shard.h"
 #include "src/train/shard_train.h"
 #include "src/train/training_cost.h"
@@ -50,12 +51,9 @@ static const char *stop_directory(const training_run *r)
   return r->o->stop_directory ? r->o->stop_directory : directory(r);
 }
 
-/* Best effort: a failed write of the status must not end the run. Writes nothing if another start
- * owns the directory now: status.json then describes that start. */
 static void write_status(training_run *r, const char *state, const char *reason, int exit_code)
 {
   if (!r->claimed || !tt_comm_is_root(r->c)) return;
-  if (tt_ckpt_check_owner_local(directory(r), r->id.incarnation)) return;
   r->status_time = tt_monotonic_seconds();
   tt_run_status s = {.state = state,
                      .reason = reason,
@@ -74,7 +72,7 @@ static void write_status(training_run *r, const char *state, const char *reason,
                      .rate = tt_progress_meter_rate(&r->meter),
                      .eta = tt_progress_meter_eta(&r->meter, &r->progress, r->epochs),
                      .seconds = tt_monotonic_seconds() - r->started};
-  if (tt_status_file_write_local(directory(r), &s)) tt_log_root(TT_LOG_WARN, "%s", tt_err_last());
+  tt_status_file_report_local(directory(r), &s);
 }
 
 static tt_err create_shards_local(training_run *r)
@@ -117,11 +115,7 @@ static tt_err start_watchdog(const training_run *r)
 static tt_err resume(training_run *r)
 {
   tt_err e = TT_OK;
-  if (r->o->resume == TT_RESUME_never) {
-    e = tt_ckpt_remove_all(r->c, directory(r)); /* also removes the owner file */
-    if (!e) e = tt_ckpt_claim(r->c, directory(r), &r->id);
-    return e ? e : start_watchdog(r);
-  }
+  if (r->o->resume == TT_RESUME_never) return tt_ckpt_remove_all(r->c, directory(r));
   e = tt_ckpt_read(r->c, directory(r), &r->id, r->o->any_device, r->shards.count, r->part,
                    &r->generation);
   if (e) return e;
@@ -131,7 +125,7 @@ static tt_err resume(training_run *r)
         r->c, TT_FAIL(NOINPUT, "%s: no checkpoint to resume; use --resume auto", directory(r)));
   if (r->generation > 0) e = tt_agree(r->c, load_states_local(r));
   if (!e && r->generation > 0)
-    tt_log_root(TT_LOG_INFO, "resumed generation %" PRId64 " of %s", r->generation,
+    tt_log_root(TT_LOG_INFO, "resumed from checkpoint %" PRId64 " of %s", r->generation,
                 directory(r));
   return e;
 }
@@ -279,11 +273,12 @@ static void log_job(const training_run *r)
 static tt_err prepare(training_run *r)
 {
   const tt_config *cfg = r->job->cfg;
+  const tt_data_hook memory = {tt_memory_check_job, r->job};
   double limit = r->o->max_time > 0.0 ? r->o->max_time : cfg->run_max_time;
   tt_err e =
       tt_agree(r->c, tt_watchdog_start_local(NULL, NULL, tt_comm_rank(r->c), cfg->run_watchdog));
   tt_watchdog_heartbeat_local("reading data");
-  if (!e) e = tt_job_load(r->c, r->job);
+  if (!e) e = tt_job_load(r->c, r->job, &memory);
   if (!e) e = tt_warm_open(r->c, &r->o->warm, &r->warm_source);
   if (!e) e = tt_agree(r->c, tt_warm_match_local(r->warm_source, r->job));
   if (!e) r->members = tt_cohorts_members(&r->job->cohorts);
@@ -335,8 +330,10 @@ tt_err tt_train(tt_comm *c, const tt_train_options *o)
   tt_stop_install_handlers_local();
   tt_err e = o->prepared ? TT_OK : tt_job_open(c, &o->job, &r.job);
   if (!e) e = train(&r);
+  if (r.claimed) e = tt_ckpt_explain(c, directory(&r), e);
   if (r.job) write_final_status(&r, e);
   tt_watchdog_stop_local();
+  if (r.claimed) tt_ckpt_release_local(directory(&r));
   tt_shards_destroy(&r.shards);
   tt_free(r.part);
   tt_warm_close(&r.warm_source);

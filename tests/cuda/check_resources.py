@@ -1,14 +1,14 @@
 #!/usr/bin/python3
-"""What every kernel takes on every architecture, held against a table.
+"""Compare the resources of every kernel on every architecture with a table.
 
   check_resources.py BUILD TABLE            compare; exit 1 if something got worse, 77 without CUDA
-  check_resources.py BUILD TABLE --write    write the table anew from what was built
-  check_resources.py BUILD TABLE --control  would it notice? A register more, a spill, a new kernel
+  check_resources.py BUILD TABLE --write    write the table from the present build
+  check_resources.py BUILD TABLE --control  detect one more register, a spill, a new kernel
 
 The figures are those of ptxas, kept by cmake/keep_ptxas.sh while BUILD was compiled. A kernel may
-take fewer registers than the table says, not more; it may spill 32 bytes at most; every kernel
-has its line, and every line its kernel. Shared memory is the static part: what a launch asks
-for besides follows from the shape (cuda/plan/block_plan.c).
+use fewer registers than the table says, not more; it may spill 32 bytes at most; every kernel has
+its line, and every line its kernel. Shared memory is the static part; the dynamic part follows from
+the shape (cuda/plan/block_plan.c).
 """
 import argparse
 import pathlib

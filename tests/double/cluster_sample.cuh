@@ -5,15 +5,15 @@
 #include "cuda/cluster/thread_block_cluster.cuh"
 #include "tests/double/sample.cuh"
 
-/* How many ranks; out[] has one value per thread of the grid. */
+/* The number of ranks; out[] has one value per thread of the grid. */
 typedef struct ring_args {
   float *out;
   const float *in;
   int ranks, steps;
 } ring_args;
 
-/* `steps` times, every thread takes in the value of its like in the next rank. The second barrier
- * keeps a fast rank from overwriting what a slow one still has to read. */
+/* In each of `steps` steps, every thread adds the value of the same thread in the next rank. The
+ * second barrier keeps a fast rank from overwriting values that a slow one has not read yet. */
 template <bool SECOND_BARRIER> __global__ void ring(ring_args a)
 {
   TT_SHARED_MEMORY(float, value);
@@ -30,7 +30,7 @@ template <bool SECOND_BARRIER> __global__ void ring(ring_args a)
   tt_cluster_sync();
 }
 
-/* Every rank passes as many barriers of its own as it likes, and finds its memory fresh. */
+/* Ranks pass different numbers of block barriers, and find their memory poisoned. */
 static __global__ void independent_ranks(ring_args a)
 {
   TT_SHARED_MEMORY(float, value);
@@ -47,7 +47,7 @@ static __global__ void independent_ranks(ring_args a)
   a.out[at] = (float)(100 * tt_cluster_rank() + fresh);
 }
 
-/* Rank 1 looks at rank 0, which does not wait for it. */
+/* Rank 1 reads from rank 0, which does not wait for it. */
 static __global__ void ends_too_early(ring_args a)
 {
   TT_SHARED_MEMORY(float, value);
@@ -58,7 +58,7 @@ static __global__ void ends_too_early(ring_args a)
   a.out[threadIdx.x] = *tt_cluster_map_shared(value + threadIdx.x, 0);
 }
 
-/* The same with an address from before, to write to. */
+/* The same for a write to an address that was mapped before. */
 static __global__ void writes_late(ring_args a)
 {
   TT_SHARED_MEMORY(float, value);
@@ -87,7 +87,7 @@ static __global__ void half_a_rank(ring_args)
     tt_cluster_sync();
 }
 
-/* Addresses that are none: of another rank's memory, of a rank that is not there. */
+/* Invalid addresses: in the memory of another rank, and of a rank that does not exist. */
 static __global__ void maps_wrongly(ring_args a)
 {
   TT_SHARED_MEMORY(float, value);

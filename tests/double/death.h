@@ -1,4 +1,4 @@
-/* death.h — what a child process says when it is stopped by the double. */
+/* death.h — the message of a child process that the double aborts. */
 #ifndef TT_DOUBLE_DEATH_H
 #define TT_DOUBLE_DEATH_H
 #include <cstdio>
@@ -7,7 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Run `action` in a child; its standard error if it was stopped, "" if it came to the end. */
+/* Run `action` in a child; returns its standard error if it was aborted, "" if it ended normally.
+ */
 template <class Action> static std::string output_of_aborted(Action action)
 {
   int ends[2];
@@ -29,8 +30,8 @@ template <class Action> static std::string output_of_aborted(Action action)
   return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? "" : "stopped: " + said;
 }
 
-/* The child must be stopped and say `part`; under the address sanitizer it may be that which stops
- * it, at the access itself. */
+/* The child must be aborted with a message that contains `part`; or the address sanitizer aborts it
+ * at the access itself. */
 #if defined(__SANITIZE_ADDRESS__)
 #define TT_SANITIZED true
 #elif defined(__has_feature)

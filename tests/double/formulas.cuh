@@ -1,22 +1,24 @@
 /* formulas.cuh — every formula of the headers that host and device share, in one kernel: nvcc and a
- * C++17 compiler take them all, and both sides compute the same. */
+ * C++17 compiler accept all of them, and both sides compute the same values. */
 #ifndef TT_DOUBLE_FORMULAS_CUH
 #define TT_DOUBLE_FORMULAS_CUH
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/rng.h"
 #include "core/engine/engine.h"
+#include "core/formulas/layer_norm.h"
+#include "core/model/epoch_end.h"
 #include "core/model/partition.h"
 #include "core/model/state.h"
 #include "cuda/common/device.cuh"
 
-/* What one thread found, one value per formula. */
+/* The results of one thread, one value per formula. */
 typedef struct formula_results {
   float act[TT_ACT_COUNT], act_grad[TT_ACT_COUNT];
   tt_loss_grad loss[TT_LOSS_COUNT];
   float stepped[TT_OPT_COUNT], slot[TT_OPT_COUNT][TT_MAX_SLOTS];
   uint32_t shuffled, ordered[TT_RESAMPLE_COUNT], drawn[4], below;
-  float unit, log1p;
+  float unit, log1p, inverse_std, normalized, scaled, delta, last_loss;
 } formula_results;
 
 typedef struct formula_args {
@@ -52,6 +54,11 @@ TT_HD formula_results formulas_at(formula_args a, uint32_t i)
   r.unit = tt_uniform(drawn.v[0]);
   r.below = tt_uniform_below(drawn.v[1], drawn.v[2], 1000);
   r.log1p = tt_log1pf(r.unit);
+  r.inverse_std = tt_layer_norm_inverse_std(3.0f + x * x, 0.125f);
+  r.normalized = tt_layer_norm_normalized(x, 0.3f, r.inverse_std);
+  r.scaled = tt_layer_norm_output(r.normalized, 1.5f, -0.25f);
+  r.delta = tt_layer_norm_delta(x, 0.1f, 0.2f, r.normalized, r.inverse_std);
+  r.last_loss = tt_last_epoch_loss(r.act, TT_ACT_COUNT, 0, (int64_t)(i % 2));
   return r;
 }
 

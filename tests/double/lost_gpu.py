@@ -1,15 +1,14 @@
 #!/usr/bin/python3
-"""A GPU that is lost, crashes or has no memory left ends all ranks together, and loses nothing.
+"""A GPU that is lost, crashes or has no memory left ends all ranks together; no checkpoint is lost.
 
 The program runs on the test double ($TUTTI), two ranks on its one GPU. From the N-th call of CUDA
-on, rank 1 gets an error, for N all over the run: both ranks must end soon, with the code of the
-table, and say where and what to do; the same command without the fault must then go on from the
-last checkpoint and end with the bits of an undisturbed run. Control: faults must have been met
-before the first checkpoint and after it.
+on, rank 1 gets an error, for several N over the whole run: both ranks must end soon, with the exit
+code of the table and a message with place and remedy; the same command without the fault must then
+continue from the last checkpoint and end with the bits of an undisturbed run. Control: some faults
+must occur before the first checkpoint and some after it.
 """
 import pathlib
 import shutil
-import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "faults"))
@@ -27,26 +26,22 @@ CRASHED = (719, INTERNAL, ("rank 1 on ", ", GPU 0", "a computation on the GPU fa
 
 
 def train(folder, path, faults=()):
-    """Both ranks; the faults, as NAME=VALUE, are rank 1's alone."""
+    """Run both ranks; the faults, as NAME=VALUE, are for rank 1 only."""
     settings = [*SETTINGS, f"run.gpu_path={path}"]
     program = [h.TUTTI, *h.train_arguments(settings)]
     command = [*h.MPIRUN, "1", *program, ":", h.MPIRUN[-1], "1", "env", *faults, *program]
-    with open(folder / "log", "w") as log:
-        process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=log,
-                                   stderr=subprocess.STDOUT, env=h.environment(folder),
-                                   start_new_session=True)
-    return h.wait(folder, process, 60)
+    return h.wait(folder, h.launch(folder, command), 60)
 
 
 def ends_together(done, code, words, name):
     h.check(not done.hung, f"{name}: hung\n{done.output}")
     h.check(done.code == code, f"{name}: exit {done.code}, not {code}\n{done.output}")
     for word in words:
-        h.check(word in done.output, f"{name}: \"{word}\" is not said\n{done.output}")
+        h.check(word in done.output, f"{name}: \"{word}\" is not in the output\n{done.output}")
 
 
 def lose(folder, path, wanted, call, kind):
-    """1 if there was a checkpoint to go on from, 0 if not, None if the run was over before."""
+    """1 if there was a checkpoint to resume from, 0 if not, None if the run had ended before."""
     error, code, words = kind
     name = f"{path}, error {error} at call {call}"
     shutil.rmtree(folder / "out", ignore_errors=True)
@@ -71,7 +66,7 @@ def lose_everywhere(folder, path):
            for i, call in enumerate(CALLS[path])]
     print(f"{path}: {met.count(0)} faults before the first checkpoint, {met.count(1)} after it, "
           f"{met.count(None)} after the end", flush=True)
-    h.check(met.count(0) and met.count(1), f"{path}: faults were not met on both sides: {met}")
+    h.check(met.count(0) and met.count(1), f"{path}: faults on one side only: {met}")
 
 
 def run_out_of_memory(folder):
@@ -84,17 +79,34 @@ def run_out_of_memory(folder):
 
 
 def see_the_doctor(folder):
-    """It names the GPU and the way of the members; of a way that cannot be, the reason."""
+    """tutti doctor names the GPU and the CUDA path, or why a path cannot be used."""
     args = ["doctor", "job.yaml", "--set", "run.device=gpu"]
     done = h.run(folder, 1, args)
-    ends_together(done, h.DONE, ("GPU-0001", "path: warp: ", "no problems found"), "doctor")
+    ends_together(done, h.DONE, ("GPU-0001", "CUDA path: warp: ", "no problems found"), "doctor")
     done = h.run(folder, 1, [*args, "--set", "run.gpu_path=block", "--set", "model.hidden=[900, 900]"])
     ends_together(done, UNAVAILABLE, ("a member needs", "use run.gpu_path: auto"), "doctor, too wide")
+
+
+def have_an_old_driver(folder):
+    """run.device: gpu refuses a driver that is too old, with both versions; auto says why it takes
+    the CPU. No driver at all is no GPU."""
+    shutil.rmtree(folder / "out", ignore_errors=True)
+    versions = ("supports CUDA 12.2", "built with CUDA 13.0", "newer NVIDIA driver")
+    for device, driver, code, words in (
+            ("gpu", 12020, UNAVAILABLE, versions), ("auto", 12020, h.DONE, versions),
+            ("gpu", 0, UNAVAILABLE, ("no GPU is visible",)),
+            ("auto", 0, h.DONE, ("computing on the CPU: no GPU is visible",))):
+        settings = [*SETTINGS, f"run.device={device}", "train.epochs=1"]
+        arguments = [word for word in h.train_arguments(settings) if word != "-q"]
+        done = h.run(folder, 2, arguments, {"TT_DOUBLE_DRIVER": str(driver)})
+        ends_together(done, code, words, f"device {device}, driver {driver}")
+        shutil.rmtree(folder / "out", ignore_errors=True)
 
 
 def main():
     with h.workplace() as folder:
         see_the_doctor(folder)
+        have_an_old_driver(folder)
         for path in CALLS:
             lose_everywhere(folder, path)
         run_out_of_memory(folder)

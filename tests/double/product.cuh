@@ -1,5 +1,5 @@
 /* product.cuh — the three products of a layer on tensor cores as kernels of their own, for
- * test_mma.cpp; nvcc compiles them too. Arrays lie in device memory, which is as good. */
+ * test_mma.cpp; nvcc compiles them too. All arrays are in device memory. */
 #ifndef TT_DOUBLE_PRODUCT_CUH
 #define TT_DOUBLE_PRODUCT_CUH
 #include "cuda/block/products_mma.cuh"

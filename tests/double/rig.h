@@ -1,4 +1,4 @@
-/* rig.h — what the tests of the double share: an open device, arrays on it, hashes, schedules. */
+/* rig.h — shared by the tests of the double: an open device, arrays on it, hashes, schedules. */
 #ifndef TT_DOUBLE_RIG_H
 #define TT_DOUBLE_RIG_H
 #include "cuda/common/device.cuh"

@@ -23,8 +23,8 @@ static __device__ __forceinline__ int sample_thread()
   return (int)(blockIdx.x * blockDim.x + threadIdx.x);
 }
 
-/* `steps` times, every thread takes in its right neighbour's value. The second barrier keeps a fast
- * thread from overwriting what a slow one still has to read. */
+/* In each of `steps` steps, every thread adds the value of its right neighbour. The second barrier
+ * keeps a fast thread from overwriting values that a slow one has not read yet. */
 template <bool SECOND_BARRIER> __global__ void neighbours(sample_args a)
 {
   TT_SHARED_MEMORY(float, value);
@@ -103,21 +103,21 @@ typedef struct fill_args {
   int n;
 } fill_args;
 
-/* out = value in threads [0, n), whatever the array holds. */
+/* out = value in threads [0, n); the array is not read. */
 TT_SAMPLE_KERNEL void fill(fill_args a)
 {
   int i = sample_thread();
   if (i < a.n) a.out[i] = a.value;
 }
 
-/* out = 1 + 2 in: not commutative, so that an order of launches is seen. */
+/* out = 1 + 2 in: not commutative, so that the order of launches changes the result. */
 TT_SAMPLE_KERNEL void shift_and_double(sample_args a)
 {
   int i = sample_thread();
   if (i < a.n) a.out[i] = 1.0f + 2.0f * a.in[i];
 }
 
-/* What shared and device memory hold before anybody has written. */
+/* The content of shared and device memory before the first write. */
 TT_SAMPLE_KERNEL void read_unwritten(sample_args a)
 {
   TT_SHARED_MEMORY(float, value);
@@ -125,7 +125,7 @@ TT_SAMPLE_KERNEL void read_unwritten(sample_args a)
   a.out[2 * sample_thread() + 1] = a.in[sample_thread()];
 }
 
-/* Element n of the shared memory is written: behind its end if n is too large. */
+/* Write element n of the shared memory: beyond its end if n is too large. */
 TT_SAMPLE_KERNEL void write_shared(sample_args a)
 {
   TT_SHARED_MEMORY(float, value);
@@ -134,7 +134,7 @@ TT_SAMPLE_KERNEL void write_shared(sample_args a)
   a.out[sample_thread()] = 0.0f;
 }
 
-/* Half of the block never comes to the barrier the others wait at. */
+/* Half of the block never reaches the barrier at which the others wait. */
 TT_SAMPLE_KERNEL void two_barriers(sample_args a)
 {
   if ((int)threadIdx.x < a.n)
@@ -144,7 +144,7 @@ TT_SAMPLE_KERNEL void two_barriers(sample_args a)
   a.out[sample_thread()] = 1.0f;
 }
 
-/* Lanes below n shuffle, the others go to the end of the block's barrier. */
+/* Lanes below n shuffle, the others go directly to the barrier of the block. */
 TT_SAMPLE_KERNEL void half_a_warp(sample_args a)
 {
   float x = 1.0f;
@@ -153,7 +153,7 @@ TT_SAMPLE_KERNEL void half_a_warp(sample_args a)
   a.out[sample_thread()] = x;
 }
 
-/* Some threads end early; the rest may go on without them. */
+/* Some threads end early; the others continue without them. */
 TT_SAMPLE_KERNEL void early_end(sample_args a)
 {
   if ((int)threadIdx.x >= a.n) return;
@@ -167,7 +167,7 @@ typedef struct queue_args {
   int items;
 } queue_args;
 
-/* Blocks pull items until there are none left. */
+/* Blocks take items until there are none left. */
 TT_SAMPLE_KERNEL void pull(queue_args a)
 {
   TT_SHARED_MEMORY(int, item);

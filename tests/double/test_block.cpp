@@ -1,5 +1,5 @@
-/* test_block.cpp — threads of a block: races show, right kernels do not depend on the schedule,
- * barriers that cannot be passed are told, warp functions and sums are what they say. */
+/* test_block.cpp — threads of a block: races change results, correct kernels do not depend on the
+ * schedule, impossible barriers are reported, warp functions and sums give the right values. */
 #include "tests/double/formulas.cuh"
 #include "tests/double/sample.cuh"
 
@@ -38,7 +38,7 @@ TT_TEST (a_missing_barrier_gives_other_bits_in_every_other_schedule) {
   }
 }
 
-/* Result of the racing kernel, which gives away the schedule. */
+/* Result of the kernel with a race, which depends on the schedule. */
 static uint64_t trace_of_schedule(void)
 {
   float *in = on_device(numbers(N)), *out = nullptr;
@@ -137,7 +137,7 @@ static tt_err launch_and_wait(void (*kernel)(sample_args), int threads, sample_a
   return tt_stream_synchronize(dev.stream);
 }
 
-TT_TEST (barriers_that_cannot_be_passed_are_told_with_their_place) {
+TT_TEST (impossible_barriers_are_reported_with_their_place) {
   float *out = nullptr;
   TT_CHECK_OK(tt_dev_alloc(&out, 64, "result"));
   sample_args a = {out, nullptr, 40, 0};
@@ -147,7 +147,7 @@ TT_TEST (barriers_that_cannot_be_passed_are_told_with_their_place) {
   TT_CHECK_DIES("test_block.cpp", launch_and_wait(half_a_warp, 64, a));
   TT_CHECK_DIES("no multiple of 32", launch_and_wait(half_a_warp, 48, a));
   TT_CHECK_OK(launch_and_wait(early_end, 64, a));
-  a.n = 32; /* whole warps may take another way */
+  a.n = 32; /* whole warps may take another branch */
   TT_CHECK_OK(launch_and_wait(half_a_warp, 64, a));
   std::vector<float> sums_or_ones = from_device(out, 64);
   TT_CHECK(sums_or_ones[0], ==, 32.0f);

@@ -1,5 +1,6 @@
-/* test_cluster.cpp — blocks of a cluster: a memory and barriers each, a barrier together, memory of
- * others while they are there; missing barriers show, and what cannot be is told. */
+/* test_cluster.cpp — blocks of a cluster: their own memory and barriers, barriers of the cluster,
+ * access to the memory of other blocks while they run; missing barriers and impossible operations
+ * are reported. */
 #include "tests/double/cluster_sample.cuh"
 
 #include "tests/double/rig.h"
@@ -32,7 +33,7 @@ static std::vector<uint64_t> results_of(void (*kernel)(ring_args), std::vector<f
   return hashes;
 }
 
-/* What the kernel `ring` is meant to do. */
+/* The expected result of the kernel `ring`. */
 static std::vector<float> ring_on_the_host()
 {
   std::vector<float> now = numbers(N), then;
@@ -69,19 +70,19 @@ TT_TEST (ranks_have_memories_and_barriers_of_their_own) {
   }
 }
 
-TT_TEST (memory_of_a_rank_that_has_ended_is_gone) {
+TT_TEST (memory_of_an_ended_rank_cannot_be_accessed) {
   float *out = nullptr;
   TT_CHECK_OK(tt_dev_alloc(&out, N, "result"));
   ring_args a = {out, nullptr, 2, 5};
   TT_CHECK_DIES("shared memory of rank 0, which has ended", (void)run(ends_too_early, a));
   TT_CHECK_DIES("rank 0 of a cluster after it had ended", (void)run(writes_late, a));
-  tt_double_set_schedule(TT_DOUBLE_REVERSE, 1); /* rank 1 is in time, by luck */
+  tt_double_set_schedule(TT_DOUBLE_REVERSE, 1); /* rank 1 is in time, by chance */
   TT_CHECK_DIES("rank 0 has ended without a barrier", (void)run(ends_too_early, a));
   tt_double_reset();
   tt_dev_free(out);
 }
 
-TT_TEST (what_no_cluster_can_do_is_told) {
+TT_TEST (impossible_cluster_operations_are_reported) {
   float *out = nullptr;
   TT_CHECK_OK(tt_dev_alloc(&out, N, "result"));
   ring_args a = {out, nullptr, 2, 1};

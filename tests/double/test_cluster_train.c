@@ -1,6 +1,6 @@
 /* test_cluster_train.c — members in clusters of blocks: the order in which the threads, the ranks
  * and the clusters run changes no bit, and members train as on the CPU: with 2, 4 and 8 ranks,
- * ranks without rows, clipped, stopped early, diverged, without validation. */
+ * ranks without rows, clipped gradients, early stopping, divergence, no validation. */
 #include "tests/support/problem.h"
 
 #include "tests/double/runtime/double.h"
@@ -26,7 +26,7 @@ static problem make(const shape *s)
   p.c.optimizer = s->optimizer;
   for (int64_t i = 0; i < MEMBERS; i++) {
     p.c.member[i].hyper.momentum = 0.5f;
-    p.c.member[i].hyper.epsilon = 1e-4f; /* Adam divides by tiny roots otherwise */
+    p.c.member[i].hyper.epsilon = 1e-4f; /* without it Adam divides by tiny roots */
   }
   p.c.member[CLIPPED].hyper.clip_norm = 0.01f;
   p.c.member[IMPATIENT].hyper.patience = 1;
@@ -59,7 +59,7 @@ static void same(const tt_state *want, tt_state *got, const char *what)
   tt_state_destroy(&got);
 }
 
-/* To rounding; what a member that shoots over its aim comes to is chance. */
+/* Up to rounding; the values of a member that overshoots depend on rounding. */
 static void as_on_the_cpu(problem *p, const tt_state *got)
 {
   tt_state *want = problem_run(p, plain, everyone(p), 3);

@@ -1,11 +1,11 @@
-/* test_layered.c — law: whatever is asked of its members, the layered path does what the cpu engine
- * does, with the same bits in every order of threads and on every slice; the other paths do what
- * they take. */
+/* test_layered.c — law: with all options of members, the layered path computes the same as the cpu
+ * engine, with the same bits in every order of threads and on every slice; the other paths too, for
+ * the options that they support. */
 #include "tests/support/problem.h"
 
 enum { ROWS = 70, INPUTS = 5, EACH = 4, EPOCHS = 4 };
 
-/* A network and what differs from the usual. */
+/* A network and the options that differ from the usual ones. */
 typedef struct feature_case {
   const char *name;
   tt_loss loss;
@@ -95,7 +95,7 @@ static const feature_case feature_cases[] = {
 };
 enum { FEATURE_CASES = sizeof feature_cases / sizeof *feature_cases };
 
-/* Labels that the loss can take. */
+/* Labels that are valid for the loss. */
 static void label(problem *p)
 {
   for (int64_t k = 0; k < ROWS * p->d->targets; k++) {
@@ -143,7 +143,7 @@ static problem make(const feature_case *a)
   return p;
 }
 
-/* Trained in calls of `steps` steps; the second member in its second attempt. */
+/* Train in calls of `steps` steps; the second member is in its second attempt. */
 static tt_state *trained(problem *p, way by, tt_slice slice, int64_t steps)
 {
   problem_start(p, by, slice);
@@ -187,7 +187,7 @@ static void check_states_close(const char *name, const tt_state *want, const tt_
   }
 }
 
-/* Everyone, and once a part of them, in other pieces. */
+/* All members, and a part of them with other lengths of calls. */
 static void check_engine(const feature_case *a, problem *p, way by, const tt_state *want,
                          tt_state **before)
 {
@@ -207,7 +207,7 @@ static void check_engine(const feature_case *a, problem *p, way by, const tt_sta
   *before = got;
 }
 
-TT_TEST (members_do_what_is_asked_of_them) {
+TT_TEST (every_option_agrees_with_the_cpu) {
   way plain = {"generic", &tt_engine_cpu, {.threads = 1, .simd = TT_SIMD_generic}, 0, 0, 1};
   for (int k = 0; k < FEATURE_CASES; k++) {
     way by[MAX_WAYS];
@@ -225,11 +225,11 @@ TT_TEST (members_do_what_is_asked_of_them) {
   }
 }
 
-/* ---- a step in two halves ---- */
+/* a step in two halves */
 
 enum { BATCH = 9 };
 
-/* What the caller of two halves does for an ordinary loss. */
+/* The computation between the two halves of a split step, for an ordinary loss. */
 static void compute_deltas(const problem *p, const float *output, const int32_t *row, float *delta,
                            double *loss)
 {
@@ -240,7 +240,7 @@ static void compute_deltas(const problem *p, const float *output, const int32_t 
     loss[m] = 0.0;
     for (int r = 0; r < BATCH; r++) {
       int64_t at = m * BATCH + r, column = p->c.ensemble[p->c.member[m].ensemble].column[0];
-      delta[at] = NAN; /* of a row that is not there: not looked at */
+      delta[at] = NAN; /* of a row that does not exist: not read */
       if (r >= rows) continue;
       float y = p->d->y[row[at] * p->d->targets + column];
       tt_loss_grad g = tt_loss_two_outputs(p->c.loss, output[at], 0.0f, y, args);
@@ -270,7 +270,7 @@ static tt_state *trained_by_split_steps(problem *p, way by)
   return s;
 }
 
-TT_TEST (two_halves_are_a_step) {
+TT_TEST (a_split_step_is_a_step) {
   static const feature_case halves[] = {
       {"halves", TT_LOSS_mse, TT_OPT_adam, TT_SCHEDULE_cosine, {18, 18}, 1, 1, drop},
       {"joint halves", TT_LOSS_mse, TT_OPT_adam, TT_SCHEDULE_cosine, {6, 0}, 0, 0, joint}};
@@ -294,7 +294,7 @@ TT_TEST (two_halves_are_a_step) {
     }
 }
 
-/* ---- predictions ---- */
+/* predictions */
 
 static tt_trained_ensemble *committee_of(const problem *p)
 {

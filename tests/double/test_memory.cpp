@@ -1,5 +1,5 @@
-/* test_memory.cpp — device memory: poisoned, bounded, out of the host's reach; errors that name
- * what to do; faults on demand. */
+/* test_memory.cpp — device memory: poisoned, bounded, not accessible by the host; errors with a
+ * remedy; injected faults. */
 #include "tests/double/rig.h"
 #include "tests/double/sample.cuh"
 
@@ -107,7 +107,7 @@ TT_TEST (out_of_memory_names_sizes_and_knobs) {
   TT_CHECK_OK(tt_dev_alloc(&b, 8, "third"));
   tt_dev_free(a);
   tt_dev_free(b);
-  TT_CHECK(cudaGetLastError(), ==, cudaSuccess); /* told once, not again by the next launch */
+  TT_CHECK(cudaGetLastError(), ==, cudaSuccess); /* reported once, not again by the next launch */
   tt_double_reset();
 }
 
@@ -134,7 +134,7 @@ TT_TEST (an_error_at_any_call_comes_back_and_nothing_is_lost) {
   int64_t calls = tt_double_count().calls - before.calls;
   TT_CHECK(calls, >, 10);
   for (int64_t n = 1; n <= calls; n++) {
-    bool closing = n > calls - 6; /* what closes says nothing, but must not lose anything */
+    bool closing = n > calls - 6; /* closing reports no error, but must free everything */
     tt_double_fail_call(n, cudaErrorECCUncorrectable);
     tt_err e = whole_round();
     if (!closing) {
@@ -189,7 +189,7 @@ TT_TEST (devices_are_counted_and_described) {
   tt_double_reset();
 }
 
-/* The child's own end: what it holds must fail it, what it gave back must not. */
+/* The end of the child: blocks that it still holds make it fail, freed ones do not. */
 static void end_with(bool leak)
 {
   float *a = nullptr;
@@ -199,7 +199,7 @@ static void end_with(bool leak)
   exit(0);
 }
 
-TT_TEST (what_is_not_given_back_is_told_at_the_end) {
+TT_TEST (blocks_that_are_not_freed_are_reported_at_the_end) {
   TT_CHECK_DIES("not given back at the end: 1 buffers (400 bytes)", end_with(true));
   std::string said = output_of_aborted([] { end_with(false); });
   TT_CHECK(said.empty(), ==, true);

@@ -1,12 +1,13 @@
-/* test_mma.cpp — products on tensor cores against sums in double precision, for shapes that no
- * fragment divides: forward, backward and gradient of a layer; and what TF32 and its split keep. */
+/* test_mma.cpp — products on tensor cores against sums in double precision, for shapes that are no
+ * multiple of a fragment: forward, backward and gradient of a layer; and the accuracy of TF32 and
+ * its split. */
 #include "tests/double/product.cuh"
 
 #include "tests/double/rig.h"
 
 enum { WARPS = 3, ROOM = 2 * TT_BLOCK_TILE_ROWS };
 
-/* One layer with its arrays on the host; NaN wherever nothing belongs to it. */
+/* One layer with its arrays on the host; unused places are NaN. */
 typedef struct layer_case {
   int in, out, rows;
   product_args a;
@@ -160,8 +161,8 @@ TT_TEST (tf32_keeps_eleven_bits) {
   }
 }
 
-/* As good as sums of floats: some roundings of 2^-24. */
-TT_TEST (three_products_are_as_good_as_fp32) {
+/* As accurate as sums of floats: some roundings of 2^-24. */
+TT_TEST (three_products_are_as_accurate_as_fp32) {
   for (auto kernel : {products<2, TT_PRECISION_3xtf32>, products<4, TT_PRECISION_3xtf32>,
                       products<8, TT_PRECISION_3xtf32>}) {
     errors e = errors_of(kernel);
@@ -194,7 +195,7 @@ TT_TEST (a_split_loses_next_to_nothing) {
   }
   TT_CHECK(tt_round_to_tf32(INFINITY), ==, INFINITY);
   TT_CHECK(isnan(tt_round_to_tf32(NAN)), !=, 0);
-  TT_CHECK(tt_round_to_tf32(1.0f + 0x1p-11f), ==, 1.0f + 0x1p-10f); /* a half goes away from zero */
+  TT_CHECK(tt_round_to_tf32(1.0f + 0x1p-11f), ==, 1.0f + 0x1p-10f); /* ties round away from zero */
   TT_CHECK(tt_round_to_tf32(-1.0f - 0x1p-11f), ==, -1.0f - 0x1p-10f);
 }
 

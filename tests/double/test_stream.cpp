@@ -1,5 +1,5 @@
-/* test_stream.cpp — streams, events and graphs: a recorded round gives the same bits as the direct
- * one, late work shows waits that are missing, what cannot be captured is refused. */
+/* test_stream.cpp — streams, events and graphs: a captured round gives the same bits as a direct
+ * one, late execution shows missing waits, operations that cannot be captured are rejected. */
 #include "tests/double/rig.h"
 #include "tests/double/sample.cuh"
 
@@ -45,7 +45,8 @@ static uint64_t direct_rounds(void)
 {
   buffers x = make_buffers();
   for (int round = 0; round < ROUNDS; round++) {
-    x.pinned[3] = (float)round; /* read by this round's upload: wait before it changes again */
+    x.pinned[3] =
+        (float)round; /* the upload of this round reads it: wait before it changes again */
     TT_CHECK_OK(put_round(&x));
     TT_CHECK_OK(tt_stream_synchronize(dev.stream));
   }
@@ -115,7 +116,7 @@ TT_TEST (a_captured_product_needs_a_workspace) {
   free_buffers(&x);
 }
 
-TT_TEST (late_work_shows_a_missing_wait) {
+TT_TEST (late_execution_shows_a_missing_wait) {
   float back[N], *a = on_device(numbers(N));
   for (int lazy = 0; lazy < 2; lazy++) {
     tt_double_set_lazy(lazy);
@@ -129,7 +130,7 @@ TT_TEST (late_work_shows_a_missing_wait) {
   tt_dev_free(a);
 }
 
-/* A value goes from one stream to another; with or without an event between them. */
+/* A value is passed from one stream to another, with or without an event between them. */
 static float passed_on(bool wait, const schedule &s)
 {
   cudaStream_t other = nullptr;
@@ -158,7 +159,7 @@ static float passed_on(bool wait, const schedule &s)
 
 TT_TEST (events_order_streams_and_a_missing_one_shows) {
   for (const schedule &s : schedules) TT_CHECK(passed_on(true, s), ==, 5.0f);
-  TT_CHECK(passed_on(false, schedules[0]), ==, 5.0f); /* by luck */
+  TT_CHECK(passed_on(false, schedules[0]), ==, 5.0f); /* by chance */
   TT_CHECK(passed_on(false, schedules[1]), ==, 1.0f);
 }
 

@@ -1,10 +1,10 @@
-/* test_streamed.c — law: where the data set lies changes no bit. A data set that does not fit on
- * the device is left on the host, and the layered path gets its rows from there. */
+/* test_streamed.c — law: the place of the data set changes no bit. A data set that does not fit on
+ * the device stays on the host, and the layered path reads its rows from there. */
 #include "tests/support/problem.h"
 
 enum { ROWS = 840000, LABELLED = 90, INPUTS = 21, MEMORY = 64 << 20 }; /* x alone: 70 MB */
 
-/* Few rows have labels, so that the double is done soon: they lie at both ends and between. */
+/* Few rows have labels, so that the test is short: rows at both ends and between. */
 static problem large(int weighted, tt_resample resample, tt_batch_order batches)
 {
   const int64_t hidden[] = {18, 17};
@@ -75,7 +75,7 @@ static void compare(int weighted, tt_resample resample, tt_batch_order batches)
   compare_in(large(weighted, resample, batches));
 }
 
-/* What looks at the rows of a batch beside their values. */
+/* Options that use the row numbers of a batch. */
 static problem noisy(void)
 {
   problem p = large(0, TT_RESAMPLE_kfold, TT_BATCH_ORDER_own);
@@ -95,7 +95,7 @@ TT_TEST (rows_from_the_host_give_the_same_bits) {
   compare_in(noisy());
 }
 
-/* A step in two halves tells row numbers, which the device has of its own rows alone. */
+/* A split step returns row numbers, which the device has for its own rows only. */
 TT_TEST (fusion_needs_the_data_on_the_device) {
   problem p = large(0, TT_RESAMPLE_none, TT_BATCH_ORDER_own);
   static float output[6 * 20];
@@ -109,8 +109,8 @@ TT_TEST (fusion_needs_the_data_on_the_device) {
   problem_free(&p);
 }
 
-/* A path that was asked for is not changed behind the caller's back. */
-TT_TEST (a_wanted_path_is_kept) {
+/* A requested path is never replaced by another one. */
+TT_TEST (a_requested_path_is_kept) {
   problem p = large(0, TT_RESAMPLE_none, TT_BATCH_ORDER_own);
   tt_resources use = {.threads = 1, .path = TT_GPU_PATH_block};
   tt_double_set_memory(MEMORY);

@@ -1,12 +1,13 @@
 /* test_warp.cpp — the barriers of the warp path, one by one: training gives the same bits in every
- * order of threads, and a barrier that is left out is seen. */
+ * order of threads, and a missing barrier changes them. */
 #include "cuda/common/engine_internal.cuh"
+#include "tests/support/plain_model.h"
 
 #include <cstring>
 #include <string>
 #include <vector>
 
-/* Every __syncwarp of the path asks first whether it is there. */
+/* Every __syncwarp of the path can be left out. */
 namespace
 {
 struct site {
@@ -14,8 +15,8 @@ struct site {
   int line;
 };
 } // namespace
-static std::vector<site> sites; /* that lanes came by */
-static int omitted = -1;        /* of them; -1: none */
+static std::vector<site> sites; /* that lanes have reached */
+static int omitted = -1;        /* the one that is left out; -1: none */
 static void instrumented_syncwarp(const char *file, int line)
 {
   size_t at = 0;
@@ -45,9 +46,9 @@ static void fill_rows(tt_dataset *d)
   }
 }
 
-/* 5-4-18-2: layers that are shared out by unit and by input, with and without groups of lanes. More
- * members than warps of a block, some clipped, one that stops early; batches in pieces, orders
- * longer than a look ahead. */
+/* 5-4-18-2: layers that are distributed by unit and by input, with and without groups of lanes.
+ * More members than warps of a block, some clipped, one that stops early; batches in pieces, orders
+ * longer than the part computed ahead. */
 namespace
 {
 struct problem {
@@ -133,7 +134,7 @@ TT_TEST (training_gives_the_same_bits_in_every_schedule) {
   }
 }
 
-/* Without one of its barriers the path gives other bits in some schedule, or the double stops it.
+/* Without one of its barriers the path gives other bits in some schedule, or the double aborts it.
  */
 static bool is_seen(const problem &p, int barrier, uint64_t right)
 {
@@ -145,7 +146,7 @@ static bool is_seen(const problem &p, int barrier, uint64_t right)
   return !said.empty();
 }
 
-TT_TEST (a_barrier_that_is_left_out_is_seen) {
+TT_TEST (every_barrier_is_needed) {
   problem p(50);
   uint64_t right = train_all(p, schedules[0]);
   TT_CHECK((int)sites.size(), >, 0);

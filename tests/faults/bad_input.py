@@ -1,18 +1,19 @@
 #!/usr/bin/python3
-"""Bad input of every kind: a message that names it, the exit code of the table, nothing left.
+"""Invalid input of every kind: a message that names it, the exit code of the table, no new file.
 
   bad_input.py [--only TEXT] [--list]
 
-One row of CASES is one case: what is spoilt, the command, the exit code, and texts the message must
-hold. A case fails too if the program crashes, is slow, prints more than one "tutti: error:" line (a
-wrong command line is reported by argp, without that prefix), or leaves a file that was not there
-before, but for status.json and the owner file of the run directory.
+One row of CASES is one case: what is damaged, the command, the exit code, and texts that the
+message must contain. A case also fails if the program crashes, is slow, prints more than one
+"tutti: error:" line (argp reports a wrong command line without that prefix), or leaves a new file
+other than status.json and the owner file of the run directory.
 """
 import argparse
 import collections
 import concurrent.futures
 import os
 import shutil
+import socket
 import subprocess
 import sys
 
@@ -34,7 +35,7 @@ def case(name, args, code, *said, spoil=(), ranks=0, user=None):
     CASES.append(Case(name, args, code, said, spoil, ranks, user))
 
 
-# ---- ways to spoil; each is called with the directory of the case
+# ways to damage the input; each is called with the directory of the case
 
 def job(old, new):
     def change(folder):
@@ -79,6 +80,13 @@ def remove(name):
     return [lambda folder: (folder / name).unlink()]
 
 
+def make_socket(name):
+    def spoil(folder):
+        with socket.socket(socket.AF_UNIX) as s:
+            s.bind(str(folder / name))
+    return [spoil]
+
+
 def make_directory(name, mode=0o755):
     def spoil(folder):
         (folder / name).mkdir()
@@ -98,7 +106,7 @@ PREDICT = ["predict", "model.h5", "data.h5", "-o", "pred.h5"]
 IMPORT = ["import", "table.csv", "-o", "table.h5", "--inputs", "a,b", "--targets", "c"]
 
 
-# ---- the configuration
+# the configuration
 
 def bad_job(name, old, new, *said):
     case(name, ["train", "job.yaml"], CONFIG, *said, spoil=job(old, new))
@@ -160,7 +168,7 @@ def jobs():
     case("bad configuration on two ranks", only_set("train.epochs=-3"), CONFIG, "-3", ranks=2)
 
 
-# ---- the command line
+# the command line
 
 def command_line():
     case("no verb", [], USAGE, "tutti")
@@ -177,7 +185,7 @@ def command_line():
     case("import without columns", ["import", "table.csv", "-o", "t.h5"], USAGE, "--inputs")
 
 
-# ---- files that are missing or are something else
+# missing files and files of another kind
 
 def files():
     case("no job file", ["train", "nowhere.yaml"], NOINPUT, "nowhere.yaml")
@@ -187,7 +195,7 @@ def files():
     case("no model", ["predict", "nowhere.h5", "data.h5", "-o", "p.h5"], NOINPUT, "nowhere.h5")
     case("no rows to predict", ["predict", "model.h5", "nowhere.h5", "-o", "p.h5"], NOINPUT,
          "nowhere.h5")
-    case("nothing to tell about", ["info", "nowhere.h5"], NOINPUT, "nowhere.h5")
+    case("no status file", ["info", "nowhere.h5"], NOINPUT, "nowhere.h5")
     case("nothing to resume", train() + ["--resume", "must"], (NOINPUT, DATA), "out")
     case("text instead of HDF5", train(), DATA, "data.h5", spoil=write("data.h5", "a,b\n1,2\n"))
     case("empty data file", train(), DATA, "data.h5", spoil=write("data.h5", ""))
@@ -204,7 +212,49 @@ def files():
     case("info of a text", ["info", "job.yaml"], DATA, "job.yaml")
 
 
-# ---- what is inside the data
+def not_files():
+    """What is not a regular file is named, and never waited for."""
+    fifo = lambda name: [lambda folder: ((folder / name).unlink(missing_ok=True),
+                                         (folder / name).parent.mkdir(exist_ok=True),
+                                         os.mkfifo(folder / name))]
+    said = "is a FIFO, not a regular file"
+    case("job is a FIFO", ["train", "job.yaml"], NOINPUT, "job.yaml", said, spoil=fifo("job.yaml"))
+    case("job is a FIFO, two ranks", ["train", "job.yaml"], NOINPUT, "job.yaml", said,
+         spoil=fifo("job.yaml"), ranks=2)
+    case("job is a directory", ["plan", "job.yaml"], NOINPUT, "job.yaml is a directory",
+         spoil=remove("job.yaml") + make_directory("job.yaml"))
+    case("job is a device", ["plan", "/dev/zero"], NOINPUT, "/dev/zero is a device")
+    case("job is a socket", ["plan", "job.yaml"], NOINPUT, "job.yaml is a socket",
+         spoil=remove("job.yaml") + make_socket("job.yaml"))
+    case("data file is a FIFO", train(), NOINPUT, "data.h5", said, spoil=fifo("data.h5"))
+    case("table is a FIFO", IMPORT, NOINPUT, "table.csv", said, spoil=fifo("table.csv"))
+    case("status is a FIFO", ["status", "out"], NOINPUT, "status.json", said,
+         spoil=fifo("out/status.json"))
+    case("journal is a FIFO", ["campaign", "status", "out"], (NOINPUT, IO), "journal.jsonl", said,
+         spoil=fifo("out/journal.jsonl") + write("out/status.json", '{"state": "running"}'))
+
+
+# ranks that were started differently
+
+def ranks_differ():
+    """Open MPI starts two commands as one world; rank 1 has the second one."""
+    two = lambda first, second: first + [":", "-n", "1", h.TUTTI] + second
+    both = lambda name, first, second, *said: case(name, two(first, second), CONFIG, *said,
+                                                   "not all ranks have the same", ranks=1)
+    both("another --set on a rank", train(), train("train.learning_rate=0.5"), "rank 1 has",
+         "'--set train.learning_rate=0.5'", "rank 0 has nothing")
+    both("another value on a rank", train("train.batch_size=4"), train("train.batch_size=8"),
+         "'--set train.batch_size=8'", "'--set train.batch_size=4'")
+    both("another --resume on a rank", train(), train() + ["--resume", "never"],
+         "--resume never")
+    both("another job on a rank", train(), ["train", "other.yaml"], "other.yaml", "job.yaml")
+    both("another verb on a rank", train(), PREDICT, "tutti predict", "tutti train")
+    both("a campaign on a rank", PREDICT, ["campaign", "run", "job.yaml"], "tutti campaign run")
+    both("doctor on a rank", ["doctor", "job.yaml"], train(), "tutti doctor")
+    both("another output on a rank", PREDICT, PREDICT[:-1] + ["other.h5"], "other.h5", "pred.h5")
+
+
+# content of the data
 
 def contents():
     nan, inf = np.nan, np.inf
@@ -247,7 +297,7 @@ def contents():
          spoil=dataset("y", lambda _: None))
 
 
-# ---- tables
+# tables
 
 def tables():
     bad = lambda name, text, *said, code=DATA: case(
@@ -265,7 +315,7 @@ def tables():
     case("no table", IMPORT, NOINPUT, "table.csv")
 
 
-# ---- places to write to
+# output paths
 
 def outputs():
     case("run directory is a file", train("run.directory=taken"), CANTCREAT, "taken",
@@ -286,10 +336,11 @@ def outputs():
          spoil=make_directory("locked", 0o555), user="nobody")
 
 
-# ---- running a case
+# running a case
 
 def listing(folder):
-    """Every file below a directory, without the launcher's own and what a failed run may leave."""
+    """Every file below a directory, without those of the launcher and those a failed run may
+    leave."""
     found = set()
     for path in folder.rglob("*"):
         name = str(path.relative_to(folder))
@@ -308,7 +359,7 @@ def command_of(c, folder):
 
 
 def check_case(c, template):
-    """Texts of what is wrong, [] if nothing."""
+    """The problems as texts, [] if there is none."""
     folder = template.parent / f"case-{CASES.index(c)}"
     shutil.copytree(template, folder)
     for spoil in c.spoil:
@@ -338,7 +389,8 @@ def judge(c, done, left):
 
 
 def can_be_nobody(folder):
-    """Root may write everywhere: those cases run as another user, who must be able to start us."""
+    """Root may write everywhere, so these cases run as another user, who must be able to run
+    tutti."""
     if os.getuid() != 0:
         return True
     probe = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "test", "-x", h.TUTTI]
@@ -349,7 +401,7 @@ def can_be_nobody(folder):
 
 
 def prepare(folder):
-    """The directory every case begins with: job, data, a model and its results."""
+    """The directory with which every case starts: job, data, a model and its results."""
     template = folder / "template"
     template.mkdir()
     wanted, _ = h.undisturbed(folder, [EPOCHS], ranks=1)
@@ -364,10 +416,11 @@ def prepare(folder):
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="cases whose name holds this text")
+    parser.add_argument("--only", default="", help="cases whose name contains this text")
     parser.add_argument("--list", action="store_true")
     args = parser.parse_args()
-    for part in (keys_and_values, jobs, command_line, files, contents, tables, outputs):
+    for part in (keys_and_values, jobs, command_line, files, not_files, ranks_differ,
+                 contents, tables, outputs):
         part()
     chosen = [c for c in CASES if args.only in c.name]
     if args.list:

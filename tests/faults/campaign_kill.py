@@ -1,13 +1,13 @@
 #!/usr/bin/python3
-"""A campaign killed in every stage, the oracle's included, on random rank counts: the same picks,
-labels, errors and weights in the end; nothing labelled twice, no label lost.
+"""A campaign killed in every stage, also during labelling, on random rank counts: the same queries,
+labels, errors and weights in the end; no row labelled twice, no label lost.
 
   campaign_kill.py [--kills 30] [--seed 1] [--control]
 
-Each kill is aimed at the stage that was hit least: SIGKILL to one rank or to all, once the journal
-says that the stage before is done, and a part of the stage's own time later. The oracle notes every call
-that it has finished. --control gives other labels, and has some made twice: the same judgement
-must fail.
+Each kill is in the stage with the fewest kills so far: SIGKILL to one rank or to all, when the
+journal says that the stage before is done, after a random part of the duration of the stage. The
+oracle logs every finished call. --control changes labels, and lets some rows be labelled twice: the
+same checks must fail.
 """
 import argparse
 import collections
@@ -74,7 +74,7 @@ def prepare(folder):
 
 
 def entries(folder, out):
-    """The whole lines of the journal."""
+    """The complete lines of the journal."""
     try:
         text = (folder / out / "journal.jsonl").read_text()
     except OSError:
@@ -97,9 +97,9 @@ def history(folder, out):
     return found
 
 
-def start(folder, out, ranks):
+def start(folder, out, ranks, **how):
     return h.start(folder, ranks, ["campaign", "run", "campaign.yaml", "-q", "--set",
-                                   f"campaign.directory={out}"])
+                                   f"campaign.directory={out}"], **how)
 
 
 def whole(folder, out, ranks=2):
@@ -117,7 +117,7 @@ class Killer:
             self.took.setdefault(line["stage"], []).append(line["seconds"])
 
     def wait_for(self, process, stage):
-        """Until the stage runs that is to be hit, and a part of its time longer."""
+        """Wait until this stage runs, and then a part of its duration."""
         while process.poll() is None:
             if running_stage(entries(self.folder, self.out)) == stage and h.ranks_of(process):
                 break
@@ -125,8 +125,8 @@ class Killer:
         took = self.took[stage]
         time.sleep(random.uniform(0, 0.9) * sum(took) / len(took))
 
-    def life(self, stage):
-        """One life, ended in `stage`. False: it was over before."""
+    def run_once(self, stage):
+        """One start, killed in `stage`. False if it ended before."""
         process = start(self.folder, self.out, random.randint(1, 3))
         self.wait_for(process, stage)
         at = running_stage(entries(self.folder, self.out))
@@ -136,7 +136,7 @@ class Killer:
                 h.send(pid, signal.SIGKILL)
             self.hits[at] += 1
         done = h.wait(self.folder, process, 60)
-        h.check(done.hung != "ranks", f"a life killed in {stage} did not end\n{done.output}")
+        h.check(done.hung != "ranks", f"a start killed in {stage} did not end\n{done.output}")
         return done.code != h.DONE
 
 
@@ -147,47 +147,48 @@ def judge_history(folder, out, wanted):
 
 
 def judge_labels(folder, out):
-    """No number in two finished calls; every label is the oracle's."""
+    """No row in two finished calls; every label is that of the oracle."""
     asked = collections.Counter((folder / "oracle.log").read_text().split())
     twice = [n for n, times in asked.items() if times > 1]
     h.check(not twice, f"labelled twice: candidates {', '.join(twice[:8])}")
     with h.h5py.File(folder / out / "campaign.h5") as f:
         row, answer = f["query_row"][()], f["query_label_status"][()]
-    h.check(set(asked) == {str(n) for n in row}, "asked for are others than picked")
+    h.check(set(asked) == {str(n) for n in row}, "the labelled rows are not the queries")
     h.check(list(answer) == [int(n % 11 != 0) for n in row], "labels are lost")
 
 
 def campaigns(folder, kills, wanted):
-    """As many campaigns as it takes; each life is aimed at the next stage."""
+    """Run campaigns until the number of kills is reached; each start is killed in the next
+    stage."""
     total, number = collections.Counter(), 0
     while sum(total.values()) < kills and not h.failures:
         out, number = f"out{number}", number + 1
         (folder / "oracle.log").unlink(missing_ok=True)
         killer = Killer(folder, out)
-        goes_on = True
-        while goes_on and sum((total + killer.hits).values()) < kills:
+        continues = True
+        while continues and sum((total + killer.hits).values()) < kills:
             hits = total + killer.hits
-            goes_on = killer.life(min(STAGES, key=lambda stage: hits[stage]))
+            continues = killer.run_once(min(STAGES, key=lambda stage: hits[stage]))
         if not whole(folder, out):
             break
         total += killer.hits
         judge_history(folder, out, wanted)
         judge_labels(folder, out)
     for stage in STAGES:
-        h.check(total[stage] >= kills // 10, f"{stage} was hit {total[stage]} times")
+        h.check(total[stage] >= kills // 10, f"{stage} was killed {total[stage]} times")
     return f"{kills} kills in {number} campaigns: " + ", ".join(
         f"{stage} {total[stage]}" for stage in STAGES)
 
 
 def seen(text):
-    """The judgement failed, as it should; forget it."""
+    """Check that the check failed, and reset its result."""
     good = bool(h.failures)
     h.failures.clear()
     h.check(good, f"control: {text} not seen")
 
 
 def control(folder, wanted):
-    """Other labels from round 3 on; then, a round whose labels are asked for again."""
+    """Other labels from round 3 on; then a round that is labelled again."""
     (folder / "oracle.log").unlink(missing_ok=True)
     command = ["campaign", "step", "campaign.yaml", "-q", "--set", "campaign.directory=control"]
     for _ in range(2):
@@ -201,7 +202,7 @@ def control(folder, wanted):
                "campaign.directory=control"]
     h.run(folder, 1, command)
     judge_labels(folder, "control")
-    seen("labels asked for twice were")
+    seen("rows labelled twice were")
 
 
 def main():

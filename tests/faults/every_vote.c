@@ -1,17 +1,18 @@
 /* every_vote.c: the n-th vote of each rank fails, for every n until a run has no n-th vote. All
- * trials in one process per rank; vote_loop.py does the same to the program, for some n.
+ * trials in one process per rank; vote_loop.py does the same with the program, for some n.
  *
- *   mpirun -n 2 every_vote [STRIDE]     only every STRIDE-th vote, each rank begins at another one
+ *   mpirun -n 2 every_vote [STRIDE]     only every STRIDE-th vote; each rank starts at another one
  *
- * A trial trains from two checkpoints. All ranks must get the same error, or, where the run lives
- * with the fault, the model of an undisturbed run; a checkpoint must be left, and training on from
- * it must give that model. */
+ * A trial trains from two checkpoints. All ranks must get the same error, or, if the run survives
+ * the fault, the model of an undisturbed run; a checkpoint must exist, and resuming from it must
+ * give that model. */
 #include "tests/support/scratch.h"
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "io/data/data.h"
 #include "io/model/model_file.h"
+#include "mpi/fatal.h"
 #include "src/train/trainer.h"
 
 #include <inttypes.h>
@@ -25,14 +26,14 @@ static const char job_text[] = "data: {file: data.h5}\n"
                                "checkpoint: {every: 1h}\n"
                                "run: {device: cpu, threads: 1, watchdog: 30s, directory: out}\n";
 
-/* Everything a trial needs. */
+/* The data of all trials. */
 typedef struct site {
   tt_comm *world;
   char folder[SCRATCH_ROOM], out[2 * SCRATCH_ROOM], job[2 * SCRATCH_ROOM];
   tt_trained_ensembles wanted; /* rank 0 */
   char *first, *second;        /* rank 0: bytes of the two checkpoints every trial starts from */
   int64_t first_bytes, second_bytes;
-  int untouched_is_known; /* that the two alone can be resumed has been shown */
+  int untouched_is_known; /* set when a run has been resumed from the two checkpoints alone */
   int64_t stride, failures, trials, met;
 } site;
 
@@ -43,8 +44,7 @@ static void complain(site *s, int rank, int64_t n, const char *what)
     fprintf(stderr, "rank %d, vote %" PRId64 ": %s: %s\n", rank, n, what, tt_err_last());
 }
 
-/* ---- files: rank 0 alone ---------------------------------------------------------------------
- */
+/* files: rank 0 alone */
 
 static void name_of(const site *s, const char *file, char path[3 * SCRATCH_ROOM])
 {
@@ -87,7 +87,7 @@ static void restore(const site *s)
   write_bytes(s, "ckpt-g000002.h5", s->second, s->second_bytes);
 }
 
-/* Nothing has happened to the checkpoints, and nothing else is there to go on from. */
+/* The checkpoints are unchanged, and no other checkpoint exists. */
 static int is_untouched(const site *s)
 {
   char *now = NULL;
@@ -118,7 +118,7 @@ static void write_inputs(const site *s)
   char path[2 * SCRATCH_ROOM];
   double x[ROWS * INPUTS], y[ROWS * TARGETS];
   char *names[] = {(char[]){"a"}, (char[]){"b"}}, *none[] = {(char[]){""}, (char[]){""}};
-  tt_columns input = {INPUTS, names, none}, target = {TARGETS, names, none};
+  tt_columns input = {INPUTS, names, none, 1}, target = {TARGETS, names, none, 1};
   for (int i = 0; i < ROWS; i++) {
     x[INPUTS * i] = (double)(i % 7);
     x[INPUTS * i + 1] = (double)(i % 5);
@@ -131,8 +131,7 @@ static void write_inputs(const site *s)
   if (!f || fputs(job_text, f) < 0 || fclose(f) != 0) tt_panic("%s: cannot be written", s->job);
 }
 
-/* ---- lives: collective -----------------------------------------------------------------------
- */
+/* starts: collective */
 
 /* Train once. The n-th vote of `rank` fails, if n > 0; *votes is how many there were. */
 static tt_err life(int rank, int64_t n, double max_time, const site *s, int64_t *votes)
@@ -164,7 +163,7 @@ static tt_err root_says(const site *s, tt_err mine)
   return tt_agree(s->world, tt_comm_is_root(s->world) ? mine : TT_OK);
 }
 
-/* After a fault that ended the run: what is left must lead to the wanted model. */
+/* After a fault that ended the run: resuming must give the model of the undisturbed run. */
 static void judge_rest(site *s, int rank, int64_t n)
 {
   int64_t untouched = tt_comm_is_root(s->world) && is_untouched(s), votes = 0;
@@ -196,10 +195,9 @@ static int trial(site *s, int rank, int64_t n)
   return votes >= n;
 }
 
-/* ---- the whole -------------------------------------------------------------------------------
- */
+/* all trials */
 
-/* The undisturbed model, and two checkpoints of lives that had no time. */
+/* The undisturbed model, and two checkpoints of starts with a time limit of 0. */
 static void prepare(site *s)
 {
   int64_t votes = 0;
@@ -220,7 +218,7 @@ static void prepare(site *s)
   if (TT_ALLOC(s->first, FILE_ROOM) || TT_ALLOC(s->second, FILE_ROOM)) tt_panic("no memory");
   s->first_bytes = read_bytes(s, "ckpt-g000001.h5", s->first);
   s->second_bytes = read_bytes(s, "ckpt-g000002.h5", s->second);
-  if (s->first_bytes < 1 || s->second_bytes < 1) tt_panic("there are no two checkpoints");
+  if (s->first_bytes < 1 || s->second_bytes < 1) tt_panic("two checkpoints are missing");
 }
 
 static void try_all(site *s)
@@ -235,7 +233,7 @@ static void try_all(site *s)
 int main(int argc, char **argv)
 {
   site s = {.stride = argc > 1 ? atoi(argv[1]) : 1};
-  if (s.stride < 1 || !freopen("/dev/null", "w", stdout)) return 1; /* tables of scores */
+  if (s.stride < 1 || !freopen("/dev/null", "w", stdout)) return 1; /* no tables of scores */
   tt_log_set_level(TT_LOG_ERROR);
   if (tt_comm_begin(&s.world)) return 1;
   scratch_begin(s.world, s.folder);

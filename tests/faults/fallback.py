@@ -1,9 +1,8 @@
 #!/usr/bin/python3
-"""A damaged newest checkpoint is named and passed over; damaged ones alone are an error.
-
-The newest generation of a stopped run is damaged in several ways; the resumption must say which
-file it rejects, go on from the generation before, and end with the bits of an undisturbed run. With
-every generation damaged it must end with exit 65 and train nothing. Control: a sound newest
+"""A damaged newest checkpoint is reported and skipped; if all are damaged, it is an error. The
+newest generation of a stopped run is damaged in several ways; the resumed run must name the
+rejected file, continue from the generation before, and end with the bits of an undisturbed run.
+With every generation damaged it must exit with 65 and train nothing. Control: a valid newest
 generation must not be reported.
 """
 import h5py
@@ -15,7 +14,7 @@ BAD_DATA = 65
 
 
 def flip_weight(path):
-    """One bit of a weight, the checksum left alone."""
+    """Flip one bit of a weight and keep the checksum."""
     with h5py.File(path, "r") as f:
         place = f["cohort0/weights"].id.get_offset() + 5
     data = bytearray(path.read_bytes())
@@ -68,7 +67,7 @@ def all_damaged(folder, base, damage):
     done = h.train(folder, 2, SETTINGS)
     h.check(done.code == BAD_DATA, f"{name}: exit {done.code}, not {BAD_DATA}\n{done.output}")
     h.check(len(h.error_lines(done.output)) == 1, f"{name}: not one error line\n{done.output}")
-    h.check(not h.is_complete(out), f"{name}: it trained anew")
+    h.check(not h.is_complete(out), f"{name}: it trained from epoch 0")
 
 
 def none_damaged(folder, base, wanted):

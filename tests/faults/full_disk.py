@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""A file system that is really full: the run ends in time, and goes on when there is space again.
+"""A full file system: the run ends in time, and continues when there is space again.
 
   full_disk.py [--ranks 2]
 
-The run directory lies on a small tmpfs, mounted in a name space of this test's own; where that is
-not permitted the test is skipped. For several amounts of free space a run begins from the
-checkpoints of a stopped one; it must end with verified data, or with an error and the old
-generation. The space is freed; the resumption must give the bits of an undisturbed run.
+The run directory is on a small tmpfs, mounted in a private mount namespace; if that is not
+permitted the test is skipped. For several amounts of free space a run starts from the checkpoints
+of a stopped one; it must end with verified data, or with an error and the old generation. Then the
+space is freed, and the resumed run must give the bits of an undisturbed run.
 """
 import argparse
 import os
@@ -17,13 +17,13 @@ import sys
 import harness as h
 
 SIZE = 24 << 20
-INSIDE = "TUTTI_TEST_MOUNTS"  # set once this test runs in its own name space
+INSIDE = "TUTTI_TEST_MOUNTS"  # set when this test runs in its own namespace
 SETTINGS = ["train.epochs=20", "checkpoint.every=1h", "model.hidden=[96, 96]"]
 ENDS_WITHIN = 10.0
 
 
 def enter_name_space():
-    """Run this test again where mounts are private: as root, else with a user name space."""
+    """Run this test again in a private mount namespace: as root, else with a user namespace."""
     for flags in (["-m"], ["-r", "-m"]):
         probe = ["unshare", *flags, "mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", "/mnt"]
         try:
@@ -57,7 +57,7 @@ def one_level(args, folder, disk, base, wanted, leave):
     if done.code == h.DONE:
         h.check_same(out, wanted, f"{name}: reported success")
     elif not h.is_complete(out):
-        h.check(h.newest(out) > 0, f"{name}: the old generation is gone")
+        h.check(h.newest(out) > 0, f"{name}: the old generation was deleted")
     os.unlink(disk / "filler")
     again = h.train(folder, args.ranks, settings)
     if h.check(again.code == h.DONE, f"{name}: resumed, exit {again.code}\n{again.output}"):
@@ -83,7 +83,7 @@ def main():
         subprocess.run(mount, check=True)
         levels = (0, 4096, size // 2, size + 8192, 5 * size // 2)
         codes = [one_level(args, folder, disk, base, wanted, leave) for leave in levels]
-        h.check(any(codes), "no run noticed that the disk was full")
+        h.check(any(codes), "no run failed because of the full disk")
         subprocess.run(["umount", str(disk)], check=True)
         h.finish(f"exit codes with {', '.join(map(str, levels))} bytes free: {codes}")
 

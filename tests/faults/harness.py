@@ -1,7 +1,7 @@
-"""harness.py: what the fault tests share: a small job, starting and ending ranks, comparing files.
+"""harness.py: shared by the fault tests: a small job, starting and ending ranks, comparing files.
 
 The program under test is $TUTTI (default build/tutti), the launcher $TUTTI_MPIRUN. A test calls
-check()/fail() and ends with finish(); where it cannot run it calls skip(), exit status 77.
+check()/fail() and ends with finish(); if it cannot run it calls skip(), exit status 77.
 """
 import collections
 import contextlib
@@ -19,7 +19,7 @@ import tempfile
 import time
 
 SKIPPED = 77
-DONE, STOPPED, IO_ERROR = 0, 75, 74
+DONE, STOPPED, CANNOT_CREATE, IO_ERROR = 0, 75, 73, 74
 LAUNCHER_ENDS = 20  # seconds that mpirun may need after its last rank
 
 
@@ -38,7 +38,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TUTTI = os.environ.get("TUTTI", str(ROOT / "build" / "tutti"))
 MPIRUN = shlex.split(os.environ.get("TUTTI_MPIRUN", "mpirun --oversubscribe -n"))
 
-# The fields of a member in a checkpoint, in the order of its checksum: the table says it.
+# The fields of a member in a checkpoint, in the order of its checksum, read from the table.
 STATE_FIELDS = re.findall(r"^  X\((\w+), \w+, ", (ROOT / "core/model/state.h").read_text(), re.M)
 
 JOB = """\
@@ -77,12 +77,12 @@ def finish(summary):
 
 def require_program():
     if not os.access(TUTTI, os.X_OK):
-        sys.exit(f"{TUTTI} is not there: build it, or set TUTTI")
+        sys.exit(f"{TUTTI} does not exist: build it, or set TUTTI")
 
 
 @contextlib.contextmanager
 def workplace():
-    """A temporary directory with data.h5 and job.yaml; TMPDIR of the launcher lies in it too."""
+    """A temporary directory with data.h5 and job.yaml; TMPDIR of the launcher is in it too."""
     require_program()
     with tempfile.TemporaryDirectory(prefix="tutti-", ignore_cleanup_errors=True) as name:
         folder = pathlib.Path(name)
@@ -110,26 +110,33 @@ def environment(folder, extra=None):
     return env
 
 
-def launch_command(ranks, args, rank_env=None):
-    """ranks 0 starts the program itself, without a launcher. rank_env reaches the ranks only."""
+def launch_command(ranks, args, rank_env=None, ulimit=None):
+    """ranks 0 starts the program itself, without a launcher. rank_env and ulimit ("-f 8") reach the
+    ranks only."""
     start = MPIRUN + [str(ranks)] if ranks else []
     setting = ["env"] + [f"{k}={v}" for k, v in rank_env.items()] if rank_env else []
-    return start + setting + [TUTTI] + [str(a) for a in args]
+    limit = ["sh", "-c", f'ulimit {ulimit} && exec "$@"', "sh"] if ulimit else []
+    return start + setting + limit + [TUTTI] + [str(a) for a in args]
 
 
-def start(folder, ranks, args, env=None, rank_env=None):
-    """Start in a session of its own; the output goes to folder/log."""
-    with open(folder / "log", "w") as log:
-        return subprocess.Popen(
-            launch_command(ranks, args, rank_env), cwd=folder, stdin=subprocess.DEVNULL,
-            stdout=log, stderr=subprocess.STDOUT, env=environment(folder, env),
-            start_new_session=True)
+def launch(folder, command, env=None, log="log"):
+    """Start a command in a session of its own; the output goes to folder/log."""
+    with open(folder / log, "w") as to:
+        process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=to,
+                                   stderr=subprocess.STDOUT, env=environment(folder, env),
+                                   start_new_session=True)
+    process.log = log
+    return process
+
+
+def start(folder, ranks, args, env=None, rank_env=None, ulimit=None, log="log"):
+    return launch(folder, launch_command(ranks, args, rank_env, ulimit), env, log)
 
 
 def wait(folder, process, limit):
-    """Its end, or ours: after `limit` seconds everything it started is killed. Run.hung is then
-    "ranks"; or "launcher" where its ranks have been gone for long: mpirun waits for ever for a rank
-    that died while the two shook hands."""
+    """Wait for the end; after `limit` seconds kill all processes it started. Then Run.hung is
+    "ranks", or "launcher" if all ranks ended long before: mpirun waits forever for a rank that died
+    during the start-up handshake."""
     begin, hung, seen = time.monotonic(), "", 0
     gone = begin
     while not hung:
@@ -146,12 +153,12 @@ def wait(folder, process, limit):
             hung = "launcher"
     states = f"\nharness: ranks still alive: {ranks}\n" if hung else ""
     reap(process)
-    output = (folder / "log").read_text(errors="replace") + states
+    output = (folder / process.log).read_text(errors="replace") + states
     return Run(process.returncode, hung, time.monotonic() - begin, output)
 
 
-def run(folder, ranks, args, env=None, rank_env=None, limit=60):
-    return wait(folder, start(folder, ranks, args, env, rank_env), limit)
+def run(folder, ranks, args, env=None, rank_env=None, ulimit=None, limit=60):
+    return wait(folder, start(folder, ranks, args, env, rank_env, ulimit), limit)
 
 
 def train(folder, ranks, settings=(), args=(), job="job.yaml", **how):
@@ -180,7 +187,7 @@ def process_table():
 
 
 def ranks_of(process):
-    """Process numbers of the ranks that a launcher has started by now."""
+    """Process numbers of the ranks that a launcher has started so far."""
     table = process_table()
     return sorted(p for p, (parent, _, state) in table.items()
                   if parent == process.pid and state != "Z")
@@ -199,8 +206,8 @@ def send(pid, number):
 
 
 def reap(process):
-    """Kill what is left of the session of a process we started, and wait until it is gone, zombies
-    too: their numbers still count as alive."""
+    """Kill the remaining processes of a session that this test started, and wait until they have
+    disappeared. Zombies too, because their process numbers still exist."""
     for _ in range(500):
         process.poll()
         table = process_table()
@@ -269,10 +276,10 @@ def check_same(got, wanted, text):
     return check(not different, f"{text}: other bits in {', '.join(different[:8])}")
 
 
-def undisturbed(folder, settings=(), ranks=2, name="wanted"):
+def undisturbed(folder, settings=(), ranks=2, name="wanted", job="job.yaml"):
     """Train once without a fault; its run directory. Also the time it takes."""
     begin = time.monotonic()
-    done = train(folder, ranks, list(settings) + [f"run.directory={name}"], limit=300)
+    done = train(folder, ranks, list(settings) + [f"run.directory={name}"], job=job, limit=300)
     seconds = time.monotonic() - begin
     if done.code != DONE:
         sys.exit(f"the undisturbed run ended with {done.code}:\n{done.output}")
@@ -281,20 +288,22 @@ def undisturbed(folder, settings=(), ranks=2, name="wanted"):
     return folder / name, seconds
 
 
-def epochs_for(folder, seconds):
-    """Epochs the job's members train in about `seconds` on 2 ranks of this machine and build: by
-    what the program says of its own training, not by how long a busy machine took to start it."""
+def epochs_for(folder, seconds, job="job.yaml"):
+    """Number of epochs that take about `seconds` on 2 ranks of this machine and build. It uses the
+    training time that the program reports, without the start-up time."""
     epochs, took = 250, 0
     while took < min(0.5, seconds):
         epochs *= 2
-        undisturbed(folder, [f"train.epochs={epochs}", "checkpoint.every=1h"], name="timed")
+        undisturbed(folder, [f"train.epochs={epochs}", "checkpoint.every=1h"], name="timed",
+                    job=job)
         took = status_of(folder / "timed")["seconds"]
         shutil.rmtree(folder / "timed")
     return int(epochs * seconds / took)
 
 
 def stopped(folder, settings, name="stopped", ranks=2):
-    """A run directory with the first two generations of a job: two lives with no time to train."""
+    """A run directory with the first two generations of a job: two starts with a time limit of
+    0."""
     for generation in (1, 2):
         arguments = list(settings) + [f"run.directory={name}"]
         done = train(folder, ranks, arguments, ["--max-time", "10ms"])
@@ -304,6 +313,15 @@ def stopped(folder, settings, name="stopped", ranks=2):
     return folder / name
 
 
+def shim(library, folder, pattern, ops="write", at=0, error="ENOSPC", sticky=False, rank=None):
+    """Environment of ranks in which one call fails (faultio.c); what happened is in shim.log."""
+    (folder / "shim.log").write_text("")
+    one = {} if rank is None else {"FAULTIO_RANK": str(rank)}
+    return {"LD_PRELOAD": str(library), "FAULTIO_PATH": str(pattern), "FAULTIO_OPS": ops,
+            "FAULTIO_AT": str(at), "FAULTIO_ERROR": error, "FAULTIO_STICKY": str(int(sticky)),
+            "FAULTIO_LOG": str(folder / "shim.log"), **one}
+
+
 def copy_directory(source, target):
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(source, target)
@@ -311,12 +329,13 @@ def copy_directory(source, target):
 
 
 def error_lines(output):
-    return [line for line in output.splitlines() if line.startswith("tutti: error:")]
+    """The error messages of all ranks."""
+    return [line for line in output.splitlines() if re.match(r"tutti(\[\d+\])?: error: ", line)]
 
 
 def member_hash(f, member):
-    """XXH3 of 64 bits over the fields of one member of a cohort of an open checkpoint, each seeded
-    with the hash of those before it; fields without values are left out of files."""
+    """XXH3 (64 bits) over the fields of one member in an open checkpoint, each seeded with the hash
+    of the fields before it; files have no fields without values."""
     xxh3 = ctypes.CDLL("libxxhash.so.0").XXH3_64bits_withSeed
     xxh3.argtypes = (ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint64)
     xxh3.restype = ctypes.c_uint64
@@ -328,8 +347,8 @@ def member_hash(f, member):
 
 
 def change_one_float(path):
-    """Nudge one weight of the first member still in training and renew its checksum: a checkpoint
-    that lies. Returns the member, or None if all have ended."""
+    """Change one weight of the first member still in training and update its checksum: a wrong
+    checkpoint that looks valid. Returns the member, or None if all have ended."""
     with h5py.File(path, "r+") as file:
         f = file["cohort0"]
         training = np.flatnonzero(f["status"][()] == 0)

@@ -3,13 +3,12 @@
 
   kill_loop.py [--kills 30] [--seed 1] [--seconds 2] [--control float|lose|hang|all]
 
-A life trains on 1 to 3 ranks and is ended by SIGKILL to one rank, to all ranks, or to the launcher
-(whose orphans may still be there when the next life begins). After the last kill the job ends by
-itself; every tensor of model.h5 and results.h5 must be bitwise that of an undisturbed run, no
-committed generation may be lost, no life may hang and nothing may be left behind.
-
-Negative controls, on which the same judgement must fail: one float of a checkpoint changed together
-with its checksum; the newest checkpoint removed; a rank stopped with a watchdog too slow to see it.
+A start trains on 1 to 3 ranks and is ended by SIGKILL to one rank, to all ranks, or to the launcher
+(whose ranks may still run at the next start). After the last kill the job runs to its end; every
+tensor of model.h5 and results.h5 must be bit-identical to an undisturbed run, no committed
+generation may be lost, no start may hang and no temporary file may be left. Negative controls, on
+which the same checks must fail: one float of a checkpoint changed together with its checksum; the
+newest checkpoint removed; a rank stopped with a watchdog that is too slow.
 """
 import argparse
 import random
@@ -22,11 +21,11 @@ import harness as h
 
 
 class Wrong(Exception):
-    """A law is broken; the first argument says which: bits, lost, hang, exit, left."""
+    """A check failed; the first argument says which: bits, lost, hang, exit, left."""
 
 
 def kill(process, how, number=signal.SIGKILL):
-    """True if somebody was there to be hit."""
+    """True if the signal reached a process."""
     ranks = h.ranks_of(process)
     if process.poll() is not None or not ranks:
         return False
@@ -38,45 +37,50 @@ def kill(process, how, number=signal.SIGKILL):
 
 
 class TooSoon(Exception):
-    """A job that was over before its control could be planted."""
+    """The job ended before the control could make its change."""
 
 
 class Campaign:
-    """One job in one directory, through as many lives as it takes."""
+    """One job in one directory, with as many starts as needed."""
 
-    def __init__(self, folder, settings, seconds, limit):
-        self.folder, self.out, self.limit = folder, folder / "out", limit
+    def __init__(self, folder, settings, seconds, limit, job="job.yaml"):
+        self.folder, self.out, self.limit, self.job = folder, folder / "out", limit, job
         self.settings, self.seconds = list(settings) + ["run.directory=out"], seconds
-        self.newest, self.lives, self.kills, self.resumed = 0, 0, 0, 0
+        self.newest, self.starts, self.kills, self.resumed = 0, 0, 0, 0
         self.orphans, self.had_orphans = [], False
         shutil.rmtree(self.out, ignore_errors=True)
 
-    def life(self, may_kill):
+    def run_once(self, may_kill):
         """One start of the program. Returns True when the job is done."""
-        self.lives += 1
-        self.resumed += self.newest > 0
-        ranks = random.randint(1, 3)
-        process = h.start(self.folder, ranks, h.train_arguments(self.settings))
+        process = self.launch(random.randint(1, 3))
         how = random.choices(("one", "all", "launcher"), (6, 3, 1))[0]
         killed = may_kill and self.kill_later(process, how)
-        done = self.end(process, killed and how == "launcher")
-        if killed and done.hung == "launcher":  # mpirun lost a rank that died while it started
-            print(f"life {self.lives}: all ranks had ended, their launcher had not")
+        return self.settle(process, killed, killed and how == "launcher")
+
+    def launch(self, ranks, **how):
+        self.starts += 1
+        self.resumed += self.newest > 0
+        return h.start(self.folder, ranks, h.train_arguments(self.settings, job=self.job), **how)
+
+    def settle(self, process, killed, leave_orphans=False):
+        """The end of a start. Returns True when the job is done."""
+        done = self.end(process, leave_orphans)
+        if killed and done.hung == "launcher":  # mpirun missed a rank that died during the start
+            print(f"start {self.starts}: all ranks had ended, their launcher had not")
         elif done.hung:
-            raise Wrong("hang", f"life {self.lives} on {ranks} ranks outlived {self.limit} s\n"
-                                f"{done.output}")
+            raise Wrong("hang", f"start {self.starts}: over {self.limit} s\n{done.output}")
         if not killed and done.code != h.DONE:
-            raise Wrong("exit", f"life {self.lives} on {ranks} ranks: {done.code}\n{done.output}")
+            raise Wrong("exit", f"start {self.starts}: {done.code}\n{done.output}")
         self.check_nothing_lost()
         return done.code == h.DONE
 
     def kill_later(self, process, how):
-        """At any instant of the first generations of a life: what it has done counts, not the
-        clock, so that a busy machine's lives get as far as a quiet one's."""
+        """Wait for a random instant within the first generations of a start. Checkpoints are
+        counted, not seconds, so that the progress does not depend on the load of the machine."""
         generations, rest = random.choice((0, 1, 1, 2, 3)), random.uniform(0, 0.15)
         while h.newest(self.out) < self.newest + generations and process.poll() is None:
             time.sleep(0.005)
-        if not generations:  # while it starts
+        if not generations:  # during the start
             rest = random.uniform(0, 0.25) * self.seconds
         end = time.monotonic() + rest
         while time.monotonic() < end and process.poll() is None:
@@ -86,7 +90,7 @@ class Campaign:
         return hit
 
     def end(self, process, leave_orphans):
-        """Orphans of a killed launcher meet the next life; they are reaped after it."""
+        """Ranks of a killed launcher may run during the next start; they are killed after it."""
         if leave_orphans:
             process.wait()
             self.orphans.append(process)
@@ -108,25 +112,25 @@ class Campaign:
         if different:
             raise Wrong("bits", f"after {self.kills} kills: {', '.join(different[:8])}")
         left = h.leftovers(self.out)
-        if left and not self.had_orphans:  # the next life cannot clear away what is still in use
+        if left and not self.had_orphans:  # the next start keeps files that are in use
             raise Wrong("left", f"after {self.kills} kills: {', '.join(left)}")
 
 
 def loop(args, folder, wanted, seconds):
-    kills = lives = resumed = campaigns = 0
+    kills = starts = resumed = campaigns = 0
     while kills < args.kills:
         campaign = Campaign(folder, args.settings, seconds, args.limit)
-        while not campaign.life(kills + campaign.kills < args.kills):
+        while not campaign.run_once(kills + campaign.kills < args.kills):
             pass
         campaign.judge(wanted)
-        kills, lives, campaigns = kills + campaign.kills, lives + campaign.lives, campaigns + 1
+        kills, starts, campaigns = kills + campaign.kills, starts + campaign.starts, campaigns + 1
         resumed += campaign.resumed
-    h.check(4 * resumed >= lives, f"only {resumed} of {lives} lives began from a checkpoint")
-    return f"{kills} kills, {lives} lives, {resumed} of them resumed, {campaigns} campaigns"
+    h.check(4 * resumed >= starts, f"only {resumed} of {starts} starts used a checkpoint")
+    return f"{kills} kills, {starts} starts, {resumed} of them resumed, {campaigns} jobs"
 
 
 def start_and_kill(campaign, least=2):
-    """A first life with at least `least` generations committed; all ranks killed."""
+    """A first start with at least `least` generations committed; all ranks killed."""
     process = h.start(campaign.folder, 2, h.train_arguments(campaign.settings))
     end = time.monotonic() + 60
     while h.newest(campaign.out) < least and process.poll() is None and time.monotonic() < end:
@@ -135,14 +139,14 @@ def start_and_kill(campaign, least=2):
     campaign.end(process, False)
     campaign.check_nothing_lost()
     if not campaign.newest or h.is_complete(campaign.out):
-        raise TooSoon("the job was over before its second checkpoint")
+        raise TooSoon("the job ended before its second checkpoint")
 
 
 def control_float(campaign, wanted):
     start_and_kill(campaign)
     if h.change_one_float(h.checkpoint(campaign.out, campaign.newest)) is None:
         raise TooSoon("all members had ended")
-    campaign.life(False)
+    campaign.run_once(False)
     campaign.judge(wanted)
 
 
@@ -174,16 +178,16 @@ CONTROLS = {"float": (control_float, "bits"), "lose": (control_lose, "lost"),
 
 
 def run_control(name, args, folder, wanted, seconds):
-    """The judgement must fail, and for the reason that was planted."""
+    """The checks must fail for the reason of this control."""
     function, law = CONTROLS[name]
     campaign = Campaign(folder, args.settings, seconds, args.limit)
     try:
         function(campaign, wanted)
     except Wrong as wrong:
         h.check(wrong.args[0] == law, f"control {name}: {wrong.args}")
-        print(f"control {name}: seen, {wrong.args[1].splitlines()[0]}")
+        print(f"control {name}: found, {wrong.args[1].splitlines()[0]}")
         return
-    h.fail(f"control {name}: the harness saw nothing")
+    h.fail(f"control {name}: not found by the checks")
 
 
 def undisturbed(args, folder, epochs):
@@ -194,7 +198,7 @@ def undisturbed(args, folder, epochs):
 
 
 def controls(args, folder, epochs):
-    """A longer job where a machine that has become faster ends it too soon."""
+    """Repeat with a longer job if this one ends too soon."""
     for longer in (1, 4, 16):
         wanted, seconds = undisturbed(args, folder, longer * epochs)
         try:
@@ -203,7 +207,7 @@ def controls(args, folder, epochs):
             h.finish("negative controls")
         except TooSoon as run:
             print(f"too soon: {run}", flush=True)
-    sys.exit("control: every job was over too soon: give it more --seconds")
+    sys.exit("control: every job ended too soon: increase --seconds")
 
 
 def main():
@@ -212,7 +216,7 @@ def main():
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=2, help="of training in all")
-    parser.add_argument("--limit", type=float, default=60, help="seconds a life may take")
+    parser.add_argument("--limit", type=float, default=60, help="most seconds of a start")
     parser.add_argument("--control", choices=[*CONTROLS, "all"])
     args = parser.parse_args()
     random.seed(args.seed)

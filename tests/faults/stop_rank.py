@@ -16,11 +16,11 @@ import time
 import harness as h
 
 WATCHDOG = 2.0
-LONGER = (1, 4, 16)  # times as many epochs, where a run was over before it could be stopped
+LONGER = (1, 4, 16)  # factor on the epochs if a run ended before it could be stopped
 
 
 class TooSoon(Exception):
-    """A run came to its end first."""
+    """The run ended before it was stopped."""
 
 
 RESUME_ON = {1: 3, 2: 1, 3: 2}
@@ -77,7 +77,7 @@ def signalled(folder, args, wanted, number, to_all, ranks):
 
 
 def forwarded(folder, args, wanted):
-    """mpirun passes SIGUSR1 on to its ranks."""
+    """mpirun forwards SIGUSR1 to its ranks."""
     process, _ = start(folder, args, 2)
     h.send(process.pid, signal.SIGUSR1)
     judge_stop(folder, args, h.wait(folder, process, 20), 2, wanted, "SIGUSR1 to the launcher")
@@ -114,7 +114,7 @@ def main():
                 every_way(folder, args)
                 h.finish(f"6 ways to stop, {args.epochs} epochs")
             except TooSoon as run:
-                print(f"{args.epochs} epochs are over too soon: {run}", flush=True)
+                print(f"{args.epochs} epochs end too soon: {run}", flush=True)
         h.fail("no run could be stopped before its end")
         h.finish("")
 

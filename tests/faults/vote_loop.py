@@ -1,13 +1,13 @@
 #!/usr/bin/python3
-"""Votes of every rank fail: all ranks end together and nothing is lost.
+"""Votes of every rank fail: all ranks end together and no checkpoint is lost.
 
   vote_loop.py [--ranks 2] [--epochs 20] [--stride 60] [--control]
 
-For each rank and n = 1, 1 + stride, ... a run begins from the checkpoints of a stopped one with
-TUTTI_FAULT=rank:n, until n is past the last vote (every_vote.c does it for every n, faster). Each
-run must end in time, print one error line, and exit with a code of the table; a resumption without
+For each rank and n = 1, 1 + stride, ... a run starts from the checkpoints of a stopped one with
+TUTTI_FAULT=rank:n, until n is beyond the last vote (every_vote.c does it for every n, faster). Each
+run must end in time, print one error line, and exit with a code of the table; a resumed run without
 the fault must give the bits of an undisturbed run. --control damages every checkpoint after the
-fault: the same judgement must fail.
+fault: the same checks must fail.
 """
 import argparse
 import itertools
@@ -21,7 +21,7 @@ CODES = {int(code) for code in re.findall(
 
 
 def faulty_run(folder, base, args, rank, n):
-    """A run with the fault; None when it ended well without meeting it."""
+    """A run with the fault; None if it ended without an error before vote n."""
     h.copy_directory(base, folder / "out")
     fault = {"TUTTI_FAULT": f"{rank}:{n}"}
     done = h.train(folder, args.ranks, args.settings, env=fault, limit=args.limit)
@@ -30,12 +30,12 @@ def faulty_run(folder, base, args, rank, n):
 
 
 def judge_run(done, name, limit):
-    if not h.check(not done.hung, f"{name}: hangs, ended after {limit:.0f} s"):
+    if not h.check(not done.hung, f"{name}: hangs, killed after {limit:.0f} s"):
         return
     lines = h.error_lines(done.output)
     h.check(len(lines) <= 1, f"{name}: {len(lines)} error lines:\n" + "\n".join(lines))
     if done.code == h.DONE:
-        h.check("tutti: warning:" in done.output, f"{name}: the fault was swallowed in silence")
+        h.check("tutti: warning:" in done.output, f"{name}: no message about the fault")
         return
     h.check(lines, f"{name}: exit {done.code} without an error line:\n{done.output}")
     h.check(done.code in CODES, f"{name}: exit code {done.code} is not in the table")
@@ -72,7 +72,7 @@ def all_faults(folder, base, wanted, args):
 
 
 def control(folder, base, wanted, args):
-    """Checkpoints cut in half after the fault: resuming must be seen to fail."""
+    """Truncate the checkpoints after the fault: the check of the resumed run must fail."""
     faulty_run(folder, base, args, 0, 3)
     for generation in h.generations(folder / "out"):
         path = h.checkpoint(folder / "out", generation)
@@ -80,7 +80,7 @@ def control(folder, base, wanted, args):
     judge_resumption(folder, wanted, args, "control")
     seen = len(h.failures) > 0
     h.failures.clear()
-    h.check(seen, "control: the harness saw nothing")
+    h.check(seen, "control: not found by the checks")
     return "negative control"
 
 
@@ -90,7 +90,7 @@ def main():
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--stride", type=int, default=60, help="1 is every vote")
-    parser.add_argument("--limit", type=float, default=20, help="seconds a run may take")
+    parser.add_argument("--limit", type=float, default=20, help="most seconds of a run")
     parser.add_argument("--control", action="store_true")
     args = parser.parse_args()
     args.settings = [f"train.epochs={args.epochs}", "checkpoint.every=1h", "run.directory=out"]

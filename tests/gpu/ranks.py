@@ -45,14 +45,14 @@ def run(command, folder):
 
 
 def choices(tutti, option):
-    """The words that an option may take; none if there is no such option."""
+    """The values of an option; none if there is no such option."""
     text = run([tutti, "options"], ".").stdout
     found = re.search(rf"^  {re.escape(option)}\n(?:      .*\n)*?      one of (.*?) \(", text, re.M)
     return found[1].split(", ") if found else []
 
 
 def combinations(args):
-    """Settings to be tried, as lists for the command line."""
+    """The settings, as lists for the command line."""
     base = ["--set", f"run.device={args.device}"]
     if args.device == "cpu":
         return [base]
@@ -63,7 +63,7 @@ def combinations(args):
 
 
 def train(args, folder, ranks, settings):
-    """The directory of its files; None if tutti says that this way cannot be taken."""
+    """The directory of its files; None if tutti cannot use this path."""
     out = pathlib.Path(folder) / f"out{ranks}"
     done = run([*args.mpirun, str(ranks), args.tutti, "train", "job.yaml", "--quiet", "--share-gpu",
                 "--resume", "never", "--set", f"run.directory={out}", *settings], folder)
@@ -76,7 +76,7 @@ def train(args, folder, ranks, settings):
 
 
 def contents(path):
-    """{name: bytes} of all datasets, but what tells of this run: ranks, time, command line."""
+    """{name: bytes} of all datasets without those about this run: ranks, time, command line."""
     found = {}
     with h5py.File(path, "r") as f:
         def take(name, thing):
@@ -108,7 +108,7 @@ def main():
         looked = run([args.tutti, "doctor"], ".").stdout
         if " cuda " not in looked.split("\n\n")[0]:
             skip("no GPU: " + (re.findall(r"^\d+\. (.*)|^(built without CUDA)", looked, re.M)
-                               or [("tutti doctor sees none", "")])[0][0])
+                               or [("tutti doctor finds none", "")])[0][0])
     with tempfile.TemporaryDirectory(prefix="tutti-") as folder:
         made = run([args.tutti, "import", str(TABLE), "-o", "energy.h5", "--inputs", INPUTS,
                     "--targets", "heating_load,cooling_load"], folder)

@@ -3,8 +3,8 @@
 
     sanitizer.py memcheck|racecheck|synccheck|initcheck PROGRAM...
 
-Fails if the program does, or if the tool finds an error; exit status 77, with the reason, where the
-program finds no GPU, or there is no compute-sanitizer, or it does not take this GPU.
+Fails if the program does, or if the tool finds an error; exit status 77, with the reason, if the
+program finds no GPU, there is no compute-sanitizer, or it does not support this GPU.
 """
 import glob
 import os
@@ -38,13 +38,13 @@ def main():
     tool, program = sys.argv[1], sys.argv[2:]
     code, _ = run(program)
     if code:
-        sys.exit(code)  # 77: it has said why
+        sys.exit(code)  # 77: the program has printed the reason
     sanitizer = find()
     if not sanitizer:
         skip("no compute-sanitizer on this machine")
     code, said = run([sanitizer, "--tool", tool, "--error-exitcode", str(FOUND), *program])
     if "Device not supported" in said:
-        skip("compute-sanitizer does not take this GPU, or not in this container")
+        skip("compute-sanitizer does not support this GPU, or not in this container")
     sys.exit(code)
 
 

@@ -1,6 +1,6 @@
-/* short_run.c — a few steps, an evaluation and a prediction by every way of every engine: so little
- * that tools which watch each access to memory finish soon. Agreement is looked at coarsely;
- * closely it is in laws/test_engines.c. */
+/* short_run.c — a few steps, an evaluation and a prediction on every path of every engine: short,
+ * because tools that check each memory access are slow. Agreement is tested coarsely here, and
+ * closely in laws/test_engines.c. */
 #include "tests/support/problem.h"
 
 #include "core/model/trained_ensemble.h"

@@ -2,7 +2,7 @@
 """The rules of the tree that no compiler checks.
 
   check_house.py [TREE]            print every finding; exit 1 if there is one
-  check_house.py --control [TREE]  break each rule once in a copy of the tree: each must be found
+  check_house.py --control [TREE]  break each rule once in a copy of the tree: each break is found
 
 Rules
   rooms      a file includes from its own room and from the rooms that cmake/rooms.cmake lists for
@@ -10,11 +10,12 @@ Rules
   circles    no two files need each other, by includes or by calls of functions; a header and the
              source of the same name count as one file, X_internal.h as its room's interface
   names      a tag, typedef, global function or include guard has one meaning in the whole tree
-  libraries  mpi.h, hdf5.h, omp.h and CUDA's headers stay in the rooms that own them
+  libraries  mpi.h, hdf5.h, omp.h and the headers of CUDA are included only in the rooms that own
+             them
   sizes      files of 500 lines, functions of 60, lines of 100 columns at most
   headers    each has a guard and compiles alone; those of core/ as C++17 too
 
-Environment: CC, CXX (compilers), TUTTI_INCLUDES (-I options of the outside libraries).
+Environment: CC, CXX (compilers), TUTTI_INCLUDES (-I options of the external libraries).
 """
 import collections
 import concurrent.futures
@@ -40,7 +41,7 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.M)
 
 
 class Tree:
-    """The sources below a folder: texts, and texts without comments and strings."""
+    """The sources below a folder: texts with and without comments and strings."""
 
     def __init__(self, root):
         self.root = pathlib.Path(root)
@@ -57,7 +58,7 @@ class Tree:
 
 
 def without_comments(text):
-    """Comments and the inside of strings as blanks: positions and lines stay."""
+    """Replace comments and the inside of strings by blanks: positions and lines are kept."""
     def blank(match):
         return re.sub(r"[^\n]", " ", match[0])
     pattern = r'/\*.*?\*/|//[^\n]*|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\''
@@ -114,7 +115,7 @@ DEFINITION = re.compile(r"^(?!static|typedef|#|\s|else|struct \w+ \{)[\w*][^;{}#
 
 
 def unit_of(name):
-    """A header and its source are one."""
+    """The common name of a header and its source."""
     return str(pathlib.PurePosixPath(name).with_suffix(""))
 
 
@@ -248,7 +249,7 @@ def check_headers(tree, only=None):
     cc, cxx = os.environ.get("CC", "cc"), os.environ.get("CXX", "c++")
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for name in only or tree.text:
-            # bodies are included several times with other macros: no headers
+            # bodies are included several times with different macros: not checked as headers
             if not name.endswith(".h") or name.endswith("_body.h"):
                 continue
             if not re.search(r"^#ifndef (TT_[A-Z0-9_]+|TUTTI)_H$", tree.text[name], re.M):
@@ -293,7 +294,7 @@ PLANTED = (  # file, text to append, words of the finding, check
 
 
 def control(root):
-    """Findings: planted faults that the checks do not see."""
+    """Findings: planted faults that the checks do not find."""
     missed = []
     for file, text, words, check in PLANTED:
         with tempfile.TemporaryDirectory() as copy:

@@ -1,10 +1,10 @@
-/* recipes.h — ways to take steps that the law of steps is tried on: every row of the tables of
+/* recipes.h — settings of training steps for the law of steps: each row of the tables of
  * optimizers, schedules and averages is in one of them. */
 #ifndef TT_RECIPES_H
 #define TT_RECIPES_H
 #include "tests/laws/reference.h"
 
-/* One way to take steps; hyper-parameters of 0 are filled in. */
+/* One setting; hyper-parameters of 0 get defaults. */
 typedef struct recipe {
   const char *name;
   tt_optimizer optimizer;
@@ -14,7 +14,8 @@ typedef struct recipe {
   tt_hyper hyper;
 } recipe;
 
-/* Recipes with a purpose; list_recipes adds one for each row of a table that none of them uses. */
+/* Recipes for particular cases; list_recipes adds one for each row of a table that none of them
+ * uses. */
 static const recipe recipes[] = {
     {"sgd", TT_OPT_sgd, 0, 1, TT_SCHEDULE_constant, TT_AVERAGE_none, {.learning_rate = 0.1f}},
     {"sgd, momentum, l2",
@@ -185,7 +186,7 @@ static inline int list_recipes(recipe *out)
   return n;
 }
 
-/* The member of a recipe with all that the table leaves out. */
+/* The member of a recipe, with defaults for the values that the table leaves out. */
 static inline tt_hyper filled(const recipe *r)
 {
   tt_hyper h = r->hyper;

@@ -1,6 +1,6 @@
-/* reference.h — networks, losses, optimizers and schedules written again from the textbook, in
- * double and as plainly as possible: what the laws hold the engines to. Gradients are finite
- * differences. */
+/* reference.h — a second implementation of networks, losses, optimizers and schedules from the
+ * textbook, in double and as simple as possible; the laws compare the engines with it. Gradients
+ * are finite differences. */
 #ifndef TT_REFERENCE_H
 #define TT_REFERENCE_H
 #include "tests/support/problem.h"
@@ -55,8 +55,8 @@ static inline double ref_pinball(const tt_model *m, const double *o, double y)
   return sum / m->each;
 }
 
-/* One target of one row: its outputs at o[j * K]. `held` are outputs that a loss may look at as
- * constants: the gradient does not see them. */
+/* One target of one row: its outputs at o[j * K]. `held`: outputs that a loss uses as constants,
+ * outside its gradient. */
 static inline double ref_loss(const tt_cohort *c, const double *o, const double *held, double y)
 {
   int64_t k = c->model.targets;
@@ -66,20 +66,21 @@ static inline double ref_loss(const tt_cohort *c, const double *o, const double 
   case TT_LOSS_mse: return e * e * share;
   case TT_LOSS_mae: return e * share;
   case TT_LOSS_huber: return (e < delta ? e * e / 2.0 : delta * (e - delta / 2.0)) * share;
-  case TT_LOSS_gaussian_nll: return ref_nll(o[0], o[k], y, floor);
+  case TT_LOSS_gaussian_nll: return ref_nll(o[0], o[k], y, floor) * share;
   case TT_LOSS_beta_nll:
-    return pow(ref_softplus(held[k]) + floor, (double)c->nll_beta) * ref_nll(o[0], o[k], y, floor);
-  case TT_LOSS_poisson: return exp(o[0]) - y * o[0];
-  case TT_LOSS_bce: return -y * log(p) - (1.0 - y) * log(1.0 - p);
+    return pow(ref_softplus(held[k]) + floor, (double)c->nll_beta) * share *
+           ref_nll(o[0], o[k], y, floor);
+  case TT_LOSS_poisson: return (exp(o[0]) - y * o[0]) * share;
+  case TT_LOSS_bce: return (-y * log(p) - (1.0 - y) * log(1.0 - p)) * share;
   case TT_LOSS_quantile: return ref_pinball(&c->model, o, y) * share;
-  case TT_LOSS_cross_entropy: return ref_cross_entropy(c->model.each, o, k, (int64_t)y);
+  case TT_LOSS_cross_entropy: return ref_cross_entropy(c->model.each, o, k, (int64_t)y) * share;
   default: break;
   }
   ref_missing("loss", tt_choice_loss[c->loss]);
   return NAN;
 }
 
-/* ---- networks ---- */
+/* networks */
 
 enum { REF_WIDEST = 64, REF_PARAMS = 512 };
 
@@ -116,7 +117,7 @@ static inline void ref_forward(const tt_model *m, const double *w, const double 
   }
 }
 
-/* Some rows as one member meets them. */
+/* The rows of a batch, as one member uses them. */
 typedef struct ref_batch {
   const problem *p;
   int64_t member;
@@ -131,10 +132,11 @@ static inline void ref_masks(const ref_batch *b, int64_t r, double *mask)
   const tt_cohort *c = &b->p->c;
   const tt_member *m = &c->member[b->member];
   double p = (double)m->hyper.dropout;
-  for (uint32_t u = 0; u < 4 * REF_WIDEST; u++)
-    mask[u] = tt_dropout_keeps(c->seed, m->stream, b->step, u, (uint32_t)r, (uint32_t)c->batch_size,
-                               m->hyper.dropout) /
-              (1.0 - p);
+  for (uint32_t u = 0; u < 4 * REF_WIDEST; u++) {
+    tt_random4 draw =
+        tt_dropout_draw(c->seed, m->stream, b->step, u, (uint32_t)r, (uint32_t)c->batch_size);
+    mask[u] = (tt_uniform(draw.v[r % 4]) >= m->hyper.dropout) / (1.0 - p);
+  }
 }
 
 static inline void ref_inputs(const ref_batch *b, int64_t r, double *x)
@@ -144,7 +146,7 @@ static inline void ref_inputs(const ref_batch *b, int64_t r, double *x)
     x[i] = b->moved ? b->moved[r * d->inputs + i] : (double)d->x[b->row[r] * d->inputs + i];
 }
 
-/* Weighted loss of row r of a batch: at w, what a loss holds constant at `held`. */
+/* Weighted loss of row r of a batch at w; the constants of the loss are taken at `held`. */
 static inline double ref_row_loss(const ref_batch *b, int64_t r, const double *w,
                                   const double *held)
 {
@@ -236,14 +238,14 @@ static inline void ref_gradient(ref_batch b, double *w, double *g)
   tt_free(moved);
 }
 
-/* ---- schedules and optimizers ---- */
+/* schedules and optimizers */
 
 static inline double ref_cosine(double from, double to, double part)
 {
   return to + (from - to) * (1.0 + cos(acos(-1.0) * part)) / 2.0;
 }
 
-/* Where in its cycle of cosine_restarts an epoch lies. */
+/* The position of an epoch in its cycle of cosine_restarts. */
 static inline double ref_cycle(double epoch, double length, double growth)
 {
   for (; epoch >= length; length *= growth) epoch -= length;
@@ -285,7 +287,7 @@ static inline double ref_schedule(const tt_cohort *c, const tt_hyper *h, int64_t
   return ramp > 0.0 ? factor * fmin(1.0, (double)(step + 1) / ramp) : factor;
 }
 
-/* Adam's step of one parameter with its moments; v is the one that is divided by. */
+/* Adam's step of one parameter with its moments; v is the divisor. */
 static inline double ref_adam(const tt_hyper *h, int64_t t, double m, double v)
 {
   double correct1 = 1.0 - pow((double)h->beta1, (double)t);
@@ -293,7 +295,8 @@ static inline double ref_adam(const tt_hyper *h, int64_t t, double m, double v)
   return (m / correct1) / (sqrt(v / correct2) + (double)h->epsilon);
 }
 
-/* Parameter w with gradient g by the book in step t (from 1); its slots s[3] are zero at first. */
+/* Parameter w with gradient g after step t (from 1), by the textbook formula; its slots s[3] are
+ * zero at first. */
 static inline double ref_follow(const tt_cohort *c, const tt_hyper *h, double lr, int64_t t,
                                 double w, double g, double *s)
 {
@@ -337,7 +340,7 @@ static inline void ref_step(const tt_cohort *c, const tt_hyper *h, double lr, in
   }
 }
 
-/* ---- problems small enough for all that ---- */
+/* problems small enough for finite differences */
 
 enum { REF_ROWS = 45, REF_COLUMNS = 2 };
 
@@ -371,7 +374,7 @@ static inline problem ref_network(tt_activation activation, tt_loss loss, int64_
   return p;
 }
 
-/* The order "every row after the other" for all members and epochs; owned by the caller. */
+/* The order "rows ascending" for all members and epochs; owned by the caller. */
 static inline int32_t *ref_in_turn(problem *p, int64_t *rows)
 {
   int32_t *row = NULL, *order = NULL;

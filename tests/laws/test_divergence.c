@@ -1,4 +1,4 @@
-/* test_divergence.c — law C5: a diverged member is data. It is noticed, frozen and reported; every
+/* test_divergence.c — law C5: a diverged member is data. It is detected, frozen and reported; every
  * other member keeps its bits. For every activation, loss and optimizer. */
 #include "tests/laws/reference.h"
 
@@ -8,7 +8,7 @@ typedef struct setting {
   tt_activation activation;
   tt_optimizer optimizer;
   tt_loss loss;
-  int64_t batch; /* 20 = several a batch an epoch, 1000 = one */
+  int64_t batch; /* 20: several batches per epoch, 1000: one */
 } setting;
 
 static problem make(setting v)
@@ -27,7 +27,7 @@ static problem make(setting v)
   return p;
 }
 
-/* Number n of a walk through all pairs of activation and optimizer, with every loss. */
+/* Setting n: the settings cover all pairs of activation and optimizer, and every loss. */
 enum { SETTINGS = (int)TT_ACT_COUNT * (int)TT_OPT_COUNT };
 static setting setting_of(int n)
 {
@@ -38,7 +38,7 @@ static setting setting_of(int n)
   return v;
 }
 
-/* Over the double the settings are dealt out: every path that can meets half of them. */
+/* On the double every path that supports a setting runs half of them. */
 static int meets(way by, int n)
 {
   return has_turn(by, n / 2) && (!DOUBLE || (n + (int)by.use.path) % 2 == 0);
@@ -65,7 +65,7 @@ static void all_settings(void (*law)(way by, setting v, const tt_state *sound))
 }
 
 /* The settings use every row. */
-TT_TEST (every_row_is_met) {
+TT_TEST (the_settings_use_every_row) {
   int activation[TT_ACT_COUNT] = {0}, optimizer[TT_OPT_COUNT] = {0}, loss[TT_LOSS_COUNT] = {0};
   for (int k = 0; k < SETTINGS; k++) {
     setting v = setting_of(k);
@@ -93,7 +93,7 @@ static void others_keep_their_bits(const tt_state *sound, const tt_state *got, c
   fail();
 }
 
-/* Nothing moves a diverged member, not even a restart. */
+/* Nothing changes a diverged member, not even a restart. */
 static void stays_frozen(problem *p, const tt_state *then, const char *what)
 {
   tt_progress at;
@@ -117,7 +117,7 @@ static void large_rate(way by, setting v, const tt_state *sound)
 {
   problem p = make(v);
   const char *what = tell(by, v);
-  /* losses that grow no faster than their outputs stay finite for long */
+  /* losses that grow only linearly with the outputs stay finite for many steps */
   int steep = v.loss == TT_LOSS_mse || v.loss == TT_LOSS_gaussian_nll;
   p.c.member[BAD].hyper.learning_rate = steep ? 1e30f : INFINITY;
   way with = by;
@@ -129,13 +129,13 @@ static void large_rate(way by, setting v, const tt_state *sound)
   TT_CHECK(at.diverged, ==, 1);
   TT_CHECK(at.finished, ==, MEMBERS - 1);
   TT_CHECK(at.training + at.early_stopped, ==, 0);
-  for (int q = 0; q < 3; q++) TT_CHECK(isfinite(at.loss[q]), !=, 0); /* of the sound ones */
+  for (int q = 0; q < 3; q++) TT_CHECK(isfinite(at.loss[q]), !=, 0); /* of the other members */
   stays_frozen(&p, got, what);
   tt_state_destroy(&got);
   problem_free(&p);
 }
 
-/* A bad number in one place of one member's weights, found within `steps` steps. */
+/* A non-finite number in one weight of one member is detected within `steps` steps. */
 static void bad_number(way by, setting v, const tt_state *sound, float bad, int64_t place,
                        int64_t steps)
 {
@@ -157,13 +157,13 @@ static void bad_number(way by, setting v, const tt_state *sound, float bad, int6
 static void bad_weights(way by, setting v, const tt_state *sound)
 {
   int64_t last = sound->params - 1, epoch = v.batch < TRAIN ? (TRAIN + v.batch - 1) / v.batch : 1;
-  bad_number(by, v, sound, NAN, 0, 1); /* no activation hides it: the first loss tells */
+  bad_number(by, v, sound, NAN, 0, 1); /* no activation hides it: the first loss is not finite */
   bad_number(by, v, sound, NAN, last, 1);
-  bad_number(by, v, sound, INFINITY, 1, epoch); /* a saturated unit may */
+  bad_number(by, v, sound, INFINITY, 1, epoch); /* a saturated unit may hide it */
   bad_number(by, v, sound, -INFINITY, last, epoch);
 }
 
-/* Weights that overflow in the very last step, where no loss follows. */
+/* Weights that overflow in the last step, after which no loss is computed. */
 static void last_step(way by, setting v, const tt_state *sound)
 {
   (void)sound;
@@ -180,7 +180,7 @@ static void last_step(way by, setting v, const tt_state *sound)
   problem_free(&p);
 }
 
-/* The status alone freezes a member, however sound it looks. */
+/* The status alone freezes a member, even if its values are finite. */
 static void frozen_by_status(way by, setting v, const tt_state *sound)
 {
   tt_progress at;
@@ -199,20 +199,20 @@ static void frozen_by_status(way by, setting v, const tt_state *sound)
   problem_free(&p);
 }
 
-TT_TEST (a_large_learning_rate_hurts_one_member_alone) {
+TT_TEST (a_large_learning_rate_affects_one_member_alone) {
   all_settings(large_rate);
 }
-TT_TEST (bad_weights_are_noticed_within_the_epoch) {
+TT_TEST (bad_weights_are_detected_within_the_epoch) {
   all_settings(bad_weights);
 }
-TT_TEST (an_overflow_in_the_last_step_is_noticed) {
+TT_TEST (an_overflow_in_the_last_step_is_detected) {
   all_settings(last_step);
 }
 TT_TEST (the_status_freezes_a_member) {
   all_settings(frozen_by_status);
 }
 
-/* What a network that overflowed says must not pass for a loss. */
+/* The outputs of a network that overflowed must not give a finite loss. */
 TT_TEST (a_loss_of_infinite_outputs_is_not_finite) {
   const float bad[] = {INFINITY, -INFINITY, NAN}, level[] = {0.1f, 0.5f, 0.9f};
   const tt_loss_args args = {

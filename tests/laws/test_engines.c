@@ -1,5 +1,5 @@
-/* test_engines.c — law: all engines compute the same thing. The first weights are the same bits;
- * losses, weights and predictions agree to rounding; reports say what the states say. */
+/* test_engines.c — law: all engines compute the same values. Initial weights are bit-identical;
+ * losses, weights and predictions agree up to rounding; reports agree with the states. */
 #include "tests/laws/reference.h"
 
 #include "core/model/trained_ensemble.h"
@@ -24,7 +24,7 @@ static problem usual(tt_loss loss, tt_optimizer optimizer, tt_activation activat
     h->learning_rate = 1e-3f * (float)(1 + i);
     h->momentum = 0.5f;
     h->l2 = 1e-3f;
-    h->epsilon = 1e-4f; /* Adam divides by tiny roots otherwise: rounding would grow */
+    h->epsilon = 1e-4f; /* without it Adam divides by tiny roots, which amplifies rounding */
     h->clip_norm = i % 2 ? 0.5f : 0.0f;
     if (optimizer != TT_OPT_rmsprop) continue;
     h->learning_rate *= 0.2f; /* its first steps are 1 / sqrt(1 - beta2) times as long */
@@ -77,7 +77,7 @@ static tt_state *walk(problem *p, way by, double *loss)
   return s;
 }
 
-/* Everything beyond plain steps, of which `number` takes a part. */
+/* All optional features of training steps; `number` selects some of them. */
 static void enrich(problem *p, int number)
 {
   const int64_t hidden[] = {9, 9};
@@ -102,7 +102,7 @@ static void enrich(problem *p, int number)
   }
 }
 
-/* `beyond`: which part of everything beyond plain steps; -1 none. */
+/* `beyond`: which optional features, as in the function above; -1: none. */
 static void compare(way by, tt_loss loss, tt_optimizer optimizer, tt_activation activation,
                     int beyond)
 {
@@ -132,7 +132,7 @@ static void compare(way by, tt_loss loss, tt_optimizer optimizer, tt_activation 
   problem_free(&p);
 }
 
-TT_TEST (fifty_steps_stay_together) {
+TT_TEST (fifty_steps_agree) {
   way by[MAX_WAYS];
   for (int i = 0, n = ways(by); i < n; i++)
     for (int k = 0; k < 15; k++)
@@ -141,7 +141,7 @@ TT_TEST (fifty_steps_stay_together) {
                 k % 2 ? TT_ACT_tanh : TT_ACT_silu, -1);
 }
 
-TT_TEST (fifty_steps_with_everything_stay_together) {
+TT_TEST (fifty_steps_with_every_feature_agree) {
   way by[MAX_WAYS];
   for (int i = 0, n = ways(by); i < n; i++)
     for (int k = 0; k < 6; k++)
@@ -150,8 +150,8 @@ TT_TEST (fifty_steps_with_everything_stay_together) {
                 TT_ACT_tanh, k);
 }
 
-/* No step: nothing moves, and the report tells what there is. */
-TT_TEST (no_steps_are_a_report) {
+/* No step: nothing changes, and the report describes the state. */
+TT_TEST (without_steps_the_report_describes_the_state) {
   way by[MAX_WAYS];
   for (int i = 0, n = ways(by); i < n; i++) {
     tt_progress at;
@@ -183,7 +183,7 @@ TT_TEST (no_steps_are_a_report) {
   }
 }
 
-/* ---- predictions ---- */
+/* predictions */
 
 typedef struct shape {
   int64_t rows, inputs, targets, hidden[2], layers;
@@ -204,7 +204,7 @@ static const shape shapes[] = {{5, 3, 1, {4}, 1, TT_OUTPUT_mean, 0, 0},
 #undef X
 enum { SHAPES = sizeof shapes / sizeof *shapes, CAST = 5 };
 
-/* Two ensembles of three and two members; one member has no share. */
+/* Two ensembles of three and two members; one member has weight 0. */
 static tt_trained_ensemble *cast(const shape *s)
 {
   tt_model m;
@@ -267,7 +267,7 @@ static void add_up(const tt_trained_ensemble *c, const shape *s, const predictio
   tt_moments_destroy(&want);
 }
 
-/* The members' predictions are no other when only the moments are asked for. */
+/* The predictions of the members do not depend on whether the moments are requested too. */
 static void moments_alone(const tt_trained_ensemble *c, const shape *s, way by, const float *x,
                           const prediction *p)
 {
@@ -282,7 +282,8 @@ static void moments_alone(const tt_trained_ensemble *c, const shape *s, way by, 
   tt_moments_destroy(&m);
 }
 
-/* Mean and variance of quantity j of one target by the book: its outputs are o[each], in steps. */
+/* Mean and variance of quantity j of one target by the textbook formula: its outputs are o[each],
+ * in steps. */
 static void quantity(const tt_model *m, double floor, const double *o, int32_t j, double *mean,
                      double *variance)
 {
@@ -313,7 +314,7 @@ static void quantity(const tt_model *m, double floor, const double *o, int32_t j
   }
 }
 
-/* What the members say, with networks by the book. */
+/* Predictions of the members, with the networks of reference.h. */
 static void by_the_book(const tt_trained_ensemble *c, const shape *s, const float *x,
                         const prediction *p)
 {

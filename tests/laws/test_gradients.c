@@ -1,9 +1,9 @@
-/* test_gradients.c — law: gradients are the derivatives of what is computed. Every activation and
+/* test_gradients.c — law: gradients are the derivatives of the computed loss. Every activation and
  * loss row by finite differences or against the formulas of reference.h in double; whole networks
  * on every engine. */
 #include "tests/laws/reference.h"
 
-/* ---- rows of the tables, as functions of one variable ---- */
+/* table rows as functions of one variable */
 
 /* Central difference of fourth order in steps h; *gap: how far the slopes of both sides differ. */
 static double difference(double (*f)(const void *, float), const void *args, float x, float h,
@@ -17,8 +17,8 @@ static double difference(double (*f)(const void *, float), const void *args, flo
   return (8.0 * (y[3] - y[1]) - (y[4] - y[0])) / (12.0 * (double)h);
 }
 
-/* Slope at x; *kink tells that f is not smooth there, so that differences say nothing: the sides do
- * not agree, or two step widths do not. */
+/* Slope at x; *kink: f is not smooth there, so the difference is no derivative: both sides, or two
+ * step widths, disagree. */
 static double slope(double (*f)(const void *, float), const void *args, float x, int *kink)
 {
   double gap, half_gap, whole = difference(f, args, x, 0x1p-5f, &gap);
@@ -111,14 +111,14 @@ TT_TEST (losses_and_their_slopes) {
       for (int i = -16; i <= 16; i++)
         for (int j = -16; j <= 16; j++) {
           float out[] = {(float)i / 8.0f, (float)j / 4.0f, (float)(i + j) / 8.0f};
-          float y = 0.40625f; /* no output is as much: there are no kinks */
+          float y = 0.40625f; /* larger than any output: no kinks */
           if (c.model.output == TT_OUTPUT_softmax) y = (float)((i + j + 32) % 3);
           loss_at(&c, out, c.model.output == TT_OUTPUT_rate ? 3.0f : y);
         }
     }
 }
 
-/* ---- whole networks ---- */
+/* whole networks */
 
 /* w' = w - rate * gradient, one step of plain sgd: a large rate shows all digits. */
 static double gradient_error(problem *p, way by, int64_t batch)
@@ -152,7 +152,7 @@ static double gradient_error(problem *p, way by, int64_t batch)
   return worst;
 }
 
-/* Whether the case was for this way at all. */
+/* Returns 1 if the engine ran the case. */
 static int one_gradient(way by, tt_loss loss, int number, double *worst)
 {
   /* one target or two, weighted or not, plain or with other layers */
@@ -180,9 +180,10 @@ TT_TEST (network_gradients_are_finite_differences) {
     }
 }
 
-/* ---- rows that count, or not ---- */
+/* rows with and without labels */
 
-/* The history holds the mean over the rows of weight * loss, as the batches met it. */
+/* The history holds the mean over the rows of weight * loss, each loss before the step of its
+ * batch. */
 static void history(way by, tt_loss loss)
 {
   int64_t rows;
@@ -222,7 +223,8 @@ static problem two_targets(tt_loss loss)
 /* Row r of 60 loses its label of target 1. */
 static int loses(int64_t r) { return r % 7 == 2; }
 
-/* A row without label is left out for the members that learn this target, and for nobody else. */
+/* A row without label is left out for the members that learn this target, and for no other member.
+ */
 static void skipped(way by, tt_loss loss)
 {
   problem whole = two_targets(loss), holes = two_targets(loss), fewer = two_targets(loss);

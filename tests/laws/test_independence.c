@@ -1,11 +1,11 @@
-/* test_independence.c — law C1: what becomes of a member depends on (seed, its stream, its
- * hyper-parameters, the data) alone. Bitwise, in every field of the state, over every optimizer,
- * resampling, batch order and loss, with shapes and batch sizes that fit no vector. */
+/* test_independence.c — law C1: the state of a member depends on (seed, stream, hyper-parameters,
+ * data) alone. Bit-identical in every field of the state, for every optimizer, resampling, batch
+ * order and loss, with shapes and batch sizes that are no multiple of a vector. */
 #include "tests/support/problem.h"
 
 enum { ROWS = DOUBLE ? 37 : 67, INPUTS = 3, EPOCHS = 3, EACH = 3, ENSEMBLES = 2 };
 
-/* One setting of everything a cohort shares, and of what its members do beyond the plain. */
+/* One setting of all options that a cohort shares, and of optional features of its members. */
 typedef struct setting {
   int number;
   tt_optimizer optimizer;
@@ -19,8 +19,9 @@ typedef struct setting {
   int dropout, noise, anchor, adversarial, features; /* 0 or 1 */
 } setting;
 
-/* Settings below PLAIN are for every path of every engine: they go through optimizers of two slots,
- * losses of two outputs, and resamplings but kfold. The others go through all there is. */
+/* Settings below PLAIN are supported by every path of every engine: optimizers of at most two
+ * slots, losses of at most two outputs, all resamplings but kfold. The others cover every row of
+ * the tables. */
 enum { PLAIN = 18, RICH = 24, SETTINGS = PLAIN + RICH };
 
 static setting setting_of(int number)
@@ -51,7 +52,7 @@ static setting setting_of(int number)
   return v;
 }
 
-/* Every member its own hyper-parameters, from who it is. */
+/* Hyper-parameters of a member, computed from its ensemble and number. */
 static tt_hyper hyper_of(setting v, int64_t ensemble, int64_t index)
 {
   tt_hyper h = usual_hyper();
@@ -78,7 +79,8 @@ static tt_hyper hyper_of(setting v, int64_t ensemble, int64_t index)
   return h;
 }
 
-/* The network of a setting: widths that fit no vector, none hidden, equal ones where residual. */
+/* The network of a setting: widths that are no multiple of a vector, no hidden layer, equal widths
+ * with residual layers. */
 static tt_model network(setting v)
 {
   static const int64_t hidden[][3] = {{1}, {3, 17}, {33}, {0}, {17, 1, 33}, {32}, {17, 17}};
@@ -94,7 +96,7 @@ static tt_model network(setting v)
   return m;
 }
 
-/* Target 1 lacks labels, so that the ensembles have different rows. */
+/* Some rows have no label of target 1, so that the ensembles have different rows. */
 static void thin_out(tt_dataset *d)
 {
   for (int64_t r = 0; r < d->rows; r += 6) d->y[r * d->targets + 1] = NAN;
@@ -145,13 +147,13 @@ static problem cast(setting v, const int64_t *id, int64_t n, int64_t from, int64
 static const int64_t usual_ids[ENSEMBLES] = {0, 1};
 static problem usual(setting v) { return cast(v, usual_ids, ENSEMBLES, 0, EACH); }
 
-static char told[256];
+static char text[256];
 static const char *tell(setting v, way by, const char *what)
 {
-  snprintf(told, sizeof told, "%s, setting %d, %s, %s, %s, %s: %s", by.name, v.number,
+  snprintf(text, sizeof text, "%s, setting %d, %s, %s, %s, %s: %s", by.name, v.number,
            tt_choice_optimizer[v.optimizer], tt_choice_resample[v.resample],
            tt_choice_batch_order[v.batches], tt_choice_loss[v.loss], what);
-  return told;
+  return text;
 }
 
 /* Member i of state a against member j of state b. */
@@ -170,7 +172,8 @@ static tt_state *reference(setting v, way by)
   return s;
 }
 
-/* Whether a way can do a setting, and over the double its turn is. */
+/* Returns 1 if the engine supports a setting, and, on the double, if the case is assigned to this
+ * order of threads. */
 static int meets(way by, setting v)
 {
   problem p = usual(v);
@@ -180,7 +183,7 @@ static int meets(way by, setting v)
   return suited && takes(by, v.number);
 }
 
-/* A law meets every other three settings, which use every row as well. */
+/* Each law uses three of six settings in turn, which also cover every row. */
 static int is_dealt(setting v, int half) { return (v.number / 3 + half) % 2 == 0; }
 
 static void all_settings(void (*law)(setting v, way by, const tt_state *want), int half)
@@ -199,7 +202,8 @@ static void all_settings(void (*law)(setting v, way by, const tt_state *want), i
 
 static int bit(int value) { return 1 << value; }
 
-/* Each half of the settings uses every row of every table, and everything else both ways. */
+/* Each half of the settings uses every row of every table, and every other option with both values.
+ */
 static void uses_every_row(int half)
 {
   int optimizer = 0, resample = 0, batches = 0, loss = 0, schedule = 0, average = 0, stop = 0;
@@ -235,7 +239,7 @@ TT_TEST (the_settings_use_every_row) {
   uses_every_row(1);
 }
 
-/* Trained at all: no member may stand still or diverge, or the law would say nothing. */
+/* Every member must change and none may diverge, otherwise the law is trivial. */
 static void learns(setting v, way by, const tt_state *want)
 {
   problem p = usual(v);
@@ -296,7 +300,7 @@ static void any_slice(setting v, way by, const tt_state *want)
   problem_free(&p);
 }
 
-/* Cuts of the steps into calls, and threads. */
+/* Partitions of the steps into calls; numbers of threads. */
 static void any_cut_any_threads(setting v, way by, const tt_state *want)
 {
   const int64_t steps[] = {1, 1000000, 3};
@@ -312,9 +316,9 @@ static void any_cut_any_threads(setting v, way by, const tt_state *want)
   problem_free(&p);
 }
 
-/* Members `to` go on in an engine of their own from a state saved after some steps. */
-static void go_on(problem *p, setting v, way by, const tt_state *saved, tt_slice to,
-                  const tt_state *want)
+/* Members `to` continue in another engine from a state saved after some steps. */
+static void continue_from(problem *p, setting v, way by, const tt_state *saved, tt_slice to,
+                          const tt_state *want)
 {
   problem_start(p, by, to);
   TT_CHECK_OK(by.ops->load(p->engine, to, saved));
@@ -335,8 +339,8 @@ static void restarted(setting v, way by, const tt_state *want)
     TT_CHECK_OK(by.ops->train(p.engine, stop, &at));
     tt_state *saved = problem_state(&p, everyone(&p));
     problem_stop(&p);
-    go_on(&p, v, by, saved, (tt_slice){0, 2}, want);
-    go_on(&p, v, by, saved, (tt_slice){2, 4}, want);
+    continue_from(&p, v, by, saved, (tt_slice){0, 2}, want);
+    continue_from(&p, v, by, saved, (tt_slice){2, 4}, want);
     tt_state_destroy(&saved);
   }
   problem_free(&p);
@@ -366,19 +370,19 @@ static void scored(setting v, way by, const tt_state *want)
   problem_free(&p);
 }
 
-TT_TEST (members_learn_and_differ) {
+TT_TEST (members_train_and_differ) {
   all_settings(learns, 0);
 }
 TT_TEST (a_member_alone_is_the_member_in_the_cohort) {
   all_settings(alone, 1);
 }
-TT_TEST (neighbours_and_ensembles_change_nothing) {
+TT_TEST (other_members_and_ensembles_change_nothing) {
   all_settings(in_a_crowd, 0);
 }
 TT_TEST (slices_change_nothing) {
   all_settings(any_slice, 1);
 }
-TT_TEST (cuts_and_threads_change_nothing) {
+TT_TEST (calls_and_threads_change_nothing) {
   all_settings(any_cut_any_threads, 0);
 }
 TT_TEST (a_restart_changes_nothing) {
@@ -398,7 +402,7 @@ static void arithmetic_of(way by, char text[64])
   problem_free(&p);
 }
 
-/* The state of another way against `want`, if both promise the same bits. */
+/* Compare the state of another engine with `want`, if both have the same arithmetic text. */
 static void same_way(setting v, way by, const tt_state *want)
 {
   way others[MAX_WAYS];
@@ -419,7 +423,7 @@ TT_TEST (equal_arithmetic_means_equal_bits) {
   all_settings(same_way, 1);
 }
 
-/* After a retry a member draws orders, dropout and initial weights as under another seed. */
+/* After a retry a member draws orders, dropout and initial weights as with another seed. */
 static void retried(way by, int rich)
 {
   setting v = {.number = 1, .resample = TT_RESAMPLE_bootstrap, .dropout = rich, .anchor = rich};
@@ -455,7 +459,7 @@ TT_TEST (a_retry_is_another_seed) {
       if (takes(by[k], rich)) retried(by[k], rich);
 }
 
-/* Orders longer than what is worked out at a time, and a restart inside them. */
+/* Orders longer than the part that is computed at once, and a restart inside this part. */
 static void long_epochs(way by, tt_resample resample)
 {
   const int64_t hidden = 2;
@@ -474,7 +478,7 @@ static void long_epochs(way by, tt_resample resample)
   problem_free(&p);
 }
 
-TT_TEST (long_epochs_are_cut_anywhere) {
+TT_TEST (long_epochs_may_be_split_anywhere) {
   way by[MAX_WAYS];
   for (int k = 0, n = ways(by); k < n; k++)
     for (int resample = 0; resample < TT_RESAMPLE_COUNT; resample++)

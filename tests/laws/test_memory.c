@@ -1,14 +1,14 @@
-/* test_memory.c — law: when memory runs out at any allocation, the call fails with MEM, gives
- * nothing out and leaves nothing behind. Every allocation of each scenario fails once. */
+/* test_memory.c — law: if any allocation fails, the call returns MEM, sets no output and leaks
+ * nothing. Every allocation of each scenario fails once. */
 #include "tests/support/problem.h"
 
 #include "core/model/trained_ensemble.h"
 
 #include <stdlib.h>
 
-static int64_t allowed = -1; /* allocations until memory runs out; -1 = plenty */
+static int64_t allowed = -1; /* allocations until the first failure; -1: none fails */
 
-/* Takes the place of the C library's in this program. */
+/* Replaces the functions of the C library in this program. */
 void *aligned_alloc(size_t alignment, size_t bytes)
 {
   void *block = NULL;
@@ -85,7 +85,7 @@ static tt_err states(void *with)
   return e;
 }
 
-/* A job as tt_config_parse gives it. */
+/* A job, parsed by tt_config_parse. */
 static tt_err cohorts(void *with)
 {
   tt_cohorts all = {0};
@@ -136,12 +136,12 @@ static tt_err predictions(void *with)
   return e;
 }
 
-TT_TEST (data_and_states_survive_hunger) {
+TT_TEST (data_and_states_survive_failed_allocations) {
   starve("data set", datasets, NULL);
   starve("state", states, NULL);
 }
 
-TT_TEST (jobs_survive_hunger) {
+TT_TEST (jobs_survive_failed_allocations) {
   static char text[] =
       "data: {file: d.h5}\nensembles:\n"
       "- {name: a, targets: [y0, y1], train: {epochs: 3}, rows: some,\n"
@@ -150,7 +150,7 @@ TT_TEST (jobs_survive_hunger) {
   starve("job", jobs, text);
 }
 
-TT_TEST (cohorts_survive_hunger) {
+TT_TEST (cohorts_survive_failed_allocations) {
   const char *text = "data: {file: a.h5}\nensembles: [{name: one, members: 2}, {name: two}]\n";
   tt_config *cfg = NULL;
   TT_CHECK_OK(tt_config_parse("job.yaml", text, (int64_t)strlen(text), NULL, 0, &cfg));
@@ -158,7 +158,7 @@ TT_TEST (cohorts_survive_hunger) {
   tt_config_destroy(&cfg);
 }
 
-/* All that needs memory of its own, if this way has it. */
+/* All features that allocate memory, if the engine has them. */
 static void enrich(problem *p, const int64_t *hidden)
 {
   tt_cohort plain = p->c;
@@ -178,7 +178,7 @@ static void enrich(problem *p, const int64_t *hidden)
   }
 }
 
-TT_TEST (engines_survive_hunger) {
+TT_TEST (engines_survive_failed_allocations) {
   way by[MAX_WAYS];
   const int64_t hidden[] = {5, 5};
   for (int i = 0, n = ways(by); i < n; i++) {
@@ -196,8 +196,8 @@ TT_TEST (engines_survive_hunger) {
   }
 }
 
-/* Sizes that no machine has are refused before anything is asked for. */
-TT_TEST (impossible_sizes_are_refused) {
+/* Impossible sizes are rejected before any allocation. */
+TT_TEST (impossible_sizes_are_rejected) {
   double *block = NULL;
   TT_CHECK((int)TT_ALLOC(block, INT64_MAX / 4), ==, TT_E_MEM);
   TT_CHECK((int)TT_ALLOC(block, -1), ==, TT_E_MEM);

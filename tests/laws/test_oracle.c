@@ -1,6 +1,6 @@
-/* test_oracle.c — law: fifty steps are those of PyTorch in double precision, to 1e-5 of the largest
- * weight. Every optimizer, schedule, loss and average, layer_norm and residual layers; recorded by
- * tests/oracle/record.py in tests/data/oracle.h5. */
+/* test_oracle.c — law: fifty steps equal those of PyTorch in double precision, up to 1e-5 of the
+ * largest weight. Every optimizer, schedule, loss and average, layer_norm and residual layers;
+ * recorded by tests/oracle/record.py in tests/data/oracle.h5. */
 #include "tests/support/problem.h"
 
 #include <hdf5.h>
@@ -117,7 +117,7 @@ static double apart(const float *got, const float *want, int64_t n)
   return worst / size;
 }
 
-/* Largest difference in the weights, or their average, at the steps that were kept. */
+/* Largest difference in the weights, or in their average, at the recorded steps. */
 static double follow(problem *p, way by, hid_t run, const int32_t *kept)
 {
   float *want = NULL;
@@ -161,9 +161,9 @@ static void one_run(hid_t file, const char *name, int turn)
   H5Gclose(run);
 }
 
-TT_TEST (fifty_steps_are_those_of_torch) {
+TT_TEST (fifty_steps_are_those_of_pytorch) {
   char path[512], name[64];
-  const char *elsewhere = getenv("TUTTI_TEST_DATA"); /* for a program carried to another machine */
+  const char *elsewhere = getenv("TUTTI_TEST_DATA"); /* for a program copied to another machine */
   snprintf(path, sizeof path, "%s/oracle.h5", elsewhere ? elsewhere : TUTTI_TEST_DATA);
   hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
   H5G_info_t all;

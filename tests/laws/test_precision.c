@@ -1,11 +1,11 @@
-/* test_precision.c — laws of run.precision: steps on tensor cores are near those in fp32, as near
- * as their name says; they keep the laws of independence, restart and divergence to the bit; what
- * is measured (validation, scores) is in fp32. Over the ways with tensor cores alone. */
+/* test_precision.c — laws of run.precision: steps on tensor cores differ from those in fp32 by at
+ * most the error of their precision; they keep the laws of independence, restart and divergence bit
+ * by bit; validation losses and predictions are in fp32. Runs only on paths with tensor cores. */
 #include "tests/support/problem.h"
 
 enum { EACH = 2, ENSEMBLES = 2, MEMBERS = EACH * ENSEMBLES, ROWS = 90, EPOCHS = 3, BAD = 1 };
 
-/* Widths that no fragment divides; both paths multiply them on tensor cores. */
+/* Widths that are no multiple of a fragment; both paths multiply them on tensor cores. */
 typedef struct shape {
   int64_t inputs, hidden[2], batch;
   tt_activation activation;
@@ -27,7 +27,7 @@ static problem make(const shape *s)
     tt_hyper *h = &p.c.member[i].hyper;
     h->epochs = EPOCHS;
     h->learning_rate = 1e-3f * (float)(1 + i);
-    h->epsilon = 1e-4f; /* Adam divides by tiny roots otherwise: rounding would grow */
+    h->epsilon = 1e-4f; /* without it Adam divides by tiny roots, which amplifies rounding */
     h->clip_norm = i % 2 ? 0.5f : 0.0f;
   }
   return p;
@@ -54,7 +54,7 @@ static void same_slice(const tt_state *want, problem *p, way by, tt_slice slice,
   tt_state_destroy(&got);
 }
 
-/* Alone, with another neighbour, in other calls. */
+/* Alone, with another member, with other calls. */
 static void company(const shape *s, way by, const tt_state *want)
 {
   const tt_slice slices[] = {{0, 1}, {1, 2}, {3, 1}};
@@ -62,11 +62,11 @@ static void company(const shape *s, way by, const tt_state *want)
   for (int k = 0; k < 3; k++) same_slice(want, &p, by, slices[k], 1 + k);
   problem_free(&p);
 }
-TT_TEST (company_and_cuts_change_nothing) {
+TT_TEST (other_members_and_calls_change_nothing) {
   all_ways(company);
 }
 
-/* Over the double: the order of threads neither. */
+/* On the double: nor does the order of threads. */
 static void schedule(const shape *s, way by, const tt_state *want)
 {
   problem p = make(s);
@@ -112,7 +112,7 @@ static void diverges(const shape *s, way by, const tt_state *want)
   tt_state_destroy(&got);
   problem_free(&p);
 }
-TT_TEST (a_diverged_member_is_noticed_by_nobody) {
+TT_TEST (a_diverged_member_changes_no_other) {
   all_ways(diverges);
 }
 
@@ -128,7 +128,7 @@ static double apart(const tt_state *a, const tt_state *b)
   return worst / size;
 }
 
-/* The same steps in fp32: tf32 is told from them, 3xtf32 hardly. */
+/* The same steps in fp32: tf32 differs clearly from them, 3xtf32 hardly. */
 static void near_fp32(const shape *s, way by, const tt_state *got)
 {
   int tf32 = by.use.precision == TT_PRECISION_tf32;
@@ -142,7 +142,7 @@ static void near_fp32(const shape *s, way by, const tt_state *got)
   tt_state_destroy(&want);
   problem_free(&p);
 }
-TT_TEST (steps_are_as_near_as_their_name_says) {
+TT_TEST (steps_differ_by_the_error_of_their_precision) {
   all_ways(near_fp32);
 }
 
@@ -156,7 +156,7 @@ static void losses(const shape *s, way by, const tt_state *weights, double loss[
   problem_free(&p);
 }
 
-/* What is told of the weights is what fp32 says, and what validation has said. */
+/* The report on the weights is computed in fp32, as is the validation loss. */
 static void measured(const shape *s, way by, const tt_state *trained)
 {
   double mine[TT_SPLITS][MEMBERS], theirs[TT_SPLITS][MEMBERS];
@@ -172,8 +172,8 @@ TT_TEST (losses_are_measured_in_fp32) {
   all_ways(measured);
 }
 
-/* Other precision or path, other name: a checkpoint then belongs to another run. */
-TT_TEST (every_precision_has_a_name_of_its_own) {
+/* Another precision or path has another arithmetic text, so a checkpoint of it is rejected. */
+TT_TEST (every_precision_has_its_own_arithmetic_text) {
   way by[MAX_WAYS];
   tt_engine_info info[MAX_WAYS];
   int n = tensor_ways(by);

@@ -1,7 +1,8 @@
-/* test_shapes.c — law: whatever the shape, every engine takes the steps that the plainest one takes
- * (cpu, generic loops), to 1e-5, and the order in which threads run changes no bit. The shapes
- * between them use every register tile and every place that the block path has, and every way in
- * which a warp shares out a layer. */
+/* test_shapes.c — law: for any shape, the steps of every engine equal those of the simplest one
+ * (cpu, generic loops) up to 1e-5, and the order in which threads run changes no bit. Together the
+ * shapes use every register tile and every array placement of the block path, and every
+ * distribution of a layer over a warp. */
+#include "tests/support/plain_model.h"
 #include "tests/support/problem.h"
 
 enum { STEPS = DOUBLE ? 20 : 50 };
@@ -13,8 +14,8 @@ typedef struct shape {
   tt_optimizer optimizer;
 } shape;
 
-/* From thin to wide, with widths that no tile divides; batches that a block takes at once, that it
- * takes in pieces, and that are larger than an epoch. */
+/* From narrow to wide, with widths that are no multiple of a tile; batches that a block processes
+ * at once, batches in pieces, and batches larger than an epoch. */
 static const shape shapes[] = {
     {5, {0}, 0, 1, 20, TT_ACT_identity, TT_OUTPUT_mean, TT_OPT_sgd},
     {1, {2}, 1, 1, 50, TT_ACT_sigmoid, TT_OUTPUT_mean, TT_OPT_adam},
@@ -40,7 +41,7 @@ static void widen_targets(problem *p, int64_t targets)
   e->targets = targets;
 }
 
-/* Two members with settings of their own. */
+/* Two members with different hyper-parameters. */
 static problem make(const shape *s)
 {
   problem p = problem_make(300, s->inputs, s->targets, 1, 2, s->hidden, s->layers, s->activation,
@@ -124,8 +125,8 @@ static void agree(const char *name, int which, const tt_state *want, const tt_st
   }
 }
 
-/* Ways that differ in the schedule alone follow one another; wide networks, and two thirds of the
- * others, take one of them. */
+/* Engines that differ only in the order of threads follow one another; wide networks, and two
+ * thirds of the others, run with one order. */
 static void all_ways(int which, problem *p, const tt_state *want)
 {
   way by[MAX_WAYS];
@@ -143,7 +144,7 @@ static void all_ways(int which, problem *p, const tt_state *want)
   tt_state_destroy(&before);
 }
 
-TT_TEST (all_steps_of_any_shape) {
+TT_TEST (steps_of_any_shape_agree) {
   way plain = {"generic", &tt_engine_cpu, {.threads = 1, .simd = TT_SIMD_generic}, 0, 0, 1};
   for (int k = 0; k < SHAPES; k++) {
     problem p = make(&shapes[k]);

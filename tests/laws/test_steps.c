@@ -1,6 +1,6 @@
-/* test_steps.c — law: steps follow the textbook. Every optimizer and schedule, and all that acts
- * on a step (clipping, anchors, hidden inputs, noise, dropout, adversarial inputs, averages), over
- * fifty steps against the formulas of reference.h in double, on every engine. */
+/* test_steps.c — law: steps follow the textbook. Every optimizer and schedule, and every feature
+ * that changes a step (clipping, anchors, input masks, noise, dropout, adversarial inputs,
+ * averages), over fifty steps against the formulas of reference.h in double, on every engine. */
 #include "tests/laws/recipes.h"
 
 static problem one_member(const recipe *r)
@@ -19,7 +19,7 @@ static problem one_member(const recipe *r)
   return p;
 }
 
-/* A member's walk by the book. */
+/* The training of a member by the textbook formulas. */
 typedef struct walk {
   double w[REF_PARAMS], start[REF_PARAMS], slots[3 * REF_PARAMS], average[REF_PARAMS];
   int64_t averaged;
@@ -46,7 +46,7 @@ static void book_step(const problem *p, walk *k, int64_t t, const int32_t *order
     book_average(k, p->c.model.params, (double)h->average_decay);
 }
 
-/* Validation decides over the rate of the epochs to come. */
+/* The validation loss sets the learning rate of the following epochs. */
 static void book_epoch(const problem *p, walk *k, int64_t epoch, const int32_t *check, int64_t rows)
 {
   const tt_hyper *h = &p->c.member[0].hyper;
@@ -95,7 +95,7 @@ static double book_walk(const problem *p, const tt_state *start, const tt_state 
   return worst;
 }
 
-/* -1 if this way does not train such members. */
+/* -1 if the engine does not train such members. */
 static double walk_error(way by, const recipe *r)
 {
   int64_t rows;
@@ -164,7 +164,7 @@ TT_TEST (schedules_are_the_textbook_formulas) {
       }
 }
 
-/* A schedule that does nothing changes no bit of the step size. */
+/* A constant schedule changes no bit of the learning rate. */
 TT_TEST (a_constant_schedule_keeps_the_bits_of_the_rate) {
   const tt_schedule_options none = {0};
   for (int i = 0; i < 1000; i++) {
@@ -176,7 +176,7 @@ TT_TEST (a_constant_schedule_keeps_the_bits_of_the_rate) {
   }
 }
 
-/* Retries may leave a rate below schedule_min: a plateau does not bring it up again. */
+/* After retries the rate may be below schedule_min: a plateau does not raise it. */
 TT_TEST (a_plateau_never_raises_the_rate) {
   for (int32_t i = 0; i < 100; i++) {
     tt_plateau p = {0.01f * (float)i, 1.0, 0};
@@ -186,7 +186,7 @@ TT_TEST (a_plateau_never_raises_the_rate) {
   }
 }
 
-/*   plain  without what only some ways can do */
+/*   plain without features that only some engines have */
 static problem several(tt_loss loss, int plain)
 {
   problem p = ref_network(TT_ACT_tanh, loss, REF_COLUMNS, plain ? 1 : 3);
@@ -199,8 +199,9 @@ static problem several(tt_loss loss, int plain)
   return p;
 }
 
-/* With stop: ensemble a call ends with the epoch; weights are as ever, the best ones left alone. */
-TT_TEST (the_ensemble_stops_between_epochs) {
+/* With early_stopping: ensemble a call ends with the epoch; weights are as usual, and the best
+ * weights are not changed. */
+TT_TEST (ensemble_early_stopping_ends_calls_with_epochs) {
   way by[MAX_WAYS];
   for (int i = 0, n = ways(by); i < n; i++) {
     tt_progress at;
@@ -313,8 +314,8 @@ static void in_halves(problem *p, way by)
   tt_free(row);
 }
 
-/* A step in halves, with the gradient of the member's own loss between them, is a step. */
-TT_TEST (two_halves_are_a_step) {
+/* A split step, with the gradient of the loss of the member between its halves, equals a step. */
+TT_TEST (a_split_step_is_a_step) {
   way by[MAX_WAYS];
   for (int i = 0, n = ways(by); i < n; i++)
     for (int l = 0; l < TT_LOSS_COUNT; l++) {

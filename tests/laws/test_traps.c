@@ -2,6 +2,8 @@
  * The ninth, inference that reads the weights again for every batch, needs a file: it is in
  * tests/mpi/train/test_trap_inference.c. */
 #include "core/stats/metrics.h"
+#include "core/stats/mixture.h"
+#include "tests/support/plain_model.h"
 #include "tests/support/problem.h"
 
 enum { MEMBERS = 4, ROWS = 67, EPOCHS = 4, BATCH = 8 };
@@ -28,7 +30,7 @@ static void each_way(void (*law)(way by))
     if (takes(by[i], (int)by[i].use.path)) law(by[i]);
 }
 
-/* `change` is done to the other members' hyper-parameters: member 0 keeps its bits. */
+/* `change` modifies the hyper-parameters of the other members: member 0 keeps its bits. */
 static void keeps_its_bits(way by, tt_optimizer optimizer, void (*usual)(tt_hyper *),
                            void (*change)(tt_hyper *), const char *what)
 {
@@ -52,7 +54,7 @@ static void keeps_its_bits(way by, tt_optimizer optimizer, void (*usual)(tt_hype
   problem_free(&alone);
 }
 
-/* ---- members that say the same of every row: mean[i], variance[i] ---- */
+/* members with the same prediction for every row: mean[i], variance[i] */
 
 enum { SAYING = 3 };
 
@@ -101,14 +103,14 @@ static void parameters_are_not_averaged(way by)
   near(at.aleatoric, 1.0);
   near(at.epistemic, 3.0);
   near(at.total * at.total, 10.0);
-  near(tt_crps_mixture(2, share, mean, variance, 3.0), 1.61685); /* of N(0, 1) 2.4366 */
+  near(tt_crps_mixture(2, share, mean, variance, 3.0, NULL), 1.61685); /* of N(0, 1) 2.4366 */
   tt_trained_ensemble_destroy(&c);
 }
 TT_TEST (averaged_parameters) {
   each_way(parameters_are_not_averaged);
 }
 
-/* 2. Best weights are those of each member's own best epoch. */
+/* 2. The best weights of a member are those of its own best epoch. */
 static double least(const float *loss, int *epoch)
 {
   *epoch = 0;
@@ -132,7 +134,7 @@ static void snapshots_are_each_members_own(way by)
     double want = least(TT_FIELD(s, loss_validation) + i * EPOCHS, &epoch);
     TT_CHECK(TT_FIELD(s, best_epoch)[i], ==, epoch);
     TT_CHECK(fabs(TT_FIELD(s, best_loss)[i] - want), <=, 1e-6 * want);
-    TT_CHECK(fabs(loss[i] - want), <=, 1e-5 * want); /* the weights are those of the score */
+    TT_CHECK(fabs(loss[i] - want), <=, 1e-5 * want); /* the weights give the recorded loss */
     differ |= TT_FIELD(s, best_epoch)[i] != TT_FIELD(s, best_epoch)[0];
   }
   TT_CHECK(differ, ==, 1);
@@ -143,7 +145,7 @@ TT_TEST (whole_ensemble_snapshot) {
   each_way(snapshots_are_each_members_own);
 }
 
-/* 3. Nothing that is trained is shared: members that learn nothing leave the others alone. */
+/* 3. Members share no trained value: members with learning rate 0 do not change the others. */
 static void stand_still(tt_hyper *h) { h->learning_rate = 0.0f; }
 static void parameters_are_own(way by)
 {
@@ -153,7 +155,8 @@ TT_TEST (shared_parameters) {
   each_way(parameters_are_own);
 }
 
-/* 4. Plain gradient descent feels a factor on the loss: more members, the same step. */
+/* 4. Plain gradient descent depends on the scale of the loss: the step is the same with more
+ * members. */
 static void faster(tt_hyper *h) { h->learning_rate *= 7.0f; }
 static void losses_are_summed(way by)
 {
@@ -163,7 +166,7 @@ TT_TEST (mean_over_members_loss) {
   each_way(losses_are_summed);
 }
 
-/* 5. A neighbour's large gradient does not shorten the own one. */
+/* 5. A large gradient of one member does not clip that of another. */
 static void clip(tt_hyper *h) { h->clip_norm = 0.05f; }
 static void large(tt_hyper *h) { h->init_scale = 50.0f; }
 static void clipping_is_own(way by)
@@ -201,7 +204,7 @@ TT_TEST (cross_talk) {
   each_way(members_do_not_talk);
 }
 
-/* 7. Errors that cancel: the ensemble is right where every member is wrong. */
+/* 7. Errors cancel: the ensemble is right although every member is wrong. */
 static void the_ensemble_is_not_a_member(way by)
 {
   const double mean[] = {-1.0, 1.0, 0.0}, variance[] = {1.0, 1.0, 1.0}, share[] = {1.0, 1.0, 0.0};
@@ -213,7 +216,7 @@ static void the_ensemble_is_not_a_member(way by)
   for (int i = 0; i < 3; i++) {
     double own = i < 2 ? (double)said[2 * i] : at.mean;
     tt_forecast f = {.quantity = &own, .variance = 1.0};
-    tt_tally_add(&c->model, &f, 0.0, tally[i]);
+    tt_tally_add(&c->model, &f, 0.0, 1.0, tally[i]);
   }
   near(tt_tally_metric(&c->model, tally[0], TT_METRIC_rmse), 1.0);
   near(tt_tally_metric(&c->model, tally[1], TT_METRIC_rmse), 1.0);
@@ -224,7 +227,7 @@ TT_TEST (one_member_reported_as_the_ensemble) {
   each_way(the_ensemble_is_not_a_member);
 }
 
-/* 8. A share of 2 is the member twice, in every part of the spread; a share of 0 is no member. */
+/* 8. Weight 2 equals the member twice, in both parts of the variance; weight 0 equals no member. */
 static void weights_count(way by)
 {
   const double mean[] = {-1.0, 2.0, 2.0}, variance[] = {1.0, 0.25, 0.25};
@@ -238,10 +241,10 @@ static void weights_count(way by)
   near(x.epistemic, y.epistemic);
   near(x.epistemic, sqrt(2.0));
   TT_CHECK(memcmp(&y, &z, sizeof y), ==, 0);
-  near(tt_mixture_quantile(3, once, mean, variance, 0.3),
-       tt_mixture_quantile(2, twice, mean, variance, 0.3));
-  near(tt_crps_mixture(3, once, mean, variance, 0.3),
-       tt_crps_mixture(2, twice, mean, variance, 0.3));
+  near(tt_gaussian_mixture_quantile(3, once, mean, variance, 0.3),
+       tt_gaussian_mixture_quantile(2, twice, mean, variance, 0.3));
+  near(tt_crps_mixture(3, once, mean, variance, 0.3, NULL),
+       tt_crps_mixture(2, twice, mean, variance, 0.3, NULL));
   tt_trained_ensemble_destroy(&a);
   tt_trained_ensemble_destroy(&b);
   tt_trained_ensemble_destroy(&c);
@@ -250,8 +253,8 @@ TT_TEST (weights_ignored) {
   each_way(weights_count);
 }
 
-/* 10. A checkpoint holds the optimiser: taken up again it ends with the same bits, and without the
- * slots it would not. */
+/* 10. A checkpoint holds the optimizer state: a resumed training ends with the same bits, and
+ * without the slots it does not. */
 static void resume(way by, int forget, const tt_state *want)
 {
   problem p = make(by, TT_OPT_adam);
@@ -288,7 +291,7 @@ TT_TEST (checkpoint_without_optimiser_state) {
   each_way(slots_are_saved);
 }
 
-/* 11. Any batch size: the last batch is smaller, every row is met once in an epoch. */
+/* 11. Any batch size: the last batch is smaller, and every row is used once per epoch. */
 static void batches_need_not_divide(way by)
 {
   problem p = make(by, TT_OPT_sgd);
@@ -312,7 +315,7 @@ TT_TEST (batch_size_must_divide) {
   each_way(batches_need_not_divide);
 }
 
-/* 12. An ensemble of one says what its member says, to the bit. */
+/* 12. The prediction of an ensemble of one member equals that of the member, bit by bit. */
 static void one_is_one(way by)
 {
   const double mean[] = {0.7}, variance[] = {0.3}, share[] = {0.4};

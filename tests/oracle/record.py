@@ -68,7 +68,7 @@ def nll(o, y):
 
 def beta_nll(o, y):
     value, v = nll(o, y)
-    return (value * v.detach() ** 0.5).sum(1).mean()
+    return (value * v.detach() ** 0.5).mean()
 
 
 def pinball(o, y):
@@ -78,7 +78,7 @@ def pinball(o, y):
 
 
 def entropy(o, y):
-    return sum(nn.functional.cross_entropy(o[:, :, k], y[:, k].long()) for k in range(TARGETS))
+    return nn.functional.cross_entropy(o, y.long())
 
 
 # name: output, outputs a target, loss of outputs [N][each][K] and labels [N][K]
@@ -86,10 +86,10 @@ LOSSES = {
     "mse": ("mean", 1, lambda o, y: nn.MSELoss()(o[:, 0], y)),
     "mae": ("mean", 1, lambda o, y: nn.L1Loss()(o[:, 0], y)),
     "huber": ("mean", 1, lambda o, y: nn.HuberLoss(delta=0.25)(o[:, 0], y)),
-    "gaussian_nll": ("mean_variance", 2, lambda o, y: nll(o, y)[0].sum(1).mean()),
+    "gaussian_nll": ("mean_variance", 2, lambda o, y: nll(o, y)[0].mean()),
     "beta_nll": ("mean_variance", 2, beta_nll),
-    "poisson": ("rate", 1, lambda o, y: TARGETS * nn.PoissonNLLLoss()(o[:, 0], y)),
-    "bce": ("sigmoid", 1, lambda o, y: TARGETS * nn.BCEWithLogitsLoss()(o[:, 0], y)),
+    "poisson": ("rate", 1, lambda o, y: nn.PoissonNLLLoss()(o[:, 0], y)),
+    "bce": ("sigmoid", 1, lambda o, y: nn.BCEWithLogitsLoss()(o[:, 0], y)),
     "quantile": ("quantiles", 3, pinball),
     "cross_entropy": ("softmax", 3, entropy),
 }

@@ -2,8 +2,9 @@
 
 Copies the tree SOURCE to WORK/tree, applies every <kind>.patch of tests/rows, builds once, runs the
 laws on the cpu engine and over the double, the unit tests that loop over the tables, and the program.
---control: a patch whose context is gone must be reported by its kind, and a wrong derivative of an
-activation must break laws.gradients. Exit status 0 if all is well.
+--control, after that: a patch whose context is gone must be reported by its kind, and a wrong
+derivative of the new activation must break laws.gradients; of WORK/tree it builds only the kernels
+of the cpu engine again. Exit status 0 if all is well.
 """
 import filecmp
 import os
@@ -18,7 +19,7 @@ import sys
 MOST_FILES = {
     "activation": (1, 1), "init": (1, 1), "loss": (1, 1), "output": (2, 2), "optimizer": (1, 1),
     "schedule": (1, 1), "metric": (1, 0), "acquisition": (2, 1), "select": (2, 1),
-    "normalization": (1, 0), "verb": (3, 0),
+    "normalization": (1, 0), "verb": (2, 0), "path": (3, 0),
 }
 TREES = ["core", "mpi", "io", "cuda", "src", "cmake", "tests", "bench", "slurm", "examples", "docs"]
 FILES = ["CMakeLists.txt", "README.md", "LICENSE"]
@@ -30,6 +31,7 @@ NAMES = {
     "model.activation": "log_sigmoid", "model.init": "fan_out_uniform", "train.loss": "log_cosh",
     "train.optimizer": "adadelta", "train.schedule": "linear", "model.output": "positive",
     "score.acquisition": "aleatoric_std", "select.method": "oldest", "data.normalize": "minmax",
+    "run.gpu_path": "solo",
 }
 JOBS = {
     "rows": "data: {file: d.h5, normalize: minmax, split: {train: 0.6, validation: 0.2, test: 0.2}}\n"
@@ -111,6 +113,10 @@ def build(tree, options, programs):
         os.environ.setdefault("CCACHE_NOHASHDIR", "1")
     run("cmake", "-S", tree, "-B", tree / "build", "-DTUTTI_CUDA=OFF", "-DTUTTI_WERROR=ON",
         "-DBUILD_TESTING=ON", *options)
+    build_again(tree, *programs)
+
+
+def build_again(tree, *programs):
     run("cmake", "--build", tree / "build", "-j", os.cpu_count(), "--target", *programs)
 
 
@@ -142,22 +148,46 @@ def check_program(tutti, folder):
         run(tutti, "train", f"{name}.yaml", cwd=folder)
         run(tutti, "predict", f"{name}/model.h5", "d.h5", "-o", f"{name}.h5", cwd=folder)
         scores = run(tutti, "evaluate", f"{name}/model.h5", "d.h5", cwd=folder)
-        if "mean_error" not in scores:
-            sys.exit(f"FAILED: `tutti evaluate` does not print mean_error:\n{scores}")
+        if "mean_cube" not in scores:
+            sys.exit(f"FAILED: `tutti evaluate` does not print mean_cube:\n{scores}")
 
 
-def control(source, work, options, patches):
-    gone = re.sub(r"(?m)^ .*X\(.*$", "  X(a row that nobody has)", patches["activation"])
-    tree = patched_tree(source, work, "control", {})
+def check_report(work, source, patch):
+    """A patch whose context is gone is reported by its kind."""
+    tree = work / "control"
+    shutil.rmtree(tree, ignore_errors=True)
+    for name in re.findall(r"^--- a/(\S+)", patch, re.M):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source / name, tree / name)
+    gone = re.sub(r"(?m)^ .*X\(.*$", "  X(a row that nobody has)", patch)
+    if said := apply(tree, "activation", patch):
+        sys.exit(f"FAILED: {said}")
     said = apply(tree, "activation", gone)
     if not said or "activation.patch does not apply" not in said:
         sys.exit("FAILED: a patch whose context is gone is not reported")
-    wrong = patches["activation"].replace("tt_sigmoid(-x), 1,", "tt_sigmoid(x), 1,")
-    if wrong == patches["activation"]:
-        sys.exit("FAILED: activation.patch has no derivative that can be made wrong")
-    tree = patched_tree(source, work, "control", {"activation": wrong})
-    build(tree, options, ["laws"])
-    text = run(tree / "build/tests/laws", "gradients", good=False)
+
+
+def check_wrong_row(tree):
+    """A wrong derivative in the product breaks laws.gradients. Only the cpu engine is compiled with
+    it: the header has its old time again before `laws` is linked, and after that the engine's sources
+    have a new one, so that the next build compiles them with the right row."""
+    header = tree / "core/formulas/elementwise.h"
+    right, times = header.read_text(), header.stat()
+    wrong = right.replace("tt_sigmoid(-x), 1,", "tt_sigmoid(x), 1,")
+    if wrong == right:
+        sys.exit("FAILED: the new activation has no derivative that can be made wrong")
+    try:
+        header.write_text(wrong)
+        build_again(tree, "tutti_src_cpu")
+        header.write_text(right)
+        os.utime(header, ns=(times.st_atime_ns, times.st_mtime_ns))
+        build_again(tree, "laws")
+        text = run(tree / "build/tests/laws", "gradients", good=False)
+    finally:
+        header.write_text(right)
+        os.utime(header, ns=(times.st_atime_ns, times.st_mtime_ns))
+        for path in tree.glob("src/cpu/*.c"):
+            path.touch()
     if "log_sigmoid" not in text:
         sys.exit(f"{text}\nFAILED: laws.gradients does not name the activation")
 
@@ -171,7 +201,8 @@ def main():
     if set(patches) != set(MOST_FILES):
         sys.exit(f"FAILED: patches of {sorted(patches)}, but kinds are {sorted(MOST_FILES)}")
     if "--control" in sys.argv:
-        return control(source, work, options, patches)
+        check_report(work, source, patches["activation"])
+        return check_wrong_row(work / "tree")
     failures = [text for text in (count_files(k, p) for k, p in patches.items()) if text]
     if failures:
         sys.exit("\n".join(failures))

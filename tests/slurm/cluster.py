@@ -1,13 +1,14 @@
 #!/usr/bin/python3
-"""A whole Slurm on this machine for the tests: munged, slurmctld and one slurmd per virtual node.
+"""A complete Slurm on this machine for the tests: munged, slurmctld and one slurmd per virtual
+node.
 
-    cluster.py start DIR     ends after 20 minutes by itself
+    cluster.py start DIR     ends by itself after 20 minutes
     cluster.py stop DIR
 
-Everything lies in DIR and listens on 127.0.0.1. Where Slurm is not installed `start` leaves the
-reason in DIR/skipped and the tests skip. What had to be found out, with Slurm 22.05:
+All files are in DIR; the daemons listen on 127.0.0.1. If Slurm is not installed, `start` writes the
+reason to DIR/skipped and the tests are skipped. Observations with Slurm 22.05:
 - `slurmd -N` (Debian builds it) with config_overrides lets one machine be several nodes of 4 CPUs.
-- A GPU needs a device as File= in gres.conf, or the node is INVALID; any device will do.
+- A GPU needs a device as File= in gres.conf, or the node is INVALID; any device is accepted.
 - TmpFS=.../%n: srun --mpi=pmix over several virtual nodes collides in /tmp.
 - cred_expire is also how long a requeued job waits: 5 s here, 2 minutes by default.
 - CgroupPlugin=cgroup/v1 with linuxproc and task/none touches no cgroup.
@@ -24,10 +25,10 @@ import time
 
 LIFE = 1200  # seconds, then the daemons end by themselves
 NEEDED = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scontrol", "squeue")
-# main: for all; prey: preempted by high; frail: its nodes are killed; sites: as large as nodes of real
-# clusters, to ask sbatch what it thinks of a script
+# main: for all; prey: preempted by high; frail: its nodes are killed; sites: as large as nodes of
+# real clusters, for sbatch --test-only
 MAIN, PREY, FRAIL, SITES = ("n1", "n2", "n3", "n4"), ("p1", "p2"), ("f1", "f2"), ("s1", "s2")
-DEVICES = ("null", "zero", "full", "random")  # stand in for GPUs
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts/ptmx")  # as GPUs
 NODES = MAIN + PREY + FRAIL + SITES
 CONF = """\
 ClusterName=tutti
@@ -77,8 +78,8 @@ PartitionName=frail Nodes={frail} MaxTime=60 PriorityTier=10
 PartitionName=sites Nodes={sites} MaxTime=1440 PriorityTier=10
 """
 NODE = ("NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={cpus} Boards=1 "
-        "SocketsPerBoard=1 CoresPerSocket={cpus} ThreadsPerCore=1 RealMemory=1000 Gres=gpu:4 "
-        "Feature=gpu,v100-32g\n")
+        "SocketsPerBoard=1 CoresPerSocket={cpus} ThreadsPerCore=1 RealMemory=1000 Gres=gpu:{gpus} "
+        "Feature=gpu,v100-32g,a100,h100\n")
 
 
 def environment(run):
@@ -101,6 +102,10 @@ def free_ports(count):
         return [one.getsockname()[1] for one in taken]
 
 
+def gpus(node):
+    return 8 if node in SITES else 4
+
+
 def configure(run):
     for name in ["etc", "state", "log", "pid"] + [f"{d}.{n}" for d in ("spool", "tmp")
                                                          for n in NODES]:
@@ -110,19 +115,20 @@ def configure(run):
     ports = free_ports(1 + len(NODES))
     text = CONF.format(host=host, port=ports[0], user=os.popen("id -un").read().strip(), run=run,
                        main=",".join(MAIN), prey=",".join(PREY), frail=",".join(FRAIL), sites=",".join(SITES))
-    nodes = "".join(NODE.format(node=n, host=host, port=p, cpus=288 if n in SITES else 4)
+    nodes = "".join(NODE.format(node=n, host=host, port=p, cpus=288 if n in SITES else 4,
+                                gpus=gpus(n))
                     for n, p in zip(NODES, ports[1:]))
     at = text.index("PartitionName")
     (run / "etc" / "slurm.conf").write_text(text[:at] + nodes + text[at:])
     (run / "etc" / "gres.conf").write_text("".join(
-        f"NodeName={','.join(NODES)} Name=gpu File=/dev/{d}\n" for d in DEVICES))
+        f"NodeName={n} Name=gpu File=/dev/{d}\n" for n in NODES for d in DEVICES[:gpus(n)]))
     (run / "etc" / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
     with open(os.open(run / "munge.key", os.O_CREAT | os.O_WRONLY, 0o600), "wb") as key:
         key.write(os.urandom(1024))
 
 
 def daemon(run, name, *command):
-    """Start one in a session of its own, under `timeout`; remember what to end."""
+    """Start a daemon in its own session, under `timeout`; record its process number."""
     with open(run / "log" / f"{name}.out", "w") as log:
         process = subprocess.Popen(
             ["timeout", "-k", "5", str(LIFE), *command], stdin=subprocess.DEVNULL, stdout=log,
@@ -135,7 +141,7 @@ def wait_until(what, ready, limit=60):
     end = time.monotonic() + limit
     while not ready():
         if time.monotonic() > end:
-            sys.exit(f"cluster: {what} did not come within {limit} s")
+            sys.exit(f"cluster: {what} took more than {limit} s")
         time.sleep(0.2)
 
 
@@ -170,7 +176,7 @@ def start(run):
 
 
 def signal_all(run, pattern, number):
-    """True if somebody was still there."""
+    """True if a process was still running."""
     found = False
     for file in (run / "pid").glob(pattern):
         with contextlib.suppress(OSError, ValueError):
@@ -180,7 +186,7 @@ def signal_all(run, pattern, number):
 
 
 def sweep(run):
-    """Slurm 22.05 leaves a slurmstepd behind now and then, after steps with PMIx."""
+    """Slurm 22.05 sometimes leaves a slurmstepd behind after steps with PMIx."""
     mark = f"SLURM_CONF={run}/etc/slurm.conf".encode()
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):

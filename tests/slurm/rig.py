@@ -1,5 +1,5 @@
-"""rig.py: what the tests on the cluster of cluster.py share. Every wait is bounded and waits for a
-state, never for a time."""
+"""rig.py: functions shared by the tests on the cluster of cluster.py. Every wait is for a state,
+with a time limit."""
 import contextlib
 import os
 import pathlib
@@ -15,17 +15,17 @@ import harness as h  # noqa: E402
 
 RUN = pathlib.Path(os.environ.get("TUTTI_SLURM", "build/slurm")).resolve()
 SCRIPTS = h.ROOT / "slurm"
-LIMIT = 150  # seconds for anything; a quiet machine needs a tenth
+LIMIT = 150  # seconds for any wait; an idle machine needs a tenth
 SITE = "#SBATCH --ntasks-per-node={ranks}\n#SBATCH --cpus-per-task=1\n"
 
 
 def require_cluster():
-    """Skip where Slurm is not installed; from here on every child knows the cluster and finds the
-    program under test as `tutti`."""
+    """Skip if Slurm is not installed; set the environment so that every child uses the cluster and
+    finds the program under test as `tutti`."""
     with contextlib.suppress(OSError):
         h.skip((RUN / "skipped").read_text().strip())
     if not (RUN / "etc" / "slurm.conf").exists():
-        h.skip("the cluster is not there: cluster.py start")
+        h.skip("the cluster is not running: cluster.py start")
     h.require_program()
     os.environ.update(cluster.environment(RUN))
     os.environ["PATH"] = f"{pathlib.Path(h.TUTTI).resolve().parent}:{os.environ['PATH']}"
@@ -33,7 +33,7 @@ def require_cluster():
 
 @contextlib.contextmanager
 def workplace():
-    """A folder with data.h5 and job.yaml, the directory of all jobs; at the end they are gone."""
+    """A folder with data.h5 and job.yaml, the directory of all jobs; deleted at the end."""
     require_cluster()
     with tempfile.TemporaryDirectory(prefix="tutti-slurm-", ignore_cleanup_errors=True) as name:
         folder = pathlib.Path(name)
@@ -59,7 +59,7 @@ def command(*words, folder=None, good=False):
 
 
 def local_run(folder, name, settings=()):
-    """The bits to end with: one rank, no Slurm."""
+    """The expected bits: one rank, no Slurm."""
     done = command(h.TUTTI, *h.train_arguments([*settings, f"run.directory={name}"]), folder=folder)
     if done.returncode:
         sys.exit(f"the local run ended with {done.returncode}\n{done.stderr}")
@@ -67,8 +67,8 @@ def local_run(folder, name, settings=()):
 
 
 def script(template, ranks=1, train=(), launch=None):
-    """A template with the lines changed that its user changes: the block of the site, and settings of
-    tutti train, campaign run and requeue."""
+    """A template with the changes that a user makes: the block of the site, and options of tutti
+    train, campaign run and requeue."""
     text = (SCRIPTS / template).read_text()
     launch = launch or "srun --mpi=pmix --kill-on-bad-exit=1"
     block = f"{SITE.format(ranks=ranks)}launch=({launch})\n"
@@ -90,7 +90,7 @@ def submit(folder, name, text, *options):
 
 
 def describe(job):
-    """What scontrol says of a job or the task of an array, as a dictionary."""
+    """The output of scontrol for a job or the task of an array, as a dictionary."""
     done = command("scontrol", "-o", "show", "job", job)
     line = done.stdout.splitlines()[0] if done.stdout else ""
     return dict(w.split("=", 1) for w in line.split() if "=" in w)
@@ -105,7 +105,7 @@ def restarts(job):
 
 
 def wait_for(what, ready, limit=LIMIT):
-    """The first true value of ready(); the test is over if it does not come."""
+    """Wait for a true value of ready() and return it; the test fails after a time limit."""
     end = time.monotonic() + limit
     while True:
         value = ready()
@@ -125,7 +125,7 @@ ENDED = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "PREEMPTED"
 
 
 def wait_end(job):
-    """The final state of a job; one that is requeued has not ended."""
+    """Wait for the final state of a job; a requeued job has not ended."""
     return wait_for(f"the end of job {job}", lambda: (s := state(job)) in ENDED and s)
 
 
@@ -143,8 +143,8 @@ def output(folder, name, job):
     return file.read_text(errors="replace") if file.exists() else ""
 
 
-def lives(directory):
-    """Rows of starts.tsv as dictionaries; one that is being written is not there yet."""
+def starts(directory):
+    """Rows of starts.tsv as dictionaries, without an incomplete last row."""
     try:
         text = (pathlib.Path(directory) / "starts.tsv").read_text()
     except OSError:

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""An array of eight seeds, of which a different one is preempted each time by a partition above,
-and a prediction that waits for all of them."""
+"""An array of eight seeds, of which a partition of higher priority preempts a different one each
+time, and a prediction that waits for all of them."""
 import rig
 from rig import h
 
 TASKS, PREEMPTIONS = 8, 2
-EPOCHS = (4000, 16000, 64000)  # the next where all tasks are over before a preemption
+EPOCHS = (4000, 16000, 64000)  # the next one if all tasks end before a preemption
 
 
 def array(folder, epochs):
@@ -25,7 +25,7 @@ def predict(folder, job):
 def stopped(folder):
     """Tasks that have been stopped by a signal so far."""
     return {t for t in range(TASKS)
-            for life in rig.lives(folder / f"out{t}") if life["stopped_by"] == "signal"}
+            for start in rig.starts(folder / f"out{t}") if start["stopped_by"] == "signal"}
 
 
 def over(folder):
@@ -33,8 +33,8 @@ def over(folder):
 
 
 def preempt(folder, number):
-    """A job that needs one processor of a full partition below; it holds it until the end. None
-    where all tasks were over before."""
+    """A job that needs one processor of the full partition and keeps it until its end. None if all
+    tasks had ended before."""
     before = stopped(folder)
     job = rig.submit(folder, f"high{number}", "#!/bin/bash\nsleep 600\n", "--partition=high",
                      "--ntasks=1", "--time=10", "--output=/dev/null")
@@ -46,7 +46,7 @@ def preempt(folder, number):
 
 
 def preempted(epochs):
-    """False where the tasks were over too soon."""
+    """False if the tasks ended too soon."""
     with rig.workplace() as folder:
         job = array(folder, epochs)
         chain = predict(folder, job)
@@ -65,8 +65,8 @@ def preempted(epochs):
             log = rig.output(folder, "array", number)
             h.check(rig.wait_end(number) == "COMPLETED", f"{number}: {rig.state(number)}\n{log}")
             h.check(h.is_complete(folder / name), f"{number}: no results")
-            rows = rig.lives(folder / name)
-            h.check(all(row["job"] == number for row in rows), f"{number}: lives {rows}")
+            rows = rig.starts(folder / name)
+            h.check(all(row["job"] == number for row in rows), f"{number}: starts {rows}")
             if wanted:
                 h.check_same(folder / name, wanted, f"task {task}, preempted")
         h.check(rig.wait_end(chain) == "COMPLETED", f"prediction: {rig.state(chain)}")
@@ -77,7 +77,7 @@ def preempted(epochs):
 
 def main():
     met = any(preempted(f"train.epochs={n}") for n in EPOCHS)
-    h.check(met, f"{EPOCHS[-1]} epochs were over before a preemption")
+    h.check(met, f"{EPOCHS[-1]} epochs ended before a preemption")
     h.finish("arrays")
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Campaigns on Slurm: campaign.sbatch stopped and queued again in the middle of rounds, and labels
-that an array job makes, whatever happens to who waits for them. Each ends with the picks, labels
-and numbers of a campaign that was never disturbed."""
+"""Campaigns on Slurm: campaign.sbatch stopped and requeued in the middle of rounds, and labels from
+an array job whose campaign is killed or stopped. Each ends with the queries, labels and errors of
+an undisturbed campaign."""
 import contextlib
 import json
 import os
@@ -27,8 +27,9 @@ label: {{command: [./oracle, "{{input}}", "{{output}}"], format: csv, rows_per_c
 stop:  {{rounds: {ROUNDS}}}
 """
 
-# y0 = sin(3 x0), y1 = x1 x2. In a file `stops` each line is a round and what the first call of it does
-# to the campaign's job; then it waits for that job to stop. Answers wait for squeue to have failed.
+# y0 = sin(3 x0), y1 = x1 x2. In a file `stops` each line is a round and the action of its first
+# call on the job of the campaign; then the call waits for this job to stop. Labels are written
+# after squeue has failed.
 ORACLE = """\
 #!/bin/sh
 round=${1#*round-000}; round=${round%%/*}
@@ -49,7 +50,8 @@ awk -F, -v OFS=, 'NR == 1 { print "id,y0,y1"; next } { print $1, sin(3 * $2), $3
 STOPPED = re.compile(r"stopped in round 2, label, \d groups? done \(.*\): queued again")
 LABEL = "#!/bin/bash\n#SBATCH --ntasks=1\n#SBATCH --time=5\necho module load simulator\n"
 
-# Before or after the real command: count the call; fail, or kill who waits, as often as told.
+# Around the real command: count the call; fail as many times as fail.NAME has lines; kill the
+# caller if kill.NAME exists.
 SHIM = """\
 #!/bin/sh
 echo "$@" >> {folder}/{name}.log
@@ -65,10 +67,10 @@ echo "$said"
 
 
 def workplace_of(folder, name):
-    """A copy of the campaign in a directory of its own."""
+    """A copy of the campaign in its own directory."""
     place = folder / name
     place.mkdir()
-    for file in ("data.h5", "pool.h5", "campaign.yaml", "oracle", "label.sh"):
+    for file in ("data.h5", "pool.h5", "campaign.yaml", "oracle", "label.sh", "slow.sh"):
         shutil.copy(folder / file, place)
     return place
 
@@ -79,7 +81,7 @@ def prepare(folder):
     with h.h5py.File(folder / "pool.h5", "w") as f:
         f["x"] = draw.uniform(-1, 1, (500, 4)).astype("f4")
     (folder / "campaign.yaml").write_text(CAMPAIGN)
-    for name, text in (("oracle", ORACLE), ("label.sh", LABEL)):
+    for name, text in (("oracle", ORACLE), ("label.sh", LABEL), ("slow.sh", LABEL + "sleep 3\n")):
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
 
@@ -95,7 +97,7 @@ def run(place, *settings, path=""):
 
 
 def history(place):
-    """Everything in campaign.h5 but times and where it comes from."""
+    """All datasets of campaign.h5 without times and provenance."""
     return {name: value for name, value in h.tensors(place / "campaign" / "campaign.h5").items()
             if "second" not in name and "time" not in name}
 
@@ -110,30 +112,31 @@ def check_history(place, wanted, text):
     h.check(weights == h.tensors(wanted / "campaign" / "model.h5"), f"{text}: other weights")
 
 
-def submit(folder, name, stops, ranks=1, settings=()):
-    """campaign.sbatch with an oracle that stops it."""
+def submit(folder, name, stops, ranks=1, settings=(), change=("", "")):
+    """campaign.sbatch with an oracle that stops it, and one text changed."""
     place = workplace_of(folder, name)
     (place / "stops").write_text(stops)
-    text = rig.script("campaign.sbatch", ranks, settings)
+    text = rig.script("campaign.sbatch", ranks, settings).replace(*change)
     text = text.replace("job=campaign.yaml", f"job={place}/campaign.yaml\nexport CAMPAIGN_JOB=$SLURM_JOB_ID")
     return place, rig.submit(folder, name, text, "--time=10")
 
 
 def check_job(folder, place, job, wanted, stops, decisions):
-    """It was stopped so often, each time in the middle of labelling, and ends as if it had not."""
+    """Check that it was stopped this many times during labelling, and equals an undisturbed
+    campaign."""
     done, log = rig.wait_end(job), rig.output(folder, place.name, job)
     cancel_labels(place)
     h.check(done == "COMPLETED", f"{place.name}: {done}\n{log}")
     h.check(rig.restarts(job) == stops, f"{place.name}: {rig.restarts(job)} restarts\n{log}")
     h.check(STOPPED.search(log), f"{place.name}: not stopped in round 2\n{log}")
-    rows = rig.lives(place / "campaign")
+    rows = rig.starts(place / "campaign")
     h.check([r["decision"] for r in rows] == decisions, f"{place.name}: starts.tsv: {rows}")
     check_history(place, wanted, place.name)
     return log
 
 
 def shims(place, names):
-    """Stand-ins in front of commands of Slurm; the directory for PATH."""
+    """Wrappers of Slurm commands; returns their directory, for PATH."""
     for name in names:
         (place / "bin").mkdir(exist_ok=True)
         file = place / "bin" / name
@@ -154,7 +157,8 @@ def cancel_labels(place):
 
 
 def check_array(folder, wanted):
-    """Killed right after sbatch, before it could say the number, and run again while squeue fails."""
+    """Killed directly after sbatch, before it printed the job number, and run again while squeue
+    fails."""
     place = workplace_of(folder, "array")
     path = shims(place, ("sbatch", "squeue"))
     (place / "kill.sbatch").mkdir()
@@ -166,15 +170,30 @@ def check_array(folder, wanted):
     cancel_labels(place)
     log = (place / "log").read_text()
     h.check(code == 0, f"array: {code}\n{log}")
-    h.check(lines(place / "sbatch.log") == ROUNDS, f"array: a job too many\n{log}")
+    h.check(lines(place / "sbatch.log") == ROUNDS, f"array: more jobs than expected\n{log}")
     h.check("squeue failed" in log and "of an earlier start" in log, f"array:\n{log}")
     h.check("--array=0-2%2" in (place / "sbatch.log").read_text(), "array: not an array")
     check_history(place, wanted, "array")
 
 
+def check_patient(folder, place, job, wanted):
+    """It never waits for labels: each round ends the job, which starts again once the label jobs have
+    ended. More starts than the limits allow, because they only wait."""
+    done, log = rig.wait_end(job), rig.output(folder, place.name, job)
+    cancel_labels(place)
+    h.check(done == "COMPLETED", f"{place.name}: {done}\n{log}")
+    rows = rig.starts(place / "campaign")
+    h.check([r["stopped_by"] for r in rows] == ["label_jobs"] * ROUNDS + [""],
+            f"{place.name}: starts.tsv: {rows}\n{log}")
+    h.check("does not wait for these jobs" not in log, f"{place.name}: no dependency\n{log}")
+    check_history(place, wanted, place.name)
+
+
 def main():
     with rig.workplace() as folder:
         prepare(folder)
+        patient = submit(folder, "patient", "", 1, [BY_SLURM[0], "label.script=slow.sh", "label.max_wait=0"],
+                         ("--max-restarts 200", "--max-restarts 1"))
         resident = submit(folder, "resident", "2 signal\n3 requeue\n", 2)
         within = submit(folder, "within", "2 signal\n", 1, BY_SLURM)
         wanted = workplace_of(folder, "wanted")
@@ -182,11 +201,12 @@ def main():
         h.check(code == 0, f"the undisturbed campaign ended with {code}")
         check_array(folder, wanted)
         log = check_job(folder, *resident, wanted, 2, ["queued again", "it is done"])
-        h.check("may crash" not in log, f"resident: what Slurm killed did not crash\n{log}")
+        h.check("may crash" not in log, f"resident: no crash in the log\n{log}")
         log = check_job(folder, *within, wanted, 1, ["queued again", "it is done"])
         h.check("of an earlier start" in log and log.count("are labelled by Slurm job") == ROUNDS,
                 f"within: not once a round\n{log}")
-        h.finish(f"{ROUNDS} rounds, three ways")
+        check_patient(folder, *patient, wanted)
+        h.finish(f"{ROUNDS} rounds, four ways")
 
 
 if __name__ == "__main__":

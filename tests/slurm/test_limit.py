@@ -1,15 +1,16 @@
 #!/usr/bin/python3
-"""Jobs whose time is shorter than their work: they stop in time, are queued again and end with the
-bits of a run that was never disturbed; but not for ever."""
+"""Jobs whose time limit is shorter than their work: they stop in time, are requeued and end with
+the bits of an undisturbed run; the number of restarts is limited."""
 import re
 
 import rig
 from rig import h
 
-# Slurm's least time is a minute; nearly all of it is kept for the last checkpoint.
+# The shortest time limit of Slurm is a minute; nearly all of it is reserved for the last
+# checkpoint.
 LIVES = ["run.stop_margin=58s", "checkpoint.every=1h"]
-WORK = 6.2  # seconds of training in the whole job at least: three lives have at most two each
-LONGER = (1, 3, 9, 27)  # times as many epochs, where the machine has become so much faster since
+WORK = 6.2  # least seconds of training in the whole job: three starts have at most two each
+LONGER = (1, 3, 9, 27)  # factor on the epochs if the job is too short on this machine
 ENDLESS = "train.epochs=16000000"
 SAID = re.compile(r"^tutti: job (\d+), restart (\d+): (\w+) at checkpoint (\d+)(.*)$", re.M)
 
@@ -25,19 +26,19 @@ def enough_work(folder):
 
 
 def short(name, epochs):
-    """A script whose lives end by the time of the job alone."""
+    """A script whose starts end by the time limit of the job only."""
     text = rig.script("train.sbatch", 1, [epochs, *LIVES, f"run.directory={name}"])
     return text.replace("#SBATCH --signal=USR1@300\n", "")
 
 
 def started_again(folder, name, epochs):
-    """The number of a job that was queued again and came to its end."""
+    """The number of a job that was requeued and ran to its end."""
     job = rig.submit(folder, name, short(name, epochs), "--time=1")
-    h.check(rig.wait_end(job) == "COMPLETED", f"several lives: {rig.state(job)}")
+    h.check(rig.wait_end(job) == "COMPLETED", f"several starts: {rig.state(job)}")
     return job
 
 
-def several_lives(folder):
+def several_starts(folder):
     wanted, epochs = enough_work(folder)
     for longer in LONGER:
         name, settings = f"several{longer}", f"train.epochs={longer * epochs}"
@@ -47,23 +48,23 @@ def several_lives(folder):
     if longer > 1:
         wanted = rig.local_run(folder, f"wanted{longer}x", [settings])
     log = rig.output(folder, name, job)
-    h.check_same(folder / name, wanted, "several lives")
-    said, rows = SAID.findall(log), rig.lives(folder / name)
+    h.check_same(folder / name, wanted, "several starts")
+    said, rows = SAID.findall(log), rig.starts(folder / name)
     again = rig.restarts(job)
-    h.check(again >= 3, f"several lives: only {again} restarts\n{log}")
-    h.check([int(row[1]) for row in said] == list(range(again + 1)), f"one line a life:\n{log}")
+    h.check(again >= 3, f"several starts: only {again} restarts\n{log}")
+    h.check([int(row[1]) for row in said] == list(range(again + 1)), f"one line per start:\n{log}")
     h.check([int(row[3]) for row in said] == sorted({int(row[3]) for row in said}),
-            f"every life has a new checkpoint:\n{log}")
+            f"every start has a new checkpoint:\n{log}")
     for row in said[:-1]:
         h.check("the time limit" in row[4] and row[4].endswith(": queued again"), f"{row}")
     h.check(said[-1][4].endswith(": it is done"), f"{said[-1]}")
     h.check(len(rows) == again + 1 and rows[-1]["state"] == "done", f"starts.tsv: {rows}")
-    h.check(log.count("tutti: resumed generation") == again, f"resumed every time:\n{log}")
+    h.check(log.count("tutti: resumed from checkpoint") == again, f"resumed every time:\n{log}")
     return again
 
 
 def capped(folder):
-    """--max-restarts 1: the second life is the last one."""
+    """--max-restarts 1: the second start is the last one."""
     text = short("capped", ENDLESS).replace("--max-restarts 50", "--max-restarts 1")
     return rig.submit(folder, "capped", text, "--time=1")
 
@@ -88,7 +89,8 @@ stuck() {
 
 
 def stuck(folder):
-    """Three lives that end at one checkpoint are enough; a stand-in for the program makes them."""
+    """Three starts that end at one checkpoint are the limit; a shell function in place of the
+    program makes them."""
     text = rig.script("train.sbatch", 1, ["run.directory=stuck"], launch="stuck")
     text = text.replace("launch=(stuck)", f"{STUCK}launch=(stuck)")
     return rig.submit(folder, "stuck", text, "--time=1")
@@ -111,7 +113,7 @@ def signalled(folder):
 
 
 def check_signalled(folder, job):
-    rows = rig.wait_for("USR1 before the end", lambda: rig.lives(folder / "signalled"))
+    rows = rig.wait_for("USR1 before the end", lambda: rig.starts(folder / "signalled"))
     rig.command("scancel", job)
     h.check((rows[0]["stopped_by"], rows[0]["decision"]) == ("signal", "queued again"), f"{rows}")
     log = rig.output(folder, "signalled", job)
@@ -121,11 +123,11 @@ def check_signalled(folder, job):
 def main():
     with rig.workplace() as folder:
         jobs = signalled(folder), stuck(folder), capped(folder)
-        again = several_lives(folder)
+        again = several_starts(folder)
         check_signalled(folder, jobs[0])
         check_stuck(folder, jobs[1])
         check_capped(folder, jobs[2])
-        h.finish(f"{again + 1} lives of one job")
+        h.finish(f"{again + 1} starts of one job")
 
 
 if __name__ == "__main__":

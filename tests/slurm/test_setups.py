@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Ways to start it wrong under Slurm: each has its message with the fix, and its exit code, before any
-work is done; `tutti doctor` says the same."""
+"""Wrong starts under Slurm: each has a message with the remedy, and its exit code, before any work
+is done; `tutti doctor` reports the same problem."""
 import os
 
 import rig
@@ -13,14 +13,14 @@ UNAVAILABLE = 69
 
 
 def expect(folder, what, command, code, words, launch=SRUN):
-    """Once: not by every rank. Nothing may have been begun."""
+    """The message is printed once, not by every rank, and no file was created."""
     done = rig.command(*launch, *command, folder=folder)
     text = done.stdout + done.stderr
     h.check(done.returncode == code, f"{what}: exit {done.returncode}, not {code}\n{text}")
     for word in words:
         h.check(word in text, f"{what}: \"{word}\" is not in\n{text}")
-    h.check(text.count(words[0]) == 1, f"{what}: said {text.count(words[0])} times\n{text}")
-    h.check(code == 0 or not (folder / "out").exists(), f"{what}: it has begun")
+    h.check(text.count(words[0]) == 1, f"{what}: printed {text.count(words[0])} times\n{text}")
+    h.check(code == 0 or not (folder / "out").exists(), f"{what}: the run has started")
 
 
 def both(folder, what, options, words, program=None, env=(), settings=(), launch=SRUN):

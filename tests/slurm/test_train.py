@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 """train.sbatch on 1, 2 and 4 nodes, with srun and with mpirun, and plain srun: the bits of a local
-run. `tutti status` tells how it went, while it goes on too."""
+run. `tutti status` reports the state, also during the run."""
 import json
 
 import rig
 from rig import h
 
-# nodes, ranks on each, launcher; one after the other, for ranks that wait take the processor too
+# nodes, ranks on each, launcher; one after another, because waiting ranks use the processor too
 SHAPES = ((1, 1, None), (2, 2, None), (4, 1, None), (2, 1, "mpirun"))
 SETTINGS = ["train.epochs=60", "checkpoint.every=200ms"]
 
@@ -35,7 +35,7 @@ def check_status(folder, name, job):
 
 
 def status_while_running(folder, name):
-    """Whenever it is read it is whole, and says what the run does."""
+    """Whenever the status is read it is complete and gives the state of the run."""
     seen = rig.wait_for(f"the status of {name}", lambda: status_of(folder / name))
     h.check(seen["state"] in ("training", "done"), f"{name}: state {seen['state']}")
     nothing = rig.command(h.TUTTI, "status", folder / "tmp")
@@ -44,7 +44,7 @@ def status_while_running(folder, name):
 
 
 def plain_srun(folder, wanted):
-    """Without a script: it stops in time before the end of the job, and goes on when run again."""
+    """Without a script: it stops before the end of the job, and continues when run again."""
     settings = [*SETTINGS, "run.directory=plain"]
     start = ["srun", "-Q", "--mpi=pmix", "-K1", "-N2", "-n2", "-t1", h.TUTTI]
     done = rig.command(*start, *h.train_arguments([*settings, "run.stop_margin=1h"]), folder=folder)
@@ -66,7 +66,7 @@ def main():
             status_while_running(folder, name)
             rig.check_done(job, folder / name, wanted, name, rig.output(folder, name, job))
             log = rig.output(folder, name, job)
-            h.check(": it is done" in log, f"{name}: the log does not tell\n{log}")
+            h.check(": it is done" in log, f"{name}: the log does not report the end\n{log}")
             h.check(rig.restarts(job) == 0, f"{name}: queued again")
             check_status(folder, name, job)
         plain_srun(folder, wanted)

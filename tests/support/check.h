@@ -1,5 +1,5 @@
 /* check.h — TT_TEST and TT_CHECK over cmocka: a failure prints both values. A suite is the tests of
- * one file: test_metrics.c is the suite metrics. Tests enter themselves into their program
+ * one file: test_metrics.c is the suite metrics. Tests register themselves in their program
  * (suites.h): there is no list of them. */
 #ifndef TT_CHECK_H
 #define TT_CHECK_H
@@ -55,7 +55,8 @@ void tt_test_enter_command(tt_test_command *c);
     tt_test_enter_around(&a);                                                                      \
   }
 
-/* int main_(int argc, char **argv): what the program does when its first argument is `word_`. */
+/* int main_(int argc, char **argv): run instead of the tests if the first argument of the program
+ * is `word_`. */
 #define TT_COMMAND(word_, main_)                                                                   \
   __attribute__((constructor)) static void tt_enter_##main_(void)                                  \
   {                                                                                                \

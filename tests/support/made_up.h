@@ -1,4 +1,4 @@
-/* made_up.h — a committee and a provenance with known contents, for the tests of files. */
+/* made_up.h — a trained ensemble and a provenance with known contents, for the tests of files. */
 #ifndef TT_MADE_UP_H
 #define TT_MADE_UP_H
 #include "core/base/mem.h"
@@ -32,9 +32,9 @@ static inline void made_up_columns(tt_columns *c, int64_t count, const char *pre
   }
 }
 
-/* One ensemble of all members, or two where there are two members; column i of ensemble e is
- * (e + 2 * i) of four. The second member of each ensemble diverged: NaN weights, share 0. The shape
- * has up to MADE_UP_K targets; its inputs are not looked at. */
+/* One ensemble of all members, or two where there are two members; column i of ensemble e is (e + 2
+ * * i) of four. The second member of each ensemble diverged: NaN weights, member weight 0. The
+ * shape has up to MADE_UP_K targets; its inputs are not used. */
 static inline tt_trained_ensemble *made_up_shape(int64_t members, tt_model_shape shape)
 {
   tt_trained_ensemble *m = NULL;
@@ -73,7 +73,7 @@ static inline tt_trained_ensemble *made_up_shape(int64_t members, tt_model_shape
   return m;
 }
 
-/* A plain one of MADE_UP_K targets. */
+/* A trained ensemble with MADE_UP_K targets. */
 static inline tt_trained_ensemble *made_up_committee(int64_t members, const int64_t *hidden,
                                                      int layers, tt_output output)
 {
@@ -100,7 +100,7 @@ static inline tt_provenance made_up_provenance(const tt_comm *c)
                          .wall_seconds = 0.25 * tt_comm_rank(c)};
 }
 
-/* A file in the directory of this suite, until the next but three call. */
+/* Path of a file in the directory of this suite; valid for the next three calls. */
 static inline const char *at(const char *name)
 {
   static char path[4][SCRATCH_ROOM + 64];

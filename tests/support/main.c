@@ -1,5 +1,5 @@
-/* main.c — main of the test programs of one process. Of several suites each runs in a process of
- * its own: environment, working directory and signals are as at a start. */
+/* main.c — main of the test programs of one process. If there are several suites, each runs in a
+ * separate process, with the environment, working directory and signals of a fresh start. */
 #include "tests/support/suites.h"
 
 #include <stdio.h>

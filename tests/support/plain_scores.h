@@ -1,5 +1,6 @@
-/* plain_scores.h — every row of the table of scores once more, from what the members of an ensemble
- * say, as its source defines it: slow, in double, without anything of spec/acquisition. */
+/* plain_scores.h — a second implementation of every row of the table of scores, computed from the
+ * predictions of the members as its source defines it: slow, in double, without code of
+ * core/formulas/acquisition.h. */
 #ifndef TT_PLAIN_SCORES_H
 #define TT_PLAIN_SCORES_H
 #include "tests/support/check.h"
@@ -7,7 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-/* What the members say of one target. Numbers: mean and variance; classes: p [members][classes]. */
+/* Predictions of the members for one target. Numbers: mean and variance; classes: p
+ * [members][classes]. */
 typedef struct plain {
   int members, classes;
   const double *w, *mean, *variance, *p;

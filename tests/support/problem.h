@@ -1,5 +1,5 @@
 /* problem.h — small training problems in memory, and the engines every law runs over. A test
- * changes the fields it cares about between problem_make and problem_start. */
+ * changes fields between problem_make and problem_start. */
 #ifndef TT_PROBLEM_H
 #define TT_PROBLEM_H
 #include "core/base/mem.h"
@@ -21,15 +21,15 @@ enum { DOUBLE = 1, SCHEDULES = TT_DOUBLE_RANDOM + 1 };
 enum { DOUBLE = 0, SCHEDULES = 1 };
 #endif
 
-enum { MAX_WAYS = 16 };
+enum { MAX_WAYS = TT_SIMD_COUNT + SCHEDULES * TT_GPU_PATH_COUNT };
 
-/* One way to run: an engine with what it may use; over the double also an order of threads. */
+/* One way to run: an engine and its options; on the double also an order of threads. */
 typedef struct way {
   const char *name;
   const tt_engine_ops *ops;
   tt_resources use;
   int schedule;
-  int turn, turns; /* its place among the ways that share out the cases of a law */
+  int turn, turns; /* its index among the ways that run the cases of a law in turn */
 } way;
 
 static inline int cpu_ways(way *out)
@@ -44,7 +44,7 @@ static inline int cpu_ways(way *out)
   return n;
 }
 
-/* Whether the first GPU has what a path needs. */
+/* Returns 1 if the first GPU supports a path. */
 static inline int has(const tt_engine_ops *cuda, int path)
 {
   tt_device_info gpu = {0};
@@ -52,7 +52,7 @@ static inline int has(const tt_engine_ops *cuda, int path)
   return gpu.capability >= tt_path_min_capability((tt_gpu_path)path);
 }
 
-/* All paths, over the double in every order of threads. */
+/* All paths, on the double in every order of threads. */
 static inline int cuda_ways(const tt_engine_ops *cuda, way *out)
 {
 #define X(path, ...) {"cuda " #path, "cuda " #path ", reverse", "cuda " #path ", random"},
@@ -73,9 +73,9 @@ static inline int cuda_ways(const tt_engine_ops *cuda, way *out)
 }
 
 /* Every engine of the table that has a device here: the cpu engine once per instruction set this
- * processor has, the cuda engine once per path. Over the double, the cuda engine alone. The
- * variable TUTTI_TEST_ENGINE names the only engine to be tested; the program is skipped (exit
- * status 77) where that one has no device. */
+ * processor has, the cuda engine once per path. On the double, the cuda engine only. The
+ * environment variable TUTTI_TEST_ENGINE names the only engine to be tested; the program is skipped
+ * (exit status 77) if this engine has no device. */
 static inline int ways(way *out)
 {
 #ifdef TT_CUDA_DOUBLE
@@ -94,28 +94,33 @@ static inline int ways(way *out)
 #endif
 }
 
-/* The ways of the cuda engine with tensor cores: the paths block and layered in each precision but
- * fp32, over the double in an order of threads of its own. */
+/* The ways of the cuda engine with tensor cores: the paths that have them, in each precision but
+ * fp32, on the double each in a different order of threads. */
 static inline int tensor_ways(way *out)
 {
-  static const char *const name[][2] = {{"cuda tf32 block", "cuda tf32 layered"},
-                                        {"cuda 3xtf32 block", "cuda 3xtf32 layered"}};
+#define X(path, automatic, fused, fp32, ...)                                                       \
+  {fp32, {NULL, "cuda tf32 " #path, "cuda 3xtf32 " #path}},
+  static const struct {
+    int fp32_alone;
+    const char *name[TT_PRECISION_COUNT];
+  } paths[TT_GPU_PATH_COUNT] = {{1, {NULL}}, TT_GPU_PATHS(X)};
+#undef X
   way all[MAX_WAYS];
   int n = 0, from = ways(all);
   for (int i = 0; i < from; i++)
     for (int p = TT_PRECISION_tf32; p < TT_PRECISION_COUNT; p++) {
-      int path = (int)all[i].use.path - TT_GPU_PATH_block;
-      if (all[i].ops == &tt_engine_cpu || path < 0 || path > 1) continue;
-      if ((p + path) % SCHEDULES != all[i].schedule) continue;
+      int path = (int)all[i].use.path;
+      if (all[i].ops == &tt_engine_cpu || paths[path].fp32_alone) continue;
+      if ((p + path - TT_GPU_PATH_block) % SCHEDULES != all[i].schedule) continue;
       out[n] = all[i];
-      out[n].name = name[p - TT_PRECISION_tf32][path];
+      out[n].name = paths[path].name[p];
       out[n++].use.precision = (tt_precision)p;
     }
   return n;
 }
 
-/* Whether a way trains members like these: the warp path takes small ones alone, the cluster path
- * none of the widest. */
+/* Returns 1 if a way trains members of these shapes: the warp path trains small ones only, the
+ * cluster path none of the widest. */
 static inline int suits(way by, const tt_cohort *c)
 {
   tt_warp_plan plan;
@@ -127,17 +132,17 @@ static inline int suits(way by, const tt_cohort *c)
   return by.use.path != TT_GPU_PATH_warp || tt_warp_plan_make(c, 96 * 1024, &plan, why, sizeof why);
 }
 
-/* Whether a way trains members with all that these have. */
+/* Returns 1 if a way trains members with these options. */
 static inline int can(way by, const tt_cohort *c)
 {
   return by.ops == &tt_engine_cpu || by.use.path == TT_GPU_PATH_layered ||
          !tt_cohort_needs_layered(c);
 }
 
-/* The double is slow: its orders of threads take the cases of a law in turn. */
+/* The double is slow: its orders of threads run the cases of a law in turn. */
 static inline int takes(way by, int number) { return number % SCHEDULES == by.schedule; }
 
-/* For laws of many cases: the instruction sets of the cpu engine take them in turn as well. */
+/* For laws of many cases: the instruction sets of the cpu engine run them in turn as well. */
 static inline int has_turn(way by, int number) { return number % by.turns == by.turn; }
 
 static inline void follow_schedule(way by)
@@ -205,7 +210,7 @@ static inline tt_model_shape usual_shape(int64_t inputs, int64_t targets, const 
                           .level = level};
 }
 
-/* The first loss of the table for an output. */
+/* The first loss of the table that trains this output. */
 static inline tt_loss usual_loss(tt_output output)
 {
   int loss = 0;
@@ -213,8 +218,8 @@ static inline tt_loss usual_loss(tt_output output)
   return (tt_loss)loss;
 }
 
-/* Labels of the kind that goes with an output: one of three classes, 0 or 1, a count or
- * another number of at least 0. */
+/* Labels of the kind that an output needs: one of three classes, 0 or 1, a count or another number
+ * of at least 0. */
 static inline void fit_labels(tt_dataset *d, tt_output output)
 {
   for (int64_t i = 0; i < d->rows * d->targets; i++) {

@@ -1,12 +1,13 @@
-/* ranks.h — what the suites of several ranks share: the ranks, and a directory. main_mpi.c begins
- * and ends both. */
+/* ranks.h — shared by the suites of several ranks: the communicator and a directory. main_mpi.c
+ * creates and removes both. */
 #ifndef TT_TEST_RANKS_H
 #define TT_TEST_RANKS_H
 #include "core/base/log.h"
 #include "tests/support/scratch.h"
 
 extern tt_comm *comm;
-/* Of the suite that runs, removed after it; or the one that TUTTI_TEST_KEEP names, which stays. */
+/* Directory of the running suite, removed after it; or the directory in TUTTI_TEST_KEEP, which is
+ * kept. */
 extern char scratch[SCRATCH_ROOM];
 
 /* For TT_SUITE: warnings are not printed. */

@@ -1,10 +1,9 @@
-/* sanitize.c — part of every test program built with sanitizers: what MPI and HDF5 keep to the end
- * is not a leak of ours. */
+/* sanitize.c — part of every test program built with sanitizers: memory that MPI and HDF5 keep to
+ * the end is not a leak of tutti. */
 
 /* Read by the leak checker: a record with one of these on its stack is not reported. HDF5 1.10
- * loses memory when it gives up a damaged file; handles of ours that stay open are no leak to the
- * checker anyway. MPI is built without frame pointers, so that vasprintf is the end of some stacks;
- * no code of ours calls it. */
+ * leaks memory when it rejects a damaged file; the checker does not report open handles. MPI is
+ * built without frame pointers, so some stacks end at vasprintf; tutti does not call it. */
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
@@ -17,6 +16,7 @@ const char *__lsan_default_suppressions(void)
 __attribute__((visibility("default"))) const char *__lsan_default_options(void);
 const char *__lsan_default_options(void) { return "print_suppressions=0"; }
 
-/* MPI closes its plugins before the leak checker looks at stacks; closed, they have no names. */
+/* MPI closes its plugins before the leak checker reads the stacks; functions of closed plugins have
+ * no names. */
 __attribute__((visibility("default"))) int dlclose(void *handle);
 int dlclose(void *handle) { return handle ? 0 : -1; }

@@ -1,5 +1,6 @@
-/* scored.h — a campaign that can be scored: a file, a model of two committees with two ensembles
- * each, in another order than the file's, and inputs. For tests of stage score. */
+/* scored.h — a campaign that can be scored: a job file, a model of two trained ensembles (cohorts)
+ * with two ensembles each, in another order than in the file, and inputs. For tests of stage score.
+ */
 #ifndef TT_SCORED_H
 #define TT_SCORED_H
 #include "src/campaign/pool/pool_scorer.h"
@@ -18,7 +19,7 @@ static const char job[] =
     "weights: [1, 2, 3, "
     "4]}\n";
 
-/* ---- A model of two committees, its file, and a pool ---- */
+/* a model of two cohorts, its job file, and a pool */
 
 static inline tt_trained_ensemble *committee(int64_t members, int64_t width, tt_output output,
                                              const char *one, const char *two)

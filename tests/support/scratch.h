@@ -22,7 +22,7 @@ static inline void scratch_begin(tt_comm *c, char directory[SCRATCH_ROOM])
   tt_bcast(c, directory, SCRATCH_ROOM);
 }
 
-/* Files of a directory whose name begins with `prefix`. Local. */
+/* Number of files in a directory whose name begins with `prefix`. Local. */
 static inline int scratch_count(const char *directory, const char *prefix)
 {
   int n = 0;
@@ -34,7 +34,7 @@ static inline int scratch_count(const char *directory, const char *prefix)
   return n;
 }
 
-/* Remove a directory and what lies in it, one level of directories deep. Local. */
+/* Remove a directory and its content, with one level of subdirectories. Local. */
 static inline void scratch_remove(const char *directory)
 {
   char path[2 * SCRATCH_ROOM];
@@ -55,7 +55,7 @@ static inline void scratch_end(tt_comm *c, const char *directory)
   if (tt_comm_is_root(c)) scratch_remove(directory);
 }
 
-/* Make an empty file. Local. 0 if it is there. */
+/* Create an empty file. Local. Returns 0 on success. */
 static inline int touch(const char *directory, const char *name)
 {
   char path[2 * SCRATCH_ROOM];
@@ -64,7 +64,7 @@ static inline int touch(const char *directory, const char *name)
   return fd < 0 ? -1 : close(fd);
 }
 
-/* What this rank says on stderr between begin and end. Local. */
+/* Captures stderr of this rank between begin and end. Local. */
 typedef struct hearing {
   char path[2 * SCRATCH_ROOM];
   int kept;

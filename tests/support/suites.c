@@ -1,4 +1,4 @@
-/* suites.c — the tests of a program in the order of files and lines; those that are wanted. */
+/* suites.c — the tests of a program in the order of files and lines, and the selected ones. */
 #include "tests/support/suites.h"
 
 #include "core/base/mem.h"
@@ -16,7 +16,7 @@ static tt_test_command *first_command;
 static char **pattern;
 static int patterns;
 
-/* "metrics" of "/somewhere/test_metrics.c", and the place for a file's name in `room`. */
+/* "metrics" of "/somewhere/test_metrics.c", `room` is the buffer for the name. */
 static const char *suite_of(const char *file, char room[NAME_ROOM])
 {
   const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file;
@@ -105,7 +105,7 @@ const char *tt_tests_next(const char *suite)
   static char room[NAME_ROOM];
   char name[NAME_ROOM];
   const tt_test_case *c = first_case;
-  if (suite) { /* go past it */
+  if (suite) { /* skip it */
     while (strcmp(suite_of(c->file, name), suite) != 0) c = c->next;
     while (c && !strcmp(suite_of(c->file, name), suite)) c = c->next;
   }

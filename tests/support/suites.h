@@ -1,18 +1,18 @@
-/* suites.h — what the main functions of the test programs share. A suite is the tests of one file;
- * each enters itself before main begins (check.h). */
+/* suites.h — shared by the main functions of the test programs. A suite is the tests of one file;
+ * each test registers itself before main starts (check.h). */
 #ifndef TT_TEST_SUITES_H
 #define TT_TEST_SUITES_H
 
-enum { TT_TEST_SKIPPED = 77 }; /* exit status of a program that has nothing to test here */
+enum { TT_TEST_SKIPPED = 77 }; /* exit status of a skipped program */
 
-/* Do what the command line says, but run no suite: `WORD ...` of a TT_COMMAND, --list, --help. A
- * pattern that no test has is an error. Returns the exit status; -1: run the suites. */
+/* Handle the command line: `WORD ...` of a TT_COMMAND, --list, --help. A pattern without a test is
+ * an error. Returns the exit status; -1: run the suites. */
 int tt_tests_begin(int argc, char **argv);
 
-/* The next suite with wanted tests; NULL at the end. Begin with NULL. */
+/* The next suite with selected tests; NULL at the end. Start with NULL. */
 const char *tt_tests_next(const char *suite);
 
-/* Run the wanted tests of a suite. Returns how many failed; memory that is still allocated after
- * the last of them counts as one more. */
+/* Run the selected tests of a suite. Returns the number of failed tests; memory that is still
+ * allocated after the last one counts as one more. */
 int tt_tests_run(const char *suite);
 #endif

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""examples/active-learning as its README says, in fewer rounds.
+"""The commands of examples/active-learning/README.md, with fewer rounds.
 
   active_learning.py TUTTI
 """
@@ -52,14 +52,14 @@ def example(folder, tutti):
     picked, drawn = history(folder, "campaign"), history(folder, "random")
     for h in (picked, drawn):
         check("20 labels at first, then 25 more a round", list(h["labels"]) == [20, 45, 70, 95])
-        check("nothing is asked for twice", len(set(h["query_row"])) == 75)
+        check("no row is queried twice", len(set(h["query_row"])) == 75)
         check("more labels, smaller errors", h["rmse"][-1, 0] < 0.7 * h["rmse"][0, 0])
     check("both begin alike", picked["model_hash"][0] == drawn["model_hash"][0])
-    check("the baseline picks otherwise", set(picked["query_row"]) != set(drawn["query_row"]))
+    check("the baseline has other queries", set(picked["query_row"]) != set(drawn["query_row"]))
     with h5py.File(folder / "campaign" / "round-0004" / "pool_scores.h5", "r") as f:
         used = set(np.flatnonzero(np.isnan(f["score"][0])))
-    check("75 queries, 20 and 62 other rows are no candidates", len(used) == 75 + 82)
-    check("no query is a row that trains or tests at first", set(picked["query_row"]) <= used)
+    check("75 queries; 20 and 62 rows are not candidates", len(used) == 75 + 82)
+    check("no query is a row of the initial data", set(picked["query_row"]) <= used)
     run(folder, tutti, "campaign", "report", "campaign", "random")
     check("a picture", (folder / "learning.svg").stat().st_size > 1000)
 

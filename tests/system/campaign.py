@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Campaigns of hidden labels: the same history on any number of ranks, in one life or in many, and
-whatever a person does to it; what is refused.
+"""Campaigns of hidden labels: the same history on any number of ranks, after any number of starts,
+and after manual changes; errors.
 
     campaign.py TUTTI MPIRUN...
 
@@ -33,12 +33,13 @@ select: {batch: 7, method: kcenter, lower: q0.2, upper: q0.99, random_fraction: 
 label: {mode: hidden}
 stop: {rounds: 3}
 """
-# Each stands for a way through the stages that the others do not take.
+# Each row uses a path through the stages that the others do not use.
 WAYS = {
     "kcenter": [],
     "quota": ["score.ensemble_reduction=quota", "score.weights=[2, 1]", "select.method=top"],
     "moments": ["campaign.warm_start=optimizer", "select.method=stochastic"],
     "shrunk": ["campaign.warm_start=shrink_perturb", "select.method=penalty",
+               "data.normalize_inputs=pool",
                "score.acquisition=total_std", "ensembles[0].train.loss=gaussian_nll"],
 }
 failures = []
@@ -89,7 +90,7 @@ class Runner:
         return done
 
     def history(self, out):
-        """Everything but times and provenance, of history and weights."""
+        """All datasets of history and weights, without times and provenance."""
         found = {}
         for file in ("campaign.h5", "model.h5"):
             with h5py.File(self.folder / out / file) as f:
@@ -122,60 +123,60 @@ def check_picks(run):
     with h5py.File(run.folder / "pool.h5") as f:
         truth = f["y"][()]
     check(len(row) == 21 and len(set(row)) == 21, f"picks: {row}")
-    check(not set(row) & set(range(10, 40)), "an excluded candidate was picked")
-    check(np.array_equal(label, truth[row]), "labels are not those of the rows picked")
+    check(not set(row) & set(range(10, 40)), "an excluded candidate was queried")
+    check(np.array_equal(label, truth[row]), "labels are not those of the queries")
     check(all(drawn[rounds == r].sum() == 2 for r in (1, 2, 3)), f"drawn at random: {drawn}")
     check(sizes == [20, 27, 34, 41], f"labels by round: {sizes}")
 
 
-def check_lives(run):
-    """Step by step, paused, out of time, taken back, with more rounds later."""
+def check_stepwise(run):
+    """Run stage by stage, paused, stopped by a time limit, repeated from a stage, and extended."""
     for _ in range(2):
-        run.good(1, "lives", verb="step")
-    (run.folder / "lives/STOP").write_text("")
-    run.good(1, "lives", verb="step")
-    run.good(1, "lives", more=["--max-time", "10ms"], code=75)
-    run.good(2, "lives", ["stop.rounds=2"])
-    run.good(1, "lives")
-    run.same("lives", "kcenter", "step by step")
-    run.good(1, "lives", ["stop.rounds=1"], more=["--from", "2"])
-    run.good(1, "lives")
+        run.good(1, "stepwise", verb="step")
+    (run.folder / "stepwise/STOP").write_text("")
+    run.good(1, "stepwise", verb="step")
+    run.good(1, "stepwise", more=["--max-time", "10ms"], code=75)
+    run.good(2, "stepwise", ["stop.rounds=2"])
+    run.good(1, "stepwise")
+    run.same("stepwise", "kcenter", "step by step")
+    run.good(1, "stepwise", ["stop.rounds=1"], more=["--from", "2"])
+    run.good(1, "stepwise")
     unknown = {"campaign.h5/change"}  # of round 2: the files of round 1 are gone
-    run.same("lives", "kcenter", "from round 2 on again", unknown)
-    run.good(1, "lives", more=["--from", "3:select"])
-    run.same("lives", "kcenter", "from the picks of round 3 on again", unknown)
-    run.good(1, "lives", more=["--from", "3:merge"])
-    run.same("lives", "kcenter", "from the labels of round 3 on again", unknown)
+    run.same("stepwise", "kcenter", "from round 2 on again", unknown)
+    run.good(1, "stepwise", more=["--from", "3:select"])
+    run.same("stepwise", "kcenter", "from the queries of round 3 on again", unknown)
+    run.good(1, "stepwise", more=["--from", "3:merge"])
+    run.same("stepwise", "kcenter", "from the labels of round 3 on again", unknown)
 
 
 def check_keep(run):
-    """Only the files of the last round stay, and weights go on from the round before."""
+    """campaign.keep: only the files of the last round are kept; warm starts still work."""
     settings = ["campaign.keep=1", "campaign.warm_start=params", "train.epochs=5"]
     few, more = [*settings, "stop.rounds=1"], [*settings, "stop.rounds=2"]
     run.good(1, "kept", more)
     run.good(1, "reopened", few)
     run.good(2, "reopened", more)
-    run.same("reopened", "kept", "one round is kept, and the campaign goes on after its end")
+    run.same("reopened", "kept", "one round is kept, and the campaign continues after its end")
     gone = run.good(1, "kept", more, ["--from", "2:label"], code=64).stderr
-    check("start from the weights in" in gone, f"weights that are gone: {gone}")
+    check("start from the weights in" in gone, f"deleted weights: {gone}")
     (run.folder / "other.yaml").write_text(CAMPAIGN.replace("name: two", "name: three"))
     other = run.good(1, "kept", [*settings, "stop.rounds=3"], file="other.yaml", code=65).stderr
     check("has other predicted columns" in other, f"another ensemble: {other}")
 
 
 def check_own_pool(run):
-    """The first data as pool, under another name: rows that train or test are no candidates."""
+    """The initial data as pool, under another name: training and test rows are no candidates."""
     os.symlink("data.h5", run.folder / "link.h5")
     settings = ["pool.file=link.h5", "pool.inputs=/x", "pool.exclude=''", "stop.rounds=0",
                 "data.split.column=''", "data.split.train=0.3", "data.split.validation=0",
                 "data.split.test=0.4", "train.epochs=1"]
     run.good(2, "own", settings)
     with h5py.File(run.folder / "own/campaign.h5") as f:
-        check((f["labels"][0], f["pool"][0]) == (18, 18), "first data are candidates")
+        check((f["labels"][0], f["pool"][0]) == (18, 18), "initial data are candidates")
 
 
 def check_classes(run):
-    """A label that is no class ends the run before it is history."""
+    """A label that is no class ends the run before it enters the history."""
     with h5py.File(run.folder / "pool.h5") as f, h5py.File(run.folder / "odd.h5", "w") as to:
         to["x"], to["y"] = f["x"][()], f["y"][()] * 0 + 2
     with h5py.File(run.folder / "data.h5") as f, h5py.File(run.folder / "classes.h5", "w") as to:
@@ -188,8 +189,8 @@ def check_classes(run):
 
 
 def check_batch(run):
-    """Another batch, another training in the middle of a round: labels of candidates that are still
-    wanted stay."""
+    """Other batch size and training options in the middle of a round: labels of candidates that are
+    queried again are kept."""
     settings = ["label.mode=files", "label.rows_per_call=2", "label.max_wait=10ms", "label.poll_interval=10ms",
                 "pool.labels=''", "select.random_fraction=1", "train.epochs=1"]
     run.good(1, "batch", settings, code=75)
@@ -200,8 +201,8 @@ def check_batch(run):
     run.good(1, "batch", settings, code=75)
     settings[-1] = "train.epochs=2"
     run.good(1, "batch", [*settings, "select.batch=9"], code=75)
-    check((run.folder / "batch/round-0001.before-1").exists(), "it has not trained anew")
-    check((label / "0001/accepted.h5").exists(), "an answer is gone with the batch")
+    check((run.folder / "batch/round-0001.before-1").exists(), "it has not trained again")
+    check((label / "0001/accepted.h5").exists(), "a label was deleted with the batch")
     run.good(1, "batch", [*settings, "select.batch=2"], code=75)
     for more in [], ["--from", "1:merge"]:
         if more:
@@ -209,12 +210,12 @@ def check_batch(run):
         with h5py.File(run.folder / "batch/campaign.h5") as f:
             check(np.array_equal(f["query_row"], asked) and
                   f["query_y"][()].tolist() == [[1, 2], [3, 4]],
-                  f"the answers that were there were not taken {more}")
-    check((run.folder / "batch/round-0001/label.before-1/0002").exists(), "a question is gone")
+                  f"existing labels were not used {more}")
+    check((run.folder / "batch/round-0001/label.before-1/0002").exists(), "an input is missing")
 
 
 def check_failed(run):
-    """Too many rows without labels end the run, not the round: they may be asked for again."""
+    """Too many rows without labels end the run, not the round: they can be queried again."""
     settings = ["label.mode=command", "label.command=[\"false\"]", "label.rows_per_call=7", "stop.rounds=1"]
     said = run.good(1, "failed", settings, code=76).stderr
     check("7 of 7 queried rows have no label" in said, f"too many failed: {said}")
@@ -226,7 +227,7 @@ def check_failed(run):
 
 
 def check_fence(run):
-    """A second start takes over; the first ends by itself and spoils nothing."""
+    """A second start takes over; the first ends with an error and changes no file."""
     settings = ["stop.rounds=6"]
     run.good(1, "alone", settings)
     first = subprocess.Popen(run.command(1, "run", "twice", settings, ["-q"]), cwd=run.folder,
@@ -251,11 +252,18 @@ def check_refused(run):
             (65, "belongs to another campaign", dict(settings=["run.seed=4"])),
             (78, "score.target_weights has length 2",
              dict(settings=["score.target_reduction=weighted", "score.target_weights=[1, 2]"])),
-            (65, "expected 3 (inputs of the model)", dict(settings=["pool.inputs=y"]))):
+            (65, "'y' has 2 columns: x0, x1; but data.file has 3: x0, x1, x2",
+             dict(settings=["pool.inputs=y"])),
+            (69, "label.command: './nowhere' cannot be started", dict(settings=[
+                "label.mode=command", "label.command=[./nowhere]", "pool.labels=''"])),
+            (69, "'data.h5' cannot be started in", dict(settings=[
+                "pool.command=[data.h5, '{output}']", "pool.file=''", "pool.exclude=''"])),
+            (66, "label.script: ", dict(settings=["label.mode=slurm", "label.command=[nowhere]",
+                                                  "label.script=nowhere.sh", "pool.labels=''"]))):
         done = run.go(2, "kcenter", **how)
         check(done.returncode == code and text in done.stderr,
-              f"{how}: exit {done.returncode}, wanted {code} and '{text}':\n{done.stderr}")
-    run.same("kcenter", "kcenter-2", "after what was refused")
+              f"{how}: exit {done.returncode}, expected {code} and '{text}':\n{done.stderr}")
+    run.same("kcenter", "kcenter-2", "after the errors")
 
 
 def main():
@@ -264,7 +272,7 @@ def main():
         prepare(run.folder)
         check_ranks(run)
         check_picks(run)
-        check_lives(run)
+        check_stepwise(run)
         check_keep(run)
         check_own_pool(run)
         check_classes(run)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Campaigns whose candidates a command writes: numbers of candidates mean rows of its files, and the
-history is the same on any number of ranks and whatever the command's calls ended with.
+"""Campaigns whose candidates a command writes: candidate numbers are row numbers of its files, and
+the history is the same on any number of ranks and after any exit codes of the command.
 
     campaign_pool.py TUTTI MPIRUN...
 
@@ -19,13 +19,14 @@ model: {hidden: [12], activation: tanh}
 ensembles: [{name: one, members: 3}]
 train: {epochs: 20, learning_rate: 1e-2, batch_size: 16}
 run: {device: cpu, threads: 1, seed: 3}
-pool: {command: [./make, '{round}', '{chunk}', '{seed}', '{output}'], chunks: 2, labels: y}
+pool: {command: [./make, '{round}', '{chunk}', '{seed}', '{output}', '{model}'], chunks: 2, labels: y}
 select: {batch: 7}
 label: {mode: hidden}
 stop: {rounds: 2}
 """
 MAKE = """\
 #!/bin/sh
+case "$5" in */round-000$1/model.h5) [ -s "$5" ] || exit 9 ;; *) exit 9 ;; esac
 [ $1.$2 = 2.1 ] && read code < ends && [ $code != 0 ] && exit $code
 echo $1 $2 $3 >> calls
 cp made-$1-$2.h5 "$4"
@@ -33,7 +34,8 @@ cp made-$1-$2.h5 "$4"
 
 
 def prepare(folder):
-    """The command only copies: Python is slow to start. All inputs, in the order of their numbers."""
+    """Write the files that the command copies (it does not run Python, which is slow to start).
+    Returns all inputs by candidate number."""
     rng = np.random.default_rng(5)
 
     def put(name, n):
@@ -63,22 +65,22 @@ def check_numbers(run, made):
     with h5py.File(run.folder / "whole/campaign.h5") as f:
         row, x = f["query_row"][:], f["query_x"][:]
     check(len(set(row)) == 7 * ROUNDS, f"picks {row}")
-    check(np.array_equal(x, made[row]), "a pick's number is not the row of its inputs")
-    check((row[7:] >= 2 * ROWS + 21).all(), f"picks of round 2 from files of round 1: {row}")
+    check(np.array_equal(x, made[row]), "the number of a query is not the row of its inputs")
+    check((row[7:] >= 2 * ROWS + 21).all(), f"queries of round 2 from files of round 1: {row}")
 
 
 def check_lives(run, wanted):
-    """A call that says later, one that fails, then all is well: no call is made twice."""
+    """A call with exit code 75, one that fails, then success: no successful call is repeated."""
     for code, end, text in ((75, 75, "retry later (exit code 75) for chunk 1 of round 2"),
                             (3, 69, "./make ended with exit code 3 for chunk 1 of round 2")):
         (run.folder / "ends").write_text(f"{code}\n")
-        done = run.go(1, "lives")
+        done = run.go(1, "starts")
         check(done.returncode == end and text in done.stderr,
-              f"call ends with {code}: exit {done.returncode}, wanted {end}\n{done.stderr}")
+              f"call ends with {code}: exit {done.returncode}, expected {end}\n{done.stderr}")
     (run.folder / "ends").write_text("0\n")
-    run.good(2, "lives")
-    run.same("lives", "whole", "in three lives")
-    check(calls(run) == wanted, "other calls in three lives")
+    run.good(2, "starts")
+    run.same("starts", "whole", "in three starts")
+    check(calls(run) == wanted, "other calls in three starts")
 
 
 def main():
@@ -87,7 +89,7 @@ def main():
         made = prepare(run.folder)
         run.good(1, "whole")
         once = calls(run)
-        check(len(set(once)) == CHUNKS * (ROUNDS + 1), f"calls {once}")
+        check(len(set(once)) == CHUNKS * ROUNDS, f"calls {once}")  # none in the last round
         check_numbers(run, made)
         check_lives(run, once)
     sys.exit(1 if failures else 0)

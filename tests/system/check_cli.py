@@ -1,4 +1,5 @@
-"""check_cli.py TUTTI — every --help exits with 0 and fits into 80 columns; an unknown verb names the nearest."""
+"""check_cli.py TUTTI — every --help exits with 0 and fits into 80 columns; the error of an unknown
+verb suggests the nearest one."""
 import re
 import subprocess
 import sys
@@ -6,7 +7,7 @@ import sys
 
 def call(*words, code=0):
     done = subprocess.run([sys.argv[1], *words], capture_output=True, text=True)
-    assert done.returncode == code, f"{words}: exit {done.returncode}, wanted {code}: {done.stderr}"
+    assert done.returncode == code, f"{words}: exit {done.returncode}, not {code}: {done.stderr}"
     for line in done.stdout.splitlines():
         assert len(line) <= 80, f"{words}: {len(line)} columns: {line}"
     return done
@@ -34,3 +35,10 @@ call("slurm", code=64)
 call("train", "job.yaml", "--resume", "perhaps", code=64)
 call("plan", "job.yaml", "--ranks", "0", code=64)
 call("predict", "model.h5", "data.h5", "--quantiles", "0.1;0.9", code=64)
+
+# Output to a full device is an error, also where the text is printed at exit.
+for words in (["--help"], ["train", "--help"], ["--version"], ["options"]):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.argv[1], *words], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 74, f"{words} to /dev/full: exit {done.returncode}"
+    assert done.stderr == "tutti: error: standard output cannot be written: No space left on device\n", done.stderr

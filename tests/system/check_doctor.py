@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Does `tutti doctor` say what the machine is, and find what is wrong?
+"""`tutti doctor` describes the machine and finds every problem.
 
     check_doctor.py TUTTI MPIRUN...
 
-Runs it on 1 and 3 ranks, well and with every fault that can be made without a GPU: each must be
-found, all of them at once, and the exit status is 69 exactly when there are findings.
+Runs it on 1 and 3 ranks, without a problem and with every problem that is possible without a GPU:
+each must be reported, also all together, and the exit status is 69 exactly if there are problems.
 """
 import os
 import pathlib
@@ -30,7 +30,7 @@ def fail(message):
 
 
 def doctor(ranks, arguments=(), cores=None, environment=None):
-    """Run it; ranks 0 is a program without a launcher. cores: the only ones it may use."""
+    """Run it; ranks=0: without a launcher. cores: the only ones that it may use."""
     start = [] if ranks == 0 else [*MPIRUN, str(ranks), "--bind-to", "none"]
     done = subprocess.run(
         [*start, TUTTI, "doctor", *arguments], capture_output=True, text=True, timeout=120,
@@ -53,12 +53,12 @@ def table(text):
 
 
 def expect(what, run, wanted):
-    """Exit status and findings must be those wanted: a list of words, one for each finding."""
+    """Check exit status and problems; `wanted` holds words of each expected problem."""
     code, out, found, error = run
     if code != (UNAVAILABLE if wanted else SOUND):
-        fail(f"{what}: exit status {code}, {len(wanted)} findings expected\n{out}{error}")
+        fail(f"{what}: exit status {code}, {len(wanted)} problems expected\n{out}{error}")
     if len(found) != len(wanted):
-        fail(f"{what}: {len(found)} findings, {len(wanted)} expected\n{out}{error}")
+        fail(f"{what}: {len(found)} problems, {len(wanted)} expected\n{out}{error}")
     for words, text in zip(wanted, found):
         if words not in text:
             fail(f"{what}: '{words}' is not in '{text}'")
@@ -80,7 +80,7 @@ def check_table(what, text, ranks, cores):
 
 
 def without_a_job(cores, no_gpu):
-    """no_gpu: what is found because tutti was built for GPUs and there are none."""
+    """no_gpu: the problems of a tutti that was built for GPUs, on a machine without one."""
     for ranks in (1, 3):
         busy = [f"{ranks} ranks of {HOST}"] if ranks > cores else []
         what = f"{ranks} ranks"
@@ -97,7 +97,7 @@ def with_faults(folder, cores, no_gpu):
     file.write_text("")
     expect("a job", doctor(1, [job]), [])
     if sorted(folder.iterdir()) != sorted([job, bad, file]):
-        fail(f"it left something behind: {list(folder.iterdir())}")
+        fail(f"files left behind: {list(folder.iterdir())}")
     expect("a bad job", doctor(1, [bad]), ["bad.yaml:3:"] + no_gpu)
     expect("4 threads on 1 core", doctor(1, [job, "--set", "run.threads=4"], one),
            ["4 threads on 1 core:"])

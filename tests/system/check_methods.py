@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""One job with every way to train: retries, an ensemble that stops as one, snapshots, fusion. The
-same bits on 1 and 3 ranks, and stopped on 2, killed on 3 and resumed on 1; each way did
-what it says.
+"""One job with every training method: retries, ensemble early stopping, snapshots, fusion. The same
+bits on 1 and 3 ranks, and when stopped on 2, killed on 3 and resumed on 1; the results show that
+each method was used.
 
   check_methods.py PROGRAM LAUNCHER...     e.g. build/tutti mpirun --oversubscribe -n
 """
@@ -13,7 +13,7 @@ import time
 
 os.environ["TUTTI"], os.environ["TUTTI_MPIRUN"] = sys.argv[1], " ".join(sys.argv[2:])
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "faults"))
-import harness  # noqa: E402  (its program is chosen by the environment)
+import harness  # noqa: E402  (TUTTI is set before the import)
 from harness import check, h5py, np
 
 JOB = """\
@@ -35,7 +35,7 @@ run: {seed: 11, device: cpu, threads: 1, directory: out}
 
 
 def kill_after(folder, ranks, generation, directory):
-    """Train, and kill all ranks when a checkpoint is there; whether the run was killed in time."""
+    """Train, and kill all ranks when a checkpoint exists; True if the run was killed in time."""
     arguments = harness.train_arguments(["checkpoint.every=10ms", f"run.directory={directory}"])
     process = harness.start(folder, ranks, arguments)
     end = time.monotonic() + 30
@@ -56,8 +56,10 @@ def of(f, name, ensemble):
 
 def check_results(path):
     with h5py.File(path, "r") as f:
-        check(list(of(f, "attempts", "again")) == [0, 1, 0], "the wild member began again once")
-        check(set(of(f, "status", "again")) == {1}, "the wild member finished")
+        check(list(of(f, "attempts", "again")) == [0, 1, 0], "the diverging member restarted once")
+        check(set(of(f, "status", "again")) == {1}, "the diverging member finished")
+        check(np.allclose(of(f, "learning_rate", "again"), [0.01, 1e4 * 1e-6, 0.01]),
+              "learning_rate is that of the last attempt")
         best, done = of(f, "best_epoch", "as_one"), of(f, "epochs_done", "as_one")
         check(len(set(best)) == 1 and best[0] >= 0, f"one best epoch for all: {best}")
         check(set(done) == {best[0] + 4}, f"all stopped {done} 3 epochs after the best {best}")
@@ -68,8 +70,9 @@ def check_results(path):
         check(list(of(f, "epochs_done", "cycles")) == [30, 60, 90] * 2, "ends of cycles")
         check(set(of(f, "status", "fused")) == {1}, "the fused ensemble finished")
         at = f["provenance"].attrs
-        check(b"fusion" in np.bytes_(at["member_dependence"]), "fusion is said in the file")
-        check(b"early_stopping: ensemble" in np.bytes_(at["member_dependence"]), "and so is the common stop")
+        check(b"fusion" in np.bytes_(at["member_dependence"]), "the file names fusion")
+        check(b"early_stopping: ensemble" in np.bytes_(at["member_dependence"]),
+              "the file names ensemble early stopping")
         check(at["member_epochs_trained"] < at["member_epochs_planned"], "something was saved")
 
 
@@ -87,7 +90,7 @@ def main():
         done = harness.train(folder, 0, ["run.directory=killed"])
         check(done.code == harness.DONE, f"resumed: exit {done.code}\n{done.output}")
         harness.check_same(folder / "killed", wanted, "killed and resumed")
-    harness.finish("every way to train")
+    harness.finish("every training method")
 
 
 main()

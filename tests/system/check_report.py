@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Are the tables of `tutti report` what numpy makes of the same results.h5, and does the picture show it?
+"""The tables of `tutti report` equal what numpy computes from the same results.h5, and the SVG
+shows these values.
 
     check_report.py TUTTI RESULTS.h5
 """
@@ -11,7 +12,9 @@ import warnings
 
 import h5py
 import numpy as np
-from check_story import SVG, check_picture
+from check_campaign_report import SVG, check_picture
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def table(path):
@@ -24,7 +27,7 @@ def texts(dataset):
 
 
 def expected_history(f):
-    """Columns by name: the quantiles over the members that still train."""
+    """Columns by name: the quantiles over the members still in training."""
     owner = np.array(texts(f["ensemble"]))
     columns = {"epoch": np.arange(f["epoch"].shape[0], dtype=float)}
     for name in dict.fromkeys(owner):
@@ -63,7 +66,7 @@ def check_charts(path, f):
     said = [text.text for text in picture.iter(SVG + "text")]
     names = list(zip(texts(f["column_ensemble"]), texts(f["column_target"])))
     titles = [f"{ensemble}: {target}" for ensemble, target in dict.fromkeys(names)]
-    missing = [t for t in titles + ["Learning curves", "members training"] if t not in said]
+    missing = [t for t in titles + ["Learning curves", "members training", "Calibration"] if t not in said]
     labels = np.isfinite(f["y_true"][()] + f["y_pred_mean"][()]).sum()
     points = len([mark for mark in picture.iter(SVG + "circle") if mark.get("class") == "mark m0"])
     if points < labels:
@@ -74,13 +77,22 @@ def check_charts(path, f):
 def main(tutti, results):
     with tempfile.TemporaryDirectory() as made, h5py.File(results, "r") as f:
         folder = pathlib.Path(made) / "tables"
+        other = pathlib.Path(made) / "other.txt"
+        other.write_text("mine")
+        folder.mkdir()
+        for name in ("history.tsv", "predictions.tsv", "report.svg"):
+            (folder / name).symlink_to(other)  # links are replaced, not followed
         subprocess.run([tutti, "report", results, "-o", str(folder)], check=True)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # epochs without a member
             faults = compare(folder / "history.tsv", expected_history(f))
         faults += compare(folder / "predictions.tsv", expected_predictions(f))
         faults += check_charts(folder / "report.svg", f)
-    print("\n".join(faults) or "as numpy has it")
+        faults += [] if other.read_text() == "mine" else ["a file was written through a link"]
+        faults += [f"left behind: {p.name}" for p in folder.glob(".tmp-*")]
+    for picture in ("docs/energy.svg", "examples/active-learning/learning.svg"):
+        check_picture(ROOT / picture)
+    print("\n".join(faults) or "equal to numpy")
     return bool(faults)
 
 

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""Do files open in xarray as they are meant to?
+"""Files open in xarray with all variables, dimensions and values.
 
     check_xarray.py FILE...
 
-Opens every group of each file with both HDF5 engines of xarray, each engine in a process of its own
-(one of them is known to crash on what it does not like). Fails when an engine drops a variable, makes up a
-dimension, disagrees with the other on names, sizes or types, leaves text undecoded, or cannot read.
-Prints one line for each file and engine; exit status 0 if all is well.
+Opens every group of each file with both HDF5 engines of xarray, each engine in a separate process
+(one of them crashes on some files). Fails if an engine drops a variable, invents a dimension,
+disagrees with the other on names, sizes or types, does not decode text, or cannot read. Prints one
+line for each file and engine; exit status 0 if there is no error.
 """
 import json
 import subprocess
@@ -17,7 +17,7 @@ PURE_DIMENSION = "This is a netCDF dimension but not a netCDF variable"
 
 
 def expected(path):
-    """{group: [names of its variables]} as h5py sees them; pure dimensions are none."""
+    """{group: [names of its variables]} by h5py; dimensions without values are left out."""
     import h5py
 
     groups = {}
@@ -37,7 +37,8 @@ def expected(path):
 
 
 def describe(path, engine, group):
-    """What one engine sees: {variable: [dimensions, sizes, kind of type]}; reads every value."""
+    """The content by one engine: {variable: [dimensions, sizes, kind of type]}; reads all
+    values."""
     import xarray
 
     with xarray.open_dataset(path, engine=engine, group=group or None) as data:
@@ -56,14 +57,14 @@ def faults(group, wanted, seen):
         yield f"{place}: variable '{name}' is missing"
     for name in seen["dimensions"]:
         if name.startswith("phony_dim"):
-            yield f"{place}: dimension '{name}' is made up: a dimension scale is not attached"
+            yield f"{place}: dimension '{name}' does not exist: a dimension scale is not attached"
     for name, (_, _, kind) in seen["variables"].items():
         if kind == "bytes":
             yield f"{place}: text '{name}' is not decoded"
 
 
 def child(paths, engine):
-    """In a process of its own: for each file what is seen, one line of JSON; faults on stderr."""
+    """In a separate process: the content of each file, one line of JSON each; errors on stderr."""
     bad = 0
     for path in paths:
         seen = {}
@@ -77,7 +78,7 @@ def child(paths, engine):
 
 
 def look(paths, engine):
-    """What an engine sees in each file it has come to; whether all is well with it."""
+    """The content of each file that the engine could read, and True if there was no error."""
     run = subprocess.run([sys.executable, __file__, "--engine", engine, *paths], text=True,
                          stdout=subprocess.PIPE, timeout=240, check=False)
     seen = [json.loads(line) for line in run.stdout.splitlines()]

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Ensembles of different networks in one job: the same bits on any number of ranks, through a kill
-and a resumption, and as in jobs of their own.
+"""Ensembles of different networks in one job: the same bits on any number of ranks, after a kill
+and a resumption, and as in separate jobs.
 
     cohorts.py TUTTI MPIRUN...
 
-Three ensembles, two cohorts. Exit status 0 if all is well, 77 without python3-h5py.
+Three ensembles, two cohorts. Exit status 0 if there is no error, 77 without python3-h5py.
 """
 import os
 import pathlib
@@ -69,7 +69,7 @@ def train(folder, *how):
 
 
 def kill_when_saved(folder, *how):
-    """Kill all ranks with the first checkpoint; False if the run was over before."""
+    """Kill all ranks after the first checkpoint; False if the run had ended before."""
     out = folder / how[-1]
     run = subprocess.Popen(command(*how), cwd=folder, start_new_session=True,
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -119,16 +119,17 @@ def networks(path, ensemble):
 
 
 def check_alone(folder, name):
-    """The members of an ensemble have the same weights with and without neighbours."""
+    """The members of an ensemble have the same weights with and without other ensembles."""
     joint = networks(folder / "one" / "model.h5", name)
     alone = networks(folder / f"alone-{name}" / "model.h5", name)
-    check(joint.keys() == alone.keys(), f"{name}: other tensors alone")
+    check(joint.keys() == alone.keys(), f"{name}: other tensors when trained alone")
     for tensor in joint:
-        check(joint[tensor].tobytes() == alone[tensor].tobytes(), f"{name} alone: {tensor} differs")
+        check(joint[tensor].tobytes() == alone[tensor].tobytes(),
+              f"{name} trained alone: {tensor} differs")
 
 
 def check_axes(path):
-    """One axis of members, histories padded, a cohort and an ensemble for each."""
+    """One axis of members with a cohort and an ensemble for each; padded histories."""
     with h5py.File(path, "r") as f:
         check(list(f["cohort"][()]) == [0, 0, 0, 0, 0, 1, 1], "cohort of the members")
         check(f["loss_train"].shape == (7, 90), "histories are as long as the longest")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# install_client.sh BUILD — installs BUILD into a new place, trains a small model with the installed
-# program and predicts with one client built three ways: by the CMake package, by pkg-config, and
-# statically. All must print the same numbers.
+# install_client.sh BUILD — installs BUILD into a new directory, trains a small model with the
+# installed program and predicts with one client built three ways: by the CMake package, by
+# pkg-config, and statically. All must print the same numbers.
 set -euo pipefail
 build=$(realpath "$1")
 client=$(realpath "$(dirname "${BASH_SOURCE[0]}")/install_client")
@@ -32,7 +32,7 @@ cc -std=c17 -Wall -Werror "$client/client.c" -o by-pkg-config $(pkg-config --cfl
 cc -std=c17 "$client/client.c" -o by-static $(pkg-config --cflags tutti) \
   $(pkg-config --static --libs tutti | sed 's/-ltutti/-l:libtutti.a/')
 if ldd by-static | grep -q libtutti; then
-  echo "the static client needs libtutti.so"
+  echo "the static client is linked to libtutti.so"
   exit 1
 fi
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# oracle_example.sh TUTTI CC — examples/oracle as its README.md has it, with less to train, in a
-# directory whose name a shell would stumble over; and once more after its end.
+# oracle_example.sh TUTTI CC — the commands of examples/oracle/README.md, with a shorter training,
+# in a directory whose name a shell would split; and once more after the end of the campaign.
 set -euo pipefail
 tutti=$(realpath "$1")
 cc=$2
@@ -20,6 +20,6 @@ run=("$tutti" campaign run campaign.yaml --set train.epochs=10 --set stop.labels
 grep -q 'labelled 20 of 20' log
 grep -q 'the campaign has ended after 2 rounds' log
 
-# A campaign that has ended asks nobody.
+# A campaign that has ended calls no oracle.
 "${run[@]}" 2>&1 | tee again
 ! grep -q labelled again

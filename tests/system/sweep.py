@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Is a sweep of 64 learning rates in one job, member by member and bit by bit, 64 jobs of one member?
+"""A sweep of 64 learning rates in one job equals 64 jobs of one member, bit by bit.
 
     sweep.py TUTTI LIBTUTTI MPIRUN...
 
-One job draws 64 learning rates for the members of an ensemble, on 1 and on 2 ranks. Then 64 jobs of
-one member each get the drawn value as their own. Weights must be equal, bit by bit.
+One job draws 64 learning rates for the members of an ensemble, on 1 and on 2 ranks. Then each of 64
+jobs with one member gets one of the drawn values. Weights must be bit-identical.
 """
 import ctypes
 import os
@@ -31,7 +31,7 @@ def fail(message):
 
 
 def train_each(library, jobs):
-    """In a process of its own: MPI starts once, then one job after the other."""
+    """In a separate process: MPI starts once, then one job after another."""
     tutti = ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
     tutti.tutti_error.restype = ctypes.c_char_p
     tutti.MPI_Init(None, None)
@@ -52,7 +52,7 @@ def make_samples(file):
     with h5py.File(file, "w") as f:
         f["x"] = x
         f["y"] = numpy.stack([numpy.sin(x[:, 0]) + x[:, 1], x[:, 2] ** 2], axis=1)
-        f["chosen"] = x[:, 2] > -1.0  # a mask of h5py's bool
+        f["chosen"] = x[:, 2] > -1.0  # a mask of type bool of h5py
 
 
 def values_of(directory):

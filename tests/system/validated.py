@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""Members combined, calibrated and scored out of bag: the same on any number of ranks, and what the
-files say is what follows from the predictions in them.
+"""Combining, calibration and out-of-bag scores: the same on any number of ranks, and the values in
+the files follow from the predictions in them. Sample weights count in every score, and quantiles
+are those of the predicted mixture, or refused where there is none.
 
     validated.py TUTTI MPIRUN...
 
@@ -28,23 +29,35 @@ ensembles:
 combine: {method: greedy}
 calibration: {conformal: [0.5, 0.9]}
 """
+WEIGHTED = """\
+data: {file: data.h5, weights: w, split: {train: 0.5, validation: 0.25, test: 0.25, seed: 3}}
+model: {hidden: [8]}
+train: {epochs: 3, learning_rate: 1e-2, resample: bootstrap}
+ensembles:
+  - {name: points, target: y0, members: 3, train: {loss: mse}}
+  - {name: classes, target: y1, members: 2, train: {loss: bce}}
+  - {name: counts, target: y2, members: 3, train: {loss: poisson}}
+"""
+LEVELS = [0.05, 0.5, 0.95]
 
 
-def run(*command, folder):
+def run(*command, folder, code=0):
     env = dict(os.environ, OMP_NUM_THREADS="1")
     done = subprocess.run([str(c) for c in command], cwd=folder, env=env, text=True,
                           capture_output=True)
-    if done.returncode != 0:
+    if done.returncode != code:
         sys.exit(f"{command}: exit {done.returncode}\n{done.stderr}")
-    return done.stdout
+    return done.stderr if code else done.stdout
 
 
 def make_data(folder):
     rng = np.random.default_rng(5)
     x = rng.normal(size=(400, 3))
     y = x[:, :1] + np.sin(2 * x[:, 1:2]) + 0.3 * rng.normal(size=(400, 1))
+    more = [y[:, 0] > 0, rng.poisson(np.exp(1 + 0.5 * x[:, 0]))]
     with h5py.File(folder / "data.h5", "w") as f:
-        f["x"], f["y"] = x, y
+        f["x"], f["y"] = x, np.column_stack([y[:, 0], *more])
+        f["w"] = rng.integers(0, 4, size=400).astype("f4")
     return y[:, 0]
 
 
@@ -60,7 +73,7 @@ def same(a, b):
 
 
 def near(what, got, want):
-    if not np.allclose(got, want, rtol=1e-9, atol=1e-12):
+    if not np.allclose(got, want, rtol=1e-9, atol=1e-12, equal_nan=True):
         sys.exit(f"{what}: {got} against {want}")
 
 
@@ -87,6 +100,70 @@ def check_predictions(folder, y):
         near("rows learnt from", m["calibration/rows"][()], 100)
 
 
+def check_quantiles(p):
+    """Smallest count with P(X <= k) >= q, from the rates of the members."""
+    rate = p["y_member_mean"][5:8, :, 0].astype("f8")
+    k = np.arange(200)[:, None, None]
+    log_factorial = np.concatenate([[0], np.cumsum(np.log(np.arange(1, 200)))])[:, None, None]
+    below = np.cumsum(np.exp(k * np.log(rate) - rate - log_factorial), axis=0).mean(axis=1)
+    for i, q in enumerate(LEVELS):
+        near(f"quantile {q} of counts", p["y_pred_quantile"][i, :, 2], (below < q).sum(axis=0))
+    if not np.isnan(p["y_pred_quantile"][:, :, 1]).all():
+        sys.exit("classes have quantiles")
+
+
+def check_scores(p, s, y, w):
+    """Scores of numbers and of probabilities, with the weights of the rows."""
+    def mean(value):
+        return np.average(value, weights=w)
+    error, sd = p["y_pred_mean"][:, 0] - y[:, 0], p["y_pred_std"][:, 0]
+    part, z90 = p["y_member_mean"][:3, :, 0].astype("f8"), 1.6448536269514727
+    outside = np.maximum(np.abs(error) - z90 * sd, 0)
+    label = y[:, 0] - mean(y[:, 0])
+    apart = np.abs(part[:, None] - part[None]).mean(axis=(0, 1))
+    want = {"rmse": np.sqrt(mean(error**2)), "bias": mean(error), "sharpness": mean(sd),
+            "r2": 1 - mean(error**2) / mean(label**2), "z_rms": np.sqrt(mean((error / sd)**2)),
+            "interval_score": mean(2 * z90 * sd + 20 * outside),
+            "nll": mean(np.log(2 * np.pi * sd**2) / 2 + (error / sd)**2 / 2),
+            "crps": mean(np.abs(part - y[:, 0]).mean(axis=0) - apart / 2)}
+    for name, value in want.items():
+        got = s[f"ensemble_{name}"][0]
+        if not np.isclose(got, value, rtol=1e-5):  # y_member_mean is in single precision
+            sys.exit(f"{name}: {got} against {value}")
+    near("no density", s["ensemble_mixture_nll"][0:1], np.nan)
+    chance = p["y_pred_mean"][:, 1]
+    want = -mean(np.where(y[:, 1] > 0, np.log(chance), np.log1p(-chance)))
+    if not np.isclose(s["ensemble_nll"][1], want, rtol=1e-6):  # members predict in single precision
+        sys.exit(f"nll of classes: {s['ensemble_nll'][1]} against {want}")
+    near("rows", s["test_rows"][()], (w > 0).sum())
+
+
+def check_weighted(tutti, folder):
+    (folder / "weighted.yaml").write_text(WEIGHTED)
+    run(tutti, "train", "weighted.yaml", "-q", "--set", "run.directory=w", folder=folder)
+    run(tutti, "predict", "w/model.h5", "data.h5", "-q", "--members", "--quantiles",
+        ",".join(map(str, LEVELS)), "-o", "quantiles.h5", folder=folder)
+    run(tutti, "evaluate", "w/model.h5", "data.h5", "-q", "--weights", "w", "-o", "ws.h5",
+        folder=folder)
+    with h5py.File(folder / "quantiles.h5") as p, h5py.File(folder / "ws.h5") as s, \
+            h5py.File(folder / "data.h5") as d, h5py.File(folder / "w" / "results.h5") as r:
+        check_quantiles(p)
+        check_scores(p, s, d["y"][()], d["w"][()])
+        for name in ("oob_nll", "oob_crps", "oob_coverage"):  # rows with one member, or none
+            if not np.isfinite(r[name][..., 0]).all():
+                sys.exit(f"{name}: {r[name][()]}")
+        z = (r["y_true"][:, 0] - r["y_pred_mean"][:, 0]) / r["y_pred_std"][:, 0]
+        near("z-scores", r["y_z_score"][:, 0], z)
+        near("classes have no z-scores", r["y_z_score"][:, 1], np.nan)
+    only = [line for line in WEIGHTED.splitlines() if "points" not in line and "counts" not in line]
+    (folder / "classes.yaml").write_text("\n".join(only))
+    run(tutti, "train", "classes.yaml", "-q", "--set", "run.directory=c", folder=folder)
+    text = run(tutti, "predict", "c/model.h5", "data.h5", "--quantiles", "0.5", folder=folder,
+               code=64)
+    if "have no quantiles" not in text:
+        sys.exit(f"no reason: {text}")
+
+
 def main(tutti, *mpirun):
     with tempfile.TemporaryDirectory(prefix="tutti-validated-") as name:
         folder = pathlib.Path(name)
@@ -100,7 +177,8 @@ def main(tutti, *mpirun):
         run(tutti, "predict", "one/model.h5", "data.h5", "-q", folder=folder)
         run(tutti, "evaluate", "one/model.h5", "data.h5", "-q", "-o", "scores.h5", folder=folder)
         check_predictions(folder, y)
-    print("shares, intervals and scores follow from the predictions, on any number of ranks")
+        check_weighted(tutti, folder)
+    print("member weights, intervals and scores follow from the predictions on any ranks")
 
 
 if __name__ == "__main__":

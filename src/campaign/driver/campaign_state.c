@@ -4,6 +4,7 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "io/hdf5/owner.h"
 #include "src/host/status_file.h"
 
 #include <errno.h>
@@ -23,8 +24,6 @@ void tt_campaign_write_status_local(tt_campaign *k, const char *state, const cha
                                     const char *stop, int exit_code)
 {
   if (!k->claimed || !tt_comm_is_root(k->c)) return;
-  if (tt_ckpt_check_owner_local(k->directory, k->run_id.incarnation))
-    return; /* another process owns the file */
   int64_t members = 0;
   for (int64_t i = 0; i < k->model.count; i++) members += k->model.at[i]->members;
   tt_run_status s = {.state = state,
@@ -37,7 +36,7 @@ void tt_campaign_write_status_local(tt_campaign *k, const char *state, const cha
                      .members = members,
                      .eta = -1.0,
                      .seconds = tt_monotonic_seconds() - k->started};
-  if (tt_status_file_write_local(k->directory, &s)) tt_log_root(TT_LOG_WARN, "%s", tt_err_last());
+  tt_status_file_report_local(k->directory, &s);
 }
 
 tt_err tt_mark_check_local(const char *mark, uint64_t inputs, tt_mark *out)
@@ -71,23 +70,16 @@ tt_stop_settings tt_campaign_stop_settings(const tt_config *cfg)
                             .change_rounds = cfg->stop_change_rounds};
 }
 
-static tt_err check_owner_local(void *arg)
-{
-  const tt_campaign *k = arg;
-  return tt_ckpt_check_owner_local(k->directory, k->run_id.incarnation);
-}
-
 tt_err tt_campaign_commit(tt_campaign *k)
 {
   char path[TT_PATH_MAX];
-  tt_h5_commit_hook hook = {check_owner_local, k};
   tt_history_names names = {&k->initial_data->input, &k->initial_data->target,
                             (const char *const *)k->column};
   tt_provenance from = tt_job_provenance(k->job, k->job->ops->name, "", tt_comm_ranks(k->c),
                                          tt_monotonic_seconds() - k->started);
   from.data_hash = k->initial_data->hash;
   tt_campaign_path(k->directory, "campaign.h5", path);
-  return tt_history_write(k->c, path, k->h, &names, &from, &hook);
+  return tt_history_write(k->c, path, k->h, &names, &from);
 }
 
 /* DIR/model.h5 is a link to the model of the last committed round. */
@@ -97,11 +89,11 @@ static tt_err link_model_local(const tt_campaign *k)
   snprintf(to, sizeof to, "round-%04" PRId64 "/model.h5", k->round_number);
   tt_campaign_path(k->directory, "model.h5", path);
   TT_TRY(tt_file_temporary_name_local(path, temporary));
-  if (symlink(to, temporary) || rename(temporary, path)) {
-    unlink(temporary);
-    return TT_FAIL(IO, "%s: cannot create a link to %s: %s", path, to, strerror(errno));
-  }
-  return TT_OK;
+  tt_err e = symlink(to, temporary)
+                 ? TT_FAIL(IO, "%s: cannot create a link to %s: %s", path, to, strerror(errno))
+                 : tt_file_publish_local(temporary, path);
+  if (e) unlink(temporary);
+  return e;
 }
 
 tt_err tt_campaign_prune_local(const tt_campaign *k)
@@ -109,9 +101,15 @@ tt_err tt_campaign_prune_local(const tt_campaign *k)
   if (!tt_comm_is_root(k->c) || k->round_number < 1) return TT_OK;
   TT_TRY(link_model_local(k));
   int64_t keep = k->cfg->campaign_keep + (k->h->ended >= 0); /* reopening needs one more round */
-  for (int64_t r = 1; r <= k->round_number - keep; r++)
-    TT_TRY(tt_round_remove_local(k->directory, r));
-  return TT_OK;
+  int64_t *round = NULL, count = 0;
+  TT_TRY(tt_directory_list_numbers(k->directory, "round-", 4, "", &round, &count));
+  tt_err e = TT_OK;
+  for (int64_t i = 0; !e && i < count && round[i] <= k->round_number - keep; i++) {
+    e = tt_owner_check_local(k->directory);
+    if (!e) e = tt_round_remove_local(k->directory, round[i]);
+  }
+  tt_free(round);
+  return e;
 }
 
 void tt_round_free(tt_campaign *k)

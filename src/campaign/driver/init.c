@@ -36,7 +36,7 @@ static double ridge(double a, double b)
 static tt_err write_samples(const char *file, int64_t rows, uint32_t which)
 {
   char *in[] = {"a", "b"}, *out[] = {"height"}, *none[] = {"", ""};
-  tt_columns input = {EXAMPLE_INPUTS, in, none}, target = {1, out, none};
+  tt_columns input = {EXAMPLE_INPUTS, in, none, 1}, target = {1, out, none, 1};
   double *x = NULL, *y = NULL;
   tt_err e = TT_ALLOC(x, rows * EXAMPLE_INPUTS);
   if (!e) e = TT_ALLOC(y, rows);
@@ -81,17 +81,14 @@ static tt_err relative_path(const char *directory, const char *file, char out[PA
 
 static tt_err inspect_pool(const char *data, const char *pool, tt_init_files *p)
 {
-  tt_data_shape all, labelled;
-  TT_TRY(tt_data_read_shape_local(pool, "x", NULL, &all));
-  int same = all.inputs == p->shape.inputs;
-  tt_err e = same ? TT_OK
-                  : TT_FAIL(DATA, "%s has %" PRId64 " inputs, but %s has %" PRId64, pool,
-                            all.inputs, data, p->shape.inputs);
-  p->candidates = all.rows;
-  tt_data_shape_free(&all);
-  if (e || tt_data_read_shape_local(pool, "x", "y", &labelled)) return e;
-  p->has_hidden_labels = labelled.targets == p->shape.targets;
-  tt_data_shape_free(&labelled);
+  tt_data_reader *r = NULL;
+  TT_TRY(tt_data_reader_open_local(pool, "x", NULL, &r));
+  tt_err e = tt_data_reader_match_local(r, &p->shape.input, NULL, data, 1);
+  p->candidates = tt_data_reader_shape(r)->rows;
+  tt_data_reader_close_local(&r);
+  if (e || tt_data_reader_open_local(pool, "x", "y", &r)) return e;
+  p->has_hidden_labels = !tt_data_reader_match_local(r, &p->shape.input, &p->shape.target, data, 0);
+  tt_data_reader_close_local(&r);
   return TT_OK;
 }
 

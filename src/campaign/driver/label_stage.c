@@ -4,6 +4,7 @@
 #include "core/base/mem.h"
 #include "core/base/rng.h"
 #include "core/stats/metrics.h"
+#include "io/hdf5/owner.h"
 #include "src/campaign/driver/stage.h"
 #include "src/campaign/label/oracle.h"
 
@@ -31,6 +32,7 @@ static tt_err prepare_directory_local(tt_campaign *k, uint64_t inputs)
   tt_round_file_path(k, "label/queries", mark);
   TT_TRY(tt_mark_check_local(mark, inputs, &found));
   if (found == TT_MARK_same) return TT_OK;
+  TT_TRY(tt_owner_check_local(path));
   if (found == TT_MARK_other && k->cfg->label_mode == TT_LABEL_slurm) TT_TRY(tt_backup(path, ""));
   TT_TRY(tt_directory_create(path));
   return tt_mark_write_local(mark, inputs);
@@ -47,16 +49,8 @@ static int64_t count_failed(const tt_query_labels *a)
 static tt_err check_failed(const tt_campaign *k)
 {
   int64_t failed = count_failed(k->query_labels), queried = k->queries->count;
-  double most = k->cfg->label_max_failed;
-  if ((double)failed <= most * (double)queried) return TT_OK;
-  return TT_FAIL(DIVERGED,
-                 "round %" PRId64 ": %" PRId64 " of %" PRId64 " queried rows have no label, more "
-                 "than label.max_failed = %g allows; the other labels are kept in "
-                 "%s/round-%04" PRId64 "/label. To continue without the failed rows, run again "
-                 "with a larger label.max_failed; to label these groups again, remove their files "
-                 "'failed' first; to label all rows again, use --from %" PRId64 ":label",
-                 k->round_number, failed, queried, most, k->directory, k->round_number,
-                 k->round_number);
+  if ((double)failed <= k->cfg->label_max_failed * (double)queried) return TT_OK;
+  return tt_label_failed_error(k->cfg, k->round_number, queried, failed, 0);
 }
 
 static tt_err invalid_label(const tt_campaign *k, int64_t query, int64_t target,
@@ -207,10 +201,14 @@ tt_err tt_run_merge_stage(tt_campaign *k)
   tt_err e = tt_agree(k->c, add_labels_local(k));
   seconds = tt_monotonic_seconds() - start;
   tt_bcast(k->c, &seconds, sizeof seconds);
-  tt_current_round(k)->seconds[TT_STAGE_merge] = seconds;
+  tt_current_round(k)->seconds[TT_STAGE_merge] =
+      seconds; /* without the time of the commit */
   if (!e) e = tt_campaign_commit(k);
-  if (!e) e = tt_agree(k->c, write_journal_local(k, tt_monotonic_seconds() - start));
   if (!e) e = tt_agree(k->c, tt_campaign_prune_local(k));
+  seconds = tt_monotonic_seconds() - start;
+  tt_bcast(k->c, &seconds, sizeof seconds);
+  if (!e) e = tt_agree(k->c, write_journal_local(k, seconds));
+  if (!e) tt_current_round(k)->seconds[TT_STAGE_merge] = seconds; /* for the next commit */
   if (!e) log_round(k);
   return e;
 }

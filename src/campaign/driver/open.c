@@ -2,6 +2,7 @@
  * set back to an earlier stage (--from). */
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "io/hdf5/owner.h"
 #include "src/campaign/driver/driver_internal.h"
 #include "src/campaign/pool/score_pool.h"
 #include "src/host/resources.h"
@@ -48,9 +49,36 @@ static tt_err open_pool(tt_campaign *k)
                           .inputs = k->cfg->pool_inputs,
                           .labels = *labels ? labels : NULL,
                           .exclude = *exclude ? exclude : NULL,
-                          .width = k->initial_data->inputs,
-                          .targets = k->initial_data->targets};
+                          .input = &k->initial_data->input,
+                          .target = &k->initial_data->target};
   return *file ? tt_pool_open(k->c, &plan, &k->pool) : TT_OK;
+}
+
+static tt_err check_columns(const char *path, const tt_columns *then, const tt_columns *now)
+{
+  char before[2048], after[2048];
+  tt_columns_fit fit;
+  int64_t *from = NULL;
+  TT_TRY(TT_ALLOC(from, then->count));
+  tt_err e = tt_columns_compare(then, now, from, &fit);
+  tt_free(from);
+  if (e || fit == TT_COLUMNS_FIT_same || fit == TT_COLUMNS_FIT_unnamed) return e;
+  return TT_FAIL(DATA,
+                 "%s has the columns %s, but data.file now names them %s: labels of earlier rounds "
+                 "would not match; restore the names, or choose another campaign.directory",
+                 path, tt_columns_list(then, before, sizeof before),
+                 tt_columns_list(now, after, sizeof after));
+}
+
+/* The names of data.file must be those of the labels in campaign.h5. */
+static tt_err check_names_local(const tt_campaign *k, const char *path)
+{
+  tt_history_metadata texts = {0};
+  TT_TRY(tt_history_read_metadata_local(path, &texts));
+  tt_err e = check_columns(path, &texts.input, &k->initial_data->input);
+  if (!e) e = check_columns(path, &texts.target, &k->initial_data->target);
+  tt_history_metadata_free(&texts);
+  return e;
 }
 
 /* Read campaign.h5, or create an empty history. */
@@ -65,6 +93,7 @@ static tt_err read_history(tt_campaign *k)
                    : tt_agree(k->c, tt_history_create(k->initial_data->inputs,
                                                       k->initial_data->targets, &k->h));
   if (!e && !there) k->h->identity = own;
+  if (!e && there && tt_comm_is_root(k->c)) e = check_names_local(k, path);
   if (!e && k->h->identity != own)
     e = TT_FAIL(DATA,
                 "%s belongs to another campaign: data.file, its split, the pool or run.seed has "
@@ -99,6 +128,7 @@ static tt_err backup_history_local(const tt_campaign *k)
   char path[TT_PATH_MAX], backup[TT_PATH_MAX];
   tt_campaign_path(k->directory, "campaign.h5", path);
   TT_TRY(tt_backup_name(path, "", backup));
+  TT_TRY(tt_owner_check_local(path));
   if (link(path, backup))
     return TT_FAIL(IO, "%s: cannot create the backup %s: %s", path, backup, strerror(errno));
   tt_log_root(TT_LOG_INFO, "the history so far is kept as %s", backup);
@@ -112,10 +142,12 @@ static tt_err backup_later_rounds_local(const tt_campaign *k, int64_t round, tt_
   char path[TT_PATH_MAX];
   for (int64_t r = round + 1; r <= rounds + 1; r++) {
     tt_round_path(k->directory, r, "", path);
+    TT_TRY(tt_owner_check_local(path));
     TT_TRY(tt_backup(path, ""));
   }
   if (stage > TT_STAGE_label) return TT_OK;
   tt_round_path(k->directory, round, "label", path);
+  TT_TRY(tt_owner_check_local(path));
   return tt_backup(path, "");
 }
 
@@ -195,6 +227,18 @@ static tt_err reopen_if_allowed(tt_campaign *k)
   return cut_history(k, h->rounds, 0);
 }
 
+/* campaign.h5 of the last round was written before its merge had ended: take the time from the
+ * journal. */
+static void restore_merge_seconds(tt_campaign *k)
+{
+  const tt_journal_entry *e = NULL;
+  if (k->h->rounds < 1) return;
+  if (tt_comm_is_root(k->c)) e = tt_journal_find(k->journal, k->h->rounds, TT_STAGE_merge);
+  double *seconds = &k->h->round[k->h->rounds - 1].seconds[TT_STAGE_merge];
+  if (e) *seconds = e->seconds;
+  tt_bcast(k->c, seconds, sizeof *seconds);
+}
+
 static tt_err open_journal_local(tt_campaign *k)
 {
   char path[TT_PATH_MAX];
@@ -203,12 +247,37 @@ static tt_err open_journal_local(tt_campaign *k)
   return tt_journal_open_local(path, k->run_id.incarnation, &k->journal);
 }
 
+/* An earlier start may be in the newest round: remove its temporary files there too, so that it
+ * cannot publish them any more. */
+static tt_err remove_temporaries_local(const tt_campaign *k)
+{
+  char path[TT_PATH_MAX], group[TT_PATH_MAX];
+  int64_t *number = NULL, count = 0;
+  if (!tt_comm_is_root(k->c)) return TT_OK;
+  TT_TRY(tt_directory_list_numbers(k->directory, "round-", 4, "", &number, &count));
+  int64_t newest = count > 0 ? number[count - 1] : 1;
+  tt_free(number);
+  tt_round_path(k->directory, newest, "", path);
+  TT_TRY(tt_ckpt_remove_temporaries_local(path));
+  tt_round_path(k->directory, newest, "label", path);
+  TT_TRY(tt_ckpt_remove_temporaries_local(path));
+  tt_err e = tt_label_groups_list_local(path, &number, &count);
+  for (int64_t i = 0; !e && i < count; i++) {
+    tt_label_group_directory(path, number[i], group);
+    e = tt_ckpt_remove_temporaries_local(group);
+  }
+  tt_free(number);
+  return e;
+}
+
 /* A new start of a paused campaign continues it. */
 static tt_err remove_stop_file_local(const tt_campaign *k)
 {
   char path[TT_PATH_MAX];
   tt_campaign_path(k->directory, "STOP", path);
-  if (!tt_comm_is_root(k->c) || !unlink(path) || errno == ENOENT) return TT_OK;
+  if (!tt_comm_is_root(k->c)) return TT_OK;
+  TT_TRY(tt_owner_check_local(path));
+  if (!unlink(path) || errno == ENOENT) return TT_OK;
   return TT_FAIL(IO, "%s: cannot be removed: %s", path, strerror(errno));
 }
 
@@ -224,6 +293,7 @@ static tt_err claim_directory(tt_campaign *k)
   if (!e)
     e = tt_agree(k->c, tt_watchdog_start_local(k->directory, k->run_id.incarnation,
                                                tt_comm_rank(k->c), k->cfg->run_watchdog));
+  if (!e) e = tt_agree(k->c, remove_temporaries_local(k));
   if (!e) e = tt_agree(k->c, open_journal_local(k));
   if (!e) e = tt_agree(k->c, remove_stop_file_local(k));
   return e;
@@ -232,6 +302,7 @@ static tt_err claim_directory(tt_campaign *k)
 tt_err tt_campaign_open(tt_campaign *k)
 {
   tt_err e = open_job(k);
+  if (!e) e = tt_agree(k->c, tt_comm_is_root(k->c) ? tt_job_check_commands_local(k->cfg) : TT_OK);
   if (!e) e = claim_directory(k);
   if (!e) e = tt_resources_for_job(k->c, k->cfg, &k->job->ops, &k->job->use);
   if (!e) e = tt_initial_data_read(k->c, k->cfg, &k->initial_data);
@@ -241,6 +312,7 @@ tt_err tt_campaign_open(tt_campaign *k)
   if (!e && k->o->from) e = redo_from(k);
   if (!e) e = reopen_if_allowed(k);
   if (e) return e;
+  restore_merge_seconds(k);
   k->round_number = k->h->rounds; /* the last process may have ended before pruning */
   e = tt_agree(k->c, tt_campaign_prune_local(k));
   if (e) return e;

@@ -28,7 +28,7 @@ static tt_err write_round_stats(tt_campaign *k, const char *name)
   one.rounds = 1;
   one.queries = 0;
   tt_round_file_path(k, name, path);
-  return tt_history_write(k->c, path, &one, &names, &from, NULL);
+  return tt_history_write(k->c, path, &one, &names, &from);
 }
 
 /* Read the numbers written by write_round_stats into the current round; keep its times, rmse and
@@ -92,8 +92,8 @@ static tt_err open_round_pool(tt_campaign *k)
   tt_round_pool_settings o = {.cfg = k->cfg,
                               .round = k->round_number,
                               .first = first_candidate(k),
-                              .width = k->initial_data->inputs,
-                              .targets = k->initial_data->targets,
+                              .input = &k->initial_data->input,
+                              .target = &k->initial_data->target,
                               .deadline = tt_time_limit_deadline_local(&k->time_limit)};
   tt_err e = *k->cfg->pool_file ? TT_OK : tt_round_pool_open(k->c, &o, &k->pool);
   if (!e) e = find_used_rows(k);
@@ -118,6 +118,17 @@ static tt_err run_scoring(tt_campaign *k, double *best, const char *file)
   return tt_score_pool(k->c, &s, tt_current_round(k));
 }
 
+/* A pool.file must have the rows of round 1: queries and labels refer to them by number. */
+static tt_err check_pool_unchanged(const tt_campaign *k)
+{
+  if (!*k->cfg->pool_file || tt_current_round(k)->pool_hash == k->h->round[0].pool_hash)
+    return TT_OK;
+  return TT_FAIL(DATA,
+                 "pool.file: %s has other inputs than in round 1 of the campaign; restore the "
+                 "file, or choose another campaign.directory",
+                 k->cfg->pool_file);
+}
+
 static tt_err do_score(tt_campaign *k, const tt_stage_io *w)
 {
   char path[TT_PATH_MAX];
@@ -126,12 +137,28 @@ static tt_err do_score(tt_campaign *k, const tt_stage_io *w)
   tt_err e = tt_agree(k->c, TT_ALLOC(best, k->initial_data->targets));
   if (!e) e = run_scoring(k, best, path);
   tt_free(best);
+  if (!e) e = check_pool_unchanged(k);
   return e ? e : write_round_stats(k, w->file[1]);
+}
+
+/* Whether pool.command need not run, because the campaign ends with this round, whatever the
+ * candidates were. Sets k->h->ended. */
+static int is_last_without_pool(tt_campaign *k)
+{
+  char reason[256];
+  tt_stop_settings limits = tt_campaign_stop_settings(k->cfg);
+  if (*k->cfg->pool_file) return 0;
+  k->h->ended = tt_history_should_stop_unscored(k->h, &limits, reason, sizeof reason);
+  if (k->h->ended < 0) return 0;
+  tt_log_root(TT_LOG_INFO, "round %" PRId64 " is the last: %s", k->round_number, reason);
+  return 1;
 }
 
 tt_err tt_run_score_stage(tt_campaign *k)
 {
   double seconds;
+  k->stage = TT_STAGE_score;
+  if (is_last_without_pool(k)) return TT_OK;
   tt_err e = open_round_pool(k);
   if (e) return e;
   uint64_t h = tt_hash_u64(tt_current_round(k)->model, tt_pool_hash(k->pool));
@@ -217,6 +244,8 @@ tt_err tt_run_select_stage(tt_campaign *k)
   char path[TT_PATH_MAX];
   uint64_t scores = 0;
   double seconds;
+  if (k->h->ended >= 0) /* the pool of the last round was not made */
+    return tt_agree(k->c, tt_queries_create(0, k->initial_data->inputs, &k->queries));
   tt_round_file_path(k, "pool_scores.h5", path);
   tt_err e = tt_agree(k->c, tt_comm_is_root(k->c) ? tt_file_hash_local(path, &scores) : TT_OK);
   if (e) return e;

@@ -3,6 +3,7 @@
 #include "core/base/clock.h"
 
 #include "core/base/log.h"
+#include "io/hdf5/owner.h"
 #include "src/host/watchdog.h"
 
 #include <inttypes.h>
@@ -43,7 +44,7 @@ static tt_err write_journal_local(tt_campaign *k, const tt_stage_io *w, double s
   tt_journal_entry e = {
       .round = k->round_number, .stage = k->stage, .inputs = w->inputs, .seconds = seconds};
   if (!tt_comm_is_root(k->c)) return TT_OK;
-  TT_TRY(tt_ckpt_check_owner_local(k->directory, k->run_id.incarnation));
+  TT_TRY(tt_owner_check_local(k->directory));
   TT_TRY(hash_outputs_local(k, w, &e.outputs));
   return tt_journal_append_done_local(k->journal, &e);
 }

@@ -1,6 +1,7 @@
 /* train_stage.c — see stage.h: train the campaign's job on the present labels. */
 #include "core/base/clock.h"
 #include "core/base/mem.h"
+#include "io/hdf5/owner.h"
 #include "io/model/model_file.h"
 #include "src/campaign/driver/stage.h"
 #include "src/host/watchdog.h"
@@ -61,6 +62,7 @@ static tt_err prepare_directory_local(tt_campaign *k, uint64_t inputs)
   snprintf(label_backup, sizeof label_backup, "%s.label", path);
   TT_TRY(tt_mark_check_local(mark, inputs, &found));
   if (found == TT_MARK_same) return TT_OK;
+  TT_TRY(tt_owner_check_local(path));
   if (found == TT_MARK_other) {
     if (k->cfg->label_mode != TT_LABEL_slurm) TT_TRY(rename_if_free_local(label, label_backup));
     TT_TRY(tt_backup(path, ""));

@@ -69,7 +69,7 @@ static tt_err read_labels(label_import *b, const char *directory, const char *fi
   char header[TT_PATH_MAX];
   tt_campaign_path(directory, "header.csv", header);
   TT_TRY(tt_output_header_read_local(header, &b->target));
-  TT_TRY(tt_oracle_output_read_local(file, &b->target, &b->imported));
+  TT_TRY(tt_oracle_output_read_local(file, &b->target, 0, &b->imported));
   const tt_oracle_output *l = b->imported;
   if (!l->id)
     return TT_FAIL(DATA, "%s: there is no 'id'; add the numbers of the candidates as 'id'", file);
@@ -113,7 +113,7 @@ static tt_err match_rows(label_import *b)
   for (int64_t row = 0; row < b->imported->count; row++)
     if (!b->matched[row])
       return TT_FAIL(DATA,
-                     "%s: id %" PRId64 " was not asked for in this round; no label was imported",
+                     "%s: id %" PRId64 " was not queried in this round; no label was imported",
                      b->imported->file, b->imported->id[row]);
   return TT_OK;
 }
@@ -151,7 +151,7 @@ static tt_err write_group_output(label_import *b, const tt_label_group *g)
   char path[TT_PATH_MAX];
   tt_oracle_output *old = NULL, all = {0};
   tt_label_group_path(g, "output.h5", path);
-  tt_err e = tt_oracle_output_read_local(path, &b->target, &old);
+  tt_err e = tt_oracle_output_read_local(path, &b->target, g->count, &old);
   if (e && e != TT_E_NOINPUT && e != TT_E_DATA) return e; /* replace an invalid output */
   if (!e && !old->id) tt_oracle_output_destroy(&old);
   e = allocate_rows(b, g, &all);

@@ -12,12 +12,12 @@
 #include "core/base/mem.h"
 #include "core/base/process.h"
 #include "io/campaign/oracle_files.h"
+#include "io/hdf5/owner.h"
 #include "src/campaign/state/file_names.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +25,7 @@
 
 enum {
   EXIT_RETRY_LATER = 75,
-  EXIT_LABEL_FAILED = 1,
+  EXIT_IMPOSSIBLE = 65, /* EX_DATAERR of sysexits.h */
   EXIT_FIRST_FATAL = 64,
   EXIT_SIGNAL_BASE = 128,
   REASON_SIZE = 1024,
@@ -54,18 +54,6 @@ static tt_err write_ended(const tt_oracle_call *c, const char *text)
 
 /* Outputs */
 
-/* Rows with at least one label. */
-static int64_t count_labelled_rows(const double *y, int64_t rows, int64_t targets)
-{
-  int64_t n = 0;
-  for (int64_t i = 0; i < rows; i++) {
-    int any = 0;
-    for (int64_t k = 0; k < targets; k++) any |= !isnan(y[i * targets + k]);
-    n += any;
-  }
-  return n;
-}
-
 /* Read the output of a try. y: owned by the caller, in the order of the group.
  *   rows_present  rows in the output;  labelled  rows with at least one number */
 static tt_err read_output(const tt_oracle_call *c, int64_t try_number, double **y,
@@ -75,10 +63,10 @@ static tt_err read_output(const tt_oracle_call *c, int64_t try_number, double **
   tt_oracle_output *l = NULL;
   int64_t T = c->target->count;
   output_path(c, try_number, path);
-  TT_TRY(tt_oracle_output_read_local(path, c->target, &l));
+  TT_TRY(tt_oracle_output_read_local(path, c->target, c->group->count, &l));
   tt_err e = TT_ALLOC(*y, c->group->count * T);
   if (!e) e = tt_oracle_output_align(l, c->group->count, c->group->id, *y, rows_present);
-  if (!e) *labelled = count_labelled_rows(*y, c->group->count, T);
+  if (!e) *labelled = tt_labelled_rows(*y, c->group->count, T);
   tt_oracle_output_destroy(&l);
   return e;
 }
@@ -167,6 +155,7 @@ static tt_err start_try(tt_oracle_call *c)
 {
   char input[TT_PATH_MAX], output[TT_PATH_MAX], messages[TT_PATH_MAX], path[TT_PATH_MAX];
   try_path(c, c->last_try + 1, "", path);
+  TT_TRY(tt_owner_check_local(path));
   TT_TRY(tt_directory_create(path));
   c->last_try++;
   if (c->retry_later_try) {
@@ -257,7 +246,7 @@ static tt_err stop_campaign(tt_oracle_call *c, int code)
                  code, path, text);
 }
 
-/* Exit codes 0 and 1. With 1 an invalid or missing output means that all rows failed. */
+/* Exit codes 0 and 65. With 65 an invalid or missing output means that all rows failed. */
 static tt_err accept_output(tt_oracle_call *c, int code)
 {
   char reason[REASON_SIZE];
@@ -283,7 +272,7 @@ static tt_err handle_exit(tt_oracle_call *c, int status)
 {
   char reason[REASON_SIZE];
   int code = WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_SIGNAL_BASE + WTERMSIG(status);
-  if (code == 0 || code == EXIT_LABEL_FAILED) return accept_output(c, code);
+  if (code == 0 || code == EXIT_IMPOSSIBLE) return accept_output(c, code);
   if (code == EXIT_RETRY_LATER) return record_retry_later(c);
   if (code > EXIT_SIGNAL_BASE && code - EXIT_SIGNAL_BASE <= SIGRTMAX)
     snprintf(reason, sizeof reason, "signal %d (%s)", code - EXIT_SIGNAL_BASE,

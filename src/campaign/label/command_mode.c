@@ -5,7 +5,6 @@
 #include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "io/campaign/oracle_files.h"
-#include "io/checkpoint/checkpoint.h"
 #include "src/campaign/state/file_names.h"
 
 #include <errno.h>
@@ -53,7 +52,6 @@ static tt_err start_ready(tt_labelling *a, tt_oracle_call *call, int64_t *runnin
   double until = tt_monotonic_seconds() + max_start_seconds;
   for (int64_t i = 0; i < a->groups && *running < a->request->cfg->label_concurrency; i++) {
     if (!tt_oracle_call_is_ready(&call[i])) continue;
-    TT_TRY(tt_ckpt_check_owner_local(a->request->campaign, a->request->incarnation));
     TT_TRY(tt_oracle_call_start(&call[i]));
     a->progressed = 1;
     *running += tt_oracle_call_is_running(&call[i]);
@@ -76,6 +74,7 @@ static tt_err poll_all(tt_labelling *a)
   tt_oracle_call *call = a->backend_data;
   int64_t running = 0, waiting = 0, given_up = 0;
   TT_TRY(poll_running(a, call, &running));
+  if (!a->stopping) TT_TRY(tt_label_groups_check_failed(a));
   if (!a->stopping) TT_TRY(start_ready(a, call, &running));
   for (int64_t i = 0; i < a->groups; i++) {
     waiting += a->group[i].state == TT_LABEL_GROUP_pending;

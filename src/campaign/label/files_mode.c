@@ -6,10 +6,8 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "io/campaign/oracle_files.h"
-#include "io/checkpoint/checkpoint.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -55,7 +53,7 @@ static tt_err read_complete_output(const tt_labelling *a, const tt_label_group *
 {
   tt_oracle_output *l = NULL;
   int64_t given = 0;
-  TT_TRY(tt_oracle_output_read_local(path, a->target, &l));
+  TT_TRY(tt_oracle_output_read_local(path, a->target, g->count, &l));
   tt_err e = tt_oracle_output_align(l, g->count, g->id, y, &given);
   if (!e && given < g->count)
     e = TT_FAIL(DATA,
@@ -65,30 +63,18 @@ static tt_err read_complete_output(const tt_labelling *a, const tt_label_group *
   return e;
 }
 
-/* The reason of the rows without a label, "" if there are none. */
-static const char *failure_reason(const tt_labelling *a, const tt_label_group *g, const double *y)
-{
-  int64_t T = a->target->count;
-  for (int64_t i = 0; i < g->count; i++) {
-    int any = 0;
-    for (int64_t k = 0; k < T; k++) any |= !isnan(y[i * T + k]);
-    if (!any) return "no value";
-  }
-  return "";
-}
-
 static tt_err accept_output(tt_labelling *a, tt_label_group *g, const char *path)
 {
   double *y = NULL;
   TT_TRY(TT_ALLOC(y, g->count * a->target->count));
   tt_err e = read_complete_output(a, g, path, y);
   if (e == TT_E_DATA || e == TT_E_NOINPUT) {
-    tt_log_root(TT_LOG_WARN, "not taken yet: %s; the file is read again when it changes",
+    tt_log_root(TT_LOG_WARN, "not accepted yet: %s; the file is read again when it changes",
                 tt_err_last());
     e = TT_OK;
   } else if (!e) {
-    e = tt_ckpt_check_owner_local(a->request->campaign, a->request->incarnation);
-    if (!e) e = tt_label_group_write_labels(g, a->target, y, failure_reason(a, g, y));
+    int all = tt_labelled_rows(y, g->count, a->target->count) == g->count;
+    e = tt_label_group_write_labels(g, a->target, y, all ? "" : "no value");
   }
   tt_free(y);
   return e;
@@ -135,6 +121,7 @@ static tt_err poll_files(tt_labelling *a)
   files_state *w = a->backend_data;
   double current = tt_monotonic_seconds();
   if (current >= w->next_check || current >= w->deadline) TT_TRY(check_groups(a, w));
+  if (a->progressed) TT_TRY(tt_label_groups_check_failed(a));
   if (!a->pending || current < w->deadline) return TT_OK;
   return TT_FAIL(STOPPED,
                  "%s: %" PRId64 " group(s) have no output after label.max_wait (%g s); put "

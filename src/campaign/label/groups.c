@@ -7,6 +7,7 @@
 #include "io/campaign/oracle_files.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -61,6 +62,17 @@ void tt_label_group_free(tt_label_group *g)
   *g = (tt_label_group){0};
 }
 
+int64_t tt_labelled_rows(const double *y, int64_t rows, int64_t targets)
+{
+  int64_t n = 0;
+  for (int64_t i = 0; i < rows; i++) {
+    int any = 0;
+    for (int64_t k = 0; k < targets; k++) any |= !isnan(y[i * targets + k]);
+    n += any;
+  }
+  return n;
+}
+
 tt_err tt_label_group_write_labels(tt_label_group *g, const tt_columns *target, const double *y,
                                    const char *reason)
 {
@@ -68,6 +80,8 @@ tt_err tt_label_group_write_labels(tt_label_group *g, const tt_columns *target, 
   tt_label_group_path(g, TT_LABEL_ACCEPTED_FILE, path);
   TT_TRY(tt_accepted_labels_write_local(path, g->count, g->id, y, target, reason));
   g->state = TT_LABEL_GROUP_labelled;
+  g->failed = g->count - tt_labelled_rows(y, g->count, target->count);
+  g->counted = 1;
   return TT_OK;
 }
 

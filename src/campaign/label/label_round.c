@@ -5,6 +5,7 @@
 #include "core/base/mem.h"
 #include "core/base/sort.h"
 #include "io/campaign/oracle_files.h"
+#include "io/hdf5/owner.h"
 #include "src/campaign/state/file_names.h"
 #include "src/host/watchdog.h"
 
@@ -82,7 +83,10 @@ static tt_err reuse_group(group_builder *m, int64_t number)
   int matches = 0;
   tt_label_group_directory(m->a->request->directory, number, path);
   tt_err e = tt_label_group_open(path, &g);
-  if (e == TT_E_NOINPUT) return tt_directory_remove(path);
+  if (e == TT_E_NOINPUT) {
+    TT_TRY(tt_owner_check_local(path));
+    return tt_directory_remove(path);
+  }
   if (e) return e;
   tt_label_group_path(&g, g.csv ? "input.csv" : "input.h5", input);
   e = tt_oracle_input_read_local(input, &existing);
@@ -93,6 +97,7 @@ static tt_err reuse_group(group_builder *m, int64_t number)
   tt_label_group_free(&g);
   if (e) return e;
   snprintf(name, sizeof name, "%04" PRId64, number);
+  TT_TRY(tt_owner_check_local(path));
   tt_log_root(TT_LOG_WARN, "%s is of other candidates", path);
   return tt_backup(m->a->request->directory, name);
 }
@@ -232,6 +237,67 @@ static tt_err read_accepted(const tt_labelling *a, const tt_label_group *g, tt_q
   tt_free(y);
   tt_oracle_output_destroy(&l);
   return e;
+}
+
+/* Read the number of rows without labels of a labelled group. */
+static tt_err count_failed(const tt_labelling *a, tt_label_group *g)
+{
+  char path[TT_PATH_MAX];
+  tt_oracle_output *l = NULL;
+  tt_label_group_path(g, TT_LABEL_ACCEPTED_FILE, path);
+  TT_TRY(tt_accepted_labels_read_local(path, a->target, &l, NULL, 0));
+  g->failed = g->count - tt_labelled_rows(l->y, l->count, l->targets);
+  g->counted = 1;
+  tt_oracle_output_destroy(&l);
+  return TT_OK;
+}
+
+/* Rows of the groups in a state; `uncounted` 1: only groups whose failed rows are not known. */
+static int64_t count_rows(const tt_labelling *a, tt_label_group_state state, int uncounted)
+{
+  int64_t n = 0;
+  for (int64_t i = 0; i < a->groups; i++)
+    if (a->group[i].state == state && !(uncounted && a->group[i].counted)) n += a->group[i].count;
+  return n;
+}
+
+/* Read the failed rows of labelled groups only if they could be too many. */
+tt_err tt_label_groups_check_failed(tt_labelling *a)
+{
+  const tt_config *cfg = a->request->cfg;
+  int64_t unasked = count_rows(a, TT_LABEL_GROUP_pending, 0), queried = unasked, failed = 0;
+  int64_t unknown = count_rows(a, TT_LABEL_GROUP_labelled, 1);
+  queried += count_rows(a, TT_LABEL_GROUP_labelled, 0) + count_rows(a, TT_LABEL_GROUP_failed, 0);
+  double most = cfg->label_max_failed * (double)queried;
+  for (int64_t i = 0; i < a->groups; i++)
+    failed += a->group[i].state == TT_LABEL_GROUP_failed ? a->group[i].count : a->group[i].failed;
+  if (!unasked || (double)(failed + unknown) <= most) return TT_OK;
+  for (int64_t i = 0; i < a->groups; i++) {
+    tt_label_group *g = &a->group[i];
+    if (g->state != TT_LABEL_GROUP_labelled || g->counted) continue;
+    TT_TRY(count_failed(a, g));
+    failed += g->failed;
+  }
+  if ((double)failed <= most) return TT_OK;
+  a->hopeless = 1;
+  return tt_label_failed_error(cfg, a->request->round, queried, failed, unasked);
+}
+
+tt_err tt_label_failed_error(const tt_config *cfg, int64_t round, int64_t queried, int64_t failed,
+                             int64_t unasked)
+{
+  char rest[96] = "";
+  if (unasked)
+    snprintf(rest, sizeof rest, "; the other %" PRId64 " %s not labelled any more", unasked,
+             unasked == 1 ? "is" : "are");
+  return TT_FAIL(DIVERGED,
+                 "round %" PRId64 ": %" PRId64 " of %" PRId64 " queried rows have no label, more "
+                 "than label.max_failed = %g allows%s; the labels so far are kept in "
+                 "%s/round-%04" PRId64 "/label. To continue without the failed rows, run again "
+                 "with a larger label.max_failed; to label these groups again, remove their files "
+                 "'failed' first; to label all rows again, use --from %" PRId64 ":label",
+                 round, failed, queried, cfg->label_max_failed, rest, cfg->campaign_directory,
+                 round, round);
 }
 
 static tt_err collect_group(const tt_labelling *a, const tt_label_group *g, tt_query_labels *out,

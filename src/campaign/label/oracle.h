@@ -20,8 +20,9 @@
  * exit code of a call   meaning
  *   0                   the output exists and is valid; otherwise the call counts as crashed
  *   75                  retry later: call again after label.poll_interval, until label.max_wait
- *   1                   the rows without labels in the output (all rows if it is missing) failed
- *   64 and above        stop the campaign (75 excepted)
+ *   65                  the rows without labels in the output (all rows if it is missing) failed:
+ *                       they cannot be labelled (EX_DATAERR of sysexits.h)
+ *   64 and above        stop the campaign (65 and 75 excepted)
  *   any other code, a signal (128 + its number, as in a shell), longer than label.timeout:
  *                       crashed: call again label.retries times, then the rows failed
  * A call starts in the directory of the campaign file, in its own process group, which is killed
@@ -41,7 +42,7 @@ typedef struct tt_label_request {
   const char *const *set; /* [nset] the arguments of --set, for jobs */
   int nset;
   const char *campaign;    /* campaign.directory: a file STOP in it requests a stop */
-  const char *incarnation; /* of this process as owner of campaign: checked before every call */
+  const char *incarnation; /* of this process as owner of campaign, for the names of jobs */
   const char *directory;   /* DIR/round-0012/label: created if missing */
   int64_t round;
   const tt_queries *queries;
@@ -55,8 +56,16 @@ typedef struct tt_label_request {
  * caller. May be called again after any error or kill: accepted labels are kept.
  * Errors: STOPPED (stop request; exit code 75, or no output file, for label.max_wait; running calls
  * are killed first), UNAVAILABLE (a call stopped the campaign: the message has its exit code and
- * its first lines; the command cannot be started), CANTCREAT, IO, MEM. */
+ * its first lines; the command cannot be started), DIVERGED (more rows have failed than
+ * label.max_failed allows, and others are not labelled yet: these are not asked, running calls are
+ * killed, Slurm jobs are cancelled), CANTCREAT, IO, MEM. STOPPED also if another start owns the
+ * campaign: no call is made and no label accepted. */
 tt_err tt_oracle_label(tt_comm *c, const tt_label_request *q, tt_query_labels **out);
+
+/* The error of a round in which more than label.max_failed of the queries failed.
+ *   unasked  queries that were not labelled because of this */
+tt_err tt_label_failed_error(const tt_config *cfg, int64_t round, int64_t queried, int64_t failed,
+                             int64_t unasked);
 
 /* Label one group in its directory: call the command until accepted.h5 or `failed` exists. Used by
  * a task of a Slurm array (tutti campaign task). Local. Errors: as tt_oracle_label. */

@@ -28,6 +28,8 @@ typedef struct tt_label_group {
   int64_t *id;    /* [count] numbers of the candidates */
   int64_t *query; /* [count] indices of their queries; NULL in a task of a Slurm array */
   tt_label_group_state state;
+  int counted;    /* 1 = `failed` is known */
+  int64_t failed; /* rows without labels of a labelled group */
 } tt_label_group;
 
 /* path = directory of the group/name; "" if it is too long. */
@@ -40,6 +42,9 @@ void tt_label_group_free(tt_label_group *g);
 
 /* Set `state` from the files of the group, which another process may have written. */
 void tt_label_group_update(tt_label_group *g);
+
+/* Rows of y [rows][targets] with at least one label. */
+int64_t tt_labelled_rows(const double *y, int64_t rows, int64_t targets);
 
 /* Accept a complete output: write accepted.h5, set `state` to labelled.
  *   y    [count][T] in the order of `id`, NaN = unlabelled
@@ -61,6 +66,7 @@ typedef struct tt_labelling {
   int64_t pending;       /* groups in state pending */
   int progressed;        /* set by a poll that changed something: the next poll follows soon */
   int stopping;          /* 1 in the last poll: start no call; a killed call is not a crash */
+  int hopeless;          /* 1 = too many rows have failed: what still runs is not needed */
   void *backend_data;    /* of the mode */
 } tt_labelling;
 
@@ -87,6 +93,10 @@ void tt_label_groups_free(tt_labelling *a);
 /* Read the labels of all groups. why [room]: reason of the first group with rows without labels, ""
  * if there is none. Errors: DATA, IO, MEM. */
 tt_err tt_label_groups_collect(const tt_labelling *a, tt_query_labels *out, char *why, int room);
+
+/* Set a->hopeless if more rows have failed than label.max_failed allows while groups are pending.
+ * Errors: DIVERGED (then), DATA, IO, MEM. */
+tt_err tt_label_groups_check_failed(tt_labelling *a);
 
 /* Calls of the command */
 

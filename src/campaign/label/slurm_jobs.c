@@ -266,3 +266,44 @@ tt_err tt_label_jobs_prepare_local(const tt_labelling *a, int64_t max_tasks, tt_
   tt_free(user_script);
   return e;
 }
+
+/* Commands */
+
+/* Environment variables of the campaign's own Slurm job, and output options of squeue: a labelling
+ * job must not inherit them. Variables that select the cluster are kept. */
+static int is_own_job_variable(const char *variable)
+{
+  static const char *const own_prefixes[] = {"SLURM_", "SRUN_", "SQUEUE_", "SBATCH_ARRAY_INX"};
+  static const char *const kept_prefixes[] = {"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT"};
+  for (size_t i = 0; i < sizeof kept_prefixes / sizeof *kept_prefixes; i++)
+    if (!strncmp(variable, kept_prefixes[i], strlen(kept_prefixes[i]))) return 0;
+  for (size_t i = 0; i < sizeof own_prefixes / sizeof *own_prefixes; i++)
+    if (!strncmp(variable, own_prefixes[i], strlen(own_prefixes[i]))) return 1;
+  return 0;
+}
+
+tt_err tt_label_jobs_clean_argv(char *const argv[], char ***out)
+{
+  size_t words = 2, bytes = 0;
+  for (char *const *w = argv; *w; w++) words++;
+  for (char **v = environ; *v; v++)
+    if (is_own_job_variable(*v)) {
+      words += 2;
+      bytes += strlen(*v) + 1;
+    }
+  char *block = NULL;
+  TT_TRY(tt_alloc_bytes(&block, (int64_t)(words * sizeof *argv + bytes), 1, "a command of Slurm"));
+  char **to = *out = (char **)(void *)block, *text = block + words * sizeof *argv;
+  static char env[] = "env", unset[] = "-u";
+  *to++ = env;
+  for (char **v = environ; *v; v++)
+    if (is_own_job_variable(*v)) {
+      *to++ = unset;
+      *to++ = text;
+      size_t n = strcspn(*v, "=");
+      memcpy(text, *v, n);
+      text += n + 1;
+    }
+  while (*argv) *to++ = *argv++;
+  return TT_OK;
+}

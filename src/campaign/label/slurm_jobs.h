@@ -53,4 +53,9 @@ void tt_label_jobs_path(const tt_label_request *q, const tt_label_jobs *j, int64
 /* The job number in the output of `sbatch --parsable`, squeue or sacct: that of the first line that
  * begins with a number which is not in `known` (NULL = empty). -1 = there is none. */
 int64_t tt_label_jobs_parse_id(const char *text, const tt_label_jobs *known);
+
+/* argv after `env -u NAME -u NAME ...`: without the variables of the campaign's own Slurm job,
+ * which a labelling job must not inherit. One allocation, owned by the caller, tt_free. Errors:
+ * MEM. */
+tt_err tt_label_jobs_clean_argv(char *const argv[], char ***out);
 #endif

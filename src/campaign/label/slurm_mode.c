@@ -10,7 +10,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/process.h"
-#include "io/checkpoint/checkpoint.h"
+#include "io/hdf5/owner.h"
 #include "src/campaign/state/file_names.h"
 
 #include <errno.h>
@@ -52,6 +52,7 @@ typedef struct slurm_state {
   double next_command_at;               /* s: earliest start of the next command */
   double last_progress;                 /* s: when a group was last labelled or a job submitted */
   int missing_polls;                    /* polls in a row that did not list the job */
+  int listed;                           /* 1 = submitted or listed since this start */
   int failed_commands, refused_submits; /* failures in a row: of other commands, of sbatch */
 } slurm_state;
 
@@ -77,17 +78,17 @@ static int has_task_mark(const tt_label_group *g, int stop, char path[TT_PATH_MA
 static tt_err remove_task_marks(const tt_labelling *a, int stop)
 {
   char path[TT_PATH_MAX];
+  TT_TRY(tt_owner_check_local(a->request->campaign));
   for (int64_t i = 0; i < a->groups; i++)
     if (has_task_mark(&a->group[i], stop, path) && unlink(path) && errno != ENOENT)
       return TT_FAIL(IO, "%s: cannot be removed: %s", path, strerror(errno));
   return TT_OK;
 }
 
-/* The oracle stopped the campaign in one task: cancel the jobs. Remove job.json, so that the next
- * start begins with a first attempt. */
-static tt_err cancel_jobs(const tt_labelling *a, slurm_state *s, const char *mark)
+/* Cancel the jobs. Remove job.json, so that the next start begins with a first attempt. */
+static void cancel_jobs(const tt_labelling *a, slurm_state *s)
 {
-  char text[2048] = "", id[32], path[TT_PATH_MAX];
+  char text[256] = "", id[32], path[TT_PATH_MAX];
   int pending = 0;
   for (int64_t i = 0; i < s->jobs.count; i++) {
     char *argv[] = {"scancel", id, NULL};
@@ -99,6 +100,14 @@ static tt_err cancel_jobs(const tt_labelling *a, slurm_state *s, const char *mar
   tt_campaign_path(a->request->directory, "job.json", path);
   if (!pending) unlink(path);
   tt_label_jobs_free(&s->jobs);
+}
+
+/* The oracle stopped the campaign in one task, which wrote `mark`. */
+static tt_err stop_by_task(const tt_labelling *a, slurm_state *s, const char *mark)
+{
+  char text[2048];
+  TT_TRY(tt_owner_check_local(a->request->campaign));
+  cancel_jobs(a, s);
   if (tt_file_read_text(mark, text, sizeof text)) snprintf(text, sizeof text, "see %.1900s", mark);
   text[strcspn(text, "\n")] = '\0';
   return TT_FAIL(UNAVAILABLE, "%s", text);
@@ -116,7 +125,7 @@ static tt_err update_groups(tt_labelling *a, slurm_state *s)
     tt_label_group_update(g);
     pending += g->state == TT_LABEL_GROUP_pending;
     if (g->state == TT_LABEL_GROUP_pending && has_task_mark(g, 1, path))
-      return cancel_jobs(a, s, path);
+      return stop_by_task(a, s, path);
   }
   if (pending < a->pending) {
     a->progressed = 1;
@@ -179,46 +188,6 @@ static tt_err end_attempt(tt_labelling *a, slurm_state *s)
 
 /* Commands */
 
-/* Environment variables of the campaign's own Slurm job, and output options of squeue: a labelling
- * job must not inherit them. Variables that select the cluster are kept. */
-static int is_own_job_variable(const char *variable)
-{
-  static const char *const own_prefixes[] = {"SLURM_", "SRUN_", "SQUEUE_", "SBATCH_ARRAY_INX"};
-  static const char *const kept_prefixes[] = {"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_JWT"};
-  for (size_t i = 0; i < sizeof kept_prefixes / sizeof *kept_prefixes; i++)
-    if (!strncmp(variable, kept_prefixes[i], strlen(kept_prefixes[i]))) return 0;
-  for (size_t i = 0; i < sizeof own_prefixes / sizeof *own_prefixes; i++)
-    if (!strncmp(variable, own_prefixes[i], strlen(own_prefixes[i]))) return 1;
-  return 0;
-}
-
-/* argv after `env -u NAME -u NAME ...`; one allocation, owned by the caller, tt_free. */
-static tt_err make_clean_argv(char *const argv[], char ***out)
-{
-  size_t words = 2, bytes = 0;
-  for (char *const *w = argv; *w; w++) words++;
-  for (char **v = environ; *v; v++)
-    if (is_own_job_variable(*v)) {
-      words += 2;
-      bytes += strlen(*v) + 1;
-    }
-  char *block = NULL;
-  TT_TRY(tt_alloc_bytes(&block, (int64_t)(words * sizeof *argv + bytes), 1, "a command of Slurm"));
-  char **to = *out = (char **)(void *)block, *text = block + words * sizeof *argv;
-  static char env[] = "env", unset[] = "-u";
-  *to++ = env;
-  for (char **v = environ; *v; v++)
-    if (is_own_job_variable(*v)) {
-      *to++ = unset;
-      *to++ = text;
-      size_t n = strcspn(*v, "=");
-      memcpy(text, *v, n);
-      text += n + 1;
-    }
-  while (*argv) *to++ = *argv++;
-  return TT_OK;
-}
-
 static tt_err start_command(tt_labelling *a, slurm_state *s, slurm_command what,
                             char *const slurm_command[])
 {
@@ -227,7 +196,7 @@ static tt_err start_command(tt_labelling *a, slurm_state *s, slurm_command what,
     tt_label_jobs_path(a->request, &s->jobs, s->current_job, ".said", s->output_file);
   else
     tt_campaign_path(a->request->directory, "slurm.said", s->output_file);
-  TT_TRY(make_clean_argv(slurm_command, &argv));
+  TT_TRY(tt_label_jobs_clean_argv(slurm_command, &argv));
   tt_process_options order = {.argv = argv, .directory = NULL, .output = s->output_file};
   int reason = tt_process_start(&order, &s->pid);
   tt_free(argv);
@@ -277,7 +246,7 @@ static tt_err start_sbatch(tt_labelling *a, slurm_state *s)
            at_once > 0 ? at_once : 1);
   snprintf(where, sizeof where, "--chdir=%s", a->request->cfg->directory);
   tt_label_jobs_path(a->request, &s->jobs, s->current_job, ".sbatch", script);
-  TT_TRY(tt_ckpt_check_owner_local(a->request->campaign, a->request->incarnation));
+  TT_TRY(tt_owner_check_local(a->request->campaign));
   job->submit_state = TT_SUBMIT_submitting;
   TT_TRY(tt_label_jobs_write_local(a->request, &s->jobs));
   return start_command(a, s, SUBMIT, argv);
@@ -288,6 +257,7 @@ static tt_err record_submitted(tt_labelling *a, slurm_state *s, int64_t id)
   s->jobs.job[s->current_job].submit_state = TT_SUBMIT_submitted;
   s->jobs.job[s->current_job].id = id;
   s->refused_submits = s->missing_polls = 0;
+  s->listed = 1;
   s->last_progress = tt_monotonic_seconds();
   a->progressed = 1;
   TT_TRY(tt_label_jobs_write_local(a->request, &s->jobs));
@@ -351,7 +321,9 @@ static tt_err handle_find(tt_labelling *a, slurm_state *s, const char *text)
 
 static tt_err handle_poll(tt_labelling *a, slurm_state *s, const char *text)
 {
-  s->missing_polls = tt_label_jobs_parse_id(text, NULL) > 0 ? 0 : s->missing_polls + 1;
+  int listed = tt_label_jobs_parse_id(text, NULL) > 0;
+  s->missing_polls = listed ? 0 : s->missing_polls + 1;
+  s->listed |= listed;
   return s->missing_polls < MISSING_POLLS_MAX ? TT_OK : end_attempt(a, s);
 }
 
@@ -445,7 +417,9 @@ static tt_err start_next_command(tt_labelling *a, slurm_state *s)
   if (find_job_in_state(s, TT_SUBMIT_submitting))
     return waited && s->failed_commands ? stop_after_max_wait(a, s) : start_squeue(a, s, FIND_JOB);
   if (find_job_in_state(s, TT_SUBMIT_planned)) return start_sbatch(a, s);
-  return waited ? stop_after_max_wait(a, s) : start_squeue(a, s, POLL_QUEUE);
+  int in_queue = s->listed && !s->missing_polls; /* a job that has ended must be noticed first */
+  return waited && (in_queue || s->failed_commands) ? stop_after_max_wait(a, s)
+                                                    : start_squeue(a, s, POLL_QUEUE);
 }
 
 /* Handle the running command if it has ended; kill it after command_timeout. */
@@ -469,6 +443,7 @@ static tt_err poll_slurm(tt_labelling *a)
   if (s->pid) return poll_command(a, s);
   if (tt_monotonic_seconds() < s->next_command_at) return TT_OK;
   TT_TRY(update_groups(a, s));
+  TT_TRY(tt_label_groups_check_failed(a));
   return a->pending > 0 && !a->stopping ? start_next_command(a, s) : TT_OK;
 }
 
@@ -483,6 +458,7 @@ static void stop_slurm(tt_labelling *a)
     poll(NULL, 0, 20);
   }
   if (s->pid) tt_process_kill(s->pid);
+  if (a->hopeless && !tt_owner_check_local(a->request->campaign)) cancel_jobs(a, s);
   if (a->pending > 0 && find_job_in_state(s, TT_SUBMIT_submitted))
     tt_log_root(TT_LOG_INFO, "Slurm jobs %s continue to label; the next start reads their results",
                 s->jobs.name);

@@ -48,8 +48,8 @@ static tt_pool_options pool_plan(const tt_round_pool_settings *o, const char *co
                            .inputs = cfg->pool_inputs,
                            .labels = *cfg->pool_labels ? cfg->pool_labels : NULL,
                            .exclude = *cfg->pool_exclude ? cfg->pool_exclude : NULL,
-                           .width = o->width,
-                           .targets = o->targets};
+                           .input = o->input,
+                           .target = o->target};
 }
 
 /* One call, on rank 0 */
@@ -64,17 +64,21 @@ static uint32_t chunk_seed(const tt_round_pool_settings *o, int64_t chunk)
 
 static tt_err start_call_local(generator *m, int64_t chunk)
 {
-  char round[24], number[24], seed[24], **argv = NULL;
-  const tt_placeholder word[] = {
-      {"output", m->temporary}, {"round", round}, {"chunk", number}, {"seed", seed}};
+  char round[24], number[24], seed[24], model[TT_PATH_MAX], **argv = NULL;
+  const tt_placeholder word[] = {{"output", m->temporary},
+                                 {"model", model},
+                                 {"round", round},
+                                 {"chunk", number},
+                                 {"seed", seed}};
   const tt_text_list *command = &m->o->cfg->pool_command;
   snprintf(round, sizeof round, "%" PRId64, m->o->round);
   snprintf(number, sizeof number, "%" PRId64, chunk);
+  tt_round_path(m->o->cfg->campaign_directory, m->o->round, "model.h5", model);
   snprintf(seed, sizeof seed, "%" PRIu32, chunk_seed(m->o, chunk));
   TT_TRY(tt_file_temporary_name_local(m->file[chunk], m->temporary));
   strcat(m->temporary, ".h5"); /* some writers choose the format by the suffix */
   snprintf(m->log, sizeof m->log, "%.*slog", (int)strlen(m->file[chunk]) - 2, m->file[chunk]);
-  TT_TRY(tt_argv_expand(command->value, command->count, word, 4, &argv));
+  TT_TRY(tt_argv_expand(command->value, command->count, word, 5, &argv));
   const tt_process_options order = {argv, m->o->cfg->directory, m->log};
   int why = tt_process_start(&order, &m->pid);
   tt_free(argv);
@@ -86,9 +90,9 @@ static tt_err start_call_local(generator *m, int64_t chunk)
 /* The last line of the log, "" if the log is empty. */
 static void read_last_line(const char *log, char message[MESSAGE_SIZE])
 {
+  FILE *f = NULL;
   message[0] = '\0';
-  FILE *f = fopen(log, "rb");
-  if (!f) return;
+  if (tt_file_open_stream(log, &f)) return;
   if (fseek(f, -(MESSAGE_SIZE - 1), SEEK_END)) rewind(f);
   size_t n = fread(message, 1, MESSAGE_SIZE - 1, f);
   fclose(f);

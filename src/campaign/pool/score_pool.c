@@ -18,6 +18,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <xxhash.h>
 
 enum { LOG_SECONDS = 10 };                      /* log scoring at level info if it takes longer */
 enum { BLOCKS = 1024, MAX_BLOCK_ROWS = 65536 }; /* approximate number of blocks; limit of rows */
@@ -36,6 +37,7 @@ typedef struct scoring {
   float *score;                 /* [L][piece] */
   tt_partial_sum *partial_sums; /* [units of a piece][sums_per_block] */
   tt_partial_sum *sum;          /* [my_blocks.count][sums_per_block] */
+  uint64_t *hash;               /* [my_blocks.count] of the inputs as read */
   int64_t candidates;
   double score_largest;
 } scoring;
@@ -92,6 +94,7 @@ static tt_err prepare_local(scoring *w)
   TT_TRY(TT_ALLOC(w->skip, piece));
   TT_TRY(TT_ALLOC(w->score, piece * tt_pool_scorer_lists(w->scorer)));
   TT_TRY(TT_ALLOC(w->partial_sums, piece / TT_POOL_SCORER_SUM_ROWS * w->sums_per_block));
+  TT_TRY(TT_ALLOC(w->hash, w->my_blocks.count));
   return TT_ALLOC(w->sum, w->my_blocks.count * w->sums_per_block);
 }
 
@@ -125,11 +128,23 @@ static void add_units_local(scoring *w, int64_t row, int64_t rows)
   }
 }
 
+/* Hash the rows of a piece, unit by unit, so that the hash of a block does not depend on pieces. */
+static void hash_units_local(scoring *w, int64_t row, int64_t rows)
+{
+  int64_t inputs = w->s->model->at[0]->model.inputs;
+  for (int64_t r = 0; r < rows; r += TT_POOL_SCORER_SUM_ROWS) {
+    int64_t n = rows - r < TT_POOL_SCORER_SUM_ROWS ? rows - r : TT_POOL_SCORER_SUM_ROWS;
+    uint64_t *hash = &w->hash[(row + r) / w->block - w->my_blocks.first];
+    *hash = XXH3_64bits_withSeed(w->raw + r * inputs, (size_t)(n * inputs) * sizeof *w->raw, *hash);
+  }
+}
+
 static tt_err score_piece_local(scoring *w, int64_t row, int64_t rows)
 {
   int64_t first = tt_pool_first(w->s->pool) + row;
   if (rows == 0) return TT_OK;
   TT_TRY(tt_pool_read_local(w->s->pool, first, rows, w->raw));
+  hash_units_local(w, row, rows);
   tt_scaler_normalize_inputs(&w->s->model->at[0]->scaler, rows, w->raw, w->x);
   mark_candidates_local(w, first, rows);
   TT_TRY(tt_pool_scorer_score_local(w->scorer, first, rows, w->x, w->skip, w->score,
@@ -183,6 +198,18 @@ static tt_err gather(scoring *w, tt_partial_sum **all, int64_t *blocks)
   return e;
 }
 
+static tt_err combine_hashes(scoring *w, uint64_t *out)
+{
+  uint64_t *all = NULL;
+  int64_t blocks = w->my_blocks.count;
+  tt_allreduce_sum_i64(w->c, &blocks, 1);
+  tt_err e = tt_agree(w->c, TT_ALLOC(all, blocks));
+  if (!e) tt_allgatherv(w->c, w->hash, w->my_blocks.count * (int64_t)sizeof *all, all, NULL);
+  if (!e) *out = XXH3_64bits(all, (size_t)blocks * sizeof *all);
+  tt_free(all);
+  return e;
+}
+
 static tt_err reduce_sums(scoring *w, tt_round *round)
 {
   tt_partial_sum *all = NULL;
@@ -222,6 +249,7 @@ static void cleanup(scoring *w)
   tt_free(w->score);
   tt_free(w->partial_sums);
   tt_free(w->sum);
+  tt_free(w->hash);
 }
 
 tt_err tt_score_pool(tt_comm *c, const tt_score_pool_args *s, tt_round *round)
@@ -235,6 +263,7 @@ tt_err tt_score_pool(tt_comm *c, const tt_score_pool_args *s, tt_round *round)
                               tt_pool_rows(s->pool), &f);
   if (!e) e = score_my_blocks(&w, f);
   if (!e) e = reduce_sums(&w, round);
+  if (!e) e = combine_hashes(&w, &round->pool_hash);
   if (!e)
     e = tt_pool_scores_commit(&f);
   else

@@ -115,7 +115,7 @@ static void print_state(const status_view *v)
   const char *dot = strchr(s->incarnation, '.');
   if (job) printf("job         Slurm %" PRId64 ", restart %ld\n", job, dot ? atol(dot + 1) : 0L);
   if (!v->running && *s->reason) printf("reason      %s\n", s->reason);
-  printf("%s %s, %s ago\n", v->running ? "since      " : "written    ", s->time,
+  printf("%s %s, %s ago\n", v->running ? "since      " : "updated    ", s->time,
          tt_duration_text((double)v->campaign_file.age, text));
 }
 
@@ -156,7 +156,7 @@ static void print_rounds(const status_view *v)
     failed += h->round[i].label_failed;
   }
   printf("rounds      %" PRId64 " finished\n", h->rounds);
-  printf("labels      %" PRId64 "; %" PRId64 " requested, %" PRId64 " failed\n",
+  printf("labels      %" PRId64 "; %" PRId64 " queried, %" PRId64 " failed\n",
          tt_round_labels_after(r), queried, failed);
   if (r->pool)
     printf("pool        %" PRId64 " candidates: accurate %.2f %%, candidate %.2f %%, failed %.2f "

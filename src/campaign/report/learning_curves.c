@@ -4,6 +4,7 @@
 #include "src/report/chart.h"
 
 #include "core/base/mem.h"
+#include "core/base/text.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -166,6 +167,7 @@ static void write_row(FILE *f, const curves *v, int k, int64_t i)
 {
   const tt_round *r = &v->s[k].h->round[i];
   const double *of_column[] = {r->rmse, r->nll, r->spread};
+  fputs(tt_table_quote(v->name[k]), f);
   write_cell(f, v->name[k]);
   fprintf(f, "\t%" PRId64 "\t%.9g", i + 1, tt_history_error(v->s[k].h, i + 1, v->s->h));
 #define X(name, meaning) fprintf(f, "\t%" PRId64, r->name);

@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+enum { MAX_BATCHES = 128, MAX_DISTINCT_ROWS = 200000 }; /* read to find different inputs */
+
 /* Methods */
 
 static uint64_t gumbel_key(const tt_ranking *w, int64_t row, float list_score)
@@ -29,9 +31,23 @@ static tt_err select_top_k(tt_selector *k, const tt_ranking *ranking, int64_t ma
   return e;
 }
 
+/* The best candidates with different inputs; candidates with the same inputs as a better one only
+ * if there are no others among the first MAX_BATCHES batches. */
 tt_err tt_select_top(tt_selector *k, int64_t list, int64_t max_queries)
 {
-  return select_top_k(k, &(tt_ranking){.list = list, .key = tt_score_key, .s = k->s}, max_queries);
+  const tt_ranking ranking = {.list = list, .key = tt_score_key, .s = k->s};
+  tt_top_k_item *best = NULL;
+  int64_t count = 0, distinct = 0, most = max_queries;
+  tt_err e = TT_OK;
+  for (int64_t batches = 1; !e && batches <= MAX_BATCHES; batches *= 2, most *= 2) {
+    tt_free(best);
+    e = tt_select_top_k(k, &ranking, most, &best, &count);
+    if (!e) e = tt_selector_distinct_first(k, best, count, &distinct);
+    if (distinct >= max_queries || count < most || most > MAX_DISTINCT_ROWS) break;
+  }
+  if (!e) tt_selector_add_local(k, best, count < max_queries ? count : max_queries);
+  tt_free(best);
+  return e;
 }
 
 tt_err tt_select_stochastic(tt_selector *k, int64_t list, int64_t max_queries)

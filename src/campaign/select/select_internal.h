@@ -60,6 +60,11 @@ void tt_selector_add_local(tt_selector *k, const tt_top_k_item *item, int64_t co
 TT_SELECTS(X)
 #undef X
 
+/* Move the candidates whose inputs are those of an earlier one, or of a selected row, to the end;
+ * otherwise the order stays. *distinct: the number of the others. */
+tt_err tt_selector_distinct_first(tt_selector *k, tt_top_k_item *item, int64_t count,
+                                  int64_t *distinct);
+
 /* Read the inputs of candidates in any order: x [count][D] in the user's units, on all ranks. */
 tt_err tt_selector_read_inputs(tt_selector *k, const tt_top_k_item *item, int64_t count, double *x);
 #endif

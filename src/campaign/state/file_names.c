@@ -1,10 +1,12 @@
 /* file_names.c — see file_names.h. */
 #include "src/campaign/state/file_names.h"
 
+#include "core/base/json.h"
 #include "core/base/mem.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 /* A truncated path would name another file. */
@@ -65,4 +67,25 @@ tt_err tt_label_progress_read_local(const char *directory, int64_t round, tt_lab
   }
   tt_free(number);
   return TT_OK;
+}
+
+const char *tt_label_job_numbers_local(const char *directory, int64_t round, char *text,
+                                       int64_t room)
+{
+  char path[TT_PATH_MAX];
+  json_t *record = NULL, *job;
+  size_t i, used = 0, size = (size_t)room;
+  text[0] = '\0';
+  tt_round_path(directory, round, "label/job.json", path);
+  if (tt_json_read_file(path, &record)) return text;
+  json_array_foreach(json_object_get(record, "jobs"), i, job)
+  {
+    json_int_t id = json_integer_value(json_object_get(job, "id"));
+    const char *state = json_string_value(json_object_get(job, "state"));
+    if (id < 1 || !state || strcmp(state, "submitted") != 0 || used + 24 > size) continue;
+    used +=
+        (size_t)snprintf(text + used, size - used, "%s%" JSON_INTEGER_FORMAT, used ? ":" : "", id);
+  }
+  json_decref(record);
+  return text;
 }

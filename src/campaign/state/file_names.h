@@ -34,4 +34,9 @@ typedef struct tt_label_progress {
   int64_t groups, labelled, failed;
 } tt_label_progress;
 tt_err tt_label_progress_read_local(const char *directory, int64_t round, tt_label_progress *out);
+
+/* The numbers of the submitted Slurm jobs that label a round (label.mode: slurm), from job.json:
+ * "4711" or "4711:4712"; "" if there are none. Returns text. */
+const char *tt_label_job_numbers_local(const char *directory, int64_t round, char *text,
+                                       int64_t room);
 #endif

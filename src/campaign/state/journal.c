@@ -59,7 +59,7 @@ static int read_object(json_t *object, journal_line *out)
   tt_journal_entry *e = &out->entry;
   const char *stage, *inputs, *outputs, *time, *incarnation;
   json_int_t round;
-  *out = (journal_line){.redo = json_object_get(object, "again") != NULL};
+  *out = (journal_line){.redo = json_is_true(json_object_get(object, "again"))};
   int bad =
       out->redo
           ? json_unpack(object, "{s:I, s:s, s:b, s:s, s:s !}", "round", &round, "stage", &stage,
@@ -145,21 +145,45 @@ static tt_err read_lines(tt_journal *j, FILE *f)
 
 static tt_err read_journal(tt_journal *j)
 {
-  FILE *f = fopen(j->file, "re");
-  if (!f && errno == ENOENT) return TT_OK;
-  if (!f) return TT_FAIL(IO, "%s: %s", j->file, strerror(errno));
+  FILE *f = NULL;
+  if (access(j->file, F_OK) && errno == ENOENT) return TT_OK;
+  if (tt_file_open_stream(j->file, &f)) return TT_FAIL(IO, "%s", tt_err_last());
   tt_err e = read_lines(j, f);
   fclose(f);
   return e;
 }
 
+/* Copy the complete lines to `temporary`, which becomes the file, and stays open to append. */
+static tt_err copy_lines(tt_journal *j, const char *temporary)
+{
+  char block[4096];
+  int64_t left = j->bytes;
+  FILE *f = NULL;
+  if (left > 0 && tt_file_open_stream(j->file, &f)) return TT_FAIL(IO, "%s", tt_err_last());
+  j->descriptor = open(temporary, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
+  int bad = j->descriptor < 0;
+  while (!bad && left > 0) {
+    size_t n = fread(block, 1, left < (int64_t)sizeof block ? (size_t)left : sizeof block, f);
+    bad = n == 0 || write(j->descriptor, block, n) != (ssize_t)n;
+    left -= (int64_t)n;
+  }
+  bad = bad || fsync(j->descriptor);
+  tt_err e = bad ? TT_FAIL(IO, "%s: cannot be copied: %s", j->file, strerror(errno)) : TT_OK;
+  if (f) fclose(f);
+  j->torn_bytes = 0;
+  return e;
+}
+
+/* Replace the file by a copy: an earlier start that has the old file open cannot add lines. */
 static tt_err open_for_append(tt_journal *j)
 {
-  char directory[TT_PATH_MAX];
-  j->descriptor = open(j->file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (j->descriptor < 0) return TT_FAIL(CANTCREAT, "%s: %s", j->file, strerror(errno));
-  tt_file_dirname_local(j->file, directory);
-  return tt_file_sync_local(directory);
+  char temporary[TT_PATH_MAX];
+  TT_TRY(tt_file_temporary_name_local(j->file, temporary));
+  TT_TRY(tt_file_reserve_local(temporary, j->bytes));
+  tt_err e = copy_lines(j, temporary);
+  if (!e) e = tt_file_publish_local(temporary, j->file);
+  if (e) unlink(temporary);
+  return e;
 }
 
 tt_err tt_journal_open_local(const char *file, const char *incarnation, tt_journal **out)
@@ -277,8 +301,8 @@ static tt_err hash_stream(const char *path, FILE *f, XXH3_state_t *state, char *
 tt_err tt_file_hash_local(const char *path, uint64_t *hash)
 {
   char *block = NULL;
-  FILE *f = fopen(path, "re");
-  if (!f) return TT_FAIL(NOINPUT, "%s: %s", path, strerror(errno));
+  FILE *f = NULL;
+  TT_TRY(tt_file_open_stream(path, &f));
   XXH3_state_t *state = XXH3_createState();
   tt_err e = TT_ALLOC(block, HASH_BLOCK);
   if (!e && !state) e = TT_FAIL(MEM, "out of memory for the hash of %s", path);

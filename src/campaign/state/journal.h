@@ -21,10 +21,12 @@ typedef struct tt_journal_entry {
   double seconds;
 } tt_journal_entry;
 
-/* Read the file (a missing file is an empty journal) and open it to append.
+/* Read the file (a missing file is an empty journal) and open it to append: its complete lines are
+ * copied to a new file that replaces it.
  *   incarnation  of this process, copied; NULL = open read-only: the file is not created or
  *                changed, and another process may write to it
- * Errors: CANTCREAT, DATA (a complete line is not an entry: file:line), IO, MEM. */
+ * Errors: CANTCREAT, DATA (a complete line is not an entry: file:line), IO, MEM, STOPPED (another
+ * start owns the directory). */
 tt_err tt_journal_open_local(const char *file, const char *incarnation, tt_journal **out);
 void tt_journal_close_local(tt_journal **j); /* accepts NULL */
 
@@ -32,7 +34,7 @@ void tt_journal_close_local(tt_journal **j); /* accepts NULL */
  * earlier one (of this or an earlier round) follows it. Valid until the next append. */
 const tt_journal_entry *tt_journal_find(const tt_journal *j, int64_t round, tt_stage stage);
 
-/* Append one line and sync the file; an incomplete last line is removed first. Errors: IO (disk
+/* Append one line and sync the file. Errors: IO (disk
  * full: the entry is not written and the stage will run again; the size of the file has changed:
  * another process writes to it). */
 tt_err tt_journal_append_done_local(tt_journal *j, const tt_journal_entry *e);

@@ -34,6 +34,7 @@ struct settings {
   order threads, blocks;
   bool lazy = false;
   int devices = 1;
+  int driver = 13000; /* newest version of CUDA that the driver supports; 0: no driver */
   size_t memory = (size_t)8 << 30;
 };
 settings &now();

@@ -1,5 +1,4 @@
-/* device.cpp — the machine that is pretended, settings, faults, the last error, counts, launches.
- */
+/* device.cpp — the simulated machine, settings, faults, the last error, counts, launches. */
 #include "tests/double/runtime/core.h"
 
 #include <algorithm>
@@ -17,6 +16,7 @@ using namespace tt_double;
 namespace
 {
 enum {
+  RUNTIME_VERSION = 13000,
   MULTIPROCESSORS = 132, /* H200 */
   SHARED_BLOCK = 48 * 1024,
   SHARED_OPTIN = 227 * 1024,
@@ -69,6 +69,7 @@ settings first_settings()
   read_order("TT_DOUBLE_BLOCKS", &s.blocks);
   s.lazy = streams && !strcmp(streams, "lazy");
   s.devices = (int)read_number("TT_DOUBLE_DEVICES", s.devices);
+  s.driver = (int)read_number("TT_DOUBLE_DRIVER", s.driver);
   s.memory = (size_t)read_number("TT_DOUBLE_MEMORY", (int64_t)s.memory);
   return s;
 }
@@ -85,7 +86,7 @@ faults first_faults()
 
 state &globals();
 
-/* What is still held when the program ends fails it: on a GPU it would be lost until the exit. */
+/* Objects that are not freed at the end of the program make it fail. */
 void report_leaks()
 {
   const tt_double_counts &c = globals().counts;
@@ -156,7 +157,7 @@ void make_sequence(const order &o, std::mt19937_64 &random, std::vector<unsigned
 }
 } // namespace tt_double
 
-/* ---- for tests ---- */
+/* for tests */
 
 void tt_double_set_schedule(tt_double_order order, uint64_t seed) { now().threads = {order, seed}; }
 void tt_double_set_blocks(tt_double_order order, uint64_t seed) { now().blocks = {order, seed}; }
@@ -204,7 +205,7 @@ void tt_double_set_launch_site(const char *file, int line, const char *text)
   globals().where = {file, text, line};
 }
 
-/* ---- errors ---- */
+/* errors */
 
 const char *cudaGetErrorName(cudaError_t e)
 {
@@ -238,12 +239,13 @@ cudaError_t cudaGetLastError()
   return e;
 }
 
-/* ---- the machine ---- */
+/* the machine */
 
 cudaError_t cudaGetDeviceCount(int *count)
 {
   TT_DOUBLE_ENTER();
   *count = now().devices;
+  if (now().driver < RUNTIME_VERSION) return set_last_error(cudaErrorInsufficientDriver);
   return now().devices ? cudaSuccess : set_last_error(cudaErrorNoDevice);
 }
 
@@ -324,13 +326,17 @@ cudaError_t cudaDeviceGetPCIBusId(char *text, int room, int device)
 
 cudaError_t cudaDriverGetVersion(int *version)
 {
-  *version = 13000;
+  *version = now().driver;
   return cudaSuccess;
 }
 
-cudaError_t cudaRuntimeGetVersion(int *version) { return cudaDriverGetVersion(version); }
+cudaError_t cudaRuntimeGetVersion(int *version)
+{
+  *version = RUNTIME_VERSION;
+  return cudaSuccess;
+}
 
-/* ---- launches ---- */
+/* launches */
 
 namespace
 {

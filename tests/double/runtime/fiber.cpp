@@ -1,9 +1,9 @@
 /* fiber.cpp — the threads of a block, or of all blocks of a cluster, as fibers, the barriers
- * between them, and who runs next.
+ * between them, and the scheduler.
  *
- * A fiber starts with makecontext and lives for all blocks of all kernels; hands change with the
- * compiler's own setjmp and longjmp, which save three words: swapcontext is a system call, and the
- * C library's longjmp looks for clean-up handlers of the thread. */
+ * A fiber starts with makecontext and is reused for all blocks of all kernels. Fibers switch with
+ * the setjmp and longjmp of the compiler, which save three words: swapcontext is a system call, and
+ * longjmp of the C library searches for clean-up handlers of the thread. */
 #include "tests/double/runtime/core.h"
 
 #include <algorithm>
@@ -61,7 +61,7 @@ struct scheduler {
   unsigned char slots[2][MAX_THREADS][SLOT_BYTES];
 } scheduler_state;
 
-/* ---- changing hands ---- */
+/* switching fibers */
 
 void begin_switch(void **fake_stack, const void *to, size_t bytes)
 {
@@ -93,7 +93,7 @@ void end_switch(void *fake_stack, const void **from, size_t *bytes)
   end_switch(scheduler_state.fibers[scheduler_state.current]->fake_stack, nullptr, nullptr);
 }
 
-/* Life of a fiber: the kernel, once per block. */
+/* Main loop of a fiber: the kernel, once per block. */
 void fiber_main()
 {
   end_switch(nullptr, &scheduler_state.stack, &scheduler_state.stack_bytes);
@@ -152,7 +152,7 @@ void make_fibers(int ranks, int threads)
   while (s.made < ranks * threads) s.fibers[s.made++] = make_fiber();
 }
 
-/* ---- barriers ---- */
+/* barriers */
 
 bool same_text(const char *a, const char *b) { return a == b || !strcmp(a, b); }
 
@@ -161,7 +161,7 @@ bool same_place(const site &a, const site &b)
   return a.line == b.line && same_text(a.what, b.what) && same_text(a.file, b.file);
 }
 
-/* Let the warp go on if all its lanes have come to the same function. */
+/* Resume the warp if all its lanes have reached the same function. */
 void release_warp(int first)
 {
   fiber *const *warp = scheduler_state.fibers + first;
@@ -177,7 +177,7 @@ void release_warp(int first)
   std::fill_n(wait, (int)WARP, RUNNING);
 }
 
-/* Nobody can go on: who waits where. */
+/* No thread can continue: report which thread waits where. */
 [[noreturn]] void deadlock()
 {
   const scheduler &s = scheduler_state;
@@ -197,7 +197,7 @@ void release_warp(int first)
             s.ranks * s.threads, text);
 }
 
-/* Threads [from, to) that live stand at a barrier: the same one, or it is an error. */
+/* The running threads of [from, to) are at a barrier: it must be the same one. */
 votes release(const char *of, int from, int to)
 {
   scheduler &s = scheduler_state;
@@ -225,9 +225,9 @@ int count(wait_kind kind, int from, int to)
   return (int)std::count(scheduler_state.wait + from, scheduler_state.wait + to, kind);
 }
 
-/* ---- one block, one cluster ---- */
+/* one block, one cluster */
 
-/* Give every lane of a warp that can run its turn. Returns whether any could. */
+/* Run every lane of a warp that can run. Returns 1 if any ran. */
 bool run_warp(int first, int end)
 {
   scheduler &s = scheduler_state;
@@ -243,9 +243,9 @@ bool run_warp(int first, int end)
   return progress;
 }
 
-/* Give every warp its turn. A greedy one runs on until it stands at a barrier of the block or at
- * its end, far ahead of the others: what they have not read by then is lost. Forward and reverse
- * are greedy; random draws, so that warps also go side by side. Returns whether any could run. */
+/* Run every warp. A greedy warp runs until it reaches a barrier of the block or its end, far ahead
+ * of the others, so that missing barriers show. Forward and reverse are greedy; random draws, so
+ * that warps also run side by side. Returns 1 if any ran. */
 bool run_warps(int rank)
 {
   scheduler &s = scheduler_state;
@@ -263,7 +263,7 @@ bool run_warps(int rank)
   return progress;
 }
 
-/* The same for a block, and let it pass a barrier of its own. Returns whether it has moved. */
+/* The same for a block, which may pass its own barrier. Returns 1 if it advanced. */
 bool run_block(int rank)
 {
   scheduler &s = scheduler_state;
@@ -278,8 +278,8 @@ bool run_block(int rank)
   return true;
 }
 
-/* Give every block of the cluster its turn, greedy or not as with warps: up to a barrier of the
- * cluster or its end. */
+/* Run every block of the cluster, greedy or not as with warps, up to a barrier of the cluster or
+ * its end. */
 bool run_blocks()
 {
   scheduler &s = scheduler_state;
@@ -328,7 +328,7 @@ void wait_at(wait_kind kind, int vote, const site &at)
 }
 } // namespace
 
-/* ---- for kernels ---- */
+/* for kernels */
 
 int lane() { return scheduler_state.current % WARP; }
 
@@ -362,7 +362,7 @@ const unsigned char *exchange(unsigned mask, const void *value, size_t bytes, si
   return slots[me / WARP * WARP];
 }
 
-/* ---- for the runtime ---- */
+/* for the runtime */
 
 bool in_kernel() { return scheduler_state.call != nullptr; }
 

@@ -25,7 +25,7 @@ const unsigned char POISON = 0xFF;                 /* NaN in float and double, -
 const unsigned char GUARD_BYTES[2] = {0xEE, 0xFF}; /* NaN too, but another one */
 
 struct allocation {
-  size_t bytes, room; /* asked for; from the front guard to the end of the back guard */
+  size_t bytes, room; /* requested; from the front guard to the end of the back guard */
   int64_t number;     /* 1 = the first of the program */
 };
 
@@ -62,7 +62,7 @@ bool guard_is_whole(const char *from, const char *to)
   return true;
 }
 
-/* A touch of device memory that is locked, or that was never allocated. */
+/* An access to device memory that is locked, or that was never allocated. */
 void on_fault(int number, siginfo_t *info, void *)
 {
   const char *at = static_cast<const char *>(info->si_addr);
@@ -70,10 +70,11 @@ void on_fault(int number, siginfo_t *info, void *)
     fail_hard("the host touched device memory at %p; copy it with cudaMemcpy", info->si_addr);
   if (is_device(at))
     fail_hard("device memory that was never allocated was touched at %p", info->si_addr);
-  sigaction(number, &device.before, nullptr); /* not ours: comes again, to whom it was before */
+  sigaction(number, &device.before,
+            nullptr); /* not ours: it occurs again, for the previous handler */
 }
 
-/* Ours again, should somebody (a test framework) have put in another handler since. */
+/* Install the handler again, in case a test framework has replaced it. */
 void watch_faults()
 {
   struct sigaction action = {}, before = {};
@@ -145,7 +146,7 @@ void deallocate(std::map<char *, allocation>::iterator which)
   size_t room = which->second.room;
   device_access open;
   sanitize(front, room, true);
-  memset(front, POISON, room); /* who uses it after this reads NaN */
+  memset(front, POISON, room); /* later reads give NaN */
   sanitize(front, room, false);
   device.live.erase(which);
 }
@@ -246,7 +247,7 @@ void check_arguments(const void *args, const unsigned char *fields, size_t bytes
   }
 }
 
-/* ---- dynamic shared memory ---- */
+/* dynamic shared memory */
 
 namespace
 {
@@ -323,7 +324,7 @@ void *tt_double_cluster_map(void *at, int rank)
   return ranks[rank].bytes + SHARED_GUARD + (byte - begin);
 }
 
-/* ---- allocation ---- */
+/* allocation */
 
 cudaError_t cudaMalloc(void **out, size_t bytes)
 {

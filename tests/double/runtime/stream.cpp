@@ -31,7 +31,7 @@ namespace
 struct item {
   int64_t number; /* counts all work of the program: the order of asking */
   work what;
-  std::shared_ptr<event_state> event; /* must have reached `target` first, if not NULL */
+  std::shared_ptr<event_state> event; /* must have reached `target` before, if not NULL */
   int64_t target;
 };
 } // namespace
@@ -52,7 +52,7 @@ bool busy; /* work is being done: it may not ask for more */
 
 bool is_ready(const item &i) { return !i.event || i.event->reached >= i.target; }
 
-/* Of the streams that have something to do, the one whose turn it is. */
+/* The next stream among those with work. */
 cudaStream_t next_stream()
 {
   std::vector<cudaStream_t> ready;
@@ -80,7 +80,7 @@ void run_item(cudaStream_t stream)
   busy = false;
 }
 
-/* Do the streams' work until `done` holds. */
+/* Do the work of the streams until `done` holds. */
 template <class Condition> void run_until(Condition done)
 {
   while (!done()) {
@@ -161,7 +161,7 @@ cudaError_t fail_if_capturing()
 }
 } // namespace tt_double
 
-/* ---- streams ---- */
+/* streams */
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
 {
@@ -211,7 +211,7 @@ cudaError_t cudaDeviceSynchronize()
   return cudaSuccess;
 }
 
-/* ---- events ---- */
+/* events */
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned)
 {
@@ -275,7 +275,7 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
   return cudaSuccess;
 }
 
-/* ---- graphs ---- */
+/* graphs */
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode)
 {

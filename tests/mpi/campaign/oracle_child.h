@@ -1,6 +1,6 @@
-/* oracle_child.h — the test program as its own oracle: each word is one way to behave. It labels
- * two targets, sum and product of the first two inputs, and knows how often it was called from the
- * name of its output, .../try-N/output.h5. */
+/* oracle_child.h — the test program as the oracle: each word selects a behaviour. It labels two
+ * targets, sum and product of the first two inputs. The number of the call is N in the name of its
+ * output, .../try-N/output.h5. */
 #ifndef TT_ORACLE_CHILD_H
 #define TT_ORACLE_CHILD_H
 #include "core/base/mem.h"
@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { ORACLE_TARGETS = 2 };
@@ -41,7 +42,7 @@ static inline int oracle_csv(const char *path, const tt_oracle_input *a, int64_t
   return f && !fclose(f) && n ? 0 : 2;
 }
 
-/* An output of `targets` columns, spoiled as the word says. */
+/* An output of `targets` columns, changed as `word` says. */
 static inline int oracle_h5(const char *path, const tt_oracle_input *a, int64_t targets,
                             const char *word)
 {
@@ -59,7 +60,7 @@ static inline int oracle_h5(const char *path, const tt_oracle_input *a, int64_t 
   if (!strcmp(word, "infinite")) y[1] = INFINITY;
   if (!strcmp(word, "twice")) a->id[count - 1] = a->id[0];
   if (!strcmp(word, "unasked")) a->id[0] = -5;
-  if (!strcmp(word, "partial") || !strcmp(word, "exit_1_partial")) count--;
+  if (!strcmp(word, "partial") || !strcmp(word, "exit_65_partial")) count--;
   int bad = tt_accepted_labels_write_local(path, count, a->id, y, &names, "") != TT_OK;
   tt_columns_free(&names);
   tt_free(y);
@@ -68,13 +69,14 @@ static inline int oracle_h5(const char *path, const tt_oracle_input *a, int64_t 
 
 static inline int oracle_write(const char *word, const tt_oracle_input *a, const char *path)
 {
+  if (!strcmp(word, "fifo")) return mkfifo(path, 0600) ? 2 : 0;
   if (!strcmp(word, "torn")) return oracle_csv(path, a, a->count, 3);
   if (!strcmp(word, "not_hdf5")) return oracle_csv(path, a, a->count, 0);
   if (tt_is_csv(path)) return oracle_csv(path, a, a->count, 0);
   return oracle_h5(path, a, strcmp(word, "wrong_shape") ? ORACLE_TARGETS : 3, word);
 }
 
-/* The exit code that stands in a word like "exit_75"; 0 if none does. */
+/* The exit code in a word like "exit_75"; 0 if there is none. */
 static inline int oracle_code(const char *word)
 {
   return strncmp(word, "exit_", 5) ? 0 : atoi(word + 5);
@@ -95,22 +97,22 @@ static inline int oracle_main(int argc, char **argv)
     for (;;) poll(NULL, 0, 1000);
   if (first && !strcmp(word, "later_once")) return 75;
   if (!strcmp(word, "nothing")) return 0;
-  if (oracle_code(word) && strcmp(word, "exit_1_partial")) return oracle_code(word);
+  if (oracle_code(word) && strcmp(word, "exit_65_partial")) return oracle_code(word);
   if (tt_oracle_input_read_local(argv[3], &a)) return 101;
   int bad = oracle_write(word, a, argv[4]);
   tt_oracle_input_destroy(&a);
   return bad ? bad : oracle_code(word);
 }
 
-/* argv = {program, "drop", log, input, output}: an output that comes too early, in place; and the
- * good one by a rename, once the log says that the first was not taken. */
+/* argv = {program, "drop", log, input, output}: first an incomplete output under the final name;
+ * when the log says that it was not accepted, the complete one by a rename. */
 static inline int drop_main(int argc, char **argv)
 {
   char text[1 << 16] = "", temporary[4096];
   tt_oracle_input *a = NULL;
   if (argc != 5 || tt_oracle_input_read_local(argv[3], &a)) return 101;
   int bad = oracle_csv(argv[4], a, a->count - 1, 0);
-  while (!bad && !strstr(text, "not taken yet")) {
+  while (!bad && !strstr(text, "not accepted yet")) {
     poll(NULL, 0, 2);
     FILE *f = fopen(argv[2], "r");
     text[f ? fread(text, 1, sizeof text - 1, f) : 0] = '\0';

@@ -1,5 +1,5 @@
-/* oracle_rig.h — a campaign that asks for five candidates, for the tests of stage label. Paths hold
- * blanks and quotes: there is no shell anywhere. */
+/* oracle_rig.h — a campaign with five queries, for the tests of stage label. Paths contain blanks
+ * and quotes, because no shell may be used. */
 #ifndef TT_ORACLE_RIG_H
 #define TT_ORACLE_RIG_H
 #include "tests/mpi/campaign/oracle_child.h"
@@ -21,14 +21,14 @@ static tt_run_id owner;
 static tt_columns input, target;
 static const int64_t rows[N] = {40, 7, 4000000007, 12, 3};
 
-/* As YAML has it in single quotes. */
+/* Text as a YAML string in single quotes. */
 static inline void quote(const char *text, char *to)
 {
   while ((*to++ = *text) != '\0')
     if (*text++ == '\'') *to++ = '\'';
 }
 
-/* With a command only where there is a word. */
+/* Without `word`, there is no label.command. */
 static inline tt_config *job(const char *word, const char *more)
 {
   char text[2 * ROOM], quoted[ROOM];
@@ -97,7 +97,7 @@ static inline void clear(void)
   tt_barrier(comm);
 }
 
-/* Calls ever made, over all groups. */
+/* Number of calls so far, over all groups. */
 static inline int calls(void)
 {
   int n = 0;
@@ -109,7 +109,7 @@ static inline int calls(void)
   return n;
 }
 
-/* Labelled rows; what is labelled is right. The same on all ranks. */
+/* Number of labelled rows; checks that all labels are right. The same on all ranks. */
 static inline int check_labels(const tt_query_labels *a)
 {
   int n = 0;
@@ -143,8 +143,7 @@ static inline void refused(const char *word, const char *more, tt_err wanted, co
   TT_CHECK(a == NULL, ==, 1);
 }
 
-/* ---- begin and end -----------------------------------------------------------------------------
- */
+/* begin and end */
 
 static inline void name_columns(void)
 {
@@ -156,7 +155,7 @@ static inline void name_columns(void)
   TT_CHECK_OK(tt_text_set(&target.name[1], "b"));
 }
 
-/* This program under a name that a shell would stumble over. */
+/* This program under a name that a shell would split. */
 static inline void make_program(void)
 {
   char self[ROOM];
@@ -180,6 +179,7 @@ static int rig_begin(void **unused)
 static int rig_end(void **unused)
 {
   (void)unused;
+  tt_ckpt_release_local(campaign);
   tt_columns_free(&input);
   tt_columns_free(&target);
   return 0;

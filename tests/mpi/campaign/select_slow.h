@@ -1,5 +1,5 @@
-/* select_slow.h — picks by looking at everything at once, for test_select.c: the same formulas, no
- * passes, pieces or ranks. */
+/* select_slow.h — queries selected from all candidates at once, for test_select.c: the same
+ * formulas without passes, pieces or ranks. */
 #ifndef TT_SELECT_SLOW_H
 #define TT_SELECT_SLOW_H
 #include "tests/support/check.h"
@@ -17,7 +17,7 @@ static float x[ROWS * D];
 static double labelled[LABELLED * D];
 static float score[LISTS * ROWS]; /* as pool_scores.h5 */
 
-/* What this file's own, slow way chooses. */
+/* The queries that the slow selection of this file gives. */
 static int64_t want[ROWS], wanted, asked;
 static double want_score[ROWS];
 
@@ -68,6 +68,23 @@ static void want_best(const double *value, int64_t max_queries)
   }
 }
 
+/* The best with other inputs than what is wanted already, then the best of the rest. */
+static void want_distinct(const double *own, int64_t max_queries)
+{
+  static double value[ROWS];
+  int64_t before = wanted, last = before + max_queries;
+  memcpy(value, own, sizeof value);
+  while (wanted < last) {
+    for (int64_t i = 0; i < ROWS; i++)
+      for (int64_t k = 0; k < wanted; k++)
+        if (!memcmp(x + i * D, x + want[k] * D, D * sizeof *x)) value[i] = NAN;
+    int64_t so_far = wanted;
+    want_best(value, 1);
+    if (wanted == so_far) break;
+  }
+  want_best(own, last - wanted);
+}
+
 static float normal(const float *from, int64_t d)
 {
   return (float)(((double)from[d] - scaler.x_mean[d]) / scaler.x_scale[d]);
@@ -92,8 +109,8 @@ static double nearest(int64_t i)
   return near;
 }
 
-/* own [ROWS], NaN = no candidate. The best by own, of those in turn what is furthest or gains most.
- */
+/* own [ROWS], scores; NaN = no candidate. Takes the best by score; of these, in turn, the furthest
+ * one or the one with the largest gain. */
 static void want_apart(const double *own, int64_t max_queries)
 {
   static double value[ROWS];
@@ -142,7 +159,7 @@ static void want_by_score(int64_t lists, int64_t l, int64_t round, int64_t max_q
     value[i] = isnan(own[i]) ? NAN : tt_gumbel_score(own[i], t, 42, round, l, FIRST + i);
   int64_t before = wanted;
   if (cfg.select_method == TT_SELECT_top)
-    want_best(own, max_queries);
+    want_distinct(own, max_queries);
   else if (tt_select_options[cfg.select_method] & TT_SELECT_PREFILTER)
     want_apart(own, max_queries);
   else
@@ -150,7 +167,8 @@ static void want_by_score(int64_t lists, int64_t l, int64_t round, int64_t max_q
   for (int64_t k = before; k < wanted; k++) want_score[k] = own[want[k]];
 }
 
-/* Draw; then each list its part; then the drawn ones to the end. Returns how many were drawn. */
+/* Draw at random; then fill the part of each list; append the drawn ones. Returns how many were
+ * drawn. */
 static int64_t want_all(int64_t lists, int64_t round, int64_t max_queries)
 {
   static double value[ROWS];

@@ -1,6 +1,6 @@
 /* Laws of the pools that a command makes (src/campaign/pool/candidates.h): the same candidates
- * after any number of lives, and nothing half-made. The command is a shell script that takes its
- * file from beside it: HDF5 files are written here. */
+ * after any number of starts, and no incomplete file. The command is a shell script that copies a
+ * file: the test writes the HDF5 files. */
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
@@ -15,17 +15,18 @@
 #include <time.h>
 
 enum { D = 2, ROWS = 6, CHUNKS = 3, ROUND = 4, FIRST = 100 };
+static char *x_name[] = {"x0", "x1"}, *unit[] = {"", ""};
+static const tt_columns input = {D, x_name, unit, 0};
 #define SEEDS "0 4-473544357\n1 4-961376347\n2 4-535093978\n"
 
-/* ---- what the command finds --------------------------------------------------------------------
- */
+/* the command and its files */
 
 static float value_of(int64_t chunk, int64_t row, int64_t column)
 {
   return (float)(chunk * 100 + row * 10 + column);
 }
 
-/* made-N.h5 in the campaign's directory: what chunk N will be. bad: row 3 has a NaN. */
+/* made-N.h5 in the directory of the campaign: the content of chunk N. bad: row 3 has a NaN. */
 static void put_made(int64_t chunk, int64_t columns, int bad)
 {
   char path[2 * SCRATCH_ROOM];
@@ -38,7 +39,7 @@ static void put_made(int64_t chunk, int64_t columns, int bad)
   snprintf(path, sizeof path, "%s/made-%" PRId64 ".h5", scratch, chunk);
   TT_CHECK_OK(tt_h5_create(NULL, path, 0, &f));
   tt_h5_write_from_root(f, "x", TT_H5_F32, 2, dims, x);
-  TT_CHECK_OK(tt_h5_commit(&f, NULL));
+  TT_CHECK_OK(tt_h5_commit(&f));
 }
 
 /* Collective: the script ./make, which is given {output} {chunk} {round}-{seed}. */
@@ -84,11 +85,11 @@ static tt_err make(tt_comm *c, double deadline, tt_pool **out)
                    .pool_command = {4, command},
                    .pool_chunks = CHUNKS,
                    .run_seed = 7};
-  const tt_round_pool_settings o = {&cfg, ROUND, FIRST, D, 1, deadline};
+  const tt_round_pool_settings o = {&cfg, ROUND, FIRST, &input, NULL, deadline};
   return tt_round_pool_open(c, &o, out);
 }
 
-/* What the calls were given, all of them. */
+/* The arguments of all calls. */
 static int64_t calls(char text[TT_ERR_MESSAGE_SIZE])
 {
   char path[2 * SCRATCH_ROOM];
@@ -140,8 +141,7 @@ static void refused(tt_err wanted, const char *one, const char *two)
   TT_CHECK(leftovers(".tmp"), ==, 0);
 }
 
-/* ---- laws --------------------------------------------------------------------------------------
- */
+/* laws */
 
 TT_TEST (a_round_is_made_once) {
   char first[TT_ERR_MESSAGE_SIZE], again[TT_ERR_MESSAGE_SIZE];
@@ -149,7 +149,7 @@ TT_TEST (a_round_is_made_once) {
   made();
   TT_CHECK(calls(first), ==, CHUNKS);
   TT_CHECK_HAS(first, "0 4-");
-  made(); /* another life */
+  made(); /* another start */
   TT_CHECK(calls(again), ==, CHUNKS);
   assert_string_equal(first, again);
 }
@@ -176,7 +176,7 @@ TT_TEST (a_restart_keeps_what_is_there) {
   TT_CHECK(calls(text), ==, CHUNKS + 1);
 }
 
-TT_TEST (every_end_of_a_call_has_its_error) {
+TT_TEST (every_failed_call_has_its_error) {
   begin();
   put_script("cp made-0.h5 \"$1\"; exit 75");
   refused(TT_E_STOPPED, "retry later (exit code 75) for chunk 0", "run again");
@@ -188,9 +188,9 @@ TT_TEST (every_end_of_a_call_has_its_error) {
   refused(TT_E_DATA, "is not an HDF5 file", "chunk 0 of round 4, seed ");
   put_script("cp made-$2.h5 \"$1\"");
   put_made(1, D + 1, 0);
-  refused(TT_E_DATA, "'x' has 3 columns, expected 2 (inputs of the model)", "chunk 1 of round 4");
+  refused(TT_E_DATA, "'x' has 3 columns: x0, x1, x2; but data.file has 2: x0, x1", "chunk 1 of round 4");
   put_made(1, D, 1);
-  refused(TT_E_DATA, "dataset 'x', row 3, column 0: nan", "chunk 1 of round 4");
+  refused(TT_E_DATA, "dataset 'x', row 3, column 0 ('x0'): nan", "chunk 1 of round 4");
   TT_CHECK(leftovers("pool-0000.h5"), ==, 1);
   tt_barrier(comm);
   if (tt_comm_is_root(comm)) {
@@ -201,7 +201,7 @@ TT_TEST (every_end_of_a_call_has_its_error) {
   refused(TT_E_UNAVAILABLE, "./make cannot be started in", "No such file");
 }
 
-/* A call that would never end is ended, with its children, when a stop is asked for. */
+/* A request to stop ends a call that would never end, with its children. */
 TT_TEST (a_stop_ends_the_call) {
   char path[TT_PATH_MAX], text[TT_ERR_MESSAGE_SIZE];
   tt_pool *pool = NULL;

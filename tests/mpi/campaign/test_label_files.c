@@ -19,7 +19,7 @@ static void put_csv(const char *group, const char *name, int64_t count, int torn
   tt_oracle_input_destroy(&a);
 }
 
-/* Ask without patience; what rank 0 says. */
+/* Run the stage without waiting; returns the log of rank 0. */
 static void still_waiting(const char *more, char text[TT_ERR_MESSAGE_SIZE])
 {
   hearing h;
@@ -31,7 +31,7 @@ static void still_waiting(const char *more, char text[TT_ERR_MESSAGE_SIZE])
 #define FILES(group_, patience_)                                                                   \
   "mode: files, format: csv, rows_per_call: " #group_ ", max_wait: " #patience_
 
-TT_TEST (outputs_are_taken_when_they_are_whole) {
+TT_TEST (outputs_are_accepted_when_they_are_complete) {
   char text[TT_ERR_MESSAGE_SIZE];
   int root = tt_comm_is_root(comm);
   still_waiting(FILES(2, 0s), text);
@@ -57,8 +57,9 @@ TT_TEST (outputs_are_taken_when_they_are_whole) {
   clear();
 }
 
-/* The child writes a part first, and the rest once the campaign has said that it saw the part. */
-TT_TEST (an_output_that_came_too_early_is_looked_at_again) {
+/* The child writes a part first, and the rest when the campaign has logged that it read the part.
+ */
+TT_TEST (an_incomplete_output_is_read_again) {
   char text[TT_ERR_MESSAGE_SIZE], input_file[ROOM], output[ROOM];
   hearing h;
   pid_t pid = 0;
@@ -76,15 +77,14 @@ TT_TEST (an_output_that_came_too_early_is_looked_at_again) {
   if (pid) {
     while (!tt_process_has_exited(pid, &status)) poll(NULL, 0, 2);
     TT_CHECK(status, ==, 0);
-    char *first = strstr(text, "not taken yet");
+    char *first = strstr(text, "not accepted yet");
     TT_CHECK(first != NULL, ==, 1);
-    TT_CHECK(strstr(first + 1, "not taken yet") == NULL, ==, 1); /* said once */
+    TT_CHECK(strstr(first + 1, "not accepted yet") == NULL, ==, 1); /* logged once */
   }
   clear();
 }
 
-/* ---- by hand -----------------------------------------------------------------------------------
- */
+/* by hand */
 
 static void put_text(const char *name, const char *text)
 {
@@ -120,7 +120,7 @@ static void give(int64_t first, int64_t count)
 
 static void give_by_hand(void)
 {
-  by_hand_refused("id,y0,y1\n40,1,2\n99,1,2\n", TT_E_DATA, "id 99 was not asked for");
+  by_hand_refused("id,y0,y1\n40,1,2\n99,1,2\n", TT_E_DATA, "id 99 was not queried");
   by_hand_refused("id,y0,y1\n40,1,2\n40,1,2\n", TT_E_DATA, "id 40 occurs twice");
   by_hand_refused("id,y0,y1\n40,1,inf\n", TT_E_DATA, "id 40, target 'b' is inf");
   by_hand_refused("id,y0\n40,1\n", TT_E_DATA, "the columns do not match the targets (2)");
@@ -132,7 +132,7 @@ static void give_by_hand(void)
   give(0, 3); /* group 1, and a part of group 2 */
 }
 
-TT_TEST (labels_by_hand_go_to_their_groups) {
+TT_TEST (imported_labels_belong_to_their_groups) {
   char text[TT_ERR_MESSAGE_SIZE];
   still_waiting(FILES(2, 0s), text);
   if (tt_comm_is_root(comm)) give_by_hand();
@@ -141,17 +141,16 @@ TT_TEST (labels_by_hand_go_to_their_groups) {
   TT_CHECK(is_there("0001/accepted.h5"), ==, 1);
   if (tt_comm_is_root(comm)) {
     TT_CHECK_HAS(text, "0002/output.h5: 1 of 2 rows");
-    give(1, 4); /* candidate 7 again: its group has an answer */
+    give(1, 4); /* candidate 7 again: its group already has an output */
   }
   tt_barrier(comm);
   TT_CHECK(labelled_by("", FILES(2, 1h)), ==, N);
   clear();
 }
 
-/* ---- hidden ------------------------------------------------------------------------------------
- */
+/* hidden */
 
-/* A pool of 50 rows, y = (row, unlabelled) or nothing at all where the row divides by 5. */
+/* A pool of 50 rows: y = (row, unlabelled); if 5 divides the row number, both are unlabelled. */
 static void write_pool(const char *file)
 {
   double x[50 * D], y[50 * T];
@@ -171,8 +170,8 @@ TT_TEST (hidden_labels_come_from_the_pool) {
                                 .first = 100,
                                 .inputs = "x",
                                 .labels = "y",
-                                .width = D,
-                                .targets = T};
+                                .input = &input,
+                                .target = &target};
   static const int64_t row[N] = {149, 101, 120, 108, 107};
   tt_config *cfg = job("good", "retries: 0");
   tt_queries *p = queries();

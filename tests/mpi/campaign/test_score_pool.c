@@ -1,5 +1,5 @@
 /* test_score_pool.c — laws of stage score: the bits of pool_scores.h5 and of the sums do not depend
- * on ranks or pieces; what cannot be scored leaves nothing behind. */
+ * on ranks or pieces; if the stage fails, no file is left behind. */
 #include "core/base/log.h"
 #include "io/campaign/pool_scores.h"
 #include "io/hdf5/h5.h"
@@ -8,6 +8,7 @@
 #include "tests/support/scored.h"
 
 #include <float.h>
+#include <xxhash.h>
 
 enum { ROWS = 1500, MANY = 300000 };
 
@@ -17,13 +18,10 @@ static tt_pool *pool_of(const char *file, int64_t rows, double *x)
   const int64_t shape[] = {rows, D};
   const char *const files[] = {file};
   tt_pool *pool = NULL;
-  tt_pool_options plan = {.file = files,
-                          .files = 1,
-                          .first = FIRST,
-                          .inputs = "x",
-                          .exclude = "mask",
-                          .width = D,
-                          .targets = 1};
+  tt_columns names = {0};
+  TT_CHECK_OK(tt_columns_create(D, &names));
+  tt_pool_options plan = {
+      .file = files, .files = 1, .first = FIRST, .inputs = "x", .exclude = "mask", .input = &names};
   if (tt_comm_is_root(comm)) {
     tt_h5_file *f = NULL;
     int8_t *mask = NULL;
@@ -32,15 +30,16 @@ static tt_pool *pool_of(const char *file, int64_t rows, double *x)
     TT_CHECK_OK(tt_h5_create(NULL, file, 0, &f));
     tt_h5_write_from_root(f, "x", TT_H5_F64, 2, shape, x);
     tt_h5_write_from_root(f, "mask", TT_H5_I8, 1, shape, mask);
-    TT_CHECK_OK(tt_h5_commit(&f, NULL));
+    TT_CHECK_OK(tt_h5_commit(&f));
     tt_free(mask);
   }
   tt_barrier(comm);
   TT_CHECK_OK(tt_pool_open(comm, &plan, &pool));
+  tt_columns_free(&names);
   return pool;
 }
 
-/* ---- The same bits for every rank count and piece ---- */
+/* The same bits for every rank count and piece */
 
 typedef struct wanted {
   float *score; /* [L][rows] */
@@ -63,7 +62,21 @@ static void add(int64_t n, tt_partial_sum *to, const tt_partial_sum *from)
   }
 }
 
-/* What ranks do, without ranks: long pieces, units into blocks of `block` rows, blocks into all. */
+/* Rows are hashed in units, units in blocks, blocks in one hash. */
+static uint64_t hash_of(int64_t rows, int64_t block, const double *raw)
+{
+  uint64_t all[2048] = {0};
+  int64_t blocks = (rows + block - 1) / block;
+  for (int64_t at = 0; at < rows; at += TT_POOL_SCORER_SUM_ROWS) {
+    int64_t n = rows - at < TT_POOL_SCORER_SUM_ROWS ? rows - at : TT_POOL_SCORER_SUM_ROWS;
+    uint64_t *h = &all[at / block];
+    *h = XXH3_64bits_withSeed(raw + at * D, (size_t)(n * D) * sizeof *raw, *h);
+  }
+  return XXH3_64bits(all, (size_t)blocks * sizeof *all);
+}
+
+/* The computation of the ranks on one rank: pieces, units added to blocks of `block` rows, blocks
+ * added to totals. */
 static void work_out(const tt_score_pool_args *what, int64_t rows, int64_t block, const double *raw,
                      wanted *w)
 {
@@ -104,6 +117,7 @@ static void work_out(const tt_score_pool_args *what, int64_t rows, int64_t block
   for (int64_t i = 0; i < each - 1; i++) w->spread[i] = all[i].sum / (double)all[i].count;
   w->round.score_mean = all[each - 1].sum / (double)all[each - 1].count;
   w->round.score_max = most;
+  w->round.pool_hash = hash_of(rows, block, raw);
   tt_pool_scorer_destroy_local(&j);
 }
 
@@ -132,6 +146,7 @@ static void check_round(const tt_round *got, int64_t columns, const wanted *w)
   TT_CHECK(got->pool, ==, w->round.pool);
   TT_CHECK(got->score_mean, ==, w->round.score_mean);
   TT_CHECK(got->score_max, ==, w->round.score_max);
+  TT_CHECK(got->pool_hash == w->round.pool_hash, ==, 1);
   for (int64_t i = 0; i < columns; i++) TT_CHECK(got->spread[i], ==, w->spread[i]);
 }
 
@@ -148,7 +163,7 @@ static void check_pool(tt_config *cfg, tt_trained_ensembles *m, const char *name
   what.pool = pool_of(at(name), rows, raw);
   what.file = at("pool_scores.h5");
   work_out(&what, rows, block, raw, &w);
-  for (int i = 0; i < (rows > ROWS ? 1 : 2); i++) { /* long pools take their time */
+  for (int i = 0; i < (rows > ROWS ? 1 : 2); i++) { /* long pools are slow */
     tt_round round;
     begin_round(&round, spread);
     what.max_piece_rows = piece[i];
@@ -195,7 +210,7 @@ TT_TEST (a_long_pool_has_the_same_bits) {
   tt_trained_ensembles_destroy(&m);
 }
 
-/* ---- What goes wrong ---- */
+/* errors */
 
 static void refused(tt_score_pool_args *what, tt_err wanted_error, const char *part)
 {
@@ -211,7 +226,7 @@ static void refused(tt_score_pool_args *what, tt_err wanted_error, const char *p
 /* More rows than HDF5 keeps in memory of a file that stays open. */
 enum { PLENTY = 20000 };
 
-/* Rank 0 puts a NaN in place of a value of a pool that has been opened and looked at. */
+/* Rank 0 replaces a value by NaN in a pool that has been opened and checked. */
 static void spoil(const char *file, double value)
 {
   static char bytes[2 * PLENTY * D * sizeof(double)];
@@ -229,7 +244,7 @@ static void spoil(const char *file, double value)
   tt_barrier(comm);
 }
 
-TT_TEST (what_cannot_be_scored_is_refused_and_leaves_nothing) {
+TT_TEST (a_pool_that_cannot_be_scored_is_rejected_and_leaves_no_file) {
   static double raw[PLENTY * D];
   double none[MADE_UP_TARGETS] = {NAN, NAN, NAN, NAN};
   tt_trained_ensembles m = model_of(TT_OUTPUT_mean);
@@ -255,16 +270,16 @@ TT_TEST (what_cannot_be_scored_is_refused_and_leaves_nothing) {
   TT_CHECK_OK(tt_text_set(&m.at[1]->ensemble[0].name, "third"));
   for (int64_t i = 0; i < m.at[1]->members; i++) m.at[1]->weight[i] = 0.0;
   refused(&what, TT_E_DIVERGED, "all 2 members of ensemble 'third' diverged: no member is left");
-  cfg->score_acquisition = TT_ACQUISITION_random; /* needs no member, but the rows all the same */
+  cfg->score_acquisition = TT_ACQUISITION_random; /* needs no member, but still reads the rows */
   spoil(at("pool.h5"), raw[700 * D + 1]);
-  refused(&what, TT_E_DATA, "pool.h5: dataset 'x', row 700, column 1: nan");
+  refused(&what, TT_E_DATA, "pool.h5: dataset 'x', row 700, column 1 ('x1'): nan");
   tt_pool_close_local(&what.pool);
   tt_config_destroy(&cfg);
   tt_trained_ensembles_destroy(&m);
 }
 
-/* An input so far off that the networks overflow: the lowest score, out of all means. */
-TT_TEST (a_prediction_that_overflows_is_the_last_choice) {
+/* An input so large that the networks overflow: the lowest score, left out of all means. */
+TT_TEST (a_prediction_that_overflows_is_selected_last) {
   static double raw[ROWS * D];
   static float score[ROWS];
   double spread[MOST_COLUMNS];

@@ -1,4 +1,5 @@
-/* test_select.c — picks are those of looking at everything at once, whatever the ranks. */
+/* test_select.c — the queries are those of a selection from all candidates at once, on any number
+ * of ranks. */
 #include "tests/support/check.h"
 
 #include "core/base/mem.h"
@@ -19,22 +20,26 @@ static uint32_t word(uint32_t series, int64_t i)
   return tt_random(5, series, TT_PURPOSE_LABEL_NOISE, 0, (uint32_t)i).v[0];
 }
 
-/* ---- files ---- */
+/* files */
 
 static void put_pool(int64_t rows, int64_t width, const float *value)
 {
   tt_h5_file *f = NULL;
   const int64_t shape[] = {rows, width};
   const char *file = pool_file;
-  tt_pool_options plan = {.file = &file, .files = 1, .first = FIRST, .inputs = "x", .width = width};
+  tt_columns names = {0};
+  TT_CHECK_OK(tt_columns_create(width, &names));
+  tt_pool_options plan = {
+      .file = &file, .files = 1, .first = FIRST, .inputs = "x", .input = &names};
   if (tt_comm_is_root(comm)) {
     TT_CHECK_OK(tt_h5_create(NULL, pool_file, 0, &f));
     tt_h5_write_from_root(f, "x", TT_H5_F32, 2, shape, value);
-    TT_CHECK_OK(tt_h5_commit(&f, NULL));
+    TT_CHECK_OK(tt_h5_commit(&f));
   }
   tt_barrier(comm);
   tt_pool_close_local(&pool);
   TT_CHECK_OK(tt_pool_open(comm, &plan, &pool));
+  tt_columns_free(&names);
 }
 
 /* Rank 0 has all candidates to write, the others none. */
@@ -89,7 +94,7 @@ static tt_select_args question(int64_t round, int64_t max_queries)
                           .ensembles = LISTS};
 }
 
-/* ---- comparison ---- */
+/* comparison */
 
 static void check_counts(int64_t lists, const tt_round *r)
 {
@@ -139,9 +144,9 @@ static void small_pool(void)
   put_pool(ROWS, D, x);
 }
 
-/* ---- laws ---- */
+/* laws */
 
-TT_TEST (every_method_chooses_what_looking_at_all_would) {
+TT_TEST (every_method_equals_a_selection_from_all_candidates) {
   static const char *const window[][2] = {
       {"", ""}, {"1.5", "3.25"}, {"q0.5", ""}, {"q0.25", "q0.9"}};
   small_pool();
@@ -155,8 +160,25 @@ TT_TEST (every_method_chooses_what_looking_at_all_would) {
     }
 }
 
+/* Every row is there four times, and the best rows are the same. */
+TT_TEST (the_best_are_different_candidates) {
+  small_pool();
+  for (int i = 0; i < ROWS * D; i++) x[i] = (float)(i / (4 * D) + i % D);
+  put_pool(ROWS, D, x);
+  for (int i = 0; i < ROWS; i++) score[i] = (float)(ROWS - i / 4);
+  put_scores(1, FIRST, ROWS, score);
+  configure(TT_SELECT_top, "", "");
+  tt_queries *p = check_picks(1, 1, 20);
+  for (int64_t k = 0; k < 20; k++) TT_CHECK(p->row[k], ==, FIRST + 4 * k);
+  tt_queries_destroy(&p);
+  p = check_picks(1, 1, 310); /* there are only 300 different ones */
+  TT_CHECK(p->row[299], ==, FIRST + 4 * 299);
+  TT_CHECK(p->row[300], ==, FIRST + 1);
+  tt_queries_destroy(&p);
+}
+
 /* A prefilter, negative scores, no labels to begin with. */
-TT_TEST (picks_apart_keep_their_promises) {
+TT_TEST (kcenter_and_penalty_keep_their_bounds) {
   small_pool();
   make_scores(1, 2, -2.0);
   for (int m = TT_SELECT_kcenter; m <= TT_SELECT_penalty; m++) {
@@ -177,7 +199,8 @@ TT_TEST (picks_apart_keep_their_promises) {
   tt_queries_destroy(&p);
 }
 
-/* Each ensemble its part by the weights; one of weight 0 none; nobody takes another's. */
+/* Each ensemble selects its part by the weights; one of weight 0 selects none; no query belongs to
+ * two parts. */
 TT_TEST (a_quota_is_kept) {
   static double weight[][LISTS] = {{1, 1, 1}, {5, 0, 2}};
   small_pool();
@@ -193,8 +216,8 @@ TT_TEST (a_quota_is_kept) {
     }
 }
 
-/* An ensemble without scores leaves its part to the others. */
-TT_TEST (a_part_nobody_can_fill_goes_to_who_can) {
+/* The part of an ensemble without scores goes to the others. */
+TT_TEST (a_part_without_candidates_goes_to_the_others) {
   small_pool();
   make_scores(LISTS, 4, 0.0);
   for (int64_t i = 0; i < ROWS; i++) score[2 * ROWS + i] = NAN;
@@ -215,9 +238,9 @@ static int by_number(const void *a, const void *b)
   return (p > q) - (p < q);
 }
 
-/* Rounds until the pool is empty: every candidate comes once, the last round is smaller, then none
- * comes. Most were taken before. */
-TT_TEST (nothing_is_picked_twice) {
+/* Rounds until the pool is empty: every candidate is queried once, the last round is smaller, and
+ * the next one is empty. Most rows were queried before. */
+TT_TEST (no_candidate_is_queried_twice) {
   int64_t all = ROWS - ROWS / 50, round = 1;
   for (int m = 0; m < TT_SELECT_COUNT; m++) {
     small_pool();
@@ -245,7 +268,8 @@ TT_TEST (nothing_is_picked_twice) {
   }
 }
 
-/* More than there are; none in the window: none, not even at random; none wanted. */
+/* More queries than candidates; no candidate in the window: no query, not even a random one; no
+ * queries requested. */
 TT_TEST (fewer_candidates_than_wanted) {
   small_pool();
   make_scores(1, 5, 0.0);
@@ -272,7 +296,7 @@ TT_TEST (fewer_candidates_than_wanted) {
 }
 
 /* Several pieces a rank: the counts and the best of a pool whose order is known. */
-TT_TEST (pieces_do_not_matter) {
+TT_TEST (pieces_change_nothing) {
   static float value[LARGE], one[LARGE];
   for (int64_t i = 0; i < LARGE; i++) value[i] = one[i] = (float)((i * 7919) % LARGE);
   used_rows.count = 0;
@@ -297,8 +321,8 @@ TT_TEST (pieces_do_not_matter) {
   tt_queries_destroy(&p);
 }
 
-/* The two that may take long hear that they should stop. */
-TT_TEST (picking_apart_can_be_stopped) {
+/* The two slow methods end when a stop is requested. */
+TT_TEST (slow_methods_can_be_stopped) {
   small_pool();
   make_scores(1, 7, 0.0);
   for (int m = 0; m < TT_SELECT_COUNT; m++) {
@@ -314,7 +338,8 @@ TT_TEST (picking_apart_can_be_stopped) {
   }
 }
 
-/* Whichever vote fails, all ranks hear it, nothing stays behind. Returns the votes there were. */
+/* Whichever vote fails, all ranks get the error and no memory leaks. Returns the number of votes.
+ */
 static int64_t with_fault(int rank, int64_t at, tt_err wanted_error)
 {
   char fault[32];
@@ -356,7 +381,7 @@ static void refused(const char *text)
   TT_CHECK((int)tt_select_window_only(comm, &s, &r), ==, TT_E_DATA);
 }
 
-TT_TEST (scores_of_something_else_are_refused) {
+TT_TEST (scores_of_another_pool_are_rejected) {
   small_pool();
   configure(TT_SELECT_top, "", "");
   make_scores(1, 6, 0.0);

@@ -1,11 +1,13 @@
-/* ckpt_rig.h — states with known bytes, and hands that damage files, for the tests of checkpoints.
- */
+/* ckpt_rig.h — states with known bytes, and functions that damage files, for the tests of
+ * checkpoints. */
 #ifndef TT_CKPT_RIG_H
 #define TT_CKPT_RIG_H
 #include "tests/support/check.h"
 #include "tests/support/ranks.h"
 
 #include "io/checkpoint/checkpoint.h"
+#include "io/hdf5/files.h"
+#include "io/hdf5/owner.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -13,9 +15,21 @@
 enum { PARAMS = 37, SLOTS = 2, EPOCHS = 5, OTHERS = 3 };
 
 /* The directory of one test. */
+static char present_directory[SCRATCH_ROOM];
+
+/* Release the directory of the test before. */
+static inline int release(void **unused)
+{
+  (void)unused;
+  tt_ckpt_release_local(present_directory);
+  return 0;
+}
+
 static inline void directory_of(const char *test, char path[SCRATCH_ROOM])
 {
+  release(NULL);
   snprintf(path, SCRATCH_ROOM, "%.900s/%s", scratch, test);
+  snprintf(present_directory, SCRATCH_ROOM, "%s", path);
 }
 
 static inline tt_run_id run_id(void)
@@ -24,7 +38,7 @@ static inline tt_run_id run_id(void)
   return id;
 }
 
-/* Bytes that depend on generation, member, field and place, and on nothing else. */
+/* Bytes that depend on generation, member, field and place only. */
 static inline void fill(tt_state *s, int64_t generation)
 {
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
@@ -122,13 +136,21 @@ static inline tt_run_id start(const char *directory, int64_t last, int64_t membe
   return id;
 }
 
+/* Another start takes the directory over. */
+static inline void take_over(const char *directory)
+{
+  char path[2 * SCRATCH_ROOM];
+  snprintf(path, sizeof path, "%s/owner", directory);
+  if (tt_comm_is_root(comm)) TT_CHECK_OK(tt_file_write_atomic_local(path, "1.2.host.later\n"));
+}
+
 static inline int exists(const char *directory, int64_t generation)
 {
   char name[32];
   snprintf(name, sizeof name, "ckpt-g%06" PRId64 ".h5", generation);
-  tt_barrier(comm); /* rank 0 removes old generations last */
+  tt_barrier(comm); /* rank 0 removes old generations at the end */
   int there = scratch_count(directory, name);
-  tt_barrier(comm); /* nobody changes the directory while another looks */
+  tt_barrier(comm); /* no rank changes the directory while another rank reads it */
   return there;
 }
 
@@ -146,7 +168,7 @@ static inline int64_t size_of(const char *path)
   return (int64_t)s.st_size;
 }
 
-/* Collective. Rank 0 inverts one byte; twice is as before. */
+/* Collective. Rank 0 inverts one byte; a second call restores it. */
 static inline void flip(const char *path, int64_t at)
 {
   unsigned char byte = 0;

@@ -1,4 +1,5 @@
-/* samples.h — what the tests of reading read: values here, and a file of somebody else. */
+/* samples.h — the samples that the tests read: values in memory, and a file as another program
+ * writes it. */
 #ifndef TT_TEST_SAMPLES_H
 #define TT_TEST_SAMPLES_H
 #include "core/base/mem.h"
@@ -10,7 +11,7 @@
 #include <math.h>
 
 enum { N = 2500, D = 3, T = 2, BLOCK = 1024 }; /* three blocks of rows, the last one short */
-enum { CONSTANT = 2 };                         /* the input column that never changes */
+enum { CONSTANT = 2 };                         /* the constant input column */
 
 static char file[SCRATCH_ROOM + 16];
 
@@ -19,7 +20,7 @@ static float x[N * D];
 static double y[N * T], w[N];
 static int32_t part[N];
 static int8_t mask[N];
-static int32_t chosen[N / 2]; /* the rows that mask has, from the last to the first */
+static int32_t chosen[N / 2]; /* the rows of the mask, from the last to the first */
 
 static inline void make_values(void)
 {
@@ -36,7 +37,7 @@ static inline void make_values(void)
   }
 }
 
-/* Collective. The values as they are now, as a file of somebody else. */
+/* Collective. Write the present values to a file as another program writes it. */
 static inline void put(void)
 {
   const char *const features[] = {"a", "b", "c"}, *const targets[] = {"load", "state"};
@@ -51,7 +52,7 @@ static inline void put(void)
   tt_h5_write_from_root(f, "z_rows", TT_H5_I32, 1, (const int64_t[]){N / 2}, chosen);
   tt_h5_write_texts(f, "feature_name", D, 8, features);
   tt_h5_write_texts(f, "target_name", T, 8, targets);
-  TT_CHECK_OK(tt_h5_commit(&f, NULL));
+  TT_CHECK_OK(tt_h5_commit(&f));
 }
 
 /* Every rank gets this error and a text with these parts. */
@@ -59,7 +60,7 @@ static inline void refused(const tt_config *cfg, tt_err wanted, const char *one,
 {
   tt_dataset *d = NULL;
   int64_t before = tt_mem_live_blocks();
-  TT_CHECK((int)tt_data_read(comm, cfg, &d), ==, (int)wanted);
+  TT_CHECK((int)tt_data_read(comm, cfg, NULL, &d), ==, (int)wanted);
   TT_CHECK_HAS(tt_err_last(), one);
   TT_CHECK_HAS(tt_err_last(), two);
   TT_CHECK(d == NULL, ==, 1);

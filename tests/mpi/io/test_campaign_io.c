@@ -1,5 +1,5 @@
-/* test_campaign_io.c — files of a campaign: what is read is what was written, bit by bit, on any
- * number of ranks. With TUTTI_TEST_KEEP=DIR it only leaves files in DIR for other programs. */
+/* test_campaign_io.c — files of a campaign are read as written, bit by bit, on any number of ranks.
+ * With TUTTI_TEST_KEEP=DIR it only leaves files in DIR for other programs. */
 #include "tests/mpi/io/samples.h"
 #include "tests/support/made_up.h"
 
@@ -12,7 +12,7 @@
 
 enum { C = 3, PICKS = 4, MOST = 7 };
 
-/* A NaN that says which one it is. */
+/* A NaN with a known payload. */
 static double odd_nan(int64_t i)
 {
   uint64_t bits = UINT64_C(0x7FF8000000000000) + (uint64_t)i;
@@ -43,7 +43,7 @@ static void make_round(tt_history *h, int64_t r)
   }
 }
 
-/* `picks` of them in every round but the last one, which asks for nothing. */
+/* `picks` queries in every round but the last one, which has none. */
 static tt_history *made(int64_t rounds, int64_t queries)
 {
   tt_history *h = NULL;
@@ -100,13 +100,13 @@ static tt_err write_history(tt_comm *c, const char *path, const tt_history *h)
   made_up_columns(&target, T, "\xCE\xB8");
   const tt_history_names names = {&input, &target, label};
   tt_provenance from = made_up_provenance(c);
-  tt_err e = tt_history_write(c, path, h, &names, &from, NULL);
+  tt_err e = tt_history_write(c, path, h, &names, &from);
   tt_columns_free(&input);
   tt_columns_free(&target);
   return e;
 }
 
-TT_TEST (a_history_comes_back_bit_by_bit) {
+TT_TEST (a_history_is_read_bit_by_bit) {
   static const int64_t size[][2] = {{0, 0}, {1, 0}, {2, 0}, {MOST, PICKS}};
   for (int i = 0; i < 4; i++) {
     int64_t rounds = size[i][0], queries = size[i][1];
@@ -118,7 +118,8 @@ TT_TEST (a_history_comes_back_bit_by_bit) {
     TT_CHECK_OK(tt_history_read(comm, at("campaign.h5"), &shared));
     check_same(shared, h);
     tt_history_destroy(&shared);
-    tt_history_truncate(again, rounds / 2 + 1); /* what was read is as alive as what was made */
+    tt_history_truncate(again, rounds / 2 +
+                                   1); /* a history that was read can be extended like a new one */
     tt_history_truncate(h, rounds / 2 + 1);
     if (rounds > 1) make_round(again, 99), make_round(h, 99);
     check_same(again, h);
@@ -128,7 +129,7 @@ TT_TEST (a_history_comes_back_bit_by_bit) {
   TT_CHECK((int)TT_STOP_RULE_COUNT, ==, MOST);
 }
 
-TT_TEST (names_come_back) {
+TT_TEST (names_are_read_as_written) {
   tt_history *h = made(2, PICKS);
   tt_history_metadata t;
   TT_CHECK_OK(write_history(comm, at("campaign.h5"), h));
@@ -171,8 +172,7 @@ TT_TEST (every_variable_is_in_the_manual) {
   free(text);
 }
 
-/* ---- What is no history ------------------------------------------------------------------------
- */
+/* damaged files */
 
 static void spill(const char *path, const char *bytes, size_t n)
 {
@@ -191,7 +191,8 @@ static void check_refused(const char *path, tt_err wanted)
   TT_CHECK_HAS(tt_err_last(), path);
 }
 
-/* One bit of one value, a file that ends early, another kind of file: each on one rank alone. */
+/* A wrong bit of a value, a truncated file, another kind of file: each is read on one rank alone.
+ */
 TT_TEST (a_damaged_file_is_refused) {
   tt_history *h = made(3, PICKS);
   char name[32], *bytes = NULL;
@@ -219,8 +220,7 @@ TT_TEST (a_damaged_file_is_refused) {
   tt_history_destroy(&h);
 }
 
-/* ---- Picks and answers -------------------------------------------------------------------------
- */
+/* queries and labels */
 
 static void fill_picks(tt_queries *p)
 {
@@ -232,7 +232,7 @@ static void fill_picks(tt_queries *p)
   for (int64_t i = 0; i < p->count * D; i++) p->x[i] = 1.0 / (double)(i + 1);
 }
 
-TT_TEST (picks_come_back) {
+TT_TEST (queries_are_read_as_written) {
   tt_columns input = {0};
   made_up_columns(&input, D, "feature");
   make_values();
@@ -264,8 +264,7 @@ TT_TEST (picks_come_back) {
   tt_columns_free(&input);
 }
 
-/* ---- Data --------------------------------------------------------------------------------------
- */
+/* Data */
 
 static tt_config config(char *column)
 {
@@ -284,7 +283,7 @@ static tt_config config(char *column)
                      .data_split_test_rows = none};
 }
 
-TT_TEST (first_data_are_those_of_the_file) {
+TT_TEST (initial_data_are_those_of_the_file) {
   static char column[] = "part";
   const uint64_t recorded[] = {UINT64_C(0x2F04F8E240C79B4C), UINT64_C(0x1FA673AFA26E9441)};
   make_values();
@@ -294,7 +293,7 @@ TT_TEST (first_data_are_those_of_the_file) {
     tt_initial_data *b = NULL;
     tt_dataset *d = NULL;
     TT_CHECK_OK(tt_initial_data_read(comm, &cfg, &b));
-    TT_CHECK_OK(tt_data_read(comm, &cfg, &d));
+    TT_CHECK_OK(tt_data_read(comm, &cfg, NULL, &d));
     TT_CHECK(b->rows, ==, N);
     assert_memory_equal(b->split, d->split, N);
     assert_memory_equal(b->y, y, sizeof y);
@@ -308,7 +307,7 @@ TT_TEST (first_data_are_those_of_the_file) {
   }
 }
 
-/* Collective. The rows of a round as a file of somebody else. */
+/* Collective. The rows of a round in a file as another program writes it. */
 static void put_round(const char *path, const tt_initial_data *b, const tt_history *h)
 {
   static double gx[(N + MOST * PICKS) * D], gy[(N + MOST * PICKS) * T];
@@ -331,11 +330,11 @@ static void put_round(const char *path, const tt_initial_data *b, const tt_histo
   tt_h5_write_from_root(f, "split", TT_H5_I8, 1, (const int64_t[]){n}, split);
   tt_h5_write_texts(f, "feature_name", D, 8, (const char *const *)b->input.name);
   tt_h5_write_texts(f, "target_name", T, 8, (const char *const *)b->target.name);
-  TT_CHECK_OK(tt_h5_commit(&f, NULL));
+  TT_CHECK_OK(tt_h5_commit(&f));
 }
 
-/* What is trained on is what a file with the first rows and the labels would give, bit by bit. */
-TT_TEST (data_of_a_round_are_first_data_and_labels) {
+/* The training data are those of a file with the initial data and the labels, bit by bit. */
+TT_TEST (data_of_a_round_are_initial_data_and_labels) {
   static char column[] = "split";
   make_values();
   put();
@@ -347,7 +346,7 @@ TT_TEST (data_of_a_round_are_first_data_and_labels) {
     TT_CHECK_OK(tt_initial_data_read(comm, &cfg, &b));
     put_round(at("data.h5"), b, h);
     of_file.data_file = strcpy((char[SCRATCH_ROOM + 64]){0}, at("data.h5"));
-    TT_CHECK_OK(tt_data_read(comm, &of_file, &wanted));
+    TT_CHECK_OK(tt_data_read(comm, &of_file, NULL, &wanted));
     TT_CHECK_OK(tt_round_data_create(comm, &cfg, b, h, &d));
     TT_CHECK(d->rows, ==, wanted->rows);
     size_t rows = (size_t)d->rows;
@@ -367,8 +366,7 @@ TT_TEST (data_of_a_round_are_first_data_and_labels) {
   }
 }
 
-/* ---- One rank's error is that of all -----------------------------------------------------------
- */
+/* an error of one rank is an error of all */
 
 static tt_err all_files(tt_comm *c)
 {
@@ -408,7 +406,7 @@ TT_TEST (a_fault_at_a_vote_is_shared) {
   TT_CHECK(n, >, 100); /* the faults did reach the votes of all files */
 }
 
-/* For other programs: a campaign in its last round, and one that has just begun. */
+/* For other programs: a campaign in its last round, and one in its first. */
 static void leave_files(void)
 {
   tt_config cfg = config(NULL);

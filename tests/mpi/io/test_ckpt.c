@@ -1,14 +1,16 @@
-/* test_ckpt.c — laws of checkpoints: nothing is lost, nothing wrong is loaded, all ranks agree. */
+/* test_ckpt.c — laws of checkpoints: no generation is lost, no damaged file is loaded, all ranks
+ * get the same result. */
 #include "tests/mpi/io/ckpt_rig.h"
 
 #include "core/base/mem.h"
 
+#include <hdf5.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <time.h>
 
-/* Written by R ranks, read by any other deal: every member has its bytes. */
-TT_TEST (any_deal_of_members_reads_what_another_wrote) {
+/* Written by R ranks, read with any other partition of the members: every member has its bytes. */
+TT_TEST (any_partition_of_members_reads_what_another_wrote) {
   static const int64_t sizes[] = {1, 2, 3, 7, 12};
   char directory[SCRATCH_ROOM];
   directory_of("deals", directory);
@@ -17,9 +19,10 @@ TT_TEST (any_deal_of_members_reads_what_another_wrote) {
     int64_t generation = (int64_t)k + 1, cut_at = members * (rank + 1) / (ranks + 1);
     tt_run_id id = start(directory, 0, 0);
     TT_CHECK_OK(write_with(comm, directory, &id, generation, members, 2));
-    const tt_slice deals[] = {{0, members}, /* all on every rank: another deal is a part of it */
-                              {cut_at, members - cut_at},
-                              {0, rank == ranks - 1 ? members : 0}};
+    const tt_slice deals[] = {
+        {0, members}, /* every rank reads all members: any other partition is a part of that */
+        {cut_at, members - cut_at},
+        {0, rank == ranks - 1 ? members : 0}};
     for (size_t d = 0; d < sizeof deals / sizeof *deals; d++) {
       tt_ckpt_shard part[2];
       my_parts(members, part);
@@ -48,8 +51,9 @@ TT_TEST (an_optimiser_without_slots_is_kept) {
   tt_state_destroy(&back);
 }
 
-/* The newest `keep` generations are there, also when numbers are left out, and each is its own. */
-TT_TEST (both_generations_advance) {
+/* The newest `keep` generations exist, also when numbers are skipped, and each has its own content.
+ */
+TT_TEST (the_newest_generations_are_kept) {
   static const int64_t numbers[] = {1, 2, 3, 5, 9, 10};
   char directory[SCRATCH_ROOM], path[2 * SCRATCH_ROOM];
   directory_of("keep", directory);
@@ -85,7 +89,8 @@ TT_TEST (no_directory_and_an_empty_one_are_fresh_starts) {
   TT_CHECK(g, ==, 0);
 }
 
-/* A wrong byte anywhere: rejected, or in a place that holds nothing. Never loaded. */
+/* A wrong byte anywhere: the file is rejected, or the byte is unused. Wrong values are never
+ * loaded. */
 TT_TEST (a_wrong_byte_is_never_loaded) {
   char directory[SCRATCH_ROOM], path[2 * SCRATCH_ROOM], said[TT_ERR_MESSAGE_SIZE];
   hearing h;
@@ -131,7 +136,7 @@ TT_TEST (a_cut_file_is_rejected) {
   TT_CHECK(g, ==, 2);
 }
 
-/* Files, but none that is good: an error that names them all, never a fresh start. */
+/* Damaged files only: an error that names them all, never a training from epoch 0. */
 TT_TEST (no_good_checkpoint_is_not_a_fresh_start) {
   char directory[SCRATCH_ROOM], path[2 * SCRATCH_ROOM], said[TT_ERR_MESSAGE_SIZE];
   int64_t g = 0;
@@ -152,7 +157,7 @@ TT_TEST (no_good_checkpoint_is_not_a_fresh_start) {
   TT_CHECK_HAS(tt_err_last(), "--resume never");
 }
 
-/* A whole file under the name of another generation is not that generation. */
+/* A valid file under the name of another generation is rejected. */
 TT_TEST (a_renamed_generation_is_rejected) {
   char directory[SCRATCH_ROOM], from[2 * SCRATCH_ROOM], to[2 * SCRATCH_ROOM],
       said[TT_ERR_MESSAGE_SIZE];
@@ -172,19 +177,40 @@ TT_TEST (a_renamed_generation_is_rejected) {
   if (tt_comm_is_root(comm)) TT_CHECK_HAS(said, "generation 1");
 }
 
-/* The earlier of two starts loses at its next commit, changes nothing, and the later goes on. */
+/* A directory that is removed during the run is not told as a take-over. */
+TT_TEST (a_vanished_directory_is_named) {
+  char directory[SCRATCH_ROOM], owner[2 * SCRATCH_ROOM];
+  directory_of("vanished", directory);
+  snprintf(owner, sizeof owner, "%s/owner", directory);
+  tt_run_id id = start(directory, 1, 5);
+  if (tt_comm_is_root(comm)) TT_CHECK(unlink(owner), ==, 0);
+  TT_CHECK((int)write_with(comm, directory, &id, 2, 5, 1), ==, TT_E_IO);
+  TT_CHECK_HAS(tt_err_last(), "owner has vanished");
+  tt_barrier(comm);
+  if (tt_comm_is_root(comm)) scratch_remove(directory);
+  if (tt_comm_is_root(comm)) TT_CHECK((int)tt_owner_check_local(directory), ==, TT_E_IO);
+  if (tt_comm_is_root(comm)) TT_CHECK_HAS(tt_err_last(), "vanished has vanished");
+}
+
+/* The earlier of two starts fails at its next commit and changes no file; the later one continues.
+ */
 TT_TEST (the_fence_stops_the_earlier_start) {
   char directory[SCRATCH_ROOM];
   int64_t g = 0;
   directory_of("fence", directory);
   tt_run_id old = start(directory, 2, 5), new = run_id();
+  take_over(directory);
+  TT_CHECK((int)write_with(comm, directory, &old, 3, 5, 1), ==, TT_E_STOPPED);
+  TT_CHECK_HAS(tt_err_last(), "another start of this run (1.2.host.later)");
+  TT_CHECK((int)tt_ckpt_explain(comm, directory, TT_FAIL(MEM, "none left")), ==, TT_E_STOPPED);
+  TT_CHECK((int)tt_ckpt_remove_all(comm, directory), ==, TT_E_STOPPED);
+  TT_CHECK(exists(directory, 3), ==, 0);
+  TT_CHECK(exists(directory, 1), ==, 1); /* the failed start has removed no file either */
+  TT_CHECK(scratch_count(directory, ".tmp-"), ==, 0);
   TT_CHECK_OK(tt_ckpt_claim(comm, directory, &new));
   TT_CHECK(strcmp(old.incarnation, new.incarnation) != 0, ==, 1);
-  TT_CHECK((int)write_with(comm, directory, &old, 3, 5, 1), ==, TT_E_STOPPED);
-  TT_CHECK_HAS(tt_err_last(), new.incarnation);
-  TT_CHECK(exists(directory, 3), ==, 0);
-  TT_CHECK(exists(directory, 1), ==, 1); /* the loser has removed nothing either */
-  TT_CHECK(scratch_count(directory, ".tmp-"), ==, 0);
+  TT_CHECK((int)tt_ckpt_explain(comm, directory, TT_FAIL(MEM, "none left")), ==, TT_E_MEM);
+  TT_CHECK_HAS(tt_err_last(), "none left");
   TT_CHECK_OK(read_with(comm, directory, &new, 0, 5, &g));
   TT_CHECK(g, ==, 2);
   TT_CHECK_OK(write_with(comm, directory, &new, 3, 5, 2));
@@ -217,8 +243,9 @@ TT_TEST (checkpoints_of_another_run_are_refused) {
   TT_CHECK(g, ==, 2);
 }
 
-/* A start removes what dead ones left; files of the living and of people stay. */
-TT_TEST (left_overs_of_the_dead_are_removed) {
+/* A start removes temporary files of ended processes; it keeps those of running processes and other
+ * files. */
+TT_TEST (files_of_ended_processes_are_removed) {
   char directory[SCRATCH_ROOM], host[256] = "", dead[400], alive[400];
   directory_of("left", directory);
   tt_run_id id = start(directory, 1, 3);
@@ -231,22 +258,22 @@ TT_TEST (left_overs_of_the_dead_are_removed) {
     TT_CHECK(touch(directory, dead), ==, 0);
     TT_CHECK(touch(directory, alive), ==, 0);
     TT_CHECK(touch(directory, ".tmp-notes"), ==, 0);
-    TT_CHECK(touch(directory, ".tmp-ckpt-g000002.h5-elsewhere-7-0123456789abcdef"), ==, 0);
+    TT_CHECK(touch(directory, ".tmp-owned-ckpt-g000002.h5-elsewhere-7-0123456789abcdef"), ==, 0);
   }
   TT_CHECK_OK(tt_ckpt_claim(comm, directory, &id));
   TT_CHECK(scratch_count(directory, dead), ==, 0);
-  TT_CHECK(scratch_count(directory, ".tmp-ckpt"), ==, 0);
+  TT_CHECK(scratch_count(directory, TT_OWNER_TEMPORARY), ==, 0);
   TT_CHECK(scratch_count(directory, alive), ==, 1);
   TT_CHECK(scratch_count(directory, ".tmp-notes"), ==, 1);
   TT_CHECK(exists(directory, 1), ==, 1);
   TT_CHECK_OK(tt_ckpt_remove_all(comm, directory));
   TT_CHECK(scratch_count(directory, "ckpt-"), ==, 0);
-  TT_CHECK(scratch_count(directory, "owner"), ==, 0);
+  TT_CHECK(scratch_count(directory, "owner"), ==, 1);
   TT_CHECK(scratch_count(directory, ".tmp-notes"), ==, 1);
 }
 
-/* Every seventh vote of writing and reading fails on every rank, which are votes of every kind: the
- * same error on all, no temporary file, and what is there is whole. */
+/* Every seventh vote of writing and reading fails on each rank, which covers every kind of vote:
+ * all ranks get the same error, no temporary file is left, and the existing files are valid. */
 TT_TEST (a_fault_at_any_vote_loses_nothing) {
   char directory[SCRATCH_ROOM], fault[32], said[TT_ERR_MESSAGE_SIZE];
   hearing h;
@@ -286,7 +313,7 @@ TT_TEST (a_full_disk_keeps_the_old_generation) {
   signal(SIGXFSZ, SIG_IGN);
   getrlimit(RLIMIT_FSIZE, &before);
   tight = before;
-  tight.rlim_cur = 4096; /* stands for the disk: the kernel refuses larger files */
+  tight.rlim_cur = 4096; /* in place of a full disk, the kernel rejects larger files */
   setrlimit(RLIMIT_FSIZE, &tight);
   tt_err e = write_with(comm, directory, &id, 2, 3, 2);
   setrlimit(RLIMIT_FSIZE, &before);
@@ -298,7 +325,70 @@ TT_TEST (a_full_disk_keeps_the_old_generation) {
   TT_CHECK(g, ==, 1);
 }
 
-TT_TEST (a_directory_that_cannot_be_is_refused) {
+/* On rank 0: replace a dataset by one with a second axis. */
+static void widen(const char *path, const char *dataset, int64_t rows)
+{
+  const hsize_t dims[2] = {(hsize_t)rows, 4096};
+  hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT), space = H5Screate_simple(2, dims, NULL);
+  TT_CHECK(H5Ldelete(file, dataset, H5P_DEFAULT) >= 0, ==, 1);
+  hid_t wide = H5Dcreate2(file, dataset, H5T_NATIVE_INT32, space, H5P_DEFAULT, H5P_DEFAULT,
+                          H5P_DEFAULT);
+  TT_CHECK(wide >= 0, ==, 1);
+  H5Dclose(wide);
+  H5Sclose(space);
+  H5Fclose(file);
+}
+
+static void set_size(const char *path, const char *name, int64_t size)
+{
+  hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT), space = H5Screate(H5S_SCALAR);
+  TT_CHECK(H5Adelete_by_name(file, "cohort0", name, H5P_DEFAULT) >= 0, ==, 1);
+  hid_t attribute = H5Acreate_by_name(file, "cohort0", name, H5T_NATIVE_INT64, space, H5P_DEFAULT,
+                                      H5P_DEFAULT, H5P_DEFAULT);
+  TT_CHECK(H5Awrite(attribute, H5T_NATIVE_INT64, &size) >= 0, ==, 1);
+  H5Aclose(attribute);
+  H5Sclose(space);
+  H5Fclose(file);
+}
+
+/* Progress and members of cohort 0 of the last generation, as a warm start reads them. */
+static tt_err read_last(const char *directory)
+{
+  int32_t epoch[3];
+  int8_t status[3];
+  uint64_t hash[3];
+  tt_ckpt_last *last = NULL;
+  tt_state *s = NULL;
+  TT_CHECK_OK(tt_ckpt_last_open_local(directory, &last));
+  tt_err e = tt_ckpt_last_progress_local(last, 0, 3, epoch, status, hash);
+  if (!e) e = tt_ckpt_last_read_local(last, 0, (tt_slice){0, 3}, &s);
+  tt_state_destroy(&s);
+  tt_ckpt_last_close_local(&last);
+  return e;
+}
+
+TT_TEST (a_checkpoint_with_other_shapes_is_refused) {
+  static const char *const dataset[] = {"cohort0/epoch", "cohort0/status", "cohort0/member_hash"};
+  char directory[SCRATCH_ROOM], path[2 * SCRATCH_ROOM];
+  for (int i = 0; i < 5; i++) {
+    int64_t g = 0;
+    directory_of("shapes", directory);
+    tt_run_id id = start(directory, 1, 3);
+    file_of(directory, 1, path);
+    tt_barrier(comm);
+    if (tt_comm_is_root(comm)) {
+      TT_CHECK_OK(read_last(directory));
+      if (i < 3) widen(path, dataset[i], 3);
+      if (i == 3) set_size(path, "slots", INT64_MAX / 2);
+      if (i == 4) set_size(path, "epochs", -1);
+      TT_CHECK((int)read_last(directory), ==, TT_E_DATA);
+    }
+    tt_barrier(comm);
+    TT_CHECK((int)read_with(comm, directory, &id, 0, 3, &g), ==, TT_E_DATA);
+  }
+}
+
+TT_TEST (an_impossible_directory_is_rejected) {
   char directory[SCRATCH_ROOM];
   tt_run_id id = run_id();
   directory_of("file", directory);
@@ -308,3 +398,5 @@ TT_TEST (a_directory_that_cannot_be_is_refused) {
   directory_of("file/below", directory);
   TT_CHECK((int)tt_ckpt_claim(comm, directory, &id), ==, TT_E_CANTCREAT);
 }
+
+TT_SUITE(NULL, release)

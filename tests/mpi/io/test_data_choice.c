@@ -1,4 +1,5 @@
-/* test_data_choice.c — laws of reading for ensembles: rows they choose, labels they learn. */
+/* test_data_choice.c — laws of reading for ensembles: the rows of `rows`, the labels of their
+ * targets. */
 #include "tests/mpi/io/samples.h"
 #include "tests/support/check.h"
 
@@ -25,7 +26,7 @@ TT_TEST (ensembles_choose_rows_by_mask_or_by_number) {
                        " {name: d, rows: z_rows}]");
   tt_dataset *d = NULL;
   int64_t before = tt_data_bytes_read_local();
-  TT_CHECK_OK(tt_data_read(comm, cfg, &d));
+  TT_CHECK_OK(tt_data_read(comm, cfg, NULL, &d));
   int64_t sum = tt_data_bytes_read_local() - before;
   tt_allreduce_sum_i64(comm, &sum, 1);
   TT_CHECK(sum, ==, (int64_t)(sizeof x + sizeof y + sizeof mask + sizeof chosen));
@@ -37,7 +38,7 @@ TT_TEST (ensembles_choose_rows_by_mask_or_by_number) {
   tt_dataset_destroy(&d);
   mask[0] = 1;
   put();
-  TT_CHECK_OK(tt_data_read(comm, cfg, &d));
+  TT_CHECK_OK(tt_data_read(comm, cfg, NULL, &d));
   TT_CHECK(d->hash != hash, ==, 1);
   tt_dataset_destroy(&d);
   tt_config_destroy(&cfg);
@@ -51,7 +52,7 @@ TT_TEST (labels_are_not_normalised) {
                        " {name: b, target: load, train: {loss: poisson}},"
                        " {name: c, target: state}]");
   tt_dataset *d = NULL;
-  TT_CHECK_OK(tt_data_read(comm, cfg, &d));
+  TT_CHECK_OK(tt_data_read(comm, cfg, NULL, &d));
   TT_CHECK(d->scaler.y_mean[0], ==, 0.0);
   TT_CHECK(d->scaler.y_scale[0], ==, 1.0);
   TT_CHECK(d->scaler.y_mean[1], >, 1e5);

@@ -1,5 +1,5 @@
-/* test_data_read.c — laws of reading samples: the same bits for every rank count, every byte once,
- * and errors that all ranks hear. */
+/* test_data_read.c — laws of reading samples: the same bits on any number of ranks, every byte is
+ * read once, and all ranks get the same error. */
 #include "tests/mpi/io/samples.h"
 #include "tests/support/check.h"
 
@@ -31,8 +31,7 @@ static tt_config config(void)
                      .data_split_test_rows = none};
 }
 
-/* ---- the serial golden -------------------------------------------------------------------------
- */
+/* the serial reference */
 
 /* Mean and population standard deviation over the labelled training rows of column `k` of
  * v [N][columns], added block by block. */
@@ -61,7 +60,7 @@ static void golden_scale(const double *v, int columns, int k, const int8_t *spli
   *scale = sqrt(squares / n);
 }
 
-/* The same value, also when both are NaN. */
+/* The same value, or both NaN. */
 static void same_float(float got, double wanted)
 {
   float f = (float)wanted;
@@ -82,8 +81,7 @@ static void check_part(const double *v, int columns, const int8_t *split, const 
   }
 }
 
-/* ---- laws --------------------------------------------------------------------------------------
- */
+/* laws */
 
 TT_TEST (bits_are_those_of_a_serial_loop) {
   static double wide[N * D];
@@ -93,7 +91,7 @@ TT_TEST (bits_are_those_of_a_serial_loop) {
   double mean, scale;
   make_values();
   put();
-  TT_CHECK_OK(tt_data_read(comm, &cfg, &d));
+  TT_CHECK_OK(tt_data_read(comm, &cfg, NULL, &d));
   TT_CHECK_OK(tt_split_fractions(N, (const double[]){0.7, 0.2, 0.05}, 7, split));
   assert_memory_equal(d->split, split, N);
   for (int i = 0; i < N * D; i++) wide[i] = x[i];
@@ -123,11 +121,11 @@ TT_TEST (every_byte_is_read_once) {
     int64_t wanted = (int64_t)sizeof x + (int64_t)sizeof y + (way & 1 ? (int64_t)sizeof part : 0) +
                      (way & 2 ? (int64_t)sizeof w : 0);
     int64_t before = tt_data_bytes_read_local();
-    TT_CHECK_OK(tt_data_read(comm, &cfg, &d));
+    TT_CHECK_OK(tt_data_read(comm, &cfg, NULL, &d));
     int64_t mine = tt_data_bytes_read_local() - before, sum = mine;
     tt_allreduce_sum_i64(comm, &sum, 1);
     TT_CHECK(sum, ==, wanted);
-    if (tt_comm_ranks(comm) > 1) TT_CHECK(mine, <, wanted); /* nobody reads it all */
+    if (tt_comm_ranks(comm) > 1) TT_CHECK(mine, <, wanted); /* no rank reads all of it */
     if (way & 1)
       for (int i = 0; i < N; i++) TT_CHECK((int)d->split[i], ==, part[i]);
     TT_CHECK(d->weight != NULL, ==, (way & 2) != 0);
@@ -141,7 +139,7 @@ TT_TEST (without_normalisation_values_stay) {
   cfg.data_normalize = TT_NORMALIZE_none;
   make_values();
   put();
-  TT_CHECK_OK(tt_data_read(comm, &cfg, &d));
+  TT_CHECK_OK(tt_data_read(comm, &cfg, NULL, &d));
   assert_memory_equal(d->x, x, sizeof x);
   for (int i = 0; i < N * T; i++) same_float(d->y[i], y[i]);
   TT_CHECK(d->scaler.y_mean[0], ==, 0.0);
@@ -158,7 +156,7 @@ TT_TEST (one_column_may_have_one_axis) {
   cfg.data_weights = none;
   make_values();
   put();
-  TT_CHECK_OK(tt_data_read(comm, &cfg, &d));
+  TT_CHECK_OK(tt_data_read(comm, &cfg, NULL, &d));
   TT_CHECK(d->inputs, ==, 1);
   TT_CHECK(d->targets, ==, 1);
   for (int i = 0; i < N; i++)
@@ -166,8 +164,8 @@ TT_TEST (one_column_may_have_one_axis) {
   tt_dataset_destroy(&d);
 }
 
-/* The sum of many 0.1 is not many times 0.1: a mean by division would leave noise to be scaled up.
- */
+/* The rounded sum of N times 0.1, divided by N, is not 0.1: normalization would amplify the
+ * difference. */
 TT_TEST (a_constant_column_becomes_zero) {
   static char inputs[] = "w", none[] = "";
   tt_dataset *d = NULL;
@@ -177,7 +175,7 @@ TT_TEST (a_constant_column_becomes_zero) {
   make_values();
   for (int i = 0; i < N; i++) w[i] = 0.1;
   put();
-  TT_CHECK_OK(tt_data_read(comm, &cfg, &d));
+  TT_CHECK_OK(tt_data_read(comm, &cfg, NULL, &d));
   TT_CHECK(d->scaler.x_mean[0], ==, 0.1);
   TT_CHECK(d->scaler.x_scale[0], ==, 1.0);
   for (int i = 0; i < N; i++) TT_CHECK(d->x[i], ==, 0.0f);
@@ -188,13 +186,13 @@ static uint64_t hash_of(const tt_config *cfg)
 {
   tt_dataset *d = NULL;
   put();
-  TT_CHECK_OK(tt_data_read(comm, cfg, &d));
+  TT_CHECK_OK(tt_data_read(comm, cfg, NULL, &d));
   uint64_t hash = d ? d->hash : 0;
   tt_dataset_destroy(&d);
   return hash;
 }
 
-TT_TEST (the_hash_knows_every_value) {
+TT_TEST (the_hash_depends_on_every_value) {
   static char none[] = "";
   tt_config cfg = config();
   uint64_t hash[8];
@@ -219,16 +217,15 @@ TT_TEST (the_hash_knows_every_value) {
     for (int j = 0; j < i; j++) TT_CHECK(hash[i] == hash[j], ==, 0);
 }
 
-/* ---- errors ------------------------------------------------------------------------------------
- */
+/* errors */
 
 TT_TEST (bad_values_are_named_on_all_ranks) {
   tt_config cfg = config();
   make_values();
-  x[2100 * D + 1] = NAN; /* a row of the last rank */
+  x[2100 * D + 1] = NAN; /* this row is read by the last rank */
   put();
   refused(&cfg, TT_E_DATA, "dataset 'x', row 2100, column 1 ('b'): nan", "finite");
-  x[5 * D] = -INFINITY; /* the first row is told */
+  x[5 * D] = -INFINITY; /* the error names the first row */
   put();
   refused(&cfg, TT_E_DATA, "dataset 'x', row 5, column 0 ('a'): -inf", "finite");
   make_values();
@@ -278,7 +275,7 @@ TT_TEST (what_is_missing_or_does_not_fit_is_named_on_all_ranks) {
   refused(&cfg, TT_E_NOINPUT, away, away);
 }
 
-/* A rank that fails before any collective step takes all others with it: no hang, nothing leaks. */
+/* If a rank fails before any collective step, all ranks get its error: no hang, no leak. */
 TT_TEST (a_fault_at_any_vote_is_shared) {
   tt_config cfg = config();
   make_values();
@@ -294,7 +291,7 @@ TT_TEST (a_fault_at_any_vote_is_shared) {
       setenv("TUTTI_FAULT", fault, 1);
       TT_CHECK_OK(tt_comm_begin(&c));
       unsetenv("TUTTI_FAULT");
-      e = tt_data_read(c, &cfg, &d);
+      e = tt_data_read(c, &cfg, NULL, &d);
       if (e) TT_CHECK_HAS(tt_err_last(), "fault injected");
       tt_dataset_destroy(&d);
       tt_comm_end(&c);

@@ -1,9 +1,11 @@
-/* test_h5.c — laws of HDF5 files: what is written is what is read, or there is no file. */
+/* test_h5.c — laws of HDF5 files: a file is read as written, or there is no file. */
 #include "tests/support/check.h"
 #include "tests/support/ranks.h"
 
 #include "core/base/mem.h"
+#include "io/hdf5/files.h"
 #include "io/hdf5/h5.h"
+#include "io/hdf5/owner.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -16,7 +18,7 @@ static void file_in(const char *name, char path[2 * SCRATCH_ROOM])
   snprintf(path, 2 * SCRATCH_ROOM, "%s/%s", scratch, name);
 }
 
-/* Value of element i of a dataset of any type: fits all of them. */
+/* Value of element i of a dataset of any type; it fits into each type. */
 static int64_t value_at(int64_t i) { return 1 + (i * 37) % 101; }
 
 static void put(tt_h5_type type, void *data, int64_t at, int64_t value)
@@ -41,7 +43,8 @@ static double get(tt_h5_type type, const void *data, int64_t at)
   }
 }
 
-/* Rows of this rank when `rows` are dealt out unevenly: the last rank has none if it can. */
+/* Rows of this rank in an uneven partition of `rows`; the last rank has none if there are several.
+ */
 static void my_rows(int64_t rows, int64_t *first, int64_t *count)
 {
   int64_t ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm);
@@ -84,8 +87,8 @@ static void check_types(const char *file, int64_t rows, int64_t columns)
   tt_free(data);
 }
 
-/* Every type, also when one rank has nothing and when one write needs several rounds. */
-TT_TEST (what_is_written_is_what_is_read) {
+/* Every type, also when one rank has no rows and when one write needs several rounds. */
+TT_TEST (a_file_is_read_as_written) {
   static const int64_t rounds[] = {256 << 20, 64, 1};
   for (size_t k = 0; k < sizeof rounds / sizeof *rounds; k++) {
     char path[2 * SCRATCH_ROOM];
@@ -96,7 +99,7 @@ TT_TEST (what_is_written_is_what_is_read) {
     TT_CHECK_OK(tt_h5_create(comm, path, 1 << 20, &f));
     TT_CHECK_OK(tt_h5_create_group(f, "group"));
     write_types(f, 13, 5);
-    TT_CHECK_OK(tt_h5_commit(&f, NULL));
+    TT_CHECK_OK(tt_h5_commit(&f));
     tt_h5_max_write_bytes = normal;
     assert_null(f);
     check_types(path, 13, 5);
@@ -104,8 +107,9 @@ TT_TEST (what_is_written_is_what_is_read) {
   }
 }
 
-/* Blocks that are not whole rows, several per dataset: columns dealt over the ranks. */
-TT_TEST (blocks_of_columns_make_the_whole) {
+/* Blocks that are not whole rows, several per dataset: the columns are distributed over the ranks.
+ */
+TT_TEST (blocks_of_columns_make_the_dataset) {
   enum { ROWS = 6, COLUMNS = 11 };
   const int64_t dims[2] = {ROWS, COLUMNS};
   char path[2 * SCRATCH_ROOM];
@@ -123,7 +127,7 @@ TT_TEST (blocks_of_columns_make_the_whole) {
       block[i] = (double)value_at((from[0] + i / count) * COLUMNS + first + i % count);
     TT_CHECK_OK(tt_h5_write_block(f, "x", from, size, block));
   }
-  TT_CHECK_OK(tt_h5_commit(&f, NULL));
+  TT_CHECK_OK(tt_h5_commit(&f));
   TT_CHECK_OK(tt_h5_open_local(path, &r));
   TT_CHECK_OK(tt_h5_read_rows_local(r, "x", TT_H5_F64, 0, ROWS, all));
   for (int64_t i = 0; i < ROWS * COLUMNS; i++) TT_CHECK(all[i], ==, (double)value_at(i));
@@ -139,7 +143,7 @@ static void write_words(tt_h5_file *f)
   tt_h5_create_dimension(f, "column", 3);
   tt_h5_create_dimension(f, "length", 5);
   tt_h5_write_texts(f, "units", 3, 6, units);
-  tt_h5_attach_scale(f, "units", 0, "column");
+  tt_h5_attach_scales(f, "units", (const char *[]){"column"}, 1);
   tt_h5_write_text(f, "job", tt_h5_max_text_length(1, (const char *[]){"a: 1\nb: 2\n"}),
                    "a: 1\nb: 2\n");
   tt_h5_write_rows(f, "row", TT_H5_I64, 1, &three[2], 0, tt_comm_rank(comm) ? 0 : 3, three);
@@ -151,7 +155,7 @@ static void write_words(tt_h5_file *f)
   tt_h5_write_attr_text(f, "", "empty", "");
 }
 
-TT_TEST (texts_and_attributes_come_back) {
+TT_TEST (texts_and_attributes_are_read_as_written) {
   char path[2 * SCRATCH_ROOM], **units = NULL, *text = NULL;
   tt_h5_file *f = NULL;
   tt_h5_reader *r = NULL;
@@ -160,7 +164,7 @@ TT_TEST (texts_and_attributes_come_back) {
   file_in("words.h5", path);
   TT_CHECK_OK(tt_h5_create(comm, path, 0, &f));
   write_words(f);
-  TT_CHECK_OK(tt_h5_commit(&f, NULL));
+  TT_CHECK_OK(tt_h5_commit(&f));
   TT_CHECK_OK(tt_h5_open_local(path, &r));
   TT_CHECK_OK(tt_h5_read_texts_local(r, "units", &n, &units));
   TT_CHECK(n, ==, 3);
@@ -192,7 +196,7 @@ TT_TEST (texts_and_attributes_come_back) {
   tt_barrier(comm);
 }
 
-/* Without a communicator the writer is serial: each rank makes a file of its own. */
+/* Without a communicator the writer is serial: each rank writes its own file. */
 TT_TEST (the_serial_writer_makes_the_same_file) {
   char name[64], path[2 * SCRATCH_ROOM];
   const int64_t dims[2] = {4, 3};
@@ -205,7 +209,7 @@ TT_TEST (the_serial_writer_makes_the_same_file) {
   TT_CHECK_OK(tt_h5_create(NULL, path, 48, &f));
   tt_h5_write_from_root(f, "x", TT_H5_F32, 2, dims, x);
   tt_h5_write_attr_text(f, "/", "title", "serial");
-  TT_CHECK_OK(tt_h5_commit(&f, NULL));
+  TT_CHECK_OK(tt_h5_commit(&f));
   TT_CHECK_OK(tt_h5_open_local(path, &r));
   TT_CHECK_OK(tt_h5_read_rows_local(r, "x", TT_H5_F32, 1, 2, back));
   for (int i = 0; i < 6; i++) TT_CHECK(back[i], ==, x[3 + i]);
@@ -225,7 +229,7 @@ TT_TEST (an_error_leaves_the_old_file) {
   TT_CHECK((int)tt_h5_write_block(f, "x", &(int64_t){outside}, &(int64_t){outside * 4}, x), ==,
            TT_E_INTERNAL);
   TT_CHECK((int)tt_h5_create_group(f, "later"), ==, TT_E_INTERNAL);
-  TT_CHECK((int)tt_h5_commit(&f, NULL), ==, TT_E_INTERNAL);
+  TT_CHECK((int)tt_h5_commit(&f), ==, TT_E_INTERNAL);
   TT_CHECK_HAS(tt_err_last(), "'x'");
   assert_null(f);
   tt_barrier(comm);
@@ -234,32 +238,28 @@ TT_TEST (an_error_leaves_the_old_file) {
   tt_barrier(comm);
 }
 
-static tt_err refuse(void *arg)
-{
-  (*(int *)arg)++;
-  return TT_FAIL(STOPPED, "not now");
-}
-
-/* The fence is asked once, on rank 0, and its error is everybody's. */
+/* A start that has lost its directory commits nothing. */
 TT_TEST (a_fence_stops_the_commit) {
-  char path[2 * SCRATCH_ROOM];
+  char path[2 * SCRATCH_ROOM], owner[2 * SCRATCH_ROOM];
   tt_h5_file *f = NULL;
-  int64_t asked = 0;
-  int count = 0;
-  const tt_h5_commit_hook hook = {refuse, &count};
+  file_in("owner", owner);
   file_in("fenced.h5", path);
+  if (tt_comm_is_root(comm)) TT_CHECK_OK(tt_file_write_atomic_local(owner, "later\n"));
+  TT_CHECK_OK(tt_owner_begin_local(scratch, "earlier"));
   TT_CHECK_OK(tt_h5_create(comm, path, 0, &f));
-  TT_CHECK((int)tt_h5_commit(&f, &hook), ==, TT_E_STOPPED);
-  TT_CHECK_HAS(tt_err_last(), "not now");
-  asked = count;
-  tt_allreduce_sum_i64(comm, &asked, 1);
-  TT_CHECK(asked, ==, 1);
+  TT_CHECK(scratch_count(scratch, TT_OWNER_TEMPORARY), ==, 1);
+  TT_CHECK((int)tt_h5_commit(&f), ==, TT_E_STOPPED);
+  TT_CHECK_HAS(tt_err_last(), "another start of this run (later)");
   TT_CHECK(scratch_count(scratch, "fenced.h5"), ==, 0);
   TT_CHECK(scratch_count(scratch, ".tmp-"), ==, 0);
+  TT_CHECK_OK(tt_owner_begin_local(scratch, "later"));
+  TT_CHECK_OK(tt_h5_create(comm, path, 0, &f));
+  TT_CHECK_OK(tt_h5_commit(&f));
+  tt_owner_end_local(scratch);
 }
 
-/* A byte that changes between writing and committing (a disk that lies) is found. */
-TT_TEST (a_disk_that_lies_is_found) {
+/* A byte that changes between write and commit (a faulty disk) is found. */
+TT_TEST (a_byte_changed_before_commit_is_found) {
   enum { N = 1 << 18 };
   char path[2 * SCRATCH_ROOM], temporary[2 * SCRATCH_ROOM] = "";
   const int64_t dims[1] = {N};
@@ -279,7 +279,7 @@ TT_TEST (a_disk_that_lies_is_found) {
   int fd = d ? open(temporary, O_RDWR) : -1;
   if (fd >= 0) TT_CHECK((int)pwrite(fd, "lie", 3, 4 * N), ==, 3);
   if (fd >= 0) close(fd);
-  TT_CHECK((int)tt_h5_commit(&f, NULL), ==, TT_E_IO);
+  TT_CHECK((int)tt_h5_commit(&f), ==, TT_E_IO);
   TT_CHECK_HAS(tt_err_last(), "differ from the data written");
   TT_CHECK(scratch_count(scratch, "lie.h5"), ==, 0);
   TT_CHECK(scratch_count(scratch, ".tmp-"), ==, 0);
@@ -316,8 +316,8 @@ static void check_open(const char *path, tt_err wanted, const char *words)
   TT_CHECK_HAS(tt_err_last(), path);
 }
 
-/* Each way of not being an HDF5 file has its own words. */
-TT_TEST (files_that_cannot_be_read_are_told_apart) {
+/* Each kind of file that is not HDF5 has its own message. */
+TT_TEST (unreadable_files_have_different_messages) {
   char name[64], path[2 * SCRATCH_ROOM], whole[2 * SCRATCH_ROOM];
   char bytes[4096];
   file_in("words.h5", whole);

@@ -1,5 +1,5 @@
-/* test_model_io.c — model.h5: what is written is what is read, bit for bit, on any number of ranks;
- * files that are not whole are refused with a message that names the place. */
+/* test_model_io.c — model.h5 is read as written, bit by bit, on any number of ranks; damaged files
+ * are rejected with a message that names the place. */
 #include "core/base/mem.h"
 #include "core/model/state.h"
 #include "io/model/model_file.h"
@@ -62,8 +62,8 @@ static void write_model(const char *file, tt_trained_ensemble *m, tt_slice slice
   TT_CHECK_OK(tt_model_write(comm, file, &only, &part, &from));
 }
 
-/* Slices as the plan deals them, and all members on the last rank. */
-TT_TEST (a_model_comes_back_bit_for_bit) {
+/* Slices of the usual partition, and all members on the last rank. */
+TT_TEST (a_model_is_read_bit_by_bit) {
   const int64_t members[] = {1, 2, 7};
   const int64_t widths[] = {5, 3};
   for (int hidden = 0; hidden <= 2; hidden++)
@@ -89,7 +89,7 @@ TT_TEST (a_model_comes_back_bit_for_bit) {
       }
 }
 
-/* Cohorts of every kind of network: the shape comes back from attributes and tensors alone. */
+/* Cohorts of every kind of network: the shape is read from attributes and tensors alone. */
 static tt_trained_ensembles many_shapes(void)
 {
   static const int64_t widths[] = {4, 4, 3};
@@ -121,7 +121,7 @@ static tt_trained_ensembles many_shapes(void)
   return all;
 }
 
-/* Members dealt over one line of all cohorts, as the program deals them. */
+/* Members of all cohorts distributed in one range, as the program does it. */
 static void write_cohorts(const char *file, const tt_trained_ensembles *all)
 {
   tt_model_shard part[16];
@@ -138,7 +138,7 @@ static void write_cohorts(const char *file, const tt_trained_ensembles *all)
   TT_CHECK_OK(tt_model_write(comm, file, all, part, &from));
 }
 
-TT_TEST (cohorts_of_every_shape_come_back) {
+TT_TEST (cohorts_of_every_shape_are_read) {
   tt_trained_ensembles all = many_shapes(), back = {0}, alone = {0};
   write_cohorts(at("cohorts.h5"), &all);
   TT_CHECK_OK(tt_model_read(comm, at("cohorts.h5"), &back));
@@ -156,7 +156,7 @@ TT_TEST (cohorts_of_every_shape_come_back) {
 }
 
 /* Each of those shapes alone, as the only cohort of its file. */
-TT_TEST (every_shape_comes_back_alone) {
+TT_TEST (every_shape_alone_is_read) {
   tt_trained_ensembles all = many_shapes();
   for (int64_t i = 0; i < all.count; i++) {
     tt_trained_ensembles back = {0};
@@ -170,14 +170,14 @@ TT_TEST (every_shape_comes_back_alone) {
   tt_trained_ensembles_destroy(&all);
 }
 
-/* ---- Refusals: one process damages a good file and reads it ---------------------------------- */
+/* damaged files: one process damages a valid file and reads it */
 
 typedef struct damage {
   enum { DROP, RESHAPE, SET, TEXT_ATTR, INT_ATTR } kind;
   const char *object, *attribute; /* attribute: of a group, or the new text */
   int64_t where;                  /* SET: flat index; RESHAPE: axis */
   double value;                   /* SET: new value; RESHAPE: new size; INT_ATTR: new value */
-  const char *message;            /* part of what the reader must say */
+  const char *message;            /* part of the error message */
 } damage;
 
 static const damage damages[] = {
@@ -280,7 +280,7 @@ static void apply(const char *file, const damage *d)
   H5Fclose(f);
 }
 
-/* The whole file into memory, and back with changes. */
+/* Read the whole file into memory; write it back with changes. */
 static char bytes[1 << 20];
 static int64_t length;
 
@@ -309,7 +309,7 @@ static void refused(const char *file, const char *what, const char *part)
   TT_CHECK_HAS(tt_err_last(), part);
 }
 
-/* Nothing here is collective: other ranks would only wait. */
+/* This test has no collective call: other ranks return. */
 static void write_good(void)
 {
   if (tt_comm_ranks(comm) > 1) skip();
@@ -362,8 +362,9 @@ static void drop_attribute(const char *file, const char *object, const char *nam
   H5Fclose(f);
 }
 
-/* Files of the first version of the schema say nothing of layer_norm, residual and numbers. */
-TT_TEST (files_of_before_are_read) {
+/* Files of the first version of the schema have no attributes for layer_norm, residual and member
+ * numbers. */
+TT_TEST (files_of_the_first_version_are_read) {
   const damage numbers = {DROP, "member_index", NULL, 0, 0, ""};
   tt_trained_ensembles old = {0};
   write_good();
@@ -377,7 +378,7 @@ TT_TEST (files_of_before_are_read) {
   tt_trained_ensembles_destroy(&old);
 }
 
-TT_TEST (a_model_that_is_not_whole_is_refused) {
+TT_TEST (a_damaged_model_is_rejected) {
   write_good();
   for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
     store(at("bad.h5"), length);
@@ -390,8 +391,8 @@ TT_TEST (a_model_that_is_not_whole_is_refused) {
   }
 }
 
-/* A wrong byte is an error or goes unnoticed; it never ends the program, and an error leaves
- * nothing behind. */
+/* A wrong byte is an error or has no effect; it never crashes the program, and an error leaks no
+ * memory. */
 TT_TEST (a_wrong_byte_never_crashes_the_reader) {
   write_good();
   int64_t balance = tt_mem_live_blocks();
@@ -407,7 +408,7 @@ TT_TEST (a_wrong_byte_never_crashes_the_reader) {
   }
 }
 
-TT_TEST (all_ranks_hear_of_a_missing_or_wrong_file) {
+TT_TEST (all_ranks_get_the_error_of_a_missing_or_wrong_file) {
   tt_trained_ensembles m = {0};
   TT_CHECK((int)tt_model_read(comm, at("nowhere.h5"), &m), ==, (int)TT_E_NOINPUT);
   TT_CHECK_HAS(tt_err_last(), "nowhere.h5");

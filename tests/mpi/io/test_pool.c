@@ -1,9 +1,10 @@
-/* Laws of pool files (io/data/pool.h) and of pool_scores.h5 (io/campaign/pool_scores.h): what is
- * read does not depend on how it is cut into pieces, files or ranks. */
+/* Laws of pool files (io/data/pool.h) and of pool_scores.h5 (io/campaign/pool_scores.h): values do
+ * not depend on the partition into pieces, files or ranks. */
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/model/partition.h"
 #include "io/campaign/pool_scores.h"
+#include "io/data/data_internal.h"
 #include "io/data/pool.h"
 #include "io/hdf5/h5.h"
 #include "tests/support/check.h"
@@ -20,8 +21,7 @@ static const char *const files[FILES] = {name[0], name[1], name[2]};
 static float x[ROWS * D];
 static double y[ROWS * T];
 
-/* ---- files -------------------------------------------------------------------------------------
- */
+/* files */
 
 static void make_values(void)
 {
@@ -29,7 +29,7 @@ static void make_values(void)
   for (int i = 0; i < ROWS * T; i++) y[i] = i % 7 ? 0.5 * i : NAN;
 }
 
-/* Rank 0 writes rows [from, from + rows) of x and y, and what excludes some of them. */
+/* Rank 0 writes rows [from, from + rows) of x and y, and the dataset that excludes some of them. */
 static void put_file(const char *file, int64_t from, int64_t rows, const int64_t *numbers,
                      int64_t count, const int8_t *mask)
 {
@@ -42,7 +42,7 @@ static void put_file(const char *file, int64_t from, int64_t rows, const int64_t
   tt_h5_write_from_root(f, "narrow", TT_H5_F64, 1, inputs, y);
   if (numbers) tt_h5_write_from_root(f, "numbers", TT_H5_I64, 1, &count, numbers);
   if (mask) tt_h5_write_from_root(f, "mask", TT_H5_I8, 1, inputs, mask);
-  TT_CHECK_OK(tt_h5_commit(&f, NULL));
+  TT_CHECK_OK(tt_h5_commit(&f));
 }
 
 static void put(void)
@@ -56,6 +56,9 @@ static void put(void)
   tt_barrier(comm);
 }
 
+static char *unit[] = {"", "", ""}, *x_name[] = {"x0", "x1", "x2"}, *y_name[] = {"y0", "y1"};
+static const tt_columns input = {D, x_name, unit, 0}, target = {T, y_name, unit, 0};
+
 static tt_pool_options plan(void)
 {
   return (tt_pool_options){.file = files,
@@ -63,8 +66,8 @@ static tt_pool_options plan(void)
                            .first = FIRST,
                            .inputs = "x",
                            .labels = "y",
-                           .width = D,
-                           .targets = T};
+                           .input = &input,
+                           .target = &target};
 }
 
 static tt_pool *opened(const tt_pool_options *p)
@@ -89,10 +92,9 @@ static void same(double got, double wanted)
   if (!isnan(wanted) || !isnan(got)) TT_CHECK(got, ==, wanted);
 }
 
-/* ---- laws --------------------------------------------------------------------------------------
- */
+/* laws */
 
-TT_TEST (any_piece_is_the_files_rows) {
+TT_TEST (any_piece_has_the_rows_of_the_files) {
   static const int64_t piece[] = {1, 7, 1699, 1700, 1701, 1702, ROWS};
   static double got[ROWS * D];
   put();
@@ -112,7 +114,7 @@ TT_TEST (any_piece_is_the_files_rows) {
   tt_pool_close_local(&pool);
 }
 
-/* Candidates [count], as rows: what is picked is what stands there. */
+/* Candidates [count], as rows: the rows of the queries are those of the files. */
 static void check_picks(tt_pool *pool, int64_t count, const int64_t *row)
 {
   static double gx[ROWS * D], gy[ROWS * T];
@@ -125,7 +127,7 @@ static void check_picks(tt_pool *pool, int64_t count, const int64_t *row)
   }
 }
 
-TT_TEST (picks_are_the_files_rows) {
+TT_TEST (queries_have_the_rows_of_the_files) {
   static const int64_t border[] = {0, 1698, 1699, 1700, 1701, 1702, ROWS - 1};
   static const int64_t again[] = {5, 5, 1700, 1700};
   static int64_t row[ROWS];
@@ -144,22 +146,24 @@ TT_TEST (picks_are_the_files_rows) {
   tt_pool_close_local(&pool);
 }
 
-/* Wide rows are farther from each other, and a block holds few of them. */
-TT_TEST (wide_rows_are_picked_too) {
+/* Wide rows: a block holds few of them. */
+TT_TEST (queries_of_wide_rows) {
   enum { WIDE = 40000, FEW = 9, PICKS = 6 };
   static float wide[FEW * WIDE];
   static double got[PICKS * WIDE];
   static const int64_t row[PICKS] = {0, 1, 2, 3, 4, 8}, dims[] = {FEW, WIDE};
   tt_pool *pool = NULL;
   tt_h5_file *f = NULL;
+  tt_columns many = {0};
   tt_pool_options p = plan();
   for (int i = 0; i < FEW * WIDE; i++) wide[i] = (float)i;
+  TT_CHECK_OK(tt_columns_create(WIDE, &many));
   TT_CHECK_OK(tt_h5_create(comm, name[0], 0, &f));
   tt_h5_write_from_root(f, "x", TT_H5_F32, 2, dims, wide);
-  TT_CHECK_OK(tt_h5_commit(&f, NULL));
+  TT_CHECK_OK(tt_h5_commit(&f));
   p.files = 1;
   p.first = 0;
-  p.width = WIDE;
+  p.input = &many;
   p.labels = "";
   TT_CHECK_OK(tt_pool_open(comm, &p, &pool));
   double labels[PICKS * T] = {0};
@@ -169,6 +173,7 @@ TT_TEST (wide_rows_are_picked_too) {
   for (int i = 0; i < PICKS * T; i++)
     TT_CHECK(isnan(labels[i]) != 0, ==, 1); /* a pool without labels */
   tt_pool_close_local(&pool);
+  tt_columns_free(&many);
 }
 
 TT_TEST (excluded_by_number_or_by_mask) {
@@ -202,8 +207,8 @@ TT_TEST (excluded_by_number_or_by_mask) {
   refused(&p, TT_E_DATA, "'x' (pool.exclude) must be one column of whole numbers", name[0]);
 }
 
-/* The same rows in one file or in three, but for the names; another value is another pool. */
-TT_TEST (the_hash_knows_the_rows_and_not_the_files) {
+/* The same rows in one file or in three have one hash; another value gives another hash. */
+TT_TEST (the_hash_depends_on_rows_and_not_on_files) {
   uint64_t hash[4];
   put();
   for (int way = 0; way < 4; way++) {
@@ -223,18 +228,90 @@ TT_TEST (the_hash_knows_the_rows_and_not_the_files) {
   TT_CHECK(hash[3] == hash[2], ==, 0);
 }
 
-/* ---- errors ------------------------------------------------------------------------------------
- */
+/* names */
+
+/* Rank 0 writes the first rows with these names, column k of the file being column from[k]. */
+static void put_named(const char *const *x_names, const char *const *y_names, const int *from,
+                      int64_t rows)
+{
+  static float mixed[ROWS * D];
+  static double labels[ROWS * T];
+  tt_h5_file *f = NULL;
+  const int64_t inputs[] = {rows, D}, targets[] = {rows, T};
+  for (int64_t i = 0; i < rows * D; i++) mixed[i] = x[i / D * D + from[i % D]];
+  for (int64_t i = 0; i < rows * T; i++) labels[i] = y[i / T * T + (y_names ? 1 - i % T : i % T)];
+  if (tt_comm_is_root(comm)) {
+    TT_CHECK_OK(tt_h5_create(NULL, name[0], 0, &f));
+    tt_h5_write_from_root(f, "x", TT_H5_F32, 2, inputs, mixed);
+    tt_h5_write_from_root(f, "y", TT_H5_F64, 2, targets, labels);
+    if (x_names) tt_h5_write_texts(f, "feature_name", D, 8, x_names);
+    if (y_names) tt_h5_write_texts(f, "target_name", T, 8, y_names);
+    TT_CHECK_OK(tt_h5_commit(&f));
+  }
+  tt_barrier(comm);
+}
+
+TT_TEST (columns_are_matched_by_their_names) {
+  enum { FEW = 300 };
+  static const int turned[] = {2, 0, 1}, straight[] = {0, 1, 2};
+  static const char *const mixed[] = {"c", "a", "b"}, *const other[] = {"a", "b", "d"},
+                           *const swapped[] = {"v", "u"};
+  static char *x_wanted[] = {"a", "b", "c"}, *y_wanted[] = {"u", "v"};
+  const tt_columns named = {D, x_wanted, unit, 1}, labels = {T, y_wanted, unit, 1};
+  static double got[FEW * D];
+  tt_pool_options p = plan();
+  p.files = 1;
+  p.input = &named;
+  p.target = &labels;
+  make_values();
+  for (int with = 0; with < 2; with++) { /* without names the columns are used by position */
+    put_named(with ? mixed : NULL, with ? swapped : NULL, with ? turned : straight, FEW);
+    tt_pool *pool = opened(&p);
+    TT_CHECK_OK(tt_pool_read_local(pool, FIRST, FEW, got));
+    for (int i = 0; i < FEW * D; i++) TT_CHECK(got[i], ==, (double)x[i]);
+    check_picks(pool, 2, (int64_t[]){3, 250});
+    tt_pool_close_local(&pool);
+    tt_barrier(comm);
+  }
+  put_named(other, NULL, straight, FEW);
+  refused(&p, TT_E_DATA, "'x' has 3 columns: a, b, d; but data.file has 3: a, b, c", name[0]);
+}
+
+/* Mean and standard deviation of all rows of pool.file, by data.normalize_inputs: pool. */
+TT_TEST (inputs_are_normalised_by_the_pool) {
+  double offset[D], scale[D];
+  char path[2 * SCRATCH_ROOM], inputs[] = "x";
+  tt_config cfg = {.pool_file = path, .pool_inputs = inputs};
+  cfg.data_normalize = TT_NORMALIZE_standard;
+  snprintf(path, sizeof path, "%s", name[0]);
+  make_values();
+  for (int i = 0; i < ROWS; i++) x[i * D + 2] = 0.3f;
+  put_file(name[0], 0, ROWS, NULL, 0, NULL);
+  tt_barrier(comm);
+  TT_CHECK_OK(tt_data_fit_pool(comm, &cfg, &input, offset, scale));
+  for (int k = 0; k < 2; k++) {
+    double mean = 0.0, squares = 0.0;
+    for (int i = 0; i < ROWS; i++) mean += (double)x[i * D + k] / ROWS;
+    for (int i = 0; i < ROWS; i++)
+      squares += ((double)x[i * D + k] - mean) * ((double)x[i * D + k] - mean);
+    TT_CHECK(fabs(offset[k] - mean), <, 1e-9 * fabs(mean));
+    TT_CHECK(fabs(scale[k] - sqrt(squares / ROWS)), <, 1e-9 * scale[k]);
+  }
+  TT_CHECK(offset[2], ==, (double)0.3f);
+  TT_CHECK(scale[2], ==, 1.0);
+}
+
+/* errors */
 
 TT_TEST (what_does_not_fit_is_named_on_all_ranks) {
   static const char *const away[] = {"/no/such.h5"};
   put();
   tt_pool_options p = plan();
-  p.width = 7;
-  refused(&p, TT_E_DATA, "'x' has 3 columns, expected 7 (inputs of the model)", name[0]);
+  p.input = &target;
+  refused(&p, TT_E_DATA, "'x' has 3 columns: x0, x1, x2; but data.file has 2: y0, y1", name[0]);
   p = plan();
-  p.targets = 5;
-  refused(&p, TT_E_DATA, "'y' has 2 columns, expected 5 (targets of the data)", name[0]);
+  p.target = &input;
+  refused(&p, TT_E_DATA, "'y' has 2 columns: y0, y1; but data.file has 3: x0, x1, x2", name[0]);
   p = plan();
   p.inputs = "nothing";
   refused(&p, TT_E_DATA, "there is no dataset 'nothing'", "there are: narrow, x, y");
@@ -265,10 +342,12 @@ TT_TEST (bad_values_are_named_by_their_place_in_the_file) {
   y[10 * T] = INFINITY;
   int64_t from = 0;
   for (int i = 0; i < FILES; from += part[i], i++) put_file(name[i], from, part[i], NULL, 0, NULL);
-  refused(&p, TT_E_DATA, "'y', row 10, column 0: inf; a label must be finite", name[0]);
-  fails(tt_pool_read_local(pool, FIRST, ROWS, got), "dataset 'x', row 299, column 1: nan", name[2]);
-  fails(tt_pool_read_rows_local(pool, one, 2, got, NULL), "row 299, column 1: nan", name[2]);
-  fails(tt_pool_read_rows_local(pool, one, 1, NULL, labels), "'y', row 10, column 0: inf", name[0]);
+  refused(&p, TT_E_DATA, "'y', row 10, column 0 ('y0'): inf; a label must be finite", name[0]);
+  fails(tt_pool_read_local(pool, FIRST, ROWS, got), "dataset 'x', row 299, column 1 ('x1'): nan",
+        name[2]);
+  fails(tt_pool_read_rows_local(pool, one, 2, got, NULL), "row 299, column 1 ('x1'): nan", name[2]);
+  fails(tt_pool_read_rows_local(pool, one, 1, NULL, labels), "'y', row 10, column 0 ('y0'): inf",
+        name[0]);
   fails(tt_pool_read_local(pool, FIRST + ROWS - 1, 2, got), "candidates 5999 to 6000 are needed",
         "the pool has 1000 to 5999");
   fails(tt_pool_read_local(pool, FIRST - 1, 1, got), "candidates 999 to 999", "1000");
@@ -306,16 +385,14 @@ TT_TEST (a_fault_at_any_vote_is_shared) {
   }
 }
 
-/* ---- pool_scores.h5
- * ---------------------------------------------------------------------------------
- */
+/* pool_scores.h5 */
 
 static float score_of(int64_t list, int64_t row)
 {
   return (row + list) % 5 == 0 ? NAN : (float)(row * 3 + list) * 0.125f;
 }
 
-/* Slices of all sizes, none at all on some ranks. */
+/* Slices of all sizes, also empty ones on some ranks. */
 static void write_scores(const char *file, int64_t lists, int64_t rows, int64_t piece)
 {
   tt_pool_scores_writer *f = NULL;
@@ -333,7 +410,7 @@ static void write_scores(const char *file, int64_t lists, int64_t rows, int64_t 
   TT_CHECK_OK(tt_pool_scores_commit(&f));
 }
 
-TT_TEST (scores_come_back_as_they_were_written) {
+TT_TEST (scores_are_read_as_written) {
   static const int64_t rows[] = {1, 2, 64, 333};
   char file[2 * SCRATCH_ROOM];
   float got[333];
@@ -358,7 +435,7 @@ TT_TEST (scores_come_back_as_they_were_written) {
     }
 }
 
-TT_TEST (scores_are_whole_or_not_there) {
+TT_TEST (scores_are_complete_or_absent) {
   char file[2 * SCRATCH_ROOM];
   tt_pool_scores_writer *f = NULL;
   tt_pool_scores_reader *r = NULL;

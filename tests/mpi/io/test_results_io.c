@@ -1,6 +1,6 @@
-/* test_results_io.c — results.h5 and prediction files: every value stands where docs/files.md says,
- * whatever the number of ranks and the order of the pieces. With TUTTI_TEST_KEEP=DIR the files stay
- * in DIR for a look with other programs. */
+/* test_results_io.c — results.h5 and prediction files: every value is at the place that
+ * docs/files.md names, for any number of ranks and any order of the pieces. With
+ * TUTTI_TEST_KEEP=DIR the files stay in DIR for other programs. */
 #include "core/base/mem.h"
 #include "io/hdf5/h5.h"
 #include "io/model/model_file.h"
@@ -14,9 +14,9 @@
 
 enum { G = 5, E = 4, ROWS = 6, Q = 3, C = 2 * MADE_UP_K };
 static tt_trained_ensemble *all;
-static tt_trained_ensembles only; /* of it alone */
+static tt_trained_ensembles only; /* of this ensemble alone */
 
-/* A number that says where it belongs. */
+/* A number that encodes its place. */
 static double value_at(int64_t table, int64_t i, int64_t j, int64_t k)
 {
   return 1000.0 * (double)table + 100.0 * (double)i + 10.0 * (double)j + (double)k + 0.1;
@@ -28,8 +28,7 @@ static void fill(double *to, int64_t table, int64_t rows, int64_t columns)
     for (int64_t j = 0; j < columns; j++) to[i * columns + j] = value_at(table, i, j, 0);
 }
 
-/* ---- results.h5 --------------------------------------------------------------------------------
- */
+/* results.h5 */
 
 static tt_state *made_up_state(tt_slice slice)
 {
@@ -42,6 +41,7 @@ static tt_state *made_up_state(tt_slice slice)
     TT_FIELD(s, best_loss)[i] = value_at(8, m, 0, 0);
     TT_FIELD(s, epoch)[i] = (int32_t)(m % E + 1);
     TT_FIELD(s, step)[i] = 10 * m;
+    TT_FIELD(s, attempt)[i] = (int32_t)m % 3;
     for (int64_t k = 0; k < m % E + 1; k++) {
       TT_FIELD(s, loss_train)[i * E + k] = (float)value_at(1, m, k, 0);
       TT_FIELD(s, loss_validation)[i * E + k] = (float)value_at(2, m, k, 0);
@@ -71,23 +71,30 @@ static tt_scores *made_up_scores(void)
 static void write_results(const char *file, int tested)
 {
   static int64_t row[ROWS] = {3, 5, 8, 13, 21, 34};
-  static double table[5][ROWS * C];
+  static double table[TT_TEST_VARIABLE_COUNT][ROWS * C];
   tt_member member[G];
-  tt_cohort cohort = {.members = G, .max_epochs = E, .member = member, .model = all->model};
+  tt_cohort cohort = {.members = G,
+                      .max_epochs = E,
+                      .member = member,
+                      .model = all->model,
+                      .retry_lr_scale = 0.25f};
   tt_provenance from = made_up_provenance(comm);
   tt_scores *scores = made_up_scores();
   tt_slice slice;
-  for (int i = 0; i < 5; i++) fill(table[i], 20 + i, ROWS, C);
+  double **array[TT_TEST_VARIABLE_COUNT];
   for (int i = 0; i < G; i++)
     member[i].hyper =
         (tt_hyper){.learning_rate = 0.5f * (float)i, .beta1 = 0.9f, .epochs = E - i % 2};
-  tt_test_predictions test = {ROWS, row, table[0], table[1], table[2], table[3], table[4]};
-  if (!tt_comm_is_root(comm))
-    test.y = test.mean = test.total = test.aleatoric = test.epistemic = NULL;
+  tt_test_predictions test = {.rows = ROWS, .row = row};
+  tt_test_predictions_arrays(&test, array);
+  for (int i = 0; tt_comm_is_root(comm) && i < TT_TEST_VARIABLE_COUNT; i++) {
+    fill(table[i], 20 + i, ROWS, C);
+    *array[i] = table[i];
+  }
   TT_CHECK_OK(tt_partition_even(G, tt_comm_ranks(comm), tt_comm_rank(comm), &slice));
   tt_state *mine = made_up_state(slice);
   const tt_result_shard part = {&cohort, mine};
-  TT_CHECK_OK(tt_results_write(comm, file, &part, &only, tested ? scores : NULL, NULL,
+  TT_CHECK_OK(tt_results_write(comm, file, &part, &only, tested ? scores : NULL, scores,
                                tested ? &test : NULL, &from));
   tt_state_destroy(&mine);
   tt_scores_destroy(&scores);
@@ -132,7 +139,24 @@ static void check_members(tt_h5_reader *r)
     TT_CHECK(status[m], ==, (int64_t)all->status[m]);
     TT_CHECK(best[m], ==, m - 1);
     TT_CHECK(steps[m], ==, 10 * m);
-    TT_CHECK(rate[m], ==, 0.5 * (double)m);
+    TT_CHECK(rate[m], ==, 0.5 * (double)m * pow(0.25, (double)(m % 3))); /* of the last attempt */
+  }
+}
+
+/* The same made-up scores once more, as those of the training rows; every metric of the output. */
+static void check_out_of_bag(tt_h5_reader *r)
+{
+  double coverage[3 * C], score[C];
+  const int at[3] = {9, 17, 18};
+  char name[64];
+  TT_CHECK_OK(tt_h5_read_rows_local(r, "oob_coverage", TT_H5_F64, 0, 3, coverage));
+  for (int64_t i = 0; i < 3 * C; i++) TT_CHECK(coverage[i], ==, value_at(13, at[i / C], i % C, 0));
+  for (int v = 0; v < TT_METRIC_COUNT; v++) {
+    snprintf(name, sizeof name, "oob_%s", tt_metric_table[v].name);
+    TT_CHECK(tt_h5_has_local(r, name), ==, tt_metric_fits((tt_metric)v, all->model.output));
+    if (!tt_h5_has_local(r, name)) continue;
+    TT_CHECK_OK(tt_h5_read_rows_local(r, name, TT_H5_F64, 0, C, score));
+    for (int64_t k = 0; k < C; k++) TT_CHECK(score[k], ==, value_at(60 + v, 0, k, 0));
   }
 }
 
@@ -147,9 +171,10 @@ static void check_coverage(tt_h5_reader *r)
   for (int64_t i = 0; i < TT_INTERVALS * C; i++)
     TT_CHECK(curve[i], ==, value_at(13, i / C, i % C, 0));
   TT_CHECK(level[2], ==, 0.95);
+  check_out_of_bag(r);
 }
 
-TT_TEST (results_stand_where_they_belong) {
+TT_TEST (results_are_at_their_places) {
   write_results(at("results.h5"), 1);
   tt_h5_reader *r = NULL;
   tt_results *k = NULL;
@@ -173,11 +198,14 @@ TT_TEST (results_stand_where_they_belong) {
   assert_string_equal(k->ensemble[3], "cooling");
   assert_string_equal(k->target[1], all->target.name[2]);
   check_losses(k);
-  const double *table[] = {k->test.y, k->test.mean, k->test.total, k->test.aleatoric,
-                           k->test.epistemic};
-  for (int64_t t = 0; t < 5; t++)
+  double **table[TT_TEST_VARIABLE_COUNT];
+  tt_test_predictions_arrays(&k->test, table);
+  for (int64_t t = 0; t < TT_TEST_VARIABLE_COUNT; t++)
     for (int64_t i = 0; i < ROWS * C; i++)
-      TT_CHECK(table[t][i], ==, value_at(20 + t, i / C, i % C, 0));
+      TT_CHECK((*table[t])[i], ==, value_at(20 + t, i / C, i % C, 0));
+  TT_CHECK(k->levels, ==, TT_INTERVALS);
+  for (int64_t i = 0; i < k->levels * C; i++)
+    TT_CHECK(k->calibration[i], ==, value_at(13, i / C, i % C, 0));
   tt_results_destroy(&k);
   tt_barrier(comm);
 }
@@ -195,8 +223,8 @@ TT_TEST (results_without_test_rows_have_the_history) {
   tt_barrier(comm);
 }
 
-/* Two cohorts of different histories, targets and quantities in one file: members and columns one
- * after the other, NaN where a cohort has less. */
+/* Two cohorts of different histories, targets and quantities in one file: members and columns of
+ * the cohorts one after another, padded with NaN. */
 enum { G2 = 3, E2 = 2, C2 = 2 };
 
 static tt_state *other_state(tt_slice slice)
@@ -290,8 +318,10 @@ TT_TEST (test_tables_are_joined) {
   double one[ROWS * C], second[ROWS * C2];
   fill(one, 1, ROWS, C);
   fill(second, 2, ROWS, C2);
-  const tt_test_predictions part[] = {{ROWS, NULL, one, one, one, one, one},
-                                      {ROWS, NULL, second, second, second, second, second}};
+  tt_test_predictions part[2] = {{.rows = ROWS}, {.rows = ROWS}};
+  double **to[2][TT_TEST_VARIABLE_COUNT];
+  for (int i = 0; i < 2; i++) tt_test_predictions_arrays(&part[i], to[i]);
+  for (int v = 0; v < TT_TEST_VARIABLE_COUNT; v++) *to[0][v] = one, *to[1][v] = second;
   tt_test_predictions whole = {0}, none = {0};
   TT_CHECK_OK(tt_test_predictions_concat(&two, part, &whole));
   for (int64_t i = 0; i < ROWS; i++) {
@@ -307,8 +337,7 @@ TT_TEST (test_tables_are_joined) {
   tt_trained_ensemble_destroy(&other);
 }
 
-/* ---- Predictions -------------------------------------------------------------------------------
- */
+/* Predictions */
 
 static const double levels[Q] = {0.05, 0.5, 0.95};
 
@@ -349,7 +378,8 @@ static void free_piece(piece *p)
   tt_free(p->members[1]);
 }
 
-/* Rounds of two rows, dealt to the ranks from the last row on; the last rounds are partly empty. */
+/* Two rows per round, given to the ranks from the last row on; in the last rounds some ranks have
+ * none. */
 static tt_err write_prediction(const char *file, int64_t rows, int everything, int close)
 {
   tt_prediction_file *f = NULL;
@@ -379,7 +409,7 @@ static tt_err write_prediction(const char *file, int64_t rows, int everything, i
   return e;
 }
 
-TT_TEST (predictions_stand_where_they_belong) {
+TT_TEST (predictions_are_at_their_places) {
   const char *const column[] = {"y_pred_mean", "y_pred_std", "y_pred_std_aleatoric",
                                 "y_pred_std_epistemic"};
   static double got[G * 7 * C];
@@ -401,7 +431,7 @@ TT_TEST (predictions_stand_where_they_belong) {
   tt_barrier(comm);
 }
 
-TT_TEST (predictions_leave_out_what_was_not_asked_for) {
+TT_TEST (predictions_hold_only_what_was_requested) {
   tt_h5_reader *r = NULL;
   TT_CHECK_OK(write_prediction(at("few.h5"), 1, 0, 1));
   TT_CHECK_OK(tt_h5_open_local(at("few.h5"), &r));
@@ -412,7 +442,7 @@ TT_TEST (predictions_leave_out_what_was_not_asked_for) {
   tt_barrier(comm);
 }
 
-TT_TEST (predictions_given_up_leave_nothing) {
+TT_TEST (aborted_predictions_leave_no_file) {
   int before = scratch_count(scratch, "");
   tt_barrier(comm);
   TT_CHECK_OK(write_prediction(at("given_up.h5"), 7, 1, 0));
@@ -422,7 +452,7 @@ TT_TEST (predictions_given_up_leave_nothing) {
   tt_barrier(comm);
 }
 
-/* For a look with other programs, all three kinds of file. */
+/* For other programs: all three kinds of file. */
 static void write_model(void)
 {
   tt_provenance from = made_up_provenance(comm);

@@ -1,16 +1,17 @@
-/* test_comm.c — laws of the ranks: one verdict for all, whole gathers. */
+/* test_comm.c — laws of the communicator: all ranks get one error, gathers are complete. */
 #include "tests/support/check.h"
 #include "tests/support/ranks.h"
 
 #include "core/base/mem.h"
 #include "mpi/comm.h"
+#include "src/job/job.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Any rank may fail any of some votes: all ranks hear the same error and the same text. */
-TT_TEST (a_lost_vote_is_lost_by_all) {
+/* Any rank may fail any of some votes: all ranks get the same error and the same text. */
+TT_TEST (an_error_of_one_rank_is_an_error_of_all) {
   int ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm);
   for (int bad = 0; bad < ranks; bad++) {
     for (int at = 0; at < 4; at++) {
@@ -29,7 +30,7 @@ TT_TEST (a_lost_vote_is_lost_by_all) {
   }
 }
 
-/* For every pair of errors the more severe wins, whoever has it. */
+/* For every pair of errors all ranks get the more severe one, whichever rank has it. */
 TT_TEST (the_most_severe_error_wins) {
   int last = tt_comm_ranks(comm) - 1, rank = tt_comm_rank(comm);
   for (int a = 0; a < TT_E_COUNT; a++) {
@@ -45,7 +46,51 @@ TT_TEST (the_most_severe_error_wins) {
   }
 }
 
-TT_TEST (long_texts_arrive_whole) {
+/* Each rank but the first may have another text: the lowest such rank and the first other line are
+ * named, with the section of an indented line; equal texts are accepted. */
+TT_TEST (ranks_with_other_texts_are_named) {
+  static const char *const other[] = {"a: 1\ntrain:\n  epochs: 9\nz: 2\n", "a: 1\ntrain:\n",
+                                      "a: 1\ntrain:\n  epochs: 5\nz: 2\nmore\n", ""};
+  static const char *const said[] = {"has 'epochs: 9', rank 0 has 'epochs: 5' in 'train:'",
+                                     "has nothing, rank 0 has 'epochs: 5' in 'train:'",
+                                     "has 'more', rank 0 has nothing",
+                                     "has nothing, rank 0 has 'a"};
+  static const char same[] = "a: 1\ntrain:\n  epochs: 5\nz: 2\n";
+  TT_CHECK_OK(tt_agree_same(comm, "test", same));
+  TT_CHECK_OK(tt_agree_same(comm, "test", ""));
+  for (int bad = 1; bad < tt_comm_ranks(comm); bad++)
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+      char rank[32];
+      snprintf(rank, sizeof rank, "test: rank %d ", bad);
+      tt_err e = tt_agree_same(comm, "test", tt_comm_rank(comm) >= bad ? other[i] : same);
+      TT_CHECK((int)e, ==, TT_E_CONFIG);
+      TT_CHECK_HAS(tt_err_last(), rank);
+      TT_CHECK_HAS(tt_err_last(), said[i]);
+    }
+}
+
+/* The configuration of a job, too: the file is that of rank 0, each rank has its own overrides. */
+TT_TEST (ranks_with_other_overrides_open_no_job) {
+  char path[2 * SCRATCH_ROOM], epochs[32];
+  const char *set[] = {epochs};
+  tt_job *job = NULL;
+  snprintf(path, sizeof path, "%s/job.yaml", scratch);
+  FILE *f = tt_comm_is_root(comm) ? fopen(path, "w") : NULL;
+  if (f) fputs("data: {file: d.h5}\nensembles: [{name: a}]\n", f);
+  if (f) fclose(f);
+  tt_barrier(comm);
+  tt_job_options o = {.file = path, .set = set, .nset = 1, .command = ""};
+  for (int differs = 0; differs < 2; differs++) {
+    snprintf(epochs, sizeof epochs, "train.epochs=%d", 5 + differs * tt_comm_rank(comm));
+    tt_err e = tt_job_open(comm, &o, &job);
+    TT_CHECK((int)e, ==, differs && tt_comm_ranks(comm) > 1 ? TT_E_CONFIG : TT_OK);
+    if (e)
+      TT_CHECK_HAS(tt_err_last(), "rank 1 has 'epochs: 6', rank 0 has 'epochs: 5' in 'train:'");
+    tt_job_close(&job);
+  }
+}
+
+TT_TEST (long_texts_are_not_cut) {
   static char text[12000];
   int last = tt_comm_ranks(comm) - 1;
   memset(text, 'a', sizeof text - 1);
@@ -85,7 +130,7 @@ TT_TEST (a_malformed_fault_is_refused) {
 
 static unsigned char byte_of(int rank, int64_t i) { return (unsigned char)(31 * rank + 7 * i); }
 
-/* Every rank has another size, one has none; the whole is the parts in rank order. */
+/* Every rank has a different size, one has 0; the result is the parts in rank order. */
 static void check_gather(int64_t unit, int to_all)
 {
   int ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm);
@@ -110,7 +155,7 @@ static void check_gather(int64_t unit, int to_all)
   tt_free(all);
 }
 
-TT_TEST (gathers_of_uneven_sizes_are_whole) {
+TT_TEST (gathers_of_uneven_sizes_are_complete) {
   static const int64_t units[] = {0, 1, 1000, 3000001};
   for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
     check_gather(units[i], 1);
@@ -118,8 +163,8 @@ TT_TEST (gathers_of_uneven_sizes_are_whole) {
   }
 }
 
-/* Above what an int can count: sizes of pieces and places are 64-bit. Rank 1 has them all, so the
- * test needs two ranks and 4.3 GiB; it runs when it is asked for. */
+/* More bytes than an int can count: sizes and offsets have 64 bits. Rank 1 has them all, so the
+ * test needs two ranks and 4.3 GiB; it runs on request only. */
 TT_TEST (a_gather_may_exceed_two_gibibytes) {
   const int64_t big = ((int64_t)1 << 31) + 12345;
   int rank = tt_comm_rank(comm);
@@ -167,9 +212,9 @@ TT_TEST (node_ranks_number_the_ranks_of_a_node) {
   for (int i = 0; i < tt_comm_node_ranks(comm); i++) TT_CHECK(seen[i], ==, 1);
 }
 
-/* Slurm promised several tasks but the world has one rank: a refusal that names the fix, except
- * under mpirun, which starts what was asked for. */
-TT_TEST (singletons_are_refused) {
+/* Slurm promised several tasks but the world has one rank: an error that names the remedy, except
+ * under mpirun, which starts the requested number of ranks. */
+TT_TEST (singletons_are_rejected) {
   tt_comm *c = NULL;
   char *launched = getenv("OMPI_COMM_WORLD_SIZE"), kept[16] = "";
   if (launched) snprintf(kept, sizeof kept, "%s", launched);

@@ -1,5 +1,5 @@
-/* test_machine.c — laws of the choice of engine and GPU over ranks, with an engine that is made up:
- * any rank may be made to see any GPUs. */
+/* test_machine.c — laws of the choice of engine and GPU over ranks, with a fake engine: any rank
+ * can be given any visible GPUs. */
 #include "tests/support/check.h"
 #include "tests/support/ranks.h"
 
@@ -14,7 +14,7 @@ enum { MOST_GPUS = 8 };
 
 static struct {
   int count, gpu[MOST_GPUS]; /* what this rank sees: numbers of GPUs of the whole node */
-  tt_err broken;             /* what asking the driver gives */
+  tt_err broken;             /* the result of a call of the driver */
   int asked;
 } made_up;
 
@@ -41,7 +41,7 @@ static const tt_engine_ops gpu_engine = {
 static const tt_engine_ops *const engines[] = {&gpu_engine, &tt_engine_cpu, NULL};
 static const tt_engine_ops *const only_cpu[] = {&tt_engine_cpu, NULL};
 
-/* See `count` GPUs from number `first` on, of `all`, going round. */
+/* Make `count` GPUs visible, from number `first` on, modulo `all`. */
 static void see(int first, int count, int all)
 {
   memset(&made_up, 0, sizeof made_up);
@@ -64,9 +64,9 @@ static int distinct(int gpu)
   return n;
 }
 
-/* Every way to hand out GPUs: either ranks get different ones, or all ranks hear the same refusal;
- * those who may share always get one. */
-TT_TEST (ranks_have_gpus_of_their_own_or_hear_why_not) {
+/* Every way to hand out GPUs: either the ranks get different ones, or all ranks get the same error;
+ * ranks that may share always get one. */
+TT_TEST (ranks_have_different_gpus_or_an_error) {
   int rank = tt_comm_rank(comm), ranks = tt_comm_ranks(comm);
   for (int all = 1; all <= 4; all++) {
     for (int count = 1; count <= all; count++) {
@@ -100,7 +100,7 @@ TT_TEST (a_gpu_per_task_needs_no_map) {
   TT_CHECK(distinct(gpu_of(&use)), ==, tt_comm_ranks(comm));
 }
 
-TT_TEST (a_map_decides) {
+TT_TEST (a_map_assigns_gpus) {
   int ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm);
   int64_t turned[3];
   const tt_engine_ops *ops = NULL;
@@ -116,7 +116,7 @@ TT_TEST (a_map_decides) {
   TT_CHECK((int)e, ==, ranks == 1 ? TT_OK : TT_E_UNAVAILABLE);
   if (e) TT_CHECK_HAS(tt_err_last(), "rank 0 on ");
   if (e) TT_CHECK_HAS(tt_err_last(), " and rank 1 on ");
-  turned[0] = ranks; /* one more than there are: rank 0's fault, everybody's error */
+  turned[0] = ranks; /* one GPU more than exist: an error of rank 0 and so of all ranks */
   TT_CHECK((int)tt_resources_assign(comm, engines, &request, &ops, &use), ==, TT_E_UNAVAILABLE);
   TT_CHECK_HAS(tt_err_last(), "run.gpu_map gives GPU");
 }
@@ -135,8 +135,8 @@ TT_TEST (auto_falls_back_to_the_cpu_and_gpu_does_not) {
   TT_CHECK_HAS(tt_err_last(), "built without CUDA");
 }
 
-/* device: cpu asks no driver, so that a broken one does no harm. */
-TT_TEST (the_cpu_asks_no_driver) {
+/* device: cpu does not call the driver, so a broken one has no effect. */
+TT_TEST (the_cpu_does_not_call_the_driver) {
   const tt_engine_ops *ops = NULL;
   tt_resources use = {0};
   tt_resource_request request = {
@@ -150,7 +150,8 @@ TT_TEST (the_cpu_asks_no_driver) {
   TT_CHECK((int)use.path, ==, TT_GPU_PATH_layered);
 }
 
-/* What only a GPU computes is refused without one, on every rank; the cpu is no substitute. */
+/* An option that needs a GPU is an error without one, on every rank; the CPU is not used instead.
+ */
 TT_TEST (tensor_cores_need_a_gpu) {
   static const char *const words[] = {"none is visible", "run.device is cpu", "built without CUDA"};
   const tt_engine_ops *const *const from[] = {engines, engines, only_cpu};
@@ -173,9 +174,9 @@ TT_TEST (tensor_cores_need_a_gpu) {
   }
 }
 
-/* Any one rank: its broken driver, or its lack of a GPU, is everybody's error and names the rank.
- */
-TT_TEST (one_odd_rank_is_an_error_of_all) {
+/* If one rank has a broken driver or no GPU, all ranks get an error that names this rank. A rank
+ * alone computes on the CPU, unless the job requires a GPU. */
+TT_TEST (one_different_rank_is_an_error_of_all) {
   int ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm);
   for (int odd = 0; odd < ranks; odd++) {
     char words[64];
@@ -184,18 +185,24 @@ TT_TEST (one_odd_rank_is_an_error_of_all) {
     tt_resource_request request = any();
     see(rank, 1, MOST_GPUS);
     if (rank == odd) made_up.broken = TT_E_UNAVAILABLE;
-    TT_CHECK((int)tt_resources_assign(comm, engines, &request, &ops, &use), ==, TT_E_UNAVAILABLE);
     snprintf(words, sizeof words, "the driver of rank %d is broken", odd);
-    TT_CHECK_HAS(tt_err_last(), words);
-    see(rank, rank == odd ? 0 : 1, MOST_GPUS);
     tt_err e = tt_resources_assign(comm, engines, &request, &ops, &use);
+    TT_CHECK((int)e, ==, ranks == 1 ? TT_OK : TT_E_UNAVAILABLE);
+    if (e) TT_CHECK_HAS(tt_err_last(), words);
+    request.device = TT_DEVICE_gpu;
+    TT_CHECK((int)tt_resources_assign(comm, engines, &request, &ops, &use), ==, TT_E_UNAVAILABLE);
+    TT_CHECK_HAS(tt_err_last(), words);
+    request.device = TT_DEVICE_auto;
+    see(rank, rank == odd ? 0 : 1, MOST_GPUS);
+    e = tt_resources_assign(comm, engines, &request, &ops, &use);
     TT_CHECK((int)e, ==, ranks == 1 ? TT_OK : TT_E_UNAVAILABLE);
     if (e) TT_CHECK_HAS(tt_err_last(), "the cpu engine");
   }
 }
 
-/* The survey counts GPUs by UUID, and holds every rank's place, on every rank. */
-TT_TEST (a_survey_counts_gpus_seen_and_used) {
+/* The inventory counts GPUs by UUID, and holds the host, cores and GPU of every rank, on every
+ * rank. */
+TT_TEST (an_inventory_counts_gpus_seen_and_used) {
   int ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm);
   tt_inventory *s = NULL;
   tt_resource_request request = any();
@@ -215,14 +222,14 @@ TT_TEST (a_survey_counts_gpus_seen_and_used) {
                  : s->rank_entry[r].ranks_on_cores);
   }
   tt_inventory_destroy(&s);
-  see(rank, 2, MOST_GPUS); /* neighbours overlap */
+  see(rank, 2, MOST_GPUS); /* the GPUs of neighbouring ranks overlap */
   TT_CHECK_OK(tt_inventory_create(comm, engines, &request, &s));
   TT_CHECK(s->seen, ==, ranks + 1);
   TT_CHECK(s->used, ==, ranks);
   tt_inventory_destroy(&s);
 }
 
-/* One rank that would compute otherwise is an error of all, unless that is wanted. */
+/* A rank with other arithmetic is an error of all ranks, unless the user allows it. */
 TT_TEST (all_ranks_compute_the_same_bits) {
   int ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm);
   TT_CHECK_OK(tt_resources_check_arithmetic(comm, "cuda fp32 block r128 w8", 0, NULL));

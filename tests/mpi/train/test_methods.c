@@ -1,6 +1,6 @@
-/* test_methods.c — laws of the ways to train that look at more than one member, or at one more than
- * once: retries, stopping an ensemble as one, fusion. On any number of ranks the bits are those of
- * a plain loop over one engine that holds all members. */
+/* test_methods.c — laws of training methods with more than one member or attempt: retries, ensemble
+ * early stopping, fusion. On any number of ranks the bits are those of a plain loop over one engine
+ * that holds all members. */
 #include "tests/support/problem.h"
 #include "tests/support/ranks.h"
 
@@ -17,7 +17,7 @@ static const tt_resources use = {.threads = 1, .simd = TT_SIMD_generic};
 
 static way plain(void) { return (way){.name = "cpu", .ops = &tt_engine_cpu, .use = use}; }
 
-/* Two ensembles of three that learn two targets. */
+/* Two ensembles of three members, with one target each. */
 static problem make(tt_output output)
 {
   const int64_t hidden[] = {5};
@@ -44,7 +44,7 @@ static void shard_stop(tt_shard *w)
   tt_state_destroy(&w->state);
 }
 
-/* Killed and started again from what was saved. */
+/* Killed and started again from the saved state. */
 static void shard_restart(problem *p, tt_shard *w)
 {
   TT_CHECK_OK(tt_shard_save_local(w));
@@ -72,7 +72,7 @@ static int64_t still_training(const tt_shard *w)
   return n;
 }
 
-/* ---- retries ---- */
+/* retries */
 
 static void poison(problem *p)
 {
@@ -92,7 +92,7 @@ static void finish_apart(problem *p, tt_shard *w, int64_t steps, int restart)
   TT_CHECK_OK(tt_shard_save_local(w));
 }
 
-/* All members, where member BAD is at its first retry from the start on. */
+/* All members, with member BAD in its first retry from the start. */
 static tt_state *with_first_retry(problem *p)
 {
   problem_start(p, plain(), everyone(p));
@@ -108,8 +108,8 @@ static tt_state *with_first_retry(problem *p)
   return s;
 }
 
-/* The retried member is the one that began with the retry, nobody else notices; whatever the calls,
- * however often the run is killed. */
+/* The retried member equals one that starts with the retry, and the others do not change; for any
+ * lengths of calls and any number of kills. */
 TT_TEST (a_retry_is_a_new_start) {
   for (int reseed = 0; reseed < 2; reseed++) {
     problem p = make(TT_OUTPUT_mean);
@@ -132,7 +132,7 @@ TT_TEST (a_retry_is_a_new_start) {
   }
 }
 
-TT_TEST (a_member_without_retries_left_has_failed) {
+TT_TEST (a_member_without_retries_left_is_diverged) {
   for (int retries = 0; retries < 3; retries++) {
     problem p = make(TT_OUTPUT_mean);
     p.c.retries = retries;
@@ -148,9 +148,10 @@ TT_TEST (a_member_without_retries_left_has_failed) {
   }
 }
 
-/* ---- stop: ensemble ---- */
+/* stop: ensemble */
 
-/* Validation loss of the mixture of members [first, first + count) of a state, by the book. */
+/* Validation loss of the mixture of members [first, first + count) of a state, by the textbook
+ * formula. */
 static double book_loss(const problem *p, const tt_ensemble *e, const tt_state *s)
 {
   const tt_model *m = &p->c.model;
@@ -184,7 +185,7 @@ static double book_loss(const problem *p, const tt_ensemble *e, const tt_state *
   return sum / (double)rows;
 }
 
-/* Best epoch and stopping of one ensemble, epoch by epoch. Fills the wanted history. */
+/* Best epoch and early stopping of one ensemble, epoch by epoch. Fills the expected history. */
 static void book_stop(const problem *p, const tt_ensemble *e, double *loss, int *best, int *last)
 {
   problem alone = *p;
@@ -222,13 +223,13 @@ static problem make_together(tt_output output)
   problem p = make(output);
   p.c.stop = TT_EARLY_STOPPING_ensemble;
   for (int64_t i = 0; i < p.c.members; i++) {
-    p.c.member[i].hyper.learning_rate = i < EACH ? 0.08f : 0.02f; /* the first overfits soon */
+    p.c.member[i].hyper.learning_rate = i < EACH ? 0.08f : 0.02f; /* ensemble 0 overfits */
     p.c.member[i].hyper.patience = i < EACH ? 1 : 0;
   }
   return p;
 }
 
-TT_TEST (the_ensemble_decides_for_its_members) {
+TT_TEST (an_ensemble_stops_all_its_members) {
   const tt_output outputs[] = {TT_OUTPUT_mean, TT_OUTPUT_mean_variance};
   for (int o = 0; o < 2; o++) {
     problem p = make_together(outputs[o]);
@@ -257,7 +258,7 @@ TT_TEST (the_ensemble_decides_for_its_members) {
   }
 }
 
-/* ---- fusion ---- */
+/* fusion */
 
 static problem make_fusion(tt_output output, tt_loss loss, int weighted)
 {
@@ -273,7 +274,7 @@ static problem make_fusion(tt_output output, tt_loss loss, int weighted)
 }
 
 /* The gradient is that of the loss of the mean, by finite differences of its own value. */
-TT_TEST (gradient_of_fusion_is_that_of_the_mean) {
+TT_TEST (the_gradient_of_fusion_is_that_of_the_mean) {
   for (int two = 0; two < 2; two++) {
     problem p = make_fusion(two ? TT_OUTPUT_mean_variance : TT_OUTPUT_mean,
                             two ? TT_LOSS_gaussian_nll : TT_LOSS_mse, two);
@@ -304,7 +305,7 @@ TT_TEST (gradient_of_fusion_is_that_of_the_mean) {
   }
 }
 
-/* A member whose outputs are not finite is not in the mean. */
+/* A member whose outputs are not finite is left out of the mean. */
 TT_TEST (fusion_leaves_out_members_that_diverge) {
   problem p = make_fusion(TT_OUTPUT_mean, TT_LOSS_mse, 0);
   float output[EACH * 32] = {0}, two[2 * 32], delta[32], other[32], mean[1];
@@ -380,6 +381,58 @@ TT_TEST (fusion_has_the_same_bits_on_any_ranks_through_restarts) {
     }
     shard_stop(&w);
     tt_state_destroy(&wanted);
+    problem_free(&p);
+  }
+}
+
+/* Loss of the mean logits, or of the means of mean and raw variance, on the validation rows at the
+ * present weights; the outputs of a member follow from what it predicts. */
+static double fused_book_loss(const problem *p, const tt_ensemble *e, const tt_state *s)
+{
+  int sigmoid = p->c.loss == TT_LOSS_bce;
+  double weight[EACH] = {1.0, 1.0, 1.0}, sum = 0.0, rows = 0.0;
+  float said[EACH * 2];
+  tt_ensemble one = *e;
+  one.first = 0;
+  tt_trained_ensemble some = {.model = p->c.model,
+                              .variance_floor = p->c.variance_floor,
+                              .ensembles = 1,
+                              .ensemble = &one,
+                              .members = EACH,
+                              .weight = weight,
+                              .w = TT_FIELD(s, weights) + e->first * p->c.model.params};
+  for (int64_t r = 0; r < p->d->rows; r++) {
+    double o0 = 0.0, o1 = 0.0, y = (double)p->d->y[r * p->d->targets + e->column[0]];
+    if (p->d->split[r] != TT_VALIDATION) continue;
+    TT_CHECK_OK(tt_engine_cpu.predict(&some, &use, 1, p->d->x + r * p->d->inputs, NULL, said));
+    for (int i = 0; i < EACH; i++) {
+      double mean = (double)said[2 * i], v = (double)(said[2 * i + 1] - p->c.variance_floor);
+      o0 += (sigmoid ? log(mean / (1.0 - mean)) : mean) / EACH;
+      o1 += sigmoid ? 0.0 : log(expm1(v)) / EACH;
+    }
+    double v = log1p(exp(o1)) + (double)p->c.variance_floor;
+    sum += sigmoid ? log1p(exp(o0)) - y * o0 : 0.5 * (log(v) + (o0 - y) * (o0 - y) / v);
+    rows += 1.0;
+  }
+  return sum / rows;
+}
+
+TT_TEST (fusion_validates_what_it_trains) {
+  for (int n = 0; n < 2; n++) {
+    problem p = make_fusion(n ? TT_OUTPUT_mean_variance : TT_OUTPUT_sigmoid,
+                            n ? TT_LOSS_gaussian_nll : TT_LOSS_bce, 0);
+    for (int64_t i = 0; i < p.c.members; i++) p.c.member[i].hyper.learning_rate = 0.2f;
+    tt_state *last = fuse_by_the_book(&p);
+    tt_shard w = shard_start(&p, my_slice(&p));
+    TT_CHECK_OK(tt_fusion_train(comm, &w, 1000));
+    TT_CHECK_OK(tt_shard_save_local(&w));
+    for (int64_t i = 0; i < w.slice.count; i++) {
+      const tt_ensemble *e = &p.c.ensemble[p.c.member[w.slice.first + i].ensemble];
+      double got = (double)TT_FIELD(w.state, loss_ensemble)[i * EPOCHS + EPOCHS - 1];
+      TT_CHECK(fabs(got - fused_book_loss(&p, e, last)), <, 1e-5);
+    }
+    shard_stop(&w);
+    tt_state_destroy(&last);
     problem_free(&p);
   }
 }

@@ -1,6 +1,6 @@
-/* test_trap_inference.c — the ninth of the traps of tests/laws/test_traps.c: inference that reads
- * the weights again for every batch. A model is read once, with its calibration; the file may
- * go. */
+/* test_trap_inference.c — mistake 9 of tests/laws/test_traps.c: inference that reads the weights
+ * again for every batch. A model is read once, with its calibration; then the file may be deleted.
+ */
 #include "core/base/mem.h"
 #include "core/engine/engine.h"
 #include "io/model/model_file.h"

@@ -1,5 +1,5 @@
-/* test_warm.c — laws of members that begin with the weights of an earlier run: through whole
- * trainings with files, on 1, 2 and 3 ranks, stopped and resumed. */
+/* test_warm.c — laws of warm starts (initial weights from an earlier run): complete trainings with
+ * files, on 1, 2 and 3 ranks, stopped and resumed. */
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "io/checkpoint/checkpoint.h"
@@ -33,7 +33,7 @@ static void name_of(const char *name, char path[2 * SCRATCH_ROOM])
 static void write_data(void)
 {
   char path[2 * SCRATCH_ROOM], *in[] = {"p", "q"}, *out[] = {"u", "v"}, *none[] = {"", ""};
-  tt_columns input = {INPUTS, in, none}, target = {TARGETS, out, none};
+  tt_columns input = {INPUTS, in, none, 1}, target = {TARGETS, out, none, 1};
   double x[ROWS * INPUTS], y[ROWS * TARGETS];
   for (int i = 0; i < ROWS; i++) {
     x[2 * i] = (double)(i * 7 % 11);
@@ -49,7 +49,7 @@ static void write_data(void)
   tt_barrier(comm);
 }
 
-/* A training of the job with some --set, in a directory of this name. */
+/* Train the job with these --set, in a directory of this name. */
 static tt_err train(const char *to, tt_warm_start warm, const char *const *set, int nset)
 {
   char job[2 * SCRATCH_ROOM], out[SCRATCH_ROOM];
@@ -107,10 +107,10 @@ static void same_models(const char *one, const char *other)
   tt_trained_ensembles_destroy(&b);
 }
 
-/* ---- params ---- */
+/* params */
 
-/* A step size of 0 leaves what the earlier run predicts with; so a longer training that begins so
- * is that of these weights. */
+/* With a learning rate of 0 the weights stay those with which the earlier run predicts; a longer
+ * training with warm start equals one from these weights. */
 TT_TEST (params_are_the_weights_that_predict) {
   TT_CHECK_OK(TRAIN("source", cold, "title=s"));
   TT_CHECK_OK(TRAIN("still", from(TT_WARM_START_params, "source"), "train.learning_rate=0"));
@@ -144,9 +144,9 @@ TT_TEST (shrink_perturb_is_its_formula) {
   tt_trained_ensembles_destroy(&o);
 }
 
-/* ---- members that the earlier run has not ---- */
+/* members that the earlier run does not have */
 
-TT_TEST (new_members_and_diverged_ones_begin_anew) {
+TT_TEST (new_members_and_diverged_ones_have_new_weights) {
   static const tt_warm ways[] = {TT_WARM_START_params, TT_WARM_START_optimizer};
   TT_CHECK_OK(TRAIN("bad", cold, "ensembles.a.sweep.learning_rate={list: [0.01, 1e30, 0.01]}",
                     "ensembles.a.train.optimizer=sgd"));
@@ -158,7 +158,7 @@ TT_TEST (new_members_and_diverged_ones_begin_anew) {
                       "ensembles.a.train.optimizer=sgd"));
     tt_trained_ensembles bad = model("bad"), anew = model("anew"), got = model(to);
     TT_CHECK(bad.at[0]->status[1], ==, TT_STATUS_diverged);
-    for (int64_t m = 0; m < 5; m++) /* of ensemble a: 0 and 2 go on */
+    for (int64_t m = 0; m < 5; m++) /* of ensemble a: 0 and 2 continue */
       TT_CHECK(same(&anew, m, &got, m, 0), ==, m % 2 || m > 2);
     tt_trained_ensembles_destroy(&bad);
     tt_trained_ensembles_destroy(&anew);
@@ -166,9 +166,9 @@ TT_TEST (new_members_and_diverged_ones_begin_anew) {
   }
 }
 
-/* ---- optimizer ---- */
+/* optimizer */
 
-TT_TEST (with_the_optimizer_all_runs_are_one) {
+TT_TEST (runs_with_the_optimizer_state_equal_one_run) {
   static const char *const set[] = {"data.split.validation=0", "train.average=ema"};
   TT_CHECK_OK(TRAIN("one", cold, set[0], set[1]));
   TT_CHECK_OK(TRAIN("two", from(TT_WARM_START_optimizer, "one"), set[0], set[1]));
@@ -177,8 +177,8 @@ TT_TEST (with_the_optimizer_all_runs_are_one) {
   same_models("whole", "three");
 }
 
-/* Members that are judged together stay together, also with one that is new. */
-TT_TEST (an_ensemble_that_stops_as_one_goes_on_as_one) {
+/* Ensemble early stopping after a warm start, also with a new member. */
+TT_TEST (ensemble_early_stopping_continues) {
   static const char *const set[] = {"train.early_stopping=ensemble", "train.patience=50"};
   TT_CHECK_OK(TRAIN("joint", cold, set[0], set[1]));
   TT_CHECK_OK(TRAIN("more", from(TT_WARM_START_optimizer, "joint"), set[0], set[1],
@@ -198,7 +198,7 @@ TT_TEST (an_ensemble_that_stops_as_one_goes_on_as_one) {
   tt_ckpt_last_close_local(&last);
 }
 
-/* ---- stops ---- */
+/* stopped runs */
 
 static void ask(const char *directory, int stop)
 {
@@ -227,7 +227,7 @@ TT_TEST (a_stop_changes_nothing) {
   }
 }
 
-/* ---- what is wrong ---- */
+/* errors */
 
 static void refused(tt_err e, tt_err wanted, const char *one, const char *two)
 {
@@ -236,7 +236,7 @@ static void refused(tt_err e, tt_err wanted, const char *one, const char *two)
   TT_CHECK_HAS(tt_err_last(), two);
 }
 
-TT_TEST (another_start_is_another_run) {
+TT_TEST (other_initial_weights_are_another_run) {
   uint64_t hash[4];
   tt_warm_start w = from(TT_WARM_START_params, "source"),
                 o = from(TT_WARM_START_optimizer, "source");
@@ -253,7 +253,7 @@ TT_TEST (another_start_is_another_run) {
           "belongs to another run");
 }
 
-TT_TEST (what_does_not_fit_is_named) {
+TT_TEST (what_does_not_fit_is_an_error) {
   char path[2 * SCRATCH_ROOM];
   refused(TRAIN("x", from(TT_WARM_START_params, "nowhere"), "title=x"), TT_E_NOINPUT,
           "nowhere/model.h5", "");

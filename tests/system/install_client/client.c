@@ -1,4 +1,4 @@
-/* client.c MODEL — what a program of somebody else looks like: open a model, predict one row. */
+/* client.c MODEL — example of a program that uses the library: open a model, predict one row. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <tutti.h>

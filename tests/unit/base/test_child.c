@@ -1,4 +1,4 @@
-/* test_child.c — programs that run beside us: as at a start, and gone when they should be. */
+/* test_child.c — child processes: they start without inherited state and end in time. */
 #include "core/base/mem.h"
 #include "core/base/process.h"
 #include "tests/support/check.h"
@@ -40,7 +40,7 @@ static int end_of(pid_t pid)
   return status;
 }
 
-/* "" as long as the file is not there. */
+/* "" while the file does not exist. */
 static void said(const char *output, char text[4096])
 {
   FILE *f = fopen(in_scratch(output), "r");
@@ -50,7 +50,7 @@ static void said(const char *output, char text[4096])
   fclose(f);
 }
 
-TT_TEST (it_starts_with_nothing_of_ours) {
+TT_TEST (a_child_inherits_nothing) {
   char text[4096];
   sigset_t usr2;
   sigemptyset(&usr2);
@@ -70,7 +70,7 @@ TT_TEST (it_starts_with_nothing_of_ours) {
   TT_CHECK_HAS(text, "err\n");
   TT_CHECK(end_of(start("exec ls /proc/self/fd", "", "said")), ==, 0);
   said("said", text);
-  assert_string_equal(text, "0\n1\n2\n3\n"); /* 3 is what ls reads */
+  assert_string_equal(text, "0\n1\n2\n3\n"); /* 3 is the directory that ls reads */
   TT_CHECK(end_of(start("exec cat /proc/self/status", "", "said")), ==, 0);
   said("said", text);
   TT_CHECK_HAS(text, "SigBlk:\t0000000000000000");
@@ -80,7 +80,7 @@ TT_TEST (it_starts_with_nothing_of_ours) {
   sigprocmask(SIG_UNBLOCK, &usr2, NULL);
 }
 
-TT_TEST (what_does_not_start_says_why) {
+TT_TEST (a_failed_start_gives_the_reason) {
   char *const nothing[] = {"./nothing here", NULL};
   tt_process_options o = {nothing, scratch, in_scratch("said")};
   pid_t pid = -1;
@@ -95,7 +95,7 @@ TT_TEST (what_does_not_start_says_why) {
   TT_CHECK(waitpid(-1, NULL, WNOHANG), ==, -1); /* no zombie */
 }
 
-/* Not for one that has ended but was not waited for by whoever inherited it. */
+/* 0 for a process that has ended, even if nobody has waited for it (a zombie). */
 static int runs(pid_t pid)
 {
   char path[64], text[512] = "";
@@ -108,7 +108,7 @@ static int runs(pid_t pid)
   return state && state[1] && state[2] != 'Z' && state[2] != 'X';
 }
 
-/* The number a script wrote of a process that it left behind. */
+/* The process number that a script wrote into a file before it left this process behind. */
 static pid_t left_behind(const char *output)
 {
   char text[4096] = "";
@@ -124,7 +124,7 @@ static void gone(pid_t pid)
   while (runs(pid)) poll(NULL, 0, 2);
 }
 
-TT_TEST (its_group_ends_with_it) {
+TT_TEST (the_process_group_ends_with_the_child) {
   pid_t pid = start("sleep 1000 & echo $!", "", "left");
   pid_t behind = left_behind("left");
   TT_CHECK(end_of(pid), ==, 0);
@@ -138,7 +138,7 @@ TT_TEST (its_group_ends_with_it) {
   gone(behind);
 }
 
-TT_TEST (it_dies_with_its_parent) {
+TT_TEST (a_child_ends_with_its_parent) {
   pid_t parent = fork();
   if (!parent) {
     (void)start("echo $$; exec sleep 1000", "", "orphan");
@@ -152,7 +152,7 @@ TT_TEST (it_dies_with_its_parent) {
   gone(child);
 }
 
-TT_TEST (words_are_filled_in_and_nothing_is_a_shell) {
+TT_TEST (arguments_are_filled_in_without_a_shell) {
   char *command[] = {"prog", "--in={input}", "{output}{output}", "{other} {", "{input"};
   const tt_placeholder word[] = {{"input", "/a b/it's \"one\" $HOME"}, {"output", "o"}};
   char **argv = NULL, text[4096];

@@ -1,4 +1,4 @@
-/* test_csv.c — the CSV reader: RFC 4180, what is met in practice, and what is refused. */
+/* test_csv.c — the CSV reader: RFC 4180, its variants in practice, and rejected tables. */
 #include "core/base/csv.h"
 #include "core/base/mem.h"
 #include "tests/support/check.h"
@@ -21,7 +21,7 @@ static void put(const char *bytes, size_t count)
 static void dump(char *out, size_t room)
 {
   tt_csv *t = NULL;
-  if (tt_csv_read(path, &t)) {
+  if (tt_csv_read(path, NULL, &t)) {
     const char *text = tt_err_last();
     snprintf(out, room, "ERR:%s", strncmp(text, path, strlen(path)) ? text : text + strlen(path));
     return;
@@ -78,7 +78,7 @@ static const struct {
      "CSV first"},
 };
 
-TT_TEST (every_form_is_read_or_refused_by_line) {
+TT_TEST (every_form_is_read_or_rejected_with_its_line) {
   for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
     char got[1024];
     put(table[i].bytes, table[i].count);
@@ -92,36 +92,36 @@ TT_TEST (every_form_is_read_or_refused_by_line) {
 TT_TEST (rows_know_their_line) {
   put(TEXT("# c\na,b\n\n1,\"2\r\n\n\"\n# d\n3,4\n"));
   tt_csv *t = NULL;
-  TT_CHECK_OK(tt_csv_read(path, &t));
+  TT_CHECK_OK(tt_csv_read(path, NULL, &t));
   TT_CHECK(t->rows, ==, 2);
   TT_CHECK(t->line[0], ==, 4);
   TT_CHECK(t->line[1], ==, 8);
   tt_csv_destroy(&t);
 }
 
-/* Any prefix of a table with every feature is read or refused, never read past its end (the
- * sanitizers watch), and nothing leaks. */
-TT_TEST (every_prefix_is_survived) {
+/* Any prefix of a table with every feature is read or rejected. No byte past its end is read (the
+ * sanitizers check it) and no memory leaks. */
+TT_TEST (every_prefix_is_read_or_rejected) {
   static const char all[] =
       "\xEF\xBB\xBF# c\r\n\"a \"\"b\"\"\",\"c\nd\" , e\r\n1,\"2\" ,3\n\n4,,\"\"";
   for (size_t n = 0; n < sizeof all; n++) {
     tt_csv *t = NULL;
     put(all, n);
-    if (!tt_csv_read(path, &t)) TT_CHECK(t->rows, >, 0);
+    if (!tt_csv_read(path, NULL, &t)) TT_CHECK(t->rows, >, 0);
     tt_csv_destroy(&t);
   }
   assert_int_equal(tt_mem_live_blocks(), 0);
 }
 
-TT_TEST (a_missing_file_or_a_directory_is_no_input) {
+TT_TEST (a_missing_file_or_a_directory_is_rejected) {
   tt_csv *t = NULL;
-  assert_int_equal(tt_csv_read("/tmp/no/such/table.csv", &t), TT_E_NOINPUT);
+  assert_int_equal(tt_csv_read("/tmp/no/such/table.csv", NULL, &t), TT_E_NOINPUT);
   TT_CHECK_HAS(tt_err_last(), "/tmp/no/such/table.csv");
-  assert_int_equal(tt_csv_read("/tmp", &t), TT_E_NOINPUT);
+  assert_int_equal(tt_csv_read("/tmp", NULL, &t), TT_E_NOINPUT);
   assert_null(t);
 }
 
-TT_TEST (lists_of_the_command_line) {
+TT_TEST (lists_on_the_command_line_are_split) {
   tt_csv *t = NULL;
   TT_CHECK_OK(tt_csv_parse_list("--inputs", "a, b,\"c,d\"", &t));
   TT_CHECK(t->columns, ==, 3);
@@ -131,6 +131,56 @@ TT_TEST (lists_of_the_command_line) {
   assert_int_equal(tt_csv_parse_list("--inputs", "a,,b", &t), TT_E_USAGE);
   TT_CHECK_HAS(tt_err_last(), "--inputs: item 2 of 'a,,b' is empty");
   assert_int_equal(tt_csv_parse_list("--inputs", "a,\"b", &t), TT_E_USAGE);
+  assert_int_equal(tt_mem_live_blocks(), 0);
+}
+
+/* The time is not quadratic in the number of columns: these are 5e9 pairs. */
+TT_TEST (a_repeated_name_among_many_columns_is_found) {
+  enum { COLUMNS = 100000, ROOM = 8 * COLUMNS };
+  char *text = NULL;
+  size_t used = 0;
+  TT_CHECK_OK(TT_ALLOC(text, ROOM));
+  for (int i = 0; i < COLUMNS; i++)
+    used += (size_t)snprintf(text + used, ROOM - used, "c%d,", i);
+  used += (size_t)snprintf(text + used, ROOM - used, "x,c7,x\n");
+  put(text, used);
+  char got[256];
+  dump(got, sizeof got);
+  assert_string_equal(got, "ERR::1: columns 8 and 100002 are both named 'c7'");
+  tt_free(text);
+}
+
+TT_TEST (columns_are_found_by_name) {
+  static const char *const name[] = {"b", "", "a", "ab", ""};
+  tt_csv *t = NULL;
+  put(TEXT("b,,a,ab,\n1,2,3,4,5\n"));
+  TT_CHECK_OK(tt_csv_read(path, NULL, &t));
+  for (int64_t i = 0; i < 4; i++) TT_CHECK(tt_csv_find(t, name[i]), ==, i);
+  TT_CHECK(tt_csv_find(t, "c"), ==, -1);
+  TT_CHECK(tt_csv_find(t, "B"), ==, -1);
+  tt_csv_destroy(&t);
+}
+
+TT_TEST (a_table_above_the_limit_is_refused) {
+  static const struct {
+    tt_csv_limit limit;
+    const char *message; /* NULL: accepted */
+  } row[] = {
+      {{0, 0}, NULL},
+      {{3, 20}, NULL},
+      {{2, 0}, ":6: one row more than the 2 expected"},
+      {{1, 20}, ":4: one row more than the 1 expected"},
+      {{3, 19}, ": 20 bytes; a table of at most 3 rows may have 19"},
+      {{1, 10}, ": 20 bytes; a table of at most 1 row may have 10"},
+  };
+  put(TEXT("a,b\n# c\n1,2\n3,4\n\n5,6"));
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    tt_csv *t = NULL;
+    tt_err e = tt_csv_read(path, &row[i].limit, &t);
+    assert_int_equal(e, row[i].message ? TT_E_DATA : TT_OK);
+    if (row[i].message) TT_CHECK_HAS(tt_err_last(), row[i].message);
+    tt_csv_destroy(&t);
+  }
   assert_int_equal(tt_mem_live_blocks(), 0);
 }
 

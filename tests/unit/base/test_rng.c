@@ -2,9 +2,9 @@
  * every length and its orders are uniform; every key gives its own order; the vector loops of the
  * cpu engine draw the same rows as the plain functions.
  *
- * Chi-square statistics with k degrees of freedom are held below k + 4 sqrt(2 k) + 10. Chance alone
- * exceeds that with probability 5e-5 at most (k = 1: 4.5e-5, large k: 3e-5). All draws are
- * deterministic: the bound is met or not, for ever. */
+ * Chi-square statistics with k degrees of freedom must be below k + 4 sqrt(2 k) + 10. A correct
+ * generator exceeds this bound with probability 5e-5 at most (k = 1: 4.5e-5, large k: 3e-5). All
+ * draws are deterministic: the bound is met or not, for ever. */
 #include "core/base/mem.h"
 #include "src/cpu/kernels.h"
 #include "tests/support/check.h"
@@ -48,7 +48,7 @@ TT_TEST (philox_gives_the_known_answers) {
   }
 }
 
-/* The same words through the library's own function: what goes where is part of reproducibility. */
+/* The same words through tt_random: which argument enters which word is part of reproducibility. */
 TT_TEST (every_argument_enters_the_counter_or_the_key) {
   uint64_t seed = 0x13198a2e03707344u, stream = 0xa4093822299f31d0u;
   uint64_t key = seed + TT_PURPOSE_SPLIT * 0x9E3779B97F4A7C15ull;
@@ -79,7 +79,7 @@ TT_TEST (a_shuffle_is_a_bijection) {
   for (size_t i = 0; i < sizeof large / sizeof *large; i++) bijective(large[i], 3);
 }
 
-/* The largest length: every pass stays inside, and distinct slots stay distinct. */
+/* The largest length: every result is below it, and distinct slots give distinct results. */
 TT_TEST (a_shuffle_of_all_32_bits_works) {
   tt_shuffle s = tt_shuffle_make(UINT32_MAX, 1, 2, TT_PURPOSE_SHUFFLE, 0);
   uint32_t last = tt_shuffle_at(&s, 0);
@@ -153,7 +153,7 @@ TT_TEST (every_order_of_a_few_is_equally_likely) {
   uniform_orders(7, 5040, 100000);
 }
 
-/* Values of neighbouring places: each ordered pair of different values equally often. */
+/* Values of neighbouring places: each ordered pair of different values occurs equally often. */
 static void uniform_pairs(uint32_t n, uint32_t epochs, uint32_t apart)
 {
   int64_t *count = NULL;
@@ -183,7 +183,7 @@ TT_TEST (neighbours_are_not_correlated) {
   }
 }
 
-/* Consecutive epochs: where the value at a place goes in the next epoch is again uniform. */
+/* Consecutive epochs: the place of a value in the next epoch is uniform. */
 TT_TEST (epochs_are_not_correlated) {
   enum { N = 10, EPOCHS = 40000 };
   int64_t count[N * N] = {0};

@@ -1,5 +1,5 @@
-/* test_campaign_init.c — what `tutti campaign init` writes is a campaign that tutti reads, for any
- * names and sizes. */
+/* test_campaign_init.c — tutti reads the campaign that `tutti campaign init` writes, for any names
+ * and sizes. */
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/config/config.h"
@@ -39,7 +39,7 @@ static tt_config *must_parse(const char *file)
 static void write_table(const char *file, int64_t rows, int64_t targets, char **names)
 {
   char *in[] = {"p", "q"}, *none[] = {"", "", "", ""};
-  tt_columns input = {2, in, none}, target = {targets, names, none};
+  tt_columns input = {2, in, none, 1}, target = {targets, names, none, 1};
   double *x = calloc((size_t)rows * 2, sizeof *x), *y = calloc((size_t)rows * 4, sizeof *y);
   TT_CHECK_OK(tt_data_write_local(file, rows, &input, &target, x, y, "test"));
   free(x);
@@ -90,9 +90,9 @@ static void refused(tt_err e, tt_err wanted, const char *part)
   TT_CHECK_HAS(tt_err_last(), part);
 }
 
-TT_TEST (what_cannot_be_is_refused) {
+TT_TEST (bad_data_and_pools_are_rejected) {
   char *name[] = {"t"}, *in[] = {"a", "b", "c"}, *none[] = {"", "", ""};
-  tt_columns three = {3, in, none}, no = {0, NULL, NULL};
+  tt_columns three = {3, in, none, 1}, no = {0, NULL, NULL, 0};
   double x[3] = {0};
   write_table(at("d.h5"), 20, 1, name);
   TT_CHECK_OK(tt_data_write_local(at("wide.h5"), 1, &three, &no, x, NULL, "test"));
@@ -103,7 +103,7 @@ TT_TEST (what_cannot_be_is_refused) {
   refused(tt_campaign_init_local(at("x"), at("none.h5"), NULL), TT_E_NOINPUT, "none.h5");
   refused(tt_campaign_init_local(at("x"), at("wide.h5"), NULL), TT_E_DATA, "wide.h5");
   refused(tt_campaign_init_local(at("x"), at("d.h5"), at("wide.h5")), TT_E_DATA,
-          "wide.h5 has 3 inputs, but");
+          "wide.h5: dataset 'x' has 3 columns: a, b, c; but");
   TT_CHECK(access(at("x/campaign.yaml"), F_OK), !=, 0);
   TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }

@@ -1,6 +1,7 @@
-/* test_oracle_slurm.c — label.mode slurm over stand-ins for sbatch, squeue and their like: nothing
- * is submitted twice, and no failing command of Slurm is the end of a job. */
+/* test_oracle_slurm.c — label.mode slurm with scripts in place of sbatch, squeue and the other
+ * commands: nothing is submitted twice, and a failing Slurm command does not end a job. */
 #include "core/base/mem.h"
+#include "io/hdf5/owner.h"
 #include "src/campaign/label/slurm_jobs.h"
 #include "tests/support/check.h"
 
@@ -11,8 +12,8 @@
 #include <unistd.h>
 
 /* In $FAKE: `queue` lists the jobs that squeue sees, `past` those that `squeue -t all` sees too;
- * each line of `fail.COMMAND` makes one call of it fail; `lose` makes sbatch keep the number to
- * itself. COMMAND.log has a line for each call. */
+ * each line of `fail.COMMAND` makes one call of it fail; with `lose`, sbatch does not print the job
+ * number. COMMAND.log has a line for each call. */
 static const char prelude[] = "#!/bin/sh\n"
                               "c=${0##*/}; cd \"$FAKE\" || exit 9; echo \"$*\" >> $c.log\n"
                               "[ -s fail.$c ] && { sed -i 1d fail.$c; echo \"$c: no answer\"; "
@@ -54,7 +55,7 @@ static void put(const rig *r, const char *name, const char *text)
   TT_CHECK(chmod(path, 0755), ==, 0);
 }
 
-/* "" if it is not there. */
+/* "" if the file does not exist. */
 static const char *get(const rig *r, const char *name)
 {
   static char text[8192];
@@ -97,7 +98,7 @@ static void make_programs(const rig *r)
 static char user_path[4096];
 static const char *const settings[] = {"label.command=['it''s']"};
 
-/* `groups` groups that wait. */
+/* `groups` groups that are not labelled yet. */
 static void begin(rig *r, int groups)
 {
   char text[4200], path[256];
@@ -108,6 +109,7 @@ static void begin(rig *r, int groups)
   make_programs(r);
   put(r, "c.yaml", "");
   put(r, "owner", "one\n");
+  TT_CHECK_OK(tt_owner_begin_local(r->folder, "one"));
   put(r, "job.sh", "#!/bin/bash\n#SBATCH --time=5\n: module load all\n");
   snprintf(r->label, sizeof r->label, "%s/label", r->folder);
   snprintf(text, sizeof text, "%s/bin:%s", r->folder, user_path);
@@ -144,6 +146,7 @@ static void begin(rig *r, int groups)
 static void finish(rig *r)
 {
   char command[128];
+  tt_owner_end_local(r->folder);
   snprintf(command, sizeof command, "rm -r %s", r->folder);
   TT_CHECK(system(command), ==, 0);
   for (int i = 0; i < r->a.groups; i++) free(r->group[i].directory);
@@ -163,7 +166,7 @@ static void answer(const rig *r, int first, int end)
 
 enum { MOST_POLLS = 20000 };
 
-/* Poll until a program has been called so often, the groups are done or an error ends it. */
+/* Poll until a program has been called `calls` times, all groups are done, or an error occurs. */
 static tt_err until(rig *r, const char *program, int least)
 {
   tt_err e = TT_OK;
@@ -177,14 +180,14 @@ static tt_err until(rig *r, const char *program, int least)
 
 static tt_err to_the_end(rig *r) { return until(r, "nothing", 1); }
 
-TT_TEST (an_array_for_the_groups_that_wait) {
+TT_TEST (unlabelled_groups_become_an_array) {
   rig r;
   begin(&r, 7);
   answer(&r, 2, 3);
   tt_label_group_update(&r.group[2]);
   TT_CHECK_OK(tt_label_backend_slurm.start(&r.a));
   TT_CHECK_OK(until(&r, "squeue", 3));
-  /* three tasks are the most here: two arrays share the concurrency */
+  /* MaxArraySize allows three tasks here: two arrays share the concurrency */
   TT_CHECK(calls(&r, "sbatch"), ==, 2);
   TT_CHECK_HAS(get(&r, "sbatch.log"), "--array=0-2%2 ");
   TT_CHECK_HAS(get(&r, "sbatch.log"), "-r12-a1 ");
@@ -201,7 +204,7 @@ TT_TEST (an_array_for_the_groups_that_wait) {
   answer(&r, 0, 7);
   TT_CHECK_OK(to_the_end(&r));
   TT_CHECK(r.a.pending, ==, 0);
-  /* a task that is late finds another attempt's record, and asks for nothing */
+  /* a late task finds the record of a newer attempt and does not call the oracle */
   put(&r, "label/job.json", "\"tutti-of-another-r12-a1\"");
   TT_CHECK(system("cd $FAKE && SLURM_ARRAY_TASK_ID=1 sh label/job-1-0.sbatch | grep -q 'no longer "
                   "needed'"),
@@ -210,7 +213,7 @@ TT_TEST (an_array_for_the_groups_that_wait) {
   finish(&r);
 }
 
-/* Killed at once after sbatch, whatever had been written by then. */
+/* Killed directly after sbatch, with any state of the record on disk. */
 TT_TEST (a_restart_finds_its_job) {
   static const char *const record[] = {"submitting", "submitted", "submitting", "submitting"};
   static const char *const where[] = {"queue", "queue", "past", "account"};
@@ -238,8 +241,8 @@ TT_TEST (a_restart_finds_its_job) {
   }
 }
 
-/* sbatch fails, or says nothing, but the job is there; or it is not, and is submitted again. */
-TT_TEST (a_lost_number_is_found) {
+/* sbatch fails or prints nothing. If the job exists, it is found; if not, it is submitted again. */
+TT_TEST (a_job_without_known_number_is_found) {
   for (int lost = 0; lost < 2; lost++) {
     rig r;
     begin(&r, 2);
@@ -260,7 +263,7 @@ TT_TEST (a_lost_number_is_found) {
   }
 }
 
-TT_TEST (what_slurm_refuses_is_said) {
+TT_TEST (errors_of_slurm_are_reported) {
   rig r;
   begin(&r, 2);
   put(&r, "fail.sbatch", "1\n2\n3\n4\n5\n6\n7\n8\n9\n");
@@ -287,8 +290,9 @@ TT_TEST (what_slurm_refuses_is_said) {
   finish(&r);
 }
 
-/* Jobs that leave nothing: again with another number, then their rows have failed. */
-TT_TEST (jobs_that_are_gone_are_submitted_again_but_not_for_ever) {
+/* Jobs without output are submitted again with a new number; after the last attempt their rows have
+ * failed. */
+TT_TEST (lost_jobs_are_submitted_again_at_most_retries_times) {
   rig r;
   char path[256];
   begin(&r, 2);
@@ -306,7 +310,7 @@ TT_TEST (jobs_that_are_gone_are_submitted_again_but_not_for_ever) {
   TT_CHECK((int)r.group[1].state, ==, TT_LABEL_GROUP_failed);
   TT_CHECK_HAS(get(&r, "label/0001/failed"), "left the queue without a result, attempt 3 of 3");
   tt_label_backend_slurm.end(&r.a);
-  /* a person wants it asked for again: with all retries */
+  /* the user removes the mark: the group is queried again, with all retries */
   path_of(&r, "label/0001/failed", path);
   TT_CHECK(unlink(path), ==, 0);
   tt_label_group_update(&r.group[1]);
@@ -324,14 +328,15 @@ TT_TEST (jobs_that_are_gone_are_submitted_again_but_not_for_ever) {
   finish(&r);
 }
 
-/* An oracle that says later is no crash: the campaign stops, and asks again in its next life. */
-TT_TEST (later_does_not_count) {
+/* Exit code 75 (retry later) does not count as a failure: the campaign stops, and its next start
+ * calls the oracle again. */
+TT_TEST (retry_later_is_no_failure) {
   rig r;
   begin(&r, 1);
   r.cfg.label_retries = 1;
-  for (int life = 1; life <= 3; life++) {
+  for (int start = 1; start <= 3; start++) {
     TT_CHECK_OK(tt_label_backend_slurm.start(&r.a));
-    TT_CHECK_OK(until(&r, "sbatch", life));
+    TT_CHECK_OK(until(&r, "sbatch", start));
     TT_CHECK_OK(until(&r, "squeue", calls(&r, "squeue") + 1));
     put(&r, "label/0000/later", "later\n");
     put(&r, "queue", "");
@@ -340,7 +345,7 @@ TT_TEST (later_does_not_count) {
   }
   r.cfg.label_max_wait = 0.0;
   TT_CHECK_OK(tt_label_backend_slurm.start(&r.a));
-  TT_CHECK((int)to_the_end(&r), ==, TT_E_STOPPED); /* submitted, and left alone */
+  TT_CHECK((int)to_the_end(&r), ==, TT_E_STOPPED); /* submitted, but not waited for */
   TT_CHECK_HAS(tt_err_last(), "no progress for label.max_wait");
   TT_CHECK(calls(&r, "sbatch"), ==, 4);
   tt_label_backend_slurm.end(&r.a);
@@ -351,7 +356,7 @@ TT_TEST (later_does_not_count) {
   finish(&r);
 }
 
-/* An oracle that asks for the end of the campaign gets it; once cured it is asked anew. */
+/* An oracle can stop the campaign with its exit code; the next start calls it again. */
 TT_TEST (a_task_can_stop_the_campaign) {
   rig r;
   char path[256];
@@ -372,12 +377,12 @@ TT_TEST (a_task_can_stop_the_campaign) {
   finish(&r);
 }
 
-/* Another start has taken the campaign over: this one submits nothing. */
-TT_TEST (the_fence_holds_for_jobs_too) {
+/* Another start owns the campaign: this one submits nothing. */
+TT_TEST (the_fence_applies_to_jobs) {
   rig r;
   begin(&r, 1);
-  put(&r, "owner", "two\n");
   TT_CHECK_OK(tt_label_backend_slurm.start(&r.a));
+  put(&r, "owner", "two\n");
   TT_CHECK((int)to_the_end(&r), ==, TT_E_STOPPED);
   TT_CHECK(calls(&r, "sbatch"), ==, 0);
   tt_label_backend_slurm.end(&r.a);

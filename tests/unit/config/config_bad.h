@@ -1,10 +1,11 @@
-/* config_bad.h — job files with mistakes, and what must be said about each. For test_config.c. */
+/* config_bad.h — job files with mistakes, and the messages that they must give. For
+ * test_config_bad.c. */
 #ifndef TT_CONFIG_BAD_H
 #define TT_CONFIG_BAD_H
 #include "tests/unit/config/config_bad_case.h"
 
 static const tt_bad bad[] = {
-    /* words that are not there */
+    /* unknown keys */
     {1,
      JOB "train: {learning_rat: 1e-3}\n",
      NULL,
@@ -27,7 +28,7 @@ static const tt_bad bad[] = {
     {1, JOB "train: {\"epo\\0chs\": 3}\n", NULL, {"job.yaml:3:9: a key must be a word"}},
     {1, JOB "train: {[epochs]: 3}\n", NULL, {"job.yaml:3:9: a key must be a word, found a list"}},
     {1, JOB "run: {\"\\e[31mseed\": 3}\n", NULL, {"job.yaml:3:7: unknown key '?[31mseed' in run"}},
-    /* twice */
+    /* given twice */
     {1,
      JOB "train: {epochs: 3, epochs: 4}\n",
      NULL,
@@ -68,7 +69,7 @@ static const tt_bad bad[] = {
     {1,
      JOB "train: {epochs: '200'}\n",
      NULL,
-     {"3:17: train.epochs: '200' is quoted, so it is a text and not a whole number"}},
+     {"3:17: train.epochs: '200' is quoted, so it is a string and not a whole number"}},
     {1, JOB "train: {epochs: true}\n", NULL, {"3:17: train.epochs: 'true' is not a whole number"}},
     {1, JOB "train: {epochs: auto}\n", NULL, {"3:17: train.epochs: 'auto' is not a whole number"}},
     {1,
@@ -142,7 +143,7 @@ static const tt_bad bad[] = {
     {1,
      JOB "train: {learning_rate: \"1e-3\"}\n",
      NULL,
-     {"3:24: train.learning_rate: '1e-3' is quoted, so it is a text and not a number; remove the "
+     {"3:24: train.learning_rate: '1e-3' is quoted, so it is a string and not a number; remove the "
       "quotes"}},
     {1,
      JOB "train: {learning_rate: inherit}\n",
@@ -212,14 +213,17 @@ static const tt_bad bad[] = {
      JOB "model: {hidden: [64, x]}\n",
      NULL,
      {"3:22: model.hidden[1]: 'x' is not a whole number"}},
-    {1, JOB "title: [a, b]\n", NULL, {"3:8: title: expected a text, found a list"}},
+    {1, JOB "title: [a, b]\n", NULL, {"3:8: title: expected a string, found a list"}},
     {1, JOB "title: \"a\\0b\"\n", NULL, {"3:8: title: 'a' has a NUL byte"}},
-    {1, "data: {file: ''}\nensembles: [{name: a}]\n", NULL, {"1:14: data.file: is an empty text"}},
+    {1,
+     "data: {file: ''}\nensembles: [{name: a}]\n",
+     NULL,
+     {"1:14: data.file: is an empty string"}},
     {1,
      "data: {file: d.h5, inputs: ''}\nensembles: [{name: a}]\n",
      NULL,
-     {"1:28: data.inputs: is an empty text"}},
-    /* sections and what must be there */
+     {"1:28: data.inputs: is an empty string"}},
+    /* sections and required options */
     {1, "ensembles: [{name: a}]\n", NULL, {"job.yaml:1:1: data.file is missing: HDF5 file"}},
     {1,
      "ensembles: [{name: a}]\ndata: {inputs: x}\n",
@@ -262,7 +266,7 @@ static const tt_bad bad[] = {
     {1,
      DATA "ensembles: [{name: a, targets: {b: c}}]\n",
      NULL,
-     {"2:32: ensembles[0].targets: expected a list of texts, found a mapping"}},
+     {"2:32: ensembles[0].targets: expected a list of strings, found a mapping"}},
     {1,
      JOB "train: 5\n",
      NULL,
@@ -329,7 +333,7 @@ static const tt_bad bad[] = {
      JOB "model: {output: mean_variance}\ntrain: {loss: msee}\n",
      NULL,
      {"4:15: train.loss: 'msee' is not one of"}},
-    /* not YAML, or more of it than a job needs */
+    /* not YAML, or YAML features that are not supported */
     {1, "", NULL, {"job.yaml:1:1: the file is empty; a job needs at least data and ensembles"}},
     {1, "# nothing\n\n", NULL, {"job.yaml:1:1: the file is empty"}},
     {1, "---\n", NULL, {"job.yaml:1:1: the file is empty"}},
@@ -407,7 +411,7 @@ static const tt_bad bad[] = {
      JOB,
      "ensembles.a.model.output=mean_variance",
      {"--set:1: ", "does not fit train.loss: mse"}},
-    /* several at once, in the order of the file; nothing follows from what is already wrong */
+    /* several errors, in the order of the file; an error does not cause further ones */
     {4,
      "data: {file: d.h5, split: {seed: x}}\nensembles: [{name: a, members: many}]\ntrain: {loss: "
      "msee, patience: -1}\n",

@@ -3,11 +3,11 @@
 #define TT_CONFIG_BAD_CASE_H
 #include <stddef.h>
 
-#define JOB "data: {file: d.h5}\nensembles: [{name: a}]\n" /* the case goes on in line 3 */
+#define JOB "data: {file: d.h5}\nensembles: [{name: a}]\n" /* the case continues in line 3 */
 #define DATA "data: {file: d.h5}\n"                        /* ... in line 2 */
 
 typedef struct tt_bad {
-  int errors;          /* how many must be counted: one mistake is one error */
+  int errors;          /* number of errors that must be counted: one mistake is one error */
   const char *text;    /* of the file */
   const char *set;     /* --set, or NULL */
   const char *part[3]; /* what the message must contain */

@@ -1,4 +1,4 @@
-/* config_bad_rules.h — job files whose ensembles contradict themselves: rules between options of
+/* config_bad_rules.h — job files with contradictions in their ensembles: rules between options of
  * model and train, and sweeps. */
 #ifndef TT_CONFIG_BAD_RULES_H
 #define TT_CONFIG_BAD_RULES_H
@@ -47,6 +47,10 @@ static const tt_bad bad_rules[] = {
      JOB "train: {schedule: multistep}\n",
      NULL,
      {"3:19: train.schedule: multistep needs train.schedule_milestones"}},
+    {1,
+     JOB "train: {method: snapshot, schedule: cosine_restarts, epochs: 21, snapshots: 3}\n",
+     NULL,
+     {"job.yaml: train.schedule_step: cycle length 10 must divide epochs / snapshots = 7"}},
     {1,
      JOB "train: {method: snapshot, epochs: 11}\n",
      NULL,

@@ -1,4 +1,4 @@
-/* config_job.h — good job files and what the tests of the configuration share. */
+/* config_job.h — valid job files and functions that the tests of the configuration share. */
 #ifndef TT_CONFIG_JOB_H
 #define TT_CONFIG_JOB_H
 #include "core/base/mem.h"
@@ -40,7 +40,7 @@ static inline uint64_t next_random(uint64_t *s) /* xorshift64, Marsaglia 2003 */
   return *s ^= *s << 17;
 }
 
-/* Text and hash of `c` survive reading the text back. */
+/* The text of `c`, read back, gives the same text and hash. */
 static inline void round_trip(tt_config *c)
 {
   char *text = NULL, *again = NULL;

@@ -1,5 +1,5 @@
-/* test_config_campaign.c — laws of the campaign's sections of a job file: contradictions are
- * refused with their place and a way out; what counts survives a round trip. */
+/* test_config_campaign.c — laws of the campaign sections of a job file: contradictions are rejected
+ * with their place and a remedy; the options are equal after a round trip. */
 #include "core/base/mem.h"
 #include "tests/support/check.h"
 #include "tests/unit/config/config_bad_case.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Cases go on in line 4, those that need another pool or oracle in line 3. */
+/* Cases continue in line 4; those that need another pool or oracle, in line 3. */
 #define POOL JOB "pool: {file: p.h5}\n"
 #define CAMPAIGN DATA "ensembles: [{name: a}]\nlabel: {command: [f]}\npool: {file: p.h5}\n"
 #define OTHER(ensembles) DATA ensembles "\npool: {file: p.h5}\nlabel: {command: [f]}\n"
@@ -33,6 +33,22 @@ static const tt_bad bad[] = {
      NULL,
      {"3:14: pool.file: 'd.h5' is also data.file, so the candidates are the rows that data.split "
       "does not use, but train 0.8 + validation 0.1 + test 0.1 use all rows"}},
+    {1,
+     JOB,
+     "data.normalize_inputs=pool",
+     {"data.normalize_inputs: pool needs the pool of a campaign: pool.file"}},
+    {1,
+     JOB "pool: {command: [g]}\nlabel: {command: [f]}\n",
+     "data.normalize_inputs=pool",
+     {"data.normalize_inputs: pool needs pool.file: pool.command makes its candidates after "
+      "training"}},
+    {2,
+     JOB "pool: {command: [g, '--to={output}', '{modle}', '{print $1}', '${seed}{chunk}']}\n"
+         "label: {command: [f, '{input}', '{outputs}']}\n",
+     NULL,
+     {"3:17: pool.command: '{modle}' is not one of its placeholders: {output}, {model}, {round}, "
+      "{chunk}, {seed}; put other text in braces into a script",
+      "4:18: label.command: '{outputs}' is not one of its placeholders: {input}, {output}"}},
     {1,
      CAMPAIGN "score: {acquisition: bald}\n",
      NULL,
@@ -149,7 +165,8 @@ static const tt_bad bad[] = {
     {1, CAMPAIGN "label: {mode: files}\n", NULL, {"5:1: label is given twice"}},
 };
 
-/* What nothing looks at: the option, what it needs, and where the other side was decided. */
+/* Options without effect: the message names the option, the option that it needs, and the line of
+ * that one. */
 static const tt_bad unused[] = {
     {2,
      CAMPAIGN "campaign: {shrink: 0.5, perturb: 0.2}\n",
@@ -222,7 +239,7 @@ static void check_bad(const tt_bad *b)
   TT_CHECK_HAS(tt_err_last(), end);
 }
 
-TT_TEST (every_contradiction_is_named_with_its_place) {
+TT_TEST (every_contradiction_is_reported_with_its_place) {
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) check_bad(&bad[i]);
   for (size_t i = 0; i < sizeof unused / sizeof *unused; i++) check_bad(&unused[i]);
   TT_CHECK(tt_mem_live_blocks(), ==, 0);
@@ -276,7 +293,7 @@ TT_TEST (thresholds_may_be_numbers_or_texts_of_yaml) {
   TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
-TT_TEST (arguments_of_a_command_stay_what_they_are) {
+TT_TEST (arguments_of_a_command_are_read_back) {
   static const char *const wanted[] = {
       "./my label.sh", "{input}", "it's \"here\"", "a,b: #c", "-n", "10", "$HOME\n`x`", "\xC3\xA9"};
   tt_config *c = must_parse(POOL "label:\n  command: [./my label.sh, '{input}', 'it''s \"here\"',"
@@ -294,7 +311,7 @@ TT_TEST (arguments_of_a_command_stay_what_they_are) {
   TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
-TT_TEST (a_switch_on_the_command_line_leaves_the_other_choice_waiting) {
+TT_TEST (options_without_effect_from_set_are_accepted) {
   const char *const set[] = {"score.acquisition=random", "select.method=top",
                              "campaign.warm_start=none", "stop.plateau_rounds=0"};
   tt_config *c =

@@ -1,5 +1,5 @@
-/* test_config_examples.c — every job and campaign in README.md, docs/ and examples/ is one that
- * tutti reads. */
+/* test_config_examples.c — every job and campaign in README.md, docs/ and examples/ is a valid job
+ * file. */
 #include "core/base/mem.h"
 #include "core/config/config.h"
 #include "tests/support/check.h"
@@ -16,7 +16,7 @@ static void must_be_job(const char *file, const char *text, size_t bytes)
   tt_config_destroy(&c);
 }
 
-/* Some sections of a campaign, with the least beside them that makes one. */
+/* Some sections of a campaign, completed with the least that is required. */
 static void check_campaign(const char *file, const char *text)
 {
   char job[8192];
@@ -42,8 +42,8 @@ static int is_campaign(const char *text)
   return 0;
 }
 
-/* A whole job, or parts of one: each entry of the top level alone must do with the least beside it.
- */
+/* A whole job, or parts of one: each entry of the top level must be valid when completed with the
+ * least that is required. */
 static void check_block(const char *file, char *text)
 {
   char job[4096];
@@ -72,7 +72,7 @@ static void check_examples(const char *file)
   char *text = NULL;
   int64_t bytes = 0;
   int page = strstr(file, ".md") != NULL;
-  TT_CHECK_OK(tt_config_read_file(file, &text, &bytes)); /* room for a byte more */
+  TT_CHECK_OK(tt_config_read_file(file, &text, &bytes)); /* room for one more byte */
   text[bytes] = '\0';
   if (!page) check_block(file, text);
   for (char *at = text; page && (at = strstr(at, "```yaml\n"));) {

@@ -4,6 +4,7 @@
 #define TT_TEST_PLANS_H
 #include "core/model/cohort.h"
 #include "tests/support/check.h"
+#include "tests/support/plain_model.h"
 
 enum { AMPERE = 166912, ADA = 101376, HOPPER = 232448 }; /* bytes a block can have */
 static const int64_t devices[] = {ADA, AMPERE, HOPPER};
@@ -24,7 +25,7 @@ static inline tt_cohort wide(int64_t inputs, int64_t width, int64_t layers, int6
   return shape(inputs, hidden, layers, 1, TT_ACT_relu, batch);
 }
 
-/* One float of memory belongs to one array; what lies before `first` is not theirs. */
+/* Each float of memory belongs to one array at most; memory before `first` belongs to none. */
 typedef struct map {
   char taken[HOPPER / 4];
   int64_t first, floats;

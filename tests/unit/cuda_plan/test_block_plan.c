@@ -1,5 +1,5 @@
 /* test_block_plan.c — laws of the block path's plans: arrays do not overlap and lie inside the
- * memory that is there, rows lie on different banks, what a plan needs grows with the shape; and
+ * available memory, rows lie on different banks, the memory of a plan grows with the shape; and
  * which shapes fit on which device. */
 #include "cuda/plan/block_plan.h"
 #include "tests/unit/cuda_plan/plans.h"
@@ -100,8 +100,9 @@ static tt_block_plan plan_of(tt_cohort c, int64_t shared_bytes)
   return p;
 }
 
-/* Small members keep everything inside, larger ones send out slots, then the gradient. */
-TT_TEST (places_follow_the_size) {
+/* Small members keep all arrays in shared memory; larger ones move the slots to device memory, then
+ * the gradient. */
+TT_TEST (large_members_move_arrays_to_device_memory) {
   tt_block_plan p = plan_of(wide(8, 32, 2, 256), HOPPER);
   TT_CHECK(p.slots_shared, ==, 2);
   TT_CHECK(tt_block_scratch_floats(&p), ==, 0);
@@ -121,7 +122,7 @@ TT_TEST (tiny_members_take_few_threads) {
   TT_CHECK(p.rows, ==, 64);
 }
 
-TT_TEST (what_does_not_fit_is_refused) {
+TT_TEST (shapes_that_do_not_fit_are_rejected) {
   tt_block_plan p = {.rows = -1};
   tt_cohort c = wide(32, 256, 3, 512);
   TT_CHECK(tt_block_plan_make(&c, TT_PRECISION_fp32, HOPPER, &p), ==, 0);
@@ -134,7 +135,7 @@ TT_TEST (what_does_not_fit_is_refused) {
   TT_CHECK(tt_block_plan_make(&c, TT_PRECISION_fp32, HOPPER, &p), ==, 1);
 }
 
-/* Plans follow shape and device alone: the number of members is not looked at. */
+/* Plans depend on shape and device alone, not on the number of members. */
 TT_TEST (a_plan_does_not_depend_on_the_members) {
   tt_block_plan a, b;
   memset(&a, 0, sizeof a);
@@ -160,8 +161,8 @@ static void check_tiles(const tt_block_layer *n, int precision)
   }
 }
 
-/* Tensor cores where a layer is wide enough, beside them the tiles that their kernels know. Where
- * they are of no use at all, the plan is that of fp32. */
+/* Tensor cores are used where a layer is wide enough, with tiles that their kernels support for the
+ * other products. Without such a layer the plan is that of fp32. */
 TT_TEST (tensor_cores_are_for_wide_layers) {
   for (int precision = 0; precision < TT_PRECISION_COUNT; precision++)
     for (int64_t width = 1; width <= 128; width++)
@@ -180,7 +181,7 @@ TT_TEST (tensor_cores_are_for_wide_layers) {
       }
 }
 
-/* Wide layers do use them, in every precision but fp32, for all three products. */
+/* Wide layers use tensor cores, in every precision but fp32, for all three products. */
 TT_TEST (wide_layers_go_to_tensor_cores) {
   tt_cohort c = wide(16, 64, 2, 256);
   for (int precision = TT_PRECISION_tf32; precision < TT_PRECISION_COUNT; precision++) {
@@ -195,7 +196,8 @@ TT_TEST (wide_layers_go_to_tensor_cores) {
   }
 }
 
-/* Where f(z) is to say enough, it does: f'(z) has the same bits with f(z) in the place of z. */
+/* For activations whose slope is computed from f(z): f'(z) has the same bits with f(z) in place of
+ * z. */
 TT_TEST (slopes_that_are_not_kept_follow_from_the_value) {
   for (int a = 0; a < TT_ACT_COUNT; a++)
     for (float x = -20.0f; !tt_act_grad_needs_input((tt_activation)a) && x <= 20.0f;

@@ -1,6 +1,7 @@
-/* test_cluster_plan.c — how a member is shared out over a cluster: ranks by batch and room alone,
- * slices that cover all parameters once, memory that holds what the plan says. */
+/* test_cluster_plan.c — how a member is distributed over a cluster: the number of ranks depends on
+ * batch and memory alone, slices cover all parameters once, and all arrays fit. */
 #include "tests/support/check.h"
+#include "tests/support/plain_model.h"
 
 #include "core/formulas/optimizer.h"
 #include "cuda/plan/cluster_plan.h"
@@ -52,7 +53,7 @@ static void holds_together(const tt_cohort *c, const tt_cluster_plan *p)
   TT_CHECK(share <= TT_BLOCK_TILE_ROWS || p->ranks == TT_CLUSTER_MAX_RANKS, ==, 1);
 }
 
-TT_TEST (a_plan_holds_together) {
+TT_TEST (slices_and_arrays_of_a_plan_are_consistent) {
   for (int i = 0; i < SHAPES; i++)
     for (int b = 0; b < BATCHES; b++) {
       tt_cluster_plan p;
@@ -61,7 +62,7 @@ TT_TEST (a_plan_holds_together) {
     }
 }
 
-/* So many ranks that a share fits the lanes of a warp. */
+/* Enough ranks that each has at most as many rows as a warp has lanes. */
 TT_TEST (ranks_follow_the_batch) {
   const int want[BATCHES] = {2, 2, 2, 2, 4, 4, 4, 8, 8, 8, 8, 8, 8};
   for (int b = 0; b < BATCHES; b++) {
@@ -72,8 +73,8 @@ TT_TEST (ranks_follow_the_batch) {
   }
 }
 
-/* Where two ranks have no room for their slots, more have. */
-TT_TEST (ranks_follow_the_room) {
+/* If the slots do not fit in two ranks, there are more ranks. */
+TT_TEST (ranks_follow_the_memory) {
   tt_cluster_plan p;
   tt_cohort c = cohort_of(&shapes[5], 20);
   int64_t least = tt_cluster_min_bytes(&c);
@@ -83,8 +84,8 @@ TT_TEST (ranks_follow_the_room) {
   TT_CHECK(p.ranks, ==, 8);
 }
 
-/* To the byte. */
-TT_TEST (the_border_is_the_smallest_plan) {
+/* Exact to the byte. */
+TT_TEST (the_limit_is_the_smallest_plan) {
   for (int i = 0; i < SHAPES; i++) {
     tt_cluster_plan p, untouched;
     memset(&p, 7, sizeof p);
@@ -98,7 +99,7 @@ TT_TEST (the_border_is_the_smallest_plan) {
   }
 }
 
-TT_TEST (company_changes_nothing) {
+TT_TEST (other_members_change_nothing) {
   for (int i = 0; i < SHAPES; i++) {
     tt_cluster_plan a, b;
     memset(&a, 0, sizeof a);

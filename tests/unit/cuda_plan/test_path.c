@@ -1,5 +1,7 @@
-/* test_path.c — which way the GPU trains: a table of shapes, and what the choice may depend on. */
+/* test_path.c — the choice of the GPU path: a table of shapes, and what the choice may depend on.
+ */
 #include "tests/support/check.h"
+#include "tests/support/plain_model.h"
 
 #include "cuda/plan/block_plan.h"
 #include "cuda/plan/cluster_plan.h"
@@ -25,7 +27,7 @@ typedef struct shape {
 #define NLL TT_LOSS_gaussian_nll
 
 static const shape shapes[] = {
-    /* tiny networks on small batches live in a warp */
+    /* tiny networks on small batches: warp */
     {1, 1, {0}, 0, ADAM, MSE, 1, ADA, TT_GPU_PATH_warp},
     {1, 1, {1}, 1, SGD, MSE, 1, ADA, TT_GPU_PATH_warp},
     {4, 1, {16}, 1, ADAM, MSE, 64, ADA, TT_GPU_PATH_warp},
@@ -34,8 +36,8 @@ static const shape shapes[] = {
     {8, 2, {16, 16}, 2, ADAMW, MSE, 64, H200, TT_GPU_PATH_warp},
     {8, 1, {32}, 1, ADAM, MSE, 100, H200, TT_GPU_PATH_warp},
     {6, 1, {8, 8, 8, 8}, 4, ADAM, NLL, 64, H200, TT_GPU_PATH_warp},
-    /* small ones live in a block on every GPU; so do tiny ones with work for several warps, or with
-     * too much beside it for a crowd of warps */
+    /* small ones on every GPU: block; also tiny ones with work for several warps, or with too many
+     * arrays for many warps in one multiprocessor */
     {4, 1, {16}, 1, ADAM, MSE, 100000, ADA, TT_GPU_PATH_block},
     {4, 1, {16}, 1, ADAM, MSE, 512, ADA, TT_GPU_PATH_block},
     {8, 1, {16, 16}, 2, ADAM, MSE, 256, ADA, TT_GPU_PATH_block},
@@ -53,7 +55,7 @@ static const shape shapes[] = {
     {16, 1, {128, 128}, 2, ADAM, MSE, 256, H200, TT_GPU_PATH_block},
     {16, 1, {128, 128}, 2, SGD, MSE, 1024, H200, TT_GPU_PATH_block},
     {500, 1, {32}, 1, ADAM, MSE, 64, H200, TT_GPU_PATH_block},
-    /* wide or deep ones go layer by layer, smaller ones too where there is less shared memory */
+    /* wide or deep ones: layered; smaller ones too on devices with less shared memory */
     {16, 1, {128, 128}, 2, ADAM, MSE, 256, ADA, TT_GPU_PATH_layered},
     {16, 1, {192, 192}, 2, ADAM, MSE, 256, A100, TT_GPU_PATH_layered},
     {16, 1, {256, 256}, 2, ADAM, MSE, 256, H200, TT_GPU_PATH_layered},
@@ -97,7 +99,7 @@ static tt_path_choice choose_in(const shape *s, int precision)
 
 static tt_path_choice choose(const shape *s) { return choose_in(s, TT_PRECISION_fp32); }
 
-TT_TEST (all_shapes_go_their_way) {
+TT_TEST (every_shape_has_the_path_of_the_table) {
   for (int i = 0; i < SHAPES; i++) {
     tt_cohort c = cohort_of(&shapes[i]);
     tt_path_choice got = choose(&shapes[i]);
@@ -111,8 +113,8 @@ TT_TEST (all_shapes_go_their_way) {
   }
 }
 
-/* The border of the warp path is a batch's work: one row more is too much. */
-TT_TEST (the_border_of_a_warp_is_its_work) {
+/* The limit of the warp path is the work of a batch: one more row exceeds it. */
+TT_TEST (the_limit_of_a_warp_is_its_work) {
   for (int i = 0; i < SHAPES; i++) {
     shape s = shapes[i];
     tt_cohort c = cohort_of(&s);
@@ -125,8 +127,8 @@ TT_TEST (the_border_of_a_warp_is_its_work) {
   }
 }
 
-/* The border is what the smallest plan of the block path takes, to the byte, in every precision. */
-TT_TEST (the_border_is_the_smallest_plan) {
+/* The limit is the memory of the smallest block plan, exact to the byte, in every precision. */
+TT_TEST (the_limit_is_the_smallest_plan) {
   for (int i = 0; i < SHAPES; i++) {
     shape s = shapes[i];
     tt_cohort c = cohort_of(&s);
@@ -139,15 +141,15 @@ TT_TEST (the_border_is_the_smallest_plan) {
   }
 }
 
-/* A warp has no tensor cores to itself: in other precisions its members go to a block. */
+/* The warp path has no tensor cores: in other precisions its members use the block path. */
 TT_TEST (a_warp_is_for_fp32) {
   for (int i = 0; i < SHAPES; i++)
     for (int precision = TT_PRECISION_fp32 + 1; precision < TT_PRECISION_COUNT; precision++)
       TT_CHECK((int)choose_in(&shapes[i], precision).path, !=, TT_GPU_PATH_warp);
 }
 
-/* Members, ensembles and seeds change nothing: a member goes the same way in any company. */
-TT_TEST (company_changes_nothing) {
+/* The path does not depend on the number of members and ensembles, nor on seeds. */
+TT_TEST (other_members_change_nothing) {
   for (int i = 0; i < SHAPES; i++) {
     tt_path_choice want = choose(&shapes[i]), got;
     tt_cohort c = cohort_of(&shapes[i]);
@@ -169,7 +171,7 @@ static void refused(const tt_cohort *c, tt_path_context on, tt_gpu_path wanted, 
   TT_CHECK_HAS(tt_err_last(), why);
 }
 
-TT_TEST (a_wanted_path_is_taken_or_refused) {
+TT_TEST (a_requested_path_is_used_or_rejected) {
   for (int i = 0; i < SHAPES; i++) {
     tt_path_choice got;
     tt_cohort c = cohort_of(&shapes[i]);
@@ -197,8 +199,8 @@ static tt_path_context large_gpu(void)
   return (tt_path_context){.shared_bytes = H200, .capability = 90, .multiprocessors = 132};
 }
 
-/* What has no fused kernels goes layer by layer, and the reason is said. */
-TT_TEST (rare_features_go_layered) {
+/* Options without fused kernels use the layered path, and the message names the reason. */
+TT_TEST (rare_options_use_the_layered_path) {
   static tt_member some[MEMBERS];
   tt_cohort c = cohort_of(&shapes[2]);
   tt_path_context on = large_gpu();
@@ -207,7 +209,8 @@ TT_TEST (rare_features_go_layered) {
   c.member = some;
   float *const field[] = {&last->dropout, &last->label_noise, &last->anchor,
                           &last->adversarial_epsilon, &last->feature_fraction};
-  const char *const word[] = {"dropout", "label_noise", "anchor", "adversarial", "feature_fraction"};
+  const char *const word[] = {"dropout", "label_noise", "anchor", "adversarial",
+                              "feature_fraction"};
   for (int i = 0; i < 5; i++) {
     *field[i] = 0.5f;
     TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &got));
@@ -224,8 +227,9 @@ TT_TEST (rare_features_go_layered) {
   TT_CHECK((int)got.path, ==, TT_GPU_PATH_warp);
 }
 
-/* The cluster path is taken where it is asked for, and says what is in its way. */
-TT_TEST (a_cluster_must_be_asked_for) {
+/* The cluster path is used on request only; if it cannot train the members, the error gives the
+ * reason. */
+TT_TEST (a_cluster_must_be_requested) {
   for (int i = 0; i < SHAPES; i++) {
     tt_path_choice got;
     tt_cluster_plan plan;
@@ -248,8 +252,8 @@ TT_TEST (a_cluster_must_be_asked_for) {
   }
 }
 
-/* Few members: the same path, with a hint where clusters can be had. */
-TT_TEST (few_members_are_advised) {
+/* Few members: the same path, with a hint if the device has clusters. */
+TT_TEST (few_members_give_a_hint) {
   for (int i = 0; i < SHAPES; i++) {
     tt_path_choice plain, few, many;
     tt_cohort c = cohort_of(&shapes[i]);

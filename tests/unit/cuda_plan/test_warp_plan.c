@@ -1,6 +1,6 @@
-/* test_warp_plan.c — laws of the warp path's plans: arrays do not overlap and lie inside a warp's
- * part of the memory, eight features lie on different banks, lanes share out rows and weights
- * without rest; and which shapes fit. */
+/* test_warp_plan.c — laws of the warp path's plans: arrays do not overlap and lie inside the memory
+ * of one warp, eight features lie on different banks, every row and weight belongs to one lane; and
+ * which shapes fit. */
 #include "cuda/plan/warp_plan.h"
 #include "tests/unit/cuda_plan/plans.h"
 
@@ -30,7 +30,8 @@ static void check_params(const tt_model *m, const tt_warp_plan *p)
   }
 }
 
-/* Lanes side by side are a power of two; the groups of the others have whole float4 of rows. */
+/* The number of lanes per row group is a power of two; each group has a multiple of four rows
+ * (float4). */
 static void check_shares(const tt_warp_plan *p)
 {
   for (int l = 0; l < p->layers; l++) {
@@ -88,7 +89,7 @@ TT_TEST (arrays_of_a_plan_do_not_overlap) {
           }
 }
 
-/* Two rows a lane where there are as many and a multiprocessor still holds many warps. */
+/* Two rows per lane if the batch has enough rows and a multiprocessor still holds many warps. */
 TT_TEST (rows_follow_batch_and_size) {
   TT_CHECK(plan_of(wide(4, 16, 1, 64), HOPPER).rows, ==, 64);
   TT_CHECK(plan_of(wide(4, 16, 1, 32), HOPPER).rows, ==, 32);
@@ -106,7 +107,7 @@ static void refused(tt_cohort c, int64_t shared_bytes, const char *reason)
   TT_CHECK_HAS(why, reason);
 }
 
-TT_TEST (what_does_not_fit_is_refused_with_a_reason) {
+TT_TEST (shapes_that_do_not_fit_are_rejected_with_a_reason) {
   refused(wide(8, 65, 1, 64), HOPPER, "a layer is 65 wide, a warp takes 64");
   refused(wide(65, 8, 1, 64), HOPPER, "a layer is 65 wide");
   refused(wide(8, 32, 2, 64), HOPPER, "1377 parameters, a warp takes 1024");

@@ -1,5 +1,5 @@
-/* test_acquisition.c — laws of the table of scores: every row is what its source says, agreement is
- * worth nothing where scores are about disagreement, and joins are joins. */
+/* test_acquisition.c — laws of the table of scores: every row equals the formula of its source,
+ * scores of disagreement are 0 where members agree, and reductions equal their formulas. */
 #include "core/base/mem.h"
 #include "core/base/rng.h"
 #include "core/config/choices.h"
@@ -11,7 +11,7 @@
 
 enum { MEMBERS = 7, CLASSES = 5 };
 
-/* Members with all that scores look at; the same of both descriptions. */
+/* Members with all values that scores use, in both forms (plain arrays and statistics). */
 typedef struct voices {
   double w[MEMBERS], mean[MEMBERS], variance[MEMBERS], p[MEMBERS * CLASSES], mean_p[CLASSES];
   plain plain;
@@ -24,7 +24,7 @@ static double number(uint32_t law, uint32_t i)
   return (double)tt_uniform(tt_random(7, 8, TT_PURPOSE_INIT, law, i).v[0]);
 }
 
-/* The mixture of what v says. */
+/* The mixture of the predictions in v. */
 static void mix(voices *v, int members, int classes)
 {
   v->plain = (plain){.members = members,
@@ -99,7 +99,7 @@ TT_TEST (every_score_is_its_plain_formula) {
       }
 }
 
-TT_TEST (members_that_agree_are_worth_nothing_where_disagreement_counts) {
+TT_TEST (disagreement_is_zero_where_members_agree) {
   static const tt_acquisition of_members[] = {
       TT_ACQUISITION_epistemic_std, TT_ACQUISITION_relative_std, TT_ACQUISITION_disagreement,
       TT_ACQUISITION_bald, TT_ACQUISITION_vote_entropy};
@@ -128,7 +128,7 @@ TT_TEST (classes_have_their_closed_forms) {
   check_close("undecided: entropy", score(&undecided, TT_ACQUISITION_entropy), ln2);
   TT_CHECK(score(&undecided, TT_ACQUISITION_bald), ==, 0.0);
   TT_CHECK(score(&undecided, TT_ACQUISITION_vote_entropy), ==,
-           0.0); /* a tie is the first class's */
+           0.0); /* a tie counts for the first class */
   voices shares = {.w = {3.0, 1.0}, .p = {0.9, 0.1, 0.2, 0.8}};
   mix(&shares, 2, 2);
   check_close("votes by share", score(&shares, TT_ACQUISITION_vote_entropy),
@@ -150,14 +150,14 @@ TT_TEST (an_improvement_has_its_closed_forms) {
   TT_CHECK(tt_acquisition_score(&down, &o), ==, 0.0);
   o = (tt_prediction_stats){.mean = -500.0, .best = 0.0, .total = 1.0};
   TT_CHECK(tt_acquisition_score(&up, &o), ==, 0.0);
-  for (double z = 0.0; z > -30.0; z -= 0.5) { /* never below 0, and always rising */
+  for (double z = 0.0; z > -30.0; z -= 0.5) { /* never below 0, and increasing */
     tt_prediction_stats low = {.mean = z - 0.5, .total = 1.0}, high = {.mean = z, .total = 1.0};
     TT_CHECK(tt_acquisition_score(&up, &low), >=, 0.0);
     TT_CHECK(tt_acquisition_score(&up, &high), >, tt_acquisition_score(&up, &low));
   }
 }
 
-TT_TEST (joins_are_joins) {
+TT_TEST (reductions_are_their_formulas) {
   const double s[] = {3.0, -1.0, 4.0}, w[] = {1.0, 0.0, 3.0}, gap[] = {3.0, NAN, 4.0};
   static const double wanted[] = {4.0, 2.0, 3.75};
   for (int by = 0; by < 3; by++) {
@@ -171,12 +171,13 @@ TT_TEST (joins_are_joins) {
   TT_CHECK(tt_reduce_ensemble_scores(TT_ENSEMBLE_REDUCTION_quota, 3, s, w), ==, 4.0);
 }
 
-TT_TEST (what_is_not_finite_is_stored_as_the_lowest) {
+TT_TEST (nonfinite_scores_are_stored_as_the_lowest) {
   const double bad[] = {NAN, INFINITY, -INFINITY, -1e300};
   for (int i = 0; i < 4; i++) TT_CHECK(tt_acquisition_score_to_float(bad[i]), ==, -FLT_MAX);
   TT_CHECK(tt_acquisition_score_to_float(1e300), ==, FLT_MAX);
   TT_CHECK(tt_acquisition_score_to_float(0.1), ==, 0.1f);
-  for (int by = 0; by < TT_ACQUISITION_COUNT; by++) { /* no score hides a member that overflowed */
+  for (int by = 0; by < TT_ACQUISITION_COUNT;
+       by++) { /* a member that overflowed is visible in every score */
     voices v = {.w = {1.0, 1.0}, .mean = {1.0, NAN}, .variance = {1.0, NAN}, .p = {1, 0, NAN, NAN}};
     int classes = fits(by, 2) ? 2 : 0;
     mix(&v, 2, classes);
@@ -184,7 +185,7 @@ TT_TEST (what_is_not_finite_is_stored_as_the_lowest) {
   }
 }
 
-TT_TEST (a_random_score_is_uniform_and_of_its_row) {
+TT_TEST (a_random_score_is_uniform_and_depends_on_its_row) {
   enum { N = 20000 };
   double mean = 0.0, square = 0.0, product = 0.0, last = 0.5;
   for (int64_t i = 0; i < N; i++) {
@@ -205,7 +206,7 @@ TT_TEST (a_random_score_is_uniform_and_of_its_row) {
            tt_acquisition_random_score(3, 4, 5 + ((int64_t)1 << 32)));
 }
 
-TT_TEST (every_output_has_scores_and_needs_are_honest) {
+TT_TEST (every_output_has_scores_and_the_column_needs_is_right) {
   for (int out = 0; out < TT_OUTPUT_COUNT; out++) {
     char text[256], cut[8];
     tt_acquisition_list_supported((tt_output)out, text, sizeof text);
@@ -223,8 +224,8 @@ TT_TEST (every_output_has_scores_and_needs_are_honest) {
   }
 }
 
-/* A score that the manual does not explain is not there for anybody. */
-TT_TEST (the_manual_has_every_score) {
+/* The manual explains every score. */
+TT_TEST (the_manual_explains_every_score) {
   static char page[200000];
   FILE *f = fopen(TUTTI_SOURCE "/docs/active-learning.md", "r");
   assert_non_null(f);

@@ -1,6 +1,7 @@
 /* test_elementwise.c — the elementary functions against libm in double: the bounds that
- * elementwise.h states, over floats of the whole range; NaN goes through; the far ends. The loops
- * of every instruction set are held to the same bounds through the activations built on them. */
+ * elementwise.h states, over floats of the whole range; NaN in gives NaN out; limits at the far
+ * ends. The loops of every instruction set must keep the same bounds, tested through the
+ * activations that use them. */
 #include "src/cpu/kernels.h"
 #include "tests/support/check.h"
 
@@ -61,9 +62,9 @@ TT_TEST (functions_keep_the_bounds_they_state) {
   for (int i = 0; i < BOUNDS; i++) measure(&bounds[i]);
 }
 
-TT_TEST (nan_goes_through) {
+TT_TEST (nan_gives_nan) {
   for (int i = 0; i < BOUNDS; i++) {
-    if (bounds[i].f == tt_logf) continue; /* meant for normal numbers alone */
+    if (bounds[i].f == tt_logf) continue; /* defined for normal numbers only */
     if (!isnan(bounds[i].f(NAN)) || !isnan(bounds[i].f(-NAN)))
       fprintf(stderr, "%s hides NaN\n", bounds[i].name), fail();
   }
@@ -72,8 +73,9 @@ TT_TEST (nan_goes_through) {
       fprintf(stderr, "%s hides NaN\n", tt_choice_activation[a]), fail();
 }
 
-/* No step down on a grid that crosses every seam: range ends, change of polynomial, sign. */
-TT_TEST (increasing_functions_never_fall) {
+/* No decrease on a grid that crosses every boundary: ends of the range, change of polynomial, sign.
+ */
+TT_TEST (increasing_functions_never_decrease) {
   float (*rising[])(float) = {tt_expf, tt_sigmoid, tt_softplus, tt_tanhf};
   for (size_t f = 0; f < sizeof rising / sizeof *rising; f++)
     for (float x = -110.0f; x < 110.0f; x += 0x1p-10f)
@@ -87,7 +89,7 @@ TT_TEST (far_ends_are_limits) {
   const float far[] = {100.0f, 1e30f, INFINITY};
   for (int i = 0; i < 3; i++) {
     float x = far[i];
-    TT_CHECK(tt_expf(x), ==, tt_expf(88.3f)); /* held, never infinite: divisors stay numbers */
+    TT_CHECK(tt_expf(x), ==, tt_expf(88.3f)); /* clamped, never infinite: quotients stay finite */
     TT_CHECK(tt_expf(-x), ==, tt_expf(-87.3f));
     TT_CHECK(tt_sigmoid(x), ==, 1.0f);
     TT_CHECK(tt_sigmoid(-x), <, 1e-38f);
@@ -106,7 +108,7 @@ TT_TEST (far_ends_are_limits) {
   TT_CHECK(tt_sigmoid(0.0f), ==, 0.5f);
 }
 
-/* The vector loops of one instruction set against the scalar table rows, each to rounding. */
+/* The vector loops of one instruction set equal the scalar table rows up to rounding. */
 static void same_activation(const tt_kernels *k, tt_activation a)
 {
   enum { N = 4001 };

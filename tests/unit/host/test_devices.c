@@ -1,4 +1,4 @@
-/* test_devices.c — laws of the choice of GPUs and of the findings of `tutti doctor`. */
+/* test_devices.c — laws of the choice of GPUs and of the problems that `tutti doctor` reports. */
 #include "tests/support/check.h"
 
 #include "src/host/diagnostics.h"
@@ -6,16 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What should come out: a GPU, or words of the refusal. */
+/* Expected: a GPU, or a part of the error message. */
 typedef struct choice {
   int node_rank, node_ranks, peer, peers, devices;
   int map[4], entries, share;
-  int device; /* -1: refused */
+  int device; /* -1: an error */
   const char *words;
 } choice;
 
 static const choice choices[] = {
-    /* one GPU for each of four ranks: all see all, or each sees its own */
+    /* one GPU for each of four ranks: each rank sees all GPUs, or its own only */
     {0, 4, 0, 4, 4, {0}, 0, 0, 0, NULL},
     {3, 4, 3, 4, 4, {0}, 0, 0, 3, NULL},
     {3, 4, 0, 1, 1, {0}, 0, 0, 0, NULL},
@@ -24,19 +24,19 @@ static const choice choices[] = {
     {3, 4, 1, 2, 2, {0}, 0, 0, 1, NULL},
     /* more GPUs than ranks */
     {1, 2, 1, 2, 8, {0}, 0, 0, 1, NULL},
-    /* fewer: refused on every rank, also those that could have one */
+    /* fewer: an error on every rank, also on those that could have one */
     {0, 3, 0, 3, 2, {0}, 0, 0, -1, "--ntasks-per-node=2"},
     {2, 3, 2, 3, 2, {0}, 0, 0, -1, "--share-gpu"},
     {1, 2, 1, 2, 1, {0}, 0, 0, -1, "2 ranks of this node see the same 1 GPU:"},
-    /* shared: ranks go round */
+    /* shared: ranks use the GPUs in turn */
     {0, 3, 0, 3, 2, {0}, 0, 1, 0, NULL},
     {1, 3, 1, 3, 2, {0}, 0, 1, 1, NULL},
     {2, 3, 2, 3, 2, {0}, 0, 1, 0, NULL},
-    /* a map goes by the rank of the node */
+    /* a map is indexed by the rank on the node */
     {0, 4, 0, 4, 4, {3, 2, 1, 0}, 4, 0, 3, NULL},
     {3, 4, 3, 4, 4, {3, 2, 1, 0}, 4, 0, 0, NULL},
     {3, 4, 1, 2, 2, {1, 0, 0, 1}, 4, 0, 1, NULL},
-    /* its end: refused, or round again */
+    /* more ranks than entries: an error, or from the first entry again */
     {1, 3, 1, 3, 4, {2, 3}, 2, 0, 3, NULL},
     {2, 3, 2, 3, 4, {2, 3}, 2, 0, -1, "names 2 GPUs for the 3 ranks"},
     {2, 3, 2, 3, 4, {2, 3}, 2, 1, 2, NULL},
@@ -65,8 +65,8 @@ TT_TEST (the_choice_of_a_gpu_is_this_table) {
   }
 }
 
-/* Without a map, peers that do not share have different GPUs, all of them there. */
-TT_TEST (peers_get_gpus_of_their_own) {
+/* Without a map, ranks that do not share have different GPUs, and all of these exist. */
+TT_TEST (ranks_that_do_not_share_have_different_gpus) {
   tt_int_list none = {0, NULL};
   for (int devices = 1; devices <= 6; devices++) {
     for (int peers = 1; peers <= devices; peers++) {
@@ -118,7 +118,7 @@ TT_TEST (two_ranks_on_one_gpu_are_named) {
   }
 }
 
-/* Devices without a UUID, as the CPU, are nobody's twins. */
+/* Devices without a UUID, such as the CPU, are never equal. */
 TT_TEST (processors_may_be_shared) {
   tt_rank_resources p[4];
   make_places(4, p);
@@ -126,7 +126,7 @@ TT_TEST (processors_may_be_shared) {
   TT_CHECK_OK(tt_device_check_shared(4, p));
 }
 
-TT_TEST (all_ranks_have_the_same_engine) {
+TT_TEST (different_engines_are_a_problem) {
   tt_rank_resources p[4];
   for (int odd = 0; odd < 4; odd++) {
     char words[64];
@@ -136,12 +136,12 @@ TT_TEST (all_ranks_have_the_same_engine) {
     TT_CHECK((int)tt_device_check_engines(4, p), ==, TT_E_UNAVAILABLE);
     snprintf(words, sizeof words, "rank %d on node%d", odd, odd / 2);
     TT_CHECK_HAS(tt_err_last(), words);
-    p[odd].engine[0] = 0; /* a rank with a fault has none, and is another matter */
+    p[odd].engine[0] = 0; /* a rank with an error has no engine and is not compared */
     TT_CHECK_OK(tt_device_check_engines(4, p));
   }
 }
 
-/* ---- findings ---- */
+/* problems */
 
 static tt_diagnostics *examine(int ranks, tt_rank_resources *p, const tt_resource_request *request)
 {
@@ -152,7 +152,7 @@ static tt_diagnostics *examine(int ranks, tt_rank_resources *p, const tt_resourc
   return f;
 }
 
-TT_TEST (a_sound_machine_has_no_findings) {
+TT_TEST (a_sound_machine_has_no_problems) {
   tt_rank_resources p[6];
   tt_resource_request request = {.threads = -1};
   make_places(6, p);
@@ -161,8 +161,8 @@ TT_TEST (a_sound_machine_has_no_findings) {
   tt_diagnostics_destroy(&f);
 }
 
-/* Every fault is found, whatever else is wrong: none hides another. */
-TT_TEST (one_finding_does_not_hide_the_next) {
+/* Every problem is reported, whatever other problems exist. */
+TT_TEST (one_problem_does_not_hide_another) {
   static const char *const words[] = {"no device here", "the same GPU as rank 0 on node0, GPU-0000",
                                       "sees no GPU", "3 ranks of node0", "8 threads on 1 core:"};
   for (unsigned faults = 0; faults < 32; faults++) {
@@ -191,7 +191,37 @@ TT_TEST (one_finding_does_not_hide_the_next) {
   }
 }
 
-TT_TEST (shared_gpus_are_no_finding_where_allowed) {
+/* Cores of a rank, ranks and cores of mpirun on its node, GPUs; words of the message or NULL. */
+TT_TEST (cores_that_mpirun_withholds_are_named) {
+  static const struct {
+    int cores, ranks, launcher, gpus;
+    const char *words;
+  } row[] = {
+      {1, 1, 16, 0, "to 1 of 16 cores: start it with mpirun --bind-to none"},
+      {1, 4, 16, 0, "--bind-to none, or with more ranks"},
+      {4, 4, 16, 0, NULL}, /* each rank has its part */
+      {16, 4, 16, 0, NULL},
+      {1, 1, 0, 0, NULL}, /* not started by mpirun */
+      {1, 1, 16, 1, NULL},
+  };
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    tt_rank_resources p[1];
+    char text[256] = "";
+    tt_resource_request request = {.threads = -1};
+    make_places(1, p);
+    p->cores = p->threads = row[i].cores;
+    p->node_ranks = row[i].ranks;
+    p->launcher_cores = row[i].launcher;
+    p->devices = row[i].gpus;
+    TT_CHECK(tt_cores_unused(p, text, sizeof text), ==, row[i].words != NULL);
+    if (row[i].words) TT_CHECK_HAS(text, row[i].words);
+    tt_diagnostics *f = examine(1, p, &request);
+    TT_CHECK(f->count, ==, row[i].words != NULL);
+    tt_diagnostics_destroy(&f);
+  }
+}
+
+TT_TEST (shared_gpus_are_no_problem_if_allowed) {
   tt_rank_resources p[2];
   tt_resource_request request = {.threads = -1, .share_gpu = 1};
   make_places(2, p);
@@ -201,7 +231,7 @@ TT_TEST (shared_gpus_are_no_finding_where_allowed) {
   tt_diagnostics_destroy(&f);
 }
 
-TT_TEST (equal_words_are_one_finding_of_many_ranks) {
+TT_TEST (equal_problems_of_many_ranks_are_one_line) {
   tt_diagnostics *f = NULL;
   TT_CHECK_OK(tt_diagnostics_create(2, &f));
   for (int r = 0; r < 12; r++) tt_diagnostics_add(f, r, r == 5 ? "other" : "same");

@@ -1,4 +1,4 @@
-/* test_import.c — `tutti import`: what comes out of a table, and every way it is refused. */
+/* test_import.c — `tutti import`: the file made from a table, and every error. */
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "io/data/data.h"
@@ -22,7 +22,7 @@ static void put(const char *text)
   fclose(f);
 }
 
-TT_TEST (a_table_comes_back_as_written) {
+TT_TEST (the_file_holds_the_values_of_the_table) {
   put("\xEF\xBB\xBF# hand made\r\nmass,\"r, \xC3\x85\",load,state\r\n"
       "1,-2.5e-3,10,nan\r\n 0.1 ,1e300,,7\r\n+3,.5,-0,NaN\r\n");
   tt_import_options o = {.table = table,
@@ -113,7 +113,7 @@ static const struct {
     {"\xE5,b\n1,2\n", "\xE5", "b", NULL, "is not UTF-8", TT_E_DATA},
 };
 
-TT_TEST (every_bad_table_is_refused_and_leaves_nothing) {
+TT_TEST (a_bad_table_is_rejected_and_leaves_no_file) {
   for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
     put(refused[i].text);
     tt_import_options o = {.table = table,
@@ -131,7 +131,7 @@ TT_TEST (every_bad_table_is_refused_and_leaves_nothing) {
   assert_int_equal(tt_mem_live_blocks(), 0);
 }
 
-TT_TEST (files_that_are_not_there_or_cannot_be_made) {
+TT_TEST (missing_inputs_and_unwritable_outputs_are_errors) {
   put("a,b\n1,2\n");
   tt_import_options o = {.table = "/tmp/no/table.csv", .output = output, .inputs = "a"};
   assert_int_equal(tt_import_local(&o), TT_E_NOINPUT);
@@ -159,7 +159,7 @@ static int remove_directory(void **unused)
 {
   (void)unused;
   unlink(table);
-  return rmdir(directory); /* anything else left behind makes this fail */
+  return rmdir(directory); /* rmdir fails if another file was left behind */
 }
 
 TT_SUITE(make_directory, remove_directory)

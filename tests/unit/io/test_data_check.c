@@ -1,11 +1,12 @@
-/* test_data_check.c — foreign files are opened first by a child, which may crash. This program is
- * its own child: TUTTI_EXE names it. */
+/* test_data_check.c — input files are first opened by a child process, which may crash. This
+ * program is also the child: TUTTI_EXE names it. */
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "io/data/guarded_check.h"
 #include "io/hdf5/h5.h"
 #include "tests/support/check.h"
 
+#include <fcntl.h>
 #include <hdf5.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -24,7 +25,7 @@ static void make_plain(const char *file)
   TT_CHECK_OK(tt_h5_create(NULL, file, 0, &f));
   TT_CHECK_OK(tt_h5_write_from_root(f, "x", TT_H5_F64, 2, (const int64_t[]){3, 2}, v));
   TT_CHECK_OK(tt_h5_write_texts(f, "feature_name", 2, 4, texts));
-  TT_CHECK_OK(tt_h5_commit(&f, NULL));
+  TT_CHECK_OK(tt_h5_commit(&f));
 }
 
 static void dataset(hid_t f, const char *name, hid_t type, hid_t plist)
@@ -46,7 +47,7 @@ static hid_t chunked(void)
   return p;
 }
 
-/* Everything that is refused, and the filters that are not. */
+/* All kinds of rejected datasets, and the filters that are accepted. */
 static void make_foreign(void)
 {
   hid_t f = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
@@ -75,7 +76,7 @@ static tt_err check_one(const char *file, const char *name)
   return tt_guarded_check_local(file, dataset_name, 3);
 }
 
-TT_TEST (good_files_pass) {
+TT_TEST (valid_files_are_accepted) {
   make_plain(path);
   TT_CHECK_OK(check_one(path, "x"));
   make_foreign();
@@ -84,7 +85,7 @@ TT_TEST (good_files_pass) {
   assert_int_equal(tt_mem_live_blocks(), 0);
 }
 
-TT_TEST (what_leaves_the_file_or_needs_plugins_is_refused) {
+TT_TEST (links_to_other_files_and_plugins_are_rejected) {
   static const struct {
     const char *name, *part;
   } bad[] = {
@@ -120,9 +121,16 @@ TT_TEST (a_crashing_reader_is_bad_data) {
   TT_CHECK_HAS(tt_err_last(), "was ended by signal 9");
 }
 
-/* A damaged file of the old format, the kind that can crash the library: whatever the damage, the
- * answer is a tt_err and this process lives. */
-TT_TEST (damage_never_reaches_this_process) {
+TT_TEST (a_file_is_checked_again_after_a_crash) {
+  make_plain("once.h5");
+  TT_CHECK_OK(check_one("once.h5", "x"));
+  assert_int_equal(unlink("crashed"), 0); /* the first child has crashed */
+  assert_int_equal(unlink("once.h5"), 0);
+}
+
+/* A damaged file of the old format can crash HDF5: for every damage the result is a tt_err, and
+ * this process does not crash. */
+TT_TEST (damaged_files_never_crash_this_process) {
   unsigned char bytes[1 << 15], hurt[1 << 15];
   make_foreign();
   FILE *f = fopen(path, "rb");
@@ -143,7 +151,40 @@ TT_TEST (damage_never_reaches_this_process) {
   }
 }
 
-TT_TEST (without_a_tutti_program_nothing_is_checked) {
+/* Children so far that were kept for several files; *last: the last one. */
+static int kept_children(int *last)
+{
+  int n = 0;
+  FILE *f = fopen("served", "r");
+  while (f && fscanf(f, "%d", last) == 1) n++;
+  if (f) fclose(f);
+  return n;
+}
+
+/* One child for many files; another one after an error or the end of a child, which says nothing
+ * about the file. */
+TT_TEST (one_child_checks_many_files) {
+  int last = 0;
+  make_foreign();
+  tt_guarded_check_keep_local(1);
+  for (int i = 0; i < 20; i++) TT_CHECK_OK(check_one(path, i % 2 ? "good" : "soft"));
+  TT_CHECK(kept_children(&last), ==, 1);
+  assert_int_equal(check_one(path, "missing"), TT_E_DATA);
+  TT_CHECK_HAS(tt_err_last(), "there is no dataset 'missing'; there are: external, good");
+  TT_CHECK_OK(check_one(path, "good"));
+  TT_CHECK(kept_children(&last), ==, 2);
+  assert_int_equal(kill(last, SIGKILL), 0);
+  TT_CHECK_OK(check_one(path, "good"));
+  TT_CHECK_OK(check_one(path, "soft"));
+  TT_CHECK(kept_children(&last), ==, 3);
+  tt_guarded_check_keep_local(0);
+  TT_CHECK(kill(last, 0), ==, -1);
+  TT_CHECK_OK(check_one(path, "good"));
+  TT_CHECK(kept_children(&last), ==, 3);
+  unlink("served");
+}
+
+TT_TEST (without_a_tutti_program_there_is_no_check) {
   char exe[256];
   snprintf(exe, sizeof exe, "%s", getenv("TUTTI_EXE"));
   unsetenv("TUTTI_EXE");
@@ -158,8 +199,18 @@ static int child(int argc, char **argv)
   const struct rlimit none = {0, 0};
   setrlimit(RLIMIT_CORE, &none);
   signal(SIGABRT, SIG_DFL);
+  if (argc == 2) {
+    FILE *f = fopen("served", "a");
+    if (f) fprintf(f, "%d\n", (int)getpid());
+    if (f) fclose(f);
+    return tt_guarded_check_child_local(argc, argv);
+  }
   if (!strcmp(argv[2], "crash")) raise(SIGSEGV);
   if (!strcmp(argv[2], "kill")) raise(SIGKILL);
+  if (!strcmp(argv[2], "once.h5") && access("crashed", F_OK)) {
+    close(creat("crashed", 0600));
+    raise(SIGSEGV);
+  }
   return tt_guarded_check_child_local(argc, argv);
 }
 

@@ -1,5 +1,5 @@
-/* test_data_io.c — data files: what their headers say, rows in pieces, splits, and every way a file
- * can be unusable. */
+/* test_data_io.c — data files: shapes and names, rows in pieces, splits, and every kind of unusable
+ * file. */
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "io/data/data_internal.h"
@@ -14,7 +14,7 @@
 enum { N = 7, D = 3, T = 2 };
 static char path[64];
 
-/* A file of somebody else: no names, no scales, other types. */
+/* A file that another program wrote: no names, no dimension scales, other types. */
 static tt_h5_file *begin(void)
 {
   tt_h5_file *f = NULL;
@@ -29,7 +29,7 @@ static void put(tt_h5_file *f, const char *name, tt_h5_type type, int ndims, int
   TT_CHECK_OK(tt_h5_write_from_root(f, name, type, ndims, dims, data));
 }
 
-static void end(tt_h5_file *f) { TT_CHECK_OK(tt_h5_commit(&f, NULL)); }
+static void end(tt_h5_file *f) { TT_CHECK_OK(tt_h5_commit(&f)); }
 
 TT_TEST (a_written_file_reads_back_in_any_pieces) {
   double x[N * D], y[N * T], got_x[N * D], got_y[N * T];
@@ -93,7 +93,7 @@ TT_TEST (any_number_type_and_one_axis_are_read) {
   }
 }
 
-TT_TEST (names_that_do_not_fit_are_passed_over) {
+TT_TEST (names_of_wrong_length_are_ignored) {
   const double x[] = {1, 2, 3, 4};
   const char *const two[] = {"a", ""}, *const three[] = {"a", "b", "c"};
   tt_data_shape s;
@@ -112,7 +112,7 @@ TT_TEST (names_that_do_not_fit_are_passed_over) {
   assert_int_equal(tt_mem_live_blocks(), 0);
 }
 
-TT_TEST (names_may_be_strings_of_variable_length) {
+TT_TEST (names_may_have_variable_length) {
   const char *name[] = {"caf\xC3\xA9", "b"};
   const double x[] = {1, 2, 3, 4};
   hsize_t dims[] = {2, 2};
@@ -148,7 +148,7 @@ static void make_unusable(void)
   end(f);
 }
 
-TT_TEST (every_unusable_dataset_is_named) {
+TT_TEST (every_unusable_dataset_is_reported) {
   static const struct {
     const char *x, *y, *part;
   } bad[] = {
@@ -174,7 +174,23 @@ TT_TEST (every_unusable_dataset_is_named) {
   assert_int_equal(tt_mem_live_blocks(), 0);
 }
 
-TT_TEST (files_that_are_no_files) {
+TT_TEST (an_error_says_how_to_convert_another_format) {
+  static const char *const row[][2] = {{".csv", "is not an HDF5 file; tutti import"},
+                                       {".npy", "numpy.load"}};
+  for (int i = 0; i < 2; i++) {
+    char name[sizeof path + 8];
+    tt_data_shape s;
+    snprintf(name, sizeof name, "%s%s", path, row[i][0]);
+    FILE *f = fopen(name, "w");
+    fputs("a,b\n1,2\n", f);
+    fclose(f);
+    TT_CHECK((int)tt_data_read_shape_local(name, "x", NULL, &s), ==, TT_E_DATA);
+    TT_CHECK_HAS(tt_err_last(), row[i][1]);
+    remove(name);
+  }
+}
+
+TT_TEST (missing_files_and_other_formats_are_errors) {
   tt_data_shape s;
   assert_int_equal(tt_data_read_shape_local("/tmp/no/such.h5", "x", NULL, &s), TT_E_NOINPUT);
   assert_int_equal(tt_data_read_shape_local("/tmp", "x", NULL, &s), TT_E_NOINPUT);
@@ -190,8 +206,7 @@ TT_TEST (files_that_are_no_files) {
   assert_int_equal(tt_mem_live_blocks(), 0);
 }
 
-/* ---- splits ------------------------------------------------------------------------------------
- */
+/* splits */
 
 enum { ROWS = 6 };
 
@@ -244,7 +259,7 @@ TT_TEST (splits_follow_the_file) {
   assert_memory_equal(split, fractions, ROWS);
 }
 
-TT_TEST (every_bad_split_is_named) {
+TT_TEST (every_bad_split_is_reported) {
   static const struct {
     const char *column, *train, *validation, *test, *part;
     tt_err wanted;
@@ -294,6 +309,21 @@ TT_TEST (names_and_units_must_be_utf8) {
                      name[i / 2].wanted);
     tt_columns_free(&input);
   }
+}
+
+TT_TEST (names_are_read_without_control_characters) {
+  const double x[] = {1};
+  tt_columns input = {0}, target = {0};
+  tt_data_shape shape = {0};
+  TT_CHECK_OK(tt_columns_create(1, &input));
+  TT_CHECK_OK(tt_text_set(&input.name[0], "\x1B[2Jheat\tload\n"));
+  TT_CHECK_OK(tt_text_set(&input.units[0], "\xC2\x9Bm"));
+  TT_CHECK_OK(tt_data_write_local(path, 1, &input, &target, x, NULL, ""));
+  TT_CHECK_OK(tt_data_read_shape_local(path, "x", NULL, &shape));
+  assert_string_equal(shape.input.name[0], "?[2Jheat?load?");
+  assert_string_equal(shape.input.units[0], "?m");
+  tt_data_shape_free(&shape);
+  tt_columns_free(&input);
 }
 
 static int name_file(void **unused)

@@ -1,5 +1,5 @@
-/* test_cohort.c — laws of the cohort: who its members are, which rows they see in which order, and
- * which jobs are refused. */
+/* test_cohort.c — laws of the cohort: its members, the rows and the order in which they see them,
+ * and invalid jobs. */
 #include "core/base/mem.h"
 #include "core/model/cohort.h"
 #include "core/model/trained_ensemble.h"
@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- orders of an epoch ---- */
+/* orders of an epoch */
 
 enum { LABELLED = 90 };
 
-/* times[r]: how often row r comes up in one epoch. */
+/* times[r]: how often row r occurs in one epoch. */
 static int64_t tally(const tt_cohort *c, const tt_member *m, int64_t epoch, int *times)
 {
   tt_sampler o = tt_member_sampler(c, m, 0, LABELLED, epoch);
@@ -50,7 +50,7 @@ TT_TEST (a_member_keeps_its_rows_over_the_epochs) {
     }
 }
 
-/* What a member is said to have seen is what its epochs are made of. */
+/* The rows that a member has seen are the rows of its epochs. */
 TT_TEST (a_member_has_seen_the_rows_of_its_epochs) {
   for (int resample = 0; resample < TT_RESAMPLE_COUNT; resample++)
     for (int32_t attempt = 0; attempt < 2; attempt++) {
@@ -104,7 +104,7 @@ TT_TEST (a_subsample_is_never_empty) {
   TT_CHECK(tt_cohort_epoch_rows(&c, 0), ==, 0);
 }
 
-/* ---- cohort ---- */
+/* cohort */
 
 static tt_columns named(const char *a, const char *b, const char *c)
 {
@@ -189,11 +189,12 @@ TT_TEST (an_ensemble_without_targets_learns_all) {
   tt_cohort_destroy(&c);
 }
 
-/* ---- sweeps ---- */
+/* sweeps */
 
 static tt_hyper hyper_of(const tt_cohort *c, int64_t i) { return c->member[i].hyper; }
 
-/* Every kind, of options of every type; values stay in range and depend on the member alone. */
+/* Every kind of sweep, for options of every type: values are in range and depend on the member
+ * alone. */
 TT_TEST (a_swept_value_depends_on_the_member_alone) {
   static const char swept[] =
       "train: {schedule: step}, sweep: {learning_rate: {log_uniform: [1e-5, 1e-1]},"
@@ -225,7 +226,7 @@ TT_TEST (a_swept_value_depends_on_the_member_alone) {
     seen[h.epochs]++;
     seen[h.batch_order]++;
   }
-  TT_CHECK(small, >, 75); /* of 200, half in the mean, by the logarithm */
+  TT_CHECK(small, >, 75); /* of 200 values, about half, because the draw is logarithmic */
   TT_CHECK(small, <, 125);
   for (int i = 0; i < 7; i++)
     if (i != 2) TT_CHECK(seen[i], >, 25);
@@ -258,7 +259,7 @@ TT_TEST (grids_combine_and_lists_go_one_by_one) {
   tt_cohort_destroy(&c);
 }
 
-TT_TEST (a_job_may_train_a_part_of_an_ensemble) {
+TT_TEST (a_job_may_train_some_members_of_an_ensemble) {
   tt_err e;
   tt_cohort *all = cohort("[{name: one, target: cost, members: 9}]", &e);
   tt_cohort *part = cohort("[{name: one, target: cost, first_member: 4, members: 3}]", &e);
@@ -270,9 +271,9 @@ TT_TEST (a_job_may_train_a_part_of_an_ensemble) {
   tt_cohort_destroy(&part);
 }
 
-/* ---- several cohorts ---- */
+/* several cohorts */
 
-/* Which option makes a cohort of its own, and which is per member: every row of the table. */
+/* Which options separate cohorts and which are per member: every row of the table. */
 TT_TEST (ensembles_that_differ_in_more_than_members_part) {
   static const struct {
     const char *own;
@@ -309,7 +310,7 @@ TT_TEST (ensembles_that_differ_in_more_than_members_part) {
   }
 }
 
-/* ---- what only the samples tell ---- */
+/* what depends on the samples */
 
 enum { ROWS = 40 };
 
@@ -361,8 +362,8 @@ TT_TEST (classes_are_counted_in_the_labels) {
   tt_cohorts_destroy(&all);
 }
 
-/* Rows of an ensemble: its choice, and labelled. Test rows are all. */
-TT_TEST (an_ensemble_sees_the_rows_it_chose) {
+/* Training rows of an ensemble: those of `rows` that have a label. Test rows: all. */
+TT_TEST (an_ensemble_trains_on_its_rows) {
   tt_cohorts all = {0};
   tt_dataset *d = labels();
   TT_CHECK_OK(with_labels("[{name: a, target: load}, {name: b, target: cost, rows: some},"
@@ -387,8 +388,8 @@ TT_TEST (an_ensemble_sees_the_rows_it_chose) {
   tt_dataset_destroy(&d);
 }
 
-/* What looks at validation rows is refused where the samples have none for an ensemble. */
-TT_TEST (who_is_patient_has_rows_to_validate_on) {
+/* Options that use validation rows are rejected if an ensemble has none. */
+TT_TEST (patience_needs_validation_rows) {
   tt_cohorts all = {0};
   TT_CHECK((int)with_labels("[{name: a, target: load, train: {patience: 3}},"
                             " {name: b, target: cost, rows: some, train: {patience: 3}}]",
@@ -404,9 +405,9 @@ TT_TEST (who_is_patient_has_rows_to_validate_on) {
   tt_cohorts_destroy(&all);
 }
 
-/* With kfold every training row validates in one view and trains in the others; more rows move
- * none. */
-TT_TEST (folds_share_out_the_training_rows) {
+/* With kfold every training row is a validation row in one row set and a training row in the
+ * others; additional rows change no assignment. */
+TT_TEST (folds_partition_the_training_rows) {
   enum { FOLDS = 3, MANY = 60 };
   int32_t column = 0;
   int8_t fold[MANY];
@@ -449,13 +450,13 @@ static void refused(const char *ensembles, const char *first, const char *second
   TT_CHECK_HAS(tt_err_last(), second);
 }
 
-TT_TEST (cohorts_that_cannot_be_are_refused) {
+TT_TEST (invalid_cohorts_are_rejected) {
   refused("[{name: one, target: laod}]", "ensemble one: target 'laod'", "load, gain, cost");
   refused("[{name: one, targets: [cost, tost]}]", "'tost'", "load, gain, cost");
   refused("[{name: one, targets: [cost, cost]}]", "'cost' is named twice", "ensemble one");
 }
 
-TT_TEST (a_committee_knows_its_cohort) {
+TT_TEST (a_trained_ensemble_finds_its_cohort) {
   tt_err e;
   tt_cohort *c = cohort("[{name: one, target: cost}, {name: two, target: gain}]", &e);
   tt_dataset *d = NULL;

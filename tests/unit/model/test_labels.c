@@ -1,4 +1,4 @@
-/* test_labels.c — cohorts of a plan, which reads the labels alone. */
+/* test_labels.c — cohorts for `tutti plan`, which reads the labels only. */
 #include "tests/support/check.h"
 
 #include "core/base/mem.h"
@@ -8,7 +8,7 @@
 
 enum { ROWS = 12 };
 
-/* Two columns: classes 0 to 3, classes 0 and 1; how the rows are split is not known. */
+/* Two columns: classes 0 to 3, classes 0 and 1; the split of the rows is not known. */
 static tt_dataset *labels(void)
 {
   tt_dataset *d = NULL;
@@ -21,8 +21,8 @@ static tt_dataset *labels(void)
   return d;
 }
 
-/* Options that need validation rows, or enough of them to train on, are no question then. */
-TT_TEST (labels_alone_tell_the_classes) {
+/* Options that need validation rows, or a number of training rows, are not checked then. */
+TT_TEST (classes_are_counted_without_the_split) {
   static const char job[] =
       "data: {file: a.h5}\n"
       "ensembles: [{name: a, target: load, train: {loss: cross_entropy, patience: 3}},\n"

@@ -1,5 +1,5 @@
-/* test_plan.c — laws of dealing members over ranks: each exactly once, parts as equal as whole
- * members allow, equal counts where all cost the same. */
+/* test_plan.c — laws of the partition of members over ranks: each member once, costs as equal as
+ * whole members allow, equal counts if all members cost the same. */
 #include "tests/support/check.h"
 
 #include "core/base/rng.h"
@@ -11,11 +11,11 @@ static double cost_at(int law, int64_t i)
 {
   uint32_t random = tt_random(1, 2, TT_PURPOSE_SHUFFLE, (uint32_t)law, (uint32_t)i).v[0];
   switch (law) {
-  case 0: return 3.25;                            /* all alike */
-  case 1: return i < 9 ? 1e12 : 1.0;              /* two cohorts */
-  case 2: return 1.0 + (double)i;                 /* epochs from few to many */
-  case 3: return i == 7 ? 1e9 : 1e-3;             /* one that weighs more than all others */
-  default: return 1.0 + (double)(random % 1000u); /* any */
+  case 0: return 3.25;                /* equal costs */
+  case 1: return i < 9 ? 1e12 : 1.0;  /* two cohorts */
+  case 2: return 1.0 + (double)i;     /* epochs from few to many */
+  case 3: return i == 7 ? 1e9 : 1e-3; /* one with a higher cost than all others together */
+  default: return 1.0 + (double)(random % 1000u); /* random costs */
   }
 }
 
@@ -45,13 +45,13 @@ static void check_deal(int law, int64_t members, int ranks)
   if (law == 0) TT_CHECK(most_count - least_count, <=, 1);
 }
 
-TT_TEST (every_member_has_one_rank_and_no_rank_too_much) {
+TT_TEST (every_member_has_one_rank_and_costs_are_balanced) {
   for (int law = 0; law < LAWS; law++)
     for (int64_t members = 1; members <= MOST; members++)
       for (int ranks = 1; ranks <= RANKS; ranks++) check_deal(law, members, ranks);
 }
 
-TT_TEST (alike_members_are_dealt_as_without_costs) {
+TT_TEST (equal_costs_give_equal_counts) {
   double cost[MOST];
   for (int64_t i = 0; i < MOST; i++) cost[i] = 0.1;
   for (int ranks = 1; ranks <= RANKS; ranks++)
@@ -71,8 +71,9 @@ TT_TEST (a_cost_must_be_above_zero) {
   TT_CHECK((int)tt_partition_by_cost(1, (double[]){1.0}, 1, 1, &s), ==, (int)TT_E_INTERNAL);
 }
 
-/* Cohorts of 3, 0, 4 and 5 members on a line: parts of a cohort are counted from its first. */
-TT_TEST (a_part_of_the_line_is_a_part_of_every_cohort) {
+/* Cohorts of 3, 0, 4 and 5 members one after another: a part of a cohort counts from its first
+ * member. */
+TT_TEST (a_range_of_all_members_is_a_range_of_each_cohort) {
   const int64_t size[] = {3, 0, 4, 5};
   for (int64_t begin = 0; begin <= 12; begin++)
     for (int64_t end = begin; end <= 12; end++) {

@@ -103,7 +103,7 @@ TT_TEST (every_snapshot_is_a_member_of_its_own) {
     }
 }
 
-/* Whoever diverges at the very end of a cycle has no snapshot of it: nothing was kept. */
+/* A member that diverges at the end of a cycle has no snapshot of this cycle. */
 TT_TEST (a_cycle_that_ends_in_divergence_leaves_no_snapshot) {
   tt_cohort *c = make_cohort(), *many = NULL;
   tt_state *s = make_state((tt_slice){0, MEMBERS}, 1), *wide = NULL;
@@ -123,7 +123,7 @@ TT_TEST (a_cycle_that_ends_in_divergence_leaves_no_snapshot) {
   tt_cohort_destroy(&many);
 }
 
-TT_TEST (members_keep_who_they_are) {
+TT_TEST (members_keep_their_ensemble_and_number) {
   tt_cohort *c = make_cohort(), *many = NULL;
   tt_state *s = make_state((tt_slice){0, MEMBERS}, 1), *wide = NULL;
   TT_CHECK_OK(tt_snapshot_expand(c, s, &many, &wide));

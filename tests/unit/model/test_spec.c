@@ -1,17 +1,18 @@
-/* test_spec.c — laws of floor 1: plan, model, initial weights, split, rows, state. */
+/* test_spec.c — laws of core/model: plan, model, initial weights, split, rows, state. */
 #include "core/base/mem.h"
 #include "core/model/dataset.h"
 #include "core/model/model.h"
 #include "core/model/partition.h"
 #include "core/model/state.h"
 #include "tests/support/check.h"
+#include "tests/support/plain_model.h"
 
 #include <math.h>
 #include <string.h>
 
 static void fails(tt_err got, tt_err wanted) { TT_CHECK((int)got, ==, (int)wanted); }
 
-/* ---- plan ---- */
+/* plan */
 
 TT_TEST (a_plan_covers_every_member_once) {
   for (int64_t members = 0; members <= 30; members++)
@@ -29,7 +30,7 @@ TT_TEST (a_plan_covers_every_member_once) {
     }
 }
 
-TT_TEST (an_impossible_plan_is_refused) {
+TT_TEST (an_impossible_plan_is_rejected) {
   tt_slice s = {-7, -7};
   fails(tt_partition_even(5, 2, 2, &s), TT_E_INTERNAL);
   fails(tt_partition_even(5, 2, -1, &s), TT_E_INTERNAL);
@@ -38,7 +39,7 @@ TT_TEST (an_impossible_plan_is_refused) {
   TT_CHECK(s.first, ==, -7);
 }
 
-/* ---- model ---- */
+/* model */
 
 /* Offsets of layer l, with `in` inputs and parameters from `next` on; returns their end. */
 static int64_t tiles(const tt_model *m, int l, int64_t in, int64_t next, int norm, int residual)
@@ -56,9 +57,9 @@ static int64_t tiles(const tt_model *m, int l, int64_t in, int64_t next, int nor
   return norm && !last ? next + 2 * layer->out : next;
 }
 
-TT_TEST (layers_tile_the_parameters) {
+TT_TEST (layers_cover_the_parameters_once) {
   const int64_t hidden[] = {5, 17, 1, 33, 33};
-  /* outputs and quantities of a target beyond the first */
+  /* outputs and quantities per target, if more than one */
   const int64_t more[TT_OUTPUT_COUNT] = {
       [TT_OUTPUT_mean_variance] = 1, [TT_OUTPUT_quantiles] = 2, [TT_OUTPUT_softmax] = 2};
   const int64_t q[TT_OUTPUT_COUNT] = {[TT_OUTPUT_quantiles] = 2, [TT_OUTPUT_softmax] = 3};
@@ -95,7 +96,7 @@ TT_TEST (models_too_large_are_refused) {
   TT_CHECK(m.params, ==, before);
 }
 
-TT_TEST (work_is_three_products_a_layer_but_the_first) {
+TT_TEST (work_is_three_products_per_layer_and_two_in_the_first) {
   const int64_t hidden[] = {32, 16};
   tt_model m;
   TT_CHECK_OK(tt_model_plain(8, 1, hidden, 2, TT_ACT_relu, TT_OUTPUT_mean, &m));
@@ -103,9 +104,9 @@ TT_TEST (work_is_three_products_a_layer_but_the_first) {
   TT_CHECK(tt_model_flops(&m, 10), ==, 2.0 * 10 * products);
 }
 
-/* ---- initial weights ---- */
+/* initial weights */
 
-/* By the book: weights are uniform in [-bound, bound], or normal; returns whether normal. */
+/* Textbook bounds: weights are uniform in [-bound, bound], or normal; returns 1 if normal. */
 static int book(tt_init init, double in, double out, double *weights, double *biases)
 {
   *biases = 0.0;
@@ -170,7 +171,8 @@ TT_TEST (initial_weights_have_the_bounds_of_their_table) {
       else
         uniform(w + layer->weight, layer->in * layer->out, weights);
       uniform(w + layer->bias, layer->out, biases);
-      for (int64_t o = 0; o < layer->out; o++) /* numbers of their own, not those of the weights */
+      for (int64_t o = 0; o < layer->out;
+           o++) /* from their own random numbers, not those of the weights */
         TT_CHECK(w[layer->bias + o], !=, w[layer->weight + o]);
     }
   }
@@ -198,7 +200,7 @@ TT_TEST (initial_weights_depend_on_seed_and_stream_alone) {
   }
 }
 
-/* ---- split ---- */
+/* split */
 
 static void counted(int64_t rows, const double fraction[TT_SPLITS], const int8_t *split)
 {
@@ -246,7 +248,7 @@ TT_TEST (rows_of_a_split_are_labelled_and_ascending) {
     d->split[r] = (int8_t)(r % 4 - 1);
     if (r % 5 == 0) d->y[r * 3 + 2] = NAN;
     if (r % 7 == 0) d->y[r * 3] = NAN;
-    if (r % 3 == 0) d->y[r * 3 + 1] = NAN; /* a column nobody asks for */
+    if (r % 3 == 0) d->y[r * 3 + 1] = NAN; /* a column that no ensemble uses */
   }
   for (int k = 0; k < TT_SPLITS; k++) {
     int32_t *row = NULL;
@@ -263,7 +265,7 @@ TT_TEST (rows_of_a_split_are_labelled_and_ascending) {
   tt_dataset_destroy(&d);
 }
 
-/* ---- state ---- */
+/* state */
 
 TT_TEST (the_state_table_is_complete) {
   static const int64_t bytes[] = {[TT_TYPE_float] = 4,
@@ -292,8 +294,8 @@ TT_TEST (the_state_table_is_complete) {
   tt_state_destroy(&s);
 }
 
-/* Member 5 in a state of members 3 to 6 and in one of its own. */
-TT_TEST (the_hash_of_a_member_does_not_know_its_slice) {
+/* Member 5 in a state of members 3 to 6 and in a state of this member alone. */
+TT_TEST (the_hash_of_a_member_does_not_depend_on_its_slice) {
   tt_state *many = NULL, *one = NULL;
   TT_CHECK_OK(tt_state_create((tt_slice){3, 4}, (tt_state_shape){7, 2, 5, 1, 2, 5}, &many));
   TT_CHECK_OK(tt_state_create((tt_slice){5, 1}, (tt_state_shape){7, 2, 5, 1, 2, 5}, &one));

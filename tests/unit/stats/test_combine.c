@@ -1,6 +1,6 @@
-/* test_combine.c — laws of combining members: whatever the rule, one member reproduces itself,
- * members that diverged have no share, and each rule does what its source says on problems whose
- * answer is known. */
+/* test_combine.c — laws of combining members: with every rule, one member reproduces itself,
+ * members that diverged have weight 0, and each rule gives the result of its source on problems
+ * with a known solution. */
 #include "core/base/mem.h"
 #include "core/base/rng.h"
 #include "core/stats/member_weights.h"
@@ -95,7 +95,7 @@ TT_TEST (one_member_reproduces_itself) {
     }
 }
 
-/* Members that say the same have the same weight; top_k and greedy take the first. */
+/* Members with equal predictions have equal weights; top_k and greedy use the first. */
 TT_TEST (equal_members_have_equal_weights) {
   const double offset[] = {0.25, 0.25, 0.25, 0.25};
   for (int loss = 0; loss < TT_LOSS_COUNT; loss++) {
@@ -114,7 +114,7 @@ TT_TEST (the_better_member_counts_more) {
   const double offset[] = {0.4, 0.1, 0.3};
   for (int loss = 0; loss < TT_LOSS_COUNT; loss++) {
     room r;
-    if (loss == TT_LOSS_poisson) continue; /* the least loss of a count is at the rate itself */
+    if (loss == TT_LOSS_poisson) continue; /* the loss of a count is lowest at the rate itself */
     start(&r, (tt_loss)loss, 3);
     numbers(&r, offset);
     combine(&r, rule_of(TT_COMBINE_weights));
@@ -127,7 +127,7 @@ TT_TEST (the_better_member_counts_more) {
   }
 }
 
-TT_TEST (a_member_that_diverged_has_no_share) {
+TT_TEST (a_member_that_diverged_has_weight_zero) {
   const double offset[] = {0.4, 0.1, 0.3};
   for (int method = 0; method < TT_COMBINE_COUNT; method++) {
     room r;
@@ -142,7 +142,7 @@ TT_TEST (a_member_that_diverged_has_no_share) {
   }
 }
 
-/* Offsets 1 and -2 in shares 2 to 1 cancel; the third member only disturbs. */
+/* Offsets 1 and -2 with weights 2 to 1 cancel; the third member makes the ensemble worse. */
 TT_TEST (greedy_finds_the_set_that_cancels) {
   const double offset[] = {1.0, -2.0, 5.0};
   room r;
@@ -154,7 +154,7 @@ TT_TEST (greedy_finds_the_set_that_cancels) {
   TT_CHECK(r.best, <=, 1e-12);
 }
 
-/* The set is never worse than its best member: it was the first choice. */
+/* The set is never worse than its best member, which greedy selects first. */
 TT_TEST (greedy_is_no_worse_than_the_best_member) {
   for (int loss = 0; loss < TT_LOSS_COUNT; loss++) {
     const double offset[] = {0.4, 0.1, -0.3, 0.05};

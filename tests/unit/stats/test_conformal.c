@@ -1,4 +1,4 @@
-/* test_conformal.c — coverage in finite samples, recalibration and the ranks by hand. */
+/* test_conformal.c — coverage in finite samples, recalibration, and ranks computed by hand. */
 #include "core/base/rng.h"
 #include "core/model/calibration.h"
 #include "core/stats/conformal.h"
@@ -9,7 +9,7 @@
 TT_TEST (ranks_by_hand) {
   TT_CHECK(tt_conformal_rank(9, 0.9), ==, 9);
   TT_CHECK(tt_conformal_rank(10, 0.9), ==, 10);
-  TT_CHECK(tt_conformal_rank(8, 0.9), ==, 0); /* too few: nothing bounds the next one */
+  TT_CHECK(tt_conformal_rank(8, 0.9), ==, 0); /* too few scores: the interval is infinite */
   TT_CHECK(tt_conformal_rank(99, 0.9), ==, 90);
   TT_CHECK(tt_conformal_rank(100, 0.9), ==, 91);
   TT_CHECK(tt_conformal_rank(19, 0.95), ==, 19);
@@ -25,7 +25,7 @@ TT_TEST (ranks_by_hand) {
 }
 
 TT_TEST (widths_are_order_statistics) {
-  double score[] = {5.0, 1.0, 4.0, 2.0, 3.0};
+  tt_conformal_score score[] = {{5.0, 0.3}, {1.0, 0.3}, {4.0, 0.3}, {2.0, 0.3}, {3.0, 0.3}};
   const double level[] = {0.5, 0.8, 0.9};
   double width[3];
   tt_conformal_widths(5, score, 3, level, width);
@@ -36,28 +36,48 @@ TT_TEST (widths_are_order_statistics) {
   TT_CHECK(isinf(width[0]), !=, 0);
 }
 
-/* Whatever the distribution, the share covered is at least the level, and at most 1 / (n + 1) more:
+/* A score of weight 2 is two scores; the new row has the mean weight: 0.5 of 7.2 is 3.6. */
+TT_TEST (weights_shift_the_order_statistics) {
+  tt_conformal_score score[] = {{5.0, 1.0}, {1.0, 1.0}, {4.0, 2.0}, {2.0, 1.0}, {3.0, 1.0}};
+  const double level[] = {0.5, 0.6, 0.8, 0.9};
+  double width[4];
+  tt_conformal_widths(5, score, 4, level, width);
+  TT_CHECK(width[0], ==, 4.0);      /* 1 + 1 + 1 < 3.6 <= 1 + 1 + 1 + 2 */
+  TT_CHECK(width[1], ==, 4.0);      /* 4.32 */
+  TT_CHECK(width[2], ==, 5.0);      /* 5.76 */
+  TT_CHECK(isinf(width[3]), !=, 0); /* 6.48 > 6 */
+}
+
+TT_TEST (recalibration_counts_weights) {
+  const double error[] = {1.0, -2.0, 0.5}, sd[] = {0.5, 1.0, 0.25}, weight[] = {1.0, 0.0, 3.0};
+  const double twice[] = {1.0, 0.5, 0.5, 0.5}, of[] = {0.5, 0.25, 0.25, 0.25};
+  double got = tt_recalibration_scale(3, error, sd, weight);
+  TT_CHECK(fabs(got - tt_recalibration_scale(4, twice, of, NULL)), <=, 1e-15);
+}
+
+/* For any distribution, the covered fraction is at least the level and at most 1 / (n + 1) more:
  * mean over many draws of n scores and one more. */
-TT_TEST (the_next_one_is_covered_as_promised) {
+TT_TEST (the_next_value_is_covered_at_the_level) {
   enum { N = 20, DRAWS = 20000 };
   const double level = 0.9;
   int inside = 0;
   for (uint32_t d = 0; d < DRAWS; d++) {
-    double score[N + 1], width;
+    tt_conformal_score score[N + 1];
+    double width;
     for (uint32_t i = 0; i <= N; i++) {
       double u = (double)tt_uniform(tt_random(7, d, TT_PURPOSE_INIT, 0, i).v[0]);
-      score[i] = -log(1.0 - u); /* a long tail */
+      score[i] = (tt_conformal_score){-log(1.0 - u), 1.0}; /* a distribution with a long tail */
     }
     tt_conformal_widths(N, score, 1, &level, &width);
-    inside += score[N] <= width;
+    inside += score[N].value <= width;
   }
   double share = (double)inside / DRAWS; /* 19 / 21 is what the theory says */
   TT_CHECK(fabs(share - 19.0 / 21.0), <=, 0.007);
 }
 
-TT_TEST (recalibration_is_most_likely) {
+TT_TEST (recalibration_maximizes_the_likelihood) {
   const double error[] = {1.0, -2.0, 0.5, 3.0}, sd[] = {0.5, 1.0, 0.25, 1.0}, none[] = {0.0};
-  double s = tt_recalibration_scale(4, error, sd), best = INFINITY, at = 0.0;
+  double s = tt_recalibration_scale(4, error, sd, NULL), best = INFINITY, at = 0.0;
   TT_CHECK(fabs(s - sqrt((4.0 + 4.0 + 4.0 + 9.0) / 4.0)), <=, 1e-12);
   for (double k = 0.5; k < 5.0; k += 1e-3) {
     double nll = 0.0;
@@ -68,8 +88,8 @@ TT_TEST (recalibration_is_most_likely) {
     at = k;
   }
   TT_CHECK(fabs(at - s), <=, 2e-3);
-  TT_CHECK(tt_recalibration_scale(0, error, sd), ==, 1.0);
-  TT_CHECK(tt_recalibration_scale(1, error, none), ==, 1.0);
+  TT_CHECK(tt_recalibration_scale(0, error, sd, NULL), ==, 1.0);
+  TT_CHECK(tt_recalibration_scale(1, error, none, NULL), ==, 1.0);
 }
 
 TT_TEST (scores_of_a_row) {
@@ -88,8 +108,8 @@ static tt_model model_of(tt_output output, int32_t n)
   return m;
 }
 
-/* Intervals learnt on some rows hold exactly the share of these rows that the ranks say, in
- * whatever units; recalibration scales them with the spread. */
+/* Intervals computed from some rows contain exactly the fraction of these rows that follows from
+ * the ranks, in any units; recalibration scales them with the standard deviation. */
 static void holds(tt_output output, int recalibrate, double of_sd)
 {
   enum { N = 99 };
@@ -105,7 +125,7 @@ static void holds(tt_output output, int recalibrate, double of_sd)
     for (int j = 0; j < m.quantities; j++)
       quantity[i * (uint32_t)m.quantities + (uint32_t)j] = 0.2 + 0.3 * j;
   }
-  tt_calibration_data v = {N, y, quantity, sd};
+  tt_calibration_data v = {N, y, quantity, sd, NULL};
   TT_CHECK_OK(tt_calibration_fit(&k, &m, 0, recalibrate, &v));
   TT_CHECK(k.rows[0], ==, N);
   double std_scale = tt_calibration_std_scale(&k, 0);
@@ -123,11 +143,11 @@ static void holds(tt_output output, int recalibrate, double of_sd)
   tt_calibration_free(&k);
 }
 
-TT_TEST (intervals_hold_what_they_were_learnt_from) {
+TT_TEST (intervals_cover_the_rows_they_were_computed_from) {
   for (int recalibrate = 0; recalibrate < 2; recalibrate++) {
     holds(TT_OUTPUT_mean_variance, recalibrate, 0.4);
     holds(TT_OUTPUT_mean, recalibrate, 0.4);
-    holds(TT_OUTPUT_mean, recalibrate, 0.0); /* one member that says no variance */
+    holds(TT_OUTPUT_mean, recalibrate, 0.0); /* one member that predicts no variance */
   }
   holds(TT_OUTPUT_quantiles, 0, 0.0);
 }

@@ -1,4 +1,5 @@
-/* test_ensemble_loss.c — laws of the loss of an ensemble as one, for every row of the table. */
+/* test_ensemble_loss.c — laws of the loss of the mean prediction of an ensemble, for every row of
+ * the table. */
 #include "tests/support/check.h"
 
 #include "core/base/rng.h"
@@ -46,7 +47,7 @@ static float draw_label(tt_loss loss, int draw)
   return 4.0f * u - 2.0f;
 }
 
-/* Means, then variances, of what one member says. */
+/* Means, then variances, that one member predicts. */
 static void predict(const tt_model *m, int draw, int member, float to[2 * MOST])
 {
   float o[LEVELS];
@@ -57,11 +58,11 @@ static void predict(const tt_model *m, int draw, int member, float to[2 * MOST])
 static double loss_of(tt_loss loss, const tt_model *m, int members, const int8_t *included,
                       int draw)
 {
-  float said[MEMBERS][2 * MOST];
+  float output[MEMBERS][2 * MOST];
   double mean[MOST], variance[MOST];
-  for (int i = 0; i < members; i++) predict(m, draw, i, said[i]);
+  for (int i = 0; i < members; i++) predict(m, draw, i, output[i]);
   tt_mixture x = {members, 2 * MOST, 1, MOST, included};
-  tt_mixture_moments(&x, m->quantities, said[0], mean, variance);
+  tt_mixture_moments(&x, m->quantities, output[0], mean, variance);
   return tt_ensemble_loss(m, loss, args(), mean, variance, (double)draw_label(loss, draw));
 }
 
@@ -85,7 +86,36 @@ TT_TEST (one_member_has_its_own_loss) {
   }
 }
 
-/* A member that is left out does not count, nor does saying the same thing twice. */
+/* With four targets every loss, its gradient and the loss of the ensemble are a quarter of those
+ * with one: the loss is the mean over targets. */
+TT_TEST (every_loss_is_the_mean_over_targets) {
+  for (int l = 0; l < TT_LOSS_COUNT; l++) {
+    tt_loss loss = (tt_loss)l;
+    tt_model one = model_of(loss), four = one;
+    tt_loss_args a = args(), b = args();
+    b.inverse_targets = 0.25f;
+    four.targets = 4;
+    for (int draw = 0; draw < DRAWS; draw++) {
+      float o[LEVELS], d[2][LEVELS] = {{0}}, predicted[2 * MOST] = {0}, y = draw_label(loss, draw);
+      double mean[MOST], variance[MOST];
+      draw_outputs(draw, 0, o);
+      tt_loss_sample w = {.n = one.each, .level = one.level, .o = o, .step = 1, .y = y};
+      w.factor = 1.0f;
+      w.d = d[0];
+      float alone = tt_loss_target(loss, &w, a);
+      w.d = d[1];
+      TT_CHECK(alone, ==, 4.0f * tt_loss_target(loss, &w, b));
+      for (int j = 0; j < one.each; j++) TT_CHECK(d[0][j], ==, 4.0f * d[1][j]);
+      predict(&one, draw, 0, predicted);
+      for (int j = 0; j < MOST; j++) mean[j] = (double)predicted[j];
+      for (int j = 0; j < MOST; j++) variance[j] = (double)predicted[MOST + j];
+      TT_CHECK(tt_ensemble_loss(&one, loss, a, mean, variance, (double)y), ==,
+               4.0 * tt_ensemble_loss(&four, loss, b, mean, variance, (double)y));
+    }
+  }
+}
+
+/* A member with weight 0 changes nothing, and neither does a duplicate of a member. */
 TT_TEST (only_members_that_count_are_mixed) {
   const int8_t all[] = {1, 1, 1}, first[] = {1, 0, 0}, one[] = {1};
   for (int l = 0; l < TT_LOSS_COUNT; l++) {
@@ -117,24 +147,37 @@ TT_TEST (the_mixture_is_no_worse_than_its_members) {
   }
 }
 
-/* Outputs beyond what single precision can tell from 0 and 1 cost much, not all. */
-TT_TEST (one_wrong_row_is_not_infinitely_bad) {
+/* Two members with logits a and b: the loss is that of the mean probability, also where
+ * single precision rounds it to 0 or 1. Even a probability of 0 does not make it infinite. */
+TT_TEST (probabilities_near_zero_and_one_keep_their_loss) {
+  const float logit[][2] = {{40.0f, 40.0f}, {18.0f, 25.0f}, {30.0f, -2.0f}, {70.0f, 69.0f}};
+  const int8_t both[] = {1, 1};
   tt_model m = model_of(TT_LOSS_bce);
-  for (int y = 0; y < 2; y++) {
-    double mean = (double)tt_sigmoid(y ? -40.0f : 40.0f), variance = 0.0;
-    double loss = tt_ensemble_loss(&m, TT_LOSS_bce, args(), &mean, &variance, (double)y);
-    TT_CHECK(loss, >, 17.0);
-    TT_CHECK(loss, <, 41.0);
-  }
+  tt_mixture x = {2, 2, 1, 1, both};
+  for (int i = 0; i < 4; i++)
+    for (int y = 0; y < 2; y++) {
+      float output[4];
+      double mean, variance, wrong = 0.0;
+      for (int k = 0; k < 2; k++) {
+        float o = y ? -logit[i][k] : logit[i][k];
+        wrong += 0.5 / (1.0 + exp((double)logit[i][k]));
+        tt_predict_sigmoid(0, 0.0f, &o, 1, output + 2 * k, output + 2 * k + 1, 1);
+      }
+      tt_mixture_moments(&x, 1, output, &mean, &variance);
+      double loss = tt_ensemble_loss(&m, TT_LOSS_bce, args(), &mean, &variance, (double)y);
+      TT_CHECK(fabs(loss + log(wrong)), <=, 1e-5);
+    }
+  double mean = 0.0, variance = 0.0;
+  TT_CHECK(tt_ensemble_loss(&m, TT_LOSS_bce, args(), &mean, &variance, 1.0), <, 88.0);
 }
 
 /* Mixture of N(0, 1) and N(2, 3): variance 2 + 1. */
 TT_TEST (variances_of_a_mixture_add_up) {
-  const float said[] = {0.0f, 1.0f, 2.0f, 3.0f};
+  const float output[] = {0.0f, 1.0f, 2.0f, 3.0f};
   const int8_t both[] = {1, 1};
   double mean, variance;
   tt_mixture x = {2, 2, 1, 1, both};
-  tt_mixture_moments(&x, 1, said, &mean, &variance);
+  tt_mixture_moments(&x, 1, output, &mean, &variance);
   TT_CHECK(mean, ==, 1.0);
   TT_CHECK(variance, ==, 3.0);
 }

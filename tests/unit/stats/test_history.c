@@ -1,4 +1,4 @@
-/* test_history.c — what a campaign remembers, what is taken, and when it ends. */
+/* test_history.c — the history of a campaign, the queried rows, and the stop rules. */
 #include "tests/support/check.h"
 
 #include "core/base/mem.h"
@@ -9,7 +9,7 @@
 
 enum { D = 2, T = 3, C = 2 };
 
-/* Rounds 1 to `rounds`, each with two picks: rows 100 - 2 round and the one before. */
+/* Rounds 1 to `rounds`, each with two queries: rows 100 - 2 round and the one before. */
 static tt_history *made(int64_t rounds)
 {
   tt_history *h = NULL;
@@ -29,7 +29,7 @@ static tt_history *made(int64_t rounds)
   return h;
 }
 
-TT_TEST (rounds_and_picks_stay_what_they_were) {
+TT_TEST (rounds_and_queries_are_kept) {
   tt_history *h = made(37);
   TT_CHECK(h->rounds, ==, 37);
   TT_CHECK(h->queries, ==, 74);
@@ -50,8 +50,8 @@ TT_TEST (rounds_and_picks_stay_what_they_were) {
   TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
-/* Cutting and doing the same again gives the same, wherever it is cut. */
-TT_TEST (a_cut_forgets_rounds_picks_and_the_end) {
+/* Truncating and adding the same rounds again gives the same history, at any round. */
+TT_TEST (truncating_removes_rounds_queries_and_the_end) {
   for (int64_t round = 1; round <= 20; round++) {
     tt_history *h = made(18), *small = made(round <= 18 ? round - 1 : 18);
     h->ended = TT_STOP_RULE_plateau;
@@ -71,7 +71,7 @@ TT_TEST (a_cut_forgets_rounds_picks_and_the_end) {
   TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
-TT_TEST (what_was_picked_is_taken_and_nothing_else) {
+TT_TEST (used_rows_are_the_queries) {
   for (int64_t rounds = 0; rounds < 12; rounds++) {
     tt_history *h = made(rounds);
     tt_used_rows t;
@@ -90,10 +90,9 @@ TT_TEST (what_was_picked_is_taken_and_nothing_else) {
   TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
-/* ---- The rules ---------------------------------------------------------------------------------
- */
+/* stop rules */
 
-/* Limits with which nothing ends: each rule's case sets its own. */
+/* Limits at which no rule holds; the case of a rule sets its own limit. */
 static tt_stop_settings no_limits(void)
 {
   return (tt_stop_settings){.rounds = 1000,
@@ -170,7 +169,7 @@ static int ends(tt_history *h, const tt_stop_settings *l, int trusted, char why[
   return tt_history_should_stop(h, l, trusted, why, 256);
 }
 
-TT_TEST (every_rule_fires_at_its_limit_and_not_before) {
+TT_TEST (every_rule_holds_at_its_limit_and_not_before) {
   char why[256];
   for (int rule = 0; rule < TT_STOP_RULE_COUNT; rule++) {
     tt_history *h = made(4);
@@ -195,7 +194,7 @@ TT_TEST (every_rule_fires_at_its_limit_and_not_before) {
   TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
-/* Of several that hold the first of the table is named; short histories end by nothing. */
+/* Of several rules that hold, the first of the table counts; a short history ends by no rule. */
 TT_TEST (rules_in_the_order_of_the_table) {
   char why[256];
   for (int rule = 0; rule < TT_STOP_RULE_COUNT; rule++) {
@@ -209,7 +208,7 @@ TT_TEST (rules_in_the_order_of_the_table) {
   }
 }
 
-TT_TEST (what_is_not_known_ends_nothing) {
+TT_TEST (unknown_values_end_nothing) {
   char why[256];
   tt_history *h = made(4);
   tt_stop_settings l = no_limits();
@@ -224,7 +223,7 @@ TT_TEST (what_is_not_known_ends_nothing) {
   l = no_limits();
   l.plateau_rounds = 2;
   for (int i = 0; i < 4; i++) h->round[i].rmse[0] = h->round[i].rmse[1] = NAN;
-  TT_CHECK(ends(h, &l, 1, why), ==, -1); /* no test rows: there is no plateau of nothing */
+  TT_CHECK(ends(h, &l, 1, why), ==, -1);               /* no test rows: no plateau */
   for (int i = 0; i < 4; i++) h->round[i].rmse[1] = 4; /* one column has errors: it counts alone */
   TT_CHECK(ends(h, &l, 1, why), ==, TT_STOP_RULE_plateau);
   l = no_limits();
@@ -234,8 +233,9 @@ TT_TEST (what_is_not_known_ends_nothing) {
   tt_history_destroy(&h);
 }
 
-/* Errors are in units of the first round's: the column of large numbers does not decide alone. */
-TT_TEST (the_plateau_weighs_columns_alike) {
+/* Errors are divided by those of the first round: a column with large values does not decide alone.
+ */
+TT_TEST (the_plateau_weighs_columns_equally) {
   char why[256];
   tt_history *h = made(3);
   tt_stop_settings l = no_limits();
@@ -251,7 +251,7 @@ TT_TEST (the_plateau_weighs_columns_alike) {
   tt_history_destroy(&h);
 }
 
-/* Classes have no rmse: their nll stands for it. */
+/* Classes have no rmse: the nll is used instead. */
 TT_TEST (the_error_of_classes_is_their_nll) {
   tt_history *h = made(3);
   for (int i = 0; i < 3; i++) {

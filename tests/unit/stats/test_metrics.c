@@ -1,5 +1,6 @@
-/* test_metrics.c — scores against closed forms worked out by hand or by numerical integration, and
- * the laws they keep: parts of the rows add up, one member is its own mixture, shares count. */
+/* test_metrics.c — metrics equal closed forms computed by hand or by numerical integration, and
+ * keep laws: sums over parts of the rows add up, one member is its own mixture, member weights
+ * count. */
 #include "core/base/mem.h"
 #include "core/base/rng.h"
 #include "core/stats/metrics.h"
@@ -31,7 +32,7 @@ static void add(const tt_model *m, tally *t, const double *quantity, double vari
 {
   tt_forecast f = {.quantity = quantity, .variance = variance};
   TT_CHECK(tt_tally_size(m), <=, ROOM);
-  tt_tally_add(m, &f, y, t->at);
+  tt_tally_add(m, &f, y, 1.0, t->at);
 }
 
 static double score(const tt_model *m, const tally *t, tt_metric k)
@@ -39,7 +40,7 @@ static double score(const tt_model *m, const tally *t, tt_metric k)
   return tt_tally_metric(m, t->at, k);
 }
 
-/* ---- numbers ---- */
+/* numbers */
 
 TT_TEST (gaussian_scores_have_their_closed_forms) {
   const double mean[] = {1.0, 2.0, -3.0}, variance[] = {1.0, 4.0, 0.25}, y[] = {1.5, -1.0, -3.0};
@@ -63,8 +64,9 @@ TT_TEST (gaussian_scores_have_their_closed_forms) {
   TT_CHECK(isnan(score(&m, &t, TT_METRIC_pinball)), !=, 0);
 }
 
-/* Rows at the quantiles of the forecast are covered as often as the intervals say. */
-TT_TEST (a_calibrated_forecast_has_a_straight_curve) {
+/* If the rows are at the quantiles of the prediction, the coverage of each interval is its level.
+ */
+TT_TEST (a_calibrated_prediction_has_a_straight_curve) {
   enum { N = 2000 };
   tt_model m = model_of(TT_OUTPUT_mean_variance, 0);
   tally t = {{0}};
@@ -85,7 +87,78 @@ TT_TEST (a_calibrated_forecast_has_a_straight_curve) {
   TT_CHECK(tt_interval_level(17), ==, 0.9);
 }
 
-/* ---- crps ---- */
+/* e_i = 0.5, -2, 1 with sd 1, 2, 0.5: each metric by hand. */
+TT_TEST (errors_are_compared_with_labels_and_spreads) {
+  const double mean[] = {1.5, -1.0, -2.0}, variance[] = {1.0, 4.0, 0.25}, y[] = {1.0, 1.0, -3.0};
+  const double z95 = 1.6448536269514727;
+  for (int shift = 0; shift < 2; shift++) { /* labels far from 0: squares must not cancel */
+    tt_model m = model_of(TT_OUTPUT_mean_variance, 0);
+    tally t = {{0}};
+    for (int i = 0; i < 3; i++) {
+      double at = mean[i] + 1e6 * shift;
+      tt_forecast f = {.quantity = &at, .variance = variance[i], .reference = 1e6 * shift - 1.0};
+      tt_tally_add(&m, &f, y[i] + 1e6 * shift, 1.0, t.at);
+    }
+    near(score(&m, &t, TT_METRIC_bias), (0.5 - 2.0 + 1.0) / 3.0);
+    near(score(&m, &t, TT_METRIC_r2), 1.0 - (0.25 + 4.0 + 1.0) / (32.0 / 3.0));
+    near(score(&m, &t, TT_METRIC_z_rms), sqrt((0.25 + 1.0 + 4.0) / 3.0));
+    near(score(&m, &t, TT_METRIC_mixture_nll), score(&m, &t, TT_METRIC_nll));
+    /* the label of the last row is below its interval */
+    double want = (2.0 * z95 * 3.5 + 20.0 * (1.0 - 0.5 * z95)) / 3.0;
+    TT_CHECK(fabs(score(&m, &t, TT_METRIC_interval_score) - want), <=, shift ? 1e-8 : 1e-12);
+  }
+}
+
+/* Equal labels have no variance that a forecast could explain. */
+TT_TEST (r2_of_equal_labels_is_not_a_number) {
+  tt_model m = model_of(TT_OUTPUT_mean_variance, 0);
+  tally t = {{0}};
+  const double mean = 1.0;
+  for (int i = 0; i < 3; i++) add(&m, &t, &mean, 1.0, 2.0);
+  TT_CHECK(isnan(score(&m, &t, TT_METRIC_r2)), !=, 0);
+}
+
+/* A single member with output mean has no density: its row counts for rmse, not for nll. NaN stays
+ * NaN. */
+TT_TEST (points_do_not_count_for_likelihoods) {
+  const double mean = 1.0, lost = NAN;
+  tt_model m = model_of(TT_OUTPUT_mean, 0);
+  tally t = {{0}}, alone = {{0}};
+  add(&m, &t, &mean, 4.0, 2.0);
+  add(&m, &alone, &mean, 4.0, 2.0);
+  add(&m, &t, &mean, 0.0, 4.0);
+  near(score(&m, &t, TT_METRIC_nll), score(&m, &alone, TT_METRIC_nll));
+  near(score(&m, &t, TT_METRIC_z_rms), 0.5);
+  near(score(&m, &t, TT_METRIC_rmse), sqrt((1.0 + 9.0) / 2.0));
+  near(score(&m, &t, TT_METRIC_crps), 0.5 * (score(&m, &alone, TT_METRIC_crps) + 3.0));
+  add(&m, &t, &lost, NAN, 2.0);
+  TT_CHECK(isnan(score(&m, &t, TT_METRIC_nll)), !=, 0);
+}
+
+/* A row of weight 3 is the row three times, a row of weight 0 is no row; only ratios matter. */
+TT_TEST (weights_count_rows) {
+  for (int output = 0; output < TT_OUTPUT_COUNT; output++) {
+    tt_model m = model_of((tt_output)output, 3);
+    tally once = {{0}}, often = {{0}};
+    for (uint32_t i = 0; i < 50; i++) {
+      tt_random4 r = tt_random(5, 1, TT_PURPOSE_INIT, (uint32_t)output, i);
+      double p = (double)tt_uniform(r.v[0]), q[4] = {p, 0.4, 0.9, 0.5}, y = i % 3 ? 1.0 : 0.0;
+      tt_forecast f = {.quantity = q, .variance = p * (1.0 - p)};
+      for (uint32_t k = 0; k < i % 4; k++) tt_tally_add(&m, &f, y, 1.0, often.at);
+      tt_tally_add(&m, &f, y, 0.5 * (double)(i % 4), once.at);
+    }
+    TT_CHECK(tt_tally_rows(once.at), ==, 37.0);
+    near(tt_tally_weight(once.at), 0.5 * tt_tally_weight(often.at));
+    for (int k = 0; k < TT_METRIC_COUNT; k++)
+      if (!isnan(score(&m, &often, (tt_metric)k)))
+        near(score(&m, &once, (tt_metric)k), score(&m, &often, (tt_metric)k));
+    for (int i = 0; i < TT_INTERVALS; i++)
+      if (!isnan(tt_tally_coverage(&m, often.at, i)))
+        near(tt_tally_coverage(&m, once.at, i), tt_tally_coverage(&m, often.at, i));
+  }
+}
+
+/* crps */
 
 static double cdf(int n, const double *w, const double *mean, const double *variance, double y)
 {
@@ -106,35 +179,23 @@ TT_TEST (crps_is_the_integral_of_the_squared_distance) {
       double f = cdf(4, w, mean, variance, x) - (x >= y ? 1.0 : 0.0);
       sum += f * f * step;
     }
-    TT_CHECK(fabs(tt_crps_mixture(4, w, mean, variance, y) - sum), <=, 1e-3);
-    near(tt_crps_mixture(1, w, mean, variance, y), tt_crps_gaussian(-y, 1.0));
+    TT_CHECK(fabs(tt_crps_mixture(4, w, mean, variance, y, NULL) - sum), <=, 1e-3);
+    near(tt_crps_mixture(1, w, mean, variance, y, NULL), tt_crps_gaussian(-y, 1.0));
   }
 }
 
-TT_TEST (crps_counts_shares_and_points) {
+TT_TEST (crps_uses_member_weights_and_points) {
   const double w[] = {1.0, 2.0, 0.0}, mean[] = {0.3, 1.5, 9.0}, variance[] = {0.5, 0.2, NAN};
   const double twice[] = {1.0, 1.0, 1.0}, means[] = {0.3, 1.5, 1.5}, variances[] = {0.5, 0.2, 0.2};
   const double none[] = {0.0, 0.0, 0.0};
-  near(tt_crps_mixture(3, w, mean, variance, 0.7),
-       tt_crps_mixture(3, twice, means, variances, 0.7));
+  near(tt_crps_mixture(3, w, mean, variance, 0.7, NULL),
+       tt_crps_mixture(3, twice, means, variances, 0.7, NULL));
   near(tt_crps_gaussian(-2.5, 0.0), 2.5); /* a point: the absolute error */
   /* points: mean |x - y| - mean distance of pairs / 2 */
-  near(tt_crps_mixture(2, twice, means, none, 0.7), 0.5 * (0.4 + 0.8) - 0.25 * 1.2);
+  near(tt_crps_mixture(2, twice, means, none, 0.7, NULL), 0.5 * (0.4 + 0.8) - 0.25 * 1.2);
 }
 
-TT_TEST (crps_of_many_members_is_of_their_moments) {
-  enum { N = TT_CRPS_MAX_MEMBERS + 1 };
-  double w[N], mean[N], variance[N];
-  for (int i = 0; i < N; i++) {
-    w[i] = 1.0;
-    mean[i] = i % 2 ? 1.0 : -1.0;
-    variance[i] = 2.0;
-  }
-  double centre = -1.0 / N, all = 2.0 + 1.0 - centre * centre;
-  near(tt_crps_mixture(N, w, mean, variance, 0.25), tt_crps_gaussian(centre - 0.25, all));
-}
-
-/* ---- classes ---- */
+/* classes */
 
 TT_TEST (class_scores_have_their_closed_forms) {
   const double p[3][4] = {{0.7, 0.2, 0.1, 0.9}, {0.1, 0.5, 0.4, 0.9}, {0.3, 0.3, 0.4, 0.9}};
@@ -158,7 +219,7 @@ TT_TEST (two_classes_by_softmax_and_by_sigmoid_agree) {
     double p = (double)tt_uniform(r.v[0]), y = tt_uniform(r.v[1]) < 0.3f;
     const double q[3] = {1.0 - p, p, 0.0};
     add(&two, &a, q, 0.0, y);
-    add(&one, &b, &p, 0.0, y);
+    add(&one, &b, &p, p * (1.0 - p), y);
   }
   near(score(&two, &a, TT_METRIC_nll), score(&one, &b, TT_METRIC_nll));
   near(score(&two, &a, TT_METRIC_accuracy), score(&one, &b, TT_METRIC_accuracy));
@@ -173,14 +234,67 @@ TT_TEST (two_classes_by_softmax_and_by_sigmoid_agree) {
 TT_TEST (counts_are_scored_as_mixtures_of_poisson) {
   const double rate[] = {2.0, 5.0}, w[] = {1.0, 3.0}, spread[] = {2.0, 5.0}, mean = 4.25;
   tt_model m = model_of(TT_OUTPUT_rate, 0);
-  tt_forecast f = {&mean, 0.0, 2, w, rate, spread};
+  tt_forecast f = {.quantity = &mean, .parts = 2, .share = w, .mean = rate, .variances = spread};
   tally t = {{0}}, alone = {{0}};
-  tt_tally_add(&m, &f, 3.0, t.at);
+  tt_tally_add(&m, &f, 3.0, 1.0, t.at);
   double a = exp(-2.0) * 8.0 / 6.0, b = exp(-5.0) * 125.0 / 6.0;
   near(score(&m, &t, TT_METRIC_nll), -log(0.25 * a + 0.75 * b));
   near(score(&m, &t, TT_METRIC_rmse), 1.25);
   add(&m, &alone, &rate[1], 0.0, 3.0);
   near(score(&m, &alone, TT_METRIC_nll), -log(b));
+}
+
+/* Over all counts with their probabilities: at least the nominal fraction is inside an interval
+ * between quantiles, PIT values have mean 1 / 2, the 90 % interval is that of the quantiles. */
+TT_TEST (counts_are_calibrated_by_their_own_distribution) {
+  const double rate[] = {2.0, 9.0}, w[] = {1.0, 3.0}, mean = 7.25;
+  tt_model m = model_of(TT_OUTPUT_rate, 0);
+  tt_forecast f = {.quantity = &mean, .variance = 16.4375, .parts = 2, .share = w, .mean = rate};
+  tally t = {{0}};
+  double pit = 0.0, score_90 = 0.0, inside = 0.0;
+  f.variances = rate;
+  for (int k = 0; k < 80; k++) {
+    double p = exp(-tt_poisson_mixture_nll(2, w, rate, k));
+    tt_tally_add(&m, &f, k, p, t.at);
+    pit += p * tt_forecast_pit(&m, &f, k);
+    inside += k >= 1 && k <= 14 ? p : 0.0; /* the quantiles 0.05 and 0.95 */
+    score_90 += p * (13.0 + 20.0 * (k < 1 ? 1 - k : k > 14 ? k - 14 : 0));
+  }
+  near(pit, 0.5);
+  near(tt_tally_coverage(&m, t.at, 17), inside);
+  near(score(&m, &t, TT_METRIC_interval_score), score_90);
+  near(score(&m, &t, TT_METRIC_z_rms), 1.0);
+  for (int i = 0; i < TT_INTERVALS; i++)
+    TT_CHECK(tt_tally_coverage(&m, t.at, i), >=, tt_interval_level(i));
+}
+
+/* A logit o of a sigmoid: ln(1 + e^-o) for the class, ln(1 + e^o) for the other one, where single
+ * precision rounds the probability to 1 (o > 17) as elsewhere. */
+TT_TEST (probabilities_near_one_keep_their_likelihood) {
+  tt_model m = model_of(TT_OUTPUT_sigmoid, 0);
+  for (int i = -80; i <= 80; i++) {
+    float o = 1.05f * (float)i, p, variance;
+    tally t = {{0}}, other = {{0}};
+    tt_predict_sigmoid(0, 0.0f, &o, 1, &p, &variance, 1);
+    double quantity = (double)p, x = (double)o;
+    add(&m, &t, &quantity, (double)variance, 1.0);
+    add(&m, &other, &quantity, (double)variance, 0.0);
+    double want = log1p(exp(-fabs(x))) + (x < 0.0 ? -x : 0.0), wrong = want + x;
+    TT_CHECK(fabs(score(&m, &t, TT_METRIC_nll) - want), <=, 1e-6 * (0.1 + want));
+    TT_CHECK(fabs(score(&m, &other, TT_METRIC_nll) - wrong), <=, 1e-6 * (0.1 + wrong));
+  }
+}
+
+/* PIT values are the distribution function of the mixture, z-scores use its moments. */
+TT_TEST (transforms_of_labels) {
+  const double mean = 0.5, w[] = {1.0, 1.0}, means[] = {0.0, 1.0}, variances[] = {1.0, 4.0};
+  tt_model m = model_of(TT_OUTPUT_mean_variance, 0), q = model_of(TT_OUTPUT_quantiles, 3);
+  tt_forecast f = {.quantity = &mean, .variance = 2.75, .parts = 2, .share = w, .mean = means};
+  f.variances = variances;
+  near(tt_forecast_pit(&m, &f, 2.0), 0.25 * (erfc(-2.0 / sqrt(2.0)) + erfc(-0.5 / sqrt(2.0))));
+  near(tt_forecast_z(&m, &f, 2.0), 1.5 / sqrt(2.75));
+  TT_CHECK(isnan(tt_forecast_pit(&q, &f, 2.0)), !=, 0);
+  TT_CHECK(isnan(tt_forecast_z(&q, &f, 2.0)), !=, 0);
 }
 
 TT_TEST (quantiles_are_scored_by_the_pinball_loss) {
@@ -203,9 +317,9 @@ TT_TEST (quantiles_are_scored_by_the_pinball_loss) {
   TT_CHECK(isnan(tt_tally_coverage(&m, t.at, 18)), !=, 0); /* no level 0.025 */
 }
 
-/* ---- laws ---- */
+/* laws */
 
-TT_TEST (tallies_of_parts_add_up) {
+TT_TEST (sums_of_parts_add_up) {
   for (int output = 0; output < TT_OUTPUT_COUNT; output++) {
     tt_model m = model_of((tt_output)output, 3);
     tally all = {{0}}, part[2] = {{{0}}, {{0}}};
@@ -215,11 +329,13 @@ TT_TEST (tallies_of_parts_add_up) {
       add(&m, &all, q, 0.3, y);
       add(&m, &part[i > 17], q, 0.3, y);
     }
-    for (int64_t i = 0; i < tt_tally_size(&m); i++) near(part[0].at[i] + part[1].at[i], all.at[i]);
+    for (int64_t i = 0; i < tt_tally_size(&m); i++)
+      if (!isnan(all.at[i])) /* the interval score of quantiles without the level 0.95 */
+        near(part[0].at[i] + part[1].at[i], all.at[i]);
   }
 }
 
-TT_TEST (no_rows_no_scores) {
+TT_TEST (without_rows_there_are_no_metrics) {
   const tally t = {{0}};
   for (int output = 0; output < TT_OUTPUT_COUNT; output++) {
     tt_model m = model_of((tt_output)output, 3);
@@ -227,7 +343,7 @@ TT_TEST (no_rows_no_scores) {
   }
 }
 
-/* Three members' errors made of one common and one own part. */
+/* Errors of three members, each the sum of a common part and an independent part. */
 TT_TEST (diversity_is_the_correlation_of_the_errors) {
   enum { N = 400 };
   tt_model m = model_of(TT_OUTPUT_mean, 0);
@@ -261,7 +377,7 @@ TT_TEST (diversity_is_the_correlation_of_the_errors) {
   TT_CHECK(isnan(tt_error_correlation(3, w, s, 1.0)), !=, 0);
 }
 
-TT_TEST (labels_are_what_the_output_can_say) {
+TT_TEST (labels_must_fit_the_output) {
   const char *want = NULL;
   tt_model m = model_of(TT_OUTPUT_softmax, 3);
   TT_CHECK(tt_label_is_valid(&m, 2.0, &want), ==, 1);

@@ -1,6 +1,7 @@
-/* test_moments.c — law C2: the ensemble's prediction is the weighted mixture of its members'.
- * Closed forms, weights, order; and every engine's `predict` is exactly the moments of what its
- * members say, on any number of threads and rows at a time. */
+/* test_moments.c — law C2: the prediction of an ensemble is the weighted mixture of those of its
+ * members. Closed forms, weights, order; and `predict` of every engine gives exactly the moments of
+ * the predictions of the members, on any number of threads and rows per call. */
+#include "tests/support/plain_model.h"
 #include "tests/support/problem.h"
 
 #include "core/model/trained_ensemble.h"
@@ -17,7 +18,7 @@ static void near(double got, double want)
   TT_CHECK(fabs(got - want), <=, 1e-12 * (1.0 + fabs(want)));
 }
 
-/* w1 N(m1, v1) + w2 N(m2, v2): mean and the two parts of the variance by hand. */
+/* w1 N(m1, v1) + w2 N(m2, v2): mean and both parts of the variance, computed by hand. */
 TT_TEST (two_gaussians_have_their_closed_form) {
   const float mean[2] = {1.25f, -3.5f}, variance[2] = {0.5f, 2.0f};
   const double w[2] = {0.75, 2.25}, p = w[0] / (w[0] + w[1]), q = 1.0 - p;
@@ -68,14 +69,15 @@ static void same_spread(const tt_moments *a, const tt_moments *b, int64_t row, i
   near(x.epistemic, y.epistemic);
 }
 
-TT_TEST (weights_count) {
+TT_TEST (member_weights_are_used) {
   const float mean[] = {1.0f, 4.0f, -2.0f}, variance[] = {0.1f, 0.2f, 5.0f};
   tt_moments *a = moments(1, 1), *b = moments(1, 1), *c = moments(1, 1);
   for (int i = 0; i < 3; i++) { /* member 1 twice, or once with weight 2 */
     tt_moments_add(a, 0, 1, i == 1 ? 2.0 : 1.0, &mean[i], &variance[i], 1);
     tt_moments_add(b, 0, 1, 1.0, &mean[i], &variance[i], 1);
     if (i == 1) tt_moments_add(b, 0, 1, 1.0, &mean[i], &variance[i], 1);
-    tt_moments_add(c, 0, 1, i == 1 ? 0.5 : 0.25, &mean[i], &variance[i], 1); /* scale is free */
+    tt_moments_add(c, 0, 1, i == 1 ? 0.5 : 0.25, &mean[i], &variance[i],
+                   1); /* weights need not add up to 1 */
   }
   same_spread(a, b, 0, 0);
   same_spread(a, c, 0, 0);
@@ -89,8 +91,8 @@ TT_TEST (weights_count) {
   tt_moments_destroy(&c);
 }
 
-/* Moments of one row do not depend on its neighbours or where it stands; columns keep apart. */
-TT_TEST (rows_and_columns_keep_apart) {
+/* Moments of a row do not depend on other rows, on its place, or on other columns. */
+TT_TEST (rows_and_columns_are_independent) {
   enum { ROWS = 5, MEMBERS = 4, K = 2 };
   tt_moments *a = moments(ROWS, 3), *b = moments(ROWS, 3);
   for (uint32_t i = 0; i < MEMBERS; i++) {
@@ -110,7 +112,7 @@ TT_TEST (rows_and_columns_keep_apart) {
       tt_uncertainty x = tt_moments_at(a, r, k), y = tt_moments_at(b, ROWS - 1 - r, k);
       TT_CHECK(memcmp(&x, &y, sizeof x), ==, 0);
     }
-    TT_CHECK(isnan(tt_moments_at(a, r, 0).mean), !=, 0); /* nobody predicted column 0 */
+    TT_CHECK(isnan(tt_moments_at(a, r, 0).mean), !=, 0); /* no member predicted column 0 */
   }
   tt_moments_clear(a);
   TT_CHECK(isnan(tt_moments_at(a, 0, 1).mean), !=, 0);
@@ -119,7 +121,7 @@ TT_TEST (rows_and_columns_keep_apart) {
 }
 
 /* The sums of squares do not cancel for members that agree on a large mean. */
-TT_TEST (small_spreads_around_large_means_survive) {
+TT_TEST (small_variances_around_large_means_are_kept) {
   tt_moments *m = moments(1, 1);
   for (int i = 0; i < 1000; i++) {
     float mean = 1e6f + (float)(i % 2);
@@ -132,46 +134,11 @@ TT_TEST (small_spreads_around_large_means_survive) {
   tt_moments_destroy(&m);
 }
 
-/* ---- quantiles ---- */
-
-TT_TEST (quantiles_of_one_gaussian) {
-  const double q[] = {0.001, 0.025, 0.1, 0.5, 0.9, 0.975, 0.999};
-  const double z[] = {-3.090232306167813, -1.959963984540054, -1.281551565544600, 0.0,
-                      1.281551565544600,  1.959963984540054,  3.090232306167813};
-  const double mean = 12.5, variance = 6.25, w = 3.0;
-  for (int i = 0; i < 7; i++) {
-    double got = tt_mixture_quantile(1, &w, &mean, &variance, q[i]);
-    TT_CHECK(fabs(got - (mean + 2.5 * z[i])), <=, 1e-8 * 12.5);
-  }
-}
-
-TT_TEST (quantiles_of_points_are_the_points) {
-  const double w[] = {1.0, 2.0, 0.0, 1.0}, mean[] = {3.0, -1.0, 99.0, 7.0}, none[4] = {0};
-  const double q[] = {0.1, 0.49, 0.51, 0.74, 0.76, 0.99}, want[] = {-1, -1, 3, 3, 7, 7};
-  for (int i = 0; i < 6; i++)
-    TT_CHECK(fabs(tt_mixture_quantile(4, w, mean, none, q[i]) - want[i]), <=, 1e-8 * 7.0);
-}
-
-/* The quantile is where the distribution function is q, and rises with q. */
-TT_TEST (quantiles_invert_the_distribution) {
-  const double w[] = {1.0, 3.0, 0.5}, mean[] = {0.0, 5.0, -40.0}, variance[] = {1.0, 0.01, 9.0};
-  double last = -INFINITY;
-  for (int i = 1; i < 200; i++) {
-    double q = i / 200.0, at = tt_mixture_quantile(3, w, mean, variance, q), cdf = 0.0;
-    for (int k = 0; k < 3; k++)
-      cdf += w[k] / 4.5 * 0.5 * erfc((mean[k] - at) / sqrt(2.0 * variance[k]));
-    TT_CHECK(fabs(cdf - q), <=, 1e-6);
-    TT_CHECK(at, >, last);
-    last = at;
-  }
-  TT_CHECK(isnan(tt_mixture_quantile(0, w, mean, variance, 0.5)), !=, 0);
-}
-
-/* ---- engines ---- */
+/* engines */
 
 enum { EACH = 4, ROWS = 600, INPUTS = 3 };
 
-/* Two ensembles of two targets each; one member has no share, one a double. */
+/* Two ensembles of two targets each; one member has weight 0, one has weight 2. */
 static tt_trained_ensemble *committee(tt_output output)
 {
   const int64_t hidden[] = {17, 5};
@@ -276,8 +243,8 @@ TT_TEST (predictions_are_the_moments_of_the_members) {
     for (int output = 0; output < TT_OUTPUT_COUNT; output++) predicts(by[i], (tt_output)output);
 }
 
-/* A member of the committee says what its network computes, in double. */
-TT_TEST (members_say_what_their_networks_compute) {
+/* A member predicts what its network computes, here in double. */
+TT_TEST (members_predict_what_their_networks_compute) {
   way by[MAX_WAYS];
   for (int i = 0, n = ways(by); i < n; i++) {
     const int64_t hidden = 1; /* one tanh: written out by hand */

@@ -1,4 +1,4 @@
-/* test_selection.c — laws of choosing: every search and list against a sort of everything. */
+/* test_selection.c — laws of selection: every search and list equals the result of a full sort. */
 #include "tests/support/check.h"
 
 #include "core/base/mem.h"
@@ -32,7 +32,7 @@ static int ascending(const void *a, const void *b)
   return (x > y) - (x < y);
 }
 
-TT_TEST (bits_are_ordered_as_numbers_are) {
+TT_TEST (ordered_bits_compare_as_their_numbers) {
   for (uint32_t i = 0; i < 300; i++) {
     float a = odd_score(i);
     TT_CHECK(tt_f32_of_sortable(tt_sortable_f32(a)), ==, a);
@@ -68,8 +68,8 @@ TT_TEST (an_order_statistic_is_that_of_a_sort) {
   TT_CHECK(searched(score, 1, 0), ==, score[0]);
 }
 
-/* Whatever q = k / n a person writes, exactly k are below; 1 is above all. */
-TT_TEST (a_quantile_has_its_part_below_it) {
+/* For every q = k / n exactly k scores are below the quantile; q = 1 is above all. */
+TT_TEST (a_quantile_has_its_fraction_below_it) {
   for (int64_t n = 1; n <= 200; n++)
     for (int64_t k = 0; k <= n; k++) TT_CHECK(tt_quantile_rank((double)k / (double)n, n), ==, k);
   TT_CHECK(tt_quantile_rank(0.29, 100), ==, 29);
@@ -78,7 +78,7 @@ TT_TEST (a_quantile_has_its_part_below_it) {
   TT_CHECK(tt_quantile_rank(0.5, 0), ==, 0);
 }
 
-TT_TEST (every_score_is_on_one_side_of_the_window) {
+TT_TEST (every_score_is_below_inside_or_above_the_window) {
   tt_trust_window open = {NAN, NAN}, both = {0.5, 2.0}, crossed = {2.0, 0.5};
   for (uint32_t i = 0; i < 300; i++) {
     float s = odd_score(i);
@@ -94,7 +94,7 @@ TT_TEST (every_score_is_on_one_side_of_the_window) {
   TT_CHECK((int)tt_trust_window_classify(&both, 2.0f), ==, TT_TRUST_FAILED);
 }
 
-/* ---- best lists ---- */
+/* lists of the best */
 
 enum { ROWS = 500 };
 
@@ -139,7 +139,7 @@ TT_TEST (a_best_list_is_the_head_of_a_sort) {
   }
 }
 
-/* The cuts of several lists together hold exactly the best of all. */
+/* Lists of several ranks, each cut to its best, contain exactly the best of all. */
 static void check_cut(const tt_top_k_item *wanted, int kind, int lists, int64_t keep)
 {
   tt_top_k top[4];
@@ -179,11 +179,11 @@ TT_TEST (the_best_of_all_ranks_are_found_by_counting) {
   }
 }
 
-/* ---- random keys ---- */
+/* random keys */
 
-/* Draw one of six by softmax, 20000 times: frequencies within 5 standard deviations. And the second
- * of a draw without replacement, given the first. */
-TT_TEST (gumbel_values_draw_by_softmax) {
+/* Draw one of six by softmax, 20000 times: frequencies within 5 standard deviations. Also of the
+ * second draw without replacement, given the first. */
+TT_TEST (gumbel_keys_draw_by_softmax) {
   enum { N = 6, DRAWS = 20000 };
   static const double score[N] = {0.1, 0.5, 0.9, 0.5, 2.0, -1.0};
   const double temperature = 0.7;
@@ -210,8 +210,8 @@ TT_TEST (gumbel_values_draw_by_softmax) {
   }
 }
 
-/* Each of 20 rows is among the 5 drawn in a quarter of the rounds; a pair of rows, a round, a list
- * and a seed have keys of their own. */
+/* Each of 20 rows is among the 5 drawn in a quarter of the rounds; each pair of rows, round, list
+ * and seed has its own keys. */
 TT_TEST (draws_are_uniform_and_keyed) {
   enum { N = 20, DRAWS = 8000 };
   int64_t drawn[N] = {0};
@@ -231,7 +231,7 @@ TT_TEST (draws_are_uniform_and_keyed) {
   TT_CHECK(tt_gumbel_score(0, 1, 3, 1, 0, 5), !=, tt_gumbel_score(0, 1, 3, 2, 0, 5));
 }
 
-/* ---- parts ---- */
+/* parts */
 
 TT_TEST (parts_add_up_and_follow_the_weights) {
   static const double weight[][4] = {
@@ -250,14 +250,14 @@ TT_TEST (parts_add_up_and_follow_the_weights) {
     }
   int64_t part[3];
   TT_CHECK_OK(tt_apportion(4, 3, NULL, part));
-  TT_CHECK(part[0], ==, 2); /* of equal remainders the first */
+  TT_CHECK(part[0], ==, 2); /* of equal remainders, the first is rounded up */
 }
 
-/* ---- apart ---- */
+/* k-center */
 
 enum { CANDIDATES = 700, D = 3, CENTRES = 4, PICKS = 40 };
 
-/* On a coarse grid, so that there are twins and equal distances. */
+/* On a coarse grid, so that there are equal points and equal distances. */
 static float input(uint32_t series, int64_t i, int64_t d)
 {
   return (float)(word(series, (uint32_t)(i * D + d)) % 12) / 4.0f;
@@ -270,7 +270,7 @@ static double distance(const float *a, const float *b)
   return (double)sum;
 }
 
-/* The next pick by looking at all pairs. */
+/* The next query of the selection, computed again from the distances of all pairs of rows. */
 static int64_t slow_next(const float *x, const double *score, double length, const float *centre,
                          int64_t centres, const int8_t *taken)
 {
@@ -321,7 +321,7 @@ static void check_apart(int penalty, int64_t centres, int parts)
   for (int p = 0; p < parts; p++) tt_k_center_free(&a[p]);
 }
 
-TT_TEST (picks_are_those_of_looking_at_all_pairs) {
+TT_TEST (kcenter_equals_a_search_over_all_pairs) {
   for (int parts = 1; parts <= 3; parts++)
     for (int64_t centres = 0; centres <= CENTRES; centres += CENTRES) {
       check_apart(0, centres, parts);
@@ -329,7 +329,7 @@ TT_TEST (picks_are_those_of_looking_at_all_pairs) {
     }
 }
 
-TT_TEST (an_empty_part_has_nothing) {
+TT_TEST (an_empty_part_gives_no_query) {
   tt_k_center a;
   float x[2] = {1.0f, 2.0f}, at[2];
   TT_CHECK_OK(tt_k_center_create(5, 0, 2, NULL, &a));

@@ -1,5 +1,5 @@
-/* test_story.c — status and report of campaigns, from files that say what is known here. One
- * process. With TUTTI_TEST_KEEP=DIR what they print and draw stays in DIR for check_story.py. */
+/* test_campaign_report.c — status and report of campaigns, from files with known values. One
+ * process. With TUTTI_TEST_KEEP=DIR the output stays in DIR for check_campaign_report.py. */
 #include "tests/support/check.h"
 #include "tests/support/made_up.h"
 
@@ -19,8 +19,7 @@ enum { ROUNDS = 5, OUTPUT_ROOM = 1 << 16 };
 
 static char output[OUTPUT_ROOM];
 
-/* ---- Made up campaigns -------------------------------------------------------------------------
- */
+/* test campaigns */
 
 /* Errors fall like 1 / labels^power. */
 static void make_round(tt_history *h, int64_t columns, int64_t i, double power)
@@ -68,13 +67,14 @@ static void make_campaign(const char *name, int64_t rounds, int64_t columns, dou
   from.resolved = resolved;
   const tt_history_names names = {&input, &target, label};
   tt_campaign_path(place(name), "campaign.h5", path);
-  TT_CHECK_OK(tt_history_write(comm, path, h, &names, &from, NULL));
+  TT_CHECK_OK(tt_history_write(comm, path, h, &names, &from));
   tt_columns_free(&input);
   tt_columns_free(&target);
   tt_history_destroy(&h);
 }
 
-/* What a driver says of round `round` and its stage, and of the stages before it. */
+/* Write the files of a driver in stage `stage` of round `round`, and those of the stages before it.
+ */
 static void make_status(const char *name, const char *state, int64_t round, tt_stage stage)
 {
   char path[TT_PATH_MAX];
@@ -111,10 +111,9 @@ static void make_training(const char *name, int64_t round)
   TT_CHECK_OK(tt_status_file_write_local(path, &s));
 }
 
-/* ---- What is printed ---------------------------------------------------------------------------
- */
+/* output */
 
-/* Everything on standard output into `output`, and into a file. */
+/* Capture standard output in `output` and in a file. */
 static int begin_listening(const char *file)
 {
   fflush(stdout);
@@ -169,7 +168,7 @@ TT_TEST (status_of_a_round_that_trains) {
   make_training("trains", 4);
   listen_to_status("trains", 0);
   has_all((const char *const[]){"running: round 4, train", "Slurm 4712, restart 3", "rounds      3",
-                                "labels      50; 33 requested, 3 failed",
+                                "labels      50; 33 queried, 3 failed",
                                 "980 candidates: accurate 50.00 %, candidate 50.00 %, failed 0.00",
                                 "test rmse   q<e> 0.7071, \xCE\xB8 & co 1.414",
                                 "epoch 120 of at most 200, 50 members: 47 in training",
@@ -182,25 +181,25 @@ TT_TEST (status_of_a_round_that_trains) {
                                 NULL});
 }
 
-TT_TEST (status_of_an_end) {
+TT_TEST (status_after_the_end) {
   make_campaign("ended", ROUNDS, 1, 0.5, "bald", TT_STOP_RULE_plateau);
   make_status("ended", "done", ROUNDS, TT_STAGE_merge);
   listen_to_status("ended", 0);
   has_all((const char *const[]){"ended by rule plateau (stop.plateau_rounds)", "rounds      5",
-                                "labels      60; 44 requested, 4 failed", NULL});
+                                "labels      60; 44 queried, 4 failed", NULL});
   listen_to_status("ended", 1);
   has_all((const char *const[]){"\"ended\": \"plateau\"", "\"round\": 5,", NULL});
 }
 
-/* Nothing is whole yet; the oracle is at work; the status is gone; nothing is there at all. */
-TT_TEST (status_of_a_beginning) {
+/* No finished round yet; the oracle is running; no status file; an empty directory. */
+TT_TEST (status_of_a_first_round) {
   make_status("young", "running", 1, TT_STAGE_label);
   char path[TT_PATH_MAX];
   for (int i = 0; i < 5; i++) {
     char group[32];
     snprintf(group, sizeof group, "label/%04d%s", i, i % 2 ? "/accepted.h5" : "");
     tt_round_path(at("young"), 1, group, path);
-    TT_CHECK_OK(tt_directory_create(path)); /* a directory will do for a file here */
+    TT_CHECK_OK(tt_directory_create(path)); /* a directory in place of a file is enough here */
   }
   listen_to_status("young", 0);
   has_all((const char *const[]){"running: round 1, label", "2 of 5 groups", NULL});
@@ -214,8 +213,8 @@ TT_TEST (status_of_a_beginning) {
   TT_CHECK_HAS(tt_err_last(), "campaign.directory");
 }
 
-/* A process of this host that is no more: the number of one that has just ended. */
-TT_TEST (a_killed_campaign_is_seen) {
+/* A process of this host that does not exist: the number of one that has just ended. */
+TT_TEST (a_killed_campaign_is_reported) {
   char host[256] = "", incarnation[320];
   gethostname(host, sizeof host - 1);
   for (int alive = 0; alive < 2; alive++) {
@@ -233,7 +232,7 @@ TT_TEST (a_killed_campaign_is_seen) {
   }
 }
 
-TT_TEST (a_report_says_all_rounds) {
+TT_TEST (a_report_has_all_rounds) {
   make_campaign("variance", ROUNDS, 2, 1.0, "epistemic_std", TT_STOP_RULE_labels);
   make_campaign("baseline", ROUNDS, 2, 0.5, "random", -1);
   const char *const both[] = {"variance", "baseline"};
@@ -252,15 +251,15 @@ TT_TEST (a_report_says_all_rounds) {
   TT_CHECK((int)listen_to_report(none, 1, "report-none"), ==, TT_E_NOINPUT);
 }
 
-TT_TEST (one_round_is_a_report) {
+TT_TEST (a_report_of_one_round) {
   make_campaign("one", 1, 1, 0.5, "bald", -1);
   const char *const one[] = {"one"};
   TT_CHECK_OK(listen_to_report(one, 1, "report-one"));
   has_all((const char *const[]){"    1       20", NULL});
 }
 
-/* Whatever the numbers are: a picture. */
-TT_TEST (any_lines_can_be_drawn) {
+/* Any numbers give a valid picture. */
+TT_TEST (any_numbers_can_be_drawn) {
   static const double edge[] = {0,    1,     -1,       1e-300, 1e300, 0.1,  1e12,
                                 -1e9, 1e-12, INFINITY, NAN,    5,     5.01, 123456789};
   enum { N = sizeof edge / sizeof *edge };

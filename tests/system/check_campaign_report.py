@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Can other programs read what `tutti campaign status --json` and `report` leave?
+"""Other programs can read the output of `tutti campaign status --json` and `report`.
 
-    check_story.py TEST_STORY
+    check_campaign_report.py TEST_PROGRAM
 
-Runs the test program, which makes campaigns and tells of them, then parses every picture as XML,
-every status as JSON and every table. Exit status 0 if all is well.
+Runs the test program, which writes campaigns and their reports, then parses every SVG as XML, every
+status as JSON and every table. Exit status 0 if there is no error.
 """
 import csv
 import glob
@@ -18,15 +18,28 @@ import xml.etree.ElementTree as tree
 SVG = "{http://www.w3.org/2000/svg}"
 
 
+CHARACTER = {"title": 8.6, "page": 10.4}  # average widths in pixels; others 7.2
+
+
+def check_text(text, width, height, path):
+    """The whole text is within the picture."""
+    x, y, words = float(text.get("x")), float(text.get("y")), text.text or ""
+    size = float(text.get("textLength") or len(words) * CHARACTER.get(text.get("class"), 7.2))
+    before = {"middle": 0.5, "end": 1}.get(text.get("text-anchor"), 0) * size
+    at, end = (y, height) if "rotate" in text.get("transform", "") else (x, width)
+    assert at - before >= 0 and at - before + size <= end, f"{path}: '{words}' is clipped"
+    assert 0 <= x <= width and 0 <= y <= height, path
+
+
 def check_picture(path):
-    """Valid XML, everything within the picture, no number that is none."""
+    """Valid XML, all coordinates within the picture, no NaN."""
     root = tree.parse(path).getroot()
     assert root.tag == SVG + "svg", root.tag
     width, height = (float(n) for n in root.get("viewBox").split()[2:])
     for mark in root.iter(SVG + "circle"):
         assert 0 <= float(mark.get("cx")) <= width and 0 <= float(mark.get("cy")) <= height, path
     for text in root.iter(SVG + "text"):
-        assert 0 <= float(text.get("x")) <= width and 0 <= float(text.get("y")) <= height, path
+        check_text(text, width, height, path)
     with open(path, encoding="utf-8") as f:
         content = f.read().lower()
     assert "nan" not in content and "inf" not in content, path
@@ -34,7 +47,7 @@ def check_picture(path):
 
 
 def refuse(name):
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def check_status(path):
@@ -46,7 +59,7 @@ def check_status(path):
 
 
 def check_table(path, campaigns, rounds):
-    """Campaigns one after the other, as gnuplot and pandas read them."""
+    """Campaigns one after another, in the format that gnuplot and pandas read."""
     with open(path, encoding="utf-8") as f:
         rows = [row for row in csv.DictReader(f, delimiter="\t") if row["round"]]
     assert len(rows) == campaigns * rounds, (path, len(rows))

@@ -1,6 +1,6 @@
-/* test_go_on.c — law of warm starts with the optimiser's state: so many epochs, and as many more in
- * another run on the same rows with the same seed, are twice as many without a break. Bitwise, on
- * every path of every engine; what begins anew are best weights and patience. */
+/* test_continue.c — law of warm starts with the optimizer state: N epochs, and N more in another
+ * run on the same rows with the same seed, equal 2 N epochs in one run. Bit-identical, on every
+ * path of every engine; only best weights and patience are reset. */
 #include "src/train/warm_start.h"
 #include "tests/support/problem.h"
 
@@ -40,7 +40,7 @@ static void same_carried(const tt_state *want, const tt_state *got, const char *
   }
 }
 
-/* Patience must not end either run: it looks at validation rows, which are taken away. */
+/* Patience must not end either run, so there are no validation rows. */
 static void no_validation(problem *p)
 {
   for (int64_t r = 0; r < p->d->rows; r++)
@@ -71,7 +71,7 @@ static void check(int number, way by)
   problem_free(&half);
 }
 
-TT_TEST (two_halves_are_a_whole) {
+TT_TEST (two_runs_equal_one) {
   way way[MAX_WAYS];
   int n = ways(way);
   for (int i = 0; i < n; i++)
@@ -80,8 +80,9 @@ TT_TEST (two_halves_are_a_whole) {
   TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
-/* With validation: patience counts from the second beginning, and the best weights are of it. */
-TT_TEST (best_weights_and_patience_begin_anew) {
+/* With validation rows: patience counts from the second start, and the best weights are those of
+ * the second run. */
+TT_TEST (best_weights_and_patience_are_reset) {
   way way[MAX_WAYS];
   int n = ways(way);
   for (int i = 0; i < n; i++) {

@@ -1,6 +1,7 @@
-/* test_lives.c — whether a job of Slurm is queued again; the times of Slurm; the status file. */
+/* test_requeue.c — whether a Slurm job is requeued; the times of Slurm; the status file. */
 #include "tests/support/check.h"
 
+#include "src/host/progress_display.h"
 #include "src/host/slurm_query.h"
 #include "src/host/status_file.h"
 #include "src/slurm/requeue.h"
@@ -28,27 +29,56 @@ static const row rows[] = {
     {LIFE("stopped", "signal", "", 5, 4, 1, 0, 50, 75, 143), 1, "queued again"},
     {LIFE("stopped", "time", "", 5, 4, 1, 49, 50, 75, 75), 1, "queued again"},
     {LIFE("hung", "", "", 5, 4, 1, 0, 50, 75, 137), 1, "queued again"},
-    /* died without a word: only with a new checkpoint */
+    /* killed without a status: requeued only with a new checkpoint */
     {LIFE("training", "", "", 5, 4, 1, 0, 50, -1, 137), 1, "queued again"},
     {LIFE("training", "", "", 4, 4, 2, 0, 50, -1, 137), 0, "exit code 137, before it could write"},
     {LIFE("training", "", "", 0, 0, 1, 0, 50, -1, 139), 0, "exit code 139"},
-    /* a person outranks the scheduler */
+    /* a stop by a user counts more than one by the scheduler */
     {LIFE("stopped", "file", "", 5, 4, 1, 0, 50, 75, 75), 0, "a person stopped it"},
     {LIFE("stopped", "interrupt", "", 5, 4, 1, 0, 50, 75, 75), 0, "a person stopped it"},
-    /* the end */
+    /* final states */
     {LIFE("done", "", "", 9, 4, 1, 0, 50, 0, 0), 0, "it is done"},
     {LIFE("done", "", "", 9, 4, 1, 0, 50, 76, 76), 0, "it is done"},
     {LIFE("failed", "", "", 5, 4, 1, 0, 50, 74, 74), 0, "failed with exit code 74"},
     {LIFE("", "", "", 0, 0, 1, 0, 50, 0, 78), 0, "no status, exit code 78"},
     {LIFE("", "", "18.0.host.1", 0, 0, 1, 0, 50, 0, 75), 0, "another start, 18.0.host.1"},
-    /* not for ever */
+    /* limits on restarts */
     {LIFE("stopped", "time", "", 5, 4, 1, 50, 50, 75, 75), 0, "restart 50 of at most 50"},
     {LIFE("stopped", "time", "", 5, 5, 2, 2, 50, 75, 75), 1, "queued again"},
     {LIFE("stopped", "time", "", 5, 5, 3, 3, 50, 75, 75), 0, "3 starts have ended"},
     {LIFE("hung", "", "", 0, 0, 3, 2, 50, 75, 75), 0, "checkpoint.every"},
-    /* a campaign: its oracle says later; a stage that has kept something is progress */
+    /* a campaign: its oracle gives retry later; a stage with new files is progress */
     {LIFE("stopped", "oracle", "", 8, 5, 1, 0, 50, 75, 75), 1, "queued again"},
     {LIFE("stopped", "oracle", "", 8, 5, 3, 3, 50, 75, 75), 0, "label.max_wait"},
+    /* it only waits for the Slurm jobs that label: no limit of starts */
+    {{.state = "stopped",
+      .stopped_by = "label_jobs",
+      .other_incarnation = "",
+      .stuck = 9,
+      .restarts = 99,
+      .waits = 9,
+      .max_restarts = 50,
+      .waits_for_jobs = 1},
+     1,
+     "queued again"},
+    {{.state = "stopped",
+      .stopped_by = "time",
+      .other_incarnation = "",
+      .stuck = 1,
+      .restarts = 99,
+      .waits = 50,
+      .max_restarts = 50},
+     1,
+     "queued again"},
+    {{.state = "stopped",
+      .stopped_by = "time",
+      .other_incarnation = "",
+      .stuck = 1,
+      .restarts = 100,
+      .waits = 50,
+      .max_restarts = 50},
+     0,
+     "restart 50 of at most 50"},
     {{.state = "training",
       .stopped_by = "",
       .other_incarnation = "",
@@ -75,10 +105,18 @@ TT_TEST (requeue_decisions_are_this_table) {
   }
 }
 
+TT_TEST (a_long_run_prints_few_lines) {
+  int lines = 0;
+  for (double t = 0.0; t < 100.0 * 3600.0; t += tt_progress_interval(t, 0)) lines++;
+  TT_CHECK(lines, <, 700);
+  TT_CHECK(tt_progress_interval(60.0, 0), ==, 30.0);
+  TT_CHECK(tt_progress_interval(36000.0, 1), ==, 0.2);
+}
+
 TT_TEST (times_of_slurm_are_seconds) {
   static const struct {
     const char *text;
-    double seconds; /* -2: refused */
+    double seconds; /* -2: an error */
   } times[] = {{"0:00", 0},
                {"2:03", 123},
                {"59:59", 3599},
@@ -101,7 +139,7 @@ TT_TEST (times_of_slurm_are_seconds) {
   }
 }
 
-TT_TEST (this_job_and_this_life) {
+TT_TEST (this_job_and_this_start) {
   char job[64] = "";
   double left = 0.0;
   static const char *const all[] = {"SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID",
@@ -145,7 +183,7 @@ static void put(const char *folder, const char *name, const char *text)
   TT_CHECK(chmod(path, 0755), ==, 0);
 }
 
-/* One life of a campaign that ends as its status says: the last line of starts.tsv. */
+/* One start of a campaign that ends as its status says; the last line of starts.tsv. */
 static void live(const char *folder, int restart, tt_run_status s, tt_run_status training,
                  int *code, char line[512])
 {
@@ -170,9 +208,9 @@ static void live(const char *folder, int restart, tt_run_status s, tt_run_status
   fclose(f);
 }
 
-/* Its status lies in campaign.directory; what it has done is stages and, within the stage, the
- * checkpoints of the training or the answers. A stand-in for scontrol notes what it is asked. */
-TT_TEST (a_campaign_lives_again_where_it_gets_on) {
+/* The status of a campaign is in campaign.directory; its progress is the number of stages and,
+ * within a stage, checkpoints or labels. A script in place of scontrol records its arguments. */
+TT_TEST (a_campaign_is_requeued_if_it_made_progress) {
   char folder[] = "/tmp/tutti-lives-XXXXXX", line[512] = "", text[512], command[600];
   int code = 0;
   const tt_run_status running = {
@@ -188,7 +226,7 @@ TT_TEST (a_campaign_lives_again_where_it_gets_on) {
   setenv("PATH", text, 1);
   unsetenv("SLURM_ARRAY_JOB_ID");
   setenv("SLURM_JOB_ID", "41", 1);
-  /* killed in training: only a checkpoint of this life is progress */
+  /* killed in training: only a checkpoint of this start is progress */
   live(folder, 0, running, old, &code, line);
   TT_CHECK_HAS(line, "\t41\t0\t5.7\ttraining\t\tit died, exit code 137");
   TT_CHECK(code, ==, 137);
@@ -196,13 +234,13 @@ TT_TEST (a_campaign_lives_again_where_it_gets_on) {
        (tt_run_status){.state = "training", .exit_code = -1, .generation = 8, .resumed = 7}, &code,
        line);
   TT_CHECK_HAS(line, "\t41\t1\t5.8\ttraining\t\tqueued again");
-  /* the watchdog of the training has spoken, not that of the campaign */
+  /* the watchdog of the training ended it, not that of the campaign */
   live(folder, 2, running,
        (tt_run_status){.state = "hung", .reason = "rank 1", .exit_code = 75, .generation = 8},
        &code, line);
   TT_CHECK_HAS(line, "\t41\t2\t5.8\thung\t\tqueued again");
   TT_CHECK(code, ==, 75);
-  /* labels are awaited: another one is progress */
+  /* waiting for labels: a new label is progress */
   tt_run_status asking = {.state = "stopped", .stop = "oracle", .exit_code = 75, .generation = 8};
   for (int n = 3; n < 6; n++) {
     if (n == 4) put(folder, "c/round-0002/label/0000/accepted.h5", "");
@@ -219,7 +257,7 @@ TT_TEST (a_campaign_lives_again_where_it_gets_on) {
   TT_CHECK(system(command), ==, 0);
 }
 
-TT_TEST (a_status_is_read_as_it_was_written) {
+TT_TEST (a_status_is_read_as_written) {
   static tt_status_file f;
   char folder[] = "/tmp/tutti-lives-XXXXXX", path[64];
   tt_run_status s = {
@@ -240,11 +278,13 @@ TT_TEST (a_status_is_read_as_it_was_written) {
   TT_CHECK_OK(tt_status_file_read_local(folder, &f));
   assert_string_equal(f.status.state, "stopped");
   TT_CHECK_HAS(f.status.reason, "a \"quoted\\\" reason,");
-  TT_CHECK_HAS(f.status.reason, "of two lines \xC3\xA9?"); /* what is not UTF-8 is no JSON */
+  TT_CHECK_HAS(
+      f.status.reason,
+      "of two lines \xC3\xA9?"); /* bytes that are not UTF-8 are replaced: they are no valid JSON */
   TT_CHECK(f.pid, ==, getpid());
   TT_CHECK_OK(tt_status_file_update_local(folder, "19.0.host.cd", "hung", "other", 75));
   TT_CHECK_OK(tt_status_file_read_local(folder, &f));
-  assert_string_equal(f.status.state, "stopped"); /* of another start: left alone */
+  assert_string_equal(f.status.state, "stopped"); /* of another start: not overwritten */
   TT_CHECK_OK(tt_status_file_update_local(folder, "18.2.host.ab", "hung", "", 75));
   TT_CHECK_OK(tt_status_file_read_local(folder, &f));
   assert_string_equal(f.status.state, "hung");

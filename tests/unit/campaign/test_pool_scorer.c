@@ -1,5 +1,5 @@
-/* test_jury.c — a law of stage score: every score of every output is its plain formula over what
- * the members say. */
+/* test_pool_scorer.c — a law of stage score: every score of every output equals its plain formula
+ * over the predictions of the members. */
 #include "src/predict/normalization.h"
 #include "tests/support/plain_scores.h"
 #include "tests/support/scored.h"
@@ -7,11 +7,11 @@
 #include <float.h>
 
 typedef struct said {
-  float *members[2]; /* [G][2][K q][rows] of each committee */
+  float *members[2]; /* [G][2][K q][rows] of each trained ensemble */
   int64_t rows;
 } said;
 
-/* Target k of ensemble e of a committee in row r. */
+/* Predictions of the members for target k of ensemble e in row r. */
 static double plain_of(const tt_config *cfg, const tt_trained_ensemble *m, const float *members,
                        int64_t rows, int64_t e, int64_t k, int64_t r)
 {
@@ -45,7 +45,7 @@ static double plain_of(const tt_config *cfg, const tt_trained_ensemble *m, const
   return plain_score(tt_choice_acquisition[cfg->score_acquisition], &o);
 }
 
-/* Joined with the weights of `job`: of all targets 1 and 3, of all ensembles 1 to 4. */
+/* Reduced with the weights of `job`: 1 and 3 for the targets, 1 to 4 for the ensembles. */
 static double plain_row(const tt_config *cfg, const tt_trained_ensembles *m, const said *s,
                         int64_t r, double member_entropy[E])
 {

@@ -1,0 +1,52 @@
+/* mixture.h — the predicted distribution of an ensemble: a mixture of Gaussians or of Poisson
+ * distributions. All in double.
+ *
+ * n components with weights w >= 0, which need not add up to 1; a component of weight 0 is not
+ * read. Results are NaN if no weight is above 0. */
+#ifndef TT_MIXTURE_H
+#define TT_MIXTURE_H
+#include "core/base/host_device.h"
+
+#include <stdint.h>
+TT_BEGIN_C
+
+/* P(X <= y); variance 0 is a point mass. */
+double tt_gaussian_mixture_cdf(int64_t n, const double *w, const double *mean,
+                               const double *variance, double y);
+
+/* Smallest x with P(X <= x) >= q, q in (0, 1), by bisection to a relative 1e-12. */
+double tt_gaussian_mixture_quantile(int64_t n, const double *w, const double *mean,
+                                    const double *variance, double q);
+
+/* -ln of the density at y; NaN if a component is a point mass. */
+double tt_gaussian_mixture_nll(int64_t n, const double *w, const double *mean,
+                               const double *variance, double y);
+
+/* CRPS of N(y + error, variance); variance 0 is a point mass. Gneiting et al. 2005, eq. 5. */
+double tt_crps_gaussian(double error, double variance);
+
+/* CRPS of a mixture of Gaussians: E|X - y| - E|X - X'| / 2 (Grimit, Gneiting, Berrocal & Johnson
+ * 2006, eq. 5), exact up to rounding. The second term is the closed form over all pairs, or, if
+ * that takes fewer operations, the integral of F (1 - F) by the trapezoidal rule with steps of half
+ * the smallest standard deviation: for analytic functions its error decreases exponentially, here
+ * to exp(-4 pi^2) = 7e-18 of the integral. Points are sorted.
+ *   scratch  [2][n] for more than TT_CRPS_PAIRS components */
+enum { TT_CRPS_PAIRS = 128 };
+double tt_crps_mixture(int64_t n, const double *w, const double *mean, const double *variance,
+                       double y, double *scratch);
+
+/* P(X <= k) of a Poisson distribution with this rate: the regularized incomplete gamma function
+ * Q(floor(k) + 1, rate), by its series or its continued fraction (Abramowitz & Stegun 6.5.29 and
+ * 6.5.31); from a rate of 1e8 on by the normal approximation, with an error below 1e-7. 0 for k <
+ * 0. */
+double tt_poisson_cdf(double rate, double k);
+double tt_poisson_mixture_cdf(int64_t n, const double *w, const double *rate, double k);
+
+/* Smallest whole number k with P(X <= k) >= q, q in (0, 1). */
+double tt_poisson_mixture_quantile(int64_t n, const double *w, const double *rate, double q);
+
+/* ln of rate^y e^-rate / y!, y >= 0, also a fraction; and -ln of the mean of these. */
+double tt_log_poisson(double rate, double y);
+double tt_poisson_mixture_nll(int64_t n, const double *w, const double *rate, double y);
+TT_END_C
+#endif

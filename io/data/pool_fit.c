@@ -1,0 +1,129 @@
+/* pool_fit.c — inputs normalised by the candidates of a campaign; see data_internal.h.
+ *
+ * The pool is divided into blocks that depend on its size alone. Each rank reads whole blocks once,
+ * and the statistics of the blocks are combined in their order on every rank (Chan et al. 1979). */
+#include "io/data/data_internal.h"
+
+#include "core/base/mem.h"
+#include "core/model/partition.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum { MAX_BLOCKS = 1024, MAX_STATISTICS = 1 << 20, PIECE_VALUES = 1 << 16 };
+
+/* Of one column over some rows. */
+typedef struct column_sum {
+  double rows, mean, squares; /* squares of the deviations from the mean */
+  double low, high;
+} column_sum;
+
+typedef struct pool_fit {
+  const tt_config *cfg;
+  tt_data_reader *rows;
+  int64_t inputs, count; /* D, rows of the pool */
+  int64_t block, blocks; /* rows of a block; their number */
+  int64_t piece;         /* rows read in one call: the same in all blocks */
+  tt_slice mine;         /* blocks of this rank */
+  column_sum *sum, *all; /* [mine.count][D], [blocks][D] */
+  double *x;             /* [piece][D] */
+} pool_fit;
+
+static void add_value(column_sum *s, double x)
+{
+  double from_mean = x - s->mean;
+  s->rows++;
+  s->mean += from_mean / s->rows;
+  s->squares += from_mean * (x - s->mean);
+  s->low = fmin(s->low, x);
+  s->high = fmax(s->high, x);
+}
+
+static void add_sum(column_sum *to, const column_sum *s)
+{
+  double rows = to->rows + s->rows, between = s->mean - to->mean;
+  if (s->rows <= 0.0) return;
+  to->mean += between * s->rows / rows;
+  to->squares += s->squares + between * between * to->rows * s->rows / rows;
+  to->rows = rows;
+  to->low = fmin(to->low, s->low);
+  to->high = fmax(to->high, s->high);
+}
+
+static tt_err add_rows(pool_fit *p, int64_t first, int64_t count, column_sum *sum)
+{
+  TT_TRY(tt_data_reader_read_local(p->rows, first, count, p->x, NULL));
+  for (int64_t i = 0; i < count * p->inputs; i++) {
+    if (!isfinite(p->x[i]))
+      return TT_FAIL(DATA,
+                     "%s: dataset '%s', row %" PRId64 ", column '%s': %g; every input of a "
+                     "candidate must be a finite number",
+                     p->cfg->pool_file, p->cfg->pool_inputs, first + i / p->inputs,
+                     tt_data_reader_shape(p->rows)->input.name[i % p->inputs], p->x[i]);
+    add_value(&sum[i % p->inputs], p->x[i]);
+  }
+  return TT_OK;
+}
+
+static tt_err add_block(pool_fit *p, int64_t block, column_sum *sum)
+{
+  int64_t end = (block + 1) * p->block < p->count ? (block + 1) * p->block : p->count;
+  for (int64_t k = 0; k < p->inputs; k++) sum[k] = (column_sum){0, 0, 0, INFINITY, -INFINITY};
+  for (int64_t at = block * p->block; at < end; at += p->piece)
+    TT_TRY(add_rows(p, at, end - at < p->piece ? end - at : p->piece, sum));
+  return TT_OK;
+}
+
+static tt_err open_local(tt_comm *c, pool_fit *p, const tt_columns *input)
+{
+  TT_TRY(tt_data_reader_open_local(p->cfg->pool_file, p->cfg->pool_inputs, NULL, &p->rows));
+  TT_TRY(tt_data_reader_match_local(p->rows, input, NULL, "data.file", 0));
+  p->inputs = input->count;
+  p->count = tt_data_reader_shape(p->rows)->rows;
+  int64_t most = MAX_STATISTICS / p->inputs < MAX_BLOCKS ? MAX_STATISTICS / p->inputs : MAX_BLOCKS;
+  if (most < 1) most = 1;
+  p->block = (p->count + most - 1) / most;
+  p->blocks = (p->count + p->block - 1) / p->block;
+  p->piece = p->inputs < PIECE_VALUES ? PIECE_VALUES / p->inputs : 1;
+  TT_TRY(tt_partition_even(p->blocks, tt_comm_ranks(c), tt_comm_rank(c), &p->mine));
+  TT_TRY(TT_ALLOC(p->x, p->piece * p->inputs));
+  TT_TRY(TT_ALLOC(p->sum, p->mine.count * p->inputs));
+  TT_TRY(TT_ALLOC(p->all, p->blocks * p->inputs));
+  for (int64_t b = 0; b < p->mine.count; b++)
+    TT_TRY(add_block(p, p->mine.first + b, p->sum + b * p->inputs));
+  return TT_OK;
+}
+
+static tt_err fit_columns(const pool_fit *p, double *offset, double *scale)
+{
+  for (int64_t k = 0; k < p->inputs; k++) {
+    column_sum s = {0, 0, 0, INFINITY, -INFINITY};
+    for (int64_t b = 0; b < p->blocks; b++) add_sum(&s, &p->all[b * p->inputs + k]);
+    const tt_column_stats stats = {s.rows, s.low == s.high ? s.low : s.mean,
+                                   sqrt(s.squares / s.rows), s.low, s.high};
+    tt_normalize_fit((tt_normalize)p->cfg->data_normalize, &stats, &offset[k], &scale[k]);
+    if (!isfinite(offset[k]) || !isfinite(scale[k]) || scale[k] == 0.0)
+      return TT_FAIL(DATA,
+                     "%s: dataset '%s', column '%s': values from %g to %g cannot be normalised; "
+                     "use other units",
+                     p->cfg->pool_file, p->cfg->pool_inputs,
+                     tt_data_reader_shape(p->rows)->input.name[k], s.low, s.high);
+  }
+  return TT_OK;
+}
+
+tt_err tt_data_fit_pool(tt_comm *c, const tt_config *cfg, const tt_columns *input, double *offset,
+                        double *scale)
+{
+  pool_fit p = {.cfg = cfg};
+  tt_err e = tt_agree(c, open_local(c, &p, input));
+  if (!e) {
+    tt_allgatherv(c, p.sum, p.mine.count * p.inputs * (int64_t)sizeof *p.sum, p.all, NULL);
+    e = tt_agree(c, fit_columns(&p, offset, scale));
+  }
+  tt_data_reader_close_local(&p.rows);
+  tt_free(p.x);
+  tt_free(p.sum);
+  tt_free(p.all);
+  return e;
+}

@@ -1,0 +1,114 @@
+/* plan_campaign.c — see plan_campaign.h. */
+#include "src/tools/plan_campaign.h"
+
+#include "src/job/job.h"
+
+#include "core/base/text.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+/* Labels of a campaign: those of data.file, and at most those of all rounds. */
+typedef struct label_counts {
+  int64_t first, rounds, last;
+  int exact; /* 0 = data.split uses a dataset: the first number is an upper limit */
+} label_counts;
+
+static label_counts count_labels(const tt_config *cfg, int64_t rows)
+{
+  double used = cfg->data_split_train + cfg->data_split_validation;
+  int exact = !*cfg->data_split_column && !*cfg->data_split_train_rows;
+  label_counts c = {.first = exact ? (int64_t)llround(used * (double)rows) : rows,
+                    .rounds = cfg->stop_rounds,
+                    .exact = exact};
+  int64_t wanted = cfg->stop_labels - c.first, batch = cfg->select_batch;
+  if (cfg->stop_labels >= 0 && wanted < c.rounds * batch) {
+    c.rounds = wanted > 0 ? (wanted + batch - 1) / batch : 0;
+    c.last = wanted > 0 ? cfg->stop_labels : c.first;
+  } else {
+    c.last = c.first + c.rounds * batch;
+  }
+  return c;
+}
+
+/* *candidates: rows of the pool, 0 if pool.command makes it. */
+static tt_err print_pool(const tt_config *cfg, const tt_data_shape *shape, FILE *out,
+                         int64_t *candidates)
+{
+  tt_data_reader *r = NULL;
+  *candidates = 0;
+  if (cfg->pool_command.count) {
+    fprintf(out, "pool       %s (pool.command), %" PRId64 " call%s in each round\n",
+            cfg->pool_command.value[0], cfg->pool_chunks, tt_plural(cfg->pool_chunks));
+    return TT_OK;
+  }
+  const char *labels = *cfg->pool_labels ? cfg->pool_labels : NULL;
+  TT_TRY(tt_data_reader_open_local(cfg->pool_file, cfg->pool_inputs, labels, &r));
+  tt_err e = tt_data_reader_match_local(r, &shape->input, &shape->target, "data.file", 0);
+  *candidates = tt_data_reader_shape(r)->rows;
+  if (!e)
+    fprintf(out, "pool       %s: %" PRId64 " row%s%s\n", cfg->pool_file, *candidates,
+            tt_plural(*candidates), labels ? ", with hidden labels" : "");
+  tt_data_reader_close_local(&r);
+  return e;
+}
+
+static void print_rounds(const tt_config *cfg, const label_counts *c, FILE *out)
+{
+  fprintf(out, "rounds     at most %" PRId64 " of %" PRId64 " quer%s each, then a last training\n",
+          c->rounds, cfg->select_batch, cfg->select_batch == 1 ? "y" : "ies");
+  fprintf(out, "labels     %s%" PRId64 " in data.file, %" PRId64 " new, %" PRId64 " at the end\n",
+          c->exact ? "" : "at most ", c->first, c->last - c->first, c->last);
+  int64_t each = cfg->label_rows_per_call;
+  int64_t calls = (cfg->select_batch + each - 1) / each;
+  if (cfg->label_mode == TT_LABEL_command || cfg->label_mode == TT_LABEL_slurm)
+    fprintf(out, "oracle     %s: %" PRId64 " %s in each round, %" PRId64 " at a time\n",
+            cfg->label_command.value[0], calls,
+            cfg->label_mode == TT_LABEL_slurm ? "Slurm tasks" : "calls",
+            cfg->label_concurrency < calls ? cfg->label_concurrency : calls);
+  else
+    fprintf(out, "oracle     label.mode: %s\n", tt_choice_label[cfg->label_mode]);
+}
+
+/* Floating-point operations to train on `labels` rows, and to predict one candidate. */
+static void count_flops(const tt_cohorts *all, double labels, double *training, double *candidate)
+{
+  enum { ROWS = 1000 };
+  *training = *candidate = 0.0;
+  for (int64_t i = 0; i < all->count; i++) {
+    const tt_cohort *c = all->at[i];
+    double row = (double)c->members * tt_model_flops(&c->model, ROWS) / ROWS;
+    *training += row * labels * (double)c->max_epochs;
+    *candidate += 2.0 * (double)c->members * (double)c->model.params;
+  }
+}
+
+static void print_cost(const tt_config *cfg, const tt_cohorts *all, const label_counts *c,
+                       int64_t candidates, FILE *out)
+{
+  double of_validation = cfg->data_split_train + cfg->data_split_validation;
+  double part = c->exact && of_validation > 0.0 ? cfg->data_split_train / of_validation : 1.0;
+  double first, last, one, mean = 0.5 * (double)(c->first + c->last) * (double)(c->rounds + 1), sum;
+  count_flops(all, part * (double)c->first, &first, &one);
+  count_flops(all, part * (double)c->last, &last, &one);
+  count_flops(all, part * mean, &sum, &one);
+  fprintf(out, "cost       training %.3g GFLOP in round 1, %.3g in the last, at most %.3g in all\n",
+          1e-9 * first, 1e-9 * last, 1e-9 * sum);
+  if (candidates)
+    fprintf(out, "           scoring the pool %.3g GFLOP in each round\n",
+            1e-9 * one * (double)candidates);
+}
+
+tt_err tt_plan_campaign_print_local(const tt_config *cfg, const tt_data_shape *shape,
+                                    const tt_cohorts *all, FILE *out)
+{
+  int64_t candidates = 0;
+  label_counts c = count_labels(cfg, shape->rows);
+  fprintf(out, "campaign in %s\n", cfg->campaign_directory);
+  TT_TRY(tt_job_check_commands_local(cfg));
+  TT_TRY(print_pool(cfg, shape, out, &candidates));
+  print_rounds(cfg, &c, out);
+  print_cost(cfg, all, &c, candidates, out);
+  return TT_OK;
+}

@@ -1,0 +1,152 @@
+/* memory_plan.c — see memory_plan.h. */
+#include "src/train/memory_plan.h"
+
+#include "core/base/mem.h"
+#include "core/model/load_balance.h"
+#include "src/host/memory_limits.h"
+#include "src/job/job.h"
+#include "src/predict/score.h"
+
+#include <math.h>
+
+/* Measured: resident memory of `tutti train` with the smallest job (docs/training.md, Memory). */
+static const double program_bytes = 28.0 * 1048576.0;
+/* Largest buffer for the comparison of a written file. */
+static const double verify_bytes = 16.0 * 1048576.0;
+
+static double fraction_of(double part, int64_t rows) { return floor(part * (double)rows); }
+
+/* A row in the data set: inputs, targets and weight as float, split and selections. */
+static double row_bytes(const tt_memory_job *job)
+{
+  double values =
+      (double)(job->shape->inputs + job->shape->targets) + (*job->cfg->data_weights ? 1.0 : 0.0);
+  return 4.0 * values + 1.0 + (double)job->cfg->selections;
+}
+
+/* A row while it is read: as double and as normalised float. */
+static double read_bytes(const tt_memory_job *job)
+{
+  double values =
+      (double)(job->shape->inputs + job->shape->targets) + (*job->cfg->data_weights ? 1.0 : 0.0);
+  return 12.0 * values;
+}
+
+/* With method: snapshot every snapshot is a member at the end. */
+static int64_t final_members(const tt_cohort *c, int64_t members)
+{
+  return members * (c->snapshots > 0 ? c->snapshots : 1);
+}
+
+/* With method: snapshot, state and description of the snapshots as members. */
+static double snapshot_bytes(const tt_cohort *c, tt_slice slice)
+{
+  tt_state_shape shape = {.params = c->model.params, .epochs = c->max_epochs};
+  if (c->snapshots == 0) return 0.0;
+  return (double)(final_members(c, slice.count) * tt_state_member_bytes(shape)) +
+         (double)(final_members(c, c->members) * (int64_t)sizeof(tt_member));
+}
+
+/* Scores of one cohort on the test rows, or out of bag on the training rows. */
+static double score_bytes(const tt_memory_job *job, const tt_cohort *c, int ranks)
+{
+  const tt_model *m = &c->model;
+  const tt_config *cfg = job->cfg;
+  int64_t members = final_members(c, c->members), width = m->targets * m->quantities;
+  int64_t test = (int64_t)fraction_of(cfg->data_split_test, job->shape->rows);
+  int64_t train = (int64_t)fraction_of(cfg->data_split_train, job->shape->rows);
+  double tested = tt_score_bytes(m, members, c->ensembles, width, test, ranks, 1);
+  if (c->resample == TT_RESAMPLE_none) return tested;
+  double bag = tt_score_bytes(m, members, c->ensembles, width, train, ranks, 0);
+  return fmax(tested, bag + (double)members * (double)train / 8.0);
+}
+
+/* The model of all members of a cohort and the copy of the weights of this rank's. */
+static double model_bytes(const tt_cohort *c, tt_slice slice)
+{
+  double params = 4.0 * (double)c->model.params;
+  double all = (double)final_members(c, c->members), mine = (double)final_members(c, slice.count);
+  return all * (params + 24.0) + mine * params;
+}
+
+/* Arrays of model.h5: one layer of this rank's members, numbers and names of all members. */
+static double tensor_bytes(const tt_cohort *c, tt_slice slice)
+{
+  int64_t most = 0;
+  for (int l = 0; l < c->model.layers; l++)
+    if (c->model.layer[l].in * c->model.layer[l].out > most)
+      most = c->model.layer[l].in * c->model.layer[l].out;
+  return 4.0 * (double)(final_members(c, slice.count) * most) +
+         40.0 * (double)final_members(c, c->members);
+}
+
+/* Arrays of results.h5: three losses per epoch, the hyper-parameters of all members. */
+static double result_bytes(const tt_cohort *c, tt_slice slice)
+{
+  double mine = (double)final_members(c, slice.count), all = (double)final_members(c, c->members);
+  return mine * 12.0 * (double)c->max_epochs + all * (double)sizeof(tt_hyper);
+}
+
+/* Sums over cohorts, of the end of a run. */
+typedef struct end_bytes {
+  double snapshots, freed; /* states of snapshots; then engines and states of their members go */
+  double models;
+  double largest; /* of arrays that are needed one after the other */
+} end_bytes;
+
+static void add_cohort(const tt_memory_job *job, const tt_cohort *c, tt_slice slice, int ranks,
+                       tt_memory_plan *p, end_bytes *end)
+{
+  double engine = 0.0, state = (double)tt_state_member_bytes(tt_cohort_state_shape(c)) + 8.0;
+  if (slice.count > 0 && job->ops->host_bytes)
+    engine = (double)job->ops->host_bytes(c, slice, job->use);
+  state *= (double)slice.count;
+  p->members += (double)c->members * (double)sizeof(tt_member) + engine;
+  p->files += state;
+  end->snapshots += snapshot_bytes(c, slice);
+  if (c->snapshots > 0) end->freed += engine + state;
+  end->models += model_bytes(c, slice);
+  end->largest = fmax(end->largest, tensor_bytes(c, slice));
+  end->largest = fmax(end->largest, fmax(score_bytes(job, c, ranks), result_bytes(c, slice)));
+}
+
+tt_err tt_memory_plan_rank(const tt_memory_job *job, int ranks, int rank, tt_memory_plan *out)
+{
+  tt_slice *slice = NULL;
+  tt_memory_plan p = {.program = program_bytes};
+  end_bytes end = {0};
+  double rows = (double)job->shape->rows;
+  int64_t train = (int64_t)fraction_of(job->cfg->data_split_train, job->shape->rows);
+  TT_TRY(TT_ALLOC(slice, job->cohorts->count));
+  tt_err e = tt_load_balance(job->cohorts, train, ranks, rank, slice);
+  for (int64_t i = 0; !e && i < job->cohorts->count; i++)
+    add_cohort(job, job->cohorts->at[i], slice[i], ranks, &p, &end);
+  tt_free(slice);
+  p.data = rows * row_bytes(job);
+  p.reading = rows * read_bytes(job) / (double)ranks;
+  p.files += fmin(verify_bytes, p.files);
+  p.outputs =
+      end.snapshots + fmax(0.0, end.models + end.largest - end.freed); /* peak of the two phases */
+  p.peak = p.program + p.data + fmax(p.reading, p.members + p.files + p.outputs);
+  if (!e) *out = p;
+  return e;
+}
+
+static tt_err plan_local(const tt_job *job, const tt_data_shape *shape, int ranks, int rank,
+                         tt_memory_plan *p)
+{
+  tt_cohorts cohorts = {0};
+  const tt_memory_job m = {job->cfg, &cohorts, shape, job->ops, &job->use};
+  tt_err e = tt_cohorts_create(job->cfg, shape->inputs, &shape->target, job->data, &cohorts);
+  if (!e) e = tt_memory_plan_rank(&m, ranks, rank, p);
+  if (!e && job->data) p->peak -= p->data;
+  tt_cohorts_destroy(&cohorts);
+  return e;
+}
+
+tt_err tt_memory_check_job(tt_comm *c, const tt_data_shape *shape, void *job)
+{
+  tt_memory_plan p = {0};
+  tt_err e = tt_agree(c, plan_local(job, shape, tt_comm_ranks(c), tt_comm_rank(c), &p));
+  return e ? e : tt_memory_check(c, p.peak - p.program);
+}

@@ -1,0 +1,128 @@
+#!/usr/bin/python3
+"""Does the library work in programs of other people?
+
+    check_library.py LIBTUTTI
+
+In a program whose locale has a decimal comma, results are those of the locale "C". The German locale
+is built in a folder of its own; in both locales a process trains one job, predicts a row and provokes
+an error: weights, configuration, predictions and messages must be equal, and the locale of the
+process must be what it was before. A program that does not start MPI trains once; the second training
+is an error with the fix.
+"""
+import ctypes
+import locale
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import h5py
+import numpy
+
+GERMAN = "de_DE.UTF-8"
+JOB = """\
+data: {file: samples.h5, split: {train: 0.7, validation: 0.2, test: 0.1}}
+model: {hidden: [4]}
+ensembles: [{name: a, members: 2}]
+train: {epochs: 3, learning_rate: 0.013}
+run: {device: cpu, threads: 1}
+"""
+
+
+def has_comma():
+    return locale.localeconv()["decimal_point"] == ","
+
+
+def load(library):
+    tutti = ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
+    tutti.tutti_error.restype = ctypes.c_char_p
+    return tutti
+
+
+def train_twice(library):
+    tutti = load(library)
+    assert tutti.tutti_train(b"job.yaml", None, 0) == 0, tutti.tutti_error()
+    code = tutti.tutti_train(b"job.yaml", None, 0)
+    assert code == 69 and b"MPI_Init before" in tutti.tutti_error(), (code, tutti.tutti_error())
+
+
+def use_library(library, directory):
+    """Prints the prediction of a row and two error messages."""
+    tutti = load(library)
+    tutti.MPI_Init(None, None)  # once; tutti_train is called twice
+    german = has_comma()
+
+    def call(name, *arguments):
+        code = getattr(tutti, name)(*arguments)
+        assert has_comma() == german, f"{name} changed the locale of its caller"
+        return code, tutti.tutti_error().decode() if code else ""
+
+    sets = (ctypes.c_char_p * 2)(f"run.directory={directory}".encode(), b"train.l2=0.25")
+    wrong = (ctypes.c_char_p * 1)(b"train.learning_rate=-1.5")
+    result = call("tutti_train", b"job.yaml", sets, 2)
+    assert result == (0, ""), result
+    print(call("tutti_train", b"job.yaml", wrong, 1))
+    model, mean = ctypes.c_void_p(), ctypes.c_double()
+    result = call("tutti_open", f"{directory}/model.h5".encode(), ctypes.byref(model))
+    assert result == (0, ""), result
+    for row in ([0.5, -0.25], [0.5, float("inf")]):
+        x = (ctypes.c_double * 2)(*row)
+        print(call("tutti_predict", model, ctypes.c_int64(1), x, 1, ctypes.byref(mean), None, None,
+                   None), mean.value)
+    tutti.MPI_Finalize()
+
+
+def child(*arguments):
+    done = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True,
+                          timeout=120, env={**os.environ, "LOCPATH": os.getcwd()})
+    if done.returncode:
+        sys.exit(f"{arguments}: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def in_locale(library, name, directory):
+    got = {"output": child(library, name, directory)}
+    with h5py.File(f"{directory}/model.h5") as f:
+        f["net"].visititems(lambda at, d: got.update({at: d[()].tobytes()})
+                            if hasattr(d, "shape") else None)
+        config = f["provenance/resolved_config"][()].tobytes().decode()
+        got["configuration"] = config.replace(directory, "")
+    return got
+
+
+def make_locale():
+    try:
+        subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8", "./" + GERMAN], check=True,
+                       capture_output=True, text=True)
+    except (OSError, subprocess.CalledProcessError) as why:
+        print(f"skipped: localedef cannot make {GERMAN} (Debian package locales): {why}")
+        sys.exit(77)
+
+
+def main(library):
+    library = str(pathlib.Path(library).resolve())
+    with tempfile.TemporaryDirectory() as work:
+        os.chdir(work)
+        x = numpy.linspace(-1, 1, 60).reshape(30, 2)
+        with h5py.File("samples.h5", "w") as f:
+            f["x"], f["y"] = x, x[:, :1] * x[:, 1:]
+        pathlib.Path("job.yaml").write_text(JOB)
+        child(library, "twice")
+        make_locale()
+        german, plain = in_locale(library, GERMAN, "german"), in_locale(library, "C", "plain")
+        assert "0.013" in plain["configuration"] and "-1.5" in plain["output"], plain
+        differ = [name for name in plain if german[name] != plain[name]]
+        for name in differ:
+            print(f"{name} differs:\n{german[name]}\n{plain[name]}")
+        return bool(differ)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 2:
+        sys.exit(main(sys.argv[1]))
+    if sys.argv[2] == "twice":
+        sys.exit(train_twice(sys.argv[1]))
+    locale.setlocale(locale.LC_ALL, sys.argv[2])
+    assert has_comma() == (sys.argv[2] == GERMAN)
+    use_library(sys.argv[1], sys.argv[3])

@@ -1,0 +1,113 @@
+#!/usr/bin/python3
+"""Is what a person sees in the terminal complete, and in one piece?
+
+    check_output.py TUTTI MPIRUN...
+
+A table is one write, so that no line of another rank stands between its rows; `report` names the
+files that it wrote; `info` lists every dataset and the names of the inputs in 80 columns; a progress
+line fits into 80 columns; a binding of mpirun that withholds cores is reported with its fix.
+"""
+import os
+import pathlib
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+
+import h5py
+
+INPUTS = ["a_first_input", "b", "input_with_a_long_name", "d", "e", "another_long_input_name", "g"]
+JOB = """\
+data: {file: samples.h5, split: {train: 0.6, validation: 0.2, test: 0.2}}
+model: {hidden: [4]}
+ensembles: [{name: one, target: y0, members: 3}, {name: two, target: y1, members: 2}]
+train: {epochs: 3, loss: gaussian_nll}
+run: {device: cpu, directory: out}
+"""
+
+
+def run(*command, code=0):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == code, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
+    return done
+
+
+def writes(*command, codes=(0,)):
+    """What a command writes to its standard output, each write of its own."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs, open("messages", "w") as messages:
+        child = subprocess.Popen(command, stdout=theirs, stderr=messages)
+        theirs.close()
+        got = list(iter(lambda: ours.recv(1 << 20).decode(), ""))
+        assert child.wait() in codes, f"{command}: {child.returncode}"
+        if child.returncode:
+            assert "sees no GPU" in got[0] and "\n2. " not in got[0], got
+    return got
+
+
+def make_samples(tutti):
+    columns = INPUTS + ["y0", "y1"]
+    rows = [[str((7 * r + 3 * c) % 23 / 23) for c in range(len(columns))] for r in range(60)]
+    text = "\n".join(",".join(row) for row in [columns, *rows]) + "\n"
+    pathlib.Path("samples.csv").write_text(text)
+    run(tutti, "import", "samples.csv", "-o", "samples.h5", "--inputs", ",".join(INPUTS),
+        "--targets", "y0,y1")
+    pathlib.Path("job.yaml").write_text(JOB)
+
+
+def check_tables(tutti):
+    tables = writes(tutti, "train", "job.yaml")
+    assert len(tables) == 1 and re.search(r"^one: y0,(.*\n)+two: y1,", tables[0]), tables
+    messages = pathlib.Path("messages").read_text().splitlines()
+    progress = [line for line in messages if "epoch 3/3, loss " in line]
+    assert progress and all(len(line) <= 80 for line in progress), messages
+    assert any("quartiles of the members' training losses" in line for line in messages), messages
+    for verb in (["evaluate", "out/model.h5", "samples.h5"], ["status", "out"], ["plan", "job.yaml"],
+                 ["info", "out/results.h5"], ["doctor"]):
+        # doctor: 69 for a build with CUDA on a machine without a GPU
+        pieces = writes(tutti, *verb, codes=(0, 69) if verb == ["doctor"] else (0,))
+        assert len(pieces) == 1, (verb, pieces)
+
+
+def check_info(tutti):
+    for file in ("samples.h5", "out/model.h5", "out/results.h5"):
+        lines = run(tutti, "info", file).stdout.splitlines()
+        listed = {line.split()[0] for line in lines if re.match(r"  \S", line)}
+        with h5py.File(file) as f:
+            there = set()
+            f.visititems(lambda name, d: there.add(name) if isinstance(d, h5py.Dataset) and not
+                         d.attrs.get("NAME", b"").startswith(b"This is a netCDF dim") else None)
+        assert listed == there, (file, listed ^ there)
+        assert all(len(line) <= 80 or len(line.split()) == 1 for line in lines), lines
+    text = " ".join(run(tutti, "info", "out/model.h5").stdout.split())
+    assert ", ".join(INPUTS) in text and "one, two" in text, text
+    assert "one (3 times), two (2 times)" in " ".join(run(tutti, "info", "out/results.h5").stdout.split())
+
+
+def check_report(tutti):
+    said = run(tutti, "report", "out/results.h5", "-o", "figures").stdout
+    files = {str(path) for path in pathlib.Path("figures").iterdir()}
+    assert files == set(re.findall(r"figures/\S+", said)) and len(files) == 3, (said, files)
+
+
+def check_binding(tutti, mpirun):
+    cores = len(os.sched_getaffinity(0))
+    bound = run(*mpirun, "1", "--bind-to", "core", tutti, "train", "job.yaml", "--resume", "never").stderr
+    assert ("--bind-to none" in bound) == (cores > 1), (cores, bound)
+    free = run(*mpirun, "1", "--bind-to", "none", tutti, "train", "job.yaml", "--resume", "never").stderr
+    assert "--bind-to none" not in free, free
+
+
+def main(tutti, *mpirun):
+    with tempfile.TemporaryDirectory() as work:
+        os.chdir(work)
+        make_samples(tutti)
+        check_tables(tutti)
+        check_info(tutti)
+        check_report(tutti)
+        check_binding(tutti, mpirun)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

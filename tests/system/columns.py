@@ -1,0 +1,136 @@
+#!/usr/bin/python3
+"""Two files meet: columns are matched by their names, or by position if a side has no names.
+
+    columns.py TUTTI MPIRUN...
+
+Exit status 0 if all is well, 77 without python3-h5py.
+"""
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+from campaign import Runner, check, failures, h5py, np
+
+TURNED = [2, 0, 1]
+CAMPAIGN = """\
+data: {file: data.h5, split: {train: 0.7, validation: 0.1, test: 0.2, seed: 1}}
+model: {hidden: [12]}
+ensembles: [{name: one, members: 2}]
+train: {epochs: 10, batch_size: 16}
+run: {device: cpu, threads: 1}
+pool: {file: pool.h5, labels: y}
+select: {batch: 4}
+label: {mode: hidden}
+stop: {rounds: 2}
+"""
+ORACLE = """\
+#!/usr/bin/python3
+import sys, h5py
+with h5py.File(sys.argv[1]) as f:
+    x = f["x"][:]
+with h5py.File(sys.argv[2], "w") as f:
+    f["y"], f["target_name"] = 100 * x[:, [1, 0]], TARGETS
+"""
+
+
+def write(path, n, names=("a", "b", "c"), targets=("u", "v"), order=(0, 1, 2)):
+    """Rows of a fixed table. The file has the columns in this order, u = 100 a, v = 100 b."""
+    x = np.random.default_rng(n).uniform(-1, 1, (n, 3))
+    y = 100 * x[:, :2]
+    with h5py.File(path, "w") as f:
+        f["x"] = x[:, order]
+        f["y"] = y if targets is None or targets[0] == "u" else y[:, ::-1]
+        if names:
+            f["feature_name"] = [names[k] for k in order]
+        if targets:
+            f["target_name"] = list(targets)
+
+
+def predict(run, name, **how):
+    write(run.folder / name, 50, **how)
+    call = [run.tutti, "predict", "whole/model.h5", name, "-o", "p.h5"]
+    return run.call(call), run.call([run.tutti, "evaluate", "whole/model.h5", name])
+
+
+class Columns(Runner):
+    def call(self, command):
+        return subprocess.run(command, text=True, cwd=self.folder, env=self.env,
+                              capture_output=True, timeout=60)
+
+    def predicted(self):
+        with h5py.File(self.folder / "p.h5") as f:
+            return f["y_pred_mean"][:]
+
+
+def check_predict(run):
+    done, scores = predict(run, "in.h5")
+    check(done.returncode == 0 and "columns" not in done.stderr, done.stderr)
+    wanted, scored = run.predicted(), scores.stdout
+    for how, notice in ((dict(order=TURNED, targets=("v", "u")), "in the order of the model: a, b, c"),
+                        (dict(names=None, targets=None), "by position, as those of the model")):
+        done, scores = predict(run, "in.h5", **how)
+        check(done.returncode == 0 and notice in done.stderr, f"{how}: {done.stderr}")
+        check(np.array_equal(run.predicted(), wanted), f"{how}: other predictions")
+        check(scores.returncode == 0 and scores.stdout == scored, f"{how}: {scores.stderr}")
+    done, scores = predict(run, "in.h5", names=("a", "b", "d"))
+    for text in ("3 columns: a, b, d", "the model has 3: a, b, c"):
+        check(done.returncode == 65 and text in done.stderr, f"other names: {done.stderr}")
+
+
+def check_pool(run):
+    write(run.folder / "pool.h5", 300, order=TURNED, targets=("v", "u"))
+    done = run.good(2, "turned")
+    check(done.stderr.count("in the order of data.file: a, b, c") == 1, done.stderr)
+    run.same("turned", "whole", "a pool with its columns in another order")
+    write(run.folder / "pool.h5", 300, names=None, targets=None)
+    run.good(1, "unnamed")
+    run.same("unnamed", "whole", "a pool without names")
+    write(run.folder / "pool.h5", 300, names=("a", "c", "d"))
+    done = run.go(1, "other")
+    check(done.returncode == 65 and "3 columns: a, c, d" in done.stderr, done.stderr)
+    write(run.folder / "pool.h5", 300)
+
+
+def check_oracle(run):
+    oracle = run.folder / "oracle"
+    settings = ["label.mode=command", "label.command=[./oracle, '{input}', '{output}']",
+                "label.rows_per_call=4", "label.retries=0", "stop.rounds=1", "pool.labels=''"]
+    for targets, code in (["v", "u"], 0), (["v", "w"], 76):
+        oracle.write_text(ORACLE.replace("TARGETS", str(targets)))
+        oracle.chmod(0o755)
+        done = run.good(1, f"oracle-{targets[1]}", settings, code=code)
+    check("2 columns: v, w; but data.file has 2: u, v" in done.stderr, done.stderr)
+    with h5py.File(run.folder / "oracle-u/campaign.h5") as f:
+        check(np.array_equal(f["query_y"][:], 100 * f["query_x"][:, :2]), "an oracle's targets")
+
+
+def check_history(run):
+    """Other names in data.file, and the same values: the labels so far are of other columns."""
+    write(run.folder / "data.h5", 60, names=("b", "a", "c"))
+    done = run.go(1, "whole", ["stop.rounds=3"])
+    check(done.returncode == 65 and "now names them b, a, c" in done.stderr, done.stderr)
+    write(run.folder / "data.h5", 60, names=None, targets=None)
+    run.good(1, "made")
+    done, scores = predict(run, "in.h5")
+    call = [run.tutti, "predict", "made/model.h5", "in.h5", "-o", "p.h5"]
+    done = run.call(call)
+    check(done.returncode == 0 and "by position" in done.stderr, f"made-up names: {done.stderr}")
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="tutti-columns-") as folder:
+        run = Columns(sys.argv[1], sys.argv[2:], pathlib.Path(folder))
+        (run.folder / "campaign.yaml").write_text(CAMPAIGN)
+        write(run.folder / "data.h5", 60)
+        write(run.folder / "pool.h5", 300)
+        run.good(1, "whole")
+        check_predict(run)
+        check_pool(run)
+        check_oracle(run)
+        check_history(run)
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+/* test_text.c — texts from files that reach terminals and tables. */
+#include "core/base/text.h"
+#include "tests/support/check.h"
+
+#include <string.h>
+
+/* One row: what is in the text, what stays of it, and what stays if line ends are kept. */
+static const char *const table[][3] = {
+    {"heat load / kWh", "heat load / kWh", "heat load / kWh"},
+    {"", "", ""},
+    {"\x1B[2J\x1B]0;x\x07y", "?[2J?]0;x?y", "?[2J?]0;x?y"},
+    {"a\tb\nc\rd\x7F", "a?b?c?d?", "a\tb\nc?d?"},
+    {"\xC3\x85 \xF0\x9F\x98\x80", "\xC3\x85 \xF0\x9F\x98\x80", "\xC3\x85 \xF0\x9F\x98\x80"},
+    {"\xC2\x9B"
+     "2J\xC2\xA0",
+     "?2J\xC2\xA0", "?2J\xC2\xA0"},
+    {"\x9B"
+     "2J\xE2\x82",
+     "?2J??", "?2J??"},
+};
+
+TT_TEST (no_control_character_reaches_a_terminal) {
+  for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+    for (int kept = 0; kept < 2; kept++) {
+      char text[64];
+      strcpy(text, table[i][0]);
+      tt_text_make_printable(text, kept ? "\n\t" : "");
+      assert_string_equal(text, table[i][1 + kept]);
+    }
+}
+
+TT_TEST (a_cell_of_a_table_is_no_formula) {
+  static const char *const formula[] = {"=1+1", "+1", "-1", "@sum"}, *const name[] = {"", "a=b", "'"};
+  for (size_t i = 0; i < 4; i++) assert_string_equal(tt_table_quote(formula[i]), "'");
+  for (size_t i = 0; i < 3; i++) assert_string_equal(tt_table_quote(name[i]), "");
+}
