@@ -8,7 +8,7 @@ from rig import h
 
 # nodes, ranks on each, launcher; one after another, because waiting ranks use the processor too
 SHAPES = ((1, 1, None), (2, 2, None), (4, 1, None), (2, 1, "mpirun"))
-SETTINGS = ["train.epochs=60", "checkpoint.every=200ms"]
+SETTINGS = ["train.epochs=60", "checkpoint.every=20ms"]
 
 
 def status_of(directory):
