@@ -1,10 +1,33 @@
 # The .cu files are compiled twice: for the GPU with nvcc, if nvcc is found (rooms.cmake), and for
-# the host with the test double (tutti_cuda_double). Include this file before enable_language(CUDA):
-# it sets the default architectures.
-if(NOT CMAKE_CUDA_ARCHITECTURES)
-  # A100 and H100/H200 as machine code; PTX of the newest for later GPUs.
-  set(CMAKE_CUDA_ARCHITECTURES "80-real;90" CACHE STRING "GPU architectures to compile for")
-endif()
+# the host with the test double (tutti_cuda_double).
+
+# Checks the version of nvcc and sets the default of CMAKE_CUDA_ARCHITECTURES. Call it between
+# check_language(CUDA) and enable_language(CUDA).
+function(tutti_cuda_toolkit)
+  execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --version OUTPUT_VARIABLE text)
+  if(NOT text MATCHES "release ([0-9]+[.][0-9]+)")
+    message(FATAL_ERROR "${CMAKE_CUDA_COMPILER} is not nvcc, which tutti needs for GPUs. Set "
+      "CMAKE_CUDA_COMPILER to nvcc of CUDA 11.8 or newer, or build without GPUs: -DTUTTI_CUDA=OFF")
+  endif()
+  if(CMAKE_MATCH_1 VERSION_LESS 11.8)
+    message(FATAL_ERROR "${CMAKE_CUDA_COMPILER} is of CUDA ${CMAKE_MATCH_1}; tutti needs 11.8 or "
+      "newer. Load a newer CUDA, or set CMAKE_CUDA_COMPILER to its nvcc (in a new build folder), "
+      "or build without GPUs: -DTUTTI_CUDA=OFF")
+  endif()
+  if(CMAKE_CUDA_ARCHITECTURES OR NOT "$ENV{CUDAARCHS}" STREQUAL "")
+    return()
+  endif()
+  # Machine code for the GPUs that this nvcc knows: A100, A40 and RTX 30, L40 and RTX 40, H100 and
+  # H200, B200, RTX 50. PTX of the newest for later GPUs.
+  set(architectures 80 86 89 90)
+  if(CMAKE_MATCH_1 VERSION_GREATER_EQUAL 12.8)
+    list(APPEND architectures 100 120)
+  endif()
+  list(GET architectures -1 newest)
+  list(TRANSFORM architectures APPEND -real)
+  set(CMAKE_CUDA_ARCHITECTURES "${architectures};${newest}-virtual" CACHE STRING
+      "GPU architectures to compile for")
+endfunction()
 
 # Options of nvcc. -fmad=false: no automatic contraction, so that a formula gives the same bits in
 # every kernel and on the host, which has -ffp-contract=off; the inner loops call fmaf explicitly
