@@ -13,6 +13,7 @@ eighth case. Every fourth failure is followed by the failure of all later calls 
 import argparse
 import collections
 import re
+import os
 import sys
 
 import harness as h
@@ -164,7 +165,7 @@ def record(args, case, fired, code, failed):
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shim", required=True)
+    parser.add_argument("--shim", required=True, type=os.path.abspath)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--most", type=int, default=1)
     parser.add_argument("--every", action="store_true")

@@ -191,7 +191,7 @@ def races(args, folder, command, judge, seconds):
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shim")
+    parser.add_argument("--shim", type=os.path.abspath)
     parser.add_argument("--all", action="store_true", help="all points")
     parser.add_argument("--campaign", action="store_true", help="campaigns only")
     parser.add_argument("--race", type=int, default=0)

@@ -12,6 +12,7 @@ the next one begins. --kills counts disturbances of all kinds.
 """
 import argparse
 import collections
+import os
 import pathlib
 import random
 import shutil
@@ -297,7 +298,7 @@ def print_table(tallies, seconds):
 def parse():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shim", required=True)
+    parser.add_argument("--shim", required=True, type=os.path.abspath)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--minutes", type=float, default=1e9)
     parser.add_argument("--seed", type=int, default=1)
