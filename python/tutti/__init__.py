@@ -1,0 +1,16 @@
+"""Ensembles of small neural networks with uncertainties: the program tutti in Python.
+
+    >>> import tutti
+    >>> ensemble = tutti.Ensemble(hidden=[64, 64], members=50).fit(X, y)
+    >>> p = ensemble.predict(X_new)
+    >>> p.mean, p.std, p.aleatoric, p.epistemic
+"""
+from .ensemble import Ensemble
+from .library import Model
+from .prediction import Prediction
+from .program import Error, InputError, Stopped, find_library, find_program
+from .run import Run, open_run
+
+__version__ = "0.1.0"
+__all__ = ["Ensemble", "Error", "InputError", "Model", "Prediction", "Run", "Stopped",
+           "find_library", "find_program", "open_run"]

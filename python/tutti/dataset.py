@@ -1,0 +1,218 @@
+"""Tables with names and units from arrays, DataFrames and DataArrays; data files from tables."""
+from __future__ import annotations
+
+import dataclasses
+import sys
+from typing import Any, Mapping, Optional, Sequence
+
+import h5py
+import numpy as np
+
+
+@dataclasses.dataclass
+class Table:
+    """Columns of numbers.
+
+    Attributes
+    ----------
+    values : ndarray, shape (rows, columns), float64
+    names, units : list of str, or None if there are none
+    index : labels of the rows (of pandas or xarray), or None
+    one : True if the source had one dimension
+    """
+
+    values: np.ndarray
+    names: Optional[list[str]] = None
+    units: Optional[list[str]] = None
+    index: Any = None
+    one: bool = False
+
+    def rows(self) -> int:
+        return self.values.shape[0]
+
+
+def _is(value: Any, module: str, kind: str) -> bool:
+    """isinstance without an import: a value of a module exists only if the module is loaded."""
+    loaded = sys.modules.get(module)
+    return loaded is not None and isinstance(value, getattr(loaded, kind, ()))
+
+
+def _names(labels: Sequence[Any]) -> Optional[list[str]]:
+    """Labels as names, if all of them are texts; numbers are positions and not names."""
+    names = [str(label) for label in labels]
+    return names if names and all(isinstance(label, str) for label in labels) else None
+
+
+def _units(names: Sequence[Any], given: Any) -> Optional[list[str]]:
+    if isinstance(given, Mapping):
+        given = [given.get(name, "") for name in names]
+    elif isinstance(given, str):
+        given = [given] * len(names)
+    return [str(unit) for unit in given] if given is not None and any(given) else None
+
+
+def _of_pandas(frame: Any) -> tuple:
+    units = frame.attrs.get("units")
+    if frame.ndim == 1:
+        return frame.to_numpy(), _names([frame.name]), _units([frame.name], units), frame.index
+    return frame.to_numpy(), _names(frame.columns), _units(frame.columns, units), frame.index
+
+
+def _of_dataarray(array: Any) -> tuple:
+    index = array.indexes.get(array.dims[0]) if array.ndim else None
+    units = array.attrs.get("units")
+    if array.ndim < 2:
+        return array.values, _names([array.name]), _units([array.name], units), index
+    axis = array.dims[1]
+    labels = array.coords[axis].values.tolist() if axis in array.coords else []
+    for coordinate in ("units", f"{axis}_units"):
+        if coordinate in array.coords and array.coords[coordinate].dims == (axis,):
+            units = array.coords[coordinate].values.tolist()
+    return array.values, _names(labels), _units(labels or range(array.shape[1]), units), index
+
+
+def _of_dataset(dataset: Any) -> tuple:
+    names = [str(name) for name in dataset.data_vars]
+    arrays = [dataset[name] for name in names]
+    dims = {array.dims for array in arrays}
+    if len(dims) != 1 or len(next(iter(dims))) != 1:
+        raise ValueError("the variables of a Dataset must all have one and the same dimension")
+    units = [array.attrs.get("units", "") for array in arrays]
+    values = np.stack([array.values for array in arrays], axis=1)
+    return values, names, _units(names, units), arrays[0].indexes.get(arrays[0].dims[0])
+
+
+def _of_mapping(mapping: Mapping[str, Any]) -> tuple:
+    columns = [np.asarray(column) for column in mapping.values()]
+    return np.stack(columns, axis=1), _names(list(mapping)), None, None
+
+
+def _split(value: Any) -> tuple:
+    """Values, names, units and index of any kind of table."""
+    if _is(value, "pandas", "DataFrame") or _is(value, "pandas", "Series"):
+        return _of_pandas(value)
+    if _is(value, "xarray", "DataArray"):
+        return _of_dataarray(value)
+    if _is(value, "xarray", "Dataset"):
+        return _of_dataset(value)
+    if isinstance(value, Mapping):
+        return _of_mapping(value)
+    return value, None, None, None
+
+
+def _numbers(values: Any, what: str) -> np.ndarray:
+    if hasattr(values, "toarray"):
+        raise TypeError(f"{what} is a sparse matrix; dense numbers are needed: {what}.toarray()")
+    array = np.asarray(values)
+    if array.dtype.kind == "c":
+        raise ValueError(f"{what}: Complex data not supported")
+    return np.ascontiguousarray(array, dtype=np.float64)
+
+
+def inputs(x: Any) -> Table:
+    """Table of inputs: two-dimensional, finite.
+
+    Raises
+    ------
+    ValueError
+        The shape is not (rows, columns), or a value is NaN or infinite.
+    """
+    values, names, units, index = _split(x)
+    values = _numbers(values, "X")
+    if values.ndim != 2:
+        raise ValueError(
+            f"Expected 2D array, got an array of {values.ndim} dimensions for X. Reshape your "
+            "data with X.reshape(-1, 1) for one column, X.reshape(1, -1) for one row")
+    if values.shape[0] < 1:
+        raise ValueError("X: Found array with 0 sample(s); at least 1 is needed")
+    if values.shape[1] < 1:
+        raise ValueError(f"0 feature(s) (shape={values.shape}) while a minimum of 1 is required.")
+    bad = np.argwhere(~np.isfinite(values))
+    if len(bad):
+        row, column = bad[0]
+        name = names[column] if names else f"{column}"
+        raise ValueError(
+            f"X contains NaN or infinity: row {row}, column {name} is {values[row, column]}")
+    return Table(values, names, units, index)
+
+
+def targets(y: Any, rows: int) -> Table:
+    """Table of targets, with as many rows as the inputs; NaN marks a missing label.
+
+    Raises
+    ------
+    ValueError
+        The shape is wrong, or a value is infinite.
+    """
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
+    values, names, units, index = _split(y)
+    values = _numbers(values, "y")
+    if values.ndim not in (1, 2):
+        raise ValueError(f"y has {values.ndim} dimensions; (rows,) or (rows, targets) is expected")
+    if values.shape[0] != rows:
+        raise ValueError(f"inconsistent numbers of samples: X has {rows}, y has {values.shape[0]}")
+    if np.isinf(values).any():
+        row = np.argwhere(np.isinf(values))[0][0]
+        raise ValueError(f"y contains infinity: row {row}")
+    one = values.ndim == 1
+    return Table(values.reshape(rows, -1), names, units, index, one)
+
+
+def per_row(values: Any, rows: int, what: str, dtype: Any = np.float64) -> np.ndarray:
+    """One number for each row.
+
+    Raises
+    ------
+    ValueError
+        There is another number of them.
+    """
+    array = np.asarray(values, dtype=dtype)
+    if array.shape != (rows,):
+        raise ValueError(f"{what} has the shape {array.shape}; ({rows},) is expected")
+    return array
+
+
+def write(path: str, tables: Mapping[str, Table],
+          others: Optional[Mapping[str, np.ndarray]] = None) -> None:
+    """Write a data file (docs/files.md).
+
+    Parameters
+    ----------
+    tables : mapping
+        "x" and "y" to their tables.
+    others : mapping, optional
+        Names of other datasets to their values.
+    """
+    with h5py.File(path, "w") as f:
+        for dataset, table in tables.items():
+            f[dataset] = table.values
+            prefix = {"x": "feature", "y": "target"}[dataset]
+            if table.names:
+                f[f"{prefix}_name"] = table.names
+            if table.units:
+                f[f"{prefix}_units"] = table.units
+        for name, values in (others or {}).items():
+            f[name] = values
+
+
+def match(table: Table, names: Sequence[str], given: bool) -> np.ndarray:
+    """Values of a table with its columns in the order of `names`.
+
+    Columns are matched by name if both sides have names, otherwise by position.
+
+    Raises
+    ------
+    ValueError
+        Another number of columns, or other names.
+    """
+    if table.values.shape[1] != len(names):
+        raise ValueError(f"X has {table.values.shape[1]} features, but the model is expecting "
+                         f"{len(names)} features as input")
+    if not table.names or not given or table.names == list(names):
+        return table.values
+    if sorted(table.names) != sorted(names):
+        other = sorted(set(table.names) - set(names))
+        raise ValueError(f"X has columns that the model does not know: {', '.join(other)}; it was "
+                         f"trained on {', '.join(names)}")
+    return np.ascontiguousarray(table.values[:, [table.names.index(name) for name in names]])

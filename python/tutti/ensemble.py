@@ -1,0 +1,212 @@
+"""Ensembles of neural networks with fit and predict."""
+from __future__ import annotations
+
+import inspect
+import os
+from typing import Any, Mapping, Optional, Sequence, TypeVar, Union
+
+import numpy as np
+
+from . import dataset, job
+from .launch import Launch
+from .prediction import Prediction
+from .progress import Progress
+from .program import PathLike, find_program
+from .run import Run, Scratch
+
+Self = TypeVar("Self", bound="Ensemble")
+# Parameters that are about the start of the program, not about the job.
+_HERE = ("directory", "program", "quiet", "ranks", "launcher")
+
+
+class Ensemble:
+    """An ensemble of neural networks that predicts with uncertainties.
+
+    A parameter is an option of docs/options.md by its last name (`epochs=300`, `dropout=0.1`), or
+    a section (`train={"epochs": 300}`). None, and what is left out, takes the default of the
+    program. The program checks the values and refuses unknown names.
+
+    Parameters
+    ----------
+    hidden : list of int, optional
+        Width of each hidden layer.
+    members : int, optional
+        Number of networks.
+    activation, output, loss, optimizer, schedule, resample : str, optional
+    learning_rate : float, optional
+    batch_size, epochs, patience, seed : int, optional
+    device : {"auto", "cpu", "gpu"}, optional
+    threads : int, optional
+    data, model, train, combine, calibration, checkpoint, run : dict, optional
+        Sections of the job.
+    ensembles : list of dict, optional
+        Several ensembles, each with its own targets, network or training.
+    sweep : dict, optional
+        Options with another value in each member (docs/sweeps.md).
+    directory : path, optional
+        Run directory. Without it the run is temporary, and lives as long as this object.
+    ranks : int, optional
+        Number of MPI ranks.
+    launcher : {"mpirun", "srun"} or list of str, optional
+        Starts the ranks; default: srun inside a Slurm job, mpirun elsewhere.
+    program : path, optional
+        See `tutti.find_program`.
+    quiet : bool
+        True shows no progress.
+    **options
+        Every other option.
+
+    Attributes
+    ----------
+    run_ : Run
+        Run directory of the last fit.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+    """
+
+    def __init__(self, *, hidden: Optional[Sequence[int]] = None, members: Optional[int] = None,
+                 activation: Optional[str] = None, output: Optional[str] = None,
+                 loss: Optional[str] = None, optimizer: Optional[str] = None,
+                 learning_rate: Optional[float] = None, schedule: Optional[str] = None,
+                 batch_size: Optional[int] = None, epochs: Optional[int] = None,
+                 patience: Optional[int] = None, resample: Optional[str] = None,
+                 seed: Optional[int] = None, device: Optional[str] = None,
+                 threads: Optional[Union[int, str]] = None,
+                 data: Optional[Mapping[str, Any]] = None,
+                 model: Optional[Mapping[str, Any]] = None,
+                 train: Optional[Mapping[str, Any]] = None,
+                 combine: Optional[Mapping[str, Any]] = None,
+                 calibration: Optional[Mapping[str, Any]] = None,
+                 checkpoint: Optional[Mapping[str, Any]] = None,
+                 run: Optional[Mapping[str, Any]] = None,
+                 ensembles: Optional[Sequence[Mapping[str, Any]]] = None,
+                 sweep: Optional[Mapping[str, Any]] = None,
+                 directory: Optional[PathLike] = None, ranks: Optional[int] = None,
+                 launcher: Optional[Union[str, Sequence[str]]] = None,
+                 program: Optional[PathLike] = None, quiet: bool = False,
+                 **options: Any) -> None:
+        given = dict(locals())
+        for name in ("self", "options", "__class__"):
+            given.pop(name, None)
+        for name, value in {**given, **options}.items():
+            setattr(self, name, value)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters of the constructor, and every other option that is set."""
+        return {name: value for name, value in vars(self).items()
+                if not name.startswith("_") and not name.endswith("_")}
+
+    def set_params(self: Self, **parameters: Any) -> Self:
+        """Set parameters; `train__epochs=30` sets one option of a section."""
+        for name, value in parameters.items():
+            section, _, option = name.partition("__")
+            if option and isinstance(getattr(self, section, None), Mapping):
+                setattr(self, section, {**getattr(self, section), option: value})
+            else:
+                setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        default = inspect.signature(type(self).__init__).parameters
+        shown = [f"{name}={value!r}" for name, value in self.get_params().items()
+                 if name not in default or value is not default[name].default]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def job(self) -> dict[str, Any]:
+        """The job file of these parameters, except for the names of files."""
+        given = {name: value for name, value in self.get_params().items() if name not in _HERE}
+        return job.build(given, find_program(self.program))
+
+    def _launch(self) -> Launch:
+        return Launch(find_program(self.program), self.ranks, self.launcher)
+
+    def _write(self, x: dataset.Table, y: dataset.Table, rows: Mapping[str, Any]) -> str:
+        """Write data.h5 and job.yaml into the run directory; the path of the job file."""
+        described = self.job()
+        job.put(described, "data.file", "data.h5")
+        job.put(described, "run.directory", ".")
+        names = {"sample_weight": "weights", "split": "split.column"}
+        others = {}
+        for name, values in rows.items():
+            if values is not None:
+                job.put(described, f"data.{names[name]}", name)
+                kind = np.int8 if name == "split" else np.float64
+                others[name] = dataset.per_row(values, x.rows(), name, kind)
+        path = self.run_.path("job.yaml")
+        dataset.write(self.run_.path("data.h5"), {"x": x, "y": y}, others)
+        job.write(path, described)
+        return path
+
+    def _open_directory(self, resume: Optional[bool]) -> None:
+        if self.directory is not None:
+            os.makedirs(self.directory, exist_ok=True)
+            self.run_ = Run(self.directory, self.program)
+        elif not resume or not hasattr(self, "run_"):
+            scratch = Scratch()
+            self.run_ = Run(scratch.name, self.program, scratch)
+
+    def fit(self: Self, X: Any, y: Any, sample_weight: Any = None, *, split: Any = None,
+            resume: Optional[bool] = None) -> Self:
+        """Train the ensemble.
+
+        Parameters
+        ----------
+        X : array, DataFrame, DataArray or dict of columns, shape (rows, features)
+        y : the same, shape (rows,) or (rows, targets)
+            NaN marks a missing label. Names and units of X and y are kept.
+        sample_weight : array, shape (rows,), optional
+        split : array, shape (rows,), optional
+            0 = training, 1 = validation, 2 = test. Without it the program draws the split by
+            data.split.
+        resume : bool, optional
+            None continues a run in `directory` that was stopped; True requires a checkpoint there
+            (without `directory`: continues the last fit of this object); False starts again.
+
+        Raises
+        ------
+        tutti.Error
+            The program ended with an error.
+        KeyboardInterrupt
+            Passed on after the program has written a checkpoint; fit again with resume=True.
+        """
+        x, y_table = self._tables(X, y)
+        self._open_directory(resume)
+        path = self._write(x, y_table, {"sample_weight": sample_weight, "split": split})
+        how = {None: "auto", True: "must", False: "never"}[resume]
+        with Progress(self.quiet) as progress:
+            self._launch().run(["train", path, "--resume", how], progress)
+        self._open(x)
+        return self
+
+    def _tables(self, X: Any, y: Any) -> tuple[dataset.Table, dataset.Table]:
+        x = dataset.inputs(X)
+        return x, dataset.targets(y, x.rows())
+
+    def _open(self, x: dataset.Table) -> None:
+        """Read the trained model."""
+        self.run_.reload()
+        self.n_features_in_ = len(self.run_.model.input_names)
+        if x.names:
+            self.feature_names_in_ = np.array(x.names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    def distribution(self, X: Any, **options: Any) -> Prediction:
+        """Mean and uncertainties of rows; see `tutti.Model.predict`."""
+        if not hasattr(self, "n_features_in_"):
+            raise not_fitted(self)
+        return self.run_.predict(X, **options)
+
+    def predict(self, X: Any, **options: Any) -> Any:
+        """Mean and uncertainties of rows; see `tutti.Model.predict`."""
+        return self.distribution(X, **options)
+
+
+def not_fitted(estimator: Any) -> Exception:
+    """NotFittedError of scikit-learn if it is installed, otherwise a ValueError."""
+    text = f"this {type(estimator).__name__} is not fitted yet: call fit first"
+    try:
+        from sklearn.exceptions import NotFittedError
+    except ImportError:
+        return ValueError(text)
+    return NotFittedError(text)

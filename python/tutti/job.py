@@ -1,0 +1,119 @@
+"""Job files from keyword arguments, under the names of docs/options.md."""
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import subprocess
+from typing import Any, Mapping
+
+import numpy as np
+
+# Where a short name is looked up: the first section that has an option of this name.
+SECTIONS = ("model", "train", "run", "calibration", "checkpoint", "combine", "data",
+            "train.on_diverged", "data.split")
+# Options of an entry of `ensembles`.
+OF_ENSEMBLE = ("name", "target", "targets", "members", "first_member", "rows", "sweep")
+
+
+@functools.lru_cache(maxsize=8)
+def _options(program: str, changed: float) -> dict[str, str]:
+    """Short name -> section, as the program lists its options."""
+    page = subprocess.run([program, "options", "--markdown"], check=True, text=True,
+                          capture_output=True).stdout
+    sections: dict[str, str] = {}
+    for path in re.findall(r"^\| `([\w.]+)` \|", page, re.M):
+        section, _, name = path.rpartition(".")
+        old = sections.get(name)
+        if section in SECTIONS and (
+                old is None or SECTIONS.index(section) < SECTIONS.index(old)):
+            sections[name] = section
+    return sections
+
+
+def sections_of(program: str) -> dict[str, str]:
+    """Section of each option that has a short name: {"hidden": "model", "epochs": "train", ...}."""
+    return _options(program, os.stat(program).st_mtime)
+
+
+def put(job: dict, path: str, value: Any) -> None:
+    """Set job["a"]["b"] for the path "a.b"; a mapping is merged into the one that is there."""
+    head, _, rest = path.partition(".")
+    if rest:
+        inner = job.setdefault(head, {})
+        if isinstance(inner, dict):
+            put(inner, rest, value)
+    elif isinstance(value, Mapping) and isinstance(job.get(head), dict):
+        for name, item in value.items():
+            put(job[head], str(name), item)
+    else:
+        job[head] = dict(value) if isinstance(value, Mapping) else value
+
+
+def build(parameters: Mapping[str, Any], program: str) -> dict:
+    """Job from parameters; None = not given.
+
+    A parameter is an option by its short name (`epochs=30`), a section (`train={"epochs": 30}`),
+    or an option by section and name (`train__epochs=30`). Other names are left at the top level,
+    where the program refuses them.
+    """
+    sections = sections_of(program)
+    job: dict = {}
+    ensemble: dict = {}
+    short = {}
+    for name, value in parameters.items():
+        if value is None:
+            continue
+        if name in OF_ENSEMBLE:
+            ensemble[name] = value
+        elif name in sections and name not in ("train", "data"):
+            short[f"{sections[name]}.{name}"] = value
+        else:
+            put(job, name.replace("__", "."), value)
+    for path, value in short.items():
+        put(job, path, value)
+    entries = job.get("ensembles") or [{"name": "ensemble"}]
+    if isinstance(entries, (list, tuple)) and all(isinstance(e, Mapping) for e in entries):
+        job["ensembles"] = [{"name": f"ensemble{i}", **ensemble, **e}
+                            for i, e in enumerate(entries)]
+    return job
+
+
+# Texts without quotes: the program reads a quoted text as a string, and these may be durations.
+_UNQUOTED = re.compile(r"[a-z][a-z_0-9]*|[0-9][0-9.]*[a-z]+")
+_NOT_TEXTS = ("true", "false", "null", "yes", "no", "on", "off", "y", "n", "inf", "nan")
+
+
+def _yaml(value: Any) -> str:
+    """A value in the flow style of YAML."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_yaml(str(k))}: {_yaml(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_yaml, value)) + "]"
+    if value is None or isinstance(value, (bool, int, float)):
+        return json.dumps(value)
+    words = os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+    plain = _UNQUOTED.fullmatch(words) and words not in _NOT_TEXTS
+    return words if plain else json.dumps(words, ensure_ascii=False)
+
+
+def text(job: Mapping[str, Any]) -> str:
+    """A job as YAML, one section a line."""
+    lines = []
+    for name, value in job.items():
+        if name == "ensembles" and isinstance(value, list):
+            lines += ["ensembles:"] + ["- " + _yaml(entry) for entry in value]
+        else:
+            lines.append(f"{_yaml(str(name))}: {_yaml(value)}")
+    return "\n".join(lines) + "\n"
+
+
+def write(path: str, job: Mapping[str, Any]) -> None:
+    """Write a job file."""
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text(job))

@@ -1,0 +1,209 @@
+"""Find and run the program tutti."""
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import warnings
+from typing import Callable, Iterator, Optional, Sequence, Union
+
+PathLike = Union[str, "os.PathLike[str]"]
+PACKAGE = pathlib.Path(__file__).resolve().parent
+
+
+class Error(RuntimeError):
+    """The program or the library ended with an error.
+
+    Attributes
+    ----------
+    code : int
+        Exit code, see docs/exit-codes.md.
+    message : str
+        The message of the program.
+    """
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self.code, self.message)
+
+
+class InputError(Error, ValueError):
+    """The options, the data or the command line are wrong (exit codes 64, 65, 66 and 78)."""
+
+
+class Stopped(Error):
+    """The run stopped with a checkpoint (exit code 75); start it again to continue."""
+
+
+def error_of(code: int, message: str) -> Error:
+    """Exception for an exit code."""
+    kind = InputError if code in (64, 65, 66, 78) else Stopped if code == 75 else Error
+    return kind(code, message or f"tutti ended with exit code {code}")
+
+
+def find_program(program: Optional[PathLike] = None) -> str:
+    """Path of the program: the argument, the environment variable TUTTI, the program that this
+    package carries, PATH, or the build of the source tree around this package.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no program.
+    """
+    given = os.fspath(program) if program else os.environ.get("TUTTI")
+    if given:
+        found = shutil.which(given)
+        if not found:
+            raise FileNotFoundError(f"{given} is not a program (argument program, or TUTTI)")
+        return os.path.abspath(found)
+    beside = [PACKAGE / "bin" / "tutti", PACKAGE.parents[1] / "build" / "tutti"]
+    for path in (beside[0], shutil.which("tutti"), beside[1]):
+        if path and os.access(path, os.X_OK):
+            return os.path.abspath(path)
+    raise FileNotFoundError(
+        "the program tutti is not in PATH: install it, or set the environment variable TUTTI to "
+        "its path")
+
+
+def find_library(program: Optional[PathLike] = None) -> str:
+    """Path of libtutti.so: the environment variable TUTTI_LIBRARY, or near the program.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no library.
+    """
+    given = os.environ.get("TUTTI_LIBRARY")
+    if given:
+        return given
+    place = pathlib.Path(find_program(program)).resolve().parent
+    folders = [place, place.parent / "lib", place.parent / "lib64"]
+    folders += sorted((place.parent / "lib").glob("*-linux-gnu"))
+    for folder in folders:
+        for name in ("libtutti.so.0", "libtutti.so"):
+            if (folder / name).exists():
+                return str(folder / name)
+    raise FileNotFoundError(
+        f"libtutti.so is not near {place}/tutti: install it, or set the environment variable "
+        "TUTTI_LIBRARY to its path")
+
+
+def message_of(stderr: str) -> str:
+    """The error message in what the program wrote to standard error."""
+    found = stderr.rfind("tutti: error: ")
+    if found < 0:
+        return stderr.strip()
+    lines = stderr[found + len("tutti: error: "):].splitlines()
+    kept = [lines[0]] if lines else []
+    for line in lines[1:]:
+        if line.startswith(("tutti: ", "-----", "=====", "srun: ", "[")):
+            break
+        kept.append(line)
+    return "\n".join(kept).strip()
+
+
+class Process:
+    """A running program: its lines on standard error, and a way to stop it with a checkpoint.
+
+    Parameters
+    ----------
+    command : sequence of str
+    stop_signal : int
+        Signal on KeyboardInterrupt. A launcher forwards SIGUSR1 to the ranks.
+    """
+
+    def __init__(self, command: Sequence[str], stop_signal: int = signal.SIGINT,
+                 directory: Optional[PathLike] = None) -> None:
+        self._stop_signal = stop_signal
+        self._stdout = tempfile.TemporaryFile()
+        # A session of its own: Ctrl-C reaches Python alone, which stops the program once.
+        self._child = subprocess.Popen(
+            list(command), stdin=subprocess.DEVNULL, stdout=self._stdout, stderr=subprocess.PIPE,
+            cwd=directory, start_new_session=True)
+        self.lines: list[str] = []
+
+    def __iter__(self) -> Iterator[str]:
+        assert self._child.stderr
+        for raw in self._child.stderr:
+            line = raw.decode(errors="replace").rstrip("\n")
+            self.lines.append(line)
+            yield line
+
+    def wait(self) -> str:
+        """Wait for the end; standard output. Raises Error if the exit code is not 0."""
+        for _ in self:
+            pass
+        code = self._child.wait()
+        self._close()
+        if code:
+            code = 128 - code if code < 0 else code
+            raise error_of(code, message_of("\n".join(self.lines)))
+        warn_of(self.lines)
+        return self.output
+
+    def stop(self) -> None:
+        """Stop the program; it writes a checkpoint first. A second KeyboardInterrupt kills it."""
+        if self._child.poll() is None:
+            self._child.send_signal(self._stop_signal)
+        try:
+            for _ in self:
+                pass
+            self._child.wait()
+        except KeyboardInterrupt:
+            os.killpg(self._child.pid, signal.SIGKILL)
+            self._child.wait()
+            raise
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        self._stdout.seek(0)
+        self.output = self._stdout.read().decode(errors="replace")
+        self._stdout.close()
+        assert self._child.stderr
+        self._child.stderr.close()
+
+
+def warn_of(lines: Sequence[str]) -> None:
+    """Turn the warnings of the program into warnings of Python."""
+    for line in lines:
+        found = re.match(r"tutti: (?:warning|note): (.*)", line)
+        if found:
+            warnings.warn(found[1], UserWarning, stacklevel=2)
+
+
+def run(command: Sequence[str], on_line: Optional[Callable[[str], None]] = None,
+        stop_signal: int = signal.SIGINT, directory: Optional[PathLike] = None) -> str:
+    """Run a command to its end; standard output.
+
+    Parameters
+    ----------
+    on_line : callable, optional
+        Gets each line of standard error.
+
+    Raises
+    ------
+    Error
+        The exit code is not 0.
+    KeyboardInterrupt
+        Passed on after the program has written its checkpoint.
+    """
+    process = Process(command, stop_signal, directory)
+    try:
+        for line in process:
+            if on_line:
+                on_line(line)
+        return process.wait()
+    except BaseException as error:
+        if not isinstance(error, Error):
+            process.stop()
+        raise

@@ -1,0 +1,161 @@
+"""A run directory: its state, its results as arrays, its predictions."""
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import weakref
+from typing import Any, Optional
+
+import h5py
+import numpy as np
+
+from .library import Model
+from .prediction import Prediction
+from .program import PathLike, error_of, find_program, message_of
+
+
+def _array(dataset: h5py.Dataset) -> np.ndarray:
+    """Values of a dataset; texts, which are stored as characters, as str."""
+    values = dataset[()]
+    if isinstance(values, np.ndarray) and values.dtype == "S1" and values.ndim:
+        texts = np.ascontiguousarray(values).view(f"S{values.shape[-1]}")[..., 0]
+        return np.char.decode(texts, "utf-8")
+    return values
+
+
+def read_arrays(file: PathLike) -> dict[str, np.ndarray]:
+    """All variables at the root of an output file (docs/files.md) under their names."""
+    with h5py.File(file) as f:
+        return {name: _array(item) for name, item in f.items()
+                if isinstance(item, h5py.Dataset) and not name.endswith("_strlen")}
+
+
+class Scratch:
+    """A temporary directory that is removed with the last object that holds it."""
+
+    def __init__(self) -> None:
+        self.name = tempfile.mkdtemp(prefix="tutti-")
+        weakref.finalize(self, shutil.rmtree, self.name, ignore_errors=True)
+
+
+class Run:
+    """A run directory (run.directory), during and after the run.
+
+    Made by `tutti.open_run`; an `Ensemble` has the one of its last fit as `run_`.
+
+    Attributes
+    ----------
+    directory : str
+    """
+
+    def __init__(self, directory: PathLike, program: Optional[PathLike] = None,
+                 scratch: Optional[Scratch] = None) -> None:
+        if not os.path.isdir(directory):
+            raise FileNotFoundError(f"{os.fspath(directory)} is not a directory")
+        self.directory = os.path.abspath(directory)
+        self._program = program
+        self._scratch = scratch
+        self._model: Optional[Model] = None
+
+    def __repr__(self) -> str:
+        return f"<tutti.Run {self.directory}>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle: the path, and the contents of a temporary directory."""
+        kept = None
+        if self._scratch:
+            names = ("job.yaml", "model.h5", "results.h5", "status.json")
+            kept = {name: pathlib.Path(self.path(name)).read_bytes() for name in names
+                    if os.path.exists(self.path(name))}
+        return {"directory": self.directory, "_program": self._program, "_kept": kept}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        kept = state.pop("_kept")
+        self.__dict__.update(state, _scratch=None, _model=None)
+        if kept is not None:
+            self._scratch = Scratch()
+            self.directory = self._scratch.name
+            for name, contents in kept.items():
+                pathlib.Path(self.path(name)).write_bytes(contents)
+
+    def path(self, name: str) -> str:
+        """Path of a file of the run."""
+        return os.path.join(self.directory, name)
+
+    def status(self) -> dict[str, Any]:
+        """State of the run as `tutti status --json` tells it: state, epoch, epochs, eta, ..."""
+        done = subprocess.run([find_program(self._program), "status", "--json", self.directory],
+                              capture_output=True, text=True)
+        if done.returncode:
+            raise error_of(done.returncode, message_of(done.stderr))
+        return json.loads(done.stdout)
+
+    def done(self) -> bool:
+        """True if the run has ended and its model is written."""
+        return self.status()["state"] == "done"
+
+    def results(self) -> dict[str, np.ndarray]:
+        """Every variable of results.h5 as an array: losses, scores, test predictions."""
+        return read_arrays(self.path("results.h5"))
+
+    def learning_curves(self) -> dict[str, np.ndarray]:
+        """Losses of the members, shape (members, epochs), NaN after the end of a member.
+
+        Returns
+        -------
+        dict
+            "train" and "validation".
+        """
+        with h5py.File(self.path("results.h5")) as f:
+            return {name: f[f"loss_{name}"][()] for name in ("train", "validation")}
+
+    def members(self) -> dict[str, np.ndarray]:
+        """What results.h5 has for each member, as arrays of shape (members, ...): status,
+        best_epoch, test_rmse, and every hyper-parameter under its name."""
+        with h5py.File(self.path("results.h5")) as f:
+            count = f["status"].shape[0]
+            return {name: _array(item) for name, item in f.items()
+                    if isinstance(item, h5py.Dataset) and item.shape[:1] == (count,)
+                    and item.dims[0] and item.dims[0][0].name == "/member"}
+
+    def config(self) -> str:
+        """The job with the values of all options, as YAML."""
+        with h5py.File(self.path("results.h5")) as f:
+            return str(_array(f["provenance/resolved_config"]))
+
+    @property
+    def model(self) -> Model:
+        """The trained model, read at the first use."""
+        if self._model is None:
+            self._model = Model(self.path("model.h5"), self._program)
+        return self._model
+
+    def reload(self) -> None:
+        """Read the model again, after another training."""
+        self._model = Model(self.path("model.h5"), self._program)
+
+    def predict(self, x: Any, **options: Any) -> Prediction:
+        """Predict rows with the model of the run; see `tutti.Model.predict`."""
+        return self.model.predict(x, **options)
+
+
+def open_run(directory: PathLike, program: Optional[PathLike] = None) -> Run:
+    """Open a run directory, of Python or of the command line, during or after the run.
+
+    Parameters
+    ----------
+    directory : path
+        run.directory of the job.
+    program : path, optional
+        See `tutti.find_program`.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such directory.
+    """
+    return Run(directory, program)

@@ -1,0 +1,125 @@
+"""fit and predict: equal to the command line, names and units, errors, resume."""
+import os
+import pathlib
+import pickle
+import subprocess
+import tempfile
+import unittest
+
+import h5py
+import numpy as np
+
+from common import SMALL, TUTTI, numbers
+import tutti
+
+
+def predict_by_command(model, x, *options):
+    """What `tutti predict` writes for rows x."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = os.path.join(folder, "x.h5"), os.path.join(folder, "p.h5")
+        with h5py.File(source, "w") as f:
+            f["x"] = x
+        subprocess.run([TUTTI, "predict", model, source, "-o", target, "-q", *options], check=True)
+        with h5py.File(target) as f:
+            return {name: f[name][()] for name in f if isinstance(f[name], h5py.Dataset)}
+
+
+class FitAndPredict(unittest.TestCase):
+    def test_bits_of_the_command_line(self):
+        x, y = numbers(targets=2)
+        fitted = tutti.Ensemble(**SMALL, loss="gaussian_nll").fit(x, y)
+        p = fitted.predict(x)
+        file = predict_by_command(fitted.run_.path("model.h5"), x)
+        for name, variable in (("mean", "y_pred_mean"), ("std", "y_pred_std"),
+                               ("aleatoric", "y_pred_std_aleatoric"),
+                               ("epistemic", "y_pred_std_epistemic")):
+            self.assertEqual(p[name].shape, (60, 2))
+            np.testing.assert_array_equal(p[name], file[variable], err_msg=name, strict=True)
+        self.assertGreater(p.epistemic.min(), 0)
+
+    def test_the_job_is_that_of_a_person(self):
+        x, y = numbers()
+        with tempfile.TemporaryDirectory() as folder:
+            a, b = os.path.join(folder, "a"), os.path.join(folder, "b")
+            tutti.Ensemble(**SMALL, directory=a).fit(x, y)
+            os.mkdir(b)
+            pathlib.Path(b, "job.yaml").write_text(
+                "data: {file: ../a/data.h5}\nmodel: {hidden: [4]}\ntrain: {epochs: 3}\n"
+                "ensembles: [{name: ensemble, members: 3}]\nrun: {device: cpu, directory: .}\n")
+            subprocess.run([TUTTI, "train", b + "/job.yaml", "-q"], check=True,
+                           stdout=subprocess.DEVNULL)
+            one, two = (h5py.File(d + "/model.h5")["net/layer0/weight"][()] for d in (a, b))
+            np.testing.assert_array_equal(one, two)
+
+    def test_one_column_has_one_dimension(self):
+        x, y = numbers()
+        p = tutti.Ensemble(**SMALL).fit(x, y).predict(x[:5])
+        self.assertEqual(p.mean.shape, (5,))
+        self.assertEqual(set(p), {"mean", "std", "aleatoric", "epistemic"})
+        self.assertIs(p["std"], p.std)
+
+    def test_pickle_and_two_objects(self):
+        x, y = numbers()
+        first = tutti.Ensemble(**SMALL).fit(x, y)
+        second = tutti.Ensemble(**{**SMALL, "seed": 2}).fit(x, y)
+        copy = pickle.loads(pickle.dumps(first))
+        mean = first.predict(x).mean
+        self.assertTrue((mean != second.predict(x).mean).any())
+        del first
+        np.testing.assert_array_equal(copy.predict(x).mean, mean)
+
+
+class Parameters(unittest.TestCase):
+    def test_names_are_those_of_the_yaml(self):
+        job = tutti.Ensemble(hidden=[8], epochs=5, dropout=0.1, conformal=[0.9], seed=3,
+                             validation=0.2, train={"l2": 0.5}, train__patience=4,
+                             checkpoint={"every": "10min"}, members=7).job()
+        self.assertEqual(job, {
+            "model": {"hidden": [8]}, "train": {"l2": 0.5, "patience": 4, "epochs": 5,
+                                                "dropout": 0.1},
+            "run": {"seed": 3}, "calibration": {"conformal": [0.9]},
+            "data": {"split": {"validation": 0.2}}, "checkpoint": {"every": "10min"},
+            "ensembles": [{"name": "ensemble", "members": 7}]})
+
+    def test_values_reach_the_program(self):
+        x, y = numbers()
+        fitted = tutti.Ensemble(**SMALL, checkpoint={"every": "7min"}, title="a: 1 # b",
+                                learning_rate=np.float64(1e-5), max_time="auto").fit(x, y)
+        config = fitted.run_.config()
+        for line in ('title: "a: 1 # b"', "learning_rate: 1e-05", "every: 420"):
+            self.assertIn(line, config)
+
+    def test_the_program_refuses_unknown_names(self):
+        x, y = numbers()
+        for wrong, text in (({"epoch": 3}, "unknown key 'epoch' at the top level"),
+                            ({"train": {"epoch": 3}}, "unknown key 'epoch' in train; did you mean "
+                                                      "'epochs'?"),
+                            ({"dropout": 2.5}, "train.dropout: 2.5 is out of range: 0 to 0.99"),
+                            ({"hidden": ["a"]}, "model.hidden[0]")):
+            with self.subTest(wrong), self.assertRaises(tutti.InputError) as caught:
+                tutti.Ensemble(quiet=True, **wrong).fit(x, y)
+            self.assertEqual(caught.exception.code, 78)
+            self.assertIn(text, str(caught.exception))
+            self.assertIn("nothing was run", str(caught.exception))
+
+    def test_wrong_data(self):
+        x, y = numbers()
+        bad = x.copy()
+        bad[3, 1] = np.nan
+        fitted = tutti.Ensemble(**SMALL).fit(x, y)
+        for call, text in ((lambda: fitted.fit(bad, y), "row 3, column 1 is nan"),
+                           (lambda: fitted.predict(bad), "row 3, column 1 is nan"),
+                           (lambda: fitted.fit(x, y[:9]), "X has 60, y has 9"),
+                           (lambda: fitted.predict(x[:, :2]), "X has 2 features"),
+                           (lambda: fitted.fit(x[0], y), "Expected 2D array"),
+                           (lambda: tutti.Ensemble().predict(x), "not fitted")):
+            with self.subTest(text), self.assertRaisesRegex(ValueError, text):
+                call()
+
+    def test_a_program_that_does_not_exist(self):
+        with self.assertRaisesRegex(FileNotFoundError, "/no/tutti is not a program"):
+            tutti.Ensemble(program="/no/tutti").fit(*numbers())
+
+
+if __name__ == "__main__":
+    unittest.main()
