@@ -77,10 +77,18 @@ typedef struct tt_round {
   double *spread; /* [C] mean epistemic_std over the candidates, in the user's units */
 } tt_round;
 
+/* What must not change between two starts, because the rows of labels and candidates refer to it.
+ * Files of another campaign differ here. */
+typedef struct tt_history_identity {
+  uint64_t data; /* hash of the data set: data.file and its split */
+  uint64_t pool; /* hash of pool.file, or of the options of section pool */
+  uint64_t seed; /* run.seed */
+} tt_history_identity;
+
 typedef struct tt_history {
   int64_t inputs, targets; /* D, T */
   int64_t columns;         /* C of tt_trained_ensembles_columns; 0 before the first round */
-  uint64_t identity;       /* hash of data, pool and seed: detects the file of another campaign */
+  tt_history_identity identity;
   int64_t rounds;
   tt_round *round; /* [rounds] */
   int64_t queries; /* of all rounds, in the order selected */

@@ -90,7 +90,9 @@ static tt_err read_all(tt_h5_reader *r, tt_history **out)
   for (int i = 0; i < tt_history_variable_count; i++)
     TT_TRY(read_variable(r, &tt_history_variables[i], *out));
   TT_TRY(read_ended(r, &(*out)->ended));
-  TT_TRY(read_hash(r, "identity", &(*out)->identity));
+  TT_TRY(read_hash(r, "identity_data", &(*out)->identity.data));
+  TT_TRY(read_hash(r, "identity_pool", &(*out)->identity.pool));
+  TT_TRY(read_hash(r, "identity_seed", &(*out)->identity.seed));
   TT_TRY(read_hash(r, "checksum", &wanted));
   TT_TRY(tt_history_hash(*out, &hash));
   return hash == wanted ? TT_OK : damage_error(r, "the values do not match the checksum");
@@ -109,7 +111,7 @@ tt_err tt_history_read_local(const char *file, tt_history **out)
 
 /* All ranks */
 
-enum { SIZES = 7 };
+enum { SIZES = 6 };
 
 /* On all ranks but 0 the history, and a buffer for its largest array. */
 static tt_err prepare_local(const int64_t size[SIZES], int root, tt_history **h, char **array)
@@ -126,7 +128,6 @@ static tt_err prepare_local(const int64_t size[SIZES], int root, tt_history **h,
     most = bytes > most ? bytes : most;
   }
   (*h)->ended = (int)size[5];
-  (*h)->identity = (uint64_t)size[6];
   return tt_alloc_bytes(array, most, 1, "history");
 }
 
@@ -156,11 +157,11 @@ tt_err tt_history_read(tt_comm *c, const char *file, tt_history **out)
   }
   if (root)
     memcpy(size,
-           (int64_t[SIZES]){h->inputs, h->targets, h->columns, h->rounds, h->queries, h->ended,
-                            (int64_t)h->identity},
+           (int64_t[SIZES]){h->inputs, h->targets, h->columns, h->rounds, h->queries, h->ended},
            sizeof size);
   tt_bcast(c, size, sizeof size);
   e = tt_agree(c, prepare_local(size, root, &h, &array));
+  if (!e) tt_bcast(c, &h->identity, sizeof h->identity);
   if (!e) broadcast_variables(c, h, array);
   tt_free(array);
   if (e) tt_history_destroy(&h);

@@ -111,9 +111,9 @@ void tt_history_variable_set(tt_history *h, const tt_history_variable *item, con
 
 tt_err tt_history_hash(const tt_history *h, uint64_t *hash)
 {
-  const int64_t head[] = {h->inputs,  h->targets, h->columns,          h->rounds,
-                          h->queries, h->ended,   (int64_t)h->identity};
+  const int64_t head[] = {h->inputs, h->targets, h->columns, h->rounds, h->queries, h->ended};
   uint64_t sum = XXH3_64bits(head, sizeof head);
+  sum = XXH3_64bits_withSeed(&h->identity, sizeof h->identity, sum);
   for (int i = 0; i < tt_history_variable_count; i++) {
     const tt_history_variable *item = &tt_history_variables[i];
     int64_t dims[2];

@@ -75,7 +75,9 @@ tt_err tt_history_write(tt_comm *c, const char *file, const tt_history *h,
   if (!e) e = tt_h5_create(c, file, bytes, &f);
   if (!e) {
     tt_schema_write_header(&s, c, f, TT_SCHEMA_CAMPAIGN, from);
-    write_hash(f, "identity", h->identity);
+    write_hash(f, "identity_data", h->identity.data);
+    write_hash(f, "identity_pool", h->identity.pool);
+    write_hash(f, "identity_seed", h->identity.seed);
     write_hash(f, "checksum", hash);
     tt_h5_write_attr_text(f, "/", "stop_rule", h->ended < 0 ? "" : tt_stop_rule_name[h->ended]);
     write_names(&s, h, names);

@@ -34,9 +34,14 @@ with h5py.File(sys.argv[2], "w") as f:
 """
 
 
-def write(path, n, names=("a", "b", "c"), targets=("u", "v"), order=(0, 1, 2)):
-    """Rows of a fixed table. The file has the columns in this order, u = 100 a, v = 100 b."""
+def write(path, n, names=("a", "b", "c"), targets=("u", "v"), order=(0, 1, 2), odd=None, more=0):
+    """Rows of a fixed table. The file has the columns in this order, u = 100 a, v = 100 b.
+       odd   number of a row with another value
+       more  number of rows that are appended"""
     x = np.random.default_rng(n).uniform(-1, 1, (n, 3))
+    if odd:
+        x[odd, 1] = 0.5
+    x = np.concatenate([x, np.full((more, 3), 0.5)])
     y = 100 * x[:, :2]
     with h5py.File(path, "w") as f:
         f["x"] = x[:, order]
@@ -92,6 +97,31 @@ def check_pool(run):
     write(run.folder / "pool.h5", 300)
 
 
+def check_changed(run):
+    """A pool that changes between two rounds, or while a round waits for labels. It is so large that
+    the quick look at each start does not read the row that changes."""
+    large, row = 40000, 20300
+    write(run.folder / "large.h5", large)
+    settings = ["pool.file=large.h5", "train.epochs=1"]
+    run.good(1, "changed", settings, verb="step")
+    for how, code, text in (
+            (dict(odd=row), 65, "large.h5 has other inputs than in round 1"),
+            (dict(more=1), 65, "large.h5 has 40001 rows, but had 40000"),
+            (dict(names=None, order=TURNED), 65, "large.h5 has other values or columns"),
+            (dict(order=TURNED), 0, "in the order of data.file: a, b, c")):
+        write(run.folder / "large.h5", large, **how)
+        done = run.go(2, "changed", settings, verb="step")
+        check(done.returncode == code and text in done.stderr, f"{how}: {done.stderr}")
+    settings += ["label.mode=files", "label.max_wait=10ms", "label.poll_interval=10ms",
+                 "pool.labels=''"]
+    run.good(1, "waits", settings, code=75)
+    write(run.folder / "large.h5", large, odd=row)
+    done = run.good(2, "waits", settings, code=65)
+    check("large.h5 has other inputs than in round 1" in done.stderr, done.stderr)
+    write(run.folder / "large.h5", large)
+    run.good(1, "waits", settings, code=75)
+
+
 def check_oracle(run):
     oracle = run.folder / "oracle"
     settings = ["label.mode=command", "label.command=[./oracle, '{input}', '{output}']",
@@ -118,6 +148,28 @@ def check_history(run):
     check(done.returncode == 0 and "by position" in done.stderr, f"made-up names: {done.stderr}")
 
 
+def check_imported(run):
+    """A model of an imported table has names; a plain NumPy x is used by position."""
+    x = np.random.default_rng(1).uniform(-1, 1, (60, 3))
+    lines = [",".join(f"{v:.17g}" for v in [*row, row[0]]) for row in x]
+    (run.folder / "table.csv").write_text("\n".join(["a,b,c,u", *lines]) + "\n")
+    (run.folder / "imported.yaml").write_text(
+        CAMPAIGN[:CAMPAIGN.index("pool:")].replace("data.h5", "table.h5"))
+    with h5py.File(run.folder / "plain.h5", "w") as f:
+        f["x"] = x
+    found = []
+    for command in (["import", "table.csv", "-o", "table.h5", "--inputs", "a,b,c", "--targets", "u"],
+                    ["train", "imported.yaml", "--set", "run.directory=imported"],
+                    ["predict", "imported/model.h5", "table.h5", "-o", "p.h5"],
+                    ["predict", "imported/model.h5", "plain.h5", "-o", "p.h5"]):
+        done = run.call([run.tutti, *command])
+        check(done.returncode == 0, f"{command}: {done.stderr}")
+        found.append((done.stderr, run.predicted()))
+    notice = "plain.h5: the columns of 'x' (x0, x1, x2) are used by position, as those of the model (a, b, c)"
+    check(notice in found[3][0] and "by position" not in found[2][0], f"plain x: {found[3][0]}")
+    check(np.array_equal(found[2][1], found[3][1]), "a plain x has other predictions")
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="tutti-columns-") as folder:
         run = Columns(sys.argv[1], sys.argv[2:], pathlib.Path(folder))
@@ -127,8 +179,10 @@ def main():
         run.good(1, "whole")
         check_predict(run)
         check_pool(run)
+        check_changed(run)
         check_oracle(run)
         check_history(run)
+        check_imported(run)
     sys.exit(1 if failures else 0)
 
 

@@ -30,13 +30,44 @@ static tt_err open_job(tt_campaign *k)
   return tt_agree(k->c, e);
 }
 
-/* Hash of all that must not change between two starts: the rows of labels and candidates refer to
- * it. */
-static uint64_t identity(const tt_campaign *k)
+static tt_history_identity identity(const tt_campaign *k)
 {
-  uint64_t h = tt_hash_u64(k->initial_data->hash, (uint64_t)k->cfg->run_seed);
-  if (k->pool) return tt_hash_u64(h, tt_pool_hash(k->pool));
-  return tt_hash_u64(h, tt_config_section_hash(k->cfg, "pool"));
+  return (tt_history_identity){.data = k->initial_data->hash,
+                               .pool = k->pool ? tt_pool_hash(k->pool)
+                                               : tt_config_section_hash(k->cfg, "pool"),
+                               .seed = (uint64_t)k->cfg->run_seed};
+}
+
+/* How the pool differs from that of round 1, as far as the history tells. */
+static void describe_pool(const tt_campaign *k, char *text, size_t size)
+{
+  const char *file = k->cfg->pool_file;
+  int64_t now = k->pool ? tt_pool_rows(k->pool) : 0;
+  int64_t then = k->h->rounds > 0 ? k->h->round[0].pool_rows : now;
+  if (!k->pool)
+    snprintf(text, size, "; the options of section pool have changed");
+  else if (now != then)
+    snprintf(text, size, "; pool.file: %s has %" PRId64 " rows, but had %" PRId64, file, now, then);
+  else
+    snprintf(text, size, "; pool.file: %s has other values or columns", file);
+}
+
+static tt_err check_identity(const tt_campaign *k, const char *path)
+{
+  const tt_history_identity now = identity(k), then = k->h->identity;
+  char data[2 * TT_PATH_MAX] = "", pool[2 * TT_PATH_MAX] = "", seed[128] = "";
+  int by_pool = k->cfg->data_normalize_inputs == TT_NORMALIZE_INPUTS_pool;
+  if (!memcmp(&now, &then, sizeof now)) return TT_OK;
+  if (now.data != then.data)
+    snprintf(data, sizeof data, "; %s or its split has changed%s", k->cfg->data_file,
+             by_pool ? ", or the pool, which normalizes the inputs" : "");
+  if (now.pool != then.pool) describe_pool(k, pool, sizeof pool);
+  if (now.seed != then.seed)
+    snprintf(seed, sizeof seed, "; run.seed is %" PRIu64 ", but was %" PRIu64, now.seed, then.seed);
+  return TT_FAIL(DATA,
+                 "%s belongs to another campaign%s%s%s; restore it, or choose another "
+                 "campaign.directory",
+                 path, data, pool, seed);
 }
 
 /* pool.file stays open for the whole campaign; generated candidates come with each round. */
@@ -85,20 +116,15 @@ static tt_err check_names_local(const tt_campaign *k, const char *path)
 static tt_err read_history(tt_campaign *k)
 {
   char path[TT_PATH_MAX];
-  uint64_t own = identity(k);
   tt_campaign_path(k->directory, "campaign.h5", path);
   int64_t there = tt_comm_is_root(k->c) && !access(path, F_OK);
   tt_bcast(k->c, &there, sizeof there);
   tt_err e = there ? tt_history_read(k->c, path, &k->h)
                    : tt_agree(k->c, tt_history_create(k->initial_data->inputs,
                                                       k->initial_data->targets, &k->h));
-  if (!e && !there) k->h->identity = own;
+  if (!e && !there) k->h->identity = identity(k);
   if (!e && there && tt_comm_is_root(k->c)) e = check_names_local(k, path);
-  if (!e && k->h->identity != own)
-    e = TT_FAIL(DATA,
-                "%s belongs to another campaign: data.file, its split, the pool or run.seed has "
-                "changed; restore it, or choose another campaign.directory",
-                path);
+  if (!e) e = check_identity(k, path);
   return tt_agree(k->c, e);
 }
 

@@ -101,28 +101,26 @@ static tt_err open_round_pool(tt_campaign *k)
   return e;
 }
 
-static tt_err run_scoring(tt_campaign *k, double *best, const char *file)
+static tt_score_pool_args scoring_args(tt_campaign *k, double *best, const char *file)
 {
   tt_campaign_best_labels(k, best);
-  tt_score_pool_args s = {.cfg = k->cfg,
-                          .model = &k->model,
-                          .ops = k->job->ops,
-                          .use = &k->job->use,
-                          .pool = k->pool,
-                          .used_rows = &k->used_rows,
-                          .best = best,
-                          .round = k->round_number,
-                          .file = file,
-                          .directory = k->directory,
-                          .deadline = tt_time_limit_deadline_local(&k->time_limit)};
-  return tt_score_pool(k->c, &s, tt_current_round(k));
+  return (tt_score_pool_args){.cfg = k->cfg,
+                              .model = &k->model,
+                              .ops = k->job->ops,
+                              .use = &k->job->use,
+                              .pool = k->pool,
+                              .used_rows = &k->used_rows,
+                              .best = best,
+                              .round = k->round_number,
+                              .file = file,
+                              .directory = k->directory,
+                              .deadline = tt_time_limit_deadline_local(&k->time_limit)};
 }
 
 /* A pool.file must have the rows of round 1: queries and labels refer to them by number. */
-static tt_err check_pool_unchanged(const tt_campaign *k)
+static tt_err check_pool_unchanged(const tt_campaign *k, uint64_t pool_hash)
 {
-  if (!*k->cfg->pool_file || tt_current_round(k)->pool_hash == k->h->round[0].pool_hash)
-    return TT_OK;
+  if (!*k->cfg->pool_file || pool_hash == k->h->round[0].pool_hash) return TT_OK;
   return TT_FAIL(DATA,
                  "pool.file: %s has other inputs than in round 1 of the campaign; restore the "
                  "file, or choose another campaign.directory",
@@ -135,10 +133,28 @@ static tt_err do_score(tt_campaign *k, const tt_stage_io *w)
   double *best = NULL;
   tt_round_file_path(k, w->file[0], path);
   tt_err e = tt_agree(k->c, TT_ALLOC(best, k->initial_data->targets));
-  if (!e) e = run_scoring(k, best, path);
+  if (!e) {
+    tt_score_pool_args s = scoring_args(k, best, path);
+    e = tt_score_pool(k->c, &s, tt_current_round(k));
+  }
   tt_free(best);
-  if (!e) e = check_pool_unchanged(k);
+  if (!e) e = check_pool_unchanged(k, tt_current_round(k)->pool_hash);
   return e ? e : write_round_stats(k, w->file[1]);
+}
+
+/* An earlier start has scored the pool: hash its rows again, because the queries will be read from
+ * the file as it is now. */
+static tt_err check_scored_pool(tt_campaign *k)
+{
+  double *best = NULL;
+  uint64_t hash = 0;
+  tt_err e = tt_agree(k->c, TT_ALLOC(best, k->initial_data->targets));
+  if (!e) {
+    tt_score_pool_args s = scoring_args(k, best, NULL);
+    e = tt_score_pool_hash(k->c, &s, &hash);
+  }
+  tt_free(best);
+  return e ? e : check_pool_unchanged(k, hash);
 }
 
 /* Whether pool.command need not run, because the campaign ends with this round, whatever the
@@ -166,8 +182,11 @@ tt_err tt_run_score_stage(tt_campaign *k)
   h = tt_hash_u64(h, tt_campaign_hash_labels(k));
   h = tt_hash_u64(h, (uint64_t)k->cfg->run_seed);
   tt_stage_io w = {h, {"pool_scores.h5", "round_after_score.h5"}};
+  tt_current_round(k)->pool_hash = 0;
   e = tt_run_stage(k, TT_STAGE_score, &w, do_score, &seconds);
+  int scored_before = !tt_current_round(k)->pool_hash;
   if (!e) e = read_round_stats(k, w.file[1]);
+  if (!e && scored_before && *k->cfg->pool_file) e = check_scored_pool(k);
   if (!e) tt_current_round(k)->seconds[TT_STAGE_score] = seconds;
   return e;
 }

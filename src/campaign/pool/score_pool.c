@@ -26,6 +26,7 @@ enum { BLOCKS = 1024, MAX_BLOCK_ROWS = 65536 }; /* approximate number of blocks;
 typedef struct scoring {
   tt_comm *c;
   const tt_score_pool_args *s;
+  int hash_only; /* 1 = read and hash the rows, score none */
   tt_pool_scorer *scorer;
   int64_t block;                /* rows of a block: a multiple of the unit */
   tt_slice my_blocks;           /* blocks of this rank */
@@ -145,6 +146,7 @@ static tt_err score_piece_local(scoring *w, int64_t row, int64_t rows)
   if (rows == 0) return TT_OK;
   TT_TRY(tt_pool_read_local(w->s->pool, first, rows, w->raw));
   hash_units_local(w, row, rows);
+  if (w->hash_only) return TT_OK;
   tt_scaler_normalize_inputs(&w->s->model->at[0]->scaler, rows, w->raw, w->x);
   mark_candidates_local(w, first, rows);
   TT_TRY(tt_pool_scorer_score_local(w->scorer, first, rows, w->x, w->skip, w->score,
@@ -161,7 +163,8 @@ static tt_err check_stop(const scoring *w)
                  tt_stop_text(why));
 }
 
-/* Collective. Every rank makes as many calls as the rank with the most rows, some with 0 rows. */
+/* Collective. Every rank makes as many calls as the rank with the most rows, some with 0 rows.
+ *   f  NULL with hash_only */
 static tt_err score_my_blocks(scoring *w, tt_pool_scores_writer *f)
 {
   int64_t piece = tt_pool_scorer_rows(w->scorer), pieces = (w->rows + piece - 1) / piece;
@@ -174,7 +177,7 @@ static tt_err score_my_blocks(scoring *w, tt_pool_scores_writer *f)
     tt_watchdog_heartbeat_local("scoring the pool");
     e = check_stop(w);
     if (!e) e = tt_agree(w->c, score_piece_local(w, w->row + done, rows));
-    if (!e) e = tt_pool_scores_write(f, first + w->row + done, rows, w->score);
+    if (!e && f) e = tt_pool_scores_write(f, first + w->row + done, rows, w->score);
   }
   return e;
 }
@@ -274,6 +277,16 @@ tt_err tt_score_pool(tt_comm *c, const tt_score_pool_args *s, tt_round *round)
                 "scored %" PRId64 " candidates by %s in %.3g s (%.3g rows/s)", round->pool,
                 tt_choice_acquisition[s->cfg->score_acquisition], seconds,
                 (double)tt_pool_rows(s->pool) / (seconds > 1e-9 ? seconds : 1e-9));
+  cleanup(&w);
+  return e;
+}
+
+tt_err tt_score_pool_hash(tt_comm *c, const tt_score_pool_args *s, uint64_t *hash)
+{
+  scoring w = {.c = c, .s = s, .hash_only = 1};
+  tt_err e = tt_agree(c, prepare_local(&w));
+  if (!e) e = score_my_blocks(&w, NULL);
+  if (!e) e = combine_hashes(&w, hash);
   cleanup(&w);
   return e;
 }

@@ -22,4 +22,8 @@ tt_err tt_score_pool_check_local(const tt_config *cfg, int64_t targets);
  * members of an ensemble diverged), CANTCREAT, IO, MEM.
  */
 tt_err tt_score_pool(tt_comm *c, const tt_score_pool_args *s, tt_round *round);
+
+/* Collective. The pool_hash that tt_score_pool would set, without scores or files. Errors: STOPPED,
+ * DATA (inputs that are not finite), IO, MEM. */
+tt_err tt_score_pool_hash(tt_comm *c, const tt_score_pool_args *s, uint64_t *hash);
 #endif

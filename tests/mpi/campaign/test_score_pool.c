@@ -165,9 +165,12 @@ static void check_pool(tt_config *cfg, tt_trained_ensembles *m, const char *name
   work_out(&what, rows, block, raw, &w);
   for (int i = 0; i < (rows > ROWS ? 1 : 2); i++) { /* long pools are slow */
     tt_round round;
+    uint64_t hash = 0;
     begin_round(&round, spread);
     what.max_piece_rows = piece[i];
     TT_CHECK_OK(tt_score_pool(comm, &what, &round));
+    TT_CHECK_OK(tt_score_pool_hash(comm, &what, &hash));
+    TT_CHECK(hash == round.pool_hash, ==, 1);
     check_file(what.file, rows, &w);
     check_round(&round, tt_trained_ensembles_columns(m), &w);
     tt_barrier(comm);

@@ -48,7 +48,7 @@ static tt_history *made(int64_t rounds, int64_t queries)
 {
   tt_history *h = NULL;
   TT_CHECK_OK(tt_history_create(D, T, &h));
-  h->identity = UINT64_C(0x0123456789ABCDEF);
+  h->identity = (tt_history_identity){UINT64_C(0x0123456789ABCDEF), 5, 7};
   for (int64_t r = 1; r <= rounds; r++) {
     tt_query query[PICKS];
     double px[PICKS * D], py[PICKS * T];
@@ -75,7 +75,7 @@ static void check_same(const tt_history *a, const tt_history *b)
   TT_CHECK(a->inputs, ==, b->inputs);
   TT_CHECK(a->targets, ==, b->targets);
   TT_CHECK(a->columns, ==, b->columns);
-  TT_CHECK(a->identity == b->identity, ==, 1);
+  assert_memory_equal(&a->identity, &b->identity, sizeof a->identity);
   TT_CHECK(a->rounds, ==, b->rounds);
   TT_CHECK(a->queries, ==, b->queries);
   TT_CHECK(a->ended, ==, b->ended);
