@@ -59,8 +59,7 @@ static tt_err max_active_clusters(const tt_cluster_plan *p, int *most)
   cudaLaunchAttribute size;
   cudaLaunchConfig_t config = tt_cluster_launch_config(
       p->ranks, (unsigned)p->ranks, (unsigned)p->part.threads, (size_t)p->bytes, &size);
-  TT_TRY(TT_CUDA(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)p->bytes)));
+  TT_TRY(TT_CUDA(tt_allow_shared_memory(kernel, (size_t)p->bytes)));
   TT_TRY(TT_CUDA(cudaOccupancyMaxActiveClusters(most, kernel, &config)));
   if (*most < 1)
     return TT_FAIL(UNAVAILABLE,

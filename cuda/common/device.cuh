@@ -167,6 +167,15 @@ tt_err tt_dev_download_sync(T *to, const T *from, int64_t count, cudaStream_t st
 
 enum { TT_SHARED_DEFAULT_BYTES = 48 * 1024, TT_MAX_KERNEL_ARGS_BYTES = 4096 };
 
+/* Let the next launches of `kernel` have `bytes` of dynamic shared memory. The limit belongs to the
+ * kernel, not to a launch: every launch above 48 KiB sets it anew, and it never falls below 48 KiB,
+ * because shapes of different sizes share a kernel. */
+template <class Kernel> cudaError_t tt_allow_shared_memory(Kernel kernel, size_t bytes)
+{
+  if (bytes <= TT_SHARED_DEFAULT_BYTES) return cudaSuccess;
+  return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+}
+
 /* tt_launch(kernel, grid, block, shared_bytes, stream, args): start `kernel<<<...>>>(args)`.
  *   kernel  void kernel(Args), Args a plain struct of at most 4 KiB, copied now
  *   grid, block  dim3 or a number;   shared_bytes  up to tt_dev.shared_bytes
@@ -209,10 +218,7 @@ tt_err tt_launch_at(const char *file, int line, const char *text, void (*kernel)
 {
   tt_check_kernel_args<Args>();
   TT_LAUNCH_LABEL(file, line, text);
-  cudaError_t e = cudaSuccess;
-  if (shared_bytes > TT_SHARED_DEFAULT_BYTES)
-    e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             (int)shared_bytes);
+  cudaError_t e = tt_allow_shared_memory(kernel, shared_bytes);
   void *list[] = {const_cast<Args *>(&args)};
   if (e == cudaSuccess) e = cudaLaunchKernel(kernel, grid, block, list, shared_bytes, stream);
   cudaError_t last = cudaGetLastError(); /* also clears it, so that it is reported once */
@@ -235,22 +241,20 @@ tt_err tt_launch_cluster_at(const char *file, int line, const char *text, void (
   cudaLaunchAttribute size;
   cudaLaunchConfig_t config = tt_cluster_launch_config(ranks, grid, block, shared_bytes, &size);
   config.stream = stream;
-  cudaError_t e =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
+  cudaError_t e = tt_allow_shared_memory(kernel, shared_bytes);
   if (e == cudaSuccess) e = cudaLaunchKernelEx(&config, kernel, args);
   cudaError_t last = cudaGetLastError();
   return tt_cuda_check(e != cudaSuccess ? e : last, file, line, text);
 }
 
-/* Number of blocks of `kernel` that run at the same time on the whole GPU, at least 1. Also
- * raises the kernel's limit of dynamic shared memory to `shared_bytes`. Errors: INTERNAL. */
+/* Number of blocks of `kernel` that run at the same time on the whole GPU, at least 1. Errors:
+ * INTERNAL. */
 template <class Kernel>
 tt_err tt_dev_max_active_blocks(const tt_dev *d, Kernel kernel, int threads, size_t shared_bytes,
                                 int64_t *out)
 {
   int blocks_per_multiprocessor = 0;
-  TT_TRY(TT_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      (int)shared_bytes)));
+  TT_TRY(TT_CUDA(tt_allow_shared_memory(kernel, shared_bytes)));
   TT_TRY(TT_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks_per_multiprocessor, kernel,
                                                                threads, shared_bytes)));
   *out =

@@ -31,7 +31,7 @@ template <bool SECOND_BARRIER> __global__ void ring(ring_args a)
 }
 
 /* Ranks pass different numbers of block barriers, and find their memory poisoned. */
-static __global__ void independent_ranks(ring_args a)
+TT_SAMPLE_KERNEL void independent_ranks(ring_args a)
 {
   TT_SHARED_MEMORY(float, value);
   int t = (int)threadIdx.x, at = (int)(blockIdx.x * blockDim.x) + t;
@@ -48,7 +48,7 @@ static __global__ void independent_ranks(ring_args a)
 }
 
 /* Rank 1 reads from rank 0, which does not wait for it. */
-static __global__ void ends_too_early(ring_args a)
+TT_SAMPLE_KERNEL void ends_too_early(ring_args a)
 {
   TT_SHARED_MEMORY(float, value);
   value[threadIdx.x] = 1.0f;
@@ -59,7 +59,7 @@ static __global__ void ends_too_early(ring_args a)
 }
 
 /* The same for a write to an address that was mapped before. */
-static __global__ void writes_late(ring_args a)
+TT_SAMPLE_KERNEL void writes_late(ring_args a)
 {
   TT_SHARED_MEMORY(float, value);
   float *there = tt_cluster_map_shared(value + threadIdx.x, 0);
@@ -70,7 +70,7 @@ static __global__ void writes_late(ring_args a)
 }
 
 /* Ranks at two barriers of the cluster. */
-static __global__ void two_cluster_barriers(ring_args)
+TT_SAMPLE_KERNEL void two_cluster_barriers(ring_args)
 {
   if (tt_cluster_rank() == 0)
     tt_cluster_sync();
@@ -79,7 +79,7 @@ static __global__ void two_cluster_barriers(ring_args)
 }
 
 /* Half of rank 0 waits for the cluster, the other half for its block. */
-static __global__ void half_a_rank(ring_args)
+TT_SAMPLE_KERNEL void half_a_rank(ring_args)
 {
   if (tt_cluster_rank() == 0 && threadIdx.x < blockDim.x / 2)
     __syncthreads();
@@ -88,7 +88,7 @@ static __global__ void half_a_rank(ring_args)
 }
 
 /* Invalid addresses: in the memory of another rank, and of a rank that does not exist. */
-static __global__ void maps_wrongly(ring_args a)
+TT_SAMPLE_KERNEL void maps_wrongly(ring_args a)
 {
   TT_SHARED_MEMORY(float, value);
   float *there = tt_cluster_map_shared(value, a.steps);

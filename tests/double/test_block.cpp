@@ -175,20 +175,6 @@ TT_TEST (shared_memory_is_poisoned_and_bounded) {
   tt_dev_free(out);
 }
 
-TT_TEST (launches_that_a_device_refuses_are_errors) {
-  float *out = nullptr;
-  TT_CHECK_OK(tt_dev_alloc(&out, 64, "result"));
-  sample_args a = {out, nullptr, 0, 0};
-  size_t largest = (size_t)dev.shared_bytes;
-  TT_CHECK(tt_launch(write_shared, 1, 1025, 64, dev.stream, a), ==, TT_E_INTERNAL);
-  TT_CHECK_HAS(tt_err_last(), "tt_launch(write_shared, 1, 1025, 64, dev.stream, a)");
-  TT_CHECK_HAS(tt_err_last(), "cudaErrorInvalidConfiguration");
-  TT_CHECK(tt_launch(write_shared, 0, 64, 64, dev.stream, a), ==, TT_E_INTERNAL);
-  TT_CHECK(tt_launch(write_shared, 1, 64, largest + 1, dev.stream, a), ==, TT_E_INTERNAL);
-  TT_CHECK_OK(tt_launch(write_shared, 1, 64, largest, dev.stream, a));
-  tt_dev_free(out);
-}
-
 TT_TEST (a_queue_hands_out_every_item_once) {
   enum { ITEMS = 37 };
   for (const schedule &s : schedules) {

@@ -94,23 +94,4 @@ TT_TEST (impossible_cluster_operations_are_reported) {
   tt_dev_free(out);
 }
 
-TT_TEST (launches_that_a_device_refuses_are_errors) {
-  float *in = on_device(numbers(N)), *out = nullptr;
-  TT_CHECK_OK(tt_dev_alloc(&out, N, "result"));
-  ring_args a = {out, in, 4, 1};
-  TT_CHECK(tt_launch_cluster(ring<true>, 4, 6, 64, 256, dev.stream, a), ==, TT_E_INTERNAL);
-  TT_CHECK_HAS(tt_err_last(), "tt_launch_cluster(ring<true>, 4, 6, 64, 256, dev.stream, a)");
-  TT_CHECK_HAS(tt_err_last(), "cudaErrorInvalidConfiguration");
-  TT_CHECK(tt_launch_cluster(ring<true>, 16, 16, 64, 256, dev.stream, a), ==, TT_E_INTERNAL);
-  size_t too_much = (size_t)dev.shared_bytes + 1;
-  TT_CHECK(tt_launch_cluster(ring<true>, 2, 2, 64, too_much, dev.stream, a), ==, TT_E_INTERNAL);
-  a.ranks = 1;
-  TT_CHECK_OK(tt_launch_cluster(ring<true>, 1, 2, 64, 256, dev.stream, a));
-  a.ranks = 8; /* the largest cluster with the largest memory */
-  TT_CHECK_OK(tt_launch_cluster(ring<true>, 8, 8, 64, too_much - 1, dev.stream, a));
-  TT_CHECK_OK(tt_stream_synchronize(dev.stream));
-  tt_dev_free(in);
-  tt_dev_free(out);
-}
-
 TT_SUITE(open_device, close_device)

@@ -24,6 +24,22 @@ namespace tt_double
 /* Print what is wrong and where, and abort. */
 [[noreturn]] void fail_hard(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* The simulated GPU: an H200. */
+enum {
+  MULTIPROCESSORS = 132,
+  SHARED_DEFAULT = 48 * 1024, /* of a block without opt-in */
+  SHARED_OPTIN = 227 * 1024,
+  SHARED_MULTIPROCESSOR = 228 * 1024,
+  SHARED_RESERVED = 1024, /* of every block, for the system */
+  REGISTERS = 64 * 1024,  /* of a block and of a multiprocessor */
+  THREADS_BLOCK = 1024,
+  THREADS_BLOCK_Z = 64,
+  THREADS_MULTIPROCESSOR = 2048,
+  BLOCKS_MULTIPROCESSOR = 32,
+  GRID_YZ = 65535,
+  ARGUMENT_BYTES = 4096
+};
+
 /* device.cpp: settings, faults, counts */
 
 struct order {
@@ -55,6 +71,10 @@ cudaError_t set_last_error(cudaError_t e);
 
 /* Fill `out` with the numbers 0..n-1 in the given order. */
 void make_sequence(const order &o, std::mt19937_64 &random, std::vector<unsigned> &out, size_t n);
+
+/* launch.cpp */
+
+void reset_kernels(); /* forget what tt_double_set_kernel told */
 
 /* memory.cpp */
 

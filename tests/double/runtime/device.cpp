@@ -1,4 +1,4 @@
-/* device.cpp — the simulated machine, settings, faults, the last error, counts, launches. */
+/* device.cpp — the simulated machine, settings, faults, the last error, counts. */
 #include "tests/double/runtime/core.h"
 
 #include <algorithm>
@@ -6,8 +6,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
-#include <memory>
 #include <numeric>
 #include <unistd.h>
 
@@ -15,19 +13,7 @@ using namespace tt_double;
 
 namespace
 {
-enum {
-  RUNTIME_VERSION = 13000,
-  MULTIPROCESSORS = 132, /* H200 */
-  SHARED_BLOCK = 48 * 1024,
-  SHARED_OPTIN = 227 * 1024,
-  SHARED_MULTIPROCESSOR = 228 * 1024,
-  SHARED_RESERVED = 1024,
-  THREADS_BLOCK = 1024,
-  THREADS_MULTIPROCESSOR = 2048,
-  BLOCKS_MULTIPROCESSOR = 32,
-  GRID_YZ = 65535,
-  ARGUMENT_BYTES = 4096
-};
+enum { RUNTIME_VERSION = 13000 };
 
 struct faults {
   int64_t alloc_at = 0, call_at = 0; /* counted down; 0 = none */
@@ -40,8 +26,6 @@ struct state {
   tt_double_counts counts = {};
   faults fault;
   int device = 0;
-  label where = {"", "a kernel", 0};
-  std::map<void (*)(), int> shared_limit; /* of kernels that asked for more than 48 KiB */
   state();
 };
 
@@ -193,17 +177,13 @@ void tt_double_reset(void)
   wait_for_all();
   size_t memory = now().memory;
   globals().fault = faults();
+  reset_kernels();
   now() = first_settings();
   if (counts().buffers) now().memory = memory;
   globals().device = 0;
 }
 
 tt_double_counts tt_double_count(void) { return counts(); }
-
-void tt_double_set_launch_site(const char *file, int line, const char *text)
-{
-  globals().where = {file, text, line};
-}
 
 /* errors */
 
@@ -272,17 +252,17 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device)
   snprintf(out->name, sizeof out->name, "test double of an NVIDIA H200");
   for (int i = 0; i < 16; i++) out->uuid.bytes[i] = (char)(0x10 * device + i);
   out->totalGlobalMem = now().memory;
-  out->sharedMemPerBlock = SHARED_BLOCK;
+  out->sharedMemPerBlock = SHARED_DEFAULT;
   out->sharedMemPerBlockOptin = SHARED_OPTIN;
   out->sharedMemPerMultiprocessor = SHARED_MULTIPROCESSOR;
   out->reservedSharedMemPerBlock = SHARED_RESERVED;
-  out->regsPerBlock = out->regsPerMultiprocessor = 65536;
+  out->regsPerBlock = out->regsPerMultiprocessor = REGISTERS;
   out->warpSize = 32;
   out->maxThreadsPerBlock = THREADS_BLOCK;
   out->maxThreadsPerMultiProcessor = THREADS_MULTIPROCESSOR;
   out->maxBlocksPerMultiProcessor = BLOCKS_MULTIPROCESSOR;
   out->maxThreadsDim[0] = out->maxThreadsDim[1] = THREADS_BLOCK;
-  out->maxThreadsDim[2] = 64;
+  out->maxThreadsDim[2] = THREADS_BLOCK_Z;
   out->maxGridSize[0] = INT32_MAX;
   out->maxGridSize[1] = out->maxGridSize[2] = GRID_YZ;
   out->major = 9;
@@ -300,7 +280,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int dev
   if (device < 0 || device >= now().devices) return set_last_error(cudaErrorInvalidDevice);
   switch (attribute) {
   case cudaDevAttrMaxThreadsPerBlock: *value = THREADS_BLOCK; break;
-  case cudaDevAttrMaxSharedMemoryPerBlock: *value = SHARED_BLOCK; break;
+  case cudaDevAttrMaxSharedMemoryPerBlock: *value = SHARED_DEFAULT; break;
   case cudaDevAttrWarpSize: *value = 32; break;
   case cudaDevAttrMultiProcessorCount: *value = MULTIPROCESSORS; break;
   case cudaDevAttrL2CacheSize: *value = 60 << 20; break;
@@ -308,7 +288,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int dev
   case cudaDevAttrComputeCapabilityMajor: *value = 9; break;
   case cudaDevAttrComputeCapabilityMinor: *value = 0; break;
   case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = SHARED_MULTIPROCESSOR; break;
-  case cudaDevAttrMaxRegistersPerMultiprocessor: *value = 65536; break;
+  case cudaDevAttrMaxRegistersPerMultiprocessor: *value = REGISTERS; break;
   case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = SHARED_OPTIN; break;
   case cudaDevAttrMaxBlocksPerMultiprocessor: *value = BLOCKS_MULTIPROCESSOR; break;
   case cudaDevAttrReservedSharedMemoryPerBlock: *value = SHARED_RESERVED; break;
@@ -335,97 +315,3 @@ cudaError_t cudaRuntimeGetVersion(int *version)
   *version = RUNTIME_VERSION;
   return cudaSuccess;
 }
-
-/* launches */
-
-namespace
-{
-/* Blocks of a cluster: 1 without one, 0 if they make none. */
-int cluster_of(const cudaLaunchConfig_t &config)
-{
-  int ranks = 1;
-  for (unsigned i = 0; i < config.numAttrs; i++) {
-    if (config.attrs[i].id != cudaLaunchAttributeClusterDimension) continue;
-    auto size = config.attrs[i].val.clusterDim;
-    bool portable = size.x >= 1 && size.x <= MAX_RANKS && size.y == 1 && size.z == 1;
-    ranks = portable && config.gridDim.x % size.x == 0 ? (int)size.x : 0;
-  }
-  return ranks;
-}
-
-bool can_launch(dim3 grid, dim3 block)
-{
-  if (!grid.x || !grid.y || !grid.z || !block.x || !block.y || !block.z) return false;
-  if (grid.x > INT32_MAX || grid.y > GRID_YZ || grid.z > GRID_YZ || block.z > 64) return false;
-  return (uint64_t)block.x * block.y * block.z <= THREADS_BLOCK;
-}
-
-int shared_limit(void (*kernel)())
-{
-  auto it = globals().shared_limit.find(kernel);
-  return it == globals().shared_limit.end() ? (int)SHARED_BLOCK : it->second;
-}
-} // namespace
-
-namespace tt_double
-{
-cudaError_t launch(kernel_thunk thunk, void (*kernel)(), const void *args,
-                   const unsigned char *fields, size_t bytes, const cudaLaunchConfig_t &config)
-{
-  TT_DOUBLE_ENTER();
-  dim3 grid = config.gridDim, block = config.blockDim;
-  size_t shared_bytes = config.dynamicSmemBytes;
-  int cluster = cluster_of(config);
-  if (!kernel) return set_last_error(cudaErrorInvalidDeviceFunction);
-  if (!can_launch(grid, block) || bytes > ARGUMENT_BYTES || !cluster)
-    return set_last_error(cudaErrorInvalidConfiguration);
-  if (shared_bytes > (size_t)shared_limit(kernel)) return set_last_error(cudaErrorInvalidValue);
-  const unsigned char *from = static_cast<const unsigned char *>(args);
-  auto call = std::make_shared<kernel_call>(kernel_call{
-      thunk, kernel, {from, from + bytes}, grid, block, cluster, shared_bytes, globals().where});
-  check_arguments(args, fields, bytes);
-  return submit(config.stream, [call] { run_kernel(*call); });
-}
-
-cudaError_t set_attribute(void (*kernel)(), cudaFuncAttribute attribute, int value)
-{
-  TT_DOUBLE_ENTER();
-  if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
-  if (value < 0 || value > SHARED_OPTIN) return set_last_error(cudaErrorInvalidValue);
-  globals().shared_limit[kernel] = std::max(value, (int)SHARED_BLOCK);
-  return cudaSuccess;
-}
-
-cudaError_t get_attributes(cudaFuncAttributes *out, void (*kernel)())
-{
-  TT_DOUBLE_ENTER();
-  *out = {};
-  out->maxThreadsPerBlock = THREADS_BLOCK;
-  out->numRegs = 64;
-  out->ptxVersion = out->binaryVersion = 90;
-  out->maxDynamicSharedSizeBytes = shared_limit(kernel);
-  return cudaSuccess;
-}
-
-cudaError_t occupancy(int *blocks, int threads, size_t shared_bytes)
-{
-  TT_DOUBLE_ENTER();
-  if (threads < 1) return set_last_error(cudaErrorInvalidValue);
-  int by_threads = THREADS_MULTIPROCESSOR / ((threads + 31) / 32 * 32);
-  int by_shared = (int)(SHARED_MULTIPROCESSOR / (shared_bytes + SHARED_RESERVED));
-  *blocks = threads > THREADS_BLOCK || shared_bytes > SHARED_OPTIN
-                ? 0
-                : std::min({by_threads, by_shared, (int)BLOCKS_MULTIPROCESSOR});
-  return cudaSuccess;
-}
-
-cudaError_t active_clusters(int *clusters, const cudaLaunchConfig_t &config)
-{
-  int ranks = cluster_of(config), blocks = 0;
-  dim3 block = config.blockDim;
-  if (!ranks) return set_last_error(cudaErrorInvalidConfiguration);
-  cudaError_t e = occupancy(&blocks, (int)(block.x * block.y * block.z), config.dynamicSmemBytes);
-  *clusters = blocks * MULTIPROCESSORS / ranks;
-  return e;
-}
-} // namespace tt_double

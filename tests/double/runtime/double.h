@@ -2,8 +2,10 @@
  *
  * The double runs .cu sources on the host: the threads of a block are fibers that switch only at
  * barriers and warp functions, blocks run one after another, blocks of a cluster side by side. It
- * checks what can be checked without a GPU; on an error it prints the problem, the launch and the
- * source line, and calls abort():
+ * checks what can be checked without a GPU. A launch that an H200 would refuse (dimensions, shared
+ * memory above the kernel's attribute or the limit of a block, registers) returns CUDA's error. On
+ * an error of the program the double prints the problem, the launch and the source line, and calls
+ * abort():
  *   - memory: device memory and shared memory hold NaN bytes until they are written; guard bytes
  * lie around every block; the host cannot touch device memory; copies, fills and cuBLAS operands
  * must lie inside one allocation; kernel arguments must not hold host pointers; double free;
@@ -14,7 +16,7 @@
  *   - races: results must not depend on the schedule, which a test checks by hashing them;
  *   - capture: nothing that a graph cannot hold; cuBLAS only with a workspace of its own.
  * At the end of the program, the double lists device objects that were not freed, and the exit
- * status is 1. It cannot check speed, registers, or races between blocks. One host thread. */
+ * status is 1. It cannot check speed, or races between blocks. One host thread. */
 #ifndef TT_DOUBLE_H
 #define TT_DOUBLE_H
 #include <stdint.h>
@@ -50,7 +52,12 @@ void tt_double_fail_alloc(int64_t n);
  * launch failure), and so do all later ones. TT_DOUBLE_FAIL_CALL = N:ERROR. */
 void tt_double_fail_call(int64_t n, int error);
 
-/* Clear faults and the sticky error; restore the schedule of the start of the program. */
+/* What nvcc would report of a kernel: registers per thread (64 if not told) and static shared memory
+ * (none). A launch that needs more than a block can have is refused. */
+void tt_double_set_kernel(void (*kernel)(void), int registers, int static_shared_bytes);
+
+/* Clear faults, the sticky error and what was told of kernels; restore the schedule of the start of
+ * the program. */
 void tt_double_reset(void);
 
 /* What has happened since the start, and what is held now. */

@@ -66,6 +66,7 @@
   X(cudaErrorStreamCaptureImplicit, 906,                                                           \
     "operation would make the legacy stream depend on a capturing blocking stream")                \
   X(cudaErrorExternalDevice, 911, "an async error has occured in external entity outside of CUDA") \
+  X(cudaErrorInvalidClusterSize, 912, "cluster misconfiguration")                                  \
   X(cudaErrorUnknown, 999, "unknown error")
 
 typedef enum cudaError {
@@ -239,8 +240,8 @@ cudaError_t launch(kernel_thunk thunk, void (*kernel)(), const void *args,
                    const unsigned char *fields, size_t bytes, const cudaLaunchConfig_t &config);
 cudaError_t set_attribute(void (*kernel)(), cudaFuncAttribute attribute, int value);
 cudaError_t get_attributes(cudaFuncAttributes *out, void (*kernel)());
-cudaError_t occupancy(int *blocks, int threads, size_t shared_bytes);
-cudaError_t active_clusters(int *clusters, const cudaLaunchConfig_t &config);
+cudaError_t occupancy(int *blocks, void (*kernel)(), int threads, size_t shared_bytes);
+cudaError_t active_clusters(int *clusters, void (*kernel)(), const cudaLaunchConfig_t &config);
 
 template <class Args> void call_kernel(void (*kernel)(), const void *args)
 {
@@ -285,15 +286,15 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *out, void (*kernel)(Args))
   return tt_double::get_attributes(out, reinterpret_cast<void (*)()>(kernel));
 }
 template <class Args>
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void (*)(Args), int threads,
-                                                          size_t shared_bytes)
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void (*kernel)(Args),
+                                                          int threads, size_t shared_bytes)
 {
-  return tt_double::occupancy(blocks, threads, shared_bytes);
+  return tt_double::occupancy(blocks, reinterpret_cast<void (*)()>(kernel), threads, shared_bytes);
 }
 template <class Args>
-cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, void (*)(Args),
+cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, void (*kernel)(Args),
                                            const cudaLaunchConfig_t *config)
 {
-  return tt_double::active_clusters(clusters, *config);
+  return tt_double::active_clusters(clusters, reinterpret_cast<void (*)()>(kernel), *config);
 }
 #endif
