@@ -47,6 +47,13 @@ while [ -s fail.squeue ] && [ $((n += 1)) -lt 300 ]; do sleep 0.2; done
 awk -F, -v OFS=, 'NR == 1 { print "id,y0,y1"; next } { print $1, sin(3 * $2), $3 * $4 }' "$1" > "$2"
 """
 
+# The first two calls cannot label their point, the others would take a minute.
+HOPELESS = """\
+#!/bin/sh
+mkdir call-1 2>/dev/null || mkdir call-2 2>/dev/null || exec sleep 60
+exit 65
+"""
+
 STOPPED = re.compile(r"stopped in round 2, label, \d groups? done \(.*\): queued again")
 LABEL = "#!/bin/bash\n#SBATCH --ntasks=1\n#SBATCH --time=5\necho module load simulator\n"
 
@@ -176,6 +183,30 @@ def check_array(folder, wanted):
     check_history(place, wanted, "array")
 
 
+def check_hopeless(folder):
+    """Two of six points cannot be labelled, where label.max_failed allows one: the campaign ends, and
+    running and waiting tasks of its array job are cancelled."""
+    place = workplace_of(folder, "hopeless")
+    (place / "oracle").write_text(HOPELESS)
+    settings = "label.rows_per_call=1", "label.max_failed=0.2"
+    code = run(place, *BY_SLURM, *settings, path=shims(place, ("scancel",)))
+    log = (place / "log").read_text()
+    h.check(code == 76 and "2 of 6 queried rows have no label" in log, f"hopeless: {code}\n{log}")
+    job = (place / "scancel.log").read_text().strip() if lines(place / "scancel.log") == 1 else ""
+    if not h.check(job.isdigit() and f"Slurm job {job} (" in log, f"hopeless: cancelled '{job}'\n{log}"):
+        return
+    rig.started.append(job)
+    rig.wait_for("the cancelled tasks", lambda: not tasks(job, "pending,running,completing"), 30)
+    ended = tasks(job, "all")
+    h.check(len(ended) == BATCH and ended.count("CANCELLED") == BATCH - 2, f"hopeless: {ended}\n{log}")
+    h.check(not list(place.glob("campaign/round-0001/label/job.json")), "hopeless: job.json is there")
+
+
+def tasks(job, states):
+    """The states of the tasks of an array job that are in one of `states`."""
+    return rig.command("squeue", "-h", "-r", "-t", states, "-j", job, "-o", "%T").stdout.split()
+
+
 def check_patient(folder, place, job, wanted):
     """It never waits for labels: each round ends the job, which starts again once the label jobs have
     ended. More starts than the limits allow, because they only wait."""
@@ -200,13 +231,14 @@ def main():
         code = run(wanted)
         h.check(code == 0, f"the undisturbed campaign ended with {code}")
         check_array(folder, wanted)
+        check_hopeless(folder)
         log = check_job(folder, *resident, wanted, 2, ["queued again", "it is done"])
         h.check("may crash" not in log, f"resident: no crash in the log\n{log}")
         log = check_job(folder, *within, wanted, 1, ["queued again", "it is done"])
         h.check("of an earlier start" in log and log.count("are labelled by Slurm job") == ROUNDS,
                 f"within: not once a round\n{log}")
         check_patient(folder, *patient, wanted)
-        h.finish(f"{ROUNDS} rounds, four ways")
+        h.finish(f"{ROUNDS} rounds, four ways; a hopeless oracle")
 
 
 if __name__ == "__main__":
