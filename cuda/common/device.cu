@@ -128,13 +128,16 @@ tt_err tt_dev_available_bytes(int64_t *out)
 
 tt_err tt_graph_begin(cudaStream_t stream)
 {
-  return TT_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  TT_TRY(TT_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal)));
+  tt_cuda_set_captured_stream(stream);
+  return TT_OK;
 }
 
 tt_err tt_graph_end(cudaStream_t stream, cudaGraphExec_t *out)
 {
   cudaGraph_t recorded = NULL;
   *out = NULL;
+  tt_cuda_set_captured_stream(NULL);
   TT_TRY(TT_CUDA(cudaStreamEndCapture(stream, &recorded)));
   tt_err e = TT_CUDA(cudaGraphInstantiate(out, recorded, 0));
   cudaGraphDestroy(recorded);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 static char location[512] = "GPU";
+static cudaStream_t captured;
 
 void tt_cuda_set_location(int number, const char *name)
 {
@@ -19,6 +20,8 @@ void tt_cuda_set_location(int number, const char *name)
     snprintf(location, sizeof location, "%s%s, GPU %d (%.200s)", tt_log_rank_text(), host, number,
              name);
 }
+
+void tt_cuda_set_captured_stream(cudaStream_t stream) { captured = stream; }
 
 const char *tt_cuda_location(void) { return location; }
 
@@ -130,11 +133,18 @@ tt_err tt_cuda_fail(cudaError_t e, const char *file, int line, const char *call)
                     cudaGetErrorName(e), cudaGetErrorString(e), detail, error_kinds[t].remedy);
 }
 
+/* The error of a device that has failed, which every call returns and cuBLAS hides. Waiting for the
+ * device would break a capture, and the error of the broken capture would hide that of cuBLAS. */
+static cudaError_t device_failure(void)
+{
+  cudaStreamCaptureStatus status;
+  return captured ? cudaStreamIsCapturing(captured, &status) : cudaDeviceSynchronize();
+}
+
 tt_err tt_cublas_fail(cublasStatus_t s, const char *file, int line, const char *call)
 {
-  /* cuBLAS hides the error of the device; if the device has failed, this call returns its error. */
-  cudaError_t sync_error = cudaDeviceSynchronize();
-  if (sync_error != cudaSuccess) return tt_cuda_fail(sync_error, file, line, call);
+  cudaError_t failure = device_failure();
+  if (failure != cudaSuccess) return tt_cuda_fail(failure, file, line, call);
   error_kind t = s == CUBLAS_STATUS_ALLOC_FAILED ? NO_MEMORY
                  : s == CUBLAS_STATUS_NOT_INITIALIZED || s == CUBLAS_STATUS_ARCH_MISMATCH
                      ? OLD_DRIVER

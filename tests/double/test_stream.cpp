@@ -3,6 +3,8 @@
 #include "tests/double/rig.h"
 #include "tests/double/sample.cuh"
 
+#include <thread>
+
 enum { N = 200, ROUNDS = 5 };
 
 typedef struct buffers {
@@ -86,22 +88,141 @@ TT_TEST (a_graph_gives_the_bits_of_direct_launches) {
   tt_double_reset();
 }
 
-TT_TEST (what_a_graph_cannot_hold_breaks_the_capture) {
-  for (int what = 0; what < 4; what++) {
-    float *a = nullptr, *kept = nullptr;
-    cudaGraphExec_t graph = nullptr;
-    TT_CHECK_OK(tt_dev_alloc(&kept, 1, "kept"));
-    TT_CHECK_OK(tt_graph_begin(dev.stream));
-    tt_err e = what == 0   ? tt_dev_alloc(&a, 1, "in a capture")
-               : what == 1 ? tt_stream_synchronize(dev.stream)
-               : what == 2 ? TT_CUDA(cudaMemset(kept, 0, 4))
-                           : TT_CUDA(cudaDeviceSynchronize());
-    TT_CHECK(e, ==, TT_E_INTERNAL);
-    TT_CHECK(tt_graph_end(dev.stream, &graph), ==, TT_E_INTERNAL);
-    TT_CHECK(graph == nullptr, ==, true);
-    TT_CHECK_OK(tt_stream_synchronize(dev.stream)); /* the stream works as before */
-    tt_dev_free(kept);
+/* Calls during a capture and the error that CUDA gives them. */
+static cudaEvent_t before, inside; /* recorded before and in the capture */
+static cudaStream_t own, blocking; /* not capturing, and capturing if `from_legacy` */
+static void *block, *pinned;
+
+static cudaError_t launch_into(cudaStream_t stream)
+{
+  fill_args a = {static_cast<float *>(block), 2.0f, 1};
+  void *list[] = {&a};
+  return cudaLaunchKernel(fill, 1, 32, list, 0, stream);
+}
+
+typedef struct capture_case {
+  const char *what;
+  cudaError_t (*call)(cudaStream_t capturing);
+  cudaError_t strict, relaxed, from_legacy; /* the last: captured by a blocking stream */
+} capture_case;
+
+static const cudaError_t ok = cudaSuccess, bad = cudaErrorStreamCaptureUnsupported,
+                         implicit = cudaErrorStreamCaptureImplicit,
+                         isolated = cudaErrorStreamCaptureIsolation,
+                         captured_event = cudaErrorCapturedEvent;
+#define CALL(...) #__VA_ARGS__, [](cudaStream_t s) -> cudaError_t { return (void)s, __VA_ARGS__; }
+static const capture_case capture_cases[] = {
+    {CALL(launch_into(s)), ok, ok, ok},
+    {CALL(launch_into(own)), ok, ok, ok},
+    {CALL(launch_into(nullptr)), ok, ok, implicit},
+    {CALL(cudaStreamSynchronize(s)), bad, bad, bad},
+    {CALL(cudaStreamSynchronize(own)), ok, ok, ok},
+    {CALL(cudaStreamSynchronize(nullptr)), ok, ok, implicit},
+    {CALL(cudaDeviceSynchronize()), bad, bad, bad},
+    {CALL(cudaMalloc(&block, 4)), bad, ok, bad},
+    {CALL(cudaFree(block)), bad, ok, bad},
+    {CALL(cudaMallocHost(&pinned, 4)), bad, ok, bad},
+    {CALL(cudaFreeHost(pinned)), bad, ok, bad},
+    {CALL(cudaMemset(block, 0, 4)), bad, ok, implicit},
+    {CALL(cudaMemcpy(block, pinned, 4, cudaMemcpyHostToDevice)), bad, ok, implicit},
+    {CALL(cudaMemsetAsync(block, 0, 4, s)), ok, ok, ok},
+    {CALL(cudaEventQuery(before)), bad, ok, bad},
+    {CALL(cudaEventSynchronize(before)), bad, ok, bad},
+    {CALL(cudaEventQuery(inside)), captured_event, captured_event, captured_event},
+    {CALL(cudaEventSynchronize(inside)), captured_event, captured_event, captured_event},
+    {CALL(cudaStreamWaitEvent(s, inside)), ok, ok, ok},
+    {CALL(cudaStreamWaitEvent(s, before)), isolated, isolated, isolated},
+    {CALL(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal)), cudaErrorIllegalState,
+     cudaErrorIllegalState, cudaErrorIllegalState},
+};
+
+/* A forbidden call returns its error and breaks the capture; the stream works again after its end. */
+static void check_capture(const capture_case *c, cudaStream_t stream, cudaStreamCaptureMode mode,
+                          cudaError_t wanted)
+{
+  cudaGraph_t graph = nullptr;
+  TT_CHECK(cudaMalloc(&block, 4), ==, ok);
+  TT_CHECK(cudaMallocHost(&pinned, 4), ==, ok);
+  TT_CHECK(cudaStreamBeginCapture(stream, mode), ==, ok);
+  TT_CHECK(cudaEventRecord(inside, stream), ==, ok);
+  void *first = block, *first_pinned = pinned;
+  cudaError_t got = c->call(stream);
+  if (got != wanted) fprintf(stderr, "%s, mode %d\n", c->what, (int)mode);
+  TT_CHECK(got, ==, wanted);
+  bool whole = wanted == ok || wanted == cudaErrorIllegalState;
+  TT_CHECK(launch_into(stream), ==, whole ? ok : cudaErrorStreamCaptureInvalidated);
+  TT_CHECK(cudaStreamEndCapture(stream, &graph), ==,
+           whole ? ok : cudaErrorStreamCaptureInvalidated);
+  TT_CHECK(graph != nullptr, ==, whole);
+  if (graph) cudaGraphDestroy(graph);
+  cudaGetLastError();
+  TT_CHECK(cudaStreamSynchronize(stream), ==, ok);
+  if (strstr(c->what, "cudaFree(") == nullptr || wanted != ok) cudaFree(first);
+  if (strstr(c->what, "cudaFreeHost(") == nullptr || wanted != ok) cudaFreeHost(first_pinned);
+  if (block && block != first) cudaFree(block);
+  if (pinned && pinned != first_pinned) cudaFreeHost(pinned);
+}
+
+TT_TEST (what_cuda_forbids_during_a_capture_breaks_it) {
+  TT_CHECK(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking), ==, ok);
+  TT_CHECK(cudaStreamCreate(&blocking), ==, ok);
+  TT_CHECK(cudaEventCreate(&before), ==, ok);
+  TT_CHECK(cudaEventCreate(&inside), ==, ok);
+  TT_CHECK(cudaEventRecord(before, own), ==, ok);
+  for (const capture_case &c : capture_cases) {
+    check_capture(&c, dev.stream, cudaStreamCaptureModeThreadLocal, c.strict);
+    check_capture(&c, dev.stream, cudaStreamCaptureModeGlobal, c.strict);
+    check_capture(&c, dev.stream, cudaStreamCaptureModeRelaxed, c.relaxed);
+    check_capture(&c, blocking, cudaStreamCaptureModeThreadLocal, c.from_legacy);
   }
+  cudaGraph_t graph = nullptr;
+  TT_CHECK(cudaStreamEndCapture(own, &graph), ==, cudaErrorIllegalState);
+  TT_CHECK(cudaStreamBeginCapture(nullptr, cudaStreamCaptureModeGlobal), ==, bad);
+  cudaGetLastError();
+  cudaEventDestroy(before);
+  cudaEventDestroy(inside);
+  cudaStreamDestroy(own);
+  cudaStreamDestroy(blocking);
+}
+
+TT_TEST (the_layer_reports_a_broken_capture) {
+  float *a = nullptr;
+  cudaGraphExec_t graph = nullptr;
+  TT_CHECK_OK(tt_graph_begin(dev.stream));
+  TT_CHECK(tt_dev_alloc(&a, 1, "in a capture"), ==, TT_E_INTERNAL);
+  TT_CHECK(tt_graph_end(dev.stream, &graph), ==, TT_E_INTERNAL);
+  TT_CHECK(graph == nullptr, ==, true);
+  TT_CHECK_OK(tt_stream_synchronize(dev.stream)); /* the stream works as before */
+}
+
+/* A product that cuBLAS refuses: the leading dimension is too small. */
+static tt_err put_wrong_product(const buffers *x)
+{
+  const float one = 1.0f;
+  return TT_CUBLAS(cublasSgemm(dev.blas, CUBLAS_OP_N, CUBLAS_OP_N, 4, 4, 4, &one, x->a, 3, x->b, 4,
+                               &one, x->c, 4));
+}
+
+TT_TEST (an_error_of_cublas_during_a_capture_is_reported_and_breaks_nothing) {
+  buffers x = make_buffers();
+  cudaGraphExec_t graph = nullptr;
+  TT_CHECK_OK(tt_graph_begin(dev.stream));
+  TT_CHECK(put_wrong_product(&x), ==, TT_E_INTERNAL);
+  TT_CHECK_HAS(tt_err_last(), "CUBLAS_STATUS_INVALID_VALUE");
+  TT_CHECK_OK(tt_graph_end(dev.stream, &graph));
+  tt_graph_destroy(&graph);
+  TT_CHECK_OK(tt_graph_begin(dev.stream));
+  tt_double_fail_call(1, cudaErrorECCUncorrectable); /* the device fails, and cuBLAS hides it */
+  TT_CHECK(put_wrong_product(&x), ==, TT_E_UNAVAILABLE);
+  TT_CHECK_HAS(tt_err_last(), "cudaErrorECCUncorrectable");
+  tt_double_reset();
+  TT_CHECK_OK(tt_graph_end(dev.stream, &graph));
+  tt_graph_destroy(&graph);
+  free_buffers(&x);
+}
+
+TT_TEST (a_second_host_thread_is_reported) {
+  TT_CHECK_DIES("from a second host thread", std::thread([] { cudaDeviceSynchronize(); }).join());
 }
 
 TT_TEST (a_captured_product_needs_a_workspace) {

@@ -91,6 +91,8 @@ cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind)
 {
   TT_DOUBLE_ENTER();
+  if (cudaError_t e = fail_if_legacy_captures()) return e;
+  TT_DOUBLE_FAIL_IF_CAPTURING();
   return submit_copy(to, bytes, from, bytes, bytes, 1, kind, nullptr, "cudaMemcpy");
 }
 
@@ -103,5 +105,7 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stre
 cudaError_t cudaMemset(void *to, int value, size_t bytes)
 {
   TT_DOUBLE_ENTER();
+  if (cudaError_t e = fail_if_legacy_captures()) return e;
+  TT_DOUBLE_FAIL_IF_CAPTURING();
   return submit_fill(to, value, bytes, nullptr, "cudaMemset");
 }

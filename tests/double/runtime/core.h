@@ -127,8 +127,12 @@ typedef std::function<void()> work;
 cudaError_t submit(cudaStream_t stream, work what);
 /* Wait until all work of all streams is done. */
 void wait_for_all();
-/* This call cannot be captured: end a running capture with an error. */
+/* Calls that may synchronise or allocate (CUDA: potentially unsafe) break every capture that is not
+ * relaxed: an error if there is one. */
 cudaError_t fail_if_capturing();
+/* The same for use of the legacy default stream, which waits for streams that are not
+ * cudaStreamNonBlocking. */
+cudaError_t fail_if_legacy_captures();
 #define TT_DOUBLE_FAIL_IF_CAPTURING()                                                              \
   do {                                                                                             \
     cudaError_t forbidden = tt_double::fail_if_capturing();                                        \

@@ -119,6 +119,7 @@ cublasStatus_t cublasCreate(cublasHandle_t *out)
 {
   *out = nullptr;
   if (cublasStatus_t s = begin()) return s;
+  if (fail_if_capturing() != cudaSuccess) return CUBLAS_STATUS_ALLOC_FAILED;
   *out = new cublasContext{nullptr, nullptr, CUBLAS_DEFAULT_MATH};
   counts().handles++;
   return CUBLAS_STATUS_SUCCESS;

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
+#include <thread>
 #include <unistd.h>
 
 using namespace tt_double;
@@ -26,6 +27,7 @@ struct state {
   tt_double_counts counts = {};
   faults fault;
   int device = 0;
+  std::thread::id thread = std::this_thread::get_id(); /* the only one that may call */
   state();
 };
 
@@ -121,6 +123,8 @@ cudaError_t begin_call()
 {
   faults &f = globals().fault;
   if (in_kernel()) fail_hard("a call of the runtime from inside a kernel");
+  if (std::this_thread::get_id() != globals().thread)
+    fail_hard("a call of the runtime from a second host thread, which the double does not offer");
   globals().counts.calls++;
   if (f.sticky == cudaSuccess && f.call_at && --f.call_at == 0) f.sticky = f.error;
   return set_last_error(f.sticky);

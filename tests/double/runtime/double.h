@@ -14,7 +14,8 @@
  *   - clusters: access to shared memory of a block that has ended, may have ended, or does not
  * exist;
  *   - races: results must not depend on the schedule, which a test checks by hashing them;
- *   - capture: nothing that a graph cannot hold; cuBLAS only with a workspace of its own.
+ *   - capture: a call that CUDA forbids while a stream captures returns CUDA's error and breaks the
+ *     capture; cuBLAS only with a workspace of its own.
  * At the end of the program, the double lists device objects that were not freed, and the exit
  * status is 1. It cannot check speed, or races between blocks. One host thread. */
 #ifndef TT_DOUBLE_H

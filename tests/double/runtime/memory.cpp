@@ -361,6 +361,7 @@ cudaError_t cudaMallocHost(void **out, size_t bytes)
 {
   TT_DOUBLE_ENTER();
   *out = nullptr;
+  TT_DOUBLE_FAIL_IF_CAPTURING();
   if (!bytes) return cudaSuccess;
   char *block = static_cast<char *>(malloc(bytes));
   if (!block) return set_last_error(cudaErrorMemoryAllocation);
@@ -377,6 +378,7 @@ cudaError_t cudaFreeHost(void *block)
 {
   cudaError_t e = begin_call();
   if (!block) return e;
+  TT_DOUBLE_FAIL_IF_CAPTURING();
   wait_for_all();
   if (!device.pinned.erase(static_cast<char *>(block)))
     fail_hard("cudaFreeHost(%p): not (or no longer) a pinned block", block);

@@ -11,6 +11,7 @@ using namespace tt_double;
 
 struct event_state {                 /* outlives the event while work refers to it */
   int64_t recorded = 0, reached = 0; /* numbers of the last record asked for and done */
+  int64_t captured = 0;              /* the capture that recorded it last; 0: none */
   double ms = 0;
 };
 
@@ -40,13 +41,15 @@ struct CUstream_st {
   bool waits_for_default;
   std::deque<item> queue;
   CUgraph_st *capture; /* NULL: not capturing */
-  bool invalid;        /* the capture is broken */
+  int64_t number;      /* of the capture, from 1 */
+  bool relaxed;        /* its mode */
+  bool invalid;        /* it is broken */
 };
 
 namespace
 {
 std::map<int64_t, cudaStream_t> streams; /* by age */
-int64_t streams_made, items_made, records_made;
+int64_t streams_made, items_made, records_made, captures_made;
 std::mt19937_64 random_streams;
 bool busy; /* work is being done: it may not ask for more */
 
@@ -106,12 +109,24 @@ bool exists(cudaStream_t stream)
   return false;
 }
 
+/* What cannot be done while `broken` streams capture: it breaks their captures. */
+template <class Condition> cudaError_t break_captures(cudaError_t e, Condition broken)
+{
+  bool any = false;
+  for (auto &entry : streams) {
+    cudaStream_t s = entry.second;
+    if (!s->capture || !broken(s)) continue;
+    s->invalid = any = true;
+  }
+  return any ? set_last_error(e) : cudaSuccess;
+}
+
 cudaError_t enqueue(cudaStream_t stream, item i)
 {
   if (busy) fail_hard("a call of the runtime from inside a kernel");
   if (!exists(stream)) fail_hard("a stream that does not exist (any more)");
   if (!stream) {
-    if (fail_if_capturing() != cudaSuccess) return set_last_error(cudaErrorStreamCaptureImplicit);
+    if (cudaError_t e = fail_if_legacy_captures()) return e;
     run_until([] { return idle(true); });
     busy = true;
     if (i.what) i.what();
@@ -152,12 +167,14 @@ bool is_capturing(cudaStream_t stream) { return stream && stream->capture; }
 
 cudaError_t fail_if_capturing()
 {
-  bool any = false;
-  for (auto &entry : streams) {
-    any |= entry.second->capture != nullptr;
-    entry.second->invalid |= entry.second->capture != nullptr;
-  }
-  return any ? set_last_error(cudaErrorStreamCaptureUnsupported) : cudaSuccess;
+  return break_captures(cudaErrorStreamCaptureUnsupported,
+                        [](cudaStream_t s) { return !s->relaxed; });
+}
+
+cudaError_t fail_if_legacy_captures()
+{
+  return break_captures(cudaErrorStreamCaptureImplicit,
+                        [](cudaStream_t s) { return s->waits_for_default; });
 }
 } // namespace tt_double
 
@@ -166,7 +183,7 @@ cudaError_t fail_if_capturing()
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
 {
   TT_DOUBLE_ENTER();
-  *out = new CUstream_st{flags != cudaStreamNonBlocking, {}, nullptr, false};
+  *out = new CUstream_st{flags != cudaStreamNonBlocking, {}, nullptr, 0, false, false};
   streams[++streams_made] = *out;
   counts().streams++;
   return cudaSuccess;
@@ -197,7 +214,10 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
   TT_DOUBLE_ENTER();
   if (!exists(stream)) fail_hard("cudaStreamSynchronize: not (or no longer) a stream");
-  TT_DOUBLE_FAIL_IF_CAPTURING();
+  cudaError_t e = stream ? break_captures(cudaErrorStreamCaptureUnsupported,
+                                          [stream](cudaStream_t s) { return s == stream; })
+                         : fail_if_legacy_captures();
+  if (e != cudaSuccess) return e;
   if (stream) run_until([stream] { return stream->queue.empty(); });
   if (!stream) run_until([] { return idle(true); });
   return cudaSuccess;
@@ -206,7 +226,9 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 cudaError_t cudaDeviceSynchronize()
 {
   TT_DOUBLE_ENTER();
-  TT_DOUBLE_FAIL_IF_CAPTURING();
+  cudaError_t e =
+      break_captures(cudaErrorStreamCaptureUnsupported, [](cudaStream_t) { return true; });
+  if (e != cudaSuccess) return e;
   wait_for_all();
   return cudaSuccess;
 }
@@ -238,7 +260,8 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
   TT_DOUBLE_ENTER();
   std::shared_ptr<event_state> state = event->state;
-  if (is_capturing(stream)) return submit(stream, nullptr); /* order inside one stream: nothing */
+  state->captured = is_capturing(stream) ? stream->number : 0;
+  if (state->captured) return submit(stream, nullptr); /* order inside one stream: nothing */
   int64_t number = state->recorded = ++records_made;
   return submit(stream, [state, number] {
     state->reached = number;
@@ -249,26 +272,52 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
 {
   TT_DOUBLE_ENTER();
-  if (is_capturing(stream) && event->state->recorded > event->state->reached) {
-    fail_if_capturing();
-    return set_last_error(cudaErrorStreamCaptureIsolation);
-  }
+  if (is_capturing(stream) && event->state->captured == stream->number)
+    return submit(stream, nullptr);
+  if (is_capturing(stream))
+    return break_captures(cudaErrorStreamCaptureIsolation,
+                          [stream](cudaStream_t s) { return s == stream; });
+  if (event->state->captured)
+    fail_hard("cudaStreamWaitEvent: a second stream in a capture, which the double does not offer");
   return enqueue(stream, {0, nullptr, event->state, event->state->recorded});
 }
+
+namespace
+{
+/* The host looks at an event: not while it belongs to a capture, nor while a stream captures. */
+cudaError_t look_at(const event_state &event)
+{
+  int64_t captured = event.captured;
+  if (!captured) return fail_if_capturing();
+  break_captures(cudaErrorCapturedEvent,
+                 [captured](cudaStream_t s) { return s->number == captured; });
+  return set_last_error(cudaErrorCapturedEvent);
+}
+} // namespace
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
   TT_DOUBLE_ENTER();
-  TT_DOUBLE_FAIL_IF_CAPTURING();
   std::shared_ptr<event_state> state = event->state;
+  if (cudaError_t e = look_at(*state)) return e;
   run_until([state] { return state->reached >= state->recorded; });
   return cudaSuccess;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+  TT_DOUBLE_ENTER();
+  if (cudaError_t e = look_at(*event->state)) return e;
+  return event->state->reached < event->state->recorded ? set_last_error(cudaErrorNotReady)
+                                                        : cudaSuccess;
 }
 
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
 {
   TT_DOUBLE_ENTER();
   const event_state &a = *from->state, &b = *to->state;
+  if (cudaError_t e = look_at(a)) return e;
+  if (cudaError_t e = look_at(b)) return e;
   if (!a.recorded || !b.recorded) return set_last_error(cudaErrorInvalidResourceHandle);
   if (a.reached < a.recorded || b.reached < b.recorded) return set_last_error(cudaErrorNotReady);
   *ms = (float)(b.ms - a.ms);
@@ -277,13 +326,15 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
 
 /* graphs */
 
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode)
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode)
 {
   TT_DOUBLE_ENTER();
   if (!stream) return set_last_error(cudaErrorStreamCaptureUnsupported);
   if (!exists(stream)) fail_hard("cudaStreamBeginCapture: not (or no longer) a stream");
-  if (stream->capture) return set_last_error(cudaErrorStreamCaptureUnsupported);
+  if (stream->capture) return set_last_error(cudaErrorIllegalState);
   stream->capture = new CUgraph_st;
+  stream->number = ++captures_made;
+  stream->relaxed = mode == cudaStreamCaptureModeRelaxed;
   stream->invalid = false;
   counts().graphs++;
   return cudaSuccess;
@@ -293,7 +344,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out)
 {
   cudaError_t e = begin_call();
   *out = nullptr;
-  if (!stream || !stream->capture) return set_last_error(cudaErrorStreamCaptureUnmatched);
+  if (!stream || !stream->capture) return set_last_error(cudaErrorIllegalState);
   CUgraph_st *recorded = stream->capture;
   bool invalid = stream->invalid;
   stream->capture = nullptr;
@@ -310,6 +361,8 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out)
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *out)
 {
   TT_DOUBLE_ENTER();
+  if (!stream)
+    if (cudaError_t e = fail_if_legacy_captures()) return e;
   *out = !is_capturing(stream) ? cudaStreamCaptureStatusNone
          : stream->invalid     ? cudaStreamCaptureStatusInvalidated
                                : cudaStreamCaptureStatusActive;

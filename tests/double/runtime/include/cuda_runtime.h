@@ -38,6 +38,7 @@
     "the provided PTX was compiled with an unsupported toolchain.")                                \
   X(cudaErrorContained, 226, "Invalid access of peer GPU memory over nvlink or a hardware error")  \
   X(cudaErrorInvalidResourceHandle, 400, "invalid resource handle")                                \
+  X(cudaErrorIllegalState, 401, "the operation cannot be performed in the present state")          \
   X(cudaErrorNotReady, 600, "device not ready")                                                    \
   X(cudaErrorIllegalAddress, 700, "an illegal memory access was encountered")                      \
   X(cudaErrorLaunchOutOfResources, 701, "too many resources requested for launch")                 \
@@ -65,6 +66,7 @@
     "dependency created on uncaptured work in another stream")                                     \
   X(cudaErrorStreamCaptureImplicit, 906,                                                           \
     "operation would make the legacy stream depend on a capturing blocking stream")                \
+  X(cudaErrorCapturedEvent, 907, "operation not permitted on an event last recorded in a capturing stream") \
   X(cudaErrorExternalDevice, 911, "an async error has occured in external entity outside of CUDA") \
   X(cudaErrorInvalidClusterSize, 912, "cluster misconfiguration")                                  \
   X(cudaErrorUnknown, 999, "unknown error")
@@ -191,6 +193,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = nullptr);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to);
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
