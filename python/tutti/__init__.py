@@ -6,11 +6,12 @@
     >>> p.mean, p.std, p.aleatoric, p.epistemic
 """
 from .ensemble import Ensemble
+from .estimators import EnsembleClassifier, EnsembleRegressor
 from .library import Model
 from .prediction import Prediction
 from .program import Error, InputError, Stopped, find_library, find_program
 from .run import Run, open_run
 
 __version__ = "0.1.0"
-__all__ = ["Ensemble", "Error", "InputError", "Model", "Prediction", "Run", "Stopped",
+__all__ = ["Ensemble", "EnsembleClassifier", "EnsembleRegressor", "Error", "InputError", "Model", "Prediction", "Run", "Stopped",
            "find_library", "find_program", "open_run"]

@@ -100,6 +100,11 @@ def _split(value: Any) -> tuple:
     return value, None, None, None
 
 
+def names_of(value: Any) -> Optional[list[str]]:
+    """Names of the columns of any kind of table, or None."""
+    return _split(value)[1]
+
+
 def _numbers(values: Any, what: str) -> np.ndarray:
     if hasattr(values, "toarray"):
         raise TypeError(f"{what} is a sparse matrix; dense numbers are needed: {what}.toarray()")

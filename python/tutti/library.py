@@ -4,7 +4,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-from typing import Any, Optional
+from typing import Any, Optional, Sequence
 
 import h5py
 import numpy as np
@@ -14,6 +14,16 @@ from .prediction import Prediction
 from .program import PathLike, error_of, find_library
 
 _DOUBLES = ctypes.POINTER(ctypes.c_double)
+
+
+class _Wanted(ctypes.Structure):
+    """struct tutti_prediction of tutti.h."""
+
+    _fields_ = [(name, ctypes.c_void_p) for name in ("mean", "std", "aleatoric", "epistemic")] + [
+        ("quantile_count", ctypes.c_int64)] + [
+        (name, ctypes.c_void_p) for name in (
+            "probability", "quantiles", "lower", "upper", "entropy", "mutual_information",
+            "member_mean", "member_variance")]
 
 
 @functools.lru_cache(maxsize=None)
@@ -31,9 +41,14 @@ def load(path: str) -> Any:
             ("members", count, [model]),
             ("input_name", ctypes.c_char_p, [model, count]),
             ("ensemble_name", ctypes.c_char_p, [model, count]),
+            ("column_label", ctypes.c_char_p, [model, count]),
+            ("member_columns", count, [model]),
+            ("levels", count, [model]),
+            ("has_classes", ctypes.c_int, [model]),
             ("target_name", ctypes.c_char_p, [model, count]),
             ("target_units", ctypes.c_char_p, [model, count]),
-            ("predict", ctypes.c_int, [model, count, _DOUBLES, ctypes.c_int] + 4 * [_DOUBLES])):
+            ("predict_all", ctypes.c_int, [model, count, _DOUBLES, ctypes.c_int,
+                                           ctypes.POINTER(_Wanted)])):
         function = getattr(library, f"tutti_{name}")
         function.restype, function.argtypes = result, arguments
     return library
@@ -70,6 +85,7 @@ class Model:
         self.ensembles = [self._text("ensemble_name", i) for i in range(self.columns)]
         self.targets = [self._text("target_name", i) for i in range(self.columns)]
         self.units = [self._text("target_units", i) for i in range(self.columns)]
+        self.labels = self._labels()
         self._named = _has_names(self.file)
 
     def __del__(self) -> None:
@@ -87,20 +103,43 @@ class Model:
         if code:
             raise error_of(code, self._library.tutti_error().decode(errors="replace"))
 
-    def labels(self) -> list[str]:
-        """A name for each predicted column: the target, with its ensemble if there are several."""
-        if len(set(self.ensembles)) == 1:
-            return list(self.targets)
-        return [f"{e}: {t}" for e, t in zip(self.ensembles, self.targets)]
+    def _labels(self) -> list[str]:
+        labels = [self._text("column_label", i) for i in range(self.columns)]
+        if len(set(self.ensembles)) > 1:
+            labels = [f"{e}: {label}" for e, label in zip(self.ensembles, labels)]
+        return labels
 
-    def predict(self, x: Any, threads: int = 0) -> Prediction:
-        """Predict rows, with the bits of `tutti predict`.
+    def _arrays(self, rows: int, quantiles: int, members: bool) -> dict[str, np.ndarray]:
+        """Empty arrays for what tutti_predict_all fills."""
+        cells = (rows, self.columns)
+        out = {name: np.empty(cells) for name in ("mean", "std", "aleatoric", "epistemic")}
+        levels = int(self._library.tutti_levels(self._handle))
+        if quantiles:
+            out["quantiles"] = np.empty((quantiles, *cells))
+        if levels:
+            out.update({name: np.empty((levels, *cells)) for name in ("lower", "upper")})
+        if self._library.tutti_has_classes(self._handle):
+            out.update({name: np.empty(cells) for name in ("entropy", "mutual_information")})
+        if members:
+            width = int(self._library.tutti_member_columns(self._handle))
+            shape = (self.members, rows, width)
+            out.update({name: np.empty(shape, np.float32)
+                        for name in ("member_mean", "member_variance")})
+        return out
+
+    def predict(self, x: Any, *, quantiles: Sequence[float] = (), members: bool = False,
+                threads: int = 0) -> Prediction:
+        """Predict rows in this process, with the bits of `tutti predict`.
 
         Parameters
         ----------
         x : array, DataFrame or DataArray, shape (rows, inputs)
             In the units of the training data. Columns are matched by name if both the model and
             `x` have names.
+        quantiles : sequence of float
+            Also predict these quantiles, each between 0 and 1.
+        members : bool
+            Also return the prediction of each member.
         threads : int
             0 = all cores of this process.
 
@@ -108,14 +147,20 @@ class Model:
         ------
         ValueError
             The shape or the names do not fit, or a value is not finite.
+        tutti.Error
+            Quantiles of a model that predicts no distribution.
         """
         table = dataset.inputs(x)
         values = dataset.match(table, self.input_names, self._named)
-        out = [np.empty((len(values), self.columns)) for _ in range(4)]
-        self._check(self._library.tutti_predict(
+        levels = np.ascontiguousarray(quantiles, dtype=np.float64)
+        out = self._arrays(len(values), len(levels), members)
+        wanted = _Wanted(quantile_count=len(levels), probability=levels.ctypes.data,
+                         **{name: array.ctypes.data for name, array in out.items()})
+        self._check(self._library.tutti_predict_all(
             self._handle, len(values), values.ctypes.data_as(_DOUBLES), threads,
-            *(array.ctypes.data_as(_DOUBLES) for array in out)))
-        return Prediction(*out, columns=self.labels(), units=list(self.units), index=table.index)
+            ctypes.byref(wanted)))
+        return Prediction(**out, columns=list(self.labels), units=list(self.units),
+                          index=table.index)
 
 
 def _has_names(file: str) -> bool:

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Iterator
+from typing import Any, Iterator, Optional
 
 import numpy as np
 
@@ -11,8 +11,9 @@ import numpy as np
 class Prediction:
     """What an ensemble predicts for some rows.
 
-    Arrays have the shape (rows, columns), or (rows,) if there is one column. They are attributes
-    and items: `p.mean` and `p["mean"]`.
+    Arrays have the shape (rows, columns), or (rows,) if there is one column; some have an axis
+    before that. They are attributes and items: `p.mean` and `p["mean"]`. For classes, a column is
+    the probability of a class.
 
     Attributes
     ----------
@@ -23,6 +24,12 @@ class Prediction:
         Noise of the data, as the members predict it.
     epistemic : ndarray
         Disagreement of the members.
+    quantiles : ndarray, shape (quantiles, rows, columns), or None
+    lower, upper : ndarray, shape (levels, rows, columns), or None
+        Conformal intervals of a model with calibration.conformal.
+    entropy, mutual_information : ndarray or None
+        Of classes, in nats.
+    member_mean, member_variance : ndarray, shape (members, rows, columns of an ensemble), or None
     columns, units : list of str
         Name and units of each column.
     index : labels of the rows of X (pandas, xarray), or None
@@ -32,13 +39,20 @@ class Prediction:
     std: np.ndarray
     aleatoric: np.ndarray
     epistemic: np.ndarray
+    quantiles: Optional[np.ndarray] = None
+    lower: Optional[np.ndarray] = None
+    upper: Optional[np.ndarray] = None
+    entropy: Optional[np.ndarray] = None
+    mutual_information: Optional[np.ndarray] = None
+    member_mean: Optional[np.ndarray] = None
+    member_variance: Optional[np.ndarray] = None
     columns: list[str] = dataclasses.field(default_factory=list)
     units: list[str] = dataclasses.field(default_factory=list)
     index: Any = None
 
     def __post_init__(self) -> None:
         if len(self.columns) == 1:
-            for name in self:
+            for name in list(self):
                 setattr(self, name, self[name][..., 0])
 
     def __iter__(self) -> Iterator[str]:
@@ -70,3 +84,26 @@ class Prediction:
         frame = pandas.DataFrame(table, index=self.index)
         frame.attrs["units"] = dict(zip(self.columns, self.units))
         return frame
+
+    def to_xarray(self) -> Any:
+        """An xarray Dataset with the arrays, the names of the columns and the index of X."""
+        import xarray
+
+        arrays = {}
+        for name in self:
+            values = self[name]
+            dims = {"quantiles": ("quantile",), "lower": ("level",), "upper": ("level",),
+                    "member_mean": ("member",), "member_variance": ("member",)}.get(name, ())
+            dims += ("sample", "column")
+            if name.startswith("member") and values.ndim == 3 and len(
+                    self.columns) != values.shape[2]:
+                dims = ("member", "sample", "member_column")
+            arrays[name] = (dims[:values.ndim], values)
+        made = xarray.Dataset(arrays)
+        if self.index is not None:
+            made = made.assign_coords(sample=np.asarray(self.index))
+        if len(self.columns) > 1:
+            return made.assign_coords(column=self.columns, units=("column", self.units))
+        for name in ("mean", "std", "aleatoric", "epistemic"):
+            made[name].attrs.update(long_name=f"{self.columns[0]}: {name}", units=self.units[0])
+        return made

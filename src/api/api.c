@@ -3,6 +3,8 @@
 
 #include "core/base/mem.h"
 #include "core/engine/engine.h"
+#include "core/stats/metrics.h"
+#include "io/data/axis_labels.h"
 #include "io/model/model_file.h"
 #include "src/host/resources.h"
 #include "src/predict/normalization.h"
@@ -10,11 +12,16 @@
 #include "src/train/trainer.h"
 
 #include <locale.h>
+#include <string.h>
 
-enum { CHUNK_ROWS = 4096 };
+enum { MIN_CHUNK_ROWS = 256, MAX_CHUNK_ROWS = 4096 };
+static const double chunk_floats = 6.4e7; /* members' predictions of a chunk: 256 MB */
 
 struct tutti_model {
   tt_trained_ensembles all;
+  tt_axis_labels labels;
+  int64_t width, levels;
+  int classes;
 };
 
 const char *tutti_version(void) { return TUTTI_VERSION; }
@@ -47,6 +54,14 @@ static tt_err open_model(const char *file, tutti_model **out)
   tutti_model *m = NULL;
   TT_TRY(TT_ALLOC(m, 1));
   tt_err e = tt_model_read_local(file, &m->all);
+  if (!e) e = tt_axis_labels_create(&m->all, &m->labels);
+  for (int64_t i = 0; !e && i < m->all.count; i++) {
+    const tt_trained_ensemble *own = m->all.at[i];
+    int64_t width = tt_trained_ensemble_width(own), levels = own->calibration.levels;
+    m->width = width > m->width ? width : m->width;
+    m->levels = levels > m->levels ? levels : m->levels;
+    m->classes |= tt_output_is_class(own->model.output);
+  }
   if (e)
     tutti_close(&m);
   else
@@ -64,19 +79,17 @@ int tutti_open(const char *file, tutti_model **out)
 void tutti_close(tutti_model **model)
 {
   if (!*model) return;
+  tt_axis_labels_free(&(*model)->labels);
   tt_trained_ensembles_destroy(&(*model)->all);
   tt_free(*model);
 }
 
 int64_t tutti_inputs(const tutti_model *model) { return model->all.at[0]->model.inputs; }
-int64_t tutti_columns(const tutti_model *model)
-{
-  return tt_trained_ensembles_columns(&model->all);
-}
-int64_t tutti_members(const tutti_model *model)
-{
-  return tt_trained_ensembles_members(&model->all);
-}
+int64_t tutti_columns(const tutti_model *model) { return model->labels.columns; }
+int64_t tutti_members(const tutti_model *model) { return model->labels.members; }
+int64_t tutti_member_columns(const tutti_model *model) { return model->width; }
+int64_t tutti_levels(const tutti_model *model) { return model->levels; }
+int tutti_has_classes(const tutti_model *model) { return model->classes; }
 
 const char *tutti_input_name(const tutti_model *model, int64_t input)
 {
@@ -84,76 +97,169 @@ const char *tutti_input_name(const tutti_model *model, int64_t input)
   return input >= 0 && input < c->count ? c->name[input] : NULL;
 }
 
-/* Ensemble and target column of a predicted column; NULL if there is no such column. */
-static const tt_ensemble *find_column(const tutti_model *model, int64_t column, int32_t *target)
+static int has_column(const tutti_model *model, int64_t column)
 {
-  for (int64_t i = 0; column >= 0 && i < model->all.count; i++) {
-    int64_t columns = tt_trained_ensemble_columns(model->all.at[i]);
-    if (column < columns) return tt_column_ensemble(model->all.at[i], column, target);
-    column -= columns;
-  }
-  return NULL;
+  return column >= 0 && column < model->labels.columns;
 }
 
 const char *tutti_ensemble_name(const tutti_model *model, int64_t column)
 {
-  int32_t t;
-  const tt_ensemble *e = find_column(model, column, &t);
-  return e ? e->name : NULL;
+  return has_column(model, column) ? model->labels.ensemble[column] : NULL;
 }
 
 const char *tutti_target_name(const tutti_model *model, int64_t column)
 {
-  int32_t t;
-  return find_column(model, column, &t) ? model->all.at[0]->target.name[t] : NULL;
+  return has_column(model, column) ? model->labels.target[column] : NULL;
+}
+
+const char *tutti_column_label(const tutti_model *model, int64_t column)
+{
+  return has_column(model, column) ? model->labels.label[column] : NULL;
 }
 
 const char *tutti_target_units(const tutti_model *model, int64_t column)
 {
-  int32_t t;
-  return find_column(model, column, &t) ? model->all.at[0]->target.units[t] : NULL;
+  return has_column(model, column) ? model->labels.units[column] : NULL;
 }
 
-/* Predict the rows of a block: the columns of all trained ensembles. */
-static tt_err predict_block(const tutti_model *model, const tt_resources *use, const double *x,
-                            float *normalized, tt_prediction_block *b)
+/* A call of tutti_predict_all. */
+typedef struct predictor {
+  const tutti_model *model;
+  const tutti_prediction *out;
+  const double *x;
+  int64_t rows, chunk; /* chunk: rows predicted at a time */
+  tt_resources use;
+  float *normalized; /* [chunk][D] */
+  float *members;    /* [G of the largest cohort][2][K q][chunk], or NULL if not needed */
+  tt_prediction_block block;
+} predictor;
+
+static tt_err check_wanted(const tutti_model *model, const tutti_prediction *out)
 {
-  tt_err e = tt_normalize_checked_local(model->all.at[0], "tutti_predict", "x", b->first, b->rows,
-                                        x + b->first * tutti_inputs(model), normalized);
-  int64_t column = 0;
-  for (int64_t i = 0; !e && i < model->all.count; i++) {
+  unsigned forecasts = 0;
+  for (int64_t i = 0; i < model->all.count; i++)
+    forecasts |= 1u << tt_output_forecast(model->all.at[i]->model.output);
+  for (int64_t q = 0; q < out->quantiles; q++)
+    if (!(out->probability[q] > 0.0 && out->probability[q] < 1.0))
+      return TT_FAIL(USAGE, "quantile %g is not between 0 and 1", out->probability[q]);
+  if (out->quantiles > 0 && !(forecasts & TT_DENSITY_FORECASTS))
+    return TT_FAIL(USAGE, "this model predicts only classes or quantiles: there is no distribution "
+                          "to take other quantiles from");
+  if ((out->lower || out->upper) && !model->levels)
+    return TT_FAIL(USAGE, "this model has no conformal intervals: train it with "
+                          "calibration.conformal");
+  if ((out->entropy || out->mutual_information) && !model->classes)
+    return TT_FAIL(USAGE, "this model predicts no classes: there is no entropy");
+  return TT_OK;
+}
+
+/* Floats of a row in `members` of the largest cohort. */
+static int64_t count_member_floats(const tutti_model *model)
+{
+  int64_t most = 0;
+  for (int64_t i = 0; i < model->all.count; i++) {
     const tt_trained_ensemble *m = model->all.at[i];
+    int64_t own = m->members * 2 * tt_trained_ensemble_width(m);
+    most = own > most ? own : most;
+  }
+  return most;
+}
+
+static tt_err allocate(predictor *p)
+{
+  const tutti_prediction *out = p->out;
+  int members = out->member_mean || out->member_variance;
+  int entropy = out->entropy || out->mutual_information;
+  tt_prediction_shape shape = {
+      .quantiles = out->quantiles, .quantile = out->probability, .members = members};
+  int64_t floats = members || entropy || out->quantiles ? count_member_floats(p->model) : 0;
+  p->chunk = p->rows < MAX_CHUNK_ROWS ? p->rows : MAX_CHUNK_ROWS;
+  while (p->chunk > MIN_CHUNK_ROWS && (double)p->chunk * (double)floats > chunk_floats)
+    p->chunk /= 2;
+  TT_TRY(TT_ALLOC(p->normalized, p->chunk * tutti_inputs(p->model)));
+  if (floats) TT_TRY(TT_ALLOC(p->members, p->chunk * floats));
+  TT_TRY(tt_prediction_block_create(&p->model->all, p->chunk, &shape, &p->block));
+  if (!entropy) { /* they need the predictions of the members */
+    tt_free(p->block.entropy);
+    tt_free(p->block.mutual_information);
+  }
+  return TT_OK;
+}
+
+/* Copy `parts` arrays of `size` bytes per row from the block to all rows; NULL = not wanted. */
+static void copy_rows(const predictor *p, const void *from, void *to, int64_t parts, size_t size)
+{
+  const tt_prediction_block *b = &p->block;
+  for (int64_t i = 0; to && i < parts; i++)
+    memcpy((char *)to + (size_t)(i * p->rows + b->first) * size,
+           (const char *)from + (size_t)(i * b->rows) * size, (size_t)b->rows * size);
+}
+
+static void copy_block(const predictor *p)
+{
+  const tt_prediction_block *b = &p->block;
+  const tutti_prediction *out = p->out;
+  size_t columns = (size_t)b->columns * sizeof(double);
+  size_t width = (size_t)p->model->width * sizeof(float);
+  copy_rows(p, b->mean, out->mean, 1, columns);
+  copy_rows(p, b->total, out->total, 1, columns);
+  copy_rows(p, b->aleatoric, out->aleatoric, 1, columns);
+  copy_rows(p, b->epistemic, out->epistemic, 1, columns);
+  copy_rows(p, b->quantile, out->quantile, b->quantiles, columns);
+  copy_rows(p, b->lower, out->lower, b->levels, columns);
+  copy_rows(p, b->upper, out->upper, b->levels, columns);
+  copy_rows(p, b->entropy, out->entropy, 1, columns);
+  copy_rows(p, b->mutual_information, out->mutual_information, 1, columns);
+  copy_rows(p, b->member_mean, out->member_mean, tutti_members(p->model), width);
+  copy_rows(p, b->member_variance, out->member_variance, tutti_members(p->model), width);
+}
+
+/* Predict the rows of the block: the columns of all trained ensembles. */
+static tt_err predict_block(predictor *p)
+{
+  const tutti_model *model = p->model;
+  tt_prediction_block *b = &p->block;
+  tt_ensemble_prediction own = {.members = p->members};
+  tt_err e = tt_normalize_checked_local(model->all.at[0], "tutti_predict", "x", b->first, b->rows,
+                                        p->x + b->first * tutti_inputs(model), p->normalized);
+  for (int64_t i = 0; !e && i < model->all.count; i++) {
     tt_moments *moments = NULL;
-    e = tt_moments_create(b->rows, tt_trained_ensemble_columns(m), &moments);
-    if (!e) e = tt_engine_cpu.predict(m, use, b->rows, normalized, moments, NULL);
-    tt_ensemble_prediction own = {.m = m, .column = column, .moments = moments};
+    own.m = model->all.at[i];
+    e = tt_moments_create(b->rows, tt_trained_ensemble_columns(own.m), &moments);
+    own.moments = moments;
+    if (!e) e = tt_engine_cpu.predict(own.m, &p->use, b->rows, p->normalized, moments, p->members);
     if (!e) e = tt_prediction_block_fill(b, &own);
-    column += tt_trained_ensemble_columns(m);
+    own.member += own.m->members;
+    own.column += tt_trained_ensemble_columns(own.m);
     tt_moments_destroy(&moments);
   }
+  if (!e) copy_block(p);
   return e;
 }
 
-static double *at_row(double *out, int64_t cell) { return out ? out + cell : NULL; }
+int tutti_predict_all(const tutti_model *model, int64_t rows, const double *x, int threads,
+                      const tutti_prediction *out)
+{
+  locale_t caller = begin_call();
+  predictor p = {.model = model, .out = out, .x = x, .rows = rows};
+  p.use.threads = threads > 0 ? threads : tt_resources_cores_local();
+  tt_err e = check_wanted(model, out);
+  if (!e) e = allocate(&p);
+  while (!e && p.block.first < rows) {
+    p.block.rows = rows - p.block.first < p.chunk ? rows - p.block.first : p.chunk;
+    e = predict_block(&p);
+    p.block.first += p.block.rows;
+  }
+  tt_prediction_block_free(&p.block);
+  tt_free(p.normalized);
+  tt_free(p.members);
+  return end_call(caller, e);
+}
 
 int tutti_predict(const tutti_model *model, int64_t rows, const double *x, int threads,
                   double *mean, double *total, double *aleatoric, double *epistemic)
 {
-  locale_t caller = begin_call();
-  tt_resources use = {.threads = threads > 0 ? threads : tt_resources_cores_local()};
-  int64_t columns = tutti_columns(model);
-  float *normalized = NULL;
-  tt_err e = TT_ALLOC(normalized, CHUNK_ROWS * tutti_inputs(model));
-  for (int64_t first = 0; !e && first < rows; first += CHUNK_ROWS) {
-    tt_prediction_block b = {.first = first,
-                             .rows = rows - first < CHUNK_ROWS ? rows - first : CHUNK_ROWS,
-                             .columns = columns,
-                             .mean = at_row(mean, first * columns),
-                             .total = at_row(total, first * columns),
-                             .aleatoric = at_row(aleatoric, first * columns),
-                             .epistemic = at_row(epistemic, first * columns)};
-    e = predict_block(model, &use, x, normalized, &b);
-  }
-  tt_free(normalized);
-  return end_call(caller, e);
+  tutti_prediction out = {
+      .mean = mean, .total = total, .aleatoric = aleatoric, .epistemic = epistemic};
+  return tutti_predict_all(model, rows, x, threads, &out);
 }

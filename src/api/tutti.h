@@ -41,12 +41,20 @@ TUTTI_API int64_t tutti_inputs(const tutti_model *model);
 TUTTI_API int64_t tutti_columns(const tutti_model *model);
 TUTTI_API int64_t tutti_members(const tutti_model *model);
 
-/* Name of an input column; ensemble, target and units of the target of a predicted column. NULL if
- * there is no such column. Borrowed from the model. */
+/* Name of an input column; ensemble, target, label ("y", "y q0.05", "digit=3") and units of a
+ * predicted column, as in the files of `tutti predict`. NULL if there is no such column. Borrowed
+ * from the model. */
 TUTTI_API const char *tutti_input_name(const tutti_model *model, int64_t input);
 TUTTI_API const char *tutti_ensemble_name(const tutti_model *model, int64_t column);
 TUTTI_API const char *tutti_target_name(const tutti_model *model, int64_t column);
+TUTTI_API const char *tutti_column_label(const tutti_model *model, int64_t column);
 TUTTI_API const char *tutti_target_units(const tutti_model *model, int64_t column);
+
+/* Columns of the largest ensemble; levels of the conformal intervals, 0 = not calibrated; whether
+ * an ensemble predicts classes. */
+TUTTI_API int64_t tutti_member_columns(const tutti_model *model);
+TUTTI_API int64_t tutti_levels(const tutti_model *model);
+TUTTI_API int tutti_has_classes(const tutti_model *model);
 
 /* Predict `rows` rows with `threads` threads (0 = all cores available to this process).
  *   x                     [rows][inputs] in the units of the training data, finite
@@ -57,6 +65,24 @@ TUTTI_API const char *tutti_target_units(const tutti_model *model, int64_t colum
  * Safe to call from several threads on one model. */
 TUTTI_API int tutti_predict(const tutti_model *model, int64_t rows, const double *x, int threads,
                             double *mean, double *total, double *aleatoric, double *epistemic);
+
+/* Everything that `tutti predict` writes (docs/files.md). Set all bytes to 0, then the arrays that
+ * are wanted. C columns, W = tutti_member_columns. */
+typedef struct tutti_prediction {
+  double *mean, *total, *aleatoric, *epistemic; /* [rows][C] */
+  int64_t quantiles;                            /* Q */
+  const double *probability;                    /* [Q] each in (0, 1) */
+  double *quantile;                             /* [Q][rows][C] */
+  double *lower, *upper;                        /* [levels][rows][C] conformal intervals */
+  double *entropy, *mutual_information;         /* [rows][C] in nats, NaN where no classes are */
+  float *member_mean, *member_variance;         /* [members][rows][W], NaN beyond own columns */
+} tutti_prediction;
+
+/* Predict rows as tutti_predict does. It is an error to ask for quantiles of a model that predicts
+ * only classes or quantiles; for intervals, if there are no levels; or for entropies without
+ * classes. */
+TUTTI_API int tutti_predict_all(const tutti_model *model, int64_t rows, const double *x,
+                                int threads, const tutti_prediction *out);
 #ifdef __cplusplus
 }
 #endif

@@ -24,18 +24,65 @@ def predict_by_command(model, x, *options):
             return {name: f[name][()] for name in f if isinstance(f[name], h5py.Dataset)}
 
 
+# Names of Prediction and of the variables of a prediction file.
+VARIABLES = {"mean": "y_pred_mean", "std": "y_pred_std", "aleatoric": "y_pred_std_aleatoric",
+             "epistemic": "y_pred_std_epistemic", "quantiles": "y_pred_quantile",
+             "lower": "y_pred_lower", "upper": "y_pred_upper", "entropy": "y_entropy",
+             "mutual_information": "y_mutual_information", "member_mean": "y_member_mean",
+             "member_variance": "y_member_variance"}
+
+
 class FitAndPredict(unittest.TestCase):
-    def test_bits_of_the_command_line(self):
+    def check_bits(self, fitted, x, names, options=(), **call):
+        p = fitted.predict(x, **call)
+        file = predict_by_command(fitted.run_.path("model.h5"), x, *options)
+        self.assertEqual(set(p), {"mean", "std", "aleatoric", "epistemic", *names})
+        for name in p:
+            expected = file[VARIABLES[name]]
+            np.testing.assert_array_equal(p[name].reshape(expected.shape), expected, err_msg=name)
+            self.assertFalse(np.isnan(p[name]).all(), name)
+        labels = file["column_label"].view(f"S{file['column_label'].shape[1]}")[:, 0]
+        self.assertEqual([c.rpartition(": ")[2] for c in p.columns],
+                         [label.decode() for label in labels])
+        return p
+
+    def test_bits_of_everything(self):
+        x, y = numbers(rows=300, targets=2)
+        fitted = tutti.Ensemble(**SMALL, loss="gaussian_nll", conformal=[0.5, 0.8]).fit(x, y)
+        p = self.check_bits(fitted, x, ("quantiles", "lower", "upper", "member_mean",
+                                        "member_variance"), ("--quantiles", "0.1,0.9",
+                                                             "--members"),
+                            quantiles=[0.1, 0.9], members=True)
+        self.assertEqual(p.quantiles.shape, (2, 300, 2))
+        self.assertEqual(p.member_mean.shape, (3, 300, 2))
+        many = np.tile(x, (20, 1))  # more rows than the library predicts at a time
+        q = fitted.predict(many, quantiles=[0.1, 0.9], members=True)
+        for name in p:
+            rows = q[name].shape[-2]
+            self.assertEqual(rows, 6000)
+            np.testing.assert_array_equal(q[name][..., 5700:, :], p[name], err_msg=name)
+
+    def test_bits_of_several_networks(self):
         x, y = numbers(targets=2)
-        fitted = tutti.Ensemble(**SMALL, loss="gaussian_nll").fit(x, y)
-        p = fitted.predict(x)
-        file = predict_by_command(fitted.run_.path("model.h5"), x)
-        for name, variable in (("mean", "y_pred_mean"), ("std", "y_pred_std"),
-                               ("aleatoric", "y_pred_std_aleatoric"),
-                               ("epistemic", "y_pred_std_epistemic")):
-            self.assertEqual(p[name].shape, (60, 2))
-            np.testing.assert_array_equal(p[name], file[variable], err_msg=name, strict=True)
-        self.assertGreater(p.epistemic.min(), 0)
+        two = [{"name": "a", "target": "y0", "model": {"hidden": [3]}},
+               {"name": "b", "targets": ["y1", "y0"], "train": {"loss": "gaussian_nll"}}]
+        fitted = tutti.Ensemble(**SMALL, ensembles=two).fit(x, y)
+        p = self.check_bits(fitted, x, ("member_mean", "member_variance"), ["--members"],
+                            members=True)
+        self.assertEqual(p.columns, ["a: y0", "b: y1", "b: y0"])
+
+    def test_bits_of_classes_and_levels(self):
+        x, y = numbers()
+        for loss, target in (("cross_entropy", np.digitize(y, [-0.5, 0.5])), ("bce", y > 0)):
+            fitted = tutti.Ensemble(**SMALL, loss=loss).fit(x, target)
+            self.check_bits(fitted, x, ("entropy", "mutual_information"))
+            with self.assertRaisesRegex(tutti.InputError, "only classes or quantiles"):
+                fitted.predict(x, quantiles=[0.5])
+        p = self.check_bits(tutti.Ensemble(**SMALL, loss="quantile", model={
+            "quantiles": [0.1, 0.9]}).fit(x, y), x, ())
+        self.assertEqual(p.columns, ["y0 q0.1", "y0 q0.9"])
+        with self.assertRaisesRegex(tutti.InputError, "quantile 1 is not between 0 and 1"):
+            tutti.Ensemble(**SMALL).fit(x, y).predict(x, quantiles=[1])
 
     def test_the_job_is_that_of_a_person(self):
         x, y = numbers()
@@ -55,7 +102,6 @@ class FitAndPredict(unittest.TestCase):
         x, y = numbers()
         p = tutti.Ensemble(**SMALL).fit(x, y).predict(x[:5])
         self.assertEqual(p.mean.shape, (5,))
-        self.assertEqual(set(p), {"mean", "std", "aleatoric", "epistemic"})
         self.assertIs(p["std"], p.std)
 
     def test_pickle_and_two_objects(self):

@@ -1,0 +1,154 @@
+"""EnsembleRegressor and EnsembleClassifier: the conventions of scikit-learn, without importing it.
+
+scikit-learn is needed only by what calls these classes, e.g. cross_val_score.
+"""
+from __future__ import annotations
+
+import warnings
+from typing import Any, Optional, Union
+
+import numpy as np
+
+from . import dataset
+from .ensemble import Ensemble
+from .prediction import Prediction
+
+
+def _tags(estimator: Any, kind: str) -> Any:
+    """Tags of scikit-learn from 1.6 on."""
+    from sklearn import utils
+
+    tags = utils.Tags(
+        estimator_type=kind, target_tags=utils.TargetTags(required=True),
+        input_tags=utils.InputTags(), non_deterministic=False)
+    if kind == "classifier":
+        tags.classifier_tags = utils.ClassifierTags()
+    else:
+        tags.regressor_tags = utils.RegressorTags()
+        tags.target_tags.multi_output = True
+    return tags
+
+
+def _ravel(y: Any) -> Any:
+    """y of shape (rows, 1) as (rows,), with the warning of scikit-learn."""
+    if getattr(y, "ndim", 1) == 2 and y.shape[1] == 1 and isinstance(y, np.ndarray):
+        try:
+            from sklearn.exceptions import DataConversionWarning as kind
+        except ImportError:
+            kind = UserWarning
+        warnings.warn("A column-vector y was passed when a 1d array was expected: it is "
+                      "read as (rows,)", kind, stacklevel=4)
+        return y[:, 0]
+    return y
+
+
+def _check_rows(rows: int) -> None:
+    """A split needs at least a training row and a validation row."""
+    if rows < 2:
+        raise ValueError(f"n_samples = {rows} (1 sample): training needs at least 2 samples")
+
+
+class EnsembleRegressor(Ensemble):
+    """Regression as in scikit-learn: `predict` returns the mean, or mean and std.
+
+    Parameters are those of `Ensemble`; `distribution` returns everything.
+    """
+
+    _estimator_type = "regressor"
+
+    def __init__(self, *, quiet: bool = True, **parameters: Any) -> None:
+        super().__init__(quiet=quiet, **parameters)
+
+    def __sklearn_tags__(self) -> Any:
+        return _tags(self, "regressor")
+
+    def _more_tags(self) -> dict[str, Any]:  # scikit-learn before 1.6
+        return {"requires_y": True, "multioutput": True}
+
+    def _tables(self, X: Any, y: Any) -> tuple[dataset.Table, dataset.Table]:
+        x, y_table = super()._tables(X, _ravel(y))
+        _check_rows(x.rows())
+        if np.isnan(y_table.values).all():
+            raise ValueError("y contains only NaN")
+        return x, y_table
+
+    def predict(self, X: Any, return_std: bool = False) -> Union[np.ndarray, tuple]:
+        """Predicted means, shape (rows,) or (rows, columns); with `return_std` also the total
+        standard deviations."""
+        p = self.distribution(X)
+        return (p.mean, p.std) if return_std else p.mean
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Coefficient of determination R2 of the means, averaged over the targets."""
+        true = dataset.targets(y, len(X)).values
+        error = true - self.predict(X).reshape(true.shape)
+        weight = np.ones(len(true)) if sample_weight is None else np.asarray(sample_weight, float)
+        centre = np.average(true, axis=0, weights=weight)
+        residual, total = weight @ error ** 2, weight @ (true - centre) ** 2
+        return float(np.mean(1.0 - residual / total))
+
+
+class EnsembleClassifier(Ensemble):
+    """Classification as in scikit-learn; labels of any type.
+
+    Parameters are those of `Ensemble`. The loss is cross_entropy unless given.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The labels, in the order of the columns of `predict_proba`.
+    """
+
+    _estimator_type = "classifier"
+
+    def __init__(self, *, loss: Optional[str] = "cross_entropy", quiet: bool = True,
+                 **parameters: Any) -> None:
+        super().__init__(loss=loss, quiet=quiet, **parameters)
+
+    def __sklearn_tags__(self) -> Any:
+        return _tags(self, "classifier")
+
+    def _more_tags(self) -> dict[str, Any]:  # scikit-learn before 1.6
+        return {"requires_y": True}
+
+    def job(self) -> dict[str, Any]:
+        made = super().job()
+        if hasattr(self, "classes_"):
+            made.setdefault("model", {}).setdefault("classes", max(2, len(self.classes_)))
+        return made
+
+    def _tables(self, X: Any, y: Any) -> tuple[dataset.Table, dataset.Table]:
+        x = dataset.inputs(X)
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        _check_rows(x.rows())
+        names = dataset.names_of(y)
+        labels = np.asarray(_ravel(y))
+        if labels.ndim != 1 or len(labels) != x.rows():
+            raise ValueError(f"inconsistent numbers of samples: X has {x.rows()}, y has the shape "
+                             f"{labels.shape}; one label for each row is expected")
+        if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+            raise ValueError("y contains NaN or infinity")
+        if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
+            raise ValueError("Unknown label type: continuous numbers are not classes; use "
+                             "EnsembleRegressor")
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        return x, dataset.Table(codes.astype(float)[:, None], names, one=True)
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, **options: Any) -> Any:
+        """Train; see `Ensemble.fit`. Each label of `y` is a class."""
+        return super().fit(X, y, sample_weight, **options)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probability of each class, shape (rows, classes)."""
+        p: Prediction = self.distribution(X)
+        return p.mean[:, :len(self.classes_)]
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable class of each row."""
+        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Fraction of the rows whose class is predicted."""
+        right = self.predict(X) == np.asarray(y)
+        return float(np.average(right, weights=sample_weight))
