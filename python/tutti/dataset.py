@@ -95,7 +95,7 @@ def _split(value: Any) -> tuple:
         return _of_dataarray(value)
     if _is(value, "xarray", "Dataset"):
         return _of_dataset(value)
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) and not hasattr(value, "toarray"):
         return _of_mapping(value)
     return value, None, None, None
 
@@ -212,7 +212,7 @@ def match(table: Table, names: Sequence[str], given: bool) -> np.ndarray:
         Another number of columns, or other names.
     """
     if table.values.shape[1] != len(names):
-        raise ValueError(f"X has {table.values.shape[1]} features, but the model is expecting "
+        raise ValueError(f"X has {table.values.shape[1]} features, but Model is expecting "
                          f"{len(names)} features as input")
     if not table.names or not given or table.names == list(names):
         return table.values

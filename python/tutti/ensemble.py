@@ -107,7 +107,8 @@ class Ensemble:
         return self
 
     def __repr__(self) -> str:
-        default = inspect.signature(type(self).__init__).parameters
+        default = {**inspect.signature(Ensemble.__init__).parameters,
+                   **inspect.signature(type(self).__init__).parameters}
         shown = [f"{name}={value!r}" for name, value in self.get_params().items()
                  if name not in default or value is not default[name].default]
         return f"{type(self).__name__}({', '.join(shown)})"
@@ -200,6 +201,21 @@ class Ensemble:
     def predict(self, X: Any, **options: Any) -> Any:
         """Mean and uncertainties of rows; see `tutti.Model.predict`."""
         return self.distribution(X, **options)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Coefficient of determination R2 of the means, averaged over the targets.
+
+        Parameters
+        ----------
+        sample_weight : array, shape (rows,), optional
+        """
+        mean = self.distribution(X).mean
+        true = dataset.targets(y, len(mean)).values
+        error = true - mean.reshape(true.shape)
+        weight = np.ones(len(true)) if sample_weight is None else np.asarray(sample_weight, float)
+        centre = np.average(true, axis=0, weights=weight)
+        residual, total = weight @ error ** 2, weight @ (true - centre) ** 2
+        return float(np.mean(1.0 - residual / total))
 
 
 def not_fitted(estimator: Any) -> Exception:

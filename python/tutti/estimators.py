@@ -78,15 +78,6 @@ class EnsembleRegressor(Ensemble):
         p = self.distribution(X)
         return (p.mean, p.std) if return_std else p.mean
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Coefficient of determination R2 of the means, averaged over the targets."""
-        true = dataset.targets(y, len(X)).values
-        error = true - self.predict(X).reshape(true.shape)
-        weight = np.ones(len(true)) if sample_weight is None else np.asarray(sample_weight, float)
-        centre = np.average(true, axis=0, weights=weight)
-        residual, total = weight @ error ** 2, weight @ (true - centre) ** 2
-        return float(np.mean(1.0 - residual / total))
-
 
 class EnsembleClassifier(Ensemble):
     """Classification as in scikit-learn; labels of any type.
@@ -146,7 +137,8 @@ class EnsembleClassifier(Ensemble):
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each row."""
-        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        best = np.argmax(self.predict_proba(X), axis=1)
+        return self.classes_[best]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Fraction of the rows whose class is predicted."""

@@ -1,0 +1,113 @@
+"""EnsembleRegressor and EnsembleClassifier; the checks of scikit-learn where it is installed.
+
+CI does not install scikit-learn: with SciPy it is 30 MB to fetch, 239 MB on disk, and its checks
+start the program 300 times (15 s of CPU).
+"""
+import unittest
+import warnings
+
+import numpy as np
+
+from common import SMALL, numbers
+import tutti
+
+try:
+    import sklearn
+    from sklearn.base import clone, is_classifier, is_regressor
+    from sklearn.model_selection import GridSearchCV, cross_val_score
+    from sklearn.utils.estimator_checks import check_estimator
+except ImportError:
+    sklearn = None
+
+BETTER = {**SMALL, "hidden": [16], "members": 2, "epochs": 60, "batch_size": 16,
+          "learning_rate": 2e-2}
+# Checks that fail, with the reason.
+EXPECTED = {
+    "check_sample_weight_equivalence_on_dense_data":
+        "a weight scales the loss of a row; a row that is repeated is drawn into batches and into "
+        "the validation rows of its own",
+    "check_sample_weights_invariance":
+        "as check_sample_weight_equivalence_on_dense_data, in scikit-learn before 1.6",
+}
+
+
+class Estimators(unittest.TestCase):
+    def test_regressor(self):
+        x, y = numbers()
+        fitted = tutti.EnsembleRegressor(**BETTER, loss="gaussian_nll").fit(x, y)
+        mean, std = fitted.predict(x, return_std=True)
+        np.testing.assert_array_equal(mean, fitted.predict(x))
+        np.testing.assert_array_equal(std, fitted.distribution(x).std)
+        error = np.sum((y - mean) ** 2) / np.sum((y - y.mean()) ** 2)
+        self.assertAlmostEqual(fitted.score(x, y), 1 - error, places=12)
+        self.assertGreater(fitted.score(x, y), 0.8)
+
+    def test_classifier_has_labels_of_any_type(self):
+        x, y = numbers()
+        label = np.array(["low", "middle", "high"])[np.digitize(y, [-0.5, 0.5])]
+        fitted = tutti.EnsembleClassifier(**BETTER).fit(x, label)
+        self.assertEqual(list(fitted.classes_), ["high", "low", "middle"])
+        np.testing.assert_allclose(fitted.predict_proba(x).sum(axis=1), 1, atol=1e-6)
+        self.assertEqual(fitted.score(x, label), np.mean(fitted.predict(x) == label))
+        self.assertGreater(fitted.score(x, label), 0.8)
+        with self.assertRaisesRegex(ValueError, "Unknown label type"):
+            fitted.fit(x, y)
+
+    def test_parameters(self):
+        one = tutti.EnsembleClassifier(hidden=[3], dropout=0.1, train={"l2": 0.5})
+        two = tutti.EnsembleClassifier(**one.get_params())
+        self.assertEqual(one.get_params(), two.get_params())
+        self.assertIs(one.set_params(epochs=4, train__l2=0.25), one)
+        self.assertEqual(one.get_params()["train"], {"l2": 0.25})
+        self.assertEqual(two.get_params()["train"], {"l2": 0.5})
+        self.assertEqual(repr(one), "EnsembleClassifier(hidden=[3], epochs=4, "
+                         "train={'l2': 0.25}, dropout=0.1)")
+
+
+@unittest.skipUnless(sklearn, "scikit-learn is not installed")
+class ScikitLearn(unittest.TestCase):
+    def test_clone_and_search(self):
+        x, y = numbers()
+        for kind in (tutti.Ensemble, tutti.EnsembleRegressor):
+            scores = cross_val_score(clone(kind(**BETTER)), x, y, cv=3)
+            self.assertGreater(scores.min(), 0.5)
+        search = GridSearchCV(tutti.EnsembleRegressor(**BETTER), {"epochs": [1, 60]}, cv=2)
+        self.assertEqual(search.fit(x, y).best_params_, {"epochs": 60})
+        self.assertTrue(is_regressor(tutti.EnsembleRegressor()))
+        self.assertTrue(is_classifier(tutti.EnsembleClassifier()))
+
+    def test_checks_of_scikit_learn(self):
+        warnings.simplefilter("ignore")
+        for kind in (tutti.EnsembleRegressor, tutti.EnsembleClassifier):
+            failed, passed = run_checks(kind(**BETTER))
+            print(f"\n{kind.__name__}, scikit-learn {sklearn.__version__}: {len(passed)} checks "
+                  f"passed, failed as expected: {sorted(failed)}")
+            self.assertEqual({name: why for name, why in failed.items() if name not in EXPECTED},
+                             {})
+            self.assertGreater(len(passed), 30)
+
+
+def run_checks(estimator):
+    """Failed checks with their exceptions, and names of those that passed."""
+    failed, passed = {}, []
+    if hasattr(estimator, "__sklearn_tags__") and hasattr(sklearn.utils, "Tags"):
+        for result in check_estimator(estimator, on_fail=None, on_skip=None):
+            if result["status"] == "passed":
+                passed.append(result["check_name"])
+            elif result["status"] == "failed":
+                failed[result["check_name"]] = repr(result["exception"])[:300]
+        return failed, passed
+    for instance, check in check_estimator(estimator, generate_only=True):
+        name = check.func.__name__
+        try:
+            check(instance)
+            passed.append(name)
+        except unittest.SkipTest:
+            pass
+        except Exception as why:  # a check may raise anything
+            failed[name] = repr(why)[:300]
+    return failed, passed
+
+
+if __name__ == "__main__":
+    unittest.main()
