@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* MPI counts are int: data are sent in pieces of at most this many bytes. */
 enum { MAX_MESSAGE_BYTES = 1 << 30 };
@@ -86,6 +87,37 @@ tt_err tt_comm_check_launch_local(const tt_comm *c)
                  "would train the whole ensemble; start with `srun --mpi=pmix tutti ...` "
                  "(`srun --mpi=list` shows the choices) or `mpirun tutti ...`, or ask for one task",
                  tasks);
+}
+
+/* Whether the parent process has this variable in its environment. Nobody may read the environment
+ * of a launcher of another user, such as slurmstepd. */
+static int parent_has_variable(const char *name)
+{
+  char path[64], *entry = NULL;
+  size_t room = 0, length = strlen(name);
+  int found = 0;
+  snprintf(path, sizeof path, "/proc/%ld/environ", (long)getppid());
+  FILE *f = fopen(path, "r");
+  while (f && !found && getdelim(&entry, &room, '\0', f) > 0)
+    found = !strncmp(entry, name, length) && entry[length] == '=';
+  if (f) fclose(f);
+  free(entry);
+  return found;
+}
+
+int tt_comm_launched_ranks_local(void)
+{
+  static const struct {
+    const char *rank, *ranks;
+  } launcher[] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                  {"PMI_RANK", "PMI_SIZE"},
+                  {"PMIX_RANK", "SLURM_STEP_NUM_TASKS"}};
+  for (size_t i = 0; i < sizeof launcher / sizeof *launcher; i++) {
+    const char *ranks = getenv(launcher[i].ranks);
+    if (getenv(launcher[i].rank) && ranks && atoi(ranks) > 1)
+      return parent_has_variable(launcher[i].rank) ? 1 : atoi(ranks);
+  }
+  return 1;
 }
 
 static tt_err read_fault_local(tt_comm *c)

@@ -31,6 +31,11 @@ tt_err tt_comm_begin_singletons(tt_comm **out);
 /* Check for singletons: each task of the job is an MPI world of one rank. Errors: UNAVAILABLE. */
 tt_err tt_comm_check_launch_local(const tt_comm *c);
 
+/* Number of processes that the launcher (mpirun, srun) has started together with this one. 1
+ * without a launcher, and where another program stands between this process and the launcher: that
+ * program has the same environment, and may use MPI itself. Local, needs no MPI. */
+int tt_comm_launched_ranks_local(void);
+
 /* End MPI if tt_comm_begin started it. Accepts NULL. */
 void tt_comm_end(tt_comm **c);
 

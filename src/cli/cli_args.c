@@ -126,7 +126,7 @@ static void print_args(FILE *f, const tt_cli_args *a)
   for (int i = 0; i < a->overrides; i++) fprintf(f, "--set %s\n", a->override[i]);
 }
 
-/* MPI_Init waits for all ranks: for ever if another rank runs a verb that starts no MPI. */
+/* MPI_Init waits for all ranks: for ever if another rank runs a program without MPI. */
 static tt_err begin_mpi(int singletons)
 {
   static const double most_seconds = 600.0;

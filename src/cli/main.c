@@ -101,6 +101,8 @@ static int run(const tt_verb *verb, int argc, char **argv, const char *command)
   tt_cli_parse(verb, argc, argv, &args);
   tt_err e = verb->run(&args);
   fflush(stdout); /* before the error message */
+  /* A verb without MPI has ended. If another rank runs one with MPI, it waits for this rank. */
+  if (!e && !tt_world && tt_comm_launched_ranks_local() > 1) e = tt_cli_begin(&args, 1);
   tt_log_level level = e == TT_E_STOPPED ? TT_LOG_WARN : TT_LOG_ERROR;
   if (e) tt_log_root(level, "%s", tt_err_last());
   if (e == TT_E_INTERNAL) tt_log_root(TT_LOG_ERROR, "raised at %s", tt_err_where());

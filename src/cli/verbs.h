@@ -93,7 +93,7 @@ extern tt_comm *tt_world;
     TT_CLI_WEIGHTS, TT_CLI_QUIET, TT_CLI_VERBOSE)                                                  \
   F("campaign", campaign, "active learning: train, select, label, repeat")                         \
   X("plan", "JOB.yaml", 1, 1, plan, "check a job; show memory, ranks, file sizes",                 \
-    "Check a job and print what it will need. Starts no MPI and writes nothing; of the "           \
+    "Check a job and print what it will need. Needs no MPI and writes nothing; of the "           \
     "samples, only the labels are read, to count classes.",                                        \
     TT_CLI_SET, TT_CLI_RANKS)                                                                      \
   X("doctor", "[JOB.yaml]", 0, 1, doctor, "show ranks, GPUs, libraries, and problems",             \

@@ -251,6 +251,9 @@ def ranks_differ():
     both("another verb on a rank", train(), PREDICT, "tutti predict", "tutti train")
     both("a campaign on a rank", PREDICT, ["campaign", "run", "job.yaml"], "tutti campaign run")
     both("doctor on a rank", ["doctor", "job.yaml"], train(), "tutti doctor")
+    both("a verb without MPI on a rank", train(), ["plan", "job.yaml"], "tutti plan", "tutti train")
+    both("a verb without MPI on rank 0", ["info", "data.h5"], PREDICT, "tutti info", "tutti predict")
+    both("verbs without MPI", ["info", "data.h5"], ["plan", "job.yaml"], "tutti info", "tutti plan")
     both("another output on a rank", PREDICT, PREDICT[:-1] + ["other.h5"], "other.h5", "pred.h5")
 
 
