@@ -5,13 +5,17 @@
     >>> p = ensemble.predict(X_new)
     >>> p.mean, p.std, p.aleatoric, p.epistemic
 """
+from .campaign import Campaign, campaign, open_run
 from .ensemble import Ensemble
 from .estimators import EnsembleClassifier, EnsembleRegressor
 from .library import Model
 from .prediction import Prediction
 from .program import Error, InputError, Stopped, find_library, find_program
-from .run import Run, open_run
+from .run import Run
 
 __version__ = "0.1.0"
-__all__ = ["Ensemble", "EnsembleClassifier", "EnsembleRegressor", "Error", "InputError", "Model", "Prediction", "Run", "Stopped",
-           "find_library", "find_program", "open_run"]
+__all__ = [
+    "Campaign", "Ensemble", "EnsembleClassifier", "EnsembleRegressor", "Error", "InputError",
+    "Model", "Prediction", "Run", "Stopped", "campaign", "find_library", "find_program",
+    "open_run",
+]

@@ -8,11 +8,12 @@ from typing import Any, Mapping, Optional, Sequence, TypeVar, Union
 import numpy as np
 
 from . import dataset, job
-from .launch import Launch
+from .launch import Launch, submit_job
 from .prediction import Prediction
 from .progress import Progress
 from .program import PathLike, find_program
 from .run import Run, Scratch
+from .tags import tags
 
 Self = TypeVar("Self", bound="Ensemble")
 # Parameters that are about the start of the program, not about the job.
@@ -91,6 +92,9 @@ class Ensemble:
         for name, value in {**given, **options}.items():
             setattr(self, name, value)
 
+    def __sklearn_tags__(self) -> Any:
+        return tags(getattr(self, "_estimator_type", None))
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters of the constructor, and every other option that is set."""
         return {name: value for name, value in vars(self).items()
@@ -147,7 +151,8 @@ class Ensemble:
             self.run_ = Run(scratch.name, self.program, scratch)
 
     def fit(self: Self, X: Any, y: Any, sample_weight: Any = None, *, split: Any = None,
-            resume: Optional[bool] = None) -> Self:
+            resume: Optional[bool] = None,
+            submit: Union[bool, Mapping[str, Any]] = False) -> Self:
         """Train the ensemble.
 
         Parameters
@@ -162,6 +167,10 @@ class Ensemble:
         resume : bool, optional
             None continues a run in `directory` that was stopped; True requires a checkpoint there
             (without `directory`: continues the last fit of this object); False starts again.
+        submit : bool or dict
+            Write a batch script, queue it with sbatch and return at once; needs `directory`. Come
+            back with `tutti.open_run(directory)`. A dict has options of `tutti slurm` (site,
+            nodes, gpus_per_node, time) and of sbatch ({"account": "abc"}).
 
         Raises
         ------
@@ -170,9 +179,14 @@ class Ensemble:
         KeyboardInterrupt
             Passed on after the program has written a checkpoint; fit again with resume=True.
         """
+        if submit and self.directory is None:
+            raise ValueError("submit: a batch job needs a directory that stays: directory=...")
         x, y_table = self._tables(X, y)
         self._open_directory(resume)
         path = self._write(x, y_table, {"sample_weight": sample_weight, "split": split})
+        if submit:
+            submit_job(find_program(self.program), "train", path, submit)
+            return self
         how = {None: "auto", True: "must", False: "never"}[resume]
         with Progress(self.quiet) as progress:
             self._launch().run(["train", path, "--resume", how], progress)

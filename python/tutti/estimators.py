@@ -14,21 +14,6 @@ from .ensemble import Ensemble
 from .prediction import Prediction
 
 
-def _tags(estimator: Any, kind: str) -> Any:
-    """Tags of scikit-learn from 1.6 on."""
-    from sklearn import utils
-
-    tags = utils.Tags(
-        estimator_type=kind, target_tags=utils.TargetTags(required=True),
-        input_tags=utils.InputTags(), non_deterministic=False)
-    if kind == "classifier":
-        tags.classifier_tags = utils.ClassifierTags()
-    else:
-        tags.regressor_tags = utils.RegressorTags()
-        tags.target_tags.multi_output = True
-    return tags
-
-
 def _ravel(y: Any) -> Any:
     """y of shape (rows, 1) as (rows,), with the warning of scikit-learn."""
     if getattr(y, "ndim", 1) == 2 and y.shape[1] == 1 and isinstance(y, np.ndarray):
@@ -58,9 +43,6 @@ class EnsembleRegressor(Ensemble):
 
     def __init__(self, *, quiet: bool = True, **parameters: Any) -> None:
         super().__init__(quiet=quiet, **parameters)
-
-    def __sklearn_tags__(self) -> Any:
-        return _tags(self, "regressor")
 
     def _more_tags(self) -> dict[str, Any]:  # scikit-learn before 1.6
         return {"requires_y": True, "multioutput": True}
@@ -95,9 +77,6 @@ class EnsembleClassifier(Ensemble):
     def __init__(self, *, loss: Optional[str] = "cross_entropy", quiet: bool = True,
                  **parameters: Any) -> None:
         super().__init__(loss=loss, quiet=quiet, **parameters)
-
-    def __sklearn_tags__(self) -> Any:
-        return _tags(self, "classifier")
 
     def _more_tags(self) -> dict[str, Any]:  # scikit-learn before 1.6
         return {"requires_y": True}

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import os
 import pathlib
-import re
 import shutil
 import signal
 import subprocess
@@ -11,6 +10,8 @@ import tempfile
 import threading
 import warnings
 from typing import Callable, Iterator, Optional, Sequence, Union
+
+from .progress import WARNING
 
 PathLike = Union[str, "os.PathLike[str]"]
 PACKAGE = pathlib.Path(__file__).resolve().parent
@@ -150,10 +151,14 @@ class Process:
         warn_of(self.lines)
         return self.output
 
-    def stop(self) -> None:
-        """Stop the program; it writes a checkpoint first. A second KeyboardInterrupt kills it."""
+    def interrupt(self) -> None:
+        """Ask the program to write a checkpoint and end."""
         if self._child.poll() is None:
             self._child.send_signal(self._stop_signal)
+
+    def stop(self) -> None:
+        """Stop the program; it writes a checkpoint first. A second KeyboardInterrupt kills it."""
+        self.interrupt()
         try:
             for _ in self:
                 pass
@@ -176,9 +181,9 @@ class Process:
 def warn_of(lines: Sequence[str]) -> None:
     """Turn the warnings of the program into warnings of Python."""
     for line in lines:
-        found = re.match(r"tutti: (?:warning|note): (.*)", line)
+        found = WARNING.match(line)
         if found:
-            warnings.warn(found[1], UserWarning, stacklevel=2)
+            warnings.warn(found[1], UserWarning, stacklevel=5)
 
 
 def run(command: Sequence[str], on_line: Optional[Callable[[str], None]] = None,

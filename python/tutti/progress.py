@@ -7,6 +7,8 @@ from typing import Any, Optional
 
 EPOCH = re.compile(r"tutti: (?:round \d+: )?epoch (\d+)/(\d+), (.*)")
 
+WARNING = re.compile(r"tutti: (?:warning|note): (.*)")
+
 
 def in_notebook() -> bool:
     """True in a Jupyter notebook."""
@@ -44,7 +46,8 @@ class Progress:
 
     def __call__(self, line: str) -> None:
         self._failed |= line.startswith("tutti: error: ")
-        if self._quiet or self._failed:  # the exception has the message
+        # The message of an error is in the exception; warnings are warnings of Python.
+        if self._quiet or self._failed or WARNING.match(line):
             return
         found = EPOCH.match(line)
         if not self._live:

@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import subprocess
 import tempfile
+import time
 import weakref
 from typing import Any, Optional
 
@@ -16,6 +17,12 @@ import numpy as np
 from .library import Model
 from .prediction import Prediction
 from .program import PathLike, error_of, find_program, message_of
+
+
+def read_text(dataset: h5py.Dataset) -> np.ndarray:
+    """Texts of a dataset, in any form that HDF5 has, as str."""
+    values = _array(dataset)
+    return dataset.asstr()[()] if values.dtype.kind in "OS" else values
 
 
 def _array(dataset: h5py.Dataset) -> np.ndarray:
@@ -87,7 +94,11 @@ class Run:
         return os.path.join(self.directory, name)
 
     def status(self) -> dict[str, Any]:
-        """State of the run as `tutti status --json` tells it: state, epoch, epochs, eta, ..."""
+        """State of the run as `tutti status --json` tells it: state, epoch, epochs, eta, ...;
+        "submitted" before a batch job starts."""
+        if os.path.exists(self.path("slurm_job")) and not os.path.exists(self.path("status.json")):
+            number = pathlib.Path(self.path("slurm_job")).read_text().strip()
+            return {"state": "submitted", "job": number}
         done = subprocess.run([find_program(self._program), "status", "--json", self.directory],
                               capture_output=True, text=True)
         if done.returncode:
@@ -97,6 +108,34 @@ class Run:
     def done(self) -> bool:
         """True if the run has ended and its model is written."""
         return self.status()["state"] == "done"
+
+    def wait(self, timeout: Optional[float] = None, poll: float = 10.0) -> "Run":
+        """Wait until the run is done, e.g. of a batch job.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds; without it, wait for ever.
+        poll : float
+            Seconds between two looks.
+
+        Raises
+        ------
+        TimeoutError
+            The run is not done in time.
+        tutti.Error
+            The run has failed.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            status = self.status()
+            if status["state"] == "done":
+                return self
+            if status["state"] == "failed":
+                raise error_of(status["exit_code"], status["reason"])
+            if end is not None and time.monotonic() + poll > end:
+                raise TimeoutError(f"{self.directory}: {status['state']} after {timeout} s")
+            time.sleep(poll)
 
     def results(self) -> dict[str, np.ndarray]:
         """Every variable of results.h5 as an array: losses, scores, test predictions."""
@@ -141,21 +180,3 @@ class Run:
     def predict(self, x: Any, **options: Any) -> Prediction:
         """Predict rows with the model of the run; see `tutti.Model.predict`."""
         return self.model.predict(x, **options)
-
-
-def open_run(directory: PathLike, program: Optional[PathLike] = None) -> Run:
-    """Open a run directory, of Python or of the command line, during or after the run.
-
-    Parameters
-    ----------
-    directory : path
-        run.directory of the job.
-    program : path, optional
-        See `tutti.find_program`.
-
-    Raises
-    ------
-    FileNotFoundError
-        There is no such directory.
-    """
-    return Run(directory, program)

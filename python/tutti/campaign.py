@@ -1,0 +1,163 @@
+"""Campaigns of active learning with an oracle in Python."""
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any, Mapping, Optional, Sequence, Union
+
+import numpy as np
+
+from . import dataset, job, oracle as _oracle
+from .ensemble import Ensemble
+from .launch import Launch, submit_job
+from .program import Error, PathLike, Process, find_program
+from .progress import Progress
+from .run import Run, read_arrays
+
+
+class Campaign(Run):
+    """The directory of a campaign, during and after it."""
+
+    def __repr__(self) -> str:
+        return f"<tutti.Campaign {self.directory}>"
+
+    def history(self) -> dict[str, np.ndarray]:
+        """Every variable of campaign.h5: labels, rmse, queries, ... of each round."""
+        return read_arrays(self.path("campaign.h5"))
+
+
+def open_run(directory: PathLike, program: Optional[PathLike] = None) -> Run:
+    """Open the directory of a run or a campaign, of Python or of the command line, during or
+    after it.
+
+    Parameters
+    ----------
+    directory : path
+        run.directory of the job, or campaign.directory.
+    program : path, optional
+        See `tutti.find_program`.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such directory.
+    """
+    here = os.fspath(directory)
+    known = any(os.path.exists(os.path.join(here, f)) for f in ("campaign.h5", "campaign.yaml"))
+    return (Campaign if known else Run)(here, program)
+
+
+def _describe(config: Union[Ensemble, Mapping[str, Any]], program: str) -> dict[str, Any]:
+    if isinstance(config, Ensemble):
+        return config.job()
+    return job.build(dict(config), program)
+
+
+def _write_file(described: dict, key: str, value: Any, directory: str) -> None:
+    """Write arrays as the file of section `data` or `pool`."""
+    name = f"{key}.h5"
+    if key == "data":
+        x = dataset.inputs(value[0])
+        tables = {"x": x, "y": dataset.targets(value[1], x.rows())}
+    else:
+        tables = {"x": dataset.inputs(value)}
+    dataset.write(os.path.join(directory, name), tables)
+    job.put(described, f"{key}.file", name)
+
+
+def _write(described: dict, oracle: _oracle.Oracle, directory: str, data: Any, pool: Any) -> str:
+    """Write campaign.yaml and its files; the path of campaign.yaml."""
+    if data is not None:
+        _write_file(described, "data", data, directory)
+    if pool is not None:
+        _write_file(described, "pool", pool, directory)
+    labels = described.setdefault("label", {})
+    batch = described.get("select", {}).get("batch", 10)
+    labels.setdefault("rows_per_call", batch)
+    labels.update(mode=labels.get("mode", "command"), command=_oracle.command(oracle),
+                  format="hdf5")
+    job.put(described, "campaign.directory", ".")
+    path = os.path.join(directory, "campaign.yaml")
+    job.write(path, described)
+    return path
+
+
+def _serve(command: Sequence[str], server: _oracle.Server, progress: Progress,
+           stop_signal: int) -> None:
+    """Run the program and answer its calls in this thread, until the program ends."""
+    process = Process(command, stop_signal)
+
+    def show() -> None:
+        for line in process:
+            progress(line)
+
+    reader = threading.Thread(target=show)
+    reader.start()
+    try:
+        while reader.is_alive():
+            server.answer(0.1)
+    except BaseException:
+        process.interrupt()
+        reader.join()
+        process.stop()
+        raise
+    try:
+        process.wait()
+    except Error as error:
+        raise (server.error or error) from (error if server.error else None)
+
+
+def campaign(config: Union[Ensemble, Mapping[str, Any]], oracle: _oracle.Oracle, *,
+             directory: PathLike, data: Any = None, pool: Any = None,
+             ranks: Optional[int] = None, launcher: Optional[Union[str, Sequence[str]]] = None,
+             submit: Union[bool, Mapping[str, Any]] = False,
+             program: Optional[PathLike] = None, quiet: bool = False) -> Campaign:
+    """Run a campaign: train, choose points, label them with a function, repeat.
+
+    After a stop, call it again with the same arguments: it continues, and does not label a point
+    twice.
+
+    Parameters
+    ----------
+    config : Ensemble or dict
+        Options of the campaign, by section (`{"select": {"batch": 5}, ...}`) or, for those of the
+        network and the training, by name (docs/options.md).
+    oracle : callable or str
+        Gets {input name: array (rows,)}, returns the targets of these rows; NaN marks a point that
+        cannot be labelled. An exception ends the campaign and is raised here. The function runs in
+        this process, in this thread. "module:function" is imported by a process of each call.
+    directory : path
+        Directory of the campaign and its files.
+    data : tuple (X, y), optional
+        Labelled rows; otherwise data.file of the configuration.
+    pool : array, DataFrame or DataArray, optional
+        Candidates; otherwise pool.file or pool.command.
+    ranks, launcher, program, quiet
+        As in `Ensemble`.
+    submit : bool or dict
+        Queue a batch job and return at once; see `Ensemble.fit`. Needs the name of a function.
+
+    Raises
+    ------
+    tutti.Error
+        The program ended with an error; `tutti.Stopped` can be continued.
+    """
+    if submit and not isinstance(oracle, str):
+        raise ValueError("submit: a batch job cannot call a function of this process; give the "
+                         "oracle as 'module:function'")
+    start = Launch(find_program(program), ranks, launcher)
+    os.makedirs(directory, exist_ok=True)
+    directory = os.path.abspath(directory)
+    path = _write(_describe(config, start.program), oracle, directory, data, pool)
+    made = Campaign(directory, program)
+    if submit:
+        submit_job(start.program, "campaign", path, submit)
+        return made
+    with Progress(quiet) as progress:
+        if isinstance(oracle, str):
+            start.run(["campaign", "run", path], progress)
+        else:
+            with _oracle.Server(directory, oracle) as server:
+                _serve(start.command(["campaign", "run", path]), server, progress,
+                       start.stop_signal)
+    return made
