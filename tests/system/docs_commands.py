@@ -24,6 +24,7 @@ CANNOT = {  # start of a command -> why it cannot run here
     "ctest ": "runs all tests",
     "mpirun --oversubscribe -n 3 build/": "runs tests",
     "build/": "needs a build in build/",
+    "tests/cuda/": "needs a build with nvcc",
     "bench/": "minutes; some need PyTorch",
     "python3 bench/": "needs PyTorch or JAX",
     "tar xJf pack": "needs the archive of bench/pack",
@@ -94,7 +95,7 @@ def reason(command):
 
 def missing_file(source, command):
     """The first word of a command that is a file of the tree, if there is no such file."""
-    word = re.search(r"(?<![\w/])((?:script|bench)/[\w./]+)", command)
+    word = re.search(r"(?<![\w/])((?:script|bench|tests)/[\w./]+)", command)
     return word[1] if word and not (source / word[1]).exists() else None
 
 
