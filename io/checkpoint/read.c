@@ -18,8 +18,9 @@ typedef struct expected {
   int64_t generation;
   int any_device;
   int64_t shards;
-  const tt_ckpt_shard *shard; /* [shards] */
-  uint64_t *hash;             /* buffer for the members of the largest slice */
+  const tt_ckpt_shard *shard;     /* [shards] */
+  uint64_t *hash;                 /* buffer for the members of the largest slice */
+  char unread[TT_PATH_MAX + 256]; /* why the disk did not give a generation, or "" */
 } expected;
 
 static tt_err number(tt_h5_reader *r, const char *name, int64_t *value)
@@ -139,17 +140,21 @@ static tt_err read_shards(tt_h5_reader *r, const expected *w)
 }
 
 /* Report every error of the reader as IO: this generation is rejected and an older one is tried.
- * MEM stays MEM: an older generation would not fit into memory either. */
-static tt_err damage_error(tt_err e, const char *path)
+ * MEM stays MEM: an older generation would not fit into memory either. An error of the disk, which
+ * says nothing of the file, is kept in w->unread. */
+static tt_err rejection(tt_err e, const char *path, expected *w)
 {
   if (!e || e == TT_E_MEM) return e;
   int named = !strncmp(tt_err_last(), path, strlen(path));
-  return TT_FAIL(IO, "%s%s%s", named ? "" : path, named ? "" : ": ", tt_err_last());
+  int disk = e == TT_E_IO || e == TT_E_NOINPUT;
+  TT_FAIL(IO, "%s%s%s", named ? "" : path, named ? "" : ": ", tt_err_last());
+  if (disk && !w->unread[0]) snprintf(w->unread, sizeof w->unread, "%s", tt_err_last());
+  return TT_E_IO;
 }
 
 /* Compare the sizes in the file. Errors: IO if they cannot be read, DATA if they are of another
  * run. */
-static tt_err compare_sizes(tt_h5_reader *r, const char *path, const expected *w)
+static tt_err compare_sizes(tt_h5_reader *r, const char *path, expected *w)
 {
   char name[TT_CKPT_OBJECT_PATH_MAX], what[256];
   for (int64_t k = 0; k < w->shards; k++) {
@@ -158,7 +163,7 @@ static tt_err compare_sizes(tt_h5_reader *r, const char *path, const expected *w
     tt_ckpt_object_path_local(k, NULL, name);
     for (int i = 0; i < TT_CKPT_SIZES; i++) {
       tt_err e = tt_h5_read_attr_local(r, name, tt_ckpt_size_name[i], TT_H5_I64, 1, &found);
-      TT_TRY(damage_error(e, path));
+      TT_TRY(rejection(e, path, w));
       if (found == size[i]) continue;
       snprintf(what, sizeof what, "%s has %" PRId64 " %s; this run has %" PRId64, name, found,
                tt_ckpt_size_name[i], size[i]);
@@ -169,17 +174,17 @@ static tt_err compare_sizes(tt_h5_reader *r, const char *path, const expected *w
 }
 
 /* Errors: IO (rejected), DATA (of another run), MEM. */
-static tt_err read_generation_local(const char *path, const expected *w)
+static tt_err read_generation_local(const char *path, expected *w)
 {
   tt_h5_reader *r = NULL;
   run_identity found = {0};
   tt_err e = tt_h5_open_local(path, &r);
   if (!e) e = check_schema(r, w);
   if (!e) e = read_identity(r, &found);
-  e = damage_error(e, path);
+  e = rejection(e, path, w);
   if (!e) e = compare_identity(r, &found, w);
   if (!e) e = compare_sizes(r, path, w);
-  if (!e) e = damage_error(read_shards(r, w), path);
+  if (!e) e = rejection(read_shards(r, w), path, w);
   tt_free(found.arithmetic);
   tt_h5_close_local(&r);
   return e;
@@ -208,6 +213,19 @@ static tt_err no_usable_error(const char *directory, int64_t count, const char *
                  directory, count, count == 1 ? "" : "s", reasons);
 }
 
+/* Collective. The advice to remove checkpoints is only for files that were read: those that the
+ * disk did not give may be whole. */
+static tt_err unread_error(tt_comm *c, const char *directory, const expected *w)
+{
+  tt_err e = TT_OK;
+  if (w->unread[0])
+    e = TT_FAIL(IO,
+                "%s has checkpoints that cannot be read: %s\nrun the same command again when the "
+                "disk works",
+                directory, w->unread);
+  return tt_agree(c, e);
+}
+
 /* Try the newest first until one is usable on all ranks. *generation stays 0 if none is. */
 static tt_err read_newest_usable(tt_comm *c, const char *directory, const int64_t *list,
                                  int64_t count, expected *w, int64_t *generation)
@@ -223,7 +241,8 @@ static tt_err read_newest_usable(tt_comm *c, const char *directory, const int64_
     size_t used = strlen(reasons);
     snprintf(reasons + used, sizeof reasons - used, "\n  %s", tt_err_last());
   }
-  return no_usable_error(directory, count, reasons);
+  tt_err e = unread_error(c, directory, w);
+  return e ? e : no_usable_error(directory, count, reasons);
 }
 
 tt_err tt_ckpt_read(tt_comm *c, const char *directory, const tt_run_id *id, int any_device,

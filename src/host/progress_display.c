@@ -81,9 +81,9 @@ static void append_field(char *line, const char *format, ...)
   va_start(ap, format);
   vsnprintf(word, sizeof word, format, ap);
   va_end(ap);
-  size_t used = strlen(line);
-  if (used + 2 + strlen(word) > TT_PROGRESS_COLUMNS) return;
-  snprintf(line + used, TT_PROGRESS_COLUMNS + 1 - used, "%s%s", used ? ", " : "", word);
+  if (strlen(line) + strlen(", ") + strlen(word) > TT_PROGRESS_COLUMNS) return;
+  if (line[0]) strcat(line, ", ");
+  strcat(line, word);
 }
 
 /* 1234567 as 1.23M */
