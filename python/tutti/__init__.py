@@ -12,10 +12,9 @@ from .library import Model
 from .prediction import Prediction
 from .program import Error, InputError, Stopped, find_library, find_program
 from .run import Run
-
-__version__ = "0.1.0"
+from .version import __version__
 __all__ = [
     "Campaign", "Ensemble", "EnsembleClassifier", "EnsembleRegressor", "Error", "InputError",
-    "Model", "Prediction", "Run", "Stopped", "campaign", "find_library", "find_program",
-    "open_run",
+    "Model", "Prediction", "Run", "Stopped", "__version__", "campaign", "find_library",
+    "find_program", "open_run",
 ]

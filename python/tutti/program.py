@@ -66,8 +66,9 @@ def find_program(program: Optional[PathLike] = None) -> str:
         if not found:
             raise FileNotFoundError(f"{given} is not a program (argument program, or TUTTI)")
         return os.path.abspath(found)
-    beside = [PACKAGE / "bin" / "tutti", PACKAGE.parents[1] / "build" / "tutti"]
-    for path in (beside[0], shutil.which("tutti"), beside[1]):
+    # PREFIX/share/tutti/python is the package that CMake installs.
+    for path in (PACKAGE / "bin" / "tutti", shutil.which("tutti"),
+                 PACKAGE.parents[3] / "bin" / "tutti", PACKAGE.parents[1] / "build" / "tutti"):
         if path and os.access(path, os.X_OK):
             return os.path.abspath(path)
     raise FileNotFoundError(
