@@ -95,6 +95,10 @@ class Ensemble:
     def __sklearn_tags__(self) -> Any:
         return tags(getattr(self, "_estimator_type", None))
 
+    def _more_tags(self) -> dict[str, Any]:  # scikit-learn before 1.6
+        kind = getattr(self, "_estimator_type", None)
+        return {"requires_y": True, "multioutput": kind != "classifier"}
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters of the constructor, and every other option that is set."""
         return {name: value for name, value in vars(self).items()

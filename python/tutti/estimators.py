@@ -44,9 +44,6 @@ class EnsembleRegressor(Ensemble):
     def __init__(self, *, quiet: bool = True, **parameters: Any) -> None:
         super().__init__(quiet=quiet, **parameters)
 
-    def _more_tags(self) -> dict[str, Any]:  # scikit-learn before 1.6
-        return {"requires_y": True, "multioutput": True}
-
     def _tables(self, X: Any, y: Any) -> tuple[dataset.Table, dataset.Table]:
         x, y_table = super()._tables(X, _ravel(y))
         _check_rows(x.rows())
@@ -77,9 +74,6 @@ class EnsembleClassifier(Ensemble):
     def __init__(self, *, loss: Optional[str] = "cross_entropy", quiet: bool = True,
                  **parameters: Any) -> None:
         super().__init__(loss=loss, quiet=quiet, **parameters)
-
-    def _more_tags(self) -> dict[str, Any]:  # scikit-learn before 1.6
-        return {"requires_y": True}
 
     def job(self) -> dict[str, Any]:
         made = super().job()

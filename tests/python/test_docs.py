@@ -1,0 +1,118 @@
+"""The code of docs/python.md and of the README runs, and the notebook.
+
+The cells of the notebook run here one after the other; with nbclient and ipykernel (CI does not
+install them: 50 packages) they also run in a kernel.
+"""
+import contextlib
+import io
+import json
+import os
+import re
+import stat
+import tempfile
+import unittest
+from unittest import mock
+
+from common import ROOT, numbers
+
+try:
+    import pandas
+    import xarray
+except ImportError as missing:
+    TABLES = f"{missing.name} is missing"
+else:
+    TABLES = ""
+try:
+    import ipykernel
+    import nbclient
+    import nbformat
+except ImportError as missing:
+    KERNEL = f"{missing.name} is missing"
+else:
+    KERNEL = ""
+PROGRAMS = {"mpirun": 'shift; exec $(echo "$TUTTI_MPIRUN" | tr ";" " ") "$@"',
+            "sbatch": "echo 4711"}
+
+
+def blocks(page):
+    """(first line, code) of the Python blocks of a page."""
+    text = (ROOT / page).read_text()
+    for found in re.finditer(r"^```python\n(.*?)^```", text, re.M | re.S):
+        yield text.count("\n", 0, found.start()) + 2, found[1]
+
+
+def run_blocks(page, names, wanted=lambda code: True):
+    """Run the blocks in one namespace; what they print, and how many they are."""
+    out, count = io.StringIO(), 0
+    for line, code in blocks(page):
+        if wanted(code):
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
+                exec(compile("\n" * (line - 1) + code, page, "exec"), names)
+            count += 1
+    return out.getvalue(), count
+
+
+def cells(kind="code"):
+    notebook = json.loads((ROOT / "examples/python/ensemble.ipynb").read_text())
+    return ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == kind]
+
+
+class Docs(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(folder.name)
+        os.mkdir("bin")
+        for name, line in PROGRAMS.items():
+            with open(f"bin/{name}", "w") as f:
+                f.write(f"#!/bin/sh\n{line}\n")
+            os.chmod(f"bin/{name}", stat.S_IRWXU)
+        path = folder.name + "/bin" + os.pathsep + os.environ["PATH"]
+        changed = mock.patch.dict(os.environ, {"PATH": path})
+        changed.start()
+        self.addCleanup(changed.stop)
+
+    @unittest.skipIf(TABLES, TABLES)
+    def test_manual(self):
+        names = {}
+        printed, count = run_blocks("docs/python.md", names)
+        self.assertEqual(count, 7)
+        for text in ("(2, 5) (10, 5)", "78 ", "did you mean 'epochs'?", "submitted",
+                     "epistemic"):
+            self.assertIn(text, printed)
+        self.assertEqual(names["curves"]["train"].shape, (10, 20))
+
+    def test_readme(self):
+        x, y = numbers()
+        names = {"X": x, "y": y, "X_new": x[:4]}
+        _, count = run_blocks("README.md", names, lambda code: "import tutti" in code)
+        self.assertEqual(count, 1)
+        self.assertEqual(names["p"].quantiles.shape, (2, 4))
+
+    def test_notebook_cells(self):
+        os.chdir(ROOT / "examples/python")
+        names, out = {}, io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
+            for code in cells():
+                exec(code, names)
+        members, ensemble = re.search(r"heating_load members (\S+) ensemble (\S+)",
+                                      out.getvalue()).groups()
+        self.assertLess(float(ensemble), float(members))
+        sure, unsure = re.findall(r"disagreement \[\s*(\S+)", out.getvalue())
+        self.assertLess(float(sure.rstrip("]")), float(unsure.rstrip("]")))
+
+    @unittest.skipIf(KERNEL, KERNEL)
+    def test_notebook_in_a_kernel(self):
+        path = str(ROOT / "examples/python/ensemble.ipynb")
+        with mock.patch.dict(os.environ, {"PYTHONPATH": str(ROOT / "python")}):
+            done = nbclient.NotebookClient(
+                nbformat.read(path, 4), timeout=100,
+                resources={"metadata": {"path": os.path.dirname(path)}}).execute()
+        shown = "".join(str(output) for cell in done.cells if cell.cell_type == "code"
+                        for output in cell.outputs)
+        self.assertIn("heating_load members", shown)
+
+
+if __name__ == "__main__":
+    unittest.main()

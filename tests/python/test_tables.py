@@ -1,0 +1,121 @@
+"""Names and units of dicts, pandas and xarray: into the files, and back with the predictions."""
+import unittest
+
+import h5py
+import numpy as np
+
+from common import SMALL, numbers
+import tutti
+from tutti import dataset
+from tutti.run import read_text
+
+try:
+    import pandas
+except ImportError:
+    pandas = None
+try:
+    import xarray
+except ImportError:
+    xarray = None
+
+
+def names_of(fitted):
+    """Names and units in the model file: features, their units, targets, their units."""
+    with h5py.File(fitted.run_.path("model.h5")) as f:
+        return [list(read_text(f[f"names/{name}"])) for name in (
+            "feature_name", "feature_units", "target_name", "target_units")]
+
+
+class Dicts(unittest.TestCase):
+    def test_columns_are_matched_by_name(self):
+        x, y = numbers()
+        table = dict(zip("abc", x.T))
+        fitted = tutti.Ensemble(**SMALL).fit(table, {"t": y})
+        self.assertEqual(names_of(fitted)[0::2], [["a", "b", "c"], ["t"]])
+        self.assertEqual(list(fitted.feature_names_in_), ["a", "b", "c"])
+        p = fitted.predict(table)
+        self.assertEqual(p.columns, ["t"])
+        other = fitted.predict({name: table[name] for name in "cab"})
+        np.testing.assert_array_equal(p.mean, other.mean)
+        np.testing.assert_array_equal(p.mean, fitted.predict(x).mean)
+        with self.assertRaisesRegex(ValueError, "does not know: d; it was trained on a, b, c"):
+            fitted.predict({"a": x[:, 0], "b": x[:, 1], "d": x[:, 2]})
+
+    def test_default_names_are_no_names(self):
+        x, y = numbers()
+        fitted = tutti.Ensemble(**SMALL).fit(x, y)
+        self.assertFalse(hasattr(fitted, "feature_names_in_"))
+        p = fitted.predict({name: x[:, i] for i, name in enumerate(("x2", "q", "x0"))})
+        np.testing.assert_array_equal(p.mean, fitted.predict(x).mean)
+
+    def test_wrong_tables(self):
+        x, y = numbers()
+        for wrong, kind, text in (
+                (x + 1j, ValueError, "Complex data not supported"),
+                (np.empty((0, 3)), ValueError, "0 sample"),
+                (np.empty((3, 0)), ValueError, "0 feature"),
+                (np.array([["a", "b"]] * 3), ValueError, "could not convert"),
+                (type("Sparse", (), {"toarray": None})(), TypeError, "sparse")):
+            with self.subTest(text), self.assertRaisesRegex(kind, text):
+                dataset.inputs(wrong)
+        with self.assertRaisesRegex(ValueError, "y contains infinity: row 2"):
+            dataset.targets(np.array([1, 2, np.inf]), 3)
+        missing = y.copy()
+        missing[::7] = np.nan  # rows without a label
+        self.assertTrue(np.isfinite(tutti.Ensemble(**SMALL).fit(x, missing).predict(x).mean).all())
+
+
+@unittest.skipUnless(pandas, "pandas is not installed (Debian package python3-pandas)")
+class Pandas(unittest.TestCase):
+    def test_names_units_and_index(self):
+        x, y = numbers(targets=2)
+        frame = pandas.DataFrame(x, columns=["a", "b", "c"], index=np.arange(100, 160))
+        frame.attrs["units"] = {"a": "m", "c": "kg"}
+        target = pandas.DataFrame(y, columns=["load", "force"], index=frame.index)
+        target.attrs["units"] = {"force": "N"}
+        fitted = tutti.Ensemble(**SMALL).fit(frame, target)
+        self.assertEqual(names_of(fitted),
+                         [["a", "b", "c"], ["m", "", "kg"], ["load", "force"], ["", "N"]])
+        rows = frame[["c", "b", "a"]].iloc[5:9]
+        p = fitted.predict(rows)
+        table = p.to_dataframe()
+        self.assertEqual(list(table.index), [105, 106, 107, 108])
+        self.assertEqual(table.attrs["units"], {"load": "", "force": "N"})
+        np.testing.assert_array_equal(table[("std", "force")], p.std[:, 1])
+        np.testing.assert_array_equal(p.mean, fitted.predict(x[5:9]).mean)
+        one = tutti.Ensemble(**SMALL).fit(frame, target["force"]).predict(rows)
+        self.assertEqual(one.columns, ["force"])
+        np.testing.assert_array_equal(one.to_dataframe()["epistemic"], one.epistemic)
+
+
+@unittest.skipUnless(xarray, "xarray is not installed (Debian package python3-xarray)")
+class Xarray(unittest.TestCase):
+    def test_dataarray(self):
+        x, y = numbers()
+        table = xarray.DataArray(x, dims=("time", "input"), coords={
+            "time": np.arange(60) * 0.5, "input": ["a", "b", "c"],
+            "units": ("input", ["m", "s", "K"])})
+        target = xarray.DataArray(y, dims="time", name="force", attrs={"units": "N"})
+        fitted = tutti.Ensemble(**SMALL).fit(table, target)
+        self.assertEqual(names_of(fitted), [["a", "b", "c"], ["m", "s", "K"], ["force"], ["N"]])
+        made = fitted.predict(table[3:6], quantiles=[0.5], members=True).to_xarray()
+        self.assertEqual(made["sample"].values.tolist(), [1.5, 2.0, 2.5])
+        self.assertEqual(made["std"].attrs["units"], "N")
+        self.assertEqual(made["quantiles"].dims, ("quantile", "sample"))
+        self.assertEqual(made["member_mean"].dims, ("member", "sample"))
+
+    def test_dataset_and_several_columns(self):
+        x, y = numbers(targets=2)
+        table = xarray.Dataset({name: ("row", x[:, i], {"units": unit})
+                                for i, (name, unit) in enumerate(zip("abc", ("m", "", "K")))})
+        fitted = tutti.Ensemble(**SMALL).fit(table, y)
+        self.assertEqual(names_of(fitted)[:2], [["a", "b", "c"], ["m", "", "K"]])
+        p = fitted.predict(table, members=True)
+        made = p.to_xarray()
+        self.assertEqual(made["mean"].sel(column="y1").dims, ("sample",))
+        np.testing.assert_array_equal(made["mean"].sel(column="y1"), p.mean[:, 1])
+        self.assertEqual(made["member_mean"].dims, ("member", "sample", "column"))
+
+
+if __name__ == "__main__":
+    unittest.main()
