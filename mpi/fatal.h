@@ -22,7 +22,8 @@ _Noreturn void tt_panic(const char *fmt, ...) __attribute__((format(printf, 1, 2
 #include <mpi.h>
 /* After MPI_Init, before any HDF5 call: errors of MPI-IO end all ranks with exit code 74 (if one
  * rank returned an error to HDF5 1.10, the others would wait in HDF5 for ever), errors of
- * communication on `comm` and its duplicates with 75: another rank has ended. */
+ * communication on `comm` and its duplicates with 75: another rank has ended. HDF5 takes the errors
+ * of its own duplicate itself. */
 void tt_fatal_install_handlers(MPI_Comm comm);
 #endif
 #endif
