@@ -47,7 +47,7 @@ typedef struct tt_replay {
 /* Properties of a device. Without pointers, because ranks send it to each other. */
 typedef struct tt_device_info {
   char name[128];       /* "NVIDIA H200"; cpu engine: name of the processor */
-  char uuid[48];        /* as nvidia-smi prints it; "" where there is none */
+  char uuid[96];        /* as nvidia-smi prints it; "" where there is none */
   int64_t total_bytes;  /* memory of the device */
   int64_t shared_bytes; /* of a GPU: largest shared memory of a block, else 0 */
   int capability;       /* of a GPU: 10 * major + minor, else 0 */

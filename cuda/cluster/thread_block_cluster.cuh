@@ -32,14 +32,15 @@ __device__ __forceinline__ int tt_cluster_rank()
 }
 
 /* Barrier of all threads of all blocks of the cluster. After it, every thread sees what any
- * thread wrote before it to shared and device memory. */
+ * thread wrote before it to shared and device memory: arrive releases and wait acquires, which is
+ * the default; the PTX of CUDA 11.8 has no modifiers that say so. */
 #if defined(TT_CUDA_DOUBLE)
 #define tt_cluster_sync() tt_double_cluster_sync()
 #else
 __device__ __forceinline__ void tt_cluster_sync()
 {
 #if TT_HAS_CLUSTERS
-  asm volatile("barrier.cluster.arrive.release;\n\tbarrier.cluster.wait.acquire;" ::: "memory");
+  asm volatile("barrier.cluster.arrive;\n\tbarrier.cluster.wait;" ::: "memory");
 #endif
 }
 #endif

@@ -2,6 +2,7 @@
 #include "cuda/common/device.cuh"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MIN_CAPABILITY = 80, BLAS_WORKSPACE = 32 << 20 }; /* 32 MiB: NVIDIA's advice for sm_90 */
@@ -28,6 +29,15 @@ tt_err tt_dev_count(int *out)
   return tt_cuda_check(e, __FILE__, __LINE__, "cudaGetDeviceCount");
 }
 
+/* Entry `number` of CUDA_VISIBLE_DEVICES; "" if there is none. */
+static void visible_entry(int number, char *text, size_t room)
+{
+  const char *at = getenv("CUDA_VISIBLE_DEVICES");
+  while (at && number-- > 0) at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL;
+  at = at ? at + strspn(at, " ") : "";
+  snprintf(text, room, "%.*s", (int)strcspn(at, ", "), at);
+}
+
 /* "GPU-00112233-4455-6677-8899-aabbccddeeff" */
 static void format_uuid(const cudaUUID_t *uuid, char *text, size_t room)
 {
@@ -50,7 +60,10 @@ tt_err tt_dev_describe(int number, tt_dev *out)
   out->shared_bytes = (int64_t)properties.sharedMemPerBlockOptin;
   out->total_bytes = (int64_t)properties.totalGlobalMem;
   snprintf(out->name, sizeof out->name, "%s", properties.name);
-  format_uuid(&properties.uuid, out->uuid, sizeof out->uuid);
+  /* Of a MIG instance CUDA may return the UUID of the whole GPU, which other instances share. */
+  visible_entry(number, out->uuid, sizeof out->uuid);
+  if (strncmp(out->uuid, "MIG-", 4) != 0)
+    format_uuid(&properties.uuid, out->uuid, sizeof out->uuid);
   tt_cuda_set_location(number, out->name);
   return TT_OK;
 }
@@ -139,7 +152,7 @@ tt_err tt_graph_end(cudaStream_t stream, cudaGraphExec_t *out)
   *out = NULL;
   tt_cuda_set_captured_stream(NULL);
   TT_TRY(TT_CUDA(cudaStreamEndCapture(stream, &recorded)));
-  tt_err e = TT_CUDA(cudaGraphInstantiate(out, recorded, 0));
+  tt_err e = TT_CUDA(cudaGraphInstantiateWithFlags(out, recorded, 0));
   cudaGraphDestroy(recorded);
   if (e) *out = NULL;
   return e;

@@ -28,7 +28,7 @@ typedef struct tt_dev {
   int64_t shared_bytes; /* maximum of dynamic shared memory per block */
   int64_t total_bytes;  /* device memory */
   char name[256];
-  char uuid[48];       /* "GPU-" and 36 characters, as nvidia-smi prints it */
+  char uuid[96];       /* "GPU-" or "MIG-" and 36 characters, as nvidia-smi prints it */
   cudaStream_t stream; /* does not wait for the default stream */
   cublasHandle_t blas; /* NULL before tt_dev_open_blas */
   void *workspace;
@@ -219,8 +219,12 @@ tt_err tt_launch_at(const char *file, int line, const char *text, void (*kernel)
   tt_check_kernel_args<Args>();
   TT_LAUNCH_LABEL(file, line, text);
   cudaError_t e = tt_allow_shared_memory(kernel, shared_bytes);
-  void *list[] = {const_cast<Args *>(&args)};
-  if (e == cudaSuccess) e = cudaLaunchKernel(kernel, grid, block, list, shared_bytes, stream);
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = stream;
+  if (e == cudaSuccess) e = cudaLaunchKernelEx(&config, kernel, args);
   cudaError_t last = cudaGetLastError(); /* also clears it, so that it is reported once */
   return tt_cuda_check(e != cudaSuccess ? e : last, file, line, text);
 }

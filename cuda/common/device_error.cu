@@ -80,7 +80,9 @@ static error_kind classify_error(cudaError_t e)
   case cudaErrorNoKernelImageForDevice: return WRONG_GPU;
   case cudaErrorECCUncorrectable:
   case cudaErrorNvlinkUncorrectable:
+#if CUDART_VERSION >= 12080
   case cudaErrorContained:
+#endif
   case cudaErrorHardwareStackError:
   case cudaErrorExternalDevice:
   case cudaErrorUnknown: return GPU_LOST;

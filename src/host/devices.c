@@ -1,9 +1,20 @@
 /* devices.c — see devices.h. */
 #include "src/host/devices.h"
 
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define ASK_FOR_GPUS                                                                               \
+  "ask for GPUs (srun --gpus-per-task=1), or start the container with them (apptainer --nv, "      \
+  "docker --gpus all)"
 
 static tt_err assign_from_map(const tt_rank_binding *s, const tt_int_list *map, int share,
                               int *device)
@@ -35,6 +46,107 @@ tt_err tt_device_assign(const tt_rank_binding *s, const tt_int_list *map, int sh
                    s->peers, s->devices, s->devices == 1 ? "" : "s", s->devices);
   *device = s->peer % s->devices;
   return TT_OK;
+}
+
+static int exists(const char *root, const char *path)
+{
+  char whole[1024];
+  snprintf(whole, sizeof whole, "%s%s", root, path);
+  return access(whole, F_OK) == 0;
+}
+
+/* Device nodes of GPUs, /dev/nvidia0 and so on; *usable of them can be opened. If none can, `why`
+ * is the errno of one: a cgroup of the job denies GPUs that were not asked for. */
+static int count_nodes(const char *root, int *usable, int *why)
+{
+  char folder[1024], node[2048];
+  int n = 0;
+  *usable = *why = 0;
+  snprintf(folder, sizeof folder, "%s/dev", root);
+  DIR *all = opendir(folder);
+  for (struct dirent *one; all && (one = readdir(all));) {
+    if (strncmp(one->d_name, "nvidia", 6) != 0 || !isdigit((unsigned char)one->d_name[6])) continue;
+    n++;
+    snprintf(node, sizeof node, "%s/%s", folder, one->d_name);
+    if (access(node, R_OK | W_OK) == 0)
+      ++*usable;
+    else
+      *why = errno;
+  }
+  if (all) closedir(all);
+  return n;
+}
+
+static void explain_hidden(const char *visible, int nodes, char *text, size_t size)
+{
+  if (!visible)
+    snprintf(
+        text, size,
+        "CUDA finds no GPU, although %d device node%s: check nvidia-smi (with MIG, a GPU needs "
+        "instances), and that a container has libcuda.so.1 of the driver (apptainer --nv)",
+        nodes, nodes == 1 ? " exists" : "s exist");
+  else if (!strncmp(visible, "MIG-", 4))
+    snprintf(text, size,
+             "CUDA_VISIBLE_DEVICES is '%.80s', but there is no such MIG instance: nvidia-smi -L "
+             "lists them",
+             visible);
+  else
+    snprintf(text, size,
+             "CUDA_VISIBLE_DEVICES is '%.80s', which names none of the GPUs of this host (%d): "
+             "nvidia-smi -L lists them",
+             visible, nodes);
+}
+
+void tt_gpu_explain_absence(const char *root, const char *visible, char *text, size_t size)
+{
+  int usable, why, nodes = count_nodes(root, &usable, &why);
+  if (visible && (!*visible || !strcmp(visible, "-1") || !strcmp(visible, "NoDevFiles")))
+    snprintf(text, size,
+             "CUDA_VISIBLE_DEVICES is %s, which hides every GPU: unset it, or " ASK_FOR_GPUS,
+             *visible ? visible : "empty");
+  else if (nodes == 0 && exists(root, "/proc/driver/nvidia"))
+    snprintf(text, size,
+             "this host has an NVIDIA driver, but no device node /dev/nvidia0: " ASK_FOR_GPUS
+             "; on a host without them, an administrator runs nvidia-modprobe -u -c 0");
+  else if (nodes == 0)
+    snprintf(text, size,
+             "this host has no NVIDIA driver (no /proc/driver/nvidia, no /dev/nvidia0): "
+             "use a node with GPUs, " ASK_FOR_GPUS);
+  else if (usable == 0)
+    snprintf(text, size,
+             "no device node /dev/nvidia* of this host can be opened (%s): the job has no "
+             "GPU: " ASK_FOR_GPUS,
+             strerror(why));
+  else
+    explain_hidden(visible, nodes, text, size);
+}
+
+/* The daemon listens on a socket; older drivers use a named pipe. */
+static int daemon_answers(const char *path)
+{
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  if (snprintf(address.sun_path, sizeof address.sun_path, "%s", path) >=
+      (int)sizeof address.sun_path)
+    return 0;
+  int pipe = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+  if (pipe >= 0) return close(pipe) == 0;
+  if (errno != ENXIO) return 0;
+  int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int answers = s >= 0 && connect(s, (struct sockaddr *)&address, sizeof address) == 0;
+  if (!answers && s >= 0 && errno == EPROTOTYPE) answers = 1; /* a socket of another kind */
+  if (s >= 0) close(s);
+  return answers;
+}
+
+int tt_gpu_find_mps(const char *directory, char *text, size_t size)
+{
+  char path[1024];
+  if (!directory || !*directory) directory = "/tmp/nvidia-mps";
+  snprintf(path, sizeof path, "%s/control", directory);
+  int answers = daemon_answers(path);
+  snprintf(text, size, "%s daemon of MPS runs (pipe directory %.100s)", answers ? "a" : "no",
+           directory);
+  return answers;
 }
 
 int tt_device_shared_with(const tt_rank_resources *rank_entry, int rank)

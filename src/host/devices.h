@@ -34,12 +34,23 @@ typedef struct tt_rank_resources {
   int device;  /* number of its GPU, -1 if err */
   tt_device_info info;
   int no_gpu;              /* tutti was built with CUDA and wants a GPU, but none can be used */
-  char no_gpu_reason[512]; /* then: why, "" if simply none is visible */
+  int no_gpu_error;        /* then: 1 if the engine failed, 0 if no GPU is visible */
+  char no_gpu_reason[512]; /* then: why, and what to do */
+  char mps[160];           /* whether a daemon of MPS runs on this node; "" without GPUs */
   int slurm_gpus;          /* GPUs of the job on this node, from SLURM_GPUS_ON_NODE; 0 = unset */
   uint64_t cpu_set, visible_gpus; /* hashes of host and core set, of host and visible GPUs */
   tt_err err;                     /* TT_OK or why it has no device; message in fault */
   char fault[1024];
 } tt_rank_resources;
+
+/* Why this process sees no GPU, and what to do; text[size].
+ *   root     "" in the program, a folder in tests: where /proc/driver/nvidia and /dev/nvidia* are
+ *   visible  value of CUDA_VISIBLE_DEVICES, NULL if not set */
+void tt_gpu_explain_absence(const char *root, const char *visible, char *text, size_t size);
+
+/* Whether a daemon of MPS answers in this directory of pipes (NULL: /tmp/nvidia-mps): 1 or 0, and
+ * the same in words; text[size]. */
+int tt_gpu_find_mps(const char *directory, char *text, size_t size);
 
 /* The lowest rank below `rank` that uses the same GPU (by UUID), or -1. */
 int tt_device_shared_with(const tt_rank_resources *rank_entry, int rank);

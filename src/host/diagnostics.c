@@ -54,14 +54,15 @@ static void check_gpu(tt_diagnostics *f, const tt_inventory *s, const tt_resourc
   if (p->err) tt_diagnostics_add(f, r, p->fault);
   if (tt_device_not_visible(p, text, sizeof text))
     tt_diagnostics_add(f, r, text);
-  else if (*p->no_gpu_reason && !p->err)
+  else if (p->no_gpu_error && !p->err)
     tt_diagnostics_add(f, r, p->no_gpu_reason);
-  else if (p->no_gpu && !p->err)
-    tt_diagnostics_add(
-        f, r,
-        "tutti was built with CUDA but sees no GPU, and would train on the CPU: check "
-        "nvidia-smi, the job's --gpus or --gpus-per-task, and CUDA_VISIBLE_DEVICES, or "
-        "set run.device: cpu");
+  else if (p->no_gpu && !p->err) {
+    snprintf(text, sizeof text,
+             "tutti was built with CUDA but sees no GPU, and would train on the CPU: %s; or set "
+             "run.device: cpu",
+             p->no_gpu_reason);
+    tt_diagnostics_add(f, r, text);
+  }
   if (other < 0) return;
   snprintf(text, sizeof text,
            "the same GPU as rank %d on %s, %s (%s): give each rank its own (srun "

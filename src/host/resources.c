@@ -72,33 +72,35 @@ tt_err tt_resources_engine_local(tt_device device, const tt_engine_ops **ops)
   return no_cuda_error();
 }
 
-static tt_err no_gpu(void)
+static tt_err no_gpu(const char *reason)
 {
-  const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-  return TT_FAIL(UNAVAILABLE,
-                 "run.device: gpu, but no GPU is visible: check nvidia-smi, the job's --gpus or "
-                 "--gpus-per-task, and CUDA_VISIBLE_DEVICES (%s%s), or set run.device: cpu",
-                 visible ? "now " : "not set", visible ? *visible ? visible : "empty" : "");
+  return TT_FAIL(UNAVAILABLE, "run.device: gpu, but no GPU is visible: %s; or set run.device: cpu",
+                 reason);
 }
 
 /* The first engine that fits `device` and has devices; *n = their number. With device: auto an
  * engine that cannot be used is passed over, and no_gpu_reason says why. */
 static tt_err find_engine(const tt_engine_ops *const *engines, tt_device device, probe *l, int *n)
 {
+  tt_rank_resources *p = &l->rank_entry;
   for (int i = 0; engines[i]; i++) {
     if (!is_wanted(device, engines[i])) continue;
     tt_err e = engines[i]->count(n);
     if (e && (is_cpu(engines[i]) || device != TT_DEVICE_auto)) return e;
-    if (e)
-      snprintf(l->rank_entry.no_gpu_reason, sizeof l->rank_entry.no_gpu_reason, "%s",
-               tt_err_last());
     if (!e && *n > 0) {
       l->ops = engines[i];
       return TT_OK;
     }
-    l->rank_entry.no_gpu |= !is_cpu(engines[i]);
+    if (is_cpu(engines[i])) continue;
+    p->no_gpu = 1;
+    p->no_gpu_error = e != TT_OK;
+    if (e)
+      snprintf(p->no_gpu_reason, sizeof p->no_gpu_reason, "%s", tt_err_last());
+    else
+      tt_gpu_explain_absence("", getenv("CUDA_VISIBLE_DEVICES"), p->no_gpu_reason,
+                             sizeof p->no_gpu_reason);
   }
-  return l->rank_entry.no_gpu ? no_gpu() : no_cuda_error();
+  return p->no_gpu ? no_gpu(p->no_gpu_reason) : no_cuda_error();
 }
 
 /* The CPU has no tensor cores; fp32 instead would give other results than requested. */
@@ -125,6 +127,7 @@ static tt_err find_devices(const tt_engine_ops *const *engines, const tt_resourc
   TT_TRY(TT_ALLOC(l->device, n));
   for (int i = 0; i < n; i++) TT_TRY(l->ops->describe(i, &l->device[i]));
   p->devices = is_cpu(l->ops) ? 0 : n;
+  if (p->devices > 0) tt_gpu_find_mps(getenv("CUDA_MPS_PIPE_DIRECTORY"), p->mps, sizeof p->mps);
   p->visible_gpus = XXH3_64bits(p->host, sizeof p->host);
   for (int i = 0; i < p->devices; i++)
     p->visible_gpus =
@@ -264,11 +267,12 @@ static tt_err check_inventory(const tt_inventory *s, const tt_resource_request *
 static void tell_why_no_gpu(const tt_inventory *s)
 {
   int r = 0;
-  while (r < s->ranks && !*s->rank_entry[r].no_gpu_reason) r++;
+  while (r < s->ranks && !s->rank_entry[r].no_gpu_error) r++;
   if (r < s->ranks)
     tt_log_root(TT_LOG_WARN, "rank %d computes on the CPU: %s", r, s->rank_entry[r].no_gpu_reason);
   else if (s->rank_entry[0].no_gpu)
-    tt_log_root(TT_LOG_INFO, "computing on the CPU: no GPU is visible (run.device: auto)");
+    tt_log_root(TT_LOG_INFO, "computing on the CPU: no GPU is visible (run.device: auto): %s",
+                s->rank_entry[0].no_gpu_reason);
 }
 
 static void warn_unused(const tt_inventory *s, int auto_threads)

@@ -128,12 +128,31 @@ static void print_path(const tt_inventory *s, const tt_job *job, tt_diagnostics 
     printf("CUDA path: %s\n", text);
 }
 
+/* Ranks that share a GPU: one line for each host. */
+static void print_sharing(const tt_inventory *s)
+{
+  for (int r = 0; r < s->ranks; r++) {
+    const tt_rank_resources *p = &s->rank_entry[r];
+    int other = tt_device_shared_with(s->rank_entry, r), before = 0;
+    if (other < 0 || p->err) continue;
+    for (int q = 0; q < r; q++)
+      before |=
+          tt_device_shared_with(s->rank_entry, q) >= 0 && !strcmp(s->rank_entry[q].host, p->host);
+    if (before) continue;
+    printf("note: ranks share GPUs on %s; %s%s\n", p->host, p->mps,
+           strncmp(p->mps, "no ", 3) != 0
+               ? ""
+               : ": the GPU computes for one rank at a time; start nvidia-cuda-mps-control -d");
+  }
+}
+
 static void print_all(const tt_inventory *s, const tt_job *job, const tt_resource_request *request,
                       tt_diagnostics *f)
 {
   print_ranks(s);
   print_versions(request);
   print_path(s, job, f);
+  print_sharing(s);
   if (s->seen > s->used)
     printf("note: %" PRId64 " of %" PRId64 " GPUs have no rank and stay unused\n",
            s->seen - s->used, s->seen);

@@ -7,6 +7,7 @@ code of the table and a message with place and remedy; the same command without 
 continue from the last checkpoint and end with the bits of an undisturbed run. Control: some faults
 must occur before the first checkpoint and some after it.
 """
+import os
 import pathlib
 import shutil
 import sys
@@ -103,10 +104,47 @@ def have_an_old_driver(folder):
         shutil.rmtree(folder / "out", ignore_errors=True)
 
 
+def see_no_gpu(folder):
+    """An empty CUDA_VISIBLE_DEVICES is named, whatever the machine has."""
+    for device, code, words in (("gpu", UNAVAILABLE, "no GPU is visible: CUDA_VISIBLE_DEVICES is empty"),
+                                ("auto", UNAVAILABLE, "would train on the CPU: CUDA_VISIBLE_DEVICES")):
+        done = h.run(folder, 2, ["doctor", "job.yaml", "--set", f"run.device={device}"],
+                     {"TT_DOUBLE_DEVICES": "0", "CUDA_VISIBLE_DEVICES": ""})
+        ends_together(done, code, (words, "ranks 0, 1:"), f"no GPU, {device}")
+
+
+def have_slices(folder):
+    """Two instances of MIG are two GPUs, although CUDA gives both the UUID of the whole GPU."""
+    program = [h.TUTTI, "doctor", "job.yaml", "--set", "run.device=gpu"]
+    for first, second, code, words in (
+            ("MIG-01", "MIG-02", h.DONE, ("  MIG-01\n", "  MIG-02\n", "no problems found")),
+            ("MIG-01", "MIG-01", UNAVAILABLE, ("2 ranks of this node see the same 1 GPU",))):
+        command = [*h.MPIRUN, "1", "env", f"CUDA_VISIBLE_DEVICES={first}", *program, ":",
+                   h.MPIRUN[-1], "1", "env", f"CUDA_VISIBLE_DEVICES={second}", *program]
+        done = h.wait(folder, h.launch(folder, command), 60)
+        ends_together(done, code, words, f"{first} and {second}")
+
+
+def share_through_mps(folder):
+    """tutti doctor says whether a daemon of MPS runs if ranks share a GPU."""
+    args = ["doctor", "job.yaml", "--set", "run.device=gpu", "--set", "run.share_gpu=true"]
+    pipe = folder / "control"
+    os.mkfifo(pipe)
+    for reader, words in ((None, f"; no daemon of MPS runs (pipe directory {folder}): the GPU computes"),
+                          (pipe, f"; a daemon of MPS runs (pipe directory {folder})")):
+        daemon = os.open(reader, os.O_RDONLY | os.O_NONBLOCK) if reader else None
+        done = h.run(folder, 2, args, {"CUDA_MPS_PIPE_DIRECTORY": str(folder)})
+        ends_together(done, h.DONE, ("note: ranks share GPUs on ", words, "no problems"), "MPS")
+    os.close(daemon)
+
+
 def main():
     with h.workplace() as folder:
         see_the_doctor(folder)
         have_an_old_driver(folder)
+        see_no_gpu(folder)
+        have_slices(folder)
+        share_through_mps(folder)
         for path in CALLS:
             lose_everywhere(folder, path)
         run_out_of_memory(folder)

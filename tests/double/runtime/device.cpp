@@ -14,7 +14,7 @@ using namespace tt_double;
 
 namespace
 {
-enum { RUNTIME_VERSION = 13000 };
+enum { RUNTIME_VERSION = CUDART_VERSION };
 
 struct faults {
   int64_t alloc_at = 0, call_at = 0; /* counted down; 0 = none */

@@ -369,7 +369,8 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *
   return cudaSuccess;
 }
 
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long)
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *out, cudaGraph_t graph,
+                                          unsigned long long)
 {
   TT_DOUBLE_ENTER();
   *out = new CUgraphExec_st{std::make_shared<const std::vector<work>>(graph->nodes)};

@@ -1,10 +1,16 @@
 /* test_devices.c — laws of the choice of GPUs and of the problems that `tutti doctor` reports. */
 #include "tests/support/check.h"
 
+#include "core/base/directory.h"
 #include "src/host/diagnostics.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 /* Expected: a GPU, or a part of the error message. */
 typedef struct choice {
@@ -242,4 +248,60 @@ TT_TEST (equal_problems_of_many_ranks_are_one_line) {
   TT_CHECK(f->all[1].ranks, ==, 1);
   assert_string_equal(f->all[1].rank_list, "5");
   tt_diagnostics_destroy(&f);
+}
+
+/* What a host has, CUDA_VISIBLE_DEVICES, and words of the reason. Each row keeps the files of the
+ * rows before it. */
+TT_TEST (every_reason_for_no_gpu_has_its_own_words) {
+  static const struct {
+    const char *directory, *link, *target, *visible, *words;
+  } row[] = {
+      {NULL, NULL, NULL, NULL, "this host has no NVIDIA driver"},
+      {NULL, NULL, NULL, "", "CUDA_VISIBLE_DEVICES is empty, which hides every GPU: unset it"},
+      {NULL, NULL, NULL, "-1", "CUDA_VISIBLE_DEVICES is -1"},
+      {"/proc/driver/nvidia", NULL, NULL, NULL, "but no device node /dev/nvidia0"},
+      /* a link to itself stands for a node that may not be opened */
+      {"/dev", "/dev/nvidia0", "nvidia0", NULL, "can be opened (Too many levels"},
+      {NULL, "/dev/nvidia1", "..", NULL, "although 2 device nodes exist"},
+      {NULL, "/dev/nvidiactl", "..", "7", "is '7', which names none of the GPUs of this host (2)"},
+      {NULL, NULL, NULL, "MIG-1", "there is no such MIG instance"},
+  };
+  char root[] = "/tmp/tutti_gpu_XXXXXX", text[512], path[600];
+  assert_non_null(mkdtemp(root));
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    snprintf(path, sizeof path, "%s%s", root, row[i].directory ? row[i].directory : "");
+    TT_CHECK_OK(tt_directory_create(path));
+    snprintf(path, sizeof path, "%s%s", root, row[i].link ? row[i].link : "");
+    if (row[i].link) TT_CHECK(symlink(row[i].target, path), ==, 0);
+    tt_gpu_explain_absence(root, row[i].visible, text, sizeof text);
+    TT_CHECK_HAS(text, row[i].words);
+  }
+  TT_CHECK_OK(tt_directory_remove(root));
+}
+
+/* A pipe or a socket that nobody reads is left over from a daemon that has ended. */
+TT_TEST (a_daemon_of_mps_is_one_that_answers) {
+  char root[] = "/tmp/tutti_mps_XXXXXX", text[200];
+  struct sockaddr_un at = {.sun_family = AF_UNIX};
+  assert_non_null(mkdtemp(root));
+  snprintf(at.sun_path, sizeof at.sun_path, "%s/control", root);
+  TT_CHECK(tt_gpu_find_mps(root, text, sizeof text), ==, 0);
+  TT_CHECK_HAS(text, "no daemon of MPS runs (pipe directory /tmp/tutti_mps_");
+  TT_CHECK(mkfifo(at.sun_path, 0600), ==, 0);
+  TT_CHECK(tt_gpu_find_mps(root, text, sizeof text), ==, 0);
+  int reader = open(at.sun_path, O_RDONLY | O_NONBLOCK);
+  TT_CHECK(tt_gpu_find_mps(root, text, sizeof text), ==, 1);
+  TT_CHECK_HAS(text, "a daemon of MPS runs");
+  close(reader);
+  unlink(at.sun_path);
+  for (int kind = 0; kind < 2; kind++) {
+    int s = socket(AF_UNIX, kind ? SOCK_SEQPACKET : SOCK_STREAM, 0);
+    TT_CHECK(bind(s, (struct sockaddr *)&at, sizeof at), ==, 0);
+    TT_CHECK(listen(s, 1), ==, 0);
+    TT_CHECK(tt_gpu_find_mps(root, text, sizeof text), ==, 1);
+    close(s);
+    TT_CHECK(tt_gpu_find_mps(root, text, sizeof text), ==, 0);
+    unlink(at.sun_path);
+  }
+  TT_CHECK_OK(tt_directory_remove(root));
 }
