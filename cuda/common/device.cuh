@@ -295,21 +295,33 @@ void tt_graph_destroy(cudaGraphExec_t *graph); /* accepts NULL in *graph, sets i
 enum { TT_WARP_SIZE = 32, TT_MAX_WARPS = 32 };
 #define TT_FULL_WARP_MASK 0xFFFFFFFFu
 
-/* Load or store four or two neighbouring floats; the address is a multiple of 16 or 8 bytes. */
+/* Before an access to several neighbouring numbers at once: the address is a multiple of their
+ * bytes, or the GPU stops with an error. */
+#ifdef TT_CUDA_DOUBLE
+#define TT_CHECK_ALIGNMENT(at_, bytes_) tt_double_check_alignment(at_, bytes_)
+#else
+#define TT_CHECK_ALIGNMENT(at_, bytes_) (void)0
+#endif
+
+/* Load or store four or two neighbouring floats. */
 __device__ __forceinline__ float4 tt_load4(const float *at)
 {
+  TT_CHECK_ALIGNMENT(at, sizeof(float4));
   return *reinterpret_cast<const float4 *>(at);
 }
 __device__ __forceinline__ void tt_store4(float *at, float4 x)
 {
+  TT_CHECK_ALIGNMENT(at, sizeof(float4));
   *reinterpret_cast<float4 *>(at) = x;
 }
 __device__ __forceinline__ float2 tt_load2(const float *at)
 {
+  TT_CHECK_ALIGNMENT(at, sizeof(float2));
   return *reinterpret_cast<const float2 *>(at);
 }
 __device__ __forceinline__ void tt_store2(float *at, float2 x)
 {
+  TT_CHECK_ALIGNMENT(at, sizeof(float2));
   *reinterpret_cast<float2 *>(at) = x;
 }
 

@@ -16,7 +16,7 @@
 
 /* Set the GPU that messages name; number -1: none. */
 void tt_cuda_set_location(int number, const char *name);
-/* The stream that captures from now on, NULL: none. An error of cuBLAS must not break its capture. */
+/* Set the stream that captures; NULL: none. An error of cuBLAS must not break its capture. */
 void tt_cuda_set_captured_stream(cudaStream_t stream);
 /* "rank 3 on node17, GPU 0 (NVIDIA H200)" */
 const char *tt_cuda_location(void);

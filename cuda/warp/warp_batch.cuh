@@ -37,6 +37,7 @@ template <int N> __device__ __forceinline__ tt_warp_values<N> tt_warp_load_value
 {
   tt_warp_values<N> x;
   if constexpr (N == 2) {
+    TT_CHECK_ALIGNMENT(at, sizeof(float2));
     float2 f = *reinterpret_cast<const float2 *>(at);
     x.v[0] = f.x, x.v[1] = f.y;
   } else {
@@ -47,10 +48,12 @@ template <int N> __device__ __forceinline__ tt_warp_values<N> tt_warp_load_value
 template <int N>
 __device__ __forceinline__ void tt_warp_store_values(float *at, const tt_warp_values<N> &x)
 {
-  if constexpr (N == 2)
+  if constexpr (N == 2) {
+    TT_CHECK_ALIGNMENT(at, sizeof(float2));
     *reinterpret_cast<float2 *>(at) = make_float2(x.v[0], x.v[1]);
-  else
+  } else {
     *at = x.v[0];
+  }
 }
 
 /* forward */

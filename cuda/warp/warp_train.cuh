@@ -414,8 +414,7 @@ __device__ __forceinline__ void tt_warp_train_queue(const tt_warp_args &a, float
   }
 }
 
-/* Mean loss of every member over a split, with the sums of its validation. No barrier at the end
- * of a member: the sum over the lanes follows all of their reads. */
+/* Mean loss of every member over a split, with the sums of its validation. */
 template <int N>
 __device__ __forceinline__ void tt_warp_evaluate_members(const tt_warp_args &a, float *shared)
 {
@@ -429,6 +428,8 @@ __device__ __forceinline__ void tt_warp_evaluate_members(const tt_warp_args &a, 
     ctx.member = i;
     int rows = v.lists[v.member[i].ensemble].count[a.split];
     const float *w = tt_cuda_prediction_weights(v, i);
+    __syncwarp(); /* lanes have read the weights of the last member: the shuffles of its sum order
+                     no memory */
     tt_warp_load_params(a.plan, own + a.plan.weights, w);
     __syncwarp();
     double sum = tt_warp_pass<N>(a, own, ctx, 1, 0, rows);

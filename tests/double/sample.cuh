@@ -161,6 +161,27 @@ TT_SAMPLE_KERNEL void early_end(sample_args a)
   a.out[sample_thread()] = 1.0f;
 }
 
+typedef struct vector_args {
+  float *at; /* [32] */
+  int offset, words;
+} vector_args;
+
+/* Copy 2 or 4 floats at once, from shared to device memory and back. */
+TT_SAMPLE_KERNEL void copy_vector(vector_args a)
+{
+  TT_SHARED_MEMORY(float, value);
+  value[threadIdx.x] = 1.0f;
+  __syncthreads();
+  if (threadIdx.x > 0) return;
+  if (a.words == 4) {
+    tt_store4(a.at + a.offset, tt_load4(value + a.offset));
+    tt_store4(value + a.offset, tt_load4(a.at + a.offset));
+  } else {
+    tt_store2(a.at + a.offset, tt_load2(value + a.offset));
+    tt_store2(value + a.offset, tt_load2(a.at + a.offset));
+  }
+}
+
 typedef struct queue_args {
   int *next;  /* one counter, 0 at the start */
   int *taken; /* [items] times each was taken */

@@ -92,6 +92,21 @@ TT_TEST (kernels_cannot_leave_their_arrays) {
   tt_dev_free(a);
 }
 
+TT_TEST (a_misaligned_vector_stops_the_program) {
+  float *a = nullptr;
+  TT_CHECK_OK(tt_dev_alloc(&a, N, "a"));
+  for (int words : {2, 4})
+    for (int offset = 0; offset <= 8; offset++) {
+      vector_args v = {a, offset, words};
+      auto copy = [&] { return tt_launch(copy_vector, 1, 32, 128, dev.stream, v); };
+      if (offset % words == 0)
+        TT_CHECK_OK(copy());
+      else
+        TT_CHECK_DIES("which is not a multiple of", (void)copy());
+    }
+  tt_dev_free(a);
+}
+
 TT_TEST (out_of_memory_names_sizes_and_knobs) {
   float *a = nullptr;
   tt_double_set_memory(1 << 20);

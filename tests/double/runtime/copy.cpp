@@ -40,6 +40,7 @@ void do_copy(const copy &c)
              c.call);
   if (c.to < c.from + from_bytes && c.from < c.to + to_bytes)
     fail_hard("%s: from and to overlap", c.call);
+  if (is_device(c.to) && !is_device(c.from)) counts().uploaded += (int64_t)(c.width * c.height);
   for (size_t row = 0; row < c.height; row++)
     memcpy(c.to + row * c.to_pitch, c.from + row * c.from_pitch, c.width);
 }

@@ -93,6 +93,9 @@ void check_arguments(const void *args, const unsigned char *fields, size_t bytes
 /* Check the guard bytes around every allocation. */
 void check_guards();
 bool is_device(const void *at);
+/* Bytes from the start of device memory, or of the shared memory of all ranks; 0 if not there. */
+bool device_offset(const void *at, size_t *out);
+bool shared_offset(const void *at, size_t *out);
 
 /* fiber.cpp */
 
@@ -111,6 +114,13 @@ void run_kernel(const kernel_call &call);
 const char *position();
 bool in_kernel();
 int current_rank(); /* of the running block in its cluster */
+/* The running thread, and the barriers that it has passed in this launch. */
+struct moment {
+  int64_t launch; /* from 1 */
+  unsigned cluster_time, block_time, warp_time;
+  int cluster, block, warp, lane; /* numbers in the grid, in the block, in the warp */
+};
+moment moment_of_thread();
 
 /* dynamic shared memory of the running blocks, by rank: memory.cpp */
 

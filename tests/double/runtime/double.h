@@ -13,11 +13,13 @@
  *     deadlock;
  *   - clusters: access to shared memory of a block that has ended, may have ended, or does not
  * exist;
- *   - races: results must not depend on the schedule, which a test checks by hashing them;
+ *   - races: results must not depend on the schedule, which a test checks by hashing them; in
+ *     sources that are compiled with -fsanitize=thread every access is checked (race.cpp);
+ *   - vectors: float2 and float4 at misaligned addresses;
  *   - capture: a call that CUDA forbids while a stream captures returns CUDA's error and breaks the
  *     capture; cuBLAS only with a workspace of its own.
  * At the end of the program, the double lists device objects that were not freed, and the exit
- * status is 1. It cannot check speed, or races between blocks. One host thread. */
+ * status is 1. It cannot check speed. One host thread. */
 #ifndef TT_DOUBLE_H
 #define TT_DOUBLE_H
 #include <stdint.h>
@@ -64,6 +66,7 @@ void tt_double_reset(void);
 /* What has happened since the start, and what is held now. */
 typedef struct tt_double_counts {
   int64_t calls, kernels, blocks, barriers, allocations;            /* so far */
+  int64_t uploaded;                                                 /* bytes, so far */
   int64_t buffers, bytes, pinned, streams, events, graphs, handles; /* held now */
 } tt_double_counts;
 tt_double_counts tt_double_count(void);

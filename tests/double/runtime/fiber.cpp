@@ -55,6 +55,7 @@ struct scheduler {
   const kernel_call *call;
   votes result[MAX_RANKS]; /* of the last barrier of a block */
   unsigned first_block;    /* of the cluster */
+  unsigned cluster_time, block_time[MAX_RANKS], warp_time[MAX_THREADS / WARP]; /* barriers so far */
   bool ended[MAX_RANKS];
   std::mt19937_64 random;
   std::vector<unsigned> blocks, warps, lanes; /* in the order of their turns */
@@ -174,6 +175,7 @@ void release_warp(int first)
           "lanes of one warp at different functions: lane 0 at %s (%s:%d), lane %d at %s (%s:%d)",
           a.what, a.file, a.line, lane, b.what, b.file, b.line);
   }
+  if (!strcmp(warp[0]->where.what, "__syncwarp")) scheduler_state.warp_time[first / WARP]++;
   std::fill_n(wait, (int)WARP, RUNNING);
 }
 
@@ -275,6 +277,7 @@ bool run_block(int rank)
   if (s.ended[rank] && s.ranks > 1) shared_leave(rank);
   if (s.ended[rank] || ended + count(AT_BLOCK_BARRIER, first, end) < s.threads) return progress;
   s.result[rank] = release("block", first, end);
+  s.block_time[rank]++;
   return true;
 }
 
@@ -310,7 +313,11 @@ void run_cluster()
     if (ended == all) return;
     if (ended + count(AT_CLUSTER_BARRIER, 0, all) == all) {
       release("cluster", 0, all);
-      for (int rank = 0; rank < s.ranks; rank++) shared_settled(rank);
+      s.cluster_time++;
+      for (int rank = 0; rank < s.ranks; rank++) {
+        s.block_time[rank]++;
+        shared_settled(rank);
+      }
     } else if (!progress) {
       deadlock();
     }
@@ -367,6 +374,16 @@ const unsigned char *exchange(unsigned mask, const void *value, size_t bytes, si
 bool in_kernel() { return scheduler_state.call != nullptr; }
 
 int current_rank() { return scheduler_state.current / scheduler_state.threads; }
+
+moment moment_of_thread()
+{
+  const scheduler &s = scheduler_state;
+  int rank = current_rank(), thread = s.current % s.threads;
+  return {counts().kernels + 1, s.cluster_time,
+          s.block_time[rank],   s.warp_time[s.current / WARP],
+          (int)s.first_block,   (int)s.first_block + rank,
+          thread / WARP,        thread % WARP};
+}
 
 const char *position()
 {

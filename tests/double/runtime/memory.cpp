@@ -187,6 +187,12 @@ bool is_device(const void *at)
   return device.base && byte >= device.base && byte < device.base + ARENA_BYTES;
 }
 
+bool device_offset(const void *at, size_t *out)
+{
+  if (is_device(at)) *out = (size_t)(static_cast<const char *>(at) - device.base);
+  return is_device(at);
+}
+
 void check_guards()
 {
 #ifndef TT_DOUBLE_ASAN /* the sanitizer has caught it at the very access */
@@ -251,9 +257,10 @@ void check_arguments(const void *args, const unsigned char *fields, size_t bytes
 
 namespace
 {
-enum { SHARED_MAX = 227 * 1024, SHARED_GUARD = 4096 };
+/* TT_SHARED_MEMORY promises 16 bytes of alignment: the memory has 16 and not 32. */
+enum { SHARED_GUARD = 4096 + 16 };
 struct shared_memory {
-  alignas(128) unsigned char bytes[SHARED_GUARD + SHARED_MAX + SHARED_GUARD];
+  alignas(128) unsigned char bytes[SHARED_GUARD + SHARED_OPTIN + SHARED_GUARD];
   size_t size;
   bool ended; /* its block has ended */
   bool
@@ -273,6 +280,18 @@ void shared_begin(int rank, size_t bytes)
   sanitize(begin + bytes, sizeof shared.bytes - SHARED_GUARD - bytes, false);
   shared.size = bytes;
   shared.ended = shared.touched = false;
+}
+
+bool shared_offset(const void *at, size_t *out)
+{
+  const unsigned char *byte = static_cast<const unsigned char *>(at);
+  for (int rank = 0; rank < tt_double_cluster_size(); rank++) {
+    const unsigned char *begin = ranks[rank].bytes + SHARED_GUARD;
+    if (byte < begin || byte >= begin + SHARED_OPTIN) continue;
+    *out = (size_t)rank * SHARED_OPTIN + (size_t)(byte - begin);
+    return true;
+  }
+  return false;
 }
 
 void shared_settled(int rank) { ranks[rank].touched = false; }
@@ -322,6 +341,13 @@ void *tt_double_cluster_map(void *at, int rank)
   if (ranks[rank].ended) fail_hard("shared memory of rank %d, which has ended", rank);
   ranks[rank].touched |= rank != current_rank();
   return ranks[rank].bytes + SHARED_GUARD + (byte - begin);
+}
+
+void tt_double_check_alignment(const void *at, size_t bytes)
+{
+  if (reinterpret_cast<uintptr_t>(at) % bytes)
+    fail_hard("%zu bytes are accessed at once at %p, which is not a multiple of %zu", bytes, at,
+              bytes);
 }
 
 /* allocation */

@@ -68,7 +68,8 @@
     "dependency created on uncaptured work in another stream")                                     \
   X(cudaErrorStreamCaptureImplicit, 906,                                                           \
     "operation would make the legacy stream depend on a capturing blocking stream")                \
-  X(cudaErrorCapturedEvent, 907, "operation not permitted on an event last recorded in a capturing stream") \
+  X(cudaErrorCapturedEvent, 907,                                                                   \
+    "operation not permitted on an event last recorded in a capturing stream")                     \
   X(cudaErrorExternalDevice, 911, "an async error has occured in external entity outside of CUDA") \
   X(cudaErrorInvalidClusterSize, 912, "cluster misconfiguration")                                  \
   X(cudaErrorUnknown, 999, "unknown error")

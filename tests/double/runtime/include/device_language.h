@@ -85,6 +85,7 @@ void *tt_double_shared();
 int tt_double_cluster_size();
 int tt_double_cluster_rank();
 void *tt_double_cluster_map(void *at, int rank); /* `at` is in the block's own shared memory */
+void tt_double_check_alignment(const void *at, size_t bytes); /* stops the program */
 void tt_double_set_launch_site(const char *file, int line, const char *text);
 
 /* barriers */
@@ -167,7 +168,9 @@ static inline int __all_sync(unsigned mask, int vote, TT_DOUBLE_HERE)
 
 /* integer atomics: sums of floats in the order of arrival are not offered */
 
-template <class T> static inline T tt_double_atomic_add(T *at, T value)
+/* Not seen by the check of races. */
+template <class T>
+__attribute__((no_sanitize_thread)) static inline T tt_double_atomic_add(T *at, T value)
 {
   T old = *at;
   *at = (T)(old + value);
