@@ -68,8 +68,9 @@ typedef struct tt_engine_ops {
   tt_err (*create)(const tt_cohort *cohort, tt_slice slice, const tt_resources *use,
                    tt_engine **out);
   void (*destroy)(tt_engine **e); /* accepts NULL */
-  /* Training, validation and test rows; borrowed. replay may be NULL. Errors: MEM, DATA (an
-   * ensemble without labelled training rows). */
+  /* Training, validation and test rows; borrowed: the data set must not change until the next
+   * set_data or destroy, because engines on one device share a copy. replay may be NULL. Errors:
+   * MEM, DATA (an ensemble without labelled training rows). */
   tt_err (*set_data)(tt_engine *e, const tt_dataset *data, const tt_replay *replay);
   /* Initial weights from (seed, stream); optimizer state before the first step. */
   tt_err (*init)(tt_engine *e);

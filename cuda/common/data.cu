@@ -142,18 +142,16 @@ static tt_err upload_replay(tt_engine *e, const int32_t *order)
 
 static tt_err upload_samples(tt_engine *e, const tt_dataset *d, const tt_replay *replay)
 {
-  TT_TRY(upload_array(e, &e->x, d->x, d->rows * d->inputs, "inputs of the data set"));
-  TT_TRY(upload_array(e, &e->y, d->y, d->rows * d->targets, "targets of the data set"));
-  if (d->weight) TT_TRY(upload_array(e, &e->weight, d->weight, d->rows, "weights of the data set"));
+  TT_TRY(tt_shared_data_acquire(&e->dev, d, &e->shared));
   return replay && replay->order ? upload_replay(e, replay->order) : TT_OK;
 }
 
 static void set_state_pointers(tt_engine *e, const tt_dataset *d)
 {
   e->rows = d->rows;
-  e->view.x = e->x;
-  e->view.y = e->y;
-  e->view.weight = e->weight;
+  e->view.x = e->shared ? e->shared->x : NULL;
+  e->view.y = e->shared ? e->shared->y : NULL;
+  e->view.weight = e->shared ? e->shared->weight : NULL;
   e->view.lists = e->lists;
   e->view.view_of_member = e->view_of_member;
   e->view.input_range = e->input_range;
@@ -167,9 +165,7 @@ static void set_state_pointers(tt_engine *e, const tt_dataset *d)
 
 void tt_cuda_free_data(tt_engine *e)
 {
-  tt_dev_free(e->x);
-  tt_dev_free(e->y);
-  tt_dev_free(e->weight);
+  tt_shared_data_release(&e->shared);
   tt_dev_free(e->lists);
   tt_dev_free(e->view_of_member);
   tt_dev_free(e->input_range);

@@ -5,7 +5,7 @@
  * epoch, validation and end in the same way (src/cpu/member.c). */
 #ifndef TT_ENGINE_INTERNAL_CUH
 #define TT_ENGINE_INTERNAL_CUH
-#include "cuda/common/device.cuh"
+#include "cuda/common/shared_data.cuh"
 
 #include "core/engine/engine.h"
 #include "core/engine/progress.h"
@@ -98,7 +98,8 @@ struct tt_engine {
   tt_dev_row_lists *lists;
   int32_t *all_list_rows; /* all lists one after the other */
   int32_t *column, *epoch_rows, *replay, *view_of_member;
-  float *x, *y, *weight, *anchor, *input_range;
+  tt_shared_data *shared; /* the values of the data set, or NULL: not on the device */
+  float *anchor, *input_range;
   int8_t *feature_mask;
   int64_t rows;                 /* N */
   const tt_dataset *data;       /* data set on the host, borrowed; NULL: it is on the device */

@@ -1,0 +1,67 @@
+/* shared_data.cu — see shared_data.cuh. */
+#include "cuda/common/shared_data.cuh"
+
+#include "core/base/mem.h"
+
+static tt_shared_data *copies; /* all that have users */
+
+static tt_shared_data *find(const tt_dev *dev, const tt_dataset *d)
+{
+  tt_shared_data *s = copies;
+  while (s && (s->of != d || s->device != dev->number)) s = s->next;
+  return s;
+}
+
+static tt_err upload(const tt_dev *dev, float **to, const float *from, int64_t count,
+                     const char *what)
+{
+  TT_TRY(tt_dev_alloc(to, count, what));
+  return tt_dev_upload_sync(*to, from, count, dev->stream);
+}
+
+static tt_err upload_all(const tt_dev *dev, const tt_dataset *d, tt_shared_data *s)
+{
+  TT_TRY(upload(dev, &s->x, d->x, d->rows * d->inputs, "inputs of the data set"));
+  TT_TRY(upload(dev, &s->y, d->y, d->rows * d->targets, "targets of the data set"));
+  return d->weight ? upload(dev, &s->weight, d->weight, d->rows, "weights of the data set") : TT_OK;
+}
+
+static void destroy(tt_shared_data *s)
+{
+  tt_dev_free(s->x);
+  tt_dev_free(s->y);
+  tt_dev_free(s->weight);
+  tt_free(s);
+}
+
+tt_err tt_shared_data_acquire(const tt_dev *dev, const tt_dataset *d, tt_shared_data **out)
+{
+  tt_shared_data *s = find(dev, d);
+  *out = NULL;
+  if (!s) {
+    TT_TRY(TT_ALLOC(s, 1));
+    tt_err e = upload_all(dev, d, s);
+    if (e) {
+      destroy(s);
+      return e;
+    }
+    s->of = d;
+    s->device = dev->number;
+    s->next = copies;
+    copies = s;
+  }
+  s->users++;
+  *out = s;
+  return TT_OK;
+}
+
+void tt_shared_data_release(tt_shared_data **shared)
+{
+  tt_shared_data *s = *shared;
+  *shared = NULL;
+  if (!s || --s->users > 0) return;
+  tt_shared_data **link = &copies;
+  while (*link != s) link = &(*link)->next;
+  *link = s->next;
+  destroy(s);
+}
