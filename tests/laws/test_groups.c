@@ -13,7 +13,7 @@ typedef struct width {
   int gpu_only;
 } width;
 
-static const width widths[] = {{{20, 17}, 60, 30, 0},
+static const width widths[] = {{{20, 17}, 60, 40, 0},
                                {{128, 128}, 300, 128, 1},
                                {{256, 256}, 300, 128, 1},
                                {{128, 256}, 300, 100, 1}};
