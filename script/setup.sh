@@ -30,6 +30,9 @@ test   python3-h5py          python3 -c "import h5py"
 test   python3-h5netcdf      python3 -c "import h5netcdf"
 test   python3-netcdf4       python3 -c "import netCDF4"
 test   python3-xarray        python3 -c "import xarray"
+python python3-setuptools    python3 -c "import setuptools"
+python python3-wheel         python3 -c "import wheel"
+python python3-tqdm          python3 -c "import tqdm"
 fuzz   clang                 command -v clang
 fuzz   libomp-dev            tutti_has_openmp_of_clang
 slurm  slurmctld             command -v slurmctld

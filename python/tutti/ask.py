@@ -7,7 +7,8 @@ import socket
 import sys
 
 
-def main(name, source, target):
+def main(name: str, source: str, target: str) -> int:
+    """Ask, wait for the answer; its exit code."""
     with socket.socket(socket.AF_UNIX) as line:
         try:
             line.connect(name)

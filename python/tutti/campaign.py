@@ -153,7 +153,7 @@ def campaign(config: Union[Ensemble, Mapping[str, Any]], oracle: _oracle.Oracle,
     if submit:
         submit_job(start.program, "campaign", path, submit)
         return made
-    with Progress(quiet) as progress:
+    with Progress(quiet, bar=False) as progress:
         if isinstance(oracle, str):
             start.run(["campaign", "run", path], progress)
         else:

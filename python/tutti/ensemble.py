@@ -65,6 +65,12 @@ class Ensemble:
         As in scikit-learn.
     """
 
+    program: Optional[PathLike]
+    directory: Optional[PathLike]
+    ranks: Optional[int]
+    launcher: Optional[Union[str, Sequence[str]]]
+    quiet: bool
+
     def __init__(self, *, hidden: Optional[Sequence[int]] = None, members: Optional[int] = None,
                  activation: Optional[str] = None, output: Optional[str] = None,
                  loss: Optional[str] = None, optimizer: Optional[str] = None,

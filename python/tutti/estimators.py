@@ -51,7 +51,8 @@ class EnsembleRegressor(Ensemble):
             raise ValueError("y contains only NaN")
         return x, y_table
 
-    def predict(self, X: Any, return_std: bool = False) -> Union[np.ndarray, tuple]:
+    def predict(  # type: ignore[override]
+            self, X: Any, return_std: bool = False) -> Union[np.ndarray, tuple]:
         """Predicted means, shape (rows,) or (rows, columns); with `return_std` also the total
         standard deviations."""
         p = self.distribution(X)
@@ -76,6 +77,7 @@ class EnsembleClassifier(Ensemble):
         super().__init__(loss=loss, quiet=quiet, **parameters)
 
     def job(self) -> dict[str, Any]:
+        """The job file of these parameters, with the number of classes of the last fit."""
         made = super().job()
         if hasattr(self, "classes_"):
             made.setdefault("model", {}).setdefault("classes", max(2, len(self.classes_)))
@@ -108,7 +110,7 @@ class EnsembleClassifier(Ensemble):
         p: Prediction = self.distribution(X)
         return p.mean[:, :len(self.classes_)]
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> np.ndarray:  # type: ignore[override]
         """The most probable class of each row."""
         best = np.argmax(self.predict_proba(X), axis=1)
         return self.classes_[best]

@@ -4,9 +4,10 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from typing import Any, Callable, Mapping, Optional, Sequence, Union
+from typing import Any, Mapping, Optional, Sequence, Union
 
 from . import program as _program
+from .progress import Progress
 
 
 class Launch:
@@ -41,9 +42,10 @@ class Launch:
         """The whole command line."""
         return self.prefix + [self.program, *arguments]
 
-    def run(self, arguments: Sequence[str], on_line: Optional[Callable[[str], None]] = None) -> str:
+    def run(self, arguments: Sequence[str], progress: Progress) -> str:
         """Run the program to its end; standard output. Raises tutti.Error."""
-        return _program.run(self.command(arguments), on_line, self.stop_signal)
+        return _program.run(self.command(arguments), progress, self.stop_signal,
+                            terminal=progress.live)
 
 
 def submit_job(program: str, verb: str, path: str, options: Union[bool, Mapping[str, Any]]) -> str:
@@ -61,8 +63,8 @@ def submit_job(program: str, verb: str, path: str, options: Union[bool, Mapping[
         sbatch, e.g. {"account": "abc", "exclusive": True}.
     """
     given = dict(options) if isinstance(options, Mapping) else {}
-    ours = {name: given.pop(name) for name in ("site", "nodes", "gpus_per_node", "time")
-            if name in given}
+    names = [name for name in ("site", "nodes", "gpus_per_node", "time") if name in given]
+    ours = {name: given.pop(name) for name in names}
     folder, file = os.path.split(path)
     script = _program.run([program, "slurm", verb, *_flags(ours), file], directory=folder)
     name = os.path.splitext(file)[0] + ".sbatch"

@@ -92,12 +92,11 @@ class Prediction:
         arrays = {}
         for name in self:
             values = self[name]
-            dims = {"quantiles": ("quantile",), "lower": ("level",), "upper": ("level",),
-                    "member_mean": ("member",), "member_variance": ("member",)}.get(name, ())
-            dims += ("sample", "column")
-            if name.startswith("member") and values.ndim == 3 and len(
-                    self.columns) != values.shape[2]:
-                dims = ("member", "sample", "member_column")
+            axis = {"quantiles": ["quantile"], "lower": ["level"], "upper": ["level"],
+                    "member_mean": ["member"], "member_variance": ["member"]}.get(name, [])
+            dims = [*axis, "sample", "column"]
+            if values.ndim == 3 and values.shape[2] != len(self.columns):
+                dims[2] = "member_column"
             arrays[name] = (dims[:values.ndim], values)
         made = xarray.Dataset(arrays)
         if self.index is not None:

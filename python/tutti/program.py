@@ -1,8 +1,11 @@
 """Find and run the program tutti."""
 from __future__ import annotations
 
+import errno
 import os
 import pathlib
+import pty
+import re
 import shutil
 import signal
 import subprocess
@@ -121,24 +124,49 @@ class Process:
     command : sequence of str
     stop_signal : int
         Signal on KeyboardInterrupt. A launcher forwards SIGUSR1 to the ranks.
+    directory : path, optional
+        Where the program starts.
+    terminal : bool
+        True: standard error is a terminal for the program, which then tells its progress five
+        times a second, otherwise every 30 s.
     """
 
     def __init__(self, command: Sequence[str], stop_signal: int = signal.SIGINT,
-                 directory: Optional[PathLike] = None) -> None:
+                 directory: Optional[PathLike] = None, terminal: bool = False) -> None:
         self._stop_signal = stop_signal
         self._stdout = tempfile.TemporaryFile()
-        # A session of its own: Ctrl-C reaches Python alone, which stops the program once.
-        self._child = subprocess.Popen(
-            list(command), stdin=subprocess.DEVNULL, stdout=self._stdout, stderr=subprocess.PIPE,
-            cwd=directory, start_new_session=True)
+        self._stderr, end = pty.openpty() if terminal else os.pipe()
+        environment = {**os.environ, "TERM": "xterm", "NO_COLOR": "1"} if terminal else None
+        try:
+            # A session of its own: Ctrl-C reaches Python alone, which stops the program once.
+            self._child = subprocess.Popen(
+                list(command), stdin=subprocess.DEVNULL, stdout=self._stdout, stderr=end,
+                cwd=directory, env=environment, start_new_session=True)
+        finally:
+            os.close(end)
+        self._rest = b""  # of a line
         self.lines: list[str] = []
 
+    def _read(self) -> bytes:
+        try:
+            return os.read(self._stderr, 65536)
+        except OSError as why:
+            if why.errno != errno.EIO:  # the end of a terminal
+                raise
+            return b""
+
     def __iter__(self) -> Iterator[str]:
-        assert self._child.stderr
-        for raw in self._child.stderr:
-            line = raw.decode(errors="replace").rstrip("\n")
-            self.lines.append(line)
-            yield line
+        piece = self._read()
+        while piece or self._rest:
+            *whole, self._rest = re.split(rb"[\r\n]+", self._rest + piece)
+            if not piece:
+                whole, self._rest = [self._rest], b""
+            for raw in whole:
+                line = raw.decode(errors="replace").replace("\033[K", "")
+                if line:
+                    self.lines.append(line)
+                    yield line
+            piece = self._read() if piece else b""
 
     def wait(self) -> str:
         """Wait for the end; standard output. Raises Error if the exit code is not 0."""
@@ -175,8 +203,7 @@ class Process:
         self._stdout.seek(0)
         self.output = self._stdout.read().decode(errors="replace")
         self._stdout.close()
-        assert self._child.stderr
-        self._child.stderr.close()
+        os.close(self._stderr)
 
 
 def warn_of(lines: Sequence[str]) -> None:
@@ -188,13 +215,16 @@ def warn_of(lines: Sequence[str]) -> None:
 
 
 def run(command: Sequence[str], on_line: Optional[Callable[[str], None]] = None,
-        stop_signal: int = signal.SIGINT, directory: Optional[PathLike] = None) -> str:
+        stop_signal: int = signal.SIGINT, directory: Optional[PathLike] = None,
+        terminal: bool = False) -> str:
     """Run a command to its end; standard output.
 
     Parameters
     ----------
     on_line : callable, optional
         Gets each line of standard error.
+    stop_signal, directory, terminal
+        As in `Process`.
 
     Raises
     ------
@@ -203,7 +233,7 @@ def run(command: Sequence[str], on_line: Optional[Callable[[str], None]] = None,
     KeyboardInterrupt
         Passed on after the program has written its checkpoint.
     """
-    process = Process(command, stop_signal, directory)
+    process = Process(command, stop_signal, directory, terminal)
     try:
         for line in process:
             if on_line:

@@ -5,7 +5,7 @@ import re
 import sys
 from typing import Any, Optional
 
-EPOCH = re.compile(r"tutti: (?:round \d+: )?epoch (\d+)/(\d+), (.*)")
+EPOCH = re.compile(r"(?:tutti: )?epoch (\d+)/(\d+), (.*)")
 
 WARNING = re.compile(r"tutti: (?:warning|note): (.*)")
 
@@ -26,11 +26,18 @@ def _bar(total: int) -> Optional[Any]:
 
 class Progress:
     """Shows the lines that the program writes: a bar on a terminal and in a notebook, the plain
-    lines elsewhere, nothing if quiet. Use it as `on_line` of `program.run`, in a with block."""
+    lines elsewhere, nothing if quiet. Use it as `on_line` of `program.run`, in a with block.
 
-    def __init__(self, quiet: bool = False) -> None:
+    Parameters
+    ----------
+    quiet : bool
+    bar : bool
+        False shows lines on a terminal too.
+    """
+
+    def __init__(self, quiet: bool = False, bar: bool = True) -> None:
         self._quiet = quiet
-        self._live = in_notebook() or sys.stderr.isatty()
+        self.live = bar and not quiet and (in_notebook() or sys.stderr.isatty())
         self._bar: Optional[Any] = None
         self._width = 0
         self._failed = False
@@ -50,7 +57,7 @@ class Progress:
         if self._quiet or self._failed or WARNING.match(line):
             return
         found = EPOCH.match(line)
-        if not self._live:
+        if not self.live:
             print(line, file=sys.stderr)
         elif found:
             self._show(int(found[1]), int(found[2]), found[3])

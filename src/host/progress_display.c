@@ -137,10 +137,11 @@ void tt_progress_meter_print_local(tt_progress_meter *m, const tt_comm *c, const
   if (m->lines++ == 0)
     tt_log_root(TT_LOG_INFO,
                 "loss: quartiles of the members' training losses; steps: of all members");
+  if (bar) fputs("\r\033[K", stderr); /* not in tt_log, which makes control characters visible */
   if (bar && !now)
-    fprintf(stderr, "\r\033[K%s", line);
+    fputs(line, stderr);
   else
-    tt_log_root(TT_LOG_INFO, "%s%s", bar ? "\r\033[K" : "", line);
+    tt_log_root(TT_LOG_INFO, "%s", line);
   m->last_printed = clock;
   m->steps_at_last_print = m->steps;
 }

@@ -14,9 +14,12 @@ Rules
              them
   sizes      files of 500 lines, functions of 60, lines of 100 columns at most
   headers    each has a guard and compiles alone; those of core/ as C++17 too
+  python     python/tutti: files of 300 lines, functions of 60; types and a text for all that is
+             public; at import only the standard library, NumPy and h5py are needed
 
 Environment: CC, CXX (compilers), TUTTI_INCLUDES (-I options of the external libraries).
 """
+import ast
 import collections
 import concurrent.futures
 import os
@@ -265,7 +268,47 @@ def check_headers(tree, only=None):
     return findings
 
 
-CHECKS = (check_rooms, check_circles, check_names, check_libraries, check_sizes, check_headers)
+def check_python(tree):
+    findings = []
+    for path in sorted((tree.root / "python").rglob("*.py")):
+        name, text = str(path.relative_to(tree.root)), path.read_text()
+        lines = text.split("\n")
+        if len(lines) > 301:
+            findings.append(f"{name}: more than 300 lines")
+        findings += [f"{name}:{number}: more than 100 columns"
+                     for number, line in enumerate(lines, 1) if len(line) > 100]
+        if path.parent.name != "tutti":
+            continue
+        module = ast.parse(text)
+        for node in module.body:
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                names = [node.module]
+            findings += [f"{name}:{node.lineno}: import of {found} at the top" for found in names
+                         if found.split(".")[0] not in {*sys.stdlib_module_names, "numpy", "h5py"}]
+        for node in ast.walk(module):
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                findings += [f"{name}:{node.lineno}: {node.name} {why}" for why in python_faults(node)]
+    return findings
+
+
+def python_faults(node):
+    """What a function or a class of the Python package lacks."""
+    public = not node.name.startswith("_")
+    faults = ["has no text"] if public and not ast.get_docstring(node) and node.end_lineno - node.lineno > 3 else []
+    if isinstance(node, ast.FunctionDef):
+        given = [a for a in (*node.args.args, *node.args.kwonlyargs) if a.arg != "self"]
+        if not node.returns or not all(a.annotation for a in given):
+            faults.append("has no types")
+        start = node.body[0].lineno  # the signature does not count
+        if ast.get_docstring(node):
+            start = node.body[0].end_lineno
+        if node.end_lineno - start > 60:
+            faults.append(f"is a function of {node.end_lineno - start} lines")
+    return faults
+
+
+CHECKS = (check_rooms, check_circles, check_names, check_libraries, check_sizes, check_headers, check_python)
 
 LONG = "int f(void)\n{\n" + "  f();\n" * 61 + "}\n"
 PLANTED = (  # file, text to append, words of the finding, check
@@ -290,6 +333,12 @@ PLANTED = (  # file, text to append, words of the finding, check
     ("io/data/planted.h", "/* " + "x" * 100 + " */\n", "100 columns", check_sizes),
     ("core/base/planted.h", "int planted(void);\n", "no guard", check_headers),
     ("core/base/planted.h", "#ifndef TT_PLANTED_H\nint64_t planted;\n#endif\n", "does not compile alone", check_headers),
+    ("python/tutti/planted.py", "\n" * 301, "more than 300 lines", check_python),
+    ("python/tutti/planted.py", "#" * 101 + "\n", "100 columns", check_python),
+    ("python/tutti/planted.py", "import pandas\n", "import of pandas at the top", check_python),
+    ("python/tutti/planted.py", "def f(x) -> int:\n    return x\n", "f has no types", check_python),
+    ("python/tutti/planted.py", "class A:\n" + "    b = 1\n" * 9, "A has no text", check_python),
+    ("python/tutti/planted.py", "def f() -> None:\n" + "    f()\n" * 62, "function of 61 lines", check_python),
 )
 
 
@@ -298,7 +347,7 @@ def control(root):
     missed = []
     for file, text, words, check in PLANTED:
         with tempfile.TemporaryDirectory() as copy:
-            for top in (*ROOTS, "cmake"):
+            for top in (*ROOTS, "cmake", "python"):
                 shutil.copytree(root / top, pathlib.Path(copy) / top)
             path = pathlib.Path(copy) / file
             path.parent.mkdir(parents=True, exist_ok=True)
