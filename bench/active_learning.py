@@ -44,7 +44,7 @@ ensembles: [{{name: ensemble, members: 5}}]
 train:     {{loss: {loss}, learning_rate: {rate}, batch_size: {batch}, epochs: {epochs}}}
 pool:      {{file: data.h5, labels: y}}
 score:     {{acquisition: {by}}}
-select:    {{batch: {picks}}}
+select:    {{batch: {picks}, method: top}}
 label:     {{mode: hidden, validation_fraction: 0}}
 stop:      {{labels: {last}}}
 campaign:  {{directory: '{by}'}}

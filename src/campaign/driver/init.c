@@ -232,7 +232,7 @@ static void write_campaign(const tt_init_files *p, FILE *out)
       "  acquisition: epistemic_std # how far the members disagree; `random` is the baseline\n\n"
       "select:\n"
       "  batch: %" PRId64 " # labels per round\n"
-      "  method: top # kcenter, penalty: queries that differ from each other\n"
+      "  method: penalty # high scores that are not close together; top: the highest scores\n"
       "  # lower: 0.05 # candidates with a smaller score count as accurate\n",
       clamp(1, rows / 10 ? rows / 10 : 1, 1000) * (p->is_example ? 5 : 1));
   write_label(p, out);

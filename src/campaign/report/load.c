@@ -14,7 +14,7 @@ static void set_score_name(tt_campaign_record *s)
   const char *text = s->texts.resolved;
   if (tt_config_parse("campaign.h5", text, (int64_t)strlen(text), NULL, 0, &cfg)) return;
   const char *method = tt_choice_select[cfg->select_method];
-  int plain = cfg->select_method == TT_SELECT_top;
+  int plain = cfg->select_method == TT_SELECT_penalty;
   snprintf(s->score, sizeof s->score, "%s%s%s", tt_choice_acquisition[cfg->score_acquisition],
            plain ? "" : ", ", plain ? "" : method);
   tt_config_destroy(&cfg);

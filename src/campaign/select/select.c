@@ -65,7 +65,12 @@ tt_err tt_select_stochastic(tt_selector *k, int64_t list, int64_t max_queries)
 
 static tt_err select_by_method(tt_selector *k, int64_t list, int64_t max_queries)
 {
-  switch ((tt_select_method)k->s->cfg->select_method) {
+  const tt_config *cfg = k->s->cfg;
+  /* Queries at random are the baseline of the others: uniform, without distances. */
+  int uniform = cfg->score_acquisition == TT_ACQUISITION_random;
+  int method = cfg->select_method;
+  if (uniform && method == TT_SELECT_penalty) method = TT_SELECT_top;
+  switch ((tt_select_method)method) {
 #define X(name, options)                                                                           \
   case TT_SELECT_##name: return tt_select_##name(k, list, max_queries);
     TT_SELECTS(X)

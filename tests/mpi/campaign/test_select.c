@@ -238,6 +238,24 @@ static int by_number(const void *a, const void *b)
   return (p > q) - (p < q);
 }
 
+/* With penalty, queries at random are those of top: the highest of the random scores. */
+TT_TEST (random_queries_know_no_distance) {
+  static const tt_select_method method[] = {TT_SELECT_top, TT_SELECT_penalty};
+  tt_queries *p[2] = {NULL, NULL};
+  small_pool();
+  make_scores(1, 1, 0.0);
+  for (int i = 0; i < 2; i++) {
+    tt_round r = {0};
+    tt_select_args s = question(1, 40);
+    configure(method[i], "", "");
+    cfg.score_acquisition = TT_ACQUISITION_random;
+    TT_CHECK_OK(tt_select_queries(comm, &s, &r, &p[i]));
+  }
+  TT_CHECK(p[0]->count, ==, 40);
+  for (int k = 0; k < 40; k++) TT_CHECK(p[0]->row[k], ==, p[1]->row[k]);
+  for (int i = 0; i < 2; i++) tt_queries_destroy(&p[i]);
+}
+
 /* Rounds until the pool is empty: every candidate is queried once, the last round is smaller, and
  * the next one is empty. Most rows were queried before. */
 TT_TEST (no_candidate_is_queried_twice) {

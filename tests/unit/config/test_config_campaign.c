@@ -200,7 +200,7 @@ static const tt_bad unused[] = {
      NULL,
      {"score.goal has no effect with score.acquisition: total_std (line 5)"}},
     {3,
-     CAMPAIGN "select: {prefilter: 50, length_scale: 1, temperature: 0.5}\n",
+     CAMPAIGN "select: {method: top, prefilter: 50, length_scale: 1, temperature: 0.5}\n",
      NULL,
      {"select.prefilter has no effect with select.method: top", "select.length_scale has",
       "select.temperature has"}},
