@@ -6,7 +6,7 @@
 
 namespace
 {
-enum { THREADS = 64, BLOCKS = 4, N = THREADS * BLOCKS };
+enum { THREADS = 64, BLOCKS = 4, CLUSTERS = 2, N = THREADS * BLOCKS * CLUSTERS };
 enum barrier { NONE, SHUFFLE, WARP, BLOCK, CLUSTER };
 
 struct race_args {
@@ -31,7 +31,7 @@ static __device__ void pass(barrier kind)
 /* The memory where thread t of the grid writes: in shared memory of its rank. */
 static __device__ float *place(float *value, int t)
 {
-  int here = (int)blockIdx.x, there = t / THREADS % BLOCKS;
+  int here = (int)blockIdx.x % BLOCKS, there = t / THREADS % BLOCKS;
   float *at = value + t % THREADS;
   return here == there ? at : tt_cluster_map_shared(at, there);
 }
@@ -68,8 +68,8 @@ static __global__ void write_bytes(race_args a)
 
 static tt_err run(void (*kernel)(race_args), const race_args &a)
 {
-  TT_TRY(
-      tt_launch_cluster(kernel, BLOCKS, BLOCKS, THREADS, THREADS * sizeof(float), dev.stream, a));
+  TT_TRY(tt_launch_cluster(kernel, BLOCKS, BLOCKS * CLUSTERS, THREADS, THREADS * sizeof(float),
+                           dev.stream, a));
   return tt_stream_synchronize(dev.stream);
 }
 

@@ -97,6 +97,8 @@ void check_word(const char *at, unsigned bytes, bool writes, const moment &m)
   if (!w) return;
   access now = {m.launch, m.cluster_time, m.block_time, m.warp_time,         m.cluster,
                 m.block,  m.warp,         m.lane,       bytes << byte % WORD};
+  if (shared && w->write.cluster != now.cluster) w->write = {}; /* memory of blocks before */
+  if (shared && w->read.cluster != now.cluster) w->read = {};
   const char *verb = writes ? "written" : "read";
   if ((w->write.bytes & now.bytes) && !is_ordered(w->write, now))
     report("written", w->write, verb, shared, byte);
