@@ -123,7 +123,7 @@ const char *tutti_target_units(const tutti_model *model, int64_t column)
 }
 
 /* A call of tutti_predict_all. */
-typedef struct predictor {
+typedef struct prediction_call {
   const tutti_model *model;
   const tutti_prediction *out;
   const double *x;
@@ -132,7 +132,7 @@ typedef struct predictor {
   float *normalized; /* [chunk][D] */
   float *members;    /* [G of the largest cohort][2][K q][chunk], or NULL if not needed */
   tt_prediction_block block;
-} predictor;
+} prediction_call;
 
 static tt_err check_wanted(const tutti_model *model, const tutti_prediction *out)
 {
@@ -165,7 +165,7 @@ static int64_t count_member_floats(const tutti_model *model)
   return most;
 }
 
-static tt_err allocate(predictor *p)
+static tt_err allocate(prediction_call *p)
 {
   const tutti_prediction *out = p->out;
   int members = out->member_mean || out->member_variance;
@@ -187,7 +187,8 @@ static tt_err allocate(predictor *p)
 }
 
 /* Copy `parts` arrays of `size` bytes per row from the block to all rows; NULL = not wanted. */
-static void copy_rows(const predictor *p, const void *from, void *to, int64_t parts, size_t size)
+static void copy_rows(const prediction_call *p, const void *from, void *to, int64_t parts,
+                      size_t size)
 {
   const tt_prediction_block *b = &p->block;
   for (int64_t i = 0; to && i < parts; i++)
@@ -195,7 +196,7 @@ static void copy_rows(const predictor *p, const void *from, void *to, int64_t pa
            (const char *)from + (size_t)(i * b->rows) * size, (size_t)b->rows * size);
 }
 
-static void copy_block(const predictor *p)
+static void copy_block(const prediction_call *p)
 {
   const tt_prediction_block *b = &p->block;
   const tutti_prediction *out = p->out;
@@ -215,7 +216,7 @@ static void copy_block(const predictor *p)
 }
 
 /* Predict the rows of the block: the columns of all trained ensembles. */
-static tt_err predict_block(predictor *p)
+static tt_err predict_block(prediction_call *p)
 {
   const tutti_model *model = p->model;
   tt_prediction_block *b = &p->block;
@@ -241,7 +242,7 @@ int tutti_predict_all(const tutti_model *model, int64_t rows, const double *x, i
                       const tutti_prediction *out)
 {
   locale_t caller = begin_call();
-  predictor p = {.model = model, .out = out, .x = x, .rows = rows};
+  prediction_call p = {.model = model, .out = out, .x = x, .rows = rows};
   p.use.threads = threads > 0 ? threads : tt_resources_cores_local();
   tt_err e = check_wanted(model, out);
   if (!e) e = allocate(&p);

@@ -1,7 +1,8 @@
 """check_rows.py SOURCE WORK [--control] [CMAKE OPTION...] — add one row of each kind and run the laws.
 
-Copies the tree SOURCE to WORK/tree, applies every <kind>.patch of tests/rows, builds once, runs the
-laws on the cpu engine and over the double, the unit tests that loop over the tables, and the program.
+Copies the tree SOURCE to WORK/tree, applies every <kind>.patch of tests/rows, builds it with the
+address and undefined-behaviour sanitizers, and runs the laws on the cpu engine and over the double,
+the unit tests, the tests on 2 ranks, and the program.
 --control, after that: a patch whose context is gone must be reported by its kind, and a wrong
 derivative of the new activation must break laws.gradients; of WORK/tree it builds only the kernels
 of the cpu engine again. Exit status 0 if all is well.
@@ -24,9 +25,12 @@ MOST_FILES = {
 TREES = ["core", "mpi", "io", "cuda", "src", "cmake", "tests", "bench", "slurm", "examples", "docs"]
 FILES = ["CMakeLists.txt", "README.md", "LICENSE"]
 SKIPPED = shutil.ignore_patterns("build*", "__pycache__", ".git")
-PROGRAMS = ["tutti", "laws", "laws_on_double", "unit_campaign", "unit_config", "unit_cuda_plan",
-            "unit_formulas", "unit_model", "unit_stats", "mpi_campaign"]
-ON_THE_DOUBLE = ["gradients", "steps", "memory"]
+# -g1, because reports need only line numbers; no -Werror, because gcc guesses at -O1.
+OPTIONS = ["-DTUTTI_SANITIZE=ON", "-DTUTTI_CUDA=OFF", "-DBUILD_TESTING=ON",
+           "-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DCMAKE_C_FLAGS_RELWITHDEBINFO=-O1 -g1 -DNDEBUG",
+           "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g1 -DNDEBUG"]
+# The program itself has no list of what MPI keeps to the end.
+NO_LEAKS = {"ASAN_OPTIONS": "detect_leaks=0"}
 NAMES = {
     "model.activation": "log_sigmoid", "model.init": "fan_out_uniform", "train.loss": "log_cosh",
     "train.optimizer": "adadelta", "train.schedule": "linear", "model.output": "positive",
@@ -46,9 +50,9 @@ JOBS = {
 REST = "ensembles: [{name: e, members: 2}]\nrun: {device: cpu, threads: 1, directory: %s}\n"
 
 
-def run(*words, cwd=None, good=True):
+def run(*words, cwd=None, good=True, more={}):
     env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-           "OMP_NUM_THREADS": "1"}
+           "OMP_NUM_THREADS": "1", **more}
     done = subprocess.run([str(w) for w in words], cwd=cwd, env=env, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if (done.returncode == 0) != good:
@@ -105,15 +109,14 @@ def patched_tree(source, work, name, patches):
     return tree
 
 
-def build(tree, options, programs):
+def build(tree, options):
     if shutil.which("ccache"):
         for name in ("CMAKE_C_COMPILER_LAUNCHER", "CMAKE_CXX_COMPILER_LAUNCHER"):
             os.environ.setdefault(name, "ccache")
         os.environ.setdefault("CCACHE_BASEDIR", str(tree))
         os.environ.setdefault("CCACHE_NOHASHDIR", "1")
-    run("cmake", "-S", tree, "-B", tree / "build", "-DTUTTI_CUDA=OFF", "-DTUTTI_WERROR=ON",
-        "-DBUILD_TESTING=ON", *options)
-    build_again(tree, *programs)
+    run("cmake", "-S", tree, "-B", tree / "build", *OPTIONS, *options)
+    build_again(tree, "tutti", "sanitized_tests")
 
 
 def build_again(tree, *programs):
@@ -121,33 +124,32 @@ def build_again(tree, *programs):
 
 
 def check_laws(tree):
-    tests = tree / "build/tests"
-    page = run(tree / "build/tutti", "options", "--markdown")  # a test compares it
+    page = run(tree / "build/tutti", "options", "--markdown", more=NO_LEAKS)  # a test compares it
     (tree / "docs/options.md").write_text(page)
-    for program in ["laws"] + [p for p in PROGRAMS if p.startswith("unit_")]:
-        run(tests / program)
-    run(tests / "mpi_campaign", "select")
-    for suite in ON_THE_DOUBLE:
-        run(tests / "laws_on_double", suite)
+    run("ctest", "--test-dir", tree / "build", "--output-on-failure", "--no-tests=error", "-j",
+        os.cpu_count(), "-L", "unit|laws|mpi|double", "-LE", "long")
+    run(tree / "build/tests/laws_on_double", "steps.steps_follow_the_textbook")
 
 
 def check_program(tutti, folder):
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    options = run(tutti, "options")
+    options = run(tutti, "options", more=NO_LEAKS)
     for option, name in NAMES.items():
         if not re.search(rf"\b{name}\b", options):
             sys.exit(f"FAILED: `tutti options` has no {name} of {option}")
-    if "log_sigmoid" not in run(tutti, "activations").split():
+    if "log_sigmoid" not in run(tutti, "activations", more=NO_LEAKS).split():
         sys.exit("FAILED: the new verb does not answer")
     rows = "".join(f"{i % 17},{i % 23},{(i % 17) * 0.5 + (i % 23) ** 2 * 0.01}\n" for i in range(300))
     (folder / "d.csv").write_text("a,b,y\n" + rows)
-    run(tutti, "import", "d.csv", "-o", "d.h5", "--inputs", "a,b", "--targets", "y", cwd=folder)
+    run(tutti, "import", "d.csv", "-o", "d.h5", "--inputs", "a,b", "--targets", "y", cwd=folder,
+        more=NO_LEAKS)
     for name, job in JOBS.items():
         (folder / f"{name}.yaml").write_text(job + REST % name)
-        run(tutti, "train", f"{name}.yaml", cwd=folder)
-        run(tutti, "predict", f"{name}/model.h5", "d.h5", "-o", f"{name}.h5", cwd=folder)
-        scores = run(tutti, "evaluate", f"{name}/model.h5", "d.h5", cwd=folder)
+        run(tutti, "train", f"{name}.yaml", cwd=folder, more=NO_LEAKS)
+        run(tutti, "predict", f"{name}/model.h5", "d.h5", "-o", f"{name}.h5", cwd=folder,
+            more=NO_LEAKS)
+        scores = run(tutti, "evaluate", f"{name}/model.h5", "d.h5", cwd=folder, more=NO_LEAKS)
         if "mean_cube" not in scores:
             sys.exit(f"FAILED: `tutti evaluate` does not print mean_cube:\n{scores}")
 
@@ -207,7 +209,7 @@ def main():
     if failures:
         sys.exit("\n".join(failures))
     tree = patched_tree(source, work, "tree", patches)
-    build(tree, options, PROGRAMS)
+    build(tree, options)
     check_laws(tree)
     check_program(tree / "build/tutti", work / "job")
 
