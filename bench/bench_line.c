@@ -321,3 +321,10 @@ void bench_print_refusal(const bench_workload *load, const bench_setting *set)
   tt_json_set(&line, "refused", tt_json_text(tt_err_last()));
   print_line(line);
 }
+
+void bench_print_error(void)
+{
+  print_line(json_pack("{s:s, s:o}", "program", "tutti", "error", tt_json_text(tt_err_last())));
+}
+
+void bench_print_done(void) { print_line(json_object()); }

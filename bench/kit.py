@@ -3,6 +3,7 @@ of the device, and the tables at the end."""
 import json
 import os
 import pathlib
+import re
 import select
 import shutil
 import signal
@@ -70,7 +71,9 @@ def program(name, build):
 
 
 def take_environment():
-    """The environment after env.sh of a pack."""
+    """The environment after env.sh of a pack, for the programs of the pack. Returns the one before,
+    for PyTorch and JAX."""
+    before = dict(os.environ)
     script = ROOT / "env.sh"
     if script.exists():
         said = subprocess.run(["bash", "-c", '. "$1" && env -0', "bash", str(script)],
@@ -78,6 +81,7 @@ def take_environment():
         os.environ.update(part.split("=", 1) for part in said.split("\0") if "=" in part)
     os.environ.update(TUTTI_TEST_DATA=str(ROOT / "tests" / "data"),
                       OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    return before
 
 
 def query(fields):
@@ -108,14 +112,15 @@ def run(command, seconds, env=None):
 class Server:
     """A program that is timed: it reads commands and answers each with one line of JSON."""
 
-    def __init__(self, name, command, out):
-        self.name, self.command, self.out = name, command, out
+    def __init__(self, name, command, out, env=None):
+        self.name, self.command, self.out, self.env = name, command, out, env
         self.process, self.rest = None, b""
 
     def start(self):
         self.rest = b""
         self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, stderr=self.out.log, bufsize=0)
+                                        stdout=subprocess.PIPE, stderr=self.out.log, bufsize=0,
+                                        env=self.env)
 
     def stop(self):
         if self.process:
@@ -169,8 +174,8 @@ def flops(head):
 
 
 def rival(results):
-    """The fastest rival for the ratios: PyTorch bmm in a graph, or JAX."""
-    rivals = [r.us for r in results if r.head["program"] == "jax" or r.head["way"] == "bmm_graph"]
+    """The fastest rival for the ratios: every program but tutti."""
+    rivals = [r.us for r in results if r.head["program"] != "tutti"]
     return min(rivals) if rivals else None
 
 
@@ -189,4 +194,31 @@ def table(workload, precision, results, roofs):
         lines.append(f"| {head['program']} | {head['way']} | {r.us:.2f} ({r.least:.2f} to "
                      f"{r.most:.2f}) | {1e6 * head['members'] / r.us:.4g} | {rate:.1f} | {part} | "
                      f"{size} | {warm:.1f} | {ratio} |")
+    return "\n".join(lines)
+
+
+# "| A | block | fp32 | 9 to 12 |" in NOTES.md; rivals: "| A | torch vmap_graph | fp32 | 60 to 100 |"
+PREDICTION = re.compile(r"^\| (\w+) \| (?:(torch|jax|cublas) )?(\w+)[^|]* \| (fp32|tf32|3xtf32) \| "
+                        r"([\d.]+) to ([\d.]+)", re.M)
+
+
+def read_predictions():
+    """Rows of NOTES.md: (workload, program, way, precision, least, most)."""
+    text = (ROOT / "bench" / "NOTES.md").read_text()
+    return [(workload, program or "tutti", way, precision, float(least), float(most))
+            for workload, program, way, precision, least, most in PREDICTION.findall(text)]
+
+
+def compare_predictions(predictions, results):
+    """Markdown: predicted, measured and their ratio, measured / nearest end of the range."""
+    measured = {(r.head["workload"], r.head["program"], r.head["way"], r.head["precision"]): r.us
+                for r in results}
+    lines = ["### Predictions, us per step of the ensemble", "",
+             "| workload | program | way | precision | predicted | measured | ratio |",
+             "|" + "---|" * 7]
+    for *key, least, most in predictions:
+        us = measured.get(tuple(key))
+        ratio = "-" if us is None else f"{us / min(max(us, least), most):.2f}"
+        lines.append(f"| {' | '.join(key)} | {least:g} to {most:g} | "
+                     f"{'not measured' if us is None else f'{us:.2f}'} | {ratio} |")
     return "\n".join(lines)

@@ -106,11 +106,11 @@ def have_an_old_driver(folder):
 
 def see_no_gpu(folder):
     """An empty CUDA_VISIBLE_DEVICES is named, whatever the machine has."""
-    for device, code, words in (("gpu", UNAVAILABLE, "no GPU is visible: CUDA_VISIBLE_DEVICES is empty"),
-                                ("auto", UNAVAILABLE, "would train on the CPU: CUDA_VISIBLE_DEVICES")):
+    for device, words in (("gpu", "no GPU is visible: CUDA_VISIBLE_DEVICES is empty"),
+                          ("auto", "would train on the CPU: CUDA_VISIBLE_DEVICES is empty")):
         done = h.run(folder, 2, ["doctor", "job.yaml", "--set", f"run.device={device}"],
                      {"TT_DOUBLE_DEVICES": "0", "CUDA_VISIBLE_DEVICES": ""})
-        ends_together(done, code, (words, "ranks 0, 1:"), f"no GPU, {device}")
+        ends_together(done, UNAVAILABLE, (words, "ranks 0, 1:"), f"no GPU, {device}")
 
 
 def have_slices(folder):
@@ -130,8 +130,8 @@ def share_through_mps(folder):
     args = ["doctor", "job.yaml", "--set", "run.device=gpu", "--set", "run.share_gpu=true"]
     pipe = folder / "control"
     os.mkfifo(pipe)
-    for reader, words in ((None, f"; no daemon of MPS runs (pipe directory {folder}): the GPU computes"),
-                          (pipe, f"; a daemon of MPS runs (pipe directory {folder})")):
+    where = f"daemon of MPS runs (pipe directory {folder})"
+    for reader, words in ((None, f"; no {where}: the GPU computes"), (pipe, f"; a {where}")):
         daemon = os.open(reader, os.O_RDONLY | os.O_NONBLOCK) if reader else None
         done = h.run(folder, 2, args, {"CUDA_MPS_PIPE_DIRECTORY": str(folder)})
         ends_together(done, h.DONE, ("note: ranks share GPUs on ", words, "no problems"), "MPS")

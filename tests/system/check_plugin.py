@@ -3,9 +3,9 @@
 
     check_plugin.py TUTTI
 
-The program links no library of CUDA. Without libtutti_cuda.so, with a library of another build and
-with one that cannot be loaded, `tutti doctor` says what is wrong, run.device: gpu is refused, and
-run.device: auto trains on the CPU and says why.
+The program links no library of CUDA. Without libtutti_cuda.so, with a library of another build, with
+one that cannot be loaded, and on a machine without cuBLAS, `tutti doctor` says what is wrong, `tutti
+plan` works, run.device: gpu is refused, and run.device: auto trains on the CPU and says why.
 """
 import pathlib
 import re
@@ -53,6 +53,15 @@ def another_build():
     return data[:at] + b"0.0.0" + b"?" * (end - at - 5) + data[end:]
 
 
+def without_cublas():
+    """The library as it is on a machine without CUDA: it needs a library that is not there."""
+    data = PLUGIN.read_bytes()
+    name = re.search(rb"\0(libcublas\.so\.\d+)\0", data)
+    check(name, f"{PLUGIN} does not need libcublas")
+    absent = name[1][:-2] + b"00"
+    return data.replace(name[1] + b"\0", absent + b"\0"), f"{absent.decode()}: cannot open"
+
+
 def main():
     if not PLUGIN.exists():
         print("skipped: built without CUDA")
@@ -60,7 +69,7 @@ def main():
     linked = subprocess.run(["ldd", TUTTI], capture_output=True, text=True).stdout
     check(not re.search("libcu(da|blas)", linked), f"{TUTTI} links a library of CUDA:\n{linked}")
     libraries = ((None, "cannot open shared object file"), (b"no library", "file too short"),
-                 (another_build(), "is of another build"))
+                 (another_build(), "is of another build"), without_cublas())
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         shutil.copy(TUTTI, folder / "tutti")
@@ -73,11 +82,12 @@ def main():
             if library:
                 (folder / PLUGIN.name).write_bytes(library)
             expect(folder, "doctor", UNAVAILABLE, words, "doctor")
+            expect(folder, "plan", 0, "", "plan", "job.yaml")
             expect(folder, "gpu", UNAVAILABLE, words, "train", "job.yaml", "--set", "run.device=gpu")
             expect(folder, "auto", 0, "rank 0 computes on the CPU: the cuda engine cannot be used",
                    "train", "job.yaml")
             shutil.rmtree(folder / "out")
-    print("three faulty libraries: each was named, and the CPU was used")
+    print(f"{len(libraries)} faulty libraries: each was named, and the CPU was used")
 
 
 main()
