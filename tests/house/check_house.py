@@ -16,6 +16,7 @@ Rules
   headers    each has a guard and compiles alone; those of core/ as C++17 too
   python     python/tutti: files of 300 lines, functions of 60; types and a text for all that is
              public; at import only the standard library, NumPy and h5py are needed
+  findings   every test that tests/faults/findings.tsv names exists
 
 Environment: CC, CXX (compilers), TUTTI_INCLUDES (-I options of the external libraries).
 """
@@ -308,8 +309,49 @@ def python_faults(node):
     return faults
 
 
-CHECKS = (check_rooms, check_circles, check_names, check_libraries, check_sizes, check_headers, check_python)
+def check_findings(tree):
+    """Rows of three columns; the third holds `ctest: case, case; ctest: case`."""
+    table, findings = FINDINGS, []
+    for number, line in enumerate((tree.root / table).read_text().splitlines(), 1):
+        cells = line.split("\t")
+        if line.startswith("#") or cells[-1] == "tests":
+            continue
+        if len(cells) != 3 or not all(cells):
+            findings.append(f"{table}:{number}: {len(cells)} columns, not 3, or an empty one")
+            continue
+        for part in cells[2].split("; "):
+            test, _, cases = part.partition(": ")
+            file = file_of_test(tree.root, test)
+            text = file.read_text() if file and file.is_file() else None
+            if text is None:
+                findings.append(f"{table}:{number}: there is no test {test}")
+                continue
+            findings += [f"{table}:{number}: {test} has no case '{case}'" for case in cases.split(", ")
+                         if not re.search(rf"^(TT_TEST \(|def ){re.escape(case)}\b", text, re.M)]
+    return findings
 
+
+def file_of_test(root, test):
+    """The source of a test of ctest, by the rules of tests/CMakeLists.txt; None: no such test."""
+    folder, _, name = test.partition(".")
+    tests = root / "tests"
+    if folder in ("unit", "mpi", "laws"):
+        if folder == "mpi" and name[-2:] not in (".1", ".2", ".3"):
+            return None
+        *room, suite = name.removesuffix(name[-2:] if folder == "mpi" else "").split(".")
+        return tests.joinpath(folder, *room, f"test_{suite}.c")
+    if folder == "slurm":
+        return tests / folder / f"test_{name}.py"
+    pattern = {"faults": rf"tutti_fault_test\({re.escape(name)} (\w+)",
+               "system": rf"tutti_system_test\(system\.{re.escape(name)}\s[^)]*?(\w+)\.py"}.get(folder)
+    found = pattern and re.search(pattern, (tests / folder / "CMakeLists.txt").read_text())
+    return tests / folder / f"{found[1]}.py" if found else None
+
+
+CHECKS = (check_rooms, check_circles, check_names, check_libraries, check_sizes, check_headers, check_python,
+          check_findings)
+
+FINDINGS = "tests/faults/findings.tsv"
 LONG = "int f(void)\n{\n" + "  f();\n" * 61 + "}\n"
 PLANTED = (  # file, text to append, words of the finding, check
     ("core/base/planted.c", '#include "core/model/state.h"\n', "may not include from core/model", check_rooms),
@@ -339,6 +381,9 @@ PLANTED = (  # file, text to append, words of the finding, check
     ("python/tutti/planted.py", "def f(x) -> int:\n    return x\n", "f has no types", check_python),
     ("python/tutti/planted.py", "class A:\n" + "    b = 1\n" * 9, "A has no text", check_python),
     ("python/tutti/planted.py", "def f() -> None:\n" + "    f()\n" * 62, "function of 61 lines", check_python),
+    (FINDINGS, "a\tb\tfaults.planted: main\n", "no test faults.planted", check_findings),
+    (FINDINGS, "a\tb\tunit.base.csv: planted\n", "unit.base.csv has no case 'planted'", check_findings),
+    (FINDINGS, "a\tfaults.limits: main\n", "2 columns, not 3", check_findings),
 )
 
 
@@ -347,7 +392,7 @@ def control(root):
     missed = []
     for file, text, words, check in PLANTED:
         with tempfile.TemporaryDirectory() as copy:
-            for top in (*ROOTS, "cmake", "python"):
+            for top in (*ROOTS, "cmake", "python", *(["tests"] if check is check_findings else [])):
                 shutil.copytree(root / top, pathlib.Path(copy) / top)
             path = pathlib.Path(copy) / file
             path.parent.mkdir(parents=True, exist_ok=True)

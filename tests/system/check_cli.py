@@ -26,6 +26,15 @@ def verbs(*family):
                 call(*family, verb, code=64)
 
 
+def check_full_device():
+    """Output to a full device is an error, also where the text is printed at exit."""
+    for words in (["--help"], ["train", "--help"], ["--version"], ["options"]):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([sys.argv[1], *words], stdout=full, stderr=subprocess.PIPE, text=True)
+        assert done.returncode == 74, f"{words} to /dev/full: exit {done.returncode}"
+        assert done.stderr == "tutti: error: standard output cannot be written: No space left on device\n", done.stderr
+
+
 verbs()
 assert "did you mean 'train'?" in call("trian", code=64).stderr
 assert "did you mean 'status'?" in call("campaign", "statsu", code=64).stderr
@@ -35,10 +44,4 @@ call("slurm", code=64)
 call("train", "job.yaml", "--resume", "perhaps", code=64)
 call("plan", "job.yaml", "--ranks", "0", code=64)
 call("predict", "model.h5", "data.h5", "--quantiles", "0.1;0.9", code=64)
-
-# Output to a full device is an error, also where the text is printed at exit.
-for words in (["--help"], ["train", "--help"], ["--version"], ["options"]):
-    with open("/dev/full", "w") as full:
-        done = subprocess.run([sys.argv[1], *words], stdout=full, stderr=subprocess.PIPE, text=True)
-    assert done.returncode == 74, f"{words} to /dev/full: exit {done.returncode}"
-    assert done.stderr == "tutti: error: standard output cannot be written: No space left on device\n", done.stderr
+check_full_device()
