@@ -1,0 +1,221 @@
+/* micro.cu — what the predictions of NOTES.md assume of a GPU, measured: a line of JSON each.
+ *
+ *   micro        all measurements; exit status 69 without a GPU
+ *
+ * ffma       fused multiply-adds per clock and multiprocessor, of a full GPU; 128 by NVIDIA
+ * mma_tf32   the same of mma.sync.m16n8k8 in TF32
+ * shared     clocks of a 16-byte load from shared memory, by the pattern of the 32 addresses
+ * cluster    clocks of a barrier of a cluster of 1, 2, 4 and 8 blocks
+ * graph      microseconds of an empty kernel in a CUDA graph */
+#include "core/base/clock.h"
+#include "cuda/cluster/thread_block_cluster.cuh"
+#include "cuda/common/device.cuh"
+
+#include <cstdio>
+
+namespace
+{
+enum { ROUNDS = 2048, CHAINS = 8, THREADS = 512, NODES = 1000, LAUNCHES = 20, WORDS = 4096 };
+
+/* Results of a kernel: clocks of block 0, and a value that keeps the computation alive. */
+struct micro_args {
+  long long *clocks;
+  float *kept;
+  int pattern;
+};
+
+/* Address of a lane, in units of 16 bytes. */
+struct pattern {
+  const char *name;
+  int scale, modulus, divisor; /* (lane / divisor % modulus) * scale */
+};
+const pattern patterns[] = {
+    {"all lanes the same", 0, 32, 1},          {"32 in a row", 1, 32, 1},
+    {"8 in a row, each for 4 lanes", 1, 8, 4}, {"8 in a row, repeated", 1, 8, 1},
+    {"4 in a row, each for 8 lanes", 1, 4, 8}, {"32 with a stride of 2", 2, 32, 1},
+    {"32 with a stride of 8", 8, 32, 1},       {"8 with a stride of 9", 9, 8, 4},
+};
+const int PATTERNS = (int)(sizeof patterns / sizeof *patterns);
+
+struct shared_args {
+  micro_args common;
+  int scale, modulus, divisor;
+};
+
+__global__ void count_ffma(micro_args a)
+{
+  float x[CHAINS], y = 1.0f + 1e-7f * (float)threadIdx.x;
+  for (int i = 0; i < CHAINS; i++) x[i] = (float)i;
+  long long begin = clock64();
+  for (int k = 0; k < ROUNDS; k++)
+#pragma unroll
+    for (int i = 0; i < CHAINS; i++) x[i] = fmaf(x[i], y, 0.5f);
+  __syncthreads();
+  long long taken = clock64() - begin;
+  float sum = 0.0f;
+  for (int i = 0; i < CHAINS; i++) sum += x[i];
+  a.kept[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+  if (blockIdx.x == 0 && threadIdx.x == 0) *a.clocks = taken;
+}
+
+__global__ void count_mma(micro_args a)
+{
+  float d[CHAINS][4] = {};
+  unsigned left = threadIdx.x, right = threadIdx.x + 1;
+  long long begin = clock64();
+  for (int k = 0; k < ROUNDS; k++)
+#pragma unroll
+    for (int i = 0; i < CHAINS; i++)
+      asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, "
+                   "{%4, %4, %4, %4}, {%5, %5}, {%0, %1, %2, %3};"
+                   : "+f"(d[i][0]), "+f"(d[i][1]), "+f"(d[i][2]), "+f"(d[i][3])
+                   : "r"(left), "r"(right));
+  __syncthreads();
+  long long taken = clock64() - begin;
+  float sum = 0.0f;
+  for (int i = 0; i < CHAINS; i++) sum += d[i][0] + d[i][1] + d[i][2] + d[i][3];
+  a.kept[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+  if (blockIdx.x == 0 && threadIdx.x == 0) *a.clocks = taken;
+}
+
+/* 8 warps load at the same time, so that wavefronts count and not the latency. */
+__global__ void count_loads(shared_args a)
+{
+  TT_SHARED_MEMORY(float4, words);
+  for (int i = threadIdx.x; i < WORDS / 4; i += blockDim.x) words[i] = make_float4(0, 0, 0, 0);
+  __syncthreads();
+  int lane = threadIdx.x % TT_WARP_SIZE, step = 0;
+  int at = lane / a.divisor % a.modulus * a.scale;
+  float sum = 0.0f;
+  long long begin = clock64();
+  for (int k = 0; k < ROUNDS; k++) {
+    float4 v[CHAINS];
+#pragma unroll
+    for (int i = 0; i < CHAINS; i++) v[i] = words[at + step + 64 * i];
+#pragma unroll
+    for (int i = 0; i < CHAINS; i++) sum += v[i].x + v[i].w;
+    step = sum > 1.0f ? 1 : 0; /* never, but the loads cannot leave the loop */
+  }
+  __syncthreads();
+  long long taken = clock64() - begin;
+  a.common.kept[threadIdx.x] = sum;
+  if (threadIdx.x == 0) *a.common.clocks = taken;
+}
+
+__global__ void count_barriers(micro_args a)
+{
+  tt_cluster_sync();
+  long long begin = clock64();
+  for (int k = 0; k < ROUNDS; k++) tt_cluster_sync();
+  long long taken = clock64() - begin;
+  if (blockIdx.x == 0 && threadIdx.x == 0) *a.clocks = taken;
+}
+
+__global__ void do_nothing(micro_args a)
+{
+  if (a.pattern < 0) *a.clocks = 0;
+}
+
+/* the host */
+
+struct bench {
+  tt_dev dev;
+  micro_args args;
+};
+
+tt_err read_clocks(const bench *b, double *out)
+{
+  long long clocks = 0;
+  TT_TRY(tt_dev_download_sync(&clocks, b->args.clocks, 1, b->dev.stream));
+  *out = (double)clocks;
+  return TT_OK;
+}
+
+/* Twice: the first launch loads the kernel. Per clock and multiprocessor; `each` is the number of
+ * multiply-adds of a warp and instruction. */
+tt_err measure_rate(const bench *b, const char *name, void (*kernel)(micro_args), double each)
+{
+  double clocks = 0.0;
+  const int blocks = 2; /* of a multiprocessor */
+  for (int turn = 0; turn < 2; turn++)
+    TT_TRY(tt_launch(kernel, (unsigned)(blocks * b->dev.multiprocessors), THREADS, 0, b->dev.stream,
+                     b->args));
+  TT_TRY(read_clocks(b, &clocks));
+  double warps = blocks * THREADS / (double)TT_WARP_SIZE;
+  printf("{\"program\":\"micro\",\"what\":\"%s\",\"multiply_adds_per_clock\":%.1f}\n", name,
+         warps * ROUNDS * CHAINS * each / clocks);
+  return TT_OK;
+}
+
+tt_err measure_shared(const bench *b, const pattern *p)
+{
+  double clocks = 0.0;
+  const int threads = 8 * TT_WARP_SIZE;
+  shared_args args = {b->args, p->scale, p->modulus, p->divisor};
+  for (int turn = 0; turn < 2; turn++)
+    TT_TRY(tt_launch(count_loads, 1, threads, WORDS * sizeof(float), b->dev.stream, args));
+  TT_TRY(read_clocks(b, &clocks));
+  printf(
+      "{\"program\":\"micro\",\"what\":\"shared\",\"pattern\":\"%s\",\"clocks_per_load\":%.2f}\n",
+      p->name, clocks / (8.0 * ROUNDS * CHAINS));
+  return TT_OK;
+}
+
+tt_err measure_barrier(const bench *b, int ranks)
+{
+  double clocks = 0.0;
+  for (int turn = 0; turn < 2; turn++)
+    TT_TRY(
+        tt_launch_cluster(count_barriers, ranks, (unsigned)ranks, 256, 0, b->dev.stream, b->args));
+  TT_TRY(read_clocks(b, &clocks));
+  printf("{\"program\":\"micro\",\"what\":\"cluster\",\"blocks\":%d,\"clocks_per_barrier\":%.1f}\n",
+         ranks, clocks / ROUNDS);
+  return TT_OK;
+}
+
+tt_err measure_graph(const bench *b)
+{
+  cudaGraphExec_t graph = NULL;
+  tt_err e = tt_launch(do_nothing, 1, 32, 0, b->dev.stream, b->args);
+  if (!e) e = tt_graph_begin(b->dev.stream);
+  if (e) return e;
+  for (int i = 0; !e && i < NODES; i++) e = tt_launch(do_nothing, 1, 32, 0, b->dev.stream, b->args);
+  tt_err ended = tt_graph_end(b->dev.stream, &graph);
+  if (!e) e = ended;
+  if (!e) e = tt_graph_launch(graph, b->dev.stream);
+  if (!e) e = tt_stream_synchronize(b->dev.stream);
+  double begin = tt_monotonic_seconds();
+  for (int i = 0; !e && i < LAUNCHES; i++) e = tt_graph_launch(graph, b->dev.stream);
+  if (!e) e = tt_stream_synchronize(b->dev.stream);
+  double seconds = tt_monotonic_seconds() - begin;
+  tt_graph_destroy(&graph);
+  if (!e)
+    printf("{\"program\":\"micro\",\"what\":\"graph\",\"us_per_node\":%.3f}\n",
+           1e6 * seconds / (NODES * LAUNCHES));
+  return e;
+}
+
+tt_err measure_all(bench *b)
+{
+  TT_TRY(tt_dev_open(0, &b->dev));
+  TT_TRY(tt_dev_alloc(&b->args.clocks, 1, "clocks"));
+  TT_TRY(tt_dev_alloc(&b->args.kept, (int64_t)2 * b->dev.multiprocessors * THREADS, "results"));
+  TT_TRY(measure_rate(b, "ffma", count_ffma, TT_WARP_SIZE));
+  TT_TRY(measure_rate(b, "mma_tf32", count_mma, 16 * 8 * 8));
+  for (int i = 0; i < PATTERNS; i++) TT_TRY(measure_shared(b, &patterns[i]));
+  for (int ranks = 1; b->dev.capability >= 90 && ranks <= 8; ranks *= 2)
+    TT_TRY(measure_barrier(b, ranks));
+  return measure_graph(b);
+}
+} // namespace
+
+int main()
+{
+  bench b = {};
+  tt_err e = measure_all(&b);
+  tt_dev_free(b.args.clocks);
+  tt_dev_free(b.args.kept);
+  tt_dev_close(&b.dev);
+  if (e) fprintf(stderr, "micro: %s\n", tt_err_last());
+  return tt_err_exit_code(e);
+}
