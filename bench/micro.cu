@@ -78,7 +78,8 @@ __global__ void count_mma(micro_args a)
   if (blockIdx.x == 0 && threadIdx.x == 0) *a.clocks = taken;
 }
 
-/* 8 warps load at the same time, so that wavefronts count and not the latency. */
+/* 8 warps load at the same time, so that wavefronts count and not the latency. All four numbers are
+ * used: otherwise nvcc makes narrower loads. */
 __global__ void count_loads(shared_args a)
 {
   TT_SHARED_MEMORY(float4, words);
@@ -93,7 +94,7 @@ __global__ void count_loads(shared_args a)
 #pragma unroll
     for (int i = 0; i < CHAINS; i++) v[i] = words[at + step + 64 * i];
 #pragma unroll
-    for (int i = 0; i < CHAINS; i++) sum += v[i].x + v[i].w;
+    for (int i = 0; i < CHAINS; i++) sum += v[i].x + v[i].y + v[i].z + v[i].w;
     step = sum > 1.0f ? 1 : 0; /* never, but the loads cannot leave the loop */
   }
   __syncthreads();
