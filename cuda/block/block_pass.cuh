@@ -115,11 +115,11 @@ __device__ __forceinline__ void tt_block_load_member(const tt_block_args &a, flo
     note->validation_rows = tt_cuda_member_rows(v, i).count[TT_VALIDATION];
   }
   __syncthreads();
-  const float *from = v.weights + (int64_t)i * v.params;
+  const float *from = v.weights + (int64_t)i * v.param_stride;
   tt_block_for_each_param(plan, [&](int q, int p) { to[q] = from[p]; });
   for (int k = 0; k < plan.slots; k++) {
     to = tt_block_slot_array(a, shared, k);
-    from = v.slots + ((int64_t)i * plan.slots + k) * v.params;
+    from = v.slots + ((int64_t)i * plan.slots + k) * v.param_stride;
     tt_block_for_each_param(plan, [&](int q, int p) { to[q] = from[p]; });
   }
   __syncthreads();
@@ -133,11 +133,11 @@ __device__ __forceinline__ void tt_block_store_member(const tt_block_args &a, fl
   const tt_block_context *note = tt_block_context_of(shared);
   int i = note->member;
   const float *from = shared + plan.weights;
-  float *to = v.weights + (int64_t)i * v.params;
+  float *to = v.weights + (int64_t)i * v.param_stride;
   tt_block_for_each_param(plan, [&](int q, int p) { to[p] = from[q]; });
   for (int k = 0; k < plan.slots; k++) {
     from = tt_block_slot_array(a, shared, k);
-    to = v.slots + ((int64_t)i * plan.slots + k) * v.params;
+    to = v.slots + ((int64_t)i * plan.slots + k) * v.param_stride;
     tt_block_for_each_param(plan, [&](int q, int p) { to[p] = from[q]; });
   }
   if (threadIdx.x != 0) return;

@@ -104,7 +104,7 @@ __device__ __forceinline__ void tt_block_end_epoch(const tt_block_args &a, float
   __syncthreads();
   if (!note->best) return;
   const float *w = shared + a.plan.weights;
-  float *best = v.best_weights + (int64_t)i * v.params;
+  float *best = v.best_weights + (int64_t)i * v.param_stride;
   tt_block_for_each_param(a.plan, [&](int q, int p) { best[p] = w[q]; });
 }
 

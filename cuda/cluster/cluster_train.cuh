@@ -87,7 +87,7 @@ __device__ __forceinline__ void tt_cluster_load_member(const tt_cluster_args &a,
   tt_block_zero(shared + a.slot, a.slots * a.slice);
   tt_block_load_member(a.block, shared);
   for (int k = 0; k < a.slots; k++) {
-    const float *from = v.slots + (i * a.slots + k) * v.params;
+    const float *from = v.slots + (i * a.slots + k) * v.param_stride;
     float *to = tt_cluster_slot_array(a, shared, k);
     tt_cluster_for_each_param(a, [&](int q, int p) { to[q] = from[p]; });
   }
@@ -101,11 +101,11 @@ __device__ __forceinline__ void tt_cluster_store_member(const tt_cluster_args &a
   const tt_block_context *note = tt_block_context_of(shared);
   int64_t i = note->member;
   const float *from = shared + a.block.plan.weights;
-  float *to = v.weights + i * v.params;
+  float *to = v.weights + i * v.param_stride;
   tt_cluster_for_each_param(a, [&](int q, int p) { to[p] = from[q]; });
   for (int k = 0; k < a.slots; k++) {
     from = tt_cluster_slot_array(a, shared, k);
-    to = v.slots + (i * a.slots + k) * v.params;
+    to = v.slots + (i * a.slots + k) * v.param_stride;
     tt_cluster_for_each_param(a, [&](int q, int p) { to[p] = from[q]; });
   }
   if (tt_cluster_rank() != 0 || threadIdx.x != 0) return;
@@ -235,7 +235,7 @@ __device__ __forceinline__ void tt_cluster_end_epoch(const tt_cluster_args &a, f
   }
   if (exchange->best) {
     const float *w = shared + a.block.plan.weights;
-    float *best = v.best_weights + (int64_t)i * v.params;
+    float *best = v.best_weights + (int64_t)i * v.param_stride;
     tt_cluster_for_each_param(a, [&](int q, int p) { best[p] = w[q]; });
   }
   __syncthreads();

@@ -16,9 +16,9 @@ tt_err tt_cuda_change_path(tt_engine *e, const tt_cuda_path *path, const char *w
   e->path->release(e);
   e->path = path;
   snprintf(e->why, sizeof e->why, "%s", why);
-  TT_TRY(tt_dev_alloc(&more, tt_cuda_weights_capacity(e) * e->view.params, "weights"));
+  TT_TRY(tt_dev_alloc(&more, tt_cuda_weights_capacity(e) * e->view.param_stride, "weights"));
   e->view.weights = more;
-  tt_err err = tt_dev_copy(more, old, e->slice.count * e->view.params, e->dev.stream);
+  tt_err err = tt_dev_copy(more, old, e->slice.count * e->view.param_stride, e->dev.stream);
   if (!err) err = tt_stream_synchronize(e->dev.stream);
   tt_dev_free(old);
   return err;

@@ -1,7 +1,8 @@
 /* engine_internal.cuh — internals of the cuda engine, shared by engine.cu and its paths. C++17.
  *
  * The state of the members is on the device in the same arrays as in tt_state on the host,
- * [M][length] per field. A path advances it by steps; all paths and the cpu engine define step,
+ * [M][length] per field, except that the device has tt_param_stride(P) floats where the host has P
+ * parameters. A path advances it by steps; all paths and the cpu engine define step,
  * epoch, validation and end in the same way (src/cpu/member.c). */
 #ifndef TT_ENGINE_INTERNAL_CUH
 #define TT_ENGINE_INTERNAL_CUH
@@ -16,6 +17,10 @@ typedef struct tt_dev_row_lists {
   const int32_t *row[TT_SPLITS];
   int32_t count[TT_SPLITS];
 } tt_dev_row_lists;
+
+/* Floats from the parameters of one member to those of the next: whole float4, for vector access.
+ * The floats in between are zero. */
+static inline int64_t tt_param_stride(int64_t params) { return (params + 3) / 4 * 4; }
 
 /* Data that a kernel may access: passed by value in its arguments; every pointer is a device
  * pointer. M members of the slice, P parameters, S slots, E epochs, N rows, D inputs, T target
@@ -35,6 +40,7 @@ typedef struct tt_cuda_state {
   const float *input_range;   /* [D] tt_dataset_ranges, or NULL: no adversarial training */
   int32_t members, inputs, columns, targets, outputs; /* M, D, T, K, O */
   int32_t params, slot_count, epochs, layers;         /* P, S, E; `slots` is the array */
+  int32_t param_stride;                               /* tt_param_stride(P) */
   int32_t batch_size, nesterov, weighted;             /* weighted: rows have weights */
   int32_t snapshot_count, reseed; /* `snapshots` is the array; retries draw new numbers */
   int32_t lr_varies;              /* the learning rate may change with every step */
@@ -248,7 +254,7 @@ __device__ __forceinline__ int tt_cuda_end_epoch(const tt_cuda_state &v, int i, 
 /* Weights of member i to predict with: the best ones if there are any. */
 __device__ __forceinline__ const float *tt_cuda_prediction_weights(const tt_cuda_state &v, int i)
 {
-  return (v.best_epoch[i] >= 0 ? v.best_weights : v.weights) + (int64_t)i * v.params;
+  return (v.best_epoch[i] >= 0 ? v.best_weights : v.weights) + (int64_t)i * v.param_stride;
 }
 
 /* Whether member i continues after the end of an epoch, in the running call of train. */

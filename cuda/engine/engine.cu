@@ -22,12 +22,12 @@ static const tt_cuda_path *const paths[TT_GPU_PATH_COUNT] = {NULL, TT_GPU_PATHS(
 
 /* fields of the state */
 
-/* Shape of field `f` for the members of this engine; no data. */
+/* Shape of field `f` on the device; no data. */
 static tt_state_field field_shape(const tt_engine *e, int f)
 {
   tt_state_shape shape = tt_cohort_state_shape(e->cohort);
   tt_state s = {};
-  s.params = shape.params;
+  s.params = tt_param_stride(shape.params);
   s.slots = shape.slots;
   s.epochs = shape.epochs;
   s.averages = shape.averages;
@@ -74,23 +74,35 @@ static int state_covers(const tt_engine *e, tt_slice which, const tt_state *s)
          s->ensemble_epochs == own.ensemble_epochs;
 }
 
+/* Copy field `f` of members `which`. Where the device has padded parameters, the copy is of two
+ * dimensions: vectors of P floats. */
+static tt_err copy_field(tt_engine *e, int f, tt_slice which, const tt_state *s,
+                         cudaMemcpyKind kind)
+{
+  tt_state_field field = tt_state_get(s, f);
+  int64_t each = field.bytes * field.length, device_each = field.bytes * field_shape(e, f).length;
+  char *device =
+      static_cast<char *>(*field_pointer(e, f)) + (which.first - e->slice.first) * device_each;
+  char *host = static_cast<char *>(field.data) + (which.first - s->first) * each;
+  char *to = kind == cudaMemcpyHostToDevice ? device : host;
+  const char *from = kind == cudaMemcpyHostToDevice ? host : device;
+  if (!each || !which.count) return TT_OK;
+  if (each == device_each)
+    return tt_dev_copy_bytes(to, from, which.count * each, kind, e->dev.stream);
+  size_t width = (size_t)s->params * sizeof(float);
+  size_t padded = (size_t)tt_param_stride(s->params) * sizeof(float);
+  return TT_CUDA(cudaMemcpy2DAsync(
+      to, to == device ? padded : width, from, to == device ? width : padded, width,
+      (size_t)(which.count * field.length / s->params), kind, e->dev.stream));
+}
+
 /* Copy members `which` between the device and a state that must contain them. */
 static tt_err copy_members(tt_engine *e, tt_slice which, const tt_state *s, cudaMemcpyKind kind)
 {
   if (!state_covers(e, which, s))
     return TT_FAIL(INTERNAL, "members %" PRId64 " + %" PRId64 " do not fit engine and state",
                    which.first, which.count);
-  for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
-    tt_state_field field = tt_state_get(s, f);
-    int64_t each = field.bytes * field.length;
-    char *device =
-        static_cast<char *>(*field_pointer(e, f)) + (which.first - e->slice.first) * each;
-    char *host = static_cast<char *>(field.data) + (which.first - s->first) * each;
-    int up = kind == cudaMemcpyHostToDevice;
-    if (!each) continue;
-    TT_TRY(tt_dev_copy_bytes(up ? device : host, up ? host : device, which.count * each, kind,
-                             e->dev.stream));
-  }
+  for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) TT_TRY(copy_field(e, f, which, s, kind));
   return tt_stream_synchronize(e->dev.stream);
 }
 
@@ -99,16 +111,16 @@ static tt_err copy_members(tt_engine *e, tt_slice which, const tt_state *s, cuda
 static tt_err upload_anchors(tt_engine *e, tt_slice which, const tt_state *from)
 {
   const tt_cohort *c = e->cohort;
-  int64_t params = c->model.params;
+  int64_t stride = tt_param_stride(c->model.params);
   float *w = NULL;
-  TT_TRY(TT_ALLOC(w, which.count * params));
+  TT_TRY(TT_ALLOC(w, which.count * stride));
   for (int64_t i = 0; i < which.count; i++) {
     const tt_member *m = &c->member[which.first + i];
     int32_t attempt = TT_FIELD(from, attempt)[which.first + i - from->first];
-    if (m->hyper.anchor > 0.0f) tt_member_init_weights(c, m, attempt, w + i * params);
+    if (m->hyper.anchor > 0.0f) tt_member_init_weights(c, m, attempt, w + i * stride);
   }
-  tt_err err = tt_dev_upload_sync(e->anchor + (which.first - e->slice.first) * params, w,
-                                  which.count * params, e->dev.stream);
+  tt_err err = tt_dev_upload_sync(e->anchor + (which.first - e->slice.first) * stride, w,
+                                  which.count * stride, e->dev.stream);
   tt_free(w);
   return err;
 }
@@ -151,6 +163,7 @@ static void set_state_constants(tt_engine *e)
   v->targets = (int32_t)c->model.targets;
   v->outputs = (int32_t)c->model.outputs;
   v->params = (int32_t)c->model.params;
+  v->param_stride = (int32_t)tt_param_stride(c->model.params);
   v->slot_count = (int32_t)tt_optimizer_slots(c->optimizer);
   v->epochs = (int32_t)c->max_epochs;
   v->layers = (int32_t)c->model.layers;
@@ -213,7 +226,8 @@ static tt_err upload_member_extras(tt_engine *e)
   for (int64_t i = 0; i < e->slice.count; i++)
     anchored |= c->member[e->slice.first + i].hyper.anchor > 0.0f;
   if (anchored)
-    TT_TRY(tt_dev_alloc(&e->anchor, e->slice.count * c->model.params, "initial weights"));
+    TT_TRY(tt_dev_alloc(&e->anchor, e->slice.count * tt_param_stride(c->model.params),
+                        "initial weights"));
   TT_TRY(upload_feature_masks(e));
   e->view.anchor = e->anchor;
   e->view.feature_mask = e->feature_mask;

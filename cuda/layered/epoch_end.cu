@@ -24,8 +24,7 @@ typedef struct epoch_end_args {
   int8_t *end, *other_view;
   double *lane;        /* [M][TT_LOSS_PARTIALS] */
   double *mean;        /* [M] */
-  float *eval_weights; /* [M][eval_weights_stride] */
-  int64_t eval_weights_stride;
+  float *eval_weights; /* [M][param_stride] */
 } epoch_end_args;
 
 static epoch_end_args make_end_args(tt_engine *e)
@@ -43,7 +42,6 @@ static epoch_end_args make_end_args(tt_engine *e)
   a.mean = own->mean;
   a.room = (int32_t)own->split_rows;
   a.eval_weights = own->eval_weights;
-  a.eval_weights_stride = tt_eval_weights_stride(&e->cohort->model);
   return a;
 }
 
@@ -56,7 +54,7 @@ static __global__ void find_epoch_ends(epoch_end_args a)
   int i = (int)blockIdx.x, non_finite = 0;
   int at_end =
       v.status[i] == TT_STATUS_training && (int64_t)v.batch[i] * v.batch_size >= v.epoch_rows[i];
-  const float *w = v.weights + (int64_t)i * v.params;
+  const float *w = v.weights + (int64_t)i * v.param_stride;
   for (int32_t p = (int32_t)threadIdx.x; at_end && p < v.params; p += (int32_t)blockDim.x)
     non_finite += !isfinite(w[p]);
   non_finite = tt_block_sum(non_finite, sums);
@@ -104,7 +102,7 @@ static __device__ double split_mean(const epoch_end_args &a, int i, double *sums
 /* Weights that member i would predict with now if there were no best weights. */
 static __device__ const float *current_weights(const tt_cuda_state &v, int64_t i)
 {
-  return (v.average && v.averaged[i] > 0 ? v.average : v.weights) + i * v.params;
+  return (v.average && v.averaged[i] > 0 ? v.average : v.weights) + i * v.param_stride;
 }
 
 static __device__ void copy_params(const tt_cuda_state &v, float *to, const float *from)
@@ -116,7 +114,7 @@ static __device__ void copy_params(const tt_cuda_state &v, float *to, const floa
 static __global__ void update_swa(epoch_end_args a)
 {
   const tt_cuda_state &v = a.v;
-  int64_t i = (int64_t)blockIdx.x, averaged = v.averaged[i], at = i * v.params;
+  int64_t i = (int64_t)blockIdx.x, averaged = v.averaged[i], at = i * v.param_stride;
   if (a.end[i] != TT_EPOCH_ENDED || v.epoch[i] < v.member[i].hyper.average_start) return;
   for (int32_t p = (int32_t)threadIdx.x; p < v.params; p += (int32_t)blockDim.x)
     v.average[at + p] = tt_swa_update(v.average[at + p], v.weights[at + p], averaged);
@@ -133,7 +131,8 @@ static __global__ void store_snapshots(epoch_end_args a)
   if (a.end[i] != TT_EPOCH_ENDED || cycle < 1 || done % cycle) return;
   int64_t which = done / cycle - 1;
   if (which >= v.snapshot_count) return;
-  copy_params(v, v.snapshots + (i * v.snapshot_count + which) * v.params, v.weights + i * v.params);
+  copy_params(v, v.snapshots + (i * v.snapshot_count + which) * v.param_stride,
+              v.weights + i * v.param_stride);
 }
 
 static __global__ void end_epochs(epoch_end_args a)
@@ -150,7 +149,7 @@ static __global__ void end_epochs(epoch_end_args a)
   }
   __syncthreads();
   if (sums[TT_MAX_WARPS] == 0.0) return;
-  copy_params(v, v.best_weights + (int64_t)i * v.params, current_weights(v, i));
+  copy_params(v, v.best_weights + (int64_t)i * v.param_stride, current_weights(v, i));
 }
 
 /* Copy the weights to evaluate and clear the losses. */
@@ -161,8 +160,8 @@ static __global__ void copy_eval_weights(epoch_end_args a)
   a.lane[i * TT_LOSS_PARTIALS + threadIdx.x] = 0.0;
   if (a.skip && a.skip[i]) return;
   int best = a.best && v.best_epoch[i] >= 0;
-  copy_params(v, a.eval_weights + i * a.eval_weights_stride,
-              best ? v.best_weights + i * v.params : current_weights(v, i));
+  copy_params(v, a.eval_weights + i * v.param_stride,
+              best ? v.best_weights + i * v.param_stride : current_weights(v, i));
 }
 
 /* Mark the members that do not have the next row set, or are skipped anyway. */
@@ -195,7 +194,7 @@ static tt_err add_group_losses(tt_engine *e, epoch_end_args a, int64_t begin, in
   tt_layered_pass pass = {};
   pass.rows = a.room;
   pass.w = a.eval_weights;
-  pass.w_stride = a.eval_weights_stride;
+  pass.w_stride = a.v.param_stride;
   pass.skip = a.skip;
   for (int64_t first = begin; first < end; first += group) {
     pass.first = a.member = (int32_t)first;

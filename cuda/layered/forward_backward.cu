@@ -97,8 +97,15 @@ static tt_err launch_extras(tt_engine *e, const tt_layered_pass *pass,
                    2 * TT_LAYERED_THREADS * sizeof(float), e->dev.stream, a);
 }
 
-static tt_err layer_product(tt_engine *e, const tt_layered_pass *pass, tt_layer_args a)
+/* Whether outputs and biases of a layer can be accessed TT_VECTOR at a time. */
+static int has_bias_vectors(const tt_layer *layer)
 {
+  return layer->out % TT_VECTOR == 0 && layer->bias % TT_VECTOR == 0;
+}
+
+static tt_err layer_product(tt_engine *e, const tt_layered_pass *pass, int l, tt_layer_args a)
+{
+  const tt_layer *layer = &e->cohort->model.layer[l];
   int64_t in = a.in, out = a.out, rows = a.rows;
   if (in <= TT_NARROW_WIDTH) {
     int64_t blocks = (int64_t)tt_grid_size(out, TT_NARROW_TILE_OUTPUTS) *
@@ -110,17 +117,18 @@ static tt_err layer_product(tt_engine *e, const tt_layered_pass *pass, tt_layer_
     return launch_layer(e, pass, narrow_output_forward, a, rows, TT_LAYERED_WARPS, 0);
   tt_gemm_operand w = {a.w, in, a.params, CUBLAS_OP_T}, x = {a.x, in, a.x_stride, CUBLAS_OP_N};
   TT_TRY(tt_layered_gemm(e, pass, out, rows, in, w, x, a.y, rows * out));
-  return launch_layer(e, pass, add_bias, a, rows * out, TT_BLOCK_ELEMENTS, 0);
+  return launch_layer(e, pass, has_bias_vectors(layer) ? add_bias<TT_VECTOR> : add_bias<1>, a,
+                      rows * out, TT_BLOCK_ELEMENTS, 0);
 }
 
 static tt_err layer_forward(tt_engine *e, const tt_layered_pass *pass, int l)
 {
   tt_layer_args a = layer_args(e, pass, l);
   if (!has_extras(tt_layered_of(e), pass, &e->cohort->model.layer[l]))
-    return layer_product(e, pass, a);
+    return layer_product(e, pass, l, a);
   a.activation = TT_ACT_identity; /* z only */
   a.slope = NULL;
-  TT_TRY(layer_product(e, pass, a));
+  TT_TRY(layer_product(e, pass, l, a));
   return launch_extras(e, pass, layer_extras_forward, extras_args(e, pass, l), a.rows,
                        TT_LAYERED_WARPS * TT_DROPOUT_DRAW_ROWS);
 }
@@ -145,21 +153,28 @@ static tt_err extras_backward(tt_engine *e, const tt_layered_pass *pass, int l, 
   return launch_extras(e, pass, layer_norm_backward, a, a.rows, TT_LAYERED_WARPS);
 }
 
+/* product_backward of a narrow layer. */
+static tt_err narrow_backward(tt_engine *e, const tt_layered_pass *pass, int l, tt_layer_args a)
+{
+  const tt_layer *layer = &e->cohort->model.layer[l];
+  const size_t shared_bytes = TT_NARROW_WIDTH * TT_LAYERED_THREADS * sizeof(float);
+  int whole = layer->in % TT_VECTOR == 0 && layer->weight % TT_VECTOR == 0;
+  TT_TRY(launch_layer(e, pass, narrow_weight_gradient, a, a.in > a.out ? a.in : a.out, TT_WARP_SIZE,
+                      shared_bytes));
+  if (!a.input_delta) return TT_OK;
+  return launch_layer(e, pass, whole ? narrow_input_gradient<TT_VECTOR> : narrow_input_gradient<1>,
+                      a, (int64_t)a.rows * a.in, TT_BLOCK_ELEMENTS, 0);
+}
+
 /* dL/dz in delta -> the gradient of the layer's weights, and dL/dx in `input_delta` unless NULL. */
 static tt_err product_backward(tt_engine *e, const tt_layered_pass *pass, int l, float *delta,
                                float *input_delta)
 {
   tt_layer_args a = layer_args(e, pass, l);
-  const size_t sums = TT_LAYERED_THREADS * sizeof(float);
   int64_t in = a.in, out = a.out, rows = a.rows;
   a.delta = delta;
   a.input_delta = input_delta;
-  if (tt_layered_is_narrow(&e->cohort->model.layer[l])) {
-    TT_TRY(launch_layer(e, pass, narrow_weight_gradient, a, in * out, TT_WARP_SIZE, sums));
-    return input_delta
-               ? launch_layer(e, pass, narrow_input_gradient, a, rows * in, TT_BLOCK_ELEMENTS, 0)
-               : TT_OK;
-  }
+  if (tt_layered_is_narrow(&e->cohort->model.layer[l])) return narrow_backward(e, pass, l, a);
   tt_gemm_operand x = {a.x, in, a.x_stride, CUBLAS_OP_N}, d = {delta, out, rows * out, CUBLAS_OP_N};
   tt_gemm_operand delta_transposed = {delta, out, rows * out, CUBLAS_OP_T},
                   w = {a.w, in, a.params, CUBLAS_OP_N};
@@ -173,11 +188,14 @@ static tt_err layer_backward(tt_engine *e, const tt_layered_pass *pass, int l, f
 {
   const tt_layer *layer = &e->cohort->model.layer[l];
   tt_layer_args delta_args = layer_args(e, pass, l);
-  delta_args.y = delta;
+  int wide = has_bias_vectors(layer), vector = wide ? TT_VECTOR : 1;
+  if (!delta_args.slope && l < e->cohort->model.layers - 1) delta_args.h = delta_args.y;
   if (layer->norm >= 0) delta_args.slope = NULL; /* delta already includes the slope */
+  delta_args.y = delta;
   TT_TRY(extras_backward(e, pass, l, delta));
-  TT_TRY(launch_layer(e, pass, delta_bias_gradient, delta_args, delta_args.out, TT_WARP_SIZE,
-                      TT_LAYERED_THREADS * sizeof(float)));
+  TT_TRY(launch_layer(e, pass, wide ? delta_bias_gradient<TT_VECTOR> : delta_bias_gradient<1>,
+                      delta_args, delta_args.out, TT_WARP_SIZE * vector,
+                      (size_t)vector * TT_LAYERED_THREADS * sizeof(float)));
   TT_TRY(product_backward(e, pass, l, delta, input_delta));
   if (!layer->residual || !input_delta) return TT_OK;
   tt_layer_extras_args a = extras_args(e, pass, l);

@@ -118,23 +118,32 @@ static tt_err allocate_adversarial(const tt_engine *e, tt_layered *own)
   const tt_model *m = &e->cohort->model;
   if (!any_member_uses(e, &tt_hyper::adversarial_epsilon)) return TT_OK;
   TT_TRY(tt_dev_alloc(&own->inputs, own->padded * own->rows * m->inputs, "gradients of inputs"));
-  TT_TRY(tt_dev_alloc(&own->more, own->padded * m->params, "gradients at perturbed inputs"));
+  TT_TRY(tt_dev_alloc(&own->more, own->padded * e->view.param_stride,
+                      "gradients at perturbed inputs"));
   return tt_dev_alloc(&own->skip_adversarial, e->slice.count, "members");
+}
+
+/* Whether the backward pass needs f'(z) of a layer because it does not follow from the output. */
+static int stores_slope(const tt_layered *own, const tt_model *m, int l)
+{
+  const tt_layer *layer = &m->layer[l];
+  return l < m->layers - 1 && (tt_act_grad_needs_input(layer->activation) || layer->norm >= 0 ||
+                               layer->residual || (own->uses_dropout && layer->dropout));
 }
 
 static tt_err allocate_layers(tt_layered *own, const tt_model *m, int64_t members)
 {
+  int64_t stride = tt_param_stride(m->params);
   int64_t rows = members * own->rows, padded = own->padded * own->rows;
   for (int l = 0; l < m->layers; l++) {
     TT_TRY(tt_dev_alloc(&own->h[l], own->capacity * m->layer[l].out, "activations of a batch"));
-    if (l < m->layers - 1)
+    if (stores_slope(own, m, l))
       TT_TRY(tt_dev_alloc(&own->slope[l], rows * m->layer[l].out, "derivatives of a batch"));
   }
   for (int k = 0; k < 2; k++)
     TT_TRY(tt_dev_alloc(&own->delta[k], padded * own->widest, "gradients of a batch"));
-  TT_TRY(tt_dev_alloc(&own->gradient, own->padded * m->params, "gradients of the weights"));
-  return tt_dev_alloc(&own->eval_weights, (members + own->group) * tt_eval_weights_stride(m),
-                      "weights to evaluate");
+  TT_TRY(tt_dev_alloc(&own->gradient, own->padded * stride, "gradients of the weights"));
+  return tt_dev_alloc(&own->eval_weights, (members + own->group) * stride, "weights to evaluate");
 }
 
 static tt_err allocate_members(const tt_engine *e, tt_layered *own)

@@ -40,10 +40,10 @@ typedef struct tt_layered {
   int64_t widest;              /* outputs of the widest layer */
   float *x, *y, *weight;       /* [capacity][D], [capacity][K], [capacity] */
   float *h[TT_MAX_LAYERS];     /* [capacity][out] f(z) of a layer; of the last one the output */
-  float *slope[TT_MAX_LAYERS]; /* [M][rows][out] f'(z) of the hidden layers */
+  float *slope[TT_MAX_LAYERS]; /* [M][rows][out] f'(z) where it does not follow from h, or NULL */
   float *delta[2];             /* [padded][rows][widest] dL/dz, used alternately */
-  float *gradient;             /* [padded][P] */
-  float *eval_weights;         /* [M + group][tt_eval_weights_stride] weights to evaluate */
+  float *gradient;             /* [padded][param_stride] */
+  float *eval_weights;         /* [M + group][param_stride] */
   float *scale;                /* [M] clip factor of the gradient; NULL if no member clips */
   int64_t factor;              /* floats of the largest factor of a cuBLAS product */
   float *parts;                /* [TT_TF32_MATRICES][group][factor], for 3xtf32; else NULL */
@@ -58,7 +58,7 @@ typedef struct tt_layered {
   float *rstd[TT_MAX_LAYERS]; /* [M][rows] 1 / its standard deviation */
   float *residual_delta;      /* [padded][rows][widest] dL/dy of residual layers, or NULL */
   float *inputs;              /* [padded][rows][D] dL/dx for adversarial training, or NULL */
-  float *more;                /* [padded][P] gradient at the perturbed inputs; used with `inputs` */
+  float *more; /* [padded][param_stride] gradient at the perturbed inputs; used with `inputs` */
   int8_t *skip_adversarial; /* [M] 1: the member has no adversarial training in the running step */
   int8_t *other_view;       /* [M] with kfold, 1: the member has another row set */
   int32_t *row;             /* [M][rows] row numbers of the batch on the device */
@@ -86,15 +86,12 @@ typedef struct tt_layered_pass {
   int32_t rows;           /* rows per member */
   int64_t x_stride;       /* from one member's x to the next: rows * D, or 0 if all share x */
   const float *w;         /* [M][w_stride] all members of the engine */
-  int64_t w_stride;       /* P, or tt_eval_weights_stride */
+  int64_t w_stride;       /* param_stride */
   const int8_t *skip;     /* [M] members with a value other than 0 are skipped; NULL: none is */
   int keep;               /* 1 in a training step: store f' for the backward pass */
-  float *gradient;        /* [padded][P] of the backward pass */
+  float *gradient;        /* [padded][param_stride] of the backward pass */
   float *inputs;          /* [padded][rows][D] output dL/dx, or NULL */
 } tt_layered_pass;
-
-/* Floats from one member's eval_weights to the next: whole float4. */
-static inline int64_t tt_eval_weights_stride(const tt_model *m) { return (m->params + 3) / 4 * 4; }
 
 /* Members per cuBLAS call: enough to fill a GPU once. */
 int64_t tt_layered_group(const tt_cohort *c);

@@ -2,7 +2,7 @@
  * Device code. */
 #ifndef TT_ROWS_CUH
 #define TT_ROWS_CUH
-#include "cuda/layered/layered_internal.cuh"
+#include "cuda/layered/vector.cuh"
 
 enum {
   TT_GATHER_ROWS = 64,                                     /* rows per block */
@@ -16,17 +16,31 @@ typedef struct tt_gather_target {
   int32_t tile, ensemble;
 } tt_gather_target;
 
+/* Gather the inputs, V at a time; V divides D. */
+template <int V>
+__device__ __forceinline__ void tt_gather_inputs(const tt_cuda_state &v, const int32_t *row,
+                                                 const tt_gather_target &to)
+{
+  int32_t d = v.inputs / V;
+  for (int32_t j = (int32_t)threadIdx.x; j < to.tile * d; j += (int32_t)blockDim.x) {
+    int32_t from = row[j / d];
+    tt_floats<V> x = {};
+    if (from >= 0) x = tt_load_floats<V>(v.x + ((int64_t)from * d + j % d) * V);
+    tt_store_floats(to.x + (to.begin * d + j) * V, x);
+  }
+}
+
 /* Gather rows row[0..tile) of the data set, zeros where the row is -1. All threads take part;
  * call it after a barrier. */
 __device__ __forceinline__ void tt_gather_rows(const tt_cuda_state &v, const int32_t *row,
                                                const tt_gather_target &to)
 {
   const int32_t *column = v.column + (int64_t)to.ensemble * v.targets;
-  int32_t t = (int32_t)threadIdx.x, threads = (int32_t)blockDim.x, d = v.inputs, k = v.targets;
-  for (int32_t j = t; j < to.tile * d; j += threads) {
-    int32_t from = row[j / d];
-    to.x[to.begin * d + j] = from < 0 ? 0.0f : v.x[(int64_t)from * d + j % d];
-  }
+  int32_t t = (int32_t)threadIdx.x, threads = (int32_t)blockDim.x, k = v.targets;
+  if (v.inputs % TT_VECTOR == 0)
+    tt_gather_inputs<TT_VECTOR>(v, row, to);
+  else
+    tt_gather_inputs<1>(v, row, to);
   for (int32_t j = t; j < to.tile * k; j += threads) {
     int32_t from = row[j / k];
     to.y[to.begin * k + j] = from < 0 ? 0.0f : v.y[(int64_t)from * v.columns + column[j % k]];

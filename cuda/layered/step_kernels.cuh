@@ -181,7 +181,7 @@ static __global__ void perturb_inputs(tt_step_kernel_args a)
 static __global__ void add_adversarial_gradient(tt_step_kernel_args a)
 {
   const tt_cuda_state &v = a.v;
-  int64_t i = (int64_t)(blockIdx.x / (unsigned)a.parts), at = i * v.params;
+  int64_t i = (int64_t)(blockIdx.x / (unsigned)a.parts), at = i * v.param_stride;
   if (a.skip_adversarial[i]) return;
   uint32_t first = blockIdx.x % (unsigned)a.parts * TT_STEP_BLOCK_ELEMENTS,
            count = (uint32_t)v.params;
@@ -198,7 +198,7 @@ static __global__ void mask_feature_gradient(tt_step_kernel_args a)
   int64_t i = (int64_t)(blockIdx.x / (unsigned)a.parts);
   if (v.status[i] != TT_STATUS_training) return;
   const int8_t *feature_mask = v.feature_mask + i * v.inputs;
-  float *gradient = a.gradient + i * v.params + v.model->layer[0].weight;
+  float *gradient = a.gradient + i * v.param_stride + v.model->layer[0].weight;
   uint32_t first = blockIdx.x % (unsigned)a.parts * TT_STEP_BLOCK_ELEMENTS;
   uint32_t count = (uint32_t)(v.model->layer[0].out * v.inputs);
   uint32_t last = count - first < TT_STEP_BLOCK_ELEMENTS ? count : first + TT_STEP_BLOCK_ELEMENTS;
@@ -214,7 +214,7 @@ static __global__ void clip_factor(tt_step_kernel_args a)
   int i = (int)blockIdx.x;
   float limit = v.member[i].hyper.clip_norm;
   if (v.status[i] != TT_STATUS_training) return;
-  const float *g = a.gradient + (int64_t)i * v.params;
+  const float *g = a.gradient + (int64_t)i * v.param_stride;
   double sum = 0.0;
   for (int32_t p = (int32_t)threadIdx.x; limit > 0.0f && p < v.params; p += (int32_t)blockDim.x)
     sum += (double)g[p] * (double)g[p];
@@ -222,27 +222,53 @@ static __global__ void clip_factor(tt_step_kernel_args a)
   if (threadIdx.x == 0) a.scale[i] = tt_clip_factor(sum, limit);
 }
 
+/* Update of member i's four parameters from p on; what lies behind the last one stays zero. */
+template <class OPTIMIZER>
+__device__ __forceinline__ void tt_layered_update4(const tt_step_kernel_args &a, int64_t i,
+                                                   int32_t p, float scale,
+                                                   const tt_optimizer_args &args)
+{
+  enum { SLOTS = OPTIMIZER::SLOTS, SECOND = SLOTS > 1 ? 1 : 0, THIRD = SLOTS > 2 ? 2 : 0 };
+  const tt_cuda_state &v = a.v;
+  int64_t at = i * v.param_stride + p;
+  float *slots = v.slots + i * SLOTS * v.param_stride + p, anchor = v.member[i].hyper.anchor;
+  tt_floats<4> w = tt_load_floats<4>(v.weights + at), g = tt_load_floats<4>(a.gradient + at),
+               pull = {}, slot[SLOTS];
+#pragma unroll
+  for (int k = 0; k < SLOTS; k++) slot[k] = tt_load_floats<4>(slots + (int64_t)k * v.param_stride);
+  if (anchor > 0.0f) pull = tt_load_floats<4>(v.anchor + at);
+#pragma unroll
+  for (int q = 0; q < 4; q++) {
+    if (p + q >= v.params) break;
+    float gradient = g.v[q] * scale;
+    if (anchor > 0.0f) gradient = tt_fma(anchor, w.v[q] - pull.v[q], gradient);
+    tt_optimizer_step(OPTIMIZER::KIND, &w.v[q], gradient, &slot[0].v[q], &slot[SECOND].v[q],
+                      &slot[THIRD].v[q], args);
+  }
+  tt_store_floats(v.weights + at, w);
+#pragma unroll
+  for (int k = 0; k < SLOTS; k++) tt_store_floats(slots + (int64_t)k * v.param_stride, slot[k]);
+}
+
 static __global__ void optimizer_step(tt_step_kernel_args a)
 {
   const tt_cuda_state &v = a.v;
-  int64_t i = (int64_t)(blockIdx.x / (unsigned)a.parts), at = i * v.params;
+  int64_t i = (int64_t)(blockIdx.x / (unsigned)a.parts), at = i * v.param_stride;
   if (v.status[i] != TT_STATUS_training) return;
-  uint32_t first = blockIdx.x % (unsigned)a.parts * TT_STEP_BLOCK_ELEMENTS,
-           count = (uint32_t)v.params;
-  uint32_t last = count - first < TT_STEP_BLOCK_ELEMENTS ? count : first + TT_STEP_BLOCK_ELEMENTS;
+  int32_t first = (int32_t)(blockIdx.x % (unsigned)a.parts) * TT_STEP_BLOCK_ELEMENTS;
+  int32_t last = min(v.params, first + TT_STEP_BLOCK_ELEMENTS);
   tt_optimizer_args args = a.step[i];
   float scale = a.uses_clipping ? a.scale[i] : 1.0f;
-  float *s0 = v.slots + i * v.slot_count * v.params, *s1 = v.slot_count > 1 ? s0 + v.params : s0;
-  float *s2 = v.slot_count > 2 ? s1 + v.params : s0;
-  const tt_hyper &h = v.member[i].hyper;
-  int averages = tt_uses_ema(v, i);
-  for (uint32_t p = first + threadIdx.x; p < last; p += blockDim.x) {
-    float *w = v.weights + at + p, g = a.gradient[at + p] * scale;
-    if (h.anchor > 0.0f) g = tt_fma(h.anchor, *w - v.anchor[at + p], g);
-    tt_optimizer_step(v.optimizer, w, g, s0 + p, s1 + p, s2 + p, args);
-    if (averages)
-      v.average[at + p] = tt_ema_update(v.average[at + p], *w, h.average_decay, v.averaged[i] - 1);
-  }
+  tt_with_optimizer(v.optimizer, [&](auto optimizer) {
+    for (int32_t p = first + 4 * (int32_t)threadIdx.x; p < last; p += 4 * (int32_t)blockDim.x)
+      tt_layered_update4<decltype(optimizer)>(a, i, p, scale, args);
+  });
+  if (!tt_uses_ema(v, i)) return;
+  __syncthreads();
+  float decay = v.member[i].hyper.average_decay;
+  for (int32_t p = first + (int32_t)threadIdx.x; p < last; p += (int32_t)blockDim.x)
+    v.average[at + p] =
+        tt_ema_update(v.average[at + p], v.weights[at + p], decay, v.averaged[i] - 1);
 }
 
 /* At the end of a call of train: members that wait between epochs train again. */

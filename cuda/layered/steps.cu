@@ -63,7 +63,7 @@ static tt_layered_pass make_training_pass(const tt_engine *e, const tt_layered *
   pass.rows = (int32_t)own->rows;
   pass.x_stride = own->rows * e->view.inputs;
   pass.w = e->view.weights;
-  pass.w_stride = e->view.params;
+  pass.w_stride = e->view.param_stride;
   pass.skip = e->view.status; /* 0 = training */
   pass.keep = 1;
   pass.gradient = own->gradient;

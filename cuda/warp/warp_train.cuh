@@ -101,10 +101,10 @@ __device__ __forceinline__ tt_warp_context tt_warp_load_member(const tt_warp_arg
   ctx.batch = v.batch[i];
   ctx.step = v.step[i];
   if (tt_warp_lane_index() == 0) *tt_warp_epoch_order(own) = tt_cuda_epoch_order(v, i);
-  tt_warp_load_params(plan, own + plan.weights, v.weights + (int64_t)i * v.params);
+  tt_warp_load_params(plan, own + plan.weights, v.weights + (int64_t)i * v.param_stride);
   for (int k = 0; k < plan.slots; k++)
     tt_warp_load_params(plan, own + plan.slot + k * plan.params,
-                        v.slots + ((int64_t)i * plan.slots + k) * v.params);
+                        v.slots + ((int64_t)i * plan.slots + k) * v.param_stride);
   __syncwarp();
   return ctx;
 }
@@ -115,9 +115,9 @@ __device__ __forceinline__ void tt_warp_store_member(const tt_warp_args &a, floa
   const tt_cuda_state &v = a.view;
   const tt_warp_plan &plan = a.plan;
   int i = tt_warp_opaque(ctx.member);
-  tt_warp_store_params(plan, v.weights + (int64_t)i * v.params, own + plan.weights);
+  tt_warp_store_params(plan, v.weights + (int64_t)i * v.param_stride, own + plan.weights);
   for (int k = 0; k < plan.slots; k++)
-    tt_warp_store_params(plan, v.slots + ((int64_t)i * plan.slots + k) * v.params,
+    tt_warp_store_params(plan, v.slots + ((int64_t)i * plan.slots + k) * v.param_stride,
                          own + plan.slot + k * plan.params);
   __syncwarp(); /* all lanes have read the old v.step and what the next member clears */
   if (tt_warp_lane_index() == 0) {
@@ -356,7 +356,8 @@ __device__ __forceinline__ int tt_warp_end_epoch(const tt_warp_args &a, float *o
   __syncwarp();
   ctx.batch = ctx.prefetched = 0;
   if (v.best_epoch[i] == v.epoch[i] - 1) /* this epoch is the best */
-    tt_warp_store_params(a.plan, v.best_weights + (int64_t)i * v.params, own + a.plan.weights);
+    tt_warp_store_params(a.plan, v.best_weights + (int64_t)i * v.param_stride,
+                         own + a.plan.weights);
   return tt_cuda_keeps_training(v, i);
 }
 

@@ -1,0 +1,54 @@
+/* vector.cuh — kernels of the layered path over elements of arrays: several neighbouring floats per
+ * access to memory, and activation and optimizer as types, so that the switch on them is outside
+ * of the loops. Device code. */
+#ifndef TT_LAYERED_VECTOR_CUH
+#define TT_LAYERED_VECTOR_CUH
+#include "cuda/layered/layered_internal.cuh"
+
+enum { TT_VECTOR = 4 }; /* floats of the widest access, 16 bytes */
+
+/* V neighbouring floats; in memory at a multiple of 4 V bytes. */
+template <int V> struct alignas(4 * V) tt_floats {
+  float v[V];
+};
+template <int V> __device__ __forceinline__ tt_floats<V> tt_load_floats(const float *at)
+{
+  return *reinterpret_cast<const tt_floats<V> *>(at);
+}
+template <int V> __device__ __forceinline__ void tt_store_floats(float *at, const tt_floats<V> &x)
+{
+  *reinterpret_cast<tt_floats<V> *>(at) = x;
+}
+
+/* A row of TT_ACTIVATIONS. NEEDS_INPUT 0: the derivative follows from y = f(z). */
+template <tt_activation A, int NEEDS> struct tt_activation_row {
+  static constexpr tt_activation KIND = A;
+  static constexpr int NEEDS_INPUT = NEEDS;
+};
+template <class F> __device__ __forceinline__ void tt_with_activation(tt_activation kind, F f)
+{
+  switch (kind) {
+#define X(name, y, dy, needs_input, ...)                                                           \
+  case TT_ACT_##name: f(tt_activation_row<TT_ACT_##name, needs_input>()); break;
+    TT_ACTIVATIONS(X)
+#undef X
+  default: break;
+  }
+}
+
+/* A row of TT_OPTIMIZERS. */
+template <tt_optimizer OPTIMIZER, int SLOT_COUNT> struct tt_optimizer_row {
+  static constexpr tt_optimizer KIND = OPTIMIZER;
+  static constexpr int SLOTS = SLOT_COUNT;
+};
+template <class F> __device__ __forceinline__ void tt_with_optimizer(tt_optimizer kind, F f)
+{
+  switch (kind) {
+#define X(name, slots, ...)                                                                        \
+  case TT_OPT_##name: f(tt_optimizer_row<TT_OPT_##name, slots>()); break;
+    TT_OPTIMIZERS(X)
+#undef X
+  default: break;
+  }
+}
+#endif
