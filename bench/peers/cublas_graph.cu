@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <cublas_v2.h>
 #include <jansson.h>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@
 namespace
 {
 enum { MOST_LAYERS = 4, MOST_CHECKED = 8, WORD_ROOM = 512, LINE_ROOM = 2048 };
+enum { BLAS_WORKSPACE = 32 << 20 }; /* 32 MiB: NVIDIA's advice for sm_90 */
 const double SHORTEST_CALL = 0.1; /* seconds between two clock readings */
 
 /* The case of a folder (bench/workload.h). */
@@ -39,6 +41,8 @@ struct loop {
   problem at;
   std::string precision;
   tt_dev dev;
+  cublasHandle_t blas;
+  void *workspace; /* of cuBLAS: captured calls allocate nothing */
   int64_t w_at[MOST_LAYERS], b_at[MOST_LAYERS], floats, bytes;
   std::vector<float> start; /* parameters before the first step */
   float *x, *y, *target, *loss, *correction, *w, *g, *m, *v;
@@ -182,9 +186,9 @@ tt_err multiply(const loop *l, cublasOperation_t op_a, cublasOperation_t op_b, i
 {
   const float one = 1.0f, zero = 0.0f;
   int64_t lda = op_a == CUBLAS_OP_N ? m : k, ldb = op_b == CUBLAS_OP_N ? k : n;
-  return TT_CUBLAS(cublasSgemmStridedBatched(l->dev.blas, op_a, op_b, (int)m, (int)n, (int)k, &one,
-                                             a, (int)lda, m * k, b, (int)ldb, k * n, &zero, c,
-                                             (int)m, m * n, (int)l->at.members));
+  return TT_CUBLAS(cublasSgemmStridedBatched(l->blas, op_a, op_b, (int)m, (int)n, (int)k, &one, a,
+                                             (int)lda, m * k, b, (int)ldb, k * n, &zero, c, (int)m,
+                                             m * n, (int)l->at.members));
 }
 
 tt_err forward(const loop *l)
@@ -332,8 +336,21 @@ void drop(loop **held)
   for (float *&one : l->h) tt_dev_free(one);
   tt_dev_free(l->order);
   tt_dev_free(l->taken);
+  if (l->blas) cublasDestroy(l->blas);
+  tt_dev_free_pointer(l->workspace);
   tt_dev_close(&l->dev);
   delete l;
+}
+
+/* Setting the stream removes the workspace: set it first. */
+tt_err open_blas(loop *l)
+{
+  TT_TRY(TT_CUBLAS(cublasCreate(&l->blas)));
+  TT_TRY(TT_CUBLAS(cublasSetStream(l->blas, l->dev.stream)));
+  TT_TRY(tt_dev_alloc_bytes(&l->workspace, BLAS_WORKSPACE, 1, "workspace of cuBLAS"));
+  TT_TRY(TT_CUBLAS(cublasSetWorkspace(l->blas, l->workspace, BLAS_WORKSPACE)));
+  return TT_CUBLAS(cublasSetMathMode(
+      l->blas, l->precision == "tf32" ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH));
 }
 
 tt_err prepare(const char *folder, const std::string &precision, loop **out)
@@ -345,11 +362,10 @@ tt_err prepare(const char *folder, const std::string &precision, loop **out)
   l->precision = precision;
   TT_TRY(read_problem(folder, &l->at));
   TT_TRY(tt_dev_open(0, &l->dev));
-  TT_TRY(tt_dev_open_blas(&l->dev));
-  TT_TRY(tt_dev_set_tf32(&l->dev, precision == "tf32"));
   TT_TRY(arrange(l, folder));
   TT_TRY(allocate(l, folder));
   l->bytes = tt_dev_memory_allocated().device_bytes;
+  TT_TRY(open_blas(l));
   TT_TRY(capture(l));
   TT_TRY(compare(l, folder));
   l->prepare_s = tt_monotonic_seconds() - begin;

@@ -220,7 +220,9 @@ static tt_err keep_on_host(tt_engine *e, const tt_dataset *d, const tt_replay *r
   tt_cuda_free_data(e);
   snprintf(why, sizeof why, "%.2f GiB of data do not fit on the GPU: rows come from the host",
            dataset_gib(d));
-  TT_TRY(tt_cuda_change_path(e, e->host_rows_path, why));
+  e->path->release(e);
+  e->path = e->host_rows_path;
+  snprintf(e->why, sizeof e->why, "%s", why);
   tt_log_this_rank(TT_LOG_WARN, "%s: %s, which is slower", tt_cuda_location(), why);
   TT_TRY(upload_row_lists(e, p));
   e->host_rows = p->list;

@@ -1,11 +1,11 @@
 /* device.cu — opening and describing a GPU, its stream, its cuBLAS handle, its graphs. */
-#include "cuda/common/device.cuh"
+#include "cuda/common/device_matmul.cuh"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MIN_CAPABILITY = 80, BLAS_WORKSPACE = 32 << 20 }; /* 32 MiB: NVIDIA's advice for sm_90 */
+enum { MIN_CAPABILITY = 80 };
 
 /* 0: there is no driver. */
 static int driver_version(void)
@@ -90,41 +90,10 @@ tt_err tt_dev_open(int number, tt_dev *out)
   return TT_OK;
 }
 
-tt_err tt_dev_set_tf32(tt_dev *d, int tf32)
-{
-  return TT_CUBLAS(
-      cublasSetMathMode(d->blas, tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH));
-}
-
-static tt_err open_blas(tt_dev *d)
-{
-  TT_TRY(TT_CUBLAS(cublasCreate(&d->blas)));
-  /* resets the workspace: set the stream first */
-  TT_TRY(TT_CUBLAS(cublasSetStream(d->blas, d->stream)));
-  TT_TRY(TT_CUDA(cudaMalloc(&d->workspace, BLAS_WORKSPACE)));
-  TT_TRY(TT_CUBLAS(cublasSetWorkspace(d->blas, d->workspace, BLAS_WORKSPACE)));
-  return tt_dev_set_tf32(d, 0);
-}
-
-static void close_blas(tt_dev *d)
-{
-  if (d->blas) cublasDestroy(d->blas);
-  if (d->workspace) cudaFree(d->workspace);
-  d->blas = NULL;
-  d->workspace = NULL;
-}
-
-tt_err tt_dev_open_blas(tt_dev *d)
-{
-  tt_err e = open_blas(d);
-  if (e) close_blas(d);
-  return e;
-}
-
 void tt_dev_close(tt_dev *d)
 {
   if (d->stream) cudaStreamSynchronize(d->stream);
-  close_blas(d);
+  tt_blas_close(&d->blas);
   if (d->stream) cudaStreamDestroy(d->stream);
   memset(d, 0, sizeof *d);
 }

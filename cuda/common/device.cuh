@@ -28,10 +28,9 @@ typedef struct tt_dev {
   int64_t shared_bytes; /* maximum of dynamic shared memory per block */
   int64_t total_bytes;  /* device memory */
   char name[256];
-  char uuid[96];       /* "GPU-" or "MIG-" and 36 characters, as nvidia-smi prints it */
-  cudaStream_t stream; /* does not wait for the default stream */
-  cublasHandle_t blas; /* NULL before tt_dev_open_blas */
-  void *workspace;
+  char uuid[96];        /* "GPU-" or "MIG-" and 36 characters, as nvidia-smi prints it */
+  cudaStream_t stream;  /* does not wait for the default stream */
+  struct tt_blas *blas; /* NULL before tt_dev_open_blas (device_matmul.cuh) */
 } tt_dev;
 
 /* Number of GPUs that this process sees; 0, without an error, if there is no GPU or no driver.
@@ -46,14 +45,6 @@ tt_err tt_dev_describe(int number, tt_dev *out);
  *   out  owned by the caller, tt_dev_close; all zero on error
  * Errors: UNAVAILABLE (no such GPU, capability below 8.0), MEM. */
 tt_err tt_dev_open(int number, tt_dev *out);
-
-/* Create a cuBLAS handle on the stream with its own workspace, so that captured calls allocate
- * nothing and the choice of algorithm does not depend on other work. Errors: MEM, INTERNAL. */
-tt_err tt_dev_open_blas(tt_dev *d);
-
-/* Whether products submitted to the stream from now on round their factors to TF32 (cuBLAS
- * decides the rounding mode); off after opening. May be called during capture. Errors: INTERNAL. */
-tt_err tt_dev_set_tf32(tt_dev *d, int tf32);
 
 /* Free what open and open_blas created; accepts an all-zero tt_dev. */
 void tt_dev_close(tt_dev *d);

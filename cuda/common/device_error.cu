@@ -155,6 +155,6 @@ tt_err tt_cublas_fail(cublasStatus_t s, const char *file, int line, const char *
   char detail[96] = "";
   detail_text(t, detail, sizeof detail);
   return tt_fail_at(file, line, error_kinds[t].e, "%s: %s: %s (%s)%s; %s", location, call,
-                    cublasGetStatusName(s), cublasGetStatusString(s), detail,
+                    cublasLtGetStatusName(s), cublasLtGetStatusString(s), detail,
                     error_kinds[t].remedy);
 }

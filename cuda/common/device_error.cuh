@@ -4,7 +4,7 @@
 #define TT_DEVICE_ERROR_CUH
 #include "core/base/err.h"
 
-#include <cublas_v2.h>
+#include <cublasLt.h>
 #include <cuda_runtime.h>
 
 /* TT_CUDA(cudaCall(...)), TT_CUBLAS(cublasCall(...)): the result of the call as a tt_err. The

@@ -25,7 +25,7 @@ tt_err tt_cuda_describe(int device, tt_device_info *out)
 void tt_cublas_version(char *text, size_t room)
 {
   int v[3] = {0, 0, 0};
-  for (int k = 0; k < 3; k++) cublasGetProperty((libraryPropertyType)k, &v[k]);
+  for (int k = 0; k < 3; k++) cublasLtGetProperty((libraryPropertyType)k, &v[k]);
   snprintf(text, room, "cuBLAS %d.%d.%d", v[0], v[1], v[2]);
 }
 

@@ -9,13 +9,6 @@ tt_err tt_cuda_evaluate(tt_engine *e, tt_split split, double *loss);
 tt_err tt_cuda_predict(const tt_trained_ensemble *c, const tt_resources *use, int64_t rows,
                        const float *x, tt_moments *into, float *members);
 
-/* Members that the weight arrays have room for: a multiple of the group size of the path. */
-int64_t tt_cuda_weights_capacity(const tt_engine *e);
-
-/* Change to another path, not yet prepared; the state of the members does not change. Errors:
- * MEM. */
-tt_err tt_cuda_change_path(tt_engine *e, const tt_cuda_path *path, const char *why);
-
 /* Free what set_data allocated. */
 void tt_cuda_free_data(tt_engine *e);
 #endif

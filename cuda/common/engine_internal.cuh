@@ -62,9 +62,7 @@ typedef struct tt_cuda_state {
 
 /* One implementation of training. Functions return when the work is done; errors as in engine.h. */
 typedef struct tt_cuda_path {
-  const char *name; /* "block" */
-  /* Weight arrays have room for a multiple of this many members; NULL: 1. */
-  int64_t (*group)(const tt_cohort *cohort);
+  const char *name;                /* "block" */
   tt_err (*prepare)(tt_engine *e); /* allocate memory, after set_data; may be called again */
   tt_err (*train)(tt_engine *e, int64_t steps); /* up to `steps` steps of every training member */
   void (*release)(tt_engine *e);

@@ -53,10 +53,9 @@ static tt_err allocate_state(tt_engine *e)
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
     char what[64];
     tt_state_field field = field_shape(e, f);
-    int64_t members = f == TT_STATE_FIELD_weights ? tt_cuda_weights_capacity(e) : e->slice.count;
     snprintf(what, sizeof what, "%s of %" PRId64 " members", field.name, e->slice.count);
-    TT_TRY(
-        tt_dev_alloc_bytes(field_pointer(e, f), members * field.length, (size_t)field.bytes, what));
+    TT_TRY(tt_dev_alloc_bytes(field_pointer(e, f), e->slice.count * field.length,
+                              (size_t)field.bytes, what));
   }
   TT_TRY(tt_dev_alloc(&e->standing, e->slice.count, "report"));
   return tt_dev_alloc(&e->before, e->slice.count, "report");

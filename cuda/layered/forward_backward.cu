@@ -115,7 +115,7 @@ static tt_err layer_product(tt_engine *e, const tt_layered_pass *pass, int l, tt
   }
   if (out <= TT_NARROW_WIDTH)
     return launch_layer(e, pass, narrow_output_forward, a, rows, TT_LAYERED_WARPS, 0);
-  tt_gemm_operand w = {a.w, in, a.params, CUBLAS_OP_T}, x = {a.x, in, a.x_stride, CUBLAS_OP_N};
+  tt_gemm_operand w = {a.w, in, a.params, 1}, x = {a.x, in, a.x_stride, 0};
   TT_TRY(tt_layered_gemm(e, pass, out, rows, in, w, x, a.y, rows * out));
   return launch_layer(e, pass, has_bias_vectors(layer) ? add_bias<TT_VECTOR> : add_bias<1>, a,
                       rows * out, TT_BLOCK_ELEMENTS, 0);
@@ -175,9 +175,8 @@ static tt_err product_backward(tt_engine *e, const tt_layered_pass *pass, int l,
   a.delta = delta;
   a.input_delta = input_delta;
   if (tt_layered_is_narrow(&e->cohort->model.layer[l])) return narrow_backward(e, pass, l, a);
-  tt_gemm_operand x = {a.x, in, a.x_stride, CUBLAS_OP_N}, d = {delta, out, rows * out, CUBLAS_OP_N};
-  tt_gemm_operand delta_transposed = {delta, out, rows * out, CUBLAS_OP_T},
-                  w = {a.w, in, a.params, CUBLAS_OP_N};
+  tt_gemm_operand x = {a.x, in, a.x_stride, 0}, d = {delta, out, rows * out, 0};
+  tt_gemm_operand delta_transposed = {delta, out, rows * out, 1}, w = {a.w, in, a.params, 0};
   TT_TRY(tt_layered_gemm(e, pass, in, out, rows, x, delta_transposed, a.gradient, a.params));
   if (!input_delta) return TT_OK;
   return tt_layered_gemm(e, pass, in, rows, out, w, d, input_delta, rows * in);

@@ -1,9 +1,15 @@
 /* gemm.cu — products of all members at once, by cuBLAS, in the precision of the training
  * steps; see layered_internal.cuh. */
+#include "cuda/common/device_matmul.cuh"
 #include "cuda/common/mma.cuh"
 #include "cuda/layered/layered_internal.cuh"
 
 enum { SPLIT_ELEMENTS = 1024 }; /* per block */
+#ifdef TT_CUDA_DOUBLE
+static const int64_t most_part_floats = 1 << 13; /* few, so that tests have several calls */
+#else
+static const int64_t most_part_floats = 1 << 28; /* 1 GiB */
+#endif
 
 /* Floats of the largest matrix of a product on tensor cores; 0 if there is none. Whole float4,
  * so that all parts have the same alignment. */
@@ -24,9 +30,11 @@ tt_err tt_layered_open_gemm(tt_engine *e)
   tt_layered *own = tt_layered_of(e);
   own->factor = largest_operand(&e->cohort->model, own->rows);
   if (!own->factor) return TT_OK;
+  int64_t fit = most_part_floats / (TT_TF32_MATRICES * own->factor), members = e->slice.count;
+  own->split_members = fit < 1 ? 1 : fit < members ? fit : members;
   if (e->precision == TT_PRECISION_3xtf32)
-    TT_TRY(
-        tt_dev_alloc(&own->parts, TT_TF32_MATRICES * own->group * own->factor, "parts of factors"));
+    TT_TRY(tt_dev_alloc(&own->parts, TT_TF32_MATRICES * own->split_members * own->factor,
+                        "parts of factors"));
   return e->dev.blas ? TT_OK : tt_dev_open_blas(&e->dev);
 }
 
@@ -50,73 +58,72 @@ static __global__ void split_to_tf32(split_args a)
   }
 }
 
-/* Matrices of one cuBLAS call. */
-typedef struct gemm_call {
-  int64_t m, n, k;
-  tt_gemm_operand a, b;
-  float *c;
-  int64_t c_stride;
-} gemm_call;
-
-/* c = a b + beta c for one group. */
-static tt_err gemm_group(tt_engine *e, const gemm_call *p, float beta)
-{
-  const float one = 1.0f;
-  return TT_CUBLAS(cublasSgemmStridedBatched(e->dev.blas, p->a.op, p->b.op, (int)p->m, (int)p->n,
-                                             (int)p->k, &one, p->a.at, (int)p->a.ld, p->a.step,
-                                             p->b.at, (int)p->b.ld, p->b.step, &beta, p->c,
-                                             (int)p->m, p->c_stride, (int)tt_layered_of(e)->group));
-}
-
-/* Split one group's `x`, `count` numbers per matrix, into parts 2 `which` and 2 `which` + 1. */
-static tt_err split_group(tt_engine *e, tt_gemm_operand x, int64_t count, int which,
-                          tt_gemm_operand *high, tt_gemm_operand *low)
+/* Split the factors `x` of `members` members, `count` numbers each, into parts 2 `which` and
+ * 2 `which` + 1. */
+static tt_err split_factor(tt_engine *e, tt_gemm_operand x, int64_t count, int which,
+                           int64_t members, const float *part[2])
 {
   const tt_layered *own = tt_layered_of(e);
-  float *at = own->parts + 2 * which * own->group * own->factor;
+  float *at = own->parts + 2 * which * own->split_members * own->factor;
   split_args a = {};
   a.from = x.at;
   a.high = at;
-  a.low = at + own->group * own->factor;
+  a.low = at + own->split_members * own->factor;
   a.step = x.step;
   a.count = count;
   a.blocks = (int32_t)tt_grid_size(count, SPLIT_ELEMENTS);
-  *high = *low = x;
-  high->step = low->step = count;
-  high->at = a.high;
-  low->at = a.low;
-  return tt_launch(split_to_tf32, (unsigned)own->group * (unsigned)a.blocks, TT_LAYERED_THREADS, 0,
+  part[0] = a.high;
+  part[1] = a.low;
+  return tt_launch(split_to_tf32, (unsigned)members * (unsigned)a.blocks, TT_LAYERED_THREADS, 0,
                    e->dev.stream, a);
 }
 
-/* The same with three products of the parts, the small ones first. */
-static tt_err gemm_group_3xtf32(tt_engine *e, const gemm_call *p)
+/* The product of 3xtf32 for `members` members: three products of the parts, the small ones
+ * first. */
+static tt_err gemm_3xtf32(tt_engine *e, tt_matmul_shape shape, tt_gemm_operand a, tt_gemm_operand b,
+                          float *c, int64_t members)
 {
-  tt_gemm_operand high_a, low_a, high_b, low_b;
-  gemm_call part = *p;
-  TT_TRY(split_group(e, p->a, p->m * p->k, 0, &high_a, &low_a));
-  TT_TRY(split_group(e, p->b, p->k * p->n, 1, &high_b, &low_b));
-  part.a = low_a;
-  part.b = high_b;
-  TT_TRY(gemm_group(e, &part, 0.0f));
-  part.a = high_a;
-  part.b = low_b;
-  TT_TRY(gemm_group(e, &part, 1.0f));
-  part.b = high_b;
-  return gemm_group(e, &part, 1.0f);
+  const float *part_a[2], *part_b[2];
+  shape.step_a = shape.m * shape.k;
+  shape.step_b = shape.k * shape.n;
+  TT_TRY(split_factor(e, a, shape.step_a, 0, members, part_a));
+  TT_TRY(split_factor(e, b, shape.step_b, 1, members, part_b));
+  shape.align_a = tt_matmul_alignment(part_a[0], shape.step_a);
+  shape.align_b = tt_matmul_alignment(part_b[0], shape.step_b);
+  TT_TRY(tt_dev_multiply(&e->dev, &shape, part_a[1], part_b[0], 0.0f, c, members));
+  TT_TRY(tt_dev_multiply(&e->dev, &shape, part_a[0], part_b[1], 1.0f, c, members));
+  return tt_dev_multiply(&e->dev, &shape, part_a[0], part_b[0], 1.0f, c, members);
 }
 
 tt_err tt_layered_gemm(tt_engine *e, const tt_layered_pass *pass, int64_t m, int64_t n, int64_t k,
                        tt_gemm_operand a, tt_gemm_operand b, float *c, int64_t c_stride)
 {
+  const tt_layered *own = tt_layered_of(e);
   tt_precision precision = pass->keep ? e->precision : TT_PRECISION_fp32;
-  int64_t group = tt_layered_of(e)->group;
-  TT_TRY(tt_dev_set_tf32(&e->dev, precision != TT_PRECISION_fp32));
-  for (int64_t first = 0; first < pass->members; first += group) {
-    gemm_call p = {m, n, k, a, b, c + first * c_stride, c_stride};
-    p.a.at += first * a.step;
-    p.b.at += first * b.step;
-    TT_TRY(precision == TT_PRECISION_3xtf32 ? gemm_group_3xtf32(e, &p) : gemm_group(e, &p, 0.0f));
+  tt_matmul_shape shape = {m,
+                           n,
+                           k,
+                           a.transposed,
+                           b.transposed,
+                           a.ld,
+                           b.ld,
+                           m,
+                           a.step,
+                           b.step,
+                           c_stride,
+                           tt_matmul_alignment(a.at, a.step),
+                           tt_matmul_alignment(b.at, b.step),
+                           tt_matmul_alignment(c, c_stride),
+                           precision != TT_PRECISION_fp32,
+                           own->group};
+  if (precision != TT_PRECISION_3xtf32)
+    return tt_dev_multiply(&e->dev, &shape, a.at, b.at, 0.0f, c, pass->members);
+  for (int64_t first = 0; first < pass->members; first += own->split_members) {
+    int64_t left = pass->members - first;
+    TT_TRY(gemm_3xtf32(e, shape, a, b, c, left < own->split_members ? left : own->split_members));
+    a.at += own->split_members * a.step;
+    b.at += own->split_members * b.step;
+    c += own->split_members * c_stride;
   }
   return TT_OK;
 }

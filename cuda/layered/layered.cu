@@ -116,11 +116,11 @@ static tt_err allocate_extras(tt_layered *own, const tt_model *m, int64_t member
 static tt_err allocate_adversarial(const tt_engine *e, tt_layered *own)
 {
   const tt_model *m = &e->cohort->model;
+  int64_t members = e->slice.count;
   if (!any_member_uses(e, &tt_hyper::adversarial_epsilon)) return TT_OK;
-  TT_TRY(tt_dev_alloc(&own->inputs, own->padded * own->rows * m->inputs, "gradients of inputs"));
-  TT_TRY(tt_dev_alloc(&own->more, own->padded * e->view.param_stride,
-                      "gradients at perturbed inputs"));
-  return tt_dev_alloc(&own->skip_adversarial, e->slice.count, "members");
+  TT_TRY(tt_dev_alloc(&own->inputs, members * own->rows * m->inputs, "gradients of inputs"));
+  TT_TRY(tt_dev_alloc(&own->more, members * e->view.param_stride, "gradients at perturbed inputs"));
+  return tt_dev_alloc(&own->skip_adversarial, members, "members");
 }
 
 /* Whether the backward pass needs f'(z) of a layer because it does not follow from the output. */
@@ -134,16 +134,16 @@ static int stores_slope(const tt_layered *own, const tt_model *m, int l)
 static tt_err allocate_layers(tt_layered *own, const tt_model *m, int64_t members)
 {
   int64_t stride = tt_param_stride(m->params);
-  int64_t rows = members * own->rows, padded = own->padded * own->rows;
+  int64_t rows = members * own->rows;
   for (int l = 0; l < m->layers; l++) {
     TT_TRY(tt_dev_alloc(&own->h[l], own->capacity * m->layer[l].out, "activations of a batch"));
     if (stores_slope(own, m, l))
       TT_TRY(tt_dev_alloc(&own->slope[l], rows * m->layer[l].out, "derivatives of a batch"));
   }
   for (int k = 0; k < 2; k++)
-    TT_TRY(tt_dev_alloc(&own->delta[k], padded * own->widest, "gradients of a batch"));
-  TT_TRY(tt_dev_alloc(&own->gradient, own->padded * stride, "gradients of the weights"));
-  return tt_dev_alloc(&own->eval_weights, (members + own->group) * stride, "weights to evaluate");
+    TT_TRY(tt_dev_alloc(&own->delta[k], rows * own->widest, "gradients of a batch"));
+  TT_TRY(tt_dev_alloc(&own->gradient, members * stride, "gradients of the weights"));
+  return tt_dev_alloc(&own->eval_weights, members * stride, "weights to evaluate");
 }
 
 static tt_err allocate_members(const tt_engine *e, tt_layered *own)
@@ -195,9 +195,8 @@ static tt_err allocate(tt_engine *e, tt_layered *own)
   int64_t members = e->slice.count;
   own->rows = min_i64(e->cohort->batch_size, e->rows);
   own->group = tt_layered_group(e->cohort);
-  own->padded = (members + own->group - 1) / own->group * own->group;
   own->split_rows = min_i64(TT_VALIDATION_GROUP_ROWS / own->group, e->rows);
-  own->capacity = own->padded * own->rows;
+  own->capacity = members * own->rows;
   if (own->capacity < own->group * own->split_rows) own->capacity = own->group * own->split_rows;
   own->widest = widest(m);
   own->uses_dropout = any_member_uses(e, &tt_hyper::dropout);
@@ -232,7 +231,6 @@ static void arithmetic(const tt_engine *e, char *text, size_t room)
 }
 
 const tt_cuda_path tt_cuda_layered = {"layered",
-                                      tt_layered_group,
                                       prepare,
                                       train,
                                       release,

@@ -5,12 +5,11 @@
  * multiplies many members in one batched call; narrow layers and everything between the products
  * use tutti's own kernels.
  *
- * cuBLAS chooses its algorithm, and so the bits, by the sizes of a product, the number of members
- * in the call and the alignment of the arrays. Here, all of these depend only on the shape of the
- * cohort and the rows of the data set: a call always has `group` members, also those that have
- * stopped or do not exist (memory is allocated for them), a validation pass always has `split_rows`
- * rows, and every group begins at a multiple of 16 bytes. Own kernels skip members that need no
- * results.
+ * The algorithm of a product, and so the bits, depends only on the shape of the cohort and the rows
+ * of the data set (device_matmul.cuh): it is chosen for `group` members, whatever their number, a
+ * validation pass always has `split_rows` rows, and the arrays of every member begin at a multiple
+ * of 16 bytes where their sizes allow it. A product includes members that have stopped; own kernels
+ * skip members that need no results.
  *
  * Own sums over rows use a fixed number of interleaved partial sums, each in ascending order,
  * and then add the partial sums: the bits depend neither on how rows are divided nor on padding. */
@@ -34,19 +33,19 @@ enum {
 typedef struct tt_layered {
   int64_t rows;                /* rows of a batch: B, or N if that is less */
   int64_t split_rows;          /* rows of a validation pass, at most N */
-  int64_t group;               /* members per cuBLAS call */
-  int64_t padded;              /* M, rounded up to a multiple of group */
+  int64_t group;               /* members for which cuBLAS chooses; members of a validation pass */
   int64_t capacity;            /* rows of x, y, weight and h, all members together */
   int64_t widest;              /* outputs of the widest layer */
   float *x, *y, *weight;       /* [capacity][D], [capacity][K], [capacity] */
   float *h[TT_MAX_LAYERS];     /* [capacity][out] f(z) of a layer; of the last one the output */
   float *slope[TT_MAX_LAYERS]; /* [M][rows][out] f'(z) where it does not follow from h, or NULL */
-  float *delta[2];             /* [padded][rows][widest] dL/dz, used alternately */
-  float *gradient;             /* [padded][param_stride] */
-  float *eval_weights;         /* [M + group][param_stride] */
+  float *delta[2];             /* [M][rows][widest] dL/dz, used alternately */
+  float *gradient;             /* [M][param_stride] */
+  float *eval_weights;         /* [M][param_stride] */
   float *scale;                /* [M] clip factor of the gradient; NULL if no member clips */
   int64_t factor;              /* floats of the largest factor of a cuBLAS product */
-  float *parts;                /* [TT_TF32_MATRICES][group][factor], for 3xtf32; else NULL */
+  int64_t split_members;       /* members of a product in 3xtf32 */
+  float *parts;                /* [TT_TF32_MATRICES][split_members][factor], for 3xtf32; or NULL */
   tt_sampler *order;           /* [M] of the running epochs */
   tt_optimizer_args *step;     /* [M] of the running step */
   double *lane;                /* [M][TT_LOSS_PARTIALS] validation loss so far */
@@ -56,9 +55,9 @@ typedef struct tt_layered {
   int uses_label_noise; /* 1: a member has label noise */
   float *xhat[TT_MAX_LAYERS]; /* [M][rows][out] normalised z of layers with layer_norm */
   float *rstd[TT_MAX_LAYERS]; /* [M][rows] 1 / its standard deviation */
-  float *residual_delta;      /* [padded][rows][widest] dL/dy of residual layers, or NULL */
-  float *inputs;              /* [padded][rows][D] dL/dx for adversarial training, or NULL */
-  float *more; /* [padded][param_stride] gradient at the perturbed inputs; used with `inputs` */
+  float *residual_delta;      /* [M][rows][widest] dL/dy of residual layers, or NULL */
+  float *inputs;              /* [M][rows][D] dL/dx for adversarial training, or NULL */
+  float *more; /* [M][param_stride] gradient at the perturbed inputs; used with `inputs` */
   int8_t *skip_adversarial; /* [M] 1: the member has no adversarial training in the running step */
   int8_t *other_view;       /* [M] with kfold, 1: the member has another row set */
   int32_t *row;             /* [M][rows] row numbers of the batch on the device */
@@ -89,11 +88,11 @@ typedef struct tt_layered_pass {
   int64_t w_stride;       /* param_stride */
   const int8_t *skip;     /* [M] members with a value other than 0 are skipped; NULL: none is */
   int keep;               /* 1 in a training step: store f' for the backward pass */
-  float *gradient;        /* [padded][param_stride] of the backward pass */
-  float *inputs;          /* [padded][rows][D] output dL/dx, or NULL */
+  float *gradient;        /* [M][param_stride] of the backward pass */
+  float *inputs;          /* [M][rows][D] output dL/dx, or NULL */
 } tt_layered_pass;
 
-/* Members per cuBLAS call: enough to fill a GPU once. */
+/* Members whose products fill a GPU once. */
 int64_t tt_layered_group(const tt_cohort *c);
 
 static inline tt_layered *tt_layered_of(tt_engine *e) { return static_cast<tt_layered *>(e->own); }
@@ -113,12 +112,11 @@ tt_err tt_layered_open_gemm(tt_engine *e);
 typedef struct tt_gemm_operand {
   const float *at;
   int64_t ld, step;
-  cublasOperation_t op;
+  int64_t transposed; /* 1: the product uses the transpose */
 } tt_gemm_operand;
 
-/* c [m x n] = a [m x k] b [k x n] for the members of the pass, group by group; the last group
- * may contain members that do not exist. In a training step in the precision of the engine, else
- * in fp32. Asynchronous, may be captured. Errors: INTERNAL. */
+/* c [m x n] = a [m x k] b [k x n] for the members of the pass. In a training step in the precision
+ * of the engine, else in fp32. Asynchronous, may be captured. Errors: MEM, INTERNAL. */
 tt_err tt_layered_gemm(tt_engine *e, const tt_layered_pass *pass, int64_t m, int64_t n, int64_t k,
                        tt_gemm_operand a, tt_gemm_operand b, float *c, int64_t c_stride);
 

@@ -1,11 +1,13 @@
 /* test_stream.cpp — streams, events and graphs: a captured round gives the same bits as a direct
  * one, late execution shows missing waits, operations that cannot be captured are rejected. */
+#include "cuda/common/device_matmul.cuh"
 #include "tests/double/rig.h"
 #include "tests/double/sample.cuh"
 
+#include <cublas_v2.h>
 #include <thread>
 
-enum { N = 200, ROUNDS = 5 };
+enum { N = 200, ROUNDS = 3 };
 
 typedef struct buffers {
   float *a, *b, *c;
@@ -32,11 +34,11 @@ static void free_buffers(buffers *x)
 /* One round: kernel, product, kernel, copy and fill, in an order that matters. */
 static tt_err put_round(const buffers *x)
 {
-  const float one = 1.0f, half = 0.5f;
+  /* m, n, k; transposed; between columns; between matrices; alignment; tf32; typical */
+  const tt_matmul_shape product = {10, 10, 20, 0, 1, 10, 10, 10, 0, 0, 0, 16, 16, 16, 0, 1};
   sample_args forth = {x->b, x->a, N, 0}, back = {x->a, x->c, N, 0};
   TT_TRY(tt_launch(shift_and_double, 2, 128, 0, dev.stream, forth));
-  TT_TRY(TT_CUBLAS(cublasSgemm(dev.blas, CUBLAS_OP_N, CUBLAS_OP_T, 10, 10, 20, &half, x->b, 10,
-                               x->b, 10, &one, x->c, 10)));
+  TT_TRY(tt_dev_multiply(&dev, &product, x->b, x->b, 1.0f, x->c, 1));
   TT_TRY(tt_dev_upload(x->c + 190, x->pinned, 10, dev.stream));
   TT_TRY(tt_launch(shift_and_double, 2, 128, 0, dev.stream, back));
   TT_TRY(tt_dev_zero(x->a + 50, 10, dev.stream));
@@ -198,9 +200,8 @@ TT_TEST (the_layer_reports_a_broken_capture) {
 /* A product that cuBLAS refuses: the leading dimension is too small. */
 static tt_err put_wrong_product(const buffers *x)
 {
-  const float one = 1.0f;
-  return TT_CUBLAS(cublasSgemm(dev.blas, CUBLAS_OP_N, CUBLAS_OP_N, 4, 4, 4, &one, x->a, 3, x->b, 4,
-                               &one, x->c, 4));
+  const tt_matmul_shape wrong = {4, 4, 4, 0, 0, 3, 4, 4, 0, 0, 0, 16, 16, 16, 0, 1};
+  return tt_dev_multiply(&dev, &wrong, x->a, x->b, 1.0f, x->c, 1);
 }
 
 TT_TEST (an_error_of_cublas_during_a_capture_is_reported_and_breaks_nothing) {
@@ -225,15 +226,18 @@ TT_TEST (a_second_host_thread_is_reported) {
   TT_CHECK_DIES("from a second host thread", std::thread([] { cudaDeviceSynchronize(); }).join());
 }
 
-TT_TEST (a_captured_product_needs_a_workspace) {
+TT_TEST (a_captured_product_of_cublas_needs_a_workspace) {
+  const float one = 1.0f;
   buffers x = make_buffers();
-  TT_CHECK(cublasSetStream(dev.blas, dev.stream), ==, CUBLAS_STATUS_SUCCESS); /* forgets it */
-  TT_CHECK_OK(put_round(&x));
+  cublasHandle_t handle;
+  TT_CHECK(cublasCreate(&handle), ==, CUBLAS_STATUS_SUCCESS);
+  TT_CHECK(cublasSetStream(handle, dev.stream), ==, CUBLAS_STATUS_SUCCESS);
   TT_CHECK_DIES("without a workspace", {
     (void)tt_graph_begin(dev.stream);
-    (void)put_round(&x);
+    (void)cublasSgemmStridedBatched(handle, CUBLAS_OP_N, CUBLAS_OP_N, 4, 4, 4, &one, x.a, 4, 16,
+                                    x.b, 4, 16, &one, x.c, 4, 16, 1);
   });
-  TT_CHECK_OK(TT_CUBLAS(cublasSetWorkspace(dev.blas, dev.workspace, 1 << 20)));
+  TT_CHECK(cublasDestroy(handle), ==, CUBLAS_STATUS_SUCCESS);
   free_buffers(&x);
 }
 
