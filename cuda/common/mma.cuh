@@ -19,15 +19,20 @@
 
 enum { TT_MMA_ROWS = 16, TT_MMA_COLUMNS = 8, TT_MMA_INNER = 8 };
 
-/* To the nearest TF32, ties away from zero. */
+/* To the nearest TF32, ties to even: one instruction from capability 9.0 on; cvt.rna, which rounds
+ * ties away from zero, takes four. */
 __device__ __forceinline__ float tt_round_to_tf32(float x)
 {
-#ifdef TT_CUDA_DOUBLE
+#if defined(TT_CUDA_DOUBLE)
   return tt_double_tf32(x);
-#else
+#elif __CUDA_ARCH__ >= 900
   unsigned bits;
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+  asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
   return __uint_as_float(bits);
+#else
+  unsigned bits = __float_as_uint(x);
+  if (fabsf(x) < INFINITY) bits += 0xFFFu + (bits >> 13 & 1u);
+  return __uint_as_float(bits & 0xFFFFE000u);
 #endif
 }
 

@@ -195,8 +195,9 @@ TT_TEST (a_split_loses_next_to_nothing) {
   }
   TT_CHECK(tt_round_to_tf32(INFINITY), ==, INFINITY);
   TT_CHECK(isnan(tt_round_to_tf32(NAN)), !=, 0);
-  TT_CHECK(tt_round_to_tf32(1.0f + 0x1p-11f), ==, 1.0f + 0x1p-10f); /* ties round away from zero */
-  TT_CHECK(tt_round_to_tf32(-1.0f - 0x1p-11f), ==, -1.0f - 0x1p-10f);
+  TT_CHECK(tt_round_to_tf32(1.0f + 0x1p-11f), ==, 1.0f); /* ties to even */
+  TT_CHECK(tt_round_to_tf32(-1.0f - 0x3p-11f), ==, -1.0f - 0x1p-9f);
+  TT_CHECK(tt_round_to_tf32(-1.0f - 0x1p-11f - 0x1p-23f), ==, -1.0f - 0x1p-10f);
 }
 
 TT_SUITE(open_device, close_device)

@@ -212,11 +212,12 @@ static inline unsigned __float_as_uint(float x) { return tt_double_bits<unsigned
 
 /* tensor cores */
 
-/* cvt.rna.tf32.f32: nearest with 10 bits behind the leading one, ties away from zero. */
+/* cvt.rn.tf32.f32: nearest with 10 bits behind the leading one, ties to even. */
 static inline float tt_double_tf32(float x)
 {
   unsigned bits = __float_as_uint(x);
-  if ((bits & 0x7F800000u) != 0x7F800000u) bits = (bits + 0x1000u) & 0xFFFFE000u;
+  if ((bits & 0x7F800000u) != 0x7F800000u)
+    bits = (bits + 0xFFFu + (bits >> 13 & 1u)) & 0xFFFFE000u;
   return __uint_as_float(bits);
 }
 
