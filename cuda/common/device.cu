@@ -1,5 +1,5 @@
 /* device.cu — opening and describing a GPU, its stream, its cuBLAS handle, its graphs. */
-#include "cuda/common/device_matmul.cuh"
+#include "cuda/common/device.cuh"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,15 +115,18 @@ tt_err tt_graph_begin(cudaStream_t stream)
   return TT_OK;
 }
 
-tt_err tt_graph_end(cudaStream_t stream, cudaGraphExec_t *out)
+tt_err tt_graph_end(cudaStream_t stream, cudaGraphExec_t *out, int64_t *nodes)
 {
   cudaGraph_t recorded = NULL;
+  size_t count = 0;
   *out = NULL;
   tt_cuda_set_captured_stream(NULL);
   TT_TRY(TT_CUDA(cudaStreamEndCapture(stream, &recorded)));
-  tt_err e = TT_CUDA(cudaGraphInstantiateWithFlags(out, recorded, 0));
+  tt_err e = TT_CUDA(cudaGraphGetNodes(recorded, NULL, &count));
+  if (!e) e = TT_CUDA(cudaGraphInstantiateWithFlags(out, recorded, 0));
   cudaGraphDestroy(recorded);
   if (e) *out = NULL;
+  if (nodes) *nodes = (int64_t)count;
   return e;
 }
 

@@ -46,6 +46,9 @@ tt_err tt_dev_describe(int number, tt_dev *out);
  * Errors: UNAVAILABLE (no such GPU, capability below 8.0), MEM. */
 tt_err tt_dev_open(int number, tt_dev *out);
 
+/* Free the products of device_matmul.cuh; accepts NULL in *b, sets it to NULL. */
+void tt_blas_close(struct tt_blas **b);
+
 /* Free what open and open_blas created; accepts an all-zero tt_dev. */
 void tt_dev_close(tt_dev *d);
 
@@ -275,8 +278,9 @@ static inline unsigned tt_grid_size(int64_t items, int threads)
  * Every successful begin needs its end, also after an error. Between them, do not allocate, free or
  * synchronise. */
 tt_err tt_graph_begin(cudaStream_t stream);
-/*   out  owned by the caller, tt_graph_destroy; NULL on error */
-tt_err tt_graph_end(cudaStream_t stream, cudaGraphExec_t *out);
+/*   out    owned by the caller, tt_graph_destroy; NULL on error
+ *   nodes  number of operations of the graph; may be NULL */
+tt_err tt_graph_end(cudaStream_t stream, cudaGraphExec_t *out, int64_t *nodes = NULL);
 /* Run the graph once, in stream order. Asynchronous. */
 tt_err tt_graph_launch(cudaGraphExec_t graph, cudaStream_t stream);
 void tt_graph_destroy(cudaGraphExec_t *graph); /* accepts NULL in *graph, sets it to NULL */

@@ -31,7 +31,6 @@ typedef struct tt_blas tt_blas;
 
 /* Create d->blas. Errors: MEM, INTERNAL. */
 tt_err tt_dev_open_blas(tt_dev *d);
-void tt_blas_close(tt_blas **b); /* accepts NULL in *b, sets it to NULL */
 
 /* Alignment in bytes, at most 16, of all matrices from `at` on that are `step` floats apart. */
 int64_t tt_matmul_alignment(const float *at, int64_t step);

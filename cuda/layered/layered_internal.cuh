@@ -29,6 +29,13 @@ enum {
   TT_TF32_MATRICES = 4 /* parts of the two factors of a product in 3xtf32 */
 };
 
+/* Operations of a graph of several steps at most: memory and time to create it grow with them. */
+#ifdef TT_CUDA_DOUBLE
+enum { TT_LAYERED_GRAPH_NODES = 400 }; /* few, so that tests reach it */
+#else
+enum { TT_LAYERED_GRAPH_NODES = 4096 };
+#endif
+
 /* Data of the path, on the device unless noted. */
 typedef struct tt_layered {
   int64_t rows;                /* rows of a batch: B, or N if that is less */
@@ -62,6 +69,7 @@ typedef struct tt_layered {
   int8_t *other_view;       /* [M] with kfold, 1: the member has another row set */
   int32_t *row;             /* [M][rows] row numbers of the batch on the device */
   cudaGraphExec_t graph[TT_LAYERED_GRAPHS]; /* of 2^k steps; NULL until needed */
+  int graphs;                               /* how many of them are used; 0: not known */
   int warmed_up;                            /* a step has run outside of graphs */
   int8_t *status;                           /* [M] last copy from the device; pinned host memory */
   int32_t *batch, *epoch, *attempt;         /* the same */

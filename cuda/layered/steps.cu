@@ -137,12 +137,12 @@ static tt_err run_step(tt_engine *e)
 
 /* graphs of steps */
 
-static tt_err capture_steps(tt_engine *e, int steps, cudaGraphExec_t *out)
+static tt_err capture_steps(tt_engine *e, int steps, cudaGraphExec_t *out, int64_t *nodes)
 {
   TT_TRY(tt_graph_begin(e->dev.stream));
   tt_err err = TT_OK;
   for (int k = 0; k < steps && !err; k++) err = run_step(e);
-  tt_err end = tt_graph_end(e->dev.stream, out);
+  tt_err end = tt_graph_end(e->dev.stream, out, nodes);
   if (err) tt_graph_destroy(out); /* incomplete */
   return err ? err : end;
 }
@@ -160,6 +160,18 @@ static tt_err run_streamed_steps(tt_engine *e, int64_t steps)
   return TT_OK;
 }
 
+/* Capture one step, and count the graphs whose operations are not too many. */
+static tt_err capture_first_graph(tt_engine *e)
+{
+  tt_layered *own = tt_layered_of(e);
+  int64_t nodes;
+  TT_TRY(capture_steps(e, 1, &own->graph[0], &nodes));
+  own->graphs = 1;
+  while (own->graphs < TT_LAYERED_GRAPHS && nodes << own->graphs <= TT_LAYERED_GRAPH_NODES)
+    own->graphs++;
+  return TT_OK;
+}
+
 /* The first step runs without a graph: CUDA and cuBLAS load kernels at their first use, which
  * cannot be captured. */
 tt_err tt_layered_run_steps(tt_engine *e, int64_t steps)
@@ -171,9 +183,10 @@ tt_err tt_layered_run_steps(tt_engine *e, int64_t steps)
     own->warmed_up = 1;
     steps--;
   }
-  for (int k = TT_LAYERED_GRAPHS - 1; k >= 0; k--)
+  if (!own->graphs && steps > 0) TT_TRY(capture_first_graph(e));
+  for (int k = own->graphs - 1; k >= 0; k--)
     for (; steps >= (int64_t)1 << k; steps -= (int64_t)1 << k) {
-      if (!own->graph[k]) TT_TRY(capture_steps(e, 1 << k, &own->graph[k]));
+      if (!own->graph[k]) TT_TRY(capture_steps(e, 1 << k, &own->graph[k], NULL));
       TT_TRY(tt_graph_launch(own->graph[k], e->dev.stream));
     }
   return TT_OK;

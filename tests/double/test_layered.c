@@ -1,6 +1,7 @@
 /* test_layered.c — law: with all options of members, the layered path computes the same as the cpu
  * engine, with the same bits in every order of threads and on every slice; the other paths too, for
  * the options that they support. */
+#include "tests/double/runtime/double.h"
 #include "tests/support/problem.h"
 
 enum { ROWS = 70, INPUTS = 5, EACH = 4, EPOCHS = 4 };
@@ -205,6 +206,27 @@ static void check_engine(const feature_case *a, problem *p, way by, const tt_sta
   }
   tt_state_destroy(before);
   *before = got;
+}
+
+/* 1 gather, 3 x (product, bias), 1 narrow output, 1 loss; backward 4 x (dL/dz, biases), 3 gradients
+ * and 2 input gradients by cuBLAS, 2 of the narrow layer; 1 optimizer. */
+enum { OPERATIONS_OF_A_STEP = 21 };
+
+/* The first test: it looks at the largest graph so far. */
+TT_TEST (operations_of_a_step_do_not_depend_on_the_members) {
+  static const int64_t width[3] = {20, 20, 20};
+  way layered = {"layered", &tt_engine_cuda, {.threads = 1, .path = TT_GPU_PATH_layered}, 0, 0, 1};
+  for (int64_t each = 1; each <= 9; each += 8) {
+    problem p = problem_make(ROWS, 18, 1, 1, each, width, 3, TT_ACT_relu, TT_OUTPUT_mean);
+    p.c.batch_size = 1;
+    p.c.max_epochs = 1;
+    for (int64_t i = 0; i < each; i++) p.c.member[i].hyper.epochs = 1;
+    tt_state *s = problem_run(&p, layered, everyone(&p), 1000);
+    tt_state_destroy(&s);
+    problem_free(&p);
+    /* 32 steps would have more operations than the double allows a graph */
+    TT_CHECK(tt_double_count().largest_graph, ==, 16 * OPERATIONS_OF_A_STEP);
+  }
 }
 
 TT_TEST (every_option_agrees_with_the_cpu) {

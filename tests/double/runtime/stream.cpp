@@ -369,12 +369,21 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *
   return cudaSuccess;
 }
 
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *, size_t *count)
+{
+  TT_DOUBLE_ENTER();
+  *count = graph->nodes.size();
+  return cudaSuccess;
+}
+
 cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *out, cudaGraph_t graph,
                                           unsigned long long)
 {
   TT_DOUBLE_ENTER();
   *out = new CUgraphExec_st{std::make_shared<const std::vector<work>>(graph->nodes)};
   counts().graphs++;
+  if ((int64_t)graph->nodes.size() > counts().largest_graph)
+    counts().largest_graph = (int64_t)graph->nodes.size();
   return cudaSuccess;
 }
 
