@@ -34,33 +34,63 @@ __device__ __forceinline__ void tt_tile_load(const float *x, int32_t inputs, con
   }
 }
 
-/* One layer. A thread computes two rows and TT_TILE_OUTPUTS outputs at a time, so that each
- * value read is used several times; outputs past the last one repeat it and are dropped. */
+/* Add to z the products of all inputs, in ascending order, V inputs at a time; V divides their
+ * number, and rows of W begin at a multiple of V.
+ *   a  rows of W;   x  the first of the thread's two rows of the tile */
+template <int V>
+__device__ __forceinline__ void tt_tile_dot_products(const float *const (&a)[TT_TILE_OUTPUTS],
+                                                     const float *x, int32_t in,
+                                                     float2 (&z)[TT_TILE_OUTPUTS])
+{
+  for (int32_t i = 0; i < in; i += V) {
+    float2 u[V];
+#pragma unroll
+    for (int32_t k = 0; k < V; k++) u[k] = tt_load2(x + (i + k) * TT_TILE_ROWS);
+#pragma unroll
+    for (int32_t j = 0; j < TT_TILE_OUTPUTS; j++) {
+      float v[V];
+      if constexpr (V == 4) {
+        float4 f = tt_load4(a[j] + i);
+        v[0] = f.x, v[1] = f.y, v[2] = f.z, v[3] = f.w;
+      } else {
+        v[0] = a[j][i];
+      }
+#pragma unroll
+      for (int32_t k = 0; k < V; k++) {
+        z[j].x = tt_fma(v[k], u[k].x, z[j].x);
+        z[j].y = tt_fma(v[k], u[k].y, z[j].y);
+      }
+    }
+  }
+}
+
+/* One layer. A thread computes two neighbouring rows and TT_TILE_OUTPUTS outputs at a time, so that
+ * each value read is used several times; outputs past the last one repeat it and are dropped.
+ *   w  parameters of the member, at a multiple of 16 bytes */
 __device__ __forceinline__ void tt_tile_layer(const tt_layer &layer, tt_activation activation,
                                               const float *w, const float *x, float *y)
 {
-  int32_t lane = (int32_t)threadIdx.x % TT_WARP_SIZE, in = (int32_t)layer.in,
-          out = (int32_t)layer.out;
+  int32_t row = 2 * ((int32_t)threadIdx.x % TT_WARP_SIZE), in = (int32_t)layer.in,
+          out = (int32_t)layer.out, vectors = in % 4 == 0 && layer.weight % 4 == 0;
   int32_t first = TT_TILE_OUTPUTS * ((int32_t)threadIdx.x / TT_WARP_SIZE);
   for (int32_t o = first; o < out; o += TT_TILE_OUTPUTS * ((int32_t)blockDim.x / TT_WARP_SIZE)) {
     const float *a[TT_TILE_OUTPUTS];
-    float z[TT_TILE_OUTPUTS][2];
+    float2 z[TT_TILE_OUTPUTS];
+#pragma unroll
     for (int32_t j = 0; j < TT_TILE_OUTPUTS; j++) {
       int32_t at = o + j < out ? o + j : out - 1;
       a[j] = w + layer.weight + (int64_t)at * in;
-      z[j][0] = z[j][1] = w[layer.bias + at];
+      z[j].x = z[j].y = w[layer.bias + at];
     }
-    for (int32_t i = 0; i < in; i++) {
-      float low = x[i * TT_TILE_ROWS + lane], high = x[i * TT_TILE_ROWS + TT_WARP_SIZE + lane];
-      for (int32_t j = 0; j < TT_TILE_OUTPUTS; j++) {
-        z[j][0] = tt_fma(a[j][i], low, z[j][0]);
-        z[j][1] = tt_fma(a[j][i], high, z[j][1]);
-      }
-    }
-    for (int32_t j = 0; j < TT_TILE_OUTPUTS && o + j < out; j++) {
-      y[(o + j) * TT_TILE_ROWS + lane] = tt_act(activation, z[j][0]);
-      y[(o + j) * TT_TILE_ROWS + TT_WARP_SIZE + lane] = tt_act(activation, z[j][1]);
-    }
+    if (vectors)
+      tt_tile_dot_products<4>(a, x + row, in, z);
+    else
+      tt_tile_dot_products<1>(a, x + row, in, z);
+#pragma unroll
+    for (int32_t j = 0; j < TT_TILE_OUTPUTS; j++)
+      if (o + j < out)
+        tt_store2(y + (o + j) * TT_TILE_ROWS + row,
+                  make_float2(tt_act(activation, z[j].x), tt_act(activation, z[j].y)));
   }
 }
 
@@ -123,7 +153,8 @@ __device__ __forceinline__ const float *tt_tile_forward(const tt_model &model, c
 }
 
 /* Where the blocks of a launch keep their tiles: in shared memory if a tile fits, else in a
- * scratch array in device memory, whose size limits the number of blocks. */
+ * scratch array in device memory, whose size limits the number of blocks. A kernel has a version
+ * for each, so that the compiler knows the kind of memory. */
 typedef struct tt_tile_plan {
   int64_t floats; /* per block */
   int64_t blocks;

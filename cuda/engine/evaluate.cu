@@ -65,11 +65,11 @@ static __device__ double member_loss(const mean_loss_args &a, int i, float *tile
   return tt_block_sum(sum, sums);
 }
 
-static __global__ void mean_loss(mean_loss_args a)
+template <bool SCRATCH> static __global__ void mean_loss(mean_loss_args a)
 {
   TT_SHARED_MEMORY(double, sums);
-  float *tile = a.scratch ? a.scratch + blockIdx.x * a.floats
-                          : reinterpret_cast<float *>(sums + TT_MAX_WARPS);
+  float *tile =
+      SCRATCH ? a.scratch + blockIdx.x * a.floats : reinterpret_cast<float *>(sums + TT_MAX_WARPS);
   for (int i = (int)blockIdx.x; i < a.v.members; i += (int)gridDim.x) {
     double sum = member_loss(a, i, tile, sums);
     int32_t rows = a.v.lists[a.v.member[i].ensemble].count[a.split];
@@ -81,8 +81,8 @@ static tt_err evaluate_split(tt_engine *e, tt_split split, const tt_tile_plan *p
 {
   mean_loss_args a = {e->view, (int32_t)split, plan->floats, plan->scratch, NULL};
   TT_TRY(tt_dev_alloc(&a.loss, e->slice.count, "losses of the members"));
-  tt_err err = tt_launch(mean_loss, (unsigned)plan->blocks, TT_TILE_THREADS, plan->shared_bytes,
-                         e->dev.stream, a);
+  tt_err err = tt_launch(plan->scratch ? mean_loss<true> : mean_loss<false>, (unsigned)plan->blocks,
+                         TT_TILE_THREADS, plan->shared_bytes, e->dev.stream, a);
   if (!err) err = tt_dev_download_sync(loss, a.loss, e->slice.count, e->dev.stream);
   tt_dev_free(a.loss);
   return err;

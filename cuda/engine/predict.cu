@@ -29,7 +29,8 @@ typedef struct tt_prediction_column {
 /* The trained ensemble on the device. */
 typedef struct tt_device_ensemble {
   tt_model *model;
-  float *w;                        /* [G][P] */
+  float *w;                        /* [G][stride] */
+  int64_t stride;                  /* tt_param_stride(P) */
   double *share;                   /* [G] member weights */
   tt_prediction_column *column;    /* [columns] */
   int64_t members, columns, width; /* width: quantities of a member, K q */
@@ -84,20 +85,21 @@ static __device__ void store_predictions(const predict_args &a, const tt_model &
 
 /* One block per member and tile of rows; tiles of one member follow each other, so that its
  * weights are still in the cache. */
-static __global__ void predict_members(predict_args a)
+template <bool SCRATCH> static __global__ void predict_members(predict_args a)
 {
   TT_SHARED_MEMORY(float, shared);
   const tt_model &model = *a.device_ensemble.model;
-  float *tile = a.scratch ? a.scratch + blockIdx.x * a.floats : shared;
+  float *tile = SCRATCH ? a.scratch + blockIdx.x * a.floats : shared;
   int64_t tiles = (a.rows + TT_TILE_ROWS - 1) / TT_TILE_ROWS;
   for (int64_t work = blockIdx.x; work < a.device_ensemble.members * tiles; work += gridDim.x) {
     int64_t member = work / tiles;
     int32_t first = (int32_t)(work % tiles) * TT_TILE_ROWS;
     if (!a.all && !(a.device_ensemble.share[member] > 0.0)) continue;
     tt_tile_load(a.x + first * model.inputs, (int32_t)model.inputs, NULL, a.rows - first, tile);
-    store_predictions(
-        a, model, member, first,
-        tt_tile_forward(model, a.device_ensemble.w + member * model.params, tile, a.floats));
+    store_predictions(a, model, member, first,
+                      tt_tile_forward(model,
+                                      a.device_ensemble.w + member * a.device_ensemble.stride, tile,
+                                      a.floats));
     __syncthreads();
   }
 }
@@ -153,15 +155,20 @@ static tt_err upload_columns(tt_prediction_job *s)
 static tt_err upload_ensemble(tt_prediction_job *s)
 {
   const tt_trained_ensemble *c = s->c;
-  int64_t weights = c->members * c->model.params;
+  int64_t stride = tt_param_stride(c->model.params);
+  size_t width = (size_t)c->model.params * sizeof(float);
+  s->device_ensemble.stride = stride;
   s->device_ensemble.members = c->members;
   s->device_ensemble.columns = tt_trained_ensemble_columns(c);
   s->device_ensemble.width = tt_trained_ensemble_width(c);
   s->device_ensemble.variance_floor = c->variance_floor;
   TT_TRY(tt_dev_alloc(&s->device_ensemble.model, 1, "shape of a member"));
   TT_TRY(tt_dev_upload(s->device_ensemble.model, &c->model, 1, s->dev.stream));
-  TT_TRY(tt_dev_alloc(&s->device_ensemble.w, weights, "weights of the trained ensemble"));
-  TT_TRY(tt_dev_upload(s->device_ensemble.w, c->w, weights, s->dev.stream));
+  TT_TRY(
+      tt_dev_alloc(&s->device_ensemble.w, c->members * stride, "weights of the trained ensemble"));
+  TT_TRY(
+      TT_CUDA(cudaMemcpy2DAsync(s->device_ensemble.w, (size_t)stride * sizeof(float), c->w, width,
+                                width, (size_t)c->members, cudaMemcpyHostToDevice, s->dev.stream)));
   TT_TRY(tt_dev_alloc(&s->device_ensemble.share, c->members,
                       "member weights of the trained ensemble"));
   TT_TRY(tt_dev_upload(s->device_ensemble.share, c->weight, c->members, s->dev.stream));
@@ -211,8 +218,9 @@ static tt_err launch_chunk(tt_prediction_job *s, tt_chunk_buffers *buffer_set, i
   predict_args each = {
       s->device_ensemble,      buffer_set->x, buffer_set->each, buffer_set->plan.scratch,
       buffer_set->plan.floats, s->chunk,      (int32_t)rows,    s->members != NULL};
-  TT_TRY(tt_launch(predict_members, (unsigned)blocks, TT_TILE_THREADS,
-                   buffer_set->plan.shared_bytes, buffer_set->stream, each));
+  TT_TRY(tt_launch(buffer_set->plan.scratch ? predict_members<true> : predict_members<false>,
+                   (unsigned)blocks, TT_TILE_THREADS, buffer_set->plan.shared_bytes,
+                   buffer_set->stream, each));
   if (!s->into) return TT_OK;
   int64_t cells = s->chunk * s->device_ensemble.columns;
   moment_args add = {s->device_ensemble, buffer_set->each, buffer_set->moments, s->chunk,
