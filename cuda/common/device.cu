@@ -93,7 +93,7 @@ tt_err tt_dev_open(int number, tt_dev *out)
 void tt_dev_close(tt_dev *d)
 {
   if (d->stream) cudaStreamSynchronize(d->stream);
-  tt_blas_close(&d->blas);
+  if (d->blas) d->close_blas(&d->blas);
   if (d->stream) cudaStreamDestroy(d->stream);
   memset(d, 0, sizeof *d);
 }

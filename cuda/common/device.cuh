@@ -31,6 +31,7 @@ typedef struct tt_dev {
   char uuid[96];        /* "GPU-" or "MIG-" and 36 characters, as nvidia-smi prints it */
   cudaStream_t stream;  /* does not wait for the default stream */
   struct tt_blas *blas; /* NULL before tt_dev_open_blas (device_matmul.cuh) */
+  void (*close_blas)(struct tt_blas **blas);
 } tt_dev;
 
 /* Number of GPUs that this process sees; 0, without an error, if there is no GPU or no driver.
@@ -45,9 +46,6 @@ tt_err tt_dev_describe(int number, tt_dev *out);
  *   out  owned by the caller, tt_dev_close; all zero on error
  * Errors: UNAVAILABLE (no such GPU, capability below 8.0), MEM. */
 tt_err tt_dev_open(int number, tt_dev *out);
-
-/* Free the products of device_matmul.cuh; accepts NULL in *b, sets it to NULL. */
-void tt_blas_close(struct tt_blas **b);
 
 /* Free what open and open_blas created; accepts an all-zero tt_dev. */
 void tt_dev_close(tt_dev *d);

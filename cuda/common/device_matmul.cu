@@ -23,14 +23,6 @@ struct tt_blas {
   matmul *first;
 };
 
-tt_err tt_dev_open_blas(tt_dev *d)
-{
-  TT_TRY(TT_ALLOC(d->blas, 1));
-  tt_err e = TT_CUBLAS(cublasLtCreate(&d->blas->handle));
-  if (e) tt_free(d->blas);
-  return e;
-}
-
 static void destroy_matmul(matmul **which)
 {
   matmul *p = *which;
@@ -41,15 +33,23 @@ static void destroy_matmul(matmul **which)
   tt_free(*which);
 }
 
-void tt_blas_close(tt_blas **b)
+static void close_blas(tt_blas **b)
 {
-  if (!*b) return;
   for (matmul *p = (*b)->first, *next; p; p = next) {
     next = p->next;
     destroy_matmul(&p);
   }
   cublasLtDestroy((*b)->handle);
   tt_free(*b);
+}
+
+tt_err tt_dev_open_blas(tt_dev *d)
+{
+  TT_TRY(TT_ALLOC(d->blas, 1));
+  tt_err e = TT_CUBLAS(cublasLtCreate(&d->blas->handle));
+  d->close_blas = close_blas;
+  if (e) tt_free(d->blas);
+  return e;
 }
 
 int64_t tt_matmul_alignment(const float *at, int64_t step)
