@@ -13,10 +13,12 @@ template <int V> struct alignas(4 * V) tt_floats {
 };
 template <int V> __device__ __forceinline__ tt_floats<V> tt_load_floats(const float *at)
 {
+  TT_CHECK_ALIGNMENT(at, sizeof(tt_floats<V>));
   return *reinterpret_cast<const tt_floats<V> *>(at);
 }
 template <int V> __device__ __forceinline__ void tt_store_floats(float *at, const tt_floats<V> &x)
 {
+  TT_CHECK_ALIGNMENT(at, sizeof(tt_floats<V>));
   *reinterpret_cast<tt_floats<V> *>(at) = x;
 }
 
