@@ -156,12 +156,13 @@ def check_weighted(tutti, folder):
         near("z-scores", r["y_z_score"][:, 0], z)
         near("classes have no z-scores", r["y_z_score"][:, 1], np.nan)
     only = [line for line in WEIGHTED.splitlines() if "points" not in line and "counts" not in line]
-    (folder / "classes.yaml").write_text("\n".join(only))
-    run(tutti, "train", "classes.yaml", "-q", "--set", "run.directory=c", folder=folder)
-    text = run(tutti, "predict", "c/model.h5", "data.h5", "--quantiles", "0.5", folder=folder,
-               code=64)
-    if "have no quantiles" not in text:
-        sys.exit(f"no reason: {text}")
+    for loss, reason in (("bce", "have no quantiles"), ("quantile", "no distribution")):
+        (folder / "none.yaml").write_text("\n".join(only).replace("bce", loss))
+        run(tutti, "train", "none.yaml", "-q", "--set", f"run.directory={loss}", folder=folder)
+        text = run(tutti, "predict", f"{loss}/model.h5", "data.h5", "--quantiles", "0.5",
+                   folder=folder, code=64)
+        if reason not in text:
+            sys.exit(f"no reason: {text}")
 
 
 def main(tutti, *mpirun):

@@ -185,8 +185,14 @@ TT_TEST (new_groups_keep_existing_labels) {
   tt_config *cfg = job("good", "rows_per_call: 3");
   tt_queries *p = queries();
   tt_query_labels *a = NULL;
+  hearing h;
+  char text[TT_ERR_MESSAGE_SIZE];
   p->x[D] += 1.0; /* candidate 7, of group 1, is replaced by another one */
-  TT_CHECK_OK(ask_of(cfg, p, NULL, &a));
+  hear_begin(comm, scratch, &h);
+  tt_err e = ask_of(cfg, p, NULL, &a);
+  hear_end(&h, text);
+  TT_CHECK_OK(e);
+  if (tt_comm_is_root(comm)) TT_CHECK_HAS(text, "label/0001 is of other candidates\n");
   TT_CHECK(a->y[T], ==, p->x[D] + p->x[D + 1]);
   TT_CHECK(is_there("0001/input.h5"), ==, 0);
   TT_CHECK(calls(), ==, 2 + 1 + 1);

@@ -192,6 +192,19 @@ TT_TEST (a_vanished_directory_is_named) {
   if (tt_comm_is_root(comm)) TT_CHECK_HAS(tt_err_last(), "vanished has vanished");
 }
 
+TT_TEST (an_owner_that_is_a_fifo_is_not_waited_for) {
+  char directory[SCRATCH_ROOM], owner[2 * SCRATCH_ROOM];
+  directory_of("fifo", directory);
+  snprintf(owner, sizeof owner, "%s/owner", directory);
+  tt_run_id id = start(directory, 1, 5);
+  if (tt_comm_is_root(comm)) TT_CHECK(unlink(owner) || mkfifo(owner, 0600), ==, 0);
+  tt_barrier(comm);
+  alarm(20); /* waiting for a writer fails here */
+  TT_CHECK((int)write_with(comm, directory, &id, 2, 5, 1), ==, TT_E_IO);
+  alarm(0);
+  TT_CHECK_HAS(tt_err_last(), "owner is a FIFO");
+}
+
 /* The earlier of two starts fails at its next commit and changes no file; the later one continues.
  */
 TT_TEST (the_fence_stops_the_earlier_start) {

@@ -298,3 +298,51 @@ TT_TEST (a_status_is_read_as_written) {
   TT_CHECK(unlink(path), ==, 0);
   TT_CHECK(rmdir(folder), ==, 0);
 }
+
+/* Links in the place of the file, and of the temporary name that could be guessed, are replaced. */
+TT_TEST (a_status_is_not_written_through_links) {
+  char folder[] = "/tmp/tutti-lives-XXXXXX", other[64], link[128], text[16] = "", command[64];
+  const tt_run_status s = {.state = "training"};
+  struct stat at;
+  assert_non_null(mkdtemp(folder));
+  put(folder, "other", "mine");
+  snprintf(other, sizeof other, "%s/other", folder);
+  snprintf(link, sizeof link, "%s/.tmp-status-%d", folder, (int)getpid());
+  TT_CHECK(symlink(other, link), ==, 0);
+  snprintf(link, sizeof link, "%s/status.json", folder);
+  TT_CHECK(symlink(other, link), ==, 0);
+  TT_CHECK_OK(tt_status_file_write_local(folder, &s));
+  TT_CHECK(lstat(link, &at), ==, 0);
+  TT_CHECK(S_ISREG(at.st_mode), !=, 0);
+  FILE *f = fopen(other, "r");
+  assert_non_null(f);
+  assert_non_null(fgets(text, sizeof text, f));
+  fclose(f);
+  assert_string_equal(text, "mine");
+  snprintf(command, sizeof command, "rm -r %s", folder);
+  TT_CHECK(system(command), ==, 0);
+}
+
+/* A start that ended before it made its directory has nothing to record, and no warning. */
+TT_TEST (a_start_without_a_directory_is_not_recorded) {
+  char folder[] = "/tmp/tutti-lives-XXXXXX", file[64], said[64], command[128];
+  struct stat at;
+  int code = 0, kept = dup(STDERR_FILENO);
+  assert_non_null(mkdtemp(folder));
+  put(folder, "campaign.yaml", campaign_file);
+  snprintf(file, sizeof file, "%s/campaign.yaml", folder);
+  snprintf(said, sizeof said, "%s/said", folder);
+  setenv("SLURM_JOB_ID", "42", 1);
+  assert_non_null(freopen(said, "w", stderr));
+  tt_job_options o = {.file = file};
+  tt_err e = tt_requeue_decide_local(&o, 50, 78, &code);
+  fflush(stderr);
+  dup2(kept, STDERR_FILENO);
+  close(kept);
+  TT_CHECK_OK(e);
+  TT_CHECK(code, ==, 78);
+  TT_CHECK(stat(said, &at), ==, 0);
+  TT_CHECK((int)at.st_size, ==, 0);
+  snprintf(command, sizeof command, "test ! -e %s/c && rm -r %s", folder, folder);
+  TT_CHECK(system(command), ==, 0);
+}
