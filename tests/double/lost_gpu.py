@@ -18,7 +18,7 @@ import harness as h  # noqa: E402
 UNAVAILABLE, INTERNAL, MEMORY = 69, 70, 71
 SETTINGS = ["run.device=gpu", "run.share_gpu=true", "train.epochs=6", "train.batch_size=48",
             "checkpoint.every=10ms", "model.hidden=[18, 17]"]
-CALLS = {"warp": (3, 300), "block": (3, 300), "layered": (3, 60, 130, 300, 600)}
+CALLS = {"warp": (3, 300), "block": (3, 300), "layered": (3, 300, 600)}
 
 # error of CUDA, exit code, words of the message
 LOST = (214, UNAVAILABLE, ("rank 1 on ", "the GPU is lost", "the checkpoint is whole"))

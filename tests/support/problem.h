@@ -21,6 +21,14 @@ enum { DOUBLE = 1, SCHEDULES = TT_DOUBLE_RANDOM + 1 };
 enum { DOUBLE = 0, SCHEDULES = 1 };
 #endif
 
+/* Orders of threads that a law tries. Under the address sanitizer one is enough: all of them access
+ * the same memory. */
+#ifdef __SANITIZE_ADDRESS__
+enum { ORDERS = 1 };
+#else
+enum { ORDERS = SCHEDULES };
+#endif
+
 enum { MAX_WAYS = TT_SIMD_COUNT + SCHEDULES * TT_GPU_PATH_COUNT };
 
 /* One way to run: an engine and its options; on the double also an order of threads. */
@@ -62,13 +70,13 @@ static inline int cuda_ways(const tt_engine_ops *cuda, way *out)
   int devices = 0, n = 0;
   TT_CHECK_OK(cuda->count(&devices));
   for (int path = TT_GPU_PATH_auto + 1; devices && path < TT_GPU_PATH_COUNT; path++)
-    for (int schedule = 0; schedule < SCHEDULES && has(cuda, path); schedule++)
+    for (int schedule = 0; schedule < ORDERS && has(cuda, path); schedule++)
       out[n++] = (way){name[path][schedule],
                        cuda,
                        {.threads = 1, .path = (tt_gpu_path)path},
                        schedule,
                        schedule,
-                       SCHEDULES};
+                       ORDERS};
   return n;
 }
 
