@@ -220,6 +220,7 @@ TT_TEST (the_fence_stops_the_earlier_start) {
   TT_CHECK(exists(directory, 3), ==, 0);
   TT_CHECK(exists(directory, 1), ==, 1); /* the failed start has removed no file either */
   TT_CHECK(scratch_count(directory, ".tmp-"), ==, 0);
+  tt_barrier(comm); /* the next start makes files */
   TT_CHECK_OK(tt_ckpt_claim(comm, directory, &new));
   TT_CHECK(strcmp(old.incarnation, new.incarnation) != 0, ==, 1);
   TT_CHECK((int)tt_ckpt_explain(comm, directory, TT_FAIL(MEM, "none left")), ==, TT_E_MEM);
@@ -309,6 +310,7 @@ TT_TEST (a_fault_at_any_vote_loses_nothing) {
       tt_comm_end(&c);
       TT_CHECK((int)tt_agree(comm, e), ==, (int)e);
       TT_CHECK(scratch_count(directory, ".tmp-"), ==, 0);
+      tt_barrier(comm);
       if (!later) TT_CHECK(g == 2 || g == 3, ==, 1);
     }
     TT_CHECK(n, >, 40); /* the faults did reach the votes of writing */

@@ -252,6 +252,7 @@ TT_TEST (a_fence_stops_the_commit) {
   TT_CHECK_HAS(tt_err_last(), "another start of this run (later)");
   TT_CHECK(scratch_count(scratch, "fenced.h5"), ==, 0);
   TT_CHECK(scratch_count(scratch, ".tmp-"), ==, 0);
+  tt_barrier(comm);
   TT_CHECK_OK(tt_owner_begin_local(scratch, "later"));
   TT_CHECK_OK(tt_h5_create(comm, path, 0, &f));
   TT_CHECK_OK(tt_h5_commit(&f));
@@ -283,6 +284,7 @@ TT_TEST (a_byte_changed_before_commit_is_found) {
   TT_CHECK_HAS(tt_err_last(), "differ from the data written");
   TT_CHECK(scratch_count(scratch, "lie.h5"), ==, 0);
   TT_CHECK(scratch_count(scratch, ".tmp-"), ==, 0);
+  tt_barrier(comm);
   tt_free(x);
 }
 
@@ -297,6 +299,7 @@ TT_TEST (files_that_cannot_be_created_are_refused) {
   TT_CHECK_HAS(tt_err_last(), "disk full");
   TT_CHECK_HAS(tt_err_last(), scratch);
   TT_CHECK(scratch_count(scratch, ".tmp-"), ==, 0);
+  tt_barrier(comm);
 }
 
 static void make(const char *path, const char *bytes, size_t n)
