@@ -33,7 +33,7 @@ struct bench_run {
   double difference; /* from the reference; NaN without one */
 };
 
-/* The runs with the cuda engine share this: the engine reports the device memory of the program. */
+/* The cuda engine reports the device memory of the whole program, so its runs share one number. */
 static int64_t device_bytes;
 
 /* paths and precisions */

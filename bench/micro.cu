@@ -132,8 +132,8 @@ tt_err read_clocks(const bench *b, double *out)
   return TT_OK;
 }
 
-/* Twice: the first launch loads the kernel. Per clock and multiprocessor; `each` is the number of
- * multiply-adds of a warp and instruction. */
+/* Prints multiply-adds per clock and multiprocessor. The kernel runs twice, because the first
+ * launch also loads it. `each`: multiply-adds that one instruction of a warp does. */
 tt_err measure_rate(const bench *b, const char *name, void (*kernel)(micro_args), double each)
 {
   double clocks = 0.0;

@@ -160,7 +160,7 @@ static tt_err run_streamed_steps(tt_engine *e, int64_t steps)
   return TT_OK;
 }
 
-/* Capture one step, and count the graphs whose operations are not too many. */
+/* Capture one step, and choose the number of graphs so that none has too many operations. */
 static tt_err capture_first_graph(tt_engine *e)
 {
   tt_layered *own = tt_layered_of(e);
