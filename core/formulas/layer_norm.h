@@ -8,11 +8,14 @@
 #define TT_LAYER_NORM_H
 #include "core/formulas/elementwise.h"
 
+/* Added to the variance. */
+#define TT_LAYER_NORM_EPSILON 1e-5f
+
 /* 1 / standard deviation of z.
  *   squares  sum of (z - mean)^2;  mean = share * sum of z */
 TT_HD float tt_layer_norm_inverse_std(float squares, float share)
 {
-  return 1.0f / sqrtf(tt_fma(squares, share, 1e-5f));
+  return 1.0f / sqrtf(tt_fma(squares, share, TT_LAYER_NORM_EPSILON));
 }
 
 TT_HD float tt_layer_norm_normalized(float z, float mean, float inverse_std)

@@ -45,7 +45,7 @@ typedef enum tt_label_type {
 
 /* name, outputs per target (with 2, the variance follows from the second), quantities per target (n
  * levels or classes), tt_forecast_kind, tt_label_type, meaning. The quantities come from the
- * function tt_predict_<name> below. */
+ * functions tt_predict_<name> and tt_slopes_<name> below. */
 #define TT_OUTPUTS(X)                                                                              \
   X(mean, 1, 1, gaussian, real, "one number")                                                      \
   X(mean_variance, 2, 1, gaussian, real,                                                           \
@@ -252,6 +252,108 @@ TT_HD void tt_output_predict(tt_output kind, int32_t n, float variance_floor, co
   switch (kind) {
 #define X(name, ...)                                                                               \
   case TT_OUTPUT_##name: tt_predict_##name(n, variance_floor, o, step, mean, variance, to); return;
+    TT_OUTPUTS(X)
+#undef X
+  default: return;
+  }
+}
+
+/* Quantities of one target in one row with their derivatives by D inputs, in double, for the host.
+ */
+typedef struct tt_output_slopes {
+  int32_t n; /* levels or classes */
+  double variance_floor;
+  int64_t inputs;              /* D */
+  const double *o, *d_o;       /* outputs of the target [each], their derivatives [each][D] */
+  double *mean, *variance;     /* [q] written */
+  double *d_mean, *d_variance; /* [q][D] written */
+} tt_output_slopes;
+
+/* Quantity j, whose mean is a function of output i with derivative d_mean, and whose variance is
+ * one of output k with derivative d_variance. */
+static inline void tt_slope_by_output(const tt_output_slopes *s, int64_t j, int64_t i,
+                                      double d_mean, int64_t k, double d_variance)
+{
+  for (int64_t d = 0; d < s->inputs; d++) {
+    s->d_mean[j * s->inputs + d] = d_mean * s->d_o[i * s->inputs + d];
+    s->d_variance[j * s->inputs + d] = d_variance * s->d_o[k * s->inputs + d];
+  }
+}
+
+/* The functions of the table: values and derivatives of the functions tt_predict_<name>. */
+static inline void tt_slopes_mean(const tt_output_slopes *s)
+{
+  s->mean[0] = s->o[0];
+  s->variance[0] = 0.0;
+  tt_slope_by_output(s, 0, 0, 1.0, 0, 0.0);
+}
+
+static inline void tt_slopes_mean_variance(const tt_output_slopes *s)
+{
+  double e = exp(-fabs(s->o[1]));
+  s->mean[0] = s->o[0];
+  s->variance[0] = fmax(s->o[1], 0.0) + log1p(e) + s->variance_floor;
+  tt_slope_by_output(s, 0, 0, 1.0, 1, (s->o[1] > 0.0 ? 1.0 : e) / (1.0 + e));
+}
+
+static inline void tt_slopes_quantiles(const tt_output_slopes *s)
+{
+  for (int32_t i = 0; i < s->n; i++) {
+    int32_t j = 0; /* the place of output i in ascending order */
+    for (int32_t k = 0; k < s->n; k++) j += s->o[k] < s->o[i] || (s->o[k] == s->o[i] && k < i);
+    s->mean[j] = s->o[i];
+    s->variance[j] = 0.0;
+    tt_slope_by_output(s, j, i, 1.0, i, 0.0);
+  }
+}
+
+/* dp_j = p_j (do_j - sum p do);  dH = -sum ln p dp. */
+static inline void tt_slopes_softmax(const tt_output_slopes *s)
+{
+  double most = s->o[0], sum = 0.0;
+  for (int32_t j = 1; j < s->n; j++) most = fmax(most, s->o[j]);
+  for (int32_t j = 0; j < s->n; j++) sum += exp(s->o[j] - most);
+  s->mean[s->n] = s->variance[s->n] = 0.0;
+  for (int32_t j = 0; j < s->n; j++) {
+    double log_p = s->o[j] - most - log(sum);
+    s->mean[j] = exp(log_p);
+    s->variance[j] = s->mean[j] * (1.0 - s->mean[j]);
+    s->mean[s->n] -= s->mean[j] * log_p;
+  }
+  for (int64_t d = 0; d < s->inputs; d++) {
+    double *d_mean = s->d_mean + d, *d_variance = s->d_variance + d, along = 0.0, entropy = 0.0;
+    for (int32_t j = 0; j < s->n; j++) along += s->mean[j] * s->d_o[j * s->inputs + d];
+    for (int32_t j = 0; j < s->n; j++) {
+      double d_p = s->mean[j] * (s->d_o[j * s->inputs + d] - along);
+      d_mean[j * s->inputs] = d_p;
+      d_variance[j * s->inputs] = (1.0 - 2.0 * s->mean[j]) * d_p;
+      entropy -= (s->o[j] - most) * d_p; /* the sum of d_p is 0 */
+    }
+    d_mean[s->n * s->inputs] = entropy;
+    d_variance[s->n * s->inputs] = 0.0;
+  }
+}
+
+static inline void tt_slopes_sigmoid(const tt_output_slopes *s)
+{
+  double e = exp(-fabs(s->o[0])), small = e / (1.0 + e), p = s->o[0] > 0.0 ? 1.0 - small : small;
+  s->mean[0] = p;
+  s->variance[0] = small * (1.0 - small);
+  tt_slope_by_output(s, 0, 0, s->variance[0], 0, s->variance[0] * (1.0 - 2.0 * p));
+}
+
+static inline void tt_slopes_rate(const tt_output_slopes *s)
+{
+  s->mean[0] = s->variance[0] = exp(s->o[0]);
+  tt_slope_by_output(s, 0, 0, s->mean[0], 0, s->mean[0]);
+}
+
+/* For any output. */
+static inline void tt_output_differentiate(tt_output kind, const tt_output_slopes *s)
+{
+  switch (kind) {
+#define X(name, ...)                                                                               \
+  case TT_OUTPUT_##name: tt_slopes_##name(s); return;
     TT_OUTPUTS(X)
 #undef X
   default: return;

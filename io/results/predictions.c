@@ -8,15 +8,16 @@
 struct tt_prediction_file {
   tt_h5_file *file;
   int64_t columns, quantiles, members, width; /* members 0 = not written */
+  int64_t inputs;                             /* of the Jacobians; 0 = not written */
   const double *level;                        /* [levels] borrowed from the model */
   int64_t levels;                             /* of conformal intervals */
   int classes;
 };
 
 static int64_t expected_bytes(const tt_prediction_shape *shape, const tt_axis_labels *o,
-                              int64_t width)
+                              int64_t width, int64_t inputs)
 {
-  int64_t per_row = o->columns * (4 + shape->quantiles) * (int64_t)sizeof(double);
+  int64_t per_row = o->columns * (4 * (1 + inputs) + shape->quantiles) * (int64_t)sizeof(double);
   if (shape->members) per_row += 2 * o->members * width * (int64_t)sizeof(float);
   return shape->rows * per_row + o->members * (8 + o->text) + (1 << 16);
 }
@@ -55,6 +56,20 @@ static tt_err declare_members(tt_schema *s, const tt_axis_labels *o, int64_t wid
           "member", "sample", last);
   return DECLARE("y_member_variance", F32, NULL, "variance of a member", TT_MEMBER_COORDINATES,
                  "member", "sample", last);
+}
+
+/* Names and units of the inputs have an axis of characters of their own. */
+static tt_err declare_jacobians(tt_schema *s, const tt_columns *input)
+{
+  tt_err e = TT_OK;
+  tt_schema_create_dimension(s, "feature_strlen", tt_schema_max_column_text(input));
+  tt_schema_write_columns(s, "feature", "feature_strlen", "feature_name", "feature_units", input);
+#define X(field, name, kind, meaning)                                                              \
+  e = DECLARE(name "_jacobian", F64, NULL, "derivative by the input: " meaning,                    \
+              TT_COLUMN_COORDINATES " feature_name feature_units", "sample", "column", "feature");
+  TT_PREDICTION_COLUMNS(X)
+#undef X
+  return e;
 }
 
 /* Find the conformal levels, which are the same in all cohorts that have them, and whether there
@@ -111,6 +126,7 @@ static tt_err prepare_local(const tt_trained_ensembles *model, const tt_predicti
   (*out)->quantiles = shape->quantiles;
   (*out)->members = shape->members ? o->members : 0;
   (*out)->width = max_width(model);
+  (*out)->inputs = shape->jacobian ? model->at[0]->input.count : 0;
   find_extras(model, *out);
   return TT_OK;
 }
@@ -123,7 +139,7 @@ tt_err tt_prediction_file_create(tt_comm *c, const char *file, const tt_trained_
   tt_prediction_file *p = NULL;
   tt_schema s;
   tt_err e = tt_agree(c, prepare_local(model, shape, &o, &p));
-  if (!e) e = tt_h5_create(c, file, expected_bytes(shape, &o, p->width), &p->file);
+  if (!e) e = tt_h5_create(c, file, expected_bytes(shape, &o, p->width, p->inputs), &p->file);
   if (!e) {
     tt_schema_write_header(&s, c, p->file, TT_SCHEMA_PREDICTION, from);
     tt_axis_labels_write_columns(&s, &o);
@@ -132,12 +148,24 @@ tt_err tt_prediction_file_create(tt_comm *c, const char *file, const tt_trained_
     if (!e && shape->quantiles) e = declare_quantiles(&s, shape, o.common_units);
     if (!e && (p->levels || p->classes)) e = declare_extras(&s, p, o.common_units);
     if (!e && shape->members) e = declare_members(&s, &o, p->width);
+    if (!e && p->inputs) e = declare_jacobians(&s, &model->at[0]->input);
   }
   tt_axis_labels_free(&o);
   if (e)
     tt_prediction_file_destroy(&p);
   else
     *out = p;
+  return e;
+}
+
+static tt_err write_jacobians(tt_prediction_file *f, const tt_prediction_block *b)
+{
+  const int64_t at[] = {b->first, 0, 0}, size[] = {b->rows, f->columns, f->inputs};
+  tt_err e = TT_OK;
+#define X(field, name, ...)                                                                        \
+  e = tt_h5_write_block(f->file, name "_jacobian", at, size, b->jacobian.field);
+  TT_PREDICTION_COLUMNS(X)
+#undef X
   return e;
 }
 
@@ -161,6 +189,7 @@ tt_err tt_prediction_file_write(tt_prediction_file *f, const tt_prediction_block
     const int64_t block[] = {b->rows ? part[i].layers : 0, b->rows, part[i].width};
     if (part[i].layers) e = tt_h5_write_block(f->file, part[i].variable, at, block, part[i].from);
   }
+  if (f->inputs) e = write_jacobians(f, b);
   if (!f->classes) return e;
   tt_h5_write_block(f->file, "y_entropy", &at[1], size, b->entropy);
   return tt_h5_write_block(f->file, "y_mutual_information", &at[1], size, b->mutual_information);

@@ -140,10 +140,16 @@ typedef struct tt_prediction_shape {
   int64_t rows, columns, quantiles;
   const double *quantile; /* [quantiles] */
   int members;            /* also write every member's mean and variance */
+  int jacobian;           /* also write the derivatives of mean and standard deviations */
 } tt_prediction_shape;
 tt_err tt_prediction_file_create(tt_comm *c, const char *file, const tt_trained_ensembles *model,
                                  const tt_prediction_shape *shape, const tt_provenance *from,
                                  tt_prediction_file **out);
+/* Derivatives by the D inputs, in units of the column per unit of the input: arrays [rows][C][D]
+ * with the names of TT_PREDICTION_COLUMNS. */
+typedef struct tt_jacobian {
+  double *mean, *total, *aleatoric, *epistemic;
+} tt_jacobian;
 /* Predictions of rows [first, first + rows) of the file, in the user's units; NULL = not predicted.
  * W is the largest tt_trained_ensemble_width. */
 typedef struct tt_prediction_block {
@@ -157,6 +163,7 @@ typedef struct tt_prediction_block {
   double *entropy, *mutual_information; /* [rows][C] in nats; NaN where there are no classes */
   int64_t width;
   float *member_mean, *member_variance; /* [G][rows][W] NaN beyond a member's own width */
+  tt_jacobian jacobian;                 /* [rows][C][D] */
 } tt_prediction_block;
 
 /* Collective: each rank passes its own rows, possibly none. Arrays that the shape and the model of

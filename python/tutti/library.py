@@ -48,7 +48,8 @@ def load(path: str) -> Any:
             ("target_name", ctypes.c_char_p, [model, count]),
             ("target_units", ctypes.c_char_p, [model, count]),
             ("predict_all", ctypes.c_int, [model, count, _DOUBLES, ctypes.c_int,
-                                           ctypes.POINTER(_Wanted)])):
+                                           ctypes.POINTER(_Wanted)]),
+            ("gradient", ctypes.c_int, [model, count, _DOUBLES, ctypes.c_int] + 4 * [_DOUBLES])):
         function = getattr(library, f"tutti_{name}")
         function.restype, function.argtypes = result, arguments
     return library
@@ -161,6 +162,28 @@ class Model:
             ctypes.byref(wanted)))
         return Prediction(**out, columns=list(self.labels), units=list(self.units),
                           index=table.index)
+
+    def gradient(self, x: Any, *, threads: int = 0) -> dict[str, np.ndarray]:
+        """Derivatives of mean and standard deviations by the inputs, with the bits of
+        `tutti predict --jacobian`.
+
+        Parameters
+        ----------
+        x, threads
+            As in `predict`.
+
+        Returns
+        -------
+        dict with mean, std, aleatoric, epistemic, each of shape (rows, columns, inputs)
+            In units of the column per unit of the input.
+        """
+        values = dataset.match(dataset.inputs(x), self.input_names, self._named)
+        shape = (len(values), self.columns, len(self.input_names))
+        out = {name: np.empty(shape) for name in ("mean", "std", "aleatoric", "epistemic")}
+        pointers = [array.ctypes.data_as(_DOUBLES) for array in (values, *out.values())]
+        self._check(self._library.tutti_gradient(self._handle, len(values), pointers[0], threads,
+                                                 *pointers[1:]))
+        return out
 
 
 def _has_names(file: str) -> bool:

@@ -7,6 +7,7 @@
 #include "io/data/axis_labels.h"
 #include "io/model/model_file.h"
 #include "src/host/resources.h"
+#include "src/predict/jacobian.h"
 #include "src/predict/normalization.h"
 #include "src/predict/prediction_block.h"
 #include "src/train/trainer.h"
@@ -263,4 +264,15 @@ int tutti_predict(const tutti_model *model, int64_t rows, const double *x, int t
   tutti_prediction out = {
       .mean = mean, .total = total, .aleatoric = aleatoric, .epistemic = epistemic};
   return tutti_predict_all(model, rows, x, threads, &out);
+}
+
+int tutti_gradient(const tutti_model *model, int64_t rows, const double *x, int threads,
+                   double *mean, double *total, double *aleatoric, double *epistemic)
+{
+  locale_t caller = begin_call();
+  tt_jacobian out = {mean, total, aleatoric, epistemic};
+  tt_err e = tt_check_inputs_local(model->all.at[0], "tutti_gradient", "x", 0, rows, x);
+  if (threads < 1) threads = tt_resources_cores_local();
+  if (!e) e = tt_jacobian_compute(&model->all, threads, rows, x, &out);
+  return end_call(caller, e);
 }

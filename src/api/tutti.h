@@ -66,6 +66,21 @@ TUTTI_API int tutti_has_classes(const tutti_model *model);
 TUTTI_API int tutti_predict(const tutti_model *model, int64_t rows, const double *x, int threads,
                             double *mean, double *total, double *aleatoric, double *epistemic);
 
+/* Derivatives of what tutti_predict returns by the inputs: element [row][column][input] is the
+ * derivative of the column by the input at this row, in units of the column per unit of the input.
+ * Exact, computed in double by reverse differentiation of every member; at a kink of an activation
+ * (relu at 0) the derivative of one side. With member weights w (sum 1), member means m and member
+ * variances v, and standard deviations before recalibration, which multiplies them by a constant:
+ *   mean        sum w m'
+ *   aleatoric   sum w v' / (2 aleatoric)
+ *   epistemic   sum w (m - mean) m' / epistemic
+ *   total       (aleatoric aleatoric' + epistemic epistemic') / total
+ * A standard deviation of 0 has the derivative 0.
+ *   x  [rows][inputs];  mean ... epistemic  [rows][columns][inputs], each may be NULL
+ * Safe to call from several threads on one model. */
+TUTTI_API int tutti_gradient(const tutti_model *model, int64_t rows, const double *x, int threads,
+                             double *mean, double *total, double *aleatoric, double *epistemic);
+
 /* Everything that `tutti predict` writes (docs/files.md). Set all bytes to 0, then the arrays that
  * are wanted. C columns, W = tutti_member_columns. */
 typedef struct tutti_prediction {

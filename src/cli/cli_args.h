@@ -18,7 +18,7 @@ struct tt_cli_args {
                                                  SETTING options */
   const char *output, *inputs, *targets, *weights, *units, *quantiles, *resume, *from, *data, *pool,
       *site, *time;
-  int force, members, config, markdown, json, allow_different_device;
+  int force, members, jacobian, config, markdown, json, allow_different_device;
   int ranks, nodes, gpus_per_node, exit_code, max_restarts;
   int settings;
   char setting[TT_CLI_MAX_SETTINGS][1024]; /* [settings] overrides of SETTING options */
@@ -55,6 +55,8 @@ struct tt_cli_args {
   X(UNITS, "units", 0, "A=kg,C=m", TEXT(units), "units of columns")                                \
   X(FORCE, "force", 0, NULL, FLAG(force), "replace an output file that exists")                    \
   X(MEMBERS, "members", 0, NULL, FLAG(members), "also write each member's mean and variance")      \
+  X(JACOBIAN, "jacobian", 0, NULL, FLAG(jacobian),                                                 \
+    "also write the derivatives of mean and standard deviations by the inputs")                    \
   X(QUANTILES, "quantiles", 0, "LIST", TEXT(quantiles),                                            \
     "also write quantiles of the predictive mixture, e.g. 0.05,0.95")                              \
   X(CONFIG, "config", 0, NULL, FLAG(config),                                                       \

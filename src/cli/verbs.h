@@ -86,14 +86,14 @@ extern tt_comm *tt_world;
     TT_CLI_SET, TT_CLI_RESUME, TT_CLI_GPU_MAP, TT_CLI_SHARE_GPU, TT_CLI_RUN_OPTIONS)               \
   X("predict", "MODEL.h5 DATA.h5", 2, 2, predict, "predict rows, with uncertainties",              \
     "Predict every row: the mean, and the total, aleatoric and epistemic standard deviation.",     \
-    TT_CLI_PREDICTIONS, TT_CLI_INPUTS, TT_CLI_MEMBERS, TT_CLI_QUANTILES, TT_CLI_QUIET,             \
-    TT_CLI_VERBOSE)                                                                                \
+    TT_CLI_PREDICTIONS, TT_CLI_INPUTS, TT_CLI_MEMBERS, TT_CLI_QUANTILES, TT_CLI_JACOBIAN,          \
+    TT_CLI_QUIET, TT_CLI_VERBOSE)                                                                  \
   X("evaluate", "MODEL.h5 DATA.h5", 2, 2, evaluate, "score a model on labelled rows",              \
     "Score a model on all labelled rows of a file.", TT_CLI_SCORES, TT_CLI_INPUTS, TT_CLI_TARGETS, \
     TT_CLI_WEIGHTS, TT_CLI_QUIET, TT_CLI_VERBOSE)                                                  \
   F("campaign", campaign, "active learning: train, select, label, repeat")                         \
   X("plan", "JOB.yaml", 1, 1, plan, "check a job; show memory, ranks, file sizes",                 \
-    "Check a job and print what it will need. Needs no MPI and writes nothing; of the "           \
+    "Check a job and print what it will need. Needs no MPI and writes nothing; of the "            \
     "samples, only the labels are read, to count classes.",                                        \
     TT_CLI_SET, TT_CLI_RANKS)                                                                      \
   X("doctor", "[JOB.yaml]", 0, 1, doctor, "show ranks, GPUs, libraries, and problems",             \

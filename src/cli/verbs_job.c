@@ -62,6 +62,7 @@ tt_err tt_verb_predict(const tt_cli_args *args)
                           .inputs = args->inputs,
                           .output = args->output ? args->output : "pred.h5",
                           .members = args->members,
+                          .jacobian = args->jacobian,
                           .quantile = quantile,
                           .command = args->command};
   TT_TRY(parse_quantiles(args->quantiles, MAX_QUANTILES, quantile, &o.quantiles));

@@ -4,9 +4,8 @@
 #include <inttypes.h>
 #include <math.h>
 
-tt_err tt_normalize_checked_local(const tt_trained_ensemble *c, const char *file,
-                                  const char *dataset, int64_t first, int64_t rows,
-                                  const double *raw, float *x)
+tt_err tt_check_inputs_local(const tt_trained_ensemble *c, const char *file, const char *dataset,
+                             int64_t first, int64_t rows, const double *raw)
 {
   int64_t columns = c->model.inputs;
   for (int64_t r = 0; r < rows; r++)
@@ -18,6 +17,14 @@ tt_err tt_normalize_checked_local(const tt_trained_ensemble *c, const char *file
                        " (%s) is %g; inputs must be finite",
                        file, dataset, first + r, i, c->input.name[i], v);
     }
+  return TT_OK;
+}
+
+tt_err tt_normalize_checked_local(const tt_trained_ensemble *c, const char *file,
+                                  const char *dataset, int64_t first, int64_t rows,
+                                  const double *raw, float *x)
+{
+  TT_TRY(tt_check_inputs_local(c, file, dataset, first, rows, raw));
   tt_scaler_normalize_inputs(&c->scaler, rows, raw, x);
   return TT_OK;
 }

@@ -4,6 +4,10 @@
 #include "core/model/trained_ensemble.h"
 #include "io/data/data.h"
 
+/* Check that all inputs are finite. The parameters and errors are those of the next function. */
+tt_err tt_check_inputs_local(const tt_trained_ensemble *c, const char *file, const char *dataset,
+                             int64_t first, int64_t rows, const double *raw);
+
 /* x = (raw - mean) / scale in double, rounded to float.
  *   raw, x  [rows][D]
  *   first   number of the first row, for the message

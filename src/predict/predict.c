@@ -11,6 +11,7 @@
 #include "io/model/model_file.h"
 #include "io/results/results.h"
 #include "src/host/resources.h"
+#include "src/predict/jacobian.h"
 #include "src/predict/normalization.h"
 #include "src/predict/prediction_block.h"
 
@@ -19,7 +20,7 @@
 #include <string.h>
 
 enum { MIN_CHUNK_ROWS = 256, MAX_CHUNK_ROWS = 8192 };
-static const double chunk_floats = 6.4e7; /* members' predictions of a chunk: 256 MB */
+static const double chunk_floats = 6.4e7; /* of members and Jacobians of a chunk: 256 MB */
 
 typedef struct predictor {
   tt_comm *c;
@@ -77,11 +78,12 @@ static tt_err open_rows_local(predictor *p)
                                    .columns = tt_trained_ensembles_columns(&p->model),
                                    .quantiles = p->o->quantiles,
                                    .quantile = p->o->quantile,
-                                   .members = p->o->members};
+                                   .members = p->o->members,
+                                   .jacobian = p->o->jacobian};
   return tt_partition_even(shape->rows, tt_comm_ranks(p->c), tt_comm_rank(p->c), &p->mine);
 }
 
-/* Rows whose member predictions fit into chunk_floats. */
+/* Rows whose member predictions and Jacobians fit into chunk_floats. */
 static int64_t count_chunk_rows(const predictor *p)
 {
   double per_row = 0.0;
@@ -89,6 +91,8 @@ static int64_t count_chunk_rows(const predictor *p)
     const tt_trained_ensemble *m = p->model.at[i];
     if (tt_prediction_needs_members(m, &p->shape))
       per_row += (double)(m->members * 2 * tt_trained_ensemble_width(m));
+    if (p->shape.jacobian) /* four arrays of double */
+      per_row += (double)(8 * tt_trained_ensemble_columns(m) * m->model.inputs);
   }
   double fit = per_row > 0.0 ? chunk_floats / per_row : (double)MAX_CHUNK_ROWS;
   return (int64_t)fmin(fmax(fit, MIN_CHUNK_ROWS), MAX_CHUNK_ROWS);
@@ -130,7 +134,8 @@ static tt_err predict_chunk_local(predictor *p)
     own.member += own.m->members;
     own.column += p->moments[i]->columns;
   }
-  return TT_OK;
+  if (!p->shape.jacobian) return TT_OK;
+  return tt_jacobian_compute(&p->model, p->use.threads, rows, p->raw, &p->block.jacobian);
 }
 
 /* Writing is collective: every rank does as many rounds as the rank with the most rows. */

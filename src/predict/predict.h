@@ -9,6 +9,7 @@ typedef struct tt_predict_options {
   const char *inputs; /* dataset of the inputs, [rows][D]; NULL = "x" */
   const char *output; /* file to write */
   int members;        /* 1 = also write every member's mean and variance */
+  int jacobian;       /* 1 = also write the derivatives by the inputs (jacobian.h) */
   int64_t quantiles;
   const double *quantile; /* [quantiles] each in (0, 1) */
   const char *command;

@@ -85,6 +85,10 @@ tt_err tt_prediction_block_create(const tt_trained_ensembles *all, int64_t rows,
   TT_TRY(TT_ALLOC(b->upper, b->levels * cells));
   if (classes) TT_TRY(TT_ALLOC(b->entropy, cells));
   if (classes) TT_TRY(TT_ALLOC(b->mutual_information, cells));
+  int64_t slopes = shape->jacobian ? cells * all->at[0]->model.inputs : 0;
+  double **jacobian[] = {&b->jacobian.mean, &b->jacobian.total, &b->jacobian.aleatoric,
+                         &b->jacobian.epistemic};
+  for (int i = 0; shape->jacobian && i < 4; i++) TT_TRY(TT_ALLOC(*jacobian[i], slopes));
   return shape->members ? allocate_members(all, rows, b) : TT_OK;
 }
 
@@ -101,6 +105,8 @@ void tt_prediction_block_free(tt_prediction_block *b)
   tt_free(b->mutual_information);
   tt_free(b->member_mean);
   tt_free(b->member_variance);
+  tt_free_all(&b->jacobian.mean, &b->jacobian.total, &b->jacobian.aleatoric,
+              &b->jacobian.epistemic);
 }
 
 static void store(double *out, int64_t cell, double value)

@@ -117,6 +117,38 @@ static inline void ref_forward(const tt_model *m, const double *w, const double 
   }
 }
 
+/* Mean and variance of quantity j of one target by the textbook formula: its outputs are
+ * o[each], in steps of K; with three levels or classes. */
+static inline void ref_quantity(const tt_model *m, double floor, const double *o, int32_t j,
+                                double *mean, double *variance)
+{
+  double p = 0.0, sum = 0.0, sorted[8];
+  *mean = o[0];
+  *variance = 0.0;
+  switch (m->output) {
+  case TT_OUTPUT_mean_variance: *variance = ref_softplus(o[m->targets]) + floor; return;
+  case TT_OUTPUT_sigmoid: *mean = p = 1.0 / (1.0 + exp(-o[0])), *variance = p * (1.0 - p); return;
+  case TT_OUTPUT_rate: *mean = *variance = exp(o[0]); return;
+  case TT_OUTPUT_quantiles:
+    for (int32_t i = 0; i < 3; i++) sorted[i] = o[i * m->targets];
+    for (int32_t i = 0; i < 3; i++)
+      for (int32_t k = 0; k < 2; k++)
+        if (sorted[k] > sorted[k + 1]) p = sorted[k], sorted[k] = sorted[k + 1], sorted[k + 1] = p;
+    *mean = sorted[j];
+    return;
+  case TT_OUTPUT_softmax:
+    for (int32_t i = 0; i < 3; i++) {
+      double log_p = -ref_cross_entropy(3, o, m->targets, i);
+      if (i == j) p = exp(log_p);
+      sum -= exp(log_p) * log_p;
+    }
+    *mean = j < 3 ? p : sum;
+    *variance = j < 3 ? p * (1.0 - p) : 0.0;
+    return;
+  default: return;
+  }
+}
+
 /* The rows of a batch, as one member uses them. */
 typedef struct ref_batch {
   const problem *p;

@@ -282,38 +282,6 @@ static void moments_alone(const tt_trained_ensemble *c, const shape *s, way by, 
   tt_moments_destroy(&m);
 }
 
-/* Mean and variance of quantity j of one target by the textbook formula: its outputs are o[each],
- * in steps. */
-static void quantity(const tt_model *m, double floor, const double *o, int32_t j, double *mean,
-                     double *variance)
-{
-  double p = 0.0, sum = 0.0, sorted[8];
-  *mean = o[0];
-  *variance = 0.0;
-  switch (m->output) {
-  case TT_OUTPUT_mean_variance: *variance = ref_softplus(o[m->targets]) + floor; return;
-  case TT_OUTPUT_sigmoid: *mean = p = 1.0 / (1.0 + exp(-o[0])), *variance = p * (1.0 - p); return;
-  case TT_OUTPUT_rate: *mean = *variance = exp(o[0]); return;
-  case TT_OUTPUT_quantiles:
-    for (int32_t i = 0; i < 3; i++) sorted[i] = o[i * m->targets];
-    for (int32_t i = 0; i < 3; i++)
-      for (int32_t k = 0; k < 2; k++)
-        if (sorted[k] > sorted[k + 1]) p = sorted[k], sorted[k] = sorted[k + 1], sorted[k + 1] = p;
-    *mean = sorted[j];
-    return;
-  case TT_OUTPUT_softmax:
-    for (int32_t i = 0; i < 3; i++) {
-      double log_p = -ref_cross_entropy(3, o, m->targets, i);
-      if (i == j) p = exp(log_p);
-      sum -= exp(log_p) * log_p;
-    }
-    *mean = j < 3 ? p : sum;
-    *variance = j < 3 ? p * (1.0 - p) : 0.0;
-    return;
-  default: return;
-  }
-}
-
 /* Predictions of the members, with the networks of reference.h. */
 static void by_the_book(const tt_trained_ensemble *c, const shape *s, const float *x,
                         const prediction *p)
@@ -330,7 +298,7 @@ static void by_the_book(const tt_trained_ensemble *c, const shape *s, const floa
     ref_forward(m, w, in, NULL, out);
     for (int64_t k = 0; k < width; k++) {
       const float *got = p->members + 2 * i * width * s->rows + k * s->rows + r;
-      quantity(m, (double)c->variance_floor, out + k / q, (int32_t)(k % q), &mean, &variance);
+      ref_quantity(m, (double)c->variance_floor, out + k / q, (int32_t)(k % q), &mean, &variance);
       TT_CHECK(fabs((double)got[0] - mean), <=, 2e-6 * (1.0 + fabs(mean)));
       TT_CHECK(fabs((double)got[width * s->rows] - variance), <=, 2e-6 * (1.0 + variance));
     }

@@ -35,7 +35,8 @@ VARIABLES = {"mean": "y_pred_mean", "std": "y_pred_std", "aleatoric": "y_pred_st
 class FitAndPredict(unittest.TestCase):
     def check_bits(self, fitted, x, names, options=(), **call):
         p = fitted.predict(x, **call)
-        file = predict_by_command(fitted.run_.path("model.h5"), x, *options)
+        model = fitted.run_.path("model.h5")
+        file = predict_by_command(model, x, "--jacobian", *options)
         self.assertEqual(set(p), {"mean", "std", "aleatoric", "epistemic", *names})
         for name in p:
             expected = file[VARIABLES[name]]
@@ -44,6 +45,8 @@ class FitAndPredict(unittest.TestCase):
         labels = file["column_label"].view(f"S{file['column_label'].shape[1]}")[:, 0]
         self.assertEqual([c.rpartition(": ")[2] for c in p.columns],
                          [label.decode() for label in labels])
+        for name, slopes in tutti.Model(model).gradient(x).items():
+            np.testing.assert_array_equal(slopes, file[VARIABLES[name] + "_jacobian"], err_msg=name)
         return p
 
     def test_bits_of_everything(self):
@@ -61,6 +64,17 @@ class FitAndPredict(unittest.TestCase):
             rows = q[name].shape[-2]
             self.assertEqual(rows, 6000)
             np.testing.assert_array_equal(q[name][..., 5700:, :], p[name], err_msg=name)
+
+    def test_gradient_is_the_slope_of_predict(self):
+        x, y = numbers(rows=40, targets=2)
+        fitted = tutti.Ensemble(**SMALL, loss="gaussian_nll", activation="tanh").fit(x, y)
+        model = tutti.Model(fitted.run_.path("model.h5"))
+        slopes, step = model.gradient(x), 0.03  # predictions are in single precision
+        for i, move in enumerate(step * np.eye(3)):
+            low, high = model.predict(x - move), model.predict(x + move)
+            for name, slope in slopes.items():
+                np.testing.assert_allclose(slope[:, :, i], (high[name] - low[name]) / (2 * step),
+                                           rtol=0.05, atol=0.01, err_msg=name)
 
     def test_bits_of_several_networks(self):
         x, y = numbers(targets=2)

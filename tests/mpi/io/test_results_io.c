@@ -341,10 +341,12 @@ TT_TEST (test_tables_are_joined) {
 
 static const double levels[Q] = {0.05, 0.5, 0.95};
 
+enum { SLOPES = C * MADE_UP_INPUTS }; /* numbers of a row of a Jacobian */
+
 /* The piece [first, first + count) of all arrays, of a tt_prediction_block.
  */
 typedef struct piece {
-  double *column[4], *quantile;
+  double *column[4], *slope[4], *quantile;
   float *members[2];
 } piece;
 
@@ -355,6 +357,9 @@ static piece make_piece(int64_t first, int64_t count)
     TT_CHECK_OK(tt_alloc_bytes(&p.column[t], count * C, sizeof(double), "piece"));
     for (int64_t i = 0; i < count * C; i++)
       p.column[t][i] = value_at(30 + t, first + i / C, i % C, 0);
+    TT_CHECK_OK(tt_alloc_bytes(&p.slope[t], count * SLOPES, sizeof(double), "piece"));
+    for (int64_t i = 0; i < count * SLOPES; i++)
+      p.slope[t][i] = value_at(60 + t, first + i / SLOPES, i % SLOPES, 0);
   }
   TT_CHECK_OK(tt_alloc_bytes(&p.quantile, Q * count * C, sizeof(double), "piece"));
   for (int64_t q = 0; q < Q; q++)
@@ -372,7 +377,7 @@ static piece make_piece(int64_t first, int64_t count)
 
 static void free_piece(piece *p)
 {
-  for (int t = 0; t < 4; t++) tt_free(p->column[t]);
+  for (int t = 0; t < 4; t++) tt_free_all(&p->column[t], &p->slope[t]);
   tt_free(p->quantile);
   tt_free(p->members[0]);
   tt_free(p->members[1]);
@@ -384,7 +389,7 @@ static tt_err write_prediction(const char *file, int64_t rows, int everything, i
 {
   tt_prediction_file *f = NULL;
   tt_provenance from = made_up_provenance(comm);
-  tt_prediction_shape shape = {rows, C, everything ? Q : 0, levels, everything};
+  tt_prediction_shape shape = {rows, C, everything ? Q : 0, levels, everything, everything};
   int64_t ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm);
   tt_err e = tt_prediction_file_create(comm, file, &only, &shape, &from, &f);
   for (int64_t done = 0; !e && done < rows; done += 2 * ranks) {
@@ -399,6 +404,7 @@ static tt_err write_prediction(const char *file, int64_t rows, int everything, i
                              .aleatoric = p.column[2],
                              .epistemic = p.column[3],
                              .quantile = everything ? p.quantile : NULL,
+                             .jacobian = {p.slope[0], p.slope[1], p.slope[2], p.slope[3]},
                              .member_mean = everything ? p.members[0] : NULL,
                              .member_variance = everything ? p.members[1] : NULL};
     e = tt_prediction_file_write(f, &b);
@@ -412,11 +418,16 @@ static tt_err write_prediction(const char *file, int64_t rows, int everything, i
 TT_TEST (predictions_are_at_their_places) {
   const char *const column[] = {"y_pred_mean", "y_pred_std", "y_pred_std_aleatoric",
                                 "y_pred_std_epistemic"};
+  char slopes[64];
   static double got[G * 7 * C];
   tt_h5_reader *r = NULL;
   TT_CHECK_OK(write_prediction(at("predicted.h5"), 7, 1, 1));
   TT_CHECK_OK(tt_h5_open_local(at("predicted.h5"), &r));
-  for (int t = 0; t < 4; t++) check_table(r, column[t], 30 + t, 7, C);
+  for (int t = 0; t < 4; t++) {
+    check_table(r, column[t], 30 + t, 7, C);
+    snprintf(slopes, sizeof slopes, "%s_jacobian", column[t]);
+    check_table(r, slopes, 60 + t, 7, SLOPES);
+  }
   TT_CHECK_OK(tt_h5_read_rows_local(r, "y_pred_quantile", TT_H5_F64, 0, Q, got));
   for (int64_t i = 0; i < Q * 7 * C; i++)
     TT_CHECK(got[i], ==, value_at(40, i / C % 7, i % C, i / C / 7));
@@ -438,6 +449,7 @@ TT_TEST (predictions_hold_only_what_was_requested) {
   check_table(r, "y_pred_mean", 30, 1, C);
   TT_CHECK(tt_h5_has_local(r, "y_pred_quantile"), ==, 0);
   TT_CHECK(tt_h5_has_local(r, "y_member_mean"), ==, 0);
+  TT_CHECK(tt_h5_has_local(r, "y_pred_mean_jacobian"), ==, 0);
   tt_h5_close_local(&r);
   tt_barrier(comm);
 }

@@ -1,0 +1,165 @@
+/* jacobian.c — see jacobian.h. */
+#include "src/predict/jacobian.h"
+
+#include "core/base/mem.h"
+#include "src/predict/network_slopes.h"
+#include "src/predict/prediction_block.h"
+
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
+typedef struct jacobian_job {
+  const tt_trained_ensemble *m;
+  const double *x; /* [rows][D] */
+  const tt_jacobian *out;
+  int64_t columns, column; /* of all trained ensembles; the first one of m */
+} jacobian_job;
+
+/* Buffers of one thread. The sums are over the members of one ensemble, for its K q columns. */
+typedef struct row_sums {
+  tt_network_slopes network;
+  double *x; /* [D] normalised */
+  double weight;
+  double *mu, *variance, *d_mu, *d_variance; /* of one target of one member: [q], [q][D] */
+  double *mean, *between, *within;           /* [K q] as in tt_moments */
+  double *d_mean, *d_between, *d_within;     /* [K q][D]; d_between without the factor 2 */
+} row_sums;
+
+static void sums_free(row_sums *s)
+{
+  tt_network_slopes_free(&s->network);
+  tt_free_all(&s->x, &s->mu, &s->variance, &s->d_mu, &s->d_variance, &s->mean, &s->between,
+              &s->within, &s->d_mean, &s->d_between, &s->d_within);
+}
+
+static tt_err sums_create(const tt_trained_ensemble *m, row_sums *s)
+{
+  int64_t q = m->model.quantities, width = tt_trained_ensemble_width(m), inputs = m->model.inputs;
+  double **of_target[] = {&s->mu, &s->variance}, **slopes[] = {&s->d_mu, &s->d_variance};
+  double **sum[] = {&s->mean, &s->between, &s->within};
+  double **slope_sum[] = {&s->d_mean, &s->d_between, &s->d_within};
+  TT_TRY(tt_network_slopes_create(&m->model, &s->network));
+  TT_TRY(TT_ALLOC(s->x, inputs));
+  for (int i = 0; i < 2; i++) TT_TRY(TT_ALLOC(*of_target[i], q));
+  for (int i = 0; i < 2; i++) TT_TRY(TT_ALLOC(*slopes[i], q * inputs));
+  for (int i = 0; i < 3; i++) TT_TRY(TT_ALLOC(*sum[i], width));
+  for (int i = 0; i < 3; i++) TT_TRY(TT_ALLOC(*slope_sum[i], width * inputs));
+  return TT_OK;
+}
+
+static void sums_clear(const tt_trained_ensemble *m, row_sums *s)
+{
+  size_t width = (size_t)tt_trained_ensemble_width(m) * sizeof(double);
+  double *sum[] = {s->mean, s->between, s->within};
+  double *slope_sum[] = {s->d_mean, s->d_between, s->d_within};
+  s->weight = 0.0;
+  for (int i = 0; i < 3; i++) memset(sum[i], 0, width);
+  for (int i = 0; i < 3; i++) memset(slope_sum[i], 0, width * (size_t)m->model.inputs);
+}
+
+/* Add quantity j of a target of a member with weight w to column c: running moments, as in
+ * tt_moments_add. */
+static void add_quantity(row_sums *s, double w, int64_t inputs, int64_t j, int64_t c)
+{
+  double share = w / s->weight, step = s->mu[j] - s->mean[c];
+  s->mean[c] += step * share;
+  s->between[c] += w * step * (s->mu[j] - s->mean[c]);
+  s->within[c] += w * s->variance[j];
+  for (int64_t d = 0; d < inputs; d++) {
+    double slope = s->d_mu[j * inputs + d], *mean = &s->d_mean[c * inputs + d];
+    *mean += (slope - *mean) * share;
+    s->d_between[c * inputs + d] += w * step * (slope - *mean);
+    s->d_within[c * inputs + d] += w * s->d_variance[j * inputs + d];
+  }
+}
+
+static void add_member(const tt_trained_ensemble *m, row_sums *s, int64_t member)
+{
+  const tt_model *model = &m->model;
+  tt_output_slopes at = {.n = model->levels,
+                         .variance_floor = (double)m->variance_floor,
+                         .inputs = model->inputs,
+                         .mean = s->mu,
+                         .variance = s->variance,
+                         .d_mean = s->d_mu,
+                         .d_variance = s->d_variance};
+  s->weight += m->weight[member];
+  tt_network_slopes_at(&s->network, m->w + member * model->params, s->x);
+  for (int64_t k = 0; k < model->targets; k++) {
+    at.o = s->network.o + k * model->each;
+    at.d_o = s->network.d_o + k * model->each * model->inputs;
+    tt_output_differentiate(model->output, &at);
+    for (int64_t j = 0; j < model->quantities; j++)
+      add_quantity(s, m->weight[member], model->inputs, j, k * model->quantities + j);
+  }
+}
+
+/* Derivative of sqrt(v), given dv. */
+static double slope_of_root(double v, double dv) { return v > 0.0 ? 0.5 * dv / sqrt(v) : 0.0; }
+
+/* Write column c of the ensemble whose first column in m is `own`, for `row`. */
+static void store_column(const jacobian_job *job, const row_sums *s, int64_t row, int64_t own,
+                         int64_t c)
+{
+  int64_t inputs = job->m->model.inputs;
+  tt_column_scale scale = tt_column_scale_of(job->m, own + c);
+  for (int64_t d = 0; d < inputs; d++) {
+    int64_t at = c * inputs + d, to = (row * job->columns + job->column + own + c) * inputs + d;
+    double within = s->within[c] / s->weight, between = s->between[c] / s->weight;
+    double d_within = s->d_within[at] / s->weight, d_between = 2.0 * s->d_between[at] / s->weight;
+    double mean = s->weight > 0.0 ? s->d_mean[at] : NAN;
+    double unit = scale.scale / job->m->scaler.x_scale[d], spread = unit * scale.std_scale;
+    if (!(s->weight > 0.0)) spread = NAN;
+    if (job->out->mean) job->out->mean[to] = unit * mean;
+    if (job->out->total)
+      job->out->total[to] = spread * slope_of_root(within + between, d_within + d_between);
+    if (job->out->aleatoric) job->out->aleatoric[to] = spread * slope_of_root(within, d_within);
+    if (job->out->epistemic) job->out->epistemic[to] = spread * slope_of_root(between, d_between);
+  }
+}
+
+static void compute_row(const jacobian_job *job, row_sums *s, int64_t row)
+{
+  const tt_trained_ensemble *m = job->m;
+  int64_t width = tt_trained_ensemble_width(m), inputs = m->model.inputs;
+  for (int64_t d = 0; d < inputs; d++)
+    s->x[d] =
+        tt_normalize_value(job->x[row * inputs + d], m->scaler.x_mean[d], m->scaler.x_scale[d]);
+  for (int64_t e = 0; e < m->ensembles; e++) {
+    const tt_ensemble *own = &m->ensemble[e];
+    sums_clear(m, s);
+    for (int64_t i = own->first; i < own->first + own->members; i++)
+      if (m->weight[i] > 0.0) add_member(m, s, i);
+    for (int64_t c = 0; c < width; c++) store_column(job, s, row, e * width, c);
+  }
+}
+
+static tt_err compute(const jacobian_job *job, int threads, int64_t rows)
+{
+  row_sums *sums = NULL;
+  threads = threads < rows ? threads : (int)rows;
+  TT_TRY(TT_ALLOC(sums, threads));
+  tt_err e = TT_OK;
+  for (int t = 0; !e && t < threads; t++) e = sums_create(job->m, &sums[t]);
+  if (!e) {
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 16)
+    for (int64_t r = 0; r < rows; r++) compute_row(job, &sums[omp_get_thread_num()], r);
+  }
+  for (int t = 0; t < threads; t++) sums_free(&sums[t]);
+  tt_free(sums);
+  return e;
+}
+
+tt_err tt_jacobian_compute(const tt_trained_ensembles *all, int threads, int64_t rows,
+                           const double *x, const tt_jacobian *out)
+{
+  jacobian_job job = {.x = x, .out = out, .columns = tt_trained_ensembles_columns(all)};
+  tt_err e = TT_OK;
+  for (int64_t i = 0; !e && rows > 0 && i < all->count; i++) {
+    job.m = all->at[i];
+    e = compute(&job, threads < 1 ? 1 : threads, rows);
+    job.column += tt_trained_ensemble_columns(job.m);
+  }
+  return e;
+}

@@ -1,0 +1,25 @@
+/* network_slopes.h — outputs of one network for one row and their derivatives by the inputs, in
+ * double, by reverse differentiation. All local. */
+#ifndef TT_NETWORK_SLOPES_H
+#define TT_NETWORK_SLOPES_H
+#include "core/model/model.h"
+
+/* Result and buffers. */
+typedef struct tt_network_slopes {
+  const tt_model *model;             /* borrowed */
+  double *o;                         /* [K][each] outputs, those of a target together */
+  double *d_o;                       /* [K][each][D] their derivatives by the normalised inputs */
+  double *y, *slope, *normalized;    /* [sum of out] of all hidden layers: outputs, f'(z), and with
+                                        layer_norm z with mean 0 and variance 1 */
+  double inverse_std[TT_MAX_LAYERS]; /* with layer_norm */
+  double *d[3];                      /* [widest] of the backward pass */
+} tt_network_slopes;
+
+/* Owner: the caller, tt_network_slopes_free (accepts a zeroed one, and what create left after an
+ * error). Errors: MEM. */
+tt_err tt_network_slopes_create(const tt_model *m, tt_network_slopes *out);
+void tt_network_slopes_free(tt_network_slopes *s);
+
+/* Set o and d_o for the network with weights w[P] at the normalised inputs x[D]. */
+void tt_network_slopes_at(tt_network_slopes *s, const float *w, const double *x);
+#endif
