@@ -279,6 +279,9 @@ static void check_fusion(const rules *c)
     report_error(c, AT(train_adversarial_epsilon), " cannot be combined with method: fusion");
   if (LARGEST(label_noise) > 0.0)
     report_error(c, AT(train_label_noise), " cannot be combined with method: fusion");
+  if (own->train_parts > 1 && !INVALID(train_parts))
+    report_error(c, AT(train_parts),
+                 ": with method: fusion a step needs the outputs of the whole batch; set it to 1");
   if (own->train_on_diverged_retries > 0 && !INVALID(train_on_diverged_retries))
     report_error(c, AT(train_on_diverged_retries),
                  ": with method: fusion a single member cannot be restarted; set it to 0");

@@ -40,6 +40,7 @@ typedef struct tt_cohort {
   tt_schedule schedule;
   tt_schedule_options schedule_options;
   int64_t batch_size; /* B */
+  int64_t parts;      /* of a batch, see parts.h; 1: the whole batch at once */
   tt_resample resample;
   double subsample;
   int64_t folds; /* with resample: kfold */

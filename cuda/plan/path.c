@@ -1,6 +1,7 @@
 /* path.c — see path.h. */
 #include "cuda/plan/path.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -69,6 +70,11 @@ static void choose_by_shape(const tt_cohort *c, const tt_path_context *on, tt_pa
 tt_err tt_path_choose(const tt_cohort *c, const tt_path_context *on, tt_gpu_path wanted,
                       tt_path_choice *out)
 {
+  if (c->parts > 1)
+    return TT_FAIL(UNAVAILABLE,
+                   "train.parts is %" PRId64 ", and a GPU computes each batch at once; set "
+                   "train.parts: 1, or run.device: cpu",
+                   c->parts);
   if (wanted == TT_GPU_PATH_auto) {
     choose_by_shape(c, on, out);
     return TT_OK;

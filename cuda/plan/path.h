@@ -16,7 +16,8 @@ typedef struct tt_path_choice {
  * depend on the number of members. If cluster would be faster, `why` says so.
  *   wanted  TT_GPU_PATH_auto: by shape; else this path
  *   out     written only on TT_OK
- * Local. Errors: UNAVAILABLE (the wanted path cannot train the cohort; the message says why). */
+ * Local. Errors: UNAVAILABLE (the wanted path cannot train the cohort, or no path can because of
+ * train.parts; the message says why). */
 tt_err tt_path_choose(const tt_cohort *c, const tt_path_context *on, tt_gpu_path wanted,
                       tt_path_choice *out);
 

@@ -2,6 +2,7 @@
 #ifndef TT_CPU_INTERNAL_H
 #define TT_CPU_INTERNAL_H
 #include "core/engine/engine.h"
+#include "core/model/parts.h"
 #include "src/cpu/kernels.h"
 
 /* The rows of one row set (cohort.h), by split. */
@@ -30,7 +31,7 @@ enum { TT_SAMPLER_WINDOW = 4096 };
 
 /* Buffers of one thread; a step uses only these, the state of the member and the data. */
 typedef struct tt_cpu_buffers {
-  int64_t rows, ld;        /* padded rows of a batch, and the leading dimension */
+  int64_t rows, ld;        /* padded rows of a part of a batch, and the leading dimension */
   float *x;                /* [D][ld] */
   float *y;                /* [K][ld] */
   float *weight;           /* [rows] */
@@ -40,8 +41,8 @@ typedef struct tt_cpu_buffers {
   float *inverse_std[TT_MAX_LAYERS]; /* [ld] with layer_norm: 1 / standard deviation of z */
   float *d[2];                       /* [widest][ld] */
   float *residual_gradient;    /* [widest][ld] dL/dy of a residual layer, for its skip connection */
-  float *gradient;             /* [P] */
-  float *adversarial_gradient; /* [P] gradient at the adversarial inputs */
+  float *gradient[TT_MAX_PART_SUMS]; /* [P] [0] of the batch; sums of its parts (parts.h) */
+  float *adversarial_gradient;       /* [P] gradient at the adversarial inputs */
   int8_t *input_mask;          /* [D] 1 for inputs that the member uses */
   int32_t *window;             /* [window_size] row numbers */
   int64_t window_size;
@@ -54,11 +55,15 @@ typedef enum tt_cpu_buffers_use {
   TT_BUFFERS_ADVERSARIAL
 } tt_cpu_buffers_use;
 
-/* Buffers for batches of up to `batch` rows. Errors: MEM. */
-tt_err tt_cpu_buffers_create(const tt_model *model, int64_t batch, tt_cpu_buffers_use use,
-                             tt_cpu_buffers **out);
+/* Buffers for batches of up to `batch` rows in `parts` parts. Errors: MEM. */
+tt_err tt_cpu_buffers_create(const tt_model *model, int64_t batch, int64_t parts,
+                             tt_cpu_buffers_use use, tt_cpu_buffers **out);
 void tt_cpu_buffers_destroy(tt_cpu_buffers **w);
-int64_t tt_cpu_buffers_bytes(const tt_model *model, int64_t batch, tt_cpu_buffers_use use);
+int64_t tt_cpu_buffers_bytes(const tt_model *model, int64_t batch, int64_t parts,
+                             tt_cpu_buffers_use use);
+
+/* Allocate gradient[0] to gradient[sums - 1]. Errors: MEM. */
+tt_err tt_cpu_buffers_reserve_sums(const tt_model *m, tt_cpu_buffers *b, int sums);
 
 /* x[D][ld] in the buffers -> output of the last layer, z[layers - 1].
  *   drop      NULL: no dropout;   gradient  1: keep the values for tt_cpu_backward */
@@ -82,6 +87,39 @@ typedef struct tt_cpu_member {
 
 /* Prepare buffers b for member i of [0, M). */
 tt_cpu_member tt_cpu_member_begin(const tt_engine *e, tt_cpu_buffers *b, int64_t i);
+
+/* A batch: the rows of the data set, its dropout. */
+typedef struct tt_cpu_batch {
+  int64_t count;
+  const int32_t *row; /* [count] */
+  tt_dropout dropout; /* p = 0: none */
+} tt_cpu_batch;
+
+/* The next batch of a member. steps: as for tt_cpu_step. */
+void tt_cpu_next_batch(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
+                       int64_t steps, tt_cpu_batch *out);
+
+/* Copy some rows of the batch to the buffers, with label noise, and set the rows of its dropout.
+ * Returns the sample weights, or NULL. */
+const float *tt_cpu_load_batch(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
+                               tt_cpu_batch *batch, tt_slice rows);
+
+/* Gradients of some parts of the batch, added as parts.h says, in gradient[0], gradient[1], ... of
+ * the buffers, and their losses in loss[TT_MAX_PART_SUMS], NaN if one is not finite. Returns the
+ * number of these sums: 1 for all parts of the batch. */
+int tt_cpu_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
+                    tt_cpu_batch *batch, tt_slice parts, double *loss);
+
+/* A step after its gradient, for the parameters of one segment, gradient[segment.count].
+ *   squares  sum of squares of the gradient of all parameters; used if the member is clipped
+ * The first function sets the gradient of unused inputs to 0 and, if the member is clipped,
+ * computes the sum of squares of each block of TT_NORM_BLOCK parameters; the last function ends the
+ * step in the state. */
+void tt_cpu_gradient_squares(const tt_engine *e, const tt_cpu_buffers *b, const tt_cpu_member *ctx,
+                             tt_slice segment, float *gradient, double *block);
+void tt_cpu_update_weights(const tt_engine *e, const tt_cpu_member *ctx, tt_slice segment,
+                           float *gradient, double squares);
+void tt_cpu_end_step(const tt_engine *e, const tt_cpu_member *ctx, double loss);
 
 /* One optimiser step. Returns 0 if the loss is not finite; then the weights do not change.
  *   steps  steps until the caller stops: the row order is computed for no more batches */

@@ -54,7 +54,7 @@ static tt_err allocate(tt_engine *e)
   TT_TRY(TT_ALLOC(e->lists, e->row_sets));
   TT_TRY(TT_ALLOC(e->buffers, e->threads));
   for (int t = 0; t < e->threads; t++)
-    TT_TRY(tt_cpu_buffers_create(&c->model, c->batch_size, use, &e->buffers[t]));
+    TT_TRY(tt_cpu_buffers_create(&c->model, c->batch_size, c->parts, use, &e->buffers[t]));
   return TT_OK;
 }
 
@@ -211,7 +211,8 @@ static int64_t held_bytes(const tt_cohort *c, tt_slice slice, int threads)
   tt_cpu_buffers_use kind = buffers_use(c, slice, &anchored);
   int64_t member = tt_state_member_bytes(tt_cohort_state_shape(c));
   if (anchored) member += 4 * c->model.params;
-  return slice.count * member + threads * tt_cpu_buffers_bytes(&c->model, c->batch_size, kind);
+  return slice.count * member +
+         threads * tt_cpu_buffers_bytes(&c->model, c->batch_size, c->parts, kind);
 }
 
 static int64_t host_bytes(const tt_cohort *c, tt_slice slice, const tt_resources *use)

@@ -2,6 +2,7 @@
 #include "src/cpu/cpu_internal.h"
 
 #include "core/base/mem.h"
+#include "core/model/parts.h"
 
 #include <string.h>
 
@@ -49,7 +50,6 @@ static tt_err allocate(const tt_model *m, tt_cpu_buffers_use use, tt_cpu_buffers
   TT_TRY(TT_ALLOC(b->weight, b->ld));
   for (int l = 0; l < m->layers; l++)
     TT_TRY(allocate_layer(&m->layer[l], l == m->layers - 1, training, l, b));
-  b->window_size = b->rows > TT_SAMPLER_WINDOW ? b->rows : TT_SAMPLER_WINDOW;
   TT_TRY(TT_ALLOC(b->window, b->window_size));
   if (!training) return TT_OK;
   TT_TRY(TT_ALLOC(b->d[0], widest(m) * b->ld));
@@ -57,17 +57,35 @@ static tt_err allocate(const tt_model *m, tt_cpu_buffers_use use, tt_cpu_buffers
   TT_TRY(TT_ALLOC(b->input_mask, m->inputs));
   if (any_residual(m)) TT_TRY(TT_ALLOC(b->residual_gradient, widest(m) * b->ld));
   if (use == TT_BUFFERS_ADVERSARIAL) TT_TRY(TT_ALLOC(b->adversarial_gradient, m->params));
-  return TT_ALLOC(b->gradient, m->params);
+  return TT_OK;
 }
 
-tt_err tt_cpu_buffers_create(const tt_model *model, int64_t batch, tt_cpu_buffers_use use,
-                             tt_cpu_buffers **out)
+/* Most sums of parts that are pending at a time if one thread computes all of them. */
+static int pending_sums(int64_t parts)
+{
+  int most;
+  (void)tt_part_sums_of(parts, (tt_slice){0, parts}, &most);
+  return most;
+}
+
+tt_err tt_cpu_buffers_reserve_sums(const tt_model *m, tt_cpu_buffers *b, int sums)
+{
+  for (int i = 0; i < sums; i++)
+    if (!b->gradient[i]) TT_TRY(TT_ALLOC(b->gradient[i], m->params));
+  return TT_OK;
+}
+
+tt_err tt_cpu_buffers_create(const tt_model *model, int64_t batch, int64_t parts,
+                             tt_cpu_buffers_use use, tt_cpu_buffers **out)
 {
   tt_cpu_buffers *b = NULL;
   TT_TRY(TT_ALLOC(b, 1));
-  b->rows = round_up_to_lanes(batch);
+  b->rows = round_up_to_lanes(tt_part_max_rows(batch, parts));
   b->ld = leading_dimension(b->rows);
+  b->window_size = batch > TT_SAMPLER_WINDOW ? round_up_to_lanes(batch) : TT_SAMPLER_WINDOW;
   tt_err e = allocate(model, use, b);
+  if (!e && use != TT_BUFFERS_PREDICT)
+    e = tt_cpu_buffers_reserve_sums(model, b, pending_sums(parts));
   if (e)
     tt_cpu_buffers_destroy(&b);
   else
@@ -83,18 +101,20 @@ void tt_cpu_buffers_destroy(tt_cpu_buffers **w)
   for (int l = 0; l < TT_MAX_LAYERS; l++) {
     tt_free_all(&b->z[l], &b->h[l], &b->normalized[l], &b->inverse_std[l]);
   }
-  tt_free_all(&b->d[0], &b->d[1], &b->residual_gradient, &b->gradient, &b->adversarial_gradient,
-              &b->input_mask, &b->window, w);
+  for (int i = 0; i < TT_MAX_PART_SUMS; i++) tt_free(b->gradient[i]);
+  tt_free_all(&b->d[0], &b->d[1], &b->residual_gradient, &b->adversarial_gradient, &b->input_mask,
+              &b->window, w);
 }
 
-int64_t tt_cpu_buffers_bytes(const tt_model *model, int64_t batch, tt_cpu_buffers_use use)
+int64_t tt_cpu_buffers_bytes(const tt_model *model, int64_t batch, int64_t parts,
+                             tt_cpu_buffers_use use)
 {
-  int64_t ld = leading_dimension(round_up_to_lanes(batch)),
+  int64_t ld = leading_dimension(round_up_to_lanes(tt_part_max_rows(batch, parts))),
           features = model->inputs + model->targets + 1;
   for (int l = 0; l < model->layers; l++)
     features += 2 * model->layer[l].out + (model->layer[l].norm < 0 ? 0 : model->layer[l].out + 1);
   features += (any_residual(model) ? 3 : 2) * widest(model);
-  int64_t gradients = use == TT_BUFFERS_ADVERSARIAL ? 2 : 1;
+  int64_t gradients = pending_sums(parts) + (use == TT_BUFFERS_ADVERSARIAL);
   return 4 * (features * ld + gradients * model->params + TT_SAMPLER_WINDOW);
 }
 

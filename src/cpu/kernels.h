@@ -19,6 +19,7 @@ typedef struct tt_dropout {
   uint64_t seed, stream;
   int64_t step;
   uint32_t batch_size;
+  uint32_t first; /* row of the batch that is row 0 of the buffers, a multiple of 4 */
   float p;
 } tt_dropout;
 
@@ -42,9 +43,9 @@ typedef struct tt_kernels {
   double (*loss)(tt_loss kind, tt_loss_args args, const tt_model *model, int64_t rows,
                  const float *o, const float *y, const float *weight, float factor, float *d,
                  int64_t ld);
-  /* One optimiser step for `count` parameters; slots [S][count]. */
+  /* One optimiser step for `count` parameters; slots [S][stride]. */
   void (*step)(tt_optimizer kind, int64_t count, float *w, const float *g, float *slots,
-               tt_optimizer_args args);
+               int64_t stride, tt_optimizer_args args);
   /* Sum of squares, in double, in a fixed order. */
   double (*square_sum)(int64_t count, const float *g);
   /* Slots [first, first + count) of the row order of an epoch: row numbers from list[labelled]. */

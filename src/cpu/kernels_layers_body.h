@@ -111,7 +111,7 @@ static void drop(const tt_dropout *p, int64_t first, int64_t units, float *h, fl
   for (int64_t u = 0; u < units; u++)
     for (int64_t r = 0; r < n; r += 4) {
       tt_random4 x = tt_dropout_draw(p->seed, p->stream, p->step, (uint32_t)(first + u),
-                                     (uint32_t)r, p->batch_size);
+                                     p->first + (uint32_t)r, p->batch_size);
       for (int j = 0; j < 4; j++) {
         float factor = tt_uniform(x.v[j]) >= p->p ? kept : 0.0f;
         h[u * ld + r + j] *= factor;

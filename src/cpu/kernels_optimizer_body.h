@@ -14,13 +14,13 @@ TT_OPTIMIZERS(X)
 #undef X
 
 static void step(tt_optimizer kind, int64_t count, float *w, const float *g, float *slots,
-                 tt_optimizer_args args)
+                 int64_t stride, tt_optimizer_args args)
 {
   switch (kind) {
 #define X(name, slot_count, ...)                                                                   \
   case TT_OPT_##name:                                                                              \
-    step_##name(count, w, g, slots, slot_count > 1 ? slots + count : NULL,                         \
-                slot_count > 2 ? slots + 2 * count : NULL, args);                                  \
+    step_##name(count, w, g, slots, slot_count > 1 ? slots + stride : NULL,                        \
+                slot_count > 2 ? slots + 2 * stride : NULL, args);                                 \
     return;
     TT_OPTIMIZERS(X)
 #undef X

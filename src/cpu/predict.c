@@ -101,7 +101,7 @@ static void scratch_destroy(thread_scratch *s)
 
 static tt_err scratch_create(const predict_job *job, thread_scratch *s)
 {
-  TT_TRY(tt_cpu_buffers_create(&job->c->model, BLOCK, TT_BUFFERS_PREDICT, &s->buffers));
+  TT_TRY(tt_cpu_buffers_create(&job->c->model, BLOCK, 1, TT_BUFFERS_PREDICT, &s->buffers));
   TT_TRY(TT_ALLOC(s->mean, tt_trained_ensemble_width(job->c) * s->buffers->ld));
   TT_TRY(TT_ALLOC(s->variance, tt_trained_ensemble_width(job->c) * s->buffers->ld));
   return TT_ALLOC(s->weight, job->columns);
@@ -109,7 +109,7 @@ static tt_err scratch_create(const predict_job *job, thread_scratch *s)
 
 int64_t tt_cpu_predict_bytes(const tt_model *model)
 {
-  return tt_cpu_buffers_bytes(model, BLOCK, TT_BUFFERS_PREDICT);
+  return tt_cpu_buffers_bytes(model, BLOCK, 1, TT_BUFFERS_PREDICT);
 }
 
 tt_err tt_cpu_predict(const tt_trained_ensemble *c, const tt_resources *use, int64_t rows,

@@ -16,6 +16,7 @@ typedef struct setting {
   tt_weight_average average;
   tt_early_stopping stop;
   int snapshots, layer_norm, residual;
+  int parts; /* of a batch */
   int dropout, noise, anchor, adversarial, features; /* 0 or 1 */
 } setting;
 
@@ -26,11 +27,13 @@ enum { PLAIN = 18, RICH = 24, SETTINGS = PLAIN + RICH };
 
 static setting setting_of(int number)
 {
+  static const int parts[] = {1, 3, 1, 8, 2, 1, 4};
   setting v = {.number = number,
                .optimizer = (tt_optimizer)(number % 4),
                .resample = (tt_resample)((number + number / 3) % 3),
                .batches = (tt_batch_order)(number / 2 % 2),
                .loss = (tt_loss)((2 * number + number / 2) % 7),
+               .parts = parts[number % 7],
                .schedule = (tt_schedule)(number % TT_SCHEDULE_COUNT)};
   if (number < PLAIN) return v;
   int k = number - PLAIN;
@@ -112,6 +115,7 @@ static void settle(problem *p, setting v)
   p->c.resample = v.resample;
   p->c.init = (tt_init)(v.number % TT_INIT_COUNT);
   p->c.batch_size = batch[v.number % 5];
+  p->c.parts = v.parts;
   p->c.max_epochs = EPOCHS;
   p->c.schedule = v.schedule;
   p->c.schedule_options = (tt_schedule_options){1, {1}, 2.0f, 0.4f};
@@ -193,6 +197,7 @@ static void all_settings(void (*law)(setting v, way by, const tt_state *want), i
   for (int number = 0; number < SETTINGS; number++)
     for (int i = 0; i < n; i++) {
       setting v = setting_of(number);
+      if (by[i].ops != &tt_engine_cpu) v.parts = 1; /* no other engine has parts */
       if (!is_dealt(v, half) || !meets(by[i], v)) continue;
       tt_state *want = reference(v, by[i]);
       law(v, by[i], want);
@@ -394,7 +399,7 @@ TT_TEST (scores_depend_on_the_member_alone) {
 
 static void arithmetic_of(way by, char text[64])
 {
-  problem p = usual((setting){0});
+  problem p = usual((setting){.parts = 1});
   tt_engine_info info;
   problem_start(&p, by, everyone(&p));
   TT_CHECK_OK(by.ops->info(p.engine, &info));
@@ -426,7 +431,11 @@ TT_TEST (equal_arithmetic_means_equal_bits) {
 /* After a retry a member draws orders, dropout and initial weights as with another seed. */
 static void retried(way by, int rich)
 {
-  setting v = {.number = 1, .resample = TT_RESAMPLE_bootstrap, .dropout = rich, .anchor = rich};
+  setting v = {.number = 1,
+               .resample = TT_RESAMPLE_bootstrap,
+               .parts = 1,
+               .dropout = rich,
+               .anchor = rich};
   problem p = usual(v), other = usual(v);
   if (can(by, &p.c)) {
     other.c.seed = tt_attempt_seed(p.c.seed, 1, 2);

@@ -85,6 +85,7 @@ static void set_cohort(const char *s, tt_cohort *c)
   for (; at && *at && *at != ' '; at += *at == ',')
     c->schedule_options.milestone[c->schedule_options.milestones++] = (int32_t)strtol(at, &at, 10);
   c->batch_size = TRAIN;
+  c->parts = 1;
   c->max_epochs = 50;
 }
 

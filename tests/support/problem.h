@@ -255,6 +255,7 @@ static inline problem problem_make(int64_t rows, int64_t inputs, int64_t targets
   p.c.nll_beta = 0.5f;
   p.c.optimizer = TT_OPT_adam;
   p.c.batch_size = 20;
+  p.c.parts = 1;
   p.c.subsample = 0.7;
   p.c.folds = 3;
   p.c.retry_lr_scale = 1.0f;

@@ -113,6 +113,17 @@ TT_TEST (every_shape_has_the_path_of_the_table) {
   }
 }
 
+TT_TEST (no_path_trains_in_parts) {
+  for (int path = TT_GPU_PATH_auto; path < TT_GPU_PATH_COUNT; path++) {
+    tt_path_choice got;
+    tt_cohort c = cohort_of(&shapes[0]);
+    tt_path_context on = {.shared_bytes = H200, .capability = 90};
+    c.parts = 2;
+    TT_CHECK((int)tt_path_choose(&c, &on, (tt_gpu_path)path, &got), ==, TT_E_UNAVAILABLE);
+    TT_CHECK_HAS(tt_err_last(), "train.parts is 2");
+  }
+}
+
 /* The limit of the warp path is the work of a batch: one more row exceeds it. */
 TT_TEST (the_limit_of_a_warp_is_its_work) {
   for (int i = 0; i < SHAPES; i++) {

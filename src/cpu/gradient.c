@@ -1,0 +1,167 @@
+/* gradient.c — the next batch of one member and its gradient, part by part; see cpu_internal.h. */
+#include "src/cpu/cpu_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+static int64_t min_int64(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Row numbers of slots [first, first + count) of this epoch. Computes the order of up to `steps`
+ * batches at once, as many as the window holds. */
+static const int32_t *batch_rows(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
+                                 int64_t first, int64_t count, int64_t steps)
+{
+  int64_t epoch = TT_FIELD(e->state, epoch)[ctx->i];
+  if (e->replay) {
+    int64_t epochs = e->cohort->max_epochs;
+    return e->replay + (ctx->i * epochs + epoch) * ctx->rows + first;
+  }
+  if (first < b->window_first || first + count > b->window_first + b->window_count) {
+    tt_sampler order =
+        tt_member_sampler(e->cohort, ctx->member, TT_FIELD(e->state, attempt)[ctx->i],
+                          ctx->lists->count[TT_TRAIN], epoch);
+    int64_t batches = min_int64(b->window_size / e->cohort->batch_size, steps);
+    b->window_first = first;
+    b->window_count = min_int64(batches * e->cohort->batch_size, ctx->rows - first);
+    e->kernels->order(&order, ctx->lists->row[TT_TRAIN], first, b->window_count, b->window);
+  }
+  return b->window + (first - b->window_first);
+}
+
+const float *tt_cpu_load_rows(const tt_engine *e, tt_cpu_buffers *b, const tt_ensemble *ensemble,
+                              const int32_t *row, int64_t rows)
+{
+  const tt_dataset *d = e->data;
+  int64_t n = (rows + TT_LANES - 1) / TT_LANES * TT_LANES;
+  e->kernels->gather(d->inputs, d->inputs, NULL, d->x, row, rows, n, b->x, b->ld);
+  e->kernels->gather(ensemble->targets, d->targets, ensemble->column, d->y, row, rows, n, b->y,
+                     b->ld);
+  if (!d->weight) return NULL;
+  for (int64_t r = 0; r < rows; r++) b->weight[r] = d->weight[row[r]];
+  return b->weight;
+}
+
+/* Add the label noise of the member. */
+static void add_noise(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
+                      const int32_t *row, int64_t rows)
+{
+  const tt_ensemble *ensemble = ctx->ensemble;
+  for (int64_t k = 0; k < ensemble->targets; k++)
+    for (int64_t r = 0; r < rows; r++) {
+      float noise = tt_label_noise(e->cohort->seed, ctx->member->stream,
+                                   (uint32_t)ensemble->column[k], (uint32_t)row[r]);
+      b->y[k * b->ld + r] = tt_fma(ctx->member->hyper.label_noise, noise, b->y[k * b->ld + r]);
+    }
+}
+
+void tt_cpu_next_batch(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
+                       int64_t steps, tt_cpu_batch *out)
+{
+  const tt_cohort *c = e->cohort;
+  const tt_state *s = e->state;
+  int64_t first = TT_FIELD(s, batch)[ctx->i] * c->batch_size;
+  out->count = min_int64(c->batch_size, ctx->rows - first);
+  out->row = batch_rows(e, b, ctx, first, out->count, steps);
+  out->dropout =
+      (tt_dropout){.seed = tt_attempt_seed(c->seed, c->retry_reseed, TT_FIELD(s, attempt)[ctx->i]),
+                   .stream = ctx->member->stream,
+                   .step = TT_FIELD(s, step)[ctx->i],
+                   .batch_size = (uint32_t)c->batch_size,
+                   .p = ctx->member->hyper.dropout};
+}
+
+const float *tt_cpu_load_batch(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
+                               tt_cpu_batch *batch, tt_slice rows)
+{
+  const int32_t *row = batch->row + rows.first;
+  const float *weight = tt_cpu_load_rows(e, b, ctx->ensemble, row, rows.count);
+  if (ctx->member->hyper.label_noise > 0.0f) add_noise(e, b, ctx, row, rows.count);
+  batch->dropout.first = (uint32_t)rows.first;
+  return weight;
+}
+
+/* Rows of a batch that are in the buffers. */
+typedef struct loaded_rows {
+  const tt_cpu_batch *batch;
+  int64_t count;
+  const float *weight; /* NULL: 1 for all */
+} loaded_rows;
+
+/* Loss of the rows with the inputs in the buffers; writes dL/d(output) to d[0]. */
+static double rows_loss(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
+                        const loaded_rows *rows)
+{
+  const tt_cohort *c = e->cohort;
+  const tt_dropout *drop = &rows->batch->dropout;
+  tt_cpu_forward(e->kernels, &c->model, ctx->w, b, rows->count, drop->p > 0.0f ? drop : NULL, 1);
+  return e->kernels->loss(c->loss, tt_cohort_loss_args(c), &c->model, rows->count,
+                          b->z[c->model.layers - 1], b->y, rows->weight,
+                          1.0f / (float)rows->batch->count, b->d[0], b->ld);
+}
+
+/* x + step * range * sign(dL/dx): Goodfellow, Shlens & Szegedy 2015. */
+static void perturb_inputs(const tt_engine *e, tt_cpu_buffers *b, float step, const float *dx,
+                           int64_t rows)
+{
+  for (int64_t f = 0; f < e->cohort->model.inputs; f++) {
+    float distance = step * e->range[f];
+    for (int64_t r = 0; r < rows; r++) {
+      float d = dx[f * b->ld + r], sign = d > 0.0f ? 1.0f : d < 0.0f ? -1.0f : 0.0f;
+      b->x[f * b->ld + r] = tt_fma(sign, distance, b->x[f * b->ld + r]);
+    }
+  }
+}
+
+static void add(int64_t params, const float *from, float *to)
+{
+  for (int64_t p = 0; p < params; p++) to[p] += from[p];
+}
+
+/* Add the gradient at the adversarial inputs. Returns 0 if the loss there is not finite. */
+static int add_adversarial(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
+                           const loaded_rows *rows, const float *dx, float *gradient)
+{
+  const tt_model *m = &e->cohort->model;
+  perturb_inputs(e, b, ctx->member->hyper.adversarial_epsilon, dx, rows->count);
+  if (!isfinite(rows_loss(e, b, ctx, rows))) return 0;
+  tt_cpu_backward(e->kernels, m, ctx->w, b, rows->count, b->adversarial_gradient, 0);
+  add(m->params, b->adversarial_gradient, gradient);
+  return 1;
+}
+
+/* Gradient of some rows of the batch; returns their loss, NaN if a loss is not finite. */
+static double rows_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
+                            tt_cpu_batch *batch, tt_slice slice, float *gradient)
+{
+  int adversarial = ctx->member->hyper.adversarial_epsilon > 0.0f;
+  loaded_rows rows = {.batch = batch, .count = slice.count};
+  if (slice.count == 0) {
+    memset(gradient, 0, (size_t)e->cohort->model.params * sizeof *gradient);
+    return 0.0;
+  }
+  rows.weight = tt_cpu_load_batch(e, b, ctx, batch, slice);
+  double loss = rows_loss(e, b, ctx, &rows);
+  if (!isfinite(loss)) return (double)NAN;
+  const float *dx = tt_cpu_backward(e->kernels, &e->cohort->model, ctx->w, b, slice.count, gradient,
+                                    adversarial);
+  if (adversarial && !add_adversarial(e, b, ctx, &rows, dx, gradient)) return (double)NAN;
+  return loss;
+}
+
+int tt_cpu_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
+                    tt_cpu_batch *batch, tt_slice parts, double *loss)
+{
+  int64_t all = e->cohort->parts;
+  tt_part_sums sums = {.parts = all};
+  for (int64_t i = parts.first; i < parts.first + parts.count; i++) {
+    tt_slice rows = tt_part_rows(batch->count, all, i);
+    int top = sums.count;
+    loss[top] = rows_gradient(e, b, ctx, batch, rows, b->gradient[top]);
+    tt_part_sums_push(&sums, i, 0);
+    for (; tt_part_sums_merge(&sums); top--) {
+      add(e->cohort->model.params, b->gradient[top], b->gradient[top - 1]);
+      loss[top - 1] += loss[top];
+    }
+  }
+  return sums.count;
+}
