@@ -114,8 +114,13 @@ typedef struct tt_h5_reader tt_h5_reader;
 /* Errors: NOINPUT (missing, a directory, no permission), DATA (empty, not HDF5, truncated,
  * damaged), MEM. */
 tt_err tt_h5_open_local(const char *file, tt_h5_reader **out);
+/* The same for the bytes of a file in memory, which are copied.
+ *   name  in place of the file's, for messages */
+tt_err tt_h5_open_bytes_local(const char *name, const void *bytes, int64_t size,
+                              tt_h5_reader **out);
 void tt_h5_close_local(tt_h5_reader **r); /* accepts NULL */
 const char *tt_h5_file_name(const tt_h5_reader *r);
+int64_t tt_h5_file_bytes_local(const tt_h5_reader *r); /* size of the file; -1: unknown */
 
 typedef enum tt_h5_kind { TT_H5_FLOAT, TT_H5_INTEGER, TT_H5_TEXT, TT_H5_OTHER } tt_h5_kind;
 typedef struct tt_h5_info {

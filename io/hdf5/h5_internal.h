@@ -39,6 +39,7 @@ struct tt_h5_reader {
   char file[TT_PATH_MAX];
   tt_h5_cached_dataset cached[TT_H5_CACHED_DATASETS]; /* the last ones read */
   int next_slot;
+  int in_memory; /* 1 = opened by tt_h5_open_bytes_local */
 };
 
 /* Maximum bytes of one collective write per rank: the MPI-IO below HDF5 1.10 counts in int. */

@@ -16,6 +16,12 @@ enum { CHUNK_BYTES = 64 << 20, CHUNK_SLOTS = 12421 };
 
 const char *tt_h5_file_name(const tt_h5_reader *r) { return r->file; }
 
+int64_t tt_h5_file_bytes_local(const tt_h5_reader *r)
+{
+  hsize_t bytes = 0;
+  return H5Fget_filesize(r->id, &bytes) < 0 ? -1 : (int64_t)bytes;
+}
+
 /* Checks that do not need HDF5. */
 static tt_err check_readable_local(const char *file)
 {
@@ -63,15 +69,23 @@ static herr_t reject_external_link(const char *parent, const char *group, const 
   return -1;
 }
 
-tt_err tt_h5_open_local(const char *file, tt_h5_reader **out)
+/* The driver that reads a copy of `bytes` and never looks for a file. */
+static int use_memory(hid_t access, const void *bytes, int64_t size)
+{
+  return H5Pset_fapl_core(access, 1 << 20, 0) >= 0 &&
+         H5Pset_file_image(access, (void *)(uintptr_t)bytes, (size_t)size) >= 0;
+}
+
+/*   bytes  [size] of the file; NULL: it is on disk */
+static tt_err open_local(const char *file, const void *bytes, int64_t size, tt_h5_reader **out)
 {
   tt_h5_reader *r = NULL;
-  tt_h5_silence();
-  TT_TRY(check_readable_local(file));
   TT_TRY(TT_ALLOC(r, 1));
   snprintf(r->file, sizeof r->file, "%s", file);
+  r->in_memory = bytes != NULL;
   hid_t access = tt_h5_serial_fapl();
-  r->id = access < 0 ? -1 : H5Fopen(file, H5F_ACC_RDONLY, access);
+  int ok = access >= 0 && (!bytes || use_memory(access, bytes, size));
+  r->id = ok ? H5Fopen(file, H5F_ACC_RDONLY, access) : -1;
   tt_err e = r->id < 0 ? open_error(file) : TT_OK;
   TT_H5_CLOSE(access);
   r->access = H5Pcreate(H5P_DATASET_ACCESS);
@@ -83,6 +97,20 @@ tt_err tt_h5_open_local(const char *file, tt_h5_reader **out)
   else
     *out = r;
   return e;
+}
+
+tt_err tt_h5_open_local(const char *file, tt_h5_reader **out)
+{
+  tt_h5_silence();
+  TT_TRY(check_readable_local(file));
+  return open_local(file, NULL, 0, out);
+}
+
+tt_err tt_h5_open_bytes_local(const char *name, const void *bytes, int64_t size, tt_h5_reader **out)
+{
+  tt_h5_silence();
+  if (!bytes || size < 1) return TT_FAIL(DATA, "%s is empty; an HDF5 file is needed", name);
+  return open_local(name, bytes, size, out);
 }
 
 /* Close the descriptor ourselves, without its error: a file opened for reading has nothing to lose,
@@ -104,7 +132,7 @@ void tt_h5_close_local(tt_h5_reader **r)
     if ((*r)->cached[i].id > 0) H5Dclose((*r)->cached[i].id);
   if ((*r)->access >= 0) H5Pclose((*r)->access);
   if ((*r)->id >= 0) {
-    replace_descriptor((*r)->id);
+    if (!(*r)->in_memory) replace_descriptor((*r)->id);
     tt_h5_close_file((*r)->id);
   }
   H5Eclear2(H5E_DEFAULT);

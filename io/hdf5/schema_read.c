@@ -4,23 +4,20 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* Largest accepted compression ratio: a larger size is damage and must not be allocated. */
 enum { MAX_COMPRESSION = 1024 };
 
 static tt_err check_plausible_size(tt_h5_reader *r, const char *path, const tt_h5_info *info)
 {
-  struct stat st;
-  int64_t bytes = info->bytes;
+  int64_t bytes = info->bytes, size = tt_h5_file_bytes_local(r);
   int overflow = 0;
-  if (stat(tt_h5_file_name(r), &st) != 0)
-    return TT_FAIL(NOINPUT, "%s: cannot be read", tt_h5_file_name(r));
+  if (size < 0) return TT_FAIL(NOINPUT, "%s: cannot be read", tt_h5_file_name(r));
   for (int i = 0; i < info->ndims; i++)
     overflow |= __builtin_mul_overflow(bytes, info->dims[i], &bytes);
-  if (overflow || bytes / MAX_COMPRESSION > (int64_t)st.st_size)
+  if (overflow || bytes / MAX_COMPRESSION > size)
     return TT_FAIL(DATA, "%s: '%s' cannot have its size in a file of %" PRId64 " bytes" TT_DAMAGED,
-                   tt_h5_file_name(r), path, (int64_t)st.st_size);
+                   tt_h5_file_name(r), path, size);
   return TT_OK;
 }
 

@@ -247,12 +247,11 @@ static tt_err read_all(tt_h5_reader *r, tt_model_file_info *w, tt_trained_ensemb
   return tt_calibration_read_local(r, all);
 }
 
-tt_err tt_model_read_local(const char *file, tt_trained_ensembles *out)
+/* Read from r and close it. */
+static tt_err read_and_close(tt_h5_reader *r, tt_trained_ensembles *out)
 {
-  tt_h5_reader *r = NULL;
   tt_model_file_info w = {0};
   tt_trained_ensembles all = {0};
-  TT_TRY(tt_h5_open_local(file, &r));
   tt_err e = read_all(r, &w, &all);
   tt_free(w.cohort_info);
   tt_h5_close_local(&r);
@@ -261,4 +260,19 @@ tt_err tt_model_read_local(const char *file, tt_trained_ensembles *out)
   else
     *out = all;
   return e;
+}
+
+tt_err tt_model_read_local(const char *file, tt_trained_ensembles *out)
+{
+  tt_h5_reader *r = NULL;
+  TT_TRY(tt_h5_open_local(file, &r));
+  return read_and_close(r, out);
+}
+
+tt_err tt_model_read_bytes_local(const char *name, const void *bytes, int64_t size,
+                                 tt_trained_ensembles *out)
+{
+  tt_h5_reader *r = NULL;
+  TT_TRY(tt_h5_open_bytes_local(name, bytes, size, &r));
+  return read_and_close(r, out);
 }

@@ -13,6 +13,7 @@
 #include "src/train/trainer.h"
 
 #include <locale.h>
+#include <pthread.h>
 #include <string.h>
 
 enum { MIN_CHUNK_ROWS = 256, MAX_CHUNK_ROWS = 4096 };
@@ -50,11 +51,25 @@ int tutti_train(const char *job, const char *const *set, int nset)
   return end_call(caller, e);
 }
 
-static tt_err open_model(const char *file, tutti_model **out)
+/* HDF5 is not built for several threads: one model is read at a time. */
+static pthread_mutex_t reading = PTHREAD_MUTEX_INITIALIZER;
+
+static tt_err read_model(const char *file, const void *bytes, int64_t size,
+                         tt_trained_ensembles *out)
+{
+  pthread_mutex_lock(&reading);
+  tt_err e = file ? tt_model_read_local(file, out)
+                  : tt_model_read_bytes_local("the model in memory", bytes, size, out);
+  pthread_mutex_unlock(&reading);
+  return e;
+}
+
+/*   file  NULL: the model is in memory, bytes[size] */
+static tt_err open_model(const char *file, const void *bytes, int64_t size, tutti_model **out)
 {
   tutti_model *m = NULL;
   TT_TRY(TT_ALLOC(m, 1));
-  tt_err e = tt_model_read_local(file, &m->all);
+  tt_err e = read_model(file, bytes, size, &m->all);
   if (!e) e = tt_axis_labels_create(&m->all, &m->labels);
   for (int64_t i = 0; !e && i < m->all.count; i++) {
     const tt_trained_ensemble *own = m->all.at[i];
@@ -74,7 +89,14 @@ int tutti_open(const char *file, tutti_model **out)
 {
   locale_t caller = begin_call();
   *out = NULL;
-  return end_call(caller, open_model(file, out));
+  return end_call(caller, open_model(file, NULL, 0, out));
+}
+
+int tutti_open_memory(const void *bytes, int64_t size, tutti_model **out)
+{
+  locale_t caller = begin_call();
+  *out = NULL;
+  return end_call(caller, open_model(NULL, bytes, size, out));
 }
 
 void tutti_close(tutti_model **model)

@@ -2,7 +2,11 @@
  *
  * Functions of type int return 0 or an exit code of docs/exit-codes.md; tutti_error() then returns
  * the message. Arrays are row-major and owned by the caller. In every locale numbers in files and
- * messages have a decimal point. */
+ * messages have a decimal point.
+ *
+ * Threads: all functions but tutti_train may be called from several threads at once. A model is not
+ * changed after tutti_open, so that threads share it without locks; tutti_close needs that no other
+ * call uses the model. Each thread has its own error message. */
 #ifndef TUTTI_H
 #define TUTTI_H
 #include <stdint.h>
@@ -31,8 +35,10 @@ TUTTI_API int tutti_train(const char *job, const char *const *set, int nset);
 /* The trained ensembles of a model file in memory. Needs no MPI; local to this process. */
 typedef struct tutti_model tutti_model;
 
-/* Read model.h5 into *out; release it with tutti_close. */
+/* Read model.h5 into *out; release it with tutti_close. tutti_open_memory reads the bytes of such a
+ * file, e.g. one that is compiled into a program; the bytes are not used after the call. */
 TUTTI_API int tutti_open(const char *file, tutti_model **out);
+TUTTI_API int tutti_open_memory(const void *bytes, int64_t size, tutti_model **out);
 TUTTI_API void tutti_close(tutti_model **model); /* accepts a NULL model; sets it to NULL */
 
 /* Number of input columns, of predicted columns (those of all ensembles, one ensemble after the

@@ -1,0 +1,160 @@
+/* test_library.c — tutti.h: a model in memory is the model of the file, and threads that share a
+ * model, open models and make errors do not disturb each other. */
+#include "io/model/model_file.h"
+#include "src/api/tutti.h"
+#include "tests/support/made_up.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+enum { ROWS = 21, COLUMNS = 2 * MADE_UP_K, CELLS = ROWS * COLUMNS, THREADS = 6, CALLS = 40 };
+
+/* Everything that two ensembles of MADE_UP_K columns predict for ROWS rows. */
+typedef struct results {
+  double mean[CELLS], total[CELLS], aleatoric[CELLS], epistemic[CELLS], quantile[2 * CELLS];
+  double slope[4][CELLS * MADE_UP_INPUTS];
+} results;
+
+typedef struct file {
+  char *bytes;
+  int64_t size;
+} file;
+
+static double x[ROWS * MADE_UP_INPUTS];
+
+/* Write a model file and read its bytes. */
+static file make_model(const char *path)
+{
+  const int64_t hidden[] = {17, 5};
+  file f = {0};
+  tt_provenance from = made_up_provenance(comm);
+  tt_trained_ensemble *m = made_up_committee(7, hidden, 2, TT_OUTPUT_mean_variance);
+  const tt_trained_ensembles only = {1, &m};
+  tt_model_shard all = {{0, 7}, m->w};
+  TT_CHECK_OK(tt_model_write(comm, path, &only, &all, &from));
+  tt_trained_ensemble_destroy(&m);
+  for (int i = 0; i < ROWS * MADE_UP_INPUTS; i++) x[i] = 3.0 * (double)made_up_number(900 + i);
+  FILE *in = fopen(path, "rb");
+  TT_CHECK(in != NULL, ==, 1);
+  fseek(in, 0, SEEK_END);
+  f.size = ftell(in);
+  rewind(in);
+  TT_CHECK_OK(TT_ALLOC(f.bytes, f.size));
+  TT_CHECK(fread(f.bytes, 1, (size_t)f.size, in), ==, (size_t)f.size);
+  fclose(in);
+  return f;
+}
+
+/* Returns 0 on success. */
+static int compute(const tutti_model *model, int threads, results *out)
+{
+  const double level[] = {0.1, 0.8};
+  tutti_prediction all = {.mean = out->mean,
+                          .total = out->total,
+                          .aleatoric = out->aleatoric,
+                          .epistemic = out->epistemic,
+                          .quantiles = 2,
+                          .probability = level,
+                          .quantile = out->quantile};
+  memset(out, 0, sizeof *out);
+  return tutti_predict_all(model, ROWS, x, threads, &all) ||
+         tutti_gradient(model, ROWS, x, threads, out->slope[0], out->slope[1], out->slope[2],
+                        out->slope[3]);
+}
+
+static int same(const results *a, const results *b) { return !memcmp(a, b, sizeof *a); }
+
+TT_TEST (memory_is_the_file) {
+  static results from_file, from_memory;
+  tutti_model *model = NULL;
+  file f = make_model(at("model.h5"));
+  TT_CHECK(tutti_open(at("model.h5"), &model), ==, 0);
+  TT_CHECK(compute(model, 1, &from_file), ==, 0);
+  tutti_close(&model);
+  TT_CHECK(tutti_open_memory(f.bytes, f.size, &model), ==, 0);
+  memset(f.bytes, 0x5A, (size_t)f.size); /* the model does not use them any more */
+  TT_CHECK(tutti_columns(model), ==, COLUMNS);
+  TT_CHECK(compute(model, 1, &from_memory), ==, 0);
+  TT_CHECK(same(&from_file, &from_memory), ==, 1);
+  TT_CHECK(isfinite(from_file.slope[1][5]), ==, 1);
+  tutti_close(&model);
+  tt_free(f.bytes);
+}
+
+static void refuse(const void *bytes, int64_t size, const char *reason)
+{
+  tutti_model *model = NULL;
+  TT_CHECK(tutti_open_memory(bytes, size, &model), ==, 65);
+  TT_CHECK(model == NULL, ==, 1);
+  TT_CHECK_HAS(tutti_error(), "the model in memory");
+  TT_CHECK_HAS(tutti_error(), reason);
+}
+
+TT_TEST (damaged_memory_is_refused) {
+  file f = make_model(at("whole.h5"));
+  refuse(NULL, 0, "is empty");
+  refuse(f.bytes, 0, "is empty");
+  refuse("data: {file: x.h5}", 18, "is not an HDF5 file");
+  refuse(f.bytes, f.size / 2, "truncated");
+  refuse(f.bytes, f.size - 1, "truncated");
+  refuse(f.bytes, 60, "");
+  tt_free(f.bytes);
+}
+
+typedef struct user {
+  const tutti_model *model;
+  const file *f;
+  const results *want;
+  int number, failures;
+} user;
+
+/* Its error must be its own: the text names the value that only this thread has given. */
+static int provoke_error(const user *u)
+{
+  double row[MADE_UP_INPUTS] = {0.0}, mean[COLUMNS];
+  char wanted[64];
+  row[u->number % MADE_UP_INPUTS] = u->number % 2 ? INFINITY : -INFINITY;
+  snprintf(wanted, sizeof wanted, "column %d (feature_%d) is %s", u->number % MADE_UP_INPUTS,
+           u->number % MADE_UP_INPUTS, u->number % 2 ? "inf" : "-inf");
+  int code = tutti_predict(u->model, 1, row, 1, mean, NULL, NULL, NULL);
+  return code == 65 && strstr(tutti_error(), wanted) != NULL;
+}
+
+static void *use_model(void *argument)
+{
+  user *u = argument;
+  results *got = malloc(sizeof *got);
+  for (int i = 0; got && i < CALLS; i++) {
+    tutti_model *own = NULL;
+    u->failures += !provoke_error(u);
+    u->failures += compute(u->model, 1, got) || !same(got, u->want);
+    if (i % 8 != u->number) continue;
+    u->failures += tutti_open_memory(u->f->bytes, u->f->size, &own) || compute(own, 1, got) ||
+                   !same(got, u->want);
+    tutti_close(&own);
+  }
+  free(got);
+  return NULL;
+}
+
+TT_TEST (threads_share_a_model) {
+  static results want, two;
+  tutti_model *model = NULL;
+  pthread_t thread[THREADS];
+  user users[THREADS];
+  file f = make_model(at("shared.h5"));
+  TT_CHECK(tutti_open(at("shared.h5"), &model), ==, 0);
+  TT_CHECK(compute(model, 1, &want), ==, 0);
+  TT_CHECK(compute(model, 2, &two), ==, 0);
+  TT_CHECK(same(&want, &two), ==, 1);
+  for (int t = 0; t < THREADS; t++) {
+    users[t] = (user){model, &f, &want, t, 0};
+    TT_CHECK(pthread_create(&thread[t], NULL, use_model, &users[t]), ==, 0);
+  }
+  for (int t = 0; t < THREADS; t++) {
+    pthread_join(thread[t], NULL);
+    TT_CHECK(users[t].failures, ==, 0);
+  }
+  tutti_close(&model);
+  tt_free(f.bytes);
+}
