@@ -57,7 +57,7 @@ tutti_room(io/hdf5 USE core/base core/model mpi LINK tutti_hdf5)
 tutti_room(io/data USE core/base core/config core/model mpi io/hdf5)
 tutti_room(io/model USE core/base core/model mpi io/hdf5)
 tutti_room(io/checkpoint USE core/base core/model mpi io/hdf5)
-tutti_room(io/results USE core/base core/model core/stats mpi io/hdf5 io/data)
+tutti_room(io/results USE core/base core/config core/model core/stats mpi io/hdf5 io/data)
 tutti_room(io/campaign USE core/base core/config core/model core/stats mpi io/hdf5 io/data)
 
 # Floor 4: one run, from a job file to its outputs.
@@ -76,6 +76,8 @@ tutti_room(src/campaign/state USE core/base core/stats io/hdf5)
 tutti_room(src/slurm USE core/base core/config core/stats src/host src/job src/tools
            src/campaign/state)
 tutti_room(src/report USE core/base io/hdf5 io/results src/host)
+tutti_room(src/report/page USE core/base core/config core/formulas core/model core/stats io/hdf5
+           io/results src/host src/report)
 tutti_room(src/campaign/pool USE core/base core/config core/model core/stats core/engine mpi io/data
            io/campaign src/host src/predict src/campaign/state)
 tutti_room(src/campaign/select USE core/base core/config core/model core/stats io/data io/campaign

@@ -105,10 +105,12 @@ extern tt_comm *tt_world;
     TT_CLI_TARGET_COLUMNS, TT_CLI_UNITS, TT_CLI_FORCE, TT_CLI_QUIET, TT_CLI_VERBOSE)               \
   X("info", "FILE.h5", 1, 1, info, "show what a file holds and which job wrote it",                \
     "Show what a file holds and which job wrote it.", TT_CLI_CONFIG)                               \
-  X("report", "RESULTS.h5", 1, 1, report, "draw the results of a run; write tables",               \
-    "Write report.svg (predicted against measured, learning curves, calibration) and its "         \
-    "numbers: predictions.tsv, history.tsv.",                                                      \
-    TT_CLI_TABLES)                                                                                 \
+  X("report", "DIRECTORY", 1, 1, report, "write a page about a run, report.html",                  \
+    "Write report.html about the run in a directory: one page with a verdict, charts, members, "   \
+    "configuration and origin, also for a run that is not complete. With RESULTS.h5 instead "      \
+    "of the directory: report.svg and its numbers, predictions.tsv and history.tsv. A file that "  \
+    "tutti report did not write is replaced only with --force.",                                   \
+    TT_CLI_TABLES, TT_CLI_FORCE)                                                                   \
   X("status", "DIRECTORY", 1, 1, status, "show the state of a run or a campaign",                  \
     "Show the state of the run (run.directory) or the campaign (campaign.directory) in a "         \
     "directory, or why it ended. Reads its files only, so it is safe during the run.",             \

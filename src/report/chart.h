@@ -5,6 +5,7 @@
 #include "core/base/err.h"
 
 #include <stdint.h>
+#include <stdio.h>
 
 typedef enum tt_chart_mark {
   TT_CHART_LINE,    /* a line; its points have marks if there are at most 80 */
@@ -12,11 +13,15 @@ typedef enum tt_chart_mark {
   TT_CHART_POINTS,  /* points, with error bars from low to high if they are not NULL */
   TT_CHART_DENSITY, /* the number of points in the cells of a grid */
   TT_CHART_COUNT,   /* filled area from 0 to y, in a strip below the plot */
+  TT_CHART_TRACE,   /* thin line of one member, in a page */
   TT_CHART_MARKS
 } tt_chart_mark;
 
 /* Style of a reference line: thin, grey, without marks. */
 enum { TT_CHART_REFERENCE = 5 };
+
+/* Write what a page shows for point i of a series as plain text. */
+typedef void tt_chart_hover(const void *of, int64_t i, char *text, size_t size);
 
 typedef struct tt_chart_series {
   const char *name;    /* in the legend, NULL = no entry; any bytes; cut after 80 characters */
@@ -25,6 +30,10 @@ typedef struct tt_chart_series {
   const double *low, *high; /* [points] of a band or error bars, else NULL; a band has no y */
   tt_chart_mark mark;
   int style; /* colour and dashes: 0 = boldest, 1, 2, ..., TT_CHART_REFERENCE */
+  /* Only in a page. A trace needs hover and one member; {x} and {y} in its text are the place. */
+  tt_chart_hover *hover; /* NULL = nothing */
+  const void *of;        /* its first argument */
+  const int64_t *member; /* [points] member that a click on a point selects, or NULL */
 } tt_chart_series;
 
 typedef struct tt_chart {
@@ -34,6 +43,7 @@ typedef struct tt_chart {
   const tt_chart_series *series; /* [count] the first is drawn on top */
   int is_square;                 /* both axes have the same range */
   double least_x_step;           /* smallest distance of ticks: 1 for counts */
+  int may_be_log_x;              /* the x axis may be logarithmic, as the y axis */
 } tt_chart;
 
 /* Write charts in rows of `columns`. The y axis of a chart that is not square is logarithmic if all
@@ -43,4 +53,9 @@ typedef struct tt_chart {
  * Errors: CANTCREAT, IO, MEM. */
 tt_err tt_charts_write_local(const char *file, const char *title, int columns, int64_t charts,
                              const tt_chart *chart);
+
+/* Write one chart without title and note as an SVG element of an HTML page. Its colours are in
+ * tt_chart_style, a style sheet that the page has once. A line has at most 240 points there. */
+void tt_chart_put_inline(FILE *f, const tt_chart *c);
+extern const char tt_chart_style[];
 #endif

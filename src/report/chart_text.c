@@ -25,6 +25,8 @@ void tt_chart_put_text(FILE *f, const char *text, int most)
       fputs("&lt;", f);
     else if (*p == '>')
       fputs("&gt;", f);
+    else if (*p == '"')
+      fputs("&quot;", f);
     else if (!bytes || no_character || (unsigned char)*p < 0x20 || *p == 0x7F)
       fputc('?', f);
     else

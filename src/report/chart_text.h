@@ -8,7 +8,8 @@ enum { TT_CHART_MAX_CHARACTERS = 80 };
 /* Number of characters of a text, at most TT_CHART_MAX_CHARACTERS + 1. */
 int tt_chart_count_characters(const char *text);
 
-/* Write at most `most` characters, escaped for XML; ^2 and ^3 become superscripts. */
+/* Write at most `most` characters, escaped for XML and its attributes; ^2 and ^3 become
+ * superscripts. */
 void tt_chart_put_text(FILE *f, const char *text, int most);
 
 /* Write a text element at (x, y).

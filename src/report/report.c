@@ -5,6 +5,7 @@
 #include "core/base/text.h"
 #include "io/hdf5/files.h"
 #include "src/report/history.h"
+#include "src/report/own_file.h"
 #include "src/report/picture.h"
 
 #include <errno.h>
@@ -128,11 +129,28 @@ static tt_err draw_picture(const tt_results *k, const char *directory)
   return TT_OK;
 }
 
-tt_err tt_report_local(const char *results, const char *directory)
+/* Before anything is written. The first words of a file tell who wrote it. */
+static tt_err check_places(const char *directory)
+{
+  static const struct {
+    const char *name, *mark;
+  } output[] = {{"history.tsv", "epoch\t"},
+                {"predictions.tsv", "row\t"},
+                {"report.svg", "<!-- written by tutti report -->"}};
+  char path[TT_PATH_MAX];
+  for (size_t i = 0; i < sizeof output / sizeof *output; i++) {
+    TT_TRY(make_path(directory, output[i].name, path));
+    TT_TRY(tt_own_file_check_local(path, output[i].mark));
+  }
+  return TT_OK;
+}
+
+tt_err tt_report_local(const char *results, const char *directory, int force)
 {
   tt_results *k = NULL;
   TT_TRY(tt_results_read_local(results, &k));
   tt_err e = tt_directory_create(directory);
+  if (!e && !force) e = check_places(directory);
   if (!e) e = write_history(k, directory);
   if (!e && k->rows > 0) e = write_predictions(k, directory);
   if (!e) e = draw_picture(k, directory);

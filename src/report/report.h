@@ -10,6 +10,7 @@
  *   history.tsv      epoch, then for each ensemble the number of members still training and the
  *                    quantiles 0.1, 0.5, 0.9 over them of training and validation loss
  *   report.svg       one row of charts for each target (picture.h)
+ *   force  1 = also replace files that tutti report did not write
  * Local. Errors: NOINPUT, DATA (not a results file), CANTCREAT, IO, MEM. */
-tt_err tt_report_local(const char *results, const char *directory);
+tt_err tt_report_local(const char *results, const char *directory, int force);
 #endif

@@ -81,8 +81,10 @@ def main(tutti, results):
         other.write_text("mine")
         folder.mkdir()
         for name in ("history.tsv", "predictions.tsv", "report.svg"):
-            (folder / name).symlink_to(other)  # links are replaced, not followed
-        subprocess.run([tutti, "report", results, "-o", str(folder)], check=True)
+            (folder / name).symlink_to(other)  # a link is not replaced; with --force, not followed
+        refused = subprocess.run([tutti, "report", results, "-o", str(folder)], stderr=subprocess.PIPE)
+        assert refused.returncode == 73 and b"--force" in refused.stderr, refused
+        subprocess.run([tutti, "report", results, "-o", str(folder), "--force"], check=True)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # epochs without a member
             faults = compare(folder / "history.tsv", expected_history(f))

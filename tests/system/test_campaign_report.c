@@ -259,7 +259,27 @@ TT_TEST (a_report_of_one_round) {
 }
 
 /* Any numbers give a valid picture. */
+static void say_point(const void *of, int64_t i, char *text, size_t size)
+{
+  (void)of;
+  snprintf(text, size, "point \"%lld\" | <&>", (long long)i);
+}
+
+/* The element of a page has finite coordinates, and no character that ends an attribute. */
+static void check_inline(const tt_chart *c)
+{
+  char *text = NULL;
+  size_t size = 0;
+  FILE *f = open_memstream(&text, &size);
+  tt_chart_put_inline(f, c);
+  fclose(f);
+  TT_CHECK(strstr(text, "nan") == NULL && strstr(text, "inf") == NULL, ==, 1);
+  TT_CHECK(strstr(text, "point \"") == NULL && strstr(text, "<&>") == NULL, ==, 1);
+  free(text);
+}
+
 TT_TEST (any_numbers_can_be_drawn) {
+  static const int64_t member[14] = {0};
   static const double edge[] = {0,    1,     -1,       1e-300, 1e300, 0.1,  1e12,
                                 -1e9, 1e-12, INFINITY, NAN,    5,     5.01, 123456789};
   enum { N = sizeof edge / sizeof *edge };
@@ -272,10 +292,29 @@ TT_TEST (any_numbers_can_be_drawn) {
     }
     const char *const odd = "\xFF<&>\x01\xEF\xBF\xBF";
     const tt_chart_series series[] = {
-        {odd, N - from, x, y, NULL, NULL, (tt_chart_mark)(from % TT_CHART_MARKS), 0},
-        {"alone", 1, x + from, y + from, NULL, NULL, TT_CHART_LINE, 1},
-        {"empty", 0, x, y, NULL, NULL, TT_CHART_LINE, 2}};
-    const tt_chart c = {"a & b", NULL, "x < y", "\"y\"", from % 4, series, from % 3 == 0, 1};
+        {.name = odd,
+         .points = N - from,
+         .x = x,
+         .y = y,
+         .mark = (tt_chart_mark)(from % TT_CHART_MARKS),
+         .hover = say_point,
+         .member = member},
+        {.name = "alone",
+         .points = 1,
+         .x = x + from,
+         .y = y + from,
+         .mark = TT_CHART_LINE,
+         .style = 1},
+        {.name = "empty", .x = x, .y = y, .mark = TT_CHART_LINE, .style = 2}};
+    const tt_chart c = {.title = "a & b",
+                        .x_label = "x < y",
+                        .y_label = "\"y\"",
+                        .count = from % 4,
+                        .series = series,
+                        .is_square = from % 3 == 0,
+                        .least_x_step = 1,
+                        .may_be_log_x = from % 2};
+    check_inline(&c);
     const tt_chart rows[] = {c, c, c, c, c};
     char name[32];
     snprintf(name, sizeof name, "chart-%d.svg", from);

@@ -1,0 +1,152 @@
+/* result_details.c — see result_details.h. */
+#include "io/results/result_details.h"
+
+#include "core/base/mem.h"
+#include "io/hdf5/schema.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const origin_name[TT_ORIGIN_COUNT] = {
+#define X(name) #name,
+    TT_ORIGIN_TEXTS(X)
+#undef X
+};
+
+/* Read a variable [n]; NaN if the file has none. */
+static tt_err read_or_nan(tt_h5_reader *r, const char *name, int64_t n, double **out)
+{
+  if (tt_h5_has_local(r, name)) return tt_schema_read_array_local(r, name, TT_H5_F64, 1, &n, out);
+  TT_TRY(TT_ALLOC(*out, n));
+  for (int64_t i = 0; i < n; i++) (*out)[i] = NAN;
+  return TT_OK;
+}
+
+static tt_err read_members(tt_h5_reader *r, tt_result_details *d)
+{
+  const struct {
+    const char *name;
+    double **to;
+  } field[] = {{"status", &d->status},       {"best_epoch", &d->best_epoch},
+               {"best_loss", &d->best_loss}, {"epochs_done", &d->epochs_done},
+               {"attempts", &d->attempts},   {"member_index", &d->index},
+               {"snapshot", &d->snapshot}};
+  for (size_t i = 0; i < sizeof field / sizeof *field; i++)
+    TT_TRY(read_or_nan(r, field[i].name, d->members, field[i].to));
+  for (int i = 0; i < TT_HYPER_COUNT; i++)
+    TT_TRY(read_or_nan(r, tt_hyper_name[i], d->members, &d->hyper[i]));
+  return TT_OK;
+}
+
+static tt_err read_metrics(tt_h5_reader *r, tt_result_details *d)
+{
+  char name[96];
+  for (int m = 0; m < TT_METRIC_COUNT; m++) {
+    int64_t size[2] = {d->members, d->targets ? d->targets : -1};
+    snprintf(name, sizeof name, "ensemble_%s", tt_metric_table[m].name);
+    TT_TRY(read_or_nan(r, name, d->columns, &d->score[m]));
+    snprintf(name, sizeof name, "oob_%s", tt_metric_table[m].name);
+    TT_TRY(read_or_nan(r, name, d->columns, &d->oob[m]));
+    snprintf(name, sizeof name, "test_%s", tt_metric_table[m].name);
+    if (!tt_h5_has_local(r, name)) continue;
+    TT_TRY(tt_schema_read_array_local(r, name, TT_H5_F64, 2, size, &d->member_score[m]));
+    d->targets = size[1];
+  }
+  return TT_OK;
+}
+
+static tt_err read_coverage(tt_h5_reader *r, tt_result_details *d)
+{
+  int64_t size[2] = {-1, d->columns};
+  if (!tt_h5_has_local(r, "coverage")) return TT_OK;
+  TT_TRY(tt_schema_read_array_local(r, "coverage", TT_H5_F64, 2, size, &d->coverage));
+  d->coverage_levels = size[0];
+  return tt_schema_read_array_local(r, "coverage_level", TT_H5_F64, 1, size, &d->coverage_level);
+}
+
+static double read_number(tt_h5_reader *r, const char *name)
+{
+  double value;
+  if (!tt_h5_has_attr_local(r, "provenance", name) ||
+      tt_h5_read_attr_local(r, "provenance", name, TT_H5_F64, 1, &value))
+    return NAN;
+  return value;
+}
+
+static tt_err read_origin(tt_h5_reader *r, tt_result_details *d)
+{
+  if (!tt_h5_has_local(r, "provenance")) return TT_OK;
+  for (int i = 0; i < TT_ORIGIN_COUNT; i++)
+    if (tt_h5_has_attr_local(r, "provenance", origin_name[i]))
+      TT_TRY(tt_h5_read_attr_text_local(r, "provenance", origin_name[i], &d->origin[i]));
+  d->seed = read_number(r, "seed");
+  d->ranks = read_number(r, "ranks");
+  d->threads = read_number(r, "threads");
+  d->wall_seconds = read_number(r, "wall_seconds");
+  d->epochs_planned = read_number(r, "member_epochs_planned");
+  d->epochs_trained = read_number(r, "member_epochs_trained");
+  if (!tt_h5_has_local(r, "provenance/resolved_config")) return TT_OK;
+  return tt_h5_read_text_local(r, "provenance/resolved_config", &d->resolved);
+}
+
+static tt_err read_all(tt_h5_reader *r, tt_result_details *d)
+{
+  TT_TRY(read_members(r, d));
+  TT_TRY(read_metrics(r, d));
+  TT_TRY(read_or_nan(r, "ensemble_error_correlation", d->columns, &d->correlation));
+  TT_TRY(read_or_nan(r, "test_rows", d->columns, &d->test_rows));
+  TT_TRY(read_or_nan(r, "oob_rows", d->columns, &d->oob_rows));
+  TT_TRY(read_coverage(r, d));
+  if (tt_h5_has_local(r, "column_label"))
+    TT_TRY(tt_schema_read_texts_local(r, "column_label", d->columns, &d->label));
+  return read_origin(r, d);
+}
+
+tt_err tt_result_details_read_local(const char *file, const tt_results *of, tt_result_details **out)
+{
+  tt_h5_reader *r = NULL;
+  tt_result_details *d = NULL;
+  TT_TRY(tt_h5_open_local(file, &r));
+  tt_err e = TT_ALLOC(d, 1);
+  if (!e) {
+    d->members = of->members;
+    d->columns = of->columns;
+    d->seed = d->ranks = d->threads = d->wall_seconds = NAN;
+    d->epochs_planned = d->epochs_trained = NAN;
+    e = read_all(r, d);
+  }
+  tt_h5_close_local(&r);
+  if (e)
+    tt_result_details_destroy(&d);
+  else
+    *out = d;
+  return e;
+}
+
+void tt_result_details_destroy(tt_result_details **of)
+{
+  tt_result_details *d = *of;
+  if (!d) return;
+  if (d->label) tt_h5_texts_free(d->columns, &d->label);
+  for (int i = 0; i < TT_HYPER_COUNT; i++) tt_free(d->hyper[i]);
+  for (int i = 0; i < TT_METRIC_COUNT; i++)
+    tt_free_all(&d->member_score[i], &d->score[i], &d->oob[i]);
+  for (int i = 0; i < TT_ORIGIN_COUNT; i++) tt_free(d->origin[i]);
+  tt_free_all(&d->status, &d->best_epoch, &d->best_loss, &d->epochs_done, &d->attempts, &d->index,
+              &d->snapshot, &d->correlation, &d->test_rows, &d->oob_rows, &d->coverage_level,
+              &d->coverage, &d->resolved);
+  tt_free(*of);
+}
+
+/* A member has scores of its own targets: its ensemble's targets in the order of their columns. */
+double tt_result_member_score(const tt_results *k, const tt_result_details *d, tt_metric metric,
+                              int64_t member, int64_t column)
+{
+  int64_t target = 0, first = column;
+  if (!d->member_score[metric] || strcmp(k->owner[member], k->ensemble[column]) != 0) return NAN;
+  while (first > 0 && !strcmp(k->ensemble[first - 1], k->ensemble[column])) first--;
+  for (int64_t c = first + 1; c <= column; c++)
+    target += strcmp(k->target[c], k->target[c - 1]) != 0;
+  return target < d->targets ? d->member_score[metric][member * d->targets + target] : NAN;
+}

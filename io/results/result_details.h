@@ -1,0 +1,54 @@
+/* result_details.h — what results.h5 holds beyond the losses and test rows of tt_results: members,
+ * scores and provenance, for reports. Local. */
+#ifndef TT_RESULT_DETAILS_H
+#define TT_RESULT_DETAILS_H
+#include "core/config/sweep.h"
+#include "core/stats/metrics.h"
+#include "io/results/results.h"
+
+/* Attributes of /provenance that are texts: field. */
+#define TT_ORIGIN_TEXTS(X)                                                                         \
+  X(command)                                                                                       \
+  X(version)                                                                                       \
+  X(mpi_version)                                                                                   \
+  X(hdf5_version)                                                                                  \
+  X(date_created)                                                                                  \
+  X(host)                                                                                          \
+  X(slurm_job_id)                                                                                  \
+  X(device)                                                                                        \
+  X(arithmetic)                                                                                    \
+  X(data_hash_xxh3)                                                                                \
+  X(result_hash_xxh3)                                                                              \
+  X(member_dependence)
+enum {
+#define X(name) TT_ORIGIN_##name,
+  TT_ORIGIN_TEXTS(X)
+#undef X
+      TT_ORIGIN_COUNT
+};
+
+/* NaN, or NULL, where the file has no value. G members, C columns, K targets of a member. */
+typedef struct tt_result_details {
+  int64_t members, columns, targets, coverage_levels;
+  double *status;                                                             /* [G] tt_status */
+  double *best_epoch, *best_loss, *epochs_done, *attempts, *index, *snapshot; /* [G] */
+  double *hyper[TT_HYPER_COUNT];                                              /* [G] */
+  double *member_score[TT_METRIC_COUNT];                 /* [G][K] on the test rows */
+  double *score[TT_METRIC_COUNT], *oob[TT_METRIC_COUNT]; /* [C] of the ensembles; out of bag */
+  double *correlation, *test_rows, *oob_rows;            /* [C] */
+  double *coverage_level, *coverage;                     /* [levels], [levels][C] */
+  char **label;                                          /* [C] or NULL */
+  char *origin[TT_ORIGIN_COUNT];
+  char *resolved; /* the resolved configuration as YAML */
+  double seed, ranks, threads, wall_seconds, epochs_planned, epochs_trained;
+} tt_result_details;
+
+/* `of` is the same file, already read. Owner: the caller. Errors: NOINPUT, DATA, IO, MEM. */
+tt_err tt_result_details_read_local(const char *file, const tt_results *of,
+                                    tt_result_details **out);
+void tt_result_details_destroy(tt_result_details **d);
+
+/* The score of a member for a column, NaN = none. */
+double tt_result_member_score(const tt_results *k, const tt_result_details *d, tt_metric metric,
+                              int64_t member, int64_t column);
+#endif

@@ -1,0 +1,47 @@
+/* chart_internal.h — one chart of a picture and its series, for chart.c and chart_series.c. */
+#ifndef TT_CHART_INTERNAL_H
+#define TT_CHART_INTERNAL_H
+#include "src/report/chart.h"
+#include "src/report/chart_axis.h"
+
+#include <stdio.h>
+
+enum {
+  TT_CHART_STYLES = 6, /* colours; further series repeat them with other dashes */
+  TT_CHART_STRIP = 34  /* height of the strip of counts */
+};
+
+/* Sizes in pixels: of a single chart, of several charts in rows, of a chart in a page. */
+typedef struct tt_chart_frame {
+  double width, left, right, plot_height, radius;
+  int ticks;
+  int64_t most_points; /* of a line or an area: more are thinned evenly; 0 = no limit */
+  int compact;         /* points and cells are few long paths, which a script can read */
+} tt_chart_frame;
+
+/* One chart of the picture; all positions in pixels. */
+typedef struct tt_panel {
+  FILE *f;
+  const tt_chart_frame *frame;
+  const tt_chart *c;
+  tt_axis x, y;
+  double left, right, top, bottom; /* of the plot */
+  double base;                     /* position of the x axis: below the strip of counts */
+  double count;                    /* largest count in the strip; 0 = no strip */
+  int64_t points;
+} tt_panel;
+
+double tt_panel_x(const tt_panel *p, double value);
+double tt_panel_y(const tt_panel *p, double value);
+
+/* Whether all values of point i are finite; lower and upper end of its error bar or band. */
+int tt_chart_is_drawn(const tt_chart_series *s, int64_t i);
+double tt_chart_low(const tt_chart_series *s, int64_t i);
+double tt_chart_high(const tt_chart_series *s, int64_t i);
+
+void tt_panel_put_segment(FILE *f, const char *name, double x1, double y1, double x2, double y2);
+void tt_panel_put_series(const tt_panel *p, const tt_chart_series *s);
+/* The sample of a series in the legend: its middle is at height y. */
+void tt_panel_put_key(const tt_panel *p, const tt_chart_series *s, double x, double y,
+                      double width);
+#endif

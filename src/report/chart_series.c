@@ -1,0 +1,303 @@
+/* chart_series.c — see chart_internal.h: the marks of each kind of series. */
+#include "src/report/chart_internal.h"
+
+#include "src/report/chart_text.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+enum {
+  MAX_MARKED_POINTS = 80, /* a line with more points has no marks */
+  CELLS = 52,             /* cells of a density along each axis */
+  SHADES = 8,             /* of cells in a compact chart */
+  HOVER = 200             /* bytes of the text of a point */
+};
+
+double tt_chart_low(const tt_chart_series *s, int64_t i) { return s->low ? s->low[i] : s->y[i]; }
+double tt_chart_high(const tt_chart_series *s, int64_t i) { return s->high ? s->high[i] : s->y[i]; }
+
+int tt_chart_is_drawn(const tt_chart_series *s, int64_t i)
+{
+  int inside = isfinite(s->x[i]) && isfinite(tt_chart_low(s, i)) && isfinite(tt_chart_high(s, i));
+  return inside && (s->mark == TT_CHART_BAND || isfinite(s->y[i]));
+}
+
+double tt_panel_x(const tt_panel *p, double v)
+{
+  return p->left + (p->right - p->left) * tt_axis_fraction(&p->x, v);
+}
+
+double tt_panel_y(const tt_panel *p, double v)
+{
+  return p->bottom + (p->top - p->bottom) * tt_axis_fraction(&p->y, v);
+}
+
+void tt_panel_put_segment(FILE *f, const char *name, double x1, double y1, double x2, double y2)
+{
+  fprintf(f, "<line class=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n", name, x1, y1,
+          x2, y2);
+}
+
+static void put_line_style(FILE *f, int style)
+{
+  static const char *const dashes[] = {"", "7 4", "2 4", "10 4 2 4", "4 2", "1 3"};
+  int reference = style == TT_CHART_REFERENCE,
+      dash = (style + style / TT_CHART_STYLES) % TT_CHART_STYLES;
+  fprintf(f, "class=\"line s%d%s\"", style % TT_CHART_STYLES,
+          style ? reference ? " thin" : "" : " bold");
+  if (*dashes[dash]) fprintf(f, " stroke-dasharray=\"%s\"", dashes[reference ? 1 : dash]);
+}
+
+/* Distance of the points that are drawn of a line or area. */
+static int64_t stride(const tt_panel *p, const tt_chart_series *s)
+{
+  int64_t most = p->frame->most_points;
+  return most && s->points > most ? (s->points + most - 1) / most : 1;
+}
+
+/* The next, and the previous, point of an area: its first and its last point are always drawn. */
+static int64_t next_within(const tt_panel *p, const tt_chart_series *s, int64_t i, int64_t to)
+{
+  int64_t by = stride(p, s);
+  return i + by < to || i == to - 1 ? i + by : to - 1;
+}
+
+static int64_t back_within(const tt_panel *p, const tt_chart_series *s, int64_t i, int64_t from)
+{
+  int64_t by = stride(p, s);
+  return i - by > from || i == from ? i - by : from;
+}
+
+static int64_t next(const tt_panel *p, const tt_chart_series *s, int64_t i)
+{
+  return next_within(p, s, i, s->points);
+}
+
+/* What a script of the page shows for each point, and the member that a click on it selects. */
+static void put_hover(const tt_panel *p, const tt_chart_series *s)
+{
+  char text[HOVER];
+  int64_t n = 0;
+  if (!p->frame->compact || !s->hover) return;
+  for (int64_t i = 0; i < s->points; i = next(p, s, i)) {
+    if (!tt_chart_is_drawn(s, i)) continue;
+    s->hover(s->of, i, text, sizeof text);
+    for (char *bar = text; (bar = strchr(bar, '|'));) *bar = '/';
+    fputs(n++ ? "|" : " data-h=\"", p->f);
+    tt_chart_put_text(p->f, text, HOVER);
+  }
+  if (n) fputc('"', p->f);
+  n = 0;
+  for (int64_t i = 0; s->member && i < s->points; i = next(p, s, i))
+    if (tt_chart_is_drawn(s, i))
+      fprintf(p->f, "%s%" PRId64, n++ ? "," : " data-m=\"", s->member[i]);
+  if (n) fputc('"', p->f);
+}
+
+static void put_mark(const tt_panel *p, const tt_chart_series *s, double x, double y, double radius)
+{
+  fprintf(p->f, "<circle class=\"mark m%d\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\"/>\n",
+          s->style % TT_CHART_STYLES, x, y, radius);
+}
+
+/* A round dot is a line of length 0: one path for all points. */
+static void put_dots(const tt_panel *p, const tt_chart_series *s)
+{
+  fprintf(p->f, "<path class=\"dots s%d\" d=\"", s->style % TT_CHART_STYLES);
+  for (int64_t i = 0; i < s->points; i = next(p, s, i))
+    if (tt_chart_is_drawn(s, i))
+      fprintf(p->f, "M%.1f %.1fh0", tt_panel_x(p, s->x[i]), tt_panel_y(p, s->y[i]));
+  fputc('"', p->f);
+  put_hover(p, s);
+  fputs("/>\n", p->f);
+}
+
+static void put_circles(const tt_panel *p, const tt_chart_series *s, double radius)
+{
+  for (int64_t i = 0; i < s->points; i++)
+    if (tt_chart_is_drawn(s, i))
+      put_mark(p, s, tt_panel_x(p, s->x[i]), tt_panel_y(p, s->y[i]), radius);
+}
+
+static void put_path(const tt_panel *p, const tt_chart_series *s)
+{
+  int pen = 0;
+  for (int64_t i = 0; i < s->points; i = next(p, s, i)) {
+    int drawn = tt_chart_is_drawn(s, i);
+    if (drawn)
+      fprintf(p->f, "%c%.1f %.1f", pen ? 'L' : 'M', tt_panel_x(p, s->x[i]), tt_panel_y(p, s->y[i]));
+    pen = drawn;
+  }
+  fputc('"', p->f);
+}
+
+static void put_line(const tt_panel *p, const tt_chart_series *s)
+{
+  fputs("<path ", p->f);
+  put_line_style(p->f, s->style);
+  fputs(" d=\"M0 0", p->f); /* an empty path is not valid */
+  put_path(p, s);
+  put_hover(p, s);
+  fputs("/>\n", p->f);
+  if (s->points > MAX_MARKED_POINTS || s->style == TT_CHART_REFERENCE) return;
+  if (p->frame->compact)
+    put_dots(p, s);
+  else
+    put_circles(p, s, p->frame->radius * (s->style ? 1 : 1.25));
+}
+
+/* A script may select the member; without one, the browser shows the title. */
+static void put_trace(const tt_panel *p, const tt_chart_series *s)
+{
+  char text[HOVER] = "";
+  fprintf(p->f, "<path class=\"trace s%d\" data-m=\"%" PRId64 "\" data-t=\"",
+          s->style % TT_CHART_STYLES, *s->member);
+  s->hover(s->of, 0, text, sizeof text);
+  tt_chart_put_text(p->f, text, HOVER);
+  fputs("\" d=\"M0 0", p->f);
+  put_path(p, s);
+  fputs("/>\n", p->f);
+}
+
+/* Fill the area between two lines over points [from, to). */
+static void put_area(const tt_panel *p, const tt_chart_series *s, int64_t from, int64_t to)
+{
+  int is_count = s->mark == TT_CHART_COUNT;
+  double scale = is_count ? TT_CHART_STRIP / fmax(p->count, 1) : 0;
+  fprintf(p->f, "<path class=\"area m%d\" d=\"", s->style % TT_CHART_STYLES);
+  for (int64_t i = from; i < to; i = next_within(p, s, i, to))
+    fprintf(p->f, "%c%.1f %.1f", i > from ? 'L' : 'M', tt_panel_x(p, s->x[i]),
+            is_count ? p->base - scale * fmax(s->y[i], 0) : tt_panel_y(p, tt_chart_high(s, i)));
+  for (int64_t i = to - 1; i >= from; i = back_within(p, s, i, from))
+    fprintf(p->f, "L%.1f %.1f", tt_panel_x(p, s->x[i]),
+            is_count ? p->base : tt_panel_y(p, tt_chart_low(s, i)));
+  fputs("Z\"/>\n", p->f);
+}
+
+static void put_areas(const tt_panel *p, const tt_chart_series *s)
+{
+  for (int64_t from = 0, to; from < s->points; from = to + 1) {
+    for (to = from; to < s->points && tt_chart_is_drawn(s, to);) to++;
+    if (to > from) put_area(p, s, from, to);
+  }
+}
+
+static void put_counts(const tt_panel *p, const tt_chart_series *s)
+{
+  put_areas(p, s);
+  if (s->name)
+    tt_chart_put_label(p->f, p->left + 8, p->base - TT_CHART_STRIP / 2.0 + 4.5, "class=\"note\"",
+                       s->name);
+}
+
+/* One path for all bars of a compact chart. */
+static void put_bars(const tt_panel *p, const tt_chart_series *s)
+{
+  char style[32];
+  snprintf(style, sizeof style, "bar s%d", s->style % TT_CHART_STYLES);
+  if (p->frame->compact) fprintf(p->f, "<path class=\"%s\" d=\"M0 0", style);
+  for (int64_t i = 0; i < s->points; i = next(p, s, i)) {
+    if (!tt_chart_is_drawn(s, i)) continue;
+    double x = tt_panel_x(p, s->x[i]), low = tt_panel_y(p, s->low[i]);
+    if (p->frame->compact)
+      fprintf(p->f, "M%.1f %.1fV%.1f", x, low, tt_panel_y(p, s->high[i]));
+    else
+      tt_panel_put_segment(p->f, style, x, low, x, tt_panel_y(p, s->high[i]));
+  }
+  if (p->frame->compact) fputs("\"/>\n", p->f);
+}
+
+static void put_points(const tt_panel *p, const tt_chart_series *s)
+{
+  if (s->low) put_bars(p, s);
+  if (p->frame->compact)
+    put_dots(p, s);
+  else
+    put_circles(p, s, p->frame->radius);
+}
+
+static int cell_of(double fraction)
+{
+  int cell = (int)(fraction * CELLS);
+  return cell < 0 ? 0 : cell < CELLS ? cell : CELLS - 1;
+}
+
+/* Number of points in each cell; returns the largest number. */
+static int64_t count_cells(const tt_panel *p, const tt_chart_series *s, int64_t count[CELLS][CELLS])
+{
+  int64_t most = 0;
+  memset(count, 0, CELLS * sizeof *count);
+  for (int64_t i = 0; i < s->points; i++) {
+    if (!tt_chart_is_drawn(s, i)) continue;
+    int64_t *at = &count[cell_of(tt_axis_fraction(&p->y, s->y[i]))]
+                        [cell_of(tt_axis_fraction(&p->x, s->x[i]))];
+    if (++*at > most) most = *at;
+  }
+  return most;
+}
+
+static double opacity(int64_t count, int64_t most)
+{
+  return 0.15 + 0.85 * log1p((double)count - 1) / log1p((double)most);
+}
+
+/* One path for all cells whose opacity is that of the shade. */
+static void put_shade(const tt_panel *p, int style, int64_t count[CELLS][CELLS], int64_t most,
+                      int shade)
+{
+  double width = (p->right - p->left) / CELLS, height = (p->bottom - p->top) / CELLS;
+  fprintf(p->f, "<path class=\"m%d\" opacity=\"%.2f\" d=\"M0 0", style % TT_CHART_STYLES,
+          0.15 + 0.85 * (shade + 0.5) / SHADES);
+  for (int row = 0; row < CELLS; row++)
+    for (int column = 0; column < CELLS; column++) {
+      int64_t n = count[row][column];
+      if (!n || (int)fmin((opacity(n, most) - 0.15) / 0.85 * SHADES, SHADES - 1) != shade) continue;
+      fprintf(p->f, "M%.1f %.1fh%.1fv%.1fh-%.1fz", p->left + column * width,
+              p->bottom - (row + 1) * height, width, height, width);
+    }
+  fputs("\"/>\n", p->f);
+}
+
+static void put_density(const tt_panel *p, const tt_chart_series *s)
+{
+  static int64_t count[CELLS][CELLS];
+  double width = (p->right - p->left) / CELLS, height = (p->bottom - p->top) / CELLS;
+  int64_t most = count_cells(p, s, count);
+  for (int shade = 0; p->frame->compact && shade < SHADES; shade++)
+    put_shade(p, s->style, count, most, shade);
+  for (int row = 0; !p->frame->compact && row < CELLS; row++)
+    for (int column = 0; column < CELLS; column++)
+      if (count[row][column])
+        fprintf(p->f,
+                "<rect class=\"m%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.2f\" height=\"%.2f\" "
+                "opacity=\"%.2f\"/>\n",
+                s->style % TT_CHART_STYLES, p->left + column * width,
+                p->bottom - (row + 1) * height, width, height, opacity(count[row][column], most));
+}
+
+void tt_panel_put_series(const tt_panel *p, const tt_chart_series *s)
+{
+  static void (*const put[])(const tt_panel *, const tt_chart_series *) = {
+      [TT_CHART_LINE] = put_line,       [TT_CHART_TRACE] = put_trace,
+      [TT_CHART_BAND] = put_areas,      [TT_CHART_POINTS] = put_points,
+      [TT_CHART_DENSITY] = put_density, [TT_CHART_COUNT] = put_counts};
+  put[s->mark](p, s);
+}
+
+void tt_panel_put_key(const tt_panel *p, const tt_chart_series *s, double x, double y, double width)
+{
+  double middle = x + width / 2;
+  char style[32];
+  snprintf(style, sizeof style, "bar s%d", s->style % TT_CHART_STYLES);
+  if (s->mark == TT_CHART_LINE) {
+    fputs("<path ", p->f);
+    put_line_style(p->f, s->style);
+    fprintf(p->f, " d=\"M%.1f %.1fh%.0f\"/>\n", x, y, width);
+  } else if (s->mark == TT_CHART_POINTS) {
+    if (s->low) tt_panel_put_segment(p->f, style, middle, y - 8, middle, y + 8);
+    put_mark(p, s, middle, y, p->frame->radius);
+  } else
+    fprintf(p->f, "<rect class=\"area m%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.0f\" height=\"12\"/>\n",
+            s->style % TT_CHART_STYLES, x, y - 6, width);
+}

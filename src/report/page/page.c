@@ -1,0 +1,186 @@
+/* page.c — see page.h. */
+#include "src/report/page/page.h"
+
+#include "core/base/text.h"
+#include "io/hdf5/files.h"
+#include "src/report/own_file.h"
+#include "src/report/page/page_style.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MARK "<meta name=\"generator\" content=\"tutti report"
+
+static void put_escaped(FILE *f, const char *p, int superscripts)
+{
+  for (int bytes; *p; p += bytes) {
+    bytes = tt_utf8_char_bytes(p);
+    if (superscripts && p[0] == '^' && (p[1] == '2' || p[1] == '3')) {
+      fputs(p[1] == '2' ? "\xC2\xB2" : "\xC2\xB3", f);
+      bytes = 2;
+    } else if (*p == '&')
+      fputs("&amp;", f);
+    else if (*p == '<')
+      fputs("&lt;", f);
+    else if (*p == '>')
+      fputs("&gt;", f);
+    else if (*p == '"')
+      fputs("&quot;", f);
+    else if (*p == '\n' || *p == '\t')
+      fputc(*p, f);
+    else {
+      const char *at = p;
+      if (tt_utf8_is_printable(tt_utf8_next(&at)))
+        fwrite(p, 1, (size_t)bytes, f);
+      else
+        fputc('?', f);
+    }
+    if (bytes == 0) bytes = 1;
+  }
+}
+
+void tt_page_put(FILE *f, const char *text) { put_escaped(f, text, 1); }
+void tt_page_put_verbatim(FILE *f, const char *text) { put_escaped(f, text, 0); }
+
+static void print_list(FILE *f, const char *format, va_list ap)
+{
+  char text[1024];
+  vsnprintf(text, sizeof text, format, ap);
+  tt_page_put(f, text);
+}
+
+void tt_page_print(FILE *f, const char *format, ...)
+{
+  va_list ap;
+  va_start(ap, format);
+  print_list(f, format, ap);
+  va_end(ap);
+}
+
+tt_err tt_page_begin(const char *title, const char *about, tt_page *page)
+{
+  *page = (tt_page){0};
+  FILE *f = page->f = open_memstream(&page->text, &page->size);
+  if (!f) return TT_FAIL(MEM, "out of memory for a page");
+  fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n" MARK
+        " " TUTTI_VERSION "\">\n"
+        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+        "<meta name=\"color-scheme\" content=\"light dark\">\n<title>",
+        f);
+  tt_page_put(f, title);
+  fprintf(f,
+          "</title>\n<style>\n%s%s</style>\n</head>\n<body>\n<header>\n<p class=\"kind\">tutti"
+          " report</p>\n<h1>",
+          tt_chart_style, tt_page_style);
+  tt_page_put(f, title);
+  fputs("</h1>\n<p class=\"lead\">", f);
+  tt_page_put(f, about);
+  fputs("</p>\n</header>\n<main>\n", f);
+  return TT_OK;
+}
+
+tt_err tt_page_check_place(const char *path, int force)
+{
+  return force ? TT_OK : tt_own_file_check_local(path, MARK);
+}
+
+void tt_page_discard(tt_page *page)
+{
+  if (page->f) fclose(page->f);
+  page->f = NULL;
+  free(page->text);
+  page->text = NULL;
+}
+
+tt_err tt_page_publish(tt_page *page, const char *path, int force)
+{
+  fprintf(page->f, "</main>\n<script>\n%s</script>\n</body>\n</html>\n", tt_page_script);
+  int bad = ferror(page->f);
+  bad |= fclose(page->f) != 0;
+  page->f = NULL;
+  tt_err e =
+      bad ? TT_FAIL(MEM, "%s: out of memory for the page", path) : tt_page_check_place(path, force);
+  if (!e) e = tt_file_write_atomic_local(path, page->text);
+  tt_page_discard(page);
+  return e;
+}
+
+void tt_page_begin_section(FILE *f, const char *title, const char *about)
+{
+  fputs("<section>\n<h2>", f);
+  tt_page_put(f, title);
+  fputs("</h2>\n", f);
+  if (!about) return;
+  fputs("<p class=\"about\">", f);
+  tt_page_put(f, about);
+  fputs("</p>\n", f);
+}
+
+void tt_page_end_section(FILE *f) { fputs("</section>\n", f); }
+
+void tt_page_begin_pairs(FILE *f) { fputs("<dl>\n", f); }
+void tt_page_end_pairs(FILE *f) { fputs("</dl>\n", f); }
+
+void tt_page_pair(FILE *f, const char *name, const char *format, ...)
+{
+  va_list ap;
+  fputs("<dt>", f);
+  tt_page_put(f, name);
+  fputs("</dt><dd>", f);
+  va_start(ap, format);
+  print_list(f, format, ap);
+  va_end(ap);
+  fputs("</dd>\n", f);
+}
+
+void tt_page_number_cell(FILE *f, double value)
+{
+  if (isfinite(value))
+    fprintf(f, "<td class=\"number\">%.4g</td>", value);
+  else
+    fputs("<td></td>", f);
+}
+
+void tt_page_begin_charts(FILE *f) { fputs("<div class=\"charts\">\n", f); }
+void tt_page_end_charts(FILE *f) { fputs("</div>\n", f); }
+
+void tt_page_chart(FILE *f, const tt_chart *c)
+{
+  if (c->count == 0) return;
+  fputs("<figure>\n<figcaption><b>", f);
+  tt_page_put(f, c->title);
+  fputs("</b>", f);
+  if (c->note && *c->note) {
+    fputs(" <span>", f);
+    tt_page_put(f, c->note);
+    fputs("</span>", f);
+  }
+  fputs("</figcaption>\n", f);
+  tt_chart_put_inline(f, c);
+  fputs("</figure>\n", f);
+}
+
+void tt_page_begin_verdict(FILE *f) { fputs("<section class=\"verdict\">\n", f); }
+void tt_page_end_verdict(FILE *f) { fputs("</section>\n", f); }
+
+void tt_page_verdict(FILE *f, const char *question, const char *figure, int64_t n,
+                     const char *const *words)
+{
+  fputs("<div>\n<h2>", f);
+  tt_page_put(f, question);
+  fputs("</h2>\n", f);
+  if (figure && *figure) {
+    fputs("<p class=\"figure\">", f);
+    tt_page_put(f, figure);
+    fputs("</p>\n", f);
+  }
+  for (int64_t i = 0; i < n; i++) {
+    fputs("<p>", f);
+    tt_page_put(f, words[i]);
+    fputs("</p>\n", f);
+  }
+  fputs("</div>\n", f);
+}

@@ -1,0 +1,55 @@
+/* page.h — one HTML page in one file: no other file, no network, readable without its script, in
+ * print and on a dark screen. Local. */
+#ifndef TT_PAGE_H
+#define TT_PAGE_H
+#include "src/report/chart.h"
+
+#include <stdio.h>
+
+/* A page being written. */
+typedef struct tt_page {
+  FILE *f;
+  char *text; /* owned, as tt_page_begin and tt_page_publish do */
+  size_t size;
+} tt_page;
+
+/* Begin the page with its title, and a line below it that says what the page is about.
+ * Errors: MEM. */
+tt_err tt_page_begin(const char *title, const char *about, tt_page *out);
+
+/* End the page and write it to `path`, complete or not at all. force: 1 = also replace a file that
+ * tutti report did not write. The page is freed in any case. Errors: CANTCREAT, IO, MEM. */
+tt_err tt_page_publish(tt_page *page, const char *path, int force);
+void tt_page_discard(tt_page *page);
+
+/* Error if a file is in the place of `path` that tutti report did not write. Errors: CANTCREAT. */
+tt_err tt_page_check_place(const char *path, int force);
+
+/* Write text: escaped; ^2 and ^3 become superscripts, unless verbatim. */
+void tt_page_put(FILE *f, const char *text);
+void tt_page_put_verbatim(FILE *f, const char *text);
+/* Write formatted text, escaped; cut after 1023 bytes. */
+void tt_page_print(FILE *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* A part of the page with its heading; a paragraph; a row of a table of names and values. */
+void tt_page_begin_section(FILE *f, const char *title, const char *about);
+void tt_page_end_section(FILE *f);
+void tt_page_begin_pairs(FILE *f);
+void tt_page_pair(FILE *f, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void tt_page_end_pairs(FILE *f);
+
+/* A cell with a number, 4 digits; empty if it is not finite. */
+void tt_page_number_cell(FILE *f, double value);
+
+/* Charts beside each other; a chart that has no series is left out. */
+void tt_page_begin_charts(FILE *f);
+void tt_page_chart(FILE *f, const tt_chart *c);
+void tt_page_end_charts(FILE *f);
+
+/* The three parts of the verdict on top: a question, its answer as figure and as words. */
+void tt_page_begin_verdict(FILE *f);
+void tt_page_verdict(FILE *f, const char *question, const char *figure, int64_t n,
+                     const char *const *words);
+void tt_page_end_verdict(FILE *f);
+#endif

@@ -1,0 +1,137 @@
+/* run_page.c — see run_page.h. */
+#include "src/report/page/run_page.h"
+
+#include "core/base/directory.h"
+#include "core/base/mem.h"
+#include "core/base/text.h"
+#include "src/report/page/run_page_internal.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_TARGETS = 64, MAX_CHARTED = 12, TEXT = 512 };
+
+static tt_err read_results(tt_run_page *p)
+{
+  char path[TT_PATH_MAX];
+  if (snprintf(path, sizeof path, "%s/results.h5", p->directory) >= TT_PATH_MAX)
+    return TT_FAIL(NOINPUT, "%s: the path is too long", p->directory);
+  if (access(path, F_OK) && p->status) return TT_OK;
+  if (access(path, F_OK))
+    return TT_FAIL(NOINPUT,
+                   "%s: there is no run in this directory (no results.h5 and no status.json); give "
+                   "run.directory of the job, or campaign.directory",
+                   p->directory);
+  TT_TRY(tt_results_read_local(path, &p->k));
+  return tt_result_details_read_local(path, p->k, &p->d);
+}
+
+static tt_err make_targets(tt_run_page *p)
+{
+  TT_TRY(TT_ALLOC(p->t, MAX_TARGETS));
+  for (int64_t c = 0; c < p->k->columns && p->targets < MAX_TARGETS; c = tt_target_end(p->k, c)) {
+    int64_t i = p->targets++;
+    TT_TRY(tt_target_charts_create(p->k, c, i ? &p->t[i - 1] : NULL, &p->t[i]));
+  }
+  p->shown = p->targets < MAX_CHARTED ? p->targets : MAX_CHARTED;
+  return TT_OK;
+}
+
+static int is_over(const tt_run_status *s) { return !strcmp(s->state, "done"); }
+
+/* Why the run is not complete, and what to do. */
+void tt_run_page_put_unfinished(const tt_run_page *p)
+{
+  const tt_run_status *s = p->status;
+  char left[32];
+  if (!s || is_over(s)) return;
+  int running = !strcmp(s->state, "training");
+  fputs("<p class=\"notice\">", p->f);
+  tt_page_print(p->f, "This run is not complete: %s, epoch %" PRId64 " of at most %" PRId64,
+                s->state, s->epoch, s->epochs);
+  if (running && s->eta >= 0) tt_page_print(p->f, ", %s left", tt_duration_text(s->eta, left));
+  tt_page_print(p->f, ".%s%s", *s->reason ? " Its last message: " : "", s->reason);
+  if (!running && !*s->reason) tt_page_print(p->f, " Start the same command again to continue.");
+  if (p->k) tt_page_print(p->f, " The figures below are of an earlier run in this directory.");
+  fputs("</p>\n", p->f);
+}
+
+static void put_state(const tt_run_page *p)
+{
+  const tt_run_status *s = p->status;
+  tt_page_begin_section(p->f, "State", NULL);
+  tt_page_begin_pairs(p->f);
+  tt_page_pair(p->f, "state", "%s", s->state);
+  tt_page_pair(p->f, "updated", "%s", s->time);
+  tt_page_pair(p->f, "members",
+               "%" PRId64 ": %" PRId64 " in training, %" PRId64 " finished, %" PRId64
+               " stopped early, %" PRId64 " diverged",
+               s->members, s->training, s->finished, s->early_stopped, s->diverged);
+  if (s->generation) tt_page_pair(p->f, "last checkpoint", "%" PRId64, s->generation);
+  if (s->rate > 0) tt_page_pair(p->f, "rate", "%.3g member-steps/s", s->rate);
+  tt_page_end_pairs(p->f);
+  tt_page_end_section(p->f);
+}
+
+static tt_err put_results(tt_run_page *p)
+{
+  tt_run_page_put_verdict(p);
+  TT_TRY(tt_run_page_put_targets(p));
+  TT_TRY(tt_run_page_put_sweep(p));
+  TT_TRY(tt_run_page_put_members(p));
+  tt_run_page_put_out_of_bag(p);
+  return TT_OK;
+}
+
+static tt_err write_page(tt_run_page *p, const char *file, int force)
+{
+  tt_page page;
+  char about[TEXT];
+  const char *title = p->k && p->k->title ? p->k->title : p->directory;
+  const char *date = p->d && p->d->origin[TT_ORIGIN_date_created]
+                         ? p->d->origin[TT_ORIGIN_date_created]
+                     : p->status ? p->status->time
+                                 : "";
+  int64_t members = p->k ? p->k->members : p->status->members;
+  snprintf(about, sizeof about, "%" PRId64 " network%s", members, tt_plural(members));
+  if (p->k)
+    snprintf(about + strlen(about), sizeof about - strlen(about), " for %" PRId64 " target%s",
+             p->targets, tt_plural(p->targets));
+  snprintf(about + strlen(about), sizeof about - strlen(about), ", %.10s%s%s", date,
+           p->d && p->d->origin[TT_ORIGIN_device] ? ", " : "",
+           p->d && p->d->origin[TT_ORIGIN_device] ? p->d->origin[TT_ORIGIN_device] : "");
+  TT_TRY(tt_page_begin(title, about, &page));
+  p->f = page.f;
+  tt_run_page_put_unfinished(p);
+  tt_err e = TT_OK;
+  if (p->k)
+    e = put_results(p);
+  else
+    put_state(p);
+  if (!e) tt_run_page_put_origin(p);
+  if (e)
+    tt_page_discard(&page);
+  else
+    e = tt_page_publish(&page, file, force);
+  if (!e) printf("report:  %s\n", file);
+  return e;
+}
+
+tt_err tt_run_page_write_local(const char *directory, const char *file, int force)
+{
+  static tt_status_file status;
+  tt_run_page p = {.directory = directory};
+  TT_TRY(tt_page_check_place(file, force));
+  tt_err e = tt_status_file_read_local(directory, &status);
+  if (!e) p.status = &status.status;
+  if (e == TT_E_NOINPUT) e = TT_OK;
+  if (!e) e = read_results(&p);
+  if (!e && p.k) e = make_targets(&p);
+  if (!e) e = write_page(&p, file, force);
+  for (int64_t i = 0; p.t && i < p.targets; i++) tt_target_charts_free(&p.t[i]);
+  tt_free(p.t);
+  tt_result_details_destroy(&p.d);
+  tt_results_destroy(&p.k);
+  return e;
+}

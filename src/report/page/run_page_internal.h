@@ -1,0 +1,56 @@
+/* run_page_internal.h — the parts of the page of a run, for the files of this directory. Local. */
+#ifndef TT_RUN_PAGE_INTERNAL_H
+#define TT_RUN_PAGE_INTERNAL_H
+#include "io/results/result_details.h"
+#include "src/host/status_file.h"
+#include "src/report/page/page.h"
+#include "src/report/target_charts.h"
+
+typedef struct tt_run_page {
+  FILE *f;
+  const char *directory;
+  tt_results *k;               /* NULL = the run has no results.h5 yet */
+  tt_result_details *d;        /* NULL if k is */
+  const tt_run_status *status; /* NULL = no status.json */
+  int64_t targets;             /* in all */
+  int64_t shown;               /* with charts: the first ones */
+  tt_target_charts *t;         /* [targets] */
+} tt_run_page;
+
+/* What the test rows say about one target, in numbers and words. NaN = not known. */
+typedef struct tt_target_verdict {
+  double error;    /* rmse; accuracy of a class */
+  double relative; /* rmse / standard deviation of the labels; errors / errors without inputs */
+  double inside, nominal; /* fraction of the rows inside the central interval; what it should be */
+  double low, high;       /* range of `inside` that chance allows: 95 % */
+  const char *how_good;   /* "accurate"; "" = not known */
+  const char *how_sure;   /* "too narrow" */
+} tt_target_verdict;
+tt_target_verdict tt_target_judge(const tt_run_page *p, int64_t target);
+
+/* Write the parts of the page. */
+void tt_run_page_put_verdict(tt_run_page *p);
+tt_err tt_run_page_put_targets(const tt_run_page *p);
+tt_err tt_run_page_put_members(const tt_run_page *p);
+/* A sentence about the best member if hyper-parameters differ, else "". */
+void tt_run_page_say_best(const tt_run_page *p, char *text, size_t size);
+tt_err tt_run_page_put_sweep(const tt_run_page *p);
+void tt_run_page_put_out_of_bag(const tt_run_page *p);
+void tt_run_page_put_unfinished(const tt_run_page *p);
+void tt_run_page_put_origin(const tt_run_page *p);
+
+/* The list of files in a directory, and how to cite: for every kind of page. */
+void tt_page_put_files(FILE *f, const char *directory);
+void tt_page_put_citation(FILE *f);
+/* A text that is folded until it is opened: YAML. */
+void tt_page_put_folded(FILE *f, const char *summary, const char *text);
+
+/* Whether a hyper-parameter differs between members of the ensemble [first, end). */
+int tt_run_page_differs(const tt_run_page *p, int hyper, int64_t first, int64_t end);
+/* The end of the ensemble of member `first`. */
+int64_t tt_run_page_ensemble_end(const tt_run_page *p, int64_t first);
+/* Score of a member that the page compares: the first one that it has of rmse, accuracy, nll of the
+ * first column of its ensemble; else its best validation loss. */
+double tt_run_page_score(const tt_run_page *p, int64_t member, const char **name);
+extern const char *const tt_run_page_status_name[];
+#endif

@@ -1,0 +1,292 @@
+#!/usr/bin/python3
+"""The pages that `tutti report DIRECTORY` writes.
+
+    check_page.py TUTTI [chromium]
+
+Each page is well-formed HTML without references to other files, its charts have marks and finite
+coordinates, its words say what the numbers say, and it replaces no file that tutti did not write.
+With chromium: the script runs without a message, a mark says its row, a click marks its member, and
+nothing is wider than a screen of 400 or 1200 pixels.
+"""
+import html.parser
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import h5py
+import numpy as np
+
+VOID = {"meta", "input", "br"}
+ALONE = {"rect", "path", "line", "circle"}  # SVG elements that end with />
+JOB = """\
+title: 'A <b> & "c"'
+data: {file: samples.h5, split: {train: 0.6, validation: 0.2, test: 0.2, seed: 3}}
+model: {hidden: [8], output: mean_variance}
+ensembles: [{name: one, target: y0, members: 6}, {name: two, target: y1, members: 5}]
+train: {epochs: 30, learning_rate: 1e-2, loss: gaussian_nll, batch_size: 16}
+run: {device: cpu, directory: plain}
+"""
+QUANTILES = JOB.replace("output: mean_variance", "output: quantiles, quantiles: [0.05, 0.5, 0.95]").replace(
+    "gaussian_nll", "quantile, resample: bootstrap").replace("plain", "quantiles")
+CLASSES = JOB.replace("output: mean_variance", "output: softmax, classes: 3").replace(
+    "gaussian_nll", "cross_entropy").replace("plain", "classes").replace(
+    "samples.h5", "classes.h5").replace("target: y0", "target: kind").replace(
+    ', {name: two, target: y1, members: 5}', "")
+SWEEP = JOB.replace("members: 5}", "members: 12, sweep: {learning_rate: {log_uniform: [1e-4, 1e-1]}}}").replace(
+    "plain", "sweep")
+ONE = JOB.replace("output: mean_variance", "output: mean").replace("gaussian_nll", "mse").replace(
+    ', {name: two, target: y1, members: 5}', "").replace("members: 6", "members: 1").replace("plain", "one")
+NO_TEST = ONE.replace("train: 0.6, validation: 0.2, test: 0.2", "train: 0.8, validation: 0.2, test: 0").replace(
+    "directory: one", "directory: untested")
+DIVERGED = JOB.replace("1e-2", "1e30, optimizer: sgd").replace("plain", "diverged")
+
+
+class Page(html.parser.HTMLParser):
+    """Fails unless every element is closed in order; collects texts and elements."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.path, self.open, self.tags, self.words = path, [], [], []
+        text = path.read_text(encoding="utf-8")
+        assert text.startswith("<!DOCTYPE html>\n"), path
+        self.feed(text)
+        self.close()
+        assert not self.open, (path, self.open)
+        self.text = " ".join(" ".join(self.words).split())
+        self.check()
+
+    def handle_starttag(self, tag, attributes):
+        assert len(dict(attributes)) == len(attributes), (self.path, tag, attributes)
+        self.tags.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        assert tag in ALONE, (self.path, tag)
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        assert self.open and self.open.pop() == tag, (self.path, tag, self.getpos())
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] not in ("style", "script"):
+            self.words.append(data)
+
+    def check(self):
+        for tag, attributes in self.tags:
+            assert tag not in ("link", "img", "iframe") and "src" not in attributes, (self.path, tag)
+            assert "href" not in attributes, (self.path, attributes)
+            for name in ("d", "x1", "y1", "x2", "y2", "x", "y", "cx", "cy"):
+                assert not re.search("nan|inf", attributes.get(name, "")), (self.path, tag, attributes)
+            if "data-h" in attributes:  # one text for each mark
+                marks = len(re.findall("[ML]", attributes["d"])) - attributes["d"].startswith("M0 0")
+                assert len(attributes["data-h"].split("|")) == marks, (self.path, attributes)
+        assert "@import" not in self.path.read_text() and "url(" not in self.path.read_text()
+        assert os.path.getsize(self.path) < 2_000_000, (self.path, os.path.getsize(self.path))
+
+    def marks(self, kind):
+        return [a for _, a in self.tags if kind in (a.get("class") or "").split()]
+
+
+def run(*command, code=0):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == code, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
+    return done
+
+
+def make_samples(tutti):
+    random = np.random.default_rng(1)
+    x = random.uniform(-1, 1, (250, 3))
+    y = np.stack([np.sin(3 * x[:, 0]) + 0.1 * random.normal(size=250), x[:, 1] ** 2 + x[:, 2]], axis=1)
+    kind = np.digitize(x[:, 0], [-0.4, 0.4])
+    for name, columns, rows in (("samples", "y0,y1", y), ("classes", "kind", kind[:, None])):
+        table = np.concatenate([x, rows], axis=1)
+        np.savetxt(f"{name}.csv", table, delimiter=",", header="a,b,c," + columns, comments="")
+        run(tutti, "import", f"{name}.csv", "-o", f"{name}.h5", "--inputs", "a,b,c", "--targets", columns)
+
+
+def page(tutti, directory):
+    said = run(tutti, "report", directory).stdout
+    assert said == f"report:  {directory}/report.html\n", said
+    return Page(pathlib.Path(directory) / "report.html")
+
+
+def train(tutti, job, code=0):
+    pathlib.Path("job.yaml").write_text(job)
+    run(tutti, "train", "job.yaml", "-q", "--resume", "never", code=code)
+    return page(tutti, re.search(r"directory: (\w+)", job).group(1))
+
+
+def check_plain(tutti):
+    p = train(tutti, JOB)
+    with h5py.File("plain/results.h5") as f:
+        r2, rmse, inside = (f[name][...] for name in ("ensemble_r2", "ensemble_rmse", "coverage"))
+        rows = f["y_true"].shape[0]
+    relative = 100 * np.sqrt(1 - r2)
+    for i, name in enumerate(("y0", "y1")):
+        assert f"{name}: the typical error (rmse) is {rmse[i]:.3g}, {relative[i]:.1f} % of the spread of " \
+               f"the {rows} test rows" in p.text, p.text
+        assert f"{name}: {100 * inside[1, i]:.0f} % of the test rows are inside their 90 % intervals" in p.text
+    assert f"{relative.min():.2g} to {relative.max():.2g} % error" in p.text, p.text
+    assert len(p.marks("chart")) == 12 and len(p.marks("trace")) == 11, len(p.marks("chart"))
+    hovers = [a["data-h"] for a in p.marks("dots") if "measured" in a.get("data-h", "")]
+    assert len(hovers) == 4 and all(len(h.split("|")) == rows for h in hovers)
+    for words in ('A <b> & "c"', "one: y0", "Predicted and measured", "Residuals", "Calibration", "Spread and error",
+                  "Learning curves", "Members and ensemble", "11 members: 11 finished", "results.h5",
+                  "hash of the data", "learning_rate: 0.01", "@software{tutti"):
+        assert words in p.text, (words, p.text)
+    run(tutti, "report", "plain")  # its own page is replaced
+
+
+def check_kinds(tutti):
+    p = train(tutti, QUANTILES)
+    assert "Out of bag" in p.text and "median, quantiles" in p.text, p.text
+    p = train(tutti, CLASSES)
+    with h5py.File("classes/results.h5") as f:
+        accuracy = f["ensemble_accuracy"][0]
+    assert f"kind: {100 * accuracy:.1f} % of 50 test rows are classified right" in p.text, p.text
+    assert f"{100 * accuracy:.3g} % right" in p.text and "true class, taken for" in p.text
+    p = train(tutti, SWEEP)
+    assert "Hyper-parameters" in p.text and "Train an ensemble with the settings" in p.text, p.text
+    with h5py.File("sweep/results.h5") as f:
+        best = f["learning_rate"][6:][np.argmin(f["best_loss"][6:])]
+    swept = [a for a in p.marks("dots") if "learning_rate" in a.get("data-h", "")]
+    assert len(swept) == 1 and swept[0]["data-m"] == ",".join(str(m) for m in range(6, 18)), swept
+    assert f"{best:.4g}" in p.text, best
+    p = train(tutti, ONE)
+    assert "How sure Not known" in p.text and "Train at least 5 members" in p.text, p.text
+    p = train(tutti, NO_TEST)
+    assert "How good Not known: the job has no test rows" in p.text and "Keep some rows" in p.text, p.text
+    p = train(tutti, DIVERGED, code=76)
+    assert "All members diverged" in p.text and "How good Not known" in p.text, p.text
+
+
+def check_unfinished(tutti):
+    shutil.copytree("plain", "stopped")
+    for name in ("results.h5", "model.h5", "report.html"):
+        os.remove("stopped/" + name)
+    status = json.loads(pathlib.Path("stopped/status.json").read_text())
+    status.update(state="stopped", reason="stopped by <SIGTERM>", epoch=7)
+    pathlib.Path("stopped/status.json").write_text(json.dumps(status))
+    p = page(tutti, "stopped")
+    assert "not complete: stopped, epoch 7 of at most 30. Its last message: stopped by <SIGTERM>" in p.text, p.text
+    os.mkdir("empty")
+    assert "no run in this directory" in run(tutti, "report", "empty", code=66).stderr
+    assert not os.listdir("empty")
+
+
+def check_foreign(tutti):
+    """A page, a table or a picture replaces only what tutti report wrote, unless --force."""
+    for name, source in (("report.html", "plain"), ("predictions.tsv", "plain/results.h5"),
+                         ("report.svg", "plain/results.h5")):
+        folder = pathlib.Path("foreign-" + name)
+        folder.mkdir()
+        (folder / name).write_text("mine")
+        said = run(tutti, "report", source, "-o", str(folder), code=73).stderr
+        assert "--force" in said and name in said, said
+        assert os.listdir(folder) == [name] and (folder / name).read_text() == "mine"
+        run(tutti, "report", source, "-o", str(folder), "--force")
+        assert (folder / name).read_text() != "mine"
+        run(tutti, "report", source, "-o", str(folder))
+
+
+def check_big(tutti):
+    """Many targets, members, epochs and rows: a small page, and the same bytes again."""
+    targets, members, epochs, rows = 20, 600, 300, 3000
+    random = np.random.default_rng(2)
+    os.mkdir("big")
+    shutil.copy("plain/results.h5", "big/results.h5")
+
+    def chars(names):
+        return np.array([list(n.ljust(8, "\0").encode()) for n in names], np.uint8).view("S1")
+
+    with h5py.File("big/results.h5", "r+") as f:
+        size = {f["epoch"].size: epochs, 11: members, 2: targets, f["sample"].size: rows}
+        for name in [n for n in f if isinstance(f[n], h5py.Dataset)]:
+            d = f[name]
+            shape = tuple(size.get(n, n) for n in d.shape)
+            text = d.dtype.kind == "S"
+            del f[name]
+            if not text:
+                f[name] = np.abs(random.normal(size=shape)).astype(d.dtype if d.dtype.kind == "f" else float)
+        f["status"][...] = 1
+        f["sample"][...] = np.arange(rows)
+        f["member_index"][...] = np.arange(members)
+        f["ensemble"] = chars(["all"] * members)
+        f["column_ensemble"] = chars(["all"] * targets)
+        f["column_target"] = f["column_label"] = chars([f"t{i}" for i in range(targets)])
+        f["column_units"] = chars(["m"] * targets)
+    p = page(tutti, "big")
+    first = p.path.read_bytes()
+    assert page(tutti, "big").path.read_bytes() == first
+    assert "t19" in p.text and len(p.marks("trace")) == 100, len(p.marks("trace"))
+
+
+def browse(browser, path, width, script):
+    """The DOM after the script has run, at the width of a frame; fails if the console has a message."""
+    copy = pathlib.Path("copy.html")
+    copy.write_text(path.read_text().replace("</body>", f"<script>{script}</script></body>"))
+    pathlib.Path("frame.html").write_text(
+        f'<iframe src="copy.html" style="width:{width}px;height:900px;border:0"></iframe>'
+        "<script>onmessage = e => document.title = e.data</script>")
+    done = run(browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+               "--user-data-dir=" + os.path.abspath("browser"), "--virtual-time-budget=3000",
+               "--dump-dom", "file://" + os.path.abspath("frame.html"))
+    assert "CONSOLE" not in done.stderr, done.stderr
+    return json.loads(html.unescape(re.search("<title>(.*)</title>", done.stdout).group(1)))
+
+
+SCRIPT = """
+const wide = document.documentElement.scrollWidth, said = [];
+for (const svg of document.querySelectorAll('svg.chart')) {
+  const path = svg.querySelector('[data-h],.trace');
+  if (!path) continue;
+  svg.scrollIntoView();
+  const at = path.getAttribute('d').replace(/^M0 0/, '').match(/M([-\\d.]+) ([-\\d.]+)/).slice(1).map(Number);
+  const p = new DOMPoint(at[0], at[1]).matrixTransform(svg.getScreenCTM());
+  for (const kind of ['pointermove', 'click'])
+    svg.dispatchEvent(new PointerEvent(kind, {clientX: p.x, clientY: p.y}));
+  said.push(document.querySelector('.tip').textContent);
+}
+document.querySelector('input').value = '2';
+document.querySelector('input').dispatchEvent(new Event('input'));
+parent.postMessage(JSON.stringify({wide: wide, said: said, rings: document.querySelectorAll('.ring').length,
+  lines: document.querySelectorAll('.trace.on').length, rows: document.querySelectorAll('tr.on').length}), '*');
+"""
+
+
+def check_browser(tutti, browser):
+    make_samples(tutti)
+    p = train(tutti, JOB)
+    for width in (400, 1200):
+        got = browse(browser, p.path, width, SCRIPT)
+        assert got["wide"] <= width, got
+        assert len(got["said"]) == 12 and all(re.search(r"\d", words) for words in got["said"]), got
+        assert any("row" in w and "measured" in w for w in got["said"]), got
+        assert (got["rings"], got["lines"], got["rows"]) == (1, 1, 1), got
+
+
+def main(tutti, *what):
+    tutti = os.path.abspath(tutti)
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if what and not browser:
+        print("skipped: there is no chromium")
+        return 77
+    with tempfile.TemporaryDirectory() as work:
+        os.chdir(work)
+        if what:
+            check_browser(tutti, browser)
+            return 0
+        make_samples(tutti)
+        for check in (check_plain, check_kinds, check_unfinished, check_foreign, check_big):
+            check(tutti)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
