@@ -7,6 +7,7 @@
 #ifndef TT_ENGINE_H
 #define TT_ENGINE_H
 #include "core/model/cohort.h"
+#include "core/model/parts.h"
 #include "core/model/state.h"
 #include "core/model/trained_ensemble.h"
 #include "core/stats/moments.h"
@@ -108,6 +109,36 @@ typedef struct tt_engine_ops {
    *   loss    [M] of the batch, summed over rows; if not finite, the member has diverged */
   tt_err (*forward)(tt_engine *e, float *output, int32_t *row);
   tt_err (*apply)(tt_engine *e, const float *delta, const double *loss);
+  /* Steps of one member that several engines train together: each computes some parts of every
+   * batch (train.parts, core/model/parts.h) and the optimiser step of one segment of the
+   * parameters. All engines hold the member in the same state, except for the slots of parameters
+   * that another engine updates. NULL if the engine does not support them. m is a number of the
+   * cohort. A step is partial; if the loss of the batch is finite, squares and advance; then
+   * accept. Together they are a step of train, with the same bits for any number of engines.
+   *
+   * partial: gradients of some parts of the next batch; changes no state.
+   *   training  0: the member does not train, nothing else is written
+   *   sum       the sums of the parts, tt_part_sums_of(parts): pointers to [P] of the engine, which
+   *             the caller may change, until the next call
+   *   loss      of each sum; not finite if a loss in it is not
+   *
+   * squares: the gradient [segment.count] of a segment, of all parts; unused inputs get 0.
+   *   block     [blocks of the segment] sums of squares; not written without clipping
+   *
+   * advance: the optimiser step of a segment; changes the gradient.
+   *   squares   sum of all blocks, in order; 0 if the member is not clipped
+   *   w         [segment.count] new weights
+   *
+   * accept: the weights w[P] of all segments, then the end of the step and of the epoch.
+   *   loss         of the batch, in tree order; if not finite, the member has diverged, and w is
+   *                not used
+   *   epoch_ended  1 if the step was the last one of an epoch */
+  tt_err (*partial)(tt_engine *e, int64_t m, tt_slice parts, int *training,
+                    float *sum[TT_MAX_PART_SUMS], double loss[TT_MAX_PART_SUMS]);
+  tt_err (*squares)(tt_engine *e, int64_t m, tt_slice segment, float *gradient, double *block);
+  tt_err (*advance)(tt_engine *e, int64_t m, tt_slice segment, float *gradient, double squares,
+                    float *w);
+  tt_err (*accept)(tt_engine *e, int64_t m, const float *w, double loss, int *epoch_ended);
 } tt_engine_ops;
 
 extern const tt_engine_ops tt_engine_cpu;

@@ -30,3 +30,33 @@ tt_err tt_load_balance(const tt_cohorts *all, int64_t rows, int ranks, int rank,
   tt_free(cost);
   return e;
 }
+
+/* Whether teams of `ranks` ranks suit each cohort. */
+static int suits_teams(const tt_cohorts *all, int64_t ranks)
+{
+  for (int64_t i = 0; i < all->count; i++) {
+    const tt_cohort *c = all->at[i];
+    double flops = 6.0 * (double)c->model.params * (double)c->batch_size;
+    if (c->parts < ranks || flops < (double)TT_TEAM_STEP_FLOPS) return 0;
+  }
+  return 1;
+}
+
+int tt_load_balance_teams(const tt_cohorts *all, int64_t ranks_per_member, int ranks)
+{
+  int64_t members = tt_cohorts_members(all), parts = 1, most = ranks_per_member;
+  for (int64_t i = 0; i < all->count; i++)
+    if (all->at[i]->parts > parts) parts = all->at[i]->parts;
+  if (parts == 1) return ranks;
+  if (most < 0 && (members >= ranks || !suits_teams(all, (ranks + members - 1) / members)))
+    return ranks;
+  if (most < 0) return (int)members;
+  return (int)((ranks + most - 1) / most);
+}
+
+tt_team_place tt_load_balance_place(int ranks, int teams, int rank)
+{
+  int64_t all = ranks, team = (((int64_t)rank + 1) * teams - 1) / ranks;
+  int first = (int)(all * team / teams), next = (int)(all * (team + 1) / teams);
+  return (tt_team_place){(int)team, next - first, rank - first};
+}

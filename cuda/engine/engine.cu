@@ -380,6 +380,10 @@ extern const tt_engine_ops tt_engine_cuda = {
     tt_cuda_predict,
     forward,
     apply,
+    NULL, /* partial, squares, advance, accept: no path trains in parts */
+    NULL,
+    NULL,
+    NULL,
 };
 
 /* The functions that make a shared library of this engine a plugin. */

@@ -2,7 +2,6 @@
 #ifndef TT_CPU_INTERNAL_H
 #define TT_CPU_INTERNAL_H
 #include "core/engine/engine.h"
-#include "core/model/parts.h"
 #include "src/cpu/kernels.h"
 
 /* The rows of one row set (cohort.h), by split. */
@@ -162,4 +161,12 @@ tt_err tt_cpu_predict(const tt_trained_ensemble *c, const tt_resources *use, int
                       const float *x, tt_moments *into, float *members);
 tt_err tt_cpu_ops_forward(tt_engine *e, float *output, int32_t *row);
 tt_err tt_cpu_ops_apply(tt_engine *e, const float *delta, const double *loss);
+
+/* engine.h: partial, squares, advance, accept. */
+tt_err tt_cpu_partial(tt_engine *e, int64_t m, tt_slice parts, int *training,
+                      float *sum[TT_MAX_PART_SUMS], double loss[TT_MAX_PART_SUMS]);
+tt_err tt_cpu_squares(tt_engine *e, int64_t m, tt_slice segment, float *gradient, double *block);
+tt_err tt_cpu_advance(tt_engine *e, int64_t m, tt_slice segment, float *gradient, double squares,
+                      float *w);
+tt_err tt_cpu_accept(tt_engine *e, int64_t m, const float *w, double loss, int *epoch_ended);
 #endif

@@ -247,4 +247,8 @@ const tt_engine_ops tt_engine_cpu = {
     .predict = tt_cpu_predict,
     .forward = tt_cpu_ops_forward,
     .apply = tt_cpu_ops_apply,
+    .partial = tt_cpu_partial,
+    .squares = tt_cpu_squares,
+    .advance = tt_cpu_advance,
+    .accept = tt_cpu_accept,
 };

@@ -29,6 +29,8 @@ void tt_stop_install_handlers_local(void)
     sigaction(stop_signals[i], &act, NULL);
 }
 
+int tt_stop_signalled_local(void) { return received_signal != 0; }
+
 static tt_stop_reason stop_reason_local(const tt_comm *c, double deadline, const char *directory)
 {
   tt_stop_reason why =

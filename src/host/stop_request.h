@@ -16,6 +16,9 @@ typedef enum tt_stop_reason {
  * process at once. Handlers only set a flag. Local. */
 void tt_stop_install_handlers_local(void);
 
+/* Whether this rank has received one of these signals. Local. */
+int tt_stop_signalled_local(void);
+
 /* Collective. The reason with the highest priority on any rank; the same result on all ranks.
  *   deadline   seconds, tt_monotonic_seconds; <= 0 = none
  *   directory  a file named STOP in it is a request too (checked by rank 0); NULL = none */

@@ -5,6 +5,7 @@
 #include "core/base/mem.h"
 #include "core/base/text.h"
 #include "core/model/load_balance.h"
+#include "core/model/parts.h"
 #include "core/model/state.h"
 #include "cuda/plan/path.h"
 #include "io/data/data.h"
@@ -71,7 +72,12 @@ static void print_network(const job_plan *p, const tt_cohort *c)
   }
 }
 
-/* Number of members on a rank. */
+static int team_count(const job_plan *p, int ranks)
+{
+  return tt_load_balance_teams(&p->all, p->cfg->run_ranks_per_member, ranks);
+}
+
+/* Number of members on a rank, or of a team. */
 static tt_err rank_members(const job_plan *p, int ranks, int rank, int64_t *members)
 {
   tt_slice *slice = NULL;
@@ -83,11 +89,64 @@ static tt_err rank_members(const job_plan *p, int ranks, int rank, int64_t *memb
   return e;
 }
 
+/* Bytes that a rank sends in a step of one member: sums of the parts of its share for the segments
+ * of the others, weights of its own segment to each of them. */
+static double step_bytes(const tt_cohort *c, const tt_team_place *at)
+{
+  double params = (double)c->model.params;
+  double own = (double)tt_part_segment(c->model.params, at->ranks, at->rank).count;
+  int sums = tt_part_sums_of(c->parts, tt_part_slice(c->parts, at->ranks, at->rank), NULL).count;
+  return 4.0 * (sums * (params - own) + (at->ranks - 1) * own);
+}
+
+/* How the parts of a member are dealt over the ranks of the first team. */
+static void print_parts(const job_plan *p, int64_t number, int ranks, int teams)
+{
+  const tt_cohort *c = p->all.at[number];
+  char text[32];
+  double bytes = 0.0;
+  if (p->all.count > 1) fprintf(p->out, "           cohort %" PRId64 ":", number);
+  if (c->parts == 1) {
+    fprintf(p->out, "%sno parts, one rank of a team trains\n", p->all.count > 1 ? " " : "");
+    return;
+  }
+  fprintf(p->out, "%s%" PRId64 " parts of a batch are dealt",
+          p->all.count > 1 ? " " : "           ", c->parts);
+  int team = tt_load_balance_place(ranks, teams, 0).ranks;
+  for (int r = 0; r < team; r++) {
+    tt_team_place at = {0, team, r};
+    double sent = step_bytes(c, &at);
+    if (r < 8)
+      fprintf(p->out, "%s %" PRId64, r ? " +" : "", tt_part_slice(c->parts, team, r).count);
+    if (sent > bytes) bytes = sent;
+  }
+  fprintf(p->out, "%s; a rank sends up to %s a step\n", team > 8 ? " + ..." : "",
+          tt_memory_text(bytes, text));
+}
+
+static tt_err print_teams(const job_plan *p, int ranks, int teams)
+{
+  int64_t first, last;
+  int least = ranks / teams, most = (ranks + teams - 1) / teams;
+  TT_TRY(rank_members(p, teams, 0, &first));
+  TT_TRY(rank_members(p, teams, teams - 1, &last));
+  fprintf(p->out, "ranks      %d: %d team%s of %d", ranks, teams, tt_plural(teams), least);
+  if (most > least) fprintf(p->out, " or %d", most);
+  fprintf(p->out, " ranks, %" PRId64 " member%s in the first, %" PRId64 " in the last\n", first,
+          tt_plural(first), last);
+  for (int64_t i = 0; i < p->all.count; i++) print_parts(p, i, ranks, teams);
+  return TT_OK;
+}
+
 static tt_err print_ranks(const job_plan *p, int ranks)
 {
   int64_t first, last;
+  if (team_count(p, ranks) < ranks) return print_teams(p, ranks, team_count(p, ranks));
   TT_TRY(rank_members(p, ranks, 0, &first));
   TT_TRY(rank_members(p, ranks, ranks - 1, &last));
+  if (ranks > 1 && last == 0)
+    fprintf(p->out, "ranks      fewer members than ranks: train.parts and run.ranks_per_member let "
+                    "several ranks train one member\n");
   if (ranks == 1)
     fprintf(p->out, "ranks      1: trains all %" PRId64 " member%s\n", first, tt_plural(first));
   else
@@ -170,8 +229,9 @@ static tt_err print_cohort_ranks(const job_plan *p, int64_t number, int ranks)
   int first = -1, last = -1;
   TT_TRY(TT_ALLOC(slice, p->all.count));
   tt_err e = TT_OK;
-  for (int r = 0; !e && r < ranks; r++) {
-    e = tt_load_balance(&p->all, training_rows(p), ranks, r, slice);
+  for (int r = 0, teams = team_count(p, ranks); !e && r < ranks; r++) {
+    int team = tt_load_balance_place(ranks, teams, r).team;
+    e = tt_load_balance(&p->all, training_rows(p), teams, team, slice);
     if (e || slice[number].count == 0) continue;
     if (first < 0) first = r;
     last = r;

@@ -3,6 +3,7 @@
 
 #include "core/base/mem.h"
 #include "src/train/ensemble_early_stopping.h"
+#include "src/train/team_training.h"
 
 typedef struct joint_epoch {
   tt_member_summary *before, *after; /* [G] before and after the epoch */
@@ -10,11 +11,12 @@ typedef struct joint_epoch {
   int64_t steps;                     /* of this rank's members */
 } joint_epoch;
 
-static tt_err train_epoch_local(tt_shard *shard, joint_epoch *x)
+static tt_err train_epoch(tt_shard *shard, joint_epoch *x)
 {
-  TT_TRY(tt_shard_train_local(shard, INT64_MAX));
+  tt_err e = tt_team_train(shard, TT_OK, INT64_MAX);
   x->steps = shard->local_progress.member_steps;
-  return tt_shard_save_local(shard);
+  e = tt_team_collect(shard, e);
+  return e ? e : tt_shard_save_local(shard);
 }
 
 static tt_err update_early_stopping(tt_comm *c, tt_shard *shard, joint_epoch *x)
@@ -42,7 +44,7 @@ tt_err tt_ensemble_train_epoch(tt_comm *c, tt_shard *shard)
   if (!e) e = TT_ALLOC(x.due, shard->cohort->ensembles);
   e = tt_agree(c, e);
   if (!e) e = tt_member_summaries_gather(c, shard, &x.before);
-  if (!e) e = tt_agree(c, train_epoch_local(shard, &x));
+  if (!e) e = tt_agree(c, train_epoch(shard, &x));
   if (!e) e = tt_member_summaries_gather(c, shard, &x.after);
   if (!e) e = update_early_stopping(c, shard, &x);
   if (!e) e = tt_agree(c, reload_engine_local(shard, &x));

@@ -6,6 +6,7 @@
 #include "src/host/memory_limits.h"
 #include "src/job/job.h"
 #include "src/predict/score.h"
+#include "src/train/team_training.h"
 
 #include <math.h>
 
@@ -94,10 +95,24 @@ typedef struct end_bytes {
   double largest; /* of arrays that are needed one after the other */
 } end_bytes;
 
+/* Bytes of a rank for members that its team trains together, beside those of its own members. On
+ * ranks that do not have them in their shards: the engine and a second copy of the state too. */
+static double team_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
+                         const tt_team_place *at)
+{
+  double state = (double)slice.count * (double)tt_state_member_bytes(tt_cohort_state_shape(c));
+  if (at->ranks == 1 || slice.count == 0 || c->parts == 1) return 0.0;
+  double buffers = (double)tt_team_buffer_bytes_local(c, at->ranks, at->rank);
+  if (at->rank == 0 || !job->ops->host_bytes) return buffers;
+  return buffers + state + (double)job->ops->host_bytes(c, slice, job->use);
+}
+
 static void add_cohort(const tt_memory_job *job, const tt_cohort *c, tt_slice slice, int ranks,
-                       tt_memory_plan *p, end_bytes *end)
+                       const tt_team_place *at, tt_memory_plan *p, end_bytes *end)
 {
   double engine = 0.0, state = (double)tt_state_member_bytes(tt_cohort_state_shape(c)) + 8.0;
+  p->members += team_bytes(job, c, slice, at);
+  if (at->rank > 0) slice.count = 0;
   if (slice.count > 0 && job->ops->host_bytes)
     engine = (double)job->ops->host_bytes(c, slice, job->use);
   state *= (double)slice.count;
@@ -117,10 +132,12 @@ tt_err tt_memory_plan_rank(const tt_memory_job *job, int ranks, int rank, tt_mem
   end_bytes end = {0};
   double rows = (double)job->shape->rows;
   int64_t train = (int64_t)fraction_of(job->cfg->data_split_train, job->shape->rows);
+  int teams = tt_load_balance_teams(job->cohorts, job->cfg->run_ranks_per_member, ranks);
+  const tt_team_place at = tt_load_balance_place(ranks, teams, rank);
   TT_TRY(TT_ALLOC(slice, job->cohorts->count));
-  tt_err e = tt_load_balance(job->cohorts, train, ranks, rank, slice);
+  tt_err e = tt_load_balance(job->cohorts, train, teams, at.team, slice);
   for (int64_t i = 0; !e && i < job->cohorts->count; i++)
-    add_cohort(job, job->cohorts->at[i], slice[i], ranks, &p, &end);
+    add_cohort(job, job->cohorts->at[i], slice[i], ranks, &at, &p, &end);
   tt_free(slice);
   p.data = rows * row_bytes(job);
   p.reading = rows * read_bytes(job) / (double)ranks;

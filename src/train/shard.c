@@ -10,21 +10,54 @@
 #include <stdio.h>
 #include <string.h>
 
-static tt_err create_shard(const tt_job *job, const tt_cohort *cohort, tt_slice slice,
-                           tt_shard *shard)
+static tt_err create_engine(tt_shard *shard, tt_slice slice, tt_engine **out)
 {
+  TT_TRY(shard->ops->create(shard->cohort, slice, shard->use, out));
+  TT_TRY(shard->ops->set_data(*out, shard->data, NULL));
+  TT_TRY(shard->ops->init(*out));
+  return shard->ops->info(*out, &shard->info);
+}
+
+/* The members of a team, on the rank whose shard has them, and on the others. */
+static tt_err join_team(tt_shard *shard, tt_team *team, tt_slice slice)
+{
+  if (!shard->ops->partial)
+    return TT_FAIL(UNAVAILABLE,
+                   "the %s engine cannot train a member on several ranks; use run.device: cpu, or "
+                   "run.ranks_per_member: 1",
+                   shard->ops->name);
+  shard->team = (tt_shard_team){
+      .ranks = team, .slice = slice, .engine = shard->engine, .state = shard->state};
+  if (shard->engine || slice.count == 0) return TT_OK;
+  shard->team.state = NULL;
+  TT_TRY(tt_state_create(slice, tt_cohort_state_shape(shard->cohort), &shard->team.state));
+  return create_engine(shard, slice, &shard->team.engine);
+}
+
+/* After leave_team the engine and the state of the shard remain. */
+static void leave_team(tt_shard *shard)
+{
+  tt_shard_team *t = &shard->team;
+  if (t->engine && t->engine != shard->engine) shard->ops->destroy(&t->engine);
+  if (t->state != shard->state) tt_state_destroy(&t->state);
+  tt_free(t->buffers);
+  *t = (tt_shard_team){0};
+}
+
+static tt_err create_shard(const tt_job *job, const tt_cohort *cohort, tt_slice slice,
+                           tt_team *team, tt_shard *shard)
+{
+  tt_slice own = slice;
+  if (team && tt_team_rank(team) > 0) own.count = 0;
   *shard = (tt_shard){.cohort = cohort,
                       .ops = job->ops,
                       .use = &job->use,
                       .data = job->data,
-                      .slice = slice,
+                      .slice = own,
                       .steps = 1};
-  TT_TRY(tt_state_create(slice, tt_cohort_state_shape(cohort), &shard->state));
-  if (slice.count == 0) return TT_OK;
-  TT_TRY(shard->ops->create(cohort, slice, &job->use, &shard->engine));
-  TT_TRY(shard->ops->set_data(shard->engine, job->data, NULL));
-  TT_TRY(shard->ops->init(shard->engine));
-  return shard->ops->info(shard->engine, &shard->info);
+  TT_TRY(tt_state_create(own, tt_cohort_state_shape(cohort), &shard->state));
+  if (own.count > 0) TT_TRY(create_engine(shard, own, &shard->engine));
+  return team && cohort->parts > 1 ? join_team(shard, team, slice) : TT_OK;
 }
 
 static int64_t training_rows(const tt_dataset *d)
@@ -34,21 +67,21 @@ static int64_t training_rows(const tt_dataset *d)
   return rows;
 }
 
-static tt_err create_all(const tt_job *job, const tt_slice *slice, tt_shards *all)
+static tt_err create_all(const tt_job *job, const tt_slice *slice, tt_team *team, tt_shards *all)
 {
   for (int64_t i = 0; i < all->count; i++)
-    TT_TRY(create_shard(job, job->cohorts.at[i], slice[i], &all->at[i]));
+    TT_TRY(create_shard(job, job->cohorts.at[i], slice[i], team, &all->at[i]));
   return TT_OK;
 }
 
-tt_err tt_shards_create_local(const tt_job *job, int ranks, int rank, tt_shards *out)
+tt_err tt_shards_create_local(const tt_job *job, int ranks, int rank, tt_team *team, tt_shards *out)
 {
   tt_shards all = {.count = job->cohorts.count};
   tt_slice *slice = NULL;
   tt_err e = TT_ALLOC(slice, all.count);
   if (!e) e = TT_ALLOC(all.at, all.count);
   if (!e) e = tt_load_balance(&job->cohorts, training_rows(job->data), ranks, rank, slice);
-  if (!e) e = create_all(job, slice, &all);
+  if (!e) e = create_all(job, slice, team, &all);
   tt_free(slice);
   if (e)
     tt_shards_destroy(&all);
@@ -61,6 +94,7 @@ void tt_shards_destroy(tt_shards *all)
 {
   for (int64_t i = 0; all->at && i < all->count; i++) {
     tt_shard *shard = &all->at[i];
+    leave_team(shard);
     if (shard->engine) shard->ops->destroy(&shard->engine);
     tt_state_destroy(&shard->state);
   }
@@ -70,11 +104,14 @@ void tt_shards_destroy(tt_shards *all)
 
 tt_err tt_shard_save_local(tt_shard *shard)
 {
+  if (shard->team.incomplete)
+    return TT_FAIL(INTERNAL, "the state of members of a team is saved before it is collected");
   return shard->engine ? shard->ops->save(shard->engine, shard->slice, shard->state) : TT_OK;
 }
 
 tt_err tt_shard_load_local(tt_shard *shard)
 {
+  shard->team.outdated = shard->team.ranks && shard->engine;
   return shard->engine ? shard->ops->load(shard->engine, shard->slice, shard->state) : TT_OK;
 }
 
@@ -91,6 +128,7 @@ static tt_err expand_snapshots(tt_cohort **of, tt_shard *shard)
   tt_cohort *expanded = NULL;
   tt_state *members = NULL;
   TT_TRY(tt_snapshot_expand(*of, shard->state, &expanded, &members));
+  leave_team(shard);
   if (shard->engine) shard->ops->destroy(&shard->engine);
   tt_state_destroy(&shard->state);
   tt_cohort_destroy(of);

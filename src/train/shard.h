@@ -3,8 +3,20 @@
 #ifndef TT_SHARD_H
 #define TT_SHARD_H
 #include "core/engine/engine.h"
-#include "mpi/comm.h"
+#include "mpi/team.h"
 #include "src/job/job.h"
+
+/* Members that several ranks train together (team_training.h). Rank 0 of the team has them in its
+ * shard, for files and gathers; the shards of its other ranks are empty. */
+typedef struct tt_shard_team {
+  tt_team *ranks;    /* borrowed */
+  tt_slice slice;    /* the members of the team, numbered within the cohort */
+  tt_engine *engine; /* that of the shard on rank 0 */
+  tt_state *state;   /* that of the shard on rank 0 */
+  int outdated;      /* rank 0: its state has changed, the other ranks do not have it yet */
+  int incomplete;    /* rank 0: its slots lack what the other ranks have updated */
+  struct tt_team_buffers *buffers; /* of team_training.c */
+} tt_shard_team;
 
 typedef struct tt_shard {
   const tt_cohort *cohort;  /* borrowed from the job */
@@ -14,6 +26,7 @@ typedef struct tt_shard {
   tt_engine *engine;      /* NULL where slice.count is 0 */
   tt_slice slice;         /* this rank's members, numbered within the cohort */
   tt_state *state;        /* copy of the state in the engine, for files and gathers */
+  tt_shard_team team;     /* all zero: each member has one rank */
   tt_engine_info info;    /* all zero without an engine */
   int64_t steps;          /* of the next call of train, see tt_shards_train */
   int64_t known_diverged; /* diverged members here after the last tt_retry_diverged_local */
@@ -26,16 +39,22 @@ typedef struct tt_shards {
 } tt_shards;
 
 /* Create an engine with data and initial weights for this rank's members of each cohort of a loaded
- * job; tt_load_balance distributes the members. Local. Errors: of the engine, MEM. */
-tt_err tt_shards_create_local(const tt_job *job, int ranks, int rank, tt_shards *out);
+ * job; tt_load_balance distributes the members over `ranks` ranks or teams.
+ *   rank  of this rank, or of its team
+ *   team  the ranks that train members together, borrowed; NULL: each rank alone. Members of a
+ *         cohort without parts then train on rank 0 of the team
+ * Local. Errors: of the engine, UNAVAILABLE (it cannot share members), MEM. */
+tt_err tt_shards_create_local(const tt_job *job, int ranks, int rank, tt_team *team,
+                              tt_shards *out);
 void tt_shards_destroy(tt_shards *all); /* accepts a zeroed one */
 
-/* Copy the state from the engine to shard->state, and back. Local. Errors: of the engine. */
+/* Copy the state from the engine to shard->state, and back. With a team, call tt_team_collect
+ * before the first one. Local. Errors: of the engine. */
 tt_err tt_shard_save_local(tt_shard *shard);
 tt_err tt_shard_load_local(tt_shard *shard);
 
-/* Train each member here for up to `steps` optimizer steps; fills local_progress. Local. Errors: of
- * the engine. */
+/* Train each member here for up to `steps` optimizer steps; fills local_progress. With a team,
+ * steps must be 0: see tt_team_train. Local. Errors: of the engine. */
 tt_err tt_shard_train_local(tt_shard *shard, int64_t steps);
 
 /* With train.method: snapshot, make every snapshot a member, in the cohorts of the job and in the

@@ -6,6 +6,7 @@
 #include "src/train/ensemble_training.h"
 #include "src/train/fusion.h"
 #include "src/train/retry.h"
+#include "src/train/team_training.h"
 
 static tt_err merge_progress(tt_comm *c, tt_shards *all)
 {
@@ -31,17 +32,20 @@ static int is_collective(const tt_shard *shard)
          shard->cohort->stop == TT_EARLY_STOPPING_ensemble;
 }
 
-static tt_err train_independent_local(tt_shards *all, double seconds)
+/* The ranks of a team call this together: also after an error, which then ends the training of all
+ * of them. */
+static tt_err train_independent(tt_shards *all, double seconds)
 {
+  tt_err e = TT_OK;
   for (int64_t i = 0; i < all->count; i++) {
     tt_shard *shard = &all->at[i];
     double before = tt_monotonic_seconds();
     if (is_collective(shard)) continue;
-    TT_TRY(tt_shard_train_local(shard, shard->steps));
-    TT_TRY(tt_retry_diverged_local(shard));
+    e = tt_team_train(shard, e, shard->steps);
+    if (!e) e = tt_retry_diverged_local(shard);
     shard->steps = next_steps(shard->steps, tt_monotonic_seconds() - before, seconds);
   }
-  return TT_OK;
+  return e;
 }
 
 static tt_err train_joint(tt_comm *c, tt_shard *shard, double seconds)
@@ -63,7 +67,7 @@ tt_err tt_shards_train(tt_comm *c, tt_shards *all, double seconds)
   int64_t active = 0;
   for (int64_t i = 0; i < all->count; i++) active += all->at[i].progress.training > 0;
   double each = seconds / (double)(active > 1 ? active : 1);
-  tt_err e = tt_agree(c, train_independent_local(all, each));
+  tt_err e = tt_agree(c, train_independent(all, each));
   for (int64_t i = 0; !e && i < all->count; i++)
     if (is_collective(&all->at[i])) e = train_joint(c, &all->at[i], each);
   return e ? e : merge_progress(c, all);

@@ -5,6 +5,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
+#include "core/model/load_balance.h"
 #include "io/checkpoint/checkpoint.h"
 #include "src/host/progress_display.h"
 #include "src/host/status_file.h"
@@ -14,6 +15,7 @@
 #include "src/train/memory_plan.h"
 #include "src/train/shard.h"
 #include "src/train/shard_train.h"
+#include "src/train/team_training.h"
 #include "src/train/training_cost.h"
 #include "src/train/write_outputs.h"
 
@@ -29,6 +31,7 @@ typedef struct training_run {
   tt_comm *c;
   const tt_train_options *o;
   tt_job *job;
+  tt_team *team; /* ranks that train members together with this one; NULL = none */
   tt_shards shards;
   tt_ckpt_shard *part;         /* [shards] states to write to and read from checkpoints */
   tt_warm_source *warm_source; /* initial weights of an earlier run; NULL = none */
@@ -75,9 +78,19 @@ static void write_status(training_run *r, const char *state, const char *reason,
   tt_status_file_report_local(directory(r), &s);
 }
 
-static tt_err create_shards_local(training_run *r)
+/* Divide the ranks into teams, if members are trained by several ranks. */
+static tt_err create_team(training_run *r, int *teams)
 {
-  TT_TRY(tt_shards_create_local(r->job, tt_comm_ranks(r->c), tt_comm_rank(r->c), &r->shards));
+  int ranks = tt_comm_ranks(r->c);
+  *teams = tt_load_balance_teams(&r->job->cohorts, r->job->cfg->run_ranks_per_member, ranks);
+  int team = tt_load_balance_place(ranks, *teams, tt_comm_rank(r->c)).team;
+  return *teams < ranks ? tt_team_create(r->c, team, &r->team) : TT_OK;
+}
+
+static tt_err create_shards_local(training_run *r, int teams)
+{
+  int team = tt_load_balance_place(tt_comm_ranks(r->c), teams, tt_comm_rank(r->c)).team;
+  TT_TRY(tt_shards_create_local(r->job, teams, team, r->team, &r->shards));
   TT_TRY(TT_ALLOC(r->part, r->shards.count));
   for (int64_t i = 0; i < r->shards.count; i++)
     r->part[i] = (tt_ckpt_shard){r->shards.at[i].cohort->members, r->shards.at[i].state};
@@ -92,10 +105,15 @@ static const char *device(const training_run *r)
   return r->job->ops->name;
 }
 
-static tt_err save_states_local(training_run *r)
+/* Collective over the ranks of a team. */
+static tt_err save_states(training_run *r)
 {
-  for (int64_t i = 0; i < r->shards.count; i++) TT_TRY(tt_shard_save_local(&r->shards.at[i]));
-  return TT_OK;
+  tt_err e = TT_OK;
+  for (int64_t i = 0; i < r->shards.count; i++) {
+    e = tt_team_collect(&r->shards.at[i], e);
+    if (!e) e = tt_shard_save_local(&r->shards.at[i]);
+  }
+  return e;
 }
 
 static tt_err load_states_local(training_run *r)
@@ -137,7 +155,7 @@ static tt_err write_checkpoint(training_run *r, int must)
   const tt_config *cfg = r->job->cfg;
   double before = tt_monotonic_seconds();
   tt_watchdog_heartbeat_local("writing a checkpoint");
-  tt_err e = tt_agree(r->c, save_states_local(r));
+  tt_err e = tt_agree(r->c, save_states(r));
   if (!e)
     e = tt_ckpt_write(r->c, directory(r), &r->id, r->generation + 1, cfg->checkpoint_keep,
                       r->shards.count, r->part);
@@ -222,7 +240,7 @@ static const char *dependence(const training_run *r)
 static tt_err finish_run(training_run *r)
 {
   tt_watchdog_heartbeat_local("writing results");
-  tt_err e = tt_agree(r->c, save_states_local(r));
+  tt_err e = tt_agree(r->c, save_states(r));
   tt_provenance from = tt_job_provenance(r->job, device(r), r->id.arithmetic, tt_comm_ranks(r->c),
                                          tt_monotonic_seconds() - r->started);
   if (e) return e;
@@ -274,6 +292,7 @@ static tt_err prepare(training_run *r)
 {
   const tt_config *cfg = r->job->cfg;
   const tt_data_hook memory = {tt_memory_check_job, r->job};
+  int teams = 0;
   double limit = r->o->max_time > 0.0 ? r->o->max_time : cfg->run_max_time;
   tt_err e =
       tt_agree(r->c, tt_watchdog_start_local(NULL, NULL, tt_comm_rank(r->c), cfg->run_watchdog));
@@ -282,7 +301,8 @@ static tt_err prepare(training_run *r)
   if (!e) e = tt_warm_open(r->c, &r->o->warm, &r->warm_source);
   if (!e) e = tt_agree(r->c, tt_warm_match_local(r->warm_source, r->job));
   if (!e) r->members = tt_cohorts_members(&r->job->cohorts);
-  if (!e) e = tt_agree(r->c, create_shards_local(r));
+  if (!e) e = create_team(r, &teams);
+  if (!e) e = tt_agree(r->c, create_shards_local(r, teams));
   if (!e) e = tt_shards_check_arithmetic(r->c, &r->shards, r->o->any_device, r->id.arithmetic);
   if (e) return e;
   tt_time_limit_begin(r->c, limit, cfg->run_stop_margin, r->started, &r->limit);
@@ -335,6 +355,7 @@ tt_err tt_train(tt_comm *c, const tt_train_options *o)
   tt_watchdog_stop_local();
   if (r.claimed) tt_ckpt_release_local(directory(&r));
   tt_shards_destroy(&r.shards);
+  tt_team_destroy(&r.team);
   tt_free(r.part);
   tt_warm_close(&r.warm_source);
   if (!o->prepared) tt_job_close(&r.job);

@@ -3,6 +3,7 @@
 #include "tests/support/check.h"
 
 #include "core/base/rng.h"
+#include "core/model/load_balance.h"
 #include "core/model/partition.h"
 
 enum { MOST = 40, RANKS = 12 };
@@ -90,4 +91,43 @@ TT_TEST (a_range_of_all_members_is_a_range_of_each_cohort) {
       }
       TT_CHECK(found, ==, end - begin);
     }
+}
+
+/* Teams: contiguous ranks, none empty, sizes that differ by at most one. */
+TT_TEST (every_rank_has_one_place_in_one_team) {
+  for (int ranks = 1; ranks <= 20; ranks++)
+    for (int teams = 1; teams <= ranks; teams++) {
+      int rank = 0;
+      for (int team = 0; team < teams; team++) {
+        int size = tt_load_balance_place(ranks, teams, rank).ranks;
+        TT_CHECK(size >= ranks / teams && size <= (ranks + teams - 1) / teams, ==, 1);
+        for (int i = 0; i < size; i++, rank++) {
+          tt_team_place at = tt_load_balance_place(ranks, teams, rank);
+          TT_CHECK(at.team, ==, team);
+          TT_CHECK(at.ranks, ==, size);
+          TT_CHECK(at.rank, ==, i);
+        }
+      }
+      TT_CHECK(rank, ==, ranks);
+    }
+}
+
+static int teams_of(int64_t members, int64_t parts, int64_t batch, int64_t per_member, int ranks)
+{
+  tt_cohort c = {
+      .members = members, .parts = parts, .batch_size = batch, .model = {.params = 10000}};
+  tt_cohort *at[] = {&c};
+  return tt_load_balance_teams(&(tt_cohorts){1, at}, per_member, ranks);
+}
+
+TT_TEST (several_ranks_train_a_member_where_it_pays_or_is_said) {
+  TT_CHECK(teams_of(1, 8, 1000, -1, 4), ==, 1); /* auto: long steps */
+  TT_CHECK(teams_of(3, 8, 1000, -1, 8), ==, 3);
+  TT_CHECK(teams_of(1, 8, 10, -1, 4), ==, 4);   /* short steps */
+  TT_CHECK(teams_of(1, 2, 1000, -1, 4), ==, 4); /* not enough parts */
+  TT_CHECK(teams_of(4, 8, 1000, -1, 4), ==, 4); /* a member for each rank */
+  TT_CHECK(teams_of(4, 8, 10, 2, 5), ==, 3);    /* as the user says */
+  TT_CHECK(teams_of(4, 8, 10, 8, 4), ==, 1);
+  TT_CHECK(teams_of(4, 8, 10, 1, 4), ==, 4);
+  TT_CHECK(teams_of(1, 1, 1000, 4, 4), ==, 4); /* without parts each rank is alone */
 }

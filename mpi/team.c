@@ -1,0 +1,91 @@
+/* team.c — see team.h. */
+#define TT_COMM_MPI
+#include "mpi/team.h"
+
+#include "core/base/mem.h"
+#include "mpi/fatal.h"
+
+/* As in comm.c: MPI counts are int. */
+enum { MAX_PIECE_BYTES = 1 << 30 };
+enum { EXCHANGE_TAG = 11 };
+
+struct tt_team {
+  MPI_Comm mpi;
+  int rank, ranks;
+  tt_team_traffic traffic;
+};
+
+int tt_team_rank(const tt_team *t) { return t->rank; }
+int tt_team_ranks(const tt_team *t) { return t->ranks; }
+tt_team_traffic tt_team_traffic_local(const tt_team *t) { return t->traffic; }
+
+tt_err tt_team_create(tt_comm *c, int team, tt_team **out)
+{
+  tt_team *t = NULL;
+  tt_err e = tt_agree(c, TT_ALLOC(t, 1));
+  if (e) {
+    tt_free(t);
+    return e;
+  }
+  MPI_Comm_split(tt_comm_mpi(c), team, tt_comm_rank(c), &t->mpi);
+  MPI_Comm_rank(t->mpi, &t->rank);
+  MPI_Comm_size(t->mpi, &t->ranks);
+  *out = t;
+  return TT_OK;
+}
+
+void tt_team_destroy(tt_team **t)
+{
+  if (!*t) return;
+  MPI_Comm_free(&(*t)->mpi);
+  tt_free(*t);
+}
+
+void tt_team_allgather(tt_team *t, const void *mine, int64_t bytes, void *all)
+{
+  t->traffic.messages += t->ranks - 1;
+  t->traffic.bytes += (t->ranks - 1) * bytes;
+  MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, t->mpi);
+}
+
+void tt_team_max(tt_team *t, int64_t *v, int count)
+{
+  MPI_Allreduce(MPI_IN_PLACE, v, count, MPI_INT64_T, MPI_MAX, t->mpi);
+}
+
+static int piece(int64_t left) { return (int)(left < MAX_PIECE_BYTES ? left : MAX_PIECE_BYTES); }
+
+void tt_team_bcast(tt_team *t, void *bytes, int64_t count)
+{
+  for (int64_t i = 0; i < count; i += MAX_PIECE_BYTES)
+    MPI_Bcast((char *)bytes + i, piece(count - i), MPI_BYTE, 0, t->mpi);
+}
+
+static int64_t count_pieces(int64_t count, const tt_team_message *list)
+{
+  int64_t pieces = 0;
+  for (int64_t i = 0; i < count; i++)
+    pieces += (list[i].bytes + MAX_PIECE_BYTES - 1) / MAX_PIECE_BYTES;
+  return pieces;
+}
+
+void tt_team_exchange(tt_team *t, int64_t sends, const tt_team_message *send, int64_t receives,
+                      const tt_team_message *receive)
+{
+  MPI_Request *request = NULL;
+  int64_t n = 0, pieces = count_pieces(sends, send) + count_pieces(receives, receive);
+  if (TT_ALLOC(request, pieces)) tt_panic("%s", tt_err_last());
+  for (int64_t k = 0; k < receives; k++)
+    for (int64_t i = 0; i < receive[k].bytes; i += MAX_PIECE_BYTES)
+      MPI_Irecv((char *)receive[k].data + i, piece(receive[k].bytes - i), MPI_BYTE, receive[k].rank,
+                EXCHANGE_TAG, t->mpi, &request[n++]);
+  for (int64_t k = 0; k < sends; k++) {
+    t->traffic.messages += send[k].bytes > 0;
+    t->traffic.bytes += send[k].bytes;
+    for (int64_t i = 0; i < send[k].bytes; i += MAX_PIECE_BYTES)
+      MPI_Isend((const char *)send[k].data + i, piece(send[k].bytes - i), MPI_BYTE, send[k].rank,
+                EXCHANGE_TAG, t->mpi, &request[n++]);
+  }
+  MPI_Waitall((int)n, request, MPI_STATUSES_IGNORE);
+  tt_free(request);
+}

@@ -1,0 +1,45 @@
+/* team.h — ranks that train a member together. A function is collective over the ranks of its team
+ * unless its name ends in _local or it only returns a number. Errors of MPI end all ranks, as in
+ * comm.h. */
+#ifndef TT_TEAM_H
+#define TT_TEAM_H
+#include "mpi/comm.h"
+
+typedef struct tt_team tt_team;
+
+/* Collective over all ranks. The ranks that pass the same number `team` >= 0 become a team, in the
+ * order of their ranks. Errors: MEM. */
+tt_err tt_team_create(tt_comm *c, int team, tt_team **out);
+void tt_team_destroy(tt_team **t); /* collective over the team; accepts NULL */
+
+int tt_team_rank(const tt_team *t);
+int tt_team_ranks(const tt_team *t);
+
+/* Every rank passes mine[bytes]; all get them in rank order, all[ranks][bytes]. */
+void tt_team_allgather(tt_team *t, const void *mine, int64_t bytes, void *all);
+
+/* In place: the largest value of all ranks. */
+void tt_team_max(tt_team *t, int64_t *v, int count);
+
+/* From rank 0 of the team. */
+void tt_team_bcast(tt_team *t, void *bytes, int64_t count);
+
+/* A message to or from another rank of the team. */
+typedef struct tt_team_message {
+  int rank;
+  int64_t bytes; /* may be 0, and above 2 GiB */
+  void *data;
+} tt_team_message;
+
+/* Send and receive all of these messages. The messages of one rank to another arrive in the order
+ * of its list, and have the bytes that the receiver expects. Buffers must not overlap. */
+void tt_team_exchange(tt_team *t, int64_t sends, const tt_team_message *send, int64_t receives,
+                      const tt_team_message *receive);
+
+/* What this rank has sent to other ranks in tt_team_allgather and tt_team_exchange so far; an
+ * allgather counts as one message to each other rank. Local. */
+typedef struct tt_team_traffic {
+  int64_t messages, bytes;
+} tt_team_traffic;
+tt_team_traffic tt_team_traffic_local(const tt_team *t);
+#endif

@@ -1,0 +1,63 @@
+/* partial.c — steps of a member that several engines train together; see engine.h. One thread
+ * computes the parts one after the other. */
+#include "src/cpu/cpu_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+tt_err tt_cpu_partial(tt_engine *e, int64_t m, tt_slice parts, int *training,
+                      float *sum[TT_MAX_PART_SUMS], double loss[TT_MAX_PART_SUMS])
+{
+  tt_cpu_buffers *b = e->buffers[0];
+  tt_cpu_batch batch;
+  int64_t i = m - e->slice.first;
+  int most;
+  *training = TT_FIELD(e->state, status)[i] == TT_STATUS_training;
+  if (!*training) return TT_OK;
+  (void)tt_part_sums_of(e->cohort->parts, parts, &most);
+  TT_TRY(tt_cpu_buffers_reserve_sums(&e->cohort->model, b, most));
+  tt_cpu_member ctx = tt_cpu_member_begin(e, b, i);
+  unsigned mode = tt_cpu_flush_denormals();
+  tt_cpu_next_batch(e, b, &ctx, 1, &batch);
+  int sums = tt_cpu_gradient(e, b, &ctx, &batch, parts, loss);
+  tt_cpu_restore_denormals(mode);
+  memcpy(sum, b->gradient, (size_t)sums * sizeof *sum);
+  return TT_OK;
+}
+
+tt_err tt_cpu_squares(tt_engine *e, int64_t m, tt_slice segment, float *gradient, double *block)
+{
+  tt_cpu_member ctx = tt_cpu_member_begin(e, e->buffers[0], m - e->slice.first);
+  unsigned mode = tt_cpu_flush_denormals();
+  tt_cpu_gradient_squares(e, e->buffers[0], &ctx, segment, gradient, block);
+  tt_cpu_restore_denormals(mode);
+  return TT_OK;
+}
+
+tt_err tt_cpu_advance(tt_engine *e, int64_t m, tt_slice segment, float *gradient, double squares,
+                      float *w)
+{
+  tt_cpu_member ctx = tt_cpu_member_begin(e, e->buffers[0], m - e->slice.first);
+  unsigned mode = tt_cpu_flush_denormals();
+  tt_cpu_update_weights(e, &ctx, segment, gradient, squares);
+  tt_cpu_restore_denormals(mode);
+  memcpy(w, ctx.w + segment.first, (size_t)segment.count * sizeof *w);
+  return TT_OK;
+}
+
+tt_err tt_cpu_accept(tt_engine *e, int64_t m, const float *w, double loss, int *epoch_ended)
+{
+  int64_t i = m - e->slice.first;
+  *epoch_ended = 0;
+  if (!isfinite(loss)) {
+    TT_FIELD(e->state, status)[i] = TT_STATUS_diverged;
+    return TT_OK;
+  }
+  tt_cpu_member ctx = tt_cpu_member_begin(e, e->buffers[0], i);
+  unsigned mode = tt_cpu_flush_denormals();
+  memcpy(ctx.w, w, (size_t)e->cohort->model.params * sizeof *w);
+  tt_cpu_end_step(e, &ctx, loss);
+  *epoch_ended = tt_cpu_end_epoch_if_due(e, e->buffers[0], &ctx);
+  tt_cpu_restore_denormals(mode);
+  return TT_OK;
+}

@@ -1,0 +1,264 @@
+/* test_team_training.c — laws of members that several ranks train together: the bits are those of
+ * one engine with all parts, for any teams, lengths of calls and restarts; an error or a signal on
+ * one rank ends the call on all ranks of its team. */
+#include "tests/support/problem.h"
+#include "tests/support/ranks.h"
+
+#include "core/model/load_balance.h"
+#include "src/host/stop_request.h"
+#include "src/train/retry.h"
+#include "src/train/team_training.h"
+
+#include <signal.h>
+
+enum { ROWS = 190, INPUTS = 5, EPOCHS = 3, MEMBERS = 2, PARTS = 8, MOST_CALLS = 400 };
+
+static const tt_resources use = {.threads = 1, .simd = TT_SIMD_generic};
+static way plain(void) { return (way){.name = "cpu", .ops = &tt_engine_cpu, .use = use}; }
+
+/* Case i has row i of the tables of losses, optimizers and averages. Two blocks of the norm. */
+static problem make(int i)
+{
+  const int64_t hidden[] = {64, 64};
+  tt_loss loss = (tt_loss)(i % TT_LOSS_COUNT);
+  problem p =
+      problem_make(ROWS, INPUTS, 1, 1, MEMBERS, hidden, 2, TT_ACT_silu, tt_loss_output_head(loss));
+  tt_model_shape shape = usual_shape(INPUTS, 1, hidden, 2, TT_ACT_silu, tt_loss_output_head(loss));
+  shape.layer_norm = i % 2;
+  shape.residual = i % 3 == 1;
+  TT_CHECK_OK(tt_model_lay_out(&shape, &p.c.model));
+  p.c.loss = loss;
+  p.c.optimizer = (tt_optimizer)(i % TT_OPT_COUNT);
+  p.c.average = (tt_weight_average)(i % TT_AVERAGE_COUNT);
+  p.c.batch_size = i % 3 ? 100 : 57; /* the last parts of 57 rows are empty */
+  p.c.parts = i % 4 == 3 ? 5 : PARTS;
+  p.c.max_epochs = EPOCHS;
+  for (int64_t m = 0; m < MEMBERS; m++) {
+    tt_hyper *h = &p.c.member[m].hyper;
+    h->epochs = EPOCHS - (int32_t)m;
+    h->clip_norm = i % 2 ? 0.0f : 0.05f;
+    h->dropout = i % 4 == 1 ? 0.2f : 0.0f;
+    h->anchor = i % 5 == 2 ? 0.1f : 0.0f;
+    h->adversarial_epsilon = i % 5 == 3 ? 0.02f : 0.0f;
+    h->feature_fraction = i % 3 == 2 ? 0.5f : 1.0f;
+    h->label_noise = i % 4 == 2 && loss != TT_LOSS_cross_entropy ? 0.1f : 0.0f;
+    h->average_decay = 0.7f;
+  }
+  return p;
+}
+
+/* The members of a problem on the ranks, in teams. */
+typedef struct cast {
+  problem *p;
+  tt_cohort *cohort[1];
+  tt_job job;
+  tt_team *team;
+  tt_shards shards;
+  tt_shard *shard;
+} cast;
+
+static void start(problem *p, int teams, const tt_engine_ops *ops, cast *to)
+{
+  int team = tt_load_balance_place(tt_comm_ranks(comm), teams, tt_comm_rank(comm)).team;
+  *to = (cast){.p = p, .cohort = {&p->c}};
+  to->job = (tt_job){.cohorts = {1, to->cohort}, .data = p->d, .ops = ops, .use = use};
+  TT_CHECK_OK(tt_team_create(comm, team, &to->team));
+  TT_CHECK_OK(tt_shards_create_local(&to->job, teams, team, to->team, &to->shards));
+  to->shard = &to->shards.at[0];
+}
+
+static void end(cast *c)
+{
+  tt_shards_destroy(&c->shards);
+  tt_team_destroy(&c->team);
+}
+
+static int64_t still_training(const tt_shard *s)
+{
+  int64_t n = s->local_progress.training;
+  tt_allreduce_sum_i64(comm, &n, 1);
+  return n;
+}
+
+/* Give all members, saved from `from`, to the shards of `to`. */
+static void hand_over(cast *from, cast *to)
+{
+  const tt_state *s = from->shard->state;
+  tt_state *all = NULL;
+  TT_CHECK_OK(tt_team_collect(from->shard, TT_OK));
+  TT_CHECK_OK(tt_shard_save_local(from->shard));
+  TT_CHECK_OK(tt_state_create(everyone(from->p), tt_cohort_state_shape(&from->p->c), &all));
+  for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
+    tt_state_field of = tt_state_get(s, f);
+    tt_allgatherv(comm, of.data, s->count * of.length * of.bytes, tt_state_get(all, f).data, NULL);
+  }
+  tt_shard *shard = to->shard;
+  if (shard->engine) {
+    TT_CHECK_OK(shard->ops->load(shard->engine, shard->slice, all));
+    TT_CHECK_OK(tt_shard_save_local(shard));
+    TT_CHECK_OK(tt_shard_load_local(shard));
+  }
+  tt_state_destroy(&all);
+}
+
+static void same_as(const tt_state *want, const cast *c, const char *what)
+{
+  for (int64_t m = 0; m < c->shard->slice.count; m++)
+    same_member(want, c->shard->state, c->shard->slice.first + m, what);
+}
+
+/* Train to the end in calls of `steps` steps; `again` > 0: with other teams after each call. */
+static void train_in_teams(problem *p, int teams, int64_t steps, int again, const tt_state *want)
+{
+  cast c;
+  int calls = 0, ranks = tt_comm_ranks(comm);
+  start(p, teams, &tt_engine_cpu, &c);
+  do {
+    TT_CHECK_OK(tt_team_train(c.shard, TT_OK, steps));
+    TT_CHECK_OK(tt_retry_diverged_local(c.shard));
+    if (!again) continue;
+    cast other;
+    teams = teams % ranks + 1;
+    start(p, teams, &tt_engine_cpu, &other);
+    hand_over(&c, &other);
+    other.shard->local_progress = c.shard->local_progress;
+    end(&c);
+    c = other;
+    c.job.cohorts.at = c.cohort;
+  } while (still_training(c.shard) > 0 && ++calls < MOST_CALLS);
+  TT_CHECK(calls, <, MOST_CALLS);
+  TT_CHECK_OK(tt_team_collect(c.shard, TT_OK));
+  TT_CHECK_OK(tt_shard_save_local(c.shard));
+  same_as(want, &c, "in teams");
+  end(&c);
+}
+
+TT_TEST (teams_give_the_bits_of_one_rank) {
+  int cases = (int)TT_LOSS_COUNT > (int)TT_OPT_COUNT ? (int)TT_LOSS_COUNT : (int)TT_OPT_COUNT;
+  for (int i = 0; i < cases; i++) {
+    problem p = make(i);
+    tt_state *want = problem_run(&p, plain(), everyone(&p), 7);
+    for (int teams = 1; teams <= tt_comm_ranks(comm); teams++)
+      train_in_teams(&p, teams, i % 2 ? 1000 : 2, i % 3 == 0, want);
+    tt_state_destroy(&want);
+    problem_free(&p);
+  }
+}
+
+/* A diverged member is restarted by all ranks of its team. */
+TT_TEST (retries_in_teams_give_the_bits_of_one_rank) {
+  problem p = make(0);
+  p.c.optimizer = TT_OPT_sgd;
+  p.c.retries = 1;
+  p.c.retry_lr_scale = 1e-6f;
+  p.c.member[1].hyper.learning_rate = 1e4f; /* diverges; 1e-6 of it does not */
+  p.c.member[1].hyper.clip_norm = 0.0f;
+  tt_cohort *cohort[] = {&p.c};
+  tt_job job = {.cohorts = {1, cohort}, .data = p.d, .ops = &tt_engine_cpu, .use = use};
+  tt_shards alone;
+  TT_CHECK_OK(tt_shards_create_local(&job, 1, 0, NULL, &alone));
+  do {
+    TT_CHECK_OK(tt_shard_train_local(&alone.at[0], 2));
+    TT_CHECK_OK(tt_retry_diverged_local(&alone.at[0]));
+  } while (alone.at[0].local_progress.training > 0);
+  TT_CHECK_OK(tt_shard_save_local(&alone.at[0]));
+  TT_CHECK(TT_FIELD(alone.at[0].state, attempt)[1], ==, 1);
+  TT_CHECK(TT_FIELD(alone.at[0].state, status)[1], ==, TT_STATUS_finished);
+  train_in_teams(&p, 1, 3, 0, alone.at[0].state);
+  tt_shards_destroy(&alone);
+  problem_free(&p);
+}
+
+/* An engine whose call number `fails_at` of one function fails on the last rank. */
+static int calls, fails_at;
+static tt_err count_call(void)
+{
+  int last = tt_comm_rank(comm) == tt_comm_ranks(comm) - 1;
+  return last && ++calls == fails_at ? TT_FAIL(IO, "call %d fails", calls) : TT_OK;
+}
+
+static tt_err bad_partial(tt_engine *e, int64_t m, tt_slice parts, int *training,
+                          float *sum[TT_MAX_PART_SUMS], double loss[TT_MAX_PART_SUMS])
+{
+  TT_TRY(count_call());
+  return tt_engine_cpu.partial(e, m, parts, training, sum, loss);
+}
+
+static tt_err bad_advance(tt_engine *e, int64_t m, tt_slice segment, float *gradient,
+                          double squares, float *w)
+{
+  TT_TRY(count_call());
+  return tt_engine_cpu.advance(e, m, segment, gradient, squares, w);
+}
+
+TT_TEST (an_error_on_one_rank_ends_the_call_on_all) {
+  for (int which = 0; which < 2; which++)
+    for (fails_at = 1; fails_at < 4; fails_at++) {
+      problem p = make(2);
+      tt_engine_ops bad = tt_engine_cpu;
+      cast c;
+      if (which)
+        bad.advance = bad_advance;
+      else
+        bad.partial = bad_partial;
+      start(&p, 1, &bad, &c);
+      calls = 0;
+      tt_err e = tt_team_train(c.shard, TT_OK, 1000);
+      int last = tt_comm_rank(comm) == tt_comm_ranks(comm) - 1;
+      TT_CHECK((int)e, ==, last ? (int)TT_E_IO : (int)TT_OK);
+      TT_CHECK((int)tt_agree(comm, e), ==, TT_E_IO);
+      TT_CHECK_HAS(tt_err_last(), "fails");
+      /* later calls of this rank do not train either */
+      TT_CHECK((int)tt_team_train(c.shard, e, 1000), ==, (int)e);
+      end(&c);
+      problem_free(&p);
+    }
+}
+
+/* Bytes and messages of a step: a word to each other rank; the sums of the parts of each rank for
+ * the segments of the others; the new weights of its own segment to each other rank. */
+TT_TEST (a_step_sends_what_the_model_says) {
+  problem p = make(1); /* not clipped */
+  cast c;
+  int ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm);
+  int64_t params = p.c.model.params, own = tt_part_segment(params, ranks, rank).count;
+  start(&p, 1, &tt_engine_cpu, &c);
+  TT_CHECK_OK(tt_team_train(c.shard, TT_OK, 1)); /* allocates */
+  tt_team_traffic before = tt_team_traffic_local(c.team);
+  TT_CHECK_OK(tt_team_train(c.shard, TT_OK, 1)); /* one step of each member */
+  tt_team_traffic after = tt_team_traffic_local(c.team);
+  int sums = tt_part_sums_of(p.c.parts, tt_part_slice(p.c.parts, ranks, rank), NULL).count;
+  int64_t word = 3 * 8 + TT_MAX_PART_SUMS * 8, full = own > 0, messages = 0;
+  for (int r = 0; r < ranks; r++)
+    messages += r != rank && tt_part_segment(params, ranks, r).count > 0;
+  int64_t bytes = (ranks - 1) * word + 4 * sums * (params - own) + 4 * (ranks - 1) * own;
+  TT_CHECK(after.bytes - before.bytes, ==, MEMBERS * bytes);
+  TT_CHECK(after.messages - before.messages, ==,
+           MEMBERS * (ranks - 1 + sums * messages + (ranks - 1) * full));
+  end(&c);
+  problem_free(&p);
+}
+
+/* The last test: this process remembers the signal. */
+TT_TEST (signal_to_one_rank_ends_the_call_after_a_step) {
+  problem p = make(0);
+  tt_progress at;
+  problem_start(&p, plain(), everyone(&p));
+  TT_CHECK_OK(p.by.ops->train(p.engine, 1, &at));
+  tt_state *want = problem_state(&p, everyone(&p));
+  problem_stop(&p);
+  cast c;
+  start(&p, 1, &tt_engine_cpu, &c);
+  tt_stop_install_handlers_local();
+  if (tt_comm_rank(comm) == tt_comm_ranks(comm) - 1) raise(SIGUSR1);
+  TT_CHECK_OK(tt_team_train(c.shard, TT_OK, 1000));
+  TT_CHECK_OK(tt_team_collect(c.shard, TT_OK));
+  TT_CHECK_OK(tt_shard_save_local(c.shard));
+  if (c.shard->engine) {
+    TT_CHECK(c.shard->local_progress.member_steps, ==, 1);
+    same_member(want, c.shard->state, 0, "after one step");
+  }
+  end(&c);
+  tt_state_destroy(&want);
+  problem_free(&p);
+}
