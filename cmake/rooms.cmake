@@ -73,6 +73,8 @@ tutti_room(src/train USE core/base core/model core/stats core/engine mpi io/hdf5
 tutti_room(src/tools USE core/base core/model cuda/plan io/hdf5 io/data src/cpu src/host src/job
            src/train)
 tutti_room(src/campaign/state USE core/base core/stats io/hdf5)
+tutti_room(src/export USE core/base core/formulas core/config core/model core/stats io/hdf5 io/data
+           io/model io/results src/predict LINK m)
 tutti_room(src/slurm USE core/base core/config core/stats src/host src/job src/tools
            src/campaign/state)
 tutti_room(src/report USE core/base io/hdf5 io/results src/host)

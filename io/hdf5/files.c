@@ -129,9 +129,8 @@ tt_err tt_file_publish_local(const char *temporary, const char *path)
   return tt_file_sync_local(directory);
 }
 
-static tt_err write_all(const char *path, const char *text)
+static tt_err write_all(const char *path, const char *text, size_t left)
 {
-  size_t left = strlen(text);
   int fd = open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) return TT_FAIL(IO, "%s: cannot be written: %s", path, strerror(errno));
   while (left > 0) {
@@ -146,12 +145,12 @@ static tt_err write_all(const char *path, const char *text)
   return e;
 }
 
-static tt_err write_file(const char *path, const char *text, int synced)
+static tt_err write_file(const char *path, const char *text, size_t size, int synced)
 {
   char temporary[TT_PATH_MAX];
   TT_TRY(tt_file_temporary_name_local(path, temporary));
   TT_TRY(tt_file_reserve_local(temporary, 0));
-  tt_err e = write_all(temporary, text);
+  tt_err e = write_all(temporary, text, size);
   if (!e && synced) e = tt_file_sync_local(temporary);
   if (!e) e = synced ? tt_file_publish_local(temporary, path) : rename_owned(temporary, path);
   if (e) unlink(temporary);
@@ -160,12 +159,17 @@ static tt_err write_file(const char *path, const char *text, int synced)
 
 tt_err tt_file_write_atomic_local(const char *path, const char *text)
 {
-  return write_file(path, text, 1);
+  return write_file(path, text, strlen(text), 1);
+}
+
+tt_err tt_file_write_bytes_local(const char *path, const char *bytes, int64_t size)
+{
+  return write_file(path, bytes, (size_t)size, 1);
 }
 
 tt_err tt_file_replace_local(const char *path, const char *text)
 {
-  return write_file(path, text, 0);
+  return write_file(path, text, strlen(text), 0);
 }
 
 /* Remove the last "-part" from `name` and return the part; NULL if there is none. */

@@ -27,6 +27,9 @@ tt_err tt_file_publish_local(const char *temporary, const char *path);
  * rename. Errors: CANTCREAT, IO, STOPPED. */
 tt_err tt_file_write_atomic_local(const char *path, const char *text);
 
+/* The same for `size` bytes of any kind. */
+tt_err tt_file_write_bytes_local(const char *path, const char *bytes, int64_t size);
+
 /* The same without sync: after a power failure the file may be empty. */
 tt_err tt_file_replace_local(const char *path, const char *text);
 

@@ -18,7 +18,7 @@ struct tt_cli_args {
                                                  SETTING options */
   const char *output, *inputs, *targets, *weights, *units, *quantiles, *resume, *from, *data, *pool,
       *site, *time;
-  int force, members, jacobian, config, markdown, json, allow_different_device;
+  int force, members, jacobian, onnx, npz, c_source, config, markdown, json, allow_different_device;
   int ranks, nodes, gpus_per_node, exit_code, max_restarts;
   int settings;
   char setting[TT_CLI_MAX_SETTINGS][1024]; /* [settings] overrides of SETTING options */
@@ -46,6 +46,11 @@ struct tt_cli_args {
   X(SCORES, "output", 'o', "FILE", TEXT(output), "file to write the scores to (default none)")     \
   X(DATASET, "output", 'o', "FILE", TEXT(output), "data file to write")                            \
   X(TABLES, "output", 'o', "DIR", TEXT(output), "directory of the files to write (default .)")     \
+  X(EXPORTED, "output", 'o', "FILE", TEXT(output),                                                 \
+    "file to write (default model.onnx, model.npz or model.c)")                                    \
+  X(ONNX, "onnx", 0, NULL, FLAG(onnx), "write a graph for ONNX runtimes")                          \
+  X(NPZ, "npz", 0, NULL, FLAG(npz), "write the weights as a NumPy archive")                        \
+  X(C_SOURCE, "c", 0, NULL, FLAG(c_source), "write one C file without dependencies")               \
   X(INPUTS, "inputs", 0, "NAME", TEXT(inputs), "dataset of the inputs (default x)")                \
   X(TARGETS, "targets", 0, "NAME", TEXT(targets), "dataset of the targets (default y)")            \
   X(WEIGHTS, "weights", 0, "NAME", TEXT(weights), "dataset of the sample weights (default none)")  \

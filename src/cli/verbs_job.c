@@ -5,6 +5,7 @@
 #include "io/results/describe_file.h"
 #include "mpi/comm.h"
 #include "src/cli/cli_args.h"
+#include "src/export/export.h"
 #include "src/host/stop_request.h"
 #include "src/predict/predict.h"
 #include "src/report/page/run_page.h"
@@ -84,6 +85,22 @@ tt_err tt_verb_evaluate(const tt_cli_args *args)
                            .command = args->command};
   TT_TRY(tt_cli_begin(args, 0));
   return tt_evaluate(tt_world, &o);
+}
+
+tt_err tt_verb_export(const tt_cli_args *args)
+{
+  const int wanted[TT_EXPORT_FORMAT_COUNT] = {
+      [TT_EXPORT_onnx] = args->onnx, [TT_EXPORT_npz] = args->npz, [TT_EXPORT_c] = args->c_source};
+  tt_export_options o = {.model = args->file[0], .output = args->output};
+  int formats = 0;
+  for (int i = 0; i < TT_EXPORT_FORMAT_COUNT; i++) {
+    formats += wanted[i];
+    if (wanted[i]) o.format = (tt_export_format)i;
+  }
+  if (formats != 1)
+    return TT_FAIL(USAGE, "tutti export needs exactly one of --onnx, --npz and --c; %d are given",
+                   formats);
+  return tt_export_local(&o);
 }
 
 tt_err tt_verb_plan(const tt_cli_args *args)

@@ -1,0 +1,134 @@
+/* export.c — see export.h. */
+#include "src/export/export.h"
+
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "core/base/text.h"
+#include "io/hdf5/files.h"
+#include "io/model/model_file.h"
+#include "src/export/export_internal.h"
+#include "src/predict/prediction_block.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+static void cohort_free(tt_export_cohort *k)
+{
+  tt_free_all(&k->member, &k->of, &k->share, &k->offset, &k->scale, &k->std_scale);
+}
+
+static tt_err list_members(const char *file, tt_export_cohort *k)
+{
+  const tt_trained_ensemble *m = k->m;
+  for (int64_t e = 0; e < m->ensembles; e++) {
+    const tt_ensemble *own = &m->ensemble[e];
+    int64_t first = k->members;
+    double all = 0.0;
+    for (int64_t i = own->first; i < own->first + own->members; i++) {
+      if (!(m->weight[i] > 0.0)) continue;
+      k->member[k->members] = i;
+      k->of[k->members] = e;
+      k->share[k->members++] = m->weight[i];
+      all += m->weight[i];
+    }
+    if (first == k->members)
+      return TT_FAIL(USAGE, "%s: no member of ensemble '%s' can predict: all diverged", file,
+                     own->name);
+    for (int64_t i = first; i < k->members; i++) k->share[i] /= all;
+  }
+  return TT_OK;
+}
+
+static tt_err cohort_create(const char *file, const tt_trained_ensemble *m, tt_export_cohort *k)
+{
+  *k = (tt_export_cohort){.m = m, .columns = tt_trained_ensemble_columns(m)};
+  TT_TRY(TT_ALLOC(k->member, m->members));
+  TT_TRY(TT_ALLOC(k->of, m->members));
+  TT_TRY(TT_ALLOC(k->share, m->members));
+  TT_TRY(TT_ALLOC(k->offset, k->columns));
+  TT_TRY(TT_ALLOC(k->scale, k->columns));
+  TT_TRY(TT_ALLOC(k->std_scale, k->columns));
+  for (int64_t c = 0; c < k->columns; c++) {
+    tt_column_scale s = tt_column_scale_of(m, c);
+    k->offset[c] = s.mean;
+    k->scale[c] = s.scale;
+    k->std_scale[c] = s.scale * s.std_scale;
+  }
+  return list_members(file, k);
+}
+
+int64_t tt_export_parameters(const tt_export_model *x)
+{
+  int64_t n = 0;
+  for (int64_t i = 0; i < x->cohorts; i++) n += x->cohort[i].members * x->cohort[i].m->model.params;
+  return n;
+}
+
+typedef tt_err writer(const tt_export_model *x, FILE *to);
+
+static tt_err write_file(const tt_export_model *x, tt_export_format format)
+{
+  static writer *const write[] = {
+#define X(name, file, meaning) tt_export_##name##_local,
+      TT_EXPORT_FORMATS(X)
+#undef X
+  };
+  char *bytes = NULL;
+  size_t size = 0;
+  FILE *to = open_memstream(&bytes, &size);
+  if (!to) return TT_FAIL(MEM, "%s: out of memory", x->file);
+  tt_err e = write[format](x, to);
+  int bad = ferror(to);
+  bad |= fclose(to) != 0;
+  if (!e && bad) e = TT_FAIL(MEM, "%s: out of memory", x->file);
+  if (!e) e = tt_file_write_bytes_local(x->file, bytes, (int64_t)size);
+  free(bytes);
+  return e;
+}
+
+static tt_err export_model(const tt_trained_ensembles *all, const char *file,
+                           tt_export_format format, const char *meaning)
+{
+  tt_axis_labels labels = {0};
+  tt_export_model x = {.file = file, .all = all, .labels = &labels};
+  int64_t members = 0;
+  TT_TRY(tt_axis_labels_create(all, &labels));
+  x.inputs = all->at[0]->model.inputs;
+  x.columns = labels.columns;
+  x.scaler = &all->at[0]->scaler;
+  tt_err e = TT_ALLOC(x.cohort, all->count);
+  for (; !e && x.cohorts < all->count; x.cohorts++) {
+    e = cohort_create(file, all->at[x.cohorts], &x.cohort[x.cohorts]);
+    members += x.cohort[x.cohorts].members;
+  }
+  if (!e) e = write_file(&x, format);
+  if (!e)
+    tt_log_root(TT_LOG_INFO,
+                "%s of %" PRId64 " member%s, %" PRId64 " input%s, %" PRId64 " column%s: %s",
+                meaning, members, tt_plural(members), x.inputs, tt_plural(x.inputs), x.columns,
+                tt_plural(x.columns), file);
+  for (int64_t i = 0; i < x.cohorts; i++) cohort_free(&x.cohort[i]);
+  tt_free(x.cohort);
+  tt_axis_labels_free(&labels);
+  return e;
+}
+
+tt_err tt_export_local(const tt_export_options *o)
+{
+  static const char *const name[] = {
+#define X(name, file, meaning) file,
+      TT_EXPORT_FORMATS(X)
+#undef X
+  };
+  static const char *const meaning[] = {
+#define X(name, file, meaning) meaning,
+      TT_EXPORT_FORMATS(X)
+#undef X
+  };
+  tt_trained_ensembles all = {0};
+  TT_TRY(tt_model_read_local(o->model, &all));
+  tt_err e =
+      export_model(&all, o->output ? o->output : name[o->format], o->format, meaning[o->format]);
+  tt_trained_ensembles_destroy(&all);
+  return e;
+}

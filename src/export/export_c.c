@@ -1,0 +1,315 @@
+/* export_c.c — a trained model as one C file that needs only the C library: an array of weights for
+ * each cohort and one function. It computes in double with the weights in single precision. The
+ * text of an activation is the formula of elementwise.h. */
+#include "core/base/mem.h"
+#include "core/formulas/elementwise_f64.h"
+#include "core/formulas/layer_norm.h"
+#include "src/export/export_internal.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <string.h>
+
+/* More would keep a compiler busy for minutes. */
+static const int64_t most_parameters = 1 << 24;
+
+/* y = f(x) of the activations, and the functions that they call, as text. */
+static const char *const activation_text[] = {
+#define X(name, f, ...) #f,
+    TT_ACTIVATIONS(X)
+#undef X
+};
+static const struct {
+  const char *name, *value;
+} elementary[] = {
+#define X(name, value) {#name, #value},
+    TT_ELEMENTARY_F64(X)
+#undef X
+};
+enum { ELEMENTARY = sizeof elementary / sizeof *elementary };
+
+/* Quantities of target k from the outputs o[j * K + k] of the last layer; N levels or classes. */
+static const char *const output_text[TT_OUTPUT_COUNT] = {
+    [TT_OUTPUT_mean] = "    mean[k] = o[k];\n"
+                       "    variance[k] = 0.0;\n",
+    [TT_OUTPUT_mean_variance] =
+        "    mean[k] = o[k];\n"
+        "    variance[k] = fmax(o[K + k], 0.0) + log1p(exp(-fabs(o[K + k]))) + FLOOR;\n",
+    [TT_OUTPUT_quantiles] = "    for (int j = 0; j < N; j++) { /* sorted by insertion */\n"
+                            "      int i = j;\n"
+                            "      for (; i > 0 && mean[k * N + i - 1] > o[j * K + k]; i--)\n"
+                            "        mean[k * N + i] = mean[k * N + i - 1];\n"
+                            "      mean[k * N + i] = o[j * K + k];\n"
+                            "      variance[k * N + j] = 0.0;\n"
+                            "    }\n",
+    [TT_OUTPUT_softmax] = "    double *p = mean + k * (N + 1), *v = variance + k * (N + 1);\n"
+                          "    double most = o[k], sum = 0.0;\n"
+                          "    for (int j = 1; j < N; j++) most = fmax(most, o[j * K + k]);\n"
+                          "    for (int j = 0; j < N; j++) sum += exp(o[j * K + k] - most);\n"
+                          "    p[N] = v[N] = 0.0; /* entropy */\n"
+                          "    for (int j = 0; j < N; j++) {\n"
+                          "      double log_p = o[j * K + k] - most - log(sum);\n"
+                          "      p[j] = exp(log_p);\n"
+                          "      v[j] = p[j] * (1.0 - p[j]);\n"
+                          "      p[N] -= p[j] * log_p;\n"
+                          "    }\n",
+    [TT_OUTPUT_sigmoid] = "    mean[k] = 1.0 / (1.0 + exp(-o[k]));\n"
+                          "    variance[k] = mean[k] / (1.0 + exp(o[k]));\n",
+    [TT_OUTPUT_rate] = "    mean[k] = variance[k] = exp(o[k]);\n",
+};
+
+static tt_err check(const tt_export_model *x)
+{
+  if (tt_export_parameters(x) > most_parameters)
+    return TT_FAIL(USAGE,
+                   "%s: the members have %" PRId64 " parameters, a C file may have %" PRId64
+                   "; use --npz or --onnx",
+                   x->file, tt_export_parameters(x), most_parameters);
+  for (int64_t i = 0; i < x->cohorts; i++) {
+    tt_output output = x->cohort[i].m->model.output;
+    if (!output_text[output]) return TT_EXPORT_REFUSE(x, "C", "output", tt_choice_output[output]);
+  }
+  return TT_OK;
+}
+
+/* The name of the file without directory and ending, as a C identifier. */
+static void identifier(const char *file, char *name, size_t room)
+{
+  const char *base = strrchr(file, '/');
+  base = base ? base + 1 : file;
+  snprintf(name, room, "%s%.*s", isdigit((unsigned char)*base) ? "m" : "", (int)strcspn(base, "."),
+           base);
+  for (char *c = name; *c; c++)
+    if (!isalnum((unsigned char)*c)) *c = '_';
+  if (!*name) snprintf(name, room, "model");
+}
+
+/* A text inside a comment. */
+static void put_comment(FILE *to, const char *text)
+{
+  for (; *text; text++)
+    if ((unsigned char)*text >= ' ' && *text != '*' && *text != '\\') fputc(*text, to);
+}
+
+static void put_head(const tt_export_model *x, const char *name, FILE *to)
+{
+  const tt_columns *input = &x->all->at[0]->input;
+  fprintf(to, "/* %s_predict: a trained ensemble, exported by tutti " TUTTI_VERSION ".\n *\n",
+          name);
+  for (int64_t i = 0; i < x->inputs; i++) {
+    fprintf(to, " * x[%" PRId64 "]  ", i);
+    put_comment(to, input->name[i]);
+    fputs(input->units[i][0] ? ", " : "", to);
+    put_comment(to, input->units[i]);
+    fputc('\n', to);
+  }
+  for (int64_t c = 0; c < x->columns; c++) {
+    fprintf(to, " * column %" PRId64 "  ", c);
+    put_comment(to, x->labels->ensemble[c]);
+    fputs(": ", to);
+    put_comment(to, x->labels->label[c]);
+    fputs(x->labels->units[c][0] ? ", " : "", to);
+    put_comment(to, x->labels->units[c]);
+    fputc('\n', to);
+  }
+  fprintf(to,
+          " *\n * x has %" PRId64 " values, the results have %" PRId64
+          " each, in the units of the training "
+          "data. Results\n * that are a null pointer are not written. Safe to call from several "
+          "threads. */\n"
+          "#include <math.h>\n\n"
+          "void %s_predict(const double *x, double *mean, double *total, double *aleatoric,\n"
+          "    double *epistemic);\n\n",
+          x->inputs, x->columns, name);
+}
+
+static void put_doubles(FILE *to, const char *name, int64_t i, int64_t n, const double *value)
+{
+  fprintf(to, "static const double %s%" PRId64 "[] = {", name, i);
+  for (int64_t k = 0; k < n; k++)
+    fprintf(to, "%s%.16e", k % 4 ? ", " : k ? ",\n  " : "\n  ", value[k]);
+  fputs("};\n", to);
+}
+
+static void put_weights(FILE *to, int64_t i, const tt_export_cohort *k)
+{
+  int64_t params = k->m->model.params;
+  fprintf(to, "static const float weights%" PRId64 "[] = {", i);
+  for (int64_t g = 0; g < k->members; g++)
+    for (int64_t p = 0; p < params; p++)
+      fprintf(to, "%s%.8ef",
+              p % 6    ? ", "
+              : g || p ? ",\n  "
+                       : "\n  ",
+              (double)k->m->w[k->member[g] * params + p]);
+  fprintf(to, "};\nstatic const int ensemble%" PRId64 "[] = {", i);
+  for (int64_t g = 0; g < k->members; g++) fprintf(to, "%s%" PRId64, g ? ", " : "", k->of[g]);
+  fputs("};\n", to);
+}
+
+static int uses_activation(const tt_export_model *x, tt_activation a)
+{
+  for (int64_t i = 0; i < x->cohorts; i++)
+    for (int l = 0; l < x->cohort[i].m->model.layers; l++)
+      if (x->cohort[i].m->model.layer[l].activation == a) return 1;
+  return 0;
+}
+
+/* Whether the formula of a used activation calls function f of elementary. */
+static int uses_elementary(const tt_export_model *x, int f)
+{
+  char call[64];
+  snprintf(call, sizeof call, "%s(", elementary[f].name);
+  for (int a = 0; a < TT_ACT_COUNT; a++)
+    if (strstr(activation_text[a], call) && uses_activation(x, (tt_activation)a)) return 1;
+  return 0;
+}
+
+/* The activations have a prefix: one of them is called tanh. */
+static void put_activations(const tt_export_model *x, FILE *to)
+{
+  for (int f = 0; f < ELEMENTARY; f++)
+    if (uses_elementary(x, f))
+      fprintf(to, "static double %s(double x) { return %s; }\n", elementary[f].name,
+              elementary[f].value);
+  for (int a = 0; a < TT_ACT_COUNT; a++)
+    if (a != TT_ACT_identity && uses_activation(x, (tt_activation)a))
+      fprintf(to, "static double act_%s(double x) { return %s; }\n", tt_choice_activation[a],
+              activation_text[a]);
+  fputc('\n', to);
+}
+
+static void put_helpers(const tt_export_model *x, FILE *to)
+{
+  int norm = 0;
+  for (int64_t i = 0; i < x->cohorts; i++) norm |= x->cohort[i].m->model.layer[0].norm >= 0;
+  put_activations(x, to);
+  fputs("/* z = w x + b; w has a row for each output. */\n"
+        "static void dense(const float *w, const float *b, int in, int out, const double *x, "
+        "double *z)\n{\n"
+        "  for (int o = 0; o < out; o++) {\n"
+        "    z[o] = (double)b[o];\n"
+        "    for (int i = 0; i < in; i++) z[o] += (double)w[o * in + i] * x[i];\n"
+        "  }\n}\n\n",
+        to);
+  if (norm)
+    fprintf(to,
+            "/* Layer normalisation: gain[n], then shift[n]. */\n"
+            "static void normalize(const float *gain, int n, double *z)\n{\n"
+            "  double mean = 0.0, squares = 0.0;\n"
+            "  for (int i = 0; i < n; i++) mean += z[i] / n;\n"
+            "  for (int i = 0; i < n; i++) squares += (z[i] - mean) * (z[i] - mean);\n"
+            "  for (int i = 0; i < n; i++)\n"
+            "    z[i] = (double)gain[i] * (z[i] - mean) / sqrt(squares / n + %.16e) + "
+            "(double)gain[n + i];\n}\n\n",
+            (double)TT_LAYER_NORM_EPSILON);
+}
+
+/* Mean and variance of the quantities of one member with weights w, from normalised inputs x. */
+static void put_member(const tt_export_model *x, int64_t i, FILE *to)
+{
+  const tt_model *m = &x->cohort[i].m->model;
+  char from[32] = "x";
+  fprintf(to,
+          "static void member%" PRId64
+          "(const float *w, const double *x, double *mean, double *variance)\n{\n",
+          i);
+  for (int l = 0; l < m->layers; l++) {
+    const tt_layer *layer = &m->layer[l];
+    char z[32];
+    snprintf(z, sizeof z, l < m->layers - 1 ? "h%d" : "o", l);
+    fprintf(to, "  double %s[%" PRId64 "];\n", z, layer->out);
+    fprintf(to, "  dense(w + %" PRId64 ", w + %" PRId64 ", %" PRId64 ", %" PRId64 ", %s, %s);\n",
+            layer->weight, layer->bias, layer->in, layer->out, from, z);
+    if (layer->norm >= 0)
+      fprintf(to, "  normalize(w + %" PRId64 ", %" PRId64 ", %s);\n", layer->norm, layer->out, z);
+    if (layer->activation != TT_ACT_identity || layer->residual)
+      fprintf(to, "  for (int i = 0; i < %" PRId64 "; i++) %s[i] = %s%s(%s[i])%s%s%s;\n",
+              layer->out, z, layer->activation == TT_ACT_identity ? "" : "act_",
+              layer->activation == TT_ACT_identity ? "" : tt_choice_activation[layer->activation],
+              z, layer->residual ? " + " : "", layer->residual ? from : "",
+              layer->residual ? "[i]" : "");
+    snprintf(from, sizeof from, "%s", z);
+  }
+  fprintf(to,
+          "  enum { K = %" PRId64 ", N = %d };\n  const double FLOOR = %.16e;\n  (void)FLOOR;\n",
+          m->targets, (int)m->levels, (double)x->cohort[i].m->variance_floor);
+  fprintf(to, "  for (int k = 0; k < K; k++) {\n%s  }\n}\n\n", output_text[m->output]);
+}
+
+/* The mixture of the members of each ensemble of cohort i, with columns from `column` on. */
+static void put_cohort(const tt_export_model *x, int64_t i, int64_t column, FILE *to)
+{
+  const tt_export_cohort *k = &x->cohort[i];
+  fprintf(to,
+          "static void cohort%" PRId64
+          "(const double *x, double *mean, double *total, double *aleatoric,\n"
+          "                    double *epistemic)\n{\n"
+          "  enum { MEMBERS = %" PRId64 ", COLUMNS = %" PRId64 ", WIDTH = %" PRId64
+          ", PARAMETERS = %" PRId64 ", FIRST = %" PRId64 " };\n"
+          "  double mu[WIDTH], v[WIDTH], all[COLUMNS] = {0.0}, m[COLUMNS] = {0.0};\n"
+          "  double between[COLUMNS] = {0.0}, within[COLUMNS] = {0.0};\n",
+          i, k->members, k->columns, tt_trained_ensemble_width(k->m), k->m->model.params, column);
+  fprintf(to,
+          "  for (int g = 0; g < MEMBERS; g++) {\n"
+          "    member%" PRId64 "(weights%" PRId64 " + g * PARAMETERS, x, mu, v);\n"
+          "    for (int j = 0; j < WIDTH; j++) {\n"
+          "      int c = ensemble%" PRId64 "[g] * WIDTH + j;\n"
+          "      double share = share%" PRId64 "[g], step = mu[j] - m[c];\n"
+          "      all[c] += share;\n"
+          "      m[c] += step * share / all[c];\n"
+          "      between[c] += share * step * (mu[j] - m[c]);\n"
+          "      within[c] += share * v[j];\n"
+          "    }\n  }\n",
+          i, i, i, i);
+  fprintf(to,
+          "  for (int c = 0; c < COLUMNS; c++) {\n"
+          "    double spread = std_scale%" PRId64 "[c];\n"
+          "    if (mean) mean[FIRST + c] = m[c] * scale%" PRId64 "[c] + offset%" PRId64 "[c];\n"
+          "    if (total) total[FIRST + c] = spread * sqrt(within[c] + between[c]);\n"
+          "    if (aleatoric) aleatoric[FIRST + c] = spread * sqrt(within[c]);\n"
+          "    if (epistemic) epistemic[FIRST + c] = spread * sqrt(between[c]);\n"
+          "  }\n}\n\n",
+          i, i, i);
+}
+
+static void put_predict(const tt_export_model *x, const char *name, FILE *to)
+{
+  fprintf(to,
+          "void %s_predict(const double *x, double *mean, double *total, double *aleatoric,\n"
+          "    double *epistemic)\n{\n"
+          "  double u[%" PRId64 "];\n"
+          "  for (int i = 0; i < %" PRId64 "; i++) u[i] = (x[i] - x_mean0[i]) / x_scale0[i];\n",
+          name, x->inputs, x->inputs);
+  for (int64_t i = 0; i < x->cohorts; i++)
+    fprintf(to, "  cohort%" PRId64 "(u, mean, total, aleatoric, epistemic);\n", i);
+  fputs("}\n", to);
+}
+
+tt_err tt_export_c_local(const tt_export_model *x, FILE *to)
+{
+  char name[256];
+  int64_t column = 0;
+  TT_TRY(check(x));
+  identifier(x->file, name, sizeof name);
+  put_head(x, name, to);
+  put_doubles(to, "x_mean", 0, x->inputs, x->scaler->x_mean);
+  put_doubles(to, "x_scale", 0, x->inputs, x->scaler->x_scale);
+  for (int64_t i = 0; i < x->cohorts; i++) {
+    const tt_export_cohort *k = &x->cohort[i];
+    put_doubles(to, "share", i, k->members, k->share);
+    put_doubles(to, "offset", i, k->columns, k->offset);
+    put_doubles(to, "scale", i, k->columns, k->scale);
+    put_doubles(to, "std_scale", i, k->columns, k->std_scale);
+    put_weights(to, i, k);
+  }
+  fputc('\n', to);
+  put_helpers(x, to);
+  for (int64_t i = 0; i < x->cohorts; i++) {
+    put_member(x, i, to);
+    put_cohort(x, i, column, to);
+    column += x->cohort[i].columns;
+  }
+  put_predict(x, name, to);
+  return TT_OK;
+}

@@ -1,0 +1,45 @@
+/* export_internal.h — what the writers of src/export share. All functions are local. */
+#ifndef TT_EXPORT_INTERNAL_H
+#define TT_EXPORT_INTERNAL_H
+#include "core/model/trained_ensemble.h"
+#include "io/data/axis_labels.h"
+#include "src/export/export.h"
+
+#include <stdio.h>
+
+/* The members of a cohort that predictions use, those of an ensemble together. */
+typedef struct tt_export_cohort {
+  const tt_trained_ensemble *m;
+  int64_t members;   /* U */
+  int64_t *member;   /* [U] number in m */
+  int64_t *of;       /* [U] its ensemble in m */
+  double *share;     /* [U] member weight / sum of the weights of its ensemble */
+  int64_t columns;   /* C of this cohort: ensembles * K q */
+  double *offset;    /* [C] mean = value * scale + offset */
+  double *scale;     /* [C] */
+  double *std_scale; /* [C] standard deviation = value * std_scale, with recalibration */
+} tt_export_cohort;
+
+typedef struct tt_export_model {
+  const char *file; /* to write, for messages and names */
+  const tt_trained_ensembles *all;
+  const tt_axis_labels *labels;
+  int64_t inputs, columns;
+  const tt_scaler *scaler; /* of the inputs */
+  int64_t cohorts;
+  tt_export_cohort *cohort; /* [cohorts] */
+} tt_export_model;
+
+/* Parameters of the used members of all cohorts. */
+int64_t tt_export_parameters(const tt_export_model *x);
+
+#define X(name, file, meaning) tt_err tt_export_##name##_local(const tt_export_model *x, FILE *to);
+TT_EXPORT_FORMATS(X)
+#undef X
+
+/* Refuse a row of a table that a format has no expression for.
+ *   what  "output", "activation";  value  the row */
+#define TT_EXPORT_REFUSE(x_, format_, what_, value_)                                               \
+  TT_FAIL(USAGE, "%s: %s %s cannot be written as %s; use another format", (x_)->file, what_,       \
+          value_, format_)
+#endif

@@ -1,0 +1,236 @@
+/* export_npz.c — a trained model as a NumPy archive: the weights of the used members and all
+ * transforms. docs/embedding.md lists the arrays, with a program that predicts from them.
+ *
+ * An archive is a ZIP file of .npy files. They are stored without compression, so that a few
+ * records are all that is needed of the format (PKWARE APPNOTE 6.3.3). */
+#include "core/base/mem.h"
+#include "src/export/export_internal.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct zip_archive {
+  const char *file;
+  FILE *to, *directory; /* directory: the records that stand at the end */
+  int entries;
+  int64_t offset; /* bytes written */
+} zip_archive;
+
+typedef struct array {
+  const char *type; /* of NumPy: "<f4" */
+  int64_t bytes;    /* of a value */
+  int ndims;
+  int64_t dim[3];
+  const void *values;
+} array;
+
+static uint32_t crc32_of(const char *bytes, size_t size)
+{
+  uint32_t crc = 0xFFFFFFFFu;
+  for (size_t i = 0; i < size; i++) {
+    crc ^= (unsigned char)bytes[i];
+    for (int bit = 0; bit < 8; bit++) crc = crc >> 1 ^ (crc & 1 ? 0xEDB88320u : 0);
+  }
+  return ~crc;
+}
+
+/* Little-endian, as the format asks for. */
+static void put_number(FILE *to, uint64_t value, int bytes)
+{
+  for (int i = 0; i < bytes; i++) fputc((int)(value >> 8 * i & 0xFF), to);
+}
+
+/* The fields that a local header and the directory have in common. */
+static void put_fields(FILE *to, uint32_t crc, size_t size, size_t name_length)
+{
+  put_number(to, 20, 2);         /* version 2.0 */
+  put_number(to, 0, 4);          /* no flags, not compressed */
+  put_number(to, 0x00210000, 4); /* 1 January 1980: the archive does not depend on the time */
+  put_number(to, crc, 4);
+  put_number(to, size, 4);
+  put_number(to, size, 4);
+  put_number(to, name_length, 2);
+  put_number(to, 0, 2); /* no extra field */
+}
+
+static tt_err put_entry(zip_archive *z, const char *name, const char *bytes, size_t size)
+{
+  size_t length = strlen(name);
+  uint32_t crc = crc32_of(bytes, size);
+  if (z->offset + (int64_t)size > INT64_C(0xFFFF0000))
+    return TT_FAIL(USAGE, "%s: an archive may have 4 GiB, and this model is larger", z->file);
+  put_number(z->to, 0x04034B50, 4);
+  put_fields(z->to, crc, size, length);
+  fwrite(name, 1, length, z->to);
+  fwrite(bytes, 1, size, z->to);
+  put_number(z->directory, 0x02014B50, 4);
+  put_number(z->directory, 20, 2);
+  put_fields(z->directory, crc, size, length);
+  put_number(z->directory, 0, 10); /* no comment, one disk, no attributes */
+  put_number(z->directory, (uint64_t)z->offset, 4);
+  fwrite(name, 1, length, z->directory);
+  z->offset += (int64_t)(30 + length + size);
+  z->entries++;
+  return TT_OK;
+}
+
+/* The header of an .npy file, version 1.0: a dictionary of Python, padded to 64 bytes. */
+static void put_npy_header(FILE *to, const array *a)
+{
+  char text[256], shape[96] = "";
+  for (int i = 0; i < a->ndims; i++)
+    snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%" PRId64 ",", a->dim[i]);
+  int n = snprintf(text, sizeof text, "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }",
+                   a->type, shape);
+  int padded = (10 + n + 1 + 63) / 64 * 64 - 10;
+  fputs("\x93NUMPY", to);
+  put_number(to, 1, 2);
+  put_number(to, (uint64_t)padded, 2);
+  fprintf(to, "%-*s\n", padded - 1, text);
+}
+
+static tt_err put_array(zip_archive *z, const char *name, const array *a)
+{
+  char entry[128], *bytes = NULL;
+  size_t size = 0, values = 1;
+  FILE *to = open_memstream(&bytes, &size);
+  if (!to) return TT_FAIL(MEM, "%s: out of memory", z->file);
+  for (int i = 0; i < a->ndims; i++) values *= (size_t)a->dim[i];
+  put_npy_header(to, a);
+  fwrite(a->values, (size_t)a->bytes, values, to);
+  int bad = ferror(to);
+  bad |= fclose(to) != 0;
+  snprintf(entry, sizeof entry, "%s.npy", name);
+  tt_err e = bad ? TT_FAIL(MEM, "%s: out of memory", z->file) : put_entry(z, entry, bytes, size);
+  free(bytes);
+  return e;
+}
+
+/* Texts of equal length, as the type S of NumPy; a single text without an axis if n is 0. */
+static tt_err put_texts(zip_archive *z, const char *name, int64_t n, const char *const *text)
+{
+  char *bytes = NULL, type[32];
+  size_t room = 1;
+  for (int64_t i = 0; i < (n ? n : 1); i++) room = strlen(text[i]) > room ? strlen(text[i]) : room;
+  TT_TRY(tt_alloc_bytes(&bytes, n ? n : 1, room, "texts"));
+  for (int64_t i = 0; i < (n ? n : 1); i++)
+    memcpy(bytes + (size_t)i * room, text[i], strlen(text[i]));
+  snprintf(type, sizeof type, "|S%zu", room);
+  tt_err e = put_array(z, name, &(array){type, (int64_t)room, n > 0, {n}, bytes});
+  tt_free(bytes);
+  return e;
+}
+
+static tt_err put_doubles(zip_archive *z, const char *name, int64_t n, const double *value)
+{
+  return put_array(z, name, &(array){"<f8", 8, 1, {n}, value});
+}
+
+static tt_err put_integer(zip_archive *z, const char *name, int64_t value)
+{
+  return put_array(z, name, &(array){"<i8", 8, 0, {0}, &value});
+}
+
+/* A tensor of all used members: `rows` x `columns` numbers from `offset` on; columns 0: a vector.
+ */
+static tt_err put_tensor(zip_archive *z, const char *name, const tt_export_cohort *k,
+                         int64_t offset, int64_t rows, int64_t columns)
+{
+  int64_t size = rows * (columns ? columns : 1);
+  float *all = NULL;
+  TT_TRY(TT_ALLOC(all, k->members * size));
+  for (int64_t g = 0; g < k->members; g++)
+    memcpy(all + g * size, k->m->w + k->member[g] * k->m->model.params + offset,
+           (size_t)size * sizeof *all);
+  tt_err e =
+      put_array(z, name, &(array){"<f4", 4, columns ? 3 : 2, {k->members, rows, columns}, all});
+  tt_free(all);
+  return e;
+}
+
+/* Name of an array of cohort i; valid until the next call. */
+static const char *named(char room[64], int64_t i, const char *what, int l)
+{
+  if (l < 0)
+    snprintf(room, 64, "cohort%" PRId64 "_%s", i, what);
+  else
+    snprintf(room, 64, "cohort%" PRId64 "_%s%d", i, what, l);
+  return room;
+}
+
+static tt_err put_layer(zip_archive *z, int64_t i, const tt_export_cohort *k, int l)
+{
+  const tt_layer *layer = &k->m->model.layer[l];
+  char name[64];
+  TT_TRY(put_tensor(z, named(name, i, "weight", l), k, layer->weight, layer->out, layer->in));
+  TT_TRY(put_tensor(z, named(name, i, "bias", l), k, layer->bias, layer->out, 0));
+  TT_TRY(put_integer(z, named(name, i, "residual", l), layer->residual));
+  if (layer->norm < 0) return TT_OK;
+  TT_TRY(put_tensor(z, named(name, i, "gain", l), k, layer->norm, layer->out, 0));
+  return put_tensor(z, named(name, i, "shift", l), k, layer->norm + layer->out, layer->out, 0);
+}
+
+static tt_err put_cohort(zip_archive *z, int64_t i, const tt_export_cohort *k)
+{
+  const tt_model *m = &k->m->model;
+  const char *activation = tt_choice_activation[m->layer[0].activation];
+  const char *output = tt_choice_output[m->output];
+  double variance_floor = (double)k->m->variance_floor;
+  char name[64];
+  for (int l = 0; l < m->layers; l++) TT_TRY(put_layer(z, i, k, l));
+  TT_TRY(put_integer(z, named(name, i, "layers", -1), m->layers));
+  TT_TRY(put_integer(z, named(name, i, "targets", -1), m->targets));
+  TT_TRY(put_integer(z, named(name, i, "ensembles", -1), k->m->ensembles));
+  TT_TRY(put_texts(z, named(name, i, "activation", -1), 0, &activation));
+  TT_TRY(put_texts(z, named(name, i, "output", -1), 0, &output));
+  TT_TRY(put_array(z, named(name, i, "variance_floor", -1),
+                   &(array){"<f8", 8, 0, {0}, &variance_floor}));
+  TT_TRY(put_array(z, named(name, i, "ensemble", -1), &(array){"<i8", 8, 1, {k->members}, k->of}));
+  TT_TRY(put_doubles(z, named(name, i, "share", -1), k->members, k->share));
+  TT_TRY(put_doubles(z, named(name, i, "offset", -1), k->columns, k->offset));
+  TT_TRY(put_doubles(z, named(name, i, "scale", -1), k->columns, k->scale));
+  return put_doubles(z, named(name, i, "std_scale", -1), k->columns, k->std_scale);
+}
+
+static tt_err put_all(zip_archive *z, const tt_export_model *x)
+{
+  const tt_columns *input = &x->all->at[0]->input;
+  TT_TRY(put_integer(z, "cohorts", x->cohorts));
+  TT_TRY(put_doubles(z, "x_mean", x->inputs, x->scaler->x_mean));
+  TT_TRY(put_doubles(z, "x_scale", x->inputs, x->scaler->x_scale));
+  TT_TRY(put_texts(z, "input_name", x->inputs, (const char *const *)input->name));
+  TT_TRY(put_texts(z, "input_units", x->inputs, (const char *const *)input->units));
+  TT_TRY(put_texts(z, "column_ensemble", x->columns, x->labels->ensemble));
+  TT_TRY(put_texts(z, "column_label", x->columns, (const char *const *)x->labels->label));
+  TT_TRY(put_texts(z, "column_units", x->columns, x->labels->units));
+  for (int64_t i = 0; i < x->cohorts; i++) TT_TRY(put_cohort(z, i, &x->cohort[i]));
+  return TT_OK;
+}
+
+tt_err tt_export_npz_local(const tt_export_model *x, FILE *to)
+{
+  char *bytes = NULL;
+  size_t size = 0;
+  zip_archive z = {.file = x->file, .to = to, .directory = open_memstream(&bytes, &size)};
+  if (!z.directory) return TT_FAIL(MEM, "%s: out of memory", x->file);
+  tt_err e = put_all(&z, x);
+  int bad = ferror(z.directory);
+  bad |= fclose(z.directory) != 0;
+  if (!e && bad) e = TT_FAIL(MEM, "%s: out of memory", x->file);
+  if (!e && z.entries > 65534)
+    e = TT_FAIL(USAGE, "%s: an archive may have 65534 arrays, and this model has %d", x->file,
+                z.entries);
+  if (!e) {
+    fwrite(bytes, 1, size, to);
+    put_number(to, 0x06054B50, 4);
+    put_number(to, 0, 4); /* one disk */
+    put_number(to, (uint64_t)z.entries, 2);
+    put_number(to, (uint64_t)z.entries, 2);
+    put_number(to, size, 4);
+    put_number(to, (uint64_t)z.offset, 4);
+    put_number(to, 0, 2); /* no comment */
+  }
+  free(bytes);
+  return e;
+}

@@ -1,0 +1,383 @@
+/* export_onnx.c — a trained model as one ONNX graph: input x [rows][inputs] in the units of the
+ * training data; outputs mean, total, aleatoric, epistemic [rows][columns]. All in double, with
+ * weights in single precision, so that the results are those of `tutti predict` up to rounding of
+ * single precision. The members of a cohort are one axis of its tensors.
+ *
+ * U used members, E ensembles, W = K q columns of an ensemble, N rows. */
+#include "core/base/mem.h"
+#include "core/formulas/layer_norm.h"
+#include "src/export/export_internal.h"
+#include "src/export/onnx_graph.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of a message of Protocol Buffers, less room for the names. */
+static const size_t most_bytes = ((size_t)1 << 31) - (1 << 24);
+
+typedef tt_onnx_value value;
+static const tt_onnx_attribute none = {NULL, 0, 0, {0}};
+
+/* Nodes with one, two and three inputs. */
+static value op1(tt_onnx *g, const char *op, value a)
+{
+  return tt_onnx_node(g, op, 1, &a, 1, none);
+}
+
+static value op2(tt_onnx *g, const char *op, value a, value b)
+{
+  const value in[] = {a, b};
+  return tt_onnx_node(g, op, 2, in, 1, none);
+}
+
+static value scalar(tt_onnx *g, double x)
+{
+  return tt_onnx_constant(g, TT_ONNX_DOUBLE, 0, NULL, &x);
+}
+
+static value doubles(tt_onnx *g, int64_t n, const double *x)
+{
+  return tt_onnx_constant(g, TT_ONNX_DOUBLE, 1, &n, x);
+}
+
+static value integers(tt_onnx *g, int64_t n, const int64_t *x)
+{
+  return tt_onnx_constant(g, TT_ONNX_INT64, 1, &n, x);
+}
+
+static value reshape(tt_onnx *g, value a, int n, const int64_t *dim)
+{
+  return op2(g, "Reshape", a, integers(g, n, dim));
+}
+
+/* Mean or maximum along the last axis, which stays with size 1. */
+static value reduce(tt_onnx *g, const char *op, value a)
+{
+  return tt_onnx_node(g, op, 1, &a, 1, (tt_onnx_attribute){"axes", 1, 1, {-1}});
+}
+
+static value sum_last(tt_onnx *g, value a)
+{
+  return op2(g, "ReduceSum", a, integers(g, 1, (const int64_t[]){-1}));
+}
+
+/* Elements [from, to) of the last axis. */
+static value slice_last(tt_onnx *g, value a, int64_t from, int64_t to)
+{
+  const int64_t last = -1;
+  const value in[] = {a, integers(g, 1, &from), integers(g, 1, &to), integers(g, 1, &last)};
+  return tt_onnx_node(g, "Slice", 4, in, 1, none);
+}
+
+static value concat_last(tt_onnx *g, int n, const value *part)
+{
+  return tt_onnx_node(g, "Concat", n, part, 1, (tt_onnx_attribute){"axis", 0, 1, {-1}});
+}
+
+/* Activations */
+
+static value times(tt_onnx *g, double factor, value x)
+{
+  return op2(g, "Mul", scalar(g, factor), x);
+}
+static value plus(tt_onnx *g, double term, value x) { return op2(g, "Add", scalar(g, term), x); }
+
+/* tt_normal_cdf of elementwise.h; operator Erf of onnxruntime has no type double. */
+static value normal_cdf(tt_onnx *g, value x)
+{
+  static const double c[] = {1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592};
+  value a = times(g, 0.70710678118654752, op1(g, "Abs", x));
+  value t = op2(g, "Div", scalar(g, 1.0), plus(g, 1.0, times(g, 0.3275911, a)));
+  value p = scalar(g, c[0]);
+  for (int i = 1; i < 5; i++) p = plus(g, c[i], op2(g, "Mul", p, t));
+  value density = op1(g, "Exp", op1(g, "Neg", op2(g, "Mul", a, a)));
+  value tail = times(g, 0.5, op2(g, "Mul", op2(g, "Mul", p, t), density));
+  const value in[] = {op2(g, "Less", x, scalar(g, 0.0)), tail, op2(g, "Sub", scalar(g, 1.0), tail)};
+  return tt_onnx_node(g, "Where", 3, in, 1, none);
+}
+
+/* ln(1 + e^x) */
+static value softplus(tt_onnx *g, value x)
+{
+  value e = op1(g, "Exp", op1(g, "Neg", op1(g, "Abs", x)));
+  return op2(g, "Add", op1(g, "Relu", x), op1(g, "Log", plus(g, 1.0, e)));
+}
+
+/* e^x - 1 below 0. */
+static value elu(tt_onnx *g, value x)
+{
+  value below = plus(g, -1.0, op1(g, "Exp", op2(g, "Min", x, scalar(g, 0.0))));
+  return op2(g, "Add", op1(g, "Relu", x), below);
+}
+
+/* Returns 0 if there is no expression for the activation. */
+static int activate(tt_onnx *g, tt_activation a, value *x)
+{
+  switch (a) {
+  case TT_ACT_identity: return 1;
+  case TT_ACT_relu: *x = op1(g, "Relu", *x); return 1;
+  case TT_ACT_leaky_relu: *x = op2(g, "Max", *x, times(g, (double)0.01f, *x)); return 1;
+  case TT_ACT_tanh: *x = op1(g, "Tanh", *x); return 1;
+  case TT_ACT_sigmoid: *x = op1(g, "Sigmoid", *x); return 1;
+  case TT_ACT_silu: *x = op2(g, "Mul", *x, op1(g, "Sigmoid", *x)); return 1;
+  case TT_ACT_gelu: *x = op2(g, "Mul", *x, normal_cdf(g, *x)); return 1;
+  case TT_ACT_softplus: *x = softplus(g, *x); return 1;
+  case TT_ACT_elu: *x = elu(g, *x); return 1;
+  default: return 0;
+  }
+}
+
+/* Networks */
+
+/* A tensor of the used members in double: [U][rows][columns] at `offset` of the parameters, where
+ * it is stored [columns][rows]. */
+static value tensor(tt_onnx *g, const tt_export_cohort *k, int64_t offset, int64_t rows,
+                    int64_t columns)
+{
+  const int64_t dim[] = {k->members, rows, columns};
+  float *all = NULL;
+  value v = {""};
+  if (TT_ALLOC(all, k->members * rows * columns)) {
+    g->failed = 1;
+    return v;
+  }
+  for (int64_t u = 0; u < k->members; u++) {
+    const float *w = k->m->w + k->member[u] * k->m->model.params + offset;
+    for (int64_t i = 0; i < rows * columns; i++)
+      all[u * rows * columns + i] = w[i % columns * rows + i / columns];
+  }
+  v = tt_onnx_constant(g, TT_ONNX_FLOAT, 3, dim, all);
+  tt_free(all);
+  return tt_onnx_node(g, "Cast", 1, &v, 1, (tt_onnx_attribute){"to", 0, 1, {TT_ONNX_DOUBLE}});
+}
+
+static value normalize_layer(tt_onnx *g, const tt_export_cohort *k, const tt_layer *layer, value z)
+{
+  value d = op2(g, "Sub", z, reduce(g, "ReduceMean", z));
+  value variance = reduce(g, "ReduceMean", op2(g, "Mul", d, d));
+  value std = op1(g, "Sqrt", plus(g, (double)TT_LAYER_NORM_EPSILON, variance));
+  value gain = tensor(g, k, layer->norm, 1, layer->out);
+  value shift = tensor(g, k, layer->norm + layer->out, 1, layer->out);
+  return op2(g, "Add", op2(g, "Mul", op2(g, "Div", d, std), gain), shift);
+}
+
+/* Outputs of the last layer [U][N][O] from the normalised inputs [N][D]. */
+static tt_err network(tt_onnx *g, const tt_export_model *x, const tt_export_cohort *k, value in,
+                      value *out)
+{
+  for (int l = 0; l < k->m->model.layers; l++) {
+    const tt_layer *layer = &k->m->model.layer[l];
+    value w = tensor(g, k, layer->weight, layer->in, layer->out);
+    value z = op2(g, "MatMul", in, w);
+    z = op2(g, "Add", z, tensor(g, k, layer->bias, 1, layer->out));
+    if (layer->norm >= 0) z = normalize_layer(g, k, layer, z);
+    if (!activate(g, layer->activation, &z))
+      return TT_EXPORT_REFUSE(x, "ONNX", "activation", tt_choice_activation[layer->activation]);
+    in = layer->residual ? op2(g, "Add", z, in) : z;
+  }
+  *out = in;
+  return TT_OK;
+}
+
+/* Outputs */
+
+/* [U][N][n K] with output j of target k at j K + k -> [U][N][K][n]. */
+static value by_target(tt_onnx *g, const tt_export_cohort *k, value o)
+{
+  const tt_model *m = &k->m->model;
+  const int64_t dim[] = {k->members, -1, m->each, m->targets};
+  o = reshape(g, o, 4, dim);
+  return tt_onnx_node(g, "Transpose", 1, &o, 1, (tt_onnx_attribute){"perm", 1, 4, {0, 1, 3, 2}});
+}
+
+/* Means and variances of the quantities of the members, [U][N][W]. */
+typedef struct quantities {
+  value mean, variance;
+} quantities;
+
+static quantities softmax(tt_onnx *g, const tt_export_cohort *k, value o)
+{
+  const int64_t dim[] = {k->members, -1, tt_trained_ensemble_width(k->m)};
+  o = by_target(g, k, o);
+  value shifted = op2(g, "Sub", o, reduce(g, "ReduceMax", o));
+  value log_p = op2(g, "Sub", shifted, op1(g, "Log", sum_last(g, op1(g, "Exp", shifted))));
+  value p = op1(g, "Exp", log_p);
+  value entropy = op1(g, "Neg", sum_last(g, op2(g, "Mul", p, log_p)));
+  value variance = op2(g, "Mul", p, op2(g, "Sub", scalar(g, 1.0), p));
+  const value mean[] = {p, entropy}, both[] = {variance, times(g, 0.0, entropy)};
+  return (quantities){reshape(g, concat_last(g, 2, mean), 3, dim),
+                      reshape(g, concat_last(g, 2, both), 3, dim)};
+}
+
+static quantities sorted(tt_onnx *g, const tt_export_cohort *k, value o)
+{
+  const int64_t n = k->m->model.levels, dim[] = {k->members, -1, tt_trained_ensemble_width(k->m)};
+  const value in[] = {by_target(g, k, o), integers(g, 1, &n)};
+  value top = tt_onnx_node(g, "TopK", 2, in, 2, (tt_onnx_attribute){"largest", 0, 1, {0}});
+  value mean = reshape(g, top, 3, dim);
+  return (quantities){mean, times(g, 0.0, mean)};
+}
+
+static quantities bernoulli(tt_onnx *g, value o)
+{
+  value p = op1(g, "Sigmoid", o), q = op1(g, "Sigmoid", op1(g, "Neg", o));
+  return (quantities){p, op2(g, "Mul", p, q)};
+}
+
+static tt_err predict(tt_onnx *g, const tt_export_model *x, const tt_export_cohort *k, value o,
+                      quantities *out)
+{
+  int64_t targets = k->m->model.targets;
+  switch (k->m->model.output) {
+  case TT_OUTPUT_mean: *out = (quantities){o, times(g, 0.0, o)}; return TT_OK;
+  case TT_OUTPUT_mean_variance:
+    out->mean = slice_last(g, o, 0, targets);
+    out->variance = softplus(g, slice_last(g, o, targets, 2 * targets));
+    out->variance = plus(g, (double)k->m->variance_floor, out->variance);
+    return TT_OK;
+  case TT_OUTPUT_quantiles: *out = sorted(g, k, o); return TT_OK;
+  case TT_OUTPUT_softmax: *out = softmax(g, k, o); return TT_OK;
+  case TT_OUTPUT_sigmoid: *out = bernoulli(g, o); return TT_OK;
+  case TT_OUTPUT_rate: out->mean = out->variance = op1(g, "Exp", o); return TT_OK;
+  default: return TT_EXPORT_REFUSE(x, "ONNX", "output", tt_choice_output[k->m->model.output]);
+  }
+}
+
+/* Mixture of the members */
+
+/* [E][U] weight of each member in each ensemble. */
+static value shares(tt_onnx *g, const tt_export_cohort *k)
+{
+  const int64_t dim[] = {k->m->ensembles, k->members};
+  double *all = NULL;
+  value v = {""};
+  if (TT_ALLOC(all, dim[0] * dim[1])) {
+    g->failed = 1;
+    return v;
+  }
+  for (int64_t u = 0; u < k->members; u++) all[k->of[u] * k->members + u] = k->share[u];
+  v = tt_onnx_constant(g, TT_ONNX_DOUBLE, 2, dim, all);
+  tt_free(all);
+  return v;
+}
+
+/* Weighted mean over the members of each ensemble: [U][N][W] -> [E][N][W]. */
+static value average(tt_onnx *g, const tt_export_cohort *k, value share, value a)
+{
+  const int64_t flat[] = {k->members, -1};
+  const int64_t dim[] = {k->m->ensembles, -1, tt_trained_ensemble_width(k->m)};
+  return reshape(g, op2(g, "MatMul", share, reshape(g, a, 2, flat)), 3, dim);
+}
+
+/* [E][N][W] -> [N][E W]. */
+static value as_columns(tt_onnx *g, const tt_export_cohort *k, value a)
+{
+  const int64_t dim[] = {-1, k->columns};
+  a = tt_onnx_node(g, "Transpose", 1, &a, 1, (tt_onnx_attribute){"perm", 1, 3, {1, 0, 2}});
+  return reshape(g, a, 2, dim);
+}
+
+enum { RESULTS = 4 };
+static const char *const result_name[RESULTS] = {"mean", "total", "aleatoric", "epistemic"};
+
+/* The results of a cohort, [N][columns] in the user's units. */
+static tt_err put_cohort(tt_onnx *g, const tt_export_model *x, const tt_export_cohort *k, value in,
+                         value *result)
+{
+  value o, share = shares(g, k), of = integers(g, k->members, k->of);
+  quantities q = {0};
+  TT_TRY(network(g, x, k, in, &o));
+  TT_TRY(predict(g, x, k, o, &q));
+  value mean = average(g, k, share, q.mean);
+  const value gather[] = {mean, of};
+  value away = op2(g, "Sub", q.mean, tt_onnx_node(g, "Gather", 2, gather, 1, none));
+  value between = as_columns(g, k, average(g, k, share, op2(g, "Mul", away, away)));
+  value within = as_columns(g, k, average(g, k, share, q.variance));
+  value scale = doubles(g, k->columns, k->scale), offset = doubles(g, k->columns, k->offset);
+  value spread = doubles(g, k->columns, k->std_scale);
+  result[0] = op2(g, "Add", op2(g, "Mul", as_columns(g, k, mean), scale), offset);
+  result[1] = op2(g, "Mul", op1(g, "Sqrt", op2(g, "Add", within, between)), spread);
+  result[2] = op2(g, "Mul", op1(g, "Sqrt", within), spread);
+  result[3] = op2(g, "Mul", op1(g, "Sqrt", between), spread);
+  return TT_OK;
+}
+
+static tt_err put_graph(tt_onnx *g, const tt_export_model *x)
+{
+  value *part = NULL, in = {"x"};
+  tt_onnx_input(g, in.name, x->inputs);
+  in = op2(g, "Sub", in, doubles(g, x->inputs, x->scaler->x_mean));
+  in = op2(g, "Div", in, doubles(g, x->inputs, x->scaler->x_scale));
+  TT_TRY(TT_ALLOC(part, RESULTS * x->cohorts));
+  tt_err e = TT_OK;
+  for (int64_t i = 0; !e && i < x->cohorts; i++) {
+    value result[RESULTS];
+    e = put_cohort(g, x, &x->cohort[i], in, result);
+    for (int r = 0; !e && r < RESULTS; r++) part[r * x->cohorts + i] = result[r];
+  }
+  for (int r = 0; !e && r < RESULTS; r++) {
+    value whole = concat_last(g, (int)x->cohorts, part + r * x->cohorts);
+    tt_onnx_output(g, whole, result_name[r], x->columns);
+  }
+  tt_free(part);
+  return e;
+}
+
+/* Names, one on a line. */
+static char *lines(int64_t n, const char *const *text)
+{
+  char *all = NULL;
+  size_t size = 0;
+  FILE *to = open_memstream(&all, &size);
+  for (int64_t i = 0; to && i < n; i++) fprintf(to, "%s%s", i ? "\n" : "", text[i]);
+  if (to && fclose(to) == 0) return all;
+  free(all);
+  return NULL;
+}
+
+static tt_err write_model(tt_onnx *g, const tt_export_model *x, const char *bytes, size_t size,
+                          FILE *to)
+{
+  const tt_columns *input = &x->all->at[0]->input;
+  const struct {
+    const char *key;
+    int64_t n;
+    const char *const *text;
+  } row[] = {{"input_name", x->inputs, (const char *const *)input->name},
+             {"input_units", x->inputs, (const char *const *)input->units},
+             {"column_ensemble", x->columns, x->labels->ensemble},
+             {"column_label", x->columns, (const char *const *)x->labels->label},
+             {"column_units", x->columns, x->labels->units}};
+  enum { ROWS = sizeof row / sizeof *row };
+  tt_onnx_property property[ROWS];
+  char *text[ROWS];
+  int failed = 0;
+  for (int i = 0; i < ROWS; i++) {
+    text[i] = lines(row[i].n, row[i].text);
+    failed |= !text[i];
+    property[i] = (tt_onnx_property){row[i].key, text[i]};
+  }
+  if (!failed) tt_onnx_write_model(g, to, bytes, size, ROWS, property);
+  for (int i = 0; i < ROWS; i++) free(text[i]);
+  return failed || g->failed ? TT_FAIL(MEM, "%s: out of memory", x->file) : TT_OK;
+}
+
+tt_err tt_export_onnx_local(const tt_export_model *x, FILE *to)
+{
+  char *bytes = NULL;
+  size_t size = 0;
+  tt_onnx g = {.graph = open_memstream(&bytes, &size)};
+  if (!g.graph) return TT_FAIL(MEM, "%s: out of memory", x->file);
+  tt_err e = put_graph(&g, x);
+  g.failed |= ferror(g.graph) != 0;
+  g.failed |= fclose(g.graph) != 0;
+  if (!e && g.failed) e = TT_FAIL(MEM, "%s: out of memory", x->file);
+  if (!e && size > most_bytes)
+    e = TT_FAIL(USAGE, "%s: an ONNX file may have 2 GiB, and this model has %zu bytes; use --npz",
+                x->file, size);
+  if (!e) e = write_model(&g, x, bytes, size, to);
+  free(bytes);
+  return e;
+}

@@ -1,0 +1,185 @@
+"""check_export.py TUTTI CC DOCS/embedding.md [--onnx] — exported models predict what
+`tutti predict` predicts.
+
+One job has an ensemble for every activation and one for every output, with and without layer
+normalisation and residual layers, several targets, classes, member weights, calibration and a diverged
+member. Without --onnx: the C file, compiled with all warnings as errors, and the NumPy archive, by the
+program of the manual. With --onnx: the graph, by onnx and onnxruntime of the interpreter TUTTI_ONNX_PYTHON (default: this
+one); exit status 77 if it does not have them.
+"""
+import ctypes
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+import h5py
+import numpy as np
+
+RESULTS = {"mean": "y_pred_mean", "total": "y_pred_std", "aleatoric": "y_pred_std_aleatoric",
+           "epistemic": "y_pred_std_epistemic"}
+LOSS = {"mean": "mse", "mean_variance": "gaussian_nll", "quantiles": "quantile",
+        "softmax": "cross_entropy", "sigmoid": "bce", "rate": "poisson"}
+TARGETS = {"softmax": ["digit"], "sigmoid": ["yes", "no"], "rate": ["count"]}
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"]
+ONNX = """
+import sys, numpy, onnx, onnxruntime
+model, rows, out = sys.argv[1:]
+onnx.checker.check_model(onnx.load(model), full_check=True)
+session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+names = [o.name for o in session.get_outputs()]
+numpy.savez(out, **dict(zip(names, session.run(None, {"x": numpy.load(rows)}))),
+            **{k: numpy.array(v.split(chr(10))) for k, v in session.get_modelmeta().custom_metadata_map.items()})
+"""
+
+
+def run(*words, code=0):
+    done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
+    if done.returncode != code:
+        sys.exit(f"{' '.join(map(str, words))}: exit {done.returncode}, not {code}\n{done.stdout}"
+                 f"{done.stderr}")
+    return done
+
+
+def choices(tutti, option):
+    text = run(tutti, "options").stdout
+    return re.search(rf"^  {re.escape(option)}\n.*\n\s+one of (.*?)(?:, or auto)? \(", text,
+                     re.M)[1].split(", ")
+
+
+def write_data():
+    random = np.random.default_rng(3)
+    x = random.normal(size=(80, 3)) * [1, 10, 0.1] + [0, 5, -2]
+    u = (x - x.mean(0)) / x.std(0)
+    y = {"y0": np.sin(u[:, 0]) + u[:, 1], "y1": 100 * u[:, 2] * u[:, 0], "digit": np.arange(80) % 3,
+         "yes": u[:, 0] > 0, "no": u[:, 1] > 0.5, "count": np.exp(u[:, 2]).round()}
+    with h5py.File("d.h5", "w") as f:
+        f["x"] = x
+        f["y"] = np.stack(list(y.values()), axis=1).astype(float)
+        f["target_name"] = np.array(list(y), dtype="S5")
+        f["feature_name"] = np.array(["length */ evil", "b", "c"], dtype="S20")
+    with h5py.File("rows.h5", "w") as f:
+        f["x"] = x[::-1][:17] * 1.3
+
+
+def train(tutti):
+    """One ensemble for each activation, one for each output; small networks in few epochs."""
+    activations, outputs = choices(tutti, "model.activation"), choices(tutti, "model.output")
+    ensembles = [(a, "mean_variance") for a in activations] + [("tanh", o) for o in outputs]
+    rows = []
+    for i, (activation, output) in enumerate(ensembles):
+        rows.append({"name": f"e{i}", "members": 3, "targets": TARGETS.get(output, ["y0", "y1"]),
+                     "model": {"activation": activation, "output": output, "hidden": [7, 7],
+                               "layer_norm": i % 3 == 1, "residual": i % 2 == 0},
+                     "train": {"loss": LOSS[output]}})
+    rows.append({"name": "twin", "members": 2, "targets": ["y1", "y0"], "model": rows[0]["model"],
+                 "train": rows[0]["train"]})
+    job = {"data": {"file": "d.h5", "split": {"train": 0.7, "validation": 0.3, "test": 0}},
+           "model": {"quantiles": [0.1, 0.5, 0.9]}, "train": {"epochs": 4, "learning_rate": 0.03},
+           "combine": {"method": "weights"}, "ensembles": rows,
+           "run": {"device": "cpu", "threads": 1}}
+    pathlib.Path("job.yaml").write_text(json.dumps(job))
+    run(tutti, "train", "-q", "job.yaml")
+    columns = len(predict(tutti)[2])
+    with h5py.File("out/model.h5", "r+") as f:
+        f["status"][1] = 3  # a member that predictions leave out
+        f["member_weight"][1] = 0.0
+        f["calibration/std_scale"] = np.linspace(0.5, 2, columns)
+        f["calibration/rows"] = np.full(columns, 24, np.int64)
+
+
+def predict(tutti):
+    run(tutti, "predict", "out/model.h5", "rows.h5", "-q")
+    with h5py.File("pred.h5") as f, h5py.File("rows.h5") as rows:
+        labels = f["column_label"][()]
+        return (rows["x"][()], {name: f[variable][()] for name, variable in RESULTS.items()},
+                [bytes(label).decode().rstrip("\0") for label in labels.view(f"S{labels.shape[1]}")[:, 0]])
+
+
+def compare(what, got, want):
+    """1e-6 of the size of a column: its largest mean or standard deviation."""
+    size = np.maximum(abs(want["mean"]), want["total"]).max(axis=0)
+    worst = max((abs(got[name] - want[name]) / size).max() for name in RESULTS)
+    print(f"{what}: {worst:.1e} apart, {want['mean'].shape[1]} columns")
+    assert worst <= 1e-6 and all(np.isfinite(got[name]).all() for name in RESULTS), what
+
+
+def by_c(tutti, cc, x, want):
+    run(tutti, "export", "out/model.h5", "--c", "-o", "a-model.c", "-q")
+    run(cc, "-std=c17", "-O1", *WARNINGS, "-fPIC", "-shared", "a-model.c", "-o", "./a.so", "-lm")
+    function = ctypes.CDLL("./a.so").a_model_predict
+    got = {name: np.empty_like(want[name]) for name in RESULTS}
+    pointer = lambda a: a.ctypes.data_as(ctypes.c_void_p)
+    for r in range(len(x)):
+        function(pointer(x[r]), *(pointer(got[name][r]) for name in RESULTS))
+    compare("C", got, want)
+    again = np.empty_like(want["total"])
+    for r in range(len(x)):
+        function(pointer(x[r]), None, pointer(again[r]), None, None)
+    assert (again == got["total"]).all()
+
+
+def by_numpy(tutti, manual, x, want, labels):
+    run(tutti, "export", "out/model.h5", "--npz", "-q")
+    text = re.findall(r"^```python\n(import numpy.*?)^```", manual.read_text(), re.M | re.S)
+    assert len(text) == 1
+    space = {}
+    exec(text[0], space)
+    compare("NumPy", dict(zip(RESULTS, space["predict"]("model.npz", x))), want)
+    with np.load("model.npz") as f:
+        assert [label.decode() for label in f["column_label"]] == labels
+        assert len(f["x_mean"]) == 3
+
+
+def by_onnx(tutti, python, x, want, labels):
+    run(tutti, "export", "out/model.h5", "--onnx", "-q")
+    np.save("rows.npy", x)
+    run(python, "-c", ONNX, "model.onnx", "rows.npy", "onnx.npz")
+    got = np.load("onnx.npz")
+    compare("ONNX", got, want)
+    assert list(got["column_label"]) == labels and list(got["input_name"])[1:] == ["b", "c"]
+
+
+def onnx_python():
+    python = os.environ.get("TUTTI_ONNX_PYTHON", sys.executable)
+    if subprocess.run([python, "-c", "import onnx, onnxruntime"], capture_output=True).returncode:
+        print(f"skipped: {python} has no onnx and onnxruntime: python3 -m venv v; v/bin/pip install "
+              "onnx==1.23.2 onnxruntime==1.32.0; TUTTI_ONNX_PYTHON=$PWD/v/bin/python")
+        sys.exit(77)
+    return python
+
+
+def refusals(tutti):
+    error = run(tutti, "export", "out/model.h5", code=64).stderr
+    assert "exactly one of --onnx, --npz and --c" in error, error
+    run(tutti, "export", "out/model.h5", "--c", "--npz", code=64)
+    run(tutti, "export", "none.h5", "--c", code=66)
+    run(tutti, "export", "out/model.h5", "--c", "-o", "no/folder.c", code=73)
+    with h5py.File("out/model.h5", "r+") as f:
+        f["status"][:3] = 3
+        f["member_weight"][:3] = 0.0
+    error = run(tutti, "export", "out/model.h5", "--npz", "-o", "dead.npz", code=64).stderr
+    assert "no member of ensemble 'e0' can predict" in error, error
+    assert not pathlib.Path("dead.npz").exists()
+
+
+def main():
+    tutti, cc, manual = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3]).resolve()
+    python = onnx_python() if "--onnx" in sys.argv else None
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        write_data()
+        train(tutti)
+        x, want, labels = predict(tutti)
+        if python:
+            by_onnx(tutti, python, x, want, labels)
+            return
+        by_c(tutti, cc, x, want)
+        by_numpy(tutti, manual, x, want, labels)
+        refusals(tutti)
+
+
+main()
