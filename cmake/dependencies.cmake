@@ -24,6 +24,7 @@ function(tutti_pkg target module debian)
 endfunction()
 tutti_pkg(yaml yaml-0.1 libyaml-dev)
 tutti_pkg(jansson jansson libjansson-dev)
+tutti_pkg(zlib zlib zlib1g-dev)
 tutti_pkg(xxhash libxxhash libxxhash-dev)
 
 find_path(RANDOM123_DIR Random123/philox.h)

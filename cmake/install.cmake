@@ -28,6 +28,6 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tuttiConfigVersion.cmake DESTINATION $
 list(JOIN HDF5_C_HL_LIBRARIES " " hl)
 list(JOIN HDF5_C_LIBRARIES " " hdf5)
 list(JOIN MPI_C_LIBRARIES " " mpi)
-set(TUTTI_LIBS_PRIVATE "${hl} ${hdf5} ${mpi} -lyaml -lxxhash -ljansson ${OpenMP_C_FLAGS} -lm")
+set(TUTTI_LIBS_PRIVATE "${hl} ${hdf5} ${mpi} -lyaml -lxxhash -ljansson -lz ${OpenMP_C_FLAGS} -lm")
 configure_file(${CMAKE_CURRENT_LIST_DIR}/tutti.pc.in tutti.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tutti.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -18,6 +18,7 @@ build  libopenmpi-dev        command -v mpicc
 build  libhdf5-openmpi-dev   command -v h5pcc
 build  libyaml-dev           pkg-config --exists yaml-0.1
 build  libjansson-dev        pkg-config --exists jansson
+build  zlib1g-dev            pkg-config --exists zlib
 build  librandom123-dev      tutti_has_header Random123/philox.h
 build  libxxhash-dev         pkg-config --exists libxxhash
 test   g++                   command -v c++

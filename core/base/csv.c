@@ -321,6 +321,26 @@ tt_err tt_csv_parse_list(const char *what, const char *list, tt_csv **out)
   return e;
 }
 
+tt_err tt_csv_list_add(char **list, const char *item)
+{
+  size_t old = *list ? strlen(*list) : 0, length = strlen(item);
+  int quote = !length || strpbrk(item, ",\"\r\n\t;") || *item == ' ' || item[length - 1] == ' ';
+  char *longer = NULL, *to;
+  TT_TRY(tt_alloc_bytes(&longer, (int64_t)(old + 2 * length + 4), 1, "a list"));
+  if (old) memcpy(longer, *list, old);
+  to = longer + old;
+  if (old) *to++ = ',';
+  if (quote) *to++ = '"';
+  for (const char *p = item; *p; p++) {
+    if (*p == '"') *to++ = '"';
+    *to++ = *p;
+  }
+  if (quote) *to++ = '"';
+  tt_free(*list);
+  *list = longer;
+  return TT_OK;
+}
+
 void tt_csv_destroy(tt_csv **t)
 {
   if (!*t) return;

@@ -11,10 +11,10 @@
  * around unquoted cells are removed. */
 typedef struct tt_csv {
   int64_t rows, columns;
-  char **name;   /* [columns] */
-  char **cell;   /* [rows][columns] */
-  int64_t *line; /* [rows] line of the file on which the row begins, from 1 */
-  char *text;    /* buffer that name and cell point into */
+  char **name;                  /* [columns] */
+  char **cell;                  /* [rows][columns] */
+  int64_t *line;                /* [rows] line of the file on which the row begins, from 1 */
+  char *text;                   /* buffer that name and cell point into */
   struct tt_csv_column *sorted; /* [columns] by name; for tt_csv_find */
 } tt_csv;
 
@@ -39,4 +39,8 @@ int64_t tt_csv_find(const tt_csv *t, const char *name);
  *   out   a table of 0 rows whose names are the items. Owner: the caller.
  * Local. Errors: USAGE (empty list or item, a quote that is not closed), MEM. */
 tt_err tt_csv_parse_list(const char *what, const char *list, tt_csv **out);
+
+/* Append an item to such a list, quoted where it must be; *list is owned by the caller, tt_free,
+ * and NULL at first. Errors: MEM. */
+tt_err tt_csv_list_add(char **list, const char *item);
 #endif

@@ -19,6 +19,7 @@ const char *const tt_choice_goal[] = {TT_GOALS(X) NULL};
 const char *const tt_choice_warm_start[] = {TT_WARM_STARTS(X) NULL};
 const char *const tt_choice_label[] = {TT_LABELS(X) NULL};
 const char *const tt_choice_format[] = {TT_FORMATS(X) NULL};
+const char *const tt_choice_decimal[] = {TT_DECIMALS(X) NULL};
 #undef X
 
 #define X(name, ...) #name,
@@ -32,6 +33,7 @@ const char *const tt_choice_output[] = {TT_OUTPUTS(X) NULL};
 const char *const tt_choice_average[] = {TT_AVERAGES(X) NULL};
 const char *const tt_choice_schedule[] = {TT_SCHEDULES(X) NULL};
 const char *const tt_choice_acquisition[] = {TT_ACQUISITIONS(X) NULL};
+const char *const tt_choice_delimiter[] = {TT_DELIMITERS(X) NULL};
 const char *const tt_choice_select[] = {TT_SELECTS(X) NULL};
 #undef X
 

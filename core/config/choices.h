@@ -23,6 +23,10 @@ TT_BEGIN_C
 #define TT_WARM_STARTS(X) X(none) X(params) X(optimizer) X(shrink_perturb)
 #define TT_LABELS(X) X(hidden) X(command) X(files) X(slurm)
 #define TT_FORMATS(X) X(hdf5) X(csv)
+#define TT_DECIMALS(X) X(point) X(comma)
+
+/* name, character; 0 = found in the header */
+#define TT_DELIMITERS(X) X(auto, 0) X(comma, ',') X(semicolon, ';') X(tab, '\t') X(pipe, '|')
 
 /* Options of section select that only some methods use, as bits. */
 typedef enum tt_select_option {
@@ -47,6 +51,12 @@ typedef enum tt_select_method { TT_SELECTS(X) TT_SELECT_COUNT } tt_select_method
 #undef X
 #define X(name) TT_LABEL_##name,
 typedef enum tt_label_mode { TT_LABELS(X) TT_LABEL_COUNT } tt_label_mode;
+#undef X
+#define X(name) TT_DECIMAL_##name,
+typedef enum tt_decimal { TT_DECIMALS(X) TT_DECIMAL_COUNT } tt_decimal;
+#undef X
+#define X(name, ...) TT_DELIMITER_##name,
+typedef enum tt_delimiter { TT_DELIMITERS(X) TT_DELIMITER_COUNT } tt_delimiter;
 #undef X
 #define X(name) TT_FORMAT_##name,
 typedef enum tt_label_format { TT_FORMATS(X) TT_FORMAT_COUNT } tt_label_format;
@@ -131,5 +141,7 @@ extern const char *const tt_choice_select[];
 extern const unsigned tt_select_options[]; /* [TT_SELECT_COUNT] sets of tt_select_option */
 extern const char *const tt_choice_label[];
 extern const char *const tt_choice_format[];
+extern const char *const tt_choice_decimal[];
+extern const char *const tt_choice_delimiter[];
 TT_END_C
 #endif

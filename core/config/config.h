@@ -11,7 +11,8 @@
 #include <stdint.h>
 TT_BEGIN_C
 
-/* C type of each kind of option. TEXT and PATH are owned by the configuration. */
+/* C type of each kind of option. TEXT, PATH and COLUMNS are owned by the configuration; COLUMNS is
+ * a list of tt_csv_parse_list. */
 typedef struct tt_int_list {
   int64_t count;
   int64_t *value;
@@ -34,6 +35,7 @@ typedef struct tt_text_list {
 #define TT_CTYPE_REALS tt_real_list
 #define TT_CTYPE_TEXTLIST tt_text_list
 #define TT_CTYPE_SECONDS double
+#define TT_CTYPE_COLUMNS char *
 
 /* One element of `ensembles`: members that learn the same targets. Options of model and train have
  * the ensemble's own value, or the job's: own->train_epochs. model_output is resolved: auto becomes

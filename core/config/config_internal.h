@@ -27,7 +27,8 @@ typedef enum tt_value_type {
   X(LIST, "a list of whole numbers", "a whole number", WHOLE, 1)                                   \
   X(REALS, "a list of numbers", "a number", REAL, 1)                                               \
   X(TEXTLIST, "a list of strings", "a string", STRING, 1)                                          \
-  X(SECONDS, "a duration", "a duration", REAL, 0)
+  X(SECONDS, "a duration", "a duration", REAL, 0)                                                  \
+  X(COLUMNS, "a name or a list of names", "a string", STRING, 0)
 
 typedef enum tt_option_kind {
 #define X(name, ...) TT_KIND_##name,
@@ -134,7 +135,7 @@ void tt_sweeps_write(const tt_ensemble_config *own, FILE *out);
 void tt_sweeps_free(tt_ensemble_config *own);
 /* Write the value as YAML in one line. */
 void tt_value_write(const tt_option *o, const void *record, FILE *out);
-/* True for a TEXT, PATH or TEXTLIST that was not given. */
+/* True for a TEXT, PATH, COLUMNS or TEXTLIST that was not given. */
 int tt_value_is_empty(const tt_option *o, const void *record);
 
 /* The output of an ensemble: model.output, or the one that its loss needs if that is auto. */

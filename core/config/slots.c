@@ -1,4 +1,5 @@
 /* slots.c — stores a YAML node in the field of an option; see yaml_nodes.h. */
+#include "core/base/csv.h"
 #include "core/base/mem.h"
 #include "core/config/yaml_nodes.h"
 
@@ -92,6 +93,31 @@ static tt_err assign_list(tt_config_reader *r, yaml_document_t *doc, const tt_op
   return e;
 }
 
+/* A list of names is stored as one text, as if it were written in one line. */
+static tt_err assign_columns(tt_config_reader *r, yaml_document_t *doc, const tt_option_ref *s,
+                             yaml_node_t *node)
+{
+  yaml_node_item_t *item = node->data.sequence.items.start;
+  int64_t count = node->data.sequence.items.top - item;
+  char path[TT_OPTION_PATH_SIZE], *list = NULL;
+  tt_option_path(s->option, s->element, path);
+  s->where->bad = count < 1 || count > TT_MAX_LIST_ITEMS;
+  if (s->where->bad)
+    tt_config_error(r, s->where, "%s: %" PRId64 " elements; 1 to %d are allowed", path, count,
+                    TT_MAX_LIST_ITEMS);
+  tt_err e = TT_OK;
+  for (int64_t i = 0; !e && i < count && !s->where->bad; i++) {
+    tt_value one = {.text = ""};
+    yaml_node_t *name = yaml_document_get_node(doc, item[i]);
+    s->where->bad |= !tt_element_parse(r, s->option, path, name, i, &one);
+    if (!s->where->bad) e = tt_csv_list_add(&list, one.text);
+  }
+  const tt_value all = {.text = list};
+  if (!e && !s->where->bad) e = tt_value_store(s->option, s->record, &all, 1);
+  tt_free(list);
+  return e;
+}
+
 /* A repeated key is an error in the file; --set replaces the value. */
 int tt_reject_repeated(tt_config_reader *r, const tt_source_location *before,
                        const tt_source_location *now, const char *path)
@@ -112,6 +138,8 @@ tt_err tt_option_assign(tt_config_reader *r, yaml_document_t *doc, const tt_opti
   s->where->given = 1;
   int numbers = kind->is_list && kind->type != TT_VALUE_STRING;
   if (kind->is_list && node->type == YAML_SEQUENCE_NODE) return assign_list(r, doc, s, node);
+  if (s->option->kind == TT_KIND_COLUMNS && node->type == YAML_SEQUENCE_NODE)
+    return assign_columns(r, doc, s, node);
   if (!numbers && node->type == YAML_SCALAR_NODE) return assign_scalar(r, s, node);
   s->where->bad = 1;
   if (node->type == YAML_SCALAR_NODE)

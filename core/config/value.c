@@ -182,9 +182,9 @@ static int parse_text(const tt_option *o, const tt_yaml_scalar *from, tt_value *
 {
   int optional = o->default_value && !*o->default_value && o->kind != TT_KIND_TEXTLIST;
   if (!from->length && !optional) return reject(why, "is an empty string");
-  if (from->length > TT_MAX_OPTION_TEXT)
-    return reject(why, "is %zu bytes long; at most %d are allowed", from->length,
-                  TT_MAX_OPTION_TEXT);
+  int most = o->kind == TT_KIND_COLUMNS ? TT_MAX_JOB_FILE_BYTES : TT_MAX_OPTION_TEXT;
+  if (from->length > (size_t)most)
+    return reject(why, "is %zu bytes long; at most %d are allowed", from->length, most);
   out->text = from->text;
   return 1;
 }
@@ -210,6 +210,7 @@ static int parse_scalar(const tt_option *o, const tt_yaml_scalar *from, const ch
   case TT_KIND_BOOL: return parse_bool(from->text, shown, &out->word, why);
   case TT_KIND_NAME: return parse_name(o, from->text, shown, &out->word, why);
   case TT_KIND_TEXT:
+  case TT_KIND_COLUMNS:
   case TT_KIND_PATH:
   case TT_KIND_TEXTLIST: return parse_text(o, from, out, why);
   }

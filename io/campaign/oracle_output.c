@@ -271,7 +271,8 @@ static tt_err reorder_targets(tt_h5_reader *r, tt_oracle_output *l, const tt_col
   int64_t *from = NULL;
   double *row = NULL;
   tt_err e = tt_h5_columns_read_local(r, "y", "target_name", "target_units", target->count, &here);
-  if (!e) e = tt_h5_columns_match_local(r, "y", target, "data.file", 0, &here, &from);
+  if (!e)
+    e = tt_h5_columns_match_local(tt_h5_file_name(r), "y", target, "data.file", 0, &here, &from);
   if (!e && from) e = TT_ALLOC(row, target->count);
   if (!e) tt_columns_reorder(from, target->count, l->count, l->y, row);
   tt_free(row);

@@ -94,10 +94,9 @@ static tt_err reorder_names(const int64_t *from, tt_columns *c)
   return e;
 }
 
-tt_err tt_h5_columns_match_local(tt_h5_reader *r, const char *path, const tt_columns *wanted,
+tt_err tt_h5_columns_match_local(const char *file, const char *path, const tt_columns *wanted,
                                  const char *of, int notice, tt_columns *here, int64_t **from)
 {
-  const char *file = tt_h5_file_name(r);
   int64_t *order = NULL;
   tt_columns_fit fit;
   TT_TRY(TT_ALLOC(order, wanted->count));

@@ -1,4 +1,5 @@
-/* data.h — samples from HDF5 files, and the dataset files of `tutti import`.
+/* data.h — samples from data files, and the dataset files of `tutti import`.
+ * Tables (io/table/table.h): CSV and TSV, also compressed; .npy and .npz; options name columns.
  * Any HDF5 file: float32, float64 or integers, N x D inputs, N x T or N targets, names of the
  * datasets from the configuration; feature_name, feature_units, target_name, target_units are used
  * if they exist (character arrays [n][length] or string datasets). */
@@ -6,6 +7,7 @@
 #define TT_DATA_H
 #include "core/config/config.h"
 #include "core/model/dataset.h"
+#include "io/table/table.h"
 #include "mpi/comm.h"
 
 /* Shape and names of a data file. `input` and `target` are owned by the caller. */
@@ -19,6 +21,8 @@ typedef struct tt_data_shape {
 tt_err tt_data_read_shape_local(const char *file, const char *inputs, const char *targets,
                                 tt_data_shape *out);
 void tt_data_shape_free(tt_data_shape *s);
+/* The same for the data file of a job. */
+tt_err tt_data_job_shape_local(const tt_config *cfg, tt_data_shape *out);
 
 /* Collective. Called when the shape is known, before memory for the samples is allocated; its error
  * ends the reading. */
@@ -47,6 +51,27 @@ int64_t tt_data_bytes_read_local(void);
 typedef struct tt_data_reader tt_data_reader;
 tt_err tt_data_reader_open_local(const char *file, const char *inputs, const char *targets,
                                  tt_data_reader **out);
+
+/* What to read from a file. Texts are borrowed; zeros are "not given". */
+typedef struct tt_data_spec {
+  const char *file;
+  const char *inputs;  /* a dataset; in a table a list of columns (core/model/column_choice.h) */
+  const char *targets; /* the same; NULL: inputs only */
+  int others;
+  const char *const *other; /* [others] lists of columns that patterns do not match */
+  /* In a table that has no column x, the inputs `x` are these columns, or all others if NULL; in
+   * one without a column y, the targets `y` are these or those of the list. */
+  const tt_columns *like_input, *like_target;
+  const char *named_targets;
+  const tt_table_format *format; /* of CSV files */
+} tt_data_spec;
+/* Errors: as tt_data_read_shape_local. */
+tt_err tt_data_reader_open_spec_local(const tt_data_spec *spec, tt_data_reader **out);
+/* data.file of a job. */
+tt_err tt_data_reader_open_job_local(const tt_config *cfg, tt_data_reader **out);
+/* How the CSV files of a job are written; borrows from cfg. */
+tt_table_format tt_data_format(const tt_config *cfg);
+
 /* x [count][D], y [count][T], not normalised, in double; NULL: not read. Errors: DATA, IO. */
 tt_err tt_data_reader_read_local(tt_data_reader *r, int64_t first, int64_t count, double *x,
                                  double *y);
@@ -58,6 +83,10 @@ tt_err tt_data_reader_read_local(tt_data_reader *r, int64_t first, int64_t count
  * Errors: DATA (another number of columns, other names: the message has both lists), MEM. */
 tt_err tt_data_reader_match_local(tt_data_reader *r, const tt_columns *input,
                                   const tt_columns *target, const char *of, int notice);
+/* Place of an input or a target, for messages: "t.csv:17: column 'a'"; row from 0, column in the
+ * order of reading. Returns text. */
+const char *tt_data_reader_place_local(const tt_data_reader *r, int is_target, int64_t row,
+                                       int64_t column, char *text, int64_t room);
 const tt_data_shape *tt_data_reader_shape(const tt_data_reader *r);
 void tt_data_reader_close_local(tt_data_reader **r);
 

@@ -8,7 +8,8 @@
 #define TT_GUARDED_CHECK_H
 #include "core/base/err.h"
 
-/* Run `tutti check-data file dataset...` and wait for it, at most two minutes.
+/* Run `tutti check-data file dataset...` and wait for it, at most two minutes. A table (CSV, arrays
+ * of NumPy) is not HDF5: it is not checked.
  *   dataset  [n] names; NULL and "" are ignored; "?name" may be missing
  * If the file of this program is not named tutti (a client of the library), TUTTI_EXE names the
  * program to run; without TUTTI_EXE nothing is checked, and the log has a line at debug level. Call

@@ -24,6 +24,7 @@ struct tt_pool {
   int64_t *start; /* [files + 1] number of rows in the files before */
   char *inputs, *labels;
   tt_columns input, target;
+  const tt_table_format *format;
   int64_t first, width, targets; /* width = input.count, targets = target.count */
   uint8_t *excluded;             /* [(rows + 7) / 8] one bit per row, or NULL */
   uint64_t hash;
@@ -56,7 +57,13 @@ static tt_err open_file(tt_pool *p, int64_t i, int notice)
 {
   if (p->rows && p->open == i) return TT_OK;
   tt_data_reader_close_local(&p->rows);
-  TT_TRY(tt_data_reader_open_local(p->file[i], p->inputs, p->labels, &p->rows));
+  const tt_data_spec spec = {.file = p->file[i],
+                             .inputs = p->inputs,
+                             .targets = p->labels,
+                             .like_input = &p->input,
+                             .like_target = &p->target,
+                             .format = p->format};
+  TT_TRY(tt_data_reader_open_spec_local(&spec, &p->rows));
   p->open = i;
   return tt_data_reader_match_local(p->rows, &p->input, &p->target, "data.file", notice);
 }
@@ -92,12 +99,10 @@ static int64_t file_of_row(const tt_pool *p, int64_t row)
 
 static tt_err bad_value(const tt_pool *p, int64_t row, int64_t column, int is_label, double value)
 {
-  const tt_data_shape *s = tt_data_reader_shape(p->rows);
-  return TT_FAIL(DATA,
-                 "%s: dataset '%s', row %" PRId64 ", column %" PRId64 " ('%s'): %g; %s (rows and "
-                 "columns count from 0, in the order of data.file)",
-                 p->file[p->open], is_label ? p->labels : p->inputs, row, column,
-                 (is_label ? &s->target : &s->input)->name[column], value,
+  char place[TT_ERR_MESSAGE_SIZE / 2];
+  tt_data_reader_place_local(p->rows, is_label, row, column, place, sizeof place);
+  return TT_FAIL(DATA, "%s: %g; %s (rows and columns count from 0, in the order of data.file)",
+                 place, value,
                  is_label ? "a label must be finite, or NaN where unlabelled"
                           : "every input of a candidate must be a finite number");
 }
@@ -140,6 +145,7 @@ static tt_err copy_options(const tt_pool_options *options, tt_pool *p)
   TT_TRY(TT_ALLOC(p->file, options->files));
   p->files = options->files;
   p->first = options->first;
+  p->format = options->format;
   TT_TRY(tt_columns_copy(options->input, &p->input));
   if (options->target) TT_TRY(tt_columns_copy(options->target, &p->target));
   p->width = p->input.count;

@@ -6,6 +6,7 @@
 #ifndef TT_POOL_H
 #define TT_POOL_H
 #include "core/model/dataset.h"
+#include "io/table/table.h"
 #include "mpi/comm.h"
 
 #include <stdint.h>
@@ -20,7 +21,8 @@ typedef struct tt_pool_options {
   const char *labels;  /* dataset rows x targets, or NULL */
   const char *exclude; /* dataset of row numbers, or one byte per row; NULL = none; one file only */
   const tt_columns *input, *target; /* columns of data.file: those of a pool are matched by name */
-  int checked;                      /* the files were checked before: do not check them again */
+  const tt_table_format *format; /* of CSV files; borrowed until the pool is closed; NULL = usual */
+  int checked;                   /* the files were checked before: do not check them again */
 } tt_pool_options;
 
 /* Collective. Rank 0 first checks the files with io/data/guarded_check.h, reads their shapes and

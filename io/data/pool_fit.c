@@ -76,7 +76,12 @@ static tt_err add_block(pool_fit *p, int64_t block, column_sum *sum)
 
 static tt_err open_local(tt_comm *c, pool_fit *p, const tt_columns *input)
 {
-  TT_TRY(tt_data_reader_open_local(p->cfg->pool_file, p->cfg->pool_inputs, NULL, &p->rows));
+  const tt_table_format format = tt_data_format(p->cfg);
+  const tt_data_spec spec = {.file = p->cfg->pool_file,
+                             .inputs = p->cfg->pool_inputs,
+                             .like_input = input,
+                             .format = &format};
+  TT_TRY(tt_data_reader_open_spec_local(&spec, &p->rows));
   TT_TRY(tt_data_reader_match_local(p->rows, input, NULL, "data.file", 0));
   p->inputs = input->count;
   p->count = tt_data_reader_shape(p->rows)->rows;

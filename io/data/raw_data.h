@@ -16,6 +16,9 @@ typedef struct tt_h5_matrix {
 tt_err tt_h5_matrix_open_local(tt_h5_reader *r, const char *role, const char *path,
                                tt_h5_matrix *out);
 
+/* Count bytes for tt_data_bytes_read_local. */
+void tt_data_count_bytes_local(int64_t bytes);
+
 /* Read rows [first, first + count) in double, value [count][columns]; counted by
  * tt_data_bytes_read_local. Errors: DATA, IO. */
 tt_err tt_h5_matrix_read_local(tt_h5_reader *r, const tt_h5_matrix *m, int64_t first, int64_t count,
@@ -32,7 +35,7 @@ tt_err tt_h5_columns_read_local(tt_h5_reader *r, const char *letter, const char 
  *   from  [wanted->count] column for each wanted one; owner: the caller, tt_free; left as it is if
  *         the order is the same
  * Errors: DATA, MEM. */
-tt_err tt_h5_columns_match_local(tt_h5_reader *r, const char *path, const tt_columns *wanted,
+tt_err tt_h5_columns_match_local(const char *file, const char *path, const tt_columns *wanted,
                                  const char *of, int notice, tt_columns *here, int64_t **from);
 /* Put the columns of value [count][columns] into the order of from[]; NULL: leave them. row
  * [columns] is scratch. */

@@ -4,7 +4,6 @@
  * and combined in the order of the blocks on every rank: the result does not depend on the number
  * of ranks. Arrays of "own" rows belong to this rank, [first, first + count). */
 #include "io/data/data_internal.h"
-#include "io/data/guarded_check.h"
 
 #include "core/base/mem.h"
 #include "core/model/partition.h"
@@ -29,7 +28,7 @@ typedef struct loader {
   const tt_config *cfg;
   const char *file;
   tt_data_reader *rows;
-  tt_h5_matrix weights;
+  tt_source_matrix weights;
   int64_t blocks;
   tt_slice block;       /* this rank's blocks */
   int64_t first, count; /* this rank's rows */
@@ -43,29 +42,12 @@ static const char *weights_path(const tt_config *cfg)
   return *cfg->data_weights ? cfg->data_weights : NULL;
 }
 
-static tt_err guarded_check_local(const tt_config *cfg)
-{
-  const char *const always[] = {cfg->data_inputs,           cfg->data_targets,
-                                cfg->data_weights,          cfg->data_split_column,
-                                cfg->data_split_train_rows, cfg->data_split_validation_rows,
-                                cfg->data_split_test_rows};
-  enum { ALWAYS = sizeof always / sizeof *always };
-  const char **dataset = NULL;
-  int n = ALWAYS;
-  TT_TRY(TT_ALLOC(dataset, ALWAYS + cfg->selections));
-  memcpy(dataset, always, sizeof always);
-  for (int64_t k = 0; k < cfg->ensembles; k++)
-    if (cfg->ensemble[k].selection == n - ALWAYS) dataset[n++] = cfg->ensemble[k].rows;
-  tt_err e = tt_guarded_check_local(cfg->data_file, dataset, n);
-  tt_free(dataset);
-  return e;
-}
-
 static tt_err open_weights_local(loader *l, int64_t rows)
 {
   const char *path = weights_path(l->cfg);
   if (!path) return TT_OK;
-  TT_TRY(tt_h5_matrix_open_local(tt_data_reader_file_local(l->rows), "weights", path, &l->weights));
+  const tt_source_role role = {"weights", TT_CELL_NUMBER, NULL};
+  TT_TRY(tt_source_matrix_open_local(tt_data_reader_file_local(l->rows), &role, path, &l->weights));
   if (l->weights.columns == 1 && l->weights.rows == rows) return TT_OK;
   return TT_FAIL(DATA,
                  "%s: dataset '%s' (weights) is %" PRId64 " x %" PRId64 "; it must have one value "
@@ -91,10 +73,7 @@ static tt_err create_dataset_local(loader *l, int64_t rows, const tt_columns *in
   return tt_data_label_rules_local(cfg, &l->d->target, l->label);
 }
 
-static tt_err open_local(loader *l)
-{
-  return tt_data_reader_open_local(l->file, l->cfg->data_inputs, l->cfg->data_targets, &l->rows);
-}
+static tt_err open_local(loader *l) { return tt_data_reader_open_job_local(l->cfg, &l->rows); }
 
 static tt_err create_local(loader *l)
 {
@@ -123,7 +102,7 @@ static tt_err check_same_shape(loader *l)
 
 static tt_err read_splits_local(const loader *l)
 {
-  tt_h5_reader *r = tt_data_reader_file_local(l->rows);
+  const tt_source *r = tt_data_reader_file_local(l->rows);
   TT_TRY(tt_data_read_split_local(r, l->cfg, l->d->rows, l->d->split));
   return tt_data_read_selections_local(r, l->cfg, l->d->rows, l->d->split, l->d->selected);
 }
@@ -155,11 +134,18 @@ static tt_err bad_value(const loader *l, const sample_array *p, const tt_columns
                         const char *cure)
 {
   int64_t row = l->first + i / p->columns, column = i % p->columns;
-  return TT_FAIL(DATA,
-                 "%s: dataset '%s', row %" PRId64 ", column %" PRId64 "%s%s%s: %g; %s (rows and "
-                 "columns count from 0)",
-                 l->file, p->path, row, column, names ? " ('" : "",
-                 names ? names->name[column] : "", names ? "')" : "", p->own[i], cure);
+  const char *name = names ? names->name[column] : NULL;
+  char place[TT_ERR_MESSAGE_SIZE / 2];
+  if (l->rows && p != &l->w)
+    tt_data_reader_place_local(l->rows, p == &l->y, row, column, place, sizeof place);
+  else if (l->rows)
+    tt_source_place_local(tt_data_reader_file_local(l->rows), &l->weights, row, column, name, place,
+                          sizeof place);
+  else
+    tt_row_place(l->file, p->path, row, column, name, place, sizeof place);
+  int has_lines = l->rows && tt_data_reader_file_local(l->rows)->table;
+  return TT_FAIL(DATA, "%s: %g; %s%s", place, p->own[i], cure,
+                 has_lines ? "" : " (rows and columns count from 0)");
 }
 
 static tt_err check_values_local(const loader *l)
@@ -200,8 +186,8 @@ static tt_err read_own_local(loader *l)
   TT_TRY(allocate_own_local(l));
   TT_TRY(tt_data_reader_read_local(l->rows, l->first, l->count, l->x.own, l->y.own));
   if (l->d->weight)
-    TT_TRY(tt_h5_matrix_read_local(tt_data_reader_file_local(l->rows), &l->weights, l->first,
-                                   l->count, l->w.own));
+    TT_TRY(tt_source_matrix_read_local(tt_data_reader_file_local(l->rows), &l->weights, l->first,
+                                       l->count, l->w.own));
   return check_values_local(l);
 }
 
@@ -415,7 +401,7 @@ static tt_err gather_hash(loader *l)
 /* Collective. Read everything except the scales. */
 static tt_err load_raw(loader *l, const tt_data_hook *hook)
 {
-  tt_err e = tt_agree(l->comm, tt_comm_is_root(l->comm) ? guarded_check_local(l->cfg) : TT_OK);
+  tt_err e = tt_agree(l->comm, tt_comm_is_root(l->comm) ? tt_data_check_job_local(l->cfg) : TT_OK);
   if (!e) e = tt_agree(l->comm, open_local(l));
   if (!e) e = check_same_shape(l);
   if (!e && hook) e = hook->check(l->comm, tt_data_reader_shape(l->rows), hook->arg);
@@ -453,6 +439,7 @@ static tt_err finish(loader *l, tt_err e, tt_dataset **out)
   sample_array_free(&l->x);
   sample_array_free(&l->y);
   sample_array_free(&l->w);
+  tt_source_matrix_free(&l->weights);
   return e;
 }
 

@@ -10,9 +10,9 @@ enum { VALUES_PER_READ = 1 << 16 };
 
 /* A dataset that contains row numbers or a mask. */
 typedef struct row_source {
-  tt_h5_reader *reader;
+  const tt_source *source;
   const char *file, *path, *role;
-  tt_h5_matrix values;
+  tt_source_matrix values;
   int64_t rows; /* of the samples */
   uint8_t *bit; /* [(rows + 7) / 8] */
 } row_source;
@@ -65,67 +65,79 @@ static tt_err read_pieces(const row_source *c, int is_mask)
   tt_err e = TT_OK;
   for (int64_t first = 0; !e && first < all; first += room) {
     int64_t count = all - first < room ? all - first : room;
-    e = tt_h5_matrix_read_local(c->reader, &c->values, first, count, value);
+    e = tt_source_matrix_read_local(c->source, &c->values, first, count, value);
     if (!e) e = (is_mask ? add_mask_rows : add_numbered_rows)(c, first, count, value);
   }
   tt_free(value);
   return e;
 }
 
-tt_err tt_data_read_row_mask_local(tt_h5_reader *r, const char *role, const char *path,
+/* Whether the values are a mask, and not row numbers. */
+static tt_err check_kind(const row_source *c, int *is_mask)
+{
+  tt_h5_info info = {.bytes = 1, .kind = TT_H5_INTEGER};
+  if (!c->source->table) TT_TRY(tt_h5_dataset_info_local(c->source->h5, c->path, &info));
+  *is_mask = info.bytes == 1;
+  if (c->values.columns != 1 || info.kind != TT_H5_INTEGER)
+    return TT_FAIL(DATA,
+                   "%s: dataset '%s' (%s) must be one column of whole numbers: row "
+                   "numbers, or a mask of one byte per row",
+                   c->file, c->path, c->role);
+  if (*is_mask && c->values.rows != c->rows)
+    return TT_FAIL(DATA,
+                   "%s: dataset '%s' (%s) has %" PRId64 " values of one byte; a mask has "
+                   "one for each of the %" PRId64 " rows, and row numbers have at least two bytes",
+                   c->file, c->path, c->role, c->values.rows, c->rows);
+  return TT_OK;
+}
+
+tt_err tt_data_read_row_mask_local(const tt_source *s, const char *role, const char *path,
                                    int64_t rows, uint8_t *bit)
 {
-  row_source c = {.reader = r,
-                  .file = tt_h5_file_name(r),
+  const tt_source_role of_values = {role, TT_CELL_NUMBER, NULL};
+  int is_mask = 0;
+  row_source c = {.source = s,
+                  .file = tt_source_file_name(s),
                   .path = path,
                   .role = role,
                   .rows = rows,
                   .bit = bit};
-  tt_h5_info info;
-  TT_TRY(tt_h5_matrix_open_local(r, role, path, &c.values));
-  TT_TRY(tt_h5_dataset_info_local(r, path, &info));
-  if (c.values.columns != 1 || info.kind != TT_H5_INTEGER)
-    return TT_FAIL(DATA,
-                   "%s: dataset '%s' (%s) must be one column of whole numbers: row "
-                   "numbers, or a mask of one byte per row",
-                   c.file, path, role);
-  if (info.bytes == 1 && c.values.rows != rows)
-    return TT_FAIL(DATA,
-                   "%s: dataset '%s' (%s) has %" PRId64 " values of one byte; a mask has "
-                   "one for each of the %" PRId64 " rows, and row numbers have at least two bytes",
-                   c.file, path, role, c.values.rows, rows);
-  return read_pieces(&c, info.bytes == 1);
+  TT_TRY(tt_source_matrix_open_local(s, &of_values, path, &c.values));
+  tt_err e = check_kind(&c, &is_mask);
+  if (!e) e = read_pieces(&c, is_mask);
+  tt_source_matrix_free(&c.values);
+  return e;
 }
 
-static tt_err check_not_empty(tt_h5_reader *r, const char *path, int64_t rows, const int8_t *mark,
-                              const int8_t *split)
+static tt_err check_not_empty(const tt_source *s, const char *path, int64_t rows,
+                              const int8_t *mark, const int8_t *split)
 {
   for (int64_t i = 0; i < rows; i++)
     if (mark[i] && split[i] == TT_TRAIN) return TT_OK;
   return TT_FAIL(DATA, "%s: dataset '%s' (ensembles.rows) leaves no row to train on",
-                 tt_h5_file_name(r), path);
+                 tt_source_file_name(s), path);
 }
 
-static tt_err read_selection_local(tt_h5_reader *r, const char *path, int64_t rows,
+static tt_err read_selection_local(const tt_source *s, const char *path, int64_t rows,
                                    const int8_t *split, int8_t *mark)
 {
   uint8_t *bit = NULL;
   TT_TRY(TT_ALLOC(bit, (rows + 7) / 8));
-  tt_err e = tt_data_read_row_mask_local(r, "ensembles.rows", path, rows, bit);
+  tt_err e = tt_data_read_row_mask_local(s, "ensembles.rows", path, rows, bit);
   for (int64_t i = 0; !e && i < rows; i++) mark[i] = (int8_t)has_bit(bit, i);
-  if (!e) e = check_not_empty(r, path, rows, mark, split);
+  if (!e) e = check_not_empty(s, path, rows, mark, split);
   tt_free(bit);
   return e;
 }
 
-tt_err tt_data_read_selections_local(tt_h5_reader *r, const tt_config *cfg, int64_t rows,
+tt_err tt_data_read_selections_local(const tt_source *s, const tt_config *cfg, int64_t rows,
                                      const int8_t *split, int8_t *selected)
 {
   int64_t next = 0;
   for (int64_t k = 0; k < cfg->ensembles; k++) {
     const tt_ensemble_config *own = &cfg->ensemble[k];
     if (own->selection != next) continue;
-    TT_TRY(read_selection_local(r, own->rows, rows, split, selected + next * rows));
+    TT_TRY(read_selection_local(s, own->rows, rows, split, selected + next * rows));
     next++;
   }
   return TT_OK;

@@ -1,128 +1,217 @@
 /* rows.c — shape, names and rows of a data file; see data.h. */
 #include "io/data/data_internal.h"
 
+#include "core/base/csv.h"
 #include "core/base/mem.h"
+#include "core/model/column_choice.h"
 
 #include <inttypes.h>
-#include <stdatomic.h>
-
-static _Atomic int64_t bytes_read;
-
-int64_t tt_data_bytes_read_local(void) { return bytes_read; }
+#include <string.h>
 
 struct tt_data_reader {
-  tt_h5_reader *reader;
+  tt_source source;
   char *inputs, *targets; /* owned; the matrices borrow them */
-  tt_h5_matrix x, y;
+  tt_source_matrix x, y;
   int64_t *x_from, *y_from; /* [columns] column of the file for each one read; NULL: in its order */
   double *row;              /* [D or T] scratch, if there is x_from or y_from */
   tt_data_shape shape;
 };
 
-tt_err tt_h5_matrix_open_local(tt_h5_reader *r, const char *role, const char *path,
-                               tt_h5_matrix *out)
+/* Names of the columns of a matrix in a table. */
+static tt_err name_columns(const tt_table *t, const tt_source_matrix *m, tt_columns *out)
 {
-  tt_h5_info info;
-  const char *file = tt_h5_file_name(r);
-  TT_TRY(tt_h5_dataset_info_local(r, path, &info));
-  if (info.kind != TT_H5_FLOAT && info.kind != TT_H5_INTEGER)
-    return TT_FAIL(DATA, "%s: dataset '%s' (%s) does not hold numbers but %s", file, path, role,
-                   info.kind == TT_H5_TEXT ? "text" : "another type");
-  if (info.ndims < 1 || info.ndims > 2)
-    return TT_FAIL(DATA, "%s: dataset '%s' (%s) has %d axes; it must have rows x columns, or rows",
-                   file, path, role, info.ndims);
-  *out = (tt_h5_matrix){path, info.dims[0], info.ndims == 2 ? info.dims[1] : 1, info.bytes};
-  if (out->columns < 1)
-    return TT_FAIL(DATA, "%s: dataset '%s' (%s) has no columns", file, path, role);
+  TT_TRY(tt_columns_create(m->columns, out));
+  out->given = 1;
+  for (int64_t k = 0; k < m->columns; k++) {
+    TT_TRY(tt_text_set(&out->name[k], t->name[m->from[k]]));
+    out->given &= !t->group || !t->group[m->from[k]];
+  }
   return TT_OK;
 }
 
-tt_err tt_h5_matrix_read_local(tt_h5_reader *r, const tt_h5_matrix *m, int64_t first, int64_t count,
-                               double *value)
+static tt_err read_names(const tt_data_reader *r, int is_target, tt_columns *out)
 {
-  if (count == 0) return TT_OK;
-  TT_TRY(tt_h5_read_rows_local(r, m->path, TT_H5_F64, first, count, value));
-  bytes_read += count * m->columns * m->bytes;
+  const tt_source_matrix *m = is_target ? &r->y : &r->x;
+  if (r->source.table) return name_columns(r->source.table, m, out);
+  return tt_h5_columns_read_local(r->source.h5, is_target ? "y" : "x",
+                                  is_target ? "target_name" : "feature_name",
+                                  is_target ? "target_units" : "feature_units", m->columns, out);
+}
+
+/* Which columns the options mean */
+
+/* Those of `like` that the file has. */
+static tt_err list_existing(const tt_source *s, const tt_columns *like, char **list)
+{
+  for (int64_t k = 0; k < like->count; k++)
+    if (tt_source_has_local(s, like->name[k])) TT_TRY(tt_csv_list_add(list, like->name[k]));
   return TT_OK;
 }
 
-static tt_err open_targets(tt_data_reader *r, const char *targets)
+/* The default names x and y mean something else in a table that has no columns of these names. */
+static int is_default(const tt_source *s, const char *text, const char *usual)
 {
-  const char *file = tt_h5_file_name(r->reader);
-  TT_TRY(tt_text_set(&r->targets, targets));
-  TT_TRY(tt_h5_matrix_open_local(r->reader, "targets", r->targets, &r->y));
-  if (r->y.rows != r->x.rows)
-    return TT_FAIL(DATA,
-                   "%s: '%s' has %" PRId64 " rows, but '%s' has %" PRId64
-                   "; inputs and targets must have the same rows",
-                   file, r->x.path, r->x.rows, r->y.path, r->y.rows);
-  r->shape.targets = r->y.columns;
-  return tt_h5_columns_read_local(r->reader, "y", "target_name", "target_units", r->y.columns,
-                                  &r->shape.target);
+  return s->table && !strcmp(text, usual) && !tt_source_has_local(s, usual);
 }
 
-static tt_err open_all(tt_data_reader *r, const char *file, const char *inputs, const char *targets)
+static tt_err find_inputs(tt_data_reader *r, const tt_data_spec *spec)
 {
-  TT_TRY(tt_h5_open_local(file, &r->reader));
-  TT_TRY(tt_text_set(&r->inputs, inputs));
-  TT_TRY(tt_h5_matrix_open_local(r->reader, "inputs", r->inputs, &r->x));
-  if (r->x.rows < 1) return TT_FAIL(DATA, "%s: dataset '%s' has no rows", file, inputs);
+  if (!is_default(&r->source, spec->inputs, "x")) return tt_text_set(&r->inputs, spec->inputs);
+  if (!spec->like_input) return tt_text_set(&r->inputs, "*");
+  for (int64_t k = 0; k < spec->like_input->count; k++)
+    TT_TRY(tt_csv_list_add(&r->inputs, spec->like_input->name[k]));
+  return TT_OK;
+}
+
+static tt_err find_targets(tt_data_reader *r, const tt_data_spec *spec)
+{
+  if (is_default(&r->source, spec->targets, "y")) {
+    if (spec->like_target) TT_TRY(list_existing(&r->source, spec->like_target, &r->targets));
+    if (spec->named_targets) TT_TRY(tt_text_set(&r->targets, spec->named_targets));
+  }
+  return r->targets ? TT_OK : tt_text_set(&r->targets, spec->targets);
+}
+
+/* in_use[columns of the table]: those that a pattern for the targets, or then for the inputs, does
+ * not match. */
+static tt_err mark_in_use(const tt_data_reader *r, const tt_data_spec *spec, int for_inputs,
+                          uint8_t *in_use)
+{
+  const tt_table *t = r->source.table;
+  const tt_column_names names = {t->file, t->columns, t->name, t->group};
+  for (int i = 0; i < spec->others; i++)
+    TT_TRY(tt_columns_mark_named(&names, "data", spec->other[i], in_use));
+  if (!for_inputs) return tt_columns_mark_named(&names, "data.inputs", r->inputs, in_use);
+  for (int64_t k = 0; k < r->y.columns; k++) in_use[r->y.from[k]] = 1;
+  return TT_OK;
+}
+
+static tt_err open_matrix(tt_data_reader *r, const tt_data_spec *spec, int is_target)
+{
+  const tt_table *t = r->source.table;
+  const char *path = is_target ? r->targets : r->inputs;
+  uint8_t *in_use = NULL;
+  tt_source_role role = {is_target ? "targets" : "inputs",
+                         is_target ? TT_CELL_LABEL : TT_CELL_NUMBER, NULL};
+  tt_err e = t ? TT_ALLOC(in_use, t->columns) : TT_OK;
+  if (!e && t) e = mark_in_use(r, spec, !is_target, in_use);
+  role.in_use = in_use;
+  if (!e) e = tt_source_matrix_open_local(&r->source, &role, path, is_target ? &r->y : &r->x);
+  tt_free(in_use);
+  return e;
+}
+
+static tt_err check_shapes(const tt_data_reader *r)
+{
+  const char *file = tt_source_file_name(&r->source);
+  if (r->x.rows < 1) return TT_FAIL(DATA, "%s: dataset '%s' has no rows", file, r->x.path);
+  if (!r->targets || r->y.rows == r->x.rows) return TT_OK;
+  return TT_FAIL(DATA,
+                 "%s: '%s' has %" PRId64 " rows, but '%s' has %" PRId64
+                 "; inputs and targets must have the same rows",
+                 file, r->x.path, r->x.rows, r->y.path, r->y.rows);
+}
+
+static tt_err open_all(tt_data_reader *r, const tt_data_spec *spec)
+{
+  TT_TRY(tt_source_open_local(spec->file, spec->format, &r->source));
+  TT_TRY(find_inputs(r, spec));
+  if (spec->targets) TT_TRY(find_targets(r, spec));
+  if (spec->targets && r->source.table) TT_TRY(open_matrix(r, spec, 1));
+  TT_TRY(open_matrix(r, spec, 0));
+  if (spec->targets && !r->source.table) TT_TRY(open_matrix(r, spec, 1));
+  TT_TRY(check_shapes(r));
   r->shape.rows = r->x.rows;
   r->shape.inputs = r->x.columns;
-  TT_TRY(tt_h5_columns_read_local(r->reader, "x", "feature_name", "feature_units", r->x.columns,
-                                  &r->shape.input));
-  return targets ? open_targets(r, targets) : tt_columns_create(0, &r->shape.target);
+  r->shape.targets = r->y.columns;
+  TT_TRY(read_names(r, 0, &r->shape.input));
+  return spec->targets ? read_names(r, 1, &r->shape.target)
+                       : tt_columns_create(0, &r->shape.target);
 }
 
-tt_err tt_data_reader_open_local(const char *file, const char *inputs, const char *targets,
-                                 tt_data_reader **out)
+tt_err tt_data_reader_open_spec_local(const tt_data_spec *spec, tt_data_reader **out)
 {
   tt_data_reader *r = NULL;
   TT_TRY(TT_ALLOC(r, 1));
-  tt_err e = open_all(r, file, inputs, targets);
+  tt_err e = open_all(r, spec);
   if (e) tt_data_reader_close_local(&r);
   *out = r;
   return e;
 }
 
+tt_err tt_data_reader_open_local(const char *file, const char *inputs, const char *targets,
+                                 tt_data_reader **out)
+{
+  const tt_data_spec spec = {.file = file, .inputs = inputs, .targets = targets};
+  return tt_data_reader_open_spec_local(&spec, out);
+}
+
 tt_err tt_data_reader_match_local(tt_data_reader *r, const tt_columns *input,
                                   const tt_columns *target, const char *of, int notice)
 {
+  const char *file = tt_source_file_name(&r->source);
   int64_t width = r->x.columns;
-  TT_TRY(tt_h5_columns_match_local(r->reader, r->inputs, input, of, notice, &r->shape.input,
-                                   &r->x_from));
+  TT_TRY(
+      tt_h5_columns_match_local(file, r->inputs, input, of, notice, &r->shape.input, &r->x_from));
   if (target && r->targets) {
-    TT_TRY(tt_h5_columns_match_local(r->reader, r->targets, target, of, notice, &r->shape.target,
+    TT_TRY(tt_h5_columns_match_local(file, r->targets, target, of, notice, &r->shape.target,
                                      &r->y_from));
     width = r->y.columns > width ? r->y.columns : width;
   }
   return r->x_from || r->y_from ? TT_ALLOC(r->row, width) : TT_OK;
 }
 
+static tt_err read_rows(const tt_data_reader *r, int64_t first, int64_t count, double *x, double *y)
+{
+  if (x) TT_TRY(tt_source_matrix_read_local(&r->source, &r->x, first, count, x));
+  if (x) tt_columns_reorder(r->x_from, r->x.columns, count, x, r->row);
+  if (y) TT_TRY(tt_source_matrix_read_local(&r->source, &r->y, first, count, y));
+  if (y) tt_columns_reorder(r->y_from, r->y.columns, count, y, r->row);
+  return TT_OK;
+}
+
 tt_err tt_data_reader_read_local(tt_data_reader *r, int64_t first, int64_t count, double *x,
                                  double *y)
 {
-  if (x) TT_TRY(tt_h5_matrix_read_local(r->reader, &r->x, first, count, x));
-  if (x) tt_columns_reorder(r->x_from, r->x.columns, count, x, r->row);
-  if (y && r->targets) TT_TRY(tt_h5_matrix_read_local(r->reader, &r->y, first, count, y));
-  if (y && r->targets) tt_columns_reorder(r->y_from, r->y.columns, count, y, r->row);
+  if (!r->targets) y = NULL;
+  int64_t piece = r->source.table && x && y ? r->source.table->rows_at_once : count;
+  for (int64_t done = 0, n; done < count; done += n) {
+    n = count - done < piece ? count - done : piece;
+    TT_TRY(read_rows(r, first + done, n, x ? x + done * r->x.columns : NULL,
+                     y ? y + done * r->y.columns : NULL));
+  }
   return TT_OK;
 }
 
 const tt_data_shape *tt_data_reader_shape(const tt_data_reader *r) { return &r->shape; }
-tt_h5_reader *tt_data_reader_file_local(const tt_data_reader *r) { return r->reader; }
+const tt_source *tt_data_reader_file_local(const tt_data_reader *r) { return &r->source; }
+
+const char *tt_data_reader_place_local(const tt_data_reader *r, int is_target, int64_t row,
+                                       int64_t column, char *text, int64_t room)
+{
+  const tt_source_matrix *m = is_target ? &r->y : &r->x;
+  const int64_t *from = is_target ? r->y_from : r->x_from;
+  const tt_columns *names = is_target ? &r->shape.target : &r->shape.input;
+  return tt_source_place_local(&r->source, m, row, r->source.table && from ? from[column] : column,
+                               names->name[column], text, room);
+}
 
 void tt_data_reader_close_local(tt_data_reader **r)
 {
   if (!*r) return;
-  tt_h5_close_local(&(*r)->reader);
-  tt_free((*r)->inputs);
-  tt_free((*r)->targets);
-  tt_free((*r)->x_from);
-  tt_free((*r)->y_from);
-  tt_free((*r)->row);
+  tt_source_close_local(&(*r)->source);
+  tt_source_matrix_free(&(*r)->x);
+  tt_source_matrix_free(&(*r)->y);
+  tt_free_all(&(*r)->inputs, &(*r)->targets, &(*r)->x_from, &(*r)->y_from, &(*r)->row);
   tt_data_shape_free(&(*r)->shape);
   tt_free(*r);
+}
+
+void tt_data_reader_take_shape(tt_data_reader **r, tt_data_shape *out)
+{
+  *out = (*r)->shape;
+  (*r)->shape = (tt_data_shape){0}; /* the caller owns the names now */
+  tt_data_reader_close_local(r);
 }
 
 tt_err tt_data_read_shape_local(const char *file, const char *inputs, const char *targets,
@@ -130,9 +219,7 @@ tt_err tt_data_read_shape_local(const char *file, const char *inputs, const char
 {
   tt_data_reader *r = NULL;
   TT_TRY(tt_data_reader_open_local(file, inputs, targets, &r));
-  *out = r->shape;
-  r->shape = (tt_data_shape){0}; /* the caller owns the names now */
-  tt_data_reader_close_local(&r);
+  tt_data_reader_take_shape(&r, out);
   return TT_OK;
 }
 

@@ -8,31 +8,36 @@
 #include <string.h>
 
 /* All of a dataset with one column; *value is owned by the caller, tt_free. */
-static tt_err read_vector(tt_h5_reader *r, const char *role, const char *path, tt_h5_matrix *m,
+static tt_err read_vector(const tt_source *s, const char *name, const char *path, int64_t *rows,
                           double **value)
 {
-  TT_TRY(tt_h5_matrix_open_local(r, role, path, m));
-  if (m->columns != 1)
-    return TT_FAIL(DATA, "%s: dataset '%s' (%s) has %" PRId64 " columns; it must have one",
-                   tt_h5_file_name(r), path, role, m->columns);
+  const tt_source_role role = {name, TT_CELL_NUMBER, NULL};
+  tt_source_matrix m;
   double *all = NULL;
-  TT_TRY(TT_ALLOC(all, m->rows));
-  tt_err e = tt_h5_matrix_read_local(r, m, 0, m->rows, all);
+  TT_TRY(tt_source_matrix_open_local(s, &role, path, &m));
+  tt_err e = TT_OK;
+  if (m.columns != 1)
+    e = TT_FAIL(DATA, "%s: dataset '%s' (%s) has %" PRId64 " columns; it must have one",
+                tt_source_file_name(s), path, name, m.columns);
+  if (!e) e = TT_ALLOC(all, m.rows);
+  if (!e) e = tt_source_matrix_read_local(s, &m, 0, m.rows, all);
   if (e) tt_free(all);
+  *rows = m.rows;
   *value = all;
+  tt_source_matrix_free(&m);
   return e;
 }
 
-static tt_err read_split_column(tt_h5_reader *r, const char *path, int64_t rows, int8_t *split)
+static tt_err read_split_column(const tt_source *s, const char *path, int64_t rows, int8_t *split)
 {
-  tt_h5_matrix m;
+  int64_t given;
   double *value = NULL;
-  TT_TRY(read_vector(r, "data.split.column", path, &m, &value));
+  TT_TRY(read_vector(s, "data.split.column", path, &given, &value));
   tt_err e = TT_OK;
-  if (m.rows != rows)
+  if (given != rows)
     e = TT_FAIL(
         DATA, "%s: dataset '%s' (data.split.column) has %" PRId64 " rows, the inputs have %" PRId64,
-        tt_h5_file_name(r), path, m.rows, rows);
+        tt_source_file_name(s), path, given, rows);
   for (int64_t i = 0; !e && i < rows; i++) {
     if (value[i] == 0 || value[i] == 1 || value[i] == 2 || value[i] == TT_UNUSED_ROW)
       split[i] = (int8_t)value[i];
@@ -40,7 +45,7 @@ static tt_err read_split_column(tt_h5_reader *r, const char *path, int64_t rows,
       e = TT_FAIL(DATA,
                   "%s: dataset '%s', row %" PRId64 ": %g; 0 is train, 1 validation, 2 test, -1 "
                   "unused",
-                  tt_h5_file_name(r), path, i, value[i]);
+                  tt_source_file_name(s), path, i, value[i]);
   }
   tt_free(value);
   return e;
@@ -65,25 +70,26 @@ static tt_err mark_rows(const char *file, const char *const path[TT_SPLITS], int
   return TT_OK;
 }
 
-static tt_err read_split_indices(tt_h5_reader *r, const char *const path[TT_SPLITS], int64_t rows,
-                                 int8_t *split)
+static tt_err read_split_indices(const tt_source *s, const char *const path[TT_SPLITS],
+                                 int64_t rows, int8_t *split)
 {
   static const char *const role[] = {"data.split.train_rows", "data.split.validation_rows",
                                      "data.split.test_rows"};
   memset(split, TT_UNUSED_ROW, (size_t)rows);
   for (int which = 0; which < TT_SPLITS; which++) {
-    tt_h5_matrix m;
+    int64_t n;
     double *index = NULL;
     if (!*path[which]) continue;
-    TT_TRY(read_vector(r, role[which], path[which], &m, &index));
-    tt_err e = mark_rows(tt_h5_file_name(r), path, which, m.rows, index, rows, split);
+    TT_TRY(read_vector(s, role[which], path[which], &n, &index));
+    tt_err e = mark_rows(tt_source_file_name(s), path, which, n, index, rows, split);
     tt_free(index);
     if (e) return e;
   }
   return TT_OK;
 }
 
-tt_err tt_data_read_split_local(tt_h5_reader *r, const tt_config *cfg, int64_t rows, int8_t *split)
+tt_err tt_data_read_split_local(const tt_source *s, const tt_config *cfg, int64_t rows,
+                                int8_t *split)
 {
   const char *const path[TT_SPLITS] = {cfg->data_split_train_rows, cfg->data_split_validation_rows,
                                        cfg->data_split_test_rows};
@@ -97,10 +103,10 @@ tt_err tt_data_read_split_local(tt_h5_reader *r, const tt_config *cfg, int64_t r
     return TT_FAIL(CONFIG, "data.split: validation_rows or test_rows is given, but not train_rows");
   if (!indexed && !*column)
     return tt_split_fractions(rows, fraction, (uint64_t)cfg->data_split_seed, split);
-  TT_TRY(indexed ? read_split_indices(r, path, rows, split)
-                 : read_split_column(r, column, rows, split));
+  TT_TRY(indexed ? read_split_indices(s, path, rows, split)
+                 : read_split_column(s, column, rows, split));
   for (int64_t i = 0; i < rows; i++)
     if (split[i] == TT_TRAIN) return TT_OK;
-  return TT_FAIL(DATA, "%s: dataset '%s' leaves no row to train on", tt_h5_file_name(r),
+  return TT_FAIL(DATA, "%s: dataset '%s' leaves no row to train on", tt_source_file_name(s),
                  indexed ? path[TT_TRAIN] : column);
 }

@@ -123,7 +123,12 @@ static tt_err open_weights(labelled_rows *l, const char *weights)
 
 static tt_err open_local(labelled_rows *l, const char *targets, const char *weights)
 {
-  TT_TRY(tt_data_reader_open_local(l->file, l->inputs, targets, &l->rows));
+  const tt_data_spec spec = {.file = l->file,
+                             .inputs = l->inputs,
+                             .targets = targets,
+                             .like_input = &l->first->input,
+                             .like_target = &l->first->target};
+  TT_TRY(tt_data_reader_open_spec_local(&spec, &l->rows));
   TT_TRY(tt_data_reader_match_local(l->rows, &l->first->input, NULL, "the model", 1));
   if (weights) TT_TRY(open_weights(l, weights));
   return match_targets(l);

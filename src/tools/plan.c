@@ -343,8 +343,7 @@ static tt_err read_labels(const job_plan *p, tt_dataset **out)
 {
   tt_data_reader *rows = NULL;
   if (!needs_class_count(p->cfg)) return TT_OK;
-  TT_TRY(tt_data_reader_open_local(p->cfg->data_file, p->cfg->data_inputs, p->cfg->data_targets,
-                                   &rows));
+  TT_TRY(tt_data_reader_open_job_local(p->cfg, &rows));
   tt_err e = tt_dataset_create(p->shape.rows, 1, p->shape.targets, 0, out);
   if (!e) e = copy_labels(rows, *out);
   if (!e) tt_free((*out)->split); /* the split is not known */
@@ -357,7 +356,7 @@ static tt_err read_shapes(job_plan *p)
 {
   const tt_config *cfg = p->cfg;
   tt_dataset *labels = NULL;
-  TT_TRY(tt_data_read_shape_local(cfg->data_file, cfg->data_inputs, cfg->data_targets, &p->shape));
+  TT_TRY(tt_data_job_shape_local(cfg, &p->shape));
   tt_err e = read_labels(p, &labels);
   if (!e) e = tt_cohorts_create(cfg, p->shape.inputs, &p->shape.target, labels, &p->all);
   tt_dataset_destroy(&labels);

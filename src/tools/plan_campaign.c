@@ -44,7 +44,14 @@ static tt_err print_pool(const tt_config *cfg, const tt_data_shape *shape, FILE 
     return TT_OK;
   }
   const char *labels = *cfg->pool_labels ? cfg->pool_labels : NULL;
-  TT_TRY(tt_data_reader_open_local(cfg->pool_file, cfg->pool_inputs, labels, &r));
+  const tt_table_format format = tt_data_format(cfg);
+  const tt_data_spec spec = {.file = cfg->pool_file,
+                             .inputs = cfg->pool_inputs,
+                             .targets = labels,
+                             .like_input = &shape->input,
+                             .like_target = &shape->target,
+                             .format = &format};
+  TT_TRY(tt_data_reader_open_spec_local(&spec, &r));
   tt_err e = tt_data_reader_match_local(r, &shape->input, &shape->target, "data.file", 0);
   *candidates = tt_data_reader_shape(r)->rows;
   if (!e)

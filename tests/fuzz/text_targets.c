@@ -3,6 +3,7 @@
 #include "core/base/mem.h"
 #include "core/config/config.h"
 #include "io/campaign/oracle_files.h"
+#include "io/table/table.h"
 #include "src/campaign/state/journal.h"
 #include "src/host/status_file.h"
 #include "src/tools/import.h"
@@ -29,8 +30,7 @@ static void check_round_trip(const tt_config *cfg)
   char *once = NULL, *twice = NULL;
   tt_config *again = NULL;
   FUZZ_CHECK(!tt_config_to_yaml(cfg, &once));
-  FUZZ_CHECK(
-      !tt_config_parse("/job/job.yaml", once, (int64_t)strlen(once), NULL, 0, &again));
+  FUZZ_CHECK(!tt_config_parse("/job/job.yaml", once, (int64_t)strlen(once), NULL, 0, &again));
   FUZZ_CHECK(!tt_config_to_yaml(again, &twice));
   FUZZ_CHECK(!strcmp(once, twice));
   FUZZ_CHECK(tt_config_result_hash(cfg) == tt_config_result_hash(again));
@@ -82,11 +82,58 @@ static void import_table(const char *file, const tt_csv *t)
   FUZZ_CHECK(!e || e == TT_E_DATA);
 }
 
+/* Whatever can be read is the same in another order; a wrong cell is refused again. */
+static void read_twice(tt_table *t, int64_t column)
+{
+  enum { MAX_ROWS = 4096 };
+  static double value[MAX_ROWS], again;
+  char place[256];
+  int64_t rows = t->rows[column] < MAX_ROWS ? t->rows[column] : MAX_ROWS;
+  tt_err e = tt_table_read_local(t, 0, rows, 1, &column, value);
+  FUZZ_CHECK(!e || e == TT_E_DATA);
+  for (int64_t row = rows - 1; !e && row >= 0; row -= 1 + rows / 16) {
+    FUZZ_CHECK(!tt_table_read_local(t, row, 1, 1, &column, &again));
+    FUZZ_CHECK(!memcmp(&again, &value[row], sizeof again));
+    tt_table_place_local(t, row, place, sizeof place);
+  }
+  FUZZ_CHECK(tt_table_read_local(t, t->rows[column], 1, 1, &column, value) == TT_E_DATA);
+}
+
+/* Every column in one table, so that later ones are in use together with earlier ones. */
+static void read_table(const char *file, const tt_table_format *format)
+{
+  enum { MAX_COLUMNS = 16 };
+  tt_table *t = NULL;
+  tt_err e = tt_table_open_local(file, format, &t);
+  FUZZ_CHECK(!e || e == TT_E_DATA);
+  for (int64_t k = 0; !e && k < t->columns && k < MAX_COLUMNS; k++) {
+    tt_cell_kind kind = (tt_cell_kind)(k % TT_CELL_UNUSED);
+    tt_err used = tt_table_use_local(t, k, kind);
+    FUZZ_CHECK(!used || used == TT_E_DATA);
+    if (!used && t->rows[k] > 0) read_twice(t, k);
+  }
+  tt_table_close_local(&t);
+}
+
+static void run_npy(const uint8_t *bytes, size_t count)
+{
+  fuzz_write_file(fuzz_path("array.npy"), bytes, count);
+  read_table(fuzz_path("array.npy"), NULL);
+}
+
+static void run_npz(const uint8_t *bytes, size_t count)
+{
+  fuzz_write_file(fuzz_path("arrays.npz"), bytes, count);
+  read_table(fuzz_path("arrays.npz"), NULL);
+}
+
 static void run_csv(const uint8_t *bytes, size_t count)
 {
   const char *file = fuzz_path("table.csv");
   tt_csv *t = NULL;
   fuzz_write_file(file, bytes, count);
+  read_table(file, NULL);
+  read_table(file, &(tt_table_format){';', ',', 0, NULL});
   tt_err e = tt_csv_read(file, NULL, &t);
   FUZZ_CHECK(!e || e == TT_E_DATA);
   if (e) return;
@@ -114,8 +161,7 @@ static void run_journal(const uint8_t *bytes, size_t count)
   FUZZ_CHECK(!e || e == TT_E_DATA);
   if (e) return;
   for (int64_t round = 1; round < 4; round++)
-    for (int stage = 0; stage < TT_STAGE_COUNT; stage++)
-      tt_journal_find(j, round, (tt_stage)stage);
+    for (int stage = 0; stage < TT_STAGE_COUNT; stage++) tt_journal_find(j, round, (tt_stage)stage);
   FUZZ_CHECK(tt_journal_seconds(j) >= 0.0);
   FUZZ_CHECK(!tt_journal_append_done_local(j, &added));
   tt_journal_close_local(&j);
@@ -181,7 +227,12 @@ static void run_oracle(const uint8_t *bytes, size_t count)
 }
 
 const fuzz_target fuzz_text_targets[] = {
-    {"config", NULL, run_config, NULL},   {"csv", NULL, run_csv, NULL},
-    {"journal", NULL, run_journal, NULL}, {"status", NULL, run_status, NULL},
-    {"oracle", begin_oracle, run_oracle, NULL}, {NULL, NULL, NULL, NULL},
+    {"config", NULL, run_config, NULL},
+    {"csv", NULL, run_csv, NULL},
+    {"npy", NULL, run_npy, NULL},
+    {"npz", NULL, run_npz, NULL},
+    {"journal", NULL, run_journal, NULL},
+    {"status", NULL, run_status, NULL},
+    {"oracle", begin_oracle, run_oracle, NULL},
+    {NULL, NULL, NULL, NULL},
 };

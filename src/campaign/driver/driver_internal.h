@@ -19,12 +19,13 @@ typedef struct tt_campaign {
   const tt_config *cfg;
   const char *directory; /* campaign.directory */
   tt_initial_data *initial_data;
-  tt_pool *pool;       /* of pool.file, or of this round */
-  tt_history *h;       /* the committed rounds, then the current one */
-  tt_journal *journal; /* on rank 0 */
-  tt_run_id run_id;    /* of the campaign's directory */
-  int claimed;         /* 1 = this process owns the campaign's directory */
-  int64_t resumed;     /* stages finished before this process started */
+  tt_pool *pool;               /* of pool.file, or of this round */
+  tt_table_format pool_format; /* of pool.file, if it is CSV */
+  tt_history *h;               /* the committed rounds, then the current one */
+  tt_journal *journal;         /* on rank 0 */
+  tt_run_id run_id;            /* of the campaign's directory */
+  int claimed;                 /* 1 = this process owns the campaign's directory */
+  int64_t resumed;             /* stages finished before this process started */
   double started;
   tt_time_limit time_limit;
   /* of the current round */

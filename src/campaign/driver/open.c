@@ -75,11 +75,13 @@ static tt_err open_pool(tt_campaign *k)
 {
   const char *file = k->cfg->pool_file, *labels = k->cfg->pool_labels,
              *exclude = k->cfg->pool_exclude;
+  k->pool_format = tt_data_format(k->cfg);
   tt_pool_options plan = {.file = &file,
                           .files = 1,
                           .inputs = k->cfg->pool_inputs,
                           .labels = *labels ? labels : NULL,
                           .exclude = *exclude ? exclude : NULL,
+                          .format = &k->pool_format,
                           .input = &k->initial_data->input,
                           .target = &k->initial_data->target};
   return *file ? tt_pool_open(k->c, &plan, &k->pool) : TT_OK;

@@ -156,6 +156,7 @@ static void other_value(const tt_option *o, char yaml[128], char written[128])
     snprintf(yaml, 128, "%s",
              o->choices[!strcmp(o->choices[0], o->default_value) || *o->default_value == 'a']);
     break;
+  case TT_KIND_COLUMNS:
   case TT_KIND_TEXT:
     snprintf(yaml, 128, "\"%s\"",
              o->default_value ? "a: 'b' # \\\"c\\\" \\\\ \xC3\xA9\\n\\u0001\\x85" : "q.1");
@@ -257,7 +258,7 @@ TT_TEST (defaults_are_those_of_the_table) {
   for (int i = 0; i < TT_OPTION_COUNT; i++) {
     const tt_option *o = &tt_option_table[i];
     char wanted[128];
-    int text = o->kind == TT_KIND_TEXT;
+    int text = o->kind == TT_KIND_TEXT || o->kind == TT_KIND_COLUMNS;
     if (o->kind == TT_KIND_TEXTLIST) continue; /* not given: not written */
     if (i == TT_OPTION_model_output) continue; /* auto, resolved */
     if (!o->default_value || o->kind == TT_KIND_PATH || o->kind == TT_KIND_SECONDS) continue;

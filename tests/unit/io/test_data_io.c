@@ -179,12 +179,12 @@ TT_TEST (an_error_says_how_to_convert_another_format) {
                                        {".npy", "numpy.load"}};
   for (int i = 0; i < 2; i++) {
     char name[sizeof path + 8];
-    tt_data_shape s;
+    tt_h5_reader *r = NULL;
     snprintf(name, sizeof name, "%s%s", path, row[i][0]);
     FILE *f = fopen(name, "w");
     fputs("a,b\n1,2\n", f);
     fclose(f);
-    TT_CHECK((int)tt_data_read_shape_local(name, "x", NULL, &s), ==, TT_E_DATA);
+    TT_CHECK((int)tt_h5_open_local(name, &r), ==, TT_E_DATA);
     TT_CHECK_HAS(tt_err_last(), row[i][1]);
     remove(name);
   }
@@ -238,10 +238,10 @@ static tt_err split_by(const char *column, const char *train, const char *valida
   cfg.data_split_train_rows = (char *)(uintptr_t)train;
   cfg.data_split_validation_rows = (char *)(uintptr_t)validation;
   cfg.data_split_test_rows = (char *)(uintptr_t)test;
-  tt_h5_reader *r = NULL;
-  TT_CHECK_OK(tt_h5_open_local(path, &r));
-  tt_err e = tt_data_read_split_local(r, &cfg, ROWS, split);
-  tt_h5_close_local(&r);
+  tt_source s;
+  TT_CHECK_OK(tt_source_open_local(path, NULL, &s));
+  tt_err e = tt_data_read_split_local(&s, &cfg, ROWS, split);
+  tt_source_close_local(&s);
   return e;
 }
 

@@ -1,0 +1,105 @@
+/* job_source.c — what the section data of a job says about its file; see data.h. */
+#include "io/data/data_internal.h"
+
+#include "core/base/csv.h"
+#include "core/base/mem.h"
+#include "core/model/column_choice.h"
+#include "io/data/guarded_check.h"
+
+#include <string.h>
+
+tt_table_format tt_data_format(const tt_config *cfg)
+{
+  static const char delimiter[TT_DELIMITER_COUNT] = {
+#define X(name, character) character,
+      TT_DELIMITERS(X)
+#undef X
+  };
+  return (tt_table_format){.delimiter = delimiter[cfg->data_delimiter],
+                           .decimal = cfg->data_decimal == TT_DECIMAL_comma ? ',' : '.',
+                           .nas = cfg->data_na.count,
+                           .na = (const char *const *)cfg->data_na.value};
+}
+
+/* The targets of all ensembles, each once; *list stays NULL if an ensemble names none. */
+static tt_err list_targets(const tt_config *cfg, char **list)
+{
+  for (int64_t k = 0; k < cfg->ensembles; k++) {
+    const tt_ensemble_config *own = &cfg->ensemble[k];
+    int one = own->target && *own->target;
+    int64_t count = one ? 1 : own->targets.count;
+    for (int64_t i = 0; i < count; i++) {
+      const char *name = one ? own->target : own->targets.value[i];
+      if (*list && tt_column_list_matches(*list, name)) continue;
+      TT_TRY(tt_csv_list_add(list, name));
+    }
+    if (count) continue;
+    tt_free(*list);
+    return TT_OK;
+  }
+  return TT_OK;
+}
+
+/* Texts of options that name other columns: those are no inputs. */
+static tt_err list_others(const tt_config *cfg, const char ***other, int *others)
+{
+  const char *const option[] = {cfg->data_weights, cfg->data_split_column,
+                                cfg->data_split_train_rows, cfg->data_split_validation_rows,
+                                cfg->data_split_test_rows};
+  enum { OPTIONS = sizeof option / sizeof *option };
+  TT_TRY(TT_ALLOC(*other, OPTIONS + cfg->ensembles));
+  for (int i = 0; i < OPTIONS; i++)
+    if (option[i] && *option[i]) (*other)[(*others)++] = option[i];
+  for (int64_t k = 0; k < cfg->ensembles; k++) {
+    const char *rows = cfg->ensemble[k].rows;
+    if (rows && *rows) (*other)[(*others)++] = rows;
+  }
+  return TT_OK;
+}
+
+tt_err tt_data_reader_open_job_local(const tt_config *cfg, tt_data_reader **out)
+{
+  const tt_table_format format = tt_data_format(cfg);
+  char *targets = NULL;
+  const char **other = NULL;
+  int others = 0;
+  tt_err e = list_targets(cfg, &targets);
+  if (!e) e = list_others(cfg, &other, &others);
+  const tt_data_spec spec = {.file = cfg->data_file,
+                             .inputs = cfg->data_inputs,
+                             .targets = cfg->data_targets,
+                             .others = others,
+                             .other = other,
+                             .named_targets = targets,
+                             .format = &format};
+  if (!e) e = tt_data_reader_open_spec_local(&spec, out);
+  tt_free(targets);
+  tt_free(other);
+  return e;
+}
+
+tt_err tt_data_job_shape_local(const tt_config *cfg, tt_data_shape *out)
+{
+  tt_data_reader *r = NULL;
+  TT_TRY(tt_data_reader_open_job_local(cfg, &r));
+  tt_data_reader_take_shape(&r, out);
+  return TT_OK;
+}
+
+tt_err tt_data_check_job_local(const tt_config *cfg)
+{
+  const char *const always[] = {cfg->data_inputs,           cfg->data_targets,
+                                cfg->data_weights,          cfg->data_split_column,
+                                cfg->data_split_train_rows, cfg->data_split_validation_rows,
+                                cfg->data_split_test_rows};
+  enum { ALWAYS = sizeof always / sizeof *always };
+  const char **dataset = NULL;
+  int n = ALWAYS;
+  TT_TRY(TT_ALLOC(dataset, ALWAYS + cfg->selections));
+  memcpy(dataset, always, sizeof always);
+  for (int64_t k = 0; k < cfg->ensembles; k++)
+    if (cfg->ensemble[k].selection == n - ALWAYS) dataset[n++] = cfg->ensemble[k].rows;
+  tt_err e = tt_guarded_check_local(cfg->data_file, dataset, n);
+  tt_free(dataset);
+  return e;
+}

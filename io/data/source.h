@@ -1,0 +1,63 @@
+/* source.h — one data file, of any kind: HDF5 (datasets) or a table (columns); and the matrices
+ * that options name in it. For the files of io/ only. All functions are local. */
+#ifndef TT_SOURCE_H
+#define TT_SOURCE_H
+#include "core/model/dataset.h"
+#include "io/hdf5/h5.h"
+#include "io/table/table.h"
+
+/* Exactly one of both is set. */
+typedef struct tt_source {
+  tt_h5_reader *h5;
+  tt_table *table;
+} tt_source;
+
+/* Columns of numbers: a dataset of HDF5, N x D or N, or columns of a table. */
+typedef struct tt_source_matrix {
+  const char *path; /* borrowed: the text of the option */
+  int64_t rows, columns;
+  int64_t bytes; /* of one value in the file */
+  int64_t *from; /* [columns] columns of the table, owned; NULL: a dataset */
+} tt_source_matrix;
+
+/* What a matrix is for. */
+typedef struct tt_source_role {
+  const char *name;      /* for messages: "inputs", "data.split.column" */
+  tt_cell_kind kind;     /* of its cells in a table */
+  const uint8_t *in_use; /* [columns of the table] 1 = a pattern does not match it; NULL: none */
+} tt_source_role;
+
+/* Errors: as tt_h5_open_local and tt_table_open_local. */
+tt_err tt_source_open_local(const char *file, const tt_table_format *format, tt_source *out);
+void tt_source_close_local(tt_source *s); /* accepts a zeroed struct */
+const char *tt_source_file_name(const tt_source *s);
+
+/* Whether the file has a dataset, or a table a column or array, of this name. */
+int tt_source_has_local(const tt_source *s, const char *name);
+
+/* Open the dataset `path`, or choose columns by the list `path` (tt_columns_choose). 0 rows are
+ * allowed here. Free it with tt_source_matrix_free. Errors: DATA, USAGE, MEM. */
+tt_err tt_source_matrix_open_local(const tt_source *s, const tt_source_role *role, const char *path,
+                                   tt_source_matrix *out);
+void tt_source_matrix_free(tt_source_matrix *m); /* accepts a zeroed struct */
+
+/* Rows [first, first + count) in double, value [count][columns]; counted by
+ * tt_data_bytes_read_local. Errors: DATA, IO. */
+tt_err tt_source_matrix_read_local(const tt_source *s, const tt_source_matrix *m, int64_t first,
+                                   int64_t count, double *value);
+
+/* Set in_use[columns of the table] for the columns that the list names; a name that the table does
+ * not have is left for the error of its own option. */
+void tt_source_mark_local(const tt_source *s, const char *list, uint8_t *in_use);
+
+/* "FILE: dataset 'PATH', row 3, column 0 ('NAME')"; name may be NULL. */
+void tt_row_place(const char *file, const char *path, int64_t row, int64_t column, const char *name,
+                  char *text, int64_t room);
+
+/* Begin of a message about a value: "t.csv:17: column 'a'", or "f.h5: dataset 'x', row 3, column 0
+ * ('a')" and "f.h5: dataset 'w', row 3, column 0"; rows and columns count from 0.
+ *   name  of the column, or NULL
+ * Returns text. */
+const char *tt_source_place_local(const tt_source *s, const tt_source_matrix *m, int64_t row,
+                                  int64_t column, const char *name, char *text, int64_t room);
+#endif

@@ -1,0 +1,364 @@
+/* csv_table.c — CSV and TSV files as tables; see table.h.
+ *
+ * Opening the file counts its rows and notes where every 1024th row begins, so that any rows can be
+ * read later. Rows are parsed in blocks, all columns in use at once. */
+#include "io/table/csv_lines.h"
+
+#include "core/base/mem.h"
+#include "core/base/text.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <xxhash.h>
+
+enum { MARK_ROWS = 1024, MAX_COLUMNS = 1 << 20, BLOCK_VALUES = 1 << 16, BLOCK_ROWS = 4096 };
+
+/* Where a row begins. */
+typedef struct mark {
+  int64_t offset, line;
+} mark;
+
+typedef struct csv_table {
+  tt_table *table;
+  tt_csv_lines lines;
+  char decimal;
+  char **na; /* [nas] owned */
+  int64_t nas;
+  mark *mark; /* [marks] of rows 0, MARK_ROWS, 2 MARK_ROWS, ... */
+  int64_t marks, mark_room;
+  int64_t next;        /* row that `lines` reads next */
+  tt_cell_kind *kind;  /* [columns] */
+  int64_t *slot;       /* [columns] place of a column in a row of the block, -1 = not in use */
+  int64_t slots, last; /* columns in use; last of them in the file */
+  double *block;       /* [block_rows][slots] */
+  int64_t block_first, block_rows;
+} csv_table;
+
+/* Header */
+
+/* The most frequent delimiter outside quotes. */
+static char find_delimiter(const char *p, const char *end)
+{
+  static const char candidate[] = {',', '\t', ';'};
+  int64_t count[sizeof candidate] = {0};
+  int quoted = 0, best = 0;
+  for (; p < end; p++) {
+    quoted ^= *p == '"';
+    for (size_t i = 0; i < sizeof candidate && !quoted; i++) count[i] += *p == candidate[i];
+  }
+  for (int i = 1; i < (int)sizeof candidate; i++)
+    if (count[i] > count[best]) best = i;
+  return candidate[best];
+}
+
+static int64_t count_cells(const tt_csv_lines *l, char *p, char *end)
+{
+  int64_t n = 1;
+  while ((p = tt_csv_cell_end(l, p, end)) < end) p++, n++;
+  return n;
+}
+
+static int is_number(const char *text)
+{
+  double v;
+  const char *after = *text ? tt_number_parse(text, '.', &v) : NULL;
+  return after && !*after;
+}
+
+static tt_err read_names(csv_table *c, char *p, char *end, int64_t line)
+{
+  tt_table *t = c->table;
+  int64_t n = count_cells(&c->lines, p, end), numbers = 0;
+  if (n > MAX_COLUMNS)
+    return TT_FAIL(DATA, "%s:%" PRId64 ": %" PRId64 " columns; at most %d are possible", t->file,
+                   line, n, MAX_COLUMNS);
+  TT_TRY(TT_ALLOC(t->name, n));
+  t->columns = n;
+  for (int64_t k = 0; k < n; k++) {
+    char *after = tt_csv_cell_end(&c->lines, p, end);
+    char *text = tt_csv_cell_text(&c->lines, p, after);
+    numbers += is_number(text);
+    TT_TRY(tt_text_set(&t->name[k], text));
+    p = after + (k + 1 < n);
+  }
+  if (numbers < n) return TT_OK;
+  return TT_FAIL(DATA,
+                 "%s:%" PRId64 ": the first row has only numbers; it must hold the names of the "
+                 "columns",
+                 t->file, line);
+}
+
+static tt_err read_header(csv_table *c, char delimiter)
+{
+  char *p, *end;
+  int64_t line;
+  TT_TRY(tt_csv_lines_next_local(&c->lines, &p, &end, &line));
+  if (!p)
+    return TT_FAIL(DATA, "%s: the file is empty; its first row must hold the column names",
+                   c->table->file);
+  c->lines.delimiter = delimiter ? delimiter : find_delimiter(p, end);
+  if (c->lines.delimiter == c->decimal)
+    return TT_FAIL(DATA,
+                   "%s:%" PRId64 ": '%c' separates the columns and cannot be the decimal mark too; "
+                   "set data.decimal or data.delimiter",
+                   c->table->file, line, c->decimal);
+  return read_names(c, p, end, line);
+}
+
+/* Rows */
+
+static tt_err add_mark(csv_table *c, mark at)
+{
+  if (c->marks == c->mark_room) {
+    mark *larger = NULL;
+    int64_t room = c->mark_room ? 2 * c->mark_room : 64;
+    TT_TRY(tt_alloc_bytes(&larger, room, sizeof *larger, "the rows of a table"));
+    if (c->marks) memcpy(larger, c->mark, (size_t)c->marks * sizeof *larger);
+    tt_free(c->mark);
+    c->mark = larger;
+    c->mark_room = room;
+  }
+  c->mark[c->marks++] = at;
+  return TT_OK;
+}
+
+/* Count the rows. */
+static tt_err scan(csv_table *c, int64_t *rows)
+{
+  for (*rows = 0;; ++*rows) {
+    char *p, *end;
+    int64_t line;
+    mark at;
+    tt_csv_lines_tell(&c->lines, &at.offset, &at.line);
+    TT_TRY(tt_csv_lines_next_local(&c->lines, &p, &end, &line));
+    if (!p) break;
+    if (*rows % MARK_ROWS == 0) TT_TRY(add_mark(c, at));
+  }
+  if (*rows == 0) return TT_FAIL(DATA, "%s: no rows after the header", c->table->file);
+  c->next = *rows;
+  return TT_OK;
+}
+
+/* The next record is row `row`. */
+static tt_err go_to_row(csv_table *c, int64_t row)
+{
+  const mark *at = &c->mark[row / MARK_ROWS];
+  if (row < c->next || row / MARK_ROWS * MARK_ROWS > c->next) {
+    tt_csv_lines_seek(&c->lines, at->offset, at->line);
+    c->next = row / MARK_ROWS * MARK_ROWS;
+  }
+  for (; c->next < row; c->next++) {
+    char *p, *end;
+    int64_t line;
+    TT_TRY(tt_csv_lines_next_local(&c->lines, &p, &end, &line));
+    if (!p) return TT_FAIL(DATA, "%s: the file has changed", c->table->file);
+  }
+  return TT_OK;
+}
+
+/* Cells */
+
+static int is_missing(const csv_table *c, const char *text)
+{
+  static const char *const usual[] = {"",    "NA",   "N/A",  "n/a",  "#N/A", "<NA>", "NaN",
+                                      "nan", "null", "NULL", "None", "none", "-",    "?"};
+  for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+    if (!strcmp(text, usual[i])) return 1;
+  for (int64_t i = 0; i < c->nas; i++)
+    if (!strcmp(text, c->na[i])) return 1;
+  return 0;
+}
+
+static int parse_truth(const char *text, double *out)
+{
+  static const char *const word[] = {"false", "true", "False", "True", "FALSE", "TRUE"};
+  for (size_t i = 0; i < sizeof word / sizeof *word; i++)
+    if (!strcmp(text, word[i])) return *out = (double)(i & 1), 1;
+  return 0;
+}
+
+static tt_err bad_cell(const csv_table *c, int64_t line, int64_t column, char *text,
+                       const char *what, const char *cure)
+{
+  char shown[64];
+  snprintf(shown, sizeof shown, "%s", text);
+  tt_text_make_printable(shown, "");
+  return TT_FAIL(DATA, "%s:%" PRId64 ": column '%s': '%s' %s; %s", c->table->file, line,
+                 c->table->name[column], shown, what, cure);
+}
+
+static tt_err not_a_number(const csv_table *c, int64_t line, int64_t column, char *text)
+{
+  if (c->kind[column] == TT_CELL_NUMBER && is_missing(c, text))
+    return bad_cell(c, line, column, text, "is a missing value",
+                    "every input must be given: correct the cell or remove the row");
+  if (c->decimal == '.' && strchr(text, ',') && strspn(text, "+-0123456789,eE") == strlen(text))
+    return bad_cell(c, line, column, text, "is not a number",
+                    "write decimals with a point, or set data.decimal: comma");
+  return bad_cell(c, line, column, text, "is not a number",
+                  c->kind[column] == TT_CELL_LABEL
+                      ? "leave the cell empty for an unlabelled target, or add its text to data.na"
+                      : "leave the column out: data.inputs: ['*', '!name']");
+}
+
+/* A cell that is no plain number: quoted, missing, a truth value, a key, or wrong. */
+static tt_err parse_text(const csv_table *c, int64_t line, int64_t column, char *text, double *out)
+{
+  if (c->kind[column] == TT_CELL_KEY) {
+    uint64_t hash = XXH3_64bits(text, strlen(text));
+    memcpy(out, &hash, sizeof *out);
+    return TT_OK;
+  }
+  const char *after = tt_number_parse(text, c->decimal, out);
+  int is_na = is_missing(c, text);
+  if (is_na && c->kind[column] == TT_CELL_LABEL) return *out = NAN, TT_OK;
+  if (!is_na && after && !*after && isfinite(*out)) return TT_OK;
+  if (after && !*after && !is_na)
+    return bad_cell(c, line, column, text, "is too large", "use other units");
+  if (!is_na && parse_truth(text, out)) return TT_OK;
+  return not_a_number(c, line, column, text);
+}
+
+/* The cell [p, end) of a column in use. */
+static tt_err parse_cell(const csv_table *c, int64_t line, int64_t column, char *p, char *end,
+                         double *out)
+{
+  const char *after = c->nas || c->kind[column] == TT_CELL_KEY
+                          ? NULL
+                          : tt_number_parse(p + (*p == ' '), c->decimal, out);
+  if (after == end && isfinite(*out)) return TT_OK;
+  return parse_text(c, line, column, tt_csv_cell_text(&c->lines, p, end), out);
+}
+
+static tt_err cells_error(const csv_table *c, int64_t line, int64_t cells)
+{
+  return TT_FAIL(DATA,
+                 "%s:%" PRId64 ": number of cells: %" PRId64 "; number of columns in the header: "
+                 "%" PRId64,
+                 c->table->file, line, cells, c->table->columns);
+}
+
+static tt_err parse_row(const csv_table *c, int64_t line, char *p, char *end, double *value)
+{
+  int64_t columns = c->table->columns, k = 0;
+  for (;; k++) {
+    char *after = tt_csv_cell_end(&c->lines, p, end);
+    int last = after == end;
+    if (k >= columns)
+      return cells_error(c, line, k + 1 + (last ? 0 : count_cells(&c->lines, after + 1, end)));
+    if (c->slot[k] >= 0) TT_TRY(parse_cell(c, line, k, p, after, &value[c->slot[k]]));
+    if (last) break;
+    p = after + 1;
+  }
+  return k + 1 == columns ? TT_OK : cells_error(c, line, k + 1);
+}
+
+/* Parse the block of rows from `first` on. */
+static tt_err parse_block(csv_table *c, int64_t first)
+{
+  int64_t rows = c->table->rows[0], room = c->table->rows_at_once;
+  int64_t n = rows - first < room ? rows - first : room;
+  if (!c->block) TT_TRY(TT_ALLOC(c->block, room * c->slots));
+  c->block_rows = 0;
+  TT_TRY(go_to_row(c, first));
+  for (int64_t i = 0; i < n; i++) {
+    char *p, *end;
+    int64_t line;
+    TT_TRY(tt_csv_lines_next_local(&c->lines, &p, &end, &line));
+    if (!p) return TT_FAIL(DATA, "%s: the file has changed", c->table->file);
+    c->next++;
+    TT_TRY(parse_row(c, line, p, end, c->block + i * c->slots));
+  }
+  c->block_first = first;
+  c->block_rows = n;
+  return TT_OK;
+}
+
+static tt_err csv_read(tt_table *t, int64_t first, int64_t count, int64_t n, const int64_t *column,
+                       double *value)
+{
+  csv_table *c = t->own;
+  for (int64_t i = 0; i < count; i++) {
+    int64_t row = first + i;
+    if (row < c->block_first || row >= c->block_first + c->block_rows) TT_TRY(parse_block(c, row));
+    const double *from = c->block + (row - c->block_first) * c->slots;
+    for (int64_t k = 0; k < n; k++) value[i * n + k] = from[c->slot[column[k]]];
+  }
+  return TT_OK;
+}
+
+static tt_err csv_use(tt_table *t, int64_t column, tt_cell_kind kind)
+{
+  csv_table *c = t->own;
+  const char *name = t->name[column];
+  for (int n; *name; name += n)
+    if (!(n = tt_utf8_char_bytes(name)))
+      return TT_FAIL(DATA,
+                     "%s: the name of column %" PRId64 " is not UTF-8; save the table as UTF-8",
+                     t->file, column + 1);
+  if (c->slot[column] >= 0) return TT_OK;
+  c->slot[column] = c->slots++;
+  c->kind[column] = kind;
+  int64_t rows = BLOCK_VALUES / c->slots;
+  t->rows_at_once = rows < 1 ? 1 : rows < BLOCK_ROWS ? rows : BLOCK_ROWS;
+  tt_free(c->block);
+  c->block_rows = 0;
+  return TT_OK;
+}
+
+static void csv_place(tt_table *t, int64_t row, char *text, int64_t room)
+{
+  csv_table *c = t->own;
+  char *p, *end;
+  int64_t line;
+  if (go_to_row(c, row) || tt_csv_lines_next_local(&c->lines, &p, &end, &line) || !p) return;
+  c->next++;
+  snprintf(text, (size_t)room, "%s:%" PRId64, t->file, line);
+}
+
+static void csv_close(void *own)
+{
+  csv_table *c = own;
+  tt_csv_lines_close_local(&c->lines);
+  for (int64_t i = 0; c->na && i < c->nas; i++) tt_free(c->na[i]);
+  tt_free_all(&c->na, &c->mark, &c->kind, &c->slot, &c->block);
+  tt_free(c);
+}
+
+static tt_err copy_format(const tt_table_format *format, csv_table *c)
+{
+  c->decimal = format->decimal ? format->decimal : '.';
+  TT_TRY(TT_ALLOC(c->na, format->nas));
+  c->nas = format->nas;
+  for (int64_t i = 0; i < c->nas; i++) TT_TRY(tt_text_set(&c->na[i], format->na[i]));
+  return TT_OK;
+}
+
+tt_err tt_csv_table_open_local(const tt_table_format *format, tt_table *t)
+{
+  csv_table *c = NULL;
+  int64_t rows = 0;
+  TT_TRY(TT_ALLOC(c, 1));
+  *t = (tt_table){.file = t->file,
+                  .noun = t->noun,
+                  .names_given = 1,
+                  .rows_at_once = BLOCK_ROWS,
+                  .use = csv_use,
+                  .read = csv_read,
+                  .place = csv_place,
+                  .close = csv_close,
+                  .own = c};
+  c->table = t;
+  TT_TRY(copy_format(format, c));
+  TT_TRY(tt_csv_lines_open_local(t->file, &c->lines));
+  TT_TRY(read_header(c, format->delimiter));
+  TT_TRY(TT_ALLOC(c->kind, t->columns));
+  TT_TRY(TT_ALLOC(c->slot, t->columns));
+  TT_TRY(TT_ALLOC(t->rows, t->columns));
+  for (int64_t k = 0; k < t->columns; k++) c->slot[k] = -1;
+  TT_TRY(scan(c, &rows));
+  for (int64_t k = 0; k < t->columns; k++) t->rows[k] = rows;
+  return TT_OK;
+}

@@ -1,0 +1,78 @@
+/* table.c — see table.h. */
+#include "io/table/table_internal.h"
+
+#include "core/base/mem.h"
+#include "core/base/text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static int ends_in(const char *file, const char *end)
+{
+  size_t a = strlen(file), b = strlen(end);
+  return a > b && !strcmp(file + a - b, end);
+}
+
+static int is_csv(const char *file)
+{
+  return ends_in(file, ".csv") || ends_in(file, ".tsv") || ends_in(file, ".csv.gz") ||
+         ends_in(file, ".tsv.gz");
+}
+
+int tt_table_is_table(const char *file)
+{
+  return is_csv(file) || ends_in(file, ".npy") || ends_in(file, ".npz");
+}
+
+static tt_err open_kind(const char *file, const tt_table_format *format, tt_table *t)
+{
+  TT_TRY(tt_text_set(&t->file, file));
+  t->noun = "column";
+  t->names_given = 1;
+  if (ends_in(file, ".npy")) return tt_npy_table_open_local(t);
+  if (ends_in(file, ".npz")) return tt_npz_table_open_local(t);
+  return tt_csv_table_open_local(format, t);
+}
+
+tt_err tt_table_open_local(const char *file, const tt_table_format *format, tt_table **out)
+{
+  static const tt_table_format usual;
+  tt_table *t = NULL;
+  TT_TRY(TT_ALLOC(t, 1));
+  tt_err e = open_kind(file, format ? format : &usual, t);
+  if (e) tt_table_close_local(&t);
+  *out = t;
+  return e;
+}
+
+void tt_table_close_local(tt_table **t)
+{
+  if (!*t) return;
+  if ((*t)->own) (*t)->close((*t)->own);
+  for (int64_t k = 0; (*t)->name && k < (*t)->columns; k++) tt_free((*t)->name[k]);
+  tt_free_all(&(*t)->file, &(*t)->name, &(*t)->group, &(*t)->rows, t);
+}
+
+tt_err tt_table_use_local(tt_table *t, int64_t column, tt_cell_kind kind)
+{
+  return t->use(t, column, kind);
+}
+
+tt_err tt_table_read_local(tt_table *t, int64_t first, int64_t count, int64_t n,
+                           const int64_t *column, double *value)
+{
+  for (int64_t k = 0; k < n; k++)
+    if (first < 0 || count < 0 || first > t->rows[column[k]] - count)
+      return TT_FAIL(
+          DATA, "%s: rows %" PRId64 " to %" PRId64 " are out of range: %s '%s' has %" PRId64,
+          t->file, first, first + count - 1, t->noun, t->name[column[k]], t->rows[column[k]]);
+  return count ? t->read(t, first, count, n, column, value) : TT_OK;
+}
+
+const char *tt_table_place_local(tt_table *t, int64_t row, char *text, int64_t room)
+{
+  snprintf(text, (size_t)room, "%s: row %" PRId64 " (from 0)", t->file, row);
+  if (t->place) t->place(t, row, text, room);
+  return text;
+}

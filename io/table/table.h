@@ -1,0 +1,68 @@
+/* table.h — tables: named columns that are read as numbers, in slices of rows. CSV and TSV files,
+ * also compressed by gzip, and arrays of NumPy (.npy, .npz). Reading is serial and streamed: memory
+ * does not depend on the number of rows. All functions are local. */
+#ifndef TT_TABLE_H
+#define TT_TABLE_H
+#include "core/base/err.h"
+
+#include <stdint.h>
+
+/* How cells of a CSV file are written. Zeros are the defaults. Texts are borrowed. */
+typedef struct tt_table_format {
+  char delimiter; /* 0 = the most frequent of comma, tab and semicolon in the header */
+  char decimal;   /* '.' or ','; 0 = '.' */
+  int64_t nas;
+  const char *const *na; /* [nas] texts of missing values, besides those of tt_table_open_local */
+} tt_table_format;
+
+/* What the cells of a column must be. A column that is used twice keeps the first of both. */
+typedef enum tt_cell_kind {
+  TT_CELL_NUMBER, /* a finite number */
+  TT_CELL_LABEL,  /* a finite number, or NaN where it is missing */
+  TT_CELL_KEY,    /* any text or number: a hash of it, whose bits are stored in the double */
+  TT_CELL_UNUSED
+} tt_cell_kind;
+
+typedef struct tt_table tt_table;
+struct tt_table {
+  char *file;
+  const char *noun; /* what a column is called in messages: "column", "array" */
+  int64_t columns;
+  char **name;        /* [columns]; may be empty or occur twice */
+  const char **group; /* [columns] array that a column belongs to, NULL = none; or NULL */
+  int64_t *rows;      /* [columns] */
+  int names_given;    /* 0 = the names are made up */
+  int64_t
+      rows_at_once; /* reading the columns that are in use together costs least in such slices */
+  tt_err (*use)(tt_table *t, int64_t column, tt_cell_kind kind);
+  tt_err (*read)(tt_table *t, int64_t first, int64_t count, int64_t n, const int64_t *column,
+                 double *value);
+  void (*place)(tt_table *t, int64_t row, char *text, int64_t room);
+  void (*close)(void *own); /* frees `own` */
+  void *own;
+};
+
+/* Whether the name of a file says that it is a table: .csv, .tsv, .csv.gz, .tsv.gz, .npy, .npz. */
+int tt_table_is_table(const char *file);
+
+/* Open a table and count its rows.
+ *   format  NULL = the defaults
+ * CSV: RFC 4180; lines end in LF, CRLF or CR; a byte order mark, empty lines and lines that begin
+ * with # are skipped; the first other line has the names of the columns. An empty cell and NA, N/A,
+ * n/a, #N/A, <NA>, NaN, nan, null, NULL, None, none, - and ? are missing values; true and false
+ * (also True, TRUE) are 1 and 0.
+ * Owner: the caller. Errors: NOINPUT, MEM, IO, DATA (the message begins with file:line). */
+tt_err tt_table_open_local(const char *file, const tt_table_format *format, tt_table **out);
+void tt_table_close_local(tt_table **t); /* accepts NULL */
+
+/* Announce that a column will be read. Errors: DATA (it does not hold numbers), MEM. */
+tt_err tt_table_use_local(tt_table *t, int64_t column, tt_cell_kind kind);
+
+/* Rows [first, first + count) of n columns in use: value [count][n]. Errors: DATA (a cell of a
+ * column in use is not what it must be: file, line, column and text; the file has changed), IO. */
+tt_err tt_table_read_local(tt_table *t, int64_t first, int64_t count, int64_t n,
+                           const int64_t *column, double *value);
+
+/* Where a row is, for messages: "t.csv:17", or "t.npz: row 15 (from 0)". Returns text. */
+const char *tt_table_place_local(tt_table *t, int64_t row, char *text, int64_t room);
+#endif

@@ -1,0 +1,29 @@
+/* table_internal.h — what the files of io/table share. All functions are local. */
+#ifndef TT_TABLE_INTERNAL_H
+#define TT_TABLE_INTERNAL_H
+#include "io/table/table.h"
+
+#include <stddef.h>
+
+/* Fill a table whose `file` is set, of one kind of file; after an error tt_table_close_local frees
+ * what it has. */
+tt_err tt_csv_table_open_local(const tt_table_format *format, tt_table *t);
+tt_err tt_npy_table_open_local(tt_table *t);
+tt_err tt_npz_table_open_local(tt_table *t);
+
+/* Read a decimal number at p, which ends before a byte that belongs to no number: the nearest
+ * double, as strtod in the C locale. Returns the byte after the number, NULL if there is none.
+ * inf and nan are no numbers. */
+const char *tt_number_parse(const char *p, char decimal, double *out);
+
+/* Bytes of a file in any order, decompressed if the file is compressed by gzip. Going back in a
+ * compressed file starts again at its beginning. */
+typedef struct tt_bytes tt_bytes;
+tt_err tt_bytes_open_local(const char *file, tt_bytes **out);
+/* Read at most `room` bytes from `offset` on; fewer only at the end. Errors: IO, DATA (compressed
+ * data that are damaged or truncated). */
+tt_err tt_bytes_read_local(tt_bytes *b, int64_t offset, size_t room, char *to, size_t *got);
+/* Size of a file that is not compressed. Errors: IO, DATA (it is compressed). */
+tt_err tt_bytes_size_local(const tt_bytes *b, int64_t *size);
+void tt_bytes_close_local(tt_bytes **b); /* accepts NULL */
+#endif

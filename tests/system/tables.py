@@ -1,0 +1,169 @@
+#!/usr/bin/python3
+"""Tables as the data of a job: the same table in any kind of file gives the same bits of weights,
+the same predictions and scores, and a wrong cell is refused with its place.
+
+    tables.py TUTTI MPIRUN...
+
+Exit status 0 if all is well, 77 without python3-h5py.
+"""
+import gzip
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+try:
+    import h5py
+    import numpy as np
+except ImportError:
+    sys.exit(77)
+
+ROWS, INPUTS = 200, ["f1", "f2", "f3", "g"]
+JOB = """\
+data: {file: FILE}
+ensembles: [{name: a, target: strength, members: 2}]
+train: {epochs: 2}
+model: {hidden: [8]}
+run: {device: cpu, threads: 1}
+"""
+ALL_BUT_TEXT = "data.inputs=['*', '!id', '!note']"
+failures = []
+
+
+def check(good, what):
+    if not good:
+        failures.append(what)
+        print(f"FAILED: {what}")
+
+
+def table():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(ROWS, len(INPUTS)))
+    y = x @ [1, 2, -1, 0.5] + 0.1 * rng.normal(size=ROWS)
+    y[::17] = np.nan
+    return x, y
+
+
+def csv(x, y, separator=",", decimal=".", newline="\n", mark=""):
+    """Text columns between the numbers, empty cells for missing labels, one fold column."""
+    def number(v):
+        return "" if np.isnan(v) else repr(float(v)).replace(".", decimal)
+    lines = [separator.join(["id", "f1", "note", "f2", "f3", "g", "fold", "strength"])]
+    for i, row in enumerate(x):
+        cells = [number(v) for v in row]
+        lines.append(separator.join([f"r{i}", cells[0], f'"text{separator} ""{i}"""', *cells[1:],
+                                     str(i % 3), number(y[i])]))
+    return (mark + newline.join(lines) + newline).encode()
+
+
+class Tables:
+    def __init__(self, tutti, mpirun, folder):
+        self.tutti, self.mpirun, self.folder = tutti, mpirun, pathlib.Path(folder)
+        self.runs = 0
+
+    def call(self, *words, ranks=0):
+        launch = [*self.mpirun, str(ranks)] if ranks else []
+        return subprocess.run([*launch, self.tutti, *words], text=True, cwd=self.folder,
+                              capture_output=True, timeout=60, env=os.environ)
+
+    def weights(self, name, *settings, ranks=0):
+        """Train on a file; all weights as one array."""
+        self.runs += 1
+        out = f"out{self.runs}"
+        (self.folder / "job.yaml").write_text(JOB.replace("FILE", name))
+        words = [w for s in (f"run.directory={out}", *settings) for w in ("--set", s)]
+        done = self.call("train", "job.yaml", *words, ranks=ranks)
+        check(done.returncode == 0, f"{name} {settings}: {done.stderr}")
+        if done.returncode:
+            return np.zeros(0), out
+        with h5py.File(self.folder / out / "model.h5") as f:
+            parts = []
+            f["net"].visititems(lambda _, v: parts.append(v[:].ravel())
+                                if isinstance(v, h5py.Dataset) else None)
+            return np.concatenate(parts), out
+
+
+def write_all(folder, x, y):
+    """The table in every kind of file; the settings of each."""
+    (folder / "t.csv").write_bytes(csv(x, y))
+    (folder / "german.csv").write_bytes(csv(x, y, ";", ",", "\r\n", "\ufeff"))
+    with gzip.open(folder / "t.tsv.gz", "wb") as f:
+        f.write(csv(x, y, "\t"))
+    np.savez(folder / "arrays.npz", x=x, strength=y, fold=np.arange(ROWS) % 3, note=np.array(["a"]))
+    np.savez_compressed(folder / "columns.npz", strength=y, **dict(zip(INPUTS, x.T)))
+    np.save(folder / "t.npy", np.column_stack([x, y]))
+    with h5py.File(folder / "matrix.h5", "w") as f:
+        f["x"], f["y"], f["target_name"] = x, y, ["strength"]
+    named = "data.targets=strength"
+    return {
+        "matrix.h5": [],
+        "t.csv": ["data.inputs=['f*', g, '!fold']"],
+        "german.csv": ["data.decimal=comma", "data.inputs=[f1, f2, f3, g]"],
+        "t.tsv.gz": ["data.inputs=['!id', '!note', '!fold']"],
+        "arrays.npz": ["data.inputs=x", named],
+        "columns.npz": [f"data.inputs={INPUTS}".replace("'", "")],
+        "t.npy": ["data.targets=c4", "ensembles[0].target=c4"],
+    }
+
+
+def check_same_bits(run, x, y):
+    found = {name: run.weights(name, *how)
+             for name, how in write_all(run.folder, x, y).items()}
+    wanted = found["matrix.h5"][0]
+    for name, (got, _) in found.items():
+        check(np.array_equal(got, wanted), f"{name}: other weights than matrix.h5")
+    several, _ = run.weights("t.csv", "data.inputs=['f[1-3]', g]", ranks=3)
+    check(np.array_equal(several, wanted), "t.csv on 3 ranks: other weights than on one")
+    return found["t.csv"][1]
+
+
+def check_predict(run, model, x, y):
+    """The columns of a table are those of the model, in any order, among others."""
+    with h5py.File(run.folder / "new.h5", "w") as f:
+        f["x"], f["y"], f["target_name"] = x, y, ["strength"]
+        f["feature_name"] = INPUTS
+    results = []
+    for name in ("new.h5", "t.csv", "t.tsv.gz", "columns.npz"):
+        done = run.call("predict", f"{model}/model.h5", name, "-o", "p.h5")
+        scores = run.call("evaluate", f"{model}/model.h5", name)
+        check(done.returncode == 0 and scores.returncode == 0, f"{name}: {done.stderr}{scores.stderr}")
+        with h5py.File(run.folder / "p.h5") as f:
+            results.append((f["y_pred_mean"][:].tobytes(), scores.stdout))
+        check(results[-1] == results[0], f"{name}: other predictions or scores than new.h5")
+
+
+def check_split_and_plan(run):
+    """A column is the split, and no input; the plan shows what is read."""
+    done = run.call("plan", "job.yaml", "--set", "data.file=t.csv", "--set", "data.split.column=fold",
+                    "--set", ALL_BUT_TEXT)
+    check(f"{ROWS} rows, 4 inputs, 1 target" in done.stdout, f"plan: {done.stdout}{done.stderr}")
+    done = run.call("train", "job.yaml", "--set", "data.file=t.csv", "--set", ALL_BUT_TEXT,
+                    "--set", "data.split.column=fold", "--set", "data.weights=fold")
+    check(done.returncode == 65 and "is zero on all training rows" in done.stderr, done.stderr)
+
+
+def check_refused(run):
+    for settings, text in (
+            ([], "t.csv:2: column 'id': 'r0' is not a number; leave the column out"),
+            (["data.inputs=[f1, f22]"], "there is no column 'f22'; did you mean 'f2'?"),
+            (["data.inputs=[f1, '!g1']"], "there is no column 'g1'"),
+            (["ensembles[0].target=strenght"], "did you mean 'strength'?")):
+        words = [w for s in ("data.file=t.csv", *settings) for w in ("--set", s)]
+        done = run.call("train", "job.yaml", *words)
+        check(done.returncode == 65 and text in done.stderr, f"{settings}: {done.stderr}")
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="tutti-tables-") as folder:
+        run = Tables(sys.argv[1], sys.argv[2:], folder)
+        x, y = table()
+        model = check_same_bits(run, x, y)
+        check_predict(run, model, x, y)
+        check_split_and_plan(run)
+        check_refused(run)
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()
