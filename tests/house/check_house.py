@@ -240,33 +240,41 @@ def check_sizes(tree):
     return findings
 
 
-def compile_alone(root, header, compiler, flags):
-    source = f'#include "{header}"\ntypedef int tt_alone;\n'
+def compile_headers(root, headers, compiler, flags):
+    """The first line of what the compiler says of a file that includes them, "" if all is well."""
+    source = "".join(f'#include "{header}"\n' for header in headers) + "typedef int tt_alone;\n"
     done = subprocess.run([*compiler.split(), *flags, "-D_GNU_SOURCE", "-Wall", "-Wextra",
                            "-fsyntax-only", "-I.", *os.environ.get("TUTTI_INCLUDES", "").split(),
                            "-"], cwd=root, input=source, capture_output=True, text=True, check=False)
     return done.stderr.split("\n")[0] if done.returncode else ""
 
 
+def built_alone(tree, header):
+    """Whether the build shows that it compiles alone: its source includes it first."""
+    first = re.search(r"^#include .*$", tree.text.get(header[:-1] + "c", ""), re.M)
+    return bool(first) and first[0] == f'#include "{header}"'
+
+
 def check_headers(tree, only=None):
-    findings, jobs = [], []
-    cc, cxx = os.environ.get("CC", "cc"), os.environ.get("CXX", "c++")
+    # bodies are included several times with different macros: not checked as headers
+    headers = [n for n in only or tree.text if n.endswith(".h") and not n.endswith("_body.h")]
+    guard = r"^#ifndef (TT_[A-Z0-9_]+|TUTTI)_H$"
+    findings = [f"{name}: no guard #ifndef TT_..._H" for name in headers
+                if not re.search(guard, tree.text[name], re.M)]
+    c = [tree.root, os.environ.get("CC", "cc"), ["-std=c17", "-Wpedantic", "-Werror", "-x", "c"]]
+    cpp = [tree.root, os.environ.get("CXX", "c++"), ["-std=c++17", "-x", "c++"]]
+    jobs = [(name, "alone", c) for name in headers if not built_alone(tree, name)]
+    public = [n for n in headers if n.startswith("core/") or n.endswith("tutti.h")]
+    if compile_headers(cpp[0], public, *cpp[1:]):
+        jobs += [(name, "as C++17", cpp) for name in public]
+
+    def compile_one(job):
+        name, how, (root, *compiler) = job
+        said = compile_headers(root, [name], *compiler)
+        return said and f"{name} does not compile {how}: {said}"
+
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for name in only or tree.text:
-            # bodies are included several times with different macros: not checked as headers
-            if not name.endswith(".h") or name.endswith("_body.h"):
-                continue
-            if not re.search(r"^#ifndef (TT_[A-Z0-9_]+|TUTTI)_H$", tree.text[name], re.M):
-                findings.append(f"{name}: no guard #ifndef TT_..._H")
-            c = ["-std=c17", "-Wpedantic", "-Werror", "-x", "c"]
-            jobs.append((name, "alone", pool.submit(compile_alone, tree.root, name, cc, c)))
-            if name.startswith("core/") or name.endswith("tutti.h"):
-                cpp = ["-std=c++17", "-x", "c++"]
-                jobs.append((name, "as C++17", pool.submit(compile_alone, tree.root, name, cxx, cpp)))
-        for name, how, job in jobs:
-            if job.result():
-                findings.append(f"{name} does not compile {how}: {job.result()}")
-    return findings
+        return findings + [text for text in pool.map(compile_one, jobs) if text]
 
 
 def check_python(tree):
