@@ -80,7 +80,7 @@ tutti_room(src/slurm USE core/base core/config core/stats src/host src/job src/t
            src/campaign/state)
 tutti_room(src/report USE core/base io/hdf5 io/results src/host)
 tutti_room(src/report/page USE core/base core/config core/formulas core/model core/stats io/hdf5
-           io/results src/host src/report)
+           io/results src/host src/predict src/report)
 tutti_room(src/campaign/pool USE core/base core/config core/model core/stats core/engine mpi io/data
            io/campaign src/host src/predict src/campaign/state)
 tutti_room(src/campaign/select USE core/base core/config core/model core/stats io/data io/campaign

@@ -1,6 +1,7 @@
 /* verdict.c — see run_page_internal.h: how good, how sure, what next. */
 #include "core/base/mem.h"
 #include "core/base/text.h"
+#include "src/predict/advice.h"
 #include "src/report/page/run_page_internal.h"
 
 #include <inttypes.h>
@@ -184,23 +185,23 @@ static void say_sure(const tt_run_page *p, int64_t i, const tt_target_verdict *v
         name, 100 * v->inside, 100 * v->low, 100 * v->high, v->how_sure);
 }
 
-static void put_sure(tt_run_page *p, int *narrow, int *wide)
+static void put_sure(tt_run_page *p, int *wide)
 {
   sentences s = {0};
-  int known = 0;
-  *narrow = *wide = 0;
+  int known = 0, narrow = 0;
+  *wide = 0;
   for (int64_t i = 0; i < p->targets; i++) {
     tt_target_verdict v = tt_target_judge(p, i);
     if (i < 3) say_sure(p, i, &v, &s);
     known += *v.how_sure != '\0';
-    *narrow += !strcmp(v.how_sure, "too narrow");
+    narrow += !strcmp(v.how_sure, "too narrow");
     *wide += !strcmp(v.how_sure, "too wide");
   }
-  const char *figure = !known             ? ""
-                       : *narrow && *wide ? "Mixed"
-                       : *narrow          ? "Overconfident"
-                       : *wide            ? "Cautious"
-                                          : "Reliable";
+  const char *figure = !known            ? ""
+                       : narrow && *wide ? "Mixed"
+                       : narrow          ? "Overconfident"
+                       : *wide           ? "Cautious"
+                                         : "Reliable";
   if (!known)
     add(&s, "Not known: there are no intervals that test rows could check%s.",
         p->k->members == 1 ? "; one member alone has no spread" : "");
@@ -227,13 +228,8 @@ static double epistemic_part(const tt_results *k)
 static void advise_members(const tt_run_page *p, sentences *s)
 {
   const tt_result_details *d = p->d;
-  int64_t diverged = 0, still_better = 0, finished = 0;
-  for (int64_t m = 0; m < d->members; m++) {
-    diverged += d->status[m] == TT_STATUS_diverged;
-    finished += d->status[m] == TT_STATUS_finished;
-    still_better += d->status[m] == TT_STATUS_finished && d->best_epoch[m] >= 0 &&
-                    d->best_epoch[m] + 1 >= 0.95 * d->epochs_done[m];
-  }
+  int64_t diverged = 0;
+  for (int64_t m = 0; m < d->members; m++) diverged += d->status[m] == TT_STATUS_diverged;
   if (diverged == d->members)
     add(s, "All members diverged: lower train.learning_rate, or set train.clip_norm.");
   else if (diverged > 0)
@@ -241,13 +237,6 @@ static void advise_members(const tt_run_page *p, sentences *s)
         "%" PRId64 " of %" PRId64 " members diverged and do not count: a lower train.learning_rate "
         "or train.clip_norm may save them.",
         diverged, d->members);
-  if (finished && d->members == 1 && still_better == 1)
-    add(s, "The member was still improving at its last epoch: train longer (train.epochs).");
-  else if (finished && 2 * still_better > d->members)
-    add(s,
-        "%" PRId64 " of %" PRId64 " members were still improving at their last epoch: train longer "
-        "(train.epochs).",
-        still_better, d->members);
   char best[SENTENCE];
   tt_run_page_say_best(p, best, sizeof best);
   if (*best) add(s, "%s.", best);
@@ -256,7 +245,7 @@ static void advise_members(const tt_run_page *p, sentences *s)
         FEW_MEMBERS);
 }
 
-static void advise_data(const tt_run_page *p, double worst, int narrow, int wide, sentences *s)
+static void advise_data(const tt_run_page *p, double worst, int wide, sentences *s)
 {
   double part = epistemic_part(p->k);
   int64_t rows = p->targets ? p->t[0].rows : 0;
@@ -264,8 +253,8 @@ static void advise_data(const tt_run_page *p, double worst, int narrow, int wide
     add(s, "Keep some rows for a test (data.split: {test: 0.1}): they say how good the model is.");
   else if (rows > 0 && rows < FEW_ROWS)
     add(s, "Use more test rows: with %" PRId64 " the figures here are rough.", rows);
-  if (narrow || wide)
-    add(s, "Correct the intervals with calibration.recalibrate: true, which scales them on the "
+  if (wide)
+    add(s, "calibration.recalibrate: true makes intervals that are too wide narrower, with the "
            "validation rows.");
   if (part > 0.5)
     add(s,
@@ -281,11 +270,14 @@ static void advise_data(const tt_run_page *p, double worst, int narrow, int wide
     add(s, "Try a larger network, other hyper-parameters (a sweep), or more training rows.");
 }
 
-static void put_next(tt_run_page *p, double worst, int narrow, int wide)
+static void put_next(tt_run_page *p, double worst, int wide)
 {
   sentences s = {0};
+  tt_advice advice;
+  tt_advice_find(p->k, p->d, &advice);
+  for (int64_t i = 0; i < advice.count; i++) add(&s, "%s", advice.text[i]);
   advise_members(p, &s);
-  advise_data(p, worst, narrow, wide, &s);
+  advise_data(p, worst, wide, &s);
   if (s.n == 0)
     add(&s, "Nothing needs attention. Use the model: tutti predict %s/model.h5 NEW.h5",
         p->directory);
@@ -295,10 +287,10 @@ static void put_next(tt_run_page *p, double worst, int narrow, int wide)
 void tt_run_page_put_verdict(tt_run_page *p)
 {
   double worst;
-  int narrow, wide;
+  int wide;
   tt_page_begin_verdict(p->f);
   put_good(p, &worst);
-  put_sure(p, &narrow, &wide);
-  put_next(p, worst, narrow, wide);
+  put_sure(p, &wide);
+  put_next(p, worst, wide);
   tt_page_end_verdict(p->f);
 }

@@ -1,0 +1,24 @@
+/* advice.h — what the results of a run show that needs attention, and what to do about it, as
+ * sentences: at the end of `tutti train` and on the page of `tutti report`. Local. */
+#ifndef TT_ADVICE_H
+#define TT_ADVICE_H
+#include "io/results/result_details.h"
+
+enum { TT_ADVICE_MOST = 8, TT_ADVICE_TEXT = 512 };
+typedef struct tt_advice {
+  int64_t count;
+  char text[TT_ADVICE_MOST][TT_ADVICE_TEXT];
+} tt_advice;
+
+/* A sentence for each of these that holds, with the names of the ensembles or targets:
+ *   the 90 % intervals hold far fewer test rows: under 80 %, and by more than three standard
+ *     deviations of a binomial count
+ *   most members of an ensemble had a falling validation loss when training ended: the best loss of
+ *     the last tenth of the epochs is lower by over 1 % of all that was gained after the first
+ *     tenth, and the gain per epoch is at least half of that of the four tenths before
+ *   most members of an ensemble were best in one of their first three epochs, of 20 or more */
+void tt_advice_find(const tt_results *k, const tt_result_details *d, tt_advice *out);
+
+/* Read a results.h5 and log its advice as warnings, on rank 0. Errors: NOINPUT, DATA, IO, MEM. */
+tt_err tt_advice_log_local(const char *results);
+#endif

@@ -1,0 +1,148 @@
+/* test_advice.c — advice is given where results need attention, with the names, and only there. */
+#include "core/model/state.h"
+#include "src/predict/advice.h"
+#include "tests/support/check.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MEMBERS = 4, EPOCHS = 100, COLUMNS = 3, ROWS = 1 };
+
+/* Results of two ensembles, "one" with target a and "two" with targets b and c, of two members
+ * each, with nothing to say about them. */
+typedef struct results {
+  char *owner[MEMBERS], *ensemble[COLUMNS], *target[COLUMNS];
+  float loss[MEMBERS * EPOCHS];
+  double status[MEMBERS], epochs_done[MEMBERS], test_rows[COLUMNS];
+  double level, calibration[COLUMNS], aleatoric[ROWS * COLUMNS];
+  tt_results k;
+  tt_result_details d;
+  tt_advice found;
+} results;
+
+static char one[] = "one", two[] = "two", a[] = "a", b[] = "b", c[] = "c";
+
+/* A validation loss that falls to its end in the first `epochs`. */
+static void fall(results *r, int member, double epochs)
+{
+  for (int e = 0; e < EPOCHS; e++)
+    r->loss[member * EPOCHS + e] = (float)(1.0 + fmax(0.0, 1.0 - e / epochs));
+}
+
+static void make(results *r)
+{
+  char *owner[] = {one, one, two, two}, *ensemble[] = {one, two, two}, *target[] = {a, b, c};
+  *r = (results){.level = 0.9};
+  for (int m = 0; m < MEMBERS; m++) {
+    r->owner[m] = owner[m];
+    r->status[m] = TT_STATUS_finished;
+    r->epochs_done[m] = EPOCHS;
+    fall(r, m, 40);
+  }
+  for (int i = 0; i < COLUMNS; i++) {
+    r->ensemble[i] = ensemble[i];
+    r->target[i] = target[i];
+    r->calibration[i] = 0.88;
+    r->test_rows[i] = 100;
+    r->aleatoric[i] = 0.5;
+  }
+  r->k = (tt_results){.members = MEMBERS,
+                      .epochs = EPOCHS,
+                      .columns = COLUMNS,
+                      .rows = ROWS,
+                      .owner = r->owner,
+                      .ensemble = r->ensemble,
+                      .target = r->target,
+                      .loss_validation = r->loss,
+                      .test.aleatoric = r->aleatoric,
+                      .levels = 1,
+                      .level = &r->level,
+                      .calibration = r->calibration};
+  r->d = (tt_result_details){.members = MEMBERS,
+                             .columns = COLUMNS,
+                             .status = r->status,
+                             .epochs_done = r->epochs_done,
+                             .test_rows = r->test_rows};
+}
+
+static int64_t find(results *r)
+{
+  tt_advice_find(&r->k, &r->d, &r->found);
+  return r->found.count;
+}
+
+static void check_begins(const char *text, const char *words)
+{
+  TT_CHECK(strncmp(text, words, strlen(words)), ==, 0);
+}
+
+TT_TEST (good_results_get_no_advice) {
+  results r;
+  make(&r);
+  TT_CHECK(find(&r), ==, 0);
+}
+
+TT_TEST (narrow_intervals_are_reported_with_their_cause) {
+  results r;
+  make(&r);
+  r.calibration[0] = r.calibration[1] = 0.22;
+  r.calibration[2] = 0.7;
+  r.aleatoric[0] = NAN;
+  TT_CHECK(find(&r), ==, 2);
+  check_begins(r.found.text[0], "one: the 90 % intervals hold only 22 %");
+  TT_CHECK_HAS(r.found.text[0], "gaussian_nll");
+  check_begins(r.found.text[1], "two b, two c: the 90 % intervals hold only 22 to 70 %");
+  TT_CHECK_HAS(r.found.text[1], "recalibrate");
+}
+
+TT_TEST (few_rows_do_not_make_narrow_intervals) {
+  results r;
+  make(&r);
+  r.calibration[0] = r.calibration[1] = 0.7;
+  r.calibration[2] = NAN;
+  r.test_rows[0] = r.test_rows[1] = 10;
+  TT_CHECK(find(&r), ==, 0);
+}
+
+TT_TEST (a_loss_that_falls_to_the_end_is_reported) {
+  results r;
+  make(&r);
+  fall(&r, 2, EPOCHS);
+  TT_CHECK(find(&r), ==, 0); /* one of two is not most */
+  fall(&r, 3, EPOCHS);
+  TT_CHECK(find(&r), ==, 1);
+  check_begins(r.found.text[0], "two: the validation loss of most members was still falling");
+  r.status[2] = r.status[3] = TT_STATUS_early_stopped;
+  TT_CHECK(find(&r), ==, 0);
+}
+
+/* The learning rate of a cosine schedule goes to 0: the loss falls, but hardly in the last tenth. */
+TT_TEST (an_annealed_loss_is_not_reported) {
+  results r;
+  make(&r);
+  for (int m = 0; m < MEMBERS; m++)
+    for (int e = 0; e < EPOCHS; e++)
+      r.loss[m * EPOCHS + e] = (float)(1.0 + cos(3.14159265 * e / EPOCHS));
+  TT_CHECK(find(&r), ==, 0);
+}
+
+TT_TEST (members_that_only_become_worse_are_reported) {
+  results r;
+  make(&r);
+  for (int m = 0; m < MEMBERS; m++)
+    for (int e = 2; e < EPOCHS; e++) r.loss[m * EPOCHS + e] = 3.0f + (float)e;
+  for (int m = 0; m < MEMBERS; m++) r.epochs_done[m] = 30;
+  TT_CHECK(find(&r), ==, 1);
+  check_begins(r.found.text[0], "one, two: most members were best in their first epochs");
+  for (int m = 0; m < MEMBERS; m++) r.epochs_done[m] = 10;
+  TT_CHECK(find(&r), ==, 0); /* too short to tell */
+}
+
+TT_TEST (without_validation_rows_there_is_no_advice) {
+  results r;
+  make(&r);
+  for (int i = 0; i < MEMBERS * EPOCHS; i++) r.loss[i] = NAN;
+  r.k.levels = 0;
+  TT_CHECK(find(&r), ==, 0);
+}
