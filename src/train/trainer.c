@@ -236,6 +236,19 @@ static const char *dependence(const training_run *r)
   return text[fusion + stop];
 }
 
+/* What the ranks of all teams have sent to each other in this start. */
+static void log_traffic(const training_run *r)
+{
+  tt_team_traffic sent = r->team ? tt_team_traffic_local(r->team) : (tt_team_traffic){0, 0};
+  int64_t sums[] = {sent.messages, sent.bytes};
+  tt_allreduce_sum_i64(r->c, sums, 2);
+  if (sums[0] > 0)
+    tt_log_root(TT_LOG_INFO,
+                "ranks of teams sent %" PRId64 " bytes in %" PRId64 " messages for %" PRId64
+                " member-steps",
+                sums[1], sums[0], r->meter.steps);
+}
+
 /* Called when no member trains any more. */
 static tt_err finish_run(training_run *r)
 {
@@ -245,6 +258,7 @@ static tt_err finish_run(training_run *r)
                                          tt_monotonic_seconds() - r->started);
   if (e) return e;
   tt_training_cost cost = tt_training_cost_sum(r->c, &r->shards);
+  if (!r->o->quiet) log_traffic(r);
   if (!r->o->quiet)
     tt_training_cost_log_local(&cost, r->meter.steps, tt_monotonic_seconds() - r->meter.started);
   from.epochs_planned = cost.planned;
@@ -331,6 +345,7 @@ static tt_err train(training_run *r)
   r->checkpoint_time = tt_monotonic_seconds();
   if (r->progress.training > 0) e = training_loop(r);
   if (e) return e;
+  r->progress.member_steps = 0; /* the meter has counted these */
   if (!r->o->quiet) tt_progress_meter_print_local(&r->meter, r->c, &r->progress, r->epochs, 1);
   if (!r->stop_reason) return finish_run(r);
   return TT_FAIL(STOPPED,

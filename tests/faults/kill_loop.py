@@ -191,7 +191,9 @@ def run_control(name, args, folder, wanted, seconds):
 
 
 def undisturbed(args, folder, epochs):
-    args.settings = [f"train.epochs={epochs}", "checkpoint.every=50ms"]
+    """Ensemble two trains in parts, on two ranks where there are several."""
+    args.settings = [f"train.epochs={epochs}", "checkpoint.every=50ms", "run.ranks_per_member=2",
+                     "ensembles.two.train.batch_size=48", "ensembles.two.train.parts=3"]
     wanted, seconds = h.undisturbed(folder, args.settings, name=f"wanted{epochs}")
     print(f"undisturbed: {args.settings[0]}, {seconds:.1f} s", flush=True)
     return wanted, seconds
