@@ -13,7 +13,10 @@ if(TARGET tutti_cuda)
   install(TARGETS tutti_cuda DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 install(TARGETS tutti_shared EXPORT tutti-targets)
-install(FILES ${CMAKE_SOURCE_DIR}/src/api/tutti.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES ${CMAKE_SOURCE_DIR}/src/api/tutti.h ${CMAKE_SOURCE_DIR}/src/api/tutti.hpp
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+# Programs compile the Fortran module themselves: module files depend on the compiler.
+install(FILES ${CMAKE_SOURCE_DIR}/src/api/tutti.f90 DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/slurm DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/python DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti
         PATTERN __pycache__ EXCLUDE)

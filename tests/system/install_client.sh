@@ -10,9 +10,10 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 
 cmake --install "$build" --prefix "$work/prefix" >install.log
-for file in bin/tutti include/tutti.h; do test -f "prefix/$file"; done
+for file in bin/tutti include/tutti.h include/tutti.hpp; do test -f "prefix/$file"; done
 library=$(dirname "$(find prefix -name libtutti.so)")
 export PKG_CONFIG_PATH="$work/$library/pkgconfig" LD_LIBRARY_PATH="$work/$library"
+test -f "$(pkg-config --variable=fortran_module tutti)"
 
 awk 'BEGIN { OFS = ","; print "a,b,c"; for (i = 0; i < 40; i++) print i / 40, (i * 7 % 13) / 13, i / 20 }' >line.csv
 cat >job.yaml <<JOB

@@ -1,0 +1,333 @@
+! tutti.f90 -- tutti.h for Fortran 2008: predictions of trained ensembles and their derivatives.
+!
+! Compile this file with your program, because module files depend on the compiler, and link with
+! libtutti (pkg-config --libs tutti). Arrays have the first index running fastest: the inputs of a
+! row are together, x(inputs, rows), mean(columns, rows), gradient(inputs, columns, rows). These are
+! the arrays of C in memory, so nothing is copied or transposed, except for sections that are not
+! contiguous.
+!
+! Every subroutine has the optional argument `stat`: 0 or an exit code of docs/exit-codes.md, with
+! the message in tutti_message(). Without it an error stops the program with the message.
+! `threads` is optional too: 1 by default, 0 = all cores. A model may be used by several threads.
+module tutti
+  use, intrinsic :: iso_c_binding
+  use, intrinsic :: iso_fortran_env, only: error_unit
+  implicit none
+  private
+  public :: tutti_model, tutti_message
+
+  type :: tutti_model
+    private
+    type(c_ptr) :: handle = c_null_ptr
+  contains
+    procedure :: open => open_model
+    procedure :: close => close_model
+    procedure :: inputs, columns, members
+    procedure :: input_name, column_label, target_units
+    procedure, private :: predict_rows, predict_row, gradient_rows, gradient_row
+    generic :: predict => predict_rows, predict_row
+    generic :: gradient => gradient_rows, gradient_row
+    procedure :: quantiles
+  end type
+
+  ! struct tutti_prediction
+  type, bind(c) :: wanted
+    type(c_ptr) :: mean = c_null_ptr, total = c_null_ptr, aleatoric = c_null_ptr
+    type(c_ptr) :: epistemic = c_null_ptr
+    integer(c_int64_t) :: quantiles = 0
+    type(c_ptr) :: probability = c_null_ptr, quantile = c_null_ptr
+    type(c_ptr) :: lower = c_null_ptr, upper = c_null_ptr
+    type(c_ptr) :: entropy = c_null_ptr, mutual_information = c_null_ptr
+    type(c_ptr) :: member_mean = c_null_ptr, member_variance = c_null_ptr
+  end type
+
+  character(len=*), parameter :: &
+    wrong_shape = 'tutti: the shapes of the arrays do not fit the model'
+  logical, save :: shape_failed = .false.
+  !$omp threadprivate(shape_failed)
+
+  interface
+    integer(c_int) function tutti_open(file, model) bind(c)
+      import
+      character(kind=c_char), intent(in) :: file(*)
+      type(c_ptr), intent(out) :: model
+    end function
+    subroutine tutti_close(model) bind(c)
+      import
+      type(c_ptr), intent(inout) :: model
+    end subroutine
+    type(c_ptr) function tutti_error() bind(c)
+      import
+    end function
+    integer(c_int64_t) function tutti_inputs(model) bind(c)
+      import
+      type(c_ptr), value :: model
+    end function
+    integer(c_int64_t) function tutti_columns(model) bind(c)
+      import
+      type(c_ptr), value :: model
+    end function
+    integer(c_int64_t) function tutti_members(model) bind(c)
+      import
+      type(c_ptr), value :: model
+    end function
+    type(c_ptr) function tutti_input_name(model, i) bind(c)
+      import
+      type(c_ptr), value :: model
+      integer(c_int64_t), value :: i
+    end function
+    type(c_ptr) function tutti_column_label(model, i) bind(c)
+      import
+      type(c_ptr), value :: model
+      integer(c_int64_t), value :: i
+    end function
+    type(c_ptr) function tutti_target_units(model, i) bind(c)
+      import
+      type(c_ptr), value :: model
+      integer(c_int64_t), value :: i
+    end function
+    integer(c_int) function tutti_predict(model, rows, x, threads, mean, total, aleatoric, &
+                                          epistemic) bind(c)
+      import
+      type(c_ptr), value :: model
+      integer(c_int64_t), value :: rows
+      real(c_double), intent(in) :: x(*)
+      integer(c_int), value :: threads
+      real(c_double), intent(out) :: mean(*)
+      real(c_double), intent(out), optional :: total(*), aleatoric(*), epistemic(*)
+    end function
+    integer(c_int) function tutti_gradient(model, rows, x, threads, mean, total, aleatoric, &
+                                           epistemic) bind(c)
+      import
+      type(c_ptr), value :: model
+      integer(c_int64_t), value :: rows
+      real(c_double), intent(in) :: x(*)
+      integer(c_int), value :: threads
+      real(c_double), intent(out) :: mean(*)
+      real(c_double), intent(out), optional :: total(*), aleatoric(*), epistemic(*)
+    end function
+    integer(c_int) function tutti_predict_all(model, rows, x, threads, out) bind(c)
+      import
+      type(c_ptr), value :: model
+      integer(c_int64_t), value :: rows
+      real(c_double), intent(in) :: x(*)
+      integer(c_int), value :: threads
+      type(wanted), intent(in) :: out
+    end function
+    integer(c_size_t) function strlen(text) bind(c)
+      import
+      type(c_ptr), value :: text
+    end function
+  end interface
+
+contains
+
+  ! A text of C; "" for a null pointer.
+  function fortran_text(from) result(text)
+    type(c_ptr), intent(in) :: from
+    character(len=:), allocatable :: text
+    character(kind=c_char), pointer :: letters(:)
+    integer(c_size_t) :: i, length
+    length = 0
+    if (c_associated(from)) length = strlen(from)
+    allocate (character(len=length) :: text)
+    if (length > 0) call c_f_pointer(from, letters, [length])
+    do i = 1, length
+      text(i:i) = letters(i)
+    end do
+  end function
+
+  ! Message of the last error of this thread.
+  function tutti_message() result(text)
+    character(len=:), allocatable :: text
+    if (shape_failed) then
+      text = wrong_shape
+    else
+      text = fortran_text(tutti_error())
+    end if
+  end function
+
+  ! Hand on `code`, or stop.
+  subroutine finish(code, fits, stat)
+    integer(c_int), intent(in) :: code
+    logical, intent(in) :: fits
+    integer, intent(out), optional :: stat
+    shape_failed = .not. fits
+    if (present(stat)) then
+      stat = code
+    else if (code /= 0) then
+      write (error_unit, '(a)') tutti_message()
+      error stop 1
+    end if
+  end subroutine
+
+  ! Read model.h5. A model that is open is closed first.
+  subroutine open_model(self, file, stat)
+    class(tutti_model), intent(inout) :: self
+    character(len=*), intent(in) :: file
+    integer, intent(out), optional :: stat
+    call self%close()
+    call finish(tutti_open(trim(file)//c_null_char, self%handle), .true., stat)
+  end subroutine
+
+  subroutine close_model(self)
+    class(tutti_model), intent(inout) :: self
+    if (c_associated(self%handle)) call tutti_close(self%handle)
+  end subroutine
+
+  integer function inputs(self)
+    class(tutti_model), intent(in) :: self
+    inputs = int(tutti_inputs(self%handle))
+  end function
+
+  integer function columns(self)
+    class(tutti_model), intent(in) :: self
+    columns = int(tutti_columns(self%handle))
+  end function
+
+  integer function members(self)
+    class(tutti_model), intent(in) :: self
+    members = int(tutti_members(self%handle))
+  end function
+
+  ! Names of input and column i = 1, 2, ...; "" if there is none.
+  function input_name(self, i) result(text)
+    class(tutti_model), intent(in) :: self
+    integer, intent(in) :: i
+    character(len=:), allocatable :: text
+    text = fortran_text(tutti_input_name(self%handle, int(i - 1, c_int64_t)))
+  end function
+
+  function column_label(self, i) result(text)
+    class(tutti_model), intent(in) :: self
+    integer, intent(in) :: i
+    character(len=:), allocatable :: text
+    text = fortran_text(tutti_column_label(self%handle, int(i - 1, c_int64_t)))
+  end function
+
+  function target_units(self, i) result(text)
+    class(tutti_model), intent(in) :: self
+    integer, intent(in) :: i
+    character(len=:), allocatable :: text
+    text = fortran_text(tutti_target_units(self%handle, int(i - 1, c_int64_t)))
+  end function
+
+  ! Whether x has `inputs` numbers in each row and an array has `each` for each of the rows.
+  logical function fits_model(self, x, each, of)
+    class(tutti_model), intent(in) :: self
+    integer, intent(in) :: x(2), each
+    integer, intent(in), optional :: of(2)
+    fits_model = x(1) == self%inputs()
+    if (present(of)) fits_model = fits_model .and. of(1) == each .and. of(2) == x(2)
+  end function
+
+  integer(c_int) function count_threads(threads)
+    integer, intent(in), optional :: threads
+    count_threads = 1
+    if (present(threads)) count_threads = int(threads, c_int)
+  end function
+
+  ! x(inputs, rows); mean, total, aleatoric, epistemic(columns, rows)
+  subroutine predict_rows(self, x, mean, total, aleatoric, epistemic, threads, stat)
+    class(tutti_model), intent(in) :: self
+    real(c_double), intent(in), contiguous :: x(:, :)
+    real(c_double), intent(out), contiguous :: mean(:, :)
+    real(c_double), intent(out), contiguous, optional :: total(:, :), aleatoric(:, :)
+    real(c_double), intent(out), contiguous, optional :: epistemic(:, :)
+    integer, intent(in), optional :: threads
+    integer, intent(out), optional :: stat
+    integer(c_int) :: code
+    logical :: fits
+    fits = fits_model(self, shape(x), self%columns(), shape(mean))
+    if (present(total)) fits = fits .and. all(shape(total) == shape(mean))
+    if (present(aleatoric)) fits = fits .and. all(shape(aleatoric) == shape(mean))
+    if (present(epistemic)) fits = fits .and. all(shape(epistemic) == shape(mean))
+    code = 64
+    if (fits) code = tutti_predict(self%handle, size(x, 2, c_int64_t), x, count_threads(threads), &
+                                   mean, total, aleatoric, epistemic)
+    call finish(code, fits, stat)
+  end subroutine
+
+  ! One row: x(inputs); mean, total, aleatoric, epistemic(columns)
+  subroutine predict_row(self, x, mean, total, aleatoric, epistemic, stat)
+    class(tutti_model), intent(in) :: self
+    real(c_double), intent(in), contiguous :: x(:)
+    real(c_double), intent(out), contiguous :: mean(:)
+    real(c_double), intent(out), contiguous, optional :: total(:), aleatoric(:), epistemic(:)
+    integer, intent(out), optional :: stat
+    integer(c_int) :: code
+    logical :: fits
+    fits = size(x) == self%inputs() .and. size(mean) == self%columns()
+    if (present(total)) fits = fits .and. size(total) == size(mean)
+    if (present(aleatoric)) fits = fits .and. size(aleatoric) == size(mean)
+    if (present(epistemic)) fits = fits .and. size(epistemic) == size(mean)
+    code = 64
+    if (fits) code = tutti_predict(self%handle, 1_c_int64_t, x, 1_c_int, mean, total, aleatoric, &
+                                   epistemic)
+    call finish(code, fits, stat)
+  end subroutine
+
+  ! Derivatives: x(inputs, rows); mean, total, aleatoric, epistemic(inputs, columns, rows)
+  subroutine gradient_rows(self, x, mean, total, aleatoric, epistemic, threads, stat)
+    class(tutti_model), intent(in) :: self
+    real(c_double), intent(in), contiguous :: x(:, :)
+    real(c_double), intent(out), contiguous :: mean(:, :, :)
+    real(c_double), intent(out), contiguous, optional :: total(:, :, :), aleatoric(:, :, :)
+    real(c_double), intent(out), contiguous, optional :: epistemic(:, :, :)
+    integer, intent(in), optional :: threads
+    integer, intent(out), optional :: stat
+    integer(c_int) :: code
+    logical :: fits
+    fits = fits_model(self, shape(x), 0) .and. &
+           all(shape(mean) == [self%inputs(), self%columns(), size(x, 2)])
+    if (present(total)) fits = fits .and. all(shape(total) == shape(mean))
+    if (present(aleatoric)) fits = fits .and. all(shape(aleatoric) == shape(mean))
+    if (present(epistemic)) fits = fits .and. all(shape(epistemic) == shape(mean))
+    code = 64
+    if (fits) code = tutti_gradient(self%handle, size(x, 2, c_int64_t), x, count_threads(threads), &
+                                    mean, total, aleatoric, epistemic)
+    call finish(code, fits, stat)
+  end subroutine
+
+  ! One row: x(inputs); mean, total, aleatoric, epistemic(inputs, columns)
+  subroutine gradient_row(self, x, mean, total, aleatoric, epistemic, stat)
+    class(tutti_model), intent(in) :: self
+    real(c_double), intent(in), contiguous :: x(:)
+    real(c_double), intent(out), contiguous :: mean(:, :)
+    real(c_double), intent(out), contiguous, optional :: total(:, :), aleatoric(:, :)
+    real(c_double), intent(out), contiguous, optional :: epistemic(:, :)
+    integer, intent(out), optional :: stat
+    integer(c_int) :: code
+    logical :: fits
+    fits = size(x) == self%inputs() .and. all(shape(mean) == [self%inputs(), self%columns()])
+    if (present(total)) fits = fits .and. all(shape(total) == shape(mean))
+    if (present(aleatoric)) fits = fits .and. all(shape(aleatoric) == shape(mean))
+    if (present(epistemic)) fits = fits .and. all(shape(epistemic) == shape(mean))
+    code = 64
+    if (fits) code = tutti_gradient(self%handle, 1_c_int64_t, x, 1_c_int, mean, total, aleatoric, &
+                                    epistemic)
+    call finish(code, fits, stat)
+  end subroutine
+
+  ! Quantiles of the mixture: x(inputs, rows), probability(q), quantile(columns, rows, q)
+  subroutine quantiles(self, x, probability, quantile, threads, stat)
+    class(tutti_model), intent(in) :: self
+    real(c_double), intent(in), contiguous :: x(:, :)
+    real(c_double), intent(in), contiguous, target :: probability(:)
+    real(c_double), intent(out), contiguous, target :: quantile(:, :, :)
+    integer, intent(in), optional :: threads
+    integer, intent(out), optional :: stat
+    type(wanted) :: out
+    integer(c_int) :: code
+    logical :: fits
+    fits = fits_model(self, shape(x), 0) .and. &
+           all(shape(quantile) == [self%columns(), size(x, 2), size(probability)])
+    out%quantiles = size(probability, kind=c_int64_t)
+    out%probability = c_loc(probability)
+    out%quantile = c_loc(quantile)
+    code = 64
+    if (fits) code = tutti_predict_all(self%handle, size(x, 2, c_int64_t), x, &
+                                       count_threads(threads), out)
+    call finish(code, fits, stat)
+  end subroutine
+end module

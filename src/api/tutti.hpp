@@ -1,0 +1,116 @@
+/* tutti.hpp — tutti.h for C++11 and later: models close themselves, errors are exceptions, arrays
+ * are std::vector. Link with libtutti. Rows, columns and layouts are those of tutti.h. */
+#ifndef TUTTI_HPP
+#define TUTTI_HPP
+#include <tutti.h>
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace tutti {
+
+using vector = std::vector<double>;
+
+/* what() is the message, code the exit code of docs/exit-codes.md. */
+struct error : std::runtime_error {
+  int code;
+  explicit error(int code_) : std::runtime_error(tutti_error()), code(code_) {}
+};
+
+inline void check(int code)
+{
+  if (code) throw error(code);
+}
+
+/* Of predictions [rows][columns], of gradients [rows][columns][inputs]. */
+struct moments {
+  vector mean, total, aleatoric, epistemic;
+};
+
+/* A trained ensemble. Copies share it; const functions may be called from several threads. */
+class model {
+public:
+  explicit model(const std::string &file) : model_(open(file), close) {}
+  model(const void *bytes, int64_t size) : model_(open(bytes, size), close) {}
+
+  int64_t inputs() const { return tutti_inputs(get()); }
+  int64_t columns() const { return tutti_columns(get()); }
+  int64_t members() const { return tutti_members(get()); }
+  int64_t levels() const { return tutti_levels(get()); }
+  bool has_classes() const { return tutti_has_classes(get()) != 0; }
+  std::string input_name(int64_t i) const { return text(tutti_input_name(get(), i)); }
+  std::string column_label(int64_t c) const { return text(tutti_column_label(get(), c)); }
+  std::string target_units(int64_t c) const { return text(tutti_target_units(get(), c)); }
+
+  /* x: [rows][inputs]; threads 0: all cores. */
+  moments predict(const vector &x, int threads = 1) const
+  {
+    moments m = allocate(rows(x) * columns());
+    check(tutti_predict(get(), rows(x), x.data(), threads, m.mean.data(), m.total.data(),
+                        m.aleatoric.data(), m.epistemic.data()));
+    return m;
+  }
+
+  /* Derivatives of what predict returns by the inputs. */
+  moments gradient(const vector &x, int threads = 1) const
+  {
+    moments m = allocate(rows(x) * columns() * inputs());
+    check(tutti_gradient(get(), rows(x), x.data(), threads, m.mean.data(), m.total.data(),
+                         m.aleatoric.data(), m.epistemic.data()));
+    return m;
+  }
+
+  /* [probability][rows][columns] quantiles of the mixture. */
+  vector quantiles(const vector &x, const vector &probability, int threads = 1) const
+  {
+    vector q(probability.size() * static_cast<size_t>(rows(x) * columns()));
+    tutti_prediction all = tutti_prediction();
+    all.quantiles = static_cast<int64_t>(probability.size());
+    all.probability = probability.data();
+    all.quantile = q.data();
+    predict(x, all, threads);
+    return q;
+  }
+
+  /* Everything else of tutti_prediction; the arrays belong to the caller. */
+  void predict(const vector &x, const tutti_prediction &out, int threads = 1) const
+  {
+    check(tutti_predict_all(get(), rows(x), x.data(), threads, &out));
+  }
+
+  const tutti_model *get() const { return model_.get(); } /* for the functions of tutti.h */
+
+private:
+  std::shared_ptr<tutti_model> model_;
+
+  static void close(tutti_model *m) { tutti_close(&m); }
+  static tutti_model *open(const std::string &file)
+  {
+    tutti_model *m = nullptr;
+    check(tutti_open(file.c_str(), &m));
+    return m;
+  }
+  static tutti_model *open(const void *bytes, int64_t size)
+  {
+    tutti_model *m = nullptr;
+    check(tutti_open_memory(bytes, size, &m));
+    return m;
+  }
+  static std::string text(const char *t) { return t ? t : ""; }
+  int64_t rows(const vector &x) const
+  {
+    const int64_t size = static_cast<int64_t>(x.size());
+    if (size % inputs()) throw std::invalid_argument("x is no whole number of rows");
+    return size / inputs();
+  }
+  static moments allocate(int64_t cells)
+  {
+    const vector v(static_cast<size_t>(cells));
+    return moments{v, v, v, v};
+  }
+};
+
+} // namespace tutti
+#endif

@@ -1,0 +1,105 @@
+"""check_bindings.py fortran|cpp COMPILER TUTTI LIBTUTTI SOURCE — a binding of the library.
+
+Compiles the example of examples/embed and a program with everything of the binding, with all warnings
+as errors; trains the model of the example; the printed predictions must have the bits of
+`tutti predict`, and the examples their physics. Exit status 77 without a compiler.
+"""
+import math
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import h5py
+import numpy as np
+
+language, compiler, tutti, library, source = sys.argv[1:]
+source = pathlib.Path(source).resolve()
+example = source / "examples/embed"
+
+
+def run(*words, code=0):
+    done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
+    if done.returncode != code:
+        sys.exit(f"{' '.join(map(str, words))}: exit {done.returncode}, not {code}\n{done.stdout}"
+                 f"{done.stderr}")
+    return done
+
+
+def build(program, *sources):
+    folder = os.path.dirname(os.path.abspath(library))
+    flags = {"fortran": ["-std=f2018", "-Wall", "-Wextra", "-Werror"],
+             "cpp": ["-std=c++11", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror",
+                     f"-I{source}/src/api"]}[language]
+    run(compiler, *flags, *sources, "-o", program, f"-L{folder}", "-ltutti", f"-Wl,-rpath,{folder}")
+
+
+def predict(x, *options):
+    with h5py.File("rows.h5", "w") as f:
+        f["x"] = np.asarray(x, dtype=float)
+    run(tutti, "predict", "out/model.h5", "rows.h5", "-q", *options)
+    with h5py.File("pred.h5") as f:
+        return {name: f[name][()] for name in f if name.startswith("y_pred")}
+
+
+def numbers(text):
+    return np.array([[float(n) for n in line.split()] for line in text.splitlines()])
+
+
+def check_time_loop():
+    build("./time_loop", source / "src/api/tutti.f90", example / "time_loop.f90")
+    lines = run("./time_loop", "out/model.h5").stdout.splitlines()
+    rows = numbers("\n".join(lines[:-1]))
+    assert rows.shape == (8, 5), lines
+    want = predict(rows[:, 1:3])
+    assert (rows[:, 3] == want["y_pred_mean"][:, 0]).all() and (rows[:, 4] == want["y_pred_std"][:, 0]).all()
+    angle, velocity, error = 2.0, 0.0, 0.0
+    for step in range(400):
+        if step % 50 == 0:
+            error = max(error, abs(angle - rows[step // 50, 1]))
+        velocity += 0.01 * (-9.81 * math.sin(angle) - 0.3 * velocity)
+        angle += 0.01 * velocity
+    print(f"time loop: {error:.3f} rad from the exact pendulum; {lines[-1]}")
+    assert error < 0.1, error
+
+
+def check_optimiser():
+    build("./optimise", example / "optimise.cpp")
+    lines = run("./optimise", "out/model.h5").stdout.splitlines()
+    rows = numbers("\n".join(lines[:-1]))
+    want = predict(np.stack([rows[:, 1], 0 * rows[:, 1]], axis=1))
+    assert (rows[:, 2] == want["y_pred_mean"][:, 0]).all() and (rows[:, 3] == want["y_pred_std"][:, 0]).all()
+    print(lines[-1])
+    best = float(re.match(r"best angle (\S+): acceleration ", lines[-1])[1])
+    assert abs(best + math.pi / 2) < 0.1, best
+    assert "No such file" in run("./optimise", "none.h5", code=1).stderr
+
+
+def check_everything():
+    """Everything of the binding for three rows: one number a line, in the order of the files."""
+    name = {"fortran": "everything.f90", "cpp": "everything.cpp"}[language]
+    sources = [source / "src/api/tutti.f90"] if language == "fortran" else []
+    build("./everything", *sources, source / "tests/embedding" / name)
+    got = numbers(run("./everything", "out/model.h5").stdout)[:, 0]
+    want = predict([[0.5, -1.0], [1.0, 2.0], [-3.0, 0.25]], "--jacobian", "--quantiles", "0.1,0.9")
+    parts = ["y_pred_mean", "y_pred_std", "y_pred_std_aleatoric", "y_pred_std_epistemic"]
+    parts += [f"{part}_jacobian" for part in parts] + ["y_pred_quantile"]
+    expected = np.concatenate([want[part].ravel() for part in parts])
+    assert len(got) == len(expected) and (got == expected).all(), (got, expected)
+    print(f"{len(got)} numbers with the bits of tutti predict")
+
+
+if not shutil.which(compiler):
+    print(f"skipped: no compiler {compiler}")
+    sys.exit(77)
+with tempfile.TemporaryDirectory() as folder:
+    os.chdir(folder)
+    shutil.copy(example / "job.yaml", folder)
+    run(tutti, "import", example / "pendulum.csv", "-o", "pendulum.h5", "--inputs", "angle,velocity",
+        "--targets", "acceleration", "-q")
+    run(tutti, "train", "job.yaml", "-q")
+    (check_time_loop if language == "fortran" else check_optimiser)()
+    check_everything()

@@ -1,0 +1,59 @@
+// everything.cpp MODEL — everything of tutti.hpp, for check_bindings.py: one number a line.
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <tutti.hpp>
+
+static void print(const tutti::vector &v)
+{
+  for (double x : v) std::printf("%.17g\n", x);
+}
+
+static void print(const tutti::moments &m)
+{
+  print(m.mean);
+  print(m.total);
+  print(m.aleatoric);
+  print(m.epistemic);
+}
+
+static void require(bool truth, const char *what)
+{
+  if (!truth) throw std::logic_error(what);
+}
+
+int main(int, char **argv)
+try {
+  try {
+    tutti::model none("none.h5");
+    require(false, "open of a missing file");
+  } catch (const tutti::error &e) {
+    require(e.code == 66 && std::string(e.what()).find("none.h5") != std::string::npos, e.what());
+  }
+  std::ifstream in(argv[1], std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  const tutti::model first(bytes.data(), static_cast<int64_t>(bytes.size())), model = first;
+  require(model.inputs() == 2 && model.columns() == 1 && model.members() == 5, "sizes");
+  require(model.levels() == 0 && !model.has_classes(), "levels, classes");
+  require(model.input_name(1) == "velocity" && model.input_name(2).empty(), "input_name");
+  require(model.column_label(0) == "acceleration" && model.target_units(0).empty(), "label");
+  const tutti::vector x = {0.5, -1.0, 1.0, 2.0, -3.0, 0.25};
+  print(model.predict(x, 2));
+  print(model.gradient(x, 2));
+  print(model.quantiles(x, {0.1, 0.9}));
+  try {
+    model.predict({0.0, HUGE_VAL});
+    require(false, "an infinite input");
+  } catch (const tutti::error &e) {
+    require(e.code == 65, e.what());
+  }
+  try {
+    model.predict({0.0, 0.0, 0.0});
+    require(false, "one and a half rows");
+  } catch (const std::invalid_argument &) {
+  }
+} catch (const std::exception &e) {
+  std::fprintf(stderr, "%s\n", e.what());
+  return 1;
+}

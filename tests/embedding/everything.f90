@@ -1,0 +1,43 @@
+! everything.f90 MODEL -- everything of the module tutti, for check_bindings.py: one number a line.
+program everything
+  use, intrinsic :: iso_c_binding, only: c_double
+  use tutti
+  implicit none
+  type(tutti_model) :: model
+  real(c_double) :: x(2, 3), part(1, 3, 4), slope(2, 1, 3, 4), quantile(1, 3, 2), one(1), wide(4, 3)
+  real(c_double) :: one_slope(2, 1)
+  character(len=1024) :: file
+  integer :: stat
+
+  call get_command_argument(1, file)
+  call model%open('none.h5', stat=stat)
+  if (stat /= 66 .or. index(tutti_message(), 'none.h5') == 0) error stop 'open of a missing file'
+  call model%open(file)
+  if (model%inputs() /= 2 .or. model%columns() /= 1 .or. model%members() /= 5) error stop 'sizes'
+  if (model%input_name(2) /= 'velocity' .or. model%input_name(3) /= '') error stop 'input_name'
+  if (model%column_label(1) /= 'acceleration' .or. model%target_units(1) /= '') error stop 'label'
+  x = reshape([0.5_c_double, -1.0_c_double, 1.0_c_double, 2.0_c_double, -3.0_c_double, &
+               0.25_c_double], [2, 3])
+  call model%predict(x, part(:, :, 1), part(:, :, 2), part(:, :, 3), part(:, :, 4), threads=2)
+  write (*, '(es25.17)') part
+  call model%gradient(x, slope(:, :, :, 1), slope(:, :, :, 2), slope(:, :, :, 3), &
+                      slope(:, :, :, 4), threads=2)
+  write (*, '(es25.17)') slope
+  call model%quantiles(x, [0.1_c_double, 0.9_c_double], quantile)
+  write (*, '(es25.17)') quantile
+
+  ! A section that is not contiguous, one row, arrays that do not fit.
+  wide = 0
+  wide(2:4:2, :) = x
+  call model%predict(wide(2:4:2, :), part(:, :, 2))
+  if (any(abs(part(:, :, 2) - part(:, :, 1)) > 0)) error stop 'a section'
+  call model%predict(x(:, 3), one)
+  if (abs(one(1) - part(1, 3, 1)) > 0) error stop 'one row'
+  call model%gradient(x(:, 3), one_slope)
+  if (any(abs(one_slope - slope(:, :, 3, 1)) > 0)) error stop 'gradient of one row'
+  call model%predict(x, part(:, 1:2, 1), stat=stat)
+  if (stat /= 64 .or. index(tutti_message(), 'shapes') == 0) error stop 'shapes'
+  call model%predict(transpose(x), part(:, :, 1), stat=stat)
+  if (stat /= 64) error stop 'a transposed array'
+  call model%close()
+end program
