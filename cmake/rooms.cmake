@@ -87,7 +87,8 @@ tutti_room(src/campaign/select USE core/base core/config core/model core/stats i
            src/host)
 tutti_room(src/campaign/label USE core/base core/config mpi io/hdf5 io/data io/campaign
            src/host src/slurm src/campaign/state)
-tutti_room(src/campaign/report USE core/base io/campaign src/host src/report src/campaign/state)
+tutti_room(src/campaign/report USE core/base io/campaign src/host src/report src/report/page
+           src/campaign/state)
 tutti_room(src/campaign/driver USE core/base core/model core/stats io/hdf5 io/data io/model
            io/checkpoint io/results io/campaign src/host src/job src/train src/campaign/state
            src/campaign/pool src/campaign/select src/campaign/label)

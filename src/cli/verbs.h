@@ -110,11 +110,13 @@ extern tt_comm *tt_world;
     TT_CLI_TARGET_COLUMNS, TT_CLI_UNITS, TT_CLI_FORCE, TT_CLI_QUIET, TT_CLI_VERBOSE)               \
   X("info", "FILE.h5", 1, 1, info, "show what a file holds and which job wrote it",                \
     "Show what a file holds and which job wrote it.", TT_CLI_CONFIG)                               \
-  X("report", "DIRECTORY", 1, 1, report, "write a page about a run, report.html",                  \
-    "Write report.html about the run in a directory: one page with a verdict, charts, members, "   \
-    "configuration and origin, also for a run that is not complete. With RESULTS.h5 instead "      \
-    "of the directory: report.svg and its numbers, predictions.tsv and history.tsv. A file that "  \
-    "tutti report did not write is replaced only with --force.",                                   \
+  X("report", "DIRECTORY...", 1, TT_CLI_MAX_FILES, report,                                         \
+    "write a page about a run or a campaign",                                                      \
+    "Write report.html about the run or the campaign in a directory: one page with a verdict, "    \
+    "charts, configuration and origin, also before its end. Further campaigns are drawn as "       \
+    "learning curves for comparison. With RESULTS.h5 instead of the directory: report.svg and "    \
+    "its numbers, predictions.tsv and history.tsv. A file that tutti report did not write is "     \
+    "replaced only with --force.",                                                                 \
     TT_CLI_TABLES, TT_CLI_FORCE)                                                                   \
   X("status", "DIRECTORY", 1, 1, status, "show the state of a run or a campaign",                  \
     "Show the state of the run (run.directory) or the campaign (campaign.directory) in a "         \

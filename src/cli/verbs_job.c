@@ -1,5 +1,4 @@
 /* verbs_job.c — see verbs.h: verbs for training, prediction and data files. */
-#include "core/base/directory.h"
 #include "core/base/mem.h"
 #include "core/config/config.h"
 #include "io/results/describe_file.h"
@@ -8,8 +7,6 @@
 #include "src/export/export.h"
 #include "src/host/stop_request.h"
 #include "src/predict/predict.h"
-#include "src/report/page/run_page.h"
-#include "src/report/report.h"
 #include "src/tools/doctor.h"
 #include "src/tools/import.h"
 #include "src/tools/plan.h"
@@ -18,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static tt_err parse_resume(const char *word, tt_resume *out)
 {
@@ -129,20 +125,6 @@ tt_err tt_verb_import(const tt_cli_args *args)
 tt_err tt_verb_info(const tt_cli_args *args)
 {
   return tt_describe_file_local(args->file[0], args->config);
-}
-
-tt_err tt_verb_report(const tt_cli_args *args)
-{
-  struct stat at;
-  const char *from = args->file[0];
-  if (stat(from, &at) || !S_ISDIR(at.st_mode))
-    return tt_report_local(from, args->output ? args->output : ".", args->force);
-  char file[TT_PATH_MAX];
-  const char *to = args->output ? args->output : from;
-  if (snprintf(file, sizeof file, "%s/report.html", to) >= TT_PATH_MAX)
-    return TT_FAIL(CANTCREAT, "%s: the path is too long", to);
-  TT_TRY(tt_directory_create(to));
-  return tt_run_page_write_local(from, file, args->force);
 }
 
 tt_err tt_verb_options(const tt_cli_args *args)

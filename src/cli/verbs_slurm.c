@@ -1,21 +1,9 @@
-/* verbs_slurm.c — see verbs.h: tutti status and tutti slurm, for login nodes and batch scripts. */
-#include "src/campaign/report/campaign_report.h"
-#include "src/campaign/state/file_names.h"
+/* verbs_slurm.c — see verbs.h: tutti slurm, for login nodes and batch scripts. */
 #include "src/cli/cli_args.h"
-#include "src/report/run_status.h"
 #include "src/slurm/requeue.h"
 #include "src/slurm/sbatch_script.h"
 
 #include <stdlib.h>
-#include <unistd.h>
-
-tt_err tt_verb_status(const tt_cli_args *args)
-{
-  char journal[TT_PATH_MAX];
-  tt_campaign_path(args->file[0], "journal.jsonl", journal);
-  if (!access(journal, F_OK)) return tt_campaign_status_local(args->file[0], args->json);
-  return tt_run_status_print_local(args->file[0], args->json);
-}
 
 tt_err tt_verb_slurm_script(const tt_cli_args *args)
 {

@@ -45,6 +45,7 @@ static void extend_axes(tt_panel *p, const tt_chart_series *s, int64_t i)
     p->count = fmax(p->count, s->y[i]);
     return;
   }
+  if (s->mark == TT_CHART_TRACE) return; /* one member must not decide the range */
   tt_axis_extend(&p->y, tt_chart_low(s, i));
   tt_axis_extend(&p->y, tt_chart_high(s, i));
   if (s->mark != TT_CHART_BAND) tt_axis_extend(&p->y, s->y[i]);
@@ -63,7 +64,7 @@ static void make_axes(tt_panel *p)
     p->y = p->x;
   }
   tt_axis_make_ticks(&p->x, p->frame->ticks, p->c->least_x_step, p->c->may_be_log_x);
-  tt_axis_make_ticks(&p->y, p->frame->ticks, 0, !p->c->is_square);
+  tt_axis_make_ticks(&p->y, p->frame->ticks, 0, !p->c->is_square && !p->c->is_linear);
 }
 
 static void put_axis_labels(const tt_panel *p)

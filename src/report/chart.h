@@ -13,7 +13,7 @@ typedef enum tt_chart_mark {
   TT_CHART_POINTS,  /* points, with error bars from low to high if they are not NULL */
   TT_CHART_DENSITY, /* the number of points in the cells of a grid */
   TT_CHART_COUNT,   /* filled area from 0 to y, in a strip below the plot */
-  TT_CHART_TRACE,   /* thin line of one member, in a page */
+  TT_CHART_TRACE,   /* thin line of one member, in a page; cut at the range of the others */
   TT_CHART_MARKS
 } tt_chart_mark;
 
@@ -44,6 +44,7 @@ typedef struct tt_chart {
   int is_square;                 /* both axes have the same range */
   double least_x_step;           /* smallest distance of ticks: 1 for counts */
   int may_be_log_x;              /* the x axis may be logarithmic, as the y axis */
+  int is_linear;                 /* no axis is logarithmic */
 } tt_chart;
 
 /* Write charts in rows of `columns`. The y axis of a chart that is not square is logarithmic if all

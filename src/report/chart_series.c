@@ -120,11 +120,18 @@ static void put_circles(const tt_panel *p, const tt_chart_series *s, double radi
       put_mark(p, s, tt_panel_x(p, s->x[i]), tt_panel_y(p, s->y[i]), radius);
 }
 
+/* A trace may leave the plot. */
+static int is_inside(const tt_panel *p, const tt_chart_series *s, int64_t i)
+{
+  double at = tt_axis_fraction(&p->y, s->y[i]);
+  return s->mark != TT_CHART_TRACE || (at >= 0 && at <= 1);
+}
+
 static void put_path(const tt_panel *p, const tt_chart_series *s)
 {
   int pen = 0;
   for (int64_t i = 0; i < s->points; i = next(p, s, i)) {
-    int drawn = tt_chart_is_drawn(s, i);
+    int drawn = tt_chart_is_drawn(s, i) && is_inside(p, s, i);
     if (drawn)
       fprintf(p->f, "%c%.1f %.1f", pen ? 'L' : 'M', tt_panel_x(p, s->x[i]), tt_panel_y(p, s->y[i]));
     pen = drawn;

@@ -10,10 +10,13 @@ import csv
 import glob
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree as tree
+
+from check_page import Page
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -70,6 +73,20 @@ def check_table(path, campaigns, rounds):
     return rows
 
 
+def check_page(place):
+    """Two campaigns of two columns with 5 rounds; the error is 1 / 3 in the end."""
+    page = Page(place / "report/report.html")
+    for words in ("66.7 % less error", "From 20 to 60 labels the test error fell to 33.3 %",
+                  "44 queries in 5 rounds, 4 without a label", "q<e>", "Shares of the pool",
+                  "Time of the stages", "What was selected", "feature_0 and feature_1",
+                  "feature_1 and feature_2", "acquisition: epistemic_std"):
+        assert words in page.text, (words, page.text)
+    lines = [a["data-h"] for _, a in page.tags if "labels" in a.get("data-h", "")]
+    assert any("epistemic_std, round 5: 0.3333 with 60 labels" in line for line in lines), lines
+    assert any("random, round 1" in line for line in lines), lines
+    Page(place / "report-one/report.html")
+
+
 def main(program):
     with tempfile.TemporaryDirectory() as place:
         subprocess.run([program], check=True, timeout=120,
@@ -83,6 +100,7 @@ def main(program):
         rows = check_table(os.path.join(place, "report/learning.tsv"), 2, 5)
         assert {row["campaign"] for row in rows} == {"epistemic_std", "random"}
         assert abs(float(rows[4]["error"]) - 1 / 3) < 1e-6 and "rmse.q<e>" in rows[0]
+        check_page(pathlib.Path(place))
         picture = check_picture(os.path.join(place, "report/learning.svg"))
         texts = [text.text for text in picture.iter(SVG + "text")]
         assert "random" in texts and "labelled rows" in texts, texts

@@ -42,6 +42,11 @@ START = {
         tutti campaign init .
         tutti campaign run campaign.yaml
         tutti campaign run campaign.yaml --set score.acquisition=random --set campaign.directory=baseline""",
+    "docs/report.md": """
+        cp -r examples/energy/out .
+        tutti campaign init .
+        tutti campaign run campaign.yaml
+        cp -r campaign random""",
     "docs/oracle.md": "tutti campaign init .",
     "docs/sweeps.md": "cp examples/energy/energy.h5 examples/energy/sweep.yaml .",
     "docs/gpu.md": "cp examples/energy/energy.h5 examples/energy/job.yaml .",

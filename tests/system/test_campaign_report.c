@@ -41,6 +41,21 @@ static void make_round(tt_history *h, int64_t columns, int64_t i, double power)
   }
 }
 
+/* Eleven queries with three inputs; the first one has no label. */
+static void make_queries(tt_history *h, int32_t round)
+{
+  enum { QUERIES = 11 };
+  tt_query query[QUERIES];
+  double x[3 * QUERIES], y[4 * QUERIES];
+  for (int i = 0; i < QUERIES; i++) {
+    query[i] =
+        (tt_query){.row = 100 * round + i, .round = round, .label_status = i > 0, .score = i};
+    for (int d = 0; d < 3; d++) x[3 * i + d] = round + 0.1 * i * d;
+  }
+  for (int i = 0; i < 4 * QUERIES; i++) y[i] = i;
+  TT_CHECK_OK(tt_history_add_queries(h, QUERIES, query, x, y));
+}
+
 static const char *place(const char *name)
 {
   tt_directory_create(at(name));
@@ -58,6 +73,7 @@ static void make_campaign(const char *name, int64_t rounds, int64_t columns, dou
   made_up_columns(&target, columns, "target");
   TT_CHECK_OK(tt_history_create(3, columns, &h));
   for (int64_t i = 0; i < rounds; i++) make_round(h, columns, i, power);
+  for (int64_t i = 0; i + 1 < rounds; i++) make_queries(h, (int32_t)i + 1);
   h->ended = ended;
   snprintf(resolved, sizeof resolved,
            "data: {file: d.h5}\nmodel: {hidden: [5]}\npool: {file: p.h5}\n"
@@ -153,6 +169,8 @@ static tt_err listen_to_report(const char *const *name, int n, const char *to)
   snprintf(file, sizeof file, "%s.txt", to);
   int kept = begin_listening(file);
   tt_err e = tt_campaign_report_local(directory, n, strcpy(path[3], at(to)));
+  strcat(path[3], "/report.html");
+  if (!e) e = tt_campaign_page_write_local(directory, n, path[3], 0);
   end_listening(kept, file);
   return e;
 }

@@ -15,4 +15,11 @@ tt_err tt_campaign_status_local(const char *directory, int json);
  * `output`. directory  [n] campaigns: the table is of the first one; the curves are of all, for
  * example with a random baseline Errors: NOINPUT, DATA, CANTCREAT. */
 tt_err tt_campaign_report_local(const char *const *directory, int n, const char *output);
+
+/* Write `file`, a page about the first of n campaigns with the learning curves of all, and say so
+ * on standard output.
+ *   force  1 = also replace a file that tutti report did not write
+ * Errors: NOINPUT, DATA (other columns; no finished round), CANTCREAT, IO, MEM. */
+tt_err tt_campaign_page_write_local(const char *const *directory, int n, const char *file,
+                                    int force);
 #endif

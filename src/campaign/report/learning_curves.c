@@ -23,7 +23,7 @@ typedef struct curves {
   double **labels, **value; /* [n][rounds] */
 } curves;
 
-static tt_err check_columns(const tt_campaign_record *s, int n)
+tt_err tt_campaigns_check_columns(const tt_campaign_record *s, int n)
 {
   for (int k = 1; k < n; k++) {
     int same = s[k].h->rounds == 0 || s[k].h->columns == s->h->columns;
@@ -240,7 +240,7 @@ static void compare(const curves *v, int k)
 tt_err tt_learning_curves_write_local(const tt_campaign_record *s, int n, const char *output)
 {
   curves v = {.s = s, .n = n};
-  TT_TRY(check_columns(s, n));
+  TT_TRY(tt_campaigns_check_columns(s, n));
   TT_TRY(tt_directory_create(output));
   tt_err e = make_curves(&v);
   printf("\n");

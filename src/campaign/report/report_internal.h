@@ -25,6 +25,9 @@ double tt_history_spread(const tt_history *h, int64_t round, const tt_history *u
 /* Labelled rows at the end of a round: those it trained on, plus its new labels. */
 int64_t tt_round_labels_after(const tt_round *r);
 
+/* Error if campaigns predict other columns than the first one. Errors: DATA. */
+tt_err tt_campaigns_check_columns(const tt_campaign_record *s, int n);
+
 /* Write the learning curves of n campaigns to `output`/learning.tsv and learning.svg, in units of
  * the first campaign; `output` is created. Print one line that compares the first campaign with
  * each other one. Errors: DATA (the campaigns predict different columns), CANTCREAT, IO, MEM. */

@@ -39,12 +39,6 @@ void tt_run_page_put_out_of_bag(const tt_run_page *p);
 void tt_run_page_put_unfinished(const tt_run_page *p);
 void tt_run_page_put_origin(const tt_run_page *p);
 
-/* The list of files in a directory, and how to cite: for every kind of page. */
-void tt_page_put_files(FILE *f, const char *directory);
-void tt_page_put_citation(FILE *f);
-/* A text that is folded until it is opened: YAML. */
-void tt_page_put_folded(FILE *f, const char *summary, const char *text);
-
 /* Whether a hyper-parameter differs between members of the ensemble [first, end). */
 int tt_run_page_differs(const tt_run_page *p, int hyper, int64_t first, int64_t end);
 /* The end of the ensemble of member `first`. */

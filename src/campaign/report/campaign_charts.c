@@ -1,0 +1,253 @@
+/* campaign_charts.c — see campaign_page_internal.h. */
+#include "src/campaign/report/campaign_page_internal.h"
+
+#include "core/base/mem.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+enum { MAX_CURVES = 5, MAX_COLUMNS = 6, MAX_PAIRS = 6, MAX_QUERIES = 2000, TEXT = 256, THIRDS = 3 };
+
+/* Learning curves */
+
+/* What a learning curve shows: a column, or the mean of all columns. */
+typedef enum curve_kind { CURVE_MEAN, CURVE_ERROR, CURVE_SPREAD } curve_kind;
+
+static double curve_value(const tt_campaign_record *s, const tt_campaign_record *unit, curve_kind k,
+                          int64_t column, int64_t round)
+{
+  const tt_round *r = &s->h->round[round];
+  if (k == CURVE_MEAN) return tt_history_error(s->h, round + 1, unit->h);
+  if (k == CURVE_SPREAD) return r->spread[column];
+  return isfinite(unit->h->round[0].rmse[column]) ? r->rmse[column] : r->nll[column];
+}
+
+static void say_round(const void *of, int64_t i, char *text, size_t size)
+{
+  const tt_chart_series *s = of;
+  snprintf(text, size, "%s, round %" PRId64 ": %.4g with %.0f labels", s->name, i + 1, s->y[i],
+           s->x[i]);
+}
+
+static tt_err put_curve(FILE *f, const tt_campaign_record *s, int n, curve_kind kind,
+                        int64_t column, const char *title, const char *label)
+{
+  tt_chart_series line[MAX_CURVES];
+  double *room = NULL;
+  int64_t rounds = 0, known = 0;
+  if (n > MAX_CURVES) n = MAX_CURVES;
+  for (int k = 0; k < n; k++) rounds += s[k].h->rounds;
+  TT_TRY(TT_ALLOC(room, 2 * rounds));
+  double *x = room;
+  for (int k = 0; k < n; k++) {
+    int64_t points = s[k].h->rounds;
+    double *y = x + points;
+    for (int64_t i = 0; i < points; i++) {
+      x[i] = (double)s[k].h->round[i].labels;
+      y[i] = curve_value(&s[k], s, kind, column, i);
+      known += isfinite(y[i]);
+    }
+    line[k] = (tt_chart_series){.name = n > 1 && *s[k].score ? s[k].score : s[k].directory,
+                                .points = points,
+                                .x = x,
+                                .y = y,
+                                .mark = TT_CHART_LINE,
+                                .style = k,
+                                .hover = say_round,
+                                .of = &line[k]};
+    x = y + points;
+  }
+  if (known)
+    tt_page_chart(f, &(tt_chart){.title = title,
+                                 .x_label = "labelled rows",
+                                 .y_label = label,
+                                 .count = n,
+                                 .series = line,
+                                 .least_x_step = 1});
+  tt_free(room);
+  return TT_OK;
+}
+
+tt_err tt_campaign_page_put_curves(FILE *f, const tt_campaign_record *s, int n)
+{
+  char title[TEXT];
+  int64_t columns = s->h->columns < MAX_COLUMNS ? s->h->columns : MAX_COLUMNS;
+  tt_err e = TT_OK;
+  tt_page_begin_section(f, "Learning curve", NULL);
+  tt_page_begin_charts(f);
+  if (s->h->columns > 1)
+    e = put_curve(f, s, n, CURVE_MEAN, 0, "Mean over the columns", "test error (round 1 = 1)");
+  for (int64_t c = 0; !e && c < columns; c++) {
+    int is_rmse = isfinite(s->h->round[0].rmse[c]);
+    snprintf(title, sizeof title, "%s", s->texts.column[c]);
+    e = put_curve(f, s, n, CURVE_ERROR, c, title, is_rmse ? "test rmse" : "test nll");
+  }
+  for (int64_t c = 0; !e && c < columns; c++) {
+    snprintf(title, sizeof title, "Spread of %s over the candidates", s->texts.column[c]);
+    e = put_curve(f, s, n, CURVE_SPREAD, c, title, "mean epistemic std");
+  }
+  tt_page_end_charts(f);
+  tt_page_end_section(f);
+  return e;
+}
+
+/* By round */
+
+static void say_value(const void *of, int64_t i, char *text, size_t size)
+{
+  const tt_chart_series *s = of;
+  snprintf(text, size, "round %.0f: %s %.4g", s->x[i], s->name, s->y[i]);
+}
+
+/* Chart of some lines over the rounds; y [lines][rounds]. */
+static void put_lines(FILE *f, const char *title, const char *label, int lines,
+                      const char *const *name, int64_t rounds, const double *x, const double *y)
+{
+  tt_chart_series line[TT_STAGE_COUNT];
+  for (int k = 0; k < lines; k++)
+    line[k] = (tt_chart_series){.name = name[k],
+                                .points = rounds,
+                                .x = x,
+                                .y = y + k * rounds,
+                                .mark = TT_CHART_LINE,
+                                .style = k,
+                                .hover = say_value,
+                                .of = &line[k]};
+  tt_page_chart(f, &(tt_chart){.title = title,
+                               .x_label = "round",
+                               .y_label = label,
+                               .count = lines,
+                               .series = line,
+                               .least_x_step = 1});
+}
+
+tt_err tt_campaign_page_put_rounds(FILE *f, const tt_history *h)
+{
+  static const char *const share[] = {"accurate", "candidate", "failed"};
+  static const char *const query[] = {"queried", "without label"};
+  double *x = NULL;
+  int64_t n = h->rounds, parts = 0; /* candidates that are accurate or failed: 0 without limits */
+  TT_TRY(TT_ALLOC(x, (1 + TT_STAGE_COUNT) * n));
+  double *y = x + n;
+  tt_page_begin_section(f, "Pool, oracle, time", NULL);
+  tt_page_begin_charts(f);
+  for (int64_t i = 0; i < n; i++) {
+    const tt_round *r = &h->round[i];
+    x[i] = (double)i + 1;
+    y[i] = tt_percent(r->accurate, r->pool);
+    y[n + i] = tt_percent(r->candidate, r->pool);
+    y[2 * n + i] = tt_percent(r->failed, r->pool);
+    parts += r->accurate + r->failed;
+  }
+  if (parts > 0) put_lines(f, "Shares of the pool", "candidates (%)", 3, share, n, x, y);
+  for (int64_t i = 0; i < n; i++) {
+    int is_last = h->round[i].queried == 0; /* the last round asks for no labels */
+    y[i] = is_last ? (double)NAN : (double)h->round[i].queried;
+    y[n + i] = is_last ? (double)NAN : (double)h->round[i].label_failed;
+  }
+  put_lines(f, "Queries to the oracle", "rows", 2, query, n, x, y);
+  for (int64_t i = 0; i < n; i++)
+    for (int k = 0; k < TT_STAGE_COUNT; k++) y[k * n + i] = h->round[i].seconds[k];
+  put_lines(f, "Time of the stages", "seconds", TT_STAGE_COUNT, tt_stage_name, n, x, y);
+  tt_page_end_charts(f);
+  tt_page_end_section(f);
+  tt_free(x);
+  return TT_OK;
+}
+
+/* What was selected */
+
+/* The queries of one part of the rounds, at most MAX_QUERIES at equal distances. */
+typedef struct picked {
+  const tt_history *h;
+  int64_t n;
+  int64_t *query; /* [n] */
+} picked;
+
+static void say_query(const void *of, int64_t i, char *text, size_t size)
+{
+  const picked *p = of;
+  const tt_query *q = &p->h->query[p->query[i]];
+  const char *how = q->random ? ", at random" : "";
+  if (q->label_status == TT_LABEL_STATUS_failed) how = ", no label";
+  snprintf(text, size, "round %d: candidate %" PRId64 ", score %.3g%s", q->round, q->row, q->score,
+           how);
+}
+
+/* The third of the rounds of a query. */
+static int third_of(const tt_history *h, int64_t query)
+{
+  int64_t round = h->query[query].round - 1;
+  int third = (int)(round * THIRDS / (h->rounds > 1 ? h->rounds - 1 : 1));
+  return third < THIRDS ? third : THIRDS - 1;
+}
+
+/* y: input `b`, or the round if there is only one input. */
+static void put_pair(FILE *f, const tt_campaign_record *s, picked *part, int64_t a, int64_t b,
+                     double *room)
+{
+  static const char *const name[] = {"early", "middle", "late rounds"};
+  const tt_history *h = s->h;
+  const tt_columns *input = &s->texts.input;
+  tt_chart_series series[THIRDS];
+  char title[TEXT];
+  int64_t D = h->inputs;
+  for (int k = 0; k < THIRDS; k++) {
+    double *x = room, *y = room + part[k].n;
+    room = y + part[k].n;
+    for (int64_t i = 0; i < part[k].n; i++) {
+      int64_t q = part[k].query[i];
+      x[i] = h->x[q * D + a];
+      y[i] = b < D ? h->x[q * D + b] : (double)h->query[q].round;
+    }
+    series[k] = (tt_chart_series){.name = name[k],
+                                  .points = part[k].n,
+                                  .x = x,
+                                  .y = y,
+                                  .mark = TT_CHART_POINTS,
+                                  .style = k,
+                                  .hover = say_query,
+                                  .of = &part[k]};
+  }
+  const char *x_name = a < input->count ? input->name[a] : "x";
+  const char *y_name = b >= D ? "round" : b < input->count ? input->name[b] : "y";
+  snprintf(title, sizeof title, "%.100s and %.100s", x_name, y_name);
+  tt_page_chart(f, &(tt_chart){.title = title,
+                               .x_label = x_name,
+                               .y_label = y_name,
+                               .count = THIRDS,
+                               .series = series,
+                               .is_linear = 1});
+}
+
+tt_err tt_campaign_page_put_queries(FILE *f, const tt_campaign_record *s)
+{
+  const tt_history *h = s->h;
+  picked part[THIRDS] = {{0}};
+  int64_t *index = NULL, by = (h->queries + MAX_QUERIES - 1) / MAX_QUERIES;
+  double *room = NULL;
+  int64_t pairs = (h->inputs + 1) / 2; /* an odd last input is drawn with the one before it */
+  if (h->queries == 0) return TT_OK;
+  tt_err e = TT_ALLOC(index, THIRDS * h->queries);
+  if (!e) e = TT_ALLOC(room, 2 * h->queries);
+  if (!e) {
+    for (int k = 0; k < THIRDS; k++) part[k] = (picked){h, 0, index + k * h->queries};
+    for (int64_t q = 0; q < h->queries; q += by) {
+      picked *to = &part[third_of(h, q)];
+      to->query[to->n++] = q;
+    }
+    tt_page_begin_section(
+        f, "What was selected",
+        "Inputs of the queries, two at a time, in early, middle and late rounds.");
+    tt_page_begin_charts(f);
+    for (int64_t i = 0; i < pairs && i < MAX_PAIRS; i++) {
+      int64_t a = 2 * i + 1 < h->inputs || i == 0 ? 2 * i : 2 * i - 1;
+      put_pair(f, s, part, a, a + 1, room);
+    }
+    tt_page_end_charts(f);
+    tt_page_end_section(f);
+  }
+  tt_free_all(&index, &room);
+  return e;
+}

@@ -1,0 +1,41 @@
+/* verbs_report.c — see verbs.h: what runs and campaigns have done. */
+#include "src/campaign/report/campaign_report.h"
+#include "src/campaign/state/file_names.h"
+#include "src/cli/cli_args.h"
+#include "src/report/page/run_page.h"
+#include "src/report/report.h"
+#include "src/report/run_status.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int is_campaign(const char *directory)
+{
+  char journal[TT_PATH_MAX];
+  tt_campaign_path(directory, "journal.jsonl", journal);
+  return access(journal, F_OK) == 0;
+}
+
+tt_err tt_verb_status(const tt_cli_args *args)
+{
+  if (is_campaign(args->file[0])) return tt_campaign_status_local(args->file[0], args->json);
+  return tt_run_status_print_local(args->file[0], args->json);
+}
+
+/* Of a file RESULTS.h5: tables and a picture; of a directory: a page. */
+tt_err tt_verb_report(const tt_cli_args *args)
+{
+  struct stat at;
+  char file[TT_PATH_MAX];
+  const char *from = args->file[0], *to = args->output ? args->output : from;
+  int campaign = is_campaign(from);
+  if (args->files > 1 && !campaign)
+    return TT_FAIL(USAGE, "%s is not a campaign: give one directory of a run", from);
+  if (stat(from, &at) || !S_ISDIR(at.st_mode))
+    return tt_report_local(from, args->output ? args->output : ".", args->force);
+  tt_campaign_path(to, "report.html", file);
+  TT_TRY(tt_directory_create(to));
+  if (campaign) return tt_campaign_page_write_local(args->file, args->files, file, args->force);
+  return tt_run_page_write_local(from, file, args->force);
+}
