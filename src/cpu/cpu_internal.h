@@ -41,6 +41,7 @@ typedef struct tt_cpu_buffers {
   float *d[2];                       /* [widest][ld] */
   float *residual_gradient;    /* [widest][ld] dL/dy of a residual layer, for its skip connection */
   float *gradient[TT_MAX_PART_SUMS]; /* [P] [0] of the batch; sums of its parts (parts.h) */
+  double loss[TT_MAX_PART_SUMS];     /* of these sums, if threads share the parts of a batch */
   float *adversarial_gradient;       /* [P] gradient at the adversarial inputs */
   int8_t *input_mask;          /* [D] 1 for inputs that the member uses */
   int32_t *window;             /* [window_size] row numbers */
@@ -54,15 +55,14 @@ typedef enum tt_cpu_buffers_use {
   TT_BUFFERS_ADVERSARIAL
 } tt_cpu_buffers_use;
 
-/* Buffers for batches of up to `batch` rows in `parts` parts. Errors: MEM. */
+/* Buffers of a thread for batches of up to `batch` rows in `parts` parts. Without the gradients of
+ * more than one part, which tt_cpu_reserve_sums adds; the bytes are with them, if `threads` threads
+ * share the parts. Errors: MEM. */
 tt_err tt_cpu_buffers_create(const tt_model *model, int64_t batch, int64_t parts,
                              tt_cpu_buffers_use use, tt_cpu_buffers **out);
 void tt_cpu_buffers_destroy(tt_cpu_buffers **w);
-int64_t tt_cpu_buffers_bytes(const tt_model *model, int64_t batch, int64_t parts,
+int64_t tt_cpu_buffers_bytes(const tt_model *model, int64_t batch, int64_t parts, int threads,
                              tt_cpu_buffers_use use);
-
-/* Allocate gradient[0] to gradient[sums - 1]. Errors: MEM. */
-tt_err tt_cpu_buffers_reserve_sums(const tt_model *m, tt_cpu_buffers *b, int sums);
 
 /* x[D][ld] in the buffers -> output of the last layer, z[layers - 1].
  *   drop      NULL: no dropout;   gradient  1: keep the values for tt_cpu_backward */
@@ -103,11 +103,21 @@ void tt_cpu_next_batch(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_membe
 const float *tt_cpu_load_batch(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
                                tt_cpu_batch *batch, tt_slice rows);
 
-/* Gradients of some parts of the batch, added as parts.h says, in gradient[0], gradient[1], ... of
- * the buffers, and their losses in loss[TT_MAX_PART_SUMS], NaN if one is not finite. Returns the
- * number of these sums: 1 for all parts of the batch. */
+/* Gradients of some parts of the batch, added as parts.h says: sum[0], sum[1], ... are pointers to
+ * [P] in the buffers; loss[TT_MAX_PART_SUMS] of each, NaN if one is not finite. Returns the number
+ * of these sums: 1 for all parts of the batch.
+ *   threads  that compute the parts, each with its own buffers of the engine; 1: with `b` */
 int tt_cpu_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
-                    tt_cpu_batch *batch, tt_slice parts, double *loss);
+                    const tt_cpu_batch *batch, tt_slice parts, int threads,
+                    float *sum[TT_MAX_PART_SUMS], double loss[TT_MAX_PART_SUMS]);
+
+/* Threads that share the parts of a member in tt_cpu_step: those of the engine if it has fewer
+ * members, else 1. */
+int tt_cpu_threads_per_member(const tt_cohort *c, tt_slice slice, int threads);
+
+/* Gradients for a slice of the parts: each thread has those of its share of the slice; with
+ * threads 1 each thread of the engine has those of the whole slice. Errors: MEM. */
+tt_err tt_cpu_reserve_sums(tt_engine *e, tt_slice parts, int threads);
 
 /* A step after its gradient, for the parameters of one segment, gradient[segment.count].
  *   squares  sum of squares of the gradient of all parameters; used if the member is clipped

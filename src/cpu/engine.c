@@ -55,7 +55,8 @@ static tt_err allocate(tt_engine *e)
   TT_TRY(TT_ALLOC(e->buffers, e->threads));
   for (int t = 0; t < e->threads; t++)
     TT_TRY(tt_cpu_buffers_create(&c->model, c->batch_size, c->parts, use, &e->buffers[t]));
-  return TT_OK;
+  return tt_cpu_reserve_sums(e, (tt_slice){0, c->parts},
+                             tt_cpu_threads_per_member(c, e->slice, e->threads));
 }
 
 static tt_err create(const tt_cohort *cohort, tt_slice slice, const tt_resources *use,
@@ -135,20 +136,42 @@ static void get_standing(const tt_state *s, int64_t i, tt_member_progress *out)
   out->loss = tt_last_epoch_loss(TT_FIELD(s, loss_train), s->epochs, i, out->epoch);
 }
 
-static tt_err train(tt_engine *e, int64_t steps, tt_progress *out)
+static void train_member(tt_engine *e, tt_cpu_buffers *b, int64_t i, int64_t steps,
+                         tt_member_progress *at)
 {
-  tt_member_progress *at = NULL;
-  TT_TRY(TT_ALLOC(at, e->slice.count));
+  at[i].taken = tt_cpu_train_member(e, b, i, steps);
+  get_standing(e->state, i, &at[i]);
+}
+
+/* Each thread trains other members. */
+static void train_in_parallel(tt_engine *e, int64_t steps, tt_member_progress *at)
+{
 #pragma omp parallel num_threads(e->threads)
   {
     unsigned mode = tt_cpu_flush_denormals();
 #pragma omp for schedule(dynamic, 1)
-    for (int64_t i = 0; i < e->slice.count; i++) {
-      at[i].taken = tt_cpu_train_member(e, e->buffers[omp_get_thread_num()], i, steps);
-      get_standing(e->state, i, &at[i]);
-    }
+    for (int64_t i = 0; i < e->slice.count; i++)
+      train_member(e, e->buffers[omp_get_thread_num()], i, steps, at);
     tt_cpu_restore_denormals(mode);
   }
+}
+
+/* All threads train one member after the other; they share the parts of a batch. */
+static void train_one_by_one(tt_engine *e, int64_t steps, tt_member_progress *at)
+{
+  unsigned mode = tt_cpu_flush_denormals();
+  for (int64_t i = 0; i < e->slice.count; i++) train_member(e, e->buffers[0], i, steps, at);
+  tt_cpu_restore_denormals(mode);
+}
+
+static tt_err train(tt_engine *e, int64_t steps, tt_progress *out)
+{
+  tt_member_progress *at = NULL;
+  TT_TRY(TT_ALLOC(at, e->slice.count));
+  if (tt_cpu_threads_per_member(e->cohort, e->slice, e->threads) > 1)
+    train_one_by_one(e, steps, at);
+  else
+    train_in_parallel(e, steps, at);
   tt_progress_from_members(e->slice.count, at, e->cohort->max_epochs, out);
   tt_free(at);
   return TT_OK;
@@ -211,8 +234,9 @@ static int64_t held_bytes(const tt_cohort *c, tt_slice slice, int threads)
   tt_cpu_buffers_use kind = buffers_use(c, slice, &anchored);
   int64_t member = tt_state_member_bytes(tt_cohort_state_shape(c));
   if (anchored) member += 4 * c->model.params;
+  int shares = tt_cpu_threads_per_member(c, slice, threads);
   return slice.count * member +
-         threads * tt_cpu_buffers_bytes(&c->model, c->batch_size, c->parts, kind);
+         threads * tt_cpu_buffers_bytes(&c->model, c->batch_size, c->parts, shares, kind);
 }
 
 static int64_t host_bytes(const tt_cohort *c, tt_slice slice, const tt_resources *use)

@@ -57,21 +57,31 @@ static tt_err allocate(const tt_model *m, tt_cpu_buffers_use use, tt_cpu_buffers
   TT_TRY(TT_ALLOC(b->input_mask, m->inputs));
   if (any_residual(m)) TT_TRY(TT_ALLOC(b->residual_gradient, widest(m) * b->ld));
   if (use == TT_BUFFERS_ADVERSARIAL) TT_TRY(TT_ALLOC(b->adversarial_gradient, m->params));
-  return TT_OK;
+  return TT_ALLOC(b->gradient[0], m->params);
 }
 
-/* Most sums of parts that are pending at a time if one thread computes all of them. */
-static int pending_sums(int64_t parts)
+int tt_cpu_threads_per_member(const tt_cohort *c, tt_slice slice, int threads)
+{
+  int64_t most = c->parts < threads ? c->parts : threads;
+  return slice.count < threads ? (int)most : 1;
+}
+
+/* Most sums that are pending at a time on a thread with its share of a slice of the parts. */
+static int pending_sums(int64_t parts, tt_slice slice, int threads, int thread)
 {
   int most;
-  (void)tt_part_sums_of(parts, (tt_slice){0, parts}, &most);
+  tt_slice own = tt_part_slice(slice.count, threads, threads > 1 ? thread : 0);
+  (void)tt_part_sums_of(parts, (tt_slice){slice.first + own.first, own.count}, &most);
   return most;
 }
 
-tt_err tt_cpu_buffers_reserve_sums(const tt_model *m, tt_cpu_buffers *b, int sums)
+tt_err tt_cpu_reserve_sums(tt_engine *e, tt_slice parts, int threads)
 {
-  for (int i = 0; i < sums; i++)
-    if (!b->gradient[i]) TT_TRY(TT_ALLOC(b->gradient[i], m->params));
+  const tt_cohort *c = e->cohort;
+  for (int t = 0; t < (threads > 1 ? threads : e->threads); t++)
+    for (int i = 0; i < pending_sums(c->parts, parts, threads, t); i++)
+      if (!e->buffers[t]->gradient[i])
+        TT_TRY(TT_ALLOC(e->buffers[t]->gradient[i], c->model.params));
   return TT_OK;
 }
 
@@ -84,8 +94,6 @@ tt_err tt_cpu_buffers_create(const tt_model *model, int64_t batch, int64_t parts
   b->ld = leading_dimension(b->rows);
   b->window_size = batch > TT_SAMPLER_WINDOW ? round_up_to_lanes(batch) : TT_SAMPLER_WINDOW;
   tt_err e = allocate(model, use, b);
-  if (!e && use != TT_BUFFERS_PREDICT)
-    e = tt_cpu_buffers_reserve_sums(model, b, pending_sums(parts));
   if (e)
     tt_cpu_buffers_destroy(&b);
   else
@@ -106,7 +114,7 @@ void tt_cpu_buffers_destroy(tt_cpu_buffers **w)
               &b->window, w);
 }
 
-int64_t tt_cpu_buffers_bytes(const tt_model *model, int64_t batch, int64_t parts,
+int64_t tt_cpu_buffers_bytes(const tt_model *model, int64_t batch, int64_t parts, int threads,
                              tt_cpu_buffers_use use)
 {
   int64_t ld = leading_dimension(round_up_to_lanes(tt_part_max_rows(batch, parts))),
@@ -114,7 +122,8 @@ int64_t tt_cpu_buffers_bytes(const tt_model *model, int64_t batch, int64_t parts
   for (int l = 0; l < model->layers; l++)
     features += 2 * model->layer[l].out + (model->layer[l].norm < 0 ? 0 : model->layer[l].out + 1);
   features += (any_residual(model) ? 3 : 2) * widest(model);
-  int64_t gradients = pending_sums(parts) + (use == TT_BUFFERS_ADVERSARIAL);
+  int64_t gradients =
+      pending_sums(parts, (tt_slice){0, parts}, threads, 0) + (use == TT_BUFFERS_ADVERSARIAL);
   return 4 * (features * ld + gradients * model->params + TT_SAMPLER_WINDOW);
 }
 

@@ -148,15 +148,16 @@ static double rows_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_
   return loss;
 }
 
-int tt_cpu_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
-                    tt_cpu_batch *batch, tt_slice parts, double *loss)
+/* The sums of a slice of the parts, computed by one thread in its own buffers. */
+static int slice_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
+                          tt_cpu_batch batch, tt_slice parts, double *loss)
 {
   int64_t all = e->cohort->parts;
   tt_part_sums sums = {.parts = all};
   for (int64_t i = parts.first; i < parts.first + parts.count; i++) {
-    tt_slice rows = tt_part_rows(batch->count, all, i);
+    tt_slice rows = tt_part_rows(batch.count, all, i);
     int top = sums.count;
-    loss[top] = rows_gradient(e, b, ctx, batch, rows, b->gradient[top]);
+    loss[top] = rows_gradient(e, b, ctx, &batch, rows, b->gradient[top]);
     tt_part_sums_push(&sums, i, 0);
     for (; tt_part_sums_merge(&sums); top--) {
       add(e->cohort->model.params, b->gradient[top], b->gradient[top - 1]);
@@ -164,4 +165,60 @@ int tt_cpu_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *
     }
   }
   return sums.count;
+}
+
+/* The threads add a gradient to another one, each in its segment. */
+static void add_shared(int64_t params, int threads, const float *from, float *to)
+{
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+  for (int t = 0; t < threads; t++) {
+    tt_slice s = tt_part_segment(params, threads, t);
+    add(s.count, from + s.first, to + s.first);
+  }
+}
+
+static tt_slice share_of(tt_slice parts, int threads, int thread)
+{
+  tt_slice own = tt_part_slice(parts.count, threads, thread);
+  return (tt_slice){parts.first + own.first, own.count};
+}
+
+/* Add the sums of all threads in the order of the tree. */
+static int add_threads(const tt_engine *e, tt_slice parts, int threads, float **sum, double *loss)
+{
+  int64_t all = e->cohort->parts;
+  tt_part_sums sums = {.parts = all};
+  for (int t = 0; t < threads; t++) {
+    tt_part_sums own = tt_part_sums_of(all, share_of(parts, threads, t), NULL);
+    for (int k = 0; k < own.count; k++) {
+      int top = sums.count;
+      sum[top] = e->buffers[t]->gradient[k];
+      loss[top] = e->buffers[t]->loss[k];
+      tt_part_sums_push(&sums, own.node[k].index, own.node[k].level);
+      for (; tt_part_sums_merge(&sums); top--) {
+        add_shared(e->cohort->model.params, threads, sum[top], sum[top - 1]);
+        loss[top - 1] += loss[top];
+      }
+    }
+  }
+  return sums.count;
+}
+
+int tt_cpu_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
+                    const tt_cpu_batch *batch, tt_slice parts, int threads,
+                    float *sum[TT_MAX_PART_SUMS], double loss[TT_MAX_PART_SUMS])
+{
+  if (threads == 1) {
+    int sums = slice_gradient(e, b, ctx, *batch, parts, loss);
+    memcpy(sum, b->gradient, (size_t)sums * sizeof *sum);
+    return sums;
+  }
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+  for (int t = 0; t < threads; t++) {
+    unsigned mode = tt_cpu_flush_denormals();
+    (void)slice_gradient(e, e->buffers[t], ctx, *batch, share_of(parts, threads, t),
+                         e->buffers[t]->loss);
+    tt_cpu_restore_denormals(mode);
+  }
+  return add_threads(e, parts, threads, sum, loss);
 }

@@ -1,5 +1,4 @@
-/* partial.c — steps of a member that several engines train together; see engine.h. One thread
- * computes the parts one after the other. */
+/* partial.c — steps of a member that several engines train together; see engine.h. */
 #include "src/cpu/cpu_internal.h"
 
 #include <math.h>
@@ -11,17 +10,16 @@ tt_err tt_cpu_partial(tt_engine *e, int64_t m, tt_slice parts, int *training,
   tt_cpu_buffers *b = e->buffers[0];
   tt_cpu_batch batch;
   int64_t i = m - e->slice.first;
-  int most;
+  int threads = parts.count < e->threads ? (int)parts.count : e->threads;
   *training = TT_FIELD(e->state, status)[i] == TT_STATUS_training;
   if (!*training) return TT_OK;
-  (void)tt_part_sums_of(e->cohort->parts, parts, &most);
-  TT_TRY(tt_cpu_buffers_reserve_sums(&e->cohort->model, b, most));
+  if (threads < 1) threads = 1; /* without parts, to update a segment of the parameters */
+  TT_TRY(tt_cpu_reserve_sums(e, parts, threads));
   tt_cpu_member ctx = tt_cpu_member_begin(e, b, i);
   unsigned mode = tt_cpu_flush_denormals();
   tt_cpu_next_batch(e, b, &ctx, 1, &batch);
-  int sums = tt_cpu_gradient(e, b, &ctx, &batch, parts, loss);
+  (void)tt_cpu_gradient(e, b, &ctx, &batch, parts, threads, sum, loss);
   tt_cpu_restore_denormals(mode);
-  memcpy(sum, b->gradient, (size_t)sums * sizeof *sum);
   return TT_OK;
 }
 

@@ -109,7 +109,7 @@ static tt_err scratch_create(const predict_job *job, thread_scratch *s)
 
 int64_t tt_cpu_predict_bytes(const tt_model *model)
 {
-  return tt_cpu_buffers_bytes(model, BLOCK, 1, TT_BUFFERS_PREDICT);
+  return tt_cpu_buffers_bytes(model, BLOCK, 1, 1, TT_BUFFERS_PREDICT);
 }
 
 tt_err tt_cpu_predict(const tt_trained_ensemble *c, const tt_resources *use, int64_t rows,

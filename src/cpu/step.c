@@ -49,20 +49,20 @@ void tt_cpu_gradient_squares(const tt_engine *e, const tt_cpu_buffers *b, const 
 }
 
 /* Sum of squares of the gradient of the whole batch, if it is clipped; masks it. */
-static double square_sum(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx)
+static double square_sum(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
+                         float *gradient)
 {
   const tt_hyper *h = &ctx->member->hyper;
   int64_t params = e->cohort->model.params;
   double sum = 0.0;
   if (e->cohort->parts == 1) {
-    if (h->feature_fraction < 1.0f)
-      mask_input_gradient(e, b, (tt_slice){0, params}, b->gradient[0]);
-    return h->clip_norm > 0.0f ? e->kernels->square_sum(params, b->gradient[0]) : 0.0;
+    if (h->feature_fraction < 1.0f) mask_input_gradient(e, b, (tt_slice){0, params}, gradient);
+    return h->clip_norm > 0.0f ? e->kernels->square_sum(params, gradient) : 0.0;
   }
   for (int64_t p = 0; p < params; p += TT_NORM_BLOCK) {
     double block = 0.0;
     tt_cpu_gradient_squares(e, b, ctx, (tt_slice){p, min_int64(TT_NORM_BLOCK, params - p)},
-                            b->gradient[0] + p, &block);
+                            gradient + p, &block);
     sum += block;
   }
   return sum;
@@ -124,13 +124,29 @@ void tt_cpu_end_step(const tt_engine *e, const tt_cpu_member *ctx, double loss)
   average(e, ctx);
 }
 
-/* The end of a step of the whole batch, from the gradient in the buffers. Returns 0 if the loss is
- * not finite. */
-static int finish_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx, double loss)
+/* The optimiser step; each thread takes the step of a segment. */
+static void update_shared(const tt_engine *e, const tt_cpu_member *ctx, int threads,
+                          float *gradient, double squares)
+{
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+  for (int t = 0; t < threads; t++) {
+    unsigned mode = tt_cpu_flush_denormals();
+    tt_slice segment = tt_part_segment(e->cohort->model.params, threads, t);
+    tt_cpu_update_weights(e, ctx, segment, gradient + segment.first, squares);
+    tt_cpu_restore_denormals(mode);
+  }
+}
+
+/* The end of a step of the whole batch, from its gradient. Returns 0 if the loss is not finite. */
+static int finish_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx, int threads,
+                       float *gradient, double loss)
 {
   if (!isfinite(loss)) return 0;
-  double squares = square_sum(e, b, ctx);
-  tt_cpu_update_weights(e, ctx, (tt_slice){0, e->cohort->model.params}, b->gradient[0], squares);
+  double squares = square_sum(e, b, ctx, gradient);
+  if (threads > 1)
+    update_shared(e, ctx, threads, gradient, squares);
+  else
+    tt_cpu_update_weights(e, ctx, (tt_slice){0, e->cohort->model.params}, gradient, squares);
   tt_cpu_end_step(e, ctx, loss);
   return 1;
 }
@@ -138,10 +154,12 @@ static int finish_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_membe
 int tt_cpu_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx, int64_t steps)
 {
   tt_cpu_batch batch;
+  float *sum[TT_MAX_PART_SUMS];
   double loss[TT_MAX_PART_SUMS];
+  int threads = tt_cpu_threads_per_member(e->cohort, e->slice, e->threads);
   tt_cpu_next_batch(e, b, ctx, steps, &batch);
-  (void)tt_cpu_gradient(e, b, ctx, &batch, (tt_slice){0, e->cohort->parts}, loss);
-  return finish_step(e, b, ctx, loss[0]);
+  (void)tt_cpu_gradient(e, b, ctx, &batch, (tt_slice){0, e->cohort->parts}, threads, sum, loss);
+  return finish_step(e, b, ctx, threads, sum[0], loss[0]);
 }
 
 const int32_t *tt_cpu_split_forward(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
@@ -166,5 +184,5 @@ int tt_cpu_split_apply(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_membe
   for (int64_t r = 0; r < rows; r++)
     for (int64_t o = 0; o < outputs; o++) b->d[0][o * b->ld + r] = delta[r * outputs + o];
   tt_cpu_backward(e->kernels, &e->cohort->model, ctx->w, b, rows, b->gradient[0], 0);
-  return finish_step(e, b, ctx, loss);
+  return finish_step(e, b, ctx, 1, b->gradient[0], loss);
 }

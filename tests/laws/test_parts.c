@@ -146,6 +146,25 @@ TT_TEST (training_in_parts_is_training) {
         close_to_the_whole(by[k], i % (int)TT_LOSS_COUNT, i % (int)TT_OPT_COUNT);
 }
 
+/* With fewer members than threads, the threads share the parts of a batch. */
+TT_TEST (threads_share_the_parts_and_give_the_same_bits) {
+  way by[MAX_WAYS];
+  int n = ways(by);
+  for (int k = 0; k < n; k++)
+    for (int i = 0; i < 5 && by[k].ops == &tt_engine_cpu; i++) {
+      problem p = make(i, i, i == 4 ? 5 : PARTS);
+      way several = by[k];
+      several.use.threads = 2 + i % 2;
+      if (i == 3) p.c.member[0].hyper.adversarial_epsilon = 0.02f;
+      tt_state *want = problem_run(&p, by[k], everyone(&p), 4);
+      tt_state *got = problem_run(&p, several, everyone(&p), 3);
+      same_member(want, got, 0, "threads that share parts");
+      tt_state_destroy(&want);
+      tt_state_destroy(&got);
+      problem_free(&p);
+    }
+}
+
 TT_TEST (parts_need_less_memory) {
   const tt_resources use = {.threads = 1, .simd = TT_SIMD_generic};
   problem p = make(0, 0, 1);

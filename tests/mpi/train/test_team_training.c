@@ -62,6 +62,7 @@ static void start(problem *p, int teams, const tt_engine_ops *ops, cast *to)
   int team = tt_load_balance_place(tt_comm_ranks(comm), teams, tt_comm_rank(comm)).team;
   *to = (cast){.p = p, .cohort = {&p->c}};
   to->job = (tt_job){.cohorts = {1, to->cohort}, .data = p->d, .ops = ops, .use = use};
+  if (tt_comm_ranks(comm) < 3) to->job.use.threads = 1 + teams % 2; /* they share parts */
   TT_CHECK_OK(tt_team_create(comm, team, &to->team));
   TT_CHECK_OK(tt_shards_create_local(&to->job, teams, team, to->team, &to->shards));
   to->shard = &to->shards.at[0];
