@@ -6,6 +6,7 @@
 #include "core/stats/metrics.h"
 #include "io/data/axis_labels.h"
 #include "io/model/model_file.h"
+#include "src/cpu/single_row.h"
 #include "src/host/resources.h"
 #include "src/predict/jacobian.h"
 #include "src/predict/normalization.h"
@@ -17,6 +18,7 @@
 #include <string.h>
 
 enum { MIN_CHUNK_ROWS = 256, MAX_CHUNK_ROWS = 4096 };
+enum { FEW_ROWS = 8 }; /* up to these, one row at a time is faster than a block of 16 */
 static const double chunk_floats = 6.4e7; /* members' predictions of a chunk: 256 MB */
 
 struct tutti_model {
@@ -24,6 +26,7 @@ struct tutti_model {
   tt_axis_labels labels;
   int64_t width, levels;
   int classes;
+  tt_single_row **single; /* [all.count]; NULL if one of them is too large for it */
 };
 
 const char *tutti_version(void) { return TUTTI_VERSION; }
@@ -64,6 +67,24 @@ static tt_err read_model(const char *file, const void *bytes, int64_t size,
   return e;
 }
 
+static void free_single_rows(tutti_model *m)
+{
+  for (int64_t i = 0; m->single && i < m->all.count; i++) tt_single_row_destroy(&m->single[i]);
+  tt_free(m->single);
+}
+
+static tt_err prepare_single_rows(tutti_model *m)
+{
+  int fit = 1;
+  TT_TRY(TT_ALLOC(m->single, m->all.count));
+  for (int64_t i = 0; fit && i < m->all.count; i++) {
+    TT_TRY(tt_single_row_create(m->all.at[i], TT_SIMD_auto, &m->single[i]));
+    fit = m->single[i] != NULL;
+  }
+  if (!fit) free_single_rows(m);
+  return TT_OK;
+}
+
 /*   file  NULL: the model is in memory, bytes[size] */
 static tt_err open_model(const char *file, const void *bytes, int64_t size, tutti_model **out)
 {
@@ -78,6 +99,7 @@ static tt_err open_model(const char *file, const void *bytes, int64_t size, tutt
     m->levels = levels > m->levels ? levels : m->levels;
     m->classes |= tt_output_is_class(own->model.output);
   }
+  if (!e) e = prepare_single_rows(m);
   if (e)
     tutti_close(&m);
   else
@@ -102,6 +124,7 @@ int tutti_open_memory(const void *bytes, int64_t size, tutti_model **out)
 void tutti_close(tutti_model **model)
 {
   if (!*model) return;
+  free_single_rows(*model);
   tt_axis_labels_free(&(*model)->labels);
   tt_trained_ensembles_destroy(&(*model)->all);
   tt_free(*model);
@@ -261,10 +284,67 @@ static tt_err predict_block(prediction_call *p)
   return e;
 }
 
-int tutti_predict_all(const tutti_model *model, int64_t rows, const double *x, int threads,
-                      const tutti_prediction *out)
+/* Whether the prediction has only means and standard deviations of few rows. */
+static int is_small(const tutti_model *model, int64_t rows, const tutti_prediction *out)
 {
-  locale_t caller = begin_call();
+  return model->single && rows > 0 && rows <= FEW_ROWS && !out->quantiles && !out->lower &&
+         !out->upper && !out->entropy && !out->mutual_information && !out->member_mean &&
+         !out->member_variance;
+}
+
+static void store_cell(const tutti_prediction *out, int64_t cell, tt_uncertainty at)
+{
+  if (out->mean) out->mean[cell] = at.mean;
+  if (out->total) out->total[cell] = at.total;
+  if (out->aleatoric) out->aleatoric[cell] = at.aleatoric;
+  if (out->epistemic) out->epistemic[cell] = at.epistemic;
+}
+
+/* Columns of trained ensemble i, which begin at `first`, for one row.
+ *   scratch  its floats, then four doubles for each column */
+static void predict_single(const tutti_model *model, int64_t i, int64_t first, const float *x,
+                           float *scratch, double *sums, int64_t row, const tutti_prediction *out)
+{
+  const tt_trained_ensemble *m = model->all.at[i];
+  int64_t columns = tt_trained_ensemble_columns(m);
+  tt_moments moments = {1, columns, sums, sums + columns, sums + 2 * columns, sums + 3 * columns};
+  tt_single_row_predict(model->single[i], x, scratch, &moments);
+  for (int64_t c = 0; c < columns; c++) {
+    tt_column_scale s = tt_column_scale_of(m, c);
+    store_cell(out, row * model->labels.columns + first + c,
+               tt_denormalize(&s, tt_moments_at(&moments, 0, c)));
+  }
+}
+
+static tt_err predict_small(const tutti_model *model, int64_t rows, const double *x,
+                            const tutti_prediction *out)
+{
+  int64_t inputs = tutti_inputs(model), floats = 0;
+  float *scratch = NULL;
+  for (int64_t i = 0; i < model->all.count; i++) {
+    int64_t own = tt_single_row_scratch(model->single[i]);
+    floats = own > floats ? own : floats;
+  }
+  TT_TRY(TT_ALLOC(scratch, floats + 8 * model->labels.columns + inputs));
+  double *sums = (double *)(void *)(scratch + floats); /* floats is a multiple of 16 */
+  float *normalized = scratch + floats + 8 * model->labels.columns;
+  tt_err e = TT_OK;
+  for (int64_t r = 0; !e && r < rows; r++) {
+    int64_t first = 0;
+    e = tt_normalize_checked_local(model->all.at[0], "tutti_predict", "x", r, 1, x + r * inputs,
+                                   normalized);
+    for (int64_t i = 0; !e && i < model->all.count; i++) {
+      predict_single(model, i, first, normalized, scratch, sums, r, out);
+      first += tt_trained_ensemble_columns(model->all.at[i]);
+    }
+  }
+  tt_free(scratch);
+  return e;
+}
+
+static tt_err predict_all(const tutti_model *model, int64_t rows, const double *x, int threads,
+                          const tutti_prediction *out)
+{
   prediction_call p = {.model = model, .out = out, .x = x, .rows = rows};
   p.use.threads = threads > 0 ? threads : tt_resources_cores_local();
   tt_err e = check_wanted(model, out);
@@ -277,7 +357,15 @@ int tutti_predict_all(const tutti_model *model, int64_t rows, const double *x, i
   tt_prediction_block_free(&p.block);
   tt_free(p.normalized);
   tt_free(p.members);
-  return end_call(caller, e);
+  return e;
+}
+
+int tutti_predict_all(const tutti_model *model, int64_t rows, const double *x, int threads,
+                      const tutti_prediction *out)
+{
+  locale_t caller = begin_call();
+  return end_call(caller, is_small(model, rows, out) ? predict_small(model, rows, x, out)
+                                                     : predict_all(model, rows, x, threads, out));
 }
 
 int tutti_predict(const tutti_model *model, int64_t rows, const double *x, int threads,

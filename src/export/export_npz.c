@@ -17,13 +17,13 @@ typedef struct zip_archive {
   int64_t offset; /* bytes written */
 } zip_archive;
 
-typedef struct array {
+typedef struct npy_array {
   const char *type; /* of NumPy: "<f4" */
   int64_t bytes;    /* of a value */
   int ndims;
   int64_t dim[3];
   const void *values;
-} array;
+} npy_array;
 
 static uint32_t crc32_of(const char *bytes, size_t size)
 {
@@ -76,7 +76,7 @@ static tt_err put_entry(zip_archive *z, const char *name, const char *bytes, siz
 }
 
 /* The header of an .npy file, version 1.0: a dictionary of Python, padded to 64 bytes. */
-static void put_npy_header(FILE *to, const array *a)
+static void put_npy_header(FILE *to, const npy_array *a)
 {
   char text[256], shape[96] = "";
   for (int i = 0; i < a->ndims; i++)
@@ -90,7 +90,7 @@ static void put_npy_header(FILE *to, const array *a)
   fprintf(to, "%-*s\n", padded - 1, text);
 }
 
-static tt_err put_array(zip_archive *z, const char *name, const array *a)
+static tt_err put_array(zip_archive *z, const char *name, const npy_array *a)
 {
   char entry[128], *bytes = NULL;
   size_t size = 0, values = 1;
@@ -117,19 +117,19 @@ static tt_err put_texts(zip_archive *z, const char *name, int64_t n, const char 
   for (int64_t i = 0; i < (n ? n : 1); i++)
     memcpy(bytes + (size_t)i * room, text[i], strlen(text[i]));
   snprintf(type, sizeof type, "|S%zu", room);
-  tt_err e = put_array(z, name, &(array){type, (int64_t)room, n > 0, {n}, bytes});
+  tt_err e = put_array(z, name, &(npy_array){type, (int64_t)room, n > 0, {n}, bytes});
   tt_free(bytes);
   return e;
 }
 
 static tt_err put_doubles(zip_archive *z, const char *name, int64_t n, const double *value)
 {
-  return put_array(z, name, &(array){"<f8", 8, 1, {n}, value});
+  return put_array(z, name, &(npy_array){"<f8", 8, 1, {n}, value});
 }
 
 static tt_err put_integer(zip_archive *z, const char *name, int64_t value)
 {
-  return put_array(z, name, &(array){"<i8", 8, 0, {0}, &value});
+  return put_array(z, name, &(npy_array){"<i8", 8, 0, {0}, &value});
 }
 
 /* A tensor of all used members: `rows` x `columns` numbers from `offset` on; columns 0: a vector.
@@ -144,7 +144,7 @@ static tt_err put_tensor(zip_archive *z, const char *name, const tt_export_cohor
     memcpy(all + g * size, k->m->w + k->member[g] * k->m->model.params + offset,
            (size_t)size * sizeof *all);
   tt_err e =
-      put_array(z, name, &(array){"<f4", 4, columns ? 3 : 2, {k->members, rows, columns}, all});
+      put_array(z, name, &(npy_array){"<f4", 4, columns ? 3 : 2, {k->members, rows, columns}, all});
   tt_free(all);
   return e;
 }
@@ -185,8 +185,9 @@ static tt_err put_cohort(zip_archive *z, int64_t i, const tt_export_cohort *k)
   TT_TRY(put_texts(z, named(name, i, "activation", -1), 0, &activation));
   TT_TRY(put_texts(z, named(name, i, "output", -1), 0, &output));
   TT_TRY(put_array(z, named(name, i, "variance_floor", -1),
-                   &(array){"<f8", 8, 0, {0}, &variance_floor}));
-  TT_TRY(put_array(z, named(name, i, "ensemble", -1), &(array){"<i8", 8, 1, {k->members}, k->of}));
+                   &(npy_array){"<f8", 8, 0, {0}, &variance_floor}));
+  TT_TRY(
+      put_array(z, named(name, i, "ensemble", -1), &(npy_array){"<i8", 8, 1, {k->members}, k->of}));
   TT_TRY(put_doubles(z, named(name, i, "share", -1), k->members, k->share));
   TT_TRY(put_doubles(z, named(name, i, "offset", -1), k->columns, k->offset));
   TT_TRY(put_doubles(z, named(name, i, "scale", -1), k->columns, k->scale));

@@ -81,6 +81,29 @@ TT_TEST (memory_is_the_file) {
   tt_free(f.bytes);
 }
 
+/* Few rows and many rows take different ways through the library. */
+TT_TEST (rows_alone_have_the_bits_of_all_rows) {
+  static results all;
+  static double part[4][CELLS];
+  tutti_model *model = NULL;
+  file f = make_model(at("rows.h5"));
+  TT_CHECK(tutti_open_memory(f.bytes, f.size, &model), ==, 0);
+  TT_CHECK(compute(model, 1, &all), ==, 0);
+  for (int64_t rows = 1; rows <= ROWS; rows++)
+    for (int64_t first = 0; first + rows <= ROWS; first += rows) {
+      TT_CHECK(tutti_predict(model, rows, x + first * MADE_UP_INPUTS, 1, part[0], part[1], part[2],
+                             part[3]),
+               ==, 0);
+      const double *want[] = {all.mean, all.total, all.aleatoric, all.epistemic};
+      for (int p = 0; p < 4; p++)
+        TT_CHECK(
+            memcmp(part[p], want[p] + first * COLUMNS, (size_t)(rows * COLUMNS) * sizeof *part[p]),
+            ==, 0);
+    }
+  tutti_close(&model);
+  tt_free(f.bytes);
+}
+
 static void refuse(const void *bytes, int64_t size, const char *reason)
 {
   tutti_model *model = NULL;

@@ -3,6 +3,7 @@
 #include "tests/laws/reference.h"
 
 #include "core/model/trained_ensemble.h"
+#include "src/cpu/single_row.h"
 
 enum { STEPS = 50, MEMBERS = 3 };
 
@@ -205,12 +206,12 @@ static const shape shapes[] = {{5, 3, 1, {4}, 1, TT_OUTPUT_mean, 0, 0},
 enum { SHAPES = sizeof shapes / sizeof *shapes, CAST = 5 };
 
 /* Two ensembles of three and two members; one member has weight 0. */
-static tt_trained_ensemble *cast(const shape *s)
+static tt_trained_ensemble *cast(const shape *s, tt_activation activation)
 {
   tt_model m;
   tt_trained_ensemble *c = NULL;
   tt_model_shape of =
-      usual_shape(s->inputs, s->targets, s->hidden, s->layers, TT_ACT_tanh, s->output);
+      usual_shape(s->inputs, s->targets, s->hidden, s->layers, activation, s->output);
   of.layer_norm = s->layer_norm;
   of.residual = s->residual;
   TT_CHECK_OK(tt_model_lay_out(&of, &m));
@@ -307,7 +308,7 @@ static void by_the_book(const tt_trained_ensemble *c, const shape *s, const floa
 
 static void predictions(way by, const shape *s, int number, const float *x)
 {
-  tt_trained_ensemble *c = cast(s);
+  tt_trained_ensemble *c = cast(s, TT_ACT_tanh);
   prediction want = predict(c, s, plain, x), got = predict(c, s, by, x);
   double gap = apart(want.members, got.members, CAST * 2 * tt_trained_ensemble_width(c) * s->rows);
   fprintf(stderr, "  %-21s shape %d: %.1e apart\n", by.name, number, gap);
@@ -328,5 +329,42 @@ TT_TEST (predictions_agree) {
   for (int i = 0, n = ways(by); i < n; i++)
     for (int k = 0; k < SHAPES; k++)
       if (takes(by[i], k)) predictions(by[i], &shapes[k], k, x);
+  tt_free(x);
+}
+
+/* One row at a time: the bits of the cpu engine, which computes batches. */
+static void single_rows(way by, const shape *s, tt_activation activation, const float *x)
+{
+  tt_trained_ensemble *c = cast(s, activation);
+  prediction want = predict(c, s, by, x);
+  tt_single_row *single = NULL;
+  tt_moments *got = NULL;
+  float *scratch = NULL;
+  int64_t columns = want.moments->columns;
+  TT_CHECK_OK(tt_single_row_create(c, by.use.simd, &single));
+  TT_CHECK_OK(TT_ALLOC(scratch, tt_single_row_scratch(single)));
+  TT_CHECK_OK(tt_moments_create(1, columns, &got));
+  for (int64_t i = 0; i < s->rows * columns; i++) {
+    if (i % columns == 0) tt_single_row_predict(single, x + i / columns * s->inputs, scratch, got);
+    TT_CHECK(got->mean[i % columns], ==, want.moments->mean[i]);
+    TT_CHECK(got->between[i % columns], ==, want.moments->between[i]);
+    TT_CHECK(got->within[i % columns], ==, want.moments->within[i]);
+    TT_CHECK(got->weight[i % columns], ==, want.moments->weight[i % columns]);
+  }
+  tt_moments_destroy(&got);
+  tt_free(scratch);
+  tt_single_row_destroy(&single);
+  prediction_free(&want);
+  tt_trained_ensemble_destroy(&c);
+}
+
+TT_TEST (single_rows_have_the_bits_of_batches) {
+  way by[MAX_WAYS];
+  float *x = NULL;
+  TT_CHECK_OK(TT_ALLOC(x, 150 * 4));
+  for (int64_t i = 0; i < 150 * 4; i++) x[i] = sinf((float)i);
+  for (int i = 0, n = cpu_ways(by); i < n; i++)
+    for (int k = 0; k < SHAPES; k++)
+      for (int a = 0; a < TT_ACT_COUNT; a++) single_rows(by[i], &shapes[k], (tt_activation)a, x);
   tt_free(x);
 }

@@ -1,0 +1,27 @@
+/* single_row.h — predictions of single rows with little latency. The kernels compute batches of 16
+ * rows, so that one row takes as long as 16. Here the units of a layer take the place of the rows:
+ * the same kernel then computes one row, and adds in the same order, so that the bits are those of
+ * tt_engine_cpu.predict. All local. */
+#ifndef TT_SINGLE_ROW_H
+#define TT_SINGLE_ROW_H
+#include "core/model/trained_ensemble.h"
+#include "core/stats/moments.h"
+
+/* The weights of the members that predictions use, transposed. Not changed after create: several
+ * threads may use it. */
+typedef struct tt_single_row tt_single_row;
+
+/* The ensemble is borrowed; simd as in tt_resources. *out is NULL if the weights take more than 64 MiB: memory would limit
+ * the speed. Owner: the caller. Errors: MEM, UNAVAILABLE (simd). */
+tt_err tt_single_row_create(const tt_trained_ensemble *m, tt_simd simd, tt_single_row **out);
+void tt_single_row_destroy(tt_single_row **s); /* accepts NULL */
+
+/* Size of `scratch` of tt_single_row_predict, in floats. */
+int64_t tt_single_row_scratch(const tt_single_row *s);
+
+/* Moments of one row, overwritten, from its normalised inputs x[D].
+ *   into     one row, all columns of the ensemble
+ *   scratch  64-byte aligned */
+void tt_single_row_predict(const tt_single_row *s, const float *x, float *scratch,
+                           tt_moments *into);
+#endif
