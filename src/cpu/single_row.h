@@ -7,12 +7,12 @@
 #include "core/model/trained_ensemble.h"
 #include "core/stats/moments.h"
 
-/* The weights of the members that predictions use, transposed. Not changed after create: several
- * threads may use it. */
+/* The weights of the members that predictions use, transposed. They do not change after create, so
+ * that several threads may use them. */
 typedef struct tt_single_row tt_single_row;
 
-/* The ensemble is borrowed; simd as in tt_resources. *out is NULL if the weights take more than 64 MiB: memory would limit
- * the speed. Owner: the caller. Errors: MEM, UNAVAILABLE (simd). */
+/* The ensemble is borrowed; simd as in tt_resources. *out is NULL if the weights take more than
+ * 64 MiB: memory would limit the speed. Owner: the caller. Errors: MEM, UNAVAILABLE (simd). */
 tt_err tt_single_row_create(const tt_trained_ensemble *m, tt_simd simd, tt_single_row **out);
 void tt_single_row_destroy(tt_single_row **s); /* accepts NULL */
 
