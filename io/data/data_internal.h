@@ -9,12 +9,11 @@
 void tt_data_reader_take_shape(tt_data_reader **r, tt_data_shape *out);
 
 /* The open file of `r`, which still owns it. */
-const tt_source *tt_data_reader_file_local(const tt_data_reader *r);
+tt_source *tt_data_reader_file_local(tt_data_reader *r);
 
 /* Fill split[rows] by data.split of the configuration: fractions, a column or index datasets.
  * Errors: CONFIG (two of them at once), DATA. */
-tt_err tt_data_read_split_local(const tt_source *s, const tt_config *cfg, int64_t rows,
-                                int8_t *split);
+tt_err tt_data_read_split_local(tt_source *s, const tt_config *cfg, int64_t rows, int8_t *split);
 
 /* Read a set of rows in pieces: the dataset has row numbers, or a mask of one byte per row, 0 or 1;
  * a column of a table is a mask.
@@ -22,13 +21,13 @@ tt_err tt_data_read_split_local(const tt_source *s, const tt_config *cfg, int64_
  *   bit   [(rows + 7) / 8], 0 before; bit row % 8 of byte row / 8 is set
  * Errors: DATA (out of range, twice, neither 0 nor 1, another type
  * or length), IO, MEM. */
-tt_err tt_data_read_row_mask_local(const tt_source *s, const char *role, const char *path,
-                                   int64_t rows, uint8_t *bit);
+tt_err tt_data_read_row_mask_local(tt_source *s, const char *role, const char *path, int64_t rows,
+                                   uint8_t *bit);
 
 /* Fill selected[selections][rows] by `rows` of the ensembles: row numbers, or one byte per row.
  *   split  [rows]: every selection must have a row to train on
  * Errors: DATA (out of range, twice, neither 0 nor 1, empty, another type or length). */
-tt_err tt_data_read_selections_local(const tt_source *s, const tt_config *cfg, int64_t rows,
+tt_err tt_data_read_selections_local(tt_source *s, const tt_config *cfg, int64_t rows,
                                      const int8_t *split, int8_t *selected);
 
 /* Rank 0: check the file of a job with guarded_check.h, if it is HDF5. */

@@ -143,6 +143,11 @@ static tt_err child_error(const char *file, int status, int in_time, const char 
   return tt_fail_at(__FILE__, __LINE__, e, "%s", *text ? text : tt_err_text(e));
 }
 
+const char *tt_optional_default(const char *text)
+{
+  return !strcmp(text, "x") ? "?x" : !strcmp(text, "y") ? "?y" : text;
+}
+
 /* The child that is kept for several files */
 
 static struct {

@@ -18,6 +18,9 @@
  * the time limit), IO, MEM. */
 tt_err tt_guarded_check_local(const char *file, const char *const *dataset, int n);
 
+/* "?x" for "x" and "?y" for "y": a file with columns may have other names than the default ones. */
+const char *tt_optional_default(const char *text);
+
 /* keep 1: let one child check all files from now on, because its start costs more than a check of a
  * small file. A child that crashed or found an error is replaced. keep 0: end it. */
 void tt_guarded_check_keep_local(int keep);

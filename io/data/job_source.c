@@ -88,9 +88,12 @@ tt_err tt_data_job_shape_local(const tt_config *cfg, tt_data_shape *out)
 
 tt_err tt_data_check_job_local(const tt_config *cfg)
 {
-  const char *const always[] = {cfg->data_inputs,           cfg->data_targets,
-                                cfg->data_weights,          cfg->data_split_column,
-                                cfg->data_split_train_rows, cfg->data_split_validation_rows,
+  const char *const always[] = {tt_optional_default(cfg->data_inputs),
+                                tt_optional_default(cfg->data_targets),
+                                cfg->data_weights,
+                                cfg->data_split_column,
+                                cfg->data_split_train_rows,
+                                cfg->data_split_validation_rows,
                                 cfg->data_split_test_rows};
   enum { ALWAYS = sizeof always / sizeof *always };
   const char **dataset = NULL;

@@ -161,7 +161,8 @@ static tt_err copy_options(const tt_pool_options *options, tt_pool *p)
 /* Rank 0: the shapes of all files. */
 static tt_err read_shapes_local(const tt_pool_options *options, tt_pool *p)
 {
-  const char *const dataset[] = {options->inputs, options->labels, options->exclude};
+  const char *labels = options->labels ? tt_optional_default(options->labels) : NULL;
+  const char *const dataset[] = {tt_optional_default(options->inputs), labels, options->exclude};
   for (int64_t i = 0; i < p->files; i++) {
     if (!options->checked) TT_TRY(tt_guarded_check_local(p->file[i], dataset, 3));
     TT_TRY(open_file(p, i, i == 0 && p->first == 0));

@@ -46,7 +46,7 @@ static tt_err open_weights_local(loader *l, int64_t rows)
 {
   const char *path = weights_path(l->cfg);
   if (!path) return TT_OK;
-  const tt_source_role role = {"weights", TT_CELL_NUMBER, NULL};
+  const tt_source_role role = {"weights", TT_CELL_NUMBER, NULL, 0};
   TT_TRY(tt_source_matrix_open_local(tt_data_reader_file_local(l->rows), &role, path, &l->weights));
   if (l->weights.columns == 1 && l->weights.rows == rows) return TT_OK;
   return TT_FAIL(DATA,
@@ -102,7 +102,7 @@ static tt_err check_same_shape(loader *l)
 
 static tt_err read_splits_local(const loader *l)
 {
-  const tt_source *r = tt_data_reader_file_local(l->rows);
+  tt_source *r = tt_data_reader_file_local(l->rows);
   TT_TRY(tt_data_read_split_local(r, l->cfg, l->d->rows, l->d->split));
   return tt_data_read_selections_local(r, l->cfg, l->d->rows, l->d->split, l->d->selected);
 }
@@ -143,7 +143,7 @@ static tt_err bad_value(const loader *l, const sample_array *p, const tt_columns
                           sizeof place);
   else
     tt_row_place(l->file, p->path, row, column, name, place, sizeof place);
-  int has_lines = l->rows && tt_data_reader_file_local(l->rows)->table;
+  int has_lines = l->rows && !tt_data_reader_file_local(l->rows)->h5;
   return TT_FAIL(DATA, "%s: %g; %s%s", place, p->own[i], cure,
                  has_lines ? "" : " (rows and columns count from 0)");
 }

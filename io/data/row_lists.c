@@ -10,7 +10,7 @@ enum { VALUES_PER_READ = 1 << 16 };
 
 /* A dataset that contains row numbers or a mask. */
 typedef struct row_source {
-  const tt_source *source;
+  tt_source *source;
   const char *file, *path, *role;
   tt_source_matrix values;
   int64_t rows; /* of the samples */
@@ -76,7 +76,7 @@ static tt_err read_pieces(const row_source *c, int is_mask)
 static tt_err check_kind(const row_source *c, int *is_mask)
 {
   tt_h5_info info = {.bytes = 1, .kind = TT_H5_INTEGER};
-  if (!c->source->table) TT_TRY(tt_h5_dataset_info_local(c->source->h5, c->path, &info));
+  if (!c->values.from) TT_TRY(tt_h5_dataset_info_local(c->source->h5, c->path, &info));
   *is_mask = info.bytes == 1;
   if (c->values.columns != 1 || info.kind != TT_H5_INTEGER)
     return TT_FAIL(DATA,
@@ -91,10 +91,10 @@ static tt_err check_kind(const row_source *c, int *is_mask)
   return TT_OK;
 }
 
-tt_err tt_data_read_row_mask_local(const tt_source *s, const char *role, const char *path,
-                                   int64_t rows, uint8_t *bit)
+tt_err tt_data_read_row_mask_local(tt_source *s, const char *role, const char *path, int64_t rows,
+                                   uint8_t *bit)
 {
-  const tt_source_role of_values = {role, TT_CELL_NUMBER, NULL};
+  const tt_source_role of_values = {role, TT_CELL_NUMBER, NULL, 0};
   int is_mask = 0;
   row_source c = {.source = s,
                   .file = tt_source_file_name(s),
@@ -109,8 +109,8 @@ tt_err tt_data_read_row_mask_local(const tt_source *s, const char *role, const c
   return e;
 }
 
-static tt_err check_not_empty(const tt_source *s, const char *path, int64_t rows,
-                              const int8_t *mark, const int8_t *split)
+static tt_err check_not_empty(tt_source *s, const char *path, int64_t rows, const int8_t *mark,
+                              const int8_t *split)
 {
   for (int64_t i = 0; i < rows; i++)
     if (mark[i] && split[i] == TT_TRAIN) return TT_OK;
@@ -118,7 +118,7 @@ static tt_err check_not_empty(const tt_source *s, const char *path, int64_t rows
                  tt_source_file_name(s), path);
 }
 
-static tt_err read_selection_local(const tt_source *s, const char *path, int64_t rows,
+static tt_err read_selection_local(tt_source *s, const char *path, int64_t rows,
                                    const int8_t *split, int8_t *mark)
 {
   uint8_t *bit = NULL;
@@ -130,7 +130,7 @@ static tt_err read_selection_local(const tt_source *s, const char *path, int64_t
   return e;
 }
 
-tt_err tt_data_read_selections_local(const tt_source *s, const tt_config *cfg, int64_t rows,
+tt_err tt_data_read_selections_local(tt_source *s, const tt_config *cfg, int64_t rows,
                                      const int8_t *split, int8_t *selected)
 {
   int64_t next = 0;

@@ -32,7 +32,7 @@ static tt_err name_columns(const tt_table *t, const tt_source_matrix *m, tt_colu
 static tt_err read_names(const tt_data_reader *r, int is_target, tt_columns *out)
 {
   const tt_source_matrix *m = is_target ? &r->y : &r->x;
-  if (r->source.table) return name_columns(r->source.table, m, out);
+  if (m->from) return name_columns(r->source.table, m, out);
   return tt_h5_columns_read_local(r->source.h5, is_target ? "y" : "x",
                                   is_target ? "target_name" : "feature_name",
                                   is_target ? "target_units" : "feature_units", m->columns, out);
@@ -41,17 +41,27 @@ static tt_err read_names(const tt_data_reader *r, int is_target, tt_columns *out
 /* Which columns the options mean */
 
 /* Those of `like` that the file has. */
-static tt_err list_existing(const tt_source *s, const tt_columns *like, char **list)
+static tt_err list_existing(tt_source *s, const tt_columns *like, char **list)
 {
-  for (int64_t k = 0; k < like->count; k++)
-    if (tt_source_has_local(s, like->name[k])) TT_TRY(tt_csv_list_add(list, like->name[k]));
+  for (int64_t k = 0; k < like->count; k++) {
+    int found = tt_source_has_local(s, like->name[k]);
+    if (!found && s->h5) TT_TRY(tt_source_is_by_column_local(s, like->name[k], &found));
+    if (found) TT_TRY(tt_csv_list_add(list, like->name[k]));
+  }
   return TT_OK;
 }
 
-/* The default names x and y mean something else in a table that has no columns of these names. */
-static int is_default(const tt_source *s, const char *text, const char *usual)
+/* The default names x and y mean something else in a file that has columns, but none, and no
+ * dataset, of these names. An HDF5 file with matrices alone has no columns. */
+static int is_default(tt_source *s, const char *text, const char *usual)
 {
-  return s->table && !strcmp(text, usual) && !tt_source_has_local(s, usual);
+  tt_table *t;
+  if (strcmp(text, usual) != 0 || tt_source_has_local(s, usual)) return 0;
+  if (!s->h5) return 1;
+  if (tt_source_table_local(s, &t)) return 0;
+  for (int64_t k = 0; k < t->columns; k++)
+    if (!t->group[k] && !t->hidden[k]) return 1;
+  return 0;
 }
 
 static tt_err find_inputs(tt_data_reader *r, const tt_data_spec *spec)
@@ -72,33 +82,50 @@ static tt_err find_targets(tt_data_reader *r, const tt_data_spec *spec)
   return r->targets ? TT_OK : tt_text_set(&r->targets, spec->targets);
 }
 
-/* in_use[columns of the table]: those that a pattern for the targets, or then for the inputs, does
- * not match. */
-static tt_err mark_in_use(const tt_data_reader *r, const tt_data_spec *spec, int for_inputs,
+/* in_use[columns of the table]: those that a pattern for the targets, or for the inputs, does not
+ * match. */
+static tt_err mark_in_use(const tt_data_reader *r, const tt_data_spec *spec, int is_target,
                           uint8_t *in_use)
 {
   const tt_table *t = r->source.table;
   const tt_column_names names = {t->file, t->columns, t->name, t->group};
+  const char *opposite = is_target ? r->inputs : r->targets;
+  const tt_source_matrix *m = is_target ? &r->x : &r->y;
+  for (int64_t k = 0; t->hidden && k < t->columns; k++) in_use[k] = t->hidden[k];
   for (int i = 0; i < spec->others; i++)
     TT_TRY(tt_columns_mark_named(&names, "data", spec->other[i], in_use));
-  if (!for_inputs) return tt_columns_mark_named(&names, "data.inputs", r->inputs, in_use);
-  for (int64_t k = 0; k < r->y.columns; k++) in_use[r->y.from[k]] = 1;
-  return TT_OK;
+  for (int64_t k = 0; m->from && k < m->columns; k++) in_use[m->from[k]] = 1;
+  return opposite ? tt_columns_mark_named(&names, "data", opposite, in_use) : TT_OK;
 }
 
-static tt_err open_matrix(tt_data_reader *r, const tt_data_spec *spec, int is_target)
+static tt_err open_matrix(tt_data_reader *r, const tt_data_spec *spec, int is_target, int by_column)
 {
-  const tt_table *t = r->source.table;
   const char *path = is_target ? r->targets : r->inputs;
   uint8_t *in_use = NULL;
+  tt_table *t;
   tt_source_role role = {is_target ? "targets" : "inputs",
-                         is_target ? TT_CELL_LABEL : TT_CELL_NUMBER, NULL};
-  tt_err e = t ? TT_ALLOC(in_use, t->columns) : TT_OK;
-  if (!e && t) e = mark_in_use(r, spec, !is_target, in_use);
+                         is_target ? TT_CELL_LABEL : TT_CELL_NUMBER, NULL, by_column};
+  tt_err e = by_column ? tt_source_table_local(&r->source, &t) : TT_OK;
+  if (!e && by_column) e = TT_ALLOC(in_use, t->columns);
+  if (!e && by_column) e = mark_in_use(r, spec, is_target, in_use);
   role.in_use = in_use;
   if (!e) e = tt_source_matrix_open_local(&r->source, &role, path, is_target ? &r->y : &r->x);
   tt_free(in_use);
   return e;
+}
+
+/* Inputs by columns are chosen after the targets, because patterns leave these out. If one side
+ * has columns of HDF5, a dataset of one axis is a column of its name on the other side too. */
+static tt_err open_matrices(tt_data_reader *r, const tt_data_spec *spec)
+{
+  int inputs = 0, targets = 0;
+  TT_TRY(tt_source_is_by_column_local(&r->source, r->inputs, &inputs));
+  if (!spec->targets) return open_matrix(r, spec, 0, inputs);
+  TT_TRY(tt_source_is_by_column_local(&r->source, r->targets, &targets));
+  targets |= inputs || strcmp(r->targets, spec->targets) != 0;
+  if (inputs) TT_TRY(open_matrix(r, spec, 1, targets));
+  TT_TRY(open_matrix(r, spec, 0, inputs));
+  return inputs ? TT_OK : open_matrix(r, spec, 1, targets);
 }
 
 static tt_err check_shapes(const tt_data_reader *r)
@@ -117,9 +144,7 @@ static tt_err open_all(tt_data_reader *r, const tt_data_spec *spec)
   TT_TRY(tt_source_open_local(spec->file, spec->format, &r->source));
   TT_TRY(find_inputs(r, spec));
   if (spec->targets) TT_TRY(find_targets(r, spec));
-  if (spec->targets && r->source.table) TT_TRY(open_matrix(r, spec, 1));
-  TT_TRY(open_matrix(r, spec, 0));
-  if (spec->targets && !r->source.table) TT_TRY(open_matrix(r, spec, 1));
+  TT_TRY(open_matrices(r, spec));
   TT_TRY(check_shapes(r));
   r->shape.rows = r->x.rows;
   r->shape.inputs = r->x.columns;
@@ -174,7 +199,7 @@ tt_err tt_data_reader_read_local(tt_data_reader *r, int64_t first, int64_t count
                                  double *y)
 {
   if (!r->targets) y = NULL;
-  int64_t piece = r->source.table && x && y ? r->source.table->rows_at_once : count;
+  int64_t piece = r->x.from && r->y.from && x && y ? r->source.table->rows_at_once : count;
   for (int64_t done = 0, n; done < count; done += n) {
     n = count - done < piece ? count - done : piece;
     TT_TRY(read_rows(r, first + done, n, x ? x + done * r->x.columns : NULL,
@@ -184,7 +209,7 @@ tt_err tt_data_reader_read_local(tt_data_reader *r, int64_t first, int64_t count
 }
 
 const tt_data_shape *tt_data_reader_shape(const tt_data_reader *r) { return &r->shape; }
-const tt_source *tt_data_reader_file_local(const tt_data_reader *r) { return &r->source; }
+tt_source *tt_data_reader_file_local(tt_data_reader *r) { return &r->source; }
 
 const char *tt_data_reader_place_local(const tt_data_reader *r, int is_target, int64_t row,
                                        int64_t column, char *text, int64_t room)
@@ -192,7 +217,7 @@ const char *tt_data_reader_place_local(const tt_data_reader *r, int is_target, i
   const tt_source_matrix *m = is_target ? &r->y : &r->x;
   const int64_t *from = is_target ? r->y_from : r->x_from;
   const tt_columns *names = is_target ? &r->shape.target : &r->shape.input;
-  return tt_source_place_local(&r->source, m, row, r->source.table && from ? from[column] : column,
+  return tt_source_place_local(&r->source, m, row, m->from && from ? from[column] : column,
                                names->name[column], text, room);
 }
 

@@ -3,6 +3,7 @@
 
 #include "core/base/mem.h"
 #include "core/model/column_choice.h"
+#include "io/data/h5_table.h"
 #include "io/data/raw_data.h"
 
 #include <inttypes.h>
@@ -18,23 +19,43 @@ tt_err tt_source_open_local(const char *file, const tt_table_format *format, tt_
 
 void tt_source_close_local(tt_source *s)
 {
-  tt_h5_close_local(&s->h5);
   tt_table_close_local(&s->table);
+  tt_h5_close_local(&s->h5);
 }
 
 const char *tt_source_file_name(const tt_source *s)
 {
-  return s->table ? s->table->file : tt_h5_file_name(s->h5);
+  return s->h5 ? tt_h5_file_name(s->h5) : s->table->file;
 }
 
-int tt_source_has_local(const tt_source *s, const char *name)
+static int has_column(const tt_table *t, const char *name)
 {
-  const tt_table *t = s->table;
-  if (!t) return tt_h5_has_local(s->h5, name);
   for (int64_t k = 0; k < t->columns; k++)
     if (!strcmp(t->name[k], name) || (t->group && t->group[k] && !strcmp(t->group[k], name)))
       return 1;
   return 0;
+}
+
+int tt_source_has_local(const tt_source *s, const char *name)
+{
+  return s->h5 ? tt_h5_has_local(s->h5, name) : has_column(s->table, name);
+}
+
+tt_err tt_source_table_local(tt_source *s, tt_table **out)
+{
+  if (!s->table) TT_TRY(tt_h5_table_open_local(s->h5, &s->table));
+  *out = s->table;
+  return TT_OK;
+}
+
+tt_err tt_source_is_by_column_local(tt_source *s, const char *path, int *out)
+{
+  tt_table *t;
+  *out = !s->h5;
+  if (!s->h5 || tt_h5_has_local(s->h5, path)) return TT_OK;
+  TT_TRY(tt_source_table_local(s, &t));
+  *out = tt_column_list_is_pattern(path) || has_column(t, path);
+  return TT_OK;
 }
 
 static tt_column_names names_of(const tt_table *t)
@@ -70,11 +91,17 @@ static tt_err open_columns(tt_table *t, const tt_source_role *role, const char *
   return e;
 }
 
-tt_err tt_source_matrix_open_local(const tt_source *s, const tt_source_role *role, const char *path,
+tt_err tt_source_matrix_open_local(tt_source *s, const tt_source_role *role, const char *path,
                                    tt_source_matrix *out)
 {
   tt_h5_matrix h5;
-  if (s->table) return open_columns(s->table, role, path, out);
+  tt_table *t;
+  int by_column = role->by_column;
+  if (!by_column) TT_TRY(tt_source_is_by_column_local(s, path, &by_column));
+  if (by_column) {
+    TT_TRY(tt_source_table_local(s, &t));
+    return open_columns(t, role, path, out);
+  }
   TT_TRY(tt_h5_matrix_open_local(s->h5, role->name, path, &h5));
   *out =
       (tt_source_matrix){.path = path, .rows = h5.rows, .columns = h5.columns, .bytes = h5.bytes};
@@ -87,20 +114,10 @@ tt_err tt_source_matrix_read_local(const tt_source *s, const tt_source_matrix *m
                                    int64_t count, double *value)
 {
   const tt_h5_matrix h5 = {m->path, m->rows, m->columns, m->bytes};
-  if (!s->table) return tt_h5_matrix_read_local(s->h5, &h5, first, count, value);
+  if (!m->from) return tt_h5_matrix_read_local(s->h5, &h5, first, count, value);
   TT_TRY(tt_table_read_local(s->table, first, count, m->columns, m->from, value));
   tt_data_count_bytes_local(count * m->columns * m->bytes);
   return TT_OK;
-}
-
-void tt_source_mark_local(const tt_source *s, const char *list, uint8_t *in_use)
-{
-  const tt_column_names names = names_of(s->table);
-  const tt_column_request want = {"", list, NULL};
-  int64_t *column = NULL, count = 0;
-  if (!tt_columns_choose(&names, &want, &column, &count))
-    for (int64_t k = 0; k < count; k++) in_use[column[k]] = 1;
-  tt_free(column);
 }
 
 void tt_row_place(const char *file, const char *path, int64_t row, int64_t column, const char *name,
@@ -114,7 +131,7 @@ const char *tt_source_place_local(const tt_source *s, const tt_source_matrix *m,
                                   int64_t column, const char *name, char *text, int64_t room)
 {
   size_t size = (size_t)room;
-  if (s->table) {
+  if (m->from) {
     tt_table_place_local(s->table, row, text, room);
     size_t used = strlen(text);
     snprintf(text + used, size - used, ": %s '%s'", s->table->noun,

@@ -6,10 +6,10 @@
 #include "io/hdf5/h5.h"
 #include "io/table/table.h"
 
-/* Exactly one of both is set. */
+/* A table, or an HDF5 file: then its columns are listed when one is needed. */
 typedef struct tt_source {
-  tt_h5_reader *h5;
-  tt_table *table;
+  tt_h5_reader *h5; /* NULL: a table */
+  tt_table *table;  /* NULL: HDF5, columns not listed yet */
 } tt_source;
 
 /* Columns of numbers: a dataset of HDF5, N x D or N, or columns of a table. */
@@ -25,6 +25,7 @@ typedef struct tt_source_role {
   const char *name;      /* for messages: "inputs", "data.split.column" */
   tt_cell_kind kind;     /* of its cells in a table */
   const uint8_t *in_use; /* [columns of the table] 1 = a pattern does not match it; NULL: none */
+  int by_column;         /* 1 = columns of the table, also in HDF5 */
 } tt_source_role;
 
 /* Errors: as tt_h5_open_local and tt_table_open_local. */
@@ -35,9 +36,17 @@ const char *tt_source_file_name(const tt_source *s);
 /* Whether the file has a dataset, or a table a column or array, of this name. */
 int tt_source_has_local(const tt_source *s, const char *name);
 
+/* The columns of the file, those of HDF5 too (datasets of one axis, fields of records, columns of
+ * matrices). Owner: the source. Errors: DATA, MEM. */
+tt_err tt_source_table_local(tt_source *s, tt_table **out);
+
+/* Whether the text of an option names columns and not a dataset; *out = 1 for every table. Errors:
+ * DATA, MEM. */
+tt_err tt_source_is_by_column_local(tt_source *s, const char *path, int *out);
+
 /* Open the dataset `path`, or choose columns by the list `path` (tt_columns_choose). 0 rows are
  * allowed here. Free it with tt_source_matrix_free. Errors: DATA, USAGE, MEM. */
-tt_err tt_source_matrix_open_local(const tt_source *s, const tt_source_role *role, const char *path,
+tt_err tt_source_matrix_open_local(tt_source *s, const tt_source_role *role, const char *path,
                                    tt_source_matrix *out);
 void tt_source_matrix_free(tt_source_matrix *m); /* accepts a zeroed struct */
 
@@ -45,10 +54,6 @@ void tt_source_matrix_free(tt_source_matrix *m); /* accepts a zeroed struct */
  * tt_data_bytes_read_local. Errors: DATA, IO. */
 tt_err tt_source_matrix_read_local(const tt_source *s, const tt_source_matrix *m, int64_t first,
                                    int64_t count, double *value);
-
-/* Set in_use[columns of the table] for the columns that the list names; a name that the table does
- * not have is left for the error of its own option. */
-void tt_source_mark_local(const tt_source *s, const char *list, uint8_t *in_use);
 
 /* "FILE: dataset 'PATH', row 3, column 0 ('NAME')"; name may be NULL. */
 void tt_row_place(const char *file, const char *path, int64_t row, int64_t column, const char *name,

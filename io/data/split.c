@@ -8,10 +8,10 @@
 #include <string.h>
 
 /* All of a dataset with one column; *value is owned by the caller, tt_free. */
-static tt_err read_vector(const tt_source *s, const char *name, const char *path, int64_t *rows,
+static tt_err read_vector(tt_source *s, const char *name, const char *path, int64_t *rows,
                           double **value)
 {
-  const tt_source_role role = {name, TT_CELL_NUMBER, NULL};
+  const tt_source_role role = {name, TT_CELL_NUMBER, NULL, 0};
   tt_source_matrix m;
   double *all = NULL;
   TT_TRY(tt_source_matrix_open_local(s, &role, path, &m));
@@ -28,7 +28,7 @@ static tt_err read_vector(const tt_source *s, const char *name, const char *path
   return e;
 }
 
-static tt_err read_split_column(const tt_source *s, const char *path, int64_t rows, int8_t *split)
+static tt_err read_split_column(tt_source *s, const char *path, int64_t rows, int8_t *split)
 {
   int64_t given;
   double *value = NULL;
@@ -70,8 +70,8 @@ static tt_err mark_rows(const char *file, const char *const path[TT_SPLITS], int
   return TT_OK;
 }
 
-static tt_err read_split_indices(const tt_source *s, const char *const path[TT_SPLITS],
-                                 int64_t rows, int8_t *split)
+static tt_err read_split_indices(tt_source *s, const char *const path[TT_SPLITS], int64_t rows,
+                                 int8_t *split)
 {
   static const char *const role[] = {"data.split.train_rows", "data.split.validation_rows",
                                      "data.split.test_rows"};
@@ -88,8 +88,7 @@ static tt_err read_split_indices(const tt_source *s, const char *const path[TT_S
   return TT_OK;
 }
 
-tt_err tt_data_read_split_local(const tt_source *s, const tt_config *cfg, int64_t rows,
-                                int8_t *split)
+tt_err tt_data_read_split_local(tt_source *s, const tt_config *cfg, int64_t rows, int8_t *split)
 {
   const char *const path[TT_SPLITS] = {cfg->data_split_train_rows, cfg->data_split_validation_rows,
                                        cfg->data_split_test_rows};

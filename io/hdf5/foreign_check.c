@@ -2,6 +2,8 @@
 #include "io/hdf5/foreign_check.h"
 
 #include "core/base/mem.h"
+#include "core/model/column_choice.h"
+#include "io/hdf5/compound.h"
 #include "io/hdf5/h5_internal.h"
 
 #include <stdio.h>
@@ -77,7 +79,7 @@ static tt_err try_read_row(tt_h5_reader *r, const char *path, const tt_h5_info *
   return e;
 }
 
-static tt_err check_dataset(tt_h5_reader *r, const char *path)
+tt_err tt_foreign_check_dataset_local(tt_h5_reader *r, const char *path)
 {
   hid_t dataset = -1;
   tt_h5_info info;
@@ -104,6 +106,43 @@ static tt_err try_read_texts(tt_h5_reader *r, const char *path)
   return e == TT_E_DATA ? TT_OK : e;
 }
 
+/* Read from every dataset; one that is not valid is no error unless it is chosen. */
+static tt_err try_all_datasets(tt_h5_reader *r)
+{
+  int64_t n = 0;
+  char **name = NULL;
+  TT_TRY(tt_h5_list_datasets_local(r, &n, &name));
+  for (int64_t i = 0; i < n; i++) (void)tt_foreign_check_dataset_local(r, name[i]);
+  tt_h5_texts_free(n, &name);
+  return TT_OK;
+}
+
+/* Whether a dataset of records has this field. */
+static int is_field(tt_h5_reader *r, const char *name)
+{
+  int64_t n = 0, fields = 0;
+  int found = 0;
+  char **path = NULL;
+  tt_h5_field *field = NULL;
+  if (tt_h5_list_datasets_local(r, &n, &path)) return 0;
+  for (int64_t i = 0; i < n && !found; i++) {
+    if (tt_h5_list_fields_local(r, path[i], &fields, &field)) continue;
+    for (int64_t k = 0; k < fields; k++) found |= !strcmp(field[k].name, name);
+    tt_h5_fields_free(fields, &field);
+  }
+  tt_h5_texts_free(n, &path);
+  return found;
+}
+
+static tt_err check_name(tt_h5_reader *r, const char *name)
+{
+  int optional = *name == '?';
+  if (tt_h5_has_local(r, name + optional))
+    return tt_foreign_check_dataset_local(r, name + optional);
+  if (optional || tt_column_list_is_pattern(name) || is_field(r, name)) return try_all_datasets(r);
+  return tt_foreign_check_dataset_local(r, name);
+}
+
 tt_err tt_foreign_check_local(const char *file, const char *const *dataset, int n)
 {
   static const char *const texts[] = {"feature_name", "feature_units", "target_name",
@@ -113,9 +152,7 @@ tt_err tt_foreign_check_local(const char *file, const char *const *dataset, int 
   H5PLset_loading_state(0);
   TT_TRY(tt_h5_open_local(file, &r));
   tt_err e = TT_OK;
-  for (int i = 0; !e && i < n; i++)
-    if (*dataset[i] != '?' || tt_h5_has_local(r, dataset[i] + 1))
-      e = check_dataset(r, dataset[i] + (*dataset[i] == '?'));
+  for (int i = 0; !e && i < n; i++) e = check_name(r, dataset[i]);
   for (int i = 0; !e && i < (int)(sizeof texts / sizeof *texts); i++)
     e = try_read_texts(r, texts[i]);
   tt_h5_close_local(&r);

@@ -343,7 +343,6 @@ tt_err tt_csv_table_open_local(const tt_table_format *format, tt_table *t)
   TT_TRY(TT_ALLOC(c, 1));
   *t = (tt_table){.file = t->file,
                   .noun = t->noun,
-                  .names_given = 1,
                   .rows_at_once = BLOCK_ROWS,
                   .use = csv_use,
                   .read = csv_read,

@@ -13,20 +13,20 @@
 
 enum { SLAB_BYTES = 1 << 20, SLAB_ROWS = 4096, MAX_COLUMNS = 1 << 20, NAME_SIZE = 256 };
 
-typedef struct array {
+typedef struct npy_member {
   tt_npy_array info;
   tt_zip_member *member;
   char name[NAME_SIZE];
   int64_t first_column; /* of the table */
   char *slab;           /* the last rows that were read: [slab_rows][columns] */
   int64_t slab_first, slab_rows;
-} array;
+} npy_member;
 
 typedef struct npy_table {
   tt_zip zip; /* of a .npy file: one member, the file itself */
   int64_t arrays;
-  array *array;  /* [arrays] */
-  array **owner; /* [columns] */
+  npy_member *array;  /* [arrays] */
+  npy_member **owner; /* [columns] */
 } npy_table;
 
 static void npy_close(void *own)
@@ -41,7 +41,7 @@ static void npy_close(void *own)
 static tt_err npy_use(tt_table *t, int64_t column, tt_cell_kind kind)
 {
   const npy_table *p = t->own;
-  const array *a = p->owner[column];
+  const npy_member *a = p->owner[column];
   (void)kind;
   if (a->info.rows < 0)
     return TT_FAIL(DATA, "%s: array '%s' must have one or two axes", t->file, a->name);
@@ -60,7 +60,7 @@ static tt_err npy_use(tt_table *t, int64_t column, tt_cell_kind kind)
 }
 
 /* Rows [first, first + count) of one column in Fortran order. */
-static tt_err read_column(npy_table *p, array *a, int64_t k, int64_t first, int64_t count,
+static tt_err read_column(npy_table *p, npy_member *a, int64_t k, int64_t first, int64_t count,
                           double *to, int64_t step)
 {
   int64_t bytes = a->info.bytes, at = a->info.data + (k * a->info.rows + first) * bytes;
@@ -71,7 +71,7 @@ static tt_err read_column(npy_table *p, array *a, int64_t k, int64_t first, int6
 }
 
 /* The same rows of all columns in C order, in the slab. */
-static tt_err read_slab(npy_table *p, array *a, int64_t first, int64_t count)
+static tt_err read_slab(npy_table *p, npy_member *a, int64_t first, int64_t count)
 {
   int64_t row = a->info.columns * a->info.bytes;
   if (a->slab_rows && first >= a->slab_first && first + count <= a->slab_first + a->slab_rows)
@@ -84,7 +84,7 @@ static tt_err read_slab(npy_table *p, array *a, int64_t first, int64_t count)
 }
 
 /* The columns of one array among the n wanted ones, at most rows_at_once rows. */
-static tt_err read_array(npy_table *p, array *a, int64_t first, int64_t count, int64_t n,
+static tt_err read_array(npy_table *p, npy_member *a, int64_t first, int64_t count, int64_t n,
                          const int64_t *column, double *value)
 {
   size_t bytes = (size_t)a->info.bytes, row = bytes * (size_t)a->info.columns;
@@ -103,7 +103,7 @@ static tt_err read_array(npy_table *p, array *a, int64_t first, int64_t count, i
   return TT_OK;
 }
 
-static tt_err create_slab(const tt_table *t, array *a)
+static tt_err create_slab(const tt_table *t, npy_member *a)
 {
   if (a->slab) return TT_OK;
   return tt_alloc_bytes(&a->slab, t->rows_at_once * a->info.columns, (size_t)a->info.bytes,
@@ -117,7 +117,7 @@ static tt_err npy_read(tt_table *t, int64_t first, int64_t count, int64_t n, con
   for (int64_t done = 0, rows; done < count; done += rows) {
     rows = count - done < t->rows_at_once ? count - done : t->rows_at_once;
     for (int64_t i = 0; i < n; i++) {
-      array *a = p->owner[column[i]];
+      npy_member *a = p->owner[column[i]];
       if (i && a == p->owner[column[i - 1]]) continue;
       TT_TRY(create_slab(t, a));
       TT_TRY(read_array(p, a, first + done, rows, n, column, value + done * n));
@@ -127,7 +127,7 @@ static tt_err npy_read(tt_table *t, int64_t first, int64_t count, int64_t n, con
 }
 
 /* The header of one array, and how its size fits the file. */
-static tt_err read_array_header(npy_table *p, array *a)
+static tt_err read_array_header(npy_table *p, npy_member *a)
 {
   static const size_t most = TT_NPY_HEADER + 12;
   char *head = NULL;
@@ -144,12 +144,12 @@ static tt_err read_array_header(npy_table *p, array *a)
   return e;
 }
 
-static int64_t columns_of(const array *a)
+static int64_t columns_of(const npy_member *a)
 {
   return a->info.kind && a->info.rows >= 0 ? a->info.columns : 1;
 }
 
-static tt_err name_columns(tt_table *t, array *a, int is_single)
+static tt_err name_columns(tt_table *t, npy_member *a, int is_single)
 {
   npy_table *p = t->own;
   int made_up = is_single || (columns_of(a) > 1);
@@ -161,6 +161,7 @@ static tt_err name_columns(tt_table *t, array *a, int is_single)
     t->group[k] = made_up ? (is_single ? "" : a->name) : NULL;
     t->rows[k] = a->info.rows;
     p->owner[k] = a;
+    t->hidden[k] = !a->info.kind || a->info.rows < 0;
   }
   return TT_OK;
 }
@@ -170,7 +171,7 @@ static tt_err describe_columns(tt_table *t, int is_single)
   npy_table *p = t->own;
   int64_t columns = 0, rows = SLAB_ROWS;
   for (int64_t i = 0; i < p->arrays; i++) {
-    array *a = &p->array[i];
+    npy_member *a = &p->array[i];
     TT_TRY(read_array_header(p, a));
     a->first_column = columns;
     if (columns_of(a) > MAX_COLUMNS - columns)
@@ -185,6 +186,7 @@ static tt_err describe_columns(tt_table *t, int is_single)
   t->columns = columns;
   TT_TRY(TT_ALLOC(t->group, columns));
   TT_TRY(TT_ALLOC(t->rows, columns));
+  TT_TRY(TT_ALLOC(t->hidden, columns));
   TT_TRY(TT_ALLOC(p->owner, columns));
   for (int64_t i = 0; i < p->arrays; i++) TT_TRY(name_columns(t, &p->array[i], is_single));
   return TT_OK;
@@ -227,7 +229,7 @@ tt_err tt_npz_table_open_local(tt_table *t)
     tt_zip_member *m = &p->zip.member[i];
     size_t length = strlen(m->name);
     if (length < 5 || strcmp(m->name + length - 4, ".npy")) continue;
-    array *a = &p->array[p->arrays++];
+    npy_member *a = &p->array[p->arrays++];
     a->member = m;
     snprintf(a->name, NAME_SIZE, "%.*s", (int)(length - 4), m->name);
   }

@@ -29,7 +29,6 @@ static tt_err open_kind(const char *file, const tt_table_format *format, tt_tabl
 {
   TT_TRY(tt_text_set(&t->file, file));
   t->noun = "column";
-  t->names_given = 1;
   if (ends_in(file, ".npy")) return tt_npy_table_open_local(t);
   if (ends_in(file, ".npz")) return tt_npz_table_open_local(t);
   return tt_csv_table_open_local(format, t);
@@ -51,7 +50,7 @@ void tt_table_close_local(tt_table **t)
   if (!*t) return;
   if ((*t)->own) (*t)->close((*t)->own);
   for (int64_t k = 0; (*t)->name && k < (*t)->columns; k++) tt_free((*t)->name[k]);
-  tt_free_all(&(*t)->file, &(*t)->name, &(*t)->group, &(*t)->rows, t);
+  tt_free_all(&(*t)->file, &(*t)->name, &(*t)->group, &(*t)->rows, &(*t)->hidden, t);
 }
 
 tt_err tt_table_use_local(tt_table *t, int64_t column, tt_cell_kind kind)

@@ -31,7 +31,7 @@ struct tt_table {
   char **name;        /* [columns]; may be empty or occur twice */
   const char **group; /* [columns] array that a column belongs to, NULL = none; or NULL */
   int64_t *rows;      /* [columns] */
-  int names_given;    /* 0 = the names are made up */
+  uint8_t *hidden;    /* [columns] 1 = no pattern matches the column; or NULL */
   int64_t
       rows_at_once; /* reading the columns that are in use together costs least in such slices */
   tt_err (*use)(tt_table *t, int64_t column, tt_cell_kind kind);

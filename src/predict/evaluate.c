@@ -171,7 +171,7 @@ static tt_err score_all(tt_comm *c, const tt_evaluate_options *o, const tt_train
 tt_err tt_evaluate(tt_comm *c, const tt_evaluate_options *o)
 {
   const char *inputs = o->inputs ? o->inputs : "x", *targets = o->targets ? o->targets : "y";
-  const char *names[] = {inputs, targets, o->weights};
+  const char *names[] = {tt_optional_default(inputs), tt_optional_default(targets), o->weights};
   tt_trained_ensembles model = {0};
   const tt_engine_ops *ops;
   tt_resources use;

@@ -199,7 +199,7 @@ static void cleanup(predictor *p)
 /* Check the file in a child process first: libhdf5 may crash on a damaged file. */
 static tt_err check_file(tt_comm *c, const char *file, const char *inputs, const char *targets)
 {
-  const char *names[] = {inputs, targets};
+  const char *names[] = {tt_optional_default(inputs), targets};
   return tt_agree(c, tt_comm_is_root(c) ? tt_guarded_check_local(file, names, 2) : TT_OK);
 }
 
