@@ -81,6 +81,7 @@ static void set_option(tt_cli_args *a, const cli_option *o, const char *arg, str
 static error_t parse(int key, char *arg, struct argp_state *s)
 {
   tt_cli_args *a = s->input;
+  if (key == 'h') argp_state_help(s, stdout, ARGP_HELP_STD_HELP); /* ends the program */
   if (key == ARGP_KEY_END && a->files < a->verb->min_files) argp_usage(s);
   if (key == ARGP_KEY_ARG && a->files < a->verb->max_files) {
     a->file[a->files++] = arg;
@@ -96,12 +97,14 @@ static error_t parse(int key, char *arg, struct argp_state *s)
 
 void tt_cli_parse(const tt_verb *verb, int argc, char **argv, tt_cli_args *args)
 {
-  struct argp_option options[TT_VERB_MAX_OPTIONS + 1] = {0};
+  struct argp_option options[TT_VERB_MAX_OPTIONS + 2] = {0};
   struct argp argp = {options, parse, verb->files, verb->help, NULL, NULL, NULL};
-  for (int i = 0; verb->options[i]; i++) {
-    const cli_option *o = &table[verb->options[i]];
-    options[i] = (struct argp_option){o->name, o->key, o->argument, 0, o->help, 0};
+  int n = 0;
+  for (; verb->options[n]; n++) {
+    const cli_option *o = &table[verb->options[n]];
+    options[n] = (struct argp_option){o->name, o->key, o->argument, 0, o->help, 0};
   }
+  options[n] = (struct argp_option){.key = 'h', .flags = OPTION_HIDDEN};
   args->verb = verb;
   args->name = argv[0];
   args->ranks = 1;

@@ -37,7 +37,7 @@ static void print_help(FILE *to, const char *family, const tt_verb *verbs)
     snprintf(label, sizeof label, "%s %s", v->name, v->files);
     fprintf(to, "  %-30s %s\n", label, v->summary);
   }
-  fprintf(to, "\n`%s VERB --help` explains a verb.\n", family);
+  fprintf(to, "\n`%s help VERB` explains a verb.\n", family);
   if (verbs == top_verbs)
     fprintf(to, "`tutti --version` prints the versions of tutti, MPI and HDF5.\n"
                 "Several ranks: srun tutti train job.yaml, mpirun -n 4 tutti train job.yaml\n");
@@ -111,6 +111,15 @@ static int run(const tt_verb *verb, int argc, char **argv, const char *command)
   return tt_err_exit_code(e);
 }
 
+/* `tutti help campaign run` is `tutti campaign run --help`. */
+static void move_help(int argc, char **argv, int at)
+{
+  static char option[] = "--help";
+  if (at + 1 >= argc || strcmp(argv[at], "help") != 0) return;
+  memmove(argv + at, argv + at + 1, (size_t)(argc - at - 1) * sizeof *argv);
+  argv[argc - 1] = option;
+}
+
 int main(int argc, char **argv)
 {
   static char command[4096], output[1 << 16];
@@ -125,6 +134,7 @@ int main(int argc, char **argv)
   atexit(check_stdout);
   if (argc > 1 && (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))) return print_version();
   for (; verbs; verbs = verb->verbs, at++) {
+    move_help(argc, argv, at);
     tt_suggestion near = {.word = at < argc ? argv[at] : ""};
     int help = is_help(near.word);
     verb = help ? NULL : find(near.word, verbs, &near);

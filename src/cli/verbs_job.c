@@ -61,6 +61,7 @@ tt_err tt_verb_predict(const tt_cli_args *args)
                           .data = args->file[1],
                           .inputs = args->inputs,
                           .output = args->output ? args->output : "pred.h5",
+                          .force = args->force,
                           .members = args->members,
                           .jacobian = args->jacobian,
                           .quantile = quantile,

@@ -8,6 +8,7 @@ typedef struct tt_predict_options {
   const char *data;   /* HDF5 file with the rows */
   const char *inputs; /* dataset of the inputs, [rows][D]; NULL = "x" */
   const char *output; /* file to write */
+  int force;          /* 1 = replace it if it exists */
   int members;        /* 1 = also write every member's mean and variance */
   int jacobian;       /* 1 = also write the derivatives by the inputs (jacobian.h) */
   int64_t quantiles;
@@ -19,7 +20,7 @@ typedef struct tt_predict_options {
  * total, aleatoric and epistemic standard deviations in the user's units.
  * Errors: NOINPUT, DATA (not a model; another number of inputs; inputs that are not finite),
  * USAGE (a quantile outside (0, 1); quantiles of a model that predicts only classes or quantiles),
- * CANTCREAT, IO, MEM. */
+ * CANTCREAT (the output exists), IO, MEM. */
 tt_err tt_predict(tt_comm *c, const tt_predict_options *o);
 
 typedef struct tt_evaluate_options {

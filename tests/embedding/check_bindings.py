@@ -40,7 +40,7 @@ def build(program, *sources):
 def predict(x, *options):
     with h5py.File("rows.h5", "w") as f:
         f["x"] = np.asarray(x, dtype=float)
-    run(tutti, "predict", "out/model.h5", "rows.h5", "-q", *options)
+    run(tutti, "predict", "out/model.h5", "rows.h5", "-q", "--force", *options)
     with h5py.File("pred.h5") as f:
         return {name: f[name][()] for name in f if name.startswith("y_pred")}
 

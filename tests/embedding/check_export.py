@@ -92,7 +92,7 @@ def train(tutti):
 
 
 def predict(tutti):
-    run(tutti, "predict", "out/model.h5", "rows.h5", "-q")
+    run(tutti, "predict", "out/model.h5", "rows.h5", "-q", "--force")
     with h5py.File("pred.h5") as f, h5py.File("rows.h5") as rows:
         labels = f["column_label"][()]
         return (rows["x"][()], {name: f[variable][()] for name, variable in RESULTS.items()},

@@ -102,7 +102,7 @@ def only_set(*sets):
     return ["train", "job.yaml"] + [w for s in sets for w in ("--set", s)]
 
 
-PREDICT = ["predict", "model.h5", "data.h5", "-o", "pred.h5"]
+PREDICT = ["predict", "model.h5", "data.h5", "--force", "-o", "pred.h5"]
 IMPORT = ["import", "table.csv", "-o", "table.h5", "--inputs", "a,b", "--targets", "c"]
 
 

@@ -21,6 +21,7 @@ def verbs(*family):
             verbs(*family, verb)
         else:
             text = call(*family, verb, "--help").stdout
+            assert call(*family, verb, "-h").stdout == call("help", *family, verb).stdout == text, verb
             assert text.startswith(f"Usage: tutti {' '.join(family + (verb,))} [OPTION...] {files}"), text
             if files and not files.startswith("["):
                 call(*family, verb, code=64)
@@ -39,6 +40,8 @@ verbs()
 assert "did you mean 'train'?" in call("trian", code=64).stderr
 assert "did you mean 'status'?" in call("campaign", "statsu", code=64).stderr
 assert "did you mean" not in call("xyzzy", code=64).stderr
+assert call("help", "slurm").stdout == call("slurm", "-h").stdout == call("slurm", "--help").stdout
+assert "did you mean 'train'?" in call("help", "trian", code=64).stderr
 call(code=64)
 call("slurm", code=64)
 call("train", "job.yaml", "--resume", "perhaps", code=64)

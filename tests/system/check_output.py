@@ -94,6 +94,17 @@ def check_info(tutti):
     assert "one (3 times), two (2 times)" in " ".join(run(tutti, "info", "out/results.h5").stdout.split())
 
 
+def check_predict(tutti):
+    """A file that exists stays as it is, unless --force."""
+    command = [tutti, "predict", "out/model.h5", "samples.h5", "-o", "p.h5"]
+    pathlib.Path("p.h5").write_text("mine")
+    assert "p.h5 exists; give another output file, or --force" in run(*command, code=73).stderr
+    assert pathlib.Path("p.h5").read_text() == "mine"
+    run(*command, "--force")
+    with h5py.File("p.h5") as f:
+        assert f["y_pred_mean"].shape == (60, 2), f["y_pred_mean"]
+
+
 def check_report(tutti):
     said = run(tutti, "report", "out/results.h5", "-o", "figures").stdout
     files = {str(path) for path in pathlib.Path("figures").iterdir()}
@@ -115,6 +126,7 @@ def main(tutti, *mpirun):
         check_tables(tutti)
         check_one_row(tutti)
         check_info(tutti)
+        check_predict(tutti)
         check_report(tutti)
         check_binding(tutti, mpirun)
 

@@ -54,7 +54,7 @@ def write(path, n, names=("a", "b", "c"), targets=("u", "v"), order=(0, 1, 2), o
 
 def predict(run, name, **how):
     write(run.folder / name, 50, **how)
-    call = [run.tutti, "predict", "whole/model.h5", name, "-o", "p.h5"]
+    call = [run.tutti, "predict", "whole/model.h5", name, "--force", "-o", "p.h5"]
     return run.call(call), run.call([run.tutti, "evaluate", "whole/model.h5", name])
 
 
@@ -143,7 +143,7 @@ def check_history(run):
     write(run.folder / "data.h5", 60, names=None, targets=None)
     run.good(1, "made")
     done, scores = predict(run, "in.h5")
-    call = [run.tutti, "predict", "made/model.h5", "in.h5", "-o", "p.h5"]
+    call = [run.tutti, "predict", "made/model.h5", "in.h5", "--force", "-o", "p.h5"]
     done = run.call(call)
     check(done.returncode == 0 and "by position" in done.stderr, f"made-up names: {done.stderr}")
 
@@ -160,8 +160,8 @@ def check_imported(run):
     found = []
     for command in (["import", "table.csv", "-o", "table.h5", "--inputs", "a,b,c", "--targets", "u"],
                     ["train", "imported.yaml", "--set", "run.directory=imported"],
-                    ["predict", "imported/model.h5", "table.h5", "-o", "p.h5"],
-                    ["predict", "imported/model.h5", "plain.h5", "-o", "p.h5"]):
+                    ["predict", "imported/model.h5", "table.h5", "--force", "-o", "p.h5"],
+                    ["predict", "imported/model.h5", "plain.h5", "--force", "-o", "p.h5"]):
         done = run.call([run.tutti, *command])
         check(done.returncode == 0, f"{command}: {done.stderr}")
         found.append((done.stderr, run.predicted()))

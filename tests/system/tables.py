@@ -157,7 +157,7 @@ def check_predict(run, model, x, y):
         f["feature_name"] = INPUTS
     results = []
     for name in ("new.h5", "t.csv", "t.tsv.gz", "columns.npz", "columns.h5", "records.h5"):
-        done = run.call("predict", f"{model}/model.h5", name, "-o", "p.h5")
+        done = run.call("predict", f"{model}/model.h5", name, "--force", "-o", "p.h5")
         scores = run.call("evaluate", f"{model}/model.h5", name)
         check(done.returncode == 0 and scores.returncode == 0, f"{name}: {done.stderr}{scores.stderr}")
         with h5py.File(run.folder / "p.h5") as f:

@@ -160,7 +160,7 @@ def check_weighted(tutti, folder):
         (folder / "none.yaml").write_text("\n".join(only).replace("bce", loss))
         run(tutti, "train", "none.yaml", "-q", "--set", f"run.directory={loss}", folder=folder)
         text = run(tutti, "predict", f"{loss}/model.h5", "data.h5", "--quantiles", "0.5",
-                   folder=folder, code=64)
+                   "--force", folder=folder, code=64)
         if reason not in text:
             sys.exit(f"no reason: {text}")
 
