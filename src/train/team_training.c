@@ -294,6 +294,13 @@ static void decide(tt_shard *shard, tt_err before, int64_t steps, int64_t decisi
   tt_team_max(t->ranks, decision, DECISIONS);
 }
 
+/* tt_team_collect, if a rank says so: retries need the whole state. */
+static tt_err collect_if(tt_shard *shard, tt_err before, int64_t wanted)
+{
+  tt_team_max(shard->team.ranks, &wanted, 1);
+  return wanted ? tt_team_collect(shard, before) : before;
+}
+
 tt_err tt_team_train(tt_shard *shard, tt_err before, int64_t steps)
 {
   tt_shard_team *t = &shard->team;
@@ -309,8 +316,7 @@ tt_err tt_team_train(tt_shard *shard, tt_err before, int64_t steps)
   if (!e) e = shard->ops->train(t->engine, 0, &all); /* the same on all ranks */
   if (!e) e = tt_shard_train_local(shard, 0);
   if (shard->engine) shard->local_progress.member_steps = taken;
-  int retry = shard->cohort->retries > 0 && all.diverged > decision[DIVERGED];
-  return !e && retry ? tt_team_collect(shard, e) : e;
+  return shard->cohort->retries > 0 ? collect_if(shard, e, all.diverged > decision[DIVERGED]) : e;
 }
 
 /* Rank 0 receives the slots of the segments of the other ranks, of member i of the team. */
@@ -337,10 +343,10 @@ tt_err tt_team_collect(tt_shard *shard, tt_err before)
   int64_t decision[DECISIONS];
   if (!has_team(shard)) return before;
   decide(shard, before, 0, decision);
-  if (decision[FAILED] || !decision[INCOMPLETE]) return before;
+  if (!decision[INCOMPLETE]) return before;
   tt_err e = shard->ops->save(t->engine, t->slice, t->state);
   for (int64_t i = 0; i < t->slice.count; i++) collect_slots(shard, i);
   if (!e && shard->engine) e = shard->ops->load(t->engine, t->slice, t->state);
   t->incomplete = 0;
-  return e;
+  return before ? before : e;
 }

@@ -19,8 +19,8 @@
  */
 tt_err tt_team_train(tt_shard *shard, tt_err before, int64_t steps);
 
-/* Give rank 0 of the team the whole state of its members. Does nothing if it has it. before,
- * result: as for tt_team_train. Errors: `before`, of the engine. */
+/* Give rank 0 of the team the whole state of its members, also after an error of a rank. Does
+ * nothing if it has it. before, result: as for tt_team_train. Errors: `before`, of the engine. */
 tt_err tt_team_collect(tt_shard *shard, tt_err before);
 
 /* Bytes on each rank for the exchange of a member's gradients and weights. Local. */

@@ -209,6 +209,9 @@ TT_TEST (an_error_on_one_rank_ends_the_call_on_all) {
       TT_CHECK((int)e, ==, last ? (int)TT_E_IO : (int)TT_OK);
       TT_CHECK((int)tt_agree(comm, e), ==, TT_E_IO);
       TT_CHECK_HAS(tt_err_last(), "fails");
+      /* rank 0 can save what was trained, and the error stays the first one */
+      TT_CHECK((int)tt_team_collect(c.shard, e), ==, (int)e);
+      TT_CHECK_OK(tt_shard_save_local(c.shard));
       /* later calls of this rank do not train either */
       TT_CHECK((int)tt_team_train(c.shard, e, 1000), ==, (int)e);
       end(&c);
