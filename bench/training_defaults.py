@@ -64,10 +64,15 @@ def measure(args, folder, name, seed):
     if done.returncode != 0:
         sys.exit(f"{name}, seed {seed}: exit {done.returncode}\n{done.stderr}")
     with h5py.File(folder / "out/results.h5", "r") as f:
+        which = {text.tobytes().decode().rstrip(" \0"): i
+                 for i, text in reversed(list(enumerate(f["column_ensemble"][()])))}
+        columns = [which[f"e{i}"] for i in range(len(cases))]
         if name == "digits":
-            found = zip(f["ensemble_accuracy"][()], f["ensemble_nll"][()], itertools.repeat(np.nan))
+            found = zip(f["ensemble_accuracy"][()][columns], f["ensemble_nll"][()][columns],
+                        itertools.repeat(np.nan))
         else:
-            found = zip(f["ensemble_rmse"][()], f["ensemble_mixture_nll"][()], f["coverage"][LEVEL])
+            found = zip(f["ensemble_rmse"][()][columns], f["ensemble_mixture_nll"][()][columns],
+                        f["coverage"][LEVEL][columns])
         return [(name, seed, *case, *numbers) for case, numbers in zip(cases, found)]
 
 

@@ -48,6 +48,9 @@ START = {
         tutti campaign run campaign.yaml
         cp -r campaign random""",
     "docs/oracle.md": "tutti campaign init .",
+    "docs/report.md": """
+        cp examples/energy/energy.h5 examples/energy/job.yaml .
+        tutti train job.yaml""",
     "docs/sweeps.md": "cp examples/energy/energy.h5 examples/energy/sweep.yaml .",
     "docs/gpu.md": "cp examples/energy/energy.h5 examples/energy/job.yaml .",
     "slurm/README.md": """
