@@ -96,6 +96,7 @@ tt_err bench_cohort(const bench_workload *load, int64_t steps, tt_cohort **out)
   c->variance_floor = 1e-6f;
   c->optimizer = TT_OPT_adam;
   c->batch_size = load->batch;
+  c->parts = 1;
   c->resample = TT_RESAMPLE_none;
   c->subsample = 1.0;
   c->seed = 1;

@@ -50,7 +50,10 @@ START = {
     "docs/oracle.md": "tutti campaign init .",
     "docs/report.md": """
         cp examples/energy/energy.h5 examples/energy/job.yaml .
-        tutti train job.yaml""",
+        tutti train job.yaml
+        tutti campaign init .
+        tutti campaign run campaign.yaml
+        tutti campaign run campaign.yaml --set score.acquisition=random --set campaign.directory=baseline""",
     "docs/sweeps.md": "cp examples/energy/energy.h5 examples/energy/sweep.yaml .",
     "docs/gpu.md": "cp examples/energy/energy.h5 examples/energy/job.yaml .",
     "slurm/README.md": """
