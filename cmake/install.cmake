@@ -17,6 +17,21 @@ install(FILES ${CMAKE_SOURCE_DIR}/src/api/tutti.h ${CMAKE_SOURCE_DIR}/src/api/tu
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 # Programs compile the Fortran module themselves: module files depend on the compiler.
 install(FILES ${CMAKE_SOURCE_DIR}/src/api/tutti.f90 DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti)
+
+# Manual pages and completions, which the program writes from its tables.
+set(pages ${CMAKE_BINARY_DIR}/pages)
+if(NOT TUTTI_SANITIZE AND NOT TUTTI_FUZZ AND NOT CMAKE_CROSSCOMPILING)
+  add_custom_command(OUTPUT ${pages}/tutti.bash ${pages}/_tutti
+                     COMMAND tutti man ${pages}/man1
+                     COMMAND tutti completion bash > ${pages}/tutti.bash
+                     COMMAND tutti completion zsh > ${pages}/_tutti
+                     DEPENDS tutti VERBATIM)
+  add_custom_target(tutti_pages ALL DEPENDS ${pages}/tutti.bash ${pages}/_tutti)
+endif()
+install(DIRECTORY ${pages}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR} OPTIONAL)
+install(FILES ${pages}/tutti.bash RENAME tutti OPTIONAL
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(FILES ${pages}/_tutti OPTIONAL DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/slurm DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/python DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti
         PATTERN __pycache__ EXCLUDE)

@@ -26,6 +26,8 @@ test   libcmocka-dev         pkg-config --exists cmocka
 test   locales               test -e /usr/share/i18n/locales/de_DE
 test   valgrind              command -v valgrind
 test   hdf5-tools            command -v h5dump
+test   mandoc                command -v mandoc
+test   zsh                   command -v zsh
 test   python3-numpy         python3 -c "import numpy"
 test   python3-h5py          python3 -c "import h5py"
 test   python3-h5netcdf      python3 -c "import h5netcdf"

@@ -39,6 +39,12 @@ static const cli_option table[TT_CLI_OPTION_COUNT] = {
 #undef X
 };
 
+tt_cli_option_text tt_cli_describe_option(int id)
+{
+  const cli_option *o = &table[id];
+  return (tt_cli_option_text){o->name, o->argument, o->help, (char)(o->key < 256 ? o->key : 0)};
+}
+
 static void add_override(tt_cli_args *a, const char *text, struct argp_state *s)
 {
   if (a->overrides == TT_CLI_MAX_OVERRIDES)

@@ -8,9 +8,9 @@ enum { TT_CLI_MAX_FILES = 16, TT_CLI_MAX_OVERRIDES = 256, TT_CLI_MAX_SETTINGS = 
 
 /* Options that are not given: a text is NULL, a flag is 0. */
 struct tt_cli_args {
-  const tt_verb *verb;
-  const char *name;    /* of the verb, "tutti campaign run" */
-  const char *command; /* the whole command line, for provenance */
+  const tt_verb *verb, *verbs; /* the one that runs; all verbs, the last one has name NULL */
+  const char *name;            /* of the verb, "tutti campaign run" */
+  const char *command;         /* the whole command line, for provenance */
   int files;
   const char *file[TT_CLI_MAX_FILES]; /* [files] positional arguments */
   int overrides;
@@ -90,6 +90,13 @@ enum {
 #undef X
       TT_CLI_OPTION_COUNT
 };
+
+/* An option as people write it, for texts about the command line. */
+typedef struct tt_cli_option_text {
+  const char *name, *argument, *help; /* argument NULL: it has none */
+  char letter;                        /* 0: it has none */
+} tt_cli_option_text;
+tt_cli_option_text tt_cli_describe_option(int id);
 
 /* Parse the arguments of a verb. Exits with 64 on a wrong command line, with 0 on --help.
  *   argv  argv[0] is the name in messages, "tutti train" */

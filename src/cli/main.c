@@ -98,6 +98,7 @@ static int run(const tt_verb *verb, int argc, char **argv, const char *command)
 {
   static tt_cli_args args;
   args.command = command;
+  args.verbs = top_verbs;
   tt_cli_parse(verb, argc, argv, &args);
   tt_err e = verb->run(&args);
   fflush(stdout); /* before the error message */

@@ -124,7 +124,15 @@ extern tt_comm *tt_world;
     TT_CLI_JSON)                                                                                   \
   F("slurm", slurm, "write batch scripts; requeue a stopped job")                                  \
   X("options", "", 0, 0, options, "explain every option of a job file",                            \
-    "Explain every option of a job file.", TT_CLI_MARKDOWN)
+    "Explain every option of a job file.", TT_CLI_MARKDOWN)                                        \
+  X("man", "DIRECTORY", 1, 1, man, "write the manual pages",                                       \
+    "Write the manual pages tutti.1, tutti-train.1, ... into a directory, from the tables of "     \
+    "verbs and options. The date is that of SOURCE_DATE_EPOCH, or today.",                         \
+    TT_CLI_END)                                                                                    \
+  X("completion", "SHELL", 1, 1, completion, "print completions for bash or zsh",                  \
+    "Print a script with which bash or zsh complete verbs, options and the names of the options "  \
+    "of a job file after --set. Example: source <(tutti completion bash)",                         \
+    TT_CLI_END)
 
 #define X(name, files, min_files, max_files, function, ...)                                        \
   tt_err tt_verb_##function(const tt_cli_args *args);

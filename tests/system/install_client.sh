@@ -10,7 +10,10 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 
 cmake --install "$build" --prefix "$work/prefix" >install.log
-for file in bin/tutti include/tutti.h include/tutti.hpp; do test -f "prefix/$file"; done
+for file in bin/tutti include/tutti.h include/tutti.hpp share/man/man1/tutti-train.1 \
+  share/bash-completion/completions/tutti share/zsh/site-functions/_tutti; do
+  test -f "prefix/$file"
+done
 library=$(dirname "$(find prefix -name libtutti.so)")
 export PKG_CONFIG_PATH="$work/$library/pkgconfig" LD_LIBRARY_PATH="$work/$library"
 test -f "$(pkg-config --variable=fortran_module tutti)"

@@ -1,0 +1,89 @@
+"""check_shell.py TUTTI — manual pages and completions: every verb and option of --help is in its page
+and is completed in bash and zsh; mandoc finds no fault in a page. What is not installed here (mandoc,
+zsh) is named and left out."""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+TUTTI = sys.argv[1]
+BASH = """source "$1"; shift
+COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _tutti; printf '%s\\n' "${COMPREPLY[@]}" """
+ZSH = """compdef() { :; }; _describe() { print -l -- ${(P)2%%:*}; }; _files() { print FILES; }
+compadd() { print -l -- ${@:4}; }
+source "$1"; shift; words=("$@"); CURRENT=$#; PREFIX=${words[-1]}; _tutti"""
+
+
+def call(*words, code=0):
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == code, f"{words}: exit {done.returncode}, not {code}: {done.stderr}"
+    return done.stdout
+
+
+def verbs(*family):
+    """{words of a verb or family: (its verbs, its options)} by --help."""
+    rows = re.findall(r"^  (\w+) (\S*).*$", call(TUTTI, *family, "--help"), re.M)
+    found = {family: ([verb for verb, _ in rows], [])}
+    for verb, files in rows:
+        if files == "VERB":
+            found.update(verbs(*family, verb))
+        else:
+            text = call(TUTTI, *family, verb, "--help")
+            options = set(re.findall(r"^ .*?(--[a-z][\w-]*)", text, re.M)) - {"--usage"}
+            found[*family, verb] = ([], sorted(options))
+    return found
+
+
+def check_pages(found):
+    call(TUTTI, "man", "man1")
+    assert len(os.listdir("man1")) == len(found), os.listdir("man1")
+    for words, (inner, options) in found.items():
+        page = pathlib.Path("man1", "-".join(("tutti",) + words) + ".1").read_text()
+        for verb in inner:
+            assert f"\n.It Nm {' '.join(('tutti',) + words + (verb,))}\n" in page, (words, verb)
+        for option in options:
+            assert re.search(rf"^\.It .*Fl Fl {option[2:]}( |$)", page, re.M), (words, option)
+        assert "\n.It 75\nstopped before the end" in page and ".Dd January 2, 1970\n" in page, words
+    if not shutil.which("mandoc"):
+        return print("not checked: mandoc is missing")
+    lint = subprocess.run(["mandoc", "-T", "lint", *map(str, pathlib.Path("man1").iterdir())],
+                          capture_output=True, text=True).stdout.splitlines()
+    faults = [line for line in lint if "referenced manual not found: Xr tutti" not in line]
+    assert not faults, faults
+
+
+def check_completion(found, shell, script):
+    if not shutil.which(shell):
+        return print(f"not checked: {shell} is missing")
+    name = f"{shell}.script"
+    pathlib.Path(name).write_text(call(TUTTI, "completion", shell))
+
+    def complete(*words):
+        flags = ["--norc"] if shell == "bash" else ["-f"]
+        return call(shell, *flags, "-c", script, shell, name, "tutti", *words).split()
+
+    for words, (inner, options) in found.items():
+        if inner:
+            assert complete(*words, "") == inner, (shell, words, complete(*words, ""))
+        else:
+            assert sorted(complete(*words, "--")) == options, (shell, words, complete(*words, "--"))
+    names = [option[:-1] for option in complete("train", "--set", "")]
+    for option in ("train.learning_rate", "select.batch", "run.directory"):
+        assert option in names, (shell, option, names)
+    assert complete("train", "") == ([] if shell == "bash" else ["FILES"])
+
+
+os.environ["SOURCE_DATE_EPOCH"] = "86400"
+with tempfile.TemporaryDirectory() as folder:
+    os.chdir(folder)
+    every = verbs()
+    assert len(every) > 25, every
+    check_pages(every)
+    check_completion(every, "bash", BASH)
+    check_completion(every, "zsh", ZSH)
+    call(TUTTI, "completion", "fish", code=64)
+    pathlib.Path("file").touch()
+    call(TUTTI, "man", "file", code=73)
