@@ -18,7 +18,8 @@ struct tt_cli_args {
                                                  SETTING options */
   const char *output, *inputs, *targets, *weights, *units, *quantiles, *resume, *from, *data, *pool,
       *site, *time;
-  int force, members, jacobian, onnx, npz, c_source, config, markdown, json, allow_different_device;
+  int force, once, members, jacobian, onnx, npz, c_source, config, markdown, json;
+  int allow_different_device;
   int ranks, nodes, gpus_per_node, exit_code, max_restarts;
   int settings;
   char setting[TT_CLI_MAX_SETTINGS][1024]; /* [settings] overrides of SETTING options */
@@ -68,6 +69,7 @@ struct tt_cli_args {
     "print the resolved configuration of the job that wrote the file")                             \
   X(MARKDOWN, "markdown", 0, NULL, FLAG(markdown), "print a Markdown page")                        \
   X(JSON, "json", 0, NULL, FLAG(json), "print one JSON object")                                    \
+  X(ONCE, "once", 0, NULL, FLAG(once), "show the state once")                                      \
   X(FROM, "from", 0, "ROUND:STAGE", TEXT(from),                                                    \
     "repeat everything from this stage on, e.g. 12:select (stages: train, score, select, label, "  \
     "merge)")                                                                                      \

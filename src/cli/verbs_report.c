@@ -7,6 +7,8 @@
 #include "src/report/run_status.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,6 +23,21 @@ tt_err tt_verb_status(const tt_cli_args *args)
 {
   if (is_campaign(args->file[0])) return tt_campaign_status_local(args->file[0], args->json);
   return tt_run_status_print_local(args->file[0], args->json);
+}
+
+/* Each picture is one write: clear the screen, then the status. */
+tt_err tt_verb_watch(const tt_cli_args *args)
+{
+  const char *term = getenv("TERM");
+  int live = !args->once && isatty(STDOUT_FILENO) && term && strcmp(term, "dumb") != 0;
+  for (int running = 1; running;) {
+    TT_TRY(tt_run_is_running_local(args->file[0], &running));
+    if (live) printf("\033[H\033[2J%s\n\n", args->file[0]);
+    TT_TRY(tt_verb_status(args));
+    if (fflush(stdout) || !live) break;
+    if (running) sleep(1);
+  }
+  return TT_OK;
 }
 
 /* Of a file RESULTS.h5: tables and a picture; of a directory: a page. */

@@ -1,19 +1,22 @@
 /* run_status.c — see run_status.h. */
 #include "src/report/run_status.h"
 
+#include "core/base/directory.h"
 #include "core/base/text.h"
 #include "src/host/status_file.h"
 
 #include <inttypes.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 /* A run updates its status every 10 s; a slow file system may delay it. */
-enum { STALE_SECONDS = 120 };
+enum { STALE_SECONDS = 120, COLUMNS = 80, INDENT = 12 };
 
 typedef struct run_summary {
   const char *directory;
@@ -50,21 +53,77 @@ static tt_err read_run(const char *directory, run_summary *o)
   return TT_OK;
 }
 
+void tt_status_line_print(const char *label, const char *format, ...)
+{
+  char text[TT_ERR_MESSAGE_SIZE + 256];
+  int at = printf("%-11s", label);
+  va_list ap;
+  va_start(ap, format);
+  vsnprintf(text, sizeof text, format, ap);
+  va_end(ap);
+  for (char *word = text; *word; word += strcspn(word, " "), word += strspn(word, " ")) {
+    int length = (int)strcspn(word, " ");
+    if (at > INDENT && at + 1 + length > COLUMNS) at = printf("\n%*s", INDENT - 1, "") - 1;
+    at += printf(" %.*s", length, word);
+  }
+  printf("\n");
+}
+
 static void print_state(const run_summary *o)
 {
   const tt_run_status *s = &o->file.status;
-  char text[32];
+  char text[32], code[40] = "", job[96] = "";
   int running = !strcmp(s->state, "training");
-  printf("state       %s", s->state);
-  if (!running) printf(", exit code %" PRId64, s->exit_code);
+  if (!running) snprintf(code, sizeof code, ", exit code %" PRId64, s->exit_code);
   if (strcmp(o->job, "0") != 0 && *o->job)
-    printf(", Slurm job %s, restart %" PRId64, o->job, o->restart);
-  printf("\n%s%s", *s->reason ? "reason      " : "", s->reason);
-  printf("%supdated     %s, %s ago", *s->reason ? "\n" : "", s->time,
-         tt_duration_text((double)o->file.age, text));
-  if (running && o->file.age > STALE_SECONDS)
-    printf(": not updated since; if the job was killed, run it again to resume");
-  printf("\n");
+    snprintf(job, sizeof job, ", Slurm job %s, restart %" PRId64, o->job, o->restart);
+  tt_status_line_print("state", "%s%s%s", s->state, code, job);
+  if (*s->reason) tt_status_line_print("reason", "%s", s->reason);
+  tt_status_line_print("updated", "%s, %s ago%s", s->time,
+                       tt_duration_text((double)o->file.age, text),
+                       running && o->file.age > STALE_SECONDS
+                           ? ": not updated since; if the job was killed, run it again to resume"
+                           : "");
+}
+
+/* The last whole line of metrics.jsonl, NULL = none. Owner: the caller. */
+static json_t *last_metrics(const char *directory)
+{
+  enum { TAIL = 4096 };
+  char path[PATH_MAX], text[TAIL + 1];
+  FILE *f = NULL;
+  int n = snprintf(path, sizeof path, "%s/metrics.jsonl", directory);
+  if (n >= (int)sizeof path || access(path, F_OK) || tt_file_open_stream(path, &f)) return NULL;
+  if (fseek(f, -TAIL, SEEK_END)) rewind(f); /* a shorter file */
+  text[fread(text, 1, TAIL, f)] = '\0';
+  fclose(f);
+  char *end = strrchr(text, '\n');
+  if (!end) return NULL;
+  *end = '\0';
+  char *line = strrchr(text, '\n');
+  return json_loads(line ? line + 1 : text, 0, NULL);
+}
+
+static void print_loss(const run_summary *o)
+{
+  json_t *line = last_metrics(o->directory), *median = json_object_get(line, "loss_q50");
+  if (json_is_number(median))
+    tt_status_line_print("loss", "%.3g, half of the members from %.3g to %.3g",
+                         json_number_value(median),
+                         json_number_value(json_object_get(line, "loss_q25")),
+                         json_number_value(json_object_get(line, "loss_q75")));
+  json_decref(line);
+}
+
+/* "epoch  [########........] 51 of at most 100" */
+static void print_epoch(const tt_run_status *s)
+{
+  enum { WIDTH = 30 };
+  int64_t full = s->epochs > 0 ? WIDTH * s->epoch / s->epochs : 0;
+  char bar[WIDTH + 1];
+  for (int i = 0; i < WIDTH; i++) bar[i] = i < full ? '#' : '.';
+  bar[WIDTH] = '\0';
+  tt_status_line_print("epoch", "[%s] %" PRId64 " of at most %" PRId64, bar, s->epoch, s->epochs);
 }
 
 static void print_summary(const run_summary *o)
@@ -73,20 +132,22 @@ static void print_summary(const run_summary *o)
   char text[32];
   int running = !strcmp(s->state, "training");
   print_state(o);
-  printf("members     %" PRId64 ": %" PRId64 " in training, %" PRId64 " finished, %" PRId64
-         " stopped early, %" PRId64 " diverged\n",
-         s->members, s->training, s->finished, s->early_stopped, s->diverged);
-  printf("epoch       %" PRId64 " of at most %" PRId64 "\n", s->epoch, s->epochs);
+  tt_status_line_print("members",
+                       "%" PRId64 ": %" PRId64 " in training, %" PRId64 " finished, %" PRId64
+                       " stopped early, %" PRId64 " diverged",
+                       s->members, s->training, s->finished, s->early_stopped, s->diverged);
+  print_epoch(s);
+  print_loss(o);
   if (s->generation == 0)
-    printf("checkpoint  none\n");
+    tt_status_line_print("checkpoint", "none");
   else if (o->checkpoint_age < 0)
-    printf("checkpoint  %" PRId64 "\n", s->generation);
+    tt_status_line_print("checkpoint", "%" PRId64, s->generation);
   else
-    printf("checkpoint  %" PRId64 ", %s ago\n", s->generation,
-           tt_duration_text((double)o->checkpoint_age, text));
-  if (s->rate > 0.0) printf("rate        %.3g member-steps/s\n", s->rate);
-  if (running) printf("time left   %s\n", tt_duration_text(s->eta, text));
-  printf("results     %s\n", o->results ? "model.h5, results.h5" : "none yet");
+    tt_status_line_print("checkpoint", "%" PRId64 ", %s ago", s->generation,
+                         tt_duration_text((double)o->checkpoint_age, text));
+  if (s->rate > 0.0) tt_status_line_print("rate", "%.3g member-steps/s", s->rate);
+  if (running) tt_status_line_print("time left", "%s", tt_duration_text(s->eta, text));
+  tt_status_line_print("results", "%s", o->results ? "model.h5, results.h5" : "none yet");
 }
 
 static tt_err print_json(const run_summary *o)
@@ -107,5 +168,14 @@ tt_err tt_run_status_print_local(const char *directory, int json)
   TT_TRY(read_run(directory, &o));
   if (json) return print_json(&o);
   print_summary(&o);
+  return TT_OK;
+}
+
+tt_err tt_run_is_running_local(const char *directory, int *running)
+{
+  static tt_status_file file;
+  TT_TRY(tt_status_file_read_local(directory, &file));
+  const char *state = file.status.state;
+  *running = !strcmp(state, "training") || !strcmp(state, "running");
   return TT_OK;
 }

@@ -12,6 +12,7 @@
 #include "src/host/stop_request.h"
 #include "src/host/time_limit.h"
 #include "src/host/watchdog.h"
+#include "src/job/metrics_file.h"
 #include "src/train/memory_plan.h"
 #include "src/train/shard.h"
 #include "src/train/shard_train.h"
@@ -43,6 +44,7 @@ typedef struct training_run {
   tt_time_limit limit;
   tt_stop_reason stop_reason; /* TT_STOP_none while training continues */
   tt_progress_meter meter;
+  tt_metrics_file metrics;
   tt_progress progress; /* of all ranks and shards */
   int64_t epochs;       /* total, of the shard that progress.epoch_min belongs to */
   int64_t members;      /* of all cohorts */
@@ -183,6 +185,17 @@ static int checkpoint_due(training_run *r)
   return (int)yes;
 }
 
+static void write_metrics(training_run *r, int now)
+{
+  if (!tt_comm_is_root(r->c)) return;
+  const tt_metrics_line line = {.start = r->id.incarnation,
+                                .epochs = r->epochs,
+                                .steps = r->meter.steps,
+                                .seconds = tt_monotonic_seconds() - r->started,
+                                .rate = tt_progress_meter_rate(&r->meter)};
+  tt_metrics_file_append_local(&r->metrics, directory(r), &r->progress, &line, now);
+}
+
 static tt_err training_loop(training_run *r)
 {
   double every = r->job->cfg->checkpoint_every;
@@ -197,6 +210,7 @@ static tt_err training_loop(training_run *r)
     r->stop_reason =
         tt_stop_agreed(r->c, tt_time_limit_deadline_local(&r->limit), stop_directory(r));
     if (r->progress.training == 0) r->stop_reason = TT_STOP_none;
+    write_metrics(r, r->stop_reason || r->progress.training == 0);
     if (r->stop_reason || r->progress.training == 0 || checkpoint_due(r))
       e = write_checkpoint(r, r->stop_reason != TT_STOP_none);
     if (!e && tt_monotonic_seconds() - r->status_time > status_interval)
@@ -343,6 +357,8 @@ static tt_err train(training_run *r)
   r->progress = tt_shards_total_progress(&r->shards, &r->epochs);
   tt_progress_meter_start(&r->meter, r->epochs, r->progress.epoch_min);
   r->checkpoint_time = tt_monotonic_seconds();
+  if (tt_comm_is_root(r->c) && r->generation == 0 && tt_metrics_file_remove_local(directory(r)))
+    tt_log_root(TT_LOG_WARN, "%s", tt_err_last());
   if (r->progress.training > 0) e = training_loop(r);
   if (e) return e;
   r->progress.member_steps = 0; /* the meter has counted these */

@@ -7,6 +7,7 @@
 #include "core/base/mem.h"
 #include "core/base/text.h"
 #include "src/host/status_file.h"
+#include "src/report/run_status.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -114,7 +115,7 @@ static void print_state(const status_view *v)
   int64_t job = strtoll(s->incarnation, NULL, 10);
   const char *dot = strchr(s->incarnation, '.');
   if (job) printf("job         Slurm %" PRId64 ", restart %ld\n", job, dot ? atol(dot + 1) : 0L);
-  if (!v->running && *s->reason) printf("reason      %s\n", s->reason);
+  if (!v->running && *s->reason) tt_status_line_print("reason", "%s", s->reason);
   printf("%s %s, %s ago\n", v->running ? "since      " : "updated    ", s->time,
          tt_duration_text((double)v->campaign_file.age, text));
 }
@@ -123,9 +124,11 @@ static void print_training(const status_view *v)
 {
   const tt_run_status *s = &v->training.status;
   char text[32];
-  printf("training    epoch %" PRId64 " of at most %" PRId64 ", %" PRId64 " members: %" PRId64
-         " in training, %" PRId64 " finished, %" PRId64 " stopped early, %" PRId64 " diverged\n",
-         s->epoch, s->epochs, s->members, s->training, s->finished, s->early_stopped, s->diverged);
+  tt_status_line_print(
+      "training",
+      "epoch %" PRId64 " of at most %" PRId64 ", %" PRId64 " members: %" PRId64
+      " in training, %" PRId64 " finished, %" PRId64 " stopped early, %" PRId64 " diverged",
+      s->epoch, s->epochs, s->members, s->training, s->finished, s->early_stopped, s->diverged);
   if (strcmp(s->state, "training") != 0) return;
   if (s->rate > 0.0) printf("rate        %.3g member-steps/s\n", s->rate);
   if (s->eta >= 0.0) printf("time left   %s to train this round\n", tt_duration_text(s->eta, text));
@@ -159,10 +162,12 @@ static void print_rounds(const status_view *v)
   printf("labels      %" PRId64 "; %" PRId64 " queried, %" PRId64 " failed\n",
          tt_round_labels_after(r), queried, failed);
   if (r->pool)
-    printf("pool        %" PRId64 " candidates: accurate %.2f %%, candidate %.2f %%, failed %.2f "
-           "%% in round %" PRId64 "\n",
-           r->pool, tt_percent(r->accurate, r->pool), tt_percent(r->candidate, r->pool),
-           tt_percent(r->failed, r->pool), h->rounds);
+    tt_status_line_print("pool",
+                         "%" PRId64 " candidates: accurate %.2f %%, candidate %.2f %%, failed %.2f "
+                         "%% in round %" PRId64,
+                         r->pool, tt_percent(r->accurate, r->pool),
+                         tt_percent(r->candidate, r->pool), tt_percent(r->failed, r->pool),
+                         h->rounds);
   print_columns("test rmse", v, r->rmse);
   print_columns("test nll", v, r->nll);
   print_columns("spread", v, r->spread);
@@ -172,16 +177,18 @@ static void print_time(const status_view *v)
 {
   const tt_history *h = v->record.h;
   double of[TT_STAGE_COUNT] = {0}, sum = 0.0;
-  char text[32];
+  char text[32], line[256];
   for (int64_t i = 0; h && i < h->rounds; i++)
     for (int k = 0; k < TT_STAGE_COUNT; k++) {
       of[k] += h->round[i].seconds[k];
       sum += h->round[i].seconds[k];
     }
-  printf("time        %s in finished stages", tt_duration_text(v->seconds, text));
+  size_t used = (size_t)snprintf(line, sizeof line, "%s in finished stages",
+                                 tt_duration_text(v->seconds, text));
   for (int k = 0; sum > 0.0 && k < TT_STAGE_COUNT; k++)
-    printf("%s %s %.0f %%", k ? "," : ":", tt_stage_name[k], 100.0 * of[k] / sum);
-  printf("\n");
+    used += (size_t)snprintf(line + used, sizeof line - used, "%s %s %.0f %%", k ? "," : ":",
+                             tt_stage_name[k], 100.0 * of[k] / sum);
+  tt_status_line_print("time", "%s", line);
 }
 
 static void print_text(const status_view *v)

@@ -1,0 +1,133 @@
+#!/usr/bin/python3
+"""tutti watch, and the metrics that a run writes while it trains.
+
+    check_watch.py TUTTI SOURCE
+
+`watch` shows the state once if the output is no terminal, and until the run ends on a terminal; no
+line has more than 80 columns. metrics.jsonl has a JSON object in each line, and ends with the last
+state; the example passes its numbers to a writer of TensorBoard.
+"""
+import json
+import os
+import pathlib
+import pty
+import subprocess
+import sys
+import tempfile
+import time
+
+JOB = """\
+data: {file: samples.h5, split: {train: 0.6, validation: 0.2, test: 0.2}}
+model: {hidden: [4]}
+ensembles: [{name: one, target: y, members: 3}]
+train: {epochs: 40}
+run: {device: cpu, directory: out}
+"""
+WRITER = """\
+import json
+class SummaryWriter:
+    def __init__(self, directory): self.rows = []
+    def add_scalar(self, *row): self.rows.append(row)
+    def close(self): json.dump(self.rows, open("scalars.json", "w"))
+"""
+
+
+def run(*command, code=0, **how):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, **how)
+    assert done.returncode == code, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
+    return done
+
+
+def metrics():
+    return [json.loads(line) for line in open("out/metrics.jsonl")]
+
+
+def check_metrics(tutti, source):
+    run(tutti, "train", "job.yaml", "-q")
+    last = metrics()[-1]
+    assert (last["epoch"], last["epochs"], last["finished"], last["training"]) == (40, 40, 3, 0), last
+    assert 0 < last["loss_q25"] <= last["loss_q50"] <= last["loss_q75"] and last["steps"] > 0, last
+    starts = len({row["start"] for row in metrics()})
+    with open("out/metrics.jsonl", "a") as f:
+        f.write('{"time": "a line that a kill has cut')
+    first = metrics_after(tutti, "--resume", "never")
+    assert starts == 1 and first["start"] != last["start"], "the file begins again"
+    os.makedirs("torch/utils")
+    pathlib.Path("torch/utils/tensorboard.py").write_text(WRITER)
+    run(sys.executable, source + "/examples/metrics/to_tensorboard.py", "out",
+        env={**os.environ, "PYTHONPATH": os.getcwd()})
+    scalars = [tuple(row) for row in json.load(open("scalars.json"))]
+    assert ("loss_q50", metrics()[-1]["loss_q50"], 40) in scalars, scalars
+
+
+def metrics_after(tutti, *options):
+    run(tutti, "train", "job.yaml", "-q", *options)
+    return metrics()[0]
+
+
+def check_cut_line(tutti):
+    """A run that continues ends the line that a kill has cut, and appends its own."""
+    run(tutti, "train", "job.yaml", "-q", "--resume", "never", "--set", "run.directory=cut",
+        "--set", "checkpoint.every=100ms", "--set", "train.epochs=200000", "--max-time", "1s", code=75)
+    with open("cut/metrics.jsonl", "a") as f:
+        f.write('{"cut": ')
+    run(tutti, "train", "job.yaml", "-q", "--set", "run.directory=cut", "--set", "checkpoint.every=100ms",
+        "--set", "train.epochs=200000", "--max-time", "1s", code=75)
+    lines = open("cut/metrics.jsonl").read().split("\n")
+    cut = lines.index('{"cut": ')
+    before, after = json.loads(lines[cut - 1]), json.loads(lines[cut + 1])
+    assert before["start"] != after["start"] and before["epoch"] <= after["epoch"], (before, after)
+    assert lines[-1] == ""
+
+
+def check_once(tutti):
+    shown = run(tutti, "watch", "out").stdout
+    assert shown == run(tutti, "watch", "--once", "out").stdout and "state       done" in shown, shown
+    assert "\33" not in shown and "loss        " in shown and "40 of at most 40" in shown, shown
+    assert "no run has started" in run(tutti, "watch", "nowhere", code=66).stderr
+
+
+def set_state(**what):
+    path = pathlib.Path("out/status.json")
+    status = {**json.loads(path.read_text()), **what}
+    new = pathlib.Path("out/new.json")
+    new.write_text(json.dumps(status))
+    new.rename(path)
+
+
+def check_live(tutti):
+    set_state(state="training", members=10**9, training=10**9, reason="a long reason " * 20)
+    ours, theirs = pty.openpty()
+    child = subprocess.Popen([tutti, "watch", "out"], stdout=theirs, env={**os.environ, "TERM": "xterm"})
+    os.close(theirs)
+    shown = ""
+    while "results" not in shown:
+        shown += os.read(ours, 65536).decode()
+    set_state(state="done")
+    end = time.monotonic() + 20
+    while child.poll() is None and time.monotonic() < end:
+        try:
+            shown += os.read(ours, 65536).decode()
+        except OSError:  # the terminal is closed
+            break
+    assert child.wait(timeout=20) == 0
+    pictures = shown.split("\33[H\33[2J")[1:]
+    assert len(pictures) >= 2 and "training" in pictures[0] and "state       done" in pictures[-1], shown
+    assert all(len(line) <= 80 for line in shown.replace("\r", "").split("\n")), shown
+
+
+def main(tutti, source):
+    with tempfile.TemporaryDirectory() as work:
+        os.chdir(work)
+        rows = "\n".join(f"{i % 7},{i % 5},{(i * i) % 11}" for i in range(60))
+        pathlib.Path("samples.csv").write_text("a,b,y\n" + rows + "\n")
+        run(tutti, "import", "samples.csv", "-o", "samples.h5", "--inputs", "a,b", "--targets", "y")
+        pathlib.Path("job.yaml").write_text(JOB)
+        check_metrics(tutti, source)
+        check_once(tutti)
+        check_live(tutti)
+        check_cut_line(tutti)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
