@@ -55,6 +55,14 @@ typedef struct tt_device_info {
   int multiprocessors;  /* of a GPU, else 0 */
 } tt_device_info;
 
+/* The terms of a sum that several engines share: each computes tt_part_slice(terms, engines,
+ * engine) of them, and `gather` fills in the others. */
+typedef struct tt_shared_sum {
+  int engines, engine;
+  void (*gather)(void *with, int64_t terms, double *term); /* term[terms] */
+  void *with;
+} tt_shared_sum;
+
 typedef struct tt_engine_ops {
   const char *name; /* "cpu", "cuda" */
   /* Number of devices that this process can use: 1 for cpu, visible GPUs for cuda; 0 is no error.
@@ -129,16 +137,20 @@ typedef struct tt_engine_ops {
    *   squares   sum of all blocks, in order; 0 if the member is not clipped
    *   w         [segment.count] new weights
    *
-   * accept: the weights w[P] of all segments, then the end of the step and of the epoch.
+   * accept: the weights w[P] of all segments, then the end of the step and of the epoch. It is
+   * called after an error of the other functions too.
    *   loss         of the batch, in tree order; if not finite, the member has diverged, and w is
    *                not used
+   *   share        how the engines share the loss of the validation rows: at the end of an epoch
+   *                with validation rows, all of them call gather once; NULL: one engine
    *   epoch_ended  1 if the step was the last one of an epoch */
   tt_err (*partial)(tt_engine *e, int64_t m, tt_slice parts, int *training,
                     float *sum[TT_MAX_PART_SUMS], double loss[TT_MAX_PART_SUMS]);
   tt_err (*squares)(tt_engine *e, int64_t m, tt_slice segment, float *gradient, double *block);
   tt_err (*advance)(tt_engine *e, int64_t m, tt_slice segment, float *gradient, double squares,
                     float *w);
-  tt_err (*accept)(tt_engine *e, int64_t m, const float *w, double loss, int *epoch_ended);
+  tt_err (*accept)(tt_engine *e, int64_t m, const float *w, double loss, const tt_shared_sum *share,
+                   int *epoch_ended);
 } tt_engine_ops;
 
 extern const tt_engine_ops tt_engine_cpu;

@@ -22,6 +22,7 @@ struct tt_engine {
   float *anchor;           /* [M][P] initial weights; NULL: no member is anchored to them */
   float *range;            /* [D] of the inputs; NULL: no member is trained adversarially */
   tt_state *state;
+  double *term; /* terms of a validation loss, if members have parts; else NULL */
   struct tt_cpu_buffers **buffers; /* [threads] */
 };
 
@@ -82,6 +83,8 @@ typedef struct tt_cpu_member {
   int64_t i;             /* in [0, M) */
   int64_t rows, batches; /* per epoch */
   float *w, *slots;      /* [P], [S][P] */
+  int threads;           /* that share its steps and validation rows */
+  const tt_shared_sum *share; /* of its validation loss with other engines; NULL: none */
 } tt_cpu_member;
 
 /* Prepare buffers b for member i of [0, M). */
@@ -152,9 +155,12 @@ int64_t tt_cpu_train_member(tt_engine *e, tt_cpu_buffers *b, int64_t i, int64_t 
 const float *tt_cpu_load_rows(const tt_engine *e, tt_cpu_buffers *b, const tt_ensemble *ensemble,
                               const int32_t *row, int64_t rows);
 
-/* Mean loss of weights w[P] over a list of rows; NaN for no rows. */
+/* Mean loss of weights w[P] over a list of rows; NaN for no rows. The second function divides the
+ * rows among the threads and engines that share the member. */
 double tt_cpu_mean_loss(const tt_engine *e, tt_cpu_buffers *b, const tt_ensemble *ensemble,
                         const float *w, const int32_t *row, int64_t count);
+double tt_cpu_shared_mean_loss(const tt_engine *e, const tt_cpu_member *ctx, const float *w,
+                               const int32_t *row, int64_t count);
 
 /* Between the two calls denormal numbers count as zero: the moments of dead units decay to denormal
  * numbers, and one operation on them is about a hundred times slower. The first call returns the
@@ -178,5 +184,6 @@ tt_err tt_cpu_partial(tt_engine *e, int64_t m, tt_slice parts, int *training,
 tt_err tt_cpu_squares(tt_engine *e, int64_t m, tt_slice segment, float *gradient, double *block);
 tt_err tt_cpu_advance(tt_engine *e, int64_t m, tt_slice segment, float *gradient, double squares,
                       float *w);
-tt_err tt_cpu_accept(tt_engine *e, int64_t m, const float *w, double loss, int *epoch_ended);
+tt_err tt_cpu_accept(tt_engine *e, int64_t m, const float *w, double loss,
+                     const tt_shared_sum *share, int *epoch_ended);
 #endif

@@ -23,7 +23,7 @@ static void destroy(tt_engine **engine)
   if (!e) return;
   for (int64_t i = 0; e->lists && i < e->row_sets; i++)
     for (int k = 0; k < TT_SPLITS; k++) tt_free(e->lists[i].row[k]);
-  tt_free_all(&e->lists, &e->anchor, &e->range);
+  tt_free_all(&e->lists, &e->anchor, &e->range, &e->term);
   for (int t = 0; e->buffers && t < e->threads; t++) tt_cpu_buffers_destroy(&e->buffers[t]);
   tt_free(e->buffers);
   tt_state_destroy(&e->state);
@@ -94,6 +94,7 @@ static tt_err set_data(tt_engine *e, const tt_dataset *data, const tt_replay *re
 {
   e->data = data;
   e->replay = replay ? replay->order : NULL;
+  int64_t rows = 0; /* validation rows of a member, at most */
   if (e->range) tt_dataset_ranges(data, e->range);
   for (int64_t v = 0; v < e->row_sets; v++) {
     tt_cpu_row_lists *to = &e->lists[v];
@@ -102,8 +103,10 @@ static tt_err set_data(tt_engine *e, const tt_dataset *data, const tt_replay *re
       TT_TRY(tt_cohort_rows(e->cohort, data, v, (tt_split)k, &to->row[k], &to->count[k]));
     }
     if (to->count[TT_TRAIN] < 1) return no_training_row(e->cohort, v);
+    if (to->count[TT_VALIDATION] > rows) rows = to->count[TT_VALIDATION];
   }
-  return TT_OK;
+  tt_free(e->term);
+  return e->cohort->parts > 1 ? TT_ALLOC(e->term, rows / e->buffers[0]->rows + 1) : TT_OK;
 }
 
 /* Set the anchors of members `which`: the initial weights of their current attempt. */

@@ -4,23 +4,48 @@
 #include "core/model/epoch_end.h"
 
 #include <math.h>
+#include <omp.h>
 #include <string.h>
 
 static int64_t min_int64(int64_t a, int64_t b) { return a < b ? a : b; }
 
+/* Sum of the losses of at most b->rows rows. */
+static double rows_loss(const tt_engine *e, tt_cpu_buffers *b, const tt_ensemble *ensemble,
+                        const float *w, const int32_t *row, int64_t rows)
+{
+  const tt_cohort *c = e->cohort;
+  const float *weight = tt_cpu_load_rows(e, b, ensemble, row, rows);
+  tt_cpu_forward(e->kernels, &c->model, w, b, rows, NULL, 0);
+  return e->kernels->loss(c->loss, tt_cohort_loss_args(c), &c->model, rows,
+                          b->z[c->model.layers - 1], b->y, weight, 1.0f, NULL, b->ld);
+}
+
 double tt_cpu_mean_loss(const tt_engine *e, tt_cpu_buffers *b, const tt_ensemble *ensemble,
                         const float *w, const int32_t *row, int64_t count)
 {
-  const tt_cohort *c = e->cohort;
   double sum = 0.0;
-  for (int64_t first = 0; first < count; first += b->rows) {
-    int64_t rows = min_int64(b->rows, count - first);
-    const float *weight = tt_cpu_load_rows(e, b, ensemble, row + first, rows);
-    tt_cpu_forward(e->kernels, &c->model, w, b, rows, NULL, 0);
-    sum += e->kernels->loss(c->loss, tt_cohort_loss_args(c), &c->model, rows,
-                            b->z[c->model.layers - 1], b->y, weight, 1.0f, NULL, b->ld);
-  }
+  for (int64_t first = 0; first < count; first += b->rows)
+    sum += rows_loss(e, b, ensemble, w, row + first, min_int64(b->rows, count - first));
   return count ? sum / (double)count : (double)NAN;
+}
+
+double tt_cpu_shared_mean_loss(const tt_engine *e, const tt_cpu_member *ctx, const float *w,
+                               const int32_t *row, int64_t count)
+{
+  int64_t each = e->buffers[0]->rows, terms = (count + each - 1) / each;
+  double sum = 0.0;
+  tt_slice own = {0, terms};
+  if (ctx->share) own = tt_part_slice(terms, ctx->share->engines, ctx->share->engine);
+#pragma omp parallel for num_threads(ctx->threads) schedule(static, 1)
+  for (int64_t k = own.first; k < own.first + own.count; k++) {
+    unsigned mode = tt_cpu_flush_denormals();
+    e->term[k] = rows_loss(e, e->buffers[omp_get_thread_num()], ctx->ensemble, w, row + k * each,
+                           min_int64(each, count - k * each));
+    tt_cpu_restore_denormals(mode);
+  }
+  if (ctx->share) ctx->share->gather(ctx->share->with, terms, e->term);
+  for (int64_t k = 0; k < terms; k++) sum += e->term[k];
+  return sum / (double)count;
 }
 
 static int weights_are_finite(const float *w, int64_t count)
@@ -92,7 +117,10 @@ static void end_epoch(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member
   }
   const float *w = prediction_weights(s, ctx);
   if (finite && count) {
-    loss = tt_cpu_mean_loss(e, b, ctx->ensemble, w, ctx->lists->row[TT_VALIDATION], count);
+    const int32_t *row = ctx->lists->row[TT_VALIDATION];
+    int shared = ctx->threads > 1 || ctx->share;
+    loss = shared ? tt_cpu_shared_mean_loss(e, ctx, w, row, count)
+                  : tt_cpu_mean_loss(e, b, ctx->ensemble, w, row, count);
     TT_FIELD(s, loss_validation)[i * s->epochs + epoch] = (float)loss;
   }
   finite = finite && isfinite(loss);

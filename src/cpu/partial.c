@@ -43,7 +43,8 @@ tt_err tt_cpu_advance(tt_engine *e, int64_t m, tt_slice segment, float *gradient
   return TT_OK;
 }
 
-tt_err tt_cpu_accept(tt_engine *e, int64_t m, const float *w, double loss, int *epoch_ended)
+tt_err tt_cpu_accept(tt_engine *e, int64_t m, const float *w, double loss,
+                     const tt_shared_sum *share, int *epoch_ended)
 {
   int64_t i = m - e->slice.first;
   *epoch_ended = 0;
@@ -53,6 +54,8 @@ tt_err tt_cpu_accept(tt_engine *e, int64_t m, const float *w, double loss, int *
   }
   tt_cpu_member ctx = tt_cpu_member_begin(e, e->buffers[0], i);
   unsigned mode = tt_cpu_flush_denormals();
+  ctx.share = share;
+  ctx.threads = e->threads;
   memcpy(ctx.w, w, (size_t)e->cohort->model.params * sizeof *w);
   tt_cpu_end_step(e, &ctx, loss);
   *epoch_ended = tt_cpu_end_epoch_if_due(e, e->buffers[0], &ctx);

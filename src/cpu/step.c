@@ -22,7 +22,8 @@ tt_cpu_member tt_cpu_member_begin(const tt_engine *e, tt_cpu_buffers *b, int64_t
                          .rows = rows,
                          .batches = (rows + c->batch_size - 1) / c->batch_size,
                          .w = TT_FIELD(s, weights) + i * s->params,
-                         .slots = TT_FIELD(s, slots) + i * s->slots * s->params};
+                         .slots = TT_FIELD(s, slots) + i * s->slots * s->params,
+                         .threads = tt_cpu_threads_per_member(c, e->slice, e->threads)};
 }
 
 /* Set the gradient of weights of inputs that the member does not use to 0. */
@@ -125,9 +126,10 @@ void tt_cpu_end_step(const tt_engine *e, const tt_cpu_member *ctx, double loss)
 }
 
 /* The optimiser step; each thread takes the step of a segment. */
-static void update_shared(const tt_engine *e, const tt_cpu_member *ctx, int threads,
-                          float *gradient, double squares)
+static void update_shared(const tt_engine *e, const tt_cpu_member *ctx, float *gradient,
+                          double squares)
 {
+  int threads = ctx->threads;
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
   for (int t = 0; t < threads; t++) {
     unsigned mode = tt_cpu_flush_denormals();
@@ -138,13 +140,13 @@ static void update_shared(const tt_engine *e, const tt_cpu_member *ctx, int thre
 }
 
 /* The end of a step of the whole batch, from its gradient. Returns 0 if the loss is not finite. */
-static int finish_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx, int threads,
+static int finish_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
                        float *gradient, double loss)
 {
   if (!isfinite(loss)) return 0;
   double squares = square_sum(e, b, ctx, gradient);
-  if (threads > 1)
-    update_shared(e, ctx, threads, gradient, squares);
+  if (ctx->threads > 1)
+    update_shared(e, ctx, gradient, squares);
   else
     tt_cpu_update_weights(e, ctx, (tt_slice){0, e->cohort->model.params}, gradient, squares);
   tt_cpu_end_step(e, ctx, loss);
@@ -156,10 +158,10 @@ int tt_cpu_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
   tt_cpu_batch batch;
   float *sum[TT_MAX_PART_SUMS];
   double loss[TT_MAX_PART_SUMS];
-  int threads = tt_cpu_threads_per_member(e->cohort, e->slice, e->threads);
   tt_cpu_next_batch(e, b, ctx, steps, &batch);
-  (void)tt_cpu_gradient(e, b, ctx, &batch, (tt_slice){0, e->cohort->parts}, threads, sum, loss);
-  return finish_step(e, b, ctx, threads, sum[0], loss[0]);
+  (void)tt_cpu_gradient(e, b, ctx, &batch, (tt_slice){0, e->cohort->parts}, ctx->threads, sum,
+                        loss);
+  return finish_step(e, b, ctx, sum[0], loss[0]);
 }
 
 const int32_t *tt_cpu_split_forward(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
@@ -184,5 +186,5 @@ int tt_cpu_split_apply(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_membe
   for (int64_t r = 0; r < rows; r++)
     for (int64_t o = 0; o < outputs; o++) b->d[0][o * b->ld + r] = delta[r * outputs + o];
   tt_cpu_backward(e->kernels, &e->cohort->model, ctx->w, b, rows, b->gradient[0], 0);
-  return finish_step(e, b, ctx, 1, b->gradient[0], loss);
+  return finish_step(e, b, ctx, b->gradient[0], loss);
 }

@@ -211,6 +211,12 @@ static int exchange_words(team_member *x, step_word *mine, int *stop)
   return failed ? -1 : mine->training != 0;
 }
 
+/* tt_shared_sum.gather for a team_member. */
+static void gather_terms(void *with, int64_t terms, double *term)
+{
+  exchange_slices(with, tt_part_slice, terms, term, (int64_t)sizeof *term);
+}
+
 /* One step. Returns as exchange_words. */
 static int train_step(team_member *x, int *epoch_ended, int *stop)
 {
@@ -225,8 +231,9 @@ static int train_step(team_member *x, int *epoch_ended, int *stop)
   if (taken <= 0) return taken;
   double loss = add_losses(x);
   if (isfinite(loss)) update_weights(x);
-  if (!x->error)
-    x->error = ops->accept(x->team->engine, x->m, x->team->buffers->w, loss, epoch_ended);
+  const tt_shared_sum share = {x->ranks, x->rank, gather_terms, x};
+  tt_err e = ops->accept(x->team->engine, x->m, x->team->buffers->w, loss, &share, epoch_ended);
+  if (!x->error) x->error = e;
   return isfinite(loss);
 }
 

@@ -224,6 +224,7 @@ TT_TEST (an_error_on_one_rank_ends_the_call_on_all) {
 TT_TEST (a_step_sends_what_the_model_says) {
   problem p = make(1); /* not clipped */
   cast c;
+  p.c.batch_size = 20; /* the second step does not end an epoch */
   int ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm);
   int64_t params = p.c.model.params, own = tt_part_segment(params, ranks, rank).count;
   start(&p, 1, &tt_engine_cpu, &c);
