@@ -88,7 +88,7 @@ tt_err tt_verb_export(const tt_cli_args *args)
 {
   const int wanted[TT_EXPORT_FORMAT_COUNT] = {
       [TT_EXPORT_onnx] = args->onnx, [TT_EXPORT_npz] = args->npz, [TT_EXPORT_c] = args->c_source};
-  tt_export_options o = {.model = args->file[0], .output = args->output};
+  tt_export_options o = {.model = args->file[0], .output = args->output, .force = args->force};
   int formats = 0;
   for (int i = 0; i < TT_EXPORT_FORMAT_COUNT; i++) {
     formats += wanted[i];

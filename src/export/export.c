@@ -11,6 +11,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 static void cohort_free(tt_export_cohort *k)
 {
@@ -126,9 +127,13 @@ tt_err tt_export_local(const tt_export_options *o)
 #undef X
   };
   tt_trained_ensembles all = {0};
+  const char *file = o->output ? o->output : name[o->format];
+  struct stat there;
+  if (!o->force && lstat(file, &there) == 0)
+    return TT_FAIL(CANTCREAT, "%s exists; give another output file, or --force to replace it",
+                   file);
   TT_TRY(tt_model_read_local(o->model, &all));
-  tt_err e =
-      export_model(&all, o->output ? o->output : name[o->format], o->format, meaning[o->format]);
+  tt_err e = export_model(&all, file, o->format, meaning[o->format]);
   tt_trained_ensembles_destroy(&all);
   return e;
 }

@@ -21,10 +21,12 @@ typedef struct tt_export_options {
   const char *model;  /* model.h5 */
   const char *output; /* NULL: the name of the table */
   tt_export_format format;
+  int force; /* 1 = replace the output if it exists */
 } tt_export_options;
 
 /* Write the members that predictions use, with the transforms of inputs and outputs. The file is
  * complete or does not exist. Needs no MPI. Local. Errors: NOINPUT, DATA (not a model), USAGE (the
- * format cannot express the model: the message has the reason), CANTCREAT, IO, MEM. */
+ * format cannot express the model: the message has the reason), CANTCREAT (the output exists
+ * without force, or cannot be written), IO, MEM. */
 tt_err tt_export_local(const tt_export_options *o);
 #endif

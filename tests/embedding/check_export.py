@@ -157,6 +157,10 @@ def refusals(tutti):
     assert "exactly one of --onnx, --npz and --c" in error, error
     run(tutti, "export", "out/model.h5", "--c", "--npz", code=64)
     run(tutti, "export", "none.h5", "--c", code=66)
+    error = run(tutti, "export", "out/model.h5", "--c", "-o", "a-model.c", code=73).stderr
+    assert "--force" in error, error
+    run(tutti, "export", "out/model.h5", "--npz", "-o", "a-model.c", "--force")
+    assert pathlib.Path("a-model.c").read_bytes()[:2] == b"PK"
     run(tutti, "export", "out/model.h5", "--c", "-o", "no/folder.c", code=73)
     with h5py.File("out/model.h5", "r+") as f:
         f["status"][:3] = 3
