@@ -5,7 +5,7 @@
 
 In a program whose locale has a decimal comma, results are those of the locale "C". The German locale
 is built in a folder of its own; in both locales a process trains one job, predicts a row and provokes
-an error: weights, configuration, predictions and messages must be equal, and the locale of the
+errors: weights, configuration, predictions, derivatives and messages must be equal, and the locale of the
 process must be what it was before. A program that does not start MPI trains once; the second training
 is an error with the fix.
 """
@@ -70,6 +70,13 @@ def use_library(library, directory):
         x = (ctypes.c_double * 2)(*row)
         print(call("tutti_predict", model, ctypes.c_int64(1), x, 1, ctypes.byref(mean), None, None,
                    None), mean.value)
+        slope = (ctypes.c_double * 2)()
+        print(call("tutti_gradient", model, ctypes.c_int64(1), x, 1, slope, None, None, None), *slope)
+    bytes_of_model = pathlib.Path(f"{directory}/model.h5").read_bytes()
+    again = ctypes.c_void_p()
+    size = ctypes.c_int64(len(bytes_of_model))
+    print(call("tutti_open_memory", bytes_of_model, size, ctypes.byref(again)))
+    print(call("tutti_open_memory", b"1,5", ctypes.c_int64(3), ctypes.byref(again)))
     tutti.MPI_Finalize()
 
 
