@@ -111,6 +111,10 @@ tt_err tt_config_to_yaml(const tt_config *cfg, char **text);
  * data.file: the data set has a separate hash. */
 uint64_t tt_config_result_hash(const tt_config *cfg);
 
+/* The options that decide results and whose values differ, as text: "train.epochs is 10 there and
+ * 12 here; ..."; cut at `size`. "" if there are none. */
+void tt_config_difference(const tt_config *there, const tt_config *here, char *text, int64_t size);
+
 /* Hash of all options of one section ("score"), to detect changes that a stage depends on. */
 uint64_t tt_config_section_hash(const tt_config *cfg, const char *section);
 

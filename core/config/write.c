@@ -164,6 +164,68 @@ uint64_t tt_config_result_hash(const tt_config *cfg)
   return h;
 }
 
+/* Write "; name is VALUE there and VALUE here" if the values of an option differ.
+ *   path  name of the option, or NULL: its own, of ensemble `element` */
+static void write_difference(const tt_option *o, const char *path, int64_t element,
+                             const void *there, const void *here, FILE *out)
+{
+  char own[TT_OPTION_PATH_SIZE];
+  if (tt_value_equal(o, there, here)) return;
+  tt_option_path(o, element, own);
+  fprintf(out, "; %s is ", path ? path : own);
+  tt_value_write(o, there, out);
+  fputs(" there and ", out);
+  tt_value_write(o, here, out);
+  fputs(" here", out);
+}
+
+/* An option of ensembles: a value of the job once, and the own values of ensembles. */
+static void write_ensemble_difference(int i, const tt_config *there, const tt_config *here,
+                                      FILE *out)
+{
+  const tt_option *o = &tt_ensemble_option_table[i];
+  int row = tt_inherited_option[i];
+  char path[TT_OPTION_PATH_SIZE];
+  if (row >= 0) {
+    tt_option_path(&tt_option_table[row], -1, path);
+    write_difference(o, path, -1, &there->defaults, &here->defaults, out);
+  }
+  for (int64_t k = 0; k < here->ensembles && k < there->ensembles; k++) {
+    const tt_ensemble_config *a = &there->ensemble[k], *b = &here->ensemble[k];
+    int inherited =
+        row >= 0 && tt_value_equal(o, a, &there->defaults) && tt_value_equal(o, b, &here->defaults);
+    if (!inherited) write_difference(o, NULL, k, a, b, out);
+  }
+}
+
+static void write_sweep_difference(const tt_ensemble_config *there, const tt_ensemble_config *here,
+                                   FILE *out)
+{
+  int same = there->sweeps == here->sweeps;
+  for (int64_t i = 0; same && i < here->sweeps; i++)
+    same = hash_sweep(&there->sweep[i], 0) == hash_sweep(&here->sweep[i], 0);
+  if (!same) fprintf(out, "; the sweep of ensemble %s differs", here->name);
+}
+
+void tt_config_difference(const tt_config *there, const tt_config *here, char *text, int64_t size)
+{
+  text_buffer p;
+  char *all = NULL;
+  *text = '\0';
+  if (buffer_open(&p)) return;
+  for (int i = 0; i < TT_OPTION_COUNT; i++)
+    if (affects_results(i)) write_difference(&tt_option_table[i], NULL, -1, there, here, p.out);
+  if (there->ensembles != here->ensembles)
+    fprintf(p.out, "; there are %lld ensembles there and %lld here", (long long)there->ensembles,
+            (long long)here->ensembles);
+  for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++)
+    write_ensemble_difference(i, there, here, p.out);
+  for (int64_t k = 0; k < here->ensembles && k < there->ensembles; k++)
+    write_sweep_difference(&there->ensemble[k], &here->ensemble[k], p.out);
+  if (!buffer_close(&p, &all)) snprintf(text, (size_t)size, "%s", *all ? all + 2 : "");
+  tt_free(all);
+}
+
 uint64_t tt_config_section_hash(const tt_config *cfg, const char *section)
 {
   uint64_t h = 0;

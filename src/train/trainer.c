@@ -12,6 +12,7 @@
 #include "src/host/stop_request.h"
 #include "src/host/time_limit.h"
 #include "src/host/watchdog.h"
+#include "src/job/earlier_run.h"
 #include "src/job/metrics_file.h"
 #include "src/train/memory_plan.h"
 #include "src/train/shard.h"
@@ -39,7 +40,8 @@ typedef struct training_run {
   tt_run_id id;
   int64_t generation, resumed; /* last checkpoint; checkpoint this start resumed from */
   int failed_writes;
-  int claimed; /* this start owns the run directory */
+  int claimed;      /* this start owns the run directory */
+  int64_t complete; /* an earlier start has done everything */
   double started, checkpoint_time, status_time;
   tt_time_limit limit;
   tt_stop_reason stop_reason; /* TT_STOP_none while training continues */
@@ -131,6 +133,33 @@ static tt_err start_watchdog(const training_run *r)
                                                 r->job->cfg->run_watchdog));
 }
 
+/* The error of checkpoints of another configuration, with the options that differ. */
+static tt_err explain_other_run(training_run *r, tt_err e)
+{
+  char differ[TT_ERR_MESSAGE_SIZE / 2];
+  tt_err mine = e;
+  if (e == TT_E_DATA && tt_comm_is_root(r->c)) {
+    tt_earlier_run_difference_local(r->job, differ, sizeof differ);
+    if (*differ)
+      mine =
+          TT_FAIL(DATA,
+                  "%s: the checkpoint belongs to another run: %s; restart from the beginning with "
+                  "--resume never (removes the checkpoints), or choose another run.directory",
+                  directory(r), differ);
+  }
+  return tt_agree(r->c, mine);
+}
+
+/* Whether there is nothing to do: outputs of a finished run of the same job. */
+static int is_complete(training_run *r)
+{
+  int64_t yes = 0;
+  if (r->o->prepared || r->warm_source || r->o->resume == TT_RESUME_never) return 0;
+  if (tt_comm_is_root(r->c)) yes = tt_earlier_run_is_complete_local(r->job);
+  tt_bcast(r->c, &yes, sizeof yes);
+  return (int)yes;
+}
+
 /* Load the last checkpoint, if there is one and --resume permits. */
 static tt_err resume(training_run *r)
 {
@@ -138,7 +167,7 @@ static tt_err resume(training_run *r)
   if (r->o->resume == TT_RESUME_never) return tt_ckpt_remove_all(r->c, directory(r));
   e = tt_ckpt_read(r->c, directory(r), &r->id, r->o->any_device, r->shards.count, r->part,
                    &r->generation);
-  if (e) return e;
+  if (e) return explain_other_run(r, e);
   r->resumed = r->generation;
   if (r->generation == 0 && r->o->resume == TT_RESUME_must)
     return tt_agree(
@@ -336,11 +365,15 @@ static tt_err prepare(training_run *r)
   tt_time_limit_begin(r->c, limit, cfg->run_stop_margin, r->started, &r->limit);
   r->id.result_hash = tt_config_result_hash(cfg) ^ tt_warm_source_hash(r->warm_source);
   r->id.data = r->job->data->hash;
+  r->complete = is_complete(r);
+  if (r->complete) return TT_OK;
   e = tt_ckpt_claim(r->c, directory(r), &r->id);
   r->claimed = !e;
   if (!e) e = start_watchdog(r);
   if (!e) e = resume(r);
   if (!e && r->generation == 0) e = tt_warm_apply(r->c, r->warm_source, &r->shards);
+  if (!e)
+    e = tt_agree(r->c, tt_comm_is_root(r->c) ? tt_earlier_run_save_config_local(r->job) : TT_OK);
   tt_warm_close(&r->warm_source);
   return e;
 }
@@ -349,6 +382,14 @@ static tt_err train(training_run *r)
 {
   tt_err e = prepare(r);
   if (e) return e;
+  if (r->complete) {
+    tt_log_root(
+        TT_LOG_INFO,
+        "%s/model.h5 and results.h5 are complete and of this job: nothing was done; --resume "
+        "never trains again",
+        directory(r));
+    return TT_OK;
+  }
   if (!r->o->quiet) log_job(r);
   if (dependence(r) && !r->o->quiet) tt_log_root(TT_LOG_INFO, "%s", dependence(r));
   write_status(r, "training", "", -1);

@@ -105,6 +105,29 @@ def check_predict(tutti):
         assert f["y_pred_mean"].shape == (60, 2), f["y_pred_mean"]
 
 
+def contents(folder):
+    return {p.name: (p.stat().st_mtime_ns, p.read_bytes()) for p in pathlib.Path(folder).iterdir()}
+
+
+def check_again(tutti):
+    """A complete run that is started again is left as it is; another job names what differs."""
+    run(tutti, "train", "job.yaml", "-q", "--resume", "never")
+    before = contents("out")
+    for _ in range(2):
+        said = run(tutti, "train", "job.yaml").stderr
+        assert "complete and of this job: nothing was done" in said, said
+        assert contents("out") == before
+    os.remove("out/results.h5")  # then it is written again, from the checkpoint
+    assert "nothing was done" not in run(tutti, "train", "job.yaml").stderr
+    assert os.path.exists("out/results.h5")
+    said = run(tutti, "train", "job.yaml", "--set", "train.epochs=4", "--set", "run.seed=5", "--set",
+               "ensembles.two.members=4", code=65).stderr
+    for words in ("run.seed is 1 there and 5 here", "train.epochs is 3 there and 4 here",
+                  "ensembles[1].members is 2 there and 4 here", "--resume never"):
+        assert words in said, (words, said)
+    assert said.count(" there and ") == 3 and "hash" not in said, said
+
+
 def check_report(tutti):
     said = run(tutti, "report", "out/results.h5", "-o", "figures").stdout
     files = {str(path) for path in pathlib.Path("figures").iterdir()}
@@ -127,6 +150,7 @@ def main(tutti, *mpirun):
         check_one_row(tutti)
         check_info(tutti)
         check_predict(tutti)
+        check_again(tutti)
         check_report(tutti)
         check_binding(tutti, mpirun)
 
