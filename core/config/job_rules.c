@@ -46,6 +46,35 @@ static void check_precision(tt_config_reader *r)
                   tt_choice_precision[c->run_precision], tt_location_text(device, place));
 }
 
+/* Only one of these options may be given. */
+static void check_split_columns(tt_config_reader *r)
+{
+  static const int way[] = {TT_OPTION_data_split_column, TT_OPTION_data_split_group,
+                            TT_OPTION_data_split_stratify, TT_OPTION_data_split_order,
+                            TT_OPTION_data_split_train_rows};
+  char path[TT_OPTION_PATH_SIZE], before[TT_OPTION_PATH_SIZE] = "";
+  for (size_t i = 0; i < sizeof way / sizeof *way; i++) {
+    const tt_option *o = &tt_option_table[way[i]];
+    if (tt_value_is_empty(o, r->cfg)) continue;
+    tt_option_path(o, -1, path);
+    int is_old_pair = way[i] == TT_OPTION_data_split_train_rows && *r->cfg->data_split_column;
+    if (*before && !is_old_pair)
+      tt_config_error(r, &r->job[way[i]], "%s and %s are both given; keep one", path, before);
+    snprintf(before, sizeof before, "%s", path);
+  }
+}
+
+/* Folds do not know groups: a member would validate on rows of the groups that it trains on. */
+static void check_group_folds(tt_config_reader *r)
+{
+  for (int64_t k = 0; *r->cfg->data_split_group && k < r->cfg->ensembles; k++)
+    if (r->cfg->ensemble[k].train_resample == TT_RESAMPLE_kfold)
+      tt_config_error(r, &r->job[TT_OPTION_data_split_group],
+                      "data.split.group: train.resample: kfold of ensemble %s does not keep groups "
+                      "together; use another resample",
+                      r->cfg->ensemble[k].name);
+}
+
 /* Rows are split by fractions, by lists of rows or by a column; two ways at once are an error. */
 static void check_split_kind(tt_config_reader *r)
 {
@@ -99,6 +128,8 @@ static void check_split(tt_config_reader *r)
 {
   if (split_is_bad(r)) return;
   check_split_kind(r);
+  check_split_columns(r);
+  check_group_folds(r);
   check_fractions(r);
 }
 

@@ -85,18 +85,20 @@ int64_t tt_member_row_set(const tt_cohort *c, const tt_member *m)
   return m->ensemble * folds_of(c) + m->index % folds_of(c);
 }
 
-/* The fold depends on the seed and the row number only, so that new labels change no fold. */
-static int64_t fold_of(const tt_cohort *c, int64_t row)
+/* The fold of the training row at a position in the ascending list of the training rows. Each block
+ * of `folds` rows has every fold once, in a random order: the sizes of two folds differ by at most
+ * one, and rows that are appended change no fold.
+ *   order  [folds] of the block of the previous position; positions come in ascending order */
+static int64_t next_fold(const tt_cohort *c, int64_t position, int16_t *order)
 {
-  tt_random4 r = tt_random(c->seed, 0, TT_PURPOSE_FOLDS, (uint32_t)(row >> 32), (uint32_t)row);
-  return (int64_t)tt_uniform_below(r.v[0], r.v[1], (uint32_t)c->folds);
-}
-
-/* Whether a training row, with kfold, belongs to split `which` of this row set. */
-static int in_fold(const tt_cohort *c, int64_t row_set, tt_split which, int64_t row)
-{
-  int out = fold_of(c, row) == row_set % c->folds;
-  return which == TT_VALIDATION ? out : !out;
+  int64_t block = position / c->folds, place = position % c->folds;
+  for (int64_t i = 0; place == 0 && i < c->folds; i++) { /* Fisher and Yates, inside out */
+    tt_random4 r = tt_random(c->seed, (uint64_t)block, TT_PURPOSE_FOLDS, 1, (uint32_t)i);
+    int64_t j = (int64_t)tt_uniform_below(r.v[0], r.v[1], (uint32_t)i + 1);
+    order[i] = order[j];
+    order[j] = (int16_t)i;
+  }
+  return order[place];
 }
 
 tt_err tt_cohort_rows(const tt_cohort *c, const tt_dataset *d, int64_t row_set, tt_split which,
@@ -104,14 +106,18 @@ tt_err tt_cohort_rows(const tt_cohort *c, const tt_dataset *d, int64_t row_set, 
 {
   const tt_ensemble *e = &c->ensemble[row_set / folds_of(c)];
   int folded = c->resample == TT_RESAMPLE_kfold && which != TT_TEST;
-  int64_t kept = 0;
+  int64_t kept = 0, position = 0;
+  int16_t order[TT_MAX_FOLDS] = {0};
   const int8_t *selected =
       e->selection < 0 || !d->selected ? NULL : d->selected + e->selection * d->rows;
   TT_TRY(tt_dataset_rows(d, folded ? TT_TRAIN : which, e->column, e->targets, row, count));
   for (int64_t i = 0; i < *count; i++) {
     int64_t r = (*row)[i];
     if (which != TT_TEST && selected && !selected[r]) continue;
-    if (folded && !in_fold(c, row_set, which, r)) continue;
+    if (folded) {
+      int is_left_out = next_fold(c, position++, order) == row_set % c->folds;
+      if (is_left_out != (which == TT_VALIDATION)) continue;
+    }
     (*row)[kept++] = (int32_t)r;
   }
   *count = kept;

@@ -43,7 +43,7 @@ typedef struct tt_cohort {
   int64_t parts;      /* of a batch, see parts.h; 1: the whole batch at once */
   tt_resample resample;
   double subsample;
-  int64_t folds; /* with resample: kfold */
+  int64_t folds; /* with resample: kfold, at most TT_MAX_FOLDS */
   tt_train_method method;
   int64_t snapshots; /* per member, with method: snapshot; else 0 */
   tt_weight_average average;
@@ -102,7 +102,7 @@ float tt_cohort_lr_factor(const tt_cohort *c, int32_t attempt);
 
 /* Largest number of optimizer slots on the paths of the cuda engine that keep slots in shared
  * memory: all but the layered path. */
-enum { TT_MAX_FUSED_SLOTS = 2 };
+enum { TT_MAX_FUSED_SLOTS = 2, TT_MAX_FOLDS = 1000 };
 
 /* Message why the cuda engine can train this cohort on the layered path only: it uses more than
  * dense layers, losses of one or two outputs and optimizers of TT_MAX_FUSED_SLOTS slots. NULL: any
@@ -180,9 +180,11 @@ int64_t tt_cohort_row_sets(const tt_cohort *c);
 int64_t tt_member_row_set(const tt_cohort *c, const tt_member *m);
 
 /* The rows of a row set in a split, ascending: labelled in all targets of the ensemble and selected
- * by its `rows`. With kfold the fold of a training row depends on (seed, row) only; a row set
- * trains on all folds except its own and validates on its own fold. row    owned by the caller,
- * tt_free; [*count] Local. Errors: MEM. */
+ * by its `rows`. With kfold the fold of a training row depends on the seed and its position in the
+ * list of the training rows, and the sizes of the folds differ by at most one; a row set trains on
+ * all folds except its own and validates on its own fold.
+ *   row  [*count] owner: the caller, tt_free
+ * Local. Errors: MEM. */
 tt_err tt_cohort_rows(const tt_cohort *c, const tt_dataset *d, int64_t row_set, tt_split which,
                       int32_t **row, int64_t *count);
 

@@ -55,7 +55,7 @@ tt_err tt_data_reader_open_local(const char *file, const char *inputs, const cha
 /* What to read from a file. Texts are borrowed; zeros are "not given". */
 typedef struct tt_data_spec {
   const char *file;
-  const char *inputs;  /* a dataset; in a table a list of columns (core/model/column_choice.h) */
+  const char *inputs;  /* a dataset; in a table a list of columns (io/table/column_choice.h) */
   const char *targets; /* the same; NULL: inputs only */
   int others;
   const char *const *other; /* [others] lists of columns that patterns do not match */

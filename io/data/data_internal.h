@@ -15,6 +15,11 @@ tt_source *tt_data_reader_file_local(tt_data_reader *r);
  * Errors: CONFIG (two of them at once), DATA. */
 tt_err tt_data_read_split_local(tt_source *s, const tt_config *cfg, int64_t rows, int8_t *split);
 
+/* Fill split[rows] by data.split.group, stratify or order: values of a column, of a target or of an
+ * input. Errors: DATA, CONFIG, MEM. */
+tt_err tt_data_split_by_values_local(tt_data_reader *r, const tt_config *cfg, int8_t *split);
+int tt_data_split_is_by_values(const tt_config *cfg);
+
 /* Read a set of rows in pieces: the dataset has row numbers, or a mask of one byte per row, 0 or 1;
  * a column of a table is a mask.
  *   role  option that gives the dataset, for messages

@@ -3,9 +3,10 @@
 
 #include "core/base/csv.h"
 #include "core/base/mem.h"
-#include "core/model/column_choice.h"
 #include "io/data/guarded_check.h"
+#include "io/table/column_choice.h"
 
+#include <stdio.h>
 #include <string.h>
 
 tt_table_format tt_data_format(const tt_config *cfg)
@@ -43,7 +44,8 @@ static tt_err list_targets(const tt_config *cfg, char **list)
 /* Texts of options that name other columns: those are no inputs. */
 static tt_err list_others(const tt_config *cfg, const char ***other, int *others)
 {
-  const char *const option[] = {cfg->data_weights, cfg->data_split_column,
+  const char *const option[] = {cfg->data_weights,          cfg->data_split_column,
+                                cfg->data_split_group,      cfg->data_split_order,
                                 cfg->data_split_train_rows, cfg->data_split_validation_rows,
                                 cfg->data_split_test_rows};
   enum { OPTIONS = sizeof option / sizeof *option };
@@ -86,7 +88,21 @@ tt_err tt_data_job_shape_local(const tt_config *cfg, tt_data_shape *out)
   return TT_OK;
 }
 
-tt_err tt_data_check_job_local(const tt_config *cfg)
+/* "%name" for each option that names a column of values to split by: it may be a target. */
+static tt_err mark_values(const tt_config *cfg, char *marked[3])
+{
+  const char *const name[] = {cfg->data_split_group, cfg->data_split_stratify,
+                              cfg->data_split_order};
+  for (int i = 0; i < 3; i++) {
+    if (!name[i] || !*name[i]) continue;
+    int64_t size = (int64_t)strlen(name[i]) + 2;
+    TT_TRY(tt_alloc_bytes(&marked[i], size, 1, "the name of a column"));
+    snprintf(marked[i], (size_t)size, "%%%s", name[i]);
+  }
+  return TT_OK;
+}
+
+static tt_err check_datasets(const tt_config *cfg, char *const value[3])
 {
   const char *const always[] = {tt_optional_default(cfg->data_inputs),
                                 tt_optional_default(cfg->data_targets),
@@ -94,7 +110,10 @@ tt_err tt_data_check_job_local(const tt_config *cfg)
                                 cfg->data_split_column,
                                 cfg->data_split_train_rows,
                                 cfg->data_split_validation_rows,
-                                cfg->data_split_test_rows};
+                                cfg->data_split_test_rows,
+                                value[0],
+                                value[1],
+                                value[2]};
   enum { ALWAYS = sizeof always / sizeof *always };
   const char **dataset = NULL;
   int n = ALWAYS;
@@ -104,5 +123,14 @@ tt_err tt_data_check_job_local(const tt_config *cfg)
     if (cfg->ensemble[k].selection == n - ALWAYS) dataset[n++] = cfg->ensemble[k].rows;
   tt_err e = tt_guarded_check_local(cfg->data_file, dataset, n);
   tt_free(dataset);
+  return e;
+}
+
+tt_err tt_data_check_job_local(const tt_config *cfg)
+{
+  char *value[3] = {NULL, NULL, NULL};
+  tt_err e = mark_values(cfg, value);
+  if (!e) e = check_datasets(cfg, value);
+  tt_free_all(&value[0], &value[1], &value[2]);
   return e;
 }

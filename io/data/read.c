@@ -5,6 +5,7 @@
  * of ranks. Arrays of "own" rows belong to this rank, [first, first + count). */
 #include "io/data/data_internal.h"
 
+#include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/model/partition.h"
 
@@ -103,8 +104,21 @@ static tt_err check_same_shape(loader *l)
 static tt_err read_splits_local(const loader *l)
 {
   tt_source *r = tt_data_reader_file_local(l->rows);
-  TT_TRY(tt_data_read_split_local(r, l->cfg, l->d->rows, l->d->split));
+  TT_TRY(tt_data_split_is_by_values(l->cfg)
+             ? tt_data_split_by_values_local(l->rows, l->cfg, l->d->split)
+             : tt_data_read_split_local(r, l->cfg, l->d->rows, l->d->split));
   return tt_data_read_selections_local(r, l->cfg, l->d->rows, l->d->split, l->d->selected);
+}
+
+/* Log the sizes of the parts, which are not those of the fractions. */
+static void log_split(const loader *l)
+{
+  int64_t count[TT_SPLITS] = {0};
+  for (int64_t i = 0; i < l->d->rows; i++)
+    if (l->d->split[i] >= 0) count[l->d->split[i]]++;
+  tt_log_root(TT_LOG_INFO,
+              "%s: %" PRId64 " rows for training, %" PRId64 " for validation, %" PRId64 " for test",
+              l->file, count[TT_TRAIN], count[TT_VALIDATION], count[TT_TEST]);
 }
 
 static tt_err broadcast_splits(loader *l)
@@ -112,6 +126,7 @@ static tt_err broadcast_splits(loader *l)
   tt_err e = tt_agree(l->comm, tt_comm_is_root(l->comm) ? read_splits_local(l) : TT_OK);
   if (e) return e;
   tt_bcast(l->comm, l->d->split, l->d->rows);
+  if (tt_data_split_is_by_values(l->cfg)) log_split(l);
   tt_bcast(l->comm, l->d->selected, l->d->selections * l->d->rows);
   return TT_OK;
 }

@@ -3,7 +3,7 @@
 
 #include "core/base/csv.h"
 #include "core/base/mem.h"
-#include "core/model/column_choice.h"
+#include "io/table/column_choice.h"
 
 #include <inttypes.h>
 #include <string.h>

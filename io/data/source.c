@@ -2,9 +2,9 @@
 #include "io/data/source.h"
 
 #include "core/base/mem.h"
-#include "core/model/column_choice.h"
 #include "io/data/h5_table.h"
 #include "io/data/raw_data.h"
+#include "io/table/column_choice.h"
 
 #include <inttypes.h>
 #include <stdio.h>

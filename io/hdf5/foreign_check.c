@@ -2,9 +2,9 @@
 #include "io/hdf5/foreign_check.h"
 
 #include "core/base/mem.h"
-#include "core/model/column_choice.h"
 #include "io/hdf5/compound.h"
 #include "io/hdf5/h5_internal.h"
+#include "io/table/column_choice.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -134,8 +134,19 @@ static int is_field(tt_h5_reader *r, const char *name)
   return found;
 }
 
+/* Texts of a column are read, because damaged ones can crash HDF5. */
+static tt_err check_texts_or_numbers(tt_h5_reader *r, const char *path)
+{
+  tt_h5_info info;
+  if (!tt_h5_has_local(r, path)) return TT_OK;
+  TT_TRY(tt_h5_dataset_info_local(r, path, &info));
+  return info.kind == TT_H5_TEXT ? try_read_texts(r, path)
+                                 : tt_foreign_check_dataset_local(r, path);
+}
+
 static tt_err check_name(tt_h5_reader *r, const char *name)
 {
+  if (*name == '%') return check_texts_or_numbers(r, name + 1);
   int optional = *name == '?';
   if (tt_h5_has_local(r, name + optional))
     return tt_foreign_check_dataset_local(r, name + optional);

@@ -5,9 +5,9 @@
 
 /* Open `file` without loading filter plugins and read the first and last row of each dataset, and
  * the texts with the names of the columns.
- *   dataset  [n] names; "?name" may be missing; if it is, or if a name is a list or a pattern of
- *            columns, all datasets are read, and only a crash counts: what is chosen among them is
- *            checked by tt_foreign_check_dataset_local
+ *   dataset  [n] names; "%name" may be missing, or texts; "?name" may be missing; if it is, or if
+ *            a name is a list or a pattern of columns, all datasets are read, and only a crash
+ *            counts: what is chosen among them is checked by tt_foreign_check_dataset_local
  * Errors: NOINPUT, DATA (not HDF5, truncated, damaged; a dataset that is missing or not numeric;
  * external links, external or virtual storage, variable-length values; filters other than deflate,
  * shuffle and fletcher32), IO, MEM. */

@@ -75,6 +75,7 @@ class Tables:
         words = [w for s in (f"run.directory={out}", *settings) for w in ("--set", s)]
         done = self.call("train", "job.yaml", *words, ranks=ranks)
         check(done.returncode == 0, f"{name} {settings}: {done.stderr}")
+        self.log = done.stderr
         if done.returncode:
             return np.zeros(0), out
         with h5py.File(self.folder / out / "model.h5") as f:
@@ -96,6 +97,7 @@ def write_all(folder, x, y):
     with h5py.File(folder / "matrix.h5", "w") as f:
         f["x"], f["y"], f["target_name"] = x, y, ["strength"]
     write_hdf5_columns(folder, x, y)
+    write_sites(folder, x, y)
     named = "data.targets=strength"
     return {
         "columns.h5": ["data.weights=one"],
@@ -138,6 +140,18 @@ def write_hdf5_columns(folder, x, y):
         folder / "packed.nc", encoding={"g": {"dtype": "i2", "scale_factor": 0.5, "_FillValue": -9}})
 
 
+def write_sites(folder, x, y):
+    """Rows with the name of their site."""
+    site = [f"site {i * i % 23}" for i in range(ROWS)]
+    with h5py.File(folder / "sites.h5", "w") as f:
+        for name, column in zip([*INPUTS, "strength"], [*x.T, y]):
+            f[name] = column
+        f["site"] = site
+    rows = [",".join([*(repr(float(v)) for v in row), "" if np.isnan(t) else repr(float(t)), s])
+            for row, t, s in zip(x, y, site)]
+    (folder / "sites.csv").write_text("\n".join([",".join([*INPUTS, "strength", "site"]), *rows]))
+
+
 def check_same_bits(run, x, y):
     x[:, 3] = np.round(2 * x[:, 3]) / 2
     found = {name: run.weights(name, *how)
@@ -175,6 +189,22 @@ def check_split_and_plan(run):
     check(done.returncode == 65 and "is zero on all training rows" in done.stderr, done.stderr)
 
 
+def check_splits(run):
+    """The same groups, strata and order from texts and numbers of CSV and HDF5: the same weights."""
+    for settings, wanted in (
+            (["data.split.group=site"], None),
+            (["data.split.stratify=strength"], "160 rows for training, 20 for validation, 20 for test"),
+            (["data.split.order=f1"], "160 rows for training, 20 for validation, 20 for test")):
+        found = [run.weights(name, "data.inputs=['f*', g]", *settings)[0]
+                 for name in ("sites.csv", "sites.h5")]
+        check(np.array_equal(*found), f"{settings}: other weights from HDF5 than from CSV")
+        said = [line for line in run.log.splitlines() if "rows for training" in line]
+        check(len(said) == 1 and (not wanted or wanted in said[0]), f"{settings}: {said}")
+    done = run.call("train", "job.yaml", "--set", "data.file=sites.csv", "--set", "data.split.group=site",
+                    "--set", "train.resample=kfold")
+    check(done.returncode == 78 and "kfold" in done.stderr, done.stderr)
+
+
 def check_refused(run):
     for settings, text in (
             ([], "t.csv:2: column 'id': 'r0' is not a number; leave the column out"),
@@ -193,6 +223,7 @@ def main():
         model = check_same_bits(run, x, y)
         check_predict(run, model, x, y)
         check_split_and_plan(run)
+        check_splits(run)
         check_refused(run)
     sys.exit(1 if failures else 0)
 

@@ -19,6 +19,20 @@ static tt_config *must_parse(const char *text, const char *const *set, int nset)
 
 /* valid files */
 
+TT_TEST (a_list_of_columns_is_one_text) {
+  static const char job[] = "data: {file: t.csv, inputs: [a, 'f*', \"b, c\", '!id']}\n"
+                            "ensembles: [{name: a}]\n";
+  char *text = NULL;
+  tt_config *c = must_parse(job, NULL, 0);
+  same_text(c->data_inputs, "a,f*,\"b, c\",!id");
+  TT_CHECK_OK(tt_config_to_yaml(c, &text));
+  tt_config *again = must_parse(text, NULL, 0);
+  same_text(again->data_inputs, c->data_inputs);
+  tt_config_destroy(&again);
+  tt_config_destroy(&c);
+  tt_free(text);
+}
+
 TT_TEST (the_values_of_a_job_file_are_read) {
   tt_config *c = must_parse(main_job, NULL, 0);
   char here[4096], path[5000];

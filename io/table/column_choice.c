@@ -1,5 +1,5 @@
 /* column_choice.c — see column_choice.h. */
-#include "core/model/column_choice.h"
+#include "io/table/column_choice.h"
 
 #include "core/base/csv.h"
 #include "core/base/mem.h"

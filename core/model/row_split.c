@@ -1,0 +1,233 @@
+/* row_split.c — see row_split.h. */
+#include "core/model/row_split.h"
+
+#include "core/base/mem.h"
+#include "core/base/rng.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* The parts, and what the fractions leave. */
+enum { PARTS = TT_SPLITS + 1, MAX_CLASSES = 50, QUANTILES = 10 };
+
+typedef struct keyed_row {
+  uint64_t key;
+  uint32_t order; /* decides between equal keys */
+  int64_t row;
+} keyed_row;
+
+static int compare_rows(const void *a, const void *b)
+{
+  const keyed_row *x = a, *y = b;
+  if (x->key != y->key) return x->key < y->key ? -1 : 1;
+  if (x->order != y->order) return x->order < y->order ? -1 : 1;
+  return (x->row > y->row) - (x->row < y->row);
+}
+
+static tt_err check(int64_t rows, const double fraction[TT_SPLITS], double part[PARTS])
+{
+  double sum = fraction[0] + fraction[1] + fraction[2];
+  if (rows > UINT32_MAX)
+    return TT_FAIL(DATA, "data.split: %" PRId64 " rows, but at most %" PRIu32 " are possible", rows,
+                   UINT32_MAX);
+  if (sum > 1.0 + 1e-9)
+    return TT_FAIL(CONFIG, "data.split: the sum of the fractions %g + %g + %g is more than 1",
+                   fraction[0], fraction[1], fraction[2]);
+  for (int k = 0; k < TT_SPLITS; k++) part[k] = fraction[k];
+  part[TT_SPLITS] = sum < 1.0 - 1e-9 ? 1.0 - sum : 0.0;
+  return TT_OK;
+}
+
+/* Every part of a fraction above 0 has rows. */
+static tt_err check_parts(int64_t rows, const int8_t *split, const double fraction[TT_SPLITS],
+                          const char *what)
+{
+  static const char *const name[] = {"train", "validation", "test"};
+  int64_t count[TT_SPLITS] = {0};
+  for (int64_t i = 0; i < rows; i++)
+    if (split[i] >= 0) count[split[i]]++;
+  for (int k = 0; k < TT_SPLITS; k++)
+    if (fraction[k] > 0.0 && !count[k])
+      return TT_FAIL(DATA,
+                     "data.split.%s: no rows are left for data.split.%s: %g of %" PRId64
+                     " rows; give more rows or other fractions",
+                     what, name[k], fraction[k], rows);
+  return TT_OK;
+}
+
+/* The part that lacks most of its rows after `done` rows. */
+static int neediest_part(const double part[PARTS], const int64_t count[PARTS], double done)
+{
+  int best = 0;
+  double most = -INFINITY;
+  for (int k = 0; k < PARTS; k++) {
+    double lacks = part[k] * done - (double)count[k];
+    if (part[k] <= 0.0 || lacks <= most) continue;
+    most = lacks;
+    best = k;
+  }
+  return best;
+}
+
+static int8_t split_of_part(int part) { return part < TT_SPLITS ? (int8_t)part : TT_UNUSED_ROW; }
+
+/* Groups */
+
+/* Rows of one group: sorted[first .. first + count). */
+typedef struct row_group {
+  uint32_t order; /* of the group among all groups, random */
+  int64_t first, count;
+} row_group;
+
+static int compare_groups(const void *a, const void *b)
+{
+  const row_group *x = a, *y = b;
+  if (x->order != y->order) return x->order < y->order ? -1 : 1;
+  return (x->first > y->first) - (x->first < y->first);
+}
+
+/* Groups in their random order; returns their number. */
+static int64_t find_groups(int64_t rows, const keyed_row *sorted, uint64_t seed, row_group *group)
+{
+  int64_t groups = 0;
+  for (int64_t i = 0; i < rows; i++) {
+    if (i == 0 || sorted[i].key != sorted[i - 1].key) group[groups++] = (row_group){.first = i};
+    group[groups - 1].count++;
+  }
+  tt_shuffle order = tt_shuffle_make((uint32_t)groups, seed, 0, TT_PURPOSE_SPLIT, 1);
+  for (int64_t i = 0; i < groups; i++) group[i].order = tt_shuffle_at(&order, (uint32_t)i);
+  qsort(group, (size_t)groups, sizeof *group, compare_groups);
+  return groups;
+}
+
+/* The part that lacks the largest share of its rows, among those where the group fits; if it fits
+ * nowhere, the part that lacks most rows. */
+static int part_for_group(const double part[PARTS], const int64_t count[PARTS], double rows,
+                          int64_t size)
+{
+  int best = -1;
+  double most = 0.0;
+  for (int k = 0; k < PARTS; k++) {
+    double wanted = part[k] * rows, lacks = wanted - (double)count[k];
+    if (wanted <= 0.0 || lacks < (double)size || lacks / wanted <= most) continue;
+    most = lacks / wanted;
+    best = k;
+  }
+  return best < 0 ? neediest_part(part, count, rows) : best;
+}
+
+static void deal_groups(int64_t rows, int64_t groups, const row_group *group,
+                        const keyed_row *sorted, const double part[PARTS], int8_t *split)
+{
+  int64_t count[PARTS] = {0};
+  for (int64_t g = 0; g < groups; g++) {
+    int to = part_for_group(part, count, (double)rows, group[g].count);
+    count[to] += group[g].count;
+    for (int64_t i = 0; i < group[g].count; i++)
+      split[sorted[group[g].first + i].row] = split_of_part(to);
+  }
+}
+
+tt_err tt_split_groups(int64_t rows, const uint64_t *group, const double fraction[TT_SPLITS],
+                       uint64_t seed, int8_t *split)
+{
+  double part[PARTS];
+  keyed_row *sorted = NULL;
+  row_group *all = NULL;
+  TT_TRY(check(rows, fraction, part));
+  tt_err e = TT_ALLOC(sorted, rows);
+  if (!e) e = TT_ALLOC(all, rows);
+  if (!e) {
+    for (int64_t i = 0; i < rows; i++) sorted[i] = (keyed_row){group[i], 0, i};
+    qsort(sorted, (size_t)rows, sizeof *sorted, compare_rows);
+    deal_groups(rows, find_groups(rows, sorted, seed, all), all, sorted, part, split);
+    e = check_parts(rows, split, fraction, "group");
+  }
+  tt_free(sorted);
+  tt_free(all);
+  return e;
+}
+
+/* Strata */
+
+/* Ascending as numbers; -0 and 0 are equal, NaN comes last. */
+static uint64_t ordered_bits(double v)
+{
+  union {
+    double real;
+    uint64_t bits;
+  } u = {.real = v + 0.0};
+  if (isnan(v)) return UINT64_MAX;
+  return u.bits >> 63 ? ~u.bits : u.bits | (uint64_t)1 << 63;
+}
+
+/* Replace the sorted keys by the numbers of the strata. */
+static void number_strata(int64_t rows, keyed_row *sorted)
+{
+  int64_t different = 0, known = 0;
+  for (int64_t i = 0; i < rows; i++) {
+    known += sorted[i].key != UINT64_MAX;
+    different += sorted[i].key != UINT64_MAX && (i == 0 || sorted[i].key != sorted[i - 1].key);
+  }
+  uint64_t before = 0, class = 0;
+  for (int64_t i = 0; i < known; i++) {
+    uint64_t key = sorted[i].key;
+    class += i > 0 && key != before;
+    before = key;
+    sorted[i].key = different <= MAX_CLASSES ? class : (uint64_t)(i * QUANTILES / known);
+  }
+}
+
+tt_err tt_split_strata(int64_t rows, const double *value, const double fraction[TT_SPLITS],
+                       uint64_t seed, int8_t *split)
+{
+  double part[PARTS];
+  keyed_row *sorted = NULL;
+  int64_t count[PARTS] = {0};
+  TT_TRY(check(rows, fraction, part));
+  TT_TRY(TT_ALLOC(sorted, rows));
+  tt_shuffle order = tt_shuffle_make((uint32_t)rows, seed, 0, TT_PURPOSE_SPLIT, 2);
+  for (int64_t i = 0; i < rows; i++)
+    sorted[i] = (keyed_row){ordered_bits(value[i]), tt_shuffle_at(&order, (uint32_t)i), i};
+  qsort(sorted, (size_t)rows, sizeof *sorted, compare_rows);
+  number_strata(rows, sorted);
+  qsort(sorted, (size_t)rows, sizeof *sorted, compare_rows);
+  for (int64_t i = 0; i < rows; i++) {
+    int to = neediest_part(part, count, (double)(i + 1));
+    count[to]++;
+    split[sorted[i].row] = split_of_part(to);
+  }
+  tt_free(sorted);
+  return check_parts(rows, split, fraction, "stratify");
+}
+
+/* Order */
+
+tt_err tt_split_order(int64_t rows, const double *value, const double fraction[TT_SPLITS],
+                      int8_t *split)
+{
+  double part[PARTS];
+  keyed_row *sorted = NULL;
+  TT_TRY(check(rows, fraction, part));
+  for (int64_t i = 0; i < rows; i++)
+    if (!isfinite(value[i]))
+      return TT_FAIL(DATA, "data.split.order: row %" PRId64 ": %g; every row needs a finite number",
+                     i, value[i]);
+  TT_TRY(TT_ALLOC(sorted, rows));
+  for (int64_t i = 0; i < rows; i++) sorted[i] = (keyed_row){ordered_bits(value[i]), 0, i};
+  qsort(sorted, (size_t)rows, sizeof *sorted, compare_rows);
+  int to = 0, last = part[TT_SPLITS] > 0.0       ? TT_SPLITS
+                     : part[TT_TEST] > 0.0       ? TT_TEST
+                     : part[TT_VALIDATION] > 0.0 ? TT_VALIDATION
+                                                 : TT_TRAIN;
+  double end = (double)llround(part[0] * (double)rows);
+  for (int64_t i = 0; i < rows; i++) {
+    int is_new = i == 0 || sorted[i].key != sorted[i - 1].key;
+    while (is_new && to < last && (double)i >= end - 0.5)
+      end += (double)llround(part[++to] * (double)rows);
+    split[sorted[i].row] = split_of_part(to);
+  }
+  tt_free(sorted);
+  return check_parts(rows, split, fraction, "order");
+}

@@ -1,0 +1,29 @@
+/* row_split.h — training, validation and test rows by what the rows are: groups, strata, an order.
+ * Pure functions of their arguments; no ranks, no files. */
+#ifndef TT_ROW_SPLIT_H
+#define TT_ROW_SPLIT_H
+#include "core/model/dataset.h"
+TT_BEGIN_C
+
+/* Fill split[N] so that all rows of a group are in one part. The groups come in a random order, and
+ * each goes to the part that lacks the largest share of its rows, among those where it fits; what
+ * the fractions leave is unused.
+ * Depends on the sets of rows, the fractions and the seed only.
+ *   group  [N] number of the group of a row; any numbers
+ * Local. Errors: CONFIG (fractions add up to more than 1), DATA (a part of a fraction above 0 gets
+ * no group), MEM. */
+tt_err tt_split_groups(int64_t rows, const uint64_t *group, const double fraction[TT_SPLITS],
+                       uint64_t seed, int8_t *split);
+
+/* Fill split[N] so that every part has the same shares of all strata, up to one row of each. The
+ * values are classes if they are at most 50 different ones, otherwise their ten quantiles are the
+ * strata; NaN is a stratum of its own. Local. Errors: as tt_split_groups. */
+tt_err tt_split_strata(int64_t rows, const double *value, const double fraction[TT_SPLITS],
+                       uint64_t seed, int8_t *split);
+
+/* Fill split[N] by ascending value: first the training rows, then validation, then test. Equal
+ * values stay in one part. Local. Errors: as tt_split_groups; DATA (a value is not finite). */
+tt_err tt_split_order(int64_t rows, const double *value, const double fraction[TT_SPLITS],
+                      int8_t *split);
+TT_END_C
+#endif

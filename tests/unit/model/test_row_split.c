@@ -1,0 +1,133 @@
+/* test_row_split.c — splits by groups, strata and an order, and folds of equal size. */
+#include "core/base/mem.h"
+#include "core/base/rng.h"
+#include "core/model/cohort.h"
+#include "core/model/row_split.h"
+#include "tests/support/check.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N = 1000 };
+static const double fraction[TT_SPLITS] = {0.7, 0.2, 0.1};
+
+static uint32_t word(int64_t i) { return tt_random(11, 0, TT_PURPOSE_SPLIT, 0, (uint32_t)i).v[0]; }
+
+static void count_parts(const int8_t *split, int64_t n, int64_t count[TT_SPLITS + 1])
+{
+  memset(count, 0, (TT_SPLITS + 1) * sizeof *count);
+  for (int64_t i = 0; i < n; i++) count[split[i] < 0 ? TT_SPLITS : split[i]]++;
+}
+
+TT_TEST (no_group_is_in_two_parts) {
+  uint64_t group[N];
+  int8_t split[N], again[N], reversed[N];
+  int64_t count[TT_SPLITS + 1], different = 0;
+  for (int64_t i = 0; i < N; i++) group[i] = word(i) % 60 * (word(i) % 3); /* sizes 8 to 350 */
+  TT_CHECK_OK(tt_split_groups(N, group, fraction, 1, split));
+  for (int64_t i = 0; i < N; i++)
+    for (int64_t k = 0; k < i; k++)
+      if (group[i] == group[k]) TT_CHECK(split[i], ==, split[k]);
+  count_parts(split, N, count);
+  for (int k = 0; k < TT_SPLITS; k++) TT_CHECK(fabs((double)count[k] - N * fraction[k]), <, 80.0);
+  TT_CHECK(count[TT_SPLITS], ==, 0);
+  /* the order of the rows does not count, the seed does */
+  for (int64_t i = 0; i < N / 2; i++) {
+    uint64_t one = group[i];
+    group[i] = group[N - 1 - i];
+    group[N - 1 - i] = one;
+  }
+  TT_CHECK_OK(tt_split_groups(N, group, fraction, 1, reversed));
+  TT_CHECK_OK(tt_split_groups(N, group, fraction, 2, again));
+  for (int64_t i = 0; i < N; i++) {
+    TT_CHECK(reversed[N - 1 - i], ==, split[i]);
+    different += again[i] != reversed[i];
+  }
+  TT_CHECK(different, >, 0);
+}
+
+TT_TEST (strata_have_the_same_shares_in_all_parts) {
+  double value[N];
+  int8_t split[N];
+  for (int classes = 2; classes <= 1000; classes = classes == 2 ? 7 : 1000) {
+    for (int64_t i = 0; i < N; i++)
+      value[i] = i % 50 == 3 ? (double)NAN : (double)(word(i) % (uint32_t)classes) - 3.0;
+    TT_CHECK_OK(tt_split_strata(N, value, fraction, 1, split));
+    /* of each class; of each quantile: the rows below any threshold */
+    for (double limit = -4; limit<classes; limit += classes> 50 ? 25 : 1) {
+      double all = 0, part[TT_SPLITS] = {0};
+      for (int64_t i = 0; i < N; i++) {
+        int in = classes > 50 ? value[i] <= limit : value[i] == limit;
+        all += in;
+        part[split[i]] += in;
+      }
+      double most = classes > 50 ? 12.0 : 2.0;
+      for (int k = 0; k < TT_SPLITS; k++) TT_CHECK(fabs(part[k] - fraction[k] * all), <=, most);
+    }
+    double missing[TT_SPLITS] = {0};
+    for (int64_t i = 3; i < N; i += 50) missing[split[i]]++;
+    TT_CHECK(missing[0], >=, 13.0);
+    TT_CHECK(missing[1], >=, 3.0);
+    TT_CHECK(missing[2], >=, 1.0);
+    if (classes == 1000) break;
+  }
+}
+
+TT_TEST (an_order_has_no_gap_and_keeps_equal_values_together) {
+  const double part[TT_SPLITS] = {0.5, 0.2, 0.1};
+  double value[N], low[TT_SPLITS + 1], high[TT_SPLITS + 1];
+  int8_t split[N];
+  int64_t count[TT_SPLITS + 1];
+  for (int64_t i = 0; i < N; i++) value[i] = (double)(word(i) % 300) - 150.0;
+  TT_CHECK_OK(tt_split_order(N, value, part, split));
+  count_parts(split, N, count);
+  for (int k = 0; k <= TT_SPLITS; k++) {
+    low[k] = INFINITY, high[k] = -INFINITY;
+    for (int64_t i = 0; i < N; i++)
+      if ((split[i] < 0 ? TT_SPLITS : split[i]) == k)
+        low[k] = fmin(low[k], value[i]), high[k] = fmax(high[k], value[i]);
+    if (k) TT_CHECK(high[k - 1], <, low[k]);
+    TT_CHECK(fabs((double)count[k] - N * (k < TT_SPLITS ? part[k] : 0.2)), <=, 10.0);
+  }
+  value[5] = NAN;
+  TT_CHECK((int)tt_split_order(N, value, part, split), ==, (int)TT_E_DATA);
+  TT_CHECK_HAS(tt_err_last(), "row 5: nan");
+}
+
+TT_TEST (a_part_without_rows_is_refused) {
+  static const uint64_t two[] = {1, 1, 2, 2, 2, 1};
+  static const double same[] = {4, 4, 4, 4, 4, 4};
+  const double much[TT_SPLITS] = {0.9, 0.2, 0};
+  int8_t split[6];
+  TT_CHECK((int)tt_split_groups(6, two, fraction, 1, split), ==, (int)TT_E_DATA);
+  TT_CHECK_HAS(tt_err_last(), "data.split.group: no rows are left for data.split.");
+  TT_CHECK((int)tt_split_order(6, same, fraction, split), ==, (int)TT_E_DATA);
+  TT_CHECK((int)tt_split_strata(1, same, fraction, 1, split), ==, (int)TT_E_DATA);
+  TT_CHECK((int)tt_split_groups(6, two, much, 1, split), ==, (int)TT_E_CONFIG);
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
+}
+
+TT_TEST (sizes_of_folds_differ_by_at_most_one) {
+  int32_t column = 0;
+  tt_ensemble e = {.members = 5, .targets = 1, .column = &column, .selection = -1};
+  for (int64_t folds = 2; folds <= 12; folds += 5)
+    for (int64_t rows = folds; rows < 60; rows += 7) {
+      tt_cohort c = {
+          .resample = TT_RESAMPLE_kfold, .folds = folds, .seed = 9, .ensembles = 1, .ensemble = &e};
+      int64_t least = rows, most = 0;
+      tt_dataset *d = NULL;
+      TT_CHECK_OK(tt_dataset_create(rows, 1, 1, 0, &d));
+      for (int64_t k = 0; k < folds; k++) {
+        int32_t *row = NULL;
+        int64_t n = 0;
+        TT_CHECK_OK(tt_cohort_rows(&c, d, k, TT_VALIDATION, &row, &n));
+        least = n < least ? n : least;
+        most = n > most ? n : most;
+        tt_free(row);
+      }
+      TT_CHECK(least, >=, rows / folds);
+      TT_CHECK(most - least, <=, 1);
+      tt_dataset_destroy(&d);
+    }
+}
