@@ -36,7 +36,9 @@ TUTTI_API int tutti_train(const char *job, const char *const *set, int nset);
 typedef struct tutti_model tutti_model;
 
 /* Read model.h5 into *out; release it with tutti_close. tutti_open_memory reads the bytes of such a
- * file, e.g. one that is compiled into a program; the bytes are not used after the call. */
+ * file, e.g. one that is compiled into a program; the bytes are not used after the call. The model
+ * holds its weights twice, the second time for single rows, unless this takes more than 64 MiB for
+ * an ensemble. */
 TUTTI_API int tutti_open(const char *file, tutti_model **out);
 TUTTI_API int tutti_open_memory(const void *bytes, int64_t size, tutti_model **out);
 TUTTI_API void tutti_close(tutti_model **model); /* accepts a NULL model; sets it to NULL */
