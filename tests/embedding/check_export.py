@@ -3,9 +3,9 @@
 
 One job has an ensemble for every activation and one for every output, with and without layer
 normalisation and residual layers, several targets, classes, member weights, calibration and a diverged
-member. Without --onnx: the C file, compiled with all warnings as errors, and the NumPy archive, by the
-program of the manual. With --onnx: the graph, by onnx and onnxruntime of the interpreter TUTTI_ONNX_PYTHON (default: this
-one); exit status 77 if it does not have them.
+member. Without --onnx: the C file, compiled with all warnings as errors; the NumPy archive, by the
+program of the manual; the graph, by onnx_numpy.py. With --onnx: the graph, by onnx and onnxruntime of
+the interpreter TUTTI_ONNX_PYTHON (default: this one); exit status 77 if it does not have them.
 """
 import ctypes
 import json
@@ -18,6 +18,8 @@ import tempfile
 
 import h5py
 import numpy as np
+
+import onnx_numpy
 
 RESULTS = {"mean": "y_pred_mean", "total": "y_pred_std", "aleatoric": "y_pred_std_aleatoric",
            "epistemic": "y_pred_std_epistemic"}
@@ -139,8 +141,17 @@ def by_onnx(tutti, python, x, want, labels):
     np.save("rows.npy", x)
     run(python, "-c", ONNX, "model.onnx", "rows.npy", "onnx.npz")
     got = np.load("onnx.npz")
-    compare("ONNX", got, want)
+    compare("onnxruntime", got, want)
     assert list(got["column_label"]) == labels and list(got["input_name"])[1:] == ["b", "c"]
+
+
+def by_onnx_numpy(tutti, x, want, labels):
+    run(tutti, "export", "out/model.h5", "--onnx", "-q")
+    got, texts = onnx_numpy.run("model.onnx", x)
+    compare("ONNX", got, want)
+    assert texts["column_label"].split("\n") == labels
+    assert texts["input_name"].split("\n")[1:] == ["b", "c"] and len(texts) == 5
+    assert onnx_numpy.run("model.onnx", x[:1])[0]["mean"].shape == (1, len(labels))
 
 
 def onnx_python():
@@ -183,6 +194,7 @@ def main():
             return
         by_c(tutti, cc, x, want)
         by_numpy(tutti, manual, x, want, labels)
+        by_onnx_numpy(tutti, x, want, labels)
         refusals(tutti)
 
 
