@@ -5,6 +5,7 @@
 #include "core/base/mem.h"
 #include "io/model/model_file.h"
 #include "io/results/results.h"
+#include "src/job/data_advice.h"
 #include "src/predict/advice.h"
 #include "src/predict/out_of_bag.h"
 #include "src/predict/postprocess.h"
@@ -192,11 +193,13 @@ static tt_err write_results(output_writer *k)
 }
 
 /* The run has succeeded: if the advice cannot be read, the program still ends as it would. */
-static void log_advice_local(const char *directory)
+static void log_advice_local(const tt_job *job, const char *directory)
 {
   char path[PATH_MAX];
   snprintf(path, sizeof path, "%s/results.h5", directory);
-  if (tt_advice_log_local(path)) tt_log_root(TT_LOG_DEBUG, "no advice: %s", tt_err_last());
+  tt_err e = tt_data_advice_log_local(job->data, &job->cohorts);
+  if (!e) e = tt_advice_log_local(path);
+  if (e) tt_log_root(TT_LOG_DEBUG, "no advice: %s", tt_err_last());
 }
 
 tt_err tt_write_outputs(tt_comm *c, const tt_job *job, const tt_shards *shards,
@@ -212,7 +215,7 @@ tt_err tt_write_outputs(tt_comm *c, const tt_job *job, const tt_shards *shards,
   if (!e)
     tt_log_root(quiet ? TT_LOG_DEBUG : TT_LOG_INFO, "wrote %s/model.h5 and results.h5",
                 job->cfg->run_directory);
-  if (!e && !quiet && tt_comm_is_root(c)) log_advice_local(job->cfg->run_directory);
+  if (!e && !quiet && tt_comm_is_root(c)) log_advice_local(job, job->cfg->run_directory);
   destroy_local(&k);
   return e;
 }

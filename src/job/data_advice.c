@@ -1,0 +1,149 @@
+/* data_advice.c — see data_advice.h. */
+#include "src/job/data_advice.h"
+
+#include "core/base/log.h"
+#include "core/base/mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAMES_SHOWN = 3, NAMES = 640 };
+
+/* "a, b, c, ..." */
+typedef struct name_list {
+  int64_t count;
+  char text[NAMES];
+} name_list;
+
+static void include(name_list *l, const char *name, const char *other)
+{
+  size_t used = strlen(l->text);
+  if (l->count < NAMES_SHOWN)
+    snprintf(l->text + used, NAMES - used, "%s%.80s%s%.80s", l->count ? ", " : "", name,
+             other ? " = " : "", other ? other : "");
+  else if (l->count == NAMES_SHOWN)
+    snprintf(l->text + used, NAMES - used, ", ...");
+  l->count++;
+}
+
+static void add(tt_data_advice *a, const char *text, const char *names, const char *cure)
+{
+  snprintf(a->text[a->count++], TT_DATA_ADVICE_TEXT, "%s%s. %s", text, names, cure);
+}
+
+/* Inputs */
+
+/* What the training rows have in one input. */
+typedef struct input_values {
+  uint64_t hash;
+  int64_t input;
+  int is_constant;
+} input_values;
+
+static int compare_values(const void *a, const void *b)
+{
+  const input_values *x = a, *y = b;
+  if (x->hash != y->hash) return x->hash < y->hash ? -1 : 1;
+  return (x->input > y->input) - (x->input < y->input);
+}
+
+/* value[D]: one pass over the rows, in the order of memory. */
+static void describe_inputs(const tt_dataset *d, input_values *value)
+{
+  const float *first = NULL;
+  for (int64_t k = 0; k < d->inputs; k++)
+    value[k] = (input_values){.hash = 1469598103934665603u, .input = k, .is_constant = 1};
+  for (int64_t r = 0; r < d->rows; r++) {
+    const float *x = d->x + r * d->inputs;
+    if (d->split[r] != TT_TRAIN) continue;
+    if (!first) first = x;
+    for (int64_t k = 0; k < d->inputs; k++) {
+      uint32_t bits;
+      memcpy(&bits, &x[k], sizeof bits);
+      value[k].hash = (value[k].hash ^ bits) * 1099511628211u; /* FNV-1a, a word at a time */
+      value[k].is_constant &= x[k] == first[k];
+    }
+  }
+}
+
+static int are_equal(const tt_dataset *d, int64_t a, int64_t b)
+{
+  for (int64_t r = 0; r < d->rows; r++) {
+    const float *x = d->x + r * d->inputs;
+    if (d->split[r] == TT_TRAIN && x[a] != x[b]) return 0;
+  }
+  return 1;
+}
+
+static tt_err find_inputs(const tt_dataset *d, tt_data_advice *a)
+{
+  name_list constant = {0}, twice = {0};
+  input_values *value = NULL;
+  TT_TRY(TT_ALLOC(value, d->inputs));
+  describe_inputs(d, value);
+  for (int64_t k = 0; k < d->inputs; k++)
+    if (value[k].is_constant) include(&constant, d->input.name[k], NULL);
+  qsort(value, (size_t)d->inputs, sizeof *value, compare_values);
+  for (int64_t k = 1; k < d->inputs; k++) {
+    const input_values *x = &value[k - 1], *y = &value[k];
+    if (x->hash != y->hash || x->is_constant || !are_equal(d, x->input, y->input)) continue;
+    include(&twice, d->input.name[x->input], d->input.name[y->input]);
+  }
+  if (constant.count)
+    add(a, "inputs with one value in all training rows: ", constant.text,
+        "They say nothing about the targets, and another value in new rows is far from all "
+        "training rows: leave them out.");
+  if (twice.count)
+    add(a, "inputs with the same values in all training rows: ", twice.text,
+        "Leave one of each pair out: a network cannot know which of them to follow in new rows.");
+  tt_free(value);
+  return TT_OK;
+}
+
+/* Rows and weights */
+
+static tt_err include_ensemble(const tt_dataset *d, const tt_cohort *c, int64_t ensemble,
+                               name_list *few)
+{
+  int64_t sets = tt_cohort_row_sets(c) / c->ensembles, trained = 0, validated = 0;
+  int32_t *row = NULL;
+  TT_TRY(tt_cohort_rows(c, d, ensemble * sets, TT_TRAIN, &row, &trained));
+  tt_free(row);
+  TT_TRY(tt_cohort_rows(c, d, ensemble * sets, TT_VALIDATION, &row, &validated));
+  tt_free(row);
+  char text[96];
+  snprintf(text, sizeof text, "%.32s (%" PRId64 " rows, %" PRId64 " weights)",
+           c->ensemble[ensemble].name, trained, c->model.params);
+  if (!validated && trained < c->model.params) include(few, text, NULL);
+  return TT_OK;
+}
+
+static tt_err find_few_rows(const tt_dataset *d, const tt_cohorts *all, tt_data_advice *a)
+{
+  name_list few = {0};
+  for (int64_t i = 0; i < all->count; i++)
+    for (int64_t e = 0; e < all->at[i]->ensembles; e++)
+      TT_TRY(include_ensemble(d, all->at[i], e, &few));
+  if (few.count)
+    add(a, "fewer training rows than weights of a network, and no validation rows: ", few.text,
+        "The members may fit the noise: give data.split.validation, so that the best epoch is "
+        "kept.");
+  return TT_OK;
+}
+
+tt_err tt_data_advice_find(const tt_dataset *d, const tt_cohorts *all, tt_data_advice *out)
+{
+  out->count = 0;
+  TT_TRY(find_inputs(d, out));
+  return find_few_rows(d, all, out);
+}
+
+tt_err tt_data_advice_log_local(const tt_dataset *d, const tt_cohorts *all)
+{
+  tt_data_advice advice = {0};
+  TT_TRY(tt_data_advice_find(d, all, &advice));
+  for (int64_t i = 0; i < advice.count; i++) tt_log_root(TT_LOG_WARN, "%s", advice.text[i]);
+  return TT_OK;
+}
