@@ -69,6 +69,8 @@ typedef struct tt_data_spec {
 tt_err tt_data_reader_open_spec_local(const tt_data_spec *spec, tt_data_reader **out);
 /* data.file of a job. */
 tt_err tt_data_reader_open_job_local(const tt_config *cfg, tt_data_reader **out);
+/* The same from names of the command line, NULL = the default. Errors: USAGE. */
+tt_err tt_data_format_parse(const char *delimiter, const char *decimal, tt_table_format *out);
 /* How the CSV files of a job are written; borrows from cfg. */
 tt_table_format tt_data_format(const tt_config *cfg);
 

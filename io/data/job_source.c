@@ -9,17 +9,38 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Characters of the values of data.delimiter and data.decimal. */
+static const char delimiter_of[TT_DELIMITER_COUNT] = {
+#define X(name, character) character,
+    TT_DELIMITERS(X)
+#undef X
+};
+static const char decimal_of[] = {'.', ','};
+
 tt_table_format tt_data_format(const tt_config *cfg)
 {
-  static const char delimiter[TT_DELIMITER_COUNT] = {
-#define X(name, character) character,
-      TT_DELIMITERS(X)
-#undef X
-  };
-  return (tt_table_format){.delimiter = delimiter[cfg->data_delimiter],
-                           .decimal = cfg->data_decimal == TT_DECIMAL_comma ? ',' : '.',
+  return (tt_table_format){.delimiter = delimiter_of[cfg->data_delimiter],
+                           .decimal = decimal_of[cfg->data_decimal],
                            .nas = cfg->data_na.count,
                            .na = (const char *const *)cfg->data_na.value};
+}
+
+/* Number of the name in the list, 0 if none is given. */
+static tt_err find_choice(const char *option, const char *name, const char *const *list, int *out)
+{
+  *out = 0;
+  for (int i = 0; name && list[i]; i++)
+    if (!strcmp(list[i], name)) return *out = i, TT_OK;
+  return name ? TT_FAIL(USAGE, "%s: there is no '%s'", option, name) : TT_OK;
+}
+
+tt_err tt_data_format_parse(const char *delimiter, const char *decimal, tt_table_format *out)
+{
+  int separator, mark;
+  TT_TRY(find_choice("--delimiter", delimiter, tt_choice_delimiter, &separator));
+  TT_TRY(find_choice("--decimal", decimal, tt_choice_decimal, &mark));
+  *out = (tt_table_format){.delimiter = delimiter_of[separator], .decimal = decimal_of[mark]};
+  return TT_OK;
 }
 
 /* The targets of all ensembles, each once; *list stays NULL if an ensemble names none. */

@@ -16,6 +16,7 @@ struct tt_cli_args {
   int overrides;
   const char *override[TT_CLI_MAX_OVERRIDES]; /* [overrides] section.name=value, of --set and of
                                                  SETTING options */
+  const char *delimiter, *decimal;            /* of a CSV file */
   const char *output, *inputs, *targets, *weights, *units, *quantiles, *resume, *from, *data, *pool,
       *site, *time;
   int force, once, members, jacobian, onnx, npz, c_source, config, markdown, json;
@@ -52,9 +53,14 @@ struct tt_cli_args {
   X(ONNX, "onnx", 0, NULL, FLAG(onnx), "write a graph for ONNX runtimes")                          \
   X(NPZ, "npz", 0, NULL, FLAG(npz), "write the weights as a NumPy archive")                        \
   X(C_SOURCE, "c", 0, NULL, FLAG(c_source), "write one C file without dependencies")               \
-  X(INPUTS, "inputs", 0, "NAME", TEXT(inputs), "dataset of the inputs (default x)")                \
-  X(TARGETS, "targets", 0, "NAME", TEXT(targets), "dataset of the targets (default y)")            \
+  X(INPUTS, "inputs", 0, "NAME", TEXT(inputs),                                                     \
+    "dataset or columns of the inputs (default x, or those of the model)")                         \
+  X(TARGETS, "targets", 0, "NAME", TEXT(targets), "dataset or columns of the targets (default y)") \
   X(WEIGHTS, "weights", 0, "NAME", TEXT(weights), "dataset of the sample weights (default none)")  \
+  X(DELIMITER, "delimiter", 0, "NAME", TEXT(delimiter),                                            \
+    "what separates the columns of a CSV file: auto (default), comma, semicolon, tab, pipe")       \
+  X(DECIMAL, "decimal", 0, "NAME", TEXT(decimal),                                                  \
+    "decimal mark in a CSV file: point (default) or comma")                                        \
   X(INPUT_COLUMNS, "inputs", 0, "A,B", TEXT(inputs), "columns that are inputs")                    \
   X(TARGET_COLUMNS, "targets", 0, "C,D", TEXT(targets),                                            \
     "columns that are targets; an empty cell is unlabelled")                                       \

@@ -86,11 +86,12 @@ extern tt_comm *tt_world;
     TT_CLI_SET, TT_CLI_RESUME, TT_CLI_GPU_MAP, TT_CLI_SHARE_GPU, TT_CLI_RUN_OPTIONS)               \
   X("predict", "MODEL.h5 DATA.h5", 2, 2, predict, "predict rows, with uncertainties",              \
     "Predict every row: the mean, and the total, aleatoric and epistemic standard deviation.",     \
-    TT_CLI_PREDICTIONS, TT_CLI_FORCE, TT_CLI_INPUTS, TT_CLI_MEMBERS, TT_CLI_QUANTILES,             \
-    TT_CLI_JACOBIAN, TT_CLI_QUIET, TT_CLI_VERBOSE)                                                 \
+    TT_CLI_PREDICTIONS, TT_CLI_FORCE, TT_CLI_INPUTS, TT_CLI_DELIMITER, TT_CLI_DECIMAL,             \
+    TT_CLI_MEMBERS, TT_CLI_QUANTILES, TT_CLI_JACOBIAN, TT_CLI_QUIET, TT_CLI_VERBOSE)               \
   X("evaluate", "MODEL.h5 DATA.h5", 2, 2, evaluate, "score a model on labelled rows",              \
-    "Score a model on all labelled rows of a file.", TT_CLI_SCORES, TT_CLI_INPUTS, TT_CLI_TARGETS, \
-    TT_CLI_WEIGHTS, TT_CLI_QUIET, TT_CLI_VERBOSE)                                                  \
+    "Score a model on all labelled rows of a file.", TT_CLI_SCORES, TT_CLI_INPUTS,                 \
+    TT_CLI_DELIMITER, TT_CLI_DECIMAL, TT_CLI_TARGETS, TT_CLI_WEIGHTS, TT_CLI_QUIET,                \
+    TT_CLI_VERBOSE)                                                                                \
   X("export", "MODEL.h5", 1, 1, export, "write a model for other programs",                        \
     "Write a trained model as a file that other programs run without tutti: inputs in the units "  \
     "of the training data; mean, total, aleatoric and epistemic standard deviation. Choose one "   \

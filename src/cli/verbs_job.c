@@ -1,6 +1,7 @@
 /* verbs_job.c — see verbs.h: verbs for training, prediction and data files. */
 #include "core/base/mem.h"
 #include "core/config/config.h"
+#include "io/data/data.h"
 #include "io/results/describe_file.h"
 #include "mpi/comm.h"
 #include "src/cli/cli_args.h"
@@ -67,6 +68,7 @@ tt_err tt_verb_predict(const tt_cli_args *args)
                           .quantile = quantile,
                           .command = args->command};
   TT_TRY(parse_quantiles(args->quantiles, MAX_QUANTILES, quantile, &o.quantiles));
+  TT_TRY(tt_data_format_parse(args->delimiter, args->decimal, &o.format));
   TT_TRY(tt_cli_begin(args, 0));
   return tt_predict(tt_world, &o);
 }
@@ -80,6 +82,7 @@ tt_err tt_verb_evaluate(const tt_cli_args *args)
                            .weights = args->weights,
                            .output = args->output,
                            .command = args->command};
+  TT_TRY(tt_data_format_parse(args->delimiter, args->decimal, &o.format));
   TT_TRY(tt_cli_begin(args, 0));
   return tt_evaluate(tt_world, &o);
 }

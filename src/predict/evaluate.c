@@ -19,6 +19,7 @@ typedef struct labelled_rows {
   const tt_trained_ensembles *model;
   const tt_trained_ensemble *first; /* model->at[0]; all have the same input and target columns */
   const char *file, *inputs;
+  const tt_table_format *format;
   tt_data_reader *weights; /* the sample weights, read as a dataset of inputs; NULL = all 1 */
   int64_t *column;         /* [targets of the model] column in the file, -1 = none */
 } labelled_rows;
@@ -112,7 +113,8 @@ static tt_err read_labelled(void *from, int64_t first, int64_t count, float *x, 
 
 static tt_err open_weights(labelled_rows *l, const char *weights)
 {
-  TT_TRY(tt_data_reader_open_local(l->file, weights, NULL, &l->weights));
+  const tt_data_spec spec = {.file = l->file, .inputs = weights, .format = l->format};
+  TT_TRY(tt_data_reader_open_spec_local(&spec, &l->weights));
   const tt_data_shape *s = tt_data_reader_shape(l->weights), *rows = tt_data_reader_shape(l->rows);
   if (s->inputs == 1 && s->rows == rows->rows) return TT_OK;
   return TT_FAIL(DATA,
@@ -127,7 +129,8 @@ static tt_err open_local(labelled_rows *l, const char *targets, const char *weig
                              .inputs = l->inputs,
                              .targets = targets,
                              .like_input = &l->first->input,
-                             .like_target = &l->first->target};
+                             .like_target = &l->first->target,
+                             .format = l->format};
   TT_TRY(tt_data_reader_open_spec_local(&spec, &l->rows));
   TT_TRY(tt_data_reader_match_local(l->rows, &l->first->input, NULL, "the model", 1));
   if (weights) TT_TRY(open_weights(l, weights));
@@ -175,7 +178,7 @@ tt_err tt_evaluate(tt_comm *c, const tt_evaluate_options *o)
   tt_trained_ensembles model = {0};
   const tt_engine_ops *ops;
   tt_resources use;
-  labelled_rows l = {.model = &model, .file = o->data, .inputs = inputs};
+  labelled_rows l = {.model = &model, .file = o->data, .inputs = inputs, .format = &o->format};
   tt_err e = tt_resources_for_job(c, NULL, &ops, &use);
   if (!e) e = tt_model_read(c, o->model, &model);
   if (!e) e = tt_agree(c, tt_comm_is_root(c) ? tt_guarded_check_local(o->data, names, 3) : TT_OK);

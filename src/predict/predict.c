@@ -76,8 +76,10 @@ static tt_err check_outputs_local(const predictor *p)
 
 static tt_err open_rows_local(predictor *p)
 {
-  const tt_data_spec spec = {
-      .file = p->o->data, .inputs = p->inputs, .like_input = &p->model.at[0]->input};
+  const tt_data_spec spec = {.file = p->o->data,
+                             .inputs = p->inputs,
+                             .like_input = &p->model.at[0]->input,
+                             .format = &p->o->format};
   TT_TRY(tt_data_reader_open_spec_local(&spec, &p->rows));
   TT_TRY(tt_data_reader_match_local(p->rows, &p->model.at[0]->input, NULL, "the model", 1));
   const tt_data_shape *shape = tt_data_reader_shape(p->rows);

@@ -1,16 +1,18 @@
 /* predict.h — `tutti predict` and `tutti evaluate`: a trained model on the rows of a file. */
 #ifndef TT_PREDICT_H
 #define TT_PREDICT_H
+#include "io/data/data.h"
 #include "mpi/comm.h"
 
 typedef struct tt_predict_options {
-  const char *model;  /* model.h5 */
-  const char *data;   /* HDF5 file with the rows */
-  const char *inputs; /* dataset of the inputs, [rows][D]; NULL = "x" */
-  const char *output; /* file to write */
-  int force;          /* 1 = replace it if it exists */
-  int members;        /* 1 = also write every member's mean and variance */
-  int jacobian;       /* 1 = also write the derivatives by the inputs (jacobian.h) */
+  const char *model;      /* model.h5 */
+  const char *data;       /* HDF5 file with the rows */
+  const char *inputs;     /* dataset of the inputs, [rows][D]; NULL = "x" */
+  tt_table_format format; /* of a CSV file */
+  const char *output;     /* file to write */
+  int force;              /* 1 = replace it if it exists */
+  int members;            /* 1 = also write every member's mean and variance */
+  int jacobian;           /* 1 = also write the derivatives by the inputs (jacobian.h) */
   int64_t quantiles;
   const double *quantile; /* [quantiles] each in (0, 1) */
   const char *command;
@@ -25,6 +27,7 @@ tt_err tt_predict(tt_comm *c, const tt_predict_options *o);
 
 typedef struct tt_evaluate_options {
   const char *model, *data;
+  tt_table_format format;       /* of a CSV file */
   const char *inputs, *targets; /* datasets; NULL = "x", "y" */
   const char *weights;          /* dataset of sample weights; NULL = all rows weigh the same */
   const char *output;           /* file for the scores; NULL = none */

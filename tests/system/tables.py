@@ -177,6 +177,10 @@ def check_predict(run, model, x, y):
         with h5py.File(run.folder / "p.h5") as f:
             results.append((f["y_pred_mean"][:].tobytes(), scores.stdout))
         check(results[-1] == results[0], f"{name}: other predictions or scores than new.h5")
+    done = run.call("evaluate", f"{model}/model.h5", "german.csv", "--decimal", "comma", "--delimiter", "semicolon")
+    check(done.stdout == results[0][1], f"german.csv: {done.stdout}{done.stderr}")
+    done = run.call("predict", f"{model}/model.h5", "german.csv", "--decimal", "Komma", "-o", "p.h5")
+    check(done.returncode == 64 and "--decimal: there is no 'Komma'" in done.stderr, done.stderr)
 
 
 def check_split_and_plan(run):
