@@ -126,5 +126,8 @@ uint64_t tt_config_cohort_hash(const tt_ensemble_config *own);
 /* The option table as plain text (`tutti options`) or as a Markdown page (docs/options.md). *text
  * is owned by the caller, tt_free. Local. Errors: MEM. */
 tt_err tt_config_options_text(int markdown, char **text);
+
+/* Print the table as one JSON object (docs/json.md). Local. Errors: MEM. */
+tt_err tt_config_options_print_json(void);
 TT_END_C
 #endif

@@ -1,6 +1,7 @@
 /* describe_file.c — see describe_file.h. */
 #include "io/results/describe_file.h"
 
+#include "core/base/json.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
 #include "io/hdf5/files.h"
@@ -141,11 +142,76 @@ static tt_err print_config(tt_h5_reader *r)
   return TT_OK;
 }
 
-tt_err tt_describe_file_local(const char *file, int config)
+/* JSON: all text attributes of an object, the whole numbers of the root, all datasets */
+
+static void set_attr(json_t **object, tt_h5_reader *r, const char *at, const char *name)
+{
+  char *text = NULL;
+  int64_t value;
+  if (!tt_h5_has_attr_local(r, at, name)) return;
+  if (!tt_h5_read_attr_text_local(r, at, name, &text))
+    tt_json_set(object, name, tt_json_text(text));
+  else if (!tt_h5_read_attr_local(r, at, name, TT_H5_I64, 1, &value))
+    tt_json_set(object, name, json_integer(value));
+  tt_free(text);
+}
+
+static json_t *names_to_json(tt_h5_reader *r, const char *path)
+{
+  int64_t n = 0;
+  char **name = NULL;
+  json_t *list = json_array();
+  if (tt_h5_read_texts_local(r, path, &n, &name)) return list;
+  for (int64_t i = 0; i < n; i++) json_array_append_new(list, tt_json_text(name[i]));
+  tt_h5_texts_free(n, &name);
+  return list;
+}
+
+static json_t *dataset_to_json(tt_h5_reader *r, const char *path)
+{
+  static const char *const kinds[] = {"float", "int", "text", "other"};
+  tt_h5_info info;
+  json_t *row = json_object(), *shape = json_array();
+  if (tt_h5_dataset_info_local(r, path, &info)) return row;
+  for (int i = 0; i < info.ndims; i++) json_array_append_new(shape, json_integer(info.dims[i]));
+  tt_json_set(&row, "name", tt_json_text(path));
+  tt_json_set(&row, "type", tt_json_text(kinds[info.kind]));
+  tt_json_set(&row, "bits", json_integer(8 * info.bytes));
+  tt_json_set(&row, "shape", shape);
+  if (is_names(&info)) tt_json_set(&row, "values", names_to_json(r, path));
+  return row;
+}
+
+static tt_err print_json(tt_h5_reader *r)
+{
+  static const char *const of_file[] = {"tutti_schema", "title",   "source", "history",
+                                        "generation",   "members", "params", "epochs"};
+  static const char *const of_origin[] = {"command", "date_created", "host",
+                                          "device",  "arithmetic",   "slurm_job_id",
+                                          "seed",    "ranks",        "threads"};
+  int64_t n = 0;
+  char **name = NULL;
+  TT_TRY(tt_h5_list_datasets_local(r, &n, &name));
+  json_t *all = json_object(), *origin = json_object(), *datasets = json_array();
+  tt_json_set(&all, "file", tt_json_text(tt_h5_file_name(r)));
+  for (size_t i = 0; i < sizeof of_file / sizeof *of_file; i++) set_attr(&all, r, "/", of_file[i]);
+  for (size_t i = 0; tt_h5_has_local(r, "provenance") && i < sizeof of_origin / sizeof *of_origin;
+       i++)
+    set_attr(&origin, r, "provenance", of_origin[i]);
+  for (int64_t i = 0; i < n; i++)
+    if (tt_h5_has_local(r, name[i]) && !is_pure_dimension(r, name[i]))
+      json_array_append_new(datasets, dataset_to_json(r, name[i]));
+  tt_h5_texts_free(n, &name);
+  tt_json_set(&all, "provenance", origin);
+  tt_json_set(&all, "datasets", datasets);
+  return tt_json_print(all, 2);
+}
+
+tt_err tt_describe_file_local(const char *file, int config, int json)
 {
   tt_h5_reader *r = NULL;
   TT_TRY(tt_h5_open_local(file, &r));
-  tt_err e = config ? print_config(r) : print_all(r);
+  tt_err e = config ? print_config(r) : json ? print_json(r) : print_all(r);
   tt_h5_close_local(&r);
   return e;
 }

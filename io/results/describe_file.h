@@ -5,6 +5,7 @@
 
 /* Print kind, origin and datasets of a file on standard output.
  *   config  print only the resolved configuration of the job that wrote the file
+ *   json    print one JSON object (docs/json.md)
  * Errors: NOINPUT, DATA (not HDF5; damaged; no configuration in it). */
-tt_err tt_describe_file_local(const char *file, int config);
+tt_err tt_describe_file_local(const char *file, int config, int json);
 #endif

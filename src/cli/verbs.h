@@ -102,16 +102,16 @@ extern tt_comm *tt_world;
   X("plan", "JOB.yaml", 1, 1, plan, "check a job; show memory, ranks, file sizes",                 \
     "Check a job and print what it will need. Needs no MPI and writes nothing; of the "            \
     "samples, only the labels are read, to count classes.",                                        \
-    TT_CLI_SET, TT_CLI_RANKS)                                                                      \
+    TT_CLI_SET, TT_CLI_RANKS, TT_CLI_JSON)                                                         \
   X("doctor", "[JOB.yaml]", 0, 1, doctor, "show ranks, GPUs, libraries, and problems",             \
     "Show the cores and the GPU of each rank, the libraries in use, and all problems with "        \
     "their fix; the exit code is 69 if there are any. Start it with srun or mpirun, as train.",    \
-    TT_CLI_SET, TT_CLI_GPU_MAP, TT_CLI_SHARE_GPU)                                                  \
+    TT_CLI_SET, TT_CLI_GPU_MAP, TT_CLI_SHARE_GPU, TT_CLI_JSON)                                     \
   X("import", "TABLE.csv", 1, 1, import, "convert a CSV or TSV table to a data file",              \
     "Convert a CSV or TSV table to a data file.", TT_CLI_DATASET, TT_CLI_INPUT_COLUMNS,            \
     TT_CLI_TARGET_COLUMNS, TT_CLI_UNITS, TT_CLI_FORCE, TT_CLI_QUIET, TT_CLI_VERBOSE)               \
   X("info", "FILE.h5", 1, 1, info, "show what a file holds and which job wrote it",                \
-    "Show what a file holds and which job wrote it.", TT_CLI_CONFIG)                               \
+    "Show what a file holds and which job wrote it.", TT_CLI_CONFIG, TT_CLI_JSON)                  \
   X("report", "DIRECTORY...", 1, TT_CLI_MAX_FILES, report,                                         \
     "write a page about a run or a campaign",                                                      \
     "Write report.html about the run or the campaign in a directory: one page with a verdict, "    \
@@ -119,7 +119,7 @@ extern tt_comm *tt_world;
     "learning curves for comparison. With RESULTS.h5 instead of the directory: report.svg and "    \
     "its numbers, predictions.tsv and history.tsv. A file that tutti report did not write is "     \
     "replaced only with --force.",                                                                 \
-    TT_CLI_TABLES, TT_CLI_FORCE)                                                                   \
+    TT_CLI_TABLES, TT_CLI_FORCE, TT_CLI_JSON)                                                      \
   X("status", "DIRECTORY", 1, 1, status, "show the state of a run or a campaign",                  \
     "Show the state of the run (run.directory) or the campaign (campaign.directory) in a "         \
     "directory, or why it ended. Reads its files only, so it is safe during the run.",             \
@@ -130,7 +130,7 @@ extern tt_comm *tt_world;
     TT_CLI_ONCE)                                                                                   \
   F("slurm", slurm, "write batch scripts; requeue a stopped job")                                  \
   X("options", "", 0, 0, options, "explain every option of a job file",                            \
-    "Explain every option of a job file.", TT_CLI_MARKDOWN)                                        \
+    "Explain every option of a job file.", TT_CLI_MARKDOWN, TT_CLI_JSON)                           \
   X("man", "DIRECTORY", 1, 1, man, "write the manual pages",                                       \
     "Write the manual pages tutti.1, tutti-train.1, ... into a directory, from the tables of "     \
     "verbs and options. The date is that of SOURCE_DATE_EPOCH, or today.",                         \

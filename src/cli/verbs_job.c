@@ -106,7 +106,7 @@ tt_err tt_verb_export(const tt_cli_args *args)
 tt_err tt_verb_plan(const tt_cli_args *args)
 {
   tt_job_options job = tt_cli_job(args);
-  return tt_plan_print_local(&job, args->ranks, stdout);
+  return tt_plan_print_local(&job, args->ranks, args->json, stdout);
 }
 
 tt_err tt_verb_doctor(const tt_cli_args *args)
@@ -116,7 +116,7 @@ tt_err tt_verb_doctor(const tt_cli_args *args)
     return TT_FAIL(USAGE, "--set, --gpu-map and --share-gpu need a job file: tutti doctor JOB.yaml "
                           "...");
   TT_TRY(tt_cli_begin(args, 1));
-  return tt_doctor(tt_world, &job);
+  return tt_doctor(tt_world, &job, args->json);
 }
 
 tt_err tt_verb_import(const tt_cli_args *args)
@@ -128,12 +128,13 @@ tt_err tt_verb_import(const tt_cli_args *args)
 
 tt_err tt_verb_info(const tt_cli_args *args)
 {
-  return tt_describe_file_local(args->file[0], args->config);
+  return tt_describe_file_local(args->file[0], args->config, args->json);
 }
 
 tt_err tt_verb_options(const tt_cli_args *args)
 {
   char *text = NULL;
+  if (args->json) return tt_config_options_print_json();
   TT_TRY(tt_config_options_text(args->markdown, &text));
   fputs(text, stdout);
   tt_free(text);

@@ -49,10 +49,13 @@ tt_err tt_verb_report(const tt_cli_args *args)
   int campaign = is_campaign(from);
   if (args->files > 1 && !campaign)
     return TT_FAIL(USAGE, "%s is not a campaign: give one directory of a run", from);
-  if (stat(from, &at) || !S_ISDIR(at.st_mode))
-    return tt_report_local(from, args->output ? args->output : ".", args->force);
+  int is_file = stat(from, &at) || !S_ISDIR(at.st_mode);
+  if (is_file && args->json)
+    return TT_FAIL(USAGE, "--json needs the directory of a run or a campaign, not %s", from);
+  if (is_file) return tt_report_local(from, args->output ? args->output : ".", args->force);
   tt_campaign_path(to, "report.html", file);
   TT_TRY(tt_directory_create(to));
-  if (campaign) return tt_campaign_page_write_local(args->file, args->files, file, args->force);
-  return tt_run_page_write_local(from, file, args->force);
+  if (campaign)
+    return tt_campaign_page_write_local(args->file, args->files, file, args->force, args->json);
+  return tt_run_page_write_local(from, file, args->force, args->json);
 }

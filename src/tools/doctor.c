@@ -1,6 +1,7 @@
 /* doctor.c — see doctor.h. */
 #include "src/tools/doctor.h"
 
+#include "core/base/json.h"
 #include "core/base/mem.h"
 #include "io/hdf5/files.h"
 #include "io/hdf5/h5.h"
@@ -160,9 +161,50 @@ static void print_all(const tt_inventory *s, const tt_job *job, const tt_resourc
   tt_diagnostics_print(f);
 }
 
+static json_t *rank_to_json(const tt_rank_resources *p, int rank)
+{
+  json_t *row = json_object();
+  tt_json_set(&row, "rank", json_integer(rank));
+  tt_json_set(&row, "host", tt_json_text(p->host));
+  tt_json_set(&row, "node_rank", json_integer(p->node_rank));
+  tt_json_set(&row, "cores", json_integer(p->cores));
+  tt_json_set(&row, "threads", json_integer(p->threads));
+  tt_json_set(&row, "engine", tt_json_text(p->engine));
+  tt_json_set(&row, "gpu", p->devices > 0 && !p->err ? json_integer(p->device) : json_null());
+  tt_json_set(&row, "gpu_name", tt_json_text(p->info.name));
+  tt_json_set(&row, "gpu_uuid", tt_json_text(p->info.uuid));
+  return row;
+}
+
+static tt_err print_json(const tt_inventory *s, const tt_diagnostics *f)
+{
+  char text[512];
+  json_t *all = json_object(), *ranks = json_array(), *versions = json_object();
+  json_t *found = json_array();
+  for (int r = 0; r < s->ranks; r++)
+    json_array_append_new(ranks, rank_to_json(&s->rank_entry[r], r));
+  tt_json_set(&versions, "tutti", tt_json_text(TUTTI_VERSION));
+  tt_comm_versions_local(text, sizeof text);
+  tt_json_set(&versions, "mpi", tt_json_text(text));
+  tt_h5_version_local(text, sizeof text);
+  tt_json_set(&versions, "hdf5", tt_json_text(text));
+  for (int64_t i = 0; i < f->count; i++) {
+    json_t *row = json_object();
+    tt_json_set(&row, "ranks", tt_json_text(f->all[i].rank_list));
+    tt_json_set(&row, "text", tt_json_text(f->all[i].text));
+    json_array_append_new(found, row);
+  }
+  tt_json_set(&all, "ranks", ranks);
+  tt_json_set(&all, "versions", versions);
+  tt_json_set(&all, "gpus_seen", json_integer(s->seen));
+  tt_json_set(&all, "gpus_used", json_integer(s->used));
+  tt_json_set(&all, "problems", found);
+  return tt_json_print(all, 2);
+}
+
 /* On rank 0: print the problems of all ranks. all [R] */
 static tt_err report_local(const tt_inventory *s, const tt_job *job,
-                           const tt_resource_request *request, const char *job_error,
+                           const tt_resource_request *request, const char *job_error, int json,
                            const problems *all, int64_t *count)
 {
   tt_diagnostics *f = NULL;
@@ -173,14 +215,18 @@ static tt_err report_local(const tt_inventory *s, const tt_job *job,
     for (int r = 0; r < s->ranks; r++)
       if (i < all[r].count) tt_diagnostics_add(f, r, all[r].text[i]);
   tt_diagnostics_check_inventory(f, s, request);
-  print_all(s, job, request, f);
+  tt_err e = TT_OK;
+  if (json)
+    e = print_json(s, f);
+  else
+    print_all(s, job, request, f);
   *count = f->count;
   tt_diagnostics_destroy(&f);
-  return TT_OK;
+  return e;
 }
 
 static tt_err examine(tt_comm *c, const tt_job *job, const tt_resource_request *request,
-                      const char *job_error, int64_t *count)
+                      const char *job_error, int json, int64_t *count)
 {
   tt_inventory *s = NULL;
   problems *mine = NULL, *all = NULL;
@@ -193,7 +239,7 @@ static tt_err examine(tt_comm *c, const tt_job *job, const tt_resource_request *
   if (!e) {
     check_rank_local(c, job, request, mine);
     tt_gatherv(c, mine, sizeof *mine, all, NULL);
-    e = tt_agree(c, root ? report_local(s, job, request, job_error, all, count) : TT_OK);
+    e = tt_agree(c, root ? report_local(s, job, request, job_error, json, all, count) : TT_OK);
   }
   tt_free(mine);
   tt_free(all);
@@ -201,7 +247,7 @@ static tt_err examine(tt_comm *c, const tt_job *job, const tt_resource_request *
   return e;
 }
 
-tt_err tt_doctor(tt_comm *c, const tt_job_options *o)
+tt_err tt_doctor(tt_comm *c, const tt_job_options *o, int json)
 {
   tt_job *job = NULL;
   int64_t count = 0;
@@ -210,7 +256,7 @@ tt_err tt_doctor(tt_comm *c, const tt_job_options *o)
     snprintf(fault, sizeof fault, "job file: %.*s", (int)sizeof fault - 32, tt_err_last());
   tt_resource_request request = tt_resources_request(job ? job->cfg : NULL);
   if (!job) request.share_gpu = 0;
-  tt_err e = examine(c, job, &request, fault, &count);
+  tt_err e = examine(c, job, &request, fault, json, &count);
   tt_job_close(&job);
   if (e) return e;
   tt_bcast(c, &count, sizeof count);

@@ -6,6 +6,7 @@
 /* Rank 0 prints a table of the ranks, the versions, and all problems, each with its fix.
  *   c  from tt_comm_begin_singletons
  *   o  file NULL: no job; run.* have their defaults
+ *   json  print one JSON object instead (docs/json.md)
  * Collective. Errors: UNAVAILABLE (there are problems), MEM. */
-tt_err tt_doctor(tt_comm *c, const tt_job_options *o);
+tt_err tt_doctor(tt_comm *c, const tt_job_options *o, int json);
 #endif

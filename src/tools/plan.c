@@ -1,6 +1,7 @@
 /* plan.c — see plan.h. */
 #include "src/tools/plan.h"
 
+#include "core/base/json.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
@@ -312,6 +313,93 @@ static tt_err print_all(job_plan *p, int ranks)
                           : TT_OK;
 }
 
+/* JSON */
+
+static json_t *ensemble_to_json(const job_plan *p, const tt_ensemble *from)
+{
+  json_t *row = json_object(), *targets = json_array();
+  for (int64_t k = 0; k < from->targets; k++)
+    json_array_append_new(targets, tt_json_text(p->shape.target.name[from->column[k]]));
+  tt_json_set(&row, "name", tt_json_text(from->name));
+  tt_json_set(&row, "members", json_integer(from->members));
+  tt_json_set(&row, "targets", targets);
+  return row;
+}
+
+static json_t *cohort_to_json(const job_plan *p, const tt_cohort *c)
+{
+  json_t *row = json_object(), *layers = json_array(), *ensembles = json_array();
+  for (int l = 0; l < c->model.layers; l++)
+    json_array_append_new(layers, json_integer(c->model.layer[l].out));
+  for (int64_t e = 0; e < c->ensembles; e++)
+    json_array_append_new(ensembles, ensemble_to_json(p, &c->ensemble[e]));
+  tt_json_set(&row, "members", json_integer(c->members));
+  tt_json_set(&row, "inputs", json_integer(c->model.inputs));
+  tt_json_set(&row, "layers", layers);
+  tt_json_set(&row, "parameters", json_integer(c->model.params));
+  tt_json_set(&row, "epochs", json_integer(c->max_epochs));
+  tt_json_set(
+      &row, "gflop_per_epoch",
+      tt_json_number(1e-9 * (double)c->members * tt_model_flops(&c->model, training_rows(p))));
+  tt_json_set(&row, "ensembles", ensembles);
+  return row;
+}
+
+static json_t *memory_to_json(const tt_memory_plan *need)
+{
+  json_t *row = json_object();
+  const struct {
+    const char *name;
+    double bytes;
+  } part[] = {{"program", need->program}, {"data", need->data},   {"reading", need->reading},
+              {"members", need->members}, {"files", need->files}, {"outputs", need->outputs},
+              {"peak", need->peak}};
+  for (size_t i = 0; i < sizeof part / sizeof *part; i++)
+    tt_json_set(&row, part[i].name, tt_json_number(part[i].bytes));
+  return row;
+}
+
+static json_t *data_to_json(const job_plan *p)
+{
+  json_t *row = json_object();
+  tt_json_set(&row, "file", tt_json_text(p->cfg->data_file));
+  tt_json_set(&row, "rows", json_integer(p->shape.rows));
+  tt_json_set(&row, "inputs", json_integer(p->shape.inputs));
+  tt_json_set(&row, "targets", json_integer(p->shape.targets));
+  return row;
+}
+
+static tt_err print_json(job_plan *p, int ranks)
+{
+  tt_memory_plan need;
+  double model = 0.0;
+  TT_TRY(tt_resources_engine_local((tt_device)p->cfg->run_device, &p->ops));
+  TT_TRY(plan_memory(p, ranks, &need));
+  json_t *all = json_object(), *cohorts = json_array(), *of_rank = json_array();
+  tt_err e = TT_OK;
+  for (int64_t i = 0; i < p->all.count; i++) {
+    json_array_append_new(cohorts, cohort_to_json(p, p->all.at[i]));
+    model += model_bytes(p->all.at[i]);
+  }
+  for (int r = 0; !e && r < ranks; r++) {
+    int64_t members = 0;
+    e = rank_members(p, ranks, r, &members);
+    json_array_append_new(of_rank, json_integer(members));
+  }
+  tt_json_set(&all, "data", data_to_json(p));
+  tt_json_set(&all, "engine", tt_json_text(p->ops->name));
+  tt_json_set(&all, "members", json_integer(tt_cohorts_members(&p->all)));
+  tt_json_set(&all, "cohorts", cohorts);
+  tt_json_set(&all, "ranks", json_integer(ranks));
+  tt_json_set(&all, "members_of_rank", of_rank);
+  tt_json_set(&all, "memory_of_rank", memory_to_json(&need));
+  tt_json_set(&all, "directory", tt_json_text(p->cfg->run_directory));
+  tt_json_set(&all, "model_bytes", tt_json_number(model));
+  if (!e) return tt_json_print(all, 2);
+  json_decref(all);
+  return e;
+}
+
 /* Whether the number of outputs depends on the labels (classes to count). */
 static int needs_class_count(const tt_config *cfg)
 {
@@ -390,14 +478,14 @@ tt_err tt_plan_path_local(const tt_config *cfg, int ranks, const tt_device_info 
   return e;
 }
 
-tt_err tt_plan_print_local(const tt_job_options *o, int ranks, FILE *out)
+tt_err tt_plan_print_local(const tt_job_options *o, int ranks, int json, FILE *out)
 {
   tt_config *cfg = NULL;
   if (ranks < 1) return TT_FAIL(USAGE, "--ranks: %d; give at least 1", ranks);
   TT_TRY(tt_config_load(o->file, o->set, o->nset, &cfg));
   job_plan p = {.cfg = cfg, .out = out};
   tt_err e = read_shapes(&p);
-  if (!e) e = print_all(&p, ranks);
+  if (!e) e = json ? print_json(&p, ranks) : print_all(&p, ranks);
   free_plan(&p);
   tt_config_destroy(&cfg);
   return e;

@@ -85,6 +85,11 @@ def check_page(place):
     assert any("epistemic_std, round 5: 0.3333 with 60 labels" in line for line in lines), lines
     assert any("random, round 1" in line for line in lines), lines
     Page(place / "report-one/report.html")
+    got = json.loads((place / "report-page.txt").read_text(), parse_constant=refuse)
+    assert got["queries"] == 44 and got["without_label"] == 4 and got["rounds"] == 5, got
+    assert [round(e, 4) for e in got["error"]] == [1, 0.6667, 0.5, 0.4, 0.3333], got
+    text = (pathlib.Path(__file__).parents[2] / "docs/json.md").read_text()
+    assert all(f"`{key}`" in text for key in got), got.keys()
 
 
 def main(program):

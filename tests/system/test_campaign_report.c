@@ -170,8 +170,19 @@ static tt_err listen_to_report(const char *const *name, int n, const char *to)
   int kept = begin_listening(file);
   tt_err e = tt_campaign_report_local(directory, n, strcpy(path[3], at(to)));
   strcat(path[3], "/report.html");
-  if (!e) e = tt_campaign_page_write_local(directory, n, path[3], 0);
+  if (!e) e = tt_campaign_page_write_local(directory, n, path[3], 0, 0);
   end_listening(kept, file);
+  return e;
+}
+
+/* The page once more, with its JSON object in report-page.txt. */
+static tt_err listen_to_page(const char *name)
+{
+  char path[SCRATCH_ROOM + 64];
+  const char *directory = strcpy(path, at(name));
+  int kept = begin_listening("report-page.txt");
+  tt_err e = tt_campaign_page_write_local(&directory, 1, at("report/report.html"), 0, 1);
+  end_listening(kept, "report-page.txt");
   return e;
 }
 
@@ -260,6 +271,8 @@ TT_TEST (a_report_has_all_rounds) {
                                 "* round 3: 1 member diverged",
                                 "epistemic_std against random, mean from 20 to 60 labels:", "lower",
                                 "learning.svg", "learning.tsv", NULL});
+  TT_CHECK_OK(listen_to_page("variance"));
+  TT_CHECK_OK(listen_to_report(both, 2, "report"));
   const char *const same[] = {"variance", "variance"};
   TT_CHECK_OK(listen_to_report(same, 2, "report-same"));
   const char *const other[] = {"variance", "ended"};

@@ -3,6 +3,7 @@
 #include "src/campaign/report/campaign_report.h"
 #include "src/report/page/common_sections.h"
 
+#include "core/base/json.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
 
@@ -227,12 +228,28 @@ static tt_err write_page(const tt_campaign_record *s, int n, const char *file, i
     tt_page_discard(&page);
   else
     e = tt_page_publish(&page, file, force);
-  if (!e) printf("report:  %s\n", file);
   return e;
 }
 
+static tt_err print_json(const tt_campaign_record *s, const char *file)
+{
+  const tt_history *h = s->h;
+  json_t *all = json_object(), *error = json_array();
+  for (int64_t i = 1; i <= h->rounds; i++)
+    json_array_append_new(error, tt_json_number(tt_history_error(h, i, h)));
+  tt_json_set(&all, "report", tt_json_text(file));
+  tt_json_set(&all, "directory", tt_json_text(s->directory));
+  tt_json_set(&all, "rounds", json_integer(h->rounds));
+  tt_json_set(&all, "queries", json_integer(count_queries(h)));
+  tt_json_set(&all, "without_label", json_integer(count_failed(h)));
+  tt_json_set(&all, "seconds", tt_json_number(all_seconds(h)));
+  tt_json_set(&all, "oracle_seconds", tt_json_number(stage_seconds(h, TT_STAGE_label)));
+  tt_json_set(&all, "error", error);
+  return tt_json_print(all, 2);
+}
+
 tt_err tt_campaign_page_write_local(const char *const *directory, int n, const char *file,
-                                    int force)
+                                    int force, int json)
 {
   tt_campaign_record *s = NULL;
   TT_TRY(tt_page_check_place(file, force));
@@ -240,6 +257,8 @@ tt_err tt_campaign_page_write_local(const char *const *directory, int n, const c
   for (int i = 0; !e && i < n; i++) e = tt_campaign_record_read_local(directory[i], &s[i]);
   if (!e) e = tt_campaigns_check_columns(s, n);
   if (!e) e = write_page(s, n, file, force);
+  if (!e && json) e = print_json(s, file);
+  if (!e && !json) printf("report:  %s\n", file);
   for (int i = 0; s && i < n; i++) tt_campaign_record_free(&s[i]);
   tt_free(s);
   return e;

@@ -19,7 +19,8 @@ tt_err tt_campaign_report_local(const char *const *directory, int n, const char 
 /* Write `file`, a page about the first of n campaigns with the learning curves of all, and say so
  * on standard output.
  *   force  1 = also replace a file that tutti report did not write
+ *   json   print the outcome as one JSON object (docs/json.md) instead of the name of the file
  * Errors: NOINPUT, DATA (other columns; no finished round), CANTCREAT, IO, MEM. */
 tt_err tt_campaign_page_write_local(const char *const *directory, int n, const char *file,
-                                    int force);
+                                    int force, int json);
 #endif

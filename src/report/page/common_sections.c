@@ -17,7 +17,7 @@ static const struct {
                   {"campaign.h5", "", "the history of the campaign"},
                   {"journal.jsonl", "", "one line for every finished stage"},
                   {"config.yaml", "", "the values of all options"},
-    {"metrics.jsonl", "", "losses and counts while training, one line each"},
+                  {"metrics.jsonl", "", "losses and counts while training, one line each"},
                   {"status.json", "", "state of the run"},
                   {"history.tsv", "", "losses by epoch"},
                   {"predictions.tsv", "", "predictions of the test rows"},

@@ -2,6 +2,7 @@
 #include "src/report/page/run_page.h"
 
 #include "core/base/directory.h"
+#include "core/base/json.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
 #include "src/report/page/run_page_internal.h"
@@ -114,11 +115,41 @@ static tt_err write_page(tt_run_page *p, const char *file, int force)
     tt_page_discard(&page);
   else
     e = tt_page_publish(&page, file, force);
-  if (!e) printf("report:  %s\n", file);
   return e;
 }
 
-tt_err tt_run_page_write_local(const char *directory, const char *file, int force)
+static json_t *target_to_json(const tt_run_page *p, int64_t i)
+{
+  const tt_target_charts *t = &p->t[i];
+  tt_target_verdict v = tt_target_judge(p, i);
+  int is_class = tt_target_is_class(p->k, t->first);
+  json_t *row = json_object();
+  tt_json_set(&row, "ensemble", tt_json_text(p->k->ensemble[t->first]));
+  tt_json_set(&row, "target", tt_json_text(p->k->target[t->first]));
+  tt_json_set(&row, "units", tt_json_text(p->k->units[t->first]));
+  tt_json_set(&row, "test_rows", json_integer(t->rows));
+  tt_json_set(&row, is_class ? "accuracy" : "rmse", tt_json_number(v.error));
+  tt_json_set(&row, "relative_error", tt_json_number(v.relative));
+  tt_json_set(&row, "error_in_words", tt_json_text(v.how_good));
+  tt_json_set(&row, is_class ? "confidence" : "nominal_coverage", tt_json_number(v.nominal));
+  if (!is_class) tt_json_set(&row, "coverage", tt_json_number(v.inside));
+  tt_json_set(&row, "intervals_in_words", tt_json_text(v.how_sure));
+  return row;
+}
+
+static tt_err print_json(const tt_run_page *p, const char *file)
+{
+  json_t *all = json_object(), *targets = json_array();
+  for (int64_t i = 0; i < p->targets; i++) json_array_append_new(targets, target_to_json(p, i));
+  tt_json_set(&all, "report", tt_json_text(file));
+  tt_json_set(&all, "directory", tt_json_text(p->directory));
+  tt_json_set(&all, "state", tt_json_text(p->status ? p->status->state : ""));
+  tt_json_set(&all, "members", json_integer(p->k ? p->k->members : p->status->members));
+  tt_json_set(&all, "targets", targets);
+  return tt_json_print(all, 2);
+}
+
+tt_err tt_run_page_write_local(const char *directory, const char *file, int force, int json)
 {
   static tt_status_file status;
   tt_run_page p = {.directory = directory};
@@ -129,6 +160,8 @@ tt_err tt_run_page_write_local(const char *directory, const char *file, int forc
   if (!e) e = read_results(&p);
   if (!e && p.k) e = make_targets(&p);
   if (!e) e = write_page(&p, file, force);
+  if (!e && json) e = print_json(&p, file);
+  if (!e && !json) printf("report:  %s\n", file);
   for (int64_t i = 0; p.t && i < p.targets; i++) tt_target_charts_free(&p.t[i]);
   tt_free(p.t);
   tt_result_details_destroy(&p.d);

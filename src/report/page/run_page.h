@@ -9,6 +9,7 @@
  * verdict, charts of each target, members, hyper-parameters that differ, out-of-bag scores, times,
  * files, configuration, origin.
  *   force  1 = also replace a file that tutti report did not write
+ *   json   print the verdict as one JSON object (docs/json.md) instead of the name of the file
  * Errors: NOINPUT (no run in the directory), DATA, CANTCREAT, IO, MEM. */
-tt_err tt_run_page_write_local(const char *directory, const char *file, int force);
+tt_err tt_run_page_write_local(const char *directory, const char *file, int force, int json);
 #endif
