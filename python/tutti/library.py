@@ -44,6 +44,7 @@ def load(path: str) -> Any:
             ("column_label", ctypes.c_char_p, [model, count]),
             ("member_columns", count, [model]),
             ("levels", count, [model]),
+            ("level", ctypes.c_double, [model, count]),
             ("has_classes", ctypes.c_int, [model]),
             ("target_name", ctypes.c_char_p, [model, count]),
             ("target_units", ctypes.c_char_p, [model, count]),
@@ -72,6 +73,8 @@ class Model:
         Of each predicted column.
     members : int
         Members of all ensembles.
+    levels : list of float
+        Nominal coverage of each conformal interval.
     """
 
     def __init__(self, file: PathLike, program: Optional[PathLike] = None) -> None:
@@ -87,6 +90,8 @@ class Model:
         self.targets = [self._text("target_name", i) for i in range(self.columns)]
         self.units = [self._text("target_units", i) for i in range(self.columns)]
         self.labels = self._labels()
+        levels = int(self._library.tutti_levels(self._handle))
+        self.levels = [float(self._library.tutti_level(self._handle, i)) for i in range(levels)]
         self._named = _has_names(self.file)
 
     def __del__(self) -> None:

@@ -14,6 +14,7 @@
 #include "src/train/trainer.h"
 
 #include <locale.h>
+#include <math.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -136,6 +137,16 @@ int64_t tutti_members(const tutti_model *model) { return model->labels.members; 
 int64_t tutti_member_columns(const tutti_model *model) { return model->width; }
 int64_t tutti_levels(const tutti_model *model) { return model->levels; }
 int tutti_has_classes(const tutti_model *model) { return model->classes; }
+
+/* The levels are the same in all trained ensembles that have them. */
+double tutti_level(const tutti_model *model, int64_t level)
+{
+  for (int64_t i = 0; level >= 0 && i < model->all.count; i++) {
+    const tt_calibration *k = &model->all.at[i]->calibration;
+    if (level < k->levels) return k->level[level];
+  }
+  return NAN;
+}
 
 const char *tutti_input_name(const tutti_model *model, int64_t input)
 {

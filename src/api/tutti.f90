@@ -22,12 +22,12 @@ module tutti
   contains
     procedure :: open => open_model
     procedure :: close => close_model
-    procedure :: inputs, columns, members
+    procedure :: inputs, columns, members, levels, level
     procedure :: input_name, column_label, target_units
     procedure, private :: predict_rows, predict_row, gradient_rows, gradient_row
     generic :: predict => predict_rows, predict_row
     generic :: gradient => gradient_rows, gradient_row
-    procedure :: quantiles
+    procedure :: quantiles, intervals
   end type
 
   ! struct tutti_prediction
@@ -70,6 +70,15 @@ module tutti
     integer(c_int64_t) function tutti_members(model) bind(c)
       import
       type(c_ptr), value :: model
+    end function
+    integer(c_int64_t) function tutti_levels(model) bind(c)
+      import
+      type(c_ptr), value :: model
+    end function
+    real(c_double) function tutti_level(model, i) bind(c)
+      import
+      type(c_ptr), value :: model
+      integer(c_int64_t), value :: i
     end function
     type(c_ptr) function tutti_input_name(model, i) bind(c)
       import
@@ -188,6 +197,18 @@ contains
   integer function members(self)
     class(tutti_model), intent(in) :: self
     members = int(tutti_members(self%handle))
+  end function
+
+  ! Number of conformal intervals, and the nominal coverage of number i = 1, 2, ...
+  integer function levels(self)
+    class(tutti_model), intent(in) :: self
+    levels = int(tutti_levels(self%handle))
+  end function
+
+  real(c_double) function level(self, i)
+    class(tutti_model), intent(in) :: self
+    integer, intent(in) :: i
+    level = tutti_level(self%handle, int(i - 1, c_int64_t))
   end function
 
   ! Names of input and column i = 1, 2, ...; "" if there is none.
@@ -325,6 +346,26 @@ contains
     out%quantiles = size(probability, kind=c_int64_t)
     out%probability = c_loc(probability)
     out%quantile = c_loc(quantile)
+    code = 64
+    if (fits) code = tutti_predict_all(self%handle, size(x, 2, c_int64_t), x, &
+                                       count_threads(threads), out)
+    call finish(code, fits, stat)
+  end subroutine
+
+  ! Conformal intervals: x(inputs, rows); lower, upper(columns, rows, levels)
+  subroutine intervals(self, x, lower, upper, threads, stat)
+    class(tutti_model), intent(in) :: self
+    real(c_double), intent(in), contiguous :: x(:, :)
+    real(c_double), intent(out), contiguous, target :: lower(:, :, :), upper(:, :, :)
+    integer, intent(in), optional :: threads
+    integer, intent(out), optional :: stat
+    type(wanted) :: out
+    integer(c_int) :: code
+    logical :: fits
+    fits = fits_model(self, shape(x), 0) .and. all(shape(upper) == shape(lower)) .and. &
+           all(shape(lower) == [self%columns(), size(x, 2), self%levels()])
+    out%lower = c_loc(lower)
+    out%upper = c_loc(upper)
     code = 64
     if (fits) code = tutti_predict_all(self%handle, size(x, 2, c_int64_t), x, &
                                        count_threads(threads), out)

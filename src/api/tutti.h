@@ -62,6 +62,8 @@ TUTTI_API const char *tutti_target_units(const tutti_model *model, int64_t colum
  * an ensemble predicts classes. */
 TUTTI_API int64_t tutti_member_columns(const tutti_model *model);
 TUTTI_API int64_t tutti_levels(const tutti_model *model);
+/* Nominal coverage of the conformal intervals number `level`, e.g. 0.9; NaN if there are none. */
+TUTTI_API double tutti_level(const tutti_model *model, int64_t level);
 TUTTI_API int tutti_has_classes(const tutti_model *model);
 
 /* Predict `rows` rows with `threads` threads (0 = all cores available to this process).

@@ -7,6 +7,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tutti {
@@ -39,6 +40,7 @@ public:
   int64_t columns() const { return tutti_columns(get()); }
   int64_t members() const { return tutti_members(get()); }
   int64_t levels() const { return tutti_levels(get()); }
+  double level(int64_t l) const { return tutti_level(get(), l); }
   bool has_classes() const { return tutti_has_classes(get()) != 0; }
   std::string input_name(int64_t i) const { return text(tutti_input_name(get(), i)); }
   std::string column_label(int64_t c) const { return text(tutti_column_label(get(), c)); }
@@ -72,6 +74,18 @@ public:
     all.quantile = q.data();
     predict(x, all, threads);
     return q;
+  }
+
+  /* Conformal intervals: lower, then upper, [levels][rows][columns] each. */
+  std::pair<vector, vector> intervals(const vector &x, int threads = 1) const
+  {
+    const vector v(static_cast<size_t>(levels() * rows(x) * columns()));
+    std::pair<vector, vector> bounds(v, v);
+    tutti_prediction all = tutti_prediction();
+    all.lower = bounds.first.data();
+    all.upper = bounds.second.data();
+    predict(x, all, threads);
+    return bounds;
   }
 
   /* Everything else of tutti_prediction; the arrays belong to the caller. */

@@ -86,7 +86,8 @@ def check_everything():
     got = numbers(run("./everything", "out/model.h5").stdout)[:, 0]
     want = predict([[0.5, -1.0], [1.0, 2.0], [-3.0, 0.25]], "--jacobian", "--quantiles", "0.1,0.9")
     parts = ["y_pred_mean", "y_pred_std", "y_pred_std_aleatoric", "y_pred_std_epistemic"]
-    parts += [f"{part}_jacobian" for part in parts] + ["y_pred_quantile"]
+    parts += [f"{part}_jacobian" for part in parts] + [
+        "y_pred_quantile", "y_pred_lower", "y_pred_upper"]
     expected = np.concatenate([want[part].ravel() for part in parts])
     assert len(got) == len(expected) and (got == expected).all(), (got, expected)
     print(f"{len(got)} numbers with the bits of tutti predict")

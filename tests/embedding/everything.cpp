@@ -35,13 +35,16 @@ try {
   const std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
   const tutti::model first(bytes.data(), static_cast<int64_t>(bytes.size())), model = first;
   require(model.inputs() == 2 && model.columns() == 1 && model.members() == 5, "sizes");
-  require(model.levels() == 0 && !model.has_classes(), "levels, classes");
+  require(model.levels() == 2 && model.level(1) == 0.9 && !model.has_classes(), "levels, classes");
+  require(std::isnan(model.level(2)), "a level that does not exist");
   require(model.input_name(1) == "velocity" && model.input_name(2).empty(), "input_name");
   require(model.column_label(0) == "acceleration" && model.target_units(0).empty(), "label");
   const tutti::vector x = {0.5, -1.0, 1.0, 2.0, -3.0, 0.25};
   print(model.predict(x, 2));
   print(model.gradient(x, 2));
   print(model.quantiles(x, {0.1, 0.9}));
+  print(model.intervals(x).first);
+  print(model.intervals(x).second);
   try {
     model.predict({0.0, HUGE_VAL});
     require(false, "an infinite input");

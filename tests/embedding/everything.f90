@@ -5,7 +5,7 @@ program everything
   implicit none
   type(tutti_model) :: model
   real(c_double) :: x(2, 3), part(1, 3, 4), slope(2, 1, 3, 4), quantile(1, 3, 2), one(1), wide(4, 3)
-  real(c_double) :: one_slope(2, 1)
+  real(c_double) :: one_slope(2, 1), lower(1, 3, 2), upper(1, 3, 2)
   character(len=1024) :: file
   integer :: stat
 
@@ -25,6 +25,9 @@ program everything
   write (*, '(es25.17)') slope
   call model%quantiles(x, [0.1_c_double, 0.9_c_double], quantile)
   write (*, '(es25.17)') quantile
+  call model%intervals(x, lower, upper)
+  write (*, '(es25.17)') lower, upper
+  if (model%levels() /= 2 .or. abs(model%level(2) - 0.9_c_double) > 0) error stop 'levels'
 
   ! A section that is not contiguous, one row, arrays that do not fit.
   wide = 0

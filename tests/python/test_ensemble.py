@@ -57,6 +57,7 @@ class FitAndPredict(unittest.TestCase):
                                                              "--members"),
                             quantiles=[0.1, 0.9], members=True)
         self.assertEqual(p.quantiles.shape, (2, 300, 2))
+        self.assertEqual(tutti.Model(fitted.run_.path("model.h5")).levels, [0.5, 0.8])
         self.assertEqual(p.member_mean.shape, (3, 300, 2))
         many = np.tile(x, (20, 1))  # more rows than the library predicts at a time
         q = fitted.predict(many, quantiles=[0.1, 0.9], members=True)
