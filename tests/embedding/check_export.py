@@ -25,7 +25,7 @@ RESULTS = {"mean": "y_pred_mean", "total": "y_pred_std", "aleatoric": "y_pred_st
            "epistemic": "y_pred_std_epistemic"}
 LOSS = {"mean": "mse", "mean_variance": "gaussian_nll", "quantiles": "quantile",
         "softmax": "cross_entropy", "sigmoid": "bce", "rate": "poisson"}
-TARGETS = {"softmax": ["digit"], "sigmoid": ["yes", "no"], "rate": ["count"]}
+TARGETS = {"softmax": ["digit", "other"], "sigmoid": ["yes", "no"], "rate": ["count"]}
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"]
 ONNX = """
 import sys, numpy, onnx, onnxruntime
@@ -56,7 +56,8 @@ def write_data():
     random = np.random.default_rng(3)
     x = random.normal(size=(80, 3)) * [1, 10, 0.1] + [0, 5, -2]
     u = (x - x.mean(0)) / x.std(0)
-    y = {"y0": np.sin(u[:, 0]) + u[:, 1], "y1": 100 * u[:, 2] * u[:, 0], "digit": np.arange(80) % 3,
+    y = {"y0": np.sin(u[:, 0]) + u[:, 1], "y1": 100 * u[:, 2] * u[:, 0],
+         "digit": np.arange(80) % 3, "other": np.arange(80) // 3 % 3,
          "yes": u[:, 0] > 0, "no": u[:, 1] > 0.5, "count": np.exp(u[:, 2]).round()}
     with h5py.File("d.h5", "w") as f:
         f["x"] = x
@@ -79,6 +80,7 @@ def train(tutti):
                      "train": {"loss": LOSS[output]}})
     rows.append({"name": "twin", "members": 2, "targets": ["y1", "y0"], "model": rows[0]["model"],
                  "train": rows[0]["train"]})
+    rows.append({"name": "linear", "members": 2, "targets": ["y0"], "model": {"hidden": []}})
     job = {"data": {"file": "d.h5", "split": {"train": 0.7, "validation": 0.3, "test": 0}},
            "model": {"quantiles": [0.1, 0.5, 0.9]}, "train": {"epochs": 4, "learning_rate": 0.03},
            "combine": {"method": "weights"}, "ensembles": rows,
