@@ -175,6 +175,13 @@ def check_unfinished(tutti):
     pathlib.Path("stopped/status.json").write_text(json.dumps(status))
     p = page(tutti, "stopped")
     assert "not complete: stopped, epoch 7 of at most 30. Its last message: stopped by <SIGTERM>" in p.text, p.text
+    lines = sum(1 for _ in open("plain/metrics.jsonl"))
+    with open("stopped/metrics.jsonl", "a") as f:  # a start that repeats the last epoch
+        f.write('{"epoch": 30, "loss_q25": 7, "loss_q50": 8, "loss_q75": 9, "training": 1, "rate": 0, "more": "........"}\n')
+    p = page(tutti, "stopped")
+    hovers = [a["data-h"].split("|") for a in p.marks("line") if "training: loss" in a.get("data-h", "")]
+    assert len(hovers) == 1 and 0 < len(hovers[0]) <= lines and hovers[0][-1].startswith("epoch 30, 1 tr"), hovers
+    assert "Training so far" in p.text and "learning_rate: 0.01" in p.text
     os.mkdir("empty")
     assert "no run in this directory" in run(tutti, "report", "empty", code=66).stderr
     assert not os.listdir("empty")

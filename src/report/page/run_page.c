@@ -58,23 +58,6 @@ void tt_run_page_put_unfinished(const tt_run_page *p)
   fputs("</p>\n", p->f);
 }
 
-static void put_state(const tt_run_page *p)
-{
-  const tt_run_status *s = p->status;
-  tt_page_begin_section(p->f, "State", NULL);
-  tt_page_begin_pairs(p->f);
-  tt_page_pair(p->f, "state", "%s", s->state);
-  tt_page_pair(p->f, "updated", "%s", s->time);
-  tt_page_pair(p->f, "members",
-               "%" PRId64 ": %" PRId64 " in training, %" PRId64 " finished, %" PRId64
-               " stopped early, %" PRId64 " diverged",
-               s->members, s->training, s->finished, s->early_stopped, s->diverged);
-  if (s->generation) tt_page_pair(p->f, "last checkpoint", "%" PRId64, s->generation);
-  if (s->rate > 0) tt_page_pair(p->f, "rate", "%.3g member-steps/s", s->rate);
-  tt_page_end_pairs(p->f);
-  tt_page_end_section(p->f);
-}
-
 static tt_err put_results(tt_run_page *p)
 {
   tt_run_page_put_verdict(p);
@@ -109,7 +92,7 @@ static tt_err write_page(tt_run_page *p, const char *file, int force)
   if (p->k)
     e = put_results(p);
   else
-    put_state(p);
+    e = tt_run_page_put_state(p);
   if (!e) tt_run_page_put_origin(p);
   if (e)
     tt_page_discard(&page);

@@ -1,0 +1,133 @@
+/* state_section.c — see run_page_internal.h: a run that has no results yet. */
+#include "core/base/directory.h"
+#include "core/base/json.h"
+#include "core/base/mem.h"
+#include "core/base/text.h"
+#include "src/report/page/common_sections.h"
+#include "src/report/page/run_page_internal.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { QUANTITIES = 5, LINE = 1024 };
+static const char *const quantity[QUANTITIES] = {"epoch", "loss_q25", "loss_q50", "loss_q75",
+                                                 "training"};
+
+/* The lines of metrics.jsonl: value[quantity][line], NaN = unknown. */
+typedef struct progress_lines {
+  int64_t n, room;
+  double *value[QUANTITIES];
+} progress_lines;
+
+/* A start that went back to a checkpoint repeats epochs: its lines replace the earlier ones. */
+static void add_line(progress_lines *p, const char *text)
+{
+  json_t *row = json_loads(text, 0, NULL);
+  double epoch = json_number_value(json_object_get(row, quantity[0]));
+  while (row && p->n > 0 && p->value[0][p->n - 1] >= epoch) p->n--;
+  for (int i = 0; row && i < QUANTITIES; i++) {
+    const json_t *v = json_object_get(row, quantity[i]);
+    p->value[i][p->n] = json_is_number(v) ? json_number_value(v) : (double)NAN;
+  }
+  p->n += row != NULL;
+  json_decref(row);
+}
+
+/* A line of the file has more than 100 bytes. */
+static tt_err read_lines(const char *path, progress_lines *p)
+{
+  char text[LINE];
+  FILE *f = NULL;
+  struct stat at;
+  if (stat(path, &at) || tt_file_open_stream(path, &f)) return TT_OK;
+  p->room = at.st_size / 100 + 1;
+  tt_err e = TT_OK;
+  for (int i = 0; !e && i < QUANTITIES; i++) e = TT_ALLOC(p->value[i], p->room);
+  while (!e && p->n < p->room && fgets(text, sizeof text, f))
+    if (strchr(text, '\n')) add_line(p, text); /* else it is being written */
+  fclose(f);
+  return e;
+}
+
+static void say_progress(const void *of, int64_t i, char *text, size_t size)
+{
+  const progress_lines *p = of;
+  snprintf(text, size, "epoch %.0f, %.0f training: loss %.4g (%.4g to %.4g)", p->value[0][i],
+           p->value[4][i], p->value[2][i], p->value[1][i], p->value[3][i]);
+}
+
+static void put_losses(FILE *f, const progress_lines *p)
+{
+  const tt_chart_series s[] = {{.name = "median of the members",
+                                .points = p->n,
+                                .x = p->value[0],
+                                .y = p->value[2],
+                                .mark = TT_CHART_LINE,
+                                .hover = say_progress,
+                                .of = p},
+                               {.points = p->n,
+                                .x = p->value[0],
+                                .low = p->value[1],
+                                .high = p->value[3],
+                                .mark = TT_CHART_BAND},
+                               {.name = "members training",
+                                .points = p->n,
+                                .x = p->value[0],
+                                .y = p->value[4],
+                                .mark = TT_CHART_COUNT,
+                                .style = TT_CHART_REFERENCE}};
+  tt_page_begin_charts(f);
+  tt_page_chart(f, &(tt_chart){.title = "Training so far",
+                               .note = "band: half of the members",
+                               .x_label = "epoch that every member has done",
+                               .y_label = "training loss",
+                               .count = 3,
+                               .series = s,
+                               .least_x_step = 1});
+  tt_page_end_charts(f);
+}
+
+static void put_config(FILE *f, const char *path)
+{
+  enum { ROOM = 1 << 20 };
+  char *text = NULL;
+  if (access(path, F_OK) || TT_ALLOC(text, ROOM)) return;
+  if (!tt_file_read_text(path, text, ROOM))
+    tt_page_put_folded(f, "Configuration with the values of all options", text);
+  tt_free(text);
+}
+
+static void put_pairs(const tt_run_page *p)
+{
+  const tt_run_status *s = p->status;
+  tt_page_begin_pairs(p->f);
+  tt_page_pair(p->f, "state", "%s", s->state);
+  tt_page_pair(p->f, "updated", "%s", s->time);
+  tt_page_pair(p->f, "members",
+               "%" PRId64 ": %" PRId64 " in training, %" PRId64 " finished, %" PRId64
+               " stopped early, %" PRId64 " diverged",
+               s->members, s->training, s->finished, s->early_stopped, s->diverged);
+  if (s->generation) tt_page_pair(p->f, "last checkpoint", "%" PRId64, s->generation);
+  if (s->rate > 0) tt_page_pair(p->f, "rate", "%.3g member-steps/s", s->rate);
+  tt_page_end_pairs(p->f);
+}
+
+tt_err tt_run_page_put_state(const tt_run_page *p)
+{
+  char path[TT_PATH_MAX];
+  progress_lines lines = {0};
+  tt_err e = TT_OK;
+  tt_page_begin_section(p->f, "State", NULL);
+  put_pairs(p);
+  if (snprintf(path, sizeof path, "%s/metrics.jsonl", p->directory) < TT_PATH_MAX)
+    e = read_lines(path, &lines);
+  if (!e && lines.n > 1) put_losses(p->f, &lines);
+  if (snprintf(path, sizeof path, "%s/config.yaml", p->directory) < TT_PATH_MAX)
+    put_config(p->f, path);
+  tt_page_end_section(p->f);
+  for (int i = 0; i < QUANTITIES; i++) tt_free(lines.value[i]);
+  return e;
+}
