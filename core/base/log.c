@@ -28,9 +28,17 @@ const char *tt_log_rank_text(void)
   return text;
 }
 
+/* https://no-color.org: not if NO_COLOR is set and not empty. */
+static int has_colour(void)
+{
+  const char *no = getenv("NO_COLOR");
+  return (!no || !*no) && tt_log_is_terminal();
+}
+
 static void write_line(tt_log_level at, int with_rank, const char *fmt, va_list ap)
 {
   static const char *const level_text[] = {"error: ", "warning: ", "", "debug: "};
+  static const char *const colours[] = {"\033[1;31m", "\033[1;33m", "", ""}; /* red, yellow */
   char text[TT_ERR_MESSAGE_SIZE + 64], prefix[48];
   if (with_rank && settings.ranks > 1)
     snprintf(prefix, sizeof prefix, "tutti[%d]: ", settings.rank);
@@ -38,8 +46,9 @@ static void write_line(tt_log_level at, int with_rank, const char *fmt, va_list 
     snprintf(prefix, sizeof prefix, "tutti: ");
   vsnprintf(text, sizeof text, fmt, ap);
   tt_text_make_printable(text, "\n\t");
-  fprintf(stderr, "%s%s%s\n", prefix, level_text[at],
-          text); /* one call, so that lines of ranks do not mix */
+  int colour = *colours[at] && has_colour();
+  fprintf(stderr, "%s%s%s%s%s\n", prefix, colour ? colours[at] : "", level_text[at],
+          colour ? "\033[0m" : "", text); /* one call, so that lines of ranks do not mix */
 }
 
 void tt_log_root(tt_log_level at, const char *fmt, ...)

@@ -1,5 +1,7 @@
 """check_cli.py TUTTI — every --help exits with 0 and fits into 80 columns; the error of an unknown
 verb suggests the nearest one."""
+import os
+import pty
 import re
 import subprocess
 import sys
@@ -36,7 +38,28 @@ def check_full_device():
         assert done.stderr == "tutti: error: standard output cannot be written: No space left on device\n", done.stderr
 
 
+def on_terminal(**settings):
+    """What a wrong job file writes to a terminal."""
+    ours, theirs = pty.openpty()
+    env = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "SLURM_PROCID")}
+    subprocess.run([sys.argv[1], "plan", "nowhere.yaml"], stderr=theirs, env={**env, "TERM": "xterm", **settings})
+    os.close(theirs)
+    text = os.read(ours, 65536).decode()
+    os.close(ours)
+    return text
+
+
+def check_colour():
+    """Colours only on terminals, and not with NO_COLOR."""
+    plain = call("plan", "nowhere.yaml", code=66).stderr
+    assert plain.startswith("tutti: error: ") and "nowhere.yaml" in plain, plain
+    assert on_terminal().replace("\r", "") == plain.replace("error: ", "\33[1;31merror: \33[0m", 1)
+    assert on_terminal(NO_COLOR="1").replace("\r", "") == plain
+    assert on_terminal(TERM="dumb").replace("\r", "") == plain
+
+
 verbs()
+check_colour()
 assert "did you mean 'train'?" in call("trian", code=64).stderr
 assert "did you mean 'status'?" in call("campaign", "statsu", code=64).stderr
 assert "did you mean" not in call("xyzzy", code=64).stderr
