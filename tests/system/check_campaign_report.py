@@ -106,6 +106,8 @@ def main(program):
         assert {row["campaign"] for row in rows} == {"epistemic_std", "random"}
         assert abs(float(rows[4]["error"]) - 1 / 3) < 1e-6 and "rmse.q<e>" in rows[0]
         check_page(pathlib.Path(place))
+        for line in pathlib.Path(place, "report.txt").read_text().replace(place, "").splitlines():
+            assert len(line) <= 80, line
         picture = check_picture(os.path.join(place, "report/learning.svg"))
         texts = [text.text for text in picture.iter(SVG + "text")]
         assert "random" in texts and "labelled rows" in texts, texts

@@ -232,7 +232,7 @@ static void compare(const curves *v, int k)
     mean[1] += weight * interpolate(v, k, x);
   }
   if (!isfinite(mean[0]) || !(mean[1] > 0)) return;
-  printf("%s against %s, mean from %.0f to %.0f labels: %.4g against %.4g, %.1f %% %s\n",
+  printf("%s against %s, mean from %.0f to %.0f labels:\n  %.4g against %.4g, %.1f %% %s\n",
          v->name[0], v->name[k], low, high, mean[0], mean[1], 100.0 * fabs(1.0 - mean[0] / mean[1]),
          mean[0] <= mean[1] ? "lower" : "higher");
 }

@@ -8,14 +8,14 @@
 #include <math.h>
 #include <string.h>
 
-enum { COLUMNS_PER_TABLE = 6 }; /* predicted columns side by side */
+enum { COLUMNS_PER_TABLE = 5 }; /* predicted columns side by side */
 
 static void print_share(int64_t a, const tt_round *r)
 {
   if (r->pool)
-    printf(" %9.2f", tt_percent(a, r->pool));
+    printf(" %8.2f", tt_percent(a, r->pool));
   else
-    printf(" %9s", "-");
+    printf(" %8s", "-");
 }
 
 static void print_number(double value, int width)
@@ -26,35 +26,39 @@ static void print_number(double value, int width)
     printf(" %*s", width, "-");
 }
 
-static void print_head(void)
-{
-  printf("%5s %8s %10s %10s %9s %9s %9s %7s %10s", "round", "labels", "error", "spread",
-         "accurate%", "candid.%", "failed%", "queried", "unlabelled");
-  for (int k = 0; k < TT_STAGE_COUNT; k++) printf(" %9s", tt_stage_name[k]);
-  printf("\n");
-}
-
 static void print_rounds(const tt_history *h)
 {
-  print_head();
+  printf("%5s %8s %10s %8s %8s %8s %8s %7s %8s\n", "round", "labels", "error", "spread", "accur.%",
+         "candid.%", "failed%", "queried", "no label");
   for (int64_t i = 0; i < h->rounds; i++) {
     const tt_round *r = &h->round[i];
     printf("%5" PRId64 " %8" PRId64, i + 1, r->labels);
     print_number(tt_history_error(h, i + 1, h), 10);
-    print_number(tt_history_spread(h, i + 1, h), 10);
+    print_number(tt_history_spread(h, i + 1, h), 8);
     print_share(r->accurate, r);
     print_share(r->candidate, r);
     print_share(r->failed, r);
-    printf(" %7" PRId64 " %10" PRId64, r->queried, r->label_failed);
-    for (int k = 0; k < TT_STAGE_COUNT; k++)
-      printf(" %9.*f", r->seconds[k] < 1000 ? 2 : 0, r->seconds[k]);
-    printf("%s\n", r->diverged ? " *" : "");
+    printf(" %7" PRId64 " %8" PRId64 "%s\n", r->queried, r->label_failed, r->diverged ? " *" : "");
   }
-  printf("error, spread: mean over the columns, in units of round 1; stages: seconds\n");
+  printf("error, spread: mean over the columns, in units of round 1\n");
   for (int64_t i = 0; i < h->rounds; i++)
     if (h->round[i].diverged)
       printf("* round %" PRId64 ": %" PRId64 " member%s diverged\n", i + 1, h->round[i].diverged,
              h->round[i].diverged == 1 ? "" : "s");
+}
+
+static void print_seconds(const tt_history *h)
+{
+  printf("\nseconds\n%5s", "round");
+  for (int k = 0; k < TT_STAGE_COUNT; k++) printf(" %12s", tt_stage_name[k]);
+  printf("\n");
+  for (int64_t i = 0; i < h->rounds; i++) {
+    const tt_round *r = &h->round[i];
+    printf("%5" PRId64, i + 1);
+    for (int k = 0; k < TT_STAGE_COUNT; k++)
+      printf(" %12.*f", r->seconds[k] < 1000 ? 2 : 0, r->seconds[k]);
+    printf("\n");
+  }
 }
 
 typedef enum column_kind { KIND_RMSE, KIND_NLL, KIND_SPREAD, KINDS } column_kind;
@@ -113,6 +117,7 @@ static tt_err print_report(const tt_campaign_record *s, int n, const char *outpu
   const tt_history *h = s->h;
   if (h->rounds == 0) return TT_FAIL(DATA, "%s: no round is finished yet", s->directory);
   print_rounds(h);
+  print_seconds(h);
   for (int k = 0; k < KINDS; k++) print_columns(s, (column_kind)k);
   if (h->ended >= 0)
     printf("\nended by rule %s (%s)\n", tt_stop_rule_name[h->ended], tt_stop_rule_option[h->ended]);
