@@ -42,13 +42,24 @@ int tt_config_is_campaign(const tt_config_reader *r)
 
 #define AT(name_) (&r->job[TT_OPTION_##name_])
 
+/* Whether pool.inputs has its default, which in a CSV file means the columns of data.inputs. */
+static int pool_has_columns_of_data(const tt_config *c)
+{
+  static const char *const end[] = {".csv", ".tsv", ".csv.gz", ".tsv.gz"};
+  size_t length = strlen(c->pool_file);
+  for (size_t i = 0; i < sizeof end / sizeof *end; i++)
+    if (length > strlen(end[i]) && !strcmp(c->pool_file + length - strlen(end[i]), end[i]))
+      return !strcmp(c->pool_inputs, "x");
+  return 0;
+}
+
 int tt_config_pool_is_data(const tt_config *c)
 {
   struct stat pool, data;
   const char *a = c->pool_inputs, *b = c->data_inputs;
   a += strspn(a, "/");
   b += strspn(b, "/");
-  if (!*c->pool_file || strcmp(a, b)) return 0;
+  if (!*c->pool_file || (strcmp(a, b) && !pool_has_columns_of_data(c))) return 0;
   if (!strcmp(c->pool_file, c->data_file)) return 1;
   return !stat(c->pool_file, &pool) && !stat(c->data_file, &data) && pool.st_dev == data.st_dev &&
          pool.st_ino == data.st_ino;

@@ -170,7 +170,7 @@ def check_predict(run, model, x, y):
         f["x"], f["y"], f["target_name"] = x, y, ["strength"]
         f["feature_name"] = INPUTS
     results = []
-    for name in ("new.h5", "t.csv", "t.tsv.gz", "columns.npz", "columns.h5", "records.h5"):
+    for name in ("new.h5", "t.csv", "columns.npz", "records.h5"):
         done = run.call("predict", f"{model}/model.h5", name, "--force", "-o", "p.h5")
         scores = run.call("evaluate", f"{model}/model.h5", name)
         check(done.returncode == 0 and scores.returncode == 0, f"{name}: {done.stderr}{scores.stderr}")
@@ -194,19 +194,44 @@ def check_split_and_plan(run):
 
 
 def check_splits(run):
-    """The same groups, strata and order from texts and numbers of CSV and HDF5: the same weights."""
-    for settings, wanted in (
-            (["data.split.group=site"], None),
-            (["data.split.stratify=strength"], "160 rows for training, 20 for validation, 20 for test"),
-            (["data.split.order=f1"], "160 rows for training, 20 for validation, 20 for test")):
-        found = [run.weights(name, "data.inputs=['f*', g]", *settings)[0]
-                 for name in ("sites.csv", "sites.h5")]
-        check(np.array_equal(*found), f"{settings}: other weights from HDF5 than from CSV")
-        said = [line for line in run.log.splitlines() if "rows for training" in line]
-        check(len(said) == 1 and (not wanted or wanted in said[0]), f"{settings}: {said}")
+    """The same groups from texts of CSV and HDF5 give the same weights; the log has the sizes."""
+    found = []
+    even = "160 rows for training, 20 for validation, 20 for test"
+    for name, setting, wanted in (
+            ("sites.csv", "data.split.group=site", "rows for training"),
+            ("sites.h5", "data.split.group=site", "rows for training"),
+            ("sites.csv", "data.split.stratify=strength", even),
+            ("sites.h5", "data.split.order=f1", even)):
+        found.append(run.weights(name, "data.inputs=['f*', g]", setting)[0])
+        check(run.log.count(wanted) == 1, f"{name} {setting}: {run.log}")
+    check(np.array_equal(found[0], found[1]), "data.split.group: other weights from HDF5 than from CSV")
     done = run.call("train", "job.yaml", "--set", "data.file=sites.csv", "--set", "data.split.group=site",
                     "--set", "train.resample=kfold")
     check(done.returncode == 78 and "kfold" in done.stderr, done.stderr)
+
+
+def check_campaign(run):
+    """Data and candidates of a campaign from tables with other columns, in another order."""
+    (run.folder / "campaign.yaml").write_text(JOB.replace("FILE", "t.csv") + """\
+pool: {file: pool.csv, labels: y}
+label: {mode: hidden}
+select: {batch: 4}
+stop: {rounds: 1}
+""")
+    x, y = table()
+    (run.folder / "pool.csv").write_bytes(csv(x + 0.5, np.nan_to_num(y)))
+    with h5py.File(run.folder / "pool.h5", "w") as f:
+        f["x"], f["y"] = (x + 0.5)[:, ::-1], np.nan_to_num(y)
+        f["feature_name"], f["target_name"] = INPUTS[::-1], ["strength"]
+    queries = []
+    for pool in ("pool.csv", "pool.h5"):
+        words = [w for s in ("data.inputs=['f[1-3]', g]", f"pool.file={pool}", f"campaign.directory=c-{pool}")
+                 for w in ("--set", s)]
+        done = run.call("campaign", "run", "campaign.yaml", "-q", *words)
+        check(done.returncode == 0, f"campaign on {pool}: {done.stderr}")
+        with h5py.File(run.folder / f"c-{pool}/campaign.h5") as f:
+            queries.append((f["query_x"][:].tobytes(), f["query_y"][:].tobytes()))
+    check(queries[0] == queries[1], "other queries from CSV than from HDF5")
 
 
 def check_refused(run):
@@ -228,6 +253,7 @@ def main():
         check_predict(run, model, x, y)
         check_split_and_plan(run)
         check_splits(run)
+        check_campaign(run)
         check_refused(run)
     sys.exit(1 if failures else 0)
 

@@ -34,6 +34,11 @@ static const tt_bad bad[] = {
      {"3:14: pool.file: 'd.h5' is also data.file, so the candidates are the rows that data.split "
       "does not use, but train 0.8 + validation 0.1 + test 0.1 use all rows"}},
     {1,
+     "data: {file: d.csv, inputs: [a, b]}\nensembles: [{name: a}]\n"
+     "pool: {file: d.csv}\nlabel: {command: [f]}\n",
+     NULL,
+     {"3:14: pool.file: 'd.csv' is also data.file, so the candidates are the rows that"}},
+    {1,
      JOB,
      "data.normalize_inputs=pool",
      {"data.normalize_inputs: pool needs the pool of a campaign: pool.file"}},

@@ -247,6 +247,57 @@ TT_TEST (rows_are_the_same_in_any_order_of_reading) {
   free(text);
 }
 
+TT_TEST (five_hundred_columns_need_one_pattern) {
+  enum { COLUMNS = 500 };
+  char *text = malloc(COLUMNS * 32), *at = text, name[16];
+  double x[2 * COLUMNS], y[2];
+  tt_data_reader *r = NULL;
+  assert_non_null(text);
+  at += sprintf(at, "id");
+  for (int k = 0; k < COLUMNS; k++) at += sprintf(at, ",f%d", k);
+  at += sprintf(at, ",y\n");
+  for (int i = 0; i < 2; i++) {
+    at += sprintf(at, "r%d", i);
+    for (int k = 0; k < COLUMNS; k++) at += sprintf(at, ",%d", i * COLUMNS + k);
+    at += sprintf(at, ",%d\n", i);
+  }
+  put("t.csv", text, (size_t)(at - text));
+  free(text);
+  TT_CHECK_OK(tt_data_reader_open_local(path, "f*", "y", &r));
+  const tt_data_shape *s = tt_data_reader_shape(r);
+  TT_CHECK(s->inputs, ==, COLUMNS);
+  TT_CHECK_OK(tt_data_reader_read_local(r, 0, 2, x, y));
+  for (int k = 0; k < COLUMNS; k++) {
+    snprintf(name, sizeof name, "f%d", k);
+    assert_string_equal(s->input.name[k], name);
+  }
+  for (int i = 0; i < 2 * COLUMNS; i++) TT_CHECK(x[i], ==, i);
+  TT_CHECK(y[1], ==, 1);
+  tt_data_reader_close_local(&r);
+}
+
+/* 10 MB; the reader keeps a mark for each 1024 rows. */
+TT_TEST (a_million_rows_are_counted_and_found) {
+  enum { MILLION = 1000000 };
+  char *text = malloc(MILLION * 12 + 16), *at = text;
+  double x[2], y[2];
+  tt_data_reader *r = NULL;
+  assert_non_null(text);
+  at += sprintf(at, "a,y\n");
+  for (int i = 0; i < MILLION; i++) at += sprintf(at, "%d,%d\n", i, i & 7);
+  put("large.csv", text, (size_t)(at - text));
+  free(text);
+  TT_CHECK_OK(tt_data_reader_open_local(path, "a", "y", &r));
+  TT_CHECK(tt_data_reader_shape(r)->rows, ==, MILLION);
+  for (int64_t first = MILLION - 2; first >= 0; first -= 124999) {
+    TT_CHECK_OK(tt_data_reader_read_local(r, first, 2, x, y));
+    TT_CHECK(x[0], ==, first);
+    TT_CHECK(x[1], ==, first + 1);
+    TT_CHECK(y[1], ==, (first + 1) % 8);
+  }
+  tt_data_reader_close_local(&r);
+}
+
 TT_TEST (compressed_data_that_end_early_are_refused) {
   size_t bytes;
   char *text = large_table(&bytes);
