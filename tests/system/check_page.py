@@ -231,6 +231,10 @@ def check_big(tutti):
     p = page(tutti, "big")
     first = p.path.read_bytes()
     assert page(tutti, "big").path.read_bytes() == first
+    with h5py.File("big/results.h5", "r+") as f:  # numbers that no run has
+        f["status"][...] = 77
+        f["column_ensemble"][...] = chars(["none"] * targets)
+    assert "t19" in page(tutti, "big").text
     assert "t19" in p.text and len(p.marks("trace")) == 100, len(p.marks("trace"))
 
 

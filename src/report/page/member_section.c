@@ -18,12 +18,12 @@ enum {
   TEXT = 160
 };
 
-const char *const tt_run_page_status_name[] = {"training", "finished", "stopped early", "diverged"};
+static const char *const state_name[] = {"training", "finished", "stopped early", "diverged"};
 
-static const char *status_name(const tt_run_page *p, int64_t m)
+const char *tt_run_page_state(const tt_run_page *p, int64_t member)
 {
-  double s = p->d->status[m];
-  return s >= 0 && s <= TT_STATUS_diverged ? tt_run_page_status_name[(int)s] : "";
+  double s = p->d->status[member];
+  return s >= 0 && s <= TT_STATUS_diverged ? state_name[(int)s] : "state not known";
 }
 
 int64_t tt_run_page_ensemble_end(const tt_run_page *p, int64_t first)
@@ -125,7 +125,7 @@ static void put_member_row(const tt_run_page *p, int64_t m, int n, const int *hy
   tt_page_put(p->f, p->k->owner[m]);
   fputs("</td>", p->f);
   tt_page_number_cell(p->f, d->index[m]);
-  fprintf(p->f, "<td>%s</td>", status_name(p, m));
+  fprintf(p->f, "<td>%s</td>", tt_run_page_state(p, m));
   tt_page_number_cell(p->f, d->epochs_done[m]);
   tt_page_number_cell(p->f, d->best_epoch[m] >= 0 ? d->best_epoch[m] + 1 : (double)NAN);
   tt_page_number_cell(p->f, d->best_loss[m]);
@@ -144,7 +144,7 @@ static void say_states(const tt_run_page *p, char *text, size_t size)
   for (int s = 0, first = 1; s <= TT_STATUS_diverged && used < size; s++)
     if (of[s]) {
       used += (size_t)snprintf(text + used, size - used, "%s%" PRId64 " %s", first ? ": " : ", ",
-                               of[s], tt_run_page_status_name[s]);
+                               of[s], state_name[s]);
       first = 0;
     }
   if (used < size)

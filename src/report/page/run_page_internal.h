@@ -48,5 +48,6 @@ int64_t tt_run_page_ensemble_end(const tt_run_page *p, int64_t first);
 /* Score of a member that the page compares: the first one that it has of rmse, accuracy, nll of the
  * first column of its ensemble; else its best validation loss. */
 double tt_run_page_score(const tt_run_page *p, int64_t member, const char **name);
-extern const char *const tt_run_page_status_name[];
+/* "stopped early" */
+const char *tt_run_page_state(const tt_run_page *p, int64_t member);
 #endif

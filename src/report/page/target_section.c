@@ -25,10 +25,8 @@ static void say_trace(const void *of, int64_t i, char *text, size_t size)
   const trace *t = of;
   const tt_result_details *d = t->p->d;
   (void)i;
-  double status = d->status[t->member];
   snprintf(text, size, "member %.0f of %s, %s; epoch {x}: validation loss {y}", d->index[t->member],
-           t->p->k->owner[t->member],
-           isfinite(status) ? tt_run_page_status_name[(int)status] : "state not known");
+           t->p->k->owner[t->member], tt_run_page_state(t->p, t->member));
 }
 
 /* Members to draw: all, or TRACES of them at equal distances. */
@@ -57,7 +55,7 @@ static tt_err put_history(const tt_run_page *p, const tt_target_charts *t)
   tt_chart c = t->chart[TT_TARGET_HISTORY];
   const tt_loss_history *h = &t->history;
   int64_t n = h->end - h->first < TRACES ? h->end - h->first : TRACES;
-  int64_t points = TRACE_POINTS / (n * p->shown);
+  int64_t points = n > 0 ? TRACE_POINTS / (n * p->shown) : 0;
   points = points > p->k->epochs ? p->k->epochs : points < 12 ? 12 : points;
   tt_chart_series *s = NULL;
   double *values = NULL;
