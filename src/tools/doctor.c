@@ -117,16 +117,17 @@ static void print_versions(const tt_resource_request *request)
            tt_choice_simd[request->simd]);
 }
 
-/* The CUDA path that the members of the job take on the GPU of rank 0. */
-static void print_path(const tt_inventory *s, const tt_job *job, tt_diagnostics *to)
+/* The CUDA path that the members of the job take on the GPU of rank 0; "" if there is none. */
+static void find_path(const tt_inventory *s, const tt_job *job, tt_diagnostics *to,
+                      char text[TT_DIAGNOSTIC_SIZE])
 {
-  char text[TT_DIAGNOSTIC_SIZE];
   const tt_rank_resources *p = &s->rank_entry[0];
+  *text = '\0';
   if (!job || p->err || p->info.shared_bytes == 0) return;
-  if (tt_plan_path_local(job->cfg, s->ranks, &p->info, text, sizeof text))
+  if (tt_plan_path_local(job->cfg, s->ranks, &p->info, text, TT_DIAGNOSTIC_SIZE)) {
     tt_diagnostics_add(to, -1, tt_err_last());
-  else
-    printf("CUDA path: %s\n", text);
+    *text = '\0';
+  }
 }
 
 /* Ranks that share a GPU: one line for each host. */
@@ -147,12 +148,12 @@ static void print_sharing(const tt_inventory *s)
   }
 }
 
-static void print_all(const tt_inventory *s, const tt_job *job, const tt_resource_request *request,
-                      tt_diagnostics *f)
+static void print_all(const tt_inventory *s, const tt_resource_request *request, const char *path,
+                      const tt_diagnostics *f)
 {
   print_ranks(s);
   print_versions(request);
-  print_path(s, job, f);
+  if (*path) printf("CUDA path: %s\n", path);
   print_sharing(s);
   if (s->seen > s->used)
     printf("note: %" PRId64 " of %" PRId64 " GPUs have no rank and stay unused\n",
@@ -176,7 +177,7 @@ static json_t *rank_to_json(const tt_rank_resources *p, int rank)
   return row;
 }
 
-static tt_err print_json(const tt_inventory *s, const tt_diagnostics *f)
+static tt_err print_json(const tt_inventory *s, const char *path, const tt_diagnostics *f)
 {
   char text[512];
   json_t *all = json_object(), *ranks = json_array(), *versions = json_object();
@@ -198,6 +199,7 @@ static tt_err print_json(const tt_inventory *s, const tt_diagnostics *f)
   tt_json_set(&all, "versions", versions);
   tt_json_set(&all, "gpus_seen", json_integer(s->seen));
   tt_json_set(&all, "gpus_used", json_integer(s->used));
+  tt_json_set(&all, "cuda_path", *path ? tt_json_text(path) : json_null());
   tt_json_set(&all, "problems", found);
   return tt_json_print(all, 2);
 }
@@ -207,6 +209,7 @@ static tt_err report_local(const tt_inventory *s, const tt_job *job,
                            const tt_resource_request *request, const char *job_error, int json,
                            const problems *all, int64_t *count)
 {
+  static char path[TT_DIAGNOSTIC_SIZE];
   tt_diagnostics *f = NULL;
   TT_TRY(tt_diagnostics_create(
       (MAX_PROBLEMS + MAX_SURVEY_FINDINGS_PER_RANK) * (int64_t)s->ranks + 3, &f));
@@ -214,12 +217,13 @@ static tt_err report_local(const tt_inventory *s, const tt_job *job,
   for (int i = 0; i < MAX_PROBLEMS; i++)
     for (int r = 0; r < s->ranks; r++)
       if (i < all[r].count) tt_diagnostics_add(f, r, all[r].text[i]);
+  find_path(s, job, f, path);
   tt_diagnostics_check_inventory(f, s, request);
   tt_err e = TT_OK;
   if (json)
-    e = print_json(s, f);
+    e = print_json(s, path, f);
   else
-    print_all(s, job, request, f);
+    print_all(s, request, path, f);
   *count = f->count;
   tt_diagnostics_destroy(&f);
   return e;
