@@ -36,7 +36,8 @@ EXIT = {}  # start of a command -> exit code other than 0
 START = {
     "README.md": """
         cut -d, -f1-3,9,10 examples/energy/energy.csv | sed '1s/.*/a,b,c,heating_load,cooling_load/' >table.csv
-        tutti import table.csv -o new.h5 --inputs a,b,c
+        cp examples/energy/energy.csv .
+        tutti import energy.csv -o new.h5 --inputs "$(head -n 1 energy.csv | cut -d, -f1-8)"
         yaml README.md >job.yaml""",
     "docs/active-learning.md": """
         tutti campaign init .
@@ -70,7 +71,7 @@ STUBS = {
     "srun": 'while [ "${1#-}" != "$1" ]; do shift; done; exec "$@"',
     "sbatch": "echo 4711",
     "mpirun": 'exec $TUTTI_MPIRUN "$@"',
-    "yaml": "sed -n '/^```yaml/,/^```/{/^```/!p}' \"$1\"",
+    "yaml": "awk '/^```/ { if (on) exit; on = /^```yaml/; next } on' \"$1\"",  # the first block
 }
 
 
