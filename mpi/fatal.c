@@ -55,14 +55,15 @@ _Noreturn void tt_panic(const char *fmt, ...)
 }
 
 /* After a collective call every rank may have the error, but only one knows its cause. That rank
- * ends all ranks at once; the others wait up to a second for it, so that there is one message. */
+ * ends all ranks at once; the others wait some seconds for it, so that there is one message. */
 static void wait_for_other_ranks(int knows_cause)
 {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  long milliseconds = (rank ? 300 : 0) + (knows_cause ? 0 : 600);
-  const struct timespec pause = {0, milliseconds * 1000000L};
-  nanosleep(&pause, NULL);
+  struct timespec pause = {(rank ? 1 : 0) + (knows_cause ? 0 : 3), 0};
+  while (nanosleep(&pause, &pause) && errno == EINTR) {
+    /* MPI_Abort of another rank sends SIGTERM before it kills. */
+  }
 }
 
 /* MPI has one error code for most errors of files; errno still has the cause on the rank whose

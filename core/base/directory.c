@@ -26,6 +26,8 @@ static tt_err create_one(const char *path)
   if (stat(path, &is) == 0) {
     if (S_ISDIR(is.st_mode)) return TT_OK;
     error_number = ENOTDIR;
+  } else if (tt_errno_is_disk(errno)) {
+    error_number = errno;
   }
   return TT_FAIL(CANTCREAT, "%s: cannot create the directory: %s", path, strerror(error_number));
 }

@@ -4,6 +4,7 @@
 #include "core/base/mem.h"
 #include "core/base/text.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -48,7 +49,8 @@ static const char *conversion(const char *file)
   return "";
 }
 
-static tt_err open_error(const char *file)
+/*   error_number  errno after the call: HDF5 does not name the cause of every failed system call */
+static tt_err open_error(const char *file, int error_number)
 {
   char text[1024];
   tt_h5_last_message(text, sizeof text);
@@ -58,6 +60,10 @@ static tt_err open_error(const char *file)
   }
   if (strstr(text, "truncated"))
     return TT_H5_FAIL(DATA, file, "", "is truncated: a copy or a write was interrupted");
+  if (tt_errno_is_disk(error_number)) {
+    H5Eclear2(H5E_DEFAULT);
+    return TT_FAIL(IO, "%s: cannot be read: %s", file, strerror(error_number));
+  }
   return TT_H5_FAIL(DATA, file, "", "is damaged and cannot be opened as HDF5");
 }
 
@@ -85,8 +91,9 @@ static tt_err open_local(const char *file, const void *bytes, int64_t size, tt_h
   r->in_memory = bytes != NULL;
   hid_t access = tt_h5_serial_fapl();
   int ok = access >= 0 && (!bytes || use_memory(access, bytes, size));
+  errno = 0;
   r->id = ok ? H5Fopen(file, H5F_ACC_RDONLY, access) : -1;
-  tt_err e = r->id < 0 ? open_error(file) : TT_OK;
+  tt_err e = r->id < 0 ? open_error(file, errno) : TT_OK;
   TT_H5_CLOSE(access);
   r->access = H5Pcreate(H5P_DATASET_ACCESS);
   if (!e && (r->access < 0 || H5Pset_elink_cb(r->access, reject_external_link, NULL) < 0 ||

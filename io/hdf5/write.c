@@ -4,6 +4,7 @@
 #include "core/base/mem.h"
 #include "mpi/fatal.h"
 
+#include <errno.h>
 #include <hdf5_hl.h>
 #include <inttypes.h>
 #include <math.h>
@@ -34,6 +35,7 @@ static tt_err create_temporary_local(tt_h5_file *f, int64_t bytes)
 static tt_err check_visible_local(const tt_h5_file *f)
 {
   if (access(f->temporary, R_OK | W_OK) == 0) return TT_OK;
+  if (errno != ENOENT) return TT_FAIL_ERRNO(CANTCREAT, "%s: cannot be written", f->temporary);
   char host[256] = "?";
   gethostname(host, sizeof host - 1);
   return TT_FAIL(CANTCREAT,

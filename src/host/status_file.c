@@ -15,6 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { ATTEMPTS = 3 };
+
 void tt_run_status_to_json(json_t **object, const tt_run_status *s)
 {
 #define X(name) tt_json_set(object, #name, tt_json_text(s->name));
@@ -53,7 +55,9 @@ tt_err tt_status_file_write_local(const char *directory, const tt_run_status *s)
 void tt_status_file_report_local(const char *directory, const tt_run_status *s)
 {
   const tt_err_record kept = *tt_err_record_of_thread();
-  tt_err e = tt_status_file_write_local(directory, s);
+  tt_err e = TT_E_IO;
+  for (int i = 0; i < ATTEMPTS && e && e != TT_E_STOPPED; i++)
+    e = tt_status_file_write_local(directory, s);
   if (e && e != TT_E_STOPPED) tt_log_root(TT_LOG_WARN, "%s", tt_err_last());
   *tt_err_record_of_thread() = kept;
 }
