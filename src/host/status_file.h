@@ -51,8 +51,8 @@ typedef struct tt_run_status {
 tt_err tt_status_file_write_local(const char *directory, const tt_run_status *s);
 
 /* The same for a run that must not end because of its status: after an error it tries again, since
- * a passing one must not leave a wrong last state; the last error is logged, except STOPPED, because
- * status.json then describes the other start. tt_err_last() stays. */
+ * a passing one must not leave a wrong last state. The last error is logged, except STOPPED, which
+ * means that status.json describes the other start. tt_err_last() stays. */
 void tt_status_file_report_local(const char *directory, const tt_run_status *s);
 
 /* Set all fields as keys of an object (tt_json_set). */
