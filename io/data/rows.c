@@ -64,10 +64,23 @@ static int is_default(tt_source *s, const char *text, const char *usual)
   return 0;
 }
 
+/* Whether the columns are those of an array without names, and none is called as one of `like`:
+ * then they are used by position. */
+static int has_no_names(tt_source *s, const tt_columns *like)
+{
+  if (s->h5) return 0;
+  for (int64_t k = 0; k < s->table->columns; k++)
+    if (!s->table->group || !s->table->group[k]) return 0;
+  for (int64_t k = 0; k < like->count; k++)
+    if (tt_source_has_local(s, like->name[k])) return 0;
+  return 1;
+}
+
 static tt_err find_inputs(tt_data_reader *r, const tt_data_spec *spec)
 {
   if (!is_default(&r->source, spec->inputs, "x")) return tt_text_set(&r->inputs, spec->inputs);
-  if (!spec->like_input) return tt_text_set(&r->inputs, "*");
+  if (!spec->like_input || has_no_names(&r->source, spec->like_input))
+    return tt_text_set(&r->inputs, "*");
   for (int64_t k = 0; k < spec->like_input->count; k++)
     TT_TRY(tt_csv_list_add(&r->inputs, spec->like_input->name[k]));
   return TT_OK;

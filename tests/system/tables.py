@@ -179,6 +179,14 @@ def check_predict(run, model, x, y):
         check(results[-1] == results[0], f"{name}: other predictions or scores than new.h5")
     done = run.call("evaluate", f"{model}/model.h5", "german.csv", "--decimal", "comma", "--delimiter", "semicolon")
     check(done.stdout == results[0][1], f"german.csv: {done.stdout}{done.stderr}")
+    np.save(run.folder / "inputs.npy", x)
+    done = run.call("predict", f"{model}/model.h5", "inputs.npy", "--force", "-o", "p.h5")
+    with h5py.File(run.folder / "p.h5") as f:
+        check("used by position" in done.stderr and f["y_pred_mean"][:].tobytes() == results[0][0],
+              f"inputs.npy: {done.stderr}")
+    np.save(run.folder / "inputs.npy", x[:, 1:])
+    done = run.call("predict", f"{model}/model.h5", "inputs.npy", "--force", "-o", "p.h5")
+    check(done.returncode == 65 and "has 3 columns" in done.stderr, f"inputs.npy: {done.stderr}")
     done = run.call("predict", f"{model}/model.h5", "german.csv", "--decimal", "Komma", "-o", "p.h5")
     check(done.returncode == 64 and "--decimal: there is no 'Komma'" in done.stderr, done.stderr)
 
