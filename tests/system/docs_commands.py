@@ -39,6 +39,10 @@ START = {
         cp examples/energy/energy.csv .
         tutti import energy.csv -o new.h5 --inputs "$(head -n 1 energy.csv | cut -d, -f1-8)"
         yaml README.md >job.yaml""",
+    "docs/README.md": """
+        cp examples/energy/energy.csv .
+        yaml docs/README.md >job.yaml
+        sed -n '/^```c$/,/^```$/{/^```/!p}' docs/README.md >load.c""",
     "docs/active-learning.md": """
         tutti campaign init .
         tutti campaign run campaign.yaml
