@@ -119,8 +119,9 @@ static void read_file(const char *path)
   FUZZ_CHECK(!e || *tt_err_last());
   FUZZ_CHECK(!e || e == TT_E_DATA || e == TT_E_IO || e == TT_E_MEM || e == TT_E_CONFIG);
   check_closed();
-  tt_describe_file_local(path, 0);
-  tt_describe_file_local(path, 1);
+  tt_describe_file_local(path, 0, 0);
+  tt_describe_file_local(path, 1, 0);
+  tt_describe_file_local(path, 0, 1);
   check_closed();
 }
 
@@ -385,7 +386,7 @@ static tt_err read_results(const char *path)
   return TT_OK;
 }
 
-static tt_err read_predictions(const char *path) { return tt_describe_file_local(path, 0); }
+static tt_err read_predictions(const char *path) { return tt_describe_file_local(path, 0, 0); }
 
 static tt_err read_queries(const char *path)
 {

@@ -68,11 +68,11 @@ def metrics_after(tutti, *options):
 def check_cut_line(tutti):
     """A run that continues ends the line that a kill has cut, and appends its own."""
     run(tutti, "train", "job.yaml", "-q", "--resume", "never", "--set", "run.directory=cut",
-        "--set", "checkpoint.every=100ms", "--set", "train.epochs=200000", "--max-time", "1s", code=75)
+        "--set", "checkpoint.every=100ms", "--set", "train.epochs=1000000", "--max-time", "300ms", code=75)
     with open("cut/metrics.jsonl", "a") as f:
         f.write('{"cut": ')
     run(tutti, "train", "job.yaml", "-q", "--set", "run.directory=cut", "--set", "checkpoint.every=100ms",
-        "--set", "train.epochs=200000", "--max-time", "1s", code=75)
+        "--set", "train.epochs=1000000", "--max-time", "300ms", code=75)
     lines = open("cut/metrics.jsonl").read().split("\n")
     cut = lines.index('{"cut": ')
     before, after = json.loads(lines[cut - 1]), json.loads(lines[cut + 1])

@@ -136,7 +136,7 @@ def expect_no_gpu(tutti):
     """A build with CUDA on a machine without a GPU: doctor has this one problem."""
     done = subprocess.run([tutti, "doctor"], capture_output=True, text=True, timeout=60)
     if "sees no GPU" in done.stdout and "\n2. " not in done.stdout:
-        EXIT["srun --ntasks-per-node=4 --gpus-per-node=4 tutti doctor"] = 69
+        EXIT["srun --ntasks-per-node=4 --gpus-per-node=4 tutti doctor"] = EXIT["tutti doctor"] = 69
 
 
 def main(source, tutti, *mpirun):
