@@ -171,8 +171,9 @@ static json_t *dataset_to_json(tt_h5_reader *r, const char *path)
 {
   static const char *const kinds[] = {"float", "int", "text", "other"};
   tt_h5_info info;
-  json_t *row = json_object(), *shape = json_array();
+  json_t *row = json_object();
   if (tt_h5_dataset_info_local(r, path, &info)) return row;
+  json_t *shape = json_array();
   for (int i = 0; i < info.ndims; i++) json_array_append_new(shape, json_integer(info.dims[i]));
   tt_json_set(&row, "name", tt_json_text(path));
   tt_json_set(&row, "type", tt_json_text(kinds[info.kind]));
