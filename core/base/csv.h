@@ -40,7 +40,7 @@ int64_t tt_csv_find(const tt_csv *t, const char *name);
  * Local. Errors: USAGE (empty list or item, a quote that is not closed), MEM. */
 tt_err tt_csv_parse_list(const char *what, const char *list, tt_csv **out);
 
-/* Append an item to such a list, quoted where it must be; *list is owned by the caller, tt_free,
- * and NULL at first. Errors: MEM. */
+/* Append an item to such a list, in quotes if it needs them. *list is NULL before the first call;
+ * the caller frees it with tt_free. Errors: MEM. */
 tt_err tt_csv_list_add(char **list, const char *item);
 #endif

@@ -28,7 +28,8 @@ const char *tt_log_rank_text(void)
   return text;
 }
 
-/* https://no-color.org: not if NO_COLOR is set and not empty. */
+/* Whether messages have colours: on a terminal, unless NO_COLOR is set and not empty
+ * (https://no-color.org). */
 static int has_colour(void)
 {
   const char *no = getenv("NO_COLOR");
@@ -48,7 +49,7 @@ static void write_line(tt_log_level at, int with_rank, const char *fmt, va_list 
   tt_text_make_printable(text, "\n\t");
   int colour = *colours[at] && has_colour();
   fprintf(stderr, "%s%s%s%s%s\n", prefix, colour ? colours[at] : "", level_text[at],
-          colour ? "\033[0m" : "", text); /* one call, so that lines of ranks do not mix */
+          colour ? "\033[0m" : "", text); /* one call: a line stays whole if several ranks print */
 }
 
 void tt_log_root(tt_log_level at, const char *fmt, ...)

@@ -5,7 +5,7 @@
 #define TT_ELEMENTWISE_F64_H
 #include "core/formulas/elementwise.h"
 
-/* name in elementwise.h, value in double */
+/* A function of elementwise.h, and the function of math.h that computes it in double. */
 #define TT_ELEMENTARY_F64(X)                                                                       \
   X(tt_expf, exp(x))                                                                               \
   X(tt_logf, log(x))                                                                               \

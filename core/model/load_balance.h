@@ -28,7 +28,7 @@ enum { TT_TEAM_STEP_FLOPS = 6000000 };
  * differ by at most one. */
 typedef struct tt_team_place {
   int team;        /* number of its team */
-  int ranks, rank; /* ranks of the team, number of the rank among them */
+  int ranks, rank; /* number of ranks in the team; number of this rank in it, from 0 */
 } tt_team_place;
 tt_team_place tt_load_balance_place(int ranks, int teams, int rank);
 #endif

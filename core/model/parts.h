@@ -16,7 +16,7 @@ enum {
   /* The sum of squares of a gradient is computed in blocks, which are added in order; segments of
    * the parameters end at the end of a block. */
   TT_NORM_BLOCK = 4096,
-  TT_MAX_PART_SUMS = 21 /* most sums of any slice of parts that are pending at a time */
+  TT_MAX_PART_SUMS = 21 /* largest number of sums of a slice that wait for a partner */
 };
 
 /* Rows of a part: blocks of TT_PART_LANES rows are dealt evenly, so that a batch with fewer blocks

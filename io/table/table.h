@@ -15,7 +15,7 @@ typedef struct tt_table_format {
   const char *const *na; /* [nas] texts of missing values, besides those of tt_table_open_local */
 } tt_table_format;
 
-/* What the cells of a column must be. A column that is used twice keeps the first of both. */
+/* What the cells of a column must be. If a column is used twice, the first kind counts. */
 typedef enum tt_cell_kind {
   TT_CELL_NUMBER, /* a finite number */
   TT_CELL_LABEL,  /* a finite number, or NaN where it is missing */
@@ -26,7 +26,7 @@ typedef enum tt_cell_kind {
 typedef struct tt_table tt_table;
 struct tt_table {
   char *file;
-  const char *noun; /* what a column is called in messages: "column", "array" */
+  const char *noun; /* word for a column in messages: "column" or "array" */
   int64_t columns;
   char **name;        /* [columns]; may be empty or occur twice */
   const char **group; /* [columns] array that a column belongs to, NULL = none; or NULL */

@@ -6,33 +6,34 @@
 #include <math.h>
 #include <string.h>
 
+int tt_chart_put_character(FILE *f, const char *p, int superscripts)
+{
+  int bytes = tt_utf8_char_bytes(p);
+  int no_character = bytes == 3 && !memcmp(p, "\xEF\xBF", 2) && (unsigned char)p[2] >= 0xBE;
+  const char *at = p;
+  if (superscripts && p[0] == '^' && (p[1] == '2' || p[1] == '3')) {
+    fputs(p[1] == '2' ? "\xC2\xB2" : "\xC2\xB3", f);
+    return 2;
+  }
+  if (*p == '&')
+    fputs("&amp;", f);
+  else if (*p == '<')
+    fputs("&lt;", f);
+  else if (*p == '>')
+    fputs("&gt;", f);
+  else if (*p == '"')
+    fputs("&quot;", f);
+  else if (no_character || !tt_utf8_is_printable(tt_utf8_next(&at)))
+    fputc('?', f);
+  else
+    fwrite(p, 1, (size_t)bytes, f);
+  return bytes ? bytes : 1;
+}
+
 void tt_chart_put_text(FILE *f, const char *text, int most)
 {
-  int n = 0;
-  for (const char *p = text; *p; n++) {
-    int bytes = tt_utf8_char_bytes(p);
-    int no_character = bytes == 3 && !memcmp(p, "\xEF\xBF", 2) && (unsigned char)p[2] >= 0xBE;
-    if (n == most) {
-      fputs("\xE2\x80\xA6", f);
-      return;
-    }
-    if (p[0] == '^' && (p[1] == '2' || p[1] == '3')) {
-      fputs(p[1] == '2' ? "\xC2\xB2" : "\xC2\xB3", f);
-      bytes = 2;
-    } else if (*p == '&')
-      fputs("&amp;", f);
-    else if (*p == '<')
-      fputs("&lt;", f);
-    else if (*p == '>')
-      fputs("&gt;", f);
-    else if (*p == '"')
-      fputs("&quot;", f);
-    else if (!bytes || no_character || (unsigned char)*p < 0x20 || *p == 0x7F)
-      fputc('?', f);
-    else
-      fwrite(p, 1, (size_t)bytes, f);
-    p += bytes ? bytes : 1;
-  }
+  for (int n = 0; *text && n < most; n++) text += tt_chart_put_character(f, text, 1);
+  if (*text) fputs("\xE2\x80\xA6", f);
 }
 
 int tt_chart_count_characters(const char *text)

@@ -8,6 +8,11 @@ enum { TT_CHART_MAX_CHARACTERS = 80 };
 /* Number of characters of a text, at most TT_CHART_MAX_CHARACTERS + 1. */
 int tt_chart_count_characters(const char *text);
 
+/* Write the character at *p, escaped for XML and its attributes; '?' for control characters and
+ * bytes that are not UTF-8. Returns the number of bytes that were read.
+ *   superscripts  1: ^2 and ^3 become superscripts */
+int tt_chart_put_character(FILE *f, const char *p, int superscripts);
+
 /* Write at most `most` characters, escaped for XML and its attributes; ^2 and ^3 become
  * superscripts. */
 void tt_chart_put_text(FILE *f, const char *text, int most);

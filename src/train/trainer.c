@@ -150,7 +150,8 @@ static tt_err explain_other_run(training_run *r, tt_err e)
   return tt_agree(r->c, mine);
 }
 
-/* Whether there is nothing to do: outputs of a finished run of the same job. */
+/* Whether this job has been run to its end: its outputs are in the directory, so nothing is left to
+ * do. */
 static int is_complete(training_run *r)
 {
   int64_t yes = 0;

@@ -1,8 +1,8 @@
 /* page.c — see page.h. */
 #include "src/report/page/page.h"
 
-#include "core/base/text.h"
 #include "io/hdf5/files.h"
+#include "src/report/chart_text.h"
 #include "src/report/own_file.h"
 #include "src/report/page/page_style.h"
 
@@ -14,32 +14,14 @@
 
 #define MARK "<meta name=\"generator\" content=\"tutti report"
 
+/* Lines and tabs stay. */
 static void put_escaped(FILE *f, const char *p, int superscripts)
 {
-  for (int bytes; *p; p += bytes) {
-    bytes = tt_utf8_char_bytes(p);
-    if (superscripts && p[0] == '^' && (p[1] == '2' || p[1] == '3')) {
-      fputs(p[1] == '2' ? "\xC2\xB2" : "\xC2\xB3", f);
-      bytes = 2;
-    } else if (*p == '&')
-      fputs("&amp;", f);
-    else if (*p == '<')
-      fputs("&lt;", f);
-    else if (*p == '>')
-      fputs("&gt;", f);
-    else if (*p == '"')
-      fputs("&quot;", f);
-    else if (*p == '\n' || *p == '\t')
-      fputc(*p, f);
-    else {
-      const char *at = p;
-      if (tt_utf8_is_printable(tt_utf8_next(&at)))
-        fwrite(p, 1, (size_t)bytes, f);
-      else
-        fputc('?', f);
-    }
-    if (bytes == 0) bytes = 1;
-  }
+  while (*p)
+    if (*p == '\n' || *p == '\t')
+      fputc(*p++, f);
+    else
+      p += tt_chart_put_character(f, p, superscripts);
 }
 
 void tt_page_put(FILE *f, const char *text) { put_escaped(f, text, 1); }
