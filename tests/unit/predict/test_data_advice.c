@@ -1,5 +1,5 @@
-/* test_data_advice.c — inputs that are constant or equal, and too few rows, are reported with their names;
- * good data are not. */
+/* test_data_advice.c — inputs that are constant or equal, and too few rows, are reported with their
+ * names; good data are not. */
 #include "core/base/mem.h"
 #include "src/job/data_advice.h"
 #include "tests/support/check.h"
