@@ -1,7 +1,7 @@
 /* bench_engine.c — training speed of the engines on the workloads of workload.h, as lines of JSON.
  * It fills cohort and data set in memory and reads no job file.
  *
- *   bench_engine --workload A|B|C|D|E [--engine cpu|cuda] [--path NAME|all] [--precision NAME|all]
+ *   bench_engine --workload NAME [--engine cpu|cuda] [--path NAME|all] [--precision NAME|all]
  *                [--threads N] [--simd NAME] [--members N] [--case DIR] [--repeats N] [--seconds S]
  *       one line per path and precision: its losses compared with the reference in DIR, and its
  *       speed, or the reason why it cannot run
@@ -203,7 +203,7 @@ static tt_err parse(int argc, char **argv, options *o)
       {"serve", no_argument, NULL, 'v'},          {NULL, 0, NULL, 0}};
   for (int key; (key = getopt_long(argc, argv, "", table, NULL)) != -1;)
     TT_TRY(take(o, key, optarg));
-  if (!o->serve && !o->workload) return TT_FAIL(USAGE, "--workload A|B|C|D|E, or --serve");
+  if (!o->serve && !o->workload) return TT_FAIL(USAGE, "--workload A|B|C|D|E|U1|U2|U3, or --serve");
   if (o->set.use.threads < 1 || !(o->seconds > 0) || o->repeats < 1 || o->members < 0 ||
       o->repeats > BENCH_MOST_REPEATS)
     return TT_FAIL(USAGE, "--threads, --seconds and --repeats are positive, --repeats at most %d",

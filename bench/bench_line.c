@@ -56,8 +56,9 @@ tt_err bench_engine_find(const char *name, const tt_engine_ops **out)
 {
   for (int i = 0; tt_engines[i]; i++)
     if (!strcmp(tt_engines[i]->name, name)) {
+      int devices = 0;
       *out = tt_engines[i];
-      return TT_OK;
+      return (*out)->count(&devices); /* it opens the library of an engine */
     }
   return TT_FAIL(USAGE, "there is no engine '%s' in this program", name);
 }

@@ -2,9 +2,10 @@
  *
  *   micro        all measurements; exit status 69 without a GPU
  *
- * ffma       fused multiply-adds per clock and multiprocessor, of a full GPU; 128 by NVIDIA
+ * ffma       TFLOP/s of fused multiply-adds of the whole GPU
  * mma_tf32   the same of mma.sync.m16n8k8 in TF32
- * shared     clocks of a 16-byte load from shared memory, by the pattern of the 32 addresses
+ * shared     clocks of a 16-byte load from shared memory, by the pattern of the 32 addresses: by
+ *            what each bit of the lane's number moves the address, in units of 16 bytes
  * cluster    clocks of a barrier of a cluster of 1, 2, 4 and 8 blocks
  * graph      microseconds of an empty kernel in a CUDA graph */
 #include "core/base/clock.h"
@@ -15,7 +16,7 @@
 
 namespace
 {
-enum { ROUNDS = 2048, CHAINS = 8, THREADS = 512, NODES = 1000, LAUNCHES = 20, WORDS = 4096 };
+enum { ROUNDS = 2048, CHAINS = 8, THREADS = 1024, NODES = 1000, LAUNCHES = 20, WORDS = 8192 };
 
 /* Results of a kernel: clocks of block 0, and a value that keeps the computation alive. */
 struct micro_args {
@@ -24,45 +25,33 @@ struct micro_args {
   int pattern;
 };
 
-/* Address of a lane, in units of 16 bytes. */
+/* Address of a lane, in units of 16 bytes: the sum of weight[k] for the bits k of its number. */
+enum { BITS = 5 };
 struct pattern {
-  const char *name;
-  int scale, modulus, divisor; /* (lane / divisor % modulus) * scale */
+  int weight[BITS];
 };
-const pattern patterns[] = {
-    {"all lanes the same", 0, 32, 1},          {"32 in a row", 1, 32, 1},
-    {"8 in a row, each for 4 lanes", 1, 8, 4}, {"8 in a row, repeated", 1, 8, 1},
-    {"4 in a row, each for 8 lanes", 1, 4, 8}, {"32 with a stride of 2", 2, 32, 1},
-    {"32 with a stride of 8", 8, 32, 1},       {"8 with a stride of 9", 9, 8, 4},
-};
-const int PATTERNS = (int)(sizeof patterns / sizeof *patterns);
 
 struct shared_args {
   micro_args common;
-  int scale, modulus, divisor;
+  pattern lanes;
 };
 
-__global__ void count_ffma(micro_args a)
+__global__ void run_ffma(micro_args a)
 {
   float x[CHAINS], y = 1.0f + 1e-7f * (float)threadIdx.x;
   for (int i = 0; i < CHAINS; i++) x[i] = (float)i;
-  long long begin = clock64();
   for (int k = 0; k < ROUNDS; k++)
 #pragma unroll
     for (int i = 0; i < CHAINS; i++) x[i] = fmaf(x[i], y, 0.5f);
-  __syncthreads();
-  long long taken = clock64() - begin;
   float sum = 0.0f;
   for (int i = 0; i < CHAINS; i++) sum += x[i];
   a.kept[blockIdx.x * blockDim.x + threadIdx.x] = sum;
-  if (blockIdx.x == 0 && threadIdx.x == 0) *a.clocks = taken;
 }
 
-__global__ void count_mma(micro_args a)
+__global__ void run_mma(micro_args a)
 {
   float d[CHAINS][4] = {};
   unsigned left = threadIdx.x, right = threadIdx.x + 1;
-  long long begin = clock64();
   for (int k = 0; k < ROUNDS; k++)
 #pragma unroll
     for (int i = 0; i < CHAINS; i++)
@@ -70,12 +59,9 @@ __global__ void count_mma(micro_args a)
                    "{%4, %4, %4, %4}, {%5, %5}, {%0, %1, %2, %3};"
                    : "+f"(d[i][0]), "+f"(d[i][1]), "+f"(d[i][2]), "+f"(d[i][3])
                    : "r"(left), "r"(right));
-  __syncthreads();
-  long long taken = clock64() - begin;
   float sum = 0.0f;
   for (int i = 0; i < CHAINS; i++) sum += d[i][0] + d[i][1] + d[i][2] + d[i][3];
   a.kept[blockIdx.x * blockDim.x + threadIdx.x] = sum;
-  if (blockIdx.x == 0 && threadIdx.x == 0) *a.clocks = taken;
 }
 
 /* 8 warps load at the same time, so that wavefronts count and not the latency. All four numbers are
@@ -85,8 +71,8 @@ __global__ void count_loads(shared_args a)
   TT_SHARED_MEMORY(float4, words);
   for (int i = threadIdx.x; i < WORDS / 4; i += blockDim.x) words[i] = make_float4(0, 0, 0, 0);
   __syncthreads();
-  int lane = threadIdx.x % TT_WARP_SIZE, step = 0;
-  int at = lane / a.divisor % a.modulus * a.scale;
+  int lane = threadIdx.x % TT_WARP_SIZE, step = 0, at = 0;
+  for (int k = 0; k < BITS; k++) at += (lane >> k & 1) * a.lanes.weight[k];
   float sum = 0.0f;
   long long begin = clock64();
   for (int k = 0; k < ROUNDS; k++) {
@@ -132,33 +118,49 @@ tt_err read_clocks(const bench *b, double *out)
   return TT_OK;
 }
 
-/* Prints multiply-adds per clock and multiprocessor. The kernel runs twice, because the first
- * launch also loads it. `each`: multiply-adds that one instruction of a warp does. */
+/* Prints TFLOP/s of the whole GPU, after a first launch, which also loads the kernel. `each`:
+ * multiply-adds that one instruction of a warp does. */
 tt_err measure_rate(const bench *b, const char *name, void (*kernel)(micro_args), double each)
 {
-  double clocks = 0.0;
-  const int blocks = 2; /* of a multiprocessor */
-  for (int turn = 0; turn < 2; turn++)
-    TT_TRY(tt_launch(kernel, (unsigned)(blocks * b->dev.multiprocessors), THREADS, 0, b->dev.stream,
-                     b->args));
-  TT_TRY(read_clocks(b, &clocks));
-  double warps = blocks * THREADS / (double)TT_WARP_SIZE;
-  printf("{\"program\":\"micro\",\"what\":\"%s\",\"multiply_adds_per_clock\":%.1f}\n", name,
-         warps * ROUNDS * CHAINS * each / clocks);
+  const unsigned blocks = 2 * (unsigned)b->dev.multiprocessors;
+  double begin = 0.0, warps = (double)blocks * THREADS / TT_WARP_SIZE;
+  for (int turn = 0; turn <= LAUNCHES; turn++) {
+    TT_TRY(tt_launch(kernel, blocks, THREADS, 0, b->dev.stream, b->args));
+    if (turn == 0) TT_TRY(tt_stream_synchronize(b->dev.stream));
+    if (turn == 0) begin = tt_monotonic_seconds();
+  }
+  TT_TRY(tt_stream_synchronize(b->dev.stream));
+  double seconds = tt_monotonic_seconds() - begin;
+  printf("{\"program\":\"micro\",\"what\":\"%s\",\"tflops\":%.1f}\n", name,
+         2e-12 * LAUNCHES * warps * ROUNDS * CHAINS * each / seconds);
   return TT_OK;
 }
 
-tt_err measure_shared(const bench *b, const pattern *p)
+tt_err measure_pattern(const bench *b, pattern p)
 {
   double clocks = 0.0;
   const int threads = 8 * TT_WARP_SIZE;
-  shared_args args = {b->args, p->scale, p->modulus, p->divisor};
+  shared_args args = {b->args, p};
   for (int turn = 0; turn < 2; turn++)
     TT_TRY(tt_launch(count_loads, 1, threads, WORDS * sizeof(float), b->dev.stream, args));
   TT_TRY(read_clocks(b, &clocks));
-  printf(
-      "{\"program\":\"micro\",\"what\":\"shared\",\"pattern\":\"%s\",\"clocks_per_load\":%.2f}\n",
-      p->name, clocks / (8.0 * ROUNDS * CHAINS));
+  printf("{\"program\":\"micro\",\"what\":\"shared\",\"moves\":[%d,%d,%d,%d,%d],"
+         "\"clocks_per_load\":%.2f}\n",
+         p.weight[0], p.weight[1], p.weight[2], p.weight[3], p.weight[4],
+         clocks / (8.0 * ROUNDS * CHAINS));
+  return TT_OK;
+}
+
+/* A power of two of rows, `stride` apart, numbered by some of the bits of a lane: every choice. */
+tt_err measure_shared(const bench *b, int stride)
+{
+  for (int chosen = 0; chosen < 1 << BITS; chosen++) {
+    pattern p = {};
+    int next = stride;
+    for (int k = 0; k < BITS; k++)
+      if (chosen >> k & 1) p.weight[k] = next, next *= 2;
+    TT_TRY(measure_pattern(b, p));
+  }
   return TT_OK;
 }
 
@@ -201,9 +203,10 @@ tt_err measure_all(bench *b)
   TT_TRY(tt_dev_open(0, &b->dev));
   TT_TRY(tt_dev_alloc(&b->args.clocks, 1, "clocks"));
   TT_TRY(tt_dev_alloc(&b->args.kept, (int64_t)2 * b->dev.multiprocessors * THREADS, "results"));
-  TT_TRY(measure_rate(b, "ffma", count_ffma, TT_WARP_SIZE));
-  TT_TRY(measure_rate(b, "mma_tf32", count_mma, 16 * 8 * 8));
-  for (int i = 0; i < PATTERNS; i++) TT_TRY(measure_shared(b, &patterns[i]));
+  TT_TRY(measure_rate(b, "ffma", run_ffma, TT_WARP_SIZE));
+  TT_TRY(measure_rate(b, "mma_tf32", run_mma, 16 * 8 * 8));
+  TT_TRY(measure_shared(b, 1));
+  TT_TRY(measure_shared(b, 9));
   for (int ranks = 1; b->dev.capability >= 90 && ranks <= 8; ranks *= 2)
     TT_TRY(measure_barrier(b, ranks));
   return measure_graph(b);
