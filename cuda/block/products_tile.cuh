@@ -21,14 +21,22 @@ typedef struct tt_block_matrix {
   int ld;
 } tt_block_matrix;
 
-/* Position of a lane in a warp's tile. */
-template <int TM, int TN> struct tt_block_lane_layout {
-  enum { DOWN = TT_BLOCK_TILE_ROWS / TM, ACROSS = TT_WARP_SIZE / DOWN, WIDTH = ACROSS * TN };
-};
-
 __device__ __forceinline__ int tt_block_warp_index() { return (int)threadIdx.x / TT_WARP_SIZE; }
 __device__ __forceinline__ int tt_block_warp_count() { return (int)blockDim.x / TT_WARP_SIZE; }
 __device__ __forceinline__ int tt_block_lane_index() { return (int)threadIdx.x % TT_WARP_SIZE; }
+
+/* Position of a lane in a warp's tile: bit 0 of its number goes down, bit 1 and the next go across,
+ * the others down. A 16-byte load in which each four neighbouring lanes read at most two places
+ * takes two passes over shared memory, any other takes four (bench/micro.cu). */
+template <int TM, int TN> struct tt_block_lane_layout {
+  enum { DOWN = TT_BLOCK_TILE_ROWS / TM, ACROSS = TT_WARP_SIZE / DOWN, WIDTH = ACROSS * TN };
+
+  static __device__ __forceinline__ int down()
+  {
+    return tt_block_lane_index() / (2 * ACROSS) * 2 + tt_block_lane_index() % 2;
+  }
+  static __device__ __forceinline__ int across() { return tt_block_lane_index() / 2 % ACROSS; }
+};
 
 /* forward: Z = X W^T + b */
 
@@ -79,8 +87,8 @@ __device__ __forceinline__ void tt_block_forward(const tt_block_layer &layer, co
   int down = (rows + TT_BLOCK_TILE_ROWS - 1) / TT_BLOCK_TILE_ROWS;
   int items = down * ((layer.out + lanes::WIDTH - 1) / lanes::WIDTH);
   for (int item = tt_block_warp_index(); item < items; item += tt_block_warp_count()) {
-    int row = item % down * TT_BLOCK_TILE_ROWS + tt_block_lane_index() / lanes::ACROSS;
-    int column = item / down * lanes::WIDTH + tt_block_lane_index() % lanes::ACROSS;
+    int row = item % down * TT_BLOCK_TILE_ROWS + lanes::down();
+    int column = item / down * lanes::WIDTH + lanes::across();
     const float *a[TM], *b[TN];
     float sum[TM][TN];
 #pragma unroll
@@ -182,8 +190,8 @@ __device__ __forceinline__ void tt_block_backward(const tt_block_layer &layer, c
   int items = down * ((layer.in + lanes::WIDTH - 1) / lanes::WIDTH);
   int last = (layer.in + V - 1) / V * V - V; /* last column at which a read may begin */
   for (int item = tt_block_warp_index(); item < items; item += tt_block_warp_count()) {
-    int row = item % down * TT_BLOCK_TILE_ROWS + tt_block_lane_index() / lanes::ACROSS;
-    int first = item / down * lanes::WIDTH + tt_block_lane_index() % lanes::ACROSS * V;
+    int row = item % down * TT_BLOCK_TILE_ROWS + lanes::down();
+    int first = item / down * lanes::WIDTH + lanes::across() * V;
     const float *a[TM];
     int column[C];
     float sum[TM][TN] = {};
@@ -243,13 +251,13 @@ template <int TM, int TN> struct tt_block_weight_gradient_tile {
 #pragma unroll
     for (int c = 0; c < TM / 4; c++) {
       o[c] = tile % down * TT_BLOCK_TILE_ROWS +
-             (c * lanes::DOWN + tt_block_lane_index() / lanes::ACROSS) * 4;
+             (c * lanes::DOWN + lanes::down()) * 4;
       from[c] = min(o[c], (layer.out - 1) / 4 * 4);
     }
 #pragma unroll
     for (int c = 0; c < TN / 4; c++) {
       i[c] = tile / down * lanes::WIDTH +
-             (c * lanes::ACROSS + tt_block_lane_index() % lanes::ACROSS) * 4;
+             (c * lanes::ACROSS + lanes::across()) * 4;
       to[c] = min(i[c], (layer.in - 1) / 4 * 4);
     }
 #pragma unroll
