@@ -109,6 +109,41 @@ def run(command, seconds, env=None):
         return None, process.communicate()[0]
 
 
+NCU_SECTIONS = ("SpeedOfLight", "SchedulerStats", "WarpStateStats", "InstructionStats",
+                "MemoryWorkloadAnalysis", "Occupancy", "LaunchStats", "SourceCounters")
+
+
+def find_ncu():
+    """Nsight Compute, in PATH or where NVIDIA installs it; None if there is none."""
+    places = sorted(pathlib.Path("/opt/nvidia/nsight-compute").glob("*/ncu"))
+    return shutil.which("ncu") or (str(places[-1]) if places else None)
+
+
+# Of a path with one kernel: a launch after those of single steps. Of the layered path: about two
+# steps.
+FUSED = ("--kernel-name", "regex:_train", "--launch-skip", "54", "--launch-count", "1")
+LAYERED = ("--launch-skip", "1300", "--launch-count", "40")
+
+
+def profile(ncu, target, base, seconds):
+    """Write base.txt and base.csv: the report on kernels of a training step. Returns why there is
+    none, or "". The clocks stay as they are."""
+    report = pathlib.Path(f"{base}.ncu-rep")
+    sections = [word for section in NCU_SECTIONS for word in ("--section", section)]
+    for which in (FUSED, LAYERED):
+        code, said = run([ncu, "--clock-control", "none", "--graph-profiling", "node", "-f", "-o",
+                          str(base), *sections, *which, *target], seconds)
+        if report.exists():
+            break
+    else:
+        return (said.strip().splitlines() or [f"exit status {code}"])[-1]
+    for page, suffix in ((("details",), "txt"), (("source", "--csv"), "csv")):
+        _, text = run([ncu, "--import", str(report), "--page", *page], 60)
+        pathlib.Path(f"{base}.{suffix}").write_text(text)
+    report.unlink()
+    return ""
+
+
 class Server:
     """A program that is timed: it reads commands and answers each with one line of JSON."""
 

@@ -8,8 +8,8 @@
 
 static int64_t allowed = -1; /* allocations until the first failure; -1: none fails */
 
-/* Replaces the functions of the C library in this program. */
-void *aligned_alloc(size_t alignment, size_t bytes)
+/* Replaces the function of the C library in this program and the engines that it opens. */
+__attribute__((visibility("default"))) void *aligned_alloc(size_t alignment, size_t bytes)
 {
   void *block = NULL;
   if (!allowed) return NULL;
