@@ -13,9 +13,9 @@ typedef struct tt_optimizer_args {
   float root_scale; /* 1 / sqrt(1 - beta2^t) */
 } tt_optimizer_args;
 
-/* x / y and the root of x in a step. A GPU computes them to 2 ulp: rounded exactly, they take several
- * times as many instructions, and a slow function for numbers near zero, such as the moments of
- * weights without gradient. */
+/* x / y and the root of x in a step. A GPU computes them to 2 ulp: rounded exactly, they take
+ * several times as many instructions, and a slow function for numbers near zero, such as the
+ * moments of weights without gradient. */
 TT_HD float tt_step_quotient(float x, float y)
 {
 #ifdef __CUDA_ARCH__

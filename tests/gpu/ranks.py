@@ -53,15 +53,35 @@ def choices(tutti, option):
     return found[1].split(", ") if found else []
 
 
-def combinations(args):
-    """The settings, as lists for the command line."""
+def combinations(args, precisions=True):
+    """The settings, as lists for the command line: every path, in every precision or in fp32."""
     base = ["--set", f"run.device={args.device}"]
     if args.device == "cpu":
         return [base]
     paths = [word for word in choices(args.tutti, "run.gpu_path") if word != "auto"]
-    precisions = choices(args.tutti, "run.precision")
+    precisions = choices(args.tutti, "run.precision") if precisions else []
     return [base + ["--set", f"run.gpu_path={path}"] + part for path in paths
             for part in ([["--set", f"run.precision={word}"] for word in precisions] or [[]])]
+
+
+def skip_without(args, need_h5py):
+    """Ends the program where there is no reader of HDF5 files, or no GPU to be tested."""
+    if not h5py and (need_h5py or not shutil.which("h5diff")):
+        skip("Debian: python3-h5py; missing: h5py" + ("" if need_h5py else ", h5diff"))
+    if args.device == "cpu":
+        return
+    looked = run([args.tutti, "doctor"], ".").stdout
+    if " cuda " not in looked.split("\n\n")[0]:
+        skip("no GPU: " + (re.findall(r"^\d+\. (.*)|^(built without CUDA)", looked, re.M)
+                           or [("tutti doctor finds none", "")])[0][0])
+
+
+def import_table(args, folder):
+    """energy.h5 in `folder`."""
+    made = run([args.tutti, "import", str(TABLE), "-o", "energy.h5", "--inputs", INPUTS,
+                "--targets", "heating_load,cooling_load"], folder)
+    if made.returncode:
+        sys.exit(made.stderr)
 
 
 def train(args, folder, ranks, settings):
@@ -91,7 +111,8 @@ def contents(path):
 def compare_with_h5diff(one, other, settings):
     """h5diff has no option for bits: it compares values, and 0 with -0 as the same."""
     for name in ("model.h5", "results.h5"):
-        done = run(["h5diff", "--exclude-path=/provenance", str(one / name), str(other / name)], ".")
+        done = run(["h5diff", "--exclude-path=/provenance", str(one / name), str(other / name)],
+                   ".")
         if done.returncode:
             sys.exit(f"{settings}: {name} of {RANKS} ranks differ\n{done.stdout}{done.stderr}")
     print(f"  {' '.join(settings[1::2])}: the same values on {RANKS} ranks (h5diff)")
@@ -117,18 +138,9 @@ def main():
     args = parser.parse_args()
     args.tutti = os.path.realpath(args.tutti)
     use_h5diff = args.h5diff or not h5py
-    if use_h5diff and not shutil.which("h5diff"):
-        skip("neither h5py nor h5diff; Debian: python3-h5py, hdf5-tools")
-    if args.device == "gpu":
-        looked = run([args.tutti, "doctor"], ".").stdout
-        if " cuda " not in looked.split("\n\n")[0]:
-            skip("no GPU: " + (re.findall(r"^\d+\. (.*)|^(built without CUDA)", looked, re.M)
-                               or [("tutti doctor finds none", "")])[0][0])
+    skip_without(args, need_h5py=False)
     with tempfile.TemporaryDirectory(prefix="tutti-") as folder:
-        made = run([args.tutti, "import", str(TABLE), "-o", "energy.h5", "--inputs", INPUTS,
-                    "--targets", "heating_load,cooling_load"], folder)
-        if made.returncode:
-            sys.exit(made.stderr)
+        import_table(args, folder)
         (pathlib.Path(folder) / "job.yaml").write_text(JOB)
         for settings in combinations(args):
             files = [train(args, folder, ranks, settings) for ranks in RANKS]
