@@ -256,15 +256,16 @@ __device__ __forceinline__ void tt_block_network_forward(const tt_block_args &a,
 {
   for (int l = 0; l < a.plan.layers; l++) {
     const tt_block_layer &n = a.plan.layer[l];
+    int hidden = l < a.plan.layers - 1, relu = hidden && a.view.activation == TT_ACT_relu;
     tt_block_matrix x = tt_block_layer_input(a, shared, l),
                     z = tt_block_layer_input(a, shared, l + 1);
-#define CALL(TM, TN) tt_block_forward<TM, TN>(n, shared + a.plan.weights, x, z, rows)
-#define MMA(N, P) tt_block_mma_forward<N, P>(n, shared + a.plan.weights, x, z, rows)
+#define CALL(TM, TN) tt_block_forward<TM, TN>(n, shared + a.plan.weights, x, z, rows, relu)
+#define MMA(N, P) tt_block_mma_forward<N, P>(n, shared + a.plan.weights, x, z, rows, relu)
     TT_BLOCK_SWITCH(validating ? KIND::fp32_tile(n.forward) : n.forward, CALL, MMA)
 #undef CALL
 #undef MMA
     __syncthreads();
-    if (l == a.plan.layers - 1) break;
+    if (!hidden || relu) continue;
     tt_block_apply_activation(a.view.activation, z.at, shared + n.slope,
                               tt_block_padded_count(rows, n.ld));
     __syncthreads();
@@ -321,6 +322,7 @@ template <class KIND>
 __device__ __forceinline__ void tt_block_network_backward(const tt_block_args &a, float *shared,
                                                           int rows, int first)
 {
+  int relu = a.view.activation == TT_ACT_relu;
   for (int l = a.plan.layers - 1; l >= 0; l--) {
     const tt_block_layer &n = a.plan.layer[l];
     tt_block_matrix x = tt_block_layer_input(a, shared, l),
@@ -336,13 +338,14 @@ __device__ __forceinline__ void tt_block_network_backward(const tt_block_args &a
 #undef MMA
     __syncthreads();
     if (l == 0) return;
-    if (!a.plan.stores_slope) {
+    if (!a.plan.stores_slope && !relu) {
       tt_block_output_to_slope(a.view.activation, x.at, tt_block_padded_count(rows, x.ld));
       __syncthreads();
     }
     const float *slope = shared + a.plan.layer[l - 1].slope;
-#define CALL(TM, TN) tt_block_backward<TM, TN>(n, shared + a.plan.weights, d, x, slope, rows)
-#define MMA(N, P) tt_block_mma_backward<N, P>(n, shared + a.plan.weights, d, x, slope, rows)
+#define CALL(TM, TN) tt_block_backward<TM, TN>(n, shared + a.plan.weights, d, x, slope, rows, relu)
+#define MMA(N, P)                                                                                  \
+  tt_block_mma_backward<N, P>(n, shared + a.plan.weights, d, x, slope, rows, relu)
     TT_BLOCK_SWITCH(n.backward, CALL, MMA)
 #undef CALL
 #undef MMA

@@ -65,7 +65,8 @@ __device__ __forceinline__ void tt_block_mma_sum(float (&sum)[M][N][4], int coun
 /* Z = X W^T + b; see tt_block_forward. */
 template <int N, tt_precision PRECISION>
 __device__ __forceinline__ void tt_block_mma_forward(const tt_block_layer &layer, const float *w,
-                                                     tt_block_matrix x, tt_block_matrix z, int rows)
+                                                     tt_block_matrix x, tt_block_matrix z, int rows,
+                                                     int relu)
 {
   typedef tt_block_mma_tile<N> tile;
   int down = (rows + TT_BLOCK_TILE_ROWS - 1) / TT_BLOCK_TILE_ROWS;
@@ -95,7 +96,8 @@ __device__ __forceinline__ void tt_block_mma_forward(const tt_block_layer &layer
 #pragma unroll
       for (int r = 0; r < 2 * tile::M; r++) {
         const float *c = sum[r / 2][j] + r % 2 * 2;
-        tt_store2(z.at + (row + 8 * r) * z.ld + o, make_float2(c[0], c[1]));
+        float2 f = relu ? make_float2(tt_relu(c[0]), tt_relu(c[1])) : make_float2(c[0], c[1]);
+        tt_store2(z.at + (row + 8 * r) * z.ld + o, f);
       }
     }
   }
@@ -105,7 +107,7 @@ __device__ __forceinline__ void tt_block_mma_forward(const tt_block_layer &layer
 template <int N, tt_precision PRECISION>
 __device__ __forceinline__ void tt_block_mma_backward(const tt_block_layer &layer, const float *w,
                                                       tt_block_matrix d, tt_block_matrix h,
-                                                      const float *slope, int rows)
+                                                      const float *slope, int rows, int relu)
 {
   typedef tt_block_mma_tile<N> tile;
   int down = (rows + TT_BLOCK_TILE_ROWS - 1) / TT_BLOCK_TILE_ROWS;
@@ -131,6 +133,7 @@ __device__ __forceinline__ void tt_block_mma_backward(const tt_block_layer &laye
         const float *c = sum[r / 2][j] + r % 2 * 2;
         int at = (row + 8 * r) * h.ld + i;
         float2 s = tt_load2(slope + at);
+        if (relu) s = make_float2(tt_relu_slope(s.x), tt_relu_slope(s.y));
         tt_store2(h.at + at, make_float2(s.x * c[0], s.y * c[1]));
       }
     }

@@ -38,6 +38,11 @@ template <int TM, int TN> struct tt_block_lane_layout {
   static __device__ __forceinline__ int across() { return tt_block_lane_index() / 2 % ACROSS; }
 };
 
+/* relu as in TT_ACTIVATIONS, in the products themselves: it is the most frequent activation and
+ * takes one or two instructions. Other activations are applied after the product. */
+__device__ __forceinline__ float tt_relu(float z) { return tt_act(TT_ACT_relu, z); }
+__device__ __forceinline__ float tt_relu_slope(float y) { return tt_act_grad(TT_ACT_relu, y, y); }
+
 /* forward: Z = X W^T + b */
 
 /* sum[i][j] += sum over k of a[i][k] * b[j][k], k ascending. */
@@ -78,10 +83,12 @@ __device__ __forceinline__ void tt_block_dot_products(const float *const (&a)[TM
   }
 }
 
-/*   w  padded parameters [Q];   x [rows][in] -> z [rows][out] */
+/*   w     padded parameters [Q];   x [rows][in] -> z [rows][out]
+ *   relu  1: z is relu of the sums */
 template <int TM, int TN>
 __device__ __forceinline__ void tt_block_forward(const tt_block_layer &layer, const float *w,
-                                                 tt_block_matrix x, tt_block_matrix z, int rows)
+                                                 tt_block_matrix x, tt_block_matrix z, int rows,
+                                                 int relu)
 {
   typedef tt_block_lane_layout<TM, TN> lanes;
   int down = (rows + TT_BLOCK_TILE_ROWS - 1) / TT_BLOCK_TILE_ROWS;
@@ -101,6 +108,9 @@ __device__ __forceinline__ void tt_block_forward(const tt_block_layer &layer, co
       for (int i = 0; i < TM; i++) sum[i][j] = w[layer.bias + o];
     }
     tt_block_dot_products<TM, TN>(a, b, layer.in, sum);
+    if (relu)
+#pragma unroll
+      for (int k = 0; k < TM * TN; k++) sum[k / TN][k % TN] = tt_relu(sum[k / TN][k % TN]);
 #pragma unroll
     for (int j = 0; j < TN; j++) {
       int o = column + j * lanes::ACROSS;
@@ -178,11 +188,12 @@ tt_block_outer_products(const float *const (&d)[TM], const float *w, int stride,
   }
 }
 
-/* h[rows][in] = (d[rows][out] W) * slope[rows][in]; slope may be h itself. */
+/* h[rows][in] = (d[rows][out] W) * slope[rows][in]; slope may be h itself.
+ *   relu  1: `slope` has outputs of relu, from which the slopes follow */
 template <int TM, int TN>
 __device__ __forceinline__ void tt_block_backward(const tt_block_layer &layer, const float *w,
                                                   tt_block_matrix d, tt_block_matrix h,
-                                                  const float *slope, int rows)
+                                                  const float *slope, int rows, int relu)
 {
   typedef tt_block_lane_layout<TM, TN> lanes;
   enum { V = TN < 4 ? 1 : 4, C = TN / V };
@@ -208,7 +219,8 @@ __device__ __forceinline__ void tt_block_backward(const tt_block_layer &layer, c
         int at = (row + i * lanes::DOWN) * h.ld + column[c];
         tt_block_vector<V> x = tt_load_vector(slope + at, tt_block_vector<V>());
 #pragma unroll
-        for (int q = 0; q < V; q++) x.v[q] *= sum[i][c * V + q];
+        for (int q = 0; q < V; q++)
+          x.v[q] = (relu ? tt_relu_slope(x.v[q]) : x.v[q]) * sum[i][c * V + q];
         tt_store_vector(h.at + at, x);
       }
     }
