@@ -3,9 +3,6 @@
 
 #include "core/formulas/optimizer.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
 static int64_t ceil_div(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
 
 /* Parameters per rank: whole float4. */
@@ -48,11 +45,5 @@ void tt_path_assess_cluster(const tt_cohort *c, const tt_path_context *on, tt_pa
 {
   tt_cluster_plan plan;
   out->supported = tt_cluster_plan_make(c, on->shared_bytes, &plan);
-  if (out->supported) return;
-  if (tt_cluster_min_bytes(c) > on->shared_bytes)
-    tt_block_too_large(tt_cluster_min_bytes(c), on, out);
-  else
-    snprintf(out->why, sizeof out->why,
-             "a block sums the %" PRId64 " rows of a batch in more than %d groups",
-             c->batch_size, (int)TT_CLUSTER_RANKS);
+  if (!out->supported) tt_block_too_large(tt_cluster_min_bytes(c), on, out);
 }

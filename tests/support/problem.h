@@ -127,23 +127,24 @@ static inline int tensor_ways(way *out)
   return n;
 }
 
-/* Returns 1 if a way trains members with these options: the cluster path needs batches that a block
- * sums in eight groups. */
-static inline int can(way by, const tt_cohort *c)
-{
-  tt_cluster_plan cluster;
-  if (by.ops == &tt_engine_cpu || by.use.path == TT_GPU_PATH_layered) return 1;
-  if (tt_cohort_needs_layered(c)) return 0;
-  return by.use.path != TT_GPU_PATH_cluster || tt_cluster_plan_make(c, 227 * 1024, &cluster);
-}
-
-/* The same for members of these shapes: the warp path trains small ones only. */
+/* Returns 1 if a way trains members of these shapes: the warp path trains small ones only, the
+ * cluster path none of the widest. */
 static inline int suits(way by, const tt_cohort *c)
 {
   tt_warp_plan plan;
+  tt_cluster_plan cluster;
   char why[128];
-  if (by.ops == &tt_engine_cpu || by.use.path != TT_GPU_PATH_warp) return can(by, c);
-  return can(by, c) && tt_warp_plan_make(c, 96 * 1024, &plan, why, sizeof why);
+  int fused = by.ops != &tt_engine_cpu && by.use.path != TT_GPU_PATH_layered;
+  if (fused && tt_cohort_needs_layered(c)) return 0;
+  if (by.use.path == TT_GPU_PATH_cluster) return tt_cluster_plan_make(c, 227 * 1024, &cluster);
+  return by.use.path != TT_GPU_PATH_warp || tt_warp_plan_make(c, 96 * 1024, &plan, why, sizeof why);
+}
+
+/* Returns 1 if a way trains members with these options. */
+static inline int can(way by, const tt_cohort *c)
+{
+  return by.ops == &tt_engine_cpu || by.use.path == TT_GPU_PATH_layered ||
+         !tt_cohort_needs_layered(c);
 }
 
 /* The double is slow: its orders of threads run the cases of a law in turn. */

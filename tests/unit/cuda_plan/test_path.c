@@ -248,7 +248,7 @@ TT_TEST (a_cluster_must_be_requested) {
     tt_path_context on = large_gpu();
     if (!tt_cluster_plan_make(&c, on.shared_bytes, &plan)) {
       refused(&c, on, TT_GPU_PATH_cluster,
-              "run.gpu_path: cluster cannot train these members: a ");
+              "run.gpu_path: cluster cannot train these members: a member");
       continue;
     }
     TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_cluster, &got));
