@@ -1,6 +1,6 @@
-/* workload.h — the timed ensembles A to E, and U1 to U3 of the users' kind: as cohort and data set
- * for the engines of tutti, and as files for other programs, so that all programs start from the
- * same values. */
+/* workload.h — the timed ensembles A to E, U1 to U3 of the users' kind, and L of one large member:
+ * as cohort and data set for the engines of tutti, and as files for other programs, so that all
+ * programs start from the same values. */
 #ifndef BENCH_WORKLOAD_H
 #define BENCH_WORKLOAD_H
 #include "core/model/cohort.h"

@@ -4,17 +4,25 @@
 #include "core/engine/engine.h"
 #include "src/cpu/kernels.h"
 
+#include <stdatomic.h>
+
 /* The rows of one row set (cohort.h), by split. */
 typedef struct tt_cpu_row_lists {
   int32_t *row[TT_SPLITS]; /* [count], ascending */
   int64_t count[TT_SPLITS];
 } tt_cpu_row_lists;
 
+/* Fewest operations (tt_model_flops) of a step for each thread that shares it; most such threads.
+ * Two cores of an AMD EPYC 0.4 us apart (a round trip): one member 64-512-512-1 with batch 1024,
+ * 1.8e9 operations, 1.56 times as fast on two threads; 16-192-192-1, batch 512, 1.2e8: 0.94. */
+enum { TT_CPU_SHARE_FLOPS = 200000000, TT_CPU_MOST_SHARING = 256 };
+
 struct tt_engine {
   const tt_cohort *cohort;
   tt_slice slice;
   const tt_kernels *kernels;
   int threads;
+  int64_t share_flops; /* as TT_CPU_SHARE_FLOPS */
   const tt_dataset *data;
   const int32_t *replay; /* [M][epochs][rows] or NULL */
   int64_t row_sets;
@@ -24,28 +32,64 @@ struct tt_engine {
   tt_state *state;
   double *term; /* terms of a validation loss, if members have parts; else NULL */
   struct tt_cpu_buffers **buffers; /* [threads] */
+  struct tt_cpu_team *team;        /* [threads] */
+  _Atomic uint64_t *taken;         /* [threads][shares] of the teams */
+  int most_sharing;                /* threads that may share a member */
 };
+
+/* Threads that share a member. One of them, the leader, does everything that is not divided; the
+ * others do their shares of each tt_cpu_team_run. Who does a share, and where it begins and ends,
+ * never changes a bit, so that threads may come at any time. */
+typedef void tt_cpu_work(void *with, int thread, int threads);
+typedef struct tt_cpu_team {
+  _Alignas(64) _Atomic uint64_t call; /* see team.c */
+  tt_cpu_work *work;
+  void *with;
+  _Atomic uint64_t *taken;          /* [shares] last call in which a share was begun */
+  _Alignas(64) atomic_int finished; /* shares of the call that are done, without the leader's */
+  _Alignas(64) atomic_int size;     /* threads of the next call */
+  _Atomic int64_t left;             /* work left; -1: not known */
+  int leader, thread; /* of the team that this thread begins with (-1: none), its number there */
+} tt_cpu_team;
+
+/* The leader: work(with, thread, threads) on all threads of the team; returns when all are done.
+ * team NULL: on this thread alone. */
+void tt_cpu_team_run(tt_cpu_team *team, tt_cpu_work *work, void *with);
+int tt_cpu_team_threads(const tt_cpu_team *team); /* of the next call, at least */
+void tt_cpu_team_set_left(tt_cpu_team *team, int64_t left);
+
+/* Call job(..., i, with) for every member i of [0, M) on the threads of the engine. A thread that
+ * has no member joins the team with most work for each of its threads, up to most_sharing.
+ *   steps  work of a member: the steps that it takes, at most; 0: the same for each member */
+struct tt_cpu_buffers;
+typedef void tt_cpu_job(tt_engine *e, struct tt_cpu_buffers *b, tt_cpu_team *team, int64_t i,
+                        void *with);
+void tt_cpu_each_member(tt_engine *e, int64_t steps, tt_cpu_job *job, void *with);
 
 /* Row numbers of an epoch computed at a time; one batch if that is larger. */
 enum { TT_SAMPLER_WINDOW = 4096 };
 
 /* Buffers of one thread; a step uses only these, the state of the member and the data. */
 typedef struct tt_cpu_buffers {
-  int64_t rows, ld;        /* padded rows of a part of a batch, and the leading dimension */
-  float *x;                /* [D][ld] */
-  float *y;                /* [K][ld] */
-  float *weight;           /* [rows] */
-  float *z[TT_MAX_LAYERS]; /* [out][ld] of layer l: z, then dy/dz; of the last layer the output */
-  float *h[TT_MAX_LAYERS]; /* [out][ld] y of layer l: f(z) after dropout, plus x if residual */
+  int64_t rows, ld; /* padded rows of a part of a batch, and the leading dimension */
+  float *x;         /* [D][ld] */
+  float *y;         /* [K][ld] */
+  float *weight;    /* [rows] */
+  double *term;     /* [ld] losses of the rows times their weights */
+  /* [out][ld] of layer l: z, then dy/dz, then dL/dz or, with layer_norm, dL/d(result of norm); of
+   * the last layer the output */
+  float *z[TT_MAX_LAYERS];
+  float *delta[TT_MAX_LAYERS]; /* [out][ld] dL/dz of the last layer and of those with layer_norm */
+  float *h[TT_MAX_LAYERS];     /* [out][ld] y of layer l: f(z) after dropout, plus x if residual */
   float *normalized[TT_MAX_LAYERS];  /* [out][ld] with layer_norm: z of mean 0 and variance 1 */
   float *inverse_std[TT_MAX_LAYERS]; /* [ld] with layer_norm: 1 / standard deviation of z */
-  float *d[2];                       /* [widest][ld] */
-  float *residual_gradient;    /* [widest][ld] dL/dy of a residual layer, for its skip connection */
+  float *scratch;                    /* [widest][ld] */
+  float *residual_gradient; /* [widest][ld] dL/dy of a residual layer, for its skip connection */
   float *gradient[TT_MAX_PART_SUMS]; /* [P] [0] of the batch; sums of its parts (parts.h) */
   double loss[TT_MAX_PART_SUMS];     /* of these sums, if threads share the parts of a batch */
   float *adversarial_gradient;       /* [P] gradient at the adversarial inputs */
-  int8_t *input_mask;          /* [D] 1 for inputs that the member uses */
-  int32_t *window;             /* [window_size] row numbers */
+  int8_t *input_mask;                /* [D] 1 for inputs that the member uses */
+  int32_t *window;                   /* [window_size] row numbers */
   int64_t window_size;
   int64_t window_first, window_count;
 } tt_cpu_buffers;
@@ -70,21 +114,39 @@ int64_t tt_cpu_buffers_bytes(const tt_model *model, int64_t batch, int64_t parts
 void tt_cpu_forward(const tt_kernels *k, const tt_model *model, const float *w, tt_cpu_buffers *b,
                     int64_t rows, const tt_dropout *drop, int gradient);
 
-/* From dL/d(output) in d[0], compute gradient[P] of all parameters. Returns dL/dx [D][ld] if
- * `inputs`, else NULL. */
-const float *tt_cpu_backward(const tt_kernels *k, const tt_model *model, const float *w,
-                             tt_cpu_buffers *b, int64_t rows, float *gradient, int inputs);
+/* dL/dz of layer l, [out][ld] in the buffers. */
+float *tt_cpu_delta(const tt_model *model, const tt_cpu_buffers *b, int l);
+
+/* The backward pass of layer l: dL/dz from that of layer l + 1. Rows are independent. */
+void tt_cpu_backward_layer(const tt_kernels *k, const tt_model *model, const float *w,
+                           tt_cpu_buffers *b, int l, int64_t rows);
+
+/* Gradient of the parameters of some outputs of layer l, from dL/dz, in gradient[P]. */
+void tt_cpu_layer_gradient(const tt_kernels *k, const tt_model *model, const tt_cpu_buffers *b,
+                           int l, tt_slice outputs, int64_t rows, float *gradient);
+
+/* After the backward pass of layer 0: dL/dx [D][ld]. */
+const float *tt_cpu_input_gradient(const tt_kernels *k, const tt_model *model, const float *w,
+                                   tt_cpu_buffers *b, int64_t rows);
+
+/* From dL/dz of the last layer, compute dL/dz of all layers and gradient[P] of all parameters. */
+void tt_cpu_backward(const tt_kernels *k, const tt_model *model, const float *w, tt_cpu_buffers *b,
+                     int64_t rows, float *gradient);
+
+/* The same buffers, from row `row` of a batch on, a multiple of TT_LANES. */
+tt_cpu_buffers tt_cpu_buffers_from_row(const tt_model *model, const tt_cpu_buffers *b, int64_t row);
 
 /* One member in training, with its part of the state arrays. */
 typedef struct tt_cpu_member {
   const tt_member *member;
   const tt_ensemble *ensemble;
   const tt_cpu_row_lists *lists;
-  int64_t i;             /* in [0, M) */
-  int64_t rows, batches; /* per epoch */
-  float *w, *slots;      /* [P], [S][P] */
-  int threads;           /* that share its steps and validation rows */
+  int64_t i;                  /* in [0, M) */
+  int64_t rows, batches;      /* per epoch */
+  float *w, *slots;           /* [P], [S][P] */
+  int threads;                /* that share its parts and validation rows, if it has parts */
   const tt_shared_sum *share; /* of its validation loss with other engines; NULL: none */
+  tt_cpu_team *team;          /* that trains it; NULL: this thread alone */
 } tt_cpu_member;
 
 /* Prepare buffers b for member i of [0, M). */
@@ -106,6 +168,15 @@ void tt_cpu_next_batch(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_membe
 const float *tt_cpu_load_batch(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
                                tt_cpu_batch *batch, tt_slice rows);
 
+/* Loss of rows with the inputs in the buffers; fills term, and dL/dz of the last layer.
+ *   weight  [rows] or NULL: 1 for all */
+double tt_cpu_rows_loss(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
+                        const tt_cpu_batch *batch, int64_t rows, const float *weight);
+
+/* x + step * range * sign(dL/dx): Goodfellow, Shlens & Szegedy 2015. */
+void tt_cpu_perturb_inputs(const tt_engine *e, tt_cpu_buffers *b, float step, const float *dx,
+                           int64_t rows);
+
 /* Gradients of some parts of the batch, added as parts.h says: sum[0], sum[1], ... are pointers to
  * [P] in the buffers; loss[TT_MAX_PART_SUMS] of each, NaN if one is not finite. Returns the number
  * of these sums: 1 for all parts of the batch.
@@ -122,33 +193,54 @@ int tt_cpu_threads_per_member(const tt_cohort *c, tt_slice slice, int threads);
  * threads 1 each thread of the engine has those of the whole slice. Errors: MEM. */
 tt_err tt_cpu_reserve_sums(tt_engine *e, tt_slice parts, int threads);
 
+/* What the update of a parameter needs besides its gradient. */
+typedef struct tt_cpu_update {
+  tt_optimizer_args args;
+  float scale; /* of the gradient, if the member is clipped; else 1 */
+} tt_cpu_update;
+
 /* A step after its gradient, for the parameters of one segment, gradient[segment.count].
- *   squares  sum of squares of the gradient of all parameters; used if the member is clipped
- * The first function sets the gradient of unused inputs to 0 and, if the member is clipped,
- * computes the sum of squares of each block of TT_NORM_BLOCK parameters; the last function ends the
- * step in the state. */
+ *   mask_gradient     sets the gradient of unused inputs to 0
+ *   gradient_squares  the same; then, if the member is clipped, computes the sum of squares of each
+ *                     block of TT_NORM_BLOCK parameters
+ *   update_begin      squares: sum of squares of the gradient of all parameters, if it is clipped
+ *   average_weights   adds the new weights to their average (ema)
+ *   end_step          ends the step in the state */
+void tt_cpu_mask_gradient(const tt_engine *e, const tt_cpu_buffers *b, const tt_cpu_member *ctx,
+                          tt_slice segment, float *gradient);
 void tt_cpu_gradient_squares(const tt_engine *e, const tt_cpu_buffers *b, const tt_cpu_member *ctx,
                              tt_slice segment, float *gradient, double *block);
-void tt_cpu_update_weights(const tt_engine *e, const tt_cpu_member *ctx, tt_slice segment,
-                           float *gradient, double squares);
+tt_cpu_update tt_cpu_update_begin(const tt_engine *e, const tt_cpu_member *ctx, double squares);
+void tt_cpu_update_weights(const tt_engine *e, const tt_cpu_member *ctx, const tt_cpu_update *u,
+                           tt_slice segment, float *gradient);
+void tt_cpu_average_weights(const tt_engine *e, const tt_cpu_member *ctx, tt_slice segment);
 void tt_cpu_end_step(const tt_engine *e, const tt_cpu_member *ctx, double loss);
 
 /* One optimiser step. Returns 0 if the loss is not finite; then the weights do not change.
  *   steps  steps until the caller stops: the row order is computed for no more batches */
 int tt_cpu_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx, int64_t steps);
 
+/* The same by all threads of the team; the batch has one part. */
+int tt_cpu_shared_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx);
+
 /* The same in two parts (engine.h: forward, apply). The first returns the *count rows of the batch
- * and leaves the outputs in z[layers - 1]; the second returns the same as tt_cpu_step. */
-const int32_t *tt_cpu_split_forward(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
-                                    int64_t *count);
-int tt_cpu_split_apply(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
-                       const float *delta, double loss);
+ * and leaves the outputs in z[layers - 1]; the second returns the same as tt_cpu_shared_step. */
+const int32_t *tt_cpu_shared_forward(const tt_engine *e, tt_cpu_buffers *b,
+                                     const tt_cpu_member *ctx, int64_t *count);
+int tt_cpu_shared_apply(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
+                        const float *delta, double loss);
+
+/* The rows of a batch that a thread computes: blocks of TT_LANES rows are dealt evenly. */
+tt_slice tt_cpu_share_of_rows(int64_t rows, int thread, int threads);
 
 /* After a step: if it was the last of an epoch, end the epoch and return 1; else return 0. */
 int tt_cpu_end_epoch_if_due(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx);
 
-/* Up to `steps` steps of member i of [0, M). Returns the number taken. */
-int64_t tt_cpu_train_member(tt_engine *e, tt_cpu_buffers *b, int64_t i, int64_t steps);
+/* Up to `steps` steps of member i of [0, M). Returns the number taken. The first function returns
+ * how many these are if the member does not stop early. */
+int64_t tt_cpu_steps_left(const tt_engine *e, int64_t i, int64_t steps);
+int64_t tt_cpu_train_member(tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team, int64_t i,
+                            int64_t steps);
 
 /* Copy rows of the data set to x, y and weight of the buffers. Returns the sample weights, or NULL
  * if the data set has none. */
@@ -156,9 +248,10 @@ const float *tt_cpu_load_rows(const tt_engine *e, tt_cpu_buffers *b, const tt_en
                               const int32_t *row, int64_t rows);
 
 /* Mean loss of weights w[P] over a list of rows; NaN for no rows. The second function divides the
- * rows among the threads and engines that share the member. */
-double tt_cpu_mean_loss(const tt_engine *e, tt_cpu_buffers *b, const tt_ensemble *ensemble,
-                        const float *w, const int32_t *row, int64_t count);
+ * rows among the threads and engines that share the parts of a member. */
+double tt_cpu_mean_loss(const tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team,
+                        const tt_ensemble *ensemble, const float *w, const int32_t *row,
+                        int64_t count);
 double tt_cpu_shared_mean_loss(const tt_engine *e, const tt_cpu_member *ctx, const float *w,
                                const int32_t *row, int64_t count);
 
@@ -171,12 +264,10 @@ void tt_cpu_restore_denormals(unsigned old);
 /* Bytes that tt_cpu_predict allocates for each thread. */
 int64_t tt_cpu_predict_bytes(const tt_model *model);
 
-/* engine.h: describe, predict, forward, apply. */
+/* engine.h: describe, predict. */
 tt_err tt_cpu_describe(int device, tt_device_info *out);
 tt_err tt_cpu_predict(const tt_trained_ensemble *c, const tt_resources *use, int64_t rows,
                       const float *x, tt_moments *into, float *members);
-tt_err tt_cpu_ops_forward(tt_engine *e, float *output, int32_t *row);
-tt_err tt_cpu_ops_apply(tt_engine *e, const float *delta, const double *loss);
 
 /* engine.h: partial, squares, advance, accept. */
 tt_err tt_cpu_partial(tt_engine *e, int64_t m, tt_slice parts, int *training,

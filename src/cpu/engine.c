@@ -7,7 +7,6 @@
 #include "core/model/epoch_end.h"
 
 #include <inttypes.h>
-#include <omp.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,7 +22,7 @@ static void destroy(tt_engine **engine)
   if (!e) return;
   for (int64_t i = 0; e->lists && i < e->row_sets; i++)
     for (int k = 0; k < TT_SPLITS; k++) tt_free(e->lists[i].row[k]);
-  tt_free_all(&e->lists, &e->anchor, &e->range, &e->term);
+  tt_free_all(&e->lists, &e->anchor, &e->range, &e->term, &e->team, &e->taken);
   for (int t = 0; e->buffers && t < e->threads; t++) tt_cpu_buffers_destroy(&e->buffers[t]);
   tt_free(e->buffers);
   tt_state_destroy(&e->state);
@@ -52,6 +51,10 @@ static tt_err allocate(tt_engine *e)
   if (use == TT_BUFFERS_ADVERSARIAL) TT_TRY(TT_ALLOC(e->range, c->model.inputs));
   TT_TRY(tt_state_create(e->slice, tt_cohort_state_shape(c), &e->state));
   TT_TRY(TT_ALLOC(e->lists, e->row_sets));
+  TT_TRY(TT_ALLOC(e->team, e->threads));
+  int64_t shares = e->threads < TT_CPU_MOST_SHARING ? e->threads : TT_CPU_MOST_SHARING;
+  TT_TRY(TT_ALLOC(e->taken, e->threads * shares));
+  for (int t = 0; t < e->threads; t++) e->team[t].taken = e->taken + t * shares;
   TT_TRY(TT_ALLOC(e->buffers, e->threads));
   for (int t = 0; t < e->threads; t++)
     TT_TRY(tt_cpu_buffers_create(&c->model, c->batch_size, c->parts, use, &e->buffers[t]));
@@ -70,6 +73,7 @@ static tt_err create(const tt_cohort *cohort, tt_slice slice, const tt_resources
                    .slice = slice,
                    .kernels = kernels,
                    .row_sets = tt_cohort_row_sets(cohort),
+                   .share_flops = use->share_flops > 0 ? use->share_flops : TT_CPU_SHARE_FLOPS,
                    .threads = use->threads < 1 ? 1 : use->threads};
   tt_err err = allocate(e);
   if (err)
@@ -90,11 +94,23 @@ static tt_err no_training_row(const tt_cohort *c, int64_t row_set)
   return TT_FAIL(DATA, "ensemble %s: no training row has a label for its targets", name);
 }
 
+/* Threads that may share a member, by the operations of a step. A batch in parts is shared in
+ * another way: its parts are. */
+static int most_sharing(const tt_engine *e, int64_t rows)
+{
+  const tt_cohort *c = e->cohort;
+  if (c->parts > 1) return 1;
+  if (rows > c->batch_size) rows = c->batch_size;
+  double threads = tt_model_flops(&c->model, rows) / (double)e->share_flops;
+  int most = e->threads < TT_CPU_MOST_SHARING ? e->threads : TT_CPU_MOST_SHARING;
+  return threads < 1.0 ? 1 : threads < most ? (int)threads : most;
+}
+
 static tt_err set_data(tt_engine *e, const tt_dataset *data, const tt_replay *replay)
 {
   e->data = data;
   e->replay = replay ? replay->order : NULL;
-  int64_t rows = 0; /* validation rows of a member, at most */
+  int64_t rows = 0, most = 0; /* validation rows, training rows of a member, at most */
   if (e->range) tt_dataset_ranges(data, e->range);
   for (int64_t v = 0; v < e->row_sets; v++) {
     tt_cpu_row_lists *to = &e->lists[v];
@@ -104,7 +120,10 @@ static tt_err set_data(tt_engine *e, const tt_dataset *data, const tt_replay *re
     }
     if (to->count[TT_TRAIN] < 1) return no_training_row(e->cohort, v);
     if (to->count[TT_VALIDATION] > rows) rows = to->count[TT_VALIDATION];
+    int64_t used = tt_cohort_epoch_rows(e->cohort, to->count[TT_TRAIN]);
+    if (used > most) most = used;
   }
+  e->most_sharing = most_sharing(e, most);
   tt_free(e->term);
   return e->cohort->parts > 1 ? TT_ALLOC(e->term, rows / e->buffers[0]->rows + 1) : TT_OK;
 }
@@ -139,62 +158,116 @@ static void get_standing(const tt_state *s, int64_t i, tt_member_progress *out)
   out->loss = tt_last_epoch_loss(TT_FIELD(s, loss_train), s->epochs, i, out->epoch);
 }
 
-static void train_member(tt_engine *e, tt_cpu_buffers *b, int64_t i, int64_t steps,
-                         tt_member_progress *at)
-{
-  at[i].taken = tt_cpu_train_member(e, b, i, steps);
-  get_standing(e->state, i, &at[i]);
-}
+/* Arguments of a call of train. */
+typedef struct train_args {
+  int64_t steps;
+  tt_member_progress *at; /* [M] */
+} train_args;
 
-/* Each thread trains other members. */
-static void train_in_parallel(tt_engine *e, int64_t steps, tt_member_progress *at)
+static void train_member(tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team, int64_t i, void *with)
 {
-#pragma omp parallel num_threads(e->threads)
-  {
-    unsigned mode = tt_cpu_flush_denormals();
-#pragma omp for schedule(dynamic, 1)
-    for (int64_t i = 0; i < e->slice.count; i++)
-      train_member(e, e->buffers[omp_get_thread_num()], i, steps, at);
-    tt_cpu_restore_denormals(mode);
-  }
+  const train_args *a = with;
+  a->at[i].taken = tt_cpu_train_member(e, b, team, i, a->steps);
+  get_standing(e->state, i, &a->at[i]);
 }
 
 /* All threads train one member after the other; they share the parts of a batch. */
-static void train_one_by_one(tt_engine *e, int64_t steps, tt_member_progress *at)
+static void train_one_by_one(tt_engine *e, train_args *args)
 {
   unsigned mode = tt_cpu_flush_denormals();
-  for (int64_t i = 0; i < e->slice.count; i++) train_member(e, e->buffers[0], i, steps, at);
+  for (int64_t i = 0; i < e->slice.count; i++) train_member(e, e->buffers[0], NULL, i, args);
   tt_cpu_restore_denormals(mode);
 }
 
 static tt_err train(tt_engine *e, int64_t steps, tt_progress *out)
 {
-  tt_member_progress *at = NULL;
-  TT_TRY(TT_ALLOC(at, e->slice.count));
+  train_args args = {.steps = steps};
+  TT_TRY(TT_ALLOC(args.at, e->slice.count));
   if (tt_cpu_threads_per_member(e->cohort, e->slice, e->threads) > 1)
-    train_one_by_one(e, steps, at);
+    train_one_by_one(e, &args);
   else
-    train_in_parallel(e, steps, at);
-  tt_progress_from_members(e->slice.count, at, e->cohort->max_epochs, out);
-  tt_free(at);
+    tt_cpu_each_member(e, steps, train_member, &args);
+  tt_progress_from_members(e->slice.count, args.at, e->cohort->max_epochs, out);
+  tt_free(args.at);
   return TT_OK;
+}
+
+/* Arguments of a call of evaluate. */
+typedef struct evaluate_args {
+  tt_split split;
+  double *loss; /* [M] */
+} evaluate_args;
+
+static void evaluate_member(tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team, int64_t i,
+                            void *with)
+{
+  const evaluate_args *a = with;
+  const tt_member *m = &e->cohort->member[e->slice.first + i];
+  const tt_cpu_row_lists *lists = &e->lists[tt_member_row_set(e->cohort, m)];
+  a->loss[i] = tt_cpu_mean_loss(e, b, team, &e->cohort->ensemble[m->ensemble],
+                                tt_state_prediction_weights(e->state, i), lists->row[a->split],
+                                lists->count[a->split]);
 }
 
 static tt_err evaluate(tt_engine *e, tt_split split, double *loss)
 {
-#pragma omp parallel num_threads(e->threads)
-  {
-    unsigned mode = tt_cpu_flush_denormals();
-#pragma omp for schedule(dynamic, 1)
-    for (int64_t i = 0; i < e->slice.count; i++) {
-      const tt_member *m = &e->cohort->member[e->slice.first + i];
-      const tt_cpu_row_lists *lists = &e->lists[tt_member_row_set(e->cohort, m)];
-      loss[i] = tt_cpu_mean_loss(
-          e, e->buffers[omp_get_thread_num()], &e->cohort->ensemble[m->ensemble],
-          tt_state_prediction_weights(e->state, i), lists->row[split], lists->count[split]);
-    }
-    tt_cpu_restore_denormals(mode);
+  tt_cpu_each_member(e, 0, evaluate_member, &(evaluate_args){split, loss});
+  return TT_OK;
+}
+
+/* Arguments of forward and apply. */
+typedef struct halves_args {
+  float *output;
+  int32_t *row;
+  const float *delta;
+  const double *loss;
+} halves_args;
+
+/* Outputs of one member on its next batch: output[B][O], row[B]. */
+static void forward_member(tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team, int64_t i,
+                           void *with)
+{
+  const halves_args *to = with;
+  const tt_model *m = &e->cohort->model;
+  int64_t rows = 0, batch = e->cohort->batch_size;
+  float *output = to->output + i * batch * m->outputs;
+  const int32_t *from = NULL;
+  if (TT_FIELD(e->state, status)[i] == TT_STATUS_training) {
+    tt_cpu_member ctx = tt_cpu_member_begin(e, b, i);
+    ctx.team = team;
+    from = tt_cpu_shared_forward(e, b, &ctx, &rows);
   }
+  const float *z = b->z[m->layers - 1];
+  for (int64_t r = 0; r < batch; r++) {
+    to->row[i * batch + r] = r < rows ? from[r] : -1;
+    for (int64_t o = 0; o < m->outputs; o++)
+      output[r * m->outputs + o] = r < rows ? z[o * b->ld + r] : 0.0f;
+  }
+}
+
+static void apply_member(tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team, int64_t i, void *with)
+{
+  const halves_args *from = with;
+  int64_t each = e->cohort->batch_size * e->cohort->model.outputs;
+  int8_t *status = &TT_FIELD(e->state, status)[i];
+  if (*status != TT_STATUS_training) return;
+  tt_cpu_member ctx = tt_cpu_member_begin(e, b, i);
+  ctx.team = team;
+  if (tt_cpu_shared_apply(e, b, &ctx, from->delta + i * each, from->loss[i]))
+    tt_cpu_end_epoch_if_due(e, b, &ctx);
+  else
+    *status = TT_STATUS_diverged;
+}
+
+static tt_err forward(tt_engine *e, float *output, int32_t *row)
+{
+  tt_cpu_each_member(e, 1, forward_member, &(halves_args){.output = output, .row = row});
+  return TT_OK;
+}
+
+static tt_err apply(tt_engine *e, const float *delta, const double *loss)
+{
+  tt_cpu_each_member(e, 1, apply_member, &(halves_args){.delta = delta, .loss = loss});
   return TT_OK;
 }
 
@@ -272,8 +345,8 @@ const tt_engine_ops tt_engine_cpu = {
     .info = info,
     .host_bytes = host_bytes,
     .predict = tt_cpu_predict,
-    .forward = tt_cpu_ops_forward,
-    .apply = tt_cpu_ops_apply,
+    .forward = forward,
+    .apply = apply,
     .partial = tt_cpu_partial,
     .squares = tt_cpu_squares,
     .advance = tt_cpu_advance,

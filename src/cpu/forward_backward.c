@@ -32,11 +32,15 @@ static int any_residual(const tt_model *m)
   return 0;
 }
 
+/* 1 if dL/dz of a layer has memory of its own; else it replaces f'(z) in z. */
+static int has_own_delta(const tt_layer *layer, int last) { return last || layer->norm >= 0; }
+
 static tt_err allocate_layer(const tt_layer *layer, int last, int training, int l,
                              tt_cpu_buffers *b)
 {
   TT_TRY(TT_ALLOC(b->z[l], layer->out * b->ld));
   if (!last) TT_TRY(TT_ALLOC(b->h[l], layer->out * b->ld));
+  if (training && has_own_delta(layer, last)) TT_TRY(TT_ALLOC(b->delta[l], layer->out * b->ld));
   if (layer->norm < 0 || !training) return TT_OK;
   TT_TRY(TT_ALLOC(b->normalized[l], layer->out * b->ld));
   return TT_ALLOC(b->inverse_std[l], b->ld);
@@ -52,8 +56,8 @@ static tt_err allocate(const tt_model *m, tt_cpu_buffers_use use, tt_cpu_buffers
     TT_TRY(allocate_layer(&m->layer[l], l == m->layers - 1, training, l, b));
   TT_TRY(TT_ALLOC(b->window, b->window_size));
   if (!training) return TT_OK;
-  TT_TRY(TT_ALLOC(b->d[0], widest(m) * b->ld));
-  TT_TRY(TT_ALLOC(b->d[1], widest(m) * b->ld));
+  TT_TRY(TT_ALLOC(b->term, b->ld));
+  TT_TRY(TT_ALLOC(b->scratch, widest(m) * b->ld));
   TT_TRY(TT_ALLOC(b->input_mask, m->inputs));
   if (any_residual(m)) TT_TRY(TT_ALLOC(b->residual_gradient, widest(m) * b->ld));
   if (use == TT_BUFFERS_ADVERSARIAL) TT_TRY(TT_ALLOC(b->adversarial_gradient, m->params));
@@ -107,21 +111,23 @@ void tt_cpu_buffers_destroy(tt_cpu_buffers **w)
   if (!b) return;
   tt_free_all(&b->x, &b->y, &b->weight);
   for (int l = 0; l < TT_MAX_LAYERS; l++) {
-    tt_free_all(&b->z[l], &b->h[l], &b->normalized[l], &b->inverse_std[l]);
+    tt_free_all(&b->z[l], &b->h[l], &b->delta[l], &b->normalized[l], &b->inverse_std[l]);
   }
   for (int i = 0; i < TT_MAX_PART_SUMS; i++) tt_free(b->gradient[i]);
-  tt_free_all(&b->d[0], &b->d[1], &b->residual_gradient, &b->adversarial_gradient, &b->input_mask,
-              &b->window, w);
+  tt_free_all(&b->term, &b->scratch, &b->residual_gradient, &b->adversarial_gradient,
+              &b->input_mask, &b->window, w);
 }
 
 int64_t tt_cpu_buffers_bytes(const tt_model *model, int64_t batch, int64_t parts, int threads,
                              tt_cpu_buffers_use use)
 {
   int64_t ld = leading_dimension(round_up_to_lanes(tt_part_max_rows(batch, parts))),
-          features = model->inputs + model->targets + 1;
-  for (int l = 0; l < model->layers; l++)
-    features += 2 * model->layer[l].out + (model->layer[l].norm < 0 ? 0 : model->layer[l].out + 1);
-  features += (any_residual(model) ? 3 : 2) * widest(model);
+          features = model->inputs + model->targets + 3;
+  for (int l = 0; l < model->layers; l++) {
+    int64_t out = model->layer[l].out;
+    features += 2 * out + (model->layer[l].norm < 0 ? 0 : 2 * out + 1);
+  }
+  features += (any_residual(model) ? 2 : 1) * widest(model);
   int64_t gradients =
       pending_sums(parts, (tt_slice){0, parts}, threads, 0) + (use == TT_BUFFERS_ADVERSARIAL);
   return 4 * (features * ld + gradients * model->params + TT_SAMPLER_WINDOW);
@@ -157,42 +163,80 @@ void tt_cpu_forward(const tt_kernels *k, const tt_model *model, const float *w, 
   }
 }
 
-/* dL/dz of layer l -> dL/dz of the layer below it. */
-static void backward_layer(const tt_kernels *k, const tt_model *m, const float *w,
-                           tt_cpu_buffers *b, int l, const float *d, float *next, float *gradient,
-                           int64_t n)
+float *tt_cpu_delta(const tt_model *m, const tt_cpu_buffers *b, int l)
 {
-  const tt_layer *layer = &m->layer[l], *below = &m->layer[l - 1];
-  int plain = !layer->residual && !below->residual && below->norm < 0;
-  k->product(layer->in, layer->out, w + layer->weight, 1, layer->in, NULL, d,
-             plain ? b->z[l - 1] : NULL, next, b->ld, n);
-  if (plain) return;
-  if (layer->residual) k->add(layer->in, b->residual_gradient, next, b->ld, n);
-  if (below->residual)
-    memcpy(b->residual_gradient, next, (size_t)(layer->in * b->ld) * sizeof *next);
-  k->times(layer->in, b->z[l - 1], next, b->ld, n);
-  if (below->norm >= 0)
-    k->norm_gradient(below->out, w + below->norm, b->normalized[l - 1], b->inverse_std[l - 1], next,
-                     gradient + below->norm, b->ld, n);
+  return has_own_delta(&m->layer[l], l == m->layers - 1) ? b->delta[l] : b->z[l];
 }
 
-const float *tt_cpu_backward(const tt_kernels *k, const tt_model *m, const float *w,
-                             tt_cpu_buffers *b, int64_t rows, float *gradient, int inputs)
+void tt_cpu_backward_layer(const tt_kernels *k, const tt_model *m, const float *w,
+                           tt_cpu_buffers *b, int l, int64_t rows)
 {
+  const tt_layer *layer = &m->layer[l + 1], *here = &m->layer[l];
+  const float *d = tt_cpu_delta(m, b, l + 1);
   int64_t n = round_up_to_lanes(rows);
-  float *d = b->d[0], *next = b->d[1];
-  for (int l = m->layers - 1; l >= 0; l--) {
-    const tt_layer *layer = &m->layer[l];
-    k->weight_gradient(layer->out, layer->in, d, l ? b->h[l - 1] : b->x, gradient + layer->weight,
-                       gradient + layer->bias, b->ld, n);
-    if (l == 0) break;
-    backward_layer(k, m, w, b, l, d, next, gradient, n);
-    float *swap = d;
-    d = next;
-    next = swap;
-  }
-  if (!inputs) return NULL;
+  int plain = !layer->residual && !here->residual && here->norm < 0;
+  float *to = plain ? b->z[l] : b->scratch;
+  k->product(layer->in, layer->out, w + layer->weight, 1, layer->in, NULL, d,
+             plain ? b->z[l] : NULL, to, b->ld, n);
+  if (plain) return;
+  if (layer->residual) k->add(layer->in, b->residual_gradient, to, b->ld, n);
+  for (int64_t o = 0; here->residual && o < here->out; o++)
+    memcpy(b->residual_gradient + o * b->ld, to + o * b->ld, (size_t)n * sizeof *to);
+  k->times(layer->in, to, b->z[l], b->ld, n);
+  if (here->norm >= 0)
+    k->norm_gradient(here->out, w + here->norm, b->normalized[l], b->inverse_std[l], b->z[l],
+                     b->delta[l], b->ld, n);
+}
+
+void tt_cpu_layer_gradient(const tt_kernels *k, const tt_model *m, const tt_cpu_buffers *b, int l,
+                           tt_slice outputs, int64_t rows, float *gradient)
+{
+  const tt_layer *layer = &m->layer[l];
+  int64_t n = round_up_to_lanes(rows), first = outputs.first;
+  if (outputs.count < 1) return;
+  k->weight_gradient(outputs.count, layer->in, tt_cpu_delta(m, b, l) + first * b->ld,
+                     l ? b->h[l - 1] : b->x, gradient + layer->weight + first * layer->in,
+                     gradient + layer->bias + first, b->ld, n);
+  if (layer->norm < 0) return;
+  float *gain = gradient + layer->norm, *shift = gain + layer->out;
+  for (int64_t o = first; o < first + outputs.count; o++)
+    k->weight_gradient(1, 1, b->z[l] + o * b->ld, b->normalized[l] + o * b->ld, gain + o, shift + o,
+                       b->ld, n);
+}
+
+const float *tt_cpu_input_gradient(const tt_kernels *k, const tt_model *m, const float *w,
+                                   tt_cpu_buffers *b, int64_t rows)
+{
   const tt_layer *first = &m->layer[0];
-  k->product(first->in, first->out, w + first->weight, 1, first->in, NULL, d, NULL, next, b->ld, n);
-  return next;
+  k->product(first->in, first->out, w + first->weight, 1, first->in, NULL, tt_cpu_delta(m, b, 0),
+             NULL, b->scratch, b->ld, round_up_to_lanes(rows));
+  return b->scratch;
+}
+
+void tt_cpu_backward(const tt_kernels *k, const tt_model *m, const float *w, tt_cpu_buffers *b,
+                     int64_t rows, float *gradient)
+{
+  for (int l = m->layers - 1; l >= 0; l--) {
+    tt_cpu_layer_gradient(k, m, b, l, (tt_slice){0, m->layer[l].out}, rows, gradient);
+    if (l > 0) tt_cpu_backward_layer(k, m, w, b, l - 1, rows);
+  }
+}
+
+tt_cpu_buffers tt_cpu_buffers_from_row(const tt_model *m, const tt_cpu_buffers *b, int64_t row)
+{
+  tt_cpu_buffers v = *b;
+  v.x += row;
+  v.y += row;
+  v.weight += row;
+  v.term += row;
+  v.scratch += row;
+  if (v.residual_gradient) v.residual_gradient += row;
+  for (int l = 0; l < m->layers; l++) {
+    v.z[l] += row;
+    if (v.h[l]) v.h[l] += row;
+    if (v.delta[l]) v.delta[l] += row;
+    if (v.normalized[l]) v.normalized[l] += row;
+    if (v.inverse_std[l]) v.inverse_std[l] += row;
+  }
+  return v;
 }

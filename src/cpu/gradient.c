@@ -6,6 +6,23 @@
 
 static int64_t min_int64(int64_t a, int64_t b) { return a < b ? a : b; }
 
+/* The row order of some slots of an epoch, in the window. */
+typedef struct ordering {
+  const tt_engine *e;
+  tt_cpu_buffers *b;
+  const tt_cpu_member *ctx;
+  tt_sampler order;
+} ordering;
+
+static void order_share(void *with, int thread, int threads)
+{
+  const ordering *o = with;
+  const tt_cpu_buffers *b = o->b;
+  tt_slice own = tt_cpu_share_of_rows(b->window_count, thread, threads);
+  o->e->kernels->order(&o->order, o->ctx->lists->row[TT_TRAIN], b->window_first + own.first,
+                       own.count, b->window + own.first);
+}
+
 /* Row numbers of slots [first, first + count) of this epoch. Computes the order of up to `steps`
  * batches at once, as many as the window holds. */
 static const int32_t *batch_rows(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
@@ -17,13 +34,13 @@ static const int32_t *batch_rows(const tt_engine *e, tt_cpu_buffers *b, const tt
     return e->replay + (ctx->i * epochs + epoch) * ctx->rows + first;
   }
   if (first < b->window_first || first + count > b->window_first + b->window_count) {
-    tt_sampler order =
-        tt_member_sampler(e->cohort, ctx->member, TT_FIELD(e->state, attempt)[ctx->i],
-                          ctx->lists->count[TT_TRAIN], epoch);
+    ordering o = {e, b, ctx,
+                  tt_member_sampler(e->cohort, ctx->member, TT_FIELD(e->state, attempt)[ctx->i],
+                                    ctx->lists->count[TT_TRAIN], epoch)};
     int64_t batches = min_int64(b->window_size / e->cohort->batch_size, steps);
     b->window_first = first;
     b->window_count = min_int64(batches * e->cohort->batch_size, ctx->rows - first);
-    e->kernels->order(&order, ctx->lists->row[TT_TRAIN], first, b->window_count, b->window);
+    tt_cpu_team_run(ctx->team, order_share, &o);
   }
   return b->window + (first - b->window_first);
 }
@@ -80,27 +97,19 @@ const float *tt_cpu_load_batch(const tt_engine *e, tt_cpu_buffers *b, const tt_c
   return weight;
 }
 
-/* Rows of a batch that are in the buffers. */
-typedef struct loaded_rows {
-  const tt_cpu_batch *batch;
-  int64_t count;
-  const float *weight; /* NULL: 1 for all */
-} loaded_rows;
-
-/* Loss of the rows with the inputs in the buffers; writes dL/d(output) to d[0]. */
-static double rows_loss(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
-                        const loaded_rows *rows)
+double tt_cpu_rows_loss(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
+                        const tt_cpu_batch *batch, int64_t rows, const float *weight)
 {
   const tt_cohort *c = e->cohort;
-  const tt_dropout *drop = &rows->batch->dropout;
-  tt_cpu_forward(e->kernels, &c->model, ctx->w, b, rows->count, drop->p > 0.0f ? drop : NULL, 1);
-  return e->kernels->loss(c->loss, tt_cohort_loss_args(c), &c->model, rows->count,
-                          b->z[c->model.layers - 1], b->y, rows->weight,
-                          1.0f / (float)rows->batch->count, b->d[0], b->ld);
+  const tt_model *m = &c->model;
+  const tt_dropout *drop = &batch->dropout;
+  tt_cpu_forward(e->kernels, m, ctx->w, b, rows, drop->p > 0.0f ? drop : NULL, 1);
+  e->kernels->loss(c->loss, tt_cohort_loss_args(c), m, rows, b->z[m->layers - 1], b->y, weight,
+                   1.0f / (float)batch->count, b->term, tt_cpu_delta(m, b, m->layers - 1), b->ld);
+  return tt_kernels_add_losses(c->loss, rows, b->term);
 }
 
-/* x + step * range * sign(dL/dx): Goodfellow, Shlens & Szegedy 2015. */
-static void perturb_inputs(const tt_engine *e, tt_cpu_buffers *b, float step, const float *dx,
+void tt_cpu_perturb_inputs(const tt_engine *e, tt_cpu_buffers *b, float step, const float *dx,
                            int64_t rows)
 {
   for (int64_t f = 0; f < e->cohort->model.inputs; f++) {
@@ -119,12 +128,14 @@ static void add(int64_t params, const float *from, float *to)
 
 /* Add the gradient at the adversarial inputs. Returns 0 if the loss there is not finite. */
 static int add_adversarial(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
-                           const loaded_rows *rows, const float *dx, float *gradient)
+                           const tt_cpu_batch *batch, int64_t rows, const float *weight,
+                           float *gradient)
 {
   const tt_model *m = &e->cohort->model;
-  perturb_inputs(e, b, ctx->member->hyper.adversarial_epsilon, dx, rows->count);
-  if (!isfinite(rows_loss(e, b, ctx, rows))) return 0;
-  tt_cpu_backward(e->kernels, m, ctx->w, b, rows->count, b->adversarial_gradient, 0);
+  const float *dx = tt_cpu_input_gradient(e->kernels, m, ctx->w, b, rows);
+  tt_cpu_perturb_inputs(e, b, ctx->member->hyper.adversarial_epsilon, dx, rows);
+  if (!isfinite(tt_cpu_rows_loss(e, b, ctx, batch, rows, weight))) return 0;
+  tt_cpu_backward(e->kernels, m, ctx->w, b, rows, b->adversarial_gradient);
   add(m->params, b->adversarial_gradient, gradient);
   return 1;
 }
@@ -134,17 +145,16 @@ static double rows_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_
                             tt_cpu_batch *batch, tt_slice slice, float *gradient)
 {
   int adversarial = ctx->member->hyper.adversarial_epsilon > 0.0f;
-  loaded_rows rows = {.batch = batch, .count = slice.count};
   if (slice.count == 0) {
     memset(gradient, 0, (size_t)e->cohort->model.params * sizeof *gradient);
     return 0.0;
   }
-  rows.weight = tt_cpu_load_batch(e, b, ctx, batch, slice);
-  double loss = rows_loss(e, b, ctx, &rows);
+  const float *weight = tt_cpu_load_batch(e, b, ctx, batch, slice);
+  double loss = tt_cpu_rows_loss(e, b, ctx, batch, slice.count, weight);
   if (!isfinite(loss)) return (double)NAN;
-  const float *dx = tt_cpu_backward(e->kernels, &e->cohort->model, ctx->w, b, slice.count, gradient,
-                                    adversarial);
-  if (adversarial && !add_adversarial(e, b, ctx, &rows, dx, gradient)) return (double)NAN;
+  tt_cpu_backward(e->kernels, &e->cohort->model, ctx->w, b, slice.count, gradient);
+  if (adversarial && !add_adversarial(e, b, ctx, batch, slice.count, weight, gradient))
+    return (double)NAN;
   return loss;
 }
 

@@ -1,4 +1,4 @@
-/* kernels.c — choice of the kernel table at run time. */
+/* kernels.c — choice of the kernel table at run time; the order of a sum of losses. */
 #include "src/cpu/kernels.h"
 
 static const tt_kernels *find(tt_simd simd)
@@ -21,4 +21,20 @@ tt_err tt_kernels_get(tt_simd simd, const tt_kernels **out)
     return TT_FAIL(UNAVAILABLE, "run.simd: this processor does not support %s; use auto",
                    tt_choice_simd[simd]);
   return TT_OK;
+}
+
+static double add_terms(int64_t count, const double *term)
+{
+  double sum = 0.0;
+  for (int64_t r = 0; r < count; r++) sum += term[r];
+  return sum;
+}
+
+double tt_kernels_add_losses(tt_loss kind, int64_t rows, const double *term)
+{
+  double sum = 0.0;
+  if (tt_loss_is_multi_output(kind)) return add_terms(rows, term);
+  for (int64_t r = 0; r < rows; r += TT_LOSS_CHUNK)
+    sum += add_terms(rows - r < TT_LOSS_CHUNK ? rows - r : TT_LOSS_CHUNK, term + r);
+  return sum;
 }

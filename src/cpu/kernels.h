@@ -12,7 +12,7 @@
 #define TT_KERNELS_H
 #include "core/model/cohort.h"
 
-enum { TT_LANES = 16 };
+enum { TT_LANES = 16, TT_LOSS_CHUNK = 256 /* rows */ };
 
 /* Dropout in one step of one member: arguments of tt_dropout_draw (cohort.h), probability. */
 typedef struct tt_dropout {
@@ -28,7 +28,7 @@ typedef struct tt_kernels {
   const char *arithmetic; /* tables with the same text give the same bits */
 
   /* y[out][ld] = A x (+ bias) (* scale), rows [0, n), n a multiple of 16.
-   *   A(o, i) = a[o * row_step + i * column_step];  bias [out] or NULL;  scale [out][ld] or NULL */
+   *   A(o, i) = a[o * row_step + i * column_step];  bias [out] or NULL;  scale [out][ld] or NULL, may be y */
   void (*product)(int64_t out, int64_t in, const float *a, int64_t row_step, int64_t column_step,
                   const float *bias, const float *x, const float *scale, float *y, int64_t ld,
                   int64_t n);
@@ -37,12 +37,13 @@ typedef struct tt_kernels {
                           float *gb, int64_t ld, int64_t n);
   /* y = f(z), then z = f'(z), `count` values; gradient 0: z does not change. */
   void (*activate)(tt_activation kind, int64_t count, float *z, float *y, int gradient);
-  /* Loss of `rows` rows (not padded): returns the sum over rows of weight * loss; fills
-   * d[outputs][ld] = weight * dl/do * factor, zero in the padding. d may be NULL.
+  /* Losses of `rows` rows (not padded): term[rows] = weight * loss, to be added by
+   * tt_kernels_add_losses; fills d[outputs][ld] = weight * dl/do * factor, zero in the padding. d
+   * may be NULL.
    *   o [outputs][ld], y [targets][ld], weight [rows] or NULL */
-  double (*loss)(tt_loss kind, tt_loss_args args, const tt_model *model, int64_t rows,
-                 const float *o, const float *y, const float *weight, float factor, float *d,
-                 int64_t ld);
+  void (*loss)(tt_loss kind, tt_loss_args args, const tt_model *model, int64_t rows, const float *o,
+               const float *y, const float *weight, float factor, double *term, float *d,
+               int64_t ld);
   /* One optimiser step for `count` parameters; slots [S][stride]. */
   void (*step)(tt_optimizer kind, int64_t count, float *w, const float *g, float *slots,
                int64_t stride, tt_optimizer_args args);
@@ -63,10 +64,10 @@ typedef struct tt_kernels {
    *   gain [out], then shift [out] */
   void (*norm)(int64_t out, const float *gain, float *z, float *normalized, float *inverse_std,
                int64_t ld, int64_t n);
-  /* d = dL/d(result of norm) becomes dL/d(z before norm); g [2][out] gradient of gain, then shift.
-   */
+  /* from = dL/d(result of norm), to = dL/d(z before norm), both [out][ld]. */
   void (*norm_gradient)(int64_t out, const float *gain, const float *normalized,
-                        const float *inverse_std, float *d, float *g, int64_t ld, int64_t n);
+                        const float *inverse_std, const float *from, float *to, int64_t ld,
+                        int64_t n);
   /* Dropout of units [first, first + units) of all hidden units: multiply h and, unless NULL, slope
    * by 0 or 1 / (1 - p). */
   void (*drop)(const tt_dropout *p, int64_t first, int64_t units, float *h, float *slope,
@@ -74,6 +75,10 @@ typedef struct tt_kernels {
   void (*add)(int64_t out, const float *x, float *y, int64_t ld, int64_t n);   /* y += x */
   void (*times)(int64_t out, const float *x, float *y, int64_t ld, int64_t n); /* y *= x */
 } tt_kernels;
+
+/* Sum of the losses of rows, in the order that fixes its bits: rows in order; losses of one or two
+ * outputs in chunks of TT_LOSS_CHUNK rows. */
+double tt_kernels_add_losses(tt_loss kind, int64_t rows, const double *term);
 
 /* The table for `run.simd`. Errors: UNAVAILABLE (the processor does not support it). */
 tt_err tt_kernels_get(tt_simd simd, const tt_kernels **out);

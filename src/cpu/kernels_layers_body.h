@@ -80,16 +80,15 @@ static void norm(int64_t out, const float *gain, float *z, float *normalized, fl
 }
 
 static void norm_gradient(int64_t out, const float *gain, const float *normalized,
-                          const float *inverse_std, float *d, float *g, int64_t ld, int64_t n)
+                          const float *inverse_std, const float *from, float *to, int64_t ld,
+                          int64_t n)
 {
   float share = 1.0f / (float)out;
-  for (int64_t o = 0; o < out; o++)
-    weight_gradient(1, 1, d + o * ld, normalized + o * ld, g + o, g + out + o, ld, n);
   for (int64_t r = 0; r < n; r += TT_LANES) {
     float sum[TT_LANES] = {0}, along[TT_LANES] = {0};
     for (int64_t o = 0; o < out; o++) EACH_LANE
       {
-        float e = gain[o] * d[o * ld + r + l];
+        float e = gain[o] * from[o * ld + r + l];
         sum[l] += e;
         along[l] = tt_fma(e, normalized[o * ld + r + l], along[l]);
       }
@@ -97,9 +96,9 @@ static void norm_gradient(int64_t out, const float *gain, const float *normalize
     EACH_LANE along[l] *= share;
     for (int64_t o = 0; o < out; o++) EACH_LANE
       {
-        float *at = d + o * ld + r + l;
-        *at = tt_layer_norm_delta(gain[o] * *at, sum[l], along[l], normalized[o * ld + r + l],
-                                  inverse_std[r + l]);
+        int64_t at = o * ld + r + l;
+        to[at] = tt_layer_norm_delta(gain[o] * from[at], sum[l], along[l], normalized[at],
+                                     inverse_std[r + l]);
       }
   }
 }

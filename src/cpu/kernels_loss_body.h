@@ -35,14 +35,12 @@ static void apply_weights(float *d, const float *weight, float factor, int64_t r
   for (int64_t r = rows; r < padded; r++) d[r] = 0.0f;
 }
 
-enum { LOSS_CHUNK = 256 };
-
-/* Loss of at most LOSS_CHUNK rows; d as in kernels.h, or NULL. */
-static double loss_chunk(tt_loss kind, tt_loss_args args, int64_t targets, int64_t rows,
-                         const float *o, const float *y, const float *weight, float factor,
-                         float *d, int64_t ld)
+/* Loss of at most TT_LOSS_CHUNK rows; term and d as in kernels.h. */
+static void loss_chunk(tt_loss kind, tt_loss_args args, int64_t targets, int64_t rows,
+                       const float *o, const float *y, const float *weight, float factor,
+                       double *term, float *d, int64_t ld)
 {
-  float value[LOSS_CHUNK] = {0}, d0[LOSS_CHUNK], d1[LOSS_CHUNK];
+  float value[TT_LOSS_CHUNK] = {0}, d0[TT_LOSS_CHUNK], d1[TT_LOSS_CHUNK];
   int64_t padded = (rows + TT_LANES - 1) / TT_LANES * TT_LANES;
   int two = tt_output_has_variance(tt_loss_output_head(kind));
   for (int64_t k = 0; k < targets; k++) {
@@ -55,20 +53,17 @@ static double loss_chunk(tt_loss kind, tt_loss_args args, int64_t targets, int64
     apply_weights(d1, weight, factor, rows, padded);
     memcpy(d + (targets + k) * ld, d1, (size_t)padded * sizeof *d);
   }
-  double sum = 0.0;
   for (int64_t r = 0; r < rows; r++)
-    sum += weight ? (double)weight[r] * (double)value[r] : (double)value[r];
-  return sum;
+    term[r] = weight ? (double)weight[r] * (double)value[r] : (double)value[r];
 }
 
 /* Losses that need all outputs of a target at once, row by row; arguments as loss of kernels.h. */
-static double loss_multi_output(tt_loss kind, tt_loss_args args, const tt_model *m, int64_t rows,
-                                const float *o, const float *y, const float *weight, float factor,
-                                float *d, int64_t ld)
+static void loss_multi_output(tt_loss kind, tt_loss_args args, const tt_model *m, int64_t rows,
+                              const float *o, const float *y, const float *weight, float factor,
+                              double *term, float *d, int64_t ld)
 {
   int64_t padded = (rows + TT_LANES - 1) / TT_LANES * TT_LANES;
   tt_loss_sample at = {.n = m->each, .level = m->level, .step = m->targets * ld};
-  double sum = 0.0;
   for (int64_t r = 0; r < rows; r++) {
     float value = 0.0f, share = weight ? weight[r] : 1.0f;
     at.factor = weight ? share * factor : factor;
@@ -78,24 +73,23 @@ static double loss_multi_output(tt_loss kind, tt_loss_args args, const tt_model 
       at.y = y[k * ld + r];
       value += tt_loss_target(kind, &at, args);
     }
-    sum += (double)share * (double)value;
+    term[r] = (double)share * (double)value;
   }
   for (int64_t j = 0; d && j < m->outputs; j++)
     memset(d + j * ld + rows, 0, (size_t)(padded - rows) * sizeof *d);
-  return sum;
 }
 
-static double loss(tt_loss kind, tt_loss_args args, const tt_model *model, int64_t rows,
-                   const float *o, const float *y, const float *weight, float factor, float *d,
-                   int64_t ld)
+static void loss(tt_loss kind, tt_loss_args args, const tt_model *model, int64_t rows,
+                 const float *o, const float *y, const float *weight, float factor, double *term,
+                 float *d, int64_t ld)
 {
-  double sum = 0.0;
-  if (tt_loss_is_multi_output(kind))
-    return loss_multi_output(kind, args, model, rows, o, y, weight, factor, d, ld);
-  for (int64_t r = 0; r < rows; r += LOSS_CHUNK) {
-    int64_t count = rows - r < LOSS_CHUNK ? rows - r : LOSS_CHUNK;
-    sum += loss_chunk(kind, args, model->targets, count, o + r, y + r, weight ? weight + r : NULL,
-                      factor, d ? d + r : NULL, ld);
+  if (tt_loss_is_multi_output(kind)) {
+    loss_multi_output(kind, args, model, rows, o, y, weight, factor, term, d, ld);
+    return;
   }
-  return sum;
+  for (int64_t r = 0; r < rows; r += TT_LOSS_CHUNK) {
+    int64_t count = rows - r < TT_LOSS_CHUNK ? rows - r : TT_LOSS_CHUNK;
+    loss_chunk(kind, args, model->targets, count, o + r, y + r, weight ? weight + r : NULL, factor,
+               term + r, d ? d + r : NULL, ld);
+  }
 }

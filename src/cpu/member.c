@@ -9,23 +9,45 @@
 
 static int64_t min_int64(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Sum of the losses of at most b->rows rows. */
-static double rows_loss(const tt_engine *e, tt_cpu_buffers *b, const tt_ensemble *ensemble,
-                        const float *w, const int32_t *row, int64_t rows)
+/* Rows whose losses are computed in the buffers: at most b->rows. */
+typedef struct loss_rows {
+  const tt_engine *e;
+  tt_cpu_buffers *b;
+  const tt_ensemble *ensemble;
+  const float *w;
+  const int32_t *row;
+  int64_t rows;
+} loss_rows;
+
+/* The terms of the losses of a share of the rows. */
+static void score_share(void *with, int thread, int threads)
 {
-  const tt_cohort *c = e->cohort;
-  const float *weight = tt_cpu_load_rows(e, b, ensemble, row, rows);
-  tt_cpu_forward(e->kernels, &c->model, w, b, rows, NULL, 0);
-  return e->kernels->loss(c->loss, tt_cohort_loss_args(c), &c->model, rows,
-                          b->z[c->model.layers - 1], b->y, weight, 1.0f, NULL, b->ld);
+  const loss_rows *s = with;
+  const tt_cohort *c = s->e->cohort;
+  const tt_kernels *k = s->e->kernels;
+  tt_slice own = tt_cpu_share_of_rows(s->rows, thread, threads);
+  if (own.count < 1) return;
+  tt_cpu_buffers b = tt_cpu_buffers_from_row(&c->model, s->b, own.first);
+  const float *weight = tt_cpu_load_rows(s->e, &b, s->ensemble, s->row + own.first, own.count);
+  tt_cpu_forward(k, &c->model, s->w, &b, own.count, NULL, 0);
+  k->loss(c->loss, tt_cohort_loss_args(c), &c->model, own.count, b.z[c->model.layers - 1], b.y,
+          weight, 1.0f, b.term, NULL, b.ld);
 }
 
-double tt_cpu_mean_loss(const tt_engine *e, tt_cpu_buffers *b, const tt_ensemble *ensemble,
-                        const float *w, const int32_t *row, int64_t count)
+static double rows_loss(tt_cpu_team *team, loss_rows s)
+{
+  tt_cpu_team_run(team, score_share, &s);
+  return tt_kernels_add_losses(s.e->cohort->loss, s.rows, s.b->term);
+}
+
+double tt_cpu_mean_loss(const tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team,
+                        const tt_ensemble *ensemble, const float *w, const int32_t *row,
+                        int64_t count)
 {
   double sum = 0.0;
   for (int64_t first = 0; first < count; first += b->rows)
-    sum += rows_loss(e, b, ensemble, w, row + first, min_int64(b->rows, count - first));
+    sum += rows_loss(
+        team, (loss_rows){e, b, ensemble, w, row + first, min_int64(b->rows, count - first)});
   return count ? sum / (double)count : (double)NAN;
 }
 
@@ -39,8 +61,8 @@ double tt_cpu_shared_mean_loss(const tt_engine *e, const tt_cpu_member *ctx, con
 #pragma omp parallel for num_threads(ctx->threads) schedule(static, 1)
   for (int64_t k = own.first; k < own.first + own.count; k++) {
     unsigned mode = tt_cpu_flush_denormals();
-    e->term[k] = rows_loss(e, e->buffers[omp_get_thread_num()], ctx->ensemble, w, row + k * each,
-                           min_int64(each, count - k * each));
+    e->term[k] = rows_loss(NULL, (loss_rows){e, e->buffers[omp_get_thread_num()], ctx->ensemble, w,
+                                             row + k * each, min_int64(each, count - k * each)});
     tt_cpu_restore_denormals(mode);
   }
   if (ctx->share) ctx->share->gather(ctx->share->with, terms, e->term);
@@ -120,7 +142,7 @@ static void end_epoch(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member
     const int32_t *row = ctx->lists->row[TT_VALIDATION];
     int shared = ctx->threads > 1 || ctx->share;
     loss = shared ? tt_cpu_shared_mean_loss(e, ctx, w, row, count)
-                  : tt_cpu_mean_loss(e, b, ctx->ensemble, w, row, count);
+                  : tt_cpu_mean_loss(e, b, ctx->team, ctx->ensemble, w, row, count);
     TT_FIELD(s, loss_validation)[i * s->epochs + epoch] = (float)loss;
   }
   finite = finite && isfinite(loss);
@@ -145,17 +167,22 @@ int tt_cpu_end_epoch_if_due(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_
   return 1;
 }
 
-int64_t tt_cpu_train_member(tt_engine *e, tt_cpu_buffers *b, int64_t i, int64_t steps)
+int64_t tt_cpu_train_member(tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team, int64_t i,
+                            int64_t steps)
 {
   tt_cpu_member ctx = tt_cpu_member_begin(e, b, i);
   int8_t *status = &TT_FIELD(e->state, status)[i];
+  int64_t left = tt_cpu_steps_left(e, i, steps);
+  ctx.team = team;
   int64_t done = 0;
   while (done < steps && *status == TT_STATUS_training) {
-    if (!tt_cpu_step(e, b, &ctx, steps - done)) {
+    int shared = tt_cpu_team_threads(team) > 1;
+    int finite = shared ? tt_cpu_shared_step(e, b, &ctx) : tt_cpu_step(e, b, &ctx, steps - done);
+    if (!finite) {
       *status = TT_STATUS_diverged;
       break;
     }
-    done++;
+    tt_cpu_team_set_left(team, left - ++done);
     if (tt_cpu_end_epoch_if_due(e, b, &ctx) && e->cohort->stop == TT_EARLY_STOPPING_ensemble) break;
   }
   return done;

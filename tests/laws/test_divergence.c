@@ -121,7 +121,8 @@ static void large_rate(way by, setting v, const tt_state *sound)
   int steep = v.loss == TT_LOSS_mse || v.loss == TT_LOSS_gaussian_nll;
   p.c.member[BAD].hyper.learning_rate = steep ? 1e30f : INFINITY;
   way with = by;
-  with.use.threads = 1 + (int)v.loss % 2;
+  with.use.threads = 1 + (int)v.loss % 2 * 6; /* more threads than members share them */
+  with.use.share_flops = 1;
   problem_start(&p, with, everyone(&p));
   tt_progress at = problem_finish(&p, 3);
   tt_state *got = problem_state(&p, everyone(&p));

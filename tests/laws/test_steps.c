@@ -291,7 +291,7 @@ static double own_delta(const problem *p, int64_t m, const float *output, const 
   return sum;
 }
 
-static void in_halves(problem *p, way by)
+static tt_state *in_halves(problem *p, way by)
 {
   int64_t cells = p->c.members * p->c.batch_size, o = p->c.model.outputs;
   float *output = NULL, *delta = NULL;
@@ -312,6 +312,18 @@ static void in_halves(problem *p, way by)
   tt_free(output);
   tt_free(delta);
   tt_free(row);
+  return problem_state(p, everyone(p));
+}
+
+/* Threads that share the two members make the same bits. */
+static void in_halves_on_threads(problem *p, way by, const tt_state *want)
+{
+  by.use.threads = 5;
+  by.use.share_flops = 1;
+  problem_stop(p);
+  tt_state *got = in_halves(p, by);
+  for (int m = 0; m < 2; m++) same_member(want, got, m, "split steps on five threads");
+  tt_state_destroy(&got);
 }
 
 /* A split step, with the gradient of the loss of the member between its halves, equals a step. */
@@ -324,12 +336,12 @@ TT_TEST (a_split_step_is_a_step) {
       if (by[i].ops->forward && has_turn(by[i], l) && can(by[i], &p.c)) {
         tt_state *whole = problem_run(&p, by[i], everyone(&p), 12);
         p.c.method = TT_METHOD_fusion;
-        in_halves(&p, by[i]);
-        tt_state *halves = problem_state(&p, everyone(&p));
+        tt_state *halves = in_halves(&p, by[i]);
         for (int64_t k = 0; k < 2 * whole->params; k++)
           want[k] = (double)TT_FIELD(whole, weights)[k];
         TT_CHECK(gap(TT_FIELD(halves, weights), want, 2 * whole->params), <=, 1e-5);
         for (int m = 0; m < 2; m++) TT_CHECK(TT_FIELD(halves, status)[m], ==, TT_STATUS_finished);
+        if (by[i].ops == &tt_engine_cpu) in_halves_on_threads(&p, by[i], halves);
         tt_state_destroy(&whole);
         tt_state_destroy(&halves);
       }
