@@ -28,7 +28,8 @@ typedef struct tt_kernels {
   const char *arithmetic; /* tables with the same text give the same bits */
 
   /* y[out][ld] = A x (+ bias) (* scale), rows [0, n), n a multiple of 16.
-   *   A(o, i) = a[o * row_step + i * column_step];  bias [out] or NULL;  scale [out][ld] or NULL, may be y */
+   *   A(o, i) = a[o * row_step + i * column_step];  bias [out] or NULL
+   *   scale    [out][ld] or NULL; may be y */
   void (*product)(int64_t out, int64_t in, const float *a, int64_t row_step, int64_t column_step,
                   const float *bias, const float *x, const float *scale, float *y, int64_t ld,
                   int64_t n);
