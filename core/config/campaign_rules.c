@@ -272,7 +272,7 @@ static void check_normalize(tt_config_reader *r)
     tt_config_error(r, AT(data_normalize_inputs),
                     "data.normalize_inputs: pool needs pool.file: pool.command makes its "
                     "candidates after training");
-  if (c->data_normalize == TT_NORMALIZE_none)
+  if (!strcmp(c->data_normalize, tt_choice_normalize[TT_NORMALIZE_none]))
     tt_config_error(r, AT(data_normalize_inputs),
                     "data.normalize_inputs: pool has no effect with data.normalize: none");
 }

@@ -12,7 +12,8 @@
 TT_BEGIN_C
 
 /* C type of each kind of option. TEXT, PATH and COLUMNS are owned by the configuration; COLUMNS is
- * a list of tt_csv_parse_list. */
+ * a list of tt_csv_parse_list. BYCOLUMN is one of the choices, or for a mapping such a list of
+ * "choice:column" in the order of the file (io/columns/by_column.h reads both). */
 typedef struct tt_int_list {
   int64_t count;
   int64_t *value;
@@ -36,6 +37,7 @@ typedef struct tt_text_list {
 #define TT_CTYPE_TEXTLIST tt_text_list
 #define TT_CTYPE_SECONDS double
 #define TT_CTYPE_COLUMNS char *
+#define TT_CTYPE_BYCOLUMN char *
 
 /* One element of `ensembles`: members that learn the same targets. Options of model and train have
  * the ensemble's own value, or the job's: own->train_epochs. model_output is resolved: auto becomes

@@ -1,4 +1,5 @@
 /* fields.c — values in the fields of a configuration: set, free, write as YAML. */
+#include "core/base/csv.h"
 #include "core/base/mem.h"
 #include "core/config/config_internal.h"
 
@@ -140,6 +141,26 @@ int tt_value_equal(const tt_option *o, const void *one, const void *other)
   return equal;
 }
 
+/* standard, or {"te": log, "f*": robust} from "log:te,robust:f*". */
+static void write_by_column(const char *text, FILE *out)
+{
+  tt_csv *pairs = NULL;
+  if (!strchr(text, ':') || tt_csv_parse_list("a mapping", text, &pairs)) {
+    fputs(text, out);
+    return;
+  }
+  fputc('{', out);
+  for (int64_t i = 0; i < pairs->columns; i++) {
+    const char *choice = pairs->name[i];
+    int length = (int)strcspn(choice, ":");
+    if (i) fputs(", ", out);
+    write_text(choice + length + 1, out);
+    fprintf(out, ": %.*s", length, choice);
+  }
+  fputc('}', out);
+  tt_csv_destroy(&pairs);
+}
+
 static void write_value(const tt_option *o, tt_value x, FILE *out)
 {
   int may_be_auto = o->default_value && strcmp(o->default_value, "auto") == 0;
@@ -164,7 +185,12 @@ static void write_value(const tt_option *o, tt_value x, FILE *out)
     else
       fputs(x.word < 0 ? "auto" : o->choices[x.word], out);
     return;
-  case TT_VALUE_STRING: write_text(x.text, out); return;
+  case TT_VALUE_STRING:
+    if (o->kind == TT_KIND_BYCOLUMN)
+      write_by_column(x.text, out);
+    else
+      write_text(x.text, out);
+    return;
   }
 }
 

@@ -118,6 +118,82 @@ static tt_err assign_columns(tt_config_reader *r, yaml_document_t *doc, const tt
   return e;
 }
 
+/* Append "choice:column". */
+static tt_err add_pair(char **list, const char *choice, const char *column)
+{
+  char *pair = NULL;
+  int64_t size = (int64_t)(strlen(choice) + strlen(column)) + 2;
+  TT_TRY(TT_ALLOC(pair, size));
+  snprintf(pair, (size_t)size, "%s:%s", choice, column);
+  tt_err e = tt_csv_list_add(list, pair);
+  tt_free(pair);
+  return e;
+}
+
+/* Whether an earlier pair of the mapping has the same key. */
+static int is_repeated(yaml_document_t *doc, const yaml_node_pair_t *first,
+                       const yaml_node_pair_t *pair)
+{
+  const yaml_node_t *key = yaml_document_get_node(doc, pair->key);
+  for (const yaml_node_pair_t *at = first; at < pair; at++) {
+    const yaml_node_t *other = yaml_document_get_node(doc, at->key);
+    if (other->type == YAML_SCALAR_NODE && key->type == YAML_SCALAR_NODE &&
+        !strcmp(tt_scalar_text(other), tt_scalar_text(key)))
+      return 1;
+  }
+  return 0;
+}
+
+/* Read one "column: choice" of a mapping. */
+static tt_err assign_pair(tt_config_reader *r, yaml_document_t *doc, const tt_option_ref *s,
+                          const char *path, const yaml_node_pair_t *first,
+                          const yaml_node_pair_t *pair, char **list)
+{
+  const yaml_node_t *key = yaml_document_get_node(doc, pair->key);
+  const yaml_node_t *node = yaml_document_get_node(doc, pair->value);
+  char why[TT_REASON_SIZE], shown[TT_PRINTABLE_SIZE];
+  tt_source_location at = tt_node_location(r, node);
+  tt_value choice = {.text = ""};
+  int good = 0, scalar = node->type == YAML_SCALAR_NODE;
+  s->where->bad |= !tt_key_check(r, key);
+  if (s->where->bad) return TT_OK;
+  tt_printable(tt_scalar_text(key), shown);
+  tt_yaml_scalar from = scalar ? tt_yaml_scalar_of(node) : (tt_yaml_scalar){0};
+  if (is_repeated(doc, first, pair))
+    snprintf(why, sizeof why, "is given twice");
+  else if (!*tt_scalar_text(key))
+    snprintf(why, sizeof why, "the name is empty");
+  else if (!scalar)
+    snprintf(why, sizeof why, "expected a name, found %s", tt_node_kind_text(node));
+  else
+    good = tt_value_parse(s->option, &from, &choice, why);
+  if (good) return add_pair(list, choice.text, tt_scalar_text(key));
+  tt_config_error(r, &at, "%s: column '%s': %s", path, shown, why);
+  s->where->bad = 1;
+  return TT_OK;
+}
+
+/* A mapping from columns to choices is stored as one text. */
+static tt_err assign_by_column(tt_config_reader *r, yaml_document_t *doc, const tt_option_ref *s,
+                               yaml_node_t *node)
+{
+  yaml_node_pair_t *pair = node->data.mapping.pairs.start;
+  int64_t count = node->data.mapping.pairs.top - pair;
+  char path[TT_OPTION_PATH_SIZE], *list = NULL;
+  tt_option_path(s->option, s->element, path);
+  s->where->bad = count < 1 || count > TT_MAX_LIST_ITEMS;
+  if (s->where->bad)
+    tt_config_error(r, s->where, "%s: %" PRId64 " columns; 1 to %d are allowed", path, count,
+                    TT_MAX_LIST_ITEMS);
+  tt_err e = TT_OK;
+  for (int64_t i = 0; !e && i < count && count <= TT_MAX_LIST_ITEMS; i++)
+    e = assign_pair(r, doc, s, path, pair, pair + i, &list);
+  const tt_value all = {.text = list};
+  if (!e && !s->where->bad) e = tt_value_store(s->option, s->record, &all, 1);
+  tt_free(list);
+  return e;
+}
+
 /* A repeated key is an error in the file; --set replaces the value. */
 int tt_reject_repeated(tt_config_reader *r, const tt_source_location *before,
                        const tt_source_location *now, const char *path)
@@ -140,6 +216,8 @@ tt_err tt_option_assign(tt_config_reader *r, yaml_document_t *doc, const tt_opti
   if (kind->is_list && node->type == YAML_SEQUENCE_NODE) return assign_list(r, doc, s, node);
   if (s->option->kind == TT_KIND_COLUMNS && node->type == YAML_SEQUENCE_NODE)
     return assign_columns(r, doc, s, node);
+  if (s->option->kind == TT_KIND_BYCOLUMN && node->type == YAML_MAPPING_NODE)
+    return assign_by_column(r, doc, s, node);
   if (!numbers && node->type == YAML_SCALAR_NODE) return assign_scalar(r, s, node);
   s->where->bad = 1;
   if (node->type == YAML_SCALAR_NODE)

@@ -209,6 +209,9 @@ static int parse_scalar(const tt_option *o, const tt_yaml_scalar *from, const ch
     return parse_seconds(from->text, shown, &out->real, why) && in_range(o, out->real, shown, why);
   case TT_KIND_BOOL: return parse_bool(from->text, shown, &out->word, why);
   case TT_KIND_NAME: return parse_name(o, from->text, shown, &out->word, why);
+  case TT_KIND_BYCOLUMN:
+    out->text = from->text;
+    return parse_name(o, from->text, shown, &(int){0}, why);
   case TT_KIND_TEXT:
   case TT_KIND_COLUMNS:
   case TT_KIND_PATH:

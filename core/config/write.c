@@ -264,9 +264,10 @@ static void write_values(const tt_option *o, FILE *out)
 {
   char range[TT_OPTION_PATH_SIZE];
   tt_option_range(o, range);
-  fputs(o->kind == TT_KIND_NAME ? "one of" : tt_option_kind_table[o->kind].text, out);
-  for (int i = 0; o->kind == TT_KIND_NAME && o->choices[i]; i++)
+  fputs(o->choices ? "one of" : tt_option_kind_table[o->kind].text, out);
+  for (int i = 0; o->choices && o->choices[i]; i++)
     fprintf(out, "%s %s", i ? "," : "", o->choices[i]);
+  if (o->kind == TT_KIND_BYCOLUMN) fputs("; or a mapping from columns to them", out);
   if (*range) fprintf(out, ", %s", range);
   if (o->default_value && !strcmp(o->default_value, "auto") && !is_choice(o, "auto"))
     fputs(", or auto", out);

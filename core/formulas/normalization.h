@@ -1,20 +1,28 @@
 /* normalization.h — data.normalize: how a column of the data is normalised.
  *
- * user value = normalised value * scale + offset; both are fitted to the training rows. */
+ * t = f(user value), the transform; t = normalised value * scale + offset. All of them are fitted
+ * to the training rows. */
 #ifndef TT_NORMALIZATION_FORMULAS_H
 #define TT_NORMALIZATION_FORMULAS_H
+#include "core/formulas/transform.h"
 
-/* Statistics of a column over its training rows that have a value. */
+/* Statistics of a transformed column over its training rows that have a value. */
 typedef struct tt_column_stats {
   double rows, mean, std; /* population standard deviation */
   double low, high;
+  double quarter, median, three_quarters; /* quantiles; 0 unless the row asks for values */
 } tt_column_stats;
 
-/* name, offset, scale; s: tt_column_stats of the column. If all values are equal, the
- * scale is 1. */
+/* name, transform, offset, scale, what it needs besides sums: nothing, or values (all values of the
+ * column at once); s: tt_column_stats of the column. If all values are equal, the scale is 1. */
 #define TT_NORMALIZES(X)                                                                           \
-  X(none, 0.0, 1.0)                                                                                \
-  X(standard, s->mean, s->std)
+  X(none, identity, 0.0, 1.0, NOTHING)                                                             \
+  X(standard, identity, s->mean, s->std, NOTHING)                                                  \
+  X(minmax, identity, s->low, s->high - s->low, NOTHING)                                           \
+  X(robust, identity, s->median, s->three_quarters - s->quarter, VALUES)                           \
+  X(log, log, s->mean, s->std, NOTHING)                                                            \
+  X(log1p, log1p, s->mean, s->std, NOTHING)                                                        \
+  X(yeo_johnson, yeo_johnson, s->mean, s->std, VALUES)
 
 typedef enum tt_normalize {
 #define X(name, ...) TT_NORMALIZE_##name,
@@ -22,6 +30,30 @@ typedef enum tt_normalize {
 #undef X
       TT_NORMALIZE_COUNT
 } tt_normalize;
+
+typedef enum tt_normalize_needs { TT_NORMALIZE_NOTHING, TT_NORMALIZE_VALUES } tt_normalize_needs;
+
+static inline tt_transform tt_normalize_transform(tt_normalize by)
+{
+  switch (by) {
+#define X(name, transform, offset, scale, needs)                                                   \
+  case TT_NORMALIZE_##name: return TT_TRANSFORM_##transform;
+    TT_NORMALIZES(X)
+#undef X
+  default: return TT_TRANSFORM_identity;
+  }
+}
+
+static inline int tt_normalize_needs_values(tt_normalize by)
+{
+  switch (by) {
+#define X(name, transform, offset, scale, needs)                                                   \
+  case TT_NORMALIZE_##name: return TT_NORMALIZE_##needs == TT_NORMALIZE_VALUES;
+    TT_NORMALIZES(X)
+#undef X
+  default: return 0;
+  }
+}
 
 /* A column without values has offset 0 and scale 1. */
 static inline void tt_normalize_fit(tt_normalize by, const tt_column_stats *s, double *offset,
@@ -31,7 +63,7 @@ static inline void tt_normalize_fit(tt_normalize by, const tt_column_stats *s, d
   *scale = 1.0;
   if (s->rows <= 0.0) return;
   switch (by) {
-#define X(name, offset_, scale_)                                                                   \
+#define X(name, transform, offset_, scale_, needs)                                                 \
   case TT_NORMALIZE_##name:                                                                        \
     *offset = offset_;                                                                             \
     *scale = s->low == s->high ? 1.0 : scale_;                                                     \
@@ -42,6 +74,7 @@ static inline void tt_normalize_fit(tt_normalize by, const tt_column_stats *s, d
   }
 }
 
+/* Of a transformed value. */
 static inline double tt_normalize_value(double value, double offset, double scale)
 {
   return (value - offset) / scale;

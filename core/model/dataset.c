@@ -120,16 +120,18 @@ const char *tt_columns_list(const tt_columns *c, char *text, int64_t room)
 tt_err tt_scaler_create(int64_t inputs, int64_t targets, tt_scaler *out)
 {
   tt_scaler s = {.inputs = inputs, .targets = targets};
-  tt_err e = TT_ALLOC(s.x_mean, inputs);
-  if (!e) e = TT_ALLOC(s.x_scale, inputs);
-  if (!e) e = TT_ALLOC(s.y_mean, targets);
-  if (!e) e = TT_ALLOC(s.y_scale, targets);
+  double **of_input[] = {&s.x_mean, &s.x_scale, &s.x_lambda};
+  double **of_target[] = {&s.y_mean, &s.y_scale, &s.y_lambda};
+  tt_err e = TT_ALLOC(s.x_normalize, inputs);
+  if (!e) e = TT_ALLOC(s.y_normalize, targets);
+  for (int i = 0; !e && i < 3; i++) e = TT_ALLOC(*of_input[i], inputs);
+  for (int i = 0; !e && i < 3; i++) e = TT_ALLOC(*of_target[i], targets);
   if (e) {
     tt_scaler_free(&s);
     return e;
   }
-  for (int64_t i = 0; i < inputs; i++) s.x_scale[i] = 1.0;
-  for (int64_t i = 0; i < targets; i++) s.y_scale[i] = 1.0;
+  for (int64_t i = 0; i < inputs; i++) s.x_scale[i] = s.x_lambda[i] = 1.0;
+  for (int64_t i = 0; i < targets; i++) s.y_scale[i] = s.y_lambda[i] = 1.0;
   *out = s;
   return TT_OK;
 }
@@ -137,21 +139,73 @@ tt_err tt_scaler_create(int64_t inputs, int64_t targets, tt_scaler *out)
 tt_err tt_scaler_copy(const tt_scaler *from, tt_scaler *out)
 {
   TT_TRY(tt_scaler_create(from->inputs, from->targets, out));
-  memcpy(out->x_mean, from->x_mean, (size_t)from->inputs * sizeof(double));
-  memcpy(out->x_scale, from->x_scale, (size_t)from->inputs * sizeof(double));
-  memcpy(out->y_mean, from->y_mean, (size_t)from->targets * sizeof(double));
-  memcpy(out->y_scale, from->y_scale, (size_t)from->targets * sizeof(double));
+  size_t inputs = (size_t)from->inputs, targets = (size_t)from->targets;
+  memcpy(out->x_mean, from->x_mean, inputs * sizeof(double));
+  memcpy(out->x_scale, from->x_scale, inputs * sizeof(double));
+  memcpy(out->x_lambda, from->x_lambda, inputs * sizeof(double));
+  memcpy(out->x_normalize, from->x_normalize, inputs);
+  memcpy(out->y_mean, from->y_mean, targets * sizeof(double));
+  memcpy(out->y_scale, from->y_scale, targets * sizeof(double));
+  memcpy(out->y_lambda, from->y_lambda, targets * sizeof(double));
+  memcpy(out->y_normalize, from->y_normalize, targets);
   return TT_OK;
 }
 
-void tt_scaler_free(tt_scaler *s) { tt_free_all(&s->x_mean, &s->x_scale, &s->y_mean, &s->y_scale); }
+void tt_scaler_free(tt_scaler *s)
+{
+  tt_free_all(&s->x_mean, &s->x_scale, &s->y_mean, &s->y_scale, &s->x_normalize, &s->y_normalize,
+              &s->x_lambda, &s->y_lambda);
+}
+
+static int any_normalize(int64_t n, const int8_t *transform)
+{
+  for (int64_t i = 0; i < n; i++)
+    if (transform[i] != TT_TRANSFORM_identity) return 1;
+  return 0;
+}
+
+int tt_scaler_transforms_targets(const tt_scaler *s)
+{
+  return any_normalize(s->targets, s->y_normalize);
+}
+
+int tt_scaler_transforms(const tt_scaler *s)
+{
+  return any_normalize(s->inputs, s->x_normalize) || tt_scaler_transforms_targets(s);
+}
+
+double tt_scaler_normalize_input(const tt_scaler *s, int64_t i, double value)
+{
+  tt_transform f = tt_normalize_transform((tt_normalize)s->x_normalize[i]);
+  double t = tt_transform_apply(f, s->x_lambda[i], value);
+  return tt_normalize_value(t, s->x_mean[i], s->x_scale[i]);
+}
+
+double tt_scaler_input_slope(const tt_scaler *s, int64_t i, double value)
+{
+  tt_transform f = tt_normalize_transform((tt_normalize)s->x_normalize[i]);
+  return tt_transform_slope(f, s->x_lambda[i], value);
+}
+
+double tt_scaler_normalize_target(const tt_scaler *s, int64_t t, double value)
+{
+  tt_transform f = tt_normalize_transform((tt_normalize)s->y_normalize[t]);
+  double at = tt_transform_apply(f, s->y_lambda[t], value);
+  return tt_normalize_value(at, s->y_mean[t], s->y_scale[t]);
+}
+
+double tt_scaler_denormalize_target(const tt_scaler *s, int64_t t, double normalized)
+{
+  double at = tt_denormalize_value(normalized, s->y_mean[t], s->y_scale[t]);
+  tt_transform f = tt_normalize_transform((tt_normalize)s->y_normalize[t]);
+  return tt_transform_undo(f, s->y_lambda[t], at);
+}
 
 void tt_scaler_normalize_inputs(const tt_scaler *s, int64_t rows, const double *raw, float *x)
 {
   for (int64_t r = 0; r < rows; r++)
     for (int64_t i = 0; i < s->inputs; i++)
-      x[r * s->inputs + i] =
-          (float)tt_normalize_value(raw[r * s->inputs + i], s->x_mean[i], s->x_scale[i]);
+      x[r * s->inputs + i] = (float)tt_scaler_normalize_input(s, i, raw[r * s->inputs + i]);
 }
 
 static tt_err allocate(tt_dataset *d, int weighted)

@@ -25,12 +25,15 @@ typedef enum tt_columns_fit {
   TT_COLUMNS_FIT_different  /* another number of columns, or other names */
 } tt_columns_fit;
 
-/* user value = normalised value * scale + mean, per column; in double, from the training rows:
- * data.normalize (core/formulas/normalization.h). */
+/* f(user value) = normalised value * scale + mean, per column; in double, from the training rows:
+ * data.normalize (core/formulas/normalization.h). f is the transform of the normalisation, with
+ * parameter lambda. */
 typedef struct tt_scaler {
   int64_t inputs, targets;
-  double *x_mean, *x_scale; /* [D] */
-  double *y_mean, *y_scale; /* [T] */
+  double *x_mean, *x_scale;          /* [D] */
+  double *y_mean, *y_scale;          /* [T] */
+  int8_t *x_normalize, *y_normalize; /* [D], [T] tt_normalize */
+  double *x_lambda, *y_lambda;       /* [D], [T] */
 } tt_scaler;
 
 typedef enum tt_split { TT_TRAIN, TT_VALIDATION, TT_TEST, TT_SPLITS } tt_split;
@@ -66,11 +69,22 @@ tt_err tt_columns_compare(const tt_columns *wanted, const tt_columns *here, int6
                           tt_columns_fit *fit);
 /* "a, b, c"; a long list ends in ", ...". Returns text. */
 const char *tt_columns_list(const tt_columns *c, char *text, int64_t room);
+/* All columns: none, mean 0, scale 1. */
 tt_err tt_scaler_create(int64_t inputs, int64_t targets, tt_scaler *out);
 tt_err tt_scaler_copy(const tt_scaler *from, tt_scaler *out);
 void tt_scaler_free(tt_scaler *s);
-/* x [rows][D] normalised; computed in double, then rounded to float. */
+/* 1 if a column has another transform than the identity. */
+int tt_scaler_transforms(const tt_scaler *s);
+int tt_scaler_transforms_targets(const tt_scaler *s);
+/* x [rows][D] normalised; computed in double, then rounded to float. Every value is accepted by
+ * the transform of its column. */
 void tt_scaler_normalize_inputs(const tt_scaler *s, int64_t rows, const double *raw, float *x);
+/* One value of an input or of a target, and the opposite direction. */
+double tt_scaler_normalize_input(const tt_scaler *s, int64_t input, double value);
+double tt_scaler_normalize_target(const tt_scaler *s, int64_t target, double value);
+double tt_scaler_denormalize_target(const tt_scaler *s, int64_t target, double normalized);
+/* Derivative of the transform of an input, before the scale. */
+double tt_scaler_input_slope(const tt_scaler *s, int64_t input, double value);
 
 /* Fill split[N]: in a random order, the first round(fraction * rows) rows go to training, the next
  * to validation, then to test; the rest is unused. Depends on fractions, seed and rows only.

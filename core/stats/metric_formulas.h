@@ -63,7 +63,34 @@ typedef struct tt_forecast {
       *variances;   /* [parts] weight, mean and variance of quantity 0 of each member */
   double *scratch;  /* [2][parts] */
   double reference; /* a number near the labels: r2 adds up squares of label - reference */
+  const struct tt_latent *latent; /* if the target is transformed, else NULL */
 } tt_forecast;
+
+/* The same forecast of the transformed target t = f(y), where it is a mixture of Gaussians. What
+ * does not depend on the units (intervals, probabilities) is computed there. */
+typedef struct tt_latent {
+  tt_forecast forecast; /* of t; its latent is NULL */
+  double label;         /* f(y) */
+  double log_slope;     /* ln of dt / dy at y: density of y = density of t * dt / dy */
+  tt_transform by;
+  double lambda;
+} tt_latent;
+
+/* The forecast and the label in the units where it is Gaussian. */
+static inline const tt_forecast *tt_forecast_gaussian(const tt_forecast *f)
+{
+  return f->latent ? &f->latent->forecast : f;
+}
+
+static inline double tt_forecast_gaussian_label(const tt_forecast *f, double y)
+{
+  return f->latent ? f->latent->label : y;
+}
+
+static inline double tt_forecast_log_slope(const tt_forecast *f)
+{
+  return f->latent ? f->latent->log_slope : 0.0;
+}
 
 /* The mixture as arrays; a forecast that is not a mixture has one component. */
 typedef struct tt_components {
@@ -89,6 +116,15 @@ static inline int tt_forecast_is_point(const tt_model *m, const tt_forecast *f)
 
 static inline double tt_forecast_crps(const tt_forecast *f, double y)
 {
+  if (f->latent && f->variance > 0.0) {
+    tt_components t = tt_forecast_components(&f->latent->forecast);
+    double most = 0.0;
+    for (int64_t i = 0; i < t.n; i++)
+      if (t.w[i] > 0.0) most = fmax(most, t.variance[i]);
+    if (most > 0.0)
+      return tt_crps_transformed_mixture(t.n, t.w, t.mean, t.variance, f->latent->by,
+                                         f->latent->lambda, y);
+  }
   return f->parts ? tt_crps_mixture(f->parts, f->share, f->mean, f->variances, y, f->scratch)
                   : tt_crps_gaussian(f->quantity[0] - y, f->variance);
 }
@@ -101,28 +137,34 @@ static inline double tt_gaussian_nll(double error, double variance)
 
 static inline double tt_forecast_mixture_nll(const tt_forecast *f, double y)
 {
-  tt_components c = tt_forecast_components(f);
-  return tt_gaussian_mixture_nll(c.n, c.w, c.mean, c.variance, y);
+  tt_components c = tt_forecast_components(tt_forecast_gaussian(f));
+  y = tt_forecast_gaussian_label(f, y);
+  return tt_gaussian_mixture_nll(c.n, c.w, c.mean, c.variance, y) - tt_forecast_log_slope(f);
 }
 
 static inline double tt_forecast_nll(const tt_model *m, const tt_forecast *f, double y)
 {
+  const tt_forecast *g = tt_forecast_gaussian(f);
   double p = f->quantity[0];
   tt_components c = tt_forecast_components(f);
   switch (tt_output_forecast(m->output)) {
   case TT_FORECAST_categorical: return -tt_log_probability(f->quantity[(int32_t)y]);
   case TT_FORECAST_bernoulli: return tt_bernoulli_nll(p, f->variance, y);
   case TT_FORECAST_poisson: return tt_poisson_mixture_nll(c.n, c.w, c.mean, y);
-  default: return tt_gaussian_nll(p - y, f->variance);
+  default:
+    return tt_gaussian_nll(g->quantity[0] - tt_forecast_gaussian_label(f, y), g->variance) -
+           tt_forecast_log_slope(f);
   }
 }
 
-/* (label - mean) / standard deviation. NaN for a point, quantiles and classes. */
+/* (label - mean) / standard deviation, of a transformed target after the transform. NaN for a
+ * point, quantiles and classes. */
 static inline double tt_forecast_z(const tt_model *m, const tt_forecast *f, double y)
 {
   if (!(TT_DENSITY_FORECASTS >> tt_output_forecast(m->output) & 1u) || f->variance == 0.0)
     return NAN;
-  return (y - f->quantity[0]) / sqrt(f->variance);
+  const tt_forecast *g = tt_forecast_gaussian(f);
+  return (tt_forecast_gaussian_label(f, y) - g->quantity[0]) / sqrt(g->variance);
 }
 
 /* P(X <= y) and P(X < y) of a count; y may be a fraction. */
@@ -141,9 +183,10 @@ static inline double tt_forecast_count_below(const tt_forecast *f, double y)
  * NaN for quantiles and classes. */
 static inline double tt_forecast_pit(const tt_model *m, const tt_forecast *f, double y)
 {
-  tt_components c = tt_forecast_components(f);
+  tt_components c = tt_forecast_components(tt_forecast_gaussian(f));
   switch (tt_output_forecast(m->output)) {
-  case TT_FORECAST_gaussian: return tt_gaussian_mixture_cdf(c.n, c.w, c.mean, c.variance, y);
+  case TT_FORECAST_gaussian:
+    return tt_gaussian_mixture_cdf(c.n, c.w, c.mean, c.variance, tt_forecast_gaussian_label(f, y));
   case TT_FORECAST_poisson:
     return 0.5 * (tt_forecast_count_below(f, y) + tt_forecast_count_cdf(f, y));
   default: return NAN;
@@ -163,7 +206,8 @@ static inline int32_t tt_model_find_level(const tt_model *m, double level)
 static inline double tt_forecast_interval_score(const tt_model *m, const tt_forecast *f, double y)
 {
   tt_components c = tt_forecast_components(f);
-  double low = NAN, high = NAN, half = 1.6448536269514727 * sqrt(f->variance);
+  const tt_forecast *g = tt_forecast_gaussian(f);
+  double low = NAN, high = NAN, half = 1.6448536269514727 * sqrt(g->variance);
   int32_t below = tt_model_find_level(m, 0.05), above = tt_model_find_level(m, 0.95);
   switch (tt_output_forecast(m->output)) {
   case TT_FORECAST_poisson:
@@ -173,7 +217,11 @@ static inline double tt_forecast_interval_score(const tt_model *m, const tt_fore
   case TT_FORECAST_quantiles:
     if (below >= 0 && above >= 0) low = f->quantity[below], high = f->quantity[above];
     break;
-  default: low = f->quantity[0] - half, high = f->quantity[0] + half;
+  default:
+    low = g->quantity[0] - half, high = g->quantity[0] + half;
+    if (!f->latent) break;
+    low = tt_transform_undo(f->latent->by, f->latent->lambda, low);
+    high = tt_transform_undo(f->latent->by, f->latent->lambda, high);
   }
   return high - low + 20.0 * (y < low ? low - y : y > high ? y - high : 0.0);
 }

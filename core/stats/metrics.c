@@ -98,8 +98,10 @@ static void count_calibration(const tt_model *m, const tt_forecast *f, double er
 {
   switch (tt_output_forecast(m->output)) {
   case TT_FORECAST_gaussian:
+    if (f->latent) error = f->latent->forecast.quantity[0] - f->latent->label;
     for (int i = 0; i < TT_INTERVALS; i++)
-      tally[COUNTERS + i] += weight * (fabs(error) <= half_width[i] * sqrt(f->variance));
+      tally[COUNTERS + i] +=
+          weight * (fabs(error) <= half_width[i] * sqrt(tt_forecast_gaussian(f)->variance));
     return;
   case TT_FORECAST_poisson: count_intervals_of_counts(f, weight, y, tally); return;
   case TT_FORECAST_quantiles:

@@ -6,6 +6,7 @@
 #ifndef TT_MIXTURE_H
 #define TT_MIXTURE_H
 #include "core/base/host_device.h"
+#include "core/formulas/transform.h"
 
 #include <stdint.h>
 TT_BEGIN_C
@@ -34,6 +35,15 @@ double tt_crps_gaussian(double error, double variance);
 enum { TT_CRPS_PAIRS = 128 };
 double tt_crps_mixture(int64_t n, const double *w, const double *mean, const double *variance,
                        double y, double *scratch);
+
+/* CRPS of X = f^-1(T) at y, where T is the mixture and f the transform: the integral of
+ * (F(x) - [x >= y])^2 over x, as an integral over t with the slope of f. Gauss-Legendre rules of 8
+ * points on pieces of at most two of the smallest standard deviations (at most TT_CRPS_PIECES on
+ * each side of y). At least one component has a variance above 0. */
+enum { TT_CRPS_PIECES = 256 };
+double tt_crps_transformed_mixture(int64_t n, const double *w, const double *mean,
+                                   const double *variance, tt_transform by, double lambda,
+                                   double y);
 
 /* P(X <= k) of a Poisson distribution with this rate: the regularized incomplete gamma function
  * Q(floor(k) + 1, rate), by its series or its continued fraction (Abramowitz & Stegun 6.5.29 and

@@ -2,6 +2,7 @@
  * For the files of io/data only. All functions are local. */
 #ifndef TT_DATA_INTERNAL_H
 #define TT_DATA_INTERNAL_H
+#include "io/columns/fit.h"
 #include "io/data/raw_data.h"
 #include "io/data/source.h"
 
@@ -38,11 +39,12 @@ tt_err tt_data_read_selections_local(tt_source *s, const tt_config *cfg, int64_t
 /* Rank 0: check the file of a job with guarded_check.h, if it is HDF5. */
 tt_err tt_data_check_job_local(const tt_config *cfg);
 
-/* Collective. Offset and scale of each input [D] from all rows of pool.file, whose columns are
+/* Collective. Fit each input to all rows of pool.file, whose columns are
  * those of `input` (data.normalize_inputs: pool). Bit-identical on any number of ranks. Errors: as
- * tt_data_reader_match_local; DATA (an input that is not finite), IO, MEM. */
-tt_err tt_data_fit_pool(tt_comm *c, const tt_config *cfg, const tt_columns *input, double *offset,
-                        double *scale);
+ * tt_data_reader_match_local; DATA (an input that is not finite, or that its transform refuses; a
+ * normalisation that needs all values at once), IO, MEM. */
+tt_err tt_data_fit_pool(tt_comm *c, const tt_config *cfg, const tt_columns *input,
+                        const tt_fitted *out);
 
 /* What the ensembles that are trained on a target column require of it. */
 typedef struct tt_label_rule {
@@ -54,10 +56,12 @@ typedef struct tt_label_rule {
 /* Whether labels are used unchanged, not normalised. */
 int tt_label_rule_is_raw(const tt_label_rule *l);
 
-/* label[target->count]. Errors: CONFIG (unknown target; a column with both kinds, unless nothing is
- * normalised), MEM. */
-tt_err tt_data_label_rules_local(const tt_config *cfg, const tt_columns *target,
-                                 tt_label_rule *label);
+/* label[target->count].
+ *   by  [target->count] tt_normalize; becomes none for labels that are used unchanged
+ * Errors: CONFIG (unknown target; a column with both kinds that is normalised; a mapping of
+ * data.normalize that names labels), MEM. */
+tt_err tt_data_label_rules_local(const tt_config *cfg, const char *file, const tt_columns *target,
+                                 int8_t *by, tt_label_rule *label);
 
 /* Why the label y is invalid, as text for a message; NULL: it is valid. NaN (unlabelled) is valid.
  */

@@ -20,6 +20,7 @@ typedef struct column_sum {
 
 typedef struct pool_fit {
   const tt_config *cfg;
+  const tt_fitted *out;
   tt_data_reader *rows;
   int64_t inputs, count; /* D, rows of the pool */
   int64_t block, blocks; /* rows of a block; their number */
@@ -60,7 +61,16 @@ static tt_err add_rows(pool_fit *p, int64_t first, int64_t count, column_sum *su
                      "candidate must be a finite number",
                      p->cfg->pool_file, p->cfg->pool_inputs, first + i / p->inputs,
                      tt_data_reader_shape(p->rows)->input.name[i % p->inputs], p->x[i]);
-    add_value(&sum[i % p->inputs], p->x[i]);
+    int64_t k = i % p->inputs;
+    const tt_transform f = tt_fit_transform(p->out, k);
+    if (!tt_transform_accepts(f, p->x[i]))
+      return TT_FAIL(DATA,
+                     "%s: dataset '%s', row %" PRId64 ", column '%s': %g; data.normalize: %s needs "
+                     "a value %s",
+                     p->cfg->pool_file, p->cfg->pool_inputs, first + i / p->inputs,
+                     tt_data_reader_shape(p->rows)->input.name[k], p->x[i],
+                     tt_choice_normalize[p->out->by[k]], tt_transform_wants(f));
+    add_value(&sum[k], tt_transform_apply(f, p->out->lambda[k], p->x[i]));
   }
   return TT_OK;
 }
@@ -99,14 +109,15 @@ static tt_err open_local(tt_comm *c, pool_fit *p, const tt_columns *input)
   return TT_OK;
 }
 
-static tt_err fit_columns(const pool_fit *p, double *offset, double *scale)
+static tt_err fit_columns(const pool_fit *p)
 {
+  double *offset = p->out->mean, *scale = p->out->scale;
   for (int64_t k = 0; k < p->inputs; k++) {
     column_sum s = {0, 0, 0, INFINITY, -INFINITY};
     for (int64_t b = 0; b < p->blocks; b++) add_sum(&s, &p->all[b * p->inputs + k]);
-    const tt_column_stats stats = {s.rows, s.low == s.high ? s.low : s.mean,
-                                   sqrt(s.squares / s.rows), s.low, s.high};
-    tt_normalize_fit((tt_normalize)p->cfg->data_normalize, &stats, &offset[k], &scale[k]);
+    const tt_column_stats stats = {
+        s.rows, s.low == s.high ? s.low : s.mean, sqrt(s.squares / s.rows), s.low, s.high, 0, 0, 0};
+    tt_normalize_fit((tt_normalize)p->out->by[k], &stats, &offset[k], &scale[k]);
     if (!isfinite(offset[k]) || !isfinite(scale[k]) || scale[k] == 0.0)
       return TT_FAIL(DATA,
                      "%s: dataset '%s', column '%s': values from %g to %g cannot be normalised; "
@@ -117,14 +128,30 @@ static tt_err fit_columns(const pool_fit *p, double *offset, double *scale)
   return TT_OK;
 }
 
-tt_err tt_data_fit_pool(tt_comm *c, const tt_config *cfg, const tt_columns *input, double *offset,
-                        double *scale)
+/* The pool is read once, so that a column is never in memory as a whole. */
+static tt_err check_transforms(const pool_fit *p, const tt_columns *input)
 {
-  pool_fit p = {.cfg = cfg};
-  tt_err e = tt_agree(c, open_local(c, &p, input));
+  for (int64_t k = 0; k < input->count; k++) {
+    p->out->lambda[k] = 1.0;
+    if (tt_normalize_needs_values((tt_normalize)p->out->by[k]))
+      return TT_FAIL(CONFIG,
+                     "data.normalize: %s for the input '%s' needs all values at once, which "
+                     "data.normalize_inputs: pool does not have; use another one",
+                     tt_choice_normalize[p->out->by[k]], input->name[k]);
+  }
+  return TT_OK;
+}
+
+tt_err tt_data_fit_pool(tt_comm *c, const tt_config *cfg, const tt_columns *input,
+                        const tt_fitted *out)
+{
+  pool_fit p = {.cfg = cfg, .out = out};
+  tt_err e = check_transforms(&p, input);
+  if (!e) e = open_local(c, &p, input);
+  e = tt_agree(c, e);
   if (!e) {
     tt_allgatherv(c, p.sum, p.mine.count * p.inputs * (int64_t)sizeof *p.sum, p.all, NULL);
-    e = tt_agree(c, fit_columns(&p, offset, scale));
+    e = tt_agree(c, fit_columns(&p));
   }
   tt_data_reader_close_local(&p.rows);
   tt_free(p.x);

@@ -8,13 +8,15 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/model/partition.h"
+#include "io/columns/by_column.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
 
-enum { BLOCK_ROWS = 1024, HASHES = 3 };
+enum { HASHES = 3 };
 
 /* One of the three arrays of samples: inputs, targets or weights. */
 typedef struct sample_array {
@@ -71,7 +73,11 @@ static tt_err create_dataset_local(loader *l, int64_t rows, const tt_columns *in
   TT_TRY(TT_ALLOC(l->d->selected, cfg->selections * rows));
   l->d->selections = cfg->selections;
   TT_TRY(TT_ALLOC(l->label, target->count));
-  return tt_data_label_rules_local(cfg, &l->d->target, l->label);
+  tt_scaler *s = &l->d->scaler;
+  const tt_by_column by = {"data.normalize", cfg->data_normalize, tt_choice_normalize,
+                           cfg->data_normalize ? TT_NORMALIZE_standard : TT_NORMALIZE_none};
+  TT_TRY(tt_by_column_resolve(&by, l->file, input, target, s->x_normalize, s->y_normalize));
+  return tt_data_label_rules_local(cfg, l->file, &l->d->target, s->y_normalize, l->label);
 }
 
 static tt_err open_local(loader *l) { return tt_data_reader_open_job_local(l->cfg, &l->rows); }
@@ -163,6 +169,29 @@ static tt_err bad_value(const loader *l, const sample_array *p, const tt_columns
                  has_lines ? "" : " (rows and columns count from 0)");
 }
 
+/* Error: a value that the transform of its column has no result for. */
+static tt_err untransformable(const loader *l, const sample_array *p, const tt_columns *names,
+                              int64_t i, tt_normalize by)
+{
+  char cure[128];
+  snprintf(cure, sizeof cure,
+           "data.normalize: %s needs a value %s; use yeo_johnson or standard for this column",
+           tt_choice_normalize[by], tt_transform_wants(tt_normalize_transform(by)));
+  return bad_value(l, p, names, i, cure);
+}
+
+/* Missing values (NaN) pass. */
+static tt_err check_transforms_local(const loader *l, const sample_array *p,
+                                     const tt_columns *names, const int8_t *by)
+{
+  for (int64_t i = 0; i < l->count * p->columns; i++) {
+    tt_normalize how = (tt_normalize)by[i % p->columns];
+    if (!isnan(p->own[i]) && !tt_transform_accepts(tt_normalize_transform(how), p->own[i]))
+      return untransformable(l, p, names, i, how);
+  }
+  return TT_OK;
+}
+
 static tt_err check_values_local(const loader *l)
 {
   const sample_array *x = &l->x, *y = &l->y, *w = &l->w;
@@ -179,17 +208,18 @@ static tt_err check_values_local(const loader *l)
   for (int64_t i = 0; i < l->count * w->columns; i++)
     if (!isfinite(w->own[i]) || w->own[i] < 0)
       return bad_value(l, w, NULL, i, "a weight must be a finite number and not negative");
-  return TT_OK;
+  TT_TRY(check_transforms_local(l, x, &l->d->input, l->d->scaler.x_normalize));
+  return check_transforms_local(l, y, &l->d->target, l->d->scaler.y_normalize);
 }
 
 /* Choose this rank's rows and allocate their arrays. */
 static tt_err allocate_own_local(loader *l)
 {
   const tt_dataset *d = l->d;
-  l->blocks = (d->rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
+  l->blocks = (d->rows + TT_FIT_BLOCK_ROWS - 1) / TT_FIT_BLOCK_ROWS;
   TT_TRY(tt_partition_even(l->blocks, tt_comm_ranks(l->comm), tt_comm_rank(l->comm), &l->block));
-  int64_t end = (l->block.first + l->block.count) * BLOCK_ROWS;
-  l->first = l->block.first * BLOCK_ROWS;
+  int64_t end = (l->block.first + l->block.count) * TT_FIT_BLOCK_ROWS;
+  l->first = l->block.first * TT_FIT_BLOCK_ROWS;
   l->count = l->block.count ? (end < d->rows ? end : d->rows) - l->first : 0;
   TT_TRY(sample_array_create(&l->x, l->cfg->data_inputs, l->count, d->inputs));
   TT_TRY(sample_array_create(&l->y, l->cfg->data_targets, l->count, d->targets));
@@ -220,104 +250,30 @@ static tt_err copy_rows_local(loader *l, const tt_raw_dataset *t)
 
 /* Means and scales */
 
-/* Over the labelled training rows of one block, one column. */
-typedef struct sums {
-  double rows, sum, squares; /* squares of the deviations from the mean */
-  double low, high;
-} sums;
-
-static int64_t block_end(const loader *l, int64_t block)
+static tt_fit_rows fit_rows(const loader *l, const sample_array *p, const tt_columns *names)
 {
-  int64_t end = (l->block.first + block + 1) * BLOCK_ROWS;
-  return (end < l->first + l->count ? end : l->first + l->count) - l->first;
+  return (tt_fit_rows){.file = l->file,
+                       .dataset = p->path,
+                       .names = names,
+                       .columns = p->columns,
+                       .blocks = l->blocks,
+                       .block = l->block,
+                       .first = l->first,
+                       .count = l->count,
+                       .own = p->own,
+                       .split = l->d->split};
 }
 
-/* Add the rows of this rank's block `block` to s[columns]; `mean` is NULL in the first pass. */
-static void add_block(const loader *l, const sample_array *p, int64_t block, const double *mean,
-                      sums *s)
+/* Collective. The mean weight of the training rows. */
+static tt_err fit_weights(loader *l, double *mean)
 {
-  for (int64_t k = 0; k < p->columns && !mean; k++) s[k] = (sums){0, 0, 0, INFINITY, -INFINITY};
-  for (int64_t i = block * BLOCK_ROWS; i < block_end(l, block); i++) {
-    if (l->d->split[l->first + i] != TT_TRAIN) continue;
-    for (int64_t k = 0; k < p->columns; k++) {
-      double v = p->own[i * p->columns + k];
-      if (isnan(v)) continue;
-      if (mean) {
-        s[k].squares += (v - mean[k]) * (v - mean[k]);
-        continue;
-      }
-      s[k].rows++;
-      s[k].sum += v;
-      s[k].low = fmin(s[k].low, v);
-      s[k].high = fmax(s[k].high, v);
-    }
-  }
-}
-
-/* mine [own blocks][columns] -> all [blocks][columns], the same on every rank. Collective. */
-static void gather_sums(loader *l, const sample_array *p, const double *mean, sums *mine, sums *all)
-{
-  for (int64_t b = 0; b < l->block.count; b++) add_block(l, p, b, mean, mine + b * p->columns);
-  tt_allgatherv(l->comm, mine, l->block.count * p->columns * (int64_t)sizeof *mine, all, NULL);
-}
-
-/* Column k over all blocks, in their order. */
-static sums sum_blocks(const loader *l, const sample_array *p, const sums *all, int64_t k)
-{
-  sums s = {0, 0, 0, INFINITY, -INFINITY};
-  for (int64_t b = 0; b < l->blocks; b++) {
-    const sums *one = &all[b * p->columns + k];
-    s.rows += one->rows;
-    s.sum += one->sum;
-    s.squares += one->squares;
-    s.low = fmin(s.low, one->low);
-    s.high = fmax(s.high, one->high);
-  }
-  return s;
-}
-
-/* The mean of a constant column is exactly its value; a rounded sum might differ. */
-static void compute_means(const loader *l, const sample_array *p, const sums *all, double *mean)
-{
-  for (int64_t k = 0; k < p->columns; k++) {
-    sums s = sum_blocks(l, p, all, k);
-    mean[k] = s.rows == 0 ? 0 : s.low == s.high ? s.low : s.sum / s.rows;
-  }
-}
-
-/* mean[columns]: on entry the means, on return the offsets of the normalisation. */
-static tt_err fit_columns(const loader *l, const sample_array *p, const sums *all, tt_normalize by,
-                          double *mean, double *scale)
-{
-  for (int64_t k = 0; k < p->columns; k++) {
-    sums s = sum_blocks(l, p, all, k);
-    const tt_column_stats stats = {s.rows, mean[k], sqrt(s.squares / s.rows), s.low, s.high};
-    tt_normalize_fit(by, &stats, &mean[k], &scale[k]);
-    if (!isfinite(mean[k]) || !isfinite(scale[k]) || scale[k] == 0)
-      return TT_FAIL(DATA,
-                     "%s: dataset '%s', column %" PRId64 ": mean %g, scale %g: values from %g to "
-                     "%g cannot be normalised; use other units",
-                     l->file, p->path, k, mean[k], scale[k], s.low, s.high);
-  }
-  return TT_OK;
-}
-
-/* Collective. */
-static tt_err fit(loader *l, const sample_array *p, tt_normalize by, double *mean, double *scale)
-{
-  sums *mine = NULL, *all = NULL;
-  tt_err e = TT_ALLOC(mine, l->block.count * p->columns);
-  if (!e) e = TT_ALLOC(all, l->blocks * p->columns);
-  e = tt_agree(l->comm, e);
-  if (!e) {
-    gather_sums(l, p, NULL, mine, all);
-    compute_means(l, p, all, mean);
-    gather_sums(l, p, mean, mine, all);
-    e = tt_agree(l->comm, fit_columns(l, p, all, by, mean, scale));
-  }
-  tt_free(mine);
-  tt_free(all);
-  return e;
+  const int8_t by = TT_NORMALIZE_standard;
+  double lambda, scale;
+  const tt_fit_rows rows = fit_rows(l, &l->w, NULL);
+  TT_TRY(tt_fit_scales(l->comm, &rows, &(tt_fitted){&by, &lambda, mean, &scale}));
+  if (*mean > 0) return TT_OK;
+  return TT_FAIL(DATA, "%s: dataset '%s' (weights) is zero on all training rows", l->file,
+                 l->w.path);
 }
 
 /* Collective. Weights are divided by their mean over the training rows, so that a learning rate has
@@ -325,29 +281,27 @@ static tt_err fit(loader *l, const sample_array *p, tt_normalize by, double *mea
 static tt_err compute_scaler(loader *l, double *weight_mean)
 {
   tt_scaler *s = &l->d->scaler;
-  const tt_normalize by = (tt_normalize)l->cfg->data_normalize;
-  double unused = 1;
+  const tt_fitted x = {s->x_normalize, s->x_lambda, s->x_mean, s->x_scale};
+  const tt_fitted y = {s->y_normalize, s->y_lambda, s->y_mean, s->y_scale};
+  const tt_fit_rows inputs = fit_rows(l, &l->x, &l->d->input);
+  const tt_fit_rows targets = fit_rows(l, &l->y, &l->d->target);
   int pool = l->cfg->data_normalize_inputs == TT_NORMALIZE_INPUTS_pool;
-  tt_err e = pool ? tt_data_fit_pool(l->comm, l->cfg, &l->d->input, s->x_mean, s->x_scale)
-                  : fit(l, &l->x, by, s->x_mean, s->x_scale);
-  if (!e) e = fit(l, &l->y, by, s->y_mean, s->y_scale);
-  for (int64_t k = 0; k < s->targets; k++)
-    if (tt_label_rule_is_raw(&l->label[k])) s->y_mean[k] = 0, s->y_scale[k] = 1;
-  if (!e && l->d->weight) e = fit(l, &l->w, TT_NORMALIZE_standard, weight_mean, &unused);
-  if (!e && l->d->weight && *weight_mean <= 0)
-    e = TT_FAIL(DATA, "%s: dataset '%s' (weights) is zero on all training rows", l->file,
-                l->w.path);
+  tt_err e = pool ? tt_data_fit_pool(l->comm, l->cfg, &l->d->input, &x)
+                  : tt_fit_scales(l->comm, &inputs, &x);
+  if (!e) e = tt_fit_scales(l->comm, &targets, &y);
+  if (!e && l->d->weight) e = fit_weights(l, weight_mean);
   return tt_agree(l->comm, e);
 }
 
 /* Normalise and share */
 
-static tt_err normalise_local(const loader *l, sample_array *p, const double *mean,
-                              const double *scale, const tt_columns *names)
+static tt_err normalise_local(const loader *l, sample_array *p, const tt_fitted *f,
+                              const tt_columns *names)
 {
   for (int64_t i = 0; i < l->count * p->columns; i++) {
     int64_t k = i % p->columns;
-    p->normalised[i] = (float)tt_normalize_value(p->own[i], mean[k], scale[k]);
+    double t = tt_transform_apply(tt_fit_transform(f, k), f->lambda[k], p->own[i]);
+    p->normalised[i] = (float)tt_normalize_value(t, f->mean[k], f->scale[k]);
     if (isinf(p->normalised[i]))
       return bad_value(l, p, names, i, "too large for single precision; use other units");
   }
@@ -357,10 +311,13 @@ static tt_err normalise_local(const loader *l, sample_array *p, const double *me
 static tt_err normalise_all_local(loader *l, double weight_mean)
 {
   const tt_scaler *s = &l->d->scaler;
-  const double zero = 0;
-  TT_TRY(normalise_local(l, &l->x, s->x_mean, s->x_scale, &l->d->input));
-  TT_TRY(normalise_local(l, &l->y, s->y_mean, s->y_scale, &l->d->target));
-  return normalise_local(l, &l->w, &zero, &weight_mean, NULL);
+  const int8_t none = TT_NORMALIZE_none;
+  double zero = 0, one = 1;
+  const tt_fitted x = {s->x_normalize, s->x_lambda, s->x_mean, s->x_scale};
+  const tt_fitted y = {s->y_normalize, s->y_lambda, s->y_mean, s->y_scale};
+  TT_TRY(normalise_local(l, &l->x, &x, &l->d->input));
+  TT_TRY(normalise_local(l, &l->y, &y, &l->d->target));
+  return normalise_local(l, &l->w, &(tt_fitted){&none, &one, &zero, &weight_mean}, NULL);
 }
 
 static void gather_normalised(loader *l, const sample_array *p, float *all)
@@ -377,7 +334,9 @@ static void gather_all(loader *l)
 
 static uint64_t hash_part(const loader *l, const sample_array *p, int64_t block)
 {
-  int64_t from = block * BLOCK_ROWS, rows = block_end(l, block) - from;
+  const tt_fit_rows all = fit_rows(l, p, NULL);
+  int64_t from, rows;
+  tt_fit_block(&all, block, &from, &rows);
   return XXH3_64bits(p->own + from * p->columns, (size_t)(rows * p->columns) * sizeof *p->own);
 }
 

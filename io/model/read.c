@@ -144,13 +144,55 @@ static tt_err read_scale(tt_h5_reader *r, const char *path, int64_t n, int is_sc
   return TT_OK;
 }
 
+/* Normalisation of each column by its name, and its parameter. */
+static tt_err read_normalize(tt_h5_reader *r, const char *names, const char *parameters, int64_t n,
+                             int8_t *by, double *lambda)
+{
+  char **name = NULL;
+  TT_TRY(read_scale(r, parameters, n, 0, lambda));
+  TT_TRY(tt_schema_read_texts_local(r, names, n, &name));
+  tt_err e = TT_OK;
+  for (int64_t i = 0; !e && i < n; i++) {
+    int k = 0;
+    while (k < TT_NORMALIZE_COUNT && strcmp(name[i], tt_choice_normalize[k])) k++;
+    by[i] = (int8_t)k;
+    if (k == TT_NORMALIZE_COUNT)
+      e = TT_FAIL(DATA, "%s: '%s' of column %" PRId64 " is '%s', which this program does not know",
+                  tt_h5_file_name(r), names, i, name[i]);
+    else if (!(lambda[i] >= 0.0 && lambda[i] <= 2.0))
+      e = TT_FAIL(DATA, "%s: '%s' of column %" PRId64 " is %g, expected 0 to 2" TT_DAMAGED,
+                  tt_h5_file_name(r), parameters, i, lambda[i]);
+  }
+  tt_h5_texts_free(n, &name);
+  return e;
+}
+
+static void guess_normalize(int64_t n, const double *mean, const double *scale, int8_t *by)
+{
+  for (int64_t i = 0; i < n; i++)
+    by[i] = mean[i] == 0.0 && scale[i] == 1.0 ? TT_NORMALIZE_none : TT_NORMALIZE_standard;
+}
+
+/* Old files do not have the names: their columns are none or standard. */
+static tt_err read_normalizes(tt_h5_reader *r, tt_scaler *s)
+{
+  guess_normalize(s->inputs, s->x_mean, s->x_scale, s->x_normalize);
+  guess_normalize(s->targets, s->y_mean, s->y_scale, s->y_normalize);
+  if (!tt_h5_has_local(r, "scaler/x_normalize")) return TT_OK;
+  TT_TRY(read_normalize(r, "scaler/x_normalize", "scaler/x_lambda", s->inputs, s->x_normalize,
+                        s->x_lambda));
+  return read_normalize(r, "scaler/y_normalize", "scaler/y_lambda", s->targets, s->y_normalize,
+                        s->y_lambda);
+}
+
 static tt_err read_scaler(tt_h5_reader *r, int64_t inputs, int64_t targets, tt_scaler *out)
 {
   TT_TRY(tt_scaler_create(inputs, targets, out));
   TT_TRY(read_scale(r, "scaler/x_mean", inputs, 0, out->x_mean));
   TT_TRY(read_scale(r, "scaler/x_scale", inputs, 1, out->x_scale));
   TT_TRY(read_scale(r, "scaler/y_mean", targets, 0, out->y_mean));
-  return read_scale(r, "scaler/y_scale", targets, 1, out->y_scale);
+  TT_TRY(read_scale(r, "scaler/y_scale", targets, 1, out->y_scale));
+  return read_normalizes(r, out);
 }
 
 /* Finite, unless the member diverged. */
@@ -236,7 +278,8 @@ static tt_err read_contents(tt_h5_reader *r, const tt_model_file_info *w,
 
 static tt_err read_all(tt_h5_reader *r, tt_model_file_info *w, tt_trained_ensembles *all)
 {
-  TT_TRY(tt_schema_check_local(r, TT_SCHEMA_MODEL, "model"));
+  if (tt_schema_check_local(r, TT_SCHEMA_TRANSFORMED_MODEL, "model"))
+    TT_TRY(tt_schema_check_local(r, TT_SCHEMA_MODEL, "model"));
   TT_TRY(tt_model_read_info_local(r, w));
   TT_TRY(tt_trained_ensembles_create(w->cohorts, all));
   for (int64_t k = 0; k < w->cohorts; k++) {

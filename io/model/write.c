@@ -18,6 +18,7 @@ typedef struct model_arrays {
   int8_t *status;               /* [G] */
   int snapshots;                /* whether any member is a snapshot */
   const char **name;            /* [ensembles] borrowed */
+  const char **by;              /* [D + T] names of the normalisations */
   int64_t *first, *count, *key; /* [ensembles] */
   int32_t *cohort;              /* [ensembles] */
   int32_t *column;              /* [ensembles][K], -1 beyond the targets of an ensemble */
@@ -29,7 +30,7 @@ typedef struct model_arrays {
 static void free_file_arrays(model_arrays *t)
 {
   tt_free_all(&t->member, &t->ensemble_of_member, &t->index, &t->snapshot, &t->weight, &t->status,
-              &t->name, &t->first, &t->count, &t->key, &t->cohort, &t->column, &t->tensor);
+              &t->name, &t->by, &t->first, &t->count, &t->key, &t->cohort, &t->column, &t->tensor);
   tt_calibration_free(&t->calibration);
 }
 
@@ -42,6 +43,7 @@ static int64_t longer_of(int64_t n, const char *const *text, int64_t so_far)
 static int64_t longest_name(const tt_trained_ensemble *m, const model_arrays *t)
 {
   int64_t most = longer_of(t->ensembles, t->name, 1);
+  most = longer_of(m->input.count + m->target.count, t->by, most);
   most = longer_of(m->input.count, (const char *const *)m->input.name, most);
   most = longer_of(m->input.count, (const char *const *)m->input.units, most);
   most = longer_of(m->target.count, (const char *const *)m->target.name, most);
@@ -77,6 +79,7 @@ static tt_err allocate(const tt_trained_ensembles *all, const tt_model_shard *sh
   TT_TRY(TT_ALLOC(t->weight, t->members));
   TT_TRY(TT_ALLOC(t->status, t->members));
   TT_TRY(TT_ALLOC(t->name, t->ensembles));
+  TT_TRY(TT_ALLOC(t->by, all->at[0]->input.count + all->at[0]->target.count));
   TT_TRY(TT_ALLOC(t->first, t->ensembles));
   TT_TRY(TT_ALLOC(t->count, t->ensembles));
   TT_TRY(TT_ALLOC(t->key, t->ensembles));
@@ -126,6 +129,10 @@ static tt_err make_file_arrays_local(const tt_trained_ensembles *all, const tt_m
     member += all->at[i]->members;
     ensemble += all->at[i]->ensembles;
   }
+  const tt_scaler *k = &all->at[0]->scaler;
+  for (int64_t i = 0; i < k->inputs; i++) t->by[i] = tt_choice_normalize[k->x_normalize[i]];
+  for (int64_t i = 0; i < k->targets; i++)
+    t->by[k->inputs + i] = tt_choice_normalize[k->y_normalize[i]];
   t->name_length = longest_name(all->at[0], t);
   return tt_calibration_concat(all, &t->calibration);
 }
@@ -177,16 +184,24 @@ static void write_ensembles(tt_schema *s, int64_t cohorts, const model_arrays *t
   tt_h5_write_attr(s->file, "/", "cohorts", TT_H5_I64, 1, &cohorts);
 }
 
-static void write_columns(tt_schema *s, const tt_trained_ensemble *m)
+static void write_scaler(tt_schema *s, const tt_scaler *k, const char *const *by)
 {
-  const tt_scaler *k = &m->scaler;
+  static const char x[] = "f(x) = normalised * x_scale + x_mean; f by x_normalize",
+                    y[] = "f(y) = normalised * y_scale + y_mean; f by y_normalize";
+  static const char f[] = "how the column is normalised", lambda[] = "parameter of yeo_johnson";
   tt_h5_create_group(s->file, "scaler");
-  static const char x[] = "x = normalised * x_scale + x_mean",
-                    y[] = "y = normalised * y_scale + y_mean";
   TT_SCHEMA_WRITE(s, k->x_mean, "scaler/x_mean", F64, NULL, x, NULL, "feature");
   TT_SCHEMA_WRITE(s, k->x_scale, "scaler/x_scale", F64, NULL, x, NULL, "feature");
   TT_SCHEMA_WRITE(s, k->y_mean, "scaler/y_mean", F64, NULL, y, NULL, "target");
   TT_SCHEMA_WRITE(s, k->y_scale, "scaler/y_scale", F64, NULL, y, NULL, "target");
+  TT_SCHEMA_WRITE(s, k->x_lambda, "scaler/x_lambda", F64, NULL, lambda, NULL, "feature");
+  TT_SCHEMA_WRITE(s, k->y_lambda, "scaler/y_lambda", F64, NULL, lambda, NULL, "target");
+  tt_schema_write_texts(s, "scaler/x_normalize", "feature", "name_strlen", by, f);
+  tt_schema_write_texts(s, "scaler/y_normalize", "target", "name_strlen", by + k->inputs, f);
+}
+
+static void write_columns(tt_schema *s, const tt_trained_ensemble *m)
+{
   tt_h5_create_group(s->file, "names");
   tt_schema_write_texts(s, "names/feature_name", "feature", "name_strlen",
                         (const char *const *)m->input.name, "input column");
@@ -312,10 +327,13 @@ tt_err tt_model_write(tt_comm *c, const char *file, const tt_trained_ensembles *
   tt_err e = tt_agree(c, make_file_arrays_local(all, shard, &t));
   if (!e) e = tt_h5_create(c, file, bytes, &f);
   if (!e) {
-    tt_schema_write_header(&s, c, f, TT_SCHEMA_MODEL, from);
+    int transforms = tt_scaler_transforms(&all->at[0]->scaler);
+    tt_schema_write_header(&s, c, f, transforms ? TT_SCHEMA_TRANSFORMED_MODEL : TT_SCHEMA_MODEL,
+                           from);
     write_dimensions(&s, all->at[0], &t);
     write_members(&s, &t);
     write_ensembles(&s, all->count, &t);
+    write_scaler(&s, &all->at[0]->scaler, t.by);
     write_columns(&s, all->at[0]);
     tt_calibration_write(&s, &t.calibration);
     write_nets(&s, all, shard, t.tensor);

@@ -229,7 +229,9 @@ static tt_err allocate(prediction_call *p)
   int entropy = out->entropy || out->mutual_information;
   tt_prediction_shape shape = {
       .quantiles = out->quantiles, .quantile = out->probability, .members = members};
-  int64_t floats = members || entropy || out->quantiles ? count_member_floats(p->model) : 0;
+  int transformed = tt_scaler_transforms_targets(&p->model->all.at[0]->scaler);
+  int needed = members || entropy || out->quantiles || transformed;
+  int64_t floats = needed ? count_member_floats(p->model) : 0;
   p->chunk = p->rows < MAX_CHUNK_ROWS ? p->rows : MAX_CHUNK_ROWS;
   while (p->chunk > MIN_CHUNK_ROWS && (double)p->chunk * (double)floats > chunk_floats)
     p->chunk /= 2;
@@ -300,7 +302,7 @@ static int is_small(const tutti_model *model, int64_t rows, const tutti_predicti
 {
   return model->single && rows > 0 && rows <= FEW_ROWS && !out->quantiles && !out->lower &&
          !out->upper && !out->entropy && !out->mutual_information && !out->member_mean &&
-         !out->member_variance;
+         !out->member_variance && !tt_scaler_transforms_targets(&model->all.at[0]->scaler);
 }
 
 static void store_cell(const tutti_prediction *out, int64_t cell, tt_uncertainty at)

@@ -65,6 +65,35 @@ int64_t tt_export_parameters(const tt_export_model *x)
   return n;
 }
 
+tt_transform tt_export_transform(const tt_export_model *x, int64_t input)
+{
+  return tt_normalize_transform((tt_normalize)x->scaler->x_normalize[input]);
+}
+
+int tt_export_uses_transform(const tt_export_model *x, tt_transform f)
+{
+  for (int64_t i = 0; i < x->inputs; i++) {
+    tt_transform used = tt_export_transform(x, i);
+    if (used == f || (f == TT_TRANSFORM_COUNT && used != TT_TRANSFORM_identity)) return 1;
+  }
+  return 0;
+}
+
+/* The formats undo a scale and an offset of a target, and no transform. */
+static tt_err check_targets(const tt_trained_ensembles *all, const char *file)
+{
+  const tt_trained_ensemble *m = all->at[0];
+  for (int64_t t = 0; t < m->target.count; t++) {
+    tt_normalize by = (tt_normalize)m->scaler.y_normalize[t];
+    if (tt_normalize_transform(by) != TT_TRANSFORM_identity)
+      return TT_FAIL(USAGE,
+                     "%s: target '%s' is normalized by %s, which an exported model does not undo; "
+                     "use the library (tutti_predict)",
+                     file, m->target.name[t], tt_choice_normalize[by]);
+  }
+  return TT_OK;
+}
+
 typedef tt_err writer(const tt_export_model *x, FILE *to);
 
 static tt_err write_file(const tt_export_model *x, tt_export_format format)
@@ -93,6 +122,7 @@ static tt_err export_model(const tt_trained_ensembles *all, const char *file,
   tt_axis_labels labels = {0};
   tt_export_model x = {.file = file, .all = all, .labels = &labels};
   int64_t members = 0;
+  TT_TRY(check_targets(all, file));
   TT_TRY(tt_axis_labels_create(all, &labels));
   x.inputs = all->at[0]->model.inputs;
   x.columns = labels.columns;

@@ -273,14 +273,43 @@ static void put_cohort(const tt_export_model *x, int64_t i, int64_t column, FILE
           i, i, i);
 }
 
+/* Value of each transform as text; v, p as in transform.h. */
+static const char *const transform_text[TT_TRANSFORM_COUNT] = {[TT_TRANSFORM_identity] = "v",
+                                                               [TT_TRANSFORM_log] = "log(v)",
+                                                               [TT_TRANSFORM_log1p] = "log1p(v)",
+                                                               [TT_TRANSFORM_yeo_johnson] =
+                                                                   "yeo_johnson(v, x_lambda0[i])"};
+
+/* static double transformed(i, v): input i before its shift and scale. */
+static void put_transforms(const tt_export_model *x, FILE *to)
+{
+  if (!tt_export_uses_transform(x, TT_TRANSFORM_COUNT)) return;
+  if (tt_export_uses_transform(x, TT_TRANSFORM_yeo_johnson))
+    fputs("static double yeo_johnson(double v, double lambda)\n{\n"
+          "  double power = v < 0.0 ? 2.0 - lambda : lambda, size = log1p(fabs(v));\n"
+          "  double t = power > 0.0 ? expm1(power * size) / power : size;\n"
+          "  return v < 0.0 ? -t : t;\n}\n\n",
+          to);
+  fputs("static double transformed(int i, double v)\n{\n  switch (i) {\n", to);
+  for (int f = TT_TRANSFORM_identity + 1; f < TT_TRANSFORM_COUNT; f++) {
+    if (!tt_export_uses_transform(x, (tt_transform)f)) continue;
+    for (int64_t i = 0; i < x->inputs; i++)
+      if (tt_export_transform(x, i) == (tt_transform)f) fprintf(to, "  case %" PRId64 ":\n", i);
+    fprintf(to, "    return %s;\n", transform_text[f]);
+  }
+  fputs("  default: return v;\n  }\n}\n\n", to);
+}
+
 static void put_predict(const tt_export_model *x, const char *name, FILE *to)
 {
+  const char *value =
+      tt_export_uses_transform(x, TT_TRANSFORM_COUNT) ? "transformed(i, x[i])" : "x[i]";
   fprintf(to,
           "void %s_predict(const double *x, double *mean, double *total, double *aleatoric,\n"
           "    double *epistemic)\n{\n"
           "  double u[%" PRId64 "];\n"
-          "  for (int i = 0; i < %" PRId64 "; i++) u[i] = (x[i] - x_mean0[i]) / x_scale0[i];\n",
-          name, x->inputs, x->inputs);
+          "  for (int i = 0; i < %" PRId64 "; i++) u[i] = (%s - x_mean0[i]) / x_scale0[i];\n",
+          name, x->inputs, x->inputs, value);
   for (int64_t i = 0; i < x->cohorts; i++)
     fprintf(to, "  cohort%" PRId64 "(u, mean, total, aleatoric, epistemic);\n", i);
   fputs("}\n", to);
@@ -295,6 +324,8 @@ tt_err tt_export_c_local(const tt_export_model *x, FILE *to)
   put_head(x, name, to);
   put_doubles(to, "x_mean", 0, x->inputs, x->scaler->x_mean);
   put_doubles(to, "x_scale", 0, x->inputs, x->scaler->x_scale);
+  if (tt_export_uses_transform(x, TT_TRANSFORM_yeo_johnson))
+    put_doubles(to, "x_lambda", 0, x->inputs, x->scaler->x_lambda);
   for (int64_t i = 0; i < x->cohorts; i++) {
     const tt_export_cohort *k = &x->cohort[i];
     put_doubles(to, "share", i, k->members, k->share);
@@ -310,6 +341,7 @@ tt_err tt_export_c_local(const tt_export_model *x, FILE *to)
     put_cohort(x, i, column, to);
     column += x->cohort[i].columns;
   }
+  put_transforms(x, to);
   put_predict(x, name, to);
   return TT_OK;
 }

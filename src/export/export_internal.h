@@ -37,6 +37,10 @@ int64_t tt_export_parameters(const tt_export_model *x);
 TT_EXPORT_FORMATS(X)
 #undef X
 
+/* Whether an input has this transform; any input, if the transform is TT_TRANSFORM_COUNT. */
+int tt_export_uses_transform(const tt_export_model *x, tt_transform f);
+tt_transform tt_export_transform(const tt_export_model *x, int64_t input);
+
 /* Refuse a row of a table that a format has no expression for.
  *   what  "output", "activation";  value  the row */
 #define TT_EXPORT_REFUSE(x_, format_, what_, value_)                                               \

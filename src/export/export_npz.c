@@ -194,12 +194,30 @@ static tt_err put_cohort(zip_archive *z, int64_t i, const tt_export_cohort *k)
   return put_doubles(z, named(name, i, "std_scale", -1), k->columns, k->std_scale);
 }
 
+/* Name of the transform of each input. */
+static tt_err put_transforms(zip_archive *z, const tt_export_model *x)
+{
+  static const char *const text[] = {
+#define X(name, ...) #name,
+      TT_TRANSFORMS(X)
+#undef X
+  };
+  const char **name = NULL;
+  TT_TRY(TT_ALLOC(name, x->inputs));
+  for (int64_t i = 0; i < x->inputs; i++) name[i] = text[tt_export_transform(x, i)];
+  tt_err e = put_texts(z, "x_transform", x->inputs, name);
+  tt_free(name);
+  return e;
+}
+
 static tt_err put_all(zip_archive *z, const tt_export_model *x)
 {
   const tt_columns *input = &x->all->at[0]->input;
   TT_TRY(put_integer(z, "cohorts", x->cohorts));
   TT_TRY(put_doubles(z, "x_mean", x->inputs, x->scaler->x_mean));
   TT_TRY(put_doubles(z, "x_scale", x->inputs, x->scaler->x_scale));
+  TT_TRY(put_doubles(z, "x_lambda", x->inputs, x->scaler->x_lambda));
+  TT_TRY(put_transforms(z, x));
   TT_TRY(put_texts(z, "input_name", x->inputs, (const char *const *)input->name));
   TT_TRY(put_texts(z, "input_units", x->inputs, (const char *const *)input->units));
   TT_TRY(put_texts(z, "column_ensemble", x->columns, x->labels->ensemble));

@@ -304,10 +304,96 @@ static tt_err put_cohort(tt_onnx *g, const tt_export_model *x, const tt_export_c
   return TT_OK;
 }
 
+/* ln(1 + x), of |x| < 0.5 by the inverse hyperbolic tangent, which does not round 1 + x. */
+static value log1p_of(tt_onnx *g, value x)
+{
+  value ratio = op2(g, "Div", x, plus(g, 2.0, x)), square = op2(g, "Mul", ratio, ratio);
+  value series = scalar(g, 0.0);
+  for (int k = 17; k >= 0; k--) series = plus(g, 1.0 / (2 * k + 1), op2(g, "Mul", series, square));
+  const value in[] = {op2(g, "Less", op1(g, "Abs", x), scalar(g, 0.5)),
+                      times(g, 2.0, op2(g, "Mul", ratio, series)), op1(g, "Log", plus(g, 1.0, x))};
+  return tt_onnx_node(g, "Where", 3, in, 1, none);
+}
+
+/* e^x - 1, of |x| < 0.5 by its series. */
+static value expm1_of(tt_onnx *g, value x)
+{
+  value series = scalar(g, 0.0);
+  for (int k = 13; k >= 1; k--) series = times(g, 1.0 / k, op2(g, "Mul", x, plus(g, 1.0, series)));
+  const value in[] = {op2(g, "Less", op1(g, "Abs", x), scalar(g, 0.5)), series,
+                      plus(g, -1.0, op1(g, "Exp", x))};
+  return tt_onnx_node(g, "Where", 3, in, 1, none);
+}
+
+/* tt_yeo_johnson of |x| with one power for each input: the power of x >= 0 or of x < 0. */
+static value yeo_johnson_of(tt_onnx *g, int64_t n, const double *power, value size)
+{
+  static const double least = 1e-12; /* instead of 0, where the limit is the logarithm */
+  double *p = NULL;
+  value v = {""};
+  if (TT_ALLOC(p, n)) {
+    g->failed = 1;
+    return v;
+  }
+  for (int64_t i = 0; i < n; i++) p[i] = fmax(power[i], least);
+  value by = doubles(g, n, p);
+  v = op2(g, "Div", expm1_of(g, op2(g, "Mul", by, log1p_of(g, size))), by);
+  tt_free(p);
+  return v;
+}
+
+/* tt_yeo_johnson of all inputs, by the sign of each. */
+static tt_err yeo_johnson(tt_onnx *g, const tt_export_model *x, value in, value *out)
+{
+  double *other = NULL;
+  TT_TRY(TT_ALLOC(other, x->inputs));
+  for (int64_t i = 0; i < x->inputs; i++) other[i] = 2.0 - x->scaler->x_lambda[i];
+  value size = op1(g, "Abs", in);
+  const value by_sign[] = {op2(g, "Less", in, scalar(g, 0.0)),
+                           op1(g, "Neg", yeo_johnson_of(g, x->inputs, other, size)),
+                           yeo_johnson_of(g, x->inputs, x->scaler->x_lambda, size)};
+  *out = tt_onnx_node(g, "Where", 3, by_sign, 1, none);
+  tt_free(other);
+  return TT_OK;
+}
+
+static tt_err transformed(tt_onnx *g, const tt_export_model *x, tt_transform f, value in,
+                          value *out)
+{
+  switch (f) {
+  case TT_TRANSFORM_log: *out = op1(g, "Log", in); return TT_OK;
+  case TT_TRANSFORM_log1p: *out = log1p_of(g, in); return TT_OK;
+  case TT_TRANSFORM_yeo_johnson: return yeo_johnson(g, x, in, out);
+  default: return TT_EXPORT_REFUSE(x, "ONNX", "normalization", "with this transform");
+  }
+}
+
+/* Each transform is computed for all inputs, and taken where it is that of the input. */
+static tt_err transform_inputs(tt_onnx *g, const tt_export_model *x, value *in)
+{
+  const value raw = *in;
+  double *mark = NULL;
+  TT_TRY(TT_ALLOC(mark, x->inputs));
+  tt_err e = TT_OK;
+  for (int f = TT_TRANSFORM_identity + 1; !e && f < TT_TRANSFORM_COUNT; f++) {
+    value all;
+    if (!tt_export_uses_transform(x, (tt_transform)f)) continue;
+    for (int64_t i = 0; i < x->inputs; i++)
+      mark[i] = tt_export_transform(x, i) == (tt_transform)f ? 1.0 : 0.0;
+    e = transformed(g, x, (tt_transform)f, raw, &all);
+    if (e) break;
+    const value select[] = {op2(g, "Less", scalar(g, 0.5), doubles(g, x->inputs, mark)), all, *in};
+    *in = tt_onnx_node(g, "Where", 3, select, 1, none);
+  }
+  tt_free(mark);
+  return e;
+}
+
 static tt_err put_graph(tt_onnx *g, const tt_export_model *x)
 {
   value *part = NULL, in = {"x"};
   tt_onnx_input(g, in.name, x->inputs);
+  TT_TRY(transform_inputs(g, x, &in));
   in = op2(g, "Sub", in, doubles(g, x->inputs, x->scaler->x_mean));
   in = op2(g, "Div", in, doubles(g, x->inputs, x->scaler->x_scale));
   TT_TRY(TT_ALLOC(part, RESULTS * x->cohorts));

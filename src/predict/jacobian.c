@@ -109,7 +109,9 @@ static void store_column(const jacobian_job *job, const row_sums *s, int64_t row
     double within = s->within[c] / s->weight, between = s->between[c] / s->weight;
     double d_within = s->d_within[at] / s->weight, d_between = 2.0 * s->d_between[at] / s->weight;
     double mean = s->weight > 0.0 ? s->d_mean[at] : NAN;
-    double unit = scale.scale / job->m->scaler.x_scale[d], spread = unit * scale.std_scale;
+    double slope = tt_scaler_input_slope(&job->m->scaler, d, job->x[row * inputs + d]);
+    double unit = scale.scale / job->m->scaler.x_scale[d] * slope;
+    double spread = unit * scale.std_scale;
     if (!(s->weight > 0.0)) spread = NAN;
     if (job->out->mean) job->out->mean[to] = unit * mean;
     if (job->out->total)
@@ -124,8 +126,7 @@ static void compute_row(const jacobian_job *job, row_sums *s, int64_t row)
   const tt_trained_ensemble *m = job->m;
   int64_t width = tt_trained_ensemble_width(m), inputs = m->model.inputs;
   for (int64_t d = 0; d < inputs; d++)
-    s->x[d] =
-        tt_normalize_value(job->x[row * inputs + d], m->scaler.x_mean[d], m->scaler.x_scale[d]);
+    s->x[d] = tt_scaler_normalize_input(&m->scaler, d, job->x[row * inputs + d]);
   for (int64_t e = 0; e < m->ensembles; e++) {
     const tt_ensemble *own = &m->ensemble[e];
     sums_clear(m, s);
@@ -151,11 +152,25 @@ static tt_err compute(const jacobian_job *job, int threads, int64_t rows)
   return e;
 }
 
+tt_err tt_jacobian_check(const tt_trained_ensembles *all)
+{
+  const tt_trained_ensemble *m = all->at[0];
+  for (int64_t t = 0; t < m->target.count; t++) {
+    tt_normalize by = (tt_normalize)m->scaler.y_normalize[t];
+    if (tt_normalize_transform(by) != TT_TRANSFORM_identity)
+      return TT_FAIL(USAGE,
+                     "derivatives of target '%s' are not available: it is normalized by %s; train "
+                     "it with data.normalize: standard",
+                     m->target.name[t], tt_choice_normalize[by]);
+  }
+  return TT_OK;
+}
+
 tt_err tt_jacobian_compute(const tt_trained_ensembles *all, int threads, int64_t rows,
                            const double *x, const tt_jacobian *out)
 {
   jacobian_job job = {.x = x, .out = out, .columns = tt_trained_ensembles_columns(all)};
-  tt_err e = TT_OK;
+  tt_err e = tt_jacobian_check(all);
   for (int64_t i = 0; !e && rows > 0 && i < all->count; i++) {
     job.m = all->at[i];
     e = compute(&job, threads < 1 ? 1 : threads, rows);

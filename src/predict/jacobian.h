@@ -5,17 +5,21 @@
  *   d aleatoric / dx = sum w v' / W / (2 aleatoric)
  *   d epistemic / dx = sum w (mu - mean) mu' / W / epistemic
  *   d total / dx     = (aleatoric d aleatoric / dx + epistemic d epistemic / dx) / total
- * times the scale of the column, divided by that of the input, and for the standard deviations
+ * times the scale of the column and the slope of the transform of the input, divided by the scale
+ * of the input, and for the standard deviations
  * times the factor of recalibration. Where a standard deviation is 0 its derivative counts as 0. */
 #ifndef TT_JACOBIAN_H
 #define TT_JACOBIAN_H
 #include "io/results/results.h"
 
+/* Errors: USAGE (a target that is transformed: its derivatives are not computed). */
+tt_err tt_jacobian_check(const tt_trained_ensembles *all);
+
 /* Jacobians of the columns of all trained ensembles, exact up to rounding in double; at a kink of
  * an activation the derivative of one side, as in training. A column without members has NaN.
  *   x    [rows][D] in the user's units, finite
  *   out  arrays [rows][C][D], those that are NULL are not wanted
- * Errors: MEM. */
+ * Errors: USAGE (as above), MEM. */
 tt_err tt_jacobian_compute(const tt_trained_ensembles *all, int threads, int64_t rows,
                            const double *x, const tt_jacobian *out);
 #endif

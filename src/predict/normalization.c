@@ -16,6 +16,13 @@ tt_err tt_check_inputs_local(const tt_trained_ensemble *c, const char *file, con
                        "%s: dataset %s, row %" PRId64 ", column %" PRId64
                        " (%s) is %g; inputs must be finite",
                        file, dataset, first + r, i, c->input.name[i], v);
+      tt_normalize by = (tt_normalize)c->scaler.x_normalize[i];
+      if (!tt_transform_accepts(tt_normalize_transform(by), v))
+        return TT_FAIL(DATA,
+                       "%s: dataset %s, row %" PRId64 ", column %" PRId64
+                       " (%s) is %g; the model normalizes it by %s, which needs a value %s",
+                       file, dataset, first + r, i, c->input.name[i], v, tt_choice_normalize[by],
+                       tt_transform_wants(tt_normalize_transform(by)));
     }
   return TT_OK;
 }

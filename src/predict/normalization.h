@@ -4,14 +4,16 @@
 #include "core/model/trained_ensemble.h"
 #include "io/data/data.h"
 
-/* Check that all inputs are finite. The parameters and errors are those of the next function. */
+/* Check that all inputs are finite and that their transforms accept them. The parameters and errors
+ * are those of the next function. */
 tt_err tt_check_inputs_local(const tt_trained_ensemble *c, const char *file, const char *dataset,
                              int64_t first, int64_t rows, const double *raw);
 
-/* x = (raw - mean) / scale in double, rounded to float.
+/* x = (f(raw) - mean) / scale in double, rounded to float.
  *   raw, x  [rows][D]
  *   first   number of the first row, for the message
- * Errors: DATA (a value that is not finite; the message names dataset, row, column). */
+ * Errors: DATA (a value that is not finite, or that its logarithm does not accept; the message
+ * names dataset, row, column). */
 tt_err tt_normalize_checked_local(const tt_trained_ensemble *c, const char *file,
                                   const char *dataset, int64_t first, int64_t rows,
                                   const double *raw, float *x);

@@ -18,29 +18,58 @@ const tt_ensemble *tt_column_ensemble(const tt_trained_ensemble *m, int64_t colu
 tt_column_scale tt_column_scale_of(const tt_trained_ensemble *m, int64_t column)
 {
   int32_t t = 0;
+  const tt_scaler *k = &m->scaler;
   tt_column_ensemble(m, column, &t);
-  return (tt_column_scale){m->scaler.y_mean[t], m->scaler.y_scale[t],
-                           tt_calibration_std_scale(&m->calibration, column)};
+  return (tt_column_scale){k->y_mean[t], k->y_scale[t],
+                           tt_calibration_std_scale(&m->calibration, column),
+                           tt_normalize_transform((tt_normalize)k->y_normalize[t]), k->y_lambda[t]};
 }
 
-double tt_denormalize_mean(const tt_column_scale *s, double mean)
+tt_transform_moments tt_denormalize_latent(const tt_column_scale *s, double mean, double variance)
 {
-  return tt_denormalize_value(mean, s->mean, s->scale);
+  return (tt_transform_moments){tt_denormalize_value(mean, s->mean, s->scale),
+                                variance * s->scale * s->scale};
 }
 
-double tt_denormalize_variance(const tt_column_scale *s, double variance)
+double tt_denormalize_point(const tt_column_scale *s, double point)
 {
-  return variance * s->scale * s->scale;
+  return tt_transform_undo(s->by, s->lambda, tt_denormalize_value(point, s->mean, s->scale));
+}
+
+tt_transform_moments tt_denormalize_member(const tt_column_scale *s, double mean, double variance)
+{
+  tt_transform_moments t = tt_denormalize_latent(s, mean, variance);
+  return tt_transform_undo_gaussian(s->by, s->lambda, t.mean, t.variance);
 }
 
 tt_uncertainty tt_denormalize(const tt_column_scale *s, tt_uncertainty at)
 {
   double spread = s->scale * s->std_scale;
-  at.mean = tt_denormalize_mean(s, at.mean);
+  at.mean = tt_denormalize_value(at.mean, s->mean, s->scale);
   at.total *= spread;
   at.aleatoric *= spread;
   at.epistemic *= spread;
   return at;
+}
+
+tt_uncertainty tt_denormalize_mixture(const tt_column_scale *s, int64_t n, const double *weight,
+                                      const double *mean, const double *variance, double centre)
+{
+  double all = 0.0, average = 0.0, between = 0.0, within = 0.0;
+  for (int64_t i = 0; i < n; i++) {
+    if (weight[i] <= 0.0) continue;
+    double at = centre + s->std_scale * (mean[i] - centre);
+    tt_transform_moments user =
+        tt_denormalize_member(s, at, variance[i] * s->std_scale * s->std_scale);
+    double step = user.mean - average;
+    all += weight[i];
+    average += step * weight[i] / all;
+    between += weight[i] * step * (user.mean - average);
+    within += weight[i] * user.variance;
+  }
+  if (!(all > 0.0)) return (tt_uncertainty){NAN, NAN, NAN, NAN};
+  return (tt_uncertainty){average, sqrt((within + between) / all), sqrt(within / all),
+                          sqrt(between / all)};
 }
 
 static int is_bernoulli(const tt_model *m)
@@ -50,7 +79,8 @@ static int is_bernoulli(const tt_model *m)
 
 int tt_prediction_needs_members(const tt_trained_ensemble *m, const tt_prediction_shape *shape)
 {
-  return shape->members || shape->quantiles > 0 || is_bernoulli(&m->model);
+  return shape->members || shape->quantiles > 0 || is_bernoulli(&m->model) ||
+         tt_scaler_transforms_targets(&m->scaler);
 }
 
 static tt_err allocate_members(const tt_trained_ensembles *all, int64_t rows,
@@ -114,19 +144,6 @@ static void store(double *out, int64_t cell, double value)
   if (out) out[cell] = value;
 }
 
-static void fill_column(tt_prediction_block *b, const tt_ensemble_prediction *p, int64_t column)
-{
-  tt_column_scale s = tt_column_scale_of(p->m, column);
-  for (int64_t r = 0; r < b->rows; r++) {
-    tt_uncertainty at = tt_denormalize(&s, tt_moments_at(p->moments, r, column));
-    int64_t cell = r * b->columns + p->column + column;
-    store(b->mean, cell, at.mean);
-    store(b->total, cell, at.total);
-    store(b->aleatoric, cell, at.aleatoric);
-    store(b->epistemic, cell, at.epistemic);
-  }
-}
-
 /* Weight, mean and variance, [members] each, of quantity j of the members of e in row r. */
 static void collect_mixture(const tt_ensemble_prediction *p, const tt_ensemble *e, int64_t j,
                             int64_t r, int64_t rows, double *weight)
@@ -138,6 +155,36 @@ static void collect_mixture(const tt_ensemble_prediction *p, const tt_ensemble *
     weight[i] = p->m->weight[e->first + i];
     mean[i] = weight[i] > 0.0 ? (double)at[0] : 0.0;
     variance[i] = weight[i] > 0.0 ? (double)at[width * rows] : 0.0;
+  }
+}
+
+/* Mean and standard deviations of a transformed column in the user's units.
+ *   scratch  [3][members of the ensemble] */
+static tt_uncertainty transformed_at(const tt_prediction_block *b, const tt_ensemble_prediction *p,
+                                     const tt_column_scale *s, int64_t column, int64_t r,
+                                     double *scratch)
+{
+  int32_t t;
+  const tt_ensemble *e = tt_column_ensemble(p->m, column, &t);
+  int64_t n = e->members;
+  collect_mixture(p, e, column % tt_trained_ensemble_width(p->m), r, b->rows, scratch);
+  return tt_denormalize_mixture(s, n, scratch, scratch + n, scratch + 2 * n,
+                                tt_moments_at(p->moments, r, column).mean);
+}
+
+static void fill_column(tt_prediction_block *b, const tt_ensemble_prediction *p, int64_t column,
+                        double *scratch)
+{
+  tt_column_scale s = tt_column_scale_of(p->m, column);
+  for (int64_t r = 0; r < b->rows; r++) {
+    tt_uncertainty at = s.by == TT_TRANSFORM_identity
+                            ? tt_denormalize(&s, tt_moments_at(p->moments, r, column))
+                            : transformed_at(b, p, &s, column, r, scratch);
+    int64_t cell = r * b->columns + p->column + column;
+    store(b->mean, cell, at.mean);
+    store(b->total, cell, at.total);
+    store(b->aleatoric, cell, at.aleatoric);
+    store(b->epistemic, cell, at.epistemic);
   }
 }
 
@@ -169,18 +216,14 @@ static void fill_quantiles_at(tt_prediction_block *b, const tt_ensemble_predicti
   collect_mixture(p, e, column % width, r, b->rows, scratch);
   for (int64_t k = 0; k < b->quantiles; k++) {
     double at = mixture_quantile(p->m, e->members, scratch, b->probability[k], centre, s.std_scale);
-    b->quantile[(k * b->rows + r) * b->columns + p->column + column] = tt_denormalize_mean(&s, at);
+    b->quantile[(k * b->rows + r) * b->columns + p->column + column] = tt_denormalize_point(&s, at);
   }
 }
 
-static tt_err fill_quantiles(tt_prediction_block *b, const tt_ensemble_prediction *p)
+static void fill_quantiles(tt_prediction_block *b, const tt_ensemble_prediction *p, double *scratch)
 {
-  double *scratch = NULL;
-  TT_TRY(TT_ALLOC(scratch, 3 * p->m->members));
   for (int64_t column = 0; column < p->moments->columns; column++)
     for (int64_t r = 0; r < b->rows; r++) fill_quantiles_at(b, p, column, r, scratch);
-  tt_free(scratch);
-  return TT_OK;
 }
 
 /* Quantity j of member i, [2][width][rows] normalised -> [rows][b->width] in the user's units. */
@@ -192,9 +235,11 @@ static void fill_member(tt_prediction_block *b, const tt_ensemble_prediction *p,
   const float *variance = mean + width * b->rows;
   for (int64_t r = 0; r < b->rows; r++) {
     int64_t to = ((p->member + i) * b->rows + r) * b->width + j;
-    b->member_mean[to] = j < width ? (float)tt_denormalize_mean(s, (double)mean[r]) : NAN;
-    b->member_variance[to] =
-        j < width ? (float)tt_denormalize_variance(s, (double)variance[r]) : NAN;
+    b->member_mean[to] = b->member_variance[to] = NAN;
+    if (j >= width) continue;
+    tt_transform_moments at = tt_denormalize_member(s, (double)mean[r], (double)variance[r]);
+    b->member_mean[to] = (float)at.mean;
+    b->member_variance[to] = (float)at.variance;
   }
 }
 
@@ -268,18 +313,31 @@ static void fill_entropies(tt_prediction_block *b, const tt_ensemble_prediction 
   }
 }
 
+/* One interval of a numeric target in row r: before the transform is undone, so that it holds as
+ * many labels as it does there. */
+static void interval_at(const tt_ensemble_prediction *p, int64_t level, int64_t own, int64_t r,
+                        double *low, double *high)
+{
+  const tt_model *m = &p->m->model;
+  tt_column_scale s = tt_column_scale_of(p->m, own);
+  double quantity[TT_MAX_CLASSES + 1] = {0.0};
+  tt_uncertainty first = tt_denormalize(&s, tt_moments_at(p->moments, r, own));
+  for (int32_t j = 0; j < m->quantities; j++)
+    quantity[j] = tt_denormalize(&s, tt_moments_at(p->moments, r, own + j)).mean;
+  tt_calibration_interval(&p->m->calibration, m, level, own, quantity, first.total, s.scale, low,
+                          high);
+  *low = tt_transform_undo(s.by, s.lambda, *low);
+  *high = tt_transform_undo(s.by, s.lambda, *high);
+}
+
 /* Fill all columns of the target whose first column is `own`. */
 static void fill_intervals(tt_prediction_block *b, const tt_ensemble_prediction *p, int64_t own)
 {
-  const tt_calibration *k = &p->m->calibration;
-  double unit = tt_column_scale_of(p->m, own).scale;
   for (int64_t l = 0; l < b->levels; l++)
     for (int64_t r = 0; r < b->rows; r++) {
       int64_t cell = r * b->columns + p->column + own, to = l * b->rows * b->columns + cell;
       double low = NAN, high = NAN;
-      if (l < k->levels)
-        tt_calibration_interval(k, &p->m->model, l, own, b->mean + cell, b->total[cell], unit, &low,
-                                &high);
+      if (l < p->m->calibration.levels) interval_at(p, l, own, r, &low, &high);
       for (int32_t j = 0; j < p->m->model.quantities; j++) {
         b->lower[to + j] = low;
         b->upper[to + j] = high;
@@ -291,12 +349,17 @@ tt_err tt_prediction_block_fill(tt_prediction_block *b, const tt_ensemble_predic
 {
   const tt_trained_ensemble *m = p->m;
   int64_t own = 0;
-  for (int64_t column = 0; column < p->moments->columns; column++) fill_column(b, p, column);
+  double *scratch = NULL;
+  TT_TRY(TT_ALLOC(scratch, 3 * m->members));
+  for (int64_t column = 0; column < p->moments->columns; column++)
+    fill_column(b, p, column, scratch);
   for (int64_t e = 0; e < m->ensembles; e++)
     for (int64_t k = 0; k < m->model.targets; k++, own += m->model.quantities) {
       if (b->levels) fill_intervals(b, p, own);
       if (b->entropy) fill_entropies(b, p, &m->ensemble[e], k, own);
     }
   if (b->member_mean) fill_members(b, p);
-  return b->quantiles ? fill_quantiles(b, p) : TT_OK;
+  if (b->quantiles) fill_quantiles(b, p, scratch);
+  tt_free(scratch);
+  return TT_OK;
 }

@@ -7,8 +7,10 @@
 
 /* Conversion of a predicted column to the user's units. */
 typedef struct tt_column_scale {
-  double mean, scale; /* user value = value * scale + mean */
-  double std_scale;   /* recalibration: user std = std * scale * std_scale */
+  double mean, scale; /* f(user value) = value * scale + mean */
+  double std_scale;   /* recalibration: std of f(user value) = std * scale * std_scale */
+  tt_transform by;    /* f */
+  double lambda;
 } tt_column_scale;
 
 /* Ensemble of column [0, C) of a trained ensemble; *target = column in the target table. */
@@ -16,13 +18,22 @@ const tt_ensemble *tt_column_ensemble(const tt_trained_ensemble *m, int64_t colu
                                       int32_t *target);
 tt_column_scale tt_column_scale_of(const tt_trained_ensemble *m, int64_t column);
 
-/* Convert mean and variance of a member (without recalibration), and mean and standard deviations
- * of an ensemble. */
-double tt_denormalize_mean(const tt_column_scale *s, double mean);
-double tt_denormalize_variance(const tt_column_scale *s, double variance);
+/* Convert a point or a quantile to the user's units. */
+double tt_denormalize_point(const tt_column_scale *s, double point);
+/* Mean and variance of a member, a Gaussian number before the transform is undone, without
+ * recalibration: in the units of f(user value), and in the user's units. */
+tt_transform_moments tt_denormalize_latent(const tt_column_scale *s, double mean, double variance);
+tt_transform_moments tt_denormalize_member(const tt_column_scale *s, double mean, double variance);
+/* Mean and standard deviations of an ensemble, with recalibration, in the units of f(user value):
+ * those of the user unless the column is transformed. */
 tt_uncertainty tt_denormalize(const tt_column_scale *s, tt_uncertainty at);
+/* The same in the user's units, from the n members of the ensemble: recalibration scales the
+ * distance from the mean of the ensemble, `centre`, then each member is converted.
+ *   weight, mean, variance  [n] normalised; members of weight 0 are not read */
+tt_uncertainty tt_denormalize_mixture(const tt_column_scale *s, int64_t n, const double *weight,
+                                      const double *mean, const double *variance, double centre);
 
-/* 1 if entropies or `shape` need the predictions of every member of m. */
+/* 1 if entropies, transformed targets or `shape` need the predictions of every member of m. */
 int tt_prediction_needs_members(const tt_trained_ensemble *m, const tt_prediction_shape *shape);
 
 /* Allocate the arrays that the models and `shape` need, for up to `rows` rows; the list of
@@ -41,7 +52,7 @@ typedef struct tt_ensemble_prediction {
 } tt_ensemble_prediction;
 
 /* Fill in the columns and members of one trained ensemble; skips arrays that are NULL.
- * Errors: MEM, only with quantiles. */
+ * Errors: MEM. */
 tt_err tt_prediction_block_fill(tt_prediction_block *b, const tt_ensemble_prediction *p);
 
 /* Mean entropy of the members of an ensemble that predicts classes, for its target k in row r of

@@ -24,8 +24,8 @@ tt_err tt_split_rows_read_local(void *from, int64_t first, int64_t count, float 
     memcpy(x + i * d->inputs, d->x + r * d->inputs, (size_t)d->inputs * sizeof *x);
     weight[i] = d->weight ? (double)d->weight[r] : 1.0;
     for (int64_t t = 0; t < d->targets; t++)
-      y[i * d->targets + t] = tt_denormalize_value((double)d->y[r * d->targets + t],
-                                                   d->scaler.y_mean[t], d->scaler.y_scale[t]);
+      y[i * d->targets + t] =
+          tt_scaler_denormalize_target(&d->scaler, t, (double)d->y[r * d->targets + t]);
   }
   return TT_OK;
 }

@@ -30,7 +30,8 @@ tt_err tt_scorer_create(tt_scorer *s, int table)
   TT_TRY(tt_moments_create(TT_SCORE_CHUNK_ROWS, columns, &s->moments));
   TT_TRY(tt_moments_create(1, s->width, &s->row));
   TT_TRY(TT_ALLOC(s->quantity, c->model.quantities));
-  TT_TRY(TT_ALLOC(s->part, 5 * c->members));
+  TT_TRY(TT_ALLOC(s->latent, c->model.quantities));
+  TT_TRY(TT_ALLOC(s->part, 7 * c->members));
   TT_TRY(TT_ALLOC(s->errors, s->targets * TT_SCORE_CHUNK_ROWS));
   return table ? TT_ALLOC(s->table, TT_TEST_VARIABLE_COUNT * s->table_rows * columns) : TT_OK;
 }
@@ -41,8 +42,7 @@ void tt_scorer_free(tt_scorer *s)
   tt_free(s->y);
   tt_free(s->weight);
   tt_free(s->members);
-  tt_free(s->quantity);
-  tt_free(s->part);
+  tt_free_all(&s->quantity, &s->latent, &s->part);
   tt_free(s->errors);
   tt_free(s->table);
   if (s->moments) s->moments->rows = TT_SCORE_CHUNK_ROWS;
@@ -95,6 +95,15 @@ static tt_column_scale target_scale(const tt_scorer *s, const tt_ensemble *e, in
   return tt_column_scale_of(s->model, column);
 }
 
+/* The label before the transform is undone. */
+static void set_latent_label(const tt_column_scale *scale, double y, tt_latent *latent)
+{
+  latent->by = scale->by;
+  latent->lambda = scale->lambda;
+  latent->label = tt_transform_apply(scale->by, scale->lambda, y);
+  latent->log_slope = log(tt_transform_slope(scale->by, scale->lambda, y));
+}
+
 static void add_member(const tt_scorer *s, const tt_ensemble *e, int64_t i, int64_t k, int64_t rows,
                        double *tally)
 {
@@ -103,13 +112,22 @@ static void add_member(const tt_scorer *s, const tt_ensemble *e, int64_t i, int6
   tt_column_scale scale = target_scale(s, e, k);
   double share = c->weight[i];
   const float *at = member_outputs(s, i, k, rows), *variance = at + s->width * rows;
-  tt_forecast f = {.quantity = s->quantity, .reference = scale.mean};
+  tt_latent latent = {.forecast = {.quantity = s->latent}};
+  tt_forecast f = {.quantity = s->quantity, .reference = tt_denormalize_point(&scale, 0.0)};
+  if (scale.by != TT_TRANSFORM_identity) f.latent = &latent;
   for (int64_t r = 0; r < rows; r++) {
     double y = label(s, e, k, r);
     if (isnan(y)) continue;
-    for (int32_t j = 0; j < m->quantities; j++)
-      s->quantity[j] = tt_denormalize_mean(&scale, (double)at[j * rows + r]);
-    f.variance = tt_denormalize_variance(&scale, (double)variance[r]);
+    for (int32_t j = m->quantities - 1; j >= 0; j--) {
+      double mean = (double)at[j * rows + r], v = (double)variance[j * rows + r];
+      tt_transform_moments t = tt_denormalize_latent(&scale, mean, v);
+      tt_transform_moments user = tt_denormalize_member(&scale, mean, v);
+      s->latent[j] = t.mean;
+      s->quantity[j] = user.mean;
+      latent.forecast.variance = t.variance;
+      f.variance = user.variance;
+    }
+    set_latent_label(&scale, y, &latent);
     tt_tally_add(m, &f, y, s->weight[r], tally);
     if (share > 0.0) s->errors[k * TT_SCORE_CHUNK_ROWS + r] += share * tt_forecast_error(m, &f, y);
   }
@@ -130,30 +148,54 @@ static const tt_moments *row_moments(const tt_scorer *s, const tt_ensemble *e, i
   return s->row;
 }
 
+/* Weight, normalised mean and variance [members] of quantity j of target k in row r; a member that
+ * is not used for the row has weight 0. */
+static void collect_members(const tt_scorer *s, const tt_ensemble *e, int64_t k, int32_t j,
+                            int64_t row, int64_t r, int64_t rows, double *share, double *mean,
+                            double *variance)
+{
+  for (int64_t i = 0; i < e->members; i++) {
+    const float *at = member_outputs(s, e->first + i, k, rows) + j * rows + r;
+    share[i] = uses_member(s, row, e->first + i) ? s->model->weight[e->first + i] : 0.0;
+    mean[i] = (double)at[0];
+    variance[i] = (double)at[s->width * rows];
+  }
+}
+
 /* Fill f with weight, mean and variance of each member in a row, if a metric of this output needs
- * the mixture; a member that is not used for the row has weight 0. Recalibration scales distances
- * from the ensemble's mean by scale->std_scale. */
+ * the mixture. Recalibration scales distances from the ensemble's mean by scale->std_scale. Of a
+ * transformed target, latent->forecast has the mixture before the transform is undone, and f the
+ * means and variances after it. */
 static void find_mixture(const tt_scorer *s, const tt_ensemble *e, int64_t k, int64_t row,
-                         int64_t r, int64_t rows, const tt_column_scale *scale, tt_forecast *f)
+                         int64_t r, int64_t rows, const tt_column_scale *scale, tt_latent *latent,
+                         tt_forecast *f)
 {
   const tt_trained_ensemble *c = s->model;
-  double std_scale = scale->std_scale;
+  double std_scale = scale->std_scale, centre = latent->forecast.quantity[0];
   double *share = s->part, *mean = share + c->members, *variance = mean + c->members;
+  double *latent_mean = s->part + 5 * c->members, *latent_variance = latent_mean + c->members;
   if (!(TT_DENSITY_FORECASTS >> tt_output_forecast(c->model.output) & 1u)) return;
+  collect_members(s, e, k, 0, row, r, rows, share, latent_mean, latent_variance);
   for (int64_t i = 0; i < e->members; i++) {
-    const float *at = member_outputs(s, e->first + i, k, rows) + r;
-    share[i] = uses_member(s, row, e->first + i) ? c->weight[e->first + i] : 0.0;
-    mean[i] = tt_denormalize_mean(scale, (double)at[0]);
-    variance[i] = tt_denormalize_variance(scale, (double)at[s->width * rows]);
-    if (std_scale == 1.0) continue;
-    mean[i] = f->quantity[0] + std_scale * (mean[i] - f->quantity[0]);
-    variance[i] *= std_scale * std_scale;
+    tt_transform_moments t = tt_denormalize_latent(scale, latent_mean[i], latent_variance[i]);
+    if (std_scale != 1.0) {
+      t.mean = centre + std_scale * (t.mean - centre);
+      t.variance *= std_scale * std_scale;
+    }
+    tt_transform_moments user =
+        tt_transform_undo_gaussian(scale->by, scale->lambda, t.mean, t.variance);
+    latent_mean[i] = t.mean;
+    latent_variance[i] = t.variance;
+    mean[i] = user.mean;
+    variance[i] = user.variance;
   }
-  f->parts = e->members;
-  f->share = share;
+  f->parts = latent->forecast.parts = e->members;
+  f->share = latent->forecast.share = share;
   f->mean = mean;
   f->variances = variance;
-  f->scratch = variance + c->members;
+  f->scratch = latent->forecast.scratch = variance + c->members;
+  latent->forecast.mean = latent_mean;
+  latent->forecast.variances = latent_variance;
 }
 
 /* Label of column j of a target with label y; for a class column 1 or 0. */
@@ -189,23 +231,37 @@ static void store_mixture(const tt_scorer *s, int64_t row, int64_t column, doubl
   *table_cell(s, TT_TEST_z, row, column) = tt_forecast_z(m, f, y);
 }
 
-/* Count the conformal intervals of the target at `column` that contain the label. */
-static void count_inside(const tt_scorer *s, const tt_forecast *f, int64_t column, double y,
-                         double unit, double weight, double *inside)
+/* Count the conformal intervals of the target at `column` that contain the label, both before the
+ * transform is undone. */
+static void count_inside(const tt_scorer *s, const tt_latent *latent, int64_t column, double unit,
+                         double weight, double *inside)
 {
   const tt_calibration *k = &s->model->calibration;
-  double low, high;
+  double low, high, y = latent->label;
   for (int64_t l = 0; l < k->levels; l++) {
-    tt_calibration_interval(k, &s->model->model, l, column, f->quantity, sqrt(f->variance), unit,
-                            &low, &high);
+    tt_calibration_interval(k, &s->model->model, l, column, latent->forecast.quantity,
+                            sqrt(latent->forecast.variance), unit, &low, &high);
     inside[l] += weight * (y >= low && y <= high);
   }
+}
+
+/* Mean and standard deviations of quantity j in the user's units, of a transformed target; `t` are
+ * those before the transform is undone. */
+static tt_uncertainty undo_transform(const tt_scorer *s, const tt_ensemble *e, int64_t k, int32_t j,
+                                     int64_t row, int64_t r, int64_t rows,
+                                     const tt_column_scale *scale, tt_uncertainty t)
+{
+  double *share = s->part, *mean = share + e->members, *variance = mean + e->members;
+  collect_members(s, e, k, j, row, r, rows, share, mean, variance);
+  return tt_denormalize_mixture(scale, e->members, share, mean, variance,
+                                tt_normalize_value(t.mean, scale->mean, scale->scale));
 }
 
 /* Fill in the moments of target k of ensemble `number` in row first + r. Returns 0 if no member is
  * used for the row. */
 static int predict_row(const tt_scorer *s, int64_t number, int64_t k, int64_t first, int64_t r,
-                       int64_t rows, const tt_column_scale *scale, tt_forecast *f)
+                       int64_t rows, const tt_column_scale *scale, tt_latent *latent,
+                       tt_forecast *f)
 {
   const tt_model *m = &s->model->model;
   const tt_ensemble *e = &s->model->ensemble[number];
@@ -213,9 +269,11 @@ static int predict_row(const tt_scorer *s, int64_t number, int64_t k, int64_t fi
   int64_t base = from == s->row ? 0 : number * s->width, row = from == s->row ? 0 : r;
   for (int32_t j = 0; j < m->quantities; j++) {
     int64_t column = k * m->quantities + j;
-    tt_uncertainty at = tt_denormalize(scale, tt_moments_at(from, row, base + column));
+    tt_uncertainty t = tt_denormalize(scale, tt_moments_at(from, row, base + column)), at = t;
+    if (f->latent) at = undo_transform(s, e, k, j, first + r, r, rows, scale, t);
+    s->latent[j] = t.mean;
     s->quantity[j] = at.mean;
-    if (j == 0) f->variance = at.total * at.total;
+    if (j == 0) latent->forecast.variance = t.total * t.total, f->variance = at.total * at.total;
     if (s->table)
       store_prediction(s, first + r, number * s->width + column, observed(m, j, label(s, e, k, r)),
                        &at);
@@ -232,12 +290,26 @@ static void add_row(const tt_scorer *s, int64_t number, int64_t k, int64_t first
   double y = label(s, e, k, r), weight = s->weight[r];
   int64_t column = number * s->width + k * c->model.quantities;
   tt_column_scale scale = target_scale(s, e, k);
-  tt_forecast f = {.quantity = s->quantity, .reference = scale.mean};
-  if (!predict_row(s, number, k, first, r, rows, &scale, &f) || isnan(y)) return;
-  find_mixture(s, e, k, first + r, r, rows, &scale, &f);
+  tt_latent latent = {.forecast = {.quantity = s->latent}};
+  tt_forecast f = {.quantity = s->quantity, .reference = tt_denormalize_point(&scale, 0.0)};
+  if (scale.by != TT_TRANSFORM_identity) f.latent = &latent;
+  if (!predict_row(s, number, k, first, r, rows, &scale, &latent, &f) || isnan(y)) return;
+  set_latent_label(&scale, y, &latent);
+  find_mixture(s, e, k, first + r, r, rows, &scale, &latent, &f);
   tt_tally_add(&c->model, &f, y, weight, tally);
-  count_inside(s, &f, column, y, scale.scale, weight, tally + s->tally + TT_TALLY_ERRORS);
+  count_inside(s, &latent, column, scale.scale, weight, tally + s->tally + TT_TALLY_ERRORS);
   if (s->table) store_mixture(s, first + r, column, y, &f);
+}
+
+/* A label that the transform of its target refuses. */
+static tt_err untransformable(const tt_scorer *s, int32_t target, double y, int64_t row)
+{
+  tt_normalize by = (tt_normalize)s->model->scaler.y_normalize[target];
+  return TT_FAIL(DATA,
+                 "target '%s' is %.9g in row %" PRId64 "; the model normalizes it by %s, which "
+                 "needs a value %s",
+                 s->model->target.name[target], y, row, tt_choice_normalize[by],
+                 tt_transform_wants(tt_normalize_transform(by)));
 }
 
 static tt_err check_labels(const tt_scorer *s, int64_t first, int64_t rows)
@@ -248,7 +320,10 @@ static tt_err check_labels(const tt_scorer *s, int64_t first, int64_t rows)
     for (int64_t k = 0; k < s->targets; k++)
       for (int64_t r = 0; r < rows; r++) {
         double y = label(s, &c->ensemble[e], k, r);
-        if (isnan(y) || tt_label_is_valid(&c->model, y, &want)) continue;
+        if (isnan(y)) continue;
+        if (!tt_transform_accepts(target_scale(s, &c->ensemble[e], k).by, y))
+          return untransformable(s, c->ensemble[e].column[k], y, first + r);
+        if (tt_label_is_valid(&c->model, y, &want)) continue;
         return TT_FAIL(DATA, "target '%s' is %.9g in row %" PRId64 "; with output %s it must be %s",
                        c->target.name[c->ensemble[e].column[k]], y, first + r,
                        tt_choice_output[c->model.output], want);

@@ -19,9 +19,10 @@ typedef struct tt_scorer {
   double *y, *weight;        /* [TT_SCORE_CHUNK_ROWS][T]; [TT_SCORE_CHUNK_ROWS] of the rows */
   float *members;            /* [G][2][K q][rows of the chunk] */
   tt_moments *moments, *row; /* of the chunk; of one row of one ensemble */
-  double *quantity;          /* [q] of one prediction */
-  double *part;              /* [5][G] weight, mean, variance of the members, one row and target;
-                              * scratch of tt_forecast */
+  double *quantity, *latent; /* [q] of one prediction; before the transform is undone */
+  double *part;              /* [7][G] weight, mean, variance of the members, one row and target;
+                              * scratch of tt_forecast; mean and variance before the transform is
+                              * undone */
   double *errors;            /* [K][TT_SCORE_CHUNK_ROWS] sum over members of weight * error */
   double *table;             /* [TT_TEST_VARIABLE_COUNT][rows of this rank][C], or NULL */
   int64_t table_first, table_rows;

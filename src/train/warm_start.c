@@ -170,11 +170,23 @@ static void describe_network(const tt_model *m, char text[256])
            m->params);
 }
 
+/* Weights apply to normalised values: columns must be normalised in the same way. */
+static tt_err check_normalize(const tt_warm_source *s, const char *what, const char *name,
+                              int8_t was, int8_t now)
+{
+  if (was == now) return TT_OK;
+  return TT_FAIL(DATA,
+                 "%s: %s '%s' is normalized by %s in the earlier run, by %s in this job "
+                 "(data.normalize); use campaign.warm_start: none",
+                 s->directory, what, name, tt_choice_normalize[was], tt_choice_normalize[now]);
+}
+
 /* Compare ensemble e of cohort c with ensemble `was` of trained ensemble m, of the same name. */
 static tt_err check_compatible(const tt_warm_source *s, const tt_cohort *c, const tt_ensemble *e,
-                               const tt_columns *target, const tt_trained_ensemble *m,
+                               const tt_dataset *d, const tt_trained_ensemble *m,
                                const tt_ensemble *was)
 {
+  const tt_columns *target = &d->target;
   char now[256], then[256];
   if (!same_layers(&c->model, &m->model)) {
     describe_network(&c->model, now);
@@ -191,7 +203,12 @@ static tt_err check_compatible(const tt_warm_source *s, const tt_cohort *c, cons
                      "%s: ensemble %s predicts target %s in the earlier run, %s in this job; use "
                      "campaign.warm_start: none",
                      s->directory, e->name, old, is);
+    TT_TRY(check_normalize(s, "target", is, m->scaler.y_normalize[was->column[j]],
+                           d->scaler.y_normalize[e->column[j]]));
   }
+  for (int64_t i = 0; i < d->inputs; i++)
+    TT_TRY(check_normalize(s, "input", d->input.name[i], m->scaler.x_normalize[i],
+                           d->scaler.x_normalize[i]));
   return TT_OK;
 }
 
@@ -213,7 +230,7 @@ static tt_err match_ensemble(tt_warm_source *s, const tt_job *job, int64_t k, co
     for (int64_t i = 0; i < s->model.at[q]->ensembles; i++) {
       const tt_ensemble *was = &s->model.at[q]->ensemble[i];
       if (strcmp(was->name, e->name) != 0) continue;
-      TT_TRY(check_compatible(s, c, e, &job->data->target, s->model.at[q], was));
+      TT_TRY(check_compatible(s, c, e, job->data, s->model.at[q], was));
       for (int64_t m = e->first; m < e->first + e->members; m++)
         s->from[k][m] = (tt_source_row){q, find_row(s, q, was, c->member[m].index)};
     }

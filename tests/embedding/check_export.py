@@ -54,8 +54,9 @@ def choices(tutti, option):
 
 def write_data():
     random = np.random.default_rng(3)
-    x = random.normal(size=(80, 3)) * [1, 10, 0.1] + [0, 5, -2]
+    x = random.normal(size=(80, 4)) * [1, 10, 0.1, 3] + [0, 5, -2, 0]
     u = (x - x.mean(0)) / x.std(0)
+    x[:, 1], x[:, 3] = np.exp(x[:, 1] / 10), np.expm1(abs(x[:, 3]))
     y = {"y0": np.sin(u[:, 0]) + u[:, 1], "y1": 100 * u[:, 2] * u[:, 0],
          "digit": np.arange(80) % 3, "other": np.arange(80) // 3 % 3,
          "yes": u[:, 0] > 0, "no": u[:, 1] > 0.5, "count": np.exp(u[:, 2]).round()}
@@ -63,7 +64,7 @@ def write_data():
         f["x"] = x
         f["y"] = np.stack(list(y.values()), axis=1).astype(float)
         f["target_name"] = np.array(list(y), dtype="S5")
-        f["feature_name"] = np.array(["length */ evil", "b", "c"], dtype="S20")
+        f["feature_name"] = np.array(["length */ evil", "b", "c", "d"], dtype="S20")
     with h5py.File("rows.h5", "w") as f:
         f["x"] = x[::-1][:17] * 1.3
 
@@ -81,7 +82,9 @@ def train(tutti):
     rows.append({"name": "twin", "members": 2, "targets": ["y1", "y0"], "model": rows[0]["model"],
                  "train": rows[0]["train"]})
     rows.append({"name": "linear", "members": 2, "targets": ["y0"], "model": {"hidden": []}})
-    job = {"data": {"file": "d.h5", "split": {"train": 0.7, "validation": 0.3, "test": 0}},
+    how = {"length */ evil": "yeo_johnson", "b": "log", "c": "minmax", "d": "log1p"}
+    job = {"data": {"file": "d.h5", "normalize": how,
+                    "split": {"train": 0.7, "validation": 0.3, "test": 0}},
            "model": {"quantiles": [0.1, 0.5, 0.9]}, "train": {"epochs": 4, "learning_rate": 0.03},
            "combine": {"method": "weights"}, "ensembles": rows,
            "run": {"device": "cpu", "threads": 1}}
@@ -135,7 +138,7 @@ def by_numpy(tutti, manual, x, want, labels):
     compare("NumPy", dict(zip(RESULTS, space["predict"]("model.npz", x))), want)
     with np.load("model.npz") as f:
         assert [label.decode() for label in f["column_label"]] == labels
-        assert len(f["x_mean"]) == 3
+        assert len(f["x_mean"]) == 4
 
 
 def by_onnx(tutti, python, x, want, labels):
@@ -144,7 +147,7 @@ def by_onnx(tutti, python, x, want, labels):
     run(python, "-c", ONNX, "model.onnx", "rows.npy", "onnx.npz")
     got = np.load("onnx.npz")
     compare("onnxruntime", got, want)
-    assert list(got["column_label"]) == labels and list(got["input_name"])[1:] == ["b", "c"]
+    assert list(got["column_label"]) == labels and list(got["input_name"])[1:] == ["b", "c", "d"]
 
 
 def by_onnx_numpy(tutti, x, want, labels):
@@ -152,7 +155,7 @@ def by_onnx_numpy(tutti, x, want, labels):
     got, texts = onnx_numpy.run("model.onnx", x)
     compare("ONNX", got, want)
     assert texts["column_label"].split("\n") == labels
-    assert texts["input_name"].split("\n")[1:] == ["b", "c"] and len(texts) == 5
+    assert texts["input_name"].split("\n")[1:] == ["b", "c", "d"] and len(texts) == 5
     assert onnx_numpy.run("model.onnx", x[:1])[0]["mean"].shape == (1, len(labels))
 
 

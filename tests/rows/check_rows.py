@@ -34,11 +34,11 @@ NO_LEAKS = {"ASAN_OPTIONS": "detect_leaks=0"}
 NAMES = {
     "model.activation": "log_sigmoid", "model.init": "fan_out_uniform", "train.loss": "log_cosh",
     "train.optimizer": "adadelta", "train.schedule": "linear", "model.output": "positive",
-    "score.acquisition": "aleatoric_std", "select.method": "oldest", "data.normalize": "minmax",
+    "score.acquisition": "aleatoric_std", "select.method": "oldest", "data.normalize": "max_abs",
     "run.gpu_path": "solo",
 }
 JOBS = {
-    "rows": "data: {file: d.h5, normalize: minmax, split: {train: 0.6, validation: 0.2, test: 0.2}}\n"
+    "rows": "data: {file: d.h5, normalize: max_abs, split: {train: 0.6, validation: 0.2, test: 0.2}}\n"
             "model: {hidden: [8], activation: log_sigmoid, init: fan_out_uniform}\n"
             "train: {loss: log_cosh, optimizer: adadelta, schedule: linear, epochs: 40,\n"
             "        learning_rate: 0.5, batch_size: 16}\n",

@@ -36,7 +36,8 @@ stop: {rounds: 3}
 # Each row uses a path through the stages that the others do not use.
 WAYS = {
     "kcenter": [],
-    "quota": ["score.ensemble_reduction=quota", "score.weights=[2, 1]", "select.method=top"],
+    "quota": ["score.ensemble_reduction=quota", "score.weights=[2, 1]", "select.method=top",
+              "data.normalize={x0: yeo_johnson, x1: robust, y0: yeo_johnson, y1: minmax}"],
     "moments": ["campaign.warm_start=optimizer", "select.method=stochastic"],
     "shrunk": ["campaign.warm_start=shrink_perturb", "select.method=penalty",
                "data.normalize_inputs=pool",

@@ -75,8 +75,11 @@ static tt_err check_labels(const tt_campaign *k)
       for (int64_t i = 0; i < k->query_labels->count * own->targets; i++) {
         int64_t query = i / own->targets, target = own->column[i % own->targets];
         double y = k->query_labels->y[query * k->initial_data->targets + target];
-        if (!isnan(y) && !tt_label_is_valid(&k->model.at[c]->model, y, &expected))
-          return invalid_label(k, query, target, expected);
+        int8_t by = k->model.at[c]->scaler.y_normalize[target];
+        tt_transform f = tt_normalize_transform((tt_normalize)by);
+        int fits = isnan(y) || tt_label_is_valid(&k->model.at[c]->model, y, &expected);
+        if (!isnan(y) && !tt_transform_accepts(f, y)) fits = 0, expected = tt_transform_wants(f);
+        if (!fits) return invalid_label(k, query, target, expected);
       }
     }
   return TT_OK;
@@ -201,8 +204,7 @@ tt_err tt_run_merge_stage(tt_campaign *k)
   tt_err e = tt_agree(k->c, add_labels_local(k));
   seconds = tt_monotonic_seconds() - start;
   tt_bcast(k->c, &seconds, sizeof seconds);
-  tt_current_round(k)->seconds[TT_STAGE_merge] =
-      seconds; /* without the time of the commit */
+  tt_current_round(k)->seconds[TT_STAGE_merge] = seconds; /* without the time of the commit */
   if (!e) e = tt_campaign_commit(k);
   if (!e) e = tt_agree(k->c, tt_campaign_prune_local(k));
   seconds = tt_monotonic_seconds() - start;

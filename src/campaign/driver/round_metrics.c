@@ -60,21 +60,31 @@ uint64_t tt_campaign_hash_labels(const tt_campaign *k)
   return tt_hash_bytes(hash, h->y, (size_t)(h->queries * h->targets) * sizeof *h->y);
 }
 
-/* The scale of the target of each predicted column. */
-static void column_scales(const tt_campaign *k, double *scale)
+/* The target of each predicted column. */
+static void column_targets(const tt_campaign *k, int64_t *target)
 {
   int64_t column = 0;
   for (int64_t i = 0; i < k->model.count; i++) {
     const tt_trained_ensemble *m = k->model.at[i];
     for (int64_t e = 0; e < m->ensembles; e++)
       for (int64_t j = 0; j < tt_trained_ensemble_width(m); j++)
-        scale[column++] = m->scaler.y_scale[m->ensemble[e].column[j / m->model.quantities]];
+        target[column++] = m->ensemble[e].column[j / m->model.quantities];
   }
 }
 
-/* Root mean square, over rows and columns, of the scaled change of the predictions. */
+/* Change of a prediction of target t, normalised. */
+static double scaled_change(const tt_scaler *s, int64_t t, double now, double before)
+{
+  tt_transform f = tt_normalize_transform((tt_normalize)s->y_normalize[t]);
+  return (tt_transform_apply(f, s->y_lambda[t], now) -
+          tt_transform_apply(f, s->y_lambda[t], before)) /
+         s->y_scale[t];
+}
+
+/* Root mean square, over rows and columns, of the scaled change of the predictions.
+ *   target  [columns] */
 static double prediction_change(const tt_results *current, const tt_results *previous,
-                                const double *scale)
+                                const tt_scaler *s, const int64_t *target)
 {
   double sum = 0.0;
   int64_t n = current->rows * current->columns;
@@ -82,7 +92,8 @@ static double prediction_change(const tt_results *current, const tt_results *pre
       current->columns != previous->columns)
     return NAN;
   for (int64_t i = 0; i < n; i++) {
-    double d = (current->test.mean[i] - previous->test.mean[i]) / scale[i % current->columns];
+    double d = scaled_change(s, target[i % current->columns], current->test.mean[i],
+                             previous->test.mean[i]);
     sum += d * d;
   }
   return sqrt(sum / (double)n);
@@ -92,18 +103,18 @@ static tt_err set_change_local(tt_campaign *k, const tt_results *current, double
 {
   char path[TT_PATH_MAX];
   tt_results *previous = NULL;
-  double *scale = NULL;
+  int64_t *target = NULL;
   *change = NAN;
   if (k->round_number == 1) return TT_OK;
   tt_round_path(k->directory, k->round_number - 1, "results.h5", path);
   if (tt_results_read_local(path, &previous))
     return TT_OK; /* removed by the user: change stays NaN */
-  tt_err e = TT_ALLOC(scale, k->columns);
+  tt_err e = TT_ALLOC(target, k->columns);
   if (!e) {
-    column_scales(k, scale);
-    *change = prediction_change(current, previous, scale);
+    column_targets(k, target);
+    *change = prediction_change(current, previous, &k->model.at[0]->scaler, target);
   }
-  tt_free(scale);
+  tt_free(target);
   tt_results_destroy(&previous);
   return e;
 }

@@ -150,17 +150,34 @@ static int64_t scratch_size(const tt_pool_scorer *j)
   return j->ensembles + max_room;
 }
 
+/* Predictions are Gaussian in units of the normalised target: scores are not computed in others. */
+static tt_err check_target_local(const tt_pool_scorer *j, int64_t t)
+{
+  const tt_config *cfg = j->s->cfg;
+  const tt_trained_ensemble *m = j->s->model->at[0];
+  tt_normalize by = (tt_normalize)m->scaler.y_normalize[t];
+  if (tt_normalize_transform(by) == TT_TRANSFORM_identity) return TT_OK;
+  if (cfg->score_scaled && !(tt_acquisition_needs(j->rule.by) & TT_NEEDS_FLOOR)) return TT_OK;
+  return TT_FAIL(CONFIG,
+                 "%s needs scores in the units of target '%s', which data.normalize transforms by "
+                 "%s; use %s",
+                 cfg->score_scaled ? tt_choice_acquisition[j->rule.by] : "score.scaled: false",
+                 m->target.name[t], tt_choice_normalize[by],
+                 cfg->score_scaled ? "epistemic_std" : "score.scaled: true");
+}
+
 static tt_err set_target_units_local(tt_pool_scorer *j)
 {
   const tt_scaler *scaler = &j->s->model->at[0]->scaler;
   int scaled = j->s->cfg->score_scaled;
   TT_TRY(TT_ALLOC(j->target_units, scaler->targets));
   for (int64_t t = 0; t < scaler->targets; t++) {
+    TT_TRY(check_target_local(j, t));
     double scale = scaler->y_scale[t], mean = scaler->y_mean[t];
     double best = j->s->best ? j->s->best[t] : NAN;
-    j->target_units[t] = scaled
-                             ? (target_units){1.0, 0.0, -mean / scale, (best - mean) / scale, scale}
-                             : (target_units){scale, mean, 0.0, best, scale};
+    double scaled_best = tt_scaler_normalize_target(scaler, t, best);
+    j->target_units[t] = scaled ? (target_units){1.0, 0.0, -mean / scale, scaled_best, scale}
+                                : (target_units){scale, mean, 0.0, best, scale};
   }
   return TT_OK;
 }

@@ -3,9 +3,9 @@
  * The pool is divided into blocks whose length depends on the number of rows alone. Each rank
  * scores whole blocks. Sums are added per unit (TT_POOL_SCORER_SUM_ROWS rows), then per block, then
  * over the blocks: always in the same order. */
+
 #include "src/campaign/pool/score_pool.h"
 #include "core/base/clock.h"
-
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/model/partition.h"
@@ -147,7 +147,9 @@ static tt_err score_piece_local(scoring *w, int64_t row, int64_t rows)
   TT_TRY(tt_pool_read_local(w->s->pool, first, rows, w->raw));
   hash_units_local(w, row, rows);
   if (w->hash_only) return TT_OK;
-  tt_scaler_normalize_inputs(&w->s->model->at[0]->scaler, rows, w->raw, w->x);
+  const char *inputs = w->s->cfg->pool_inputs;
+  TT_TRY(tt_normalize_checked_local(w->s->model->at[0], "the pool", inputs, first, rows, w->raw,
+                                    w->x));
   mark_candidates_local(w, first, rows);
   TT_TRY(tt_pool_scorer_score_local(w->scorer, first, rows, w->x, w->skip, w->score,
                                     w->partial_sums, &w->score_largest));

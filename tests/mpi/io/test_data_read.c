@@ -5,22 +5,27 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/sort.h"
+#include "io/columns/fit.h"
 #include "io/data/data.h"
 #include "io/hdf5/h5.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define HASH UINT64_C(0x3D5DA63E83991D70)
 
 static tt_config config(void)
 {
-  static char none[] = "", inputs[] = "x", targets[] = "y", weights[] = "w";
+  static char none[] = "", inputs[] = "x", targets[] = "y", weights[] = "w",
+              standard[] = "standard";
   return (tt_config){.data_file = file,
                      .data_inputs = inputs,
                      .data_targets = targets,
                      .data_weights = weights,
-                     .data_normalize = TT_NORMALIZE_standard,
+                     .data_normalize = standard,
                      .data_split_train = 0.7,
                      .data_split_validation = 0.2,
                      .data_split_test = 0.05,
@@ -136,7 +141,7 @@ TT_TEST (every_byte_is_read_once) {
 TT_TEST (without_normalisation_values_stay) {
   tt_dataset *d = NULL;
   tt_config cfg = config();
-  cfg.data_normalize = TT_NORMALIZE_none;
+  cfg.data_normalize = NULL;
   make_values();
   put();
   TT_CHECK_OK(tt_data_read(comm, &cfg, NULL, &d));
@@ -144,6 +149,52 @@ TT_TEST (without_normalisation_values_stay) {
   for (int i = 0; i < N * T; i++) same_float(d->y[i], y[i]);
   TT_CHECK(d->scaler.y_mean[0], ==, 0.0);
   TT_CHECK(d->scaler.y_scale[1], ==, 1.0);
+  tt_dataset_destroy(&d);
+}
+
+/* Quantiles of the training rows of input k, and the values themselves [rows] in their order. */
+static int64_t training_values(int k, const int8_t *split, double *v, double quartile[3])
+{
+  static double sorted[N];
+  int64_t n = 0;
+  for (int i = 0; i < N; i++)
+    if (split[i] == TT_TRAIN) v[n++] = x[i * D + k];
+  memcpy(sorted, v, (size_t)n * sizeof *v);
+  qsort(sorted, (size_t)n, sizeof *sorted, tt_compare_f64);
+  for (int i = 0; i < 3; i++) {
+    double at = 0.25 * (i + 1) * (double)(n - 1);
+    int64_t below = (int64_t)at;
+    quartile[i] = sorted[below] + (at - (double)below) * (sorted[below + 1] - sorted[below]);
+  }
+  return n;
+}
+
+/* Also the normalisations that need all values of a column have the same bits on any number of
+ * ranks; tests/system/normalize.py compares all of them with NumPy. */
+TT_TEST (columns_have_their_own_normalisation) {
+  static char by[] = "robust:a,yeo_johnson:b,minmax:*";
+  static double v[N];
+  double quartile[3];
+  tt_dataset *d = NULL;
+  tt_config cfg = config();
+  cfg.data_normalize = by;
+  make_values();
+  put();
+  TT_CHECK_OK(tt_data_read(comm, &cfg, NULL, &d));
+  const tt_scaler *s = &d->scaler;
+  training_values(0, d->split, v, quartile);
+  TT_CHECK(s->x_mean[0], ==, quartile[1]);
+  TT_CHECK(s->x_scale[0], ==, quartile[2] - quartile[0]);
+  TT_CHECK(s->x_lambda[0], ==, 1.0);
+  int64_t n = training_values(1, d->split, v, quartile);
+  TT_CHECK(s->x_lambda[1], ==, tt_fit_yeo_johnson(n, v));
+  for (int i = 0; i < N; i++)
+    TT_CHECK(
+        d->x[i * D + 1], ==,
+        (float)((tt_yeo_johnson(x[i * D + 1], s->x_lambda[1]) - s->x_mean[1]) / s->x_scale[1]));
+  TT_CHECK((int)s->y_normalize[1], ==, (int)TT_NORMALIZE_minmax);
+  for (int i = 0; i < N; i++)
+    if (d->split[i] == TT_TRAIN) TT_CHECK(d->y[i * T] >= 0.0f && d->y[i * T] <= 1.0f, ==, 1);
   tt_dataset_destroy(&d);
 }
 
@@ -220,6 +271,7 @@ TT_TEST (the_hash_depends_on_every_value) {
 /* errors */
 
 TT_TEST (bad_values_are_named_on_all_ranks) {
+  static char by_log[] = "log:a", unknown[] = "log:aa";
   tt_config cfg = config();
   make_values();
   x[2100 * D + 1] = NAN; /* this row is read by the last rank */
@@ -243,8 +295,13 @@ TT_TEST (bad_values_are_named_on_all_ranks) {
   for (int i = 0; i < N; i++) y[i * T] = i % 2 ? 1e200 : -1e200;
   put();
   refused(&cfg, TT_E_DATA, "dataset 'y', column 0: mean", "use other units");
-  cfg.data_normalize = TT_NORMALIZE_none;
+  cfg.data_normalize = NULL;
   refused(&cfg, TT_E_DATA, "dataset 'y', row 0, column 0 ('load'): -1e+200", "single precision");
+  cfg.data_normalize = by_log;
+  refused(&cfg, TT_E_DATA, "dataset 'x', row 0, column 0 ('a'): -40; data.normalize: log needs a",
+          "value above 0");
+  cfg.data_normalize = unknown;
+  refused(&cfg, TT_E_DATA, "data.normalize: there is no column 'aa'; did you mean 'a'?", file);
 }
 
 TT_TEST (what_is_missing_or_does_not_fit_is_named_on_all_ranks) {

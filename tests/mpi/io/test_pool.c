@@ -279,16 +279,18 @@ TT_TEST (columns_are_matched_by_their_names) {
 
 /* Mean and standard deviation of all rows of pool.file, by data.normalize_inputs: pool. */
 TT_TEST (inputs_are_normalised_by_the_pool) {
-  double offset[D], scale[D];
+  double offset[D], scale[D], lambda[D];
+  int8_t by[D];
   char path[2 * SCRATCH_ROOM], inputs[] = "x";
   tt_config cfg = {.pool_file = path, .pool_inputs = inputs};
-  cfg.data_normalize = TT_NORMALIZE_standard;
+  memset(by, TT_NORMALIZE_standard, sizeof by);
+  const tt_fitted fitted = {by, lambda, offset, scale};
   snprintf(path, sizeof path, "%s", name[0]);
   make_values();
   for (int i = 0; i < ROWS; i++) x[i * D + 2] = 0.3f;
   put_file(name[0], 0, ROWS, NULL, 0, NULL);
   tt_barrier(comm);
-  TT_CHECK_OK(tt_data_fit_pool(comm, &cfg, &input, offset, scale));
+  TT_CHECK_OK(tt_data_fit_pool(comm, &cfg, &input, &fitted));
   for (int k = 0; k < 2; k++) {
     double mean = 0.0, squares = 0.0;
     for (int i = 0; i < ROWS; i++) mean += (double)x[i * D + k] / ROWS;

@@ -261,6 +261,12 @@ TT_TEST (what_does_not_fit_is_an_error) {
           TT_E_DATA,
           "ensemble a has network 2-5-1 (mean, 21 parameters) in the earlier run, 2-6-1 (mean, 25",
           "campaign.warm_start: none");
+  refused(TRAIN("x", from(TT_WARM_START_params, "source"), "data.normalize={q: log1p}"), TT_E_DATA,
+          "input 'q' is normalized by standard in the earlier run, by log1p in this job",
+          "use campaign.warm_start: none");
+  refused(TRAIN("x", from(TT_WARM_START_params, "source"), "data.normalize={v: minmax}"), TT_E_DATA,
+          "target 'v' is normalized by standard in the earlier run, by minmax in this job",
+          "data.normalize");
   refused(TRAIN("x", from(TT_WARM_START_params, "source"), "ensembles.a.target=v"), TT_E_DATA,
           "ensemble a predicts target u in the earlier run, v in this job",
           "campaign.warm_start: none");

@@ -44,7 +44,7 @@ TT_TEST (the_values_of_a_job_file_are_read) {
   same_text(c->run_directory, path);
   same_text(c->data_inputs, "x");
   same_text(c->data_weights, "");
-  TT_CHECK(c->data_normalize, ==, (int)TT_NORMALIZE_standard);
+  same_text(c->data_normalize, "standard");
   TT_CHECK(c->data_split_train, ==, 0.8);
   TT_CHECK(c->data_split_seed, ==, 7);
   TT_CHECK(c->defaults.model_hidden.count, ==, 2);
@@ -181,6 +181,10 @@ static void other_value(const tt_option *o, char yaml[128], char written[128])
   case TT_KIND_LIST: snprintf(yaml, 128, "[3, 5, 7]"); break;
   case TT_KIND_REALS: snprintf(yaml, 128, "[0.125, 0.5]"); break;
   case TT_KIND_TEXTLIST: snprintf(yaml, 128, "[\"u\", \"v w\"]"); break;
+  case TT_KIND_BYCOLUMN:
+    snprintf(yaml, 128, "{a: %s, \"b, c*\": %s}", o->choices[1], o->choices[0]);
+    snprintf(written, 128, "{\"a\": %s, \"b, c*\": %s}", o->choices[1], o->choices[0]);
+    break;
   }
   if (!*written) snprintf(written, 128, "%s", yaml);
 }

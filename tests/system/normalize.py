@@ -1,0 +1,258 @@
+#!/usr/bin/python3
+"""data.normalize by column: what is stored, predicted and scored, by an independent computation in
+NumPy; the library has the bits of the program; what cannot be done is refused.
+
+    normalize.py TUTTI [LIBRARY]
+
+Exit status 0 if all is well, 77 without python3-h5py.
+"""
+import json
+import math
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+try:
+    import h5py
+    import numpy as np
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+HOW = {"a": "log", "b": "robust", "c": "yeo_johnson", "d": "minmax", "e*": "log1p", "u": "log",
+       "v": "yeo_johnson", "w": "standard"}
+JOB = {"data": {"file": "d.h5", "normalize": HOW, "split": {"column": "split"}},
+       "model": {"hidden": [6]},
+       "train": {"loss": "gaussian_nll", "epochs": 8, "learning_rate": 0.02, "batch_size": 32},
+       "calibration": {"recalibrate": True, "conformal": [0.8]},
+       "ensembles": [{"name": "n", "members": 3, "targets": ["w", "u", "v"]}],
+       "run": {"device": "cpu", "threads": 1}}
+STD = ["y_pred_mean", "y_pred_std", "y_pred_std_aleatoric", "y_pred_std_epistemic"]
+erf = np.vectorize(math.erf)
+
+
+def write_data():
+    rng = np.random.default_rng(11)
+    z = rng.normal(size=(300, 5))
+    x = np.stack([np.exp(3 * z[:, 0]), 1e4 + z[:, 1] ** 3, np.sinh(2 * z[:, 2]), z[:, 3] + 7,
+                  np.expm1(abs(z[:, 4]))], 1)
+    y = np.stack([np.exp(z[:, 0] + 0.3 * z[:, 4]), np.sinh(z[:, 2]) + 0.1, z[:, 1] * 50], 1)
+    y[5, 0] = np.nan
+    with h5py.File("d.h5", "w") as f:
+        f["x"], f["y"] = x, y
+        f["split"] = np.repeat([0, 1, 2], [160, 60, 80]).astype("i1")
+        f["feature_name"], f["target_name"] = list("abcd") + ["e1"], list("uvw")
+    with h5py.File("test.h5", "w") as f:
+        f["x"], f["y"] = x[220:], y[220:]
+        f["feature_name"], f["target_name"] = list("abcd") + ["e1"], list("uvw")
+    return x, y
+
+
+def run(*words, code=0):
+    done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
+    assert done.returncode == code, f"{words}: exit {done.returncode}\n{done.stdout}{done.stderr}"
+    return done.stderr
+
+
+def yeo_johnson(v, p):
+    with np.errstate(all="ignore"):
+        return np.where(v >= 0, ((1 + v) ** p - 1) / p, -((1 - v) ** (2 - p) - 1) / (2 - p))
+
+
+def forward(kind, v, p):
+    return {"log": np.log, "log1p": np.log1p, "yeo_johnson": lambda v: yeo_johnson(v, p)}.get(
+        kind, lambda v: v)(v)
+
+
+def inverse(kind, t, p):
+    with np.errstate(all="ignore"):
+        johnson = np.where(t >= 0, (1 + p * t) ** (1 / p) - 1, 1 - (1 - (2 - p) * t) ** (1 / (2 - p)))
+    return {"log": np.exp(t), "log1p": np.expm1(t), "yeo_johnson": johnson}.get(kind, t)
+
+
+def slope(kind, v, p):
+    """Of the forward function, by differences."""
+    step = 1e-6 * np.maximum(abs(v), 1e-2)
+    return (forward(kind, v + step, p) - forward(kind, v - step, p)) / (2 * step)
+
+
+def likelihood(v, p):
+    t = yeo_johnson(v, p)
+    return -len(v) / 2 * np.log(t.var()) + (p - 1) * (np.sign(v) * np.log1p(abs(v))).sum()
+
+
+def texts(dataset):
+    raw = dataset[()]
+    return [bytes(r).decode().rstrip("\0") for r in raw.view(f"S{raw.shape[1]}")[:, 0]]
+
+
+def check_scaler(f, side, columns, wanted):
+    """Offsets and scales of the training rows."""
+    assert texts(f[f"scaler/{side}_normalize"]) == wanted
+    for k, (v, kind) in enumerate(zip(columns.T, wanted)):
+        v = v[np.isfinite(v)]
+        p = f[f"scaler/{side}_lambda"][k]
+        t = forward(kind, v, p)
+        q = np.quantile(t, [0.25, 0.5, 0.75])
+        offset, scale = {"robust": (q[1], q[2] - q[0]), "minmax": (t.min(), np.ptp(t))}.get(
+            kind, (t.mean(), t.std()))
+        got = f[f"scaler/{side}_mean"][k], f[f"scaler/{side}_scale"][k]
+        assert np.allclose(got, (offset, scale), rtol=1e-9), (side, k, kind, got, offset, scale)
+        if kind == "yeo_johnson":
+            best = max(likelihood(v, p + d) for d in (-1e-3, 1e-3) if 0 <= p + d <= 2)
+            assert 0 <= p <= 2 and likelihood(v, p) >= best, (p, best)
+
+
+def network(f, x):
+    """Normalised means and variances (member, row, target) in double."""
+    kinds, lam = texts(f["scaler/x_normalize"]), f["scaler/x_lambda"]
+    t = np.stack([forward(k, v, p) for k, v, p in zip(kinds, x.T, lam)], 1)
+    h = (t - f["scaler/x_mean"][()]) / f["scaler/x_scale"][()]
+    h = np.broadcast_to(h, (3, *h.shape))
+    for layer in range(2):
+        w, b = (f[f"net/layer{layer}/{n}"][()].astype(float) for n in ("weight", "bias"))
+        h = h @ w.swapaxes(1, 2) + b[:, None]
+        h = h / (1 + np.exp(-h)) if layer == 0 else h
+    return h[..., :3], np.logaddexp(0, h[..., 3:]) + f["net"].attrs["variance_floor"]
+
+
+def mixtures(f, x):
+    """For each predicted target: kind, lambda, slope of the scale, and the recalibrated Gaussians of
+    the transformed target."""
+    mu, v = network(f, x)
+    for k, target in enumerate(f["ensemble_column"][0]):
+        kind = texts(f["scaler/y_normalize"])[target]
+        offset, scale = f["scaler/y_mean"][target], f["scaler/y_scale"][target]
+        s, p = f["calibration/std_scale"][k], f["scaler/y_lambda"][target]
+        m, var = mu[..., k] * scale + offset, v[..., k] * scale ** 2
+        yield k, target, kind, p, s, m, var, m.mean(0) + s * (m - m.mean(0)), s * s * var
+
+
+def user_moments(kind, p, m, v):
+    """Mean and variance of the inverse, by 1001 points of the density."""
+    z = np.linspace(-9, 9, 1001)
+    w = np.exp(-z * z / 2)
+    value = inverse(kind, m[..., None] + np.sqrt(v)[..., None] * z, p)
+    mean = (value * w).sum(-1) / w.sum()
+    return mean, ((value - mean[..., None]) ** 2 * w).sum(-1) / w.sum()
+
+
+def same(what, got, want, precision=2e-4):
+    error = (abs(got - want) / (abs(want) + 0.01 * abs(want).max())).max()
+    assert error < precision, f"{what}: {error}"
+
+
+def check_predictions(f, pred, x):
+    for k, _, kind, p, s, m, v, centred, scaled in mixtures(f, x):
+        mean, var = user_moments(kind, p, centred, scaled)
+        parts = np.sqrt([var.mean(0) + mean.var(0), var.mean(0), mean.var(0)])
+        for name, want in zip(STD, [mean.mean(0), *parts]):
+            same(f"{kind} {name}", pred[name][:, k], want)
+        own = user_moments(kind, p, m, v)
+        same(f"{kind} members", pred["y_member_mean"][..., k], own[0])
+        same(f"{kind} members' variances", pred["y_member_variance"][..., k], own[1], 1e-3)
+        for i, q in enumerate((0.05, 0.5, 0.9)):
+            t = forward(kind, pred["y_pred_quantile"][i][:, k], p)
+            t = m.mean(0) + (t - m.mean(0)) / s  # recalibration moves quantiles of the mixture
+            cdf = (0.5 * (1 + erf((t - m) / np.sqrt(2 * v)))).mean(0)
+            same(f"{kind} quantile {q}", cdf, np.full(len(x), q), 1e-4)
+
+
+def check_scores(f, scores, x, y):
+    for k, target, kind, p, _, m, v, centred, scaled in mixtures(f, x):
+        label = y[:, target]
+        t, jacobian = forward(kind, label, p), np.log(slope(kind, label, p))
+        nll = lambda m, v: 0.5 * (np.log(2 * np.pi * v) + (t - m) ** 2 / v)
+        mixture = -np.log(np.exp(-nll(centred, scaled)).mean(0)) - jacobian
+        same(f"{kind} mixture_nll", scores["ensemble_mixture_nll"][k], mixture.mean())
+        total = centred.var(0) + scaled.mean(0)
+        same(f"{kind} nll", scores["ensemble_nll"][k], (nll(centred.mean(0), total) - jacobian).mean())
+        same(f"{kind} members' nll", scores["test_nll"][:, k], (nll(m, v) - jacobian).mean(1))
+        mean = user_moments(kind, p, centred, scaled)[0].mean(0)
+        same(f"{kind} rmse", scores["ensemble_rmse"][k], np.sqrt(((mean - label) ** 2).mean()))
+
+
+def check_intervals(pred, y):
+    order = [2, 0, 1]
+    inside = (pred["y_pred_lower"][0] <= y[:, order]) & (y[:, order] <= pred["y_pred_upper"][0])
+    assert (inside.mean(0) > 0.6).all() and (pred["y_pred_lower"][0][:, 1] > 0).all(), inside.mean(0)
+
+
+def check_library(library, pred, x):
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+    os.environ["TUTTI_LIBRARY"] = library
+    import tutti  # not installed
+    model = tutti.Model("out/model.h5")
+    for rows in (len(x), 1):
+        got = model.predict(x[:rows])
+        for name, wanted in zip(("mean", "std", "aleatoric", "epistemic"), STD):
+            assert (np.asarray(got[name]).reshape(rows, -1) == pred[wanted][:rows]).all(), name
+    try:
+        model.gradient(x[:1])
+    except tutti.InputError as e:
+        assert "target 'u' are not available" in str(e), e
+    else:
+        raise AssertionError("a gradient of a transformed target")
+
+
+def refused(tutti, code, text, *words):
+    error = run(tutti, *words, code=code)
+    assert text in error, f"{words}: {error}"
+
+
+def check_refusals(tutti, x, y):
+    refused(tutti, 64, "derivatives of target 'u'", "predict", "out/model.h5", "test.h5", "--jacobian",
+            "-o", "j.h5")
+    refused(tutti, 64, "target 'u' is normalized by log", "export", "out/model.h5", "--c")
+    with h5py.File("bad.h5", "w") as f:
+        bad, labels = x[220:].copy(), y[220:].copy()
+        bad[3, 0] = -2
+        labels[4, 0] = 0
+        f["bad"], f["x"], f["y"] = bad, x[220:], labels
+        f["feature_name"], f["target_name"] = list("abcd") + ["e1"], list("uvw")
+    refused(tutti, 65, "row 3, column 0 (a) is -2; the model normalizes it by log, which needs a value "
+            "above 0", "predict", "out/model.h5", "bad.h5", "--inputs", "bad", "-o", "b.h5")
+    refused(tutti, 65, "target 'u' is 0 in row 4; the model normalizes it by log", "evaluate",
+            "out/model.h5", "bad.h5")
+    train = ["train", "job.json", "--set", "run.directory=other", "--set"]
+    for how, code, text in (
+            ("{b: log, d: log1p, v: log}", 65, "column 1 ('v'): "),
+            ("{aa: log}", 65, "data.normalize: there is no column 'aa'; did you mean 'a'?"),
+            ("{a: lag}", 78, "data.normalize: column 'a': 'lag' is not one of none, standard, minmax"),
+            ("{a: [log]}", 78, "data.normalize: column 'a': expected a name, found a list")):
+        refused(tutti, code, text, *train, f"data.normalize={how}")
+    refused(tutti, 78, "'u' is log1p, but ensemble n uses it as a label, unchanged; write 'u': none",
+            *train, "data.normalize={u: log1p}", "--set", "train.loss=poisson", "--set",
+            "calibration.recalibrate=false", "--set", "calibration.conformal=[]")
+    error = run(tutti, "train", "job.json", "--set", "data.normalize=standard", "--set",
+                "train.epochs=9", code=65)
+    assert "data.normalize is {\"a\": log" in error and "there and standard here" in error, error
+
+
+def main():
+    tutti = pathlib.Path(sys.argv[1]).resolve()
+    library = str(pathlib.Path(sys.argv[2]).resolve()) if len(sys.argv) > 2 else None
+    with tempfile.TemporaryDirectory(prefix="tutti-normalize-") as folder:
+        os.chdir(folder)
+        x, y = write_data()
+        pathlib.Path("job.json").write_text(json.dumps(JOB))
+        run(tutti, "train", "-q", "job.json")
+        run(tutti, "predict", "out/model.h5", "test.h5", "-q", "--members", "--quantiles", "0.05,0.5,0.9")
+        run(tutti, "evaluate", "out/model.h5", "test.h5", "-q", "-o", "scores.h5")
+        read = lambda name: {n: d[()] for n, d in h5py.File(name).items() if isinstance(d, h5py.Dataset)}
+        pred, scores = read("pred.h5"), read("scores.h5")
+        with h5py.File("out/model.h5") as f:
+            check_scaler(f, "x", x[:160], ["log", "robust", "yeo_johnson", "minmax", "log1p"])
+            check_scaler(f, "y", y[:160], ["log", "yeo_johnson", "standard"])
+            check_predictions(f, pred, x[220:])
+            check_scores(f, scores, x[220:], y[220:])
+        check_intervals(pred, y[220:])
+        if library:
+            check_library(library, pred, x[220:])
+        check_refusals(tutti, x, y)
+
+
+if __name__ == "__main__":
+    main()
