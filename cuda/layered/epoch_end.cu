@@ -16,10 +16,10 @@ typedef struct epoch_end_args {
   tt_split split;
   int32_t row_set, ensemble, member; /* of a pass, and its first member */
   int32_t first, rows;               /* rows of the split in the buffers */
-  int32_t room;                      /* rows that the buffers hold */
+  int32_t room;                      /* rows of a pass at most */
   int32_t best;                      /* 1: use the best weights if there are any */
   float *x, *y, *weight;
-  const float *output; /* [members of the pass][room][O] */
+  const float *output; /* [members of the pass][rows][O] */
   const int8_t *skip;  /* [M] or NULL */
   int8_t *end, *other_view;
   double *lane;        /* [M][TT_LOSS_PARTIALS] */
@@ -84,7 +84,7 @@ static __global__ void accumulate_losses(epoch_end_args a)
   int32_t r = (lane - a.first % TT_LOSS_PARTIALS + TT_LOSS_PARTIALS) % TT_LOSS_PARTIALS;
   double sum = a.lane[(int64_t)i * TT_LOSS_PARTIALS + lane];
   for (; r < a.rows; r += TT_LOSS_PARTIALS) {
-    const float *o = a.output + ((int64_t)m * a.room + r) * v.outputs;
+    const float *o = a.output + ((int64_t)m * a.rows + r) * v.outputs;
     float value = tt_row_loss(v, o, a.y + (int64_t)r * v.targets, 0.0f, NULL);
     sum += v.weighted ? (double)a.weight[r] * (double)value : (double)value;
   }
@@ -190,9 +190,9 @@ static tt_err launch_per_member(tt_engine *e, void (*kernel)(epoch_end_args),
 /* Add the losses of members [begin, end) over the rows in the buffers to the partial sums. */
 static tt_err add_group_losses(tt_engine *e, epoch_end_args a, int64_t begin, int64_t end)
 {
-  int64_t group = tt_layered_of(e)->group;
+  int64_t group = tt_layered_of(e)->split_group;
   tt_layered_pass pass = {};
-  pass.rows = a.room;
+  pass.rows = a.rows;
   pass.w = a.eval_weights;
   pass.w_stride = a.v.param_stride;
   pass.skip = a.skip;

@@ -1,15 +1,57 @@
-/* gemm.cu — products of all members at once, by cuBLAS, in the precision of the training
- * steps; see layered_internal.cuh. */
+/* gemm.cu — products of training steps in tf32 and 3xtf32, by cuBLAS; see layered_internal.cuh.
+ *
+ * cuBLAS is column-major: a row-major [rows][n] is its n x rows, a weight matrix [out][in] its in x
+ * out, so that no product needs a transposed copy:
+ *   Z = W X         out x rows   (in x out)^T  (in x rows)
+ *   dL/dX = W^T D   in x rows    (in x out)    (out x rows)
+ *   gradient        in x out     (in x rows)   (out x rows)^T */
 #include "cuda/common/device_matmul.cuh"
 #include "cuda/common/mma.cuh"
 #include "cuda/layered/layered_internal.cuh"
 
-enum { SPLIT_ELEMENTS = 1024 }; /* per block */
+enum {
+  SPLIT_ELEMENTS = 1024, /* per block */
+  NARROW_WIDTH = 16,     /* cuBLAS is not used if a side of a layer is at most this wide */
+  TYPICAL_TILES = 128,   /* tiles of 128 x 128 values: about one per multiprocessor */
+  LEAST_TYPICAL = 4,
+  MOST_TYPICAL = 64
+};
 #ifdef TT_CUDA_DOUBLE
 static const int64_t most_part_floats = 1 << 13; /* few, so that tests have several calls */
 #else
 static const int64_t most_part_floats = 1 << 28; /* 1 GiB */
 #endif
+
+static int is_narrow(const tt_layer *layer)
+{
+  return layer->in <= NARROW_WIDTH || layer->out <= NARROW_WIDTH;
+}
+
+int tt_layered_uses_gemm(const tt_engine *e, const tt_layered_pass *pass, const tt_layer *layer)
+{
+  return pass->keep && e->precision != TT_PRECISION_fp32 && !is_narrow(layer);
+}
+
+int tt_layered_opens_gemm(const tt_engine *e)
+{
+  const tt_model *m = &e->cohort->model;
+  int wide = 0;
+  for (int l = 0; l < m->layers; l++) wide += !is_narrow(&m->layer[l]);
+  return e->precision != TT_PRECISION_fp32 && wide > 0;
+}
+
+/* Members for which cuBLAS chooses its algorithms: they fill a GPU once. */
+static int64_t typical_members(const tt_cohort *c)
+{
+  const int64_t side = 128, most_rows = 65536;
+  int64_t widest = 1, members = LEAST_TYPICAL;
+  int64_t rows = c->batch_size < most_rows ? c->batch_size : most_rows;
+  for (int l = 0; l < c->model.layers; l++)
+    if (c->model.layer[l].out > widest) widest = c->model.layer[l].out;
+  int64_t tiles = ((rows + side - 1) / side) * ((widest + side - 1) / side);
+  while (members * tiles < TYPICAL_TILES && members < MOST_TYPICAL) members *= 2;
+  return members;
+}
 
 /* Floats of the largest matrix of a product on tensor cores; 0 if there is none. Whole float4,
  * so that all parts have the same alignment. */
@@ -18,7 +60,7 @@ static int64_t largest_operand(const tt_model *m, int64_t rows)
   int64_t most = 0;
   for (int l = 0; l < m->layers; l++) {
     int64_t in = m->layer[l].in, out = m->layer[l].out, wide = in > out ? in : out;
-    if (tt_layered_is_narrow(&m->layer[l])) continue;
+    if (is_narrow(&m->layer[l])) continue;
     if (rows * wide > most) most = rows * wide;
     if (in * out > most) most = in * out;
   }
@@ -28,8 +70,9 @@ static int64_t largest_operand(const tt_model *m, int64_t rows)
 tt_err tt_layered_open_gemm(tt_engine *e)
 {
   tt_layered *own = tt_layered_of(e);
+  if (!tt_layered_opens_gemm(e)) return TT_OK;
+  own->typical = typical_members(e->cohort);
   own->factor = largest_operand(&e->cohort->model, own->rows);
-  if (!own->factor) return TT_OK;
   int64_t fit = most_part_floats / (TT_TF32_MATRICES * own->factor), members = e->slice.count;
   own->split_members = fit < 1 ? 1 : fit < members ? fit : members;
   if (e->precision == TT_PRECISION_3xtf32)
@@ -37,6 +80,13 @@ tt_err tt_layered_open_gemm(tt_engine *e)
                         "parts of factors"));
   return e->dev.blas ? TT_OK : tt_dev_open_blas(&e->dev);
 }
+
+/* One matrix per member: column-major, `step` floats from one member to the next. */
+typedef struct gemm_operand {
+  const float *at;
+  int64_t ld, step;
+  int64_t transposed; /* 1: the product uses the transpose */
+} gemm_operand;
 
 typedef struct split_args {
   const float *from; /* [members][step], the first `count` are used */
@@ -60,8 +110,8 @@ static __global__ void split_to_tf32(split_args a)
 
 /* Split the factors `x` of `members` members, `count` numbers each, into parts 2 `which` and
  * 2 `which` + 1. */
-static tt_err split_factor(tt_engine *e, tt_gemm_operand x, int64_t count, int which,
-                           int64_t members, const float *part[2])
+static tt_err split_factor(tt_engine *e, gemm_operand x, int64_t count, int which, int64_t members,
+                           const float *part[2])
 {
   const tt_layered *own = tt_layered_of(e);
   float *at = own->parts + 2 * which * own->split_members * own->factor;
@@ -80,7 +130,7 @@ static tt_err split_factor(tt_engine *e, tt_gemm_operand x, int64_t count, int w
 
 /* The product of 3xtf32 for `members` members: three products of the parts, the small ones
  * first. */
-static tt_err gemm_3xtf32(tt_engine *e, tt_matmul_shape shape, tt_gemm_operand a, tt_gemm_operand b,
+static tt_err gemm_3xtf32(tt_engine *e, tt_matmul_shape shape, gemm_operand a, gemm_operand b,
                           float *c, int64_t members)
 {
   const float *part_a[2], *part_b[2];
@@ -95,11 +145,11 @@ static tt_err gemm_3xtf32(tt_engine *e, tt_matmul_shape shape, tt_gemm_operand a
   return tt_dev_multiply(&e->dev, &shape, part_a[0], part_b[0], 1.0f, c, members);
 }
 
-tt_err tt_layered_gemm(tt_engine *e, const tt_layered_pass *pass, int64_t m, int64_t n, int64_t k,
-                       tt_gemm_operand a, tt_gemm_operand b, float *c, int64_t c_stride)
+/* c [m x n] = a [m x k] b [k x n] for the members of the pass. */
+static tt_err multiply(tt_engine *e, const tt_layered_pass *pass, int64_t m, int64_t n, int64_t k,
+                       gemm_operand a, gemm_operand b, float *c, int64_t c_stride)
 {
   const tt_layered *own = tt_layered_of(e);
-  tt_precision precision = pass->keep ? e->precision : TT_PRECISION_fp32;
   tt_matmul_shape shape = {m,
                            n,
                            k,
@@ -114,9 +164,9 @@ tt_err tt_layered_gemm(tt_engine *e, const tt_layered_pass *pass, int64_t m, int
                            tt_matmul_alignment(a.at, a.step),
                            tt_matmul_alignment(b.at, b.step),
                            tt_matmul_alignment(c, c_stride),
-                           precision != TT_PRECISION_fp32,
-                           own->group};
-  if (precision != TT_PRECISION_3xtf32)
+                           1,
+                           own->typical};
+  if (e->precision != TT_PRECISION_3xtf32)
     return tt_dev_multiply(&e->dev, &shape, a.at, b.at, 0.0f, c, pass->members);
   for (int64_t first = 0; first < pass->members; first += own->split_members) {
     int64_t left = pass->members - first;
@@ -126,4 +176,28 @@ tt_err tt_layered_gemm(tt_engine *e, const tt_layered_pass *pass, int64_t m, int
     c += own->split_members * c_stride;
   }
   return TT_OK;
+}
+
+static gemm_operand operand(const tt_factor &f, int64_t transposed)
+{
+  gemm_operand o = {f.at, f.ld, f.step, transposed};
+  return o;
+}
+
+tt_err tt_layered_gemm_forward(tt_engine *e, const tt_layered_pass *pass, const tt_product_args &a)
+{
+  return multiply(e, pass, a.n, a.m, a.k, operand(a.right, 1), operand(a.left, 0), a.result,
+                  a.step);
+}
+
+tt_err tt_layered_gemm_backward(tt_engine *e, const tt_layered_pass *pass, const tt_product_args &a)
+{
+  return multiply(e, pass, a.n, a.m, a.k, operand(a.right, 0), operand(a.left, 0), a.result,
+                  a.step);
+}
+
+tt_err tt_layered_gemm_gradient(tt_engine *e, const tt_layered_pass *pass, const tt_product_args &a)
+{
+  return multiply(e, pass, a.n, a.m, a.k, operand(a.right, 0), operand(a.left, 1), a.result,
+                  a.step);
 }

@@ -6,11 +6,30 @@
  * the mask, so that dropout costs nothing in the backward pass. */
 #ifndef TT_LAYER_EXTRAS_CUH
 #define TT_LAYER_EXTRAS_CUH
-#include "cuda/layered/layer_kernels.cuh"
+#include "cuda/layered/vector.cuh"
 
 #include "core/formulas/layer_norm.h"
 
-enum { TT_DROPOUT_DRAW_ROWS = 4 }; /* rows per warp: those that share one random draw of dropout */
+enum {
+  TT_DROPOUT_DRAW_ROWS = 4, /* rows per warp: those that share one random draw of dropout */
+  TT_ROW_PARTIALS = 8,      /* partial sums of a sum over rows */
+  TT_LAYERED_WARPS = TT_LAYERED_THREADS / TT_WARP_SIZE
+};
+
+typedef struct tt_member_block {
+  int64_t member;
+  int32_t part, active;
+} tt_member_block;
+
+/* A launch has `parts` blocks for each member, member by member. */
+__device__ __forceinline__ tt_member_block tt_member_block_of(int32_t parts, const int8_t *skip)
+{
+  tt_member_block p;
+  p.member = (int64_t)(blockIdx.x / (unsigned)parts);
+  p.part = (int32_t)(blockIdx.x % (unsigned)parts);
+  p.active = !skip || skip[p.member] == 0;
+  return p;
+}
 
 /* Member `m` counts from `first`, the first member of the pass; pointers are those of that
  * member. */
@@ -22,8 +41,7 @@ typedef struct tt_layer_extras_args {
   float *y, *slope, *xhat; /* [members][rows][out]; slope and xhat in a training step, else NULL */
   float *rstd;             /* [members][rows] 1 / standard deviation, with xhat */
   float *delta;            /* [members][rows][out] in the backward pass */
-  const float *residual_delta; /* same shape, dL/dy as given */
-  float *gradient;             /* of the gains, then of the shifts; next member: + params */
+  float *gradient;         /* of the gains, then of the shifts; next member: + params */
   int64_t x_stride, params;
   int32_t first, rows, out, parts;
   int32_t unit;         /* index of the layer's first unit among all hidden units */
@@ -106,8 +124,8 @@ static __global__ void layer_extras_forward(tt_layer_extras_args a)
   }
 }
 
-/* delta *= slope, and the gradients of gains and shifts: a block has 32 units, its warps take
- * the rows in turn. */
+/* The gradients of gains and shifts from dL/dn: a block has 32 units, its warps take the rows in
+ * turn. */
 static __global__ void layer_norm_gradient(tt_layer_extras_args a)
 {
   TT_SHARED_MEMORY(float, sums); /* [2][TT_ROW_PARTIALS][TT_WARP_SIZE] */
@@ -118,7 +136,7 @@ static __global__ void layer_norm_gradient(tt_layer_extras_args a)
   float gain = 0.0f, shift = 0.0f;
   for (int32_t r = lane; o < a.out && r < a.rows; r += TT_ROW_PARTIALS) {
     int64_t at = (p.member * a.rows + r) * a.out + o;
-    float d = a.delta[at] *= a.slope[at];
+    float d = a.delta[at];
     gain = tt_fma(d, a.xhat[at], gain);
     shift += d;
   }
@@ -156,17 +174,5 @@ static __global__ void layer_norm_backward(tt_layer_extras_args a)
   along = tt_warp_sum(along) * share;
   for (int32_t o = lane; o < a.out; o += TT_WARP_SIZE)
     d[o] = tt_layer_norm_delta(gain[o] * d[o], plain, along, xhat[o], a.rstd[row]);
-}
-
-/* Add dL/dy of a residual layer, which bypasses the layer; y holds W^T dL/dz of the layer. */
-static __global__ void add_residual_delta(tt_layer_extras_args a)
-{
-  tt_member_block p = tt_member_block_of(a.parts, a.skip);
-  if (!p.active) return;
-  uint32_t count = (uint32_t)a.rows * (uint32_t)a.out, first = (uint32_t)p.part * TT_BLOCK_ELEMENTS;
-  uint32_t last = count - first < TT_BLOCK_ELEMENTS ? count : first + TT_BLOCK_ELEMENTS;
-  int64_t base = p.member * (int64_t)count;
-  for (uint32_t k = first + threadIdx.x; k < last; k += blockDim.x)
-    a.y[base + k] += a.residual_delta[base + k];
 }
 #endif

@@ -166,13 +166,13 @@ static tt_err allocate_members(const tt_engine *e, tt_layered *own)
 }
 
 /* Kernels use 31 bits for the elements of a member and the blocks of a launch; a block has at
- * least 8 rows or 32 weights. */
+ * least 8 rows or 16 weights. */
 static tt_err check_size(const tt_engine *e, const tt_layered *own)
 {
   double wide = (double)own->widest, weights = (double)e->cohort->model.params;
   if ((double)e->cohort->model.inputs > wide) wide = (double)e->cohort->model.inputs;
   double blocks = (double)own->capacity * wide / 8.0;
-  blocks += (double)e->slice.count * (weights / 32.0 + 1.0);
+  blocks += (double)e->slice.count * (weights / 16.0 + 1.0);
   double rows = (double)(own->rows > own->split_rows ? own->rows : own->split_rows);
   if (rows * wide < (double)INT32_MAX && blocks < (double)INT32_MAX) return TT_OK;
   return TT_FAIL(MEM,
@@ -194,10 +194,10 @@ static tt_err allocate(tt_engine *e, tt_layered *own)
   const tt_model *m = &e->cohort->model;
   int64_t members = e->slice.count;
   own->rows = min_i64(e->cohort->batch_size, e->rows);
-  own->group = tt_layered_group(e->cohort);
-  own->split_rows = min_i64(TT_VALIDATION_GROUP_ROWS / own->group, e->rows);
-  own->capacity = members * own->rows;
-  if (own->capacity < own->group * own->split_rows) own->capacity = own->group * own->split_rows;
+  own->split_rows = min_i64(TT_SPLIT_ROWS, e->rows);
+  own->capacity = min_i64(TT_VALIDATION_ROWS, members * own->split_rows);
+  if (own->capacity < members * own->rows) own->capacity = members * own->rows;
+  own->split_group = own->capacity / own->split_rows;
   own->widest = widest(m);
   own->uses_dropout = any_member_uses(e, &tt_hyper::dropout);
   own->uses_label_noise = any_member_uses(e, &tt_hyper::label_noise);
@@ -222,10 +222,10 @@ static tt_err prepare(tt_engine *e)
   return err;
 }
 
-/* Where cuBLAS is used, the bits depend on its version and the kind of GPU. */
+/* Where cuBLAS is used, the bits depend on its version and the kind of GPU too. */
 static void arithmetic(const tt_engine *e, char *text, size_t room)
 {
-  if (!tt_layered_uses_gemm(&e->cohort->model)) return;
+  if (!tt_layered_opens_gemm(e)) return;
   int n = snprintf(text, room, "sm%d x%d ", e->dev.capability, e->dev.multiprocessors);
   tt_cublas_version(text + n, room - (size_t)n);
 }

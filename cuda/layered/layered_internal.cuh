@@ -1,32 +1,28 @@
 /* layered_internal.cuh — internals of the layered path: all members advance together, layer by
  * layer.
  *
- * A batch of one member is row-major, [rows][features]; members follow one another. cuBLAS
- * multiplies many members in one batched call; narrow layers and everything between the products
- * use tutti's own kernels.
+ * A batch of one member is row-major, [rows][features]; members follow one another. Products have
+ * own kernels (product.cuh), whose bits depend on nothing but their factors. cuBLAS computes those
+ * of training steps in tf32 and 3xtf32, of layers wider than 16 on both sides: there the algorithm,
+ * and so the bits, depends only on the shape of the cohort and the rows of the data set
+ * (device_matmul.cuh); it is chosen for `typical` members, whatever their number, and the arrays of
+ * every member begin at a multiple of 16 bytes where their sizes allow it. Such a product includes
+ * members that have stopped; own kernels skip members that need no results.
  *
- * The algorithm of a product, and so the bits, depends only on the shape of the cohort and the rows
- * of the data set (device_matmul.cuh): it is chosen for `group` members, whatever their number, a
- * validation pass always has `split_rows` rows, and the arrays of every member begin at a multiple
- * of 16 bytes where their sizes allow it. A product includes members that have stopped; own kernels
- * skip members that need no results.
- *
- * Own sums over rows use a fixed number of interleaved partial sums, each in ascending order,
+ * Other sums over rows use a fixed number of interleaved partial sums, each in ascending order,
  * and then add the partial sums: the bits depend neither on how rows are divided nor on padding. */
 #ifndef TT_LAYERED_INTERNAL_CUH
 #define TT_LAYERED_INTERNAL_CUH
 #include "cuda/common/engine_internal.cuh"
+#include "cuda/layered/product.cuh"
 
 enum {
-  TT_NARROW_WIDTH = 16, /* cuBLAS is not used if a side of a layer is at most this wide */
   TT_LAYERED_THREADS = 256,
   TT_LOSS_PARTIALS = TT_LAYERED_THREADS, /* partial sums of a loss */
   TT_LAYERED_GRAPHS = 6,                 /* graphs of 1, 2, 4, ... 32 steps */
-  TT_VALIDATION_GROUP_ROWS = 16384,      /* rows of all members of a group in one validation pass */
-  TT_GROUP_TILES = 128, /* tiles of 128 x 128 values: about one per multiprocessor */
-  TT_GROUP_MIN_MEMBERS = 4,
-  TT_GROUP_MAX_MEMBERS = 64,
-  TT_TF32_MATRICES = 4 /* parts of the two factors of a product in 3xtf32 */
+  TT_VALIDATION_ROWS = 16384,            /* of all members of a validation pass, at least */
+  TT_SPLIT_ROWS = 4096,                  /* of each of them at most */
+  TT_TF32_MATRICES = 4                   /* parts of the two factors of a product in 3xtf32 */
 };
 
 /* Operations of a graph of several steps at most: memory and time to create it grow with them. */
@@ -40,7 +36,7 @@ enum { TT_LAYERED_GRAPH_NODES = 4096 };
 typedef struct tt_layered {
   int64_t rows;                /* rows of a batch: B, or N if that is less */
   int64_t split_rows;          /* rows of a validation pass, at most N */
-  int64_t group;               /* members for which cuBLAS chooses; members of a validation pass */
+  int64_t split_group;         /* its members, at most */
   int64_t capacity;            /* rows of x, y, weight and h, all members together */
   int64_t widest;              /* outputs of the widest layer */
   float *x, *y, *weight;       /* [capacity][D], [capacity][K], [capacity] */
@@ -50,6 +46,7 @@ typedef struct tt_layered {
   float *gradient;             /* [M][param_stride] */
   float *eval_weights;         /* [M][param_stride] */
   float *scale;                /* [M] clip factor of the gradient; NULL if no member clips */
+  int64_t typical;             /* members for which cuBLAS chooses its algorithms */
   int64_t factor;              /* floats of the largest factor of a cuBLAS product */
   int64_t split_members;       /* members of a product in 3xtf32 */
   float *parts;                /* [TT_TF32_MATRICES][split_members][factor], for 3xtf32; or NULL */
@@ -100,33 +97,28 @@ typedef struct tt_layered_pass {
   float *inputs;          /* [M][rows][D] output dL/dx, or NULL */
 } tt_layered_pass;
 
-/* Members whose products fill a GPU once. */
-int64_t tt_layered_group(const tt_cohort *c);
-
 static inline tt_layered *tt_layered_of(tt_engine *e) { return static_cast<tt_layered *>(e->own); }
 
-static inline int tt_layered_is_narrow(const tt_layer *layer)
+/* 1 if every row of every member begins at a multiple of 16 bytes. */
+static inline int tt_layered_has_vectors(const float *at, int64_t step, int64_t ld)
 {
-  return layer->in <= TT_NARROW_WIDTH || layer->out <= TT_NARROW_WIDTH;
+  return (reinterpret_cast<uintptr_t>(at) / sizeof(float) | (uint64_t)step | (uint64_t)ld) % 4 == 0;
 }
 
-/* 1 if the model uses cuBLAS: a layer is not narrow. */
-int tt_layered_uses_gemm(const tt_model *m);
+/* Whether products of a layer in this pass are those of cuBLAS; whether the engine has such. */
+int tt_layered_uses_gemm(const tt_engine *e, const tt_layered_pass *pass, const tt_layer *layer);
+int tt_layered_opens_gemm(const tt_engine *e);
 
-/* Open cuBLAS and allocate memory for its factors, if a layer needs them. Errors: MEM, INTERNAL. */
+/* Open cuBLAS and allocate memory for its factors, if the engine uses it. Errors: MEM, INTERNAL. */
 tt_err tt_layered_open_gemm(tt_engine *e);
 
-/* One matrix per member, without gaps: column-major, `step` floats from one member to the next. */
-typedef struct tt_gemm_operand {
-  const float *at;
-  int64_t ld, step;
-  int64_t transposed; /* 1: the product uses the transpose */
-} tt_gemm_operand;
-
-/* c [m x n] = a [m x k] b [k x n] for the members of the pass. In a training step in the precision
- * of the engine, else in fp32. Asynchronous, may be captured. Errors: MEM, INTERNAL. */
-tt_err tt_layered_gemm(tt_engine *e, const tt_layered_pass *pass, int64_t m, int64_t n, int64_t k,
-                       tt_gemm_operand a, tt_gemm_operand b, float *c, int64_t c_stride);
+/* The products of product.cuh, without what follows them, by cuBLAS. Asynchronous, may be captured.
+ * Errors: MEM, INTERNAL. */
+tt_err tt_layered_gemm_forward(tt_engine *e, const tt_layered_pass *pass, const tt_product_args &a);
+tt_err tt_layered_gemm_backward(tt_engine *e, const tt_layered_pass *pass,
+                                const tt_product_args &a);
+tt_err tt_layered_gemm_gradient(tt_engine *e, const tt_layered_pass *pass,
+                                const tt_product_args &a);
 
 /* x in the buffers -> h of all layers. Asynchronous, may be captured. Errors: INTERNAL. */
 tt_err tt_layered_forward(tt_engine *e, const tt_layered_pass *pass);

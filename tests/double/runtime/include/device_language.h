@@ -87,6 +87,10 @@ int tt_double_cluster_rank();
 void *tt_double_cluster_map(void *at, int rank); /* `at` is in the block's own shared memory */
 void tt_double_check_alignment(const void *at, size_t bytes); /* stops the program */
 void tt_double_set_launch_site(const char *file, int line, const char *text);
+/* For cuda/common/copy_async.cuh. */
+void tt_double_copy_async(void *to, const void *from, size_t bytes, bool valid);
+void tt_double_copy_commit();
+void tt_double_copy_wait(int newest);
 
 /* barriers */
 

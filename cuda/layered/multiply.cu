@@ -1,0 +1,74 @@
+/* multiply.cu — see multiply.cuh. */
+#include "cuda/layered/multiply.cuh"
+#include "cuda/layered/product_ends.cuh"
+
+enum { FINISH_ELEMENTS = 1024 }; /* per block */
+
+typedef struct tile_numbers {
+  int64_t rows, columns;
+  int alone, full; /* per cent */
+} tile_numbers;
+
+static const tile_numbers tiles[] = {
+#define X(tm, tn, down, warps_down, warps_across, stages, alone, full)                             \
+  {(tm) * (down) * (warps_down), (tn) * (32 / (down)) * (warps_across), alone, full},
+    TT_PRODUCT_TILES(X)
+#undef X
+};
+
+static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/* A multiprocessor has `blocks` blocks at the most, which share its arithmetic. */
+int tt_choose_product_tile(int64_t m, int64_t n, int64_t members, int multiprocessors)
+{
+  int best = 0;
+  double least = 0.0;
+  for (int k = 0; k < TT_PRODUCT_TILE_COUNT; k++) {
+    const tile_numbers *t = &tiles[k];
+    int64_t all = divide_up(m, t->rows) * divide_up(n > 0 ? n : 1, t->columns) * members;
+    double blocks = (double)divide_up(all, multiprocessors), rate = blocks * t->alone;
+    double time = blocks * (double)(t->rows * t->columns) / (rate < t->full ? rate : t->full);
+    if (k && time >= least) continue;
+    least = time;
+    best = k;
+  }
+  return best;
+}
+
+tt_err tt_layered_multiply(tt_product_kind kind, int tile, const tt_product_args &args,
+                           int64_t members, cudaStream_t stream)
+{
+  if (kind == TT_PRODUCT_FORWARD) return tt_layered_multiply_forward(tile, args, members, stream);
+  if (kind == TT_PRODUCT_BACKWARD) return tt_layered_multiply_backward(tile, args, members, stream);
+  return tt_layered_multiply_gradient(tile, args, members, stream);
+}
+
+template <tt_product_kind KIND, int V> static __global__ void finish_product(tt_product_args a)
+{
+  int64_t member = blockIdx.x / (unsigned)a.parts;
+  uint32_t count = (uint32_t)a.m * (uint32_t)a.n,
+           first = blockIdx.x % (unsigned)a.parts * FINISH_ELEMENTS;
+  uint32_t last = count - first < FINISH_ELEMENTS ? count : first + FINISH_ELEMENTS;
+  if (a.skip && a.skip[member]) return;
+  tt_product_end end = tt_product_end_of(a, member);
+  const float *bias = a.bias + member * a.bias_step;
+  for (uint32_t k = first + V * threadIdx.x; k < last; k += V * blockDim.x) {
+    tt_floats<V> x = tt_load_floats<V>(end.result + k);
+#pragma unroll
+    for (int q = 0; KIND == TT_PRODUCT_FORWARD && q < V; q++)
+      x.v[q] += bias[k % (uint32_t)a.n + (uint32_t)q];
+    tt_finish_product<KIND, V>(end, (int32_t)k, x);
+  }
+}
+
+tt_err tt_layered_finish_product(tt_product_kind kind, tt_product_args a, int64_t members,
+                                 cudaStream_t stream)
+{
+  void (*kernel)(tt_product_args) = kind == TT_PRODUCT_FORWARD
+                                        ? (a.vector ? finish_product<TT_PRODUCT_FORWARD, 4>
+                                                    : finish_product<TT_PRODUCT_FORWARD, 1>)
+                                        : (a.vector ? finish_product<TT_PRODUCT_BACKWARD, 4>
+                                                    : finish_product<TT_PRODUCT_BACKWARD, 1>);
+  a.parts = (int32_t)tt_grid_size((int64_t)a.m * a.n, FINISH_ELEMENTS);
+  return tt_launch(kernel, (unsigned)members * (unsigned)a.parts, TT_LAYERED_THREADS, 0, stream, a);
+}

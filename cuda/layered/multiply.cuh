@@ -1,0 +1,19 @@
+/* multiply.cuh — the products of product.cuh by kind, the choice of a tile, and what follows a
+ * product of cuBLAS. */
+#ifndef TT_LAYERED_MULTIPLY_CUH
+#define TT_LAYERED_MULTIPLY_CUH
+#include "cuda/layered/product.cuh"
+
+/* The tile with the shortest expected time. */
+int tt_choose_product_tile(int64_t m, int64_t n, int64_t members, int multiprocessors);
+
+/* Multiply for `members` members in one launch, with tile number `tile`. Asynchronous, may be
+ * captured. Errors: INTERNAL. */
+tt_err tt_layered_multiply(tt_product_kind kind, int tile, const tt_product_args &args,
+                           int64_t members, cudaStream_t stream);
+
+/* What follows a product, for results of another one: forward first adds the biases. Not for
+ * gradients. Asynchronous, may be captured. Errors: INTERNAL. */
+tt_err tt_layered_finish_product(tt_product_kind kind, tt_product_args args, int64_t members,
+                                 cudaStream_t stream);
+#endif

@@ -1,0 +1,78 @@
+/* product.cuh — the products of a layer for all members at once, with what follows them:
+ *   forward   Y [rows][out] = f(X W^T + b), and the slope f'(z) where it does not follow from Y
+ *   backward  dL/dz of the layer before = (D W) * slope, where D [rows][out] is dL/dz
+ *   gradient  D^T X [out][in], and the sums of the columns of D for the biases
+ *
+ * A result is one chain of fused multiply-adds in ascending order of the inner index, in the
+ * registers of one thread; forward begins with the bias. So its bits depend neither on the tile of
+ * a block, nor on the number of members, nor on the GPU, and the tile is chosen by speed alone. */
+#ifndef TT_LAYERED_PRODUCT_CUH
+#define TT_LAYERED_PRODUCT_CUH
+#include "cuda/common/device.cuh"
+
+#include "core/formulas/elementwise.h"
+
+/* A factor of a product: one row-major matrix per member. */
+typedef struct tt_factor {
+  const float *at;
+  int64_t step;   /* from one member to the next */
+  int32_t ld;     /* from one row to the next */
+  int32_t vector; /* 1: every row of every member begins at a multiple of 16 bytes */
+} tt_factor;
+
+/* result [m x n] = sum over k; forward: m rows, n outputs, k inputs; backward: m rows, n inputs, k
+ * outputs; gradient: m outputs, n inputs, k rows. Arrays of the shape of the result have its
+ * strides. */
+typedef struct tt_product_args {
+  const int8_t *skip; /* [members] members with a value other than 0 are skipped; or NULL */
+  tt_factor left, right;
+  int32_t m, n, k;
+  int32_t across, parts; /* tiles side by side, and all tiles; set by the launch */
+  float *result;
+  int64_t step;   /* of the result */
+  int32_t vector; /* 1: as in tt_factor, for the result */
+  tt_activation activation;
+  const float *bias; /* forward: of the first member */
+  int64_t bias_step;
+  float *slope;          /* forward: f'(z) is stored here; backward: multiplied; or NULL */
+  const float *h;        /* backward, without slope: f(z), from which f'(z) follows; or NULL */
+  const float *residual; /* backward: added before the slope; or NULL */
+  float *before_slope;   /* backward: the result without the slope; or NULL */
+  float *bias_gradient;  /* gradient: of the first member, as far apart as the results */
+} tt_product_args;
+
+typedef enum tt_product_kind {
+  TT_PRODUCT_FORWARD,
+  TT_PRODUCT_BACKWARD,
+  TT_PRODUCT_GRADIENT,
+  TT_PRODUCT_KINDS
+} tt_product_kind;
+
+/* Tiles of a block: X(TM, TN, DOWN, WARPS_DOWN, WARPS_ACROSS, STAGES, alone, full). A thread has
+ * TM x TN results, a warp DOWN threads below each other; STAGES panels are in shared memory. The
+ * last two numbers are for the choice: the share of a multiprocessor's multiply-adds that one block
+ * reaches, and that many blocks reach, in per cent; they are estimates from the instructions and
+ * the reads of shared memory per multiply-add. */
+#define TT_PRODUCT_TILES(X)                                                                        \
+  X(8, 8, 4, 4, 2, 2, 65, 88) /* 128 x 128 */                                                      \
+  X(8, 8, 4, 4, 1, 2, 45, 86) /* 128 x 64 */                                                       \
+  X(8, 4, 4, 2, 2, 2, 40, 78) /* 64 x 64 */                                                        \
+  X(4, 4, 4, 2, 1, 3, 18, 65) /* 32 x 32 */                                                        \
+  X(4, 4, 8, 4, 1, 3, 30, 60) /* 128 x 16 */                                                       \
+  X(4, 4, 4, 1, 4, 3, 30, 60) /* 16 x 128 */                                                       \
+  X(2, 2, 8, 1, 2, 4, 6, 25)  /* 16 x 16 */
+enum {
+#define X(...) +1
+  TT_PRODUCT_TILE_COUNT = TT_PRODUCT_TILES(X)
+#undef X
+};
+
+/* Multiply for `members` members in one launch, with tile number `tile`. Asynchronous, may be
+ * captured. Errors: INTERNAL. */
+tt_err tt_layered_multiply_forward(int tile, const tt_product_args &args, int64_t members,
+                                   cudaStream_t stream);
+tt_err tt_layered_multiply_backward(int tile, const tt_product_args &args, int64_t members,
+                                    cudaStream_t stream);
+tt_err tt_layered_multiply_gradient(int tile, const tt_product_args &args, int64_t members,
+                                    cudaStream_t stream);
+#endif

@@ -1,0 +1,349 @@
+/* product_tile.cuh — the kernel of a product (product.cuh): a block computes one tile of the result
+ * of one member. Device code, and its launch.
+ *
+ * Panels of TT_PANEL inner indices of both factors come to shared memory by asynchronous copies, a
+ * few stages ahead, with zeros past the ends of the matrices. The results go through shared memory
+ * once more, so that neighbouring threads have neighbouring results in what follows.
+ *
+ * A factor whose rows run along the inner index lies in its panel row by row, and a thread reads
+ * four inner indices at once; the other kind lies there index by index, and a thread reads up to
+ * four neighbours at once. All strides are constants: the inner loop computes no addresses. */
+#ifndef TT_PRODUCT_TILE_CUH
+#define TT_PRODUCT_TILE_CUH
+#include "cuda/common/copy_async.cuh"
+#include "cuda/layered/product_ends.cuh"
+
+enum {
+  TT_PANEL = 32,
+  TT_PRODUCT_THREADS = 512 /* of a multiprocessor at least: 128 registers each */
+};
+
+/* A tile of TT_PRODUCT_TILES, and the position of a thread in it. Bit 0 of a lane's number goes
+ * down, the next bits go across, the others down: a 16-byte load in which each four neighbouring
+ * lanes read at most two places takes two passes over shared memory, any other takes four
+ * (bench/micro.cu). */
+template <int TM_, int TN_, int DOWN_, int WARPS_DOWN, int WARPS_ACROSS, int STAGES_>
+struct tt_product_tile {
+  enum {
+    TM = TM_,
+    TN = TN_,
+    DOWN = DOWN_, /* lanes of a warp below each other */
+    STAGES = STAGES_,
+    ACROSS = TT_WARP_SIZE / DOWN,
+    ROWS = TM * DOWN * WARPS_DOWN,
+    COLUMNS = TN * ACROSS * WARPS_ACROSS,
+    THREADS = TT_WARP_SIZE * WARPS_DOWN * WARPS_ACROSS,
+    RESULT_LD = COLUMNS + 8 /* in shared memory: lanes below each other use other banks */
+  };
+
+  static __device__ __forceinline__ int lane() { return (int)threadIdx.x % TT_WARP_SIZE; }
+  static __device__ __forceinline__ int warp() { return (int)threadIdx.x / TT_WARP_SIZE; }
+  static __device__ __forceinline__ int down() { return lane() / (2 * ACROSS) * 2 + lane() % 2; }
+  static __device__ __forceinline__ int across() { return lane() / 2 % ACROSS; }
+  static __device__ __forceinline__ int warp_row() { return warp() % WARPS_DOWN * TM * DOWN; }
+  static __device__ __forceinline__ int warp_column() { return warp() / WARPS_DOWN * TN * ACROSS; }
+};
+
+/* threadIdx.x, read anew: what follows from it is not kept in registers during a loop. */
+__device__ __forceinline__ int tt_product_thread()
+{
+#ifdef TT_CUDA_DOUBLE
+  return (int)threadIdx.x;
+#else
+  int thread;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  return thread;
+#endif
+}
+
+/* The panel of one factor: SIDE rows or columns of the result. A thread has T of them, LANES
+ * threads of a warp are side by side. ALONG: the rows of the factor run along the inner index. */
+template <int SIDE, int T, int LANES, bool ALONG_> struct tt_product_panel {
+  static constexpr bool ALONG = ALONG_;
+  enum {
+    LINES = ALONG ? SIDE : TT_PANEL,
+    LENGTH = ALONG ? TT_PANEL : SIDE,
+    LD = ALONG ? TT_PANEL + 4 : SIDE, /* an odd number of 16 bytes: rows begin in other banks */
+    FLOATS = LINES * LD,
+    V = T < 4 ? T : 4 /* neighbours that a thread has, if not ALONG */
+  };
+
+  /* Number of the thread's row or column i among those of its warp; `lane` of LANES. */
+  static __device__ __forceinline__ int place(int lane, int i)
+  {
+    return ALONG ? i * LANES + lane : (i / V * LANES + lane) * V + i % V;
+  }
+  /* Where the reads of a thread begin. */
+  static __device__ __forceinline__ const float *begin(const float *panel, int first, int lane)
+  {
+    return panel + (ALONG ? (first + lane) * LD : first + lane * V);
+  }
+  /* Inner indices 0 to 3 of row i, if ALONG. */
+  static __device__ __forceinline__ void read_row(const float *at, int i, float (&x)[4])
+  {
+    float4 f = tt_load4(at + i * LANES * LD);
+    x[0] = f.x, x[1] = f.y, x[2] = f.z, x[3] = f.w;
+  }
+  /* All columns of inner index k, if not ALONG. */
+  static __device__ __forceinline__ void read_index(const float *at, int k, float (&x)[T])
+  {
+#pragma unroll
+    for (int c = 0; c < T; c += V) {
+      tt_floats<V> f = tt_load_floats<V>(at + k * LD + c * LANES);
+#pragma unroll
+      for (int q = 0; q < V; q++) x[c + q] = f.v[q];
+    }
+  }
+
+  /* Start to copy the panel from `from` on, W floats at a time; there are `lines` lines of `length`
+   * floats, what lies behind them is 0. */
+  template <int W, int THREADS>
+  static __device__ __forceinline__ void copy(float *to, const float *from, int32_t ld,
+                                              int32_t lines, int32_t length)
+  {
+    enum { EACH = LENGTH / W, STEP = THREADS / EACH };
+    static_assert(THREADS % EACH == 0, "the copies of a thread are below each other");
+    int thread = tt_product_thread(), line = thread / EACH, place = thread % EACH * W;
+    bool inside = place < length;
+    to += line * LD + place;
+    from += line * ld + place;
+#pragma unroll 1 /* registers are scarce here */
+    for (; line < LINES; line += STEP, to += STEP * LD, from += STEP * ld)
+      tt_copy_async<W>(to, from, inside && line < lines);
+  }
+  /* The same for the next panel, and step over it; there are `side` rows or columns of the result
+   * and `inner` inner indices. */
+  template <int THREADS>
+  static __device__ __forceinline__ void load(float *to, const tt_factor &f, const float *&at,
+                                              int32_t side, int32_t inner)
+  {
+    int32_t lines = ALONG ? side : inner, length = ALONG ? inner : side;
+    if (f.vector)
+      copy<4, THREADS>(to, at, f.ld, lines, length);
+    else
+      copy<1, THREADS>(to, at, f.ld, lines, length);
+    at += ALONG ? (int32_t)TT_PANEL : (int32_t)TT_PANEL * f.ld;
+  }
+  /* Where the first panel of a member begins. */
+  static __device__ __forceinline__ const float *first(const tt_factor &f, int32_t member,
+                                                       int32_t side)
+  {
+    return f.at + member * f.step + (ALONG ? (int64_t)side * f.ld : side);
+  }
+};
+
+template <class TILE_, tt_product_kind KIND_> struct tt_product_kernel {
+  typedef TILE_ TILE;
+  static constexpr tt_product_kind KIND = KIND_;
+  /* Inner indices at a time. A gradient reads both factors index by index: many results leave few
+   * registers to read ahead, few results take many loops. */
+  static constexpr int INDICES = KIND != TT_PRODUCT_GRADIENT ? 4
+                                 : TILE::TM * TILE::TN == 64 ? 2
+                                 : TILE::TM * TILE::TN == 4  ? 8
+                                                             : 4;
+  typedef tt_product_panel<TILE::ROWS, TILE::TM, TILE::DOWN, KIND != TT_PRODUCT_GRADIENT> LEFT;
+  typedef tt_product_panel<TILE::COLUMNS, TILE::TN, TILE::ACROSS, KIND == TT_PRODUCT_FORWARD> RIGHT;
+  enum {
+    STAGE = (int)LEFT::FLOATS + (int)RIGHT::FLOATS,
+    PANELS = (int)TILE::STAGES * STAGE,
+    RESULT = (int)TILE::ROWS * (int)TILE::RESULT_LD,
+    BYTES = (int)sizeof(float) * (PANELS > RESULT ? (int)PANELS : (int)RESULT)
+  };
+};
+
+/* The tile of a block. */
+typedef struct tt_product_place {
+  int32_t member, row, column; /* of the tile the first ones */
+} tt_product_place;
+
+/* sum += products of the next `depth` inner indices of a panel; depth is a multiple of INDICES. */
+template <class K>
+__device__ __forceinline__ void tt_product_multiply(const float *left, const float *right,
+                                                    int depth,
+                                                    float (&sum)[K::TILE::TM][K::TILE::TN])
+{
+  enum { TM = K::TILE::TM, TN = K::TILE::TN };
+#pragma unroll 1
+  for (; depth > 0; depth -= K::INDICES, left += K::INDICES * (K::LEFT::ALONG ? 1 : K::LEFT::LD),
+                    right += K::INDICES * (K::RIGHT::ALONG ? 1 : K::RIGHT::LD)) {
+    float u[TM][4];
+#pragma unroll
+    for (int i = 0; K::LEFT::ALONG && i < TM; i++) K::LEFT::read_row(left, i, u[i]);
+    if constexpr (K::RIGHT::ALONG) {
+#pragma unroll
+      for (int j = 0; j < TN; j++) {
+        float v[4];
+        K::RIGHT::read_row(right, j, v);
+#pragma unroll
+        for (int q = 0; q < 4; q++)
+#pragma unroll
+          for (int i = 0; i < TM; i++) sum[i][j] = tt_fma(u[i][q], v[q], sum[i][j]);
+      }
+    } else {
+#pragma unroll
+      for (int q = 0; q < K::INDICES; q++) {
+        float w[TM], v[TN];
+        if constexpr (!K::LEFT::ALONG) K::LEFT::read_index(left, q, w);
+        K::RIGHT::read_index(right, q, v);
+#pragma unroll
+        for (int i = 0; i < TM; i++)
+#pragma unroll
+          for (int j = 0; j < TN; j++)
+            sum[i][j] = tt_fma(K::LEFT::ALONG ? u[i][q] : w[i], v[j], sum[i][j]);
+      }
+    }
+  }
+}
+
+/* The panels that a block has not yet loaded; after the last one `inner` becomes negative. */
+typedef struct tt_product_rest {
+  const float *left, *right;
+  int32_t inner;
+} tt_product_rest;
+
+/* Start to copy the next panels; nothing if there are none. */
+template <class K>
+__device__ __forceinline__ void tt_product_load(const tt_product_args &a, tt_product_place at,
+                                                float *stage, tt_product_rest &rest)
+{
+  enum { THREADS = K::TILE::THREADS };
+  if (rest.inner > 0) {
+    K::LEFT::template load<THREADS>(stage, a.left, rest.left, a.m - at.row, rest.inner);
+    K::RIGHT::template load<THREADS>(stage + K::LEFT::FLOATS, a.right, rest.right, a.n - at.column,
+                                     rest.inner);
+  }
+  rest.inner -= TT_PANEL;
+  tt_copy_commit();
+}
+
+/* The whole sums of a tile. A block with the first columns of a gradient also adds up the columns
+ * of its left factor; returns that of row threadIdx.x of the tile. */
+template <class K>
+__device__ __forceinline__ float tt_product_sums(const tt_product_args &a, tt_product_place at,
+                                                 float *shared,
+                                                 float (&sum)[K::TILE::TM][K::TILE::TN])
+{
+  typedef typename K::TILE tile;
+  enum { AHEAD = tile::STAGES - 1 };
+  bool biases = K::KIND == TT_PRODUCT_GRADIENT && at.column == 0 && threadIdx.x < tile::ROWS;
+  float bias = 0.0f, *stage = shared;
+  tt_product_rest rest = {K::LEFT::first(a.left, at.member, at.row),
+                          K::RIGHT::first(a.right, at.member, at.column), a.k};
+#pragma unroll 1
+  for (int p = 0; p < AHEAD; p++) tt_product_load<K>(a, at, shared + p * K::STAGE, rest);
+#pragma unroll 1
+  while (rest.inner > -AHEAD * TT_PANEL) {
+    int inner = rest.inner + AHEAD * TT_PANEL;
+    int depth = inner < TT_PANEL ? (inner + 7) / 8 * 8 : TT_PANEL;
+    tt_copy_wait<AHEAD - 1>();
+    __syncthreads(); /* and the stage before this one is not read any more */
+    tt_product_load<K>(a, at, stage == shared ? shared + AHEAD * K::STAGE : stage - K::STAGE, rest);
+    tt_product_multiply<K>(
+        K::LEFT::begin(stage, tile::warp_row(), tile::down()),
+        K::RIGHT::begin(stage + K::LEFT::FLOATS, tile::warp_column(), tile::across()), depth, sum);
+    for (int q = 0; biases && q < depth; q++) bias += stage[q * K::LEFT::LD + threadIdx.x];
+    stage = stage == shared + AHEAD * K::STAGE ? shared : stage + K::STAGE;
+  }
+  return bias;
+}
+
+/* Put the results of a thread where they belong in the tile. */
+template <class K>
+__device__ __forceinline__ void tt_product_spread(const float (&sum)[K::TILE::TM][K::TILE::TN],
+                                                  float *to)
+{
+  typedef typename K::TILE tile;
+  enum { V = K::RIGHT::ALONG ? 1 : (int)K::RIGHT::V };
+#pragma unroll
+  for (int i = 0; i < tile::TM; i++) {
+    float *row = to + (tile::warp_row() + K::LEFT::place(tile::down(), i)) * tile::RESULT_LD +
+                 tile::warp_column();
+#pragma unroll
+    for (int j = 0; j < tile::TN; j += V) {
+      tt_floats<V> f;
+#pragma unroll
+      for (int q = 0; q < V; q++) f.v[q] = sum[i][j + q];
+      tt_store_floats(row + K::RIGHT::place(tile::across(), j), f);
+    }
+  }
+}
+
+/* What follows, for all results of the tile, V at a time. */
+template <class K, int V>
+__device__ __forceinline__ void tt_product_finish(const tt_product_args &a, tt_product_place at,
+                                                  const float *tile)
+{
+  enum { EACH = K::TILE::COLUMNS / V, ROWS = K::TILE::THREADS / EACH };
+  static_assert(K::TILE::THREADS % EACH == 0, "a thread has one group of columns");
+  int column = (int)threadIdx.x % EACH * V, row = (int)threadIdx.x / EACH;
+  tt_product_end end = tt_product_end_of(a, at.member);
+  int32_t last = a.m - at.row < K::TILE::ROWS ? a.m - at.row : (int32_t)K::TILE::ROWS;
+  if (at.column + column >= a.n) return;
+#pragma unroll 1
+  for (; row < last; row += ROWS)
+    tt_finish_product<K::KIND, V>(end, (at.row + row) * a.n + at.column + column,
+                                  tt_load_floats<V>(tile + row * K::TILE::RESULT_LD + column));
+}
+
+template <class K>
+static __global__ void __launch_bounds__(K::TILE::THREADS, TT_PRODUCT_THREADS / K::TILE::THREADS)
+    layer_product(tt_product_args a)
+{
+  TT_SHARED_MEMORY(float, shared);
+  typedef typename K::TILE tile;
+  int32_t part = (int32_t)(blockIdx.x % (unsigned)a.parts);
+  tt_product_place at = {(int32_t)(blockIdx.x / (unsigned)a.parts), part / a.across * tile::ROWS,
+                         part % a.across * tile::COLUMNS};
+  if (a.skip && a.skip[at.member]) return;
+  float sum[tile::TM][tile::TN];
+#pragma unroll
+  for (int j = 0; j < tile::TN; j++) {
+    int32_t column = at.column + tile::warp_column() + K::RIGHT::place(tile::across(), j);
+    float begin = 0.0f;
+    if (K::KIND == TT_PRODUCT_FORWARD && column < a.n)
+      begin = a.bias[(int64_t)at.member * a.bias_step + column];
+#pragma unroll
+    for (int i = 0; i < tile::TM; i++) sum[i][j] = begin;
+  }
+  float bias = tt_product_sums<K>(a, at, shared, sum);
+  int32_t row = at.row + (int32_t)threadIdx.x;
+  if (K::KIND == TT_PRODUCT_GRADIENT && at.column == 0 && threadIdx.x < tile::ROWS && row < a.m)
+    a.bias_gradient[(int64_t)at.member * a.step + row] = bias;
+  __syncthreads(); /* the results take the place of the panels */
+  tt_product_spread<K>(sum, shared);
+  __syncthreads();
+  if (a.vector)
+    tt_product_finish<K, 4>(a, at, shared);
+  else
+    tt_product_finish<K, 1>(a, at, shared);
+}
+
+/* What a launch of a tile needs. */
+typedef struct tt_product_launch {
+  void (*kernel)(tt_product_args);
+  int rows, columns, threads, bytes;
+} tt_product_launch;
+
+template <class TILE, tt_product_kind KIND> static constexpr tt_product_launch describe_product()
+{
+  typedef tt_product_kernel<TILE, KIND> k;
+  return {layer_product<k>, TILE::ROWS, TILE::COLUMNS, TILE::THREADS, k::BYTES};
+}
+
+/* tt_layered_multiply for one kind. */
+template <tt_product_kind KIND>
+static tt_err launch_product(int tile, tt_product_args a, int64_t members, cudaStream_t stream)
+{
+  static const tt_product_launch tiles[] = {
+#define X(tm, tn, down, warps_down, warps_across, stages, ...)                                     \
+  describe_product<tt_product_tile<tm, tn, down, warps_down, warps_across, stages>, KIND>(),
+      TT_PRODUCT_TILES(X)
+#undef X
+  };
+  const tt_product_launch &t = tiles[tile];
+  a.across = (int32_t)tt_grid_size(a.n > 0 ? a.n : 1, t.columns);
+  a.parts = a.across * (int32_t)tt_grid_size(a.m, t.rows);
+  return tt_launch(t.kernel, (unsigned)members * (unsigned)a.parts, (unsigned)t.threads,
+                   (size_t)t.bytes, stream, a);
+}
+#endif

@@ -1,0 +1,211 @@
+/* test_products.cpp — products of the layered path: every tile gives the bits of sums in ascending
+ * order, for shapes that are no multiple of a tile, a panel or a vector, in every order of threads;
+ * the rule by which a tile is chosen. */
+#include "cuda/layered/multiply.cuh"
+
+#include "tests/double/rig.h"
+
+enum { MEMBERS = 3, SKIPPED = 1, ENDS = 4 };
+
+/* One member: result [m x n], k inner indices. */
+typedef struct shape {
+  int m, n, k;
+} shape;
+
+/* A product with all its arrays, [MEMBERS][...] without gaps. */
+typedef struct product_case {
+  tt_product_kind kind;
+  shape s;
+  int end; /* which of the things that may follow */
+  std::vector<float> left, right, bias, slope, h, residual;
+} product_case;
+
+typedef struct product_results {
+  std::vector<float> result, slope, before, bias; /* biases are as far apart as results */
+} product_results;
+
+static std::vector<float> values(int count, int seed)
+{
+  std::vector<float> v((size_t)count);
+  for (int i = 0; i < count; i++) v[(size_t)i] = sinf(1.3f * (float)i + (float)seed) + 0.003f;
+  return v;
+}
+
+static product_case make(tt_product_kind kind, shape s, int end)
+{
+  product_case c = {kind, s, end, {}, {}, {}, {}, {}, {}};
+  c.left = values(MEMBERS * s.m * s.k, 1);
+  c.right = values(MEMBERS * s.n * s.k, 2);
+  c.bias = values(MEMBERS * s.n, 3);
+  c.slope = values(MEMBERS * s.m * s.n, 4);
+  c.h = values(MEMBERS * s.m * s.n, 5);
+  c.residual = values(MEMBERS * s.m * s.n, 6);
+  return c;
+}
+
+static tt_activation activation_of(const product_case &c)
+{
+  static const tt_activation all[ENDS] = {TT_ACT_identity, TT_ACT_relu, TT_ACT_silu, TT_ACT_tanh};
+  return all[c.end];
+}
+
+/* Which optional arrays a case has. */
+static int has_slope(const product_case &c) { return c.end == 2; }
+static int has_h(const product_case &c) { return c.end == 1 || c.end == 3; }
+static int has_residual(const product_case &c) { return c.end > 1; }
+
+static float left_of(const product_case &c, int member, int i, int k)
+{
+  int at = c.kind == TT_PRODUCT_GRADIENT ? k * c.s.m + i : i * c.s.k + k;
+  return c.left[(size_t)(member * c.s.m * c.s.k + at)];
+}
+static float right_of(const product_case &c, int member, int j, int k)
+{
+  int at = c.kind == TT_PRODUCT_FORWARD ? j * c.s.k + k : k * c.s.n + j;
+  return c.right[(size_t)(member * c.s.n * c.s.k + at)];
+}
+
+static float sum_of(const product_case &c, int member, int i, int j)
+{
+  float sum = c.kind == TT_PRODUCT_FORWARD ? c.bias[(size_t)(member * c.s.n + j)] : 0.0f;
+  for (int k = 0; k < c.s.k; k++)
+    sum = tt_fma(left_of(c, member, i, k), right_of(c, member, j, k), sum);
+  return sum;
+}
+
+/* The result at `at`, and what else is stored there. */
+static void expect_one(const product_case &c, float sum, size_t at, product_results &want)
+{
+  tt_activation f = activation_of(c);
+  want.result[at] = sum;
+  if (c.kind == TT_PRODUCT_FORWARD) {
+    want.result[at] = tt_act(f, sum);
+    if (has_slope(c)) want.slope[at] = tt_act_grad(f, sum, want.result[at]);
+  }
+  if (c.kind != TT_PRODUCT_BACKWARD) return;
+  if (has_residual(c)) want.before[at] = sum = sum + c.residual[at];
+  if (has_slope(c)) sum *= c.slope[at];
+  if (has_h(c)) sum *= tt_act_grad(f, c.h[at], c.h[at]);
+  want.result[at] = sum;
+}
+
+/* Of the members that are not skipped; NaN in the others. */
+static product_results expected(const product_case &c)
+{
+  product_results want;
+  size_t count = (size_t)(MEMBERS * c.s.m * c.s.n);
+  want.result.assign(count, NAN);
+  want.slope = c.slope;
+  want.before.assign(count, NAN);
+  want.bias.assign(count, NAN);
+  for (int member = 0; member < MEMBERS; member++)
+    for (int i = 0; member != SKIPPED && i < c.s.m; i++) {
+      float bias = 0.0f;
+      for (int k = 0; k < c.s.k; k++) bias += left_of(c, member, i, k);
+      if (c.kind == TT_PRODUCT_GRADIENT) want.bias[(size_t)(member * c.s.m * c.s.n + i)] = bias;
+      for (int j = 0; j < c.s.n; j++)
+        expect_one(c, sum_of(c, member, i, j), (size_t)((member * c.s.m + i) * c.s.n + j), want);
+    }
+  return want;
+}
+
+static tt_factor factor(const float *at, int lines, int ld)
+{
+  tt_factor f = {at, (int64_t)lines * ld, ld, ld % 4 == 0};
+  return f;
+}
+
+static product_results compute(const product_case &c, int tile)
+{
+  const shape &s = c.s;
+  std::vector<float> nothing((size_t)(MEMBERS * s.m * s.n), NAN);
+  std::vector<int8_t> skipped(MEMBERS, 0);
+  skipped[SKIPPED] = 1;
+  float *left = on_device(c.left), *right = on_device(c.right), *bias = on_device(c.bias),
+        *slope = on_device(c.slope), *h = on_device(c.h), *residual = on_device(c.residual),
+        *result = on_device(nothing), *before = on_device(nothing), *biases = on_device(nothing);
+  int8_t *skip = on_device(skipped);
+  int along = c.kind != TT_PRODUCT_GRADIENT, both = c.kind == TT_PRODUCT_FORWARD;
+  tt_product_args a = {};
+  a.skip = skip;
+  a.left = factor(left, along ? s.m : s.k, along ? s.k : s.m);
+  a.right = factor(right, both ? s.n : s.k, both ? s.k : s.n);
+  a.m = s.m, a.n = s.n, a.k = s.k;
+  a.result = result, a.step = (int64_t)s.m * s.n, a.vector = s.n % 4 == 0;
+  a.activation = activation_of(c);
+  a.bias = bias, a.bias_step = s.n;
+  a.slope = has_slope(c) ? slope : NULL;
+  a.h = has_h(c) ? h : NULL;
+  a.residual = has_residual(c) ? residual : NULL;
+  a.before_slope = has_residual(c) ? before : NULL;
+  a.bias_gradient = biases;
+  TT_CHECK_OK(tt_layered_multiply(c.kind, tile, a, MEMBERS, dev.stream));
+  int64_t count = MEMBERS * s.m * s.n;
+  product_results got = {from_device(result, count), from_device(slope, count),
+                         from_device(before, count), from_device(biases, count)};
+  for (float *at : {left, right, bias, slope, h, residual, result, before, biases}) tt_dev_free(at);
+  tt_dev_free(skip);
+  return got;
+}
+
+static void same(const char *what, const product_case &c, int tile, const std::vector<float> &want,
+                 const std::vector<float> &got)
+{
+  for (size_t i = 0; i < want.size(); i++) {
+    if ((isnan(want[i]) && isnan(got[i])) || !memcmp(&want[i], &got[i], sizeof(float))) continue;
+    fprintf(stderr, "kind %d, tile %d, %d x %d x %d, end %d: %s %d is %.9g, not %.9g\n",
+            (int)c.kind, tile, c.s.m, c.s.n, c.s.k, c.end, what, (int)i, (double)got[i],
+            (double)want[i]);
+    TT_CHECK(got[i], ==, want[i]);
+  }
+}
+
+static void check(const product_case &c, const product_results &want, int tile)
+{
+  product_results got = compute(c, tile);
+  same("result", c, tile, want.result, got.result);
+  same("slope", c, tile, want.slope, got.slope);
+  if (c.kind == TT_PRODUCT_BACKWARD) same("before", c, tile, want.before, got.before);
+  if (c.kind == TT_PRODUCT_GRADIENT) same("bias", c, tile, want.bias, got.bias);
+}
+
+/* Vectors on every side, on none, on some; one result; several panels and tiles. */
+static const shape shapes[] = {{1, 1, 1},   {20, 36, 40}, {33, 17, 70}, {130, 132, 20},
+                               {7, 140, 3}, {140, 5, 8},  {16, 64, 66}};
+
+TT_TEST (every_tile_sums_in_ascending_order) {
+  int number = 0;
+  for (const shape &s : shapes)
+    for (int kind = 0; kind < TT_PRODUCT_KINDS; kind++, number++) {
+      product_case c = make((tt_product_kind)kind, s, number % ENDS);
+      product_results want = expected(c);
+      for (int tile = 0; tile < TT_PRODUCT_TILE_COUNT; tile++) {
+        use_schedule(schedules[(number + tile) % 4]);
+        check(c, want, tile);
+      }
+    }
+  tt_double_reset();
+}
+
+TT_TEST (every_end_follows_every_kind) {
+  for (int kind = 0; kind < TT_PRODUCT_KINDS; kind++)
+    for (int end = 0; end < ENDS; end++)
+      for (const shape &s : {shape{5, 8, 6}, shape{5, 7, 6}}) {
+        product_case c = make((tt_product_kind)kind, s, end);
+        check(c, expected(c), TT_PRODUCT_TILE_COUNT - 1);
+      }
+}
+
+/* A multiprocessor for every block where there are few members, the largest tiles where there are
+ * many; narrow tiles for narrow results. */
+TT_TEST (the_tile_follows_from_the_number_of_blocks) {
+  int many = tt_choose_product_tile(512, 256, 1000, 132);
+  int few = tt_choose_product_tile(512, 192, 5, 132);
+  TT_CHECK(many, ==, 0);
+  TT_CHECK(few, >, many);
+  TT_CHECK(tt_choose_product_tile(512, 10, 1000, 132), ==, 4);
+  TT_CHECK(tt_choose_product_tile(10, 512, 1000, 132), ==, 5);
+  TT_CHECK(tt_choose_product_tile(5, 7, 1, 132), ==, TT_PRODUCT_TILE_COUNT - 1);
+}
+
+TT_SUITE(open_device, close_device)
