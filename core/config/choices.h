@@ -5,6 +5,7 @@
 #include "core/formulas/acquisition.h"
 #include "core/formulas/elementwise.h"
 #include "core/formulas/loss.h"
+#include "core/formulas/missing.h"
 #include "core/formulas/normalization.h"
 #include "core/formulas/output.h"
 #include "core/formulas/schedule.h"
@@ -115,6 +116,7 @@ typedef enum tt_simd { TT_SIMDS(X) TT_SIMD_COUNT } tt_simd;
 
 /* NULL-terminated lists of names; the index is the enum value. */
 extern const char *const tt_choice_normalize[];
+extern const char *const tt_choice_missing[];
 extern const char *const tt_choice_output[];
 extern const char *const tt_choice_batch_order[];
 extern const char *const tt_choice_resample[];

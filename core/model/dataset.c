@@ -120,17 +120,17 @@ const char *tt_columns_list(const tt_columns *c, char *text, int64_t room)
 tt_err tt_scaler_create(int64_t inputs, int64_t targets, tt_scaler *out)
 {
   tt_scaler s = {.inputs = inputs, .targets = targets};
-  double **of_input[] = {&s.x_mean, &s.x_scale, &s.x_lambda};
+  double **of_input[] = {&s.x_mean, &s.x_scale, &s.x_lambda, &s.x_fill};
   double **of_target[] = {&s.y_mean, &s.y_scale, &s.y_lambda};
   tt_err e = TT_ALLOC(s.x_normalize, inputs);
   if (!e) e = TT_ALLOC(s.y_normalize, targets);
-  for (int i = 0; !e && i < 3; i++) e = TT_ALLOC(*of_input[i], inputs);
+  for (int i = 0; !e && i < 4; i++) e = TT_ALLOC(*of_input[i], inputs);
   for (int i = 0; !e && i < 3; i++) e = TT_ALLOC(*of_target[i], targets);
   if (e) {
     tt_scaler_free(&s);
     return e;
   }
-  for (int64_t i = 0; i < inputs; i++) s.x_scale[i] = s.x_lambda[i] = 1.0;
+  for (int64_t i = 0; i < inputs; i++) s.x_scale[i] = s.x_lambda[i] = 1.0, s.x_fill[i] = NAN;
   for (int64_t i = 0; i < targets; i++) s.y_scale[i] = s.y_lambda[i] = 1.0;
   *out = s;
   return TT_OK;
@@ -143,6 +143,7 @@ tt_err tt_scaler_copy(const tt_scaler *from, tt_scaler *out)
   memcpy(out->x_mean, from->x_mean, inputs * sizeof(double));
   memcpy(out->x_scale, from->x_scale, inputs * sizeof(double));
   memcpy(out->x_lambda, from->x_lambda, inputs * sizeof(double));
+  memcpy(out->x_fill, from->x_fill, inputs * sizeof(double));
   memcpy(out->x_normalize, from->x_normalize, inputs);
   memcpy(out->y_mean, from->y_mean, targets * sizeof(double));
   memcpy(out->y_scale, from->y_scale, targets * sizeof(double));
@@ -154,10 +155,17 @@ tt_err tt_scaler_copy(const tt_scaler *from, tt_scaler *out)
 void tt_scaler_free(tt_scaler *s)
 {
   tt_free_all(&s->x_mean, &s->x_scale, &s->y_mean, &s->y_scale, &s->x_normalize, &s->y_normalize,
-              &s->x_lambda, &s->y_lambda);
+              &s->x_lambda, &s->y_lambda, &s->x_fill);
 }
 
-static int any_normalize(int64_t n, const int8_t *transform)
+int tt_scaler_fills(const tt_scaler *s)
+{
+  for (int64_t i = 0; i < s->inputs; i++)
+    if (!isnan(s->x_fill[i])) return 1;
+  return 0;
+}
+
+static int any_transform(int64_t n, const int8_t *transform)
 {
   for (int64_t i = 0; i < n; i++)
     if (transform[i] != TT_TRANSFORM_identity) return 1;
@@ -166,17 +174,18 @@ static int any_normalize(int64_t n, const int8_t *transform)
 
 int tt_scaler_transforms_targets(const tt_scaler *s)
 {
-  return any_normalize(s->targets, s->y_normalize);
+  return any_transform(s->targets, s->y_normalize);
 }
 
 int tt_scaler_transforms(const tt_scaler *s)
 {
-  return any_normalize(s->inputs, s->x_normalize) || tt_scaler_transforms_targets(s);
+  return any_transform(s->inputs, s->x_normalize) || tt_scaler_transforms_targets(s);
 }
 
 double tt_scaler_normalize_input(const tt_scaler *s, int64_t i, double value)
 {
   tt_transform f = tt_normalize_transform((tt_normalize)s->x_normalize[i]);
+  if (isnan(value)) value = s->x_fill[i];
   double t = tt_transform_apply(f, s->x_lambda[i], value);
   return tt_normalize_value(t, s->x_mean[i], s->x_scale[i]);
 }
@@ -184,7 +193,7 @@ double tt_scaler_normalize_input(const tt_scaler *s, int64_t i, double value)
 double tt_scaler_input_slope(const tt_scaler *s, int64_t i, double value)
 {
   tt_transform f = tt_normalize_transform((tt_normalize)s->x_normalize[i]);
-  return tt_transform_slope(f, s->x_lambda[i], value);
+  return isnan(value) ? 0.0 : tt_transform_slope(f, s->x_lambda[i], value);
 }
 
 double tt_scaler_normalize_target(const tt_scaler *s, int64_t t, double value)

@@ -34,6 +34,7 @@ typedef struct tt_scaler {
   double *y_mean, *y_scale;          /* [T] */
   int8_t *x_normalize, *y_normalize; /* [D], [T] tt_normalize */
   double *x_lambda, *y_lambda;       /* [D], [T] */
+  double *x_fill; /* [D] value where the input is missing (data.missing); NaN: it may not be */
 } tt_scaler;
 
 typedef enum tt_split { TT_TRAIN, TT_VALIDATION, TT_TEST, TT_SPLITS } tt_split;
@@ -69,21 +70,23 @@ tt_err tt_columns_compare(const tt_columns *wanted, const tt_columns *here, int6
                           tt_columns_fit *fit);
 /* "a, b, c"; a long list ends in ", ...". Returns text. */
 const char *tt_columns_list(const tt_columns *c, char *text, int64_t room);
-/* All columns: none, mean 0, scale 1. */
+/* All columns: none, mean 0, scale 1, not missing. */
 tt_err tt_scaler_create(int64_t inputs, int64_t targets, tt_scaler *out);
 tt_err tt_scaler_copy(const tt_scaler *from, tt_scaler *out);
 void tt_scaler_free(tt_scaler *s);
+/* 1 if an input may be missing. */
+int tt_scaler_fills(const tt_scaler *s);
 /* 1 if a column has another transform than the identity. */
 int tt_scaler_transforms(const tt_scaler *s);
 int tt_scaler_transforms_targets(const tt_scaler *s);
 /* x [rows][D] normalised; computed in double, then rounded to float. Every value is accepted by
- * the transform of its column. */
+ * the transform of its column, or missing (NaN) where the column has a fill. */
 void tt_scaler_normalize_inputs(const tt_scaler *s, int64_t rows, const double *raw, float *x);
 /* One value of an input or of a target, and the opposite direction. */
 double tt_scaler_normalize_input(const tt_scaler *s, int64_t input, double value);
 double tt_scaler_normalize_target(const tt_scaler *s, int64_t target, double value);
 double tt_scaler_denormalize_target(const tt_scaler *s, int64_t target, double normalized);
-/* Derivative of the transform of an input, before the scale. */
+/* Derivative of the transform of an input, before the scale; 0 where the input is missing. */
 double tt_scaler_input_slope(const tt_scaler *s, int64_t input, double value);
 
 /* Fill split[N]: in a random order, the first round(fraction * rows) rows go to training, the next

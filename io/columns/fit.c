@@ -227,3 +227,45 @@ tt_err tt_fit_scales(tt_comm *c, const tt_fit_rows *r, const tt_fitted *f)
   tt_free_all(&mine, &all, &quartile);
   return e;
 }
+
+/* Collective. fill [columns] holds the means. */
+static tt_err choose_fills(tt_comm *c, const tt_fit_rows *r, const int8_t *missing, double *mine,
+                           double *all, double *fill)
+{
+  tt_err e = TT_OK;
+  for (int64_t k = 0; k < r->columns; k++) {
+    tt_column_stats s = {.mean = fill[k]};
+    fill[k] = NAN;
+    if (missing[k] == TT_MISSING_error) continue;
+    int64_t n = gather_values(c, r, k, mine, all);
+    qsort(all, (size_t)n, sizeof *all, tt_compare_f64);
+    if (n) s.median = sorted_quantile(n, all, 0.5);
+    fill[k] = tt_missing_value((tt_missing)missing[k], &s);
+    if (!n && !e)
+      e = TT_FAIL(DATA,
+                  "%s: dataset '%s': no training row has a value of '%s'; leave the column out",
+                  r->file, r->dataset, r->names->name[k]);
+  }
+  return e;
+}
+
+tt_err tt_fit_fills(tt_comm *c, const tt_fit_rows *r, const int8_t *missing, double *fill)
+{
+  sums *own = NULL, *blocks = NULL;
+  double *mine = NULL, *all = NULL, *lambda = NULL;
+  int8_t *by = NULL;
+  tt_err e = TT_ALLOC(own, r->block.count * r->columns);
+  if (!e) e = TT_ALLOC(blocks, r->blocks * r->columns);
+  if (!e) e = TT_ALLOC(mine, r->count);
+  if (!e) e = TT_ALLOC(all, r->blocks * TT_FIT_BLOCK_ROWS);
+  if (!e) e = TT_ALLOC(lambda, r->columns);
+  if (!e) e = TT_ALLOC(by, r->columns); /* zeros: none */
+  e = tt_agree(c, e);
+  if (!e) {
+    gather_sums(c, r, &(tt_fitted){by, lambda, fill, NULL}, 0, own, blocks);
+    compute_means(r, blocks, fill);
+    e = tt_agree(c, choose_fills(c, r, missing, mine, all, fill));
+  }
+  tt_free_all(&own, &blocks, &mine, &all, &lambda, &by);
+  return e;
+}

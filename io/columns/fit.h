@@ -41,6 +41,10 @@ static inline tt_transform tt_fit_transform(const tt_fitted *f, int64_t k)
  * column. Errors: DATA (values that cannot be normalised), MEM. */
 tt_err tt_fit_scales(tt_comm *c, const tt_fit_rows *r, const tt_fitted *f);
 
+/* Collective. The value that takes the place of a missing one in each column, by the tt_missing
+ * missing[columns]; fill[k] is NaN for error. Errors: DATA (a column without a value), MEM. */
+tt_err tt_fit_fills(tt_comm *c, const tt_fit_rows *r, const int8_t *missing, double *fill);
+
 /* Parameter of yeo_johnson: the most probable one in [0, 2] for n values (Yeo & Johnson 2000,
  * section 3), by golden section to 1e-8; 1, the identity, if all values are equal. Local. */
 double tt_fit_yeo_johnson(int64_t n, const double *v);

@@ -64,6 +64,7 @@ typedef struct tt_data_spec {
   const tt_columns *like_input, *like_target;
   const char *named_targets;
   const tt_table_format *format; /* of CSV files */
+  int missing_inputs;            /* 1: an input that is missing is read as NaN; 0: an error */
 } tt_data_spec;
 /* Errors: as tt_data_read_shape_local. */
 tt_err tt_data_reader_open_spec_local(const tt_data_spec *spec, tt_data_reader **out);

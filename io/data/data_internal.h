@@ -53,6 +53,9 @@ typedef struct tt_label_rule {
   int64_t by;      /* index of the first of these ensembles */
 } tt_label_rule;
 
+/* Whether data.missing accepts missing inputs. */
+int tt_data_may_miss(const tt_config *cfg);
+
 /* Whether labels are used unchanged, not normalised. */
 int tt_label_rule_is_raw(const tt_label_rule *l);
 

@@ -25,6 +25,11 @@ tt_table_format tt_data_format(const tt_config *cfg)
                            .na = (const char *const *)cfg->data_na.value};
 }
 
+int tt_data_may_miss(const tt_config *cfg)
+{
+  return cfg->data_missing && strcmp(cfg->data_missing, tt_choice_missing[TT_MISSING_error]) != 0;
+}
+
 /* Number of the name in the list, 0 if none is given. */
 static tt_err find_choice(const char *option, const char *name, const char *const *list, int *out)
 {
@@ -94,7 +99,8 @@ tt_err tt_data_reader_open_job_local(const tt_config *cfg, tt_data_reader **out)
                              .others = others,
                              .other = other,
                              .named_targets = targets,
-                             .format = &format};
+                             .format = &format,
+                             .missing_inputs = tt_data_may_miss(cfg)};
   if (!e) e = tt_data_reader_open_spec_local(&spec, out);
   tt_free(targets);
   tt_free(other);

@@ -37,6 +37,7 @@ typedef struct loader {
   int64_t first, count; /* this rank's rows */
   sample_array x, y, w;
   tt_label_rule *label; /* [T] */
+  int8_t *missing;      /* [D] tt_missing */
   tt_dataset *d;
 } loader;
 
@@ -73,7 +74,11 @@ static tt_err create_dataset_local(loader *l, int64_t rows, const tt_columns *in
   TT_TRY(TT_ALLOC(l->d->selected, cfg->selections * rows));
   l->d->selections = cfg->selections;
   TT_TRY(TT_ALLOC(l->label, target->count));
+  TT_TRY(TT_ALLOC(l->missing, input->count));
   tt_scaler *s = &l->d->scaler;
+  const tt_by_column missing = {"data.missing", cfg->data_missing, tt_choice_missing,
+                                TT_MISSING_error};
+  TT_TRY(tt_by_column_resolve(&missing, l->file, input, NULL, l->missing, NULL));
   const tt_by_column by = {"data.normalize", cfg->data_normalize, tt_choice_normalize,
                            cfg->data_normalize ? TT_NORMALIZE_standard : TT_NORMALIZE_none};
   TT_TRY(tt_by_column_resolve(&by, l->file, input, target, s->x_normalize, s->y_normalize));
@@ -196,7 +201,7 @@ static tt_err check_values_local(const loader *l)
 {
   const sample_array *x = &l->x, *y = &l->y, *w = &l->w;
   for (int64_t i = 0; i < l->count * x->columns; i++)
-    if (!isfinite(x->own[i]))
+    if (isnan(x->own[i]) ? l->missing[i % x->columns] == TT_MISSING_error : isinf(x->own[i]))
       return bad_value(l, x, &l->d->input, i, "every input must be a finite number");
   for (int64_t i = 0; i < l->count * y->columns; i++)
     if (isinf(y->own[i]))
@@ -286,8 +291,11 @@ static tt_err compute_scaler(loader *l, double *weight_mean)
   const tt_fit_rows inputs = fit_rows(l, &l->x, &l->d->input);
   const tt_fit_rows targets = fit_rows(l, &l->y, &l->d->target);
   int pool = l->cfg->data_normalize_inputs == TT_NORMALIZE_INPUTS_pool;
-  tt_err e = pool ? tt_data_fit_pool(l->comm, l->cfg, &l->d->input, &x)
-                  : tt_fit_scales(l->comm, &inputs, &x);
+  tt_err e = TT_OK;
+  if (tt_data_may_miss(l->cfg)) e = tt_fit_fills(l->comm, &inputs, l->missing, s->x_fill);
+  if (e) return e;
+  e = pool ? tt_data_fit_pool(l->comm, l->cfg, &l->d->input, &x)
+           : tt_fit_scales(l->comm, &inputs, &x);
   if (!e) e = tt_fit_scales(l->comm, &targets, &y);
   if (!e && l->d->weight) e = fit_weights(l, weight_mean);
   return tt_agree(l->comm, e);
@@ -308,6 +316,15 @@ static tt_err normalise_local(const loader *l, sample_array *p, const tt_fitted 
   return TT_OK;
 }
 
+/* Missing inputs get the value that takes their place; the hash has the values as read. */
+static void normalise_missing(const loader *l)
+{
+  for (int64_t i = 0; i < l->count * l->x.columns; i++)
+    if (isnan(l->x.own[i]))
+      l->x.normalised[i] =
+          (float)tt_scaler_normalize_input(&l->d->scaler, i % l->x.columns, l->x.own[i]);
+}
+
 static tt_err normalise_all_local(loader *l, double weight_mean)
 {
   const tt_scaler *s = &l->d->scaler;
@@ -316,6 +333,7 @@ static tt_err normalise_all_local(loader *l, double weight_mean)
   const tt_fitted x = {s->x_normalize, s->x_lambda, s->x_mean, s->x_scale};
   const tt_fitted y = {s->y_normalize, s->y_lambda, s->y_mean, s->y_scale};
   TT_TRY(normalise_local(l, &l->x, &x, &l->d->input));
+  normalise_missing(l);
   TT_TRY(normalise_local(l, &l->y, &y, &l->d->target));
   return normalise_local(l, &l->w, &(tt_fitted){&none, &one, &zero, &weight_mean}, NULL);
 }
@@ -409,7 +427,7 @@ static tt_err finish(loader *l, tt_err e, tt_dataset **out)
   else
     *out = l->d;
   tt_data_reader_close_local(&l->rows);
-  tt_free(l->label);
+  tt_free_all(&l->label, &l->missing);
   sample_array_free(&l->x);
   sample_array_free(&l->y);
   sample_array_free(&l->w);

@@ -117,7 +117,8 @@ static tt_err open_matrix(tt_data_reader *r, const tt_data_spec *spec, int is_ta
   uint8_t *in_use = NULL;
   tt_table *t;
   tt_source_role role = {is_target ? "targets" : "inputs",
-                         is_target ? TT_CELL_LABEL : TT_CELL_NUMBER, NULL, by_column};
+                         is_target || spec->missing_inputs ? TT_CELL_LABEL : TT_CELL_NUMBER, NULL,
+                         by_column};
   tt_err e = by_column ? tt_source_table_local(&r->source, &t) : TT_OK;
   if (!e && by_column) e = TT_ALLOC(in_use, t->columns);
   if (!e && by_column) e = mark_in_use(r, spec, is_target, in_use);

@@ -62,6 +62,7 @@ static tt_err archive_scaler(archive *k, tt_scaler *s, int64_t inputs, int64_t t
   archive_bytes(k, s->y_scale, targets * bytes);
   archive_bytes(k, s->x_lambda, inputs * bytes);
   archive_bytes(k, s->y_lambda, targets * bytes);
+  archive_bytes(k, s->x_fill, inputs * bytes);
   archive_bytes(k, s->x_normalize, inputs);
   archive_bytes(k, s->y_normalize, targets);
   return TT_OK;

@@ -185,6 +185,21 @@ static tt_err read_normalizes(tt_h5_reader *r, tt_scaler *s)
                         s->y_lambda);
 }
 
+/* NaN where the column may not be missing. */
+static tt_err read_fills(tt_h5_reader *r, tt_scaler *s)
+{
+  if (!tt_h5_has_local(r, "scaler/x_fill")) return TT_OK;
+  TT_TRY(tt_model_read_vector_local(r, "scaler/x_fill", TT_H5_F64, s->inputs, s->x_fill));
+  for (int64_t i = 0; i < s->inputs; i++) {
+    tt_transform f = tt_normalize_transform((tt_normalize)s->x_normalize[i]);
+    if (isnan(s->x_fill[i]) || (isfinite(s->x_fill[i]) && tt_transform_accepts(f, s->x_fill[i])))
+      continue;
+    return TT_FAIL(DATA, "%s: 'scaler/x_fill' of column %" PRId64 " is %g" TT_DAMAGED,
+                   tt_h5_file_name(r), i, s->x_fill[i]);
+  }
+  return TT_OK;
+}
+
 static tt_err read_scaler(tt_h5_reader *r, int64_t inputs, int64_t targets, tt_scaler *out)
 {
   TT_TRY(tt_scaler_create(inputs, targets, out));
@@ -192,7 +207,8 @@ static tt_err read_scaler(tt_h5_reader *r, int64_t inputs, int64_t targets, tt_s
   TT_TRY(read_scale(r, "scaler/x_scale", inputs, 1, out->x_scale));
   TT_TRY(read_scale(r, "scaler/y_mean", targets, 0, out->y_mean));
   TT_TRY(read_scale(r, "scaler/y_scale", targets, 1, out->y_scale));
-  return read_normalizes(r, out);
+  TT_TRY(read_normalizes(r, out));
+  return read_fills(r, out);
 }
 
 /* Finite, unless the member diverged. */

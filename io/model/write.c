@@ -196,6 +196,9 @@ static void write_scaler(tt_schema *s, const tt_scaler *k, const char *const *by
   TT_SCHEMA_WRITE(s, k->y_scale, "scaler/y_scale", F64, NULL, y, NULL, "target");
   TT_SCHEMA_WRITE(s, k->x_lambda, "scaler/x_lambda", F64, NULL, lambda, NULL, "feature");
   TT_SCHEMA_WRITE(s, k->y_lambda, "scaler/y_lambda", F64, NULL, lambda, NULL, "target");
+  if (tt_scaler_fills(k))
+    TT_SCHEMA_WRITE(s, k->x_fill, "scaler/x_fill", F64, NULL, "value where x is missing", NULL,
+                    "feature");
   tt_schema_write_texts(s, "scaler/x_normalize", "feature", "name_strlen", by, f);
   tt_schema_write_texts(s, "scaler/y_normalize", "target", "name_strlen", by + k->inputs, f);
 }

@@ -199,7 +199,7 @@ static tt_err not_a_number(const csv_table *c, int64_t line, int64_t column, cha
                     "write decimals with a point, or set data.decimal: comma");
   return bad_cell(c, line, column, text, "is not a number",
                   c->kind[column] == TT_CELL_LABEL
-                      ? "leave the cell empty for an unlabelled target, or add its text to data.na"
+                      ? "leave the cell empty where there is no value, or add its text to data.na"
                       : "leave the column out: data.inputs: ['*', '!name']");
 }
 

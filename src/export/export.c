@@ -123,6 +123,11 @@ static tt_err export_model(const tt_trained_ensembles *all, const char *file,
   tt_export_model x = {.file = file, .all = all, .labels = &labels};
   int64_t members = 0;
   TT_TRY(check_targets(all, file));
+  if (tt_scaler_fills(&all->at[0]->scaler))
+    return TT_FAIL(USAGE,
+                   "%s: the model fills missing inputs (data.missing), which an exported model "
+                   "does not; use the library (tutti_predict)",
+                   file);
   TT_TRY(tt_axis_labels_create(all, &labels));
   x.inputs = all->at[0]->model.inputs;
   x.columns = labels.columns;

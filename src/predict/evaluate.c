@@ -130,7 +130,8 @@ static tt_err open_local(labelled_rows *l, const char *targets, const char *weig
                              .targets = targets,
                              .like_input = &l->first->input,
                              .like_target = &l->first->target,
-                             .format = l->format};
+                             .format = l->format,
+                             .missing_inputs = tt_scaler_fills(&l->first->scaler)};
   TT_TRY(tt_data_reader_open_spec_local(&spec, &l->rows));
   TT_TRY(tt_data_reader_match_local(l->rows, &l->first->input, NULL, "the model", 1));
   if (weights) TT_TRY(open_weights(l, weights));

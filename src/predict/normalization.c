@@ -11,6 +11,7 @@ tt_err tt_check_inputs_local(const tt_trained_ensemble *c, const char *file, con
   for (int64_t r = 0; r < rows; r++)
     for (int64_t i = 0; i < columns; i++) {
       double v = raw[r * columns + i];
+      if (isnan(v) && !isnan(c->scaler.x_fill[i])) continue;
       if (!isfinite(v))
         return TT_FAIL(DATA,
                        "%s: dataset %s, row %" PRId64 ", column %" PRId64

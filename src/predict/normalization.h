@@ -4,8 +4,8 @@
 #include "core/model/trained_ensemble.h"
 #include "io/data/data.h"
 
-/* Check that all inputs are finite and that their transforms accept them. The parameters and errors
- * are those of the next function. */
+/* Check that all inputs are finite, or missing where the model fills them, and that their
+ * transforms accept them. The parameters and errors are those of the next function. */
 tt_err tt_check_inputs_local(const tt_trained_ensemble *c, const char *file, const char *dataset,
                              int64_t first, int64_t rows, const double *raw);
 

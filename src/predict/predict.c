@@ -80,7 +80,8 @@ static tt_err open_rows_local(predictor *p)
   const tt_data_spec spec = {.file = p->o->data,
                              .inputs = p->inputs,
                              .like_input = &p->model.at[0]->input,
-                             .format = &p->o->format};
+                             .format = &p->o->format,
+                             .missing_inputs = tt_scaler_fills(&p->model.at[0]->scaler)};
   TT_TRY(tt_data_reader_open_spec_local(&spec, &p->rows));
   TT_TRY(tt_data_reader_match_local(p->rows, &p->model.at[0]->input, NULL, "the model", 1));
   const tt_data_shape *shape = tt_data_reader_shape(p->rows);

@@ -197,6 +197,43 @@ def check_library(library, pred, x):
         raise AssertionError("a gradient of a transformed target")
 
 
+def check_missing(tutti, x, y):
+    """data.missing: learnt from the training rows, the same as filled data; in CSV and HDF5."""
+    rng = np.random.default_rng(2)
+    with_gaps = np.where(rng.random(x.shape) < 0.2, np.nan, x)
+    with_gaps[:, 3] = x[:, 3]
+    fills = [np.nanmedian(with_gaps[:160, 0])] + [np.nanmean(with_gaps[:160, k]) for k in (1, 2)]
+    filled = with_gaps.copy()
+    for k, value in enumerate(fills + [0, np.nanmean(with_gaps[:160, 4])]):
+        filled[np.isnan(filled[:, k]), k] = value
+    text = lambda v: "" if np.isnan(v) else repr(float(v))
+    split = np.repeat([0, 1, 2], [160, 60, 80])
+    for name, table in ("gaps", with_gaps), ("filled", filled):
+        rows = [",".join([*map(text, row), text(label[2]), str(part)])
+                for row, label, part in zip(table, y, split)]
+        pathlib.Path(f"{name}.csv").write_text("\n".join(["a,b,c,d,e1,w,split", *rows]) + "\n")
+    job = dict(JOB, ensembles=[{"name": "n", "members": 2, "target": "w"}], calibration={})
+    job["data"] = {"file": "gaps.csv", "normalize": "none", "split": {"column": "split"},
+                   "missing": {"a": "median", "[bce]*": "mean"}}
+    pathlib.Path("gaps.json").write_text(json.dumps(job))
+    run(tutti, "train", "-q", "gaps.json", "--set", "run.directory=gaps")
+    with h5py.File("gaps/model.h5") as f:
+        fill = f["scaler/x_fill"][()]
+        assert np.allclose(fill[[0, 1, 2]], fills, rtol=1e-12) and np.isnan(fill[3]), (fill, fills)
+    run(tutti, "train", "-q", "gaps.json", "--set", "run.directory=full", "--set",
+        "data.file=filled.csv", "--set", "data.missing=error")
+    found = []
+    for model, data in ("gaps", "gaps.csv"), ("gaps", "filled.csv"), ("full", "filled.csv"):
+        run(tutti, "predict", f"{model}/model.h5", data, "-q", "--force", "-o", "m.h5")
+        with h5py.File("m.h5") as f:
+            found.append(f["y_pred_mean"][()])
+    assert np.allclose(found[0], found[1], rtol=1e-5) and np.allclose(found[0], found[2], rtol=1e-3)
+    refused(tutti, 65, "gaps.csv:", "predict", "full/model.h5", "gaps.csv", "-o", "x.h5")
+    refused(tutti, 65, "gaps.csv:3: column 'c': nan; every input must be", "train", "gaps.json",
+            "--set", "run.directory=x", "--set", "data.missing={b: mean}")
+    refused(tutti, 64, "fills missing inputs", "export", "gaps/model.h5", "--npz")
+
+
 def refused(tutti, code, text, *words):
     error = run(tutti, *words, code=code)
     assert text in error, f"{words}: {error}"
@@ -252,6 +289,7 @@ def main():
         if library:
             check_library(library, pred, x[220:])
         check_refusals(tutti, x, y)
+        check_missing(tutti, x, y)
 
 
 if __name__ == "__main__":
