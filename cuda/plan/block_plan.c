@@ -382,8 +382,13 @@ void tt_block_too_large(int64_t bytes, const tt_path_context *on, tt_path_verdic
 void tt_path_assess_block(const tt_cohort *c, const tt_path_context *on, tt_path_verdict *out)
 {
   tt_block_plan plan;
-  out->supported = out->preferred = tt_block_plan_make(c, on->precision, on->shared_bytes, &plan);
-  if (out->supported)
+  out->supported = tt_block_plan_make(c, on->precision, on->shared_bytes, &plan);
+  out->preferred = out->supported && c->model.params <= TT_PATH_BLOCK_MAX_PARAMS;
+  if (out->supported && !out->preferred)
+    snprintf(out->why, sizeof out->why,
+             "a member needs more than one block: %" PRId64 " parameters, at most %d",
+             c->model.params, (int)TT_PATH_BLOCK_MAX_PARAMS);
+  else if (out->supported)
     snprintf(out->why, sizeof out->why,
              "%" PRId64 " of %" PRId64 " KiB of shared memory, %d rows at a time",
              ceil_div(plan.bytes, 1024), on->shared_bytes / 1024, (int)plan.rows);

@@ -58,6 +58,7 @@ static const shape shapes[] = {
     /* wide or deep ones: layered; smaller ones too on devices with less shared memory */
     {16, 1, {128, 128}, 2, ADAM, MSE, 256, ADA, TT_GPU_PATH_layered},
     {16, 1, {192, 192}, 2, ADAM, MSE, 256, A100, TT_GPU_PATH_layered},
+    {16, 1, {192, 192}, 2, ADAM, MSE, 512, H200, TT_GPU_PATH_layered},
     {16, 1, {256, 256}, 2, ADAM, MSE, 256, H200, TT_GPU_PATH_layered},
     {32, 10, {256, 256, 256}, 3, ADAM, MSE, 512, H200, TT_GPU_PATH_layered},
     {32, 10, {256, 256, 256}, 3, SGD, MSE, 1, H200, TT_GPU_PATH_layered},
@@ -107,7 +108,8 @@ TT_TEST (every_shape_has_the_path_of_the_table) {
             (int)c.batch_size, (int)(shapes[i].shared / 1024), tt_choice_gpu_kernel[got.path],
             got.why);
     TT_CHECK((int)got.path, ==, (int)shapes[i].path);
-    TT_CHECK_HAS(got.why, "of shared memory");
+    if (c.model.params <= TT_PATH_BLOCK_MAX_PARAMS || shapes[i].shared != H200)
+      TT_CHECK_HAS(got.why, "of shared memory");
     TT_CHECK_HAS(got.why, got.path == TT_GPU_PATH_layered ? "a member needs" : "rows at a time");
     if (got.path == TT_GPU_PATH_warp) TT_CHECK_HAS(got.why, "multiply-adds a batch");
   }
@@ -143,6 +145,7 @@ TT_TEST (the_limit_is_the_smallest_plan) {
   for (int i = 0; i < SHAPES; i++) {
     shape s = shapes[i];
     tt_cohort c = cohort_of(&s);
+    if (c.model.params > TT_PATH_BLOCK_MAX_PARAMS) continue;
     for (int precision = 0; precision < TT_PRECISION_COUNT; precision++) {
       s.shared = tt_block_min_bytes(&c, (tt_precision)precision);
       TT_CHECK((int)choose_in(&s, precision).path, ==, TT_GPU_PATH_block);
@@ -190,6 +193,11 @@ TT_TEST (a_requested_path_is_used_or_rejected) {
     TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_layered, &got));
     TT_CHECK((int)got.path, ==, TT_GPU_PATH_layered);
     TT_CHECK_HAS(got.why, "run.gpu_path");
+    if (shapes[i].path == TT_GPU_PATH_layered && c.model.params > TT_PATH_BLOCK_MAX_PARAMS &&
+        tt_block_min_bytes(&c, TT_PRECISION_fp32) <= on.shared_bytes) {
+      TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_block, &got));
+      continue;
+    }
     if (shapes[i].path == TT_GPU_PATH_layered) {
       refused(&c, on, TT_GPU_PATH_block,
               "run.gpu_path: block cannot train these members: a member needs");
