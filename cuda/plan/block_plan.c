@@ -1,8 +1,8 @@
 /* block_plan.c — see block_plan.h.
  *
  * Of all plans that fit, the one with the least time in a simple model of a multiprocessor is
- * chosen. The constants of the model are data sheet values and estimates, not measurements; a
- * wrong constant costs speed only. */
+ * chosen. The constants of the model are data sheet values and estimates, except where a comment
+ * says that they were measured; a wrong constant costs speed only. */
 #include "cuda/plan/block_plan.h"
 
 #include "core/formulas/optimizer.h"
@@ -11,8 +11,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* A multiprocessor, in cycles: each of its four schedulers issues one instruction per cycle, and
- * shared memory serves a quarter of a warp per cycle with float4. */
+/* A multiprocessor, in cycles: each of its four schedulers issues one instruction per cycle. */
 enum {
   SCHEDULERS = 4,
   SHARED_LATENCY = 24, /* of shared memory, per step of a product, with one warp per scheduler */
@@ -112,19 +111,21 @@ typedef struct cost {
 } cost;
 
 /* One step of a product: a warp adds `inner` terms to all sums of its tile. Cycles of its
- * scheduler, reads of shared memory (one per cycle), and the latency of both. */
+ * scheduler, of shared memory, and the latency of both. */
 typedef struct step {
   int64_t inner, issue, reads, wait;
 } step;
 
-/* Tensor cores add eight terms; a lane reads four numbers for 16 rows and two for 8 columns,
- * half of them with bank conflicts in one of the products, and rounds them. */
+/* Register tiles read float4; a read of a warp takes 2.44 cycles of shared memory (an H100,
+ * bench/micro.cu). Tensor cores add eight terms; a lane reads four numbers for 16 rows and two for
+ * 8 columns, half of them with bank conflicts in one of the products, and rounds them. */
 static step tile_step_of(int t, tt_precision precision)
 {
-  int64_t down = tiles[t].rows, across = tiles[t].columns, reads = down + across;
+  int64_t down = tiles[t].rows, across = tiles[t].columns, numbers = (down + across) / 4;
   if (t < TT_BLOCK_TILE_mma16)
-    return (step){1, down * across + ceil_div(reads, 4), reads, SHARED_LATENCY};
-  int64_t numbers = reads / 4, each = precision == TT_PRECISION_3xtf32 ? 3 : 1;
+    return (step){1, down * across + ceil_div(down + across, 4), 5 * (down + across) / 8,
+                  SHARED_LATENCY};
+  int64_t each = precision == TT_PRECISION_3xtf32 ? 3 : 1;
   int64_t products = down / 16 * (across / 8) * each;
   return (step){8, numbers * (1 + each) + products * MMA_CYCLES, numbers * 3 / 2, MMA_LATENCY};
 }
