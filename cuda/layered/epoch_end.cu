@@ -18,6 +18,7 @@ typedef struct epoch_end_args {
   int32_t first, rows;               /* rows of the split in the buffers */
   int32_t room;                      /* rows of a pass at most */
   int32_t best;                      /* 1: use the best weights if there are any */
+  int32_t parts;                     /* blocks per member, where there are several */
   float *x, *y, *weight;
   const float *output; /* [members of the pass][rows][O] */
   const int8_t *skip;  /* [M] or NULL */
@@ -25,7 +26,10 @@ typedef struct epoch_end_args {
   double *lane;        /* [M][TT_LOSS_PARTIALS] */
   double *mean;        /* [M] */
   float *eval_weights; /* [M][param_stride] */
+  const float *w;      /* [M][param_stride] weights to evaluate: those, or the present ones */
 } epoch_end_args;
+
+enum { PART_PARAMS = 4096 }; /* parameters of a block */
 
 static epoch_end_args make_end_args(tt_engine *e)
 {
@@ -42,24 +46,49 @@ static epoch_end_args make_end_args(tt_engine *e)
   a.mean = own->mean;
   a.room = (int32_t)own->split_rows;
   a.eval_weights = own->eval_weights;
+  a.w = own->eval_weights;
+  a.parts = (int32_t)tt_grid_size(e->view.params, PART_PARAMS);
   return a;
 }
 
-/* Find the members at the end of an epoch and check that their weights are finite; one block per
- * member. */
+/* Find the members at the end of an epoch; one thread per member. */
 static __global__ void find_epoch_ends(epoch_end_args a)
 {
-  TT_SHARED_MEMORY(int, sums);
   const tt_cuda_state &v = a.v;
-  int i = (int)blockIdx.x, non_finite = 0;
+  int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
+  if (i >= v.members) return;
   int at_end =
       v.status[i] == TT_STATUS_training && (int64_t)v.batch[i] * v.batch_size >= v.epoch_rows[i];
-  const float *w = v.weights + (int64_t)i * v.param_stride;
-  for (int32_t p = (int32_t)threadIdx.x; at_end && p < v.params; p += (int32_t)blockDim.x)
-    non_finite += !isfinite(w[p]);
-  non_finite = tt_block_sum(non_finite, sums);
-  int end = !at_end ? TT_EPOCH_RUNNING : non_finite ? TT_EPOCH_DIVERGED : TT_EPOCH_ENDED;
-  if (threadIdx.x == 0) a.end[i] = (int8_t)end;
+  a.end[i] = (int8_t)(at_end ? TT_EPOCH_ENDED : TT_EPOCH_RUNNING);
+}
+
+/* Parameters of a block of a launch with `parts` blocks per member. */
+typedef struct param_range {
+  int64_t member;
+  int32_t first, last; /* a thread has four neighbours; what lies behind P stays zero */
+} param_range;
+
+static __device__ param_range param_range_of(const epoch_end_args &a)
+{
+  int32_t first = (int32_t)(blockIdx.x % (unsigned)a.parts) * PART_PARAMS;
+  param_range r = {(int64_t)(blockIdx.x / (unsigned)a.parts), first + 4 * (int32_t)threadIdx.x,
+                   min(a.v.params, first + PART_PARAMS)};
+  return r;
+}
+
+/* Of the members at the end of an epoch, find those with weights that are not finite. Blocks of a
+ * member may store the same value. */
+static __global__ void find_divergence(epoch_end_args a)
+{
+  param_range r = param_range_of(a);
+  if (a.end[r.member] == TT_EPOCH_RUNNING) return;
+  const float *w = a.v.weights + r.member * a.v.param_stride;
+  int non_finite = 0;
+  for (int32_t p = r.first; p < r.last; p += 4 * (int32_t)blockDim.x) {
+    float4 f = tt_load4(w + p);
+    non_finite |= !isfinite(f.x) | !isfinite(f.y) | !isfinite(f.z) | !isfinite(f.w);
+  }
+  if (non_finite) a.end[r.member] = TT_EPOCH_DIVERGED;
 }
 
 /* Gather a pass of rows of a split, once for all members of the row set. */
@@ -135,33 +164,46 @@ static __global__ void store_snapshots(epoch_end_args a)
               v.weights + i * v.param_stride);
 }
 
+/* End the epoch of the members that have reached it; one block per member. */
 static __global__ void end_epochs(epoch_end_args a)
 {
-  TT_SHARED_MEMORY(double, sums); /* [TT_MAX_WARPS], and 1 if the weights are the best */
+  TT_SHARED_MEMORY(double, sums); /* [TT_MAX_WARPS] */
   const tt_cuda_state &v = a.v;
   int i = (int)blockIdx.x, end = a.end[i];
   if (end == TT_EPOCH_RUNNING) return;
-  double loss = split_mean(a, i, sums);
-  if (threadIdx.x == 0) {
-    sums[TT_MAX_WARPS] = (double)tt_cuda_end_epoch(v, i, end == TT_EPOCH_ENDED, loss);
-    if (v.ensemble_stopping && v.status[i] == TT_STATUS_training)
-      v.status[i] = TT_STATUS_BETWEEN_EPOCHS;
-  }
-  __syncthreads();
-  if (sums[TT_MAX_WARPS] == 0.0) return;
-  copy_params(v, v.best_weights + (int64_t)i * v.param_stride, current_weights(v, i));
+  double loss = split_mean(a, i, sums); /* all threads have read `end` */
+  if (threadIdx.x) return;
+  if (tt_cuda_end_epoch(v, i, end == TT_EPOCH_ENDED, loss)) a.end[i] = TT_EPOCH_BEST;
+  if (v.ensemble_stopping && v.status[i] == TT_STATUS_training)
+    v.status[i] = TT_STATUS_BETWEEN_EPOCHS;
 }
 
-/* Copy the weights to evaluate and clear the losses. */
+/* Parameters r of a member. */
+static __device__ void copy_range(const epoch_end_args &a, param_range r, float *to,
+                                  const float *from)
+{
+  int64_t at = r.member * a.v.param_stride;
+  for (int32_t p = r.first; p < r.last; p += 4 * (int32_t)blockDim.x)
+    tt_store4(to + at + p, tt_load4(from + p));
+}
+
+static __global__ void copy_best_weights(epoch_end_args a)
+{
+  param_range r = param_range_of(a);
+  if (a.end[r.member] == TT_EPOCH_BEST)
+    copy_range(a, r, a.v.best_weights, current_weights(a.v, r.member));
+}
+
+/* Copy the weights to evaluate. */
 static __global__ void copy_eval_weights(epoch_end_args a)
 {
   const tt_cuda_state &v = a.v;
-  int64_t i = (int64_t)blockIdx.x;
-  a.lane[i * TT_LOSS_PARTIALS + threadIdx.x] = 0.0;
-  if (a.skip && a.skip[i]) return;
-  int best = a.best && v.best_epoch[i] >= 0;
-  copy_params(v, a.eval_weights + i * v.param_stride,
-              best ? v.best_weights + i * v.param_stride : current_weights(v, i));
+  param_range r = param_range_of(a);
+  if (a.skip && a.skip[r.member]) return;
+  const float *from = a.best && v.best_epoch[r.member] >= 0
+                          ? v.best_weights + r.member * v.param_stride
+                          : current_weights(v, r.member);
+  copy_range(a, r, a.eval_weights, from);
 }
 
 /* Mark the members that do not have the next row set, or are skipped anyway. */
@@ -187,13 +229,20 @@ static tt_err launch_per_member(tt_engine *e, void (*kernel)(epoch_end_args),
                    e->dev.stream, a);
 }
 
+static tt_err launch_over_params(tt_engine *e, void (*kernel)(epoch_end_args),
+                                 const epoch_end_args &a)
+{
+  return tt_launch(kernel, (unsigned)e->slice.count * (unsigned)a.parts, TT_LAYERED_THREADS, 0,
+                   e->dev.stream, a);
+}
+
 /* Add the losses of members [begin, end) over the rows in the buffers to the partial sums. */
 static tt_err add_group_losses(tt_engine *e, epoch_end_args a, int64_t begin, int64_t end)
 {
   int64_t group = tt_layered_of(e)->split_group;
   tt_layered_pass pass = {};
   pass.rows = a.rows;
-  pass.w = a.eval_weights;
+  pass.w = a.w;
   pass.w_stride = a.v.param_stride;
   pass.skip = a.skip;
   for (int64_t first = begin; first < end; first += group) {
@@ -256,17 +305,28 @@ static tt_err evaluate_views(tt_engine *e, epoch_end_args a, const int8_t *endin
   return TT_OK;
 }
 
+/* Losses of all members with the weights a.w, which are copied if they are not the present ones. */
+static tt_err evaluate_weights(tt_engine *e, const epoch_end_args &a, const int8_t *ending_views)
+{
+  TT_TRY(tt_dev_zero(a.lane, e->slice.count * TT_LOSS_PARTIALS, e->dev.stream));
+  if (a.w == a.eval_weights) TT_TRY(launch_over_params(e, copy_eval_weights, a));
+  return evaluate_views(e, a, ending_views);
+}
+
 tt_err tt_layered_end_epochs(tt_engine *e, const int8_t *ending_views)
 {
   epoch_end_args a = make_end_args(e);
   a.split = TT_VALIDATION;
   a.skip = a.end;
-  TT_TRY(launch_per_member(e, find_epoch_ends, a));
+  if (a.v.average_kind == TT_AVERAGE_none) a.w = a.v.weights;
+  TT_TRY(tt_launch(find_epoch_ends, tt_grid_size(e->slice.count, TT_LAYERED_THREADS),
+                   TT_LAYERED_THREADS, 0, e->dev.stream, a));
+  TT_TRY(launch_over_params(e, find_divergence, a));
   if (a.v.average_kind == TT_AVERAGE_swa) TT_TRY(launch_per_member(e, update_swa, a));
   if (a.v.snapshot_count) TT_TRY(launch_per_member(e, store_snapshots, a));
-  TT_TRY(launch_per_member(e, copy_eval_weights, a));
-  TT_TRY(evaluate_views(e, a, ending_views));
+  TT_TRY(evaluate_weights(e, a, ending_views));
   TT_TRY(launch_per_member(e, end_epochs, a));
+  TT_TRY(launch_over_params(e, copy_best_weights, a));
   return tt_layered_begin_epochs(e);
 }
 
@@ -276,8 +336,7 @@ tt_err tt_layered_evaluate(tt_engine *e, tt_split split, double *loss)
   a.split = split;
   a.best = 1;
   if (!e->slice.count) return TT_OK;
-  TT_TRY(launch_per_member(e, copy_eval_weights, a));
-  TT_TRY(evaluate_views(e, a, NULL));
+  TT_TRY(evaluate_weights(e, a, NULL));
   TT_TRY(launch_per_member(e, mean_losses, a));
   return tt_dev_download_sync(loss, a.mean, e->slice.count, e->dev.stream);
 }

@@ -75,9 +75,10 @@ typedef struct tt_layered {
 
 /* State of a member after a batch. */
 enum tt_epoch_state {
-  TT_EPOCH_ENDED = 0,   /* at the end of its epoch */
-  TT_EPOCH_RUNNING = 1, /* inside it, or no longer training */
-  TT_EPOCH_DIVERGED = 2 /* at the end, with weights that are not finite */
+  TT_EPOCH_ENDED = 0,    /* at the end of its epoch */
+  TT_EPOCH_RUNNING = 1,  /* inside it, or no longer training */
+  TT_EPOCH_DIVERGED = 2, /* at the end, with weights that are not finite */
+  TT_EPOCH_BEST = 3      /* past the end, with the best weights so far */
 };
 
 /* Status between epochs, until the call of train ends, for cohorts whose ensembles stop as a

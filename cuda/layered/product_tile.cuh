@@ -101,14 +101,14 @@ template <int SIDE, int T, int LANES, bool ALONG_> struct tt_product_panel {
   static __device__ __forceinline__ void copy(float *to, const float *from, int32_t ld,
                                               int32_t lines, int32_t length)
   {
-    enum { EACH = LENGTH / W, STEP = THREADS / EACH };
-    static_assert(THREADS % EACH == 0, "the copies of a thread are below each other");
+    enum { EACH = LENGTH / W, STEP = THREADS / EACH, UNROLL = W == 4 ? 8 : 1 };
+    static_assert(THREADS % EACH == 0 && LINES % STEP == 0, "every thread has as many copies");
     int thread = tt_product_thread(), line = thread / EACH, place = thread % EACH * W;
     bool inside = place < length;
     to += line * LD + place;
     from += line * ld + place;
-#pragma unroll 1 /* registers are scarce here */
-    for (; line < LINES; line += STEP, to += STEP * LD, from += STEP * ld)
+#pragma unroll UNROLL
+    for (int c = 0; c < LINES / STEP; c++, line += STEP, to += STEP * LD, from += STEP * ld)
       tt_copy_async<W>(to, from, inside && line < lines);
   }
   /* The same for the next panel, and step over it; there are `side` rows or columns of the result
