@@ -165,21 +165,22 @@ int tt_scaler_fills(const tt_scaler *s)
   return 0;
 }
 
-static int any_transform(int64_t n, const int8_t *transform)
+/* The first of n columns with another transform than the identity; -1: none. */
+static int64_t first_transformed(int64_t n, const int8_t *normalize)
 {
   for (int64_t i = 0; i < n; i++)
-    if (transform[i] != TT_TRANSFORM_identity) return 1;
-  return 0;
+    if (tt_normalize_transform((tt_normalize)normalize[i]) != TT_TRANSFORM_identity) return i;
+  return -1;
 }
 
-int tt_scaler_transforms_targets(const tt_scaler *s)
+int64_t tt_scaler_transformed_target(const tt_scaler *s)
 {
-  return any_transform(s->targets, s->y_normalize);
+  return first_transformed(s->targets, s->y_normalize);
 }
 
 int tt_scaler_transforms(const tt_scaler *s)
 {
-  return any_transform(s->inputs, s->x_normalize) || tt_scaler_transforms_targets(s);
+  return first_transformed(s->inputs, s->x_normalize) >= 0 || tt_scaler_transformed_target(s) >= 0;
 }
 
 double tt_scaler_normalize_input(const tt_scaler *s, int64_t i, double value)

@@ -34,7 +34,7 @@ typedef struct tt_scaler {
   double *y_mean, *y_scale;          /* [T] */
   int8_t *x_normalize, *y_normalize; /* [D], [T] tt_normalize */
   double *x_lambda, *y_lambda;       /* [D], [T] */
-  double *x_fill; /* [D] value where the input is missing (data.missing); NaN: it may not be */
+  double *x_fill; /* [D] what replaces a missing input (data.missing); NaN: this is an error */
 } tt_scaler;
 
 typedef enum tt_split { TT_TRAIN, TT_VALIDATION, TT_TEST, TT_SPLITS } tt_split;
@@ -76,9 +76,10 @@ tt_err tt_scaler_copy(const tt_scaler *from, tt_scaler *out);
 void tt_scaler_free(tt_scaler *s);
 /* 1 if an input may be missing. */
 int tt_scaler_fills(const tt_scaler *s);
-/* 1 if a column has another transform than the identity. */
+/* 1 if an input or a target has another transform than the identity. */
 int tt_scaler_transforms(const tt_scaler *s);
-int tt_scaler_transforms_targets(const tt_scaler *s);
+/* The first such target; -1: none. */
+int64_t tt_scaler_transformed_target(const tt_scaler *s);
 /* x [rows][D] normalised; computed in double, then rounded to float. Every value is accepted by
  * the transform of its column, or missing (NaN) where the column has a fill. */
 void tt_scaler_normalize_inputs(const tt_scaler *s, int64_t rows, const double *raw, float *x);

@@ -229,7 +229,7 @@ static tt_err allocate(prediction_call *p)
   int entropy = out->entropy || out->mutual_information;
   tt_prediction_shape shape = {
       .quantiles = out->quantiles, .quantile = out->probability, .members = members};
-  int transformed = tt_scaler_transforms_targets(&p->model->all.at[0]->scaler);
+  int transformed = tt_scaler_transformed_target(&p->model->all.at[0]->scaler) >= 0;
   int needed = members || entropy || out->quantiles || transformed;
   int64_t floats = needed ? count_member_floats(p->model) : 0;
   p->chunk = p->rows < MAX_CHUNK_ROWS ? p->rows : MAX_CHUNK_ROWS;
@@ -302,7 +302,7 @@ static int is_small(const tutti_model *model, int64_t rows, const tutti_predicti
 {
   return model->single && rows > 0 && rows <= FEW_ROWS && !out->quantiles && !out->lower &&
          !out->upper && !out->entropy && !out->mutual_information && !out->member_mean &&
-         !out->member_variance && !tt_scaler_transforms_targets(&model->all.at[0]->scaler);
+         !out->member_variance && tt_scaler_transformed_target(&model->all.at[0]->scaler) < 0;
 }
 
 static void store_cell(const tutti_prediction *out, int64_t cell, tt_uncertainty at)

@@ -83,15 +83,12 @@ int tt_export_uses_transform(const tt_export_model *x, tt_transform f)
 static tt_err check_targets(const tt_trained_ensembles *all, const char *file)
 {
   const tt_trained_ensemble *m = all->at[0];
-  for (int64_t t = 0; t < m->target.count; t++) {
-    tt_normalize by = (tt_normalize)m->scaler.y_normalize[t];
-    if (tt_normalize_transform(by) != TT_TRANSFORM_identity)
-      return TT_FAIL(USAGE,
-                     "%s: target '%s' is normalized by %s, which an exported model does not undo; "
-                     "use the library (tutti_predict)",
-                     file, m->target.name[t], tt_choice_normalize[by]);
-  }
-  return TT_OK;
+  int64_t t = tt_scaler_transformed_target(&m->scaler);
+  if (t < 0) return TT_OK;
+  return TT_FAIL(USAGE,
+                 "%s: target '%s' is normalized by %s, which an exported model does not undo; use "
+                 "the library (tutti_predict)",
+                 file, m->target.name[t], tt_choice_normalize[m->scaler.y_normalize[t]]);
 }
 
 typedef tt_err writer(const tt_export_model *x, FILE *to);

@@ -155,15 +155,12 @@ static tt_err compute(const jacobian_job *job, int threads, int64_t rows)
 tt_err tt_jacobian_check(const tt_trained_ensembles *all)
 {
   const tt_trained_ensemble *m = all->at[0];
-  for (int64_t t = 0; t < m->target.count; t++) {
-    tt_normalize by = (tt_normalize)m->scaler.y_normalize[t];
-    if (tt_normalize_transform(by) != TT_TRANSFORM_identity)
-      return TT_FAIL(USAGE,
-                     "derivatives of target '%s' are not available: it is normalized by %s; train "
-                     "it with data.normalize: standard",
-                     m->target.name[t], tt_choice_normalize[by]);
-  }
-  return TT_OK;
+  int64_t t = tt_scaler_transformed_target(&m->scaler);
+  if (t < 0) return TT_OK;
+  return TT_FAIL(USAGE,
+                 "derivatives of target '%s' are not available: it is normalized by %s; train it "
+                 "with data.normalize: standard",
+                 m->target.name[t], tt_choice_normalize[m->scaler.y_normalize[t]]);
 }
 
 tt_err tt_jacobian_compute(const tt_trained_ensembles *all, int threads, int64_t rows,

@@ -80,7 +80,7 @@ static int is_bernoulli(const tt_model *m)
 int tt_prediction_needs_members(const tt_trained_ensemble *m, const tt_prediction_shape *shape)
 {
   return shape->members || shape->quantiles > 0 || is_bernoulli(&m->model) ||
-         tt_scaler_transforms_targets(&m->scaler);
+         tt_scaler_transformed_target(&m->scaler) >= 0;
 }
 
 static tt_err allocate_members(const tt_trained_ensembles *all, int64_t rows,

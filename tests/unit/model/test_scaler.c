@@ -1,0 +1,57 @@
+/* Laws of tt_scaler (core/model/dataset.h), for every row of TT_NORMALIZES. */
+#include "core/model/dataset.h"
+#include "tests/support/check.h"
+
+#include <math.h>
+
+enum { INPUTS = 3, TARGETS = 2 };
+
+static tt_scaler scaler(void)
+{
+  tt_scaler s;
+  TT_CHECK_OK(tt_scaler_create(INPUTS, TARGETS, &s));
+  return s;
+}
+
+/* A shift and a scale are no transform: such models need neither a new schema nor the members. */
+TT_TEST (only_transforms_count_as_transforms) {
+  for (int by = 0; by < TT_NORMALIZE_COUNT; by++) {
+    tt_scaler s = scaler();
+    int transforms = tt_normalize_transform((tt_normalize)by) != TT_TRANSFORM_identity;
+    s.x_normalize[INPUTS - 1] = (int8_t)by;
+    TT_CHECK(tt_scaler_transforms(&s), ==, transforms);
+    TT_CHECK(tt_scaler_transformed_target(&s), ==, -1);
+    s.x_normalize[INPUTS - 1] = TT_NORMALIZE_standard;
+    s.y_normalize[1] = (int8_t)by;
+    TT_CHECK(tt_scaler_transforms(&s), ==, transforms);
+    TT_CHECK(tt_scaler_transformed_target(&s), ==, transforms ? 1 : -1);
+    tt_scaler_free(&s);
+  }
+}
+
+TT_TEST (a_target_comes_back) {
+  for (int by = 0; by < TT_NORMALIZE_COUNT; by++) {
+    tt_scaler s = scaler();
+    s.y_normalize[1] = (int8_t)by;
+    s.y_lambda[1] = 0.3;
+    s.y_mean[1] = -0.7;
+    s.y_scale[1] = 2.5;
+    for (double y = 0.125; y < 100.0; y *= 3.0)
+      TT_CHECK(fabs(tt_scaler_denormalize_target(&s, 1, tt_scaler_normalize_target(&s, 1, y)) - y),
+               <, 1e-12 * y);
+    tt_scaler_free(&s);
+  }
+}
+
+/* A fill is a value in the user's units; it has no derivative. */
+TT_TEST (a_missing_input_is_its_fill) {
+  tt_scaler s = scaler();
+  s.x_normalize[1] = TT_NORMALIZE_log;
+  TT_CHECK(tt_scaler_fills(&s), ==, 0);
+  s.x_fill[1] = 4.0;
+  TT_CHECK(tt_scaler_fills(&s), ==, 1);
+  TT_CHECK(tt_scaler_normalize_input(&s, 1, (double)NAN), ==, tt_scaler_normalize_input(&s, 1, 4.0));
+  TT_CHECK(tt_scaler_input_slope(&s, 1, (double)NAN), ==, 0.0);
+  TT_CHECK(tt_scaler_input_slope(&s, 1, 4.0), ==, 0.25);
+  tt_scaler_free(&s);
+}
