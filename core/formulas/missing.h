@@ -3,24 +3,36 @@
 #define TT_MISSING_H
 #include "core/formulas/normalization.h"
 
-/* name, the value that takes its place; s: tt_column_stats of the training rows that have a value,
- * not transformed; NAN: a missing value is an error */
+/* name, the value that takes its place (NAN: a missing value is an error), what it needs besides
+ * sums, as in TT_NORMALIZES; s: tt_column_stats of the training rows that have a value, not
+ * transformed */
 #define TT_MISSINGS(X)                                                                             \
-  X(error, NAN)                                                                                    \
-  X(mean, s->mean)                                                                                 \
-  X(median, s->median)
+  X(error, NAN, NOTHING)                                                                           \
+  X(mean, s->mean, NOTHING)                                                                        \
+  X(median, s->median, VALUES)
 
 typedef enum tt_missing {
-#define X(name, value) TT_MISSING_##name,
+#define X(name, ...) TT_MISSING_##name,
   TT_MISSINGS(X)
 #undef X
       TT_MISSING_COUNT
 } tt_missing;
 
+static inline int tt_missing_needs_values(tt_missing by)
+{
+  switch (by) {
+#define X(name, value, needs)                                                                      \
+  case TT_MISSING_##name: return TT_NORMALIZE_##needs == TT_NORMALIZE_VALUES;
+    TT_MISSINGS(X)
+#undef X
+  default: return 0;
+  }
+}
+
 static inline double tt_missing_value(tt_missing by, const tt_column_stats *s)
 {
   switch (by) {
-#define X(name, value)                                                                             \
+#define X(name, value, needs)                                                                      \
   case TT_MISSING_##name: return value;
     TT_MISSINGS(X)
 #undef X

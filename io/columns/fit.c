@@ -228,20 +228,27 @@ tt_err tt_fit_scales(tt_comm *c, const tt_fit_rows *r, const tt_fitted *f)
   return e;
 }
 
+/* Collective. The median of column k, which has a value. */
+static double find_median(tt_comm *c, const tt_fit_rows *r, int64_t k, double *mine, double *all)
+{
+  int64_t n = gather_values(c, r, k, mine, all);
+  qsort(all, (size_t)n, sizeof *all, tt_compare_f64);
+  return sorted_quantile(n, all, 0.5);
+}
+
 /* Collective. fill [columns] holds the means. */
-static tt_err choose_fills(tt_comm *c, const tt_fit_rows *r, const int8_t *missing, double *mine,
-                           double *all, double *fill)
+static tt_err choose_fills(tt_comm *c, const tt_fit_rows *r, const sums *blocks,
+                           const int8_t *missing, double *mine, double *all, double *fill)
 {
   tt_err e = TT_OK;
   for (int64_t k = 0; k < r->columns; k++) {
-    tt_column_stats s = {.mean = fill[k]};
+    tt_missing by = (tt_missing)missing[k];
+    tt_column_stats s = {.rows = sum_blocks(r, blocks, k).rows, .mean = fill[k]};
     fill[k] = NAN;
-    if (missing[k] == TT_MISSING_error) continue;
-    int64_t n = gather_values(c, r, k, mine, all);
-    qsort(all, (size_t)n, sizeof *all, tt_compare_f64);
-    if (n) s.median = sorted_quantile(n, all, 0.5);
-    fill[k] = tt_missing_value((tt_missing)missing[k], &s);
-    if (!n && !e)
+    if (by == TT_MISSING_error) continue;
+    if (s.rows > 0.0 && tt_missing_needs_values(by)) s.median = find_median(c, r, k, mine, all);
+    fill[k] = tt_missing_value(by, &s);
+    if (s.rows == 0.0 && !e)
       e = TT_FAIL(DATA,
                   "%s: dataset '%s': no training row has a value of '%s'; leave the column out",
                   r->file, r->dataset, r->names->name[k]);
@@ -264,7 +271,7 @@ tt_err tt_fit_fills(tt_comm *c, const tt_fit_rows *r, const int8_t *missing, dou
   if (!e) {
     gather_sums(c, r, &(tt_fitted){by, lambda, fill, NULL}, 0, own, blocks);
     compute_means(r, blocks, fill);
-    e = tt_agree(c, choose_fills(c, r, missing, mine, all, fill));
+    e = tt_agree(c, choose_fills(c, r, blocks, missing, mine, all, fill));
   }
   tt_free_all(&own, &blocks, &mine, &all, &lambda, &by);
   return e;

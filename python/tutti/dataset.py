@@ -114,8 +114,8 @@ def _numbers(values: Any, what: str) -> np.ndarray:
     return np.ascontiguousarray(array, dtype=np.float64)
 
 
-def inputs(x: Any) -> Table:
-    """Table of inputs: two-dimensional, finite.
+def inputs(x: Any, finite: bool = True) -> Table:
+    """Table of inputs: two-dimensional, finite unless the caller checks that.
 
     Raises
     ------
@@ -133,7 +133,7 @@ def inputs(x: Any) -> Table:
     if values.shape[1] < 1:
         raise ValueError(f"0 feature(s) (shape={values.shape}) while a minimum of 1 is required.")
     bad = np.argwhere(~np.isfinite(values))
-    if len(bad):
+    if finite and len(bad):
         row, column = bad[0]
         name = names[column] if names else f"{column}"
         raise ValueError(

@@ -220,6 +220,7 @@ class Ensemble:
         """Mean and uncertainties of rows; see `tutti.Model.predict`."""
         if not hasattr(self, "n_features_in_"):
             raise not_fitted(self)
+        dataset.inputs(X)  # an ensemble that was fitted to arrays has no value for missing inputs
         return self.run_.predict(X, **options)
 
     def predict(self, X: Any, **options: Any) -> Any:

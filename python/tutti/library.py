@@ -152,11 +152,12 @@ class Model:
         Raises
         ------
         ValueError
-            The shape or the names do not fit, or a value is not finite.
+            The shape or the names do not fit, or a value is not finite; NaN is accepted where
+            the model has a value for a missing input (`data.missing`).
         tutti.Error
             Quantiles of a model that predicts no distribution.
         """
-        table = dataset.inputs(x)
+        table = dataset.inputs(x, finite=False)  # the library checks values
         values = dataset.match(table, self.input_names, self._named)
         levels = np.ascontiguousarray(quantiles, dtype=np.float64)
         out = self._arrays(len(values), len(levels), members)
@@ -182,7 +183,7 @@ class Model:
         dict with mean, std, aleatoric, epistemic, each of shape (rows, columns, inputs)
             In units of the column per unit of the input.
         """
-        values = dataset.match(dataset.inputs(x), self.input_names, self._named)
+        values = dataset.match(dataset.inputs(x, finite=False), self.input_names, self._named)
         shape = (len(values), self.columns, len(self.input_names))
         out = {name: np.empty(shape) for name in ("mean", "std", "aleatoric", "epistemic")}
         pointers = [array.ctypes.data_as(_DOUBLES) for array in (values, *out.values())]

@@ -67,7 +67,8 @@ TUTTI_API double tutti_level(const tutti_model *model, int64_t level);
 TUTTI_API int tutti_has_classes(const tutti_model *model);
 
 /* Predict `rows` rows with `threads` threads (0 = all cores available to this process).
- *   x                     [rows][inputs] in the units of the training data, finite
+ *   x                     [rows][inputs] in the units of the training data, finite; NaN is
+ *                         accepted where the model has a value for a missing input (data.missing)
  *   mean                  [rows][columns]
  *   total, aleatoric, epistemic
  *                         [rows][columns] standard deviations, total^2 = aleatoric^2 + epistemic^2;

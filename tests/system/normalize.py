@@ -180,11 +180,15 @@ def check_intervals(pred, y):
     assert (inside.mean(0) > 0.6).all() and (pred["y_pred_lower"][0][:, 1] > 0).all(), inside.mean(0)
 
 
-def check_library(library, pred, x):
+def open_in_library(library, path):
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
     os.environ["TUTTI_LIBRARY"] = library
     import tutti  # not installed
-    model = tutti.Model("out/model.h5")
+    return tutti, tutti.Model(path)
+
+
+def check_library(library, pred, x):
+    tutti, model = open_in_library(library, "out/model.h5")
     for rows in (len(x), 1):
         got = model.predict(x[:rows])
         for name, wanted in zip(("mean", "std", "aleatoric", "epistemic"), STD):
@@ -197,8 +201,9 @@ def check_library(library, pred, x):
         raise AssertionError("a gradient of a transformed target")
 
 
-def check_missing(tutti, x, y):
-    """data.missing: learnt from the training rows, the same as filled data; in CSV and HDF5."""
+def check_missing(tutti, library, x, y):
+    """data.missing: learnt from the training rows, the same as filled data; in CSV files, HDF5
+    files and the library."""
     rng = np.random.default_rng(2)
     with_gaps = np.where(rng.random(x.shape) < 0.2, np.nan, x)
     with_gaps[:, 3] = x[:, 3]
@@ -213,21 +218,29 @@ def check_missing(tutti, x, y):
                 for row, label, part in zip(table, y, split)]
         pathlib.Path(f"{name}.csv").write_text("\n".join(["a,b,c,d,e1,w,split", *rows]) + "\n")
     job = dict(JOB, ensembles=[{"name": "n", "members": 2, "target": "w"}], calibration={})
-    job["data"] = {"file": "gaps.csv", "normalize": "none", "split": {"column": "split"},
+    job["data"] = {"file": "gaps.csv", "normalize": "minmax", "split": {"column": "split"},
                    "missing": {"a": "median", "[bce]*": "mean"}}
     pathlib.Path("gaps.json").write_text(json.dumps(job))
     run(tutti, "train", "-q", "gaps.json", "--set", "run.directory=gaps")
     with h5py.File("gaps/model.h5") as f:
+        assert f.attrs["tutti_schema"] == b"tutti-model-1.0", "a model without transforms"
         fill = f["scaler/x_fill"][()]
         assert np.allclose(fill[[0, 1, 2]], fills, rtol=1e-12) and np.isnan(fill[3]), (fill, fills)
     run(tutti, "train", "-q", "gaps.json", "--set", "run.directory=full", "--set",
         "data.file=filled.csv", "--set", "data.missing=error")
+    with h5py.File("gaps.h5", "w") as f:
+        f["x"], f["feature_name"] = with_gaps, list("abcd") + ["e1"]
     found = []
-    for model, data in ("gaps", "gaps.csv"), ("gaps", "filled.csv"), ("full", "filled.csv"):
+    for model, data in (("gaps", "gaps.csv"), ("gaps", "filled.csv"), ("full", "filled.csv"),
+                        ("gaps", "gaps.h5")):
         run(tutti, "predict", f"{model}/model.h5", data, "-q", "--force", "-o", "m.h5")
         with h5py.File("m.h5") as f:
             found.append(f["y_pred_mean"][()])
     assert np.allclose(found[0], found[1], rtol=1e-5) and np.allclose(found[0], found[2], rtol=1e-3)
+    assert (found[0] == found[3]).all()
+    if library:
+        got = open_in_library(library, "gaps/model.h5")[1].predict(with_gaps)["mean"]
+        assert (np.asarray(got).reshape(found[0].shape) == found[0]).all()
     refused(tutti, 65, "gaps.csv:", "predict", "full/model.h5", "gaps.csv", "-o", "x.h5")
     refused(tutti, 65, "gaps.csv:3: column 'c': nan; every input must be", "train", "gaps.json",
             "--set", "run.directory=x", "--set", "data.missing={b: mean}")
@@ -281,6 +294,7 @@ def main():
         read = lambda name: {n: d[()] for n, d in h5py.File(name).items() if isinstance(d, h5py.Dataset)}
         pred, scores = read("pred.h5"), read("scores.h5")
         with h5py.File("out/model.h5") as f:
+            assert f.attrs["tutti_schema"] == b"tutti-model-2.0"
             check_scaler(f, "x", x[:160], ["log", "robust", "yeo_johnson", "minmax", "log1p"])
             check_scaler(f, "y", y[:160], ["log", "yeo_johnson", "standard"])
             check_predictions(f, pred, x[220:])
@@ -289,7 +303,7 @@ def main():
         if library:
             check_library(library, pred, x[220:])
         check_refusals(tutti, x, y)
-        check_missing(tutti, x, y)
+        check_missing(tutti, library, x, y)
 
 
 if __name__ == "__main__":
