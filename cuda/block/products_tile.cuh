@@ -25,21 +25,16 @@ __device__ __forceinline__ int tt_block_warp_index() { return (int)threadIdx.x /
 __device__ __forceinline__ int tt_block_warp_count() { return (int)blockDim.x / TT_WARP_SIZE; }
 __device__ __forceinline__ int tt_block_lane_index() { return (int)threadIdx.x % TT_WARP_SIZE; }
 
-/* Position of a lane in a warp's tile: bit 0 of its number goes down, bit 1 and the next go across,
- * the others down. A 16-byte load in which each four neighbouring lanes read at most two places
- * takes two passes over shared memory, any other takes four (bench/micro.cu). */
+/* Position of a lane in a warp's tile. */
 template <int TM, int TN> struct tt_block_lane_layout {
   enum { DOWN = TT_BLOCK_TILE_ROWS / TM, ACROSS = TT_WARP_SIZE / DOWN, WIDTH = ACROSS * TN };
 
-  static __device__ __forceinline__ int down()
-  {
-    return tt_block_lane_index() / (2 * ACROSS) * 2 + tt_block_lane_index() % 2;
-  }
-  static __device__ __forceinline__ int across() { return tt_block_lane_index() / 2 % ACROSS; }
+  static __device__ __forceinline__ int down() { return tt_lane_down<ACROSS>(); }
+  static __device__ __forceinline__ int across() { return tt_lane_across<ACROSS>(); }
 };
 
-/* relu as in TT_ACTIVATIONS, in the products themselves: it is the most frequent activation and
- * takes one or two instructions. Other activations are applied after the product. */
+/* The products below apply relu themselves, because it takes one or two instructions. All other
+ * activations are applied after the product, by functions of block_pass.cuh. */
 __device__ __forceinline__ float tt_relu(float z) { return tt_act(TT_ACT_relu, z); }
 __device__ __forceinline__ float tt_relu_slope(float y) { return tt_act_grad(TT_ACT_relu, y, y); }
 
@@ -262,14 +257,12 @@ template <int TM, int TN> struct tt_block_weight_gradient_tile {
     int from[TM / 4], to[TN / 4]; /* where reads begin: never past the padded row */
 #pragma unroll
     for (int c = 0; c < TM / 4; c++) {
-      o[c] = tile % down * TT_BLOCK_TILE_ROWS +
-             (c * lanes::DOWN + lanes::down()) * 4;
+      o[c] = tile % down * TT_BLOCK_TILE_ROWS + (c * lanes::DOWN + lanes::down()) * 4;
       from[c] = min(o[c], (layer.out - 1) / 4 * 4);
     }
 #pragma unroll
     for (int c = 0; c < TN / 4; c++) {
-      i[c] = tile / down * lanes::WIDTH +
-             (c * lanes::ACROSS + lanes::across()) * 4;
+      i[c] = tile / down * lanes::WIDTH + (c * lanes::ACROSS + lanes::across()) * 4;
       to[c] = min(i[c], (layer.in - 1) / 4 * 4);
     }
 #pragma unroll

@@ -7,8 +7,8 @@
 #define TT_COPY_ASYNC_CUH
 #include "cuda/common/device.cuh"
 
-/* Start to copy V floats, 1 or 4; zeros if not `valid`, then `from` is not read. Both addresses are
- * multiples of 4 V bytes. */
+/* Start to copy V floats; V is 1 or 4, and both addresses are multiples of 4 V bytes. If `valid` is
+ * false, `from` is not read and `to` becomes zero. */
 template <int V>
 __device__ __forceinline__ void tt_copy_async(float *to, const float *from, bool valid)
 {
@@ -38,7 +38,8 @@ __device__ __forceinline__ void tt_copy_commit()
 #endif
 }
 
-/* Wait for all groups of the thread but the newest GROUPS. */
+/* Wait until the groups that this thread has closed are copied, except for the last GROUPS of
+ * them. */
 template <int GROUPS> __device__ __forceinline__ void tt_copy_wait()
 {
 #ifdef TT_CUDA_DOUBLE

@@ -324,6 +324,20 @@ template <class T> __device__ __forceinline__ T tt_shuffle_xor(T value, int bits
   return __shfl_xor_sync(TT_FULL_WARP_MASK, value, bits);
 }
 
+/* Position of a lane in the tile of a warp, with ACROSS lanes side by side: bit 0 of its number
+ * goes down, the next bits go across, the others down. A 16-byte load in which each four
+ * neighbouring lanes read at most two places takes two passes over shared memory, any other takes
+ * four (bench/micro.cu). */
+template <int ACROSS> __device__ __forceinline__ int tt_lane_down()
+{
+  int lane = (int)threadIdx.x % TT_WARP_SIZE;
+  return lane / (2 * ACROSS) * 2 + lane % 2;
+}
+template <int ACROSS> __device__ __forceinline__ int tt_lane_across()
+{
+  return (int)threadIdx.x % TT_WARP_SIZE / 2 % ACROSS;
+}
+
 /* The sum over the 32 lanes, the same bits in every lane: a butterfly adds pairs in one order. */
 template <class T> __device__ __forceinline__ T tt_warp_sum(T value)
 {

@@ -18,10 +18,7 @@ enum {
   TT_PRODUCT_THREADS = 512 /* of a multiprocessor at least: 128 registers each */
 };
 
-/* A tile of TT_PRODUCT_TILES, and the position of a thread in it. Bit 0 of a lane's number goes
- * down, the next bits go across, the others down: a 16-byte load in which each four neighbouring
- * lanes read at most two places takes two passes over shared memory, any other takes four
- * (bench/micro.cu). */
+/* A tile of TT_PRODUCT_TILES, and the position of a thread in it. */
 template <int TM_, int TN_, int DOWN_, int WARPS_DOWN, int WARPS_ACROSS, int STAGES_>
 struct tt_product_tile {
   enum {
@@ -36,10 +33,9 @@ struct tt_product_tile {
     RESULT_LD = COLUMNS + 8 /* in shared memory: lanes below each other use other banks */
   };
 
-  static __device__ __forceinline__ int lane() { return (int)threadIdx.x % TT_WARP_SIZE; }
   static __device__ __forceinline__ int warp() { return (int)threadIdx.x / TT_WARP_SIZE; }
-  static __device__ __forceinline__ int down() { return lane() / (2 * ACROSS) * 2 + lane() % 2; }
-  static __device__ __forceinline__ int across() { return lane() / 2 % ACROSS; }
+  static __device__ __forceinline__ int down() { return tt_lane_down<ACROSS>(); }
+  static __device__ __forceinline__ int across() { return tt_lane_across<ACROSS>(); }
   static __device__ __forceinline__ int warp_row() { return warp() % WARPS_DOWN * TM * DOWN; }
   static __device__ __forceinline__ int warp_column() { return warp() / WARPS_DOWN * TN * ACROSS; }
 };
