@@ -130,7 +130,7 @@ static tt_err add_pair(char **list, const char *choice, const char *column)
   return e;
 }
 
-/* Whether an earlier pair of the mapping has the same key. */
+/* Whether the key of this entry stands in the mapping before. */
 static int is_repeated(yaml_document_t *doc, const yaml_node_pair_t *first,
                        const yaml_node_pair_t *pair)
 {
@@ -144,7 +144,7 @@ static int is_repeated(yaml_document_t *doc, const yaml_node_pair_t *first,
   return 0;
 }
 
-/* Read one "column: choice" of a mapping. */
+/* Read one entry of a mapping, "column: choice". */
 static tt_err assign_pair(tt_config_reader *r, yaml_document_t *doc, const tt_option_ref *s,
                           const char *path, const yaml_node_pair_t *first,
                           const yaml_node_pair_t *pair, char **list)

@@ -22,8 +22,8 @@ typedef struct tt_resources {
   int device;             /* GPU number, cuda engine only */
   tt_gpu_path path;       /* cuda engine only */
   tt_precision precision; /* of the matrix products in training; cpu engine: fp32 only */
-  int64_t share_flops;    /* cpu engine: fewest operations of a step for each thread that shares a
-                          member; 0: as measured. No result depends on it. */
+  int64_t share_flops;    /* cpu engine: threads share a member only if each has at least this many
+                          operations of a step; 0: the measured number. No result depends on it. */
 } tt_resources;
 
 /* Progress of the members after a call of train. */

@@ -8,7 +8,8 @@
 
 #include <math.h>
 
-/* A share of the outputs of a layer is a multiple of this number, which suits the kernels. */
+/* Threads share the outputs of a layer in multiples of this number, because the kernels compute so
+ * many at a time. */
 enum { OUTPUT_TILE = 4 };
 
 typedef struct shared_step {
@@ -17,9 +18,9 @@ typedef struct shared_step {
   const tt_cpu_member *ctx;
   const tt_cpu_batch *batch;
   const float *delta;          /* [rows][O] dL/d(output); NULL: that of the loss */
-  int perturbed;               /* 1: at the adversarial inputs */
+  int perturbed;               /* 1: the inputs are the adversarial ones */
   atomic_int infinite;         /* 1: a loss is not finite */
-  const tt_cpu_update *update; /* NULL: the gradient only */
+  const tt_cpu_update *update; /* of the weights; NULL: only the gradient is computed */
 } shared_step;
 
 /* The first output of layer l that a thread updates: it has an equal share of all weights. */
@@ -45,7 +46,7 @@ static tt_slice share_of_outputs(const tt_model *m, int l, int thread, int threa
   return (tt_slice){first, first_output(m, l, thread + 1, threads) - first};
 }
 
-/* dL/d(output) of the caller, for some rows of the batch. */
+/* Copy what the caller gave as dL/d(output), for some rows of the batch. */
 static void load_delta(const shared_step *s, tt_cpu_buffers *b, tt_slice rows)
 {
   const tt_model *m = &s->e->cohort->model;

@@ -1,9 +1,9 @@
-/* test_threads.c — law: threads that share a member (cpu engine) give the bits of one thread, for
- * every optimizer, resampling, batch order, loss and feature of members, with any number of threads
- * and members. */
+/* test_threads.c — law: if several threads of the cpu engine train one member together, its bits are
+ * those of one thread: for every optimizer, resampling, batch order, loss and option of a member,
+ * and for any number of threads and members. */
 #include "tests/laws/settings.h"
 
-/* Threads that share members, however small: one member, several, more than threads. */
+/* Threads share even the smallest members: one member, two, and more members than threads. */
 static void shared_by_threads(setting v, way by)
 {
   static const int threads[] = {2, 3, 5, 8};

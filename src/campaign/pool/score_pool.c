@@ -3,8 +3,8 @@
  * The pool is divided into blocks whose length depends on the number of rows alone. Each rank
  * scores whole blocks. Sums are added per unit (TT_POOL_SCORER_SUM_ROWS rows), then per block, then
  * over the blocks: always in the same order. */
-
 #include "src/campaign/pool/score_pool.h"
+
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
