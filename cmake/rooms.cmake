@@ -44,7 +44,8 @@ tutti_room(core/engine USE core/base core/model core/stats)
 tutti_room(mpi USE core/base LINK MPI::MPI_C)
 
 # Floor 3: engines and files. Neither includes the other.
-tutti_room(src/cpu USE core/base core/formulas core/model core/stats core/engine
+tutti_room(src/cpu/kernels USE core/base core/formulas core/model)
+tutti_room(src/cpu USE core/base core/formulas core/model core/stats core/engine src/cpu/kernels
            LINK OpenMP::OpenMP_C)
 tutti_room(cuda/plan USE core/base core/formulas core/model core/engine LINK OpenMP::OpenMP_C)
 tutti_room(cuda/common USE core/base core/formulas core/config core/model core/engine cuda/plan)
@@ -72,8 +73,8 @@ tutti_room(src/train USE core/base core/model core/stats core/engine mpi io/hdf5
            io/checkpoint io/results src/host src/job src/predict)
 
 # Floor 5: code that uses runs.
-tutti_room(src/tools USE core/base core/model cuda/plan io/hdf5 io/data src/cpu src/host src/job
-           src/train)
+tutti_room(src/tools USE core/base core/model cuda/plan io/hdf5 io/data src/cpu/kernels src/host
+           src/job src/train)
 tutti_room(src/campaign/state USE core/base core/stats io/hdf5)
 tutti_room(src/export USE core/base core/formulas core/config core/model core/stats io/hdf5 io/data
            io/model io/results src/predict LINK m)

@@ -2,7 +2,7 @@
 #ifndef TT_CPU_INTERNAL_H
 #define TT_CPU_INTERNAL_H
 #include "core/engine/engine.h"
-#include "src/cpu/kernels.h"
+#include "src/cpu/kernels/kernels.h"
 
 #include <stdatomic.h>
 

@@ -5,7 +5,7 @@
 #include "core/base/mem.h"
 #include "io/hdf5/files.h"
 #include "io/hdf5/h5.h"
-#include "src/cpu/kernels.h"
+#include "src/cpu/kernels/kernels.h"
 #include "src/host/diagnostics.h"
 #include "src/tools/plan.h"
 

@@ -351,9 +351,9 @@ def file_of_test(root, test):
     if folder == "slurm":
         return tests / folder / f"test_{name}.py"
     pattern = {"faults": rf"tutti_fault_test\({re.escape(name)} (\w+)",
-               "system": rf"tutti_system_test\(system\.{re.escape(name)}\s[^)]*?(\w+)\.py"}.get(folder)
+               "system": rf"tutti_system_test\(system\.{re.escape(name)}\s[^)]*?([\w/]+)\.py"}.get(folder)
     found = pattern and re.search(pattern, (tests / folder / "CMakeLists.txt").read_text())
-    return tests / folder / f"{found[1]}.py" if found else None
+    return tests / folder / f"{found[1].lstrip('/')}.py" if found else None
 
 
 CHECKS = (check_rooms, check_circles, check_names, check_libraries, check_sizes, check_headers, check_python,

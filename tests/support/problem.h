@@ -7,7 +7,7 @@
 #include "cuda/plan/cluster_plan.h"
 #include "cuda/plan/path.h"
 #include "cuda/plan/warp_plan.h"
-#include "src/cpu/kernels.h"
+#include "src/cpu/kernels/kernels.h"
 #include "tests/support/check.h"
 
 #include <math.h>

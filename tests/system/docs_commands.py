@@ -29,7 +29,7 @@ CANNOT = {  # start of a command -> why it cannot run here
     "python3 bench/": "needs PyTorch or JAX",
     "tar xJf pack": "needs the archive of bench/pack",
     "rm campaign/round-0003": "needs a round with failed labels",
-    "tutti campaign label": "needs queries that wait for labels; tests/system/campaign.py",
+    "tutti campaign label": "needs queries that wait for labels; tests/system/campaign/campaign.py",
 }
 EXIT = {}  # start of a command -> exit code other than 0
 # Commands before those of a page.

@@ -170,7 +170,7 @@ static int64_t training_values(int k, const int8_t *split, double *v, double qua
 }
 
 /* Also the normalisations that need all values of a column have the same bits on any number of
- * ranks; tests/system/normalize.py compares all of them with NumPy. */
+ * ranks; tests/system/data/normalize.py compares all of them with NumPy. */
 TT_TEST (columns_have_their_own_normalisation) {
   static char by[] = "robust:a,yeo_johnson:b,minmax:*";
   static double v[N];

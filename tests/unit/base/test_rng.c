@@ -6,7 +6,7 @@
  * generator exceeds this bound with probability 5e-5 at most (k = 1: 4.5e-5, large k: 3e-5). All
  * draws are deterministic: the bound is met or not, for ever. */
 #include "core/base/mem.h"
-#include "src/cpu/kernels.h"
+#include "src/cpu/kernels/kernels.h"
 #include "tests/support/check.h"
 
 #include <math.h>

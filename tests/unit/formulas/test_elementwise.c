@@ -2,7 +2,7 @@
  * elementwise.h states, over floats of the whole range; NaN in gives NaN out; limits at the far
  * ends. The loops of every instruction set must keep the same bounds, tested through the
  * activations that use them. */
-#include "src/cpu/kernels.h"
+#include "src/cpu/kernels/kernels.h"
 #include "tests/support/check.h"
 
 #include <math.h>

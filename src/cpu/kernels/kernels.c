@@ -1,5 +1,5 @@
 /* kernels.c — choice of the kernel table at run time; the order of a sum of losses. */
-#include "src/cpu/kernels.h"
+#include "src/cpu/kernels/kernels.h"
 
 static const tt_kernels *find(tt_simd simd)
 {

@@ -13,7 +13,7 @@ import tempfile
 import h5py
 import numpy as np
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 EXAMPLE = ROOT / "examples" / "active-learning"
 INPUTS = ("longitudinal_position,prismatic_coefficient,length_displacement,beam_draught,"
           "length_beam,froude_number")

@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 from check_campaign_report import SVG, check_picture
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 def table(path):

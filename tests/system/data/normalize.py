@@ -181,7 +181,7 @@ def check_intervals(pred, y):
 
 
 def open_in_library(library, path):
-    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "python"))
     os.environ["TUTTI_LIBRARY"] = library
     import tutti  # not installed
     return tutti, tutti.Model(path)

@@ -88,7 +88,7 @@ def check_page(place):
     got = json.loads((place / "report-page.txt").read_text(), parse_constant=refuse)
     assert got["queries"] == 44 and got["without_label"] == 4 and got["rounds"] == 5, got
     assert [round(e, 4) for e in got["error"]] == [1, 0.6667, 0.5, 0.4, 0.3333], got
-    text = (pathlib.Path(__file__).parents[2] / "docs/json.md").read_text()
+    text = (pathlib.Path(__file__).parents[3] / "docs/json.md").read_text()
     assert all(f"`{key}`" in text for key in got), got.keys()
 
 

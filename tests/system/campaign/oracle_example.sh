@@ -7,7 +7,7 @@ cc=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 directory="$work/it's an \"example\""
-cp -r "$(dirname "${BASH_SOURCE[0]}")/../../examples/oracle" "$directory"
+cp -r "$(dirname "${BASH_SOURCE[0]}")/../../../examples/oracle" "$directory"
 cd "$directory"
 
 $cc -O2 -o pendulum pendulum.c -lm

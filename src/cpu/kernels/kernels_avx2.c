@@ -13,5 +13,5 @@
 #define KERNEL_TABLE tt_kernels_avx2
 #define KERNEL_NAME "avx2"
 #define ARITHMETIC "cpu fused 16 lanes"
-#include "src/cpu/kernels_body.h"
+#include "src/cpu/kernels/kernels_body.h"
 #endif

@@ -16,4 +16,4 @@ typedef float tt_vector4 __attribute__((vector_size(16)));
 #else
 #define ARITHMETIC "cpu unfused 16 lanes"
 #endif
-#include "src/cpu/kernels_body.h"
+#include "src/cpu/kernels/kernels_body.h"

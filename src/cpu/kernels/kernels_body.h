@@ -4,7 +4,7 @@
  * FMA(a, b, c) on it, the register tiles PRODUCT_OUT x PRODUCT_ROWS (vectors), GRAD_OUT x GRAD_IN
  * and 1 x GRAD_LINE (each at most 16), KERNEL_TABLE (name of the table), KERNEL_NAME, ARITHMETIC.
  */
-#include "src/cpu/kernels.h"
+#include "src/cpu/kernels/kernels.h"
 
 #include "core/formulas/layer_norm.h"
 
@@ -15,11 +15,11 @@
 
 /* The order matters: fragments use functions of earlier ones. */
 /* clang-format off */
-#include "src/cpu/kernels_gemm_body.h"
-#include "src/cpu/kernels_layers_body.h"
-#include "src/cpu/kernels_loss_body.h"
-#include "src/cpu/kernels_optimizer_body.h"
-#include "src/cpu/kernels_sampler_body.h"
+#include "src/cpu/kernels/kernels_gemm_body.h"
+#include "src/cpu/kernels/kernels_layers_body.h"
+#include "src/cpu/kernels/kernels_loss_body.h"
+#include "src/cpu/kernels/kernels_optimizer_body.h"
+#include "src/cpu/kernels/kernels_sampler_body.h"
 /* clang-format on */
 
 const tt_kernels KERNEL_TABLE = {
