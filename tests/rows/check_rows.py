@@ -126,9 +126,8 @@ def build_again(tree, *programs):
 def check_laws(tree):
     page = run(tree / "build/tutti", "options", "--markdown", more=NO_LEAKS)  # a test compares it
     (tree / "docs/options.md").write_text(page)
-    # two ranks are enough under the sanitizers; script/test runs mpi.* on 1, 2 and 3
     run("ctest", "--test-dir", tree / "build", "--output-on-failure", "--no-tests=error", "-j",
-        os.cpu_count(), "-L", "unit|laws|mpi|double", "-LE", "long", "-E", r"^mpi\..*\.[13]$")
+        os.cpu_count(), "-L", "unit|laws|mpi|double", "-LE", "long")
     run(tree / "build/tests/laws_on_double", "steps.steps_follow_the_textbook")
 
 
