@@ -35,7 +35,8 @@ endfunction()
 # Floors 0 and 1: code that gcc and nvcc share, options, members, statistics.
 tutti_room(core/base LINK tutti_random123 tutti_jansson m)
 tutti_room(core/formulas USE core/base)
-tutti_room(core/config USE core/base core/formulas LINK tutti_yaml tutti_xxhash m)
+tutti_room(core/config USE core/base core/formulas LINK tutti_xxhash m)
+tutti_room(core/config/yaml USE core/base core/formulas core/config LINK tutti_yaml)
 tutti_room(core/model USE core/base core/formulas core/config LINK tutti_xxhash)
 tutti_room(core/stats USE core/base core/formulas core/config core/model LINK m)
 tutti_room(core/engine USE core/base core/model core/stats)
@@ -67,10 +68,14 @@ tutti_room(io/campaign USE core/base core/config core/model core/stats mpi io/hd
 tutti_room(src/host USE core/base core/config core/engine mpi io/hdf5
            LINK Threads::Threads OpenMP::OpenMP_C ${CMAKE_DL_LIBS})
 tutti_room(src/job USE core/base core/model core/engine mpi io/hdf5 io/data src/host)
-tutti_room(src/predict USE core/base core/formulas core/model core/stats core/engine mpi io/data
-           io/model io/results src/host)
+tutti_room(src/predict USE core/base core/formulas core/model core/stats core/engine mpi io/hdf5
+           io/data io/model io/results src/host)
+tutti_room(src/score USE core/base core/formulas core/model core/stats core/engine mpi io/hdf5
+           io/data io/model io/results io/table src/host src/predict)
+tutti_room(src/train/shard USE core/base core/model core/stats core/engine mpi io/data io/model
+           io/checkpoint io/results src/host src/job)
 tutti_room(src/train USE core/base core/model core/stats core/engine mpi io/hdf5 io/data io/model
-           io/checkpoint io/results src/host src/job src/predict)
+           io/checkpoint io/results src/host src/job src/predict src/score src/train/shard)
 
 # Floor 5: code that uses runs.
 tutti_room(src/tools USE core/base core/model cuda/plan io/hdf5 io/data src/cpu/kernels src/host
@@ -82,7 +87,7 @@ tutti_room(src/slurm USE core/base core/config core/stats src/host src/job src/t
            src/campaign/state)
 tutti_room(src/report USE core/base io/hdf5 io/results src/host)
 tutti_room(src/report/page USE core/base core/config core/formulas core/model core/stats io/hdf5
-           io/results src/host src/predict src/report)
+           io/results src/host src/predict src/score src/report)
 tutti_room(src/campaign/pool USE core/base core/config core/model core/stats core/engine mpi io/data
            io/campaign src/host src/predict src/campaign/state)
 tutti_room(src/campaign/select USE core/base core/config core/model core/stats io/data io/campaign

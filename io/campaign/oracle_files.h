@@ -46,7 +46,7 @@ typedef struct tt_oracle_output {
   double *y;   /* [count][T] in the order of the targets; NaN = unlabelled */
 } tt_oracle_output;
 
-/* Read an output. An HDF5 file is first checked by io/data/guarded_check.h, because tutti did not
+/* Read an output. An HDF5 file is first checked by io/hdf5/guarded_check.h, because tutti did not
  * write it.
  *   requested  number of rows that were requested: a file with more rows is refused before memory
  *              is allocated for them; 0 = any number
@@ -68,7 +68,7 @@ tt_err tt_oracle_output_align(const tt_oracle_output *l, int64_t count, const in
  * the reason `why` rows have no labels ("" = not written). Errors: CANTCREAT, IO, MEM. */
 tt_err tt_accepted_labels_write_local(const char *file, int64_t count, const int64_t *id,
                                       const double *y, const tt_columns *target, const char *why);
-/* Read a file of tt_accepted_labels_write_local, without io/data/guarded_check.h.
+/* Read a file of tt_accepted_labels_write_local, without io/hdf5/guarded_check.h.
  *   why  [room] or NULL */
 tt_err tt_accepted_labels_read_local(const char *file, const tt_columns *target,
                                      tt_oracle_output **out, char *why, int room);

@@ -34,7 +34,7 @@ typedef struct tt_data_hook {
 /* Collective. Read the whole data set of a job: every rank reads its own blocks of rows once, with
  * the serial driver; means and scales are summed in fixed blocks of rows in double (bit-identical
  * for every rank count); all ranks get all rows, normalised. Rank 0 first checks the file with
- * io/data/guarded_check.h. Columns trained as labels (output softmax, sigmoid, rate) keep mean 0
+ * io/hdf5/guarded_check.h. Columns trained as labels (output softmax, sigmoid, rate) keep mean 0
  * and scale 1. Errors: NOINPUT, CONFIG (unknown target; a column trained as label and as measured
  * value), DATA (NaN or infinity in inputs: dataset, row, column, value; infinite targets; a label
  * that is invalid for its output; no rows; negative weights; rows of an index dataset out of range,

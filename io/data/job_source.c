@@ -3,7 +3,7 @@
 
 #include "core/base/csv.h"
 #include "core/base/mem.h"
-#include "io/data/guarded_check.h"
+#include "io/hdf5/guarded_check.h"
 #include "io/table/column_choice.h"
 
 #include <stdio.h>

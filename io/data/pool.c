@@ -4,7 +4,7 @@
 
 #include "core/base/mem.h"
 #include "io/data/data_internal.h"
-#include "io/data/guarded_check.h"
+#include "io/hdf5/guarded_check.h"
 
 #include <inttypes.h>
 #include <math.h>

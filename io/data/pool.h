@@ -25,7 +25,7 @@ typedef struct tt_pool_options {
   int checked;                   /* the files were checked before: do not check them again */
 } tt_pool_options;
 
-/* Collective. Rank 0 first checks the files with io/data/guarded_check.h, reads their shapes and
+/* Collective. Rank 0 first checks the files with io/hdf5/guarded_check.h, reads their shapes and
  * broadcasts them. Every rank keeps its own reader, of one file at a time. The options are copied.
  * Owner: the caller. Errors: NOINPUT, DATA (not HDF5; no such dataset; no rows; other columns: as
  * tt_data_reader_match_local; excluded rows out of range or twice), MEM. */

@@ -1,6 +1,6 @@
 /* predictions.c — the files of `tutti predict`, see results.h. */
 #include "core/base/mem.h"
-#include "io/data/axis_labels.h"
+#include "io/results/axis_labels.h"
 #include "io/results/results.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* scores_write.c — see scores_internal.h, and tt_scores_write of results.h. */
 #include "io/results/scores_internal.h"
 
-#include "io/data/axis_labels.h"
+#include "io/results/axis_labels.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* write.c — tt_results_write of results.h; the layout is in docs/files.md. */
 #include "core/base/mem.h"
-#include "io/data/axis_labels.h"
+#include "io/results/axis_labels.h"
 #include "io/results/results.h"
 #include "io/results/scores_internal.h"
 

@@ -4,7 +4,7 @@
 #include "core/base/mem.h"
 #include "core/engine/engine.h"
 #include "core/stats/metrics.h"
-#include "io/data/axis_labels.h"
+#include "io/results/axis_labels.h"
 #include "io/model/model_file.h"
 #include "src/cpu/single_row.h"
 #include "src/host/resources.h"

@@ -1,7 +1,7 @@
 /* main.c — tutti VERB ...: find the verb, run it, print its error, exit with its exit code. */
 #include "core/base/log.h"
 #include "core/base/text.h"
-#include "io/data/guarded_check.h"
+#include "io/hdf5/guarded_check.h"
 #include "io/hdf5/h5.h"
 #include "mpi/comm.h"
 #include "src/cli/cli_args.h"

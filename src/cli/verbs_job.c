@@ -8,6 +8,7 @@
 #include "src/export/export.h"
 #include "src/host/stop_request.h"
 #include "src/predict/predict.h"
+#include "src/score/evaluate.h"
 #include "src/tools/doctor.h"
 #include "src/tools/import.h"
 #include "src/tools/plan.h"

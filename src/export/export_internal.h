@@ -2,7 +2,7 @@
 #ifndef TT_EXPORT_INTERNAL_H
 #define TT_EXPORT_INTERNAL_H
 #include "core/model/trained_ensemble.h"
-#include "io/data/axis_labels.h"
+#include "io/results/axis_labels.h"
 #include "src/export/export.h"
 
 #include <stdio.h>

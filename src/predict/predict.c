@@ -7,7 +7,7 @@
 #include "core/model/partition.h"
 #include "core/stats/metrics.h"
 #include "io/data/data.h"
-#include "io/data/guarded_check.h"
+#include "io/hdf5/guarded_check.h"
 #include "io/model/model_file.h"
 #include "io/results/results.h"
 #include "src/host/resources.h"

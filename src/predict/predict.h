@@ -1,4 +1,4 @@
-/* predict.h — `tutti predict` and `tutti evaluate`: a trained model on the rows of a file. */
+/* predict.h — `tutti predict`: a trained model on the rows of a file. */
 #ifndef TT_PREDICT_H
 #define TT_PREDICT_H
 #include "io/data/data.h"
@@ -24,19 +24,4 @@ typedef struct tt_predict_options {
  * USAGE (a quantile outside (0, 1); quantiles of a model that predicts only classes or quantiles),
  * CANTCREAT (the output exists), IO, MEM. */
 tt_err tt_predict(tt_comm *c, const tt_predict_options *o);
-
-typedef struct tt_evaluate_options {
-  const char *model, *data;
-  tt_table_format format;       /* of a CSV file */
-  const char *inputs, *targets; /* datasets; NULL = "x", "y" */
-  const char *weights;          /* dataset of sample weights; NULL = all rows weigh the same */
-  const char *output;           /* file for the scores; NULL = none */
-  const char *command;
-} tt_evaluate_options;
-
-/* Collective. Score the model on all labelled rows of a file, print the table, and write the scores
- * if `output` is set. Target columns are matched by name, or by position if the file has no names.
- * Errors: as tt_predict; DATA (no column for a target; weights that are negative or not one for
- * each row). */
-tt_err tt_evaluate(tt_comm *c, const tt_evaluate_options *o);
 #endif

@@ -5,8 +5,8 @@
 #include "core/model/load_balance.h"
 #include "src/host/memory_limits.h"
 #include "src/job/job.h"
-#include "src/predict/score.h"
-#include "src/train/team_training.h"
+#include "src/score/score.h"
+#include "src/train/shard/team_training.h"
 
 #include <math.h>
 

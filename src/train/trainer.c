@@ -15,10 +15,10 @@
 #include "src/job/earlier_run.h"
 #include "src/job/metrics_file.h"
 #include "src/train/memory_plan.h"
-#include "src/train/shard.h"
-#include "src/train/shard_train.h"
-#include "src/train/team_training.h"
-#include "src/train/training_cost.h"
+#include "src/train/shard/shard.h"
+#include "src/train/shard/shard_train.h"
+#include "src/train/shard/team_training.h"
+#include "src/train/shard/training_cost.h"
 #include "src/train/write_outputs.h"
 
 #include <inttypes.h>

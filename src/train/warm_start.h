@@ -5,7 +5,7 @@
  * the difference shrinks with the number of rows. */
 #ifndef TT_WARM_START_H
 #define TT_WARM_START_H
-#include "src/train/shard.h"
+#include "src/train/shard/shard.h"
 
 /* The earlier run. Members are matched by ensemble name and member number; members that are missing
  * or diverged in the earlier run start with random weights. */

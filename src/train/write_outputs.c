@@ -6,11 +6,11 @@
 #include "io/model/model_file.h"
 #include "io/results/results.h"
 #include "src/job/data_advice.h"
-#include "src/predict/advice.h"
-#include "src/predict/out_of_bag.h"
+#include "src/score/advice.h"
+#include "src/score/out_of_bag.h"
 #include "src/predict/postprocess.h"
-#include "src/predict/row_source.h"
-#include "src/predict/score.h"
+#include "src/score/row_source.h"
+#include "src/score/score.h"
 
 #include <limits.h>
 #include <stdio.h>

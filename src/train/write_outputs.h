@@ -1,7 +1,7 @@
 /* write_outputs.h — outputs of a finished run: model.h5, results.h5 and the table of scores. */
 #ifndef TT_WRITE_OUTPUTS_H
 #define TT_WRITE_OUTPUTS_H
-#include "src/train/shard.h"
+#include "src/train/shard/shard.h"
 
 /* Collective. Write model.h5 and results.h5 into run.directory, print the scores unless `quiet`.
  *   shards  no member trains any more; states saved by tt_shard_save_local

@@ -4,7 +4,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/sort.h"
-#include "io/data/guarded_check.h"
+#include "io/hdf5/guarded_check.h"
 #include "src/host/stop_request.h"
 #include "src/host/watchdog.h"
 

@@ -6,10 +6,10 @@
 
 #include "core/base/log.h"
 #include "core/stats/ensemble_loss.h"
-#include "src/train/ensemble_early_stopping.h"
-#include "src/train/ensemble_training.h"
-#include "src/train/fusion.h"
-#include "src/train/retry.h"
+#include "src/train/shard/ensemble_early_stopping.h"
+#include "src/train/shard/ensemble_training.h"
+#include "src/train/shard/fusion.h"
+#include "src/train/shard/retry.h"
 
 enum { ROWS = 150, EPOCHS = 6, EACH = 3, BAD = 1, MOST_CALLS = 200 };
 

@@ -6,8 +6,8 @@
 
 #include "core/model/load_balance.h"
 #include "src/host/stop_request.h"
-#include "src/train/retry.h"
-#include "src/train/team_training.h"
+#include "src/train/shard/retry.h"
+#include "src/train/shard/team_training.h"
 
 #include <signal.h>
 

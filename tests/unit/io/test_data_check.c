@@ -2,7 +2,7 @@
  * program is also the child: TUTTI_EXE names it. */
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "io/data/guarded_check.h"
+#include "io/hdf5/guarded_check.h"
 #include "io/hdf5/h5.h"
 #include "tests/support/check.h"
 

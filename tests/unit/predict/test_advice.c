@@ -1,6 +1,6 @@
 /* test_advice.c — advice is given where results need attention, with the names, and only there. */
 #include "core/model/state.h"
-#include "src/predict/advice.h"
+#include "src/score/advice.h"
 #include "tests/support/check.h"
 
 #include <math.h>

@@ -1,0 +1,152 @@
+/* override.c — "section.name=value" from the command line. */
+#include "core/config/yaml/yaml_nodes.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Target of an assignment: a field, or a swept option of an ensemble. */
+typedef struct assignment_target {
+  tt_option_ref slot; /* option NULL: a sweep */
+  int64_t element;
+  const char *swept;
+} assignment_target;
+
+static void report_unknown(tt_config_reader *r, const tt_source_location *at,
+                           const tt_suggestion *near)
+{
+  char shown[TT_PRINTABLE_SIZE];
+  tt_printable(near->word, shown);
+  if (*near->best)
+    tt_config_error(r, at, "unknown option '%s'; did you mean '%s'?", shown, near->best);
+  else
+    tt_config_error(r, at, "unknown option '%s'", shown);
+}
+
+/* "members" or "train.epochs": the option of an ensemble, or -1; adds all names to `near`. */
+static int find_option(const char *rest, tt_suggestion *near)
+{
+  char path[TT_OPTION_PATH_SIZE];
+  for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++) {
+    const tt_option *o = &tt_ensemble_option_table[i];
+    tt_option_path(o, -1, path);
+    const char *relative = tt_inherited_option[i] < 0 ? o->name : path;
+    if (strcmp(relative, rest) == 0) return i;
+    tt_suggestion_consider(near, relative);
+  }
+  return -1;
+}
+
+/* "sweep.learning_rate": the option, or NULL. */
+static const char *swept_option(const char *rest)
+{
+  return strncmp(rest, "sweep.", 6) == 0 ? rest + 6 : NULL;
+}
+
+/* ".heating.": the ensemble, or -1. A name may contain dots: take the longest name that is followed
+ * by a known option. */
+static int64_t find_ensemble_by_name(const tt_config_reader *r, const char *key, const char **rest)
+{
+  int64_t best = -1;
+  size_t longest = 0;
+  int known = 0;
+  for (int64_t i = 0; i < r->cfg->ensembles; i++) {
+    const char *name = r->cfg->ensemble[i].name;
+    size_t n = name ? strlen(name) : 0;
+    if (!n || strncmp(name, key + 1, n) != 0 || key[n + 1] != '.') continue;
+    tt_suggestion near = {.word = key + n + 2};
+    int fits = swept_option(near.word) || find_option(near.word, &near) >= 0;
+    if (best >= 0 && (fits < known || (fits == known && n <= longest))) continue;
+    best = i, longest = n, known = fits;
+    *rest = near.word;
+  }
+  return best;
+}
+
+/* "[3]." or ".heating.": the ensemble, with *rest behind it; or -1. */
+static int64_t find_ensemble(const tt_config_reader *r, const char *key, const char **rest)
+{
+  char *end = NULL;
+  if (*key != '[') return find_ensemble_by_name(r, key, rest);
+  int64_t i = strtoll(key + 1, &end, 10);
+  if (!strchr("0123456789", key[1]) || end[0] != ']' || end[1] != '.') return -1;
+  *rest = end + 2;
+  return i < r->cfg->ensembles ? i : -1;
+}
+
+static int find_ensemble_option(tt_config_reader *r, const tt_source_location *at, const char *key,
+                                assignment_target *out)
+{
+  const char *rest = key;
+  int64_t element = find_ensemble(r, key, &rest);
+  tt_suggestion near = {.word = rest};
+  if (element < 0) {
+    tt_config_error(r, at,
+                    "no such ensemble; write ensembles[i].option=value with i below %" PRId64
+                    ", or ensembles.NAME.option=value",
+                    r->cfg->ensembles);
+    return 0;
+  }
+  *out = (assignment_target){.element = element, .swept = swept_option(rest)};
+  if (out->swept) return 1;
+  int i = find_option(rest, &near);
+  if (i >= 0)
+    out->slot = tt_option_ref_ensemble(r, element, i);
+  else
+    report_unknown(r, at, &near);
+  return i >= 0;
+}
+
+static int find_job_option(tt_config_reader *r, const tt_source_location *at, const char *key,
+                           assignment_target *out)
+{
+  char path[TT_OPTION_PATH_SIZE];
+  tt_suggestion near = {.word = key};
+  for (int i = 0; i < TT_OPTION_COUNT; i++) {
+    *out = (assignment_target){.slot = tt_option_ref_job(r, i)};
+    tt_option_path(out->slot.option, -1, path);
+    if (strcmp(path, key) == 0) return 1;
+    tt_suggestion_consider(&near, path);
+  }
+  report_unknown(r, at, &near);
+  return 0;
+}
+
+static tt_err assign_text(tt_config_reader *r, const assignment_target *g,
+                          const tt_source_location *at, const char *text)
+{
+  yaml_document_t doc;
+  char path[TT_OPTION_PATH_SIZE] = "the sweep";
+  int good = 0;
+  TT_TRY(tt_yaml_load(r, text, strlen(text), &doc, &good));
+  if (!good) return TT_OK;
+  yaml_node_t *root = yaml_document_get_root_node(&doc);
+  if (g->slot.option) tt_option_path(g->slot.option, g->slot.element, path);
+  tt_err e = TT_OK;
+  if (!root)
+    tt_config_error(r, at, "%s has no value; write '' for an empty string", path);
+  else if (g->slot.option)
+    e = tt_option_assign(r, &doc, &g->slot, at, root);
+  else
+    e = tt_sweep_read(r, &doc, g->element, at, g->swept, root);
+  yaml_document_delete(&doc);
+  return e;
+}
+
+tt_err tt_config_read_override(tt_config_reader *r)
+{
+  const char *text = r->set[r->now - 1], *equals = strchr(text, '=');
+  tt_source_location at = {.line = 1, .column = 1, .set = r->now};
+  char key[TT_OPTION_PATH_SIZE];
+  assignment_target g;
+  size_t length = equals ? (size_t)(equals - text) : 0;
+  if (length == 0 || length >= sizeof key) {
+    tt_config_error(r, &at, "expected section.option=value");
+    return TT_OK;
+  }
+  memcpy(key, text, length);
+  key[length] = '\0';
+  int own = strncmp(key, "ensembles", 9) == 0 && (key[9] == '[' || key[9] == '.');
+  int found = own ? find_ensemble_option(r, &at, key + 9, &g) : find_job_option(r, &at, key, &g);
+  return found ? assign_text(r, &g, &at, equals + 1) : TT_OK;
+}

@@ -1,0 +1,209 @@
+/* sweep_yaml.c — `sweep:` of an ensemble: read, checked with the table rows of the swept options,
+ * written. */
+#include "core/base/mem.h"
+#include "core/config/yaml/yaml_nodes.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* The sweep that is read. */
+typedef struct sweep_reader {
+  tt_config_reader *r;
+  yaml_document_t *doc;
+  char path[TT_OPTION_PATH_SIZE]; /* "ensembles[0].sweep.learning_rate" */
+  const tt_option *option;        /* kind and range of the values */
+  tt_source_location *where;
+  tt_sweep out;
+} sweep_reader;
+
+void tt_sweeps_free(tt_ensemble_config *own)
+{
+  for (int64_t i = 0; i < own->sweeps; i++) tt_free(own->sweep[i].value);
+  tt_free(own->sweep);
+  own->sweeps = 0;
+}
+
+static void report_unknown_hyper(tt_config_reader *r, const tt_source_location *at, int64_t element,
+                                 const tt_suggestion *near)
+{
+  char shown[TT_PRINTABLE_SIZE], names[TT_REASON_SIZE];
+  size_t used = 0;
+  names[0] = '\0';
+  for (int i = 0; i < TT_HYPER_COUNT && used < sizeof names; i++)
+    used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "",
+                             tt_hyper_name[i]);
+  tt_printable(near->word, shown);
+  tt_config_error(r, at,
+                  "ensembles[%" PRId64
+                  "].sweep: '%s' cannot be swept; %s%s%soptions that can be swept: %s",
+                  element, shown, *near->best ? "did you mean '" : "", near->best,
+                  *near->best ? "'? " : "", names);
+}
+
+static double number_of(const tt_option *o, const tt_value *value)
+{
+  return o->kind == TT_KIND_I64    ? (double)value->whole
+         : o->kind == TT_KIND_NAME ? (double)value->word
+                                   : value->real;
+}
+
+static void read_element(sweep_reader *s, const yaml_node_t *node, int64_t i)
+{
+  tt_value value = {0};
+  char path[2 * TT_OPTION_PATH_SIZE];
+  snprintf(path, sizeof path, "%s: %s", s->path, tt_choice_sweep[s->out.kind]);
+  if (tt_element_parse(s->r, s->option, path, node, i, &value))
+    s->out.value[i] = number_of(s->option, &value);
+  else
+    s->where->bad = 1;
+}
+
+/* uniform and log_uniform need two ascending numbers. */
+static void check_bounds(sweep_reader *s, const tt_source_location *at)
+{
+  const double *v = s->out.value;
+  const char *kind = tt_choice_sweep[s->out.kind];
+  const char *why = NULL;
+  if (s->out.kind != TT_SWEEP_uniform && s->out.kind != TT_SWEEP_log_uniform) return;
+  if (s->option->kind == TT_KIND_NAME)
+    why = "is for numbers; use list, grid or choice";
+  else if (s->out.count != 2)
+    why = "takes two values, the lowest and the highest";
+  else if (v[0] > v[1])
+    why = "goes from the lowest to the highest value";
+  else if (s->out.kind == TT_SWEEP_log_uniform && v[0] <= 0.0)
+    why = "needs a lowest value above 0";
+  if (!why) return;
+  s->where->bad = 1;
+  tt_config_error(s->r, at, "%s: %s %s", s->path, kind, why);
+}
+
+static tt_err read_values(sweep_reader *s, yaml_node_t *node)
+{
+  tt_source_location at = tt_node_location(s->r, node);
+  int list = node->type == YAML_SEQUENCE_NODE;
+  yaml_node_item_t *item = list ? node->data.sequence.items.start : NULL;
+  int64_t count = list ? node->data.sequence.items.top - item : 0;
+  if (count < 1 || count > TT_MAX_LIST_ITEMS) {
+    s->where->bad = 1;
+    tt_config_error(s->r, &at, "%s: %s: expected a list of 1 to %d values in brackets, found %s",
+                    s->path, tt_choice_sweep[s->out.kind], TT_MAX_LIST_ITEMS,
+                    list ? count ? "a longer one" : "an empty one" : tt_node_kind_text(node));
+    return TT_OK;
+  }
+  TT_TRY(TT_ALLOC(s->out.value, count));
+  s->out.count = count;
+  for (int64_t i = 0; i < count; i++) read_element(s, yaml_document_get_node(s->doc, item[i]), i);
+  if (!s->where->bad) check_bounds(s, &at);
+  return TT_OK;
+}
+
+/* {log_uniform: [1e-4, 1e-2]}: a mapping of one pair. */
+static tt_err read_kind(sweep_reader *s, yaml_node_t *node)
+{
+  tt_source_location at = tt_node_location(s->r, node);
+  yaml_node_pair_t *pair = node->type == YAML_MAPPING_NODE ? node->data.mapping.pairs.start : NULL;
+  if (pair && node->data.mapping.pairs.top - pair == 1) {
+    yaml_node_t *key = yaml_document_get_node(s->doc, pair->key);
+    tt_yaml_scalar word =
+        key->type == YAML_SCALAR_NODE ? tt_yaml_scalar_of(key) : (tt_yaml_scalar){.text = ""};
+    for (int i = 0; tt_choice_sweep[i]; i++) {
+      if (strcmp(tt_choice_sweep[i], word.text) != 0) continue;
+      s->out.kind = (tt_sweep_kind)i;
+      return read_values(s, yaml_document_get_node(s->doc, pair->value));
+    }
+  }
+  s->where->bad = 1;
+  tt_config_error(s->r, &at,
+                  "%s: expected one of {list: [..]}, {grid: [..]}, {uniform: [a, b]}, "
+                  "{log_uniform: [a, b]}, {choice: [..]}",
+                  s->path);
+  return TT_OK;
+}
+
+/* Replace an earlier sweep of the same option (--set), or append. */
+static tt_err store_sweep(tt_ensemble_config *own, const tt_sweep *s)
+{
+  tt_sweep *longer = NULL;
+  for (int64_t i = 0; i < own->sweeps; i++) {
+    if (own->sweep[i].hyper != s->hyper) continue;
+    tt_free(own->sweep[i].value);
+    own->sweep[i] = *s;
+    return TT_OK;
+  }
+  TT_TRY(TT_ALLOC(longer, own->sweeps + 1));
+  for (int64_t i = 0; i < own->sweeps; i++) longer[i] = own->sweep[i];
+  longer[own->sweeps++] = *s;
+  tt_free(own->sweep);
+  own->sweep = longer;
+  return TT_OK;
+}
+
+tt_err tt_sweep_read(tt_config_reader *r, yaml_document_t *doc, int64_t element,
+                     const tt_source_location *key, const char *name, yaml_node_t *node)
+{
+  tt_suggestion near = {.word = name};
+  int h = 0;
+  while (h < TT_HYPER_COUNT && strcmp(tt_hyper_name[h], name) != 0)
+    tt_suggestion_consider(&near, tt_hyper_name[h++]);
+  if (h == TT_HYPER_COUNT) {
+    report_unknown_hyper(r, key, element, &near);
+    return TT_OK;
+  }
+  sweep_reader s = {.r = r, .doc = doc, .option = &tt_ensemble_option_table[tt_hyper_option[h]]};
+  s.where = &r->swept[element][h];
+  s.out.hyper = h;
+  snprintf(s.path, sizeof s.path, "ensembles[%" PRId64 "].sweep.%s", element, name);
+  if (tt_reject_repeated(r, s.where, key, s.path)) return TT_OK;
+  *s.where = *key;
+  s.where->given = 1;
+  tt_err e = read_kind(&s, node);
+  if (!e && !s.where->bad) {
+    e = store_sweep(&r->cfg->ensemble[element], &s.out);
+    if (!e) return TT_OK;
+  }
+  tt_free(s.out.value);
+  return e;
+}
+
+tt_err tt_sweeps_read(tt_config_reader *r, yaml_document_t *doc, int64_t element, yaml_node_t *node)
+{
+  tt_source_location at = tt_node_location(r, node);
+  if (tt_node_is_empty(node)) return TT_OK;
+  if (node->type != YAML_MAPPING_NODE) {
+    tt_config_error(r, &at,
+                    "ensembles[%" PRId64 "].sweep: expected a mapping like "
+                    "{learning_rate: {log_uniform: [1e-4, 1e-2]}}, found %s",
+                    element, tt_node_kind_text(node));
+    return TT_OK;
+  }
+  yaml_node_pair_t *p = node->data.mapping.pairs.start, *end = node->data.mapping.pairs.top;
+  for (; p < end; p++) {
+    yaml_node_t *key = yaml_document_get_node(doc, p->key);
+    if (!tt_key_check(r, key)) continue;
+    at = tt_node_location(r, key);
+    TT_TRY(tt_sweep_read(r, doc, element, &at, tt_yaml_scalar_of(key).text,
+                         yaml_document_get_node(doc, p->value)));
+  }
+  return TT_OK;
+}
+
+static void write_sweep(const tt_sweep *s, FILE *out)
+{
+  const tt_option *o = &tt_ensemble_option_table[tt_hyper_option[s->hyper]];
+  fprintf(out, "      %s: {%s: [", tt_hyper_name[s->hyper], tt_choice_sweep[s->kind]);
+  for (int64_t i = 0; i < s->count; i++) {
+    if (i) fputs(", ", out);
+    if (o->kind == TT_KIND_NAME)
+      fputs(o->choices[(int)s->value[i]], out);
+    else
+      tt_double_write(s->value[i], out);
+  }
+  fputs("]}\n", out);
+}
+
+void tt_sweeps_write(const tt_ensemble_config *own, FILE *out)
+{
+  if (own->sweeps) fputs("    sweep:\n", out);
+  for (int64_t i = 0; i < own->sweeps; i++) write_sweep(&own->sweep[i], out);
+}

@@ -1,0 +1,225 @@
+/* yaml_parse.c — reads YAML nodes into fields: sections, options, ensembles. */
+#include "core/base/mem.h"
+#include "core/config/yaml/yaml_nodes.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The option with this name in any section, or NULL. */
+static const tt_option *find_option_anywhere(const char *name)
+{
+  for (int i = 0; i < TT_OPTION_COUNT; i++)
+    if (strcmp(tt_option_table[i].name, name) == 0) return &tt_option_table[i];
+  return NULL;
+}
+
+static void report_unknown(tt_config_reader *r, const tt_source_location *at,
+                           const tt_suggestion *near, const char *place)
+{
+  char shown[TT_PRINTABLE_SIZE], path[TT_OPTION_PATH_SIZE];
+  const tt_option *other = find_option_anywhere(near->word);
+  tt_printable(near->word, shown);
+  if (*near->best) {
+    tt_config_error(r, at, "unknown key '%s' %s; did you mean '%s'?", shown, place, near->best);
+  } else if (other) {
+    tt_option_path(other, -1, path);
+    tt_config_error(r, at, "unknown key '%s' %s; did you mean '%s'?", shown, place, path);
+  } else {
+    tt_config_error(r, at, "unknown key '%s' %s", shown, place);
+  }
+}
+
+/* The current section: of the job, or of one of its ensembles. */
+typedef struct level {
+  int64_t element; /* of `ensembles`, -1 for the job */
+  const tt_option *table;
+  int count;
+  const char *section; /* "top", "data_split"; "ensembles" for an ensemble itself */
+} level;
+
+static level level_of(int64_t element, const char *section)
+{
+  if (element < 0) return (level){-1, tt_option_table, TT_OPTION_COUNT, section};
+  return (level){element, tt_ensemble_option_table, TT_ENSEMBLE_OPTION_COUNT, section};
+}
+
+static int is_root(const level *at)
+{
+  return strcmp(at->section, at->element < 0 ? "top" : "ensembles") == 0;
+}
+
+/* 1 if `section` is a direct subsection of `at`. */
+static int is_inside(const level *at, const char *section)
+{
+  size_t last = tt_section_leaf(section), outer = strlen(at->section);
+  if (is_root(at)) return last == 0 && strcmp(section, at->section) != 0;
+  return last == outer + 1 && strncmp(section, at->section, outer) == 0;
+}
+
+/* Number of the first option of the subsection near->word, or -1; adds their names to `near`. */
+static int find_section(const level *at, tt_suggestion *near)
+{
+  int found = -1;
+  for (int i = at->count - 1; i >= 0; i--) {
+    const char *section = at->table[i].section, *last = section + tt_section_leaf(section);
+    if (!is_inside(at, section)) continue;
+    if (strcmp(last, near->word) == 0)
+      found = i;
+    else
+      tt_suggestion_consider(near, last);
+  }
+  return found;
+}
+
+static int find_option(const level *at, tt_suggestion *near)
+{
+  for (int i = 0; i < at->count; i++) {
+    if (strcmp(at->table[i].section, at->section) != 0) continue;
+    if (strcmp(at->table[i].name, near->word) == 0) return i;
+    tt_suggestion_consider(near, at->table[i].name);
+  }
+  return -1;
+}
+
+static tt_err walk_section(tt_config_reader *r, yaml_document_t *doc, const level *at,
+                           yaml_node_t *node);
+
+static tt_err walk_subsection(tt_config_reader *r, yaml_document_t *doc, const level *outer,
+                              int first, const yaml_node_t *key, yaml_node_t *node)
+{
+  const tt_option *o = &outer->table[first];
+  tt_source_location at = tt_node_location(r, key);
+  tt_source_location *seen =
+      outer->element < 0 ? &r->section[first] : &r->own_section[outer->element][first];
+  if (tt_reject_repeated(r, seen, &at, tt_scalar_text(key))) return TT_OK;
+  *seen = at;
+  seen->given = 1;
+  if (tt_node_is_empty(node)) return TT_OK; /* every option of the section is commented out */
+  level inner = level_of(outer->element, o->section);
+  if (node->type == YAML_MAPPING_NODE) return walk_section(r, doc, &inner, node);
+  at = tt_node_location(r, node);
+  tt_config_error(r, &at, "%s: expected a mapping of options like {%s: %s}, found %s",
+                  tt_scalar_text(key), o->name, o->default_value ? o->default_value : "...",
+                  tt_node_kind_text(node));
+  return TT_OK;
+}
+
+static tt_err walk_ensembles(tt_config_reader *r, yaml_document_t *doc, const yaml_node_t *key,
+                             yaml_node_t *node);
+
+static void report_unknown_key(tt_config_reader *r, const level *outer,
+                               const tt_source_location *at, const tt_suggestion *near)
+{
+  char place[2 * TT_OPTION_PATH_SIZE], section[TT_OPTION_PATH_SIZE];
+  const char *whose = outer->element < 0 ? "" : " of an ensemble";
+  tt_section_path(outer->section, section);
+  if (is_root(outer))
+    snprintf(place, sizeof place, outer->element < 0 ? "at the top level" : "in an ensemble");
+  else
+    snprintf(place, sizeof place, "in %s%s", section, whose);
+  report_unknown(r, at, near, place);
+}
+
+static tt_err walk_pair(tt_config_reader *r, yaml_document_t *doc, const level *outer,
+                        const yaml_node_t *key, yaml_node_t *node)
+{
+  tt_suggestion near = {.word = tt_scalar_text(key)};
+  tt_source_location at = tt_node_location(r, key);
+  int top = outer->element < 0 && is_root(outer), i = find_option(outer, &near);
+  if (i >= 0) {
+    tt_option_ref s =
+        outer->element < 0 ? tt_option_ref_job(r, i) : tt_option_ref_ensemble(r, outer->element, i);
+    return tt_option_assign(r, doc, &s, &at, node);
+  }
+  if (top && strcmp(near.word, "ensembles") == 0) return walk_ensembles(r, doc, key, node);
+  if (outer->element >= 0 && is_root(outer)) {
+    if (strcmp(near.word, "sweep") == 0) return tt_sweeps_read(r, doc, outer->element, node);
+    tt_suggestion_consider(&near, "sweep");
+  }
+  if (top) tt_suggestion_consider(&near, "ensembles");
+  i = find_section(outer, &near);
+  if (i >= 0) return walk_subsection(r, doc, outer, i, key, node);
+  report_unknown_key(r, outer, &at, &near);
+  return TT_OK;
+}
+
+static tt_err walk_section(tt_config_reader *r, yaml_document_t *doc, const level *at,
+                           yaml_node_t *node)
+{
+  yaml_node_pair_t *p = node->data.mapping.pairs.start, *end = node->data.mapping.pairs.top;
+  for (; p < end && r->error_count < TT_MAX_CONFIG_ERRORS; p++) {
+    yaml_node_t *key = yaml_document_get_node(doc, p->key);
+    if (!tt_key_check(r, key)) continue;
+    TT_TRY(walk_pair(r, doc, at, key, yaml_document_get_node(doc, p->value)));
+  }
+  return TT_OK;
+}
+
+static tt_err walk_ensemble(tt_config_reader *r, yaml_document_t *doc, yaml_node_t *node,
+                            int64_t element)
+{
+  tt_source_location at = r->element[element] = tt_node_location(r, node);
+  level own = level_of(element, "ensembles");
+  if (node->type == YAML_MAPPING_NODE) return walk_section(r, doc, &own, node);
+  r->element[element].bad = 1;
+  tt_config_error(r, &at, "ensembles[%" PRId64 "]: expected a mapping like {name: a}, found %s",
+                  element, tt_node_kind_text(node));
+  return TT_OK;
+}
+
+static tt_err walk_ensembles(tt_config_reader *r, yaml_document_t *doc, const yaml_node_t *key,
+                             yaml_node_t *node)
+{
+  tt_source_location at = tt_node_location(r, key);
+  if (tt_reject_repeated(r, &r->ensembles, &at, "ensembles")) return TT_OK;
+  r->ensembles = at;
+  r->ensembles.given = 1;
+  int list = node->type == YAML_SEQUENCE_NODE;
+  yaml_node_item_t *item = list ? node->data.sequence.items.start : NULL;
+  int64_t count = list ? node->data.sequence.items.top - item : 0;
+  if (count < 1 || count > TT_MAX_LIST_ITEMS) {
+    const char *found = !list ? tt_node_kind_text(node) : count ? "a longer one" : "an empty one";
+    tt_config_error(r, &at,
+                    "ensembles: expected a list of 1 to %d mappings like "
+                    "[{name: all, members: 5}], found %s",
+                    TT_MAX_LIST_ITEMS, found);
+    return TT_OK;
+  }
+  TT_TRY(TT_ALLOC(r->cfg->ensemble, count));
+  r->cfg->ensembles = count;
+  TT_TRY(TT_ALLOC(r->element, count));
+  TT_TRY(TT_ALLOC(r->own, count));
+  TT_TRY(TT_ALLOC(r->own_section, count));
+  TT_TRY(TT_ALLOC(r->swept, count));
+  for (int64_t i = 0; i < count; i++) {
+    TT_TRY(tt_config_defaults(tt_ensemble_option_table, TT_ENSEMBLE_OPTION_COUNT,
+                              &r->cfg->ensemble[i]));
+    TT_TRY(walk_ensemble(r, doc, yaml_document_get_node(doc, item[i]), i));
+  }
+  return TT_OK;
+}
+
+tt_err tt_config_read_yaml(tt_config_reader *r, const char *text, size_t bytes)
+{
+  yaml_document_t doc;
+  int good = 0;
+  TT_TRY(tt_yaml_load(r, text, bytes, &doc, &good));
+  if (!good) return TT_OK;
+  yaml_node_t *root = yaml_document_get_root_node(&doc);
+  tt_source_location at = {.line = 1, .column = 1};
+  tt_err e = TT_OK;
+  r->usable = root && root->type == YAML_MAPPING_NODE;
+  if (r->usable) {
+    level top = level_of(-1, "top");
+    e = walk_section(r, &doc, &top, root);
+  } else if (!root || tt_node_is_empty(root)) {
+    tt_config_error(r, &at, "the file is empty; a job needs at least data and ensembles");
+  } else {
+    at = tt_node_location(r, root);
+    tt_config_error(r, &at, "expected sections like data and ensembles, found %s",
+                    tt_node_kind_text(root));
+  }
+  yaml_document_delete(&doc);
+  return e;
+}

@@ -1,0 +1,142 @@
+/* axis_labels.c — see axis_labels.h. */
+#include "io/results/axis_labels.h"
+
+#include "core/base/mem.h"
+
+#include <string.h>
+
+void tt_axis_labels_free(tt_axis_labels *o)
+{
+  tt_free(o->member);
+  tt_free(o->cohort);
+  tt_free(o->index);
+  tt_free(o->snapshot);
+  tt_free(o->owner);
+  tt_free(o->ensemble);
+  tt_free(o->target);
+  tt_free(o->units);
+  for (int64_t i = 0; o->label && i < o->columns; i++) tt_free(o->label[i]);
+  tt_free(o->label);
+}
+
+static tt_err allocate(tt_axis_labels *o)
+{
+  TT_TRY(TT_ALLOC(o->member, o->members));
+  TT_TRY(TT_ALLOC(o->cohort, o->members));
+  TT_TRY(TT_ALLOC(o->index, o->members));
+  TT_TRY(TT_ALLOC(o->snapshot, o->members));
+  TT_TRY(TT_ALLOC(o->owner, o->members));
+  TT_TRY(TT_ALLOC(o->ensemble, o->columns));
+  TT_TRY(TT_ALLOC(o->target, o->columns));
+  TT_TRY(TT_ALLOC(o->units, o->columns));
+  return TT_ALLOC(o->label, o->columns);
+}
+
+/* Probabilities have no units, even if the labels have units. */
+static const char *units_of(const tt_trained_ensemble *m, int32_t target, int64_t quantity)
+{
+  if (!tt_output_is_class(m->model.output)) return m->target.units[target];
+  return quantity > 0 && quantity == m->model.levels ? "nat" : "1";
+}
+
+/* Column j of ensemble e. */
+static tt_err fill_column(const tt_trained_ensemble *m, const tt_ensemble *e, int64_t j,
+                          int64_t column, tt_axis_labels *o)
+{
+  char label[512];
+  int64_t q = m->model.quantities;
+  int32_t target = e->column[j / q];
+  o->ensemble[column] = e->name;
+  o->target[column] = m->target.name[target];
+  o->units[column] = units_of(m, target, j % q);
+  tt_trained_ensemble_column_name(m, e, j, label, sizeof label);
+  return tt_text_set(&o->label[column], label);
+}
+
+/* Cohort `number`: its members start at `first`, its columns at *column. */
+static tt_err fill_cohort(const tt_trained_ensemble *m, int32_t number, int64_t first,
+                          int64_t *column, tt_axis_labels *o)
+{
+  for (int64_t i = 0; i < m->members; i++) {
+    o->member[first + i] = first + i;
+    o->cohort[first + i] = number;
+    o->index[first + i] = m->index[i];
+    o->snapshot[first + i] = m->snapshot[i];
+    o->snapshots |= m->snapshot[i] > 0;
+  }
+  for (int64_t i = 0; i < m->ensembles; i++) {
+    const tt_ensemble *e = &m->ensemble[i];
+    for (int64_t j = 0; j < e->members; j++) o->owner[first + e->first + j] = e->name;
+    for (int64_t j = 0; j < tt_trained_ensemble_width(m); j++, ++*column)
+      TT_TRY(fill_column(m, e, j, *column, o));
+  }
+  return TT_OK;
+}
+
+static tt_err fill_cohorts(const tt_trained_ensembles *all, tt_axis_labels *o)
+{
+  int64_t first = 0, column = 0;
+  for (int64_t i = 0; i < all->count; i++) {
+    TT_TRY(fill_cohort(all->at[i], (int32_t)i, first, &column, o));
+    first += all->at[i]->members;
+  }
+  return TT_OK;
+}
+
+static void find_common_units(tt_axis_labels *o)
+{
+  const char **texts[] = {o->ensemble, o->target, o->units, (const char **)o->label};
+  for (int i = 0; i < 4; i++) {
+    int64_t length = tt_h5_max_text_length(o->columns, texts[i]);
+    o->text = length > o->text ? length : o->text;
+  }
+  o->common_units = o->columns && o->units[0][0] ? o->units[0] : NULL;
+  for (int64_t i = 0; o->common_units && i < o->columns; i++)
+    if (strcmp(o->units[i], o->common_units) != 0) o->common_units = NULL;
+}
+
+tt_err tt_axis_labels_create(const tt_trained_ensembles *all, tt_axis_labels *out)
+{
+  tt_axis_labels o = {.members = tt_trained_ensembles_members(all),
+                      .columns = tt_trained_ensembles_columns(all)};
+  for (int64_t i = 0; i < all->count; i++)
+    if (all->at[i]->model.targets > o.targets) o.targets = all->at[i]->model.targets;
+  tt_err e = allocate(&o);
+  if (!e) e = fill_cohorts(all, &o);
+  if (e) {
+    tt_axis_labels_free(&o);
+    return e;
+  }
+  find_common_units(&o);
+  *out = o;
+  return TT_OK;
+}
+
+void tt_axis_labels_write_columns(tt_schema *s, const tt_axis_labels *o)
+{
+  tt_schema_create_dimension(s, "column", o->columns);
+  tt_schema_create_dimension(s, "name_strlen", o->text);
+  tt_schema_write_texts(s, "column_ensemble", "column", "name_strlen", o->ensemble,
+                        "ensemble that predicts the column");
+  tt_schema_write_texts(s, "column_target", "column", "name_strlen", o->target,
+                        "target of the column");
+  tt_schema_write_texts(s, "column_label", "column", "name_strlen", (const char *const *)o->label,
+                        "target, with its level or class");
+  tt_schema_write_texts(s, "column_units", "column", "name_strlen", o->units,
+                        "units of the column");
+}
+
+void tt_axis_labels_write_members(tt_schema *s, const tt_axis_labels *o)
+{
+  TT_SCHEMA_COORDINATE(s, o->members, o->member, "member", I64, NULL, "number of the member");
+  tt_schema_create_dimension(s, "target", o->targets);
+  tt_schema_write_texts(s, "ensemble", "member", "name_strlen", o->owner, "ensemble of the member");
+  TT_SCHEMA_WRITE(s, o->cohort, "cohort", I32, NULL,
+                  "cohort of the member: members with equal networks, trained together", "ensemble",
+                  "member");
+  TT_SCHEMA_WRITE(s, o->index, "member_index", I32, NULL, "number of the member in its ensemble",
+                  "ensemble", "member");
+  if (o->snapshots)
+    TT_SCHEMA_WRITE(s, o->snapshot, "snapshot", I32, NULL,
+                    "number of the snapshot of the member, from 1", "ensemble", "member");
+}

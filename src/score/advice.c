@@ -1,0 +1,193 @@
+/* advice.c — see advice.h. */
+#include "src/score/advice.h"
+
+#include "core/base/log.h"
+#include "core/model/state.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { NAMES = 200, NAMES_SHOWN = 3, NAME = 96, FIRST_EPOCHS = 3, SHORT_RUN = 20 };
+static const double NOMINAL = 0.9, FAR_FEWER = 0.8;
+
+/* What a sentence is about, and the range of a value over them. */
+typedef struct subjects {
+  int64_t count;
+  char names[NAMES];
+  double low, high;
+} subjects;
+
+static void include(subjects *s, const char *name, double value)
+{
+  size_t used = strlen(s->names);
+  if (s->count < NAMES_SHOWN)
+    snprintf(s->names + used, NAMES - used, "%s%.60s", s->count ? ", " : "", name);
+  s->low = s->count ? fmin(s->low, value) : value;
+  s->high = s->count ? fmax(s->high, value) : value;
+  s->count++;
+}
+
+/* "a, b, c and 4 more" */
+static const char *names_of(subjects *s)
+{
+  size_t used = strlen(s->names);
+  if (s->count > NAMES_SHOWN)
+    snprintf(s->names + used, NAMES - used, " and %" PRId64 " more", s->count - NAMES_SHOWN);
+  return s->names;
+}
+
+static void add(tt_advice *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add(tt_advice *a, const char *format, ...)
+{
+  va_list ap;
+  va_start(ap, format);
+  vsnprintf(a->text[a->count++], TT_ADVICE_TEXT, format, ap);
+  va_end(ap);
+}
+
+/* Intervals */
+
+static const double *coverage_at(const tt_results *k, double level)
+{
+  for (int64_t i = 0; i < k->levels; i++)
+    if (fabs(k->level[i] - level) < 1e-6) return k->calibration + i * k->columns;
+  return NULL;
+}
+
+static int begins_target(const tt_results *k, int64_t c)
+{
+  return c == 0 || strcmp(k->ensemble[c], k->ensemble[c - 1]) != 0 ||
+         strcmp(k->target[c], k->target[c - 1]) != 0;
+}
+
+/* Whether a target alone belongs to its ensemble. */
+static int is_only_target(const tt_results *k, int64_t column)
+{
+  for (int64_t c = 0; c < k->columns; c++)
+    if (!strcmp(k->ensemble[c], k->ensemble[column]) && strcmp(k->target[c], k->target[column]))
+      return 0;
+  return 1;
+}
+
+static int predicts_noise(const tt_results *k, int64_t column)
+{
+  for (int64_t r = 0; r < k->rows; r++)
+    if (k->test.aleatoric[r * k->columns + column] > 0.0) return 1;
+  return 0;
+}
+
+static void say_narrow(tt_advice *a, subjects *s, const char *cure)
+{
+  char range[64];
+  double low = 100 * s->low, high = 100 * s->high;
+  if (s->count == 0) return;
+  if (round(low) == round(high))
+    snprintf(range, sizeof range, "%.0f %%", low);
+  else
+    snprintf(range, sizeof range, "%.0f to %.0f %%", low, high);
+  add(a, "%s: the %.0f %% intervals hold only %s of the test rows. %s", names_of(s), 100 * NOMINAL,
+      range, cure);
+}
+
+static void find_narrow(const tt_results *k, const tt_result_details *d, tt_advice *a)
+{
+  subjects with_noise = {0}, without = {0};
+  const double *inside = coverage_at(k, NOMINAL);
+  for (int64_t c = 0; inside && c < k->columns; c++) {
+    char name[2 * NAME];
+    double chance = 3 * sqrt(NOMINAL * (1 - NOMINAL) / fmax(d->test_rows[c], 1));
+    if (!begins_target(k, c) || !(inside[c] < fmin(NOMINAL - chance, FAR_FEWER))) continue;
+    snprintf(name, sizeof name, "%.95s%s%.95s", k->ensemble[c], is_only_target(k, c) ? "" : " ",
+             is_only_target(k, c) ? "" : k->target[c]);
+    include(predicts_noise(k, c) ? &with_noise : &without, name, inside[c]);
+  }
+  say_narrow(a, &without,
+             "The members predict no noise, so the intervals show only how much they differ: use "
+             "train.loss: gaussian_nll, or calibration.conformal: [0.9].");
+  say_narrow(a, &with_noise,
+             "calibration.recalibrate: true or calibration.conformal: [0.9] corrects this with the "
+             "validation rows.");
+}
+
+/* Epochs */
+
+/* Lowest of the first n losses. */
+static double best_of(const float *loss, int64_t n)
+{
+  double best = INFINITY;
+  for (int64_t e = 0; e < n; e++)
+    if (loss[e] < best) best = loss[e];
+  return best;
+}
+
+static int still_fell(const float *loss, int64_t epochs)
+{
+  double tenth = best_of(loss, epochs / 10), half = best_of(loss, epochs / 2),
+         nine = best_of(loss, epochs * 9 / 10), end = best_of(loss, epochs);
+  double gain = nine - end;
+  return gain > 0.01 * (tenth - end) && gain > 0.5 * (half - nine) / 4;
+}
+
+static int was_best_at_first(const float *loss, int64_t epochs)
+{
+  return isfinite(best_of(loss, epochs)) && best_of(loss, FIRST_EPOCHS) <= best_of(loss, epochs);
+}
+
+/* Whether a rule holds for most members of [first, end) that trained as long as a rule needs. */
+static int most(const tt_results *k, const tt_result_details *d, int64_t first, int64_t end,
+                int to_the_end, int (*rule)(const float *loss, int64_t epochs))
+{
+  int64_t trained = 0, hold = 0;
+  for (int64_t m = first; m < end; m++) {
+    int64_t epochs = isfinite(d->epochs_done[m]) ? (int64_t)d->epochs_done[m] : 0;
+    if (d->status[m] == TT_STATUS_diverged || epochs > k->epochs) continue;
+    trained++;
+    if (epochs < SHORT_RUN || (to_the_end && d->status[m] != TT_STATUS_finished)) continue;
+    hold += rule(k->loss_validation + m * k->epochs, epochs);
+  }
+  return 2 * hold > trained;
+}
+
+static void find_epochs(const tt_results *k, const tt_result_details *d, tt_advice *a)
+{
+  subjects fell = {0}, at_first = {0};
+  for (int64_t first = 0, end = 0; first < k->members; first = end) {
+    while (end < k->members && !strcmp(k->owner[end], k->owner[first])) end++;
+    if (most(k, d, first, end, 1, still_fell)) include(&fell, k->owner[first], 0);
+    if (most(k, d, first, end, 0, was_best_at_first)) include(&at_first, k->owner[first], 0);
+  }
+  if (fell.count)
+    add(a,
+        "%s: the validation loss of most members was still falling when training ended. More "
+        "train.epochs or a higher train.learning_rate may lower the error.",
+        names_of(&fell));
+  if (at_first.count)
+    add(a,
+        "%s: most members were best in their first epochs. A lower train.learning_rate may lower "
+        "the error.",
+        names_of(&at_first));
+}
+
+void tt_advice_find(const tt_results *k, const tt_result_details *d, tt_advice *out)
+{
+  out->count = 0;
+  find_narrow(k, d, out);
+  find_epochs(k, d, out);
+}
+
+tt_err tt_advice_log_local(const char *results)
+{
+  tt_results *k = NULL;
+  tt_result_details *d = NULL;
+  tt_advice advice = {0};
+  tt_err e = tt_results_read_local(results, &k);
+  if (!e) e = tt_result_details_read_local(results, k, &d);
+  if (!e) tt_advice_find(k, d, &advice);
+  for (int64_t i = 0; i < advice.count; i++) tt_log_root(TT_LOG_WARN, "%s", advice.text[i]);
+  tt_result_details_destroy(&d);
+  tt_results_destroy(&k);
+  return e;
+}

@@ -1,0 +1,18 @@
+/* out_of_bag.h — out-of-bag scores: each training row is predicted by the members that did not
+ * train on it. Breiman, "Out-of-bag estimation", 1996. */
+#ifndef TT_OUT_OF_BAG_H
+#define TT_OUT_OF_BAG_H
+#include "src/score/score.h"
+
+/* Collective. Score the training rows of a cohort with train.resample (bootstrap, subsample,
+ * kfold).
+ *
+ *   attempt  [G] retries of each member, because a retry may draw other rows
+ *   out      columns as in tt_trained_ensemble_columns, no scores of members; NULL without
+ *            resampling; owner: the caller
+ *
+ * Errors: of the engine, MEM. */
+tt_err tt_out_of_bag(tt_comm *c, const tt_cohort *cohort, const tt_dataset *d,
+                     const int32_t *attempt, const tt_trained_ensemble *all,
+                     const tt_engine_ops *ops, const tt_resources *use, tt_scores **out);
+#endif

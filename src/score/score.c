@@ -1,0 +1,171 @@
+/* score.c — see score.h. */
+#include "src/score/score.h"
+
+#include "core/base/mem.h"
+#include "core/model/partition.h"
+#include "core/stats/metrics.h"
+#include "src/host/watchdog.h"
+#include "src/score/score_rows.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum { MAX_BLOCKS = 64 }; /* fixed blocks of rows: units of work and of summation */
+
+static tt_err score_block(tt_scorer *s, int64_t first, int64_t rows, double *sum)
+{
+  for (int64_t r = 0; r < rows; r += TT_SCORE_CHUNK_ROWS) {
+    int64_t left = rows - r;
+    tt_watchdog_heartbeat_local("scoring");
+    TT_TRY(tt_scorer_add_chunk(s, first + r,
+                               left < TT_SCORE_CHUNK_ROWS ? left : TT_SCORE_CHUNK_ROWS, sum));
+  }
+  return TT_OK;
+}
+
+/* Rows of one block. Depends only on the number of rows, not on the number of ranks. */
+static int64_t block_rows(int64_t rows)
+{
+  int64_t most = (rows + MAX_BLOCKS - 1) / MAX_BLOCKS;
+  return (most + TT_SCORE_CHUNK_ROWS - 1) / TT_SCORE_CHUNK_ROWS * TT_SCORE_CHUNK_ROWS;
+}
+
+/* Add the sums all [blocks][sums] in block order into the first block. */
+static void add_blocks(const tt_scorer *s, double *all, int64_t blocks)
+{
+  for (int64_t b = 1; b < blocks; b++)
+    for (int64_t i = 0; i < s->sums; i++) all[i] += all[b * s->sums + i];
+}
+
+static double diversity(const tt_scorer *s, double *sums, int64_t e, int64_t k, double *sd)
+{
+  const tt_ensemble *from = &s->model->ensemble[e];
+  if (s->source->uses_member_local) return NAN;
+  for (int64_t i = 0; i < from->members; i++)
+    sd[i] = sqrt(tt_tally_error_variance(tt_scorer_member_tally(s, sums, from->first + i, k)));
+  return tt_error_correlation(from->members, s->model->weight + from->first, sd,
+                              tt_tally_error_variance(tt_scorer_error_tally(s, sums, e, k)));
+}
+
+/* Every column of target k of ensemble e gets the same score; only pinball differs by level. */
+static void finish_target(const tt_scorer *s, double *sums, int64_t e, int64_t k, tt_scores *out)
+{
+  const tt_model *m = &s->model->model;
+  const double *tally = tt_scorer_ensemble_tally(s, sums, e, k);
+  double correlation = diversity(s, sums, e, k, s->part);
+  for (int32_t j = 0; j < m->quantities; j++) {
+    int64_t column = e * s->width + k * m->quantities + j;
+    for (int v = 0; v < TT_METRIC_COUNT; v++)
+      out->ensemble[v][column] = tt_tally_metric(m, tally, (tt_metric)v);
+    out->ensemble[TT_METRIC_pinball][column] = tt_tally_pinball(m, tally, j);
+    for (int i = 0; i < TT_INTERVALS; i++)
+      out->calibration_curve[i * out->columns + column] = tt_tally_coverage(m, tally, i);
+    for (int i = 0; i < TT_COVERAGE_LEVELS; i++)
+      out->interval_coverage[i * out->columns + column] =
+          tt_tally_coverage(m, tally, tt_coverage_level[i]);
+    out->rows[column] = (int64_t)tt_tally_rows(tally);
+    out->diversity[column] = correlation;
+    for (int64_t l = 0; l < out->levels; l++)
+      out->inside[l * out->columns + column] =
+          tt_scorer_weight_inside(s, sums, e, k)[l] / tt_tally_weight(tally);
+  }
+}
+
+static void finish_scores(const tt_scorer *s, double *sums, tt_scores *out)
+{
+  const tt_trained_ensemble *c = s->model;
+  out->forecasts = 1u << tt_output_forecast(c->model.output);
+  for (int64_t i = 0; i < c->members; i++)
+    for (int64_t k = 0; k < s->targets; k++)
+      for (int v = 0; v < TT_METRIC_COUNT; v++)
+        out->member[v][i * s->targets + k] =
+            tt_tally_metric(&c->model, tt_scorer_member_tally(s, sums, i, k), (tt_metric)v);
+  for (int64_t e = 0; e < c->ensembles; e++)
+    for (int64_t k = 0; k < s->targets; k++) finish_target(s, sums, e, k, out);
+}
+
+/* Rank 0 gets the rows of all ranks, in row order. */
+static tt_err gather_table(tt_comm *c, const tt_scorer *s, int64_t rows, tt_test_predictions *test)
+{
+  double **to[TT_TEST_VARIABLE_COUNT];
+  int64_t columns = tt_trained_ensemble_columns(s->model), mine = s->table_rows * columns;
+  tt_err e = TT_OK;
+  tt_test_predictions_arrays(test, to);
+  test->rows = rows;
+  for (int v = 0; !e && v < TT_TEST_VARIABLE_COUNT; v++)
+    if (tt_comm_is_root(c)) e = TT_ALLOC(*to[v], rows * columns);
+  e = tt_agree(c, e);
+  for (int v = 0; !e && v < TT_TEST_VARIABLE_COUNT; v++)
+    tt_gatherv(c, s->table + v * mine, mine * (int64_t)sizeof(double), *to[v], NULL);
+  return e;
+}
+
+static tt_err score_blocks_local(tt_scorer *s, tt_slice blocks, int64_t each, double *sums)
+{
+  for (int64_t b = 0; b < blocks.count; b++) {
+    int64_t first = (blocks.first + b) * each, left = s->source->rows - first;
+    TT_TRY(score_block(s, first, left < each ? left : each, sums + b * s->sums));
+  }
+  return TT_OK;
+}
+
+/* Score the blocks of this rank, then add the sums of all ranks. */
+static tt_err score_all(tt_comm *c, tt_scorer *s, tt_slice mine, int64_t blocks, int64_t each,
+                        tt_scores *out, tt_test_predictions *test)
+{
+  double *sums = NULL, *all = NULL;
+  tt_err e = tt_scorer_create(s, test != NULL);
+  if (!e) e = TT_ALLOC(sums, mine.count * s->sums);
+  if (!e) e = TT_ALLOC(all, (blocks > 0 ? blocks : 1) * s->sums);
+  if (!e) e = score_blocks_local(s, mine, each, sums);
+  e = tt_agree(c, e);
+  if (!e) {
+    tt_allgatherv(c, sums, mine.count * s->sums * (int64_t)sizeof *sums, all, NULL);
+    add_blocks(s, all, blocks);
+    finish_scores(s, all, out);
+    if (test) e = gather_table(c, s, s->source->rows, test);
+  }
+  tt_free(sums);
+  tt_free(all);
+  return e;
+}
+
+tt_err tt_score(tt_comm *c, const tt_trained_ensemble *trained, const tt_engine_ops *ops,
+                const tt_resources *use, const tt_row_source *source, tt_scores **out,
+                tt_test_predictions *test)
+{
+  tt_scorer s = {.model = trained, .ops = ops, .use = use, .source = source};
+  int64_t each = block_rows(source->rows), blocks = each ? (source->rows + each - 1) / each : 0;
+  tt_slice mine = {0, 0};
+  tt_scores *scores = NULL;
+  tt_err e = tt_partition_even(blocks, tt_comm_ranks(c), tt_comm_rank(c), &mine);
+  int64_t end = (mine.first + mine.count) * each;
+  s.table_first = mine.first * each;
+  s.table_rows = mine.count ? (end < source->rows ? end : source->rows) - s.table_first : 0;
+  if (!e)
+    e = tt_scores_create(trained->members, trained->model.targets,
+                         tt_trained_ensemble_columns(trained), &scores);
+  if (!e)
+    e = tt_scores_add_conformal(scores, trained->calibration.levels, trained->calibration.level);
+  e = tt_agree(c, e);
+  if (!e) e = score_all(c, &s, mine, blocks, each, scores, test);
+  tt_scorer_free(&s);
+  if (e)
+    tt_scores_destroy(&scores);
+  else
+    *out = scores;
+  return e;
+}
+
+double tt_score_bytes(const tt_model *m, int64_t members, int64_t ensembles, int64_t width,
+                      int64_t rows, int ranks, int table)
+{
+  int64_t each = block_rows(rows), blocks = each ? (rows + each - 1) / each : 0;
+  int64_t mine = (blocks + ranks - 1) / ranks, columns = ensembles * width;
+  double sums = (double)(members * m->targets * tt_tally_size(m));
+  double bytes = 8.0 * sums * (double)(mine + (blocks > 0 ? blocks : 1));
+  bytes += (double)members * (8.0 * (double)(width * TT_SCORE_CHUNK_ROWS) + 40.0);
+  bytes += 8.0 * (double)(members * m->targets * TT_METRIC_COUNT);
+  if (table) bytes += 8.0 * TT_TEST_VARIABLE_COUNT * (double)((mine * each + 2 * rows) * columns);
+  return rows > 0 ? bytes : 0.0;
+}

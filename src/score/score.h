@@ -1,0 +1,35 @@
+/* score.h — scores of a trained ensemble on labelled rows, per member and per ensemble.
+ *
+ * Metrics are those of core/stats/metrics.h, in the user's units, with the weights of the rows.
+ * Sums run over fixed blocks of rows in row order, so that they do not depend on the number of
+ * ranks. */
+#ifndef TT_SCORE_H
+#define TT_SCORE_H
+#include "core/engine/engine.h"
+#include "io/results/results.h"
+#include "mpi/comm.h"
+#include "src/score/row_source.h"
+
+/* Collective. Score all rows of the source.
+ *   out   the same on all ranks; owner: the caller, tt_scores_destroy
+ *   test  filled on rank 0 as in io/results/results.h, except row numbers; owner: the caller,
+ *         tt_test_predictions_free. May be NULL
+ * Errors: MEM; of the source; of the engine; DATA (a label that is invalid for the output; the
+ * message names row and value). */
+tt_err tt_score(tt_comm *c, const tt_trained_ensemble *trained, const tt_engine_ops *ops,
+                const tt_resources *use, const tt_row_source *source, tt_scores **out,
+                tt_test_predictions *test);
+
+/* Bytes that tt_score allocates on a rank, for the plan of memory, to a few percent. Local.
+ *   members, ensembles, width  of the trained ensemble; columns per ensemble
+ *   table                      1 = with the table of predictions */
+double tt_score_bytes(const tt_model *m, int64_t members, int64_t ensembles, int64_t width,
+                      int64_t rows, int ranks, int table);
+
+/* Print the ensembles' scores on rank 0's standard output: for each target a title and a table of
+ * at most 80 columns. Local. */
+void tt_score_print_local(const tt_comm *c, const tt_trained_ensemble *trained, const tt_scores *s);
+/* The same for the scores of tt_out_of_bag. Local. */
+void tt_score_print_oob_local(const tt_comm *c, const tt_trained_ensemble *trained,
+                              const tt_scores *s);
+#endif

@@ -1,0 +1,89 @@
+/* score_print.c — tt_score_print_local of score.h. */
+#include "src/score/score.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+/* Central intervals that are printed, 90 and 95 %: arguments of tt_interval_level. */
+static const int shown[] = {17, 18};
+
+/* Print name and value as the next cell of a table that is 78 characters wide; nothing for NaN.
+ *   cells  number of cells printed so far */
+enum { CELLS_PER_LINE = 3 };
+static void print_cell(const char *name, double value, int *cells)
+{
+  if (isnan(value)) return;
+  printf("%s%-14s %10.5g", *cells % CELLS_PER_LINE ? " " : *cells ? "\n " : " ", name, value);
+  ++*cells;
+}
+
+/* Score of the target whose first column is `column`; pinball is the mean over the levels. */
+static double score_of(const tt_model *m, const tt_scores *s, int metric, int64_t column)
+{
+  const double *at = s->ensemble[metric] + column;
+  double sum = 0.0;
+  if (metric != TT_METRIC_pinball) return at[0];
+  for (int32_t j = 0; j < m->quantities; j++) sum += at[j];
+  return sum / m->quantities;
+}
+
+static void print_fraction(const char *format, double level, double fraction, int *cells)
+{
+  char name[32];
+  snprintf(name, sizeof name, format, 100.0 * level);
+  print_cell(name, fraction, cells);
+}
+
+/* Metrics of the target at `column`, then fractions of the rows inside intervals.
+ *   levels  of conformal intervals */
+static void print_scores(const tt_model *m, const tt_scores *s, int64_t levels, int64_t column)
+{
+  int cells = 0;
+  for (int v = 0; v < TT_METRIC_COUNT; v++)
+    if (tt_metric_fits((tt_metric)v, m->output))
+      print_cell(tt_metric_table[v].name, score_of(m, s, v, column), &cells);
+  for (int i = 0; i < 2; i++)
+    print_fraction("in %.0f %%", tt_interval_level(shown[i]),
+                   s->calibration_curve[shown[i] * s->columns + column], &cells);
+  for (int64_t l = 0; l < levels; l++)
+    print_fraction("conformal %g %%", s->level[l], s->inside[l * s->columns + column], &cells);
+  print_cell("error corr", s->diversity[column], &cells);
+  printf("\n");
+}
+
+/* Name of ensemble and target, number of members, and `rows`. */
+static void print_title(const tt_trained_ensemble *c, const tt_ensemble *e, int64_t k, int64_t rows,
+                        const char *which)
+{
+  const char *units = c->target.units[e->column[k]];
+  int64_t used = 0;
+  for (int64_t i = 0; i < e->members; i++) used += c->weight[e->first + i] > 0.0;
+  printf("%s: %s%s%s%s, %" PRId64 " member%s, %" PRId64 " %srow%s\n", e->name,
+         c->target.name[e->column[k]], *units ? " [" : "", units, *units ? "]" : "", used,
+         used == 1 ? "" : "s", rows, which, rows == 1 ? "" : "s");
+}
+
+static void print_all(const tt_trained_ensemble *c, const tt_scores *s, int64_t levels,
+                      const char *which)
+{
+  const tt_model *m = &c->model;
+  for (int64_t e = 0; e < c->ensembles; e++)
+    for (int64_t k = 0; k < m->targets; k++) {
+      int64_t column = e * tt_trained_ensemble_width(c) + k * m->quantities;
+      print_title(c, &c->ensemble[e], k, s->rows[column], which);
+      print_scores(m, s, levels, column);
+    }
+  fflush(stdout);
+}
+
+void tt_score_print_local(const tt_comm *c, const tt_trained_ensemble *trained, const tt_scores *s)
+{
+  if (tt_comm_is_root(c)) print_all(trained, s, s->levels, "");
+}
+
+void tt_score_print_oob_local(const tt_comm *c, const tt_trained_ensemble *trained,
+                              const tt_scores *s)
+{
+  if (tt_comm_is_root(c)) print_all(trained, s, 0, "out-of-bag ");
+}

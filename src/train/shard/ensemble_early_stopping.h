@@ -1,0 +1,34 @@
+/* ensemble_early_stopping.h — validation loss, best weights and early stopping of whole
+ * ensembles (train.early_stopping: ensemble). */
+#ifndef TT_ENSEMBLE_EARLY_STOPPING_H
+#define TT_ENSEMBLE_EARLY_STOPPING_H
+#include "src/train/shard/shard.h"
+
+/* Training position of one member of the cohort; the same on all ranks. */
+typedef struct tt_member_summary {
+  int64_t epoch, batch, best_epoch; /* as in its state */
+  double best_loss;
+  int64_t status; /* tt_status */
+} tt_member_summary;
+
+/* Collective. Gather the summaries of all members of the shard's cohort.
+ *   all  [G], owner: the caller
+ * Errors: MEM. */
+tt_err tt_member_summaries_gather(tt_comm *c, const tt_shard *shard, tt_member_summary **all);
+
+/* Largest epoch count of the members of ensemble e that did not diverge; -1 if all diverged. */
+int64_t tt_ensemble_max_epoch(const tt_ensemble *e, const tt_member_summary *all);
+
+/* Collective. Early stopping of the ensembles that are at the end of an epoch. The loss of an
+ * ensemble is the loss of the mixture of its members' predictions on the validation rows, mixed in
+ * member order, or, with train.method: fusion, the loss of the mean of their outputs; members with
+ * averaged weights predict with the average. If the loss improves, the present weights of all its
+ * members become their best weights; after `patience` epochs without an improvement the members
+ * stop. patience and min_delta are those of the ensemble's first member. Without validation rows
+ * the function does nothing.
+ *   due  [ensembles] 1 = update this ensemble
+ *   all  [G] from tt_member_summaries_gather, up to date
+ * Changes only shard->state. Bit-identical on any number of ranks. Errors: MEM, of the engine. */
+tt_err tt_ensemble_early_stopping_update(tt_comm *c, tt_shard *shard, const tt_member_summary *all,
+                                         const int8_t *due);
+#endif

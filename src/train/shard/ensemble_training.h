@@ -1,0 +1,13 @@
+/* ensemble_training.h — training of a shard with early stopping of whole ensembles
+ * (train.early_stopping: ensemble). */
+#ifndef TT_ENSEMBLE_TRAINING_H
+#define TT_ENSEMBLE_TRAINING_H
+#include "src/train/shard/shard.h"
+
+/* Collective. Train every active member for one epoch, then update early stopping of the ensembles
+ * (ensemble_early_stopping.h). Diverged members are not retried: the validation losses of earlier
+ * epochs would not include the retried member. The result depends only on the states of the
+ * members, not on the number of calls, ranks or restarts. Fills shard->local_progress.
+ * Errors: MEM, of the engine. */
+tt_err tt_ensemble_train_epoch(tt_comm *c, tt_shard *shard);
+#endif

@@ -1,0 +1,196 @@
+/* shard.c — see shard.h. */
+#include "src/train/shard/shard.h"
+
+#include "core/base/mem.h"
+#include "core/model/load_balance.h"
+#include "core/model/snapshot.h"
+#include "src/host/resources.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static tt_err create_engine(tt_shard *shard, tt_slice slice, tt_engine **out)
+{
+  TT_TRY(shard->ops->create(shard->cohort, slice, shard->use, out));
+  TT_TRY(shard->ops->set_data(*out, shard->data, NULL));
+  TT_TRY(shard->ops->init(*out));
+  return shard->ops->info(*out, &shard->info);
+}
+
+/* The members of a team, on the rank whose shard has them, and on the others. */
+static tt_err join_team(tt_shard *shard, tt_team *team, tt_slice slice)
+{
+  if (!shard->ops->partial)
+    return TT_FAIL(UNAVAILABLE,
+                   "the %s engine cannot train a member on several ranks; use run.device: cpu, or "
+                   "run.ranks_per_member: 1",
+                   shard->ops->name);
+  shard->team = (tt_shard_team){
+      .ranks = team, .slice = slice, .engine = shard->engine, .state = shard->state};
+  if (shard->engine || slice.count == 0) return TT_OK;
+  shard->team.state = NULL;
+  TT_TRY(tt_state_create(slice, tt_cohort_state_shape(shard->cohort), &shard->team.state));
+  return create_engine(shard, slice, &shard->team.engine);
+}
+
+/* After leave_team the engine and the state of the shard remain. */
+static void leave_team(tt_shard *shard)
+{
+  tt_shard_team *t = &shard->team;
+  if (t->engine && t->engine != shard->engine) shard->ops->destroy(&t->engine);
+  if (t->state != shard->state) tt_state_destroy(&t->state);
+  tt_free(t->buffers);
+  *t = (tt_shard_team){0};
+}
+
+static tt_err create_shard(const tt_job *job, const tt_cohort *cohort, tt_slice slice,
+                           tt_team *team, tt_shard *shard)
+{
+  tt_slice own = slice;
+  if (team && tt_team_rank(team) > 0) own.count = 0;
+  *shard = (tt_shard){.cohort = cohort,
+                      .ops = job->ops,
+                      .use = &job->use,
+                      .data = job->data,
+                      .slice = own,
+                      .steps = 1};
+  TT_TRY(tt_state_create(own, tt_cohort_state_shape(cohort), &shard->state));
+  if (own.count > 0) TT_TRY(create_engine(shard, own, &shard->engine));
+  return team && cohort->parts > 1 ? join_team(shard, team, slice) : TT_OK;
+}
+
+static int64_t training_rows(const tt_dataset *d)
+{
+  int64_t rows = 0;
+  for (int64_t i = 0; i < d->rows; i++) rows += d->split[i] == TT_TRAIN;
+  return rows;
+}
+
+static tt_err create_all(const tt_job *job, const tt_slice *slice, tt_team *team, tt_shards *all)
+{
+  for (int64_t i = 0; i < all->count; i++)
+    TT_TRY(create_shard(job, job->cohorts.at[i], slice[i], team, &all->at[i]));
+  return TT_OK;
+}
+
+tt_err tt_shards_create_local(const tt_job *job, int ranks, int rank, tt_team *team, tt_shards *out)
+{
+  tt_shards all = {.count = job->cohorts.count};
+  tt_slice *slice = NULL;
+  tt_err e = TT_ALLOC(slice, all.count);
+  if (!e) e = TT_ALLOC(all.at, all.count);
+  if (!e) e = tt_load_balance(&job->cohorts, training_rows(job->data), ranks, rank, slice);
+  if (!e) e = create_all(job, slice, team, &all);
+  tt_free(slice);
+  if (e)
+    tt_shards_destroy(&all);
+  else
+    *out = all;
+  return e;
+}
+
+void tt_shards_destroy(tt_shards *all)
+{
+  for (int64_t i = 0; all->at && i < all->count; i++) {
+    tt_shard *shard = &all->at[i];
+    leave_team(shard);
+    if (shard->engine) shard->ops->destroy(&shard->engine);
+    tt_state_destroy(&shard->state);
+  }
+  tt_free(all->at);
+  *all = (tt_shards){0, NULL};
+}
+
+tt_err tt_shard_save_local(tt_shard *shard)
+{
+  if (shard->team.incomplete)
+    return TT_FAIL(INTERNAL, "the state of members of a team is saved before it is collected");
+  return shard->engine ? shard->ops->save(shard->engine, shard->slice, shard->state) : TT_OK;
+}
+
+tt_err tt_shard_load_local(tt_shard *shard)
+{
+  shard->team.outdated = shard->team.ranks && shard->engine;
+  return shard->engine ? shard->ops->load(shard->engine, shard->slice, shard->state) : TT_OK;
+}
+
+tt_err tt_shard_train_local(tt_shard *shard, int64_t steps)
+{
+  if (shard->engine) return shard->ops->train(shard->engine, steps, &shard->local_progress);
+  shard->local_progress = (tt_progress){.epoch_min = shard->cohort->max_epochs,
+                                        .loss = {(double)NAN, (double)NAN, (double)NAN}};
+  return TT_OK;
+}
+
+static tt_err expand_snapshots(tt_cohort **of, tt_shard *shard)
+{
+  tt_cohort *expanded = NULL;
+  tt_state *members = NULL;
+  TT_TRY(tt_snapshot_expand(*of, shard->state, &expanded, &members));
+  leave_team(shard);
+  if (shard->engine) shard->ops->destroy(&shard->engine);
+  tt_state_destroy(&shard->state);
+  tt_cohort_destroy(of);
+  *of = expanded;
+  shard->cohort = expanded;
+  shard->state = members;
+  shard->slice = (tt_slice){members->first, members->count};
+  return TT_OK;
+}
+
+tt_err tt_shards_expand_snapshots_local(tt_job *job, tt_shards *all)
+{
+  for (int64_t i = 0; i < all->count; i++)
+    if (all->at[i].cohort->method == TT_METHOD_snapshot)
+      TT_TRY(expand_snapshots(&job->cohorts.at[i], &all->at[i]));
+  return TT_OK;
+}
+
+static double fraction_done(const tt_shard *shard)
+{
+  return shard->cohort->max_epochs
+             ? (double)shard->progress.epoch_min / (double)shard->cohort->max_epochs
+             : 1.0;
+}
+
+tt_progress tt_shards_total_progress(const tt_shards *all, int64_t *max_epochs)
+{
+  const tt_shard *last = &all->at[0];
+  tt_progress sum = {0};
+  for (int64_t i = 0; i < all->count; i++) {
+    const tt_shard *shard = &all->at[i];
+    sum.training += shard->progress.training;
+    sum.finished += shard->progress.finished;
+    sum.early_stopped += shard->progress.early_stopped;
+    sum.diverged += shard->progress.diverged;
+    sum.member_steps += shard->progress.member_steps;
+    sum.restarted += shard->progress.restarted;
+    if (fraction_done(shard) < fraction_done(last)) last = shard;
+  }
+  sum.epoch_min = last->progress.epoch_min;
+  memcpy(sum.loss, last->progress.loss, sizeof sum.loss);
+  *max_epochs = last->cohort->max_epochs;
+  return sum;
+}
+
+static void append_if_new(char text[TT_ARITHMETIC_LIST_SIZE], const char *more)
+{
+  size_t used = strlen(text);
+  if (strstr(text, more)) return;
+  snprintf(text + used, TT_ARITHMETIC_LIST_SIZE - used, "%s%s", used ? "; " : "", more);
+}
+
+tt_err tt_shards_check_arithmetic(tt_comm *c, const tt_shards *all, int warn_only,
+                                  char text[TT_ARITHMETIC_LIST_SIZE])
+{
+  tt_err e = TT_OK;
+  text[0] = '\0';
+  for (int64_t i = 0; !e && i < all->count; i++) {
+    const tt_shard *shard = &all->at[i];
+    char first[TT_ARITHMETIC_SIZE] = "";
+    e = tt_resources_check_arithmetic(c, shard->info.arithmetic, warn_only, first);
+    if (!e) append_if_new(text, first);
+  }
+  return e;
+}
