@@ -19,7 +19,7 @@ struct tt_cli_args {
   const char *delimiter, *decimal;            /* of a CSV file */
   const char *output, *inputs, *targets, *weights, *units, *quantiles, *resume, *from, *data, *pool,
       *site, *time;
-  int force, once, members, jacobian, onnx, npz, c_source, config, markdown, json;
+  int force, once, members, jacobian, onnx, npz, c_source, torch, config, markdown, json;
   int allow_different_device;
   int ranks, nodes, gpus_per_node, exit_code, max_restarts;
   int settings;
@@ -49,10 +49,11 @@ struct tt_cli_args {
   X(DATASET, "output", 'o', "FILE", TEXT(output), "data file to write")                            \
   X(TABLES, "output", 'o', "DIR", TEXT(output), "directory of the files to write (default .)")     \
   X(EXPORTED, "output", 'o', "FILE", TEXT(output),                                                 \
-    "file to write (default model.onnx, model.npz or model.c)")                                    \
+    "file to write (default model.onnx, model.npz, model.c or model.py)")                          \
   X(ONNX, "onnx", 0, NULL, FLAG(onnx), "write a graph for ONNX runtimes")                          \
   X(NPZ, "npz", 0, NULL, FLAG(npz), "write the weights as a NumPy archive")                        \
   X(C_SOURCE, "c", 0, NULL, FLAG(c_source), "write one C file without dependencies")               \
+  X(TORCH, "torch", 0, NULL, FLAG(torch), "write one Python file with a module of PyTorch")        \
   X(INPUTS, "inputs", 0, "NAME", TEXT(inputs),                                                     \
     "dataset or columns of the inputs (default x, or those of the model)")                         \
   X(TARGETS, "targets", 0, "NAME", TEXT(targets), "dataset or columns of the targets (default y)") \

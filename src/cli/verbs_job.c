@@ -91,7 +91,11 @@ tt_err tt_verb_evaluate(const tt_cli_args *args)
 tt_err tt_verb_export(const tt_cli_args *args)
 {
   const int wanted[TT_EXPORT_FORMAT_COUNT] = {
-      [TT_EXPORT_onnx] = args->onnx, [TT_EXPORT_npz] = args->npz, [TT_EXPORT_c] = args->c_source};
+      [TT_EXPORT_onnx] = args->onnx,
+      [TT_EXPORT_npz] = args->npz,
+      [TT_EXPORT_c] = args->c_source,
+      [TT_EXPORT_torch] = args->torch,
+  };
   tt_export_options o = {.model = args->file[0], .output = args->output, .force = args->force};
   int formats = 0;
   for (int i = 0; i < TT_EXPORT_FORMAT_COUNT; i++) {
@@ -99,7 +103,8 @@ tt_err tt_verb_export(const tt_cli_args *args)
     if (wanted[i]) o.format = (tt_export_format)i;
   }
   if (formats != 1)
-    return TT_FAIL(USAGE, "tutti export needs exactly one of --onnx, --npz and --c; %d are given",
+    return TT_FAIL(USAGE,
+                   "tutti export needs exactly one of --onnx, --npz, --c and --torch; %d are given",
                    formats);
   return tt_export_local(&o);
 }

@@ -70,6 +70,16 @@ tt_transform tt_export_transform(const tt_export_model *x, int64_t input)
   return tt_normalize_transform((tt_normalize)x->scaler->x_normalize[input]);
 }
 
+const char *tt_export_transform_name(tt_transform f)
+{
+  static const char *const name[] = {
+#define X(name, ...) #name,
+      TT_TRANSFORMS(X)
+#undef X
+  };
+  return name[f];
+}
+
 int tt_export_uses_transform(const tt_export_model *x, tt_transform f)
 {
   for (int64_t i = 0; i < x->inputs; i++) {

@@ -8,7 +8,8 @@
 #define TT_EXPORT_FORMATS(X)                                                                       \
   X(onnx, "model.onnx", "ONNX graph")                                                              \
   X(npz, "model.npz", "NumPy archive of the weights")                                              \
-  X(c, "model.c", "C function")
+  X(c, "model.c", "C function")                                                                    \
+  X(torch, "model.py", "PyTorch module")
 
 typedef enum tt_export_format {
 #define X(name, file, meaning) TT_EXPORT_##name,

@@ -40,6 +40,10 @@ TT_EXPORT_FORMATS(X)
 /* Whether an input has this transform; any input, if the transform is TT_TRANSFORM_COUNT. */
 int tt_export_uses_transform(const tt_export_model *x, tt_transform f);
 tt_transform tt_export_transform(const tt_export_model *x, int64_t input);
+const char *tt_export_transform_name(tt_transform f);
+
+/* The text of torch_module.py. */
+extern const char tt_torch_module[];
 
 /* Refuse a row of a table that a format has no expression for.
  *   what  "output", "activation";  value  the row */

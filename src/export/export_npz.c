@@ -197,14 +197,10 @@ static tt_err put_cohort(zip_archive *z, int64_t i, const tt_export_cohort *k)
 /* Name of the transform of each input. */
 static tt_err put_transforms(zip_archive *z, const tt_export_model *x)
 {
-  static const char *const text[] = {
-#define X(name, ...) #name,
-      TT_TRANSFORMS(X)
-#undef X
-  };
   const char **name = NULL;
   TT_TRY(TT_ALLOC(name, x->inputs));
-  for (int64_t i = 0; i < x->inputs; i++) name[i] = text[tt_export_transform(x, i)];
+  for (int64_t i = 0; i < x->inputs; i++)
+    name[i] = tt_export_transform_name(tt_export_transform(x, i));
   tt_err e = put_texts(z, "x_transform", x->inputs, name);
   tt_free(name);
   return e;

@@ -1,12 +1,14 @@
-"""check_export.py TUTTI CC DOCS/embedding.md [--onnx] — exported models predict what
+"""check_export.py TUTTI CC DOCS/embedding.md [--onnx | --torch] — exported models predict what
 `tutti predict` predicts.
 
 One job has an ensemble for every activation and one for every output, with and without layer
 normalisation and residual layers, several targets, classes, member weights, calibration and a diverged
 member. Without --onnx: the C file, compiled with all warnings as errors; the NumPy archive, by the
 program of the manual; the graph, by onnx_numpy.py. With --onnx: the graph, by onnx and onnxruntime of
-the interpreter TUTTI_ONNX_PYTHON (default: this one); exit status 77 if it does not have them.
+the interpreter TUTTI_ONNX_PYTHON (default: this one); exit status 77 if it does not have them. With
+--torch: the module, by PyTorch of the interpreter TUTTI_TORCH_PYTHON, in the same way.
 """
+import base64
 import ctypes
 import json
 import os
@@ -21,6 +23,7 @@ import numpy as np
 
 import onnx_numpy
 
+TORCH_MODULE = pathlib.Path(__file__).resolve().parents[2] / "src/export/torch_module.py"
 RESULTS = {"mean": "y_pred_mean", "total": "y_pred_std", "aleatoric": "y_pred_std_aleatoric",
            "epistemic": "y_pred_std_epistemic"}
 LOSS = {"mean": "mse", "mean_variance": "gaussian_nll", "quantiles": "quantile",
@@ -35,6 +38,19 @@ session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]
 names = [o.name for o in session.get_outputs()]
 numpy.savez(out, **dict(zip(names, session.run(None, {"x": numpy.load(rows)}))),
             **{k: numpy.array(v.split(chr(10))) for k, v in session.get_modelmeta().custom_metadata_map.items()})
+"""
+TORCH = """
+import sys, numpy, torch
+from model import Ensemble
+rows, out = sys.argv[1:]
+model, x = Ensemble(), torch.tensor(numpy.load(rows), requires_grad=True)
+results = model(x)
+slope, = torch.autograd.grad(results[0][:, 0].sum(), x)
+single = Ensemble().float()
+single.load_state_dict(model.state_dict())
+torch.jit.trace(model, x.detach(), check_trace=True)
+numpy.savez(out, single=single(x)[0].detach(), slope=slope, column_label=model.column_label,
+            **dict(zip(("mean", "total", "aleatoric", "epistemic"), (r.detach() for r in results))))
 """
 
 
@@ -159,18 +175,41 @@ def by_onnx_numpy(tutti, x, want, labels):
     assert onnx_numpy.run("model.onnx", x[:1])[0]["mean"].shape == (1, len(labels))
 
 
-def onnx_python():
-    python = os.environ.get("TUTTI_ONNX_PYTHON", sys.executable)
-    if subprocess.run([python, "-c", "import onnx, onnxruntime"], capture_output=True).returncode:
-        print(f"skipped: {python} has no onnx and onnxruntime: python3 -m venv v; v/bin/pip install "
-              "onnx==1.23.2 onnxruntime==1.32.0; TUTTI_ONNX_PYTHON=$PWD/v/bin/python")
+def by_torch_file(tutti):
+    """Without PyTorch: the file is the program of the tree, and its archive that of --npz."""
+    run(tutti, "export", "out/model.h5", "--torch", "-q")
+    run(tutti, "export", "out/model.h5", "--npz", "--force", "-q")
+    program, found, archive = pathlib.Path("model.py").read_text().partition('ARCHIVE = """\n')
+    assert found and archive.endswith('\n"""\n') and program == TORCH_MODULE.read_text()
+    assert max(map(len, archive.split("\n"))) == 76
+    assert base64.b64decode(archive[:-4]) == pathlib.Path("model.npz").read_bytes()
+
+
+def by_torch(tutti, python, x, want, labels):
+    run(tutti, "export", "out/model.h5", "--torch", "-q")
+    run(tutti, "predict", "out/model.h5", "rows.h5", "-q", "--force", "--jacobian")
+    np.save("rows.npy", x)
+    run(python, "-c", TORCH, "rows.npy", "torch.npz")
+    got = np.load("torch.npz")
+    compare("PyTorch", got, want)
+    size = np.maximum(abs(want["mean"]), want["total"]).max(axis=0)
+    assert (abs(got["single"] - want["mean"]) <= 1e-3 * size).all() and list(got["column_label"]) == labels
+    with h5py.File("pred.h5") as f:
+        slope = f["y_pred_mean_jacobian"][:, 0]
+    assert (abs(got["slope"] - slope) <= 1e-5 * abs(slope).max(axis=0)).all(), (got["slope"], slope)
+
+
+def python_with(packages, variable, advice):
+    python = os.environ.get(variable, sys.executable)
+    if subprocess.run([python, "-c", f"import {packages}"], capture_output=True).returncode:
+        print(f"skipped: {python} has no {packages}: {advice}; {variable}=$PWD/v/bin/python")
         sys.exit(77)
     return python
 
 
 def refusals(tutti):
     error = run(tutti, "export", "out/model.h5", code=64).stderr
-    assert "exactly one of --onnx, --npz and --c" in error, error
+    assert "exactly one of --onnx, --npz, --c and --torch" in error, error
     run(tutti, "export", "out/model.h5", "--c", "--npz", code=64)
     run(tutti, "export", "none.h5", "--c", code=66)
     error = run(tutti, "export", "out/model.h5", "--c", "-o", "a-model.c", code=73).stderr
@@ -188,18 +227,26 @@ def refusals(tutti):
 
 def main():
     tutti, cc, manual = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3]).resolve()
-    python = onnx_python() if "--onnx" in sys.argv else None
+    by_other = None
+    if "--onnx" in sys.argv:
+        by_other, python = by_onnx, python_with(
+            "onnx, onnxruntime", "TUTTI_ONNX_PYTHON",
+            "python3 -m venv v; v/bin/pip install onnx==1.23.2 onnxruntime==1.32.0")
+    if "--torch" in sys.argv:
+        by_other, python = by_torch, python_with(
+            "torch, numpy", "TUTTI_TORCH_PYTHON", "python3 -m venv v; v/bin/pip install torch numpy")
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         write_data()
         train(tutti)
         x, want, labels = predict(tutti)
-        if python:
-            by_onnx(tutti, python, x, want, labels)
+        if by_other:
+            by_other(tutti, python, x, want, labels)
             return
         by_c(tutti, cc, x, want)
         by_numpy(tutti, manual, x, want, labels)
         by_onnx_numpy(tutti, x, want, labels)
+        by_torch_file(tutti)
         refusals(tutti)
 
 

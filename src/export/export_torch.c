@@ -1,0 +1,73 @@
+/* export_torch.c — a trained model as one Python file with a module of PyTorch: the program
+ * torch_module.py, and the NumPy archive of export_npz.c in base64 (RFC 4648). */
+#include "src/export/export_internal.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Python reads the archive as one string. */
+static const int64_t most_parameters = 1 << 26;
+
+/* Whether the tables of torch_module.py have a row of this name. */
+static int program_has(const char *name)
+{
+  char row[64];
+  snprintf(row, sizeof row, "\"%s\":", name);
+  return strstr(tt_torch_module, row) != NULL;
+}
+
+static tt_err check(const tt_export_model *x)
+{
+  if (tt_export_parameters(x) > most_parameters)
+    return TT_FAIL(USAGE,
+                   "%s: the members have %" PRId64
+                   " parameters, a file for PyTorch may have %" PRId64 "; use --npz or --onnx",
+                   x->file, tt_export_parameters(x), most_parameters);
+  for (int64_t i = 0; i < x->cohorts; i++) {
+    const tt_model *m = &x->cohort[i].m->model;
+    const char *activation = tt_choice_activation[m->layer[0].activation];
+    const char *output = tt_choice_output[m->output];
+    if (!program_has(activation)) return TT_EXPORT_REFUSE(x, "PyTorch", "activation", activation);
+    if (!program_has(output)) return TT_EXPORT_REFUSE(x, "PyTorch", "output", output);
+  }
+  for (int64_t i = 0; i < x->inputs; i++) {
+    const char *transform = tt_export_transform_name(tt_export_transform(x, i));
+    if (!program_has(transform)) return TT_EXPORT_REFUSE(x, "PyTorch", "transform", transform);
+  }
+  return TT_OK;
+}
+
+/* Lines of 76 characters. */
+static void put_base64(FILE *to, const char *bytes, size_t size)
+{
+  static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  for (size_t i = 0; i < size; i += 3) {
+    uint32_t group = 0;
+    for (size_t k = 0; k < 3; k++)
+      group = group << 8 | (i + k < size ? (unsigned char)bytes[i + k] : 0);
+    for (size_t k = 0; k < 4; k++)
+      fputc(i + k <= size ? digit[group >> (18 - 6 * k) & 63] : '=', to);
+    if (i % 57 == 54 || i + 3 >= size) fputc('\n', to);
+  }
+}
+
+tt_err tt_export_torch_local(const tt_export_model *x, FILE *to)
+{
+  char *bytes = NULL;
+  size_t size = 0;
+  TT_TRY(check(x));
+  FILE *archive = open_memstream(&bytes, &size);
+  if (!archive) return TT_FAIL(MEM, "%s: out of memory", x->file);
+  tt_err e = tt_export_npz_local(x, archive);
+  int bad = ferror(archive);
+  bad |= fclose(archive) != 0;
+  if (!e && bad) e = TT_FAIL(MEM, "%s: out of memory", x->file);
+  if (!e) {
+    fprintf(to, "%sARCHIVE = \"\"\"\n", tt_torch_module);
+    put_base64(to, bytes, size);
+    fputs("\"\"\"\n", to);
+  }
+  free(bytes);
+  return e;
+}

@@ -1,0 +1,132 @@
+"""A trained ensemble as a module of PyTorch, exported by tutti.
+
+    from model import Ensemble              # the name of this file
+    mean, total, aleatoric, epistemic = Ensemble()(x)
+
+x (row, input) and the results (row, column) are in the units of the training data; input_name,
+input_units, column_ensemble, column_label and column_units of an ensemble say what they are. It
+computes in double; Ensemble().float() is faster and has the accuracy of single precision. Weights
+and biases are parameters, everything else is a buffer. Needs PyTorch 1.11 or newer, and NumPy.
+"""
+import base64
+import io
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+LAYER_NORM_EPSILON = 1e-5
+ACTIVATION = {"identity": lambda z: z, "relu": F.relu, "leaky_relu": F.leaky_relu, "elu": F.elu,
+              "tanh": torch.tanh, "sigmoid": torch.sigmoid, "silu": F.silu, "gelu": F.gelu,
+              "softplus": F.softplus}
+
+
+def yeo_johnson(v, p):
+    """p in [0, 2]; the limit of power 0 is the logarithm."""
+    power = torch.where(v < 0, 2 - p, p).clamp(min=1e-12)
+    return torch.copysign(torch.expm1(power * torch.log1p(v.abs())) / power, v)
+
+
+TRANSFORM = {"identity": lambda v, p: v, "log": lambda v, p: torch.log(v),
+             "log1p": lambda v, p: torch.log1p(v), "yeo_johnson": yeo_johnson}
+
+
+def mean_variance(o, floor):
+    return o[..., :1], F.softplus(o[..., 1:]) + floor
+
+
+def softmax(o, floor):
+    """The probabilities of the classes, then the entropy."""
+    log_p = F.log_softmax(o, -1)
+    p = log_p.exp()
+    entropy = -(p * log_p).sum(-1, keepdim=True)
+    return torch.cat([p, entropy], -1), torch.cat([p * (1 - p), torch.zeros_like(entropy)], -1)
+
+
+def sigmoid(o, floor):
+    return torch.sigmoid(o), torch.sigmoid(o) * torch.sigmoid(-o)
+
+
+# Outputs of the networks (member, row, target, value) -> mean and variance of what they predict.
+OUTPUT = {"mean": lambda o, floor: (o, torch.zeros_like(o)), "mean_variance": mean_variance,
+          "quantiles": lambda o, floor: (o.sort(-1).values, torch.zeros_like(o)),
+          "softmax": softmax, "sigmoid": sigmoid, "rate": lambda o, floor: (o.exp(), o.exp())}
+
+
+def tensor(array):
+    return torch.tensor(array, dtype=torch.float64)
+
+
+class Layer(nn.Module):
+    """One layer of all members: (row, in) or (member, row, in) -> (member, row, out)."""
+
+    def __init__(self, get, number, activation):
+        super().__init__()
+        self.weight = nn.Parameter(tensor(get(f"weight{number}")))  # (member, out, in)
+        self.bias = nn.Parameter(tensor(get(f"bias{number}")).unsqueeze(1))
+        self.residual, self.activation = bool(get(f"residual{number}")), activation
+        self.gain, self.shift = (None if array is None else nn.Parameter(tensor(array).unsqueeze(1))
+                                 for array in (get(f"gain{number}"), get(f"shift{number}")))
+
+    def forward(self, h):
+        z = h @ self.weight.transpose(1, 2) + self.bias
+        if self.gain is not None:
+            z = F.layer_norm(z, z.shape[-1:], eps=LAYER_NORM_EPSILON) * self.gain + self.shift
+        z = self.activation(z)
+        return z + h if self.residual else z
+
+
+class Cohort(nn.Module):
+    """Ensembles whose networks have the same shape: normalised inputs (row, input) -> results."""
+
+    def __init__(self, get):
+        super().__init__()
+        layers, ensembles, of = int(get("layers")), int(get("ensembles")), get("ensemble")
+        activation = [ACTIVATION[str(get("activation"), "ascii")]] * (layers - 1)
+        activation.append(ACTIVATION["identity"])
+        self.layers = nn.Sequential(*(Layer(get, i, a) for i, a in enumerate(activation)))
+        self.targets, self.output = int(get("targets")), OUTPUT[str(get("output"), "ascii")]
+        self.variance_floor = float(get("variance_floor"))
+        self.register_buffer("ensemble", torch.tensor(of))  # of each member
+        self.register_buffer("share", tensor(get("share") * (of == np.arange(ensembles)[:, None])))
+        for name in ("scale", "offset", "std_scale"):
+            self.register_buffer(name, tensor(get(name)))
+
+    def forward(self, h):
+        h = self.layers(h)
+        o = h.reshape(*h.shape[:2], -1, self.targets).transpose(2, 3)
+        mu, v = (a.flatten(2) for a in self.output(o, self.variance_floor))
+        mean, within = self.average(mu), self.average(v)
+        between = self.average((mu - mean.transpose(0, 1)[self.ensemble]) ** 2)
+        mean, within, between = (a.flatten(1) for a in (mean, within, between))
+        spread = [self.std_scale * torch.sqrt(a) for a in (within + between, within, between)]
+        return [mean * self.scale + self.offset, *spread]
+
+    def average(self, a):
+        """(member, row, value) -> (row, ensemble, value)"""
+        return torch.einsum("eg,gnw->new", self.share, a)
+
+
+class Ensemble(nn.Module):
+    """x (row, input) -> mean, total, aleatoric and epistemic standard deviation (row, column)."""
+
+    def __init__(self):
+        super().__init__()
+        f = np.load(io.BytesIO(base64.b64decode(ARCHIVE)))
+        for name in ("input_name", "input_units", "column_ensemble", "column_label", "column_units"):
+            setattr(self, name, [text.decode() for text in f[name]])
+        self.transform = [TRANSFORM[text.decode()] for text in f["x_transform"]]
+        for name in ("x_mean", "x_scale", "x_lambda"):
+            self.register_buffer(name, tensor(f[name]))
+        self.cohorts = nn.ModuleList(Cohort(lambda name, c=c: f.get(f"cohort{c}_{name}"))
+                                     for c in range(int(f["cohorts"])))
+
+    def forward(self, x):
+        x = x.to(self.x_mean.dtype)
+        t = torch.stack([f(x[:, i], self.x_lambda[i]) for i, f in enumerate(self.transform)], 1)
+        h = (t - self.x_mean) / self.x_scale
+        return tuple(torch.cat(a, 1) for a in zip(*(cohort(h) for cohort in self.cohorts)))
+
+
+# The weights and all scales: a NumPy archive (tutti export --npz) in base64.
