@@ -17,6 +17,7 @@ TT_BEGIN_C
 #define TT_METHODS(X) X(independent) X(fusion) X(snapshot)
 #define TT_EARLY_STOPPINGS(X) X(member) X(ensemble)
 #define TT_NORMALIZE_INPUT_ROWS(X) X(training) X(pool)
+#define TT_PARTIAL_LABELS(X) X(drop) X(use)
 #define TT_COMBINES(X) X(mean) X(weights) X(top_k) X(greedy)
 #define TT_DEVICES(X) X(auto) X(gpu) X(cpu)
 #define TT_SIMDS(X) X(auto) X(avx512) X(avx2) X(generic)
@@ -99,6 +100,9 @@ typedef enum tt_normalize_inputs {
   TT_NORMALIZE_INPUT_ROWS(X) TT_NORMALIZE_INPUTS_COUNT
 } tt_normalize_inputs;
 #undef X
+#define X(name) TT_PARTIAL_LABELS_##name,
+typedef enum tt_partial_labels { TT_PARTIAL_LABELS(X) TT_PARTIAL_LABELS_COUNT } tt_partial_labels;
+#undef X
 #define X(name) TT_EARLY_STOPPING_##name,
 typedef enum tt_early_stopping { TT_EARLY_STOPPINGS(X) TT_EARLY_STOPPING_COUNT } tt_early_stopping;
 #undef X
@@ -123,6 +127,7 @@ extern const char *const tt_choice_resample[];
 extern const char *const tt_choice_method[];
 extern const char *const tt_choice_average[];
 extern const char *const tt_choice_normalize_inputs[];
+extern const char *const tt_choice_partial_labels[];
 extern const char *const tt_choice_early_stopping[];
 extern const char *const tt_choice_combine[];
 extern const char *const tt_choice_device[];

@@ -2,8 +2,9 @@
  *
  * The loss of a batch is (1 / B) * sum over its B rows of weight * sum over its K targets of l.
  * Every l is divided by K: the loss is the mean over the targets, as with reduction="mean" of
- * torch. It is summed over members, never averaged, so the learning rate of a member does not
- * depend on their number. */
+ * torch; the l of an unknown label is 0. It is summed over members, never averaged, so the learning
+ * rate of a member does not depend on their number.
+ */
 #ifndef TT_LOSS_H
 #define TT_LOSS_H
 #include "core/formulas/output.h"
@@ -263,6 +264,9 @@ TT_HD int tt_loss_is_multi_output(tt_loss kind)
   }
 }
 
+/* An unknown label, NaN: it has no loss and no gradient. */
+TT_HD int tt_label_is_unknown(float y) { return y != y; }
+
 TT_HD tt_loss_grad tt_loss_two_outputs(tt_loss kind, float o0, float o1, float y, tt_loss_args a)
 {
   tt_loss_grad none = {0.0f, 0.0f, 0.0f};
@@ -275,9 +279,10 @@ TT_HD tt_loss_grad tt_loss_two_outputs(tt_loss kind, float o0, float o1, float y
   }
 }
 
-/* Loss of the mixture of an ensemble, for any loss. */
+/* Loss of the mixture of an ensemble, for any loss; 0 where the label is unknown. */
 TT_HD double tt_ensemble_loss_target(tt_loss kind, const tt_ensemble_outputs *v)
 {
+  if (v->y != v->y) return 0.0;
   switch (kind) {
 #define X(name, output, source)                                                                    \
   case TT_LOSS_##name: return tt_ensemble_##name(v);
@@ -287,9 +292,14 @@ TT_HD double tt_ensemble_loss_target(tt_loss kind, const tt_ensemble_outputs *v)
   }
 }
 
-/* Any loss: value of one target in one row, and the gradient times w->factor. */
+/* Any loss: value of one target in one row, and the gradient times w->factor; both 0 where the
+ * label is unknown. */
 TT_HD float tt_loss_target(tt_loss kind, const tt_loss_sample *w, tt_loss_args a)
 {
+  if (tt_label_is_unknown(w->y)) {
+    for (int32_t j = 0; w->d && j < w->n; j++) w->d[j * w->step] = 0.0f;
+    return 0.0f;
+  }
   switch (kind) {
 #define X(name, output, source)                                                                    \
   case TT_LOSS_##name: return tt_loss_##name(w, a);

@@ -41,6 +41,8 @@ typedef struct tt_cohort {
   tt_schedule_options schedule_options;
   int64_t batch_size; /* B */
   int64_t parts;      /* of a batch, see parts.h; 1: the whole batch at once */
+  int partial_labels; /* 1: rows of the data set have some labels of an ensemble, but not all, and
+                       * train it (data.partial_labels) */
   tt_resample resample;
   double subsample;
   int64_t folds; /* with resample: kfold, at most TT_MAX_FOLDS */
@@ -179,10 +181,10 @@ TT_HD float tt_label_noise(uint64_t seed, uint64_t stream, uint32_t column, uint
 int64_t tt_cohort_row_sets(const tt_cohort *c);
 int64_t tt_member_row_set(const tt_cohort *c, const tt_member *m);
 
-/* The rows of a row set in a split, ascending: labelled in all targets of the ensemble and selected
- * by its `rows`. With kfold the fold of a training row depends on the seed and its position in the
- * list of the training rows, and the sizes of the folds differ by at most one; a row set trains on
- * all folds except its own and validates on its own fold.
+/* The rows of a row set in a split, ascending: labelled in the targets of the ensemble, as
+ * tt_dataset_rows says, and selected by its `rows`. With kfold the fold of a training row depends
+ * on the seed and its position in the list of the training rows, and the sizes of the folds differ
+ * by at most one; a row set trains on all folds except its own and validates on its own fold.
  *   row  [*count] owner: the caller, tt_free
  * Local. Errors: MEM. */
 tt_err tt_cohort_rows(const tt_cohort *c, const tt_dataset *d, int64_t row_set, tt_split which,

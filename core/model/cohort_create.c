@@ -165,6 +165,17 @@ static tt_err check_validation(const cohort_builder *k, const tt_ensemble_config
                  own->name, what, e->selection < 0 ? "" : " among its `rows`");
 }
 
+/* Only rows that train or validate count, so that complete data are trained on any path. */
+static int has_partial_labels(const tt_dataset *d, const tt_ensemble *e)
+{
+  if (!d || !d->split || !d->partial_labels) return 0;
+  for (int64_t r = 0; r < d->rows; r++)
+    if ((d->split[r] == TT_TRAIN || d->split[r] == TT_VALIDATION) &&
+        tt_dataset_row_is_partial(d, r, e->column, e->targets))
+      return 1;
+  return 0;
+}
+
 /* Append ensemble `number` and its members to the cohort. */
 static tt_err add_ensemble(const cohort_builder *k, const tt_ensemble_config *own, int64_t number,
                            tt_cohort *c)
@@ -177,6 +188,7 @@ static tt_err add_ensemble(const cohort_builder *k, const tt_ensemble_config *ow
   e->key = name_hash(own);
   TT_TRY(tt_cohort_target_columns(own, k->target, &e->targets, &e->column));
   TT_TRY(check_folds(k, own, e));
+  c->partial_labels |= has_partial_labels(k->data, e);
   for (int64_t i = 0; i < e->members; i++) {
     tt_member *m = &c->member[e->first + i];
     m->ensemble = (int32_t)number;

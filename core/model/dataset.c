@@ -291,6 +291,19 @@ void tt_dataset_ranges(const tt_dataset *d, float *range)
   }
 }
 
+static int64_t count_labels(const tt_dataset *d, int64_t row, const int32_t *column, int64_t k)
+{
+  int64_t known = 0;
+  for (int64_t j = 0; j < k; j++) known += !isnan(d->y[row * d->targets + column[j]]);
+  return known;
+}
+
+int tt_dataset_row_is_partial(const tt_dataset *d, int64_t row, const int32_t *column, int64_t k)
+{
+  int64_t known = count_labels(d, row, column, k);
+  return known > 0 && known < k;
+}
+
 tt_err tt_dataset_rows(const tt_dataset *d, tt_split which, const int32_t *column, int64_t k,
                        int32_t **row, int64_t *count)
 {
@@ -298,9 +311,9 @@ tt_err tt_dataset_rows(const tt_dataset *d, tt_split which, const int32_t *colum
   int64_t n = 0;
   TT_TRY(TT_ALLOC(list, d->rows));
   for (int64_t i = 0; i < d->rows; i++) {
-    int labelled = d->split[i] == (int8_t)which;
-    for (int64_t j = 0; labelled && j < k; j++) labelled = !isnan(d->y[i * d->targets + column[j]]);
-    if (labelled) list[n++] = (int32_t)i;
+    if (d->split[i] != (int8_t)which) continue;
+    int64_t known = count_labels(d, i, column, k);
+    if (known == k || (d->partial_labels && known > 0)) list[n++] = (int32_t)i;
   }
   *row = list;
   *count = n;

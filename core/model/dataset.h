@@ -44,8 +44,9 @@ typedef struct tt_dataset {
   int64_t rows, inputs, targets; /* N, D, T */
   float *x;                      /* [N][D] normalised */
   float *y;                      /* [N][T] normalised; NaN = unlabelled */
-  float *weight; /* [N] sample weights with mean 1 over the training rows, or NULL */
-  int8_t *split; /* [N] tt_split or TT_UNUSED_ROW; NULL: the data set has only labels */
+  int partial_labels; /* 1: a row with some of the labels of an ensemble trains it; 0: with all */
+  float *weight;      /* [N] sample weights with mean 1 over the training rows, or NULL */
+  int8_t *split;      /* [N] tt_split or TT_UNUSED_ROW; NULL: the data set has only labels */
   int64_t selections;
   int8_t *selected; /* [selections][N] 1 = the selection contains the row (ensembles[].rows) */
   tt_columns input, target;
@@ -96,11 +97,15 @@ double tt_scaler_input_slope(const tt_scaler *s, int64_t input, double value);
 tt_err tt_split_fractions(int64_t rows, const double fraction[TT_SPLITS], uint64_t seed,
                           int8_t *split);
 
-/* The rows of one split that are labelled in all of the `k` target columns, in ascending order.
+/* The rows of one split that are labelled in all of the `k` target columns, with partial_labels in
+ * at least one of them, in ascending order.
  *   row    owned by the caller, tt_free; [*count]
  * Local. Errors: MEM. */
 tt_err tt_dataset_rows(const tt_dataset *d, tt_split which, const int32_t *column, int64_t k,
                        int32_t **row, int64_t *count);
+
+/* 1 if the row has some of the labels in the `k` target columns, but not all. */
+int tt_dataset_row_is_partial(const tt_dataset *d, int64_t row, const int32_t *column, int64_t k);
 
 /* range[D]: largest minus smallest normalised value of each input over the training rows. */
 void tt_dataset_ranges(const tt_dataset *d, float *range);

@@ -73,6 +73,7 @@ static tt_err create_dataset_local(loader *l, int64_t rows, const tt_columns *in
   TT_TRY(tt_columns_copy(target, &l->d->target));
   TT_TRY(TT_ALLOC(l->d->selected, cfg->selections * rows));
   l->d->selections = cfg->selections;
+  l->d->partial_labels = cfg->data_partial_labels == TT_PARTIAL_LABELS_use;
   TT_TRY(TT_ALLOC(l->label, target->count));
   TT_TRY(TT_ALLOC(l->missing, input->count));
   tt_scaler *s = &l->d->scaler;

@@ -133,16 +133,66 @@ static tt_err find_few_rows(const tt_dataset *d, const tt_cohorts *all, tt_data_
   return TT_OK;
 }
 
+/* Training rows that the ensemble leaves out because some of its labels are unknown. */
+static void include_partial(const tt_dataset *d, const tt_ensemble *e, name_list *partial)
+{
+  int64_t left_out = 0;
+  char text[96];
+  for (int64_t r = 0; r < d->rows; r++)
+    left_out += d->split[r] == TT_TRAIN && tt_dataset_row_is_partial(d, r, e->column, e->targets);
+  snprintf(text, sizeof text, "%.32s (%" PRId64 " rows)", e->name, left_out);
+  if (left_out) include(partial, text, NULL);
+}
+
+static void find_partial_rows(const tt_dataset *d, const tt_cohorts *all, tt_data_advice *a)
+{
+  name_list partial = {0};
+  for (int64_t i = 0; !d->partial_labels && i < all->count; i++)
+    for (int64_t e = 0; e < all->at[i]->ensembles; e++)
+      include_partial(d, &all->at[i]->ensemble[e], &partial);
+  if (partial.count)
+    add(a,
+        "training rows without one of the targets of their ensemble are left out: ", partial.text,
+        "With data.partial_labels: use they train the targets that they have; or train an "
+        "ensemble for each target.");
+}
+
 tt_err tt_data_advice_find(const tt_dataset *d, const tt_cohorts *all, tt_data_advice *out)
 {
   out->count = 0;
   TT_TRY(find_inputs(d, out));
+  find_partial_rows(d, all, out);
   return find_few_rows(d, all, out);
+}
+
+/* "ensemble all: 160 training rows with labels: u 80, v 131" */
+static tt_err log_labels(const tt_dataset *d, const tt_cohort *c, const tt_ensemble *e)
+{
+  char text[NAMES] = "";
+  int32_t *row = NULL;
+  int64_t rows = 0;
+  TT_TRY(tt_dataset_rows(d, TT_TRAIN, e->column, e->targets, &row, &rows));
+  for (int64_t k = 0; c->partial_labels && k < e->targets; k++) {
+    int64_t labels = 0;
+    size_t used = strlen(text);
+    for (int64_t i = 0; i < rows; i++)
+      labels += !tt_label_is_unknown(d->y[row[i] * d->targets + e->column[k]]);
+    snprintf(text + used, sizeof text - used, "%s%.80s %" PRId64, k ? ", " : "",
+             d->target.name[e->column[k]], labels);
+  }
+  tt_free(row);
+  if (c->partial_labels)
+    tt_log_root(TT_LOG_INFO, "ensemble %s: %" PRId64 " training rows with labels: %s", e->name,
+                rows, text);
+  return TT_OK;
 }
 
 tt_err tt_data_advice_log_local(const tt_dataset *d, const tt_cohorts *all)
 {
   tt_data_advice advice = {0};
+  for (int64_t i = 0; i < all->count; i++)
+    for (int64_t e = 0; e < all->at[i]->ensembles; e++)
+      TT_TRY(log_labels(d, all->at[i], &all->at[i]->ensemble[e]));
   TT_TRY(tt_data_advice_find(d, all, &advice));
   for (int64_t i = 0; i < advice.count; i++) tt_log_root(TT_LOG_WARN, "%s", advice.text[i]);
   return TT_OK;

@@ -62,6 +62,7 @@ static inline double ref_loss(const tt_cohort *c, const double *o, const double 
   int64_t k = c->model.targets;
   double e = fabs(o[0] - y), share = 1.0 / (double)k, delta = (double)c->huber_delta;
   double floor = (double)c->variance_floor, p = 1.0 / (1.0 + exp(-o[0]));
+  if (isnan(y)) return 0.0; /* an unknown label */
   switch (c->loss) {
   case TT_LOSS_mse: return e * e * share;
   case TT_LOSS_mae: return e * share;

@@ -182,13 +182,38 @@ TT_TEST (network_gradients_are_finite_differences) {
 
 /* rows with and without labels */
 
+/* Every third label is unknown; some rows have none, some have one of two. */
+static problem partly_labelled(tt_loss loss, int64_t k)
+{
+  problem p = ref_network(TT_ACT_silu, loss, k, 1);
+  p.d->partial_labels = p.c.partial_labels = 1;
+  for (int64_t i = 0; i < p.d->rows * p.d->targets; i++)
+    if ((i + i / 9) % 3 == 0) p.d->y[i] = NAN;
+  return p;
+}
+
+/* An unknown label has no loss and no gradient; the other labels of its row have. */
+TT_TEST (unknown_labels_have_no_gradient) {
+  way by[MAX_WAYS];
+  for (int i = 0, n = ways(by); i < n; i++)
+    for (int l = 0; l < TT_LOSS_COUNT; l++) {
+      problem p = partly_labelled((tt_loss)l, REF_COLUMNS);
+      double worst = 0.0;
+      if (can(by[i], &p.c) && has_turn(by[i], l))
+        worst = fmax(gradient_error(&p, by[i], 1000), gradient_error(&p, by[i], 21));
+      TT_CHECK(worst, <=, 1e-5);
+      problem_free(&p);
+    }
+}
+
 /* The history holds the mean over the rows of weight * loss, each loss before the step of its
  * batch. */
-static void history(way by, tt_loss loss)
+static void history(way by, tt_loss loss, int partial)
 {
   int64_t rows;
   double w[REF_PARAMS];
-  problem p = ref_network(TT_ACT_silu, loss, REF_COLUMNS, 1);
+  problem p = partial ? partly_labelled(loss, REF_COLUMNS)
+                      : ref_network(TT_ACT_silu, loss, REF_COLUMNS, 1);
   for (int64_t m = 0; m < p.c.members; m++) p.c.member[m].hyper = ref_plain(0.0f);
   p.c.optimizer = TT_OPT_sgd;
   int32_t *order = ref_in_turn(&p, &rows);
@@ -208,7 +233,7 @@ TT_TEST (the_history_is_the_weighted_mean_loss) {
   way by[MAX_WAYS];
   for (int i = 0, n = ways(by); i < n; i++)
     for (int l = 0; l < TT_LOSS_COUNT; l++)
-      if (takes(by[i], l)) history(by[i], (tt_loss)l);
+      if (takes(by[i], l)) history(by[i], (tt_loss)l, 0), history(by[i], (tt_loss)l, 1);
 }
 
 /* Two ensembles on targets 0 and 1. */

@@ -1,7 +1,7 @@
 /* kernels_loss_body.h — losses and their derivatives; a fragment of kernels_body.h. */
 
-/* value[r] += loss; d0[r], d1[r] its derivatives, for one target; the compiler vectorises the loop.
- */
+/* value[r] += loss; d0[r], d1[r] its derivatives, for one target; all 0 where the label is unknown.
+ * The compiler vectorises the loop. */
 #define X(name, output, source)                                                                    \
   static void loss_##name(tt_loss_args args, int64_t rows, const float *o0, const float *o1,       \
                           const float *restrict y, float *restrict value, float *restrict d0,      \
@@ -9,9 +9,10 @@
   {                                                                                                \
     for (int64_t r = 0; r < rows; r++) {                                                           \
       tt_loss_grad l = tt_loss_##name(o0[r], o1[r], y[r], args);                                   \
-      value[r] += l.value;                                                                         \
-      d0[r] = l.d0;                                                                                \
-      d1[r] = l.d1;                                                                                \
+      int unknown = tt_label_is_unknown(y[r]);                                                     \
+      value[r] += unknown ? 0.0f : l.value;                                                        \
+      d0[r] = unknown ? 0.0f : l.d0;                                                               \
+      d1[r] = unknown ? 0.0f : l.d1;                                                               \
     }                                                                                              \
   }
 TT_TWO_OUTPUT_LOSSES(X)

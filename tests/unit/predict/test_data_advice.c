@@ -4,6 +4,7 @@
 #include "src/job/data_advice.h"
 #include "tests/support/check.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { ROWS = 20, INPUTS = 4 };
@@ -11,11 +12,11 @@ static char one[] = "one";
 static int32_t column = 0;
 
 /* Inputs a to d with different values; rows 18 and 19 are for validation. */
-static tt_dataset *make(void)
+static tt_dataset *make_of(int64_t targets)
 {
   static const char *const name[] = {"a", "b", "c", "d"};
   tt_dataset *d = NULL;
-  TT_CHECK_OK(tt_dataset_create(ROWS, INPUTS, 1, 0, &d));
+  TT_CHECK_OK(tt_dataset_create(ROWS, INPUTS, targets, 0, &d));
   for (int64_t r = 0; r < ROWS; r++) {
     d->split[r] = r < 18 ? TT_TRAIN : TT_VALIDATION;
     for (int64_t k = 0; k < INPUTS; k++) d->x[r * INPUTS + k] = (float)((r * (k + 2)) % 7);
@@ -23,6 +24,8 @@ static tt_dataset *make(void)
   for (int64_t k = 0; k < INPUTS; k++) TT_CHECK_OK(tt_text_set(&d->input.name[k], name[k]));
   return d;
 }
+
+static tt_dataset *make(void) { return make_of(1); }
 
 static tt_data_advice find(const tt_dataset *d, int64_t params)
 {
@@ -57,6 +60,25 @@ TT_TEST (inputs_without_information_are_named) {
   TT_CHECK(a.count, ==, 0);
   tt_dataset_destroy(&d);
   TT_CHECK(tt_mem_live_blocks(), ==, 0);
+}
+
+TT_TEST (rows_that_lack_a_target_are_named) {
+  tt_dataset *d = make_of(2);
+  int32_t both[] = {0, 1};
+  tt_ensemble e = {.name = one, .members = 1, .targets = 2, .column = both, .selection = -1};
+  tt_cohort c = {.ensembles = 1, .ensemble = &e, .model.params = 9};
+  tt_cohort *at = &c;
+  const tt_cohorts all = {1, &at};
+  tt_data_advice a;
+  d->y[2 * 3] = d->y[2 * 5 + 1] = NAN;
+  d->y[2 * 18] = NAN; /* for validation */
+  TT_CHECK_OK(tt_data_advice_find(d, &all, &a));
+  TT_CHECK(a.count, ==, 1);
+  TT_CHECK_HAS(a.text[0], "are left out: one (2 rows). With data.partial_labels: use they train");
+  d->partial_labels = 1;
+  TT_CHECK_OK(tt_data_advice_find(d, &all, &a));
+  TT_CHECK(a.count, ==, 0);
+  tt_dataset_destroy(&d);
 }
 
 TT_TEST (few_rows_without_validation_are_named) {
