@@ -18,6 +18,7 @@
 #define TT_SCHEMA_RESULT "tutti-result-1.0"
 #define TT_SCHEMA_PREDICTION "tutti-prediction-1.0"
 #define TT_SCHEMA_SCORE "tutti-score-1.0"
+#define TT_SCHEMA_IMPORTANCE "tutti-importance-1.0"
 #define TT_SCHEMA_DATASET "tutti-dataset-1.0"
 #define TT_SCHEMA_CAMPAIGN "tutti-campaign-1.0"
 #define TT_SCHEMA_QUERIES "tutti-queries-1.0"

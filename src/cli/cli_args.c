@@ -114,6 +114,9 @@ void tt_cli_parse(const tt_verb *verb, int argc, char **argv, tt_cli_args *args)
   args->verb = verb;
   args->name = argv[0];
   args->ranks = 1;
+  args->repeats = 5;
+  args->rows = 10000;
+  args->seed = 1;
   args->max_restarts = 50;
   argp_err_exit_status = tt_err_exit_code(TT_E_USAGE);
   argp_parse(&argp, argc, argv, 0, NULL, args);

@@ -21,6 +21,7 @@ struct tt_cli_args {
       *site, *time;
   int force, once, members, jacobian, onnx, npz, c_source, torch, config, markdown, json;
   int allow_different_device;
+  int repeats, rows, seed;
   int ranks, nodes, gpus_per_node, exit_code, max_restarts;
   int settings;
   char setting[TT_CLI_MAX_SETTINGS][1024]; /* [settings] overrides of SETTING options */
@@ -46,6 +47,11 @@ struct tt_cli_args {
   X(RANKS, "ranks", 0, "N", COUNT(ranks, 1), "number of ranks to plan for (default 1)")            \
   X(PREDICTIONS, "output", 'o', "FILE", TEXT(output), "file to write (default pred.h5)")           \
   X(SCORES, "output", 'o', "FILE", TEXT(output), "file to write the scores to (default none)")     \
+  X(IMPORTANCE, "output", 'o', "FILE", TEXT(output), "file to write (default importance.h5)")      \
+  X(REPEATS, "repeats", 0, "N", COUNT(repeats, 1), "permutations of each input (default 5)")       \
+  X(MOST_ROWS, "rows", 0, "N", COUNT(rows, 2),                                                     \
+    "use at most N rows of the file, drawn at random (default 10000)")                             \
+  X(SEED, "seed", 0, "N", COUNT(seed, 0), "seed of rows and permutations (default 1)")             \
   X(DATASET, "output", 'o', "FILE", TEXT(output), "data file to write")                            \
   X(TABLES, "output", 'o', "DIR", TEXT(output), "directory of the files to write (default .)")     \
   X(EXPORTED, "output", 'o', "FILE", TEXT(output),                                                 \

@@ -4,7 +4,7 @@
 #define TT_VERBS_H
 #include "mpi/comm.h"
 
-enum { TT_VERB_MAX_OPTIONS = 11 };
+enum { TT_VERB_MAX_OPTIONS = 13 };
 typedef struct tt_cli_args tt_cli_args; /* cli_args.h */
 
 /* One verb, or a family of verbs ("campaign run", "campaign status"). */
@@ -92,6 +92,13 @@ extern tt_comm *tt_world;
     "Score a model on all labelled rows of a file.", TT_CLI_SCORES, TT_CLI_INPUTS,                 \
     TT_CLI_DELIMITER, TT_CLI_DECIMAL, TT_CLI_TARGETS, TT_CLI_WEIGHTS, TT_CLI_QUIET,                \
     TT_CLI_VERBOSE)                                                                                \
+  X("explain", "MODEL.h5 DATA.h5", 2, 2, explain, "how much each input matters",                   \
+    "Show how much each input matters for the predictions on labelled rows: the increase of the "  \
+    "error when its values are permuted between the rows, and the mean absolute derivative, with " \
+    "their spread over the members.",                                                              \
+    TT_CLI_IMPORTANCE, TT_CLI_FORCE, TT_CLI_INPUTS, TT_CLI_DELIMITER, TT_CLI_DECIMAL,              \
+    TT_CLI_TARGETS, TT_CLI_WEIGHTS, TT_CLI_REPEATS, TT_CLI_MOST_ROWS, TT_CLI_SEED, TT_CLI_JSON,    \
+    TT_CLI_QUIET, TT_CLI_VERBOSE)                                                                  \
   X("export", "MODEL.h5", 1, 1, export, "write a model for other programs",                        \
     "Write a trained model as a file that other programs run without tutti: inputs in the units "  \
     "of the training data; mean, total, aleatoric and epistemic standard deviation. Choose one "   \

@@ -5,6 +5,7 @@
 #include "io/results/describe_file.h"
 #include "mpi/comm.h"
 #include "src/cli/cli_args.h"
+#include "src/explain/explain.h"
 #include "src/export/export.h"
 #include "src/host/stop_request.h"
 #include "src/predict/predict.h"
@@ -86,6 +87,27 @@ tt_err tt_verb_evaluate(const tt_cli_args *args)
   TT_TRY(tt_data_format_parse(args->delimiter, args->decimal, &o.format));
   TT_TRY(tt_cli_begin(args, 0));
   return tt_evaluate(tt_world, &o);
+}
+
+tt_err tt_verb_explain(const tt_cli_args *args)
+{
+  tt_explain_options o = {.model = args->file[0],
+                          .rows = {.file = args->file[1],
+                                   .inputs = args->inputs,
+                                   .targets = args->targets,
+                                   .weights = args->weights},
+                          .output = args->output ? args->output : "importance.h5",
+                          .force = args->force,
+                          .json = args->json,
+                          .repeats = args->repeats,
+                          .most_rows = args->rows,
+                          .seed = (uint64_t)args->seed,
+                          .command = args->command};
+  tt_table_format format;
+  TT_TRY(tt_data_format_parse(args->delimiter, args->decimal, &format));
+  o.rows.format = &format;
+  TT_TRY(tt_cli_begin(args, 0));
+  return tt_explain(tt_world, &o);
 }
 
 tt_err tt_verb_export(const tt_cli_args *args)

@@ -47,6 +47,7 @@ START = {
         tutti campaign init .
         tutti campaign run campaign.yaml
         tutti campaign run campaign.yaml --set score.acquisition=random --set campaign.directory=baseline""",
+    "docs/columns.md": "cp -r examples/energy/out examples/energy/energy.csv .",
     "docs/json.md": "cp -r examples/energy/out examples/energy/energy.h5 examples/energy/job.yaml .",
     "docs/report.md": """
         cp -r examples/energy/out .

@@ -1,0 +1,90 @@
+/* importance.c — see importance.h. */
+#include "io/results/importance.h"
+
+#include "core/base/mem.h"
+#include "io/results/axis_labels.h"
+
+#include <math.h>
+
+tt_err tt_importance_create(const tt_trained_ensembles *all, tt_importance *out)
+{
+  *out = (tt_importance){.columns = tt_trained_ensembles_columns(all),
+                         .members = tt_trained_ensembles_members(all),
+                         .inputs = all->at[0]->model.inputs};
+  for (int64_t i = 0; i < all->count; i++)
+    if (all->at[i]->model.targets > out->targets) out->targets = all->at[i]->model.targets;
+  int64_t cells = out->columns * out->inputs, own = out->members * out->targets * out->inputs;
+  struct {
+    double **to;
+    int64_t size;
+  } part[] = {{&out->error, out->columns},        {&out->permutation, cells},
+              {&out->permutation_std, cells},     {&out->permutation_between, cells},
+              {&out->member_permutation, own},    {&out->sensitivity, cells},
+              {&out->sensitivity_between, cells}, {&out->slope, cells}};
+  TT_TRY(TT_ALLOC(out->metric, out->columns));
+  for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
+    TT_TRY(TT_ALLOC(*part[i].to, part[i].size));
+    for (int64_t k = 0; k < part[i].size; k++) (*part[i].to)[k] = NAN;
+  }
+  return TT_OK;
+}
+
+void tt_importance_free(tt_importance *i)
+{
+  tt_free_all(&i->metric, &i->error, &i->permutation, &i->permutation_std, &i->permutation_between,
+              &i->member_permutation, &i->sensitivity, &i->sensitivity_between, &i->slope);
+}
+
+#define CELLS(data_, name_, units_, meaning_)                                                      \
+  TT_SCHEMA_WRITE(s, data_, name_, F64, units_, meaning_, TT_COLUMN_COORDINATES " feature_name",   \
+                  "column", "feature")
+
+static void write_variables(tt_schema *s, const tt_importance *i, const tt_axis_labels *o)
+{
+  tt_schema_create_dimension(s, "metric_strlen", 8);
+  tt_schema_write_texts(s, "error_metric", "column", "metric_strlen", i->metric,
+                        "the error that permutations increase");
+  TT_SCHEMA_WRITE(s, i->error, "error", F64, NULL, "error of the rows as they are",
+                  TT_COLUMN_COORDINATES, "column");
+  CELLS(i->permutation, "permutation_importance", NULL,
+        "mean increase of the error when the values of the input are permuted between the rows");
+  CELLS(i->permutation_std, "permutation_importance_std", NULL,
+        "standard deviation between the permutations");
+  CELLS(i->permutation_between, "permutation_importance_std_members", NULL,
+        "standard deviation between the members, of the increase of their own errors");
+  TT_SCHEMA_WRITE(s, i->member_permutation, "member_permutation_importance", F64, NULL,
+                  "mean increase of the error of a member", TT_MEMBER_COORDINATES " feature_name",
+                  "member", "target", "feature");
+  CELLS(i->sensitivity, "sensitivity", o->common_units,
+        "mean of the absolute derivative of the mean by the input, times the standard deviation of "
+        "the input");
+  CELLS(i->sensitivity_between, "sensitivity_std_members", o->common_units,
+        "standard deviation between the members");
+  CELLS(i->slope, "slope", NULL, "mean derivative of the mean by the input");
+}
+
+tt_err tt_importance_write(tt_comm *c, const char *file, const tt_trained_ensembles *all,
+                           const tt_importance *i, const tt_provenance *from)
+{
+  const tt_columns *input = &all->at[0]->input;
+  tt_axis_labels o = {0};
+  tt_schema s;
+  tt_h5_file *f = NULL;
+  int64_t cells = (6 * i->columns + i->members * i->targets) * i->inputs;
+  tt_err e = tt_agree(c, tt_axis_labels_create(all, &o));
+  if (!e) e = tt_h5_create(c, file, 8 * cells + o.columns * 1024 + (1 << 16), &f);
+  if (!e) {
+    tt_schema_write_header(&s, c, f, TT_SCHEMA_IMPORTANCE, from);
+    tt_h5_write_attr(f, "/", "rows", TT_H5_I64, 1, &i->rows);
+    tt_h5_write_attr(f, "/", "repeats", TT_H5_I64, 1, &i->repeats);
+    tt_axis_labels_write_columns(&s, &o);
+    tt_axis_labels_write_members(&s, &o);
+    tt_schema_create_dimension(&s, "feature_strlen", tt_schema_max_column_text(input));
+    tt_schema_write_columns(&s, "feature", "feature_strlen", "feature_name", "feature_units",
+                            input);
+    write_variables(&s, i, &o);
+    e = tt_h5_commit(&f);
+  }
+  tt_axis_labels_free(&o);
+  return e;
+}

@@ -1,0 +1,47 @@
+/* explain_internal.h — the parts of explain.c. */
+#ifndef TT_EXPLAIN_INTERNAL_H
+#define TT_EXPLAIN_INTERNAL_H
+#include "core/engine/engine.h"
+#include "io/results/importance.h"
+#include "src/explain/explain.h"
+
+/* The used rows, the same on all ranks. T columns of the target table of the model. */
+typedef struct tt_explain_rows {
+  int64_t rows, inputs, targets;
+  double *raw;    /* [rows][D] as in the file */
+  float *x;       /* [rows][D] normalised */
+  double *y;      /* [rows][T] NaN = unlabelled */
+  double *weight; /* [rows] sample weights */
+  double *spread; /* [D] standard deviation of each input, without missing values */
+} tt_explain_rows;
+
+/* Collective. Draw the rows and send them to all ranks. Owner: the caller, tt_explain_rows_free,
+ * also after an error. Errors: of the file; USAGE (one row), MEM. */
+tt_err tt_explain_rows_read(tt_comm *c, tt_score_file *from, const tt_explain_options *o,
+                            tt_explain_rows *out);
+void tt_explain_rows_free(tt_explain_rows *r);
+
+/* One trained ensemble of a model. */
+typedef struct tt_explained {
+  const tt_trained_ensemble *m;
+  int64_t member, column; /* its first member and its first column in tt_importance */
+  const tt_engine_ops *ops;
+  const tt_resources *use;
+} tt_explained;
+
+/* Collective. Fill in error, metric and permutation* of one trained ensemble. */
+tt_err tt_explain_permute(tt_comm *c, const tt_explained *own, const tt_explain_rows *rows,
+                          const tt_explain_options *o, tt_importance *out);
+
+/* Collective. Fill in sensitivity* and slope, except for targets that are transformed. */
+tt_err tt_explain_sensitivities(tt_comm *c, const tt_explained *own, const tt_explain_rows *rows,
+                                tt_importance *out);
+
+/* Weighted mean and standard deviation of value[0], value[step], ..., of the members of weight > 0;
+ * both NaN without one. */
+void tt_explain_spread(int64_t members, const double *weight, const double *value, int64_t step,
+                       double *mean, double *deviation);
+
+/* Print the tables, or one JSON object. Local. Errors: MEM. */
+tt_err tt_explain_print_local(const tt_trained_ensembles *all, const tt_importance *i, int json);
+#endif

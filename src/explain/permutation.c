@@ -1,0 +1,155 @@
+/* permutation.c — increase of the error when an input is permuted; see explain_internal.h. */
+#include "core/base/mem.h"
+#include "core/base/rng.h"
+#include "src/explain/explain_internal.h"
+#include "src/score/score.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The rows with one input permuted between them. */
+typedef struct permuted_rows {
+  const tt_explain_rows *rows;
+  int64_t input; /* -1: none */
+  tt_shuffle order;
+} permuted_rows;
+
+/* tt_row_source.read_local */
+static tt_err read_permuted(void *from, int64_t first, int64_t count, float *x, double *y,
+                            double *weight)
+{
+  const permuted_rows *p = from;
+  const tt_explain_rows *r = p->rows;
+  int64_t D = r->inputs, T = r->targets;
+  memcpy(x, r->x + first * D, (size_t)(count * D) * sizeof *x);
+  memcpy(y, r->y + first * T, (size_t)(count * T) * sizeof *y);
+  memcpy(weight, r->weight + first, (size_t)count * sizeof *weight);
+  for (int64_t i = 0; p->input >= 0 && i < count; i++) {
+    int64_t other = tt_shuffle_at(&p->order, (uint32_t)(first + i));
+    x[i * D + p->input] = r->x[other * D + p->input];
+  }
+  return TT_OK;
+}
+
+static tt_metric error_of(const tt_model *m)
+{
+  return tt_metric_fits(TT_METRIC_rmse, m->output) ? TT_METRIC_rmse : TT_METRIC_nll;
+}
+
+static tt_err score(tt_comm *c, const tt_explained *own, permuted_rows *p, tt_scores **out)
+{
+  const tt_row_source source = {.rows = p->rows->rows, .read_local = read_permuted, .from = p};
+  return tt_score(c, own->m, own->ops, own->use, &source, out, NULL);
+}
+
+void tt_explain_spread(int64_t members, const double *weight, const double *value, int64_t step,
+                       double *mean, double *deviation)
+{
+  double sum = 0.0, all = 0.0, squares = 0.0;
+  for (int64_t i = 0; i < members; i++)
+    if (weight[i] > 0.0) sum += weight[i] * value[i * step], all += weight[i];
+  *mean = sum / all;
+  for (int64_t i = 0; i < members; i++) {
+    double off = value[i * step] - *mean;
+    if (weight[i] > 0.0) squares += weight[i] * off * off;
+  }
+  *deviation = sqrt(squares / all);
+}
+
+/* What the permutations of one input have added: [repeats][C] errors of the ensembles, [G][K] sums
+ * of the errors of the members. */
+typedef struct increases {
+  int64_t columns, cells;
+  double *ensemble, *member;
+} increases;
+
+static tt_err increases_create(const tt_scores *s, int64_t repeats, increases *n)
+{
+  *n = (increases){.columns = s->columns, .cells = s->members * s->targets};
+  TT_TRY(TT_ALLOC(n->ensemble, repeats * n->columns));
+  return TT_ALLOC(n->member, n->cells);
+}
+
+static void add_increases(const tt_scores *base, const tt_scores *s, tt_metric by, int64_t repeat,
+                          increases *n)
+{
+  for (int64_t k = 0; k < n->columns; k++)
+    n->ensemble[repeat * n->columns + k] = s->ensemble[by][k] - base->ensemble[by][k];
+  for (int64_t k = 0; k < n->cells; k++) n->member[k] += s->member[by][k] - base->member[by][k];
+}
+
+static void store_members(const tt_explained *own, const increases *n, int64_t input,
+                          int64_t repeats, tt_importance *out)
+{
+  const tt_trained_ensemble *m = own->m;
+  int64_t targets = m->model.targets, width = tt_trained_ensemble_width(m);
+  for (int64_t i = 0; i < m->members; i++)
+    for (int64_t k = 0; k < targets && m->weight[i] > 0.0; k++)
+      out->member_permutation[((own->member + i) * out->targets + k) * out->inputs + input] =
+          n->member[i * targets + k] / (double)repeats;
+  for (int64_t e = 0; e < m->ensembles; e++)
+    for (int64_t k = 0; k < width; k++) {
+      const tt_ensemble *from = &m->ensemble[e];
+      double mean,
+          *to = &out->permutation_between[(own->column + e * width + k) * out->inputs + input];
+      tt_explain_spread(from->members, m->weight + from->first,
+                        n->member + from->first * targets + k / m->model.quantities, targets, &mean,
+                        to);
+      *to /= (double)repeats;
+    }
+}
+
+static void store(const tt_explained *own, const increases *n, int64_t input, int64_t repeats,
+                  tt_importance *out)
+{
+  for (int64_t k = 0; k < n->columns; k++) {
+    int64_t at = (own->column + k) * out->inputs + input;
+    double mean = 0.0, squares = 0.0;
+    for (int64_t r = 0; r < repeats; r++) mean += n->ensemble[r * n->columns + k] / (double)repeats;
+    for (int64_t r = 0; r < repeats; r++) {
+      double off = n->ensemble[r * n->columns + k] - mean;
+      squares += off * off;
+    }
+    out->permutation[at] = mean;
+    out->permutation_std[at] = sqrt(squares / (double)repeats);
+  }
+  store_members(own, n, input, repeats, out);
+}
+
+static tt_err permute_input(tt_comm *c, const tt_explained *own, permuted_rows *p,
+                            const tt_explain_options *o, const tt_scores *base, increases *n)
+{
+  tt_err e = TT_OK;
+  memset(n->member, 0, (size_t)n->cells * sizeof *n->member);
+  for (int64_t r = 0; !e && r < o->repeats; r++) {
+    tt_scores *s = NULL;
+    p->order = tt_shuffle_make((uint32_t)p->rows->rows, o->seed, (uint64_t)p->input + 1,
+                               TT_PURPOSE_EXPLAIN, (uint32_t)r);
+    e = score(c, own, p, &s);
+    if (!e) add_increases(base, s, error_of(&own->m->model), r, n);
+    tt_scores_destroy(&s);
+  }
+  return e;
+}
+
+tt_err tt_explain_permute(tt_comm *c, const tt_explained *own, const tt_explain_rows *rows,
+                          const tt_explain_options *o, tt_importance *out)
+{
+  permuted_rows p = {.rows = rows, .input = -1};
+  tt_metric by = error_of(&own->m->model);
+  tt_scores *base = NULL;
+  increases n = {0};
+  tt_err e = score(c, own, &p, &base);
+  if (!e) e = tt_agree(c, increases_create(base, o->repeats, &n));
+  for (int64_t k = 0; !e && k < n.columns; k++) {
+    out->metric[own->column + k] = tt_metric_table[by].name;
+    out->error[own->column + k] = base->ensemble[by][k];
+  }
+  for (p.input = 0; !e && p.input < rows->inputs; p.input++) {
+    e = permute_input(c, own, &p, o, base, &n);
+    if (!e) store(own, &n, p.input, o->repeats, out);
+  }
+  tt_free_all(&n.ensemble, &n.member);
+  tt_scores_destroy(&base);
+  return e;
+}

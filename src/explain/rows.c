@@ -1,0 +1,104 @@
+/* rows.c — the rows of `tutti explain`; see explain_internal.h. */
+#include "core/base/mem.h"
+#include "core/base/rng.h"
+#include "src/explain/explain_internal.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+enum { CHUNK_ROWS = 1024 };
+
+/* Rows of the file as they are read. */
+typedef struct chunk {
+  double *raw, *y, *weight;
+  float *x;
+} chunk;
+
+void tt_explain_rows_free(tt_explain_rows *r)
+{
+  tt_free_all(&r->raw, &r->x, &r->y, &r->weight, &r->spread);
+}
+
+static tt_err allocate(int64_t rows, int64_t most_rows, tt_explain_rows *r)
+{
+  if (rows < 2)
+    return TT_FAIL(USAGE, "tutti explain needs at least 2 rows to permute; there is %" PRId64,
+                   rows);
+  if (rows > UINT32_MAX)
+    return TT_FAIL(DATA, "%" PRId64 " rows; tutti explain reads at most %" PRIu32, rows,
+                   UINT32_MAX);
+  r->rows = rows < most_rows ? rows : most_rows;
+  TT_TRY(TT_ALLOC(r->raw, r->rows * r->inputs));
+  TT_TRY(TT_ALLOC(r->x, r->rows * r->inputs));
+  TT_TRY(TT_ALLOC(r->y, r->rows * r->targets));
+  TT_TRY(TT_ALLOC(r->weight, r->rows));
+  return TT_ALLOC(r->spread, r->inputs);
+}
+
+static void copy_row(const chunk *from, int64_t i, int64_t to, tt_explain_rows *r)
+{
+  size_t inputs = (size_t)r->inputs, targets = (size_t)r->targets;
+  memcpy(r->raw + to * r->inputs, from->raw + i * r->inputs, inputs * sizeof *r->raw);
+  memcpy(r->x + to * r->inputs, from->x + i * r->inputs, inputs * sizeof *r->x);
+  memcpy(r->y + to * r->targets, from->y + i * r->targets, targets * sizeof *r->y);
+  r->weight[to] = from->weight[i];
+}
+
+/* Keep the rows whose number in the random order is below r->rows, in the order of the file. */
+static tt_err read_chosen(tt_score_file *from, int64_t rows, uint64_t seed, chunk *k,
+                          tt_explain_rows *r)
+{
+  tt_shuffle order = tt_shuffle_make((uint32_t)rows, seed, 0, TT_PURPOSE_EXPLAIN, 0);
+  int64_t kept = 0, n;
+  for (int64_t first = 0; first < rows; first += n) {
+    n = rows - first < CHUNK_ROWS ? rows - first : CHUNK_ROWS;
+    TT_TRY(tt_score_file_read_raw_local(from, first, n, k->raw, k->x, k->y, k->weight));
+    for (int64_t i = 0; i < n; i++)
+      if (tt_shuffle_at(&order, (uint32_t)(first + i)) < r->rows) copy_row(k, i, kept++, r);
+  }
+  return TT_OK;
+}
+
+static tt_err read_local(tt_score_file *from, int64_t rows, uint64_t seed, tt_explain_rows *r)
+{
+  chunk k = {0};
+  tt_err e = TT_ALLOC(k.raw, CHUNK_ROWS * r->inputs);
+  if (!e) e = TT_ALLOC(k.x, CHUNK_ROWS * r->inputs);
+  if (!e) e = TT_ALLOC(k.y, CHUNK_ROWS * r->targets);
+  if (!e) e = TT_ALLOC(k.weight, CHUNK_ROWS);
+  if (!e) e = read_chosen(from, rows, seed, &k, r);
+  tt_free_all(&k.raw, &k.x, &k.y, &k.weight);
+  return e;
+}
+
+static double standard_deviation(const tt_explain_rows *r, int64_t input)
+{
+  double sum = 0.0, squares = 0.0, n = 0.0;
+  for (int64_t i = 0; i < r->rows; i++) {
+    double v = r->raw[i * r->inputs + input];
+    if (!isnan(v)) sum += v, n += 1.0;
+  }
+  for (int64_t i = 0; i < r->rows; i++) {
+    double off = r->raw[i * r->inputs + input] - sum / n;
+    if (!isnan(off)) squares += off * off;
+  }
+  return n > 0.0 ? sqrt(squares / n) : 0.0;
+}
+
+tt_err tt_explain_rows_read(tt_comm *c, tt_score_file *from, const tt_explain_options *o,
+                            tt_explain_rows *out)
+{
+  int64_t rows = tt_data_reader_shape(from->rows)->rows;
+  *out =
+      (tt_explain_rows){.inputs = from->first->model.inputs, .targets = from->first->target.count};
+  tt_err e = tt_agree(c, allocate(rows, o->most_rows, out));
+  if (!e) e = tt_agree(c, tt_comm_is_root(c) ? read_local(from, rows, o->seed, out) : TT_OK);
+  if (e) return e;
+  tt_bcast(c, out->raw, out->rows * out->inputs * (int64_t)sizeof *out->raw);
+  tt_bcast(c, out->x, out->rows * out->inputs * (int64_t)sizeof *out->x);
+  tt_bcast(c, out->y, out->rows * out->targets * (int64_t)sizeof *out->y);
+  tt_bcast(c, out->weight, out->rows * (int64_t)sizeof *out->weight);
+  for (int64_t d = 0; d < out->inputs; d++) out->spread[d] = standard_deviation(out, d);
+  return TT_OK;
+}
