@@ -60,7 +60,7 @@ tutti_room(io/hdf5 USE core/base core/model mpi io/table LINK tutti_hdf5)
 tutti_room(io/columns USE core/base core/model mpi io/table LINK m)
 tutti_room(io/data USE core/base core/config core/model mpi io/hdf5 io/table io/columns)
 tutti_room(io/model USE core/base core/model mpi io/hdf5)
-tutti_room(io/checkpoint USE core/base core/model mpi io/hdf5)
+tutti_room(io/checkpoint USE core/base core/model mpi io/hdf5 LINK Threads::Threads)
 tutti_room(io/results USE core/base core/config core/model core/stats mpi io/hdf5 io/data)
 tutti_room(io/campaign USE core/base core/config core/model core/stats mpi io/hdf5 io/data)
 

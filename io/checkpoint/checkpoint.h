@@ -52,6 +52,26 @@ tt_err tt_ckpt_explain(tt_comm *c, const char *directory, tt_err e);
 tt_err tt_ckpt_write(tt_comm *c, const char *directory, const tt_run_id *id, int64_t generation,
                      int64_t keep, int64_t shards, const tt_ckpt_shard *shard);
 
+/* The same, while training goes on. begin creates the file; then a thread of each rank writes and
+ * verifies the slices of this rank, without MPI; end makes the file the newest generation. If the
+ * program is killed between begin and end, the previous generation is the newest. Only where all
+ * ranks are on one node (tt_h5_defer).
+ *   shard  [shards] must stay allocated until end, and the states unchanged until the thread has
+ *          ended: whoever changes one calls tt_ckpt_wait_local before
+ *   out    NULL on error
+ * Errors: as tt_ckpt_write; those of the thread are returned by end, which votes. */
+typedef struct tt_ckpt_writing tt_ckpt_writing;
+tt_err tt_ckpt_begin(tt_comm *c, const char *directory, const tt_run_id *id, int64_t generation,
+                     int64_t shards, const tt_ckpt_shard *shard, tt_ckpt_writing **out);
+tt_err tt_ckpt_end(tt_ckpt_writing **w, int64_t keep); /* waits for the thread; accepts NULL */
+
+/* Whether the thread of this rank has ended; wait until it has. wait accepts NULL. Local. */
+int tt_ckpt_is_written_local(const tt_ckpt_writing *w);
+void tt_ckpt_wait_local(tt_ckpt_writing *w);
+
+/* Seconds from begin to the end of the thread of this rank, which must have ended. Local. */
+double tt_ckpt_seconds_local(const tt_ckpt_writing *w);
+
 /* Collective. Load the newest generation that every rank can read and verify into the states of
  * `shard` [shards] (created by tt_state_create for this rank's slices).
  *   generation  0 if there is no checkpoint

@@ -29,6 +29,23 @@ void tt_ckpt_sizes_local(const tt_ckpt_shard *shard, int64_t size[TT_CKPT_SIZES]
 tt_h5_type tt_ckpt_field_shape_local(const tt_state_field *field, int64_t members, int64_t dims[2],
                                      int *ndims);
 
+/* Room for the checksums of all members on this rank, shard after shard; owner: the caller. Local.
+ * Errors: MEM. */
+tt_err tt_ckpt_hash_create_local(int64_t shards, const tt_ckpt_shard *shard, uint64_t **hash);
+void tt_ckpt_hash_fill_local(int64_t shards, const tt_ckpt_shard *shard, uint64_t *hash);
+
+/* Collective. Create the file of a generation and write everything to it, without commit.
+ *   deferred  1 = leave the data of states and `hash` to tt_h5_write_deferred_local
+ *   before    error of this rank so far
+ *   f         NULL on error. Errors: `before`, CANTCREAT, IO, MEM. */
+tt_err tt_ckpt_fill_file(tt_comm *c, const char *directory, const tt_run_id *id, int64_t generation,
+                         int64_t shards, const tt_ckpt_shard *shard, const uint64_t *hash,
+                         int deferred, tt_err before, tt_h5_file **f);
+
+/* Keep only the newest `keep` generations up to this one. A file that cannot be removed is a
+ * warning, not an error: it only costs space. Local. */
+void tt_ckpt_remove_old_local(const char *directory, int64_t generation, int64_t keep);
+
 /* Read the members of shard->mine from cohort `number` of a file and verify their hashes.
  *   hash  [shard->mine->count] buffer
  * Local. Errors: DATA, IO, MEM. */

@@ -59,16 +59,17 @@ static int64_t expected_bytes(int64_t shards, const tt_ckpt_shard *shard)
   return all;
 }
 
-/* Checksums of all members on this rank, shard after shard. */
-static tt_err hash_all_local(int64_t shards, const tt_ckpt_shard *shard, uint64_t **hash)
+tt_err tt_ckpt_hash_create_local(int64_t shards, const tt_ckpt_shard *shard, uint64_t **hash)
 {
-  int64_t count = 0, n = 0;
+  int64_t count = 0;
   for (int64_t k = 0; k < shards; k++) count += shard[k].mine->count;
-  TT_TRY(TT_ALLOC(*hash, count));
+  return TT_ALLOC(*hash, count);
+}
+
+void tt_ckpt_hash_fill_local(int64_t shards, const tt_ckpt_shard *shard, uint64_t *hash)
+{
   for (int64_t k = 0; k < shards; k++)
-    for (int64_t i = 0; i < shard[k].mine->count; i++)
-      (*hash)[n++] = tt_state_hash(shard[k].mine, i);
-  return TT_OK;
+    for (int64_t i = 0; i < shard[k].mine->count; i++) *hash++ = tt_state_hash(shard[k].mine, i);
 }
 
 static void write_identity(tt_h5_file *f, const tt_run_id *id, int64_t generation, int64_t shards,
@@ -119,9 +120,7 @@ static void write_shards(tt_h5_file *f, int64_t shards, const tt_ckpt_shard *sha
   }
 }
 
-/* Keep only the newest `keep` generations up to this one. A file that cannot be removed is a
- * warning, not an error: it only costs space. */
-static void remove_old_local(const char *directory, int64_t generation, int64_t keep)
+void tt_ckpt_remove_old_local(const char *directory, int64_t generation, int64_t keep)
 {
   char path[TT_PATH_MAX];
   int64_t *list = NULL, count = 0, kept = 0;
@@ -138,24 +137,35 @@ static void remove_old_local(const char *directory, int64_t generation, int64_t 
   tt_free(list);
 }
 
+tt_err tt_ckpt_fill_file(tt_comm *c, const char *directory, const tt_run_id *id, int64_t generation,
+                         int64_t shards, const tt_ckpt_shard *shard, const uint64_t *hash,
+                         int deferred, tt_err before, tt_h5_file **f)
+{
+  char path[TT_PATH_MAX];
+  tt_err e = before;
+  *f = NULL;
+  if (!e && generation < 1) e = TT_FAIL(INTERNAL, "generation %" PRId64, generation);
+  if (!e) e = tt_ckpt_file_path_local(directory, generation, path);
+  e = tt_agree(c, e);
+  if (!e) e = tt_h5_create(c, path, expected_bytes(shards, shard), f);
+  if (e) return e;
+  if (deferred) tt_h5_defer(*f);
+  write_identity(*f, id, generation, shards, shard);
+  write_shards(*f, shards, shard, hash);
+  return TT_OK; /* an error of the file is that of the commit */
+}
+
 tt_err tt_ckpt_write(tt_comm *c, const char *directory, const tt_run_id *id, int64_t generation,
                      int64_t keep, int64_t shards, const tt_ckpt_shard *shard)
 {
-  char path[TT_PATH_MAX];
   uint64_t *hash = NULL;
   tt_h5_file *f = NULL;
-  tt_err e = generation < 1 ? TT_FAIL(INTERNAL, "generation %" PRId64, generation)
-                            : tt_ckpt_file_path_local(directory, generation, path);
-  if (!e) e = hash_all_local(shards, shard, &hash);
-  e = tt_agree(c, e);
-  if (!e) e = tt_h5_create(c, path, expected_bytes(shards, shard), &f);
-  if (!e) {
-    write_identity(f, id, generation, shards, shard);
-    write_shards(f, shards, shard, hash);
-    e = tt_h5_commit(&f);
-  }
+  tt_err e = tt_ckpt_hash_create_local(shards, shard, &hash);
+  if (!e) tt_ckpt_hash_fill_local(shards, shard, hash);
+  e = tt_ckpt_fill_file(c, directory, id, generation, shards, shard, hash, 0, e, &f);
+  if (!e) e = tt_h5_commit(&f);
   e = tt_ckpt_explain(c, directory, e);
-  if (!e && tt_comm_is_root(c)) remove_old_local(directory, generation, keep);
+  if (!e && tt_comm_is_root(c)) tt_ckpt_remove_old_local(directory, generation, keep);
   tt_free(hash);
   return e;
 }

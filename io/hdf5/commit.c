@@ -51,6 +51,20 @@ static tt_err verify_block_local(tt_h5_reader *r, const tt_h5_written_block *b, 
   return e;
 }
 
+/* The data of a deferred block are compared by the thread that writes them: a reader must find them
+ * at the same place. */
+static tt_err verify_place_local(tt_h5_reader *r, const tt_h5_written_block *b)
+{
+  hid_t dataset = -1;
+  TT_TRY(tt_h5_open_dataset_local(r, b->path, &dataset));
+  int64_t row = tt_h5_product(1, b->ndims, b->count) * tt_h5_type_bytes(b->type);
+  haddr_t at = H5Dget_offset(dataset);
+  TT_H5_CLOSE(dataset);
+  if (at == HADDR_UNDEF || (int64_t)at + b->first[0] * row != b->offset)
+    return TT_FAIL(IO, "%s: '%s' is not where it was created", tt_h5_file_name(r), b->path);
+  return TT_OK;
+}
+
 /* Report errors of the reader as IO, because they mean that writing failed. */
 static tt_err verify_local(const tt_h5_file *f)
 {
@@ -58,7 +72,9 @@ static tt_err verify_local(const tt_h5_file *f)
   XXH3_state_t *state = XXH3_createState();
   tt_err e = state ? tt_h5_open_local(f->temporary, &r)
                    : TT_FAIL(MEM, "%s: no memory to verify it", f->path);
-  for (int64_t i = 0; !e && i < f->blocks; i++) e = verify_block_local(r, &f->block[i], state);
+  for (int64_t i = 0; !e && i < f->blocks; i++)
+    e = f->deferred ? verify_place_local(r, &f->block[i])
+                    : verify_block_local(r, &f->block[i], state);
   tt_h5_close_local(&r);
   XXH3_freeState(state);
   if (e && e != TT_E_MEM)
@@ -80,18 +96,37 @@ static tt_err sync_local(const tt_h5_file *f)
   return mine ? tt_file_sync_local(f->temporary) : TT_OK;
 }
 
-tt_err tt_h5_commit(tt_h5_file **file)
+/* Rename a file whose data are verified and on the disk; frees *file in any case. */
+static tt_err publish(tt_h5_file **file)
 {
   tt_h5_file *f = *file;
   tt_err e = f->error;
-  if (!e) e = tt_h5_vote(f, close_file(f));
-  if (!e) e = tt_h5_vote(f, verify_local(f));
-  if (!e) e = tt_h5_vote(f, sync_local(f));
   if (!e)
     e = tt_h5_vote(f, tt_h5_is_root(f) ? tt_file_publish_local(f->temporary, f->path) : TT_OK);
   if (!e) f->temporary[0] = 0;
   tt_h5_discard(file);
   return e;
+}
+
+tt_err tt_h5_close_layout(tt_h5_file *f)
+{
+  return f->error ? f->error : tt_h5_vote(f, close_file(f));
+}
+
+tt_err tt_h5_commit(tt_h5_file **file)
+{
+  tt_h5_file *f = *file;
+  tt_err e = tt_h5_close_layout(f);
+  if (!e) e = tt_h5_vote(f, verify_local(f));
+  if (!e) tt_h5_vote(f, sync_local(f));
+  return publish(file);
+}
+
+tt_err tt_h5_commit_deferred(tt_h5_file **file, tt_err t)
+{
+  tt_h5_file *f = *file;
+  if (!f->error) tt_h5_vote(f, t ? t : verify_local(f));
+  return publish(file);
 }
 
 void tt_h5_discard(tt_h5_file **file)

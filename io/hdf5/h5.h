@@ -107,6 +107,20 @@ tt_err tt_h5_commit(tt_h5_file **f);
 /* Close and remove the temporary file. Accepts a NULL file. */
 void tt_h5_discard(tt_h5_file **f);
 
+/* Data written by a thread.
+ * After tt_h5_defer, write_block and write_rows only store where the data will be: blocks of whole
+ * rows, whose data must stay unchanged until the commit. tt_h5_close_layout closes the file, then
+ * tt_h5_write_deferred_local writes the blocks of this rank, and tt_h5_commit_deferred makes the
+ * file complete. Only for ranks of one node: nodes that write to the same page of a file need the
+ * locks of MPI-IO on NFS.
+ *   t  the result of tt_h5_write_deferred_local on this rank */
+void tt_h5_defer(tt_h5_file *f);
+tt_err tt_h5_close_layout(tt_h5_file *f);
+tt_err tt_h5_commit_deferred(tt_h5_file **f, tt_err t);
+
+/* Write, sync, read back and compare, without MPI and HDF5. Local; any thread. Errors: IO, MEM. */
+tt_err tt_h5_write_deferred_local(const tt_h5_file *f);
+
 /* An existing file.
  * Read-only, serial driver, no locks; every function is local. */
 typedef struct tt_h5_reader tt_h5_reader;

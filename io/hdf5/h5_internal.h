@@ -7,19 +7,23 @@
 
 #include <hdf5.h>
 
-/* One block that this rank has written, to verify after closing. */
+/* One block that this rank has written, to verify after closing. In a deferred file: a block to
+ * write after closing. */
 typedef struct tt_h5_written_block {
   char *path;
   tt_h5_type type;
   int ndims;
   int64_t first[TT_H5_MAX_DIMS], count[TT_H5_MAX_DIMS];
-  uint64_t hash; /* XXH3 of the bytes given to write */
+  uint64_t hash;         /* XXH3 of the bytes given to write; not in a deferred file */
+  const void *data;      /* deferred: borrowed until the commit */
+  int64_t offset, bytes; /* deferred: its place in the file */
 } tt_h5_written_block;
 
 struct tt_h5_file {
   tt_comm *comm; /* NULL = serial */
   hid_t id;
   tt_err error; /* the first one, the same on all ranks */
+  int deferred; /* tt_h5_defer */
   char path[TT_PATH_MAX], temporary[TT_PATH_MAX];
   int64_t blocks, room;
   tt_h5_written_block *block; /* [room], `blocks` of them used */

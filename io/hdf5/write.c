@@ -264,12 +264,29 @@ static tt_err write_piece(tt_h5_file *f, const char *path, const writing *w, int
   return e;
 }
 
-/* Record the hash of a block, to verify it after closing. */
-static tt_err record_block_local(tt_h5_file *f, const char *path, tt_h5_written_block *b,
-                                 const void *data, int64_t bytes)
+/* The place of a block in the file: early allocation has decided it. */
+static tt_err locate_block_local(const tt_h5_file *f, const char *path, const writing *w,
+                                 tt_h5_written_block *b)
+{
+  hsize_t dims[TT_H5_MAX_DIMS] = {0};
+  haddr_t at = H5Dget_offset(w->dataset);
+  H5Sget_simple_extent_dims(w->space, dims, NULL);
+  for (int i = 1; i < b->ndims; i++)
+    if (b->first[i] != 0 || (hsize_t)b->count[i] != dims[i])
+      return TT_FAIL(INTERNAL, "%s: '%s': a deferred block is not of whole rows", f->path, path);
+  if (at == HADDR_UNDEF) return TT_H5_FAIL(IO, f->path, path, "has no place in the file");
+  b->offset = (int64_t)at + b->first[0] * w->row_bytes;
+  return TT_OK;
+}
+
+/* Record a block: its hash, to verify it after closing, or its place, to write it then. */
+static tt_err record_block_local(tt_h5_file *f, const char *path, writing *w, const void *data)
 {
   size_t length = strlen(path) + 1;
+  tt_h5_written_block *b = &w->b;
+  int64_t bytes = b->count[0] * w->row_bytes;
   if (bytes == 0) return TT_OK;
+  if (f->deferred) TT_TRY(locate_block_local(f, path, w, b));
   if (f->blocks == f->room) {
     tt_h5_written_block *more = NULL;
     int64_t room = 2 * f->room + 16;
@@ -281,7 +298,9 @@ static tt_err record_block_local(tt_h5_file *f, const char *path, tt_h5_written_
   }
   TT_TRY(TT_ALLOC(b->path, (int64_t)length));
   memcpy(b->path, path, length);
-  b->hash = XXH3_64bits(data, (size_t)bytes);
+  b->data = data;
+  b->bytes = bytes;
+  if (!f->deferred) b->hash = XXH3_64bits(data, (size_t)bytes);
   f->block[f->blocks++] = *b;
   return TT_OK;
 }
@@ -292,10 +311,11 @@ tt_err tt_h5_write_block(tt_h5_file *f, const char *path, const int64_t *first,
   writing w = {.dataset = -1, .space = -1, .dxpl = -1};
   if (f->error) return f->error;
   tt_err e = open_block_local(f, path, first, count, &w);
-  if (!e) e = record_block_local(f, path, &w.b, data, w.b.count[0] * w.row_bytes);
+  if (!e) e = record_block_local(f, path, &w, data);
   e = tt_h5_vote(f, e);
   /* HDF5 fails to write a dataset of size 0, even with an empty selection: then write no piece */
   int64_t per = rows_per_write(&w), pieces = w.row_bytes > 0 ? (w.b.count[0] + per - 1) / per : 0;
+  if (f->deferred) pieces = 0;
   if (!e && f->comm) tt_allreduce_max_i64(f->comm, &pieces, 1);
   for (int64_t i = 0; !e && i < pieces; i++) e = tt_h5_vote(f, write_piece(f, path, &w, i, data));
   herr_t closed = close_block(&w); /* the serial driver writes small blocks only now */

@@ -14,6 +14,7 @@
 #include "src/host/watchdog.h"
 #include "src/job/earlier_run.h"
 #include "src/job/metrics_file.h"
+#include "src/train/checkpointing.h"
 #include "src/train/memory_plan.h"
 #include "src/train/shard/shard.h"
 #include "src/train/shard/shard_train.h"
@@ -27,7 +28,6 @@
 /* Seconds of training between two checks for a stop request, at most. */
 static const double stop_check_interval = 0.5;
 static const double status_interval = 10.0; /* seconds between two writes of status.json */
-enum { MAX_FAILED_WRITES = 3 };
 
 typedef struct training_run {
   tt_comm *c;
@@ -35,14 +35,13 @@ typedef struct training_run {
   tt_job *job;
   tt_team *team; /* ranks that train members together with this one; NULL = none */
   tt_shards shards;
-  tt_ckpt_shard *part;         /* [shards] states to write to and read from checkpoints */
+  tt_checkpointing checkpoints;
   tt_warm_source *warm_source; /* initial weights of an earlier run; NULL = none */
   tt_run_id id;
-  int64_t generation, resumed; /* last checkpoint; checkpoint this start resumed from */
-  int failed_writes;
+  int64_t resumed;  /* checkpoint this start resumed from; 0 = none */
   int claimed;      /* this start owns the run directory */
   int64_t complete; /* an earlier start has done everything */
-  double started, checkpoint_time, status_time;
+  double started, status_time;
   tt_time_limit limit;
   tt_stop_reason stop_reason; /* TT_STOP_none while training continues */
   tt_progress_meter meter;
@@ -67,7 +66,7 @@ static void write_status(training_run *r, const char *state, const char *reason,
                      .stop = tt_stop_name(r->stop_reason),
                      .incarnation = r->id.incarnation,
                      .exit_code = exit_code,
-                     .generation = r->generation,
+                     .generation = r->checkpoints.generation,
                      .resumed = r->resumed,
                      .members = r->members,
                      .training = r->progress.training,
@@ -95,10 +94,12 @@ static tt_err create_shards_local(training_run *r, int teams)
 {
   int team = tt_load_balance_place(tt_comm_ranks(r->c), teams, tt_comm_rank(r->c)).team;
   TT_TRY(tt_shards_create_local(r->job, teams, team, r->team, &r->shards));
-  TT_TRY(TT_ALLOC(r->part, r->shards.count));
-  for (int64_t i = 0; i < r->shards.count; i++)
-    r->part[i] = (tt_ckpt_shard){r->shards.at[i].cohort->members, r->shards.at[i].state};
-  return TT_OK;
+  r->checkpoints.comm = r->c;
+  r->checkpoints.cfg = r->job->cfg;
+  r->checkpoints.id = &r->id;
+  r->checkpoints.shards = &r->shards;
+  r->checkpoints.limit = &r->limit;
+  return tt_checkpointing_create_local(&r->checkpoints);
 }
 
 /* Device of this rank; the name of the engine if the rank has no members. */
@@ -107,17 +108,6 @@ static const char *device(const training_run *r)
   for (int64_t i = 0; i < r->shards.count; i++)
     if (r->shards.at[i].engine) return r->shards.at[i].info.device;
   return r->job->ops->name;
-}
-
-/* Collective over the ranks of a team. */
-static tt_err save_states(training_run *r)
-{
-  tt_err e = TT_OK;
-  for (int64_t i = 0; i < r->shards.count; i++) {
-    e = tt_team_collect(&r->shards.at[i], e);
-    if (!e) e = tt_shard_save_local(&r->shards.at[i]);
-  }
-  return e;
 }
 
 static tt_err load_states_local(training_run *r)
@@ -164,55 +154,20 @@ static int is_complete(training_run *r)
 /* Load the last checkpoint, if there is one and --resume permits. */
 static tt_err resume(training_run *r)
 {
-  tt_err e = TT_OK;
+  int64_t *generation = &r->checkpoints.generation;
   if (r->o->resume == TT_RESUME_never) return tt_ckpt_remove_all(r->c, directory(r));
-  e = tt_ckpt_read(r->c, directory(r), &r->id, r->o->any_device, r->shards.count, r->part,
-                   &r->generation);
+  tt_err e = tt_ckpt_read(r->c, directory(r), &r->id, r->o->any_device, r->shards.count,
+                          r->checkpoints.part, generation);
   if (e) return explain_other_run(r, e);
-  r->resumed = r->generation;
-  if (r->generation == 0 && r->o->resume == TT_RESUME_must)
+  r->resumed = *generation;
+  if (*generation == 0 && r->o->resume == TT_RESUME_must)
     return tt_agree(
         r->c, TT_FAIL(NOINPUT, "%s: no checkpoint to resume; use --resume auto", directory(r)));
-  if (r->generation > 0) e = tt_agree(r->c, load_states_local(r));
-  if (!e && r->generation > 0)
-    tt_log_root(TT_LOG_INFO, "resumed from checkpoint %" PRId64 " of %s", r->generation,
+  if (*generation > 0) e = tt_agree(r->c, load_states_local(r));
+  if (!e && *generation > 0)
+    tt_log_root(TT_LOG_INFO, "resumed from checkpoint %" PRId64 " of %s", *generation,
                 directory(r));
   return e;
-}
-
-/* must  1 = a failed write is an error; 0 = a failed write is only logged, because the next one may
- *       succeed, until MAX_FAILED_WRITES writes in a row fail */
-static tt_err write_checkpoint(training_run *r, int must)
-{
-  const tt_config *cfg = r->job->cfg;
-  double before = tt_monotonic_seconds();
-  tt_watchdog_heartbeat_local("writing a checkpoint");
-  tt_err e = tt_agree(r->c, save_states(r));
-  if (!e)
-    e = tt_ckpt_write(r->c, directory(r), &r->id, r->generation + 1, cfg->checkpoint_keep,
-                      r->shards.count, r->part);
-  r->checkpoint_time = tt_monotonic_seconds();
-  tt_time_limit_record_checkpoint_local(&r->limit, r->checkpoint_time - before);
-  if (!e) {
-    r->generation++;
-    r->failed_writes = 0;
-    tt_log_root(TT_LOG_DEBUG, "checkpoint %" PRId64, r->generation);
-  } else if (!must && (e == TT_E_IO || e == TT_E_CANTCREAT) &&
-             ++r->failed_writes < MAX_FAILED_WRITES) {
-    tt_log_root(TT_LOG_WARN, "checkpoint %" PRId64 " was not written, training continues: %s",
-                r->generation + 1, tt_err_last());
-    e = TT_OK;
-  }
-  write_status(r, "training", "", -1);
-  return e;
-}
-
-/* Rank 0's clock decides, so that all ranks agree. */
-static int checkpoint_due(training_run *r)
-{
-  int64_t yes = tt_monotonic_seconds() - r->checkpoint_time >= r->job->cfg->checkpoint_every;
-  tt_bcast(r->c, &yes, sizeof yes);
-  return (int)yes;
 }
 
 static void write_metrics(training_run *r, int now)
@@ -241,9 +196,13 @@ static tt_err training_loop(training_run *r)
         tt_stop_agreed(r->c, tt_time_limit_deadline_local(&r->limit), stop_directory(r));
     if (r->progress.training == 0) r->stop_reason = TT_STOP_none;
     write_metrics(r, r->stop_reason || r->progress.training == 0);
-    if (r->stop_reason || r->progress.training == 0 || checkpoint_due(r))
-      e = write_checkpoint(r, r->stop_reason != TT_STOP_none);
-    if (!e && tt_monotonic_seconds() - r->status_time > status_interval)
+    int64_t before = r->checkpoints.generation;
+    if (r->stop_reason || r->progress.training == 0)
+      e = tt_checkpointing_write(&r->checkpoints, r->stop_reason != TT_STOP_none);
+    else
+      e = tt_checkpointing_update(&r->checkpoints);
+    if (r->checkpoints.generation > before ||
+        (!e && tt_monotonic_seconds() - r->status_time > status_interval))
       write_status(r, "training", "", -1);
   } while (!e && !r->stop_reason && r->progress.training > 0);
   return e;
@@ -297,7 +256,7 @@ static void log_traffic(const training_run *r)
 static tt_err finish_run(training_run *r)
 {
   tt_watchdog_heartbeat_local("writing results");
-  tt_err e = tt_agree(r->c, save_states(r));
+  tt_err e = tt_agree(r->c, tt_checkpointing_save_states(&r->checkpoints));
   tt_provenance from = tt_job_provenance(r->job, device(r), r->id.arithmetic, tt_comm_ranks(r->c),
                                          tt_monotonic_seconds() - r->started);
   if (e) return e;
@@ -372,7 +331,7 @@ static tt_err prepare(training_run *r)
   r->claimed = !e;
   if (!e) e = start_watchdog(r);
   if (!e) e = resume(r);
-  if (!e && r->generation == 0) e = tt_warm_apply(r->c, r->warm_source, &r->shards);
+  if (!e && r->checkpoints.generation == 0) e = tt_warm_apply(r->c, r->warm_source, &r->shards);
   if (!e)
     e = tt_agree(r->c, tt_comm_is_root(r->c) ? tt_earlier_run_save_config_local(r->job) : TT_OK);
   tt_warm_close(&r->warm_source);
@@ -398,17 +357,18 @@ static tt_err train(training_run *r)
   if (e) return e;
   r->progress = tt_shards_total_progress(&r->shards, &r->epochs);
   tt_progress_meter_start(&r->meter, r->epochs, r->progress.epoch_min);
-  r->checkpoint_time = tt_monotonic_seconds();
-  if (tt_comm_is_root(r->c) && r->generation == 0 && tt_metrics_file_remove_local(directory(r)))
+  r->checkpoints.time = tt_monotonic_seconds();
+  if (tt_comm_is_root(r->c) && r->checkpoints.generation == 0 &&
+      tt_metrics_file_remove_local(directory(r)))
     tt_log_root(TT_LOG_WARN, "%s", tt_err_last());
   if (r->progress.training > 0) e = training_loop(r);
   if (e) return e;
   r->progress.member_steps = 0; /* the meter has counted these */
   if (!r->o->quiet) tt_progress_meter_print_local(&r->meter, r->c, &r->progress, r->epochs, 1);
   if (!r->stop_reason) return finish_run(r);
-  return TT_FAIL(STOPPED,
-                 "stopped by %s at checkpoint %" PRId64 " after %.0f s: run again to continue",
-                 tt_stop_text(r->stop_reason), r->generation, tt_monotonic_seconds() - r->started);
+  return TT_FAIL(
+      STOPPED, "stopped by %s at checkpoint %" PRId64 " after %.0f s: run again to continue",
+      tt_stop_text(r->stop_reason), r->checkpoints.generation, tt_monotonic_seconds() - r->started);
 }
 
 static void write_final_status(training_run *r, tt_err e)
@@ -423,13 +383,13 @@ tt_err tt_train(tt_comm *c, const tt_train_options *o)
   tt_stop_install_handlers_local();
   tt_err e = o->prepared ? TT_OK : tt_job_open(c, &o->job, &r.job);
   if (!e) e = train(&r);
+  tt_checkpointing_close(&r.checkpoints);
   if (r.claimed) e = tt_ckpt_explain(c, directory(&r), e);
   if (r.job) write_final_status(&r, e);
   tt_watchdog_stop_local();
   if (r.claimed) tt_ckpt_release_local(directory(&r));
   tt_shards_destroy(&r.shards);
   tt_team_destroy(&r.team);
-  tt_free(r.part);
   tt_warm_close(&r.warm_source);
   if (!o->prepared) tt_job_close(&r.job);
   return e;

@@ -6,8 +6,9 @@
  *                   (also fopen), close (also fclose), seek, stat (also access), fsync, ftruncate,
  *                   fallocate, rename, unlink, mkdir, opendir (default write)
  *   FAULTIO_AT      the n-th matching call fails, counted from 1; 0 = none, all are logged
- *   FAULTIO_ERROR   ENOSPC (default), EIO, SHORT (half of a write is done and reported), or STOP
- *                   (the process stops, and after SIGCONT the call is made)
+ *   FAULTIO_ERROR   ENOSPC (default), EIO, SHORT (half of a write is done and reported), STOP
+ *                   (the process stops, and after SIGCONT the call is made), or SLOW (the call is
+ *                   made half a second later)
  *   FAULTIO_STICKY  1: all later matching calls fail too
  *   FAULTIO_RANK    only this rank (OMPI_COMM_WORLD_RANK; 0 without a launcher)
  *   FAULTIO_LOG     file to append to: "fired|seen RANK OP NUMBER PATH"
@@ -34,7 +35,7 @@ typedef enum fate { GOES_ON, FAILS, IS_SHORT } fate;
 
 static struct plan {
   const char *pattern, *ops, *log;
-  int rank, error, is_short, stops, sticky;
+  int rank, error, is_short, stops, is_slow, sticky;
   long at, clock_jump, clock_at;
 } plan;
 static long calls, readings;
@@ -57,6 +58,7 @@ __attribute__((constructor)) static void read_plan(void)
   plan.clock_at = atol(value_of("FAULTIO_CLOCK_AT", "1"));
   plan.is_short = !strcmp(error, "SHORT");
   plan.stops = !strcmp(error, "STOP");
+  plan.is_slow = !strcmp(error, "SLOW");
   plan.error = !strcmp(error, "EIO") ? EIO : ENOSPC;
   if (atoi(value_of("FAULTIO_RANK", "-1")) == plan.rank || !getenv("FAULTIO_RANK"))
     plan.pattern = getenv("FAULTIO_PATH");
@@ -102,7 +104,8 @@ static fate judge(const char *op, const char *path)
   if (fires || plan.at == 0) note(fires ? "fired" : "seen", op, number, path);
   errno = keep;
   if (fires && plan.stops) raise(SIGSTOP);
-  if (!fires || plan.stops) return GOES_ON;
+  if (fires && plan.is_slow) nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
+  if (!fires || plan.stops || plan.is_slow) return GOES_ON;
   return plan.is_short && strstr(op, "write") ? IS_SHORT : FAILS;
 }
 

@@ -106,6 +106,7 @@ tt_err tt_shard_save_local(tt_shard *shard)
 {
   if (shard->team.incomplete)
     return TT_FAIL(INTERNAL, "the state of members of a team is saved before it is collected");
+  tt_ckpt_wait_local(shard->reader);
   return shard->engine ? shard->ops->save(shard->engine, shard->slice, shard->state) : TT_OK;
 }
 

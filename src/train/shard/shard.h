@@ -3,6 +3,7 @@
 #ifndef TT_SHARD_H
 #define TT_SHARD_H
 #include "core/engine/engine.h"
+#include "io/checkpoint/checkpoint.h"
 #include "mpi/team.h"
 #include "src/job/job.h"
 
@@ -23,13 +24,14 @@ typedef struct tt_shard {
   const tt_engine_ops *ops; /* borrowed, as are use and data */
   const tt_resources *use;
   const tt_dataset *data;
-  tt_engine *engine;      /* NULL where slice.count is 0 */
-  tt_slice slice;         /* this rank's members, numbered within the cohort */
-  tt_state *state;        /* copy of the state in the engine, for files and gathers */
-  tt_shard_team team;     /* all zero: each member has one rank */
-  tt_engine_info info;    /* all zero without an engine */
-  int64_t steps;          /* of the next call of train, see tt_shards_train */
-  int64_t known_diverged; /* diverged members here after the last tt_retry_diverged_local */
+  tt_engine *engine;       /* NULL where slice.count is 0 */
+  tt_slice slice;          /* this rank's members, numbered within the cohort */
+  tt_state *state;         /* copy of the state in the engine, for files and gathers */
+  tt_ckpt_writing *reader; /* reads `state` on its own thread, borrowed; NULL = none */
+  tt_shard_team team;      /* all zero: each member has one rank */
+  tt_engine_info info;     /* all zero without an engine */
+  int64_t steps;           /* of the next call of train, see tt_shards_train */
+  int64_t known_diverged;  /* diverged members here after the last tt_retry_diverged_local */
   tt_progress local_progress, progress; /* of this rank's members; of all ranks */
 } tt_shard;
 
@@ -49,7 +51,8 @@ tt_err tt_shards_create_local(const tt_job *job, int ranks, int rank, tt_team *t
 void tt_shards_destroy(tt_shards *all); /* accepts a zeroed one */
 
 /* Copy the state from the engine to shard->state, and back. With a team, call tt_team_collect
- * before the first one. Local. Errors: of the engine. */
+ * before the first one. save waits for shard->reader: all code that changes shard->state comes
+ * after a save. Local. Errors: of the engine. */
 tt_err tt_shard_save_local(tt_shard *shard);
 tt_err tt_shard_load_local(tt_shard *shard);
 

@@ -255,6 +255,7 @@ static tt_err distribute(tt_shard *shard)
 {
   tt_shard_team *t = &shard->team;
   tt_err e = TT_OK;
+  tt_ckpt_wait_local(shard->reader);
   if (shard->engine) e = shard->ops->save(t->engine, t->slice, t->state);
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
     tt_state_field field = tt_state_get(t->state, f);
@@ -351,6 +352,7 @@ tt_err tt_team_collect(tt_shard *shard, tt_err before)
   if (!has_team(shard)) return before;
   decide(shard, before, 0, decision);
   if (!decision[INCOMPLETE]) return before;
+  tt_ckpt_wait_local(shard->reader);
   tt_err e = shard->ops->save(t->engine, t->slice, t->state);
   for (int64_t i = 0; i < t->slice.count; i++) collect_slots(shard, i);
   if (!e && shard->engine) e = shard->ops->load(t->engine, t->slice, t->state);

@@ -102,6 +102,18 @@ static inline int holds(const tt_state *s, int64_t generation)
   return same;
 }
 
+/* 1 = the tests write with tt_ckpt_begin and tt_ckpt_end. */
+static int in_background;
+
+static inline tt_err write_parts(tt_comm *c, const char *directory, const tt_run_id *id,
+                                 int64_t generation, int64_t keep, const tt_ckpt_shard part[2])
+{
+  tt_ckpt_writing *w = NULL;
+  if (!in_background) return tt_ckpt_write(c, directory, id, generation, keep, 2, part);
+  tt_err e = tt_ckpt_begin(c, directory, id, generation, 2, part, &w);
+  return e ? e : tt_ckpt_end(&w, keep);
+}
+
 static inline tt_err write_with(tt_comm *c, const char *directory, const tt_run_id *id,
                                 int64_t generation, int64_t members, int64_t keep)
 {
@@ -109,7 +121,7 @@ static inline tt_err write_with(tt_comm *c, const char *directory, const tt_run_
   my_parts(members, part);
   fill(part[0].mine, generation);
   fill(part[1].mine, generation);
-  tt_err e = tt_ckpt_write(c, directory, id, generation, keep, 2, part);
+  tt_err e = write_parts(c, directory, id, generation, keep, part);
   free_parts(part);
   return e;
 }

@@ -18,7 +18,10 @@ TT_TEST (any_partition_of_members_reads_what_another_wrote) {
     int64_t members = sizes[k], ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm), g = 0;
     int64_t generation = (int64_t)k + 1, cut_at = members * (rank + 1) / (ranks + 1);
     tt_run_id id = start(directory, 0, 0);
-    TT_CHECK_OK(write_with(comm, directory, &id, generation, members, 2));
+    in_background = k % 2 == 1;
+    tt_err written = write_with(comm, directory, &id, generation, members, 2);
+    in_background = 0;
+    TT_CHECK_OK(written);
     const tt_slice deals[] = {
         {0, members}, /* every rank reads all members: any other partition is a part of that */
         {cut_at, members - cut_at},
@@ -316,6 +319,53 @@ TT_TEST (a_fault_at_any_vote_loses_nothing) {
     TT_CHECK(n, >, 40); /* the faults did reach the votes of writing */
     tt_barrier(comm);
   }
+}
+
+TT_TEST (a_fault_at_any_vote_in_the_background_loses_nothing) {
+  in_background = 1;
+  a_fault_at_any_vote_loses_nothing(NULL);
+  in_background = 0;
+}
+
+/* Until the end of a generation that is written in the background, the one before is the newest. */
+TT_TEST (a_generation_written_in_the_background_is_new_at_its_end) {
+  char directory[SCRATCH_ROOM];
+  int64_t g = 0;
+  tt_ckpt_writing *w = NULL;
+  tt_ckpt_shard part[2];
+  directory_of("background", directory);
+  tt_run_id id = start(directory, 1, 9);
+  my_parts(9, part);
+  fill(part[0].mine, 2);
+  fill(part[1].mine, 2);
+  TT_CHECK_OK(tt_ckpt_begin(comm, directory, &id, 2, 2, part, &w));
+  tt_ckpt_wait_local(w);
+  TT_CHECK(tt_ckpt_is_written_local(w), ==, 1);
+  TT_CHECK(exists(directory, 2), ==, 0);
+  TT_CHECK_OK(read_with(comm, directory, &id, 0, 9, &g));
+  TT_CHECK(g, ==, 1);
+  TT_CHECK_OK(tt_ckpt_end(&w, 1));
+  TT_CHECK(w == NULL, ==, 1);
+  TT_CHECK_OK(read_with(comm, directory, &id, 0, 9, &g));
+  TT_CHECK(g, ==, 2);
+  TT_CHECK(exists(directory, 1), ==, 0);
+  free_parts(part);
+}
+
+/* The directory is taken over while a generation is written: it is not published. */
+TT_TEST (the_fence_stops_a_generation_written_in_the_background) {
+  char directory[SCRATCH_ROOM];
+  tt_ckpt_writing *w = NULL;
+  tt_ckpt_shard part[2];
+  directory_of("late", directory);
+  tt_run_id id = start(directory, 1, 5);
+  my_parts(5, part);
+  TT_CHECK_OK(tt_ckpt_begin(comm, directory, &id, 2, 2, part, &w));
+  take_over(directory);
+  TT_CHECK((int)tt_ckpt_end(&w, 2), ==, TT_E_STOPPED);
+  TT_CHECK(exists(directory, 2), ==, 0);
+  TT_CHECK(scratch_count(directory, ".tmp-"), ==, 0);
+  free_parts(part);
 }
 
 /* A disk that cannot hold the next generation: an error on all ranks before anything is written. */
