@@ -284,6 +284,9 @@ static void check_data(tt_config_reader *r)
   if (*c->data_weights)
     tt_config_error(r, AT(data_weights),
                     "data.weights cannot be used in a campaign: new labels have no weights");
+  if (*c->data_sigma)
+    tt_config_error(r, AT(data_sigma),
+                    "data.sigma cannot be used in a campaign: new labels have no error bars");
   for (int64_t k = 0; k < c->ensembles; k++)
     if (c->ensemble[k].rows && *c->ensemble[k].rows)
       tt_config_error(r, &r->own[k][TT_ENSEMBLE_OPTION_rows],

@@ -46,6 +46,39 @@ static void check_precision(tt_config_reader *r)
                   tt_choice_precision[c->run_precision], tt_location_text(device, place));
 }
 
+/* What computes with the error bars of labels. */
+static void check_sigma_of(tt_config_reader *r, int64_t k)
+{
+  const tt_ensemble_config *own = &r->cfg->ensemble[k];
+  const char *why = NULL;
+  if (!tt_loss_takes_label_variance((tt_loss)own->train_loss))
+    why = "needs train.loss: gaussian_nll or mse";
+  else if (own->train_method == TT_METHOD_fusion)
+    why = "does not go with train.method: fusion";
+  else if (own->train_early_stopping == TT_EARLY_STOPPING_ensemble)
+    why = "needs train.early_stopping: member";
+  if (why)
+    tt_config_error(r, &r->job[TT_OPTION_data_sigma], "data.sigma %s (ensemble %s)", why,
+                    own->name);
+}
+
+static void check_sigma(tt_config_reader *r)
+{
+  const tt_config *c = r->cfg;
+  const tt_source_location *at = &r->job[TT_OPTION_data_sigma];
+  const char *with = c->combine_method != TT_COMBINE_mean ? "combine.method"
+                     : c->calibration_recalibrate         ? "calibration.recalibrate"
+                     : c->calibration_conformal.count > 0 ? "calibration.conformal"
+                                                          : NULL;
+  if (at->bad || !*c->data_sigma) return;
+  for (int64_t k = 0; k < c->ensembles; k++) check_sigma_of(r, k);
+  if (with)
+    tt_config_error(r, at, "data.sigma: %s does not know the errors of the labels; remove one",
+                    with);
+  if (c->run_device == TT_DEVICE_gpu)
+    tt_config_error(r, at, "data.sigma needs run.device: cpu or auto, but it is gpu");
+}
+
 /* Only one of these options may be given. */
 static void check_split_columns(tt_config_reader *r)
 {
@@ -186,6 +219,7 @@ void tt_config_check(tt_config_reader *r)
   check_required(r);
   check_precision(r);
   check_split(r);
+  check_sigma(r);
   check_ensembles(r, has_validation);
   r->cfg->campaign = tt_config_is_campaign(r);
   if (r->cfg->campaign) tt_config_check_campaign(r, has_test, has_validation);

@@ -279,6 +279,21 @@ TT_HD tt_loss_grad tt_loss_two_outputs(tt_loss kind, float o0, float o1, float y
   }
 }
 
+/* A loss that knows the variance of the error of the label: mse is divided by it and the variance
+ * floor (chi squared), gaussian_nll adds it to the predicted variance. Others have no such form. */
+TT_HD int tt_loss_takes_label_variance(tt_loss kind)
+{
+  return kind == TT_LOSS_mse || kind == TT_LOSS_gaussian_nll;
+}
+
+TT_HD tt_loss_grad tt_loss_with_label_variance(tt_loss kind, float o0, float o1, float y,
+                                               float variance, tt_loss_args a)
+{
+  a.variance_floor += variance;
+  if (kind == TT_LOSS_mse) a.inverse_targets /= a.variance_floor;
+  return kind == TT_LOSS_mse ? tt_loss_mse(o0, o1, y, a) : tt_loss_gaussian_nll(o0, o1, y, a);
+}
+
 /* Loss of the mixture of an ensemble, for any loss; 0 where the label is unknown. */
 TT_HD double tt_ensemble_loss_target(tt_loss kind, const tt_ensemble_outputs *v)
 {

@@ -246,7 +246,8 @@ tt_err tt_dataset_create(int64_t rows, int64_t inputs, int64_t targets, int weig
 void tt_dataset_destroy(tt_dataset **d)
 {
   if (!*d) return;
-  tt_free_all(&(*d)->x, &(*d)->y, &(*d)->weight, &(*d)->split, &(*d)->selected);
+  tt_free_all(&(*d)->x, &(*d)->y, &(*d)->label_variance, &(*d)->weight, &(*d)->split,
+              &(*d)->selected);
   tt_columns_free(&(*d)->input);
   tt_columns_free(&(*d)->target);
   tt_scaler_free(&(*d)->scaler);

@@ -46,7 +46,9 @@ typedef struct tt_dataset {
   float *y;                      /* [N][T] normalised; NaN = unlabelled */
   int partial_labels; /* 1: a row with some of the labels of an ensemble trains it; 0: with all */
   float *weight;      /* [N] sample weights with mean 1 over the training rows, or NULL */
-  int8_t *split;      /* [N] tt_split or TT_UNUSED_ROW; NULL: the data set has only labels */
+  float *label_variance; /* [N][T] known variance of the error of each label, normalised as y; NULL:
+                          * not known (data.sigma) */
+  int8_t *split;         /* [N] tt_split or TT_UNUSED_ROW; NULL: the data set has only labels */
   int64_t selections;
   int8_t *selected; /* [selections][N] 1 = the selection contains the row (ensembles[].rows) */
   tt_columns input, target;

@@ -244,6 +244,8 @@ static tt_err place_data(tt_engine *e, const tt_dataset *d, const tt_replay *rep
 tt_err tt_cuda_set_data(tt_engine *e, const tt_dataset *data, const tt_replay *replay)
 {
   tt_row_staging p = {};
+  if (data->label_variance)
+    return TT_FAIL(UNAVAILABLE, "the cuda engine does not know data.sigma; use run.device: cpu");
   tt_cuda_free_data(e);
   tt_err err = collect_rows(e->cohort, data, &p);
   if (!err) err = concatenate_rows(e->cohort, &p);

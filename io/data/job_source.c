@@ -70,9 +70,13 @@ static tt_err list_targets(const tt_config *cfg, char **list)
 /* Texts of options that name other columns: those are no inputs. */
 static tt_err list_others(const tt_config *cfg, const char ***other, int *others)
 {
-  const char *const option[] = {cfg->data_weights,          cfg->data_split_column,
-                                cfg->data_split_group,      cfg->data_split_order,
-                                cfg->data_split_train_rows, cfg->data_split_validation_rows,
+  const char *const option[] = {cfg->data_sigma,
+                                cfg->data_weights,
+                                cfg->data_split_column,
+                                cfg->data_split_group,
+                                cfg->data_split_order,
+                                cfg->data_split_train_rows,
+                                cfg->data_split_validation_rows,
                                 cfg->data_split_test_rows};
   enum { OPTIONS = sizeof option / sizeof *option };
   TT_TRY(TT_ALLOC(*other, OPTIONS + cfg->ensembles));
@@ -133,6 +137,7 @@ static tt_err check_datasets(const tt_config *cfg, char *const value[3])
 {
   const char *const always[] = {tt_optional_default(cfg->data_inputs),
                                 tt_optional_default(cfg->data_targets),
+                                cfg->data_sigma,
                                 cfg->data_weights,
                                 cfg->data_split_column,
                                 cfg->data_split_train_rows,

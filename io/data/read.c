@@ -16,9 +16,9 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { HASHES = 3 };
+enum { HASHES = 4 }; /* the last one only with data.sigma */
 
-/* One of the three arrays of samples: inputs, targets or weights. */
+/* One of the arrays of samples: inputs, targets, weights or error bars. */
 typedef struct sample_array {
   const char *path;
   int64_t columns;
@@ -31,11 +31,11 @@ typedef struct loader {
   const tt_config *cfg;
   const char *file;
   tt_data_reader *rows;
-  tt_source_matrix weights;
+  tt_source_matrix weights, sigma_matrix;
   int64_t blocks;
   tt_slice block;       /* this rank's blocks */
   int64_t first, count; /* this rank's rows */
-  sample_array x, y, w;
+  sample_array x, y, w, sigma;
   tt_label_rule *label; /* [T] */
   int8_t *missing;      /* [D] tt_missing */
   tt_dataset *d;
@@ -73,6 +73,7 @@ static tt_err create_dataset_local(loader *l, int64_t rows, const tt_columns *in
   TT_TRY(tt_columns_copy(target, &l->d->target));
   TT_TRY(TT_ALLOC(l->d->selected, cfg->selections * rows));
   l->d->selections = cfg->selections;
+  if (tt_data_has_sigma(cfg)) TT_TRY(TT_ALLOC(l->d->label_variance, rows * target->count));
   l->d->partial_labels = cfg->data_partial_labels == TT_PARTIAL_LABELS_use;
   TT_TRY(TT_ALLOC(l->label, target->count));
   TT_TRY(TT_ALLOC(l->missing, input->count));
@@ -92,6 +93,8 @@ static tt_err create_local(loader *l)
 {
   const tt_data_shape *s = tt_data_reader_shape(l->rows);
   TT_TRY(open_weights_local(l, s->rows));
+  TT_TRY(tt_data_open_sigma_local(l->cfg, tt_data_reader_file_local(l->rows), s->rows, s->targets,
+                                  &l->sigma_matrix));
   return create_dataset_local(l, s->rows, &s->input, &s->target);
 }
 
@@ -229,6 +232,8 @@ static tt_err allocate_own_local(loader *l)
   l->count = l->block.count ? (end < d->rows ? end : d->rows) - l->first : 0;
   TT_TRY(sample_array_create(&l->x, l->cfg->data_inputs, l->count, d->inputs));
   TT_TRY(sample_array_create(&l->y, l->cfg->data_targets, l->count, d->targets));
+  TT_TRY(sample_array_create(&l->sigma, l->cfg->data_sigma, l->count,
+                             d->label_variance ? d->targets : 0));
   return sample_array_create(&l->w, l->cfg->data_weights, l->count, d->weight ? 1 : 0);
 }
 
@@ -239,12 +244,16 @@ static tt_err read_own_local(loader *l)
   if (l->d->weight)
     TT_TRY(tt_source_matrix_read_local(tt_data_reader_file_local(l->rows), &l->weights, l->first,
                                        l->count, l->w.own));
+  TT_TRY(tt_data_read_sigma_local(tt_data_reader_file_local(l->rows), &l->sigma_matrix, l->first,
+                                  l->count, l->y.columns, l->y.own, l->sigma.own));
   return check_values_local(l);
 }
 
 /* Copy this rank's rows from memory instead of reading them. */
 static tt_err copy_rows_local(loader *l, const tt_raw_dataset *t)
 {
+  if (tt_data_has_sigma(l->cfg))
+    return TT_FAIL(CONFIG, "data.sigma needs a file: arrays in memory have no error bars");
   TT_TRY(create_dataset_local(l, t->rows, t->input, t->target));
   memcpy(l->d->split, t->split, (size_t)t->rows);
   TT_TRY(allocate_own_local(l));
@@ -336,6 +345,8 @@ static tt_err normalise_all_local(loader *l, double weight_mean)
   TT_TRY(normalise_local(l, &l->x, &x, &l->d->input));
   normalise_missing(l);
   TT_TRY(normalise_local(l, &l->y, &y, &l->d->target));
+  if (l->d->label_variance)
+    tt_data_label_variance(s, l->count, l->y.own, l->sigma.own, l->sigma.normalised);
   return normalise_local(l, &l->w, &(tt_fitted){&none, &one, &zero, &weight_mean}, NULL);
 }
 
@@ -349,6 +360,7 @@ static void gather_all(loader *l)
   gather_normalised(l, &l->x, l->d->x);
   gather_normalised(l, &l->y, l->d->y);
   if (l->d->weight) gather_normalised(l, &l->w, l->d->weight);
+  if (l->d->label_variance) gather_normalised(l, &l->sigma, l->d->label_variance);
 }
 
 static uint64_t hash_part(const loader *l, const sample_array *p, int64_t block)
@@ -360,11 +372,11 @@ static uint64_t hash_part(const loader *l, const sample_array *p, int64_t block)
 }
 
 /* Names of targets are hashed too: the configuration chooses targets by name. */
-static uint64_t hash_all(const tt_dataset *d, const uint64_t *block, int64_t blocks)
+static uint64_t hash_all(const tt_dataset *d, const uint64_t *block, int64_t count)
 {
   const int64_t shape[] = {d->rows, d->inputs, d->targets, d->weight != NULL};
   uint64_t h = XXH3_64bits(shape, sizeof shape);
-  h = XXH3_64bits_withSeed(block, (size_t)(blocks * HASHES) * sizeof *block, h);
+  h = XXH3_64bits_withSeed(block, (size_t)count * sizeof *block, h);
   h = XXH3_64bits_withSeed(d->split, (size_t)d->rows, h);
   if (d->selections) h = XXH3_64bits_withSeed(d->selected, (size_t)(d->selections * d->rows), h);
   for (int64_t k = 0; k < d->targets; k++)
@@ -376,15 +388,16 @@ static uint64_t hash_all(const tt_dataset *d, const uint64_t *block, int64_t blo
 static tt_err gather_hash(loader *l)
 {
   uint64_t *mine = NULL, *all = NULL;
-  const sample_array *const parts[HASHES] = {&l->x, &l->y, &l->w};
-  tt_err e = TT_ALLOC(mine, l->block.count * HASHES);
-  if (!e) e = TT_ALLOC(all, l->blocks * HASHES);
+  const sample_array *const parts[HASHES] = {&l->x, &l->y, &l->w, &l->sigma};
+  int64_t hashes = l->d->label_variance ? HASHES : HASHES - 1;
+  tt_err e = TT_ALLOC(mine, l->block.count * hashes);
+  if (!e) e = TT_ALLOC(all, l->blocks * hashes);
   e = tt_agree(l->comm, e);
   if (!e) {
-    for (int64_t i = 0; i < l->block.count * HASHES; i++)
-      mine[i] = hash_part(l, parts[i % HASHES], i / HASHES);
-    tt_allgatherv(l->comm, mine, l->block.count * HASHES * (int64_t)sizeof *mine, all, NULL);
-    l->d->hash = hash_all(l->d, all, l->blocks);
+    for (int64_t i = 0; i < l->block.count * hashes; i++)
+      mine[i] = hash_part(l, parts[i % hashes], i / hashes);
+    tt_allgatherv(l->comm, mine, l->block.count * hashes * (int64_t)sizeof *mine, all, NULL);
+    l->d->hash = hash_all(l->d, all, l->blocks * hashes);
   }
   tt_free(mine);
   tt_free(all);
@@ -432,7 +445,9 @@ static tt_err finish(loader *l, tt_err e, tt_dataset **out)
   sample_array_free(&l->x);
   sample_array_free(&l->y);
   sample_array_free(&l->w);
+  sample_array_free(&l->sigma);
   tt_source_matrix_free(&l->weights);
+  tt_source_matrix_free(&l->sigma_matrix);
   return e;
 }
 

@@ -75,6 +75,7 @@ typedef struct tt_cpu_buffers {
   int64_t rows, ld; /* padded rows of a part of a batch, and the leading dimension */
   float *x;         /* [D][ld] */
   float *y;         /* [K][ld] */
+  float *variance;  /* [K][ld] of the errors of the labels */
   float *weight;    /* [rows] */
   double *term;     /* [ld] losses of the rows times their weights */
   /* [out][ld] of layer l: z, then dy/dz, then dL/dz or, with layer_norm, dL/d(result of norm); of

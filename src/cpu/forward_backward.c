@@ -51,6 +51,7 @@ static tt_err allocate(const tt_model *m, tt_cpu_buffers_use use, tt_cpu_buffers
   int training = use != TT_BUFFERS_PREDICT;
   TT_TRY(TT_ALLOC(b->x, m->inputs * b->ld));
   TT_TRY(TT_ALLOC(b->y, m->targets * b->ld));
+  TT_TRY(TT_ALLOC(b->variance, m->targets * b->ld));
   TT_TRY(TT_ALLOC(b->weight, b->ld));
   for (int l = 0; l < m->layers; l++)
     TT_TRY(allocate_layer(&m->layer[l], l == m->layers - 1, training, l, b));
@@ -109,7 +110,7 @@ void tt_cpu_buffers_destroy(tt_cpu_buffers **w)
 {
   tt_cpu_buffers *b = *w;
   if (!b) return;
-  tt_free_all(&b->x, &b->y, &b->weight);
+  tt_free_all(&b->x, &b->y, &b->variance, &b->weight);
   for (int l = 0; l < TT_MAX_LAYERS; l++) {
     tt_free_all(&b->z[l], &b->h[l], &b->delta[l], &b->normalized[l], &b->inverse_std[l]);
   }
@@ -122,7 +123,7 @@ int64_t tt_cpu_buffers_bytes(const tt_model *model, int64_t batch, int64_t parts
                              tt_cpu_buffers_use use)
 {
   int64_t ld = leading_dimension(round_up_to_lanes(tt_part_max_rows(batch, parts))),
-          features = model->inputs + model->targets + 3;
+          features = model->inputs + 2 * model->targets + 3;
   for (int l = 0; l < model->layers; l++) {
     int64_t out = model->layer[l].out;
     features += 2 * out + (model->layer[l].norm < 0 ? 0 : 2 * out + 1);
@@ -227,6 +228,7 @@ tt_cpu_buffers tt_cpu_buffers_from_row(const tt_model *m, const tt_cpu_buffers *
   tt_cpu_buffers v = *b;
   v.x += row;
   v.y += row;
+  v.variance += row;
   v.weight += row;
   v.term += row;
   v.scratch += row;

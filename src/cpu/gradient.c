@@ -53,6 +53,9 @@ const float *tt_cpu_load_rows(const tt_engine *e, tt_cpu_buffers *b, const tt_en
   e->kernels->gather(d->inputs, d->inputs, NULL, d->x, row, rows, n, b->x, b->ld);
   e->kernels->gather(ensemble->targets, d->targets, ensemble->column, d->y, row, rows, n, b->y,
                      b->ld);
+  if (d->label_variance)
+    e->kernels->gather(ensemble->targets, d->targets, ensemble->column, d->label_variance, row,
+                       rows, n, b->variance, b->ld);
   if (!d->weight) return NULL;
   for (int64_t r = 0; r < rows; r++) b->weight[r] = d->weight[row[r]];
   return b->weight;
@@ -104,8 +107,9 @@ double tt_cpu_rows_loss(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_memb
   const tt_model *m = &c->model;
   const tt_dropout *drop = &batch->dropout;
   tt_cpu_forward(e->kernels, m, ctx->w, b, rows, drop->p > 0.0f ? drop : NULL, 1);
-  e->kernels->loss(c->loss, tt_cohort_loss_args(c), m, rows, b->z[m->layers - 1], b->y, weight,
-                   1.0f / (float)batch->count, b->term, tt_cpu_delta(m, b, m->layers - 1), b->ld);
+  e->kernels->loss(c->loss, tt_cohort_loss_args(c), m, rows, b->z[m->layers - 1], b->y,
+                   e->data->label_variance ? b->variance : NULL, weight, 1.0f / (float)batch->count,
+                   b->term, tt_cpu_delta(m, b, m->layers - 1), b->ld);
   return tt_kernels_add_losses(c->loss, rows, b->term);
 }
 

@@ -31,7 +31,7 @@ static void score_share(void *with, int thread, int threads)
   const float *weight = tt_cpu_load_rows(s->e, &b, s->ensemble, s->row + own.first, own.count);
   tt_cpu_forward(k, &c->model, s->w, &b, own.count, NULL, 0);
   k->loss(c->loss, tt_cohort_loss_args(c), &c->model, own.count, b.z[c->model.layers - 1], b.y,
-          weight, 1.0f, b.term, NULL, b.ld);
+          s->e->data->label_variance ? b.variance : NULL, weight, 1.0f, b.term, NULL, b.ld);
 }
 
 static double rows_loss(tt_cpu_team *team, loss_rows s)

@@ -354,5 +354,9 @@ tt_err tt_resources_for_job(tt_comm *c, const tt_config *cfg, const tt_engine_op
                             tt_resources *use)
 {
   tt_resource_request request = tt_resources_request(cfg);
+  if (cfg && cfg->data_sigma && *cfg->data_sigma && request.device == TT_DEVICE_auto) {
+    request.device = TT_DEVICE_cpu;
+    tt_log_root(TT_LOG_INFO, "computing on the CPU: only it knows data.sigma");
+  }
   return tt_resources_assign(c, tt_engines, &request, ops, use);
 }

@@ -83,6 +83,7 @@ tt_err tt_out_of_bag(tt_comm *c, const tt_cohort *cohort, const tt_dataset *d,
                           .read_local = tt_split_rows_read_local,
                           .from = &b,
                           .uses_member_local = is_out_of_bag};
+  if (!e) source.read_variance_local = tt_split_rows_variance(&b.training);
   if (!e) e = tt_score(c, all, ops, use, &source, out, NULL);
   tt_free(b.training.row);
   tt_free(b.number);

@@ -29,3 +29,16 @@ tt_err tt_split_rows_read_local(void *from, int64_t first, int64_t count, float 
   }
   return TT_OK;
 }
+
+static void read_variance(void *from, int64_t first, int64_t count, double *variance)
+{
+  const tt_split_rows *s = from;
+  int64_t targets = s->d->targets;
+  for (int64_t i = 0; i < count * targets; i++)
+    variance[i] = (double)s->d->label_variance[s->row[first + i / targets] * targets + i % targets];
+}
+
+tt_read_variance *tt_split_rows_variance(const tt_split_rows *s)
+{
+  return s->d->label_variance ? read_variance : NULL;
+}

@@ -7,6 +7,8 @@
  *   x       [count][D] normalised
  *   y       [count][T] in the user's units, NaN = unlabelled; T columns of the model's target table
  *   weight  [count] sample weights; scores depend on their ratios only
+ *   read_variance_local  variance[count][T] of the errors of the labels, normalised: the label is
+ *                        compared with a forecast whose variance has it too; NULL = not known
  *   uses_member_local  1 if the member is used for the row; NULL = all members are used
  *
  * With uses_member_local the prediction of a row is the mixture of the used members; scores of
@@ -17,6 +19,7 @@ typedef struct tt_row_source {
                        double *weight);
   void *from;
   int (*uses_member_local)(void *from, int64_t row, int64_t member);
+  void (*read_variance_local)(void *from, int64_t first, int64_t count, double *variance);
 } tt_row_source;
 
 typedef struct tt_split_rows {
@@ -32,4 +35,8 @@ tt_err tt_split_rows_list(const tt_dataset *d, tt_split which, tt_split_rows *ou
  */
 tt_err tt_split_rows_read_local(void *from, int64_t first, int64_t count, float *x, double *y,
                                 double *weight);
+
+/* tt_row_source.read_variance_local of such rows, NULL if the data set has no variances. */
+typedef void tt_read_variance(void *from, int64_t first, int64_t count, double *variance);
+tt_read_variance *tt_split_rows_variance(const tt_split_rows *s);
 #endif

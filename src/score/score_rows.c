@@ -26,6 +26,8 @@ tt_err tt_scorer_create(tt_scorer *s, int table)
   TT_TRY(TT_ALLOC(s->x, TT_SCORE_CHUNK_ROWS * c->model.inputs));
   TT_TRY(TT_ALLOC(s->y, TT_SCORE_CHUNK_ROWS * c->target.count));
   TT_TRY(TT_ALLOC(s->weight, TT_SCORE_CHUNK_ROWS));
+  if (s->source->read_variance_local)
+    TT_TRY(TT_ALLOC(s->variance, TT_SCORE_CHUNK_ROWS * c->target.count));
   TT_TRY(TT_ALLOC(s->members, c->members * 2 * s->width * TT_SCORE_CHUNK_ROWS));
   TT_TRY(tt_moments_create(TT_SCORE_CHUNK_ROWS, columns, &s->moments));
   TT_TRY(tt_moments_create(1, s->width, &s->row));
@@ -41,6 +43,7 @@ void tt_scorer_free(tt_scorer *s)
   tt_free(s->x);
   tt_free(s->y);
   tt_free(s->weight);
+  tt_free(s->variance);
   tt_free(s->members);
   tt_free_all(&s->quantity, &s->latent, &s->part);
   tt_free(s->errors);
@@ -74,6 +77,12 @@ double *tt_scorer_weight_inside(const tt_scorer *s, double *sums, int64_t e, int
 static double label(const tt_scorer *s, const tt_ensemble *e, int64_t k, int64_t r)
 {
   return s->y[r * s->model->target.count + e->column[k]];
+}
+
+/* Variance of the error of a label, normalised. */
+static double label_variance(const tt_scorer *s, const tt_ensemble *e, int64_t k, int64_t r)
+{
+  return s->variance ? s->variance[r * s->model->target.count + e->column[k]] : 0.0;
 }
 
 static int uses_member(const tt_scorer *s, int64_t row, int64_t member)
@@ -119,7 +128,8 @@ static void add_member(const tt_scorer *s, const tt_ensemble *e, int64_t i, int6
     double y = label(s, e, k, r);
     if (isnan(y)) continue;
     for (int32_t j = m->quantities - 1; j >= 0; j--) {
-      double mean = (double)at[j * rows + r], v = (double)variance[j * rows + r];
+      double mean = (double)at[j * rows + r];
+      double v = (double)variance[j * rows + r] + label_variance(s, e, k, r);
       tt_transform_moments t = tt_denormalize_latent(&scale, mean, v);
       tt_transform_moments user = tt_denormalize_member(&scale, mean, v);
       s->latent[j] = t.mean;
@@ -149,16 +159,17 @@ static const tt_moments *row_moments(const tt_scorer *s, const tt_ensemble *e, i
 }
 
 /* Weight, normalised mean and variance [members] of quantity j of target k in row r; a member that
- * is not used for the row has weight 0. */
+ * is not used for the row has weight 0.
+ *   added  to each variance */
 static void collect_members(const tt_scorer *s, const tt_ensemble *e, int64_t k, int32_t j,
-                            int64_t row, int64_t r, int64_t rows, double *share, double *mean,
-                            double *variance)
+                            int64_t row, int64_t r, int64_t rows, double added, double *share,
+                            double *mean, double *variance)
 {
   for (int64_t i = 0; i < e->members; i++) {
     const float *at = member_outputs(s, e->first + i, k, rows) + j * rows + r;
     share[i] = uses_member(s, row, e->first + i) ? s->model->weight[e->first + i] : 0.0;
     mean[i] = (double)at[0];
-    variance[i] = (double)at[s->width * rows];
+    variance[i] = (double)at[s->width * rows] + added;
   }
 }
 
@@ -175,7 +186,8 @@ static void find_mixture(const tt_scorer *s, const tt_ensemble *e, int64_t k, in
   double *share = s->part, *mean = share + c->members, *variance = mean + c->members;
   double *latent_mean = s->part + 5 * c->members, *latent_variance = latent_mean + c->members;
   if (!(TT_DENSITY_FORECASTS >> tt_output_forecast(c->model.output) & 1u)) return;
-  collect_members(s, e, k, 0, row, r, rows, share, latent_mean, latent_variance);
+  collect_members(s, e, k, 0, row, r, rows, label_variance(s, e, k, r), share, latent_mean,
+                  latent_variance);
   for (int64_t i = 0; i < e->members; i++) {
     tt_transform_moments t = tt_denormalize_latent(scale, latent_mean[i], latent_variance[i]);
     if (std_scale != 1.0) {
@@ -246,13 +258,14 @@ static void count_inside(const tt_scorer *s, const tt_latent *latent, int64_t co
 }
 
 /* Mean and standard deviations of quantity j in the user's units, of a transformed target; `t` are
- * those before the transform is undone. */
+ * those before the transform is undone.
+ *   added  to the normalised variance of each member */
 static tt_uncertainty undo_transform(const tt_scorer *s, const tt_ensemble *e, int64_t k, int32_t j,
-                                     int64_t row, int64_t r, int64_t rows,
+                                     int64_t row, int64_t r, int64_t rows, double added,
                                      const tt_column_scale *scale, tt_uncertainty t)
 {
   double *share = s->part, *mean = share + e->members, *variance = mean + e->members;
-  collect_members(s, e, k, j, row, r, rows, share, mean, variance);
+  collect_members(s, e, k, j, row, r, rows, added, share, mean, variance);
   return tt_denormalize_mixture(scale, e->members, share, mean, variance,
                                 tt_normalize_value(t.mean, scale->mean, scale->scale));
 }
@@ -267,16 +280,23 @@ static int predict_row(const tt_scorer *s, int64_t number, int64_t k, int64_t fi
   const tt_ensemble *e = &s->model->ensemble[number];
   const tt_moments *from = row_moments(s, e, first, r, rows);
   int64_t base = from == s->row ? 0 : number * s->width, row = from == s->row ? 0 : r;
+  double added = label_variance(s, e, k, r); /* to the forecast that the label is compared with */
   for (int32_t j = 0; j < m->quantities; j++) {
     int64_t column = k * m->quantities + j;
     tt_uncertainty t = tt_denormalize(scale, tt_moments_at(from, row, base + column)), at = t;
-    if (f->latent) at = undo_transform(s, e, k, j, first + r, r, rows, scale, t);
+    if (f->latent) at = undo_transform(s, e, k, j, first + r, r, rows, 0.0, scale, t);
     s->latent[j] = t.mean;
     s->quantity[j] = at.mean;
     if (j == 0) latent->forecast.variance = t.total * t.total, f->variance = at.total * at.total;
     if (s->table)
       store_prediction(s, first + r, number * s->width + column, observed(m, j, label(s, e, k, r)),
                        &at);
+    if (j == 0 && added > 0.0) {
+      latent->forecast.variance += added * scale->scale * scale->scale;
+      f->variance = latent->forecast.variance;
+      if (f->latent) at = undo_transform(s, e, k, j, first + r, r, rows, added, scale, t);
+      if (f->latent) f->variance = at.total * at.total;
+    }
   }
   return from != s->row || from->weight[0] > 0.0;
 }
@@ -351,6 +371,7 @@ tt_err tt_scorer_add_chunk(tt_scorer *s, int64_t first, int64_t rows, double *su
 {
   const tt_trained_ensemble *c = s->model;
   TT_TRY(s->source->read_local(s->source->from, first, rows, s->x, s->y, s->weight));
+  if (s->variance) s->source->read_variance_local(s->source->from, first, rows, s->variance);
   TT_TRY(check_labels(s, first, rows));
   s->moments->rows = rows;
   TT_TRY(s->ops->predict(c, s->use, rows, s->x, s->moments, s->members));

@@ -17,6 +17,7 @@ typedef struct tt_scorer {
   int64_t tally, sums;       /* doubles in one tally; in the sums of a block */
   float *x;                  /* [TT_SCORE_CHUNK_ROWS][D] */
   double *y, *weight;        /* [TT_SCORE_CHUNK_ROWS][T]; [TT_SCORE_CHUNK_ROWS] of the rows */
+  double *variance;          /* [TT_SCORE_CHUNK_ROWS][T] of the errors of the labels, or NULL */
   float *members;            /* [G][2][K q][rows of the chunk] */
   tt_moments *moments, *row; /* of the chunk; of one row of one ensemble */
   double *quantity, *latent; /* [q] of one prediction; before the transform is undone */

@@ -21,7 +21,8 @@ static double fraction_of(double part, int64_t rows) { return floor(part * (doub
 static double row_bytes(const tt_memory_job *job)
 {
   double values =
-      (double)(job->shape->inputs + job->shape->targets) + (*job->cfg->data_weights ? 1.0 : 0.0);
+      (double)(job->shape->inputs + job->shape->targets) + (*job->cfg->data_weights ? 1.0 : 0.0) +
+      (job->cfg->data_sigma && *job->cfg->data_sigma ? (double)job->shape->targets : 0.0);
   return 4.0 * values + 1.0 + (double)job->cfg->selections;
 }
 
@@ -29,7 +30,8 @@ static double row_bytes(const tt_memory_job *job)
 static double read_bytes(const tt_memory_job *job)
 {
   double values =
-      (double)(job->shape->inputs + job->shape->targets) + (*job->cfg->data_weights ? 1.0 : 0.0);
+      (double)(job->shape->inputs + job->shape->targets) + (*job->cfg->data_weights ? 1.0 : 0.0) +
+      (job->cfg->data_sigma && *job->cfg->data_sigma ? (double)job->shape->targets : 0.0);
   return 12.0 * values;
 }
 

@@ -6,9 +6,9 @@
 #include "io/model/model_file.h"
 #include "io/results/results.h"
 #include "src/job/data_advice.h"
+#include "src/predict/postprocess.h"
 #include "src/score/advice.h"
 #include "src/score/out_of_bag.h"
-#include "src/predict/postprocess.h"
 #include "src/score/row_source.h"
 #include "src/score/score.h"
 
@@ -119,8 +119,10 @@ static tt_err write_model(output_writer *k)
 
 static tt_err score_all(output_writer *k, tt_split_rows *rows)
 {
-  tt_row_source source = {
-      .rows = rows->count, .read_local = tt_split_rows_read_local, .from = rows};
+  tt_row_source source = {.rows = rows->count,
+                          .read_local = tt_split_rows_read_local,
+                          .from = rows,
+                          .read_variance_local = tt_split_rows_variance(rows)};
   tt_err e = TT_OK;
   for (int64_t i = 0; !e && i < k->all.count; i++)
     e = tt_score(k->c, k->all.at[i], k->job->ops, &k->job->use, &source,

@@ -179,6 +179,16 @@ static inline void ref_inputs(const ref_batch *b, int64_t r, double *x)
     x[i] = b->moved ? b->moved[r * d->inputs + i] : (double)d->x[b->row[r] * d->inputs + i];
 }
 
+/* Loss of one target with label y, whose error has a known variance; as ref_loss. */
+static inline double ref_noisy_loss(const tt_cohort *c, const double *o, const double *held,
+                                    double y, double variance)
+{
+  tt_cohort with = *c;
+  with.variance_floor += (float)variance;
+  double loss = ref_loss(&with, o, held, y);
+  return c->loss == TT_LOSS_mse ? loss / ((double)c->variance_floor + variance) : loss;
+}
+
 /* Weighted loss of row r of a batch at w; the constants of the loss are taken at `held`. */
 static inline double ref_row_loss(const ref_batch *b, int64_t r, const double *w,
                                   const double *held)
@@ -198,7 +208,11 @@ static inline double ref_row_loss(const ref_batch *b, int64_t r, const double *w
     if (b->step >= 0)
       y += (double)m->hyper.label_noise *
            (double)tt_label_noise(c->seed, m->stream, (uint32_t)column, (uint32_t)b->row[r]);
-    sum += ref_loss(c, out + k, fixed + k, y);
+    if (d->label_variance)
+      sum += ref_noisy_loss(c, out + k, fixed + k, y,
+                            (double)d->label_variance[b->row[r] * d->targets + column]);
+    else
+      sum += ref_loss(c, out + k, fixed + k, y);
   }
   return d->weight ? (double)d->weight[b->row[r]] * sum : sum;
 }

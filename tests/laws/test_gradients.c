@@ -206,6 +206,21 @@ TT_TEST (unknown_labels_have_no_gradient) {
     }
 }
 
+/* Labels with known errors, some of them unknown. */
+TT_TEST (errors_of_labels_count_in_the_gradient) {
+  way by[MAX_WAYS];
+  for (int i = 0, n = ways(by); i < n; i++)
+    for (int l = 0; l < TT_LOSS_COUNT; l++) {
+      if (by[i].ops != &tt_engine_cpu || !tt_loss_takes_label_variance((tt_loss)l)) continue;
+      problem p = partly_labelled((tt_loss)l, REF_COLUMNS);
+      TT_CHECK_OK(TT_ALLOC(p.d->label_variance, p.d->rows * p.d->targets));
+      for (int64_t k = 0; k < p.d->rows * p.d->targets; k++)
+        p.d->label_variance[k] = 0.25f * (float)(k % 5);
+      TT_CHECK(fmax(gradient_error(&p, by[i], 1000), gradient_error(&p, by[i], 21)), <=, 1e-5);
+      problem_free(&p);
+    }
+}
+
 /* The history holds the mean over the rows of weight * loss, each loss before the step of its
  * batch. */
 static void history(way by, tt_loss loss, int partial)

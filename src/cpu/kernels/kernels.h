@@ -41,10 +41,11 @@ typedef struct tt_kernels {
   /* Losses of `rows` rows (not padded): term[rows] = weight * loss, to be added by
    * tt_kernels_add_losses; fills d[outputs][ld] = weight * dl/do * factor, zero in the padding. d
    * may be NULL.
-   *   o [outputs][ld], y [targets][ld], weight [rows] or NULL */
+   *   o [outputs][ld], y [targets][ld], weight [rows] or NULL
+   *   variance  [targets][ld] of the errors of the labels, or NULL: tt_loss_takes_label_variance */
   void (*loss)(tt_loss kind, tt_loss_args args, const tt_model *model, int64_t rows, const float *o,
-               const float *y, const float *weight, float factor, double *term, float *d,
-               int64_t ld);
+               const float *y, const float *variance, const float *weight, float factor,
+               double *term, float *d, int64_t ld);
   /* One optimiser step for `count` parameters; slots [S][stride]. */
   void (*step)(tt_optimizer kind, int64_t count, float *w, const float *g, float *slots,
                int64_t stride, tt_optimizer_args args);

@@ -18,6 +18,20 @@
 TT_TWO_OUTPUT_LOSSES(X)
 #undef X
 
+/* The same where the variances of the errors of the labels are known. */
+static void loss_label_variance(tt_loss kind, tt_loss_args args, int64_t rows, const float *o0,
+                                const float *o1, const float *y, const float *variance,
+                                float *restrict value, float *restrict d0, float *restrict d1)
+{
+  for (int64_t r = 0; r < rows; r++) {
+    tt_loss_grad l = tt_loss_with_label_variance(kind, o0[r], o1[r], y[r], variance[r], args);
+    int unknown = tt_label_is_unknown(y[r]);
+    value[r] += unknown ? 0.0f : l.value;
+    d0[r] = unknown ? 0.0f : l.d0;
+    d1[r] = unknown ? 0.0f : l.d1;
+  }
+}
+
 static void loss_target(tt_loss kind, tt_loss_args args, int64_t rows, const float *o0,
                         const float *o1, const float *y, float *value, float *d0, float *d1)
 {
@@ -38,15 +52,18 @@ static void apply_weights(float *d, const float *weight, float factor, int64_t r
 
 /* Loss of at most TT_LOSS_CHUNK rows; term and d as in kernels.h. */
 static void loss_chunk(tt_loss kind, tt_loss_args args, int64_t targets, int64_t rows,
-                       const float *o, const float *y, const float *weight, float factor,
-                       double *term, float *d, int64_t ld)
+                       const float *o, const float *y, const float *variance, const float *weight,
+                       float factor, double *term, float *d, int64_t ld)
 {
   float value[TT_LOSS_CHUNK] = {0}, d0[TT_LOSS_CHUNK], d1[TT_LOSS_CHUNK];
   int64_t padded = (rows + TT_LANES - 1) / TT_LANES * TT_LANES;
   int two = tt_output_has_variance(tt_loss_output_head(kind));
   for (int64_t k = 0; k < targets; k++) {
     const float *o0 = o + k * ld, *o1 = two ? o0 + targets * ld : o0;
-    loss_target(kind, args, rows, o0, o1, y + k * ld, value, d0, d1);
+    if (variance)
+      loss_label_variance(kind, args, rows, o0, o1, y + k * ld, variance + k * ld, value, d0, d1);
+    else
+      loss_target(kind, args, rows, o0, o1, y + k * ld, value, d0, d1);
     if (!d) continue;
     apply_weights(d0, weight, factor, rows, padded);
     memcpy(d + k * ld, d0, (size_t)padded * sizeof *d);
@@ -81,8 +98,8 @@ static void loss_multi_output(tt_loss kind, tt_loss_args args, const tt_model *m
 }
 
 static void loss(tt_loss kind, tt_loss_args args, const tt_model *model, int64_t rows,
-                 const float *o, const float *y, const float *weight, float factor, double *term,
-                 float *d, int64_t ld)
+                 const float *o, const float *y, const float *variance, const float *weight,
+                 float factor, double *term, float *d, int64_t ld)
 {
   if (tt_loss_is_multi_output(kind)) {
     loss_multi_output(kind, args, model, rows, o, y, weight, factor, term, d, ld);
@@ -90,7 +107,7 @@ static void loss(tt_loss kind, tt_loss_args args, const tt_model *model, int64_t
   }
   for (int64_t r = 0; r < rows; r += TT_LOSS_CHUNK) {
     int64_t count = rows - r < TT_LOSS_CHUNK ? rows - r : TT_LOSS_CHUNK;
-    loss_chunk(kind, args, model->targets, count, o + r, y + r, weight ? weight + r : NULL, factor,
-               term + r, d ? d + r : NULL, ld);
+    loss_chunk(kind, args, model->targets, count, o + r, y + r, variance ? variance + r : NULL,
+               weight ? weight + r : NULL, factor, term + r, d ? d + r : NULL, ld);
   }
 }
