@@ -199,7 +199,8 @@ class Ensemble:
             return self
         how = {None: "auto", True: "must", False: "never"}[resume]
         with Progress(self.quiet) as progress:
-            self._launch().run(["train", path, "--resume", how], progress)
+            self._launch().run(["train", path, "--resume", how], progress,
+                               self.run_.path("metrics.jsonl"))
         self._open(x)
         return self
 

@@ -1,6 +1,7 @@
 """Starts the program, alone or on several ranks."""
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -42,10 +43,19 @@ class Launch:
         """The whole command line."""
         return self.prefix + [self.program, *arguments]
 
-    def run(self, arguments: Sequence[str], progress: Progress) -> str:
-        """Run the program to its end; standard output. Raises tutti.Error."""
-        return _program.run(self.command(arguments), progress, self.stop_signal,
-                            terminal=progress.live)
+    def run(self, arguments: Sequence[str], progress: Progress,
+            metrics: Optional[str] = None) -> str:
+        """Run the program to its end; standard output. Raises tutti.Error.
+
+        Parameters
+        ----------
+        metrics : str, optional
+            Path of metrics.jsonl of the run: the progress behind a launcher.
+        """
+        behind = bool(self.prefix and metrics and progress.live)
+        with progress.follow(str(metrics)) if behind else contextlib.nullcontext():
+            return _program.run(self.command(arguments), progress, self.stop_signal,
+                                terminal=progress.live and not self.prefix)
 
 
 def submit_job(program: str, verb: str, path: str, options: Union[bool, Mapping[str, Any]]) -> str:

@@ -1,8 +1,11 @@
 """Progress of a run: a bar of tqdm if there is tqdm, text otherwise."""
 from __future__ import annotations
 
+import json
+import os
 import re
 import sys
+import threading
 from typing import Any, Optional
 
 EPOCH = re.compile(r"(?:tutti: )?epoch (\d+)/(\d+), (.*)")
@@ -41,6 +44,7 @@ class Progress:
         self._bar: Optional[Any] = None
         self._width = 0
         self._failed = False
+        self._followed = False
 
     def __enter__(self) -> "Progress":
         return self
@@ -59,10 +63,16 @@ class Progress:
         found = EPOCH.match(line)
         if not self.live:
             print(line, file=sys.stderr)
-        elif found:
-            self._show(int(found[1]), int(found[2]), found[3])
+        elif found and not self._followed:
+            self.show(int(found[1]), int(found[2]), found[3])
 
-    def _show(self, epoch: int, epochs: int, rest: str) -> None:
+    def follow(self, path: str) -> "Follower":
+        """Show what the program writes to metrics.jsonl, in a with block, instead of its lines."""
+        self._followed = True
+        return Follower(path, self)
+
+    def show(self, epoch: int, epochs: int, rest: str) -> None:
+        """Move the bar."""
         if self._bar is None and not self._width:
             self._bar = _bar(epochs)
         if self._bar is not None:
@@ -72,3 +82,65 @@ class Progress:
         text = f"tutti: epoch {epoch}/{epochs}, {rest}"
         print("\r" + text.ljust(self._width), end="", file=sys.stderr, flush=True)
         self._width = max(self._width, len(text))
+
+
+class Follower:
+    """Shows the lines that are appended to metrics.jsonl, from a thread, in a with block.
+
+    A program behind mpirun or srun has no terminal and tells its progress every 30 s; it appends
+    to this file every second.
+
+    Parameters
+    ----------
+    path : str
+        The file; it need not exist yet.
+    progress : Progress
+    """
+
+    COUNTS = {"training": "training", "early_stopped": "stopped early", "diverged": "diverged",
+              "finished": "finished"}
+
+    def __init__(self, path: str, progress: Any) -> None:
+        self._path, self._progress = path, progress
+        self._at = self._size()
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> "Follower":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._end.set()
+        self._thread.join()
+        self._read()
+
+    def _size(self) -> int:
+        return os.path.getsize(self._path) if os.path.exists(self._path) else 0
+
+    def _run(self) -> None:
+        while not self._end.wait(0.5):
+            self._read()
+
+    def _read(self) -> None:
+        size = self._size()
+        if size < self._at:  # training began again
+            self._at = 0
+        if size <= self._at:
+            return
+        with open(self._path, "rb") as f:
+            f.seek(self._at)
+            whole, newline, _ = f.read(size - self._at).rpartition(b"\n")
+        self._at += len(whole + newline)
+        for line in whole.splitlines():
+            try:
+                self._line(json.loads(line))
+            except ValueError:  # a line that a kill has cut
+                pass
+
+    def _line(self, row: dict) -> None:
+        loss = ("nan" if row[name] is None else f"{row[name]:.3g}"
+                for name in ("loss_q25", "loss_q50", "loss_q75"))
+        parts = ["loss " + " ".join(loss)]
+        parts += [f"{row[name]} {word}" for name, word in self.COUNTS.items() if row[name]]
+        self._progress.show(row["epoch"], row["epochs"], ", ".join(parts))

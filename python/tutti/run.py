@@ -124,15 +124,20 @@ class Run:
         TimeoutError
             The run is not done in time.
         tutti.Error
-            The run has failed.
+            The run has failed, or its batch job has ended before it was complete.
         """
         end = None if timeout is None else time.monotonic() + timeout
         while True:
+            gone = ended_job(self.path("slurm_job"))
             status = self.status()
             if status["state"] == "done":
                 return self
             if status["state"] == "failed":
                 raise error_of(status["exit_code"], status["reason"])
+            if gone and status.get("job") == gone:
+                raise error_of(75 if status.get("generation") else 69, (
+                    f"{self.directory}: the batch job has ended, but the run is not complete "
+                    f"({status['state']}); its log is beside job.yaml; fit again continues"))
             if end is not None and time.monotonic() + poll > end:
                 raise TimeoutError(f"{self.directory}: {status['state']} after {timeout} s")
             time.sleep(poll)
@@ -180,3 +185,19 @@ class Run:
     def predict(self, x: Any, **options: Any) -> Prediction:
         """Predict rows with the model of the run; see `tutti.Model.predict`."""
         return self.model.predict(x, **options)
+
+
+def ended_job(path: str) -> Optional[str]:
+    """The number in the file slurm_job if Slurm has no such job any more."""
+    if not os.path.exists(path):
+        return None
+    number = pathlib.Path(path).read_text(encoding="utf-8").strip()
+    try:
+        done = subprocess.run(["squeue", "-h", "-o", "%T", "-j", number], text=True, timeout=60,
+                              capture_output=True)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    over = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"}
+    ended = "Invalid job id" in done.stderr if done.returncode else set(
+        done.stdout.split()) <= over
+    return number if ended else None

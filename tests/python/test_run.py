@@ -3,6 +3,7 @@ import contextlib
 import io
 import os
 import pathlib
+import re
 import signal
 import stat
 import tempfile
@@ -54,11 +55,8 @@ class Runs(unittest.TestCase):
         self.assertNotIn("ensemble_rmse", members)
         self.assertEqual(run.predict(x).mean.shape, (60, 2))
 
-    def test_interrupt_writes_a_checkpoint_and_resume_continues(self):
-        x, y = numbers(rows=200)
-        long = {**SMALL, "epochs": 10000, "batch_size": 8, "hidden": [16]}
-        stopped = tutti.Ensemble(**long, directory=self.folder)
-
+    def interrupt(self, fitted, x, y):
+        """Fit, and press Ctrl-C when training has begun."""
         def interrupt_when_training():
             path = pathlib.Path(self.folder, "status.json")
             while not path.exists() or '"training"' not in path.read_text():
@@ -68,12 +66,30 @@ class Runs(unittest.TestCase):
         thread = threading.Thread(target=interrupt_when_training)
         thread.start()
         with self.assertRaises(KeyboardInterrupt):
-            stopped.fit(x, y)
+            fitted.fit(x, y)
         thread.join()
         self.assertEqual(tutti.open_run(self.folder).status()["state"], "stopped")
+
+    def test_interrupt_writes_a_checkpoint_and_resume_continues(self):
+        x, y = numbers(rows=200)
+        long = {**SMALL, "epochs": 10000, "batch_size": 8, "hidden": [16]}
+        stopped = tutti.Ensemble(**long, directory=self.folder)
+        self.interrupt(stopped, x, y)
         done = stopped.fit(x, y, resume=True).run_
         self.assertGreater(done.status()["resumed"], 0)
         self.assertTrue(np.isfinite(done.learning_curves()["train"]).all())
+
+    def test_interrupt_under_mpirun(self):
+        """Ctrl-C stops all ranks with a checkpoint; other ranks continue to the same bits."""
+        x, y = numbers(rows=100)
+        long = {**SMALL, "epochs": 10000, "batch_size": 8}
+        stopped = tutti.Ensemble(**long, directory=self.folder, ranks=2, launcher=MPIRUN)
+        self.interrupt(stopped, x, y)
+        self.assertFalse(os.path.exists(stopped.run_.path("model.h5")))
+        done = tutti.Ensemble(**long, directory=self.folder).fit(x, y, resume=True)
+        self.assertGreater(done.run_.status()["resumed"], 0)
+        whole = tutti.Ensemble(**long).fit(x, y)
+        np.testing.assert_array_equal(done.predict(x).mean, whole.predict(x).mean)
 
     def test_resume_needs_a_checkpoint_of_this_run(self):
         x, y = numbers()
@@ -182,6 +198,35 @@ class Progress(unittest.TestCase):
         with contextlib.redirect_stderr(out):
             tutti.Ensemble(**{**SMALL, "quiet": False}).fit(x, y)
         self.assertRegex(out.getvalue(), r"tutti: epoch 3/3, loss .* 3 finished")
+
+    def test_bar_behind_mpirun(self):
+        """mpirun takes the terminal away: the bar follows metrics.jsonl."""
+        x, y = numbers()
+        out = io.StringIO()
+        out.isatty = lambda: True
+        with contextlib.redirect_stderr(out), mock.patch.object(
+                progress_module, "_bar", lambda total: None):
+            tutti.Ensemble(**{**SMALL, "quiet": False, "epochs": 300}, ranks=2,
+                           launcher=MPIRUN).fit(x, y)
+        shown = [int(n) for n in re.findall(r"\rtutti: epoch (\d+)/300, loss ", out.getvalue())]
+        self.assertGreater(len(shown), 1, out.getvalue())
+        self.assertEqual((shown, shown[-1]), (sorted(shown), 300))
+        self.assertLess(shown[0], 300)
+
+    def test_metrics_of_an_earlier_start_are_not_shown(self):
+        line = ('{"epoch": %d, "epochs": 9, "loss_q25": 1, "loss_q50": null, "loss_q75": 3, '
+                '"training": 2, "finished": 1, "early_stopped": 0, "diverged": 0}\n')
+        shown = mock.Mock()
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "metrics.jsonl")
+            path.write_text(line % 1)
+            with progress_module.Follower(str(path), shown):
+                with path.open("a") as f:
+                    f.write(line % 2 + line % 3 + '{"epoch": ')
+            with progress_module.Follower(str(path), shown):
+                path.write_text(line % 4)  # training began again
+        self.assertEqual([call.args[0] for call in shown.show.call_args_list], [2, 3, 4])
+        self.assertEqual(shown.show.call_args.args[1:], (9, "loss 1 nan 3, 2 training, 1 finished"))
 
     def test_terminal_of_the_program(self):
         lines, (x, y) = [], numbers()
