@@ -1,8 +1,10 @@
-"""python3 to_tensorboard.py DIRECTORY: the metrics of a run for TensorBoard, also while it trains.
-For MLflow, call mlflow.log_metric(name, value, step) instead of add_scalar."""
+"""python3 to_tensorboard.py DIRECTORY: the metrics of a run for TensorBoard, also while it trains."""
 import json
 import sys
-from torch.utils.tensorboard import SummaryWriter
+try:
+    from torch.utils.tensorboard import SummaryWriter
+except ImportError:
+    from tensorboardX import SummaryWriter
 
 writer = SummaryWriter(sys.argv[1])
 for line in open(sys.argv[1] + "/metrics.jsonl"):

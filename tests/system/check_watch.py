@@ -7,6 +7,7 @@
 line has more than 80 columns. metrics.jsonl has a JSON object in each line, and ends with the last
 state; the example passes its numbers to a writer of TensorBoard.
 """
+import importlib
 import json
 import os
 import pathlib
@@ -28,7 +29,16 @@ import json
 class SummaryWriter:
     def __init__(self, directory): self.rows = []
     def add_scalar(self, *row): self.rows.append(row)
-    def close(self): json.dump(self.rows, open("scalars.json", "w"))
+    def close(self): json.dump(self.rows, open("tensorboard.json", "w"))
+"""
+MLFLOW = """\
+import contextlib, json
+rows = []
+@contextlib.contextmanager
+def start_run(run_name):
+    yield
+    json.dump(rows, open("mlflow.json", "w"))
+def log_metrics(values, step): rows.extend((name, value, step) for name, value in values.items())
 """
 
 
@@ -42,6 +52,51 @@ def metrics():
     return [json.loads(line) for line in open("out/metrics.jsonl")]
 
 
+def check_importers(source):
+    """The examples, with modules that write down what they get, and with the real ones."""
+    wanted = {(name, row["epoch"]): row[name] for row in metrics() for name in ("loss_q50", "training")
+              if row[name] is not None}
+    os.makedirs("stand-in/torch/utils")
+    pathlib.Path("stand-in/torch/utils/tensorboard.py").write_text(WRITER)
+    pathlib.Path("stand-in/mlflow.py").write_text(MLFLOW)
+    for name in ("tensorboard", "mlflow"):
+        run(sys.executable, f"{source}/examples/metrics/to_{name}.py", "out",
+            env={**os.environ, "PYTHONPATH": os.getcwd() + "/stand-in"})
+        got = {(name, step): value for name, value, step in json.load(open(name + ".json"))}
+        assert {key: got.get(key) for key in wanted} == wanted, (name, got)
+    for name, ask in (("tensorboard", ask_tensorboard), ("mlflow", ask_mlflow)):
+        try:
+            for module in ("mlflow",) if name == "mlflow" else ("tensorboard", "tensorboardX"):
+                importlib.import_module(module)
+        except Exception as missing:  # a module that is there may not fit to another one
+            print(f"skipped: the real {name}: {missing}")
+            continue
+        env = {**os.environ, "MLFLOW_TRACKING_URI": "file:" + os.getcwd() + "/mlruns",
+               "MLFLOW_ALLOW_FILE_STORE": "true"}
+        run(sys.executable, f"{source}/examples/metrics/to_{name}.py", "out", env=env)
+        os.environ.update(env)
+        got = ask()
+        for key, value in wanted.items():
+            assert abs(got[key] - value) <= 1e-6 * abs(value), (name, key, got[key], value)
+        print(f"real {name}: {len(got)} values")
+
+
+def ask_tensorboard():
+    """What TensorBoard reads from the directory of the run."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    events = EventAccumulator("out")
+    events.Reload()
+    return {(name, e.step): e.value for name in events.Tags()["scalars"] for e in events.Scalars(name)}
+
+
+def ask_mlflow():
+    import mlflow
+    client = mlflow.MlflowClient()
+    found = client.search_runs(["0"])[0].info.run_id
+    return {(name, m.step): m.value for name in ("loss_q50", "training", "rate")
+            for m in client.get_metric_history(found, name)}
+
+
 def check_metrics(tutti, source):
     run(tutti, "train", "job.yaml", "-q")
     last = metrics()[-1]
@@ -52,12 +107,7 @@ def check_metrics(tutti, source):
         f.write('{"time": "a line that a kill has cut')
     first = metrics_after(tutti, "--resume", "never")
     assert starts == 1 and first["start"] != last["start"], "the file begins again"
-    os.makedirs("torch/utils")
-    pathlib.Path("torch/utils/tensorboard.py").write_text(WRITER)
-    run(sys.executable, source + "/examples/metrics/to_tensorboard.py", "out",
-        env={**os.environ, "PYTHONPATH": os.getcwd()})
-    scalars = [tuple(row) for row in json.load(open("scalars.json"))]
-    assert ("loss_q50", metrics()[-1]["loss_q50"], 40) in scalars, scalars
+    check_importers(source)
 
 
 def metrics_after(tutti, *options):
