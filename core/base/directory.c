@@ -158,11 +158,14 @@ tt_err tt_directory_list_numbers(const char *directory, const char *prefix, int 
 
 tt_err tt_backup_name(const char *path, const char *entry, char backup[TT_PATH_MAX])
 {
+  char name[TT_PATH_MAX];
   for (int n = 1; n < 100000; n++) {
-    if (snprintf(backup, TT_PATH_MAX, "%s.before-%d%s%s", path, n, *entry ? "/" : "", entry) >=
-        TT_PATH_MAX)
-      break;
-    if (access(backup, F_OK)) return TT_OK;
+    int length = snprintf(name, sizeof name, "%s.before-%d%s%s", path, n, *entry ? "/" : "", entry);
+    if (length >= (int)sizeof name) break;
+    if (access(name, F_OK)) {
+      memcpy(backup, name, (size_t)length + 1);
+      return TT_OK;
+    }
   }
   return TT_FAIL(IO, "%s: there are too many backups, or the path is too long; remove old backups",
                  path);
