@@ -45,6 +45,8 @@ const tt_comm_env tt_comm_env_defaults[] = {
      "shared file pointers leave semaphores behind, and later opens hang"},
 #if defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION == 4
     {"OMPI_MCA_io", "romio321", "OMPIO of Open MPI 4 reports short writes as success"},
+#elif defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION > 4
+    {"OMPI_MCA_io", "romio341", "OMPIO of Open MPI 5 makes two files for each rank beside a file"},
 #endif
     {NULL, NULL, NULL}};
 
