@@ -2,19 +2,23 @@
 # install_client.sh BUILD — installs BUILD into a new directory, trains a small model with the
 # installed program and predicts with one client built three ways: by the CMake package, by
 # pkg-config, and statically. All must print the same numbers.
+# install_client.sh --installed PREFIX — the same with what is installed in PREFIX.
 set -euo pipefail
-build=$(realpath "$1")
+from=$(realpath "${@: -1}")
 client=$(realpath "$(dirname "${BASH_SOURCE[0]}")/install_client")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 
-cmake --install "$build" --prefix "$work/prefix" >install.log
+case $1 in
+--installed) ln -s "$from" prefix ;;
+*) cmake --install "$from" --prefix "$work/prefix" >install.log ;;
+esac
 for file in bin/tutti include/tutti.h include/tutti.hpp share/man/man1/tutti-train.1 \
   share/bash-completion/completions/tutti share/zsh/site-functions/_tutti; do
   test -f "prefix/$file"
 done
-library=$(dirname "$(find prefix -name libtutti.so)")
+library=$(dirname "$(find -H prefix -name libtutti.so)")
 export PKG_CONFIG_PATH="$work/$library/pkgconfig" LD_LIBRARY_PATH="$work/$library"
 test -f "$(pkg-config --variable=fortran_module tutti)"
 

@@ -291,9 +291,9 @@ TT_TEST (a_million_rows_are_counted_and_found) {
   TT_CHECK(tt_data_reader_shape(r)->rows, ==, MILLION);
   for (int64_t first = MILLION - 2; first >= 0; first -= 124999) {
     TT_CHECK_OK(tt_data_reader_read_local(r, first, 2, x, y));
-    TT_CHECK(x[0], ==, first);
-    TT_CHECK(x[1], ==, first + 1);
-    TT_CHECK(y[1], ==, (first + 1) % 8);
+    TT_CHECK(x[0], ==, (double)first);
+    TT_CHECK(x[1], ==, (double)(first + 1));
+    TT_CHECK(y[1], ==, (double)((first + 1) % 8));
   }
   tt_data_reader_close_local(&r);
 }
