@@ -5,7 +5,7 @@ set -euo pipefail
 here=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-find_files() { find /etc /opt /usr /var/lib/tutti -not -name '*.pyc' 2>/dev/null | sort; }
+find_files() { find /etc /opt /usr -not -name "*.pyc" | sort; }
 
 cpack --config "$1/CPackConfig.cmake" -G DEB -B "$work"
 package=$(ls "$work"/tutti_*.deb)
