@@ -129,7 +129,7 @@ int main(int argc, char **argv)
   int at = 1;
   /* A table is one write: mpirun and srun print no line of another rank between its rows. */
   setvbuf(stdout, output, _IOFBF, sizeof output);
-#ifdef M_MMAP_THRESHOLD                /* glibc */
+#ifdef M_MMAP_THRESHOLD
   mallopt(M_MMAP_THRESHOLD, 1 << 20); /* return large blocks to the system when they are freed */
 #endif
   signal(SIGXFSZ, SIG_IGN); /* a file above the size limit (ulimit -f) is an error of the write */
