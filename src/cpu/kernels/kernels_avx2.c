@@ -1,4 +1,6 @@
 /* kernels_avx2.c — kernels.h for x86-64 with AVX2 and FMA: 16 registers of 8 floats. */
+#include "src/cpu/kernels/kernels.h" /* other processors need a declaration: no source may be empty */
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 
