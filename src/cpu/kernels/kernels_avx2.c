@@ -1,5 +1,5 @@
 /* kernels_avx2.c — kernels.h for x86-64 with AVX2 and FMA: 16 registers of 8 floats. */
-#include "src/cpu/kernels/kernels.h" /* other processors need a declaration: no source may be empty */
+#include "src/cpu/kernels/kernels.h" /* a source must not be empty elsewhere */
 
 #if defined(__x86_64__)
 #include <immintrin.h>

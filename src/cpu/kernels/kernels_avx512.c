@@ -1,5 +1,5 @@
 /* kernels_avx512.c — kernels.h for x86-64 with AVX-512: 32 registers of 16 floats. */
-#include "src/cpu/kernels/kernels.h" /* other processors need a declaration: no source may be empty */
+#include "src/cpu/kernels/kernels.h" /* a source must not be empty elsewhere */
 
 #if defined(__x86_64__)
 #include <immintrin.h>
