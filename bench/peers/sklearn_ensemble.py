@@ -1,0 +1,121 @@
+#!/usr/bin/python3
+"""The example data sets: an ensemble of tutti beside one of scikit-learn, on the same rows.
+
+  sklearn_ensemble.py FILE.tsv [--tutti build/tutti] [--seeds 1-3] [--sets a,b] [--loss mse]
+
+5 members each; rows split 0.8, 0.1, 0.1 at random by the seed. tutti: the jobs of JOBS, which give the
+file and what the README says first: a loss and patience. scikit-learn: MLPRegressor or MLPClassifier
+with two hidden layers of 64, Adam, rate 1e-3, batch 32, to convergence (500 epochs at most; 40 epochs
+without a better score on 10 % of the training rows end it), inputs and targets standardised; the
+members differ in their seed and in these 10 %, the prediction is their mean. FILE gets one line per
+set and seed: rmse (digits: error rate in percent) and CPU seconds of both; the last lines compare:
+mean difference and its standard error over the seeds. Needs scikit-learn, h5py.
+"""
+import argparse
+import json
+import os
+import pathlib
+import resource
+import subprocess
+import tempfile
+import time
+
+import h5py
+import numpy as np
+from sklearn.neural_network import MLPClassifier, MLPRegressor
+from sklearn.preprocessing import StandardScaler
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MEMBERS = 5
+TARGET = {"energy": "heating_load", "concrete": "compressive_strength", "yacht": "residuary_resistance",
+          "digits": "digit"}
+JOBS = {name: {"loss": "gaussian_nll", "patience": 60} for name in TARGET}
+JOBS["digits"] = {"loss": "cross_entropy", "patience": 60}
+
+
+def table(name):
+    path = ROOT / f"examples/{name}/{name}.csv"
+    with open(path) as f:
+        names = f.readline().strip().split(",")
+    values = np.loadtxt(path, delimiter=",", skiprows=1)
+    targets = {"energy": ["heating_load", "cooling_load"]}.get(name, [TARGET[name]])
+    inputs = [n for n in names if n not in targets]
+    return inputs, values[:, [names.index(n) for n in inputs]], values[:, names.index(TARGET[name])]
+
+
+def of_tutti(tutti, name, seed, x, y, inputs):
+    """Error, and the rows for training, validation and test."""
+    with tempfile.TemporaryDirectory() as folder:
+        order = np.random.default_rng(seed).permutation(len(x))
+        split = np.full(len(x), 2)
+        split[order[:int(0.8 * len(x))]] = 0
+        split[order[int(0.8 * len(x)):int(0.9 * len(x))]] = 1
+        with h5py.File(f"{folder}/d.h5", "w") as f:
+            f["x"], f["y"], f["split"] = x, y, split.astype("i1")
+            f["feature_name"] = inputs
+        job = {"data": {"file": "d.h5", "split": {"column": "split"}}, "train": JOBS[name],
+               "ensembles": [{"name": "e", "members": MEMBERS}],
+               "run": {"seed": seed, "device": "cpu", "threads": 1, "directory": "out"}}
+        pathlib.Path(folder, "job.json").write_text(json.dumps(job))
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([tutti, "train", "-q", "job.json"], cwd=folder, check=True,
+                       stdout=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        with h5py.File(f"{folder}/out/results.h5") as f:
+            if name == "digits":
+                error = 100 * (1 - f["ensemble_accuracy"][0])
+            else:
+                error = f["ensemble_rmse"][0]
+    return error, split, after.ru_utime - before.ru_utime
+
+
+def of_sklearn(name, seed, x, y, split):
+    start = time.process_time()
+    fit, test = split < 2, split == 2
+    sx = StandardScaler().fit(x[fit])
+    kind = MLPClassifier if name == "digits" else MLPRegressor
+    mean, scale = (0, 1) if name == "digits" else (y[fit].mean(), y[fit].std())
+    found = 0
+    for member in range(MEMBERS):
+        net = kind(hidden_layer_sizes=(64, 64), learning_rate_init=1e-3, batch_size=32,
+                   max_iter=500, early_stopping=True, validation_fraction=0.1,
+                   n_iter_no_change=40, tol=0, random_state=100 * seed + member)
+        net.fit(sx.transform(x[fit]), (y[fit] - mean) / scale)
+        new = sx.transform(x[test])
+        found = found + (net.predict_proba(new) if name == "digits" else net.predict(new)) / MEMBERS
+    if name == "digits":
+        error = 100 * (found.argmax(1) != y[test]).mean()
+    else:
+        error = np.sqrt(((found * scale + mean - y[test]) ** 2).mean())
+    return error, time.process_time() - start
+
+
+def main():
+    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask.add_argument("file")
+    ask.add_argument("--tutti", default=str(ROOT / "build/tutti"))
+    ask.add_argument("--seeds", default="1-3")
+    ask.add_argument("--sets", default=",".join(TARGET))
+    ask.add_argument("--loss", help="of tutti in the place of that of JOBS")
+    given = ask.parse_args()
+    for job in JOBS.values():
+        job["loss"] = given.loss or job["loss"]
+    low, _, high = given.seeds.partition("-")
+    with open(given.file, "w") as out:
+        print("set\tseed\ttutti\tsklearn\ttutti_cpu_s\tsklearn_cpu_s", file=out)
+        for name in given.sets.split(","):
+            inputs, x, y = table(name)
+            both = []
+            for seed in range(int(low), int(high or low) + 1):
+                own, split, seconds = of_tutti(os.path.abspath(given.tutti), name, seed, x, y, inputs)
+                peer, peer_seconds = of_sklearn(name, seed, x, y, split)
+                both.append((own, peer))
+                print(f"{name}\t{seed}\t{own:.4f}\t{peer:.4f}\t{seconds:.1f}\t{peer_seconds:.1f}",
+                      file=out, flush=True)
+            gap = np.diff(np.array(both), axis=1)[:, 0]  # sklearn - tutti
+            error = gap.std(ddof=1) / np.sqrt(len(gap)) if len(gap) > 1 else np.nan
+            print(f"# {name}: scikit-learn - tutti {gap.mean():.4f} +- {error:.4f}", file=out, flush=True)
+
+
+if __name__ == "__main__":
+    main()
