@@ -35,9 +35,10 @@ endfunction()
 # Floors 0 and 1: code that gcc and nvcc share, options, members, statistics.
 tutti_room(core/base LINK tutti_random123 tutti_jansson m)
 tutti_room(core/formulas USE core/base)
-tutti_room(core/config USE core/base core/formulas LINK tutti_xxhash m)
+tutti_room(core/front USE core/base core/formulas)
+tutti_room(core/config USE core/base core/formulas core/front LINK tutti_xxhash m)
 tutti_room(core/config/yaml USE core/base core/formulas core/config LINK tutti_yaml)
-tutti_room(core/model USE core/base core/formulas core/config LINK tutti_xxhash)
+tutti_room(core/model USE core/base core/formulas core/front core/config LINK tutti_xxhash)
 tutti_room(core/stats USE core/base core/formulas core/config core/model LINK m)
 tutti_room(core/engine USE core/base core/model core/stats)
 
@@ -45,8 +46,8 @@ tutti_room(core/engine USE core/base core/model core/stats)
 tutti_room(mpi USE core/base LINK MPI::MPI_C)
 
 # Floor 3: engines and files. Neither includes the other.
-tutti_room(src/cpu/kernels USE core/base core/formulas core/model)
-tutti_room(src/cpu USE core/base core/formulas core/model core/stats core/engine src/cpu/kernels
+tutti_room(src/cpu/kernels USE core/base core/formulas core/front core/model)
+tutti_room(src/cpu USE core/base core/formulas core/front core/model core/stats core/engine src/cpu/kernels
            LINK OpenMP::OpenMP_C)
 tutti_room(cuda/plan USE core/base core/formulas core/model core/engine LINK OpenMP::OpenMP_C)
 tutti_room(cuda/common USE core/base core/formulas core/config core/model core/engine cuda/plan)
@@ -59,7 +60,7 @@ tutti_room(io/table USE core/base LINK tutti_zlib tutti_xxhash m)
 tutti_room(io/hdf5 USE core/base core/model mpi io/table LINK tutti_hdf5)
 tutti_room(io/columns USE core/base core/model mpi io/table LINK m)
 tutti_room(io/data USE core/base core/config core/model mpi io/hdf5 io/table io/columns)
-tutti_room(io/model USE core/base core/model mpi io/hdf5)
+tutti_room(io/model USE core/base core/front core/model mpi io/hdf5)
 tutti_room(io/checkpoint USE core/base core/model mpi io/hdf5 LINK Threads::Threads)
 tutti_room(io/results USE core/base core/config core/model core/stats mpi io/hdf5 io/data)
 tutti_room(io/campaign USE core/base core/config core/model core/stats mpi io/hdf5 io/data)
@@ -80,7 +81,7 @@ tutti_room(src/train USE core/base core/model core/stats core/engine mpi io/hdf5
            io/checkpoint io/results src/host src/job src/predict src/score src/train/shard)
 
 # Floor 5: code that uses runs.
-tutti_room(src/tools USE core/base core/model cuda/plan io/hdf5 io/data src/cpu/kernels src/host
+tutti_room(src/tools USE core/base core/front core/model cuda/plan io/hdf5 io/data src/cpu/kernels src/host
            src/job src/train)
 tutti_room(src/campaign/state USE core/base core/stats io/hdf5)
 tutti_room(src/export USE core/base core/formulas core/config core/model core/stats io/hdf5 io/data

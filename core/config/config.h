@@ -7,6 +7,7 @@
 #include "core/base/err.h"
 #include "core/config/choices.h"
 #include "core/config/sweep.h"
+#include "core/front/front.h"
 
 #include <stdint.h>
 TT_BEGIN_C
@@ -67,6 +68,22 @@ typedef struct tt_config {
   char *directory;              /* of the file, absolute; working directory of the job's commands */
   int campaign;                 /* 1 if a campaign section is given: campaign, pool, score ... */
 } tt_config;
+
+/* The front of the networks of an ensemble; out->layers is 0 if it has none. Returns 1, or 0 and
+ * the fault. Local. */
+static inline int tt_config_front(const tt_ensemble_config *own, tt_front *out,
+                                  tt_front_fault *fault)
+{
+  const tt_int_list *size = own->model_image.count ? &own->model_image : &own->model_profile;
+  tt_front_shape shape;
+  shape.dims = (int)size->count - 1;
+  shape.size = size->value;
+  shape.rows = own->model_front.count;
+  shape.row = (const char *const *)own->model_front.value;
+  shape.activation = (tt_activation)own->model_activation;
+  out->layers = 0;
+  return !shape.rows || tt_front_lay_out(&shape, out, fault);
+}
 
 /* A threshold of section select: "0.05", a score; "q0.9", a quantile; "" = not given. */
 typedef struct tt_threshold {

@@ -318,13 +318,74 @@ static void check_noise(const rules *c)
                  choice_and_origin(c, AT(train_loss), text));
 }
 
+/* Returns 1 if the inputs have a shape that fits a front. */
+static int check_input_shape(const rules *c)
+{
+  const tt_int_list *image = &c->own->model_image, *profile = &c->own->model_profile;
+  int front = c->own->model_front.count > 0;
+  if (INVALID(model_image) || INVALID(model_profile) || INVALID(model_front)) return 0;
+  if (image->count && profile->count)
+    report_error(c, AT(model_profile), " and model.image are both given; keep one");
+  else if (image->count && image->count != 3)
+    report_error(c, AT(model_image), ": %" PRId64 " numbers; write [channels, height, width]",
+                 image->count);
+  else if (profile->count && profile->count != 2)
+    report_error(c, AT(model_profile), ": %" PRId64 " numbers; write [channels, length]",
+                 profile->count);
+  else if (front && !image->count && !profile->count)
+    report_error(c, AT(model_front),
+                 " needs model.image: [channels, height, width] or "
+                 "model.profile: [channels, length]");
+  else if (!front && (image->count || profile->count))
+    report_error(c, image->count ? AT(model_image) : AT(model_profile),
+                 " needs model.front, e.g. front: [conv 16 3, pool max 2]");
+  else
+    return front;
+  return 0;
+}
+
+static void check_front(const rules *c)
+{
+  tt_front front;
+  tt_front_fault fault;
+  int image = c->own->model_image.count > 0;
+  if (!check_input_shape(c)) return;
+  if (!tt_config_front(c->own, &front, &fault)) {
+    if (fault.row < 0)
+      report_error(c, image ? AT(model_image) : AT(model_profile), ": %s", fault.why);
+    else
+      report_error(c, AT(model_front), "[%" PRId64 "]: '%.60s': %s", fault.row,
+                   c->own->model_front.value[fault.row], fault.why);
+  }
+  if (c->r->cfg->run_device == TT_DEVICE_gpu)
+    report_error(c, AT(model_front),
+                 ": networks with a front are trained on the CPU, but run.device is gpu; use auto "
+                 "or cpu");
+  if (c->own->train_feature_fraction < 1.0 || swept(c, AT(train_feature_fraction)) >= 0)
+    report_error(c, AT(train_feature_fraction),
+                 " leaves out single inputs, which a model with a front cannot; set it to 1");
+}
+
+/* Units of the hidden layers and channels of the front that may be dropped. */
+static double dropped_units(const rules *c)
+{
+  const tt_int_list *hidden = &c->own->model_hidden;
+  tt_front front;
+  tt_front_fault fault;
+  double units = 0.0;
+  for (int64_t i = 0; i < hidden->count; i++) units += (double)hidden->value[i];
+  if (check_input_shape(c) && tt_config_front(c->own, &front, &fault))
+    for (int l = 0; l < front.layers; l++)
+      if (front.layer[l].kind == TT_FRONT_dropout) units += (double)front.layer[l].channels;
+  return units;
+}
+
 /* The index of a dropout mask (unit and row) has 32 bits. */
 static void check_dropout(const rules *c)
 {
-  const tt_int_list *hidden = &c->own->model_hidden;
-  double units = 0.0, rows = (double)c->own->train_batch_size;
+  double rows = (double)c->own->train_batch_size;
   if (LARGEST(dropout) <= 0.0 || INVALID(model_hidden) || INVALID(train_batch_size)) return;
-  for (int64_t i = 0; i < hidden->count; i++) units += (double)hidden->value[i];
+  double units = dropped_units(c);
   if (units * rows >= 4294967296.0)
     report_error(c, AT(train_dropout),
                  ": %.0f hidden units times batch_size %.0f reach 2^32; reduce one of them", units,
@@ -412,6 +473,7 @@ void tt_config_check_ensemble(tt_config_reader *r, int64_t k, int has_validation
   check_fusion(&c);
   check_stopping(&c, has_validation, fix);
   check_noise(&c);
+  check_front(&c);
   check_dropout(&c);
   check_sweeps(&c);
   check_sweep_has_effect(&c);

@@ -32,6 +32,7 @@ float tt_cohort_lr_factor(const tt_cohort *c, int32_t attempt)
 
 static const char *model_needs_layered(const tt_model *m)
 {
+  if (m->front.layers) return "a front needs the CPU";
   for (int l = 0; l < m->layers; l++) {
     if (m->layer[l].norm >= 0) return "layer_norm needs the layered path";
     if (m->layer[l].residual) return "residual layers need the layered path";
@@ -159,6 +160,11 @@ void tt_member_init_weights(const tt_cohort *c, const tt_member *m, int32_t atte
   float scale = m->hyper.init_scale;
   tt_model_init_weights(model, c->init, tt_attempt_seed(c->seed, c->retry_reseed, attempt),
                         m->stream, w);
+  for (int l = 0; scale != 1.0f && l < model->front.layers; l++) {
+    const tt_front_layer *layer = &model->front.layer[l];
+    if (layer->kind != TT_FRONT_conv) continue;
+    for (int64_t p = layer->weight; p < layer->bias + layer->channels; p++) w[p] *= scale;
+  }
   for (int l = 0; scale != 1.0f && l < model->layers; l++) {
     const tt_layer *layer = &model->layer[l];
     for (int64_t p = layer->weight; p < layer->bias + layer->out; p++) w[p] *= scale;

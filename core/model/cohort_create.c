@@ -207,6 +207,10 @@ static tt_err set_model(const cohort_builder *k, int64_t i, tt_model *m)
 {
   const tt_ensemble_config *own = &k->cfg->ensemble[i];
   int levels = tt_output_forecast((tt_output)own->model_output) == TT_FORECAST_quantiles;
+  tt_front front;
+  tt_front_fault fault;
+  if (!tt_config_front(own, &front, &fault))
+    return TT_FAIL(CONFIG, "ensemble %s: model.front: %s", own->name, fault.why);
   tt_model_shape shape = {.inputs = k->inputs,
                           .targets = count_targets(own, k->target),
                           .hidden = own->model_hidden.value,
@@ -216,7 +220,8 @@ static tt_err set_model(const cohort_builder *k, int64_t i, tt_model *m)
                           .layer_norm = own->model_layer_norm,
                           .residual = own->model_residual,
                           .levels = (int32_t)(levels ? own->model_quantiles.count : k->classes[i]),
-                          .level = own->model_quantiles.value};
+                          .level = own->model_quantiles.value,
+                          .front = &front};
   return tt_model_lay_out(&shape, m);
 }
 

@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 
 static tt_err set_output(const tt_model_shape *from, tt_model *m)
 {
@@ -24,9 +25,9 @@ static tt_err set_output(const tt_model_shape *from, tt_model *m)
 }
 
 /* Set the offsets of a layer that starts at `at`; returns its end. */
-static int64_t set_offsets(const tt_model_shape *from, int64_t at, int last, tt_layer *layer)
+static int64_t set_offsets(const tt_model_shape *from, int64_t at, int first, int last,
+                           tt_layer *layer)
 {
-  int first = at == 0;
   layer->activation = last ? TT_ACT_identity : from->activation;
   layer->weight = at;
   layer->bias = at + layer->in * layer->out;
@@ -37,6 +38,23 @@ static int64_t set_offsets(const tt_model_shape *from, int64_t at, int last, tt_
   return layer->norm < 0 ? at : at + 2 * layer->out;
 }
 
+static tt_err set_front(const tt_model_shape *from, tt_model *m)
+{
+  if (!from->front || !from->front->layers) return TT_OK;
+  const tt_front *f = from->front;
+  int64_t values = (int64_t)f->channels * f->size[0] * f->size[1];
+  m->front = *f;
+  m->params = f->params;
+  if (values == m->inputs) return TT_OK;
+  char height[32] = "";
+  if (f->dims == 2) snprintf(height, sizeof height, "%" PRId32 " * ", f->size[0]);
+  return TT_FAIL(CONFIG,
+                 "model.%s: %" PRId32 " * %s%" PRId32 " = %" PRId64
+                 " values, but data.inputs has %" PRId64 " columns",
+                 f->dims == 1 ? "profile" : "image", f->channels, height, f->size[1], values,
+                 m->inputs);
+}
+
 tt_err tt_model_lay_out(const tt_model_shape *from, tt_model *out)
 {
   if (from->layers + 1 > TT_MAX_LAYERS)
@@ -44,18 +62,46 @@ tt_err tt_model_lay_out(const tt_model_shape *from, tt_model *out)
                    from->layers, TT_MAX_LAYERS - 1);
   tt_model m = {.inputs = from->inputs, .targets = from->targets, .layers = (int)from->layers + 1};
   TT_TRY(set_output(from, &m));
-  int64_t in = m.inputs;
+  TT_TRY(set_front(from, &m));
+  int64_t in = m.front.layers ? m.front.features : m.inputs;
   for (int l = 0; l < m.layers; l++) {
     int last = l == m.layers - 1;
     m.layer[l].in = in;
     m.layer[l].out = in = last ? m.outputs : from->hidden[l];
-    m.params = set_offsets(from, m.params, last, &m.layer[l]);
+    m.params = set_offsets(from, m.params, l == 0, last, &m.layer[l]);
     if (m.params > INT32_MAX)
       return TT_FAIL(CONFIG, "the network has more than %d parameters; make model.hidden smaller",
                      INT32_MAX);
   }
   *out = m;
   return TT_OK;
+}
+
+tt_activation tt_model_activation(const tt_model *m)
+{
+  for (int l = 0; l < m->front.layers; l++)
+    if (m->front.layer[l].activation != TT_ACT_identity) return m->front.layer[l].activation;
+  return m->layers > 1 ? m->layer[0].activation : TT_ACT_identity;
+}
+
+int64_t tt_model_widest(const tt_model *m)
+{
+  int64_t width = m->inputs;
+  for (int l = 0; l < m->front.layers; l++)
+    if (tt_front_values(&m->front.layer[l]) > width) width = tt_front_values(&m->front.layer[l]);
+  for (int l = 0; l < m->layers; l++)
+    if (m->layer[l].out > width) width = m->layer[l].out;
+  return width;
+}
+
+int64_t tt_model_largest_tensor(const tt_model *m)
+{
+  int64_t most = 1;
+  for (int l = 0; l < m->front.layers; l++)
+    if (tt_front_weights(&m->front.layer[l]) > most) most = tt_front_weights(&m->front.layer[l]);
+  for (int l = 0; l < m->layers; l++)
+    if (m->layer[l].in * m->layer[l].out > most) most = m->layer[l].in * m->layer[l].out;
+  return most;
 }
 
 int tt_model_has_quantiles(const tt_model *m)
@@ -98,9 +144,29 @@ static void fill(float *w, int64_t count, distribution shape, float bound, uint6
   }
 }
 
+/* Streams of the front come after those of the dense layers, whose numbers do not depend on it. */
+static void init_front(const tt_front *f, tt_init init, uint64_t seed, uint64_t stream, float *w)
+{
+  for (int l = 0; l < f->layers; l++) {
+    const tt_front_layer *layer = &f->layer[l];
+    int64_t count = tt_front_weights(layer), taps = (int64_t)layer->size[0] * layer->size[1];
+    float weights, biases;
+    if (layer->kind == TT_FRONT_conv) {
+      distribution shape = init_bounds(init, (double)tt_front_fan_in(layer),
+                                       (double)(layer->channels * taps), &weights, &biases);
+      fill(w + layer->weight, count, shape, weights, seed, stream, TT_MAX_LAYERS + l, 0);
+      fill(w + layer->bias, layer->channels, DISTRIBUTION_uniform, biases, seed, stream,
+           TT_MAX_LAYERS + l, count);
+    } else if (count) {
+      for (int64_t c = 0; c < count; c++) w[layer->weight + c] = 1.0f, w[layer->bias + c] = 0.0f;
+    }
+  }
+}
+
 void tt_model_init_weights(const tt_model *model, tt_init init, uint64_t seed, uint64_t stream,
                            float *w)
 {
+  init_front(&model->front, init, seed, stream, w);
   for (int l = 0; l < model->layers; l++) {
     const tt_layer *layer = &model->layer[l];
     float weights, biases;
@@ -118,10 +184,13 @@ void tt_model_init_weights(const tt_model *model, tt_init init, uint64_t seed, u
 
 double tt_model_flops(const tt_model *model, int64_t rows)
 {
+  const tt_front *f = &model->front;
   double products = 0.0;
+  for (int l = 0; l < f->layers; l++)
+    products += (l == 0 ? 2.0 : 3.0) * tt_front_products(&f->layer[l]);
   for (int l = 0; l < model->layers; l++) {
     double size = (double)(model->layer[l].in * model->layer[l].out);
-    products += l == 0 ? 2.0 * size : 3.0 * size;
+    products += l == 0 && !f->layers ? 2.0 * size : 3.0 * size;
   }
   return 2.0 * (double)rows * products;
 }

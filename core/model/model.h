@@ -4,6 +4,7 @@
 #define TT_MODEL_H
 #include "core/base/err.h"
 #include "core/config/choices.h"
+#include "core/front/front.h"
 
 #include <stdint.h>
 TT_BEGIN_C
@@ -29,6 +30,7 @@ typedef struct tt_model {
   int32_t each, quantities;      /* outputs and predicted quantities per target (output.h) */
   int32_t levels;                /* number of levels of quantiles or classes of softmax, else 0 */
   float level[TT_MAX_QUANTILES]; /* ascending, of quantiles */
+  tt_front front;                /* before layer 0, which has its features as inputs; or none */
 } tt_model;
 
 /* Description of a network, input of tt_model_lay_out. */
@@ -41,11 +43,22 @@ typedef struct tt_model_shape {
   int layer_norm, residual; /* 1: of the hidden layers (residual as in tt_layer) */
   int32_t levels;           /* of quantiles, or classes of softmax */
   const double *level;      /* [levels] of quantiles */
+  const tt_front *front;    /* NULL: none */
 } tt_model_shape;
 
-/* Compute the layers of a multilayer perceptron inputs -> hidden[0] -> ... -> outputs. Local.
- * Errors: CONFIG (too many layers, parameters (2^31 or more), levels or classes). */
+/* Compute the layers of a network inputs -> front -> hidden[0] -> ... -> outputs. Local.
+ * Errors: CONFIG (too many layers, parameters (2^31 or more), levels or classes; inputs that do not
+ * fit the front). */
 tt_err tt_model_lay_out(const tt_model_shape *shape, tt_model *out);
+
+/* The activation of the hidden layers and of the front; identity if there are none. */
+tt_activation tt_model_activation(const tt_model *m);
+
+/* Inputs and outputs of the widest layer; inputs of the network. */
+int64_t tt_model_widest(const tt_model *m);
+
+/* Numbers of the largest tensor of a layer: its weights. */
+int64_t tt_model_largest_tensor(const tt_model *m);
 
 /* Whether the output is quantiles. */
 int tt_model_has_quantiles(const tt_model *m);
@@ -55,11 +68,12 @@ int tt_model_has_quantiles(const tt_model *m);
 int32_t tt_model_point_quantity(const tt_model *m);
 
 /* Initial weights of one member: w[P] depends on (seed, stream) only. The same bits on every
- * engine. Gains of layer_norm are 1, shifts 0. */
+ * engine. Gains of layer_norm and group_norm are 1, shifts 0. A conv counts as a layer with as many
+ * inputs as an output reads, and outputs as an input is read by (torch.nn.init). */
 void tt_model_init_weights(const tt_model *model, tt_init init, uint64_t seed, uint64_t stream,
                            float *w);
 
-/* Floating point operations of one optimiser step on `rows` rows (matrix products: forward, weight
+/* Floating point operations of one optimiser step on `rows` rows (products: forward, weight
  * gradient, input gradient; the first layer has no input gradient). */
 double tt_model_flops(const tt_model *model, int64_t rows);
 TT_END_C

@@ -289,6 +289,8 @@ static tt_err predict(tt_prediction_job *s, int device)
 tt_err tt_cuda_predict(const tt_trained_ensemble *c, const tt_resources *use, int64_t rows,
                        const float *x, tt_moments *into, float *members)
 {
+  if (c->model.front.layers)
+    return TT_FAIL(UNAVAILABLE, "a GPU does not predict with networks that have a front");
   tt_prediction_job s = {};
   s.c = c;
   s.x = x;

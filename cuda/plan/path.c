@@ -75,6 +75,10 @@ tt_err tt_path_choose(const tt_cohort *c, const tt_path_context *on, tt_gpu_path
                    "train.parts is %" PRId64 ", and a GPU computes each batch at once; set "
                    "train.parts: 1, or run.device: cpu",
                    c->parts);
+  if (c->model.front.layers)
+    return TT_FAIL(UNAVAILABLE,
+                   "model.front: a GPU does not train networks with a front; set run.device: auto "
+                   "or cpu");
   if (wanted == TT_GPU_PATH_auto) {
     choose_by_shape(c, on, out);
     return TT_OK;

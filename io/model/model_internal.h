@@ -29,4 +29,7 @@ tt_err tt_model_read_vector_local(tt_h5_reader *r, const char *path, tt_h5_type 
 enum { TT_MODEL_PATH_MAX = 96 };
 void tt_model_tensor_path(const tt_model_cohort_info *s, int l, const char *which,
                           char path[TT_MODEL_PATH_MAX]);
+/* "net/front0/weight". */
+void tt_model_front_path(const tt_model_cohort_info *s, int l, const char *which,
+                         char path[TT_MODEL_PATH_MAX]);
 #endif

@@ -259,6 +259,19 @@ static tt_err read_layer(tt_h5_reader *r, const tt_model_cohort_info *s, int l,
   return read_tensor(r, path, m, layer->norm + layer->out, layer->out, buffer);
 }
 
+static tt_err read_front_layer(tt_h5_reader *r, const tt_model_cohort_info *s, int l,
+                               tt_trained_ensemble *m, float *buffer)
+{
+  const tt_front_layer *layer = &m->model.front.layer[l];
+  int conv = layer->kind == TT_FRONT_conv;
+  char path[TT_MODEL_PATH_MAX];
+  if (layer->weight < 0) return TT_OK;
+  tt_model_front_path(s, l, conv ? "weight" : "gain", path);
+  TT_TRY(read_tensor(r, path, m, layer->weight, tt_front_weights(layer), buffer));
+  tt_model_front_path(s, l, conv ? "bias" : "shift", path);
+  return read_tensor(r, path, m, layer->bias, layer->channels, buffer);
+}
+
 static tt_err read_weights(tt_h5_reader *r, const tt_model_cohort_info *s, tt_trained_ensemble *m)
 {
   float *buffer = NULL;
@@ -266,6 +279,7 @@ static tt_err read_weights(tt_h5_reader *r, const tt_model_cohort_info *s, tt_tr
   tt_err e = TT_ALLOC(buffer, one > VALUES_PER_READ   ? one
                               : all < VALUES_PER_READ ? all
                                                       : VALUES_PER_READ);
+  for (int l = 0; !e && l < m->model.front.layers; l++) e = read_front_layer(r, s, l, m, buffer);
   for (int l = 0; !e && l < m->model.layers; l++) e = read_layer(r, s, l, m, buffer);
   tt_free(buffer);
   return e;

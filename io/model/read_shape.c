@@ -22,6 +22,12 @@ void tt_model_tensor_path(const tt_model_cohort_info *s, int l, const char *whic
   snprintf(path, TT_MODEL_PATH_MAX, "%snet/layer%d/%s", s->prefix, l, which);
 }
 
+void tt_model_front_path(const tt_model_cohort_info *s, int l, const char *which,
+                         char path[TT_MODEL_PATH_MAX])
+{
+  snprintf(path, TT_MODEL_PATH_MAX, "%snet/front%d/%s", s->prefix, l, which);
+}
+
 /* The index of a text attribute in a list of names. */
 static tt_err read_choice_attr(tt_h5_reader *r, const char *object, const char *name,
                                const char *const *choice, int *out)
@@ -46,6 +52,7 @@ typedef struct net_shape {
   int activation[TT_MAX_LAYERS];
   int64_t width[TT_MAX_LAYERS];
   double level[TT_MAX_QUANTILES];
+  tt_front front;
 } net_shape;
 
 /* A whole number that old files do not have. */
@@ -84,6 +91,52 @@ static tt_err read_levels(tt_h5_reader *r, const char *group, net_shape *n)
   return TT_OK;
 }
 
+static tt_err front_is_damaged(tt_h5_reader *r, const char *group, const char *why)
+{
+  return TT_FAIL(DATA, "%s: the front of '%s' is not possible: %s" TT_DAMAGED, tt_h5_file_name(r),
+                 group, why);
+}
+
+/* The front from its attributes. */
+static tt_err read_front(tt_h5_reader *r, const char *group, net_shape *n)
+{
+  int32_t size[3], axes = 0;
+  int activation = 0, possible = 0;
+  char *text = NULL;
+  tt_front_fault fault;
+  if (!tt_h5_has_attr_local(r, group, "front")) return TT_OK;
+  TT_TRY(tt_h5_read_attr_local(r, group, "front_axes", TT_H5_I32, 1, &axes));
+  TT_TRY(tt_h5_read_attr_local(r, group, "front_shape", TT_H5_I32, 3, size));
+  if (axes < 1 || axes > 2) return front_is_damaged(r, group, "axes are neither 1 nor 2");
+  TT_TRY(read_choice_attr(r, group, "front_activation", tt_choice_activation, &activation));
+  const int64_t whole[] = {size[0], axes == 1 ? size[2] : size[1], size[2]};
+  TT_TRY(tt_h5_read_attr_text_local(r, group, "front", &text));
+  tt_err e = tt_front_read(
+      text, &(tt_front_shape){.dims = axes, .size = whole, .activation = (tt_activation)activation},
+      &n->front, &possible, &fault);
+  tt_free(text);
+  if (!e && !possible) e = front_is_damaged(r, group, fault.why);
+  n->shape.front = &n->front;
+  return e;
+}
+
+/* The tensors of the front must fit its layers. */
+static tt_err check_front(tt_h5_reader *r, const tt_model_cohort_info *s, const tt_front *f)
+{
+  char path[TT_MODEL_PATH_MAX];
+  for (int l = 0; l < f->layers; l++) {
+    const tt_front_layer *layer = &f->layer[l];
+    int conv = layer->kind == TT_FRONT_conv;
+    int64_t shape[] = {s->members, layer->channels, conv ? tt_front_fan_in(layer) : 0};
+    if (layer->weight < 0) continue;
+    tt_model_front_path(s, l, conv ? "weight" : "gain", path);
+    TT_TRY(tt_schema_check_shape_local(r, path, conv ? 3 : 2, shape));
+    tt_model_front_path(s, l, conv ? "bias" : "shift", path);
+    TT_TRY(tt_schema_check_shape_local(r, path, 2, shape));
+  }
+  return TT_OK;
+}
+
 static tt_err read_net(tt_h5_reader *r, const char *group, net_shape *n)
 {
   int output = 0;
@@ -98,13 +151,15 @@ static tt_err read_net(tt_h5_reader *r, const char *group, net_shape *n)
   n->shape.output = (tt_output)output;
   n->shape.layer_norm = norm;
   n->shape.residual = residual;
+  TT_TRY(read_front(r, group, n));
   return read_levels(r, group, n);
 }
 
 /* Widths of the layers from their tensors; number of members from the first tensor. */
 static tt_err read_layers(tt_h5_reader *r, tt_model_cohort_info *s, net_shape *n)
 {
-  int64_t in = -1;
+  const tt_front *f = &n->front;
+  int64_t in = f->layers ? f->features : -1;
   char path[96];
   for (int l = 0; l < n->layers; l++) {
     int64_t shape[3] = {s->members, -1, in};
@@ -119,7 +174,8 @@ static tt_err read_layers(tt_h5_reader *r, tt_model_cohort_info *s, net_shape *n
     }
     snprintf(path, sizeof path, "%snet/layer%d", s->prefix, l);
     TT_TRY(read_choice_attr(r, path, "activation", tt_choice_activation, &n->activation[l]));
-    if (l == 0) n->shape.inputs = shape[2];
+    if (l == 0)
+      n->shape.inputs = f->layers ? (int64_t)f->channels * f->size[0] * f->size[1] : shape[2];
     n->width[l] = in = shape[1];
   }
   return TT_OK;
@@ -134,6 +190,7 @@ static tt_err read_model_shape(tt_h5_reader *r, tt_model_cohort_info *s)
   snprintf(group, sizeof group, "%snet", s->prefix);
   TT_TRY(read_net(r, group, &n));
   TT_TRY(read_layers(r, s, &n));
+  TT_TRY(check_front(r, s, &n.front));
   int64_t last = n.width[n.layers - 1],
           each = tt_outputs_per_target(n.shape.output, n.shape.levels);
   if (last % each || last < each)

@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Arrays of the file that must be assembled from the cohorts before the write. */
@@ -50,23 +51,13 @@ static int64_t longest_name(const tt_trained_ensemble *m, const model_arrays *t)
   return longer_of(m->target.count, (const char *const *)m->target.units, most);
 }
 
-static int64_t largest_layer(const tt_model *model)
-{
-  int64_t most = 1;
-  for (int l = 0; l < model->layers; l++) {
-    int64_t size = model->layer[l].in * model->layer[l].out;
-    most = size > most ? size : most;
-  }
-  return most;
-}
-
 static tt_err allocate(const tt_trained_ensembles *all, const tt_model_shard *shard,
                        model_arrays *t)
 {
   int64_t room = 1;
   for (int64_t i = 0; i < all->count; i++) {
     const tt_trained_ensemble *m = all->at[i];
-    int64_t size = shard[i].slice.count * largest_layer(&m->model);
+    int64_t size = shard[i].slice.count * tt_model_largest_tensor(&m->model);
     room = size > room ? size : room;
     t->members += m->members;
     t->ensembles += m->ensembles;
@@ -234,24 +225,88 @@ static void output_dimension_name(const net *n, int l, char out[TT_SCHEMA_NAME_M
 
 /* One tensor of a layer: `size` numbers at `offset` of each member of this rank, packed and
  * written. */
-static void write_tensor(tt_schema *s, const net *n, int l, const char *name, const char *meaning,
-                         const char *in, int64_t offset, int64_t size)
+static void write_numbers(tt_schema *s, const net *n, const tt_variable v, int64_t offset,
+                          int64_t size)
 {
-  char path[96], out[TT_SCHEMA_NAME_MAX];
   const tt_slice slice = n->shard->slice;
-  snprintf(path, sizeof path, "%snet/layer%d/%s", n->prefix, l, name);
-  output_dimension_name(n, l, out);
-  const tt_variable v = {path, TT_H5_F32, {n->member, out, in}, "1", meaning, NULL};
   for (int64_t i = 0; i < slice.count; i++)
     memcpy(n->tensor_buffer + i * size, n->shard->w + i * n->m->model.params + offset,
            (size_t)size * sizeof *n->tensor_buffer);
   tt_schema_write_rows(s, &v, slice.first, slice.count, n->tensor_buffer);
 }
 
+static void write_tensor(tt_schema *s, const net *n, int l, const char *name, const char *meaning,
+                         const char *in, int64_t offset, int64_t size)
+{
+  char path[96], out[TT_SCHEMA_NAME_MAX];
+  snprintf(path, sizeof path, "%snet/layer%d/%s", n->prefix, l, name);
+  output_dimension_name(n, l, out);
+  write_numbers(s, n, (tt_variable){path, TT_H5_F32, {n->member, out, in}, "1", meaning, NULL},
+                offset, size);
+}
+
+static const char *front_dimension_name(const net *n, int l, const char *side,
+                                        char name[TT_SCHEMA_NAME_MAX])
+{
+  snprintf(name, TT_SCHEMA_NAME_MAX, "%sfront%d_%s", n->prefix, l, side);
+  return name;
+}
+
+/* Weights and biases, or gains and shifts, of a layer of the front, if it has any. */
+static void write_front_layer(tt_schema *s, const net *n, int l)
+{
+  const tt_front_layer *layer = &n->m->model.front.layer[l];
+  int conv = layer->kind == TT_FRONT_conv;
+  char path[96], out[TT_SCHEMA_NAME_MAX], in[TT_SCHEMA_NAME_MAX];
+  if (layer->weight < 0) return;
+  tt_schema_create_dimension(s, front_dimension_name(n, l, "out", out), layer->channels);
+  if (conv)
+    tt_schema_create_dimension(s, front_dimension_name(n, l, "in", in), tt_front_fan_in(layer));
+  snprintf(path, sizeof path, "%snet/front%d", n->prefix, l);
+  tt_h5_create_group(s->file, path);
+  snprintf(path, sizeof path, "%snet/front%d/%s", n->prefix, l, conv ? "weight" : "gain");
+  const tt_variable first = {
+      path,
+      TT_H5_F32,
+      {n->member, out, conv ? in : NULL},
+      "1",
+      conv ? "weights, channels x (input channels of the group, positions of the kernel)"
+           : "gains of group_norm",
+      NULL};
+  write_numbers(s, n, first, layer->weight, tt_front_weights(layer));
+  snprintf(path, sizeof path, "%snet/front%d/%s", n->prefix, l, conv ? "bias" : "shift");
+  const tt_variable second = {
+      path, TT_H5_F32, {n->member, out}, "1", conv ? "biases" : "shifts of group_norm", NULL};
+  write_numbers(s, n, second, layer->bias, layer->channels);
+}
+
+/* Attributes that determine the front, and its parameters. */
+static void write_front(tt_schema *s, const net *n, const char *group)
+{
+  const tt_front *f = &n->m->model.front;
+  const int32_t shape[] = {f->channels, f->size[0], f->size[1]};
+  char *text = NULL;
+  size_t size = 0;
+  if (!f->layers) return;
+  FILE *to = open_memstream(&text, &size);
+  if (to) {
+    tt_front_write(f, to);
+    fclose(to);
+  }
+  tt_h5_write_attr_text(s->file, group, "front", text ? text : "");
+  tt_h5_write_attr_text(s->file, group, "front_activation",
+                        tt_choice_activation[tt_model_activation(&n->m->model)]);
+  tt_h5_write_attr(s->file, group, "front_shape", TT_H5_I32, 3, shape);
+  tt_h5_write_attr(s->file, group, "front_axes", TT_H5_I32, 1, &f->dims);
+  free(text);
+  for (int l = 0; l < f->layers; l++) write_front_layer(s, n, l);
+}
+
 static void write_layer(tt_schema *s, const net *n, int l)
 {
   const tt_layer *layer = &n->m->model.layer[l];
   char group[64], in[TT_SCHEMA_NAME_MAX] = "feature";
+  if (l == 0 && n->m->model.front.layers) snprintf(in, sizeof in, "%sfront_out", n->prefix);
   snprintf(group, sizeof group, "%snet/layer%d", n->prefix, l);
   if (l > 0) output_dimension_name(n, l - 1, in);
   tt_h5_create_group(s->file, group);
@@ -298,8 +353,11 @@ static void write_net(tt_schema *s, const net *n)
     output_dimension_name(n, l, name);
     tt_schema_create_dimension(s, name, n->m->model.layer[l].out);
   }
+  snprintf(name, sizeof name, "%sfront_out", n->prefix);
+  if (n->m->model.front.layers) tt_schema_create_dimension(s, name, n->m->model.front.features);
   tt_h5_create_group(s->file, group);
   write_shape(s, group, n->m);
+  write_front(s, n, group);
   for (int l = 0; l < n->m->model.layers; l++) write_layer(s, n, l);
   s->dims = dims;
 }

@@ -2,7 +2,7 @@
 #ifndef TT_CPU_INTERNAL_H
 #define TT_CPU_INTERNAL_H
 #include "core/engine/engine.h"
-#include "src/cpu/kernels/kernels.h"
+#include "src/cpu/front.h"
 
 #include <stdatomic.h>
 
@@ -94,6 +94,8 @@ typedef struct tt_cpu_buffers {
   int32_t *window;                   /* [window_size] row numbers */
   int64_t window_size;
   int64_t window_first, window_count;
+  tt_cpu_front *front; /* NULL: the network has none */
+  int64_t front_row;   /* row of its buffers that is row 0 here */
 } tt_cpu_buffers;
 
 typedef enum tt_cpu_buffers_use {
@@ -123,11 +125,19 @@ float *tt_cpu_delta(const tt_model *model, const tt_cpu_buffers *b, int l);
 void tt_cpu_backward_layer(const tt_kernels *k, const tt_model *model, const float *w,
                            tt_cpu_buffers *b, int l, int64_t rows);
 
+/* The same for the front of the network, if it has one: from dL/dz of layer 0. */
+void tt_cpu_backward_front(const tt_kernels *k, const tt_model *model, const float *w,
+                           tt_cpu_buffers *b, int64_t rows);
+
+/* Gradient of the parameters of some channels of layer l of the front, in gradient[P]. */
+void tt_cpu_channel_gradient(const tt_kernels *k, const tt_model *m, tt_cpu_buffers *b, int l,
+                             tt_slice channels, int64_t rows, float *gradient);
+
 /* Gradient of the parameters of some outputs of layer l, from dL/dz, in gradient[P]. */
 void tt_cpu_layer_gradient(const tt_kernels *k, const tt_model *model, const tt_cpu_buffers *b,
                            int l, tt_slice outputs, int64_t rows, float *gradient);
 
-/* After the backward pass of layer 0: dL/dx [D][ld]. */
+/* After the backward pass of layer 0 and of the front: dL/dx [D][ld]. */
 const float *tt_cpu_input_gradient(const tt_kernels *k, const tt_model *model, const float *w,
                                    tt_cpu_buffers *b, int64_t rows);
 

@@ -17,14 +17,6 @@ static int64_t leading_dimension(int64_t padded)
   return padded / TT_LANES % 2 ? padded : padded + TT_LANES;
 }
 
-static int64_t widest(const tt_model *m)
-{
-  int64_t width = m->inputs;
-  for (int l = 0; l < m->layers; l++)
-    if (m->layer[l].out > width) width = m->layer[l].out;
-  return width;
-}
-
 static int any_residual(const tt_model *m)
 {
   for (int l = 0; l < m->layers; l++)
@@ -56,11 +48,12 @@ static tt_err allocate(const tt_model *m, tt_cpu_buffers_use use, tt_cpu_buffers
   for (int l = 0; l < m->layers; l++)
     TT_TRY(allocate_layer(&m->layer[l], l == m->layers - 1, training, l, b));
   TT_TRY(TT_ALLOC(b->window, b->window_size));
+  if (m->front.layers) TT_TRY(tt_cpu_front_create(&m->front, b->ld, training, &b->front));
   if (!training) return TT_OK;
   TT_TRY(TT_ALLOC(b->term, b->ld));
-  TT_TRY(TT_ALLOC(b->scratch, widest(m) * b->ld));
+  TT_TRY(TT_ALLOC(b->scratch, tt_model_widest(m) * b->ld));
   TT_TRY(TT_ALLOC(b->input_mask, m->inputs));
-  if (any_residual(m)) TT_TRY(TT_ALLOC(b->residual_gradient, widest(m) * b->ld));
+  if (any_residual(m)) TT_TRY(TT_ALLOC(b->residual_gradient, tt_model_widest(m) * b->ld));
   if (use == TT_BUFFERS_ADVERSARIAL) TT_TRY(TT_ALLOC(b->adversarial_gradient, m->params));
   return TT_ALLOC(b->gradient[0], m->params);
 }
@@ -115,6 +108,7 @@ void tt_cpu_buffers_destroy(tt_cpu_buffers **w)
     tt_free_all(&b->z[l], &b->h[l], &b->delta[l], &b->normalized[l], &b->inverse_std[l]);
   }
   for (int i = 0; i < TT_MAX_PART_SUMS; i++) tt_free(b->gradient[i]);
+  tt_cpu_front_destroy(&b->front);
   tt_free_all(&b->term, &b->scratch, &b->residual_gradient, &b->adversarial_gradient,
               &b->input_mask, &b->window, w);
 }
@@ -128,10 +122,11 @@ int64_t tt_cpu_buffers_bytes(const tt_model *model, int64_t batch, int64_t parts
     int64_t out = model->layer[l].out;
     features += 2 * out + (model->layer[l].norm < 0 ? 0 : 2 * out + 1);
   }
-  features += (any_residual(model) ? 2 : 1) * widest(model);
+  features += (any_residual(model) ? 2 : 1) * tt_model_widest(model);
   int64_t gradients =
       pending_sums(parts, (tt_slice){0, parts}, threads, 0) + (use == TT_BUFFERS_ADVERSARIAL);
-  return 4 * (features * ld + gradients * model->params + TT_SAMPLER_WINDOW);
+  return 4 * (features * ld + gradients * model->params + TT_SAMPLER_WINDOW) +
+         tt_cpu_front_bytes(&model->front, ld, use != TT_BUFFERS_PREDICT);
 }
 
 /* z of hidden layer l -> f(z), after layer_norm if it has one. */
@@ -139,17 +134,47 @@ static void activate_layer(const tt_kernels *k, const tt_layer *layer, const flo
                            tt_cpu_buffers *b, int l, int64_t n, int gradient)
 {
   if (layer->norm >= 0)
-    k->norm(layer->out, w + layer->norm, b->z[l], gradient ? b->normalized[l] : NULL,
-            b->inverse_std[l], b->ld, n);
+    k->norm(layer->out, 1, w + layer->norm, w + layer->norm + layer->out, b->z[l],
+            gradient ? b->normalized[l] : NULL, b->inverse_std[l], b->ld, n);
   for (int64_t o = 0; o < layer->out; o++)
     k->activate(layer->activation, n, b->z[l] + o * b->ld, b->h[l] + o * b->ld, gradient);
+}
+
+static tt_cpu_front_pass front_pass(const tt_kernels *k, const tt_model *m, const float *w,
+                                    const tt_cpu_buffers *b, int64_t rows)
+{
+  return (tt_cpu_front_pass){.kernels = k,
+                             .front = &m->front,
+                             .buffers = b->front,
+                             .w = w,
+                             .x = b->x,
+                             .row = b->front_row,
+                             .ld = b->ld,
+                             .n = round_up_to_lanes(rows)};
+}
+
+/* Inputs of layer 0. */
+static const float *dense_inputs(const tt_cpu_buffers *b)
+{
+  return b->front ? tt_cpu_front_result(b->front, b->front_row) : b->x;
+}
+
+/* The channels of the front that may be dropped come after the hidden units. */
+static void forward_front(const tt_kernels *k, const tt_model *m, const float *w, tt_cpu_buffers *b,
+                          int64_t rows, const tt_dropout *drop, int gradient)
+{
+  tt_cpu_front_pass p = front_pass(k, m, w, b, rows);
+  int64_t unit = 0;
+  for (int l = 0; l < m->layers - 1; l++) unit += m->layer[l].out;
+  tt_cpu_front_forward(&p, drop, unit, gradient);
 }
 
 void tt_cpu_forward(const tt_kernels *k, const tt_model *model, const float *w, tt_cpu_buffers *b,
                     int64_t rows, const tt_dropout *drop, int gradient)
 {
   int64_t n = round_up_to_lanes(rows), unit = 0;
-  const float *x = b->x;
+  if (b->front) forward_front(k, model, w, b, rows, drop, gradient);
+  const float *x = dense_inputs(b);
   for (int l = 0; l < model->layers; l++) {
     const tt_layer *layer = &model->layer[l];
     k->product(layer->out, layer->in, w + layer->weight, layer->in, 1, w + layer->bias, x, NULL,
@@ -185,7 +210,7 @@ void tt_cpu_backward_layer(const tt_kernels *k, const tt_model *m, const float *
     memcpy(b->residual_gradient + o * b->ld, to + o * b->ld, (size_t)n * sizeof *to);
   k->times(layer->in, to, b->z[l], b->ld, n);
   if (here->norm >= 0)
-    k->norm_gradient(here->out, w + here->norm, b->normalized[l], b->inverse_std[l], b->z[l],
+    k->norm_gradient(here->out, 1, w + here->norm, b->normalized[l], b->inverse_std[l], b->z[l],
                      b->delta[l], b->ld, n);
 }
 
@@ -196,8 +221,9 @@ void tt_cpu_layer_gradient(const tt_kernels *k, const tt_model *m, const tt_cpu_
   int64_t n = round_up_to_lanes(rows), first = outputs.first;
   if (outputs.count < 1) return;
   k->weight_gradient(outputs.count, layer->in, tt_cpu_delta(m, b, l) + first * b->ld,
-                     l ? b->h[l - 1] : b->x, gradient + layer->weight + first * layer->in,
-                     gradient + layer->bias + first, b->ld, n);
+                     l ? b->h[l - 1] : dense_inputs(b),
+                     gradient + layer->weight + first * layer->in, gradient + layer->bias + first,
+                     b->ld, n);
   if (layer->norm < 0) return;
   float *gain = gradient + layer->norm, *shift = gain + layer->out;
   for (int64_t o = first; o < first + outputs.count; o++)
@@ -205,13 +231,40 @@ void tt_cpu_layer_gradient(const tt_kernels *k, const tt_model *m, const tt_cpu_
                        b->ld, n);
 }
 
-const float *tt_cpu_input_gradient(const tt_kernels *k, const tt_model *m, const float *w,
-                                   tt_cpu_buffers *b, int64_t rows)
+/* dL/d(inputs of layer 0). */
+static void dense_input_gradient(const tt_kernels *k, const tt_model *m, const float *w,
+                                 const tt_cpu_buffers *b, int64_t rows, float *to)
 {
   const tt_layer *first = &m->layer[0];
   k->product(first->in, first->out, w + first->weight, 1, first->in, NULL, tt_cpu_delta(m, b, 0),
-             NULL, b->scratch, b->ld, round_up_to_lanes(rows));
+             NULL, to, b->ld, round_up_to_lanes(rows));
+}
+
+const float *tt_cpu_input_gradient(const tt_kernels *k, const tt_model *m, const float *w,
+                                   tt_cpu_buffers *b, int64_t rows)
+{
+  tt_cpu_front_pass p = front_pass(k, m, w, b, rows);
+  if (b->front)
+    tt_cpu_front_input_gradient(&p, b->scratch);
+  else
+    dense_input_gradient(k, m, w, b, rows, b->scratch);
   return b->scratch;
+}
+
+void tt_cpu_backward_front(const tt_kernels *k, const tt_model *m, const float *w,
+                           tt_cpu_buffers *b, int64_t rows)
+{
+  tt_cpu_front_pass p = front_pass(k, m, w, b, rows);
+  if (!b->front) return;
+  dense_input_gradient(k, m, w, b, rows, tt_cpu_front_delta(b->front, b->front_row));
+  tt_cpu_front_backward(&p);
+}
+
+void tt_cpu_channel_gradient(const tt_kernels *k, const tt_model *m, tt_cpu_buffers *b, int l,
+                             tt_slice channels, int64_t rows, float *gradient)
+{
+  tt_cpu_front_pass p = front_pass(k, m, NULL, b, rows);
+  if (channels.count > 0) tt_cpu_front_gradient(&p, l, channels.first, channels.count, gradient);
 }
 
 void tt_cpu_backward(const tt_kernels *k, const tt_model *m, const float *w, tt_cpu_buffers *b,
@@ -221,6 +274,9 @@ void tt_cpu_backward(const tt_kernels *k, const tt_model *m, const float *w, tt_
     tt_cpu_layer_gradient(k, m, b, l, (tt_slice){0, m->layer[l].out}, rows, gradient);
     if (l > 0) tt_cpu_backward_layer(k, m, w, b, l - 1, rows);
   }
+  tt_cpu_backward_front(k, m, w, b, rows);
+  for (int l = 0; l < m->front.layers; l++)
+    tt_cpu_channel_gradient(k, m, b, l, (tt_slice){0, m->front.layer[l].channels}, rows, gradient);
 }
 
 tt_cpu_buffers tt_cpu_buffers_from_row(const tt_model *m, const tt_cpu_buffers *b, int64_t row)
@@ -232,6 +288,7 @@ tt_cpu_buffers tt_cpu_buffers_from_row(const tt_model *m, const tt_cpu_buffers *
   v.weight += row;
   v.term += row;
   v.scratch += row;
+  v.front_row += row;
   if (v.residual_gradient) v.residual_gradient += row;
   for (int l = 0; l < m->layers; l++) {
     v.z[l] += row;

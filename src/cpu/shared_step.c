@@ -96,6 +96,7 @@ static void share_rows(void *with, int thread, int threads)
   }
   for (int l = m->layers - 2; l >= 0; l--)
     tt_cpu_backward_layer(s->e->kernels, m, s->ctx->w, &b, l, rows.count);
+  tt_cpu_backward_front(s->e->kernels, m, s->ctx->w, &b, rows.count);
   if (!s->delta && !s->perturbed && s->ctx->member->hyper.adversarial_epsilon > 0.0f)
     (void)tt_cpu_input_gradient(s->e->kernels, m, s->ctx->w, &b, rows.count);
 }
@@ -110,6 +111,21 @@ static void update(const shared_step *s, tt_slice segment)
   if (!s->update) return;
   tt_cpu_update_weights(s->e, s->ctx, s->update, segment, gradient);
   tt_cpu_average_weights(s->e, s->ctx, segment);
+}
+
+/* The share of a thread in the front: channels of its layers. */
+static void share_channels(const shared_step *s, int thread, int threads, float *gradient)
+{
+  const tt_model *m = &s->e->cohort->model;
+  for (int l = 0; l < m->front.layers; l++) {
+    const tt_front_layer *layer = &m->front.layer[l];
+    tt_slice own = tt_part_slice(layer->channels, threads, thread);
+    if (layer->weight < 0 || own.count < 1) continue;
+    int64_t each = tt_front_weights(layer) / layer->channels;
+    tt_cpu_channel_gradient(s->e->kernels, m, s->b, l, own, s->batch->count, gradient);
+    update(s, (tt_slice){layer->weight + own.first * each, own.count * each});
+    update(s, (tt_slice){layer->bias + own.first, own.count});
+  }
 }
 
 /* Phase 2. */
@@ -129,6 +145,7 @@ static void share_outputs(void *with, int thread, int threads)
     update(s, (tt_slice){layer->norm + own.first, own.count});
     update(s, (tt_slice){layer->norm + layer->out + own.first, own.count});
   }
+  share_channels(s, thread, threads, gradient);
 }
 
 /* Phase 3, if the gradient is clipped: its norm is known after phase 2. */

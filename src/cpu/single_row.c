@@ -67,7 +67,8 @@ tt_err tt_single_row_create(const tt_trained_ensemble *m, tt_simd simd, tt_singl
   TT_TRY(TT_ALLOC(s, 1));
   s->m = m;
   lay_out(&m->model, s);
-  int fits = m->members <= most_floats / s->stride;
+  /* a convolution fills the lanes with rows alone */
+  int fits = !m->model.front.layers && m->members <= most_floats / s->stride;
   tt_err e = tt_kernels_get(simd, &s->kernels);
   if (!e && fits) e = pack(s);
   if (e || !fits)
@@ -97,7 +98,8 @@ static void normalize_row(const tt_single_row *s, const tt_layer *layer, const f
                           float *rows)
 {
   for (int64_t o = 0; o < layer->out; o++) rows[o * TT_LANES] = z[o];
-  s->kernels->norm(layer->out, w + layer->norm, rows, NULL, NULL, TT_LANES, TT_LANES);
+  s->kernels->norm(layer->out, 1, w + layer->norm, w + layer->norm + layer->out, rows, NULL, NULL,
+                   TT_LANES, TT_LANES);
   for (int64_t o = 0; o < layer->out; o++) z[o] = rows[o * TT_LANES];
 }
 

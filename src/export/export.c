@@ -101,6 +101,17 @@ static tt_err check_targets(const tt_trained_ensembles *all, const char *file)
                  file, m->target.name[t], tt_choice_normalize[m->scaler.y_normalize[t]]);
 }
 
+static tt_err check_fronts(const tt_trained_ensembles *all, const char *file)
+{
+  for (int64_t i = 0; i < all->count; i++)
+    if (all->at[i]->model.front.layers)
+      return TT_FAIL(USAGE,
+                     "%s: the networks have a front (model.front), which an exported model does "
+                     "not have; use the library (tutti_predict)",
+                     file);
+  return TT_OK;
+}
+
 typedef tt_err writer(const tt_export_model *x, FILE *to);
 
 static tt_err write_file(const tt_export_model *x, tt_export_format format)
@@ -130,6 +141,7 @@ static tt_err export_model(const tt_trained_ensembles *all, const char *file,
   tt_export_model x = {.file = file, .all = all, .labels = &labels};
   int64_t members = 0;
   TT_TRY(check_targets(all, file));
+  TT_TRY(check_fronts(all, file));
   if (tt_scaler_fills(&all->at[0]->scaler))
     return TT_FAIL(USAGE,
                    "%s: the model fills missing inputs (data.missing), which an exported model "

@@ -156,6 +156,9 @@ tt_err tt_jacobian_check(const tt_trained_ensembles *all)
 {
   const tt_trained_ensemble *m = all->at[0];
   int64_t t = tt_scaler_transformed_target(&m->scaler);
+  for (int64_t i = 0; i < all->count; i++)
+    if (all->at[i]->model.front.layers)
+      return TT_FAIL(USAGE, "derivatives of networks with a front (model.front) are not available");
   if (t < 0) return TT_OK;
   return TT_FAIL(USAGE,
                  "derivatives of target '%s' are not available: it is normalized by %s; train it "

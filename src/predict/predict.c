@@ -218,6 +218,7 @@ tt_err tt_predict(tt_comm *c, const tt_predict_options *o)
   tt_err e = tt_agree(c, check_options_local(o));
   if (!e) e = tt_resources_for_job(c, NULL, &p.ops, &p.use);
   if (!e) e = tt_model_read(c, o->model, &p.model);
+  if (!e) p.ops = tt_resources_predict_engine(p.ops, &p.model);
   if (!e) e = tt_agree(c, check_outputs_local(&p));
   if (!e) e = check_file(c, o->data, p.inputs, NULL);
   if (!e) {

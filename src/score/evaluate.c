@@ -50,6 +50,7 @@ tt_err tt_evaluate(tt_comm *c, const tt_evaluate_options *o)
   tt_score_file l = {0};
   tt_err e = tt_resources_for_job(c, NULL, &ops, &use);
   if (!e) e = tt_model_read(c, o->model, &model);
+  if (!e) ops = tt_resources_predict_engine(ops, &model);
   if (!e) e = tt_score_file_open(c, &model, &rows, &l);
   if (!e) {
     tt_row_source source = {.rows = tt_data_reader_shape(l.rows)->rows,

@@ -13,6 +13,7 @@
 #include "src/host/memory_limits.h"
 #include "src/host/resources.h"
 #include "src/tools/plan_campaign.h"
+#include "src/tools/plan_front.h"
 #include "src/train/memory_plan.h"
 
 #include <inttypes.h>
@@ -59,10 +60,12 @@ static int64_t training_rows(const job_plan *p)
 static void print_network(const job_plan *p, const tt_cohort *c)
 {
   const tt_model *m = &c->model;
-  tt_activation first = m->layers > 1 ? m->layer[0].activation : TT_ACT_identity;
+  tt_activation first = tt_model_activation(m);
   fprintf(p->out, "network    %" PRId64, m->inputs);
+  if (m->front.layers) fprintf(p->out, "-front-%" PRId64, m->front.features);
   for (int l = 0; l < m->layers; l++) fprintf(p->out, "-%" PRId64, m->layer[l].out);
   fprintf(p->out, ", %s, %" PRId64 " parameters\n", tt_choice_activation[first], m->params);
+  tt_plan_front_print(&m->front, p->out);
   for (int64_t e = 0; e < c->ensembles; e++) {
     const tt_ensemble *from = &c->ensemble[e];
     fprintf(p->out, "ensemble   %s: %" PRId64 " member%s, target%s", from->name, from->members,
@@ -261,7 +264,7 @@ static tt_err print_cohorts(const job_plan *p, int gpu, int ranks)
 
 static tt_err print_engine(job_plan *p, int *gpu)
 {
-  TT_TRY(tt_resources_engine_local((tt_device)p->cfg->run_device, &p->ops));
+  TT_TRY(tt_resources_engine_local(tt_resources_request(p->cfg).device, &p->ops));
   int fp32 = p->cfg->run_precision == TT_PRECISION_fp32;
   *gpu = strcmp(p->ops->name, "cpu") != 0;
   int either = *gpu && fp32 && p->cfg->run_device == TT_DEVICE_auto;
@@ -335,6 +338,7 @@ static json_t *cohort_to_json(const job_plan *p, const tt_cohort *c)
     json_array_append_new(ensembles, ensemble_to_json(p, &c->ensemble[e]));
   tt_json_set(&row, "members", json_integer(c->members));
   tt_json_set(&row, "inputs", json_integer(c->model.inputs));
+  if (c->model.front.layers) tt_json_set(&row, "front", tt_plan_front_to_json(&c->model.front));
   tt_json_set(&row, "layers", layers);
   tt_json_set(&row, "parameters", json_integer(c->model.params));
   tt_json_set(&row, "epochs", json_integer(c->max_epochs));
@@ -373,7 +377,7 @@ static tt_err print_json(job_plan *p, int ranks)
 {
   tt_memory_plan need;
   double model = 0.0;
-  TT_TRY(tt_resources_engine_local((tt_device)p->cfg->run_device, &p->ops));
+  TT_TRY(tt_resources_engine_local(tt_resources_request(p->cfg).device, &p->ops));
   TT_TRY(plan_memory(p, ranks, &need));
   json_t *all = json_object(), *cohorts = json_array(), *of_rank = json_array();
   tt_err e = TT_OK;

@@ -75,10 +75,7 @@ static double model_bytes(const tt_cohort *c, tt_slice slice)
 /* Arrays of model.h5: one layer of this rank's members, numbers and names of all members. */
 static double tensor_bytes(const tt_cohort *c, tt_slice slice)
 {
-  int64_t most = 0;
-  for (int l = 0; l < c->model.layers; l++)
-    if (c->model.layer[l].in * c->model.layer[l].out > most)
-      most = c->model.layer[l].in * c->model.layer[l].out;
+  int64_t most = tt_model_largest_tensor(&c->model);
   return 4.0 * (double)(final_members(c, slice.count) * most) +
          40.0 * (double)final_members(c, c->members);
 }

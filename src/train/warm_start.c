@@ -154,7 +154,8 @@ tt_err tt_warm_hash(tt_comm *c, const tt_warm_start *w, uint64_t *out)
 static int same_layers(const tt_model *a, const tt_model *b)
 {
   int same = a->inputs == b->inputs && a->targets == b->targets && a->layers == b->layers &&
-             a->params == b->params && a->output == b->output && a->levels == b->levels;
+             a->params == b->params && a->output == b->output && a->levels == b->levels &&
+             tt_front_equal(&a->front, &b->front);
   for (int l = 0; same && l < a->layers; l++)
     same = a->layer[l].in == b->layer[l].in && a->layer[l].out == b->layer[l].out &&
            a->layer[l].norm == b->layer[l].norm;
@@ -163,7 +164,8 @@ static int same_layers(const tt_model *a, const tt_model *b)
 
 static void describe_network(const tt_model *m, char text[256])
 {
-  size_t used = (size_t)snprintf(text, 256, "%" PRId64, m->inputs);
+  size_t used =
+      (size_t)snprintf(text, 256, "%" PRId64 "%s", m->inputs, m->front.layers ? "-front" : "");
   for (int l = 0; l < m->layers && used < 200; l++)
     used += (size_t)snprintf(text + used, 256 - used, "-%" PRId64, m->layer[l].out);
   snprintf(text + used, 256 - used, " (%s, %" PRId64 " parameters)", tt_choice_output[m->output],

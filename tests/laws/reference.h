@@ -3,7 +3,7 @@
  * are finite differences. */
 #ifndef TT_REFERENCE_H
 #define TT_REFERENCE_H
-#include "tests/support/problem.h"
+#include "tests/laws/reference_front.h"
 
 static inline void ref_missing(const char *kind, const char *name)
 {
@@ -100,7 +100,12 @@ static inline void ref_forward(const tt_model *m, const double *w, const double 
                                const double *mask, double *out)
 {
   double in[REF_WIDEST];
-  memcpy(in, x, (size_t)m->inputs * sizeof *in);
+  int64_t hidden = 0;
+  for (int l = 0; l < m->layers - 1; l++) hidden += m->layer[l].out;
+  if (m->front.layers)
+    ref_front(&m->front, w, x, mask ? mask + hidden : NULL, in);
+  else
+    memcpy(in, x, (size_t)m->inputs * sizeof *in);
   for (int l = 0, unit = 0; l < m->layers; l++) {
     const tt_layer *layer = &m->layer[l];
     for (int64_t o = 0; o < layer->out; o++) {

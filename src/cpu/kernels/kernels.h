@@ -23,6 +23,21 @@ typedef struct tt_dropout {
   float p;
 } tt_dropout;
 
+/* Pairs of positions, those of a key together: pairs [first[k], first[k + 1]) are of key k. */
+typedef struct tt_taps {
+  int64_t keys;
+  const int32_t *first; /* [keys + 1] */
+  const int32_t *at, *from;
+} tt_taps;
+
+/* A convolution of one group of channels, for its outputs, its inputs or its weights. */
+typedef struct tt_convolution {
+  int64_t outputs, channels;         /* channels that are computed, and that each of them adds */
+  int64_t output_step, channel_step; /* from one of them to the next one in the weights */
+  int64_t positions, from_positions; /* of a channel of `outputs` and of `channels` */
+  tt_taps taps;
+} tt_convolution;
+
 typedef struct tt_kernels {
   const char *name;       /* "avx512" */
   const char *arithmetic; /* tables with the same text give the same bits */
@@ -62,12 +77,13 @@ typedef struct tt_kernels {
   /* The rest is for optional parts of layers; rows [0, n), n a multiple of 16. */
   /* layer_norm (Ba, Kiros & Hinton 2016): z[out][ld] of each row to mean 0 and variance 1 over its
    * features, stored in normalized, with inverse_std[ld] = 1 / standard deviation, unless NULL;
-   * then gain * normalized + shift.
-   *   gain [out], then shift [out] */
-  void (*norm)(int64_t out, const float *gain, float *z, float *normalized, float *inverse_std,
-               int64_t ld, int64_t n);
-  /* from = dL/d(result of norm), to = dL/d(z before norm), both [out][ld]. */
-  void (*norm_gradient)(int64_t out, const float *gain, const float *normalized,
+   * then gain * normalized + shift. A group of group_norm has `each` positions of each channel:
+   * z[out][each][ld].
+   *   gain, shift [out] */
+  void (*norm)(int64_t out, int64_t each, const float *gain, const float *shift, float *z,
+               float *normalized, float *inverse_std, int64_t ld, int64_t n);
+  /* from = dL/d(result of norm), to = dL/d(z before norm), both [out * each][ld]. */
+  void (*norm_gradient)(int64_t out, int64_t each, const float *gain, const float *normalized,
                         const float *inverse_std, const float *from, float *to, int64_t ld,
                         int64_t n);
   /* Dropout of units [first, first + units) of all hidden units: multiply h and, unless NULL, slope
@@ -76,6 +92,29 @@ typedef struct tt_kernels {
                int64_t ld, int64_t n);
   void (*add)(int64_t out, const float *x, float *y, int64_t ld, int64_t n);   /* y += x */
   void (*times)(int64_t out, const float *x, float *y, int64_t ld, int64_t n); /* y *= x */
+
+  /* Layers of a front (core/front/front.h); x[channels][positions][ld]. */
+  /* y[outputs][positions][ld] = bias + sum over channels, then over the taps of the position, of
+   * a[o * output_step + c * channel_step + at] x[c][from]. The keys of the taps are positions of y.
+   *   bias [outputs] or NULL */
+  void (*convolve)(const tt_convolution *c, const float *a, const float *bias, const float *x,
+                   float *y, int64_t ld, int64_t n);
+  /* g[o * output_step + c * channel_step + key] = sum over blocks of rows; of each the sum over the
+   * pairs of the key, then over its rows, of d[o][at] x[c][from];  gb[o] = sum of d[o]. There are
+   * channel_step keys. */
+  void (*convolve_gradient)(const tt_convolution *c, const float *d, const float *x, float *g,
+                            float *gb, int64_t ld, int64_t n);
+  /* Windows are keys of the taps. The gradients are added to dx; that of a largest value goes to
+   * the first of equal ones. */
+  void (*max_pool)(int64_t channels, int64_t from_positions, const tt_taps *taps, const float *x,
+                   float *y, int64_t ld, int64_t n);
+  void (*max_pool_gradient)(int64_t channels, int64_t from_positions, const tt_taps *taps,
+                            const float *x, const float *d, float *dx, int64_t ld, int64_t n);
+  /*   share  1 / values of a window */
+  void (*mean_pool)(int64_t channels, int64_t from_positions, const tt_taps *taps, float share,
+                    const float *x, float *y, int64_t ld, int64_t n);
+  void (*mean_pool_gradient)(int64_t channels, int64_t from_positions, const tt_taps *taps,
+                             float share, const float *d, float *dx, int64_t ld, int64_t n);
 } tt_kernels;
 
 /* Sum of the losses of rows, in the order that fixes its bits: rows in order; losses of one or two

@@ -17,6 +17,7 @@
 /* clang-format off */
 #include "src/cpu/kernels/kernels_gemm_body.h"
 #include "src/cpu/kernels/kernels_layers_body.h"
+#include "src/cpu/kernels/kernels_front_body.h"
 #include "src/cpu/kernels/kernels_loss_body.h"
 #include "src/cpu/kernels/kernels_optimizer_body.h"
 #include "src/cpu/kernels/kernels_sampler_body.h"
@@ -38,4 +39,10 @@ const tt_kernels KERNEL_TABLE = {
     .drop = drop,
     .add = add,
     .times = times,
+    .convolve = convolve,
+    .convolve_gradient = convolve_gradient,
+    .max_pool = max_pool,
+    .max_pool_gradient = max_pool_gradient,
+    .mean_pool = mean_pool,
+    .mean_pool_gradient = mean_pool_gradient,
 };

@@ -62,44 +62,46 @@ static void row_mean_std(int64_t out, const float *z, int64_t ld, float *mean, f
   EACH_LANE inverse_std[l] = tt_layer_norm_inverse_std(squares[l], share);
 }
 
-static void norm(int64_t out, const float *gain, float *z, float *normalized, float *inverse_std,
-                 int64_t ld, int64_t n)
+static void norm(int64_t out, int64_t each, const float *gain, const float *shift, float *z,
+                 float *normalized, float *inverse_std, int64_t ld, int64_t n)
 {
-  const float *shift = gain + out;
   for (int64_t r = 0; r < n; r += TT_LANES) {
     float mean[TT_LANES], inverse[TT_LANES];
-    row_mean_std(out, z + r, ld, mean, inverse);
+    row_mean_std(out * each, z + r, ld, mean, inverse);
     if (normalized) memcpy(inverse_std + r, inverse, sizeof inverse);
-    for (int64_t o = 0; o < out; o++) {
-      float *at = z + o * ld + r, scaled[TT_LANES];
-      EACH_LANE scaled[l] = tt_layer_norm_normalized(at[l], mean[l], inverse[l]);
-      if (normalized) memcpy(normalized + o * ld + r, scaled, sizeof scaled);
-      EACH_LANE at[l] = tt_layer_norm_output(scaled[l], gain[o], shift[o]);
-    }
+    for (int64_t o = 0; o < out; o++)
+      for (int64_t i = o * each; i < (o + 1) * each; i++) {
+        float *at = z + i * ld + r, scaled[TT_LANES];
+        EACH_LANE scaled[l] = tt_layer_norm_normalized(at[l], mean[l], inverse[l]);
+        if (normalized) memcpy(normalized + i * ld + r, scaled, sizeof scaled);
+        EACH_LANE at[l] = tt_layer_norm_output(scaled[l], gain[o], shift[o]);
+      }
   }
 }
 
-static void norm_gradient(int64_t out, const float *gain, const float *normalized,
+static void norm_gradient(int64_t out, int64_t each, const float *gain, const float *normalized,
                           const float *inverse_std, const float *from, float *to, int64_t ld,
                           int64_t n)
 {
-  float share = 1.0f / (float)out;
+  float share = 1.0f / (float)(out * each);
   for (int64_t r = 0; r < n; r += TT_LANES) {
     float sum[TT_LANES] = {0}, along[TT_LANES] = {0};
-    for (int64_t o = 0; o < out; o++) EACH_LANE
-      {
-        float e = gain[o] * from[o * ld + r + l];
-        sum[l] += e;
-        along[l] = tt_fma(e, normalized[o * ld + r + l], along[l]);
-      }
+    for (int64_t o = 0; o < out; o++)
+      for (int64_t i = o * each; i < (o + 1) * each; i++) EACH_LANE
+        {
+          float e = gain[o] * from[i * ld + r + l];
+          sum[l] += e;
+          along[l] = tt_fma(e, normalized[i * ld + r + l], along[l]);
+        }
     EACH_LANE sum[l] *= share;
     EACH_LANE along[l] *= share;
-    for (int64_t o = 0; o < out; o++) EACH_LANE
-      {
-        int64_t at = o * ld + r + l;
-        to[at] = tt_layer_norm_delta(gain[o] * from[at], sum[l], along[l], normalized[at],
-                                     inverse_std[r + l]);
-      }
+    for (int64_t o = 0; o < out; o++)
+      for (int64_t i = o * each; i < (o + 1) * each; i++) EACH_LANE
+        {
+          int64_t at = i * ld + r + l;
+          to[at] = tt_layer_norm_delta(gain[o] * from[at], sum[l], along[l], normalized[at],
+                                       inverse_std[r + l]);
+        }
   }
 }
 

@@ -89,6 +89,34 @@ TT_TEST (a_model_is_read_bit_by_bit) {
       }
 }
 
+/* A front for MADE_UP_INPUTS inputs: a profile (1 axis) or an image, with every kind of row. */
+static const tt_front *made_up_front(int axes)
+{
+  static tt_front front[2];
+  static const int64_t size[] = {1, 1, MADE_UP_INPUTS};
+  static const char *const row[] = {"conv 4 2 pad 1 dilation 2",
+                                    "dropout",
+                                    "residual 2",
+                                    "group_norm 2",
+                                    "conv 4 1 groups 2",
+                                    "pool max 1",
+                                    "pool mean 1 stride 1",
+                                    "conv 6 3",
+                                    "group_norm 3",
+                                    "global_mean"};
+  tt_front_fault fault = {0, ""};
+  int possible =
+      tt_front_lay_out(&(tt_front_shape){.dims = axes,
+                                         .size = axes == 1 ? size + 1 : size,
+                                         .rows = sizeof row / sizeof *row,
+                                         .row = row,
+                                         .activation = axes == 1 ? TT_ACT_tanh : TT_ACT_gelu},
+                       &front[axes - 1], &fault);
+  if (!possible) fprintf(stderr, "row %d: %s\n", (int)fault.row, fault.why);
+  TT_CHECK(possible, ==, 1);
+  return &front[axes - 1];
+}
+
 /* Cohorts of every kind of network: the shape is read from attributes and tensors alone. */
 static tt_trained_ensembles many_shapes(void)
 {
@@ -112,7 +140,13 @@ static tt_trained_ensembles many_shapes(void)
        .hidden = widths,
        .layers = 2,
        .activation = TT_ACT_gelu},
-      {.targets = 2, .output = TT_OUTPUT_rate}};
+      {.targets = 2, .output = TT_OUTPUT_rate},
+      {.targets = 1,
+       .hidden = widths,
+       .layers = 1,
+       .activation = TT_ACT_tanh,
+       .front = made_up_front(1)},
+      {.targets = 1, .activation = TT_ACT_gelu, .front = made_up_front(2)}};
   const int64_t count = sizeof shapes / sizeof *shapes;
   tt_trained_ensembles all = {0};
   TT_CHECK_OK(tt_trained_ensembles_create(count, &all));

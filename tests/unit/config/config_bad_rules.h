@@ -4,7 +4,50 @@
 #define TT_CONFIG_BAD_RULES_H
 #include "tests/unit/config/config_bad_case.h"
 
+#define IMAGE "model: {image: [1, 8, 8], front: "
+
 static const tt_bad bad_rules[] = {
+    {1,
+     JOB IMAGE "[conv 16 3, konv 8 3]}\n",
+     NULL,
+     {"3:34: model.front[1]: 'konv 8 3': 'konv 8 3' is not a row; rows are conv, group_norm, "
+      "pool"}},
+    {1,
+     JOB IMAGE "[pool max 2, pool max 2, pool max 4]}\n",
+     NULL,
+     {"3:34: model.front[2]: 'pool max 4': height 2 + 2 * pad 0 = 2 is smaller than the window: "
+      "dilation 1 * (size 4 - 1) + 1 = 4"}},
+    {1,
+     JOB IMAGE "[conv 6 3 groups 3]}\n",
+     NULL,
+     {"model.front[0]: 'conv 6 3 groups 3': 3 groups do not divide the 1 input channels"}},
+    {1,
+     JOB IMAGE "[conv 6 3, residual 1, conv 7 3]}\n",
+     NULL,
+     {"model.front[1]: 'residual 1': the input of these rows is 6 x 8 x 8, their output 7 x 8 x "
+      "8"}},
+    {1,
+     JOB IMAGE "[conv 6 3 strides 2]}\n",
+     NULL,
+     {"'strides' does not belong here; write conv CHANNELS SIZE [stride N]"}},
+    {1,
+     JOB IMAGE "[conv 6 3], activation: relu}\nrun: {device: gpu}\n",
+     NULL,
+     {"run.device is gpu"}},
+    {1,
+     JOB IMAGE "[conv 6 3]}\ntrain: {feature_fraction: 0.5}\n",
+     NULL,
+     {"4:27: train.feature_fraction leaves out single inputs"}},
+    {1, JOB "model: {image: [1, 8, 8]}\n", NULL, {"3:16: model.image needs model.front"}},
+    {1, JOB "model: {front: [conv 4 3]}\n", NULL, {"3:16: model.front needs model.image"}},
+    {1,
+     JOB "model: {image: [8, 8], front: [conv 4 3]}\n",
+     NULL,
+     {"3:16: model.image: 2 numbers; write [channels, height, width]"}},
+    {1,
+     JOB "model: {image: [1, 8, 8], profile: [1, 64], front: [conv 4 3]}\n",
+     NULL,
+     {"3:36: model.profile and model.image are both given"}},
     {1,
      JOB "train: {optimizer: rmsprop, momentum: 0.5, nesterov: true}\n",
      NULL,

@@ -1,0 +1,138 @@
+/* front.h — the front of a network: convolutions and other layers for inputs that are images or
+ * profiles, before the dense layers. Floor 1.
+ *
+ * A row of `model.front` is text, such as "conv 16 3 stride 2". Values of a layer are one array
+ * [channels][height][width] for each row of data; a profile has height 1. Convolutions have weights
+ * [channels][input channels / groups][height][width], as torch.nn.Conv2d stores them. */
+#ifndef TT_FRONT_H
+#define TT_FRONT_H
+#include "core/base/err.h"
+#include "core/formulas/elementwise.h"
+
+#include <stdint.h>
+#include <stdio.h>
+TT_BEGIN_C
+
+enum {
+  TT_MAX_FRONT = 128,     /* layers of a front */
+  TT_FRONT_REASON = 320,  /* bytes of a message */
+  TT_FRONT_TEXT = 96,     /* longest row, bytes */
+  TT_FRONT_MOST = 1 << 24 /* largest number in a row; most values of a layer, and reads of them */
+};
+
+/* Options of a row, after its numbers: "stride 2". name, default (pad: -1, the size stays the same
+ * with stride 1 and an odd size) */
+#define TT_FRONT_OPTIONS(X) X(stride, 1) X(pad, -1) X(dilation, 1) X(groups, 1)
+#define X(name, by_default) TT_FRONT_OPTION_##name,
+typedef enum tt_front_option { TT_FRONT_OPTIONS(X) TT_FRONT_OPTION_COUNT } tt_front_option;
+#undef X
+#define TT_FRONT_TAKES(name) (1u << TT_FRONT_OPTION_##name)
+
+/* name, words of a row, number of numbers that follow, set of options (TT_FRONT_TAKES), form of the
+ * row, meaning with source */
+#define TT_FRONT_KINDS(X)                                                                          \
+  X(conv, "conv", 2,                                                                               \
+    TT_FRONT_TAKES(stride) | TT_FRONT_TAKES(pad) | TT_FRONT_TAKES(dilation) |                      \
+        TT_FRONT_TAKES(groups),                                                                    \
+    "conv CHANNELS SIZE [stride N] [pad N] [dilation N] [groups N]",                               \
+    "convolution, then the activation (LeCun et al. 1989)")                                        \
+  X(group_norm, "group_norm", 1, 0, "group_norm GROUPS",                                           \
+    "mean 0 and variance 1 over the channels of a group, then a gain and a shift for each "        \
+    "channel; directly behind a conv it comes before the activation (Wu & He 2018)")               \
+  X(max_pool, "pool max", 1, TT_FRONT_TAKES(stride), "pool max SIZE [stride N]",                   \
+    "largest value of a window; stride SIZE unless given (Ranzato et al. 2007)")                   \
+  X(mean_pool, "pool mean", 1, TT_FRONT_TAKES(stride), "pool mean SIZE [stride N]",                \
+    "mean of a window; stride SIZE unless given (LeCun et al. 1989)")                              \
+  X(global_mean, "global_mean", 0, 0, "global_mean",                                               \
+    "mean of each channel over all positions (Lin, Chen & Yan 2014)")                              \
+  X(dropout, "dropout", 0, 0, "dropout", "train.dropout of whole channels (Tompson et al. 2015)")  \
+  X(residual, "residual", 1, 0, "residual ROWS",                                                   \
+    "adds the input of the next ROWS rows to their output (He et al. 2016)")
+
+typedef enum tt_front_kind {
+#define X(name, ...) TT_FRONT_##name,
+  TT_FRONT_KINDS(X)
+#undef X
+      TT_FRONT_KIND_COUNT
+} tt_front_kind;
+
+/* One layer. Pairs are height, width. */
+typedef struct tt_front_layer {
+  tt_front_kind kind; /* no residual */
+  tt_activation activation;
+  int32_t in_channels, in[2], channels, out[2];
+  int32_t size[2], stride[2], pad[2], dilation[2]; /* of conv, pools, global_mean */
+  int32_t groups;                                  /* of conv and group_norm */
+  int64_t weight, bias; /* offsets in P: of conv; gain and shift of group_norm; -1: no parameters */
+  int32_t skip; /* the result of layer `skip` is added to that of this layer; -1: the inputs; -2:
+                   nothing is added */
+} tt_front_layer;
+enum { TT_FRONT_NO_SKIP = -2, TT_FRONT_SKIP_INPUTS = -1 };
+
+/* layers 0: no front. Plain data, for gcc and nvcc. */
+typedef struct tt_front {
+  int32_t layers, dims;      /* dims: 1 profile, 2 image */
+  int32_t channels, size[2]; /* of the inputs */
+  int64_t features;          /* values of the last layer: inputs of the first dense layer */
+  int64_t params;            /* they are the first ones of a member */
+  tt_front_layer layer[TT_MAX_FRONT];
+} tt_front;
+
+/* Description of a front, input of tt_front_lay_out. */
+typedef struct tt_front_shape {
+  int dims;            /* 1 profile, 2 image */
+  const int64_t *size; /* [1 + dims] channels, then [height], then width or length */
+  int64_t rows;
+  const char *const *row; /* [rows] */
+  tt_activation activation;
+} tt_front_shape;
+
+/* Why a front is not possible. */
+typedef struct tt_front_fault {
+  int64_t row; /* number of the row, from 0; -1: the shape of the inputs */
+  char why[TT_FRONT_REASON];
+} tt_front_fault;
+
+/* Compute the layers. Returns 1, or 0 and the fault, with the arithmetic of a size that is not
+ * possible. Local. */
+int tt_front_lay_out(const tt_front_shape *shape, tt_front *out, tt_front_fault *fault);
+
+/* Positions of a channel, and values, before and after a layer. */
+int64_t tt_front_positions_in(const tt_front_layer *l);
+int64_t tt_front_positions(const tt_front_layer *l);
+int64_t tt_front_values_in(const tt_front_layer *l);
+int64_t tt_front_values(const tt_front_layer *l);
+
+/* Weights of a conv for one output channel: inputs of its group times positions of the kernel. */
+int64_t tt_front_fan_in(const tt_front_layer *l);
+/* Parameters of a layer, and those of them that are weights: the first ones. */
+int64_t tt_front_layer_params(const tt_front_layer *l);
+int64_t tt_front_weights(const tt_front_layer *l);
+
+/* Multiplications of a layer for one row of data. */
+double tt_front_products(const tt_front_layer *l);
+
+/* Whether the layers are the same, with the activations. */
+int tt_front_equal(const tt_front *a, const tt_front *b);
+
+/* "16 x 8 x 8", of a profile "16 x 64"; "conv 16 x 8 x 8": the result of a layer. Return text. */
+enum { TT_FRONT_LAYER_TEXT = 64 };
+const char *tt_front_shape_text(const tt_front *f, int32_t channels, const int32_t size[2],
+                                char text[TT_FRONT_LAYER_TEXT]);
+const char *tt_front_layer_text(const tt_front *f, int layer, char text[TT_FRONT_LAYER_TEXT]);
+
+/* Write the rows with all options, with commas between them; and lay out what it wrote.
+ *   shape  without rows
+ * The second function returns as tt_front_lay_out; its errors: MEM. */
+void tt_front_write(const tt_front *f, FILE *to);
+tt_err tt_front_read(const char *text, const tt_front_shape *shape, tt_front *out, int *possible,
+                     tt_front_fault *fault);
+
+/* Inputs that an output of a conv, a pool or global_mean reads: position `to` reads position `from`
+ * of the input channel by position `tap` of the kernel. In the order of `to`, then of `tap`; taps
+ * outside of the input are left out.
+ *   to, tap, from  as many as the function returns, or NULL
+ * Returns their number. */
+int64_t tt_front_list_taps(const tt_front_layer *l, int32_t *to, int32_t *tap, int32_t *from);
+TT_END_C
+#endif

@@ -1,0 +1,22 @@
+/* front_internal.h — what the files of core/front share. */
+#ifndef TT_FRONT_INTERNAL_H
+#define TT_FRONT_INTERNAL_H
+#include "core/front/front.h"
+
+/* One row of the job file. */
+typedef struct tt_front_row {
+  tt_front_kind kind;
+  int32_t number[2];
+  int32_t option[TT_FRONT_OPTION_COUNT];
+  int given[TT_FRONT_OPTION_COUNT];
+} tt_front_row;
+
+/* Returns 1, or 0 and the fault. */
+int tt_front_row_parse(const char *text, int64_t number, tt_front_row *out, tt_front_fault *fault);
+
+extern const char *const tt_front_words[TT_FRONT_KIND_COUNT];
+
+/* Set the fault; returns 0. */
+__attribute__((format(printf, 3, 4))) int tt_front_reject(tt_front_fault *fault, int64_t row,
+                                                          const char *fmt, ...);
+#endif

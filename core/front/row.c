@@ -1,0 +1,113 @@
+/* row.c — the text of a row of model.front; see front_internal.h. */
+#include "core/front/front_internal.h"
+
+#include "core/base/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct kind_row {
+  const char *words;
+  int numbers;
+  unsigned options;
+  const char *form;
+} kind_row;
+static const kind_row kinds[TT_FRONT_KIND_COUNT] = {
+#define X(name, words, numbers, options, form, meaning) {words, numbers, options, form},
+    TT_FRONT_KINDS(X)
+#undef X
+};
+
+static const struct {
+  const char *name;
+  int32_t by_default;
+} options[TT_FRONT_OPTION_COUNT] = {
+#define X(name, by_default) {#name, by_default},
+    TT_FRONT_OPTIONS(X)
+#undef X
+};
+
+/* The next word of a row; "" at its end. */
+static void next_word(const char **at, char word[TT_FRONT_TEXT])
+{
+  *at += strspn(*at, " ");
+  size_t n = strcspn(*at, " ");
+  memcpy(word, *at, n);
+  word[n] = '\0';
+  *at += n;
+}
+
+/* A whole number without sign, up to TT_FRONT_MOST. */
+static int read_number(const char *word, int32_t least, int32_t *out)
+{
+  size_t digits = strspn(word, "0123456789");
+  if (!digits || word[digits] || digits > 8 || (digits > 1 && *word == '0')) return 0;
+  long value = strtol(word, NULL, 10);
+  *out = (int32_t)value;
+  return value >= least && value <= TT_FRONT_MOST;
+}
+
+/* The row of the table whose words begin the text; *at moves behind them. -1: none. */
+static int find_kind(const char **at)
+{
+  for (int k = 0; k < TT_FRONT_KIND_COUNT; k++) {
+    size_t n = strlen(kinds[k].words);
+    if (strncmp(*at, kinds[k].words, n) != 0 || ((*at)[n] && (*at)[n] != ' ')) continue;
+    *at += n;
+    return k;
+  }
+  return -1;
+}
+
+static int unknown_kind(const char *text, int64_t number, tt_front_fault *fault)
+{
+  char list[TT_FRONT_REASON / 2] = "";
+  tt_suggestion near = {.word = text};
+  for (int k = 0; k < TT_FRONT_KIND_COUNT; k++) {
+    size_t used = strlen(list);
+    snprintf(list + used, sizeof list - used, "%s%s", k ? ", " : "", kinds[k].words);
+    tt_suggestion_consider(&near, kinds[k].words);
+  }
+  return tt_front_reject(fault, number, "'%.40s' is not a row; rows are %s%s%.20s%s", text, list,
+                         *near.best ? "; did you mean '" : "", near.best, *near.best ? "'?" : "");
+}
+
+static int read_options(const char **at, const kind_row *kind, int64_t number, tt_front_row *out,
+                        tt_front_fault *fault)
+{
+  char word[TT_FRONT_TEXT], value[TT_FRONT_TEXT];
+  for (next_word(at, word); *word; next_word(at, word)) {
+    int o = 0;
+    while (o < TT_FRONT_OPTION_COUNT && strcmp(word, options[o].name) != 0) o++;
+    if (o == TT_FRONT_OPTION_COUNT || !(kind->options & 1u << o))
+      return tt_front_reject(fault, number, "'%.40s' does not belong here; write %s", word,
+                             kind->form);
+    if (out->given[o]) return tt_front_reject(fault, number, "%s is given twice", word);
+    next_word(at, value);
+    if (!read_number(value, o == TT_FRONT_OPTION_pad ? 0 : 1, &out->option[o]))
+      return tt_front_reject(fault, number, "'%.40s' is not a possible %s; write %s", value,
+                             options[o].name, kind->form);
+    out->given[o] = 1;
+  }
+  return 1;
+}
+
+int tt_front_row_parse(const char *text, int64_t number, tt_front_row *out, tt_front_fault *fault)
+{
+  char word[TT_FRONT_TEXT];
+  if (strlen(text) >= TT_FRONT_TEXT)
+    return tt_front_reject(fault, number, "is longer than %d characters", TT_FRONT_TEXT - 1);
+  const char *at = text + strspn(text, " ");
+  int k = find_kind(&at);
+  if (k < 0) return unknown_kind(text, number, fault);
+  *out = (tt_front_row){.kind = (tt_front_kind)k};
+  for (int o = 0; o < TT_FRONT_OPTION_COUNT; o++) out->option[o] = options[o].by_default;
+  for (int i = 0; i < kinds[k].numbers; i++) {
+    next_word(&at, word);
+    if (!read_number(word, 1, &out->number[i]))
+      return tt_front_reject(fault, number, "'%.40s' is not a number of at least 1; write %s", word,
+                             kinds[k].form);
+  }
+  return read_options(&at, &kinds[k], number, out, fault);
+}

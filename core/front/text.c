@@ -1,0 +1,74 @@
+/* text.c — fronts as text; see front.h. */
+#include "core/base/text.h"
+#include "core/base/mem.h"
+#include "core/front/front_internal.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+int tt_front_reject(tt_front_fault *fault, int64_t row, const char *fmt, ...)
+{
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(fault->why, sizeof fault->why, fmt, ap);
+  va_end(ap);
+  fault->row = row;
+  return 0;
+}
+
+const char *const tt_front_words[TT_FRONT_KIND_COUNT] = {
+#define X(name, words, ...) words,
+    TT_FRONT_KINDS(X)
+#undef X
+};
+
+const char *tt_front_shape_text(const tt_front *f, int32_t channels, const int32_t size[2],
+                                char text[TT_FRONT_LAYER_TEXT])
+{
+  char height[TT_FRONT_LAYER_TEXT / 2] = "";
+  if (f->dims == 2) snprintf(height, sizeof height, "%" PRId32 " x ", size[0]);
+  snprintf(text, TT_FRONT_LAYER_TEXT, "%" PRId32 " x %s%" PRId32, channels, height, size[1]);
+  return text;
+}
+
+const char *tt_front_layer_text(const tt_front *f, int layer, char text[TT_FRONT_LAYER_TEXT])
+{
+  char shape[TT_FRONT_LAYER_TEXT];
+  const tt_front_layer *l = &f->layer[layer];
+  snprintf(text, TT_FRONT_LAYER_TEXT, "%s %.40s", tt_front_words[l->kind],
+           tt_front_shape_text(f, l->channels, l->out, shape));
+  return text;
+}
+
+/* The row of a layer. The width of a window is its size: that of an image is square, but for
+ * global_mean, which has no numbers. */
+static void write_row(const tt_front_layer *l, FILE *to)
+{
+  fputs(tt_front_words[l->kind], to);
+  switch (l->kind) {
+  case TT_FRONT_conv:
+    fprintf(to,
+            " %" PRId32 " %" PRId32 " stride %" PRId32 " pad %" PRId32 " dilation %" PRId32
+            " groups %" PRId32,
+            l->channels, l->size[1], l->stride[1], l->pad[1], l->dilation[1], l->groups);
+    return;
+  case TT_FRONT_group_norm: fprintf(to, " %" PRId32, l->groups); return;
+  case TT_FRONT_max_pool:
+  case TT_FRONT_mean_pool:
+    fprintf(to, " %" PRId32 " stride %" PRId32, l->size[1], l->stride[1]);
+    return;
+  default: return;
+  }
+}
+
+void tt_front_write(const tt_front *f, FILE *to)
+{
+  for (int l = 0; l < f->layers; l++) {
+    if (l) fputs(", ", to);
+    for (int e = l; e < f->layers; e++)
+      if (f->layer[e].skip == l - 1)
+        fprintf(to, "%s %d, ", tt_front_words[TT_FRONT_residual], e - l + 1);
+    write_row(&f->layer[l], to);
+  }
+}

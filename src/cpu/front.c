@@ -1,0 +1,402 @@
+/* front.c — passes through the front of a network; see front.h. */
+#include "src/cpu/front.h"
+
+#include "core/base/mem.h"
+
+#include <string.h>
+
+/* Buffers */
+
+static int is_mean(const tt_front_layer *l)
+{
+  return l->kind == TT_FRONT_mean_pool || l->kind == TT_FRONT_global_mean;
+}
+
+static int is_pool(const tt_front_layer *l) { return l->kind == TT_FRONT_max_pool || is_mean(l); }
+
+static int64_t count_taps(const tt_front_layer *l)
+{
+  int windows = l->kind == TT_FRONT_conv || is_pool(l);
+  return windows ? tt_front_list_taps(l, NULL, NULL, NULL) : 0;
+}
+
+static int64_t kernel_positions(const tt_front_layer *l)
+{
+  return (int64_t)l->size[0] * l->size[1];
+}
+
+static int is_activated(const tt_front_layer *l) { return l->activation != TT_ACT_identity; }
+
+static int lists_of(const tt_front_layer *l, int training)
+{
+  return training && l->kind == TT_FRONT_conv ? 3 : 1;
+}
+
+/* int32 numbers of the lists of a layer: two for each pair, one for each key. */
+static int64_t count_indices(const tt_front_layer *l, int training)
+{
+  int64_t keys = tt_front_positions(l) + 1;
+  if (lists_of(l, training) == 3) keys += tt_front_positions_in(l) + 1 + kernel_positions(l) + 1;
+  return keys + 2 * lists_of(l, training) * count_taps(l);
+}
+
+/* A list of pairs (one, other), sorted by their keys, which are stored from *room on. */
+static tt_taps sort_taps(int64_t taps, int64_t keys, const int32_t *key, const int32_t *one,
+                         const int32_t *other, int32_t **room)
+{
+  int32_t *first = *room, *at = first + keys + 1, *from = at + taps;
+  memset(first, 0, (size_t)(keys + 1) * sizeof *first);
+  for (int64_t t = 0; t < taps; t++) first[key[t] + 1]++;
+  for (int64_t k = 0; k < keys; k++) first[k + 1] += first[k];
+  for (int64_t t = 0; t < taps; t++) {
+    int32_t to = first[key[t]]++;
+    at[to] = one[t], from[to] = other[t];
+  }
+  for (int64_t k = keys; k > 0; k--) first[k] = first[k - 1]; /* each has moved to the next key */
+  first[0] = 0;
+  *room = from + taps;
+  return (tt_taps){keys, first, at, from};
+}
+
+static tt_err make_lists(const tt_front_layer *l, int training, tt_cpu_front_layer *b)
+{
+  int64_t taps = count_taps(l);
+  int32_t *triple = NULL;
+  if (!taps) return TT_OK;
+  TT_TRY(TT_ALLOC(b->indices, count_indices(l, training)));
+  TT_TRY(TT_ALLOC(triple, 3 * taps));
+  int32_t *to = triple, *tap = to + taps, *from = tap + taps, *room = b->indices;
+  (void)tt_front_list_taps(l, to, tap, from);
+  b->by_output = sort_taps(taps, tt_front_positions(l), to, tap, from, &room);
+  if (lists_of(l, training) == 3) {
+    b->by_input = sort_taps(taps, tt_front_positions_in(l), from, tap, to, &room);
+    b->by_tap = sort_taps(taps, kernel_positions(l), tap, to, from, &room);
+  }
+  tt_free(triple);
+  return TT_OK;
+}
+
+/* Sizes of the arrays of a layer, in rows of ld floats: y, slope, mask, delta, normalized,
+ * inverse_std, skip_delta. */
+enum { ARRAYS = 7 };
+static void array_sizes(const tt_front_layer *l, int training, int64_t size[ARRAYS])
+{
+  int64_t values = tt_front_values(l), norm = l->kind == TT_FRONT_group_norm;
+  size[0] = values;
+  size[1] = is_activated(l) ? values : 0;
+  size[2] = training && l->kind == TT_FRONT_dropout ? l->channels : 0;
+  size[3] = training ? values : 0;
+  size[4] = training && norm ? values : 0;
+  size[5] = training && norm ? l->groups : 0;
+  size[6] = training && l->skip != TT_FRONT_NO_SKIP ? values : 0;
+}
+
+static tt_err allocate_layer(const tt_front_layer *l, int64_t ld, int training,
+                             tt_cpu_front_layer *b)
+{
+  int64_t size[ARRAYS];
+  float **array[ARRAYS] = {&b->y,          &b->slope,       &b->mask,      &b->delta,
+                           &b->normalized, &b->inverse_std, &b->skip_delta};
+  array_sizes(l, training, size);
+  for (int i = 0; i < ARRAYS; i++)
+    if (size[i]) TT_TRY(TT_ALLOC(*array[i], size[i] * ld));
+  return make_lists(l, training, b);
+}
+
+tt_err tt_cpu_front_create(const tt_front *f, int64_t ld, int training, tt_cpu_front **out)
+{
+  tt_cpu_front *b = NULL;
+  tt_err e = TT_ALLOC(b, 1);
+  if (!e) b->layers = f->layers;
+  for (int l = 0; !e && l < f->layers; l++)
+    e = allocate_layer(&f->layer[l], ld, training, &b->layer[l]);
+  if (e)
+    tt_cpu_front_destroy(&b);
+  else
+    *out = b;
+  return e;
+}
+
+void tt_cpu_front_destroy(tt_cpu_front **b)
+{
+  if (!*b) return;
+  for (int l = 0; l < (*b)->layers; l++) {
+    tt_cpu_front_layer *at = &(*b)->layer[l];
+    tt_free_all(&at->y, &at->slope, &at->mask, &at->delta, &at->normalized, &at->inverse_std,
+                &at->skip_delta, &at->indices);
+  }
+  tt_free(*b);
+}
+
+int64_t tt_cpu_front_bytes(const tt_front *f, int64_t ld, int training)
+{
+  int64_t bytes = 0;
+  for (int l = 0; l < f->layers; l++) {
+    int64_t size[ARRAYS];
+    array_sizes(&f->layer[l], training, size);
+    for (int i = 0; i < ARRAYS; i++) bytes += 4 * size[i] * ld;
+    if (count_taps(&f->layer[l])) bytes += 4 * count_indices(&f->layer[l], training);
+  }
+  return f->layers ? bytes + (int64_t)sizeof(tt_cpu_front) : 0;
+}
+
+const float *tt_cpu_front_result(const tt_cpu_front *b, int64_t row)
+{
+  return b->layer[b->layers - 1].y + row;
+}
+
+float *tt_cpu_front_delta(const tt_cpu_front *b, int64_t row)
+{
+  return b->layer[b->layers - 1].delta + row;
+}
+
+/* Forward */
+
+static void copy(int64_t values, const float *from, float *to, int64_t ld, int64_t n)
+{
+  for (int64_t v = 0; v < values; v++) memcpy(to + v * ld, from + v * ld, (size_t)n * sizeof *to);
+}
+
+/* What group g of a conv has in its weights and channels. */
+static tt_convolution forward_of(const tt_front_layer *l, const tt_cpu_front_layer *b)
+{
+  return (tt_convolution){.outputs = l->channels / l->groups,
+                          .channels = l->in_channels / l->groups,
+                          .output_step = tt_front_fan_in(l),
+                          .channel_step = kernel_positions(l),
+                          .positions = tt_front_positions(l),
+                          .from_positions = tt_front_positions_in(l),
+                          .taps = b->by_output};
+}
+
+static void convolve(const tt_cpu_front_pass *p, int l, const float *x, float *z)
+{
+  const tt_front_layer *layer = &p->front->layer[l];
+  tt_convolution c = forward_of(layer, &p->buffers->layer[l]);
+  for (int64_t g = 0; g < layer->groups; g++)
+    p->kernels->convolve(&c, p->w + layer->weight + g * c.outputs * c.output_step,
+                         p->w + layer->bias + g * c.outputs,
+                         x + g * c.channels * c.from_positions * p->ld,
+                         z + g * c.outputs * c.positions * p->ld, p->ld, p->n);
+}
+
+static void normalize(const tt_cpu_front_pass *p, int l, const float *x, float *z, int gradient)
+{
+  const tt_front_layer *layer = &p->front->layer[l];
+  const tt_cpu_front_layer *b = &p->buffers->layer[l];
+  int64_t each = tt_front_positions(layer), out = layer->channels / layer->groups;
+  copy(tt_front_values(layer), x, z, p->ld, p->n);
+  for (int64_t g = 0; g < layer->groups; g++) {
+    int64_t at = g * out * each * p->ld;
+    p->kernels->norm(out, each, p->w + layer->weight + g * out, p->w + layer->bias + g * out,
+                     z + at, gradient ? b->normalized + at + p->row : NULL,
+                     gradient ? b->inverse_std + g * p->ld + p->row : NULL, p->ld, p->n);
+  }
+}
+
+static float window_share(const tt_front_layer *l) { return 1.0f / (float)kernel_positions(l); }
+
+/* Multiply each channel by its mask. */
+static void mask_channels(const tt_cpu_front_pass *p, int l, float *y)
+{
+  const tt_front_layer *layer = &p->front->layer[l];
+  const float *mask = p->buffers->layer[l].mask + p->row;
+  int64_t each = tt_front_positions(layer);
+  for (int64_t v = 0; v < layer->channels * each; v++)
+    p->kernels->times(1, mask + v / each * p->ld, y + v * p->ld, p->ld, p->n);
+}
+
+/* Set the mask and multiply. Without dropout in training the mask is 1. */
+static void drop_channels(const tt_cpu_front_pass *p, int l, const tt_dropout *drop, int64_t unit,
+                          float *y)
+{
+  const tt_front_layer *layer = &p->front->layer[l];
+  float *mask = p->buffers->layer[l].mask;
+  if (!mask) return;
+  mask += p->row;
+  for (int64_t c = 0; c < layer->channels; c++)
+    for (int64_t r = 0; r < p->n; r++) mask[c * p->ld + r] = 1.0f;
+  if (!drop) return;
+  p->kernels->drop(drop, unit, layer->channels, mask, NULL, p->ld, p->n);
+  mask_channels(p, l, y);
+}
+
+/* x -> result of layer l. */
+static void forward_layer(const tt_cpu_front_pass *p, int l, const float *x, const tt_dropout *drop,
+                          int64_t unit, int gradient)
+{
+  const tt_front_layer *layer = &p->front->layer[l];
+  const tt_cpu_front_layer *b = &p->buffers->layer[l];
+  int64_t in = tt_front_positions_in(layer), values = tt_front_values(layer);
+  float *y = b->y + p->row, *z = is_activated(layer) ? b->slope + p->row : y;
+  switch (layer->kind) {
+  case TT_FRONT_conv: convolve(p, l, x, z); break;
+  case TT_FRONT_group_norm: normalize(p, l, x, z, gradient); break;
+  case TT_FRONT_max_pool:
+    p->kernels->max_pool(layer->channels, in, &b->by_output, x, y, p->ld, p->n);
+    break;
+  case TT_FRONT_mean_pool:
+  case TT_FRONT_global_mean:
+    p->kernels->mean_pool(layer->channels, in, &b->by_output, window_share(layer), x, y, p->ld,
+                          p->n);
+    break;
+  default:
+    copy(values, x, y, p->ld, p->n);
+    drop_channels(p, l, drop, unit, y);
+    break;
+  }
+  for (int64_t v = 0; is_activated(layer) && v < values; v++)
+    p->kernels->activate(layer->activation, p->n, z + v * p->ld, y + v * p->ld, gradient);
+}
+
+/* Result of layer l; -1: the inputs. */
+static const float *result_of(const tt_cpu_front_pass *p, int l)
+{
+  return l < 0 ? p->x : p->buffers->layer[l].y + p->row;
+}
+
+void tt_cpu_front_forward(const tt_cpu_front_pass *p, const tt_dropout *drop, int64_t unit,
+                          int gradient)
+{
+  for (int l = 0; l < p->front->layers; l++) {
+    const tt_front_layer *layer = &p->front->layer[l];
+    forward_layer(p, l, result_of(p, l - 1), drop, unit, gradient);
+    if (layer->skip != TT_FRONT_NO_SKIP)
+      p->kernels->add(tt_front_values(layer), result_of(p, layer->skip),
+                      p->buffers->layer[l].y + p->row, p->ld, p->n);
+    if (layer->kind == TT_FRONT_dropout) unit += layer->channels;
+  }
+}
+
+/* Backward */
+
+/* dL/dy of layer l -> dL/dz; keeps the first one for the layer where a residual begins. */
+static void finish_delta(const tt_cpu_front_pass *p, int l)
+{
+  const tt_front_layer *layer = &p->front->layer[l];
+  const tt_cpu_front_layer *b = &p->buffers->layer[l];
+  int64_t values = tt_front_values(layer);
+  float *d = b->delta + p->row;
+  if (layer->skip != TT_FRONT_NO_SKIP) copy(values, d, b->skip_delta + p->row, p->ld, p->n);
+  if (is_activated(layer)) p->kernels->times(values, b->slope + p->row, d, p->ld, p->n);
+}
+
+static void convolve_back(const tt_cpu_front_pass *p, int l, const float *d, float *to)
+{
+  const tt_front_layer *layer = &p->front->layer[l];
+  tt_convolution f = forward_of(layer, &p->buffers->layer[l]);
+  const tt_convolution c = {.outputs = f.channels,
+                            .channels = f.outputs,
+                            .output_step = f.channel_step,
+                            .channel_step = f.output_step,
+                            .positions = f.from_positions,
+                            .from_positions = f.positions,
+                            .taps = p->buffers->layer[l].by_input};
+  for (int64_t g = 0; g < layer->groups; g++)
+    p->kernels->convolve(&c, p->w + layer->weight + g * f.outputs * f.output_step, NULL,
+                         d + g * f.outputs * f.positions * p->ld,
+                         to + g * f.channels * f.from_positions * p->ld, p->ld, p->n);
+}
+
+static void normalize_back(const tt_cpu_front_pass *p, int l, const float *d, float *to)
+{
+  const tt_front_layer *layer = &p->front->layer[l];
+  const tt_cpu_front_layer *b = &p->buffers->layer[l];
+  int64_t each = tt_front_positions(layer), out = layer->channels / layer->groups;
+  for (int64_t g = 0; g < layer->groups; g++) {
+    int64_t at = g * out * each * p->ld;
+    p->kernels->norm_gradient(out, each, p->w + layer->weight + g * out,
+                              b->normalized + at + p->row, b->inverse_std + g * p->ld + p->row,
+                              d + at, to + at, p->ld, p->n);
+  }
+}
+
+/* dL/dz of layer l -> dL/d(its input). */
+static void backward_layer(const tt_cpu_front_pass *p, int l, float *to)
+{
+  const tt_front_layer *layer = &p->front->layer[l];
+  const tt_cpu_front_layer *b = &p->buffers->layer[l];
+  const float *d = b->delta + p->row;
+  int64_t in = tt_front_positions_in(layer), values = tt_front_values_in(layer);
+  for (int64_t v = 0; is_pool(layer) && v < values; v++)
+    memset(to + v * p->ld, 0, (size_t)p->n * sizeof *to);
+  switch (layer->kind) {
+  case TT_FRONT_conv: convolve_back(p, l, d, to); break;
+  case TT_FRONT_group_norm: normalize_back(p, l, d, to); break;
+  case TT_FRONT_max_pool:
+    p->kernels->max_pool_gradient(layer->channels, in, &b->by_output, result_of(p, l - 1), d, to,
+                                  p->ld, p->n);
+    break;
+  case TT_FRONT_mean_pool:
+  case TT_FRONT_global_mean:
+    p->kernels->mean_pool_gradient(layer->channels, in, &b->by_output, window_share(layer), d, to,
+                                   p->ld, p->n);
+    break;
+  default:
+    copy(values, d, to, p->ld, p->n);
+    mask_channels(p, l, to);
+    break;
+  }
+  for (int e = l; e < p->front->layers; e++)
+    if (p->front->layer[e].skip == l - 1)
+      p->kernels->add(values, p->buffers->layer[e].skip_delta + p->row, to, p->ld, p->n);
+}
+
+void tt_cpu_front_backward(const tt_cpu_front_pass *p)
+{
+  for (int l = p->front->layers - 1; l >= 0; l--) {
+    finish_delta(p, l);
+    if (l > 0) backward_layer(p, l, p->buffers->layer[l - 1].delta + p->row);
+  }
+}
+
+void tt_cpu_front_input_gradient(const tt_cpu_front_pass *p, float *dx)
+{
+  backward_layer(p, 0, dx);
+}
+
+/* Gradients of gain and shift of channel c. */
+static void norm_gradient(const tt_cpu_front_pass *p, int l, int64_t c, float *gradient)
+{
+  const tt_front_layer *layer = &p->front->layer[l];
+  const tt_cpu_front_layer *b = &p->buffers->layer[l];
+  int64_t each = tt_front_positions(layer);
+  float gain = 0.0f, shift = 0.0f;
+  for (int64_t v = c * each; v < (c + 1) * each; v++) {
+    float along, sum;
+    p->kernels->weight_gradient(1, 1, b->delta + v * p->ld + p->row,
+                                b->normalized + v * p->ld + p->row, &along, &sum, p->ld, p->n);
+    gain += along;
+    shift += sum;
+  }
+  gradient[layer->weight + c] = gain;
+  gradient[layer->bias + c] = shift;
+}
+
+/* Of the output channels [first, first + channels) of a conv, group by group. */
+static void conv_gradient(const tt_cpu_front_pass *p, int l, int64_t first, int64_t channels,
+                          float *gradient)
+{
+  const tt_front_layer *layer = &p->front->layer[l];
+  const tt_cpu_front_layer *b = &p->buffers->layer[l];
+  tt_convolution c = forward_of(layer, b);
+  int64_t each = c.outputs, end = first + channels;
+  c.taps = b->by_tap;
+  for (int64_t o = first; o < end; o += c.outputs) {
+    int64_t g = o / each, left = (g + 1) * each - o;
+    c.outputs = end - o < left ? end - o : left;
+    p->kernels->convolve_gradient(&c, b->delta + p->row + o * c.positions * p->ld,
+                                  result_of(p, l - 1) + g * c.channels * c.from_positions * p->ld,
+                                  gradient + layer->weight + o * c.output_step,
+                                  gradient + layer->bias + o, p->ld, p->n);
+  }
+}
+
+void tt_cpu_front_gradient(const tt_cpu_front_pass *p, int layer, int64_t first, int64_t channels,
+                           float *gradient)
+{
+  tt_front_kind kind = p->front->layer[layer].kind;
+  if (kind == TT_FRONT_conv) conv_gradient(p, layer, first, channels, gradient);
+  for (int64_t c = first; kind == TT_FRONT_group_norm && c < first + channels; c++)
+    norm_gradient(p, layer, c, gradient);
+}

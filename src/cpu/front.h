@@ -1,0 +1,63 @@
+/* front.h — forward and backward pass of the front of a network (core/front/front.h). All local.
+ *
+ * Arrays are [values of a layer][ld] with rows of the batch side by side (kernels.h). Rows are
+ * independent, but for the gradients of the parameters. */
+#ifndef TT_CPU_FRONT_H
+#define TT_CPU_FRONT_H
+#include "src/cpu/kernels/kernels.h"
+
+/* Buffers of one layer; delta, normalized and the others behind it only in training. */
+typedef struct tt_cpu_front_layer {
+  float *y;           /* [values][ld] result */
+  float *slope;       /* z, then f'(z), with an activation */
+  float *mask;        /* [channels][ld] of dropout */
+  float *delta;       /* dL/dy, then dL/dz, or with group_norm dL/d(result of norm) */
+  float *normalized;  /* with group_norm: mean 0 and variance 1 */
+  float *inverse_std; /* [groups][ld] with group_norm */
+  float *skip_delta;  /* dL/dy of a layer that ends a residual, for the layer where that begins */
+  int32_t *indices;   /* of the three lists */
+  tt_taps by_output, by_input, by_tap; /* keys: positions of y, of x, of the kernel; only the first
+                                          one for pools and without training */
+} tt_cpu_front_layer;
+
+typedef struct tt_cpu_front {
+  int32_t layers;
+  tt_cpu_front_layer layer[TT_MAX_FRONT];
+} tt_cpu_front;
+
+/* Rows [row, row + n) of the buffers, n a multiple of 16. */
+typedef struct tt_cpu_front_pass {
+  const tt_kernels *kernels;
+  const tt_front *front;
+  tt_cpu_front *buffers;
+  const float *w; /* [P] */
+  const float *x; /* [D][ld], from row `row` on */
+  int64_t row, ld, n;
+} tt_cpu_front_pass;
+
+/* Buffers with this leading dimension. Owner: the caller. Errors: MEM. */
+tt_err tt_cpu_front_create(const tt_front *f, int64_t ld, int training, tt_cpu_front **out);
+void tt_cpu_front_destroy(tt_cpu_front **b); /* accepts NULL */
+int64_t tt_cpu_front_bytes(const tt_front *f, int64_t ld, int training);
+
+/* Result of the last layer, and dL/d(result), which the caller sets before tt_cpu_front_backward;
+ * from row `row` on. */
+const float *tt_cpu_front_result(const tt_cpu_front *b, int64_t row);
+float *tt_cpu_front_delta(const tt_cpu_front *b, int64_t row);
+
+/*   drop      NULL: no dropout;  unit  number of the first channel that may be dropped
+ *   gradient  1: keep the values for the backward pass */
+void tt_cpu_front_forward(const tt_cpu_front_pass *p, const tt_dropout *drop, int64_t unit,
+                          int gradient);
+
+/* The deltas of all layers. */
+void tt_cpu_front_backward(const tt_cpu_front_pass *p);
+
+/* After the backward pass: dL/dx [D][ld]. */
+void tt_cpu_front_input_gradient(const tt_cpu_front_pass *p, float *dx);
+
+/* After the backward pass: gradient of the parameters of some output channels of a layer, in
+ * gradient[P]. */
+void tt_cpu_front_gradient(const tt_cpu_front_pass *p, int layer, int64_t first, int64_t channels,
+                           float *gradient);
+#endif

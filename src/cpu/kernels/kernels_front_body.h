@@ -1,0 +1,202 @@
+/* kernels_front_body.h — convolutions and pools; a fragment of kernels_body.h. */
+
+/* One position of O output channels x V vectors of rows, all in registers. */
+INLINE void convolve_tile(const int O, const int V, const tt_convolution *c, int64_t position,
+                          const float *a, const float *bias, const float *x, float *y, int64_t ld)
+{
+  VECTOR sum[PRODUCT_OUT][PRODUCT_ROWS];
+  int64_t y_step = c->positions * ld;
+  int32_t begin = c->taps.first[position], end = c->taps.first[position + 1];
+#pragma GCC unroll 16
+  for (int o = 0; o < O; o++)
+#pragma GCC unroll 16
+    for (int v = 0; v < V; v++) sum[o][v] = broadcast(bias ? bias[o] : 0.0f);
+  for (int64_t i = 0; i < c->channels; i++) {
+    const float *from = x + i * c->from_positions * ld, *weight = a + i * c->channel_step;
+    for (int32_t t = begin; t < end; t++) {
+      VECTOR xi[PRODUCT_ROWS];
+#pragma GCC unroll 16
+      for (int v = 0; v < V; v++) xi[v] = load(from + c->taps.from[t] * ld + v * WIDTH);
+#pragma GCC unroll 16
+      for (int o = 0; o < O; o++) {
+        VECTOR w = broadcast(weight[o * c->output_step + c->taps.at[t]]);
+#pragma GCC unroll 16
+        for (int v = 0; v < V; v++) sum[o][v] = FMA(w, xi[v], sum[o][v]);
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int o = 0; o < O; o++)
+#pragma GCC unroll 16
+    for (int v = 0; v < V; v++) store(y + position * ld + o * y_step + v * WIDTH, sum[o][v]);
+}
+
+/* One panel of V vectors of rows, all output channels and positions. */
+INLINE void convolve_panel(const int V, const tt_convolution *c, const float *a, const float *bias,
+                           const float *x, float *y, int64_t ld)
+{
+#define TILE(n)                                                                                    \
+  convolve_tile(n, V, c, p, a + o * c->output_step, bias ? bias + o : NULL, x,                     \
+                y + o * c->positions * ld, ld)
+  for (int64_t p = 0; p < c->positions; p++) {
+    int64_t o = 0;
+    for (; o + PRODUCT_OUT <= c->outputs; o += PRODUCT_OUT) TILE(PRODUCT_OUT);
+    for (; PRODUCT_OUT > 4 && o + 4 <= c->outputs; o += 4) TILE(PRODUCT_OUT > 4 ? 4 : 1);
+    for (; o + 2 <= c->outputs; o += 2) TILE(2);
+    for (; o < c->outputs; o++) TILE(1);
+  }
+#undef TILE
+}
+
+static void convolve(const tt_convolution *c, const float *a, const float *bias, const float *x,
+                     float *y, int64_t ld, int64_t n)
+{
+  int64_t r = 0;
+  for (; r + PRODUCT_ROWS * WIDTH <= n; r += PRODUCT_ROWS * WIDTH)
+    convolve_panel(PRODUCT_ROWS, c, a, bias, x + r, y + r, ld);
+  for (; r < n; r += WIDTH) convolve_panel(1, c, a, bias, x + r, y + r, ld);
+}
+
+/* O output channels x I channels of one kernel position: sums over its pairs and the rows, added to
+ * g. */
+INLINE void convolve_gradient_tile(const int O, const int I, const tt_convolution *c, int64_t tap,
+                                   const float *d, const float *x, float *g, int64_t ld, int64_t n)
+{
+  VECTOR sum[16][REGISTERS]; /* at least O * I */
+  int64_t d_step = c->positions * ld, x_step = c->from_positions * ld;
+#pragma GCC unroll 32
+  for (int t = 0; t < O * I; t++)
+#pragma GCC unroll 4
+    for (int h = 0; h < REGISTERS; h++) sum[t][h] = broadcast(0.0f);
+  for (int32_t k = c->taps.first[tap]; k < c->taps.first[tap + 1]; k++) {
+    const float *to = d + c->taps.at[k] * ld, *from = x + c->taps.from[k] * ld;
+    for (int64_t r = 0; r < n; r += TT_LANES)
+#pragma GCC unroll 4
+      for (int h = 0; h < REGISTERS; h++) {
+        VECTOR xi[16];
+#pragma GCC unroll 16
+        for (int i = 0; i < I; i++) xi[i] = load(from + i * x_step + r + h * WIDTH);
+#pragma GCC unroll 16
+        for (int o = 0; o < O; o++) {
+          VECTOR od = load(to + o * d_step + r + h * WIDTH);
+#pragma GCC unroll 16
+          for (int i = 0; i < I; i++) sum[o * I + i][h] = FMA(od, xi[i], sum[o * I + i][h]);
+        }
+      }
+  }
+#pragma GCC unroll 16
+  for (int o = 0; o < O; o++)
+#pragma GCC unroll 16
+    for (int i = 0; i < I; i++)
+      g[o * c->output_step + i * c->channel_step] += sum_lanes(sum[o * I + i]);
+}
+
+/* All weights, for some rows that stay in cache. */
+INLINE void convolve_gradient_rows(const tt_convolution *c, const float *d, const float *x,
+                                   float *g, int64_t ld, int64_t n)
+{
+#define TILE(O, I)                                                                                 \
+  convolve_gradient_tile(O, I, c, t, d + o * c->positions * ld, x + i * c->from_positions * ld,    \
+                         g + o * c->output_step + i * c->channel_step + t, ld, n)
+  int64_t o = 0;
+  for (; o + GRAD_OUT <= c->outputs; o += GRAD_OUT) {
+    int64_t i = 0;
+    for (; i + GRAD_IN <= c->channels; i += GRAD_IN)
+      for (int64_t t = 0; t < c->channel_step; t++) TILE(GRAD_OUT, GRAD_IN);
+    for (; i < c->channels; i++)
+      for (int64_t t = 0; t < c->channel_step; t++) TILE(GRAD_OUT, 1);
+  }
+  for (; o < c->outputs; o++)
+    for (int64_t i = 0; i < c->channels; i++)
+      for (int64_t t = 0; t < c->channel_step; t++) TILE(1, 1);
+#undef TILE
+}
+
+static void convolve_gradient(const tt_convolution *c, const float *d, const float *x, float *g,
+                              float *gb, int64_t ld, int64_t n)
+{
+  enum { VALUES = 4096 }; /* of a channel, so that those of a tile stay in cache */
+  int64_t step = VALUES / c->positions / TT_LANES * TT_LANES;
+  if (step < TT_LANES) step = TT_LANES;
+  for (int64_t o = 0; o < c->outputs; o++) {
+    memset(g + o * c->output_step, 0, (size_t)(c->channels * c->channel_step) * sizeof *g);
+    gb[o] = 0.0f;
+  }
+  for (int64_t r = 0; r < n; r += step) {
+    int64_t rows = n - r < step ? n - r : step;
+    convolve_gradient_rows(c, d + r, x + r, g, ld, rows);
+    for (int64_t o = 0; o < c->outputs; o++)
+      for (int64_t p = 0; p < c->positions; p += TT_LANES) {
+        float sum[TT_LANES];
+        int64_t count = c->positions - p < TT_LANES ? c->positions - p : TT_LANES;
+        row_sums(count, d + (o * c->positions + p) * ld + r, sum, ld, rows);
+        for (int64_t k = 0; k < count; k++) gb[o] += sum[k];
+      }
+  }
+}
+
+/* Loop over 16 rows, one per lane. */
+#define EACH_LANE for (int l = 0; l < TT_LANES; l++)
+
+/* Largest values of a window, 16 rows at r; NaN if it has one. */
+INLINE void window_max(const tt_taps *taps, int64_t window, const float *x, int64_t ld, float *most)
+{
+  int32_t begin = taps->first[window], end = taps->first[window + 1];
+  memcpy(most, x + taps->from[begin] * ld, TT_LANES * sizeof *most);
+  for (int32_t t = begin + 1; t < end; t++) {
+    const float *at = x + taps->from[t] * ld;
+    EACH_LANE most[l] = at[l] > most[l] || at[l] != at[l] ? at[l] : most[l];
+  }
+}
+
+static void max_pool(int64_t channels, int64_t from_positions, const tt_taps *taps, const float *x,
+                     float *y, int64_t ld, int64_t n)
+{
+  for (int64_t c = 0; c < channels; c++, x += from_positions * ld, y += taps->keys * ld)
+    for (int64_t p = 0; p < taps->keys; p++)
+      for (int64_t r = 0; r < n; r += TT_LANES) window_max(taps, p, x + r, ld, y + p * ld + r);
+}
+
+static void max_pool_gradient(int64_t channels, int64_t from_positions, const tt_taps *taps,
+                              const float *x, const float *d, float *dx, int64_t ld, int64_t n)
+{
+  for (int64_t c = 0; c < channels; c++) {
+    for (int64_t p = 0; p < taps->keys; p++)
+      for (int64_t r = 0; r < n; r += TT_LANES) {
+        float most[TT_LANES], left[TT_LANES]; /* left: 0 after the largest value was found */
+        window_max(taps, p, x + r, ld, most);
+        memcpy(left, d + p * ld + r, sizeof left);
+        for (int32_t t = taps->first[p]; t < taps->first[p + 1]; t++) {
+          const float *at = x + taps->from[t] * ld + r;
+          float *to = dx + taps->from[t] * ld + r;
+          EACH_LANE to[l] += at[l] == most[l] ? left[l] : 0.0f;
+          EACH_LANE left[l] = at[l] == most[l] ? 0.0f : left[l];
+        }
+      }
+    x += from_positions * ld, dx += from_positions * ld;
+    d += taps->keys * ld;
+  }
+}
+
+static void mean_pool(int64_t channels, int64_t from_positions, const tt_taps *taps, float share,
+                      const float *x, float *y, int64_t ld, int64_t n)
+{
+  for (int64_t c = 0; c < channels; c++, x += from_positions * ld, y += taps->keys * ld)
+    for (int64_t p = 0; p < taps->keys; p++)
+      for (int64_t r = 0; r < n; r += TT_LANES) {
+        float sum[TT_LANES] = {0};
+        for (int32_t t = taps->first[p]; t < taps->first[p + 1]; t++)
+          EACH_LANE sum[l] += x[taps->from[t] * ld + r + l];
+        EACH_LANE y[p * ld + r + l] = share * sum[l];
+      }
+}
+
+static void mean_pool_gradient(int64_t channels, int64_t from_positions, const tt_taps *taps,
+                               float share, const float *d, float *dx, int64_t ld, int64_t n)
+{
+  for (int64_t c = 0; c < channels; c++, dx += from_positions * ld, d += taps->keys * ld)
+    for (int64_t p = 0; p < taps->keys; p++)
+      for (int32_t t = taps->first[p]; t < taps->first[p + 1]; t++)
+        for (int64_t r = 0; r < n; r++) dx[taps->from[t] * ld + r] += share * d[p * ld + r];
+}
+#undef EACH_LANE

@@ -1,0 +1,294 @@
+/* test_fronts.c — laws for networks with a front: gradients are finite differences of the
+ * definitions in double, for every kind of row and option; the bits of a member depend on its
+ * arithmetic alone: not on threads, slices, calls and restarts. */
+#include "tests/laws/reference.h"
+
+#define ROW(...)                                                                                   \
+  {                                                                                                \
+    __VA_ARGS__, NULL                                                                              \
+  }
+typedef struct front_case {
+  int dims;
+  int64_t size[3];
+  const char *row[9];
+} front_case;
+
+/* Together all kinds of rows and all options, on images that are not square, on profiles, and with
+ * channels that are no multiple of a register tile. */
+static const front_case cases[] = {
+    {2, {1, 5, 4}, ROW("conv 3 3", "pool max 2")},
+    {2, {2, 5, 3}, ROW("conv 4 2 stride 2 pad 1 groups 2", "conv 5 1")},
+    {2, {1, 4, 6}, ROW("conv 2 3 dilation 2 pad 2", "group_norm 2", "pool mean 2 stride 1")},
+    {1, {3, 9}, ROW("conv 4 3", "residual 2", "conv 6 5", "conv 4 3 groups 2", "global_mean")},
+    {1, {2, 12}, ROW("residual 1", "conv 2 3 groups 2", "pool max 3 stride 2", "dropout")},
+    {1,
+     {1, 16},
+     ROW("conv 4 4 stride 3", "dropout", "group_norm 1", "residual 3", "conv 4 3", "group_norm 4",
+         "dropout", "conv 3 2")},
+    {2, {1, 3, 3}, ROW("residual 1", "pool max 1", "conv 7 3 pad 0")},
+    {1, {6, 4}, ROW("pool mean 2", "conv 8 3 pad 4", "conv 3 2 dilation 3")},
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+static tt_front front_of(const front_case *k, tt_activation activation)
+{
+  tt_front f;
+  tt_front_fault fault;
+  tt_front_shape shape = {
+      .dims = k->dims, .size = k->size, .row = k->row, .activation = activation};
+  while (k->row[shape.rows]) shape.rows++;
+  if (!tt_front_lay_out(&shape, &f, &fault))
+    fprintf(stderr, "row %d: %s\n", (int)fault.row, fault.why);
+  TT_CHECK(tt_front_lay_out(&shape, &f, &fault), ==, 1);
+  return f;
+}
+
+/* Two ensembles of two members whose networks have the front of case `number`. */
+static problem front_problem(int number, tt_activation activation, int64_t rows)
+{
+  const front_case *k = &cases[number % CASES];
+  const int64_t hidden = 4;
+  tt_front f = front_of(k, activation);
+  int64_t inputs = (int64_t)f.channels * f.size[0] * f.size[1];
+  problem p =
+      problem_make(rows, inputs, 2, 2, 2, &hidden, number % 3 > 0, activation, TT_OUTPUT_mean);
+  tt_model_shape shape =
+      usual_shape(inputs, 1, &hidden, number % 3 > 0, activation, TT_OUTPUT_mean);
+  shape.front = &f;
+  TT_CHECK_OK(tt_model_lay_out(&shape, &p.c.model));
+  return p;
+}
+
+/* w' = w - rate * gradient, one step of plain sgd with dropout and adversarial inputs where given.
+ */
+static double front_gradient_error(problem *p, way by, int number)
+{
+  const float rate = 0x1p16f;
+  int64_t rows, params = p->c.model.params;
+  double w[REF_PARAMS], want[REF_PARAMS], worst = 0.0;
+  tt_progress at;
+  p->c.optimizer = TT_OPT_sgd;
+  p->c.batch_size = number % 2 ? 21 : 1000;
+  for (int64_t i = 0; i < p->c.members; i++) {
+    p->c.member[i].hyper = ref_plain(rate);
+    p->c.member[i].hyper.dropout = i % 2 ? 0.25f : 0.0f;
+    p->c.member[i].hyper.adversarial_epsilon = i / 2 ? 0.015625f : 0.0f;
+  }
+  int32_t *order = ref_in_turn(p, &rows);
+  problem_start(p, by, everyone(p));
+  tt_state *before = problem_state(p, everyone(p));
+  TT_CHECK_OK(by.ops->train(p->engine, 1, &at));
+  tt_state *after = problem_state(p, everyone(p));
+  for (int64_t m = 0; m < p->c.members; m++) {
+    const float *old = TT_FIELD(before, weights) + m * params;
+    const float *new = TT_FIELD(after, weights) + m *params;
+    int64_t batch = p->c.batch_size < rows ? p->c.batch_size : rows;
+    for (int64_t i = 0; i < params; i++) w[i] = (double)old[i];
+    ref_gradient((ref_batch){p, m, order, batch, 0, NULL}, w, want);
+    for (int64_t i = 0; i < params; i++) {
+      double got = ((double)old[i] - (double)new[i]) / (double)rate;
+      worst = fmax(worst, fabs(got - want[i]) / ref_largest(want, params));
+    }
+  }
+  tt_state_destroy(&before);
+  tt_state_destroy(&after);
+  problem_stop(p);
+  tt_free(order);
+  return worst;
+}
+
+TT_TEST (front_gradients_are_finite_differences) {
+  way by[MAX_WAYS];
+  for (int i = 0, n = ways(by); i < n; i++)
+    for (int number = 0; number < CASES; number++) {
+      problem p = front_problem(number, number % 2 ? TT_ACT_tanh : TT_ACT_silu, 30);
+      if (can(by[i], &p.c) && has_turn(by[i], number)) {
+        double worst = front_gradient_error(&p, by[i], number);
+        fprintf(stderr, "  %-8s case %d: largest error %.1e of the gradient\n", by[i].name, number,
+                worst);
+        TT_CHECK(worst, <=, 1e-5);
+      }
+      problem_free(&p);
+    }
+}
+
+/* bits */
+
+/* Dropout, adversarial inputs and clipping, each of some members. */
+static problem busy_problem(int number)
+{
+  static const int64_t batch[] = {7, 16, 20, 1000, 33};
+  problem p = front_problem(number, (tt_activation)(number % TT_ACT_COUNT), 67);
+  p.c.optimizer = (tt_optimizer)(number % TT_OPT_COUNT);
+  p.c.resample = (tt_resample)(number % 3);
+  p.c.init = (tt_init)(number % TT_INIT_COUNT);
+  p.c.average = (tt_weight_average)(number % TT_AVERAGE_COUNT);
+  p.c.batch_size = batch[number % 5];
+  p.c.max_epochs = 3;
+  for (int64_t i = 0; i < p.c.members; i++) {
+    tt_hyper *h = &p.c.member[i].hyper;
+    h->epochs = 3 - (int32_t)(i % 2);
+    h->dropout = i % 2 ? 0.25f : 0.0f;
+    h->adversarial_epsilon = i / 2 ? 0.01f : 0.0f;
+    h->clip_norm = i == 1 ? 0.5f : 0.0f;
+    h->anchor = i == 2 ? 0.02f : 0.0f;
+    h->init_scale = i == 3 ? 0.5f : 1.0f;
+  }
+  return p;
+}
+
+static void same_bits_by(int number, way with, tt_slice slice, int64_t steps, const tt_state *want,
+                         const char *what)
+{
+  problem p = busy_problem(number);
+  tt_state *got = problem_run(&p, with, slice, steps);
+  for (int64_t i = slice.first; i < slice.first + slice.count; i++) same_member(want, got, i, what);
+  tt_state_destroy(&got);
+  problem_free(&p);
+}
+
+/* Threads that share a member, slices, calls of other lengths. */
+static void depends_on_the_member_alone(int number, way by, const tt_state *want)
+{
+  static const int threads[] = {2, 3, 8};
+  const tt_slice slices[] = {{3, 1}, {1, 2}, {0, 4}};
+  for (int k = 0; k < 3; k++) {
+    way with = by;
+    with.use.threads = threads[(k + number) % 3];
+    with.use.share_flops = 1;
+    same_bits_by(number, with, slices[k], k % 2 ? 1000000 : 3, want, "threads share a member");
+  }
+}
+
+/* Members continue in another engine from a state that was saved after some steps. */
+static void continues(int number, way by, const tt_state *want)
+{
+  problem p = busy_problem(number);
+  tt_progress at;
+  problem_start(&p, by, everyone(&p));
+  TT_CHECK_OK(by.ops->train(p.engine, 2, &at));
+  tt_state *saved = problem_state(&p, everyone(&p));
+  problem_stop(&p);
+  problem_start(&p, by, (tt_slice){1, 3});
+  TT_CHECK_OK(by.ops->load(p.engine, (tt_slice){1, 3}, saved));
+  problem_finish(&p, 5);
+  tt_state *got = problem_state(&p, (tt_slice){1, 3});
+  for (int64_t i = 1; i < 4; i++) same_member(want, got, i, "restarted");
+  tt_state_destroy(&got);
+  tt_state_destroy(&saved);
+  problem_free(&p);
+}
+
+TT_TEST (front_members_depend_on_themselves_alone) {
+  way by[MAX_WAYS];
+  for (int number = 0; number < 2 * CASES; number++) {
+    tt_state *fused = NULL; /* avx512 and avx2 have the same arithmetic */
+    for (int i = 0, n = ways(by); i < n; i++) {
+      problem p = busy_problem(number);
+      int suited = can(by[i], &p.c);
+      tt_state *want = suited ? problem_run(&p, by[i], everyone(&p), 7) : NULL;
+      problem_free(&p);
+      if (!suited) continue;
+      TT_CHECK(TT_FIELD(want, step)[0], >, 0);
+      depends_on_the_member_alone(number, by[i], want);
+      continues(number, by[i], want);
+      if (fused && strcmp(by[i].name, "avx2") == 0)
+        for (int64_t m = 0; m < want->count; m++) same_member(fused, want, m, "avx2 and avx512");
+      if (!fused && strcmp(by[i].name, "avx512") == 0)
+        fused = want;
+      else
+        tt_state_destroy(&want);
+    }
+    if (fused) tt_state_destroy(&fused);
+  }
+}
+
+/* The parts of a batch, on one thread and on several. */
+TT_TEST (front_parts_change_nothing_with_threads) {
+  way by[MAX_WAYS];
+  for (int i = 0, n = ways(by); i < n; i++) {
+    problem p = busy_problem(3);
+    p.c.parts = 4;
+    if (can(by[i], &p.c)) {
+      tt_state *one = problem_run(&p, by[i], everyone(&p), 7);
+      by[i].use.threads = 5;
+      tt_state *several = problem_run(&p, by[i], everyone(&p), 4);
+      for (int64_t m = 0; m < p.c.members; m++) same_member(one, several, m, "parts");
+      tt_state_destroy(&one);
+      tt_state_destroy(&several);
+    }
+    problem_free(&p);
+  }
+}
+
+/* A member whose loss is not finite stops; its neighbours do not notice. */
+TT_TEST (a_diverged_front_stops_alone) {
+  way by[MAX_WAYS];
+  for (int i = 0, n = ways(by); i < n; i++) {
+    problem p = busy_problem(5);
+    p.c.optimizer = TT_OPT_sgd;
+    if (can(by[i], &p.c)) {
+      tt_state *want = problem_run(&p, by[i], everyone(&p), 7);
+      p.c.member[1].hyper.learning_rate = 1e30f;
+      tt_state *got = problem_run(&p, by[i], everyone(&p), 7);
+      TT_CHECK((int)TT_FIELD(got, status)[1], ==, TT_STATUS_diverged);
+      for (int64_t m = 0; m < 4; m++)
+        if (m != 1) same_member(want, got, m, "beside a diverged member");
+      tt_state_destroy(&want);
+      tt_state_destroy(&got);
+    }
+    problem_free(&p);
+  }
+}
+
+/* A GPU neither trains nor predicts with a front, and says so. */
+TT_TEST (a_gpu_refuses_a_front) {
+  way by[MAX_WAYS];
+  for (int i = 0, n = ways(by); i < n; i++) {
+    problem p = front_problem(0, TT_ACT_tanh, 40);
+    tt_engine *e = NULL;
+    if (by[i].ops != &tt_engine_cpu) {
+      TT_CHECK((int)by[i].ops->create(&p.c, everyone(&p), &by[i].use, &e), ==, TT_E_UNAVAILABLE);
+      TT_CHECK(e == NULL, ==, 1);
+      TT_CHECK(strstr(tt_err_last(), "front") != NULL, ==, 1);
+      const tt_trained_ensemble c = {.model = p.c.model};
+      TT_CHECK((int)by[i].ops->predict(&c, &by[i].use, 40, p.d->x, NULL, NULL), ==,
+               TT_E_UNAVAILABLE);
+    }
+    problem_free(&p);
+  }
+}
+
+/* predictions */
+
+/* Means of members with made-up weights are those of the definitions. */
+TT_TEST (front_predictions_are_the_definitions) {
+  way by[MAX_WAYS];
+  for (int i = 0, n = ways(by); i < n; i++)
+    for (int number = 0; number < CASES; number++) {
+      problem p = front_problem(number, TT_ACT_tanh, 40);
+      tt_trained_ensemble *c = NULL;
+      double w[REF_PARAMS], x[REF_WIDEST], out[REF_WIDEST];
+      float members[4 * 2 * 40];
+      int64_t params = p.c.model.params, inputs = p.c.model.inputs;
+      if (can(by[i], &p.c)) {
+        for (int e = 0; e < 2; e++) TT_CHECK_OK(tt_text_set(&p.c.ensemble[e].name, e ? "b" : "a"));
+        TT_CHECK_OK(tt_trained_ensemble_from_cohort(&p.c, p.d, &c));
+        for (int64_t m = 0; m < 4; m++) {
+          c->weight[m] = 1.0;
+          tt_member_init_weights(&p.c, &p.c.member[m], 0, c->w + m * params);
+        }
+        TT_CHECK_OK(by[i].ops->predict(c, &by[i].use, 40, p.d->x, NULL, members));
+        for (int64_t m = 0; m < 4; m++)
+          for (int64_t r = 0; r < 40; r++) {
+            for (int64_t k = 0; k < params; k++) w[k] = (double)c->w[m * params + k];
+            for (int64_t k = 0; k < inputs; k++) x[k] = (double)p.d->x[r * inputs + k];
+            ref_forward(&p.c.model, w, x, NULL, out);
+            TT_CHECK(fabs((double)members[m * 80 + r] - out[0]), <=, 1e-5 * (1.0 + fabs(out[0])));
+          }
+        for (int e = 0; e < 2; e++) tt_free(p.c.ensemble[e].name);
+        tt_trained_ensemble_destroy(&c);
+      }
+      problem_free(&p);
+    }
+}

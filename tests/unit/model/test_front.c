@@ -1,0 +1,162 @@
+/* test_front.c — the rows of a front: shapes, parameters, texts; rows that are not possible. */
+#include "core/base/mem.h"
+#include "core/model/model.h"
+#include "tests/support/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Lay out rows that are separated by commas. */
+static int lay_out(int dims, const int64_t *size, const char *rows, tt_front *f,
+                   tt_front_fault *why)
+{
+  int possible = 0;
+  tt_front_shape shape = {.dims = dims, .size = size, .activation = TT_ACT_relu};
+  TT_CHECK_OK(tt_front_read(rows, &shape, f, &possible, why));
+  return possible;
+}
+
+static const int64_t image[] = {2, 9, 7}, profile[] = {3, 20};
+
+/* out = floor((in + 2 pad - dilation (size - 1) - 1) / stride) + 1, as torch.nn.Conv2d. */
+TT_TEST (sizes_follow_the_formula) {
+  for (int size = 1; size <= 4; size++)
+    for (int stride = 1; stride <= 3; stride++)
+      for (int pad = 0; pad <= 2; pad++)
+        for (int dilation = 1; dilation <= 2; dilation++) {
+          char row[96];
+          tt_front f;
+          tt_front_fault why;
+          int reach = dilation * (size - 1) + 1;
+          snprintf(row, sizeof row, "conv 4 %d stride %d pad %d dilation %d groups 2", size, stride,
+                   pad, dilation);
+          TT_CHECK(lay_out(2, image, row, &f, &why), ==, 1);
+          TT_CHECK(f.layer[0].out[0], ==, (9 + 2 * pad - reach) / stride + 1);
+          TT_CHECK(f.layer[0].out[1], ==, (7 + 2 * pad - reach) / stride + 1);
+          TT_CHECK(f.features, ==, 4 * f.layer[0].out[0] * f.layer[0].out[1]);
+          TT_CHECK(f.params, ==, 4 * size * size + 4);
+          TT_CHECK(lay_out(1, profile, row, &f, &why), ==, 0); /* 2 groups, 3 channels */
+        }
+}
+
+TT_TEST (without_pad_a_conv_keeps_the_size) {
+  tt_front f;
+  tt_front_fault why;
+  TT_CHECK(lay_out(1, profile, "conv 5 7, conv 6 3 dilation 4", &f, &why), ==, 1);
+  for (int l = 0; l < 2; l++) TT_CHECK(f.layer[l].out[1], ==, 20);
+  TT_CHECK(f.layer[0].in[0], ==, 1);
+  TT_CHECK(f.layer[1].pad[1], ==, 4);
+  TT_CHECK(f.params, ==, 5 * 3 * 7 + 5 + 6 * 5 * 3 + 6);
+}
+
+/* The activation follows the group_norm directly behind a conv, else the conv. */
+TT_TEST (a_norm_takes_the_activation_of_its_conv) {
+  tt_front f;
+  tt_front_fault why;
+  TT_CHECK(lay_out(2, image, "conv 4 3,group_norm 2,conv 4 3,pool max 2,group_norm 4", &f, &why),
+           ==, 1);
+  const int activated[] = {0, 1, 1, 0, 0};
+  for (int l = 0; l < 5; l++) TT_CHECK(f.layer[l].activation == TT_ACT_relu, ==, activated[l]);
+}
+
+TT_TEST (a_front_is_read_as_it_is_written) {
+  static const char *const rows[] = {
+      "conv 4 3 stride 2 pad 0 dilation 1 groups 2, residual 2, conv 8 1, conv 4 3, pool max 2",
+      "residual 1, pool mean 1, dropout, group_norm 2, residual 3, dropout, conv 6 3, conv 2 3, "
+      "global_mean"};
+  for (int i = 0; i < 2; i++) {
+    tt_front f, back;
+    tt_front_fault why;
+    char *text = NULL;
+    size_t size = 0;
+    TT_CHECK(lay_out(2, image, rows[i], &f, &why), ==, 1);
+    FILE *to = open_memstream(&text, &size);
+    tt_front_write(&f, to);
+    fclose(to);
+    TT_CHECK(lay_out(2, image, text, &back, &why), ==, 1);
+    TT_CHECK(memcmp(&f, &back, sizeof f), ==, 0);
+    TT_CHECK(tt_front_equal(&f, &back), ==, 1);
+    back.layer[0].skip = 0;
+    TT_CHECK(tt_front_equal(&f, &back), ==, 0);
+    free(text);
+  }
+}
+
+TT_TEST (impossible_rows_are_refused) {
+  static const struct {
+    const char *rows, *why;
+    int64_t row;
+  } bad[] = {{"", "is not a row", 0},
+             {"conv", "'' is not a number of at least 1; write conv CHANNELS", 0},
+             {"conv 0 3", "'0' is not a number", 0},
+             {"conv 03 3", "'03' is not a number", 0},
+             {"conv 4 3 stride", "'' is not a possible stride", 0},
+             {"conv 4 3 stride 0", "'0' is not a possible stride", 0},
+             {"conv 4 3 stride 1 stride 1", "stride is given twice", 0},
+             {"pool 2", "'pool 2' is not a row", 0},
+             {"pool max 2 groups 2", "'groups' does not belong here", 0},
+             {"conv 4 99999999", "'99999999' is not a number", 0},
+             {"conv 4 16000000 dilation 100", "a window of", 0},
+             {"conv 16000000 3", "values; at most", 0},
+             {"conv 4 4001 pad 4000", "read ", 0},
+             {"conv 4 3, group_norm 3", "3 groups do not divide the 4 input channels", 1},
+             {"residual 2, conv 2 3", "only 1 rows follow", 0},
+             {"residual 2, conv 2 3, residual 1, conv 2 3", "begins inside", 2},
+             {"residual 1, global_mean", "cannot be added", 0}};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    tt_front f;
+    tt_front_fault why;
+    TT_CHECK(lay_out(2, image, bad[i].rows, &f, &why), ==, 0);
+    if (!strstr(why.why, bad[i].why)) fprintf(stderr, "%s: %s\n", bad[i].rows, why.why);
+    TT_CHECK(strstr(why.why, bad[i].why) != NULL, ==, 1);
+    TT_CHECK(why.row, ==, bad[i].row);
+  }
+}
+
+/* Variance of the weights of a conv: fan_in is channels of a group times kernel (he: 2 / fan_in). */
+TT_TEST (initial_weights_follow_the_fan_rules) {
+  const int64_t size[] = {8, 8, 8}, hidden = 8;
+  tt_front f;
+  tt_front_fault why;
+  tt_model m;
+  float *w = NULL;
+  TT_CHECK(lay_out(2, size, "conv 64 3 groups 2, group_norm 8", &f, &why), ==, 1);
+  const tt_model_shape shape = {.inputs = 512,
+                                .targets = 1,
+                                .hidden = &hidden,
+                                .layers = 1,
+                                .activation = TT_ACT_relu,
+                                .front = &f};
+  TT_CHECK_OK(tt_model_lay_out(&shape, &m));
+  TT_CHECK_OK(TT_ALLOC(w, m.params));
+  const double fan_in = 4 * 9, fan_out = 64 * 9;
+  const double want[TT_INIT_COUNT] = {[TT_INIT_fan_in_uniform] = 1.0 / (3.0 * fan_in),
+                                      [TT_INIT_he_uniform] = 2.0 / fan_in,
+                                      [TT_INIT_glorot_uniform] = 2.0 / (fan_in + fan_out),
+                                      [TT_INIT_lecun_uniform] = 1.0 / fan_in,
+                                      [TT_INIT_he_normal] = 2.0 / fan_in,
+                                      [TT_INIT_glorot_normal] = 2.0 / (fan_in + fan_out),
+                                      [TT_INIT_lecun_normal] = 1.0 / fan_in};
+  for (int i = 0; i < TT_INIT_COUNT; i++) {
+    double squares = 0.0;
+    tt_model_init_weights(&m, (tt_init)i, 1, 2, w);
+    for (int64_t p = 0; p < 64 * 36; p++) squares += (double)w[p] * (double)w[p];
+    double ratio = squares / (64.0 * 36.0) / want[i];
+    TT_CHECK(fabs(ratio - 1.0), <=, 0.1);
+    TT_CHECK((double)w[f.layer[1].weight], ==, 1.0);
+    TT_CHECK((double)w[f.layer[1].bias + 63], ==, 0.0);
+  }
+  tt_free(w);
+}
+
+TT_TEST (inputs_must_fit_the_front) {
+  tt_front f;
+  tt_front_fault why;
+  tt_model m;
+  TT_CHECK(lay_out(2, image, "conv 4 3", &f, &why), ==, 1);
+  TT_CHECK((int)tt_model_lay_out(&(tt_model_shape){.inputs = 100, .targets = 1, .front = &f}, &m),
+           ==, TT_E_CONFIG);
+  TT_CHECK(strstr(tt_err_last(), "model.image: 2 * 9 * 7 = 126 values, but data.inputs has 100 "
+                                 "columns") != NULL,
+           ==, 1);
+}
