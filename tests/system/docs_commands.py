@@ -76,6 +76,7 @@ STUBS = {
     "srun": 'while [ "${1#-}" != "$1" ]; do shift; done; exec "$@"',
     "sbatch": "echo 4711",
     "mpirun": 'exec $TUTTI_MPIRUN "$@"',
+    "python3": f'exec {sys.executable} "$@"',
     "yaml": "awk '/^```/ { if (on) exit; on = /^```yaml/; next } on' \"$1\"",  # the first block
 }
 
