@@ -69,24 +69,65 @@ static int64_t count_pieces(int64_t count, const tt_team_message *list)
   return pieces;
 }
 
+/* Begin to receive or send a message; appends the requests of its pieces. */
+static void receive_pieces(tt_team *t, const tt_team_message *m, MPI_Request *request, int64_t *n)
+{
+  for (int64_t i = 0; i < m->bytes; i += MAX_PIECE_BYTES)
+    MPI_Irecv((char *)m->data + i, piece(m->bytes - i), MPI_BYTE, m->rank, EXCHANGE_TAG, t->mpi,
+              &request[(*n)++]);
+}
+
+static void send_pieces(tt_team *t, const tt_team_message *m, MPI_Request *request, int64_t *n)
+{
+  t->traffic.messages += m->bytes > 0;
+  t->traffic.bytes += m->bytes;
+  for (int64_t i = 0; i < m->bytes; i += MAX_PIECE_BYTES)
+    MPI_Isend((const char *)m->data + i, piece(m->bytes - i), MPI_BYTE, m->rank, EXCHANGE_TAG,
+              t->mpi, &request[(*n)++]);
+}
+
+/* One by one: gcc takes MPI_STATUSES_IGNORE of MPICH 4.0 for an array of size 0. */
+static void wait_for_pieces(MPI_Request *request, int64_t n)
+{
+  for (int64_t i = 0; i < n; i++) MPI_Wait(&request[i], MPI_STATUS_IGNORE);
+}
+
+static MPI_Request *reserve_requests(int64_t count)
+{
+  MPI_Request *request = NULL;
+  if (TT_ALLOC(request, count)) tt_panic("%s", tt_err_last());
+  return request;
+}
+
 void tt_team_exchange(tt_team *t, int64_t sends, const tt_team_message *send, int64_t receives,
                       const tt_team_message *receive)
 {
-  MPI_Request *request = NULL;
-  int64_t n = 0, pieces = count_pieces(sends, send) + count_pieces(receives, receive);
-  if (TT_ALLOC(request, pieces)) tt_panic("%s", tt_err_last());
-  for (int64_t k = 0; k < receives; k++)
-    for (int64_t i = 0; i < receive[k].bytes; i += MAX_PIECE_BYTES)
-      MPI_Irecv((char *)receive[k].data + i, piece(receive[k].bytes - i), MPI_BYTE, receive[k].rank,
-                EXCHANGE_TAG, t->mpi, &request[n++]);
-  for (int64_t k = 0; k < sends; k++) {
-    t->traffic.messages += send[k].bytes > 0;
-    t->traffic.bytes += send[k].bytes;
-    for (int64_t i = 0; i < send[k].bytes; i += MAX_PIECE_BYTES)
-      MPI_Isend((const char *)send[k].data + i, piece(send[k].bytes - i), MPI_BYTE, send[k].rank,
-                EXCHANGE_TAG, t->mpi, &request[n++]);
-  }
-  /* One by one: gcc takes MPI_STATUSES_IGNORE of MPICH 4.0 for an array of size 0. */
-  for (int64_t i = 0; i < n; i++) MPI_Wait(&request[i], MPI_STATUS_IGNORE);
+  MPI_Request *request =
+      reserve_requests(count_pieces(sends, send) + count_pieces(receives, receive));
+  int64_t n = 0;
+  for (int64_t k = 0; k < receives; k++) receive_pieces(t, &receive[k], request, &n);
+  for (int64_t k = 0; k < sends; k++) send_pieces(t, &send[k], request, &n);
+  wait_for_pieces(request, n);
   tt_free(request);
+}
+
+void tt_team_send_local(tt_team *t, const tt_team_message *m, tt_team_pending *out)
+{
+  MPI_Request *request = reserve_requests(count_pieces(1, m));
+  *out = (tt_team_pending){request, 0};
+  send_pieces(t, m, request, &out->count);
+}
+
+void tt_team_receive_local(tt_team *t, const tt_team_message *m, tt_team_pending *out)
+{
+  MPI_Request *request = reserve_requests(count_pieces(1, m));
+  *out = (tt_team_pending){request, 0};
+  receive_pieces(t, m, request, &out->count);
+}
+
+void tt_team_wait_local(tt_team_pending *p)
+{
+  wait_for_pieces(p->request, p->count);
+  tt_free(p->request);
+  p->count = 0;
 }

@@ -36,7 +36,20 @@ typedef struct tt_team_message {
 void tt_team_exchange(tt_team *t, int64_t sends, const tt_team_message *send, int64_t receives,
                       const tt_team_message *receive);
 
-/* What this rank has sent to other ranks in tt_team_allgather and tt_team_exchange so far; an
+/* A message to or from one other rank that goes on while this rank computes: until
+ * tt_team_wait_local the buffer of a send must not change, and that of a receive must not be read.
+ * The messages from one rank to another arrive in the order in which both begin them, those of
+ * tt_team_exchange included. Only the two ranks of a message call these functions; wait accepts a
+ * zeroed one. */
+typedef struct tt_team_pending {
+  void *request; /* of MPI */
+  int64_t count;
+} tt_team_pending;
+void tt_team_send_local(tt_team *t, const tt_team_message *m, tt_team_pending *out);
+void tt_team_receive_local(tt_team *t, const tt_team_message *m, tt_team_pending *out);
+void tt_team_wait_local(tt_team_pending *p);
+
+/* What this rank has sent to other ranks in tt_team_allgather, exchange and send so far; an
  * allgather counts as one message to each other rank. Local. */
 typedef struct tt_team_traffic {
   int64_t messages, bytes;

@@ -287,6 +287,16 @@ static void check_fusion(const rules *c)
                  ": with method: fusion a single member cannot be restarted; set it to 0");
 }
 
+static void check_stages(const rules *c)
+{
+  static const char fix[] = " cannot be combined with run.stages: use run.ranks_per_member";
+  if (c->r->cfg->run_stages < 2 || c->r->job[TT_OPTION_run_stages].bad) return;
+  if (c->own->train_parts > 1 && LARGEST(adversarial_epsilon) > 0.0)
+    report_error(c, AT(train_adversarial_epsilon), "%s", fix);
+  if (c->own->train_parts > 1 && c->own->model_front.count > 0 && !INVALID(model_front))
+    report_error(c, AT(model_front), "%s", fix);
+}
+
 /* Early stopping needs validation rows: those of the split, or the fold of the member. */
 static void check_stopping(const rules *c, int has_validation, const char *fix)
 {
@@ -471,6 +481,7 @@ void tt_config_check_ensemble(tt_config_reader *r, int64_t k, int has_validation
   check_cycles(&c);
   check_average(&c);
   check_fusion(&c);
+  check_stages(&c);
   check_stopping(&c, has_validation, fix);
   check_noise(&c);
   check_front(&c);

@@ -79,6 +79,36 @@ static void check_sigma(tt_config_reader *r)
     tt_config_error(r, at, "data.sigma needs run.device: cpu or auto, but it is gpu");
 }
 
+/* Without parts a stage waits until all others have computed the whole batch. */
+static void check_stages(tt_config_reader *r)
+{
+  const tt_config *c = r->cfg;
+  int64_t parts = 1, stages = c->run_stages;
+  for (int64_t k = 0; k < c->ensembles; k++)
+    if (c->ensemble[k].train_parts > parts) parts = c->ensemble[k].train_parts;
+  if (stages < 2 || parts > 1 || r->job[TT_OPTION_run_stages].bad) return;
+  tt_config_error(r, &r->job[TT_OPTION_run_stages],
+                  "run.stages: %" PRId64 " with 1 part: a stage would wait %.0f %% of the time for "
+                  "the others; set train.parts to %" PRId64 " or more, or remove run.stages",
+                  stages, 100.0 * (double)(stages - 1) / (double)stages, stages);
+}
+
+/* The ranks of a team share either the layers or the parts of a batch. */
+static void check_team(tt_config_reader *r)
+{
+  const tt_config *c = r->cfg;
+  const tt_source_location *stages = &r->job[TT_OPTION_run_stages],
+                           *ranks = &r->job[TT_OPTION_run_ranks_per_member];
+  char place[TT_OPTION_PATH_SIZE];
+  check_stages(r);
+  if (stages->bad || ranks->bad || c->run_stages < 2 || c->run_ranks_per_member < 0) return;
+  tt_config_error(r, stages,
+                  "run.stages: %" PRId64 " and run.ranks_per_member: %" PRId64
+                  " (%s): the ranks of a member share either its layers or the parts of its "
+                  "batches; keep one",
+                  c->run_stages, c->run_ranks_per_member, tt_location_text(ranks, place));
+}
+
 /* Only one of these options may be given. */
 static void check_split_columns(tt_config_reader *r)
 {
@@ -218,6 +248,7 @@ void tt_config_check(tt_config_reader *r)
   int has_test = part_has_rows(r, c->data_split_test_rows, c->data_split_test);
   check_required(r);
   check_precision(r);
+  check_team(r);
   check_split(r);
   check_sigma(r);
   check_ensembles(r, has_validation);

@@ -42,9 +42,11 @@ static int suits_teams(const tt_cohorts *all, int64_t ranks)
   return 1;
 }
 
-int tt_load_balance_teams(const tt_cohorts *all, int64_t ranks_per_member, int ranks)
+int tt_load_balance_teams(const tt_cohorts *all, int64_t ranks_per_member, int64_t stages,
+                          int ranks)
 {
-  int64_t members = tt_cohorts_members(all), parts = 1, most = ranks_per_member;
+  int64_t members = tt_cohorts_members(all), parts = 1;
+  int64_t most = stages > 1 ? stages : ranks_per_member;
   for (int64_t i = 0; i < all->count; i++)
     if (all->at[i]->parts > parts) parts = all->at[i]->parts;
   if (parts == 1) return ranks;

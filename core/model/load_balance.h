@@ -12,13 +12,15 @@
 tt_err tt_load_balance(const tt_cohorts *all, int64_t rows, int ranks, int rank, tt_slice *slice);
 
 /* Number of teams of ranks; the ranks of a team train its members together, each some of the parts
- * of a batch. As many as ranks: each rank trains its members alone.
+ * of a batch, or some of the layers. As many as ranks: each rank trains its members alone.
  *   ranks_per_member  run.ranks_per_member: most ranks of a team; -1 = auto: as many teams as
  *                     members, if there are more ranks than members, every cohort has parts for all
  *                     ranks of a team, and its steps are long (TT_TEAM_STEP_FLOPS); else each
  *                     rank alone. Without a cohort with parts each rank is alone.
+ *   stages            run.stages; above 1: most ranks of a team, whatever ranks_per_member is
  * Local. */
-int tt_load_balance_teams(const tt_cohorts *all, int64_t ranks_per_member, int ranks);
+int tt_load_balance_teams(const tt_cohorts *all, int64_t ranks_per_member, int64_t stages,
+                          int ranks);
 
 /* Operations of a step of one member from which on a team is faster than one rank, roughly: 6 P B
  * of about 0.1 ms on a core. */

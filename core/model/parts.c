@@ -27,6 +27,12 @@ tt_slice tt_part_slice(int64_t parts, int ranks, int rank)
 
 int64_t tt_norm_blocks(int64_t params) { return divide_up(params, TT_NORM_BLOCK); }
 
+tt_slice tt_norm_blocks_of(tt_slice segment)
+{
+  int64_t first = tt_norm_blocks(segment.first);
+  return (tt_slice){first, tt_norm_blocks(segment.first + segment.count) - first};
+}
+
 tt_slice tt_part_segment(int64_t params, int ranks, int rank)
 {
   tt_slice blocks = tt_part_slice(tt_norm_blocks(params), ranks, rank);

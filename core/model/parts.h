@@ -33,6 +33,10 @@ tt_slice tt_part_slice(int64_t parts, int ranks, int rank);
 tt_slice tt_part_segment(int64_t params, int ranks, int rank);
 int64_t tt_norm_blocks(int64_t params);
 
+/* The blocks of TT_NORM_BLOCK parameters that begin in a segment: of segments that cover the
+ * parameters, each block belongs to one. */
+tt_slice tt_norm_blocks_of(tt_slice segment);
+
 /* Sums of parts that are still to be added: nodes of the tree, from left to right. */
 typedef struct tt_part_sums {
   int64_t parts; /* of the batch */

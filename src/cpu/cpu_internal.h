@@ -36,6 +36,7 @@ struct tt_engine {
   struct tt_cpu_team *team;        /* [threads] */
   _Atomic uint64_t *taken;         /* [threads][shares] of the teams */
   int most_sharing;                /* threads that may share a member */
+  struct tt_cpu_stage *stage;      /* of stage.c */
 };
 
 /* Threads that share a member. One of them, the leader, does everything that is not divided; the
@@ -113,10 +114,22 @@ void tt_cpu_buffers_destroy(tt_cpu_buffers **w);
 int64_t tt_cpu_buffers_bytes(const tt_model *model, int64_t batch, int64_t parts, int threads,
                              tt_cpu_buffers_use use);
 
+/* A slot of a stage: a copy of buffers with its own memory for layers [first, end) and the input of
+ * the first one. allocate: b is the copy; after an error the caller frees it. */
+tt_err tt_cpu_slot_allocate(const tt_model *model, int first, int end, tt_cpu_buffers *b);
+void tt_cpu_slot_free(int first, int end, tt_cpu_buffers *b);
+int64_t tt_cpu_slot_bytes(const tt_model *model, int64_t batch, int64_t parts, int first, int end);
+
 /* x[D][ld] in the buffers -> output of the last layer, z[layers - 1].
  *   drop      NULL: no dropout;   gradient  1: keep the values for tt_cpu_backward */
 void tt_cpu_forward(const tt_kernels *k, const tt_model *model, const float *w, tt_cpu_buffers *b,
                     int64_t rows, const tt_dropout *drop, int gradient);
+
+/* The same for layers [first, end): from the input of the first one in the buffers to h of the last
+ * one, or the outputs of the network. */
+void tt_cpu_forward_layers(const tt_kernels *k, const tt_model *model, const float *w,
+                           tt_cpu_buffers *b, int first, int end, int64_t rows,
+                           const tt_dropout *drop, int gradient);
 
 /* dL/dz of layer l, [out][ld] in the buffers. */
 float *tt_cpu_delta(const tt_model *model, const tt_cpu_buffers *b, int l);
@@ -140,6 +153,14 @@ void tt_cpu_layer_gradient(const tt_kernels *k, const tt_model *model, const tt_
 /* After the backward pass of layer 0 and of the front: dL/dx [D][ld]. */
 const float *tt_cpu_input_gradient(const tt_kernels *k, const tt_model *model, const float *w,
                                    tt_cpu_buffers *b, int64_t rows);
+
+/* The two halves of a backward pass between layers: dense_input_gradient computes dL/d(input of
+ * layer l) in scratch [in][ld] from dL/dz of layer l, and returns it; output_backward computes
+ * dL/dz of layer l from dL/d(output of layer l) in scratch. */
+const float *tt_cpu_dense_input_gradient(const tt_kernels *k, const tt_model *model, const float *w,
+                                         tt_cpu_buffers *b, int l, int64_t rows);
+void tt_cpu_output_backward(const tt_kernels *k, const tt_model *model, const float *w,
+                            tt_cpu_buffers *b, int l, int64_t rows);
 
 /* From dL/dz of the last layer, compute dL/dz of all layers and gradient[P] of all parameters. */
 void tt_cpu_backward(const tt_kernels *k, const tt_model *model, const float *w, tt_cpu_buffers *b,
@@ -184,6 +205,10 @@ const float *tt_cpu_load_batch(const tt_engine *e, tt_cpu_buffers *b, const tt_c
  *   weight  [rows] or NULL: 1 for all */
 double tt_cpu_rows_loss(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
                         const tt_cpu_batch *batch, int64_t rows, const float *weight);
+
+/* The second half of tt_cpu_rows_loss, after the forward pass: fills term and dL/dz. */
+void tt_cpu_output_loss(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_batch *batch,
+                        int64_t rows, const float *weight);
 
 /* x + step * range * sign(dL/dx): Goodfellow, Shlens & Szegedy 2015. */
 void tt_cpu_perturb_inputs(const tt_engine *e, tt_cpu_buffers *b, float step, const float *dx,
@@ -289,4 +314,12 @@ tt_err tt_cpu_advance(tt_engine *e, int64_t m, tt_slice segment, float *gradient
                       float *w);
 tt_err tt_cpu_accept(tt_engine *e, int64_t m, const float *w, double loss,
                      const tt_shared_sum *share, int *epoch_ended);
+
+/* engine.h: stage_begin, stage_forward, stage_backward, stage_bytes. */
+tt_err tt_cpu_stage_begin(tt_engine *e, int64_t m, const tt_pipeline_stage *layers, int64_t window,
+                          tt_pipeline_step *out);
+tt_err tt_cpu_stage_forward(tt_engine *e, int64_t part, const float *in, float *out);
+tt_err tt_cpu_stage_backward(tt_engine *e, int64_t part, const float *in, float *out);
+int64_t tt_cpu_stage_bytes(const tt_cohort *c, const tt_pipeline_stage *layers, int64_t window);
+void tt_cpu_stage_destroy(tt_engine *e);
 #endif

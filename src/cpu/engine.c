@@ -23,6 +23,7 @@ static void destroy(tt_engine **engine)
   for (int64_t i = 0; e->lists && i < e->row_sets; i++)
     for (int k = 0; k < TT_SPLITS; k++) tt_free(e->lists[i].row[k]);
   tt_free_all(&e->lists, &e->anchor, &e->range, &e->term, &e->team, &e->taken);
+  tt_cpu_stage_destroy(e);
   for (int t = 0; e->buffers && t < e->threads; t++) tt_cpu_buffers_destroy(&e->buffers[t]);
   tt_free(e->buffers);
   tt_state_destroy(&e->state);
@@ -351,4 +352,8 @@ const tt_engine_ops tt_engine_cpu = {
     .squares = tt_cpu_squares,
     .advance = tt_cpu_advance,
     .accept = tt_cpu_accept,
+    .stage_begin = tt_cpu_stage_begin,
+    .stage_forward = tt_cpu_stage_forward,
+    .stage_backward = tt_cpu_stage_backward,
+    .stage_bytes = tt_cpu_stage_bytes,
 };

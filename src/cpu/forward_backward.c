@@ -38,6 +38,8 @@ static tt_err allocate_layer(const tt_layer *layer, int last, int training, int 
   return TT_ALLOC(b->inverse_std[l], b->ld);
 }
 
+static float **input_of(tt_cpu_buffers *b, int l) { return l ? &b->h[l - 1] : &b->x; }
+
 static tt_err allocate(const tt_model *m, tt_cpu_buffers_use use, tt_cpu_buffers *b)
 {
   int training = use != TT_BUFFERS_PREDICT;
@@ -113,15 +115,44 @@ void tt_cpu_buffers_destroy(tt_cpu_buffers **w)
               &b->input_mask, &b->window, w);
 }
 
+tt_err tt_cpu_slot_allocate(const tt_model *model, int first, int end, tt_cpu_buffers *b)
+{
+  int64_t in = model->layer[first].in;
+  for (int l = first; l < end; l++)
+    b->z[l] = b->h[l] = b->delta[l] = b->normalized[l] = b->inverse_std[l] = NULL;
+  *input_of(b, first) = NULL;
+  TT_TRY(TT_ALLOC(*input_of(b, first), in * b->ld));
+  for (int l = first; l < end; l++)
+    TT_TRY(allocate_layer(&model->layer[l], l == model->layers - 1, 1, l, b));
+  return TT_OK;
+}
+
+void tt_cpu_slot_free(int first, int end, tt_cpu_buffers *b)
+{
+  tt_free(*input_of(b, first));
+  for (int l = first; l < end; l++)
+    tt_free_all(&b->z[l], &b->h[l], &b->delta[l], &b->normalized[l], &b->inverse_std[l]);
+}
+
+/* Features of a layer in the buffers, for training. */
+static int64_t layer_features(const tt_layer *layer)
+{
+  return 2 * layer->out + (layer->norm < 0 ? 0 : 2 * layer->out + 1);
+}
+
+int64_t tt_cpu_slot_bytes(const tt_model *model, int64_t batch, int64_t parts, int first, int end)
+{
+  int64_t features = model->layer[first].in;
+  for (int l = first; l < end; l++) features += layer_features(&model->layer[l]);
+  return 4 * features * leading_dimension(round_up_to_lanes(tt_part_max_rows(batch, parts)));
+}
+
 int64_t tt_cpu_buffers_bytes(const tt_model *model, int64_t batch, int64_t parts, int threads,
                              tt_cpu_buffers_use use)
 {
   int64_t ld = leading_dimension(round_up_to_lanes(tt_part_max_rows(batch, parts))),
           features = model->inputs + 2 * model->targets + 3;
-  for (int l = 0; l < model->layers; l++) {
-    int64_t out = model->layer[l].out;
-    features += 2 * out + (model->layer[l].norm < 0 ? 0 : 2 * out + 1);
-  }
+  for (int l = 0; l < model->layers; l++) features += layer_features(&model->layer[l]);
   features += (any_residual(model) ? 2 : 1) * tt_model_widest(model);
   int64_t gradients =
       pending_sums(parts, (tt_slice){0, parts}, threads, 0) + (use == TT_BUFFERS_ADVERSARIAL);
@@ -159,6 +190,11 @@ static const float *dense_inputs(const tt_cpu_buffers *b)
   return b->front ? tt_cpu_front_result(b->front, b->front_row) : b->x;
 }
 
+static const float *input_of_layer(const tt_cpu_buffers *b, int l)
+{
+  return l ? b->h[l - 1] : dense_inputs(b);
+}
+
 /* The channels of the front that may be dropped come after the hidden units. */
 static void forward_front(const tt_kernels *k, const tt_model *m, const float *w, tt_cpu_buffers *b,
                           int64_t rows, const tt_dropout *drop, int gradient)
@@ -169,14 +205,15 @@ static void forward_front(const tt_kernels *k, const tt_model *m, const float *w
   tt_cpu_front_forward(&p, drop, unit, gradient);
 }
 
-void tt_cpu_forward(const tt_kernels *k, const tt_model *model, const float *w, tt_cpu_buffers *b,
-                    int64_t rows, const tt_dropout *drop, int gradient)
+void tt_cpu_forward_layers(const tt_kernels *k, const tt_model *model, const float *w,
+                           tt_cpu_buffers *b, int first, int end, int64_t rows,
+                           const tt_dropout *drop, int gradient)
 {
   int64_t n = round_up_to_lanes(rows), unit = 0;
-  if (b->front) forward_front(k, model, w, b, rows, drop, gradient);
-  const float *x = dense_inputs(b);
-  for (int l = 0; l < model->layers; l++) {
+  for (int l = 0; l < first; l++) unit += model->layer[l].out;
+  for (int l = first; l < end; l++) {
     const tt_layer *layer = &model->layer[l];
+    const float *x = input_of_layer(b, l);
     k->product(layer->out, layer->in, w + layer->weight, layer->in, 1, w + layer->bias, x, NULL,
                b->z[l], b->ld, n);
     if (l == model->layers - 1) return;
@@ -185,8 +222,14 @@ void tt_cpu_forward(const tt_kernels *k, const tt_model *model, const float *w, 
       k->drop(drop, unit, layer->out, b->h[l], gradient ? b->z[l] : NULL, b->ld, n);
     if (layer->residual) k->add(layer->out, x, b->h[l], b->ld, n);
     unit += layer->out;
-    x = b->h[l];
   }
+}
+
+void tt_cpu_forward(const tt_kernels *k, const tt_model *model, const float *w, tt_cpu_buffers *b,
+                    int64_t rows, const tt_dropout *drop, int gradient)
+{
+  if (b->front) forward_front(k, model, w, b, rows, drop, gradient);
+  tt_cpu_forward_layers(k, model, w, b, 0, model->layers, rows, drop, gradient);
 }
 
 float *tt_cpu_delta(const tt_model *m, const tt_cpu_buffers *b, int l)
@@ -194,24 +237,49 @@ float *tt_cpu_delta(const tt_model *m, const tt_cpu_buffers *b, int l)
   return has_own_delta(&m->layer[l], l == m->layers - 1) ? b->delta[l] : b->z[l];
 }
 
+/* dL/d(inputs of layer l), but for its skip connection. */
+static void dense_input_gradient(const tt_kernels *k, const tt_model *m, const float *w,
+                                 const tt_cpu_buffers *b, int l, int64_t rows, float *to)
+{
+  const tt_layer *layer = &m->layer[l];
+  k->product(layer->in, layer->out, w + layer->weight, 1, layer->in, NULL, tt_cpu_delta(m, b, l),
+             NULL, to, b->ld, round_up_to_lanes(rows));
+}
+
+const float *tt_cpu_dense_input_gradient(const tt_kernels *k, const tt_model *m, const float *w,
+                                         tt_cpu_buffers *b, int l, int64_t rows)
+{
+  const tt_layer *layer = &m->layer[l];
+  dense_input_gradient(k, m, w, b, l, rows, b->scratch);
+  if (layer->residual)
+    k->add(layer->in, b->residual_gradient, b->scratch, b->ld, round_up_to_lanes(rows));
+  return b->scratch;
+}
+
+void tt_cpu_output_backward(const tt_kernels *k, const tt_model *m, const float *w,
+                            tt_cpu_buffers *b, int l, int64_t rows)
+{
+  const tt_layer *layer = &m->layer[l];
+  int64_t n = round_up_to_lanes(rows);
+  for (int64_t o = 0; layer->residual && o < layer->out; o++)
+    memcpy(b->residual_gradient + o * b->ld, b->scratch + o * b->ld, (size_t)n * sizeof(float));
+  k->times(layer->out, b->scratch, b->z[l], b->ld, n);
+  if (layer->norm >= 0)
+    k->norm_gradient(layer->out, 1, w + layer->norm, b->normalized[l], b->inverse_std[l], b->z[l],
+                     b->delta[l], b->ld, n);
+}
+
 void tt_cpu_backward_layer(const tt_kernels *k, const tt_model *m, const float *w,
                            tt_cpu_buffers *b, int l, int64_t rows)
 {
-  const tt_layer *layer = &m->layer[l + 1], *here = &m->layer[l];
-  const float *d = tt_cpu_delta(m, b, l + 1);
-  int64_t n = round_up_to_lanes(rows);
-  int plain = !layer->residual && !here->residual && here->norm < 0;
-  float *to = plain ? b->z[l] : b->scratch;
-  k->product(layer->in, layer->out, w + layer->weight, 1, layer->in, NULL, d,
-             plain ? b->z[l] : NULL, to, b->ld, n);
-  if (plain) return;
-  if (layer->residual) k->add(layer->in, b->residual_gradient, to, b->ld, n);
-  for (int64_t o = 0; here->residual && o < here->out; o++)
-    memcpy(b->residual_gradient + o * b->ld, to + o * b->ld, (size_t)n * sizeof *to);
-  k->times(layer->in, to, b->z[l], b->ld, n);
-  if (here->norm >= 0)
-    k->norm_gradient(here->out, 1, w + here->norm, b->normalized[l], b->inverse_std[l], b->z[l],
-                     b->delta[l], b->ld, n);
+  const tt_layer *next = &m->layer[l + 1], *here = &m->layer[l];
+  if (next->residual || here->residual || here->norm >= 0) {
+    (void)tt_cpu_dense_input_gradient(k, m, w, b, l + 1, rows);
+    tt_cpu_output_backward(k, m, w, b, l, rows);
+    return;
+  }
+  k->product(next->in, next->out, w + next->weight, 1, next->in, NULL, tt_cpu_delta(m, b, l + 1),
+             b->z[l], b->z[l], b->ld, round_up_to_lanes(rows));
 }
 
 void tt_cpu_layer_gradient(const tt_kernels *k, const tt_model *m, const tt_cpu_buffers *b, int l,
@@ -221,23 +289,13 @@ void tt_cpu_layer_gradient(const tt_kernels *k, const tt_model *m, const tt_cpu_
   int64_t n = round_up_to_lanes(rows), first = outputs.first;
   if (outputs.count < 1) return;
   k->weight_gradient(outputs.count, layer->in, tt_cpu_delta(m, b, l) + first * b->ld,
-                     l ? b->h[l - 1] : dense_inputs(b),
-                     gradient + layer->weight + first * layer->in, gradient + layer->bias + first,
-                     b->ld, n);
+                     input_of_layer(b, l), gradient + layer->weight + first * layer->in,
+                     gradient + layer->bias + first, b->ld, n);
   if (layer->norm < 0) return;
   float *gain = gradient + layer->norm, *shift = gain + layer->out;
   for (int64_t o = first; o < first + outputs.count; o++)
     k->weight_gradient(1, 1, b->z[l] + o * b->ld, b->normalized[l] + o * b->ld, gain + o, shift + o,
                        b->ld, n);
-}
-
-/* dL/d(inputs of layer 0). */
-static void dense_input_gradient(const tt_kernels *k, const tt_model *m, const float *w,
-                                 const tt_cpu_buffers *b, int64_t rows, float *to)
-{
-  const tt_layer *first = &m->layer[0];
-  k->product(first->in, first->out, w + first->weight, 1, first->in, NULL, tt_cpu_delta(m, b, 0),
-             NULL, to, b->ld, round_up_to_lanes(rows));
 }
 
 const float *tt_cpu_input_gradient(const tt_kernels *k, const tt_model *m, const float *w,
@@ -247,7 +305,7 @@ const float *tt_cpu_input_gradient(const tt_kernels *k, const tt_model *m, const
   if (b->front)
     tt_cpu_front_input_gradient(&p, b->scratch);
   else
-    dense_input_gradient(k, m, w, b, rows, b->scratch);
+    (void)tt_cpu_dense_input_gradient(k, m, w, b, 0, rows);
   return b->scratch;
 }
 
@@ -256,7 +314,7 @@ void tt_cpu_backward_front(const tt_kernels *k, const tt_model *m, const float *
 {
   tt_cpu_front_pass p = front_pass(k, m, w, b, rows);
   if (!b->front) return;
-  dense_input_gradient(k, m, w, b, rows, tt_cpu_front_delta(b->front, b->front_row));
+  dense_input_gradient(k, m, w, b, 0, rows, tt_cpu_front_delta(b->front, b->front_row));
   tt_cpu_front_backward(&p);
 }
 

@@ -100,17 +100,23 @@ const float *tt_cpu_load_batch(const tt_engine *e, tt_cpu_buffers *b, const tt_c
   return weight;
 }
 
-double tt_cpu_rows_loss(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
-                        const tt_cpu_batch *batch, int64_t rows, const float *weight)
+void tt_cpu_output_loss(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_batch *batch,
+                        int64_t rows, const float *weight)
 {
   const tt_cohort *c = e->cohort;
   const tt_model *m = &c->model;
-  const tt_dropout *drop = &batch->dropout;
-  tt_cpu_forward(e->kernels, m, ctx->w, b, rows, drop->p > 0.0f ? drop : NULL, 1);
   e->kernels->loss(c->loss, tt_cohort_loss_args(c), m, rows, b->z[m->layers - 1], b->y,
                    e->data->label_variance ? b->variance : NULL, weight, 1.0f / (float)batch->count,
                    b->term, tt_cpu_delta(m, b, m->layers - 1), b->ld);
-  return tt_kernels_add_losses(c->loss, rows, b->term);
+}
+
+double tt_cpu_rows_loss(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
+                        const tt_cpu_batch *batch, int64_t rows, const float *weight)
+{
+  const tt_dropout *drop = &batch->dropout;
+  tt_cpu_forward(e->kernels, &e->cohort->model, ctx->w, b, rows, drop->p > 0.0f ? drop : NULL, 1);
+  tt_cpu_output_loss(e, b, batch, rows, weight);
+  return tt_kernels_add_losses(e->cohort->loss, rows, b->term);
 }
 
 void tt_cpu_perturb_inputs(const tt_engine *e, tt_cpu_buffers *b, float step, const float *dx,

@@ -40,7 +40,7 @@ tt_err tt_cpu_advance(tt_engine *e, int64_t m, tt_slice segment, float *gradient
   tt_cpu_update u = tt_cpu_update_begin(e, &ctx, squares);
   tt_cpu_update_weights(e, &ctx, &u, segment, gradient);
   tt_cpu_restore_denormals(mode);
-  memcpy(w, ctx.w + segment.first, (size_t)segment.count * sizeof *w);
+  if (w) memcpy(w, ctx.w + segment.first, (size_t)segment.count * sizeof *w);
   return TT_OK;
 }
 
@@ -57,7 +57,7 @@ tt_err tt_cpu_accept(tt_engine *e, int64_t m, const float *w, double loss,
   unsigned mode = tt_cpu_flush_denormals();
   ctx.share = share;
   ctx.threads = e->threads;
-  memcpy(ctx.w, w, (size_t)e->cohort->model.params * sizeof *w);
+  if (w) memcpy(ctx.w, w, (size_t)e->cohort->model.params * sizeof *w);
   tt_cpu_average_weights(e, &ctx, (tt_slice){0, e->cohort->model.params});
   tt_cpu_end_step(e, &ctx, loss);
   *epoch_ended = tt_cpu_end_epoch_if_due(e, e->buffers[0], &ctx);

@@ -14,6 +14,7 @@
 #include "src/host/resources.h"
 #include "src/tools/plan_campaign.h"
 #include "src/tools/plan_front.h"
+#include "src/tools/plan_teams.h"
 #include "src/train/memory_plan.h"
 
 #include <inttypes.h>
@@ -78,7 +79,7 @@ static void print_network(const job_plan *p, const tt_cohort *c)
 
 static int team_count(const job_plan *p, int ranks)
 {
-  return tt_load_balance_teams(&p->all, p->cfg->run_ranks_per_member, ranks);
+  return tt_load_balance_teams(&p->all, p->cfg->run_ranks_per_member, p->cfg->run_stages, ranks);
 }
 
 /* Number of members on a rank, or of a team. */
@@ -93,41 +94,6 @@ static tt_err rank_members(const job_plan *p, int ranks, int rank, int64_t *memb
   return e;
 }
 
-/* Bytes that a rank sends in a step of one member: sums of the parts of its share for the segments
- * of the others, weights of its own segment to each of them. */
-static double step_bytes(const tt_cohort *c, const tt_team_place *at)
-{
-  double params = (double)c->model.params;
-  double own = (double)tt_part_segment(c->model.params, at->ranks, at->rank).count;
-  int sums = tt_part_sums_of(c->parts, tt_part_slice(c->parts, at->ranks, at->rank), NULL).count;
-  return 4.0 * (sums * (params - own) + (at->ranks - 1) * own);
-}
-
-/* How the parts of a member are dealt over the ranks of the first team. */
-static void print_parts(const job_plan *p, int64_t number, int ranks, int teams)
-{
-  const tt_cohort *c = p->all.at[number];
-  char text[32];
-  double bytes = 0.0;
-  if (p->all.count > 1) fprintf(p->out, "           cohort %" PRId64 ":", number);
-  if (c->parts == 1) {
-    fprintf(p->out, "%sno parts, one rank of a team trains\n", p->all.count > 1 ? " " : "");
-    return;
-  }
-  fprintf(p->out, "%s%" PRId64 " parts of a batch are dealt",
-          p->all.count > 1 ? " " : "           ", c->parts);
-  int team = tt_load_balance_place(ranks, teams, 0).ranks;
-  for (int r = 0; r < team; r++) {
-    tt_team_place at = {0, team, r};
-    double sent = step_bytes(c, &at);
-    if (r < 8)
-      fprintf(p->out, "%s %" PRId64, r ? " +" : "", tt_part_slice(c->parts, team, r).count);
-    if (sent > bytes) bytes = sent;
-  }
-  fprintf(p->out, "%s; a rank sends up to %s a step\n", team > 8 ? " + ..." : "",
-          tt_memory_text(bytes, text));
-}
-
 static tt_err print_teams(const job_plan *p, int ranks, int teams)
 {
   int64_t first, last;
@@ -138,7 +104,7 @@ static tt_err print_teams(const job_plan *p, int ranks, int teams)
   if (most > least) fprintf(p->out, " or %d", most);
   fprintf(p->out, " ranks, %" PRId64 " member%s in the first, %" PRId64 " in the last\n", first,
           tt_plural(first), last);
-  for (int64_t i = 0; i < p->all.count; i++) print_parts(p, i, ranks, teams);
+  tt_plan_print_team(p->out, &p->all, most, p->cfg->run_stages > 1);
   return TT_OK;
 }
 
@@ -148,14 +114,12 @@ static tt_err print_ranks(const job_plan *p, int ranks)
   if (team_count(p, ranks) < ranks) return print_teams(p, ranks, team_count(p, ranks));
   TT_TRY(rank_members(p, ranks, 0, &first));
   TT_TRY(rank_members(p, ranks, ranks - 1, &last));
-  if (ranks > 1 && last == 0)
-    fprintf(p->out, "ranks      fewer members than ranks: train.parts and run.ranks_per_member let "
-                    "several ranks train one member\n");
   if (ranks == 1)
     fprintf(p->out, "ranks      1: trains all %" PRId64 " member%s\n", first, tt_plural(first));
   else
     fprintf(p->out, "ranks      %d: %" PRId64 " member%s on rank 0, %" PRId64 " on rank %d\n",
             ranks, first, tt_plural(first), last, ranks - 1);
+  if (ranks > 1 && last == 0) tt_plan_print_choice(p->out, &p->all, ranks);
   return TT_OK;
 }
 

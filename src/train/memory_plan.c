@@ -94,6 +94,17 @@ typedef struct end_bytes {
   double largest; /* of arrays that are needed one after the other */
 } end_bytes;
 
+/* Bytes of the stage of a rank. */
+static double stage_bytes(const tt_memory_job *job, const tt_cohort *c, const tt_team_place *at)
+{
+  tt_pipeline_stage stage[TT_MAX_LAYERS];
+  int used = tt_pipeline_used(&c->model, at->ranks);
+  if (at->rank >= used || !job->ops->stage_bytes) return 0.0;
+  tt_pipeline_cut(&c->model, used, stage);
+  int64_t window = tt_pipeline_window(used, at->rank, c->parts);
+  return (double)job->ops->stage_bytes(c, &stage[at->rank], window);
+}
+
 /* Bytes of a rank for members that its team trains together, beside those of its own members. On
  * ranks that do not have them in their shards: the engine and a second copy of the state too. */
 static double team_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
@@ -101,7 +112,9 @@ static double team_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice 
 {
   double state = (double)slice.count * (double)tt_state_member_bytes(tt_cohort_state_shape(c));
   if (at->ranks == 1 || slice.count == 0 || c->parts == 1) return 0.0;
-  double buffers = (double)tt_team_buffer_bytes_local(c, at->ranks, at->rank);
+  int stages = job->cfg->run_stages > 1;
+  double buffers = (double)tt_team_buffer_bytes_local(c, stages, at->ranks, at->rank);
+  if (stages) buffers += stage_bytes(job, c, at);
   if (at->rank == 0 || !job->ops->host_bytes) return buffers;
   return buffers + state + (double)job->ops->host_bytes(c, slice, job->use);
 }
@@ -131,7 +144,8 @@ tt_err tt_memory_plan_rank(const tt_memory_job *job, int ranks, int rank, tt_mem
   end_bytes end = {0};
   double rows = (double)job->shape->rows;
   int64_t train = (int64_t)fraction_of(job->cfg->data_split_train, job->shape->rows);
-  int teams = tt_load_balance_teams(job->cohorts, job->cfg->run_ranks_per_member, ranks);
+  int teams = tt_load_balance_teams(job->cohorts, job->cfg->run_ranks_per_member,
+                                    job->cfg->run_stages, ranks);
   const tt_team_place at = tt_load_balance_place(ranks, teams, rank);
   TT_TRY(TT_ALLOC(slice, job->cohorts->count));
   tt_err e = tt_load_balance(job->cohorts, train, teams, at.team, slice);

@@ -85,7 +85,9 @@ static void write_status(training_run *r, const char *state, const char *reason,
 static tt_err create_team(training_run *r, int *teams)
 {
   int ranks = tt_comm_ranks(r->c);
-  *teams = tt_load_balance_teams(&r->job->cohorts, r->job->cfg->run_ranks_per_member, ranks);
+  const tt_config *cfg = r->job->cfg;
+  *teams =
+      tt_load_balance_teams(&r->job->cohorts, cfg->run_ranks_per_member, cfg->run_stages, ranks);
   int team = tt_load_balance_place(ranks, *teams, tt_comm_rank(r->c)).team;
   return *teams < ranks ? tt_team_create(r->c, team, &r->team) : TT_OK;
 }
@@ -93,7 +95,8 @@ static tt_err create_team(training_run *r, int *teams)
 static tt_err create_shards_local(training_run *r, int teams)
 {
   int team = tt_load_balance_place(tt_comm_ranks(r->c), teams, tt_comm_rank(r->c)).team;
-  TT_TRY(tt_shards_create_local(r->job, teams, team, r->team, &r->shards));
+  TT_TRY(tt_shards_create_local(r->job, teams, team, r->team, r->job->cfg->run_stages > 1,
+                                &r->shards));
   r->checkpoints.comm = r->c;
   r->checkpoints.cfg = r->job->cfg;
   r->checkpoints.id = &r->id;

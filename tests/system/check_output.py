@@ -70,6 +70,22 @@ def check_tables(tutti):
         assert len(pieces) == 1, (verb, pieces)
 
 
+def check_plan(tutti):
+    """How the ranks of a team share a member, and what the ways to do it would bring."""
+    deep = ["--set", "model.hidden=[64, 64, 64, 64]", "--set", "train.parts=6"]
+    text = run(tutti, "plan", "job.yaml", *deep, "--ranks", "4", "--set", "run.stages=4").stdout
+    for words in ("1 team of 4 ranks", "5 layers in 4 stages: 1 + 1 + 1 + 2; with 6 parts a stage "
+                  "waits 33 % of the time", "at most 2.01 times as fast as one rank; a rank sends "
+                  "up to 16.0 KiB a step, "):
+        assert words in text, (words, text)
+    text = run(tutti, "plan", "job.yaml", *deep, "--ranks", "6", "--set", "run.stages=6").stdout
+    assert "1 of 6 ranks have no layers: a model of 5 layers has at most 5 stages" in text, text
+    text = run(tutti, "plan", "job.yaml", *deep, "--ranks", "12").stdout
+    for words in ("run.ranks_per_member: 3 at most 3.00 times as fast",
+                  "run.stages: 3 at most 2.17 times as fast (waits 25 %)"):
+        assert words in text, (words, text)
+
+
 def check_one_row(tutti):
     """A score that has no value, such as the R2 of one row, is left out of the table."""
     lines = pathlib.Path("samples.csv").read_text().splitlines()
@@ -147,6 +163,7 @@ def main(tutti, *mpirun):
         os.chdir(work)
         make_samples(tutti)
         check_tables(tutti)
+        check_plan(tutti)
         check_one_row(tutti)
         check_info(tutti)
         check_predict(tutti)

@@ -19,15 +19,23 @@ static tt_err create_engine(tt_shard *shard, tt_slice slice, tt_engine **out)
 }
 
 /* The members of a team, on the rank whose shard has them, and on the others. */
-static tt_err join_team(tt_shard *shard, tt_team *team, tt_slice slice)
+static tt_err join_team(tt_shard *shard, tt_team *team, int stages, tt_slice slice)
 {
+  if (stages && !shard->ops->stage_begin)
+    return TT_FAIL(UNAVAILABLE,
+                   "the %s engine cannot train a member in stages; use run.device: cpu, or "
+                   "run.stages: 1",
+                   shard->ops->name);
   if (!shard->ops->partial)
     return TT_FAIL(UNAVAILABLE,
                    "the %s engine cannot train a member on several ranks; use run.device: cpu, or "
                    "run.ranks_per_member: 1",
                    shard->ops->name);
-  shard->team = (tt_shard_team){
-      .ranks = team, .slice = slice, .engine = shard->engine, .state = shard->state};
+  shard->team = (tt_shard_team){.ranks = team,
+                                .stages = stages,
+                                .slice = slice,
+                                .engine = shard->engine,
+                                .state = shard->state};
   if (shard->engine || slice.count == 0) return TT_OK;
   shard->team.state = NULL;
   TT_TRY(tt_state_create(slice, tt_cohort_state_shape(shard->cohort), &shard->team.state));
@@ -45,7 +53,7 @@ static void leave_team(tt_shard *shard)
 }
 
 static tt_err create_shard(const tt_job *job, const tt_cohort *cohort, tt_slice slice,
-                           tt_team *team, tt_shard *shard)
+                           tt_team *team, int stages, tt_shard *shard)
 {
   tt_slice own = slice;
   if (team && tt_team_rank(team) > 0) own.count = 0;
@@ -57,7 +65,7 @@ static tt_err create_shard(const tt_job *job, const tt_cohort *cohort, tt_slice 
                       .steps = 1};
   TT_TRY(tt_state_create(own, tt_cohort_state_shape(cohort), &shard->state));
   if (own.count > 0) TT_TRY(create_engine(shard, own, &shard->engine));
-  return team && cohort->parts > 1 ? join_team(shard, team, slice) : TT_OK;
+  return team && cohort->parts > 1 ? join_team(shard, team, stages, slice) : TT_OK;
 }
 
 static int64_t training_rows(const tt_dataset *d)
@@ -67,21 +75,23 @@ static int64_t training_rows(const tt_dataset *d)
   return rows;
 }
 
-static tt_err create_all(const tt_job *job, const tt_slice *slice, tt_team *team, tt_shards *all)
+static tt_err create_all(const tt_job *job, const tt_slice *slice, tt_team *team, int stages,
+                         tt_shards *all)
 {
   for (int64_t i = 0; i < all->count; i++)
-    TT_TRY(create_shard(job, job->cohorts.at[i], slice[i], team, &all->at[i]));
+    TT_TRY(create_shard(job, job->cohorts.at[i], slice[i], team, stages, &all->at[i]));
   return TT_OK;
 }
 
-tt_err tt_shards_create_local(const tt_job *job, int ranks, int rank, tt_team *team, tt_shards *out)
+tt_err tt_shards_create_local(const tt_job *job, int ranks, int rank, tt_team *team, int stages,
+                              tt_shards *out)
 {
   tt_shards all = {.count = job->cohorts.count};
   tt_slice *slice = NULL;
   tt_err e = TT_ALLOC(slice, all.count);
   if (!e) e = TT_ALLOC(all.at, all.count);
   if (!e) e = tt_load_balance(&job->cohorts, training_rows(job->data), ranks, rank, slice);
-  if (!e) e = create_all(job, slice, team, &all);
+  if (!e) e = create_all(job, slice, team, stages, &all);
   tt_free(slice);
   if (e)
     tt_shards_destroy(&all);

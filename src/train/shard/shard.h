@@ -11,11 +11,12 @@
  * shard, for files and gathers; the shards of its other ranks are empty. */
 typedef struct tt_shard_team {
   tt_team *ranks;    /* borrowed */
+  int stages;        /* 1: each rank has some layers; 0: some parts of every batch */
   tt_slice slice;    /* the members of the team, numbered within the cohort */
   tt_engine *engine; /* that of the shard on rank 0 */
   tt_state *state;   /* that of the shard on rank 0 */
   int outdated;      /* rank 0: its state has changed, the other ranks do not have it yet */
-  int incomplete;    /* rank 0: its slots lack what the other ranks have updated */
+  int incomplete;    /* rank 0: its state lacks what the other ranks have updated */
   struct tt_team_buffers *buffers; /* of team_training.c */
 } tt_shard_team;
 
@@ -45,8 +46,9 @@ typedef struct tt_shards {
  *   rank  of this rank, or of its team
  *   team  the ranks that train members together, borrowed; NULL: each rank alone. Members of a
  *         cohort without parts then train on rank 0 of the team
+ *   stages  1: the ranks of a team share the layers of a member; 0: the parts of a batch
  * Local. Errors: of the engine, UNAVAILABLE (it cannot share members), MEM. */
-tt_err tt_shards_create_local(const tt_job *job, int ranks, int rank, tt_team *team,
+tt_err tt_shards_create_local(const tt_job *job, int ranks, int rank, tt_team *team, int stages,
                               tt_shards *out);
 void tt_shards_destroy(tt_shards *all); /* accepts a zeroed one */
 

@@ -2,39 +2,10 @@
 #include "src/train/shard/team_training.h"
 
 #include "core/base/mem.h"
-#include "src/host/stop_request.h"
+#include "src/train/shard/team_internal.h"
 
 #include <math.h>
 #include <string.h>
-
-/* One block of memory; the arrays follow the struct. */
-typedef struct tt_team_buffers {
-  tt_part_sums *sums;              /* [ranks] of the parts of each rank */
-  struct step_word *word;          /* [ranks] */
-  tt_team_message *send, *receive; /* [ranks * TT_MAX_PART_SUMS] */
-  double *block;                   /* [blocks of the parameters] sums of squares */
-  float *w;                        /* [P] new weights */
-  float *incoming;                 /* sums of other ranks for the segment of this rank */
-} tt_team_buffers;
-
-/* What the ranks tell each other in each step. */
-typedef struct step_word {
-  int64_t failed, stop, training;
-  double loss[TT_MAX_PART_SUMS];
-} step_word;
-
-/* One member in a call. */
-typedef struct team_member {
-  tt_shard *shard;
-  tt_shard_team *team;
-  int64_t m; /* number in the cohort */
-  int ranks, rank;
-  tt_slice segment;
-  float *sum[TT_MAX_PART_SUMS]; /* of this rank's parts */
-  tt_err error;                 /* of this rank; the next step_word tells the others */
-} team_member;
-
-static int64_t params_of(const tt_shard *shard) { return shard->cohort->model.params; }
 
 static tt_part_sums sums_of(const tt_cohort *c, int ranks, int rank)
 {
@@ -51,25 +22,46 @@ static int64_t incoming_sums(const tt_cohort *c, int ranks, int rank)
 }
 
 /* Sizes of the arrays of the buffers, in the order of the struct. */
-enum { BUFFERS = 7 };
-static void buffer_sizes(const tt_cohort *c, int ranks, int rank, int64_t size[BUFFERS])
+enum { BUFFERS = 12 };
+static void buffer_sizes(const tt_cohort *c, int stages, int ranks, int rank, int64_t size[BUFFERS])
 {
+  const int64_t value = (int64_t)sizeof(float), slices = ranks * (int64_t)sizeof(tt_slice);
   int64_t params = c->model.params, segment = tt_part_segment(params, ranks, rank).count;
-  size[0] = ranks * (int64_t)sizeof(tt_part_sums);
-  size[1] = ranks * (int64_t)sizeof(step_word);
-  size[2] = size[3] = ranks * TT_MAX_PART_SUMS * (int64_t)sizeof(tt_team_message);
-  size[4] = tt_norm_blocks(params) * (int64_t)sizeof(double);
-  size[5] = params * (int64_t)sizeof(float);
-  size[6] = incoming_sums(c, ranks, rank) * segment * (int64_t)sizeof(float);
-  for (int i = 0; i < BUFFERS; i++) size[i] = (size[i] + 63) / 64 * 64;
+  const int64_t bytes[BUFFERS] = {ranks * (int64_t)sizeof(tt_part_sums),
+                                  ranks * (int64_t)sizeof(tt_team_word),
+                                  slices,
+                                  slices,
+                                  slices,
+                                  ranks * (int64_t)sizeof(tt_pipeline_stage),
+                                  ranks * TT_MAX_PART_SUMS * (int64_t)sizeof(tt_team_message),
+                                  ranks * TT_MAX_PART_SUMS * (int64_t)sizeof(tt_team_message),
+                                  tt_norm_blocks(params) * (int64_t)sizeof(double),
+                                  stages ? 0 : params * value,
+                                  stages ? 0 : incoming_sums(c, ranks, rank) * segment * value,
+                                  stages ? 8 * tt_team_lane_values(c, ranks) * value : 0};
+  for (int i = 0; i < BUFFERS; i++) size[i] = (bytes[i] + 63) / 64 * 64;
 }
 
-int64_t tt_team_buffer_bytes_local(const tt_cohort *c, int ranks, int rank)
+int64_t tt_team_buffer_bytes_local(const tt_cohort *c, int stages, int ranks, int rank)
 {
   int64_t size[BUFFERS], sum = 64 + (int64_t)sizeof(tt_team_buffers);
-  buffer_sizes(c, ranks, rank, size);
+  buffer_sizes(c, stages, ranks, rank, size);
   for (int i = 0; i < BUFFERS; i++) sum += size[i];
   return sum;
+}
+
+/* Who updates which parameters. */
+static void divide_parameters(const tt_shard *shard, int ranks)
+{
+  const tt_cohort *c = shard->cohort;
+  const tt_team_buffers *b = shard->team.buffers;
+  if (shard->team.stages) tt_pipeline_cut(&c->model, ranks, b->stage);
+  for (int r = 0; r < ranks; r++) {
+    b->sums[r] = sums_of(c, ranks, r);
+    b->segment[r] =
+        shard->team.stages ? b->stage[r].params : tt_part_segment(c->model.params, ranks, r);
+    b->blocks[r] = tt_norm_blocks_of(b->segment[r]);
+  }
 }
 
 static tt_err reserve_buffers(tt_shard *shard)
@@ -79,22 +71,23 @@ static tt_err reserve_buffers(tt_shard *shard)
   int64_t size[BUFFERS];
   char *at = NULL;
   if (t->buffers) return TT_OK;
-  TT_TRY(TT_ALLOC(at, tt_team_buffer_bytes_local(shard->cohort, ranks, rank)));
+  TT_TRY(TT_ALLOC(at, tt_team_buffer_bytes_local(shard->cohort, t->stages, ranks, rank)));
   tt_team_buffers *b = t->buffers = (void *)at;
   void *array[BUFFERS];
   at += (sizeof *b + 63) / 64 * 64;
-  buffer_sizes(shard->cohort, ranks, rank, size);
+  buffer_sizes(shard->cohort, t->stages, ranks, rank, size);
   for (int i = 0; i < BUFFERS; i++) {
     array[i] = at;
     at += size[i];
   }
-  *b = (tt_team_buffers){array[0], array[1], array[2], array[3], array[4], array[5], array[6]};
-  for (int r = 0; r < ranks; r++) b->sums[r] = sums_of(shard->cohort, ranks, r);
+  *b = (tt_team_buffers){array[0], array[1], array[2], array[3], array[4],  array[5],
+                         array[6], array[7], array[8], array[9], array[10], array[11]};
+  divide_parameters(shard, ranks);
   return TT_OK;
 }
 
 /* Losses of all ranks, added in tree order. */
-static double add_losses(const team_member *x)
+static double add_losses(const tt_team_member *x)
 {
   const tt_team_buffers *b = x->team->buffers;
   tt_part_sums s = {.parts = x->shard->cohort->parts};
@@ -109,7 +102,7 @@ static double add_losses(const team_member *x)
 }
 
 /* Add the sums of all ranks for this rank's segment in tree order; returns the gradient. */
-static float *add_gradients(const team_member *x)
+static float *add_gradients(const tt_team_member *x)
 {
   const tt_team_buffers *b = x->team->buffers;
   tt_part_sums s = {.parts = x->shard->cohort->parts};
@@ -129,12 +122,12 @@ static float *add_gradients(const team_member *x)
 }
 
 /* Send each rank this rank's sums of its segment; receive theirs for the segment of this rank. */
-static void exchange_gradients(const team_member *x)
+static void exchange_gradients(const tt_team_member *x)
 {
   const tt_team_buffers *b = x->team->buffers;
   int64_t sends = 0, receives = 0, bytes = x->segment.count * (int64_t)sizeof(float);
   for (int r = 0; r < x->ranks; r++) {
-    tt_slice to = tt_part_segment(params_of(x->shard), x->ranks, r);
+    tt_slice to = b->segment[r];
     if (r == x->rank) continue;
     for (int k = 0; k < b->sums[x->rank].count; k++)
       b->send[sends++] =
@@ -145,93 +138,35 @@ static void exchange_gradients(const team_member *x)
   tt_team_exchange(x->team->ranks, sends, b->send, receives, b->receive);
 }
 
-/* Every rank has its slice of an array and gets those of the others.
- *   slice   of a rank in the array;  size  of an element */
-static void exchange_slices(const team_member *x, tt_slice (*slice)(int64_t, int, int),
-                            int64_t count, void *array, int64_t size)
-{
-  const tt_team_buffers *b = x->team->buffers;
-  tt_slice own = slice(count, x->ranks, x->rank);
-  int64_t n = 0;
-  for (int r = 0; r < x->ranks; r++) {
-    tt_slice of = slice(count, x->ranks, r);
-    if (r == x->rank) continue;
-    b->send[n] = (tt_team_message){r, own.count * size, (char *)array + own.first * size};
-    b->receive[n++] = (tt_team_message){r, of.count * size, (char *)array + of.first * size};
-  }
-  tt_team_exchange(x->team->ranks, n, b->send, n, b->receive);
-}
-
-static int is_clipped(const team_member *x)
-{
-  return x->shard->cohort->member[x->m].hyper.clip_norm > 0.0f;
-}
-
-/* Sum of squares of the whole gradient, if it is needed. */
-static double gradient_squares(team_member *x, float *gradient)
-{
-  const tt_team_buffers *b = x->team->buffers;
-  int64_t blocks = tt_norm_blocks(params_of(x->shard));
-  double *own = b->block + x->segment.first / TT_NORM_BLOCK, sum = 0.0;
-  if (!x->error)
-    x->error = x->shard->ops->squares(x->team->engine, x->m, x->segment, gradient, own);
-  if (!is_clipped(x)) return 0.0;
-  exchange_slices(x, tt_part_slice, blocks, b->block, (int64_t)sizeof *b->block);
-  for (int64_t i = 0; i < blocks; i++) sum += b->block[i];
-  return sum;
-}
-
 /* From the sums of this rank's parts to new weights of all segments. After an error the rank takes
  * part in all exchanges of the step. */
-static void update_weights(team_member *x)
+static void update_weights(tt_team_member *x)
 {
   const tt_team_buffers *b = x->team->buffers;
   exchange_gradients(x);
   float *gradient = add_gradients(x);
-  double squares = gradient_squares(x, gradient);
+  double squares = tt_team_squares(x, x->segment, gradient);
   if (!x->error)
     x->error = x->shard->ops->advance(x->team->engine, x->m, x->segment, gradient, squares,
                                       b->w + x->segment.first);
-  exchange_slices(x, tt_part_segment, params_of(x->shard), b->w, (int64_t)sizeof *b->w);
+  tt_team_exchange_slices(x, b->segment, b->w, (int64_t)sizeof *b->w);
 }
 
-/* What the ranks say in this step: 1 if it is taken, 0 if the member does not train, -1 if the call
- * ends because of an error of a rank. *stop: a rank is to stop after this step. */
-static int exchange_words(team_member *x, step_word *mine, int *stop)
-{
-  const tt_team_buffers *b = x->team->buffers;
-  int failed = 0;
-  mine->failed = x->error != TT_OK;
-  mine->stop = tt_stop_signalled_local();
-  tt_team_allgather(x->team->ranks, mine, (int64_t)sizeof *mine, b->word);
-  for (int r = 0; r < x->ranks; r++) {
-    failed |= b->word[r].failed != 0;
-    *stop |= b->word[r].stop != 0;
-  }
-  return failed ? -1 : mine->training != 0;
-}
-
-/* tt_shared_sum.gather for a team_member. */
-static void gather_terms(void *with, int64_t terms, double *term)
-{
-  exchange_slices(with, tt_part_slice, terms, term, (int64_t)sizeof *term);
-}
-
-/* One step. Returns as exchange_words. */
-static int train_step(team_member *x, int *epoch_ended, int *stop)
+/* One step in parts. Returns as tt_team_exchange_words. */
+static int train_step(tt_team_member *x, int *epoch_ended, int *stop)
 {
   const tt_engine_ops *ops = x->shard->ops;
   tt_slice parts = tt_part_slice(x->shard->cohort->parts, x->ranks, x->rank);
-  step_word mine = {0};
+  tt_team_word mine = {0};
   int training = 0;
   if (!x->error)
     x->error = ops->partial(x->team->engine, x->m, parts, &training, x->sum, mine.loss);
   mine.training = training;
-  int taken = exchange_words(x, &mine, stop);
+  int taken = tt_team_exchange_words(x, &mine, stop);
   if (taken <= 0) return taken;
   double loss = add_losses(x);
   if (isfinite(loss)) update_weights(x);
-  const tt_shared_sum share = {x->ranks, x->rank, gather_terms, x};
+  const tt_shared_sum share = tt_team_share(x);
   tt_err e = ops->accept(x->team->engine, x->m, x->team->buffers->w, loss, &share, epoch_ended);
   if (!x->error) x->error = e;
   return isfinite(loss);
@@ -239,11 +174,12 @@ static int train_step(team_member *x, int *epoch_ended, int *stop)
 
 /* Up to `steps` steps of one member; adds those that were taken to *taken. Returns 0 to end the
  * call. */
-static int train_member(team_member *x, int64_t steps, int64_t *taken)
+static int train_member(tt_team_member *x, int64_t steps, int64_t *taken)
 {
   int stop = 0, epoch_ended = 0, result = 1;
   for (int64_t i = 0; i < steps && result > 0 && !stop; i++) {
-    result = train_step(x, &epoch_ended, &stop);
+    result = x->team->stages ? tt_team_stage_step(x, &epoch_ended, &stop)
+                             : train_step(x, &epoch_ended, &stop);
     *taken += result > 0;
     if (epoch_ended && x->shard->cohort->stop == TT_EARLY_STOPPING_ensemble) break;
   }
@@ -269,13 +205,13 @@ static tt_err distribute(tt_shard *shard)
 static tt_err train_members(tt_shard *shard, int64_t steps, tt_err before, int64_t *taken)
 {
   const tt_shard_team *t = &shard->team;
-  team_member x = {.shard = shard,
-                   .team = &shard->team,
-                   .ranks = tt_team_ranks(t->ranks),
-                   .rank = tt_team_rank(t->ranks),
-                   .error = before};
+  tt_team_member x = {.shard = shard,
+                      .team = &shard->team,
+                      .ranks = tt_team_ranks(t->ranks),
+                      .rank = tt_team_rank(t->ranks),
+                      .error = before};
   int more = 1;
-  x.segment = tt_part_segment(params_of(shard), x.ranks, x.rank);
+  x.segment = t->buffers->segment[x.rank];
   for (int64_t i = 0; more && i < t->slice.count; i++) {
     x.m = t->slice.first + i;
     more = train_member(&x, steps, taken);
@@ -327,22 +263,29 @@ tt_err tt_team_train(tt_shard *shard, tt_err before, int64_t steps)
   return shard->cohort->retries > 0 ? collect_if(shard, e, all.diverged > decision[DIVERGED]) : e;
 }
 
-/* Rank 0 receives the slots of the segments of the other ranks, of member i of the team. */
-static void collect_slots(tt_shard *shard, int64_t i)
+/* Rank 0 receives the segments of the other ranks of one array of [P]. */
+static void collect_array(const tt_shard_team *t, float *array)
 {
-  const tt_shard_team *t = &shard->team;
-  const tt_state *s = t->state;
   int ranks = tt_team_ranks(t->ranks), rank = tt_team_rank(t->ranks);
   int64_t n = 0;
-  for (int64_t k = i * s->slots; k < (i + 1) * s->slots; k++)
-    for (int r = 1; r < ranks; r++) {
-      tt_slice segment = tt_part_segment(s->params, ranks, r);
-      if (rank != 0 && rank != r) continue;
-      t->buffers->send[n++] =
-          (tt_team_message){rank ? 0 : r, segment.count * (int64_t)sizeof(float),
-                            TT_FIELD(s, slots) + k * s->params + segment.first};
-    }
+  for (int r = 1; r < ranks; r++) {
+    tt_slice segment = t->buffers->segment[r];
+    if (rank == 0 || rank == r)
+      t->buffers->send[n++] = (tt_team_message){
+          rank ? 0 : r, segment.count * (int64_t)sizeof(float), array + segment.first};
+  }
   tt_team_exchange(t->ranks, rank ? n : 0, t->buffers->send, rank ? 0 : n, t->buffers->send);
+}
+
+/* The arrays of member i of the team that each rank has for its segment only. */
+static void collect_member(const tt_shard_team *t, int64_t i)
+{
+  const tt_state *s = t->state;
+  for (int64_t k = i * s->slots; k < (i + 1) * s->slots; k++)
+    collect_array(t, TT_FIELD(s, slots) + k * s->params);
+  if (!t->stages) return;
+  collect_array(t, TT_FIELD(s, weights) + i * s->params);
+  if (s->averages) collect_array(t, TT_FIELD(s, average) + i * s->params);
 }
 
 tt_err tt_team_collect(tt_shard *shard, tt_err before)
@@ -354,7 +297,7 @@ tt_err tt_team_collect(tt_shard *shard, tt_err before)
   if (!decision[INCOMPLETE]) return before;
   tt_ckpt_wait_local(shard->reader);
   tt_err e = shard->ops->save(t->engine, t->slice, t->state);
-  for (int64_t i = 0; i < t->slice.count; i++) collect_slots(shard, i);
+  for (int64_t i = 0; i < t->slice.count; i++) collect_member(t, i);
   if (!e && shard->engine) e = shard->ops->load(t->engine, t->slice, t->state);
   t->incomplete = 0;
   return before ? before : e;

@@ -1,12 +1,13 @@
 /* team_training.h — members that the ranks of a team train together, each some parts of every batch
- * (train.parts, run.ranks_per_member). Every function is collective over the ranks of the team, and
- * local for a shard without a team.
+ * (train.parts, run.ranks_per_member) or some layers (run.stages). Every function is collective
+ * over the ranks of the team, and local for a shard without a team.
  *
  * One step: each rank adds the gradients of its parts as far as the tree of core/model/parts.h
  * allows; the ranks exchange losses, then the sums: each gets those of its segment of the
  * parameters, adds them in tree order, and takes the optimiser step of the segment; then they
  * exchange the new weights. All ranks then end the step, and the epoch, with the same bits as one
- * rank with all parts. Only rank 0 of the team has the members in its shard. */
+ * rank with all parts. Only rank 0 of the team has the members in its shard. A step in stages:
+ * team_stages.c. */
 #ifndef TT_TEAM_TRAINING_H
 #define TT_TEAM_TRAINING_H
 #include "src/train/shard/shard.h"
@@ -23,6 +24,7 @@ tt_err tt_team_train(tt_shard *shard, tt_err before, int64_t steps);
  * nothing if it has it. before, result: as for tt_team_train. Errors: `before`, of the engine. */
 tt_err tt_team_collect(tt_shard *shard, tt_err before);
 
-/* Bytes on each rank for the exchange of a member's gradients and weights. Local. */
-int64_t tt_team_buffer_bytes_local(const tt_cohort *c, int ranks, int rank);
+/* Bytes on a rank for what it exchanges.
+ *   stages  1: the layers are divided among the ranks, 0: the parts of a batch. Local. */
+int64_t tt_team_buffer_bytes_local(const tt_cohort *c, int stages, int ranks, int rank);
 #endif

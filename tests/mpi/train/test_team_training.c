@@ -1,6 +1,6 @@
-/* test_team_training.c — laws of members that several ranks train together: the bits are those of
- * one engine with all parts, for any teams, lengths of calls and restarts; an error or a signal on
- * one rank ends the call on all ranks of its team. */
+/* test_team_training.c — laws of members that several ranks train together, each some parts of the
+ * batches or some layers: the bits are those of one engine with all parts, for any teams, lengths of
+ * calls and restarts; an error or a signal on one rank ends the call on all ranks of its team. */
 #include "tests/support/problem.h"
 #include "tests/support/ranks.h"
 
@@ -11,7 +11,7 @@
 
 #include <signal.h>
 
-enum { ROWS = 190, INPUTS = 5, EPOCHS = 3, MEMBERS = 2, PARTS = 8, MOST_CALLS = 400 };
+enum { ROWS = 190, INPUTS = 5, EPOCHS = 3, MEMBERS = 2, PARTS = 8, LAYERS = 4, MOST_CALLS = 400 };
 
 static const tt_resources use = {.threads = 1, .simd = TT_SIMD_generic};
 static way plain(void) { return (way){.name = "cpu", .ops = &tt_engine_cpu, .use = use}; }
@@ -19,11 +19,12 @@ static way plain(void) { return (way){.name = "cpu", .ops = &tt_engine_cpu, .use
 /* Case i has row i of the tables of losses, optimizers and averages. Two blocks of the norm. */
 static problem make(int i)
 {
-  const int64_t hidden[] = {64, 64};
+  const int64_t hidden[LAYERS - 1] = {64, 64, 16};
   tt_loss loss = (tt_loss)(i % TT_LOSS_COUNT);
-  problem p =
-      problem_make(ROWS, INPUTS, 1, 1, MEMBERS, hidden, 2, TT_ACT_silu, tt_loss_output_head(loss));
-  tt_model_shape shape = usual_shape(INPUTS, 1, hidden, 2, TT_ACT_silu, tt_loss_output_head(loss));
+  problem p = problem_make(ROWS, INPUTS, 1, 1, MEMBERS, hidden, LAYERS - 1, TT_ACT_silu,
+                           tt_loss_output_head(loss));
+  tt_model_shape shape =
+      usual_shape(INPUTS, 1, hidden, LAYERS - 1, TT_ACT_silu, tt_loss_output_head(loss));
   shape.layer_norm = i % 2;
   shape.residual = i % 3 == 1;
   TT_CHECK_OK(tt_model_lay_out(&shape, &p.c.model));
@@ -52,19 +53,20 @@ typedef struct cast {
   problem *p;
   tt_cohort *cohort[1];
   tt_job job;
+  int stages; /* 1: the ranks of a team share the layers */
   tt_team *team;
   tt_shards shards;
   tt_shard *shard;
 } cast;
 
-static void start(problem *p, int teams, const tt_engine_ops *ops, cast *to)
+static void start(problem *p, int teams, int stages, const tt_engine_ops *ops, cast *to)
 {
   int team = tt_load_balance_place(tt_comm_ranks(comm), teams, tt_comm_rank(comm)).team;
-  *to = (cast){.p = p, .cohort = {&p->c}};
+  *to = (cast){.p = p, .cohort = {&p->c}, .stages = stages};
   to->job = (tt_job){.cohorts = {1, to->cohort}, .data = p->d, .ops = ops, .use = use};
   if (tt_comm_ranks(comm) < 3) to->job.use.threads = 1 + teams % 2; /* they share parts */
   TT_CHECK_OK(tt_team_create(comm, team, &to->team));
-  TT_CHECK_OK(tt_shards_create_local(&to->job, teams, team, to->team, &to->shards));
+  TT_CHECK_OK(tt_shards_create_local(&to->job, teams, team, to->team, to->stages, &to->shards));
   to->shard = &to->shards.at[0];
 }
 
@@ -108,19 +110,21 @@ static void same_as(const tt_state *want, const cast *c, const char *what)
     same_member(want, c->shard->state, c->shard->slice.first + m, what);
 }
 
-/* Train to the end in calls of `steps` steps; `again` > 0: with other teams after each call. */
-static void train_in_teams(problem *p, int teams, int64_t steps, int again, const tt_state *want)
+/* Train to the end in calls of `steps` steps; `again` > 0: with other teams after each call, in
+ * stages and in parts by turns. */
+static void train_in_teams(problem *p, int teams, int stages, int64_t steps, int again,
+                           const tt_state *want)
 {
   cast c;
   int calls = 0, ranks = tt_comm_ranks(comm);
-  start(p, teams, &tt_engine_cpu, &c);
+  start(p, teams, stages, &tt_engine_cpu, &c);
   do {
     TT_CHECK_OK(tt_team_train(c.shard, TT_OK, steps));
     TT_CHECK_OK(tt_retry_diverged_local(c.shard));
     if (!again) continue;
     cast other;
     teams = teams % ranks + 1;
-    start(p, teams, &tt_engine_cpu, &other);
+    start(p, teams, !c.stages, &tt_engine_cpu, &other);
     hand_over(&c, &other);
     other.shard->local_progress = c.shard->local_progress;
     end(&c);
@@ -134,14 +138,21 @@ static void train_in_teams(problem *p, int teams, int64_t steps, int again, cons
   end(&c);
 }
 
+/* Adversarial training is not possible in stages. */
+static void every_team(problem *p, int i, int in_stages)
+{
+  tt_state *want = problem_run(p, plain(), everyone(p), 7);
+  for (int teams = 1; teams <= tt_comm_ranks(comm); teams++)
+    for (int stages = 0; stages <= in_stages; stages++)
+      train_in_teams(p, teams, stages, i % 2 ? 1000 : 2, in_stages && i % 3 == 0, want);
+  tt_state_destroy(&want);
+}
+
 TT_TEST (teams_give_the_bits_of_one_rank) {
   int cases = (int)TT_LOSS_COUNT > (int)TT_OPT_COUNT ? (int)TT_LOSS_COUNT : (int)TT_OPT_COUNT;
   for (int i = 0; i < cases; i++) {
     problem p = make(i);
-    tt_state *want = problem_run(&p, plain(), everyone(&p), 7);
-    for (int teams = 1; teams <= tt_comm_ranks(comm); teams++)
-      train_in_teams(&p, teams, i % 2 ? 1000 : 2, i % 3 == 0, want);
-    tt_state_destroy(&want);
+    every_team(&p, i, p.c.member[0].hyper.adversarial_epsilon <= 0.0f);
     problem_free(&p);
   }
 }
@@ -157,7 +168,7 @@ TT_TEST (retries_in_teams_give_the_bits_of_one_rank) {
   tt_cohort *cohort[] = {&p.c};
   tt_job job = {.cohorts = {1, cohort}, .data = p.d, .ops = &tt_engine_cpu, .use = use};
   tt_shards alone;
-  TT_CHECK_OK(tt_shards_create_local(&job, 1, 0, NULL, &alone));
+  TT_CHECK_OK(tt_shards_create_local(&job, 1, 0, NULL, 0, &alone));
   do {
     TT_CHECK_OK(tt_shard_train_local(&alone.at[0], 2));
     TT_CHECK_OK(tt_retry_diverged_local(&alone.at[0]));
@@ -165,17 +176,23 @@ TT_TEST (retries_in_teams_give_the_bits_of_one_rank) {
   TT_CHECK_OK(tt_shard_save_local(&alone.at[0]));
   TT_CHECK(TT_FIELD(alone.at[0].state, attempt)[1], ==, 1);
   TT_CHECK(TT_FIELD(alone.at[0].state, status)[1], ==, TT_STATUS_finished);
-  train_in_teams(&p, 1, 3, 0, alone.at[0].state);
+  for (int stages = 0; stages < 2; stages++) train_in_teams(&p, 1, stages, 3, 0, alone.at[0].state);
   tt_shards_destroy(&alone);
   problem_free(&p);
 }
 
-/* An engine whose call number `fails_at` of one function fails on the last rank. */
+/* An engine whose call number `fails_at` of one function fails on one rank: the last one that has
+ * layers in stages. */
 static int calls, fails_at;
+static int is_bad(void)
+{
+  int last = tt_comm_ranks(comm) < LAYERS ? tt_comm_ranks(comm) - 1 : LAYERS - 1;
+  return tt_comm_rank(comm) == last;
+}
+
 static tt_err count_call(void)
 {
-  int last = tt_comm_rank(comm) == tt_comm_ranks(comm) - 1;
-  return last && ++calls == fails_at ? TT_FAIL(IO, "call %d fails", calls) : TT_OK;
+  return is_bad() && ++calls == fails_at ? TT_FAIL(IO, "call %d fails", calls) : TT_OK;
 }
 
 static tt_err bad_partial(tt_engine *e, int64_t m, tt_slice parts, int *training,
@@ -192,31 +209,75 @@ static tt_err bad_advance(tt_engine *e, int64_t m, tt_slice segment, float *grad
   return tt_engine_cpu.advance(e, m, segment, gradient, squares, w);
 }
 
+static tt_err bad_begin(tt_engine *e, int64_t m, const tt_pipeline_stage *stage, int64_t window,
+                        tt_pipeline_step *out)
+{
+  TT_TRY(count_call());
+  return tt_engine_cpu.stage_begin(e, m, stage, window, out);
+}
+
+static tt_err bad_forward(tt_engine *e, int64_t part, const float *in, float *out)
+{
+  TT_TRY(count_call());
+  return tt_engine_cpu.stage_forward(e, part, in, out);
+}
+
+static tt_err bad_backward(tt_engine *e, int64_t part, const float *in, float *out)
+{
+  TT_TRY(count_call());
+  return tt_engine_cpu.stage_backward(e, part, in, out);
+}
+
+static tt_err bad_accept(tt_engine *e, int64_t m, const float *w, double loss,
+                         const tt_shared_sum *share, int *epoch_ended)
+{
+  tt_err err = count_call();
+  TT_TRY(tt_engine_cpu.accept(e, m, w, loss, share, epoch_ended));
+  return err;
+}
+
+static void fail_in_a_call(tt_engine_ops bad, int stages)
+{
+  for (fails_at = 1; fails_at < 4; fails_at++) {
+    problem p = make(2);
+    cast c;
+    start(&p, 1, stages, &bad, &c);
+    calls = 0;
+    tt_err e = tt_team_train(c.shard, TT_OK, 1000);
+    TT_CHECK((int)e, ==, is_bad() ? (int)TT_E_IO : (int)TT_OK);
+    TT_CHECK((int)tt_agree(comm, e), ==, TT_E_IO);
+    TT_CHECK_HAS(tt_err_last(), "fails");
+    /* rank 0 can save what was trained, and the error stays the first one */
+    TT_CHECK((int)tt_team_collect(c.shard, e), ==, (int)e);
+    TT_CHECK_OK(tt_shard_save_local(c.shard));
+    /* later calls of this rank do not train either */
+    TT_CHECK((int)tt_team_train(c.shard, e, 1000), ==, (int)e);
+    end(&c);
+    problem_free(&p);
+  }
+}
+
 TT_TEST (an_error_on_one_rank_ends_the_call_on_all) {
-  for (int which = 0; which < 2; which++)
-    for (fails_at = 1; fails_at < 4; fails_at++) {
-      problem p = make(2);
-      tt_engine_ops bad = tt_engine_cpu;
-      cast c;
-      if (which)
-        bad.advance = bad_advance;
-      else
-        bad.partial = bad_partial;
-      start(&p, 1, &bad, &c);
-      calls = 0;
-      tt_err e = tt_team_train(c.shard, TT_OK, 1000);
-      int last = tt_comm_rank(comm) == tt_comm_ranks(comm) - 1;
-      TT_CHECK((int)e, ==, last ? (int)TT_E_IO : (int)TT_OK);
-      TT_CHECK((int)tt_agree(comm, e), ==, TT_E_IO);
-      TT_CHECK_HAS(tt_err_last(), "fails");
-      /* rank 0 can save what was trained, and the error stays the first one */
-      TT_CHECK((int)tt_team_collect(c.shard, e), ==, (int)e);
-      TT_CHECK_OK(tt_shard_save_local(c.shard));
-      /* later calls of this rank do not train either */
-      TT_CHECK((int)tt_team_train(c.shard, e, 1000), ==, (int)e);
-      end(&c);
-      problem_free(&p);
-    }
+  tt_engine_ops bad = tt_engine_cpu;
+  bad.partial = bad_partial;
+  fail_in_a_call(bad, 0);
+  for (int stages = 0; stages < 2; stages++) {
+    bad = tt_engine_cpu;
+    bad.advance = bad_advance;
+    fail_in_a_call(bad, stages);
+    bad = tt_engine_cpu;
+    bad.accept = bad_accept;
+    fail_in_a_call(bad, stages);
+  }
+  bad = tt_engine_cpu;
+  bad.stage_begin = bad_begin;
+  fail_in_a_call(bad, 1);
+  bad = tt_engine_cpu;
+  bad.stage_forward = bad_forward;
+  fail_in_a_call(bad, 1);
+  bad = tt_engine_cpu;
+  bad.stage_backward = bad_backward;
+  fail_in_a_call(bad, 1);
 }
 
 /* Bytes and messages of a step: a word to each other rank; the sums of the parts of each rank for
@@ -227,7 +288,7 @@ TT_TEST (a_step_sends_what_the_model_says) {
   p.c.batch_size = 20; /* the second step does not end an epoch */
   int ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm);
   int64_t params = p.c.model.params, own = tt_part_segment(params, ranks, rank).count;
-  start(&p, 1, &tt_engine_cpu, &c);
+  start(&p, 1, 0, &tt_engine_cpu, &c);
   TT_CHECK_OK(tt_team_train(c.shard, TT_OK, 1)); /* allocates */
   tt_team_traffic before = tt_team_traffic_local(c.team);
   TT_CHECK_OK(tt_team_train(c.shard, TT_OK, 1)); /* one step of each member */
@@ -244,6 +305,31 @@ TT_TEST (a_step_sends_what_the_model_says) {
   problem_free(&p);
 }
 
+/* Bytes and messages of a step in stages: two words to each other rank; the outputs of a stage go to
+ * the next one, and as many gradients come back. */
+TT_TEST (a_step_in_stages_sends_what_the_model_says) {
+  problem p = make(1); /* not clipped */
+  tt_pipeline_stage at[64];
+  cast c;
+  p.c.batch_size = 50; /* the second step does not end an epoch */
+  int ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm);
+  int used = tt_pipeline_used(&p.c.model, ranks);
+  tt_pipeline_cut(&p.c.model, ranks, at);
+  start(&p, 1, 1, &tt_engine_cpu, &c);
+  TT_CHECK_OK(tt_team_train(c.shard, TT_OK, 1));
+  tt_team_traffic before = tt_team_traffic_local(c.team);
+  TT_CHECK_OK(tt_team_train(c.shard, TT_OK, 1)); /* one step of each member */
+  tt_team_traffic after = tt_team_traffic_local(c.team);
+  int64_t word = 3 * 8 + TT_MAX_PART_SUMS * 8, values = 0, cuts = 0;
+  int64_t rows = 64, filled = 4; /* padded rows, and parts that have rows, of a batch of 50 */
+  if (rank < used - 1) values += p.c.model.layer[at[rank + 1].first].in, cuts++;
+  if (rank > 0 && rank < used) values += p.c.model.layer[at[rank].first].in, cuts++;
+  TT_CHECK(after.bytes - before.bytes, ==, MEMBERS * (2 * (ranks - 1) * word + 4 * rows * values));
+  TT_CHECK(after.messages - before.messages, ==, MEMBERS * (2 * (ranks - 1) + filled * cuts));
+  end(&c);
+  problem_free(&p);
+}
+
 /* The last test: this process remembers the signal. */
 TT_TEST (signal_to_one_rank_ends_the_call_after_a_step) {
   problem p = make(0);
@@ -252,18 +338,20 @@ TT_TEST (signal_to_one_rank_ends_the_call_after_a_step) {
   TT_CHECK_OK(p.by.ops->train(p.engine, 1, &at));
   tt_state *want = problem_state(&p, everyone(&p));
   problem_stop(&p);
-  cast c;
-  start(&p, 1, &tt_engine_cpu, &c);
   tt_stop_install_handlers_local();
   if (tt_comm_rank(comm) == tt_comm_ranks(comm) - 1) raise(SIGUSR1);
-  TT_CHECK_OK(tt_team_train(c.shard, TT_OK, 1000));
-  TT_CHECK_OK(tt_team_collect(c.shard, TT_OK));
-  TT_CHECK_OK(tt_shard_save_local(c.shard));
-  if (c.shard->engine) {
-    TT_CHECK(c.shard->local_progress.member_steps, ==, 1);
-    same_member(want, c.shard->state, 0, "after one step");
+  for (int stages = 0; stages < 2; stages++) {
+    cast c;
+    start(&p, 1, stages, &tt_engine_cpu, &c);
+    TT_CHECK_OK(tt_team_train(c.shard, TT_OK, 1000));
+    TT_CHECK_OK(tt_team_collect(c.shard, TT_OK));
+    TT_CHECK_OK(tt_shard_save_local(c.shard));
+    if (c.shard->engine) {
+      TT_CHECK(c.shard->local_progress.member_steps, ==, 1);
+      same_member(want, c.shard->state, 0, "after one step");
+    }
+    end(&c);
   }
-  end(&c);
   tt_state_destroy(&want);
   problem_free(&p);
 }

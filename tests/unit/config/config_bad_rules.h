@@ -166,6 +166,26 @@ static const tt_bad bad_rules[] = {
      NULL,
      {"3:67: train.adversarial_epsilon cannot be combined with method: fusion"}},
     {1,
+     JOB "run: {stages: 4}\n",
+     NULL,
+     {"3:15: run.stages: 4 with 1 part: a stage would wait 75 % of the time for the others; set "
+      "train.parts to 4 or more, or remove run.stages"}},
+    {1,
+     JOB "run: {stages: 2}\ntrain: {parts: 4, adversarial_epsilon: 0.01}\n",
+     NULL,
+     {"4:40: train.adversarial_epsilon cannot be combined with run.stages: use "
+      "run.ranks_per_member"}},
+    {1,
+     JOB "run: {stages: 2}\ntrain: {parts: 4}\nmodel: {profile: [1, 8], front: [conv 2 3]}\n",
+     NULL,
+     {"model.front cannot be combined with run.stages: use run.ranks_per_member"}},
+    {1,
+     JOB "run: {stages: 2, ranks_per_member: 4}\ntrain: {parts: 4}\n",
+     NULL,
+     {"3:15: run.stages: 2 and run.ranks_per_member: 4 (line 3): the ranks of a member share "
+      "either "
+      "its layers or the parts of its batches; keep one"}},
+    {1,
      JOB "train: {method: fusion, batch_order: shared, parts: 2}\n",
      NULL,
      {"3:53: train.parts: with method: fusion a step needs the outputs of the whole batch"}},

@@ -218,7 +218,8 @@ static const char *companion(const char *option)
       {"stop.accurate_fraction", "select.lower=0.1"},
       {"stop.accurate_rounds", "select.lower=0.1"},
       {"stop.plateau_delta", "stop.plateau_rounds=3"},
-      {"stop.change_rounds", "stop.change=0.1"}};
+      {"stop.change_rounds", "stop.change=0.1"},
+      {"run.stages", "train.parts=4"}};
   if (strcmp(option, "train.nesterov") == 0) return "train.momentum=0.5";
   for (size_t i = 0; i < sizeof pair / sizeof *pair; i++)
     if (strcmp(option, pair[i][0]) == 0) return pair[i][1];

@@ -117,7 +117,7 @@ static int teams_of(int64_t members, int64_t parts, int64_t batch, int64_t per_m
   tt_cohort c = {
       .members = members, .parts = parts, .batch_size = batch, .model = {.params = 10000}};
   tt_cohort *at[] = {&c};
-  return tt_load_balance_teams(&(tt_cohorts){1, at}, per_member, ranks);
+  return tt_load_balance_teams(&(tt_cohorts){1, at}, per_member, 1, ranks);
 }
 
 TT_TEST (several_ranks_train_a_member_where_it_pays_or_is_said) {

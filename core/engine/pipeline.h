@@ -1,0 +1,42 @@
+/* pipeline.h — stages of a member: contiguous layers that one rank computes for all parts of a
+ * batch (run.stages), and the order in which it computes them. No MPI, no CUDA.
+ *
+ * The parts of a batch (core/model/parts.h) go through the stages one behind the other. The order
+ * of a stage is 1F1B (Narayanan et al. 2019, PipeDream): forward passes until the window is full,
+ * then one backward pass and one forward pass in turn. The window is the largest number of parts
+ * that wait for their backward pass: it bounds the activations in memory. */
+#ifndef TT_PIPELINE_H
+#define TT_PIPELINE_H
+#include "core/model/model.h"
+#include "core/model/parts.h"
+TT_BEGIN_C
+
+typedef struct tt_pipeline_stage {
+  int first, count; /* layers [first, first + count); count 0: the stage has none */
+  tt_slice params;  /* of these layers */
+} tt_pipeline_stage;
+
+/* Cut the layers of a model so that the largest cost of a stage is as small as possible; the cost
+ * of a layer is that of its products, as in tt_model_flops. With more stages than layers the last
+ * stages have none.
+ *   out  [stages] */
+void tt_pipeline_cut(const tt_model *m, int stages, tt_pipeline_stage *out);
+
+/* Stages with layers. */
+int tt_pipeline_used(const tt_model *m, int stages);
+
+/* Window of a stage of `stages` stages with layers. */
+int64_t tt_pipeline_window(int stages, int stage, int64_t parts);
+
+/* What a stage does after `forward` forward and `backward` backward passes: 1 the next forward
+ * pass, 0 the next backward pass. It ends when backward is parts. */
+int tt_pipeline_is_forward(int64_t parts, int64_t window, int64_t forward, int64_t backward);
+
+/* Fraction of the time in which a stage waits, if all have the same cost: (s - 1) / (G + s - 1). */
+double tt_pipeline_bubble(int stages, int64_t parts);
+
+/* How many times as fast as one rank, without the time of the exchange: cost of all layers by that
+ * of the largest stage, less the bubble. */
+double tt_pipeline_speedup(const tt_model *m, int stages, int64_t parts);
+TT_END_C
+#endif

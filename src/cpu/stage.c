@@ -1,0 +1,249 @@
+/* stage.c — a stage of a member: some layers, for all parts of a batch; see engine.h. The threads
+ * of the engine share the rows of a part, then the outputs of the layers, as in shared_step.c. */
+#include "src/cpu/cpu_internal.h"
+
+#include "core/base/mem.h"
+
+#include <math.h>
+#include <string.h>
+
+struct tt_cpu_stage {
+  tt_pipeline_stage layers;
+  int64_t window, slots; /* slots: that are allocated */
+  tt_cpu_buffers *slot;  /* [window] of the parts between their forward and backward pass */
+  /* of the present step */
+  tt_cpu_member ctx;
+  tt_cpu_batch batch;
+  tt_part_sums sums;
+  double loss[TT_MAX_PART_SUMS];
+};
+
+/* A pass of one part. */
+typedef struct stage_pass {
+  const tt_engine *e;
+  const struct tt_cpu_stage *st;
+  tt_cpu_buffers *b;
+  tt_slice rows; /* of the batch */
+  int64_t n;     /* padded rows */
+  const float *in;
+  float *out;
+  float *gradient;
+} stage_pass;
+
+static int64_t pad(int64_t rows) { return (rows + TT_LANES - 1) / TT_LANES * TT_LANES; }
+
+static const tt_model *model_of(const stage_pass *p) { return &p->e->cohort->model; }
+
+/* First layer after the stage. */
+static int end_of(const tt_pipeline_stage *s) { return s->first + s->count; }
+
+static int is_last(const stage_pass *p) { return end_of(&p->st->layers) == model_of(p)->layers; }
+
+/* Call share(pass, thread, threads) on all threads of the engine. */
+static void on_threads(stage_pass *p, void (*share)(const stage_pass *, int, int))
+{
+  int threads = p->e->threads;
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+  for (int t = 0; t < threads; t++) {
+    unsigned mode = tt_cpu_flush_denormals();
+    share(p, t, threads);
+    tt_cpu_restore_denormals(mode);
+  }
+}
+
+/* Copy rows between an array of the buffers, [values][ld] from a row on, and a packed one. */
+static void unpack(const stage_pass *p, int64_t values, tt_slice rows, int64_t ld, float *to)
+{
+  for (int64_t i = 0; i < values; i++)
+    memcpy(to + i * ld, p->in + i * p->n + rows.first, (size_t)pad(rows.count) * sizeof *to);
+}
+
+static void pack(const stage_pass *p, int64_t values, tt_slice rows, int64_t ld, const float *from)
+{
+  for (int64_t i = 0; i < values; i++)
+    memcpy(p->out + i * p->n + rows.first, from + i * ld, (size_t)pad(rows.count) * sizeof *from);
+}
+
+static void forward_share(const stage_pass *p, int thread, int threads)
+{
+  const tt_model *m = model_of(p);
+  const tt_pipeline_stage *s = &p->st->layers;
+  const tt_cpu_member *ctx = &p->st->ctx;
+  tt_slice own = tt_cpu_share_of_rows(p->rows.count, thread, threads);
+  if (own.count < 1) return;
+  tt_cpu_buffers b = tt_cpu_buffers_from_row(m, p->b, own.first);
+  tt_cpu_batch batch = p->st->batch;
+  tt_slice rows = {p->rows.first + own.first, own.count};
+  const float *weight = NULL;
+  batch.dropout.first = (uint32_t)rows.first;
+  if (s->first == 0 || is_last(p)) weight = tt_cpu_load_batch(p->e, &b, ctx, &batch, rows);
+  if (s->first > 0) unpack(p, m->layer[s->first].in, own, b.ld, b.h[s->first - 1]);
+  tt_cpu_forward_layers(p->e->kernels, m, ctx->w, &b, s->first, end_of(s), own.count,
+                        batch.dropout.p > 0.0f ? &batch.dropout : NULL, 1);
+  if (is_last(p))
+    tt_cpu_output_loss(p->e, &b, &batch, own.count, weight);
+  else
+    pack(p, m->layer[end_of(s)].in, own, b.ld, b.h[end_of(s) - 1]);
+}
+
+/* dL/dz of all layers, and dL/d(input of the stage). */
+static void delta_share(const stage_pass *p, int thread, int threads)
+{
+  const tt_kernels *k = p->e->kernels;
+  const tt_model *m = model_of(p);
+  const float *w = p->st->ctx.w;
+  const tt_pipeline_stage *s = &p->st->layers;
+  int last = end_of(s) - 1;
+  tt_slice own = tt_cpu_share_of_rows(p->rows.count, thread, threads);
+  if (own.count < 1) return;
+  tt_cpu_buffers b = tt_cpu_buffers_from_row(m, p->b, own.first);
+  if (!is_last(p)) {
+    unpack(p, m->layer[last].out, own, b.ld, b.scratch);
+    tt_cpu_output_backward(k, m, w, &b, last, own.count);
+  }
+  for (int l = last - 1; l >= s->first; l--) tt_cpu_backward_layer(k, m, w, &b, l, own.count);
+  if (s->first > 0)
+    pack(p, m->layer[s->first].in, own, b.ld,
+         tt_cpu_dense_input_gradient(k, m, w, &b, s->first, own.count));
+}
+
+/* The kernels compute four outputs at a time. */
+enum { OUTPUT_TILE = 4 };
+
+static void gradient_share(const stage_pass *p, int thread, int threads)
+{
+  const tt_model *m = model_of(p);
+  for (int l = p->st->layers.first; l < end_of(&p->st->layers); l++) {
+    int64_t out = m->layer[l].out;
+    tt_slice own = tt_part_slice((out + OUTPUT_TILE - 1) / OUTPUT_TILE, threads, thread);
+    own = tt_slice_intersect((tt_slice){own.first * OUTPUT_TILE, own.count * OUTPUT_TILE}, 0, out);
+    tt_cpu_layer_gradient(p->e->kernels, m, p->b, l, own, p->rows.count, p->gradient);
+  }
+}
+
+void tt_cpu_stage_destroy(tt_engine *e)
+{
+  struct tt_cpu_stage *st = e->stage;
+  if (!st) return;
+  for (int64_t i = 1; i < st->slots; i++)
+    tt_cpu_slot_free(st->layers.first, end_of(&st->layers), &st->slot[i]);
+  tt_free_all(&st->slot, &e->stage);
+}
+
+/* Slot 0 is the buffers of the first thread. */
+static tt_err allocate_slots(const tt_engine *e, struct tt_cpu_stage *st)
+{
+  TT_TRY(TT_ALLOC(st->slot, st->window));
+  for (; st->slots < st->window; st->slots++) {
+    tt_cpu_buffers *b = &st->slot[st->slots];
+    *b = *e->buffers[0];
+    if (st->slots == 0) continue;
+    tt_err err = tt_cpu_slot_allocate(&e->cohort->model, st->layers.first, end_of(&st->layers), b);
+    if (err) tt_cpu_slot_free(st->layers.first, end_of(&st->layers), b);
+    if (err) return err;
+  }
+  return TT_OK;
+}
+
+static tt_err reserve(tt_engine *e, const tt_pipeline_stage *layers, int64_t window)
+{
+  int64_t parts = e->cohort->parts;
+  int most;
+  (void)tt_part_sums_of(parts, (tt_slice){0, parts}, &most);
+  for (int i = 0; i < most; i++)
+    if (!e->buffers[0]->gradient[i])
+      TT_TRY(TT_ALLOC(e->buffers[0]->gradient[i], e->cohort->model.params));
+  if (e->stage && e->stage->layers.first == layers->first &&
+      e->stage->layers.count == layers->count && e->stage->window == window)
+    return TT_OK;
+  tt_cpu_stage_destroy(e);
+  TT_TRY(TT_ALLOC(e->stage, 1));
+  e->stage->layers = *layers;
+  e->stage->window = window;
+  tt_err err = allocate_slots(e, e->stage);
+  if (err) tt_cpu_stage_destroy(e);
+  return err;
+}
+
+tt_err tt_cpu_stage_begin(tt_engine *e, int64_t m, const tt_pipeline_stage *layers, int64_t window,
+                          tt_pipeline_step *out)
+{
+  int64_t i = m - e->slice.first;
+  *out = (tt_pipeline_step){0};
+  if (TT_FIELD(e->state, status)[i] != TT_STATUS_training) return TT_OK;
+  TT_TRY(reserve(e, layers, window));
+  struct tt_cpu_stage *st = e->stage;
+  st->ctx = tt_cpu_member_begin(e, e->buffers[0], i);
+  tt_cpu_next_batch(e, e->buffers[0], &st->ctx, 1, &st->batch);
+  st->sums = (tt_part_sums){.parts = e->cohort->parts};
+  st->loss[0] = 0.0;
+  *out = (tt_pipeline_step){.training = 1,
+                            .ends_epoch = TT_FIELD(e->state, batch)[i] + 1 >= st->ctx.batches,
+                            .rows = st->batch.count,
+                            .gradient = e->buffers[0]->gradient[0],
+                            .loss = st->loss};
+  return TT_OK;
+}
+
+static stage_pass begin_pass(const tt_engine *e, int64_t part, const float *in, float *out)
+{
+  const struct tt_cpu_stage *st = e->stage;
+  tt_slice rows = tt_part_rows(st->batch.count, e->cohort->parts, part);
+  return (stage_pass){.e = e,
+                      .st = st,
+                      .b = &st->slot[part % st->window],
+                      .rows = rows,
+                      .n = pad(rows.count),
+                      .in = in,
+                      .out = out};
+}
+
+tt_err tt_cpu_stage_forward(tt_engine *e, int64_t part, const float *in, float *out)
+{
+  stage_pass p = begin_pass(e, part, in, out);
+  if (p.rows.count > 0) on_threads(&p, forward_share);
+  return TT_OK;
+}
+
+static void add(int64_t count, const float *from, float *to)
+{
+  for (int64_t i = 0; i < count; i++) to[i] += from[i];
+}
+
+/* Loss of the part, whose terms are in the buffers since its forward pass. */
+static double loss_of(const stage_pass *p)
+{
+  if (p->rows.count == 0 || !is_last(p)) return 0.0;
+  double loss = tt_kernels_add_losses(p->e->cohort->loss, p->rows.count, p->b->term);
+  return isfinite(loss) ? loss : (double)NAN;
+}
+
+tt_err tt_cpu_stage_backward(tt_engine *e, int64_t part, const float *in, float *out)
+{
+  struct tt_cpu_stage *st = e->stage;
+  float *const *gradient = e->buffers[0]->gradient;
+  tt_slice own = st->layers.params;
+  stage_pass p = begin_pass(e, part, in, out);
+  int top = st->sums.count;
+  p.gradient = gradient[top];
+  st->loss[top] = loss_of(&p);
+  if (p.rows.count > 0) {
+    on_threads(&p, delta_share);
+    on_threads(&p, gradient_share);
+  } else {
+    memset(p.gradient + own.first, 0, (size_t)own.count * sizeof *p.gradient);
+  }
+  tt_part_sums_push(&st->sums, part, 0);
+  for (; tt_part_sums_merge(&st->sums); top--) {
+    add(own.count, gradient[top] + own.first, gradient[top - 1] + own.first);
+    st->loss[top - 1] += st->loss[top];
+  }
+  return TT_OK;
+}
+
+int64_t tt_cpu_stage_bytes(const tt_cohort *c, const tt_pipeline_stage *layers, int64_t window)
+{
+  return layers->count ? (window - 1) * tt_cpu_slot_bytes(&c->model, c->batch_size, c->parts,
+                                                          layers->first, end_of(layers))
+                       : 0;
+}

@@ -1,0 +1,142 @@
+/* plan_teams.c — see plan_teams.h. The formulas: docs/large-members.md. */
+#include "src/tools/plan_teams.h"
+
+#include "core/base/mem.h"
+#include "core/engine/pipeline.h"
+#include "core/model/parts.h"
+#include "src/host/memory_limits.h"
+
+#include <inttypes.h>
+
+enum { MOST_SHOWN = 8 }; /* ranks whose share is printed */
+
+/* What a team does with a member. */
+typedef struct team_plan {
+  double speedup; /* at most, without the time of the exchange */
+  double bubble;  /* fraction of the time in which a stage waits for others */
+  double step;    /* bytes that a rank sends in a step, at most */
+  double epoch;   /* and at the end of an epoch */
+} team_plan;
+
+/* Bytes of a step: sums of the parts of a rank for the segments of the others, weights of its own
+ * segment to each of them. */
+static double parts_bytes(const tt_cohort *c, int ranks, int rank)
+{
+  double params = (double)c->model.params;
+  double own = (double)tt_part_segment(c->model.params, ranks, rank).count;
+  int sums = tt_part_sums_of(c->parts, tt_part_slice(c->parts, ranks, rank), NULL).count;
+  return 4.0 * (sums * (params - own) + (ranks - 1) * own);
+}
+
+static team_plan plan_parts(const tt_cohort *c, int ranks)
+{
+  team_plan p = {0};
+  int64_t most = (c->parts + ranks - 1) / ranks;
+  for (int r = 0; r < ranks; r++)
+    if (parts_bytes(c, ranks, r) > p.step) p.step = parts_bytes(c, ranks, r);
+  p.speedup = (double)c->parts / (double)most;
+  return p;
+}
+
+/* Bytes of a step: outputs to the next stage, gradients to the one before. At the end of an epoch:
+ * weights and averages of the layers of a stage to each other rank. */
+static team_plan plan_stages(const tt_cohort *c, int ranks)
+{
+  const tt_model *m = &c->model;
+  tt_pipeline_stage stage[TT_MAX_LAYERS];
+  int used = tt_pipeline_used(m, ranks);
+  team_plan p = {.speedup = tt_pipeline_speedup(m, ranks, c->parts),
+                 .bubble = tt_pipeline_bubble(used, c->parts)};
+  tt_pipeline_cut(m, used, stage);
+  for (int s = 0; s < used; s++) {
+    int next = stage[s].first + stage[s].count;
+    int64_t values =
+        (s > 0 ? m->layer[stage[s].first].in : 0) + (s < used - 1 ? m->layer[next].in : 0);
+    double step = 4.0 * (double)values * (double)c->batch_size;
+    double arrays = c->average == TT_AVERAGE_none ? 1.0 : 2.0;
+    double epoch = 4.0 * arrays * (double)stage[s].params.count * (ranks - 1);
+    if (step > p.step) p.step = step;
+    if (epoch > p.epoch) p.epoch = epoch;
+  }
+  return p;
+}
+
+static void print_shares(FILE *out, const tt_cohort *c, int ranks, int stages)
+{
+  tt_pipeline_stage stage[TT_MAX_LAYERS];
+  int shares = stages ? tt_pipeline_used(&c->model, ranks) : ranks;
+  if (stages) tt_pipeline_cut(&c->model, shares, stage);
+  for (int r = 0; r < shares && r < MOST_SHOWN; r++)
+    fprintf(out, "%s %" PRId64, r ? " +" : "",
+            stages ? stage[r].count : tt_part_slice(c->parts, ranks, r).count);
+  if (shares > MOST_SHOWN) fprintf(out, " + ...");
+}
+
+static void print_parts(FILE *out, const tt_cohort *c, int ranks)
+{
+  const team_plan p = plan_parts(c, ranks);
+  char step[32];
+  fprintf(out, "%" PRId64 " parts of a batch are dealt", c->parts);
+  print_shares(out, c, ranks, 0);
+  fprintf(out, "; a rank sends up to %s a step\n", tt_memory_text(p.step, step));
+}
+
+static void print_stages(FILE *out, const tt_cohort *c, int ranks)
+{
+  const team_plan p = plan_stages(c, ranks);
+  int used = tt_pipeline_used(&c->model, ranks);
+  char step[32], epoch[32];
+  fprintf(out, "%d layers in %d stage%s:", c->model.layers, used, used == 1 ? "" : "s");
+  print_shares(out, c, ranks, 1);
+  fprintf(out, "; with %" PRId64 " parts a stage waits %.0f %% of the time\n", c->parts,
+          100.0 * p.bubble);
+  fprintf(out,
+          "           at most %.2f times as fast as one rank; a rank sends up to %s a step, %s at "
+          "the end of an epoch\n",
+          p.speedup, tt_memory_text(p.step, step), tt_memory_text(p.epoch, epoch));
+  if (used < ranks)
+    fprintf(out,
+            "           %d of %d ranks have no layers: a model of %d layers has at most %d "
+            "stages\n",
+            ranks - used, ranks, c->model.layers, c->model.layers);
+}
+
+static void print_number(FILE *out, const tt_cohorts *all, int64_t i)
+{
+  fprintf(out, "           ");
+  if (all->count > 1) fprintf(out, "cohort %" PRId64 ": ", i);
+}
+
+void tt_plan_print_team(FILE *out, const tt_cohorts *all, int ranks, int stages)
+{
+  for (int64_t i = 0; i < all->count; i++) {
+    const tt_cohort *c = all->at[i];
+    print_number(out, all, i);
+    if (c->parts == 1)
+      fprintf(out, "no parts, one rank of a team trains\n");
+    else if (stages)
+      print_stages(out, c, ranks);
+    else
+      print_parts(out, c, ranks);
+  }
+}
+
+void tt_plan_print_choice(FILE *out, const tt_cohorts *all, int ranks)
+{
+  int64_t members = tt_cohorts_members(all);
+  int team = (int)((ranks + members - 1) / members);
+  char step[32];
+  fprintf(out, "ranks      fewer members than ranks: train.parts and run.ranks_per_member let "
+               "several ranks train one member\n");
+  for (int64_t i = 0; i < all->count && team > 1; i++) {
+    const tt_cohort *c = all->at[i];
+    if (c->parts == 1) continue;
+    const team_plan parts = plan_parts(c, team), stages = plan_stages(c, team);
+    print_number(out, all, i);
+    fprintf(out, "run.ranks_per_member: %d at most %.2f times as fast, %s a rank and step\n", team,
+            parts.speedup, tt_memory_text(parts.step, step));
+    print_number(out, all, i);
+    fprintf(out, "run.stages: %d at most %.2f times as fast (waits %.0f %%), %s a rank and step\n",
+            team, stages.speedup, 100.0 * stages.bubble, tt_memory_text(stages.step, step));
+  }
+}

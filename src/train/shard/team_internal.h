@@ -1,0 +1,61 @@
+/* team_internal.h — what a step in parts (team_training.c) and a step in stages (team_stages.c)
+ * share: team_exchange.c. */
+#ifndef TT_TEAM_INTERNAL_H
+#define TT_TEAM_INTERNAL_H
+#include "src/train/shard/shard.h"
+
+/* What the ranks tell each other in each step. */
+typedef struct tt_team_word {
+  int64_t failed, stop, training;
+  double loss[TT_MAX_PART_SUMS]; /* of the sums of this rank's parts; [0] of a stage */
+} tt_team_word;
+
+/* One block of memory; the arrays follow the struct. */
+typedef struct tt_team_buffers {
+  tt_part_sums *sums;              /* [ranks] of the parts of each rank */
+  tt_team_word *word;              /* [ranks] */
+  tt_slice *segment;               /* [ranks] of the parameters that each rank updates */
+  tt_slice *blocks;                /* [ranks] of the norm, whose squares each rank adds */
+  tt_slice *shares;                /* [ranks] of any array */
+  tt_pipeline_stage *stage;        /* [ranks] with stages */
+  tt_team_message *send, *receive; /* [ranks * TT_MAX_PART_SUMS] */
+  double *block;                   /* [blocks of the parameters] sums of squares */
+  float *w;                        /* [P] new weights; without stages */
+  float *incoming;                 /* sums of other ranks for the segment of this rank */
+  float *lane; /* [8][values of a part between two stages, at most]; with stages */
+} tt_team_buffers;
+
+/* One member in a call. */
+typedef struct tt_team_member {
+  tt_shard *shard;
+  tt_shard_team *team;
+  int64_t m; /* number in the cohort */
+  int ranks, rank;
+  tt_slice segment;
+  float *sum[TT_MAX_PART_SUMS]; /* of this rank's parts */
+  tt_err error;                 /* of this rank; the next tt_team_word tells the others */
+} tt_team_member;
+
+/* Largest number of values of a part that pass from one stage to the next. */
+int64_t tt_team_lane_values(const tt_cohort *c, int ranks);
+
+/* Tell the others mine, but for failed and stop, which this function sets. Returns 1 if the step is
+ * taken, 0 if the member does not train, -1 if the call ends because of an error of a rank. *stop:
+ * a rank is to stop after this step. */
+int tt_team_exchange_words(tt_team_member *x, tt_team_word *mine, int *stop);
+
+/* Every rank has its slice of an array and gets those of the others.
+ *   of  [ranks] slice of each rank;  size  of an element */
+void tt_team_exchange_slices(const tt_team_member *x, const tt_slice *of, void *array,
+                             int64_t size);
+
+/* How the ranks share the loss of the validation rows. */
+tt_shared_sum tt_team_share(tt_team_member *x);
+
+/* Sum of squares of the whole gradient, if the member is clipped, else 0. */
+double tt_team_squares(tt_team_member *x, tt_slice blocks, float *gradient);
+int tt_team_is_clipped(const tt_team_member *x);
+
+/* One step of a team with stages. Returns as tt_team_exchange_words. */
+int tt_team_stage_step(tt_team_member *x, int *epoch_ended, int *stop);
+#endif

@@ -1,0 +1,218 @@
+/* team_stages.c — a step of a member whose layers the ranks of a team share (run.stages). Start
+ * reading at tt_team_stage_step.
+ *
+ * Rank r has stage r of core/engine/pipeline.h. Outputs of a stage go to the next rank and
+ * gradients to the rank before, part by part, while both compute. Each rank takes the step of the
+ * optimizer for its own layers; only the last step of an epoch gives all weights to all ranks,
+ * which then share the validation rows. After an error a rank takes part in all messages of the
+ * step. */
+#include "src/train/shard/team_internal.h"
+
+#include <math.h>
+
+/* Messages in one direction between two stages: one buffer is filled while the other is in use. */
+typedef struct lane {
+  int rank; /* of the other stage; -1: none */
+  int64_t width;
+  float *buffer[2];
+  tt_team_pending pending[2];
+} lane;
+
+typedef struct pipeline {
+  tt_team_member *x;
+  int64_t rows, parts, window;
+  lane inputs, outputs;           /* forward: from the stage before, to the next stage */
+  lane gradients, input_gradient; /* backward: from the next stage, to the stage before */
+} pipeline;
+
+static const tt_cohort *cohort_of(const tt_team_member *x) { return x->shard->cohort; }
+static const tt_pipeline_stage *own_stage(const tt_team_member *x)
+{
+  return &x->team->buffers->stage[x->rank];
+}
+
+static int64_t params_of(const tt_team_member *x) { return cohort_of(x)->model.params; }
+
+/* Bytes of part i; 0 without another stage. */
+static int64_t part_bytes(const pipeline *p, const lane *l, int64_t i)
+{
+  int64_t rows = tt_part_rows(p->rows, p->parts, i).count;
+  rows = (rows + TT_PART_LANES - 1) / TT_PART_LANES * TT_PART_LANES;
+  return l->rank < 0 ? 0 : rows * l->width * (int64_t)sizeof(float);
+}
+
+static tt_team_message message_of(const pipeline *p, const lane *l, int64_t i)
+{
+  int64_t bytes = i < p->parts ? part_bytes(p, l, i) : 0;
+  return (tt_team_message){l->rank, bytes, l->buffer[i % 2]};
+}
+
+static void begin_receive(const pipeline *p, lane *l, int64_t i)
+{
+  const tt_team_message m = message_of(p, l, i);
+  if (m.bytes) tt_team_receive_local(p->x->team->ranks, &m, &l->pending[i % 2]);
+}
+
+/* Part i, which arrives while the buffer of the part after it is filled. */
+static const float *receive(const pipeline *p, lane *l, int64_t i)
+{
+  begin_receive(p, l, i + 1);
+  tt_team_wait_local(&l->pending[i % 2]);
+  return l->buffer[i % 2];
+}
+
+/* A buffer for part i: the message that it held has arrived. */
+static float *buffer_for(lane *l, int64_t i)
+{
+  tt_team_wait_local(&l->pending[i % 2]);
+  return l->buffer[i % 2];
+}
+
+static void begin_send(const pipeline *p, lane *l, int64_t i)
+{
+  const tt_team_message m = message_of(p, l, i);
+  if (m.bytes) tt_team_send_local(p->x->team->ranks, &m, &l->pending[i % 2]);
+}
+
+typedef tt_err stage_function(tt_engine *e, int64_t part, const float *in, float *out);
+
+static void pass_part(pipeline *p, stage_function *compute, lane *from, lane *to, int64_t i)
+{
+  tt_team_member *x = p->x;
+  const float *in = receive(p, from, i);
+  float *out = buffer_for(to, i);
+  if (!x->error) x->error = compute(x->team->engine, i, in, out);
+  begin_send(p, to, i);
+}
+
+/* The lane number `index` of the buffers, to or from a neighbour. */
+static lane lane_of(const tt_team_member *x, int index, int neighbour, int64_t width)
+{
+  int64_t values = tt_team_lane_values(cohort_of(x), x->ranks);
+  float *at = x->team->buffers->lane + 2 * index * values;
+  int used = tt_pipeline_used(&cohort_of(x)->model, x->ranks);
+  int exists = neighbour >= 0 && neighbour < used;
+  return (lane){.rank = exists ? neighbour : -1, .width = width, .buffer = {at, at + values}};
+}
+
+static pipeline create_pipeline(tt_team_member *x, int64_t rows)
+{
+  const tt_model *m = &cohort_of(x)->model;
+  const tt_pipeline_stage *s = own_stage(x);
+  int64_t in = m->layer[s->first].in, out = m->layer[s->first + s->count - 1].out;
+  int used = tt_pipeline_used(m, x->ranks), before = x->rank - 1, next = x->rank + 1;
+  int64_t parts = cohort_of(x)->parts;
+  return (pipeline){.x = x,
+                    .rows = rows,
+                    .parts = parts,
+                    .window = tt_pipeline_window(used, x->rank, parts),
+                    .inputs = lane_of(x, 0, before, in),
+                    .outputs = lane_of(x, 1, next, out),
+                    .gradients = lane_of(x, 2, next, out),
+                    .input_gradient = lane_of(x, 3, before, in)};
+}
+
+/* All parts of the batch through the stage of this rank. */
+static void run_pipeline(tt_team_member *x, int64_t rows)
+{
+  const tt_engine_ops *ops = x->shard->ops;
+  int64_t forward = 0, backward = 0;
+  if (own_stage(x)->count == 0) return;
+  pipeline p = create_pipeline(x, rows);
+  begin_receive(&p, &p.inputs, 0);
+  begin_receive(&p, &p.gradients, 0);
+  while (backward < p.parts) {
+    if (tt_pipeline_is_forward(p.parts, p.window, forward, backward))
+      pass_part(&p, ops->stage_forward, &p.inputs, &p.outputs, forward++);
+    else
+      pass_part(&p, ops->stage_backward, &p.gradients, &p.input_gradient, backward++);
+  }
+  for (int i = 0; i < 2; i++) {
+    tt_team_wait_local(&p.outputs.pending[i]);
+    tt_team_wait_local(&p.input_gradient.pending[i]);
+  }
+}
+
+/* A block of the norm that begins in one stage and ends in others: the rank where it begins gets
+ * the rest of its gradient. */
+static void gather_blocks(const tt_team_member *x, float *gradient)
+{
+  const tt_team_buffers *b = x->team->buffers;
+  tt_slice own = x->segment;
+  int64_t sends = 0, receives = 0, last = own.first + own.count - 1;
+  for (int r = 0; own.count > 0 && r < x->ranks; r++) {
+    tt_slice of = b->segment[r];
+    int64_t begin = of.first / TT_NORM_BLOCK * TT_NORM_BLOCK;
+    int64_t end = of.first + of.count;
+    if (end > begin + TT_NORM_BLOCK) end = begin + TT_NORM_BLOCK;
+    const tt_team_message rest = {r, (end - of.first) * (int64_t)sizeof(float),
+                                  gradient + of.first};
+    if (of.first == begin || of.count == 0) continue;
+    if (r != x->rank && begin >= own.first && begin <= last) b->receive[receives++] = rest;
+    for (int to = 0; r == x->rank && to < r; to++)
+      if (begin >= b->segment[to].first && begin < b->segment[to].first + b->segment[to].count) {
+        b->send[sends] = rest;
+        b->send[sends++].rank = to;
+      }
+  }
+  tt_team_exchange(x->team->ranks, sends, b->send, receives, b->receive);
+}
+
+/* The step of the optimizer for the layers of this rank. */
+static void update_weights(tt_team_member *x, float *gradient)
+{
+  const tt_engine_ops *ops = x->shard->ops;
+  tt_slice blocks = x->team->buffers->blocks[x->rank];
+  int64_t first = blocks.first * TT_NORM_BLOCK, end = first + blocks.count * TT_NORM_BLOCK;
+  if (end > params_of(x)) end = params_of(x);
+  if (first > end) first = end;
+  if (tt_team_is_clipped(x)) gather_blocks(x, gradient);
+  double squares = tt_team_squares(x, (tt_slice){first, end - first}, gradient + first);
+  if (!x->error)
+    x->error =
+        ops->advance(x->team->engine, x->m, x->segment, gradient + x->segment.first, squares, NULL);
+}
+
+/* Give all ranks the weights and averages of all layers. */
+static void share_weights(tt_team_member *x)
+{
+  const tt_shard_team *t = x->team;
+  const tt_engine_ops *ops = x->shard->ops;
+  const tt_state *s = t->state;
+  const tt_slice member = {x->m, 1};
+  int64_t i = x->m - t->slice.first, bytes = (int64_t)sizeof(float);
+  tt_ckpt_wait_local(x->shard->reader);
+  if (!x->error) x->error = ops->save(t->engine, member, t->state);
+  tt_team_exchange_slices(x, t->buffers->segment, TT_FIELD(s, weights) + i * s->params, bytes);
+  if (s->averages)
+    tt_team_exchange_slices(x, t->buffers->segment, TT_FIELD(s, average) + i * s->params, bytes);
+  if (!x->error) x->error = ops->load(t->engine, member, t->state);
+}
+
+/* Before the first message the ranks agree that all of them take this step, and after the last one
+ * that no stage has an error. */
+int tt_team_stage_step(tt_team_member *x, int *epoch_ended, int *stop)
+{
+  const tt_engine_ops *ops = x->shard->ops;
+  const tt_team_buffers *b = x->team->buffers;
+  int used = tt_pipeline_used(&cohort_of(x)->model, x->ranks);
+  int64_t window = x->rank < used ? tt_pipeline_window(used, x->rank, cohort_of(x)->parts) : 1;
+  tt_team_word mine = {0};
+  tt_pipeline_step step = {0};
+  if (!x->error) x->error = ops->stage_begin(x->team->engine, x->m, own_stage(x), window, &step);
+  mine.training = step.training;
+  int taken = tt_team_exchange_words(x, &mine, stop);
+  if (taken <= 0) return taken;
+  run_pipeline(x, step.rows);
+  mine.loss[0] = x->error ? 0.0 : *step.loss;
+  if (tt_team_exchange_words(x, &mine, stop) < 0) return -1;
+  double loss = b->word[used - 1].loss[0];
+  if (isfinite(loss)) {
+    update_weights(x, step.gradient);
+    if (step.ends_epoch) share_weights(x);
+  }
+  const tt_shared_sum share = tt_team_share(x);
+  tt_err e = ops->accept(x->team->engine, x->m, NULL, loss, &share, epoch_ended);
+  if (!x->error) x->error = e;
+  return isfinite(loss);
+}

@@ -1,0 +1,223 @@
+/* test_stages.c — law of stages (engine.h): engines that share the layers of a member train it to
+ * the bits of one engine. Here one process plays all ranks; those of MPI: tests/mpi. */
+#include "tests/support/problem.h"
+
+#include "core/engine/pipeline.h"
+
+enum { ROWS = 150, INPUTS = 5, EPOCHS = 2, PARTS = 4, MOST_STAGES = 4 };
+
+/* Case i has row i of the tables of losses, optimizers and averages. */
+static problem make(int i)
+{
+  const int64_t hidden[] = {70, 70, 20};
+  tt_loss loss = (tt_loss)(i % TT_LOSS_COUNT);
+  tt_output output = tt_loss_output_head(loss);
+  problem p = problem_make(ROWS, INPUTS, 1, 1, 1, hidden, 3, TT_ACT_silu, output);
+  tt_model_shape shape =
+      usual_shape(INPUTS, 1, hidden, 3, (tt_activation)(i % TT_ACT_COUNT), output);
+  shape.layer_norm = i % 2;
+  shape.residual = i % 3 != 2;
+  TT_CHECK_OK(tt_model_lay_out(&shape, &p.c.model));
+  p.c.loss = loss;
+  p.c.optimizer = (tt_optimizer)(i % TT_OPT_COUNT);
+  p.c.average = (tt_weight_average)(i % TT_AVERAGE_COUNT);
+  p.c.batch_size = i % 4 == 1 ? 37 : 70; /* the last part of 37 rows is empty */
+  p.c.parts = PARTS - i % 2;
+  p.c.max_epochs = EPOCHS;
+  tt_hyper *h = &p.c.member[0].hyper;
+  h->epochs = EPOCHS;
+  h->clip_norm = i % 2 ? 0.05f : 0.0f;
+  h->dropout = i % 3 ? 0.2f : 0.0f;
+  h->anchor = i % 5 == 2 ? 0.1f : 0.0f;
+  h->feature_fraction = i % 3 == 2 ? 0.5f : 1.0f;
+  h->label_noise = i % 4 == 2 && loss != TT_LOSS_cross_entropy ? 0.1f : 0.0f;
+  h->average_decay = 0.7f;
+  return p;
+}
+
+/* An engine for each stage, and what a stage sends: all parts at once. */
+typedef struct stages {
+  problem *p;
+  const tt_engine_ops *ops;
+  int count;
+  tt_pipeline_stage at[MOST_STAGES];
+  tt_engine *engine[MOST_STAGES];
+  tt_pipeline_step step[MOST_STAGES];
+  float *forward[MOST_STAGES], *backward[MOST_STAGES]; /* [parts][values of a part] */
+  int64_t values, passed[MOST_STAGES][2];
+} stages;
+
+static void start(problem *p, way by, int count, stages *to)
+{
+  *to = (stages){.p = p, .ops = by.ops, .count = count, .values = 70 * 80};
+  tt_pipeline_cut(&p->c.model, count, to->at);
+  for (int s = 0; s < count; s++) {
+    problem_start(p, by, everyone(p));
+    to->engine[s] = p->engine;
+    p->engine = NULL;
+    TT_CHECK_OK(TT_ALLOC(to->forward[s], p->c.parts * to->values));
+    TT_CHECK_OK(TT_ALLOC(to->backward[s], p->c.parts * to->values));
+  }
+}
+
+static void end(stages *x)
+{
+  for (int s = 0; s < x->count; s++) {
+    x->ops->destroy(&x->engine[s]);
+    tt_free(x->forward[s]);
+    tt_free(x->backward[s]);
+  }
+}
+
+/* The next pass of a stage, if its input is there; 1 if it was. */
+static int pass(stages *x, int s)
+{
+  int64_t parts = x->p->c.parts, window = tt_pipeline_window(x->count, s, parts);
+  int64_t *done = x->passed[s];
+  if (done[1] == parts) return 0;
+  int is_forward = tt_pipeline_is_forward(parts, window, done[0], done[1]), which = !is_forward;
+  int from = is_forward ? s - 1 : s + 1;
+  int64_t i = done[which];
+  if (from >= 0 && from < x->count && x->passed[from][which] <= i) return 0;
+  float **arrays = is_forward ? x->forward : x->backward;
+  const float *in = from >= 0 && from < x->count ? arrays[from] + i * x->values : NULL;
+  float *out = arrays[s] + i * x->values;
+  TT_CHECK_OK(
+      (is_forward ? x->ops->stage_forward : x->ops->stage_backward)(x->engine[s], i, in, out));
+  done[which]++;
+  return 1;
+}
+
+/* Norm of the gradient: the gradients of all stages make one. */
+static double norm_of(stages *x, float *whole)
+{
+  double sum = 0.0;
+  const tt_slice all = {0, x->p->c.model.params};
+  double block[16] = {0.0};
+  for (int s = 0; s < x->count; s++)
+    memcpy(whole + x->at[s].params.first, x->step[s].gradient + x->at[s].params.first,
+           (size_t)x->at[s].params.count * sizeof *whole);
+  TT_CHECK(tt_norm_blocks(all.count), <, 16);
+  TT_CHECK_OK(x->ops->squares(x->engine[0], 0, all, whole, block));
+  for (int64_t b = 0; b < tt_norm_blocks(all.count); b++) sum += block[b];
+  return sum;
+}
+
+/* All engines get the weights and averages of all stages. */
+static void share(stages *x)
+{
+  tt_state *s = NULL, *all = NULL;
+  tt_state_shape shape = tt_cohort_state_shape(&x->p->c);
+  TT_CHECK_OK(tt_state_create(everyone(x->p), shape, &s));
+  TT_CHECK_OK(tt_state_create(everyone(x->p), shape, &all));
+  for (int k = 0; k < x->count; k++) {
+    tt_slice own = x->at[k].params;
+    size_t bytes = (size_t)own.count * sizeof(float);
+    TT_CHECK_OK(x->ops->save(x->engine[k], everyone(x->p), s));
+    memcpy(TT_FIELD(all, weights) + own.first, TT_FIELD(s, weights) + own.first, bytes);
+    if (s->averages)
+      memcpy(TT_FIELD(all, average) + own.first, TT_FIELD(s, average) + own.first, bytes);
+    for (int64_t j = 0; j < s->slots; j++)
+      memcpy(TT_FIELD(all, slots) + j * s->params + own.first,
+             TT_FIELD(s, slots) + j * s->params + own.first, bytes);
+  }
+  for (int k = 0; k < x->count; k++) {
+    TT_CHECK_OK(x->ops->save(x->engine[k], everyone(x->p), s));
+    memcpy(TT_FIELD(s, weights), TT_FIELD(all, weights), (size_t)s->params * sizeof(float));
+    memcpy(TT_FIELD(s, slots), TT_FIELD(all, slots),
+           (size_t)(s->slots * s->params) * sizeof(float));
+    if (s->averages)
+      memcpy(TT_FIELD(s, average), TT_FIELD(all, average), (size_t)s->params * sizeof(float));
+    TT_CHECK_OK(x->ops->load(x->engine[k], everyone(x->p), s));
+  }
+  tt_state_destroy(&s);
+  tt_state_destroy(&all);
+}
+
+/* One step; 0 if the member does not train. */
+static int step(stages *x, float *whole)
+{
+  int64_t parts = x->p->c.parts;
+  int last = x->count - 1, moved = 1, ended = 0;
+  memset(x->passed, 0, sizeof x->passed);
+  for (int s = 0; s < x->count; s++)
+    TT_CHECK_OK(x->ops->stage_begin(x->engine[s], 0, &x->at[s],
+                                    tt_pipeline_window(x->count, s, parts), &x->step[s]));
+  if (!x->step[0].training) return 0;
+  while (moved) {
+    moved = 0;
+    for (int s = 0; s < x->count; s++) moved |= pass(x, s);
+  }
+  for (int s = 0; s < x->count; s++) TT_CHECK(x->passed[s][1], ==, parts);
+  double squares = norm_of(x, whole), loss = *x->step[last].loss;
+  for (int s = 0; s < x->count; s++)
+    TT_CHECK_OK(x->ops->advance(x->engine[s], 0, x->at[s].params, whole + x->at[s].params.first,
+                                squares, NULL));
+  if (x->step[0].ends_epoch) share(x);
+  for (int s = 0; s < x->count; s++) {
+    TT_CHECK_OK(x->ops->accept(x->engine[s], 0, NULL, loss, NULL, &ended));
+    TT_CHECK(ended, ==, x->step[s].ends_epoch);
+  }
+  return 1;
+}
+
+static void same_as_one_engine(way by, int i, int count)
+{
+  problem p = make(i);
+  stages x;
+  float *whole = NULL;
+  tt_state *want = problem_run(&p, by, everyone(&p), 4), *got = NULL;
+  TT_CHECK_OK(TT_ALLOC(whole, p.c.model.params));
+  TT_CHECK_OK(tt_state_create(everyone(&p), tt_cohort_state_shape(&p.c), &got));
+  by.use.threads = 1 + i % 2; /* they share rows and outputs */
+  start(&p, by, count, &x);
+  while (step(&x, whole)) {}
+  for (int s = 0; s < count; s++) {
+    TT_CHECK_OK(by.ops->save(x.engine[s], everyone(&p), got));
+    same_member(want, got, 0, "a stage");
+  }
+  end(&x);
+  tt_free(whole);
+  tt_state_destroy(&want);
+  tt_state_destroy(&got);
+  problem_free(&p);
+}
+
+TT_TEST (stages_give_the_bits_of_one_engine) {
+  way by[MAX_WAYS];
+  int n = ways(by), cases = (int)TT_LOSS_COUNT;
+  if ((int)TT_OPT_COUNT > cases) cases = (int)TT_OPT_COUNT;
+  if ((int)TT_ACT_COUNT > cases) cases = (int)TT_ACT_COUNT;
+  for (int k = 0; k < n; k++)
+    for (int i = 0; i < 2 * cases && by[k].ops->stage_begin; i++)
+      if (has_turn(by[k], i)) same_as_one_engine(by[k], i, 1 + i % MOST_STAGES);
+}
+
+TT_TEST (a_loss_that_is_not_finite_is_reported_by_the_last_stage) {
+  way by[MAX_WAYS];
+  int n = ways(by);
+  for (int k = 0; k < n && by[k].ops->stage_begin; k++) {
+    problem p = make(0);
+    stages x;
+    start(&p, by[k], 2, &x);
+    for (int64_t r = 0; r < p.d->rows; r++) p.d->y[r] = (float)INFINITY;
+    for (int s = 0; s < 2; s++)
+      TT_CHECK_OK(x.ops->stage_begin(x.engine[s], 0, &x.at[s], tt_pipeline_window(2, s, p.c.parts),
+                                     &x.step[s]));
+    for (int moved = 1; moved;) moved = pass(&x, 0) | pass(&x, 1);
+    TT_CHECK(isfinite(*x.step[1].loss) != 0, ==, 0);
+    end(&x);
+    problem_free(&p);
+  }
+}
+
+TT_TEST (a_stage_needs_memory_for_the_parts_in_its_window) {
+  problem p = make(0);
+  tt_pipeline_stage at[2];
+  tt_pipeline_cut(&p.c.model, 2, at);
+  int64_t one = tt_engine_cpu.stage_bytes(&p.c, &at[0], 2);
+  TT_CHECK(tt_engine_cpu.stage_bytes(&p.c, &at[1], 1), ==, 0);
+  TT_CHECK(tt_engine_cpu.stage_bytes(&p.c, &at[0], 4), ==, 3 * one);
+  TT_CHECK(one, >=, 4 * 16 * (INPUTS + 2 * 70 * at[0].count));
+  problem_free(&p);
+}
