@@ -3,8 +3,8 @@
 
   kill_loop.py [--kills 30] [--seed 1] [--seconds 2] [--control float|lose|hang|all]
 
-A start trains on 1 to 3 ranks and is ended by SIGKILL to one rank, to all ranks, or to the launcher
-(whose ranks may still run at the next start). After the last kill the job runs to its end; every
+A start trains on 1 to 3 ranks, with members in parts or in stages, and is ended by SIGKILL to one
+rank, to all ranks, or to the launcher (whose ranks may still run at the next start). After the last kill the job runs to its end; every
 tensor of model.h5 and results.h5 must be bit-identical to an undisturbed run, no committed
 generation may be lost, no start may hang and no temporary file may be left. Negative controls, on
 which the same checks must fail: one float of a checkpoint changed together with its checksum; the
@@ -40,12 +40,17 @@ class TooSoon(Exception):
     """The job ended before the control could make its change."""
 
 
+# How several ranks train one member in a start: no bit depends on it.
+TEAMS = ["run.ranks_per_member=2", "run.stages=2", "run.stages=3"]
+
+
 class Campaign:
     """One job in one directory, with as many starts as needed."""
 
-    def __init__(self, folder, settings, seconds, limit, job="job.yaml"):
+    def __init__(self, folder, settings, seconds, limit, job="job.yaml", teams=None):
         self.folder, self.out, self.limit, self.job = folder, folder / "out", limit, job
         self.settings, self.seconds = list(settings) + ["run.directory=out"], seconds
+        self.teams = teams
         self.newest, self.starts, self.kills, self.resumed = 0, 0, 0, 0
         self.orphans, self.had_orphans = [], False
         shutil.rmtree(self.out, ignore_errors=True)
@@ -60,7 +65,8 @@ class Campaign:
     def launch(self, ranks, **how):
         self.starts += 1
         self.resumed += self.newest > 0
-        return h.start(self.folder, ranks, h.train_arguments(self.settings, job=self.job), **how)
+        settings = self.settings + ([random.choice(self.teams)] if self.teams else [])
+        return h.start(self.folder, ranks, h.train_arguments(settings, job=self.job), **how)
 
     def settle(self, process, killed, leave_orphans=False):
         """The end of a start. Returns True when the job is done."""
@@ -119,7 +125,7 @@ class Campaign:
 def loop(args, folder, wanted, seconds):
     kills = starts = resumed = campaigns = 0
     while kills < args.kills:
-        campaign = Campaign(folder, args.settings, seconds, args.limit)
+        campaign = Campaign(folder, args.settings, seconds, args.limit, teams=TEAMS)
         while not campaign.run_once(kills + campaign.kills < args.kills):
             pass
         campaign.judge(wanted)
@@ -180,7 +186,7 @@ CONTROLS = {"float": (control_float, "bits"), "lose": (control_lose, "lost"),
 def run_control(name, args, folder, wanted, seconds):
     """The checks must fail for the reason of this control."""
     function, law = CONTROLS[name]
-    campaign = Campaign(folder, args.settings, seconds, args.limit)
+    campaign = Campaign(folder, args.settings + TEAMS[:1], seconds, args.limit)
     try:
         function(campaign, wanted)
     except Wrong as wrong:
@@ -191,8 +197,8 @@ def run_control(name, args, folder, wanted, seconds):
 
 
 def undisturbed(args, folder, epochs):
-    """Ensemble two trains in parts, on two ranks where there are several."""
-    args.settings = [f"train.epochs={epochs}", "checkpoint.every=50ms", "run.ranks_per_member=2",
+    """Ensemble two trains in parts."""
+    args.settings = [f"train.epochs={epochs}", "checkpoint.every=50ms",
                      "ensembles.two.train.batch_size=48", "ensembles.two.train.parts=3"]
     wanted, seconds = h.undisturbed(folder, args.settings, name=f"wanted{epochs}")
     print(f"undisturbed: {args.settings[0]}, {seconds:.1f} s", flush=True)
