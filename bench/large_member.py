@@ -3,11 +3,13 @@
 
   large_member.py speed [--rounds 5] [--parts 8] [--hidden 1024,1024] [--batch 2048]
   large_member.py counts [--ranks 1,2,3,4,5,8,16]
+  large_member.py stages [--ranks 1,2,3,4,5,8,16]
 
 Both print one JSON line about the machine and one per run. `speed` trains 64-1024-1024-1 on 1 and on 2 ranks of one thread in
 turn; the time of a step is the difference of a long and a short training, divided by the steps
 between them. The load of the machine is in every line. `counts` reads what the ranks say they sent
-and compares it with docs/large-members.md; the ranks may be more than the cores.
+and compares it with docs/large-members.md; the ranks may be more than the cores. `stages` does the
+same with a network of 16 layers in stages.
 
 TUTTI names the program (build/tutti), TUTTI_MPIRUN the launcher (mpirun --oversubscribe -n).
 """
@@ -48,14 +50,15 @@ def write_data(path, rows):
         f["x"], f["y"] = x, np.sin(x @ np.linspace(-1, 1, INPUTS, dtype="f4"))[:, None]
 
 
-def train(folder, ranks, hidden, batch, parts, epochs, optimizer="adam"):
+def train(folder, ranks, hidden, batch, parts, epochs, optimizer="adam",
+          team="ranks_per_member: 1024"):
     """Wall and processor seconds of a training, and its output."""
     (folder / "job.yaml").write_text(
         "data: {file: data.h5, split: {train: 1, validation: 0, test: 0}}\n"
         f"model: {{hidden: [{hidden}]}}\n"
         f"train: {{batch_size: {batch}, parts: {parts}, epochs: {epochs}, optimizer: {optimizer}}}\n"
         "ensembles: [{name: a, members: 1}]\n"
-        "run: {threads: 1, ranks_per_member: 1024, directory: out}\n")
+        f"run: {{threads: 1, {team}, directory: out}}\n")
     command = [*MPIRUN, str(ranks), TUTTI, "train", "job.yaml", "--resume", "never"]
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False,
@@ -118,6 +121,61 @@ def model(params, parts, ranks, slots):
     return data, messages, 4 * slots * (params - own[0])
 
 
+def cut_layers(cost, stages):
+    """Layers of each stage: the largest cost is the least one."""
+    def ends(most):
+        first, out = 0, []
+        for stage in range(stages):
+            end = first + 1
+            while end < len(cost) - (stages - 1 - stage) and sum(cost[first:end + 1]) <= most:
+                end += 1
+            out.append((first, end))
+            first = end
+        return out
+    least = min(most for first in range(len(cost)) for end in range(first + 1, len(cost) + 1)
+                for most in [sum(cost[first:end])]
+                if ends(most)[-1][1] == len(cost)
+                and all(sum(cost[a:b]) <= most for a, b in ends(most)))
+    return ends(least)
+
+
+def model_of_stages(widths, batch, parts, ranks, slots):
+    """Bytes and messages of all ranks in a step and at the end of an epoch, and bytes to collect
+    the slots and weights at the end. widths: inputs of each layer, and the outputs."""
+    if ranks == 1:
+        return (0, 0), (0, 0), 0
+    size = [a * b + b for a, b in zip(widths, widths[1:])]
+    cost = [(2 if layer == 0 else 3) * a * b for layer, (a, b) in enumerate(zip(widths, widths[1:]))]
+    stages = cut_layers(cost, min(ranks, len(size)))
+    own = [sum(size[first:end]) for first, end in stages]
+    words = 2 * ranks * (ranks - 1)
+    step = (WORD * words + sum(2 * 4 * batch * widths[end] for _, end in stages[:-1]),
+            words + 2 * parts * (len(stages) - 1))
+    epoch = 4 * (ranks - 1) * sum(own), (ranks - 1) * len(stages)
+    return step, epoch, 4 * (slots + 1) * sum(own[1:])
+
+
+def stages(args, folder):
+    depth, width, batch, parts, epochs = 15, 128, 256, 16, 4
+    write_data(folder / "data.h5", 2 * batch)
+    widths = [INPUTS] + depth * [width] + [1]
+    for ranks in (int(r) for r in args.ranks.split(",")):
+        _, _, text = train(folder, ranks, ",".join(depth * [str(width)]), batch, parts, epochs,
+                           team="stages: 64")
+        found = re.search(r"sent (\d+) bytes in (\d+) messages for (\d+) member-steps", text)
+        sent, messages, steps = (int(n) for n in found.groups()) if found else (0, 0, 2 * epochs)
+        step, epoch, collected = model_of_stages(widths, batch, parts, ranks, 2)
+        print(json.dumps({
+            "ranks": ranks, "parts": parts, "layers": depth + 1, "steps": steps, "epochs": epochs,
+            "bytes": sent, "messages": messages,
+            "bytes_per_step_of_the_model": step[0], "messages_per_step_of_the_model": step[1],
+            "bytes_per_epoch_of_the_model": epoch[0], "messages_per_epoch_of_the_model": epoch[1],
+            "collected_at_the_end": collected,
+            "bytes_beside_the_model": sent - steps * step[0] - epochs * epoch[0] - collected,
+            "messages_beside_the_model": messages - steps * step[1] - epochs * epoch[1]}),
+              flush=True)
+
+
 def counts(args, folder):
     hidden, batch, parts, epochs = "256,256", 256, 16, 4
     write_data(folder / "data.h5", 2 * batch)
@@ -140,7 +198,7 @@ def counts(args, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("speed", "counts"))
+    parser.add_argument("what", choices=("speed", "counts", "stages"))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--parts", type=int, default=8)
     parser.add_argument("--hidden", default="1024,1024")
@@ -149,7 +207,7 @@ def main():
     args = parser.parse_args()
     print(json.dumps(machine()), flush=True)
     with tempfile.TemporaryDirectory() as name:
-        {"speed": speed, "counts": counts}[args.what](args, pathlib.Path(name))
+        {"speed": speed, "counts": counts, "stages": stages}[args.what](args, pathlib.Path(name))
 
 
 if __name__ == "__main__":
