@@ -14,8 +14,19 @@
 static const char *file_path, *file_temporary; /* NULL = none */
 static void (*end_hook)(const char *reason, int exit_code);
 
+/* MPI_File_close of MPICH 4.0 releases the default error handler of files, which the file has not
+ * taken. The reference that MPI_File_get_errhandler takes makes up for it. */
+static void keep_file_handler(void)
+{
+#if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 40200000
+  MPI_Errhandler file;
+  MPI_File_get_errhandler(MPI_FILE_NULL, &file);
+#endif
+}
+
 void tt_fatal_set_file_local(const char *path, const char *temporary)
 {
+  if (path) keep_file_handler();
   file_path = path;
   file_temporary = temporary;
 }
