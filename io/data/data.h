@@ -24,6 +24,10 @@ void tt_data_shape_free(tt_data_shape *s);
 /* The same for the data file of a job. */
 tt_err tt_data_job_shape_local(const tt_config *cfg, tt_data_shape *out);
 
+/* Rows for training, validation and test, as data.split says; reads only what it names. Local.
+ * Errors: as tt_data_read. */
+tt_err tt_data_split_count_local(const tt_config *cfg, int64_t count[TT_SPLITS]);
+
 /* Collective. Called when the shape is known, before memory for the samples is allocated; its error
  * ends the reading. */
 typedef struct tt_data_hook {

@@ -109,3 +109,22 @@ tt_err tt_data_read_split_local(tt_source *s, const tt_config *cfg, int64_t rows
   return TT_FAIL(DATA, "%s: dataset '%s' leaves no row to train on", tt_source_file_name(s),
                  indexed ? path[TT_TRAIN] : column);
 }
+
+tt_err tt_data_split_count_local(const tt_config *cfg, int64_t count[TT_SPLITS])
+{
+  tt_data_reader *r = NULL;
+  int8_t *split = NULL;
+  TT_TRY(tt_data_reader_open_job_local(cfg, &r));
+  int64_t rows = tt_data_reader_shape(r)->rows;
+  tt_err e = TT_ALLOC(split, rows);
+  if (!e)
+    e = tt_data_split_is_by_values(cfg)
+            ? tt_data_split_by_values_local(r, cfg, split)
+            : tt_data_read_split_local(tt_data_reader_file_local(r), cfg, rows, split);
+  memset(count, 0, TT_SPLITS * sizeof *count);
+  for (int64_t i = 0; !e && i < rows; i++)
+    if (split[i] >= 0) count[split[i]]++;
+  tt_free(split);
+  tt_data_reader_close_local(&r);
+  return e;
+}

@@ -36,9 +36,16 @@ static tt_err check_readable_local(const char *file)
   return e;
 }
 
-/* How to convert a file of another kind, by the end of its name. */
+/* How to convert a file of another kind, by its first bytes or the end of its name. */
 static const char *conversion(const char *file)
 {
+  char mark[4] = "";
+  int fd = -1;
+  if (!tt_file_open_read(file, &fd)) {
+    int is_netcdf3 = read(fd, mark, 4) == 4 && !memcmp(mark, "CDF", 3);
+    close(fd);
+    if (is_netcdf3) return ", but netCDF-3; convert it: nccopy -k netCDF-4 OLD.nc NEW.nc";
+  }
   static const char *const hint[][2] = {
       {".csv", "; tutti import converts a table"},
       {".tsv", "; tutti import converts a table"},

@@ -14,7 +14,7 @@ typedef struct cli_option {
   const char *name;
   int key;
   const char *argument, *help;
-  enum { OVERRIDE_KIND, SETTING_KIND, TEXT_KIND, COUNT_KIND, FLAG_KIND, LOG_KIND } kind;
+  enum { OVERRIDE_KIND, SETTING_KIND, TEXT_KIND, COUNT_KIND, FLAG_KIND, LOG_KIND, NA_KIND } kind;
   size_t offset;               /* TEXT, COUNT, FLAG: the field in tt_cli_args */
   const char *prefix, *suffix; /* SETTING: text before and after the argument */
   int number;                  /* COUNT: smallest value; LOG: the level */
@@ -25,6 +25,7 @@ typedef struct cli_option {
 #define TEXT(field_) .kind = TEXT_KIND, .offset = offsetof(tt_cli_args, field_)
 #define COUNT(field_, lowest_)                                                                     \
   .kind = COUNT_KIND, .offset = offsetof(tt_cli_args, field_), .number = lowest_
+#define NA_TEXT .kind = NA_KIND
 #define FLAG(field_) .kind = FLAG_KIND, .offset = offsetof(tt_cli_args, field_)
 #define LOG(level_) .kind = LOG_KIND, .number = level_
 
@@ -51,6 +52,14 @@ static void add_override(tt_cli_args *a, const char *text, struct argp_state *s)
     argp_error(s, "more than %d overrides; put them into the file", TT_CLI_MAX_OVERRIDES);
   else
     a->override[a->overrides++] = text;
+}
+
+static void add_na(tt_cli_args *a, const char *text, struct argp_state *s)
+{
+  if (a->nas == TT_CLI_MAX_NA)
+    argp_error(s, "--na is given more than %d times", TT_CLI_MAX_NA);
+  else
+    a->na[a->nas++] = text;
 }
 
 static void add_setting(tt_cli_args *a, const cli_option *o, const char *arg, struct argp_state *s)
@@ -80,6 +89,7 @@ static void set_option(tt_cli_args *a, const cli_option *o, const char *arg, str
   case TEXT_KIND: *(const char **)field = arg; return;
   case COUNT_KIND: *(int *)field = parse_count(o, arg, s); return;
   case FLAG_KIND: *(int *)field = 1; return;
+  case NA_KIND: add_na(a, arg, s); return;
   case LOG_KIND: tt_log_set_level((tt_log_level)o->number); return;
   }
 }
@@ -135,6 +145,7 @@ static void print_args(FILE *f, const tt_cli_args *a)
     else if (o->kind == COUNT_KIND || (o->kind == FLAG_KIND && *(const int *)field))
       fprintf(f, "--%s %d\n", o->name, *(const int *)field);
   }
+  for (int i = 0; i < a->nas; i++) fprintf(f, "--na %s\n", a->na[i]);
   for (int i = 0; i < a->overrides; i++) fprintf(f, "--set %s\n", a->override[i]);
 }
 

@@ -4,7 +4,12 @@
 #include "src/cli/verbs.h"
 #include "src/job/job.h"
 
-enum { TT_CLI_MAX_FILES = 16, TT_CLI_MAX_OVERRIDES = 256, TT_CLI_MAX_SETTINGS = 4 };
+enum {
+  TT_CLI_MAX_FILES = 16,
+  TT_CLI_MAX_OVERRIDES = 256,
+  TT_CLI_MAX_SETTINGS = 4,
+  TT_CLI_MAX_NA = 16
+};
 
 /* Options that are not given: a text is NULL, a flag is 0. */
 struct tt_cli_args {
@@ -17,6 +22,8 @@ struct tt_cli_args {
   const char *override[TT_CLI_MAX_OVERRIDES]; /* [overrides] section.name=value, of --set and of
                                                  SETTING options */
   const char *delimiter, *decimal;            /* of a CSV file */
+  int nas;
+  const char *na[TT_CLI_MAX_NA]; /* [nas] texts of missing values in a CSV file */
   const char *output, *inputs, *targets, *weights, *units, *quantiles, *resume, *from, *data, *pool,
       *site, *time;
   int force, once, members, jacobian, onnx, npz, c_source, torch, config, markdown, json;
@@ -68,6 +75,8 @@ struct tt_cli_args {
     "what separates the columns of a CSV file: auto (default), comma, semicolon, tab, pipe")       \
   X(DECIMAL, "decimal", 0, "NAME", TEXT(decimal),                                                  \
     "decimal mark in a CSV file: point (default) or comma")                                        \
+  X(NA, "na", 0, "TEXT", NA_TEXT,                                                                  \
+    "text of a missing value in a CSV file, besides the usual ones; may be given several times")   \
   X(INPUT_COLUMNS, "inputs", 0, "A,B", TEXT(inputs), "columns that are inputs")                    \
   X(TARGET_COLUMNS, "targets", 0, "C,D", TEXT(targets),                                            \
     "columns that are targets; an empty cell is unlabelled")                                       \

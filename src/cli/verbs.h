@@ -4,7 +4,7 @@
 #define TT_VERBS_H
 #include "mpi/comm.h"
 
-enum { TT_VERB_MAX_OPTIONS = 13 };
+enum { TT_VERB_MAX_OPTIONS = 14 };
 typedef struct tt_cli_args tt_cli_args; /* cli_args.h */
 
 /* One verb, or a family of verbs ("campaign run", "campaign status"). */
@@ -86,17 +86,17 @@ extern tt_comm *tt_world;
     TT_CLI_SET, TT_CLI_RESUME, TT_CLI_GPU_MAP, TT_CLI_SHARE_GPU, TT_CLI_RUN_OPTIONS)               \
   X("predict", "MODEL.h5 DATA.h5", 2, 2, predict, "predict rows, with uncertainties",              \
     "Predict every row: the mean, and the total, aleatoric and epistemic standard deviation.",     \
-    TT_CLI_PREDICTIONS, TT_CLI_FORCE, TT_CLI_INPUTS, TT_CLI_DELIMITER, TT_CLI_DECIMAL,             \
+    TT_CLI_PREDICTIONS, TT_CLI_FORCE, TT_CLI_INPUTS, TT_CLI_DELIMITER, TT_CLI_DECIMAL, TT_CLI_NA,  \
     TT_CLI_MEMBERS, TT_CLI_QUANTILES, TT_CLI_JACOBIAN, TT_CLI_QUIET, TT_CLI_VERBOSE)               \
   X("evaluate", "MODEL.h5 DATA.h5", 2, 2, evaluate, "score a model on labelled rows",              \
     "Score a model on all labelled rows of a file.", TT_CLI_SCORES, TT_CLI_INPUTS,                 \
-    TT_CLI_DELIMITER, TT_CLI_DECIMAL, TT_CLI_TARGETS, TT_CLI_WEIGHTS, TT_CLI_QUIET,                \
+    TT_CLI_DELIMITER, TT_CLI_DECIMAL, TT_CLI_NA, TT_CLI_TARGETS, TT_CLI_WEIGHTS, TT_CLI_QUIET,     \
     TT_CLI_VERBOSE)                                                                                \
   X("explain", "MODEL.h5 DATA.h5", 2, 2, explain, "how much each input matters",                   \
     "Show how much each input matters for the predictions on labelled rows: the increase of the "  \
     "error when its values are permuted between the rows, and the mean absolute derivative, with " \
     "their spread over the members.",                                                              \
-    TT_CLI_IMPORTANCE, TT_CLI_FORCE, TT_CLI_INPUTS, TT_CLI_DELIMITER, TT_CLI_DECIMAL,              \
+    TT_CLI_IMPORTANCE, TT_CLI_FORCE, TT_CLI_INPUTS, TT_CLI_DELIMITER, TT_CLI_DECIMAL, TT_CLI_NA,   \
     TT_CLI_TARGETS, TT_CLI_WEIGHTS, TT_CLI_REPEATS, TT_CLI_MOST_ROWS, TT_CLI_SEED, TT_CLI_JSON,    \
     TT_CLI_QUIET, TT_CLI_VERBOSE)                                                                  \
   X("export", "MODEL.h5", 1, 1, export, "write a model for other programs",                        \
@@ -108,7 +108,7 @@ extern tt_comm *tt_world;
   F("campaign", campaign, "active learning: train, select, label, repeat")                         \
   X("plan", "JOB.yaml", 1, 1, plan, "check a job; show memory, ranks, file sizes",                 \
     "Check a job and print what it will need. Needs no MPI and writes nothing; of the "            \
-    "samples, only the labels are read, to count classes.",                                        \
+    "samples, only the columns of data.split are read, and the labels, to count classes.",         \
     TT_CLI_SET, TT_CLI_RANKS, TT_CLI_JSON)                                                         \
   X("doctor", "[JOB.yaml]", 0, 1, doctor, "show ranks, GPUs, libraries, and problems",             \
     "Show the cores and the GPU of each rank, the libraries in use, and all problems with "        \

@@ -56,6 +56,14 @@ static tt_err parse_quantiles(const char *list, int64_t most, double *quantile, 
   return TT_OK;
 }
 
+static tt_err parse_format(const tt_cli_args *args, tt_table_format *out)
+{
+  TT_TRY(tt_data_format_parse(args->delimiter, args->decimal, out));
+  out->nas = args->nas;
+  out->na = args->na;
+  return TT_OK;
+}
+
 tt_err tt_verb_predict(const tt_cli_args *args)
 {
   enum { MAX_QUANTILES = 64 };
@@ -70,7 +78,7 @@ tt_err tt_verb_predict(const tt_cli_args *args)
                           .quantile = quantile,
                           .command = args->command};
   TT_TRY(parse_quantiles(args->quantiles, MAX_QUANTILES, quantile, &o.quantiles));
-  TT_TRY(tt_data_format_parse(args->delimiter, args->decimal, &o.format));
+  TT_TRY(parse_format(args, &o.format));
   TT_TRY(tt_cli_begin(args, 0));
   return tt_predict(tt_world, &o);
 }
@@ -84,7 +92,7 @@ tt_err tt_verb_evaluate(const tt_cli_args *args)
                            .weights = args->weights,
                            .output = args->output,
                            .command = args->command};
-  TT_TRY(tt_data_format_parse(args->delimiter, args->decimal, &o.format));
+  TT_TRY(parse_format(args, &o.format));
   TT_TRY(tt_cli_begin(args, 0));
   return tt_evaluate(tt_world, &o);
 }
@@ -104,7 +112,7 @@ tt_err tt_verb_explain(const tt_cli_args *args)
                           .seed = (uint64_t)args->seed,
                           .command = args->command};
   tt_table_format format;
-  TT_TRY(tt_data_format_parse(args->delimiter, args->decimal, &format));
+  TT_TRY(parse_format(args, &format));
   o.rows.format = &format;
   TT_TRY(tt_cli_begin(args, 0));
   return tt_explain(tt_world, &o);

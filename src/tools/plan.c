@@ -13,6 +13,7 @@
 #include "src/host/memory_limits.h"
 #include "src/host/resources.h"
 #include "src/tools/plan_campaign.h"
+#include "src/tools/plan_data.h"
 #include "src/tools/plan_front.h"
 #include "src/tools/plan_teams.h"
 #include "src/train/memory_plan.h"
@@ -24,6 +25,7 @@
 typedef struct job_plan {
   const tt_config *cfg;
   tt_data_shape shape;
+  int64_t part[TT_SPLITS]; /* rows for training, validation, test */
   tt_cohorts all;
   const tt_engine_ops *ops;
   FILE *out;
@@ -271,6 +273,10 @@ static tt_err print_all(job_plan *p, int ranks)
   fprintf(p->out, "data       %s: %" PRId64 " row%s, %" PRId64 " input%s, %" PRId64 " target%s\n",
           p->cfg->data_file, p->shape.rows, tt_plural(p->shape.rows), p->shape.inputs,
           tt_plural(p->shape.inputs), p->shape.targets, tt_plural(p->shape.targets));
+  fprintf(p->out,
+          "split      %" PRId64 " rows for training, %" PRId64 " for validation, %" PRId64
+          " for test\n",
+          p->part[TT_TRAIN], p->part[TT_VALIDATION], p->part[TT_TEST]);
   TT_TRY(print_engine(p, &gpu));
   TT_TRY(print_cohorts(p, gpu, ranks));
   TT_TRY(print_ranks(p, ranks));
@@ -334,6 +340,9 @@ static json_t *data_to_json(const job_plan *p)
   tt_json_set(&row, "rows", json_integer(p->shape.rows));
   tt_json_set(&row, "inputs", json_integer(p->shape.inputs));
   tt_json_set(&row, "targets", json_integer(p->shape.targets));
+  tt_json_set(&row, "training_rows", json_integer(p->part[TT_TRAIN]));
+  tt_json_set(&row, "validation_rows", json_integer(p->part[TT_VALIDATION]));
+  tt_json_set(&row, "test_rows", json_integer(p->part[TT_TEST]));
   return row;
 }
 
@@ -368,52 +377,13 @@ static tt_err print_json(job_plan *p, int ranks)
   return e;
 }
 
-/* Whether the number of outputs depends on the labels (classes to count). */
-static int needs_class_count(const tt_config *cfg)
-{
-  for (int64_t k = 0; k < cfg->ensembles; k++)
-    if (tt_output_forecast((tt_output)cfg->ensemble[k].model_output) == TT_FORECAST_categorical &&
-        cfg->ensemble[k].model_classes < 0)
-      return 1;
-  return 0;
-}
-
-static tt_err copy_labels(tt_data_reader *from, tt_dataset *to)
-{
-  enum { CHUNK_ROWS = 4096 };
-  double *y = NULL;
-  tt_err e = TT_OK;
-  TT_TRY(TT_ALLOC(y, CHUNK_ROWS * to->targets));
-  for (int64_t first = 0; !e && first < to->rows; first += CHUNK_ROWS) {
-    int64_t count = first + CHUNK_ROWS < to->rows ? CHUNK_ROWS : to->rows - first;
-    e = tt_data_reader_read_local(from, first, count, NULL, y);
-    for (int64_t i = 0; !e && i < count * to->targets; i++)
-      to->y[first * to->targets + i] = (float)y[i];
-  }
-  tt_free(y);
-  return e;
-}
-
-/* Read the targets, not normalised, if classes must be counted. */
-static tt_err read_labels(const job_plan *p, tt_dataset **out)
-{
-  tt_data_reader *rows = NULL;
-  if (!needs_class_count(p->cfg)) return TT_OK;
-  TT_TRY(tt_data_reader_open_job_local(p->cfg, &rows));
-  tt_err e = tt_dataset_create(p->shape.rows, 1, p->shape.targets, 0, out);
-  if (!e) e = copy_labels(rows, *out);
-  if (!e) tt_free((*out)->split); /* the split is not known */
-  tt_data_reader_close_local(&rows);
-  return e;
-}
-
 /* Read the shapes from the headers of the data file; the labels too, if classes must be counted. */
 static tt_err read_shapes(job_plan *p)
 {
   const tt_config *cfg = p->cfg;
   tt_dataset *labels = NULL;
   TT_TRY(tt_data_job_shape_local(cfg, &p->shape));
-  tt_err e = read_labels(p, &labels);
+  tt_err e = tt_plan_read_labels_local(cfg, &p->shape, &labels);
   if (!e) e = tt_cohorts_create(cfg, p->shape.inputs, &p->shape.target, labels, &p->all);
   tt_dataset_destroy(&labels);
   return e;
@@ -453,6 +423,7 @@ tt_err tt_plan_print_local(const tt_job_options *o, int ranks, int json, FILE *o
   TT_TRY(tt_config_load(o->file, o->set, o->nset, &cfg));
   job_plan p = {.cfg = cfg, .out = out};
   tt_err e = read_shapes(&p);
+  if (!e) e = tt_data_split_count_local(cfg, p.part);
   if (!e) e = json ? print_json(&p, ranks) : print_all(&p, ranks);
   free_plan(&p);
   tt_config_destroy(&cfg);

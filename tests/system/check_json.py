@@ -82,6 +82,7 @@ def main(tutti, source):
             assert all(list(f[name].shape) == shape for name, shape in shapes.items()), shapes
         assert got["plan"]["members_of_rank"] == [2, 1] and got["plan"]["cohorts"][0]["layers"] == [4, 2]
         assert got["plan"]["memory_of_rank"]["peak"] > 0 and got["plan"]["data"]["rows"] == 60
+        assert [got["plan"]["data"][f"{part}_rows"] for part in ("training", "validation", "test")] == [36, 12, 12]
         names = [o["name"] for o in got["options"]["options"]]
         listed = re.findall(r"^  (?:- )?([\w.]+)$", run(tutti, "options"), re.M)
         assert names == listed and len(names) > 100, set(names) ^ set(listed)

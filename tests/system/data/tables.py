@@ -179,6 +179,14 @@ def check_predict(run, model, x, y):
         check(results[-1] == results[0], f"{name}: other predictions or scores than new.h5")
     done = run.call("evaluate", f"{model}/model.h5", "german.csv", "--decimal", "comma", "--delimiter", "semicolon")
     check(done.stdout == results[0][1], f"german.csv: {done.stdout}{done.stderr}")
+    rows = [",".join(map(repr, map(float, [*row, label]))) for row, label in zip(x, y)]
+    rows[1] = rows[1].rsplit(",", 1)[0] + ",broken"
+    (run.folder / "na.csv").write_text("\n".join([",".join([*INPUTS, "strength"]), *rows]) + "\n")
+    done = run.call("evaluate", f"{model}/model.h5", "na.csv")
+    check(done.returncode == 65 and "'broken'" in done.stderr, f"na.csv: {done.stderr}")
+    for option in (["--na", "broken"], ["--na", "x", "--na", "broken"]):
+        done = run.call("evaluate", f"{model}/model.h5", "na.csv", *option)
+        check(f" {np.isfinite(y).sum() - 1} row" in done.stdout, f"na.csv {option}: {done.stdout}{done.stderr}")
     np.save(run.folder / "inputs.npy", x)
     done = run.call("predict", f"{model}/model.h5", "inputs.npy", "--force", "-o", "p.h5")
     with h5py.File(run.folder / "p.h5") as f:
@@ -196,6 +204,9 @@ def check_split_and_plan(run):
     done = run.call("plan", "job.yaml", "--set", "data.file=t.csv", "--set", "data.split.column=fold",
                     "--set", ALL_BUT_TEXT)
     check(f"{ROWS} rows, 4 inputs, 1 target" in done.stdout, f"plan: {done.stdout}{done.stderr}")
+    parts = [len(range(k, ROWS, 3)) for k in range(3)]
+    check("split      {} rows for training, {} for validation, {} for test\n".format(*parts)
+          in done.stdout, f"plan: {parts} in {done.stdout}")
     done = run.call("train", "job.yaml", "--set", "data.file=t.csv", "--set", ALL_BUT_TEXT,
                     "--set", "data.split.column=fold", "--set", "data.weights=fold")
     check(done.returncode == 65 and "is zero on all training rows" in done.stderr, done.stderr)

@@ -175,14 +175,16 @@ TT_TEST (every_unusable_dataset_is_reported) {
 }
 
 TT_TEST (an_error_says_how_to_convert_another_format) {
-  static const char *const row[][2] = {{".csv", "is not an HDF5 file; tutti import"},
-                                       {".npy", "numpy.load"}};
-  for (int i = 0; i < 2; i++) {
+  static const char *const row[][3] = {
+      {".csv", "is not an HDF5 file; tutti import", "a,b\n1,2\n"},
+      {".npy", "numpy.load", "a,b\n1,2\n"},
+      {".nc", "netCDF-3; convert it: nccopy -k netCDF-4", "CDF\1"}};
+  for (int i = 0; i < 3; i++) {
     char name[sizeof path + 8];
     tt_h5_reader *r = NULL;
     snprintf(name, sizeof name, "%s%s", path, row[i][0]);
     FILE *f = fopen(name, "w");
-    fputs("a,b\n1,2\n", f);
+    fputs(row[i][2], f);
     fclose(f);
     TT_CHECK((int)tt_h5_open_local(name, &r), ==, TT_E_DATA);
     TT_CHECK_HAS(tt_err_last(), row[i][1]);
