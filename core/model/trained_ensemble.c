@@ -3,6 +3,7 @@
 
 #include "core/base/mem.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,6 +14,9 @@ static tt_err allocate(tt_trained_ensemble *c)
   TT_TRY(TT_ALLOC(c->weight, c->members));
   TT_TRY(TT_ALLOC(c->index, c->members));
   TT_TRY(TT_ALLOC(c->snapshot, c->members));
+  TT_TRY(TT_ALLOC(c->x_low, c->model.inputs));
+  TT_TRY(TT_ALLOC(c->x_high, c->model.inputs));
+  for (int64_t i = 0; i < c->model.inputs; i++) c->x_low[i] = c->x_high[i] = NAN;
   return TT_ALLOC(c->status, c->members);
 }
 
@@ -40,12 +44,22 @@ void tt_trained_ensemble_destroy(tt_trained_ensemble **c)
     tt_free((*c)->ensemble[i].column);
   }
   tt_free_all(&(*c)->ensemble, &(*c)->w, &(*c)->weight, &(*c)->status, &(*c)->index,
-              &(*c)->snapshot);
+              &(*c)->snapshot, &(*c)->x_low, &(*c)->x_high);
   tt_columns_free(&(*c)->input);
   tt_columns_free(&(*c)->target);
   tt_scaler_free(&(*c)->scaler);
   tt_calibration_free(&(*c)->calibration);
   tt_free(*c);
+}
+
+static void find_ranges(const tt_dataset *d, tt_trained_ensemble *c)
+{
+  for (int64_t r = 0; d->split && r < d->rows; r++)
+    for (int64_t i = 0; d->split[r] == TT_TRAIN && i < d->inputs; i++) {
+      double x = (double)d->x[r * d->inputs + i];
+      c->x_low[i] = fmin(c->x_low[i], x); /* fmin and fmax ignore NaN */
+      c->x_high[i] = fmax(c->x_high[i], x);
+    }
 }
 
 static tt_err copy_metadata(const tt_cohort *c, const tt_dataset *d, tt_trained_ensemble *out)
@@ -57,6 +71,7 @@ static tt_err copy_metadata(const tt_cohort *c, const tt_dataset *d, tt_trained_
   }
   for (int64_t i = 0; i < c->ensembles; i++)
     TT_TRY(tt_ensemble_copy(&c->ensemble[i], &out->ensemble[i]));
+  find_ranges(d, out);
   TT_TRY(tt_columns_copy(&d->input, &out->input));
   TT_TRY(tt_columns_copy(&d->target, &out->target));
   return tt_scaler_copy(&d->scaler, &out->scaler);
@@ -73,6 +88,15 @@ tt_err tt_trained_ensemble_from_cohort(const tt_cohort *c, const tt_dataset *d,
   else
     *out = trained;
   return e;
+}
+
+int tt_trained_ensemble_knows_ranges(const tt_trained_ensemble *c) { return !isnan(c->x_low[0]); }
+
+double tt_trained_ensemble_beyond(const tt_trained_ensemble *c, int64_t input, float x)
+{
+  double low = c->x_low[input], high = c->x_high[input];
+  double beyond = fmax(0.0, fmax(low - (double)x, (double)x - high));
+  return high > low ? beyond / (high - low) : beyond;
 }
 
 int64_t tt_trained_ensemble_width(const tt_trained_ensemble *c)

@@ -19,6 +19,8 @@ typedef struct tt_trained_ensemble {
   int32_t *snapshot;     /* [G] 1, 2, ...: snapshot of the member; 0: the member itself */
   tt_columns input, target;
   tt_scaler scaler;
+  double *x_low, *x_high; /* [D] smallest and largest normalised input of the training rows; NaN:
+                           * not known (older files) */
   tt_calibration calibration; /* of the columns; all zero: none */
 } tt_trained_ensemble;
 
@@ -31,6 +33,12 @@ void tt_trained_ensemble_destroy(tt_trained_ensemble **c);
  * Errors: MEM. */
 tt_err tt_trained_ensemble_from_cohort(const tt_cohort *c, const tt_dataset *d,
                                        tt_trained_ensemble **out);
+
+/* 1 if the ranges of the inputs are known. */
+int tt_trained_ensemble_knows_ranges(const tt_trained_ensemble *c);
+/* How far a normalised input is beyond the range of the training rows, in units of the range (of an
+ * input with one value in all training rows, in units of its scale); 0: inside. */
+double tt_trained_ensemble_beyond(const tt_trained_ensemble *c, int64_t input, float x);
 
 /* Number of columns of one ensemble, K q: quantity j of target k is column k q + j of the ensemble.
  */

@@ -211,6 +211,20 @@ static tt_err read_scaler(tt_h5_reader *r, int64_t inputs, int64_t targets, tt_s
   return read_fills(r, out);
 }
 
+/* Ranges of the inputs in the training rows; older files do not have them. */
+static tt_err read_ranges(tt_h5_reader *r, tt_trained_ensemble *m)
+{
+  if (!tt_h5_has_local(r, "scaler/x_low")) return TT_OK;
+  TT_TRY(tt_model_read_vector_local(r, "scaler/x_low", TT_H5_F64, m->model.inputs, m->x_low));
+  TT_TRY(tt_model_read_vector_local(r, "scaler/x_high", TT_H5_F64, m->model.inputs, m->x_high));
+  for (int64_t i = 0; i < m->model.inputs; i++)
+    if (!(m->x_high[i] - m->x_low[i] >= 0.0 && m->x_high[i] - m->x_low[i] < INFINITY))
+      return TT_FAIL(
+          DATA, "%s: 'scaler/x_low' of column %" PRId64 " is %g, 'scaler/x_high' %g" TT_DAMAGED,
+          tt_h5_file_name(r), i, m->x_low[i], m->x_high[i]);
+  return TT_OK;
+}
+
 /* Finite, unless the member diverged. */
 static tt_err check_finite(tt_h5_reader *r, const char *path, const tt_trained_ensemble *m,
                            int64_t member, const float *w, int64_t size)
@@ -303,6 +317,7 @@ static tt_err read_contents(tt_h5_reader *r, const tt_model_file_info *w,
   TT_TRY(read_columns(r, "names/feature_name", "names/feature_units", m->model.inputs, &m->input));
   TT_TRY(read_columns(r, "names/target_name", "names/target_units", targets[0], &m->target));
   TT_TRY(read_scaler(r, m->model.inputs, targets[0], &m->scaler));
+  TT_TRY(read_ranges(r, m));
   return read_weights(r, s, m);
 }
 

@@ -194,6 +194,15 @@ static void write_scaler(tt_schema *s, const tt_scaler *k, const char *const *by
   tt_schema_write_texts(s, "scaler/y_normalize", "target", "name_strlen", by + k->inputs, f);
 }
 
+static void write_ranges(tt_schema *s, const tt_trained_ensemble *m)
+{
+  if (!tt_trained_ensemble_knows_ranges(m)) return;
+  TT_SCHEMA_WRITE(s, m->x_low, "scaler/x_low", F64, NULL,
+                  "smallest normalised value in the training rows", NULL, "feature");
+  TT_SCHEMA_WRITE(s, m->x_high, "scaler/x_high", F64, NULL,
+                  "largest normalised value in the training rows", NULL, "feature");
+}
+
 static void write_columns(tt_schema *s, const tt_trained_ensemble *m)
 {
   tt_h5_create_group(s->file, "names");
@@ -395,6 +404,7 @@ tt_err tt_model_write(tt_comm *c, const char *file, const tt_trained_ensembles *
     write_members(&s, &t);
     write_ensembles(&s, all->count, &t);
     write_scaler(&s, &all->at[0]->scaler, t.by);
+    write_ranges(&s, all->at[0]);
     write_columns(&s, all->at[0]);
     tt_calibration_write(&s, &t.calibration);
     write_nets(&s, all, shard, t.tensor);

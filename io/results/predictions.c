@@ -11,7 +11,7 @@ struct tt_prediction_file {
   int64_t inputs;                             /* of the Jacobians; 0 = not written */
   const double *level;                        /* [levels] borrowed from the model */
   int64_t levels;                             /* of conformal intervals */
-  int classes;
+  int classes, extrapolation;
 };
 
 static int64_t expected_bytes(const tt_prediction_shape *shape, const tt_axis_labels *o,
@@ -35,6 +35,14 @@ static tt_err declare_columns(tt_schema *s, const char *units)
   TT_PREDICTION_COLUMNS(X)
 #undef X
   return e;
+}
+
+static tt_err declare_extrapolation(tt_schema *s)
+{
+  return DECLARE("extrapolation", F64, "1",
+                 "largest distance of an input beyond the range of the training rows, in units of "
+                 "the range; 0 inside",
+                 NULL, "sample");
 }
 
 static tt_err declare_quantiles(tt_schema *s, const tt_prediction_shape *shape, const char *units)
@@ -126,6 +134,7 @@ static tt_err prepare_local(const tt_trained_ensembles *model, const tt_predicti
   (*out)->quantiles = shape->quantiles;
   (*out)->members = shape->members ? o->members : 0;
   (*out)->width = max_width(model);
+  (*out)->extrapolation = shape->extrapolation;
   (*out)->inputs = shape->jacobian ? model->at[0]->input.count : 0;
   find_extras(model, *out);
   return TT_OK;
@@ -145,6 +154,7 @@ tt_err tt_prediction_file_create(tt_comm *c, const char *file, const tt_trained_
     tt_axis_labels_write_columns(&s, &o);
     tt_schema_create_dimension(&s, "sample", shape->rows);
     e = declare_columns(&s, o.common_units);
+    if (!e && p->extrapolation) e = declare_extrapolation(&s);
     if (!e && shape->quantiles) e = declare_quantiles(&s, shape, o.common_units);
     if (!e && (p->levels || p->classes)) e = declare_extras(&s, p, o.common_units);
     if (!e && shape->members) e = declare_members(&s, &o, p->width);
@@ -189,6 +199,8 @@ tt_err tt_prediction_file_write(tt_prediction_file *f, const tt_prediction_block
     const int64_t block[] = {b->rows ? part[i].layers : 0, b->rows, part[i].width};
     if (part[i].layers) e = tt_h5_write_block(f->file, part[i].variable, at, block, part[i].from);
   }
+  if (f->extrapolation)
+    e = tt_h5_write_block(f->file, "extrapolation", &at[1], size, b->extrapolation);
   if (f->inputs) e = write_jacobians(f, b);
   if (!f->classes) return e;
   tt_h5_write_block(f->file, "y_entropy", &at[1], size, b->entropy);

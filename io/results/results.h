@@ -141,6 +141,7 @@ typedef struct tt_prediction_shape {
   const double *quantile; /* [quantiles] */
   int members;            /* also write every member's mean and variance */
   int jacobian;           /* also write the derivatives of mean and standard deviations */
+  int extrapolation;      /* also write the distance from the training rows */
 } tt_prediction_shape;
 tt_err tt_prediction_file_create(tt_comm *c, const char *file, const tt_trained_ensembles *model,
                                  const tt_prediction_shape *shape, const tt_provenance *from,
@@ -164,6 +165,8 @@ typedef struct tt_prediction_block {
   int64_t width;
   float *member_mean, *member_variance; /* [G][rows][W] NaN beyond a member's own width */
   tt_jacobian jacobian;                 /* [rows][C][D] */
+  double *extrapolation; /* [rows] largest distance of an input beyond the range of the training
+                          * rows, in units of the range */
 } tt_prediction_block;
 
 /* Collective: each rank passes its own rows, possibly none. Arrays that the shape and the model of

@@ -39,6 +39,9 @@ typedef struct predictor {
   tt_moments **moments; /* [model.count] */
   float **members;      /* [model.count][G][2][K q][chunk] normalised; NULL where not needed */
   tt_prediction_block block;
+  int64_t outside, far_row, far_input; /* rows outside the ranges of the training rows; where the
+                                          distance is the largest */
+  double farthest;                     /* this distance */
 } predictor;
 
 static tt_err check_options_local(const tt_predict_options *o)
@@ -85,12 +88,14 @@ static tt_err open_rows_local(predictor *p)
   TT_TRY(tt_data_reader_open_spec_local(&spec, &p->rows));
   TT_TRY(tt_data_reader_match_local(p->rows, &p->model.at[0]->input, NULL, "the model", 1));
   const tt_data_shape *shape = tt_data_reader_shape(p->rows);
-  p->shape = (tt_prediction_shape){.rows = shape->rows,
-                                   .columns = tt_trained_ensembles_columns(&p->model),
-                                   .quantiles = p->o->quantiles,
-                                   .quantile = p->o->quantile,
-                                   .members = p->o->members,
-                                   .jacobian = p->o->jacobian};
+  p->shape =
+      (tt_prediction_shape){.rows = shape->rows,
+                            .columns = tt_trained_ensembles_columns(&p->model),
+                            .quantiles = p->o->quantiles,
+                            .quantile = p->o->quantile,
+                            .members = p->o->members,
+                            .jacobian = p->o->jacobian,
+                            .extrapolation = tt_trained_ensemble_knows_ranges(p->model.at[0])};
   return tt_partition_even(shape->rows, tt_comm_ranks(p->c), tt_comm_rank(p->c), &p->mine);
 }
 
@@ -127,6 +132,44 @@ static tt_err allocate_local(predictor *p)
   return tt_prediction_block_create(&p->model, p->chunk, &p->shape, &p->block);
 }
 
+static void measure_extrapolation(predictor *p)
+{
+  const tt_trained_ensemble *m = p->model.at[0];
+  int64_t inputs = m->model.inputs;
+  for (int64_t r = 0; p->block.extrapolation && r < p->block.rows; r++) {
+    double most = 0.0;
+    for (int64_t d = 0; d < inputs; d++) {
+      double beyond = tt_trained_ensemble_beyond(m, d, p->x[r * inputs + d]);
+      if (beyond > p->farthest)
+        p->farthest = beyond, p->far_row = p->block.first + r, p->far_input = d;
+      most = fmax(most, beyond);
+    }
+    p->block.extrapolation[r] = most;
+    p->outside += most > 0.0;
+  }
+}
+
+/* Collective. Rows that are far from the training rows are named: uncertainties may be too small
+ * there. */
+static void warn_far_rows(predictor *p)
+{
+  static const double far = 0.5; /* of the range */
+  double most = p->farthest;
+  tt_allreduce_max_f64(p->c, &most, 1);
+  int64_t place = p->farthest == most ? -p->far_row : INT64_MIN; /* of equals the first row */
+  tt_allreduce_max_i64(p->c, &place, 1);
+  int64_t input = place == -p->far_row ? p->far_input : 0;
+  tt_allreduce_max_i64(p->c, &input, 1);
+  tt_allreduce_sum_i64(p->c, &p->outside, 1);
+  if (most > far)
+    tt_log_root(TT_LOG_WARN,
+                "%" PRId64 " of %" PRId64 " rows have an input outside the range of the training "
+                "rows, farthest '%s' in row %" PRId64 ", by %.3g of its range: the model "
+                "extrapolates there; see extrapolation in %s",
+                p->outside, p->shape.rows, p->model.at[0]->input.name[input], -place, most,
+                p->o->output);
+}
+
 static tt_err predict_chunk_local(predictor *p)
 {
   int64_t first = p->block.first, rows = p->block.rows;
@@ -134,6 +177,7 @@ static tt_err predict_chunk_local(predictor *p)
   TT_TRY(tt_data_reader_read_local(p->rows, first, rows, p->raw, NULL));
   TT_TRY(
       tt_normalize_checked_local(p->model.at[0], p->o->data, p->inputs, first, rows, p->raw, p->x));
+  measure_extrapolation(p);
   tt_ensemble_prediction own = {0};
   for (int64_t i = 0; i < p->model.count; i++) {
     own.m = p->model.at[i];
@@ -186,6 +230,7 @@ static tt_err write_predictions(predictor *p)
   if (!e)
     tt_log_root(TT_LOG_INFO, "predicted %" PRId64 " rows with %" PRId64 " members: %s",
                 p->shape.rows, tt_trained_ensembles_members(&p->model), p->o->output);
+  if (!e) warn_far_rows(p);
   return e;
 }
 

@@ -115,6 +115,7 @@ tt_err tt_prediction_block_create(const tt_trained_ensembles *all, int64_t rows,
   TT_TRY(TT_ALLOC(b->upper, b->levels * cells));
   if (classes) TT_TRY(TT_ALLOC(b->entropy, cells));
   if (classes) TT_TRY(TT_ALLOC(b->mutual_information, cells));
+  if (shape->extrapolation) TT_TRY(TT_ALLOC(b->extrapolation, rows));
   int64_t slopes = shape->jacobian ? cells * all->at[0]->model.inputs : 0;
   double **jacobian[] = {&b->jacobian.mean, &b->jacobian.total, &b->jacobian.aleatoric,
                          &b->jacobian.epistemic};
@@ -133,6 +134,7 @@ void tt_prediction_block_free(tt_prediction_block *b)
   tt_free(b->upper);
   tt_free(b->entropy);
   tt_free(b->mutual_information);
+  tt_free(b->extrapolation);
   tt_free(b->member_mean);
   tt_free(b->member_variance);
   tt_free_all(&b->jacobian.mean, &b->jacobian.total, &b->jacobian.aleatoric,

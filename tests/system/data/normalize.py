@@ -252,6 +252,26 @@ def refused(tutti, code, text, *words):
     assert text in error, f"{words}: {error}"
 
 
+def check_extrapolation(tutti, f, pred, x, train):
+    """Distances beyond the range of the training rows, and the warning."""
+    def normalized(v):
+        kinds, lam = texts(f["scaler/x_normalize"]), f["scaler/x_lambda"]
+        t = np.stack([forward(k, c, p) for k, c, p in zip(kinds, v.T, lam)], 1)
+        return (t - f["scaler/x_mean"][()]) / f["scaler/x_scale"][()]
+    low, high = normalized(train).min(0), normalized(train).max(0)
+    beyond = lambda v: np.maximum(0, np.maximum(low - normalized(v), normalized(v) - high)) / (high - low)
+    want = beyond(x).max(1)
+    assert np.allclose(pred["extrapolation"], want, atol=1e-5) and 0 < (want > 0).sum() < len(x)
+    far = x[:3].copy()
+    far[1, 3] = train[:, 3].max() + 2 * np.ptp(train[:, 3])
+    with h5py.File("far.h5", "w") as g:
+        g["x"], g["feature_name"] = far, list("abcd") + ["e1"]
+    said = run(tutti, "predict", "out/model.h5", "far.h5", "-o", "far-pred.h5")
+    outside = (beyond(far).max(1) > 0).sum()
+    assert f"{outside} of 3 rows have an input outside the range" in said, said
+    assert "farthest 'd' in row 1, by 2 of its range" in said, said
+
+
 def check_refusals(tutti, x, y):
     refused(tutti, 64, "derivatives of target 'u'", "predict", "out/model.h5", "test.h5", "--jacobian",
             "-o", "j.h5")
@@ -299,6 +319,7 @@ def main():
             check_scaler(f, "y", y[:160], ["log", "yeo_johnson", "standard"])
             check_predictions(f, pred, x[220:])
             check_scores(f, scores, x[220:], y[220:])
+            check_extrapolation(tutti, f, pred, x[220:], x[:160])
         check_intervals(pred, y[220:])
         if library:
             check_library(library, pred, x[220:])
