@@ -176,6 +176,6 @@ TT_TEST (fifty_steps_are_those_of_pytorch) {
     if (strchr(name, '_') == name + 1 || !strcmp(name, "x") || !strcmp(name, "kept")) continue;
     one_run(file, name, runs++);
   }
-  TT_CHECK(runs, >=, TT_OPT_COUNT + TT_SCHEDULE_COUNT + TT_LOSS_COUNT);
+  TT_CHECK(runs, >=, (int)TT_OPT_COUNT + (int)TT_SCHEDULE_COUNT + (int)TT_LOSS_COUNT);
   H5Fclose(file);
 }
