@@ -189,11 +189,26 @@ static void other_value(const tt_option *o, char yaml[128], char written[128])
   if (!*written) snprintf(written, 128, "%s", yaml);
 }
 
+/* Values that have rules of their own. */
+static void special_value(const tt_option *o, const char *option, char yaml[128], char written[128])
+{
+  const char *is = NULL;
+  if (!strcmp(option, "model.profile")) is = "[3, 5]";
+  if (!strcmp(option, "model.front")) is = "[\"conv 2 3\", \"global_mean\"]";
+  if (!strncmp(option, "select.", 7) && o->kind == TT_KIND_TEXT) is = "\"0.25\""; /* a threshold */
+  if (!is) return;
+  snprintf(yaml, 128, "%s", is);
+  snprintf(written, 128, "%s", is);
+}
+
 /* Options that need another option, and that other option (of the same ensemble or the job). */
 static const char *companion(const char *option)
 {
   static const char *const pair[][2] = {
       {"model.output", "train.loss=gaussian_nll"},
+      {"model.image", "model.front=[global_mean]"},
+      {"model.profile", "model.front=[global_mean]"},
+      {"model.front", "model.profile=[1, 8]"},
       {"train.momentum", "train.optimizer=sgd"},
       {"train.weight_decay", "train.optimizer=adamw"},
       {"train.schedule_milestones", "train.schedule=multistep"},
@@ -249,10 +264,7 @@ static void check_row(const tt_option *o, int64_t element)
   tt_option_path(o, -1, option);
   int of_campaign = tt_is_campaign_section(o->section) || !strcmp(option, "data.normalize_inputs");
   const char *text = of_campaign ? campaign : job;
-  if (!strncmp(option, "select.", 7) && o->kind == TT_KIND_TEXT) { /* a threshold */
-    snprintf(yaml, sizeof yaml, "0.25");
-    snprintf(written, sizeof written, "\"0.25\"");
-  }
+  special_value(o, option, yaml, written);
   snprintf(set, sizeof set, "%s=%s", path, yaml);
   const char *also = !strcmp(option, "train.nesterov")     ? "train.optimizer=sgd"
                      : !strcmp(option, "label.mode")       ? "pool.labels=y"
