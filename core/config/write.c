@@ -152,11 +152,8 @@ static uint64_t hash_sweep(const tt_sweep *s, uint64_t seed)
   return hash_bytes(s->value, (size_t)s->count * sizeof *s->value, h);
 }
 
-uint64_t tt_config_result_hash(const tt_config *cfg)
+static uint64_t hash_ensembles(const tt_config *cfg, uint64_t h)
 {
-  uint64_t h = 0;
-  for (int i = 0; i < TT_OPTION_COUNT; i++)
-    if (affects_results(i)) h = hash_value(&tt_option_table[i], cfg, h);
   for (int64_t k = 0; k < cfg->ensembles; k++)
     for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++)
       h = hash_value(&tt_ensemble_option_table[i], &cfg->ensemble[k], h);
@@ -164,6 +161,14 @@ uint64_t tt_config_result_hash(const tt_config *cfg)
     for (int64_t i = 0; i < cfg->ensemble[k].sweeps; i++)
       h = hash_sweep(&cfg->ensemble[k].sweep[i], h);
   return h;
+}
+
+uint64_t tt_config_result_hash(const tt_config *cfg)
+{
+  uint64_t h = 0;
+  for (int i = 0; i < TT_OPTION_COUNT; i++)
+    if (affects_results(i)) h = hash_value(&tt_option_table[i], cfg, h);
+  return hash_ensembles(cfg, h);
 }
 
 /* Write "; name is VALUE there and VALUE here" if the values of an option differ.
@@ -234,6 +239,25 @@ uint64_t tt_config_section_hash(const tt_config *cfg, const char *section)
   for (int i = 0; i < TT_OPTION_COUNT; i++)
     if (!strcmp(tt_option_table[i].section, section)) h = hash_value(&tt_option_table[i], cfg, h);
   return h;
+}
+
+/* 1 for the options by which campaigns choose their labels and train on them. */
+static int is_of_method(int i)
+{
+  static const char *const section[] = {"data", "data_split", "campaign",
+                                        "pool", "score",      "select"};
+  const tt_option *o = &tt_option_table[i];
+  for (size_t k = 0; k < sizeof section / sizeof *section; k++)
+    if (!strcmp(o->section, section[k])) return o->kind != TT_KIND_PATH && strcmp(o->name, "seed");
+  return 0;
+}
+
+uint64_t tt_config_method_hash(const tt_config *cfg)
+{
+  uint64_t h = 0;
+  for (int i = 0; i < TT_OPTION_COUNT; i++)
+    if (is_of_method(i)) h = hash_value(&tt_option_table[i], cfg, h);
+  return hash_ensembles(cfg, h);
 }
 
 static int is_per_member(int row)

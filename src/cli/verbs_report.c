@@ -12,16 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int is_campaign(const char *directory)
-{
-  char journal[TT_PATH_MAX];
-  tt_campaign_path(directory, "journal.jsonl", journal);
-  return access(journal, F_OK) == 0;
-}
-
 tt_err tt_verb_status(const tt_cli_args *args)
 {
-  if (is_campaign(args->file[0])) return tt_campaign_status_local(args->file[0], args->json);
+  if (tt_campaign_is_local(args->file[0]))
+    return tt_campaign_status_local(args->file[0], args->json);
   return tt_run_status_print_local(args->file[0], args->json);
 }
 
@@ -40,13 +34,22 @@ tt_err tt_verb_watch(const tt_cli_args *args)
   return TT_OK;
 }
 
+/* A campaign, or a folder that has campaigns in it and is no run. */
+static int has_campaigns(const char *directory)
+{
+  char status[TT_PATH_MAX];
+  if (tt_campaign_is_local(directory)) return 1;
+  tt_campaign_path(directory, "status.json", status);
+  return access(status, F_OK) && tt_campaign_count_local(directory) > 0;
+}
+
 /* Of a file RESULTS.h5: tables and a picture; of a directory: a page. */
 tt_err tt_verb_report(const tt_cli_args *args)
 {
   struct stat at;
   char file[TT_PATH_MAX];
   const char *from = args->file[0], *to = args->output ? args->output : from;
-  int campaign = is_campaign(from);
+  int campaign = has_campaigns(from);
   if (args->files > 1 && !campaign)
     return TT_FAIL(USAGE, "%s is not a campaign: give one directory of a run", from);
   int is_file = stat(from, &at) || !S_ISDIR(at.st_mode);

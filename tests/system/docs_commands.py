@@ -49,18 +49,15 @@ START = {
         tutti campaign run campaign.yaml --set score.acquisition=random --set campaign.directory=baseline""",
     "docs/columns.md": "cp -r examples/energy/out examples/energy/energy.csv .",
     "docs/json.md": "cp -r examples/energy/out examples/energy/energy.h5 examples/energy/job.yaml .",
-    "docs/report.md": """
-        cp -r examples/energy/out .
-        tutti campaign init .
-        tutti campaign run campaign.yaml
-        cp -r campaign random""",
     "docs/oracle.md": "tutti campaign init .",
     "docs/report.md": """
         cp examples/energy/energy.h5 examples/energy/job.yaml .
         tutti train job.yaml
         tutti campaign init .
         tutti campaign run campaign.yaml
-        tutti campaign run campaign.yaml --set score.acquisition=random --set campaign.directory=baseline""",
+        tutti campaign run campaign.yaml --set score.acquisition=random --set campaign.directory=baseline
+        mkdir repeats
+        cp -r campaign baseline repeats""",
     "docs/sweeps.md": "cp examples/energy/energy.h5 examples/energy/sweep.yaml .",
     "docs/gpu.md": "cp examples/energy/energy.h5 examples/energy/job.yaml .",
     "slurm/README.md": """

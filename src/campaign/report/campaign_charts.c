@@ -11,81 +11,95 @@ enum { MAX_CURVES = 5, MAX_COLUMNS = 6, MAX_PAIRS = 6, MAX_QUERIES = 2000, TEXT 
 
 /* Learning curves */
 
-/* What a learning curve shows: a column, or the mean of all columns. */
-typedef enum curve_kind { CURVE_MEAN, CURVE_ERROR, CURVE_SPREAD } curve_kind;
-
-static double curve_value(const tt_campaign_record *s, const tt_campaign_record *unit, curve_kind k,
-                          int64_t column, int64_t round)
-{
-  const tt_round *r = &s->h->round[round];
-  if (k == CURVE_MEAN) return tt_history_error(s->h, round + 1, unit->h);
-  if (k == CURVE_SPREAD) return r->spread[column];
-  return isfinite(unit->h->round[0].rmse[column]) ? r->rmse[column] : r->nll[column];
-}
+/* The curve of one group, for the texts of its points. */
+typedef struct group_curve {
+  const tt_repeats *group;
+  tt_learning_curve curve;
+  char name[TEXT];
+} group_curve;
 
 static void say_round(const void *of, int64_t i, char *text, size_t size)
 {
-  const tt_chart_series *s = of;
-  snprintf(text, size, "%s, round %" PRId64 ": %.4g with %.0f labels", s->name, i + 1, s->y[i],
-           s->x[i]);
+  const group_curve *g = of;
+  const tt_learning_curve *c = &g->curve;
+  if (g->group->n == 1)
+    snprintf(text, size, "%s, round %" PRId64 ": %.4g with %.0f labels", g->group->name, i + 1,
+             c->value[i], c->labels[i]);
+  else
+    snprintf(text, size, "%s: %.4g with %.0f labels; %.4g to %.4g in the middle 80 %% of %d",
+             g->group->name, c->value[i], c->labels[i], c->low[i], c->high[i], c->campaigns[i]);
 }
 
-static tt_err put_curve(FILE *f, const tt_campaign_record *s, int n, curve_kind kind,
+/* The line of a curve, and its band if it has one; the number of bands. */
+static int add_series(group_curve *g, int style, tt_chart_series *line, tt_chart_series *band)
+{
+  const tt_learning_curve *c = &g->curve;
+  snprintf(g->name, TEXT, "%.150s", g->group->name);
+  if (g->group->n > 1) snprintf(g->name, TEXT, "%.150s, median of %d", g->group->name, g->group->n);
+  *line = (tt_chart_series){.name = g->name,
+                            .points = c->points,
+                            .x = c->labels,
+                            .y = c->value,
+                            .mark = TT_CHART_LINE,
+                            .style = style,
+                            .hover = say_round,
+                            .of = g};
+  if (g->group->n == 1) return 0;
+  *band = (tt_chart_series){.points = c->points,
+                            .x = c->labels,
+                            .low = c->low,
+                            .high = c->high,
+                            .mark = TT_CHART_BAND,
+                            .style = style};
+  return 1;
+}
+
+static tt_err put_curve(FILE *f, const tt_repeats *group, int groups, tt_curve_kind kind,
                         int64_t column, const char *title, const char *label)
 {
-  tt_chart_series line[MAX_CURVES];
-  double *room = NULL;
-  int64_t rounds = 0, known = 0;
-  if (n > MAX_CURVES) n = MAX_CURVES;
-  for (int k = 0; k < n; k++) rounds += s[k].h->rounds;
-  TT_TRY(TT_ALLOC(room, 2 * rounds));
-  double *x = room;
-  for (int k = 0; k < n; k++) {
-    int64_t points = s[k].h->rounds;
-    double *y = x + points;
-    for (int64_t i = 0; i < points; i++) {
-      x[i] = (double)s[k].h->round[i].labels;
-      y[i] = curve_value(&s[k], s, kind, column, i);
-      known += isfinite(y[i]);
-    }
-    line[k] = (tt_chart_series){.name = n > 1 && *s[k].score ? s[k].score : s[k].directory,
-                                .points = points,
-                                .x = x,
-                                .y = y,
-                                .mark = TT_CHART_LINE,
-                                .style = k,
-                                .hover = say_round,
-                                .of = &line[k]};
-    x = y + points;
+  tt_chart_series series[2 * MAX_CURVES];
+  group_curve curve[MAX_CURVES] = {0};
+  int n = groups < MAX_CURVES ? groups : MAX_CURVES, bands = 0;
+  int64_t known = 0;
+  tt_err e = TT_OK;
+  for (int g = 0; !e && g < n; g++) {
+    curve[g].group = &group[g];
+    e = tt_learning_curve_create(&group[g], kind, column, &curve[g].curve);
+    if (e) continue;
+    bands += add_series(&curve[g], g, &series[g], &series[n + bands]);
+    for (int64_t i = 0; i < curve[g].curve.points; i++) known += isfinite(curve[g].curve.value[i]);
   }
-  if (known)
+  if (!e && known)
     tt_page_chart(f, &(tt_chart){.title = title,
+                                 .note = bands ? "band: 10 % to 90 % of the repeats" : NULL,
                                  .x_label = "labelled rows",
                                  .y_label = label,
-                                 .count = n,
-                                 .series = line,
+                                 .count = n + bands,
+                                 .series = series,
                                  .least_x_step = 1});
-  tt_free(room);
-  return TT_OK;
+  for (int g = 0; g < n; g++) tt_learning_curve_free(&curve[g].curve);
+  return e;
 }
 
-tt_err tt_campaign_page_put_curves(FILE *f, const tt_campaign_record *s, int n)
+tt_err tt_campaign_page_put_curves(FILE *f, const tt_repeats *group, int groups)
 {
+  const tt_campaign_record *s = group->all;
   char title[TEXT];
   int64_t columns = s->h->columns < MAX_COLUMNS ? s->h->columns : MAX_COLUMNS;
   tt_err e = TT_OK;
   tt_page_begin_section(f, "Learning curve", NULL);
   tt_page_begin_charts(f);
   if (s->h->columns > 1)
-    e = put_curve(f, s, n, CURVE_MEAN, 0, "Mean over the columns", "test error (round 1 = 1)");
+    e = put_curve(f, group, groups, TT_CURVE_MEAN, 0, "Mean over the columns",
+                  "test error (round 1 = 1)");
   for (int64_t c = 0; !e && c < columns; c++) {
     int is_rmse = isfinite(s->h->round[0].rmse[c]);
     snprintf(title, sizeof title, "%s", s->texts.column[c]);
-    e = put_curve(f, s, n, CURVE_ERROR, c, title, is_rmse ? "test rmse" : "test nll");
+    e = put_curve(f, group, groups, TT_CURVE_ERROR, c, title, is_rmse ? "test rmse" : "test nll");
   }
   for (int64_t c = 0; !e && c < columns; c++) {
     snprintf(title, sizeof title, "Spread of %s over the candidates", s->texts.column[c]);
-    e = put_curve(f, s, n, CURVE_SPREAD, c, title, "mean epistemic std");
+    e = put_curve(f, group, groups, TT_CURVE_SPREAD, c, title, "mean epistemic std");
   }
   tt_page_end_charts(f);
   tt_page_end_section(f);

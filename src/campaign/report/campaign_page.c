@@ -5,10 +5,12 @@
 
 #include "core/base/json.h"
 #include "core/base/mem.h"
+#include "core/base/sort.h"
 #include "core/base/text.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { TEXT = 512 };
@@ -44,22 +46,82 @@ static int64_t count_failed(const tt_history *h)
 
 /* Verdict */
 
-static void put_good(FILE *f, const tt_history *h)
+/* The error after the last round of the campaigns of a group, in units of their first round,
+ * ascending, in last[group->n]; returns how many are known. */
+static int find_last_errors(const tt_repeats *group, double *last)
 {
-  char figure[64] = "", words[TEXT];
-  const char *at[] = {words};
-  double first = tt_history_error(h, 1, h), last = tt_history_error(h, h->rounds, h);
-  if (isfinite(first) && isfinite(last)) {
-    snprintf(figure, sizeof figure, "%.3g %% %s error", 100 * fabs(1 - last / first),
-             last <= first ? "less" : "more");
-    snprintf(words, sizeof words,
-             "From %" PRId64 " to %" PRId64 " labels the test error %s to %.3g %% of that of "
-             "round 1.",
-             h->round[0].labels, h->round[h->rounds - 1].labels, last <= first ? "fell" : "rose",
-             100 * last / first);
+  int known = 0;
+  for (int k = 0; k < group->n; k++) {
+    const tt_history *h = group->all[group->campaign[k]].h;
+    double error = h->rounds ? tt_history_error(h, h->rounds, h) : (double)NAN;
+    if (isfinite(error)) last[known++] = error;
+  }
+  qsort(last, (size_t)known, sizeof *last, tt_compare_f64);
+  return known;
+}
+
+/* "With 60 labels: 12 % less error than random (median of 5)." */
+static tt_err compare_groups(const tt_repeats *group, int other, char *words)
+{
+  tt_learning_curve a, b;
+  const tt_repeats *by = &group[other];
+  char many[32] = "";
+  TT_TRY(tt_learning_curve_create(group, TT_CURVE_MEAN, 0, &a));
+  tt_err e = tt_learning_curve_create(by, TT_CURVE_MEAN, 0, &b);
+  if (!e && a.points && b.points) {
+    double labels = fmin(a.labels[a.points - 1], b.labels[b.points - 1]);
+    double part = tt_learning_curve_at(&a, labels) / tt_learning_curve_at(&b, labels);
+    if (by->n > 1) snprintf(many, sizeof many, " (median of %d)", by->n);
+    if (isfinite(part))
+      snprintf(words, TEXT, "With %.0f labels: %.3g %% %s error than %.150s%s.", labels,
+               100 * fabs(1 - part), part <= 1 ? "less" : "more", by->name, many);
+  }
+  tt_learning_curve_free(&a);
+  if (!e) tt_learning_curve_free(&b);
+  return e;
+}
+
+static void say_fall(const tt_repeats *group, const double *last, int known, char *words)
+{
+  const tt_history *h = group->all->h;
+  double middle = 0.5 * (last[(known - 1) / 2] + last[known / 2]);
+  int used = snprintf(words, TEXT,
+                      "From %" PRId64 " to %" PRId64 " labels the test error %s to %.3g %% of that "
+                      "of round 1",
+                      h->round[0].labels, h->round[h->rounds - 1].labels,
+                      middle <= 1 ? "fell" : "rose", 100 * middle);
+  if (known > 1)
+    used +=
+        snprintf(words + used, TEXT - (size_t)used, ", the median of %d repeats (%.3g to %.3g %%)",
+                 known, 100 * last[0], 100 * last[known - 1]);
+  snprintf(words + used, TEXT - (size_t)used, ".");
+}
+
+static tt_err put_good(FILE *f, const tt_repeats *group, int groups)
+{
+  enum { OTHERS = 2 };
+  char figure[64] = "", words[1 + OTHERS][TEXT] = {""};
+  const char *at[1 + OTHERS];
+  double *last = NULL;
+  int n = 1;
+  TT_TRY(TT_ALLOC(last, group->n));
+  int known = find_last_errors(group, last);
+  tt_err e = TT_OK;
+  if (known) {
+    double middle = 0.5 * (last[(known - 1) / 2] + last[known / 2]);
+    snprintf(figure, sizeof figure, "%.3g %% %s error", 100 * fabs(1 - middle),
+             middle <= 1 ? "less" : "more");
+    say_fall(group, last, known, words[0]);
   } else
-    snprintf(words, sizeof words, "Not known: the campaign has no test rows (data.split).");
-  tt_page_verdict(f, "How good", figure, 1, at);
+    snprintf(words[0], TEXT, "Not known: the campaign has no test rows (data.split).");
+  for (int g = 1; !e && known && g < groups && g <= OTHERS; g++) {
+    e = compare_groups(group, g, words[n]);
+    n += *words[n] != '\0';
+  }
+  for (int i = 0; i < n; i++) at[i] = words[i];
+  if (!e) tt_page_verdict(f, "How good", figure, n, at);
+  tt_free(last);
+  return e;
 }
 
 static void put_cost(FILE *f, const tt_history *h)
@@ -85,11 +147,12 @@ static double late_gain(const tt_history *h)
   return 1 - tt_history_error(h, h->rounds, h) / tt_history_error(h, from, h);
 }
 
-static void put_next(FILE *f, const tt_campaign_record *s, int n)
+static void put_next(FILE *f, const tt_repeats *group, int groups)
 {
-  enum { MOST = 4 };
+  enum { MOST = 5 };
   char words[MOST][TEXT];
   const char *at[MOST];
+  const tt_campaign_record *s = group->all;
   const tt_history *h = s->h;
   double gain = late_gain(h);
   int64_t queries = count_queries(h), failed = count_failed(h), used = 0;
@@ -109,11 +172,15 @@ static void put_next(FILE *f, const tt_campaign_record *s, int n)
     snprintf(words[used++], TEXT,
              "%" PRId64 " of %" PRId64 " queries have no label: check the oracle.", failed,
              h->queries);
-  if (n == 1)
+  if (groups == 1)
     snprintf(words[used++], TEXT,
              "Compare it with a campaign that chooses at random (score.acquisition: random): tutti "
              "report %.100s RANDOM",
              s->directory);
+  else if (group->n == 1)
+    snprintf(words[used++], TEXT,
+             "One campaign each may be luck: repeat them with other seeds (run.seed, "
+             "data.split.seed), and give all directories.");
   for (int64_t i = 0; i < used; i++) at[i] = words[i];
   tt_page_verdict(f, "What next", "", used, at);
 }
@@ -185,15 +252,21 @@ static void find_title(const tt_campaign_record *s, char *title, size_t size)
   tt_config_destroy(&cfg);
 }
 
-static tt_err put_page(const tt_campaign_record *s, int n, tt_page *page)
+static tt_err put_page(const tt_repeats *group, int groups, tt_page *page)
 {
   FILE *f = page->f;
+  const tt_campaign_record *s = group->all;
   tt_page_begin_verdict(f);
-  put_good(f, s->h);
+  TT_TRY(put_good(f, group, groups));
   put_cost(f, s->h);
-  put_next(f, s, n);
+  put_next(f, group, groups);
   tt_page_end_verdict(f);
-  TT_TRY(tt_campaign_page_put_curves(f, s, n));
+  TT_TRY(tt_campaign_page_put_curves(f, group, groups));
+  if (group->n > 1) {
+    fputs("<p class=\"about\">The rest of this page is about ", f);
+    tt_page_put_verbatim(f, s->directory);
+    fputs(".</p>\n", f);
+  }
   TT_TRY(tt_campaign_page_put_rounds(f, s->h));
   TT_TRY(tt_campaign_page_put_queries(f, s));
   put_rounds(f, s->h);
@@ -211,9 +284,10 @@ static tt_err put_page(const tt_campaign_record *s, int n, tt_page *page)
   return TT_OK;
 }
 
-static tt_err write_page(const tt_campaign_record *s, int n, const char *file, int force)
+static tt_err write_page(const tt_repeats *group, int groups, const char *file, int force)
 {
   tt_page page;
+  const tt_campaign_record *s = group->all;
   char title[TEXT], about[TEXT];
   if (s->h->rounds == 0)
     return TT_FAIL(DATA, "%s: no round is finished yet; tutti campaign status shows its state",
@@ -223,7 +297,7 @@ static tt_err write_page(const tt_campaign_record *s, int n, const char *file, i
            *s->score ? s->score : "score", s->h->rounds, tt_plural(s->h->rounds),
            tt_round_labels_after(&s->h->round[s->h->rounds - 1]));
   TT_TRY(tt_page_begin(title, about, &page));
-  tt_err e = put_page(s, n, &page);
+  tt_err e = put_page(group, groups, &page);
   if (e)
     tt_page_discard(&page);
   else
@@ -231,12 +305,46 @@ static tt_err write_page(const tt_campaign_record *s, int n, const char *file, i
   return e;
 }
 
-static tt_err print_json(const tt_campaign_record *s, const char *file)
+/* JSON */
+
+/* [0.5, null, ...] */
+static json_t *numbers_to_json(const double *value, int64_t n)
 {
+  json_t *list = json_array();
+  for (int64_t i = 0; i < n; i++) json_array_append_new(list, tt_json_number(value[i]));
+  return list;
+}
+
+static tt_err curve_to_json(const tt_repeats *group, json_t **out)
+{
+  tt_learning_curve c;
+  TT_TRY(tt_learning_curve_create(group, TT_CURVE_MEAN, 0, &c));
+  json_t *row = json_object(), *places = json_array();
+  for (int k = 0; k < group->n; k++)
+    json_array_append_new(places, tt_json_text(group->all[group->campaign[k]].directory));
+  tt_json_set(&row, "name", tt_json_text(group->name));
+  tt_json_set(&row, "directories", places);
+  tt_json_set(&row, "labels", numbers_to_json(c.labels, c.points));
+  tt_json_set(&row, "error", numbers_to_json(c.value, c.points));
+  tt_json_set(&row, "low", numbers_to_json(c.low, c.points));
+  tt_json_set(&row, "high", numbers_to_json(c.high, c.points));
+  tt_learning_curve_free(&c);
+  *out = row;
+  return TT_OK;
+}
+
+static tt_err print_json(const tt_repeats *group, int groups, const char *file)
+{
+  const tt_campaign_record *s = group->all;
   const tt_history *h = s->h;
-  json_t *all = json_object(), *error = json_array();
+  json_t *all = json_object(), *error = json_array(), *curves = json_array(), *curve = NULL;
+  tt_err e = TT_OK;
   for (int64_t i = 1; i <= h->rounds; i++)
     json_array_append_new(error, tt_json_number(tt_history_error(h, i, h)));
+  for (int g = 0; !e && g < groups; g++) {
+    e = curve_to_json(&group[g], &curve);
+    if (!e) json_array_append_new(curves, curve);
+  }
   tt_json_set(&all, "report", tt_json_text(file));
   tt_json_set(&all, "directory", tt_json_text(s->directory));
   tt_json_set(&all, "rounds", json_integer(h->rounds));
@@ -245,21 +353,25 @@ static tt_err print_json(const tt_campaign_record *s, const char *file)
   tt_json_set(&all, "seconds", tt_json_number(all_seconds(h)));
   tt_json_set(&all, "oracle_seconds", tt_json_number(stage_seconds(h, TT_STAGE_label)));
   tt_json_set(&all, "error", error);
-  return tt_json_print(all, 2);
+  tt_json_set(&all, "curves", curves);
+  if (!e) return tt_json_print(all, 2);
+  json_decref(all);
+  return e;
 }
 
 tt_err tt_campaign_page_write_local(const char *const *directory, int n, const char *file,
                                     int force, int json)
 {
   tt_campaign_record *s = NULL;
+  tt_repeats *group = NULL;
+  int count = 0, groups = 0;
   TT_TRY(tt_page_check_place(file, force));
-  tt_err e = TT_ALLOC(s, n);
-  for (int i = 0; !e && i < n; i++) e = tt_campaign_record_read_local(directory[i], &s[i]);
-  if (!e) e = tt_campaigns_check_columns(s, n);
-  if (!e) e = write_page(s, n, file, force);
-  if (!e && json) e = print_json(s, file);
+  TT_TRY(tt_campaign_records_read_local(directory, n, &s, &count));
+  tt_err e = tt_repeats_create(s, count, &group, &groups);
+  if (!e) e = write_page(group, groups, file, force);
+  if (!e && json) e = print_json(group, groups, file);
   if (!e && !json) printf("report:  %s\n", file);
-  for (int i = 0; s && i < n; i++) tt_campaign_record_free(&s[i]);
-  tt_free(s);
+  tt_repeats_free(&group, groups);
+  tt_campaign_records_free(&s, count);
   return e;
 }

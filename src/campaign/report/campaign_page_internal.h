@@ -1,11 +1,11 @@
 /* campaign_page_internal.h — the charts of the page of a campaign. Local. */
 #ifndef TT_CAMPAIGN_PAGE_INTERNAL_H
 #define TT_CAMPAIGN_PAGE_INTERNAL_H
-#include "src/campaign/report/report_internal.h"
+#include "src/campaign/report/repeats.h"
 #include "src/report/page/page.h"
 
-/* Test error and spread by number of labels, of n campaigns. Errors: MEM. */
-tt_err tt_campaign_page_put_curves(FILE *f, const tt_campaign_record *s, int n);
+/* Test error and spread by number of labels, of the first groups. Errors: MEM. */
+tt_err tt_campaign_page_put_curves(FILE *f, const tt_repeats *group, int groups);
 
 /* By round: shares of the pool, queries and failures, time of the stages. Errors: MEM. */
 tt_err tt_campaign_page_put_rounds(FILE *f, const tt_history *h);

@@ -23,19 +23,6 @@ typedef struct curves {
   double **labels, **value; /* [n][rounds] */
 } curves;
 
-tt_err tt_campaigns_check_columns(const tt_campaign_record *s, int n)
-{
-  for (int k = 1; k < n; k++) {
-    int same = s[k].h->rounds == 0 || s[k].h->columns == s->h->columns;
-    for (int64_t c = 0; same && c < s[k].h->columns; c++)
-      same = !strcmp(s[k].texts.column[c], s->texts.column[c]);
-    if (!same)
-      return TT_FAIL(DATA, "%s predicts other columns than %s: they cannot be drawn together",
-                     s[k].directory, s->directory);
-  }
-  return TT_OK;
-}
-
 /* Name a curve by its score if no other campaign has the same one; otherwise add the directory. */
 static void name_curves(curves *v)
 {

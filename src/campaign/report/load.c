@@ -1,22 +1,28 @@
 /* load.c — read a campaign; see report_internal.h. */
+#include "src/campaign/report/campaign_report.h"
 #include "src/campaign/report/report_internal.h"
 
 #include "core/base/mem.h"
 #include "src/campaign/state/file_names.h"
 
+#include <dirent.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Name the campaign by its acquisition and selection method. */
-static void set_score_name(tt_campaign_record *s)
+static void set_method(tt_campaign_record *s)
 {
   tt_config *cfg = NULL;
   const char *text = s->texts.resolved;
   if (tt_config_parse("campaign.h5", text, (int64_t)strlen(text), NULL, 0, &cfg)) return;
   const char *method = tt_choice_select[cfg->select_method];
-  int plain = cfg->select_method == TT_SELECT_penalty;
+  s->is_random = cfg->score_acquisition == TT_ACQUISITION_random;
+  int plain = cfg->select_method == TT_SELECT_penalty || s->is_random;
   snprintf(s->score, sizeof s->score, "%s%s%s", tt_choice_acquisition[cfg->score_acquisition],
            plain ? "" : ", ", plain ? "" : method);
+  s->method = tt_config_method_hash(cfg);
   tt_config_destroy(&cfg);
 }
 
@@ -33,7 +39,7 @@ tt_err tt_campaign_record_read_local(const char *directory, tt_campaign_record *
   if (e)
     tt_campaign_record_free(out);
   else
-    set_score_name(out);
+    set_method(out);
   return e;
 }
 
@@ -41,6 +47,134 @@ void tt_campaign_record_free(tt_campaign_record *s)
 {
   tt_history_destroy(&s->h);
   tt_history_metadata_free(&s->texts);
+  tt_free(s->place);
+}
+
+tt_err tt_campaigns_check_columns(const tt_campaign_record *s, int n)
+{
+  for (int k = 1; k < n; k++) {
+    int same = s[k].h->rounds == 0 || s[k].h->columns == s->h->columns;
+    for (int64_t c = 0; same && c < s[k].h->columns; c++)
+      same = !strcmp(s[k].texts.column[c], s->texts.column[c]);
+    if (!same)
+      return TT_FAIL(DATA, "%s predicts other columns than %s: they cannot be drawn together",
+                     s[k].directory, s->directory);
+  }
+  return TT_OK;
+}
+
+static int is_visible(const struct dirent *entry) { return entry->d_name[0] != '.'; }
+
+int tt_campaign_is_local(const char *directory)
+{
+  char journal[TT_PATH_MAX], history[TT_PATH_MAX];
+  tt_campaign_path(directory, "journal.jsonl", journal);
+  tt_campaign_path(directory, "campaign.h5", history);
+  return access(journal, F_OK) == 0 || access(history, F_OK) == 0;
+}
+
+/* Call `found` with every campaign in the folder, by name, until it returns an error. */
+static tt_err list_folder(const char *folder, tt_err (*found)(void *to, const char *directory),
+                          void *to)
+{
+  struct dirent **entry = NULL;
+  char path[TT_PATH_MAX];
+  tt_err e = TT_OK;
+  int n = scandir(folder, &entry, is_visible, alphasort);
+  for (int i = 0; i < n; i++) {
+    tt_campaign_path(folder, entry[i]->d_name, path);
+    if (!e && *path && tt_campaign_is_local(path)) e = found(to, path);
+    free(entry[i]);
+  }
+  free(entry);
+  return e;
+}
+
+static tt_err count_one(void *to, const char *directory)
+{
+  (void)directory;
+  ++*(int *)to;
+  return TT_OK;
+}
+
+int tt_campaign_count_local(const char *folder)
+{
+  int n = 0;
+  if (tt_campaign_is_local(folder)) return 1;
+  list_folder(folder, count_one, &n);
+  return n;
+}
+
+/* Campaigns that are read so far. */
+typedef struct record_list {
+  tt_campaign_record *at;
+  int count, room;
+} record_list;
+
+static tt_err add_record(void *to, const char *directory)
+{
+  record_list *all = to;
+  char *place = NULL;
+  size_t size = strlen(directory) + 1;
+  if (all->count == all->room) return TT_OK; /* another campaign has just begun */
+  TT_TRY(TT_ALLOC(place, (int64_t)size));
+  memcpy(place, directory, size);
+  tt_err e = tt_campaign_record_read_local(place, &all->at[all->count]);
+  if (e) {
+    tt_free(place);
+    return e;
+  }
+  all->at[all->count++].place = place;
+  return TT_OK;
+}
+
+/* Move the campaigns that choose at random to the end; the order is kept otherwise. */
+static void put_random_last(tt_campaign_record *s, int n)
+{
+  for (int left = n, i = 0; left > 0; left--) {
+    if (!s[i].is_random) {
+      i++;
+      continue;
+    }
+    const tt_campaign_record moved = s[i];
+    memmove(&s[i], &s[i + 1], (size_t)(n - 1 - i) * sizeof *s);
+    s[n - 1] = moved;
+  }
+}
+
+static tt_err read_all(const char *const *directory, int n, record_list *all)
+{
+  for (int i = 0; i < n; i++) {
+    int first = all->count;
+    if (tt_campaign_is_local(directory[i])) {
+      TT_TRY(add_record(all, directory[i]));
+      continue;
+    }
+    TT_TRY(list_folder(directory[i], add_record, all));
+    put_random_last(all->at + first, all->count - first);
+  }
+  if (all->count == 0) return TT_FAIL(NOINPUT, "%s: there is no campaign", directory[0]);
+  return tt_campaigns_check_columns(all->at, all->count);
+}
+
+tt_err tt_campaign_records_read_local(const char *const *directory, int n, tt_campaign_record **out,
+                                      int *count)
+{
+  record_list all = {0};
+  for (int i = 0; i < n; i++) all.room += tt_campaign_count_local(directory[i]);
+  tt_err e = TT_ALLOC(all.at, all.room);
+  if (!e) e = read_all(directory, n, &all);
+  *out = all.at;
+  *count = all.count;
+  if (e) tt_campaign_records_free(out, *count);
+  return e;
+}
+
+void tt_campaign_records_free(tt_campaign_record **s, int count)
+{
+  for (int i = 0; *s && i < count; i++) tt_campaign_record_free(&(*s)[i]);
+  tt_free(*s);
+  *s = NULL;
 }
 
 double tt_percent(int64_t a, int64_t b) { return b > 0 ? 100.0 * (double)a / (double)b : NAN; }

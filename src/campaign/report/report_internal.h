@@ -7,15 +7,25 @@
 
 /* One campaign: campaign.h5 and its score, from the configuration in it. */
 typedef struct tt_campaign_record {
-  const char *directory; /* borrowed */
+  const char *directory; /* borrowed, unless `place` has it */
+  char *place;           /* owned, NULL = none */
   tt_history *h;
   tt_history_metadata texts;
-  char score[96]; /* "epistemic_std", "bald, kcenter"; "" = not known */
+  char score[96];  /* "epistemic_std", "bald, kcenter"; "" = not known */
+  int is_random;   /* it chooses at random: a baseline */
+  uint64_t method; /* tt_config_method_hash */
 } tt_campaign_record;
 
 /* Errors: NOINPUT, DATA, IO, MEM. */
 tt_err tt_campaign_record_read_local(const char *directory, tt_campaign_record *out);
 void tt_campaign_record_free(tt_campaign_record *s);
+
+/* Read the campaigns of n directories; of a folder of campaigns all, by name, but those that choose
+ * at random last. Owner: the caller, tt_campaign_records_free.
+ * Errors: NOINPUT (no campaign), DATA (other columns), IO, MEM. */
+tt_err tt_campaign_records_read_local(const char *const *directory, int n, tt_campaign_record **out,
+                                      int *count);
+void tt_campaign_records_free(tt_campaign_record **s, int count);
 
 /* a / b in per cent; NaN if b is 0. */
 double tt_percent(int64_t a, int64_t b);

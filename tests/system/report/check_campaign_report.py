@@ -11,12 +11,15 @@ import glob
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree as tree
 
-from check_page import Page
+import numpy as np
+
+from check_page import Page, validate
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -58,7 +61,16 @@ def check_status(path):
         status = json.load(f, parse_constant=refuse)
     for key in ("state", "round", "rounds", "stage", "ended", "seconds", "age_seconds"):
         assert key in status, (path, key)
+    missing = set(status) - documented_keys("`status` of a campaign")
+    assert not missing, (path, missing)
     return status
+
+
+def documented_keys(verb):
+    """Keys of an object in docs/json.md: its row and those below it without a verb."""
+    text = (pathlib.Path(__file__).parents[3] / "docs/json.md").read_text()
+    rows = re.search(rf"^\| {re.escape(verb)} \|.*\n(?:\| \|.*\n)*", text, re.M)[0]
+    return {key for row in rows.splitlines() for key in re.findall(r"`(\w+)`", row.split("|")[2])}
 
 
 def check_table(path, campaigns, rounds):
@@ -92,6 +104,37 @@ def check_page(place):
     assert all(f"`{key}`" in text for key in got), got.keys()
 
 
+def quantiles(values):
+    return [float(np.quantile(values, q)) for q in (0.5, 0.1, 0.9)]
+
+
+def check_repeats(place):
+    """Campaigns of a folder that differ in seeds alone: one curve, a median with a band."""
+    got = json.loads((place / "repeats.json").read_text(), parse_constant=refuse)
+    curves = {c["name"]: c for c in got["curves"]}
+    assert list(curves) == ["epistemic_std", "bald", "random"], list(curves)
+    assert got["directory"].endswith("/repeats/z-1"), got["directory"]
+    assert [len(c["directories"]) for c in curves.values()] == [3, 1, 2], curves
+    labels = [20, 30, 40, 50, 60]
+    for c in curves.values():
+        assert c["labels"] == labels, c
+    for i, n in enumerate(labels):
+        powers = (0.4, 0.5, 0.6) if n <= 40 else (0.4, 0.5)  # the third has three rounds
+        for name, p in (("epistemic_std", powers), ("random", (0.2, 0.3)), ("bald", (0.1,))):
+            expected = quantiles([(20 / n) ** power for power in p])
+            found = [curves[name][key][i] for key in ("error", "low", "high")]
+            assert np.allclose(found, expected, rtol=1e-6), (name, n, found, expected)
+    page = Page(place / "repeats/report.html")
+    last = sorted(100 * v for v in (3 ** -0.4, 3 ** -0.5, 2 ** -0.6))
+    less = 100 * (1 - curves["epistemic_std"]["error"][-1] / curves["random"]["error"][-1])
+    for words in ("epistemic_std, median of 3", "random, median of 2", "band: 10 % to 90 % of the repeats",
+                  f"fell to {last[1]:.3g} % of that of round 1, the median of 3 repeats ({last[0]:.3g} to "
+                  f"{last[2]:.3g} %)", f"With 60 labels: {less:.3g} % less error than random (median of 2)",
+                  "The rest of this page is about"):
+        assert words in page.text, (words, page.text)
+    assert len([a for _, a in page.tags if "of 3" in a.get("data-h", "")]) == 2  # error and spread
+
+
 def main(program):
     with tempfile.TemporaryDirectory() as place:
         subprocess.run([program], check=True, timeout=120,
@@ -100,12 +143,13 @@ def main(program):
         assert len(pictures) > 10, pictures
         for path in pictures:
             check_picture(path)
-        for path in glob.glob(place + "/*.json"):
+        for path in set(glob.glob(place + "/*.json")) - {place + "/repeats.json"}:
             check_status(path)
         rows = check_table(os.path.join(place, "report/learning.tsv"), 2, 5)
         assert {row["campaign"] for row in rows} == {"epistemic_std", "random"}
         assert abs(float(rows[4]["error"]) - 1 / 3) < 1e-6 and "rmse.q<e>" in rows[0]
         check_page(pathlib.Path(place))
+        check_repeats(pathlib.Path(place))
         for line in pathlib.Path(place, "report.txt").read_text().replace(place, "").splitlines():
             assert len(line) <= 80, line
         picture = check_picture(os.path.join(place, "report/learning.svg"))
@@ -113,6 +157,8 @@ def main(program):
         assert "random" in texts and "labelled rows" in texts, texts
         assert any("mean over 2 columns (round 1 = 1)" in text for text in texts), texts
         assert len(list(picture.iter(SVG + "circle"))) == 10
+        os.chdir(place)
+        print("validators:", ", ".join(validate()) or "none is installed")
         one = check_picture(os.path.join(place, "report-one/learning.svg"))
         assert any("rmse of q<e> [kW h m-2]" in (t.text or "") for t in one.iter(SVG + "text"))
 

@@ -75,10 +75,13 @@ static void make_campaign(const char *name, int64_t rounds, int64_t columns, dou
   for (int64_t i = 0; i < rounds; i++) make_round(h, columns, i, power);
   for (int64_t i = 0; i + 1 < rounds; i++) make_queries(h, (int32_t)i + 1);
   h->ended = ended;
+  static int seed = 0;
   snprintf(resolved, sizeof resolved,
-           "data: {file: d.h5}\nmodel: {hidden: [5]}\npool: {file: p.h5}\n"
-           "label: {command: [a]}\nscore: {acquisition: %s}\nensembles: [{name: a}]\n",
-           by);
+           "data: {file: d.h5, split: {seed: %d}}\nmodel: {hidden: [5]}\npool: {file: p.h5}\n"
+           "label: {command: [a]}\nscore: {acquisition: %s}\nensembles: [{name: a}]\n"
+           "campaign: {directory: d%d}\nrun: {seed: %d}\n",
+           seed, by, seed, seed);
+  seed++;
   tt_provenance from = made_up_provenance(comm);
   from.resolved = resolved;
   const tt_history_names names = {&input, &target, label};
@@ -287,6 +290,32 @@ TT_TEST (a_report_of_one_round) {
   const char *const one[] = {"one"};
   TT_CHECK_OK(listen_to_report(one, 1, "report-one"));
   has_all((const char *const[]){"    1       20", NULL});
+}
+
+/* A folder: three repeats of one method, one campaign of another, two at random. */
+TT_TEST (campaigns_with_other_seeds_are_repeats) {
+  static const struct {
+    const char *name, *by;
+    int64_t rounds;
+    double power;
+  } made[] = {{"repeats/a-1", "random", 5, 0.2},        {"repeats/a-2", "random", 5, 0.3},
+              {"repeats/z-1", "epistemic_std", 5, 0.4}, {"repeats/z-2", "epistemic_std", 5, 0.5},
+              {"repeats/z-3", "epistemic_std", 3, 0.6}, {"repeats/zz", "bald", 5, 0.1}};
+  char folder[SCRATCH_ROOM + 64], file[SCRATCH_ROOM + 64];
+  const char *directory = strcpy(folder, at("repeats"));
+  place("repeats");
+  for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+    make_campaign(made[i].name, made[i].rounds, 1, made[i].power, made[i].by, -1);
+    make_status(made[i].name, "done", made[i].rounds, TT_STAGE_merge);
+  }
+  TT_CHECK(tt_campaign_count_local(directory), ==, 6);
+  strcpy(file, at("repeats/report.html"));
+  int kept = begin_listening("repeats.json");
+  tt_err e = tt_campaign_page_write_local(&directory, 1, file, 0, 1);
+  end_listening(kept, "repeats.json");
+  TT_CHECK_OK(e);
+  directory = at("nothing-here");
+  TT_CHECK((int)tt_campaign_page_write_local(&directory, 1, file, 0, 1), ==, TT_E_NOINPUT);
 }
 
 /* Any numbers give a valid picture. */
