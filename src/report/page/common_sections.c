@@ -17,6 +17,7 @@ static const struct {
                   {"campaign.h5", "", "the history of the campaign"},
                   {"journal.jsonl", "", "one line for every finished stage"},
                   {"config.yaml", "", "the values of all options"},
+                  {"importance.h5", "", "how much each input matters, by tutti explain"},
                   {"metrics.jsonl", "", "losses and counts while training, one line each"},
                   {"status.json", "", "state of the run"},
                   {"history.tsv", "", "losses by epoch"},

